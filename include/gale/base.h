@@ -1,0 +1,59 @@
+/* Statuses, errors and element types: what every other header builds on.
+ *
+ * Fallible functions return a gale_status (GALE_OK is 0) and write results through trailing
+ * out-parameters, which they leave alone on failure.  The reason of the latest failure in this
+ * thread is gale_error().  The library never prints, exits or aborts. */
+#ifndef GALE_BASE_H
+#define GALE_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define GALE_API __attribute__((visibility("default")))
+#else
+#define GALE_API
+#endif
+
+#define GALE_VERSION_MAJOR 0
+#define GALE_VERSION_MINOR 1
+#define GALE_VERSION_PATCH 0
+#define GALE_MAX_RANK 12
+
+typedef enum gale_status {
+#define X(name, text) GALE_##name,
+#include "status.def"
+#undef X
+    GALE_STATUS_COUNT
+} gale_status;
+
+typedef enum gale_type {
+#define X(NAME, text, bits, kind, e, m) GALE_##NAME,
+#include "types.def"
+#undef X
+    GALE_TYPE_COUNT
+} gale_type;
+
+/* "0.1.0". */
+GALE_API const char *gale_version(void);
+/* A word or two for a status; never NULL. */
+GALE_API const char *gale_status_text(gale_status status);
+/* Why the last failing call of this thread failed; "" when none did.  Valid until the next failure. */
+GALE_API const char *gale_error(void);
+
+/* "f32"; "?" for a number out of range. */
+GALE_API const char *gale_type_name(gale_type type);
+/* Bytes one element takes in gale's memory (types under 8 bits: one byte); 0 for strings. */
+GALE_API size_t gale_type_size(gale_type type);
+/* Finds a type by its name; "float32", "half", "int8" and their kin are known too. */
+GALE_API gale_status gale_type_parse(const char *name, gale_type *type);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

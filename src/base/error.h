@@ -1,0 +1,38 @@
+/* The thread's error slot and the log.  A failure is described where it happens, once:
+ *     return gale__fail(GALE_IO, "%s: %s", path, strerror(errno));
+ * and passed up with GALE_TRY. */
+#ifndef GALE_BASE_ERROR_H
+#define GALE_BASE_ERROR_H
+#include "gale/base.h"
+
+#if defined(__GNUC__)
+#define GALE__PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define GALE__PRINTF(f, a)
+#endif
+
+/* Writes the message into the thread's slot and returns status. */
+gale_status gale__fail(gale_status status, const char *format, ...) GALE__PRINTF(2, 3);
+/* Puts "context: " in front of the message already in the slot; returns status. */
+gale_status gale__fail_within(gale_status status, const char *format, ...) GALE__PRINTF(2, 3);
+void gale__error_clear(void);
+
+#define GALE_TRY(call)                                   \
+    do {                                                 \
+        gale_status gale_try_ = (call);                  \
+        if (gale_try_ != GALE_OK) return gale_try_;      \
+    } while (0)
+/* For functions that clean up at a label `done` and return `status`. */
+#define GALE_GO(call)                                    \
+    do {                                                 \
+        status = (call);                                 \
+        if (status != GALE_OK) goto done;                \
+    } while (0)
+
+/* Log lines go to the sink the program sets (none by default: the library never prints). */
+typedef enum gale__level { GALE__DEBUG, GALE__INFO, GALE__WARN } gale__level;
+typedef void gale__log_sink(void *user, gale__level level, const char *line);
+void gale__log_set(gale__log_sink *sink, void *user, gale__level least);
+void gale__log(gale__level level, const char *format, ...) GALE__PRINTF(2, 3);
+bool gale__log_on(gale__level level);
+#endif

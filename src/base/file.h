@@ -1,0 +1,32 @@
+/* Files and folders.  Whatever is written appears whole or not at all. */
+#ifndef GALE_BASE_FILE_H
+#define GALE_BASE_FILE_H
+#include "str.h"
+
+typedef struct gale__bytes { void *data; size_t size; } gale__bytes;
+gale_status gale__file_read(const char *path, size_t limit_bytes, gale__bytes *out); /* 0: no limit; ends with a spare zero byte */
+void gale__bytes_finish(gale__bytes *b);
+gale_status gale__file_write(const char *path, const void *data, size_t size); /* temporary file, fsync, rename */
+bool gale__file_exists(const char *path);
+gale_status gale__file_remove(const char *path);
+gale_status gale__folder_make(const char *path); /* with parents, mode 0700 */
+typedef struct gale__file_info { char *name; uint64_t size_bytes, time_ns; bool folder; } gale__file_info;
+gale_status gale__folder_list(const char *path, gale__file_info **out, size_t *count); /* sorted by name */
+void gale__folder_list_free(gale__file_info **list, size_t count);
+/* Read-only map of a file.  Reading past a truncation is found by gale__map_check. */
+typedef struct gale__map { const void *data; size_t size; int fd; } gale__map;
+gale_status gale__map_open(const char *path, gale__map *out);
+gale_status gale__map_check(const gale__map *m);
+void gale__map_close(gale__map *m);
+
+/* The user's cache folder for gale: $GALE_CACHE, else $XDG_CACHE_HOME/gale, else ~/.cache/gale.
+ * Written into buf without creating it; GALE_NOT_FOUND when no home is known. */
+gale_status gale__cache_folder(char *buf, size_t size);
+
+/* Libraries opened at run time. */
+typedef struct gale__dl gale__dl;
+gale_status gale__dl_open(const char *const *sonames, gale__dl **out); /* NULL-ended list; message names all and the last reason */
+void *gale__dl_symbol(gale__dl *dl, const char *name);                 /* NULL when missing */
+const char *gale__dl_name(const gale__dl *dl);                         /* the soname that was opened */
+void gale__dl_close(gale__dl **dl);
+#endif

@@ -1,0 +1,9 @@
+/* NumPy's .npy files: what `gale kernel run` and `gale run` read and write. */
+#ifndef GALE_BASE_NPY_H
+#define GALE_BASE_NPY_H
+#include "file.h"
+typedef struct gale__npy { gale_type type; int rank; int64_t dims[GALE_MAX_RANK]; gale__bytes data; } gale__npy;
+gale_status gale__npy_read(const char *path, gale__npy *out); /* little-endian, C or Fortran order (turned to C) */
+gale_status gale__npy_write(const char *path, gale_type type, int rank, const int64_t *dims, const void *data);
+void gale__npy_finish(gale__npy *n);
+#endif
