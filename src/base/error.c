@@ -1,0 +1,88 @@
+/* The error slot of each thread, and the log.  The slot is fixed storage, so that describing a failure
+ * cannot itself fail. */
+#include "base/error.h"
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SLOT_BYTES 4096
+
+static _Thread_local char slot[SLOT_BYTES];
+
+static const char *const status_texts[GALE_STATUS_COUNT] = {
+#define X(name, text) text,
+#include "gale/status.def"
+#undef X
+};
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+const char *gale_version(void)
+{
+    return TEXT(GALE_VERSION_MAJOR) "." TEXT(GALE_VERSION_MINOR) "." TEXT(GALE_VERSION_PATCH);
+}
+
+const char *gale_status_text(gale_status status)
+{
+    return (unsigned)status < GALE_STATUS_COUNT ? status_texts[status] : "unknown status";
+}
+
+const char *gale_error(void) { return slot; }
+
+void gale__error_clear(void) { slot[0] = 0; }
+
+gale_status gale__fail(gale_status status, const char *format, ...)
+{
+    /* The message may quote the slot itself, so it is made beside it. */
+    char text[SLOT_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    memcpy(slot, text, strlen(text) + 1);
+    return status;
+}
+
+gale_status gale__fail_within(gale_status status, const char *format, ...)
+{
+    char text[SLOT_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    size_t used = strlen(text);
+    if (used < sizeof text - 1) snprintf(text + used, sizeof text - used, ": %s", slot);
+    memcpy(slot, text, strlen(text) + 1);
+    return status;
+}
+
+/* The sink is set once by the program before work starts; `least` is what the hot path reads. */
+static gale__log_sink *_Atomic log_sink;
+static void *_Atomic log_user;
+static _Atomic int log_least = GALE__WARN;
+
+void gale__log_set(gale__log_sink *sink, void *user, gale__level least)
+{
+    atomic_store(&log_user, user);
+    atomic_store(&log_least, least);
+    atomic_store(&log_sink, sink);
+}
+
+bool gale__log_on(gale__level level)
+{
+    return atomic_load_explicit(&log_sink, memory_order_acquire) && (int)level >= atomic_load(&log_least);
+}
+
+void gale__log(gale__level level, const char *format, ...)
+{
+    if (!gale__log_on(level)) return;
+    char line[SLOT_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    gale__log_sink *sink = atomic_load(&log_sink);
+    if (sink) sink(atomic_load(&log_user), level, line);
+}

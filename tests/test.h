@@ -1,0 +1,101 @@
+/* A few lines that every test program shares: checks that say where and what, a table of tests, one last line.
+ *
+ *     TEST(adds) { CHECK_EQ(1 + 1, 2); }
+ *     TESTS(ROW(adds), ...)
+ *
+ * A check that fails is printed and the test goes on; a test with a failed check counts as one failure.
+ * `program NAME...` runs only the tests whose name contains one of the words. */
+#ifndef GALE_TEST_H
+#define GALE_TEST_H
+#include "gale/base.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int test_bad;        /* failed checks of the running test */
+static int test_skipped;    /* the running test asked to be skipped */
+static const char *test_at; /* its name */
+
+#define TEST(name) static void test_##name(void)
+
+static inline bool test_check(bool ok, const char *file, int line, const char *text)
+{
+    if (ok) return true;
+    if (++test_bad <= 20) printf("FAIL %s: %s:%d: %s\n", test_at, file, line, text);
+    return false;
+}
+
+static inline bool test_check_eq(int64_t a, int64_t b, const char *file, int line, const char *text)
+{
+    if (a == b) return true;
+    if (++test_bad <= 20) printf("FAIL %s: %s:%d: %s: %" PRId64 ", not %" PRId64 "\n", test_at, file, line, text, a, b);
+    return false;
+}
+
+static inline bool test_check_text(const char *a, const char *b, const char *file, int line, const char *text)
+{
+    if (a && b && !strcmp(a, b)) return true;
+    if (++test_bad <= 20)
+        printf("FAIL %s: %s:%d: %s: \"%s\", not \"%s\"\n", test_at, file, line, text, a ? a : "(null)", b ? b : "(null)");
+    return false;
+}
+
+static inline bool test_check_ok(gale_status status, const char *file, int line, const char *text)
+{
+    if (status == GALE_OK) return true;
+    if (++test_bad <= 20)
+        printf("FAIL %s: %s:%d: %s: %s: %s\n", test_at, file, line, text, gale_status_text(status), gale_error());
+    return false;
+}
+
+/* Each is an expression, true when the check holds: `if (!CHECK_OK(open(...))) return;` */
+#define CHECK(cond) test_check(cond, __FILE__, __LINE__, #cond)
+#define CHECK_EQ(a, b) test_check_eq((int64_t)(a), (int64_t)(b), __FILE__, __LINE__, #a " == " #b)
+#define CHECK_TEXT(a, b) test_check_text(a, b, __FILE__, __LINE__, #a)
+#define CHECK_OK(call) test_check_ok(call, __FILE__, __LINE__, #call)
+#define CHECK_FAILS(call, status) test_check_eq((int64_t)(call), GALE_##status, __FILE__, __LINE__, #call)
+
+/* Leaves the running test, counted as skipped and said aloud. */
+#define SKIP(...)                          \
+    do {                                   \
+        printf("SKIP %s: ", test_at);      \
+        printf(__VA_ARGS__);               \
+        printf("\n");                      \
+        test_skipped = 1;                  \
+        return;                            \
+    } while (0)
+
+typedef struct test_row { const char *name; void (*fn)(void); } test_row;
+
+static inline bool test_wanted(const char *name, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strstr(name, argv[i])) return true;
+    return argc < 2;
+}
+
+static inline int test_main(const test_row *rows, size_t count, int argc, char **argv)
+{
+    int passed = 0, failed = 0, skipped = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!test_wanted(rows[i].name, argc, argv)) continue;
+        test_at = rows[i].name;
+        test_bad = test_skipped = 0;
+        rows[i].fn();
+        if (test_bad) failed++;
+        else if (test_skipped) skipped++;
+        else passed++;
+        fflush(stdout);
+    }
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed ? 1 : 0;
+}
+
+#define TESTS(...)                                                                   \
+    static const test_row test_rows[] = {__VA_ARGS__};                               \
+    int main(int argc, char **argv)                                                  \
+    {                                                                                \
+        return test_main(test_rows, sizeof test_rows / sizeof *test_rows, argc, argv); \
+    }
+#define ROW(name) {#name, test_##name}
+#endif
