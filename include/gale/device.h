@@ -1,0 +1,127 @@
+/* Devices, memory, streams, events and kernels.
+ *
+ * A provider name ("cuda", "vulkan", "cpu", an alias) stands for a backend; a chain "cuda,vulkan,cpu" is tried in order.
+ * A device is counted: every object made from it holds it.  All functions may be called from any thread; one stream
+ * serves one thread at a time.  Work on a stream runs in order, and asynchronously to the caller. */
+#ifndef GALE_DEVICE_H
+#define GALE_DEVICE_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gale_device gale_device;
+typedef struct gale_buffer gale_buffer;
+typedef struct gale_stream gale_stream;
+typedef struct gale_event gale_event;
+typedef struct gale_capture gale_capture;
+typedef struct gale_module gale_module;
+typedef struct gale_kernel gale_kernel;
+
+/* What a device can do.  Zero means "no" or "not known". */
+typedef struct gale_device_caps {
+    uint64_t memory_bytes, memory_free_bytes; /* as the driver says at probe time */
+    uint64_t alloc_max_bytes;                 /* largest single allocation */
+    uint32_t compute_units, clock_mhz;
+    uint32_t subgroup;                        /* threads that run in step; 1 when not known */
+    uint32_t group_max;                       /* most threads in a work-group */
+    uint32_t shared_bytes;                    /* work-group memory */
+    uint32_t push_bytes;                      /* Vulkan: parameters that travel without a block */
+    uint32_t arch;                            /* CUDA: 90 for compute capability 9.0 */
+    bool f16, f64, i64, bf16, int8_dot, matrix_units, unified_memory, float_atomics, subgroup_ops, capture;
+    bool storage8, storage16;                 /* 8- and 16-bit loads and stores */
+} gale_device_caps;
+
+/* Ceilings measured once per device and driver, kept in the cache folder; zero: not measured. */
+typedef struct gale_device_ceilings {
+    double copy_gbps;                 /* device to device, bytes read + written */
+    double upload_gbps, download_gbps;
+    double f32_gflops;                /* multiply-add chains, two operations each */
+    double launch_us;                 /* one empty kernel, amortised */
+} gale_device_ceilings;
+
+typedef struct gale_device_info {
+    const char *backend;  /* "cuda" */
+    int index;            /* counted per backend from 0 */
+    char name[128];
+    char vendor[64];
+    char driver[96];      /* name and version */
+    char id[64];          /* stable for this machine: UUID or bus id */
+    gale_device_caps caps;
+    gale_device_ceilings ceilings;
+} gale_device_info;
+
+typedef struct gale_device_options {
+    const char *chain;      /* NULL: GALE_PROVIDER, else automatic */
+    int index;              /* -1: GALE_DEVICE, else 0 */
+    bool strict;            /* a step down the chain is an error */
+    bool debug_layer;
+    uint64_t pool_limit_bytes; /* 0: GALE_POOL_LIMIT_MB, else none */
+} gale_device_options;
+#define GALE_DEVICE_OPTIONS {NULL, -1, false, false, 0}
+
+/* Opens the first device of the chain that works.  Each step down is one warning line to the log with the reason;
+ * gale_device_why() keeps them.  NULL options: all defaults. */
+GALE_API gale_status gale_device_open(const gale_device_options *options, gale_device **out);
+GALE_API void gale_device_close(gale_device **device);
+GALE_API const gale_device_info *gale_device_get_info(const gale_device *device);
+/* Why this device was chosen, one line a step; never NULL. */
+GALE_API const char *gale_device_why(const gale_device *device);
+
+/* The log: the library itself never prints.  level: 0 debug, 1 info, 2 warning. */
+typedef void gale_log_sink(void *user, int level, const char *line);
+GALE_API void gale_log_set(gale_log_sink *sink, void *user, int least_level);
+
+/* Memory: from the device's pool. */
+typedef struct gale_memory_stats {
+    uint64_t in_use_bytes, peak_bytes, reserved_bytes, limit_bytes; /* reserved: taken from the driver */
+    uint64_t cached_bytes, largest_free_bytes;                      /* free inside the pool */
+    uint64_t buffers, allocations, driver_allocations, fragments;
+} gale_memory_stats;
+GALE_API gale_status gale_buffer_create(gale_device *device, size_t size_bytes, gale_buffer **out);
+GALE_API void gale_buffer_destroy(gale_buffer **buffer);
+GALE_API size_t gale_buffer_size(const gale_buffer *buffer);
+GALE_API void gale_memory_get_stats(const gale_device *device, gale_memory_stats *out);
+/* Gives unused memory back to the driver. */
+GALE_API void gale_memory_trim(gale_device *device);
+
+/* Streams.  Uploads copy from `host` before they return (through pinned staging) or as they run; the caller may
+ * reuse `host` when the call returns.  A download is complete after gale_stream_sync or an event. */
+GALE_API gale_status gale_stream_create(gale_device *device, gale_stream **out);
+GALE_API void gale_stream_destroy(gale_stream **stream);
+GALE_API gale_status gale_upload(gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size);
+GALE_API gale_status gale_download(gale_stream *stream, const gale_buffer *from, size_t offset, void *host, size_t size);
+GALE_API gale_status gale_copy(gale_stream *stream, gale_buffer *to, size_t to_offset, const gale_buffer *from, size_t from_offset, size_t size);
+/* Repeats the 1, 2, 4 or 8 bytes at `pattern`. */
+GALE_API gale_status gale_fill(gale_stream *stream, gale_buffer *to, size_t offset, size_t size, const void *pattern, size_t pattern_bytes);
+GALE_API gale_status gale_stream_sync(gale_stream *stream);
+
+GALE_API gale_status gale_event_create(gale_device *device, gale_event **out);
+GALE_API void gale_event_destroy(gale_event **event);
+GALE_API gale_status gale_event_record(gale_event *event, gale_stream *stream);
+GALE_API gale_status gale_event_wait(gale_event *event);                       /* the host waits */
+GALE_API gale_status gale_stream_wait(gale_stream *stream, gale_event *event); /* the stream waits */
+GALE_API gale_status gale_event_elapsed(gale_event *from, gale_event *to, double *time_us);
+
+/* Capture: what is sent to the stream between begin and end is recorded, not run; replay runs it again and again.
+ * GALE_UNSUPPORTED where the driver cannot. */
+GALE_API gale_status gale_capture_begin(gale_stream *stream);
+GALE_API gale_status gale_capture_end(gale_stream *stream, gale_capture **out);
+GALE_API gale_status gale_capture_replay(gale_stream *stream, gale_capture *capture);
+GALE_API void gale_capture_destroy(gale_capture **capture);
+
+/* Kernels that users bring.  language: "cuda", "hip", "opencl", "glsl", "spirv" or "binary"; the compiler's own
+ * message is in gale_error() when it does not compile.  Pointer parameters come first, then 32-bit words:
+ * see docs/kernels.md for the signature in each language. */
+GALE_API gale_status gale_module_create(gale_device *device, const char *language, const void *source, size_t size, const char *options, gale_module **out);
+GALE_API void gale_module_destroy(gale_module **module);
+GALE_API gale_status gale_kernel_get(gale_module *module, const char *entry, const uint32_t group[3], gale_kernel **out);
+GALE_API void gale_kernel_destroy(gale_kernel **kernel);
+GALE_API gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const uint32_t groups[3], gale_buffer *const *buffers, int n_buffers, const uint32_t *words, int n_words);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,156 @@
+/* The one table a backend fills, and the objects in front of it.
+ *
+ * Validation (bounds, ownership, state) is done once in the front (device.c, stream.c, pool.c); a backend trusts what it
+ * is given.  Callers above this room use the front only, never the table. */
+#ifndef GALE_DEVICE_DEVICE_H
+#define GALE_DEVICE_DEVICE_H
+#include "base/thread.h"
+#include "base/str.h"
+#include "gale/device.h"
+
+typedef struct gale__backend gale__backend;
+
+/* A block of driver memory. */
+typedef struct gale__mem {
+    uint64_t address; /* on the device: CUDA, HIP, Vulkan (buffer device address), CPU (the pointer) */
+    void *handle;     /* cl_mem, VkBuffer ... */
+    void *extra;      /* VkDeviceMemory ... */
+    void *host;       /* where the host sees it; NULL when it does not */
+    size_t size;
+} gale__mem;
+typedef enum gale__mem_kind { GALE__MEM_DEVICE, GALE__MEM_HOST /* pinned, mapped */ } gale__mem_kind;
+
+/* A piece of a block.  Made by the pool. */
+struct gale_buffer {
+    gale_device *device;
+    gale__mem *mem;
+    size_t offset, size;
+    struct gale__pool_piece *piece;
+    _Atomic int refs;
+};
+/* Where a kernel's pointer parameter points. */
+typedef struct gale__ref {
+    const gale__mem *mem;
+    uint64_t offset;
+} gale__ref;
+
+/* What the profiler knows of a launch or a transfer beyond its time. */
+typedef struct gale__tag {
+    const char *name; /* kernel: "map_f32_3" */
+    const char *op;   /* operator(s) it stands for: "Softmax" */
+    double bytes, operations;
+} gale__tag;
+
+/* Arguments of a launch: the parameter block is pointers (8 bytes each), then words (4 bytes each).
+ *   CUDA, HIP   one struct by value: { unsigned long long p[NP]; unsigned int w[NW]; }
+ *   OpenCL      one (__global uchar *) per pointer, then one struct by value { ulong offset[NP]; uint w[NW]; }
+ *   Vulkan      the block in push constants when it fits caps.push_bytes, else push constants hold its 8-byte address
+ *   CPU         the launch itself is handed to the function */
+typedef struct gale__launch {
+    uint32_t groups[3], group[3];
+    int n_refs, n_words;
+    const gale__ref *refs;
+    const uint32_t *words;
+    const gale__tag *tag; /* NULL: nothing known */
+} gale__launch;
+
+/* What a module is built from. */
+typedef enum gale__code { GALE__CODE_TEXT, GALE__CODE_SPIRV, GALE__CODE_BINARY, GALE__CODE_HOST, GALE__CODE_GLSL } gale__code;
+typedef void gale__host_kernel(void *user, const gale__launch *launch);
+typedef struct gale__source {
+    gale__code code;
+    const void *data; /* text, words or binary; CODE_HOST: unused */
+    size_t size;
+    const char *options;      /* extra compiler options, "" for none */
+    gale__host_kernel *fn;    /* CODE_HOST */
+    void *user;
+    bool ours;                /* made by gale's printers: standard ABI, cached on disk */
+} gale__source;
+
+struct gale_module { gale_device *device; void *impl; gale__source source; _Atomic int refs; };
+struct gale_kernel {
+    gale_module *module;
+    void *impl;
+    char entry[64];
+    uint32_t group[3];
+    uint32_t block_bytes;     /* Vulkan: size of the parameter block */
+};
+struct gale_stream { gale_device *device; void *impl; struct gale__staging *staging; bool capturing; };
+struct gale_event { gale_device *device; void *impl; };
+struct gale_capture { gale_device *device; void *impl; };
+
+/* One device as probe finds it, and the reason when there is none. */
+typedef struct gale__probe {
+    gale_device_info *devices; /* gale__alloc'd */
+    int count;
+    char reason[512];          /* when count == 0: library not found, no device, version too old, permission ... */
+    char remedy[256];          /* what to install or change */
+    char library[128];         /* the soname that was opened, "" when none */
+} gale__probe;
+
+struct gale__backend {
+    const char *name;
+    gale_status (*probe)(gale__probe *out); /* fails only for lack of host memory */
+    gale_status (*open)(gale_device *device);  /* device->info.index, ->debug_layer are set; fills ->impl, may refine info */
+    void (*close)(gale_device *device);
+    gale_status (*alloc)(gale_device *device, gale__mem_kind kind, size_t size, gale__mem *out); /* GALE_NO_MEMORY when it does not fit */
+    void (*free)(gale_device *device, gale__mem *mem);
+    gale_status (*stream_create)(gale_device *device, gale_stream *stream);
+    void (*stream_destroy)(gale_stream *stream);
+    /* host is pinned memory (GALE__MEM_HOST) that stays valid until the stream has passed this point. */
+    gale_status (*upload)(gale_stream *stream, gale__ref to, gale__ref host, size_t size);
+    gale_status (*download)(gale_stream *stream, gale__ref from, gale__ref host, size_t size);
+    gale_status (*copy)(gale_stream *stream, gale__ref to, gale__ref from, size_t size);
+    gale_status (*fill)(gale_stream *stream, gale__ref to, size_t size, uint64_t pattern, size_t pattern_bytes);
+    gale_status (*build)(gale_device *device, const gale__source *source, gale_module *module);
+    void (*unbuild)(gale_module *module);
+    gale_status (*kernel)(gale_module *module, gale_kernel *kernel); /* entry, group and block_bytes are set */
+    void (*kernel_destroy)(gale_kernel *kernel);
+    gale_status (*launch)(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
+    gale_status (*event_create)(gale_device *device, gale_event *event);
+    void (*event_destroy)(gale_event *event);
+    gale_status (*event_record)(gale_event *event, gale_stream *stream);
+    gale_status (*event_wait)(gale_event *event);                          /* honours the watchdog */
+    gale_status (*stream_wait)(gale_stream *stream, gale_event *event);
+    gale_status (*event_elapsed)(gale_event *from, gale_event *to, double *time_us); /* both reached */
+    gale_status (*capture_begin)(gale_stream *stream);                     /* NULL: cannot */
+    gale_status (*capture_end)(gale_stream *stream, gale_capture *capture);
+    gale_status (*capture_replay)(gale_stream *stream, gale_capture *capture);
+    void (*capture_destroy)(gale_capture *capture);
+    gale_status (*sync)(gale_stream *stream);                              /* GALE_TIMEOUT after GALE_WATCHDOG_S, GALE_DEVICE_LOST */
+    gale_status (*memory_info)(gale_device *device, uint64_t *total, uint64_t *free_bytes); /* may be NULL */
+};
+extern const gale__backend gale__backend_cpu, gale__backend_null, gale__backend_cuda, gale__backend_hip, gale__backend_opencl, gale__backend_vulkan;
+
+struct gale_device {
+    const gale__backend *backend;
+    gale_device_info info;
+    void *impl;
+    bool debug_layer;
+    struct gale__pool *pool;
+    struct gale__profiler *profiler; /* NULL: off, at no cost */
+    void *kernel_state;              /* the kernel room's cache of built kernels, with its destructor */
+    void (*kernel_state_finish)(void *);
+    char *why;
+    gale__mutex lock;
+    _Atomic int refs;
+};
+gale_device *gale__device_hold(gale_device *device);
+/* Opens one device by backend and index, no chain. */
+gale_status gale__device_open_one(const gale__backend *backend, int index, const gale_device_options *options, gale_device **out);
+/* Probes once per process and backend; the result stays owned by the registry. */
+gale_status gale__backend_probe(const gale__backend *backend, const gale__probe **out);
+
+/* Buffers: counted, since a view of a tensor may outlive its maker. */
+gale_buffer *gale__buffer_hold(gale_buffer *buffer);
+gale__ref gale__buffer_ref(const gale_buffer *buffer, size_t offset);
+
+/* The front: validated, profiled. */
+gale_status gale__module_build(gale_device *device, const gale__source *source, gale_module **out);
+gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
+gale_status gale__upload_tagged(gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size, const gale__tag *tag);
+
+/* Test hook: make the n-th device allocation from now fail (0: never). */
+void gale__device_alloc_fail_at(uint64_t n);
+uint64_t gale__device_alloc_count(void);
+#endif
