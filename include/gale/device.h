@@ -32,6 +32,7 @@ typedef struct gale_device_caps {
     uint32_t arch;                            /* CUDA: 90 for compute capability 9.0 */
     bool f16, f64, i64, bf16, int8_dot, matrix_units, unified_memory, float_atomics, subgroup_ops, capture;
     bool storage8, storage16;                 /* 8- and 16-bit loads and stores */
+    bool software;                            /* a driver that runs on the CPU (PoCL, lavapipe): never chosen automatically */
 } gale_device_caps;
 
 /* Ceilings measured once per device and driver, kept in the cache folder; zero: not measured. */

@@ -4,8 +4,8 @@
  * is given.  Callers above this room use the front only, never the table. */
 #ifndef GALE_DEVICE_DEVICE_H
 #define GALE_DEVICE_DEVICE_H
-#include "base/thread.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "gale/device.h"
 
 typedef struct gale__backend gale__backend;
@@ -65,18 +65,26 @@ typedef struct gale__source {
     gale__host_kernel *fn;    /* CODE_HOST */
     void *user;
     bool ours;                /* made by gale's printers: standard ABI, cached on disk */
+    bool in_device;           /* the module is kept in device->kernel_state, which dies with the device: it does not hold the device */
 } gale__source;
 
+/* source.data is the caller's and NULL after the build. */
 struct gale_module { gale_device *device; void *impl; gale__source source; _Atomic int refs; };
 struct gale_kernel {
     gale_module *module;
     void *impl;
     char entry[64];
     uint32_t group[3];
-    uint32_t block_bytes;     /* Vulkan: size of the parameter block */
+    uint32_t block_bytes;     /* Vulkan: size of the parameter block; 0: not known before the launch */
 };
 struct gale_stream { gale_device *device; void *impl; struct gale__staging *staging; bool capturing; };
-struct gale_event { gale_device *device; void *impl; };
+struct gale_event {
+    gale_device *device;
+    void *impl;
+    struct gale__staging *staging; /* of the stream it was recorded on: downloads up to `mark` are complete with it */
+    uint64_t mark;
+    bool recorded;
+};
 struct gale_capture { gale_device *device; void *impl; };
 
 /* One device as probe finds it, and the reason when there is none. */
@@ -90,6 +98,7 @@ typedef struct gale__probe {
 
 struct gale__backend {
     const char *name;
+    bool in_place; /* work runs at the call, on the caller's thread: `host` may then be any memory, and nothing is staged */
     gale_status (*probe)(gale__probe *out); /* fails only for lack of host memory */
     gale_status (*open)(gale_device *device);  /* device->info.index, ->debug_layer are set; fills ->impl, may refine info */
     void (*close)(gale_device *device);
@@ -120,6 +129,7 @@ struct gale__backend {
     gale_status (*sync)(gale_stream *stream);                              /* GALE_TIMEOUT after GALE_WATCHDOG_S, GALE_DEVICE_LOST */
     gale_status (*memory_info)(gale_device *device, uint64_t *total, uint64_t *free_bytes); /* may be NULL */
 };
+/* Those that are built stand in backends.def. */
 extern const gale__backend gale__backend_cpu, gale__backend_null, gale__backend_cuda, gale__backend_hip, gale__backend_opencl, gale__backend_vulkan;
 
 struct gale_device {
@@ -128,18 +138,26 @@ struct gale_device {
     void *impl;
     bool debug_layer;
     struct gale__pool *pool;
-    struct gale__profiler *profiler; /* NULL: off, at no cost */
+    struct gale_profiler *_Atomic profiler; /* NULL: off, at no cost */
     void *kernel_state;              /* the kernel room's cache of built kernels, with its destructor */
     void (*kernel_state_finish)(void *);
     char *why;
-    gale__mutex lock;
-    _Atomic int refs;
+    gale__mutex lock;                /* for kernel_state */
+    _Atomic int refs;                /* handles and objects */
+    _Atomic int objects;             /* buffers, streams, events, captures, modules */
 };
-gale_device *gale__device_hold(gale_device *device);
+gale_device *gale__device_hold(gale_device *device); /* given back with gale_device_close */
 /* Opens one device by backend and index, no chain. */
 gale_status gale__device_open_one(const gale__backend *backend, int index, const gale_device_options *options, gale_device **out);
 /* Probes once per process and backend; the result stays owned by the registry. */
 gale_status gale__backend_probe(const gale__backend *backend, const gale__probe **out);
+
+/* "CUDA", "Vulkan": for messages. */
+const char *gale__backend_label(const gale__backend *backend);
+/* GALE_WATCHDOG_S, for the waits of backends. */
+uint64_t gale__watchdog_ns(void);
+/* memcpy on all cores when it is large. */
+void gale__copy_bytes(void *to, const void *from, size_t size);
 
 /* Buffers: counted, since a view of a tensor may outlive its maker. */
 gale_buffer *gale__buffer_hold(gale_buffer *buffer);
@@ -147,6 +165,8 @@ gale__ref gale__buffer_ref(const gale_buffer *buffer, size_t offset);
 
 /* The front: validated, profiled. */
 gale_status gale__module_build(gale_device *device, const gale__source *source, gale_module **out);
+/* gale_kernel_get with the size of the parameter block. */
+gale_status gale__kernel_create(gale_module *module, const char *entry, const uint32_t group[3], uint32_t block_bytes, gale_kernel **out);
 gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
 gale_status gale__upload_tagged(gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size, const gale__tag *tag);
 
