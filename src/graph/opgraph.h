@@ -1,0 +1,56 @@
+/* The operator graph behind gale_graph, and the table operators register in. */
+#ifndef GALE_GRAPH_OPGRAPH_H
+#define GALE_GRAPH_OPGRAPH_H
+#include "graph/graph.h"
+
+typedef struct gale__op_node {
+    const struct gale__op *op;
+    gale_value *in, *out;
+    int n_in, n_out;
+    gale_attr *attrs;
+    int n_attrs;
+} gale__op_node;
+
+/* What lower() works with: in[i] may be GALE__NIL for an optional input left out; it fills out[].  Errors: gale__g_fail. */
+typedef struct gale__lower {
+    gale__g *g;
+    const gale__op_node *node;
+    const gale__node *in;
+    gale__node *out;
+    int n_in, n_out;
+} gale__lower;
+
+typedef struct gale__op {
+    const char *name;
+    int min_in, max_in;       /* max_in -1: any number */
+    int max_out;
+    uint32_t plan_inputs;     /* bit i: input i must be known when planning (shapes, axes, k, pads ...) */
+    void (*lower)(gale__lower *L);
+    const char *doc;          /* one or two sentences */
+} gale__op;
+/* The ops room hands its table over once (gale__ops_table in ops/registry.c); the graph room looks names up in it. */
+extern const gale__op *const gale__ops_table[];
+extern const int gale__ops_count;
+const gale__op *gale__op_find(const char *name);
+
+typedef struct gale__value_info {
+    const char *name;
+    int32_t node;              /* producing op_node, -1: input or constant */
+    int32_t input;             /* which input, -1 */
+    gale_tensor *constant;     /* host tensor, or NULL */
+    gale_type type;            /* inputs and constants */
+    int rank;
+    int64_t dims[GALE_MAX_RANK]; /* -1: symbol */
+    const char *symbols[GALE_MAX_RANK];
+} gale__value_info;
+struct gale_graph {
+    gale__arena arena;
+    gale__value_info *values; int n_values; size_t values_capacity;
+    gale__op_node *nodes; int n_nodes; size_t nodes_capacity;
+    gale_value *inputs; int n_inputs; size_t inputs_capacity;
+    gale_value *outputs; const char **output_names; int n_outputs; size_t outputs_capacity, names_capacity;
+};
+/* Lowers the whole graph for concrete input extents.  dims[i]: extents of input i.  known[i]: host data of an input whose values are
+ * plan-time values, or NULL.  out[j]: node of output j. */
+gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale__g *g, gale__node *out);
+#endif
