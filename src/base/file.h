@@ -7,6 +7,7 @@ typedef struct gale__bytes { void *data; size_t size; } gale__bytes;
 gale_status gale__file_read(const char *path, size_t limit_bytes, gale__bytes *out); /* 0: no limit; ends with a spare zero byte */
 void gale__bytes_finish(gale__bytes *b);
 gale_status gale__file_write(const char *path, const void *data, size_t size); /* temporary file, fsync, rename */
+void gale__file_fail_at(uint64_t n); /* for tests: the n-th write from now finds the disk full (0: none) */
 bool gale__file_exists(const char *path);
 gale_status gale__file_remove(const char *path);
 gale_status gale__folder_make(const char *path); /* with parents, mode 0700 */

@@ -4,7 +4,12 @@
 #include "str.h"
 
 /* Writer: commas and indentation are its business. */
-typedef struct gale__json_out { gale__str *out; int depth; uint64_t has_items; bool after_key; } gale__json_out;
+typedef struct gale__json_out {
+    gale__str *out;
+    int depth;
+    uint64_t has_items, is_array, has_lines; /* a bit per depth; up to 63 deep */
+    bool after_key;
+} gale__json_out;
 void gale__json_begin(gale__json_out *j, gale__str *out);
 void gale__json_object(gale__json_out *j);
 void gale__json_array(gale__json_out *j);

@@ -20,8 +20,8 @@ double gale__f8_to_f64(gale_type type, uint8_t bits);               /* f8 family
 uint8_t gale__f64_to_f8(gale_type type, double v, bool saturate);   /* ONNX Cast rules */
 /* One element of any numeric type as double or as int64 (u64 keeps its bits in the int64). */
 double gale__load_f64(gale_type type, const void *p);
-int64_t gale__load_i64(gale_type type, const void *p);              /* floats saturate, NaN to 0 */
-void gale__store_f64(gale_type type, void *p, double v);            /* to integers: truncate, saturate, NaN to 0 */
+int64_t gale__load_i64(gale_type type, const void *p);              /* floats saturate, NaN to 0; to f8: saturate */
+void gale__store_f64(gale_type type, void *p, double v);            /* to integers: truncate, saturate, NaN to 0; to f8: saturate */
 void gale__store_i64(gale_type type, void *p, int64_t v);           /* wraps to the width */
 double gale__type_min(gale_type type);                              /* lowest finite value, as double */
 double gale__type_max(gale_type type);

@@ -18,9 +18,12 @@ void gale__cond_signal(gale__cond *c);
 void gale__cond_broadcast(gale__cond *c);
 void gale__once_run(gale__once *once, void (*fn)(void));
 
-typedef struct gale__thread gale__thread;
+typedef struct gale__thread { uint64_t id; void (*fn)(void *); void *arg; } gale__thread;
 gale_status gale__thread_start(void (*fn)(void *), void *arg, gale__thread **out);
 void gale__thread_join(gale__thread **thread);
+/* The same in storage of the caller's: no allocation. */
+gale_status gale__thread_begin(gale__thread *t, void (*fn)(void *), void *arg);
+void gale__thread_end(gale__thread *t);
 
 /* The pool: created on first use with GALE_THREADS workers (default: usable cores, the caller being
  * one of them).  gale__parallel runs fn(arg, i, worker) for every i in [0, count); returns when all are done.

@@ -1,0 +1,252 @@
+/* Files, folders and maps.  A file is written beside its place, brought to the disk and renamed, so that readers and
+ * crashes see the old content or the new one, never half of it. */
+#include "base/file.h"
+#include "base/env.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static _Atomic uint64_t write_fail_at, write_asked;
+
+void gale__file_fail_at(uint64_t n)
+{
+    atomic_store(&write_asked, 0);
+    atomic_store(&write_fail_at, n);
+}
+
+static gale_status fail_errno(const char *path, const char *what)
+{
+    gale_status status = errno == ENOENT ? GALE_NOT_FOUND : errno == ENOMEM ? GALE_NO_MEMORY : GALE_IO;
+    return gale__fail(status, "%s: %s: %s", path, what, strerror(errno));
+}
+
+/* Opens for reading and gives the size; a folder is refused here, since read() says it less clearly. */
+static gale_status open_file(const char *path, int *fd, size_t *size)
+{
+    int f = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (f < 0) return fail_errno(path, "cannot open");
+    gale_status status = GALE_OK;
+    if (fstat(f, &st)) status = fail_errno(path, "cannot look at");
+    else if (S_ISDIR(st.st_mode)) status = gale__fail(GALE_IO, "%s: is a folder, not a file", path);
+    if (status != GALE_OK) {
+        close(f);
+        return status;
+    }
+    *fd = f;
+    *size = st.st_size > 0 ? (size_t)st.st_size : 0;
+    return GALE_OK;
+}
+
+/* Pipes and /proc tell no size, so reading goes on to the end, whatever the size said. */
+static gale_status read_all(int fd, const char *path, size_t limit, gale__bytes *b, size_t room)
+{
+    for (;;) {
+        if (limit && b->size > limit) return gale__fail(GALE_LIMIT, "%s: larger than the limit of %zu bytes", path, limit);
+        GALE_TRY(gale__grow(&b->data, &room, b->size + 4096, 1));
+        ssize_t n = read(fd, (char *)b->data + b->size, room - b->size - 1);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail_errno(path, "cannot read");
+        if (n == 0) break;
+        b->size += (size_t)n;
+    }
+    ((char *)b->data)[b->size] = 0;
+    return GALE_OK;
+}
+
+gale_status gale__file_read(const char *path, size_t limit_bytes, gale__bytes *out)
+{
+    int fd;
+    size_t size;
+    GALE_TRY(open_file(path, &fd, &size));
+    gale_status status = GALE_OK;
+    gale__bytes b = {0};
+    size_t room = 0;
+    if (limit_bytes && size > limit_bytes)
+        status = gale__fail(GALE_LIMIT, "%s: %zu bytes, larger than the limit of %zu", path, size, limit_bytes);
+    if (status == GALE_OK) status = gale__grow(&b.data, &room, size + 4097, 1);
+    if (status == GALE_OK) status = read_all(fd, path, limit_bytes, &b, room);
+    close(fd);
+    if (status == GALE_OK) *out = b;
+    else gale__bytes_finish(&b);
+    return status;
+}
+
+void gale__bytes_finish(gale__bytes *b)
+{
+    gale__free(b->data);
+    *b = (gale__bytes){0};
+}
+
+static gale_status write_all(int fd, const char *path, const char *data, size_t size)
+{
+    while (size) {
+        ssize_t n;
+        if (atomic_fetch_add(&write_asked, 1) + 1 == atomic_load(&write_fail_at)) {
+            n = -1;
+            errno = ENOSPC;
+        } else {
+            n = write(fd, data, size < (1u << 20) ? size : 1u << 20);
+        }
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail_errno(path, "cannot write");
+        data += n;
+        size -= (size_t)n;
+    }
+    return fsync(fd) && errno != EINVAL && errno != EROFS ? fail_errno(path, "cannot bring to the disk") : GALE_OK;
+}
+
+/* Makes the rename itself last.  Not all file systems can, and it stands anyway. */
+static void sync_folder_of(const char *path)
+{
+    char folder[4096] = ".";
+    const char *slash = strrchr(path, '/');
+    if (slash) snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    fsync(fd);
+    close(fd);
+}
+
+gale_status gale__file_write(const char *path, const void *data, size_t size)
+{
+    static _Atomic unsigned counter;
+    gale__str name = {0};
+    gale__str_addf(&name, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&counter, 1));
+    gale_status status = gale__str_check(&name);
+    int fd = -1;
+    if (status == GALE_OK) {
+        fd = open(name.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0) status = fail_errno(path, "cannot create");
+    }
+    if (fd >= 0) {
+        status = write_all(fd, path, data, size);
+        if (close(fd) && status == GALE_OK) status = fail_errno(path, "cannot write");
+        if (status == GALE_OK && rename(name.text, path)) status = fail_errno(path, "cannot put in place");
+        if (status != GALE_OK) unlink(name.text);
+        else sync_folder_of(path);
+    }
+    gale__str_finish(&name);
+    return status;
+}
+
+bool gale__file_exists(const char *path) { return access(path, F_OK) == 0; }
+
+gale_status gale__file_remove(const char *path)
+{
+    return remove(path) ? fail_errno(path, "cannot remove") : GALE_OK;
+}
+
+gale_status gale__folder_make(const char *path)
+{
+    char *part = gale__strdup(path);
+    if (!part) return GALE_NO_MEMORY;
+    gale_status status = GALE_OK;
+    for (char *p = part; *p && status == GALE_OK;) {
+        p += strspn(p, "/");
+        p += strcspn(p, "/");
+        char kept = *p;
+        *p = 0;
+        struct stat st;
+        if (mkdir(part, 0700) && errno != EEXIST) status = fail_errno(part, "cannot make the folder");
+        else if (stat(part, &st) || !S_ISDIR(st.st_mode)) status = gale__fail(GALE_IO, "%s: is in the way: not a folder", part);
+        *p = kept;
+    }
+    gale__free(part);
+    return status;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const gale__file_info *)a)->name, ((const gale__file_info *)b)->name);
+}
+
+/* A file that went away meanwhile is passed over: another process may be cleaning. */
+static gale_status add_info(DIR *dir, const char *name, gale__file_info **list, size_t *count, size_t *room)
+{
+    struct stat st;
+    if (!strcmp(name, ".") || !strcmp(name, "..") || fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW)) return GALE_OK;
+    GALE_TRY(gale__grow((void **)list, room, *count + 1, sizeof **list));
+    char *copy = gale__strdup(name);
+    if (!copy) return GALE_NO_MEMORY;
+    (*list)[(*count)++] = (gale__file_info){.name = copy,
+        .size_bytes = (uint64_t)st.st_size,
+        .time_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec,
+        .folder = S_ISDIR(st.st_mode)};
+    return GALE_OK;
+}
+
+gale_status gale__folder_list(const char *path, gale__file_info **out, size_t *count)
+{
+    DIR *dir = opendir(path);
+    if (!dir) return fail_errno(path, "cannot list");
+    gale_status status = GALE_OK;
+    gale__file_info *list = NULL;
+    size_t n = 0, room = 0;
+    for (struct dirent *e; status == GALE_OK && (e = readdir(dir));) status = add_info(dir, e->d_name, &list, &n, &room);
+    closedir(dir);
+    if (status != GALE_OK) {
+        gale__folder_list_free(&list, n);
+        return status;
+    }
+    if (n) qsort(list, n, sizeof *list, by_name);
+    *out = list;
+    *count = n;
+    return GALE_OK;
+}
+
+void gale__folder_list_free(gale__file_info **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) gale__free((*list)[i].name);
+    gale__free(*list);
+    *list = NULL;
+}
+
+gale_status gale__map_open(const char *path, gale__map *out)
+{
+    int fd;
+    size_t size;
+    GALE_TRY(open_file(path, &fd, &size));
+    void *data = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)"";
+    if (data == MAP_FAILED) {
+        gale_status status = fail_errno(path, "cannot map");
+        close(fd);
+        return status;
+    }
+    *out = (gale__map){data, size, fd};
+    return GALE_OK;
+}
+
+gale_status gale__map_check(const gale__map *m)
+{
+    struct stat st;
+    if (fstat(m->fd, &st)) return fail_errno("mapped file", "cannot look at");
+    if ((size_t)st.st_size < m->size)
+        return gale__fail(GALE_IO, "mapped file: cut to %lld bytes while in use, had %zu", (long long)st.st_size, m->size);
+    return GALE_OK;
+}
+
+void gale__map_close(gale__map *m)
+{
+    if (m->data && m->size) munmap((void *)(uintptr_t)m->data, m->size);
+    if (m->data) close(m->fd);
+    *m = (gale__map){.fd = -1};
+}
+
+gale_status gale__cache_folder(char *buf, size_t size)
+{
+    const char *own = gale__env_get(GALE__ENV_CACHE), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n;
+    if (*own) n = snprintf(buf, size, "%s", own);
+    else if (xdg && *xdg == '/') n = snprintf(buf, size, "%s/gale", xdg);
+    else if (home && *home) n = snprintf(buf, size, "%s/.cache/gale", home);
+    else return gale__fail(GALE_NOT_FOUND, "no cache folder: neither GALE_CACHE nor XDG_CACHE_HOME nor HOME is set");
+    return n < 0 || (size_t)n >= size ? gale__fail(GALE_LIMIT, "the cache folder's path is longer than %zu bytes", size) : GALE_OK;
+}
