@@ -13,6 +13,7 @@
 
 #define GALE__NEST_DIMS 16   /* after refinement, before merging */
 #define GALE__GUARDS 6
+#define GALE__NEST_CODE_MAX 512 /* instructions; fusion stops before */
 
 /* Coordinate sum(coef * index) + c0 must be in [0, extent * div) and divisible by div; else the access gives `fill`.
  * div > 1 (dilation): the axis' share of the address is coordinate / div * stride, and is not in access.stride. */
@@ -69,6 +70,8 @@ typedef struct gale__nest {
 /* Drops extents of 1 and merges neighbours where every access allows it; sorts outer dimensions so that the one most
  * accesses walk with stride 1 is last.  Everything stays in the given arena. */
 void gale__nest_canonicalize(gale__nest *nest);
+/* How many of a, b, c an instruction reads. */
+int gale__nest_arity(const gale__nest_instr *in);
 /* Bytes that must move (each buffer element touched once) and operations done. */
 void gale__nest_cost(const gale__nest *nest, double *bytes, double *operations);
 /* A dump for people and tests. */

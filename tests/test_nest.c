@@ -1,0 +1,102 @@
+/* Canonical form, cost and pattern of loop nests. */
+#include "test.h"
+#include "base/thread.h"
+#include "kernel/nest.h"
+
+/* c[b, m, n] = sum over k of a[b, m, k] * b[k, n], with extents of 1 strewn in and dimensions out of order. */
+typedef struct product {
+    gale__nest nest;
+    gale__nest_instr code[4];
+    gale__access accesses[3];
+    gale__nest_store store;
+    gale__nest_buffer buffers[3];
+} product;
+
+static void make_product(product *p, int64_t b, int64_t m, int64_t n, int64_t k)
+{
+    *p = (product){.nest = {.n_outer = 4, .n_inner = 1, .extent = {n, 1, b, m, k}}};
+    p->code[0] = (gale__nest_instr){.op = GALE__NEST_LOAD, .type = GALE_F32, .inner = 1, .access = 0};
+    p->code[1] = (gale__nest_instr){.op = GALE__NEST_LOAD, .type = GALE_F32, .inner = 1, .access = 1};
+    p->code[2] = (gale__nest_instr){.op = GALE__MUL, .type = GALE_F32, .inner = 1, .a = 0, .b = 1};
+    p->code[3] = (gale__nest_instr){.op = GALE__NEST_REDUCE, .type = GALE_F32, .acc = GALE_F32, .a = 2, .imm = GALE__SUM};
+    p->accesses[0] = (gale__access){.buffer = 0, .type = GALE_F32, .stride = {0, 5, m * k, k, 1}};
+    p->accesses[1] = (gale__access){.buffer = 1, .type = GALE_F32, .stride = {1, 5, 0, 0, n}};
+    p->accesses[2] = (gale__access){.buffer = 2, .type = GALE_F32, .stride = {1, 5, m * n, n, 0}};
+    p->store = (gale__nest_store){.value = 3, .access = 2, .index = -1};
+    for (int i = 0; i < 3; i++) p->buffers[i] = (gale__nest_buffer){.elements = 1 << 30, .type = GALE_F32, .written = i == 2};
+    p->nest.code = p->code; p->nest.n_code = 4;
+    p->nest.accesses = p->accesses; p->nest.n_accesses = 3;
+    p->nest.stores = &p->store; p->nest.n_stores = 1;
+    p->nest.buffers = p->buffers; p->nest.n_buffers = 3;
+}
+
+TEST(canonical)
+{
+    product p;
+    make_product(&p, 3, 5, 7, 11);
+    gale__nest_canonicalize(&p.nest);
+    CHECK_EQ(p.nest.n_outer, 2);   /* b and m are one: a and c walk them alike, b not at all */
+    CHECK_EQ(p.nest.n_inner, 1);
+    CHECK_EQ(p.nest.extent[0], 15);
+    CHECK_EQ(p.nest.extent[1], 7);
+    CHECK_EQ(p.nest.extent[2], 11);
+    CHECK_EQ(p.accesses[0].stride[0], 11);
+    CHECK_EQ(p.accesses[0].stride[2], 1);
+    CHECK_EQ(p.accesses[1].stride[1], 1);
+    CHECK_EQ(p.accesses[2].stride[0], 7);
+    gale__str out = {0};
+    gale__nest_print(&p.nest, &out);
+    CHECK(strstr(gale__str_text(&out), "nest 15 x 7 | 11") != NULL);
+    CHECK(strstr(gale__str_text(&out), "reduce sum %2 in f32") != NULL);
+    gale__str_finish(&out);
+}
+
+TEST(guards)
+{
+    product p;
+    make_product(&p, 3, 5, 8, 12);
+    p.accesses[0].n_guards = 2;
+    p.accesses[0].guards[0] = (gale__guard){.coef = {0, 0, 0, 1, 0}, .c0 = 0, .extent = 5, .div = 1};            /* always true */
+    p.accesses[0].guards[1] = (gale__guard){.coef = {0, 0, 0, 0, 2}, .c0 = -2, .extent = 9, .div = 2, .stride = 4}; /* whole */
+    gale__nest_canonicalize(&p.nest);
+    CHECK_EQ(p.accesses[0].n_guards, 1);
+    CHECK_EQ(p.accesses[0].guards[0].div, 1);
+    CHECK_EQ(p.accesses[0].guards[0].c0, -1);
+    CHECK_EQ(p.accesses[0].guards[0].coef[p.nest.n_outer], 1);
+    CHECK_EQ(p.accesses[0].stride[p.nest.n_outer], 1 + 4);
+    CHECK_EQ(p.accesses[0].offset, -4);
+}
+
+TEST(cost_and_contraction)
+{
+    product p;
+    gale__contraction c;
+    double bytes, operations;
+    make_product(&p, 3, 5, 7, 11);
+    CHECK(gale__nest_contraction(&p.nest, &c));
+    CHECK_EQ(c.m, 15);
+    CHECK_EQ(c.n, 7);
+    CHECK_EQ(c.k, 11);
+    CHECK_EQ(c.b_count, 1);
+    gale__nest_cost(&p.nest, &bytes, &operations);
+    CHECK_EQ(bytes, 4 * (15 * 11 + 7 * 11 + 15 * 7));
+    CHECK_EQ(operations, 2 * 15 * 7 * 11);
+    p.code[3].imm = GALE__RMAX;
+    CHECK(!gale__nest_contraction(&p.nest, &c));
+}
+
+TEST(speed)
+{
+    product p;
+    uint64_t start, best = UINT64_MAX;
+    for (int i = 0; i < 200; i++) {
+        make_product(&p, 3, 5, 7, 11);
+        start = gale__time_ns();
+        gale__nest_canonicalize(&p.nest);
+        uint64_t t = gale__time_ns() - start;
+        if (t < best) best = t;
+    }
+    CHECK(best < 2000); /* a program of a thousand kernels is planned in a few milliseconds */
+}
+
+TESTS(ROW(canonical), ROW(guards), ROW(cost_and_contraction), ROW(speed))
