@@ -130,7 +130,7 @@ void *gale__arena_alloc(gale__arena *a, size_t size_bytes)
         gale__fail(GALE_NO_MEMORY, "out of host memory: %zu bytes asked for", size_bytes);
         return NULL;
     }
-    size_t size = (size_bytes + 15) & ~(size_t)15;
+    size_t size = size_bytes ? (size_bytes + 15) & ~(size_t)15 : 16; /* no two share an address */
     block *b = a->head;
     if (!b || b->size - b->used < size) b = add_block(a, size);
     if (!b) return NULL;

@@ -196,8 +196,8 @@ static void store_saturated(gale_type type, void *p, double v)
     } else if (type == GALE_U64) {
         store_int(type, p, v >= 0x1p64 ? -1 : v > 0 ? (int64_t)(uint64_t)v : 0);
     } else {
-        int64_t least = t->kind == 'u' ? 0 : -(int64_t)(1ull << (t->bits - 1)), w = f64_to_i64(v);
         int64_t most = t->kind == 'u' ? (int64_t)((1ull << t->bits) - 1) : (int64_t)((1ull << (t->bits - 1)) - 1);
+        int64_t least = t->kind == 'u' ? 0 : -most - 1, w = f64_to_i64(v);
         store_int(type, p, w < least ? least : w > most ? most : w);
     }
 }

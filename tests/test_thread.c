@@ -1,0 +1,174 @@
+/* Threads, locks, time and the pool, from one caller and from several at once. */
+#include "test.h"
+#include "base/thread.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__) /* gcc */
+#define THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#define THREAD_SANITIZER __has_feature(thread_sanitizer)
+#else
+#define THREAD_SANITIZER 0
+#endif
+
+typedef struct tally {
+    _Atomic uint64_t sum, calls;
+    _Atomic int bad;
+    int width;
+    _Atomic int busy[64]; /* which worker numbers are in use */
+} tally;
+
+static void add_index(void *arg, size_t i, int worker)
+{
+    tally *t = arg;
+    if (worker < 0 || worker >= t->width || atomic_exchange(&t->busy[worker], 1)) atomic_fetch_add(&t->bad, 1);
+    atomic_fetch_add(&t->sum, i + 1);
+    atomic_fetch_add(&t->calls, 1);
+    if (worker >= 0 && worker < 64) atomic_store(&t->busy[worker], 0);
+}
+
+static void check_count(size_t count, int width)
+{
+    tally t = {.width = width};
+    gale__parallel(count, add_index, &t);
+    CHECK_EQ(atomic_load(&t.calls), count);
+    CHECK_EQ(atomic_load(&t.sum), count * (count + 1) / 2);
+    CHECK_EQ(atomic_load(&t.bad), 0);
+}
+
+TEST(pool)
+{
+    static const size_t counts[] = {0, 1, 2, 3, 7, 100, 12345};
+    for (int width = 1; width <= 5; width++) {
+        gale__parallel_set_width(width);
+        CHECK_EQ(gale__parallel_width(), width);
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) check_count(counts[i], width);
+        for (int i = 0; i < 200; i++) check_count(9, width);
+    }
+    gale__parallel_set_width(0);
+    CHECK(gale__parallel_width() >= 1);
+    gale__parallel_finish();
+    gale__parallel_finish();
+}
+
+TEST(pool_allocates_nothing)
+{
+    gale__parallel_set_width(3);
+    int64_t live = gale__alloc_live();
+    gale__alloc_fail_at(1);
+    check_count(1000, 3);
+    CHECK_EQ(gale__alloc_count(), 0);
+    gale__alloc_fail_at(0);
+    CHECK_EQ(gale__alloc_live(), live);
+    gale__parallel_set_width(0);
+}
+
+static void nest(void *arg, size_t i, int worker)
+{
+    (void)i;
+    tally inner = {.width = gale__parallel_width()};
+    gale__parallel(50, add_index, &inner);
+    if (atomic_load(&inner.calls) != 50 || atomic_load(&inner.bad)) atomic_fetch_add(&((tally *)arg)->bad, 1);
+    add_index(arg, i, worker);
+}
+
+TEST(pool_nested)
+{
+    gale__parallel_set_width(4);
+    tally t = {.width = 4};
+    gale__parallel(40, nest, &t);
+    CHECK_EQ(atomic_load(&t.calls), 40);
+    CHECK_EQ(atomic_load(&t.bad), 0);
+    gale__parallel_set_width(0);
+}
+
+static _Atomic int call_errors;
+static void call_often(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 200; i++) {
+        tally t = {.width = gale__parallel_width()};
+        gale__parallel(37, add_index, &t);
+        if (atomic_load(&t.calls) != 37 || atomic_load(&t.sum) != 37 * 38 / 2 || atomic_load(&t.bad)) atomic_fetch_add(&call_errors, 1);
+    }
+}
+
+TEST(pool_many_callers)
+{
+    gale__parallel_set_width(3);
+    gale__thread *threads[4] = {0};
+    for (int i = 0; i < 4; i++) CHECK_OK(gale__thread_start(call_often, NULL, &threads[i]));
+    for (int i = 0; i < 4; i++) gale__thread_join(&threads[i]);
+    CHECK_EQ(atomic_load(&call_errors), 0);
+    gale__parallel_set_width(0);
+}
+
+TEST(pool_after_fork)
+{
+    if (THREAD_SANITIZER) SKIP("the thread sanitizer forbids threads after fork");
+    gale__parallel_set_width(3);
+    check_count(100, 3);
+    pid_t child = fork();
+    if (child == 0) {
+        tally t = {.width = 3};
+        gale__parallel(100, add_index, &t);
+        _exit(atomic_load(&t.calls) == 100 ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    gale__parallel_set_width(0);
+}
+
+typedef struct box { gale__mutex lock; gale__cond changed; int value; } box;
+
+static void put(void *arg)
+{
+    box *b = arg;
+    gale__mutex_lock(&b->lock);
+    b->value = 42;
+    gale__cond_signal(&b->changed);
+    gale__mutex_unlock(&b->lock);
+}
+
+TEST(locks)
+{
+    box b = {.value = 0};
+    gale__mutex_init(&b.lock);
+    gale__cond_init(&b.changed);
+    gale__mutex_lock(&b.lock);
+    uint64_t start = gale__time_ns();
+    CHECK(!gale__cond_wait_ns(&b.changed, &b.lock, 5000000));
+    CHECK(gale__time_ns() - start >= 5000000);
+    gale__thread *t = NULL;
+    CHECK_OK(gale__thread_start(put, &b, &t));
+    while (b.value != 42) CHECK(gale__cond_wait_ns(&b.changed, &b.lock, UINT64_MAX));
+    gale__mutex_unlock(&b.lock);
+    gale__thread_join(&t);
+    CHECK(!t);
+    gale__cond_finish(&b.changed);
+    gale__mutex_finish(&b.lock);
+    start = gale__time_ns();
+    gale__sleep_ns(2000000);
+    CHECK(gale__time_ns() - start >= 2000000);
+}
+
+static int once_runs;
+static void run_once(void) { once_runs++; }
+static gale__once once;
+static void use_once(void *arg, size_t i, int worker)
+{
+    (void)arg, (void)i, (void)worker;
+    gale__once_run(&once, run_once);
+}
+
+TEST(once_only)
+{
+    gale__parallel(100, use_once, NULL);
+    CHECK_EQ(once_runs, 1);
+    gale__parallel_finish();
+}
+
+TESTS(ROW(pool), ROW(pool_allocates_nothing), ROW(pool_nested), ROW(pool_many_callers), ROW(pool_after_fork), ROW(locks), ROW(once_only))
