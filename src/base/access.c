@@ -1,0 +1,18 @@
+/* Whether a device node may be used, and by which group: drivers fail without saying so. */
+#include "base/access.h"
+#include <grp.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+gale__access gale__path_access(const char *path, char *group, size_t size)
+{
+    struct stat st;
+    if (size) group[0] = 0;
+    if (stat(path, &st)) return GALE__ACCESS_MISSING;
+    struct group entry, *found = NULL;
+    char room[4096];
+    if (getgrgid_r(st.st_gid, &entry, room, sizeof room, &found) == 0 && found) snprintf(group, size, "%s", found->gr_name);
+    else snprintf(group, size, "%u", (unsigned)st.st_gid);
+    return access(path, R_OK | W_OK) ? GALE__ACCESS_DENIED : GALE__ACCESS_OK;
+}

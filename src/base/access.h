@@ -1,0 +1,8 @@
+/* May this process use a file?  For device nodes, whose group is the remedy. */
+#ifndef GALE_BASE_ACCESS_H
+#define GALE_BASE_ACCESS_H
+#include "error.h"
+typedef enum gale__access { GALE__ACCESS_MISSING, GALE__ACCESS_DENIED, GALE__ACCESS_OK } gale__access;
+/* Reading and writing; `group` gets the name (or number) of the file's group, "" when it is missing. */
+gale__access gale__path_access(const char *path, char *group, size_t size);
+#endif
