@@ -1,0 +1,76 @@
+/* Buffers: counted pieces of the pool, and the hook with which tests make the n-th device allocation fail. */
+#include "device/front.h"
+#include <stdatomic.h>
+#include <stdio.h>
+
+static _Atomic uint64_t fault_at, fault_count;
+
+void gale__device_alloc_fail_at(uint64_t n)
+{
+    atomic_store(&fault_count, 0);
+    atomic_store(&fault_at, n);
+}
+
+uint64_t gale__device_alloc_count(void) { return atomic_load(&fault_count); }
+
+bool gale__device_alloc_faulty(void)
+{
+    uint64_t n = atomic_fetch_add(&fault_count, 1) + 1;
+    return n == atomic_load(&fault_at);
+}
+
+const char *gale__size_text(uint64_t size_bytes, char *buf, size_t size)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (size_bytes < 1024) snprintf(buf, size, "%u bytes", (unsigned)size_bytes);
+    else {
+        double v = (double)size_bytes / 1024;
+        int unit = 0;
+        while (v >= 1024 && unit < 5) v /= 1024, unit++;
+        snprintf(buf, size, "%.*f %s", v < 10 ? 2 : 1, v, units[unit]);
+    }
+    return buf;
+}
+
+gale_status gale_buffer_create(gale_device *device, size_t size_bytes, gale_buffer **out)
+{
+    if (gale__device_alloc_faulty())
+        return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %zu bytes (a test's fault)", gale__backend_label(device->backend), size_bytes);
+    gale_buffer *b = gale__calloc(1, sizeof *b);
+    if (!b) return GALE_NO_MEMORY;
+    gale_status status = gale__pool_take(device->pool, size_bytes, &b->piece);
+    if (status != GALE_OK) {
+        gale__free(b);
+        return status;
+    }
+    b->mem = gale__piece_mem(b->piece, &b->offset);
+    b->size = size_bytes;
+    b->refs = 1;
+    b->device = gale__device_attach(device);
+    *out = b;
+    return GALE_OK;
+}
+
+gale_buffer *gale__buffer_hold(gale_buffer *buffer)
+{
+    atomic_fetch_add(&buffer->refs, 1);
+    return buffer;
+}
+
+void gale_buffer_destroy(gale_buffer **buffer)
+{
+    if (!buffer || !*buffer) return;
+    gale_buffer *b = *buffer;
+    *buffer = NULL;
+    if (atomic_fetch_sub(&b->refs, 1) != 1) return;
+    gale__pool_give(b->device->pool, b->piece);
+    gale__device_detach(b->device);
+    gale__free(b);
+}
+
+size_t gale_buffer_size(const gale_buffer *buffer) { return buffer->size; }
+
+gale__ref gale__buffer_ref(const gale_buffer *buffer, size_t offset)
+{
+    return (gale__ref){buffer->mem, buffer->offset + offset};
+}

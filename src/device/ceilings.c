@@ -1,0 +1,180 @@
+/* Ceilings: one small JSON file per device and driver, so that several processes never write over each other's
+ * devices.  Garbage in a file means "not measured". */
+#include "device/ceilings.h"
+#include "device/poke.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include <stdio.h>
+#include <string.h>
+
+static const struct { const char *key; size_t at; } fields[] = {
+    {"copy_gbps", offsetof(gale_device_ceilings, copy_gbps)},         {"upload_gbps", offsetof(gale_device_ceilings, upload_gbps)},
+    {"download_gbps", offsetof(gale_device_ceilings, download_gbps)}, {"f32_gflops", offsetof(gale_device_ceilings, f32_gflops)},
+    {"launch_us", offsetof(gale_device_ceilings, launch_us)},
+};
+#define N_FIELDS (sizeof fields / sizeof *fields)
+
+static double *field(gale_device_ceilings *c, size_t i) { return (double *)((char *)c + fields[i].at); }
+
+static gale_status make_path(const gale_device_info *info, char *path, size_t size, bool folder)
+{
+    char key[512], hex[65], cache[1024];
+    GALE_TRY(gale__cache_folder(cache, sizeof cache));
+    int n = snprintf(key, sizeof key, "%s\n%s\n%s\n%s", info->backend, info->id, info->driver, info->name);
+    gale__sha256_hex(key, (size_t)n, hex);
+    if (folder) n = snprintf(path, size, "%s/ceilings", cache);
+    else n = snprintf(path, size, "%s/ceilings/%.32s.json", cache, hex);
+    return n > 0 && (size_t)n < size ? GALE_OK : gale__fail(GALE_LIMIT, "%s: the path is too long", cache);
+}
+
+void gale__ceilings_load(gale_device_info *info)
+{
+    char path[1200];
+    gale__bytes bytes = {0};
+    gale__arena arena = {0};
+    gale__json *root;
+    if (make_path(info, path, sizeof path, false) != GALE_OK || !gale__file_exists(path)) return;
+    if (gale__file_read(path, 64 << 10, &bytes) == GALE_OK && gale__json_parse(&arena, bytes.data, bytes.size, &root) == GALE_OK) {
+        for (size_t i = 0; i < N_FIELDS; i++) {
+            double v = gale__json_number(root, fields[i].key, 0);
+            *field(&info->ceilings, i) = v > 0 && v < 1e12 ? v : 0;
+        }
+    } else
+        gale__log(GALE__DEBUG, "ceilings of %s are not used: %s", info->name, gale_error());
+    gale__arena_finish(&arena);
+    gale__bytes_finish(&bytes);
+}
+
+gale_status gale__ceilings_save(const gale_device_info *info)
+{
+    char path[1200], folder[1200];
+    gale__str text = {0};
+    gale__json_out j;
+    gale_device_ceilings c = info->ceilings;
+    GALE_TRY(make_path(info, folder, sizeof folder, true));
+    GALE_TRY(make_path(info, path, sizeof path, false));
+    gale__json_begin(&j, &text);
+    gale__json_object(&j);
+    gale__json_key(&j, "backend"), gale__json_string(&j, info->backend);
+    gale__json_key(&j, "name"), gale__json_string(&j, info->name);
+    gale__json_key(&j, "driver"), gale__json_string(&j, info->driver);
+    for (size_t i = 0; i < N_FIELDS; i++) gale__json_key(&j, fields[i].key), gale__json_f64(&j, *field(&c, i));
+    gale__json_close(&j, '}');
+    gale_status status = gale__str_check(&text);
+    if (status == GALE_OK) status = gale__folder_make(folder);
+    if (status == GALE_OK) status = gale__file_write(path, text.text, text.length);
+    gale__str_finish(&text);
+    return status;
+}
+
+gale_status gale__ceilings_set_f32(gale_device *device, double gflops)
+{
+    device->info.ceilings.f32_gflops = gflops;
+    return gale__ceilings_save(&device->info);
+}
+
+/* What a measurement repeats; `bytes` moved (or launches made) per call. */
+typedef struct bench {
+    gale_stream *stream;
+    gale_event *from, *to;
+    gale_buffer *a, *b;
+    gale__poke poke;
+    void *host;
+    size_t size;
+} bench;
+typedef gale_status action(bench *m);
+
+static gale_status do_copy(bench *m) { return gale_copy(m->stream, m->a, 0, m->b, 0, m->size); }
+static gale_status do_upload(bench *m) { return gale_upload(m->stream, m->a, 0, m->host, m->size); }
+static gale_status do_download(bench *m) { return gale_download(m->stream, m->b, 0, m->host, m->size); }
+static gale_status do_launch(bench *m)
+{
+    gale_status status = GALE_OK;
+    for (int i = 0; i < 64 && status == GALE_OK; i++) status = gale__poke_run(&m->poke, m->stream, m->a, 1);
+    return status;
+}
+
+#define ROUNDS_MAX 20
+#define BUDGET_NS 100000000u
+
+/* The best of a few rounds, each timed by the host around work and wait: what a caller sees. */
+static gale_status best_us(bench *m, action *act, double *out)
+{
+    double best = 0;
+    uint64_t begin = gale__time_ns();
+    for (int i = 0; i < ROUNDS_MAX && (i < 3 || gale__time_ns() - begin < BUDGET_NS); i++) {
+        uint64_t t0 = gale__time_ns();
+        GALE_TRY(act(m));
+        GALE_TRY(gale_stream_sync(m->stream));
+        double us = (double)(gale__time_ns() - t0) / 1e3;
+        if (i && (best == 0 || us < best)) best = us; /* the first one warms up */
+    }
+    *out = best > 0.01 ? best : 0.01;
+    return GALE_OK;
+}
+
+/* Device work is timed by the device itself, several at a time. */
+static gale_status best_device_us(bench *m, action *act, double *out)
+{
+    double best = 0;
+    uint64_t begin = gale__time_ns();
+    for (int i = 0; i < ROUNDS_MAX && (i < 3 || gale__time_ns() - begin < BUDGET_NS); i++) {
+        double us;
+        GALE_TRY(gale_event_record(m->from, m->stream));
+        GALE_TRY(act(m));
+        GALE_TRY(gale_event_record(m->to, m->stream));
+        GALE_TRY(gale_event_elapsed(m->from, m->to, &us));
+        if (i && us > 0 && (best == 0 || us < best)) best = us;
+    }
+    *out = best > 0.01 ? best : 0.01;
+    return GALE_OK;
+}
+
+static gale_status measure(bench *m, gale_device *device)
+{
+    gale_device_ceilings *c = &device->info.ceilings;
+    uint32_t zero = 0;
+    double us;
+    GALE_TRY(gale_stream_create(device, &m->stream));
+    GALE_TRY(gale_event_create(device, &m->from));
+    GALE_TRY(gale_event_create(device, &m->to));
+    GALE_TRY(gale_buffer_create(device, m->size, &m->a));
+    GALE_TRY(gale_buffer_create(device, m->size, &m->b));
+    GALE_TRY(gale_fill(m->stream, m->a, 0, m->size, &zero, 4));
+    GALE_TRY(gale_fill(m->stream, m->b, 0, m->size, &zero, 4));
+    GALE_TRY(best_device_us(m, do_copy, &us));
+    c->copy_gbps = 2 * (double)m->size / us / 1e3;
+    if (m->size > (size_t)64 << 20) m->size = (size_t)64 << 20;
+    m->host = gale__calloc(1, m->size);
+    if (!m->host) return GALE_NO_MEMORY;
+    memset(m->host, 1, m->size);
+    GALE_TRY(best_us(m, do_upload, &us));
+    c->upload_gbps = (double)m->size / us / 1e3;
+    GALE_TRY(best_us(m, do_download, &us));
+    c->download_gbps = (double)m->size / us / 1e3;
+    GALE_TRY(gale__poke_create(device, &m->poke));
+    GALE_TRY(best_us(m, do_launch, &us));
+    c->launch_us = us / 64;
+    return GALE_OK;
+}
+
+gale_status gale__ceilings_measure(gale_device *device)
+{
+    /* Larger than any cache of the device, and a small part of its memory. */
+    uint64_t size = device->info.caps.memory_bytes / 16;
+    uint64_t most = device->info.caps.unified_memory ? (uint64_t)64 << 20 : (uint64_t)512 << 20;
+    if (size > most) size = most;
+    if (device->info.caps.alloc_max_bytes && size > device->info.caps.alloc_max_bytes) size = device->info.caps.alloc_max_bytes;
+    bench m = {.size = (size_t)(size < 1 << 20 ? 1 << 20 : size & ~(uint64_t)4095)};
+    gale_status status = measure(&m, device);
+    gale__poke_finish(&m.poke);
+    gale_stream_destroy(&m.stream);
+    gale_event_destroy(&m.from);
+    gale_event_destroy(&m.to);
+    gale_buffer_destroy(&m.a);
+    gale_buffer_destroy(&m.b);
+    gale__free(m.host);
+    gale_memory_trim(device);
+    return status == GALE_OK ? gale__ceilings_save(&device->info) : status;
+}

@@ -1,0 +1,168 @@
+/* From names to a device: a chain such as "cuda,vulkan,cpu" is tried in order, each step down said aloud with its
+ * reason; without a chain the best device that is not a driver running on the CPU is taken, else the CPU. */
+#include "device/registry.h"
+#include "base/env.h"
+#include <stdio.h>
+#include <string.h>
+
+#define CHAIN_MAX 16
+
+typedef struct step { const gale__provider *provider; bool automatic; } step;
+typedef struct choice {
+    const gale_device_options *options;
+    step steps[CHAIN_MAX];
+    int count, index; /* index: -1 when nobody asked */
+    bool strict;
+    gale__str why;
+} choice;
+
+static gale_status unknown(const char *name)
+{
+    gale__str known = {0};
+    int count;
+    const gale__provider *all = gale__providers(&count);
+    for (int i = 0; i < count; i++) gale__str_addf(&known, "%s%s", i ? ", " : "", all[i].name);
+    gale_status status = gale__fail(GALE_INVALID, "unknown provider \"%s\": known are %s (`gale devices` lists their aliases too)",
+                                    name, gale__str_text(&known));
+    gale__str_finish(&known);
+    return status;
+}
+
+static gale_status add_step(choice *c, const gale__provider *provider, bool automatic)
+{
+    if (c->count == CHAIN_MAX) return gale__fail(GALE_LIMIT, "a provider chain has at most %d names", CHAIN_MAX);
+    c->steps[c->count++] = (step){provider, automatic};
+    return GALE_OK;
+}
+
+/* Providers with a rank, best first. */
+static gale_status add_automatic(choice *c)
+{
+    int count;
+    const gale__provider *all = gale__providers(&count);
+    for (int rank = 1; rank <= count; rank++)
+        for (int i = 0; i < count; i++)
+            if (all[i].rank == rank) GALE_TRY(add_step(c, &all[i], true));
+    return GALE_OK;
+}
+
+static gale_status parse_chain(choice *c, const char *chain)
+{
+    while (*chain) {
+        size_t n = strcspn(chain, ",");
+        size_t from = 0, to = n;
+        while (from < to && strchr(" \t", chain[from])) from++;
+        while (to > from && strchr(" \t", chain[to - 1])) to--;
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)(to - from), chain + from);
+        if (gale__text_equal_nocase(name, "auto")) GALE_TRY(add_automatic(c));
+        else {
+            const gale__provider *provider = gale__provider_find(name);
+            if (!provider) return unknown(name);
+            GALE_TRY(add_step(c, provider, false));
+        }
+        chain += n + (chain[n] == ',');
+    }
+    return c->count ? GALE_OK : add_automatic(c);
+}
+
+/* The device of a provider that is meant when no index was given: the first that is real hardware. */
+static int pick_index(const choice *c, const step *s, const gale__probe *probe)
+{
+    if (c->index >= 0) return c->index;
+    for (int i = 0; i < probe->count; i++)
+        if (!probe->devices[i].caps.software) return i;
+    return s->automatic ? -1 : 0;
+}
+
+static gale_status not_available(const step *s, const gale__probe *probe)
+{
+    const char *dot = *probe->remedy ? ". " : "";
+    if (s->automatic) return gale__fail(GALE_NO_DEVICE, "%s", probe->reason);
+    return gale__fail(GALE_NO_DEVICE, "%s execution provider requested but not available: %s%s%s", s->provider->label,
+                      probe->reason, dot, probe->remedy);
+}
+
+static gale_status try_step(const choice *c, const step *s, gale_device **out)
+{
+    const gale__probe *probe;
+    GALE_TRY(gale__provider_probe(s->provider, &probe));
+    if (!probe->count) return not_available(s, probe);
+    int index = pick_index(c, s, probe);
+    if (index < 0 || (s->automatic && index < probe->count && probe->devices[index].caps.software))
+        return gale__fail(GALE_NO_DEVICE, "%s is a driver that runs on the CPU, used only when asked for by name", probe->devices[0].name);
+    gale_status status = gale__device_open_one(gale__provider_backend(s->provider), index, c->options, out);
+    if (status != GALE_OK && !s->automatic)
+        return gale__fail_within(status, "%s execution provider requested but not available", s->provider->label);
+    return status;
+}
+
+/* A name that is missing is a warning; that an automatic choice passes over what is not there is no more than
+ * information. */
+static void note_step_down(choice *c, int at)
+{
+    const step *s = &c->steps[at];
+    gale__str_addf(&c->why, "%s: %s\n", s->provider->name, gale_error());
+    if (!s->automatic && at + 1 < c->count)
+        gale__log(GALE__WARN, "%s; stepping down to %s", gale_error(), c->steps[at + 1].provider->name);
+}
+
+static void note_choice(choice *c, const step *s, const gale_device *device)
+{
+    const char *how = s->automatic ? "best device found" : c->count > 1 ? "first of the chain that works" : "asked for by name";
+    if (s->automatic && !strcmp(device->info.backend, "cpu")) {
+        how = "No GPU detected";
+        gale__log(GALE__INFO, "No GPU detected, using the CPU (`gale devices` gives the reasons)");
+    }
+    gale__str_addf(&c->why, "%s: %s: %s:%d %s", s->provider->name, how, device->info.backend, device->info.index, device->info.name);
+}
+
+static gale_status walk(choice *c, gale_device **out)
+{
+    gale_status status = GALE_OK;
+    for (int i = 0; i < c->count; i++) {
+        gale_device *device;
+        status = try_step(c, &c->steps[i], &device);
+        if (status == GALE_OK) {
+            note_choice(c, &c->steps[i], device);
+            if (c->why.failed) {
+                gale_device_close(&device);
+                return gale__str_check(&c->why);
+            }
+            device->why = c->why.text;
+            c->why = (gale__str){0};
+            *out = device;
+            return GALE_OK;
+        }
+        if (c->strict && !c->steps[i].automatic && c->count > 1)
+            return gale__fail(status, "%s; strict: no step down to %s", gale_error(),
+                              i + 1 < c->count ? c->steps[i + 1].provider->name : "another provider");
+        note_step_down(c, i);
+    }
+    if (c->count == 1) return status;
+    return gale__fail(status, "no provider of the chain is available:\n%s", gale__str_text(&c->why));
+}
+
+/* The index of the options, else GALE_DEVICE, else none. */
+static gale_status find_index(const gale_device_options *options, int *out)
+{
+    const char *text = gale__env_get(GALE__ENV_DEVICE);
+    int64_t value = -1;
+    if (options && options->index >= 0) value = options->index;
+    else if (*text && strcmp(text, "auto") && (!gale__text_to_i64(text, &value) || value < 0 || value > 4096))
+        return gale__fail(GALE_INVALID, "GALE_DEVICE=%s is not a device index: give 0 for the first device of a provider", text);
+    *out = (int)value;
+    return GALE_OK;
+}
+
+gale_status gale_device_open(const gale_device_options *options, gale_device **out)
+{
+    choice c = {.options = options};
+    const char *chain = options && options->chain ? options->chain : gale__env_get(GALE__ENV_PROVIDER);
+    c.strict = (options && options->strict) || gale__env_get_i64(GALE__ENV_STRICT, 0) == 1;
+    gale_status status = find_index(options, &c.index);
+    if (status == GALE_OK) status = parse_chain(&c, chain);
+    if (status == GALE_OK) status = walk(&c, out);
+    gale__str_finish(&c.why);
+    return status;
+}

@@ -1,0 +1,117 @@
+/* Devices: opened by backend and index, counted, closed when the last object made from them is gone.  Which
+ * device a chain of names stands for is the registry's business. */
+#include "device/front.h"
+#include "device/ceilings.h"
+#include "base/env.h"
+#include <stdatomic.h>
+#include <string.h>
+
+const gale_device_info *gale_device_get_info(const gale_device *device) { return &device->info; }
+
+const char *gale_device_why(const gale_device *device) { return device->why ? device->why : ""; }
+
+gale_device *gale__device_hold(gale_device *device)
+{
+    atomic_fetch_add(&device->refs, 1);
+    return device;
+}
+
+gale_device *gale__device_attach(gale_device *device)
+{
+    atomic_fetch_add(&device->objects, 1);
+    return gale__device_hold(device);
+}
+
+uint64_t gale__watchdog_ns(void)
+{
+    int64_t seconds = gale__env_get_i64(GALE__ENV_WATCHDOG_S, 30);
+    return (uint64_t)(seconds > 0 ? seconds : 30) * 1000000000u;
+}
+
+static void finish(gale_device *device)
+{
+    if (device->kernel_state_finish) device->kernel_state_finish(device->kernel_state);
+    gale__pool_destroy(&device->pool);
+    if (device->impl) device->backend->close(device);
+    gale__mutex_finish(&device->lock);
+    gale__free(device->why);
+    gale__free(device);
+}
+
+void gale__device_detach(gale_device *device)
+{
+    atomic_fetch_sub(&device->objects, 1);
+    if (atomic_fetch_sub(&device->refs, 1) == 1) finish(device);
+}
+
+/* Said when the last handle goes while objects live on: usually something that was never destroyed. */
+static void report_leaks(const gale_device *device, int objects)
+{
+#ifdef NDEBUG
+    if (gale__env_get_i64(GALE__ENV_DEBUG, 0) == 0) return;
+#endif
+    gale_memory_stats stats;
+    gale_memory_get_stats(device, &stats);
+    gale__log(GALE__WARN, "%s:%d closed while %d objects made from it are alive, %llu of them buffers with %llu bytes",
+              device->info.backend, device->info.index, objects, (unsigned long long)stats.buffers,
+              (unsigned long long)stats.in_use_bytes);
+}
+
+void gale_device_close(gale_device **device)
+{
+    if (!device || !*device) return;
+    gale_device *d = *device;
+    *device = NULL;
+    int objects = atomic_load(&d->objects);
+    /* Looked at before the reference goes: afterwards the device may be gone. */
+    if (objects > 0 && atomic_load(&d->refs) == objects + 1) report_leaks(d, objects);
+    if (atomic_fetch_sub(&d->refs, 1) == 1) finish(d);
+}
+
+static uint64_t pool_limit(const gale_device_options *options)
+{
+    if (options && options->pool_limit_bytes) return options->pool_limit_bytes;
+    int64_t mb = gale__env_get_i64(GALE__ENV_POOL_LIMIT_MB, 0);
+    return mb > 0 ? (uint64_t)mb << 20 : 0;
+}
+
+gale_status gale__device_open_one(const gale__backend *backend, int index, const gale_device_options *options, gale_device **out)
+{
+    const gale__probe *probe;
+    GALE_TRY(gale__backend_probe(backend, &probe));
+    if (!probe->count) return gale__fail(GALE_NO_DEVICE, "%s", probe->reason);
+    if (index < 0 || index >= probe->count)
+        return gale__fail(GALE_NO_DEVICE, "device index %d is out of range: %s has %d device%s here, counted from 0",
+                          index, backend->name, probe->count, probe->count == 1 ? "" : "s");
+    gale_device *device = gale__calloc(1, sizeof *device);
+    if (!device) return GALE_NO_MEMORY;
+    device->backend = backend;
+    device->info = probe->devices[index];
+    device->debug_layer = (options && options->debug_layer) || gale__env_get_i64(GALE__ENV_DEBUG_LAYER, 0) == 1;
+    device->refs = 1;
+    gale__mutex_init(&device->lock);
+    gale_status status = backend->open(device);
+    if (status == GALE_OK) status = gale__pool_create(device, pool_limit(options), &device->pool);
+    if (status != GALE_OK) {
+        finish(device);
+        return status;
+    }
+    gale__ceilings_load(&device->info);
+    *out = device;
+    return GALE_OK;
+}
+
+/* The public log speaks in plain numbers; the levels are the same. */
+static gale_log_sink *_Atomic public_sink;
+
+static void pass_on(void *user, gale__level level, const char *line)
+{
+    gale_log_sink *sink = atomic_load(&public_sink);
+    if (sink) sink(user, (int)level, line);
+}
+
+void gale_log_set(gale_log_sink *sink, void *user, int least_level)
+{
+    atomic_store(&public_sink, sink);
+    gale__log_set(sink ? pass_on : NULL, user, least_level <= 0 ? GALE__DEBUG : least_level == 1 ? GALE__INFO : GALE__WARN);
+}

@@ -1,0 +1,39 @@
+/* What the files of the front share.  Backends and other rooms do not include it. */
+#ifndef GALE_DEVICE_FRONT_H
+#define GALE_DEVICE_FRONT_H
+#include "device/device.h"
+
+/* Objects made from a device hold it. */
+gale_device *gale__device_attach(gale_device *device);
+void gale__device_detach(gale_device *device);
+
+/* pool.c: pieces of driver memory. */
+gale_status gale__pool_create(gale_device *device, uint64_t limit_bytes, struct gale__pool **out);
+void gale__pool_destroy(struct gale__pool **pool);
+gale_status gale__pool_take(struct gale__pool *pool, size_t size, struct gale__pool_piece **out);
+void gale__pool_give(struct gale__pool *pool, struct gale__pool_piece *piece);
+gale__mem *gale__piece_mem(struct gale__pool_piece *piece, size_t *offset);
+/* true when this allocation is the one a test wants to fail; counts it. */
+bool gale__device_alloc_faulty(void);
+
+/* staging.c: pinned memory between the caller's memory and the device, counted. */
+struct gale__staging *gale__staging_hold(struct gale__staging *s);
+void gale__staging_drop(struct gale__staging **s);
+gale_status gale__staging_create(gale_device *device, struct gale__staging **out);
+gale_status gale__staging_upload(gale_stream *stream, gale__ref to, const void *host, size_t size);
+gale_status gale__staging_download(gale_stream *stream, gale__ref from, void *host, size_t size);
+uint64_t gale__staging_mark(struct gale__staging *s);
+void gale__staging_complete(struct gale__staging *s, uint64_t mark); /* downloads up to mark: to the caller's memory */
+void gale__staging_reset(struct gale__staging *s);                   /* after a sync: everything is free again */
+void gale__staging_close(struct gale__staging *s);                   /* the stream ends: pinned memory goes back */
+
+/* profiler.c: what stands around a launch or a transfer while a profiler is on. */
+typedef enum gale__span_kind {
+    GALE__SPAN_KERNEL, GALE__SPAN_UPLOAD, GALE__SPAN_DOWNLOAD, GALE__SPAN_COPY, GALE__SPAN_FILL, GALE__SPAN_REPLAY, GALE__SPAN_RANGE,
+    GALE__SPAN_COUNT
+} gale__span_kind;
+typedef struct gale__span { struct gale_profiler *profiler; size_t record; } gale__span;
+gale__span gale__span_begin(gale_stream *stream, gale__span_kind kind, const gale__tag *tag);
+void gale__span_end(gale_stream *stream, gale__span span);
+#define GALE__PROFILER(device) atomic_load_explicit(&(device)->profiler, memory_order_acquire)
+#endif

@@ -1,0 +1,142 @@
+/* Modules and kernels: source in a language the device knows goes in, entry points come out. */
+#include "device/front.h"
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+gale_status gale__module_build(gale_device *device, const gale__source *source, gale_module **out)
+{
+    gale_module *m = gale__calloc(1, sizeof *m);
+    if (!m) return GALE_NO_MEMORY;
+    m->device = device;
+    m->source = *source;
+    if (!m->source.options) m->source.options = "";
+    m->refs = 1;
+    gale_status status = device->backend->build(device, &m->source, m);
+    if (status != GALE_OK) {
+        gale__free(m);
+        return status;
+    }
+    m->source.data = NULL;
+    m->source.options = "";
+    if (!source->in_device) gale__device_attach(device);
+    *out = m;
+    return GALE_OK;
+}
+
+/* Which language runs on which backend (NULL: on any that builds it), and how it gets there. */
+static const struct { const char *language, *backend; gale__code code; } languages[] = {
+    {"cuda", "cuda", GALE__CODE_TEXT},     {"hip", "hip", GALE__CODE_TEXT},      {"opencl", "opencl", GALE__CODE_TEXT},
+    {"glsl", "vulkan", GALE__CODE_GLSL},   {"spirv", "vulkan", GALE__CODE_SPIRV}, {"spirv", "opencl", GALE__CODE_SPIRV},
+    {"binary", "cuda", GALE__CODE_BINARY}, {"binary", "hip", GALE__CODE_BINARY}, {"binary", "opencl", GALE__CODE_BINARY},
+};
+#define N_LANGUAGES (sizeof languages / sizeof *languages)
+
+static gale_status find_code(const gale_device *device, const char *language, gale__code *out)
+{
+    bool known = false;
+    char fits[64] = "";
+    for (size_t i = 0; i < N_LANGUAGES; i++) {
+        bool same = gale__text_equal_nocase(languages[i].language, language);
+        bool here = !strcmp(languages[i].backend, device->backend->name);
+        known |= same;
+        if (same && (here || !strcmp(device->backend->name, "null"))) {
+            *out = languages[i].code;
+            return GALE_OK;
+        }
+        if (here) snprintf(fits + strlen(fits), sizeof fits - strlen(fits), "%s%s", *fits ? ", " : "", languages[i].language);
+    }
+    if (!known) return gale__fail(GALE_INVALID, "unknown kernel language \"%s\": known are cuda, hip, opencl, glsl, spirv and binary", language);
+    return gale__fail(GALE_UNSUPPORTED, "%s runs no %s kernels%s%s", device->backend->name, language,
+                      *fits ? "; it takes " : "; choose a provider that does", fits);
+}
+
+gale_status gale_module_create(gale_device *device, const char *language, const void *source, size_t size, const char *options, gale_module **out)
+{
+    gale__source s = {.data = source, .size = size, .options = options ? options : ""};
+    if (!source || !size) return gale__fail(GALE_INVALID, "the kernel source is empty");
+    GALE_TRY(find_code(device, language, &s.code));
+    if (s.code == GALE__CODE_SPIRV && size % 4)
+        return gale__fail(GALE_FORMAT, "SPIR-V of %zu bytes: not a whole number of words", size);
+    return gale__module_build(device, &s, out);
+}
+
+static void drop(gale_module *m)
+{
+    if (atomic_fetch_sub(&m->refs, 1) != 1) return;
+    gale_device *device = m->device;
+    bool held = !m->source.in_device;
+    device->backend->unbuild(m);
+    gale__free(m);
+    if (held) gale__device_detach(device);
+}
+
+void gale_module_destroy(gale_module **module)
+{
+    if (!module || !*module) return;
+    gale_module *m = *module;
+    *module = NULL;
+    drop(m);
+}
+
+gale_status gale__kernel_create(gale_module *module, const char *entry, const uint32_t group[3], uint32_t block_bytes, gale_kernel **out)
+{
+    uint32_t most = module->device->info.caps.group_max;
+    uint64_t threads = (uint64_t)group[0] * group[1] * group[2];
+    if (!group[0] || !group[1] || !group[2]) return gale__fail(GALE_INVALID, "kernel %s: a work-group has no extent of 0", entry);
+    if (group[0] > 65535 || group[1] > 65535 || group[2] > 65535 || (most && threads > most))
+        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %u x %u x %u is more than the %u threads %s allows", entry, group[0],
+                          group[1], group[2], most, module->device->info.name);
+    gale_kernel *k = gale__calloc(1, sizeof *k);
+    if (!k) return GALE_NO_MEMORY;
+    if (strlen(entry) >= sizeof k->entry) {
+        gale__free(k);
+        return gale__fail(GALE_LIMIT, "kernel %s: a name has at most %zu letters", entry, sizeof k->entry - 1);
+    }
+    strcpy(k->entry, entry);
+    memcpy(k->group, group, sizeof k->group);
+    k->block_bytes = block_bytes;
+    k->module = module;
+    gale_status status = module->device->backend->kernel(module, k);
+    if (status != GALE_OK) {
+        gale__free(k);
+        return status;
+    }
+    atomic_fetch_add(&module->refs, 1);
+    *out = k;
+    return GALE_OK;
+}
+
+gale_status gale_kernel_get(gale_module *module, const char *entry, const uint32_t group[3], gale_kernel **out)
+{
+    return gale__kernel_create(module, entry, group, 0, out);
+}
+
+void gale_kernel_destroy(gale_kernel **kernel)
+{
+    if (!kernel || !*kernel) return;
+    gale_kernel *k = *kernel;
+    *kernel = NULL;
+    gale_module *module = k->module;
+    module->device->backend->kernel_destroy(k);
+    gale__free(k);
+    drop(module);
+}
+
+#define REFS_MAX 64
+
+gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const uint32_t groups[3], gale_buffer *const *buffers, int n_buffers, const uint32_t *words, int n_words)
+{
+    gale__ref refs[REFS_MAX];
+    if (n_buffers < 0 || n_buffers > REFS_MAX)
+        return gale__fail(GALE_LIMIT, "launch %s: %d buffers, at most %d", kernel->entry, n_buffers, REFS_MAX);
+    for (int i = 0; i < n_buffers; i++) {
+        if (buffers[i]->device != stream->device)
+            return gale__fail(GALE_INVALID, "launch %s: buffer %d belongs to another device", kernel->entry, i);
+        refs[i] = gale__buffer_ref(buffers[i], 0);
+    }
+    gale__launch launch = {.n_refs = n_buffers, .n_words = n_words, .refs = refs, .words = words};
+    memcpy(launch.groups, groups, sizeof launch.groups);
+    memcpy(launch.group, kernel->group, sizeof launch.group);
+    return gale__launch_run(stream, kernel, &launch);
+}

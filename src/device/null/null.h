@@ -1,0 +1,15 @@
+/* What tests ask of the null device. */
+#ifndef GALE_DEVICE_NULL_NULL_H
+#define GALE_DEVICE_NULL_NULL_H
+#include "device/device.h"
+
+typedef struct gale__null_counts {
+    uint64_t allocations, frees, live_bytes, peak_bytes;
+    uint64_t launches, copies, uploads, downloads, fills, replays, builds;
+    uint64_t upload_bytes, download_bytes, copy_bytes, fill_bytes;
+} gale__null_counts;
+void gale__null_get_counts(gale__null_counts *out); /* of all null devices of the process */
+void gale__null_reset_counts(void);
+/* What the next null device to be opened pretends to be; NULL: back to generous. */
+void gale__null_set_caps(const gale_device_caps *caps);
+#endif

@@ -1,0 +1,18 @@
+/* Provider names, the backends behind them, and what this machine has of each. */
+#ifndef GALE_DEVICE_REGISTRY_H
+#define GALE_DEVICE_REGISTRY_H
+#include "device/device.h"
+
+typedef struct gale__provider {
+    const char *name, *label, *backend, *aliases, *note; /* backend: its name, "hip" */
+    int rank;
+} gale__provider;
+const gale__provider *gale__providers(int *count);
+const gale__provider *gale__provider_find(const char *name);   /* name or alias in any case; NULL when unknown */
+const gale__backend *gale__provider_backend(const gale__provider *provider); /* NULL: built without it */
+const gale__backend *const *gale__backends(int *count);
+/* As gale__backend_probe, and for a backend that is not built a probe that says so. */
+gale_status gale__provider_probe(const gale__provider *provider, const gale__probe **out);
+/* Probes all backends side by side, so that one slow driver does not add to another. */
+void gale__probe_all(void);
+#endif

@@ -1,0 +1,219 @@
+/* Staging: two halves of pinned memory per stream, filled in turn.  Small uploads are bumped into the current half
+ * and do not wait; a half is used again once its event has passed.  Downloads land here too and are copied to the
+ * caller's memory when the stream is synced, an event behind them is waited for, or their half is needed again. */
+#include "device/front.h"
+#include <stdatomic.h>
+#include <string.h>
+
+#define HALF_BYTES ((size_t)8 << 20)
+#define CHUNK_BYTES ((size_t)2 << 20) /* the device starts on the first while the next is copied */
+#define ALIGN_BYTES 64u
+#define SLICE_BYTES ((size_t)256 << 10)
+
+typedef struct half {
+    gale__mem mem;
+    gale_event event;
+    size_t used;
+    bool made, waiting; /* waiting: the event was recorded behind its last use */
+} half;
+typedef struct landing { void *host; const void *staged; size_t size; int half; uint64_t number; } landing;
+typedef struct gale__staging {
+    gale_device *device;
+    half halves[2];
+    int current;
+    gale__mutex lock; /* for the landings: an event may be waited for on another thread */
+    landing *landings;
+    size_t count, capacity;
+    uint64_t number; /* of the latest download */
+    _Atomic int refs;
+} staging;
+
+typedef struct slices { char *to; const char *from; size_t size; } slices;
+
+static void copy_slice(void *arg, size_t i, int worker)
+{
+    (void)worker;
+    const slices *s = arg;
+    size_t at = i * SLICE_BYTES, n = s->size - at < SLICE_BYTES ? s->size - at : SLICE_BYTES;
+    memcpy(s->to + at, s->from + at, n);
+}
+
+void gale__copy_bytes(void *to, const void *from, size_t size)
+{
+    if (size < 4 * SLICE_BYTES) {
+        if (size) memcpy(to, from, size);
+        return;
+    }
+    slices s = {to, from, size};
+    gale__parallel((size + SLICE_BYTES - 1) / SLICE_BYTES, copy_slice, &s);
+}
+
+gale_status gale__staging_create(gale_device *device, staging **out)
+{
+    staging *s = gale__calloc(1, sizeof *s);
+    if (!s) return GALE_NO_MEMORY;
+    s->device = device;
+    s->refs = 1;
+    gale__mutex_init(&s->lock);
+    *out = s;
+    return GALE_OK;
+}
+
+staging *gale__staging_hold(staging *s)
+{
+    atomic_fetch_add(&s->refs, 1);
+    return s;
+}
+
+void gale__staging_drop(staging **sp)
+{
+    staging *s = *sp;
+    *sp = NULL;
+    if (!s || atomic_fetch_sub(&s->refs, 1) != 1) return;
+    gale__mutex_finish(&s->lock);
+    gale__free(s->landings);
+    gale__free(s);
+}
+
+void gale__staging_close(staging *s)
+{
+    for (int i = 0; i < 2; i++) {
+        half *h = &s->halves[i];
+        if (!h->made) continue;
+        s->device->backend->event_destroy(&h->event);
+        s->device->backend->free(s->device, &h->mem);
+        h->made = false;
+    }
+}
+
+/* Hands over the downloads that `half` (or any, -1) holds up to `mark`; the others keep their order. */
+static void land(staging *s, int which, uint64_t mark)
+{
+    gale__mutex_lock(&s->lock);
+    size_t kept = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const landing *l = &s->landings[i];
+        if (l->number <= mark && (which < 0 || l->half == which)) gale__copy_bytes(l->host, l->staged, l->size);
+        else s->landings[kept++] = *l;
+    }
+    s->count = kept;
+    gale__mutex_unlock(&s->lock);
+}
+
+uint64_t gale__staging_mark(staging *s)
+{
+    gale__mutex_lock(&s->lock);
+    uint64_t mark = s->number;
+    gale__mutex_unlock(&s->lock);
+    return mark;
+}
+
+void gale__staging_complete(staging *s, uint64_t mark) { land(s, -1, mark); }
+
+void gale__staging_reset(staging *s)
+{
+    land(s, -1, UINT64_MAX);
+    for (int i = 0; i < 2; i++) s->halves[i].used = 0, s->halves[i].waiting = false;
+}
+
+static gale_status make_half(staging *s, half *h)
+{
+    const gale__backend *b = s->device->backend;
+    if (gale__device_alloc_faulty()) return gale__fail(GALE_NO_MEMORY, "%s: no pinned memory (a test's fault)", b->name);
+    GALE_TRY(b->alloc(s->device, GALE__MEM_HOST, HALF_BYTES, &h->mem));
+    h->event = (gale_event){.device = s->device};
+    gale_status status = b->event_create(s->device, &h->event);
+    if (status != GALE_OK) b->free(s->device, &h->mem);
+    h->made = status == GALE_OK;
+    return status;
+}
+
+/* Closes the current half with an event and waits for the other to be free. */
+static gale_status turn(gale_stream *stream, staging *s)
+{
+    const gale__backend *b = s->device->backend;
+    half *full = &s->halves[s->current], *next = &s->halves[!s->current];
+    if (!next->made) GALE_TRY(make_half(s, next));
+    GALE_TRY(b->event_record(&full->event, stream));
+    full->waiting = true;
+    if (next->waiting) {
+        GALE_TRY(b->event_wait(&next->event));
+        land(s, !s->current, UINT64_MAX);
+        next->waiting = false;
+    }
+    next->used = 0;
+    s->current = !s->current;
+    return GALE_OK;
+}
+
+/* Room for some of `need` bytes: *at in the current half, *size of it. */
+static gale_status reserve(gale_stream *stream, size_t need, half **out, size_t *at, size_t *size)
+{
+    staging *s = stream->staging;
+    half *h = &s->halves[s->current];
+    if (!h->made) GALE_TRY(make_half(s, h));
+    size_t chunk = need < CHUNK_BYTES ? need : CHUNK_BYTES;
+    if (HALF_BYTES - h->used < chunk) GALE_TRY(turn(stream, s));
+    h = &s->halves[s->current];
+    *at = h->used;
+    *size = chunk;
+    *out = h;
+    h->used += (chunk + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+    return GALE_OK;
+}
+
+gale_status gale__staging_upload(gale_stream *stream, gale__ref to, const void *host, size_t size)
+{
+    for (size_t done = 0, n; done < size; done += n) {
+        half *h;
+        size_t at;
+        GALE_TRY(reserve(stream, size - done, &h, &at, &n));
+        gale__copy_bytes((char *)h->mem.host + at, (const char *)host + done, n);
+        gale__ref target = {to.mem, to.offset + done};
+        GALE_TRY(stream->device->backend->upload(stream, target, (gale__ref){&h->mem, at}, n));
+    }
+    return GALE_OK;
+}
+
+static gale_status add_landing(staging *s, landing l)
+{
+    gale__mutex_lock(&s->lock);
+    gale_status status = gale__grow((void **)&s->landings, &s->capacity, s->count + 1, sizeof *s->landings);
+    if (status == GALE_OK) {
+        l.number = ++s->number;
+        s->landings[s->count++] = l;
+    }
+    gale__mutex_unlock(&s->lock);
+    return status;
+}
+
+/* A download that failed half way must not write to memory the caller may have given up. */
+static void cancel(staging *s, uint64_t mark)
+{
+    gale__mutex_lock(&s->lock);
+    size_t kept = 0;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->landings[i].number <= mark) s->landings[kept++] = s->landings[i];
+    s->count = kept;
+    gale__mutex_unlock(&s->lock);
+}
+
+gale_status gale__staging_download(gale_stream *stream, gale__ref from, void *host, size_t size)
+{
+    staging *s = stream->staging;
+    uint64_t mark = gale__staging_mark(s);
+    gale_status status = GALE_OK;
+    for (size_t done = 0, n; done < size && status == GALE_OK; done += n) {
+        half *h;
+        size_t at;
+        n = 0;
+        status = reserve(stream, size - done, &h, &at, &n);
+        if (status != GALE_OK) break;
+        gale__ref source = {from.mem, from.offset + done};
+        status = stream->device->backend->download(stream, source, (gale__ref){&h->mem, at}, n);
+        landing l = {(char *)host + done, (const char *)h->mem.host + at, n, s->current, 0};
+        if (status == GALE_OK) status = add_landing(s, l);
+    }
+    if (status != GALE_OK) cancel(s, mark);
+    return status;
+}
