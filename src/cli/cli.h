@@ -51,6 +51,4 @@ void gale__manual(const gale__command_row *row, gale__str *out); /* NULL row: th
 
 /* Adds text broken into lines of 80 columns, each indented; the first continues at column `at`. */
 void gale__wrap(gale__str *out, int indent, int at, const char *text);
-/* "1.5 GiB", "512 B". */
-const char *gale__bytes_text(uint64_t bytes, char buf[32]);
 #endif

@@ -59,13 +59,3 @@ void gale__log_to_stderr(gale__level least)
     static char yes;
     gale__log_set(print_line, gale__is_colour(stderr) ? &yes : NULL, least);
 }
-
-const char *gale__bytes_text(uint64_t bytes, char buf[32])
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    double v = (double)bytes;
-    int unit = 0;
-    for (; v >= 1024 && unit < 5; unit++) v /= 1024;
-    snprintf(buf, 32, unit && v < 100 ? "%.1f %s" : "%.0f %s", v, units[unit]);
-    return buf;
-}
