@@ -1,0 +1,156 @@
+/* Spellings of CUDA C, HIP and OpenCL C.  Each head makes the same small vocabulary: types f32 ... u64, as_TYPE for bits,
+ * LR (read-only load), LD (load) and ST (store) of type V at element x of pointer i, counted in elements of T. */
+#include "kernel/dialect.h"
+
+#define ALL(s) {s, s, s, s, s}
+#define FLOATS(s) {s, s, NULL, NULL, NULL}
+#define F32_F64(a, b) {a, b, NULL, NULL, NULL}
+/* Signed arithmetic wraps, so it goes through unsigned. */
+#define ARITHMETIC(sym) {"($0" sym "$1)", "($0" sym "$1)", "($t)(($u)$0" sym "($u)$1)", "($0" sym "$1)", NULL}
+
+const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
+    [GALE__NEG] = {"(-$0)", "(-$0)", "($t)(($u)0-($u)$0)", "(($t)0-$0)", NULL},
+    [GALE__NOT] = {NULL, NULL, "(~$0)", "(~$0)", "(!$0)"},
+    [GALE__ADD] = ARITHMETIC("+"),
+    [GALE__SUB] = ARITHMETIC("-"),
+    [GALE__MUL] = ARITHMETIC("*"),
+    [GALE__AND] = {NULL, NULL, "($0&$1)", "($0&$1)", "($0&&$1)"},
+    [GALE__OR] = {NULL, NULL, "($0|$1)", "($0|$1)", "($0||$1)"},
+    [GALE__XOR] = {NULL, NULL, "($0^$1)", "($0^$1)", "($0!=$1)"},
+    [GALE__EQ] = ALL("($0==$1)"),
+    [GALE__NE] = ALL("($0!=$1)"),
+    [GALE__LT] = ALL("($0<$1)"),
+    [GALE__LE] = ALL("($0<=$1)"),
+    [GALE__GT] = ALL("($0>$1)"),
+    [GALE__GE] = ALL("($0>=$1)"),
+    [GALE__SELECT] = ALL("($0?$1:$2)"),
+    [GALE__BITCAST] = ALL("as_$t($0)"),
+    [GALE__IR_DIV] = {"($0/$1)", "($0/$1)", "($0/$1)", "($0/$1)", NULL},
+    [GALE__IR_REM] = {NULL, NULL, "($0%$1)", "($0%$1)", NULL},
+    [GALE__IR_MIN] = {NULL, NULL, "min($0,$1)", "min($0,$1)", NULL},
+    [GALE__IR_MAX] = {NULL, NULL, "max($0,$1)", "max($0,$1)", NULL},
+    [GALE__IR_SHL] = {NULL, NULL, "($t)(($u)$0<<$1)", "($0<<$1)", NULL},
+    [GALE__IR_SHR] = {NULL, NULL, "($0>>$1)", "($0>>$1)", NULL},
+    [GALE__IR_CONVERT] = ALL("($t)($0)"),
+    [GALE__IR_F16_TO_F32] = {"from_half($0)", NULL, NULL, NULL, NULL},
+    [GALE__IR_F32_TO_F16] = {NULL, NULL, NULL, "to_half($0)", NULL},
+    [GALE__IR_EXTRACT] = ALL("($t)$0.$x"),
+};
+
+/* CUDA and HIP name their mathematics alike. */
+#define C_MATH_ROWS                                                        \
+    [GALE__ABS] = F32_F64("fabsf($0)", "fabs($0)"),                        \
+    [GALE__FLOOR] = F32_F64("floorf($0)", "floor($0)"),                    \
+    [GALE__CEIL] = F32_F64("ceilf($0)", "ceil($0)"),                       \
+    [GALE__RINT] = F32_F64("rintf($0)", "rint($0)"),                       \
+    [GALE__TRUNC] = F32_F64("truncf($0)", "trunc($0)"),                    \
+    [GALE__FMA] = F32_F64("fmaf($0,$1,$2)", "fma($0,$1,$2)"),              \
+    [GALE__IR_MIN] = F32_F64("fminf($0,$1)", "fmin($0,$1)"),               \
+    [GALE__IR_MAX] = F32_F64("fmaxf($0,$1)", "fmax($0,$1)"),               \
+    [GALE__IR_MULHI] = ALL("__umulhi($0,$1)"),                             \
+    [GALE__IR_GROUP_ID] = ALL("blockIdx.$x"),                              \
+    [GALE__IR_LOCAL_ID] = ALL("threadIdx.$x"),                             \
+    [GALE__IR_GROUP_COUNT] = ALL("gridDim.$x")
+
+#define C_VECTORS {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", \
+    [GALE_I64] = "longlong", [GALE_U64] = "ulonglong", [GALE_I8] = "char", [GALE_U8] = "uchar",            \
+    [GALE_I16] = "short", [GALE_U16] = "ushort"}
+
+#define C_TYPES \
+    "typedef float f32;typedef double f64;typedef signed char i8;typedef unsigned char u8;typedef short i16;typedef unsigned short u16;\n" \
+    "typedef int i32;typedef unsigned u32;typedef long long i64;typedef unsigned long long u64;\n"
+
+#define CUDA_CASTS \
+    "static __device__ __forceinline__ f32 as_f32(u32 x){return __uint_as_float(x);}\n" \
+    "static __device__ __forceinline__ f32 as_f32(i32 x){return __int_as_float(x);}\n" \
+    "static __device__ __forceinline__ f64 as_f64(u64 x){return __longlong_as_double((i64)x);}\n" \
+    "static __device__ __forceinline__ f64 as_f64(i64 x){return __longlong_as_double(x);}\n" \
+    "static __device__ __forceinline__ u32 as_u32(f32 x){return __float_as_uint(x);}\n" \
+    "static __device__ __forceinline__ u32 as_u32(i32 x){return (u32)x;}\n" \
+    "static __device__ __forceinline__ i32 as_i32(f32 x){return __float_as_int(x);}\n" \
+    "static __device__ __forceinline__ i32 as_i32(u32 x){return (i32)x;}\n" \
+    "static __device__ __forceinline__ u64 as_u64(f64 x){return (u64)__double_as_longlong(x);}\n" \
+    "static __device__ __forceinline__ u64 as_u64(i64 x){return (u64)x;}\n" \
+    "static __device__ __forceinline__ i64 as_i64(f64 x){return __double_as_longlong(x);}\n" \
+    "static __device__ __forceinline__ i64 as_i64(u64 x){return (i64)x;}\n"
+
+#define C_MEMORY \
+    "#define LD(V,T,i,x) (*(const V*)((const T*)P.p[i]+(x)))\n" \
+    "#define ST(V,T,i,x) (*(V*)((T*)P.p[i]+(x)))\n"
+
+#define CL_TYPES \
+    "#pragma OPENCL FP_CONTRACT OFF\n" \
+    "typedef float f32;typedef char i8;typedef uchar u8;typedef short i16;typedef ushort u16;\n" \
+    "typedef int i32;typedef uint u32;typedef long i64;typedef ulong u64;\n" \
+    "#define as_f32 as_float\n#define as_f64 as_double\n#define as_i32 as_int\n#define as_u32 as_uint\n#define as_i64 as_long\n#define as_u64 as_ulong\n"
+
+#define CL_MEMORY \
+    "#define LR(V,T,i,x) (*(const __global V*)((const __global T*)p##i+(x)))\n" \
+    "#define LD LR\n" \
+    "#define ST(V,T,i,x) (*(__global V*)((__global T*)p##i+(x)))\n"
+
+const gale__dialect_table gale__dialects[] = {
+    [GALE__DIALECT_CUDA] = {
+        .head = C_TYPES CUDA_CASTS C_MEMORY "#define LR(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+(x)))\n",
+        .head_f64 = "",
+        .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n"
+                    "static __device__ __forceinline__ u32 to_half(f32 f){u16 h;asm(\"cvt.rn.f16.f32 %0,%1;\":\"=h\"(h):\"f\"(f));return h;}\n",
+        .head_subgroup = "static __device__ __forceinline__ u32 lane_id(){u32 r;asm(\"mov.u32 %0,%%laneid;\":\"=r\"(r));return r;}\n",
+        .struct_pointers = "u64 p",
+        .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
+        .pointer = "", .pointer_readonly = "", .pointer_base = "",
+        .shared = "__shared__ ", .barrier = "__syncthreads();", .unroll = "\n#pragma unroll\n",
+        .make_vector = "make_$0", .vector = C_VECTORS,
+        .rows = {
+            C_MATH_ROWS,
+            [GALE__SQRT] = F32_F64("__fsqrt_rn($0)", "sqrt($0)"),
+            [GALE__IR_LANE] = ALL("lane_id()"),
+            [GALE__IR_SHUFFLE_XOR] = ALL("__shfl_xor_sync(0xffffffffu,$0,$i)"),
+        },
+    },
+    [GALE__DIALECT_HIP] = {
+        .head = "#pragma clang fp contract(off)\n" C_TYPES CUDA_CASTS C_MEMORY "#define LR LD\n",
+        .head_f64 = "",
+        .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
+                    "static __device__ __forceinline__ u32 to_half(f32 f){return __builtin_bit_cast(u16,(_Float16)f);}\n",
+        .head_subgroup = "",
+        .struct_pointers = "u64 p",
+        .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
+        .pointer = "", .pointer_readonly = "", .pointer_base = "",
+        .shared = "__shared__ ", .barrier = "__syncthreads();", .unroll = "\n#pragma unroll\n",
+        .make_vector = "make_$0", .vector = C_VECTORS,
+        .rows = {
+            C_MATH_ROWS,
+            [GALE__SQRT] = F32_F64("sqrtf($0)", "sqrt($0)"),
+            [GALE__IR_LANE] = ALL("(u32)__lane_id()"),
+            [GALE__IR_SHUFFLE_XOR] = ALL("__shfl_xor($0,$i)"),
+        },
+    },
+    [GALE__DIALECT_OPENCL] = {
+        .head = CL_TYPES CL_MEMORY,
+        .head_f64 = "#pragma OPENCL EXTENSION cl_khr_fp64:enable\ntypedef double f64;\n",
+        .head_f16 = "static inline f32 from_half(u32 h){ushort s=(ushort)h;return vload_half(0,(const half*)&s);}\n"
+                    "static inline u32 to_half(f32 f){ushort s;vstore_half_rte(f,0,(half*)&s);return s;}\n",
+        .head_subgroup = "#pragma OPENCL EXTENSION cl_khr_subgroups:enable\n#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle:enable\n",
+        .struct_pointers = "ulong offset",
+        .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",
+        .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",
+        .pointer_base = "p$i=b$i+P.offset[$i];",
+        .shared = "__local ", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .unroll = "\n#pragma unroll\n",
+        .make_vector = "($0)",
+        .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",
+            [GALE_U64] = "ulong", [GALE_I8] = "char", [GALE_U8] = "uchar", [GALE_I16] = "short", [GALE_U16] = "ushort"},
+        .rows = {
+            [GALE__ABS] = FLOATS("fabs($0)"), [GALE__FLOOR] = FLOATS("floor($0)"), [GALE__CEIL] = FLOATS("ceil($0)"),
+            [GALE__RINT] = FLOATS("rint($0)"), [GALE__TRUNC] = FLOATS("trunc($0)"), [GALE__SQRT] = FLOATS("sqrt($0)"),
+            [GALE__FMA] = FLOATS("fma($0,$1,$2)"),
+            [GALE__IR_MIN] = FLOATS("fmin($0,$1)"), [GALE__IR_MAX] = FLOATS("fmax($0,$1)"),
+            [GALE__IR_MULHI] = ALL("mul_hi($0,$1)"),
+            [GALE__IR_GROUP_ID] = ALL("(u32)get_group_id($i)"),
+            [GALE__IR_LOCAL_ID] = ALL("(u32)get_local_id($i)"),
+            [GALE__IR_GROUP_COUNT] = ALL("(u32)get_num_groups($i)"),
+            [GALE__IR_LANE] = ALL("get_sub_group_local_id()"),
+            [GALE__IR_SHUFFLE_XOR] = ALL("sub_group_shuffle_xor($0,$i)"),
+        },
+    },
+};
