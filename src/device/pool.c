@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GRAIN 256u
+#define GRAIN 512u /* the coarsest start of a sub-buffer that an OpenCL driver asks for */
 #define BLOCK_MIN ((size_t)2 << 20)
 
 typedef struct gale__pool_piece piece;

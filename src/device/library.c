@@ -1,0 +1,36 @@
+/* Opening libraries by symbol lists.  A failure leaves nothing behind, so that the next call may find what was
+ * installed, or the memory that was short, meanwhile. */
+#include "device/library.h"
+#include "base/thread.h"
+#include <string.h>
+
+static gale__once once;
+static gale__mutex lock;
+
+static void init_lock(void) { gale__mutex_init(&lock); }
+
+static gale_status fill_table(gale__library *library, gale__dl *dl)
+{
+    for (size_t i = 0; i < library->count; i++) {
+        void *symbol = gale__dl_symbol(dl, library->symbols[i]);
+        if (!symbol) return gale__fail(GALE_NOT_FOUND, "%s has no %s: %s", gale__dl_name(dl), library->symbols[i], library->too_old);
+        memcpy((char *)library->table + i * sizeof symbol, &symbol, sizeof symbol);
+    }
+    return GALE_OK;
+}
+
+gale_status gale__library_load(gale__library *library)
+{
+    gale_status status = GALE_OK;
+    gale__once_run(&once, init_lock);
+    gale__mutex_lock(&lock);
+    if (!library->dl) {
+        gale__dl *dl = NULL;
+        status = gale__dl_open(library->sonames, &dl);
+        if (status == GALE_OK) status = fill_table(library, dl);
+        if (status == GALE_OK) library->dl = dl;
+        else gale__dl_close(&dl);
+    }
+    gale__mutex_unlock(&lock);
+    return status;
+}
