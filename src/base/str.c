@@ -105,3 +105,13 @@ const char *gale__f64_to_text(double v, char buf[32])
     }
     return buf;
 }
+
+const char *gale__bytes_text(uint64_t bytes, char buf[32])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double v = (double)bytes;
+    int unit = 0;
+    for (; v >= 1024 && unit < 5; unit++) v /= 1024;
+    snprintf(buf, 32, unit && v < 100 ? "%.1f %s" : "%.0f %s", v, units[unit]);
+    return buf;
+}

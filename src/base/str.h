@@ -23,4 +23,6 @@ bool gale__text_to_i64(const char *text, int64_t *out);
 bool gale__text_to_f64(const char *text, double *out); /* finite only */
 /* The shortest decimal text that reads back as v; returns buf. */
 const char *gale__f64_to_text(double v, char buf[32]);
+/* "1.5 GiB", "512 B"; returns buf. */
+const char *gale__bytes_text(uint64_t bytes, char buf[32]);
 #endif

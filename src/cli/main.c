@@ -1,9 +1,108 @@
-/* The program: finds the command and runs it. */
-#include "gale/base.h"
-#include <stdio.h>
+/* The program: finds the command, parses its arguments by its table and runs it.  What the tables cannot say
+ * (--version, --completion, --manual, --help TOPIC) is handled here. */
+#include "cli/cli.h"
+#include "base/thread.h"
+#include <string.h>
 
-int main(void)
+const gale__command_row gale__commands[] = {
+#define X(name, group, help) {#name, group, help, &gale__command_##name},
+#include "commands.def"
+#undef X
+    {0},
+};
+
+static const gale__command_row *find_command(const char *name)
 {
-    printf("gale %s\n", gale_version());
-    return 0;
+    for (const gale__command_row *r = gale__commands; r->name; r++)
+        if (!strcmp(r->name, name)) return r;
+    return NULL;
+}
+
+static int fail_unknown(const char *word)
+{
+    const char *names[64];
+    size_t n = 0;
+    for (const gale__command_row *r = gale__commands; r->name && n < 63; r++) names[n++] = r->name;
+    names[n] = NULL;
+    const char *near = gale__nearest(word, names);
+    return near ? gale__usage(NULL, "'%s' is no command; did you mean '%s'?", word, near)
+                : gale__usage(NULL, "'%s' is no command", word);
+}
+
+static int run_help(const char *topic)
+{
+    gale__str out = {0};
+    const gale__command_row *row = topic ? find_command(topic) : NULL;
+    if (row) gale__help_command(row, &out);
+    else if (!topic) gale__help_program(&out);
+    else if (!strcmp(topic, "env")) gale__help_env(&out);
+    else return fail_unknown(topic);
+    return gale__print(&out);
+}
+
+static int run_completion(const char *shell)
+{
+    gale__str out = {0};
+    if (shell && !strcmp(shell, "bash")) gale__complete_bash(&out);
+    else if (shell && !strcmp(shell, "zsh")) gale__complete_zsh(&out);
+    else return gale__usage(NULL, "--completion needs bash or zsh");
+    return gale__print(&out);
+}
+
+static int run_manual(const char *name)
+{
+    gale__str out = {0};
+    const gale__command_row *row = name ? find_command(name) : NULL;
+    if (name && !row) return fail_unknown(name);
+    gale__manual(row, &out);
+    return gale__print(&out);
+}
+
+static int run_command(const gale__command_row *row, int argc, char **argv)
+{
+    gale__args args;
+    gale_status status = gale__args_parse(row->command->args, argc, argv, &args);
+    if (status == GALE_INVALID) return gale__usage(row->name, "%s: %s", row->name, gale_error());
+    if (status != GALE_OK) return gale__report(status);
+    int code;
+    if (gale__args_flag(&args, "help")) {
+        code = run_help(row->name);
+    } else {
+        gale__log_to_stderr(gale__args_flag(&args, "verbose") ? GALE__DEBUG : GALE__WARN);
+        if (gale__args_flag(&args, "quiet")) gale__log_set(NULL, NULL, GALE__WARN);
+        code = row->command->run(&args);
+    }
+    gale__args_finish(&args);
+    gale__parallel_finish();
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : NULL, *next = argc > 2 ? argv[2] : NULL;
+    if (!word) {
+        run_help(NULL);
+        return GALE__EXIT_USAGE;
+    }
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) return run_help(next);
+    if (!strcmp(word, "--completion")) return run_completion(next);
+    if (!strcmp(word, "--manual")) return run_manual(next);
+    if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
+        printf("gale %s\n", gale_version());
+        return GALE__EXIT_OK;
+    }
+    if (word[0] == '-') return gale__usage(NULL, "unknown option '%s'", word);
+    const gale__command_row *row = find_command(word);
+    return row ? run_command(row, argc - 2, argv + 2) : fail_unknown(word);
+}
+
+int main(int argc, char **argv)
+{
+    int code = run(argc, argv);
+    /* A full disk or a closed pipe must not look like success. */
+    if ((fflush(stdout) || ferror(stdout)) && code == GALE__EXIT_OK) {
+        fprintf(stderr, "gale: the output could not be written\n");
+        code = GALE__EXIT_FAILED;
+    }
+    return code;
 }

@@ -1,7 +1,6 @@
 /* Buffers: counted pieces of the pool, and the hook with which tests make the n-th device allocation fail. */
 #include "device/front.h"
 #include <stdatomic.h>
-#include <stdio.h>
 
 static _Atomic uint64_t fault_at, fault_count;
 
@@ -17,19 +16,6 @@ bool gale__device_alloc_faulty(void)
 {
     uint64_t n = atomic_fetch_add(&fault_count, 1) + 1;
     return n == atomic_load(&fault_at);
-}
-
-const char *gale__size_text(uint64_t size_bytes, char *buf, size_t size)
-{
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    if (size_bytes < 1024) snprintf(buf, size, "%u bytes", (unsigned)size_bytes);
-    else {
-        double v = (double)size_bytes / 1024;
-        int unit = 0;
-        while (v >= 1024 && unit < 5) v /= 1024, unit++;
-        snprintf(buf, size, "%.*f %s", v < 10 ? 2 : 1, v, units[unit]);
-    }
-    return buf;
 }
 
 gale_status gale_buffer_create(gale_device *device, size_t size_bytes, gale_buffer **out)

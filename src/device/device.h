@@ -156,8 +156,6 @@ gale_status gale__backend_probe(const gale__backend *backend, const gale__probe 
 const char *gale__backend_label(const gale__backend *backend);
 /* GALE_WATCHDOG_S, for the waits of backends. */
 uint64_t gale__watchdog_ns(void);
-/* "1.50 GiB", for messages; returns buf. */
-const char *gale__size_text(uint64_t size_bytes, char *buf, size_t size);
 /* memcpy on all cores when it is large. */
 void gale__copy_bytes(void *to, const void *from, size_t size);
 

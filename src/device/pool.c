@@ -139,10 +139,10 @@ static gale_status no_memory(pool *p, size_t size)
     uint64_t limit = p->stats.limit_bytes, used = p->stats.in_use_bytes;
     if (limit && limit - (used < limit ? used : limit) < left) left = limit - (used < limit ? used : limit);
     char ask[32], have[32], all[32], most[32];
-    gale__size_text(limit, most, sizeof most);
+    gale__bytes_text(limit, most);
     return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %s, free %s of %s (pool limit %s)", gale__backend_label(d->backend),
-                      gale__size_text(size, ask, sizeof ask), gale__size_text(left, have, sizeof have),
-                      gale__size_text(total, all, sizeof all), limit ? most : "none");
+                      gale__bytes_text(size, ask), gale__bytes_text(left, have),
+                      gale__bytes_text(total, all), limit ? most : "none");
 }
 
 /* The size the policy wants, then just what is needed; then both again after what is unused went back. */
@@ -209,8 +209,8 @@ gale_status gale__pool_take(pool *p, size_t size, piece **out)
     if (size > most) {
         char ask[32], text[32];
         return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %s, the largest single allocation of this device is %s",
-                          gale__backend_label(p->device->backend), gale__size_text(size, ask, sizeof ask),
-                          gale__size_text(most, text, sizeof text));
+                          gale__backend_label(p->device->backend), gale__bytes_text(size, ask),
+                          gale__bytes_text(most, text));
     }
     gale__mutex_lock(&p->lock);
     gale_status status = take_locked(p, round_up(size ? size : 1, GRAIN), out);

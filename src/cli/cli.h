@@ -1,0 +1,54 @@
+/* Commands, exit codes and the program's own voice.
+ *
+ * A command is a file cmd_NAME.c that defines `const gale__command gale__command_NAME`, and a row in commands.def. */
+#ifndef GALE_CLI_CLI_H
+#define GALE_CLI_CLI_H
+#include "cli/args.h"
+#include <stdio.h>
+
+typedef enum gale__exit {
+    GALE__EXIT_OK,
+    GALE__EXIT_FAILED,    /* the work failed */
+    GALE__EXIT_USAGE,     /* the command line is wrong */
+    GALE__EXIT_NO_DEVICE, /* no such provider or device */
+    GALE__EXIT_DIFFER,    /* results differ */
+    GALE__EXIT_COUNT
+} gale__exit;
+extern const char *const gale__exit_texts[GALE__EXIT_COUNT];
+
+typedef struct gale__command {
+    const gale__arg *args;                 /* ends with {0} */
+    int (*run)(const gale__args *args);    /* returns an exit code */
+    const char *about;                     /* a paragraph or two for --help and the manual */
+    const char *examples;                  /* lines "gale ...", each perhaps with "  # what it does" */
+} gale__command;
+
+typedef struct gale__command_row { const char *name, *group, *help; const gale__command *command; } gale__command_row;
+extern const gale__command_row gale__commands[]; /* ends with a NULL name */
+
+#define X(name, group, help) extern const gale__command gale__command_##name;
+#include "commands.def"
+#undef X
+
+/* Prints the error slot to stderr when status is a failure; returns the exit code that fits. */
+int gale__report(gale_status status);
+/* Prints "gale: MESSAGE" with a hint at --help; returns GALE__EXIT_USAGE. */
+int gale__usage(const char *command, const char *format, ...) GALE__PRINTF(2, 3);
+/* Writes a finished text to stdout and frees it. */
+int gale__print(gale__str *s);
+/* Whether the stream is a terminal that likes colour (NO_COLOR and TERM=dumb say no). */
+bool gale__is_colour(FILE *f);
+/* Sends the library's log to stderr from `least` on. */
+void gale__log_to_stderr(gale__level least);
+
+/* Help, completion and manual, all from the tables. */
+void gale__help_program(gale__str *out);
+void gale__help_command(const gale__command_row *row, gale__str *out);
+void gale__help_env(gale__str *out);
+void gale__complete_bash(gale__str *out);
+void gale__complete_zsh(gale__str *out);
+void gale__manual(const gale__command_row *row, gale__str *out); /* NULL row: the program's own page */
+
+/* Adds text broken into lines of 80 columns, each indented; the first continues at column `at`. */
+void gale__wrap(gale__str *out, int indent, int at, const char *text);
+#endif

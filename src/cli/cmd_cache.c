@@ -1,0 +1,66 @@
+/* gale cache: the folder of compiled kernels. */
+#include "cli/cli.h"
+#include "base/json.h"
+#include "device/binary_cache.h"
+#include <string.h>
+
+static const gale__arg args[] = {
+    {"ACTION", 0, GALE__ARG_CHOICE, NULL, "stats", "stats|clean|clear", "show, shrink to the limit, or empty"},
+    {"limit", 'l', GALE__ARG_INT, "MB", NULL, "0..1048576", "clean: the size to keep", "GALE_CACHE_LIMIT_MB"},
+    {"folder", 'f', GALE__ARG_FILE, NULL, NULL, NULL, "another folder than the usual one", "GALE_CACHE"},
+    GALE__ARG_JSON,
+    {0},
+};
+
+static int print_stats(const gale__binary_cache_stats *s, uint64_t removed_files, uint64_t removed_bytes, bool json)
+{
+    gale__str out = {0};
+    char a[32], b[32];
+    if (json) {
+        gale__json_out j;
+        gale__json_begin(&j, &out);
+        gale__json_object(&j);
+        gale__json_key(&j, "folder");
+        gale__json_string(&j, s->folder);
+        gale__json_key(&j, "files");
+        gale__json_i64(&j, (int64_t)s->files);
+        gale__json_key(&j, "size_bytes");
+        gale__json_i64(&j, (int64_t)s->size_bytes);
+        gale__json_key(&j, "limit_bytes");
+        gale__json_i64(&j, (int64_t)s->limit_bytes);
+        gale__json_key(&j, "removed_files");
+        gale__json_i64(&j, (int64_t)removed_files);
+        gale__json_key(&j, "removed_bytes");
+        gale__json_i64(&j, (int64_t)removed_bytes);
+        gale__json_close(&j, '}');
+    } else {
+        gale__str_addf(&out, "folder   %s\nkernels  %llu\nsize     %s of %s\n", s->folder, (unsigned long long)s->files,
+            gale__bytes_text(s->size_bytes, a), gale__bytes_text(s->limit_bytes, b));
+        if (removed_files)
+            gale__str_addf(&out, "removed  %llu, %s\n", (unsigned long long)removed_files, gale__bytes_text(removed_bytes, a));
+    }
+    return gale__print(&out);
+}
+
+static int run(const gale__args *a)
+{
+    const char *action = gale__args_text(a, "ACTION");
+    gale__binary_cache_stats before, after;
+    gale_status status;
+    GALE_GO(gale__binary_cache_get_stats(&before));
+    if (!strcmp(action, "clean")) GALE_GO(gale__binary_cache_trim(before.limit_bytes));
+    if (!strcmp(action, "clear")) GALE_GO(gale__binary_cache_clear());
+    GALE_GO(gale__binary_cache_get_stats(&after));
+    return print_stats(&after, before.files > after.files ? before.files - after.files : 0,
+        before.size_bytes > after.size_bytes ? before.size_bytes - after.size_bytes : 0, gale__args_flag(a, "json"));
+done:
+    return gale__report(status);
+}
+
+const gale__command gale__command_cache = {
+    .args = args,
+    .run = run,
+    .about = "Compiled kernels are kept on disk under a hash of text, device, driver and options, so that a second run "
+             "starts at once. Removing them is always safe: they are made again.",
+    .examples = "  gale cache\n  gale cache clean --limit 100   # keep the newest 100 MB\n  gale cache clear",
+};

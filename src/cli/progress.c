@@ -1,0 +1,44 @@
+/* Progress on stderr, drawn over itself. */
+#include "cli/progress.h"
+#include "base/thread.h"
+#include <stdio.h>
+#include <unistd.h>
+
+#define REDRAW_NS 100000000u
+
+void gale__progress_begin(gale__progress *p, const char *label, const char *unit, uint64_t total)
+{
+    *p = (gale__progress){.label = label, .unit = unit, .total = total, .start_ns = gale__time_ns()};
+    /* With --quiet nothing listens to warnings: then progress is not wanted either. */
+    p->on = isatty(STDERR_FILENO) && gale__log_on(GALE__WARN);
+}
+
+static void draw(const gale__progress *p, uint64_t now)
+{
+    double seconds = (double)(now - p->start_ns) / 1e9, rate = seconds > 0 ? (double)p->done / seconds : 0;
+    fprintf(stderr, "\r\033[K%s: %llu", p->label, (unsigned long long)p->done);
+    if (p->total) fprintf(stderr, " of %llu %s (%.0f %%)", (unsigned long long)p->total, p->unit, 100.0 * (double)p->done / (double)p->total);
+    else fprintf(stderr, " %s", p->unit);
+    fprintf(stderr, ", %.*f/s", rate < 10 ? 1 : 0, rate);
+    if (p->total > p->done && rate > 0 && seconds > 0.5) {
+        long left = (long)((double)(p->total - p->done) / rate + 0.5);
+        fprintf(stderr, left < 60 ? ", %ld s left" : ", %ld min %02ld s left", left < 60 ? left : left / 60, left % 60);
+    }
+    fflush(stderr);
+}
+
+void gale__progress_add(gale__progress *p, uint64_t n)
+{
+    p->done += n;
+    if (!p->on) return;
+    uint64_t now = gale__time_ns();
+    if (now - p->shown_ns < REDRAW_NS) return;
+    p->shown_ns = now;
+    draw(p, now);
+}
+
+void gale__progress_end(gale__progress *p)
+{
+    if (p->on && p->shown_ns) fputs("\r\033[K", stderr);
+    p->on = false;
+}

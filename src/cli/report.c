@@ -1,0 +1,61 @@
+/* The program's voice: errors and the library's log on stderr, results on stdout, colour only on a terminal. */
+#include "cli/cli.h"
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const gale__exit_texts[GALE__EXIT_COUNT] = {
+    "done", "the work failed", "the command line is wrong", "no such provider or device", "results differ"};
+
+bool gale__is_colour(FILE *f)
+{
+    const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
+    return !(none && *none) && term && strcmp(term, "dumb") && isatty(fileno(f));
+}
+
+int gale__report(gale_status status)
+{
+    if (status == GALE_OK) return GALE__EXIT_OK;
+    const char *why = *gale_error() ? gale_error() : gale_status_text(status);
+    bool colour = gale__is_colour(stderr);
+    fflush(stdout);
+    fprintf(stderr, "%sgale: error:%s %s\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", why);
+    if (status == GALE_NO_DEVICE) return GALE__EXIT_NO_DEVICE;
+    return status == GALE_MISMATCH ? GALE__EXIT_DIFFER : GALE__EXIT_FAILED;
+}
+
+int gale__usage(const char *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fflush(stdout);
+    fputs("gale: ", stderr);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\nTry 'gale %s%s--help'.\n", command ? command : "", command ? " " : "");
+    return GALE__EXIT_USAGE;
+}
+
+int gale__print(gale__str *s)
+{
+    gale_status status = gale__str_check(s);
+    if (status == GALE_OK) fwrite(gale__str_text(s), 1, s->length, stdout);
+    gale__str_finish(s);
+    return gale__report(status);
+}
+
+static void print_line(void *user, gale__level level, const char *line)
+{
+    static const char *const names[] = {"debug", "note", "warning"};
+    static const char *const colours[] = {"\033[2m", "\033[36m", "\033[1;33m"};
+    bool colour = user != NULL;
+    fflush(stdout);
+    fprintf(stderr, "%sgale: %s:%s %s\n", colour ? colours[level] : "", names[level], colour ? "\033[0m" : "", line);
+}
+
+void gale__log_to_stderr(gale__level least)
+{
+    static char yes;
+    gale__log_set(print_line, gale__is_colour(stderr) ? &yes : NULL, least);
+}
