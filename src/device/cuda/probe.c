@@ -144,7 +144,7 @@ static bool denied(const char *path, gale__probe *out)
     return true;
 }
 
-static void no_cuda_library(const char *why, gale__probe *out)
+static void no_cuda_library(gale__probe *out)
 {
     bool module = gale__file_exists("/proc/driver/nvidia/version"), node = gale__file_exists("/dev/nvidia0");
     if (module || node) {
@@ -155,18 +155,18 @@ static void no_cuda_library(const char *why, gale__probe *out)
         SAY(reason, "an NVIDIA card is there, but its driver is not installed (libcuda.so.1 not found, kernel driver not loaded)");
         SAY(remedy, "install nvidia-driver and libcuda1 (Debian, non-free) or nvidia-driver-NNN (Ubuntu), then restart");
     } else {
-        SAY(reason, "No GPU detected: no NVIDIA card, kernel driver or libcuda.so.1 on this machine (%s)", why);
+        SAY(reason, "No GPU detected: no NVIDIA card, kernel driver or libcuda.so.1 on this machine");
         SAY(remedy, "with a card in place: install nvidia-driver and libcuda1 (Debian, non-free)");
     }
 }
 
-static void no_hip_library(const char *why, gale__probe *out)
+static void no_hip_library(gale__probe *out)
 {
     if (has_card("0x1002") || gale__file_exists("/dev/kfd")) {
         SAY(reason, "an AMD card is there, but ROCm's HIP library was not found (libamdhip64.so)");
         SAY(remedy, "install libamdhip64-5 (Debian) or hip-runtime-amd (AMD's repository)");
     } else {
-        SAY(reason, "No GPU detected: no AMD card, /dev/kfd or libamdhip64.so on this machine (%s)", why);
+        SAY(reason, "No GPU detected: no AMD card, /dev/kfd or libamdhip64.so on this machine");
         SAY(remedy, "with a card in place: install libamdhip64-5 (Debian) or hip-runtime-amd (AMD's repository)");
     }
 }
@@ -218,8 +218,8 @@ static void give_reason(const gale__cu_maker *maker, gale__cu_step step, int cod
     switch (step) {
     case GALE__CU_LIBRARY:
         if (*gale__env_get(maker->library)) SAY(reason, "%s", why);
-        else if (maker->hip) no_hip_library(why, out);
-        else no_cuda_library(why, out);
+        else if (maker->hip) no_hip_library(out);
+        else no_cuda_library(out);
         break;
     case GALE__CU_DAMAGED:
         SAY(reason, "the driver's library does not load: %s", why);

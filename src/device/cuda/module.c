@@ -1,0 +1,168 @@
+/* Modules, kernels and launches on CUDA and HIP.  Text of our own printers is looked for in the cache of compiled kernels
+ * first; the compiler is loaded only when it is not there. */
+#include "device/binary_cache.h"
+#include "device/cuda/nvrtc.h"
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/* CUDA passes at most this many bytes of parameters to every device it still supports. */
+#define MAX_PARAMETER_BYTES 4096
+
+static gale__cu_device *of(const gale_device *device) { return device->impl; }
+
+/* ---- building ---- */
+
+static gale_status load(gale__cu_device *d, const void *image, void **module)
+{
+    char log[2048] = "";
+    int options[] = {GALE__CU_JIT_ERROR_LOG, GALE__CU_JIT_ERROR_LOG_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
+    GALE_TRY(gale__cu_enter(d));
+    int code = d->api->module_load(module, image, 2, options, values);
+    if (!code) return GALE_OK;
+    gale_status status = gale__cu_check(d->api, code, "loading a module");
+    return log[0] ? gale__fail(status, "%s\n%s", gale_error(), log) : status;
+}
+
+/* Multiply-add is contracted only where it is written; users' kernels follow the compiler's own habit, and may include
+ * CUDA's headers where they are installed. */
+static void full_options(const gale_device *device, const gale__source *source, gale__str *out)
+{
+    bool hip = of(device)->api->maker->hip;
+    if (source->ours) gale__str_add(out, hip ? "-ffp-contract=off" : "--fmad=false");
+    else if (!hip && gale__file_exists("/usr/local/cuda/include/cuda_fp16.h")) gale__str_add(out, "--include-path=/usr/local/cuda/include");
+    if (device->debug_layer && !hip) gale__str_add(out, " --generate-line-info");
+    if (source->options && *source->options) gale__str_addf(out, " %s", source->options);
+}
+
+static gale_status compile(gale_device *device, const gale__source *source, const char *options, gale__bytes *out)
+{
+    gale__cu_device *d = of(device);
+    const gale__cu_maker *maker = d->api->maker;
+    int major = d->api->version / maker->major_unit;
+    char target[32];
+    GALE_TRY(gale__cu_enter(d)); /* hipRTC compiles for the current device */
+    GALE_TRY(gale__rtc_target(maker, major, (int)device->info.caps.arch, target, sizeof target));
+    char *text = gale__alloc(source->size + 1);
+    if (!text) return GALE_NO_MEMORY;
+    memcpy(text, source->data, source->size);
+    text[source->size] = 0;
+    gale_status status = gale__rtc_compile(maker, major, text, target, options, out);
+    gale__free(text);
+    return status;
+}
+
+static gale_status build_text(gale_device *device, const gale__source *source, void **module)
+{
+    gale__cu_device *d = of(device);
+    gale__str options = {0};
+    gale__bytes code = {0};
+    char key[GALE__BINARY_KEY], target[192];
+    full_options(device, source, &options);
+    gale_status status;
+    GALE_GO(gale__str_check(&options));
+    snprintf(target, sizeof target, "%s %u %s", d->api->maker->label, device->info.caps.arch, d->api->maker->hip ? device->info.name : "");
+    gale__binary_cache_key_for(source->data, source->size, target, device->info.driver, gale__str_text(&options), key);
+    if (source->ours && gale__binary_cache_get(key, &code)) {
+        if (load(d, code.data, module) == GALE_OK) goto done;
+        gale__bytes_finish(&code);
+    }
+    GALE_GO(compile(device, source, gale__str_text(&options), &code));
+    GALE_GO(load(d, code.data, module));
+    if (source->ours) gale__binary_cache_put(key, code.data, code.size);
+done:
+    gale__bytes_finish(&code);
+    gale__str_finish(&options);
+    return status;
+}
+
+/* The driver finds the end of a binary by itself, but that of PTX by its zero. */
+static gale_status build_binary(gale_device *device, const gale__source *source, void **module)
+{
+    char *image = gale__alloc(source->size + 1);
+    if (!image) return GALE_NO_MEMORY;
+    memcpy(image, source->data, source->size);
+    image[source->size] = 0;
+    gale_status status = load(of(device), image, module);
+    gale__free(image);
+    return status;
+}
+
+gale_status gale__cu_build(gale_device *device, const gale__source *source, gale_module *module)
+{
+    switch (source->code) {
+    case GALE__CODE_TEXT: return build_text(device, source, &module->impl);
+    case GALE__CODE_BINARY: return build_binary(device, source, &module->impl);
+    default: return gale__fail(GALE_UNSUPPORTED, "%s builds kernels from its own C++ text or from a binary, not from SPIR-V, GLSL or host code", of(device)->api->maker->label);
+    }
+}
+
+void gale__cu_unbuild(gale_module *module)
+{
+    gale__cu_device *d = of(module->device);
+    if (!atomic_load(&d->hung) && gale__cu_enter(d) == GALE_OK) d->api->module_unload(module->impl);
+    module->impl = NULL;
+}
+
+/* ---- kernels ---- */
+
+gale_status gale__cu_kernel(gale_module *module, gale_kernel *kernel)
+{
+    gale__cu_device *d = of(module->device);
+    const gale__cu_api *api = d->api;
+    void *function = NULL;
+    GALE_TRY(gale__cu_enter(d));
+    int code = api->module_function(&function, module->impl, kernel->entry);
+    if (code == GALE__CU_NOT_FOUND)
+        return gale__fail(GALE_NOT_FOUND, "kernel \"%s\" is not in the module: it must be declared extern \"C\" __global__", kernel->entry);
+    GALE_TRY(gale__cu_check(api, code, kernel->entry));
+    int most = 0;
+    uint64_t threads = (uint64_t)kernel->group[0] * kernel->group[1] * kernel->group[2];
+    if (api->function_attribute && !api->function_attribute(&most, GALE__CU_FUNCTION_MAX_THREADS, function) && most > 0 && threads > (uint64_t)most)
+        return gale__fail(GALE_LIMIT, "kernel \"%s\" asks for work-groups of %llu threads; with its registers at most %d fit", kernel->entry,
+                          (unsigned long long)threads, most);
+    kernel->impl = function;
+    return GALE_OK;
+}
+
+void gale__cu_kernel_destroy(gale_kernel *kernel) { kernel->impl = NULL; } /* it lives in the module */
+
+/* ---- launching ---- */
+
+/* The parameter block { u64 p[]; u32 w[]; } of a launch, and the driver's list of parameters over it: one for our kernels,
+ * which take the block by value; one for each pointer and word for users' kernels. */
+typedef struct parameters {
+    uint64_t block[MAX_PARAMETER_BYTES / 8];
+    void *list[MAX_PARAMETER_BYTES / 4];
+} parameters;
+
+static gale_status fill_parameters(const gale_kernel *kernel, const gale__launch *launch, parameters *p)
+{
+    size_t pointers = (size_t)launch->n_refs, words = (size_t)launch->n_words, bytes = 8 * pointers + 4 * words;
+    if (bytes > MAX_PARAMETER_BYTES) return gale__fail(GALE_LIMIT, "kernel \"%s\" takes %zu bytes of parameters; %d fit", kernel->entry, bytes, MAX_PARAMETER_BYTES);
+    uint32_t *w = (uint32_t *)(p->block + pointers);
+    for (size_t i = 0; i < pointers; i++) p->block[i] = launch->refs[i].mem->address + launch->refs[i].offset;
+    if (words) memcpy(w, launch->words, 4 * words);
+    if (words % 2) w[words] = 0; /* the padding is passed along */
+    p->list[0] = p->block;
+    if (kernel->module->source.ours) return GALE_OK;
+    for (size_t i = 0; i < pointers; i++) p->list[i] = p->block + i;
+    for (size_t i = 0; i < words; i++) p->list[pointers + i] = w + i;
+    return GALE_OK;
+}
+
+gale_status gale__cu_launch(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch)
+{
+    gale__cu_device *d = of(stream->device);
+    const uint32_t *n = launch->groups, *g = launch->group;
+    parameters p;
+    GALE_TRY(fill_parameters(kernel, launch, &p));
+    GALE_TRY(gale__cu_enter(d));
+    int code = d->api->launch(kernel->impl, n[0], n[1], n[2], g[0], g[1], g[2], 0, stream->impl, p.list, NULL);
+    GALE_TRY(gale__cu_check(d->api, code, kernel->entry));
+    /* Under --debug-layer an error is told of the kernel that made it. */
+    if (!stream->device->debug_layer || stream->capturing) return GALE_OK;
+    gale_status status = gale__cu_stream_sync(d, stream->impl);
+    return status == GALE_OK ? status : gale__fail_within(status, "kernel \"%s\"", kernel->entry);
+}

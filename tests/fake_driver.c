@@ -1,0 +1,324 @@
+/* A stand-in for the driver and the kernel compiler of CUDA, or with FAKE_HIP of HIP: memory is the host's, work runs at
+ * once, kernels are those named below.  It checks what a driver would punish (a call without a context, freeing twice) and
+ * fails where FAKE_* variables say so, so that the backend can be tested without a device:
+ *   FAKE_VERSION  FAKE_INIT (code)  FAKE_DEVICES  FAKE_ARCH  FAKE_ALLOC_FAIL_FROM (the n-th from the start, and all later ones)
+ *   FAKE_HANG (nothing ever completes)  FAKE_NO_COMPILER (compiling is an error) */
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#ifdef FAKE_HIP
+#define N(cuda, hip) hip
+#define HIP 1
+#else
+#define N(cuda, hip) cuda
+#define HIP 0
+#endif
+#define OUT __attribute__((visibility("default")))
+
+enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, BAD_IMAGE = 200, BAD_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL = 700 };
+
+static _Atomic long live_blocks, alloc_calls, live_objects;
+static _Atomic int lost;
+static _Thread_local int current; /* device + 1 */
+
+static long setting(const char *name, long fallback)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtol(text, NULL, 10) : fallback;
+}
+
+/* For the test: what is still there. */
+OUT long fake_live(void);
+OUT long fake_live(void) { return live_blocks + live_objects; }
+
+static int state(void) { return !current ? BAD_CONTEXT : lost ? ILLEGAL : OK; }
+#define READY() do { int s_ = state(); if (s_) return s_; } while (0)
+
+/* ---- devices ---- */
+#define F(cuda, hip, ...) OUT int N(cuda, hip)(__VA_ARGS__); OUT int N(cuda, hip)(__VA_ARGS__)
+
+F(cuInit, hipInit, unsigned flags) { return flags ? INVALID : (int)setting("FAKE_INIT", 0); }
+F(cuDriverGetVersion, hipDriverGetVersion, int *v) { return *v = (int)setting("FAKE_VERSION", HIP ? 60300000 : 12080), OK; }
+F(cuDeviceGetCount, hipGetDeviceCount, int *n) { return *n = (int)setting("FAKE_DEVICES", 2), *n ? OK : NO_DEVICE; }
+F(cuDeviceGet, hipDeviceGet, int *d, int i) { return *d = i, i >= 0 && i < setting("FAKE_DEVICES", 2) ? OK : 101; }
+F(cuDeviceGetName, hipDeviceGetName, char *s, int n, int d) { return snprintf(s, (size_t)n, "Stand-in %d", d), OK; }
+F(cuDeviceTotalMem_v2, hipDeviceTotalMem, size_t *n, int d) { return (void)d, *n = 1 << 30, OK; }
+F(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId, char *s, int n, int d) { return snprintf(s, (size_t)n, "0000:0%d:00.0", d), OK; }
+F(cuDeviceGetUuid, hipDeviceGetUuid, uint8_t id[16], int d) { return memset(id, 16 + d, 16), OK; }
+F(cuDeviceGetAttribute, hipDeviceGetAttribute, int *v, int a, int d)
+{
+    static const int rows[][3] = {{1, 56, 1024}, {5, 29, 2147483647}, {6, 30, 65535}, {7, 31, 65535}, {8, 74, 49152}, {10, 87, HIP ? 64 : 32},
+                                  {13, 5, 1980000}, {16, 63, 132}, {18, 16, 0}};
+    int arch = (int)setting("FAKE_ARCH", 90);
+    (void)d;
+    if (a == N(75, 23)) return *v = arch / 10, OK;
+    if (a == N(76, 61)) return *v = arch % 10, OK;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i][HIP] == a) return *v = rows[i][2], OK;
+    return INVALID;
+}
+#ifdef FAKE_HIP
+OUT const char *hipGetErrorName(int code);
+OUT const char *hipGetErrorName(int code) { return code == NO_MEMORY ? "hipErrorOutOfMemory" : "hipErrorFake"; }
+OUT const char *hipGetErrorString(int code);
+OUT const char *hipGetErrorString(int code) { return code == NO_MEMORY ? "out of memory" : "stand-in error"; }
+F(x, hipSetDevice, int d) { return current = d + 1, OK; }
+#else
+F(cuGetErrorName, x, int code, const char **s) { return *s = code == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", OK; }
+F(cuGetErrorString, x, int code, const char **s) { return *s = code == NO_MEMORY ? "out of memory" : "stand-in error", OK; }
+static int contexts[16];
+F(cuDevicePrimaryCtxRetain, x, void **c, int d) 
+{
+    *c = &contexts[d];
+    live_objects++;
+    lost = 0;
+    return OK;
+}
+F(cuDevicePrimaryCtxRelease_v2, x, int d) 
+{
+    (void)d;
+    live_objects--;
+    return OK;
+}
+F(cuCtxSetCurrent, x, void *c) { return current = c ? (int)((int *)c - contexts) + 1 : 0, OK; }
+#endif
+
+/* ---- memory ---- */
+F(cuMemGetInfo_v2, hipMemGetInfo, size_t *f, size_t *t) { return *f = 1 << 29, *t = 1 << 30, state(); }
+static int take(void **p, size_t n)
+{
+    long fail_from = setting("FAKE_ALLOC_FAIL_FROM", 0);
+    if ((++alloc_calls >= fail_from && fail_from) || n > 1 << 30) return NO_MEMORY;
+    if (!n || !(*p = malloc(n))) return INVALID;
+    memset(*p, 0xcd, n); /* a device promises nothing */
+    live_blocks++;
+    return OK;
+}
+static int give(void *p)
+{
+    free(p);
+    live_blocks--;
+    return OK;
+}
+F(cuMemAlloc_v2, hipMalloc, uint64_t *a, size_t n)
+{
+    void *p = NULL;
+    READY();
+    int code = take(&p, n);
+    if (!code) *a = (uint64_t)(uintptr_t)p;
+    return code;
+}
+
+F(cuMemFree_v2, hipFree, uint64_t a) { return current ? give((void *)(uintptr_t)a) : BAD_CONTEXT; }
+F(cuMemHostAlloc, hipHostMalloc, void **p, size_t n, unsigned flags)
+{
+    READY();
+    return flags == 3 ? take(p, n) : INVALID;
+}
+F(cuMemFreeHost, hipHostFree, void *p) { return current ? give(p) : BAD_CONTEXT; }
+
+/* ---- work: done at once, or kept while its stream captures ---- */
+typedef struct work {
+    enum { COPY, SET, ADD, LOSE } kind;
+    char *to;
+    const char *from, *other;
+    size_t size, unit;
+    uint32_t value;
+} work;
+typedef struct graph { work items[256]; int count; } graph;
+typedef struct stream { graph *capturing; int device, queries; } stream;
+typedef struct event { double time_ms; } event;
+
+static void run(const work *w)
+{
+    if (w->kind == COPY) memcpy(w->to, w->from, w->size);
+    if (w->kind == SET)
+        for (size_t i = 0; i < w->size; i++) memcpy(w->to + i * w->unit, &w->value, w->unit);
+    if (w->kind == ADD)
+        for (size_t i = 0; i < w->size; i++) ((float *)w->to)[i] = ((const float *)w->from)[i] + ((const float *)w->other)[i];
+    if (w->kind == LOSE) lost = 1;
+}
+
+static int send(void *handle, work w)
+{
+    stream *s = handle;
+    READY();
+    if (s->device != current) return 400;
+    if (!s->capturing) return run(&w), s->queries = 3, OK;
+    if (s->capturing->count == 256) return NO_MEMORY;
+    s->capturing->items[s->capturing->count++] = w;
+    return OK;
+}
+
+#define P(address) (char *)(uintptr_t)(address)
+F(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync, uint64_t to, const void *from, size_t n, void *s) { return send(s, (work){COPY, P(to), from, NULL, n, 0, 0}); }
+F(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync, void *to, uint64_t from, size_t n, void *s) { return send(s, (work){COPY, to, P(from), NULL, n, 0, 0}); }
+F(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync, uint64_t to, uint64_t from, size_t n, void *s) { return send(s, (work){COPY, P(to), P(from), NULL, n, 0, 0}); }
+F(cuMemsetD8Async, hipMemsetD8Async, uint64_t to, unsigned char v, size_t n, void *s) { return send(s, (work){SET, P(to), NULL, NULL, n, 1, v}); }
+F(cuMemsetD16Async, hipMemsetD16Async, uint64_t to, unsigned short v, size_t n, void *s) { return to % 2 ? INVALID : send(s, (work){SET, P(to), NULL, NULL, n, 2, v}); }
+F(cuMemsetD32Async, hipMemsetD32Async, uint64_t to, unsigned v, size_t n, void *s) { return to % 4 ? INVALID : send(s, (work){SET, P(to), NULL, NULL, n, 4, v}); }
+
+static int make(void **out, size_t size)
+{
+    READY();
+    *out = calloc(1, size);
+    live_objects++;
+    return OK;
+}
+static int drop(void *object)
+{
+    if (!current) return BAD_CONTEXT;
+    free(object);
+    live_objects--;
+    return OK;
+}
+
+/* A few queries after the last work find it under way, as on a device. */
+static int query(int *left) { return setting("FAKE_HANG", 0) ? NOT_READY : state() ? state() : *left > 0 ? (--*left, NOT_READY) : OK; }
+
+F(cuStreamCreate, hipStreamCreateWithFlags, void **s, unsigned flags)
+{
+    int code = flags == 1 ? make(s, sizeof(stream)) : INVALID;
+    if (!code) ((stream *)*s)->device = current;
+    return code;
+}
+F(cuStreamDestroy_v2, hipStreamDestroy, void *s) { return drop(s); }
+F(cuStreamQuery, hipStreamQuery, void *s) { return query(&((stream *)s)->queries); }
+F(cuStreamSynchronize, hipStreamSynchronize, void *s) { return (void)s, state(); }
+F(cuStreamWaitEvent, hipStreamWaitEvent, void *s, void *e, unsigned flags) { return s && e && !flags ? state() : INVALID; }
+F(cuEventCreate, hipEventCreateWithFlags, void **e, unsigned flags) { return flags ? INVALID : make(e, sizeof(event)); }
+F(cuEventDestroy_v2, hipEventDestroy, void *e) { return drop(e); }
+F(cuEventRecord, hipEventRecord, void *e, void *s)
+{
+    struct timespec t;
+    READY();
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    ((event *)e)->time_ms = (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+    return s ? OK : INVALID;
+}
+F(cuEventQuery, hipEventQuery, void *e) { return (void)e, query(&(int){0}); }
+F(cuEventSynchronize, hipEventSynchronize, void *e) { return (void)e, state(); }
+F(cuEventElapsedTime, hipEventElapsedTime, float *ms, void *from, void *to) { return *ms = (float)(((event *)to)->time_ms - ((event *)from)->time_ms), state(); }
+
+/* ---- modules and kernels ---- */
+#define IMAGE "stand-in code:"
+F(cuModuleLoadDataEx, hipModuleLoadDataEx, void **m, const void *image, unsigned n, int *options, void **values)
+{
+    READY();
+    if (strncmp(image, IMAGE, strlen(IMAGE))) {
+        if (n == 2 && options[0] == 5) snprintf(values[0], (size_t)(uintptr_t)values[1], "not an image");
+        return BAD_IMAGE;
+    }
+    *m = strdup(image);
+    live_objects++;
+    return OK;
+}
+F(cuModuleUnload, hipModuleUnload, void *m) { return drop(m); }
+
+/* By name; "block" kernels take one block by value, the others a parameter each. */
+enum { BLOCK_ADD = 1, ARGS_ADD, LOSE_ALL, POKE };
+static const char *const names[] = {"", "block_add", "args_add", "lose", "gale_poke"};
+F(cuModuleGetFunction, hipModuleGetFunction, void **f, void *m, const char *name)
+{
+    READY();
+    for (size_t i = 1; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]) && strstr(m, name)) return *f = (void *)(uintptr_t)i, OK;
+    return NOT_FOUND;
+}
+F(cuFuncGetAttribute, hipFuncGetAttribute, int *v, int a, void *f) { return (void)f, *v = 512, a ? INVALID : OK; }
+#ifndef FAKE_BROKEN /* a library that lacks something needed */
+F(cuLaunchKernel, hipModuleLaunchKernel, void *f, unsigned gx, unsigned gy, unsigned gz, unsigned x, unsigned y, unsigned z, unsigned shared, void *s, void **p, void **extra)
+{
+    struct { uint64_t p[3]; uint32_t w[1]; } *block = p[0];
+    struct { uint64_t p[1]; uint32_t w[1]; } *poke = p[0];
+    if (!gx || !gy || !gz || !x || !y || !z || shared || extra) return INVALID;
+    switch ((uintptr_t)f) {
+    case BLOCK_ADD: return send(s, (work){ADD, P(block->p[2]), P(block->p[0]), P(block->p[1]), block->w[0], 0, 0});
+    case ARGS_ADD: return send(s, (work){ADD, P(*(uint64_t *)p[2]), P(*(uint64_t *)p[0]), P(*(uint64_t *)p[1]), *(uint32_t *)p[3], 0, 0});
+    case LOSE_ALL: return send(s, (work){LOSE, NULL, NULL, NULL, 0, 0, 0});
+    case POKE: return send(s, (work){SET, P(poke->p[0]), NULL, NULL, 1, 4, poke->w[0]});
+    default: return NOT_FOUND;
+    }
+}
+#endif
+
+/* ---- capture ---- */
+#ifndef FAKE_WITHOUT_CAPTURE
+F(cuStreamBeginCapture_v2, hipStreamBeginCapture, void *s, int mode)
+{
+    stream *at = s;
+    READY();
+    if (mode != 2 || at->capturing) return INVALID;
+    return make((void **)&at->capturing, sizeof(graph));
+}
+F(cuStreamEndCapture, hipStreamEndCapture, void *s, void **g)
+{
+    stream *at = s;
+    READY();
+    if (!at->capturing) return INVALID;
+    *g = at->capturing;
+    at->capturing = NULL;
+    return OK;
+}
+F(cuGraphInstantiateWithFlags, hipGraphInstantiateWithFlags, void **exec, void *g, unsigned long long flags)
+{
+    int code = flags ? INVALID : make(exec, sizeof(graph));
+    if (!code) memcpy(*exec, g, sizeof(graph));
+    return code;
+}
+F(cuGraphDestroy, hipGraphDestroy, void *g) { return drop(g); }
+F(cuGraphExecDestroy, hipGraphExecDestroy, void *g) { return drop(g); }
+F(cuGraphLaunch, hipGraphLaunch, void *exec, void *s)
+{
+    const graph *g = exec;
+    int code = state();
+    for (int i = 0; i < g->count && !code; i++) code = send(s, g->items[i]);
+    return code;
+}
+#endif
+
+/* ---- the compiler: text becomes an "image" that starts with IMAGE ---- */
+#ifndef FAKE_WITHOUT_COMPILER
+typedef struct program { char *text; char log[256]; } program;
+OUT const char *N(nvrtcGetErrorString, hiprtcGetErrorString)(int code);
+OUT const char *N(nvrtcGetErrorString, hiprtcGetErrorString)(int code) { return code == 6 ? "compilation failed" : "other failure"; }
+F(nvrtcVersion, hiprtcVersion, int *major, int *minor) { return *major = 12, *minor = 8, 0; }
+#ifndef FAKE_HIP
+F(nvrtcGetNumSupportedArchs, x, int *n) { return *n = 3, 0; }
+F(nvrtcGetSupportedArchs, x, int *list) { return list[0] = 90, list[1] = 75, list[2] = 80, 0; }
+#endif
+F(nvrtcCreateProgram, hiprtcCreateProgram, void **p, const char *text, const char *name, int n, const char *const *headers, const char *const *header_names)
+{
+    program *made = calloc(1, sizeof *made);
+    (void)name, (void)n, (void)headers, (void)header_names;
+    made->text = malloc(strlen(text) + sizeof IMAGE);
+    sprintf(made->text, "%s%s", IMAGE, text);
+    *p = made;
+    live_objects++;
+    return 0;
+}
+F(nvrtcDestroyProgram, hiprtcDestroyProgram, void **p)
+{
+    free(((program *)*p)->text);
+    free(*p);
+    live_objects--;
+    return *p = NULL, 0;
+}
+F(nvrtcCompileProgram, hiprtcCompileProgram, void *p, int n, const char *const *options)
+{
+    program *at = p;
+    if (setting("FAKE_NO_COMPILER", 0)) return snprintf(at->log, sizeof at->log, "the compiler was called"), 6;
+    if (!strstr(at->text, "#error")) return 0;
+    snprintf(at->log, sizeof at->log, "kernel.cu(1): error: #error directive");
+    for (int i = 0; i < n; i++) strcat(strcat(at->log, " "), options[i]);
+    return 6;
+}
+F(nvrtcGetProgramLogSize, hiprtcGetProgramLogSize, void *p, size_t *n) { return *n = strlen(((program *)p)->log) + 1, 0; }
+F(nvrtcGetProgramLog, hiprtcGetProgramLog, void *p, char *s) { return strcpy(s, ((program *)p)->log), 0; }
+F(nvrtcGetCUBINSize, hiprtcGetCodeSize, void *p, size_t *n) { return *n = strlen(((program *)p)->text) + 1, 0; }
+F(nvrtcGetCUBIN, hiprtcGetCode, void *p, char *s) { return strcpy(s, ((program *)p)->text), 0; }
+#endif
