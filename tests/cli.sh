@@ -1,0 +1,92 @@
+#!/bin/sh
+# The command line as a user meets it: exit codes, messages, help, completion, manual.
+# usage: cli.sh PROGRAM
+gale=$1
+passed=0 failed=0 skipped=0
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+export GALE_CACHE="$folder/cache" NO_COLOR=1
+unset RNN_CUDA_CACHE_PATH GALE_CACHE_LIMIT_MB
+
+# expect CODE PATTERN ARGUMENT...: runs gale, checks the exit code and that the output (both streams) has the pattern.
+expect() {
+    code=$1 pattern=$2
+    shift 2
+    output=$("$gale" "$@" 2>&1 </dev/null)
+    got=$?
+    if [ $got -ne "$code" ]; then
+        echo "FAIL gale $*: exit code $got, not $code: $output"
+        failed=$((failed + 1))
+    elif ! printf '%s\n' "$output" | grep -q -e "$pattern"; then
+        echo "FAIL gale $*: no '$pattern' in: $output"
+        failed=$((failed + 1))
+    else
+        passed=$((passed + 1))
+    fi
+}
+
+expect 2 'usage: gale COMMAND'
+expect 0 'usage: gale COMMAND' --help
+expect 0 '4  *results differ' -h
+expect 0 'GALE_PROVIDER .*chain of providers' --help env
+expect 0 'usage: gale cache' --help cache
+expect 0 'usage: gale cache' cache --help
+expect 0 'usage: gale cache' help cache
+expect 2 "'nothing' is no command" --help nothing
+expect 0 '^gale [0-9]*\.[0-9]*\.[0-9]*$' --version
+expect 2 "did you mean 'cache'" cahce
+expect 2 "'xyzzy' is no command$" xyzzy
+expect 2 "unknown option '--wrong'" --wrong
+expect 2 "did you mean '--json'" cache --jsn
+expect 2 "unknown option '--zzzzzz'" cache --zzzzzz=1
+expect 2 'needs a value: MB' cache --limit
+expect 2 "'x' is not a whole number" cache --limit=x
+expect 2 '2000000 is outside 0..1048576' cache -l 2000000
+expect 2 "'melt' is none of stats|clean|clear" cache melt
+expect 2 "nothing is known to do with 'more'" cache stats more
+expect 2 'takes no value' cache --json=yes
+expect 2 'the value is empty' cache --folder=
+expect 0 '^kernels  0$' cache
+expect 0 '"files": 0' cache --json
+expect 0 '7\.0 MiB' cache -l7
+expect 0 "$folder/other/kernels" cache --folder "$folder/other"
+expect 0 'kernels  0' cache -- stats
+mkdir -p "$folder/cache/kernels/ab" && echo garbage >"$folder/cache/kernels/ab/x.bin"
+expect 0 '^kernels  1$' cache stats
+expect 0 '^removed  1, 8 B$' cache clear
+expect 0 '^kernels  0$' cache clean
+expect 2 'needs bash or zsh' --completion fish
+expect 0 '_arguments' --completion zsh
+expect 0 '^\.TH GALE 1' --manual
+expect 0 '^\.TH GALE-CACHE 1' --manual cache
+expect 2 'is no command' --manual nothing
+
+# Every command: help with a usage line, a manual page, and completion words.
+for command in $("$gale" --completion bash | sed -n "s/.*:\*) words=' \(.*\) --help --version.*/\1/p"); do
+    expect 0 "^usage: gale $command" "$command" --help
+    expect 0 '^\.SH DESCRIPTION' --manual "$command"
+    expect 2 'unknown option' "$command" --no-such-option-at-all
+done
+
+check() { # check NAME COMMAND...
+    name=$1
+    shift
+    if "$@" >/dev/null 2>&1; then passed=$((passed + 1)); else
+        echo "FAIL $name"
+        failed=$((failed + 1))
+    fi
+}
+full_disk() { "$gale" --help >/dev/full 2>/dev/null; [ $? -eq 1 ]; }
+no_escapes() { ! NO_COLOR= "$gale" cache --limit x 2>&1 | grep -q "$(printf '\033')"; }
+completes() {
+    bash -c 'source <("$0" --completion bash); COMP_WORDS=(gale cache cl) COMP_CWORD=2; _gale; [ "${COMPREPLY[*]}" = "clean clear" ]' "$gale"
+}
+check 'a full disk is an error' full_disk
+check 'no colour in a pipe' no_escapes
+if command -v bash >/dev/null; then check 'bash completes' completes; else
+    echo 'SKIP bash completes: no bash'
+    skipped=$((skipped + 1))
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""The shape of the repository: what a compiler does not check and a reviewer forgets.
+
+usage: structure.py SOURCE_ROOT BUILD_ROOT COMPILER...
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOMS = ["base", "device", "kernel", "graph", "ops", "onnx", "nn", "text", "media", "jobs", "cli", "serve"]
+SIDE_BY_SIDE = [{"onnx", "nn", "text", "media"}, {"cli", "serve"}]  # rooms that may not see each other
+FILE_LINES, FUNCTION_LINES, LITERAL_LINES = 600, 80, 24
+
+root, build = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+compiler = sys.argv[3:] or ["cc"]
+counts = {"passed": 0, "failed": 0, "skipped": 0}
+
+
+def report(name, complaints):
+    for line in complaints:
+        print(f"FAIL {name}: {line}")
+    counts["failed" if complaints else "passed"] += 1
+
+
+def skip(name, why):
+    print(f"SKIP {name}: {why}")
+    counts["skipped"] += 1
+
+
+def sources(*patterns):
+    return sorted(p for pattern in patterns for p in root.glob(pattern) if p.is_file())
+
+
+def code_files():
+    return sources("src/**/*.c", "src/**/*.h", "src/**/*.inc", "src/**/*.def")
+
+
+def name_of(path):
+    return path.relative_to(root)
+
+
+def includes_point_left():
+    complaints = []
+    for path in code_files():
+        room = path.relative_to(root / "src").parts[0]
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = re.match(r'\s*#\s*include\s+"([a-z]+)/', line)
+            if not match or match.group(1) not in ROOMS:
+                continue
+            other = match.group(1)
+            apart = other != room and any({other, room} <= side for side in SIDE_BY_SIDE)
+            if ROOMS.index(other) > ROOMS.index(room) or apart:
+                complaints.append(f"{name_of(path)}:{number}: {room} may not include {other}")
+    return complaints
+
+
+def exported_symbols():
+    text = subprocess.run(["nm", "-D", "--defined-only", build / "libgale.so"], capture_output=True, text=True, check=True).stdout
+    names = [line.split()[-1] for line in text.splitlines()]
+    complaints = [f"{n} is exported" for n in names if not re.match(r"gale_[a-z]", n)]
+    return complaints if names else ["nothing is exported at all"]
+
+
+def library_is_silent():
+    text = subprocess.run(["nm", "-D", "--undefined-only", build / "libgale.so"], capture_output=True, text=True, check=True).stdout
+    banned = {"printf", "puts", "putchar", "perror", "exit", "_exit", "abort", "__printf_chk", "__assert_fail"}
+    names = {line.split()[-1].split("@")[0] for line in text.splitlines()}
+    return [f"the library calls {n}" for n in sorted(names & banned)]
+
+
+def headers_stand_alone(language, extra):
+    complaints = []
+    for path in sources("include/gale/*.h"):
+        command = [*compiler, "-x", language, *extra, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only",
+                   f"-I{root / 'include'}", "-include", str(path), "/dev/null"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            complaints.append(f"{name_of(path)}: {done.stderr.strip().splitlines()[0]}")
+    return complaints
+
+
+def has_cpp():
+    with tempfile.NamedTemporaryFile(suffix=".cc") as empty:
+        return subprocess.run([*compiler, "-fsyntax-only", empty.name], capture_output=True).returncode == 0
+
+
+def literals_are_short():
+    """Kernels are files that the build embeds, not C strings: no run of string lines longer than a screen.
+    A command may print a long text, so the program's own room is let off."""
+    complaints = []
+    for path in code_files():
+        run = 0
+        if path.relative_to(root / "src").parts[0] == "cli":
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            run = run + 1 if re.match(r'\s*"', line) else 0
+            if run == LITERAL_LINES + 1:
+                complaints.append(f"{name_of(path)}:{number}: a string literal of more than {LITERAL_LINES} lines")
+    return complaints
+
+
+def files_are_short():
+    return [f"{name_of(p)}: {n} lines; split it (at most {FILE_LINES})"
+            for p in sources("src/**/*.c", "src/**/*.h", "include/**/*.h", "tests/*.c")
+            if (n := len(p.read_text().splitlines())) > FILE_LINES]
+
+
+def functions_are_short():
+    complaints = []
+    for path in sources("src/**/*.c", "src/**/*.inc"):
+        start = None
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if line == "{" or re.match(r"^[a-z].*\)\s*\{$", line):
+                start = number
+            elif line == "}" and start:
+                if number - start - 1 > FUNCTION_LINES:
+                    complaints.append(f"{name_of(path)}:{start}: a function of {number - start - 1} lines (at most {FUNCTION_LINES})")
+                start = None
+    return complaints
+
+
+def memory_has_one_door():
+    complaints = []
+    banned = re.compile(r"(?<![\w.>])(malloc|calloc|realloc|free|strdup|strndup|asprintf)\s*\(")
+    for path in sources("src/**/*.c", "src/**/*.h", "src/**/*.inc"):
+        if path == root / "src/base/mem.c":
+            continue
+        text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), path.read_text(), flags=re.S)
+        for number, line in enumerate(text.splitlines(), 1):
+            if match := banned.search(re.sub(r'"(\\.|[^"\\])*"', '""', line)):
+                complaints.append(f"{name_of(path)}:{number}: {match.group(1)} instead of gale__ (base/mem.h)")
+    return complaints
+
+
+def budget_is_kept():
+    budget = int((root / "tests/line-budget").read_text().split()[0])
+    total = sum(len(p.read_text().splitlines()) for p in code_files() + sources("include/**/*.h", "include/**/*.def", "src/**/*.cu", "src/**/*.cl"))
+    print(f"{total} lines of {budget}")
+    return [f"{total} lines, the budget is {budget}: shorten, or raise tests/line-budget in a commit that says why"] if total > budget else []
+
+
+def every_source_is_built():
+    listed = "".join(p.read_text() for p in sources("src/**/meson.build"))
+    return [f"{name_of(p)} is in no meson.build" for p in sources("src/**/*.c") if p.name not in listed]
+
+
+report("includes point left", includes_point_left())
+report("every source is built", every_source_is_built())
+if (build / "libgale.so").exists() and shutil.which("nm"):
+    report("exported symbols", exported_symbols())
+    report("the library is silent", library_is_silent())
+else:
+    skip("exported symbols", "no shared library or no nm")
+report("headers alone in C", headers_stand_alone("c", ["-std=c17"]))
+if has_cpp():
+    report("headers alone in C++", headers_stand_alone("c++", ["-std=c++17"]))
+else:
+    skip("headers alone in C++", "this compiler has no C++")
+report("kernels are not string literals", literals_are_short())
+report("files are short", files_are_short())
+report("functions are short", functions_are_short())
+report("memory has one door", memory_has_one_door())
+report("line budget", budget_is_kept())
+print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
+sys.exit(counts["failed"] > 0)
