@@ -27,7 +27,7 @@ static size_t pick_size(void)
     }
 }
 
-static uint64_t held(size_t size) { return ((size ? size : 1) + 255) / 256 * 256; }
+static uint64_t held(size_t size) { return ((size ? size : 1) + 511) / 512 * 512; }
 
 static void check_overlap(const model *m, int at)
 {

@@ -160,7 +160,7 @@ TEST(counting)
     gale_log_set(keep, NULL, 0);
     gale_device_close(&d); /* the buffer keeps it alive, and that is said */
     gale_log_set(NULL, NULL, 2);
-    CHECK(strstr(lines, "cpu:0 closed while 1 objects made from it are alive, 1 of them buffers with 256 bytes"));
+    CHECK(strstr(lines, "cpu:0 closed while 1 objects made from it are alive, 1 of them buffers with 512 bytes"));
     CHECK_EQ(gale_buffer_size(b), 100);
     gale_buffer_destroy(&b);
     unsetenv("GALE_DEBUG");
