@@ -48,7 +48,7 @@ static gale_status compile(gale_device *device, const gale__source *source, cons
     if (!text) return GALE_NO_MEMORY;
     memcpy(text, source->data, source->size);
     text[source->size] = 0;
-    gale_status status = gale__rtc_compile(maker, major, text, target, options, out);
+    gale_status status = gale__rtc_compile(maker, major, source->ours, text, target, options, out);
     gale__free(text);
     return status;
 }

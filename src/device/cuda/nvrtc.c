@@ -206,12 +206,18 @@ static gale_status compile(const rtc *r, const char *text, const option_list *op
     return status;
 }
 
-gale_status gale__rtc_compile(const gale__cu_maker *maker, int driver_major, const char *text, const char *target, const char *options, gale__bytes *out)
+gale_status gale__rtc_compile(const gale__cu_maker *maker, int driver_major, bool ours, const char *text, const char *target, const char *options,
+                              gale__bytes *out)
 {
     const rtc *r;
     option_list list = {0};
     GALE_TRY(get_rtc(maker, driver_major, &r));
     gale_status status = split_options(target, options, &list);
+    /* Saves a fifth of the time, and a second cache beside ours.  Older ones do not know the options. */
+    if (ours && !maker->hip && 100 * r->major + r->minor >= 1209 && list.count <= MAX_OPTIONS - 2) {
+        list.items[list.count++] = "--minimal";
+        list.items[list.count++] = "--no-cache";
+    }
     if (status == GALE_OK) status = compile(r, text, &list, out);
     gale__free(list.text);
     return status;
@@ -219,5 +225,5 @@ gale_status gale__rtc_compile(const gale__cu_maker *maker, int driver_major, con
 
 gale_status gale__nvrtc_compile_only(const char *text, const char *target, const char *options, gale__bytes *out)
 {
-    return gale__rtc_compile(&gale__cu_cuda, 0, text, target, options, out);
+    return gale__rtc_compile(&gale__cu_cuda, 0, true, text, target, options, out);
 }
