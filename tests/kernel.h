@@ -5,6 +5,7 @@
 #include "test.h"
 #include "device/binary_cache.h"
 #include "device/registry.h"
+#include <ftw.h>
 #include <stdlib.h>
 
 static gale_device *device;
@@ -67,14 +68,13 @@ static inline uint32_t word_of(float v)
 
 static char cache_folder[] = "/tmp/gale-test-XXXXXX";
 
-static inline void drop_cache(void)
+static inline int drop_one(const char *path, const struct stat *info, int kind, struct FTW *where)
 {
-    char kernels[sizeof cache_folder + 16];
-    gale__binary_cache_clear();
-    snprintf(kernels, sizeof kernels, "%s/kernels", cache_folder);
-    remove(kernels);
-    remove(cache_folder);
+    (void)info, (void)kind, (void)where;
+    return remove(path);
 }
+
+static inline void drop_cache(void) { nftw(cache_folder, drop_one, 8, FTW_DEPTH | FTW_PHYS); }
 
 /* A folder of its own for compiled kernels, empty at first. */
 static inline void own_cache(void)
