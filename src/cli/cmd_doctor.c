@@ -5,7 +5,7 @@
 #include "cli/doctor.h"
 #include "base/access.h"
 #include "base/file.h"
-#include "base/process.h"
+#include "cli/child.h"
 #include <string.h>
 
 static const gale__arg args[] = {

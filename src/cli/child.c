@@ -1,5 +1,5 @@
 /* Child processes.  Parent and child share a pipe of lines; silence for too long counts as a hang. */
-#include "base/process.h"
+#include "cli/child.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* A function run in a child process, so that a driver that takes its process down does not take ours. */
-#ifndef GALE_BASE_PROCESS_H
-#define GALE_BASE_PROCESS_H
-#include "error.h"
+#ifndef GALE_CLI_CHILD_H
+#define GALE_CLI_CHILD_H
+#include "base/error.h"
 
 /* Called in the child; may tell the parent lines with gale__child_tell.  The result is the exit code. */
 typedef int gale__child_fn(void *arg);
