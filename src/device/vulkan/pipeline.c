@@ -22,11 +22,7 @@ static gale_status get_words(const gale__source *source, uint32_t **words, size_
     if (source->size >= 20) memcpy(&magic, source->data, 4);
     if (source->size % 4 || magic != 0x07230203u)
         return gale__fail(GALE_FORMAT, "this is no SPIR-V: %zu bytes that do not begin with its magic number", source->size);
-    *words = gale__alloc(source->size);
-    if (!*words) return GALE_NO_MEMORY;
-    memcpy(*words, source->data, source->size);
-    *count = source->size / 4;
-    return GALE_OK;
+    return gale__vk_words_copy(source->data, source->size, words, count);
 }
 
 static void free_module(gale__vk_device *d, module_impl *m)

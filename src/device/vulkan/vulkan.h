@@ -177,8 +177,13 @@ gale_status gale__vk_kernel(gale_module *module, gale_kernel *kernel);
 void gale__vk_kernel_destroy(gale_kernel *kernel);
 gale_status gale__vk_launch(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
 
-/* GLSL of users to SPIR-V words (gale__free) through libshaderc, with the compiler's message. */
+/* GLSL of users to SPIR-V words (gale__free), with the compiler's message: through libshaderc, or where that cannot be
+ * opened through a compiler that is a program. */
 gale_status gale__vk_glsl(const char *text, size_t size, const char *options, uint32_t **words, size_t *count);
+gale_status gale__vk_shaderc(const char *text, size_t size, const char *options, uint32_t **words, size_t *count); /* GALE_NOT_FOUND without it */
+/* The next "-DNAME" or "-DNAME=VALUE" of the options, all that a GLSL compiler is told from outside; *any: there is one. */
+gale_status gale__vk_glsl_macro(const char **at, size_t *n, bool *any);
+gale_status gale__vk_words_copy(const void *data, size_t size, uint32_t **words, size_t *count);
 /* Finds a compute entry; with its local size, zeros where it is not fixed.  GALE_NOT_FOUND lists those there are. */
 gale_status gale__vk_spirv_entry(const uint32_t *words, size_t count, const char *entry, uint32_t group[3]);
 #endif
