@@ -21,7 +21,7 @@ typedef struct ir_buffer { void *data; size_t size; } ir_buffer; /* all are sent
 typedef struct ir_job {
     gale__ir *ir;
     ir_buffer buffers[8]; /* ir->n_pointers of them */
-    uint32_t words[64];
+    uint32_t words[512];
     uint32_t groups[3];
     bool (*check)(const struct ir_job *job, const char *device); /* looks at the buffers after a run */
     const void *user;

@@ -41,6 +41,7 @@ typedef struct gale__schedule {
     uint8_t fast[2];   /* TILE: operand loads run along k (1) or along the rows or columns (0); vector width in wide */
     uint8_t wide[2];
     uint8_t axis;      /* TRANSPOSE: the dimension loads run along */
+    uint8_t zero;      /* the key takes the bytes of this struct: none is left unset */
 } gale__schedule;
 
 #define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */

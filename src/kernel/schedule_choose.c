@@ -1,0 +1,197 @@
+/* Choosing between the loop schedules: along which dimension neighbours lie in memory, how many of them a thread takes at
+ * once, how many threads share an outer point.  The choice looks at classes of sizes rather than sizes where it can, so that
+ * new shapes find kernels that are there already. */
+#include "kernel/schedule_emit.h"
+
+static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+static uint32_t power_up(int64_t n)
+{
+    uint32_t p = 1;
+    while (p < n) p *= 2;
+    return p;
+}
+
+static uint32_t group_limit(const gale_device_caps *caps, uint32_t wanted)
+{
+    uint32_t most = caps->group_max ? caps->group_max : 256, p = 1;
+    if (most > wanted) most = wanted;
+    while (p * 2 <= most) p *= 2;
+    return p;
+}
+
+/* Smallest element among the accesses that run along dim: what decides how many make 16 bytes. */
+static int most_vector(const gale__nest *nest, int dim)
+{
+    int size = 16;
+    for (int i = 0; i < nest->n_accesses; i++) {
+        const gale__access *a = &nest->accesses[i];
+        if (a->buffer >= 0 && a->stride[dim] == 1 && (int)gale_type_size(a->type) < size) size = (int)gale_type_size(a->type);
+    }
+    return 16 / size < 4 ? 16 / size : 4;
+}
+
+/* True when everything that runs along dim with stride 1 can be moved in whole vectors, and something can. */
+static bool fits_vector(const gale__nest *nest, int dim, int vector)
+{
+    bool any = false;
+    for (int i = 0; i < nest->n_accesses; i++) {
+        const gale__access *a = &nest->accesses[i];
+        int most = a->buffer >= 0 ? 16 / (int)gale_type_size(a->type) : 1, width = gale__access_width(nest, a, dim, vector);
+        bool guarded = false;
+        for (int g = 0; g < a->n_guards; g++) guarded |= a->guards[g].coef[dim] != 0;
+        if (a->buffer < 0 || a->stride[dim] != 1 || guarded) continue;
+        if (width < (vector < most ? vector : most)) return false;
+        any = true;
+    }
+    return any;
+}
+
+static int pick_vector(const gale__nest *nest, int dim)
+{
+    if (dim < 0) return 1;
+    for (int v = most_vector(nest, dim); v > 1; v /= 2)
+        if (nest->extent[dim] % v == 0 && fits_vector(nest, dim, v)) return v;
+    return 1;
+}
+
+/* Every access that runs along the dimension takes the whole vector: then a last one that is not whole is read point by point. */
+static bool fits_tail(const gale__nest *nest, int dim, int vector)
+{
+    for (int i = 0; i < nest->n_accesses; i++) {
+        const gale__access *a = &nest->accesses[i];
+        if (a->buffer >= 0 && gale__access_walks(a, dim) && gale__access_width(nest, a, dim, vector) != vector) return false;
+    }
+    return true;
+}
+
+#define MAP_GROUP 256
+#define TAIL_LEAST 1024 /* points along the dimension that make a vector with a tail worth its code */
+
+void gale__choose_map(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+{
+    int dim = nest->n_outer + nest->n_inner - 1;
+    s->kind = GALE__MAP;
+    s->rows = (uint16_t)group_limit(caps, MAP_GROUP);
+    s->vector = (uint8_t)pick_vector(nest, dim);
+    if (s->vector > 1 || dim < 0 || nest->extent[dim] < TAIL_LEAST) return;
+    int v = most_vector(nest, dim);
+    if (v > 1 && fits_tail(nest, dim, v)) {
+        s->vector = (uint8_t)v;
+        s->tail = 1;
+    }
+}
+
+/* Instructions the kernel takes per INNER point, roughly. */
+static int64_t inner_size(const gale__nest *nest)
+{
+    int64_t size = 0;
+    for (int i = 0; i < nest->n_code; i++) {
+        const gale__nest_instr *in = &nest->code[i];
+        if (!in->inner && in->op != GALE__NEST_REDUCE) continue;
+        if (in->op >= GALE__SCALAR_COUNT) size += 4 + (in->op == GALE__NEST_LOAD ? 4 * nest->accesses[in->access].n_guards : 0);
+        else size += gale__scalar_table[in->op].class_ == 'm' ? 25 : gale__scalar_table[in->op].class_ == 'c' ? 5 : 1;
+    }
+    return size;
+}
+
+#define KERNEL_SIZE 4000 /* instructions above which an unrolled kernel costs more in the compiler than it gains */
+
+/* Runs along the inner dimensions (1), along the outer ones (-1), or neither (0): by the bytes each access moves. */
+static int direction(const gale__nest *nest)
+{
+    int inner = nest->n_outer + nest->n_inner - 1, outer = nest->n_outer - 1;
+    double along_inner = 0, along_outer = 0;
+    if (!nest->n_inner) return -1;
+    for (int i = 0; i < nest->n_accesses; i++) {
+        const gale__access *a = &nest->accesses[i];
+        bool walks_inner = false;
+        double weight = 1;
+        for (int d = 0; d <= inner; d++) {
+            if (gale__access_walks(a, d)) weight *= (double)nest->extent[d];
+            walks_inner |= d > outer && gale__access_walks(a, d);
+        }
+        if (a->buffer < 0 || !walks_inner) continue;
+        weight *= (double)gale_type_size(a->type);
+        if (a->stride[inner] == 1 || a->stride[inner] == -1) along_inner += weight;
+        else if (outer >= 0 && (a->stride[outer] == 1 || a->stride[outer] == -1)) along_outer += weight;
+    }
+    return along_inner > along_outer ? 1 : along_outer > 0 ? -1 : 0;
+}
+
+#define ROW_LANES 16  /* inner points a thread holds at most */
+#define ROW_USUAL 8   /* and usually */
+#define ROW_GROUP 128
+
+static void choose_row(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+{
+    int all = nest->n_outer + nest->n_inner;
+    int64_t n = gale__nest_count(nest, nest->n_outer, all);
+    s->kind = GALE__ROW;
+    s->vector = (uint8_t)pick_vector(nest, nest->n_inner ? all - 1 : -1);
+    int64_t blocks = n / s->vector, usual = ROW_USUAL / s->vector, most = ROW_LANES / s->vector;
+    while (most > 1 && inner_size(nest) * most * s->vector > KERNEL_SIZE) most /= 2;
+    if (usual > most) usual = most;
+    uint32_t limit = group_limit(caps, 1024), threads = n <= ROW_USUAL ? 1 : power_up(up(blocks, usual));
+    if (threads > limit) threads = limit;
+    int64_t steps = up(blocks, threads);
+    /* Half the threads with steps that fit better: 768 = 64 threads x 4 x 3, not 128 x 4 x 2. */
+    if (threads > 1 && up(blocks, threads / 2) <= most && threads / 2 * up(blocks, threads / 2) < threads * steps) steps = up(blocks, threads /= 2);
+    s->resident = steps <= most;
+    if (!s->resident) steps = usual;
+    s->threads = (uint16_t)threads;
+    s->steps = (uint8_t)steps;
+    s->exact = blocks % (steps * threads) == 0;
+    uint32_t group = group_limit(caps, ROW_GROUP);
+    s->rows = (uint16_t)(threads < group ? group / threads : 1);
+    uint32_t width = caps->subgroup_ops ? caps->subgroup : 0;
+    s->shuffle = (uint8_t)(width >= 2 && width <= 128 && !(width & (width - 1)) ? width : 0);
+}
+
+#define COLUMN_GROUP 128
+#define COLUMN_SPLIT 512   /* threads of a group when several share an outer point */
+#define COLUMN_RESIDENT 16 /* inner points a lone thread holds at most */
+
+static void choose_column(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+{
+    int all = nest->n_outer + nest->n_inner;
+    int64_t n = gale__nest_count(nest, nest->n_outer, all);
+    s->kind = GALE__COLUMN;
+    s->vector = (uint8_t)pick_vector(nest, nest->n_outer - 1);
+    int64_t chunks = gale__nest_count(nest, 0, nest->n_outer) / s->vector;
+    int64_t wanted = (int64_t)(caps->compute_units ? caps->compute_units : 1) * 1024;
+    uint32_t rows = group_limit(caps, COLUMN_GROUP), threads = 1;
+    if (chunks * 2 <= wanted && n >= 32) {
+        uint32_t limit = group_limit(caps, COLUMN_SPLIT);
+        rows = chunks < 32 ? power_up(chunks) : 32;
+        if (rows > limit) rows = limit;
+        while (chunks * threads < wanted && threads * 8 <= n && threads * 2 * rows <= limit) threads *= 2;
+        if (threads == 1) rows = group_limit(caps, COLUMN_GROUP);
+    }
+    int64_t size = inner_size(nest) * s->vector, steps = up(n, threads), most = threads == 1 ? COLUMN_RESIDENT : 8;
+    s->resident = steps <= most && size * steps <= KERNEL_SIZE;
+    if (!s->resident) steps = size * 4 <= KERNEL_SIZE && n >= 4 * threads ? 4 : 1;
+    s->threads = (uint16_t)threads;
+    s->rows = (uint16_t)rows;
+    s->steps = (uint8_t)steps;
+    s->exact = n % (steps * threads) == 0;
+}
+
+void gale__choose_reduce(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+{
+    int along = direction(nest);
+    int64_t outer = gale__nest_count(nest, 0, nest->n_outer), inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
+    if (along > 0 || (along == 0 && inner > outer)) choose_row(nest, caps, s);
+    else choose_column(nest, caps, s);
+}
+
+#define SPLIT_LEAST 16384 /* inner points a part has at least */
+
+int64_t gale__schedule_split_hint(const gale__nest *nest, const gale_device_caps *caps)
+{
+    int64_t outer = gale__nest_count(nest, 0, nest->n_outer), inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
+    int64_t units = caps->compute_units ? caps->compute_units : 1, parts = up(2 * units, outer);
+    if (!gale__nest_has_reduce(nest) || outer >= units || inner < 2 * SPLIT_LEAST) return 1;
+    if (parts > inner / SPLIT_LEAST) parts = inner / SPLIT_LEAST;
+    return parts < 1 ? 1 : parts;
+}
