@@ -55,6 +55,50 @@ mkdir -p "$folder/cache/kernels/ab" && echo garbage >"$folder/cache/kernels/ab/x
 expect 0 '^kernels  1$' cache stats
 expect 0 '^removed  1, 8 B$' cache clear
 expect 0 '^kernels  0$' cache clean
+
+# Devices.  One that is not there is skipped by what `gale devices` itself says.
+expect 0 '^cpu  *cpu:0 ' devices
+expect 0 '"automatic": ' devices --json
+expect 0 'MoltenVK' devices
+expect 0 'ceilings  copy [0-9.]* GB/s, upload' devices --measure
+expect 0 'ceilings  copy [0-9.]* GB/s, upload' devices
+for f in "$folder"/cache/ceilings/*; do echo garbage >"$f"; done
+expect 0 'ceilings  not measured yet' devices
+expect 0 '^ok  *cpu  ' doctor
+expect 0 '^cpu works here$' doctor --try cpu
+expect 0 '^null works here$' doctor --try null
+expect 2 "'nix' is no provider" doctor --try nix
+expect 0 '^cpu:0 ' top --once
+expect 0 '"memory_bytes": [0-9]' top --json
+expect 2 'outside 0.1..3600' top --interval 0
+printf '__kernel void scale(__global float *x, float s, uint n) { uint i = get_global_id(0); if (i < n) x[i] *= s; }\n' >"$folder/scale.cl"
+printf '__kernel void scale(__global float *x { }\n' >"$folder/broken.cl"
+expect 2 'FILE is missing' kernel run
+expect 2 'is not one to three numbers' kernel run "$folder/scale.cl" --group 0
+expect 2 'neither a 32-bit number' kernel run "$folder/scale.cl" --word 1.5
+expect 2 'neither an .npy file' kernel run "$folder/scale.cl" --buffer f32
+expect 1 'cannot open' kernel run "$folder/scale.cl" --buffer "$folder/none.npy" --provider cpu
+expect 1 'the language is told by' kernel run "$folder/scale.txt" --provider cpu
+expect 1 'cpu runs no opencl kernels' kernel run "$folder/scale.cl" --provider cpu
+expect 3 'unknown provider "cudda": known are' kernel run "$folder/scale.cl" --provider cudda
+expect 3 'device index 9 is out of range' kernel run "$folder/scale.cl" --provider cpu --device 9
+if "$gale" devices | grep -q '^opencl  *opencl:'; then
+    # 3 floats: 1, 2, -0.5
+    { printf '\223NUMPY\1\0\166\0'; printf "%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }"
+      printf '\0\0\200\77\0\0\0\100\0\0\0\277'; } >"$folder/x.npy"
+    expect 0 'best .* us, median' kernel run "$folder/scale.cl" -p opencl -e scale -g 4 -b "$folder/x.npy" -w 2.5f -w 3 -o "0=$folder/y.npy"
+    # 2.5, 5, -1.25
+    got=$(tail -c 12 "$folder/y.npy" | od -An -tf4 | tr -s ' ')
+    [ "$got" = ' 2.5 5 -1.25' ] && passed=$((passed + 1)) || { echo "FAIL gale kernel run: $got"; failed=$((failed + 1)); }
+    expect 1 'broken.cl: ' kernel run "$folder/broken.cl" -p opencl -e scale
+    expect 1 'no_such_entry' kernel run "$folder/scale.cl" -p opencl -e no_such_entry
+    expect 2 'there is no buffer 4\|--out' kernel run "$folder/scale.cl" -p opencl --out
+    expect 0 '^opencl works here$' doctor --try opencl
+else
+    echo 'SKIP gale kernel run: no OpenCL device'
+    skipped=$((skipped + 1))
+fi
+
 expect 2 'needs bash or zsh' --completion fish
 expect 0 '_arguments' --completion zsh
 expect 0 '^\.TH GALE 1' --manual

@@ -1,10 +1,12 @@
 /* The driver file of CUDA and HIP against a stand-in library (fake_driver.c): everything the backend does but run on a
  * device.  Each test runs in a child process, since a driver once opened stays open. */
 #include "test.h"
+#include "base/access.h"
 #include "base/file.h"
 #include "base/thread.h"
 #include "device/device.h"
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,6 +137,21 @@ CHILD_TEST(no_device_is_a_reason)
     check_reason(m, "No GPU detected", "load");
     setenv(variable, "-1", 1);
     check_reason(m, "_VISIBLE_DEVICES=-1 leaves no device", "unset");
+}
+
+TEST(groups_of_device_nodes)
+{
+    char group[64] = "", path[] = "/tmp/gale-node-XXXXXX";
+    CHECK_EQ(gale__path_access("/dev/null", group, sizeof group), GALE__ACCESS_OK);
+    CHECK(group[0] != 0);
+    CHECK_EQ(gale__path_access("/nowhere/at/all", group, sizeof group), GALE__ACCESS_MISSING);
+    CHECK_TEXT(group, "");
+    int fd = mkstemp(path);
+    if (!CHECK(fd >= 0)) return;
+    close(fd);
+    chmod(path, 0);
+    if (geteuid() != 0) CHECK_EQ(gale__path_access(path, group, sizeof group), GALE__ACCESS_DENIED);
+    unlink(path);
 }
 
 /* ---- the whole way ---- */
@@ -484,7 +501,7 @@ CHILD_TEST(host_allocations_may_fail)
 }
 
 TESTS(ROW(a_missing_library_is_a_reason), ROW(a_damaged_library_is_a_reason), ROW(a_missing_symbol_is_named), ROW(an_old_version_is_named),
-      ROW(a_driver_that_does_not_start_is_a_reason), ROW(no_device_is_a_reason), ROW(devices_are_described), ROW(everything_once),
+      ROW(a_driver_that_does_not_start_is_a_reason), ROW(no_device_is_a_reason), ROW(groups_of_device_nodes), ROW(devices_are_described), ROW(everything_once),
       ROW(threads_work_side_by_side), ROW(ours_are_built_once_and_kept), ROW(mistakes_in_kernels_are_told), ROW(a_missing_compiler_is_told),
       ROW(old_and_new_devices), ROW(a_driver_without_capture), ROW(a_lost_device_is_told), ROW(a_hung_device_times_out),
       ROW(device_allocations_may_fail), ROW(host_allocations_may_fail))

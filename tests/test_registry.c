@@ -64,10 +64,10 @@ TEST(names)
 TEST(unknown)
 {
     gale_device *d = NULL;
-    CHECK_FAILS(open_chain("cudda", -1, false, &d), INVALID);
+    CHECK_FAILS(open_chain("cudda", -1, false, &d), NO_DEVICE);
     CHECK(strstr(gale_error(), "unknown provider \"cudda\"") && strstr(gale_error(), "vulkan"));
-    CHECK_FAILS(open_chain("cpu,,null", -1, false, &d), INVALID); /* before anything is opened */
-    CHECK_FAILS(open_chain("cpu,nothing", -1, false, &d), INVALID);
+    CHECK_FAILS(open_chain("cpu,,null", -1, false, &d), NO_DEVICE); /* before anything is opened */
+    CHECK_FAILS(open_chain("cpu,nothing", -1, false, &d), NO_DEVICE);
     CHECK_FAILS(open_chain("cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu", -1, false, &d), LIMIT);
     CHECK(d == NULL);
 }

@@ -22,7 +22,7 @@ static gale_status unknown(const char *name)
     int count;
     const gale__provider *all = gale__providers(&count);
     for (int i = 0; i < count; i++) gale__str_addf(&known, "%s%s", i ? ", " : "", all[i].name);
-    gale_status status = gale__fail(GALE_INVALID, "unknown provider \"%s\": known are %s (`gale devices` lists their aliases too)",
+    gale_status status = gale__fail(GALE_NO_DEVICE, "unknown provider \"%s\": known are %s (`gale devices` lists their aliases too)",
                                     name, gale__str_text(&known));
     gale__str_finish(&known);
     return status;
@@ -77,7 +77,7 @@ static int pick_index(const choice *c, const step *s, const gale__probe *probe)
 
 static gale_status not_available(const step *s, const gale__probe *probe)
 {
-    const char *dot = *probe->remedy ? ". " : "";
+    const char *dot = *probe->remedy ? "; " : "";
     if (s->automatic) return gale__fail(GALE_NO_DEVICE, "%s", probe->reason);
     return gale__fail(GALE_NO_DEVICE, "%s execution provider requested but not available: %s%s%s", s->provider->label,
                       probe->reason, dot, probe->remedy);

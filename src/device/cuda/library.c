@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const cuda_sonames[] = {"libcuda.so.1", "libcuda.so", NULL};
+static const char *const cuda_sonames[] = {"libcuda.so.1", "libcuda.so", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", NULL};
 static const char *const hip_sonames[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so.4",
                                           "libamdhip64.so", "/opt/rocm/lib/libamdhip64.so", NULL};
 static const char *const nvrtc_sonames[] = {
@@ -19,7 +19,7 @@ const gale__cu_maker gale__cu_cuda = {
     .library = GALE__ENV_CUDA_LIBRARY, .rtc_library = GALE__ENV_NVRTC_LIBRARY,
     .sonames = cuda_sonames,
     .rtc_label = "NVRTC", .rtc_sonames = nvrtc_sonames,
-    .rtc_remedy = "install NVRTC (libnvrtc12 on Debian, cuda-nvrtc-12-8 or cuda-nvrtc-13-0 from NVIDIA)",
+    .rtc_remedy = "install NVRTC (libnvrtc11.2 or libnvrtc12 on Debian, cuda-nvrtc-12-8 or cuda-nvrtc-13-0 from NVIDIA)",
     .oldest_version = 11000, .major_unit = 1000, .minor_unit = 10,
     .attributes = {
 #define X(id, cuda, hip) cuda,
@@ -32,7 +32,7 @@ const gale__cu_maker gale__cu_hip = {
     .library = GALE__ENV_HIP_LIBRARY, .rtc_library = GALE__ENV_HIPRTC_LIBRARY,
     .sonames = hip_sonames,
     .rtc_label = "hipRTC", .rtc_sonames = hiprtc_sonames,
-    .rtc_remedy = "install hipRTC (libhiprtc5 on Debian, hip-runtime-amd from AMD)",
+    .rtc_remedy = "install hipRTC (libamdhip64-5 and libhiprtc-builtins5 on Debian, hip-runtime-amd from AMD)",
     .oldest_version = 40300000, .major_unit = 10000000, .minor_unit = 100000,
     .attributes = {
 #define X(id, cuda, hip) hip,

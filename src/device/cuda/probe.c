@@ -182,9 +182,17 @@ static const struct { int code; bool hip; const char *reason, *remedy; } start_r
     {GALE__CU_NOT_PERMITTED, false, "the driver is not permitted to start", "check the container's device permissions"},
 };
 
+static bool no_permission(const gale__cu_maker *maker, gale__probe *out)
+{
+    if (maker->hip) return denied("/dev/kfd", out) || denied("/dev/dri/renderD128", out);
+    return denied("/dev/nvidia0", out) || denied("/dev/nvidiactl", out) || denied("/dev/nvidia-uvm", out);
+}
+
 static void no_start(const gale__cu_maker *maker, int code, const char *why, gale__probe *out)
 {
+    if (no_permission(maker, out)) return;
     SAY(reason, "the driver does not start: %s", why);
+    SAY(remedy, "see whether %s works, and what the kernel says (dmesg)", maker->hip ? "rocminfo" : "nvidia-smi");
     for (size_t i = 0; i < sizeof start_rows / sizeof *start_rows; i++) {
         if (start_rows[i].code != code || start_rows[i].hip != maker->hip) continue;
         SAY(reason, "%s: %s", start_rows[i].reason, why);
@@ -199,12 +207,12 @@ static void no_device(const gale__cu_maker *maker, gale__probe *out)
     if (visible) {
         SAY(reason, "No GPU detected: %s=%s leaves no device", variable, visible);
         SAY(remedy, "unset %s", variable);
+    } else if (no_permission(maker, out)) {
+        return;
     } else if (maker->hip) {
-        if (denied("/dev/kfd", out) || denied("/dev/dri/renderD128", out)) return;
         SAY(reason, "No GPU detected: the HIP driver finds no device%s", gale__file_exists("/dev/kfd") ? "" : " (/dev/kfd is missing: amdgpu is not loaded)");
         SAY(remedy, "load amdgpu; in a container: --device /dev/kfd --device /dev/dri --group-add render --group-add video");
     } else {
-        if (denied("/dev/nvidia0", out) || denied("/dev/nvidiactl", out) || denied("/dev/nvidia-uvm", out)) return;
         SAY(reason, "No GPU detected: the CUDA driver finds no device%s", gale__file_exists("/dev/nvidia0") ? "" : " (/dev/nvidia0 is missing)");
         SAY(remedy, "load the kernel driver: sudo modprobe nvidia; in a container: --gpus all");
     }
