@@ -33,9 +33,9 @@ void gale__ceilings_text(const gale_device_ceilings *c, gale__str *out)
 
 static void limits_text(const gale_device_caps *caps, gale__str *out)
 {
-    gale__str_addf(out, "%u units", caps->compute_units);
-    if (caps->clock_mhz) gale__str_addf(out, " at %u MHz", caps->clock_mhz);
-    gale__str_addf(out, ", subgroup %u, work-group %u", caps->subgroup, caps->group_max);
+    if (caps->compute_units) gale__str_addf(out, "%u units", caps->compute_units);
+    if (caps->compute_units && caps->clock_mhz) gale__str_addf(out, " at %u MHz", caps->clock_mhz);
+    gale__str_addf(out, "%ssubgroup %u, work-group %u", caps->compute_units ? ", " : "", caps->subgroup, caps->group_max);
     if (caps->shared_bytes) gale__str_addf(out, ", shared memory %u KiB", caps->shared_bytes >> 10);
     if (caps->arch) gale__str_addf(out, ", compute capability %u.%u", caps->arch / 10, caps->arch % 10);
 }
