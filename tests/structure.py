@@ -147,6 +147,11 @@ def every_source_is_built():
     return [f"{name_of(p)} is in no meson.build" for p in sources("src/**/*.c") if p.name not in listed]
 
 
+def environment_is_documented():
+    script = root / "scripts/environment.py"
+    return [] if subprocess.run([sys.executable, script, "--check"]).returncode == 0 else ["docs/environment.md is not what scripts/environment.py writes: run it"]
+
+
 report("includes point left", includes_point_left())
 report("every source is built", every_source_is_built())
 if (build / "libgale.so").exists() and shutil.which("nm"):
@@ -163,6 +168,7 @@ report("kernels are not string literals", literals_are_short())
 report("files are short", files_are_short())
 report("functions are short", functions_are_short())
 report("memory has one door", memory_has_one_door())
+report("environment is documented", environment_is_documented())
 report("line budget", budget_is_kept())
 print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
 sys.exit(counts["failed"] > 0)
