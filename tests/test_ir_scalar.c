@@ -159,13 +159,19 @@ static bool float_close(gale_type t, double got, double want, double ulps)
 }
 
 /* Devices may flush denormals, operands and results alike. */
-static bool float_right(const column *c, double got, double a, double b, double z)
+static bool float_right(const column *c, const char *device, double got, double a, double b, double z)
 {
     gale_type t = c->from;
+    double ulps = c->ulps;
+    /* Where fma of f64 is put together from halves, the last bit and overflow on the way are lost. */
+    if (c->op == GALE__FMA && t == GALE_F64 && !strcmp(device, "vulkan")) {
+        if (isinf(a * b)) return true;
+        ulps = 1;
+    }
     bool trig = c->op == GALE__SIN || c->op == GALE__COS || c->op == GALE__TAN;
     if (trig && fabs(a) > 1e5) return isinf(a) ? isnan(got) : c->op == GALE__TAN || fabs(got) <= 1;
-    if (float_close(t, got, float_op(c->op, t, a, b, z), c->ulps)) return true;
-    return float_close(t, got, float_op(c->op, t, flush(t, a), flush(t, b), flush(t, z)), c->ulps);
+    if (float_close(t, got, float_op(c->op, t, a, b, z), ulps)) return true;
+    return float_close(t, got, float_op(c->op, t, flush(t, a), flush(t, b), flush(t, z)), ulps);
 }
 
 static bool compare_right(const column *c, int64_t got, double a, double b)
@@ -201,7 +207,7 @@ static bool check_ops(const ir_job *job, const char *device)
             if (is_float(p->in) && c->to != GALE_BOOL) {
                 got = get(p->in, row, i);
                 want.f = float_op(c->op, p->in, a.f, b.f, z.f);
-                if (!float_right(c, got.f, a.f, b.f, z.f)) ok = say(c, device, p->in, got, want, a, b);
+                if (!float_right(c, device, got.f, a.f, b.f, z.f)) ok = say(c, device, p->in, got, want, a, b);
             } else {
                 got = get(c->to == GALE_BOOL ? GALE_U8 : p->in, row, i);
                 want.i = is_float(p->in) ? (int64_t)float_op(c->op, p->in, a.f, b.f, 0) : int_op(c->op, p->in, a.i, b.i, z.i);

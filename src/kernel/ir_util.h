@@ -32,6 +32,12 @@ static inline bool gale__ir_is_compare(int op) { return op >= GALE__EQ && op <= 
 static inline int gale__ir_bits(gale_type compute) { return compute == GALE_BOOL ? 1 : gale__type_table[compute].bits; }
 static inline gale_type gale__ir_unsigned(gale_type t) { return t == GALE_I32 || t == GALE_F32 ? GALE_U32 : t == GALE_I64 || t == GALE_F64 ? GALE_U64 : t; }
 
+/* What must be written otherwise for a driver (ir_lower.c), and the kernel so written; out is initialised here, and
+ * finished by the caller unless this fails. */
+typedef struct gale__ir_lowering { bool fma, integers; } gale__ir_lowering;
+gale__ir_lowering gale__ir_lowering_for(const gale_device_caps *caps);
+gale_status gale__ir_lower(const gale__ir *ir, gale__ir_lowering what, gale__ir *out);
+
 /* Class 'm' of gale__ir_scalar (ir_math.c); 0 when the operation has no mathematics of ours. */
 gale__val gale__ir_math(gale__ir *ir, gale__scalar op, gale_type type, gale__val a, gale__val b);
 /* Float to integer of storage type `to`: truncates, saturates, NaN to 0. */

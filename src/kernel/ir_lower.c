@@ -1,0 +1,193 @@
+/* Rewrites what a driver gets wrong before it is printed.  Vulkan does not promise that an fma is fused, and Mesa's
+ * software device does not fuse it; our mathematics needs it.  The same device compiles for the processor's name, so that on
+ * an aarch64 machine whose SVE is switched off (virtual machines) its code for integer division and for 64-bit
+ * products, minima and maxima stops with an illegal instruction: they are done with other instructions there. */
+#include "base/cpu.h"
+#include "kernel/ir_util.h"
+#include <string.h>
+
+gale__ir_lowering gale__ir_lowering_for(const gale_device_caps *caps)
+{
+    gale__ir_lowering what = {.fma = caps->software && caps->f64};
+#ifdef __aarch64__
+    what.integers = caps->software && caps->f64 && !gale__cpu_has("sve");
+#endif
+    return what;
+}
+
+static gale__val op1(gale__ir *ir, int op, gale__val a) { return gale__ir_op1(ir, op, gale__ir_type(ir, a), a); }
+static gale__val op2(gale__ir *ir, int op, gale__val a, gale__val b) { return gale__ir_op2(ir, op, gale__ir_type(ir, a), a, b); }
+static gale__val convert(gale__ir *ir, gale_type to, gale__val a) { return gale__ir_op1(ir, GALE__IR_CONVERT, to, a); }
+static gale__val bits_as(gale__ir *ir, gale_type to, gale__val a) { return gale__ir_op1(ir, GALE__BITCAST, to, a); }
+static gale__val pick(gale__ir *ir, gale__val cond, gale__val a, gale__val b) { return gale__ir_op3(ir, GALE__SELECT, gale__ir_type(ir, a), cond, a, b); }
+static gale__val f64_const(gale__ir *ir, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return gale__ir_const(ir, GALE_F64, bits);
+}
+
+/* What the rounding of s = p + c lost (Knuth). */
+static gale__val sum_error(gale__ir *ir, gale__val s, gale__val p, gale__val c)
+{
+    gale__val part = op2(ir, GALE__SUB, s, p);
+    return op2(ir, GALE__ADD, op2(ir, GALE__SUB, p, op2(ir, GALE__SUB, s, part)), op2(ir, GALE__SUB, c, part));
+}
+
+/* The product of two f32 is exact in f64.  The sum is rounded to odd there: then rounding it to f32 is the only rounding. */
+static gale__val fma_f32(gale__ir *ir, gale__val a, gale__val b, gale__val c)
+{
+    gale__val p = op2(ir, GALE__MUL, convert(ir, GALE_F64, a), convert(ir, GALE_F64, b)), wide = convert(ir, GALE_F64, c);
+    gale__val s = op2(ir, GALE__ADD, p, wide), e = sum_error(ir, s, p, wide), bits = bits_as(ir, GALE_U64, s);
+    gale__val zero = f64_const(ir, 0), above = gale__ir_op2(ir, GALE__GT, GALE_BOOL, s, zero);
+    gale__val lost = gale__ir_op2(ir, GALE__OR, GALE_BOOL, gale__ir_op2(ir, GALE__LT, GALE_BOOL, e, zero), gale__ir_op2(ir, GALE__GT, GALE_BOOL, e, zero));
+    gale__val outwards = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, above, gale__ir_op2(ir, GALE__GT, GALE_BOOL, e, zero));
+    gale__val cut = pick(ir, outwards, bits, op2(ir, GALE__SUB, bits, gale__ir_const(ir, GALE_U64, 1)));
+    gale__val odd = bits_as(ir, GALE_F64, op2(ir, GALE__OR, cut, gale__ir_const(ir, GALE_U64, 1)));
+    return convert(ir, GALE_F32, pick(ir, lost, odd, s));
+}
+
+/* The upper half of a's mantissa (Veltkamp). */
+static gale__val upper_half(gale__ir *ir, gale__val a)
+{
+    gale__val t = op2(ir, GALE__MUL, a, f64_const(ir, 134217729.0));
+    return op2(ir, GALE__SUB, t, op2(ir, GALE__SUB, t, a));
+}
+
+/* Product and sum with their errors (Dekker, Knuth), added at the end: within one ulp; where a half overflows, plainly. */
+static gale__val fma_f64(gale__ir *ir, gale__val a, gale__val b, gale__val c)
+{
+    gale__val p = op2(ir, GALE__MUL, a, b);
+    gale__val ah = upper_half(ir, a), al = op2(ir, GALE__SUB, a, ah), bh = upper_half(ir, b), bl = op2(ir, GALE__SUB, b, bh);
+    gale__val e = op2(ir, GALE__SUB, op2(ir, GALE__MUL, ah, bh), p);
+    e = op2(ir, GALE__ADD, e, op2(ir, GALE__MUL, ah, bl));
+    e = op2(ir, GALE__ADD, e, op2(ir, GALE__MUL, al, bh));
+    e = op2(ir, GALE__ADD, e, op2(ir, GALE__MUL, al, bl));
+    gale__val s = op2(ir, GALE__ADD, p, c);
+    gale__val r = op2(ir, GALE__ADD, s, op2(ir, GALE__ADD, sum_error(ir, s, p, c), e));
+    gale__val odd = gale__ir_op2(ir, GALE__NE, GALE_BOOL, r, r);
+    return pick(ir, odd, s, r);
+}
+
+static gale__val low_16(gale__ir *ir, gale__val a) { return op2(ir, GALE__AND, a, gale__ir_u32(ir, 0xffff)); }
+static gale__val high_16(gale__ir *ir, gale__val a) { return op2(ir, GALE__IR_SHR, a, gale__ir_u32(ir, 16)); }
+
+static gale__val mulhi(gale__ir *ir, gale__val a, gale__val b)
+{
+    gale__val al = low_16(ir, a), ah = high_16(ir, a), bl = low_16(ir, b), bh = high_16(ir, b);
+    gale__val lh = op2(ir, GALE__MUL, al, bh), hl = op2(ir, GALE__MUL, ah, bl);
+    gale__val middle = op2(ir, GALE__ADD, high_16(ir, op2(ir, GALE__MUL, al, bl)), op2(ir, GALE__ADD, low_16(ir, lh), low_16(ir, hl)));
+    gale__val high = op2(ir, GALE__ADD, op2(ir, GALE__MUL, ah, bh), op2(ir, GALE__ADD, high_16(ir, lh), high_16(ir, hl)));
+    return op2(ir, GALE__ADD, high, high_16(ir, middle));
+}
+
+/* In halves, and nowhere as a product of 64-bit numbers that the compiler could put together again. */
+static gale__val mul_64(gale__ir *ir, gale__val a, gale__val b)
+{
+    gale_type t = gale__ir_type(ir, a);
+    gale__val half = gale__ir_const(ir, GALE_U64, 32);
+    a = bits_as(ir, GALE_U64, a), b = bits_as(ir, GALE_U64, b);
+    gale__val al = convert(ir, GALE_U32, a), bl = convert(ir, GALE_U32, b);
+    gale__val ah = convert(ir, GALE_U32, op2(ir, GALE__IR_SHR, a, half)), bh = convert(ir, GALE_U32, op2(ir, GALE__IR_SHR, b, half));
+    gale__val high = op2(ir, GALE__ADD, op2(ir, GALE__MUL, ah, bl), op2(ir, GALE__MUL, al, bh));
+    high = op2(ir, GALE__ADD, high, mulhi(ir, al, bl));
+    gale__val low = convert(ir, GALE_U64, op2(ir, GALE__MUL, al, bl));
+    return bits_as(ir, t, op2(ir, GALE__OR, op2(ir, GALE__IR_SHL, convert(ir, GALE_U64, high), half), low));
+}
+
+/* A select of this form would be made a minimum again. */
+static gale__val min_max_64(gale__ir *ir, int op, gale__val a, gale__val b)
+{
+    gale_type t = gale__ir_type(ir, a);
+    gale__val first = gale__ir_op2(ir, op == GALE__IR_MIN ? GALE__LT : GALE__GT, GALE_BOOL, a, b);
+    gale__val mask = op1(ir, GALE__NEG, convert(ir, t, first));
+    return op2(ir, GALE__XOR, b, op2(ir, GALE__AND, op2(ir, GALE__XOR, a, b), mask));
+}
+
+/* Exact: both are whole in f64 and the quotient is far enough from the next whole number. */
+static gale__val div_u32(gale__ir *ir, gale__val a, gale__val b)
+{
+    return convert(ir, GALE_U32, op2(ir, GALE__IR_DIV, convert(ir, GALE_F64, a), convert(ir, GALE_F64, b)));
+}
+
+/* Two estimates from below take all but the last unit or two off. */
+static gale__val div_u64(gale__ir *ir, gale__val a, gale__val b)
+{
+    gale__val divisor = convert(ir, GALE_F64, b), q = gale__ir_const(ir, GALE_U64, 0), rest = a;
+    for (int i = 0; i < 2; i++) {
+        gale__val shrunk = op2(ir, GALE__MUL, convert(ir, GALE_F64, rest), f64_const(ir, 1 - 0x1p-50));
+        gale__val more = convert(ir, GALE_U64, op2(ir, GALE__IR_DIV, shrunk, divisor));
+        q = op2(ir, GALE__ADD, q, more);
+        rest = op2(ir, GALE__SUB, rest, mul_64(ir, more, b));
+    }
+    for (int i = 0; i < 2; i++) {
+        gale__val fits = gale__ir_op2(ir, GALE__GE, GALE_BOOL, rest, b);
+        q = op2(ir, GALE__ADD, q, convert(ir, GALE_U64, fits));
+        rest = op2(ir, GALE__SUB, rest, pick(ir, fits, b, gale__ir_const(ir, GALE_U64, 0)));
+    }
+    return q;
+}
+
+static gale__val multiply(gale__ir *ir, gale__val a, gale__val b)
+{
+    return gale__ir_bits(gale__ir_type(ir, a)) == 64 ? mul_64(ir, a, b) : op2(ir, GALE__MUL, a, b);
+}
+
+static gale__val magnitude(gale__ir *ir, gale__val a, gale__val negative)
+{
+    gale__val v = pick(ir, negative, op1(ir, GALE__NEG, a), a);
+    return bits_as(ir, gale__ir_unsigned(gale__ir_type(ir, a)), v);
+}
+
+static gale__val divide(gale__ir *ir, int op, gale__val a, gale__val b)
+{
+    gale_type t = gale__ir_type(ir, a);
+    bool wide = gale__ir_bits(t) == 64;
+    gale__val q;
+    if (gale__type_is_signed(t)) {
+        gale__val zero = gale__ir_const(ir, t, 0);
+        gale__val below_a = gale__ir_op2(ir, GALE__LT, GALE_BOOL, a, zero), below_b = gale__ir_op2(ir, GALE__LT, GALE_BOOL, b, zero);
+        gale__val ua = magnitude(ir, a, below_a), ub = magnitude(ir, b, below_b);
+        q = bits_as(ir, t, wide ? div_u64(ir, ua, ub) : div_u32(ir, ua, ub));
+        q = pick(ir, gale__ir_op2(ir, GALE__XOR, GALE_BOOL, below_a, below_b), op1(ir, GALE__NEG, q), q);
+    } else {
+        q = wide ? div_u64(ir, a, b) : div_u32(ir, a, b);
+    }
+    return op == GALE__IR_DIV ? q : op2(ir, GALE__SUB, a, multiply(ir, q, b));
+}
+
+/* The instruction done otherwise; 0: as it is. */
+static gale__val replace(gale__ir *ir, const gale__ir_instr *in, gale__ir_lowering what)
+{
+    gale_type t = gale__ir_type(ir, in->a);
+    bool is_float = t == GALE_F32 || t == GALE_F64, wide = gale__ir_bits(t) == 64;
+    if (what.fma && in->op == GALE__FMA) return t == GALE_F32 ? fma_f32(ir, in->a, in->b, in->c) : fma_f64(ir, in->a, in->b, in->c);
+    if (!what.integers || is_float) return 0;
+    uint64_t bits;
+    bool by_const = gale__ir_is_const(ir, in->b, &bits), power = by_const && bits && !(bits & (bits - 1));
+    if (in->op == GALE__IR_DIV || in->op == GALE__IR_REM) return power && !gale__type_is_signed(t) ? 0 : divide(ir, in->op, in->a, in->b);
+    if (in->op == GALE__IR_MULHI) return mulhi(ir, in->a, in->b);
+    if (in->op == GALE__MUL && wide && !power) return mul_64(ir, in->a, in->b);
+    if ((in->op == GALE__IR_MIN || in->op == GALE__IR_MAX) && wide) return min_max_64(ir, in->op, in->a, in->b);
+    return 0;
+}
+
+gale_status gale__ir_lower(const gale__ir *ir, gale__ir_lowering what, gale__ir *out)
+{
+    gale__val *now = gale__calloc(ir->count + 1u, sizeof *now);
+    if (!now) return GALE_NO_MEMORY;
+    gale__ir_init(out, ir->name);
+    memcpy(out->group, ir->group, sizeof out->group);
+    out->n_pointers = ir->n_pointers, out->n_words = ir->n_words;
+    out->readonly = ir->readonly, out->subgroup_ops = ir->subgroup_ops;
+    for (gale__val v = 1; v < ir->count && !out->failed; v++) {
+        gale__ir_instr in = ir->code[v];
+        in.a = now[in.a], in.b = now[in.b], in.c = now[in.c], in.d = now[in.d];
+        now[v] = replace(out, &in, what);
+        if (!now[v]) now[v] = gale__ir_add(out, in);
+    }
+    gale__free(now);
+    gale_status status = gale__ir_check(out);
+    if (status != GALE_OK) gale__ir_finish(out);
+    return status;
+}
