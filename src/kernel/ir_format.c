@@ -27,7 +27,7 @@ gale_type gale__mem_type(gale_type storage)
 }
 
 /* `max` is the code of the largest number, `nan` that of NaN.  no_minus_zero: its code is NaN.  infinite: max + 1 is. */
-typedef struct small_float { uint8_t mantissa, bias, sign, max, nan; bool no_minus_zero, infinite, has_nan; } small_float;
+typedef struct small_float { uint16_t mantissa, bias, sign, max, nan; bool no_minus_zero, infinite, has_nan; } small_float;
 
 static small_float small_float_of(gale_type type)
 {
@@ -73,7 +73,7 @@ static gale__val decode_small(gale__ir *ir, small_float f, gale__val code)
     gale__val v = to_bits(ir, pick(ir, above(ir, magnitude, (1u << f.mantissa) - 1), normal, tiny));
     if (f.infinite) v = pick(ir, above(ir, magnitude, f.max), gale__ir_u32(ir, 0x7f800000), v);
     if (f.has_nan && !f.no_minus_zero) v = pick(ir, above(ir, magnitude, f.max + (f.infinite ? 1u : 0u)), gale__ir_u32(ir, 0x7fc00000), v);
-    v = op2(ir, GALE__OR, v, shift_left(ir, and_bits(ir, code, f.sign), f.sign == 0x80 ? 24 : 28));
+    v = op2(ir, GALE__OR, v, shift_left(ir, and_bits(ir, code, f.sign), f.sign == 0x8000 ? 16 : f.sign == 0x80 ? 24 : 28));
     if (f.no_minus_zero) {
         gale__val is_nan = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, code, gale__ir_u32(ir, f.nan));
         v = pick(ir, is_nan, gale__ir_u32(ir, 0x7fc00000), v);
@@ -104,6 +104,13 @@ static gale__val encode_bf16(gale__ir *ir, gale__val v)
     gale__val rounded = shift_right(ir, op2(ir, GALE__ADD, add_u32(ir, bits, 0x7fff), and_bits(ir, top, 1)), 16);
     gale__val nan = op2(ir, GALE__OR, top, gale__ir_u32(ir, 0x40));
     return pick(ir, above(ir, and_bits(ir, bits, 0x7fffffff), 0x7f800000), nan, rounded);
+}
+
+gale__val gale__ir_half_by_bits(gale__ir *ir, int op, gale__val v)
+{
+    if (op == GALE__IR_F16_TO_F32) return decode_small(ir, (small_float){10, 15, 0x8000, 0x7bff, 0x7e00, false, true, true}, v);
+    /* Too large is infinity here: the code after the largest. */
+    return encode_small(ir, (small_float){10, 15, 0x8000, 0x7c00, 0x7e00, false, false, true}, v);
 }
 
 /* F32 <-> the U32 code of a float type under 32 bits. */

@@ -1,5 +1,6 @@
 /* Rewrites what a driver gets wrong before it is printed.  Vulkan does not promise that an fma is fused, and Mesa's
- * software device does not fuse it; our mathematics needs it.  The same device compiles for the processor's name, so that on
+ * software device does not fuse it; our mathematics needs it.  The same device has no code for f16 on some processors, which
+ * ends the process, and compiles for the processor's name, so that on
  * an aarch64 machine whose SVE is switched off (virtual machines) its code for integer division and for 64-bit
  * products, minima and maxima stops with an illegal instruction: they are done with other instructions there. */
 #include "base/cpu.h"
@@ -8,7 +9,7 @@
 
 gale__ir_lowering gale__ir_lowering_for(const gale_device_caps *caps)
 {
-    gale__ir_lowering what = {.fma = caps->software && caps->f64};
+    gale__ir_lowering what = {.fma = caps->software && caps->f64, .f16 = caps->software};
 #ifdef __aarch64__
     what.integers = caps->software && caps->f64 && !gale__cpu_has("sve");
 #endif
@@ -162,6 +163,7 @@ static gale__val replace(gale__ir *ir, const gale__ir_instr *in, gale__ir_loweri
     gale_type t = gale__ir_type(ir, in->a);
     bool is_float = t == GALE_F32 || t == GALE_F64, wide = gale__ir_bits(t) == 64;
     if (what.fma && in->op == GALE__FMA) return t == GALE_F32 ? fma_f32(ir, in->a, in->b, in->c) : fma_f64(ir, in->a, in->b, in->c);
+    if (what.f16 && (in->op == GALE__IR_F16_TO_F32 || in->op == GALE__IR_F32_TO_F16)) return gale__ir_half_by_bits(ir, in->op, in->a);
     if (!what.integers || is_float) return 0;
     uint64_t bits;
     bool by_const = gale__ir_is_const(ir, in->b, &bits), power = by_const && bits && !(bits & (bits - 1));

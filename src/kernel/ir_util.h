@@ -34,12 +34,14 @@ static inline gale_type gale__ir_unsigned(gale_type t) { return t == GALE_I32 ||
 
 /* What must be written otherwise for a driver (ir_lower.c), and the kernel so written; out is initialised here, and
  * finished by the caller unless this fails. */
-typedef struct gale__ir_lowering { bool fma, integers; } gale__ir_lowering;
+typedef struct gale__ir_lowering { bool fma, f16, integers; } gale__ir_lowering;
 gale__ir_lowering gale__ir_lowering_for(const gale_device_caps *caps);
 gale_status gale__ir_lower(const gale__ir *ir, gale__ir_lowering what, gale__ir *out);
 
 /* Class 'm' of gale__ir_scalar (ir_math.c); 0 when the operation has no mathematics of ours. */
 gale__val gale__ir_math(gale__ir *ir, gale__scalar op, gale_type type, gale__val a, gale__val b);
+/* F16_TO_F32 and F32_TO_F16 without the device's help. */
+gale__val gale__ir_half_by_bits(gale__ir *ir, int op, gale__val v);
 /* Float to integer of storage type `to`: truncates, saturates, NaN to 0. */
 gale__val gale__ir_float_to_int(gale__ir *ir, gale_type to, gale__val v);
 #endif
