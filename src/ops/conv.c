@@ -1,0 +1,131 @@
+/* Convolutions, and reading the attributes they share with pools. */
+#include "ops/spatial.h"
+#include <string.h>
+
+bool gale__read_ints(gale__lower *L, const char *name, int n, int64_t fallback, int64_t *out)
+{
+    int count;
+    const int64_t *v = gale__attr_ints(L, name, &count);
+    if (v && count != n) gale__refuse(L, "attribute '%s' has %d numbers, not %d", name, count, n);
+    for (int i = 0; i < n; i++) out[i] = v && count == n ? v[i] : fallback;
+    return gale__good(L);
+}
+
+/* SAME: as many outputs as strides fit; the odd one of the padding goes to the end (UPPER) or the start (LOWER). */
+static void same_padding(gale__windows *w, bool upper)
+{
+    for (int i = 0; i < w->n; i++) {
+        int64_t out = (w->in[i] + w->stride[i] - 1) / w->stride[i], total = (out - 1) * w->stride[i] + gale__windows_reach(w, i) - w->in[i];
+        if (total < 0) total = 0;
+        w->low[i] = upper ? total / 2 : total - total / 2;
+        w->high[i] = total - w->low[i];
+    }
+}
+
+static bool read_padding(gale__lower *L, gale__windows *w)
+{
+    const char *automatic = gale__attr_s(L, "auto_pad", "NOTSET");
+    int64_t pads[6];
+    bool same = !strncmp(automatic, "SAME_", 5);
+    if (!gale__read_ints(L, "pads", 2 * w->n, 0, pads)) return false;
+    bool valid = !strcmp(automatic, "VALID");
+    for (int i = 0; i < w->n; i++) w->low[i] = valid ? 0 : pads[i], w->high[i] = valid ? 0 : pads[w->n + i];
+    if (same) same_padding(w, !strcmp(automatic, "SAME_UPPER"));
+    else if (!valid && strcmp(automatic, "NOTSET") && *automatic) gale__refuse(L, "auto_pad is '%s'", automatic);
+    return gale__good(L);
+}
+
+bool gale__windows_read(gale__lower *L, gale__node x, const int64_t *kernel, gale__windows *w)
+{
+    gale__pnode p = gale__peek(L->g, x);
+    memset(w, 0, sizeof *w);
+    w->n = p.rank - 2;
+    if (w->n < 1 || w->n > 3) gale__refuse(L, "the input has rank %d; 3 to 5 are possible", p.rank);
+    if (!gale__good(L)) return false;
+    for (int i = 0; i < w->n; i++) w->in[i] = p.dims[2 + i];
+    if (kernel) memcpy(w->kernel, kernel, w->n * sizeof *kernel);
+    else if (!gale__read_ints(L, "kernel_shape", w->n, 1, w->kernel)) return false;
+    if (!gale__read_ints(L, "strides", w->n, 1, w->stride) || !gale__read_ints(L, "dilations", w->n, 1, w->dilation)) return false;
+    for (int i = 0; i < w->n; i++)
+        if (w->stride[i] < 1 || w->dilation[i] < 1 || w->kernel[i] < 1) gale__refuse(L, "strides, dilations and kernels must be at least 1");
+    if (!gale__good(L) || !read_padding(L, w)) return false;
+    bool up = gale__attr_i(L, "ceil_mode", 0);
+    for (int i = 0; i < w->n; i++) {
+        int64_t room = w->in[i] + w->low[i] + w->high[i] - gale__windows_reach(w, i);
+        if (room < 0) return gale__refuse(L, "a window of %lld does not fit axis %d of extent %lld", (long long)gale__windows_reach(w, i), 2 + i, (long long)w->in[i]) >= 0;
+        w->out[i] = (up ? (room + w->stride[i] - 1) / w->stride[i] : room / w->stride[i]) + 1;
+        /* A window that would start behind the picture is none. */
+        if (up && (w->out[i] - 1) * w->stride[i] >= w->in[i] + w->low[i]) w->out[i]--;
+    }
+    return true;
+}
+
+static gale__conv conv_of(const gale__windows *w, int64_t groups)
+{
+    gale__conv c = {.spatial = w->n, .groups = groups};
+    for (int i = 0; i < 3; i++) {
+        bool in = i < w->n;
+        c.stride[i] = in ? w->stride[i] : 1, c.dilation[i] = in ? w->dilation[i] : 1, c.input_dilation[i] = 1;
+        c.low[i] = in ? w->low[i] : 0, c.high[i] = in ? w->high[i] : 0;
+    }
+    return c;
+}
+
+/* The bias joins before the sum is rounded to a half float. */
+static gale__node finish(gale__lower *L, gale__node y)
+{
+    gale__node bias = gale__arg(L, 2);
+    if (bias >= 0) y = gale__g_add(L->g, y, gale__along(L, gale__wide(L, bias), gale__rank_of(L->g, y), 1));
+    return gale__g_cast(L->g, y, gale__type_of(L->g, L->in[0]));
+}
+
+LOWER(Conv)
+{
+    gale__windows w;
+    gale__pnode k = gale__peek(L->g, L->in[1]);
+    if (k.rank != gale__rank_of(L->g, L->in[0])) gale__refuse(L, "the input has rank %d, the kernel %d", gale__rank_of(L->g, L->in[0]), k.rank);
+    if (!gale__good(L) || !gale__windows_read(L, L->in[0], k.dims + 2, &w)) return;
+    gale__conv c = conv_of(&w, gale__attr_i(L, "group", 1));
+    L->out[0] = finish(L, gale__g_conv(L->g, gale__wide(L, L->in[0]), gale__wide(L, L->in[1]), &c));
+}
+
+/* Output extents of the transposed convolution; given extents decide the padding. */
+static bool transposed_extents(gale__lower *L, gale__windows *w, int64_t *extent)
+{
+    const char *automatic = gale__attr_s(L, "auto_pad", "NOTSET");
+    int64_t extra[3], wanted[3];
+    int count;
+    bool same = !strncmp(automatic, "SAME_", 5), given = gale__attr_ints(L, "output_shape", &count) != NULL;
+    if (!gale__read_ints(L, "output_padding", w->n, 0, extra)) return false;
+    /* Some exporters give the whole shape. */
+    if (given && count == w->n + 2) memcpy(wanted, gale__attr_ints(L, "output_shape", &count) + 2, w->n * sizeof *wanted);
+    else if (!gale__read_ints(L, "output_shape", w->n, 0, wanted)) return false;
+    for (int i = 0; i < w->n; i++) {
+        int64_t full = w->stride[i] * (w->in[i] - 1) + extra[i] + gale__windows_reach(w, i);
+        if (same && !given) wanted[i] = w->in[i] * w->stride[i];
+        if (same || given) {
+            int64_t total = full - wanted[i] > 0 ? full - wanted[i] : 0;
+            w->low[i] = !strcmp(automatic, "SAME_UPPER") ? total / 2 : total - total / 2;
+            extent[i] = wanted[i];
+        } else {
+            extent[i] = full - w->low[i] - w->high[i];
+        }
+    }
+    return true;
+}
+
+LOWER(ConvTranspose)
+{
+    gale__windows w = {0};
+    gale__pnode x = gale__peek(L->g, L->in[0]), k = gale__peek(L->g, L->in[1]);
+    int64_t extent[3], pads[6];
+    w.n = x.rank - 2;
+    if (k.rank != x.rank || w.n < 1 || w.n > 3) gale__refuse(L, "the input has rank %d, the kernel %d", x.rank, k.rank);
+    if (!gale__good(L)) return;
+    for (int i = 0; i < w.n; i++) w.in[i] = x.dims[2 + i], w.kernel[i] = k.dims[2 + i];
+    if (!gale__read_ints(L, "strides", w.n, 1, w.stride) || !gale__read_ints(L, "dilations", w.n, 1, w.dilation) || !gale__read_ints(L, "pads", 2 * w.n, 0, pads)) return;
+    for (int i = 0; i < w.n; i++) w.low[i] = pads[i], w.high[i] = pads[w.n + i];
+    if (!transposed_extents(L, &w, extent)) return;
+    gale__conv c = conv_of(&w, gale__attr_i(L, "group", 1));
+    L->out[0] = finish(L, gale__g_conv_transpose(L->g, gale__wide(L, L->in[0]), gale__wide(L, L->in[1]), &c, extent));
+}

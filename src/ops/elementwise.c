@@ -1,0 +1,155 @@
+/* Element-wise arithmetic, comparison and logic. */
+#include "ops/lower.h"
+#include <math.h>
+#include <string.h>
+
+/* One primitive of one operand.  Half floats go through F32, where constants keep their precision. */
+static void unary(gale__lower *L, gale__scalar op)
+{
+    gale__node x = L->in[0];
+    gale_type type = gale__type_of(L->g, x);
+    L->out[0] = gale__g_cast(L->g, gale__g_unary(L->g, op, gale__wide(L, x)), type);
+}
+#define UNARY(Name, OP) LOWER(Name) { unary(L, GALE__##OP); }
+UNARY(Neg, NEG) UNARY(Abs, ABS) UNARY(Floor, FLOOR) UNARY(Ceil, CEIL) UNARY(Round, RINT) UNARY(Sqrt, SQRT) UNARY(Exp, EXP) UNARY(Log, LOG)
+UNARY(Sin, SIN) UNARY(Cos, COS) UNARY(Tan, TAN) UNARY(Asin, ASIN) UNARY(Acos, ACOS) UNARY(Atan, ATAN) UNARY(Sinh, SINH) UNARY(Cosh, COSH)
+UNARY(Asinh, ASINH) UNARY(Acosh, ACOSH) UNARY(Atanh, ATANH) UNARY(Erf, ERF) UNARY(Tanh, TANH) UNARY(Not, NOT) UNARY(BitwiseNot, NOT)
+
+static void binary(gale__lower *L, gale__scalar op) { L->out[0] = gale__g_binary(L->g, op, L->in[0], L->in[1]); }
+#define BINARY(Name, OP) LOWER(Name) { binary(L, GALE__##OP); }
+BINARY(Add, ADD) BINARY(Sub, SUB) BINARY(Mul, MUL) BINARY(Div, DIV) BINARY(And, AND) BINARY(Or, OR) BINARY(Xor, XOR) BINARY(BitwiseAnd, AND)
+BINARY(BitwiseOr, OR) BINARY(BitwiseXor, XOR) BINARY(Equal, EQ) BINARY(Less, LT) BINARY(LessOrEqual, LE) BINARY(Greater, GT) BINARY(GreaterOrEqual, GE)
+
+/* Any number of operands, joined from the left. */
+static gale__node joined(gale__lower *L, gale__scalar op)
+{
+    gale__node all = gale__wide(L, L->in[0]);
+    for (int i = 1; i < L->n_in; i++) all = gale__g_binary(L->g, op, all, gale__wide(L, L->in[i]));
+    return all;
+}
+static void variadic(gale__lower *L, gale__scalar op) { L->out[0] = gale__g_cast(L->g, joined(L, op), gale__type_of(L->g, L->in[0])); }
+#define VARIADIC(Name, OP) LOWER(Name) { variadic(L, GALE__##OP); }
+VARIADIC(Sum, ADD) VARIADIC(Min, MIN) VARIADIC(Max, MAX)
+
+LOWER(Mean)
+{
+    gale__node all = joined(L, GALE__ADD);
+    L->out[0] = gale__g_cast(L->g, gale__g_div(L->g, all, gale__value(L, all, L->n_in)), gale__type_of(L->g, L->in[0]));
+}
+
+/* The remainder has the divisor's sign, unless fmod asks for the dividend's. */
+LOWER(Mod)
+{
+    gale__g *g = L->g;
+    gale__node x = L->in[0], y = L->in[1], r = gale__g_binary(g, GALE__REM, x, y), zero = gale__value(L, x, 0);
+    bool plain = gale__attr_i(L, "fmod", 0) || gale__type_table[gale__type_of(g, x)].kind == 'u';
+    if (!plain) {
+        gale__node signs = gale__g_binary(g, GALE__NE, gale__g_binary(g, GALE__LT, r, zero), gale__g_binary(g, GALE__LT, y, zero));
+        gale__node off = gale__g_binary(g, GALE__AND, signs, gale__g_binary(g, GALE__NE, r, zero));
+        r = gale__g_select(g, off, gale__g_add(g, r, y), r);
+    }
+    L->out[0] = r;
+}
+
+/* Whole bases and exponents: by squaring, for exponents up to 63; a negative one leaves only 1 and -1 standing. */
+static gale__node int_pow(gale__lower *L, gale__node x, gale__node y)
+{
+    gale__g *g = L->g;
+    gale__node one = gale__value(L, x, 1), zero = gale__value(L, x, 0), base = x, all = gale__g_like(g, x, 1);
+    gale__node negative = gale__g_binary(g, GALE__LT, y, zero), size = gale__g_unary(g, GALE__ABS, y);
+    for (int bit = 0; bit < 6; bit++) {
+        gale__node set = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__SHR, size, gale__value(L, x, bit)), one);
+        all = gale__g_select(g, gale__g_binary(g, GALE__NE, set, zero), gale__g_mul(g, all, base), all);
+        base = gale__g_mul(g, base, base);
+    }
+    gale__node unit = gale__g_binary(g, GALE__EQ, gale__g_unary(g, GALE__ABS, x), one);
+    return gale__g_select(g, negative, gale__g_select(g, unit, all, zero), all);
+}
+
+LOWER(Pow)
+{
+    gale__g *g = L->g;
+    gale__node x = L->in[0], y = L->in[1];
+    gale_type type = gale__type_of(g, x), power = gale__type_of(g, y);
+    if (!gale__type_is_float(type) && !gale__type_is_float(power)) {
+        L->out[0] = int_pow(L, x, gale__g_cast(g, y, type));
+        return;
+    }
+    gale_type work = gale__type_is_float(type) ? gale__wide_type(type) : GALE_F64;
+    L->out[0] = gale__g_cast(g, gale__g_binary(g, GALE__POW, gale__g_cast(g, x, work), gale__g_cast(g, y, work)), type);
+}
+
+LOWER(Reciprocal)
+{
+    gale__node x = gale__wide(L, L->in[0]);
+    L->out[0] = gale__g_cast(L->g, gale__g_div(L->g, gale__value(L, x, 1), x), gale__type_of(L->g, L->in[0]));
+}
+
+LOWER(Sign)
+{
+    gale__g *g = L->g;
+    gale__node x = L->in[0], zero = gale__value(L, x, 0);
+    gale__node below = gale__g_select(g, gale__g_binary(g, GALE__LT, x, zero), gale__value(L, x, -1), x); /* 0 and NaN stay */
+    L->out[0] = gale__g_select(g, gale__g_binary(g, GALE__GT, x, zero), gale__value(L, x, 1), below);
+}
+
+LOWER(BitShift)
+{
+    const char *direction = gale__attr_s(L, "direction", "");
+    bool left = !strcmp(direction, "LEFT");
+    if (!left && strcmp(direction, "RIGHT")) gale__refuse(L, "direction is '%s', not LEFT or RIGHT", direction);
+    binary(L, left ? GALE__SHL : GALE__SHR);
+}
+
+LOWER(Where) { L->out[0] = gale__g_select(L->g, L->in[0], L->in[1], L->in[2]); }
+
+/* Bounds are scalars; older models give them as attributes. */
+LOWER(Clip)
+{
+    gale__node x = L->in[0], low = gale__arg(L, 1), high = gale__arg(L, 2);
+    double a = gale__attr_f(L, "min", -INFINITY), b = gale__attr_f(L, "max", INFINITY);
+    if (low < 0 && a > -INFINITY) low = gale__value(L, x, a);
+    if (high < 0 && b < INFINITY) high = gale__value(L, x, b);
+    if (low >= 0) x = gale__g_binary(L->g, GALE__MAX, x, gale__g_reshape(L->g, low, 0, NULL));
+    if (high >= 0) x = gale__g_binary(L->g, GALE__MIN, x, gale__g_reshape(L->g, high, 0, NULL));
+    L->out[0] = x;
+}
+
+LOWER(IsNaN) { L->out[0] = gale__g_binary(L->g, GALE__NE, L->in[0], L->in[0]); }
+
+LOWER(IsInf)
+{
+    gale__g *g = L->g;
+    gale__node x = L->in[0], high = gale__g_binary(g, GALE__EQ, x, gale__value(L, x, INFINITY)), low = gale__g_binary(g, GALE__EQ, x, gale__value(L, x, -INFINITY));
+    bool up = gale__attr_i(L, "detect_positive", 1), down = gale__attr_i(L, "detect_negative", 1);
+    gale__pnode p = gale__peek(g, x);
+    L->out[0] = up && down ? gale__g_binary(g, GALE__OR, high, low) : up ? high : down ? low : gale__g_splat(g, GALE_BOOL, p.rank, p.dims, 0);
+}
+
+/* --- Casts. --- */
+
+/* Without saturation what is too large for an 8-bit float becomes NaN, or infinity where the format has one. */
+static gale__node cast_open(gale__lower *L, gale__node x, gale_type type)
+{
+    gale__g *g = L->g;
+    bool fn = type == GALE_F8E4M3FN, zero_nan = type == GALE_F8E4M3FNUZ || type == GALE_F8E5M2FNUZ;
+    double bound = fn ? 464 : type == GALE_F8E4M3FNUZ ? 248 : 61440; /* where rounding leaves the range; 464 itself is a tie that stays */
+    gale__node wide = gale__wide(L, x), size = gale__g_unary(g, GALE__ABS, wide);
+    gale__node over = gale__g_binary(g, fn ? GALE__GT : GALE__GE, size, gale__value(L, wide, bound));
+    gale__node bits = gale__g_bitcast(g, gale__g_cast(g, wide, type), GALE_U8), negative = gale__g_binary(g, GALE__LT, wide, gale__value(L, wide, 0));
+    int top = zero_nan ? 0x80 : fn ? 0x7f : 0x7c;
+    gale__node beyond = gale__g_select(g, negative, gale__value(L, bits, top | 0x80), gale__value(L, bits, top));
+    return gale__g_bitcast(g, gale__g_select(g, over, beyond, bits), type);
+}
+
+static gale__node cast_to(gale__lower *L, gale_type type)
+{
+    bool small = type >= GALE_F8E4M3FN && type <= GALE_F8E5M2FNUZ;
+    if (small && !gale__attr_i(L, "saturate", 1)) return cast_open(L, L->in[0], type);
+    return gale__g_cast(L->g, L->in[0], type);
+}
+
+LOWER(Cast) { L->out[0] = cast_to(L, gale__attr_type(L, "to", gale__type_of(L->g, L->in[0]))); }
+LOWER(CastLike) { L->out[0] = cast_to(L, gale__type_of(L->g, L->in[1])); }
+LOWER(BitCast) { L->out[0] = gale__g_bitcast(L->g, L->in[0], gale__attr_type(L, "to", gale__type_of(L->g, L->in[0]))); }
+LOWER(Identity) { L->out[0] = L->in[0]; }

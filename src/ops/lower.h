@@ -1,0 +1,48 @@
+/* Short hands that the families of operators share inside lower(). */
+#ifndef GALE_OPS_LOWER_H
+#define GALE_OPS_LOWER_H
+#include "ops/ops.h"
+
+/* One lowering per row of ops.def. */
+#define LOWER(Name) void gale__lower_##Name(gale__lower *L)
+#define X(Name, ...) LOWER(Name);
+#include "ops/ops.def"
+#undef X
+
+/* Input i, or NIL when it was left out. */
+static inline gale__node gale__arg(const gale__lower *L, int i) { return i >= 0 && i < L->n_in ? L->in[i] : GALE__NIL; }
+/* A node by value: rank, dims and type survive further building.  NIL gives rank 0. */
+gale__pnode gale__peek(const gale__g *g, gale__node n);
+static inline gale_type gale__type_of(const gale__g *g, gale__node n) { return (gale_type)gale__peek(g, n).type; }
+static inline int gale__rank_of(const gale__g *g, gale__node n) { return gale__peek(g, n).rank; }
+/* Sets the error with the operator's name in front; gives NIL. */
+gale__node gale__refuse(gale__lower *L, const char *format, ...) GALE__PRINTF(2, 3);
+
+/* Attribute `name` as an element type: ONNX's number or a name ("f16"). */
+gale_type gale__attr_type(gale__lower *L, const char *name, gale_type fallback);
+/* Whole numbers of input i, which must be known when planning; NULL when it was left out (or on failure). */
+const int64_t *gale__known_ints(gale__lower *L, int i, int64_t *count);
+/* The same for floats of any type, in the arena. */
+const double *gale__known_floats(gale__lower *L, int i, int64_t *count);
+/* Axes given by input i (plan time) or attribute "axes", as a mask; *given: whether any were. */
+uint32_t gale__axes_mask(gale__lower *L, int i, int rank, bool *given);
+
+/* Half floats are computed in F32; other types as they are. */
+gale_type gale__wide_type(gale_type type);
+gale__node gale__wide(gale__lower *L, gale__node x);
+/* Constants of x's type, rank 0: they broadcast. */
+gale__node gale__value(gale__lower *L, gale__node x, double value);
+gale__node gale__index(gale__lower *L, int64_t value); /* I64 */
+
+/* Common pieces. */
+gale__node gale__mean(gale__lower *L, gale__node x, uint32_t axes);              /* floats; axes kept */
+gale__node gale__sigmoid(gale__lower *L, gale__node x);
+gale__node gale__clamp(gale__lower *L, gale__node x, double low, double high);
+/* Rank n with extent at `axis`, 1 elsewhere: to line a vector up with an axis. */
+gale__node gale__along(gale__lower *L, gale__node x, int rank, int axis);
+/* Iota along `axis` over dims, times `scale`. */
+gale__node gale__walk(gale__lower *L, int rank, const int64_t *dims, int axis, int64_t scale);
+/* Negative indices count from the end of `extent`; I64. */
+gale__node gale__wrap_index(gale__lower *L, gale__node index, int64_t extent);
+static inline bool gale__good(const gale__lower *L) { return L->g->status == GALE_OK; }
+#endif

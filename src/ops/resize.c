@@ -1,0 +1,232 @@
+/* Resize and Upsample: the taps of each axis are small tables, and the elements are taken through them.  Nearest by whole
+ * factors is only a view; long filters become a sum over a short axis. */
+#include "ops/resize.h"
+#include <math.h>
+#include <string.h>
+
+#define TAPS_AT_ONCE 16 /* products of taps unrolled into one kernel */
+
+typedef struct job {
+    gale__resize how;
+    gale__taps taps[GALE_MAX_RANK];
+    bool resized[GALE_MAX_RANK];
+    int rank;
+} job;
+
+/* --- Nearest as a view where the places walk evenly. --- */
+
+static gale__node nearest_view(gale__lower *L, gale__node x, job *j, int d)
+{
+    gale__g *g = L->g;
+    const gale__taps *t = &j->taps[d];
+    int64_t times = t->in && t->out % t->in == 0 ? t->out / t->in : 0, step = t->out > 1 ? t->index[1] - t->index[0] : 1;
+    bool repeats = times > 0, even = step != 0;
+    for (int64_t o = 0; o < t->out; o++) {
+        repeats = repeats && t->index[o] == o / times;
+        even = even && t->index[o] == t->index[0] + o * step;
+    }
+    gale__pnode p = gale__peek(g, x), q = p;
+    if (repeats && p.rank < GALE_MAX_RANK) {
+        memmove(q.dims + d + 2, p.dims + d + 1, (p.rank - d - 1) * sizeof *p.dims);
+        q.dims[d + 1] = times;
+        p.dims[d] = t->out;
+        x = gale__g_expand(g, gale__g_unsqueeze(g, x, 1u << (d + 1)), p.rank + 1, q.dims);
+        x = gale__g_reshape(g, x, p.rank, p.dims);
+        j->resized[d] = false;
+    } else if (even) {
+        int64_t first[GALE_MAX_RANK] = {0}, steps[GALE_MAX_RANK];
+        for (int i = 0; i < p.rank; i++) steps[i] = 1;
+        first[d] = t->index[0], steps[d] = step, p.dims[d] = t->out;
+        x = gale__g_slice(g, x, first, steps, p.dims);
+        j->resized[d] = false;
+    }
+    return x;
+}
+
+/* --- Taking through tables. --- */
+
+static gale__node column(gale__lower *L, const job *j, int d, int k, bool weights, gale_type type)
+{
+    const gale__taps *t = &j->taps[d];
+    int64_t n = t->out, *index = gale__arena_alloc(&L->g->arena, (size_t)(n + 1) * sizeof *index);
+    double *weight = gale__arena_alloc(&L->g->arena, (size_t)(n + 1) * sizeof *weight);
+    if (!index || !weight) L->g->status = GALE_NO_MEMORY;
+    for (int64_t o = 0; gale__good(L) && o < n; o++) index[o] = t->index[o * t->count + k], weight[o] = t->weight[o * t->count + k];
+    if (!gale__good(L)) return GALE__NIL;
+    gale__node v = weights ? gale__g_cast(L->g, gale__g_const(L->g, GALE_F64, 1, &n, weight), type) : gale__g_const(L->g, GALE_I64, 1, &n, index);
+    return gale__along(L, v, j->rank, d);
+}
+
+typedef struct walk { gale__node x; const int *axes; int n; const int64_t *stride, *dims; } walk;
+
+/* Sums over the taps of axes[i...] of what is at `place` plus theirs. */
+static gale__node combine(gale__lower *L, const job *j, const walk *w, int i, gale__node place)
+{
+    gale__g *g = L->g;
+    if (i == w->n) return gale__g_take(g, w->x, gale__g_expand(g, place, j->rank, w->dims));
+    int d = w->axes[i];
+    gale__node sum = GALE__NIL;
+    for (int k = 0; k < j->taps[d].count; k++) {
+        gale__node here = gale__g_mul(g, column(L, j, d, k, false, GALE_I64), gale__index(L, w->stride[d]));
+        gale__node v = combine(L, j, w, i + 1, gale__g_add(g, place, here));
+        if (j->how.mode != GALE__NEAREST) v = gale__g_mul(g, v, column(L, j, d, k, true, gale__type_of(g, v)));
+        sum = k ? gale__g_add(g, sum, v) : v;
+    }
+    return sum;
+}
+
+static gale__node take_axes(gale__lower *L, gale__node x, const job *j, const int *axes, int n)
+{
+    gale__g *g = L->g;
+    gale__pnode p = gale__peek(g, x);
+    int64_t dims[GALE_MAX_RANK], stride[GALE_MAX_RANK], s = 1;
+    uint32_t mask = 0;
+    memcpy(dims, p.dims, sizeof dims);
+    for (int i = 0; i < n; i++) dims[axes[i]] = j->taps[axes[i]].out, mask |= 1u << axes[i];
+    for (int d = p.rank - 1; d >= 0; s *= p.dims[d--]) stride[d] = s;
+    gale__node place = gale__index(L, 0);
+    for (int d = 0; d < p.rank; d++)
+        if (!(mask >> d & 1)) place = gale__g_add(g, place, gale__walk(L, p.rank, dims, d, stride[d]));
+    walk w = {x, axes, n, stride, dims};
+    return combine(L, j, &w, 0, place);
+}
+
+/* A long filter: the taps are an axis of their own, behind the others, and are summed. */
+static gale__node sum_taps(gale__lower *L, gale__node x, const job *j, int d)
+{
+    gale__g *g = L->g;
+    const gale__taps *t = &j->taps[d];
+    gale__pnode p = gale__peek(g, x);
+    int64_t dims[GALE_MAX_RANK], spot[GALE_MAX_RANK], table[2] = {t->out, t->count}, stride = 1;
+    if (p.rank >= GALE_MAX_RANK) return gale__refuse(L, "rank %d is too large", p.rank);
+    for (int i = 0; i <= p.rank; i++) dims[i] = i == d ? t->out : i == p.rank ? t->count : p.dims[i], spot[i] = i == d || i == p.rank ? dims[i] : 1;
+    gale__node place = gale__g_reshape(g, gale__g_const(g, GALE_I64, 2, table, t->index), p.rank + 1, spot);
+    gale__node weight = gale__g_reshape(g, gale__g_cast(g, gale__g_const(g, GALE_F64, 2, table, t->weight), p.type), p.rank + 1, spot);
+    for (int i = p.rank - 1; i > d; i--) stride *= p.dims[i];
+    place = gale__g_mul(g, place, gale__index(L, stride));
+    stride = 1;
+    for (int i = p.rank - 1; i >= 0; stride *= p.dims[i--])
+        if (i != d) place = gale__g_add(g, place, gale__walk(L, p.rank + 1, dims, i, stride));
+    gale__node v = gale__g_mul(g, gale__g_take(g, x, gale__g_expand(g, place, p.rank + 1, dims)), weight);
+    return gale__g_reduce(g, GALE__SUM, v, 1u << p.rank, false);
+}
+
+/* Axes with few taps go together into one kernel; others one after another, the one that shrinks most first. */
+static gale__node run(gale__lower *L, gale__node x, job *j)
+{
+    int axes[GALE_MAX_RANK], n = 0, taps = 1;
+    for (int d = 0; d < j->rank; d++) {
+        if (j->resized[d] && j->how.mode == GALE__NEAREST) x = nearest_view(L, x, j, d);
+        if (!j->resized[d]) continue;
+        int i = n++;
+        for (; i > 0 && (double)j->taps[d].out / j->taps[d].in < (double)j->taps[axes[i - 1]].out / j->taps[axes[i - 1]].in; i--) axes[i] = axes[i - 1];
+        axes[i] = d;
+        taps = taps > TAPS_AT_ONCE ? taps : taps * j->taps[d].count;
+    }
+    if (!n || !gale__good(L)) return x;
+    if (taps <= TAPS_AT_ONCE) return take_axes(L, x, j, axes, n);
+    for (int i = 0; i < n && gale__good(L); i++) x = j->taps[axes[i]].count > 4 ? sum_taps(L, x, j, axes[i]) : take_axes(L, x, j, &axes[i], 1);
+    return x;
+}
+
+/* What the coordinates left behind gets the extrapolation value. */
+static gale__node extrapolate(gale__lower *L, gale__node y, const job *j)
+{
+    gale__g *g = L->g;
+    for (int d = 0; d < j->rank; d++) {
+        const gale__taps *t = &j->taps[d];
+        if (!t->outside) continue;
+        gale__node gone = gale__along(L, gale__g_const(g, GALE_BOOL, 1, &t->out, t->outside), j->rank, d);
+        y = gale__g_select(g, gone, gale__value(L, y, j->how.extrapolation), y);
+    }
+    return y;
+}
+
+/* --- Reading the operator. --- */
+
+static bool read_how(gale__lower *L, gale__resize *r)
+{
+    const char *mode = gale__attr_s(L, "mode", "nearest");
+    bool cubic = !strcmp(mode, "cubic"), linear = !strcmp(mode, "linear") || !strcmp(mode, "bilinear");
+    if (!cubic && !linear && strcmp(mode, "nearest")) gale__refuse(L, "mode is '%s'", mode);
+    r->mode = cubic ? GALE__CUBIC : linear ? GALE__LINEAR : GALE__NEAREST;
+    r->coordinates = gale__attr_s(L, "coordinate_transformation_mode", "half_pixel");
+    r->nearest = gale__attr_s(L, "nearest_mode", "round_prefer_floor");
+    r->antialias = gale__attr_i(L, "antialias", 0) && r->mode != GALE__NEAREST;
+    r->exclude_outside = gale__attr_i(L, "exclude_outside", 0);
+    r->cubic_a = gale__attr_f(L, "cubic_coeff_a", -0.75);
+    r->extrapolation = gale__attr_f(L, "extrapolation_value", 0);
+    return gale__good(L);
+}
+
+/* Output extents and scales of all axes from `sizes` or `scales`, given for `axes` or for all. */
+static bool read_extents(gale__lower *L, int i_scales, int i_sizes, const gale__pnode *p, const int *axes, int n, int64_t *out, double *scale)
+{
+    int64_t n_scales, n_sizes;
+    const double *scales = gale__known_floats(L, i_scales, &n_scales);
+    const int64_t *sizes = gale__known_ints(L, i_sizes, &n_sizes);
+    const char *policy = gale__attr_s(L, "keep_aspect_ratio_policy", "stretch");
+    bool by_size = n_sizes > 0, least = !strcmp(policy, "not_larger"), most = !strcmp(policy, "not_smaller");
+    if (gale__good(L) && (by_size ? n_sizes : n_scales) != n) gale__refuse(L, "%lld scales or sizes for %d axes", (long long)(by_size ? n_sizes : n_scales), n);
+    double common = 0;
+    for (int i = 0; i < n && gale__good(L); i++) {
+        int64_t in = p->dims[axes[i]];
+        double s = by_size ? (double)sizes[i] / (double)(in ? in : 1) : scales[i];
+        if (!(s > 0) && in) gale__refuse(L, "axis %d is scaled by %g", axes[i], s);
+        if (i == 0 || (least && s < common) || (most && s > common)) common = s;
+        out[axes[i]] = by_size ? sizes[i] : (int64_t)floor((double)in * s);
+        scale[axes[i]] = s;
+    }
+    for (int i = 0; by_size && (least || most) && i < n; i++) {
+        scale[axes[i]] = common;
+        out[axes[i]] = (int64_t)(common * (double)p->dims[axes[i]] + 0.5);
+    }
+    return gale__good(L);
+}
+
+static void resize(gale__lower *L, job *j, int i_roi, int i_scales, int i_sizes)
+{
+    gale__g *g = L->g;
+    gale__pnode p = gale__peek(g, L->in[0]);
+    int64_t out[GALE_MAX_RANK], n_roi;
+    double scale[GALE_MAX_RANK];
+    int axes[GALE_MAX_RANK], count, n;
+    const int64_t *given = gale__attr_ints(L, "axes", &count);
+    bool crop = !strcmp(j->how.coordinates, "tf_crop_and_resize");
+    const double *roi = crop ? gale__known_floats(L, i_roi, &n_roi) : NULL;
+    n = given ? count : p.rank;
+    if (n > p.rank) gale__refuse(L, "%d axes for a value of rank %d", n, p.rank);
+    for (int i = 0; i < n && gale__good(L); i++) axes[i] = given ? gale__axis(L, given[i], p.rank) : i;
+    for (int d = 0; d < p.rank; d++) out[d] = p.dims[d], scale[d] = 1;
+    if (!gale__good(L) || !read_extents(L, i_scales, i_sizes, &p, axes, n, out, scale)) return;
+    if (crop && (!roi || n_roi != 2 * n)) gale__refuse(L, "tf_crop_and_resize needs roi, two numbers an axis");
+    j->rank = p.rank;
+    for (int i = 0; i < n && gale__good(L); i++) {
+        int d = axes[i];
+        double start = roi ? roi[i] : 0, end = roi ? roi[n + i] : 1;
+        j->resized[d] = out[d] != p.dims[d] || scale[d] != 1 || start != 0 || end != 1;
+        if (j->resized[d] && p.dims[d] == 0) gale__refuse(L, "axis %d has no elements to resize", d);
+        if (j->resized[d] && gale__good(L)) gale__taps_make(L, &j->how, p.dims[d], out[d], scale[d], start, end, &j->taps[d]);
+    }
+    if (!gale__good(L)) return;
+    bool whole = !gale__type_is_float(p.type) && j->how.mode != GALE__NEAREST;
+    gale__node x = j->how.mode == GALE__NEAREST ? L->in[0] : gale__g_cast(g, L->in[0], whole ? GALE_F32 : gale__wide_type(p.type));
+    gale__node y = extrapolate(L, run(L, x, j), j);
+    if (whole) y = gale__g_unary(g, GALE__RINT, y);
+    L->out[0] = gale__g_cast(g, y, p.type);
+}
+
+LOWER(Resize)
+{
+    job j = {0};
+    if (read_how(L, &j.how)) resize(L, &j, 1, 2, 3);
+}
+
+LOWER(Upsample)
+{
+    job j = {0};
+    if (!read_how(L, &j.how)) return;
+    j.how.coordinates = "asymmetric";
+    j.how.nearest = "floor";
+    resize(L, &j, -1, 1, -1);
+}

@@ -1,0 +1,23 @@
+/* Taps of a resized axis: which elements of the input make each element of the output. */
+#ifndef GALE_OPS_RESIZE_H
+#define GALE_OPS_RESIZE_H
+#include "ops/lower.h"
+
+typedef struct gale__taps {
+    int64_t in, out;
+    int count;          /* taps per output element */
+    int64_t *index;     /* [out][count], in range */
+    double *weight;     /* [out][count] */
+    uint8_t *outside;   /* [out]: the coordinate has left the input (tf_crop_and_resize); NULL: never */
+} gale__taps;
+
+typedef struct gale__resize {
+    enum { GALE__NEAREST, GALE__LINEAR, GALE__CUBIC } mode;
+    const char *coordinates, *nearest; /* attribute values */
+    bool antialias, exclude_outside;
+    double cubic_a, extrapolation;
+} gale__resize;
+
+/* `scale` is what the operator was given (or out / in); roi is the axis' start and end. */
+bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t out, double scale, double roi_start, double roi_end, gale__taps *t);
+#endif
