@@ -404,6 +404,74 @@ static void device_faults(void)
     CHECK_EQ(stats.buffers, 0);
 }
 
+/* Everything the front has, from open to close, on a backend that costs nothing to open. */
+static gale_status whole_run(const gale__backend *backend)
+{
+    gale_device *d = NULL;
+    gale_stream *s = NULL;
+    gale_buffer *b = NULL;
+    gale_event *from = NULL, *to = NULL;
+    gale_capture *capture = NULL;
+    gale_profiler *profiler = NULL;
+    gale__poke poke = {0};
+    char *text = NULL;
+    uint64_t range;
+    double us;
+    gale_status status;
+    GALE_GO(gale__device_open_one(backend, 0, NULL, &d));
+    GALE_GO(gale_stream_create(d, &s));
+    GALE_GO(gale_buffer_create(d, 5000, &b));
+    GALE_GO(gale_event_create(d, &from));
+    GALE_GO(gale_event_create(d, &to));
+    GALE_GO(gale__poke_create(d, &poke));
+    GALE_GO(gale_capture_begin(s));
+    GALE_GO(gale__poke_run(&poke, s, b, 3));
+    GALE_GO(gale_capture_end(s, &capture));
+    GALE_GO(gale_profiler_start(d, &profiler));
+    GALE_GO(gale_profiler_range_begin(s, "range", 0, &range));
+    GALE_GO(gale_event_record(from, s));
+    GALE_GO(gale__poke_run(&poke, s, b, 3));
+    GALE_GO(gale_capture_replay(s, capture));
+    GALE_GO(gale_event_record(to, s));
+    GALE_GO(gale_event_elapsed(from, to, &us));
+    GALE_GO(gale_profiler_range_end(s, range));
+    GALE_GO(gale_profiler_stop(profiler));
+    for (int i = 0; i < 3; i++) {
+        GALE_GO(gale_profiler_to_text(profiler, (const char *[]){"table", "json", "trace"}[i], &text));
+        gale_profiler_text_free(&text);
+    }
+done:
+    gale_profiler_destroy(&profiler);
+    gale_capture_destroy(&capture);
+    gale__poke_finish(&poke);
+    gale_event_destroy(&from);
+    gale_event_destroy(&to);
+    gale_buffer_destroy(&b);
+    gale_stream_destroy(&s);
+    gale_device_close(&d);
+    return status;
+}
+
+static void whole_faults(void)
+{
+    if (!device->backend->in_place) return;
+    CHECK_OK(whole_run(device->backend));
+    int64_t live = gale__alloc_live();
+    gale__alloc_fail_at(0);
+    CHECK_OK(whole_run(device->backend));
+    uint64_t count = gale__alloc_count(), failed = 0;
+    CHECK_EQ(gale__alloc_live(), live);
+    for (uint64_t n = 1; n <= count; n++) {
+        gale__alloc_fail_at(n);
+        gale_status status = whole_run(device->backend); /* what the profiler or the pool can do without is no failure */
+        gale__alloc_fail_at(0);
+        CHECK(status == GALE_OK || status == GALE_NO_MEMORY);
+        failed += status != GALE_OK;
+        CHECK_EQ(gale__alloc_live(), live);
+    }
+    CHECK(failed > 10);
+}
+
 static void host_faults(void)
 {
     CHECK_OK(small_run(device));
@@ -505,7 +573,7 @@ static void profiles(void)
 static const struct { const char *name; void (*fn)(void); } cases[] = {
     {"buffers", buffers}, {"transfers", transfers}, {"large_and_many", large_and_many}, {"copies", copies}, {"fills", fills},
     {"events", events}, {"threads", threads}, {"launches", launches}, {"captures", captures}, {"across", across}, {"limits", limits},
-    {"device_faults", device_faults}, {"host_faults", host_faults}, {"profiles", profiles},
+    {"device_faults", device_faults}, {"host_faults", host_faults}, {"whole_faults", whole_faults}, {"profiles", profiles},
 };
 #define N_CASES (int)(sizeof cases / sizeof *cases)
 
