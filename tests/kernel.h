@@ -3,10 +3,13 @@
 #ifndef GALE_TEST_KERNEL_H
 #define GALE_TEST_KERNEL_H
 #include "test.h"
+#include "base/file.h"
+#include "base/program.h"
 #include "device/binary_cache.h"
 #include "device/registry.h"
 #include <ftw.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static gale_device *device;
 static gale_stream *stream;
@@ -64,6 +67,36 @@ static inline uint32_t word_of(float v)
     uint32_t w;
     memcpy(&w, &v, sizeof w);
     return w;
+}
+
+/* Runs this program's test `probe` with a variable of the environment set; whether it says `wanted`. */
+static inline bool probe_says(const char *setting, const char *wanted)
+{
+    const char *argv[] = {"env", setting, "/proc/self/exe", "probe", NULL};
+    char self[1024] = "";
+    gale__str said = {0};
+    int code = 0;
+    if (readlink("/proc/self/exe", self, sizeof self - 1) > 0) argv[2] = self;
+    CHECK_OK(gale__program_run(argv, &said, &code));
+    bool found = code == 0 && strstr(gale__str_text(&said), wanted);
+    if (!found) printf("%s: %s", setting, gale__str_text(&said));
+    gale__str_finish(&said);
+    return found;
+}
+
+/* The same where the library, by either of its names, is no library. */
+static inline bool probe_says_of_garbage(const char *name, const char *wanted)
+{
+    char folder[512], path[1024], setting[1024];
+    if (!CHECK_OK(gale__temp_folder_make(folder, sizeof folder))) return false;
+    snprintf(setting, sizeof setting, "LD_LIBRARY_PATH=%s", folder);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s%s", folder, name, i ? ".1" : "");
+        CHECK_OK(gale__file_write(path, "garbage", 7));
+    }
+    bool found = probe_says(setting, wanted);
+    gale__temp_folder_remove(folder);
+    return found;
 }
 
 static char cache_folder[] = "/tmp/gale-test-XXXXXX";

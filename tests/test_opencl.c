@@ -49,6 +49,16 @@ TEST(probe)
     CHECK_FAILS(gale__device_open_one(&gale__backend_opencl, p->count, NULL, &device), NO_DEVICE);
 }
 
+/* Each want is a reason in words, and no error. */
+TEST(absent)
+{
+    const gale__probe *p;
+    if (!CHECK_OK(gale__backend_probe(&gale__backend_opencl, &p))) return;
+    if (!p->library[0]) SKIP("%s", p->reason);
+    CHECK(probe_says("OCL_ICD_VENDORS=/nonexistent", "no OpenCL platform"));
+    CHECK(probe_says_of_garbage("libOpenCL.so", "libOpenCL.so.1: file too short"));
+}
+
 TEST(ours)
 {
     gale_module *module = NULL;
@@ -189,4 +199,4 @@ TEST(threads)
     close_device();
 }
 
-TESTS(ROW(probe), ROW(ours), ROW(users), ROW(refusals), ROW(cache), ROW(threads))
+TESTS(ROW(probe), ROW(absent), ROW(ours), ROW(users), ROW(refusals), ROW(cache), ROW(threads))

@@ -66,6 +66,16 @@ TEST(probe)
     CHECK_FAILS(gale__device_open_one(&gale__backend_vulkan, p->count, NULL, &device), NO_DEVICE);
 }
 
+/* Each want is a reason in words, and no error. */
+TEST(absent)
+{
+    const gale__probe *p;
+    if (!CHECK_OK(gale__backend_probe(&gale__backend_vulkan, &p))) return;
+    if (!p->library[0]) SKIP("%s", p->reason);
+    CHECK(probe_says("VK_ICD_FILENAMES=/nonexistent", "no Vulkan driver"));
+    CHECK(probe_says_of_garbage("libvulkan.so", "libvulkan.so.1: file too short"));
+}
+
 /* The module itself, by Khronos' own judge. */
 TEST(assembly_is_valid)
 {
@@ -298,4 +308,4 @@ TEST(cache)
     close_checked();
 }
 
-TESTS(ROW(probe), ROW(assembly_is_valid), ROW(ours), ROW(many_launches), ROW(captures), ROW(streams), ROW(glsl), ROW(refusals), ROW(cache))
+TESTS(ROW(probe), ROW(absent), ROW(assembly_is_valid), ROW(ours), ROW(many_launches), ROW(captures), ROW(streams), ROW(glsl), ROW(refusals), ROW(cache))

@@ -1,6 +1,8 @@
 /* Libraries opened at run time: drivers come and go without gale being built anew. */
 #include "base/file.h"
 #include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
 
 struct gale__dl {
     void *handle;
@@ -11,13 +13,15 @@ gale_status gale__dl_open(const char *const *sonames, gale__dl **out)
 {
     void *handle = NULL;
     gale__str tried = {0};
-    const char *reason = "no name given";
+    char reason[256] = "no name given";
+    bool damaged = false; /* a file that is there and does not load says more than one that is not */
     for (; *sonames && !handle; sonames++) {
         gale__str_addf(&tried, "%s%s", tried.length ? ", " : "", *sonames);
         handle = dlopen(*sonames, RTLD_NOW | RTLD_LOCAL);
         if (handle) break;
         const char *error = dlerror();
-        reason = error ? error : "unknown reason";
+        if (!damaged) snprintf(reason, sizeof reason, "%s", error ? error : "unknown reason");
+        damaged = !strstr(reason, "No such file");
     }
     if (!handle) {
         gale__fail(GALE_NOT_FOUND, "library not found: %s (%s)", gale__str_text(&tried), reason);
