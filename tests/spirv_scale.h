@@ -12,7 +12,7 @@ typedef struct assembly { uint32_t words[512]; size_t count; uint32_t ids; } ass
 static inline void emit(assembly *s, uint32_t op, const uint32_t *args, size_t n)
 {
     s->words[s->count++] = (uint32_t)(n + 1) << 16 | op;
-    memcpy(&s->words[s->count], args, n * sizeof *args);
+    if (n) memcpy(&s->words[s->count], args, n * sizeof *args);
     s->count += n;
 }
 #define EMIT(op, ...) emit(s, SpvOp##op, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / 4)
