@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define N 1000u /* elements of most buffers */
+
 static gale_device *device;
 static gale_stream *stream;
 
@@ -121,5 +123,57 @@ static inline uint64_t cached_files(void)
     gale__binary_cache_stats stats = {0};
     CHECK_OK(gale__binary_cache_get_stats(&stats));
     return stats.files;
+}
+
+/* y = x * a + b over N elements, sent to a stream. */
+typedef gale_status scale_fn(gale_stream *on, gale_kernel *kernel, gale_buffer *y, gale_buffer *x, float a, float b);
+typedef struct worker { gale_kernel *kernel; scale_fn *scale; float a; gale_status status; size_t wrong; } worker;
+
+static inline gale_status scale_often(worker *w, gale_stream *own, gale_buffer *x)
+{
+    float back[N];
+    for (int i = 0; i < 50; i++) {
+        gale_buffer *y = NULL;
+        GALE_TRY(gale_buffer_create(device, sizeof back, &y));
+        gale_status status = w->scale(own, w->kernel, y, x, w->a, (float)i);
+        if (status == GALE_OK) status = gale_download(own, y, 0, back, sizeof back);
+        if (status == GALE_OK) status = gale_stream_sync(own);
+        gale_buffer_destroy(&y);
+        if (i % 10 == 9) gale_memory_trim(device);
+        GALE_TRY(status);
+        for (uint32_t k = 0; k < N; k++) w->wrong += back[k] != (float)k * w->a + (float)i;
+    }
+    return GALE_OK;
+}
+
+static inline void work(void *arg)
+{
+    worker *w = arg;
+    gale_stream *own = NULL;
+    gale_buffer *x = NULL;
+    float host[N];
+    for (uint32_t i = 0; i < N; i++) host[i] = (float)i;
+    w->status = gale_stream_create(device, &own);
+    if (w->status == GALE_OK) w->status = gale_buffer_create(device, sizeof host, &x);
+    if (w->status == GALE_OK) w->status = gale_upload(own, x, 0, host, sizeof host);
+    if (w->status == GALE_OK) w->status = scale_often(w, own, x);
+    gale_buffer_destroy(&x);
+    gale_stream_destroy(&own);
+}
+
+/* One kernel on four streams from four threads, with memory coming and going. */
+static inline void check_threads(gale_kernel *kernel, scale_fn *scale)
+{
+    gale__thread *threads[4] = {NULL};
+    worker workers[4];
+    for (int i = 0; i < 4; i++) {
+        workers[i] = (worker){kernel, scale, (float)(i + 1), GALE_OK, 0};
+        CHECK_OK(gale__thread_start(work, &workers[i], &threads[i]));
+    }
+    for (int i = 0; i < 4; i++) {
+        gale__thread_join(&threads[i]);
+        CHECK_EQ(workers[i].status, GALE_OK);
+        CHECK_EQ(workers[i].wrong, 0);
+    }
 }
 #endif

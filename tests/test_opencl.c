@@ -1,9 +1,7 @@
 /* Kernels through OpenCL: gale's parameter block, kernels that users bring, the compiler's message, the cache.  Memory,
  * streams and events are tested for all backends in test_device.c. */
 #include "kernel.h"
-#include "base/thread.h"
 
-#define N 1000u
 static const uint32_t group[3] = {64, 1, 1};
 static const uint32_t groups[3] = {(N + 63) / 64, 1, 1};
 
@@ -151,49 +149,13 @@ TEST(cache)
     close_device();
 }
 
-typedef struct worker { gale_kernel *kernel; float a; gale_status status; size_t wrong; } worker;
-
-static void work(void *arg)
-{
-    worker *w = arg;
-    gale_stream *own = NULL;
-    gale_buffer *x = NULL, *y = NULL;
-    float host[N], back[N];
-    for (uint32_t i = 0; i < N; i++) host[i] = (float)i;
-    w->status = gale_stream_create(device, &own);
-    if (w->status == GALE_OK) w->status = gale_buffer_create(device, sizeof host, &x);
-    if (w->status == GALE_OK) w->status = gale_buffer_create(device, sizeof host, &y);
-    if (w->status == GALE_OK) w->status = gale_upload(own, x, 0, host, sizeof host);
-    for (int i = 0; i < 50 && w->status == GALE_OK; i++) {
-        w->status = scale(own, w->kernel, y, x, w->a, (float)i);
-        if (w->status == GALE_OK) w->status = gale_download(own, y, 0, back, sizeof back);
-        if (w->status == GALE_OK) w->status = gale_stream_sync(own);
-        for (uint32_t k = 0; k < N && w->status == GALE_OK; k++) w->wrong += back[k] != (float)k * w->a + (float)i;
-    }
-    gale_buffer_destroy(&x);
-    gale_buffer_destroy(&y);
-    gale_stream_destroy(&own);
-}
-
 /* One kernel from several threads: the arguments of one launch must not leak into another. */
 TEST(threads)
 {
     gale_module *module = NULL;
     gale_kernel *kernel = NULL;
-    gale__thread *threads[4] = {NULL};
-    worker workers[4];
     if (!open_device(&gale__backend_opencl, false)) return;
-    if (CHECK_OK(build_ours(scale_text, &module)) && CHECK_OK(gale_kernel_get(module, "scale", group, &kernel))) {
-        for (int i = 0; i < 4; i++) {
-            workers[i] = (worker){kernel, (float)(i + 1), GALE_OK, 0};
-            CHECK_OK(gale__thread_start(work, &workers[i], &threads[i]));
-        }
-        for (int i = 0; i < 4; i++) {
-            gale__thread_join(&threads[i]);
-            CHECK_EQ(workers[i].status, GALE_OK);
-            CHECK_EQ(workers[i].wrong, 0);
-        }
-    }
+    if (CHECK_OK(build_ours(scale_text, &module)) && CHECK_OK(gale_kernel_get(module, "scale", group, &kernel))) check_threads(kernel, scale);
     gale_kernel_destroy(&kernel);
     gale_module_destroy(&module);
     close_device();

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include <unistd.h>
 
-#define N 1000u
 #define MANY 128 /* words of a block that no device takes as push constants */
 static const uint32_t group[3] = {64, 1, 1};
 static const uint32_t groups[3] = {(N + 63) / 64, 1, 1};
@@ -212,6 +211,22 @@ TEST(streams)
     close_checked();
 }
 
+static gale_status scale_pushed(gale_stream *on, gale_kernel *kernel, gale_buffer *y, gale_buffer *x, float a, float b)
+{
+    return scale(on, kernel, false, y, x, a, b);
+}
+
+TEST(threads)
+{
+    gale_module *module = NULL;
+    gale_kernel *kernel = NULL;
+    if (!open_checked()) return;
+    if (make_scale(false, &module, &kernel)) check_threads(kernel, scale_pushed);
+    gale_kernel_destroy(&kernel);
+    gale_module_destroy(&module);
+    close_checked();
+}
+
 static const char glsl_text[] =
     "#version 450\n"
     "#extension GL_EXT_buffer_reference : require\n"
@@ -308,4 +323,4 @@ TEST(cache)
     close_checked();
 }
 
-TESTS(ROW(probe), ROW(absent), ROW(assembly_is_valid), ROW(ours), ROW(many_launches), ROW(captures), ROW(streams), ROW(glsl), ROW(refusals), ROW(cache))
+TESTS(ROW(probe), ROW(absent), ROW(assembly_is_valid), ROW(ours), ROW(many_launches), ROW(captures), ROW(streams), ROW(threads), ROW(glsl), ROW(refusals), ROW(cache))
