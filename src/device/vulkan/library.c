@@ -9,7 +9,46 @@ static const char *const symbols[] = {"vkGetInstanceProcAddr"};
 static struct { PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr; } table;
 static gale__library library = {sonames, symbols, 1, &table, "it is no Vulkan loader", NULL};
 
-const char *gale__vk_soname(void) { return library.dl ? gale__dl_name(library.dl) : ""; }
+/* Without the loader (containers often lack it) NVIDIA's driver is asked directly, as the loader would ask it. */
+static const char *const driver_sonames[] = {"libGLX_nvidia.so.0", "libEGL_nvidia.so.0", NULL};
+static const char *const driver_symbols[] = {"vk_icdNegotiateLoaderICDInterfaceVersion", "vk_icdGetInstanceProcAddr"};
+static struct { VkResult (VKAPI_PTR *negotiate)(uint32_t *version); PFN_vkGetInstanceProcAddr get; } driver_table;
+static gale__library driver = {driver_sonames, driver_symbols, 2, &driver_table, "it is no Vulkan driver", NULL};
+
+const char *gale__vk_soname(void)
+{
+    return library.dl ? gale__dl_name(library.dl) : driver.dl ? gale__dl_name(driver.dl) : "";
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL no_layers(uint32_t *count, VkLayerProperties *list)
+{
+    (void)list;
+    *count = 0;
+    return VK_SUCCESS;
+}
+
+/* Layers are the loader's business, so a driver does not know the function that lists them. */
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL ask_driver(VkInstance instance, const char *name)
+{
+    if (!strcmp(name, "vkEnumerateInstanceLayerProperties")) return (PFN_vkVoidFunction)no_layers;
+    return driver_table.get(instance, name);
+}
+
+static gale_status find_entry(PFN_vkGetInstanceProcAddr *out)
+{
+    gale_status status = gale__library_load(&library);
+    if (status == GALE_OK) {
+        *out = table.vkGetInstanceProcAddr;
+        return GALE_OK;
+    }
+    char reason[512];
+    snprintf(reason, sizeof reason, "%s", gale_error());
+    uint32_t version = 5;
+    if (status != GALE_NOT_FOUND || gale__library_load(&driver) != GALE_OK || driver_table.negotiate(&version) != VK_SUCCESS)
+        return gale__fail(status, "%s", reason);
+    *out = ask_driver;
+    return GALE_OK;
+}
 
 static const struct { VkResult code; gale_status status; const char *name; } errors[] = {
 #define X(name, status) {name, GALE_##status, #name},
@@ -32,8 +71,7 @@ gale_status gale__vk_fail(VkResult error, const char *format, ...)
 
 static gale_status load_global(gale__vk *fn)
 {
-    GALE_TRY(gale__library_load(&library));
-    fn->vkGetInstanceProcAddr = table.vkGetInstanceProcAddr;
+    GALE_TRY(find_entry(&fn->vkGetInstanceProcAddr));
 #define GLOBAL(name)                                                     \
     fn->name = (PFN_##name)fn->vkGetInstanceProcAddr(NULL, #name);       \
     if (!fn->name) return gale__fail(GALE_UNSUPPORTED, "%s is older than Vulkan 1.2 (no %s)", gale__vk_soname(), #name);
