@@ -196,7 +196,7 @@ static void emit_control(printer *p, gale__val v, const gale__ir_instr *in)
     gale__str *out = p->out;
     switch (in->op) {
     case GALE__IR_FOR:
-        if (in->imm) gale__str_add(out, p->d->unroll + (out->text[out->length - 1] == '\n'));
+        if (in->imm) gale__str_add(out, p->d->unroll);
         gale__str_addf(out, "for(u32 v%u=%s;v%u<%s;v%u+=%s){\n", v, p->text[in->a], v, p->text[in->b], v, p->text[in->c]);
         p->text[v] = gale__arena_printf(&p->arena, "v%u", v);
         break;
