@@ -9,8 +9,9 @@ static const char *const symbols[] = {"vkGetInstanceProcAddr"};
 static struct { PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr; } table;
 static gale__library library = {sonames, symbols, 1, &table, "it is no Vulkan loader", NULL};
 
-/* Without the loader (containers often lack it) NVIDIA's driver is asked directly, as the loader would ask it. */
-static const char *const driver_sonames[] = {"libGLX_nvidia.so.0", "libEGL_nvidia.so.0", NULL};
+/* Without the loader (containers often lack it) NVIDIA's driver is asked directly, as the loader would ask it.
+ * The library for EGL comes first: the one for GLX refuses without an X server. */
+static const char *const driver_sonames[] = {"libEGL_nvidia.so.0", "libGLX_nvidia.so.0", NULL};
 static const char *const driver_symbols[] = {"vk_icdNegotiateLoaderICDInterfaceVersion", "vk_icdGetInstanceProcAddr"};
 static struct { VkResult (VKAPI_PTR *negotiate)(uint32_t *version); PFN_vkGetInstanceProcAddr get; } driver_table;
 static gale__library driver = {driver_sonames, driver_symbols, 2, &driver_table, "it is no Vulkan driver", NULL};
