@@ -100,7 +100,7 @@ void gale__schedule_group(const gale__schedule *s, uint32_t group[3])
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-static int64_t groups_of(const gale__nest *nest, const gale__schedule *s)
+int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s)
 {
     int all = nest->n_outer + nest->n_inner, vdim = gale__schedule_vector_dim(nest, s);
     int outer = s->kind == GALE__MAP ? all : nest->n_outer;
@@ -121,7 +121,7 @@ static int64_t groups_of(const gale__nest *nest, const gale__schedule *s)
 /* No axis gets more than every device allows; kernels put the two axes together again. */
 void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32_t groups[3])
 {
-    int64_t n = groups_of(nest, s), y = up(n, 65535);
+    int64_t n = gale__schedule_groups(nest, s), y = up(n, 65535);
     groups[0] = (uint32_t)up(n, y);
     groups[1] = (uint32_t)y;
     groups[2] = 1;

@@ -24,6 +24,7 @@ typedef enum gale__schedule_kind {
     GALE__TRANSPOSE, /* a map whose loads and stores run along different dimensions, through work-group memory */
 } gale__schedule_kind;
 
+/* The key takes the bytes of this struct: there is no padding in it. */
 typedef struct gale__schedule {
     uint8_t kind;
     uint8_t index64;   /* addresses and counts need 64 bits */
@@ -41,7 +42,7 @@ typedef struct gale__schedule {
     uint8_t fast[2];   /* TILE: operand loads run along k (1) or along the rows or columns (0); vector width in wide */
     uint8_t wide[2];
     uint8_t axis;      /* TRANSPOSE: the dimension loads run along */
-    uint8_t zero;      /* the key takes the bytes of this struct: none is left unset */
+    uint8_t unroll;    /* TILE: the walk through a part of k is written out */
 } gale__schedule;
 
 #define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */

@@ -195,3 +195,104 @@ int64_t gale__schedule_split_hint(const gale__nest *nest, const gale_device_caps
     if (parts > inner / SPLIT_LEAST) parts = inner / SPLIT_LEAST;
     return parts < 1 ? 1 : parts;
 }
+
+/* --- TILE ------------------------------------------------------------------------------------------------------------ */
+
+/* Marks what instruction `at` is made of. */
+static void mark_cone(const gale__nest *nest, int at, uint8_t *wanted)
+{
+    for (int i = 0; i < nest->n_code; i++) wanted[i] = i == at;
+    for (int i = at; i >= 0; i--) {
+        const gale__nest_instr *in = &nest->code[i];
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        for (int k = 0; wanted[i] && k < gale__nest_arity(in); k++) wanted[operand[k]] = 1;
+    }
+}
+
+static const gale__access *load_of(const gale__nest *nest, const uint8_t *wanted, int i)
+{
+    return wanted[i] && nest->code[i].op == GALE__NEST_LOAD ? &nest->accesses[nest->code[i].access] : NULL;
+}
+
+/* Along k or along its rows: where the operand's loads find neighbours; and how many of them at once. */
+static void choose_operand(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which)
+{
+    uint8_t wanted[GALE__NEST_CODE_MAX];
+    int votes = 0;
+    mark_cone(nest, gale__tile_operand(s, c, which), wanted);
+    s->fast[which] = 1;
+    int k = gale__tile_vector_dim(nest, s, c, which);
+    s->fast[which] = 0;
+    int side = gale__tile_vector_dim(nest, s, c, which);
+    for (int i = 0; i < nest->n_code; i++) {
+        const gale__access *a = load_of(nest, wanted, i);
+        if (!a) continue;
+        if (k >= 0 && (a->stride[k] == 1 || a->stride[k] == -1)) votes++;
+        else if (side >= 0 && (a->stride[side] == 1 || a->stride[side] == -1)) votes--;
+    }
+    s->fast[which] = votes > 0 || side < 0;
+    int dim = s->fast[which] ? k : side;
+    for (s->wide[which] = 4; s->wide[which] > 1; s->wide[which] /= 2) {
+        bool fits = dim >= 0 && nest->extent[dim] % s->wide[which] == 0;
+        for (int i = 0; fits && i < nest->n_code; i++) {
+            const gale__access *a = load_of(nest, wanted, i);
+            if (a && gale__access_walks(a, dim) && gale__access_width(nest, a, dim, s->wide[which]) != s->wide[which]) fits = false;
+        }
+        if (fits) return;
+    }
+}
+
+/* Instructions after the sum, which every point of a micro-tile repeats. */
+static int64_t outer_size(const gale__nest *nest)
+{
+    int64_t size = 4 * nest->n_stores;
+    for (int i = 0; i < nest->n_code; i++) {
+        const gale__nest_instr *in = &nest->code[i];
+        if (in->inner) continue;
+        size += in->op >= GALE__SCALAR_COUNT ? 3 : gale__scalar_table[in->op].class_ == 'm' ? 25 : 3;
+    }
+    return size;
+}
+
+static int tile_for(int64_t n) { return n > 96 ? 128 : n > 32 ? 64 : 32; }
+
+static bool choose_tile_sizes(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+{
+    int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
+    int tm = tile_for(m), tn = tile_for(n);
+    if (outer_size(nest) > 60) { tm = tm > 64 ? 64 : tm; tn = tn > 64 ? 64 : tn; }
+    /* Compilers for processors take minutes over large tiles, and run them no faster. */
+    if (caps->software) tm = tn = 32;
+    s->unroll = !caps->software;
+    /* Smaller tiles while the device would not be full. */
+    while (tm + tn > 64 && c->b_count * up(m, tm) * up(n, tn) < units) {
+        if (tm >= tn) tm /= 2;
+        else tn /= 2;
+    }
+    s->micro_m = tm == 128 ? 8 : 4;
+    s->micro_n = tn == 128 ? 8 : 4;
+    s->tile_m = (uint8_t)tm;
+    s->tile_n = (uint8_t)tn;
+    s->tile_k = tm == 128 && tn == 128 ? 8 : 16;
+    uint32_t threads = (uint32_t)(tm / s->micro_m) * (uint32_t)(tn / s->micro_n), size = (uint32_t)gale_type_size((gale_type)nest->code[c->reduce].acc);
+    uint32_t shared = s->tile_k * (uint32_t)(tm + tn + 8) * size;
+    return threads <= (caps->group_max ? caps->group_max : 256) && (!caps->shared_bytes || shared <= caps->shared_bytes);
+}
+
+bool gale__choose_tile(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+{
+    gale__contraction c;
+    if (!gale__nest_contraction(nest, &c)) return false;
+    const gale__nest_instr *mul = &nest->code[c.mul];
+    gale_type type = gale__compute_type((gale_type)mul->type);
+    if (c.m < 8 || c.n < 8 || c.k < 4 || c.m * c.n < 256) return false;
+    if (type != gale__emit_acc_type(nest, c.reduce) || (gale__type_is_int((gale_type)mul->type) && gale__type_table[mul->type].bits < 32)) return false;
+    gale__schedule t = *s;
+    t.kind = GALE__TILE;
+    t.swap = c.kind[nest->n_outer - 1] == 'M';
+    if (!choose_tile_sizes(nest, &c, caps, &t)) return false;
+    for (int w = 0; w < 2; w++) choose_operand(nest, &c, &t, w);
+    t.exact = c.k % t.tile_k == 0;
+    *s = t;
+    return true;
+}

@@ -3,31 +3,40 @@
 #include "kernel/schedule_emit.h"
 #include <string.h>
 
-gale_status gale__emit_begin(gale__emit *e, const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
+/* Room for the lanes; the layout's own arrays too when the layout is new. */
+static gale_status take_memory(gale__emit *e, bool own_layout)
 {
+    const gale__nest *nest = e->nest;
     int lanes = e->ob * e->ov * e->ib * e->iv;
     size_t code = (size_t)nest->n_code, accesses = (size_t)nest->n_accesses, blocks = (size_t)e->ob;
+    size_t layout = own_layout ? accesses * sizeof(gale__access_vals) + (code + (size_t)nest->n_stores) * sizeof(gale__val) : 0;
+    size_t vals = accesses * blocks * (1 + GALE__GUARDS) + code * (size_t)lanes;
+    char *p = e->memory = gale__calloc(1, layout + vals * sizeof(gale__val) + 3 * code);
+    if (!p) return GALE_NO_MEMORY;
+    e->lanes = lanes;
+    if (own_layout) {
+        e->layout.access = (gale__access_vals *)p;
+        e->layout.number = (gale__val *)(e->layout.access + accesses);
+        e->layout.limit = e->layout.number + code;
+    }
+    e->base = (gale__val *)(p + layout);
+    e->guard_base = e->base + accesses * blocks;
+    e->val = e->guard_base + accesses * blocks * GALE__GUARDS;
+    e->done = (uint8_t *)(e->val + code * (size_t)lanes);
+    e->level = e->done + code;
+    e->wanted = e->level + code;
+    return GALE_OK;
+}
+
+gale_status gale__emit_begin(gale__emit *e, const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
+{
     e->nest = nest;
     e->s = s;
     e->ir = ir;
-    e->lanes = lanes;
     e->index = s->index64 ? GALE_U64 : GALE_U32;
     e->vdim = gale__schedule_vector_dim(nest, s);
     e->reduces = gale__nest_has_reduce(nest);
-    size_t vals = accesses * blocks * (1 + GALE__GUARDS) + code * ((size_t)lanes + 1) + (size_t)nest->n_stores;
-    size_t size = accesses * sizeof(gale__access_vals) + vals * sizeof(gale__val) + 3 * code;
-    char *p = e->memory = gale__calloc(1, size);
-    if (!p) return GALE_NO_MEMORY;
-    e->layout.access = (gale__access_vals *)p;
-    e->base = (gale__val *)(p + accesses * sizeof(gale__access_vals));
-    e->guard_base = e->base + accesses * blocks;
-    e->val = e->guard_base + accesses * blocks * GALE__GUARDS;
-    e->layout.number = e->val + code * (size_t)lanes;
-    e->layout.limit = e->layout.number + code;
-    e->done = (uint8_t *)(e->layout.limit + nest->n_stores);
-    e->level = e->done + code;
-    e->wanted = e->level + code;
-
+    GALE_TRY(take_memory(e, true));
     gale__walk walk = {.nest = nest, .s = s, .ir = ir, .layout = &e->layout};
     GALE_TRY(gale__walk_run(&walk));
     ir->n_words = walk.n_words;
@@ -38,6 +47,19 @@ gale_status gale__emit_begin(gale__emit *e, const gale__nest *nest, const gale__
     e->tid = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
     e->t = gale__ir_u32(ir, 0);
     return GALE_OK;
+}
+
+gale_status gale__emit_begin_within(gale__emit *e, const gale__emit *parent)
+{
+    e->nest = parent->nest;
+    e->s = parent->s;
+    e->ir = parent->ir;
+    e->index = parent->index;
+    e->reduces = parent->reduces;
+    e->layout = parent->layout;
+    e->tid = parent->tid;
+    e->t = parent->t;
+    return take_memory(e, false);
 }
 
 void gale__emit_end(gale__emit *e) { gale__free(e->memory); }
@@ -295,6 +317,18 @@ static bool walks_inner(const gale__emit *e, const gale__access *a)
     return false;
 }
 
+/* The first outer block at which an access means the same element as at block b. */
+static int twin_of(const gale__emit *e, int access, int b)
+{
+    const gale__val *base = e->base + access * e->ob, *guard = e->guard_base + access * GALE__GUARDS * e->ob;
+    for (int k = 0; k < b; k++) {
+        bool same = base[k] == base[b];
+        for (int g = 0; g < e->nest->accesses[access].n_guards; g++) same &= guard[g * e->ob + k] == guard[g * e->ob + b];
+        if (same) return k;
+    }
+    return b;
+}
+
 /* With a vector along the outer dimensions (ov > 1) the neighbours of one load are outer lanes, else inner ones. */
 static void emit_load(gale__emit *e, int i)
 {
@@ -303,6 +337,11 @@ static void emit_load(gale__emit *e, int i)
     gale__val out[4];
     for (int b = 0; b < e->ob; b++)
         for (int ib = 0; ib < (inner ? e->ib : 1); ib++) {
+            int twin = inner ? b : twin_of(e, e->nest->code[i].access, b);
+            if (twin != b) {
+                for (int v = 0; v < e->ov; v++) *slot(e, i, b * e->ov + v, 0) = *slot(e, i, twin * e->ov + v, 0);
+                continue;
+            }
             if (!repeat || ib == 0) emit_load_block(e, i, (place){b, inner ? ib : -1, 0}, vector, out);
             for (int v = 0; v < vector; v++)
                 if (e->ov > 1 || !inner) *slot(e, i, b * e->ov + v, ib) = out[v];

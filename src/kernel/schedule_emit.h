@@ -5,7 +5,7 @@
 #include "kernel/schedule.h"
 
 #define GALE__LANES 128       /* most values of one instruction a thread holds */
-#define GALE__OUTER_BLOCKS 4
+#define GALE__OUTER_BLOCKS 64
 #define GALE__INNER_BLOCKS 32
 
 /* A divisor with the multiplier and shift that replace it (32-bit indices). */
@@ -23,9 +23,8 @@ typedef struct gale__access_vals {
 typedef struct gale__layout {
     gale__divisor extent[GALE__NEST_DIMS]; /* of the vector dimension: how many vectors */
     gale__val outer_count, inner_count;    /* vectors, or points where not walked by vectors */
-    gale__val whole;                       /* tail: how many whole vectors the walked dimension has */
-    gale__val points;                      /* tail: its extent */
-    gale__val m, n;                        /* TILE: rows and columns; k is inner_count */
+    gale__val points;                      /* tail: extent of the walked dimension */
+    gale__val m, n;                        /* TILE: rows and columns; k is inner_count, and outer_count the number of tiles */
     gale__divisor tiles_m, tiles_n;        /* TILE, TRANSPOSE: how many tiles */
     gale__access_vals *access;             /* by access */
     gale__val *number;                     /* by instruction: CONST's value, TAKE's limit */
@@ -51,8 +50,12 @@ gale_status gale__walk_run(gale__walk *w);
 int gale__schedule_vector_dim(const gale__nest *nest, const gale__schedule *s);
 /* How many elements of an access one load or store takes when `vector` neighbours along `dim` are wanted. */
 int gale__access_width(const gale__nest *nest, const gale__access *a, int dim, int vector);
+int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s); /* groups that have work */
 bool gale__nest_has_reduce(const gale__nest *nest);
 int64_t gale__nest_count(const gale__nest *nest, int from, int to); /* product of extents; saturates at INT64_MAX */
+/* TILE: which operand walks the rows (0) and the columns (1), and along which dimension its vectors run. */
+int gale__tile_operand(const gale__schedule *s, const gale__contraction *c, int which);
+int gale__tile_vector_dim(const gale__nest *nest, const gale__schedule *s, const gale__contraction *c, int which);
 /* True when the access changes along dimension d. */
 bool gale__access_walks(const gale__access *a, int d);
 
@@ -83,6 +86,8 @@ typedef struct gale__emit {
 
 /* Takes the memory, walks the words; e->ob .. iv are set by the caller before. */
 gale_status gale__emit_begin(gale__emit *e, const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
+/* A second set of lanes in the same kernel, with the numbers of the first; vdim is the caller's. */
+gale_status gale__emit_begin_within(gale__emit *e, const gale__emit *parent);
 void gale__emit_end(gale__emit *e);
 
 /* Arithmetic on indices. */

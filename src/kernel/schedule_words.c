@@ -111,25 +111,28 @@ int64_t gale__nest_count(const gale__nest *nest, int from, int to)
     return n;
 }
 
-static void walk_access(gale__walk *w, const gale__access *a, gale__access_vals *out, int vdim)
+/* Dimensions along which the kernel moves vectors, and how wide they are at most. */
+typedef struct vectors { int n, dim[2], width[2]; } vectors;
+
+static void walk_access(gale__walk *w, const gale__access *a, gale__access_vals *out, const vectors *v)
 {
     int dims = w->nest->n_outer + w->nest->n_inner;
     key_byte(w, a->buffer);
     key_byte(w, a->type);
-    key_byte(w, gale__access_width(w->nest, a, vdim, w->s->vector));
+    for (int i = 0; i < v->n; i++) key_byte(w, gale__access_width(w->nest, a, v->dim[i], v->width[i]));
     key_byte(w, a->n_guards);
     out->offset = put_index(w, a->offset);
     for (int d = 0; d < dims; d++) out->stride[d] = put_class(w, a->stride[d]);
     for (int i = 0; i < a->n_guards; i++) {
         const gale__guard *g = &a->guards[i];
-        gale__guard_vals *v = &out->guard[i];
-        for (int d = 0; d < dims; d++) v->coef[d] = put_class(w, g->coef[d]);
-        v->c0 = put_index(w, g->c0);
-        v->limit = put_index(w, g->extent * (g->div > 1 ? g->div : 1));
+        gale__guard_vals *to = &out->guard[i];
+        for (int d = 0; d < dims; d++) to->coef[d] = put_class(w, g->coef[d]);
+        to->c0 = put_index(w, g->c0);
+        to->limit = put_index(w, g->extent * (g->div > 1 ? g->div : 1));
         key_byte(w, g->div > 1);
         if (g->div <= 1) continue;
-        v->stride = put_class(w, g->stride);
-        v->div = put_divisor(w, g->div);
+        to->stride = put_class(w, g->stride);
+        to->div = put_divisor(w, g->div);
     }
     if (a->n_guards) key_bytes(w, a->fill, 8);
 }
@@ -190,49 +193,59 @@ static void walk_domain(gale__walk *w, gale__layout *out, int vdim)
     const gale__nest *nest = w->nest;
     const gale__schedule *s = w->s;
     int all = nest->n_outer + nest->n_inner, outer = gale__nest_has_reduce(nest) ? nest->n_outer : all;
+    bool tiles = s->kind == GALE__TILE || s->kind == GALE__TRANSPOSE;
     int64_t count[2] = {1, 1};
     key_byte(w, nest->n_outer);
     key_byte(w, nest->n_inner);
     for (int d = 0; d < all; d++) {
         int64_t n = d == vdim ? up(nest->extent[d], s->vector) : nest->extent[d];
-        bool first = d == 0 || d == outer;
-        if (!first || s->kind == GALE__TILE || s->kind == GALE__TRANSPOSE) out->extent[d] = put_divisor(w, n);
+        if (tiles || (d != 0 && d != outer)) out->extent[d] = put_divisor(w, n);
         count[d >= outer] *= n;
     }
-    out->outer_count = put_index(w, count[0]);
+    out->outer_count = put_index(w, tiles ? gale__schedule_groups(nest, s) : count[0]);
     out->inner_count = put_word(w, GALE_U32, (uint64_t)count[1]);
-    if (s->tail) {
-        out->whole = put_index(w, nest->extent[vdim] / s->vector);
-        out->points = put_index(w, nest->extent[vdim]);
-    }
-    if (s->kind == GALE__TILE) {
-        gale__contraction c;
-        gale__nest_contraction(nest, &c);
-        int64_t m = s->swap ? c.n : c.m, n = s->swap ? c.m : c.n;
-        key_bytes(w, (uint64_t)c.reduce, 2);
-        for (int d = 0; d < all; d++) key_byte(w, c.kind[d]);
-        out->m = put_word(w, GALE_U32, (uint64_t)m);
-        out->n = put_word(w, GALE_U32, (uint64_t)n);
-        out->tiles_m = put_divisor(w, up(m, s->tile_m));
-        out->tiles_n = put_divisor(w, up(n, s->tile_n));
-    }
+    if (s->tail) out->points = put_index(w, nest->extent[vdim]);
+}
+
+static void walk_tiles(gale__walk *w, gale__layout *out, const gale__contraction *c)
+{
+    const gale__nest *nest = w->nest;
+    const gale__schedule *s = w->s;
+    int all = nest->n_outer + nest->n_inner;
     if (s->kind == GALE__TRANSPOSE) {
         out->tiles_m = put_divisor(w, up(nest->extent[s->axis], s->tile_m));
         out->tiles_n = put_divisor(w, up(nest->extent[all - 1], s->tile_n));
+        return;
     }
+    int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n;
+    for (int d = 0; d < all; d++) key_byte(w, c->kind[d]);
+    out->m = put_index(w, m);
+    out->n = put_index(w, n);
+    out->tiles_m = put_divisor(w, up(m, s->tile_m));
+    out->tiles_n = put_divisor(w, up(n, s->tile_n));
 }
 
 gale_status gale__walk_run(gale__walk *w)
 {
     const gale__nest *nest = w->nest;
-    gale__layout unused;
+    gale__layout unused, *layout = w->layout ? w->layout : &unused;
     gale__access_vals spare;
-    int vdim = gale__schedule_vector_dim(nest, w->s);
+    gale__contraction c;
+    vectors v = {1, {gale__schedule_vector_dim(nest, w->s)}, {w->s->vector}};
     for (size_t i = 0; i < sizeof *w->s; i++) key_byte(w, ((const uint8_t *)w->s)[i]);
-    walk_domain(w, w->layout ? w->layout : &unused, vdim);
+    walk_domain(w, layout, v.dim[0]);
+    if (w->s->kind == GALE__TRANSPOSE) walk_tiles(w, layout, NULL);
+    if (w->s->kind == GALE__TILE && gale__nest_contraction(nest, &c)) {
+        walk_tiles(w, layout, &c);
+        v.n = 2;
+        for (int i = 0; i < 2; i++) {
+            v.dim[i] = gale__tile_vector_dim(nest, w->s, &c, i);
+            v.width[i] = w->s->wide[i];
+        }
+    }
     key_byte(w, nest->n_buffers);
     for (int i = 0; i < nest->n_buffers; i++) key_byte(w, nest->buffers[i].written);
-    for (int i = 0; i < nest->n_accesses; i++) walk_access(w, &nest->accesses[i], w->layout ? &w->layout->access[i] : &spare, vdim);
+    for (int i = 0; i < nest->n_accesses; i++) walk_access(w, &nest->accesses[i], w->layout ? &w->layout->access[i] : &spare, &v);
     walk_code(w);
     if (w->key) {
         key_flush(w);
