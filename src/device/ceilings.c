@@ -74,6 +74,13 @@ gale_status gale__ceilings_set_f32(gale_device *device, double gflops)
     return gale__ceilings_save(&device->info);
 }
 
+gale_status gale__ceilings_raise_copy(gale_device *device, double gbps)
+{
+    if (!(gbps > device->info.ceilings.copy_gbps)) return GALE_OK;
+    device->info.ceilings.copy_gbps = gbps;
+    return gale__ceilings_save(&device->info);
+}
+
 /* What a measurement repeats; `bytes` moved (or launches made) per call. */
 typedef struct bench {
     gale_stream *stream;
@@ -144,7 +151,8 @@ static gale_status measure(bench *m, gale_device *device)
     GALE_TRY(gale_fill(m->stream, m->a, 0, m->size, &zero, 4));
     GALE_TRY(gale_fill(m->stream, m->b, 0, m->size, &zero, 4));
     GALE_TRY(best_device_us(m, do_copy, &us));
-    c->copy_gbps = 2 * (double)m->size / us / 1e3;
+    double copy = 2 * (double)m->size / us / 1e3;
+    if (copy > c->copy_gbps) c->copy_gbps = copy;
     if (m->size > (size_t)64 << 20) m->size = (size_t)64 << 20;
     m->host = gale__calloc(1, m->size);
     if (!m->host) return GALE_NO_MEMORY;
