@@ -1,0 +1,117 @@
+/* Every operator case through the scalar reference, against the values found independently; and what operators refuse. */
+#include "test.h"
+#include "ops/cases.h"
+
+/* Whether the reference gives what the case expects. */
+static bool check_outputs(gale__case_run *run, const gale__case_value *got)
+{
+    bool ok = true;
+    for (int i = 0; i < run->n_out; i++) {
+        const gale__case_value *want = &run->out[i];
+        char text[200] = "";
+        if (want->absent) continue;
+        bool shape = got[i].rank == want->rank && !memcmp(got[i].dims, want->dims, want->rank * sizeof *want->dims);
+        bool same = got[i].type == want->type && shape && gale__case_equal(want->type, want->elements, got[i].data, want->data, run->tolerance, text, sizeof text);
+        if (same) continue;
+        printf("FAIL %s: output %d %s: %s, rank %d\n", run->name, i, *text ? text : "has another type or shape", gale_type_name(got[i].type), got[i].rank);
+        ok = false;
+    }
+    return ok;
+}
+
+TEST(cases)
+{
+    int bad = 0;
+    for (int c = 0; c < gale__cases_count; c++)
+        for (int v = 0; v < gale__case_variants(&gale__cases[c]); v++) {
+            gale__case_run run;
+            gale__case_value got[GALE__CASE_VALUES];
+            if (!CHECK_OK(gale__case_open(&gale__cases[c], v, &run))) continue;
+            gale_status status = gale__case_reference(&run, got);
+            if (status != GALE_OK) printf("FAIL %s: %s\n", run.name, gale_error());
+            bad += status != GALE_OK || !check_outputs(&run, got);
+            gale__case_close(&run);
+        }
+    CHECK_EQ(bad, 0);
+    CHECK_EQ(gale__alloc_live(), 0);
+}
+
+/* An operator without a case would be one nobody has seen work. */
+TEST(every_operator_has_cases)
+{
+    for (int i = 0; i < gale__ops_count; i++) {
+        int expected = 0, all = 0;
+        for (int c = 0; c < gale__cases_count; c++) {
+            if (strcmp(gale__cases[c].op, gale__ops_table[i]->name)) continue;
+            all++;
+            expected += *gale__cases[c].expected != 0;
+        }
+        bool random = strstr(gale__ops_table[i]->name, "Random") || !strcmp(gale__ops_table[i]->name, "Bernoulli");
+        if (!CHECK(all > 0) || !CHECK(random || expected > 0)) printf("  %s has %d cases, %d with expected values\n", gale__ops_table[i]->name, all, expected);
+        CHECK(gale__ops_table[i]->doc && *gale__ops_table[i]->doc);
+    }
+}
+
+static void refused(const char *op, const char *attrs, const char *inputs, const char *words)
+{
+    gale__case c = {op, attrs, "f32", inputs, "e", ""};
+    gale__case_run run;
+    gale__case_value got[GALE__CASE_VALUES];
+    if (!CHECK_OK(gale__case_open(&c, 0, &run))) return;
+    gale_status status = gale__case_reference(&run, got);
+    if (!CHECK(status != GALE_OK) || !CHECK(strstr(gale_error(), words) != NULL)) printf("  %s %s: %s: '%s'\n", op, attrs, inputs, gale_error());
+    gale__case_close(&run);
+}
+
+TEST(bad_input_is_refused)
+{
+    refused("Add", "", "T[2] 1 2; T[3] 1 2 3", "do not broadcast");
+    refused("Add", "", "T[2] 1 2; i32[2] 1 2", "i32");
+    refused("Reshape", "", "T[4] ~1; !i64[2] 3 -1", "elements");
+    refused("Reshape", "", "T[4] ~1; i64[1] 4", "known when planning");
+    refused("Reshape", "", "T[4] ~1; !i64[3] -1 -1 2", "extent");
+    refused("Concat", "axis=3", "T[2] 1 2; T[2] 1 2", "axis 3");
+    refused("Conv", "", "T[1,2,4,4] ~1; T[1,3,3,3] ~2", "kernel");
+    refused("Conv", "strides=0,0", "T[1,1,4,4] ~1; T[1,1,3,3] ~2", "at least 1");
+    refused("Conv", "", "T[1,1,2,2] ~1; T[1,1,3,3] ~2", "does not fit");
+    refused("MatMul", "", "T[2,3] ~1; T[2,3] ~2", "matmul");
+    refused("Einsum", "equation=ij,jk,k", "T[2,3] ~1; T[3,2] ~2", "goes on");
+    refused("Einsum", "equation=ijk->i", "T[2,3] ~1", "Einsum");
+    refused("TopK", "", "T[3] ~1; !i64[1] 5", "k is 5");
+    refused("Cast", "to=banana", "T[3] ~1", "banana");
+    refused("Cast", "to=14", "T[3] ~1", "14");
+    refused("Softmax", "axis=2", "T[3] ~1", "axis 2");
+    refused("Slice", "", "T[3] ~1; !i64[1] 0; !i64[1] 2; !i64[1] 0; !i64[1] 0", "step 0");
+    refused("Resize", "mode=cubist", "T[1,1,2,2] ~1; -; !f32[4] 1 1 2 2", "cubist");
+    refused("Split", "axis=0", "T[4] ~1; !i64[1] 3", "parts");
+    refused("Pad", "mode=mirror", "T[4] ~1; !i64[2] 1 1", "mirror");
+    refused("LeakyRelu", "alpha=high", "T[4] ~1", "wrong kind");
+    refused("Exp", "", "i32[4] ~1", "floats");
+}
+
+/* Lowering under failing allocations: a status, never a crash, and nothing left behind. */
+TEST(no_memory)
+{
+    static const char *const names[] = {"Conv", "LayerNormalization", "Resize", "Einsum", "TopK", "Pad"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int c = 0;
+        while (strcmp(gale__cases[c].op, names[i])) c++;
+        for (uint64_t n = 1; n < 5000; n++) {
+            gale__case_run run;
+            gale__node out[GALE__CASE_VALUES];
+            gale__g g;
+            if (!CHECK_OK(gale__case_open(&gale__cases[c], 0, &run))) return;
+            gale__g_init(&g);
+            gale__alloc_fail_at(n);
+            gale_status status = gale__case_lower(&run, &g, out);
+            bool over = gale__alloc_count() < n;
+            gale__alloc_fail_at(0);
+            if (!over) CHECK_EQ(status, GALE_NO_MEMORY);
+            gale__g_finish(&g);
+            gale__case_close(&run);
+            if (!CHECK_EQ(gale__alloc_live(), 0) || over) break;
+        }
+    }
+}
+
+TESTS(ROW(cases), ROW(every_operator_has_cases), ROW(bad_input_is_refused), ROW(no_memory))
