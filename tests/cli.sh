@@ -1,6 +1,6 @@
 #!/bin/sh
 # The command line as a user meets it: exit codes, messages, help, completion, manual.
-# usage: cli.sh PROGRAM
+# usage: cli.sh PROGRAM [CRASHING_DRIVER]
 gale=$1
 passed=0 failed=0 skipped=0
 folder=$(mktemp -d) || exit 1
@@ -68,6 +68,15 @@ expect 0 '^ok  *cpu  ' doctor
 expect 0 '^cpu works here$' doctor --try cpu
 expect 0 '^null works here$' doctor --try null
 expect 2 "'nix' is no provider" doctor --try nix
+if [ -n "$2" ] && "$gale" devices --json | grep -A9 '"name": "cuda"' | grep -vq 'built without'; then
+    export GALE_CUDA_LIBRARY="$2" GALE_WATCHDOG_S=1
+    expect 1 '^FAILED  *open the device: the driver took the process down with SIGABRT' doctor --try cuda
+    HANG=1 expect 1 '^FAILED  *open the device: no answer, the driver hangs' doctor --try cuda
+    unset GALE_CUDA_LIBRARY GALE_WATCHDOG_S
+else
+    echo 'SKIP gale doctor --try with a driver that crashes: no CUDA backend in this build'
+    skipped=$((skipped + 1))
+fi
 expect 0 '^cpu:0 ' top --once
 expect 0 '"memory_bytes": [0-9]' top --json
 expect 2 'outside 0.1..3600' top --interval 0
