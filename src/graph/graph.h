@@ -147,10 +147,13 @@ typedef struct gale__loop {
 gale__node gale__g_loop(gale__g *g, const gale__loop *loop, const gale__node *inputs);
 gale__node gale__g_loop_out(gale__g *g, gale__node loop, int which);
 
-/* Gradients (grad.c): appends to g the derivative of the scalar `loss` with respect to each of `wrt`; NIL becomes zeros. */
+/* Gradients (grad.c): appends to g the derivative of the scalar `loss` with respect to each of `wrt`; zeros where it does not depend on
+ * it.  Loops that are differentiated get more stacked outputs, for the loop that runs back. */
 gale_status gale__g_gradient(gale__g *g, gale__node loss, const gale__node *wrt, int n, gale__node *out);
-/* General form: seeds[i] is the incoming gradient of outputs[i]. */
+/* General form: seeds[i] is the incoming gradient of outputs[i]; NIL: none. */
 gale_status gale__g_gradient_from(gale__g *g, const gale__node *outputs, const gale__node *seeds, int n_outputs, const gale__node *wrt, int n, gale__node *out);
+/* x, a constant to gradients: for a part whose gradient is known to come to nothing, like the maximum that softmax takes away. */
+gale__node gale__g_stop_gradient(gale__g *g, gale__node x);
 
 /* The scalar reference (reference.c): evaluates `outputs` naively, one primitive at a time; floats in f64 (rounded to the storage type
  * only at CAST to a narrower type, TAKE of bits, BITCAST, and at outputs), integers exactly.  Inputs and results are dense host arrays
