@@ -1,0 +1,233 @@
+/* Runs the steps of a tape over blocks. */
+#include "kernel/cpu/tape.h"
+#include "kernel/cpu/walk.h"
+#include <string.h>
+
+void gale__cpu_span_init(gale__cpu_span *s, const gale__nest *nest, const uint8_t *dims, int n)
+{
+    *s = (gale__cpu_span){.n = n, .count = 1};
+    for (int i = 0; i < n; i++) {
+        s->dim[i] = dims[i];
+        s->extent[i] = nest->extent[dims[i]];
+        s->count *= s->extent[i];
+    }
+}
+
+static char *slot_of(const gale__cpu_frame *f, int reg)
+{
+    const gale__cpu_tape *t = f->tape;
+    return f->scratch + (t->n_regs * sizeof(void *) + 63) / 64 * 64 + (size_t)t->regs[reg].slot * t->slot_bytes;
+}
+
+static char *cache_row(const gale__cpu_frame *f, int row, int size)
+{
+    const gale__cpu_tape *t = f->tape;
+    size_t base = (t->n_regs * sizeof(void *) + 63) / 64 * 64 + (size_t)t->n_slots * t->slot_bytes;
+    return f->scratch + base + (size_t)row * t->cache_lanes * 8 + (f->cache_at << size);
+}
+
+void gale__cpu_frame_init(gale__cpu_frame *f, const gale__cpu_tape *t, void *const *buffers, void *scratch, size_t lanes, bool aliased)
+{
+    *f = (gale__cpu_frame){.tape = t, .buffers = buffers, .scratch = scratch, .r = scratch, .aliased = aliased};
+    for (size_t i = 0; i < t->n_regs; i++) f->r[i] = t->regs[i].slot < 0 ? NULL : slot_of(f, (int)i);
+    if (lanes > t->block) lanes = t->block;
+    for (size_t i = 0; i < t->n_consts; i++) {
+        const gale__cpu_tape_const *c = &t->consts[i];
+        t->simd->fill[c->size == 8 ? 3 : c->size == 4 ? 2 : c->size == 2 ? 1 : 0](f->r[c->reg], c->bits, lanes);
+    }
+}
+
+void gale__cpu_frame_seek(gale__cpu_frame *f, const gale__cpu_span *span, int64_t start)
+{
+    for (int k = span->n - 1; k > 0; k--) {
+        int64_t rest = start / span->extent[k];
+        f->at[span->dim[k]] = start - rest * span->extent[k];
+        start = rest;
+    }
+    if (span->n) f->at[span->dim[0]] = start;
+}
+
+typedef struct mover { const gale__cpu_frame *f; const gale__cpu_step *s; char *block, *memory; const int64_t *index; } mover;
+
+static uint64_t read_bits(const void *p, int size)
+{
+    uint64_t bits = 0;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(&bits, p, (size_t)1 << size);
+#else
+    memcpy((char *)&bits + 8 - ((size_t)1 << size), p, (size_t)1 << size);
+#endif
+    return bits;
+}
+
+static void load_piece(void *arg, const gale__cpu_piece *p)
+{
+    const mover *m = arg;
+    int size = m->s->size;
+    char *d = m->block + (p->at << size);
+    const char *from = m->memory + p->address * ((int64_t)1 << size);
+    const gale__simd *simd = m->f->tape->simd;
+    if (!p->inside) simd->fill[size](d, m->s->access->fill, p->n);
+    else if (p->stride == 1) memcpy(d, from, p->n << size);
+    else if (p->stride == 0) simd->fill[size](d, read_bits(from, size), p->n);
+    else simd->gather[size](d, from, p->stride, p->n);
+}
+
+static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
+{
+    gale__cpu_piece p;
+    char *memory = f->buffers[s->access->buffer];
+    bool plain = gale__cpu_walk_plain(f, s->access, &p), row = plain && p.stride == 1;
+    char *from = plain ? memory + p.address * ((int64_t)1 << s->size) : NULL;
+    if (!s->fn && row && !f->aliased) {
+        f->r[s->d] = from;
+        return;
+    }
+    if (!s->fn) f->r[s->d] = slot_of(f, s->d);
+    if (s->fn && row) {
+        s->fn(f->r[s->d], from, NULL, NULL, f->n);
+        return;
+    }
+    mover m = {.f = f, .s = s, .block = f->r[s->fn ? s->c : s->d], .memory = memory};
+    if (plain) load_piece(&m, &p);
+    else gale__cpu_walk(f, s->access, load_piece, &m);
+    if (s->fn) s->fn(f->r[s->d], m.block, NULL, NULL, f->n);
+}
+
+static void index_piece(void *arg, const gale__cpu_piece *p)
+{
+    const mover *m = arg;
+    int64_t *d = (int64_t *)(void *)m->block + p->at;
+    for (size_t i = 0; i < p->n; i++) d[i] = p->inside ? p->address + p->stride * (int64_t)i : (int64_t)m->s->access->fill;
+}
+
+static void outside_piece(void *arg, const gale__cpu_piece *p)
+{
+    const mover *m = arg;
+    if (!p->inside) m->f->tape->simd->fill[m->s->size](m->block + (p->at << m->s->size), m->s->access->fill, p->n);
+}
+
+static void run_take(gale__cpu_frame *f, const gale__cpu_step *s)
+{
+    mover m = {.f = f, .s = s, .block = f->r[s->b]};
+    int64_t *places = f->r[s->b], last = (int64_t)s->imm - 1;
+    const int64_t *index = f->r[s->a];
+    gale__cpu_walk(f, s->access, index_piece, &m);
+    for (size_t i = 0; i < f->n; i++) {
+        int64_t at = index[i] > last ? last : index[i];
+        places[i] += at < 0 ? 0 : at;
+    }
+    m.block = f->r[s->fn ? s->c : s->d];
+    if (s->access->n_guards) {
+        /* An address outside means nothing: such lanes read element 0, and are filled afterwards. */
+        int64_t count = f->tape->nest->buffers[s->access->buffer].elements;
+        for (size_t i = 0; i < f->n; i++) places[i] = places[i] < 0 || places[i] >= count ? 0 : places[i];
+    }
+    f->tape->simd->take[s->size](m.block, f->buffers[s->access->buffer], places, f->n);
+    if (s->access->n_guards) gale__cpu_walk(f, s->access, outside_piece, &m);
+    if (s->fn) s->fn(f->r[s->d], m.block, NULL, NULL, f->n);
+}
+
+static void store_piece(void *arg, const gale__cpu_piece *p)
+{
+    const mover *m = arg;
+    int size = m->s->size;
+    const char *from = m->block + (p->at << size);
+    char *d = m->memory + p->address * ((int64_t)1 << size);
+    if (!p->inside) return;
+    if (p->stride == 1) memcpy(d, from, p->n << size);
+    else m->f->tape->simd->scatter[size](d, from, p->stride, p->n);
+}
+
+static void run_store(gale__cpu_frame *f, const gale__cpu_step *s)
+{
+    gale__cpu_piece p;
+    mover m = {.f = f, .s = s, .block = f->r[s->a], .memory = f->buffers[s->access->buffer]};
+    bool plain = gale__cpu_walk_plain(f, s->access, &p);
+    if (plain && p.stride == 1) {
+        char *d = m.memory + p.address * ((int64_t)1 << s->size);
+        if (d == m.block) return; /* written in place */
+        if (s->fn) s->fn(d, m.block, NULL, NULL, f->n);
+        else memcpy(d, m.block, f->n << s->size);
+        return;
+    }
+    if (s->fn) {
+        s->fn(f->r[s->c], m.block, NULL, NULL, f->n);
+        m.block = f->r[s->c];
+    }
+    gale__cpu_walk(f, s->access, store_piece, &m);
+}
+
+static void scatter_piece(void *arg, const gale__cpu_piece *p)
+{
+    const mover *m = arg;
+    size_t bytes = (size_t)1 << m->s->size;
+    for (size_t i = 0; i < p->n && p->inside; i++) {
+        int64_t index = m->index[p->at + i], address = p->address + p->stride * (int64_t)i + index;
+        if (index >= 0 && index < (int64_t)m->s->imm)
+            memcpy(m->memory + address * (int64_t)bytes, m->block + ((p->at + i) << m->s->size), bytes);
+    }
+}
+
+static void run_scatter(gale__cpu_frame *f, const gale__cpu_step *s)
+{
+    mover m = {.f = f, .s = s, .block = f->r[s->a], .memory = f->buffers[s->access->buffer], .index = f->r[s->b]};
+    if (s->fn) {
+        s->fn(f->r[s->c], m.block, NULL, NULL, f->n);
+        m.block = f->r[s->c];
+    }
+    gale__cpu_walk(f, s->access, scatter_piece, &m);
+}
+
+static void run_into(gale__cpu_frame *f, const gale__cpu_step *s)
+{
+    gale__cpu_piece p;
+    bool row = !f->aliased && gale__cpu_walk_plain(f, s->access, &p) && p.stride == 1;
+    f->r[s->d] = row ? (char *)f->buffers[s->access->buffer] + p.address * ((int64_t)1 << s->size) : slot_of(f, s->d);
+}
+
+static void run_spread(gale__cpu_frame *f, const gale__cpu_step *s)
+{
+    f->tape->simd->fill[s->size](f->r[s->d], read_bits(f->r[s->a], s->size), f->n);
+}
+
+static void run_step(gale__cpu_frame *f, const gale__cpu_step *s)
+{
+    void **r = f->r;
+    mover m;
+    switch ((gale__cpu_step_kind)s->kind) {
+    case GALE__CPU_STEP_OP:
+        s->fn(r[s->d], r[s->a], s->b < 0 ? NULL : r[s->b], s->c < 0 ? NULL : r[s->c], f->n);
+        break;
+    case GALE__CPU_STEP_LOAD: run_load(f, s); break;
+    case GALE__CPU_STEP_TAKE: run_take(f, s); break;
+    case GALE__CPU_STEP_INDEX:
+        m = (mover){.f = f, .s = s, .block = r[s->d]};
+        gale__cpu_walk(f, s->access, index_piece, &m);
+        break;
+    case GALE__CPU_STEP_INTO: run_into(f, s); break;
+    case GALE__CPU_STEP_STORE: run_store(f, s); break;
+    case GALE__CPU_STEP_SCATTER: run_scatter(f, s); break;
+    case GALE__CPU_STEP_FILL: f->tape->simd->fill[s->size](r[s->d], s->imm, f->n); break;
+    case GALE__CPU_STEP_SPREAD: run_spread(f, s); break;
+    case GALE__CPU_STEP_FOLD: s->fold(r[s->d], r[s->a], f->n); break;
+    case GALE__CPU_STEP_ARG: s->arg(r[s->d], r[s->b], r[s->a], NULL, f->place, f->n); break;
+    case GALE__CPU_STEP_ARG_FOLD: s->arg_fold(r[s->d], r[s->b], r[s->a], f->place, f->n); break;
+    case GALE__CPU_STEP_KEEP: memcpy(cache_row(f, s->d, s->size), r[s->a], f->n << s->size); break;
+    case GALE__CPU_STEP_RECALL: r[s->d] = cache_row(f, s->a, s->size); break;
+    }
+}
+
+void gale__cpu_frame_run(gale__cpu_frame *f, gale__cpu_section s)
+{
+    const gale__cpu_step *step = f->tape->steps + s.first, *end = step + s.count;
+    for (; step < end; step++) run_step(f, step);
+}
+
+void gale__cpu_frame_set(gale__cpu_frame *f, const gale__cpu_span *span, int64_t start, size_t n)
+{
+    gale__cpu_frame_seek(f, span, start);
+    f->span = span;
+    f->n = n;
+    f->one_run = !span->n || f->at[span->dim[span->n - 1]] + (int64_t)n <= span->extent[span->n - 1];
+}

@@ -1,0 +1,79 @@
+/* Makes a kernel of a nest: copies the nest, chooses a schedule, and reserves the scratch memory that runs will need. */
+#include "kernel/cpu/interp.h"
+#include "base/thread.h"
+#include "kernel/cpu/direct.h"
+#include "kernel/cpu/scratch.h"
+#include <string.h>
+
+struct gale__cpu_kernel {
+    gale__arena arena;
+    gale__nest nest;
+    gale__cpu_direct direct;
+    size_t private_bytes, shared_bytes;
+};
+
+static gale_status copy_nest(gale__cpu_kernel *k, const gale__nest *nest)
+{
+    k->nest = *nest;
+    k->nest.code = gale__arena_copy(&k->arena, nest->code, sizeof *nest->code * (size_t)nest->n_code);
+    k->nest.accesses = gale__arena_copy(&k->arena, nest->accesses, sizeof *nest->accesses * (size_t)nest->n_accesses);
+    k->nest.stores = gale__arena_copy(&k->arena, nest->stores, sizeof *nest->stores * (size_t)nest->n_stores);
+    k->nest.buffers = gale__arena_copy(&k->arena, nest->buffers, sizeof *nest->buffers * (size_t)nest->n_buffers);
+    return k->nest.code && k->nest.accesses && k->nest.stores && k->nest.buffers ? GALE_OK : GALE_NO_MEMORY;
+}
+
+static gale_status prepare(gale__cpu_kernel *k, const gale__nest *nest)
+{
+    GALE_TRY(copy_nest(k, nest));
+    GALE_TRY(gale__cpu_direct_init(&k->direct, &k->nest));
+    size_t shared = k->direct.parts_bytes, private = k->direct.scratch_bytes;
+    GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_SHARED, shared, 1));
+    k->shared_bytes = shared;
+    GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_PRIVATE, private, gale__parallel_width()));
+    k->private_bytes = private;
+    return GALE_OK;
+}
+
+gale_status gale__cpu_kernel_create(const gale__nest *nest, gale__cpu_kernel **out)
+{
+    gale__cpu_kernel *k = gale__calloc(1, sizeof *k);
+    if (!k) return GALE_NO_MEMORY;
+    gale_status status = prepare(k, nest);
+    if (status != GALE_OK) gale__cpu_kernel_destroy(&k);
+    else *out = k;
+    return status;
+}
+
+void gale__cpu_kernel_destroy(gale__cpu_kernel **kernel)
+{
+    gale__cpu_kernel *k = *kernel;
+    *kernel = NULL;
+    if (!k) return;
+    gale__cpu_scratch_release(GALE__CPU_SCRATCH_SHARED, k->shared_bytes);
+    gale__cpu_scratch_release(GALE__CPU_SCRATCH_PRIVATE, k->private_bytes);
+    gale__cpu_direct_finish(&k->direct);
+    gale__arena_finish(&k->arena);
+    gale__free(k);
+}
+
+/* An output that is also another buffer's memory, or is read by the nest itself. */
+static bool outputs_aliased(const gale__nest *nest, void *const *buffers)
+{
+    for (int i = 0; i < nest->n_code; i++)
+        if ((nest->code[i].op == GALE__NEST_LOAD || nest->code[i].op == GALE__NEST_TAKE) && nest->buffers[nest->accesses[nest->code[i].access].buffer].written) return true;
+    for (int i = 0; i < nest->n_buffers; i++)
+        for (int j = 0; nest->buffers[i].written && j < nest->n_buffers; j++)
+            if (j != i && buffers[i] == buffers[j]) return true;
+    return false;
+}
+
+void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers)
+{
+    gale__cpu_direct_run(&k->direct, buffers, outputs_aliased(&k->nest, buffers));
+}
+
+const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
+{
+    if (!k->nest.n_inner) return "map";
+    return k->direct.plan.inner_lanes ? k->direct.groups > 1 ? "row, split" : "row" : k->direct.groups > 1 ? "column, split" : "column";
+}

@@ -1,0 +1,16 @@
+/* The CPU's vector interpreter: runs a loop nest over host pointers without a compiler.  Blocks of a few hundred elements go
+ * through one tight SIMD loop per instruction and stay in the first cache; the work is split over the thread pool.
+ * Results do not depend on the number of threads. */
+#ifndef GALE_KERNEL_CPU_INTERP_H
+#define GALE_KERNEL_CPU_INTERP_H
+#include "kernel/nest.h"
+typedef struct gale__cpu_kernel gale__cpu_kernel;
+/* Copies what it needs of the nest.  GALE_UNSUPPORTED names an operation that has no meaning for its type. */
+gale_status gale__cpu_kernel_create(const gale__nest *nest, gale__cpu_kernel **out);
+/* buffers: in the order of nest.buffers.  Allocates nothing and cannot fail; several threads may run one kernel.
+ * An output may be the very memory of an input that is read at the same places. */
+void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers);
+void gale__cpu_kernel_destroy(gale__cpu_kernel **k);
+/* How it runs, for reports and tests: "map", "row", "column", "contraction" ... */
+const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k);
+#endif

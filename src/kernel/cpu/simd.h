@@ -1,0 +1,43 @@
+/* The loops that the CPU interpreter is made of: one table of functions per instruction set, every one a tight loop over
+ * a block.  Values are held in compute types: f32, f64, 32- and 64-bit integers, and truth values as bytes 0 or 1.
+ * Blocks may be the same memory, never shifted against one another. */
+#ifndef GALE_KERNEL_CPU_SIMD_H
+#define GALE_KERNEL_CPU_SIMD_H
+#include "kernel/nest.h"
+
+typedef enum gale__ct { GALE__CT_BOOL, GALE__CT_I32, GALE__CT_U32, GALE__CT_I64, GALE__CT_U64, GALE__CT_F32, GALE__CT_F64, GALE__CT_COUNT } gale__ct;
+
+typedef void gale__simd_fn(void *d, const void *a, const void *b, const void *c, size_t n);
+typedef void gale__simd_fold(void *acc, const void *a, size_t n);
+/* Lane by lane: where a[i] beats best[i], it and its place (places[i], or k when places is NULL) are kept; index -1: nothing yet. */
+typedef void gale__simd_arg(void *best, int64_t *index, const void *a, const int64_t *places, int64_t k, size_t n);
+/* The same along the block, whose first element has place k. */
+typedef void gale__simd_arg_fold(void *best, int64_t *index, const void *a, int64_t k, size_t n);
+/* c[mr][nr] (row length ldc) += a[k][mr] * b[k][nr]: packed panels, k steps. */
+typedef void gale__simd_tile(void *c, size_t ldc, const void *a, const void *b, size_t k);
+typedef struct gale__simd_gemm { gale__simd_tile *tile; int mr, nr; } gale__simd_gemm;
+
+typedef struct gale__simd {
+    gale__simd_fn *op[GALE__SCALAR_COUNT][GALE__CT_COUNT]; /* by the type of the last operand (SELECT: of b and c) */
+    gale__simd_fn *cast[GALE__CT_COUNT][GALE_TYPE_COUNT];  /* compute type to storage type, the result in its compute type */
+    gale__simd_fn *wrap[GALE_TYPE_COUNT];                  /* integers back into the storage type's range; NULL: nothing to do */
+    gale__simd_fn *widen[GALE_TYPE_COUNT];                 /* storage to compute; NULL: the same bits */
+    gale__simd_fn *narrow[GALE_TYPE_COUNT];                /* compute to storage; NULL: the same bits */
+    gale__simd_fold *fold[4][GALE__CT_COUNT];              /* GALE__SUM .. GALE__RMIN of a block into *acc */
+    gale__simd_arg *arg[4][GALE__CT_COUNT];                /* GALE__ARGMAX .. */
+    gale__simd_arg_fold *arg_fold[4][GALE__CT_COUNT];
+    /* Moves of whole elements, by the logarithm of their size; strides in elements. */
+    void (*gather[4])(void *d, const void *s, int64_t stride, size_t n);
+    void (*scatter[4])(void *d, const void *s, int64_t stride, size_t n);
+    void (*fill[4])(void *d, uint64_t bits, size_t n);
+    void (*take[4])(void *d, const void *s, const int64_t *index, size_t n);
+    /* d[i][r] = s[r][i] for `rows` rows of n 4- or 8-byte elements, `pitch` elements apart; r padded with zeros up to mr. */
+    void (*interleave[2])(void *d, const void *s, size_t pitch, size_t rows, size_t mr, size_t n);
+    gale__simd_gemm gemm[GALE__CT_COUNT];
+} gale__simd;
+
+/* The table for this processor. */
+const gale__simd *gale__simd_get(void);
+gale__ct gale__ct_of(gale_type storage);     /* of its compute type */
+int gale__ct_size(gale__ct ct);
+#endif

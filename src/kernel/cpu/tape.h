@@ -1,0 +1,95 @@
+/* A tape: part of a loop nest made ready to run over blocks.
+ *
+ * A tape's sections are lists of steps; each step is one loop over a block of up to `block` lanes.  The lanes of a run are
+ * consecutive points of a span (some of the nest's dimensions, flattened in row-major order) at fixed coordinates of all
+ * other dimensions.  Registers are blocks in scratch memory; a load whose elements lie side by side in memory as they are
+ * needed points its register there instead of copying, and a last operation may write straight to the output. */
+#ifndef GALE_KERNEL_CPU_TAPE_H
+#define GALE_KERNEL_CPU_TAPE_H
+#include "kernel/cpu/simd.h"
+
+typedef enum gale__cpu_step_kind {
+    GALE__CPU_STEP_OP,       /* fn(d, a, b, c) */
+    GALE__CPU_STEP_LOAD,     /* access to d; fn: widen, through raw register c */
+    GALE__CPU_STEP_TAKE,     /* access plus index a, clamped to [0, imm), to d; b: index register, c: raw register */
+    GALE__CPU_STEP_INDEX,    /* access' address to d */
+    GALE__CPU_STEP_INTO,     /* lets d stand for the output of access, where its elements lie side by side */
+    GALE__CPU_STEP_STORE,    /* a to access; fn: narrow, through raw register c */
+    GALE__CPU_STEP_SCATTER,  /* a to access plus index b, when in [0, imm); fn: narrow, through raw register c */
+    GALE__CPU_STEP_FILL,     /* imm to d, element size `size` */
+    GALE__CPU_STEP_SPREAD,   /* lane 0 of a to all lanes of d */
+    GALE__CPU_STEP_FOLD,     /* fold(d, a): along the block into lane 0 */
+    GALE__CPU_STEP_ARG,      /* arg(d, b, a): lane by lane; place: the frame's */
+    GALE__CPU_STEP_ARG_FOLD, /* along the block */
+    GALE__CPU_STEP_KEEP,     /* a to row d of the cache */
+    GALE__CPU_STEP_RECALL    /* row a of the cache to d */
+} gale__cpu_step_kind;
+
+typedef struct gale__cpu_step {
+    uint8_t kind, size;      /* size: logarithm of the element's bytes (in memory, where memory is touched) */
+    int32_t d, a, b, c;      /* registers */
+    const gale__access *access;
+    union { gale__simd_fn *fn; gale__simd_fold *fold; gale__simd_arg *arg; gale__simd_arg_fold *arg_fold; };
+    uint64_t imm;
+} gale__cpu_step;
+
+/* Which dimensions the lanes walk, slowest first. */
+typedef struct gale__cpu_span { int n; uint8_t dim[GALE__NEST_DIMS]; int64_t extent[GALE__NEST_DIMS], count; } gale__cpu_span;
+
+typedef struct gale__cpu_section { int first, count; } gale__cpu_section;
+typedef struct gale__cpu_reg { int32_t slot, first, last; uint8_t size; bool fixed; } gale__cpu_reg; /* size in bytes; first and last step */
+typedef struct gale__cpu_tape_const { int32_t reg; uint8_t size; uint64_t bits; } gale__cpu_tape_const;
+
+typedef struct gale__cpu_tape {
+    const gale__simd *simd;
+    const gale__nest *nest;
+    gale__cpu_step *steps; size_t n_steps, steps_capacity;
+    gale__cpu_reg *regs; size_t n_regs, regs_capacity;
+    gale__cpu_tape_const *consts; size_t n_consts, consts_capacity;
+    int n_slots, n_dims, n_cached;
+    size_t slot_bytes, block;      /* block: lanes */
+    size_t cache_lanes;            /* elements of one cached row; 0: none */
+    bool failed;
+} gale__cpu_tape;
+
+/* Building.  Appends do not fail one by one: gale__cpu_tape_finish_build says so at the end. */
+void gale__cpu_tape_init(gale__cpu_tape *t, const gale__nest *nest);
+void gale__cpu_tape_finish(gale__cpu_tape *t);
+int gale__cpu_tape_reg(gale__cpu_tape *t, int size_bytes);
+void gale__cpu_tape_step(gale__cpu_tape *t, gale__cpu_step step);
+int gale__cpu_tape_const_reg(gale__cpu_tape *t, int size_bytes, uint64_t bits);
+void gale__cpu_tape_keep_until(gale__cpu_tape *t, int reg, int step); /* what a loop reads must outlive the loop */
+/* Emits instruction i, its operands being in registers reg[operand]; sets reg[i]. */
+gale_status gale__cpu_tape_emit(gale__cpu_tape *t, int i, int *reg);
+void gale__cpu_tape_emit_store(gale__cpu_tape *t, const gale__nest_store *store, const int *reg);
+/* value of compute type `from` (register r) to compute type `to`. */
+int gale__cpu_tape_convert(gale__cpu_tape *t, int r, gale__ct from, gale_type to);
+/* Lets the last operation of a section write straight into memory, where that is possible. */
+void gale__cpu_tape_direct(gale__cpu_tape *t, gale__cpu_section s);
+/* Registers become slots; the block is chosen so that they stay in the first cache, at most `lanes`. */
+gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, size_t lanes);
+size_t gale__cpu_tape_scratch_bytes(const gale__cpu_tape *t);
+
+/* Running. */
+typedef struct gale__cpu_frame {
+    const gale__cpu_tape *tape;
+    void *const *buffers;
+    char *scratch;                 /* gale__cpu_tape_scratch_bytes, aligned to 64 */
+    void **r;                      /* registers */
+    int64_t at[GALE__NEST_DIMS];   /* coordinates: of the block's first lane, and of the dimensions that stand still */
+    const gale__cpu_span *span;
+    size_t n;                      /* lanes of the running block */
+    int64_t place;                 /* for ARG: place of the point (of the block's first lane) among the inner ones */
+    size_t cache_at;               /* element of the cache where the block begins */
+    bool one_run;                  /* the block lies within one row of the span */
+    bool aliased;                  /* an output may be an input: nothing is read or written in place */
+} gale__cpu_frame;
+void gale__cpu_frame_init(gale__cpu_frame *f, const gale__cpu_tape *t, void *const *buffers, void *scratch, size_t lanes, bool aliased);
+/* Sets the block: n lanes of span from `start` on; f->at holds the other coordinates. */
+void gale__cpu_frame_set(gale__cpu_frame *f, const gale__cpu_span *span, int64_t start, size_t n);
+/* Runs a section over the block. */
+void gale__cpu_frame_run(gale__cpu_frame *f, gale__cpu_section s);
+void gale__cpu_span_init(gale__cpu_span *s, const gale__nest *nest, const uint8_t *dims, int n);
+/* Sets f->at of the span's dimensions to flat index `start`. */
+void gale__cpu_frame_seek(gale__cpu_frame *f, const gale__cpu_span *span, int64_t start);
+#endif

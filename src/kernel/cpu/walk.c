@@ -1,0 +1,125 @@
+/* See walk.h. */
+#include "kernel/cpu/walk.h"
+#include <string.h>
+
+static int64_t address_of(const gale__access *a, const int64_t *at, int n_dims)
+{
+    int64_t address = a->offset;
+    for (int d = 0; d < n_dims; d++) address += a->stride[d] * at[d];
+    return address;
+}
+
+static int lane_dim(const gale__cpu_frame *f) { return f->span->n ? f->span->dim[f->span->n - 1] : -1; }
+
+bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__access *access, gale__cpu_piece *out)
+{
+    if (!f->one_run || access->n_guards) return false;
+    int d = lane_dim(f);
+    *out = (gale__cpu_piece){0, f->n, address_of(access, f->at, f->tape->n_dims), d < 0 ? 0 : access->stride[d], true};
+    return true;
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    int64_t q = a / b;
+    return q * b > a ? q - 1 : q; /* b > 0 */
+}
+
+/* Lanes i of [*lo, *hi) with 0 <= v + c i < limit. */
+static void clip(int64_t v, int64_t c, int64_t limit, int64_t *lo, int64_t *hi)
+{
+    int64_t first = *lo, end = *hi;
+    if (c == 0) {
+        if (v < 0 || v >= limit) end = first;
+    } else if (c > 0) {
+        first = -floor_div(v, c);               /* ceil(-v / c) */
+        end = floor_div(limit - 1 - v, c) + 1;
+    } else {
+        first = -floor_div(limit - 1 - v, -c);  /* ceil((v - limit + 1) / -c) */
+        end = floor_div(v, -c) + 1;
+    }
+    if (first > *lo) *lo = first < *hi ? first : *hi;
+    if (end < *hi) *hi = end > *lo ? end : *lo;
+}
+
+static int64_t guard_value(const gale__guard *g, const int64_t *at, int n_dims)
+{
+    int64_t v = g->c0;
+    for (int d = 0; d < n_dims; d++) v += g->coef[d] * at[d];
+    return v;
+}
+
+/* Lane by lane, where a dilated axis takes only some of the lanes. */
+static void walk_single(const gale__cpu_frame *f, const gale__access *a, const int64_t *at, gale__cpu_piece run, gale__cpu_piece_fn *fn, void *arg)
+{
+    int dim = lane_dim(f), n_dims = f->tape->n_dims;
+    for (size_t i = 0; i < run.n; i++) {
+        gale__cpu_piece p = {run.at + i, 1, run.address + run.stride * (int64_t)i, 0, true};
+        for (int k = 0; k < a->n_guards && p.inside; k++) {
+            const gale__guard *g = &a->guards[k];
+            int64_t v = guard_value(g, at, n_dims) + (dim < 0 ? 0 : g->coef[dim]) * (int64_t)i;
+            p.inside = v >= 0 && v < g->extent * g->div && v % g->div == 0;
+            if (g->div > 1) p.address += v / g->div * g->stride;
+        }
+        fn(arg, &p);
+    }
+}
+
+/* One run: at holds the coordinates of its first lane. */
+static void walk_run(const gale__cpu_frame *f, const gale__access *a, const int64_t *at, gale__cpu_piece run, gale__cpu_piece_fn *fn, void *arg)
+{
+    int dim = lane_dim(f), n_dims = f->tape->n_dims;
+    int64_t lo = 0, hi = (int64_t)run.n;
+    for (int k = 0; k < a->n_guards; k++) {
+        const gale__guard *g = &a->guards[k];
+        int64_t v = guard_value(g, at, n_dims), c = dim < 0 ? 0 : g->coef[dim];
+        if (g->div > 1) {
+            if (c % g->div) {
+                walk_single(f, a, at, (gale__cpu_piece){run.at, run.n, address_of(a, at, n_dims), dim < 0 ? 0 : a->stride[dim], true}, fn, arg);
+                return;
+            }
+            if (v % g->div) hi = lo;
+            run.address += floor_div(v, g->div) * g->stride;
+            run.stride += c / g->div * g->stride;
+        }
+        clip(v, c, g->extent * g->div, &lo, &hi);
+    }
+    gale__cpu_piece p = {.at = run.at, .n = (size_t)lo};
+    if (p.n) fn(arg, &p);
+    p = (gale__cpu_piece){run.at + (size_t)lo, (size_t)(hi - lo), run.address + run.stride * lo, run.stride, true};
+    if (p.n) fn(arg, &p);
+    p = (gale__cpu_piece){.at = run.at + (size_t)hi, .n = run.n - (size_t)hi};
+    if (p.n) fn(arg, &p);
+}
+
+/* To the next row of the span; returns how the address moves. */
+static int64_t next_row(const gale__cpu_span *s, const gale__access *a, int64_t *at)
+{
+    int64_t moved = -a->stride[s->dim[s->n - 1]] * at[s->dim[s->n - 1]];
+    at[s->dim[s->n - 1]] = 0;
+    for (int k = s->n - 2; k >= 0; k--) {
+        int d = s->dim[k];
+        moved += a->stride[d];
+        if (++at[d] < s->extent[k]) break;
+        moved -= a->stride[d] * at[d];
+        at[d] = 0;
+    }
+    return moved;
+}
+
+void gale__cpu_walk(const gale__cpu_frame *f, const gale__access *access, gale__cpu_piece_fn *fn, void *arg)
+{
+    int64_t at[GALE__NEST_DIMS];
+    int dim = lane_dim(f);
+    memcpy(at, f->at, sizeof(int64_t) * (size_t)f->tape->n_dims);
+    int64_t address = address_of(access, at, f->tape->n_dims), row = dim < 0 ? 1 : f->span->extent[f->span->n - 1];
+    for (size_t done = 0; done < f->n;) {
+        size_t n = f->n - done;
+        if (dim >= 0 && (int64_t)n > row - at[dim]) n = (size_t)(row - at[dim]);
+        gale__cpu_piece run = {done, n, address, dim < 0 ? 0 : access->stride[dim], true};
+        if (access->n_guards) walk_run(f, access, at, run, fn, arg);
+        else fn(arg, &run);
+        done += n;
+        if (done < f->n) address += next_row(f->span, access, at);
+    }
+}

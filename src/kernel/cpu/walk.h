@@ -1,0 +1,13 @@
+/* Walks an access over a block: the lanes fall into runs along the fastest dimension of the span, and each run into
+ * pieces inside and outside the guards, so that no lane is looked at alone unless a dilation makes it necessary. */
+#ifndef GALE_KERNEL_CPU_WALK_H
+#define GALE_KERNEL_CPU_WALK_H
+#include "kernel/cpu/tape.h"
+
+/* n lanes from lane `at` on: elements address, address + stride, ...; outside the guards (inside false) neither means anything. */
+typedef struct gale__cpu_piece { size_t at, n; int64_t address, stride; bool inside; } gale__cpu_piece;
+typedef void gale__cpu_piece_fn(void *arg, const gale__cpu_piece *p);
+void gale__cpu_walk(const gale__cpu_frame *f, const gale__access *access, gale__cpu_piece_fn *fn, void *arg);
+/* True when the whole block is one run without guards; then *out is that piece. */
+bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__access *access, gale__cpu_piece *out);
+#endif

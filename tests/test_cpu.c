@@ -1,0 +1,570 @@
+/* The CPU interpreter against a naive evaluator: nests written by hand for each schedule, and thousands of random ones. */
+#include "test.h"
+#include "base/cpu.h"
+#include "base/thread.h"
+#include "kernel/cpu/interp.h"
+#include "nest_eval.h"
+#include <stdlib.h>
+
+static uint64_t random_state = 0x9E3779B97F4A7C15ull;
+static uint32_t random_u32(void)
+{
+    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+    uint64_t x = random_state ^ random_state >> 29;
+    return (uint32_t)((x * 0xBF58476D1CE4E5B9ull) >> 32);
+}
+static int below(int n) { return (int)(random_u32() % (uint32_t)n); }
+static bool chance(int percent) { return below(100) < percent; }
+
+/* A nest under construction, with room for everything. */
+typedef struct build {
+    gale__nest nest;
+    gale__nest_instr code[64];
+    gale__access accesses[32];
+    gale__nest_store stores[8];
+    gale__nest_buffer buffers[24];
+} build;
+
+static void build_init(build *b, int n_outer, int n_inner, const int64_t *extent)
+{
+    memset(b, 0, sizeof *b);
+    b->nest = (gale__nest){.n_outer = n_outer, .n_inner = n_inner, .code = b->code, .accesses = b->accesses, .stores = b->stores, .buffers = b->buffers};
+    memcpy(b->nest.extent, extent, sizeof(int64_t) * (size_t)(n_outer + n_inner));
+}
+
+static int add_buffer(build *b, gale_type type, int64_t elements, bool written)
+{
+    b->buffers[b->nest.n_buffers] = (gale__nest_buffer){elements, type, written};
+    return b->nest.n_buffers++;
+}
+
+static gale__access *add_access(build *b, int buffer)
+{
+    gale__access *a = &b->accesses[b->nest.n_accesses++];
+    *a = (gale__access){.buffer = buffer, .type = buffer < 0 ? GALE_I64 : b->buffers[buffer].type};
+    return a;
+}
+
+static int add(build *b, int op, gale_type type, int inner, int x, int y, int z)
+{
+    b->code[b->nest.n_code] = (gale__nest_instr){.op = (uint8_t)op, .type = (uint8_t)type, .inner = (uint8_t)inner, .a = x, .b = y, .c = z};
+    return b->nest.n_code++;
+}
+
+static int add_load(build *b, gale__access *a, int inner)
+{
+    int i = add(b, GALE__NEST_LOAD, a->type, inner, 0, 0, 0);
+    b->code[i].access = (int32_t)(a - b->accesses);
+    return i;
+}
+
+static int add_const(build *b, gale_type type, double v)
+{
+    int i = add(b, GALE__NEST_CONST, type, 0, 0, 0, 0);
+    gale__store_f64(gale__compute_type(type), &b->code[i].imm, v);
+    return i;
+}
+
+static int add_reduce(build *b, int kind, gale_type type, gale_type acc, int value)
+{
+    int i = add(b, GALE__NEST_REDUCE, type, 0, value, 0, 0);
+    b->code[i].imm = (uint64_t)kind;
+    b->code[i].acc = (uint8_t)acc;
+    return i;
+}
+
+static void add_store(build *b, int value, gale__access *a)
+{
+    b->stores[b->nest.n_stores++] = (gale__nest_store){value, (int32_t)(a - b->accesses), -1, 0};
+}
+
+/* Dense row-major strides over the dimensions of mask, in their order. */
+static int64_t dense(const build *b, gale__access *a, uint32_t mask)
+{
+    int64_t size = 1;
+    for (int d = b->nest.n_outer + b->nest.n_inner - 1; d >= 0; d--)
+        if (mask >> d & 1) {
+            a->stride[d] = size;
+            size *= b->nest.extent[d];
+        }
+    return size;
+}
+
+/* A new input or output buffer, dense over mask. */
+static gale__access *dense_access(build *b, gale_type type, uint32_t mask, bool written)
+{
+    gale__access *a = add_access(b, add_buffer(b, type, 0, written));
+    b->buffers[a->buffer].elements = dense(b, a, mask);
+    return a;
+}
+
+/* Numbers on a coarse grid, small enough that sums of products are exact or nearly so in every type. */
+static void fill_buffer(gale_type type, void *p, int64_t n)
+{
+    size_t size = gale_type_size(type);
+    for (int64_t i = 0; i < n; i++) {
+        double v = gale__type_is_float(type) ? (below(65) - 32) / 8.0 : type == GALE_BOOL ? below(2) : below(41) - 20;
+        if (!gale__type_is_signed(type) && v < 0) v = -v;
+        gale__store_f64(type, (char *)p + (size_t)i * size, v);
+    }
+}
+
+static double error_of(gale_type type, const void *a, const void *b)
+{
+    if (!gale__type_is_float(type)) return gale__load_i64(type, a) == gale__load_i64(type, b) ? 0 : INFINITY;
+    double x = gale__load_f64(type, a), y = gale__load_f64(type, b);
+    if (x == y || (isnan(x) && isnan(y))) return 0;
+    if (isnan(x) || isnan(y) || isinf(x) || isinf(y)) return INFINITY;
+    return fabs(x - y) / (1 + fabs(x));
+}
+
+static double tolerance(gale_type type)
+{
+    const gale__type_info *t = &gale__type_table[type];
+    if (t->kind != 'f') return 0;
+    return t->mantissa_bits >= 23 ? 2e-5 : t->mantissa_bits > 7 ? 2e-3 : t->mantissa_bits > 3 ? 1.6e-2 : 0.26;
+}
+
+#define GUARD_BYTES 64
+static bool guards_hold(const char *p, size_t bytes)
+{
+    for (int i = 0; i < GUARD_BYTES; i++)
+        if (p[i - GUARD_BYTES] != 0x5a || p[bytes + (size_t)i] != 0x5a) return false;
+    return true;
+}
+
+static char *guarded(size_t bytes)
+{
+    char *p = malloc(bytes + 2 * GUARD_BYTES);
+    memset(p, 0x5a, bytes + 2 * GUARD_BYTES);
+    return p + GUARD_BYTES;
+}
+
+/* Runs the nest both ways and compares every buffer that is written. */
+static bool agree(build *b, const char *what)
+{
+    void *expected[24], *got[24];
+    gale__nest *nest = &b->nest;
+    bool ok = true;
+    for (int i = 0; i < nest->n_buffers; i++) {
+        size_t bytes = (size_t)b->buffers[i].elements * gale_type_size(b->buffers[i].type);
+        expected[i] = guarded(bytes);
+        got[i] = guarded(bytes);
+        fill_buffer(b->buffers[i].type, expected[i], b->buffers[i].elements);
+        memcpy(got[i], expected[i], bytes);
+    }
+    eval_run(nest, expected);
+    gale__cpu_kernel *k = NULL;
+    if (!CHECK_OK(gale__cpu_kernel_create(nest, &k))) return false;
+    gale__cpu_kernel_run(k, got);
+    for (int i = 0; i < nest->n_buffers && ok; i++) {
+        gale_type type = b->buffers[i].type;
+        size_t size = gale_type_size(type);
+        ok = guards_hold(got[i], (size_t)b->buffers[i].elements * size);
+        if (!ok) printf("%s (%s): written outside buffer %d\n", what, gale__cpu_kernel_schedule(k), i);
+        for (int64_t j = 0; j < b->buffers[i].elements && ok; j++) {
+            const char *x = (char *)expected[i] + (size_t)j * size, *y = (char *)got[i] + (size_t)j * size;
+            if (error_of(type, x, y) <= tolerance(type)) continue;
+            ok = false;
+            printf("%s (%s): buffer %d:%s[%" PRId64 "] is %g, not %g\n", what, gale__cpu_kernel_schedule(k), i, gale_type_name(type), j,
+                   gale__load_f64(type, y), gale__load_f64(type, x));
+        }
+    }
+    if (!ok) {
+        gale__str out = {0};
+        gale__nest_print(nest, &out);
+        printf("%s", gale__str_text(&out));
+        gale__str_finish(&out);
+    }
+    gale__cpu_kernel_destroy(&k);
+    for (int i = 0; i < nest->n_buffers; i++) free((char *)expected[i] - GUARD_BYTES), free((char *)got[i] - GUARD_BYTES);
+    return ok;
+}
+
+static const int64_t sizes[] = {1, 2, 3, 15, 16, 17, 255, 256, 257, 1000, 5003, 70001};
+#define SIZES (sizeof sizes / sizeof *sizes)
+
+TEST(map)
+{
+    for (size_t s = 0; s < SIZES; s++) {
+        build b;
+        build_init(&b, 1, 0, &sizes[s]);
+        int x = add_load(&b, dense_access(&b, GALE_F32, 1, false), 0);
+        int y = add(&b, GALE__MUL, GALE_F32, 0, x, add_const(&b, GALE_F32, 1.5), 0);
+        y = add(&b, GALE__ADD, GALE_F32, 0, y, add_const(&b, GALE_F32, -0.25), 0);
+        y = add(&b, GALE__MAX, GALE_F32, 0, y, add_const(&b, GALE_F32, 0), 0);
+        add_store(&b, y, dense_access(&b, GALE_F32, 1, true));
+        CHECK(agree(&b, "map"));
+    }
+}
+
+/* Every storage type to every other through CAST. */
+TEST(casts)
+{
+    for (int from = 0; from < GALE_STRING; from++)
+        for (int to = 0; to < GALE_STRING; to++) {
+            build b;
+            int64_t n = 300;
+            build_init(&b, 1, 0, &n);
+            int x = add_load(&b, dense_access(&b, (gale_type)from, 1, false), 0);
+            add_store(&b, add(&b, GALE__CAST, (gale_type)to, 0, x, 0, 0), dense_access(&b, (gale_type)to, 1, true));
+            CHECK(agree(&b, "cast"));
+        }
+}
+
+TEST(softmax)
+{
+    static const int64_t shapes[][2] = {{1, 5}, {3, 64}, {700, 7}, {5, 1000}, {2, 20000}, {1, 200000}, {40, 40}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        build b;
+        build_init(&b, 1, 1, shapes[s]);
+        int x = add_load(&b, dense_access(&b, GALE_F32, 3, false), 1);
+        int top = add_reduce(&b, GALE__RMAX, GALE_F32, GALE_F32, x);
+        int e = add(&b, GALE__EXP, GALE_F32, 1, add(&b, GALE__SUB, GALE_F32, 1, x, top, 0), 0, 0);
+        int sum = add_reduce(&b, GALE__SUM, GALE_F32, GALE_F32, e);
+        add_store(&b, add(&b, GALE__DIV, GALE_F32, 1, e, sum, 0), dense_access(&b, GALE_F32, 3, true));
+        add_store(&b, sum, dense_access(&b, GALE_F32, 1, true));
+        CHECK(agree(&b, "softmax"));
+    }
+}
+
+TEST(arg_reductions)
+{
+    static const int64_t shapes[][2] = {{5, 33}, {300, 9}, {1, 100000}, {4, 70}, {20, 100}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int kind = GALE__ARGMAX; kind <= GALE__ARGMIN_LAST; kind++)
+            for (int column = 0; column < 2; column++) {
+                build b;
+                build_init(&b, 1, 1, shapes[s]);
+                gale__access *a = dense_access(&b, kind & 1 ? GALE_F32 : GALE_I16, 3, false);
+                if (column) a->stride[0] = 1, a->stride[1] = shapes[s][0];
+                int x = add_load(&b, a, 1);
+                add_store(&b, add_reduce(&b, kind, GALE_I64, GALE_I64, x), dense_access(&b, GALE_I64, 1, true));
+                CHECK(agree(&b, "arg"));
+            }
+}
+
+TEST(big_reductions)
+{
+    static const int64_t shapes[][2] = {{1, 300000}, {3, 70000}, {64, 20000}, {1000, 300}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int column = 0; column < 2; column++)
+            for (int kind = GALE__SUM; kind <= GALE__RMIN; kind++) {
+                build b;
+                build_init(&b, 1, 1, shapes[s]);
+                gale__access *a = dense_access(&b, GALE_F32, 3, false);
+                if (column) a->stride[0] = 1, a->stride[1] = shapes[s][0];
+                int x = add_load(&b, a, 1);
+                if (kind == GALE__PROD) x = add(&b, GALE__SELECT, GALE_F32, 1, add(&b, GALE__LT, GALE_BOOL, 1, x, add_const(&b, GALE_F32, 0), 0), add_const(&b, GALE_F32, -1), add_const(&b, GALE_F32, 1));
+                add_store(&b, add_reduce(&b, kind, GALE_F32, kind == GALE__SUM ? GALE_F64 : GALE_F32, x), dense_access(&b, GALE_F32, 1, true));
+                CHECK(agree(&b, "reduction"));
+            }
+}
+
+static void product(build *b, gale_type type, gale_type acc, int64_t batch, int64_t m, int64_t n, int64_t k, bool a_turned, bool b_turned)
+{
+    build_init(b, 3, 1, (int64_t[]){batch, m, n, k});
+    gale__access *x = dense_access(b, type, 1 | 2 | 8, false), *y = dense_access(b, type, 1 | 4 | 8, false);
+    if (a_turned) x->stride[1] = 1, x->stride[3] = m;
+    if (b_turned) y->stride[2] = 1, y->stride[3] = n;
+    int mul = add(b, GALE__MUL, acc, 1, add(b, GALE__CAST, acc, 1, add_load(b, x, 1), 0, 0), add(b, GALE__CAST, acc, 1, add_load(b, y, 1), 0, 0), 0);
+    int sum = add_reduce(b, GALE__SUM, acc, acc, mul);
+    add_store(b, sum, dense_access(b, acc, 7, true));
+}
+
+TEST(products)
+{
+    static const int64_t shapes[][4] = {{1, 1, 1, 1}, {1, 5, 7, 3}, {1, 64, 64, 64}, {1, 130, 70, 300}, {3, 33, 17, 65}, {1, 8, 300, 20},
+                                        {1, 257, 12, 128}, {20, 16, 16, 16}, {1, 40, 40, 6000}, {1, 1, 100, 500}, {1, 100, 1, 500}};
+    static const gale_type types[][2] = {{GALE_F32, GALE_F32}, {GALE_F64, GALE_F64}, {GALE_I8, GALE_I32}, {GALE_U8, GALE_I32}, {GALE_F16, GALE_F32}, {GALE_I64, GALE_I64}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+            for (int turned = 0; turned < 4; turned++) {
+                build b;
+                if (turned && t > 1 && s > 5) continue;
+                product(&b, types[t][0], types[t][1], shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], turned & 1, turned & 2);
+                CHECK(agree(&b, "product"));
+            }
+}
+
+/* out[n, o, y, x] = relu(sum over c, i, j of in[n, c, s y + d i - p, s x + d j - p] w[o, c, i, j] + bias[o]). */
+static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad, int64_t div)
+{
+    int64_t reach = dilation * (kernel - 1) + 1, oh = (h * div + 2 * pad - reach) / stride + 1, ow = (w * div + 2 * pad - reach) / stride + 1;
+    build_init(b, 4, 3, (int64_t[]){n, o, oh, ow, c, kernel, kernel});
+    gale__access *x = add_access(b, add_buffer(b, GALE_F32, n * c * h * w, false));
+    x->stride[0] = c * h * w;
+    x->stride[4] = h * w;
+    for (int axis = 0; axis < 2; axis++) {
+        gale__guard *g = &x->guards[x->n_guards++];
+        *g = (gale__guard){.c0 = -pad, .extent = axis ? w : h, .div = div, .stride = axis ? 1 : w};
+        g->coef[2 + axis] = stride;
+        g->coef[5 + axis] = dilation;
+        if (div > 1) continue;
+        x->offset -= pad * g->stride;
+        x->stride[2 + axis] = stride * g->stride;
+        x->stride[5 + axis] = dilation * g->stride;
+        g->stride = 0;
+    }
+    int in = add_load(b, x, 1), weight = add_load(b, dense_access(b, GALE_F32, 2 | 16 | 32 | 64, false), 1);
+    int sum = add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, add(b, GALE__MUL, GALE_F32, 1, in, weight, 0));
+    int y = add(b, GALE__ADD, GALE_F32, 0, sum, add_load(b, dense_access(b, GALE_F32, 2, false), 0), 0);
+    y = add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, 0), 0);
+    add_store(b, y, dense_access(b, GALE_F32, 15, true));
+}
+
+TEST(convolutions)
+{
+    build b;
+    static const int64_t cases[][10] = {{1, 3, 9, 9, 4, 3, 1, 1, 1, 1}, {2, 8, 14, 15, 16, 3, 1, 1, 1, 1}, {1, 16, 12, 12, 24, 3, 2, 1, 1, 1},
+                                        {1, 5, 17, 13, 7, 5, 1, 2, 4, 1}, {1, 32, 10, 10, 40, 1, 1, 1, 0, 1}, {2, 6, 7, 7, 9, 3, 1, 1, 2, 2}, {1, 4, 6, 5, 12, 4, 1, 1, 2, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t *c = cases[i];
+        convolution(&b, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
+        CHECK(agree(&b, "convolution"));
+        gale__nest_canonicalize(&b.nest);
+        CHECK(agree(&b, "convolution, canonical"));
+    }
+}
+
+/* out[i] = table[index[i]], and out[index[i]] = in[i] where the last one wins. */
+TEST(indirection)
+{
+    build b;
+    int64_t n = 1000;
+    build_init(&b, 1, 0, &n);
+    gale__access *table = add_access(&b, add_buffer(&b, GALE_F16, 15, false));
+    int index = add_load(&b, dense_access(&b, GALE_I32, 1, false), 0);
+    int take = add(&b, GALE__NEST_TAKE, GALE_F16, 0, index, 0, 0);
+    b.code[take].access = (int32_t)(table - b.accesses);
+    b.code[take].imm = 15;
+    add_store(&b, take, dense_access(&b, GALE_F32, 1, true));
+    gale__access *out = add_access(&b, add_buffer(&b, GALE_F32, 12, true));
+    add_store(&b, add_load(&b, dense_access(&b, GALE_F32, 1, false), 0), out);
+    b.stores[1].index = index;
+    b.stores[1].limit = 12;
+    CHECK(agree(&b, "indirection"));
+}
+
+TEST(in_place)
+{
+    static float x[5000], y[5000];
+    int64_t n = 5000;
+    build b;
+    build_init(&b, 1, 0, &n);
+    int v = add_load(&b, dense_access(&b, GALE_F32, 1, false), 0);
+    add_store(&b, add(&b, GALE__NEG, GALE_F32, 0, v, 0, 0), dense_access(&b, GALE_F32, 1, true));
+    add_store(&b, add(&b, GALE__ADD, GALE_F32, 0, v, v, 0), dense_access(&b, GALE_F32, 1, true));
+    for (int i = 0; i < n; i++) x[i] = (float)i;
+    gale__cpu_kernel *k = NULL;
+    if (!CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
+    gale__cpu_kernel_run(k, (void *[]){x, x, y});
+    for (int i = 0; i < n; i++) CHECK(x[i] == -(float)i && y[i] == 2 * (float)i);
+    gale__cpu_kernel_destroy(&k);
+}
+
+/* ---- random nests ---- */
+
+static const gale_type storages[] = {GALE_F32, GALE_F32, GALE_F32, GALE_F64, GALE_F16, GALE_BF16, GALE_F8E4M3FN, GALE_I8, GALE_U8, GALE_I16,
+                                     GALE_U16, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_BOOL, GALE_I4};
+static gale_type random_storage(void) { return storages[below((int)(sizeof storages / sizeof *storages))]; }
+
+static void random_dims(build *b)
+{
+    int64_t extent[GALE__NEST_DIMS];
+    int outer = below(4), inner = chance(60) ? below(3) : 0;
+    for (int d = 0; d < outer + inner; d++) extent[d] = 1 + below(6);
+    if (outer + inner && chance(60)) extent[below(outer + inner)] = chance(70) ? 20 + below(300) : 600 + below(900);
+    build_init(b, outer, inner, extent);
+}
+
+/* Axes in random order, each a sum of one or two dimensions with steps, an offset, perhaps padding, flipping and dilation. */
+static gale__access *random_access(build *b, gale_type type, int n_dims)
+{
+    gale__access *a = add_access(b, add_buffer(b, type, 0, false));
+    int64_t size = 1 + below(2);
+    uint32_t left = (1u << n_dims) - 1;
+    gale__store_f64(type, &a->fill, below(3));
+    while (left) {
+        int d = below(n_dims), e = -1;
+        if (!(left >> d & 1)) continue;
+        left &= ~(1u << d);
+        if (chance(15)) continue; /* broadcast */
+        if (chance(25)) for (int k = 0; k < n_dims; k++) if (left >> k & 1) e = k;
+        if (e >= 0) left &= ~(1u << e);
+        int64_t ce = 1 + below(2), cd = chance(80) ? 1 : 2, c0 = 0, most = cd * (b->nest.extent[d] - 1) + (e >= 0 ? ce * (b->nest.extent[e] - 1) : 0);
+        bool guard = chance(30) && a->n_guards < GALE__GUARDS;
+        int64_t div = guard && chance(30) ? 2 + below(2) : 1, extent = (most + div) / div;
+        if (chance(15)) c0 = most, cd = -cd, ce = -ce; /* flipped */
+        if (guard) c0 += below(5) - 2, extent = extent > 2 ? extent - below(2) : extent;
+        if (guard) {
+            gale__guard *g = &a->guards[a->n_guards++];
+            *g = (gale__guard){.c0 = c0, .extent = extent, .div = div, .stride = div > 1 ? size : 0};
+            g->coef[d] = cd;
+            if (e >= 0) g->coef[e] = ce;
+        }
+        if (div == 1) {
+            a->stride[d] += cd * size;
+            if (e >= 0) a->stride[e] += ce * size;
+            a->offset += c0 * size;
+        }
+        size *= extent;
+    }
+    b->buffers[a->buffer].elements = size;
+    return a;
+}
+
+static int random_value(build *b, gale_type type, int inner)
+{
+    int n_dims = b->nest.n_outer + (inner ? b->nest.n_inner : 0);
+    if (chance(10)) return add_const(b, type, chance(50) ? 1 : 2);
+    if (chance(8)) {
+        gale__access *a = add_access(b, -1);
+        for (int d = 0; d < n_dims; d++) a->stride[d] = below(3);
+        int i = add(b, GALE__NEST_INDEX, GALE_I64, inner, 0, 0, 0);
+        b->code[i].access = (int32_t)(a - b->accesses);
+        return add(b, GALE__CAST, type, inner, i, 0, 0);
+    }
+    int v = add_load(b, random_access(b, chance(50) ? type : random_storage(), n_dims), inner);
+    return b->code[v].type == type ? v : add(b, GALE__CAST, type, inner, v, 0, 0);
+}
+
+static int random_op(build *b, gale_type type, int inner, int x, int y)
+{
+    static const int floats[] = {GALE__ADD, GALE__SUB, GALE__MUL, GALE__MIN, GALE__MAX, GALE__NEG, GALE__ABS, GALE__TANH, GALE__SIN, GALE__ATAN};
+    static const int ints[] = {GALE__ADD, GALE__SUB, GALE__MUL, GALE__MIN, GALE__MAX, GALE__NEG, GALE__ABS, GALE__AND, GALE__OR, GALE__XOR, GALE__DIV,
+                               GALE__REM, GALE__SHL, GALE__SHR, GALE__NOT};
+    static const int bools[] = {GALE__AND, GALE__OR, GALE__XOR, GALE__NOT};
+    int op = gale__type_is_float(type) ? floats[below(10)] : type == GALE_BOOL ? bools[below(4)] : ints[below(15)];
+    if (chance(10)) return add(b, GALE__SELECT, type, inner, add(b, chance(50) ? GALE__LT : GALE__EQ, GALE_BOOL, inner, x, y, 0), x, y);
+    if (gale__type_is_float(type) && op == GALE__MUL) y = add(b, GALE__MIN, type, inner, y, add_const(b, type, 2), 0);
+    return add(b, op, type, inner, x, y, 0);
+}
+
+static int random_chain(build *b, gale_type type, int inner, int v, int n)
+{
+    for (int i = 0; i < n; i++) {
+        int w = random_value(b, type, inner);
+        /* Comparing what was rounded differently may go either way: only values straight from memory are selected by. */
+        v = random_op(b, type, inner, w, v < 0 ? random_value(b, type, inner) : v);
+    }
+    return v;
+}
+
+static gale_type accumulator(gale_type type)
+{
+    switch (gale__compute_type(type)) {
+    case GALE_F32: return chance(50) ? GALE_F32 : GALE_F64;
+    case GALE_I32: return chance(50) ? GALE_I32 : GALE_I64;
+    case GALE_U32: return chance(50) ? GALE_U32 : GALE_U64;
+    case GALE_BOOL: return GALE_BOOL;
+    default: return gale__compute_type(type);
+    }
+}
+
+static void random_store(build *b, int v, int inner)
+{
+    uint32_t mask = (1u << (b->nest.n_outer + (inner ? b->nest.n_inner : 0))) - 1;
+    gale_type type = (gale_type)b->code[v].type;
+    gale__access *a = dense_access(b, chance(70) ? type : gale__type_is_float(type) ? GALE_F16 : type, mask, true);
+    if (chance(20)) { /* reversed order of dimensions */
+        int64_t size = 1;
+        for (int d = 0; d < b->nest.n_outer + (inner ? b->nest.n_inner : 0); d++) a->stride[d] = size, size *= b->nest.extent[d];
+    }
+    add_store(b, v, a);
+}
+
+static void random_nest(build *b)
+{
+    random_dims(b);
+    gale_type type = random_storage();
+    bool reduces = b->nest.n_inner && chance(85);
+    if (!reduces) {
+        int inner = b->nest.n_inner > 0, v = random_chain(b, type, inner, -1, 1 + below(4));
+        random_store(b, v, inner);
+        if (chance(20)) random_store(b, random_value(b, type, inner), inner);
+        return;
+    }
+    int v = chance(40) ? random_value(b, type, 1) : random_chain(b, type, 1, -1, 1 + below(2));
+    bool sums = type != GALE_BOOL, last = false;
+    for (int round = 0; round < 1 + below(2) && !last; round++) {
+        bool exact = b->code[v].op == GALE__NEST_LOAD;
+        int kind = !sums ? GALE__RMAX + below(2) : chance(50) ? GALE__SUM : exact && chance(40) ? GALE__ARGMAX + below(4) : GALE__RMAX + below(2);
+        int r = add_reduce(b, kind, kind >= GALE__ARGMAX ? GALE_I64 : type, accumulator(type), v);
+        random_store(b, r, 0);
+        if (kind >= GALE__ARGMAX) return;
+        if (chance(50)) r = random_chain(b, type, 0, r, 1);
+        if (chance(30)) { random_store(b, r, 0); last = true; }
+        else v = sums ? add(b, gale__type_is_float(type) && kind == GALE__SUM ? GALE__MAX : GALE__SUB, type, 1, v, r, 0) : add(b, GALE__XOR, type, 1, v, r, 0);
+    }
+    if (!last && b->code[v].inner) random_store(b, v, 1);
+}
+
+TEST(random_nests)
+{
+    int count = getenv("CPU_NESTS") ? atoi(getenv("CPU_NESTS")) : 3000;
+    for (int i = 0; i < count && test_bad < 3; i++) {
+        build b;
+        char what[32];
+        random_state = (uint64_t)i * 7919 + 17;
+        random_nest(&b);
+        snprintf(what, sizeof what, "nest %d", i);
+        CHECK(agree(&b, what));
+        gale__nest_canonicalize(&b.nest);
+        CHECK(agree(&b, what));
+    }
+}
+
+static void run_product(void *arg)
+{
+    build b;
+    (void)arg;
+    for (int i = 0; i < 4; i++) {
+        product(&b, GALE_F32, GALE_F32, 1, 100, 80, 60, false, false);
+        CHECK(agree(&b, "threads"));
+    }
+}
+
+/* The same kernel from several threads, and the same bits from one worker as from many. */
+TEST(threads)
+{
+    build b;
+    static float x[200000], y[3][4];
+    for (int i = 0; i < 200000; i++) x[i] = (float)(below(1000) - 500) / 7;
+    build_init(&b, 1, 1, (int64_t[]){4, 50000});
+    add_store(&b, add_reduce(&b, GALE__SUM, GALE_F32, GALE_F32, add_load(&b, dense_access(&b, GALE_F32, 3, false), 1)), dense_access(&b, GALE_F32, 1, true));
+    for (int i = 0; i < 3; i++) {
+        gale__cpu_kernel *k = NULL;
+        gale__parallel_set_width(i + 1);
+        if (!CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
+        gale__cpu_kernel_run(k, (void *[]){x, y[i]});
+        gale__cpu_kernel_destroy(&k);
+        CHECK(!memcmp(y[0], y[i], sizeof y[0]));
+    }
+    gale__parallel_set_width(2);
+    run_product(NULL);
+    gale__parallel_set_width(0);
+}
+
+/* Every allocation of creating a kernel may fail; nothing is left behind. */
+TEST(faults)
+{
+    build b;
+    product(&b, GALE_F32, GALE_F32, 1, 100, 80, 60, false, false);
+    int64_t live = gale__alloc_live();
+    for (uint64_t n = 1; n < 100; n++) {
+        gale__cpu_kernel *k = NULL;
+        gale__alloc_fail_at(n);
+        gale_status status = gale__cpu_kernel_create(&b.nest, &k);
+        gale__alloc_fail_at(0);
+        CHECK((status == GALE_OK) == (k != NULL));
+        gale__cpu_kernel_destroy(&k);
+        CHECK_EQ(gale__alloc_live(), live);
+        if (status == GALE_OK) return;
+    }
+}
+
+static void test_isa(void) { printf("instruction set: %s\n", gale__isa_name(gale__cpu_isa())); }
+
+TESTS(ROW(isa), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products), ROW(convolutions), ROW(indirection),
+      ROW(in_place), ROW(random_nests), ROW(threads), ROW(faults))
