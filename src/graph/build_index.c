@@ -171,6 +171,7 @@ static bool loop_fits(gale__g *g, const gale__loop *loop, const gale__node *inpu
 gale__node gale__g_loop(gale__g *g, const gale__loop *loop, const gale__node *inputs)
 {
     int n = loop->n_carried + loop->n_sliced + loop->n_constant, n_out = loop->n_carried + loop->n_stacked;
+    if (g->status == GALE_OK) g->status = loop->body->status; /* why the body failed is said already */
     for (int i = 0; i < n; i++)
         if (!gale__g_ok(g, inputs[i])) return GALE__NIL;
     for (int i = 0; i < n_out; i++)
