@@ -13,7 +13,7 @@ static void start(gale__g *g, gale__draft *d, int op, gale__node x, int rank, co
 
 static bool is_shape(const gale__pnode *p, int rank, const int64_t *dims)
 {
-    return p->rank == rank && !memcmp(p->dims, dims, rank * sizeof *dims);
+    return p->rank == rank && (!rank || !memcmp(p->dims, dims, rank * sizeof *dims));
 }
 
 static bool shape_fits(gale__g *g, const char *what, int rank, const int64_t *dims)
