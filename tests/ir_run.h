@@ -46,6 +46,8 @@ static inline gale_device *ir_device(int target)
         if (gale_device_open(&options, &devices[target]) != GALE_OK) {
             devices[target] = NULL;
             printf("SKIP on %s: %s\n", ir_targets[target].provider, gale_error());
+        } else {
+            printf("on %s: %s\n", ir_targets[target].provider, gale_device_get_info(devices[target])->name);
         }
     }
     return devices[target];

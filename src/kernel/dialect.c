@@ -34,7 +34,6 @@ const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
     [GALE__IR_CONVERT] = ALL("($t)($0)"),
     [GALE__IR_F16_TO_F32] = {"from_half($0)", NULL, NULL, NULL, NULL},
     [GALE__IR_F32_TO_F16] = {NULL, NULL, NULL, "to_half($0)", NULL},
-    [GALE__IR_EXTRACT] = ALL("($t)$0.$x"),
 };
 
 /* CUDA and HIP name their mathematics alike. */

@@ -120,6 +120,10 @@ static gale_status print_value(const printer *p, gale__str *s, const gale__ir_in
     case GALE__IR_WORD: print_word(s, type, in->imm); return GALE_OK;
     case GALE__IR_LOAD: print_place(p, s, p->ir->readonly >> in->imm & 1 ? "LR" : "LD", in); return GALE_OK;
     case GALE__IR_GET: print_element(p, s, in); return GALE_OK;
+    case GALE__IR_EXTRACT:
+        if (p->ir->code[in->a].mem != in->type) gale__str_addf(s, "(%s)", type_names[type]);
+        gale__str_addf(s, "%s.%c", p->text[in->a], "xyzw"[in->imm & 3]);
+        return GALE_OK;
     default: break;
     }
     gale_type by = gale__ir_is_compare(in->op) ? gale__ir_type(p->ir, in->a) : type;
