@@ -107,6 +107,14 @@ SCAN(SUM) SCAN(PROD)
 #define BEST(KIND) static gale__node make_scan_##KIND(gale__g *g, const gale__node *x) { return gale__g_scan(g, GALE__##KIND, gale__g_mul(g, x[0], x[0]), 1, false, false); }
 BEST(RMAX) BEST(RMIN)
 
+/* Factors of exactly 0: all inputs are 0 here. */
+static gale__node make_zero_products(gale__g *g, const gale__node *x)
+{
+    gale__node y = gale__g_add(g, x[0], gale__g_const(g, GALE_F64, DIMS(3, 4), (double[]){0, 2, 3, 4, 1, 0, 0, 2, 2, 0, 0, 0}));
+    gale__node all = gale__g_reduce(g, GALE__PROD, y, 2, true), running = gale__g_scan(g, GALE__PROD, y, 1, false, false);
+    return gale__g_concat(g, 1, (gale__node[]){all, running}, 2);
+}
+
 /* Integers on the way carry no gradient. */
 static gale__node make_sorted(gale__g *g, const gale__node *x) { return gale__g_take(g, x[0], gale__g_sort(g, gale__g_mul(g, x[0], x[0]), 0, true)); }
 static gale__node make_arg(gale__g *g, const gale__node *x)
@@ -121,7 +129,7 @@ TEST(reductions)
         {"max", make_reduce_RMAX, -2, 2, {S(2, 3, 4)}, 0}, {"min", make_reduce_RMIN, -2, 2, {S(2, 3, 4)}, 0},
         {"running sum", make_scan_SUM, -2, 2, {S(3, 5)}, 0}, {"running product", make_scan_PROD, 0.5, 1.5, {S(3, 5)}, 0},
         {"running max", make_scan_RMAX, -2, 2, {S(3, 7)}, 0}, {"running min", make_scan_RMIN, -2, 2, {S(3, 7)}, 0},
-        {"sorted", make_sorted, -2, 2, {S(9)}, 0}, {"arg", make_arg, -2, 2, {S(9)}, 0});
+        {"products with zeros", make_zero_products, 0, 0, {S(3, 4)}, 0}, {"sorted", make_sorted, -2, 2, {S(9)}, 0}, {"arg", make_arg, -2, 2, {S(9)}, 0});
 }
 
 /* --- Take and put. --- */
