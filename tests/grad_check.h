@@ -132,14 +132,4 @@ static inline void grad_check(const grad_case *c)
     gale__g_finish(&r.g);
 }
 
-static inline void grad_check_all(const grad_case *cases, size_t n)
-{
-    for (size_t i = 0; i < n; i++) grad_check(&cases[i]);
-    CHECK_EQ(gale__alloc_live(), 0);
-}
-#define GRAD_CHECK(...)                                        \
-    do {                                                       \
-        const grad_case cases[] = {__VA_ARGS__};               \
-        grad_check_all(cases, sizeof cases / sizeof *cases);   \
-    } while (0)
 #endif
