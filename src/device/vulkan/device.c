@@ -52,11 +52,13 @@ static gale_status create(gale__vk_device *d)
     return GALE_OK;
 }
 
-static gale_status finish_open(gale__vk_device *d)
+static gale_status finish_open(gale__vk_device *d, bool debug_layer)
 {
     VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
     d->fn.vkGetPhysicalDeviceMemoryProperties2(d->physical.handle, &memory);
     d->memory = memory.memoryProperties;
+    /* Software copies better than it runs kernels; where checks are on, they are to see these kernels too. */
+    d->bulk.wanted = !d->physical.info.caps.software || debug_layer;
     VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, d->physical.info.caps.push_bytes};
     VkPipelineLayoutCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
@@ -81,7 +83,7 @@ gale_status gale__vk_device_open(gale_device *device)
         status = choose(d, device->info.index);
     }
     if (status == GALE_OK) status = create(d);
-    if (status == GALE_OK) status = finish_open(d);
+    if (status == GALE_OK) status = finish_open(d, device->debug_layer);
     if (status != GALE_OK) gale__vk_device_close(device);
     return status;
 }
@@ -90,6 +92,7 @@ void gale__vk_device_close(gale_device *device)
 {
     gale__vk_device *d = device->impl;
     if (!d) return;
+    gale__vk_bulk_finish(d);
     if (d->layout) d->fn.vkDestroyPipelineLayout(d->handle, d->layout, NULL);
     if (d->handle && d->fn.vkDestroyDevice) d->fn.vkDestroyDevice(d->handle, NULL);
     gale__vk_instance_close(&d->instance);

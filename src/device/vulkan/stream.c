@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define BATCH_COMMANDS 64 /* submitted when so many are pending ... */
+#define SPIN_NS 30000u
 #define IDLE_EVERY 8      /* ... or at a multiple of this when the device has nothing to do */
 
 void gale__vk_timeline_drop(gale__vk_device *d, gale__vk_timeline *t)
@@ -30,8 +31,20 @@ static gale_status timeline_create(gale__vk_device *d, gale__vk_timeline **out)
     return GALE_OK;
 }
 
+/* Being woken costs more than many a kernel runs. */
+static bool reached_soon(gale__vk_device *d, gale__vk_timeline *t, uint64_t value)
+{
+    uint64_t start = gale__time_ns(), reached = 0;
+    do {
+        if (d->fn.vkGetSemaphoreCounterValue(d->handle, t->semaphore, &reached) != VK_SUCCESS) return false;
+        if (reached >= value) return true;
+    } while (gale__time_ns() - start < SPIN_NS);
+    return false;
+}
+
 gale_status gale__vk_timeline_wait(gale__vk_device *d, gale__vk_timeline *t, uint64_t value)
 {
+    if (reached_soon(d, t, value)) return GALE_OK;
     uint64_t limit_ns = gale__watchdog_ns();
     VkSemaphoreWaitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,

@@ -78,8 +78,9 @@ typedef struct gale__vk_device {
     VkPipelineLayout layout; /* one for all kernels: no sets, push constants only */
     gale__vk_queue queues[GALE__VK_QUEUES];
     uint32_t n_queues, next_queue;
-    gale__mutex lock; /* for the list of streams */
+    gale__mutex lock; /* for the list of streams and for bulk */
     struct gale__vk_stream *streams;
+    struct { VkPipeline copy, fill; bool wanted, tried; } bulk;
 } gale__vk_device;
 static inline gale__vk_device *gale__vk_of(const gale_device *device) { return device->impl; }
 
@@ -156,6 +157,12 @@ gale_status gale__vk_upload(gale_stream *stream, gale__ref to, gale__ref host, s
 gale_status gale__vk_download(gale_stream *stream, gale__ref from, gale__ref host, size_t size);
 gale_status gale__vk_copy(gale_stream *stream, gale__ref to, gale__ref from, size_t size);
 gale_status gale__vk_fill(gale_stream *stream, gale__ref to, size_t size, uint64_t pattern, size_t pattern_bytes);
+
+/* A large copy or fill inside the device as a kernel: how many bytes it takes over, 0 when it does not suit.  The pattern is
+ * that of 8 bytes. */
+size_t gale__vk_bulk_copy(gale__vk_device *d, gale__vk_recorder *rec, gale__ref to, gale__ref from, size_t size);
+size_t gale__vk_bulk_fill(gale__vk_device *d, gale__vk_recorder *rec, gale__ref to, size_t size, uint64_t pattern);
+void gale__vk_bulk_finish(gale__vk_device *d);
 
 gale_status gale__vk_event_create(gale_device *device, gale_event *event);
 void gale__vk_event_destroy(gale_event *event);
