@@ -79,6 +79,12 @@ static gale__node make_window(gale__g *g, const gale__node *x)
     gale__node z = gale__g_window(g, x[0], 1, 4, 3, 0, 2, 1, 0);
     return gale__g_mul(g, gale__g_mul(g, w, w), gale__g_unary(g, GALE__EXP, gale__g_mul(g, v, z)));
 }
+static gale__node make_window_twice(gale__g *g, const gale__node *x)
+{
+    gale__node w = gale__g_window(g, gale__g_window(g, x[0], 1, 4, 3, 1, 1, -1, 0), 1, 3, 2, 1, 1, 0, 0); /* windows of windows */
+    gale__node v = gale__g_window(g, gale__g_pad(g, x[0], (int64_t[]){1, -1}, (int64_t[]){0, 2}, (int64_t[]){1, 1}, 0), 1, 4, 3, 2, 1, -1, 0);
+    return gale__g_add(g, gale__g_mul(g, w, w), gale__g_reduce(g, GALE__SUM, gale__g_mul(g, v, v), 7, false));
+}
 static gale__node make_unwindow(gale__g *g, const gale__node *x)
 {
     gale__node u = gale__g_unwindow(g, x[0], 1, 7, 2, 1, -1), v = gale__g_unwindow(g, x[0], 1, 7, 1, 2, 0);
@@ -93,7 +99,7 @@ static gale__node make_concat(gale__g *g, const gale__node *x)
 static const grad_case views_cases[] = {
     {"reshape, permute", make_reshape, -2, 2, {S(4, 6), S(2, 3)}, 0}, {"expand", make_expand, -1, 1, {S(3, 1), S(2, 1, 4)}, 0},
     {"slice", make_slice, -2, 2, {S(5, 8)}, 0}, {"pad", make_pad, -1, 1, {S(3, 5)}, 0}, {"window", make_window, -1, 1, {S(2, 6)}, 0},
-    {"unwindow", make_unwindow, -2, 2, {S(2, 4, 3, 2)}, 0}, {"concat, copy", make_concat, -2, 2, {S(3, 4), S(3, 1)}, 0},
+    {"window, twice", make_window_twice, -1, 1, {S(2, 6)}, 0}, {"unwindow", make_unwindow, -2, 2, {S(2, 4, 3, 2)}, 0}, {"concat, copy", make_concat, -2, 2, {S(3, 4), S(3, 1)}, 0},
 };
 
 /* --- Reductions and scans. --- */

@@ -24,51 +24,68 @@ static gale__node unslice(gale__g *g, const gale__pnode *p, const gale__pnode *i
     return gale__g_pad(g, gale__g_flip(g, d, turned), low, high, between, 0);
 }
 
-/* What was added is cut off, what was cut off gets 0. */
-static gale__node unpad(gale__g *g, const gale__pnode *p, const gale__pnode *in, gale__node d)
-{
-    int64_t low[GALE_MAX_RANK], high[GALE_MAX_RANK], first[GALE_MAX_RANK] = {0}, step[GALE_MAX_RANK];
-    for (int i = 0; i < p->rank; i++) {
-        low[i] = -p->attr[3 * i];
-        high[i] = -p->attr[3 * i + 1];
-        step[i] = p->attr[3 * i + 2] + 1;
-    }
-    return gale__g_slice(g, gale__g_pad(g, d, low, high, NULL, 0), first, step, in->dims);
-}
+/* A gradient d that is a SUM over UNWINDOW's k axes.  What the next rule does to d it does under that sum: so there is one sum for all
+ * windows of a convolution, which the fuser joins with the contraction below, and only what is kept is computed. */
+typedef struct open_sum {
+    gale__node inside;          /* what is summed; d itself where it is no such sum */
+    uint32_t axes;              /* of `inside`, summed */
+    int at[GALE_MAX_RANK];      /* by axis of d: where it is in `inside` */
+} open_sum;
 
-/* Where d is SUM over k of an UNWINDOW, the gradient of a window on another axis: that UNWINDOW, its summed axes, and where d's
- * axis is among its axes.  So both windows share one sum, which the fuser joins with the contraction below. */
-static bool open_sum(const gale__g *g, gale__node d, int axis, gale__node *inside, uint32_t *summed, int *at)
+static bool find_sum(const gale__g *g, gale__node d, open_sum *s)
 {
     const gale__pnode *p = &g->nodes[d];
     const gale__pnode *r = p->op == GALE__P_RESHAPE ? &g->nodes[p->in[0]] : p;
+    int kept = 0;
     if (r->op != GALE__P_REDUCE || r->attr[0] != GALE__SUM || g->nodes[r->in[0]].op != GALE__P_UNWINDOW) return false;
-    uint32_t mask = (uint32_t)r->attr[1];
-    int kept = 0, place[GALE_MAX_RANK + 1];
     for (int i = 0; i < r->rank; i++) {
-        if (mask >> i & 1) continue;
+        if (r->attr[1] >> i & 1) continue;
         if (kept >= p->rank || p->dims[kept] != r->dims[i]) return false;
-        place[kept++] = i;
+        s->at[kept++] = i;
     }
-    if (kept != p->rank || place[axis + 1] != place[axis] + 1) return false;
-    *inside = r->in[0];
-    *summed = mask;
-    *at = place[axis];
-    return true;
+    s->inside = r->in[0];
+    s->axes = (uint32_t)r->attr[1];
+    return kept == p->rank;
+}
+
+static open_sum no_sum(gale__node d)
+{
+    open_sum s = {.inside = d};
+    for (int i = 0; i < GALE_MAX_RANK; i++) s.at[i] = i;
+    return s;
+}
+
+/* What was added is cut off, what was cut off gets 0. */
+static gale__node unpad(gale__g *g, const gale__pnode *p, const gale__pnode *in, gale__node d)
+{
+    if (!gale__g_ok(g, d)) return GALE__NIL;
+    open_sum s;
+    if (!find_sum(g, d, &s)) s = no_sum(d);
+    int64_t low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0}, first[GALE_MAX_RANK] = {0}, step[GALE_MAX_RANK], dims[GALE_MAX_RANK];
+    const gale__pnode *inside = &g->nodes[s.inside];
+    for (int i = 0; i < inside->rank; i++) step[i] = 1, dims[i] = inside->dims[i];
+    for (int i = 0; i < p->rank; i++) {
+        low[s.at[i]] = -p->attr[3 * i];
+        high[s.at[i]] = -p->attr[3 * i + 1];
+        step[s.at[i]] = p->attr[3 * i + 2] + 1;
+        dims[s.at[i]] = in->dims[i];
+    }
+    gale__node part = gale__g_slice(g, gale__g_pad(g, s.inside, low, high, NULL, 0), first, step, dims);
+    return gale__g_reduce(g, GALE__SUM, part, s.axes, false);
 }
 
 /* Element i is the sum over k of d at (o, k) where o*stride + k*dilation + offset = i. */
 static gale__node unwindow(gale__g *g, const gale__pnode *p, const gale__pnode *in, gale__node d)
 {
-    int axis = (int)p->attr[0], at = axis;
+    int axis = (int)p->attr[0];
     int64_t stride = p->attr[1], offset = p->attr[3];
-    uint32_t summed = 0;
     if (stride == 0) d = gale__g_reduce(g, GALE__SUM, d, 1u << axis, true), stride = 1;
     if (stride < 0) d = gale__g_flip(g, d, 1u << axis), offset += (p->dims[axis] - 1) * stride, stride = -stride;
-    if (d >= 0) open_sum(g, d, axis, &d, &summed, &at);
-    gale__node sheared = gale__g_unwindow(g, d, at, in->dims[axis], stride, p->attr[2], offset);
-    summed |= 1u << (at + 1);
-    return gale__g_reduce(g, GALE__SUM, sheared, summed, false);
+    if (!gale__g_ok(g, d)) return GALE__NIL;
+    open_sum s;
+    if (!find_sum(g, d, &s) || s.at[axis + 1] != s.at[axis] + 1) s = no_sum(d);
+    gale__node sheared = gale__g_unwindow(g, s.inside, s.at[axis], in->dims[axis], stride, p->attr[2], offset);
+    return gale__g_reduce(g, GALE__SUM, sheared, s.axes | 1u << (s.at[axis] + 1), false);
 }
 
 /* (o, k) shows (o*stride + k*dilation + offset, k).  With (i, k) as one axis of i*K + k that is a window of its own, and i is out
