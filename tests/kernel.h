@@ -176,4 +176,32 @@ static inline void check_threads(gale_kernel *kernel, scale_fn *scale)
         CHECK_EQ(workers[i].wrong, 0);
     }
 }
+
+static inline gale_status count_in(gale_kernel *kernel, gale_buffer *y, double groups)
+{
+    uint32_t n = 8192, rows = (uint32_t)(groups / 256) + 1;
+    return gale_kernel_launch(stream, kernel, (const uint32_t[3]){256, rows < 65535 ? rows : 65535, 1}, &y, 1, &n, 1);
+}
+
+/* A kernel of one buffer and one word that counts so far: made to run for two seconds, it outlasts a watchdog of one. */
+static inline void check_watchdog(gale_kernel *kernel)
+{
+    gale_buffer *y = counting(64);
+    double groups = 256, seconds = 0;
+    CHECK_OK(count_in(kernel, y, 1)); /* drivers compile at the first launch */
+    CHECK_OK(gale_stream_sync(stream));
+    for (; seconds < 0.05 && groups < 1e8; groups *= 4) {
+        uint64_t start = gale__time_ns();
+        if (!CHECK_OK(count_in(kernel, y, groups)) || !CHECK_OK(gale_stream_sync(stream))) break;
+        seconds = (double)(gale__time_ns() - start) * 1e-9;
+    }
+    setenv("GALE_WATCHDOG_S", "1", 1);
+    CHECK_OK(count_in(kernel, y, groups / 4 * 2 / seconds));
+    CHECK_FAILS(gale_stream_sync(stream), TIMEOUT);
+    CHECK(strstr(gale_error(), "GALE_WATCHDOG_S") != NULL);
+    setenv("GALE_WATCHDOG_S", "30", 1);
+    CHECK_OK(gale_stream_sync(stream));
+    unsetenv("GALE_WATCHDOG_S");
+    gale_buffer_destroy(&y);
+}
 #endif

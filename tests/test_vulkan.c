@@ -355,4 +355,24 @@ TEST(cache)
     close_checked();
 }
 
-TESTS(ROW(probe), ROW(absent), ROW(assembly_is_valid), ROW(ours), ROW(many_launches), ROW(captures), ROW(streams), ROW(bulk), ROW(threads), ROW(glsl), ROW(refusals), ROW(cache))
+TEST(watchdog)
+{
+    static const char text[] =
+        "#version 450\n"
+        "#extension GL_EXT_buffer_reference : require\n"
+        "layout(local_size_x = 1) in;\n"
+        "layout(buffer_reference, std430) volatile buffer Floats { float v[]; };\n"
+        "layout(push_constant) uniform Block { Floats y; uint n; };\n"
+        "void main() { for (uint i = 0; i < n; i++) y.v[0] += 1; }\n";
+    gale_module *module = NULL;
+    gale_kernel *kernel = NULL;
+    if (!open_checked()) return;
+    if (compiles_glsl() && CHECK_OK(gale_module_create(device, "glsl", text, strlen(text), NULL, &module)) &&
+        CHECK_OK(gale_kernel_get(module, "main", (const uint32_t[3]){1, 1, 1}, &kernel)))
+        check_watchdog(kernel);
+    gale_kernel_destroy(&kernel);
+    gale_module_destroy(&module);
+    close_checked();
+}
+
+TESTS(ROW(probe), ROW(absent), ROW(assembly_is_valid), ROW(ours), ROW(many_launches), ROW(captures), ROW(streams), ROW(bulk), ROW(threads), ROW(glsl), ROW(refusals), ROW(cache), ROW(watchdog))

@@ -28,6 +28,7 @@ typedef struct gale_device_caps {
     uint32_t subgroup;                        /* threads that run in step; 1 when not known */
     uint32_t group_max;                       /* most threads in a work-group */
     uint32_t groups_max[3];                   /* most work-groups on each axis of a launch: 65535 on lavapipe, x too; 0: not limited */
+    uint32_t loop_max;                        /* iterations of all loops of a thread after which the driver silently leaves them: 65535 on lavapipe; 0: none */
     uint32_t shared_bytes;                    /* work-group memory */
     uint32_t push_bytes;                      /* Vulkan: parameters that travel without a block */
     uint32_t arch;                            /* CUDA: 90 for compute capability 9.0 */

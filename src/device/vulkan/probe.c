@@ -148,6 +148,7 @@ static void describe_caps(const gale__vk *fn, gale__vk_physical *p, const proper
     caps->subgroup = pr->v11.subgroupSize ? pr->v11.subgroupSize : 1;
     caps->group_max = limits->maxComputeWorkGroupInvocations;
     for (int i = 0; i < 3; i++) caps->groups_max[i] = limits->maxComputeWorkGroupCount[i];
+    if (pr->v12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE) caps->loop_max = 65535;
     caps->shared_bytes = limits->maxComputeSharedMemorySize;
     caps->push_bytes = (uint32_t)least(GALE__VK_PUSH, limits->maxPushConstantsSize);
     caps->storage8 = f->v12.storageBuffer8BitAccess && f->v12.shaderInt8;
