@@ -168,6 +168,8 @@ gale_status gale__module_build(gale_device *device, const gale__source *source, 
 /* gale_kernel_get with the size of the parameter block. */
 gale_status gale__kernel_create(gale_module *module, const char *entry, const uint32_t group[3], uint32_t block_bytes, gale_kernel **out);
 gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
+/* A copy on one device between places already checked: what plans do. */
+gale_status gale__copy_refs(gale_stream *stream, gale__ref to, gale__ref from, size_t size, const gale__tag *tag);
 gale_status gale__upload_tagged(gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size, const gale__tag *tag);
 
 /* Test hook: make the n-th device allocation from now fail (0: never). */

@@ -153,13 +153,17 @@ gale_status gale_copy(gale_stream *stream, gale_buffer *to, size_t to_offset, co
     gale__ref a = gale__buffer_ref(to, to_offset), b = gale__buffer_ref(from, from_offset);
     if (size && a.mem == b.mem && a.offset < b.offset + size && b.offset < a.offset + size)
         return gale__fail(GALE_INVALID, "copy: source and target overlap");
-    if (!size) return GALE_OK;
+    return size ? gale__copy_refs(stream, a, b, size, NULL) : GALE_OK;
+}
+
+gale_status gale__copy_refs(gale_stream *stream, gale__ref to, gale__ref from, size_t size, const gale__tag *tag)
+{
     gale__span span = {0};
     if (GALE__PROFILER(stream->device)) {
-        gale__tag t = plain(NULL, "copy", 2 * size);
+        gale__tag t = tag ? *tag : plain(NULL, "copy", 2 * size);
         span = gale__span_begin(stream, GALE__SPAN_COPY, &t);
     }
-    gale_status status = stream->device->backend->copy(stream, a, b, size);
+    gale_status status = stream->device->backend->copy(stream, to, from, size);
     if (span.profiler) gale__span_end(stream, span);
     return status;
 }

@@ -27,6 +27,7 @@ typedef struct gale__op {
     uint32_t plan_inputs;     /* bit i: input i must be known when planning (shapes, axes, k, pads ...) */
     void (*lower)(gale__lower *L);
     const char *doc;          /* one or two sentences */
+    uint32_t shape_inputs;    /* bit i: of input i only the shape matters (Shape, Size, EyeLike ...) */
 } gale__op;
 /* The ops room hands its table over once (gale__ops_table in ops/registry.c); the graph room looks names up in it. */
 extern const gale__op *const gale__ops_table[];
@@ -43,13 +44,20 @@ typedef struct gale__value_info {
     int64_t dims[GALE_MAX_RANK]; /* -1: symbol */
     const char *symbols[GALE_MAX_RANK];
 } gale__value_info;
+/* A request for derivatives: filled in when the loss and all of wrt are lowered. */
+typedef struct gale__gradient { gale_value loss; gale_value *wrt, *out; int n; int after; /* op nodes before it */ } gale__gradient;
 struct gale_graph {
     gale__arena arena;
     gale__value_info *values; int n_values; size_t values_capacity;
     gale__op_node *nodes; int n_nodes; size_t nodes_capacity;
     gale_value *inputs; int n_inputs; size_t inputs_capacity;
     gale_value *outputs; const char **output_names; int n_outputs; size_t outputs_capacity, names_capacity;
+    gale__gradient *gradients; int n_gradients; size_t gradients_capacity;
+    _Atomic int refs;         /* its maker and the programs made from it */
 };
+/* Inputs whose values, not only shapes, must be known to plan: flags by input. */
+gale_status gale__opgraph_plan_inputs(const gale_graph *graph, bool *out);
+void gale__graph_hold(const gale_graph *graph);
 /* Lowers the whole graph for concrete input extents.  dims[i]: extents of input i.  known[i]: host data of an input whose values are
  * plan-time values, or NULL.  out[j]: node of output j. */
 gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale__g *g, gale__node *out);

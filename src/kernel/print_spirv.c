@@ -246,6 +246,12 @@ static uint32_t print_convert(printer *p, const gale__ir_instr *in)
     else if (from_float) op = gale__type_is_signed(to) ? SpvOpConvertFToS : SpvOpConvertFToU;
     else if (gale__ir_bits(to) == gale__ir_bits(from)) return v;
     else op = gale__type_is_signed(from) ? SpvOpSConvert : SpvOpUConvert;
+    if (op == SpvOpSConvert && p->caps->software && gale__ir_bits(to) == 64) { /* Mesa 22 takes comparisons of widened values for unsigned ones */
+        uint32_t half = gale__spv_const(s, GALE_U32, 32);
+        v = VALUE(s, &s->body, SpvOpUConvert, type, v);
+        v = VALUE(s, &s->body, SpvOpShiftLeftLogical, type, v, half);
+        return VALUE(s, &s->body, SpvOpShiftRightArithmetic, type, v, half);
+    }
     return VALUE(s, &s->body, op, type, v);
 }
 

@@ -1,0 +1,274 @@
+/* The operator graph: appended to by gale_graph_*, and lowered to primitives for one set of input shapes.  Nodes are in
+ * topological order by construction, since an operator can only read values that exist. */
+#include "graph/opgraph.h"
+#include "graph/tensor.h"
+#include <stdatomic.h>
+#include <string.h>
+
+gale_status gale_graph_create(gale_graph **out)
+{
+    gale_graph *g = gale__calloc(1, sizeof *g);
+    if (!g) return GALE_NO_MEMORY;
+    atomic_init(&g->refs, 1);
+    *out = g;
+    return GALE_OK;
+}
+
+void gale__graph_hold(const gale_graph *graph) { atomic_fetch_add(&((gale_graph *)graph)->refs, 1); }
+
+void gale_graph_destroy(gale_graph **graph)
+{
+    if (!graph || !*graph) return;
+    gale_graph *g = *graph;
+    *graph = NULL;
+    if (atomic_fetch_sub(&g->refs, 1) != 1) return;
+    for (int i = 0; i < g->n_values; i++) gale_tensor_destroy(&g->values[i].constant);
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i].n_attrs; k++) {
+            gale_attr *a = &g->nodes[i].attrs[k];
+            gale_tensor_destroy((gale_tensor **)&a->tensor);
+            gale_graph_destroy((gale_graph **)&a->graph);
+        }
+    gale__free(g->values);
+    gale__free(g->nodes);
+    gale__free(g->inputs);
+    gale__free(g->outputs);
+    gale__free(g->output_names);
+    gale__free(g->gradients);
+    gale__arena_finish(&g->arena);
+    gale__free(g);
+}
+
+static gale_status new_value(gale_graph *g, gale__value_info info, gale_value *out)
+{
+    GALE_TRY(gale__grow((void **)&g->values, &g->values_capacity, (size_t)g->n_values + 1, sizeof *g->values));
+    *out = g->n_values;
+    g->values[g->n_values++] = info;
+    return GALE_OK;
+}
+
+gale_status gale_graph_input(gale_graph *g, const char *name, gale_type type, int rank, const int64_t *dims, const char *const *symbols, gale_value *out)
+{
+    gale__value_info v = {.node = -1, .input = g->n_inputs, .type = type, .rank = rank};
+    if (rank < 0 || rank > GALE_MAX_RANK) return gale__fail(GALE_INVALID, "input %s: rank %d is not in 0 .. %d", name, rank, GALE_MAX_RANK);
+    if ((unsigned)type >= GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "input %s: type %s is not numeric", name, gale_type_name(type));
+    for (int i = 0; i < rank; i++) {
+        v.dims[i] = dims[i] < 0 ? -1 : dims[i];
+        if (dims[i] >= 0 || !symbols || !symbols[i]) continue;
+        if (!(v.symbols[i] = gale__arena_strdup(&g->arena, symbols[i]))) return GALE_NO_MEMORY;
+    }
+    v.name = gale__arena_strdup(&g->arena, name);
+    if (!v.name) return GALE_NO_MEMORY;
+    GALE_TRY(gale__grow((void **)&g->inputs, &g->inputs_capacity, (size_t)g->n_inputs + 1, sizeof *g->inputs));
+    GALE_TRY(new_value(g, v, out));
+    g->inputs[g->n_inputs++] = *out;
+    return GALE_OK;
+}
+
+gale_status gale_graph_constant(gale_graph *g, gale_type type, int rank, const int64_t *dims, const void *data, gale_value *out)
+{
+    gale__value_info v = {.node = -1, .input = -1, .type = type, .rank = rank};
+    GALE_TRY(gale_tensor_from_cpu(NULL, type, rank, dims, data, &v.constant));
+    if (rank) memcpy(v.dims, dims, (size_t)rank * sizeof *dims);
+    gale_status status = new_value(g, v, out);
+    if (status != GALE_OK) gale_tensor_destroy(&v.constant);
+    return status;
+}
+
+static gale_status copy_strings(gale__arena *a, gale_attr *attr)
+{
+    const char **strings = gale__arena_alloc(a, (attr->count + 1) * sizeof *strings);
+    if (!strings) return GALE_NO_MEMORY;
+    for (size_t i = 0; i < attr->count; i++)
+        if (!(strings[i] = gale__arena_strdup(a, attr->strings[i]))) return GALE_NO_MEMORY;
+    attr->strings = strings;
+    return GALE_OK;
+}
+
+/* Copies what the attribute points at into the arena; tensors are copied, graphs are held. */
+static gale_status copy_attr(gale__arena *a, const gale_attr *from, gale_attr *to)
+{
+    gale_attr attr = *from;
+    attr.tensor = NULL;
+    attr.graph = NULL;
+    if (!(attr.name = gale__arena_strdup(a, from->name))) return GALE_NO_MEMORY;
+    if (from->s && !(attr.s = gale__arena_strdup(a, from->s))) return GALE_NO_MEMORY;
+    if (from->ints && !(attr.ints = gale__arena_copy(a, from->ints, from->count * sizeof *from->ints))) return GALE_NO_MEMORY;
+    if (from->floats && !(attr.floats = gale__arena_copy(a, from->floats, from->count * sizeof *from->floats))) return GALE_NO_MEMORY;
+    if (from->strings) GALE_TRY(copy_strings(a, &attr));
+    if (from->tensor) GALE_TRY(gale_tensor_from_cpu(NULL, from->tensor->type, from->tensor->rank, from->tensor->dims, from->tensor->host, (gale_tensor **)&attr.tensor));
+    if (from->graph) gale__graph_hold(attr.graph = from->graph);
+    *to = attr;
+    return GALE_OK;
+}
+
+static gale_status check_op(const gale_graph *g, const char *name, const gale__op *op, const gale_value *inputs, int n_inputs, int n_outputs)
+{
+    if (!op) return gale__fail(GALE_NOT_FOUND, "no operator is called %s", name);
+    if (n_inputs < op->min_in || (op->max_in >= 0 && n_inputs > op->max_in))
+        return gale__fail(GALE_INVALID, "%s takes %d to %d inputs, not %d", name, op->min_in, op->max_in < 0 ? 1 << 20 : op->max_in, n_inputs);
+    if (n_outputs < 0 || (op->max_out >= 0 && n_outputs > op->max_out)) return gale__fail(GALE_INVALID, "%s has at most %d outputs, not %d", name, op->max_out, n_outputs);
+    for (int i = 0; i < n_inputs; i++) {
+        if (inputs[i] == GALE_NONE && i >= op->min_in) continue;
+        if (inputs[i] < 0 || inputs[i] >= g->n_values) return gale__fail(GALE_INVALID, "%s: input %d is not a value of this graph", name, i);
+    }
+    return GALE_OK;
+}
+
+gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inputs, int n_inputs, const gale_attr *attrs, int n_attrs, gale_value *outputs, int n_outputs)
+{
+    gale__op_node node = {.op = gale__op_find(name), .n_in = n_inputs, .n_out = n_outputs};
+    GALE_TRY(check_op(g, name, node.op, inputs, n_inputs, n_outputs));
+    node.in = gale__arena_copy(&g->arena, inputs, (size_t)n_inputs * sizeof *inputs);
+    node.out = gale__arena_alloc(&g->arena, ((size_t)n_outputs + 1) * sizeof *outputs);
+    node.attrs = gale__arena_alloc(&g->arena, ((size_t)n_attrs + 1) * sizeof *attrs);
+    if (!node.in || !node.out || !node.attrs) return GALE_NO_MEMORY;
+    GALE_TRY(gale__grow((void **)&g->nodes, &g->nodes_capacity, (size_t)g->n_nodes + 1, sizeof *g->nodes));
+    GALE_TRY(gale__grow((void **)&g->values, &g->values_capacity, (size_t)(g->n_values + n_outputs), sizeof *g->values));
+    gale_status status = GALE_OK;
+    for (int i = 0; i < n_attrs && status == GALE_OK; i++, node.n_attrs += status == GALE_OK) status = copy_attr(&g->arena, &attrs[i], &node.attrs[i]);
+    for (int i = 0; i < n_outputs && status == GALE_OK; i++) {
+        status = new_value(g, (gale__value_info){.node = g->n_nodes, .input = -1}, &node.out[i]);
+        outputs[i] = node.out[i];
+    }
+    g->nodes[g->n_nodes++] = node; /* kept even on failure, so that what its attributes hold is freed with the graph */
+    return status;
+}
+
+gale_status gale_graph_output(gale_graph *g, const char *name, gale_value value)
+{
+    if (value < 0 || value >= g->n_values) return gale__fail(GALE_INVALID, "output %s is not a value of this graph", name);
+    const char *copy = gale__arena_strdup(&g->arena, name);
+    if (!copy) return GALE_NO_MEMORY;
+    GALE_TRY(gale__grow((void **)&g->outputs, &g->outputs_capacity, (size_t)g->n_outputs + 1, sizeof *g->outputs));
+    GALE_TRY(gale__grow((void **)&g->output_names, &g->names_capacity, (size_t)g->n_outputs + 1, sizeof *g->output_names));
+    g->outputs[g->n_outputs] = value;
+    g->output_names[g->n_outputs++] = copy;
+    return GALE_OK;
+}
+
+gale_status gale_graph_gradient(gale_graph *g, gale_value loss, const gale_value *wrt, int n, gale_value *gradients)
+{
+    gale__gradient r = {.loss = loss, .n = n, .after = g->n_nodes};
+    if (loss < 0 || loss >= g->n_values) return gale__fail(GALE_INVALID, "the loss is not a value of this graph");
+    for (int i = 0; i < n; i++)
+        if (wrt[i] < 0 || wrt[i] >= g->n_values) return gale__fail(GALE_INVALID, "value %d to differentiate by is not of this graph", i);
+    r.wrt = gale__arena_copy(&g->arena, wrt, (size_t)n * sizeof *wrt);
+    r.out = gale__arena_alloc(&g->arena, ((size_t)n + 1) * sizeof *r.out);
+    if (!r.wrt || !r.out) return GALE_NO_MEMORY;
+    GALE_TRY(gale__grow((void **)&g->gradients, &g->gradients_capacity, (size_t)g->n_gradients + 1, sizeof *g->gradients));
+    for (int i = 0; i < n; i++) {
+        GALE_TRY(new_value(g, (gale__value_info){.node = -1, .input = -1}, &r.out[i]));
+        gradients[i] = r.out[i];
+    }
+    g->gradients[g->n_gradients++] = r;
+    return GALE_OK;
+}
+
+const gale__op *gale__op_find(const char *name)
+{
+    for (int i = 0; i < gale__ops_count; i++)
+        if (strcmp(gale__ops_table[i]->name, name) == 0) return gale__ops_table[i];
+    return NULL;
+}
+
+gale_status gale__opgraph_plan_inputs(const gale_graph *g, bool *out)
+{
+    bool *needed = gale__calloc((size_t)g->n_values + 1, sizeof *needed);
+    if (!needed) return GALE_NO_MEMORY;
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        const gale__op_node *n = &g->nodes[i];
+        bool all = false;
+        for (int k = 0; k < n->n_out; k++) all |= needed[n->out[k]];
+        for (int k = 0; k < n->n_in; k++)
+            if (n->in[k] >= 0 && (all || n->op->plan_inputs >> (k < 31 ? k : 31) & 1) && !(n->op->shape_inputs >> (k < 31 ? k : 31) & 1)) needed[n->in[k]] = true;
+    }
+    for (int i = 0; i < g->n_inputs; i++) out[i] = needed[g->inputs[i]];
+    gale__free(needed);
+    return GALE_OK;
+}
+
+typedef struct lowering {
+    const gale_graph *graph;
+    gale__g *g;
+    gale__node *nodes; /* by value */
+} lowering;
+
+static gale_status begin_region(gale__g *g, const gale__op_node *op)
+{
+    GALE_TRY(gale__grow((void **)&g->regions, &g->regions_capacity, (size_t)g->n_regions + 1, sizeof *g->regions));
+    g->region = g->n_regions++;
+    g->regions[g->region] = (gale__region){.name = op ? op->op->name : "Gradient", .op = op, .first = g->count};
+    return GALE_OK;
+}
+
+static gale_status end_region(gale__g *g, const gale__node *in, int n_in, const gale__node *out, int n_out)
+{
+    gale__region *r = &g->regions[g->region];
+    r->last = g->count;
+    r->in = gale__arena_copy(&g->arena, in, (size_t)n_in * sizeof *in);
+    r->out = gale__arena_copy(&g->arena, out, (size_t)n_out * sizeof *out);
+    r->n_in = n_in;
+    r->n_out = n_out;
+    g->region = -1;
+    return r->in && r->out ? GALE_OK : GALE_NO_MEMORY;
+}
+
+static gale_status lower_node(lowering *l, int index)
+{
+    const gale__op_node *n = &l->graph->nodes[index];
+    gale__node in_few[8], out_few[8], *in = in_few, *out = out_few;
+    if (n->n_in > 8 && !(in = gale__arena_alloc(&l->g->arena, (size_t)n->n_in * sizeof *in))) return GALE_NO_MEMORY;
+    if (n->n_out > 8 && !(out = gale__arena_alloc(&l->g->arena, (size_t)n->n_out * sizeof *out))) return GALE_NO_MEMORY;
+    for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] < 0 ? GALE__NIL : l->nodes[n->in[i]];
+    for (int i = 0; i < n->n_out; i++) out[i] = GALE__NIL;
+    GALE_TRY(begin_region(l->g, n));
+    gale__lower L = {.g = l->g, .node = n, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out};
+    n->op->lower(&L);
+    if (l->g->status != GALE_OK) return gale__fail_within(l->g->status, "%s (node %d)", n->op->name, index);
+    GALE_TRY(end_region(l->g, in, n->n_in, out, n->n_out));
+    for (int i = 0; i < n->n_out; i++) l->nodes[n->out[i]] = out[i];
+    return GALE_OK;
+}
+
+static gale_status lower_gradient(lowering *l, const gale__gradient *r)
+{
+    gale__node *wrt = gale__arena_alloc(&l->g->arena, 2 * ((size_t)r->n + 1) * sizeof *wrt), *out = wrt + r->n;
+    if (!wrt) return GALE_NO_MEMORY;
+    for (int i = 0; i < r->n; i++) wrt[i] = l->nodes[r->wrt[i]];
+    GALE_TRY(begin_region(l->g, NULL));
+    GALE_TRY(gale__g_gradient(l->g, l->nodes[r->loss], wrt, r->n, out));
+    GALE_TRY(end_region(l->g, wrt, r->n, out, r->n));
+    for (int i = 0; i < r->n; i++) l->nodes[r->out[i]] = out[i];
+    return GALE_OK;
+}
+
+static gale__node lower_leaf(const gale_graph *graph, int v, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale__g *g)
+{
+    const gale__value_info *info = &graph->values[v];
+    if (info->constant) return gale__g_const(g, info->type, info->rank, info->dims, info->constant->host);
+    if (info->input < 0) return GALE__NIL;
+    int i = info->input;
+    if (known && known[i]) return gale__g_const(g, info->type, ranks[i], dims[i], known[i]);
+    return gale__g_input(g, i, info->type, ranks[i], dims[i]);
+}
+
+gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale__g *g, gale__node *out)
+{
+    lowering l = {.graph = graph, .g = g};
+    l.nodes = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *l.nodes);
+    if (!l.nodes) return GALE_NO_MEMORY;
+    g->region = -1;
+    for (int v = 0; v < graph->n_values; v++) l.nodes[v] = lower_leaf(graph, v, dims, ranks, known, g);
+    GALE_TRY(g->status);
+    int next = 0;
+    for (int i = 0; i <= graph->n_nodes; i++) {
+        for (; next < graph->n_gradients && graph->gradients[next].after == i; next++) GALE_TRY(lower_gradient(&l, &graph->gradients[next]));
+        if (i < graph->n_nodes) GALE_TRY(lower_node(&l, i));
+    }
+    for (int i = 0; i < graph->n_outputs; i++) {
+        out[i] = l.nodes[graph->outputs[i]];
+        if (out[i] == GALE__NIL) return gale__fail(GALE_INVALID, "output %s has no value", graph->output_names[i]);
+    }
+    return g->status;
+}

@@ -1,0 +1,258 @@
+/* Making a plan: fuse, give every value a place, make the kernels, and write the steps down in order. */
+#include "graph/planner.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNPACKED = 1 << 30 }; /* a work place's index is an item until the items are packed */
+
+gale__place gale__plan_place(const gale__planner *p, gale__node n) { return p->place[gale__base(&p->fusion, n)]; }
+
+static size_t node_bytes(const gale__g *g, gale__node n) { return (size_t)gale__g_elements(g, n) * gale_type_size((gale_type)gale__g_at(g, n)->type); }
+
+gale_status gale__plan_step(gale__planner *p, gale__step step, const gale__place *refs, int n_refs)
+{
+    gale__plan *plan = p->plan;
+    step.n_refs = n_refs;
+    step.refs = gale__arena_copy(&plan->arena, refs, (size_t)n_refs * sizeof *refs);
+    if (!step.refs) return GALE_NO_MEMORY;
+    GALE_TRY(gale__grow((void **)&plan->steps, &plan->steps_capacity, (size_t)plan->n_steps + 1, sizeof *plan->steps));
+    plan->steps[plan->n_steps++] = step;
+    return GALE_OK;
+}
+
+static gale_status new_item(gale__planner *p, uint64_t size, int first, int last, gale__place *out)
+{
+    GALE_TRY(gale__grow((void **)&p->items, &p->items_capacity, (size_t)p->n_items + 1, sizeof *p->items));
+    *out = (gale__place){GALE__SPACE_WORK, UNPACKED | p->n_items, 0};
+    p->items[p->n_items++] = (gale__item){size ? size : 1, first, last, -1, 0};
+    return GALE_OK;
+}
+
+gale_status gale__plan_scratch(gale__planner *p, uint64_t size, gale__place *out) { return new_item(p, size, p->position, p->position, out); }
+
+static gale_status place_constant(gale__planner *p, gale__node n)
+{
+    gale__plan *plan = p->plan;
+    const gale__pnode *c = gale__g_at(&plan->g, n);
+    size_t size = node_bytes(&plan->g, n);
+    GALE_TRY(gale__grow((void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
+    plan->constants[plan->n_constants].data = c->data;
+    plan->constants[plan->n_constants].offset = plan->const_bytes;
+    plan->constants[plan->n_constants++].size = size;
+    p->place[n] = (gale__place){GALE__SPACE_CONST, 0, plan->const_bytes};
+    plan->const_bytes += (size + 255) / 256 * 256;
+    return GALE_OK;
+}
+
+/* A place for what kernel k writes; `last` is when its value is read for the last time. */
+static gale_status place_root(gale__planner *p, gale__node n, int first, int last)
+{
+    if (p->place[n].space != GALE__SPACE_NONE) return GALE_OK;
+    if (gale__g_at(&p->plan->g, n)->invariant) {
+        p->place[n] = (gale__place){GALE__SPACE_CONST, 0, p->plan->const_bytes};
+        p->plan->const_bytes += (node_bytes(&p->plan->g, n) + 255) / 256 * 256;
+        return GALE_OK;
+    }
+    return new_item(p, node_bytes(&p->plan->g, n), first, last, &p->place[n]);
+}
+
+/* When the values kernel k reads are read for the last time, kernels being seen in order. */
+static void note_reads(const gale__planner *p, const gale__fused *k, int position, int *last_use)
+{
+    const gale__fusion *f = &p->fusion;
+    if (k->kind == GALE__K_NEST) {
+        for (int i = 0; i < k->nest.n_buffers; i++) last_use[k->buffers[i]] = position;
+        return;
+    }
+    const gale__pnode *n = gale__g_at(f->g, k->root);
+    for (int i = 0; i < n->n_in; i++) last_use[gale__base(f, n->in[i])] = position;
+}
+
+static gale_status place_all(gale__planner *p)
+{
+    gale__plan *plan = p->plan;
+    const gale__g *g = &plan->g;
+    const gale__fusion *f = &p->fusion;
+    int *last_use = gale__arena_alloc(&plan->arena, ((size_t)g->count + 1) * sizeof *last_use);
+    if (!last_use) return GALE_NO_MEMORY;
+    for (int i = 0; i < f->n_kernels; i++) note_reads(p, &f->kernels[i], i, last_use);
+    for (int i = plan->n_outputs - 1; i >= 0; i--)
+        if (f->root[plan->outputs[i]]) p->place[plan->outputs[i]] = (gale__place){GALE__SPACE_OUTPUT, i, 0};
+    for (gale__node n = 0; n < g->count; n++) {
+        const gale__pnode *x = gale__g_at(g, n);
+        if (!f->live[n] || f->root[n]) continue;
+        if (x->op == GALE__P_INPUT) p->place[n] = (gale__place){GALE__SPACE_INPUT, (int32_t)x->attr[0], 0};
+        if (x->op == GALE__P_CONST && !x->splat) GALE_TRY(place_constant(p, n));
+    }
+    /* Items must come in the order of their first use: kernels in order, a loop's outputs with the loop. */
+    for (int i = 0; i < f->n_kernels; i++) {
+        gale__node n = f->kernels[i].root;
+        p->position = i;
+        if (f->kernels[i].kind != GALE__K_LOOP) {
+            GALE_TRY(place_root(p, n, i, last_use[n] > i ? last_use[n] : i));
+            continue;
+        }
+        for (gale__node o = n + 1; o < g->count; o++)
+            if (f->live[o] && gale__g_at(g, o)->op == GALE__P_LOOP_OUT && gale__g_at(g, o)->in[0] == n) GALE_TRY(place_root(p, o, i, last_use[o] > i ? last_use[o] : i));
+    }
+    return GALE_OK;
+}
+
+static gale_status make_runnables(gale__planner *p)
+{
+    gale__plan *plan = p->plan;
+    const gale__fusion *f = &p->fusion;
+    int n = 0;
+    for (int i = 0; i < f->n_kernels; i++) n += f->kernels[i].kind == GALE__K_NEST;
+    p->nests = gale__arena_alloc(&plan->arena, ((size_t)n + 1) * sizeof *p->nests);
+    plan->runnables = gale__arena_alloc(&plan->arena, ((size_t)f->n_kernels + 1) * sizeof *plan->runnables); /* specials come after the nests */
+    if (!p->nests || !plan->runnables) return GALE_NO_MEMORY;
+    n = 0;
+    for (int i = 0; i < f->n_kernels; i++)
+        if (f->kernels[i].kind == GALE__K_NEST) p->nests[n++] = &f->kernels[i].nest;
+    GALE_TRY(gale__runnables_make(plan->device, &plan->arena, p->nests, n, plan->runnables));
+    plan->n_runnables = n;
+    return GALE_OK;
+}
+
+static gale_status plan_nest(gale__planner *p, const gale__fused *k)
+{
+    const gale__runnable *r = &p->plan->runnables[p->next_runnable++];
+    gale__place refs[GALE__NEST_BUFFERS_MAX];
+    for (int i = 0; i < k->nest.n_buffers; i++) refs[i] = gale__plan_place(p, k->buffers[i]);
+    gale__step step = {.kind = GALE__STEP_LAUNCH, .once = gale__g_at(&p->plan->g, k->root)->invariant, .kernel = r->kernel, .words = r->words, .n_words = r->n_words};
+    memcpy(step.groups, r->groups, sizeof step.groups);
+    step.tag.name = r->name;
+    step.tag.op = gale__arena_strdup(&p->plan->arena, k->op);
+    if (!step.tag.op) return GALE_NO_MEMORY;
+    gale__nest_cost(&k->nest, &step.tag.bytes, &step.tag.operations);
+    return gale__plan_step(p, step, refs, k->nest.n_buffers);
+}
+
+/* Outputs that are inputs, constants, or an output given twice: copied at the end. */
+static gale_status copy_outputs(gale__planner *p)
+{
+    for (int i = 0; i < p->plan->n_outputs; i++) {
+        gale__place from = p->place[p->plan->outputs[i]];
+        uint64_t size = node_bytes(&p->plan->g, p->plan->outputs[i]);
+        if ((from.space == GALE__SPACE_OUTPUT && from.index == i) || size == 0) continue;
+        gale__place refs[2] = {{GALE__SPACE_OUTPUT, i, 0}, from};
+        gale__step step = {.kind = GALE__STEP_COPY, .size = size, .tag = {.name = "copy", .op = "Identity", .bytes = 2.0 * (double)size}};
+        GALE_TRY(gale__plan_step(p, step, refs, 2));
+    }
+    return GALE_OK;
+}
+
+static gale_status make_steps(gale__planner *p)
+{
+    for (int i = 0; i < p->fusion.n_kernels; i++) {
+        const gale__fused *k = &p->fusion.kernels[i];
+        p->position = i;
+        switch (k->kind) {
+        case GALE__K_NEST: GALE_TRY(plan_nest(p, k)); break;
+        case GALE__K_LOOP: GALE_TRY(gale__plan_loop(p, k)); break;
+        default: GALE_TRY(gale__plan_special(p, k)); break;
+        }
+    }
+    return copy_outputs(p);
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const gale__item *const *x = a, *const *y = b;
+    return (*x)->first != (*y)->first ? (*x)->first - (*y)->first : (*x < *y ? -1 : *x > *y);
+}
+
+/* Scratch items were added after the values: pack in order of first use, then write the places down. */
+static gale_status pack(gale__planner *p)
+{
+    gale__plan *plan = p->plan;
+    gale__item **order = gale__arena_alloc(&plan->arena, ((size_t)p->n_items + 1) * sizeof *order);
+    gale__item *sorted = gale__arena_alloc(&plan->arena, ((size_t)p->n_items + 1) * sizeof *sorted);
+    if (!order || !sorted) return GALE_NO_MEMORY;
+    bool ordered = true;
+    for (int i = 0; i < p->n_items; i++) {
+        order[i] = &p->items[i];
+        ordered &= i == 0 || p->items[i - 1].first <= p->items[i].first;
+    }
+    if (!ordered) qsort(order, (size_t)p->n_items, sizeof *order, by_first);
+    for (int i = 0; i < p->n_items; i++) sorted[i] = *order[i];
+    GALE_TRY(gale__memory_pack(sorted, p->n_items, plan->device->info.caps.alloc_max_bytes, &plan->slabs, &plan->n_slabs));
+    for (int i = 0; i < p->n_items; i++) *order[i] = sorted[i];
+    for (int i = 0; i < plan->n_steps; i++)
+        for (int k = 0; k < plan->steps[i].n_refs; k++) {
+            gale__place *place = &plan->steps[i].refs[k];
+            if (place->space != GALE__SPACE_WORK) continue;
+            const gale__item *item = &p->items[place->index & ~UNPACKED];
+            place->index = item->slab;
+            place->offset += item->offset;
+        }
+    return GALE_OK;
+}
+
+static void predict(gale__plan *plan)
+{
+    const gale_device_ceilings *c = &plan->device->info.ceilings;
+    for (int i = 0; i < plan->n_steps; i++) {
+        const gale__step *s = &plan->steps[i];
+        if (s->once) continue;
+        plan->kernels += s->kind == GALE__STEP_LAUNCH;
+        plan->bytes += s->tag.bytes;
+        plan->operations += s->tag.operations;
+        double memory = c->copy_gbps > 0 ? s->tag.bytes / (c->copy_gbps * 1e3) : 0;
+        double work = c->f32_gflops > 0 ? s->tag.operations / (c->f32_gflops * 1e3) : 0;
+        plan->predicted_us += (memory > work ? memory : work) + c->launch_us;
+    }
+}
+
+static gale_status make(gale__planner *p, const gale__fusion_options *options)
+{
+    gale__plan *plan = p->plan;
+    GALE_TRY(gale__fuse(&plan->g, plan->outputs, plan->n_outputs, options, &p->fusion));
+    size_t n = (size_t)plan->g.count + 1;
+    p->place = gale__arena_alloc(&plan->arena, n * sizeof *p->place);
+    if (!p->place) return GALE_NO_MEMORY;
+    GALE_TRY(place_all(p));
+    GALE_TRY(make_runnables(p));
+    GALE_TRY(make_steps(p));
+    GALE_TRY(pack(p));
+    predict(plan);
+    return GALE_OK;
+}
+
+gale_status gale__plan_make(gale_device *device, gale__g *g, const gale__node *outputs, int n_outputs, const gale__fusion_options *options, gale__plan **out)
+{
+    uint64_t start = gale__time_ns();
+    gale__plan *plan = gale__calloc(1, sizeof *plan);
+    if (!plan) return GALE_NO_MEMORY;
+    plan->g = *g;
+    memset(g, 0, sizeof *g);
+    plan->device = device;
+    plan->n_outputs = n_outputs;
+    gale__planner p = {.plan = plan};
+    gale_status status = GALE_NO_MEMORY;
+    plan->outputs = gale__arena_copy(&plan->arena, outputs, (size_t)n_outputs * sizeof *outputs);
+    if (plan->outputs) status = make(&p, options);
+    gale__fusion_finish(&p.fusion);
+    gale__free(p.items);
+    plan->plan_ns = gale__time_ns() - start;
+    if (status != GALE_OK) return gale__plan_destroy(&plan), status;
+    *out = plan;
+    return GALE_OK;
+}
+
+void gale__plan_destroy(gale__plan **plan)
+{
+    if (!*plan) return;
+    gale__plan *p = *plan;
+    *plan = NULL;
+    for (int i = 0; i < p->n_runnables; i++) gale__runnable_finish(&p->runnables[i]);
+    for (int i = 0; i < p->n_bodies; i++) gale__plan_destroy(&p->bodies[i]);
+    gale__free(p->bodies);
+    gale__free(p->steps);
+    gale__free(p->slabs);
+    gale__free(p->constants);
+    gale__g_finish(&p->g);
+    gale__arena_finish(&p->arena);
+    gale__free(p);
+}

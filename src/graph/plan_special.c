@@ -1,0 +1,92 @@
+/* The steps of SORT, SCAN and PUT: a host function on the CPU, kernels of their own elsewhere. */
+#include "graph/planner.h"
+#include "kernel/cpu/special.h"
+#include <string.h>
+
+typedef struct special {
+    uint8_t op;
+    gale_type type;
+    int mode;               /* SORT: descending; SCAN: gale__reduce; PUT: -1 or gale__reduce */
+    int64_t outer, n, inner, count;
+} special;
+
+static void *pointer(const gale__launch *l, int i) { return (char *)(uintptr_t)l->refs[i].mem->address + l->refs[i].offset; }
+
+static void run_on_host(void *user, const gale__launch *l)
+{
+    const special *s = user;
+    switch (s->op) {
+    case GALE__P_SORT: gale__cpu_sort(s->type, pointer(l, 1), pointer(l, 0), pointer(l, 2), s->outer, s->n, s->mode != 0); break;
+    case GALE__P_SCAN: gale__cpu_scan(s->type, (gale__reduce)s->mode, pointer(l, 1), pointer(l, 0), s->outer, s->n, s->inner); break;
+    default: gale__cpu_put(s->type, s->mode, pointer(l, 0), s->n, pointer(l, 1), pointer(l, 2), s->count); break;
+    }
+}
+
+static special describe(const gale__g *g, const gale__pnode *n)
+{
+    const gale__pnode *x = gale__g_at(g, n->in[0]);
+    special s = {.op = n->op, .type = (gale_type)x->type, .mode = (int)n->attr[0], .outer = 1, .n = 1, .inner = 1};
+    int axis = n->op == GALE__P_SCAN ? (int)n->attr[1] : x->rank - 1;
+    if (n->op == GALE__P_PUT) {
+        s.n = gale__g_elements(g, n->in[0]);
+        s.count = gale__g_elements(g, n->in[1]);
+        return s;
+    }
+    for (int a = 0; a < x->rank; a++) *(a < axis ? &s.outer : a == axis ? &s.n : &s.inner) *= x->dims[a];
+    return s;
+}
+
+static double value_bytes(const gale__g *g, gale__node n) { return (double)gale__g_elements(g, n) * (double)gale_type_size((gale_type)gale__g_at(g, n)->type); }
+
+static gale__tag tag_of(const gale__planner *p, const gale__fused *k, const gale__pnode *n)
+{
+    static const char *const names[] = {[GALE__P_SORT] = "sort", [GALE__P_SCAN] = "scan", [GALE__P_PUT] = "put"};
+    gale__tag tag = {.name = names[n->op], .op = gale__arena_strdup(&p->plan->arena, k->op)};
+    tag.bytes = value_bytes(&p->plan->g, k->root);
+    for (int i = 0; i < n->n_in; i++) tag.bytes += value_bytes(&p->plan->g, n->in[i]);
+    tag.operations = (double)gale__g_elements(&p->plan->g, k->root);
+    return tag;
+}
+
+/* The step of one host function over the places given. */
+static gale_status host_step(gale__planner *p, const special *s, const gale__tag *tag, bool once, const gale__place *refs, int n)
+{
+    gale__plan *plan = p->plan;
+    gale__runnable *r = &plan->runnables[plan->n_runnables];
+    GALE_TRY(gale__runnable_host(plan->device, run_on_host, s, sizeof *s, tag->name, r));
+    plan->n_runnables++;
+    gale__step step = {.kind = GALE__STEP_LAUNCH, .once = once, .kernel = r->kernel, .groups = {1, 1, 1}, .tag = *tag};
+    return gale__plan_step(p, step, refs, n);
+}
+
+static gale_status copy_step(gale__planner *p, gale__place to, gale__place from, uint64_t size, bool once)
+{
+    gale__place refs[2] = {to, from};
+    gale__step step = {.kind = GALE__STEP_COPY, .once = once, .size = size, .tag = {.name = "copy", .op = "Scatter", .bytes = 2.0 * (double)size}};
+    return size ? gale__plan_step(p, step, refs, 2) : GALE_OK;
+}
+
+static gale_status plan_on_host(gale__planner *p, const gale__fused *k, const gale__pnode *n, const special *s, const gale__tag *tag)
+{
+    gale__place refs[3] = {gale__plan_place(p, k->root), gale__plan_place(p, n->in[0])};
+    if (n->op == GALE__P_SCAN) return host_step(p, s, tag, n->invariant, refs, 2);
+    if (n->op == GALE__P_SORT) {
+        GALE_TRY(gale__plan_scratch(p, (uint64_t)s->n * sizeof(int64_t) * (uint64_t)gale__parallel_width(), &refs[2]));
+        return host_step(p, s, tag, n->invariant, refs, 3);
+    }
+    GALE_TRY(copy_step(p, refs[0], refs[1], (uint64_t)value_bytes(&p->plan->g, n->in[0]), n->invariant));
+    if (s->count == 0) return GALE_OK;
+    refs[1] = gale__plan_place(p, n->in[1]);
+    refs[2] = gale__plan_place(p, n->in[2]);
+    return host_step(p, s, tag, n->invariant, refs, 3);
+}
+
+gale_status gale__plan_special(gale__planner *p, const gale__fused *k)
+{
+    const gale__pnode *n = gale__g_at(&p->plan->g, k->root);
+    special s = describe(&p->plan->g, n);
+    gale__tag tag = tag_of(p, k, n);
+    if (!tag.op) return GALE_NO_MEMORY;
+    if (p->plan->device->backend->in_place && !strcmp(p->plan->device->backend->name, "cpu")) return plan_on_host(p, k, n, &s, &tag);
+    return gale__fail(GALE_UNSUPPORTED, "%s is not built for %s", tag.name, p->plan->device->info.backend);
+}

@@ -1,0 +1,47 @@
+/* Programs inside: a graph on a device, its plans by signature, and the contexts that run them. */
+#ifndef GALE_GRAPH_PROGRAM_H
+#define GALE_GRAPH_PROGRAM_H
+#include "graph/opgraph.h"
+#include "graph/plan.h"
+#include "graph/tensor.h"
+
+/* Memory and stream of one run; pooled by its instance. */
+typedef struct gale__context {
+    struct gale__context *next;
+    gale_stream *stream;
+    gale_buffer **slabs;
+    gale_buffer **staged_in, **staged_out; /* device copies of host tensors */
+    gale__ref *bound;                      /* inputs, then outputs: what the capture was made with */
+    gale_capture *capture;
+    bool seen;                             /* bound[] holds the previous run's */
+} gale__context;
+
+typedef struct gale__instance {
+    struct gale__instance *next;
+    uint64_t hash;
+    uint8_t *signature; size_t signature_size;
+    gale__plan *plan;
+    gale_buffer *constants;
+    gale__context *idle;
+    uint64_t used;                         /* clock of the latest use */
+    int running;
+} gale__instance;
+
+struct gale_program {
+    const gale_graph *graph;
+    gale_device *device;
+    gale_program_options options;
+    bool *plan_inputs;
+    gale__instance *instances; int n_instances;
+    uint64_t clock;
+    gale__mutex lock;
+    struct { double predicted_us, run_us, plan_us; int kernels, prologue; uint64_t work_bytes, const_bytes, uploads, downloads; bool replayed; } last;
+};
+
+/* Sends the run to the context's stream without waiting; for benchmarks and pipelines. */
+gale_status gale__program_instance(gale_program *program, gale_tensor *const *inputs, gale__instance **out);
+void gale__instance_release(gale_program *program, gale__instance *instance);
+/* Fused kernels of the plan for these inputs, the prologue's not counted. */
+gale_status gale__program_kernels(gale_program *program, gale_tensor *const *inputs, int *kernels);
+void gale__plan_describe(const gale__plan *plan, gale__str *out);
+#endif

@@ -1,0 +1,149 @@
+/* Tensors: made, moved between host and devices, and shown under other shapes.  Storage is counted, so a reshaped tensor keeps
+ * the memory it shares alive. */
+#include "graph/tensor.h"
+#include "base/num.h"
+#include <stdatomic.h>
+#include <string.h>
+
+gale_status gale__shape_size(gale_type type, int rank, const int64_t *dims, int64_t *elements, size_t *bytes)
+{
+    size_t count = 1, total;
+    if (rank < 0 || rank > GALE_MAX_RANK) return gale__fail(GALE_INVALID, "rank %d is not in 0 .. %d", rank, GALE_MAX_RANK);
+    if ((unsigned)type >= GALE_TYPE_COUNT || type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "tensors of type %s are not numeric", gale_type_name(type));
+    for (int i = 0; i < rank; i++) {
+        if (dims[i] < 0) return gale__fail(GALE_INVALID, "extent %lld of axis %d is negative", (long long)dims[i], i);
+        if (gale__mul_size(count, (size_t)dims[i], &count)) return gale__fail(GALE_LIMIT, "a tensor of rank %d has too many elements", rank);
+    }
+    if (gale__mul_size(count, gale_type_size(type), &total) || total > SIZE_MAX / 2) return gale__fail(GALE_LIMIT, "a tensor of %zu elements is too large", count);
+    *elements = (int64_t)count;
+    *bytes = total;
+    return GALE_OK;
+}
+
+static gale_status give_memory(gale_tensor *t)
+{
+    if (t->device) {
+        gale__device_hold(t->device);
+        return t->size_bytes ? gale_buffer_create(t->device, t->size_bytes, &t->buffer) : GALE_OK;
+    }
+    t->host = gale__alloc_aligned(64, t->size_bytes ? t->size_bytes : 1);
+    t->host_refs = gale__alloc(sizeof *t->host_refs);
+    if (!t->host || !t->host_refs) return GALE_NO_MEMORY;
+    atomic_init(t->host_refs, 1);
+    return GALE_OK;
+}
+
+gale_status gale_tensor_create(gale_device *device, gale_type type, int rank, const int64_t *dims, gale_tensor **out)
+{
+    int64_t elements;
+    size_t bytes;
+    GALE_TRY(gale__shape_size(type, rank, dims, &elements, &bytes));
+    gale_tensor *t = gale__calloc(1, sizeof *t);
+    if (!t) return GALE_NO_MEMORY;
+    t->device = device;
+    t->type = type;
+    t->rank = rank;
+    if (rank) memcpy(t->dims, dims, (size_t)rank * sizeof *dims);
+    t->size_bytes = bytes;
+    gale_status status = give_memory(t);
+    if (status != GALE_OK) return gale_tensor_destroy(&t), status;
+    *out = t;
+    return GALE_OK;
+}
+
+void gale_tensor_destroy(gale_tensor **tensor)
+{
+    if (!tensor || !*tensor) return;
+    gale_tensor *t = *tensor;
+    *tensor = NULL;
+    gale_buffer_destroy(&t->buffer);
+    if (!t->host_refs) gale__free(t->host);
+    else if (atomic_fetch_sub(t->host_refs, 1) == 1) {
+        gale__free(t->host);
+        gale__free((void *)t->host_refs);
+    }
+    gale_device_close(&t->device);
+    gale__free(t);
+}
+
+/* One transfer on a stream of its own, complete on return. */
+static gale_status transfer(gale_device *device, gale_buffer *buffer, void *to_host, const void *from_host, size_t size)
+{
+    gale_stream *stream = NULL;
+    GALE_TRY(gale_stream_create(device, &stream));
+    gale_status status = from_host ? gale_upload(stream, buffer, 0, from_host, size) : gale_download(stream, buffer, 0, to_host, size);
+    gale_status synced = gale_stream_sync(stream);
+    gale_stream_destroy(&stream);
+    return status != GALE_OK ? status : synced;
+}
+
+gale_status gale_tensor_from_cpu(gale_device *device, gale_type type, int rank, const int64_t *dims, const void *data, gale_tensor **out)
+{
+    gale_tensor *t = NULL;
+    GALE_TRY(gale_tensor_create(device, type, rank, dims, &t));
+    gale_status status = GALE_OK;
+    if (t->size_bytes && !device) memcpy(t->host, data, t->size_bytes);
+    else if (t->size_bytes) status = transfer(device, t->buffer, NULL, data, t->size_bytes);
+    if (status != GALE_OK) return gale_tensor_destroy(&t), status;
+    *out = t;
+    return GALE_OK;
+}
+
+gale_status gale_tensor_to_cpu(const gale_tensor *t, void *data, size_t size_bytes)
+{
+    if (size_bytes < t->size_bytes) return gale__fail(GALE_INVALID, "the tensor has %zu bytes, the destination only %zu", t->size_bytes, size_bytes);
+    if (!t->size_bytes) return GALE_OK;
+    if (t->host) return memcpy(data, t->host, t->size_bytes), GALE_OK;
+    return transfer(t->device, t->buffer, data, NULL, t->size_bytes);
+}
+
+gale_status gale_tensor_to_device(const gale_tensor *t, gale_device *device, gale_tensor **out)
+{
+    if (t->host) return gale_tensor_from_cpu(device, t->type, t->rank, t->dims, t->host, out);
+    gale_tensor *copy = NULL;
+    gale_stream *stream = NULL;
+    GALE_TRY(gale_tensor_create(device, t->type, t->rank, t->dims, &copy));
+    gale_status status = GALE_OK;
+    if (!device) status = gale_tensor_to_cpu(t, copy->host, copy->size_bytes);
+    else if (t->size_bytes) {
+        GALE_GO(gale_stream_create(device, &stream));
+        GALE_GO(gale_copy(stream, copy->buffer, 0, t->buffer, 0, t->size_bytes));
+        GALE_GO(gale_stream_sync(stream));
+    }
+done:
+    gale_stream_destroy(&stream);
+    if (status != GALE_OK) return gale_tensor_destroy(&copy), status;
+    *out = copy;
+    return GALE_OK;
+}
+
+gale_status gale_tensor_reshape(gale_tensor *t, int rank, const int64_t *dims, gale_tensor **out)
+{
+    int64_t elements;
+    size_t bytes;
+    GALE_TRY(gale__shape_size(t->type, rank, dims, &elements, &bytes));
+    if (bytes != t->size_bytes) return gale__fail(GALE_INVALID, "the new shape has %lld elements, the tensor %zu", (long long)elements, t->size_bytes / gale_type_size(t->type));
+    gale_tensor *view = gale__alloc(sizeof *view);
+    if (!view) return GALE_NO_MEMORY;
+    *view = *t;
+    view->rank = rank;
+    if (rank) memcpy(view->dims, dims, (size_t)rank * sizeof *dims);
+    if (t->device) gale__device_hold(t->device);
+    if (t->buffer) gale__buffer_hold(t->buffer);
+    if (t->host_refs) atomic_fetch_add(t->host_refs, 1);
+    *out = view;
+    return GALE_OK;
+}
+
+gale_type gale_tensor_type(const gale_tensor *t) { return t->type; }
+int gale_tensor_rank(const gale_tensor *t) { return t->rank; }
+const int64_t *gale_tensor_dims(const gale_tensor *t) { return t->dims; }
+size_t gale_tensor_size_bytes(const gale_tensor *t) { return t->size_bytes; }
+
+void *gale_tensor_data(gale_tensor *t)
+{
+    if (t->host) return t->host;
+    return t->buffer && t->buffer->mem->host ? (char *)t->buffer->mem->host + t->buffer->offset : NULL;
+}
+
+void gale_free(void *p) { gale__free(p); }

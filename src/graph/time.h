@@ -1,0 +1,16 @@
+/* Timing a program on its device, without the host in the way: for benchmarks. */
+#ifndef GALE_GRAPH_TIME_H
+#define GALE_GRAPH_TIME_H
+#include "graph/program.h"
+
+typedef struct gale__timing {
+    double median_us, least_us;   /* one run, by the device's own clock */
+    double bytes, operations;     /* of one run, as planned */
+    int kernels;
+    bool replayed;
+} gale__timing;
+/* Runs `repeats` times on tensors of the device (outputs made here), each run between two events, after warming up. */
+gale_status gale__program_time(gale_program *program, gale_tensor *const *inputs, int repeats, gale__timing *out);
+/* Median device time of a copy of `size` bytes. */
+gale_status gale__copy_time(gale_device *device, size_t size, int repeats, double *median_us);
+#endif

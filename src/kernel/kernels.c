@@ -1,0 +1,358 @@
+/* The device's table of built kernels, keyed by shape class, and the builds that fill it. */
+#include "kernel/kernels.h"
+#include "base/hash.h"
+#include "kernel/cpu/interp.h"
+#include "kernel/schedule.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct key { uint64_t a, b; } key;
+typedef struct entry { key key; gale_kernel *kernel; gale_module *module; } entry;
+typedef struct table {
+    entry *slots;          /* open addressing; kernel NULL: empty */
+    size_t size, count;    /* size is a power of two */
+    gale_module **modules; /* each once */
+    size_t n_modules, modules_capacity;
+    uint64_t built, found;
+} table;
+
+static key key_of(const void *data, size_t size) { return (key){gale__hash(data, size, 1), gale__hash(data, size, 2)}; }
+
+static entry *slot_of(const table *t, key k)
+{
+    if (!t->size) return NULL;
+    for (size_t i = k.a & (t->size - 1);; i = (i + 1) & (t->size - 1)) {
+        entry *e = &t->slots[i];
+        if (!e->kernel || (e->key.a == k.a && e->key.b == k.b)) return e;
+    }
+}
+
+static gale_status reserve(table *t)
+{
+    if ((t->count + 1) * 2 <= t->size) return GALE_OK;
+    table bigger = {.size = t->size ? t->size * 2 : 64};
+    bigger.slots = gale__calloc(bigger.size, sizeof *bigger.slots);
+    if (!bigger.slots) return GALE_NO_MEMORY;
+    for (size_t i = 0; i < t->size; i++)
+        if (t->slots[i].kernel) *slot_of(&bigger, t->slots[i].key) = t->slots[i];
+    gale__free(t->slots);
+    t->slots = bigger.slots;
+    t->size = bigger.size;
+    return GALE_OK;
+}
+
+static void finish_table(void *state)
+{
+    table *t = state;
+    for (size_t i = 0; i < t->size; i++) gale_kernel_destroy(&t->slots[i].kernel);
+    for (size_t i = 0; i < t->n_modules; i++) gale_module_destroy(&t->modules[i]);
+    gale__free(t->modules);
+    gale__free(t->slots);
+    gale__free(t);
+}
+
+/* Called with device->lock held. */
+static table *table_of(gale_device *device)
+{
+    if (!device->kernel_state) {
+        device->kernel_state = gale__calloc(1, sizeof(table));
+        device->kernel_state_finish = finish_table;
+    }
+    return device->kernel_state;
+}
+
+static gale_kernel *find(gale_device *device, key k)
+{
+    gale__mutex_lock(&device->lock);
+    table *t = table_of(device);
+    entry *e = t ? slot_of(t, k) : NULL;
+    gale_kernel *found = e ? e->kernel : NULL;
+    if (found) t->found++;
+    gale__mutex_unlock(&device->lock);
+    return found;
+}
+
+/* Takes the kernel (and the module, when given); one that came in meanwhile stays, and *kernel becomes it. */
+static gale_status insert(gale_device *device, key k, gale_kernel **kernel)
+{
+    gale_status status = GALE_NO_MEMORY;
+    gale__mutex_lock(&device->lock);
+    table *t = table_of(device);
+    if (t) status = reserve(t);
+    if (status == GALE_OK) {
+        entry *e = slot_of(t, k);
+        if (e->kernel) gale_kernel_destroy(kernel);
+        else {
+            *e = (entry){.key = k, .kernel = *kernel};
+            t->count++;
+            t->built++;
+        }
+        *kernel = e->kernel;
+    } else {
+        gale_kernel_destroy(kernel);
+    }
+    gale__mutex_unlock(&device->lock);
+    return status;
+}
+
+static gale_status keep_module(gale_device *device, gale_module *module)
+{
+    gale__mutex_lock(&device->lock);
+    table *t = table_of(device);
+    gale_status status = t ? gale__grow((void **)&t->modules, &t->modules_capacity, t->n_modules + 1, sizeof *t->modules) : GALE_NO_MEMORY;
+    if (status == GALE_OK) t->modules[t->n_modules++] = module;
+    gale__mutex_unlock(&device->lock);
+    return status;
+}
+
+static gale__dialect dialect_of(const gale_device *device)
+{
+    if (!strcmp(device->backend->name, "opencl")) return GALE__DIALECT_OPENCL;
+    return !strcmp(device->backend->name, "hip") ? GALE__DIALECT_HIP : GALE__DIALECT_CUDA;
+}
+
+static bool takes_spirv(const gale_device *device) { return !strcmp(device->backend->name, "vulkan"); }
+
+static gale_status build_module(gale_device *device, const gale__ir *const *irs, int n, gale_module **out)
+{
+    gale__str text = {0};
+    gale__words words = {0};
+    gale_status status;
+    gale__source source = {.options = "", .ours = true, .in_device = true};
+    if (takes_spirv(device)) {
+        status = gale__ir_print_spirv(irs[0], &device->info.caps, &words);
+        source.code = GALE__CODE_SPIRV;
+        source.data = words.words;
+        source.size = words.count * sizeof *words.words;
+    } else {
+        status = gale__ir_print_c(irs, n, dialect_of(device), &device->info.caps, &text);
+        source.code = GALE__CODE_TEXT;
+        source.data = gale__str_text(&text);
+        source.size = text.length;
+    }
+    if (status == GALE_OK) status = gale__module_build(device, &source, out);
+    gale__str_finish(&text);
+    gale__words_finish(&words);
+    return status;
+}
+
+static gale_status kernel_of(gale_device *device, gale_module *module, const gale__ir *ir, key k, gale_kernel **out)
+{
+    uint32_t block = 8u * (uint32_t)ir->n_pointers + 4u * (uint32_t)ir->n_words;
+    GALE_TRY(gale__kernel_create(module, ir->name, ir->group, block, out));
+    return insert(device, k, out);
+}
+
+gale_kernel *gale__kernel_known(gale_device *device, const char *text) { return find(device, key_of(text, strlen(text))); }
+
+gale_status gale__kernel_from_ir(gale_device *device, const char *text, const gale__ir *ir, gale_kernel **out)
+{
+    gale_module *module = NULL;
+    GALE_TRY(build_module(device, &ir, 1, &module));
+    gale_status status = keep_module(device, module);
+    if (status != GALE_OK) return gale_module_destroy(&module), status;
+    return kernel_of(device, module, ir, key_of(text, strlen(text)), out);
+}
+
+void gale__kernels_stats(gale_device *device, uint64_t *built, uint64_t *found)
+{
+    gale__mutex_lock(&device->lock);
+    const table *t = device->kernel_state;
+    *built = t ? t->built : 0;
+    *found = t ? t->found : 0;
+    gale__mutex_unlock(&device->lock);
+}
+
+/* One kernel that has to be built. */
+typedef struct missing {
+    key key;
+    const gale__nest *nest;
+    gale__schedule schedule;
+    gale__ir ir;
+    bool made;
+    gale_kernel *kernel;
+} missing;
+typedef struct builder {
+    gale_device *device;
+    missing *list;
+    int count, per_module;
+    gale_status *status; /* by module */
+    char *message;       /* of the first failure */
+    gale__mutex lock;
+} builder;
+
+static gale_status build_ir(missing *m)
+{
+    char name[64];
+    snprintf(name, sizeof name, "gale_%s_%016llx", gale__schedule_name(&m->schedule), (unsigned long long)m->key.a);
+    GALE_TRY(gale__schedule_build(m->nest, &m->schedule, name, &m->ir));
+    m->made = true;
+    return GALE_OK;
+}
+
+static gale_status build_part(builder *b, size_t part)
+{
+    int first = (int)part * b->per_module, last = first + b->per_module;
+    const gale__ir *irs[64];
+    gale_module *module = NULL;
+    if (last > b->count) last = b->count;
+    for (int i = first; i < last; i++) {
+        GALE_TRY(build_ir(&b->list[i]));
+        irs[i - first] = &b->list[i].ir;
+    }
+    GALE_TRY(build_module(b->device, irs, last - first, &module));
+    gale_status status = keep_module(b->device, module);
+    if (status != GALE_OK) return gale_module_destroy(&module), status;
+    for (int i = first; i < last; i++) GALE_TRY(kernel_of(b->device, module, &b->list[i].ir, b->list[i].key, &b->list[i].kernel));
+    return GALE_OK;
+}
+
+static void build_part_on(void *arg, size_t part, int worker)
+{
+    builder *b = arg;
+    (void)worker;
+    b->status[part] = build_part(b, part);
+    if (b->status[part] == GALE_OK) return;
+    gale__mutex_lock(&b->lock); /* the message lives in this thread's slot: carry it over */
+    if (!b->message) b->message = gale__strdup(gale_error());
+    gale__mutex_unlock(&b->lock);
+}
+
+/* Compilers that are slow per program get several kernels at once. */
+static int per_module(const gale_device *device)
+{
+    if (takes_spirv(device) || strcmp(device->backend->name, "opencl") != 0) return 1;
+    return device->info.caps.software ? 16 : 4;
+}
+
+static gale_status build_all(gale_device *device, missing *list, int count)
+{
+    builder b = {.device = device, .list = list, .count = count, .per_module = per_module(device)};
+    if (count == 0) return GALE_OK;
+    size_t parts = (size_t)((count + b.per_module - 1) / b.per_module);
+    b.status = gale__calloc(parts, sizeof *b.status);
+    if (!b.status) return GALE_NO_MEMORY;
+    gale__mutex_init(&b.lock);
+    gale__parallel(parts, build_part_on, &b);
+    gale_status status = GALE_OK;
+    for (size_t i = 0; i < parts && status == GALE_OK; i++)
+        if (b.status[i] != GALE_OK) status = gale__fail(b.status[i], "%s", b.message ? b.message : "out of memory");
+    for (int i = 0; i < count; i++)
+        if (list[i].made) gale__ir_finish(&list[i].ir);
+    gale__mutex_finish(&b.lock);
+    gale__free(b.message);
+    gale__free(b.status);
+    return status;
+}
+
+static int find_missing(const missing *list, int count, key k)
+{
+    for (int i = 0; i < count; i++) if (list[i].key.a == k.a && list[i].key.b == k.b) return i;
+    return -1;
+}
+
+/* Schedule, key, words and grid of one nest; *wait: its place in the list of kernels to build, or -1. */
+static gale_status prepare(gale_device *device, gale__arena *arena, const gale__nest *nest, gale__str *text, gale__runnable *r, missing *list, int *count, int *wait)
+{
+    missing m = {.nest = nest};
+    uint32_t words[GALE__SCHEDULE_WORDS];
+    GALE_TRY(gale__schedule_choose(nest, &device->info.caps, &m.schedule));
+    text->length = 0;
+    GALE_TRY(gale__schedule_key(nest, &m.schedule, text));
+    m.key = key_of(text->text, text->length);
+    GALE_TRY(gale__schedule_params(nest, &m.schedule, words, &r->n_words));
+    r->words = gale__arena_copy(arena, words, (size_t)r->n_words * sizeof *words);
+    if (!r->words) return GALE_NO_MEMORY;
+    gale__schedule_grid(nest, &m.schedule, r->groups);
+    r->name = gale__schedule_name(&m.schedule);
+    r->kernel = find(device, m.key);
+    *wait = -1;
+    if (r->kernel) return GALE_OK;
+    *wait = find_missing(list, *count, m.key);
+    if (*wait < 0) {
+        *wait = (*count)++;
+        list[*wait] = m;
+    }
+    return GALE_OK;
+}
+
+static gale_status make_gpu(gale_device *device, gale__arena *arena, const gale__nest *const *nests, int n, gale__runnable *out)
+{
+    gale_status status = GALE_NO_MEMORY;
+    gale__str text = {0};
+    int count = 0;
+    missing *list = gale__calloc((size_t)n + 1, sizeof *list);
+    int *wait = gale__calloc((size_t)n + 1, sizeof *wait);
+    if (!list || !wait) goto done;
+    for (int i = 0; i < n; i++) GALE_GO(prepare(device, arena, nests[i], &text, &out[i], list, &count, &wait[i]));
+    GALE_GO(build_all(device, list, count));
+    for (int i = 0; i < n; i++)
+        if (wait[i] >= 0) out[i].kernel = list[wait[i]].kernel;
+done:
+    gale__str_finish(&text);
+    gale__free(list);
+    gale__free(wait);
+    return status;
+}
+
+static void run_on_cpu(void *user, const gale__launch *launch)
+{
+    void *pointers[256];
+    for (int i = 0; i < launch->n_refs && i < 256; i++) pointers[i] = (char *)(uintptr_t)launch->refs[i].mem->address + launch->refs[i].offset;
+    gale__cpu_kernel_run(user, pointers);
+}
+
+static gale_status new_host(gale_device *device, gale__host_kernel *fn, gale__runnable *r)
+{
+    r->host = gale__calloc(1, sizeof *r->host);
+    if (!r->host) return GALE_NO_MEMORY;
+    r->host->module.device = device;
+    r->host->module.source = (gale__source){.code = GALE__CODE_HOST, .fn = fn, .options = "", .ours = true};
+    r->host->kernel.module = &r->host->module;
+    for (int i = 0; i < 3; i++) r->host->kernel.group[i] = r->groups[i] = 1;
+    r->kernel = &r->host->kernel;
+    return GALE_OK;
+}
+
+static gale_status make_cpu(gale_device *device, const gale__nest *nest, gale__runnable *r)
+{
+    GALE_TRY(new_host(device, run_on_cpu, r));
+    GALE_TRY(gale__cpu_kernel_create(nest, &r->host->cpu));
+    r->host->module.source.user = r->host->cpu;
+    r->name = gale__cpu_kernel_name(r->host->cpu);
+    return GALE_OK;
+}
+
+gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, const void *user, size_t user_bytes, const char *name, gale__runnable *out)
+{
+    memset(out, 0, sizeof *out);
+    GALE_TRY(new_host(device, fn, out));
+    out->host->user = gale__alloc(user_bytes);
+    if (!out->host->user) return gale__runnable_finish(out), GALE_NO_MEMORY;
+    memcpy(out->host->user, user, user_bytes);
+    out->host->module.source.user = out->host->user;
+    out->name = name;
+    return GALE_OK;
+}
+
+gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests, int n, gale__runnable *out)
+{
+    memset(out, 0, (size_t)n * sizeof *out);
+    bool cpu = !strcmp(device->backend->name, "cpu");
+    gale_status status = GALE_OK;
+    if (!cpu) status = make_gpu(device, arena, nests, n, out);
+    for (int i = 0; i < n && cpu && status == GALE_OK; i++) status = make_cpu(device, nests[i], &out[i]);
+    if (status != GALE_OK)
+        for (int i = 0; i < n; i++) gale__runnable_finish(&out[i]);
+    return status;
+}
+
+void gale__runnable_finish(gale__runnable *r)
+{
+    if (r->host) {
+        gale__cpu_kernel_destroy(&r->host->cpu);
+        gale__free(r->host->user);
+    }
+    gale__free(r->host);
+    memset(r, 0, sizeof *r);
+}

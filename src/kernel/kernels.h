@@ -1,0 +1,31 @@
+/* From nests to things a stream can launch, on any device.
+ *
+ * On a GPU a nest's shape class is looked up among the kernels the device has already built; what is missing is printed and
+ * compiled, many at once on all cores.  On the CPU the interpreter takes the nest as it is. */
+#ifndef GALE_KERNEL_KERNELS_H
+#define GALE_KERNEL_KERNELS_H
+#include "device/device.h"
+#include "kernel/ir.h"
+#include "kernel/nest.h"
+
+typedef struct gale__runnable {
+    gale_kernel *kernel;      /* the device's, or host.kernel */
+    uint32_t groups[3];
+    uint32_t *words;          /* in the arena given */
+    int n_words;
+    const char *name;
+    struct { gale_module module; gale_kernel kernel; struct gale__cpu_kernel *cpu; void *user; } *host; /* CPU: owned */
+} gale__runnable;
+
+/* Makes n nests runnable.  On failure nothing is left behind. */
+gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests, int n, gale__runnable *out);
+/* A function of the host as a kernel of the CPU device; `user` is copied. */
+gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, const void *user, size_t user_bytes, const char *name, gale__runnable *out);
+void gale__runnable_finish(gale__runnable *r);
+/* Kernels built from IR of their own (sort, scan, scatter): `key` names the text. */
+gale_status gale__kernel_from_ir(gale_device *device, const char *key, const gale__ir *ir, gale_kernel **out);
+/* Looks such a kernel up without building its IR; NULL when it is not there yet. */
+gale_kernel *gale__kernel_known(gale_device *device, const char *key);
+/* How many kernels this device has built and how often one was found ready. */
+void gale__kernels_stats(gale_device *device, uint64_t *built, uint64_t *found);
+#endif

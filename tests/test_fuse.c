@@ -1,0 +1,370 @@
+/* Fusion: how many kernels known patterns become, and that fused graphs compute what the reference does - on hand-made graphs and on
+ * random ones. */
+#include "graph_run.h"
+
+static gale_device *device;
+
+static gale__node sum_axis(gale__g *g, gale__node x, int axis) { return gale__g_reduce(g, GALE__SUM, x, 1u << axis, true); }
+
+static gale__node softmax(gale__g *g, gale__node x, int axis)
+{
+    gale__node e = gale__g_unary(g, GALE__EXP, gale__g_sub(g, x, gale__g_reduce(g, GALE__RMAX, x, 1u << axis, true)));
+    return gale__g_div(g, e, sum_axis(g, e, axis));
+}
+
+static gale__node layer_norm(gale__g *g, gale__node x, gale__node scale, gale__node bias, int axis)
+{
+    gale__node n = gale__g_scalar(g, GALE_F32, (double)gale__g_at(g, x)->dims[axis]);
+    gale__node d = gale__g_sub(g, x, gale__g_div(g, sum_axis(g, x, axis), n));
+    gale__node v = gale__g_div(g, sum_axis(g, gale__g_mul(g, d, d), axis), n);
+    gale__node r = gale__g_div(g, d, gale__g_unary(g, GALE__SQRT, gale__g_add(g, v, gale__g_scalar(g, GALE_F32, 1e-5))));
+    return gale__g_add(g, gale__g_mul(g, r, scale), bias);
+}
+
+static gale__node gelu(gale__g *g, gale__node x)
+{
+    gale__node e = gale__g_unary(g, GALE__ERF, gale__g_mul(g, x, gale__g_scalar(g, GALE_F32, 0.70710678118654752)));
+    return gale__g_mul(g, gale__g_mul(g, x, gale__g_scalar(g, GALE_F32, 0.5)), gale__g_add(g, e, gale__g_scalar(g, GALE_F32, 1)));
+}
+
+static gale__node relu(gale__g *g, gale__node x) { return gale__g_binary(g, GALE__MAX, x, gale__g_scalar(g, GALE_F32, 0)); }
+
+static void expect(gr_graph *t, gale__node out, int kernels, double tolerance)
+{
+    gr_result r;
+    if (gr_run(t, device, &out, 1, NULL, &r)) {
+        if (kernels > 0) CHECK_EQ(r.kernels, kernels);
+        if (!CHECK(r.difference <= tolerance)) printf("  difference %g\n", r.difference);
+    }
+    gr_end(t);
+}
+
+TEST(element_wise_chains_are_one_kernel)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__node x = GR_INPUT(&t, 5, 7, 3), y = GR_INPUT(&t, 7, 3), z = GR_INPUT(&t, 5, 1, 1);
+    expect(&t, gelu(&t.g, relu(&t.g, gale__g_add(&t.g, gale__g_mul(&t.g, x, y), z))), 1, 1e-5);
+}
+
+TEST(softmax_is_one_kernel)
+{
+    for (int axis = 0; axis < 3; axis++) {
+        gr_graph t;
+        gr_begin(&t);
+        gale__node x = GR_INPUT(&t, 4, 6, 33);
+        expect(&t, softmax(&t.g, x, axis), 1, 1e-5);
+    }
+}
+
+TEST(log_sum_exp_is_one_kernel)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__g *g = &t.g;
+    gale__node x = GR_INPUT(&t, 9, 65);
+    gale__node m = gale__g_reduce(g, GALE__RMAX, x, 2, true);
+    gale__node s = sum_axis(g, gale__g_unary(g, GALE__EXP, gale__g_sub(g, x, m)), 1);
+    expect(&t, gale__g_add(g, gale__g_unary(g, GALE__LOG, s), m), 1, 1e-5);
+}
+
+TEST(layer_norm_is_one_kernel)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__node x = GR_INPUT(&t, 3, 5, 64), s = GR_INPUT(&t, 64), b = GR_INPUT(&t, 64);
+    expect(&t, layer_norm(&t.g, x, s, b, 2), 1, 1e-4);
+}
+
+TEST(group_norm_through_reshapes_is_one_kernel)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__g *g = &t.g;
+    gale__node x = GR_INPUT(&t, 2, 6, 4, 5);
+    gale__node y = gale__g_mul(g, x, x); /* an expression, so that the reshape is not a plain load */
+    gale__node r = gale__g_reshape(g, y, 3, (const int64_t[]){2, 3, 40});
+    gale__node mean = gale__g_div(g, sum_axis(g, r, 2), gale__g_scalar(g, GALE_F32, 40));
+    gale__node back = gale__g_reshape(g, gale__g_sub(g, r, mean), 4, (const int64_t[]){2, 6, 4, 5});
+    expect(&t, back, 1, 1e-5);
+}
+
+TEST(batch_norm_statistics)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__g *g = &t.g;
+    gale__node x = GR_INPUT(&t, 4, 3, 5, 6);
+    gale__node mean = gale__g_div(g, gale__g_reduce(g, GALE__SUM, x, 13, true), gale__g_scalar(g, GALE_F32, 120));
+    expect(&t, gale__g_sub(g, x, mean), 1, 1e-5);
+}
+
+TEST(matmul_with_bias_and_activation_is_one_kernel)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__node a = GR_INPUT(&t, 37, 29), b = GR_INPUT(&t, 29, 41), c = GR_INPUT(&t, 41);
+    expect(&t, relu(&t.g, gale__g_add(&t.g, gale__g_matmul(&t.g, a, b), c)), 1, 1e-5);
+}
+
+TEST(batched_matmul_with_permutes_is_one_kernel)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__g *g = &t.g;
+    /* [2, 8, 3 * 4] as heads, times its transpose */
+    gale__node x = GR_INPUT(&t, 2, 8, 12);
+    gale__node h = gale__g_permute(g, gale__g_reshape(g, x, 4, (const int64_t[]){2, 8, 3, 4}), (const int[]){0, 2, 1, 3});
+    gale__node s = gale__g_matmul(g, h, gale__g_permute(g, h, (const int[]){0, 1, 3, 2}));
+    expect(&t, s, 1, 1e-5);
+}
+
+TEST(attention_is_three_kernels)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__g *g = &t.g;
+    gale__node q = GR_INPUT(&t, 2, 3, 16, 8), k = GR_INPUT(&t, 2, 3, 16, 8), v = GR_INPUT(&t, 2, 3, 16, 8);
+    gale__node s = gale__g_mul(g, gale__g_matmul(g, q, gale__g_permute(g, k, (const int[]){0, 1, 3, 2})), gale__g_scalar(g, GALE_F32, 0.35));
+    gale__node o = gale__g_matmul(g, softmax(g, s, 3), v);
+    o = gale__g_reshape(g, gale__g_permute(g, o, (const int[]){0, 2, 1, 3}), 3, (const int64_t[]){2, 16, 24});
+    expect(&t, o, 3, 1e-5);
+}
+
+TEST(convolution_with_bias_is_one_kernel)
+{
+    static const gale__conv variants[] = {
+        {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1},
+        {2, {2, 3}, {1, 2}, {1, 1}, {0, 2}, {1, 3}, 1},
+        {2, {1, 2}, {2, 1}, {1, 1}, {1, 1}, {1, 0}, 2},
+        {2, {1, 1}, {1, 1}, {2, 3}, {2, 1}, {1, 2}, 1},
+        {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 4},
+    };
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        gr_graph t;
+        gr_begin(&t);
+        gale__node x = GR_INPUT(&t, 2, 4, 9, 11), w = GR_INPUT(&t, 8, 4 / variants[i].groups, 3, 3), b = GR_INPUT(&t, 8, 1, 1);
+        gale__node y = gale__g_add(&t.g, gale__g_conv(&t.g, x, w, &variants[i]), b);
+        expect(&t, relu(&t.g, y), 1, 1e-5);
+    }
+}
+
+TEST(transposed_convolution)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__conv c = {2, {2, 2}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1};
+    gale__node x = GR_INPUT(&t, 1, 3, 5, 6), w = GR_INPUT(&t, 3, 4, 3, 3);
+    expect(&t, gale__g_conv_transpose(&t.g, x, w, &c, (const int64_t[]){9, 11}), 1, 1e-5);
+}
+
+TEST(pooling_is_one_kernel)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__g *g = &t.g;
+    gale__node x = GR_INPUT(&t, 2, 3, 8, 9);
+    gale__node w = gale__g_window(g, gale__g_window(g, x, 3, 4, 3, 2, 1, -1, -INFINITY), 2, 4, 3, 2, 1, -1, -INFINITY);
+    expect(&t, gale__g_reduce(g, GALE__RMAX, w, 1u << 3 | 1u << 5, false), 1, 1e-6);
+}
+
+TEST(padding_an_expression_selects)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__g *g = &t.g;
+    gale__node x = GR_INPUT(&t, 4, 5);
+    gale__node y = gale__g_unary(g, GALE__EXP, x);
+    expect(&t, gale__g_pad(g, y, (const int64_t[]){1, 2}, (const int64_t[]){2, -1}, (const int64_t[]){1, 0}, 7.0), 1, 1e-5);
+}
+
+TEST(reshapes_that_strides_cannot_express_go_through_memory)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__g *g = &t.g;
+    gale__node x = GR_INPUT(&t, 6, 4);
+    gale__node y = gale__g_permute(g, gale__g_reshape(g, gale__g_permute(g, x, (const int[]){1, 0}), 2, (const int64_t[]){8, 3}), (const int[]){1, 0});
+    expect(&t, gale__g_reshape(g, gale__g_unary(g, GALE__NEG, y), 2, (const int64_t[]){4, 6}), 0, 1e-6);
+}
+
+TEST(concatenation_writes_each_piece_in_place)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__g *g = &t.g;
+    gale__node xs[3] = {GR_INPUT(&t, 2, 3, 4), GR_INPUT(&t, 2, 1, 4), GR_INPUT(&t, 2, 5, 4)};
+    xs[1] = gelu(g, xs[1]);
+    expect(&t, gale__g_concat(g, 1, xs, 3), 3, 1e-5);
+}
+
+TEST(gather_folds_its_index)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__g *g = &t.g;
+    gale__node x = GR_INPUT(&t, 7, 5);
+    gale__node i = gr_input(&t, GALE_I64, 2, (const int64_t[]){3, 2});
+    expect(&t, relu(g, gale__g_gather(g, x, i, 0)), 1, 1e-6);
+}
+
+TEST(scatter_sort_scan)
+{
+    for (int mode = -1; mode < 4; mode++) {
+        gr_graph t;
+        gr_begin(&t);
+        gale__node x = GR_INPUT(&t, 20), i = gr_input(&t, GALE_I64, 1, (const int64_t[]){31}), u = GR_INPUT(&t, 31);
+        i = gale__g_add(&t.g, i, gale__g_scalar(&t.g, GALE_I64, 4));
+        expect(&t, gale__g_put(&t.g, x, i, u, mode), 0, 1e-5);
+        gr_begin(&t);
+        x = GR_INPUT(&t, 3, 17, 2);
+        expect(&t, gale__g_scan(&t.g, (gale__reduce)(mode < 0 ? 0 : mode), x, 1, mode == 1, mode == 2), 0, 1e-5);
+        gr_begin(&t);
+        x = GR_INPUT(&t, 3, 70);
+        expect(&t, gale__g_sort(&t.g, x, 1, mode & 1), 0, 0);
+    }
+}
+
+/* h' = tanh(x_t W + h U), stacked. */
+TEST(loops_run_their_body)
+{
+    for (int reverse = 0; reverse < 2; reverse++) {
+        gr_graph t;
+        gr_begin(&t);
+        gale__g *body = gale__calloc(1, sizeof *body);
+        gale__g_init(body);
+        gale__node h = gale__g_input(body, 0, GALE_F32, 2, (const int64_t[]){2, 4}), x = gale__g_input(body, 1, GALE_F32, 2, (const int64_t[]){2, 3});
+        gale__node w = gale__g_input(body, 2, GALE_F32, 2, (const int64_t[]){3, 4}), u = gale__g_input(body, 3, GALE_F32, 2, (const int64_t[]){4, 4});
+        gale__node next = gale__g_unary(body, GALE__TANH, gale__g_add(body, gale__g_matmul(body, x, w), gale__g_matmul(body, h, u)));
+        gale__node out[2] = {next, gale__g_mul(body, next, next)};
+        gale__loop loop = {.body = body, .trips = 5, .n_carried = 1, .n_sliced = 1, .n_constant = 2, .n_stacked = 1, .out = out, .reverse = reverse};
+        gale__node in[4] = {GR_INPUT(&t, 2, 4), GR_INPUT(&t, 5, 2, 3), GR_INPUT(&t, 3, 4), GR_INPUT(&t, 4, 4)};
+        gale__node l = gale__g_loop(&t.g, &loop, in);
+        gale__node outs[2] = {gale__g_loop_out(&t.g, l, 0), gale__g_loop_out(&t.g, l, 1)};
+        gr_result r;
+        if (gr_run(&t, device, outs, 2, NULL, &r)) CHECK(r.difference <= 1e-5);
+        gr_end(&t);
+    }
+}
+
+/* A random node over what is there. */
+static gale__node random_node(gale__g *g, gale__node *pool, int *n)
+{
+    gale__node x = pool[gr_below(*n)];
+    const gale__pnode *p = gale__g_at(g, x);
+    int64_t a[GALE_MAX_RANK], b[GALE_MAX_RANK], c[GALE_MAX_RANK];
+    int perm[GALE_MAX_RANK], axis = p->rank ? gr_below(p->rank) : 0;
+    static const gale__scalar unary[] = {GALE__NEG, GALE__ABS, GALE__TANH, GALE__FLOOR, GALE__SIN};
+    static const gale__scalar binary[] = {GALE__ADD, GALE__SUB, GALE__MUL, GALE__MAX, GALE__MIN};
+    switch (gr_below(p->rank ? 13 : 2)) {
+    case 0: return gale__g_unary(g, unary[gr_below(5)], x);
+    case 1: return gale__g_binary(g, binary[gr_below(5)], x, gale__g_like(g, x, gr_unit()));
+    case 2:
+        for (int i = 0; i < *n; i++) {
+            gale__node y = pool[(i + gr_below(*n)) % *n];
+            if (gale__g_same_shape(g, x, y)) return gale__g_binary(g, binary[gr_below(5)], x, y);
+        }
+        return x;
+    case 3:
+        for (int i = 0; i < p->rank; i++) perm[i] = i;
+        for (int i = p->rank - 1; i > 0; i--) { int k = gr_below(i + 1), s = perm[i]; perm[i] = perm[k]; perm[k] = s; }
+        return gale__g_permute(g, x, perm);
+    case 4: /* split or merge an axis */
+        if (p->rank > 1 && gr_below(2)) {
+            int k = gr_below(p->rank - 1), r = 0;
+            for (int i = 0; i < p->rank; i++) if (i == k) a[r++] = p->dims[i] * p->dims[i + 1], i++; else a[r++] = p->dims[i];
+            return gale__g_reshape(g, x, r, a);
+        }
+        for (int64_t f = 2; f <= 3; f++)
+            if (p->dims[axis] % f == 0 && p->rank < 6 && p->dims[axis]) {
+                int r = 0;
+                for (int i = 0; i < p->rank; i++) { if (i == axis) a[r++] = p->dims[i] / f, a[r++] = f; else a[r++] = p->dims[i]; }
+                return gale__g_reshape(g, x, r, a);
+            }
+        return x;
+    case 5:
+        for (int i = 0; i < p->rank; i++) {
+            c[i] = p->dims[i] ? 1 + gr_below((int)p->dims[i]) : 0;
+            bool down = gr_below(3) == 0;
+            b[i] = down ? -1 : c[i] * 2 <= p->dims[i] + 1 && gr_below(2) ? 2 : 1;
+            a[i] = down ? p->dims[i] - 1 : 0;
+        }
+        return gale__g_slice(g, x, a, b, c);
+    case 6:
+        for (int i = 0; i < p->rank; i++) a[i] = gr_below(3) - (p->dims[i] > 2), b[i] = gr_below(3), c[i] = gr_below(4) == 0;
+        return gale__g_pad(g, x, a, b, c, gr_below(2) ? 0 : 1.5);
+    case 7: return gale__g_reduce(g, (gale__reduce)gr_below(4), x, 1u << axis, gr_below(2));
+    case 8: { /* broadcast back what was reduced */
+        gale__node r = gale__g_reduce(g, gr_below(2) ? GALE__SUM : GALE__RMAX, x, 1u << axis, true);
+        return gale__g_sub(g, x, r);
+    }
+    case 9: {
+        int64_t size = 1 + gr_below(3), stride = 1 + gr_below(2), d = 1 + gr_below(2), off = -gr_below(2);
+        int64_t count = (p->dims[axis] - (size - 1) * d - 1 - off) / stride + 1;
+        return p->rank < 6 && count > 0 ? gale__g_window(g, x, axis, count, size, stride, d, off, 0) : x;
+    }
+    case 10:
+        if (p->rank < 2 || p->dims[p->rank - 1] == 0) return x;
+        for (int i = 0; i < p->rank; i++) perm[i] = i;
+        perm[p->rank - 1] = p->rank - 2, perm[p->rank - 2] = p->rank - 1;
+        return gale__g_matmul(g, x, gale__g_permute(g, x, perm));
+    case 11: {
+        gale__node xs[2] = {x, gale__g_unary(g, GALE__NEG, x)};
+        return gale__g_concat(g, axis, xs, 2);
+    }
+    default: return softmax(g, x, axis);
+    }
+}
+
+static void random_graph(int seed, bool no_fusion, int layout)
+{
+    gr_graph t;
+    gr_state = (uint64_t)seed * 7919 + 1;
+    gr_begin(&t);
+    gale__node pool[24];
+    int n = 0;
+    pool[n++] = GR_INPUT(&t, 1 + gr_below(4), 2 + gr_below(5), 1 + gr_below(6));
+    pool[n++] = GR_INPUT(&t, 6, 4);
+    int steps = 3 + gr_below(12);
+    for (int i = 0; i < steps && n < 24; i++) {
+        gale__node y = random_node(&t.g, pool, &n);
+        if (!CHECK_OK(t.g.status)) break;
+        if (gale__g_elements(&t.g, y) <= 3000) pool[n++] = y;
+    }
+    gale__node outs[3] = {pool[n - 1], pool[n - 2], pool[gr_below(n)]};
+    gale__fusion_options options = {.no_fusion = no_fusion, .layout = layout};
+    gr_result r;
+    bool ok = gr_run(&t, device, outs, 3, &options, &r);
+    if (ok && !CHECK(r.difference <= 2e-4)) ok = false, printf("  difference %g\n", r.difference);
+    if (!ok) printf("  random graph %d%s layout %d\n", seed, no_fusion ? " unfused" : "", layout);
+    gr_end(&t);
+}
+
+TEST(random_graphs_agree_with_the_reference)
+{
+    int count = strcmp(gale_device_get_info(device)->backend, "cpu") == 0 ? 600 : 6; /* compilers of software devices are slow */
+    for (int seed = 0; seed < count; seed++) random_graph(seed, seed % 7 == 3, seed % 3 == 1 ? 2 : 0);
+}
+
+int main(int argc, char **argv)
+{
+    gale_device_options options = GALE_DEVICE_OPTIONS;
+    options.chain = argc > 1 && strchr(argv[1], '=') ? strchr(argv[1], '=') + 1 : "cpu"; /* first word: provider=NAME */
+    options.strict = true;
+    if (argc > 1 && strchr(argv[1], '=')) argv[1] = argv[0], argv++, argc--;
+    if (gale_device_open(&options, &device) != GALE_OK) {
+        printf("SKIP %s: %s\n0 passed, 0 failed, 1 skipped\n", options.chain, gale_error());
+        return 0;
+    }
+    static const test_row rows[] = {
+        ROW(element_wise_chains_are_one_kernel), ROW(softmax_is_one_kernel), ROW(log_sum_exp_is_one_kernel), ROW(layer_norm_is_one_kernel),
+        ROW(group_norm_through_reshapes_is_one_kernel), ROW(batch_norm_statistics), ROW(matmul_with_bias_and_activation_is_one_kernel),
+        ROW(batched_matmul_with_permutes_is_one_kernel), ROW(attention_is_three_kernels), ROW(convolution_with_bias_is_one_kernel),
+        ROW(transposed_convolution), ROW(pooling_is_one_kernel), ROW(padding_an_expression_selects),
+        ROW(reshapes_that_strides_cannot_express_go_through_memory), ROW(concatenation_writes_each_piece_in_place), ROW(gather_folds_its_index),
+        ROW(scatter_sort_scan), ROW(loops_run_their_body), ROW(random_graphs_agree_with_the_reference),
+    };
+    int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
+    gale_device_close(&device);
+    return status;
+}
