@@ -11,6 +11,7 @@ typedef struct grouper {
     gale__fusion *f;
     const gale__g *g;
     uint8_t *job;    /* flags by job; a job is numbered by its root, pieces of CONCAT above count */
+    gale__node *reduce; /* by job: one of its reductions; the others must run over the same axes */
     uint8_t *zone;   /* by node: ZONE feeds a contraction, PRODUCT is its MUL, SUM_CHAIN only views lie between it and a sum */
     int32_t next_job, max_job;
 } grouper;
@@ -97,6 +98,18 @@ bool gale__is_contraction(const gale__g *g, gale__node reduce)
     return a_alone || b_alone;
 }
 
+static bool same_axes(const gale__g *g, gale__node a, gale__node b)
+{
+    const gale__pnode *x = gale__g_at(g, a), *y = gale__g_at(g, b);
+    return x->attr[1] == y->attr[1] && gale__g_same_shape(g, x->in[0], y->in[0]);
+}
+
+static void note_reduce(grouper *s, int32_t job, gale__node n, bool contraction)
+{
+    s->job[job] |= contraction ? HAS_CONTRACTION : HAS_REDUCE;
+    s->reduce[job] = n;
+}
+
 /* What the node adds to its kernel's flags; true when the kernel cannot take it. */
 static bool reduce_conflicts(grouper *s, gale__node n)
 {
@@ -106,9 +119,25 @@ static bool reduce_conflicts(grouper *s, gale__node n)
         return false;
     }
     if (s->zone[n] & ZONE) return true;
-    uint8_t *flags = &s->job[s->f->group[n]];
-    if (contraction ? *flags != 0 : (*flags & HAS_CONTRACTION) != 0) return true;
-    *flags |= contraction ? HAS_CONTRACTION : HAS_REDUCE;
+    int32_t job = s->f->group[n];
+    if (contraction ? s->job[job] != 0 : (s->job[job] & HAS_CONTRACTION) != 0) return true;
+    if ((s->job[job] & HAS_REDUCE) && !same_axes(s->g, s->reduce[job], n)) return true;
+    note_reduce(s, job, n, contraction);
+    return false;
+}
+
+/* An input of n, views aside, is a reduction that n's kernel cannot take: n then goes with the reduction. */
+static bool splits_kernel(const grouper *s, gale__node n)
+{
+    const gale__pnode *p = gale__g_at(s->g, n);
+    int32_t job = s->f->group[n];
+    if (job < 0 || !s->job[job]) return false;
+    for (int i = 0; i < p->n_in; i++) {
+        gale__node x = p->in[i];
+        while (gale__prim_is_view(gale__g_at(s->g, x)->op)) x = gale__g_at(s->g, x)->in[0];
+        if (gale__g_at(s->g, x)->op != GALE__P_REDUCE) continue;
+        if (gale__is_contraction(s->g, x) || (s->job[job] & HAS_CONTRACTION) || !same_axes(s->g, s->reduce[job], x)) return true;
+    }
     return false;
 }
 
@@ -124,7 +153,7 @@ static bool decide_root(grouper *s, gale__node n)
     if (s->zone[n] & PRODUCT) return false;
     if (p->op == GALE__P_TAKE) return multi || (s->zone[n] & ZONE);
     if (s->zone[n] & ZONE) return !light(p->op) || tensor_operands(s->g, p) > 1;
-    if (!multi) return false;
+    if (!multi) return splits_kernel(s, n);
     return !(light(p->op) && tensor_operands(s->g, p) <= 1) && !blows_up(s->g, n);
 }
 
@@ -197,8 +226,9 @@ static gale_status allocate(grouper *s)
     f->group = gale__arena_alloc(&f->arena, (n + 1) * sizeof *f->group);
     f->emitted_in = gale__arena_alloc(&f->arena, (n + 1) * sizeof *f->emitted_in);
     s->job = gale__arena_alloc(&f->arena, n + pieces + 1);
+    s->reduce = gale__arena_alloc(&f->arena, (n + pieces + 1) * sizeof *s->reduce);
     s->zone = gale__arena_alloc(&f->arena, n + 1);
-    if (!f->live || !f->root || !f->dense || !f->over_reduce || !f->is_output || !f->group || !f->emitted_in || !s->job || !s->zone) return GALE_NO_MEMORY;
+    if (!f->live || !f->root || !f->dense || !f->over_reduce || !f->is_output || !f->group || !f->emitted_in || !s->job || !s->reduce || !s->zone) return GALE_NO_MEMORY;
     for (size_t i = 0; i < n; i++) f->group[i] = GALE__GROUP_NONE, f->emitted_in[i] = -1;
     s->next_job = s->g->count;
     return GALE_OK;
@@ -216,7 +246,7 @@ gale_status gale__group(gale__fusion *f, const gale__node *outputs, int n_output
     for (gale__node n = f->g->count - 1; n >= 0; n--) {
         if (!f->live[n]) continue;
         f->root[n] = decide_root(&s, n);
-        if (f->root[n] && gale__g_at(f->g, n)->op == GALE__P_REDUCE) s.job[n] = gale__is_contraction(f->g, n) ? HAS_CONTRACTION : HAS_REDUCE;
+        if (f->root[n] && gale__g_at(f->g, n)->op == GALE__P_REDUCE) note_reduce(&s, n, n, gale__is_contraction(f->g, n));
         if (gale__g_at(f->g, n)->op == GALE__P_RESHAPE) f->dense[gale__base(f, n)] = 1;
         visit_inputs(&s, n);
     }

@@ -319,7 +319,7 @@ static gale_status make_cpu(gale_device *device, const gale__nest *nest, gale__r
     GALE_TRY(new_host(device, run_on_cpu, r));
     GALE_TRY(gale__cpu_kernel_create(nest, &r->host->cpu));
     r->host->module.source.user = r->host->cpu;
-    r->name = gale__cpu_kernel_name(r->host->cpu);
+    r->name = gale__cpu_kernel_schedule(r->host->cpu);
     return GALE_OK;
 }
 
