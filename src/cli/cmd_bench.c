@@ -5,7 +5,6 @@
 #include "base/json.h"
 #include "graph/time.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const gale__arg args[] = {
@@ -82,12 +81,12 @@ static void softmax(sketch *s, gale_value x, const int64_t *dims)
 static void layer_norm(sketch *s, gale_value x, const int64_t *dims)
 {
     gale_value scale = GALE_NONE, bias = GALE_NONE;
-    float *ones = malloc((size_t)dims[1] * sizeof *ones);
+    float *ones = gale__alloc((size_t)dims[1] * sizeof *ones);
     for (int64_t i = 0; ones && i < dims[1]; i++) ones[i] = 0.5f + (float)(i % 7) * 0.125f;
     if (!ones) s->status = GALE_NO_MEMORY;
     if (s->status == GALE_OK) s->status = gale_graph_constant(s->graph, GALE_F32, 1, &dims[1], ones, &scale);
     if (s->status == GALE_OK) s->status = gale_graph_constant(s->graph, GALE_F32, 1, &dims[1], ones, &bias);
-    free(ones);
+    gale__free(ones);
     output(s, op(s, "LayerNormalization", (gale_value[]){x, scale, bias}, 3, NULL, 0));
 }
 
@@ -160,12 +159,12 @@ static gale_status make_input(gale_device *device, const item *it, const int64_t
 {
     int64_t n = 1;
     for (int i = 0; i < it->rank; i++) n *= dims[i];
-    float *data = malloc((size_t)n * sizeof *data);
+    float *data = gale__alloc((size_t)n * sizeof *data);
     if (!data) return GALE_NO_MEMORY;
     uint32_t state = 1;
     for (int64_t i = 0; i < n; i++) data[i] = (float)((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-24f;
     gale_status status = gale_tensor_from_cpu(device, GALE_F32, it->rank, dims, data, out);
-    free(data);
+    gale__free(data);
     return status;
 }
 

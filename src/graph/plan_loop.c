@@ -60,6 +60,8 @@ static gale_status write_trip(unroll *u, int64_t trip)
     for (int s = 0; s < u->body->n_steps; s++) {
         gale__step step = u->body->steps[s];
         gale__place refs[GALE__NEST_BUFFERS_MAX];
+        /* What goes out lies elsewhere at every trip, in memory that others use before and after. */
+        for (int i = 0; i < step.n_refs; i++) step.once = step.once && step.refs[i].space != GALE__SPACE_OUTPUT;
         if (step.once && trip > 0) continue;
         step.once = step.once || u->once;
         for (int i = 0; i < step.n_refs; i++) refs[i] = translate(u, step.refs[i], trip);
