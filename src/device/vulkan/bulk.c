@@ -76,7 +76,7 @@ static VkPipeline make_pipeline(gale__vk_device *d, VkShaderModule module, const
 static bool have_pipelines(gale__vk_device *d)
 {
     if (!d->bulk.wanted) return false;
-    gale__mutex_lock(&d->lock);
+    gale__mutex_lock(&d->bulk.lock);
     if (!d->bulk.tried) {
         d->bulk.tried = true;
         VkShaderModule module = VK_NULL_HANDLE;
@@ -88,7 +88,7 @@ static bool have_pipelines(gale__vk_device *d)
         }
     }
     bool have = d->bulk.copy && d->bulk.fill;
-    gale__mutex_unlock(&d->lock);
+    gale__mutex_unlock(&d->bulk.lock);
     return have;
 }
 

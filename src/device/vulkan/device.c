@@ -76,6 +76,7 @@ gale_status gale__vk_device_open(gale_device *device)
     device->impl = d;
     d->name = device->info.name;
     gale__mutex_init(&d->lock);
+    gale__mutex_init(&d->bulk.lock);
     for (int i = 0; i < GALE__VK_QUEUES; i++) gale__mutex_init(&d->queues[i].lock);
     gale_status status = gale__vk_instance_open(device->debug_layer, &d->instance);
     if (status == GALE_OK) {
@@ -97,6 +98,7 @@ void gale__vk_device_close(gale_device *device)
     if (d->handle && d->fn.vkDestroyDevice) d->fn.vkDestroyDevice(d->handle, NULL);
     gale__vk_instance_close(&d->instance);
     for (int i = 0; i < GALE__VK_QUEUES; i++) gale__mutex_finish(&d->queues[i].lock);
+    gale__mutex_finish(&d->bulk.lock);
     gale__mutex_finish(&d->lock);
     gale__free(d);
     device->impl = NULL;

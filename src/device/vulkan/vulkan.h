@@ -78,9 +78,9 @@ typedef struct gale__vk_device {
     VkPipelineLayout layout; /* one for all kernels: no sets, push constants only */
     gale__vk_queue queues[GALE__VK_QUEUES];
     uint32_t n_queues, next_queue;
-    gale__mutex lock; /* for the list of streams and for bulk */
+    gale__mutex lock; /* for the list of streams; taken before a stream's own */
     struct gale__vk_stream *streams;
-    struct { VkPipeline copy, fill; bool wanted, tried; } bulk;
+    struct { VkPipeline copy, fill; bool wanted, tried; gale__mutex lock; } bulk; /* taken after a stream's */
 } gale__vk_device;
 static inline gale__vk_device *gale__vk_of(const gale_device *device) { return device->impl; }
 
