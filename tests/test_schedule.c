@@ -203,6 +203,21 @@ static void convolution(const char *name, int64_t n, int64_t channels, int64_t o
     add_case(c);
 }
 
+/* Tensors that lie turned around: the kernel reads them along their own last axis. */
+static void turned(const char *name, int64_t b, int64_t m, int64_t n, gale_type type)
+{
+    nest_case *c = new_case(name, 3, 0, (int64_t[]){b, m, n});
+    nr_axis axes[3] = {nr_plain(0, b), nr_plain(1, m), nr_plain(2, n)}, padded = nr_plain(1, m - 3);
+    int order[3] = {0, 2, 1};
+    int x = to_f32(c, nr_load(c, nr_access(c, type, axes, 3, order, 0, 0)));
+    padded.c0 = -1;
+    padded.guard = true;
+    axes[1] = padded;
+    x = nr_op(c, GALE__ADD, GALE_F32, x, nr_load(c, nr_access(c, GALE_F32, axes, 3, order, 3, 0)), 0);
+    nr_store(c, nr_op(c, GALE__MUL, GALE_F32, x, nr_load(c, nr_access(c, GALE_F32, axes + 2, 1, NULL, 0, 0)), 0));
+    add_case(c);
+}
+
 static void make_cases(void)
 {
     cases = calloc(CASES, sizeof *cases);
@@ -220,6 +235,9 @@ static void make_cases(void)
     layer_norm("layer norm of 100", 300, 100);
     layer_norm("layer norm of 16384", 3, 16384);
     take_and_put();
+    turned("turned", 3, 70, 100, GALE_F32);
+    turned("turned, f16", 1, 200, 99, GALE_F16);
+    turned("turned, u8", 1, 65, 300, GALE_U8);
     product("product, small", 2, 5, 7, 9, GALE_F32, false, false);
     product("product", 1, 100, 130, 70, GALE_F32, false, true);
     product("product, transposed", 3, 64, 64, 32, GALE_F32, true, false);
