@@ -68,18 +68,32 @@ static bool fits_tail(const gale__nest *nest, int dim, int vector)
 #define MAP_GROUP 256
 #define TAIL_LEAST 1024 /* points along the dimension that make a vector with a tail worth its code */
 
+static int64_t units_of(const gale_device_caps *caps) { return caps->compute_units ? caps->compute_units : 1; }
+
+/* Narrow elements: several vectors a thread, so that it still moves 16 bytes of the widest ones; not for small nests. */
+static int map_steps(const gale__nest *nest, const gale_device_caps *caps, int dim, int vector)
+{
+    int size = 1;
+    for (int i = 0; i < nest->n_accesses; i++) {
+        const gale__access *a = &nest->accesses[i];
+        if (a->buffer >= 0 && a->stride[dim] && (int)gale_type_size(a->type) > size) size = (int)gale_type_size(a->type);
+    }
+    int steps = 16 / (size * vector) < 4 ? 16 / (size * vector) : 4;
+    return vector > 1 && steps > 1 && gale__nest_count(nest, 0, dim + 1) / vector >= units_of(caps) * 4096 * steps ? steps : 1;
+}
+
 void gale__choose_map(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
 {
-    int dim = nest->n_outer + nest->n_inner - 1;
+    int dim = nest->n_outer + nest->n_inner - 1, v;
     s->kind = GALE__MAP;
     s->rows = (uint16_t)group_limit(caps, MAP_GROUP);
+    if (dim < 0) return;
     s->vector = (uint8_t)pick_vector(nest, dim);
-    if (s->vector > 1 || dim < 0 || nest->extent[dim] < TAIL_LEAST) return;
-    int v = most_vector(nest, dim);
-    if (v > 1 && fits_tail(nest, dim, v)) {
+    if (s->vector == 1 && nest->extent[dim] >= TAIL_LEAST && (v = most_vector(nest, dim)) > 1 && fits_tail(nest, dim, v)) {
         s->vector = (uint8_t)v;
         s->tail = 1;
     }
+    s->steps = (uint8_t)map_steps(nest, caps, dim, s->vector);
 }
 
 /* Instructions the kernel takes per INNER point, roughly. */
@@ -119,9 +133,11 @@ static int direction(const gale__nest *nest)
     return along_inner > along_outer ? 1 : along_outer > 0 ? -1 : 0;
 }
 
-#define ROW_LANES 16  /* inner points a thread holds at most */
-#define ROW_USUAL 8   /* and usually */
+#define ROW_LANES 16   /* inner points a thread holds at most */
+#define ROW_LONG 32    /* of rows that need the largest group */
+#define ROW_USUAL 8    /* and usually */
 #define ROW_GROUP 128
+#define ROW_THREADS 512 /* two groups of them run side by side with their rows in registers */
 
 static void choose_row(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
 {
@@ -130,9 +146,11 @@ static void choose_row(const gale__nest *nest, const gale_device_caps *caps, gal
     s->kind = GALE__ROW;
     s->vector = (uint8_t)pick_vector(nest, nest->n_inner ? all - 1 : -1);
     int64_t blocks = n / s->vector, usual = ROW_USUAL / s->vector, most = ROW_LANES / s->vector;
+    uint32_t limit = group_limit(caps, ROW_THREADS);
+    if (blocks > limit * most) most = ROW_LONG / s->vector;
     while (most > 1 && inner_size(nest) * most * s->vector > KERNEL_SIZE) most /= 2;
     if (usual > most) usual = most;
-    uint32_t limit = group_limit(caps, 1024), threads = n <= ROW_USUAL ? 1 : power_up(up(blocks, usual));
+    uint32_t threads = n <= ROW_USUAL ? 1 : power_up(up(blocks, usual));
     if (threads > limit) threads = limit;
     int64_t steps = up(blocks, threads);
     /* Half the threads with steps that fit better: 768 = 64 threads x 4 x 3, not 128 x 4 x 2. */
@@ -150,7 +168,20 @@ static void choose_row(const gale__nest *nest, const gale_device_caps *caps, gal
 
 #define COLUMN_GROUP 128
 #define COLUMN_SPLIT 512   /* threads of a group when several share an outer point */
+#define COLUMN_LEAST 8     /* neighbours among them: fewer do not fill a memory transaction */
 #define COLUMN_RESIDENT 16 /* inner points a lone thread holds at most */
+
+/* Few outer points: several threads walk the inner ones of each, in groups narrow enough that there are many. */
+static void split_columns(int64_t chunks, int64_t n, const gale_device_caps *caps, uint32_t *rows, uint32_t *threads)
+{
+    uint32_t limit = group_limit(caps, COLUMN_SPLIT), r = chunks < 32 ? power_up(chunks) : 32, t = 1;
+    while (r > COLUMN_LEAST && chunks / r < 2 * units_of(caps)) r /= 2;
+    if (r > limit) r = limit;
+    while (chunks * t < units_of(caps) * 2048 && t * 8 <= n && t * 2 * r <= limit) t *= 2;
+    if (t == 1) return;
+    *rows = r;
+    *threads = t;
+}
 
 static void choose_column(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
 {
@@ -159,15 +190,8 @@ static void choose_column(const gale__nest *nest, const gale_device_caps *caps, 
     s->kind = GALE__COLUMN;
     s->vector = (uint8_t)pick_vector(nest, nest->n_outer - 1);
     int64_t chunks = gale__nest_count(nest, 0, nest->n_outer) / s->vector;
-    int64_t wanted = (int64_t)(caps->compute_units ? caps->compute_units : 1) * 1024;
     uint32_t rows = group_limit(caps, COLUMN_GROUP), threads = 1;
-    if (chunks * 2 <= wanted && n >= 32) {
-        uint32_t limit = group_limit(caps, COLUMN_SPLIT);
-        rows = chunks < 32 ? power_up(chunks) : 32;
-        if (rows > limit) rows = limit;
-        while (chunks * threads < wanted && threads * 8 <= n && threads * 2 * rows <= limit) threads *= 2;
-        if (threads == 1) rows = group_limit(caps, COLUMN_GROUP);
-    }
+    if (chunks <= units_of(caps) * 512 && n >= 32) split_columns(chunks, n, caps, &rows, &threads);
     int64_t size = inner_size(nest) * s->vector, steps = up(n, threads), most = threads == 1 ? COLUMN_RESIDENT : 8;
     s->resident = steps <= most && size * steps <= KERNEL_SIZE;
     if (!s->resident) steps = size * 4 <= KERNEL_SIZE && n >= 4 * threads ? 4 : 1;
@@ -185,15 +209,17 @@ void gale__choose_reduce(const gale__nest *nest, const gale_device_caps *caps, g
     else choose_column(nest, caps, s);
 }
 
-#define SPLIT_LEAST 16384 /* inner points a part has at least */
+#define SPLIT_LEAST 16384 /* inner points a part has at least, over all threads that share it */
 
 int64_t gale__schedule_split_hint(const gale__nest *nest, const gale_device_caps *caps)
 {
-    int64_t outer = gale__nest_count(nest, 0, nest->n_outer), inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
-    int64_t units = caps->compute_units ? caps->compute_units : 1, parts = up(2 * units, outer);
-    if (!gale__nest_has_reduce(nest) || outer >= units || inner < 2 * SPLIT_LEAST) return 1;
-    if (parts > inner / SPLIT_LEAST) parts = inner / SPLIT_LEAST;
-    return parts < 1 ? 1 : parts;
+    gale__schedule s;
+    if (!gale__nest_has_reduce(nest) || gale__schedule_choose(nest, caps, &s) != GALE_OK || s.kind == GALE__TILE) return 1;
+    int64_t groups = gale__schedule_groups(nest, &s), inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
+    int64_t parts = up(2 * units_of(caps), groups), most = inner / (s.kind == GALE__ROW ? SPLIT_LEAST : 64 * s.threads);
+    if (groups >= units_of(caps)) return 1;
+    if (parts > most) parts = most;
+    return parts < 2 ? 1 : parts;
 }
 
 /* --- TILE ------------------------------------------------------------------------------------------------------------ */

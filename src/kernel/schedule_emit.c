@@ -14,6 +14,7 @@ static gale_status take_memory(gale__emit *e, bool own_layout)
     char *p = e->memory = gale__calloc(1, layout + vals * sizeof(gale__val) + 3 * code);
     if (!p) return GALE_NO_MEMORY;
     e->lanes = lanes;
+    e->ib_to = e->ib;
     if (own_layout) {
         e->layout.access = (gale__access_vals *)p;
         e->layout.number = (gale__val *)(e->layout.access + accesses);
@@ -336,13 +337,13 @@ static void emit_load(gale__emit *e, int i)
     int vector = e->ov > 1 ? e->ov : inner ? e->iv : 1;
     gale__val out[4];
     for (int b = 0; b < e->ob; b++)
-        for (int ib = 0; ib < (inner ? e->ib : 1); ib++) {
+        for (int ib = inner ? e->ib_from : 0; ib < (inner ? e->ib_to : 1); ib++) {
             int twin = inner ? b : twin_of(e, e->nest->code[i].access, b);
             if (twin != b) {
                 for (int v = 0; v < e->ov; v++) *slot(e, i, b * e->ov + v, 0) = *slot(e, i, twin * e->ov + v, 0);
                 continue;
             }
-            if (!repeat || ib == 0) emit_load_block(e, i, (place){b, inner ? ib : -1, 0}, vector, out);
+            if (!repeat || ib == e->ib_from) emit_load_block(e, i, (place){b, inner ? ib : -1, 0}, vector, out);
             for (int v = 0; v < vector; v++)
                 if (e->ov > 1 || !inner) *slot(e, i, b * e->ov + v, ib) = out[v];
                 else *slot(e, i, b, ib * e->iv + v) = out[v];
@@ -360,10 +361,10 @@ static void emit_lanes(gale__emit *e, int i)
 {
     const gale__nest_instr *in = &e->nest->code[i];
     bool inner = gale__emit_is_inner(e, i);
-    int arity = gale__nest_arity(in), n_inner = inner ? e->ib * e->iv : 1;
+    int arity = gale__nest_arity(in), first_inner = inner ? e->ib_from * e->iv : 0, end_inner = inner ? e->ib_to * e->iv : 1;
     gale__val first[3] = {0}, shared = 0;
     for (int o = 0; o < e->ob * e->ov; o++)
-        for (int k = 0; k < n_inner; k++) {
+        for (int k = first_inner; k < end_inner; k++) {
             gale__val x[3] = {0};
             if (arity > 0) x[0] = gale__emit_get(e, in->a, o, k);
             if (arity > 1) x[1] = gale__emit_get(e, in->b, o, k);
@@ -379,7 +380,7 @@ void gale__emit_instr(gale__emit *e, int i)
 {
     const gale__nest_instr *in = &e->nest->code[i];
     if (e->done[i]) return;
-    e->done[i] = 1;
+    e->done[i] = !gale__emit_is_inner(e, i) || e->ib_to == e->ib;
     if (in->op == GALE__NEST_LOAD || in->op == GALE__NEST_INDEX) emit_load(e, i);
     else if (in->op == GALE__NEST_CONST) for (int l = 0; l < e->lanes; l++) e->val[i * e->lanes + l] = e->layout.number[i];
     else emit_lanes(e, i);
@@ -436,7 +437,7 @@ void gale__emit_store(gale__emit *e, const gale__nest_store *st, gale__val condi
     int vector = e->ov > 1 ? e->ov : inner ? e->iv : 1;
     bool tail = e->s->tail && st->index < 0 && gale__access_width(e->nest, a, e->vdim, vector) == vector && vector > 1;
     for (int b = 0; b < e->ob; b++)
-        for (int ib = 0; ib < (inner ? e->ib : 1); ib++) {
+        for (int ib = inner ? e->ib_from : 0; ib < (inner ? e->ib_to : 1); ib++) {
             gale__val lanes[4], index[4] = {0}, ok = gale__emit_and(e, condition, e->outer_valid[b]);
             for (int v = 0; v < vector; v++) {
                 int o = e->ov > 1 ? b * e->ov + v : b, k = e->ov > 1 ? ib : inner ? ib * e->iv + v : 0;

@@ -68,6 +68,7 @@ typedef struct gale__emit {
     gale__layout layout;
     gale_type index;               /* U32 or U64: type of addresses */
     int ob, ov, ib, iv, vdim;
+    int ib_from, ib_to;            /* inner blocks that are emitted now */
     bool reduces;                  /* else every dimension counts as outer */
     gale__val tid, t;              /* thread in the group; among those that share an outer point */
     gale__val outer_valid[GALE__OUTER_BLOCKS]; /* 0: always */

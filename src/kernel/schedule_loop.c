@@ -121,10 +121,30 @@ static void emit_wanted(gale__emit *e, bool last)
         if (store_is_inner(e, &e->nest->stores[s])) gale__emit_store(e, &e->nest->stores[s], 0);
 }
 
+#define EARLY 32 /* values a thread may hold for later passes */
+
+/* Loads for later passes are sent off with the first, so that nobody waits for them after a reduction; but not so many
+ * that they crowd out threads. */
+static void load_early(gale__emit *e)
+{
+    int loads = 0;
+    for (int i = 0; i < e->nest->n_code; i++) loads += e->nest->code[i].inner && e->nest->code[i].op == GALE__NEST_LOAD;
+    for (int i = 0; loads * e->ib * e->iv * e->ov <= EARLY && i < e->nest->n_code; i++)
+        if (e->nest->code[i].inner && e->nest->code[i].op == GALE__NEST_LOAD) gale__emit_instr(e, i);
+}
+
+/* The last pass goes block by block: what it loads and computes need not be held for all of them at once. */
 static gale_status pass_resident(gale__emit *e, int pass, bool last)
 {
     gale__acc acc[GALE__LANES];
-    emit_wanted(e, last);
+    if (!last) emit_wanted(e, false);
+    for (int b = 0; last && b < e->ib; b++) {
+        e->ib_from = b;
+        e->ib_to = b + 1;
+        emit_wanted(e, true);
+    }
+    e->ib_from = 0;
+    e->ib_to = e->ib;
     for (int i = 0; i < e->nest->n_code; i++) {
         if (!reduces_in(e, i, pass)) continue;
         gale__emit_reduce_local(e, i, acc);
@@ -164,7 +184,10 @@ static gale_status pass_streaming(gale__emit *e, int pass, bool last)
 static gale_status emit_passes(gale__emit *e)
 {
     int passes = find_levels(e);
-    if (e->reduces && e->s->resident) place_inner(e, u32(e, 0));
+    if (e->reduces && e->s->resident) {
+        place_inner(e, u32(e, 0));
+        load_early(e);
+    }
     for (int pass = 0; pass <= passes; pass++) {
         bool last = pass == passes;
         for (int i = 0; i < e->nest->n_code; i++)
