@@ -69,8 +69,8 @@ TEST(folding)
     gale__val c = gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_F32, minus);
     bits = ir.code[c].imm;
     CHECK_EQ(bits, 0xc0e00000u);
-    CHECK(ir.code[less(&ir, minus, gale__ir_i32(&ir, 1))].imm == 1);
-    CHECK(ir.code[less(&ir, gale__ir_u32(&ir, 0xfffffff9u), one)].imm == 0);
+    gale__val below = less(&ir, minus, gale__ir_i32(&ir, 1)), beyond = less(&ir, gale__ir_u32(&ir, 0xfffffff9u), one);
+    CHECK(ir.code[below].imm == 1 && ir.code[beyond].imm == 0);
     /* -0 + 0 is 0: not folded; -0 - 0 is -0. */
     CHECK(add(&ir, f, gale__ir_f32(&ir, 0)) != f);
     CHECK_EQ(gale__ir_op2(&ir, GALE__SUB, GALE_F32, f, gale__ir_f32(&ir, 0)), f);

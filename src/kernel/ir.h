@@ -27,11 +27,11 @@ typedef enum gale__ir_op {
     GALE__IR_MAX,
     GALE__IR_SHL,        /* amount (same type as the value) is known to be less than the width */
     GALE__IR_SHR,
-    GALE__IR_CONVERT,    /* numeric conversion, value known to be in range (floats to ints truncate); BOOL to number gives 0/1 */
+    GALE__IR_CONVERT,    /* numeric conversion, value known to be in range (floats to ints truncate); ints wrap; BOOL to number gives 0/1 */
     GALE__IR_MULHI,      /* U32 x U32 -> high U32 */
     GALE__IR_F16_TO_F32, /* U32 (low 16 bits) -> F32 */
     GALE__IR_F32_TO_F16, /* F32 -> U32, nearest even */
-    GALE__IR_LOAD,       /* a: element index (U32 or U64); imm: pointer parameter; mem: memory type; width 1, 2, 4 */
+    GALE__IR_LOAD,       /* a: element index (U32 or U64); imm: pointer parameter; mem: memory type; width 1, 2, 4, at most 16 bytes */
     GALE__IR_STORE,      /* a: element index; b: value; as above */
     GALE__IR_EXTRACT,    /* a: vector; imm: lane */
     GALE__IR_PACK,       /* a, b (, c, d): scalars of one type -> vector */
@@ -39,7 +39,7 @@ typedef enum gale__ir_op {
     GALE__IR_ARRAY,      /* declares a private array */
     GALE__IR_GET,        /* a: array; b: index (U32; 0 for a variable: pass a CONST) */
     GALE__IR_SET,        /* a: array; b: index; c: value */
-    GALE__IR_FOR,        /* a: first, b: end, c: step (U32, step CONST > 0); result: the counter; imm 1: unroll (all CONST) */
+    GALE__IR_FOR,        /* a: first, b: end, c: step (U32, step CONST > 0, end + step below 2^32); result: the counter; imm 1: unroll (all CONST) */
     GALE__IR_IF,         /* a: BOOL */
     GALE__IR_ELSE,
     GALE__IR_END,        /* ends FOR or IF */

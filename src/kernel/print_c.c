@@ -19,6 +19,7 @@ typedef struct printer {
     uint32_t *block, *epoch; /* by instruction: block it stands in; effects before it */
     bool *reads;             /* the value's text holds a GET */
     const char **text;       /* how a value is written where it is used */
+    gale__str scratch;
 } printer;
 
 static const char *const type_names[GALE_TYPE_COUNT] = {
@@ -160,20 +161,22 @@ static gale_status emit_value(printer *p, gale__val v)
     for (int i = 0; i < n; i++) p->reads[v] |= p->reads[operands[i]];
     if (!p->uses[v] || in->op == GALE__IR_PACK) return GALE_OK;
 
-    gale__str s = {0};
-    gale_status status = print_value(p, &s, in);
-    if (status == GALE_OK) status = gale__str_check(&s);
-    if (status == GALE_OK && (!may_nest(p, v) || (s.length > NEST_CHARS && !is_inline(in)))) {
+    gale__str *s = &p->scratch;
+    s->length = 0;
+    GALE_TRY(print_value(p, s, in));
+    GALE_TRY(gale__str_check(s));
+    if (!may_nest(p, v) || (s->length > NEST_CHARS && !is_inline(in))) {
         if (in->width > 1) print_vector_type(p, p->out, (gale_type)in->mem, in->width);
         else gale__str_add(p->out, type_names[in->type]);
-        gale__str_addf(p->out, " v%u=%s;\n", v, gale__str_text(&s));
+        gale__str_addf(p->out, " v%u=", v);
+        gale__str_add_n(p->out, s->text, s->length);
+        gale__str_add(p->out, ";\n");
         p->text[v] = gale__arena_printf(&p->arena, "v%u", v);
         p->reads[v] = false;
-    } else if (status == GALE_OK) {
-        p->text[v] = gale__arena_copy(&p->arena, s.text, s.length + 1);
+    } else {
+        p->text[v] = gale__arena_copy(&p->arena, s->text, s->length + 1);
     }
-    gale__str_finish(&s);
-    return status != GALE_OK || p->text[v] ? status : GALE_NO_MEMORY;
+    return p->text[v] ? GALE_OK : GALE_NO_MEMORY;
 }
 
 static void emit_store(printer *p, const gale__ir_instr *in)
@@ -291,6 +294,7 @@ static gale_status print_kernel(const gale__ir *ir, const gale__dialect_table *d
     }
     for (gale__val v = 1; v < ir->count && status == GALE_OK; v++) status = emit(&p, v);
     gale__str_add(out, "}\n");
+    gale__str_finish(&p.scratch);
     gale__arena_finish(&p.arena);
     return status;
 }
