@@ -207,7 +207,9 @@ static void emit_control(printer *p, gale__val v, const gale__ir_instr *in)
         gale__str_addf(out, "for(u32 v%u=%s;v%u<%s;v%u+=%s){\n", v, p->text[in->a], v, p->text[in->b], v, p->text[in->c]);
         p->text[v] = gale__arena_printf(&p->arena, "v%u", v);
         break;
-    case GALE__IR_IF: gale__str_addf(out, "if(%s){\n", p->text[in->a]); break;
+    case GALE__IR_IF: /* nested truth values stand in parentheses already: a second pair is a warning */
+        gale__str_addf(out, p->text[in->a][0] == '(' ? "if%s{\n" : "if(%s){\n", p->text[in->a]);
+        break;
     case GALE__IR_ELSE: gale__str_add(out, "}else{\n"); break;
     default: gale__str_add(out, "}\n"); break;
     }
