@@ -81,18 +81,19 @@ static bool data_is_small(const gale__pnode *p) { return data_bytes(p) <= GALE__
 
 static uint32_t hash_node(const gale__pnode *p)
 {
-    int64_t head[6] = {p->op, p->type, p->rank, p->splat, (int64_t)p->imm, (int64_t)(intptr_t)p->loop};
-    uint64_t h = gale__hash(head, sizeof head, 17);
-    h = gale__hash(p->dims, p->rank * sizeof *p->dims, h);
-    h = gale__hash(p->in, p->n_in * sizeof *p->in, h);
-    h = gale__hash(p->attr, p->n_attr * sizeof *p->attr, h);
+    int64_t head[4 + GALE_MAX_RANK] = {p->op | p->type << 8 | p->rank << 16 | p->splat << 24, (int64_t)p->imm, (int64_t)(intptr_t)p->loop};
+    int n = 3;
+    for (int d = 0; d < p->rank; d++) head[n++] = p->dims[d];
+    uint64_t h = gale__hash(head, (size_t)n * sizeof *head, 17);
+    if (p->n_in) h = gale__hash(p->in, p->n_in * sizeof *p->in, h);
+    if (p->n_attr) h = gale__hash(p->attr, p->n_attr * sizeof *p->attr, h);
     if (p->data) h = data_is_small(p) ? gale__hash(p->data, data_bytes(p), h) : gale__hash(&p->data, sizeof p->data, h);
     return (uint32_t)(h ^ h >> 32);
 }
 
 static bool same_node(const gale__pnode *p, const gale__pnode *q)
 {
-    if (p->op != q->op || p->type != q->type || p->rank != q->rank || p->splat != q->splat || p->imm != q->imm) return false;
+    if (p->hash != q->hash || p->op != q->op || p->type != q->type || p->rank != q->rank || p->splat != q->splat || p->imm != q->imm) return false;
     if (p->n_in != q->n_in || p->n_attr != q->n_attr || p->loop != q->loop || !p->data != !q->data) return false;
     if (memcmp(p->dims, q->dims, p->rank * sizeof *p->dims)) return false;
     if (p->n_in && memcmp(p->in, q->in, p->n_in * sizeof *p->in)) return false;
@@ -103,7 +104,7 @@ static bool same_node(const gale__pnode *p, const gale__pnode *q)
 /* The slot where a node equal to p is, or would go. */
 static uint32_t find_slot(const gale__g *g, const gale__pnode *p)
 {
-    uint32_t mask = g->table_size - 1, slot = hash_node(p) & mask;
+    uint32_t mask = g->table_size - 1, slot = p->hash & mask;
     while (g->table[slot] >= 0 && !same_node(&g->nodes[g->table[slot]], p)) slot = (slot + 1) & mask;
     return slot;
 }
@@ -131,11 +132,12 @@ static gale__node out_of_memory(gale__g *g)
 static gale__node append(gale__g *g, const gale__pnode *p)
 {
     if (grow_table(g) != GALE_OK) return out_of_memory(g);
-    uint32_t slot = find_slot(g, p);
+    gale__pnode kept = *p;
+    kept.hash = hash_node(p);
+    uint32_t slot = find_slot(g, &kept);
     if (g->table[slot] >= 0) return g->table[slot];
     size_t need = (size_t)g->count + 1;
     if (gale__grow((void **)&g->nodes, &g->capacity, need, sizeof *g->nodes) != GALE_OK) return out_of_memory(g);
-    gale__pnode kept = *p;
     if (p->n_in) kept.in = gale__arena_copy(&g->arena, p->in, p->n_in * sizeof *p->in);
     if (p->n_attr) kept.attr = gale__arena_copy(&g->arena, p->attr, p->n_attr * sizeof *p->attr);
     if (p->data && data_is_small(p)) kept.data = gale__arena_copy(&g->arena, p->data, data_bytes(p));

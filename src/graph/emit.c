@@ -61,10 +61,9 @@ static int add_access(emitter *e, const gale__access *a)
 {
     for (int i = 0; i < e->n_accesses; i++) if (same_access(e->accesses[i], a)) return i;
     if (e->n_accesses >= MAX_CODE + 4 * MAX_RECURSION) return gale__emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel has too many accesses"));
-    gale__access *copy = gale__arena_alloc(&e->f->arena, sizeof *copy);
-    if (!copy) return gale__emit_fail(e, GALE_NO_MEMORY);
-    *copy = *a;
-    e->accesses[e->n_accesses] = copy;
+    if (!e->accesses[e->n_accesses]) e->accesses[e->n_accesses] = gale__arena_alloc(&e->scratch, sizeof *a);
+    if (!e->accesses[e->n_accesses]) return gale__emit_fail(e, GALE_NO_MEMORY);
+    gale__access_copy(e->accesses[e->n_accesses], a);
     return e->n_accesses++;
 }
 
@@ -179,7 +178,8 @@ static int emit_view(emitter *e, gale__node n, const gale__map *m, bool sum_path
     if (fill == 0 && e->zero[v]) return v;
     gale__nest_instr *in = &e->code[v];
     if (in->op == GALE__NEST_LOAD && m->n_guards == 0 && e->accesses[in->access]->n_guards == inner->n_guards) { /* a load of its own with this fill */
-        gale__access access = *e->accesses[in->access];
+        gale__access access;
+        gale__access_copy(&access, e->accesses[in->access]);
         access.fill = p->imm;
         int at = add_access(e, &access);
         return at < 0 ? ERROR : gale__emit_append(e, (gale__nest_instr){.op = GALE__NEST_LOAD, .type = access.type, .a = -1, .b = -1, .c = -1, .access = at}, false);

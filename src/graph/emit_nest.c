@@ -75,7 +75,8 @@ static void order_dims(emitter *e, gale__nest *nest)
         same &= order[i] == i;
     }
     for (int i = 0; i < e->n_accesses && !same; i++) {
-        gale__access *a = e->accesses[i], old = *a;
+        gale__access *a = e->accesses[i], old;
+        gale__access_copy(&old, a);
         for (int d = 0; d < n; d++) {
             a->stride[d] = old.stride[order[d]];
             for (int k = 0; k < a->n_guards; k++) a->guards[k].coef[d] = old.guards[k].coef[order[d]];
@@ -100,7 +101,7 @@ gale_status gale__emit_finish(emitter *e, int value, int store_access, gale__fus
     nest->buffers = gale__arena_alloc(a, (size_t)e->n_buffers * sizeof *nest->buffers);
     out->buffers = gale__arena_copy(a, e->buffers, (size_t)e->n_buffers * sizeof *e->buffers);
     if (!nest->code || !nest->accesses || !nest->stores || !nest->buffers || !out->buffers) return GALE_NO_MEMORY;
-    for (int i = 0; i < e->n_accesses; i++) nest->accesses[i] = *e->accesses[i];
+    for (int i = 0; i < e->n_accesses; i++) gale__access_copy(&nest->accesses[i], e->accesses[i]);
     nest->stores[0] = (gale__nest_store){value, store_access, -1, 0};
     for (int i = 0; i < e->n_buffers; i++)
         nest->buffers[i] = (gale__nest_buffer){gale__root_elements(e->g, e->buffers[i]), (gale_type)gale__g_at(e->g, e->buffers[i])->type, i == nest->accesses[store_access].buffer};

@@ -25,7 +25,7 @@ typedef struct emitter {
     gale__nest_instr code[MAX_CODE + 4 * MAX_RECURSION];
     uint8_t zero[MAX_CODE + 4 * MAX_RECURSION]; /* 0 wherever a guard of its map fails */
     int n_code;
-    gale__access *accesses[MAX_CODE + 4 * MAX_RECURSION];
+    gale__access *accesses[MAX_CODE + 4 * MAX_RECURSION]; /* in scratch, used again for every kernel */
     int n_accesses;
     gale__node buffers[HARD_BUFFERS];
     int n_buffers;

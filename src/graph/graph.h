@@ -50,6 +50,7 @@ typedef struct gale__pnode {
     const void *data;          /* CONST */
     struct gale__loop *loop;   /* LOOP */
     int32_t region;            /* the operator it came from; -1 none */
+    uint32_t hash;             /* of all that makes it equal to another */
 } gale__pnode;
 
 /* One lowered operator: its name stays with its nodes for reports, profiles and fast paths. */

@@ -10,6 +10,7 @@
 #define GALE_KERNEL_NEST_H
 #include "base/str.h"
 #include "kernel/scalar.h"
+#include <string.h>
 
 #define GALE__NEST_DIMS 16   /* after refinement, before merging */
 #define GALE__GUARDS 6
@@ -25,10 +26,14 @@ typedef struct gale__access {
     gale_type type;                    /* storage */
     int64_t offset;                    /* in elements */
     int64_t stride[GALE__NEST_DIMS];   /* by domain dimension, in elements; may be 0 or negative */
-    int n_guards;
-    gale__guard guards[GALE__GUARDS];
     uint64_t fill;                     /* bits, in the storage type */
+    int n_guards;
+    gale__guard guards[GALE__GUARDS];  /* those past n_guards hold nothing and are not copied */
 } gale__access;
+static inline void gale__access_copy(gale__access *to, const gale__access *from)
+{
+    memcpy(to, from, offsetof(gale__access, guards) + (size_t)from->n_guards * sizeof *from->guards);
+}
 
 typedef enum gale__reduce { GALE__SUM, GALE__PROD, GALE__RMAX, GALE__RMIN, GALE__ARGMAX, GALE__ARGMIN /* first; index I64 over the inner dimensions in row-major order */, GALE__ARGMAX_LAST, GALE__ARGMIN_LAST } gale__reduce;
 
