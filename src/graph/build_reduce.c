@@ -54,13 +54,44 @@ static gale__node reduce_kept(gale__g *g, gale__reduce kind, gale__node x, uint3
     return gale__g_push(g, &d.node);
 }
 
+/* Few long reductions do not fill a device, and a long chain of additions loses digits: they run in two steps, parts first.
+ * Gives the number of parts the longest reduced axis is cut into, 1 for none. */
+static int64_t parts_of(const gale__g *g, gale__node x, uint32_t axes, int *axis)
+{
+    const gale__pnode *p = &g->nodes[x];
+    int64_t outer = 1, inner = 1, longest = 0, parts = 1;
+    for (int d = 0; d < p->rank; d++) {
+        *(axes >> d & 1 ? &inner : &outer) *= p->dims[d];
+        if (axes >> d & 1 && p->dims[d] > longest) longest = p->dims[d], *axis = d;
+    }
+    bool product = p->op == GALE__MUL && g->nodes[p->in[0]].op == GALE__P_EXPAND && g->nodes[p->in[1]].op == GALE__P_EXPAND;
+    if (inner < 1 << 16 || outer > 256 || product || p->rank >= GALE_MAX_RANK) return 1; /* contractions have schedules of their own */
+    for (int64_t f = 2; f <= 1024 && f * 64 <= longest && outer * f <= 4096; f++)
+        if (longest % f == 0) parts = f;
+    return parts;
+}
+
+static gale__node reduce_in_parts(gale__g *g, gale__reduce kind, gale__node x, uint32_t axes, int axis, int64_t parts)
+{
+    const gale__pnode *p = &g->nodes[x];
+    int64_t dims[GALE_MAX_RANK], kept[GALE_MAX_RANK];
+    int rank = p->rank + 1;
+    uint32_t low = (1u << axis) - 1, first = (axes & low) | (axes & ~low) << 1; /* the parts' axis comes before the cut one */
+    for (int d = 0; d < rank; d++) dims[d] = d < axis ? p->dims[d] : d == axis ? parts : d == axis + 1 ? p->dims[axis] / parts : p->dims[d - 1];
+    reduced_dims(p, axes, kept);
+    gale__node partial = gale__g_copy(g, reduce_kept(g, kind, gale__g_reshape(g, x, rank, dims), first));
+    return gale__g_reshape(g, reduce_kept(g, kind, partial, 1u << axis), rank - 1, kept);
+}
+
 gale__node gale__g_reduce(gale__g *g, gale__reduce kind, gale__node x, uint32_t axes, bool keep)
 {
     if (!gale__g_ok(g, x)) return GALE__NIL;
     const gale__pnode *p = &g->nodes[x];
     if (axes >> p->rank) return gale__g_fail(g, GALE_INVALID, "reduce: an axis is beyond rank %d", p->rank);
     if (p->type == GALE_BOOL && kind <= GALE__PROD) return gale__g_fail(g, GALE_INVALID, "reduce: sums of bool; cast first");
-    gale__node kept = reduce_kept(g, kind, x, axes);
+    int axis = 0;
+    int64_t parts = kind < GALE__ARGMAX ? parts_of(g, x, axes, &axis) : 1;
+    gale__node kept = parts > 1 ? reduce_in_parts(g, kind, x, axes, axis, parts) : reduce_kept(g, kind, x, axes);
     return keep ? kept : gale__g_squeeze(g, kept, axes);
 }
 
