@@ -188,6 +188,27 @@ TEST(reshapes_that_strides_cannot_express_go_through_memory)
     expect(&t, gale__g_reshape(g, gale__g_unary(g, GALE__NEG, y), 2, (const int64_t[]){4, 6}), 0, 1e-6);
 }
 
+/* Levels of a pyramid, each an output under another shape and read by the next: no copies between them. */
+TEST(reshaped_outputs_are_not_copied)
+{
+    gr_graph t;
+    gr_result r;
+    gale__node out[4];
+    gr_begin(&t);
+    out[3] = GR_INPUT(&t, 8, 12);
+    for (int i = 0, h = 4, w = 6; i < 2; i++, h /= 2, w /= 2) {
+        gale__node cells = gale__g_reshape(&t.g, i ? out[i - 1] : out[3], 4, (const int64_t[]){h, 2, w, 2});
+        gale__node mean = gale__g_div(&t.g, gale__g_reduce(&t.g, GALE__SUM, cells, 1u << 1 | 1u << 3, true), gale__g_scalar(&t.g, GALE_F32, 4));
+        out[i] = gale__g_reshape(&t.g, mean, 2, (const int64_t[]){h, w});
+    }
+    out[2] = gale__g_reshape(&t.g, out[0], 1, (const int64_t[]){24}); /* the same memory again: copied */
+    if (gr_run(&t, device, out, 4, NULL, &r)) {
+        CHECK_EQ(r.kernels, 2);
+        CHECK(r.difference <= 1e-6);
+    }
+    gr_end(&t);
+}
+
 TEST(concatenation_writes_each_piece_in_place)
 {
     gr_graph t;
@@ -361,7 +382,7 @@ int main(int argc, char **argv)
         ROW(group_norm_through_reshapes_is_one_kernel), ROW(batch_norm_statistics), ROW(matmul_with_bias_and_activation_is_one_kernel),
         ROW(batched_matmul_with_permutes_is_one_kernel), ROW(attention_is_three_kernels), ROW(convolution_with_bias_is_one_kernel),
         ROW(transposed_convolution), ROW(pooling_is_one_kernel), ROW(padding_an_expression_selects),
-        ROW(reshapes_that_strides_cannot_express_go_through_memory), ROW(concatenation_writes_each_piece_in_place), ROW(gather_folds_its_index),
+        ROW(reshapes_that_strides_cannot_express_go_through_memory), ROW(reshaped_outputs_are_not_copied), ROW(concatenation_writes_each_piece_in_place), ROW(gather_folds_its_index),
         ROW(scatter_sort_scan), ROW(loops_run_their_body), ROW(random_graphs_agree_with_the_reference),
     };
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);

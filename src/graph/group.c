@@ -239,9 +239,10 @@ gale_status gale__group(gale__fusion *f, const gale__node *outputs, int n_output
     grouper s = {.f = f, .g = f->g};
     GALE_TRY(allocate(&s));
     for (int i = 0; i < n_outputs; i++) {
-        f->live[outputs[i]] = f->is_output[outputs[i]] = f->dense[outputs[i]] = 1;
-        gale__make_root(f, outputs[i]);
-        f->group[outputs[i]] = GALE__GROUP_MULTI;
+        gale__node base = gale__base(f, outputs[i]); /* a reshape is another name for the same memory */
+        f->live[outputs[i]] = f->is_output[outputs[i]] = f->dense[base] = 1;
+        gale__make_root(f, base);
+        f->group[outputs[i]] = f->group[base] = GALE__GROUP_MULTI;
     }
     for (gale__node n = f->g->count - 1; n >= 0; n--) {
         if (!f->live[n]) continue;

@@ -76,8 +76,10 @@ static gale_status place_all(gale__planner *p)
     int *last_use = gale__arena_alloc(&plan->arena, ((size_t)g->count + 1) * sizeof *last_use);
     if (!last_use) return GALE_NO_MEMORY;
     for (int i = 0; i < f->n_kernels; i++) note_reads(p, &f->kernels[i], i, last_use);
-    for (int i = plan->n_outputs - 1; i >= 0; i--)
-        if (f->root[plan->outputs[i]]) p->place[plan->outputs[i]] = (gale__place){GALE__SPACE_OUTPUT, i, 0};
+    for (int i = plan->n_outputs - 1; i >= 0; i--) {
+        gale__node base = gale__base(f, plan->outputs[i]);
+        if (f->root[base]) p->place[base] = (gale__place){GALE__SPACE_OUTPUT, i, 0};
+    }
     for (gale__node n = 0; n < g->count; n++) {
         const gale__pnode *x = gale__g_at(g, n);
         if (!f->live[n] || f->root[n]) continue;
@@ -133,7 +135,7 @@ static gale_status plan_nest(gale__planner *p, const gale__fused *k)
 static gale_status copy_outputs(gale__planner *p)
 {
     for (int i = 0; i < p->plan->n_outputs; i++) {
-        gale__place from = p->place[p->plan->outputs[i]];
+        gale__place from = gale__plan_place(p, p->plan->outputs[i]);
         uint64_t size = node_bytes(&p->plan->g, p->plan->outputs[i]);
         if ((from.space == GALE__SPACE_OUTPUT && from.index == i) || size == 0) continue;
         gale__place refs[2] = {{GALE__SPACE_OUTPUT, i, 0}, from};
