@@ -93,6 +93,9 @@ gale__val gale__ir_scalar(gale__ir *ir, gale__scalar op, gale_type type, gale__v
 gale__val gale__ir_narrow(gale__ir *ir, gale_type to, gale__val v);
 /* Value of storage type `from` (already in range) to storage type `to` with CAST's rules; both held in their compute types. */
 gale__val gale__ir_cast(gale__ir *ir, gale_type from, gale_type to, gale__val v);
+/* F32 <-> the U32 code of a float type under 32 bits (saturating, as CAST). */
+gale__val gale__ir_encode(gale__ir *ir, gale_type to, gale__val v);
+gale__val gale__ir_decode(gale__ir *ir, gale_type from, gale__val code);
 /* Loads `width` elements of any storage type into out[], as compute-type scalars; and the way back (narrowing). */
 void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__val index, gale__val *out);
 void gale__ir_store_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__val index, const gale__val *values);

@@ -113,8 +113,7 @@ gale__val gale__ir_half_by_bits(gale__ir *ir, int op, gale__val v)
     return encode_small(ir, (small_float){10, 15, 0x8000, 0x7c00, 0x7e00, false, false, true}, v);
 }
 
-/* F32 <-> the U32 code of a float type under 32 bits. */
-static gale__val encode(gale__ir *ir, gale_type to, gale__val v)
+gale__val gale__ir_encode(gale__ir *ir, gale_type to, gale__val v)
 {
     if (to == GALE_F16) return gale__ir_op1(ir, GALE__IR_F32_TO_F16, GALE_U32, v);
     if (to == GALE_BF16) return encode_bf16(ir, v);
@@ -122,7 +121,7 @@ static gale__val encode(gale__ir *ir, gale_type to, gale__val v)
     return encode_small(ir, small_float_of(to), v);
 }
 
-static gale__val decode(gale__ir *ir, gale_type from, gale__val code)
+gale__val gale__ir_decode(gale__ir *ir, gale_type from, gale__val code)
 {
     if (from == GALE_F16) return gale__ir_op1(ir, GALE__IR_F16_TO_F32, GALE_F32, code);
     if (from == GALE_BF16) return from_bits(ir, shift_left(ir, code, 16));
@@ -135,7 +134,7 @@ static bool is_coded(gale_type storage) { return gale__type_is_float(storage) &&
 gale__val gale__ir_narrow(gale__ir *ir, gale_type to, gale__val v)
 {
     int bits = gale__type_table[to].bits;
-    if (is_coded(to)) return decode(ir, to, encode(ir, to, v));
+    if (is_coded(to)) return gale__ir_decode(ir, to, gale__ir_encode(ir, to, v));
     if (!gale__type_is_int(to) || bits >= 32) return v;
     if (!gale__type_is_signed(to)) return and_bits(ir, v, ((uint64_t)1 << bits) - 1);
     return shift_right(ir, shift_left(ir, v, 32 - bits), 32 - bits);
@@ -203,7 +202,7 @@ void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, g
         for (int i = 0; i < step; i++) {
             gale__ir_instr lane = {.op = GALE__IR_EXTRACT, .type = (uint8_t)gale__ir_type(ir, v), .a = v, .imm = (uint64_t)i};
             gale__val bits = step > 1 ? gale__ir_add(ir, lane) : v;
-            if (is_coded(storage)) bits = decode(ir, storage, bits);
+            if (is_coded(storage)) bits = gale__ir_decode(ir, storage, bits);
             if (storage == GALE_BOOL) bits = gale__ir_op2(ir, GALE__NE, GALE_BOOL, bits, gale__ir_u32(ir, 0));
             out[at + i] = bits;
         }
@@ -212,7 +211,7 @@ void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, g
 
 static gale__val prepare(gale__ir *ir, gale_type storage, gale__val v)
 {
-    if (is_coded(storage)) return encode(ir, storage, v);
+    if (is_coded(storage)) return gale__ir_encode(ir, storage, v);
     if (storage == GALE_BOOL) return gale__ir_op1(ir, GALE__IR_CONVERT, GALE_U32, v);
     return gale__type_table[storage].bits < 8 ? gale__ir_narrow(ir, storage, v) : v;
 }

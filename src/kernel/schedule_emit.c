@@ -255,19 +255,14 @@ static gale__val take(gale__emit *e, int i, place p, gale__val index)
 /* The bits of a value in its storage type, as U32 or U64. */
 static gale__val storage_bits(gale__ir *ir, gale_type type, gale__val v)
 {
-    if (type == GALE_F16) return gale__ir_op1(ir, GALE__IR_F32_TO_F16, GALE_U32, v);
-    if (type == GALE_BF16) {
-        gale__val bits = gale__ir_op1(ir, GALE__BITCAST, GALE_U32, gale__ir_narrow(ir, type, v));
-        return gale__ir_op2(ir, GALE__IR_SHR, GALE_U32, bits, gale__ir_u32(ir, 16));
-    }
+    if (gale__type_is_float(type) && gale__type_table[type].bits < 32) return gale__ir_encode(ir, type, v);
     return gale__ir_op1(ir, GALE__BITCAST, gale__type_table[type].bits == 64 ? GALE_U64 : GALE_U32, v);
 }
 
 static gale__val bitcast(gale__ir *ir, gale_type from, gale_type to, gale__val v)
 {
     gale__val bits = storage_bits(ir, from, v);
-    if (to == GALE_F16) return gale__ir_op1(ir, GALE__IR_F16_TO_F32, GALE_F32, gale__ir_narrow(ir, GALE_U16, bits));
-    if (to == GALE_BF16) return gale__ir_op1(ir, GALE__BITCAST, GALE_F32, gale__ir_op2(ir, GALE__IR_SHL, GALE_U32, bits, gale__ir_u32(ir, 16)));
+    if (gale__type_is_float(to) && gale__type_table[to].bits < 32) return gale__ir_decode(ir, to, gale__ir_narrow(ir, gale_type_size(to) == 1 ? GALE_U8 : GALE_U16, bits));
     gale__val out = gale__ir_op1(ir, GALE__BITCAST, gale__compute_type(to), bits);
     return gale__type_table[to].bits < 32 ? gale__ir_narrow(ir, to, out) : out;
 }
