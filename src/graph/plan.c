@@ -78,7 +78,7 @@ static gale_status place_all(gale__planner *p)
     for (int i = 0; i < f->n_kernels; i++) note_reads(p, &f->kernels[i], i, last_use);
     for (int i = plan->n_outputs - 1; i >= 0; i--) {
         gale__node base = gale__base(f, plan->outputs[i]);
-        if (f->root[base]) p->place[base] = (gale__place){GALE__SPACE_OUTPUT, i, 0};
+        if (f->root[base] && !gale__g_at(g, base)->invariant) p->place[base] = (gale__place){GALE__SPACE_OUTPUT, i, 0};
     }
     for (gale__node n = 0; n < g->count; n++) {
         const gale__pnode *x = gale__g_at(g, n);
