@@ -1,0 +1,292 @@
+/* Cases on a device.  Several share one graph, since some compilers take long to start; when such a graph fails, its cases are
+ * run one by one, so that each gets its own verdict.  Results lie between guard bytes that must survive. */
+#include "cli/check.h"
+#include "base/thread.h"
+#include "graph/tensor.h"
+#include <stdio.h>
+#include <string.h>
+
+#define BATCH 24
+#define GUARD 256
+#define GUARD_BYTE 0xA5
+
+typedef struct item {
+    gale__case_run run;
+    gale__case_value want[GALE__CASE_VALUES]; /* the reference's */
+    bool turned;
+    int first_in, first_out;
+    char *name;
+} item;
+
+/* --- One case as part of a graph. --- */
+
+static gale_status turn(gale_graph *graph, gale_value *value, int rank)
+{
+    gale_value turned;
+    int64_t perm[GALE_MAX_RANK];
+    for (int d = 0; d < rank; d++) perm[d] = rank - 1 - d;
+    gale_attr order = GALE_INTS("perm", perm, (size_t)rank);
+    GALE_TRY(gale_graph_op(graph, "Transpose", value, 1, &order, 1, &turned, 1));
+    *value = turned;
+    return GALE_OK;
+}
+
+static bool is_turned(const gale__case_value *v, bool turned) { return turned && v->rank > 1; }
+
+gale_status gale__check_add(gale_graph *graph, const gale__case_run *run, bool turned, gale_value *outputs)
+{
+    gale_value in[GALE__CASE_VALUES];
+    for (int i = 0; i < run->n_in; i++) {
+        const gale__case_value *v = &run->in[i];
+        int64_t dims[GALE_MAX_RANK];
+        for (int d = 0; d < v->rank; d++) dims[d] = v->dims[is_turned(v, turned) ? v->rank - 1 - d : d];
+        if (v->absent) in[i] = GALE_NONE;
+        else if (v->plan) GALE_TRY(gale_graph_constant(graph, v->type, v->rank, v->dims, v->data, &in[i]));
+        else {
+            GALE_TRY(gale_graph_input(graph, "x", v->type, v->rank, dims, NULL, &in[i]));
+            if (is_turned(v, turned)) GALE_TRY(turn(graph, &in[i], v->rank));
+        }
+    }
+    return gale_graph_op(graph, run->op->name, in, run->n_in, run->attrs, run->n_attrs, outputs, run->n_out);
+}
+
+gale_status gale__check_tensor(gale_device *device, const gale__case_value *v, bool turned, gale_tensor **out)
+{
+    if (!is_turned(v, turned)) return gale_tensor_from_cpu(device, v->type, v->rank, v->dims, v->data, out);
+    size_t size = gale_type_size(v->type);
+    int64_t dims[GALE_MAX_RANK], at[GALE_MAX_RANK] = {0};
+    char *data = gale__alloc((size_t)v->elements * size + 1);
+    if (!data) return GALE_NO_MEMORY;
+    for (int d = 0; d < v->rank; d++) dims[d] = v->dims[v->rank - 1 - d];
+    for (int64_t i = 0; i < v->elements; i++) {
+        int64_t to = 0;
+        for (int d = v->rank - 1; d >= 0; d--) to = to * v->dims[d] + at[d];
+        memcpy(data + (size_t)to * size, (const char *)v->data + (size_t)i * size, size);
+        for (int d = v->rank - 1; d >= 0 && ++at[d] == v->dims[d]; d--) at[d] = 0;
+    }
+    gale_status status = gale_tensor_from_cpu(device, v->type, v->rank, dims, data, out);
+    gale__free(data);
+    return status;
+}
+
+/* --- Outputs between guards: the tensor that is written shows the middle of a larger one. --- */
+
+typedef struct guarded { gale_tensor *whole; gale_buffer middle; gale_tensor tensor; } guarded;
+
+static gale_status guard(gale_device *device, const gale__case_value *want, guarded *g)
+{
+    size_t size = (size_t)want->elements * gale_type_size(want->type);
+    int64_t total = (int64_t)size + 2 * GUARD;
+    uint8_t *bytes = gale__alloc((size_t)total);
+    if (!bytes) return GALE_NO_MEMORY;
+    memset(bytes, GUARD_BYTE, (size_t)total);
+    gale_status status = gale_tensor_from_cpu(device, GALE_U8, 1, &total, bytes, &g->whole);
+    gale__free(bytes);
+    GALE_TRY(status);
+    const gale_buffer *from = g->whole->buffer;
+    g->middle = (gale_buffer){.device = from->device, .mem = from->mem, .offset = from->offset + GUARD, .size = size, .piece = from->piece, .refs = 1 << 20};
+    g->tensor = (gale_tensor){.device = device, .type = want->type, .rank = want->rank, .size_bytes = size, .buffer = &g->middle};
+    memcpy(g->tensor.dims, want->dims, sizeof want->dims);
+    return GALE_OK;
+}
+
+/* Compares one output with the reference and the case's own values. */
+static gale_status verdict(const item *it, int i, const uint8_t *bytes, char *text, size_t size)
+{
+    const gale__case_value *want = &it->want[i], *own = &it->run.out[i];
+    size_t n = (size_t)want->elements * gale_type_size(want->type);
+    for (size_t k = 0; k < GUARD; k++)
+        if (bytes[k] != GUARD_BYTE || bytes[GUARD + n + k] != GUARD_BYTE) {
+            snprintf(text, size, "output %d: a guard byte %s the result was overwritten", i, bytes[k] != GUARD_BYTE ? "before" : "behind");
+            return GALE_MISMATCH;
+        }
+    const void *got = bytes + GUARD;
+    int used = snprintf(text, size, "output %d: ", i);
+    if (!gale__case_equal(want->type, want->elements, got, want->data, it->run.tolerance, text + used, size - (size_t)used)) return GALE_MISMATCH;
+    if (own->absent) return GALE_OK;
+    used = snprintf(text, size, "output %d, by the case's own values: ", i);
+    bool same = own->type == want->type && own->elements == want->elements;
+    return same && gale__case_equal(own->type, own->elements, got, own->data, it->run.tolerance, text + used, size - (size_t)used) ? GALE_OK : GALE_MISMATCH;
+}
+
+/* --- A batch. --- */
+
+typedef struct batch {
+    gale_device *device;
+    gale__check_result *result;
+    item *items; int n;
+    gale_graph *graph;
+    gale_program *program;
+    gale_tensor **in, **out;
+    guarded *guards;
+    int n_in, n_out;
+} batch;
+
+static gale_status build(batch *b)
+{
+    GALE_TRY(gale_graph_create(&b->graph));
+    b->n_in = b->n_out = 0;
+    for (int k = 0; k < b->n; k++) {
+        item *it = &b->items[k];
+        gale_value outputs[GALE__CASE_VALUES];
+        it->first_in = b->n_in, it->first_out = b->n_out;
+        GALE_TRY(gale__check_add(b->graph, &it->run, it->turned, outputs));
+        for (int i = 0; i < it->run.n_out; i++) GALE_TRY(gale_graph_output(b->graph, "y", outputs[i]));
+        for (int i = 0; i < it->run.n_in; i++) b->n_in += !it->run.in[i].absent && !it->run.in[i].plan;
+        b->n_out += it->run.n_out;
+    }
+    b->in = gale__calloc((size_t)b->n_in + 1, sizeof *b->in);
+    b->out = gale__calloc((size_t)b->n_out + 1, sizeof *b->out);
+    b->guards = gale__calloc((size_t)b->n_out + 1, sizeof *b->guards);
+    if (!b->in || !b->out || !b->guards) return GALE_NO_MEMORY;
+    gale_program_options options = {0};
+    return gale_program_create(b->graph, b->device, &options, &b->program);
+}
+
+static gale_status run(batch *b)
+{
+    for (int k = 0; k < b->n; k++) {
+        const item *it = &b->items[k];
+        int at = it->first_in;
+        for (int i = 0; i < it->run.n_in; i++)
+            if (!it->run.in[i].absent && !it->run.in[i].plan) GALE_TRY(gale__check_tensor(b->device, &it->run.in[i], it->turned, &b->in[at++]));
+        for (int i = 0; i < it->run.n_out; i++) {
+            guarded *g = &b->guards[it->first_out + i];
+            GALE_TRY(guard(b->device, &it->want[i], g));
+            b->out[it->first_out + i] = &g->tensor;
+        }
+    }
+    return gale_program_run(b->program, b->in, b->out, false);
+}
+
+static void clear(batch *b)
+{
+    for (int i = 0; b->in && i < b->n_in; i++) gale_tensor_destroy(&b->in[i]);
+    for (int i = 0; b->guards && i < b->n_out; i++) gale_tensor_destroy(&b->guards[i].whole);
+    gale__free(b->in);
+    gale__free(b->out);
+    gale__free(b->guards);
+    gale_program_destroy(&b->program);
+    gale_graph_destroy(&b->graph);
+    b->in = b->out = NULL;
+    b->guards = NULL;
+}
+
+static gale_status judge(batch *b, const item *it)
+{
+    char text[400] = "";
+    gale_status status = GALE_OK;
+    for (int i = 0; i < it->run.n_out && status == GALE_OK; i++) {
+        const gale_tensor *whole = b->guards[it->first_out + i].whole;
+        uint8_t *bytes = gale__alloc(whole->size_bytes);
+        if (!bytes) return GALE_NO_MEMORY;
+        status = gale_tensor_to_cpu(whole, bytes, whole->size_bytes);
+        if (status == GALE_OK) status = verdict(it, i, bytes, text, sizeof text);
+        else snprintf(text, sizeof text, "%s", gale_error());
+        gale__free(bytes);
+    }
+    return gale__check_note(b->result, status, it->name, text);
+}
+
+/* The device is lost, or memory is gone: no case is to blame. */
+static bool is_fatal(gale_status s) { return s == GALE_DEVICE_LOST || s == GALE_TIMEOUT; }
+
+static gale_status run_items(batch *b, item *items, int n)
+{
+    b->items = items;
+    b->n = n;
+    gale_status status = build(b);
+    if (status == GALE_OK) status = run(b);
+    gale_status noted = GALE_OK;
+    if (status == GALE_OK)
+        for (int k = 0; k < n && noted == GALE_OK; k++) noted = judge(b, &items[k]);
+    else if (n == 1) noted = gale__check_note(b->result, status, items[0].name, gale_error());
+    clear(b);
+    if (is_fatal(status)) return status;
+    for (int k = 0; status != GALE_OK && n > 1 && k < n && noted == GALE_OK; k++) noted = run_items(b, &items[k], 1);
+    return noted;
+}
+
+/* --- All cases. --- */
+
+/* A case with its reference; false (and noted) when it cannot be had. */
+static bool open_item(batch *b, const gale__case *c, int variant, bool turned, const char *filter, item *it)
+{
+    memset(it, 0, sizeof *it);
+    it->turned = turned;
+    if (gale__case_open(c, variant, &it->run) != GALE_OK) {
+        gale__check_note(b->result, GALE_FORMAT, c->op, gale_error());
+        return false;
+    }
+    it->name = gale__arena_printf(&it->run.arena, "%s%s", it->run.name, turned ? " (views)" : "");
+    bool any = !turned;
+    for (int i = 0; turned && i < it->run.n_in; i++) any = any || (!it->run.in[i].plan && !it->run.in[i].absent && it->run.in[i].rank > 1);
+    bool wanted = it->name && any && (!filter || strstr(it->name, filter));
+    gale_status status = wanted ? gale__case_reference(&it->run, it->want) : GALE_OK;
+    if (status != GALE_OK) gale__check_note(b->result, status, it->name, gale_error());
+    if (wanted && status == GALE_OK) return true;
+    gale__case_close(&it->run);
+    return false;
+}
+
+static gale_status flush(batch *b, item *items, int *n)
+{
+    gale_status status = *n ? run_items(b, items, *n) : GALE_OK;
+    for (int k = 0; k < *n; k++) gale__case_close(&items[k].run);
+    *n = 0;
+    return status;
+}
+
+/* Whether the row's variant is left to faster devices. */
+static bool is_left(const gale_device *device, bool all, int variant) { return device->info.caps.software && !all && variant > 0; }
+
+gale_status gale__check_device(gale_device *device, const char *filter, bool all, gale__check_result *out)
+{
+    batch b = {.device = device, .result = out};
+    item *items = gale__calloc(BATCH, sizeof *items);
+    gale_status status = items ? GALE_OK : GALE_NO_MEMORY;
+    int n = 0;
+    for (int c = 0; c < gale__cases_count && status == GALE_OK; c++)
+        for (int v = 0; v <= gale__case_variants(&gale__cases[c]) && status == GALE_OK; v++) {
+            bool turned = v == gale__case_variants(&gale__cases[c]); /* the last round: the first type through views */
+            if (is_left(device, all, v)) {
+                if (!filter) status = gale__check_note(out, GALE_UNSUPPORTED, gale__cases[c].op, "further types and views are left to faster devices (--all runs them here too)");
+                continue;
+            }
+            if (open_item(&b, &gale__cases[c], turned ? 0 : v, turned, filter, &items[n]) && ++n == BATCH) status = flush(&b, items, &n);
+        }
+    if (status == GALE_OK) status = flush(&b, items, &n);
+    for (int k = 0; items && k < n; k++) gale__case_close(&items[k].run);
+    gale__free(items);
+    return status;
+}
+
+/* --- Notes. --- */
+
+static gale_status add(gale__check_failure **items, size_t *count, size_t *capacity, const char *name, const char *text)
+{
+    GALE_TRY(gale__grow((void **)items, capacity, *count + 1, sizeof **items));
+    gale__check_failure f = {gale__strdup(name ? name : "?"), gale__strdup(text ? text : "")};
+    (*items)[(*count)++] = f;
+    return f.name && f.text ? GALE_OK : GALE_NO_MEMORY;
+}
+
+gale_status gale__check_note(gale__check_result *r, gale_status status, const char *name, const char *text)
+{
+    if (status == GALE_OK) return r->passed++, GALE_OK;
+    if (status != GALE_UNSUPPORTED && r->live) printf("FAIL %s %s: %s\n", r->live, name, text), fflush(stdout);
+    if (status != GALE_UNSUPPORTED) return r->failed++, add(&r->failures, &r->n_failures, &r->failures_capacity, name, text);
+    r->skipped++;
+    for (size_t i = 0; i < r->n_skips; i++)
+        if (!strcmp(r->skips[i].text, text)) return GALE_OK;
+    return add(&r->skips, &r->n_skips, &r->skips_capacity, name, text);
+}
+
+void gale__check_finish(gale__check_result *r)
+{
+    for (size_t i = 0; i < r->n_failures; i++) gale__free(r->failures[i].name), gale__free(r->failures[i].text);
+    for (size_t i = 0; i < r->n_skips; i++) gale__free(r->skips[i].name), gale__free(r->skips[i].text);
+    gale__free(r->failures);
+    gale__free(r->skips);
+    *r = (gale__check_result){0};
+}
