@@ -234,6 +234,25 @@ void gale__nest_cost(const gale__nest *nest, double *bytes, double *operations)
     }
 }
 
+/* Infinities, or the ends of an integer type. */
+static uint64_t end_of(gale_type type, bool low)
+{
+    switch (type) {
+    case GALE_F32: return low ? 0xff800000u : 0x7f800000u;
+    case GALE_F64: return low ? 0xfff0000000000000u : 0x7ff0000000000000u;
+    case GALE_I32: return low ? 0x80000000u : 0x7fffffffu;
+    case GALE_I64: return low ? 0x8000000000000000u : 0x7fffffffffffffffu;
+    default: return low ? 0 : ~(uint64_t)0;
+    }
+}
+
+uint64_t gale__reduce_start(gale__reduce kind, gale_type compute)
+{
+    if (kind == GALE__SUM) return 0;
+    if (kind == GALE__PROD) return compute == GALE_F32 ? 0x3f800000u : compute == GALE_F64 ? 0x3ff0000000000000u : 1;
+    return end_of(compute, kind == GALE__RMAX || kind == GALE__ARGMAX || kind == GALE__ARGMAX_LAST);
+}
+
 static const char *const reduce_names[] = {"sum", "prod", "max", "min", "argmax", "argmin", "argmax_last", "argmin_last"};
 
 static void print_affine(gale__str *out, const int64_t *coef, int n, int64_t constant)

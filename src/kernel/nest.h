@@ -37,6 +37,9 @@ static inline void gale__access_copy(gale__access *to, const gale__access *from)
 
 typedef enum gale__reduce { GALE__SUM, GALE__PROD, GALE__RMAX, GALE__RMIN, GALE__ARGMAX, GALE__ARGMIN /* first; index I64 over the inner dimensions in row-major order */, GALE__ARGMAX_LAST, GALE__ARGMIN_LAST } gale__reduce;
 
+/* Bits of the value a reduction starts from, in a compute type. */
+uint64_t gale__reduce_start(gale__reduce kind, gale_type compute);
+
 /* Instructions beside the scalar ones. */
 typedef enum gale__nest_op {
     GALE__NEST_CONST = GALE__SCALAR_COUNT, /* imm: bits in the compute type; key keeps the value only for 0, 1, -1, 2, 0.5 */

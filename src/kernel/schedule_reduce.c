@@ -13,24 +13,10 @@ gale_type gale__emit_acc_type(const gale__nest *nest, int r)
     return type == GALE_BOOL ? GALE_I32 : type;
 }
 
-static uint64_t lowest(gale_type type, bool low)
-{
-    switch (type) {
-    case GALE_F32: return low ? 0xff800000u : 0x7f800000u;
-    case GALE_F64: return low ? 0xfff0000000000000u : 0x7ff0000000000000u;
-    case GALE_I32: return low ? 0x80000000u : 0x7fffffffu;
-    case GALE_I64: return low ? 0x8000000000000000u : 0x7fffffffffffffffu;
-    default: return low ? 0 : ~(uint64_t)0;
-    }
-}
-
 gale__val gale__emit_identity(gale__emit *e, int r)
 {
     gale_type type = gale__emit_acc_type(e->nest, r);
-    gale__reduce k = kind_of(e, r);
-    if (k == GALE__SUM) return gale__ir_const(e->ir, type, 0);
-    if (k == GALE__PROD) return gale__ir_const(e->ir, type, type == GALE_F32 ? 0x3f800000u : type == GALE_F64 ? 0x3ff0000000000000u : 1);
-    return gale__ir_const(e->ir, type, lowest(type, takes_max(k)));
+    return gale__ir_const(e->ir, type, gale__reduce_start(kind_of(e, r), type));
 }
 
 /* Loses against every real index when the values tie. */

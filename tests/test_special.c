@@ -1,0 +1,165 @@
+/* Sort, scan and scatter on every device that is here, against the CPU's plain loops. */
+#include "ir_run.h"
+#include "kernel/cpu/special.h"
+#include "kernel/kernels.h"
+#include "kernel/special.h"
+#include "nest_random.h"
+
+typedef struct buffers { const void *input, *index; void *result; size_t input_size, index_size, result_size; } buffers;
+
+static gale_status launch_all(gale_device *device, gale_stream *stream, const gale__special_job *job, gale_buffer *const *at)
+{
+    for (int i = 0; i < job->n_launches; i++) {
+        gale__special_launch l;
+        gale__ref refs[5];
+        gale__special_launch_get(job, i, &l);
+        gale_kernel *kernel = gale__kernel_known(device, l.key);
+        if (!kernel) {
+            gale__ir ir;
+            GALE_TRY(gale__special_build(&l, &ir));
+            gale_status status = gale__ir_validate(&ir);
+            if (status == GALE_OK) status = gale__kernel_from_ir(device, l.key, &ir, &kernel);
+            gale__ir_finish(&ir);
+            GALE_TRY(status);
+        }
+        for (int r = 0; r < l.n_refs; r++) refs[r] = gale__buffer_ref(at[l.refs[r].buffer], l.refs[r].offset);
+        gale__launch launch = {.n_refs = l.n_refs, .n_words = l.n_words, .refs = refs, .words = l.words, .group = {l.threads, 1, 1}};
+        memcpy(launch.groups, l.groups, sizeof launch.groups);
+        GALE_TRY(gale__launch_run(stream, kernel, &launch));
+    }
+    return GALE_OK;
+}
+
+static gale_status run_job(gale_device *device, const gale__special_job *job, const buffers *b)
+{
+    gale_stream *stream = NULL;
+    gale_buffer *at[4] = {0};
+    const size_t size[4] = {b->result_size, b->input_size, b->index_size, job->scratch_bytes};
+    const void *from[4] = {b->result, b->input, b->index, NULL};
+    gale_status status;
+    GALE_GO(gale_stream_create(device, &stream));
+    for (int i = 0; i < 4; i++) {
+        if (!size[i]) continue;
+        GALE_GO(gale_buffer_create(device, size[i], &at[i]));
+        if (from[i]) GALE_GO(gale_upload(stream, at[i], 0, from[i], size[i]));
+    }
+    GALE_GO(launch_all(device, stream, job, at));
+    GALE_GO(gale_download(stream, at[0], 0, b->result, size[0]));
+    GALE_GO(gale_stream_sync(stream));
+done:
+    for (int i = 0; i < 4; i++) gale_buffer_destroy(&at[i]);
+    gale_stream_destroy(&stream);
+    return status;
+}
+
+/* Values with many ties and, among floats, a few that are no numbers. */
+static void *random_values(gale_type type, int64_t n)
+{
+    size_t size = gale_type_size(type);
+    char *p = malloc((size_t)(n + 1) * size);
+    for (int64_t i = 0; i < n; i++) {
+        double v = nr_below(41) - 20;
+        if (gale__type_is_float(type)) gale__store_f64(type, p + (size_t)i * size, nr_chance(3) ? NAN : nr_chance(3) ? INFINITY : nr_chance(5) ? -0.0 : v / 8);
+        else gale__store_i64(type, p + (size_t)i * size, (int64_t)v * (gale__type_is_signed(type) ? 1 : -1));
+    }
+    return p;
+}
+
+static int64_t first_difference(gale_type type, const void *a, const void *b, int64_t n, double loose)
+{
+    for (int64_t i = 0; i < n; i++) {
+        nr_value x = nr_read(type, a, i), y = nr_read(type, b, i);
+        bool same = !nr_float(type) ? x.i == y.i : isnan(x.f) ? isnan(y.f) : x.f == y.f || fabs(x.f - y.f) <= loose * (fabs(x.f) + 1);
+        if (!same) return i;
+    }
+    return -1;
+}
+
+static void check_sort(int target, gale_type type, int64_t rows, int64_t n, bool descending, const gale_device_caps *caps)
+{
+    gale__special_job job;
+    int64_t *want = malloc((size_t)(rows * n) * 8), *have = calloc((size_t)(rows * n), 8), *scratch = malloc((size_t)(n * gale__parallel_width()) * 8);
+    void *x = random_values(type, rows * n);
+    gale__cpu_sort(type, x, want, scratch, rows, n, descending);
+    buffers b = {.input = x, .input_size = (size_t)(rows * n) * gale_type_size(type), .result = have, .result_size = (size_t)(rows * n) * 8};
+    if (CHECK_OK(gale__special_sort(&job, caps, type, rows, n, descending)) && CHECK_OK(run_job(ir_device(target), &job, &b)) &&
+        !CHECK_EQ(first_difference(GALE_I64, want, have, rows * n, 0), -1))
+        printf("  sort of %s, %d rows of %d\n", gale_type_name(type), (int)rows, (int)n);
+    free(want), free(have), free(scratch), free(x);
+}
+
+static void check_scan(int target, gale_type type, gale__reduce kind, int64_t outer, int64_t n, int64_t inner, const gale_device_caps *caps)
+{
+    gale__special_job job;
+    int64_t all = outer * n * inner;
+    size_t size = (size_t)all * gale_type_size(type);
+    void *x = random_values(type, all), *want = malloc(size), *have = calloc(1, size);
+    for (int64_t i = 0; kind == GALE__PROD && i < all; i++) { /* products stay in range */
+        char *p = (char *)x + (size_t)i * gale_type_size(type);
+        if (gale__type_is_float(type)) gale__store_f64(type, p, 1 + (nr_unit() - 0.5) / 16);
+    }
+    for (int64_t i = 0; kind == GALE__SUM && gale__type_is_float(type) && i < all; i++) gale__store_f64(type, (char *)x + (size_t)i * gale_type_size(type), nr_unit());
+    gale__cpu_scan(type, kind, x, want, outer, n, inner);
+    buffers b = {.input = x, .input_size = size, .result = have, .result_size = size};
+    if (CHECK_OK(gale__special_scan(&job, caps, type, kind, outer, n, inner)) && CHECK_OK(run_job(ir_device(target), &job, &b)) &&
+        !CHECK_EQ(first_difference(type, want, have, all, type == GALE_F16 ? 4e-3 : 1e-4), -1))
+        printf("  scan %d of %s [%d, %d, %d]\n", kind, gale_type_name(type), (int)outer, (int)n, (int)inner);
+    free(x), free(want), free(have);
+}
+
+static void check_put(int target, gale_type type, int mode, int64_t n, int64_t count, const gale_device_caps *caps)
+{
+    gale__special_job job;
+    size_t size = (size_t)n * gale_type_size(type), updates_size = (size_t)count * gale_type_size(type);
+    void *want = random_values(type, n), *have = malloc(size), *x = random_values(type, count);
+    int64_t *index = malloc((size_t)count * 8);
+    for (int64_t i = 0; i < count; i++) index[i] = nr_below((int)n + 6) - 3; /* some out of range */
+    memcpy(have, want, size);
+    gale__cpu_put(type, mode, want, n, index, x, count);
+    buffers b = {.input = x, .input_size = updates_size, .index = index, .index_size = (size_t)count * 8, .result = have, .result_size = size};
+    if (CHECK_OK(gale__special_put(&job, caps, type, mode, n, count)) && CHECK_OK(run_job(ir_device(target), &job, &b)) &&
+        !CHECK_EQ(first_difference(type, want, have, n, 1e-4), -1))
+        printf("  put %d of %s, %d into %d\n", mode, gale_type_name(type), (int)count, (int)n);
+    free(want), free(have), free(x), free(index);
+}
+
+static void check_target(int target)
+{
+    gale_device *device = ir_device(target);
+    if (!device) return;
+    const gale_device_caps *caps = &gale_device_get_info(device)->caps;
+    gale_device_caps small = *caps; /* more levels and blocks at sizes that take no time */
+    small.group_max = 16;
+    small.shared_bytes = 1024;
+    nr_state = 5;
+    check_sort(target, GALE_F32, 33, 100, true, caps);
+    check_sort(target, GALE_F32, 5, 1, false, caps);
+    check_sort(target, GALE_I64, 1, 700, false, caps);
+    check_sort(target, GALE_U8, 3, 7, false, caps);
+    check_sort(target, GALE_F16, 2, 1000, true, &small);
+    check_sort(target, GALE_F32, 1, 3000, false, caps);
+    check_scan(target, GALE_F32, GALE__SUM, 3, 50, 7, caps);
+    check_scan(target, GALE_F32, GALE__SUM, 2, 5000, 1, caps);
+    check_scan(target, GALE_I32, GALE__PROD, 2, 300, 3, &small);
+    check_scan(target, GALE_F32, GALE__RMAX, 1, 30000, 1, &small);
+    check_scan(target, GALE_I8, GALE__SUM, 1, 100, 40, caps);
+    check_put(target, GALE_F32, -1, 50, 70, caps);
+    check_put(target, GALE_F32, GALE__SUM, 40, 600, caps);
+    check_put(target, GALE_I32, GALE__RMAX, 900, 3000, caps);
+}
+
+TEST(opencl) { check_target(0); }
+TEST(vulkan) { check_target(1); }
+TEST(cuda) { check_target(2); }
+TEST(hip) { check_target(3); }
+TEST(too_large)
+{
+    gale__special_job job;
+    CHECK_FAILS(gale__special_sort(&job, &ir_full_caps, GALE_F32, 3, (int64_t)1 << 30, false), LIMIT);
+    CHECK_FAILS(gale__special_scan(&job, &ir_full_caps, GALE_F32, GALE__SUM, 1, (int64_t)1 << 32, 1), LIMIT);
+    CHECK_OK(gale__special_sort(&job, &ir_full_caps, GALE_F32, 0, 5, false));
+    CHECK_EQ(job.n_launches, 0);
+}
+TEST(close) { ir_close_devices(); }
+
+TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(too_large), ROW(close))
