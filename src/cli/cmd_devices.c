@@ -3,6 +3,7 @@
 #include "cli/device_text.h"
 #include "cli/table.h"
 #include "device/ceilings.h"
+#include "graph/measure.h"
 #include <string.h>
 
 static const gale__arg args[] = {
@@ -41,6 +42,7 @@ static void measure(found *f)
         gale_device *device = NULL;
         gale_status status = gale__device_open_one(gale__provider_backend(&by), info->index, NULL, &device);
         if (status == GALE_OK) status = gale__ceilings_measure(device);
+        if (status == GALE_OK && strcmp(info->backend, "null") != 0) status = gale__measure_kernels(device);
         if (device) info->ceilings = device->info.ceilings;
         if (status != GALE_OK) gale__log(GALE__WARN, "%s:%d is not measured: %s", info->backend, info->index, gale_error());
         gale_device_close(&device);

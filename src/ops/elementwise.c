@@ -102,6 +102,7 @@ LOWER(BitShift)
 }
 
 LOWER(Where) { L->out[0] = gale__g_select(L->g, L->in[0], L->in[1], L->in[2]); }
+LOWER(FusedMultiplyAdd) { L->out[0] = gale__g_fma(L->g, L->in[0], L->in[1], L->in[2]); }
 
 /* Bounds are scalars; older models give them as attributes. */
 LOWER(Clip)
