@@ -1,6 +1,7 @@
 /* The steps of SORT, SCAN and PUT: a host function on the CPU, kernels of their own elsewhere. */
 #include "graph/planner.h"
 #include "kernel/cpu/special.h"
+#include "kernel/special.h"
 #include <string.h>
 
 typedef struct special {
@@ -81,12 +82,69 @@ static gale_status plan_on_host(gale__planner *p, const gale__fused *k, const ga
     return host_step(p, s, tag, n->invariant, refs, 3);
 }
 
+static gale_status make_job(const gale__planner *p, const special *s, gale__special_job *job)
+{
+    const gale_device_caps *caps = &p->plan->device->info.caps;
+    if (s->op == GALE__P_SORT) return gale__special_sort(job, caps, s->type, s->outer, s->n, s->mode != 0);
+    if (s->op == GALE__P_SCAN) return gale__special_scan(job, caps, s->type, (gale__reduce)s->mode, s->outer, s->n, s->inner);
+    return gale__special_put(job, caps, s->type, s->mode, s->n, s->count);
+}
+
+static gale_status find_kernel(gale_device *device, const gale__special_launch *launch, gale_kernel **out)
+{
+    gale__ir ir;
+    if ((*out = gale__kernel_known(device, launch->key))) return GALE_OK;
+    GALE_TRY(gale__special_build(launch, &ir));
+    gale_status status = gale__kernel_from_ir(device, launch->key, &ir, out);
+    gale__ir_finish(&ir);
+    return status;
+}
+
+/* buffers: by GALE__SPECIAL_RESULT, INPUT, INDEX, SCRATCH. */
+static gale_status device_step(gale__planner *p, const gale__special_launch *launch, const gale__place *buffers, const gale__tag *tag, bool once)
+{
+    gale__place refs[5];
+    gale__step step = {.kind = GALE__STEP_LAUNCH, .once = once, .n_words = launch->n_words, .tag = *tag};
+    GALE_TRY(find_kernel(p->plan->device, launch, &step.kernel));
+    step.words = gale__arena_copy(&p->plan->arena, launch->words, (size_t)launch->n_words * sizeof *launch->words);
+    if (!step.words) return GALE_NO_MEMORY;
+    memcpy(step.groups, launch->groups, sizeof step.groups);
+    for (int i = 0; i < launch->n_refs; i++) {
+        refs[i] = buffers[launch->refs[i].buffer];
+        refs[i].offset += launch->refs[i].offset;
+    }
+    return gale__plan_step(p, step, refs, launch->n_refs);
+}
+
+static gale_status plan_on_device(gale__planner *p, const gale__fused *k, const gale__pnode *n, const special *s, const gale__tag *tag)
+{
+    gale__special_job job;
+    gale__place buffers[4] = {[GALE__SPECIAL_RESULT] = gale__plan_place(p, k->root), [GALE__SPECIAL_INPUT] = gale__plan_place(p, n->in[0])};
+    if (n->op == GALE__P_PUT) {
+        GALE_TRY(copy_step(p, buffers[GALE__SPECIAL_RESULT], buffers[GALE__SPECIAL_INPUT], (uint64_t)value_bytes(&p->plan->g, n->in[0]), n->invariant));
+        if (s->count == 0) return GALE_OK;
+        buffers[GALE__SPECIAL_INDEX] = gale__plan_place(p, n->in[1]);
+        buffers[GALE__SPECIAL_INPUT] = gale__plan_place(p, n->in[2]);
+    }
+    GALE_TRY(make_job(p, s, &job));
+    if (job.scratch_bytes) GALE_TRY(gale__plan_scratch(p, job.scratch_bytes, &buffers[GALE__SPECIAL_SCRATCH]));
+    gale__tag part = *tag;
+    part.bytes /= job.n_launches ? job.n_launches : 1;
+    part.operations /= job.n_launches ? job.n_launches : 1;
+    for (int i = 0; i < job.n_launches; i++) {
+        gale__special_launch launch;
+        gale__special_launch_get(&job, i, &launch);
+        GALE_TRY(device_step(p, &launch, buffers, &part, n->invariant));
+    }
+    return GALE_OK;
+}
+
 gale_status gale__plan_special(gale__planner *p, const gale__fused *k)
 {
     const gale__pnode *n = gale__g_at(&p->plan->g, k->root);
     special s = describe(&p->plan->g, n);
     gale__tag tag = tag_of(p, k, n);
     if (!tag.op) return GALE_NO_MEMORY;
-    if (p->plan->device->backend->in_place && !strcmp(p->plan->device->backend->name, "cpu")) return plan_on_host(p, k, n, &s, &tag);
-    return gale__fail(GALE_UNSUPPORTED, "%s is not built for %s", tag.name, p->plan->device->info.backend);
+    bool cpu = !strcmp(p->plan->device->backend->name, "cpu");
+    return (cpu ? plan_on_host : plan_on_device)(p, k, n, &s, &tag);
 }
