@@ -46,6 +46,8 @@ def remez(f, w, lo, hi, n):
 
 def show(name, f, w, lo, hi, n32, n64):
     for kind, n in (("f32", n32), ("f64", n64)):
+        if n is None:
+            continue
         c, e = remez(f, w, lo, hi if not isinstance(hi, tuple) else hi[kind == "f64"], n)
         digits = 10 if kind == "f32" else 18
         print("%s %s (%.1f bits)" % (name, kind, float(mlog(e, 2))))
@@ -54,6 +56,11 @@ def show(name, f, w, lo, hi, n32, n64):
 
 def away(t):
     return t if abs(t) > mpf(10) ** -30 else mpf(10) ** -30
+
+
+def outside(t):
+    """A weight that is relative to t, and not 0 where Remez may put a point."""
+    return t if abs(t) > mpf(10) ** -6 else mpf(10) ** -6
 
 
 def of_square(f, lead):
@@ -65,8 +72,8 @@ def of_square(f, lead):
 
 
 def main():
-    half = log(2) / 2
-    show("exp: (e^r - 1 - r) / r^2", lambda r: (exp(away(r)) - 1 - away(r)) / away(r) ** 2, lambda r: r * r, -half, half, 5, 11)
+    half, third = log(2) / 2, mpf(1) / 3
+    show("exp: (e^r - 1 - r) / r^2", lambda r: (exp(away(r)) - 1 - away(r)) / away(r) ** 2, lambda r: outside(r) ** 2, -half, half, 5, 11)
     edge = ((sqrt(2) - 1) / (sqrt(2) + 1)) ** 2 * mpf("1.001")
 
     def log_tail(terms):
@@ -78,7 +85,8 @@ def main():
                 v -= mpf(2) / (2 * i + 3) * z ** (i + 1)
             return v / z ** (terms + 1)
         return g
-    show("log: (log((1+s)/(1-s)) / s - 2) / z", log_tail(0), lambda z: z, 0, edge, 4, 8)
+    show("log: (log((1+s)/(1-s)) / s - 2) / z", log_tail(0), lambda z: z, 0, edge, None, 8)
+    show("log: (log(1+f) - f) / f^2", lambda f: (log(1 + away(f)) - away(f)) / away(f) ** 2, lambda f: outside(f) ** 2 / abs(log(1 + outside(f))), -third, third, 9, None)
     show("pow: the same less 2/3 z, / z^2", log_tail(1), lambda z: z * z, 0, edge, 3, 8)
     quarter = (pi / 4) ** 2 * mpf("1.03")
     show("sin: (sin r - r) / r^3", of_square(sin, lambda x: x), lambda z: z, 0, quarter, 3, 6)

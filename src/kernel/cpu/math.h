@@ -25,6 +25,8 @@ M_INLINE double m64_to_f(int64_t i) { return m64_from(i + m64_bits(M_MAGIC)) - M
 #define f_mul(a, b) ((a) * (b))
 #define f_div(a, b) ((a) / (b))
 #define f_neg(a) (-(a))
+#define f_min(a, b) ((a) < (b) ? (a) : (b))
+#define f_max(a, b) ((a) > (b) ? (a) : (b))
 #define f_lt(a, b) ((a) < (b))
 #define f_le(a, b) ((a) <= (b))
 #define f_gt(a, b) ((a) > (b))
@@ -134,6 +136,8 @@ M_INLINE double m64_to_f(int64_t i) { return m64_from(i + m64_bits(M_MAGIC)) - M
 #undef f_mul
 #undef f_div
 #undef f_neg
+#undef f_min
+#undef f_max
 #undef f_lt
 #undef f_le
 #undef f_gt
