@@ -64,6 +64,13 @@ def exported_symbols():
     return complaints if names else ["nothing is exported at all"]
 
 
+def public_functions_are_there():
+    text = subprocess.run(["nm", "-D", "--defined-only", build / "libgale.so"], capture_output=True, text=True, check=True).stdout
+    defined = {line.split()[-1] for line in text.splitlines()}
+    declared = {m for p in sources("include/gale/*.h") for m in re.findall(r"^GALE_API [^(]*?(gale_\w+)\(", p.read_text(), re.M)}
+    return [f"{n} is declared and nowhere defined" for n in sorted(declared - defined)] if declared else ["no declaration was found"]
+
+
 def library_is_silent():
     text = subprocess.run(["nm", "-D", "--undefined-only", build / "libgale.so"], capture_output=True, text=True, check=True).stdout
     banned = {"printf", "puts", "putchar", "perror", "exit", "_exit", "abort", "__printf_chk", "__assert_fail"}
@@ -156,6 +163,7 @@ report("includes point left", includes_point_left())
 report("every source is built", every_source_is_built())
 if (build / "libgale.so").exists() and shutil.which("nm"):
     report("exported symbols", exported_symbols())
+    report("public functions are there", public_functions_are_there())
     report("the library is silent", library_is_silent())
 else:
     skip("exported symbols", "no shared library or no nm")

@@ -100,6 +100,9 @@ GALE_API gale_status gale_copy(gale_stream *stream, gale_buffer *to, size_t to_o
 /* Repeats the 1, 2, 4 or 8 bytes at `pattern`. */
 GALE_API gale_status gale_fill(gale_stream *stream, gale_buffer *to, size_t offset, size_t size, const void *pattern, size_t pattern_bytes);
 GALE_API gale_status gale_stream_sync(gale_stream *stream);
+/* Uploads and downloads made so far by this process, on all devices, for honest reports. */
+typedef struct gale_copy_stats { uint64_t uploads, downloads, upload_bytes, download_bytes; } gale_copy_stats;
+GALE_API void gale_copy_get_stats(gale_copy_stats *out);
 
 GALE_API gale_status gale_event_create(gale_device *device, gale_event **out);
 GALE_API void gale_event_destroy(gale_event **event);

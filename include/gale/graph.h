@@ -27,7 +27,8 @@ GALE_API const int64_t *gale_tensor_dims(const gale_tensor *tensor);
 GALE_API size_t gale_tensor_size_bytes(const gale_tensor *tensor);
 GALE_API void *gale_tensor_data(gale_tensor *tensor); /* host tensors and CPU devices; else NULL */
 
-/* Graphs.  A value is a small number inside its graph; GALE_NONE stands for an optional input left out. */
+/* Graphs.  A value is a small number inside its graph; GALE_NONE stands for an optional input left out.  While a program made from a
+ * graph lives, nothing can be added to the graph; its maker may destroy it. */
 typedef struct gale_graph gale_graph;
 typedef int32_t gale_value;
 #define GALE_NONE (-1)
@@ -42,7 +43,7 @@ typedef struct gale_attr {
     const double *floats;
     const char *const *strings;
     size_t count;
-    const gale_tensor *tensor; /* host */
+    const gale_tensor *tensor; /* copied */
     const gale_graph *graph;
 } gale_attr;
 #define GALE_INT(name, value) {name, GALE_ATTR_INT, value, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL}
@@ -69,22 +70,18 @@ typedef struct gale_program_options {
     bool no_capture;      /* never replay captured sequences */
     int layout;           /* 0: chosen by device, 1: as declared, 2: channels-last */
     bool fast;            /* the driver's own exp, sin ...; atomics */
-    uint64_t memory_limit_bytes;
+    uint64_t memory_limit_bytes; /* most that a run may take for work and constants; 0: no limit */
 } gale_program_options;
 GALE_API gale_status gale_program_create(const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out);
 GALE_API void gale_program_destroy(gale_program **program);
 GALE_API int gale_program_inputs(const gale_program *program);
 GALE_API int gale_program_outputs(const gale_program *program);
 /* Runs once: inputs in the order they were declared, on the host or on the program's device; outputs are made on the device
- * (host when outputs_on_host), or written into the caller's tensors where outputs[i] is not NULL and its shape fits. */
+ * (host when outputs_on_host), or written into the caller's tensors where outputs[i] is not NULL and its shape fits; such a tensor may be an input's. */
 GALE_API gale_status gale_program_run(gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, bool outputs_on_host);
 /* Text for people or JSON: devices, kernels by operator, reasons, host copies, memory, prediction and outcome of the latest run. */
 GALE_API gale_status gale_program_report(gale_program *program, bool json, char **text /* gale_free */);
 GALE_API void gale_free(void *p);
-
-/* Copies between host and device made so far by this process, for honest reports. */
-typedef struct gale_copy_stats { uint64_t uploads, downloads, upload_bytes, download_bytes; } gale_copy_stats;
-GALE_API void gale_copy_get_stats(gale_copy_stats *out);
 
 #ifdef __cplusplus
 }

@@ -140,8 +140,8 @@ static gale_status no_memory(pool *p, size_t size)
     if (limit && limit - (used < limit ? used : limit) < left) left = limit - (used < limit ? used : limit);
     char ask[32], have[32], all[32], most[32];
     gale__bytes_text(limit, most);
-    return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %s, free %s of %s (pool limit %s)", gale__backend_label(d->backend),
-                      gale__bytes_text(size, ask), gale__bytes_text(left, have),
+    return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %s, free %s%s of %s (pool limit %s)", gale__backend_label(d->backend),
+                      gale__bytes_text(size, ask), gale__bytes_text(left, have), left >= size ? " in smaller pieces" : "",
                       gale__bytes_text(total, all), limit ? most : "none");
 }
 

@@ -67,6 +67,20 @@ static gale_status check_transfer(const gale_stream *stream, const gale_buffer *
     return GALE_OK;
 }
 
+/* What gale_copy_get_stats tells: times and bytes, up and down. */
+static _Atomic uint64_t copied[2][2];
+
+static void count_copy(int down, size_t size)
+{
+    atomic_fetch_add_explicit(&copied[down][0], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&copied[down][1], size, memory_order_relaxed);
+}
+
+void gale_copy_get_stats(gale_copy_stats *out)
+{
+    *out = (gale_copy_stats){.uploads = copied[0][0], .upload_bytes = copied[0][1], .downloads = copied[1][0], .download_bytes = copied[1][1]};
+}
+
 /* A transfer that nobody described. */
 static gale__tag plain(const gale__tag *tag, const char *name, size_t bytes)
 {
@@ -81,6 +95,7 @@ gale_status gale__upload_tagged(gale_stream *stream, gale_buffer *to, size_t off
 {
     GALE_TRY(check_transfer(stream, to, offset, host, size, "upload"));
     if (!size) return GALE_OK;
+    count_copy(0, size);
     gale__span span = {0};
     if (GALE__PROFILER(stream->device)) {
         gale__tag t = plain(tag, "upload", size);
@@ -103,6 +118,7 @@ gale_status gale_download(gale_stream *stream, const gale_buffer *from, size_t o
 {
     GALE_TRY(check_transfer(stream, from, offset, host, size, "download"));
     if (!size) return GALE_OK;
+    count_copy(1, size);
     gale__span span = {0};
     if (GALE__PROFILER(stream->device)) {
         gale__tag t = plain(NULL, "download", size);

@@ -16,6 +16,14 @@ gale_status gale_graph_create(gale_graph **out)
 
 void gale__graph_hold(const gale_graph *graph) { atomic_fetch_add(&((gale_graph *)graph)->refs, 1); }
 
+static void free_attrs(gale_attr *attrs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        gale_tensor_destroy((gale_tensor **)&attrs[i].tensor);
+        gale_graph_destroy((gale_graph **)&attrs[i].graph);
+    }
+}
+
 void gale_graph_destroy(gale_graph **graph)
 {
     if (!graph || !*graph) return;
@@ -24,11 +32,7 @@ void gale_graph_destroy(gale_graph **graph)
     if (atomic_fetch_sub(&g->refs, 1) != 1) return;
     for (int i = 0; i < g->n_values; i++) gale_tensor_destroy(&g->values[i].constant);
     for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->nodes[i].n_attrs; k++) {
-            gale_attr *a = &g->nodes[i].attrs[k];
-            gale_tensor_destroy((gale_tensor **)&a->tensor);
-            gale_graph_destroy((gale_graph **)&a->graph);
-        }
+        free_attrs(g->nodes[i].attrs, g->nodes[i].n_attrs);
     gale__free(g->values);
     gale__free(g->nodes);
     gale__free(g->inputs);
@@ -37,6 +41,13 @@ void gale_graph_destroy(gale_graph **graph)
     gale__free(g->gradients);
     gale__arena_finish(&g->arena);
     gale__free(g);
+}
+
+/* A program runs the graph as it was when it was made, from any thread. */
+static gale_status check_open(const gale_graph *g)
+{
+    if (atomic_load(&((gale_graph *)g)->refs) == 1) return GALE_OK;
+    return gale__fail(GALE_INVALID, "the graph is in use by a program or another graph: nothing can be added to it");
 }
 
 static gale_status new_value(gale_graph *g, gale__value_info info, gale_value *out)
@@ -50,6 +61,7 @@ static gale_status new_value(gale_graph *g, gale__value_info info, gale_value *o
 gale_status gale_graph_input(gale_graph *g, const char *name, gale_type type, int rank, const int64_t *dims, const char *const *symbols, gale_value *out)
 {
     gale__value_info v = {.node = -1, .input = g->n_inputs, .type = type, .rank = rank};
+    GALE_TRY(check_open(g));
     if (rank < 0 || rank > GALE_MAX_RANK) return gale__fail(GALE_INVALID, "input %s: rank %d is not in 0 .. %d", name, rank, GALE_MAX_RANK);
     if ((unsigned)type >= GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "input %s: type %s is not numeric", name, gale_type_name(type));
     for (int i = 0; i < rank; i++) {
@@ -68,6 +80,7 @@ gale_status gale_graph_input(gale_graph *g, const char *name, gale_type type, in
 gale_status gale_graph_constant(gale_graph *g, gale_type type, int rank, const int64_t *dims, const void *data, gale_value *out)
 {
     gale__value_info v = {.node = -1, .input = -1, .type = type, .rank = rank};
+    GALE_TRY(check_open(g));
     GALE_TRY(gale_tensor_from_cpu(NULL, type, rank, dims, data, &v.constant));
     if (rank) memcpy(v.dims, dims, (size_t)rank * sizeof *dims);
     gale_status status = new_value(g, v, out);
@@ -85,6 +98,19 @@ static gale_status copy_strings(gale__arena *a, gale_attr *attr)
     return GALE_OK;
 }
 
+static bool has_value(const gale_attr *a)
+{
+    switch (a->kind) {
+    case GALE_ATTR_STRING: return a->s != NULL;
+    case GALE_ATTR_INTS: return a->ints || !a->count;
+    case GALE_ATTR_FLOATS: return a->floats || !a->count;
+    case GALE_ATTR_STRINGS: return a->strings || !a->count;
+    case GALE_ATTR_TENSOR: return a->tensor != NULL;
+    case GALE_ATTR_GRAPH: return a->graph != NULL;
+    default: return true;
+    }
+}
+
 /* Copies what the attribute points at into the arena; tensors are copied, graphs are held. */
 static gale_status copy_attr(gale__arena *a, const gale_attr *from, gale_attr *to)
 {
@@ -96,18 +122,26 @@ static gale_status copy_attr(gale__arena *a, const gale_attr *from, gale_attr *t
     if (from->ints && !(attr.ints = gale__arena_copy(a, from->ints, from->count * sizeof *from->ints))) return GALE_NO_MEMORY;
     if (from->floats && !(attr.floats = gale__arena_copy(a, from->floats, from->count * sizeof *from->floats))) return GALE_NO_MEMORY;
     if (from->strings) GALE_TRY(copy_strings(a, &attr));
-    if (from->tensor) GALE_TRY(gale_tensor_from_cpu(NULL, from->tensor->type, from->tensor->rank, from->tensor->dims, from->tensor->host, (gale_tensor **)&attr.tensor));
+    if (from->tensor) GALE_TRY(gale_tensor_to_device(from->tensor, NULL, (gale_tensor **)&attr.tensor));
     if (from->graph) gale__graph_hold(attr.graph = from->graph);
     *to = attr;
     return GALE_OK;
+}
+
+static gale_status wrong_count(const char *name, const gale__op *op, int n)
+{
+    if (op->max_in < 0) return gale__fail(GALE_INVALID, "%s takes at least %d input%s, not %d", name, op->min_in, op->min_in == 1 ? "" : "s", n);
+    if (op->max_in == op->min_in) return gale__fail(GALE_INVALID, "%s takes %d input%s, not %d", name, op->min_in, op->min_in == 1 ? "" : "s", n);
+    return gale__fail(GALE_INVALID, "%s takes %d to %d inputs, not %d", name, op->min_in, op->max_in, n);
 }
 
 static gale_status check_op(const gale_graph *g, const char *name, const gale__op *op, const gale_value *inputs, int n_inputs, int n_outputs)
 {
     if (!op) return gale__fail(GALE_NOT_FOUND, "no operator is called %s", name);
     if (n_inputs < op->min_in || (op->max_in >= 0 && n_inputs > op->max_in))
-        return gale__fail(GALE_INVALID, "%s takes %d to %d inputs, not %d", name, op->min_in, op->max_in < 0 ? 1 << 20 : op->max_in, n_inputs);
-    if (n_outputs < 0 || (op->max_out >= 0 && n_outputs > op->max_out)) return gale__fail(GALE_INVALID, "%s has at most %d outputs, not %d", name, op->max_out, n_outputs);
+        return wrong_count(name, op, n_inputs);
+    if (n_outputs < 0 || (op->max_out >= 0 && n_outputs > op->max_out))
+        return gale__fail(GALE_INVALID, "%s has at most %d output%s, not %d", name, op->max_out, op->max_out == 1 ? "" : "s", n_outputs);
     for (int i = 0; i < n_inputs; i++) {
         if (inputs[i] == GALE_NONE && i >= op->min_in) continue;
         if (inputs[i] < 0 || inputs[i] >= g->n_values) return gale__fail(GALE_INVALID, "%s: input %d is not a value of this graph", name, i);
@@ -118,25 +152,31 @@ static gale_status check_op(const gale_graph *g, const char *name, const gale__o
 gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inputs, int n_inputs, const gale_attr *attrs, int n_attrs, gale_value *outputs, int n_outputs)
 {
     gale__op_node node = {.op = gale__op_find(name), .n_in = n_inputs, .n_out = n_outputs};
+    GALE_TRY(check_open(g));
     GALE_TRY(check_op(g, name, node.op, inputs, n_inputs, n_outputs));
+    for (int i = 0; i < n_attrs; i++)
+        if (!has_value(&attrs[i])) return gale__fail(GALE_INVALID, "%s: attribute %s is empty", name, attrs[i].name);
     node.in = gale__arena_copy(&g->arena, inputs, (size_t)n_inputs * sizeof *inputs);
     node.out = gale__arena_alloc(&g->arena, ((size_t)n_outputs + 1) * sizeof *outputs);
     node.attrs = gale__arena_alloc(&g->arena, ((size_t)n_attrs + 1) * sizeof *attrs);
     if (!node.in || !node.out || !node.attrs) return GALE_NO_MEMORY;
     GALE_TRY(gale__grow((void **)&g->nodes, &g->nodes_capacity, (size_t)g->n_nodes + 1, sizeof *g->nodes));
     GALE_TRY(gale__grow((void **)&g->values, &g->values_capacity, (size_t)(g->n_values + n_outputs), sizeof *g->values));
-    gale_status status = GALE_OK;
-    for (int i = 0; i < n_attrs && status == GALE_OK; i++, node.n_attrs += status == GALE_OK) status = copy_attr(&g->arena, &attrs[i], &node.attrs[i]);
-    for (int i = 0; i < n_outputs && status == GALE_OK; i++) {
-        status = new_value(g, (gale__value_info){.node = g->n_nodes, .input = -1}, &node.out[i]);
-        outputs[i] = node.out[i];
+    for (; node.n_attrs < n_attrs; node.n_attrs++) {
+        gale_status status = copy_attr(&g->arena, &attrs[node.n_attrs], &node.attrs[node.n_attrs]);
+        if (status != GALE_OK) return free_attrs(node.attrs, node.n_attrs), status;
     }
-    g->nodes[g->n_nodes++] = node; /* kept even on failure, so that what its attributes hold is freed with the graph */
-    return status;
+    for (int i = 0; i < n_outputs; i++) { /* there is room for them */
+        g->values[g->n_values] = (gale__value_info){.node = g->n_nodes, .input = -1};
+        outputs[i] = node.out[i] = g->n_values++;
+    }
+    g->nodes[g->n_nodes++] = node;
+    return GALE_OK;
 }
 
 gale_status gale_graph_output(gale_graph *g, const char *name, gale_value value)
 {
+    GALE_TRY(check_open(g));
     if (value < 0 || value >= g->n_values) return gale__fail(GALE_INVALID, "output %s is not a value of this graph", name);
     const char *copy = gale__arena_strdup(&g->arena, name);
     if (!copy) return GALE_NO_MEMORY;
@@ -150,6 +190,7 @@ gale_status gale_graph_output(gale_graph *g, const char *name, gale_value value)
 gale_status gale_graph_gradient(gale_graph *g, gale_value loss, const gale_value *wrt, int n, gale_value *gradients)
 {
     gale__gradient r = {.loss = loss, .n = n, .after = g->n_nodes};
+    GALE_TRY(check_open(g));
     if (loss < 0 || loss >= g->n_values) return gale__fail(GALE_INVALID, "the loss is not a value of this graph");
     for (int i = 0; i < n; i++)
         if (wrt[i] < 0 || wrt[i] >= g->n_values) return gale__fail(GALE_INVALID, "value %d to differentiate by is not of this graph", i);
@@ -157,9 +198,10 @@ gale_status gale_graph_gradient(gale_graph *g, gale_value loss, const gale_value
     r.out = gale__arena_alloc(&g->arena, ((size_t)n + 1) * sizeof *r.out);
     if (!r.wrt || !r.out) return GALE_NO_MEMORY;
     GALE_TRY(gale__grow((void **)&g->gradients, &g->gradients_capacity, (size_t)g->n_gradients + 1, sizeof *g->gradients));
+    GALE_TRY(gale__grow((void **)&g->values, &g->values_capacity, (size_t)(g->n_values + n), sizeof *g->values));
     for (int i = 0; i < n; i++) {
-        GALE_TRY(new_value(g, (gale__value_info){.node = -1, .input = -1}, &r.out[i]));
-        gradients[i] = r.out[i];
+        g->values[g->n_values] = (gale__value_info){.node = -1, .input = -1};
+        gradients[i] = r.out[i] = g->n_values++;
     }
     g->gradients[g->n_gradients++] = r;
     return GALE_OK;

@@ -27,12 +27,12 @@ gale_status gale_program_create(const gale_graph *graph, gale_device *device, co
     return GALE_OK;
 }
 
-static void destroy_instance(gale__instance *i)
+static void destroy_instance(const gale_program *p, gale__instance *i)
 {
     while (i->idle) {
         gale__context *c = i->idle;
         i->idle = c->next;
-        gale__context_destroy(i, c);
+        gale__context_destroy(i->plan, p->graph->n_inputs, c);
     }
     gale_buffer_destroy(&i->constants);
     gale__plan_destroy(&i->plan);
@@ -48,7 +48,7 @@ void gale_program_destroy(gale_program **program)
     while (p->instances) {
         gale__instance *i = p->instances;
         p->instances = i->next;
-        destroy_instance(i);
+        destroy_instance(p, i);
     }
     gale_graph *graph = (gale_graph *)p->graph;
     gale_graph_destroy(&graph);
@@ -64,9 +64,9 @@ int gale_program_outputs(const gale_program *p) { return p->graph->n_outputs; }
 static gale_status check_symbol(const gale_graph *g, int input, int axis, gale_tensor *const *inputs)
 {
     const gale__value_info *v = &g->values[g->inputs[input]];
-    for (int i = 0; i < input; i++) {
+    for (int i = 0; i <= input; i++) {
         const gale__value_info *other = &g->values[g->inputs[i]];
-        for (int a = 0; a < other->rank; a++)
+        for (int a = 0; a < (i == input ? axis : other->rank); a++)
             if (other->symbols[a] && !strcmp(other->symbols[a], v->symbols[axis]) && inputs[i]->dims[a] != inputs[input]->dims[axis])
                 return gale__fail(GALE_INVALID, "%s is %lld in input %s and %lld in input %s", v->symbols[axis], (long long)inputs[i]->dims[a], other->name,
                                   (long long)inputs[input]->dims[axis], v->name);
@@ -105,7 +105,8 @@ static gale_status read_known(const gale_program *p, gale_tensor *const *inputs,
         const gale_tensor *t = inputs[i];
         gale__str_add_n(&k->text, (const char *)t->dims, (size_t)t->rank * sizeof *t->dims);
         if (!p->plan_inputs[i]) continue;
-        if (t->size_bytes > 1u << 24) return gale__fail(GALE_LIMIT, "input %d decides shapes and has %zu bytes: too many to be part of a plan", i, t->size_bytes);
+        if (t->size_bytes > 1u << 24)
+            return gale__fail(GALE_LIMIT, "input %s decides shapes and has %zu bytes: too many to be part of a plan", p->graph->values[p->graph->inputs[i]].name, t->size_bytes);
         k->data[i] = gale__alloc(t->size_bytes + 8);
         if (!k->data[i]) return GALE_NO_MEMORY;
         GALE_TRY(gale_tensor_to_cpu(t, k->data[i], t->size_bytes));
@@ -151,6 +152,30 @@ static gale__instance *find_instance(gale_program *p, const gale__str *signature
     return NULL;
 }
 
+/* The same without making the signature's bytes, for the steady run; values that only the device has are left to the long way. */
+static bool matches(const gale_program *p, const gale__instance *instance, gale_tensor *const *inputs)
+{
+    const uint8_t *at = instance->signature, *end = at + instance->signature_size;
+    for (int i = 0; i < p->graph->n_inputs; i++) {
+        gale_tensor *t = inputs[i];
+        size_t n = (size_t)t->rank * sizeof *t->dims;
+        if ((size_t)(end - at) < n || memcmp(at, t->dims, n)) return false;
+        at += n;
+        if (!p->plan_inputs[i] || !t->size_bytes) continue;
+        const void *data = gale_tensor_data(t);
+        if (!data || (size_t)(end - at) < t->size_bytes || memcmp(at, data, t->size_bytes)) return false;
+        at += t->size_bytes;
+    }
+    return at == end;
+}
+
+static gale__instance *find_ready(const gale_program *p, gale_tensor *const *inputs)
+{
+    gale__instance *i = p->instances;
+    while (i && !matches(p, i, inputs)) i = i->next;
+    return i;
+}
+
 /* Called with the lock held: lets the plan used longest ago go when there are too many. */
 static void evict(gale_program *p)
 {
@@ -162,7 +187,18 @@ static void evict(gale_program *p)
     gale__instance *gone = *oldest;
     *oldest = gone->next;
     p->n_instances--;
-    destroy_instance(gone);
+    destroy_instance(p, gone);
+}
+
+/* What the plan takes for itself must be within the program's limit. */
+static gale_status check_memory(const gale_program *p, const gale__plan *plan)
+{
+    uint64_t work = 0, limit = p->options.memory_limit_bytes;
+    for (int i = 0; i < plan->n_slabs; i++) work += plan->slabs[i];
+    if (!limit || work + plan->const_bytes <= limit) return GALE_OK;
+    char a[32], b[32], c[32];
+    return gale__fail(GALE_NO_MEMORY, "these shapes need %s for work and %s for constants, the program's limit is %s", gale__bytes_text(work, a),
+                      gale__bytes_text(plan->const_bytes, b), gale__bytes_text(limit, c));
 }
 
 static gale_status make_instance(gale_program *p, gale_tensor *const *inputs, known *k, uint64_t hash, gale__instance **out)
@@ -178,9 +214,24 @@ static gale_status make_instance(gale_program *p, gale_tensor *const *inputs, kn
         if (k->text.length) memcpy(i->signature, k->text.text, k->text.length);
         status = make_plan(p, inputs, k, &i->plan);
     }
+    if (status == GALE_OK) status = check_memory(p, i->plan);
     if (status == GALE_OK) status = gale__instance_prepare(p, i);
-    if (status != GALE_OK) return destroy_instance(i), status;
+    if (status != GALE_OK) return destroy_instance(p, i), status;
     *out = i;
+    return GALE_OK;
+}
+
+static gale_status find_or_make(gale_program *p, gale_tensor *const *inputs, known *k, gale__instance **out)
+{
+    GALE_TRY(read_known(p, inputs, k));
+    uint64_t hash = gale__hash(gale__str_text(&k->text), k->text.length, 7);
+    *out = find_instance(p, &k->text, hash);
+    if (*out) return GALE_OK;
+    evict(p);
+    GALE_TRY(make_instance(p, inputs, k, hash, out));
+    (*out)->next = p->instances;
+    p->instances = *out;
+    p->n_instances++;
     return GALE_OK;
 }
 
@@ -191,16 +242,8 @@ gale_status gale__program_instance(gale_program *p, gale_tensor *const *inputs, 
     gale_status status;
     gale__mutex_lock(&p->lock);
     GALE_GO(check_inputs(p, inputs));
-    GALE_GO(read_known(p, inputs, &k));
-    uint64_t hash = gale__hash(gale__str_text(&k.text), k.text.length, 7);
-    gale__instance *i = find_instance(p, &k.text, hash);
-    if (!i) {
-        evict(p);
-        GALE_GO(make_instance(p, inputs, &k, hash, &i));
-        i->next = p->instances;
-        p->instances = i;
-        p->n_instances++;
-    }
+    gale__instance *i = find_ready(p, inputs);
+    if (!i) GALE_GO(find_or_make(p, inputs, &k, &i));
     i->used = ++p->clock;
     i->running++;
     *out = i;

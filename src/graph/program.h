@@ -5,15 +5,21 @@
 #include "graph/plan.h"
 #include "graph/tensor.h"
 
-/* Memory and stream of one run; pooled by its instance. */
+/* Where a tensor lay: by the driver's names, since a block of the pool may come to stand where another stood. */
+typedef struct gale__binding { uint64_t address, offset; void *handle; } gale__binding;
+
+/* Memory, stream and tables of one run; pooled by its instance.  Tables go by input, then output. */
 typedef struct gale__context {
     struct gale__context *next;
     gale_stream *stream;
     gale_buffer **slabs;
-    gale_buffer **staged_in, **staged_out; /* device copies of host tensors */
-    gale__ref *bound;                      /* inputs, then outputs: what the capture was made with */
+    gale_buffer **staged;                  /* device copies of host tensors, and of outputs that lie over inputs */
+    gale__ref *refs;                       /* of this run */
+    gale__mem *host_mems;                  /* CPU: host tensors are read and written where they lie */
+    gale_tensor **made;                    /* by output: tensors this run made */
+    gale__binding *bound;                  /* of the previous run: what the capture was made with */
     gale_capture *capture;
-    bool seen;                             /* bound[] holds the previous run's */
+    bool seen;                             /* bound[] is filled */
 } gale__context;
 
 typedef struct gale__instance {

@@ -32,16 +32,16 @@ gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, gale_bu
     return GALE_OK;
 }
 
-void gale__context_destroy(gale__instance *instance, gale__context *c)
+void gale__context_destroy(const gale__plan *plan, int n_inputs, gale__context *c)
 {
-    const gale__plan *plan = instance->plan;
     gale_capture_destroy(&c->capture);
     for (int i = 0; c->slabs && i < plan->n_slabs; i++) gale_buffer_destroy(&c->slabs[i]);
-    for (int i = 0; c->staged_in && c->staged_in[i] != (gale_buffer *)(uintptr_t)-1; i++) gale_buffer_destroy(&c->staged_in[i]);
-    for (int i = 0; c->staged_out && i < plan->n_outputs; i++) gale_buffer_destroy(&c->staged_out[i]);
+    for (int i = 0; c->staged && i < n_inputs + plan->n_outputs; i++) gale_buffer_destroy(&c->staged[i]);
     gale__free(c->slabs);
-    gale__free(c->staged_in);
-    gale__free(c->staged_out);
+    gale__free(c->staged);
+    gale__free(c->refs);
+    gale__free(c->host_mems);
+    gale__free(c->made);
     gale__free(c->bound);
     gale_stream_destroy(&c->stream);
     gale__free(c);
@@ -50,23 +50,23 @@ void gale__context_destroy(gale__instance *instance, gale__context *c)
 static gale_status new_context(gale_program *p, gale__instance *instance, gale__context **out)
 {
     const gale__plan *plan = instance->plan;
-    size_t n_in = (size_t)p->graph->n_inputs, n_out = (size_t)plan->n_outputs;
+    size_t n = (size_t)p->graph->n_inputs + (size_t)plan->n_outputs + 1;
     gale__context *c = gale__calloc(1, sizeof *c);
     gale_status status = GALE_NO_MEMORY;
     if (!c) return status;
     c->slabs = gale__calloc((size_t)plan->n_slabs + 1, sizeof *c->slabs);
-    c->staged_in = gale__calloc(n_in + 1, sizeof *c->staged_in);
-    c->staged_out = gale__calloc(n_out + 1, sizeof *c->staged_out);
-    c->bound = gale__calloc(n_in + n_out + 1, sizeof *c->bound);
-    if (!c->slabs || !c->staged_in || !c->staged_out || !c->bound) goto done;
-    c->staged_in[n_in] = (gale_buffer *)(uintptr_t)-1; /* ends the list */
+    c->staged = gale__calloc(n, sizeof *c->staged);
+    c->refs = gale__calloc(n, sizeof *c->refs);
+    c->host_mems = gale__calloc(n, sizeof *c->host_mems);
+    c->made = gale__calloc((size_t)plan->n_outputs + 1, sizeof *c->made);
+    c->bound = gale__calloc(n, sizeof *c->bound);
+    if (!c->slabs || !c->staged || !c->refs || !c->host_mems || !c->made || !c->bound) goto done;
     GALE_GO(gale_stream_create(p->device, &c->stream));
     for (int i = 0; i < plan->n_slabs; i++) GALE_GO(gale_buffer_create(p->device, plan->slabs[i], &c->slabs[i]));
     *out = c;
     return GALE_OK;
 done:
-    if (c->staged_in) c->staged_in[n_in] = (gale_buffer *)(uintptr_t)-1;
-    gale__context_destroy(instance, c);
+    gale__context_destroy(plan, p->graph->n_inputs, c);
     return status;
 }
 
@@ -99,13 +99,13 @@ gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
     GALE_TRY(new_context(p, instance, &c));
     for (int i = 0; i < plan->n_constants; i++)
         if (plan->constants[i].size) GALE_GO(gale_upload(c->stream, instance->constants, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
-    GALE_GO(gale__plan_send(plan, c->stream, instance->constants, c->slabs, c->bound, p->graph->n_inputs, true));
+    GALE_GO(gale__plan_send(plan, c->stream, instance->constants, c->slabs, c->refs, p->graph->n_inputs, true));
     GALE_GO(gale_stream_sync(c->stream));
     c->next = instance->idle;
     instance->idle = c;
     return GALE_OK;
 done:
-    gale__context_destroy(instance, c);
+    gale__context_destroy(plan, p->graph->n_inputs, c);
     return status;
 }
 
@@ -116,24 +116,25 @@ typedef struct run {
     gale__context *c;
     gale_tensor *const *inputs;
     gale_tensor **outputs;
-    gale_tensor **made;     /* outputs this run made, destroyed on failure */
-    gale__mem *host_mems;   /* CPU: host tensors are read and written where they lie */
-    gale__ref *now;
     bool on_host, in_place, replayed;
     uint64_t uploads, downloads;
 } run;
 
-static gale_status bind_tensor(run *r, int slot, gale_tensor *t, gale_buffer **staged)
+static gale_status bind_staged(run *r, int slot, size_t size)
 {
-    if (!t->size_bytes) return r->now[slot] = (gale__ref){&r->host_mems[slot], 0}, GALE_OK;
-    if (t->buffer) return r->now[slot] = gale__buffer_ref(t->buffer, 0), GALE_OK;
-    if (r->in_place) {
-        r->host_mems[slot] = (gale__mem){.address = (uint64_t)(uintptr_t)t->host, .host = t->host, .size = t->size_bytes};
-        r->now[slot] = (gale__ref){&r->host_mems[slot], 0};
-        return GALE_OK;
-    }
-    if (!*staged) GALE_TRY(gale_buffer_create(r->p->device, t->size_bytes, staged));
-    r->now[slot] = gale__buffer_ref(*staged, 0);
+    gale_buffer **staged = &r->c->staged[slot];
+    if (!*staged) GALE_TRY(gale_buffer_create(r->p->device, size, staged));
+    r->c->refs[slot] = gale__buffer_ref(*staged, 0);
+    return GALE_OK;
+}
+
+static gale_status bind_tensor(run *r, int slot, gale_tensor *t)
+{
+    gale__context *c = r->c;
+    if (t->buffer) return c->refs[slot] = gale__buffer_ref(t->buffer, 0), GALE_OK;
+    if (t->size_bytes && !r->in_place) return bind_staged(r, slot, t->size_bytes);
+    c->host_mems[slot] = (gale__mem){.address = (uint64_t)(uintptr_t)t->host, .host = t->host, .size = t->size_bytes};
+    c->refs[slot] = (gale__ref){&c->host_mems[slot], 0};
     return GALE_OK;
 }
 
@@ -142,12 +143,38 @@ static gale_status bind_inputs(run *r)
     for (int i = 0; i < r->p->graph->n_inputs; i++) {
         gale_tensor *t = r->inputs[i];
         if (r->p->plan_inputs[i]) continue; /* a constant of the plan */
-        GALE_TRY(bind_tensor(r, i, t, &r->c->staged_in[i]));
+        GALE_TRY(bind_tensor(r, i, t));
         if (t->buffer || r->in_place || !t->size_bytes) continue;
-        GALE_TRY(gale_upload(r->c->stream, r->c->staged_in[i], 0, t->host, t->size_bytes));
+        GALE_TRY(gale_upload(r->c->stream, r->c->staged[i], 0, t->host, t->size_bytes));
         r->uploads++;
     }
     return GALE_OK;
+}
+
+static bool same_memory(const gale_tensor *a, const gale_tensor *b)
+{
+    return a->size_bytes && b->size_bytes && (a->buffer ? a->buffer == b->buffer : a->host && a->host == b->host);
+}
+
+/* Whether the caller's tensor for output i fits, and lies apart from those of the outputs before it. */
+static gale_status check_output(const run *r, int i, const gale__pnode *n)
+{
+    const gale_tensor *t = r->outputs[i];
+    const char *const *names = r->p->graph->output_names;
+    bool fits = t->type == (gale_type)n->type && t->rank == n->rank && (!t->device || t->device == r->p->device);
+    for (int a = 0; fits && a < n->rank; a++) fits = t->dims[a] == n->dims[a];
+    if (!fits) return gale__fail(GALE_INVALID, "the tensor given for output %s does not fit its type and shape", names[i]);
+    for (int k = 0; k < i; k++)
+        if (r->outputs[k] && same_memory(t, r->outputs[k])) return gale__fail(GALE_INVALID, "outputs %s and %s are given the same memory", names[k], names[i]);
+    return GALE_OK;
+}
+
+/* A result that goes where an input lies is written beside it first, since other steps may still read the input. */
+static bool over_an_input(const run *r, const gale_tensor *t)
+{
+    for (int i = 0; i < r->p->graph->n_inputs; i++)
+        if (same_memory(t, r->inputs[i])) return true;
+    return false;
 }
 
 static gale_status bind_outputs(run *r)
@@ -155,58 +182,74 @@ static gale_status bind_outputs(run *r)
     const gale__plan *plan = r->instance->plan;
     for (int i = 0; i < plan->n_outputs; i++) {
         const gale__pnode *n = gale__g_at(&plan->g, plan->outputs[i]);
-        gale_tensor *t = r->outputs[i];
-        if (t) {
-            bool fits = t->type == (gale_type)n->type && t->rank == n->rank && (!t->device || t->device == r->p->device);
-            for (int a = 0; fits && a < n->rank; a++) fits = t->dims[a] == n->dims[a];
-            if (!fits) return gale__fail(GALE_INVALID, "the tensor given for output %s does not fit its type and shape", r->p->graph->output_names[i]);
+        int slot = r->p->graph->n_inputs + i;
+        if (r->outputs[i]) {
+            GALE_TRY(check_output(r, i, n));
+            if (over_an_input(r, r->outputs[i])) GALE_TRY(bind_staged(r, slot, r->outputs[i]->size_bytes));
+            else GALE_TRY(bind_tensor(r, slot, r->outputs[i]));
         } else {
-            GALE_TRY(gale_tensor_create(r->on_host ? NULL : r->p->device, (gale_type)n->type, n->rank, n->dims, &r->made[i]));
-            t = r->made[i];
+            GALE_TRY(gale_tensor_create(r->on_host ? NULL : r->p->device, (gale_type)n->type, n->rank, n->dims, &r->c->made[i]));
+            GALE_TRY(bind_tensor(r, slot, r->c->made[i]));
         }
-        GALE_TRY(bind_tensor(r, r->p->graph->n_inputs + i, t, &r->c->staged_out[i]));
     }
     return GALE_OK;
 }
 
+/* Brings the outputs that were staged where they belong. */
 static gale_status fetch_outputs(run *r)
 {
     for (int i = 0; i < r->instance->plan->n_outputs; i++) {
-        gale_tensor *t = r->made[i] ? r->made[i] : r->outputs[i];
-        if (t->buffer || r->in_place || !t->size_bytes) continue;
-        GALE_TRY(gale_download(r->c->stream, r->c->staged_out[i], 0, t->host, t->size_bytes));
-        r->downloads++;
+        gale_tensor *t = r->c->made[i] ? r->c->made[i] : r->outputs[i];
+        int slot = r->p->graph->n_inputs + i;
+        const gale_buffer *staged = r->c->staged[slot];
+        gale__ref ref = r->c->refs[slot];
+        if (!staged || ref.mem != staged->mem || ref.offset != staged->offset) continue;
+        if (t->buffer) GALE_TRY(gale_copy(r->c->stream, t->buffer, 0, staged, 0, t->size_bytes));
+        else {
+            GALE_TRY(gale_download(r->c->stream, staged, 0, t->host, t->size_bytes));
+            r->downloads++;
+        }
     }
     return GALE_OK;
 }
 
-static bool same_bindings(const run *r)
+/* Notes where the tensors lie; true when that is where they lay the last time. */
+static bool note_bindings(run *r)
 {
+    gale__context *c = r->c;
     int n = r->p->graph->n_inputs + r->instance->plan->n_outputs;
-    for (int i = 0; i < n; i++)
-        if (r->now[i].mem != r->c->bound[i].mem || r->now[i].offset != r->c->bound[i].offset) return false;
-    return r->c->seen;
+    bool same = c->seen;
+    for (int i = 0; i < n; i++) {
+        const gale__mem *m = c->refs[i].mem;
+        gale__binding now = {m ? m->address : 0, c->refs[i].offset, m ? m->handle : NULL}, *old = &c->bound[i];
+        same = same && now.address == old->address && now.offset == old->offset && now.handle == old->handle;
+        *old = now;
+    }
+    c->seen = true;
+    return same;
+}
+
+static gale_status capture(run *r)
+{
+    gale__context *c = r->c;
+    GALE_TRY(gale_capture_begin(c->stream));
+    gale_status status = gale__plan_send(r->instance->plan, c->stream, r->instance->constants, c->slabs, c->refs, r->p->graph->n_inputs, false);
+    gale_status ended = gale_capture_end(c->stream, &c->capture);
+    if (status == GALE_OK && ended == GALE_OK) return GALE_OK;
+    gale_capture_destroy(&c->capture);
+    return status != GALE_OK ? status : ended;
 }
 
 static gale_status send(run *r)
 {
     gale__context *c = r->c;
     const gale__plan *plan = r->instance->plan;
-    int n_inputs = r->p->graph->n_inputs;
     bool can = r->p->device->info.caps.capture && !r->p->options.no_capture && !r->in_place && plan->kernels > 1 && !r->p->device->profiler;
-    if (!same_bindings(r)) {
-        gale_capture_destroy(&c->capture);
-        memcpy(c->bound, r->now, (size_t)(n_inputs + plan->n_outputs) * sizeof *r->now);
-        c->seen = true;
-    } else if (can && !c->capture) {
-        GALE_TRY(gale_capture_begin(c->stream));
-        gale_status status = gale__plan_send(plan, c->stream, r->instance->constants, c->slabs, r->now, n_inputs, false);
-        gale_status ended = gale_capture_end(c->stream, &c->capture);
-        if (status != GALE_OK || ended != GALE_OK) return gale_capture_destroy(&c->capture), status != GALE_OK ? status : ended;
-    }
+    if (!note_bindings(r)) gale_capture_destroy(&c->capture);
+    else if (can && !c->capture) GALE_TRY(capture(r));
     r->replayed = can && c->capture;
-    if (can && c->capture) return gale_capture_replay(c->stream, c->capture);
-    return gale__plan_send(plan, c->stream, r->instance->constants, c->slabs, r->now, n_inputs, false);
+    if (r->replayed) return gale_capture_replay(c->stream, c->capture);
+    return gale__plan_send(plan, c->stream, r->instance->constants, c->slabs, c->refs, r->p->graph->n_inputs, false);
 }
 
 static void note_run(run *r, uint64_t start_ns)
@@ -245,26 +288,16 @@ done:;
 gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
     run r = {.p = p, .inputs = inputs, .outputs = outputs, .on_host = on_host, .in_place = p->device->backend->in_place};
-    size_t n_out = (size_t)p->graph->n_outputs, n = (size_t)p->graph->n_inputs + n_out;
     GALE_TRY(gale__program_instance(p, inputs, &r.instance));
-    gale_status status = GALE_NO_MEMORY;
-    /* One allocation for the run's small tables. */
-    char *tables = gale__calloc(n + 1, sizeof(gale__ref) + sizeof(gale__mem) + sizeof(gale_tensor *));
-    if (tables) {
-        r.now = (gale__ref *)tables;
-        r.host_mems = (gale__mem *)(tables + (n + 1) * sizeof(gale__ref));
-        r.made = (gale_tensor **)(tables + (n + 1) * (sizeof(gale__ref) + sizeof(gale__mem)));
-        status = gale__context_take(p, r.instance, &r.c);
-        if (status == GALE_OK) {
-            status = run_on_context(&r);
-            gale__context_give(p, r.instance, r.c);
+    gale_status status = gale__context_take(p, r.instance, &r.c);
+    if (status == GALE_OK) {
+        status = run_on_context(&r);
+        for (int i = 0; i < r.instance->plan->n_outputs; i++) {
+            if (status == GALE_OK && r.c->made[i]) outputs[i] = r.c->made[i], r.c->made[i] = NULL;
+            else gale_tensor_destroy(&r.c->made[i]);
         }
-        for (size_t i = 0; i < n_out; i++) {
-            if (status == GALE_OK && r.made[i]) outputs[i] = r.made[i];
-            else gale_tensor_destroy(&r.made[i]);
-        }
+        gale__context_give(p, r.instance, r.c);
     }
-    gale__free(tables);
     gale__instance_release(p, r.instance);
     return status;
 }

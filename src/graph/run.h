@@ -7,7 +7,7 @@
 gale_status gale__instance_prepare(gale_program *program, gale__instance *instance);
 gale_status gale__context_take(gale_program *program, gale__instance *instance, gale__context **out);
 void gale__context_give(gale_program *program, gale__instance *instance, gale__context *context);
-void gale__context_destroy(gale__instance *instance, gale__context *context);
+void gale__context_destroy(const gale__plan *plan, int n_inputs, gale__context *context);
 /* Sends the steps of one run to the stream.  bound: inputs, then outputs. */
 gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, gale_buffer *constants, gale_buffer *const *slabs, const gale__ref *bound, int n_inputs, bool prologue);
 #endif
