@@ -1,6 +1,7 @@
 /* Timing of operators on a device: large cases, the median of many runs by the device's own clock, and what share of the
  * measured ceiling (bytes or operations, whichever is nearer) that is. */
 #include "cli/check.h"
+#include "cli/progress.h"
 #include "graph/time.h"
 #include <string.h>
 
@@ -55,19 +56,24 @@ done:
 
 gale_status gale__check_bench(gale_device *device, const char *filter, gale__check_times *out)
 {
-    for (size_t c = 0; c < sizeof bench_cases / sizeof *bench_cases; c++)
-        for (int v = 0; v < gale__case_variants(&bench_cases[c]); v++) {
+    size_t count = sizeof bench_cases / sizeof *bench_cases;
+    gale__progress progress;
+    gale_status status = GALE_OK;
+    gale__progress_begin(&progress, device->info.backend, "rows", count);
+    for (size_t c = 0; c < count && status == GALE_OK; c++, gale__progress_add(&progress, 1))
+        for (int v = 0; v < gale__case_variants(&bench_cases[c]) && status == GALE_OK; v++) {
             gale__case_run run;
-            GALE_TRY(gale__case_open(&bench_cases[c], v, &run));
-            gale_status status = !filter || strstr(run.name, filter) ? bench_one(device, &run, out) : GALE_OK;
+            status = gale__case_open(&bench_cases[c], v, &run);
+            if (status != GALE_OK) break;
+            status = !filter || strstr(run.name, filter) ? bench_one(device, &run, out) : GALE_OK;
             if (status != GALE_OK && status != GALE_DEVICE_LOST) {
                 gale__log(GALE__WARN, "%s is not timed: %s", run.name, gale_error());
                 status = GALE_OK;
             }
             gale__case_close(&run);
-            GALE_TRY(status);
         }
-    return GALE_OK;
+    gale__progress_end(&progress);
+    return status;
 }
 
 void gale__check_times_finish(gale__check_times *t)

@@ -1,7 +1,7 @@
 /* Cases on a device.  Several share one graph, since some compilers take long to start; when such a graph fails, its cases are
  * run one by one, so that each gets its own verdict.  Results lie between guard bytes that must survive. */
 #include "cli/check.h"
-#include "base/thread.h"
+#include "cli/progress.h"
 #include "graph/tensor.h"
 #include <stdio.h>
 #include <string.h>
@@ -209,8 +209,8 @@ static gale_status run_items(batch *b, item *items, int n)
 
 /* --- All cases. --- */
 
-/* A case with its reference; false (and noted) when it cannot be had. */
-static bool open_item(batch *b, const gale__case *c, int variant, bool turned, const char *filter, item *it)
+/* A case with its reference; false (and noted) when it cannot be had, or is left to faster devices. */
+static bool open_item(batch *b, const gale__case *c, int variant, bool turned, bool left, const char *filter, item *it)
 {
     memset(it, 0, sizeof *it);
     it->turned = turned;
@@ -222,9 +222,10 @@ static bool open_item(batch *b, const gale__case *c, int variant, bool turned, c
     bool any = !turned;
     for (int i = 0; turned && i < it->run.n_in; i++) any = any || (!it->run.in[i].plan && !it->run.in[i].absent && it->run.in[i].rank > 1);
     bool wanted = it->name && any && (!filter || strstr(it->name, filter));
-    gale_status status = wanted ? gale__case_reference(&it->run, it->want) : GALE_OK;
+    if (wanted && left) gale__check_note(b->result, GALE_UNSUPPORTED, it->name, "further types and views are left to faster devices (--all runs them here too)");
+    gale_status status = wanted && !left ? gale__case_reference(&it->run, it->want) : GALE_OK;
     if (status != GALE_OK) gale__check_note(b->result, status, it->name, gale_error());
-    if (wanted && status == GALE_OK) return true;
+    if (wanted && !left && status == GALE_OK) return true;
     gale__case_close(&it->run);
     return false;
 }
@@ -237,25 +238,25 @@ static gale_status flush(batch *b, item *items, int *n)
     return status;
 }
 
-/* Whether the row's variant is left to faster devices. */
-static bool is_left(const gale_device *device, bool all, int variant) { return device->info.caps.software && !all && variant > 0; }
-
 gale_status gale__check_device(gale_device *device, const char *filter, bool all, gale__check_result *out)
 {
     batch b = {.device = device, .result = out};
     item *items = gale__calloc(BATCH, sizeof *items);
     gale_status status = items ? GALE_OK : GALE_NO_MEMORY;
     int n = 0;
+    uint64_t total = 0;
+    gale__progress progress;
+    for (int c = 0; c < gale__cases_count; c++) total += (uint64_t)gale__case_variants(&gale__cases[c]) + 1;
+    gale__progress_begin(&progress, device->info.backend, "cases", total);
     for (int c = 0; c < gale__cases_count && status == GALE_OK; c++)
         for (int v = 0; v <= gale__case_variants(&gale__cases[c]) && status == GALE_OK; v++) {
             bool turned = v == gale__case_variants(&gale__cases[c]); /* the last round: the first type through views */
-            if (is_left(device, all, v)) {
-                if (!filter) status = gale__check_note(out, GALE_UNSUPPORTED, gale__cases[c].op, "further types and views are left to faster devices (--all runs them here too)");
-                continue;
-            }
-            if (open_item(&b, &gale__cases[c], turned ? 0 : v, turned, filter, &items[n]) && ++n == BATCH) status = flush(&b, items, &n);
+            bool left = device->info.caps.software && !all && v > 0;
+            gale__progress_add(&progress, 1);
+            if (open_item(&b, &gale__cases[c], turned ? 0 : v, turned, left, filter, &items[n]) && ++n == BATCH) status = flush(&b, items, &n);
         }
     if (status == GALE_OK) status = flush(&b, items, &n);
+    gale__progress_end(&progress);
     for (int k = 0; items && k < n; k++) gale__case_close(&items[k].run);
     gale__free(items);
     return status;
