@@ -26,6 +26,31 @@ static char *cache_row(const gale__cpu_frame *f, int row, int size)
     return f->scratch + base + (size_t)row * t->cache_lanes * 8 + (f->cache_at << size);
 }
 
+static int log2_of(size_t size) { return size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0; }
+
+static uint64_t read_bits(const void *p, int size)
+{
+    uint64_t bits = 0;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(&bits, p, (size_t)1 << size);
+#else
+    memcpy((char *)&bits + 8 - ((size_t)1 << size), p, (size_t)1 << size);
+#endif
+    return bits;
+}
+
+/* A value that is the same in all lanes. */
+static uint64_t const_bits(const gale__cpu_frame *f, const gale__cpu_tape_const *c)
+{
+    if (!c->access) return c->bits;
+    size_t size = gale_type_size(c->access->type);
+    const char *from = (const char *)f->buffers[c->access->buffer] + c->access->offset * (int64_t)size;
+    char widened[8];
+    if (!c->fn) return read_bits(from, log2_of(size));
+    c->fn(widened, from, NULL, NULL, 1);
+    return read_bits(widened, log2_of(c->size));
+}
+
 void gale__cpu_frame_init(gale__cpu_frame *f, const gale__cpu_tape *t, void *const *buffers, void *scratch, size_t lanes, bool aliased)
 {
     *f = (gale__cpu_frame){.tape = t, .buffers = buffers, .scratch = scratch, .r = scratch, .aliased = aliased};
@@ -33,7 +58,7 @@ void gale__cpu_frame_init(gale__cpu_frame *f, const gale__cpu_tape *t, void *con
     if (lanes > t->block) lanes = t->block;
     for (size_t i = 0; i < t->n_consts; i++) {
         const gale__cpu_tape_const *c = &t->consts[i];
-        t->simd->fill[c->size == 8 ? 3 : c->size == 4 ? 2 : c->size == 2 ? 1 : 0](f->r[c->reg], c->bits, lanes);
+        t->simd->fill[log2_of(c->size)](f->r[c->reg], const_bits(f, c), lanes);
     }
 }
 
@@ -48,17 +73,6 @@ void gale__cpu_frame_seek(gale__cpu_frame *f, const gale__cpu_span *span, int64_
 }
 
 typedef struct mover { const gale__cpu_frame *f; const gale__cpu_step *s; char *block, *memory; const int64_t *index; } mover;
-
-static uint64_t read_bits(const void *p, int size)
-{
-    uint64_t bits = 0;
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    memcpy(&bits, p, (size_t)1 << size);
-#else
-    memcpy((char *)&bits + 8 - ((size_t)1 << size), p, (size_t)1 << size);
-#endif
-    return bits;
-}
 
 static void load_piece(void *arg, const gale__cpu_piece *p)
 {
@@ -179,7 +193,8 @@ static void run_scatter(gale__cpu_frame *f, const gale__cpu_step *s)
     gale__cpu_walk(f, s->access, scatter_piece, &m);
 }
 
-static void run_into(gale__cpu_frame *f, const gale__cpu_step *s)
+/* Lets d stand for the output's memory, or for its own slot where elements do not lie side by side. */
+static void place_output(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     gale__cpu_piece p;
     bool row = !f->aliased && gale__cpu_walk_plain(f, s->access, &p) && p.stride == 1;
@@ -195,8 +210,10 @@ static void run_step(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     void **r = f->r;
     mover m;
+    float e;
     switch ((gale__cpu_step_kind)s->kind) {
     case GALE__CPU_STEP_OP:
+        if (s->access) place_output(f, s);
         s->fn(r[s->d], r[s->a], s->b < 0 ? NULL : r[s->b], s->c < 0 ? NULL : r[s->c], f->n);
         break;
     case GALE__CPU_STEP_LOAD: run_load(f, s); break;
@@ -205,7 +222,11 @@ static void run_step(gale__cpu_frame *f, const gale__cpu_step *s)
         m = (mover){.f = f, .s = s, .block = r[s->d]};
         gale__cpu_walk(f, s->access, index_piece, &m);
         break;
-    case GALE__CPU_STEP_INTO: run_into(f, s); break;
+    case GALE__CPU_STEP_TRIPLE:
+        if (s->access) place_output(f, s);
+        memcpy(&e, &s->imm, 4);
+        s->triple(r[s->d], r[s->a], r[s->b], r[s->c], e, f->n);
+        break;
     case GALE__CPU_STEP_STORE: run_store(f, s); break;
     case GALE__CPU_STEP_SCATTER: run_scatter(f, s); break;
     case GALE__CPU_STEP_FILL: f->tape->simd->fill[s->size](r[s->d], s->imm, f->n); break;

@@ -25,8 +25,14 @@ M_INLINE double m64_to_f(int64_t i) { return m64_from(i + m64_bits(M_MAGIC)) - M
 #define f_mul(a, b) ((a) * (b))
 #define f_div(a, b) ((a) / (b))
 #define f_neg(a) (-(a))
-#define f_min(a, b) ((a) < (b) ? (a) : (b))
-#define f_max(a, b) ((a) > (b) ? (a) : (b))
+/* One instruction each; NaN gives the other operand. */
+#if defined(__aarch64__)
+#define M_MIN(s, a, b) __builtin_fmin##s(a, b)
+#define M_MAX(s, a, b) __builtin_fmax##s(a, b)
+#else
+#define M_MIN(s, a, b) ((a) < (b) ? (a) : (b))
+#define M_MAX(s, a, b) ((a) > (b) ? (a) : (b))
+#endif
 #define f_lt(a, b) ((a) < (b))
 #define f_le(a, b) ((a) <= (b))
 #define f_gt(a, b) ((a) > (b))
@@ -66,6 +72,8 @@ M_INLINE double m64_to_f(int64_t i) { return m64_from(i + m64_bits(M_MAGIC)) - M
 #define CALL2(name, v, w) m32_##name(v, w)
 #define f_fma(a, b, c) __builtin_fmaf(a, b, c)
 #define f_abs(a) __builtin_fabsf(a)
+#define f_min(a, b) M_MIN(f, a, b)
+#define f_max(a, b) M_MAX(f, a, b)
 #define f_sqrt(a) __builtin_sqrtf(a)
 #define f_floor(a) __builtin_floorf(a)
 #define f_rint(a) __builtin_rintf(a)
@@ -88,6 +96,8 @@ M_INLINE double m64_to_f(int64_t i) { return m64_from(i + m64_bits(M_MAGIC)) - M
 #undef CALL2
 #undef f_fma
 #undef f_abs
+#undef f_min
+#undef f_max
 #undef f_sqrt
 #undef f_floor
 #undef f_rint
@@ -108,6 +118,8 @@ M_INLINE double m64_to_f(int64_t i) { return m64_from(i + m64_bits(M_MAGIC)) - M
 #define CALL2(name, v, w) m64_##name(v, w)
 #define f_fma(a, b, c) __builtin_fma(a, b, c)
 #define f_abs(a) __builtin_fabs(a)
+#define f_min(a, b) M_MIN(, a, b)
+#define f_max(a, b) M_MAX(, a, b)
 #define f_sqrt(a) __builtin_sqrt(a)
 #define f_floor(a) __builtin_floor(a)
 #define f_rint(a) __builtin_rint(a)
@@ -136,8 +148,6 @@ M_INLINE double m64_to_f(int64_t i) { return m64_from(i + m64_bits(M_MAGIC)) - M
 #undef f_mul
 #undef f_div
 #undef f_neg
-#undef f_min
-#undef f_max
 #undef f_lt
 #undef f_le
 #undef f_gt
@@ -165,6 +175,8 @@ M_INLINE double m64_to_f(int64_t i) { return m64_from(i + m64_bits(M_MAGIC)) - M
 #undef u_mulhi
 #undef f_fma
 #undef f_abs
+#undef f_min
+#undef f_max
 #undef f_sqrt
 #undef f_floor
 #undef f_rint

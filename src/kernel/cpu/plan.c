@@ -107,8 +107,6 @@ static gale_status make_outer(maker *m, int p, gale__cpu_phase *ph)
     /* A map is one section, so that its last operation may write to memory. */
     if (ph->outer.count && ph->put.count == 1 && !m->plan->n_reduces) {
         ph->outer.count += ph->put.count;
-        gale__cpu_tape_direct(m->tape, ph->outer);
-        end(m, &ph->outer);
         ph->put = (gale__cpu_section){ph->outer.first + ph->outer.count, 0};
     }
     return GALE_OK;
@@ -252,22 +250,7 @@ static gale_status make_body(maker *m, int p, gale__cpu_phase *ph)
     for (int s = 0; s < m->nest->n_stores; s++)
         if (store_is_inner(m, &m->nest->stores[s]) && store_phase(m, &m->nest->stores[s]) == p) gale__cpu_tape_emit_store(m->tape, &m->nest->stores[s], m->inner);
     end(m, &ph->body);
-    gale__cpu_tape_direct(m->tape, ph->body);
-    end(m, &ph->body);
     return GALE_OK;
-}
-
-/* What was made before a loop and is read in it must live until the loop's end. */
-static void extend_lives(maker *m, int first)
-{
-    gale__cpu_tape *t = m->tape;
-    int last = (int)t->n_steps - 1;
-    for (int s = first; s <= last && !t->failed; s++) {
-        const int32_t used[4] = {t->steps[s].kind == GALE__CPU_STEP_KEEP ? -1 : t->steps[s].d, t->steps[s].kind == GALE__CPU_STEP_RECALL ? -1 : t->steps[s].a,
-                                 t->steps[s].b, t->steps[s].c};
-        for (int k = 0; k < 4; k++)
-            if (used[k] >= 0 && t->regs[used[k]].first < first) gale__cpu_tape_keep_until(t, used[k], last);
-    }
 }
 
 static gale_status make_phase(maker *m, int p)
@@ -276,7 +259,7 @@ static gale_status make_phase(maker *m, int p)
     GALE_TRY(make_outer(m, p, ph));
     find_wanted(m, p);
     for (int i = 0; i < m->nest->n_code; i++) ph->loops |= m->wanted[i];
-    if (!ph->loops) return GALE_OK;
+    if (!ph->loops) return GALE_OK; /* empty sections: they may lie anywhere */
     begin(m, &ph->init);
     begin_reduces(m, p);
     end(m, &ph->init);
@@ -287,7 +270,6 @@ static gale_status make_phase(maker *m, int p)
     begin(m, &ph->flush);
     flush_reduces(m, p);
     end(m, &ph->flush);
-    extend_lives(m, ph->body.first);
     return GALE_OK;
 }
 
@@ -321,7 +303,16 @@ static gale_status make_plan(maker *m)
         size_t most = KEEP_BYTES / 8 / (size_t)p->tape.n_cached / (size_t)p->inner.count / 16 * 16;
         if (most < lanes) lanes = most < 16 ? 16 : most;
     }
-    GALE_TRY(gale__cpu_tape_finish_build(&p->tape, lanes));
+    gale__cpu_section *sections[GALE__CPU_PHASES * 6];
+    gale__cpu_loop loops[GALE__CPU_PHASES];
+    int n_loops = 0;
+    for (int k = 0; k < p->n_phases; k++) {
+        gale__cpu_phase *ph = &p->phases[k];
+        gale__cpu_section *all[6] = {&ph->outer, &ph->put, &ph->init, &ph->enter, &ph->body, &ph->flush};
+        memcpy(sections + 6 * k, all, sizeof all);
+        if (ph->loops) loops[n_loops++] = (gale__cpu_loop){&ph->body, &ph->flush};
+    }
+    GALE_TRY(gale__cpu_tape_finish_build(&p->tape, sections, 6 * p->n_phases, loops, n_loops, lanes));
     if (p->tape.n_cached) p->tape.cache_lanes = (size_t)p->inner.count * (p->inner_lanes ? 1 : p->tape.block);
     p->inner_step = p->inner_lanes ? (int64_t)p->tape.block : 1;
     return GALE_OK;

@@ -70,6 +70,7 @@ void gale__cpu_scratch_release(gale__cpu_scratch_kind kind, size_t size_bytes)
 
 void *gale__cpu_scratch_take(gale__cpu_scratch_kind kind, size_t size_bytes)
 {
+    if (!size_bytes) return NULL;
     gale__mutex_lock(&scratch.lock);
     for (;;) {
         for (piece *p = scratch.kind[kind].pieces; p; p = p->next) {
@@ -85,6 +86,7 @@ void *gale__cpu_scratch_take(gale__cpu_scratch_kind kind, size_t size_bytes)
 void gale__cpu_scratch_give(gale__cpu_scratch_kind kind, void *given)
 {
     (void)kind;
+    if (!given) return;
     piece *p = (piece *)(void *)((char *)given - HEAD_BYTES);
     gale__mutex_lock(&scratch.lock);
     p->out = false;

@@ -8,6 +8,6 @@ typedef enum gale__cpu_scratch_kind { GALE__CPU_SCRATCH_SHARED, GALE__CPU_SCRATC
 /* Makes sure of `pieces` pieces of at least size_bytes until the matching release; 0 bytes: nothing. */
 gale_status gale__cpu_scratch_reserve(gale__cpu_scratch_kind kind, size_t size_bytes, int pieces);
 void gale__cpu_scratch_release(gale__cpu_scratch_kind kind, size_t size_bytes);
-void *gale__cpu_scratch_take(gale__cpu_scratch_kind kind, size_t size_bytes); /* aligned to 64; never fails after a reserve */
+void *gale__cpu_scratch_take(gale__cpu_scratch_kind kind, size_t size_bytes); /* aligned to 64; never fails after a reserve; 0 bytes: NULL */
 void gale__cpu_scratch_give(gale__cpu_scratch_kind kind, void *piece);
 #endif

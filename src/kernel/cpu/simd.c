@@ -5,6 +5,7 @@
 
 #define ISA_PARTS(isa)                                                                               \
     void gale__simd_ops_##isa(gale__simd *t);                                                        \
+    void gale__simd_pair_##isa(gale__simd *t);                                                       \
     void gale__simd_math_##isa(gale__simd *t);                                                       \
     void gale__simd_cast_##isa(gale__simd *t);                                                       \
     void gale__simd_move_##isa(gale__simd *t);                                                       \
@@ -13,6 +14,7 @@
     static void make_##isa(gale__simd *t)                                                            \
     {                                                                                                \
         gale__simd_ops_##isa(t);                                                                     \
+        gale__simd_pair_##isa(t);                                                                    \
         gale__simd_math_##isa(t);                                                                    \
         gale__simd_cast_##isa(t);                                                                    \
         gale__simd_move_##isa(t);                                                                    \

@@ -8,6 +8,7 @@
 typedef enum gale__ct { GALE__CT_BOOL, GALE__CT_I32, GALE__CT_U32, GALE__CT_I64, GALE__CT_U64, GALE__CT_F32, GALE__CT_F64, GALE__CT_COUNT } gale__ct;
 
 typedef void gale__simd_fn(void *d, const void *a, const void *b, const void *c, size_t n);
+typedef void gale__simd_triple(void *d, const void *a, const void *b, const void *c, float e, size_t n);
 typedef void gale__simd_fold(void *acc, const void *a, size_t n);
 /* Lane by lane: where a[i] beats best[i], it and its place (places[i], or k when places is NULL) are kept; index -1: nothing yet. */
 typedef void gale__simd_arg(void *best, int64_t *index, const void *a, const int64_t *places, int64_t k, size_t n);
@@ -17,8 +18,14 @@ typedef void gale__simd_arg_fold(void *best, int64_t *index, const void *a, int6
 typedef void gale__simd_tile(void *c, size_t ldc, const void *a, const void *b, size_t k);
 typedef struct gale__simd_gemm { gale__simd_tile *tile; int mr, nr; } gale__simd_gemm;
 
+/* x op y, RSUB being y - x. */
+typedef enum gale__simd_pair { GALE__PAIR_ADD, GALE__PAIR_SUB, GALE__PAIR_RSUB, GALE__PAIR_MUL, GALE__PAIR_MAX, GALE__PAIR_MIN, GALE__PAIR_COUNT } gale__simd_pair;
+
 typedef struct gale__simd {
     gale__simd_fn *op[GALE__SCALAR_COUNT][GALE__CT_COUNT]; /* by the type of the last operand (SELECT: of b and c) */
+    gale__simd_fn *pair[GALE__PAIR_COUNT][GALE__PAIR_COUNT][4]; /* f32: (a op b) op c; 1: b is one number (b[0]); 2: c is */
+    gale__simd_fn *by_number[GALE__PAIR_COUNT];            /* f32: a op b[0] */
+    gale__simd_triple *triple[4][4][2];                    /* f32: ((a op b[0]) op c[0]), then max (0) or min (1) with e */
     gale__simd_fn *cast[GALE__CT_COUNT][GALE_TYPE_COUNT];  /* compute type to storage type, the result in its compute type */
     gale__simd_fn *wrap[GALE_TYPE_COUNT];                  /* integers back into the storage type's range; NULL: nothing to do */
     gale__simd_fn *widen[GALE_TYPE_COUNT];                 /* storage to compute; NULL: the same bits */

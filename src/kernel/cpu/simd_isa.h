@@ -9,6 +9,7 @@
 #define SIMD(name) SIMD_JOIN(gale__simd_##name, GALE_ISA)
 
 void SIMD(ops)(gale__simd *t);
+void SIMD(pair)(gale__simd *t);
 void SIMD(math)(gale__simd *t);
 void SIMD(cast)(gale__simd *t);
 void SIMD(move)(gale__simd *t);

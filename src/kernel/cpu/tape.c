@@ -3,9 +3,9 @@
 #include "kernel/cpu/tape.h"
 #include <string.h>
 
-#define L1_BYTES 24576    /* what the registers of a tape may take together */
+#define L1_BYTES 32768    /* what the registers of a tape may take together */
 #define BLOCK_LEAST 64
-#define BLOCK_MOST 1024
+#define BLOCK_MOST 2048
 
 void gale__cpu_tape_init(gale__cpu_tape *t, const gale__nest *nest)
 {
@@ -30,16 +30,6 @@ int gale__cpu_tape_reg(gale__cpu_tape *t, int size_bytes)
     return (int)t->n_regs++;
 }
 
-static void touch(gale__cpu_tape *t, int reg, int step)
-{
-    if (reg < 0 || t->failed) return;
-    gale__cpu_reg *r = &t->regs[reg];
-    if (r->first < 0) r->first = step;
-    if (step > r->last) r->last = step;
-}
-
-void gale__cpu_tape_keep_until(gale__cpu_tape *t, int reg, int step) { touch(t, reg, step); }
-
 void gale__cpu_tape_step(gale__cpu_tape *t, gale__cpu_step step)
 {
     if (t->failed) return;
@@ -47,24 +37,24 @@ void gale__cpu_tape_step(gale__cpu_tape *t, gale__cpu_step step)
         t->failed = true;
         return;
     }
-    int at = (int)t->n_steps;
     t->steps[t->n_steps++] = step;
-    if (step.kind != GALE__CPU_STEP_KEEP) touch(t, step.d, at);
-    if (step.kind != GALE__CPU_STEP_RECALL) touch(t, step.a, at);
-    touch(t, step.b, at);
-    touch(t, step.c, at);
+}
+
+static int add_const(gale__cpu_tape *t, gale__cpu_tape_const c)
+{
+    c.reg = gale__cpu_tape_reg(t, c.size);
+    if (gale__grow((void **)&t->consts, &t->consts_capacity, t->n_consts + 1, sizeof *t->consts) != GALE_OK) t->failed = true;
+    if (t->failed) return 0;
+    t->regs[c.reg].fixed = true;
+    t->consts[t->n_consts++] = c;
+    return c.reg;
 }
 
 int gale__cpu_tape_const_reg(gale__cpu_tape *t, int size_bytes, uint64_t bits)
 {
     for (size_t i = 0; i < t->n_consts; i++)
-        if (t->consts[i].size == size_bytes && t->consts[i].bits == bits) return t->consts[i].reg;
-    int reg = gale__cpu_tape_reg(t, size_bytes);
-    if (gale__grow((void **)&t->consts, &t->consts_capacity, t->n_consts + 1, sizeof *t->consts) != GALE_OK) t->failed = true;
-    if (t->failed) return 0;
-    t->regs[reg].fixed = true;
-    t->consts[t->n_consts++] = (gale__cpu_tape_const){reg, (uint8_t)size_bytes, bits};
-    return reg;
+        if (t->consts[i].size == size_bytes && t->consts[i].bits == bits && !t->consts[i].access) return t->consts[i].reg;
+    return add_const(t, (gale__cpu_tape_const){.size = (uint8_t)size_bytes, .bits = bits});
 }
 
 static int log2_of(size_t size) { return size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0; }
@@ -118,10 +108,20 @@ static int emit_bitcast(gale__cpu_tape *t, int r, gale_type from, gale_type to)
     return t->simd->widen[to] ? op_step(t, t->simd->widen[to], reg_of(t, to), raw, -1, -1) : raw;
 }
 
+/* The same element at every point, and nothing here writes it. */
+static bool is_uniform(const gale__cpu_tape *t, const gale__access *a)
+{
+    for (int d = 0; d < t->n_dims; d++)
+        if (a->stride[d]) return false;
+    return !a->n_guards && !t->nest->buffers[a->buffer].written;
+}
+
 static int emit_load(gale__cpu_tape *t, const gale__nest_instr *in)
 {
     const gale__access *access = &t->nest->accesses[in->access];
     gale__simd_fn *widen = t->simd->widen[access->type];
+    if (is_uniform(t, access))
+        return add_const(t, (gale__cpu_tape_const){.size = (uint8_t)gale__ct_size(gale__ct_of(access->type)), .access = access, .fn = widen});
     int raw = widen ? gale__cpu_tape_reg(t, (int)gale_type_size(access->type)) : -1, d = reg_of(t, access->type);
     gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_LOAD, .size = (uint8_t)storage_log2(access->type), .d = d, .a = -1, .b = -1, .c = raw,
                                     .access = access, .fn = widen});
@@ -177,23 +177,37 @@ void gale__cpu_tape_emit_store(gale__cpu_tape *t, const gale__nest_store *store,
                                     .d = -1, .a = value, .b = index, .c = raw, .access = access, .fn = narrow, .imm = (uint64_t)store->limit});
 }
 
-void gale__cpu_tape_direct(gale__cpu_tape *t, gale__cpu_section s)
+/* The registers of a step: d, a, b, c; -1: none. */
+static void regs_of(const gale__cpu_step *s, int32_t out[4])
 {
-    if (t->failed || s.count < 2) return;
-    gale__cpu_step *store = &t->steps[s.first + s.count - 1], *op = store - 1;
-    if (store->kind != GALE__CPU_STEP_STORE || store->fn || op->kind != GALE__CPU_STEP_OP || op->d != store->a || store->access->n_guards) return;
-    if (t->regs[op->d].first != s.first + s.count - 2) return; /* an accumulator */
-    gale__cpu_step into = {.kind = GALE__CPU_STEP_INTO, .size = store->size, .d = op->d, .a = -1, .b = -1, .c = -1, .access = store->access};
-    /* The place of the store is taken by the operation: INTO, operation; the store is for blocks that do not lie side by side. */
-    size_t at = (size_t)(op - t->steps);
-    gale__cpu_step last = *store, before = *op;
-    gale__cpu_tape_step(t, last); /* grows by one; positions below are rewritten */
-    if (t->failed) return;
-    t->steps[at] = into;
-    t->steps[at + 1] = before;
-    t->steps[at + 2] = last;
-    t->regs[into.d].first = (int)at;
-    t->regs[into.d].last = (int)at + 2;
+    out[0] = s->kind == GALE__CPU_STEP_KEEP ? -1 : s->d;
+    out[1] = s->kind == GALE__CPU_STEP_RECALL ? -1 : s->a;
+    out[2] = s->b;
+    out[3] = s->c;
+}
+
+/* First and last use of every register; what a loop reads and was made before must outlive the loop. */
+static void find_lives(gale__cpu_tape *t, const gale__cpu_loop *loops, int n_loops)
+{
+    int32_t used[4];
+    for (size_t i = 0; i < t->n_regs; i++) t->regs[i].first = t->regs[i].last = -1;
+    for (int s = 0; s < (int)t->n_steps; s++) {
+        regs_of(&t->steps[s], used);
+        for (int k = 0; k < 4; k++) {
+            if (used[k] < 0) continue;
+            gale__cpu_reg *r = &t->regs[used[k]];
+            if (r->first < 0) r->first = s;
+            if (s > r->last) r->last = s;
+        }
+    }
+    for (int l = 0; l < n_loops; l++) {
+        int first = loops[l].first->first, last = loops[l].last->first + loops[l].last->count - 1;
+        for (int s = first; s <= last; s++) {
+            regs_of(&t->steps[s], used);
+            for (int k = 0; k < 4; k++)
+                if (used[k] >= 0 && t->regs[used[k]].first < first && t->regs[used[k]].last < last) t->regs[used[k]].last = last;
+        }
+    }
 }
 
 /* Slots are given out step by step and taken back after the last use. */
@@ -204,7 +218,8 @@ static void assign_slots(gale__cpu_tape *t, int *free_list)
         if (t->regs[i].fixed) t->regs[i].slot = t->n_slots++;
     for (int s = 0; s < (int)t->n_steps; s++) {
         const gale__cpu_step *step = &t->steps[s];
-        const int32_t used[4] = {step->kind == GALE__CPU_STEP_KEEP ? -1 : step->d, step->kind == GALE__CPU_STEP_RECALL ? -1 : step->a, step->b, step->c};
+        int32_t used[4];
+        regs_of(step, used);
         for (int k = 0; k < 4; k++)
             if (used[k] >= 0 && t->regs[used[k]].slot < 0) t->regs[used[k]].slot = n_free ? free_list[--n_free] : t->n_slots++;
         for (int k = 0; k < 4; k++) {
@@ -216,11 +231,14 @@ static void assign_slots(gale__cpu_tape *t, int *free_list)
     }
 }
 
-gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, size_t lanes)
+gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, gale__cpu_section *const *sections, int n, const gale__cpu_loop *loops, int n_loops, size_t lanes)
 {
     if (t->failed) return gale__fail(GALE_NO_MEMORY, "cpu kernel: no memory for a program of %d instructions", t->nest->n_code);
     int *free_list = gale__alloc((t->n_regs + 1) * sizeof *free_list);
     if (!free_list) return GALE_NO_MEMORY;
+    find_lives(t, loops, n_loops);
+    gale__cpu_tape_fuse(t, sections, n);
+    find_lives(t, loops, n_loops);
     assign_slots(t, free_list);
     gale__free(free_list);
     size_t widest = 4;

@@ -9,11 +9,11 @@
 #include "kernel/cpu/simd.h"
 
 typedef enum gale__cpu_step_kind {
-    GALE__CPU_STEP_OP,       /* fn(d, a, b, c) */
+    GALE__CPU_STEP_OP,       /* fn(d, a, b, c); with an access, d stands for its memory where elements lie side by side */
+    GALE__CPU_STEP_TRIPLE,   /* triple(d, a, b, c, imm); the same */
     GALE__CPU_STEP_LOAD,     /* access to d; fn: widen, through raw register c */
     GALE__CPU_STEP_TAKE,     /* access plus index a, clamped to [0, imm), to d; b: index register, c: raw register */
     GALE__CPU_STEP_INDEX,    /* access' address to d */
-    GALE__CPU_STEP_INTO,     /* lets d stand for the output of access, where its elements lie side by side */
     GALE__CPU_STEP_STORE,    /* a to access; fn: narrow, through raw register c */
     GALE__CPU_STEP_SCATTER,  /* a to access plus index b, when in [0, imm); fn: narrow, through raw register c */
     GALE__CPU_STEP_FILL,     /* imm to d, element size `size` */
@@ -29,7 +29,7 @@ typedef struct gale__cpu_step {
     uint8_t kind, size;      /* size: logarithm of the element's bytes (in memory, where memory is touched) */
     int32_t d, a, b, c;      /* registers */
     const gale__access *access;
-    union { gale__simd_fn *fn; gale__simd_fold *fold; gale__simd_arg *arg; gale__simd_arg_fold *arg_fold; };
+    union { gale__simd_fn *fn; gale__simd_triple *triple; gale__simd_fold *fold; gale__simd_arg *arg; gale__simd_arg_fold *arg_fold; };
     uint64_t imm;
 } gale__cpu_step;
 
@@ -38,7 +38,8 @@ typedef struct gale__cpu_span { int n; uint8_t dim[GALE__NEST_DIMS]; int64_t ext
 
 typedef struct gale__cpu_section { int first, count; } gale__cpu_section;
 typedef struct gale__cpu_reg { int32_t slot, first, last; uint8_t size; bool fixed; } gale__cpu_reg; /* size in bytes; first and last step */
-typedef struct gale__cpu_tape_const { int32_t reg; uint8_t size; uint64_t bits; } gale__cpu_tape_const;
+/* A register that holds one value in all lanes: bits, or what the access (the same everywhere) gives, widened by fn. */
+typedef struct gale__cpu_tape_const { int32_t reg; uint8_t size; uint64_t bits; const gale__access *access; gale__simd_fn *fn; } gale__cpu_tape_const;
 
 typedef struct gale__cpu_tape {
     const gale__simd *simd;
@@ -58,16 +59,16 @@ void gale__cpu_tape_finish(gale__cpu_tape *t);
 int gale__cpu_tape_reg(gale__cpu_tape *t, int size_bytes);
 void gale__cpu_tape_step(gale__cpu_tape *t, gale__cpu_step step);
 int gale__cpu_tape_const_reg(gale__cpu_tape *t, int size_bytes, uint64_t bits);
-void gale__cpu_tape_keep_until(gale__cpu_tape *t, int reg, int step); /* what a loop reads must outlive the loop */
 /* Emits instruction i, its operands being in registers reg[operand]; sets reg[i]. */
 gale_status gale__cpu_tape_emit(gale__cpu_tape *t, int i, int *reg);
 void gale__cpu_tape_emit_store(gale__cpu_tape *t, const gale__nest_store *store, const int *reg);
 /* value of compute type `from` (register r) to compute type `to`. */
 int gale__cpu_tape_convert(gale__cpu_tape *t, int r, gale__ct from, gale_type to);
-/* Lets the last operation of a section write straight into memory, where that is possible. */
-void gale__cpu_tape_direct(gale__cpu_tape *t, gale__cpu_section s);
-/* Registers become slots; the block is chosen so that they stay in the first cache, at most `lanes`. */
-gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, size_t lanes);
+/* Ends building: joins steps, and turns registers into slots.  `sections`: all of them, in order; loops: pairs of sections
+ * (first, last) that are repeated as a whole.  The block is chosen so that all slots stay in the first cache, at most `lanes`. */
+typedef struct gale__cpu_loop { const gale__cpu_section *first, *last; } gale__cpu_loop;
+gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, gale__cpu_section *const *sections, int n, const gale__cpu_loop *loops, int n_loops, size_t lanes);
+void gale__cpu_tape_fuse(gale__cpu_tape *t, gale__cpu_section *const *sections, int n);
 size_t gale__cpu_tape_scratch_bytes(const gale__cpu_tape *t);
 
 /* Running. */

@@ -1,0 +1,128 @@
+/* Joins pairs of neighbouring f32 operations of a tape into one step, lets operations with a constant read it once instead
+ * of block by block, and lets the last operation before a store write to memory. */
+#include "kernel/cpu/tape.h"
+#include <math.h>
+#include <string.h>
+
+/* The operation as `x op y`; -1: not one that is joined. */
+static int kind_of(const gale__cpu_tape *t, const gale__cpu_step *s)
+{
+    static const int ops[] = {[GALE__PAIR_ADD] = GALE__ADD, [GALE__PAIR_SUB] = GALE__SUB, [GALE__PAIR_RSUB] = GALE__SUB, [GALE__PAIR_MUL] = GALE__MUL,
+                              [GALE__PAIR_MAX] = GALE__MAX, [GALE__PAIR_MIN] = GALE__MIN};
+    if (s->kind != GALE__CPU_STEP_OP || s->c >= 0 || s->b < 0) return -1;
+    for (int k = 0; k < GALE__PAIR_COUNT; k++)
+        if (k != GALE__PAIR_RSUB && s->fn == t->simd->op[ops[k]][GALE__CT_F32]) return k;
+    return -1;
+}
+
+static int turned(int kind) { return kind == GALE__PAIR_SUB ? GALE__PAIR_RSUB : kind; }
+
+static const gale__cpu_tape_const *const_of(const gale__cpu_tape *t, int reg)
+{
+    for (size_t i = 0; i < t->n_consts; i++)
+        if (t->consts[i].reg == reg) return &t->consts[i];
+    return NULL;
+}
+
+static float number_of(const gale__cpu_tape_const *c)
+{
+    uint32_t bits = (uint32_t)c->bits;
+    float v;
+    memcpy(&v, &bits, 4);
+    return v;
+}
+
+/* A register that holds one number in all lanes.  max and min must know that it is not NaN. */
+static bool is_number(const gale__cpu_tape *t, int reg, int kind)
+{
+    const gale__cpu_tape_const *c = const_of(t, reg);
+    return c && (kind < GALE__PAIR_MAX || (!c->access && !isnan(number_of(c))));
+}
+
+/* Brings a constant into second place. */
+static int settle(const gale__cpu_tape *t, gale__cpu_step *s, int kind)
+{
+    if (!is_number(t, s->a, kind) || is_number(t, s->b, kind)) return kind;
+    int32_t a = s->a;
+    s->a = s->b;
+    s->b = a;
+    return turned(kind);
+}
+
+/* Step q, which follows p, as the second half of a pair: the value of p is read by it alone, once. */
+static bool join(const gale__cpu_tape *t, gale__cpu_step *p, int at, int kind, const gale__cpu_step *q, gale__cpu_step *out)
+{
+    int second = kind_of(t, q), value = p->d;
+    const gale__cpu_reg *r = &t->regs[value];
+    if (second < 0 || r->first != at || r->last != at + 1 || (q->a == value) == (q->b == value)) return false;
+    int other = q->a == value ? q->b : q->a;
+    if (q->b == value) second = turned(second);
+    int form = (is_number(t, p->b, kind) ? 1 : 0) | (is_number(t, other, second) ? 2 : 0);
+    *out = (gale__cpu_step){.kind = GALE__CPU_STEP_OP, .fn = t->simd->pair[kind][second][form], .d = q->d, .a = p->a, .b = p->b, .c = other};
+    return true;
+}
+
+/* A pair with two numbers, then max or min with a third. */
+static bool join_third(const gale__cpu_tape *t, gale__cpu_step *pair, int at, const gale__cpu_step *q)
+{
+    int kind = kind_of(t, q), value = pair->d;
+    const gale__cpu_reg *r = &t->regs[value];
+    if (kind < GALE__PAIR_MAX || r->first != at || r->last != at + 1 || (q->a == value) == (q->b == value)) return false;
+    int other = q->a == value ? q->b : q->a;
+    if (!is_number(t, other, kind)) return false;
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++) {
+            if (pair->fn != t->simd->pair[i][j][3]) continue;
+            float e = number_of(const_of(t, other));
+            pair->kind = GALE__CPU_STEP_TRIPLE;
+            pair->triple = t->simd->triple[i][j][kind == GALE__PAIR_MIN];
+            pair->d = q->d;
+            memcpy(&pair->imm, &e, 4);
+            return true;
+        }
+    return false;
+}
+
+/* One section, from position `to` on; returns the position after it. */
+static int fuse_section(gale__cpu_tape *t, gale__cpu_section *s, int to)
+{
+    int end = s->first + s->count, begin = to;
+    for (int i = s->first; i < end; i++, to++) {
+        gale__cpu_step step = t->steps[i], both;
+        int kind = kind_of(t, &step);
+        if (kind >= 0) {
+            kind = settle(t, &step, kind);
+            if (i + 1 < end && join(t, &step, i, kind, &t->steps[i + 1], &both)) {
+                step = both;
+                i++;
+                if (i + 1 < end && join_third(t, &step, i, &t->steps[i + 1])) i++;
+            } else if (is_number(t, step.b, kind)) {
+                step.fn = t->simd->by_number[kind];
+            }
+        }
+        t->steps[to] = step;
+    }
+    *s = (gale__cpu_section){begin, to - begin};
+    return to;
+}
+
+/* A store right behind the operation that makes its value: the operation writes to memory itself, where it can. */
+static void write_through(gale__cpu_tape *t, gale__cpu_section s)
+{
+    if (s.count < 2) return;
+    gale__cpu_step *store = &t->steps[s.first + s.count - 1], *op = store - 1;
+    if (store->kind != GALE__CPU_STEP_STORE || store->fn || store->access->n_guards || (op->kind != GALE__CPU_STEP_OP && op->kind != GALE__CPU_STEP_TRIPLE)) return;
+    if (op->d != store->a || op->a == op->d) return; /* an accumulator stays where it is */
+    op->access = store->access;
+    op->size = store->size;
+}
+
+void gale__cpu_tape_fuse(gale__cpu_tape *t, gale__cpu_section *const *sections, int n)
+{
+    int to = 0;
+    for (int i = 0; i < n; i++) {
+        to = fuse_section(t, sections[i], to);
+        write_through(t, *sections[i]);
+    }
+    t->n_steps = (size_t)to;
+}
