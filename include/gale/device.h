@@ -33,6 +33,7 @@ typedef struct gale_device_caps {
     uint32_t push_bytes;                      /* Vulkan: parameters that travel without a block */
     uint32_t arch;                            /* CUDA: 90 for compute capability 9.0 */
     bool f16, f64, i64, bf16, int8_dot, matrix_units, unified_memory, float_atomics, subgroup_ops, capture;
+    bool denormals, nan_inf;                  /* Vulkan: f32 denormals are kept, NaN and infinities honoured, when a kernel asks */
     bool storage8, storage16;                 /* 8- and 16-bit loads and stores */
     bool software;                            /* a driver that runs on the CPU (PoCL, lavapipe): never chosen automatically */
 } gale_device_caps;

@@ -55,7 +55,7 @@ static const opcode_row core_rows[GALE__IR_COUNT] = {
     [GALE__GE] = {SpvOpFOrdGreaterThanEqual, SpvOpSGreaterThanEqual, SpvOpUGreaterThanEqual, 0},
     [GALE__SELECT] = {SpvOpSelect, SpvOpSelect, SpvOpSelect, SpvOpSelect},
     [GALE__IR_DIV] = {SpvOpFDiv, SpvOpSDiv, SpvOpUDiv, 0},
-    [GALE__IR_REM] = {0, SpvOpSRem, SpvOpUMod, 0},
+    [GALE__IR_REM] = {0, 0, SpvOpUMod, 0}, /* signed: see print_rem */
     [GALE__IR_SHL] = {0, SpvOpShiftLeftLogical, SpvOpShiftLeftLogical, 0},
     [GALE__IR_SHR] = {0, SpvOpShiftRightArithmetic, SpvOpShiftRightLogical, 0},
 };
@@ -304,6 +304,15 @@ static uint32_t print_arithmetic(printer *p, const gale__ir_instr *in)
     return id;
 }
 
+/* Vulkan leaves OpSRem of negative operands undefined; OpSDiv it defines. */
+static uint32_t print_rem(printer *p, const gale__ir_instr *in)
+{
+    gale__spv *s = &p->s;
+    uint32_t type = type1(p, (gale_type)in->type), a = p->id[in->a], b = p->id[in->b];
+    uint32_t whole = VALUE(s, &s->body, SpvOpIMul, type, VALUE(s, &s->body, SpvOpSDiv, type, a, b), b);
+    return VALUE(s, &s->body, SpvOpISub, type, a, whole);
+}
+
 static uint32_t element_pointer(printer *p, const gale__ir_instr *in)
 {
     const gale__ir_instr *array = &p->ir->code[in->a];
@@ -398,6 +407,7 @@ static uint32_t print_value(printer *p, const gale__ir_instr *in)
     case GALE__IR_WORD: return print_word(p, in);
     case GALE__IR_GROUP_ID: case GALE__IR_LOCAL_ID: case GALE__IR_GROUP_COUNT: case GALE__IR_LANE: return print_builtin(p, in);
     case GALE__IR_CONVERT: return print_convert(p, in);
+    case GALE__IR_REM: return gale__type_is_signed(type) ? print_rem(p, in) : print_arithmetic(p, in);
     case GALE__BITCAST: {
         bool same = !gale__type_is_float(type) && !gale__type_is_float(gale__ir_type(p->ir, in->a));
         return same ? p->id[in->a] : VALUE(s, &s->body, SpvOpBitcast, type1(p, type), p->id[in->a]);
@@ -446,6 +456,7 @@ static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *
         return GALE_NO_MEMORY;
     }
     p->ir = kernel, p->caps = caps, p->s.next_id = 1;
+    p->s.capabilities = (caps->denormals ? 1u << GALE__SPV_DENORMALS : 0u) | (caps->nan_inf ? 1u << GALE__SPV_NAN_INF : 0u);
     p->id = arrays, p->uses = arrays + n;
     p->pointer = arrays + 3 * n, p->word = p->pointer + kernel->n_pointers;
     gale__ir_count_uses(kernel, p->uses, arrays + 2 * n);

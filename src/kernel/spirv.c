@@ -119,7 +119,8 @@ static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale_
     static const SpvCapability capabilities[GALE__SPV_CAPABILITIES] = {
         [GALE__SPV_FLOAT64] = SpvCapabilityFloat64, [GALE__SPV_STORAGE8] = SpvCapabilityStorageBuffer8BitAccess,
         [GALE__SPV_STORAGE16] = SpvCapabilityStorageBuffer16BitAccess, [GALE__SPV_SUBGROUP] = SpvCapabilityGroupNonUniform,
-        [GALE__SPV_SHUFFLE] = SpvCapabilityGroupNonUniformShuffle,
+        [GALE__SPV_SHUFFLE] = SpvCapabilityGroupNonUniformShuffle, [GALE__SPV_DENORMALS] = SpvCapabilityDenormPreserve,
+        [GALE__SPV_NAN_INF] = SpvCapabilitySignedZeroInfNanPreserve,
     };
     add_words(out, (const uint32_t[]){SpvMagicNumber, 0x10500, 0, s->next_id, 0}, 5);
     EMIT(s, out, SpvOpCapability, SpvCapabilityShader);
@@ -140,6 +141,8 @@ static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale_
     add_words(out, name, name_words);
     add_words(out, s->interface_ids.words, s->interface_ids.count);
     EMIT(s, out, SpvOpExecutionMode, function, SpvExecutionModeLocalSize, ir->group[0], ir->group[1], ir->group[2]);
+    if (s->capabilities >> GALE__SPV_DENORMALS & 1) EMIT(s, out, SpvOpExecutionMode, function, SpvExecutionModeDenormPreserve, 32);
+    if (s->capabilities >> GALE__SPV_NAN_INF & 1) EMIT(s, out, SpvOpExecutionMode, function, SpvExecutionModeSignedZeroInfNanPreserve, 32);
 }
 
 gale_status gale__spv_link(gale__spv *s, const gale__ir *ir, uint32_t function, gale__words *out)

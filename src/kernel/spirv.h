@@ -27,7 +27,7 @@ typedef struct gale__spv {
 } gale__spv;
 
 typedef enum gale__spv_capability {
-    GALE__SPV_FLOAT64, GALE__SPV_STORAGE8, GALE__SPV_STORAGE16, GALE__SPV_SUBGROUP, GALE__SPV_SHUFFLE, GALE__SPV_CAPABILITIES
+    GALE__SPV_FLOAT64, GALE__SPV_STORAGE8, GALE__SPV_STORAGE16, GALE__SPV_SUBGROUP, GALE__SPV_SHUFFLE, GALE__SPV_DENORMALS, GALE__SPV_NAN_INF, GALE__SPV_CAPABILITIES
 } gale__spv_capability;
 
 /* Appends one instruction. */

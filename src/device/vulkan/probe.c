@@ -156,6 +156,8 @@ static void describe_caps(const gale__vk *fn, gale__vk_physical *p, const proper
     caps->f16 = f->v12.shaderFloat16 && f->v11.storageBuffer16BitAccess;
     caps->f64 = f->base.features.shaderFloat64;
     caps->i64 = true;
+    caps->denormals = pr->v12.shaderDenormPreserveFloat32;
+    caps->nan_inf = pr->v12.shaderSignedZeroInfNanPreserveFloat32;
     caps->int8_dot = f->dot.shaderIntegerDotProduct;
     caps->float_atomics = f->atomic.shaderBufferFloat32AtomicAdd;
     const VkSubgroupFeatureFlags ops = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT |
