@@ -282,6 +282,7 @@ TEST(products)
             for (int turned = 0; turned < 4; turned++) {
                 build b;
                 if (turned && t > 1 && s > 5) continue;
+                if (s == 8 && (t > 2 || t == 1 || turned == 1 || turned == 2)) continue; /* long for the naive evaluator */
                 product(&b, types[t][0], types[t][1], shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], turned & 1, turned & 2);
                 CHECK(agree(&b, "product"));
             }

@@ -1,6 +1,7 @@
 /* Makes a kernel of a nest: copies the nest, chooses a schedule, and reserves the scratch memory that runs will need. */
 #include "kernel/cpu/interp.h"
 #include "base/thread.h"
+#include "kernel/cpu/contract.h"
 #include "kernel/cpu/direct.h"
 #include "kernel/cpu/scratch.h"
 #include <string.h>
@@ -8,7 +9,9 @@
 struct gale__cpu_kernel {
     gale__arena arena;
     gale__nest nest;
+    bool contracts;            /* which of the two */
     gale__cpu_direct direct;
+    gale__cpu_contract contract;
     size_t private_bytes, shared_bytes;
 };
 
@@ -25,9 +28,13 @@ static gale_status copy_nest(gale__cpu_kernel *k, const gale__nest *nest)
 static gale_status prepare(gale__cpu_kernel *k, const gale__nest *nest)
 {
     GALE_TRY(copy_nest(k, nest));
-    GALE_TRY(gale__cpu_direct_init(&k->direct, &k->nest));
-    size_t shared = k->direct.parts_bytes, private = k->direct.scratch_bytes;
-    GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_SHARED, shared, 1));
+    gale__contraction info;
+    k->contracts = gale__cpu_contract_fits(&k->nest, &info);
+    if (k->contracts) GALE_TRY(gale__cpu_contract_init(&k->contract, &k->nest, &info));
+    else GALE_TRY(gale__cpu_direct_init(&k->direct, &k->nest));
+    size_t shared = k->contracts ? k->contract.shared_bytes : k->direct.parts_bytes;
+    size_t private = k->contracts ? k->contract.private_bytes : k->direct.scratch_bytes;
+    GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_SHARED, shared, k->contracts ? k->contract.shared_pieces : 1));
     k->shared_bytes = shared;
     GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_PRIVATE, private, gale__parallel_width()));
     k->private_bytes = private;
@@ -52,6 +59,7 @@ void gale__cpu_kernel_destroy(gale__cpu_kernel **kernel)
     gale__cpu_scratch_release(GALE__CPU_SCRATCH_SHARED, k->shared_bytes);
     gale__cpu_scratch_release(GALE__CPU_SCRATCH_PRIVATE, k->private_bytes);
     gale__cpu_direct_finish(&k->direct);
+    gale__cpu_contract_finish(&k->contract);
     gale__arena_finish(&k->arena);
     gale__free(k);
 }
@@ -69,11 +77,14 @@ static bool outputs_aliased(const gale__nest *nest, void *const *buffers)
 
 void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers)
 {
-    gale__cpu_direct_run(&k->direct, buffers, outputs_aliased(&k->nest, buffers));
+    bool aliased = outputs_aliased(&k->nest, buffers);
+    if (k->contracts) gale__cpu_contract_run(&k->contract, buffers, aliased);
+    else gale__cpu_direct_run(&k->direct, buffers, aliased);
 }
 
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
 {
+    if (k->contracts) return k->contract.groups > 1 ? "contraction, split" : "contraction";
     if (!k->nest.n_inner) return "map";
     return k->direct.plan.inner_lanes ? k->direct.groups > 1 ? "row, split" : "row" : k->direct.groups > 1 ? "column, split" : "column";
 }

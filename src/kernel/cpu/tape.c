@@ -67,6 +67,13 @@ static int op_step(gale__cpu_tape *t, gale__simd_fn *fn, int d, int a, int b, in
     return d;
 }
 
+int gale__cpu_tape_op(gale__cpu_tape *t, gale__simd_fn *fn, gale_type type, int a) { return op_step(t, fn, reg_of(t, type), a, -1, -1); }
+
+void gale__cpu_tape_keep(gale__cpu_tape *t, int reg)
+{
+    if (!t->failed) t->regs[reg].kept = true;
+}
+
 int gale__cpu_tape_convert(gale__cpu_tape *t, int r, gale__ct from, gale_type to)
 {
     /* Floats of one compute type are rounded; integers of full width and f32, f64 stay as they are. */
@@ -200,6 +207,8 @@ static void find_lives(gale__cpu_tape *t, const gale__cpu_loop *loops, int n_loo
             if (s > r->last) r->last = s;
         }
     }
+    for (size_t i = 0; i < t->n_regs; i++)
+        if (t->regs[i].kept) t->regs[i].last = INT32_MAX - 1;
     for (int l = 0; l < n_loops; l++) {
         int first = loops[l].first->first, last = loops[l].last->first + loops[l].last->count - 1;
         for (int s = first; s <= last; s++) {

@@ -37,7 +37,7 @@ typedef struct gale__cpu_step {
 typedef struct gale__cpu_span { int n; uint8_t dim[GALE__NEST_DIMS]; int64_t extent[GALE__NEST_DIMS], count; } gale__cpu_span;
 
 typedef struct gale__cpu_section { int first, count; } gale__cpu_section;
-typedef struct gale__cpu_reg { int32_t slot, first, last; uint8_t size; bool fixed; } gale__cpu_reg; /* size in bytes; first and last step */
+typedef struct gale__cpu_reg { int32_t slot, first, last; uint8_t size; bool fixed, kept; } gale__cpu_reg; /* size in bytes; first and last step */
 /* A register that holds one value in all lanes: bits, or what the access (the same everywhere) gives, widened by fn. */
 typedef struct gale__cpu_tape_const { int32_t reg; uint8_t size; uint64_t bits; const gale__access *access; gale__simd_fn *fn; } gale__cpu_tape_const;
 
@@ -62,6 +62,8 @@ int gale__cpu_tape_const_reg(gale__cpu_tape *t, int size_bytes, uint64_t bits);
 /* Emits instruction i, its operands being in registers reg[operand]; sets reg[i]. */
 gale_status gale__cpu_tape_emit(gale__cpu_tape *t, int i, int *reg);
 void gale__cpu_tape_emit_store(gale__cpu_tape *t, const gale__nest_store *store, const int *reg);
+int gale__cpu_tape_op(gale__cpu_tape *t, gale__simd_fn *fn, gale_type type, int a); /* one operand; the result's register */
+void gale__cpu_tape_keep(gale__cpu_tape *t, int reg); /* a register that is read from outside */
 /* value of compute type `from` (register r) to compute type `to`. */
 int gale__cpu_tape_convert(gale__cpu_tape *t, int r, gale__ct from, gale_type to);
 /* Ends building: joins steps, and turns registers into slots.  `sections`: all of them, in order; loops: pairs of sections

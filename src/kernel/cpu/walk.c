@@ -11,9 +11,17 @@ static int64_t address_of(const gale__access *a, const int64_t *at, int n_dims)
 
 static int lane_dim(const gale__cpu_frame *f) { return f->span->n ? f->span->dim[f->span->n - 1] : -1; }
 
+/* The whole span is one row for this access: each dimension's stride is that of a full row of the next. */
+static bool is_linear(const gale__access *a, const gale__cpu_span *s)
+{
+    for (int k = 0; k + 1 < s->n; k++)
+        if (a->stride[s->dim[k]] != a->stride[s->dim[k + 1]] * s->extent[k + 1]) return false;
+    return true;
+}
+
 bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__access *access, gale__cpu_piece *out)
 {
-    if (!f->one_run || access->n_guards) return false;
+    if (access->n_guards || (!f->one_run && !is_linear(access, f->span))) return false;
     int d = lane_dim(f);
     *out = (gale__cpu_piece){0, f->n, address_of(access, f->at, f->tape->n_dims), d < 0 ? 0 : access->stride[d], true};
     return true;

@@ -1,0 +1,177 @@
+/* Prepares a contraction: which operand gives rows and which lanes, the three tapes, the sizes of tiles. */
+#include "kernel/cpu/contract.h"
+#include "base/thread.h"
+#include <string.h>
+
+#define K_BYTES 1024               /* of one row of a panel: what a tile's pass over k keeps in the first cache */
+#define TILE_ROWS 120
+#define TILE_LANES 768
+#define PACKED_BYTES (4u << 20)    /* of b, shared by all threads */
+#define PARTS_BYTES (16u << 20)
+#define GROUP_K 1024               /* least k of a group */
+#define GROUPS_MOST 32
+
+/* The type sums are taken in, when its products may be taken in it as well. */
+static bool sum_type(const gale__nest *nest, const gale__contraction *info, gale__ct *ct)
+{
+    gale_type mul = (gale_type)nest->code[info->mul].type, acc = (gale_type)nest->code[info->reduce].acc;
+    *ct = gale__ct_of(acc);
+    if (gale__type_is_float(mul)) return gale__type_is_float(acc) && *ct >= gale__ct_of(mul);
+    return (mul == GALE_I32 || mul == GALE_U32) && (acc == GALE_I32 || acc == GALE_U32);
+}
+
+bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
+{
+    gale__ct ct;
+    if (!gale__nest_contraction(nest, info) || !sum_type(nest, info, &ct) || !gale__simd_get()->gemm[ct].tile) return false;
+    for (int s = 0; s < nest->n_stores; s++)
+        if (nest->stores[s].index >= 0) return false;
+    bool turned = nest->n_outer && info->kind[nest->n_outer - 1] == 'M';
+    int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
+    return rows >= 4 && lanes >= 8 && info->k >= 4;
+}
+
+/* Emits the instructions that `wanted` marks, in order; `given` is already in its register. */
+static gale_status emit_marked(gale__cpu_tape *t, const uint8_t *wanted, int given, int *reg)
+{
+    for (int i = 0; i < t->nest->n_code; i++)
+        if (wanted[i] && i != given) GALE_TRY(gale__cpu_tape_emit(t, i, reg));
+    return GALE_OK;
+}
+
+static void mark_below(const gale__nest *nest, uint8_t *wanted, int stop)
+{
+    for (int i = nest->n_code - 1; i >= 0; i--) {
+        const gale__nest_instr *in = &nest->code[i];
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        for (int k = 0; wanted[i] && i != stop && k < gale__nest_arity(in); k++) wanted[operand[k]] = 1;
+    }
+}
+
+/* Lanes along k when that is how memory lies; with equal strides the longer run. */
+static bool prefers_k(const gale__nest *nest, const uint8_t *wanted, const gale__cpu_span *rows, const gale__cpu_span *k)
+{
+    int score = 0;
+    if (!rows->n || !k->n) return !rows->n;
+    for (int i = 0; i < nest->n_code; i++) {
+        if (!wanted[i] || nest->code[i].op != GALE__NEST_LOAD) continue;
+        const gale__access *a = &nest->accesses[nest->code[i].access];
+        int64_t sr = a->stride[rows->dim[rows->n - 1]], sk = a->stride[k->dim[k->n - 1]];
+        score += (sk == 1 || sk == -1) - (sr == 1 || sr == -1);
+    }
+    return score > 0 || (score == 0 && k->extent[k->n - 1] > rows->extent[rows->n - 1]);
+}
+
+static gale_status make_operand(gale__cpu_contract *c, gale__cpu_operand *o, int value)
+{
+    uint8_t wanted[GALE__NEST_CODE_MAX] = {0};
+    int reg[GALE__NEST_CODE_MAX];
+    gale__cpu_tape_init(&o->tape, c->nest);
+    wanted[value] = 1;
+    mark_below(c->nest, wanted, -1);
+    o->along_k = prefers_k(c->nest, wanted, &o->rows, &c->k);
+    GALE_TRY(emit_marked(&o->tape, wanted, -1, reg));
+    static const gale_type types[GALE__CT_COUNT] = {GALE_BOOL, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_F32, GALE_F64};
+    o->out = gale__cpu_tape_convert(&o->tape, reg[value], gale__ct_of((gale_type)c->nest->code[value].type), types[c->ct]);
+    o->section.count = (int)o->tape.n_steps;
+    gale__cpu_section *sections[1] = {&o->section};
+    gale__cpu_tape_keep(&o->tape, o->out);
+    return gale__cpu_tape_finish_build(&o->tape, sections, 1, NULL, 0, 512);
+}
+
+static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *info)
+{
+    uint8_t wanted[GALE__NEST_CODE_MAX] = {0};
+    int reg[GALE__NEST_CODE_MAX];
+    gale__cpu_tape *t = &c->tail;
+    gale_type type = (gale_type)c->nest->code[info->reduce].type;
+    gale__cpu_tape_init(t, c->nest);
+    for (int s = 0; s < c->nest->n_stores; s++) wanted[c->nest->stores[s].value] = 1;
+    mark_below(c->nest, wanted, info->reduce);
+    c->sum = gale__cpu_tape_reg(t, (int)c->size);
+    reg[info->reduce] = gale__cpu_tape_convert(t, c->sum, c->ct, gale__compute_type(type));
+    if (t->simd->wrap[type]) reg[info->reduce] = gale__cpu_tape_op(t, t->simd->wrap[type], type, reg[info->reduce]);
+    GALE_TRY(emit_marked(t, wanted, info->reduce, reg));
+    for (int s = 0; s < c->nest->n_stores; s++) gale__cpu_tape_emit_store(t, &c->nest->stores[s], reg);
+    c->tail_section.count = (int)t->n_steps;
+    gale__cpu_section *sections[1] = {&c->tail_section};
+    return gale__cpu_tape_finish_build(t, sections, 1, NULL, 0, (size_t)c->nt);
+}
+
+static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* v in equal parts of at most `most`, each a multiple of `unit`. */
+static int64_t equal_parts(int64_t v, int64_t most, int64_t unit)
+{
+    int64_t parts = (v + most - 1) / most;
+    return round_up((v + parts - 1) / parts, unit);
+}
+
+static void choose_tiles(gale__cpu_contract *c)
+{
+    int64_t m = c->a.rows.count, n = c->b.rows.count, k = c->k.count, mr = c->gemm.mr, nr = c->gemm.nr, size = (int64_t)c->size;
+    c->kc = equal_parts(k, K_BYTES / size, 1);
+    c->mc = equal_parts(m, TILE_ROWS, mr);
+    c->nt = equal_parts(n, TILE_LANES, nr);
+    int64_t tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->nt) / c->nt);
+    c->groups = 1;
+    c->group_len = k;
+    if (tiles * c->batch.count < 8 && k >= 2 * GROUP_K) {
+        int64_t most = least(GROUPS_MOST, (int64_t)PARTS_BYTES / (m * n * size * c->batch.count));
+        int64_t groups = least(k / GROUP_K, most);
+        c->group_len = groups > 1 ? round_up((k + groups - 1) / groups, c->kc) : k;
+        c->groups = (k + c->group_len - 1) / c->group_len;
+    }
+    /* From here on the choice may follow the machine: the order of sums is settled. */
+    int64_t width = gale__parallel_width();
+    c->by_batch = c->groups == 1 && c->batch.count >= 2 * width;
+    while (c->groups == 1 && !c->by_batch && tiles < 4 * width && c->mc > 2 * mr) {
+        c->mc = round_up(c->mc / 2, mr);
+        tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->nt) / c->nt);
+    }
+    int64_t fit = (int64_t)PACKED_BYTES / (k * size) / c->nt * c->nt;
+    c->nb = least(round_up(n, c->nt), fit < c->nt ? c->nt : fit);
+}
+
+static void find_spans(gale__cpu_contract *c, const gale__contraction *info, char row_kind)
+{
+    uint8_t dims[4][GALE__NEST_DIMS];
+    int n[4] = {0};
+    for (int d = 0; d < c->nest->n_outer + c->nest->n_inner; d++) {
+        int which = info->kind[d] == 'B' ? 0 : info->kind[d] == 'K' ? 1 : info->kind[d] == row_kind ? 2 : 3;
+        dims[which][n[which]++] = (uint8_t)d;
+    }
+    gale__cpu_span *spans[4] = {&c->batch, &c->k, &c->a.rows, &c->b.rows};
+    for (int i = 0; i < 4; i++) gale__cpu_span_init(spans[i], c->nest, dims[i], n[i]);
+}
+
+gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info)
+{
+    bool turned = info->kind[nest->n_outer - 1] == 'M'; /* the fastest outer dimension gives the lanes */
+    *c = (gale__cpu_contract){.nest = nest};
+    sum_type(nest, info, &c->ct);
+    c->size = (size_t)gale__ct_size(c->ct);
+    c->gemm = gale__simd_get()->gemm[c->ct];
+    find_spans(c, info, turned ? 'N' : 'M');
+    c->a.width = c->gemm.mr;
+    c->b.width = c->gemm.nr;
+    choose_tiles(c);
+    GALE_TRY(make_operand(c, &c->a, turned ? info->b : info->a));
+    GALE_TRY(make_operand(c, &c->b, turned ? info->a : info->b));
+    GALE_TRY(make_tail(c, info));
+    int64_t widest = c->gemm.mr > c->gemm.nr ? c->gemm.mr : c->gemm.nr, tile = c->mc * c->nt;
+    size_t tapes = gale__cpu_tape_scratch_bytes(&c->a.tape) + gale__cpu_tape_scratch_bytes(&c->b.tape) + gale__cpu_tape_scratch_bytes(&c->tail);
+    c->private_bytes = tapes + (size_t)(c->mc * c->kc + widest * c->kc + tile + (c->groups > 1 ? c->nt * c->kc : 0)) * c->size + 1024;
+    if (c->groups > 1) c->shared_bytes = (size_t)(c->groups * c->batch.count * round_up(c->a.rows.count, c->mc) * round_up(c->b.rows.count, c->nt)) * c->size;
+    else c->shared_bytes = (size_t)(c->nb * c->k.count) * c->size;
+    c->shared_pieces = c->by_batch ? gale__parallel_width() : 1;
+    return GALE_OK;
+}
+
+void gale__cpu_contract_finish(gale__cpu_contract *c)
+{
+    gale__cpu_tape_finish(&c->a.tape);
+    gale__cpu_tape_finish(&c->b.tape);
+    gale__cpu_tape_finish(&c->tail);
+}

@@ -1,0 +1,41 @@
+/* The contraction schedule: matrix products, and convolutions as products of panels that are gathered as they are packed.
+ *
+ * Both operands are whatever expression stands under the multiplication; they are evaluated by the interpreter into panels
+ * (mr rows of one, nr of the other, k side by side), tiles of the result are summed in registers, and what follows the
+ * reduction runs over each tile while it is in the cache. */
+#ifndef GALE_KERNEL_CPU_CONTRACT_H
+#define GALE_KERNEL_CPU_CONTRACT_H
+#include "kernel/cpu/tape.h"
+
+/* One operand: its expression, and the dimensions that its rows walk. */
+typedef struct gale__cpu_operand {
+    gale__cpu_tape tape;
+    gale__cpu_section section;
+    int out;                   /* register of the value */
+    bool along_k;              /* lanes walk k rather than rows */
+    gale__cpu_span rows;
+    int width;                 /* rows of a panel: mr or nr */
+} gale__cpu_operand;
+
+typedef struct gale__cpu_contract {
+    const gale__nest *nest;
+    gale__ct ct;               /* type of the sums */
+    size_t size;               /* its bytes */
+    gale__simd_gemm gemm;
+    gale__cpu_operand a, b;    /* a: the rows of the result's tiles; b: its lanes */
+    gale__cpu_tape tail;       /* what follows the reduction */
+    gale__cpu_section tail_section;
+    int sum;                   /* its register of the reduction's value */
+    gale__cpu_span batch, k;
+    int64_t kc, mc, nt, nb;    /* k of a panel; rows and lanes of a tile; lanes packed at a time */
+    int64_t groups, group_len; /* k in parts that run side by side; 1: whole */
+    bool by_batch;             /* batches run side by side, each on one thread */
+    size_t private_bytes, shared_bytes;
+    int shared_pieces;
+} gale__cpu_contract;
+/* False where the direct schedules serve better. */
+bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info);
+gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info);
+void gale__cpu_contract_finish(gale__cpu_contract *c);
+void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
+#endif

@@ -1,0 +1,265 @@
+/* Runs a contraction: packs panels, sums tiles, finishes them.  Each element of the result is summed over k in the same
+ * order whatever the tiles, so the number of threads does not matter. */
+#include "base/thread.h"
+#include "kernel/cpu/contract.h"
+#include "kernel/cpu/scratch.h"
+#include <string.h>
+
+typedef struct run {
+    const gale__cpu_contract *c;
+    void *const *buffers;
+    bool aliased;
+    int64_t batch, n0, nn; /* the batch at hand; lanes [n0, n0 + nn) are packed */
+    char *packed;          /* b: a panel after the other, each of the whole k, kc at a time; or the groups' sums */
+    int64_t rows_tiles, lane_tiles;
+} run;
+
+/* What one task works in: three frames, and room for panels and a tile. */
+typedef struct bench {
+    void *piece;
+    gale__cpu_frame a, b, tail;
+    char *pack_a, *pack_b, *rows, *tile;
+} bench;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
+
+static char *carve(char **at, size_t bytes)
+{
+    char *p = *at;
+    *at += (bytes + 63) / 64 * 64;
+    return p;
+}
+
+static void open_bench(bench *w, const run *r)
+{
+    const gale__cpu_contract *c = r->c;
+    char *at = w->piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
+    int64_t widest = c->gemm.mr > c->gemm.nr ? c->gemm.mr : c->gemm.nr;
+    gale__cpu_frame_init(&w->a, &c->a.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->a.tape)), c->a.tape.block, r->aliased);
+    gale__cpu_frame_init(&w->b, &c->b.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->b.tape)), c->b.tape.block, r->aliased);
+    gale__cpu_frame_init(&w->tail, &c->tail, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->tail)), c->tail.block, r->aliased);
+    w->pack_a = carve(&at, (size_t)(c->mc * c->kc) * c->size);
+    w->rows = carve(&at, (size_t)(widest * c->kc) * c->size);
+    w->tile = carve(&at, (size_t)(c->mc * c->nt) * c->size);
+    w->pack_b = at;
+}
+
+static void close_bench(bench *w) { gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, w->piece); }
+
+static void set_batch(bench *w, const gale__cpu_contract *c, int64_t batch)
+{
+    gale__cpu_frame_seek(&w->a, &c->batch, batch);
+    gale__cpu_frame_seek(&w->b, &c->batch, batch);
+    gale__cpu_frame_seek(&w->tail, &c->batch, batch);
+}
+
+/* n elements into rows of `width`, `pitch` bytes apart; the last one is filled up with zeros. */
+static void deal(char *to, size_t pitch, const char *from, size_t bytes, size_t n_bytes)
+{
+    for (; n_bytes >= bytes; n_bytes -= bytes, from += bytes, to += pitch) {
+        switch (bytes) { /* the usual widths, so that copies are inlined */
+        case 32: memcpy(to, from, 32); break;
+        case 48: memcpy(to, from, 48); break;
+        case 64: memcpy(to, from, 64); break;
+        case 128: memcpy(to, from, 128); break;
+        default: memcpy(to, from, bytes); break;
+        }
+    }
+    if (!n_bytes) return;
+    memcpy(to, from, n_bytes);
+    memset(to + n_bytes, 0, bytes - n_bytes);
+}
+
+/* Lanes walk the rows: one k after the other. */
+static void pack_by_rows(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0, int64_t rows, int64_t k0, int64_t kn, char *out)
+{
+    int64_t width = o->width, step = (int64_t)o->tape.block / width * width;
+    size_t row_bytes = (size_t)width * c->size, pitch = row_bytes * (size_t)kn;
+    for (int64_t r = 0; r < rows; r += step) {
+        int64_t n = least(step, rows - r);
+        gale__cpu_frame_seek(f, &c->k, k0);
+        gale__cpu_frame_set(f, &o->rows, r0 + r, (size_t)n);
+        for (int64_t k = 0; k < kn; k++) {
+            gale__cpu_frame_run(f, o->section);
+            deal(out + (size_t)(r / width) * pitch + (size_t)k * row_bytes, pitch, f->r[o->out], row_bytes, (size_t)n * c->size);
+            for (int j = c->k.n - 1; j >= 0; j--) {
+                if (++f->at[c->k.dim[j]] < c->k.extent[j]) break;
+                f->at[c->k.dim[j]] = 0;
+            }
+        }
+    }
+}
+
+/* Lanes walk k: rows are gathered, then interleaved a panel at a time. */
+static void pack_by_k(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0, int64_t rows, int64_t k0, int64_t kn, char *temp, char *out)
+{
+    int64_t width = o->width, block = (int64_t)o->tape.block;
+    for (int64_t r = 0; r < rows; r += width) {
+        int64_t n = least(width, rows - r);
+        for (int64_t i = 0; i < n; i++) {
+            gale__cpu_frame_seek(f, &o->rows, r0 + r + i);
+            for (int64_t k = 0; k < kn; k += block) {
+                int64_t len = least(block, kn - k);
+                gale__cpu_frame_set(f, &c->k, k0 + k, (size_t)len);
+                gale__cpu_frame_run(f, o->section);
+                memcpy(temp + (size_t)(i * kn + k) * c->size, f->r[o->out], (size_t)len * c->size);
+            }
+        }
+        f->tape->simd->interleave[c->size == 8](out + (size_t)(r * kn) * c->size, temp, (size_t)kn, (size_t)n, (size_t)width, (size_t)kn);
+    }
+}
+
+static void pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0, int64_t rows, int64_t k0, int64_t kn, char *temp, char *out)
+{
+    if (o->along_k) pack_by_k(c, o, f, r0, rows, k0, kn, temp, out);
+    else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
+}
+
+/* tile += a panel set times b panel set, over kn. */
+static void multiply(const gale__cpu_contract *c, char *tile, const char *a, const char *b, int64_t rows, int64_t lanes, int64_t kn)
+{
+    int64_t mr = c->gemm.mr, nr = c->gemm.nr;
+    for (int64_t j = 0; j < lanes; j += nr)
+        for (int64_t i = 0; i < rows; i += mr)
+            c->gemm.tile(tile + (size_t)(i * c->nt + j) * c->size, (size_t)c->nt, a + (size_t)(i * kn) * c->size, b + (size_t)(j * kn) * c->size, (size_t)kn);
+}
+
+/* What follows the reduction, row by row of a tile. */
+static void finish_tile(const gale__cpu_contract *c, bench *w, int64_t m0, int64_t rows, int64_t n0, int64_t lanes, const char *tile)
+{
+    gale__cpu_frame *f = &w->tail;
+    for (int64_t i = 0; i < rows; i++) {
+        gale__cpu_frame_seek(f, &c->a.rows, m0 + i);
+        for (int64_t j = 0; j < lanes; j += (int64_t)c->tail.block) {
+            f->r[c->sum] = (void *)(uintptr_t)(tile + (size_t)(i * c->nt + j) * c->size);
+            gale__cpu_frame_set(f, &c->b.rows, n0 + j, (size_t)least((int64_t)c->tail.block, lanes - j));
+            gale__cpu_frame_run(f, c->tail_section);
+        }
+    }
+}
+
+/* Shared panels of b: those of kc steps from k0 on begin at k0 * padded lanes. */
+static char *packed_at(const run *r, int64_t k0, int64_t kn, int64_t lane)
+{
+    int64_t padded = parts(r->nn, r->c->gemm.nr) * r->c->gemm.nr;
+    return r->packed + (size_t)(k0 * padded + lane * kn) * r->c->size;
+}
+
+/* Task: some panels of b, one kc. */
+#define PACK_PANELS 8
+static void pack_task(void *arg, size_t i, int worker)
+{
+    const run *r = arg;
+    const gale__cpu_contract *c = r->c;
+    int64_t steps = parts(c->k.count, c->kc), k0 = (int64_t)i % steps * c->kc, kn = least(c->kc, c->k.count - k0);
+    int64_t lane = (int64_t)i / steps * PACK_PANELS * c->gemm.nr, lanes = least(PACK_PANELS * c->gemm.nr, r->nn - lane);
+    bench w;
+    (void)worker;
+    open_bench(&w, r);
+    set_batch(&w, c, r->batch);
+    pack(c, &c->b, &w.b, r->n0 + lane, lanes, k0, kn, w.rows, packed_at(r, k0, kn, lane));
+    close_bench(&w);
+}
+
+static void tile_task(void *arg, size_t i, int worker)
+{
+    const run *r = arg;
+    const gale__cpu_contract *c = r->c;
+    int64_t tiles = parts(r->nn, c->nt), m0 = (int64_t)i / tiles * c->mc, lane = (int64_t)i % tiles * c->nt;
+    int64_t rows = least(c->mc, c->a.rows.count - m0), lanes = least(c->nt, r->nn - lane);
+    bench w;
+    (void)worker;
+    open_bench(&w, r);
+    set_batch(&w, c, r->batch);
+    memset(w.tile, 0, (size_t)(parts(rows, c->gemm.mr) * c->gemm.mr * c->nt) * c->size);
+    for (int64_t k = 0; k < c->k.count; k += c->kc) {
+        int64_t kn = least(c->kc, c->k.count - k);
+        pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
+        multiply(c, w.tile, w.pack_a, packed_at(r, k, kn, lane), rows, lanes, kn);
+    }
+    finish_tile(c, &w, m0, rows, r->n0 + lane, lanes, w.tile);
+    close_bench(&w);
+}
+
+static void run_batch(run *r)
+{
+    const gale__cpu_contract *c = r->c;
+    r->packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+    for (r->n0 = 0; r->n0 < c->b.rows.count; r->n0 += c->nb) {
+        r->nn = least(c->nb, c->b.rows.count - r->n0);
+        gale__parallel((size_t)(parts(r->nn, PACK_PANELS * c->gemm.nr) * parts(c->k.count, c->kc)), pack_task, r);
+        gale__parallel((size_t)(parts(c->a.rows.count, c->mc) * parts(r->nn, c->nt)), tile_task, r);
+    }
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, r->packed);
+}
+
+static void batch_task(void *arg, size_t i, int worker)
+{
+    run r = *(const run *)arg;
+    (void)worker;
+    r.batch = (int64_t)i;
+    run_batch(&r);
+}
+
+/* Sums of one group of one tile, in the shared area. */
+static char *part_at(const run *r, int64_t g, int64_t batch, int64_t tile)
+{
+    const gale__cpu_contract *c = r->c;
+    return r->packed + (size_t)(((g * c->batch.count + batch) * r->rows_tiles * r->lane_tiles + tile) * c->mc * c->nt) * c->size;
+}
+
+static void group_task(void *arg, size_t i, int worker)
+{
+    const run *r = arg;
+    const gale__cpu_contract *c = r->c;
+    int64_t g = (int64_t)i % c->groups, rest = (int64_t)i / c->groups, tiles = r->rows_tiles * r->lane_tiles, tile = rest % tiles, batch = rest / tiles;
+    int64_t m0 = tile / r->lane_tiles * c->mc, n0 = tile % r->lane_tiles * c->nt;
+    int64_t rows = least(c->mc, c->a.rows.count - m0), lanes = least(c->nt, c->b.rows.count - n0);
+    int64_t end = least((g + 1) * c->group_len, c->k.count);
+    char *sums = part_at(r, g, batch, tile);
+    bench w;
+    (void)worker;
+    open_bench(&w, r);
+    set_batch(&w, c, batch);
+    memset(sums, 0, (size_t)(c->mc * c->nt) * c->size);
+    for (int64_t k = g * c->group_len; k < end; k += c->kc) {
+        int64_t kn = least(c->kc, end - k);
+        pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
+        pack(c, &c->b, &w.b, n0, lanes, k, kn, w.rows, w.pack_b);
+        multiply(c, sums, w.pack_a, w.pack_b, rows, lanes, kn);
+    }
+    close_bench(&w);
+}
+
+static void join_task(void *arg, size_t i, int worker)
+{
+    const run *r = arg;
+    const gale__cpu_contract *c = r->c;
+    int64_t tiles = r->rows_tiles * r->lane_tiles, tile = (int64_t)i % tiles, batch = (int64_t)i / tiles;
+    int64_t m0 = tile / r->lane_tiles * c->mc, n0 = tile % r->lane_tiles * c->nt, rows = least(c->mc, c->a.rows.count - m0);
+    char *sums = part_at(r, 0, batch, tile);
+    bench w;
+    (void)worker;
+    open_bench(&w, r);
+    set_batch(&w, c, batch);
+    for (int64_t g = 1; g < c->groups; g++) c->tail.simd->op[GALE__ADD][c->ct](sums, sums, part_at(r, g, batch, tile), NULL, (size_t)(rows * c->nt));
+    finish_tile(c, &w, m0, rows, n0, least(c->nt, c->b.rows.count - n0), sums);
+    close_bench(&w);
+}
+
+void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
+{
+    run r = {.c = c, .buffers = buffers, .aliased = aliased, .rows_tiles = parts(c->a.rows.count, c->mc), .lane_tiles = parts(c->b.rows.count, c->nt)};
+    size_t tiles = (size_t)(r.rows_tiles * r.lane_tiles * c->batch.count);
+    if (c->groups > 1) {
+        r.packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+        gale__parallel(tiles * (size_t)c->groups, group_task, &r);
+        gale__parallel(tiles, join_task, &r);
+        gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, r.packed);
+    } else if (c->by_batch) {
+        gale__parallel((size_t)c->batch.count, batch_task, &r);
+    } else {
+        for (r.batch = 0; r.batch < c->batch.count; r.batch++) run_batch(&r);
+    }
+}
