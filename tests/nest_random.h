@@ -247,9 +247,9 @@ static inline nr_value nr_int_op(int op, nr_value a, nr_value b)
     switch (op) {
     case GALE__NEG: v.i = -a.i; break;
     case GALE__ABS: v.i = a.i < 0 ? -a.i : a.i; break;
-    case GALE__ADD: v.i = a.i + b.i; break;
-    case GALE__SUB: v.i = a.i - b.i; break;
-    case GALE__MUL: v.i = a.i * b.i; break;
+    case GALE__ADD: v.i = (int64_t)((uint64_t)a.i + (uint64_t)b.i); break;
+    case GALE__SUB: v.i = (int64_t)((uint64_t)a.i - (uint64_t)b.i); break;
+    case GALE__MUL: v.i = (int64_t)((uint64_t)a.i * (uint64_t)b.i); break;
     case GALE__MIN: v.i = a.i < b.i ? a.i : b.i; break;
     case GALE__MAX: v.i = a.i > b.i ? a.i : b.i; break;
     case GALE__AND: v.i = a.i & b.i; break;

@@ -191,7 +191,8 @@ static void choose_column(const gale__nest *nest, const gale_device_caps *caps, 
     s->vector = (uint8_t)pick_vector(nest, nest->n_outer - 1);
     int64_t chunks = gale__nest_count(nest, 0, nest->n_outer) / s->vector;
     uint32_t rows = group_limit(caps, COLUMN_GROUP), threads = 1;
-    if (chunks <= units_of(caps) * 512 && n >= 32) split_columns(chunks, n, caps, &rows, &threads);
+    bool too_long = caps->loop_max && n > caps->loop_max / 4; /* for one thread to walk, on this driver */
+    if ((chunks <= units_of(caps) * 512 || too_long) && n >= 32) split_columns(too_long ? 1 : chunks, n, caps, &rows, &threads);
     int64_t size = inner_size(nest) * s->vector, steps = up(n, threads), most = threads == 1 ? COLUMN_RESIDENT : 8;
     s->resident = steps <= most && size * steps <= KERNEL_SIZE;
     if (!s->resident) steps = size * 4 <= KERNEL_SIZE && n >= 4 * threads ? 4 : 1;
@@ -289,7 +290,7 @@ static bool choose_tile_sizes(const gale__nest *nest, const gale__contraction *c
     if (outer_size(nest) > 60) { tm = tm > 64 ? 64 : tm; tn = tn > 64 ? 64 : tn; }
     /* Compilers for processors take minutes over large tiles, and run them no faster. */
     if (caps->software) tm = tn = 32;
-    s->unroll = !caps->software;
+    s->unroll = !caps->software || (caps->loop_max && c->k + c->k / 8 > caps->loop_max);
     /* Smaller tiles while the device would not be full. */
     while (tm + tn > 64 && c->b_count * up(m, tm) * up(n, tn) < units) {
         if (tm >= tn) tm /= 2;

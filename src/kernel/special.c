@@ -64,7 +64,7 @@ gale_status gale__special_scan(gale__special_job *job, const gale_device_caps *c
     if ((double)outer * (double)n * (double)inner > INT32_MAX) return too_large("a scan", outer * n * inner);
     job->threads = threads_of(caps, THREADS);
     job->block = (uint64_t)job->threads * (SCAN_BLOCK / THREADS);
-    if (n <= SCAN_WALKED || inner >= SCAN_SIDE) {
+    if (n <= SCAN_WALKED || (inner >= SCAN_SIDE && !(caps->loop_max && n > caps->loop_max))) {
         job->n_launches = 1;
         return GALE_OK;
     }
