@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define BATCH 96 /* enough kernels at once for compilers on all cores */
+#define BATCH_SLOW 16 /* drivers that compile at the first launch must answer before the watchdog barks */
 #define GUARD 256
 #define GUARD_BYTE 0xA5
 
@@ -243,7 +244,7 @@ gale_status gale__check_device(gale_device *device, const char *filter, bool all
     batch b = {.device = device, .result = out};
     item *items = gale__calloc(BATCH, sizeof *items);
     gale_status status = items ? GALE_OK : GALE_NO_MEMORY;
-    int n = 0;
+    int n = 0, size = device->info.caps.software ? BATCH_SLOW : BATCH;
     uint64_t total = 0;
     gale__progress progress;
     for (int c = 0; c < gale__cases_count; c++) total += (uint64_t)gale__case_variants(&gale__cases[c]) + 1;
@@ -253,7 +254,7 @@ gale_status gale__check_device(gale_device *device, const char *filter, bool all
             bool turned = v == gale__case_variants(&gale__cases[c]); /* the last round: the first type through views */
             bool left = device->info.caps.software && !all && v > 0;
             gale__progress_add(&progress, 1);
-            if (open_item(&b, &gale__cases[c], turned ? 0 : v, turned, left, filter, &items[n]) && ++n == BATCH) status = flush(&b, items, &n);
+            if (open_item(&b, &gale__cases[c], turned ? 0 : v, turned, left, filter, &items[n]) && ++n == size) status = flush(&b, items, &n);
         }
     if (status == GALE_OK) status = flush(&b, items, &n);
     gale__progress_end(&progress);

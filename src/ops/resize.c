@@ -45,16 +45,51 @@ static gale__node nearest_view(gale__lower *L, gale__node x, job *j, int d)
 
 /* --- Taking through tables. --- */
 
-static gale__node column(gale__lower *L, const job *j, int d, int k, bool weights, gale_type type)
+static gale__node whole_numbers(gale__lower *L, const job *j, int d, const int64_t *v)
+{
+    return gale__along(L, gale__g_const(L->g, GALE_I64, 1, &j->taps[d].out, v), j->rank, d);
+}
+
+static gale__node real_numbers(gale__lower *L, const job *j, int d, const double *v, gale_type type)
+{
+    return gale__along(L, gale__g_cast(L->g, gale__g_const(L->g, GALE_F64, 1, &j->taps[d].out, v), type), j->rank, d);
+}
+
+/* Where tap k of axis d is read: one after the first, kept in range. */
+static gale__node tap_place(gale__lower *L, const job *j, int d, int k)
 {
     const gale__taps *t = &j->taps[d];
-    int64_t n = t->out, *index = gale__arena_alloc(&L->g->arena, (size_t)(n + 1) * sizeof *index);
-    double *weight = gale__arena_alloc(&L->g->arena, (size_t)(n + 1) * sizeof *weight);
-    if (!index || !weight) L->g->status = GALE_NO_MEMORY;
-    for (int64_t o = 0; gale__good(L) && o < n; o++) index[o] = t->index[o * t->count + k], weight[o] = t->weight[o * t->count + k];
-    if (!gale__good(L)) return GALE__NIL;
-    gale__node v = weights ? gale__g_cast(L->g, gale__g_const(L->g, GALE_F64, 1, &n, weight), type) : gale__g_const(L->g, GALE_I64, 1, &n, index);
-    return gale__along(L, v, j->rank, d);
+    gale__g *g = L->g;
+    if (j->how.mode == GALE__NEAREST) return whole_numbers(L, j, d, t->index);
+    gale__node at = gale__g_add(g, whole_numbers(L, j, d, t->first), gale__index(L, k));
+    return gale__g_binary(g, GALE__MIN, gale__g_binary(g, GALE__MAX, at, gale__index(L, 0)), gale__index(L, t->in - 1));
+}
+
+/* ((c[0] x + c[1]) x + c[2]) x + c[3]. */
+static gale__node polynomial(gale__lower *L, gale__node x, const double c[4])
+{
+    gale__node v = gale__value(L, x, c[0]);
+    for (int i = 1; i < 4; i++) v = gale__g_add(L->g, gale__g_mul(L->g, v, x), gale__value(L, x, c[i]));
+    return v;
+}
+
+/* The weight of tap k: from the ratio alone, so that an axis needs two short tables whatever its taps; from a table of its own where
+ * taps outside do not count. */
+static gale__node tap_weight(gale__lower *L, const job *j, int d, int k, gale_type type)
+{
+    gale__g *g = L->g;
+    const gale__taps *t = &j->taps[d];
+    if (j->how.exclude_outside || j->how.antialias) {
+        double *column = gale__arena_alloc(&g->arena, (size_t)(t->out + 1) * sizeof *column);
+        if (!column) g->status = GALE_NO_MEMORY;
+        for (int64_t o = 0; column && o < t->out; o++) column[o] = t->weight[o * t->count + k];
+        return column ? real_numbers(L, j, d, column, type) : GALE__NIL;
+    }
+    gale__node r = real_numbers(L, j, d, t->ratio, type), rest = gale__g_sub(g, gale__value(L, r, 1), r);
+    if (j->how.mode == GALE__LINEAR) return k ? r : rest;
+    double a = j->how.cubic_a, near[4] = {a + 2, -(a + 3), 0, 1}, far[4] = {a, -5 * a, 8 * a, -4 * a};
+    gale__node side = k < 2 ? r : rest;
+    return k == 1 || k == 2 ? polynomial(L, side, near) : polynomial(L, gale__g_add(g, side, gale__value(L, side, 1)), far);
 }
 
 typedef struct walk { gale__node x; const int *axes; int n; const int64_t *stride, *dims; } walk;
@@ -67,9 +102,9 @@ static gale__node combine(gale__lower *L, const job *j, const walk *w, int i, ga
     int d = w->axes[i];
     gale__node sum = GALE__NIL;
     for (int k = 0; k < j->taps[d].count; k++) {
-        gale__node here = gale__g_mul(g, column(L, j, d, k, false, GALE_I64), gale__index(L, w->stride[d]));
+        gale__node here = gale__g_mul(g, tap_place(L, j, d, k), gale__index(L, w->stride[d]));
         gale__node v = combine(L, j, w, i + 1, gale__g_add(g, place, here));
-        if (j->how.mode != GALE__NEAREST) v = gale__g_mul(g, v, column(L, j, d, k, true, gale__type_of(g, v)));
+        if (j->how.mode != GALE__NEAREST) v = gale__g_mul(g, v, tap_weight(L, j, d, k, gale__type_of(g, v)));
         sum = k ? gale__g_add(g, sum, v) : v;
     }
     return sum;
@@ -88,7 +123,12 @@ static gale__node take_axes(gale__lower *L, gale__node x, const job *j, const in
     for (int d = 0; d < p.rank; d++)
         if (!(mask >> d & 1)) place = gale__g_add(g, place, gale__walk(L, p.rank, dims, d, stride[d]));
     walk w = {x, axes, n, stride, dims};
-    return combine(L, j, &w, 0, place);
+    /* Folded, every tap would have tables of its own: more to read than there is to compute. */
+    int64_t fold = g->fold_max;
+    g->fold_max = 0;
+    gale__node y = combine(L, j, &w, 0, place);
+    g->fold_max = fold;
+    return y;
 }
 
 /* A long filter: the taps are an axis of their own, behind the others, and are summed. */
@@ -115,6 +155,7 @@ static gale__node sum_taps(gale__lower *L, gale__node x, const job *j, int d)
 static gale__node run(gale__lower *L, gale__node x, job *j)
 {
     int axes[GALE_MAX_RANK], n = 0, taps = 1;
+    bool few = true;
     for (int d = 0; d < j->rank; d++) {
         if (j->resized[d] && j->how.mode == GALE__NEAREST) x = nearest_view(L, x, j, d);
         if (!j->resized[d]) continue;
@@ -122,9 +163,10 @@ static gale__node run(gale__lower *L, gale__node x, job *j)
         for (; i > 0 && (double)j->taps[d].out / j->taps[d].in < (double)j->taps[axes[i - 1]].out / j->taps[axes[i - 1]].in; i--) axes[i] = axes[i - 1];
         axes[i] = d;
         taps = taps > TAPS_AT_ONCE ? taps : taps * j->taps[d].count;
+        few = few && j->taps[d].count <= 4;
     }
     if (!n || !gale__good(L)) return x;
-    if (taps <= TAPS_AT_ONCE) return take_axes(L, x, j, axes, n);
+    if (few && taps <= TAPS_AT_ONCE) return take_axes(L, x, j, axes, n);
     for (int i = 0; i < n && gale__good(L); i++) x = j->taps[axes[i]].count > 4 ? sum_taps(L, x, j, axes[i]) : take_axes(L, x, j, &axes[i], 1);
     return x;
 }

@@ -53,6 +53,8 @@ static void fill(const gale__resize *r, gale__taps *t, int64_t o, double x, doub
         sum += w[k];
         at[k] = place < 0 ? 0 : out ? t->in - 1 : (int64_t)place;
     }
+    t->first[o] = (int64_t)low + first;
+    t->ratio[o] = x - low;
     bool again = (r->exclude_outside || r->antialias) && sum != 0;
     for (int k = 0; again && k < t->count; k++) w[k] /= sum;
 }
@@ -71,8 +73,10 @@ bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t 
     size_t n = (size_t)(out * t->count + 1);
     t->index = gale__arena_alloc(&L->g->arena, n * sizeof *t->index);
     t->weight = gale__arena_alloc(&L->g->arena, n * sizeof *t->weight);
+    t->first = gale__arena_alloc(&L->g->arena, ((size_t)out + 1) * sizeof *t->first);
+    t->ratio = gale__arena_alloc(&L->g->arena, ((size_t)out + 1) * sizeof *t->ratio);
     t->outside = crop ? gale__arena_alloc(&L->g->arena, (size_t)out + 1) : NULL;
-    if (!t->index || !t->weight || (crop && !t->outside)) L->g->status = GALE_NO_MEMORY;
+    if (!t->index || !t->weight || !t->first || !t->ratio || (crop && !t->outside)) L->g->status = GALE_NO_MEMORY;
     for (int64_t o = 0; o < out && gale__good(L); o++) {
         double x = coordinate(L, r, t, scale, roi_start, roi_end, (double)o);
         if (crop) t->outside[o] = x < 0 || x > (double)(in - 1);
