@@ -335,13 +335,60 @@ gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, cons
     return GALE_OK;
 }
 
+/* All that makes two nests the same work. */
+static key nest_key(const gale__nest *nest)
+{
+    key k = key_of(nest->extent, (size_t)(nest->n_outer + nest->n_inner) * sizeof *nest->extent);
+    uint64_t *h[2] = {&k.a, &k.b};
+    for (int i = 0; i < 2; i++) {
+        int counts[5] = {nest->n_outer, nest->n_inner, nest->n_stores, nest->n_buffers, nest->n_code};
+        *h[i] = gale__hash(counts, sizeof counts, *h[i]);
+        *h[i] = gale__hash(nest->code, (size_t)nest->n_code * sizeof *nest->code, *h[i]);
+        for (int a = 0; a < nest->n_accesses; a++) {
+            const gale__access *x = &nest->accesses[a];
+            *h[i] = gale__hash(x, offsetof(gale__access, guards) + (size_t)x->n_guards * sizeof *x->guards, *h[i]);
+        }
+        for (int b = 0; b < nest->n_buffers; b++) {
+            int64_t buffer[3] = {nest->buffers[b].elements, nest->buffers[b].type, nest->buffers[b].written};
+            *h[i] = gale__hash(buffer, sizeof buffer, *h[i]);
+        }
+        for (int st = 0; st < nest->n_stores; st++) {
+            int64_t store[4] = {nest->stores[st].value, nest->stores[st].access, nest->stores[st].index, nest->stores[st].limit};
+            *h[i] = gale__hash(store, sizeof store, *h[i]);
+        }
+    }
+    return k;
+}
+
+/* Layers repeat: nests that are the same in every number share the first one's kernel. */
+static gale_status make_all_cpu(gale_device *device, const gale__nest *const *nests, int n, gale__runnable *out)
+{
+    size_t size = 16;
+    while (size < (size_t)n * 2) size *= 2;
+    struct { key key; int at; } *seen = gale__calloc(size, sizeof *seen); /* at: place + 1 */
+    gale_status status = seen ? GALE_OK : GALE_NO_MEMORY;
+    for (int i = 0; i < n && status == GALE_OK; i++) {
+        key k = nest_key(nests[i]);
+        size_t slot = k.a & (size - 1);
+        while (seen[slot].at && (seen[slot].key.a != k.a || seen[slot].key.b != k.b)) slot = (slot + 1) & (size - 1);
+        if (seen[slot].at) {
+            out[i] = out[seen[slot].at - 1];
+            out[i].host = NULL;
+            continue;
+        }
+        seen[slot].key = k;
+        seen[slot].at = i + 1;
+        status = make_cpu(device, nests[i], &out[i]);
+    }
+    gale__free(seen);
+    return status;
+}
+
 gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests, int n, gale__runnable *out)
 {
     memset(out, 0, (size_t)n * sizeof *out);
     bool cpu = !strcmp(device->backend->name, "cpu");
-    gale_status status = GALE_OK;
-    if (!cpu) status = make_gpu(device, arena, nests, n, out);
-    for (int i = 0; i < n && cpu && status == GALE_OK; i++) status = make_cpu(device, nests[i], &out[i]);
+    gale_status status = cpu ? make_all_cpu(device, nests, n, out) : make_gpu(device, arena, nests, n, out);
     if (status != GALE_OK)
         for (int i = 0; i < n; i++) gale__runnable_finish(&out[i]);
     return status;

@@ -14,7 +14,7 @@ typedef struct gale__runnable {
     uint32_t *words;          /* in the arena given */
     int n_words;
     const char *name;
-    struct { gale_module module; gale_kernel kernel; struct gale__cpu_kernel *cpu; void *user; } *host; /* CPU: owned */
+    struct { gale_module module; gale_kernel kernel; struct gale__cpu_kernel *cpu; void *user; } *host; /* CPU: owned; NULL when it is another one's of the same batch */
 } gale__runnable;
 
 /* Makes n nests runnable.  On failure nothing is left behind. */
