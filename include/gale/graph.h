@@ -71,6 +71,8 @@ typedef struct gale_program_options {
     int layout;           /* 0: chosen by device, 1: as declared, 2: channels-last */
     bool fast;            /* the driver's own exp, sin ...; atomics */
     uint64_t memory_limit_bytes; /* most that a run may take for work and constants; 0: no limit */
+    bool no_recognise;    /* chains of small operators stay as they are written */
+    bool no_paths;        /* no fast paths: everything is fused from primitives */
 } gale_program_options;
 GALE_API gale_status gale_program_create(const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out);
 GALE_API void gale_program_destroy(gale_program **program);

@@ -4,10 +4,19 @@
 
 int64_t gale__root_elements(const gale__g *g, gale__node n) { return gale__g_elements(g, n); }
 
+/* Written by something else than a nest: dense. */
+static bool written_dense(int op)
+{
+    switch (op) {
+    case GALE__P_INPUT: case GALE__P_CONST: case GALE__P_PUT: case GALE__P_SCAN: case GALE__P_SORT: case GALE__P_LOOP_OUT: case GALE__P_ROUTINE: return true;
+    default: return false;
+    }
+}
+
 static bool channels_last(const gale__fusion *f, gale__node n)
 {
     const gale__pnode *p = gale__g_at(f->g, n);
-    return f->options.layout == 2 && !f->dense[n] && p->rank >= 4 && p->rank <= 5 && p->op != GALE__P_INPUT && p->op != GALE__P_CONST && p->op != GALE__P_LOOP_OUT;
+    return f->options.layout == 2 && !f->dense[n] && p->rank >= 4 && p->rank <= 5 && !written_dense(p->op);
 }
 
 void gale__root_strides(const gale__fusion *f, gale__node n, int64_t *strides)

@@ -1,6 +1,7 @@
 /* The operator graph: appended to by gale_graph_*, and lowered to primitives for one set of input shapes.  Nodes are in
  * topological order by construction, since an operator can only read values that exist. */
 #include "graph/opgraph.h"
+#include "graph/paths.h"
 #include "graph/tensor.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -151,11 +152,12 @@ static gale_status check_op(const gale_graph *g, const char *name, const gale__o
 
 gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inputs, int n_inputs, const gale_attr *attrs, int n_attrs, gale_value *outputs, int n_outputs)
 {
-    gale__op_node node = {.op = gale__op_find(name), .n_in = n_inputs, .n_out = n_outputs};
+    gale__op_node node = {.op = gale__op_find(name), .n_in = n_inputs, .n_out = n_outputs, .path = -1};
     GALE_TRY(check_open(g));
     GALE_TRY(check_op(g, name, node.op, inputs, n_inputs, n_outputs));
     for (int i = 0; i < n_attrs; i++)
         if (!has_value(&attrs[i])) return gale__fail(GALE_INVALID, "%s: attribute %s is empty", name, attrs[i].name);
+    node.name = node.op->name;
     node.in = gale__arena_copy(&g->arena, inputs, (size_t)n_inputs * sizeof *inputs);
     node.out = gale__arena_alloc(&g->arena, ((size_t)n_outputs + 1) * sizeof *outputs);
     node.attrs = gale__arena_alloc(&g->arena, ((size_t)n_attrs + 1) * sizeof *attrs);
@@ -234,13 +236,15 @@ typedef struct lowering {
     const gale_graph *graph;
     gale__g *g;
     gale__node *nodes; /* by value */
+    gale_device *device;
+    int claim_from;    /* gradients of what comes before are taken: they need what lies inside */
 } lowering;
 
 static gale_status begin_region(gale__g *g, const gale__op_node *op)
 {
     GALE_TRY(gale__grow((void **)&g->regions, &g->regions_capacity, (size_t)g->n_regions + 1, sizeof *g->regions));
     g->region = g->n_regions++;
-    g->regions[g->region] = (gale__region){.name = op ? op->op->name : "Gradient", .op = op, .first = g->count};
+    g->regions[g->region] = (gale__region){.name = op ? op->name : "Gradient", .op = op, .first = g->count};
     return GALE_OK;
 }
 
@@ -256,21 +260,61 @@ static gale_status end_region(gale__g *g, const gale__node *in, int n_in, const 
     return r->in && r->out ? GALE_OK : GALE_NO_MEMORY;
 }
 
+/* Room for n nodes: `few`, or the arena's. */
+static gale__node *room(lowering *l, gale__node few[8], int n) { return n <= 8 ? few : gale__arena_alloc(&l->g->arena, (size_t)n * sizeof *few); }
+
+static void read_inputs(const lowering *l, const gale__op_node *n, gale__node *in)
+{
+    for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] < 0 ? GALE__NIL : l->nodes[n->in[i]];
+}
+
+static void lower_op(lowering *l, const gale__op_node *n, const gale__node *in, gale__node *out)
+{
+    for (int i = 0; i < n->n_out; i++) out[i] = GALE__NIL;
+    gale__lower L = {.g = l->g, .node = n, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out};
+    n->op->lower(&L);
+    for (int i = 0; i < n->n_out; i++) l->nodes[n->out[i]] = out[i];
+}
+
+static gale_status lower_body(lowering *l, const gale__op_node *n, gale__node *out)
+{
+    for (int i = 0; i < n->n_body && l->g->status == GALE_OK; i++) {
+        const gale__op_node *b = &n->body[i];
+        gale__node in_few[8], out_few[8], *in = room(l, in_few, b->n_in), *made = room(l, out_few, b->n_out);
+        if (!in || !made) return GALE_NO_MEMORY;
+        read_inputs(l, b, in);
+        lower_op(l, b, in, made);
+        if (l->g->status != GALE_OK) return gale__fail_within(l->g->status, "%s", b->name);
+    }
+    for (int i = 0; i < n->n_out; i++) out[i] = l->nodes[n->out[i]];
+    return GALE_OK;
+}
+
+/* Whether a recognised chain is the operator, now that the shape of its input is known. */
+static bool applies(const lowering *l, const gale__op_node *n, const gale__node *in)
+{
+    if (!n->n_body) return true;
+    if (in[0] < 0) return false;
+    const gale__pnode *x = gale__g_at(l->g, in[0]);
+    return gale__type_is_float((gale_type)x->type) && x->rank >= n->min_rank && (n->exact_rank < 0 || n->exact_rank == x->rank);
+}
+
 static gale_status lower_node(lowering *l, int index)
 {
     const gale__op_node *n = &l->graph->nodes[index];
-    gale__node in_few[8], out_few[8], *in = in_few, *out = out_few;
-    if (n->n_in > 8 && !(in = gale__arena_alloc(&l->g->arena, (size_t)n->n_in * sizeof *in))) return GALE_NO_MEMORY;
-    if (n->n_out > 8 && !(out = gale__arena_alloc(&l->g->arena, (size_t)n->n_out * sizeof *out))) return GALE_NO_MEMORY;
-    for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] < 0 ? GALE__NIL : l->nodes[n->in[i]];
-    for (int i = 0; i < n->n_out; i++) out[i] = GALE__NIL;
+    gale__node in_few[8], out_few[8], *in = room(l, in_few, n->n_in), *out = room(l, out_few, n->n_out);
+    if (!in || !out) return GALE_NO_MEMORY;
+    read_inputs(l, n, in);
     GALE_TRY(begin_region(l->g, n));
-    gale__lower L = {.g = l->g, .node = n, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out};
-    n->op->lower(&L);
-    if (l->g->status != GALE_OK) return gale__fail_within(l->g->status, "%s (node %d)", n->op->name, index);
-    GALE_TRY(end_region(l->g, in, n->n_in, out, n->n_out));
-    for (int i = 0; i < n->n_out; i++) l->nodes[n->out[i]] = out[i];
-    return GALE_OK;
+    bool same = applies(l, n, in);
+    if (n->op && same) lower_op(l, n, in, out);
+    else GALE_TRY(lower_body(l, n, out));
+    if (l->g->status != GALE_OK) return gale__fail_within(l->g->status, "%s (node %d)", n->name, index);
+    if (n->path >= 0 && same && l->device && index >= l->claim_from) {
+        GALE_TRY(gale__paths_claim(l->g, l->device, n, in, out));
+        l->nodes[n->out[0]] = out[0];
+    }
+    return end_region(l->g, in, n->n_in, out, n->n_out);
 }
 
 static gale_status lower_gradient(lowering *l, const gale__gradient *r)
@@ -295,9 +339,10 @@ static gale__node lower_leaf(const gale_graph *graph, int v, const int64_t (*dim
     return gale__g_input(g, i, info->type, ranks[i], dims[i]);
 }
 
-gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale__g *g, gale__node *out)
+gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale_device *device, gale__g *g, gale__node *out)
 {
-    lowering l = {.graph = graph, .g = g};
+    lowering l = {.graph = graph, .g = g, .device = device};
+    if (graph->n_gradients) l.claim_from = graph->gradients[graph->n_gradients - 1].after;
     l.nodes = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *l.nodes);
     if (!l.nodes) return GALE_NO_MEMORY;
     g->region = -1;

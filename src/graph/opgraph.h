@@ -9,6 +9,12 @@ typedef struct gale__op_node {
     int n_in, n_out;
     gale_attr *attrs;
     int n_attrs;
+    const char *name;          /* of its region: the operator's name, or a recogniser's */
+    int path;                  /* in a program: first row of the fast paths for the name, -1 none */
+    /* Made by a recogniser: the chain it stands for, lowered instead where there is no operator or it does not apply, since input
+     * 0 has not at least min_rank axes, or not exactly exact_rank (-1: any). */
+    const struct gale__op_node *body;
+    int n_body, min_rank, exact_rank;
 } gale__op_node;
 
 /* What lower() works with: in[i] may be GALE__NIL for an optional input left out; it fills out[].  Errors: gale__g_fail. */
@@ -59,6 +65,6 @@ struct gale_graph {
 gale_status gale__opgraph_plan_inputs(const gale_graph *graph, bool *out);
 void gale__graph_hold(const gale_graph *graph);
 /* Lowers the whole graph for concrete input extents.  dims[i]: extents of input i.  known[i]: host data of an input whose values are
- * plan-time values, or NULL.  out[j]: node of output j. */
-gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale__g *g, gale__node *out);
+ * plan-time values, or NULL.  device: whose fast paths may claim regions; NULL: none may.  out[j]: node of output j. */
+gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale_device *device, gale__g *g, gale__node *out);
 #endif

@@ -153,6 +153,7 @@ static gale_status make_steps(gale__planner *p)
         switch (k->kind) {
         case GALE__K_NEST: GALE_TRY(plan_nest(p, k)); break;
         case GALE__K_LOOP: GALE_TRY(gale__plan_loop(p, k)); break;
+        case GALE__K_ROUTINE: GALE_TRY(gale__plan_routine(p, k)); break;
         default: GALE_TRY(gale__plan_special(p, k)); break;
         }
     }

@@ -14,6 +14,7 @@ typedef enum gale__step_kind { GALE__STEP_LAUNCH, GALE__STEP_COPY } gale__step_k
 typedef struct gale__step {
     uint8_t kind;
     bool once;                /* belongs to the prologue */
+    bool routine;             /* of a fast path: tag.name says which */
     gale_kernel *kernel;
     uint32_t groups[3];
     const uint32_t *words;

@@ -20,4 +20,5 @@ gale_status gale__plan_scratch(gale__planner *p, uint64_t size, gale__place *out
 /* Where the (dense) value of n lies. */
 gale__place gale__plan_place(const gale__planner *p, gale__node n);
 gale_status gale__plan_loop(gale__planner *p, const gale__fused *k);
+gale_status gale__plan_routine(gale__planner *p, const gale__fused *k);
 #endif

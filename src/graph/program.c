@@ -1,6 +1,7 @@
 /* Programs: the plan for each signature is made once and kept; the plans used longest ago leave when there are many. */
 #include "graph/program.h"
 #include "base/hash.h"
+#include "graph/recognise.h"
 #include "graph/run.h"
 #include <string.h>
 
@@ -13,13 +14,15 @@ gale_status gale_program_create(const gale_graph *graph, gale_device *device, co
     if (!p) return GALE_NO_MEMORY;
     p->plan_inputs = gale__calloc((size_t)graph->n_inputs + 1, sizeof *p->plan_inputs);
     gale_status status = p->plan_inputs ? gale__opgraph_plan_inputs(graph, p->plan_inputs) : GALE_NO_MEMORY;
+    if (status == GALE_OK) status = gale__recognise(graph, options && options->no_recognise, &p->arena, p->graph);
     if (status != GALE_OK) {
+        gale__arena_finish(&p->arena);
         gale__free(p->plan_inputs);
         gale__free(p);
         return status;
     }
     gale__graph_hold(graph);
-    p->graph = graph;
+    p->source = graph;
     p->device = gale__device_hold(device);
     if (options) p->options = *options;
     gale__mutex_init(&p->lock);
@@ -50,8 +53,9 @@ void gale_program_destroy(gale_program **program)
         p->instances = i->next;
         destroy_instance(p, i);
     }
-    gale_graph *graph = (gale_graph *)p->graph;
-    gale_graph_destroy(&graph);
+    gale_graph *source = (gale_graph *)p->source;
+    gale_graph_destroy(&source);
+    gale__arena_finish(&p->arena);
     gale_device_close(&p->device);
     gale__mutex_finish(&p->lock);
     gale__free(p->plan_inputs);
@@ -136,7 +140,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         ranks[i] = inputs[i]->rank;
         memcpy(dims[i], inputs[i]->dims, sizeof dims[i]);
     }
-    GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data, &g, outputs));
+    GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data, p->options.no_paths || p->options.no_fusion ? NULL : p->device, &g, outputs));
     gale__fusion_options options = {.no_fusion = p->options.no_fusion, .layout = p->options.layout};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
 done:

@@ -34,7 +34,9 @@ typedef struct gale__instance {
 } gale__instance;
 
 struct gale_program {
-    const gale_graph *graph;
+    const gale_graph *source; /* as given, held */
+    gale_graph graph[1];      /* as recognised, in the arena; borrows from the source */
+    gale__arena arena;
     gale_device *device;
     gale_program_options options;
     bool *plan_inputs;

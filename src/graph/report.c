@@ -23,12 +23,72 @@ static int rows_by_op(const gale__plan *plan, row *rows, int max)
     return n;
 }
 
-static void report_text(gale_program *p, const row *rows, int n, gale__str *s)
+/* How often each name comes: regions that recognisers made, or the routines of fast paths. */
+typedef struct tally { const char *name, *region; int count; } tally;
+
+static int add_tally(tally *list, int n, int max, const char *name, const char *region)
+{
+    int i = 0;
+    while (i < n && (strcmp(list[i].name, name) || strcmp(list[i].region, region))) i++;
+    if (i == max) return n;
+    if (i == n) list[n++] = (tally){name, region, 0};
+    list[i].count++;
+    return n;
+}
+
+enum { TALLY_MAX = 64 };
+
+static int tally_recognised(const gale_program *p, tally *list)
+{
+    int n = 0;
+    for (int i = 0; i < p->graph->n_nodes; i++)
+        if (p->graph->nodes[i].n_body) n = add_tally(list, n, TALLY_MAX, p->graph->nodes[i].name, "");
+    return n;
+}
+
+static int tally_routines(const gale__plan *plan, tally *list)
+{
+    int n = 0;
+    for (int i = 0; i < plan->n_steps; i++)
+        if (plan->steps[i].routine && !plan->steps[i].once) n = add_tally(list, n, TALLY_MAX, plan->steps[i].tag.name, plan->steps[i].tag.op);
+    return n;
+}
+
+static void regions_text(const gale_program *p, const gale__plan *plan, gale__str *s)
+{
+    tally list[TALLY_MAX];
+    int n = tally_recognised(p, list);
+    for (int i = 0; i < n; i++) gale__str_addf(s, "%s%d %s%s", i ? ", " : "recognised  ", list[i].count, list[i].name, i == n - 1 ? "\n" : "");
+    n = tally_routines(plan, list);
+    for (int i = 0; i < n; i++) gale__str_addf(s, "%s%s: %s (%d)\n", i ? "            " : "fast paths  ", list[i].region, list[i].name, list[i].count);
+}
+
+static void regions_json(const gale_program *p, const gale__plan *plan, gale__json_out *j)
+{
+    tally list[TALLY_MAX];
+    int n = tally_recognised(p, list);
+    gale__json_key(j, "recognised"), gale__json_object(j);
+    for (int i = 0; i < n; i++) gale__json_key(j, list[i].name), gale__json_i64(j, list[i].count);
+    gale__json_close(j, '}');
+    n = tally_routines(plan, list);
+    gale__json_key(j, "fast_paths"), gale__json_array(j);
+    for (int i = 0; i < n; i++) {
+        gale__json_object(j);
+        gale__json_key(j, "region"), gale__json_string(j, list[i].region);
+        gale__json_key(j, "routine"), gale__json_string(j, list[i].name);
+        gale__json_key(j, "kernels"), gale__json_i64(j, list[i].count);
+        gale__json_close(j, '}');
+    }
+    gale__json_close(j, ']');
+}
+
+static void report_text(gale_program *p, const gale__plan *plan, const row *rows, int n, gale__str *s)
 {
     const gale_device_info *d = &p->device->info;
     gale__str_addf(s, "device      %s %d: %s (%s)\n", d->backend, d->index, d->name, d->driver);
     gale__str_addf(s, "why         %s\n", gale_device_why(p->device));
     gale__str_addf(s, "kernels     %d%s\n", p->last.kernels, p->last.replayed ? ", replayed from a capture" : "");
+    regions_text(p, plan, s);
     gale__str_addf(s, "memory      %.1f MB of work, %.1f MB of constants\n", (double)p->last.work_bytes / 1e6, (double)p->last.const_bytes / 1e6);
     gale__str_addf(s, "host copies %llu up, %llu down\n", (unsigned long long)p->last.uploads, (unsigned long long)p->last.downloads);
     gale__str_addf(s, "planned in  %.0f us\n", p->last.plan_us);
@@ -38,7 +98,7 @@ static void report_text(gale_program *p, const row *rows, int n, gale__str *s)
     for (int i = 0; i < n; i++) gale__str_addf(s, "%-40s %8d %10.2f %10.2f\n", rows[i].op, rows[i].kernels, rows[i].bytes / 1e6, rows[i].operations / 1e6);
 }
 
-static void report_json(gale_program *p, const row *rows, int n, gale__str *s)
+static void report_json(gale_program *p, const gale__plan *plan, const row *rows, int n, gale__str *s)
 {
     const gale_device_info *d = &p->device->info;
     gale__json_out j;
@@ -50,6 +110,7 @@ static void report_json(gale_program *p, const row *rows, int n, gale__str *s)
     gale__json_key(&j, "why"), gale__json_string(&j, gale_device_why(p->device));
     gale__json_key(&j, "kernels"), gale__json_i64(&j, p->last.kernels);
     gale__json_key(&j, "replayed"), gale__json_bool(&j, p->last.replayed);
+    regions_json(p, plan, &j);
     gale__json_key(&j, "work_bytes"), gale__json_i64(&j, (int64_t)p->last.work_bytes);
     gale__json_key(&j, "constant_bytes"), gale__json_i64(&j, (int64_t)p->last.const_bytes);
     gale__json_key(&j, "uploads"), gale__json_i64(&j, (int64_t)p->last.uploads);
@@ -88,7 +149,7 @@ gale_status gale_program_report(gale_program *p, bool json, char **text)
     gale_status status = i ? GALE_NO_MEMORY : gale__fail(GALE_INVALID, "the program has not run yet");
     if (rows) {
         int n = rows_by_op(i->plan, rows, MAX_ROWS);
-        (json ? report_json : report_text)(p, rows, n, &s);
+        (json ? report_json : report_text)(p, i->plan, rows, n, &s);
         status = gale__str_check(&s);
     }
     gale__mutex_unlock(&p->lock);

@@ -55,7 +55,8 @@ static gale__node swish(gale__lower *L, gale__node x) { return gale__g_mul(L->g,
 static gale__node mish(gale__lower *L, gale__node x) { return gale__g_mul(L->g, x, gale__g_unary(L->g, GALE__TANH, softplus(L, x))); }
 static gale__node softsign(gale__lower *L, gale__node x) { return gale__g_div(L->g, x, plus(L, gale__g_unary(L->g, GALE__ABS, x), 1)); }
 static gale__node hard_sigmoid(gale__lower *L, gale__node x) { return gale__clamp(L, plus(L, times(L, x, gale__attr_f(L, "alpha", 0.2)), gale__attr_f(L, "beta", 0.5)), 0, 1); }
-static gale__node hard_swish(gale__lower *L, gale__node x) { return gale__g_mul(L->g, x, gale__clamp(L, plus(L, times(L, x, 1.0 / 6), 0.5), 0, 1)); }
+/* x + 3 before anything is rounded: near -3 little is left of it. */
+static gale__node hard_swish(gale__lower *L, gale__node x) { return gale__g_mul(L->g, x, times(L, gale__clamp(L, plus(L, x, 3), 0, 6), 1.0 / 6)); }
 static gale__node hard_tanh(gale__lower *L, gale__node x) { return gale__clamp(L, x, gale__attr_f(L, "min_val", -1), gale__attr_f(L, "max_val", 1)); }
 
 static gale__node thresholded_relu(gale__lower *L, gale__node x)

@@ -11,6 +11,7 @@
     void gale__simd_move_##isa(gale__simd *t);                                                       \
     void gale__simd_fold_##isa(gale__simd *t);                                                       \
     void gale__simd_gemm_##isa(gale__simd *t);                                                       \
+    void gale__simd_rows_##isa(gale__simd *t);                                                       \
     static void make_##isa(gale__simd *t)                                                            \
     {                                                                                                \
         gale__simd_ops_##isa(t);                                                                     \
@@ -20,6 +21,7 @@
         gale__simd_move_##isa(t);                                                                    \
         gale__simd_fold_##isa(t);                                                                    \
         gale__simd_gemm_##isa(t);                                                                    \
+        gale__simd_rows_##isa(t);                                                                    \
     }
 ISA_PARTS(scalar)
 #ifdef GALE_HAVE_ISA_NEON

@@ -21,6 +21,17 @@ typedef struct gale__simd_gemm { gale__simd_tile *tile; int mr, nr; } gale__simd
 /* x op y, RSUB being y - x. */
 typedef enum gale__simd_pair { GALE__PAIR_ADD, GALE__PAIR_SUB, GALE__PAIR_RSUB, GALE__PAIR_MUL, GALE__PAIR_MAX, GALE__PAIR_MIN, GALE__PAIR_COUNT } gale__simd_pair;
 
+/* Rows of f32, for the routines of fast paths. */
+typedef struct gale__simd_rows {
+    float (*exp)(float *y, const float *x, size_t n);     /* y = exp(x - max x); gives the sum of y */
+    void (*softmax)(float *y, const float *x, size_t n);
+    void (*norm)(float *y, const float *x, const float *scale, const float *shift, float epsilon, size_t n); /* scale, shift: may be NULL */
+    void (*scale)(float *y, const float *x, float by, size_t n);
+    void (*add)(float *y, const float *x, size_t n);      /* y += x */
+    /* y[i] = start + sum of w[t] * x[offset[t] + i * stride], for strides 1 and 2 */
+    void (*taps[2])(float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n);
+} gale__simd_rows;
+
 typedef struct gale__simd {
     gale__simd_fn *op[GALE__SCALAR_COUNT][GALE__CT_COUNT]; /* by the type of the last operand (SELECT: of b and c) */
     gale__simd_fn *pair[GALE__PAIR_COUNT][GALE__PAIR_COUNT][4]; /* f32: (a op b) op c; 1: b is one number (b[0]); 2: c is */
@@ -41,6 +52,7 @@ typedef struct gale__simd {
     /* d[i][r] = s[r][i] for `rows` rows of n 4- or 8-byte elements, `pitch` elements apart; r padded with zeros up to mr. */
     void (*interleave[2])(void *d, const void *s, size_t pitch, size_t rows, size_t mr, size_t n);
     gale__simd_gemm gemm[GALE__CT_COUNT];
+    gale__simd_rows rows;
 } gale__simd;
 
 /* The table for this processor. */

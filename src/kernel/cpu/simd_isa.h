@@ -15,6 +15,7 @@ void SIMD(cast)(gale__simd *t);
 void SIMD(move)(gale__simd *t);
 void SIMD(fold)(gale__simd *t);
 void SIMD(gemm)(gale__simd *t);
+void SIMD(rows)(gale__simd *t);
 
 /* Blocks are equal or apart: no element depends on one before it. */
 #if defined(__clang__)

@@ -1,0 +1,109 @@
+/* What fast paths gain on a device: each piece of network is timed with the table and without it.
+ *
+ *     build/bench/bench_paths cpu [WORD] */
+#include "../tests/op_graph.h"
+#include "graph/time.h"
+
+static gale_device *device;
+
+static void attention(og *t)
+{
+    gale_value q = OG_INPUT(t, 4, 12, 128, 32), k = OG_INPUT(t, 4, 12, 32, 128), v = OG_INPUT(t, 4, 12, 128, 32), m = OG_INPUT(t, 4, 1, 1, 128);
+    gale_value s = og_op2(t, "Add", og_op2(t, "Div", og_op2(t, "MatMul", q, k), og_number(t, 5.6568542f)), m);
+    og_output(t, og_op2(t, "MatMul", og_softmax(t, s, -1), v));
+}
+
+static void attention_windows(og *t)
+{
+    gale_value q = OG_INPUT(t, 256, 4, 64, 32), k = OG_INPUT(t, 256, 4, 32, 64), v = OG_INPUT(t, 256, 4, 64, 32), m = OG_INPUT(t, 4, 64, 64);
+    gale_value s = og_op2(t, "Add", og_op2(t, "Mul", og_op2(t, "MatMul", q, k), og_number(t, 0.17677669f)), m);
+    og_output(t, og_op2(t, "MatMul", og_softmax(t, s, -1), v));
+}
+
+static void depthwise(og *t)
+{
+    gale_value x = OG_INPUT(t, 1, 64, 112, 112), w = OG_INPUT(t, 64, 1, 3, 3), b = OG_INPUT(t, 64);
+    og_output(t, og_op1(t, "Relu", og_conv(t, x, w, b, 64, 1, 1)));
+}
+
+static void depthwise_half(og *t)
+{
+    gale_value x = OG_INPUT(t, 1, 64, 112, 112), w = OG_INPUT(t, 64, 1, 3, 3), b = OG_INPUT(t, 64);
+    og_output(t, og_op1(t, "Relu", og_conv(t, x, w, b, 64, 2, 1)));
+}
+
+static void vector_matrix(og *t)
+{
+    gale_value x = OG_INPUT(t, 1, 1024), w = OG_INPUT(t, 1024, 4096), b = OG_INPUT(t, 4096);
+    og_output(t, og_op2(t, "Add", og_op2(t, "MatMul", x, w), b));
+}
+
+static void vector_matrix_turned(og *t)
+{
+    gale_value x = OG_INPUT(t, 1, 1024), w = OG_INPUT(t, 4096, 1024), b = OG_INPUT(t, 4096);
+    og_output(t, og_op(t, "Gemm", (gale_value[]){x, w, b}, 3, (gale_attr[]){GALE_INT("transB", 1)}, 1));
+}
+
+static void softmax_64(og *t) { og_output(t, og_softmax(t, OG_INPUT(t, 16384, 64), -1)); }
+static void softmax_1024(og *t) { og_output(t, og_softmax(t, OG_INPUT(t, 1024, 1024), -1)); }
+
+static void layer_norm_64(og *t)
+{
+    gale_value x = OG_INPUT(t, 16384, 64), s = OG_INPUT(t, 64), b = OG_INPUT(t, 64);
+    og_output(t, og_op(t, "LayerNormalization", (gale_value[]){x, s, b}, 3, NULL, 0));
+}
+
+static void layer_norm_384(og *t)
+{
+    gale_value x = OG_INPUT(t, 2048, 384), s = OG_INPUT(t, 384), b = OG_INPUT(t, 384);
+    og_output(t, og_op(t, "LayerNormalization", (gale_value[]){x, s, b}, 3, NULL, 0));
+}
+
+static void softmax_16384(og *t) { og_output(t, og_softmax(t, OG_INPUT(t, 64, 16384), -1)); }
+static void softmax_4096(og *t) { og_output(t, og_softmax(t, OG_INPUT(t, 256, 4096), -1)); }
+static void layer_norm_4096(og *t)
+{
+    gale_value x = OG_INPUT(t, 256, 4096), s = OG_INPUT(t, 4096), b = OG_INPUT(t, 4096);
+    og_output(t, og_op(t, "LayerNormalization", (gale_value[]){x, s, b}, 3, NULL, 0));
+}
+
+static double time_it(void (*build)(og *), bool off, int *kernels)
+{
+    og t;
+    gale__timing time = {0};
+    gale_program *p = NULL;
+    og_begin(&t);
+    build(&t);
+    gale_program_options options = {.no_paths = off};
+    if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, &options, &p)) && CHECK_OK(og_tensors(&t, device)))
+        CHECK_OK(gale__program_time(p, t.inputs, 15, &time));
+    gale_program_destroy(&p);
+    og_end(&t);
+    *kernels = time.kernels;
+    return time.least_us;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct { const char *name; void (*build)(og *); } rows[] = {
+        {"attention 4x12x128x32", attention}, {"attention, windows 256x4x64x32", attention_windows}, {"depthwise 3x3, 64x112x112", depthwise},
+        {"depthwise 3x3 by 2", depthwise_half}, {"vector by matrix 1024x4096", vector_matrix}, {"vector by turned matrix", vector_matrix_turned},
+        {"softmax, rows of 64", softmax_64}, {"softmax, rows of 1024", softmax_1024}, {"layer norm, rows of 64", layer_norm_64}, {"layer norm, rows of 384", layer_norm_384},
+        {"softmax, rows of 4096", softmax_4096}, {"softmax, rows of 16384", softmax_16384}, {"layer norm, rows of 4096", layer_norm_4096},
+    };
+    gale_device_options options = GALE_DEVICE_OPTIONS;
+    options.chain = argc > 1 ? argv[1] : "cpu";
+    options.strict = true;
+    test_at = "bench";
+    if (!CHECK_OK(gale_device_open(&options, &device))) return 1;
+    printf("%-36s %8s %10s %8s %10s %6s\n", "", "kernels", "us", "without", "us", "gain");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (argc > 2 && !strstr(rows[i].name, argv[2])) continue;
+        int with, without;
+        double a = time_it(rows[i].build, false, &with), b = time_it(rows[i].build, true, &without);
+        printf("%-36s %8d %10.1f %8d %10.1f %6.2f\n", rows[i].name, with, a, without, b, b / a);
+        fflush(stdout);
+    }
+    gale_device_close(&device);
+    return test_bad != 0;
+}

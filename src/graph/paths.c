@@ -1,0 +1,155 @@
+/* The table of fast paths, what claims share, and the steps that a claimed region becomes. */
+#include "graph/paths.h"
+#include "graph/build.h"
+#include "graph/map.h"
+#include "graph/planner.h"
+#include <string.h>
+
+static bool on_cpu(const gale_device *device) { return !strcmp(device->backend->name, "cpu"); }
+
+#define PATH(region, routine, where, claim, run) bool claim(gale__claim *c);
+#include "graph/paths.def"
+#undef PATH
+static const gale__path paths[] = {
+#define PATH(region, routine, where, claim, run) {#region, routine, where, claim, run},
+#include "graph/paths.def"
+#undef PATH
+    {0},
+};
+
+const gale__path *gale__paths_at(int i) { return i >= 0 && i < (int)(sizeof paths / sizeof *paths) - 1 ? &paths[i] : NULL; }
+
+int gale__paths_first(const char *region)
+{
+    for (int i = 0; paths[i].region; i++)
+        if (!strcmp(paths[i].region, region)) return i;
+    return -1;
+}
+
+/* --- For claims. --- */
+
+gale__pnode gale__claim_node(const gale__claim *c, gale__node n)
+{
+    static const gale__pnode nothing;
+    return n < 0 ? nothing : *gale__g_at(c->g, n);
+}
+
+double gale__claim_attr(const gale__claim *c, const char *name, double fallback)
+{
+    for (int i = 0; i < c->node->n_attrs; i++) {
+        const gale_attr *a = &c->node->attrs[i];
+        if (!strcmp(a->name, name)) return a->kind == GALE_ATTR_INT ? (double)a->i : a->kind == GALE_ATTR_FLOAT ? a->f : fallback;
+    }
+    return fallback;
+}
+
+bool gale__claim_operand(gale__claim *c, gale__node n)
+{
+    if (c->n_operands == GALE__PATH_OPERANDS) return false;
+    c->operand[c->n_operands++] = n;
+    return true;
+}
+
+static void dense_strides(const gale__pnode *p, int64_t *stride)
+{
+    int64_t size = 1;
+    for (int a = p->rank - 1; a >= 0; a--) {
+        stride[a] = size;
+        size *= p->dims[a];
+    }
+}
+
+void gale__claim_view(const gale__claim *c, gale__node n, gale__node *base, int64_t *stride, int64_t *offset)
+{
+    const gale__pnode *p = gale__g_at(c->g, n);
+    gale__domain domain = {.n = p->rank};
+    gale__map maps[2];
+    int dim[GALE_MAX_RANK + 1], at = 0, rank = p->rank;
+    for (int a = 0; a <= rank; a++) dim[a] = a;
+    memcpy(domain.extent, p->dims, (size_t)rank * sizeof *p->dims);
+    gale__map_identity(&maps[0], &domain, rank, p->dims, dim);
+    while (gale__prim_is_view(gale__g_at(c->g, n)->op)) {
+        bool guarded = false;
+        gale__split split;
+        if (gale__map_view(c->g, n, &domain, &maps[at], &maps[1 - at], &guarded, &split) != GALE__MAP_OK || guarded || maps[1 - at].n_guards) break;
+        at = 1 - at;
+        n = gale__g_at(c->g, n)->in[0];
+    }
+    int64_t dense[GALE_MAX_RANK];
+    gale__access access;
+    dense_strides(gale__g_at(c->g, n), dense);
+    gale__map_access(&maps[at], dense, &access);
+    memcpy(stride, access.stride, (size_t)rank * sizeof *stride);
+    *offset = access.offset;
+    *base = n;
+}
+
+/* --- Claiming. --- */
+
+static gale__node make_routine(const gale__claim *c, int row)
+{
+    gale__pnode node = *gale__g_at(c->g, c->out);
+    int64_t attr[GALE__ROUTINE_ARGS + GALE__PATH_ARGS] = {row, (int64_t)c->scratch_bytes};
+    memcpy(&attr[GALE__ROUTINE_OPERATIONS], &c->operations, sizeof c->operations);
+    memcpy(&attr[GALE__ROUTINE_ARGS], c->args.words, (size_t)c->n_args * sizeof *attr);
+    node.op = GALE__P_ROUTINE;
+    node.splat = 0;
+    node.imm = 0;
+    node.data = NULL;
+    node.loop = NULL;
+    node.in = (gale__node *)c->operand; /* push copies it */
+    node.n_in = c->n_operands;
+    node.attr = attr;
+    node.n_attr = GALE__ROUTINE_ARGS + c->n_args;
+    return gale__g_push(c->g, &node);
+}
+
+gale_status gale__paths_claim(gale__g *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out)
+{
+    if (out[0] < 0 || gale__g_at(g, out[0])->op == GALE__P_CONST || gale__g_elements(g, out[0]) == 0) return GALE_OK;
+    for (int i = node->path; paths[i].region; i++) {
+        if (strcmp(paths[i].region, node->name) || !paths[i].here(device)) continue;
+        gale__claim c = {.g = g, .device = device, .node = node, .in = in, .n_in = node->n_in, .out = out[0]};
+        if (!paths[i].claim(&c)) continue;
+        out[0] = make_routine(&c, i);
+        return g->status;
+    }
+    return GALE_OK;
+}
+
+/* --- Steps. --- */
+
+typedef struct routine { gale__cpu_routine *run; size_t scratch_bytes; int n_buffers; int64_t args[GALE__PATH_ARGS]; } routine;
+
+static void run_on_host(void *user, const gale__launch *l)
+{
+    const routine *r = user;
+    void *pointers[GALE__PATH_OPERANDS + 2];
+    for (int i = 0; i < l->n_refs; i++) pointers[i] = (char *)(uintptr_t)l->refs[i].mem->address + l->refs[i].offset;
+    r->run(r->args, pointers, (gale__cpu_scratch_space){r->scratch_bytes ? pointers[r->n_buffers] : NULL, r->scratch_bytes});
+}
+
+static double bytes_of(const gale__g *g, gale__node n) { return (double)gale__g_elements(g, n) * (double)gale_type_size((gale_type)gale__g_at(g, n)->type); }
+
+gale_status gale__plan_routine(gale__planner *p, const gale__fused *k)
+{
+    gale__plan *plan = p->plan;
+    const gale__pnode *n = gale__g_at(&plan->g, k->root);
+    const gale__path *path = &paths[n->attr[GALE__ROUTINE_ROW]];
+    routine r = {.run = path->run, .scratch_bytes = (size_t)n->attr[GALE__ROUTINE_SCRATCH], .n_buffers = 1 + n->n_in};
+    gale__place refs[GALE__PATH_OPERANDS + 2] = {gale__plan_place(p, k->root)};
+    gale__step step = {.kind = GALE__STEP_LAUNCH, .routine = true, .once = n->invariant, .groups = {1, 1, 1}, .tag = {.name = path->routine, .bytes = bytes_of(&plan->g, k->root)}};
+    for (int i = 0; i < n->n_in; i++) {
+        refs[1 + i] = gale__plan_place(p, n->in[i]);
+        step.tag.bytes += bytes_of(&plan->g, n->in[i]);
+    }
+    if (r.scratch_bytes) GALE_TRY(gale__plan_scratch(p, r.scratch_bytes * (uint64_t)gale__parallel_width(), &refs[r.n_buffers]));
+    memcpy(r.args, n->attr + GALE__ROUTINE_ARGS, (size_t)(n->n_attr - GALE__ROUTINE_ARGS) * sizeof *r.args);
+    memcpy(&step.tag.operations, &n->attr[GALE__ROUTINE_OPERATIONS], sizeof step.tag.operations);
+    if (!(step.tag.op = gale__arena_strdup(&plan->arena, k->op))) return GALE_NO_MEMORY;
+    gale__runnable *run = &plan->runnables[plan->n_runnables];
+    GALE_TRY(gale__runnable_host(plan->device, run_on_host, &r, sizeof r, path->routine, run));
+    plan->n_runnables++;
+    step.kernel = run->kernel;
+    return gale__plan_step(p, step, refs, r.n_buffers + (r.scratch_bytes > 0));
+}

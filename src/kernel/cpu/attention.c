@@ -1,0 +1,122 @@
+/* Attention without its scores in memory: keys and values of a head are packed once, then a few rows of queries at a time go
+ * through product, softmax and product while everything lies in the first caches. */
+#include "kernel/cpu/routines.h"
+#include "base/thread.h"
+#include "kernel/cpu/simd.h"
+#include <string.h>
+
+enum { BLOCK = 64 }; /* rows of q in a task */
+
+/* Sizes of the packed parts, in floats. */
+typedef struct layout {
+    size_t mr, nr, n, c;               /* n, c: up to whole panels */
+    size_t keys, values, q, scores, p, out, total;
+} layout;
+
+static layout make_layout(const gale__cpu_attention *a)
+{
+    const gale__simd_gemm *g = &gale__simd_get()->gemm[GALE__CT_F32];
+    layout l = {.mr = (size_t)g->mr, .nr = (size_t)g->nr};
+    size_t d = (size_t)a->d, n = (size_t)a->n, c = (size_t)a->c;
+    l.n = (n + l.nr - 1) / l.nr * l.nr;
+    l.c = (c + l.nr - 1) / l.nr * l.nr;
+    l.values = l.n * d;
+    l.q = l.values + l.c * n;
+    l.scores = l.q + l.mr * d;
+    l.p = l.scores + l.mr * l.n;
+    l.out = l.p + l.mr * n;
+    l.total = l.out + l.mr * l.c;
+    return l;
+}
+
+size_t gale__cpu_attention_scratch(const gale__cpu_attention *a) { return (make_layout(a).total * sizeof(float) + 63) / 64 * 64; }
+
+/* to[i][r] = from[r * pitch + i * step] for r < rows, zeros up to width; i < n. */
+static void pack(float *to, const float *from, int64_t pitch, int64_t step, size_t rows, size_t width, size_t n)
+{
+    if (step == 1 && pitch > 0) {
+        gale__simd_get()->interleave[0](to, from, (size_t)pitch, rows, width, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++, to += width, from += step) {
+        if (pitch == 1) memcpy(to, from, rows * sizeof *to);
+        else for (size_t r = 0; r < rows; r++) to[r] = from[(int64_t)r * pitch];
+        for (size_t r = rows; r < width; r++) to[r] = 0;
+    }
+}
+
+/* Panels of `width` rows of [count, n]. */
+static void pack_all(float *to, const float *from, int64_t pitch, int64_t step, size_t count, size_t width, size_t n)
+{
+    for (size_t at = 0; at < count; at += width, to += width * n)
+        pack(to, from + (int64_t)at * pitch, pitch, step, count - at < width ? count - at : width, width, n);
+}
+
+typedef struct job {
+    const gale__cpu_attention *a;
+    const gale__simd *simd;
+    layout l;
+    float *out;
+    const float *q, *k, *v, *mask;
+    gale__cpu_scratch_space scratch;
+    size_t blocks; /* of one head */
+} job;
+
+static const float *head(const gale__cpu_attention *a, const gale__cpu_view *v, const float *base, size_t number)
+{
+    base += v->offset;
+    for (int i = GALE__CPU_LEAD - 1; i >= 0; number /= (size_t)a->lead[i], i--) base += (int64_t)(number % (size_t)a->lead[i]) * v->lead[i];
+    return base;
+}
+
+static void add_mask(const job *j, float *scores, const float *mask)
+{
+    const gale__cpu_attention *a = j->a;
+    if (a->mask.column == 1) j->simd->rows.add(scores, mask, (size_t)a->n);
+    else for (int64_t i = 0; i < a->n; i++) scores[i] += mask[i * a->mask.column];
+}
+
+/* Rows [first, first + rows) of one head, whose keys and values lie packed in s. */
+static void attend(const job *j, float *s, const float *q, const float *mask, float *out, size_t first, size_t rows)
+{
+    const gale__cpu_attention *a = j->a;
+    const layout *l = &j->l;
+    gale__simd_tile *tile = j->simd->gemm[GALE__CT_F32].tile;
+    float *scores = s + l->scores, *mixed = s + l->out, total[64];
+    pack(s + l->q, q + (int64_t)first * a->q.row, a->q.row, a->q.column, rows, l->mr, (size_t)a->d);
+    j->simd->rows.scale(s + l->q, s + l->q, (float)a->scale, l->mr * (size_t)a->d);
+    memset(scores, 0, l->mr * l->n * sizeof *scores);
+    for (size_t at = 0; at < l->n; at += l->nr) tile(scores + at, l->n, s + l->q, s + l->keys + at * (size_t)a->d, (size_t)a->d);
+    for (size_t r = 0; r < rows; r++) {
+        float *row = scores + r * l->n;
+        if (a->masked) add_mask(j, row, mask + (int64_t)(first + r) * a->mask.row);
+        total[r] = j->simd->rows.exp(row, row, (size_t)a->n);
+    }
+    pack(s + l->p, scores, (int64_t)l->n, 1, rows, l->mr, (size_t)a->n);
+    memset(mixed, 0, l->mr * l->c * sizeof *mixed);
+    for (size_t at = 0; at < l->c; at += l->nr) tile(mixed + at, l->c, s + l->p, s + l->values + at * (size_t)a->n, (size_t)a->n);
+    for (size_t r = 0; r < rows; r++) j->simd->rows.scale(out + (first + r) * (size_t)a->c, mixed + r * l->c, 1 / total[r], (size_t)a->c);
+}
+
+static void run_block(void *arg, size_t i, int worker)
+{
+    const job *j = arg;
+    const gale__cpu_attention *a = j->a;
+    size_t number = i / j->blocks, first = i % j->blocks * BLOCK, end = first + BLOCK < (size_t)a->m ? first + BLOCK : (size_t)a->m;
+    float *s = (float *)(j->scratch.memory + (size_t)worker * j->scratch.bytes), *out = j->out + number * (size_t)(a->m * a->c);
+    const float *q = head(a, &a->q, j->q, number), *mask = a->masked ? head(a, &a->mask, j->mask, number) : NULL;
+    pack_all(s + j->l.keys, head(a, &a->k, j->k, number), a->k.row, a->k.column, (size_t)a->n, j->l.nr, (size_t)a->d);
+    pack_all(s + j->l.values, head(a, &a->v, j->v, number), a->v.column, a->v.row, (size_t)a->c, j->l.nr, (size_t)a->n);
+    for (; first < end; first += j->l.mr) attend(j, s, q, mask, out, first, end - first < j->l.mr ? end - first : j->l.mr);
+}
+
+void gale__cpu_attention_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
+{
+    const gale__cpu_attention *a = args;
+    job j = {.a = a, .simd = gale__simd_get(), .l = make_layout(a), .out = buffers[0], .q = buffers[1], .k = buffers[2], .v = buffers[3], .scratch = scratch};
+    if (a->masked) j.mask = buffers[4];
+    j.blocks = ((size_t)a->m + BLOCK - 1) / BLOCK;
+    size_t heads = 1;
+    for (int i = 0; i < GALE__CPU_LEAD; i++) heads *= (size_t)a->lead[i];
+    gale__parallel(heads * j.blocks, run_block, &j);
+}

@@ -1,0 +1,36 @@
+/* Routines of the CPU behind fast paths: plain functions over host memory, on all cores.  `args` is the routine's own struct, of
+ * 8-byte members only; buffers[0] is the result, dense, then the operands; scratch is there for each worker, scratch_bytes apart. */
+#ifndef GALE_KERNEL_CPU_ROUTINES_H
+#define GALE_KERNEL_CPU_ROUTINES_H
+#include "base/mem.h"
+
+typedef struct gale__cpu_scratch_space { char *memory; size_t bytes; } gale__cpu_scratch_space; /* bytes: of one worker's part */
+typedef void gale__cpu_routine(const void *args, void *const *buffers, gale__cpu_scratch_space scratch);
+
+/* How an operand lies in its buffer, in elements: leading axes, then two of its own. */
+enum { GALE__CPU_LEAD = 4 };
+typedef struct gale__cpu_view { int64_t offset, lead[GALE__CPU_LEAD], row, column; } gale__cpu_view;
+
+/* softmax(scale q k + mask) v, f32: q [lead, m, d], k [lead, n, d], v [lead, n, c], mask [lead, m, n]; result [lead, m, c]. */
+typedef struct gale__cpu_attention {
+    int64_t lead[GALE__CPU_LEAD], m, n, d, c, masked;
+    gale__cpu_view q, k, v, mask;
+    double scale;
+} gale__cpu_attention;
+gale__cpu_routine gale__cpu_attention_run;
+size_t gale__cpu_attention_scratch(const gale__cpu_attention *a);
+
+/* Convolution of each channel on its own, f32: x [n, channels, height, width], w [channels * times, rows, columns], and a bias for
+ * each result when biased; result [n, channels * times, out_height, out_width].  All dense. */
+typedef struct gale__cpu_depthwise {
+    int64_t n, channels, times, height, width, out_height, out_width, rows, columns, biased;
+    int64_t stride[2], dilation[2], low[2];
+} gale__cpu_depthwise;
+gale__cpu_routine gale__cpu_depthwise_run;
+size_t gale__cpu_depthwise_scratch(const gale__cpu_depthwise *a);
+
+/* Rows of n elements, f32. */
+typedef struct gale__cpu_rows { int64_t rows, n, scaled, shifted; double epsilon; } gale__cpu_rows;
+gale__cpu_routine gale__cpu_softmax_run;    /* buffers: y, x */
+gale__cpu_routine gale__cpu_layer_norm_run; /* buffers: y, x, then scale and shift [n] where there are any */
+#endif

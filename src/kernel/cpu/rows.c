@@ -1,0 +1,50 @@
+/* Softmax and layer norm of many short rows: a task takes rows of a few thousand elements together. */
+#include "kernel/cpu/routines.h"
+#include "base/thread.h"
+#include "kernel/cpu/simd.h"
+
+enum { TASK_ELEMENTS = 8192 };
+
+typedef struct job {
+    const gale__cpu_rows *a;
+    const gale__simd_rows *simd;
+    float *y;
+    const float *x, *scale, *shift;
+    int64_t rows; /* of a task */
+    bool softmax;
+} job;
+
+static void run_rows(void *arg, size_t i, int worker)
+{
+    const job *j = arg;
+    const gale__cpu_rows *a = j->a;
+    int64_t first = (int64_t)i * j->rows, end = first + j->rows < a->rows ? first + j->rows : a->rows;
+    (void)worker;
+    for (int64_t r = first; r < end; r++) {
+        if (j->softmax) j->simd->softmax(j->y + r * a->n, j->x + r * a->n, (size_t)a->n);
+        else j->simd->norm(j->y + r * a->n, j->x + r * a->n, j->scale, j->shift, (float)a->epsilon, (size_t)a->n);
+    }
+}
+
+static void run(job *j)
+{
+    j->simd = &gale__simd_get()->rows;
+    j->rows = (TASK_ELEMENTS + j->a->n - 1) / j->a->n;
+    gale__parallel((size_t)((j->a->rows + j->rows - 1) / j->rows), run_rows, j);
+}
+
+void gale__cpu_softmax_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
+{
+    job j = {.a = args, .y = buffers[0], .x = buffers[1], .softmax = true};
+    (void)scratch;
+    run(&j);
+}
+
+void gale__cpu_layer_norm_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
+{
+    job j = {.a = args, .y = buffers[0], .x = buffers[1]};
+    (void)scratch;
+    if (j.a->scaled) j.scale = buffers[2];
+    if (j.a->shifted) j.shift = buffers[2 + j.a->scaled];
+    run(&j);
+}

@@ -1,0 +1,113 @@
+/* Writing an operator graph in a few lines, with inputs of random contents. */
+#ifndef GALE_TEST_OP_GRAPH_H
+#define GALE_TEST_OP_GRAPH_H
+#include "gale/graph.h"
+#include "test.h"
+
+#define OG_INPUTS 24
+
+typedef struct og {
+    gale_graph *graph;
+    gale_status status;   /* the first failure stays */
+    int n_inputs, n_outputs;
+    int rank[OG_INPUTS];
+    int64_t dims[OG_INPUTS][GALE_MAX_RANK];
+    gale_type type[OG_INPUTS];
+    gale_tensor *inputs[OG_INPUTS];
+    uint32_t seed;
+} og;
+
+static inline void og_begin(og *t)
+{
+    memset(t, 0, sizeof *t);
+    t->seed = 1;
+    t->status = gale_graph_create(&t->graph);
+}
+
+static inline void og_end(og *t)
+{
+    for (int i = 0; i < t->n_inputs; i++) gale_tensor_destroy(&t->inputs[i]);
+    gale_graph_destroy(&t->graph);
+}
+
+static inline void og_note(og *t, gale_status status)
+{
+    if (t->status == GALE_OK) t->status = status;
+}
+
+static inline gale_value og_input(og *t, int rank, const int64_t *dims)
+{
+    gale_value v = GALE_NONE;
+    char name[8] = {'x', (char)('a' + t->n_inputs)};
+    int i = t->n_inputs++;
+    t->rank[i] = rank;
+    t->type[i] = GALE_F32;
+    memcpy(t->dims[i], dims, (size_t)rank * sizeof *dims);
+    og_note(t, gale_graph_input(t->graph, name, GALE_F32, rank, dims, NULL, &v));
+    return v;
+}
+#define OG_INPUT(t, ...) og_input(t, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+
+static inline gale_value og_op(og *t, const char *name, const gale_value *in, int n, const gale_attr *attrs, int n_attrs)
+{
+    gale_value out = GALE_NONE;
+    if (t->status == GALE_OK) t->status = gale_graph_op(t->graph, name, in, n, attrs, n_attrs, &out, 1);
+    return out;
+}
+static inline gale_value og_op1(og *t, const char *name, gale_value x) { return og_op(t, name, &x, 1, NULL, 0); }
+static inline gale_value og_op2(og *t, const char *name, gale_value x, gale_value y) { return og_op(t, name, (gale_value[]){x, y}, 2, NULL, 0); }
+
+static inline gale_value og_constant(og *t, int rank, const int64_t *dims, const float *data)
+{
+    gale_value v = GALE_NONE;
+    if (t->status == GALE_OK) t->status = gale_graph_constant(t->graph, GALE_F32, rank, dims, data, &v);
+    return v;
+}
+static inline gale_value og_number(og *t, float v) { return og_constant(t, 0, NULL, &v); }
+
+static inline gale_value og_ints(og *t, int n, const int64_t *values)
+{
+    gale_value v = GALE_NONE;
+    int64_t dims[1] = {n};
+    if (t->status == GALE_OK) t->status = gale_graph_constant(t->graph, GALE_I64, 1, dims, values, &v);
+    return v;
+}
+#define OG_INTS(t, ...) og_ints(t, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+
+static inline gale_value og_softmax(og *t, gale_value x, int64_t axis) { return og_op(t, "Softmax", &x, 1, (gale_attr[]){GALE_INT("axis", axis)}, 1); }
+static inline gale_value og_reshape(og *t, gale_value x, gale_value shape) { return og_op2(t, "Reshape", x, shape); }
+static inline gale_value og_transpose(og *t, gale_value x, int n, const int64_t *perm) { return og_op(t, "Transpose", &x, 1, (gale_attr[]){GALE_INTS("perm", perm, (size_t)n)}, 1); }
+#define OG_TRANSPOSE(t, x, ...) og_transpose(t, x, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+
+/* Two spatial axes, the same stride and padding along both. */
+static inline gale_value og_conv(og *t, gale_value x, gale_value w, gale_value b, int64_t groups, int64_t stride, int64_t pad)
+{
+    int64_t strides[2] = {stride, stride}, pads[4] = {pad, pad, pad, pad};
+    gale_attr attrs[3] = {GALE_INT("group", groups), GALE_INTS("strides", strides, 2), GALE_INTS("pads", pads, 4)};
+    return og_op(t, "Conv", (gale_value[]){x, w, b}, b == GALE_NONE ? 2 : 3, attrs, 3);
+}
+
+static inline void og_output(og *t, gale_value v)
+{
+    char name[8] = {'y', (char)('a' + t->n_outputs++)};
+    if (t->status == GALE_OK) t->status = gale_graph_output(t->graph, name, v);
+}
+
+static inline float og_random(og *t) { return (float)((t->seed = t->seed * 1664525u + 1013904223u) >> 8) * 0x1p-22f - 2; } /* in [-2, 2) */
+
+/* The inputs as tensors of the device. */
+static inline gale_status og_tensors(og *t, gale_device *device)
+{
+    for (int i = 0; i < t->n_inputs; i++) {
+        gale_tensor *host = NULL;
+        gale_status status = gale_tensor_create(NULL, GALE_F32, t->rank[i], t->dims[i], &host);
+        if (status != GALE_OK) return status;
+        float *data = gale_tensor_data(host);
+        for (size_t k = 0; k < gale_tensor_size_bytes(host) / sizeof *data; k++) data[k] = og_random(t);
+        status = device ? gale_tensor_to_device(host, device, &t->inputs[i]) : (t->inputs[i] = host, GALE_OK);
+        if (device) gale_tensor_destroy(&host);
+        if (status != GALE_OK) return status;
+    }
+    return GALE_OK;
+}
+#endif
