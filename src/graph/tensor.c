@@ -28,9 +28,8 @@ static gale_status give_memory(gale_tensor *t)
     }
     t->host = gale__alloc_aligned(64, t->size_bytes ? t->size_bytes : 1);
     t->host_refs = gale__alloc(sizeof *t->host_refs);
-    if (!t->host || !t->host_refs) return GALE_NO_MEMORY;
-    atomic_init(t->host_refs, 1);
-    return GALE_OK;
+    if (t->host_refs) atomic_init(t->host_refs, 1); /* before anything can fail: destroying counts it down */
+    return t->host && t->host_refs ? GALE_OK : GALE_NO_MEMORY;
 }
 
 gale_status gale_tensor_create(gale_device *device, gale_type type, int rank, const int64_t *dims, gale_tensor **out)
