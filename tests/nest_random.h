@@ -245,8 +245,8 @@ static inline nr_value nr_int_op(int op, nr_value a, nr_value b)
 {
     nr_value v = {0};
     switch (op) {
-    case GALE__NEG: v.i = -a.i; break;
-    case GALE__ABS: v.i = a.i < 0 ? -a.i : a.i; break;
+    case GALE__NEG: v.i = (int64_t)(0 - (uint64_t)a.i); break; /* integers wrap */
+    case GALE__ABS: v.i = a.i < 0 ? (int64_t)(0 - (uint64_t)a.i) : a.i; break;
     case GALE__ADD: v.i = (int64_t)((uint64_t)a.i + (uint64_t)b.i); break;
     case GALE__SUB: v.i = (int64_t)((uint64_t)a.i - (uint64_t)b.i); break;
     case GALE__MUL: v.i = (int64_t)((uint64_t)a.i * (uint64_t)b.i); break;

@@ -10,6 +10,7 @@
 #include "gale/base.h"
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int test_bad;        /* failed checks of the running test */
@@ -64,6 +65,13 @@ static inline bool test_check_ok(gale_status status, const char *file, int line,
         test_skipped = 1;                  \
         return;                            \
     } while (0)
+
+/* Under an emulator or a sanitizer time is dear: heavy tests then do a part of their work. */
+static inline bool test_light(void)
+{
+    const char *light = getenv("GALE_TEST_LIGHT");
+    return light && *light == '1';
+}
 
 typedef struct test_row { const char *name; void (*fn)(void); } test_row;
 

@@ -230,7 +230,7 @@ static void line(const char *name, int64_t n, int64_t lead)
 static void make_cases(void)
 {
     const char *more = getenv("GALE_TEST_MORE"); /* how many random nests of each kind beyond the usual ones */
-    int n = 24 + (more ? atoi(more) : 0);
+    int n = (test_light() ? 6 : 24) + (more ? atoi(more) : 0);
     cases = calloc(CASES, sizeof *cases);
     for (int i = 0; i < n && n_cases < CASES - 100; i++) random_map(i);
     for (int i = 0; i < n && n_cases < CASES - 100; i++) random_reduce(i);
@@ -471,7 +471,7 @@ TEST(planning_is_quick)
         }
     double each = (double)(gale__time_ns() - start) / rounds / n_cases;
     printf("%.0f ns to plan a kernel\n", each);
-    CHECK(each < 10000);
+    CHECK(test_light() || each < 10000);
     gale__str_finish(&key);
 }
 
