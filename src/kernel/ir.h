@@ -64,7 +64,7 @@ typedef struct gale__ir {
     size_t capacity;
     uint32_t group[3];      /* work-group size */
     int n_pointers, n_words;
-    uint32_t readonly;      /* bit i: pointer i is only read, and nothing written aliases it */
+    uint64_t readonly;      /* bit i: pointer i (of the first 64) is only read, and nothing written aliases it */
     bool subgroup_ops;      /* uses LANE or SHUFFLE_XOR */
     bool failed;            /* an append ran out of memory */
 } gale__ir;

@@ -43,7 +43,7 @@ gale_status gale__emit_begin(gale__emit *e, const gale__nest *nest, const gale__
     ir->n_words = walk.n_words;
     ir->n_pointers = nest->n_buffers;
     for (int i = 0; i < nest->n_buffers; i++)
-        if (!nest->buffers[i].written) ir->readonly |= (uint32_t)1 << i;
+        if (!nest->buffers[i].written && i < 64) ir->readonly |= (uint64_t)1 << i;
     gale__schedule_group(s, ir->group);
     e->tid = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
     e->t = gale__ir_u32(ir, 0);
