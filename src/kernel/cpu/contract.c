@@ -9,6 +9,7 @@
 #define PACKED_BYTES (4u << 20)    /* of b, shared by all threads */
 #define PARTS_BYTES (16u << 20)
 #define GROUP_K 1024               /* least k of a group */
+#define GROUP_RESULT 65536         /* most elements of a result whose k is split: others have tiles enough */
 #define GROUPS_MOST 32
 
 /* The type sums are taken in, when its products may be taken in it as well. */
@@ -117,7 +118,7 @@ static void choose_tiles(gale__cpu_contract *c)
     int64_t tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->nt) / c->nt);
     c->groups = 1;
     c->group_len = k;
-    if (tiles * c->batch.count < 8 && k >= 2 * GROUP_K) {
+    if (m * n * c->batch.count <= GROUP_RESULT && tiles * c->batch.count < 8 && k >= 8 * GROUP_K) {
         int64_t most = least(GROUPS_MOST, (int64_t)PARTS_BYTES / (m * n * size * c->batch.count));
         int64_t groups = least(k / GROUP_K, most);
         c->group_len = groups > 1 ? round_up((k + groups - 1) / groups, c->kc) : k;

@@ -146,14 +146,23 @@ static char *packed_at(const run *r, int64_t k0, int64_t kn, int64_t lane)
     return r->packed + (size_t)(k0 * padded + lane * kn) * r->c->size;
 }
 
+/* Panels of b that one task packs: as many as a block of lanes, unless that leaves threads idle. */
+static int64_t task_lanes(const run *r)
+{
+    const gale__cpu_contract *c = r->c;
+    int64_t nr = c->gemm.nr, panels = (int64_t)c->b.tape.block / nr, steps = parts(c->k.count, c->kc), width = gale__parallel_width();
+    if (panels < 1) panels = 1;
+    while (panels > 4 && parts(r->nn, panels * nr) * steps < 4 * width) panels /= 2;
+    return panels * nr;
+}
+
 /* Task: some panels of b, one kc. */
-#define PACK_PANELS 8
 static void pack_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
     const gale__cpu_contract *c = r->c;
     int64_t steps = parts(c->k.count, c->kc), k0 = (int64_t)i % steps * c->kc, kn = least(c->kc, c->k.count - k0);
-    int64_t lane = (int64_t)i / steps * PACK_PANELS * c->gemm.nr, lanes = least(PACK_PANELS * c->gemm.nr, r->nn - lane);
+    int64_t most = task_lanes(r), lane = (int64_t)i / steps * most, lanes = least(most, r->nn - lane);
     bench w;
     (void)worker;
     open_bench(&w, r);
@@ -188,7 +197,7 @@ static void run_batch(run *r)
     r->packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
     for (r->n0 = 0; r->n0 < c->b.rows.count; r->n0 += c->nb) {
         r->nn = least(c->nb, c->b.rows.count - r->n0);
-        gale__parallel((size_t)(parts(r->nn, PACK_PANELS * c->gemm.nr) * parts(c->k.count, c->kc)), pack_task, r);
+        gale__parallel((size_t)(parts(r->nn, task_lanes(r)) * parts(c->k.count, c->kc)), pack_task, r);
         gale__parallel((size_t)(parts(c->a.rows.count, c->mc) * parts(r->nn, c->nt)), tile_task, r);
     }
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, r->packed);

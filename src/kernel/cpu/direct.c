@@ -10,6 +10,8 @@
 #define FLUSH_ROW 64        /* iterations between the two levels of a sum */
 #define FLUSH_COLUMN 256
 #define GROUPS_MOST 64
+#define TURN_ROWS 16        /* of 4-byte elements in a cache line */
+#define TURN_LANES 256      /* cache lines that stay */
 
 /* How many of the inner loads walk this dimension element by element, less those that jump. */
 static int contiguity(const gale__nest *nest, int dim)
@@ -36,7 +38,7 @@ static bool choose_inner_lanes(const gale__nest *nest, int64_t outer, int64_t in
     if (!nest->n_inner) return false;
     if (has_indexed_store(nest)) return true; /* the order of points must be kept */
     if (outer < 16) return inner > outer;
-    if (inner < 96) return false;
+    if (inner < 16) return false;
     return contiguity(nest, nest->n_outer + nest->n_inner - 1) >= (nest->n_outer ? contiguity(nest, nest->n_outer - 1) : 0);
 }
 
@@ -56,14 +58,27 @@ static bool stores_meet(const gale__nest *nest, int from, int to)
     return false;
 }
 
+/* A load that is side by side down the rows and jumps along them: a transposition. */
+static bool turns(const gale__nest *nest)
+{
+    int last = nest->n_outer - 1;
+    for (int i = 0; i < nest->n_code && last > 0 && !nest->n_inner; i++) {
+        if (nest->code[i].op != GALE__NEST_LOAD) continue;
+        const gale__access *a = &nest->accesses[nest->code[i].access];
+        if (a->stride[last - 1] == 1 && (a->stride[last] > 15 || a->stride[last] < -15)) return true;
+    }
+    return false;
+}
+
 static void choose_blocks(gale__cpu_direct *d)
 {
     const gale__cpu_span *o = &d->plan.outer;
     int64_t block = (int64_t)d->plan.tape.block, row = o->n ? o->extent[o->n - 1] : 1;
+    d->turn_rows = turns(d->plan.nest) && row * 2 > block ? TURN_ROWS : 1;
+    if (d->turn_rows > 1 && block > TURN_LANES) block = TURN_LANES;
     if (d->plan.inner_lanes) {
-        d->lanes = 1;
-        d->blocks = o->count;
-        d->row_blocks = 1;
+        d->lanes = d->plan.short_rows ? block / d->plan.inner.count : 1;
+        d->blocks = (o->count + d->lanes - 1) / d->lanes;
     } else if (row * 2 > block) {
         d->row_blocks = (row + block - 1) / block;
         d->lanes = (row + d->row_blocks - 1) / d->row_blocks;
@@ -129,8 +144,10 @@ static void block_range(const gale__cpu_direct *d, int64_t block, int64_t *start
 {
     const gale__cpu_span *o = &d->plan.outer;
     if (d->row_blocks) {
-        int64_t row = d->plan.inner_lanes || !o->n ? 1 : o->extent[o->n - 1];
-        int64_t r = block / d->row_blocks, at = (block - r * d->row_blocks) * d->lanes;
+        int64_t row = !o->n ? 1 : o->extent[o->n - 1];
+        int64_t band = block / (d->row_blocks * d->turn_rows), in_band = block - band * d->row_blocks * d->turn_rows;
+        int64_t left = o->count / row - band * d->turn_rows, rows = left < d->turn_rows ? left : d->turn_rows;
+        int64_t r = band * d->turn_rows + in_band % rows, at = in_band / rows * d->lanes;
         *start = r * row + at;
         *n = row - at < d->lanes ? row - at : d->lanes;
     } else {
@@ -139,18 +156,21 @@ static void block_range(const gale__cpu_direct *d, int64_t block, int64_t *start
     }
 }
 
-/* Sets the frame to outer points: a block of lanes, or one point. */
-static void set_outer(gale__cpu_frame *f, const gale__cpu_direct *d, int64_t start, int64_t n)
+/* The body of a phase over all inner points of n outer points. */
+static void run_short(gale__cpu_frame *f, const gale__cpu_direct *d, const gale__cpu_phase *ph, int64_t start, int64_t n)
 {
-    if (d->plan.inner_lanes) {
-        gale__cpu_frame_seek(f, &d->plan.outer, start);
-        gale__cpu_frame_set(f, &no_span, 0, 1);
-    } else {
-        gale__cpu_frame_set(f, &d->plan.outer, start, (size_t)n);
-    }
+    int64_t row = d->plan.inner.count;
+    gale__cpu_frame_set(f, &d->plan.all, start * row, (size_t)(n * row));
+    f->rows = (size_t)n;
+    f->place = 0;
+    f->cache_at = 0;
+    gale__cpu_frame_run(f, ph->enter);
+    gale__cpu_frame_run(f, ph->body);
+    gale__cpu_frame_set(f, &d->plan.outer, start, (size_t)n);
+    gale__cpu_frame_run(f, ph->flush);
 }
 
-/* The body of a phase over inner points [from, to). */
+/* The body of a phase over inner points [from, to) of one outer point. */
 static void run_rows(gale__cpu_frame *f, const gale__cpu_direct *d, const gale__cpu_phase *ph, int64_t from, int64_t to)
 {
     int64_t step = d->plan.inner_step, done = 0;
@@ -184,11 +204,13 @@ static void run_columns(gale__cpu_frame *f, const gale__cpu_direct *d, const gal
     }
 }
 
-static void run_body(gale__cpu_frame *f, const gale__cpu_direct *d, const gale__cpu_phase *ph, int64_t from, int64_t to)
+/* [start, start + n): the block's outer points, to which the frame is set. */
+static void run_body(gale__cpu_frame *f, const gale__cpu_direct *d, const gale__cpu_phase *ph, int64_t start, int64_t n, int64_t from, int64_t to)
 {
     if (!ph->loops) return;
     gale__cpu_frame_run(f, ph->init);
-    if (d->plan.inner_lanes) run_rows(f, d, ph, from, to);
+    if (d->plan.short_rows) run_short(f, d, ph, start, n);
+    else if (d->plan.inner_lanes) run_rows(f, d, ph, from, to);
     else run_columns(f, d, ph, from, to);
 }
 
@@ -200,15 +222,15 @@ static void run_blocks(void *arg, size_t i, int worker)
     void *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, d->scratch_bytes);
     gale__cpu_frame f;
     (void)worker;
-    gale__cpu_frame_init(&f, &d->plan.tape, r->buffers, scratch, (size_t)(d->plan.inner_lanes ? d->plan.inner.count : d->lanes), r->aliased);
+    gale__cpu_frame_init(&f, &d->plan.tape, r->buffers, scratch, d->plan.inner_lanes ? d->plan.tape.block : (size_t)d->lanes, r->aliased);
     for (int64_t b = first; b < end; b++) {
         int64_t start, n;
         block_range(d, b, &start, &n);
-        set_outer(&f, d, start, n);
+        gale__cpu_frame_set(&f, &d->plan.outer, start, (size_t)n);
         for (int p = 0; p < d->plan.n_phases; p++) {
             gale__cpu_frame_run(&f, d->plan.phases[p].outer);
             gale__cpu_frame_run(&f, d->plan.phases[p].put);
-            run_body(&f, d, &d->plan.phases[p], 0, d->plan.inner.count);
+            run_body(&f, d, &d->plan.phases[p], start, n, 0, d->plan.inner.count);
         }
     }
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
@@ -262,14 +284,14 @@ static void run_group(void *arg, size_t i, int worker)
     (void)worker;
     gale__cpu_frame_init(&f, &d->plan.tape, r->buffers, scratch, d->plan.tape.block, r->aliased);
     block_range(d, block, &start, &n);
-    set_outer(&f, d, start, n);
+    gale__cpu_frame_set(&f, &d->plan.outer, start, (size_t)n);
     for (int p = 0; p < d->plan.n_phases && p <= r->phase; p++) {
         if (p) combine_parts(r, &f, block, p - 1);
         gale__cpu_frame_run(&f, d->plan.phases[p].outer);
         if (last) gale__cpu_frame_run(&f, d->plan.phases[p].put);
     }
     if (!last) {
-        run_body(&f, d, &d->plan.phases[r->phase], from, to);
+        run_body(&f, d, &d->plan.phases[r->phase], start, n, from, to);
         save_parts(r, &f, block, g);
     }
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);

@@ -8,6 +8,7 @@ typedef struct gale__cpu_direct {
     bool serial;                /* stores may meet: points in order, one thread */
     int64_t lanes;              /* outer points of a full block */
     int64_t blocks, row_blocks; /* of outer points; blocks of one row of the fastest dimension, 0: a block is several rows */
+    int64_t turn_rows;          /* a load jumps along rows: so many rows are walked together, that its cache lines serve all; else 1 */
     int64_t groups, group_len;  /* the inner loop of one block in so many parts, that run side by side */
     size_t scratch_bytes, parts_bytes;
 } gale__cpu_direct;

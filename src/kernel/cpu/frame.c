@@ -203,7 +203,20 @@ static void place_output(gale__cpu_frame *f, const gale__cpu_step *s)
 
 static void run_spread(gale__cpu_frame *f, const gale__cpu_step *s)
 {
-    f->tape->simd->fill[s->size](f->r[s->d], read_bits(f->r[s->a], s->size), f->n);
+    size_t per = f->n / f->rows;
+    for (size_t i = 0; i < f->rows; i++)
+        f->tape->simd->fill[s->size]((char *)f->r[s->d] + (i * per << s->size), read_bits((const char *)f->r[s->a] + (i << s->size), s->size), per);
+}
+
+static void run_fold(gale__cpu_frame *f, const gale__cpu_step *s)
+{
+    size_t per = f->n / f->rows;
+    char *d = f->r[s->d];
+    const char *a = f->r[s->a];
+    for (size_t i = 0; i < f->rows; i++) {
+        if (s->kind == GALE__CPU_STEP_FOLD) s->fold(d + (i << s->size), a + (i * per << s->size), per);
+        else s->arg_fold(d + (i << s->size), (int64_t *)f->r[s->b] + i, a + (i * per << s->size), f->place, per);
+    }
 }
 
 static void run_step(gale__cpu_frame *f, const gale__cpu_step *s)
@@ -231,9 +244,9 @@ static void run_step(gale__cpu_frame *f, const gale__cpu_step *s)
     case GALE__CPU_STEP_SCATTER: run_scatter(f, s); break;
     case GALE__CPU_STEP_FILL: f->tape->simd->fill[s->size](r[s->d], s->imm, f->n); break;
     case GALE__CPU_STEP_SPREAD: run_spread(f, s); break;
-    case GALE__CPU_STEP_FOLD: s->fold(r[s->d], r[s->a], f->n); break;
+    case GALE__CPU_STEP_FOLD:
+    case GALE__CPU_STEP_ARG_FOLD: run_fold(f, s); break;
     case GALE__CPU_STEP_ARG: s->arg(r[s->d], r[s->b], r[s->a], NULL, f->place, f->n); break;
-    case GALE__CPU_STEP_ARG_FOLD: s->arg_fold(r[s->d], r[s->b], r[s->a], f->place, f->n); break;
     case GALE__CPU_STEP_KEEP: memcpy(cache_row(f, s->d, s->size), r[s->a], f->n << s->size); break;
     case GALE__CPU_STEP_RECALL: r[s->d] = cache_row(f, s->a, s->size); break;
     }
@@ -250,5 +263,6 @@ void gale__cpu_frame_set(gale__cpu_frame *f, const gale__cpu_span *span, int64_t
     gale__cpu_frame_seek(f, span, start);
     f->span = span;
     f->n = n;
+    f->rows = 1;
     f->one_run = !span->n || f->at[span->dim[span->n - 1]] + (int64_t)n <= span->extent[span->n - 1];
 }

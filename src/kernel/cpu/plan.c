@@ -3,6 +3,7 @@
 #include <string.h>
 
 #define KEEP_BYTES (256u << 10) /* cached rows of one task */
+#define SHORT_ROW 1024          /* inner points, of which several rows may go into one block */
 
 typedef struct maker {
     gale__cpu_plan *plan;
@@ -192,7 +193,7 @@ static void feed_reduce(maker *m, const gale__cpu_plan_reduce *r)
     const gale__simd *simd = m->tape->simd;
     gale__ct from = gale__ct_of((gale_type)m->nest->code[in->a].type);
     if (r->kind >= GALE__ARGMAX) {
-        gale__cpu_step s = {.d = r->acc, .a = m->inner[in->a], .b = r->index, .c = -1};
+        gale__cpu_step s = {.size = (uint8_t)size_log2(r->ct), .d = r->acc, .a = m->inner[in->a], .b = r->index, .c = -1};
         s.kind = m->plan->inner_lanes ? GALE__CPU_STEP_ARG_FOLD : GALE__CPU_STEP_ARG;
         if (m->plan->inner_lanes) s.arg_fold = simd->arg_fold[r->kind - GALE__ARGMAX][r->ct];
         else s.arg = simd->arg[r->kind - GALE__ARGMAX][r->ct];
@@ -200,7 +201,7 @@ static void feed_reduce(maker *m, const gale__cpu_plan_reduce *r)
         return;
     }
     int v = gale__cpu_tape_convert(m->tape, m->inner[in->a], from, gale__compute_type((gale_type)in->acc));
-    if (m->plan->inner_lanes) gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_FOLD, .fold = simd->fold[r->kind][r->ct], .d = r->acc, .a = v, .b = -1, .c = -1});
+    if (m->plan->inner_lanes) gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_FOLD, .size = (uint8_t)size_log2(r->ct), .fold = simd->fold[r->kind][r->ct], .d = r->acc, .a = v, .b = -1, .c = -1});
     else gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP, .fn = simd->op[ops[r->kind]][r->ct], .d = r->acc, .a = r->acc, .b = v, .c = -1});
 }
 
@@ -298,7 +299,8 @@ static gale_status make_plan(maker *m)
     find_cached(m);
     for (int i = 0; i < m->nest->n_code; i++) m->outer[i] = -1;
     for (int k = 0; k < p->n_phases; k++) GALE_TRY(make_phase(m, k));
-    size_t lanes = (size_t)(p->inner_lanes ? p->inner.count : p->outer.count);
+    bool is_short = p->inner_lanes && p->inner.count <= SHORT_ROW;
+    size_t lanes = (size_t)(is_short ? p->all.count : p->inner_lanes ? p->inner.count : p->outer.count);
     if (p->tape.n_cached && !p->inner_lanes) { /* a row of the cache is a whole block of outer points */
         size_t most = KEEP_BYTES / 8 / (size_t)p->tape.n_cached / (size_t)p->inner.count / 16 * 16;
         if (most < lanes) lanes = most < 16 ? 16 : most;
@@ -313,7 +315,8 @@ static gale_status make_plan(maker *m)
         if (ph->loops) loops[n_loops++] = (gale__cpu_loop){&ph->body, &ph->flush};
     }
     GALE_TRY(gale__cpu_tape_finish_build(&p->tape, sections, 6 * p->n_phases, loops, n_loops, lanes));
-    if (p->tape.n_cached) p->tape.cache_lanes = (size_t)p->inner.count * (p->inner_lanes ? 1 : p->tape.block);
+    p->short_rows = is_short && p->inner.count * 2 <= (int64_t)p->tape.block;
+    if (p->tape.n_cached) p->tape.cache_lanes = p->short_rows ? p->tape.block : (size_t)p->inner.count * (p->inner_lanes ? 1 : p->tape.block);
     p->inner_step = p->inner_lanes ? (int64_t)p->tape.block : 1;
     return GALE_OK;
 }
@@ -331,6 +334,7 @@ gale_status gale__cpu_plan_init(gale__cpu_plan *p, const gale__nest *nest, bool 
     *p = (gale__cpu_plan){.nest = nest, .inner_lanes = inner_lanes};
     gale__cpu_span_init(&p->outer, nest, dims, nest->n_outer);
     gale__cpu_span_init(&p->inner, nest, dims + nest->n_outer, nest->n_inner);
+    gale__cpu_span_init(&p->all, nest, dims, nest->n_outer + nest->n_inner);
     if (nest->n_code > GALE__NEST_CODE_MAX) return gale__fail(GALE_LIMIT, "cpu kernel: %d instructions, at most %d", nest->n_code, GALE__NEST_CODE_MAX);
     maker *m = gale__calloc(1, sizeof *m);
     if (!m) return GALE_NO_MEMORY;

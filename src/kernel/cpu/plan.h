@@ -23,7 +23,8 @@ typedef struct gale__cpu_plan {
     const gale__nest *nest;
     gale__cpu_tape tape;
     bool inner_lanes;             /* lanes walk the inner dimensions, one outer point at a time; else the outer ones */
-    gale__cpu_span outer, inner;
+    bool short_rows;              /* lanes walk the inner dimensions of several outer points at a time */
+    gale__cpu_span outer, inner, all;
     int n_phases;
     gale__cpu_phase phases[GALE__CPU_PHASES];
     gale__cpu_plan_reduce *reduces; int n_reduces;

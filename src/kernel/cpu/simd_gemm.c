@@ -30,7 +30,7 @@
         const T *a = a_, *b = b_;                                                                    \
         T *c = c_;                                                                                   \
         SUMS(0) SUMS(1) SUMS(2) SUMS(3) SUMS(4) SUMS(5) SUMS(6) SUMS(7)                              \
-        for (size_t i = 0; i < k; i++, a += 8, b += 3 * LANES) {                                     \
+        _Pragma("GCC unroll 4") for (size_t i = 0; i < k; i++, a += 8, b += 3 * LANES) {              \
             V b0 = LOAD(b), b1 = LOAD(b + LANES), b2 = LOAD(b + 2 * LANES);                          \
             MULTIPLY                                                                                 \
         }                                                                                            \

@@ -17,8 +17,8 @@ typedef enum gale__cpu_step_kind {
     GALE__CPU_STEP_STORE,    /* a to access; fn: narrow, through raw register c */
     GALE__CPU_STEP_SCATTER,  /* a to access plus index b, when in [0, imm); fn: narrow, through raw register c */
     GALE__CPU_STEP_FILL,     /* imm to d, element size `size` */
-    GALE__CPU_STEP_SPREAD,   /* lane 0 of a to all lanes of d */
-    GALE__CPU_STEP_FOLD,     /* fold(d, a): along the block into lane 0 */
+    GALE__CPU_STEP_SPREAD,   /* lane i of a to all lanes of row i of d */
+    GALE__CPU_STEP_FOLD,     /* fold(d, a): along row i of the block into lane i */
     GALE__CPU_STEP_ARG,      /* arg(d, b, a): lane by lane; place: the frame's */
     GALE__CPU_STEP_ARG_FOLD, /* along the block */
     GALE__CPU_STEP_KEEP,     /* a to row d of the cache */
@@ -81,14 +81,14 @@ typedef struct gale__cpu_frame {
     void **r;                      /* registers */
     int64_t at[GALE__NEST_DIMS];   /* coordinates: of the block's first lane, and of the dimensions that stand still */
     const gale__cpu_span *span;
-    size_t n;                      /* lanes of the running block */
+    size_t n, rows;                /* lanes of the running block, which is so many rows of equal length (for FOLD and SPREAD) */
     int64_t place;                 /* for ARG: place of the point (of the block's first lane) among the inner ones */
     size_t cache_at;               /* element of the cache where the block begins */
     bool one_run;                  /* the block lies within one row of the span */
     bool aliased;                  /* an output may be an input: nothing is read or written in place */
 } gale__cpu_frame;
 void gale__cpu_frame_init(gale__cpu_frame *f, const gale__cpu_tape *t, void *const *buffers, void *scratch, size_t lanes, bool aliased);
-/* Sets the block: n lanes of span from `start` on; f->at holds the other coordinates. */
+/* Sets the block: n lanes of span from `start` on, one row; f->at holds the other coordinates. */
 void gale__cpu_frame_set(gale__cpu_frame *f, const gale__cpu_span *span, int64_t start, size_t n);
 /* Runs a section over the block. */
 void gale__cpu_frame_run(gale__cpu_frame *f, gale__cpu_section s);

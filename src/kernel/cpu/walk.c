@@ -39,6 +39,9 @@ static void clip(int64_t v, int64_t c, int64_t limit, int64_t *lo, int64_t *hi)
     int64_t first = *lo, end = *hi;
     if (c == 0) {
         if (v < 0 || v >= limit) end = first;
+    } else if (c == 1) { /* the usual case, without divisions */
+        first = -v;
+        end = limit - v;
     } else if (c > 0) {
         first = -floor_div(v, c);               /* ceil(-v / c) */
         end = floor_div(limit - 1 - v, c) + 1;
