@@ -66,7 +66,19 @@ static inline double gr_difference(gale_type type, const void *want, const void 
     return worst;
 }
 
-typedef struct gr_result { int kernels; double difference; } gr_result;
+/* Largest difference as it is: levels of 8 bits. */
+static inline double gr_levels(gale_type type, const void *want, const void *have, int64_t n)
+{
+    double worst = 0;
+    for (int64_t i = 0; i < n; i++) {
+        size_t at = (size_t)i * gale_type_size(type);
+        double d = fabs(gale__load_f64(type, (const char *)want + at) - gale__load_f64(type, (const char *)have + at));
+        if (d > worst) worst = d;
+    }
+    return worst;
+}
+
+typedef struct gr_result { int kernels; double difference, levels; } gr_result;
 
 /* Plans, runs on a context of its own, compares.  Takes the graph over.  False when anything failed (a check says so). */
 static inline bool gr_run(gr_graph *t, gale_device *device, const gale__node *outputs, int n, const gale__fusion_options *options, gr_result *out)
@@ -96,7 +108,7 @@ static inline bool gr_run(gr_graph *t, gale_device *device, const gale__node *ou
     ok = ok && CHECK_OK(gale__plan_send(plan, stream, constants, slabs, refs, t->n_inputs, true));
     ok = ok && CHECK_OK(gale__plan_send(plan, stream, constants, slabs, refs, t->n_inputs, false));
     out->kernels = ok ? plan->kernels : -1;
-    out->difference = 0;
+    out->difference = out->levels = 0;
     for (int i = 0; ok && i < n; i++) {
         const gale__pnode *node = gale__g_at(&plan->g, outputs[i]);
         int64_t count = gale__g_elements(&plan->g, outputs[i]);
@@ -107,6 +119,8 @@ static inline bool gr_run(gr_graph *t, gale_device *device, const gale__node *ou
         if (ok) {
             double d = gr_difference((gale_type)node->type, want[i], have, count);
             if (d > out->difference) out->difference = d;
+            d = gr_levels((gale_type)node->type, want[i], have, count);
+            if (d > out->levels) out->levels = d;
         }
         free(have);
     }

@@ -253,20 +253,20 @@ TEST(folders)
 TEST(maps)
 {
     const char *path = in_folder("m.bin");
-    gale__map m;
+    gale__file_map m;
     CHECK_OK(gale__file_write(path, "0123456789", 10));
-    CHECK_OK(gale__map_open(path, &m));
+    CHECK_OK(gale__file_map_open(path, &m));
     CHECK(m.size == 10 && !memcmp(m.data, "0123456789", 10));
-    CHECK_OK(gale__map_check(&m));
+    CHECK_OK(gale__file_map_check(&m));
     CHECK(truncate(path, 4) == 0);
-    CHECK_FAILS(gale__map_check(&m), IO);
-    gale__map_close(&m);
+    CHECK_FAILS(gale__file_map_check(&m), IO);
+    gale__file_map_close(&m);
     CHECK_OK(gale__file_write(path, "", 0));
-    CHECK_OK(gale__map_open(path, &m));
+    CHECK_OK(gale__file_map_open(path, &m));
     CHECK_EQ(m.size, 0);
-    gale__map_close(&m);
+    gale__file_map_close(&m);
     gale__file_remove(path);
-    CHECK_FAILS(gale__map_open(path, &m), NOT_FOUND);
+    CHECK_FAILS(gale__file_map_open(path, &m), NOT_FOUND);
 }
 
 TEST(cache_folder)

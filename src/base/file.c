@@ -209,7 +209,7 @@ void gale__folder_list_free(gale__file_info **list, size_t count)
     *list = NULL;
 }
 
-gale_status gale__map_open(const char *path, gale__map *out)
+gale_status gale__file_map_open(const char *path, gale__file_map *out)
 {
     int fd;
     size_t size;
@@ -220,11 +220,11 @@ gale_status gale__map_open(const char *path, gale__map *out)
         close(fd);
         return status;
     }
-    *out = (gale__map){data, size, fd};
+    *out = (gale__file_map){data, size, fd};
     return GALE_OK;
 }
 
-gale_status gale__map_check(const gale__map *m)
+gale_status gale__file_map_check(const gale__file_map *m)
 {
     struct stat st;
     if (fstat(m->fd, &st)) return fail_errno("mapped file", "cannot look at");
@@ -233,11 +233,11 @@ gale_status gale__map_check(const gale__map *m)
     return GALE_OK;
 }
 
-void gale__map_close(gale__map *m)
+void gale__file_map_close(gale__file_map *m)
 {
     if (m->data && m->size) munmap((void *)(uintptr_t)m->data, m->size);
     if (m->data) close(m->fd);
-    *m = (gale__map){.fd = -1};
+    *m = (gale__file_map){.fd = -1};
 }
 
 gale_status gale__cache_folder(char *buf, size_t size)

@@ -14,11 +14,11 @@ gale_status gale__folder_make(const char *path); /* with parents, mode 0700 */
 typedef struct gale__file_info { char *name; uint64_t size_bytes, time_ns; bool folder; } gale__file_info;
 gale_status gale__folder_list(const char *path, gale__file_info **out, size_t *count); /* sorted by name */
 void gale__folder_list_free(gale__file_info **list, size_t count);
-/* Read-only map of a file.  Reading past a truncation is found by gale__map_check. */
-typedef struct gale__map { const void *data; size_t size; int fd; } gale__map;
-gale_status gale__map_open(const char *path, gale__map *out);
-gale_status gale__map_check(const gale__map *m);
-void gale__map_close(gale__map *m);
+/* Read-only map of a file.  Reading past a truncation is found by gale__file_map_check. */
+typedef struct gale__file_map { const void *data; size_t size; int fd; } gale__file_map;
+gale_status gale__file_map_open(const char *path, gale__file_map *out);
+gale_status gale__file_map_check(const gale__file_map *m);
+void gale__file_map_close(gale__file_map *m);
 
 /* The user's cache folder for gale: $GALE_CACHE, else $XDG_CACHE_HOME/gale, else ~/.cache/gale.
  * Written into buf without creating it; GALE_NOT_FOUND when no home is known. */

@@ -14,6 +14,7 @@ static const gale__arg args[] = {
     {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL, "only rows whose name contains this"},
     {"repeats", 'r', GALE__ARG_INT, "N", "30", "3..10000", "runs to take the median of"},
     {"scale", 's', GALE__ARG_INT, "N", "1", "1..1024", "divide the large sizes by this"},
+    {"fast", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "programs with the device's own exp, log, sin, division instead of ours"},
     GALE__ARG_JSON,
     {0},
 };
@@ -168,7 +169,7 @@ static gale_status make_input(gale_device *device, const item *it, const int64_t
     return status;
 }
 
-static gale_status make_program(gale_device *device, const item *it, const int64_t *dims, gale_program **out)
+static gale_status make_program(gale_device *device, const item *it, const int64_t *dims, bool fast, gale_program **out)
 {
     sketch s = {0};
     gale_value x;
@@ -177,13 +178,13 @@ static gale_status make_program(gale_device *device, const item *it, const int64
     GALE_GO(gale_graph_input(s.graph, "x", GALE_F32, it->rank, dims, NULL, &x));
     it->build(&s, x, dims);
     GALE_GO(s.status);
-    status = gale_program_create(s.graph, device, NULL, out);
+    status = gale_program_create(s.graph, device, &(gale_program_options){.fast = fast}, out);
 done:
     gale_graph_destroy(&s.graph);
     return status;
 }
 
-static gale_status bench_item(gale_device *device, const item *it, int64_t scale, int repeats, gale__timing *t, double *needed)
+static gale_status bench_item(gale_device *device, const item *it, int64_t scale, int repeats, bool fast, gale__timing *t, double *needed)
 {
     gale_tensor *x = NULL;
     gale_program *p = NULL;
@@ -193,7 +194,7 @@ static gale_status bench_item(gale_device *device, const item *it, int64_t scale
     if (dims[0] >= scale * 16 && it->build != matmul && it->build != hundred) dims[0] /= scale;
     for (int i = 0; i < it->rank; i++) n *= dims[i];
     GALE_GO(make_input(device, it, dims, &x));
-    GALE_GO(make_program(device, it, dims, &p));
+    GALE_GO(make_program(device, it, dims, fast, &p));
     GALE_GO(gale__program_time(p, &x, repeats, t));
     *needed = (double)n * it->bytes_per_element;
 done:
@@ -202,7 +203,7 @@ done:
     return status;
 }
 
-typedef struct results { gale__table table; gale__json_out json; gale__str text; bool as_json; double copy_gbps; } results;
+typedef struct results { gale__table table; gale__json_out json; gale__str text; bool as_json, fast; double copy_gbps; } results;
 
 static void add_result(results *r, const char *name, const gale__timing *t, double needed)
 {
@@ -216,6 +217,7 @@ static void add_result(results *r, const char *name, const gale__timing *t, doub
         gale__json_key(&r->json, "share_of_copy"), gale__json_f64(&r->json, share / 100);
         gale__json_key(&r->json, "gflops"), gale__json_f64(&r->json, t->operations / t->median_us / 1e3);
         gale__json_key(&r->json, "kernels"), gale__json_i64(&r->json, t->kernels);
+        gale__json_key(&r->json, "fast"), gale__json_bool(&r->json, r->fast);
         gale__json_close(&r->json, '}');
         return;
     }
@@ -231,7 +233,7 @@ static void add_result(results *r, const char *name, const gale__timing *t, doub
 
 static gale_status bench_kernels(gale_device *device, const gale__args *a)
 {
-    results r = {.table = {.align = "lrrrrrrl"}, .as_json = gale__args_flag(a, "json")};
+    results r = {.table = {.align = "lrrrrrrl"}, .as_json = gale__args_flag(a, "json"), .fast = gale__args_flag(a, "fast")};
     int repeats = (int)gale__args_int(a, "repeats");
     int64_t scale = gale__args_int(a, "scale");
     const char *filter = gale__args_text(a, "filter");
@@ -242,6 +244,7 @@ static gale_status bench_kernels(gale_device *device, const gale__args *a)
     r.copy_gbps = 2 * (double)size / copy.median_us / 1e3;
     gale__json_begin(&r.json, &r.text);
     if (r.as_json) gale__json_array(&r.json);
+    if (r.fast && !r.as_json) printf("fast: with the device's own exp, log, sin, cos, square root and division\n");
     static const char *const head[] = {"work", "kernels", "median us", "least us", "GB/s", "of copy", "GFLOP/s", ""};
     for (size_t i = 0; i < 8 && !r.as_json; i++) gale__table_cell(&r.table, "%s", head[i]);
     add_result(&r, "copy", &copy, 2 * (double)size);
@@ -250,7 +253,7 @@ static gale_status bench_kernels(gale_device *device, const gale__args *a)
         gale__timing t = {0};
         double needed = 0;
         if (filter && !strstr(items[i].name, filter)) continue;
-        status = bench_item(device, &items[i], scale, repeats, &t, &needed);
+        status = bench_item(device, &items[i], scale, repeats, r.fast, &t, &needed);
         if (status == GALE_OK) add_result(&r, items[i].name, &t, needed);
         else gale__fail_within(status, "%s", items[i].name);
     }
@@ -304,10 +307,9 @@ static gale_status bench_start(gale_device *device, const gale__args *a)
     gale_tensor *x = NULL, *y = NULL;
     gale_program *p = NULL;
     gale_status status;
-    (void)a;
     GALE_GO(make_input(device, &one, one.dims, &x));
     uint64_t start = gale__time_ns();
-    GALE_GO(make_program(device, &one, one.dims, &p));
+    GALE_GO(make_program(device, &one, one.dims, gale__args_flag(a, "fast"), &p));
     GALE_GO(gale_program_run(p, &x, &y, true));
     printf("first kernel %.1f ms after the device was open\n", (double)(gale__time_ns() - start) / 1e6);
 done:

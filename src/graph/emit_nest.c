@@ -91,6 +91,7 @@ gale_status gale__emit_finish(emitter *e, int value, int store_access, gale__fus
     find_inner(e);
     GALE_TRY(copy_outer_operands(e, &value));
     order_dims(e, nest);
+    nest->fast = e->f->options.fast;
     nest->n_code = e->n_code;
     nest->code = gale__arena_copy(a, e->code, (size_t)e->n_code * sizeof *e->code);
     nest->n_accesses = e->n_accesses;

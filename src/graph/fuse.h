@@ -17,7 +17,7 @@ typedef struct gale__fused {
 } gale__fused;
 
 typedef struct gale__fusion_options {
-    bool no_fusion;
+    bool no_fusion, fast;
     int layout;               /* as in gale_program_options */
 } gale__fusion_options;
 

@@ -47,6 +47,11 @@ const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
     [GALE__IR_MIN] = F32_F64("fminf($0,$1)", "fmin($0,$1)"),               \
     [GALE__IR_MAX] = F32_F64("fmaxf($0,$1)", "fmax($0,$1)"),               \
     [GALE__IR_MULHI] = ALL("__umulhi($0,$1)"),                             \
+    [GALE__IR_FAST_EXP] = FLOATS("__expf($0)"),                            \
+    [GALE__IR_FAST_LOG] = FLOATS("__logf($0)"),                            \
+    [GALE__IR_FAST_SIN] = FLOATS("__sinf($0)"),                            \
+    [GALE__IR_FAST_COS] = FLOATS("__cosf($0)"),                            \
+    [GALE__IR_FAST_DIV] = FLOATS("__fdividef($0,$1)"),                     \
     [GALE__IR_GROUP_ID] = ALL("blockIdx.$x"),                              \
     [GALE__IR_LOCAL_ID] = ALL("threadIdx.$x"),                             \
     [GALE__IR_GROUP_COUNT] = ALL("gridDim.$x")
@@ -73,6 +78,16 @@ const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
     "static __device__ __forceinline__ i64 as_i64(f64 x){return __double_as_longlong(x);}\n" \
     "static __device__ __forceinline__ i64 as_i64(u64 x){return (i64)x;}\n"
 
+#define CUDA_ASM(result, name, type, form, letter) \
+    "static __device__ __forceinline__ " result " " name "(f32 f){" type " r;asm(\"" form " %0,%1;\":\"=" letter "\"(r):\"f\"(f));return r;}\n"
+#define CUDA_OWN \
+    "static __device__ __forceinline__ f32 min_nan(f32 a,f32 b){f32 r;asm(\"min.NaN.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
+    "static __device__ __forceinline__ f32 max_nan(f32 a,f32 b){f32 r;asm(\"max.NaN.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
+    CUDA_ASM("i32", "sat_i8", "i16", "cvt.rzi.s8.f32", "h") CUDA_ASM("i32", "sat_i16", "i16", "cvt.rzi.s16.f32", "h") \
+    CUDA_ASM("i32", "sat_i32", "i32", "cvt.rzi.s32.f32", "r") CUDA_ASM("u32", "sat_u8", "u16", "cvt.rzi.u8.f32", "h") \
+    CUDA_ASM("u32", "sat_u16", "u16", "cvt.rzi.u16.f32", "h") CUDA_ASM("u32", "sat_u32", "u32", "cvt.rzi.u32.f32", "r") \
+    CUDA_ASM("f32", "fast_sqrt", "f32", "sqrt.approx.f32", "f")
+
 #define C_MEMORY \
     "#define LD(V,T,i,x) (*(const V*)((const T*)P.p[i]+(x)))\n" \
     "#define ST(V,T,i,x) (*(V*)((T*)P.p[i]+(x)))\n"
@@ -94,6 +109,7 @@ const gale__dialect_table gale__dialects[] = {
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n"
                     "static __device__ __forceinline__ u32 to_half(f32 f){u16 h;asm(\"cvt.rn.f16.f32 %0,%1;\":\"=h\"(h):\"f\"(f));return h;}\n",
+        .head_own = CUDA_OWN,
         .head_subgroup = "static __device__ __forceinline__ u32 lane_id(){u32 r;asm(\"mov.u32 %0,%%laneid;\":\"=r\"(r));return r;}\n",
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
@@ -103,6 +119,9 @@ const gale__dialect_table gale__dialects[] = {
         .rows = {
             C_MATH_ROWS,
             [GALE__SQRT] = F32_F64("__fsqrt_rn($0)", "sqrt($0)"),
+            [GALE__IR_FAST_SQRT] = FLOATS("fast_sqrt($0)"),
+            [GALE__IR_MIN_NAN] = FLOATS("min_nan($0,$1)"), [GALE__IR_MAX_NAN] = FLOATS("max_nan($0,$1)"),
+            [GALE__IR_SATURATE] = {NULL, NULL, "sat_i$i($0)", "sat_u$i($0)", NULL},
             [GALE__IR_LANE] = ALL("lane_id()"),
             [GALE__IR_SHUFFLE_XOR] = ALL("__shfl_xor_sync(0xffffffffu,$0,$i)"),
         },
@@ -112,7 +131,7 @@ const gale__dialect_table gale__dialects[] = {
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
                     "static __device__ __forceinline__ u32 to_half(f32 f){return __builtin_bit_cast(u16,(_Float16)f);}\n",
-        .head_subgroup = "",
+        .head_subgroup = "", .head_own = "",
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "",
@@ -121,6 +140,7 @@ const gale__dialect_table gale__dialects[] = {
         .rows = {
             C_MATH_ROWS,
             [GALE__SQRT] = F32_F64("sqrtf($0)", "sqrt($0)"),
+            [GALE__IR_FAST_SQRT] = FLOATS("__fsqrt_rn($0)"),
             [GALE__IR_LANE] = ALL("(u32)__lane_id()"),
             [GALE__IR_SHUFFLE_XOR] = ALL("__shfl_xor($0,$i)"),
         },
@@ -130,6 +150,7 @@ const gale__dialect_table gale__dialects[] = {
         .head_f64 = "#pragma OPENCL EXTENSION cl_khr_fp64:enable\ntypedef double f64;\n",
         .head_f16 = "static inline f32 from_half(u32 h){ushort s=(ushort)h;return vload_half(0,(const half*)&s);}\n"
                     "static inline u32 to_half(f32 f){ushort s;vstore_half_rte(f,0,(half*)&s);return s;}\n",
+        .head_own = "",
         .head_subgroup = "#pragma OPENCL EXTENSION cl_khr_subgroups:enable\n#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle:enable\n",
         .struct_pointers = "ulong offset",
         .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",
@@ -145,6 +166,9 @@ const gale__dialect_table gale__dialects[] = {
             [GALE__FMA] = FLOATS("fma($0,$1,$2)"),
             [GALE__IR_MIN] = FLOATS("fmin($0,$1)"), [GALE__IR_MAX] = FLOATS("fmax($0,$1)"),
             [GALE__IR_MULHI] = ALL("mul_hi($0,$1)"),
+            [GALE__IR_FAST_EXP] = FLOATS("native_exp($0)"), [GALE__IR_FAST_LOG] = FLOATS("native_log($0)"),
+            [GALE__IR_FAST_SIN] = FLOATS("native_sin($0)"), [GALE__IR_FAST_COS] = FLOATS("native_cos($0)"),
+            [GALE__IR_FAST_SQRT] = FLOATS("native_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("native_divide($0,$1)"),
             [GALE__IR_GROUP_ID] = ALL("(u32)get_group_id($i)"),
             [GALE__IR_LOCAL_ID] = ALL("(u32)get_local_id($i)"),
             [GALE__IR_GROUP_COUNT] = ALL("(u32)get_num_groups($i)"),

@@ -11,7 +11,7 @@ typedef enum gale__column { GALE__COLUMN_F32, GALE__COLUMN_F64, GALE__COLUMN_SIG
 typedef const char *gale__spelling[GALE__COLUMNS];
 
 typedef struct gale__dialect_table {
-    const char *head, *head_f64, *head_f16, *head_subgroup; /* text in front of the kernels; all but the first where needed */
+    const char *head, *head_f64, *head_f16, *head_subgroup, *head_own; /* text in front of the kernels; all but the first where needed */
     const char *struct_pointers;  /* member of the parameter struct, before [NP] */
     const char *kernel;           /* opens a kernel; $i: threads of a group; $0 $1 $2: its sides; the name follows */
     const char *pointer, *pointer_readonly; /* parameter for pointer $i; "" when they travel in the struct */

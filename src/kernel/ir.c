@@ -15,6 +15,8 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(SHARED, DECLARE, 0), ROW(ARRAY, DECLARE, 0), ROW(GET, READ, 2), ROW(SET, EFFECT, 3),
     ROW(FOR, CONTROL, 3), ROW(IF, CONTROL, 1), ROW(ELSE, CONTROL, 0), ROW(END, CONTROL, 0),
     ROW(BARRIER, EFFECT, 0), ROW(SHUFFLE_XOR, READ, 1),
+    ROW(MIN_NAN, VALUE, 2), ROW(MAX_NAN, VALUE, 2), ROW(SATURATE, VALUE, 1), ROW(FAST_EXP, VALUE, 1), ROW(FAST_LOG, VALUE, 1),
+    ROW(FAST_SIN, VALUE, 1), ROW(FAST_COS, VALUE, 1), ROW(FAST_SQRT, VALUE, 1), ROW(FAST_DIV, VALUE, 2),
 #undef ROW
 };
 
@@ -155,6 +157,8 @@ gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
         if (value && in->type == GALE_F64) needs.f64 = true;
         if (value && (in->type == GALE_I64 || in->type == GALE_U64)) needs.i64 = true;
         if (in->op == GALE__IR_F16_TO_F32 || in->op == GALE__IR_F32_TO_F16) needs.f16 = true;
+        if (in->op >= GALE__IR_MIN_NAN && in->op <= GALE__IR_SATURATE) needs.corners = true;
+        if (in->op >= GALE__IR_FAST_EXP && in->op <= GALE__IR_FAST_DIV) needs.fast = true;
         if (in->op != GALE__IR_LOAD && in->op != GALE__IR_STORE) continue;
         int bits = gale__type_table[in->mem].bits;
         if (bits == 8) needs.mem8 = true;
@@ -170,7 +174,8 @@ gale_status gale__ir_check_device(const gale__ir *ir, const gale_device_caps *ca
     gale__ir_needs needs = gale__ir_get_needs(ir);
     const char *missing = needs.f64 && !caps->f64 ? "64-bit floats"
                         : needs.i64 && !caps->i64 ? "64-bit integers"
-                        : needs.subgroup && !caps->subgroup_ops ? "subgroup operations" : NULL;
+                        : needs.subgroup && !caps->subgroup_ops ? "subgroup operations"
+                        : needs.corners && !caps->corners ? "minima that pass NaN on and conversions that saturate" : NULL;
     if (!missing) return GALE_OK;
     return gale__fail(GALE_UNSUPPORTED, "kernel %s needs %s, which this device lacks", ir->name, missing);
 }

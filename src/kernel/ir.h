@@ -45,6 +45,15 @@ typedef enum gale__ir_op {
     GALE__IR_END,        /* ends FOR or IF */
     GALE__IR_BARRIER,    /* all threads of the group; orders shared memory */
     GALE__IR_SHUFFLE_XOR,/* a: value (32-bit types); imm: lane mask; subgroup_ops only */
+    GALE__IR_MIN_NAN,    /* F32; NaN passes on (devices with corners) */
+    GALE__IR_MAX_NAN,
+    GALE__IR_SATURATE,   /* F32 -> I32 or U32 in the range of imm bits: truncates, saturates, NaN to 0 (devices with corners) */
+    GALE__IR_FAST_EXP,   /* F32, as exactly as the device likes */
+    GALE__IR_FAST_LOG,
+    GALE__IR_FAST_SIN,
+    GALE__IR_FAST_COS,
+    GALE__IR_FAST_SQRT,
+    GALE__IR_FAST_DIV,
     GALE__IR_COUNT
 } gale__ir_op;
 
@@ -57,6 +66,9 @@ typedef struct gale__ir_instr {
     uint64_t imm;
 } gale__ir_instr;
 
+/* How gale__ir_scalar writes f32: with the device's own mathematics; with its own instructions for corners. */
+typedef enum gale__ir_math_flags { GALE__IR_FAST = 1, GALE__IR_CORNERS = 2 } gale__ir_math_flags;
+
 typedef struct gale__ir {
     char name[64];          /* entry point, a C identifier */
     gale__ir_instr *code;   /* code[0] is unused */
@@ -67,6 +79,7 @@ typedef struct gale__ir {
     uint64_t readonly;      /* bit i: pointer i (of the first 64) is only read, and nothing written aliases it */
     bool subgroup_ops;      /* uses LANE or SHUFFLE_XOR */
     bool failed;            /* an append ran out of memory */
+    uint8_t math;           /* gale__ir_math_flags; set before the first append */
 } gale__ir;
 
 /* Building.  Appends never fail one by one: check once with gale__ir_check.  Constant operands are folded where trivial

@@ -24,7 +24,7 @@ static gale__val is_nan(gale__ir *ir, gale__val a) { return compare(ir, GALE__NE
 /* By zero gives 0; lowest / -1 wraps, and its remainder is 0.  A constant divisor needs no care. */
 static gale__val divide(gale__ir *ir, int raw, gale_type t, gale__val a, gale__val b)
 {
-    if (is_float(t)) return gale__ir_op2(ir, raw, t, a, b);
+    if (is_float(t)) return gale__ir_op2(ir, t == GALE_F32 && ir->math & GALE__IR_FAST ? GALE__IR_FAST_DIV : raw, t, a, b);
     gale__val zero = number(ir, t, 0), one = number(ir, t, 1), minus = number(ir, t, -1);
     bool is_signed = gale__type_is_signed(t);
     gale__val by_zero = compare(ir, GALE__EQ, b, zero), odd = by_zero, special = zero;
@@ -109,6 +109,7 @@ static gale__val min_max(gale__ir *ir, int op, gale_type t, gale__val a, gale__v
 {
     if (t == GALE_BOOL) return gale__ir_op2(ir, op == GALE__MIN ? GALE__AND : GALE__OR, t, a, b);
     if (!is_float(t)) return gale__ir_op2(ir, op == GALE__MIN ? GALE__IR_MIN : GALE__IR_MAX, t, a, b);
+    if (t == GALE_F32 && ir->math & GALE__IR_CORNERS) return gale__ir_op2(ir, op == GALE__MIN ? GALE__IR_MIN_NAN : GALE__IR_MAX_NAN, t, a, b);
     gale__val first = compare(ir, op == GALE__MIN ? GALE__LT : GALE__GT, a, b);
     return pick(ir, gale__ir_op2(ir, GALE__OR, GALE_BOOL, first, is_nan(ir, a)), a, b);
 }
@@ -131,6 +132,8 @@ gale__val gale__ir_float_to_int(gale__ir *ir, gale_type to, gale__val v)
     gale_type t = gale__ir_type(ir, v), type = gale__compute_type(to);
     bool is_signed = gale__type_is_signed(to);
     int bits = gale__type_table[to].bits;
+    if (t == GALE_F32 && bits >= 8 && bits <= 32 && ir->math & GALE__IR_CORNERS)
+        return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SATURATE, .type = (uint8_t)type, .a = v, .imm = (uint64_t)bits});
     double above = ldexp(1.0, is_signed ? bits - 1 : bits), lowest = is_signed ? -above : 0;
     uint64_t most = (is_signed ? ~(uint64_t)0 >> 1 : ~(uint64_t)0) >> (64 - bits);
     gale__val over = compare(ir, GALE__GE, v, number(ir, t, above)), low = compare(ir, GALE__GE, v, number(ir, t, lowest));
@@ -149,6 +152,34 @@ static gale__val cast(gale__ir *ir, gale_type to, gale__val v)
     return gale__ir_op1(ir, GALE__IR_CONVERT, to, v);
 }
 
+/* |x|^y, with the sign and the NaN of a base below 0. */
+static gale__val fast_pow(gale__ir *ir, gale__val x, gale__val y)
+{
+    const gale_type t = GALE_F32;
+    gale__val zero = number(ir, t, 0), half = gale__ir_op2(ir, GALE__MUL, t, y, number(ir, t, 0.5));
+    gale__val log = gale__ir_op1(ir, GALE__IR_FAST_LOG, t, gale__ir_op1(ir, GALE__ABS, t, x));
+    gale__val r = gale__ir_op1(ir, GALE__IR_FAST_EXP, t, gale__ir_op2(ir, GALE__MUL, t, y, log));
+    gale__val odd = compare(ir, GALE__NE, gale__ir_op1(ir, GALE__TRUNC, t, half), half);
+    gale__val whole = compare(ir, GALE__EQ, gale__ir_op1(ir, GALE__TRUNC, t, y), y);
+    gale__val negative = pick(ir, whole, pick(ir, odd, gale__ir_op1(ir, GALE__NEG, t, r), r), number(ir, t, NAN));
+    r = pick(ir, compare(ir, GALE__LT, x, zero), negative, r);
+    return pick(ir, compare(ir, GALE__EQ, y, zero), number(ir, t, 1), r);
+}
+
+/* The device's own; 0 where the operation has none. */
+static gale__val fast(gale__ir *ir, gale__scalar op, gale__val a, gale__val b)
+{
+    switch (op) {
+    case GALE__EXP: return gale__ir_op1(ir, GALE__IR_FAST_EXP, GALE_F32, a);
+    case GALE__LOG: return gale__ir_op1(ir, GALE__IR_FAST_LOG, GALE_F32, a);
+    case GALE__SIN: return gale__ir_op1(ir, GALE__IR_FAST_SIN, GALE_F32, a);
+    case GALE__COS: return gale__ir_op1(ir, GALE__IR_FAST_COS, GALE_F32, a);
+    case GALE__SQRT: return gale__ir_op1(ir, GALE__IR_FAST_SQRT, GALE_F32, a);
+    case GALE__POW: return fast_pow(ir, a, b);
+    default: return 0;
+    }
+}
+
 gale__val gale__ir_scalar(gale__ir *ir, gale__scalar op, gale_type type, gale__val a, gale__val b, gale__val c)
 {
     gale_type t = gale__ir_type(ir, a);
@@ -160,6 +191,8 @@ gale__val gale__ir_scalar(gale__ir *ir, gale__scalar op, gale_type type, gale__v
     case GALE__CAST: return cast(ir, type, a);
     default: break;
     }
+    gale__val own = type == GALE_F32 && ir->math & GALE__IR_FAST ? fast(ir, op, a, b) : 0;
+    if (own) return own;
     if (gale__scalar_table[op].class_ == 'm') return gale__ir_math(ir, op, type, a, b);
     /* Rounding a whole number leaves it alone. */
     if (!is_float(t) && op >= GALE__FLOOR && op <= GALE__TRUNC) return a;

@@ -23,7 +23,7 @@ void gale__ir_count_uses(const gale__ir *ir, uint32_t *uses, gale__val *user);
 /* Operands of an instruction, in order; returns how many. */
 int gale__ir_operands(const gale__ir_instr *in, gale__val out[4]);
 /* F64 or 64-bit integers, subgroups, types in memory: what a kernel needs of a device. */
-typedef struct gale__ir_needs { bool f64, i64, f16, subgroup, mem8, mem16, store8, store16; } gale__ir_needs;
+typedef struct gale__ir_needs { bool f64, i64, f16, subgroup, corners, fast, mem8, mem16, store8, store16; } gale__ir_needs;
 gale__ir_needs gale__ir_get_needs(const gale__ir *ir);
 /* GALE_UNSUPPORTED, with the reason, when the device lacks what the kernel needs. */
 gale_status gale__ir_check_device(const gale__ir *ir, const gale_device_caps *caps);

@@ -42,6 +42,8 @@ static bool takes(int op, gale_type t)
     case GALE__NOT: case GALE__AND: case GALE__OR: case GALE__XOR: return !is_float(t);
     case GALE__IR_REM: case GALE__IR_SHL: case GALE__IR_SHR: return is_int(t);
     case GALE__IR_MULHI: return t == GALE_U32;
+    case GALE__IR_MIN_NAN: case GALE__IR_MAX_NAN: case GALE__IR_FAST_EXP: case GALE__IR_FAST_LOG: case GALE__IR_FAST_SIN:
+    case GALE__IR_FAST_COS: case GALE__IR_FAST_SQRT: case GALE__IR_FAST_DIV: return t == GALE_F32;
     case GALE__EQ: case GALE__NE: return true;
     default: return t != GALE_BOOL;
     }
@@ -77,6 +79,10 @@ static gale_status check_mixed(const checker *c, gale__val v, const gale__ir_ins
         break;
     case GALE__IR_F16_TO_F32: if (a != GALE_U32 || type != GALE_F32) return bad(c, v, "U32 -> F32"); break;
     case GALE__IR_F32_TO_F16: if (a != GALE_F32 || type != GALE_U32) return bad(c, v, "F32 -> U32"); break;
+    case GALE__IR_SATURATE:
+        if (a != GALE_F32 || (type != GALE_I32 && type != GALE_U32)) return bad(c, v, "F32 -> I32 or U32");
+        if (in->imm != 8 && in->imm != 16 && in->imm != 32) return bad(c, v, "8, 16 or 32 bits");
+        break;
     case GALE__IR_SHUFFLE_XOR:
         if (gale__ir_bits(type) != 32 || a != type) return bad(c, v, "32-bit types only");
         break;
@@ -185,7 +191,7 @@ static gale_status check_instr(checker *c, gale__val v)
     for (int i = 0; i < n; i++)
         if (!operands[i] || operands[i] >= v || !c->visible[operands[i]]) return bad(c, v, "operand is not defined here");
     switch (in->op) {
-    case GALE__SELECT: case GALE__BITCAST: case GALE__IR_CONVERT: case GALE__IR_F16_TO_F32: case GALE__IR_F32_TO_F16:
+    case GALE__SELECT: case GALE__BITCAST: case GALE__IR_CONVERT: case GALE__IR_SATURATE: case GALE__IR_F16_TO_F32: case GALE__IR_F32_TO_F16:
     case GALE__IR_SHUFFLE_XOR: return check_mixed(c, v, in);
     case GALE__IR_EXTRACT: case GALE__IR_PACK: return check_vector(c, v, in);
     case GALE__IR_LOAD: case GALE__IR_STORE: return check_memory(c, v, in);

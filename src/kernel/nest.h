@@ -73,6 +73,7 @@ typedef struct gale__nest {
     gale__access *accesses; int n_accesses;
     gale__nest_store *stores; int n_stores;  /* value OUTER: once per outer point; INNER: every point */
     gale__nest_buffer *buffers; int n_buffers;
+    bool fast;                               /* the device's own exp, log, sin, cos, division for f32 */
 } gale__nest;
 
 /* Drops extents of 1 and merges neighbours where every access allows it; sorts outer dimensions so that the one most

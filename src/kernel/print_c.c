@@ -312,11 +312,14 @@ gale_status gale__ir_print_c(const gale__ir *const *kernels, int n, gale__dialec
         all.f64 |= needs.f64;
         all.f16 |= needs.f16;
         all.subgroup |= needs.subgroup;
+        all.corners |= needs.corners;
+        all.fast |= needs.fast;
     }
     if (all.f64) gale__str_add(out, d->head_f64);
     gale__str_add(out, d->head);
     if (all.f16) gale__str_add(out, d->head_f16);
     if (all.subgroup) gale__str_add(out, d->head_subgroup);
+    if (all.corners || all.fast) gale__str_add(out, d->head_own);
     for (int i = 0; i < n; i++) GALE_TRY(print_kernel(kernels[i], d, out));
     return gale__str_check(out);
 }

@@ -42,6 +42,7 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
     if (reduces && gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner) > INT32_MAX)
         return gale__fail(GALE_LIMIT, "a reduction over 2^31 or more points: split it");
     s.index64 = needs_index64(nest);
+    s.math = (uint8_t)((nest->fast ? GALE__IR_FAST : 0) | (caps->corners ? GALE__IR_CORNERS : 0));
     if (reduces) {
         if (!gale__choose_tile(nest, caps, &s)) gale__choose_reduce(nest, caps, &s);
     } else if (!gale__choose_transpose(nest, caps, &s)) {
@@ -83,6 +84,7 @@ gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s
 {
     gale_status status;
     gale__ir_init(ir, name);
+    ir->math = s->math;
     if (s->kind == GALE__TILE) status = gale__build_tile(nest, s, ir);
     else if (s->kind == GALE__TRANSPOSE) status = gale__build_transpose(nest, s, ir);
     else status = gale__build_loops(nest, s, ir);
