@@ -1,5 +1,6 @@
 /* Element-wise nodes: operands are broadcast to each other, and what arithmetic makes pointless is not made. */
 #include "graph/build.h"
+#include <math.h>
 #include <string.h>
 
 bool gale__broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b, int *rank, int64_t *dims)
@@ -60,6 +61,13 @@ gale__node gale__g_unary(gale__g *g, gale__scalar op, gale__node x)
 
 static bool is_comparison(gale__scalar op) { return op >= GALE__EQ && op <= GALE__GE; }
 
+/* Dividing by it is multiplying by 1 / v, to the last bit. */
+static bool is_power_of_two(gale_type type, double v)
+{
+    int exponent;
+    return (type == GALE_F32 || type == GALE_F64) && fabs(frexp(v, &exponent)) == 0.5 && exponent > -60 && exponent < 60;
+}
+
 /* The operand that x op y comes to, or NIL.  Both have the result's shape. */
 static gale__node simple(gale__g *g, gale__scalar op, gale__node x, gale__node y)
 {
@@ -69,6 +77,7 @@ static gale__node simple(gale__g *g, gale__scalar op, gale__node x, gale__node y
     if (y_is && v == 0 && (op == GALE__AND || (op == GALE__MUL && whole))) return y;
     if (y_is && v == 1 && (op == GALE__MUL || op == GALE__DIV || op == GALE__POW || (truth && op == GALE__AND))) return x;
     if (y_is && v == 1 && truth && op == GALE__OR) return y;
+    if (y_is && op == GALE__DIV && is_power_of_two(g->nodes[x].type, v)) return gale__g_mul(g, x, gale__g_scalar(g, g->nodes[x].type, 1 / v));
     if (y_is && op == GALE__POW && v == 2) return gale__g_mul(g, x, x);
     if (y_is && op == GALE__POW && v == 3) return gale__g_mul(g, gale__g_mul(g, x, x), x);
     if (x == y && (op == GALE__AND || op == GALE__OR || op == GALE__MIN || op == GALE__MAX)) return x;
