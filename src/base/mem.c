@@ -7,15 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Atomic uint64_t fail_at, asked;
+static _Atomic uint64_t fail_at, fail_last, asked; /* those from fail_at to fail_last fail */
 static _Atomic int64_t live;
 
-void gale__alloc_fail_at(uint64_t n)
+static void fail_between(uint64_t first, uint64_t last)
 {
-    atomic_store(&fail_at, 0);
+    atomic_store(&fail_last, 0);
     atomic_store(&asked, 0);
-    atomic_store(&fail_at, n);
+    atomic_store(&fail_at, first);
+    atomic_store(&fail_last, last);
 }
+
+void gale__alloc_fail_at(uint64_t n) { fail_between(n, n); }
+void gale__alloc_fail_from(uint64_t n) { fail_between(n, n ? UINT64_MAX : 0); }
 
 uint64_t gale__alloc_count(void) { return atomic_load(&asked); }
 int64_t gale__alloc_live(void) { return atomic_load(&live); }
@@ -24,7 +28,7 @@ int64_t gale__alloc_live(void) { return atomic_load(&live); }
 static bool must_fail(void)
 {
     uint64_t n = atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed) + 1;
-    return n == atomic_load_explicit(&fail_at, memory_order_relaxed);
+    return n <= atomic_load_explicit(&fail_last, memory_order_relaxed) && n >= atomic_load_explicit(&fail_at, memory_order_relaxed);
 }
 
 static void *taken(void *p, size_t size_bytes)
@@ -126,7 +130,8 @@ static block *add_block(gale__arena *a, size_t size_bytes)
 
 void *gale__arena_alloc(gale__arena *a, size_t size_bytes)
 {
-    if (size_bytes > SIZE_MAX / 2) {
+    /* Counted like any other, so that a test can make each fail and not only those that need a new block. */
+    if (must_fail() || size_bytes > SIZE_MAX / 2) {
         gale__fail(GALE_NO_MEMORY, "out of host memory: %zu bytes asked for", size_bytes);
         return NULL;
     }

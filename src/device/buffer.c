@@ -2,20 +2,25 @@
 #include "device/front.h"
 #include <stdatomic.h>
 
-static _Atomic uint64_t fault_at, fault_count;
+static _Atomic uint64_t fault_at, fault_last, fault_count; /* those from fault_at to fault_last fail */
 
-void gale__device_alloc_fail_at(uint64_t n)
+static void fail_between(uint64_t first, uint64_t last)
 {
+    atomic_store(&fault_last, 0);
     atomic_store(&fault_count, 0);
-    atomic_store(&fault_at, n);
+    atomic_store(&fault_at, first);
+    atomic_store(&fault_last, last);
 }
+
+void gale__device_alloc_fail_at(uint64_t n) { fail_between(n, n); }
+void gale__device_alloc_fail_from(uint64_t n) { fail_between(n, n ? UINT64_MAX : 0); }
 
 uint64_t gale__device_alloc_count(void) { return atomic_load(&fault_count); }
 
 bool gale__device_alloc_faulty(void)
 {
     uint64_t n = atomic_fetch_add(&fault_count, 1) + 1;
-    return n == atomic_load(&fault_at);
+    return n <= atomic_load(&fault_last) && n >= atomic_load(&fault_at);
 }
 
 gale_status gale_buffer_create(gale_device *device, size_t size_bytes, gale_buffer **out)

@@ -172,7 +172,8 @@ gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gal
 gale_status gale__copy_refs(gale_stream *stream, gale__ref to, gale__ref from, size_t size, const gale__tag *tag);
 gale_status gale__upload_tagged(gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size, const gale__tag *tag);
 
-/* Test hook: make the n-th device allocation from now fail (0: never). */
+/* Test hook: make the n-th device allocation from now fail (0: never), or it and all after it. */
 void gale__device_alloc_fail_at(uint64_t n);
+void gale__device_alloc_fail_from(uint64_t n);
 uint64_t gale__device_alloc_count(void);
 #endif

@@ -4,7 +4,7 @@
 
 static gale__node flatten(gale__g *g, gale__node x)
 {
-    int64_t n = gale__g_elements(g, x);
+    int64_t n = gale__g_ok(g, x) ? gale__g_elements(g, x) : 0;
     return gale__g_reshape(g, x, 1, &n);
 }
 

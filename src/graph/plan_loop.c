@@ -89,7 +89,8 @@ static gale_status plan_body(gale__planner *p, const gale__loop *loop, gale__pla
     GALE_TRY(gale__grow((void **)&plan->bodies, &plan->bodies_capacity, (size_t)plan->n_bodies + 1, sizeof *plan->bodies));
     gale__g body = *loop->body; /* the plan takes it over; the parent's graph must not finish it again */
     memset(loop->body, 0, sizeof *loop->body);
-    GALE_TRY(gale__plan_make(plan->device, &body, loop->out, loop->n_carried + loop->n_stacked, &p->fusion.options, out));
+    gale_status status = gale__plan_make(plan->device, &body, loop->out, loop->n_carried + loop->n_stacked, &p->fusion.options, out);
+    if (status != GALE_OK) return gale__g_finish(&body), status; /* empty, when the plan had it already */
     plan->bodies[plan->n_bodies++] = *out;
     return GALE_OK;
 }

@@ -26,10 +26,11 @@ static gale_status give_memory(gale_tensor *t)
         gale__device_hold(t->device);
         return t->size_bytes ? gale_buffer_create(t->device, t->size_bytes, &t->buffer) : GALE_OK;
     }
-    t->host = gale__alloc_aligned(64, t->size_bytes ? t->size_bytes : 1);
     t->host_refs = gale__alloc(sizeof *t->host_refs);
-    if (t->host_refs) atomic_init(t->host_refs, 1); /* before anything can fail: destroying counts it down */
-    return t->host && t->host_refs ? GALE_OK : GALE_NO_MEMORY;
+    if (!t->host_refs) return GALE_NO_MEMORY;
+    atomic_init(t->host_refs, 1);
+    t->host = gale__alloc_aligned(64, t->size_bytes ? t->size_bytes : 1);
+    return t->host ? GALE_OK : GALE_NO_MEMORY;
 }
 
 gale_status gale_tensor_create(gale_device *device, gale_type type, int rank, const int64_t *dims, gale_tensor **out)
@@ -56,8 +57,7 @@ void gale_tensor_destroy(gale_tensor **tensor)
     gale_tensor *t = *tensor;
     *tensor = NULL;
     gale_buffer_destroy(&t->buffer);
-    if (!t->host_refs) gale__free(t->host);
-    else if (atomic_fetch_sub(t->host_refs, 1) == 1) {
+    if (t->host_refs && atomic_fetch_sub(t->host_refs, 1) == 1) {
         gale__free(t->host);
         gale__free((void *)t->host_refs);
     }

@@ -56,7 +56,7 @@ static table *table_of(gale_device *device)
 {
     if (!device->kernel_state) {
         device->kernel_state = gale__calloc(1, sizeof(table));
-        device->kernel_state_finish = finish_table;
+        device->kernel_state_finish = device->kernel_state ? finish_table : NULL;
     }
     return device->kernel_state;
 }

@@ -198,7 +198,7 @@ static void emit_store(printer *p, const gale__ir_instr *in)
     }
 }
 
-static void emit_control(printer *p, gale__val v, const gale__ir_instr *in)
+static gale_status emit_control(printer *p, gale__val v, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
     switch (in->op) {
@@ -206,13 +206,14 @@ static void emit_control(printer *p, gale__val v, const gale__ir_instr *in)
         if (in->imm) gale__str_add(out, p->d->unroll);
         gale__str_addf(out, "for(u32 v%u=%s;v%u<%s;v%u+=%s){\n", v, p->text[in->a], v, p->text[in->b], v, p->text[in->c]);
         p->text[v] = gale__arena_printf(&p->arena, "v%u", v);
-        break;
+        return p->text[v] ? GALE_OK : GALE_NO_MEMORY;
     case GALE__IR_IF: /* nested truth values stand in parentheses already: a second pair is a warning */
         gale__str_addf(out, p->text[in->a][0] == '(' ? "if%s{\n" : "if(%s){\n", p->text[in->a]);
         break;
     case GALE__IR_ELSE: gale__str_add(out, "}else{\n"); break;
     default: gale__str_add(out, "}\n"); break;
     }
+    return GALE_OK;
 }
 
 static gale_status emit(printer *p, gale__val v)
@@ -229,7 +230,7 @@ static gale_status emit(printer *p, gale__val v)
         return GALE_OK;
     case GALE__IR_SHARED: return GALE_OK; /* at the top */
     case GALE__IR_BARRIER: gale__str_addf(p->out, "%s\n", p->d->barrier); return GALE_OK;
-    case GALE__IR_FOR: case GALE__IR_IF: case GALE__IR_ELSE: case GALE__IR_END: emit_control(p, v, in); return GALE_OK;
+    case GALE__IR_FOR: case GALE__IR_IF: case GALE__IR_ELSE: case GALE__IR_END: return emit_control(p, v, in);
     default: return emit_value(p, v);
     }
 }

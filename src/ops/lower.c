@@ -101,7 +101,7 @@ const int64_t *gale__known_ints(gale__lower *L, int i, int64_t *count)
     if (n < 0 || !gale__good(L)) return NULL;
     gale_status status = gale__g_known_ints(L->g, n, &values, count);
     if (status == GALE_NOT_FOUND) gale__refuse(L, "input %d must be known when planning (a constant, or made of shapes and constants)", i);
-    else if (status != GALE_OK) gale__refuse(L, "input %d: %s", i, gale_error());
+    else if (status != GALE_OK) gale__g_fail(L->g, status, "%s: input %d: %s", L->node->op->name, i, gale_error());
     return values;
 }
 

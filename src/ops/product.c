@@ -78,6 +78,7 @@ static void take_diagonals(gale__lower *L, term *t)
         perm[n++] = i, perm[n++] = j;
         t->x = gale__g_permute(g, t->x, perm);
         gale__pnode p = gale__peek(g, t->x);
+        if (!gale__good(L)) return;
         int64_t extent = p.dims[p.rank - 1], start[GALE_MAX_RANK] = {0}, step[GALE_MAX_RANK], size[GALE_MAX_RANK];
         p.dims[p.rank - 2] = extent * p.dims[p.rank - 1];
         t->x = gale__g_reshape(g, t->x, p.rank - 1, p.dims);

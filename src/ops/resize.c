@@ -156,7 +156,7 @@ static gale__node run(gale__lower *L, gale__node x, job *j)
 {
     int axes[GALE_MAX_RANK], n = 0, taps = 1;
     bool few = true;
-    for (int d = 0; d < j->rank; d++) {
+    for (int d = 0; d < j->rank && gale__good(L); d++) {
         if (j->resized[d] && j->how.mode == GALE__NEAREST) x = nearest_view(L, x, j, d);
         if (!j->resized[d]) continue;
         int i = n++;
