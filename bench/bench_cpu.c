@@ -123,6 +123,12 @@ static void measure(bench *b, const char *name, double copy_rate)
         float *p = b->memory[i] = gale__alloc_aligned(64, (size_t)b->buffers[i].elements * 4 + 64);
         for (int64_t j = 0; p && j < b->buffers[i].elements; j++) p[j] = (float)(j % 97) / 97 - 0.5f;
     }
+    if (b->nest.n_buffers == 2 && b->buffers[0].elements == b->buffers[1].elements && bytes > 4e8) {
+        /* The same memory: pages are not alike. */
+        copy c = {b->memory[1], b->memory[0], (size_t)b->buffers[0].elements * 4};
+        copy_rate = 2.0 * (double)c.size / best_seconds(run_copy, &c);
+        printf("%-28s %10.1f us %8.2f GB/s\n", "copy of the same memory", 2e6 * (double)c.size / copy_rate, copy_rate * 1e-9);
+    }
     uint64_t start = gale__time_ns();
     if (gale__cpu_kernel_create(&b->nest, &b->kernel) != GALE_OK) {
         printf("%-28s %s\n", name, gale_error());

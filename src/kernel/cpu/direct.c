@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define TASK_POINTS 32768   /* least work of one task, in points of the domain */
+#define TASKS_EACH 32       /* most tasks of one thread, for balance */
 #define FLUSH_ROW 64        /* iterations between the two levels of a sum */
 #define FLUSH_COLUMN 256
 #define GROUPS_MOST 64
@@ -314,7 +315,9 @@ void gale__cpu_direct_run(const gale__cpu_direct *d, void *const *buffers, bool 
         run_split(&r);
         return;
     }
-    int64_t work = d->lanes * d->plan.inner.count;
-    r.per_task = d->serial ? d->blocks : work >= TASK_POINTS ? 1 : (TASK_POINTS + work - 1) / work;
+    int64_t work = d->lanes * d->plan.inner.count, share = d->blocks / ((int64_t)gale__parallel_width() * TASKS_EACH);
+    r.per_task = (TASK_POINTS + work - 1) / work;
+    if (share > r.per_task) r.per_task = share;
+    if (d->serial) r.per_task = d->blocks;
     gale__parallel((size_t)((d->blocks + r.per_task - 1) / r.per_task), run_blocks, &r);
 }

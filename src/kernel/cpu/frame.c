@@ -16,13 +16,14 @@ void gale__cpu_span_init(gale__cpu_span *s, const gale__nest *nest, const uint8_
 static char *slot_of(const gale__cpu_frame *f, int reg)
 {
     const gale__cpu_tape *t = f->tape;
-    return f->scratch + (t->n_regs * sizeof(void *) + 63) / 64 * 64 + (size_t)t->regs[reg].slot * t->slot_bytes;
+    if (t->regs[reg].single) return f->scratch + t->n_regs * sizeof(void *) + (size_t)t->regs[reg].slot * 8;
+    return f->scratch + gale__cpu_tape_slots_at(t) + (size_t)t->regs[reg].slot * t->slot_bytes;
 }
 
 static char *cache_row(const gale__cpu_frame *f, int row, int size)
 {
     const gale__cpu_tape *t = f->tape;
-    size_t base = (t->n_regs * sizeof(void *) + 63) / 64 * 64 + (size_t)t->n_slots * t->slot_bytes;
+    size_t base = gale__cpu_tape_slots_at(t) + (size_t)t->n_slots * t->slot_bytes;
     return f->scratch + base + (size_t)row * t->cache_lanes * 8 + (f->cache_at << size);
 }
 
@@ -58,7 +59,7 @@ void gale__cpu_frame_init(gale__cpu_frame *f, const gale__cpu_tape *t, void *con
     if (lanes > t->block) lanes = t->block;
     for (size_t i = 0; i < t->n_consts; i++) {
         const gale__cpu_tape_const *c = &t->consts[i];
-        t->simd->fill[log2_of(c->size)](f->r[c->reg], const_bits(f, c), lanes);
+        t->simd->fill[log2_of(c->size)](f->r[c->reg], const_bits(f, c), t->regs[c->reg].single ? 1 : lanes);
     }
 }
 

@@ -58,7 +58,7 @@ static bool join(const gale__cpu_tape *t, gale__cpu_step *p, int at, int kind, c
     int other = q->a == value ? q->b : q->a;
     if (q->b == value) second = turned(second);
     int form = (is_number(t, p->b, kind) ? 1 : 0) | (is_number(t, other, second) ? 2 : 0);
-    *out = (gale__cpu_step){.kind = GALE__CPU_STEP_OP, .fn = t->simd->pair[kind][second][form], .d = q->d, .a = p->a, .b = p->b, .c = other};
+    *out = (gale__cpu_step){.kind = GALE__CPU_STEP_OP, .numbers = (uint8_t)form, .fn = t->simd->pair[kind][second][form], .d = q->d, .a = p->a, .b = p->b, .c = other};
     return true;
 }
 
@@ -98,6 +98,7 @@ static int fuse_section(gale__cpu_tape *t, gale__cpu_section *s, int to)
                 if (i + 1 < end && join_third(t, &step, i, &t->steps[i + 1])) i++;
             } else if (is_number(t, step.b, kind)) {
                 step.fn = t->simd->by_number[kind];
+                step.numbers = 1;
             }
         }
         t->steps[to] = step;

@@ -64,14 +64,25 @@ void gale__cpu_kernel_destroy(gale__cpu_kernel **kernel)
     gale__free(k);
 }
 
-/* An output that is also another buffer's memory, or is read by the nest itself. */
+static bool same_place(const gale__nest *nest, const gale__access *a, const gale__access *b)
+{
+    if (a->offset != b->offset || a->n_guards || b->n_guards || gale_type_size(a->type) != gale_type_size(b->type)) return false;
+    return !memcmp(a->stride, b->stride, sizeof *a->stride * (size_t)(nest->n_outer + nest->n_inner));
+}
+
+/* An output is memory that the nest also reads, or another output's, in a way that element by element does not cover: what
+ * is read then must be copied before anything is written. */
 static bool outputs_aliased(const gale__nest *nest, void *const *buffers)
 {
-    for (int i = 0; i < nest->n_code; i++)
-        if ((nest->code[i].op == GALE__NEST_LOAD || nest->code[i].op == GALE__NEST_TAKE) && nest->buffers[nest->accesses[nest->code[i].access].buffer].written) return true;
-    for (int i = 0; i < nest->n_buffers; i++)
-        for (int j = 0; nest->buffers[i].written && j < nest->n_buffers; j++)
-            if (j != i && buffers[i] == buffers[j]) return true;
+    for (int s = 0; s < nest->n_stores; s++) {
+        const gale__access *out = &nest->accesses[nest->stores[s].access];
+        for (int i = 0; i < nest->n_code; i++) {
+            if (nest->code[i].op != GALE__NEST_LOAD && nest->code[i].op != GALE__NEST_TAKE) continue;
+            const gale__access *in = &nest->accesses[nest->code[i].access];
+            if (buffers[in->buffer] != buffers[out->buffer]) continue;
+            if (nest->n_stores > 1 || nest->n_inner || nest->code[i].op == GALE__NEST_TAKE || !same_place(nest, in, out)) return true;
+        }
+    }
     return false;
 }
 

@@ -32,7 +32,7 @@
         for (size_t j = 0; j < 4; j++) vst1q_f32(d + i + 4 * j, v[j]);                               \
     }
 #define VEC_v(p) vld1q_f32(p + i + 4 * j)
-#define VEC_s(p) vdupq_n_f32(p[0])
+#define VEC_s(p) vdupq_n_f32(p##0)
 #define MAIN_SINGLE(P, B) MAIN_LOOP(SAME, P, 0, B)
 #define VEC_SAME(x, y) x
 #define MAIN_TRIPLE(P, Q, R)                                                                         \

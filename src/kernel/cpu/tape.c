@@ -5,7 +5,8 @@
 
 #define L1_BYTES 32768    /* what the registers of a tape may take together */
 #define BLOCK_LEAST 64
-#define BLOCK_MOST 2048
+#define BLOCK_MOST 4096
+#define BLOCK_THROUGH 32768 /* when values go from memory to memory and no register is touched */
 
 void gale__cpu_tape_init(gale__cpu_tape *t, const gale__nest *nest)
 {
@@ -219,12 +220,24 @@ static void find_lives(gale__cpu_tape *t, const gale__cpu_loop *loops, int n_loo
     }
 }
 
+/* Constants of which no step reads more than lane 0. */
+static void find_singles(gale__cpu_tape *t)
+{
+    for (size_t i = 0; i < t->n_regs; i++) t->regs[i].single = t->regs[i].fixed && !t->regs[i].kept;
+    for (size_t s = 0; s < t->n_steps; s++) {
+        int32_t used[4];
+        regs_of(&t->steps[s], used);
+        for (int k = 0; k < 4; k++)
+            if (used[k] >= 0 && !(k >= 2 && t->steps[s].numbers >> (k - 2) & 1)) t->regs[used[k]].single = false;
+    }
+}
+
 /* Slots are given out step by step and taken back after the last use. */
 static void assign_slots(gale__cpu_tape *t, int *free_list)
 {
     int n_free = 0;
     for (size_t i = 0; i < t->n_regs; i++)
-        if (t->regs[i].fixed) t->regs[i].slot = t->n_slots++;
+        if (t->regs[i].fixed) t->regs[i].slot = t->regs[i].single ? t->n_singles++ : t->n_slots++;
     for (int s = 0; s < (int)t->n_steps; s++) {
         const gale__cpu_step *step = &t->steps[s];
         int32_t used[4];
@@ -240,6 +253,21 @@ static void assign_slots(gale__cpu_tape *t, int *free_list)
     }
 }
 
+/* One operation that reads from memory and writes to memory: the block need not fit anywhere. */
+static bool goes_through(const gale__cpu_tape *t)
+{
+    int ops = 0, last = t->nest->n_outer - 1;
+    for (size_t s = 0; s < t->n_steps; s++) {
+        const gale__cpu_step *step = &t->steps[s];
+        bool op = step->kind == GALE__CPU_STEP_OP || step->kind == GALE__CPU_STEP_TRIPLE;
+        ops += op;
+        if (op && step->access) continue;
+        if (step->kind != GALE__CPU_STEP_LOAD && step->kind != GALE__CPU_STEP_STORE) return false;
+        if (step->fn || last < 0 || step->access->stride[last] != 1 || step->access->n_guards) return false;
+    }
+    return ops == 1 && !t->nest->n_inner;
+}
+
 gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, gale__cpu_section *const *sections, int n, const gale__cpu_loop *loops, int n_loops, size_t lanes)
 {
     if (t->failed) return gale__fail(GALE_NO_MEMORY, "cpu kernel: no memory for a program of %d instructions", t->nest->n_code);
@@ -248,6 +276,7 @@ gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, gale__cpu_section *co
     find_lives(t, loops, n_loops);
     gale__cpu_tape_fuse(t, sections, n);
     find_lives(t, loops, n_loops);
+    find_singles(t);
     assign_slots(t, free_list);
     gale__free(free_list);
     size_t widest = 4;
@@ -255,14 +284,19 @@ gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, gale__cpu_section *co
         if (t->regs[i].size > widest) widest = t->regs[i].size;
     size_t block = L1_BYTES / (widest * (size_t)(t->n_slots ? t->n_slots : 1)) / 64 * 64;
     block = block < BLOCK_LEAST ? BLOCK_LEAST : block > BLOCK_MOST ? BLOCK_MOST : block;
+    if (goes_through(t)) block = BLOCK_THROUGH;
     if (lanes < block) block = (lanes + 15) / 16 * 16;
     t->block = block;
     t->slot_bytes = block * widest;
     return GALE_OK;
 }
 
+size_t gale__cpu_tape_slots_at(const gale__cpu_tape *t)
+{
+    return (t->n_regs * sizeof(void *) + (size_t)t->n_singles * 8 + 63) / 64 * 64;
+}
+
 size_t gale__cpu_tape_scratch_bytes(const gale__cpu_tape *t)
 {
-    size_t table = (t->n_regs * sizeof(void *) + 63) / 64 * 64;
-    return table + (size_t)t->n_slots * t->slot_bytes + (size_t)t->n_cached * t->cache_lanes * 8;
+    return gale__cpu_tape_slots_at(t) + (size_t)t->n_slots * t->slot_bytes + (size_t)t->n_cached * t->cache_lanes * 8;
 }

@@ -27,6 +27,7 @@ typedef enum gale__cpu_step_kind {
 
 typedef struct gale__cpu_step {
     uint8_t kind, size;      /* size: logarithm of the element's bytes (in memory, where memory is touched) */
+    uint8_t numbers;         /* 1: only lane 0 of b is read; 2: of c */
     int32_t d, a, b, c;      /* registers */
     const gale__access *access;
     union { gale__simd_fn *fn; gale__simd_triple *triple; gale__simd_fold *fold; gale__simd_arg *arg; gale__simd_arg_fold *arg_fold; };
@@ -37,7 +38,7 @@ typedef struct gale__cpu_step {
 typedef struct gale__cpu_span { int n; uint8_t dim[GALE__NEST_DIMS]; int64_t extent[GALE__NEST_DIMS], count; } gale__cpu_span;
 
 typedef struct gale__cpu_section { int first, count; } gale__cpu_section;
-typedef struct gale__cpu_reg { int32_t slot, first, last; uint8_t size; bool fixed, kept; } gale__cpu_reg; /* size in bytes; first and last step */
+typedef struct gale__cpu_reg { int32_t slot, first, last; uint8_t size; bool fixed, kept, single; } gale__cpu_reg; /* size in bytes; first and last step; single: lane 0 is all of it */
 /* A register that holds one value in all lanes: bits, or what the access (the same everywhere) gives, widened by fn. */
 typedef struct gale__cpu_tape_const { int32_t reg; uint8_t size; uint64_t bits; const gale__access *access; gale__simd_fn *fn; } gale__cpu_tape_const;
 
@@ -47,7 +48,7 @@ typedef struct gale__cpu_tape {
     gale__cpu_step *steps; size_t n_steps, steps_capacity;
     gale__cpu_reg *regs; size_t n_regs, regs_capacity;
     gale__cpu_tape_const *consts; size_t n_consts, consts_capacity;
-    int n_slots, n_dims, n_cached;
+    int n_slots, n_singles, n_dims, n_cached;
     size_t slot_bytes, block;      /* block: lanes */
     size_t cache_lanes;            /* elements of one cached row; 0: none */
     bool failed;
@@ -72,6 +73,7 @@ typedef struct gale__cpu_loop { const gale__cpu_section *first, *last; } gale__c
 gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, gale__cpu_section *const *sections, int n, const gale__cpu_loop *loops, int n_loops, size_t lanes);
 void gale__cpu_tape_fuse(gale__cpu_tape *t, gale__cpu_section *const *sections, int n);
 size_t gale__cpu_tape_scratch_bytes(const gale__cpu_tape *t);
+size_t gale__cpu_tape_slots_at(const gale__cpu_tape *t); /* where the slots begin: behind the table of registers and the singles */
 
 /* Running. */
 typedef struct gale__cpu_frame {
