@@ -1,5 +1,5 @@
 /* Spellings of CUDA C, HIP and OpenCL C.  Each head makes the same small vocabulary: types f32 ... u64, as_TYPE for bits,
- * LR (read-only load), LD (load) and ST (store) of type V at element x of pointer i, counted in elements of T. */
+ * LR (read-only load), LO (of what is read once), LD (load) and ST (store) of type V at element x of pointer i, counted in elements of T. */
 #include "kernel/dialect.h"
 
 #define ALL(s) {s, s, s, s, s}
@@ -14,8 +14,8 @@ const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
     [GALE__ADD] = ARITHMETIC("+"),
     [GALE__SUB] = ARITHMETIC("-"),
     [GALE__MUL] = ARITHMETIC("*"),
-    [GALE__AND] = {NULL, NULL, "($0&$1)", "($0&$1)", "($0&&$1)"},
-    [GALE__OR] = {NULL, NULL, "($0|$1)", "($0|$1)", "($0||$1)"},
+    [GALE__AND] = {NULL, NULL, "($0&$1)", "($0&$1)", "($0&$1)"},
+    [GALE__OR] = {NULL, NULL, "($0|$1)", "($0|$1)", "($0|$1)"},
     [GALE__XOR] = {NULL, NULL, "($0^$1)", "($0^$1)", "($0!=$1)"},
     [GALE__EQ] = ALL("($0==$1)"),
     [GALE__NE] = ALL("($0!=$1)"),
@@ -100,12 +100,13 @@ const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
 
 #define CL_MEMORY \
     "#define LR(V,T,i,x) (*(const __global V*)((const __global T*)p##i+(x)))\n" \
-    "#define LD LR\n" \
+    "#define LD LR\n#define LO LR\n" \
     "#define ST(V,T,i,x) (*(__global V*)((__global T*)p##i+(x)))\n"
 
 const gale__dialect_table gale__dialects[] = {
     [GALE__DIALECT_CUDA] = {
-        .head = C_TYPES CUDA_CASTS C_MEMORY "#define LR(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+(x)))\n",
+        .head = C_TYPES CUDA_CASTS C_MEMORY "#define LR(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+(x)))\n"
+            "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n"
                     "static __device__ __forceinline__ u32 to_half(f32 f){u16 h;asm(\"cvt.rn.f16.f32 %0,%1;\":\"=h\"(h):\"f\"(f));return h;}\n",
@@ -127,7 +128,7 @@ const gale__dialect_table gale__dialects[] = {
         },
     },
     [GALE__DIALECT_HIP] = {
-        .head = "#pragma clang fp contract(off)\n" C_TYPES CUDA_CASTS C_MEMORY "#define LR LD\n",
+        .head = "#pragma clang fp contract(off)\n" C_TYPES CUDA_CASTS C_MEMORY "#define LR LD\n#define LO LD\n",
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
                     "static __device__ __forceinline__ u32 to_half(f32 f){return __builtin_bit_cast(u16,(_Float16)f);}\n",

@@ -80,6 +80,7 @@ typedef struct gale__ir {
     bool subgroup_ops;      /* uses LANE or SHUFFLE_XOR */
     bool failed;            /* an append ran out of memory */
     uint8_t math;           /* gale__ir_math_flags; set before the first append */
+    uint8_t once;           /* bit i: what pointer i (of the first 8, only read) points to need not stay in caches */
 } gale__ir;
 
 /* Building.  Appends never fail one by one: check once with gale__ir_check.  Constant operands are folded where trivial

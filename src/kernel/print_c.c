@@ -113,13 +113,19 @@ static void print_element(const printer *p, gale__str *s, const gale__ir_instr *
     if (p->ir->code[in->a].imm > 1) gale__str_addf(s, "[%s]", p->text[in->b]);
 }
 
+static const char *load_macro(const gale__ir *ir, uint64_t pointer)
+{
+    if (!(ir->readonly >> pointer & 1)) return "LD";
+    return pointer < 8 && ir->once >> pointer & 1 ? "LO" : "LR";
+}
+
 static gale_status print_value(const printer *p, gale__str *s, const gale__ir_instr *in)
 {
     gale_type type = (gale_type)in->type;
     switch (in->op) {
     case GALE__IR_CONST: print_const(s, type, in->imm); return GALE_OK;
     case GALE__IR_WORD: print_word(s, type, in->imm); return GALE_OK;
-    case GALE__IR_LOAD: print_place(p, s, p->ir->readonly >> in->imm & 1 ? "LR" : "LD", in); return GALE_OK;
+    case GALE__IR_LOAD: print_place(p, s, load_macro(p->ir, in->imm), in); return GALE_OK;
     case GALE__IR_GET: print_element(p, s, in); return GALE_OK;
     case GALE__IR_EXTRACT:
         if (p->ir->code[in->a].mem != in->type) gale__str_addf(s, "(%s)", type_names[type]);
@@ -149,6 +155,7 @@ static bool may_nest(const printer *p, gale__val v)
     if (is_inline(in)) return true;
     if (in->op == GALE__IR_LOAD || in->op == GALE__IR_SHUFFLE_XOR || p->uses[v] != 1 || p->block[user] != p->block[v]) return false;
     if (to == GALE__IR_PACK || to == GALE__IR_FOR) return false;
+    if (to == GALE__SELECT && p->ir->code[user].a != v) return false; /* an arm that is computed anyway does not become a branch */
     return !p->reads[v] || p->epoch[user] == p->epoch[v];
 }
 

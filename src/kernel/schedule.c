@@ -31,6 +31,28 @@ static bool needs_index64(const gale__nest *nest)
     return false;
 }
 
+#define ONCE_BYTES (32 << 20) /* what no cache keeps for the next kernel */
+
+/* Buffers that would only push others out of the caches: large, and no element is read again. */
+static uint8_t find_once(const gale__nest *nest, const gale__schedule *s)
+{
+    int all = nest->n_outer + nest->n_inner, uses[8] = {0};
+    uint8_t once = 0;
+    if (s->kind == GALE__TILE || ((s->kind == GALE__ROW || s->kind == GALE__COLUMN) && !s->resident)) return 0;
+    for (int i = 0; i < nest->n_code; i++) {
+        if (nest->code[i].op != GALE__NEST_LOAD && nest->code[i].op != GALE__NEST_TAKE) continue;
+        const gale__access *a = &nest->accesses[nest->code[i].access];
+        if (a->buffer >= 8) continue;
+        const gale__nest_buffer *b = &nest->buffers[a->buffer];
+        bool whole = nest->code[i].op == GALE__NEST_LOAD && gale__nest_count(nest, 0, all) <= b->elements;
+        for (int d = 0; d < all; d++) whole = whole && a->stride[d] != 0;
+        if (whole && !uses[a->buffer] && b->elements >= ONCE_BYTES / (int64_t)gale_type_size(b->type)) once |= (uint8_t)(1 << a->buffer);
+        else once &= (uint8_t)~(1 << a->buffer);
+        uses[a->buffer]++;
+    }
+    return once;
+}
+
 gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *out)
 {
     gale__schedule s;
@@ -48,6 +70,7 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
     } else if (!gale__choose_transpose(nest, caps, &s)) {
         gale__choose_map(nest, caps, &s);
     }
+    s.once = find_once(nest, &s);
     *out = s;
     return GALE_OK;
 }
@@ -85,6 +108,7 @@ gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s
     gale_status status;
     gale__ir_init(ir, name);
     ir->math = s->math;
+    ir->once = s->once;
     if (s->kind == GALE__TILE) status = gale__build_tile(nest, s, ir);
     else if (s->kind == GALE__TRANSPOSE) status = gale__build_transpose(nest, s, ir);
     else status = gale__build_loops(nest, s, ir);

@@ -44,7 +44,7 @@ typedef struct gale__schedule {
     uint8_t axis;      /* TRANSPOSE: the dimension loads run along */
     uint8_t unroll;    /* TILE: the walk through a part of k is written out */
     uint8_t math;      /* gale__ir_math_flags */
-    uint8_t none;
+    uint8_t once;      /* bit i: buffer i is larger than caches, and each element is read once */
 } gale__schedule;
 
 #define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */
