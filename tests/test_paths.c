@@ -113,7 +113,7 @@ static void compare(const char *name, builder *build, double tolerance, int *wit
     build(&t);
     bool ok = CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && run_reference(&t, &want);
     ok = ok && run_with(&t, NULL, &all) && run_with(&t, &unclaimed, &recognised) && run_with(&t, &plain, &bare);
-    if (ok && !(CHECK(difference(&want, &all) <= tolerance) & CHECK(difference(&want, &recognised) <= tolerance) & CHECK(difference(&want, &bare) <= tolerance)))
+    if (ok && CHECK(difference(&want, &all) <= tolerance) + CHECK(difference(&want, &recognised) <= tolerance) + CHECK(difference(&want, &bare) <= tolerance) < 3)
         printf("  %s: %g with all, %g recognised, %g plain\n", name, difference(&want, &all), difference(&want, &recognised), difference(&want, &bare));
     if (with) *with = all.kernels;
     if (without) *without = recognised.kernels;
@@ -480,7 +480,7 @@ TEST(attention_is_one_kernel)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int with, without;
         compare(rows[i].name, rows[i].build, 1e-5, &with, &without);
-        if (!(CHECK_EQ(recognised(rows[i].build, "Attention"), 1) & CHECK_EQ(with, rows[i].kernels) & CHECK(without > with))) printf("  %s\n", rows[i].name);
+        if (CHECK_EQ(recognised(rows[i].build, "Attention"), 1) + CHECK_EQ(with, rows[i].kernels) + CHECK(without > with) < 3) printf("  %s\n", rows[i].name);
     }
 }
 
@@ -675,7 +675,7 @@ TEST(networks_have_fixed_kernels)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int with = -1, without = -1;
         compare(rows[i].name, rows[i].build, 1e-5, &with, &without);
-        if (!(CHECK_EQ(with, rows[i].with) & CHECK_EQ(without, rows[i].without) & CHECK_EQ(recognised(rows[i].build, NULL), rows[i].regions)))
+        if (CHECK_EQ(with, rows[i].with) + CHECK_EQ(without, rows[i].without) + CHECK_EQ(recognised(rows[i].build, NULL), rows[i].regions) < 3)
             printf("  %s\n", rows[i].name);
     }
 }
