@@ -83,6 +83,26 @@ static double time_it(void (*build)(og *), bool off, int *kernels)
     return time.least_us;
 }
 
+/* How long it takes to look through a graph of thousands of operators. */
+static void time_recognisers(void)
+{
+    og t;
+    gale_program *p = NULL;
+    og_begin(&t);
+    gale_value x = OG_INPUT(&t, 4, 64), half = og_number(&t, 0.5f), one = og_number(&t, 1), root = og_number(&t, 1.41421356f), tiny = og_number(&t, 1e-5f), axis = OG_INTS(&t, -1);
+    for (int i = 0; i < 1000; i++) {
+        gale_value e = og_op2(&t, "Add", og_op1(&t, "Erf", og_op2(&t, "Div", x, root)), one), d = og_op2(&t, "Mul", og_op2(&t, "Mul", x, e), half);
+        d = og_op2(&t, "Sub", d, og_op2(&t, "ReduceMean", d, axis));
+        x = og_op2(&t, "Div", d, og_op1(&t, "Sqrt", og_op2(&t, "Add", og_op2(&t, "ReduceMean", og_op2(&t, "Mul", d, d), axis), tiny)));
+    }
+    og_output(&t, x);
+    uint64_t start = gale__time_ns();
+    CHECK_OK(gale_program_create(t.graph, device, NULL, &p));
+    if (p) printf("%d operators became %d in %.2f ms\n", t.graph->n_nodes, p->graph->n_nodes, (double)(gale__time_ns() - start) / 1e6);
+    gale_program_destroy(&p);
+    og_end(&t);
+}
+
 int main(int argc, char **argv)
 {
     static const struct { const char *name; void (*build)(og *); } rows[] = {
@@ -104,6 +124,7 @@ int main(int argc, char **argv)
         printf("%-36s %8d %10.1f %8d %10.1f %6.2f\n", rows[i].name, with, a, without, b, b / a);
         fflush(stdout);
     }
+    if (argc < 3) time_recognisers();
     gale_device_close(&device);
     return test_bad != 0;
 }

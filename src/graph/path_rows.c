@@ -1,13 +1,13 @@
 /* Softmax and layer norm over short rows: the interpreter's cost of starting each instruction is more than the row's own. */
 #include "graph/paths.h"
 
-enum { ROW_MAX = 1024 };
+enum { SOFTMAX_MAX = 256, NORM_MAX = 1024 }; /* elements of a row; longer ones gain nothing (bench/paths.c) */
 
 bool gale__claim_softmax(gale__claim *c);
 bool gale__claim_layer_norm(gale__claim *c);
 
 /* The axes from `axis` on as rows. */
-static bool make_rows(gale__claim *c, double axis)
+static bool make_rows(gale__claim *c, double axis, int64_t most)
 {
     gale__pnode x = gale__claim_node(c, c->in[0]);
     int first = (int)axis + (axis < 0 ? x.rank : 0);
@@ -17,13 +17,13 @@ static bool make_rows(gale__claim *c, double axis)
     GALE__CLAIM_ARGS(c, rows);
     gale__claim_operand(c, c->in[0]);
     c->operations = 8.0 * (double)gale__g_elements(c->g, c->in[0]);
-    return x.type == GALE_F32 && a->n > 1 && a->n <= ROW_MAX && gale__g_same_shape(c->g, c->in[0], c->out);
+    return x.type == GALE_F32 && a->n > 1 && a->n <= most && gale__g_same_shape(c->g, c->in[0], c->out);
 }
 
 bool gale__claim_softmax(gale__claim *c)
 {
     double axis = gale__claim_attr(c, "axis", -1);
-    return (axis == -1 || (int)axis + 1 == gale__claim_node(c, c->in[0]).rank) && make_rows(c, axis);
+    return (axis == -1 || (int)axis + 1 == gale__claim_node(c, c->in[0]).rank) && make_rows(c, axis, SOFTMAX_MAX);
 }
 
 /* A scale or shift with an element for each of the row's. */
@@ -42,7 +42,7 @@ static bool along_row(gale__claim *c, gale__node n, int64_t *present)
 
 bool gale__claim_layer_norm(gale__claim *c)
 {
-    if (c->node->n_out != 1 || !make_rows(c, gale__claim_attr(c, "axis", -1))) return false;
+    if (c->node->n_out != 1 || !make_rows(c, gale__claim_attr(c, "axis", -1), NORM_MAX)) return false;
     c->args.rows.epsilon = gale__claim_attr(c, "epsilon", 1e-5);
     return along_row(c, c->n_in > 1 ? c->in[1] : GALE__NIL, &c->args.rows.scaled) && along_row(c, c->n_in > 2 ? c->in[2] : GALE__NIL, &c->args.rows.shifted);
 }

@@ -46,7 +46,7 @@ static bool constant_of(const gale_graph *g, gale_value v, constant *out)
 /* Equal up to the rounding of the constant's own type. */
 static bool same_number(gale_type type, double a, double b)
 {
-    return fabs(a - b) <= ldexp(fabs(b), -gale__type_table[type].mantissa_bits);
+    return a == b || fabs(a - b) <= ldexp(fabs(b), -gale__type_table[type].mantissa_bits);
 }
 
 static bool match_number(const search *s, const gale__pattern_node *p, gale_value v, gale__match *m)

@@ -14,7 +14,7 @@ static const rule rules[] = {
 #include "graph/recognise.def"
 #undef RULE
 };
-enum { N_RULES = sizeof rules / sizeof *rules };
+enum { N_RULES = sizeof rules / sizeof *rules, ATTRS_MAX = 6 };
 
 static gale__pattern patterns[N_RULES];
 static const char *errors[N_RULES];
@@ -60,10 +60,10 @@ static void count_users(recogniser *r)
     }
 }
 
-/* One attribute of a rule's text; gives where the next one begins. */
+/* One attribute of a rule's text; gives where the next one begins.  The name stays empty when the number was not met. */
 static const char *make_attr(gale__arena *arena, const char *text, const gale__pattern *p, const gale__match *m, gale_attr *out)
 {
-    const char *equal = strchr(text, '='), *value = equal + 1, *end = value + strcspn(value, " ");
+    const char *equal = strchr(text, '='), *value = equal + 1, *end = value + strcspn(value, " "), *next = end + (*end == ' ');
     char *name = gale__arena_alloc(arena, (size_t)(end - text) + 1);
     if (!name) return NULL;
     memcpy(name, text, (size_t)(end - text));
@@ -71,15 +71,16 @@ static const char *make_attr(gale__arena *arena, const char *text, const gale__p
     *out = (gale_attr){.name = name, .kind = GALE_ATTR_INT};
     if (*value == '@') out->i = m->axis;
     else if (isdigit((unsigned char)*value)) out->i = strtoll(value, NULL, 10);
-    else if (*value == '$' || *value == '/') {
-        double number = m->number[gale__pattern_slot(p, end[-1])];
+    else if (*value == '$') {
+        int slot = gale__pattern_slot(p, value[1]);
+        if (m->value[slot] == GALE_NONE) out->name = NULL;
         out->kind = GALE_ATTR_FLOAT;
-        out->f = *value == '/' ? 1 / number : number;
+        out->f = m->number[slot];
     } else {
         out->kind = GALE_ATTR_STRING;
         out->s = name + (value - text);
     }
-    return end + (*end == ' ');
+    return next;
 }
 
 static int by_index(const void *a, const void *b) { return *(const int32_t *)a - *(const int32_t *)b; }
@@ -107,12 +108,12 @@ static gale_status make_node(recogniser *r, const rule *found, const gale__patte
     if (!node) return GALE_NO_MEMORY;
     *node = (gale__op_node){.name = found->region, .op = strcmp(found->op, "NONE") ? gale__op_find(found->op) : NULL, .out = r->graph->nodes[root].out, .n_out = 1};
     node->in = gale__arena_alloc(r->arena, (n_in + 1) * sizeof *node->in);
-    node->attrs = gale__arena_alloc(r->arena, 4 * sizeof *node->attrs);
+    node->attrs = gale__arena_alloc(r->arena, ATTRS_MAX * sizeof *node->attrs);
     if (!node->in || !node->attrs) return GALE_NO_MEMORY;
     for (size_t i = 0; i < n_in; i++) node->in[i] = m->value[gale__pattern_slot(p, found->inputs[i])];
     node->n_in = (int)n_in;
     if (node->op && node->n_in < node->op->min_in) node->in[node->n_in++] = GALE_NONE; /* a scale left out */
-    for (const char *at = found->attrs; *at && node->n_attrs < 4; node->n_attrs++)
+    for (const char *at = found->attrs; *at && node->n_attrs < ATTRS_MAX; node->n_attrs += node->attrs[node->n_attrs].name != NULL)
         if (!(at = make_attr(r->arena, at, p, m, &node->attrs[node->n_attrs]))) return GALE_NO_MEMORY;
     r->made[root] = node;
     return make_body(r, m, node);

@@ -58,44 +58,54 @@ typedef struct job {
     layout l;
     float *out;
     const float *q, *k, *v, *mask;
+    const uint8_t *hide;
     gale__cpu_scratch_space scratch;
     size_t blocks; /* of one head */
 } job;
 
-static const float *head(const gale__cpu_attention *a, const gale__cpu_view *v, const float *base, size_t number)
+/* Where the operand of a head begins, in elements. */
+static int64_t head(const gale__cpu_attention *a, const gale__cpu_view *v, size_t number)
 {
-    base += v->offset;
-    for (int i = GALE__CPU_LEAD - 1; i >= 0; number /= (size_t)a->lead[i], i--) base += (int64_t)(number % (size_t)a->lead[i]) * v->lead[i];
-    return base;
+    int64_t at = v->offset;
+    for (int i = GALE__CPU_LEAD - 1; i >= 0; number /= (size_t)a->lead[i], i--) at += (int64_t)(number % (size_t)a->lead[i]) * v->lead[i];
+    return at;
 }
 
-static void add_mask(const job *j, float *scores, const float *mask)
+static void mask_row(const job *j, float *scores, size_t number, size_t row)
 {
     const gale__cpu_attention *a = j->a;
-    if (a->mask.column == 1) j->simd->rows.add(scores, mask, (size_t)a->n);
-    else for (int64_t i = 0; i < a->n; i++) scores[i] += mask[i * a->mask.column];
+    if (a->masked) {
+        const float *mask = j->mask + head(a, &a->mask, number) + (int64_t)row * a->mask.row;
+        if (a->mask.column == 1) j->simd->rows.add(scores, mask, (size_t)a->n);
+        else for (int64_t i = 0; i < a->n; i++) scores[i] += mask[i * a->mask.column];
+    }
+    if (a->hides) {
+        const uint8_t *hide = j->hide + head(a, &a->hide, number) + (int64_t)row * a->hide.row;
+        for (int64_t i = 0; i < a->n; i++) scores[i] = hide[i * a->hide.column] == a->hidden ? (float)a->fill : scores[i];
+    }
 }
 
 /* Rows [first, first + rows) of one head, whose keys and values lie packed in s. */
-static void attend(const job *j, float *s, const float *q, const float *mask, float *out, size_t first, size_t rows)
+static void attend(const job *j, float *s, size_t number, size_t first, size_t rows)
 {
     const gale__cpu_attention *a = j->a;
     const layout *l = &j->l;
     gale__simd_tile *tile = j->simd->gemm[GALE__CT_F32].tile;
-    float *scores = s + l->scores, *mixed = s + l->out, total[64];
+    float *scores = s + l->scores, *mixed = s + l->out, *out = j->out + (number * (size_t)a->m + first) * (size_t)a->c, total[64];
+    const float *q = j->q + head(a, &a->q, number);
     pack(s + l->q, q + (int64_t)first * a->q.row, a->q.row, a->q.column, rows, l->mr, (size_t)a->d);
     j->simd->rows.scale(s + l->q, s + l->q, (float)a->scale, l->mr * (size_t)a->d);
     memset(scores, 0, l->mr * l->n * sizeof *scores);
     for (size_t at = 0; at < l->n; at += l->nr) tile(scores + at, l->n, s + l->q, s + l->keys + at * (size_t)a->d, (size_t)a->d);
     for (size_t r = 0; r < rows; r++) {
         float *row = scores + r * l->n;
-        if (a->masked) add_mask(j, row, mask + (int64_t)(first + r) * a->mask.row);
+        mask_row(j, row, number, first + r);
         total[r] = j->simd->rows.exp(row, row, (size_t)a->n);
     }
     pack(s + l->p, scores, (int64_t)l->n, 1, rows, l->mr, (size_t)a->n);
     memset(mixed, 0, l->mr * l->c * sizeof *mixed);
     for (size_t at = 0; at < l->c; at += l->nr) tile(mixed + at, l->c, s + l->p, s + l->values + at * (size_t)a->n, (size_t)a->n);
-    for (size_t r = 0; r < rows; r++) j->simd->rows.scale(out + (first + r) * (size_t)a->c, mixed + r * l->c, 1 / total[r], (size_t)a->c);
+    for (size_t r = 0; r < rows; r++) j->simd->rows.scale(out + r * (size_t)a->c, mixed + r * l->c, 1 / total[r], (size_t)a->c);
 }
 
 static void run_block(void *arg, size_t i, int worker)
@@ -103,11 +113,10 @@ static void run_block(void *arg, size_t i, int worker)
     const job *j = arg;
     const gale__cpu_attention *a = j->a;
     size_t number = i / j->blocks, first = i % j->blocks * BLOCK, end = first + BLOCK < (size_t)a->m ? first + BLOCK : (size_t)a->m;
-    float *s = (float *)(j->scratch.memory + (size_t)worker * j->scratch.bytes), *out = j->out + number * (size_t)(a->m * a->c);
-    const float *q = head(a, &a->q, j->q, number), *mask = a->masked ? head(a, &a->mask, j->mask, number) : NULL;
-    pack_all(s + j->l.keys, head(a, &a->k, j->k, number), a->k.row, a->k.column, (size_t)a->n, j->l.nr, (size_t)a->d);
-    pack_all(s + j->l.values, head(a, &a->v, j->v, number), a->v.column, a->v.row, (size_t)a->c, j->l.nr, (size_t)a->n);
-    for (; first < end; first += j->l.mr) attend(j, s, q, mask, out, first, end - first < j->l.mr ? end - first : j->l.mr);
+    float *s = (float *)(j->scratch.memory + (size_t)worker * j->scratch.bytes);
+    pack_all(s + j->l.keys, j->k + head(a, &a->k, number), a->k.row, a->k.column, (size_t)a->n, j->l.nr, (size_t)a->d);
+    pack_all(s + j->l.values, j->v + head(a, &a->v, number), a->v.column, a->v.row, (size_t)a->c, j->l.nr, (size_t)a->n);
+    for (; first < end; first += j->l.mr) attend(j, s, number, first, end - first < j->l.mr ? end - first : j->l.mr);
 }
 
 void gale__cpu_attention_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
@@ -115,6 +124,7 @@ void gale__cpu_attention_run(const void *args, void *const *buffers, gale__cpu_s
     const gale__cpu_attention *a = args;
     job j = {.a = a, .simd = gale__simd_get(), .l = make_layout(a), .out = buffers[0], .q = buffers[1], .k = buffers[2], .v = buffers[3], .scratch = scratch};
     if (a->masked) j.mask = buffers[4];
+    if (a->hides) j.hide = buffers[4 + a->masked];
     j.blocks = ((size_t)a->m + BLOCK - 1) / BLOCK;
     size_t heads = 1;
     for (int i = 0; i < GALE__CPU_LEAD; i++) heads *= (size_t)a->lead[i];

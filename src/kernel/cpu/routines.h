@@ -11,11 +11,12 @@ typedef void gale__cpu_routine(const void *args, void *const *buffers, gale__cpu
 enum { GALE__CPU_LEAD = 4 };
 typedef struct gale__cpu_view { int64_t offset, lead[GALE__CPU_LEAD], row, column; } gale__cpu_view;
 
-/* softmax(scale q k + mask) v, f32: q [lead, m, d], k [lead, n, d], v [lead, n, c], mask [lead, m, n]; result [lead, m, c]. */
+/* softmax(scale q k + mask) v, f32: q [lead, m, d], k [lead, n, d], v [lead, n, c], mask [lead, m, n]; result [lead, m, c].  Where
+ * hide [lead, m, n], bytes, is hidden (1 or 0) the score is fill.  Buffers: result, q, k, v, then mask and hide where they are. */
 typedef struct gale__cpu_attention {
-    int64_t lead[GALE__CPU_LEAD], m, n, d, c, masked;
-    gale__cpu_view q, k, v, mask;
-    double scale;
+    int64_t lead[GALE__CPU_LEAD], m, n, d, c, masked, hides, hidden;
+    gale__cpu_view q, k, v, mask, hide;
+    double scale, fill;
 } gale__cpu_attention;
 gale__cpu_routine gale__cpu_attention_run;
 size_t gale__cpu_attention_scratch(const gale__cpu_attention *a);
