@@ -102,22 +102,23 @@ static int count_regions(const gale_program *p, const char *name)
 }
 
 typedef void builder(og *t);
-static const gale_program_options plain = {.no_recognise = true, .no_paths = true}, unclaimed = {.no_paths = true};
+static const gale_program_options plain = {.no_recognise = true, .no_paths = true}, unclaimed = {.no_paths = true}, turned = {.layout = 2};
 
 /* Same results in every way; gives the kernels of a program with everything, and with nothing claimed. */
 static void compare(const char *name, builder *build, double tolerance, int *with, int *without)
 {
     og t;
-    result want = {0}, all = {0}, recognised = {0}, bare = {0};
+    result want = {0}, all = {0}, recognised = {0}, bare = {0}, other = {0};
     og_begin(&t);
     build(&t);
     bool ok = CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && run_reference(&t, &want);
-    ok = ok && run_with(&t, NULL, &all) && run_with(&t, &unclaimed, &recognised) && run_with(&t, &plain, &bare);
+    ok = ok && run_with(&t, NULL, &all) && run_with(&t, &unclaimed, &recognised) && run_with(&t, &plain, &bare) && run_with(&t, &turned, &other);
     if (ok && CHECK(difference(&want, &all) <= tolerance) + CHECK(difference(&want, &recognised) <= tolerance) + CHECK(difference(&want, &bare) <= tolerance) < 3)
         printf("  %s: %g with all, %g recognised, %g plain\n", name, difference(&want, &all), difference(&want, &recognised), difference(&want, &bare));
+    if (ok && !CHECK(difference(&want, &other) <= tolerance)) printf("  %s: %g with channels last\n", name, difference(&want, &other));
     if (with) *with = all.kernels;
     if (without) *without = recognised.kernels;
-    result_free(&want), result_free(&all), result_free(&recognised), result_free(&bare);
+    result_free(&want), result_free(&all), result_free(&recognised), result_free(&bare), result_free(&other);
     og_end(&t);
 }
 
