@@ -12,4 +12,7 @@ void gale__null_get_counts(gale__null_counts *out); /* of all null devices of th
 void gale__null_reset_counts(void);
 /* What the next null device to be opened pretends to be; NULL: back to generous. */
 void gale__null_set_caps(const gale_device_caps *caps);
+/* Gets the text of every kernel that is built from now on, under a lock; NULL: nobody does. */
+typedef void gale__null_sink(void *user, const char *text, size_t size);
+void gale__null_set_sink(gale__null_sink *sink, void *user);
 #endif
