@@ -7,6 +7,7 @@
 typedef struct gale__check_failure { char *name, *text; } gale__check_failure;
 typedef struct gale__check_result {
     const char *live;         /* print failures as they come, under this name; NULL: only keep them */
+    bool flushes;             /* the device takes denormals for zero: both results pass */
     int passed, failed, skipped;
     gale__check_failure *failures; size_t n_failures, failures_capacity; /* all of them */
     gale__check_failure *skips; size_t n_skips, skips_capacity;          /* one a reason: name is the first case */

@@ -3,6 +3,7 @@
 #include "cli/check.h"
 #include "cli/progress.h"
 #include "graph/tensor.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 typedef struct item {
     gale__case_run run;
     gale__case_value want[GALE__CASE_VALUES]; /* the reference's */
+    gale__case_value flushed[GALE__CASE_VALUES]; /* the reference's where denormals count as zero; only for devices that do so */
     bool turned;
     int first_in, first_out;
     char *name;
@@ -91,6 +93,93 @@ static gale_status guard(gale_device *device, const gale__case_value *want, guar
     return GALE_OK;
 }
 
+/* --- Devices that take denormals for zero: both results pass, element by element. --- */
+
+static bool has_denormals(gale_type t) { return t == GALE_F32 || t == GALE_BF16; } /* those of other types are ordinary numbers in f32, or kept */
+
+static void flush_denormals(gale_type type, void *data, int64_t n)
+{
+    for (int64_t i = 0; has_denormals(type) && i < n; i++) {
+        char *p = (char *)data + (size_t)i * gale_type_size(type);
+        double v = gale__load_f64(type, p);
+        if (fabs(v) < 0x1p-126) gale__store_f64(type, p, copysign(0, v));
+    }
+}
+
+/* The reference again, with denormal inputs and results at zero. */
+static gale_status flushed_reference(item *it)
+{
+    void *kept[GALE__CASE_VALUES] = {0};
+    gale_status status = GALE_OK;
+    for (int i = 0; i < it->run.n_in && status == GALE_OK; i++) {
+        gale__case_value *v = &it->run.in[i];
+        if (v->absent || !has_denormals(v->type)) continue;
+        kept[i] = gale__arena_copy(&it->run.arena, v->data, (size_t)v->elements * gale_type_size(v->type));
+        if (!kept[i]) status = GALE_NO_MEMORY;
+        else flush_denormals(v->type, v->data, v->elements);
+    }
+    if (status == GALE_OK) status = gale__case_reference(&it->run, it->flushed);
+    for (int i = 0; i < it->run.n_in; i++)
+        if (kept[i]) memcpy(it->run.in[i].data, kept[i], (size_t)it->run.in[i].elements * gale_type_size(it->run.in[i].type));
+    for (int i = 0; i < it->run.n_out && status == GALE_OK; i++) flush_denormals(it->flushed[i].type, it->flushed[i].data, it->flushed[i].elements);
+    return status;
+}
+
+/* Puts the device's element where it is the flushed reference's, to the bit or both NaN. */
+static void allow_flushed(const item *it, int i, const uint8_t *got, const void *want, uint8_t *merged)
+{
+    size_t size = gale_type_size(it->want[i].type);
+    gale_type type = it->want[i].type;
+    memcpy(merged, want, (size_t)it->want[i].elements * size);
+    for (int64_t k = 0; k < it->want[i].elements; k++) {
+        const uint8_t *have = got + (size_t)k * size, *zero = (const uint8_t *)it->flushed[i].data + (size_t)k * size;
+        double a = gale__load_f64(type, have), b = gale__load_f64(type, zero);
+        if (a == b || (a != a && b != b)) memcpy(merged + (size_t)k * size, have, size);
+    }
+}
+
+/* Whether the device takes denormals for zero: asked of those that do not promise to keep them. */
+static gale_status find_flushing(gale_device *device, bool *out)
+{
+    static const int64_t dims[1] = {1};
+    static const float tiny = 1e-40f;
+    gale_graph *g = NULL;
+    gale_program *p = NULL;
+    gale_tensor *x = NULL, *y = NULL;
+    gale_value in, negated;
+    gale_status status;
+    *out = false;
+    if (strcmp(device->info.backend, "vulkan") != 0) return GALE_OK;
+    GALE_TRY(gale_graph_create(&g));
+    GALE_GO(gale_graph_input(g, "x", GALE_F32, 1, dims, NULL, &in));
+    GALE_GO(gale_graph_op(g, "Neg", &in, 1, NULL, 0, &negated, 1));
+    GALE_GO(gale_graph_output(g, "y", negated));
+    GALE_GO(gale_tensor_from_cpu(NULL, GALE_F32, 1, dims, &tiny, &x));
+    GALE_GO(gale_program_create(g, device, NULL, &p));
+    GALE_GO(gale_program_run(p, &x, &y, true));
+    *out = *(const float *)gale_tensor_data(y) == 0;
+done:
+    gale_tensor_destroy(&x);
+    gale_tensor_destroy(&y);
+    gale_program_destroy(&p);
+    gale_graph_destroy(&g);
+    return status;
+}
+
+/* Compares one output with what is wanted of it. */
+static bool agrees(const item *it, int i, const uint8_t *got, const void *want, char *text, size_t size)
+{
+    const gale__case_value *v = &it->want[i];
+    if (gale__case_equal(v->type, v->elements, got, want, it->run.tolerance, text, size)) return true;
+    if (!it->flushed[i].data) return false;
+    uint8_t *merged = gale__alloc((size_t)v->elements * gale_type_size(v->type));
+    if (!merged) return false;
+    allow_flushed(it, i, got, want, merged);
+    bool same = gale__case_equal(v->type, v->elements, got, merged, it->run.tolerance, text, size);
+    gale__free(merged);
+    return same;
+}
+
 /* Compares one output with the reference and the case's own values. */
 static gale_status verdict(const item *it, int i, const uint8_t *bytes, char *text, size_t size)
 {
@@ -101,13 +190,13 @@ static gale_status verdict(const item *it, int i, const uint8_t *bytes, char *te
             snprintf(text, size, "output %d: a guard byte %s the result was overwritten", i, bytes[k] != GUARD_BYTE ? "before" : "behind");
             return GALE_MISMATCH;
         }
-    const void *got = bytes + GUARD;
+    const uint8_t *got = bytes + GUARD;
     int used = snprintf(text, size, "output %d: ", i);
-    if (!gale__case_equal(want->type, want->elements, got, want->data, it->run.tolerance, text + used, size - (size_t)used)) return GALE_MISMATCH;
+    if (!agrees(it, i, got, want->data, text + used, size - (size_t)used)) return GALE_MISMATCH;
     if (own->absent) return GALE_OK;
     used = snprintf(text, size, "output %d, by the case's own values: ", i);
     bool same = own->type == want->type && own->elements == want->elements;
-    return same && gale__case_equal(own->type, own->elements, got, own->data, it->run.tolerance, text + used, size - (size_t)used) ? GALE_OK : GALE_MISMATCH;
+    return same && agrees(it, i, got, own->data, text + used, size - (size_t)used) ? GALE_OK : GALE_MISMATCH;
 }
 
 /* --- A batch. --- */
@@ -225,6 +314,7 @@ static bool open_item(batch *b, const gale__case *c, int variant, bool turned, b
     bool wanted = it->name && any && (!filter || strstr(it->name, filter));
     if (wanted && left) gale__check_note(b->result, GALE_UNSUPPORTED, it->name, "further types and views are left to faster devices (--all runs them here too)");
     gale_status status = wanted && !left ? gale__case_reference(&it->run, it->want) : GALE_OK;
+    if (wanted && !left && status == GALE_OK && b->result->flushes) status = flushed_reference(it);
     if (status != GALE_OK) gale__check_note(b->result, status, it->name, gale_error());
     if (wanted && !left && status == GALE_OK) return true;
     gale__case_close(&it->run);
@@ -243,7 +333,7 @@ gale_status gale__check_device(gale_device *device, const char *filter, bool all
 {
     batch b = {.device = device, .result = out};
     item *items = gale__calloc(BATCH, sizeof *items);
-    gale_status status = items ? GALE_OK : GALE_NO_MEMORY;
+    gale_status status = items ? find_flushing(device, &out->flushes) : GALE_NO_MEMORY;
     int n = 0, size = device->info.caps.software ? BATCH_SLOW : BATCH;
     uint64_t total = 0;
     gale__progress progress;

@@ -102,6 +102,7 @@ static void print_part(const part *p)
         return;
     }
     for (size_t i = 0; i < r->n_skips; i++) printf("SKIP %s %s: %s\n", p->name, r->skips[i].name, r->skips[i].text);
+    if (r->flushes) printf("%s takes denormals for zero and promises nothing else: both results pass\n", p->name);
     printf("%s (%s): %d passed, %d failed, %d skipped\n", p->name, gale_device_get_info(p->device)->name, r->passed, r->failed, r->skipped);
     fflush(stdout);
 }
