@@ -3,100 +3,9 @@
 #include "base/cpu.h"
 #include "base/thread.h"
 #include "kernel/cpu/interp.h"
+#include "nest_build.h"
 #include "nest_eval.h"
 #include <stdlib.h>
-
-static uint64_t random_state = 0x9E3779B97F4A7C15ull;
-static uint32_t random_u32(void)
-{
-    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
-    uint64_t x = random_state ^ random_state >> 29;
-    return (uint32_t)((x * 0xBF58476D1CE4E5B9ull) >> 32);
-}
-static int below(int n) { return (int)(random_u32() % (uint32_t)n); }
-static bool chance(int percent) { return below(100) < percent; }
-
-/* A nest under construction, with room for everything. */
-typedef struct build {
-    gale__nest nest;
-    gale__nest_instr code[64];
-    gale__access accesses[32];
-    gale__nest_store stores[8];
-    gale__nest_buffer buffers[24];
-} build;
-
-static void build_init(build *b, int n_outer, int n_inner, const int64_t *extent)
-{
-    memset(b, 0, sizeof *b);
-    b->nest = (gale__nest){.n_outer = n_outer, .n_inner = n_inner, .code = b->code, .accesses = b->accesses, .stores = b->stores, .buffers = b->buffers};
-    memcpy(b->nest.extent, extent, sizeof(int64_t) * (size_t)(n_outer + n_inner));
-}
-
-static int add_buffer(build *b, gale_type type, int64_t elements, bool written)
-{
-    b->buffers[b->nest.n_buffers] = (gale__nest_buffer){elements, type, written};
-    return b->nest.n_buffers++;
-}
-
-static gale__access *add_access(build *b, int buffer)
-{
-    gale__access *a = &b->accesses[b->nest.n_accesses++];
-    *a = (gale__access){.buffer = buffer, .type = buffer < 0 ? GALE_I64 : b->buffers[buffer].type};
-    return a;
-}
-
-static int add(build *b, int op, gale_type type, int inner, int x, int y, int z)
-{
-    b->code[b->nest.n_code] = (gale__nest_instr){.op = (uint8_t)op, .type = (uint8_t)type, .inner = (uint8_t)inner, .a = x, .b = y, .c = z};
-    return b->nest.n_code++;
-}
-
-static int add_load(build *b, gale__access *a, int inner)
-{
-    int i = add(b, GALE__NEST_LOAD, a->type, inner, 0, 0, 0);
-    b->code[i].access = (int32_t)(a - b->accesses);
-    return i;
-}
-
-static int add_const(build *b, gale_type type, double v)
-{
-    int i = add(b, GALE__NEST_CONST, type, 0, 0, 0, 0);
-    gale__store_f64(gale__compute_type(type), &b->code[i].imm, v);
-    return i;
-}
-
-static int add_reduce(build *b, int kind, gale_type type, gale_type acc, int value)
-{
-    int i = add(b, GALE__NEST_REDUCE, type, 0, value, 0, 0);
-    b->code[i].imm = (uint64_t)kind;
-    b->code[i].acc = (uint8_t)acc;
-    return i;
-}
-
-static void add_store(build *b, int value, gale__access *a)
-{
-    b->stores[b->nest.n_stores++] = (gale__nest_store){value, (int32_t)(a - b->accesses), -1, 0};
-}
-
-/* Dense row-major strides over the dimensions of mask, in their order. */
-static int64_t dense(const build *b, gale__access *a, uint32_t mask)
-{
-    int64_t size = 1;
-    for (int d = b->nest.n_outer + b->nest.n_inner - 1; d >= 0; d--)
-        if (mask >> d & 1) {
-            a->stride[d] = size;
-            size *= b->nest.extent[d];
-        }
-    return size;
-}
-
-/* A new input or output buffer, dense over mask. */
-static gale__access *dense_access(build *b, gale_type type, uint32_t mask, bool written)
-{
-    gale__access *a = add_access(b, add_buffer(b, type, 0, written));
-    b->buffers[a->buffer].elements = dense(b, a, mask);
-    return a;
-}
 
 /* Numbers on a coarse grid, small enough that sums of products are exact or nearly so in every type. */
 static void fill_buffer(gale_type type, void *p, int64_t n)
@@ -517,35 +426,96 @@ TEST(random_nests)
     }
 }
 
-static void run_product(void *arg)
+typedef struct runner { gale__cpu_kernel *kernel; void *buffers[3]; } runner;
+static void run_often(void *arg)
 {
-    build b;
-    (void)arg;
-    for (int i = 0; i < 4; i++) {
-        product(&b, GALE_F32, GALE_F32, 1, 100, 80, 60, false, false);
-        CHECK(agree(&b, "threads"));
-    }
+    const runner *r = arg;
+    for (int i = 0; i < 20; i++) gale__cpu_kernel_run(r->kernel, r->buffers);
 }
 
-/* The same kernel from several threads, and the same bits from one worker as from many. */
+/* Several threads run one kernel at once, each into its own memory. */
+static void run_at_once(build *b, int n_inputs)
+{
+    enum { THREADS = 4 };
+    runner r[THREADS];
+    gale__thread *threads[THREADS];
+    gale__cpu_kernel *k = NULL;
+    size_t bytes = (size_t)b->buffers[n_inputs].elements * gale_type_size(b->buffers[n_inputs].type);
+    void *inputs[2];
+    if (!CHECK_OK(gale__cpu_kernel_create(&b->nest, &k))) return;
+    for (int i = 0; i < n_inputs; i++) {
+        inputs[i] = malloc((size_t)b->buffers[i].elements * gale_type_size(b->buffers[i].type));
+        fill_buffer(b->buffers[i].type, inputs[i], b->buffers[i].elements);
+    }
+    for (int t = 0; t < THREADS; t++) {
+        r[t] = (runner){.kernel = k};
+        for (int i = 0; i < n_inputs; i++) r[t].buffers[i] = inputs[i];
+        r[t].buffers[n_inputs] = malloc(bytes);
+        CHECK_OK(gale__thread_start(run_often, &r[t], &threads[t]));
+    }
+    for (int t = 0; t < THREADS; t++) {
+        gale__thread_join(&threads[t]);
+        CHECK(!memcmp(r[0].buffers[n_inputs], r[t].buffers[n_inputs], bytes));
+    }
+    for (int t = 0; t < THREADS; t++) free(r[t].buffers[n_inputs]);
+    for (int i = 0; i < n_inputs; i++) free(inputs[i]);
+    gale__cpu_kernel_destroy(&k);
+}
+
 TEST(threads)
 {
     build b;
-    static float x[200000], y[3][4];
-    for (int i = 0; i < 200000; i++) x[i] = (float)(below(1000) - 500) / 7;
-    build_init(&b, 1, 1, (int64_t[]){4, 50000});
+    product(&b, GALE_F32, GALE_F32, 1, 100, 80, 60, false, false);
+    run_at_once(&b, 2);
+    product(&b, GALE_F32, GALE_F32, 12, 20, 30, 40, false, true);
+    run_at_once(&b, 2);
+    product(&b, GALE_F32, GALE_F32, 1, 20, 30, 20000, false, false);
+    run_at_once(&b, 2);
+    build_init(&b, 1, 1, (int64_t[]){3, 70000});
     add_store(&b, add_reduce(&b, GALE__SUM, GALE_F32, GALE_F32, add_load(&b, dense_access(&b, GALE_F32, 3, false), 1)), dense_access(&b, GALE_F32, 1, true));
-    for (int i = 0; i < 3; i++) {
-        gale__cpu_kernel *k = NULL;
-        gale__parallel_set_width(i + 1);
-        if (!CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
-        gale__cpu_kernel_run(k, (void *[]){x, y[i]});
-        gale__cpu_kernel_destroy(&k);
-        CHECK(!memcmp(y[0], y[i], sizeof y[0]));
-    }
-    gale__parallel_set_width(2);
-    run_product(NULL);
+    run_at_once(&b, 1);
+}
+
+/* The same bits from one worker as from many. */
+TEST(widths)
+{
+    build b[3];
+    static float x[3][200000], y[3][4][6000];
+    build_init(&b[0], 1, 1, (int64_t[]){4, 50000});
+    add_store(&b[0], add_reduce(&b[0], GALE__SUM, GALE_F32, GALE_F32, add_load(&b[0], dense_access(&b[0], GALE_F32, 3, false), 1)), dense_access(&b[0], GALE_F32, 1, true));
+    product(&b[1], GALE_F32, GALE_F32, 1, 60, 100, 1500, false, false);
+    product(&b[2], GALE_F32, GALE_F32, 1, 10, 12, 16000, false, true);
+    for (int i = 0; i < 3 * 200000; i++) x[i / 200000][i % 200000] = (float)(below(1000) - 500) / 7;
+    for (int n = 0; n < 3; n++)
+        for (int w = 0; w < 4; w++) {
+            gale__cpu_kernel *k = NULL;
+            gale__parallel_set_width(w + 1);
+            if (!CHECK_OK(gale__cpu_kernel_create(&b[n].nest, &k))) return;
+            gale__cpu_kernel_run(k, n ? (void *[]){x[0], x[1], y[n][w]} : (void *[]){x[0], y[n][w]});
+            gale__cpu_kernel_destroy(&k);
+            CHECK(!memcmp(y[n][0], y[n][w], sizeof y[n][0]));
+        }
     gale__parallel_set_width(0);
+}
+
+/* A program of a thousand kernels is made in a few milliseconds. */
+TEST(create_speed)
+{
+    build b;
+    uint64_t best = UINT64_MAX;
+    build_init(&b, 1, 1, (int64_t[]){512, 768});
+    int x = add_load(&b, dense_access(&b, GALE_F32, 3, false), 1), e = add(&b, GALE__EXP, GALE_F32, 1, x, 0, 0);
+    add_store(&b, add(&b, GALE__DIV, GALE_F32, 1, e, add_reduce(&b, GALE__SUM, GALE_F32, GALE_F32, e), 0), dense_access(&b, GALE_F32, 3, true));
+    gale__cpu_kernel *kernels[200] = {0};
+    for (int round = 0; round < 5; round++) {
+        uint64_t start = gale__time_ns();
+        for (int i = 0; i < 200; i++) CHECK_OK(gale__cpu_kernel_create(&b.nest, &kernels[i]));
+        uint64_t t = (gale__time_ns() - start) / 200;
+        if (t < best) best = t;
+        for (int i = 0; i < 200; i++) gale__cpu_kernel_destroy(&kernels[i]);
+    }
+    if (getenv("CPU_VERBOSE")) printf("%.2f us a kernel\n", (double)best * 1e-3);
+    CHECK(best < 20000);
 }
 
 /* Every allocation of creating a kernel may fail; nothing is left behind. */
@@ -569,4 +539,4 @@ TEST(faults)
 static void test_isa(void) { printf("instruction set: %s\n", gale__isa_name(gale__cpu_isa())); }
 
 TESTS(ROW(isa), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products), ROW(convolutions), ROW(indirection),
-      ROW(in_place), ROW(random_nests), ROW(threads), ROW(faults))
+      ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(create_speed), ROW(faults))

@@ -88,10 +88,30 @@ static void load_piece(void *arg, const gale__cpu_piece *p)
     else simd->gather[size](d, from, p->stride, p->n);
 }
 
+/* The same in all lanes, and only lane 0 will be read. */
+static void load_single(gale__cpu_frame *f, const gale__cpu_step *s, char *memory)
+{
+    size_t n = f->n;
+    gale__cpu_piece p = {0};
+    bool one_run = f->one_run;
+    f->n = 1;
+    f->one_run = true;
+    gale__cpu_walk_plain(f, s->access, &p);
+    f->n = n;
+    f->one_run = one_run;
+    const char *from = memory + p.address * ((int64_t)1 << s->size);
+    if (s->fn) s->fn(f->r[s->d], from, NULL, NULL, 1);
+    else memcpy(f->r[s->d], from, (size_t)1 << s->size);
+}
+
 static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     gale__cpu_piece p;
     char *memory = f->buffers[s->access->buffer];
+    if (f->tape->regs[s->d].single) {
+        load_single(f, s, memory);
+        return;
+    }
     bool plain = gale__cpu_walk_plain(f, s->access, &p), row = plain && p.stride == 1;
     char *from = plain ? memory + p.address * ((int64_t)1 << s->size) : NULL;
     if (!s->fn && row && !f->aliased) {
@@ -215,7 +235,8 @@ static void run_fold(gale__cpu_frame *f, const gale__cpu_step *s)
     char *d = f->r[s->d];
     const char *a = f->r[s->a];
     for (size_t i = 0; i < f->rows; i++) {
-        if (s->kind == GALE__CPU_STEP_FOLD) s->fold(d + (i << s->size), a + (i * per << s->size), per);
+        if (s->kind == GALE__CPU_STEP_DOT) s->dot(d + (i << s->size), a + (i * per << s->size), (const char *)f->r[s->b] + (i * per << s->size), per);
+        else if (s->kind == GALE__CPU_STEP_FOLD) s->fold(d + (i << s->size), a + (i * per << s->size), per);
         else s->arg_fold(d + (i << s->size), (int64_t *)f->r[s->b] + i, a + (i * per << s->size), f->place, per);
     }
 }
@@ -246,6 +267,7 @@ static void run_step(gale__cpu_frame *f, const gale__cpu_step *s)
     case GALE__CPU_STEP_FILL: f->tape->simd->fill[s->size](r[s->d], s->imm, f->n); break;
     case GALE__CPU_STEP_SPREAD: run_spread(f, s); break;
     case GALE__CPU_STEP_FOLD:
+    case GALE__CPU_STEP_DOT:
     case GALE__CPU_STEP_ARG_FOLD: run_fold(f, s); break;
     case GALE__CPU_STEP_ARG: s->arg(r[s->d], r[s->b], r[s->a], NULL, f->place, f->n); break;
     case GALE__CPU_STEP_KEEP: memcpy(cache_row(f, s->d, s->size), r[s->a], f->n << s->size); break;

@@ -36,6 +36,7 @@ static float number_of(const gale__cpu_tape_const *c)
 static bool is_number(const gale__cpu_tape *t, int reg, int kind)
 {
     const gale__cpu_tape_const *c = const_of(t, reg);
+    if (t->regs[reg].uniform) return kind < GALE__PAIR_MAX;
     return c && (kind < GALE__PAIR_MAX || (!c->access && !isnan(number_of(c))));
 }
 
@@ -83,6 +84,16 @@ static bool join_third(const gale__cpu_tape *t, gale__cpu_step *pair, int at, co
     return false;
 }
 
+/* A product that is only summed along the block. */
+static bool join_dot(const gale__cpu_tape *t, const gale__cpu_step *p, int at, const gale__cpu_step *q, gale__cpu_step *out)
+{
+    const gale__cpu_reg *r = &t->regs[p->d];
+    if (q->kind != GALE__CPU_STEP_FOLD || q->fold != t->simd->fold[GALE__SUM][GALE__CT_F32] || q->a != p->d) return false;
+    if (r->first != at || r->last != at + 1 || p->fn != t->simd->op[GALE__MUL][GALE__CT_F32]) return false;
+    *out = (gale__cpu_step){.kind = GALE__CPU_STEP_DOT, .size = q->size, .dot = t->simd->dot, .d = q->d, .a = p->a, .b = p->b, .c = -1};
+    return true;
+}
+
 /* One section, from position `to` on; returns the position after it. */
 static int fuse_section(gale__cpu_tape *t, gale__cpu_section *s, int to)
 {
@@ -92,7 +103,10 @@ static int fuse_section(gale__cpu_tape *t, gale__cpu_section *s, int to)
         int kind = kind_of(t, &step);
         if (kind >= 0) {
             kind = settle(t, &step, kind);
-            if (i + 1 < end && join(t, &step, i, kind, &t->steps[i + 1], &both)) {
+            if (i + 1 < end && join_dot(t, &step, i, &t->steps[i + 1], &both)) {
+                step = both;
+                i++;
+            } else if (i + 1 < end && join(t, &step, i, kind, &t->steps[i + 1], &both)) {
                 step = both;
                 i++;
                 if (i + 1 < end && join_third(t, &step, i, &t->steps[i + 1])) i++;

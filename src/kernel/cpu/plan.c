@@ -339,6 +339,7 @@ gale_status gale__cpu_plan_init(gale__cpu_plan *p, const gale__nest *nest, bool 
     maker *m = gale__calloc(1, sizeof *m);
     if (!m) return GALE_NO_MEMORY;
     gale__cpu_tape_init(&p->tape, nest);
+    if (!inner_lanes) p->tape.lane_dims = (1u << nest->n_outer) - 1;
     *m = (maker){.plan = p, .nest = nest, .tape = &p->tape, .keep = keep && may_keep(p)};
     gale_status status = make_plan(m);
     gale__free(m);

@@ -10,6 +10,7 @@ typedef enum gale__ct { GALE__CT_BOOL, GALE__CT_I32, GALE__CT_U32, GALE__CT_I64,
 typedef void gale__simd_fn(void *d, const void *a, const void *b, const void *c, size_t n);
 typedef void gale__simd_triple(void *d, const void *a, const void *b, const void *c, float e, size_t n);
 typedef void gale__simd_fold(void *acc, const void *a, size_t n);
+typedef void gale__simd_dot(void *acc, const void *a, const void *b, size_t n);
 /* Lane by lane: where a[i] beats best[i], it and its place (places[i], or k when places is NULL) are kept; index -1: nothing yet. */
 typedef void gale__simd_arg(void *best, int64_t *index, const void *a, const int64_t *places, int64_t k, size_t n);
 /* The same along the block, whose first element has place k. */
@@ -42,6 +43,7 @@ typedef struct gale__simd {
     gale__simd_fn *widen[GALE_TYPE_COUNT];                 /* storage to compute; NULL: the same bits */
     gale__simd_fn *narrow[GALE_TYPE_COUNT];                /* compute to storage; NULL: the same bits */
     gale__simd_fold *fold[4][GALE__CT_COUNT];              /* GALE__SUM .. GALE__RMIN of a block into *acc */
+    gale__simd_dot *dot;                                   /* f32: the sum of a b of a block into *acc */
     gale__simd_arg *arg[4][GALE__CT_COUNT];                /* GALE__ARGMAX .. */
     gale__simd_arg_fold *arg_fold[4][GALE__CT_COUNT];
     /* Moves of whole elements, by the logarithm of their size; strides in elements. */

@@ -4,6 +4,8 @@
 #include "kernel/cpu/math.h"
 #if defined(__F16C__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 /* Integers and truth values to integers: conversion wraps. */
@@ -65,7 +67,20 @@ SIMD_FN1(f64_to_f32, float, double, x)
 /* f16 in memory. */
 #if defined(__aarch64__)
 SIMD_FN1(widen_f16, float, __fp16, x)
-SIMD_FN1(narrow_f16, __fp16, float, x)
+SIMD_FN1(narrow_f16_tail, __fp16, float, x)
+SIMD_FN1(f32_to_f16_tail, float, float, (__fp16)x)
+static void narrow_f16(void *d, const void *a, const void *b, const void *c, size_t n)
+{
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) vst1_f16((__fp16 *)d + i, vcvt_f16_f32(vld1q_f32((const float *)a + i)));
+    narrow_f16_tail((__fp16 *)d + i, (const float *)a + i, b, c, n - i);
+}
+static void f32_to_f16(void *d, const void *a, const void *b, const void *c, size_t n)
+{
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) vst1q_f32((float *)d + i, vcvt_f32_f16(vcvt_f16_f32(vld1q_f32((const float *)a + i))));
+    f32_to_f16_tail((float *)d + i, (const float *)a + i, b, c, n - i);
+}
 #else
 static inline float f16_up(uint16_t h)
 {
@@ -145,9 +160,7 @@ static inline float to_bf16(float x) { return m32_from((int32_t)((uint32_t)bf16_
 SIMD_FN1(f32_to_bf16, float, float, to_bf16(x))
 SIMD_FN1(f64_to_bf16, float, double, gale__bf16_to_f32(gale__f64_to_bf16(x)))
 SIMD_FN1(f64_to_f16, float, double, gale__f16_to_f32(gale__f64_to_f16(x)))
-#if defined(__aarch64__)
-SIMD_FN1(f32_to_f16, float, float, (__fp16)x)
-#else
+#if !defined(__aarch64__)
 SIMD_FN1(f32_to_f16, float, float, f16_up(f16_down(x)))
 #endif
 

@@ -32,6 +32,18 @@ FOLDS(u64, uint64_t, uint64_t, 0, UINT64_MAX)
 FOLDS(f32, float, float, -__builtin_inff(), __builtin_inff())
 FOLDS(f64, double, double, -__builtin_inf(), __builtin_inf())
 
+/* As sum_f32 of the products, each rounded. */
+static void dot_f32(void *acc, const void *a_, const void *b_, size_t n)
+{
+    float lane[LANES] = {0};
+    const float *a = a_, *b = b_;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) lane[j] += a[i + (size_t)j] * b[i + (size_t)j];
+    for (size_t j = 0; i + j < n; j++) lane[j] += a[i + j] * b[i + j];
+    sum_f32(acc, lane, LANES);
+}
+
 /* `beats`: v wins over s.  NaN is what a maximum or minimum gives, so the place is that of a NaN. */
 #define ARG(name, T, beats)                                                                          \
     static void name(void *best_, int64_t *index, const void *a_, const int64_t *places, int64_t k, size_t n) \
@@ -85,6 +97,7 @@ ARGS(f64, double)
     t->arg_fold[3][CT] = argmin_last_##N##_fold;
 void SIMD(fold)(gale__simd *t)
 {
+    t->dot = dot_f32;
     ROWS(bool, GALE__CT_BOOL)
     ROWS(i32, GALE__CT_I32)
     ROWS(u32, GALE__CT_U32)

@@ -116,23 +116,24 @@ static int emit_bitcast(gale__cpu_tape *t, int r, gale_type from, gale_type to)
     return t->simd->widen[to] ? op_step(t, t->simd->widen[to], reg_of(t, to), raw, -1, -1) : raw;
 }
 
-/* The same element at every point, and nothing here writes it. */
-static bool is_uniform(const gale__cpu_tape *t, const gale__access *a)
+/* The same element at every point of the dimensions of mask. */
+static bool is_uniform(const gale__cpu_tape *t, const gale__access *a, uint32_t mask)
 {
     for (int d = 0; d < t->n_dims; d++)
-        if (a->stride[d]) return false;
-    return !a->n_guards && !t->nest->buffers[a->buffer].written;
+        if (mask >> d & 1 && a->stride[d]) return false;
+    return !a->n_guards;
 }
 
 static int emit_load(gale__cpu_tape *t, const gale__nest_instr *in)
 {
     const gale__access *access = &t->nest->accesses[in->access];
     gale__simd_fn *widen = t->simd->widen[access->type];
-    if (is_uniform(t, access))
+    if (is_uniform(t, access, UINT32_MAX) && !t->nest->buffers[access->buffer].written)
         return add_const(t, (gale__cpu_tape_const){.size = (uint8_t)gale__ct_size(gale__ct_of(access->type)), .access = access, .fn = widen});
     int raw = widen ? gale__cpu_tape_reg(t, (int)gale_type_size(access->type)) : -1, d = reg_of(t, access->type);
     gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_LOAD, .size = (uint8_t)storage_log2(access->type), .d = d, .a = -1, .b = -1, .c = raw,
                                     .access = access, .fn = widen});
+    if (t->lane_dims && !t->failed) t->regs[d].uniform = is_uniform(t, access, t->lane_dims);
     return d;
 }
 
@@ -220,14 +221,14 @@ static void find_lives(gale__cpu_tape *t, const gale__cpu_loop *loops, int n_loo
     }
 }
 
-/* Constants of which no step reads more than lane 0. */
+/* Constants, and loads that are the same in all lanes, of which no step reads more than lane 0. */
 static void find_singles(gale__cpu_tape *t)
 {
-    for (size_t i = 0; i < t->n_regs; i++) t->regs[i].single = t->regs[i].fixed && !t->regs[i].kept;
+    for (size_t i = 0; i < t->n_regs; i++) t->regs[i].single = (t->regs[i].fixed || t->regs[i].uniform) && !t->regs[i].kept;
     for (size_t s = 0; s < t->n_steps; s++) {
         int32_t used[4];
         regs_of(&t->steps[s], used);
-        for (int k = 0; k < 4; k++)
+        for (int k = t->steps[s].kind == GALE__CPU_STEP_LOAD ? 1 : 0; k < 4; k++)
             if (used[k] >= 0 && !(k >= 2 && t->steps[s].numbers >> (k - 2) & 1)) t->regs[used[k]].single = false;
     }
 }
@@ -237,7 +238,8 @@ static void assign_slots(gale__cpu_tape *t, int *free_list)
 {
     int n_free = 0;
     for (size_t i = 0; i < t->n_regs; i++)
-        if (t->regs[i].fixed) t->regs[i].slot = t->regs[i].single ? t->n_singles++ : t->n_slots++;
+        if (t->regs[i].single) t->regs[i].slot = t->n_singles++;
+        else if (t->regs[i].fixed) t->regs[i].slot = t->n_slots++;
     for (int s = 0; s < (int)t->n_steps; s++) {
         const gale__cpu_step *step = &t->steps[s];
         int32_t used[4];
@@ -246,7 +248,7 @@ static void assign_slots(gale__cpu_tape *t, int *free_list)
             if (used[k] >= 0 && t->regs[used[k]].slot < 0) t->regs[used[k]].slot = n_free ? free_list[--n_free] : t->n_slots++;
         for (int k = 0; k < 4; k++) {
             gale__cpu_reg *r = used[k] >= 0 ? &t->regs[used[k]] : NULL;
-            if (!r || r->fixed || r->last > s) continue;
+            if (!r || r->fixed || r->single || r->last > s) continue;
             r->last = INT32_MAX; /* once, though it may be read twice */
             free_list[n_free++] = r->slot;
         }

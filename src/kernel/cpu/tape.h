@@ -19,6 +19,7 @@ typedef enum gale__cpu_step_kind {
     GALE__CPU_STEP_FILL,     /* imm to d, element size `size` */
     GALE__CPU_STEP_SPREAD,   /* lane i of a to all lanes of row i of d */
     GALE__CPU_STEP_FOLD,     /* fold(d, a): along row i of the block into lane i */
+    GALE__CPU_STEP_DOT,      /* dot(d, a, b): the same of products */
     GALE__CPU_STEP_ARG,      /* arg(d, b, a): lane by lane; place: the frame's */
     GALE__CPU_STEP_ARG_FOLD, /* along the block */
     GALE__CPU_STEP_KEEP,     /* a to row d of the cache */
@@ -30,7 +31,7 @@ typedef struct gale__cpu_step {
     uint8_t numbers;         /* 1: only lane 0 of b is read; 2: of c */
     int32_t d, a, b, c;      /* registers */
     const gale__access *access;
-    union { gale__simd_fn *fn; gale__simd_triple *triple; gale__simd_fold *fold; gale__simd_arg *arg; gale__simd_arg_fold *arg_fold; };
+    union { gale__simd_fn *fn; gale__simd_triple *triple; gale__simd_fold *fold; gale__simd_dot *dot; gale__simd_arg *arg; gale__simd_arg_fold *arg_fold; };
     uint64_t imm;
 } gale__cpu_step;
 
@@ -38,13 +39,15 @@ typedef struct gale__cpu_step {
 typedef struct gale__cpu_span { int n; uint8_t dim[GALE__NEST_DIMS]; int64_t extent[GALE__NEST_DIMS], count; } gale__cpu_span;
 
 typedef struct gale__cpu_section { int first, count; } gale__cpu_section;
-typedef struct gale__cpu_reg { int32_t slot, first, last; uint8_t size; bool fixed, kept, single; } gale__cpu_reg; /* size in bytes; first and last step; single: lane 0 is all of it */
+typedef struct gale__cpu_reg { int32_t slot, first, last; uint8_t size; bool fixed, kept, uniform, single; } gale__cpu_reg; /* size in bytes; first and last step.
+    fixed: a constant; kept: read from outside; uniform: the same in all lanes; single: and only lane 0 is read */
 /* A register that holds one value in all lanes: bits, or what the access (the same everywhere) gives, widened by fn. */
 typedef struct gale__cpu_tape_const { int32_t reg; uint8_t size; uint64_t bits; const gale__access *access; gale__simd_fn *fn; } gale__cpu_tape_const;
 
 typedef struct gale__cpu_tape {
     const gale__simd *simd;
     const gale__nest *nest;
+    uint32_t lane_dims;            /* mask of the dimensions that lanes walk where values are loaded; 0: not told */
     gale__cpu_step *steps; size_t n_steps, steps_capacity;
     gale__cpu_reg *regs; size_t n_regs, regs_capacity;
     gale__cpu_tape_const *consts; size_t n_consts, consts_capacity;

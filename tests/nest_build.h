@@ -1,0 +1,98 @@
+/* Building loop nests by hand and at random, for tests. */
+#ifndef GALE_TEST_NEST_BUILD_H
+#define GALE_TEST_NEST_BUILD_H
+#include "kernel/nest.h"
+#include <string.h>
+
+static uint64_t random_state = 0x9E3779B97F4A7C15ull;
+static inline uint32_t random_u32(void)
+{
+    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+    uint64_t x = random_state ^ random_state >> 29;
+    return (uint32_t)((x * 0xBF58476D1CE4E5B9ull) >> 32);
+}
+static inline int below(int n) { return (int)(random_u32() % (uint32_t)n); }
+static inline bool chance(int percent) { return below(100) < percent; }
+
+/* A nest under construction, with room for everything. */
+typedef struct build {
+    gale__nest nest;
+    gale__nest_instr code[64];
+    gale__access accesses[32];
+    gale__nest_store stores[8];
+    gale__nest_buffer buffers[24];
+} build;
+
+static inline void build_init(build *b, int n_outer, int n_inner, const int64_t *extent)
+{
+    memset(b, 0, sizeof *b);
+    b->nest = (gale__nest){.n_outer = n_outer, .n_inner = n_inner, .code = b->code, .accesses = b->accesses, .stores = b->stores, .buffers = b->buffers};
+    memcpy(b->nest.extent, extent, sizeof(int64_t) * (size_t)(n_outer + n_inner));
+}
+
+static inline int add_buffer(build *b, gale_type type, int64_t elements, bool written)
+{
+    b->buffers[b->nest.n_buffers] = (gale__nest_buffer){elements, type, written};
+    return b->nest.n_buffers++;
+}
+
+static inline gale__access *add_access(build *b, int buffer)
+{
+    gale__access *a = &b->accesses[b->nest.n_accesses++];
+    *a = (gale__access){.buffer = buffer, .type = buffer < 0 ? GALE_I64 : b->buffers[buffer].type};
+    return a;
+}
+
+static inline int add(build *b, int op, gale_type type, int inner, int x, int y, int z)
+{
+    b->code[b->nest.n_code] = (gale__nest_instr){.op = (uint8_t)op, .type = (uint8_t)type, .inner = (uint8_t)inner, .a = x, .b = y, .c = z};
+    return b->nest.n_code++;
+}
+
+static inline int add_load(build *b, gale__access *a, int inner)
+{
+    int i = add(b, GALE__NEST_LOAD, a->type, inner, 0, 0, 0);
+    b->code[i].access = (int32_t)(a - b->accesses);
+    return i;
+}
+
+static inline int add_const(build *b, gale_type type, double v)
+{
+    int i = add(b, GALE__NEST_CONST, type, 0, 0, 0, 0);
+    gale__store_f64(gale__compute_type(type), &b->code[i].imm, v);
+    return i;
+}
+
+static inline int add_reduce(build *b, int kind, gale_type type, gale_type acc, int value)
+{
+    int i = add(b, GALE__NEST_REDUCE, type, 0, value, 0, 0);
+    b->code[i].imm = (uint64_t)kind;
+    b->code[i].acc = (uint8_t)acc;
+    return i;
+}
+
+static inline void add_store(build *b, int value, gale__access *a)
+{
+    b->stores[b->nest.n_stores++] = (gale__nest_store){value, (int32_t)(a - b->accesses), -1, 0};
+}
+
+/* Dense row-major strides over the dimensions of mask, in their order. */
+static inline int64_t dense(const build *b, gale__access *a, uint32_t mask)
+{
+    int64_t size = 1;
+    for (int d = b->nest.n_outer + b->nest.n_inner - 1; d >= 0; d--)
+        if (mask >> d & 1) {
+            a->stride[d] = size;
+            size *= b->nest.extent[d];
+        }
+    return size;
+}
+
+/* A new input or output buffer, dense over mask. */
+static inline gale__access *dense_access(build *b, gale_type type, uint32_t mask, bool written)
+{
+    gale__access *a = add_access(b, add_buffer(b, type, 0, written));
+    b->buffers[a->buffer].elements = dense(b, a, mask);
+    return a;
+}
+#endif
