@@ -1,6 +1,6 @@
 #!/bin/sh
 # The command line as a user meets it: exit codes, messages, help, completion, manual.
-# usage: cli.sh PROGRAM [CRASHING_DRIVER]
+# usage: cli.sh PROGRAM [CRASHING_DRIVER [STAND_IN_DRIVER BROKEN_STAND_IN]]
 gale=$1
 passed=0 failed=0 skipped=0
 folder=$(mktemp -d) || exit 1
@@ -107,6 +107,75 @@ else
     echo 'SKIP gale kernel run: no OpenCL device'
     skipped=$((skipped + 1))
 fi
+
+# Bad input and bad machines: a clear message, the right exit code, nothing lost.
+skip() { echo "SKIP $1"; skipped=$((skipped + 1)); }
+has() { "$gale" devices | grep -q "^$1  *$1:"; }
+expect 3 'unknown provider "nix"' check --provider nix
+expect 3 'unknown provider "nix": known are .*cuda.*cpu' bench --provider nix
+expect 3 'unknown provider "nix": known are' bench --provider cpu,nix
+expect 3 'device index 7 is out of range: cpu has 1 device here, counted from 0' bench --provider cpu --device 7
+expect 3 'device index 7 is out of range: cpu has 1 device here, counted from 0' check --provider cpu --device 7
+GALE_DEVICE=two expect 1 'GALE_DEVICE=two is not a device index' bench --provider cpu
+GALE_PROVIDER=nix expect 3 'unknown provider "nix"' bench
+if "$gale" devices | grep -q 'built without CUDA'; then skip 'CUDA drivers that are missing, damaged or old: no CUDA backend in this build'; else
+    echo 'this is no library' >"$folder/libcuda.so"
+    run="kernel run $folder/scale.cl"
+    export GALE_CUDA_LIBRARY="$folder/none/libcuda.so"
+    expect 3 'CUDA execution provider requested but not available: library not found: .*none/libcuda.so' $run --provider cuda
+    expect 3 'strict: no step down to cpu' $run --provider cuda,cpu --strict
+    expect 1 'warning: .*library not found.*; stepping down to cpu' $run --provider cuda,cpu
+    expect 0 '^SKIP cuda:0: library not found' check --provider cuda
+    expect 0 'library not found: .*none/libcuda.so' devices
+    export GALE_CUDA_LIBRARY="$folder/libcuda.so"
+    expect 3 "the driver's library does not load: .*libcuda.so.*install NVIDIA's driver (libcuda1) anew" $run --provider cuda
+    expect 0 "the driver's library does not load" devices
+    expect 0 "install NVIDIA's driver (libcuda1) anew" doctor
+    if [ -n "$4" ]; then
+        export GALE_CUDA_LIBRARY="$4"
+        expect 3 'lacks cuLaunchKernel: it is damaged, or too old' $run --provider cuda
+        export GALE_CUDA_LIBRARY="$3"
+        FAKE_VERSION=9000 expect 3 'version too old: the driver is for CUDA 9.0, older than 11.0; install NVIDIA.* in a newer version' $run --provider cuda
+        FAKE_DEVICES=0 expect 3 'No GPU detected: the CUDA driver finds no device' $run --provider cuda
+        FAKE_INIT=3 expect 3 'the driver does not start' $run --provider cuda
+        expect 3 'device index 5 is out of range: cuda has 2 devices here' $run --provider cuda --device 5
+        printf 'extern "C" __global__ void k() { nonsense }\n' >"$folder/broken.cu"
+        FAKE_NO_COMPILER=1 GALE_NVRTC_LIBRARY="$3" expect 1 'broken.cu: ' kernel run "$folder/broken.cu" --provider cuda
+    else skip 'CUDA drivers of other versions: no stand-ins in this build'; fi
+    unset GALE_CUDA_LIBRARY
+fi
+GALE_POOL_LIMIT_MB=1 expect 1 'CPU out of memory: asked 256 MiB, free 1.0 MiB of .* (pool limit 1.0 MiB)' bench --provider cpu
+GALE_POOL_LIMIT_MB=some expect 0 'GALE_POOL_LIMIT_MB=some is not a whole number and is ignored' check --provider cpu --filter 'Relu f32'
+GALE_POOL_LIMIT_MB=-1 expect 0 'GALE_POOL_LIMIT_MB=-1 is less than nothing and is ignored' check --provider cpu --filter 'Relu f32'
+# A cache that cannot be written (a file is in the way: root may write anywhere) or holds garbage costs time, not results.
+echo in the way >"$folder/file"
+none=/nonexistent # software drivers are slow to measure
+OCL_ICD_VENDORS=$none VK_DRIVER_FILES=$none VK_ICD_FILENAMES=$none GALE_CACHE="$folder/file" expect 0 'ceilings of cpu:0 are not kept: .*file: is in the way: not a folder' devices --measure
+OCL_ICD_VENDORS=$none VK_DRIVER_FILES=$none VK_ICD_FILENAMES=$none GALE_CACHE="$folder/file" expect 0 'ceilings  copy [0-9.]* GB/s, upload' devices --measure
+GALE_CACHE="$folder/file" expect 0 '^kernels  0$' cache
+GALE_CACHE="$folder/file" expect 0 '^[0-9]* passed, 0 failed' check --provider cpu --filter Relu
+for name in opencl vulkan; do
+    if ! has $name; then skip "a limit on memory and bad caches with $name: no device"; continue; fi
+    GALE_POOL_LIMIT_MB=1 expect 1 "out of memory: asked 256 MiB, free 1.0 MiB of .* (pool limit 1.0 MiB)" bench --provider $name
+    GALE_CACHE="$folder/file" expect 0 '^[1-9][0-9]* passed, 0 failed' check --provider $name --filter 'Relu f32'
+    expect 0 '^[1-9][0-9]* passed, 0 failed' check --provider $name --filter 'Relu f32'
+    for f in "$folder"/cache/kernels/*/*; do echo garbage >"$f"; done
+    expect 0 '^[1-9][0-9]* passed, 0 failed' check --provider $name --filter 'Relu f32'
+    for f in "$folder"/cache/kernels/*/*; do : >"$f"; done
+    expect 0 '^[1-9][0-9]* passed, 0 failed' check --provider $name --filter 'Relu f32'
+done
+if has opencl; then
+    GALE_CACHE="$folder/file" expect 0 'compiled kernels are not kept: .*file: is in the way: not a folder' kernel run "$folder/scale.cl" -p opencl -e scale -b f32:4 -w 2f -w 4
+    expect 1 'OpenCL C does not compile:.*' kernel run "$folder/broken.cl" -p opencl -e scale
+    expect 1 "expected ')'" kernel run "$folder/broken.cl" -p opencl -e scale
+fi
+if has vulkan; then
+    printf '#version 450\nvoid main() { nonsense; }\n' >"$folder/broken.comp"
+    expect 1 "GLSL does not compile\|libshaderc" kernel run "$folder/broken.comp" -p vulkan
+    printf 'no words of SPIR-V' >"$folder/broken.spv"
+    expect 1 'broken.spv: ' kernel run "$folder/broken.spv" -p vulkan
+fi
+[ "$(cat "$folder/file")" = 'in the way' ] && passed=$((passed + 1)) || { echo 'FAIL the file in the way was changed'; failed=$((failed + 1)); }
 
 expect 2 'needs bash or zsh' --completion fish
 expect 0 '_arguments' --completion zsh

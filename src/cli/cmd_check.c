@@ -71,10 +71,11 @@ static gale_status add_chain(parts *p, const char *chain, int index)
         snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
         const gale__provider *provider = gale__provider_find(name);
         const gale__probe *probe;
-        if (!provider) return gale__fail(GALE_NO_DEVICE, "no provider is called '%s'; gale devices lists them", name);
+        if (!provider) return gale__fail(GALE_NO_DEVICE, "unknown provider \"%s\": `gale devices` lists them", name);
         GALE_TRY(gale__provider_probe(provider, &probe));
         const gale__backend *backend = gale__provider_backend(provider);
-        if (probe->count && index >= probe->count) return gale__fail(GALE_NO_DEVICE, "%s has %d devices; there is no number %d", name, probe->count, index);
+        if (probe->count && index >= probe->count)
+            return gale__fail(GALE_NO_DEVICE, "device index %d is out of range: %s has %d device%s here, counted from 0", index, name, probe->count, probe->count == 1 ? "" : "s");
         char label[32];
         snprintf(label, sizeof label, "%s:%d", name, index);
         bool empty = !strcmp(provider->name, "null"); /* it runs nothing, so nothing can be compared */

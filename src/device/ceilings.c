@@ -68,17 +68,26 @@ gale_status gale__ceilings_save(const gale_device_info *info)
     return status;
 }
 
+/* What was measured is worth having even where it cannot be written down. */
+static gale_status keep(const gale_device_info *info)
+{
+    gale_status status = gale__ceilings_save(info);
+    if (status == GALE_OK || status == GALE_NO_MEMORY) return status;
+    gale__log(GALE__WARN, "ceilings of %s:%d are not kept: %s", info->backend, info->index, gale_error());
+    return GALE_OK;
+}
+
 gale_status gale__ceilings_set_f32(gale_device *device, double gflops)
 {
     device->info.ceilings.f32_gflops = gflops;
-    return gale__ceilings_save(&device->info);
+    return keep(&device->info);
 }
 
 gale_status gale__ceilings_raise_copy(gale_device *device, double gbps)
 {
     if (!(gbps > device->info.ceilings.copy_gbps)) return GALE_OK;
     device->info.ceilings.copy_gbps = gbps;
-    return gale__ceilings_save(&device->info);
+    return keep(&device->info);
 }
 
 /* What a measurement repeats; `bytes` moved (or launches made) per call. */
@@ -184,5 +193,5 @@ gale_status gale__ceilings_measure(gale_device *device)
     gale_buffer_destroy(&m.b);
     gale__free(m.host);
     gale_memory_trim(device);
-    return status == GALE_OK ? gale__ceilings_save(&device->info) : status;
+    return status == GALE_OK ? keep(&device->info) : status;
 }

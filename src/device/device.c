@@ -72,6 +72,7 @@ static uint64_t pool_limit(const gale_device_options *options)
 {
     if (options && options->pool_limit_bytes) return options->pool_limit_bytes;
     int64_t mb = gale__env_get_i64(GALE__ENV_POOL_LIMIT_MB, 0);
+    if (mb < 0) gale__log(GALE__WARN, "GALE_POOL_LIMIT_MB=%lld is less than nothing and is ignored", (long long)mb);
     return mb > 0 ? (uint64_t)mb << 20 : 0;
 }
 

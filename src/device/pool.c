@@ -135,6 +135,7 @@ static gale_status no_memory(pool *p, size_t size)
     const gale_device *d = p->device;
     uint64_t total = d->info.caps.memory_bytes, left = d->info.caps.memory_free_bytes;
     if (d->backend->memory_info) d->backend->memory_info(p->device, &total, &left);
+    if (!left && total > p->stats.reserved_bytes) left = total - p->stats.reserved_bytes; /* the driver does not say */
     left += p->stats.reserved_bytes - p->stats.in_use_bytes;
     uint64_t limit = p->stats.limit_bytes, used = p->stats.in_use_bytes;
     if (limit && limit - (used < limit ? used : limit) < left) left = limit - (used < limit ? used : limit);

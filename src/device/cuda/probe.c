@@ -236,11 +236,11 @@ static void give_reason(const gale__cu_maker *maker, gale__cu_step step, int cod
         break;
     case GALE__CU_SYMBOLS:
         SAY(reason, "%s", why);
-        SAY(remedy, "install a newer %s", driver);
+        SAY(remedy, "install %s in a newer version", driver);
         break;
     case GALE__CU_TOO_OLD:
         SAY(reason, "version too old: %s", why);
-        SAY(remedy, "install a newer %s", driver);
+        SAY(remedy, "install %s in a newer version", driver);
         break;
     default:
         if (code == GALE__CU_NO_DEVICE) no_device(maker, out);
