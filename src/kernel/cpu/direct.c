@@ -11,8 +11,7 @@
 #define FLUSH_ROW 64        /* iterations between the two levels of a sum */
 #define FLUSH_COLUMN 256
 #define GROUPS_MOST 64
-#define TURN_ROWS 16        /* of 4-byte elements in a cache line */
-#define TURN_LANES 256      /* cache lines that stay */
+#define TURN_ROWS 32        /* of 4-byte elements: two cache lines */
 
 /* How many of the inner loads walk this dimension element by element, less those that jump. */
 static int contiguity(const gale__nest *nest, int dim)
@@ -59,37 +58,56 @@ static bool stores_meet(const gale__nest *nest, int from, int to)
     return false;
 }
 
-/* A load that is side by side down the rows and jumps along them: a transposition. */
-static bool turns(const gale__nest *nest)
+/* The dimension along which a load is side by side while it jumps along the fastest one: a transposition. */
+static int find_turn(const gale__nest *nest)
 {
     int last = nest->n_outer - 1;
     for (int i = 0; i < nest->n_code && last > 0 && !nest->n_inner; i++) {
         if (nest->code[i].op != GALE__NEST_LOAD) continue;
         const gale__access *a = &nest->accesses[nest->code[i].access];
-        if (a->stride[last - 1] == 1 && (a->stride[last] > 15 || a->stride[last] < -15)) return true;
+        if (a->stride[last] < 4 && a->stride[last] > -4) continue;
+        for (int d = last - 1; d >= 0; d--)
+            if (a->stride[d] == 1 && nest->extent[d] >= 4 && nest->extent[last] >= 4) return d;
     }
-    return false;
+    return -1;
+}
+
+static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
+
+/* Rectangles of the turned and the fastest dimension. */
+static void choose_rectangles(gale__cpu_direct *d)
+{
+    const gale__nest *nest = d->plan.nest;
+    uint8_t dims[GALE__NEST_DIMS];
+    int n = 0, last = nest->n_outer - 1;
+    for (int i = 0; i < last; i++)
+        if (i != d->turn_dim) dims[n++] = (uint8_t)i;
+    gale__cpu_span_init(&d->others, nest, dims, n);
+    d->turn_rows = nest->extent[d->turn_dim] < TURN_ROWS ? nest->extent[d->turn_dim] : TURN_ROWS;
+    d->lanes = (int64_t)d->plan.tape.block / d->turn_rows;
+    if (d->lanes > nest->extent[last]) d->lanes = nest->extent[last];
+    d->blocks = d->others.count * parts(nest->extent[d->turn_dim], d->turn_rows) * parts(nest->extent[last], d->lanes);
 }
 
 static void choose_blocks(gale__cpu_direct *d)
 {
     const gale__cpu_span *o = &d->plan.outer;
     int64_t block = (int64_t)d->plan.tape.block, row = o->n ? o->extent[o->n - 1] : 1;
-    d->turn_rows = turns(d->plan.nest) && row * 2 > block ? TURN_ROWS : 1;
-    if (d->turn_rows > 1 && block > TURN_LANES) block = TURN_LANES;
-    if (d->plan.inner_lanes) {
+    d->turn_dim = d->serial ? -1 : find_turn(d->plan.nest);
+    if (d->turn_dim >= 0) {
+        choose_rectangles(d);
+    } else if (d->plan.inner_lanes) {
         d->lanes = d->plan.short_rows ? block / d->plan.inner.count : 1;
-        d->blocks = (o->count + d->lanes - 1) / d->lanes;
+        d->blocks = parts(o->count, d->lanes);
     } else if (row * 2 > block) {
-        d->row_blocks = (row + block - 1) / block;
-        d->lanes = (row + d->row_blocks - 1) / d->row_blocks;
-        if (d->row_blocks > 1) d->lanes = (d->lanes + 15) / 16 * 16;
-        d->row_blocks = (row + d->lanes - 1) / d->lanes;
+        d->row_blocks = parts(row, block);
+        d->lanes = parts(row, d->row_blocks);
+        if (d->row_blocks > 1) d->lanes = parts(d->lanes, 16) * 16;
+        d->row_blocks = parts(row, d->lanes);
         d->blocks = o->count / row * d->row_blocks;
     } else {
-        int64_t rows = block / row;
-        d->lanes = rows * row;
-        d->blocks = (o->count + d->lanes - 1) / d->lanes;
+        d->lanes = block / row * row;
+        d->blocks = parts(o->count, d->lanes);
     }
 }
 
@@ -146,9 +164,7 @@ static void block_range(const gale__cpu_direct *d, int64_t block, int64_t *start
     const gale__cpu_span *o = &d->plan.outer;
     if (d->row_blocks) {
         int64_t row = !o->n ? 1 : o->extent[o->n - 1];
-        int64_t band = block / (d->row_blocks * d->turn_rows), in_band = block - band * d->row_blocks * d->turn_rows;
-        int64_t left = o->count / row - band * d->turn_rows, rows = left < d->turn_rows ? left : d->turn_rows;
-        int64_t r = band * d->turn_rows + in_band % rows, at = in_band / rows * d->lanes;
+        int64_t r = block / d->row_blocks, at = (block - r * d->row_blocks) * d->lanes;
         *start = r * row + at;
         *n = row - at < d->lanes ? row - at : d->lanes;
     } else {
@@ -215,6 +231,21 @@ static void run_body(gale__cpu_frame *f, const gale__cpu_direct *d, const gale__
     else run_columns(f, d, ph, from, to);
 }
 
+/* Sets the frame to rectangle `block`; the span lives as long as the block. */
+static void set_rectangle(gale__cpu_frame *f, const gale__cpu_direct *d, int64_t block, gale__cpu_span *span)
+{
+    const gale__nest *nest = d->plan.nest;
+    int last = nest->n_outer - 1;
+    int64_t rows = nest->extent[d->turn_dim], row = nest->extent[last], across = parts(row, d->lanes), down = parts(rows, d->turn_rows);
+    int64_t j = block % across * d->lanes, i = block / across % down * d->turn_rows;
+    *span = (gale__cpu_span){.n = 2, .dim = {(uint8_t)d->turn_dim, (uint8_t)last}, .base = {i, j}};
+    span->extent[0] = rows - i < d->turn_rows ? rows - i : d->turn_rows;
+    span->extent[1] = row - j < d->lanes ? row - j : d->lanes;
+    span->count = span->extent[0] * span->extent[1];
+    gale__cpu_frame_seek(f, &d->others, block / across / down);
+    gale__cpu_frame_set(f, span, 0, (size_t)span->count);
+}
+
 static void run_blocks(void *arg, size_t i, int worker)
 {
     const run *r = arg;
@@ -223,11 +254,16 @@ static void run_blocks(void *arg, size_t i, int worker)
     void *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, d->scratch_bytes);
     gale__cpu_frame f;
     (void)worker;
-    gale__cpu_frame_init(&f, &d->plan.tape, r->buffers, scratch, d->plan.inner_lanes ? d->plan.tape.block : (size_t)d->lanes, r->aliased);
+    gale__cpu_frame_init(&f, &d->plan.tape, r->buffers, scratch, d->plan.inner_lanes || d->turn_dim >= 0 ? d->plan.tape.block : (size_t)d->lanes, r->aliased);
     for (int64_t b = first; b < end; b++) {
-        int64_t start, n;
-        block_range(d, b, &start, &n);
-        gale__cpu_frame_set(&f, &d->plan.outer, start, (size_t)n);
+        int64_t start = 0, n = 0;
+        gale__cpu_span span;
+        if (d->turn_dim >= 0) {
+            set_rectangle(&f, d, b, &span);
+        } else {
+            block_range(d, b, &start, &n);
+            gale__cpu_frame_set(&f, &d->plan.outer, start, (size_t)n);
+        }
         for (int p = 0; p < d->plan.n_phases; p++) {
             gale__cpu_frame_run(&f, d->plan.phases[p].outer);
             gale__cpu_frame_run(&f, d->plan.phases[p].put);
@@ -315,7 +351,7 @@ void gale__cpu_direct_run(const gale__cpu_direct *d, void *const *buffers, bool 
         run_split(&r);
         return;
     }
-    int64_t work = d->lanes * d->plan.inner.count, share = d->blocks / ((int64_t)gale__parallel_width() * TASKS_EACH);
+    int64_t work = d->lanes * d->plan.inner.count * (d->turn_dim >= 0 ? d->turn_rows : 1), share = d->blocks / ((int64_t)gale__parallel_width() * TASKS_EACH);
     r.per_task = (TASK_POINTS + work - 1) / work;
     if (share > r.per_task) r.per_task = share;
     if (d->serial) r.per_task = d->blocks;

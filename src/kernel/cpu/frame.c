@@ -67,10 +67,10 @@ void gale__cpu_frame_seek(gale__cpu_frame *f, const gale__cpu_span *span, int64_
 {
     for (int k = span->n - 1; k > 0; k--) {
         int64_t rest = start / span->extent[k];
-        f->at[span->dim[k]] = start - rest * span->extent[k];
+        f->at[span->dim[k]] = span->base[k] + start - rest * span->extent[k];
         start = rest;
     }
-    if (span->n) f->at[span->dim[0]] = start;
+    if (span->n) f->at[span->dim[0]] = span->base[0] + start;
 }
 
 typedef struct mover { const gale__cpu_frame *f; const gale__cpu_step *s; char *block, *memory; const int64_t *index; } mover;
@@ -104,6 +104,19 @@ static void load_single(gale__cpu_frame *f, const gale__cpu_step *s, char *memor
     else memcpy(f->r[s->d], from, (size_t)1 << s->size);
 }
 
+/* A block that is a whole rectangle, of which memory holds the columns side by side: squares are turned in registers. */
+static bool load_turned(const gale__cpu_frame *f, const gale__cpu_step *s, char *block, const char *memory)
+{
+    const gale__cpu_span *span = f->span;
+    if (span->n != 2 || s->size < 2 || s->access->n_guards || (int64_t)f->n != span->count) return false;
+    int64_t pitch = s->access->stride[span->dim[1]], address = s->access->offset;
+    if (s->access->stride[span->dim[0]] != 1 || pitch < 2) return false;
+    for (int d = 0; d < f->tape->n_dims; d++) address += s->access->stride[d] * f->at[d];
+    size_t lanes = (size_t)span->extent[1];
+    f->tape->simd->interleave[s->size == 3](block, memory + address * ((int64_t)1 << s->size), (size_t)pitch, lanes, lanes, (size_t)span->extent[0]);
+    return true;
+}
+
 static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     gale__cpu_piece p;
@@ -125,7 +138,7 @@ static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
     }
     mover m = {.f = f, .s = s, .block = f->r[s->fn ? s->c : s->d], .memory = memory};
     if (plain) load_piece(&m, &p);
-    else gale__cpu_walk(f, s->access, load_piece, &m);
+    else if (!load_turned(f, s, m.block, memory)) gale__cpu_walk(f, s->access, load_piece, &m);
     if (s->fn) s->fn(f->r[s->d], m.block, NULL, NULL, f->n);
 }
 
@@ -287,5 +300,6 @@ void gale__cpu_frame_set(gale__cpu_frame *f, const gale__cpu_span *span, int64_t
     f->span = span;
     f->n = n;
     f->rows = 1;
-    f->one_run = !span->n || f->at[span->dim[span->n - 1]] + (int64_t)n <= span->extent[span->n - 1];
+    int last = span->n - 1;
+    f->one_run = last < 0 || f->at[span->dim[last]] - span->base[last] + (int64_t)n <= span->extent[last];
 }

@@ -35,8 +35,8 @@ typedef struct gale__cpu_step {
     uint64_t imm;
 } gale__cpu_step;
 
-/* Which dimensions the lanes walk, slowest first. */
-typedef struct gale__cpu_span { int n; uint8_t dim[GALE__NEST_DIMS]; int64_t extent[GALE__NEST_DIMS], count; } gale__cpu_span;
+/* Which dimensions the lanes walk, slowest first, each from base on. */
+typedef struct gale__cpu_span { int n; uint8_t dim[GALE__NEST_DIMS]; int64_t extent[GALE__NEST_DIMS], base[GALE__NEST_DIMS], count; } gale__cpu_span;
 
 typedef struct gale__cpu_section { int first, count; } gale__cpu_section;
 typedef struct gale__cpu_reg { int32_t slot, first, last; uint8_t size; bool fixed, kept, uniform, single; } gale__cpu_reg; /* size in bytes; first and last step.

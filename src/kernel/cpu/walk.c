@@ -106,14 +106,15 @@ static void walk_run(const gale__cpu_frame *f, const gale__access *a, const int6
 /* To the next row of the span; returns how the address moves. */
 static int64_t next_row(const gale__cpu_span *s, const gale__access *a, int64_t *at)
 {
-    int64_t moved = -a->stride[s->dim[s->n - 1]] * at[s->dim[s->n - 1]];
-    at[s->dim[s->n - 1]] = 0;
-    for (int k = s->n - 2; k >= 0; k--) {
+    int64_t moved = 0;
+    for (int k = s->n - 1; k >= 0; k--) {
         int d = s->dim[k];
-        moved += a->stride[d];
-        if (++at[d] < s->extent[k]) break;
-        moved -= a->stride[d] * at[d];
-        at[d] = 0;
+        if (k < s->n - 1) {
+            moved += a->stride[d];
+            if (++at[d] - s->base[k] < s->extent[k]) break;
+        }
+        moved -= a->stride[d] * (at[d] - s->base[k]);
+        at[d] = s->base[k];
     }
     return moved;
 }
@@ -123,10 +124,10 @@ void gale__cpu_walk(const gale__cpu_frame *f, const gale__access *access, gale__
     int64_t at[GALE__NEST_DIMS];
     int dim = lane_dim(f);
     memcpy(at, f->at, sizeof(int64_t) * (size_t)f->tape->n_dims);
-    int64_t address = address_of(access, at, f->tape->n_dims), row = dim < 0 ? 1 : f->span->extent[f->span->n - 1];
+    int64_t address = address_of(access, at, f->tape->n_dims), end = dim < 0 ? 1 : f->span->extent[f->span->n - 1] + f->span->base[f->span->n - 1];
     for (size_t done = 0; done < f->n;) {
         size_t n = f->n - done;
-        if (dim >= 0 && (int64_t)n > row - at[dim]) n = (size_t)(row - at[dim]);
+        if (dim >= 0 && (int64_t)n > end - at[dim]) n = (size_t)(end - at[dim]);
         gale__cpu_piece run = {done, n, address, dim < 0 ? 0 : access->stride[dim], true};
         if (access->n_guards) walk_run(f, access, at, run, fn, arg);
         else fn(arg, &run);
