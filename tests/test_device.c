@@ -343,8 +343,27 @@ static void limits(void)
     gale_device_close(&d);
 }
 
+/* A download whose wait failed is given up: it must not write to memory that the caller may have freed. */
+static void downloads_given_up(void)
+{
+    uint8_t host[100], sent[100];
+    if (device->backend->in_place) return; /* nothing is on its way there */
+    gale_buffer *b = make(sizeof host);
+    memset(sent, 1, sizeof sent);
+    CHECK_OK(gale_upload(stream, b, 0, sent, sizeof sent));
+    memset(host, 2, sizeof host);
+    CHECK_OK(gale_download(stream, b, 0, host, sizeof host));
+    gale__stream_forget(stream);
+    CHECK_OK(gale_stream_sync(stream));
+    CHECK_EQ(host[0], 2);
+    CHECK_OK(gale_download(stream, b, 0, host, sizeof host)); /* the next one arrives */
+    CHECK_OK(gale_stream_sync(stream));
+    CHECK(!memcmp(host, sent, sizeof host));
+    gale_buffer_destroy(&b);
+}
+
 static const suite_case cases[] = {
     {"buffers", buffers}, {"transfers", transfers}, {"large_and_many", large_and_many}, {"copies", copies}, {"fills", fills},
-    {"events", events}, {"threads", threads}, {"launches", launches}, {"captures", captures}, {"across", across}, {"limits", limits}, {0},
+    {"events", events}, {"threads", threads}, {"launches", launches}, {"captures", captures}, {"across", across}, {"limits", limits}, {"downloads_given_up", downloads_given_up}, {0},
 };
 SUITE(cases)

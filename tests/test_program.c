@@ -619,6 +619,33 @@ static void a_limit_on_memory(void)
     gale_device_close(&small);
 }
 
+/* Memory that plans of other shapes hold is given up before a run fails for lack of it. */
+static void idle_plans_make_room(void)
+{
+    gale_device_options options = GALE_DEVICE_OPTIONS;
+    options.pool_limit_bytes = (uint64_t)16 << 20;
+    gale_device *small = NULL;
+    gale_graph *graph = NULL;
+    gale_program *p = NULL;
+    gale_tensor *in = NULL, *out = NULL;
+    uint64_t peak = 0;
+    if (!CHECK_OK(gale__device_open_one(device->backend, 0, &options, &small))) return;
+    if (CHECK_OK(pg_layer(&graph))) CHECK_OK(gale_program_create(graph, small, NULL, &p));
+    gale_graph_destroy(&graph);
+    for (int64_t i = 0; p && i < 14; i++) { /* 1.6 MB of work each, and on some devices 4.8 MB of copies */
+        gale_memory_stats stats;
+        CHECK_OK(gale_tensor_create(NULL, GALE_F32, SHAPE(100000 + i, PG_IN), &in));
+        memset(gale_tensor_data(in), 0, gale_tensor_size_bytes(in));
+        CHECK_OK(gale_program_run(p, &in, &out, true));
+        gale_tensor_destroy(&in), gale_tensor_destroy(&out);
+        gale_memory_get_stats(small, &stats);
+        peak = stats.peak_bytes > peak ? stats.peak_bytes : peak;
+    }
+    CHECK(peak <= options.pool_limit_bytes && peak > options.pool_limit_bytes / 2);
+    gale_program_destroy(&p);
+    gale_device_close(&small);
+}
+
 /* A program's own limit. */
 static void a_limit_on_a_program(void)
 {
@@ -741,7 +768,7 @@ static const suite_case cases[] = {
     {"outputs_over_inputs", outputs_over_inputs}, {"replays", replays}, {"replays_follow_their_tensors", replays_follow_their_tensors},
     {"steady_runs_allocate_nothing", steady_runs_allocate_nothing}, {"reports", reports}, {"profiles_a_program", profiles_a_program},
     {"copies_are_counted", copies_are_counted}, {"threads_share_a_program", threads_share_a_program}, {"two_devices_at_once", two_devices_at_once},
-    {"a_limit_on_memory", a_limit_on_memory}, {"a_limit_on_a_program", a_limit_on_a_program}, {"wrong_graphs", wrong_graphs},
+    {"a_limit_on_memory", a_limit_on_memory}, {"idle_plans_make_room", idle_plans_make_room}, {"a_limit_on_a_program", a_limit_on_a_program}, {"wrong_graphs", wrong_graphs},
     {"refused_when_planned", refused_when_planned}, {"tensors", tensors}, {0},
 };
 SUITE(cases)

@@ -154,7 +154,7 @@ static void fail_each(whole_fn *run, const gale__backend *backend, void (*fail_a
     CHECK_OK(run(backend, got));
     CHECK(!memcmp(got, want, size));
     if (!CHECK(failed >= least)) printf("  only %d allocations failed the run\n", failed);
-    CHECK(spared <= failed / 4); /* what one can do without is the exception */
+    CHECK(spared <= 2 * failed); /* what one can do without, and a second run that made room by letting the first one's plan go */
 }
 
 #define BOTH(where, run, backend, least_host, least_device) \

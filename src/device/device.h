@@ -170,6 +170,8 @@ gale_status gale__kernel_create(gale_module *module, const char *entry, const ui
 gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
 /* A copy on one device between places already checked: what plans do. */
 gale_status gale__copy_refs(gale_stream *stream, gale__ref to, gale__ref from, size_t size, const gale__tag *tag);
+/* After a wait that failed: downloads still on their way must not write to memory that the caller gives up. */
+void gale__stream_forget(gale_stream *stream);
 gale_status gale__upload_tagged(gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size, const gale__tag *tag);
 
 /* Test hook: make the n-th device allocation from now fail (0: never), or it and all after it. */

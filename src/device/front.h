@@ -24,6 +24,7 @@ gale_status gale__staging_upload(gale_stream *stream, gale__ref to, const void *
 gale_status gale__staging_download(gale_stream *stream, gale__ref from, void *host, size_t size);
 uint64_t gale__staging_mark(struct gale__staging *s);
 void gale__staging_complete(struct gale__staging *s, uint64_t mark); /* downloads up to mark: to the caller's memory */
+void gale__staging_forget(struct gale__staging *s);                  /* downloads that have not landed never will */
 void gale__staging_reset(struct gale__staging *s);                   /* after a sync: everything is free again */
 void gale__staging_close(struct gale__staging *s);                   /* the stream ends: pinned memory goes back */
 

@@ -215,6 +215,8 @@ static void cancel(staging *s, uint64_t mark)
     gale__mutex_unlock(&s->lock);
 }
 
+void gale__staging_forget(staging *s) { cancel(s, 0); }
+
 gale_status gale__staging_download(gale_stream *stream, gale__ref from, void *host, size_t size)
 {
     staging *s = stream->staging;

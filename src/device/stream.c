@@ -48,6 +48,11 @@ gale_status gale_stream_sync(gale_stream *stream)
     return GALE_OK;
 }
 
+void gale__stream_forget(gale_stream *stream)
+{
+    if (stream->staging) gale__staging_forget(stream->staging);
+}
+
 static gale_status check_range(const gale_stream *stream, const gale_buffer *buffer, size_t offset, size_t size, const char *what)
 {
     if (offset > buffer->size || size > buffer->size - offset)

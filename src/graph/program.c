@@ -30,13 +30,18 @@ gale_status gale_program_create(const gale_graph *graph, gale_device *device, co
     return GALE_OK;
 }
 
-static void destroy_instance(const gale_program *p, gale__instance *i)
+static void destroy_idle(const gale_program *p, gale__instance *i)
 {
     while (i->idle) {
         gale__context *c = i->idle;
         i->idle = c->next;
         gale__context_destroy(i->plan, p->graph->n_inputs, c);
     }
+}
+
+static void destroy_instance(const gale_program *p, gale__instance *i)
+{
+    destroy_idle(p, i);
     gale_buffer_destroy(&i->constants);
     gale__plan_destroy(&i->plan);
     gale__free(i->signature);
@@ -262,6 +267,28 @@ void gale__instance_release(gale_program *p, gale__instance *i)
     gale__mutex_lock(&p->lock);
     i->running--;
     gale__mutex_unlock(&p->lock);
+}
+
+bool gale__program_shed(gale_program *p)
+{
+    bool any = false;
+    gale__mutex_lock(&p->lock);
+    for (gale__instance **at = &p->instances; *at;) {
+        gale__instance *i = *at;
+        if (i->running || i->used == p->clock) {
+            any |= i->idle != NULL;
+            destroy_idle(p, i);
+            at = &i->next;
+            continue;
+        }
+        *at = i->next;
+        p->n_instances--;
+        destroy_instance(p, i);
+        any = true;
+    }
+    gale__mutex_unlock(&p->lock);
+    if (any) gale_memory_trim(p->device);
+    return any;
 }
 
 gale_status gale__program_kernels(gale_program *p, gale_tensor *const *inputs, int *kernels)

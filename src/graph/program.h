@@ -49,6 +49,8 @@ struct gale_program {
 /* Sends the run to the context's stream without waiting; for benchmarks and pipelines. */
 gale_status gale__program_instance(gale_program *program, gale_tensor *const *inputs, gale__instance **out);
 void gale__instance_release(gale_program *program, gale__instance *instance);
+/* Lets go of what no run needs now: plans of other shapes, and idle contexts.  False when there was nothing. */
+bool gale__program_shed(gale_program *program);
 /* Fused kernels of the plan for these inputs, the prologue's not counted. */
 gale_status gale__program_kernels(gale_program *program, gale_tensor *const *inputs, int *kernels);
 void gale__plan_describe(const gale__plan *plan, gale__str *out);

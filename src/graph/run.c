@@ -280,12 +280,13 @@ static gale_status run_on_context(run *r)
     GALE_GO(fetch_outputs(r));
 done:;
     gale_status synced = gale_stream_sync(r->c->stream);
+    if (synced != GALE_OK) gale__stream_forget(r->c->stream);
     if (status == GALE_OK) status = synced;
     if (status == GALE_OK) note_run(r, start);
     return status;
 }
 
-gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
+static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
     run r = {.p = p, .inputs = inputs, .outputs = outputs, .on_host = on_host, .in_place = p->device->backend->in_place};
     GALE_TRY(gale__program_instance(p, inputs, &r.instance));
@@ -300,4 +301,12 @@ gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_t
     }
     gale__instance_release(p, r.instance);
     return status;
+}
+
+gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
+{
+    gale_status status = run_once(p, inputs, outputs, on_host);
+    if (status != GALE_NO_MEMORY || !gale__program_shed(p)) return status;
+    gale__log(GALE__INFO, "%s; plans of other shapes were let go to make room", gale_error());
+    return run_once(p, inputs, outputs, on_host);
 }

@@ -72,6 +72,7 @@ static gale_status transfer(gale_device *device, gale_buffer *buffer, void *to_h
     GALE_TRY(gale_stream_create(device, &stream));
     gale_status status = from_host ? gale_upload(stream, buffer, 0, from_host, size) : gale_download(stream, buffer, 0, to_host, size);
     gale_status synced = gale_stream_sync(stream);
+    if (synced != GALE_OK) gale__stream_forget(stream);
     gale_stream_destroy(&stream);
     return status != GALE_OK ? status : synced;
 }
