@@ -498,26 +498,6 @@ TEST(widths)
     gale__parallel_set_width(0);
 }
 
-/* A program of a thousand kernels is made in a few milliseconds. */
-TEST(create_speed)
-{
-    build b;
-    uint64_t best = UINT64_MAX;
-    build_init(&b, 1, 1, (int64_t[]){512, 768});
-    int x = add_load(&b, dense_access(&b, GALE_F32, 3, false), 1), e = add(&b, GALE__EXP, GALE_F32, 1, x, 0, 0);
-    add_store(&b, add(&b, GALE__DIV, GALE_F32, 1, e, add_reduce(&b, GALE__SUM, GALE_F32, GALE_F32, e), 0), dense_access(&b, GALE_F32, 3, true));
-    gale__cpu_kernel *kernels[200] = {0};
-    for (int round = 0; round < 5; round++) {
-        uint64_t start = gale__time_ns();
-        for (int i = 0; i < 200; i++) CHECK_OK(gale__cpu_kernel_create(&b.nest, &kernels[i]));
-        uint64_t t = (gale__time_ns() - start) / 200;
-        if (t < best) best = t;
-        for (int i = 0; i < 200; i++) gale__cpu_kernel_destroy(&kernels[i]);
-    }
-    if (getenv("CPU_VERBOSE")) printf("%.2f us a kernel\n", (double)best * 1e-3);
-    CHECK(best < 20000);
-}
-
 /* Every allocation of creating a kernel may fail; nothing is left behind. */
 TEST(faults)
 {
@@ -539,4 +519,4 @@ TEST(faults)
 static void test_isa(void) { printf("instruction set: %s\n", gale__isa_name(gale__cpu_isa())); }
 
 TESTS(ROW(isa), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products), ROW(convolutions), ROW(indirection),
-      ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(create_speed), ROW(faults))
+      ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(faults))

@@ -455,7 +455,7 @@ CHILD_TEST(a_hung_device_times_out)
     gale_stream_destroy(&stream);
     gale_device_close(&device);
     uint64_t waited = gale__time_ns() - begin;
-    CHECK(waited > 900000000 && waited < 3000000000u);
+    CHECK(waited > 900000000 && waited < 20000000000u); /* the setting, not the 30 s it is without one */
 }
 
 CHILD_TEST(device_allocations_may_fail)

@@ -454,27 +454,6 @@ TEST(keys_are_classes)
     for (int n = 0; n < 4; n++) gale__str_finish(&keys[n]);
 }
 
-TEST(planning_is_quick)
-{
-    gale__schedule s;
-    gale__str key = {0};
-    uint32_t words[GALE__SCHEDULE_WORDS], groups[3];
-    int n_words, rounds = 20;
-    uint64_t start = gale__time_ns();
-    for (int r = 0; r < rounds; r++)
-        for (int i = 0; i < n_cases; i++) {
-            key.length = 0;
-            gale__schedule_choose(&cases[i].nest, &ir_full_caps, &s);
-            gale__schedule_key(&cases[i].nest, &s, &key);
-            gale__schedule_params(&cases[i].nest, &s, words, &n_words);
-            gale__schedule_grid(&cases[i].nest, &s, groups);
-        }
-    double each = (double)(gale__time_ns() - start) / rounds / n_cases;
-    printf("%.0f ns to plan a kernel\n", each);
-    CHECK(test_light() || each < 10000);
-    gale__str_finish(&key);
-}
-
 TEST(close)
 {
     for (int i = 0; i < n_cases; i++) nr_finish(&cases[i]);
@@ -482,7 +461,7 @@ TEST(close)
     ir_close_devices();
 }
 
-static const test_row rows[] = {ROW(nvrtc), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(keys_are_classes), ROW(planning_is_quick), ROW(close)};
+static const test_row rows[] = {ROW(nvrtc), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(keys_are_classes), ROW(close)};
 int main(int argc, char **argv)
 {
     make_cases();
