@@ -288,7 +288,13 @@ static void free_kernels(kernels *k)
 /* Equal keys must mean equal kernels: each case is built, and thrown away when its key is known. */
 static bool same_kernel(const gale__ir *a, const gale__ir *b)
 {
-    return a->count == b->count && a->n_words == b->n_words && !memcmp(a->code + 1, b->code + 1, (a->count - 1) * sizeof *a->code);
+    if (a->count != b->count || a->n_words != b->n_words) return false;
+    for (uint32_t i = 1; i < a->count; i++) { /* field by field: the structure has padding */
+        const gale__ir_instr *x = &a->code[i], *y = &b->code[i];
+        if (x->op != y->op || x->type != y->type || x->width != y->width || x->mem != y->mem || x->imm != y->imm) return false;
+        if (x->a != y->a || x->b != y->b || x->c != y->c || x->d != y->d) return false;
+    }
+    return true;
 }
 
 static bool build_case(kernels *k, int i, const gale_device_caps *caps)
