@@ -462,6 +462,13 @@ static void run_at_once(build *b, int n_inputs)
     gale__cpu_kernel_destroy(&k);
 }
 
+/* The input is buffer 0, the output buffer 1. */
+static void row_sums(build *b)
+{
+    int x = add_load(b, dense_access(b, GALE_F32, 3, false), 1);
+    add_store(b, add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, x), dense_access(b, GALE_F32, 1, true));
+}
+
 TEST(threads)
 {
     build b;
@@ -472,7 +479,7 @@ TEST(threads)
     product(&b, GALE_F32, GALE_F32, 1, 20, 30, 20000, false, false);
     run_at_once(&b, 2);
     build_init(&b, 1, 1, (int64_t[]){3, 70000});
-    add_store(&b, add_reduce(&b, GALE__SUM, GALE_F32, GALE_F32, add_load(&b, dense_access(&b, GALE_F32, 3, false), 1)), dense_access(&b, GALE_F32, 1, true));
+    row_sums(&b);
     run_at_once(&b, 1);
 }
 
@@ -482,7 +489,7 @@ TEST(widths)
     build b[3];
     static float x[3][200000], y[3][4][6000];
     build_init(&b[0], 1, 1, (int64_t[]){4, 50000});
-    add_store(&b[0], add_reduce(&b[0], GALE__SUM, GALE_F32, GALE_F32, add_load(&b[0], dense_access(&b[0], GALE_F32, 3, false), 1)), dense_access(&b[0], GALE_F32, 1, true));
+    row_sums(&b[0]);
     product(&b[1], GALE_F32, GALE_F32, 1, 60, 100, 1500, false, false);
     product(&b[2], GALE_F32, GALE_F32, 1, 10, 12, 16000, false, true);
     for (int i = 0; i < 3 * 200000; i++) x[i / 200000][i % 200000] = (float)(below(1000) - 500) / 7;
