@@ -1,5 +1,6 @@
 /* A stand-in for the driver and the kernel compiler of CUDA, or with FAKE_HIP of HIP: memory is the host's, work runs at
- * once, kernels are those named below.  It checks what a driver would punish (a call without a context, freeing twice) and
+ * once, kernels are those named below; generated ones (gale_*) do nothing, but every pointer they are given must lie in memory that is
+ * alive.  It checks what a driver would punish (a call without a context, freeing twice) and
  * fails where FAKE_* variables say so, so that the backend can be tested without a device:
  *   FAKE_VERSION  FAKE_INIT (code)  FAKE_DEVICES  FAKE_ARCH  FAKE_ALLOC_FAIL_FROM (the n-th from the start, and all later ones)
  *   FAKE_HANG (nothing ever completes)  FAKE_NO_COMPILER (compiling is an error) */
@@ -89,17 +90,45 @@ F(cuCtxSetCurrent, x, void *c) { return current = c ? (int)((int *)c - contexts)
 
 /* ---- memory ---- */
 F(cuMemGetInfo_v2, hipMemGetInfo, size_t *f, size_t *t) { return *f = 1 << 29, *t = 1 << 30, state(); }
+/* What is alive, so that a kernel's pointers can be looked up. */
+static struct { char *at; size_t size; } blocks[4096];
+static atomic_flag blocks_busy = ATOMIC_FLAG_INIT;
+static void lock(void) { while (atomic_flag_test_and_set(&blocks_busy)) { } }
+static void unlock(void) { atomic_flag_clear(&blocks_busy); }
+
+/* Puts `at` in the place of a block; -1 when none is free (or there). */
+static int swap_block(const char *old, char *at, size_t size)
+{
+    int found = -1;
+    lock();
+    for (int i = 0; i < 4096 && found < 0; i++)
+        if (blocks[i].at == old) found = i, blocks[i].at = at, blocks[i].size = size;
+    unlock();
+    return found;
+}
+
+static int is_alive(uint64_t address)
+{
+    int alive = !address; /* of a tensor without elements */
+    lock();
+    for (int i = 0; i < 4096 && !alive; i++) alive = blocks[i].at && address - (uint64_t)(uintptr_t)blocks[i].at <= blocks[i].size;
+    unlock();
+    return alive;
+}
+
 static int take(void **p, size_t n)
 {
     long fail_from = setting("FAKE_ALLOC_FAIL_FROM", 0);
     if ((++alloc_calls >= fail_from && fail_from) || n > 1 << 30) return NO_MEMORY;
     if (!n || !(*p = malloc(n))) return INVALID;
+    if (swap_block(NULL, *p, n) < 0) return free(*p), NO_MEMORY;
     memset(*p, 0xcd, n); /* a device promises nothing */
     live_blocks++;
     return OK;
 }
 static int give(void *p)
 {
+    if (swap_block(p, NULL, 0) < 0) return INVALID; /* freed before, or never taken */
     free(p);
     live_blocks--;
     return OK;
@@ -123,24 +152,29 @@ F(cuMemFreeHost, hipHostFree, void *p) { return current ? give(p) : BAD_CONTEXT;
 
 /* ---- work: done at once, or kept while its stream captures ---- */
 typedef struct work {
-    enum { COPY, SET, ADD, LOSE } kind;
+    enum { COPY, SET, ADD, LOSE, TOUCH } kind;
     char *to;
     const char *from, *other;
     size_t size, unit;
     uint32_t value;
+    uint64_t pointers[64]; /* TOUCH: `size` of them */
 } work;
 typedef struct graph { work items[256]; int count; } graph;
 typedef struct stream { graph *capturing; int device, queries; } stream;
 typedef struct event { double time_ms; } event;
 
-static void run(const work *w)
+static int run(const work *w)
 {
+    if (w->kind == TOUCH)
+        for (size_t i = 0; i < w->size; i++)
+            if (!is_alive(w->pointers[i])) lost = 1;
     if (w->kind == COPY) memcpy(w->to, w->from, w->size);
     if (w->kind == SET)
         for (size_t i = 0; i < w->size; i++) memcpy(w->to + i * w->unit, &w->value, w->unit);
     if (w->kind == ADD)
         for (size_t i = 0; i < w->size; i++) ((float *)w->to)[i] = ((const float *)w->from)[i] + ((const float *)w->other)[i];
     if (w->kind == LOSE) lost = 1;
+    return w->kind == TOUCH && lost ? ILLEGAL : OK;
 }
 
 static int send(void *handle, work w)
@@ -148,19 +182,19 @@ static int send(void *handle, work w)
     stream *s = handle;
     READY();
     if (s->device != current) return 400;
-    if (!s->capturing) return run(&w), s->queries = 3, OK;
+    if (!s->capturing) return s->queries = 3, run(&w);
     if (s->capturing->count == 256) return NO_MEMORY;
     s->capturing->items[s->capturing->count++] = w;
     return OK;
 }
 
 #define P(address) (char *)(uintptr_t)(address)
-F(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync, uint64_t to, const void *from, size_t n, void *s) { return send(s, (work){COPY, P(to), from, NULL, n, 0, 0}); }
-F(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync, void *to, uint64_t from, size_t n, void *s) { return send(s, (work){COPY, to, P(from), NULL, n, 0, 0}); }
-F(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync, uint64_t to, uint64_t from, size_t n, void *s) { return send(s, (work){COPY, P(to), P(from), NULL, n, 0, 0}); }
-F(cuMemsetD8Async, hipMemsetD8Async, uint64_t to, unsigned char v, size_t n, void *s) { return send(s, (work){SET, P(to), NULL, NULL, n, 1, v}); }
-F(cuMemsetD16Async, hipMemsetD16Async, uint64_t to, unsigned short v, size_t n, void *s) { return to % 2 ? INVALID : send(s, (work){SET, P(to), NULL, NULL, n, 2, v}); }
-F(cuMemsetD32Async, hipMemsetD32Async, uint64_t to, unsigned v, size_t n, void *s) { return to % 4 ? INVALID : send(s, (work){SET, P(to), NULL, NULL, n, 4, v}); }
+F(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync, uint64_t to, const void *from, size_t n, void *s) { return send(s, (work){COPY, P(to), from, NULL, n, 0, 0, {0}}); }
+F(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync, void *to, uint64_t from, size_t n, void *s) { return send(s, (work){COPY, to, P(from), NULL, n, 0, 0, {0}}); }
+F(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync, uint64_t to, uint64_t from, size_t n, void *s) { return send(s, (work){COPY, P(to), P(from), NULL, n, 0, 0, {0}}); }
+F(cuMemsetD8Async, hipMemsetD8Async, uint64_t to, unsigned char v, size_t n, void *s) { return send(s, (work){SET, P(to), NULL, NULL, n, 1, v, {0}}); }
+F(cuMemsetD16Async, hipMemsetD16Async, uint64_t to, unsigned short v, size_t n, void *s) { return to % 2 ? INVALID : send(s, (work){SET, P(to), NULL, NULL, n, 2, v, {0}}); }
+F(cuMemsetD32Async, hipMemsetD32Async, uint64_t to, unsigned v, size_t n, void *s) { return to % 4 ? INVALID : send(s, (work){SET, P(to), NULL, NULL, n, 4, v, {0}}); }
 
 static int make(void **out, size_t size)
 {
@@ -219,15 +253,21 @@ F(cuModuleLoadDataEx, hipModuleLoadDataEx, void **m, const void *image, unsigned
 }
 F(cuModuleUnload, hipModuleUnload, void *m) { return drop(m); }
 
-/* By name; "block" kernels take one block by value, the others a parameter each. */
-enum { BLOCK_ADD = 1, ARGS_ADD, LOSE_ALL, POKE };
+/* By name; "block" kernels take one block by value, the others a parameter each.  GENERATED and the number of pointers. */
+enum { BLOCK_ADD = 1, ARGS_ADD, LOSE_ALL, POKE, GENERATED = 100 };
 static const char *const names[] = {"", "block_add", "args_add", "lose", "gale_poke"};
 F(cuModuleGetFunction, hipModuleGetFunction, void **f, void *m, const char *name)
 {
     READY();
     for (size_t i = 1; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i]) && strstr(m, name)) return *f = (void *)(uintptr_t)i, OK;
-    return NOT_FOUND;
+    char block[128];
+    unsigned pointers = 0;
+    snprintf(block, sizeof block, "struct P_%s{", name);
+    const char *text = strstr(m, block);
+    if (!text || strncmp(name, "gale_", 5)) return NOT_FOUND;
+    sscanf(text + strlen(block), "u64 p[%u]", &pointers);
+    return *f = (void *)(uintptr_t)(GENERATED + pointers), pointers <= 64 ? OK : NOT_FOUND;
 }
 F(cuFuncGetAttribute, hipFuncGetAttribute, int *v, int a, void *f) { return (void)f, *v = 512, a ? INVALID : OK; }
 #ifndef FAKE_BROKEN /* a library that lacks something needed */
@@ -236,11 +276,16 @@ F(cuLaunchKernel, hipModuleLaunchKernel, void *f, unsigned gx, unsigned gy, unsi
     struct { uint64_t p[3]; uint32_t w[1]; } *block = p[0];
     struct { uint64_t p[1]; uint32_t w[1]; } *poke = p[0];
     if (!gx || !gy || !gz || !x || !y || !z || shared || extra) return INVALID;
+    if ((uintptr_t)f >= GENERATED) {
+        work touch = {.kind = TOUCH, .size = (uintptr_t)f - GENERATED};
+        memcpy(touch.pointers, p[0], touch.size * sizeof *touch.pointers);
+        return send(s, touch);
+    }
     switch ((uintptr_t)f) {
-    case BLOCK_ADD: return send(s, (work){ADD, P(block->p[2]), P(block->p[0]), P(block->p[1]), block->w[0], 0, 0});
-    case ARGS_ADD: return send(s, (work){ADD, P(*(uint64_t *)p[2]), P(*(uint64_t *)p[0]), P(*(uint64_t *)p[1]), *(uint32_t *)p[3], 0, 0});
-    case LOSE_ALL: return send(s, (work){LOSE, NULL, NULL, NULL, 0, 0, 0});
-    case POKE: return send(s, (work){SET, P(poke->p[0]), NULL, NULL, 1, 4, poke->w[0]});
+    case BLOCK_ADD: return send(s, (work){ADD, P(block->p[2]), P(block->p[0]), P(block->p[1]), block->w[0], 0, 0, {0}});
+    case ARGS_ADD: return send(s, (work){ADD, P(*(uint64_t *)p[2]), P(*(uint64_t *)p[0]), P(*(uint64_t *)p[1]), *(uint32_t *)p[3], 0, 0, {0}});
+    case LOSE_ALL: return send(s, (work){LOSE, NULL, NULL, NULL, 0, 0, 0, {0}});
+    case POKE: return send(s, (work){SET, P(poke->p[0]), NULL, NULL, 1, 4, poke->w[0], {0}});
     default: return NOT_FOUND;
     }
 }

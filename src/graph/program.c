@@ -30,18 +30,21 @@ gale_status gale_program_create(const gale_graph *graph, gale_device *device, co
     return GALE_OK;
 }
 
-static void destroy_idle(const gale_program *p, gale__instance *i)
+/* Destroys the contexts of a list; true when there were any. */
+static bool destroy_contexts(const gale_program *p, const gale__instance *i, gale__context **list)
 {
-    while (i->idle) {
-        gale__context *c = i->idle;
-        i->idle = c->next;
+    bool any = *list != NULL;
+    while (*list) {
+        gale__context *c = *list;
+        *list = c->next;
         gale__context_destroy(i->plan, p->graph->n_inputs, c);
     }
+    return any;
 }
 
 static void destroy_instance(const gale_program *p, gale__instance *i)
 {
-    destroy_idle(p, i);
+    destroy_contexts(p, i, &i->idle);
     gale_buffer_destroy(&i->constants);
     gale__plan_destroy(&i->plan);
     gale__free(i->signature);
@@ -275,9 +278,8 @@ bool gale__program_shed(gale_program *p)
     gale__mutex_lock(&p->lock);
     for (gale__instance **at = &p->instances; *at;) {
         gale__instance *i = *at;
-        if (i->running || i->used == p->clock) {
-            any |= i->idle != NULL;
-            destroy_idle(p, i);
+        if (i->running || i->used == p->clock) { /* the latest keeps a context: the one that asks for room */
+            any |= destroy_contexts(p, i, i->running || !i->idle ? &i->idle : &i->idle->next);
             at = &i->next;
             continue;
         }
