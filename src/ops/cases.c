@@ -11,7 +11,10 @@ const gale__case gale__cases[] = {
 #define CASE(...) {__VA_ARGS__},
 #include "ops/cases_arithmetic.def"
 #include "ops/cases_network.def"
+#include "ops/cases_quant.def"
+#include "ops/cases_sequence.def"
 #include "ops/cases_shape.def"
+#include "ops/cases_signal.def"
 #include "ops/cases_types.def"
 #undef CASE
 };
