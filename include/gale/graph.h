@@ -25,7 +25,11 @@ GALE_API gale_type gale_tensor_type(const gale_tensor *tensor);
 GALE_API int gale_tensor_rank(const gale_tensor *tensor);
 GALE_API const int64_t *gale_tensor_dims(const gale_tensor *tensor);
 GALE_API size_t gale_tensor_size_bytes(const gale_tensor *tensor);
-GALE_API void *gale_tensor_data(gale_tensor *tensor); /* host tensors and CPU devices; else NULL */
+GALE_API void *gale_tensor_data(gale_tensor *tensor); /* host tensors of numbers that lie in memory, and CPU devices; else NULL */
+/* Tensors of GALE_STRING lie on the host and never change.  Texts are copied: sizes[i] bytes each (NULL: up to the zero), which may hold
+ * anything.  gale_tensor_string gives one, with a zero byte behind it that its size does not count; NULL out of range or for numbers. */
+GALE_API gale_status gale_tensor_from_strings(int rank, const int64_t *dims, const char *const *strings, const size_t *sizes, gale_tensor **out);
+GALE_API const char *gale_tensor_string(const gale_tensor *tensor, int64_t index, size_t *size /* may be NULL */);
 
 /* Graphs.  A value is a small number inside its graph; GALE_NONE stands for an optional input left out.  While a program made from a
  * graph lives, nothing can be added to the graph; its maker may destroy it. */

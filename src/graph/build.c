@@ -260,6 +260,7 @@ static gale__node push_const(gale__g *g, gale_type type, int rank, const int64_t
 /* Constants of equal elements are found here, so that 0 and 1 are recognised however they were given. */
 gale__node gale__g_const(gale__g *g, gale_type type, int rank, const int64_t *dims, const void *data)
 {
+    if (type == GALE_STRING) return gale__g_fail(g, GALE_UNSUPPORTED, "strings are not numbers of a graph");
     size_t size = gale_type_size(type);
     int64_t n = gale__count(rank, dims);
     bool equal = n > 0;

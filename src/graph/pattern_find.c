@@ -37,8 +37,8 @@ static bool constant_of(const gale_graph *g, gale_value v, constant *out)
         if (whole && whole->kind == GALE_ATTR_INTS) return *out = (constant){GALE_I64, 1, (int64_t)whole->count, whole->ints, 0}, true;
         if (value && value->kind == GALE_ATTR_TENSOR) t = value->tensor;
     }
-    if (!t || !t->host) return false;
-    *out = (constant){t->type, t->rank, (int64_t)(t->size_bytes / gale_type_size(t->type)), t->host, 0};
+    if (!t || !t->host || t->type == GALE_STRING) return false;
+    *out = (constant){t->type, t->rank, gale__tensor_elements(t), t->host, 0};
     if (out->count == 1) out->number = gale__load_f64(t->type, t->host);
     return true;
 }

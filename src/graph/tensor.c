@@ -9,43 +9,53 @@ gale_status gale__shape_size(gale_type type, int rank, const int64_t *dims, int6
 {
     size_t count = 1, total;
     if (rank < 0 || rank > GALE_MAX_RANK) return gale__fail(GALE_INVALID, "rank %d is not in 0 .. %d", rank, GALE_MAX_RANK);
-    if ((unsigned)type >= GALE_TYPE_COUNT || type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "tensors of type %s are not numeric", gale_type_name(type));
+    if ((unsigned)type >= GALE_TYPE_COUNT) return gale__fail(GALE_INVALID, "%d is no element type", (int)type);
     for (int i = 0; i < rank; i++) {
         if (dims[i] < 0) return gale__fail(GALE_INVALID, "extent %lld of axis %d is negative", (long long)dims[i], i);
         if (gale__mul_size(count, (size_t)dims[i], &count)) return gale__fail(GALE_LIMIT, "a tensor of rank %d has too many elements", rank);
     }
-    if (gale__mul_size(count, gale_type_size(type), &total) || total > SIZE_MAX / 2) return gale__fail(GALE_LIMIT, "a tensor of %zu elements is too large", count);
+    if (gale__mul_size(count, type == GALE_STRING ? sizeof(gale__text) : gale_type_size(type), &total) || total > SIZE_MAX / 2) return gale__fail(GALE_LIMIT, "a tensor of %zu elements is too large", count);
     *elements = (int64_t)count;
     *bytes = total;
     return GALE_OK;
 }
 
-static gale_status give_memory(gale_tensor *t)
-{
-    if (t->device) {
-        gale__device_hold(t->device);
-        return t->size_bytes ? gale_buffer_create(t->device, t->size_bytes, &t->buffer) : GALE_OK;
-    }
-    t->host_refs = gale__alloc(sizeof *t->host_refs);
-    if (!t->host_refs) return GALE_NO_MEMORY;
-    atomic_init(t->host_refs, 1);
-    t->host = gale__alloc_aligned(64, t->size_bytes ? t->size_bytes : 1);
-    return t->host ? GALE_OK : GALE_NO_MEMORY;
-}
-
-gale_status gale_tensor_create(gale_device *device, gale_type type, int rank, const int64_t *dims, gale_tensor **out)
+/* A tensor without memory. */
+static gale_status new_tensor(gale_type type, int rank, const int64_t *dims, gale_tensor **out)
 {
     int64_t elements;
     size_t bytes;
     GALE_TRY(gale__shape_size(type, rank, dims, &elements, &bytes));
     gale_tensor *t = gale__calloc(1, sizeof *t);
     if (!t) return GALE_NO_MEMORY;
-    t->device = device;
     t->type = type;
     t->rank = rank;
     if (rank) memcpy(t->dims, dims, (size_t)rank * sizeof *dims);
     t->size_bytes = bytes;
-    gale_status status = give_memory(t);
+    *out = t;
+    return GALE_OK;
+}
+
+static gale_status give_storage(gale_tensor *t, size_t size)
+{
+    t->storage = gale__calloc(1, sizeof *t->storage);
+    if (!t->storage) return GALE_NO_MEMORY;
+    atomic_init(&t->storage->refs, 1);
+    t->host = gale__alloc_aligned(64, size ? size : 1);
+    return t->host ? GALE_OK : GALE_NO_MEMORY;
+}
+
+gale_status gale_tensor_create(gale_device *device, gale_type type, int rank, const int64_t *dims, gale_tensor **out)
+{
+    gale_tensor *t = NULL;
+    gale_status status = GALE_OK;
+    if (type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "a tensor of strings is made with its strings, on the host: gale_tensor_from_strings");
+    GALE_TRY(new_tensor(type, rank, dims, &t));
+    if (!device) status = give_storage(t, t->size_bytes);
+    else {
+        t->device = gale__device_hold(device);
+        if (t->size_bytes) status = gale_buffer_create(device, t->size_bytes, &t->buffer);
+    }
     if (status != GALE_OK) return gale_tensor_destroy(&t), status;
     *out = t;
     return GALE_OK;
@@ -57,9 +67,9 @@ void gale_tensor_destroy(gale_tensor **tensor)
     gale_tensor *t = *tensor;
     *tensor = NULL;
     gale_buffer_destroy(&t->buffer);
-    if (t->host_refs && atomic_fetch_sub(t->host_refs, 1) == 1) {
+    if (t->storage && atomic_fetch_sub(&t->storage->refs, 1) == 1) {
         gale__free(t->host);
-        gale__free((void *)t->host_refs);
+        gale__free(t->storage);
     }
     gale_device_close(&t->device);
     gale__free(t);
@@ -91,14 +101,51 @@ gale_status gale_tensor_from_cpu(gale_device *device, gale_type type, int rank, 
 
 gale_status gale_tensor_to_cpu(const gale_tensor *t, void *data, size_t size_bytes)
 {
+    if (t->type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings are read one by one: gale_tensor_string");
     if (size_bytes < t->size_bytes) return gale__fail(GALE_INVALID, "the tensor has %zu bytes, the destination only %zu", t->size_bytes, size_bytes);
     if (!t->size_bytes) return GALE_OK;
     if (t->host) return memcpy(data, t->host, t->size_bytes), GALE_OK;
     return transfer(t->device, t->buffer, data, NULL, t->size_bytes);
 }
 
+/* --- Strings. --- */
+
+gale_status gale_tensor_from_strings(int rank, const int64_t *dims, const char *const *strings, const size_t *sizes, gale_tensor **out)
+{
+    gale_tensor *t = NULL;
+    GALE_TRY(new_tensor(GALE_STRING, rank, dims, &t));
+    int64_t n = gale__tensor_elements(t);
+    size_t total = t->size_bytes;
+    gale_status status = GALE_OK;
+    for (int64_t i = 0; i < n && status == GALE_OK; i++)
+        if (gale__add_size(total, sizes ? sizes[i] : strlen(strings[i]), &total) || gale__add_size(total, 1, &total)) status = gale__fail(GALE_LIMIT, "%lld strings are too large together", (long long)n);
+    if (status == GALE_OK) status = give_storage(t, total);
+    if (status != GALE_OK) return gale_tensor_destroy(&t), status;
+    gale__text *texts = t->host;
+    char *at = (char *)t->host + t->size_bytes;
+    for (int64_t i = 0; i < n; i++) {
+        size_t size = sizes ? sizes[i] : strlen(strings[i]);
+        texts[i] = (gale__text){at, size};
+        if (size) memcpy(at, strings[i], size);
+        at[size] = 0;
+        at += size + 1;
+    }
+    *out = t;
+    return GALE_OK;
+}
+
+const char *gale_tensor_string(const gale_tensor *t, int64_t index, size_t *size)
+{
+    if (t->type != GALE_STRING || index < 0 || index >= gale__tensor_elements(t)) return NULL;
+    const gale__text *text = (const gale__text *)t->host + index;
+    if (size) *size = text->size;
+    return text->text;
+}
+
 gale_status gale_tensor_to_device(const gale_tensor *t, gale_device *device, gale_tensor **out)
 {
+    if (t->type == GALE_STRING && device) return gale__fail(GALE_UNSUPPORTED, "strings stay on the host: a device knows numbers only");
+    if (t->type == GALE_STRING) return gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, out); /* they never change: a view is as good */
     if (t->host) return gale_tensor_from_cpu(device, t->type, t->rank, t->dims, t->host, out);
     gale_tensor *copy = NULL;
     gale_stream *stream = NULL;
@@ -122,7 +169,7 @@ gale_status gale_tensor_reshape(gale_tensor *t, int rank, const int64_t *dims, g
     int64_t elements;
     size_t bytes;
     GALE_TRY(gale__shape_size(t->type, rank, dims, &elements, &bytes));
-    if (bytes != t->size_bytes) return gale__fail(GALE_INVALID, "the new shape has %lld elements, the tensor %zu", (long long)elements, t->size_bytes / gale_type_size(t->type));
+    if (bytes != t->size_bytes) return gale__fail(GALE_INVALID, "the new shape has %lld elements, the tensor %zu", (long long)elements, (size_t)gale__tensor_elements(t));
     gale_tensor *view = gale__alloc(sizeof *view);
     if (!view) return GALE_NO_MEMORY;
     *view = *t;
@@ -130,7 +177,7 @@ gale_status gale_tensor_reshape(gale_tensor *t, int rank, const int64_t *dims, g
     if (rank) memcpy(view->dims, dims, (size_t)rank * sizeof *dims);
     if (t->device) gale__device_hold(t->device);
     if (t->buffer) gale__buffer_hold(t->buffer);
-    if (t->host_refs) atomic_fetch_add(t->host_refs, 1);
+    if (t->storage) atomic_fetch_add(&t->storage->refs, 1);
     *out = view;
     return GALE_OK;
 }
@@ -142,7 +189,7 @@ size_t gale_tensor_size_bytes(const gale_tensor *t) { return t->size_bytes; }
 
 void *gale_tensor_data(gale_tensor *t)
 {
-    if (t->host) return t->host;
+    if (t->host) return t->type == GALE_STRING ? NULL : t->host;
     return t->buffer && t->buffer->mem->host ? (char *)t->buffer->mem->host + t->buffer->offset : NULL;
 }
 
