@@ -1,0 +1,40 @@
+/* Operators that run on the host: strings, sequences, maps, pictures.  One row in host.def and one function each. */
+#ifndef GALE_ONNX_HOST_H
+#define GALE_ONNX_HOST_H
+#include "onnx/net.h"
+#include "onnx/object.h"
+
+typedef struct gale__host_call {
+    const gale__net_node *node;
+    gale_object *const *in;    /* NULL: left out.  Tensors are on the host, unless the row says that they may lie anywhere */
+    int n_in;
+    gale_object **out;         /* to be filled; the caller owns them; a result that the node leaves out may stay NULL */
+    int n_out;
+    struct gale__session *session;
+    gale__arena arena;         /* for the call */
+} gale__host_call;
+typedef gale_status gale__host_run(gale__host_call *call);
+
+/* What the first result is: kinds of gale__kind, or derived from the first input. */
+typedef enum gale__host_result { GALE__GIVES_NUMBERS, GALE__GIVES_STRINGS, GALE__GIVES_SEQUENCE /* of the first input's kind */, GALE__GIVES_MAP, GALE__GIVES_SAME /* as the first input */,
+    GALE__GIVES_ELEMENT /* of the first input, a sequence or map */ } gale__host_result;
+typedef struct gale__host_op {
+    const char *domain, *name; /* domain "" for ai.onnx */
+    int least, most;           /* inputs; most -1: any number */
+    int results;               /* at most; -1 any number */
+    uint8_t gives;             /* gale__host_result of each result */
+    bool anywhere;             /* takes tensors where they lie: it moves, it does not look */
+    bool strings_only;         /* also a device operator: this one serves string tensors (and sequences) */
+    gale__host_run *run;
+} gale__host_op;
+const gale__host_op *gale__host_find(const char *domain, const char *name);
+
+/* One device operator at once, on the session's device (programs are kept by the session): for host operators that must compute. */
+gale_status gale__session_op(struct gale__session *session, const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs, int n_attrs, gale_tensor **out, int n_out);
+
+/* Reading arguments; errors name the node. */
+gale_status gale__host_tensor(gale__host_call *call, int i, gale_tensor **out);           /* must be a tensor */
+gale_status gale__host_strings(gale__host_call *call, int i, gale_tensor **out);          /* must be a tensor of strings */
+gale_status gale__host_int(gale__host_call *call, int i, int64_t fallback, int64_t *out); /* an integer tensor of one element */
+int64_t gale__tensor_count(const gale_tensor *tensor);
+#endif
