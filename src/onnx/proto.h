@@ -4,17 +4,17 @@
  * somebody wants it.  Text ends with a zero byte that `size` does not count. */
 #ifndef GALE_ONNX_PROTO_H
 #define GALE_ONNX_PROTO_H
-#include "base/mem.h"
+#include "base/str.h"
 #include "gale/graph.h"
 
-typedef struct gale__text { const char *at; size_t size; } gale__text;
+typedef struct gale__pb_text { const char *at; size_t size; } gale__pb_text;
 #define GALE__LIST(T) struct { T *at; size_t n; }
 
 /* Every message begins alike: which fields were there (bit i: row i of its table), and what no table knows, kept for writing. */
-typedef struct gale__pb_head { uint64_t present; GALE__LIST(gale__text) unknown; } gale__pb_head;
+typedef struct gale__pb_head { uint64_t present; GALE__LIST(gale__pb_text) unknown; } gale__pb_head;
 
-typedef struct gale__pb_entry { gale__pb_head head; gale__text key, value; } gale__pb_entry;        /* StringStringEntryProto */
-typedef struct gale__pb_opset { gale__pb_head head; gale__text domain; int64_t version; } gale__pb_opset;
+typedef struct gale__pb_entry { gale__pb_head head; gale__pb_text key, value; } gale__pb_entry;        /* StringStringEntryProto */
+typedef struct gale__pb_opset { gale__pb_head head; gale__pb_text domain; int64_t version; } gale__pb_opset;
 typedef struct gale__pb_segment { gale__pb_head head; int64_t begin, end; } gale__pb_segment;
 
 typedef struct gale__pb_tensor {
@@ -24,19 +24,19 @@ typedef struct gale__pb_tensor {
     gale__pb_segment *segment;
     GALE__LIST(float) float_data;
     GALE__LIST(int32_t) int32_data;
-    GALE__LIST(gale__text) string_data;
+    GALE__LIST(gale__pb_text) string_data;
     GALE__LIST(int64_t) int64_data;
     GALE__LIST(double) double_data;
     GALE__LIST(uint64_t) uint64_data;
-    gale__text name, doc_string;
-    gale__text raw_data;       /* at NULL and size > 0: in the file, at raw_offset */
+    gale__pb_text name, doc_string;
+    gale__pb_text raw_data;       /* at NULL and size > 0: in the file, at raw_offset */
     uint64_t raw_offset;
     GALE__LIST(gale__pb_entry) external_data, metadata_props;
 } gale__pb_tensor;
 
 typedef struct gale__pb_sparse { gale__pb_head head; gale__pb_tensor *values, *indices; GALE__LIST(int64_t) dims; } gale__pb_sparse;
 
-typedef struct gale__pb_dim { gale__pb_head head; int64_t dim_value; gale__text dim_param, denotation; bool has_value; } gale__pb_dim;
+typedef struct gale__pb_dim { gale__pb_head head; int64_t dim_value; gale__pb_text dim_param, denotation; bool has_value; } gale__pb_dim;
 typedef struct gale__pb_shape { gale__pb_head head; GALE__LIST(gale__pb_dim) dim; } gale__pb_shape;
 typedef struct gale__pb_tensor_type { gale__pb_head head; int32_t elem_type; gale__pb_shape *shape; } gale__pb_tensor_type;
 typedef struct gale__pb_type gale__pb_type;
@@ -47,9 +47,9 @@ struct gale__pb_type {
     gale__pb_tensor_type *tensor_type, *sparse_tensor_type;
     gale__pb_element_type *sequence_type, *optional_type;
     gale__pb_map_type *map_type;
-    gale__text denotation;
+    gale__pb_text denotation;
 };
-typedef struct gale__pb_value_info { gale__pb_head head; gale__text name, doc_string; gale__pb_type *type; GALE__LIST(gale__pb_entry) metadata_props; } gale__pb_value_info;
+typedef struct gale__pb_value_info { gale__pb_head head; gale__pb_text name, doc_string; gale__pb_type *type; GALE__LIST(gale__pb_entry) metadata_props; } gale__pb_value_info;
 
 typedef struct gale__pb_graph gale__pb_graph;
 /* AttributeProto.type */
@@ -59,7 +59,7 @@ typedef enum gale__pb_attr_type {
 } gale__pb_attr_type;
 typedef struct gale__pb_attribute {
     gale__pb_head head;
-    gale__text name, ref_attr_name, doc_string, s;
+    gale__pb_text name, ref_attr_name, doc_string, s;
     int32_t type;
     float f;
     int64_t i;
@@ -69,7 +69,7 @@ typedef struct gale__pb_attribute {
     gale__pb_type *tp;
     GALE__LIST(float) floats;
     GALE__LIST(int64_t) ints;
-    GALE__LIST(gale__text) strings;
+    GALE__LIST(gale__pb_text) strings;
     GALE__LIST(gale__pb_tensor) tensors;
     GALE__LIST(gale__pb_graph) graphs;
     GALE__LIST(gale__pb_sparse) sparse_tensors;
@@ -78,15 +78,15 @@ typedef struct gale__pb_attribute {
 
 typedef struct gale__pb_node {
     gale__pb_head head;
-    GALE__LIST(gale__text) input, output;
-    gale__text name, op_type, domain, overload, doc_string;
+    GALE__LIST(gale__pb_text) input, output;
+    gale__pb_text name, op_type, domain, overload, doc_string;
     GALE__LIST(gale__pb_attribute) attribute;
     GALE__LIST(gale__pb_entry) metadata_props;
 } gale__pb_node;
 
 struct gale__pb_graph {
     gale__pb_head head;
-    gale__text name, doc_string;
+    gale__pb_text name, doc_string;
     GALE__LIST(gale__pb_node) node;
     GALE__LIST(gale__pb_tensor) initializer;
     GALE__LIST(gale__pb_sparse) sparse_initializer;
@@ -96,8 +96,8 @@ struct gale__pb_graph {
 
 typedef struct gale__pb_function {
     gale__pb_head head;
-    gale__text name, domain, overload, doc_string;
-    GALE__LIST(gale__text) input, output, attribute;
+    gale__pb_text name, domain, overload, doc_string;
+    GALE__LIST(gale__pb_text) input, output, attribute;
     GALE__LIST(gale__pb_attribute) attribute_proto;
     GALE__LIST(gale__pb_node) node;
     GALE__LIST(gale__pb_opset) opset_import;
@@ -109,7 +109,7 @@ typedef struct gale__pb_model {
     gale__pb_head head;
     int64_t ir_version, model_version;
     GALE__LIST(gale__pb_opset) opset_import;
-    gale__text producer_name, producer_version, domain, doc_string;
+    gale__pb_text producer_name, producer_version, domain, doc_string;
     gale__pb_graph *graph;
     GALE__LIST(gale__pb_entry) metadata_props;
     GALE__LIST(gale__pb_function) functions;
@@ -121,7 +121,7 @@ typedef struct gale__pb_map gale__pb_map;
 typedef struct gale__pb_optional gale__pb_optional;
 struct gale__pb_sequence {
     gale__pb_head head;
-    gale__text name;
+    gale__pb_text name;
     int32_t elem_type; /* 1 tensor, 2 sparse, 3 sequence, 4 map, 5 optional */
     GALE__LIST(gale__pb_tensor) tensor_values;
     GALE__LIST(gale__pb_sparse) sparse_tensor_values;
@@ -129,10 +129,10 @@ struct gale__pb_sequence {
     GALE__LIST(gale__pb_map) map_values;
     GALE__LIST(gale__pb_optional) optional_values;
 };
-struct gale__pb_map { gale__pb_head head; gale__text name; int32_t key_type; GALE__LIST(int64_t) keys; GALE__LIST(gale__text) string_keys; gale__pb_sequence *values; };
+struct gale__pb_map { gale__pb_head head; gale__pb_text name; int32_t key_type; GALE__LIST(int64_t) keys; GALE__LIST(gale__pb_text) string_keys; gale__pb_sequence *values; };
 struct gale__pb_optional {
     gale__pb_head head;
-    gale__text name;
+    gale__pb_text name;
     int32_t elem_type; /* as a sequence's; 0 none */
     gale__pb_tensor *tensor_value;
     gale__pb_sparse *sparse_tensor_value;
