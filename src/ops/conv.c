@@ -79,15 +79,17 @@ static gale__node finish(gale__lower *L, gale__node y)
     return gale__g_cast(L->g, y, gale__type_of(L->g, L->in[0]));
 }
 
-LOWER(Conv)
+gale__node gale__convolve(gale__lower *L, gale__node x, gale__node kernel)
 {
     gale__windows w;
-    gale__pnode k = gale__peek(L->g, L->in[1]);
-    if (k.rank != gale__rank_of(L->g, L->in[0])) gale__refuse(L, "the input has rank %d, the kernel %d", gale__rank_of(L->g, L->in[0]), k.rank);
-    if (!gale__good(L) || !gale__windows_read(L, L->in[0], k.dims + 2, &w)) return;
+    gale__pnode k = gale__peek(L->g, kernel);
+    if (k.rank != gale__rank_of(L->g, x)) gale__refuse(L, "the input has rank %d, the kernel %d", gale__rank_of(L->g, x), k.rank);
+    if (!gale__good(L) || !gale__windows_read(L, x, k.dims + 2, &w)) return GALE__NIL;
     gale__conv c = conv_of(&w, gale__attr_i(L, "group", 1));
-    L->out[0] = finish(L, gale__g_conv(L->g, gale__wide(L, L->in[0]), gale__wide(L, L->in[1]), &c));
+    return gale__g_conv(L->g, x, kernel, &c);
 }
+
+LOWER(Conv) { L->out[0] = finish(L, gale__convolve(L, gale__wide(L, L->in[0]), gale__wide(L, L->in[1]))); }
 
 /* Output extents of the transposed convolution; given extents decide the padding. */
 static bool transposed_extents(gale__lower *L, gale__windows *w, int64_t *extent)

@@ -129,8 +129,7 @@ LOWER(IsInf)
 
 /* --- Casts. --- */
 
-/* Without saturation what is too large for an 8-bit float becomes NaN, or infinity where the format has one. */
-static gale__node cast_open(gale__lower *L, gale__node x, gale_type type)
+gale__node gale__cast_open(gale__lower *L, gale__node x, gale_type type)
 {
     gale__g *g = L->g;
     bool fn = type == GALE_F8E4M3FN, zero_nan = type == GALE_F8E4M3FNUZ || type == GALE_F8E5M2FNUZ;
@@ -146,7 +145,7 @@ static gale__node cast_open(gale__lower *L, gale__node x, gale_type type)
 static gale__node cast_to(gale__lower *L, gale_type type)
 {
     bool small = type >= GALE_F8E4M3FN && type <= GALE_F8E5M2FNUZ;
-    if (small && !gale__attr_i(L, "saturate", 1)) return cast_open(L, L->in[0], type);
+    if (small && !gale__attr_i(L, "saturate", 1)) return gale__cast_open(L, L->in[0], type);
     return gale__g_cast(L->g, L->in[0], type);
 }
 

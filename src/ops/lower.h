@@ -38,6 +38,10 @@ gale__node gale__index(gale__lower *L, int64_t value); /* I64 */
 gale__node gale__mean(gale__lower *L, gale__node x, uint32_t axes);              /* floats; axes kept */
 gale__node gale__sigmoid(gale__lower *L, gale__node x);
 gale__node gale__clamp(gale__lower *L, gale__node x, double low, double high);
+/* A cast to an 8-bit float without saturation: what is too large becomes NaN, or infinity where the format has one. */
+gale__node gale__cast_open(gale__lower *L, gale__node x, gale_type type);
+/* The product of NumPy's matmul: a vector is a row on the left and a column on the right. */
+gale__node gale__product(gale__lower *L, gale__node a, gale__node b);
 /* Rank n with extent at `axis`, 1 elsewhere: to line a vector up with an axis. */
 gale__node gale__along(gale__lower *L, gale__node x, int rank, int axis);
 /* Iota along `axis` over dims, times `scale`. */

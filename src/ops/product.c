@@ -3,11 +3,10 @@
 #include <ctype.h>
 #include <string.h>
 
-/* NumPy's rule for vectors: an axis of 1 is added and taken away again. */
-LOWER(MatMul)
+/* An axis of 1 is added to vectors and taken away again. */
+gale__node gale__product(gale__lower *L, gale__node a, gale__node b)
 {
     gale__g *g = L->g;
-    gale__node a = L->in[0], b = L->in[1];
     int ra = gale__rank_of(g, a), rb = gale__rank_of(g, b);
     if (ra == 1) a = gale__g_unsqueeze(g, a, 1);
     if (rb == 1) b = gale__g_unsqueeze(g, b, 2);
@@ -16,8 +15,10 @@ LOWER(MatMul)
     uint32_t drop = 0;
     if (ra == 1 && rank >= 2) drop |= 1u << (rank - 2);
     if (rb == 1 && rank >= 1) drop |= 1u << (rank - 1);
-    L->out[0] = gale__g_squeeze(g, y, drop);
+    return gale__g_squeeze(g, y, drop);
 }
+
+LOWER(MatMul) { L->out[0] = gale__product(L, L->in[0], L->in[1]); }
 
 LOWER(Gemm)
 {

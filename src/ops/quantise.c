@@ -1,5 +1,38 @@
 /* Floats to whole numbers of few bits and back: by one scale, one for each place along an axis, or one for each block of it. */
-#include "ops/lower.h"
+#include "ops/quantise.h"
+
+gale__node gale__lone(gale__lower *L, gale__node s)
+{
+    return s >= 0 && gale__g_elements(L->g, s) == 1 ? gale__g_reshape(L->g, s, 0, NULL) : s;
+}
+
+gale__node gale__lone_or_along(gale__lower *L, gale__node s, int rank, int axis)
+{
+    s = gale__lone(L, s);
+    return gale__rank_of(L->g, s) == 1 && axis >= 0 && axis < rank ? gale__along(L, s, rank, axis) : s;
+}
+
+gale__node gale__centre(gale__lower *L, gale__node x, gale__node zero)
+{
+    gale_type type = gale__type_is_float(gale__type_of(L->g, x)) ? GALE_F32 : GALE_I32;
+    x = gale__g_cast(L->g, x, type);
+    return zero >= 0 ? gale__g_sub(L->g, x, gale__g_cast(L->g, zero, type)) : x;
+}
+
+gale__node gale__dequantise(gale__lower *L, gale__node x, gale__node scale, gale__node zero)
+{
+    return gale__g_mul(L->g, gale__g_cast(L->g, gale__centre(L, x, zero), GALE_F32), gale__g_cast(L->g, scale, GALE_F32));
+}
+
+gale__node gale__quantise(gale__lower *L, gale__node y, gale__node zero, gale_type type)
+{
+    gale__g *g = L->g;
+    bool real = gale__type_is_float(type);
+    if (!real) y = gale__g_unary(g, GALE__RINT, y);
+    if (zero >= 0) y = gale__g_add(g, y, gale__g_cast(g, zero, GALE_F32));
+    if (real && type != GALE_F4E2M1 && !gale__attr_i(L, "saturate", 1)) return gale__cast_open(L, y, type);
+    return gale__g_cast(g, y, type);
+}
 
 /* A scale or zero point lined up with x. */
 static gale__node spread(gale__lower *L, gale__node x, gale__node s)
@@ -23,32 +56,50 @@ static gale__node spread(gale__lower *L, gale__node x, gale__node s)
     return gale__g_slice(g, gale__g_reshape(g, s, p.rank, q.dims), start, step, p.dims);
 }
 
+/* The quotient has the precision of the scale, or of attribute precision where it is given. */
 LOWER(QuantizeLinear)
 {
     gale__g *g = L->g;
-    gale__node x = gale__g_cast(g, L->in[0], GALE_F32), zero = gale__arg(L, 2);
-    gale_type type = zero >= 0 ? gale__type_of(g, zero) : GALE_U8;
+    gale__node x = L->in[0], zero = gale__arg(L, 2), scale = L->in[1];
+    gale_type type = zero >= 0 ? gale__type_of(g, zero) : GALE_U8, precision = gale__type_of(g, scale);
     if (zero < 0 && gale__attr_i(L, "output_dtype", 0)) type = gale__attr_type(L, "output_dtype", type);
-    gale__node y = gale__g_div(g, x, spread(L, x, gale__g_cast(g, L->in[1], GALE_F32)));
-    if (gale__type_is_float(type)) {
-        double most = gale__type_max(type);
-        if (gale__attr_i(L, "saturate", 1)) y = gale__clamp(L, y, -most, most);
-    } else {
-        y = gale__g_unary(g, GALE__RINT, y);
-        if (zero >= 0) y = gale__g_add(g, y, spread(L, x, gale__g_cast(g, zero, GALE_F32)));
-    }
-    L->out[0] = gale__g_cast(g, y, type);
+    if (gale__attr_i(L, "precision", 0)) precision = gale__attr_type(L, "precision", precision);
+    bool half = precision == GALE_F16 || precision == GALE_BF16;
+    gale__node y = gale__g_div(g, gale__g_cast(g, x, GALE_F32), spread(L, x, gale__g_cast(g, scale, GALE_F32)));
+    if (half) y = gale__g_cast(g, gale__g_cast(g, y, precision), GALE_F32);
+    L->out[0] = gale__quantise(L, y, zero >= 0 ? spread(L, x, zero) : GALE__NIL, type);
 }
 
 LOWER(DequantizeLinear)
 {
-    gale__g *g = L->g;
-    gale__node x = L->in[0], zero = gale__arg(L, 2), scale = L->in[1];
-    gale_type type = gale__type_of(g, scale);
-    bool whole = !gale__type_is_float(gale__type_of(g, x));
+    gale__node x = L->in[0], zero = gale__arg(L, 2);
+    gale_type type = gale__type_of(L->g, L->in[1]);
     if (gale__attr_i(L, "output_dtype", 0)) type = gale__attr_type(L, "output_dtype", type);
-    gale__node y = whole ? gale__g_cast(g, x, GALE_I32) : x;
-    if (whole && zero >= 0) y = gale__g_sub(g, y, spread(L, x, gale__g_cast(g, zero, GALE_I32)));
-    y = gale__g_mul(g, gale__g_cast(g, y, GALE_F32), spread(L, x, gale__g_cast(g, scale, GALE_F32)));
-    L->out[0] = gale__g_cast(g, y, type);
+    gale__node y = gale__dequantise(L, x, spread(L, x, L->in[1]), zero >= 0 ? spread(L, x, zero) : GALE__NIL);
+    L->out[0] = gale__g_cast(L->g, y, type);
+}
+
+/* The range always holds 0, so that 0 is exact; nothing but zeros has scale 1. */
+void gale__quantise_range(gale__lower *L, gale__node x, gale__node *y, gale__node *scale, gale__node *zero)
+{
+    gale__g *g = L->g;
+    gale__pnode p = gale__peek(g, x);
+    uint32_t all = (1u << p.rank) - 1;
+    gale__node none = gale__g_scalar(g, GALE_F32, 0);
+    gale__node high = gale__g_binary(g, GALE__MAX, gale__g_reduce(g, GALE__RMAX, x, all, false), none);
+    gale__node low = gale__g_binary(g, GALE__MIN, gale__g_reduce(g, GALE__RMIN, x, all, false), none);
+    gale__node same = gale__g_binary(g, GALE__EQ, high, low), one = gale__g_scalar(g, GALE_F32, 1);
+    *scale = gale__g_select(g, same, one, gale__g_div(g, gale__g_sub(g, high, low), gale__g_scalar(g, GALE_F32, 255)));
+    gale__node at = gale__g_unary(g, GALE__RINT, gale__clamp(L, gale__g_div(g, gale__g_unary(g, GALE__NEG, low), *scale), 0, 255));
+    *zero = gale__g_cast(g, at, GALE_U8);
+    *y = gale__quantise(L, gale__g_div(g, x, *scale), *zero, GALE_U8);
+}
+
+LOWER(DynamicQuantizeLinear)
+{
+    gale__node y, scale, zero;
+    gale__quantise_range(L, L->in[0], &y, &scale, &zero);
+    L->out[0] = y;
+    if (L->n_out > 1) L->out[1] = scale;
+    if (L->n_out > 2) L->out[2] = zero;
 }
