@@ -14,7 +14,7 @@ gale_status gale__shape_size(gale_type type, int rank, const int64_t *dims, int6
         if (dims[i] < 0) return gale__fail(GALE_INVALID, "extent %lld of axis %d is negative", (long long)dims[i], i);
         if (gale__mul_size(count, (size_t)dims[i], &count)) return gale__fail(GALE_LIMIT, "a tensor of rank %d has too many elements", rank);
     }
-    if (gale__mul_size(count, type == GALE_STRING ? sizeof(gale__text) : gale_type_size(type), &total) || total > SIZE_MAX / 2) return gale__fail(GALE_LIMIT, "a tensor of %zu elements is too large", count);
+    if (gale__mul_size(count, type == GALE_STRING ? sizeof(gale__string) : gale_type_size(type), &total) || total > SIZE_MAX / 2) return gale__fail(GALE_LIMIT, "a tensor of %zu elements is too large", count);
     *elements = (int64_t)count;
     *bytes = total;
     return GALE_OK;
@@ -121,11 +121,11 @@ gale_status gale_tensor_from_strings(int rank, const int64_t *dims, const char *
         if (gale__add_size(total, sizes ? sizes[i] : strlen(strings[i]), &total) || gale__add_size(total, 1, &total)) status = gale__fail(GALE_LIMIT, "%lld strings are too large together", (long long)n);
     if (status == GALE_OK) status = give_storage(t, total);
     if (status != GALE_OK) return gale_tensor_destroy(&t), status;
-    gale__text *texts = t->host;
+    gale__string *texts = t->host;
     char *at = (char *)t->host + t->size_bytes;
     for (int64_t i = 0; i < n; i++) {
         size_t size = sizes ? sizes[i] : strlen(strings[i]);
-        texts[i] = (gale__text){at, size};
+        texts[i] = (gale__string){at, size};
         if (size) memcpy(at, strings[i], size);
         at[size] = 0;
         at += size + 1;
@@ -137,7 +137,7 @@ gale_status gale_tensor_from_strings(int rank, const int64_t *dims, const char *
 const char *gale_tensor_string(const gale_tensor *t, int64_t index, size_t *size)
 {
     if (t->type != GALE_STRING || index < 0 || index >= gale__tensor_elements(t)) return NULL;
-    const gale__text *text = (const gale__text *)t->host + index;
+    const gale__string *text = (const gale__string *)t->host + index;
     if (size) *size = text->size;
     return text->text;
 }

@@ -7,7 +7,7 @@
 /* Counted host memory, freed with the last tensor over it. */
 typedef struct gale__storage { _Atomic int refs; } gale__storage;
 /* An element of a tensor of strings; the texts lie behind the elements in the same storage. */
-typedef struct gale__text { const char *text; size_t size; } gale__text;
+typedef struct gale__string { const char *text; size_t size; } gale__string;
 
 struct gale_tensor {
     gale_device *device;   /* NULL: host */
@@ -19,7 +19,7 @@ struct gale_tensor {
     void *host;            /* host memory, counted by its storage */
     gale__storage *storage;
 };
-static inline int64_t gale__tensor_elements(const gale_tensor *t) { return (int64_t)(t->size_bytes / (t->type == GALE_STRING ? sizeof(gale__text) : gale_type_size(t->type))); }
-/* Elements; strings count as gale__text.  GALE_LIMIT when the product or the bytes overflow, GALE_INVALID for a negative extent or a rank out of range. */
+static inline int64_t gale__tensor_elements(const gale_tensor *t) { return (int64_t)(t->size_bytes / (t->type == GALE_STRING ? sizeof(gale__string) : gale_type_size(t->type))); }
+/* Elements; strings count as gale__string.  GALE_LIMIT when the product or the bytes overflow, GALE_INVALID for a negative extent or a rank out of range. */
 gale_status gale__shape_size(gale_type type, int rank, const int64_t *dims, int64_t *elements, size_t *bytes);
 #endif

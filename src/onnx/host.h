@@ -15,19 +15,31 @@ typedef struct gale__host_call {
 } gale__host_call;
 typedef gale_status gale__host_run(gale__host_call *call);
 
-/* What the first result is: kinds of gale__kind, or derived from the first input. */
-typedef enum gale__host_result { GALE__GIVES_NUMBERS, GALE__GIVES_STRINGS, GALE__GIVES_SEQUENCE /* of the first input's kind */, GALE__GIVES_MAP, GALE__GIVES_SAME /* as the first input */,
-    GALE__GIVES_ELEMENT /* of the first input, a sequence or map */ } gale__host_result;
+/* What a result is: one of gale__kind, or told by the first input or by the node's attributes. */
+typedef enum gale__host_result {
+    GALE__GIVES_NUMBERS,
+    GALE__GIVES_STRINGS,
+    GALE__GIVES_SEQUENCE,      /* of the first input's kind */
+    GALE__GIVES_MAPS,          /* a sequence of maps */
+    GALE__GIVES_SAME,          /* as the first input; never nothing */
+    GALE__GIVES_OPTIONAL,      /* as the first input, and it may be nothing */
+    GALE__GIVES_ELEMENT,       /* of the first input, a sequence or map */
+    GALE__GIVES_NAMED          /* numbers or strings, as attributes say: to, values_strings, value ... */
+} gale__host_result;
 typedef struct gale__host_op {
     const char *domain, *name; /* domain "" for ai.onnx */
     int least, most;           /* inputs; most -1: any number */
     int results;               /* at most; -1 any number */
-    uint8_t gives;             /* gale__host_result of each result */
+    uint8_t gives, rest;       /* gale__host_result of the first result, and of the others */
     bool anywhere;             /* takes tensors where they lie: it moves, it does not look */
-    bool strings_only;         /* also a device operator: this one serves string tensors (and sequences) */
+    bool strings_only;         /* also a device operator: this one serves strings and sequences (gale__host_wanted) */
     gale__host_run *run;
 } gale__host_op;
 const gale__host_op *gale__host_find(const char *domain, const char *name);
+/* Fills kind, of and optional of the node's results from those of its inputs. */
+void gale__host_kinds(const gale__host_op *op, gale__net *net, const gale__net_node *node);
+/* Of a strings_only row: whether the node needs it, since something other than numbers goes in or comes out.  Kinds of inputs must be known. */
+bool gale__host_wanted(const gale__host_op *op, const gale__net *net, const gale__net_node *node);
 
 /* One device operator at once, on the session's device (programs are kept by the session): for host operators that must compute. */
 gale_status gale__session_op(struct gale__session *session, const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs, int n_attrs, gale_tensor **out, int n_out);
