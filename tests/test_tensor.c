@@ -1,7 +1,7 @@
 /* Tensors on the host: strings, and memory that belongs to someone else. */
-#include "graph/opgraph.h"
-#include "graph/tensor.h"
+#include "graph/program.h"
 #include "test.h"
+#include <unistd.h>
 
 #define SHAPE(...) (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
 
@@ -86,4 +86,105 @@ TEST(strings_fail_cleanly)
     }
 }
 
-TESTS(ROW(strings_are_kept), ROW(strings_hold_any_bytes), ROW(strings_are_refused_where_numbers_belong), ROW(strings_fail_cleanly))
+/* --- Memory of somebody else. --- */
+
+static int released;
+static void release(void *owner) { released += *(int *)owner; }
+
+TEST(borrowed_memory)
+{
+    static const float data[6] = {1, 2, 3, 4, 5, 6};
+    int owner = 1;
+    float into[6] = {0};
+    gale_tensor *t = NULL, *view = NULL, *copy = NULL;
+    released = 0;
+    if (!CHECK_OK(gale__tensor_borrow(GALE_F32, SHAPE(2, 3), data, release, &owner, &t))) return;
+    CHECK(gale_tensor_data(t) == data);
+    CHECK_OK(gale_tensor_reshape(t, SHAPE(6), &view));
+    CHECK_OK(gale_tensor_to_device(t, NULL, &copy));
+    CHECK(gale_tensor_data(copy) != data);
+    gale_tensor_destroy(&t);
+    CHECK_EQ(released, 0);
+    CHECK_OK(gale_tensor_to_cpu(view, into, sizeof into));
+    CHECK(!memcmp(into, data, sizeof data));
+    gale_tensor_destroy(&view);
+    CHECK_EQ(released, 1);
+    gale_tensor_destroy(&copy);
+    CHECK_EQ(released, 1);
+    CHECK_FAILS(gale__tensor_borrow(GALE_STRING, SHAPE(2), data, release, &owner, &t), UNSUPPORTED);
+    CHECK_FAILS(gale__tensor_borrow(GALE_F32, SHAPE(-2), data, release, &owner, &t), INVALID);
+    CHECK_EQ(released, 1);
+}
+
+/* A file of `n` floats 0, 1, 2 ... behind three bytes, mapped. */
+static const char *const path = "test_tensor.bin";
+static bool map_floats(int n, gale__file_map *map)
+{
+    char *bytes = calloc((size_t)n + 1, sizeof(float));
+    for (int i = 0; i < n; i++) memcpy(bytes + 3 + (size_t)i * sizeof(float), &(float){(float)i}, sizeof(float));
+    bool ok = CHECK_OK(gale__file_write(path, bytes, 3 + (size_t)n * sizeof(float))) && CHECK_OK(gale__file_map_open(path, map));
+    free(bytes);
+    return ok;
+}
+
+TEST(mapped_memory)
+{
+    gale__file_map map;
+    int owner = 1;
+    float into[1000];
+    gale_tensor *t = NULL, *far = NULL;
+    gale_device *cpu = NULL;
+    released = 0;
+    if (!map_floats(1000, &map)) return;
+    CHECK_FAILS(gale__tensor_borrow_map(GALE_F32, SHAPE(1000), &map, 4, release, &owner, &t), INVALID);
+    CHECK_OK(gale__tensor_borrow_map(GALE_F32, SHAPE(1000), &map, 3, release, &owner, &t));
+    CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu));
+    CHECK(gale_tensor_data(t) == NULL);
+    CHECK_OK(gale_tensor_to_cpu(t, into, sizeof into));
+    CHECK(into[1] == 1 && into[999] == 999);
+    CHECK_OK(gale_tensor_to_device(t, cpu, &far));
+    CHECK(((const float *)gale_tensor_data(far))[998] == 998);
+    gale_tensor_destroy(&far);
+    CHECK(truncate(path, 100) == 0);
+    CHECK_FAILS(gale_tensor_to_cpu(t, into, sizeof into), IO);
+    CHECK_FAILS(gale_tensor_to_device(t, cpu, &far), IO);
+    CHECK(strstr(gale_error(), "became shorter while it was read") != NULL);
+    gale_tensor_destroy(&t);
+    CHECK_EQ(released, 1);
+    gale_device_close(&cpu);
+    gale__file_map_close(&map);
+    gale__file_remove(path);
+}
+
+TEST(mapped_inputs)
+{
+    gale__file_map map;
+    gale_graph *g = NULL;
+    gale_device *cpu = NULL;
+    gale_program *p = NULL;
+    gale_tensor *t = NULL, *y = NULL;
+    gale_value x, z;
+    if (!map_floats(1000, &map)) return;
+    CHECK_OK(gale_graph_create(&g));
+    CHECK_OK(gale_graph_input(g, "x", GALE_F32, SHAPE(1000), NULL, &x));
+    CHECK_OK(gale_graph_op(g, "Neg", &x, 1, NULL, 0, &z, 1));
+    CHECK_OK(gale_graph_output(g, "z", z));
+    CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu));
+    CHECK_OK(gale_program_create(g, cpu, NULL, &p));
+    CHECK_OK(gale__tensor_borrow_map(GALE_F32, SHAPE(1000), &map, 3, NULL, NULL, &t));
+    if (CHECK_OK(gale_program_run(p, &t, &y, true))) CHECK(((const float *)gale_tensor_data(y))[999] == -999);
+    CHECK_FAILS(gale_program_run(p, &y, &t, true), INVALID); /* the file's memory is no place for results */
+    gale_tensor_destroy(&y);
+    CHECK(truncate(path, 100) == 0);
+    CHECK_FAILS(gale_program_run(p, &t, &y, true), IO);
+    CHECK(y == NULL);
+    gale_tensor_destroy(&t);
+    gale_program_destroy(&p);
+    gale_graph_destroy(&g);
+    gale_device_close(&cpu);
+    gale__file_map_close(&map);
+    gale__file_remove(path);
+}
+
+TESTS(ROW(strings_are_kept), ROW(strings_hold_any_bytes), ROW(strings_are_refused_where_numbers_belong), ROW(strings_fail_cleanly),
+    ROW(borrowed_memory), ROW(mapped_memory), ROW(mapped_inputs))

@@ -63,8 +63,8 @@ static gale_status read_all(int fd, const char *path, size_t limit, gale__bytes 
 
 gale_status gale__file_read(const char *path, size_t limit_bytes, gale__bytes *out)
 {
-    int fd;
-    size_t size;
+    int fd = -1;
+    size_t size = 0;
     GALE_TRY(open_file(path, &fd, &size));
     gale_status status = GALE_OK;
     gale__bytes b = {0};
@@ -211,32 +211,55 @@ void gale__folder_list_free(gale__file_info **list, size_t count)
 
 gale_status gale__file_map_open(const char *path, gale__file_map *out)
 {
-    int fd;
-    size_t size;
-    GALE_TRY(open_file(path, &fd, &size));
-    void *data = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)"";
-    if (data == MAP_FAILED) {
-        gale_status status = fail_errno(path, "cannot map");
-        close(fd);
+    gale__file_map m = {.fd = -1};
+    GALE_TRY(open_file(path, &m.fd, &m.size));
+    m.path = gale__strdup(path);
+    gale_status status = m.path ? GALE_OK : GALE_NO_MEMORY;
+    m.data = m.size ? mmap(NULL, m.size, PROT_READ, MAP_PRIVATE, m.fd, 0) : (void *)"";
+    if (m.data == MAP_FAILED) {
+        status = fail_errno(path, "cannot map");
+        m.data = NULL;
+    }
+    if (status != GALE_OK) {
+        if (m.data && m.size) munmap((void *)(uintptr_t)m.data, m.size);
+        close(m.fd);
+        gale__free(m.path);
         return status;
     }
-    *out = (gale__file_map){data, size, fd};
+    *out = m;
+    return GALE_OK;
+}
+
+static gale_status became_shorter(const gale__file_map *m) { return gale__fail(GALE_IO, "%s: became shorter while it was read", m->path); }
+
+gale_status gale__file_map_read(const gale__file_map *m, uint64_t offset, size_t size, void *to)
+{
+    if (offset > m->size || size > m->size - offset)
+        return gale__fail(GALE_IO, "%s: has %zu bytes, not the %zu from %llu on that were asked for", m->path, m->size, size, (unsigned long long)offset);
+    for (char *at = to; size;) {
+        ssize_t n = pread(m->fd, at, size < (1u << 30) ? size : 1u << 30, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail_errno(m->path, "cannot read");
+        if (n == 0) return became_shorter(m);
+        at += n;
+        offset += (uint64_t)n;
+        size -= (size_t)n;
+    }
     return GALE_OK;
 }
 
 gale_status gale__file_map_check(const gale__file_map *m)
 {
     struct stat st;
-    if (fstat(m->fd, &st)) return fail_errno("mapped file", "cannot look at");
-    if ((size_t)st.st_size < m->size)
-        return gale__fail(GALE_IO, "mapped file: cut to %lld bytes while in use, had %zu", (long long)st.st_size, m->size);
-    return GALE_OK;
+    if (fstat(m->fd, &st)) return fail_errno(m->path, "cannot look at");
+    return (size_t)st.st_size < m->size ? became_shorter(m) : GALE_OK;
 }
 
 void gale__file_map_close(gale__file_map *m)
 {
     if (m->data && m->size) munmap((void *)(uintptr_t)m->data, m->size);
     if (m->data) close(m->fd);
+    gale__free(m->path);
     *m = (gale__file_map){.fd = -1};
 }
 

@@ -14,10 +14,12 @@ gale_status gale__folder_make(const char *path); /* with parents, mode 0700 */
 typedef struct gale__file_info { char *name; uint64_t size_bytes, time_ns; bool folder; } gale__file_info;
 gale_status gale__folder_list(const char *path, gale__file_info **out, size_t *count); /* sorted by name */
 void gale__folder_list_free(gale__file_info **list, size_t count);
-/* Read-only map of a file.  Reading past a truncation is found by gale__file_map_check. */
-typedef struct gale__file_map { const void *data; size_t size; int fd; } gale__file_map;
+/* Read-only map of a file.  A file that is cut while it is mapped ends whoever touches what is gone: large parts are read with
+ * gale__file_map_read, which finds that out, and mapped memory is only their name. */
+typedef struct gale__file_map { const void *data; size_t size; int fd; char *path; } gale__file_map;
 gale_status gale__file_map_open(const char *path, gale__file_map *out);
-gale_status gale__file_map_check(const gale__file_map *m);
+gale_status gale__file_map_read(const gale__file_map *m, uint64_t offset, size_t size, void *to); /* any thread */
+gale_status gale__file_map_check(const gale__file_map *m); /* whether the file is still as long as it was */
 void gale__file_map_close(gale__file_map *m);
 
 /* The user's cache folder for gale: $GALE_CACHE, else $XDG_CACHE_HOME/gale, else ~/.cache/gale.

@@ -1,4 +1,4 @@
-/* The builder's core: nodes, hash-consing, folding and leaves.  A node is compared with those already there by everything
+/* The builder's core: nodes, hash-consing and folding.  A node is compared with those already there by everything
  * that defines it, so that equal work is done once without a pass that looks for it. */
 #include "graph/build.h"
 #include "base/hash.h"
@@ -76,8 +76,8 @@ static size_t data_bytes(const gale__pnode *p)
     return gale_type_size(p->type) * (size_t)(p->splat ? 1 : gale__count(p->rank, p->dims));
 }
 
-/* Large constants are borrowed, and equal only when they are the same memory. */
-static bool data_is_small(const gale__pnode *p) { return data_bytes(p) <= GALE__FOLD_MAX * sizeof(double); }
+/* Large constants are borrowed, never read here, and equal only when they are the same memory. */
+static bool data_is_small(const gale__pnode *p) { return !p->tensor && data_bytes(p) <= GALE__SMALL_BYTES; }
 
 static uint32_t hash_node(const gale__pnode *p)
 {
@@ -217,145 +217,4 @@ void gale__draft_init(gale__draft *d, int op, gale_type type, int rank, const in
     if (rank) memcpy(d->node.dims, dims, rank * sizeof *dims);
     d->node.in = d->in;
     d->node.attr = d->attr;
-}
-
-/* --- Leaves. --- */
-
-static bool shape_ok(gale__g *g, int rank, const int64_t *dims)
-{
-    if (rank < 0 || rank > GALE_MAX_RANK) {
-        gale__g_fail(g, GALE_LIMIT, "graph: a value of rank %d; at most %d are possible", rank, GALE_MAX_RANK);
-        return false;
-    }
-    size_t n = 1;
-    for (int d = 0; d < rank; d++) {
-        if (dims[d] < 0 || gale__mul_size(n, dims[d] ? (size_t)dims[d] : 1, &n) || n > INT64_MAX / 16) {
-            gale__g_fail(g, GALE_LIMIT, "graph: extent %lld of axis %d is negative or makes the value too large", (long long)dims[d], d);
-            return false;
-        }
-    }
-    return g->status == GALE_OK;
-}
-
-gale__node gale__g_input(gale__g *g, int which, gale_type type, int rank, const int64_t *dims)
-{
-    if (!shape_ok(g, rank, dims)) return GALE__NIL;
-    gale__draft d;
-    gale__draft_init(&d, GALE__P_INPUT, type, rank, dims);
-    d.attr[0] = which;
-    d.node.n_attr = 1;
-    return gale__g_push(g, &d.node);
-}
-
-static gale__node push_const(gale__g *g, gale_type type, int rank, const int64_t *dims, bool splat, const void *data)
-{
-    if (!shape_ok(g, rank, dims)) return GALE__NIL;
-    gale__draft d;
-    gale__draft_init(&d, GALE__P_CONST, type, rank, dims);
-    d.node.splat = splat;
-    d.node.data = data;
-    return gale__g_push(g, &d.node);
-}
-
-/* Constants of equal elements are found here, so that 0 and 1 are recognised however they were given. */
-gale__node gale__g_const(gale__g *g, gale_type type, int rank, const int64_t *dims, const void *data)
-{
-    if (type == GALE_STRING) return gale__g_fail(g, GALE_UNSUPPORTED, "strings are not numbers of a graph");
-    size_t size = gale_type_size(type);
-    int64_t n = gale__count(rank, dims);
-    bool equal = n > 0;
-    for (int64_t i = 1; equal && i < n; i++) equal = !memcmp((const char *)data + i * size, data, size);
-    if (n == 0) return gale__g_splat(g, type, rank, dims, 0);
-    return push_const(g, type, rank, dims, equal, data);
-}
-
-gale__node gale__g_splat(gale__g *g, gale_type type, int rank, const int64_t *dims, double value)
-{
-    uint64_t bits = gale__bits_of(type, value);
-    return push_const(g, type, rank, dims, true, &bits);
-}
-
-gale__node gale__g_splat_i(gale__g *g, gale_type type, int rank, const int64_t *dims, int64_t value)
-{
-    if (gale__type_is_float(type)) return gale__g_splat(g, type, rank, dims, (double)value);
-    uint64_t bits = 0;
-    gale__store_i64(type, &bits, value);
-    return push_const(g, type, rank, dims, true, &bits);
-}
-
-gale__node gale__g_scalar(gale__g *g, gale_type type, double value)
-{
-    return gale__g_splat(g, type, 0, NULL, value);
-}
-
-gale__node gale__g_like(gale__g *g, gale__node n, double value)
-{
-    if (!gale__g_ok(g, n)) return GALE__NIL;
-    gale__pnode p = g->nodes[n];
-    return gale__g_splat(g, p.type, p.rank, p.dims, value);
-}
-
-gale__node gale__g_respread(gale__g *g, gale__node n, int rank, const int64_t *dims)
-{
-    const gale__pnode *p = &g->nodes[n];
-    return push_const(g, p->type, rank, dims, true, p->data);
-}
-
-gale__node gale__g_iota(gale__g *g, int rank, const int64_t *dims, int axis)
-{
-    if (!shape_ok(g, rank, dims)) return GALE__NIL;
-    if (axis < 0 || axis >= rank) return gale__g_fail(g, GALE_INVALID, "iota: axis %d of a value of rank %d", axis, rank);
-    if (dims[axis] == 1 || gale__count(rank, dims) == 0) return gale__g_splat(g, GALE_I64, rank, dims, 0);
-    gale__draft d;
-    gale__draft_init(&d, GALE__P_IOTA, GALE_I64, rank, dims);
-    d.attr[0] = axis;
-    d.node.n_attr = 1;
-    return gale__g_push(g, &d.node);
-}
-
-/* --- What is known at plan time. --- */
-
-uint64_t gale__bits_of(gale_type type, double value)
-{
-    uint64_t bits = 0;
-    gale__store_f64(type, &bits, value);
-    return bits;
-}
-
-bool gale__g_is_splat(const gale__g *g, gale__node n, double *value)
-{
-    const gale__pnode *p = &g->nodes[n];
-    if (p->op != GALE__P_CONST || !p->splat) return false;
-    *value = gale__load_f64(p->type, p->data);
-    return true;
-}
-
-bool gale__g_is_value(const gale__g *g, gale__node n, double value)
-{
-    double v;
-    return gale__g_is_splat(g, n, &v) && v == value;
-}
-
-gale_status gale__g_known(const gale__g *g, gale__node n, const gale__pnode **out)
-{
-    if (n < 0) return gale__fail(GALE_NOT_FOUND, "a value that must be known when planning is missing");
-    if (g->nodes[n].op != GALE__P_CONST) return gale__fail(GALE_NOT_FOUND, "node %d is not known when planning", n);
-    *out = &g->nodes[n];
-    return GALE_OK;
-}
-
-gale_status gale__g_known_ints(gale__g *g, gale__node n, int64_t **out, int64_t *count)
-{
-    gale__node base = n >= 0 && g->nodes[n].op == GALE__P_EXPAND ? g->nodes[n].in[0] : n;
-    const gale__pnode *p = NULL;
-    GALE_TRY(gale__g_known(g, base, &p));
-    if (base != n && !p->splat) return gale__fail(GALE_NOT_FOUND, "node %d is not known when planning", n);
-    if (!gale__type_is_int(p->type) && p->type != GALE_BOOL) return gale__fail(GALE_INVALID, "whole numbers are wanted, not %s", gale_type_name(p->type));
-    int64_t total = gale__g_elements(g, n), *values = gale__arena_alloc(&g->arena, (size_t)(total + 1) * sizeof *values);
-    if (!values) return GALE_NO_MEMORY;
-    size_t size = gale_type_size(p->type);
-    for (int64_t i = 0; i < total; i++) values[i] = gale__load_i64(p->type, (const char *)p->data + (p->splat ? 0 : i * size));
-    *out = values;
-    *count = total;
-    return GALE_OK;
 }

@@ -13,6 +13,7 @@
 typedef int32_t gale__node;
 #define GALE__NIL (-1)
 #define GALE__FOLD_MAX 4096 /* elements up to which constants are folded on the host */
+#define GALE__SMALL_BYTES (GALE__FOLD_MAX * sizeof(double)) /* constants up to this are copied into the graph */
 
 typedef enum gale__prim { /* element-wise primitives are the scalar operations 0 .. GALE__SCALAR_COUNT - 1 */
     GALE__P_CONST = GALE__SCALAR_COUNT, /* data: dense elements, or one element when splat */
@@ -48,6 +49,7 @@ typedef struct gale__pnode {
     int32_t n_attr;
     uint64_t imm;
     const void *data;          /* CONST */
+    const gale_tensor *tensor; /* CONST: not NULL where `data` lies in a file and only gale__g_read may read it */
     struct gale__loop *loop;   /* LOOP */
     int32_t region;            /* the operator it came from; -1 none */
     uint32_t hash;             /* of all that makes it equal to another */
@@ -84,13 +86,16 @@ void gale__g_print(const gale__g *g, gale__str *out);
 /* Leaves. */
 gale__node gale__g_input(gale__g *g, int which, gale_type type, int rank, const int64_t *dims);
 gale__node gale__g_const(gale__g *g, gale_type type, int rank, const int64_t *dims, const void *data); /* data is copied when small, else borrowed until finish */
+gale__node gale__g_const_tensor(gale__g *g, const gale_tensor *host);                        /* the same; the tensor lives until finish */
 gale__node gale__g_splat(gale__g *g, gale_type type, int rank, const int64_t *dims, double value);
 gale__node gale__g_splat_i(gale__g *g, gale_type type, int rank, const int64_t *dims, int64_t value);
 gale__node gale__g_scalar(gale__g *g, gale_type type, double value);                         /* rank 0 */
 gale__node gale__g_like(gale__g *g, gale__node n, double value);                             /* n's type and shape */
 gale__node gale__g_iota(gale__g *g, int rank, const int64_t *dims, int axis);
-/* The value at plan time: a constant of the graph, or GALE_NOT_FOUND.  Elements by gale__load_i64 / gale__load_f64. */
+/* The value at plan time: a constant of the graph, or GALE_NOT_FOUND.  gale__g_read gives its elements (one where splat), for gale__load_i64 and
+ * gale__load_f64; *copy goes to gale__free. */
 gale_status gale__g_known(const gale__g *g, gale__node n, const gale__pnode **out);
+gale_status gale__g_read(const gale__pnode *constant, void **copy, const void **data);
 gale_status gale__g_known_ints(gale__g *g, gale__node n, int64_t **out, int64_t *count);     /* in the arena; any integer type */
 
 /* Element-wise; operands of one type are broadcast to each other as in NumPy. */

@@ -332,7 +332,7 @@ static gale_status lower_gradient(lowering *l, const gale__gradient *r)
 static gale__node lower_leaf(const gale_graph *graph, int v, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale__g *g)
 {
     const gale__value_info *info = &graph->values[v];
-    if (info->constant) return gale__g_const(g, info->type, info->rank, info->dims, info->constant->host);
+    if (info->constant) return gale__g_const_tensor(g, info->constant);
     if (info->input < 0) return GALE__NIL;
     int i = info->input;
     if (known && known[i]) return gale__g_const(g, info->type, ranks[i], dims[i], known[i]);

@@ -23,7 +23,25 @@ static const gale_attr *attr_of(const gale__op_node *n, const char *name, size_t
 
 /* --- Constants: of the graph, or made by the operator Constant. --- */
 
-typedef struct constant { gale_type type; int rank; int64_t count; const void *data; double number; } constant;
+/* values: whole numbers, as many as there are axes at most. */
+typedef struct constant { gale_type type; int rank; int64_t count; double number; int64_t values[GALE_MAX_RANK]; } constant;
+
+static bool constant_of_tensor(const gale_tensor *t, constant *out)
+{
+    uint64_t first = 0;
+    if (!t || !t->host || t->type == GALE_STRING) return false;
+    *out = (constant){.type = t->type, .rank = t->rank, .count = gale__tensor_elements(t)};
+    if (out->count == 1 && gale__tensor_read(t, 0, t->size_bytes, &first) != GALE_OK) return false;
+    if (out->count == 1) out->number = gale__load_f64(t->type, &first);
+    return t->type != GALE_I64 || out->count > GALE_MAX_RANK || gale__tensor_read(t, 0, t->size_bytes, out->values) == GALE_OK;
+}
+
+static bool constant_of_ints(const gale_attr *a, constant *out)
+{
+    *out = (constant){.type = GALE_I64, .rank = 1, .count = (int64_t)a->count};
+    if (a->count && a->count <= GALE_MAX_RANK) memcpy(out->values, a->ints, a->count * sizeof *a->ints);
+    return true;
+}
 
 static bool constant_of(const gale_graph *g, gale_value v, constant *out)
 {
@@ -33,14 +51,11 @@ static bool constant_of(const gale_graph *g, gale_value v, constant *out)
     const gale__op_node *n = info->node >= 0 ? &g->nodes[info->node] : NULL;
     if (!t && n && n->op && !strcmp(n->op->name, "Constant")) {
         const gale_attr *value = attr_of(n, "value", 5), *real = attr_of(n, "value_float", 11), *whole = attr_of(n, "value_ints", 10);
-        if (real && real->kind == GALE_ATTR_FLOAT) return *out = (constant){GALE_F32, 0, 1, NULL, real->f}, true;
-        if (whole && whole->kind == GALE_ATTR_INTS) return *out = (constant){GALE_I64, 1, (int64_t)whole->count, whole->ints, 0}, true;
+        if (real && real->kind == GALE_ATTR_FLOAT) return *out = (constant){.type = GALE_F32, .count = 1, .number = real->f}, true;
+        if (whole && whole->kind == GALE_ATTR_INTS) return constant_of_ints(whole, out);
         if (value && value->kind == GALE_ATTR_TENSOR) t = value->tensor;
     }
-    if (!t || !t->host || t->type == GALE_STRING) return false;
-    *out = (constant){t->type, t->rank, gale__tensor_elements(t), t->host, 0};
-    if (out->count == 1) out->number = gale__load_f64(t->type, t->host);
-    return true;
+    return constant_of_tensor(t, out);
 }
 
 /* Equal up to the rounding of the constant's own type. */
@@ -93,7 +108,7 @@ static bool match_reduce(const search *s, const gale__op_node *n, gale__match *m
     constant c;
     const gale_attr *axes = attr_of(n, "axes", 4), *keep = attr_of(n, "keepdims", 8);
     if (keep && (keep->kind != GALE_ATTR_INT || keep->i != 1)) return false;
-    if (n->n_in > 1 && n->in[1] != GALE_NONE) return !axes && constant_of(s->graph, n->in[1], &c) && c.type == GALE_I64 && c.rank == 1 && note_axes(c.data, c.count, m);
+    if (n->n_in > 1 && n->in[1] != GALE_NONE) return !axes && constant_of(s->graph, n->in[1], &c) && c.type == GALE_I64 && c.rank == 1 && note_axes(c.values, c.count, m);
     return axes && axes->kind == GALE_ATTR_INTS && note_axes(axes->ints, (int64_t)axes->count, m);
 }
 

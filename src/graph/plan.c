@@ -37,6 +37,7 @@ static gale_status place_constant(gale__planner *p, gale__node n)
     size_t size = node_bytes(&plan->g, n);
     GALE_TRY(gale__grow((void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
     plan->constants[plan->n_constants].data = c->data;
+    plan->constants[plan->n_constants].tensor = c->tensor;
     plan->constants[plan->n_constants].offset = plan->const_bytes;
     plan->constants[plan->n_constants++].size = size;
     p->place[n] = (gale__place){GALE__SPACE_CONST, 0, plan->const_bytes};

@@ -32,7 +32,8 @@ typedef struct gale__plan {
     gale__runnable *runnables; int n_runnables;
     uint64_t *slabs; int n_slabs;      /* bytes of each work slab */
     uint64_t const_bytes;
-    struct { const void *data; uint64_t offset, size; } *constants; int n_constants; size_t constants_capacity;
+    struct { const void *data; const gale_tensor *tensor; uint64_t offset, size; } *constants; /* tensor: as in gale__pnode */
+    int n_constants; size_t constants_capacity;
     gale__node *outputs; int n_outputs;
     struct gale__plan **bodies; int n_bodies; size_t bodies_capacity; /* of loops: they own the kernels their steps use */
     double predicted_us, bytes, operations;

@@ -101,8 +101,8 @@ static gale_status adopt_constants(gale__planner *p, const gale__plan *body, gal
     *out = (gale__place){GALE__SPACE_CONST, 0, plan->const_bytes};
     for (int i = 0; i < body->n_constants; i++) {
         GALE_TRY(gale__grow((void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
-        plan->constants[plan->n_constants] = plan->constants[0];
         plan->constants[plan->n_constants].data = body->constants[i].data;
+        plan->constants[plan->n_constants].tensor = body->constants[i].tensor;
         plan->constants[plan->n_constants].size = body->constants[i].size;
         plan->constants[plan->n_constants++].offset = plan->const_bytes + body->constants[i].offset;
     }

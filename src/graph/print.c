@@ -31,7 +31,7 @@ void gale__g_print(const gale__g *g, gale__str *out)
         for (int k = 0; k < p->n_in; k++) gale__str_addf(out, " %%%d", p->in[k]);
         for (int k = 0; k < p->n_attr; k++) gale__str_addf(out, "%s%lld", k ? ", " : " {", (long long)p->attr[k]);
         if (p->n_attr) gale__str_add(out, "}");
-        if (p->op == GALE__P_CONST && p->data) print_data(p, out);
+        if (p->op == GALE__P_CONST && p->data && !p->tensor) print_data(p, out);
         if (p->region >= 0 && p->region < g->n_regions) gale__str_addf(out, "  # %s", g->regions[p->region].name);
         gale__str_add(out, "\n");
     }

@@ -35,6 +35,17 @@ static gale_status load(gale_type type, const void *data, int64_t n, gale__rvalu
     return GALE_OK;
 }
 
+static gale_status load_const(const gale__pnode *p, gale__rvalue *out)
+{
+    void *copy;
+    const void *data;
+    out->splat = p->splat;
+    GALE_TRY(gale__g_read(p, &copy, &data));
+    gale_status status = load(p->type, data, p->splat ? 1 : gale__count(p->rank, p->dims), out);
+    gale__free(copy);
+    return status;
+}
+
 static gale_status unload(gale_type type, const gale__rvalue *r, int64_t n, void **out)
 {
     size_t size = gale_type_size(type);
@@ -169,10 +180,7 @@ static gale_status visit(walk *w, gale__node n, const gale__rvalue *inputs)
         w->borrowed[n] = true;
         return GALE_OK;
     }
-    if (p->op == GALE__P_CONST) {
-        w->values[n].splat = p->splat;
-        return load(p->type, p->data, p->splat ? 1 : gale__g_elements(w->g, n), &w->values[n]);
-    }
+    if (p->op == GALE__P_CONST) return load_const(p, &w->values[n]);
     if (p->op == GALE__P_LOOP_OUT) return copy_value(&w->loops[p->in[0]][p->attr[0]], gale__g_elements(w->g, n), &w->values[n]);
     gale_status status = GALE_NO_MEMORY;
     gale__rvalue *in = gale__calloc(p->n_in + 1, sizeof *in);
@@ -250,8 +258,7 @@ done:
 static gale_status fold_input(const gale__g *g, gale__node n, gale__rvalue *out)
 {
     const gale__pnode *p = &g->nodes[n], *base = p->op == GALE__P_EXPAND ? &g->nodes[p->in[0]] : p;
-    out->splat = base->splat;
-    GALE_TRY(load(base->type, base->data, base->splat ? 1 : gale__count(base->rank, base->dims), out));
+    GALE_TRY(load_const(base, out));
     if (base == p) return GALE_OK;
     gale__rvalue narrow = *out;
     gale_status status = compute(p, &base, &narrow, out);

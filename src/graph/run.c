@@ -89,6 +89,16 @@ void gale__context_give(gale_program *p, gale__instance *instance, gale__context
     gale__mutex_unlock(&p->lock);
 }
 
+static gale_status upload_constants(const gale__plan *plan, gale_stream *stream, gale_buffer *to)
+{
+    for (int i = 0; i < plan->n_constants; i++) {
+        if (!plan->constants[i].size) continue;
+        if (plan->constants[i].tensor) GALE_TRY(gale__tensor_upload(plan->constants[i].tensor, stream, to, plan->constants[i].offset));
+        else GALE_TRY(gale_upload(stream, to, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
+    }
+    return GALE_OK;
+}
+
 gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
 {
     const gale__plan *plan = instance->plan;
@@ -97,8 +107,7 @@ gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
     if (!plan->const_bytes) return GALE_OK;
     GALE_TRY(gale_buffer_create(p->device, plan->const_bytes, &instance->constants));
     GALE_TRY(new_context(p, instance, &c));
-    for (int i = 0; i < plan->n_constants; i++)
-        if (plan->constants[i].size) GALE_GO(gale_upload(c->stream, instance->constants, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
+    GALE_GO(upload_constants(plan, c->stream, instance->constants));
     GALE_GO(gale__plan_send(plan, c->stream, instance->constants, c->slabs, c->refs, p->graph->n_inputs, true));
     GALE_GO(gale_stream_sync(c->stream));
     c->next = instance->idle;
@@ -132,7 +141,7 @@ static gale_status bind_tensor(run *r, int slot, gale_tensor *t)
 {
     gale__context *c = r->c;
     if (t->buffer) return c->refs[slot] = gale__buffer_ref(t->buffer, 0), GALE_OK;
-    if (t->size_bytes && !r->in_place) return bind_staged(r, slot, t->size_bytes);
+    if (t->size_bytes && (!r->in_place || gale__tensor_mapped(t))) return bind_staged(r, slot, t->size_bytes);
     c->host_mems[slot] = (gale__mem){.address = (uint64_t)(uintptr_t)t->host, .host = t->host, .size = t->size_bytes};
     c->refs[slot] = (gale__ref){&c->host_mems[slot], 0};
     return GALE_OK;
@@ -144,8 +153,8 @@ static gale_status bind_inputs(run *r)
         gale_tensor *t = r->inputs[i];
         if (r->p->plan_inputs[i]) continue; /* a constant of the plan */
         GALE_TRY(bind_tensor(r, i, t));
-        if (t->buffer || r->in_place || !t->size_bytes) continue;
-        GALE_TRY(gale_upload(r->c->stream, r->c->staged[i], 0, t->host, t->size_bytes));
+        if (t->buffer || !t->size_bytes || (r->in_place && !gale__tensor_mapped(t))) continue;
+        GALE_TRY(gale__tensor_upload(t, r->c->stream, r->c->staged[i], 0));
         r->uploads++;
     }
     return GALE_OK;
@@ -164,6 +173,7 @@ static gale_status check_output(const run *r, int i, const gale__pnode *n)
     bool fits = t->type == (gale_type)n->type && t->rank == n->rank && (!t->device || t->device == r->p->device);
     for (int a = 0; fits && a < n->rank; a++) fits = t->dims[a] == n->dims[a];
     if (!fits) return gale__fail(GALE_INVALID, "the tensor given for output %s does not fit its type and shape", names[i]);
+    if (t->storage && t->storage->borrowed) return gale__fail(GALE_INVALID, "the tensor given for output %s lies in memory that is only to be read", names[i]);
     for (int k = 0; k < i; k++)
         if (r->outputs[k] && same_memory(t, r->outputs[k])) return gale__fail(GALE_INVALID, "outputs %s and %s are given the same memory", names[k], names[i]);
     return GALE_OK;

@@ -36,11 +36,17 @@ static gale_status new_tensor(gale_type type, int rank, const int64_t *dims, gal
     return GALE_OK;
 }
 
-static gale_status give_storage(gale_tensor *t, size_t size)
+static gale_status new_storage(gale_tensor *t)
 {
     t->storage = gale__calloc(1, sizeof *t->storage);
     if (!t->storage) return GALE_NO_MEMORY;
     atomic_init(&t->storage->refs, 1);
+    return GALE_OK;
+}
+
+static gale_status give_storage(gale_tensor *t, size_t size)
+{
+    GALE_TRY(new_storage(t));
     t->host = gale__alloc_aligned(64, size ? size : 1);
     return t->host ? GALE_OK : GALE_NO_MEMORY;
 }
@@ -68,7 +74,8 @@ void gale_tensor_destroy(gale_tensor **tensor)
     *tensor = NULL;
     gale_buffer_destroy(&t->buffer);
     if (t->storage && atomic_fetch_sub(&t->storage->refs, 1) == 1) {
-        gale__free(t->host);
+        if (!t->storage->borrowed) gale__free(t->host);
+        else if (t->storage->release) t->storage->release(t->storage->owner);
         gale__free(t->storage);
     }
     gale_device_close(&t->device);
@@ -104,8 +111,63 @@ gale_status gale_tensor_to_cpu(const gale_tensor *t, void *data, size_t size_byt
     if (t->type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings are read one by one: gale_tensor_string");
     if (size_bytes < t->size_bytes) return gale__fail(GALE_INVALID, "the tensor has %zu bytes, the destination only %zu", t->size_bytes, size_bytes);
     if (!t->size_bytes) return GALE_OK;
-    if (t->host) return memcpy(data, t->host, t->size_bytes), GALE_OK;
+    if (t->host) return gale__tensor_read(t, 0, t->size_bytes, data);
     return transfer(t->device, t->buffer, data, NULL, t->size_bytes);
+}
+
+/* --- Memory of somebody else. --- */
+
+gale_status gale__tensor_borrow(gale_type type, int rank, const int64_t *dims, const void *data, void (*release)(void *), void *owner, gale_tensor **out)
+{
+    gale_tensor *t = NULL;
+    if (type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings are copied: gale_tensor_from_strings");
+    GALE_TRY(new_tensor(type, rank, dims, &t));
+    gale_status status = new_storage(t);
+    if (status != GALE_OK) return gale_tensor_destroy(&t), status;
+    t->host = (void *)data; /* never written: it is borrowed */
+    t->storage->borrowed = true;
+    t->storage->release = release;
+    t->storage->owner = owner;
+    *out = t;
+    return GALE_OK;
+}
+
+gale_status gale__tensor_borrow_map(gale_type type, int rank, const int64_t *dims, const gale__file_map *map, uint64_t offset, void (*release)(void *), void *owner, gale_tensor **out)
+{
+    int64_t elements;
+    size_t bytes;
+    gale_tensor *t = NULL;
+    GALE_TRY(gale__shape_size(type, rank, dims, &elements, &bytes));
+    if (offset > map->size || bytes > map->size - offset)
+        return gale__fail(GALE_INVALID, "%s: a tensor of %zu bytes at %llu ends behind the file's %zu", map->path, bytes, (unsigned long long)offset, map->size);
+    GALE_TRY(gale__tensor_borrow(type, rank, dims, (const char *)map->data + offset, release, owner, &t));
+    t->storage->map = map;
+    t->storage->offset = offset;
+    *out = t;
+    return GALE_OK;
+}
+
+gale_status gale__tensor_read(const gale_tensor *t, size_t offset, size_t size, void *to)
+{
+    if (gale__tensor_mapped(t)) return gale__file_map_read(t->storage->map, t->storage->offset + offset, size, to);
+    gale__copy_bytes(to, (const char *)t->host + offset, size);
+    return GALE_OK;
+}
+
+gale_status gale__tensor_upload(const gale_tensor *t, gale_stream *stream, gale_buffer *to, size_t offset)
+{
+    enum { PIECE = 4 << 20 };
+    if (!gale__tensor_mapped(t)) return gale_upload(stream, to, offset, t->host, t->size_bytes);
+    if (to->device->backend->in_place && to->mem->host) return gale__tensor_read(t, 0, t->size_bytes, (char *)to->mem->host + to->offset + offset);
+    char *piece = gale__alloc(t->size_bytes < PIECE ? t->size_bytes : PIECE);
+    gale_status status = piece ? GALE_OK : GALE_NO_MEMORY;
+    for (size_t at = 0, n; at < t->size_bytes && status == GALE_OK; at += n) {
+        n = t->size_bytes - at < PIECE ? t->size_bytes - at : PIECE;
+        status = gale__tensor_read(t, at, n, piece);
+        if (status == GALE_OK) status = gale_upload(stream, to, offset + at, piece, n);
+    }
+    gale__free(piece);
+    return status;
 }
 
 /* --- Strings. --- */
@@ -146,7 +208,6 @@ gale_status gale_tensor_to_device(const gale_tensor *t, gale_device *device, gal
 {
     if (t->type == GALE_STRING && device) return gale__fail(GALE_UNSUPPORTED, "strings stay on the host: a device knows numbers only");
     if (t->type == GALE_STRING) return gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, out); /* they never change: a view is as good */
-    if (t->host) return gale_tensor_from_cpu(device, t->type, t->rank, t->dims, t->host, out);
     gale_tensor *copy = NULL;
     gale_stream *stream = NULL;
     GALE_TRY(gale_tensor_create(device, t->type, t->rank, t->dims, &copy));
@@ -154,7 +215,8 @@ gale_status gale_tensor_to_device(const gale_tensor *t, gale_device *device, gal
     if (!device) status = gale_tensor_to_cpu(t, copy->host, copy->size_bytes);
     else if (t->size_bytes) {
         GALE_GO(gale_stream_create(device, &stream));
-        GALE_GO(gale_copy(stream, copy->buffer, 0, t->buffer, 0, t->size_bytes));
+        if (t->host) GALE_GO(gale__tensor_upload(t, stream, copy->buffer, 0));
+        else GALE_GO(gale_copy(stream, copy->buffer, 0, t->buffer, 0, t->size_bytes));
         GALE_GO(gale_stream_sync(stream));
     }
 done:
@@ -189,7 +251,7 @@ size_t gale_tensor_size_bytes(const gale_tensor *t) { return t->size_bytes; }
 
 void *gale_tensor_data(gale_tensor *t)
 {
-    if (t->host) return t->type == GALE_STRING ? NULL : t->host;
+    if (t->host) return t->type == GALE_STRING || gale__tensor_mapped(t) ? NULL : t->host;
     return t->buffer && t->buffer->mem->host ? (char *)t->buffer->mem->host + t->buffer->offset : NULL;
 }
 

@@ -1,11 +1,19 @@
 /* Tensors inside: a shape over counted storage. */
 #ifndef GALE_GRAPH_TENSOR_H
 #define GALE_GRAPH_TENSOR_H
+#include "base/file.h"
 #include "device/device.h"
 #include "gale/graph.h"
 
-/* Counted host memory, freed with the last tensor over it. */
-typedef struct gale__storage { _Atomic int refs; } gale__storage;
+/* Counted host memory, freed with the last tensor over it; or memory of somebody who is told then. */
+typedef struct gale__storage {
+    _Atomic int refs;
+    bool borrowed;                /* not to be written or freed */
+    void (*release)(void *owner); /* may be NULL */
+    void *owner;
+    const gale__file_map *map;         /* part of a file, from `offset` on: read with gale__tensor_read alone */
+    uint64_t offset;
+} gale__storage;
 /* An element of a tensor of strings; the texts lie behind the elements in the same storage. */
 typedef struct gale__string { const char *text; size_t size; } gale__string;
 
@@ -22,4 +30,15 @@ struct gale_tensor {
 static inline int64_t gale__tensor_elements(const gale_tensor *t) { return (int64_t)(t->size_bytes / (t->type == GALE_STRING ? sizeof(gale__string) : gale_type_size(t->type))); }
 /* Elements; strings count as gale__string.  GALE_LIMIT when the product or the bytes overflow, GALE_INVALID for a negative extent or a rank out of range. */
 gale_status gale__shape_size(gale_type type, int rank, const int64_t *dims, int64_t *elements, size_t *bytes);
+
+/* A tensor over memory that stays valid and unchanged until `release` is called, when the last view goes.  Nothing is released on failure. */
+gale_status gale__tensor_borrow(gale_type type, int rank, const int64_t *dims, const void *data, void (*release)(void *), void *owner, gale_tensor **out);
+/* The same over part of a mapped file, at any alignment. */
+gale_status gale__tensor_borrow_map(gale_type type, int rank, const int64_t *dims, const gale__file_map *map, uint64_t offset, void (*release)(void *), void *owner, gale_tensor **out);
+/* Whether `host` is only a name for what gale__tensor_read reads. */
+static inline bool gale__tensor_mapped(const gale_tensor *t) { return t->storage && t->storage->map; }
+/* Part of a host tensor of numbers, wherever it lies. */
+gale_status gale__tensor_read(const gale_tensor *t, size_t offset, size_t size, void *to);
+/* Sends a host tensor to a buffer; `to` is filled where it lies when the device works in place. */
+gale_status gale__tensor_upload(const gale_tensor *t, gale_stream *stream, gale_buffer *to, size_t offset);
 #endif

@@ -117,10 +117,14 @@ const double *gale__known_floats(gale__lower *L, int i, int64_t *count)
     }
     int64_t total = gale__g_elements(L->g, n);
     double *values = gale__arena_alloc(&L->g->arena, (size_t)(total + 1) * sizeof *values);
+    void *copy = NULL;
+    const char *data;
     if (!values) L->g->status = GALE_NO_MEMORY;
-    if (!values) return NULL;
+    else L->g->status = gale__g_read(p, &copy, (const void **)&data);
+    if (!gale__good(L)) return NULL;
     size_t size = gale_type_size(p->type);
-    for (int64_t k = 0; k < total; k++) values[k] = gale__load_f64(p->type, (const char *)p->data + (p->splat ? 0 : k * size));
+    for (int64_t k = 0; k < total; k++) values[k] = gale__load_f64(p->type, data + (p->splat ? 0 : k * size));
+    gale__free(copy);
     *count = total;
     return values;
 }

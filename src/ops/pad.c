@@ -27,6 +27,7 @@ static gale__node pad_constant(gale__lower *L, gale__node x, const sides *s)
     gale__node fill = gale__arg(L, 2);
     const gale__pnode *known = NULL;
     double value = gale__attr_f(L, "value", 0);
+    if (fill >= 0 && gale__g_elements(g, fill) != 1) return gale__refuse(L, "the fill has %lld elements, not one", (long long)gale__g_elements(g, fill));
     if (fill >= 0 && gale__g_known(g, fill, &known) == GALE_OK) value = gale__load_f64(known->type, known->data);
     gale__node y = gale__g_pad(g, x, s->low, s->high, NULL, value);
     if (fill < 0 || known) return y;
