@@ -186,5 +186,75 @@ TEST(mapped_inputs)
     gale__file_remove(path);
 }
 
+/* x + large + one + two, all constants in the file. */
+TEST(mapped_constants)
+{
+    gale__file_map map;
+    gale_graph *g = NULL;
+    gale_device *cpu = NULL;
+    gale_program *p[2] = {NULL, NULL};
+    gale_tensor *large = NULL, *small = NULL, *equal = NULL, *x = NULL, *y = NULL;
+    gale_value v[4], sum;
+    int owner = 1;
+    enum { N = 100000 };
+    released = 0;
+    if (!map_floats(N, &map)) return;
+    CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu));
+    CHECK_OK(gale__tensor_borrow_map(GALE_F32, SHAPE(N), &map, 3, release, &owner, &large));
+    CHECK_OK(gale__tensor_borrow_map(GALE_F32, SHAPE(1), &map, 3 + 4 * sizeof(float), NULL, NULL, &small));
+    CHECK_OK(gale__tensor_borrow_map(GALE_F32, SHAPE(2, 1), &map, 3 + 7 * sizeof(float), NULL, NULL, &equal));
+    CHECK_OK(gale_graph_create(&g));
+    CHECK_OK(gale_graph_input(g, "x", GALE_F32, SHAPE(N), NULL, &v[0]));
+    CHECK_OK(gale_graph_constant_tensor(g, large, &v[1]));
+    CHECK_OK(gale_graph_constant_tensor(g, small, &v[2]));
+    CHECK_OK(gale_graph_constant_tensor(g, equal, &v[3]));
+    gale_tensor_destroy(&large), gale_tensor_destroy(&small), gale_tensor_destroy(&equal);
+    CHECK_EQ(released, 0);
+    sum = v[0];
+    for (int i = 1; i < 4; i++) CHECK_OK(gale_graph_op(g, "Add", (gale_value[]){sum, v[i]}, 2, NULL, 0, &sum, 1));
+    CHECK_OK(gale_graph_output(g, "y", sum));
+    CHECK_OK(gale_tensor_create(NULL, GALE_F32, SHAPE(N), &x));
+    memset(gale_tensor_data(x), 0, N * sizeof(float));
+    for (int i = 0; i < 2; i++) CHECK_OK(gale_program_create(g, cpu, NULL, &p[i]));
+    if (CHECK_OK(gale_program_run(p[0], &x, &y, true))) {
+        CHECK(((const float *)gale_tensor_data(y))[N - 1] == N - 1 + 4 + 7);
+        CHECK(((const float *)gale_tensor_data(y))[N + 5] == 5 + 4 + 8);
+    }
+    gale_tensor_destroy(&y);
+    CHECK(truncate(path, 5000) == 0);
+    CHECK_OK(gale_program_run(p[0], &x, &y, true)); /* it has what it needs */
+    gale_tensor_destroy(&y);
+    CHECK_FAILS(gale_program_run(p[1], &x, &y, true), IO);
+    for (int i = 0; i < 2; i++) gale_program_destroy(&p[i]);
+    gale_graph_destroy(&g);
+    CHECK_EQ(released, 1);
+    gale_tensor_destroy(&x);
+    gale_device_close(&cpu);
+    gale__file_map_close(&map);
+    gale__file_remove(path);
+}
+
+TEST(constants_that_are_held)
+{
+    gale_graph *g = NULL;
+    gale_device *cpu = NULL;
+    gale_tensor *t = NULL;
+    gale_value v;
+    CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu));
+    CHECK_OK(gale_graph_create(&g));
+    CHECK_OK(gale_tensor_from_strings(SHAPE(1), (const char *const[]){"a"}, NULL, &t));
+    CHECK_FAILS(gale_graph_constant_tensor(g, t, &v), UNSUPPORTED);
+    gale_tensor_destroy(&t);
+    CHECK_OK(gale_tensor_create(cpu, GALE_F32, SHAPE(2), &t));
+    CHECK_FAILS(gale_graph_constant_tensor(g, t, &v), INVALID);
+    gale_tensor_destroy(&t);
+    CHECK_OK(gale_tensor_create(NULL, GALE_F32, SHAPE(2), &t));
+    CHECK_OK(gale_graph_constant_tensor(g, t, &v));
+    CHECK(g->values[v].constant->host == t->host);
+    gale_tensor_destroy(&t);
+    gale_graph_destroy(&g);
+    gale_device_close(&cpu);
+}
+
 TESTS(ROW(strings_are_kept), ROW(strings_hold_any_bytes), ROW(strings_are_refused_where_numbers_belong), ROW(strings_fail_cleanly),
-    ROW(borrowed_memory), ROW(mapped_memory), ROW(mapped_inputs))
+    ROW(borrowed_memory), ROW(mapped_memory), ROW(mapped_inputs), ROW(mapped_constants), ROW(constants_that_are_held))

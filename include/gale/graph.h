@@ -61,6 +61,8 @@ GALE_API void gale_graph_destroy(gale_graph **graph);
 /* dims: an extent, or -1 for one that is known only when the program runs.  symbols[i] (may be NULL) names it: equal names must agree. */
 GALE_API gale_status gale_graph_input(gale_graph *graph, const char *name, gale_type type, int rank, const int64_t *dims, const char *const *symbols, gale_value *out);
 GALE_API gale_status gale_graph_constant(gale_graph *graph, gale_type type, int rank, const int64_t *dims, const void *data, gale_value *out);
+/* The same without a copy: the graph holds the host tensor, which must not change any more. */
+GALE_API gale_status gale_graph_constant_tensor(gale_graph *graph, const gale_tensor *host, gale_value *out);
 /* Appends an operator; attributes are copied.  Fails at once for an unknown name, a wrong count of inputs, or a cycle. */
 GALE_API gale_status gale_graph_op(gale_graph *graph, const char *op, const gale_value *inputs, int n_inputs, const gale_attr *attrs, int n_attrs, gale_value *outputs, int n_outputs);
 GALE_API gale_status gale_graph_output(gale_graph *graph, const char *name, gale_value value);

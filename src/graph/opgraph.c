@@ -78,15 +78,32 @@ gale_status gale_graph_input(gale_graph *g, const char *name, gale_type type, in
     return GALE_OK;
 }
 
+/* Takes the tensor over, also on failure. */
+static gale_status add_constant(gale_graph *g, gale_tensor *t, gale_value *out)
+{
+    gale__value_info v = {.node = -1, .input = -1, .type = t->type, .rank = t->rank, .constant = t};
+    memcpy(v.dims, t->dims, sizeof v.dims);
+    gale_status status = new_value(g, v, out);
+    if (status != GALE_OK) gale_tensor_destroy(&t);
+    return status;
+}
+
 gale_status gale_graph_constant(gale_graph *g, gale_type type, int rank, const int64_t *dims, const void *data, gale_value *out)
 {
-    gale__value_info v = {.node = -1, .input = -1, .type = type, .rank = rank};
+    gale_tensor *copy = NULL;
     GALE_TRY(check_open(g));
-    GALE_TRY(gale_tensor_from_cpu(NULL, type, rank, dims, data, &v.constant));
-    if (rank) memcpy(v.dims, dims, (size_t)rank * sizeof *dims);
-    gale_status status = new_value(g, v, out);
-    if (status != GALE_OK) gale_tensor_destroy(&v.constant);
-    return status;
+    GALE_TRY(gale_tensor_from_cpu(NULL, type, rank, dims, data, &copy));
+    return add_constant(g, copy, out);
+}
+
+gale_status gale_graph_constant_tensor(gale_graph *g, const gale_tensor *host, gale_value *out)
+{
+    gale_tensor *view = NULL;
+    GALE_TRY(check_open(g));
+    if (host->device) return gale__fail(GALE_INVALID, "a constant must lie on the host: gale_tensor_to_device with no device moves it");
+    if (host->type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings are not numbers of a graph");
+    GALE_TRY(gale_tensor_reshape((gale_tensor *)host, host->rank, host->dims, &view));
+    return add_constant(g, view, out);
 }
 
 static gale_status copy_strings(gale__arena *a, gale_attr *attr)
