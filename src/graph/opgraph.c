@@ -376,3 +376,36 @@ gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[G
     }
     return g->status;
 }
+
+static gale_status inline_nodes(lowering *l, const gale__node *in)
+{
+    const gale_graph *graph = l->graph;
+    for (int v = 0; v < graph->n_values; v++) {
+        const gale__value_info *info = &graph->values[v];
+        l->nodes[v] = info->input >= 0 ? in[info->input] : lower_leaf(graph, v, NULL, NULL, NULL, l->g);
+    }
+    for (int i = 0; i < graph->n_nodes && l->g->status == GALE_OK; i++) {
+        const gale__op_node *n = &graph->nodes[i];
+        gale__node in_few[8], out_few[8], *args = room(l, in_few, n->n_in), *made = room(l, out_few, n->n_out);
+        if (!args || !made) return GALE_NO_MEMORY;
+        read_inputs(l, n, args);
+        lower_op(l, n, args, made);
+        if (l->g->status != GALE_OK) return gale__fail_within(l->g->status, "%s (node %d of the body)", n->name, i);
+    }
+    return l->g->status;
+}
+
+gale_status gale__opgraph_inline(const gale_graph *graph, gale__g *g, const gale__node *in, int n_in, gale__node *out, int n_out)
+{
+    lowering l = {.graph = graph, .g = g};
+    GALE_TRY(g->status);
+    if (n_in != graph->n_inputs || n_out != graph->n_outputs)
+        return g->status = gale__fail(GALE_INVALID, "a body has %d inputs and %d outputs; %d and %d are wanted", graph->n_inputs, graph->n_outputs, n_in, n_out);
+    l.nodes = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *l.nodes);
+    gale_status status = l.nodes ? inline_nodes(&l, in) : GALE_NO_MEMORY;
+    for (int i = 0; i < n_out && status == GALE_OK; i++) {
+        out[i] = l.nodes[graph->outputs[i]];
+        if (out[i] == GALE__NIL) status = gale__fail(GALE_INVALID, "output %s of a body has no value", graph->output_names[i]);
+    }
+    return g->status = status;
+}

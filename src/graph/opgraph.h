@@ -67,4 +67,7 @@ void gale__graph_hold(const gale_graph *graph);
 /* Lowers the whole graph for concrete input extents.  dims[i]: extents of input i.  known[i]: host data of an input whose values are
  * plan-time values, or NULL.  device: whose fast paths may claim regions; NULL: none may.  out[j]: node of output j. */
 gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale_device *device, gale__g *g, gale__node *out);
+/* Lowers another graph's operators in place, as part of the operator being lowered: bodies given as attributes.  in[i] stands for its
+ * input i; out[j] becomes its output j.  A failure is g->status too. */
+gale_status gale__opgraph_inline(const gale_graph *graph, gale__g *g, const gale__node *in, int n_in, gale__node *out, int n_out);
 #endif

@@ -34,6 +34,7 @@ bool gale__claim_attention(gale__claim *c)
     gale__cpu_attention *a = &c->args.attention;
     gale__pnode out = gale__claim_node(c, c->out), q = gale__claim_node(c, c->in[0]), v = gale__claim_node(c, c->in[2]);
     int n_lead = out.rank - 2;
+    if (!c->node->n_body) return false; /* the operator of that name has inputs of its own */
     if (out.type != GALE_F32 || n_lead < 0 || n_lead > GALE__CPU_LEAD || q.rank != out.rank || v.rank != out.rank) return false;
     *a = (gale__cpu_attention){.m = out.dims[n_lead], .c = out.dims[n_lead + 1], .d = q.dims[n_lead + 1], .n = v.dims[n_lead]};
     gale__node mask = c->in[3], hide = c->in[4] >= 0 ? c->in[4] : c->in[5];

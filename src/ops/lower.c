@@ -66,6 +66,43 @@ const double *gale__attr_floats(gale__lower *L, const char *name, int *count)
     return a ? a->floats : NULL;
 }
 
+/* "a,b,c" as three texts, in the arena. */
+static const char *const *cut_at_commas(gale__lower *L, const char *text, int *count)
+{
+    char *copy = gale__arena_strdup(&L->g->arena, text);
+    const char **parts = gale__arena_alloc(&L->g->arena, (strlen(text) + 1) * sizeof *parts);
+    if (!copy || !parts) L->g->status = GALE_NO_MEMORY;
+    if (!copy || !parts) return NULL;
+    for (char *comma = copy; comma; copy = comma + 1) {
+        parts[(*count)++] = copy;
+        if ((comma = strchr(copy, ','))) *comma = 0;
+        else break;
+    }
+    return parts;
+}
+
+const char *const *gale__attr_strings(gale__lower *L, const char *name, int *count)
+{
+    const gale_attr *a = find(L, name, GALE_ATTR_STRINGS, GALE_ATTR_STRING);
+    *count = 0;
+    if (a && a->kind == GALE_ATTR_STRING) return cut_at_commas(L, a->s, count);
+    if (a) *count = (int)a->count;
+    return a && a->count ? a->strings : NULL;
+}
+
+const gale_graph *gale__attr_graph(gale__lower *L, const char *name)
+{
+    const gale_attr *a = find(L, name, GALE_ATTR_GRAPH, GALE_ATTR_GRAPH);
+    return a ? a->graph : NULL;
+}
+
+bool gale__attr_given(gale__lower *L, const char *name)
+{
+    for (int i = 0; i < L->node->n_attrs; i++)
+        if (!strcmp(L->node->attrs[i].name, name)) return true;
+    return false;
+}
+
 /* ONNX's TensorProto.DataType in its order. */
 static const int8_t onnx_types[] = {-1, GALE_F32, GALE_U8, GALE_I8, GALE_U16, GALE_I16, GALE_I32, GALE_I64, GALE_STRING, GALE_BOOL, GALE_F16, GALE_F64,
     GALE_U32, GALE_U64, -1, -1, GALE_BF16, GALE_F8E4M3FN, GALE_F8E4M3FNUZ, GALE_F8E5M2, GALE_F8E5M2FNUZ, GALE_U4, GALE_I4, GALE_F4E2M1, GALE_F8E8M0, GALE_U2, GALE_I2};
@@ -177,6 +214,13 @@ gale__node gale__sigmoid(gale__lower *L, gale__node x)
     return gale__g_div(g, one, gale__g_add(g, one, gale__g_unary(g, GALE__EXP, gale__g_unary(g, GALE__NEG, x))));
 }
 
+gale__node gale__softmax(gale__lower *L, gale__node x, uint32_t axes)
+{
+    gale__g *g = L->g;
+    gale__node e = gale__g_unary(g, GALE__EXP, gale__g_sub(g, x, gale__g_reduce(g, GALE__RMAX, x, axes, true)));
+    return gale__g_div(g, e, gale__g_reduce(g, GALE__SUM, e, axes, true));
+}
+
 gale__node gale__clamp(gale__lower *L, gale__node x, double low, double high)
 {
     x = gale__g_binary(L->g, GALE__MAX, x, gale__value(L, x, low));
@@ -201,4 +245,32 @@ gale__node gale__wrap_index(gale__lower *L, gale__node index, int64_t extent)
     gale__node at = gale__g_cast(L->g, index, GALE_I64);
     gale__node below = gale__g_binary(L->g, GALE__LT, at, gale__index(L, 0));
     return gale__g_select(L->g, below, gale__g_add(L->g, at, gale__index(L, extent)), at);
+}
+
+/* --- Bodies of loops. --- */
+
+gale__g *gale__body_begin(gale__lower *L)
+{
+    gale__g *body = gale__good(L) ? gale__alloc(sizeof *body) : NULL;
+    if (!body && gale__good(L)) L->g->status = GALE_NO_MEMORY;
+    if (!body) return NULL;
+    gale__g_init(body);
+    body->fold_max = L->g->fold_max;
+    return body;
+}
+
+gale__node gale__body_end(gale__lower *L, const gale__loop *loop, const gale__node *inputs)
+{
+    gale__node made = gale__g_loop(L->g, loop, inputs);
+    if (made >= 0) return made;
+    gale__g_finish(loop->body);
+    gale__free(loop->body);
+    return GALE__NIL;
+}
+
+gale__node gale__body_input(gale__lower *L, gale__g *body, int which, gale__node outside, bool sliced)
+{
+    gale__pnode p = gale__peek(L->g, outside);
+    if (outside < 0 || (sliced && p.rank < 1)) return gale__g_fail(body, GALE_INVALID, "%s: input %d of the loop has no axis to go along", L->node->op->name, which);
+    return gale__g_input(body, which, p.type, p.rank - sliced, p.dims + sliced);
 }

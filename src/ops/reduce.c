@@ -77,9 +77,7 @@ static uint32_t soft_axis(gale__lower *L) { return 1u << gale__axis(L, gale__att
 LOWER(Softmax)
 {
     gale__g *g = L->g;
-    uint32_t axis = soft_axis(L);
-    gale__node x = gale__wide(L, L->in[0]), e = gale__g_unary(g, GALE__EXP, gale__g_sub(g, x, largest(L, x, axis)));
-    L->out[0] = gale__g_cast(g, gale__g_div(g, e, sum(L, e, axis)), gale__type_of(g, L->in[0]));
+    L->out[0] = gale__g_cast(g, gale__softmax(L, gale__wide(L, L->in[0]), soft_axis(L)), gale__type_of(g, L->in[0]));
 }
 
 LOWER(LogSoftmax)

@@ -1,0 +1,30 @@
+/* What the attention operators share: heads in and out of packed rows, and the scores, mask, softmax and product between. */
+#ifndef GALE_OPS_ATTENTION_H
+#define GALE_OPS_ATTENTION_H
+#include "ops/lower.h"
+
+/* [B, T, heads * D] as [B, heads, T, D], and back; refuses where heads do not divide the last axis. */
+gale__node gale__heads_split(gale__lower *L, gale__node x, int64_t heads);
+gale__node gale__heads_join(gale__lower *L, gale__node x);
+/* [B, K, T, D] as [B, heads, T, D]: each head is there heads / K times, neighbours together. */
+gale__node gale__heads_repeat(gale__lower *L, gale__node x, int64_t heads);
+
+/* q [B, H, M, D], k [B, K, N, D], v [B, K, N, C] with H a multiple of K, all of one wide type.  Filled in by the caller. */
+typedef struct gale__attend {
+    gale__node q, k, v;
+    double scale, softcap;   /* softcap 0: none */
+    gale__node bias;         /* added to the scores; NIL: none */
+    gale__node keep;         /* BOOL: where not, the score is `hidden`; NIL: everywhere */
+    double hidden;
+    gale_type softmax_type;
+    const gale_graph *score_mod, *prob_mod; /* of one input and one output each; NULL: none */
+    /* Made: scores, after softcap, with bias and mask, after softmax. */
+    gale__node stage[4];
+} gale__attend;
+/* The result, [B, H, M, C]. */
+gale__node gale__attend_run(gale__lower *L, gale__attend *a);
+/* Whether key j may be seen from row i of m rows: j <= i + offset, [m, n]; with window > 0 only the last `window` of those. */
+gale__node gale__causal(gale__lower *L, int64_t m, int64_t n, gale__node offset, int64_t window);
+/* a and b, either of which may be NIL. */
+gale__node gale__both(gale__lower *L, gale__node a, gale__node b);
+#endif
