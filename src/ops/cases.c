@@ -1,5 +1,6 @@
 /* Reading the rows of cases: attributes, inputs and expected values from short text. */
 #include "ops/cases.h"
+#include "ops/case_body.h"
 #include "base/str.h"
 #include <ctype.h>
 #include <math.h>
@@ -192,7 +193,12 @@ static void read_attribute(reader *r, char *word, gale_attr *a)
     a->name = word;
     bool number = *text && strspn(text, "+-.0123456789eE,") == strlen(text) && (isdigit((unsigned char)*text) || text[1]);
     bool real = number && strpbrk(text, ".eE");
-    if (number && strchr(text, ',')) read_list(r, a, text, real);
+    if (*text == '{') {
+        gale_graph *graph = NULL;
+        a->kind = GALE_ATTR_GRAPH;
+        if (gale__case_body(text, &graph) != GALE_OK) r->failed = true;
+        a->graph = graph;
+    } else if (number && strchr(text, ',')) read_list(r, a, text, real);
     else if (real) a->kind = GALE_ATTR_FLOAT, a->f = strtod(text, &end);
     else if (number) a->kind = GALE_ATTR_INT, a->i = strtoll(text, &end, 10);
     else a->kind = GALE_ATTR_STRING, a->s = text;
@@ -249,4 +255,9 @@ gale_status gale__case_open(const gale__case *c, int variant, gale__case_run *ru
     return status;
 }
 
-void gale__case_close(gale__case_run *run) { gale__arena_finish(&run->arena); }
+void gale__case_close(gale__case_run *run)
+{
+    for (int i = 0; i < run->n_attrs; i++) gale_graph_destroy((gale_graph **)&run->attrs[i].graph);
+    run->n_attrs = 0;
+    gale__arena_finish(&run->arena);
+}
