@@ -49,8 +49,11 @@ TEST(every_operator_has_cases)
         bool random = strstr(gale__ops_table[i]->name, "Random") || !strcmp(gale__ops_table[i]->name, "Bernoulli");
         if (!CHECK(all > 0) || !CHECK(random || expected > 0)) printf("  %s has %d cases, %d with expected values\n", gale__ops_table[i]->name, all, expected);
         CHECK(gale__ops_table[i]->doc && *gale__ops_table[i]->doc);
+        CHECK(gale__op_find(gale__ops_table[i]->name) == gale__ops_table[i]);
     }
 }
+
+TEST(names_that_no_operator_has) { CHECK(!gale__op_find("") && !gale__op_find("relu") && !gale__op_find("Relu6 ")); }
 
 static void refused(const char *op, const char *attrs, const char *inputs, const char *words)
 {
@@ -114,4 +117,4 @@ TEST(no_memory)
     }
 }
 
-TESTS(ROW(cases), ROW(every_operator_has_cases), ROW(bad_input_is_refused), ROW(no_memory))
+TESTS(ROW(cases), ROW(every_operator_has_cases), ROW(names_that_no_operator_has), ROW(bad_input_is_refused), ROW(no_memory))

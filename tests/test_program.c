@@ -108,6 +108,32 @@ static void one_symbol_twice_in_an_input(void)
     gale_program_destroy(&p);
 }
 
+/* Two inputs of any rank: (2, 3) beside () and (2) beside (3) are not the same shapes. */
+static void any_rank(void)
+{
+    float a[6] = {1, 2, 3, 4, 5, 6};
+    gale_graph *graph = NULL;
+    pg g = pg_begin();
+    gale_value x = pg_input(&g, "x", GALE_F32, -1, NULL, NULL), y = pg_input(&g, "y", GALE_F32, -1, NULL, NULL);
+    gale_value minus = OP1(&g, "Neg", x), sum = OP1(&g, "ReduceSum", y);
+    pg_output(&g, "z", OP2(&g, "Add", minus, sum));
+    gale_program *p = compile(pg_end(&g, &graph), &graph);
+    static const struct { int x, y; int64_t dims[3]; } ranks[] = {{2, 0, {2, 3, 0}}, {1, 1, {2, 3, 0}}, {1, 2, {2, 1, 3}}, {0, 3, {1, 2, 3}}, {1, 1, {2, 3, 0}}};
+    for (int i = 0; p && i < 5; i++) {
+        gale_tensor *z = NULL, *in[2] = {tensor_of(NULL, GALE_F32, ranks[i].x, ranks[i].dims, a), tensor_of(NULL, GALE_F32, ranks[i].y, ranks[i].dims + ranks[i].x, a)};
+        if (CHECK_OK(gale_program_run(p, in, &z, true))) {
+            float first = 0, want = 0;
+            for (int64_t k = 0; k < (int64_t)(in[1]->size_bytes / sizeof *a); k++) want += a[k];
+            memcpy(&first, gale_tensor_data(z), sizeof first);
+            CHECK(!computes || first == want - 1);
+            CHECK_EQ(z->rank >= ranks[i].x, 1);
+        }
+        gale_tensor_destroy(&in[0]), gale_tensor_destroy(&in[1]), gale_tensor_destroy(&z);
+    }
+    CHECK_EQ(p ? p->n_instances : 0, 4);
+    gale_program_destroy(&p);
+}
+
 static void wrong_inputs(void)
 {
     gale_graph *graph = NULL;
@@ -795,7 +821,7 @@ static void tensors(void)
 
 /* Every case from a fresh device to its close leaves the heap as it was. */
 static const suite_case cases[] = {
-    {"symbols", symbols}, {"one_symbol_twice_in_an_input", one_symbol_twice_in_an_input}, {"wrong_inputs", wrong_inputs},
+    {"symbols", symbols}, {"one_symbol_twice_in_an_input", one_symbol_twice_in_an_input}, {"any_rank", any_rank}, {"wrong_inputs", wrong_inputs},
     {"zero_extents_and_rank_0", zero_extents_and_rank_0}, {"values_that_decide_shapes", values_that_decide_shapes},
     {"many_signatures", many_signatures}, {"outputs_of_every_kind", outputs_of_every_kind}, {"tensors_of_the_callers", tensors_of_the_callers},
     {"outputs_over_inputs", outputs_over_inputs}, {"replays", replays}, {"replays_follow_their_tensors", replays_follow_their_tensors},

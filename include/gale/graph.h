@@ -58,7 +58,8 @@ typedef struct gale_attr {
 
 GALE_API gale_status gale_graph_create(gale_graph **out);
 GALE_API void gale_graph_destroy(gale_graph **graph);
-/* dims: an extent, or -1 for one that is known only when the program runs.  symbols[i] (may be NULL) names it: equal names must agree. */
+/* dims: an extent, or -1 for one that is known only when the program runs.  symbols[i] (may be NULL) names it: equal names must agree.
+ * A rank of -1 (dims NULL) takes tensors of any rank. */
 GALE_API gale_status gale_graph_input(gale_graph *graph, const char *name, gale_type type, int rank, const int64_t *dims, const char *const *symbols, gale_value *out);
 GALE_API gale_status gale_graph_constant(gale_graph *graph, gale_type type, int rank, const int64_t *dims, const void *data, gale_value *out);
 /* The same without a copy: the graph holds the host tensor, which must not change any more. */

@@ -1,6 +1,8 @@
 /* The operator graph: appended to by gale_graph_*, and lowered to primitives for one set of input shapes.  Nodes are in
  * topological order by construction, since an operator can only read values that exist. */
 #include "graph/opgraph.h"
+#include "base/hash.h"
+#include "base/thread.h"
 #include "graph/paths.h"
 #include "graph/tensor.h"
 #include <stdatomic.h>
@@ -63,7 +65,7 @@ gale_status gale_graph_input(gale_graph *g, const char *name, gale_type type, in
 {
     gale__value_info v = {.node = -1, .input = g->n_inputs, .type = type, .rank = rank};
     GALE_TRY(check_open(g));
-    if (rank < 0 || rank > GALE_MAX_RANK) return gale__fail(GALE_INVALID, "input %s: rank %d is not in 0 .. %d", name, rank, GALE_MAX_RANK);
+    if (rank < -1 || rank > GALE_MAX_RANK) return gale__fail(GALE_INVALID, "input %s: rank %d is not in 0 .. %d, nor -1 for any", name, rank, GALE_MAX_RANK);
     if ((unsigned)type >= GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "input %s: type %s is not numeric", name, gale_type_name(type));
     for (int i = 0; i < rank; i++) {
         v.dims[i] = dims[i] < 0 ? -1 : dims[i];
@@ -226,11 +228,27 @@ gale_status gale_graph_gradient(gale_graph *g, gale_value loss, const gale_value
     return GALE_OK;
 }
 
+/* Operators by the hash of their name; far more slots than there are operators. */
+enum { OP_SLOTS = 2048 };
+static const gale__op *op_slots[OP_SLOTS];
+static gale__once op_slots_filled;
+
+static const gale__op **op_slot(const char *name)
+{
+    size_t at = gale__hash(name, strlen(name), 0) % OP_SLOTS;
+    while (op_slots[at] && strcmp(op_slots[at]->name, name)) at = (at + 1) % OP_SLOTS;
+    return &op_slots[at];
+}
+
+static void fill_op_slots(void)
+{
+    for (int i = 0; i < gale__ops_count && i < OP_SLOTS / 2; i++) *op_slot(gale__ops_table[i]->name) = gale__ops_table[i];
+}
+
 const gale__op *gale__op_find(const char *name)
 {
-    for (int i = 0; i < gale__ops_count; i++)
-        if (strcmp(gale__ops_table[i]->name, name) == 0) return gale__ops_table[i];
-    return NULL;
+    gale__once_run(&op_slots_filled, fill_op_slots);
+    return *op_slot(name);
 }
 
 gale_status gale__opgraph_plan_inputs(const gale_graph *g, bool *out)

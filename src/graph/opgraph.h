@@ -46,7 +46,7 @@ typedef struct gale__value_info {
     int32_t input;             /* which input, -1 */
     gale_tensor *constant;     /* host tensor, or NULL */
     gale_type type;            /* inputs and constants */
-    int rank;
+    int rank;                  /* -1: an input of any */
     int64_t dims[GALE_MAX_RANK]; /* -1: symbol */
     const char *symbols[GALE_MAX_RANK];
 } gale__value_info;

@@ -94,9 +94,9 @@ static gale_status check_inputs(const gale_program *p, gale_tensor *const *input
         const gale_tensor *t = inputs[i];
         if (!t) return gale__fail(GALE_INVALID, "input %s is missing", v->name);
         if (t->type != v->type) return gale__fail(GALE_INVALID, "input %s has type %s, not %s", v->name, gale_type_name(t->type), gale_type_name(v->type));
-        if (t->rank != v->rank) return gale__fail(GALE_INVALID, "input %s has rank %d, not %d", v->name, t->rank, v->rank);
+        if (t->rank != v->rank && v->rank >= 0) return gale__fail(GALE_INVALID, "input %s has rank %d, not %d", v->name, t->rank, v->rank);
         if (t->device && t->device != p->device) return gale__fail(GALE_INVALID, "input %s lies on another device than the program: gale_tensor_to_device moves it", v->name);
-        for (int a = 0; a < t->rank; a++) {
+        for (int a = 0; a < v->rank; a++) {
             if (v->dims[a] >= 0 && v->dims[a] != t->dims[a])
                 return gale__fail(GALE_INVALID, "input %s has extent %lld along axis %d, not %lld", v->name, (long long)t->dims[a], a, (long long)v->dims[a]);
             if (v->symbols[a]) GALE_TRY(check_symbol(g, i, a, inputs));
@@ -108,6 +108,9 @@ static gale_status check_inputs(const gale_program *p, gale_tensor *const *input
 /* Host data of the inputs whose values are part of the signature. */
 typedef struct known { void **data; gale__str text; } known; /* text: the signature's bytes */
 
+/* Extents alone do not tell where they end. */
+static bool rank_in_signature(const gale_program *p, int input) { return p->graph->values[p->graph->inputs[input]].rank < 0; }
+
 static gale_status read_known(const gale_program *p, gale_tensor *const *inputs, known *k)
 {
     int n = p->graph->n_inputs;
@@ -115,6 +118,7 @@ static gale_status read_known(const gale_program *p, gale_tensor *const *inputs,
     if (!k->data) return GALE_NO_MEMORY;
     for (int i = 0; i < n; i++) {
         const gale_tensor *t = inputs[i];
+        if (rank_in_signature(p, i)) gale__str_add_n(&k->text, (const char *)&t->rank, sizeof t->rank);
         gale__str_add_n(&k->text, (const char *)t->dims, (size_t)t->rank * sizeof *t->dims);
         if (!p->plan_inputs[i]) continue;
         if (t->size_bytes > 1u << 24)
@@ -170,7 +174,9 @@ static bool matches(const gale_program *p, const gale__instance *instance, gale_
     const uint8_t *at = instance->signature, *end = at + instance->signature_size;
     for (int i = 0; i < p->graph->n_inputs; i++) {
         gale_tensor *t = inputs[i];
-        size_t n = (size_t)t->rank * sizeof *t->dims;
+        size_t n = (size_t)t->rank * sizeof *t->dims, head = rank_in_signature(p, i) ? sizeof t->rank : 0;
+        if ((size_t)(end - at) < head || memcmp(at, &t->rank, head)) return false;
+        at += head;
         if ((size_t)(end - at) < n || memcmp(at, t->dims, n)) return false;
         at += n;
         if (!p->plan_inputs[i] || !t->size_bytes) continue;
