@@ -11,6 +11,11 @@
 
 /* Input i, or NIL when it was left out. */
 static inline gale__node gale__arg(const gale__lower *L, int i) { return i >= 0 && i < L->n_in ? L->in[i] : GALE__NIL; }
+/* Output i, where it is wanted. */
+static inline void gale__give(gale__lower *L, int i, gale__node n)
+{
+    if (i < L->n_out) L->out[i] = n;
+}
 /* A node by value: rank, dims and type survive further building.  NIL gives rank 0. */
 gale__pnode gale__peek(const gale__g *g, gale__node n);
 static inline gale_type gale__type_of(const gale__g *g, gale__node n) { return (gale_type)gale__peek(g, n).type; }

@@ -11,10 +11,6 @@ static int tensors(gale__lower *L, int parts, int made)
     return gale__good(L) ? n : 0;
 }
 
-static void put_out(gale__lower *L, int i, gale__node value)
-{
-    if (i < L->n_out) L->out[i] = value;
-}
 
 /* The k-th part of tensor i out of n. */
 static gale__node part(gale__lower *L, int n, int k, int i) { return gale__arg(L, 2 + k * n + i); }
@@ -39,8 +35,8 @@ LOWER(Adagrad)
         gale__node rate = gale__g_div(g, number(L, 0, x), gale__g_add(g, one, times(L, number(L, 1, x), gale__attr_f(L, "decay_factor", 0))));
         gale__node squares = gale__g_add(g, part(L, n, 2, i), gale__g_mul(g, slope, slope));
         gale__node size = gale__g_add(g, gale__g_unary(g, GALE__SQRT, squares), gale__value(L, x, gale__attr_f(L, "epsilon", 1e-6)));
-        put_out(L, i, gale__g_sub(g, x, gale__g_div(g, gale__g_mul(g, rate, slope), size)));
-        put_out(L, n + i, squares);
+        gale__give(L, i, gale__g_sub(g, x, gale__g_div(g, gale__g_mul(g, rate, slope), size)));
+        gale__give(L, n + i, squares);
     }
 }
 
@@ -60,9 +56,9 @@ LOWER(Adam)
         rate = gale__g_select(g, later, gale__g_mul(g, rate, unbiased), rate);
         gale__node size = gale__g_add(g, gale__g_unary(g, GALE__SQRT, squares), gale__value(L, x, gale__attr_f(L, "epsilon", 1e-6)));
         gale__node next = gale__g_sub(g, x, gale__g_div(g, gale__g_mul(g, rate, mean), size));
-        put_out(L, i, times(L, next, 1 - gale__attr_f(L, "norm_coefficient_post", 0)));
-        put_out(L, n + i, mean);
-        put_out(L, 2 * n + i, squares);
+        gale__give(L, i, times(L, next, 1 - gale__attr_f(L, "norm_coefficient_post", 0)));
+        gale__give(L, n + i, mean);
+        gale__give(L, 2 * n + i, squares);
     }
 }
 
@@ -80,7 +76,7 @@ LOWER(Momentum)
         gale__node weight = gale__g_select(g, first, gale__value(L, x, 1), gale__value(L, x, beta)); /* the first gradient counts whole */
         gale__node speed = gale__g_add(g, times(L, part(L, n, 2, i), alpha), gale__g_mul(g, weight, slope));
         gale__node step = nesterov ? gale__g_add(g, slope, times(L, speed, alpha)) : speed;
-        put_out(L, i, gale__g_sub(g, x, gale__g_mul(g, number(L, 0, x), step)));
-        put_out(L, n + i, speed);
+        gale__give(L, i, gale__g_sub(g, x, gale__g_mul(g, number(L, 0, x), step)));
+        gale__give(L, n + i, speed);
     }
 }

@@ -100,6 +100,6 @@ LOWER(DynamicQuantizeLinear)
     gale__node y, scale, zero;
     gale__quantise_range(L, L->in[0], &y, &scale, &zero);
     L->out[0] = y;
-    if (L->n_out > 1) L->out[1] = scale;
-    if (L->n_out > 2) L->out[2] = zero;
+    gale__give(L, 1, scale);
+    gale__give(L, 2, zero);
 }
