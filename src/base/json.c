@@ -1,6 +1,7 @@
 /* The JSON reader (RFC 8259).  It takes text from strangers: nesting is bounded, every read is checked against the
  * end, strings have to be UTF-8 without zero bytes, and all memory comes from the caller's arena. */
 #include "base/json.h"
+#include "base/utf8.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -39,31 +40,6 @@ static bool take(parser *p, const char *word)
     return true;
 }
 
-/* Length of the UTF-8 sequence at p, 0 when it is none (overlong, surrogate, cut, past U+10FFFF). */
-static int utf8_length(const unsigned char *p, size_t left)
-{
-    int n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
-    if (n == 0 || (size_t)n > left) return 0;
-    for (int i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    if (n == 3 && ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f))) return 0;
-    if (n == 4 && ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))) return 0;
-    return n;
-}
-
-static char *put_utf8(char *out, uint32_t c)
-{
-    if (c < 0x80) {
-        *out++ = (char)c;
-        return out;
-    }
-    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
-    *out++ = (char)(lead[more] | c >> (6 * more));
-    while (more--) *out++ = (char)(0x80 | (c >> (6 * more) & 0x3f));
-    return out;
-}
-
 static bool take_hex4(parser *p, uint32_t *out)
 {
     uint32_t v = 0;
@@ -96,7 +72,7 @@ static gale_status take_escape(parser *p, char **out)
         return fail_at(p, "half of a surrogate pair");
     }
     if (high == 0) return fail_at(p, "zero byte in a string");
-    *out = put_utf8(*out, high);
+    *out = gale__utf8_put(*out, high);
     return GALE_OK;
 }
 
@@ -115,7 +91,7 @@ static gale_status take_string(parser *p, const char **out)
             GALE_TRY(take_escape(p, &to));
             continue;
         }
-        int n = utf8_length((const unsigned char *)p->at, (size_t)(close - p->at));
+        int n = gale__utf8_length(p->at, (size_t)(close - p->at));
         if (c < 0x20) return fail_at(p, "control character in a string");
         if (n == 0) return fail_at(p, "a string is not UTF-8");
         memcpy(to, p->at, (size_t)n);

@@ -1,0 +1,76 @@
+/* UTF-8 and letter case.  The tables are our own so that a model gives the same strings on every system; the C library's
+ * answers depend on which locales are installed. */
+#include "base/utf8.h"
+
+int gale__utf8_length(const char *text, size_t left)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    int n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+    if (n == 0 || (size_t)n > left) return 0;
+    for (int i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    if (n == 3 && ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f))) return 0;
+    if (n == 4 && ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))) return 0;
+    return n;
+}
+
+int32_t gale__utf8_take(const char **p, const char *end)
+{
+    static const unsigned char mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    const char *at = *p;
+    int n = gale__utf8_length(at, (size_t)(end - at));
+    *p += n ? n : 1;
+    if (!n) return -1;
+    int32_t c = (unsigned char)at[0] & mask[n];
+    for (int i = 1; i < n; i++) c = c << 6 | ((unsigned char)at[i] & 0x3f);
+    return c;
+}
+
+char *gale__utf8_put(char *out, uint32_t c)
+{
+    if (c < 0x80) {
+        *out++ = (char)c;
+        return out;
+    }
+    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
+    *out++ = (char)(lead[more] | c >> (6 * more));
+    while (more--) *out++ = (char)(0x80 | (c >> (6 * more) & 0x3f));
+    return out;
+}
+
+typedef struct case_row { int32_t first, last, step, delta; } case_row;
+static const case_row upper_rows[] = {
+#define UPPER(...) {__VA_ARGS__},
+#include "case.def"
+#undef UPPER
+};
+static const case_row lower_rows[] = {
+#define LOWER(...) {__VA_ARGS__},
+#include "case.def"
+#undef LOWER
+};
+
+static int32_t change(const case_row *rows, size_t n, int32_t c)
+{
+    size_t low = 0, high = n; /* the first row that does not end before c */
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (rows[middle].last < c) low = middle + 1;
+        else high = middle;
+    }
+    const case_row *r = rows + low;
+    return low < n && c >= r->first && (c - r->first) % r->step == 0 ? c + r->delta : c;
+}
+
+int32_t gale__char_upper(int32_t c)
+{
+    if (c < 0x80) return c >= 'a' && c <= 'z' ? c - 32 : c;
+    return change(upper_rows, sizeof upper_rows / sizeof *upper_rows, c);
+}
+
+int32_t gale__char_lower(int32_t c)
+{
+    if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + 32 : c;
+    return change(lower_rows, sizeof lower_rows / sizeof *lower_rows, c);
+}
