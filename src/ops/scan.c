@@ -1,0 +1,120 @@
+/* Scan: a body run along an axis of its inputs, as the loop primitive.  Axes and directions are views before and after it. */
+#include "ops/lower.h"
+#include <string.h>
+
+enum { VALUES_MAX = 64 };
+
+typedef struct scan {
+    const gale_graph *body;
+    int states, sliced, stacked, captured; /* captured: values of the graph around, the same at every step */
+    gale__node in[VALUES_MAX];
+} scan;
+
+/* Number i of an attribute's list, 0 where it has none. */
+static int64_t flag(gale__lower *L, const char *name, int i)
+{
+    int n;
+    const int64_t *list = gale__attr_ints(L, name, &n);
+    return list && i < n ? list[i] : 0;
+}
+
+/* x with `from` moved to `to`, the other axes in order. */
+static gale__node move_axis(gale__lower *L, gale__node x, int from, int to)
+{
+    int perm[GALE_MAX_RANK], n = 0, rank = gale__rank_of(L->g, x);
+    if (from == to || !gale__good(L)) return x;
+    for (int d = 0; d < rank; d++) {
+        if (n == to) perm[n++] = from;
+        if (d != from) perm[n++] = d;
+    }
+    if (n < rank) perm[n] = from;
+    return gale__g_permute(L->g, x, perm);
+}
+
+/* The loop over trips slices; outputs are states, then stacks. */
+static gale__node run_body(gale__lower *L, const scan *s, int64_t trips)
+{
+    gale__node in[VALUES_MAX], out[VALUES_MAX];
+    int n = s->states + s->sliced + s->captured, n_out = s->states + s->stacked;
+    gale__loop loop = {.body = gale__body_begin(L), .trips = trips, .n_carried = s->states, .n_sliced = s->sliced, .n_constant = s->captured, .n_stacked = s->stacked, .out = out};
+    if (!loop.body) return GALE__NIL;
+    for (int i = 0; i < n; i++) in[i] = gale__body_input(L, loop.body, i, s->in[i], i >= s->states && i < s->states + s->sliced);
+    for (int i = 0; i < n_out; i++) out[i] = GALE__NIL;
+    gale__opgraph_inline(s->body, loop.body, in, n, out, n_out);
+    return gale__body_end(L, &loop, s->in);
+}
+
+/* Opset 8 has lengths in front of everything and a batch axis on everything. */
+static bool read_scan(gale__lower *L, scan *s, bool *batched)
+{
+    s->body = gale__attr_graph(L, "body");
+    s->sliced = (int)gale__attr_i(L, "num_scan_inputs", 0);
+    s->captured = (int)gale__attr_i(L, "captures", 0);
+    if (!s->body) gale__refuse(L, "there is no body");
+    if (!gale__good(L)) return false;
+    int n = s->body->n_inputs, n_out = s->body->n_outputs;
+    *batched = L->n_in == n + 1;
+    s->states = n - s->sliced - s->captured;
+    s->stacked = n_out - s->states;
+    bool ok = (L->n_in == n || *batched) && n <= VALUES_MAX && n_out <= VALUES_MAX && s->sliced > 0 && s->sliced <= n && s->captured >= 0 && s->states >= 0 && s->stacked >= 0 && L->n_out <= n_out;
+    for (int i = *batched; ok && i < L->n_in; i++) ok = L->in[i] >= 0;
+    if (!ok) gale__refuse(L, "a body of %d inputs and %d outputs does not go with %d inputs, %d of them scanned", n, n_out, L->n_in, s->sliced);
+    if (ok && *batched && L->in[0] >= 0) gale__refuse(L, "lengths of sequences are not supported");
+    for (int i = 0; ok && i < n; i++) s->in[i] = L->in[i + *batched];
+    return gale__good(L);
+}
+
+/* Scanned inputs with their axis in front, in the order of the steps. */
+static bool turn_inputs(gale__lower *L, scan *s, const char *directions, int64_t *trips)
+{
+    for (int i = 0; i < s->sliced && gale__good(L); i++) {
+        gale__node *x = &s->in[s->states + i];
+        *x = move_axis(L, *x, gale__axis(L, flag(L, "scan_input_axes", i), gale__rank_of(L->g, *x)), 0);
+        gale__pnode p = gale__peek(L->g, *x);
+        if (i == 0) *trips = p.rank ? p.dims[0] : 0;
+        if (gale__good(L) && (p.rank < 1 || p.dims[0] != *trips)) gale__refuse(L, "scanned inputs differ in length");
+        if (flag(L, directions, i)) *x = gale__g_flip(L->g, *x, 1);
+    }
+    return gale__good(L);
+}
+
+/* One item of the batch after the other; results side by side. */
+static void scan_batch(gale__lower *L, const scan *whole)
+{
+    gale__g *g = L->g;
+    gale__pnode p = gale__peek(g, whole->in[whole->states]);
+    int64_t batch = p.rank ? p.dims[0] : 0, trips = 0;
+    gale__node *parts = gale__arena_alloc(&g->arena, ((size_t)batch * VALUES_MAX + 1) * sizeof *parts);
+    if (batch < 1) gale__refuse(L, "the batch is empty");
+    if (!parts && gale__good(L)) g->status = GALE_NO_MEMORY;
+    for (int64_t b = 0; b < batch && gale__good(L); b++) {
+        scan s = *whole;
+        for (int i = 0; i < s.states + s.sliced; i++) {
+            gale__pnode q = gale__peek(g, s.in[i]);
+            if (q.rank < 1 || q.dims[0] != batch) gale__refuse(L, "input %d has no batch of %lld", i + 1, (long long)batch);
+            else s.in[i] = gale__g_squeeze(g, gale__g_slice_axis(g, s.in[i], 0, b, 1), 1);
+        }
+        gale__node loop = turn_inputs(L, &s, "directions", &trips) ? run_body(L, &s, trips) : GALE__NIL;
+        for (int o = 0; o < L->n_out; o++) parts[o * batch + b] = gale__g_unsqueeze(g, gale__g_loop_out(g, loop, o), 1);
+    }
+    for (int o = 0; o < L->n_out && gale__good(L); o++) L->out[o] = gale__g_concat(g, 0, parts + o * batch, (int)batch);
+}
+
+LOWER(Scan)
+{
+    scan s = {0};
+    bool batched = false;
+    int64_t trips = 0;
+    if (!read_scan(L, &s, &batched)) return;
+    if (batched) {
+        scan_batch(L, &s);
+        return;
+    }
+    gale__node loop = turn_inputs(L, &s, "scan_input_directions", &trips) ? run_body(L, &s, trips) : GALE__NIL;
+    for (int o = 0; o < L->n_out && gale__good(L); o++) {
+        L->out[o] = gale__g_loop_out(L->g, loop, o);
+        if (o < s.states || !gale__good(L)) continue;
+        if (flag(L, "scan_output_directions", o - s.states)) L->out[o] = gale__g_flip(L->g, L->out[o], 1);
+        L->out[o] = move_axis(L, L->out[o], 0, gale__axis(L, flag(L, "scan_output_axes", o - s.states), gale__rank_of(L->g, L->out[o])));
+    }
+}
