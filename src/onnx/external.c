@@ -1,0 +1,90 @@
+/* Tensor data in files beside the model.  The model's author names them, so they have to lie in the model's folder; each is opened once and stays open
+ * as long as the model is. */
+#include "base/path.h"
+#include "onnx/file.h"
+#include <string.h>
+
+typedef struct where { const char *location; int64_t offset, length; /* length -1: to the end */ } where;
+
+bool gale__pb_is_external(const gale__pb_tensor *tensor) { return tensor->data_location == 1; }
+
+static gale_status number_of(const gale__pb_entry *entry, int64_t *out)
+{
+    if (strlen(entry->value.at) == entry->value.size && gale__text_to_i64(entry->value.at, out) && *out >= 0) return GALE_OK;
+    return gale__fail(GALE_FORMAT, "%s '%s' of external data is no number of bytes", entry->key.at, entry->value.at);
+}
+
+static gale_status find_where(const gale__pb_tensor *tensor, where *out)
+{
+    *out = (where){.length = -1};
+    for (size_t i = 0; i < tensor->external_data.n; i++) {
+        const gale__pb_entry *e = &tensor->external_data.at[i];
+        if (!e->key.size || !e->value.at) continue;
+        if (!strcmp(e->key.at, "location")) {
+            if (strlen(e->value.at) != e->value.size) return gale__fail(GALE_FORMAT, "the location of external data has a zero byte in it");
+            out->location = e->value.at;
+        } else if (!strcmp(e->key.at, "offset")) GALE_TRY(number_of(e, &out->offset));
+        else if (!strcmp(e->key.at, "length")) GALE_TRY(number_of(e, &out->length));
+    }
+    return out->location ? GALE_OK : gale__fail(GALE_FORMAT, "is external, but names no location");
+}
+
+static void free_outside(gale__pb_outside *outside)
+{
+    gale__map_close(&outside->source.map);
+    gale__free(outside->location);
+    gale__free(outside);
+}
+
+static gale_status open_outside(gale__onnx *file, const char *location, gale__pb_outside **out)
+{
+    gale__str path = {0};
+    gale__pb_outside *o = gale__calloc(1, sizeof *o);
+    if (!o) return GALE_NO_MEMORY;
+    o->source.map.fd = -1;
+    o->location = gale__strdup(location);
+    gale_status status = o->location ? gale__path_inside(file->folder, location, &path) : GALE_NO_MEMORY;
+    if (status == GALE_OK) status = gale__map_open(path.text, &o->source.map);
+    gale__str_finish(&path);
+    if (status != GALE_OK) return free_outside(o), status;
+    o->source.name = o->location;
+    o->source.size = o->source.map.size;
+    o->next = file->outside;
+    *out = file->outside = o;
+    return GALE_OK;
+}
+
+static gale_status find_outside(gale__onnx *file, const char *location, gale__pb_outside **out)
+{
+    gale_status status = GALE_OK;
+    gale__mutex_lock(&file->lock);
+    gale__pb_outside *o = file->outside;
+    while (o && strcmp(o->location, location)) o = o->next;
+    if (o) *out = o;
+    else status = open_outside(file, location, out);
+    gale__mutex_unlock(&file->lock);
+    return status;
+}
+
+gale_status gale__onnx_place_outside(gale__onnx *file, const gale__pb_tensor *tensor, gale__pb_place *out)
+{
+    where w;
+    gale__pb_outside *o = NULL;
+    GALE_TRY(find_where(tensor, &w));
+    if (!file->folder) return gale__fail(GALE_UNSUPPORTED, "its data is in the file '%s', and a model from memory has no folder to look for it", w.location);
+    GALE_TRY(find_outside(file, w.location, &o));
+    uint64_t size = o->source.size, offset = (uint64_t)w.offset;
+    if (offset > size || (w.length >= 0 && (uint64_t)w.length > size - offset))
+        return gale__fail(GALE_FORMAT, "its data is said to be %lld bytes from %lld on of '%s', which has %llu", (long long)w.length, (long long)w.offset, w.location, (unsigned long long)size);
+    *out = (gale__pb_place){.source = &o->source, .offset = offset, .size = w.length >= 0 ? (uint64_t)w.length : size - offset, .to_end = w.length < 0};
+    return GALE_OK;
+}
+
+void gale__onnx_close_outside(gale__onnx *file)
+{
+    for (gale__pb_outside *o = file->outside, *next; o; o = next) {
+        next = o->next;
+        free_outside(o);
+    }
+    file->outside = NULL;
+}
