@@ -105,8 +105,8 @@ static inline bool gr_run(gr_graph *t, gale_device *device, const gale__node *ou
     if (ok && plan->const_bytes) ok = CHECK_OK(gale_buffer_create(device, plan->const_bytes, &constants));
     for (int i = 0; ok && i < plan->n_constants; i++)
         if (plan->constants[i].size) ok = CHECK_OK(gale_upload(stream, constants, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
-    ok = ok && CHECK_OK(gale__plan_send(plan, stream, constants, slabs, refs, t->n_inputs, true));
-    ok = ok && CHECK_OK(gale__plan_send(plan, stream, constants, slabs, refs, t->n_inputs, false));
+    gale__memory memory = {constants, NULL, slabs, refs, t->n_inputs};
+    for (int once = 1; once >= 0; once--) ok = ok && CHECK_OK(gale__plan_send(plan, stream, &memory, once));
     out->kernels = ok ? plan->kernels : -1;
     out->difference = out->levels = 0;
     for (int i = 0; ok && i < n; i++) {

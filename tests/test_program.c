@@ -134,6 +134,57 @@ static void any_rank(void)
     gale_program_destroy(&p);
 }
 
+static uint64_t in_use(void)
+{
+    gale_memory_stats stats;
+    gale_memory_get_stats(device, &stats);
+    return stats.in_use_bytes;
+}
+
+/* What one run leaves behind on the device. */
+static uint64_t left_by_run(gale_program *p, int64_t rows)
+{
+    uint64_t before = in_use();
+    float *zeros = calloc((size_t)rows * 512, sizeof *zeros);
+    gale_tensor *x = tensor_of(NULL, GALE_F32, 2, (int64_t[]){rows, 512}, zeros), *y = NULL;
+    CHECK_OK(gale_program_run(p, &x, &y, true));
+    gale_tensor_destroy(&x), gale_tensor_destroy(&y);
+    free(zeros);
+    return in_use() - before;
+}
+
+/* 1 MB of weights: one copy for both signatures and both programs, none where the device reads them as they lie. */
+static void weights_are_shared(void)
+{
+    enum { WEIGHT = 512 * 512 * sizeof(float) };
+    gale_program *p[2] = {NULL, NULL};
+    gale_tensor *w = NULL;
+    uint64_t start = in_use();
+    if (!CHECK_OK(gale_tensor_create(NULL, GALE_F32, SHAPE(512, 512), &w))) return;
+    for (int i = 0; i < 512 * 512; i++) ((float *)gale_tensor_data(w))[i] = (float)(i % 7);
+    for (int i = 0; i < 2; i++) {
+        gale_graph *graph = NULL;
+        gale_value v = GALE_NONE;
+        pg g = pg_begin();
+        gale_value x = pg_input(&g, "x", GALE_F32, SHAPE(-1, 512), NULL);
+        if (g.status == GALE_OK) g.status = gale_graph_constant_tensor(g.graph, w, &v);
+        pg_output(&g, "y", OP2(&g, "MatMul", i ? OP1(&g, "Neg", x) : x, v));
+        p[i] = compile(pg_end(&g, &graph), &graph);
+    }
+    gale_tensor_destroy(&w);
+    if (!p[0] || !p[1]) return;
+    uint64_t first = left_by_run(p[0], 2);
+    if (device->backend->in_place) CHECK(first < WEIGHT);
+    else CHECK(first >= WEIGHT);
+    CHECK(left_by_run(p[0], 1) < WEIGHT);
+    CHECK(left_by_run(p[1], 3) < WEIGHT);
+    CHECK(left_by_run(p[1], 4) < WEIGHT);
+    gale_program_destroy(&p[0]);
+    left_by_run(p[1], 5);
+    gale_program_destroy(&p[1]);
+    CHECK_EQ(in_use(), start);
+}
+
 static void wrong_inputs(void)
 {
     gale_graph *graph = NULL;
@@ -821,7 +872,7 @@ static void tensors(void)
 
 /* Every case from a fresh device to its close leaves the heap as it was. */
 static const suite_case cases[] = {
-    {"symbols", symbols}, {"one_symbol_twice_in_an_input", one_symbol_twice_in_an_input}, {"any_rank", any_rank}, {"wrong_inputs", wrong_inputs},
+    {"symbols", symbols}, {"one_symbol_twice_in_an_input", one_symbol_twice_in_an_input}, {"any_rank", any_rank}, {"weights_are_shared", weights_are_shared}, {"wrong_inputs", wrong_inputs},
     {"zero_extents_and_rank_0", zero_extents_and_rank_0}, {"values_that_decide_shapes", values_that_decide_shapes},
     {"many_signatures", many_signatures}, {"outputs_of_every_kind", outputs_of_every_kind}, {"tensors_of_the_callers", tensors_of_the_callers},
     {"outputs_over_inputs", outputs_over_inputs}, {"replays", replays}, {"replays_follow_their_tensors", replays_follow_their_tensors},

@@ -95,7 +95,8 @@ static gale_status run_loop(gale_device *device, gale__plan *plan, float *result
     if (plan->const_bytes) GALE_GO(gale_buffer_create(device, plan->const_bytes, &constants));
     for (int i = 0; i < plan->n_constants; i++) GALE_GO(gale_upload(stream, constants, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
     GALE_GO(gale_upload(stream, bound[0], 0, x, sizeof x));
-    for (int once = 1; once >= 0; once--) GALE_GO(gale__plan_send(plan, stream, constants, slabs, refs, 1, once));
+    gale__memory memory = {constants, NULL, slabs, refs, 1};
+    for (int once = 1; once >= 0; once--) GALE_GO(gale__plan_send(plan, stream, &memory, once));
     GALE_GO(gale_download(stream, bound[1], 0, results, 4));
     GALE_GO(gale_download(stream, bound[2], 0, results + 1, sizeof x));
     GALE_GO(gale_stream_sync(stream));

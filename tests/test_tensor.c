@@ -191,7 +191,7 @@ TEST(mapped_constants)
 {
     gale__file_map map;
     gale_graph *g = NULL;
-    gale_device *cpu = NULL;
+    gale_device *cpu = NULL, *other = NULL;
     gale_program *p[2] = {NULL, NULL};
     gale_tensor *large = NULL, *small = NULL, *equal = NULL, *x = NULL, *y = NULL;
     gale_value v[4], sum;
@@ -215,7 +215,9 @@ TEST(mapped_constants)
     CHECK_OK(gale_graph_output(g, "y", sum));
     CHECK_OK(gale_tensor_create(NULL, GALE_F32, SHAPE(N), &x));
     memset(gale_tensor_data(x), 0, N * sizeof(float));
-    for (int i = 0; i < 2; i++) CHECK_OK(gale_program_create(g, cpu, NULL, &p[i]));
+    CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &other)); /* which has no copy of them */
+    CHECK_OK(gale_program_create(g, cpu, NULL, &p[0]));
+    CHECK_OK(gale_program_create(g, other, NULL, &p[1]));
     if (CHECK_OK(gale_program_run(p[0], &x, &y, true))) {
         CHECK(((const float *)gale_tensor_data(y))[N - 1] == N - 1 + 4 + 7);
         CHECK(((const float *)gale_tensor_data(y))[N + 5] == 5 + 4 + 8);
@@ -228,6 +230,65 @@ TEST(mapped_constants)
     for (int i = 0; i < 2; i++) gale_program_destroy(&p[i]);
     gale_graph_destroy(&g);
     CHECK_EQ(released, 1);
+    gale_tensor_destroy(&x);
+    gale_device_close(&cpu), gale_device_close(&other);
+    gale__file_map_close(&map);
+    gale__file_remove(path);
+}
+
+/* A program over two weights of the file, made, run once and destroyed. */
+static gale_status run_once(gale_device *cpu, const gale__file_map *map, gale_tensor *x)
+{
+    gale_graph *g = NULL;
+    gale_program *p = NULL;
+    gale_tensor *w[2] = {NULL, NULL}, *y = NULL;
+    gale_value sum, v;
+    gale_status status;
+    GALE_GO(gale_graph_create(&g));
+    GALE_GO(gale_graph_input(g, "x", GALE_F32, SHAPE(10000), NULL, &sum));
+    for (int i = 0; i < 2; i++) {
+        GALE_GO(gale__tensor_borrow_map(GALE_F32, SHAPE(10000), map, 3 + (uint64_t)i * 40000, NULL, NULL, &w[i]));
+        GALE_GO(gale_graph_constant_tensor(g, w[i], &v));
+        GALE_GO(gale_graph_op(g, "Add", (gale_value[]){sum, v}, 2, NULL, 0, &sum, 1));
+    }
+    GALE_GO(gale_graph_output(g, "y", sum));
+    GALE_GO(gale_program_create(g, cpu, NULL, &p));
+    GALE_GO(gale_program_run(p, &x, &y, true));
+    CHECK(((const float *)gale_tensor_data(y))[7] == 10014);
+done:
+    for (int i = 0; i < 2; i++) gale_tensor_destroy(&w[i]);
+    gale_tensor_destroy(&y);
+    gale_program_destroy(&p);
+    gale_graph_destroy(&g);
+    return status;
+}
+
+TEST(weights_fail_cleanly)
+{
+    gale__file_map map;
+    gale_device *cpu = NULL;
+    gale_tensor *x = NULL;
+    gale_memory_stats stats;
+    if (!map_floats(20000, &map)) return;
+    CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu));
+    CHECK_OK(gale_tensor_create(NULL, GALE_F32, SHAPE(10000), &x));
+    memset(gale_tensor_data(x), 0, 40000);
+    CHECK_OK(run_once(cpu, &map, x)); /* what stays with the device and the process is there */
+    gale_memory_trim(cpu);
+    int64_t live = gale__alloc_live();
+    for (int what = 0; what < 2; what++)
+        for (uint64_t n = 1; n < 2000; n++) {
+            if (what) gale__device_alloc_fail_at(n);
+            else gale__alloc_fail_at(n);
+            gale_status status = run_once(cpu, &map, x);
+            uint64_t asked = what ? gale__device_alloc_count() : gale__alloc_count();
+            gale__alloc_fail_at(0), gale__device_alloc_fail_at(0);
+            CHECK(status == GALE_OK || status == GALE_NO_MEMORY);
+            gale_memory_get_stats(cpu, &stats);
+            CHECK_EQ(stats.in_use_bytes, 0);
+            gale_memory_trim(cpu);
+            if (!CHECK_EQ(gale__alloc_live(), live) || asked < n) break;
+        }
     gale_tensor_destroy(&x);
     gale_device_close(&cpu);
     gale__file_map_close(&map);
@@ -257,4 +318,4 @@ TEST(constants_that_are_held)
 }
 
 TESTS(ROW(strings_are_kept), ROW(strings_hold_any_bytes), ROW(strings_are_refused_where_numbers_belong), ROW(strings_fail_cleanly),
-    ROW(borrowed_memory), ROW(mapped_memory), ROW(mapped_inputs), ROW(mapped_constants), ROW(constants_that_are_held))
+    ROW(borrowed_memory), ROW(mapped_memory), ROW(mapped_inputs), ROW(mapped_constants), ROW(weights_fail_cleanly), ROW(constants_that_are_held))

@@ -31,6 +31,7 @@ uint64_t gale__watchdog_ns(void)
 static void finish(gale_device *device)
 {
     if (device->kernel_state_finish) device->kernel_state_finish(device->kernel_state);
+    if (device->graph_state_finish) device->graph_state_finish(device->graph_state);
     gale__pool_destroy(&device->pool);
     if (device->impl) device->backend->close(device);
     gale__mutex_finish(&device->lock);

@@ -141,8 +141,10 @@ struct gale_device {
     struct gale_profiler *_Atomic profiler; /* NULL: off, at no cost */
     void *kernel_state;              /* the kernel room's cache of built kernels, with its destructor */
     void (*kernel_state_finish)(void *);
+    void *graph_state;               /* the graph room's store of weights, likewise */
+    void (*graph_state_finish)(void *);
     char *why;
-    gale__mutex lock;                /* for kernel_state */
+    gale__mutex lock;                /* for kernel_state and graph_state */
     _Atomic int refs;                /* handles and objects */
     _Atomic int objects;             /* buffers, streams, events, captures, modules */
 };

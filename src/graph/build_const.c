@@ -30,7 +30,7 @@ gale__node gale__g_input(gale__g *g, int which, gale_type type, int rank, const 
     return gale__g_push(g, &d.node);
 }
 
-/* tensor: where to read `data`, when it cannot be read where it lies. */
+/* tensor: where `data` lies, when it is large; NULL: copied when small, else borrowed. */
 static gale__node push_const(gale__g *g, gale_type type, int rank, const int64_t *dims, bool splat, const void *data, const gale_tensor *tensor)
 {
     if (!shape_ok(g, rank, dims)) return GALE__NIL;
@@ -59,8 +59,8 @@ gale__node gale__g_const(gale__g *g, gale_type type, int rank, const int64_t *di
     return push_const(g, type, rank, dims, all_equal(data, size, (size_t)n * size, data), data, NULL);
 }
 
-/* Whether all elements of a tensor in a file are equal; most differ in the first piece. */
-static gale_status mapped_equal(const gale_tensor *t, bool *equal)
+/* Whether all elements are equal; most differ in the first piece. */
+static gale_status tensor_equal(const gale_tensor *t, bool *equal)
 {
     char first[8], piece[4096];
     size_t size = gale_type_size(t->type);
@@ -76,9 +76,9 @@ static gale_status mapped_equal(const gale_tensor *t, bool *equal)
 
 gale__node gale__g_const_tensor(gale__g *g, const gale_tensor *t)
 {
-    if (!gale__tensor_mapped(t) || !t->size_bytes) return gale__g_const(g, t->type, t->rank, t->dims, t->host);
+    if (!t->size_bytes || t->type == GALE_STRING || (!gale__tensor_mapped(t) && t->size_bytes <= GALE__SMALL_BYTES)) return gale__g_const(g, t->type, t->rank, t->dims, t->host);
     bool equal = false;
-    gale_status status = mapped_equal(t, &equal);
+    gale_status status = tensor_equal(t, &equal);
     size_t small = equal ? gale_type_size(t->type) : t->size_bytes;
     if (status == GALE_OK && small > GALE__SMALL_BYTES) return push_const(g, t->type, t->rank, t->dims, false, t->host, t);
     void *data = status == GALE_OK ? gale__alloc(small) : NULL;
@@ -168,7 +168,7 @@ gale_status gale__g_read(const gale__pnode *p, void **copy, const void **data)
 {
     *copy = NULL;
     *data = p->data;
-    if (!p->tensor) return GALE_OK;
+    if (!p->tensor || !gale__tensor_mapped(p->tensor)) return GALE_OK;
     void *read = gale__alloc(p->tensor->size_bytes);
     if (!read) return GALE_NO_MEMORY;
     gale_status status = gale__tensor_read(p->tensor, 0, p->tensor->size_bytes, read);

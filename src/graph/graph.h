@@ -49,7 +49,7 @@ typedef struct gale__pnode {
     int32_t n_attr;
     uint64_t imm;
     const void *data;          /* CONST */
-    const gale_tensor *tensor; /* CONST: not NULL where `data` lies in a file and only gale__g_read may read it */
+    const gale_tensor *tensor; /* CONST: where `data` lies, when it is large and given as a tensor; only gale__g_read may read it */
     struct gale__loop *loop;   /* LOOP */
     int32_t region;            /* the operator it came from; -1 none */
     uint32_t hash;             /* of all that makes it equal to another */

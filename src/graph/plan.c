@@ -1,5 +1,6 @@
 /* Making a plan: fuse, give every value a place, make the kernels, and write the steps down in order. */
 #include "graph/planner.h"
+#include "graph/tensor.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,14 +31,25 @@ static gale_status new_item(gale__planner *p, uint64_t size, int first, int last
 
 gale_status gale__plan_scratch(gale__planner *p, uint64_t size, gale__place *out) { return new_item(p, size, p->position, p->position, out); }
 
+gale_status gale__plan_weight(gale__plan *plan, const gale_tensor *tensor)
+{
+    GALE_TRY(gale__grow((void **)&plan->weights, &plan->weights_capacity, (size_t)plan->n_weights + 1, sizeof *plan->weights));
+    plan->weights[plan->n_weights++] = tensor;
+    plan->weight_bytes += tensor->size_bytes;
+    return GALE_OK;
+}
+
 static gale_status place_constant(gale__planner *p, gale__node n)
 {
     gale__plan *plan = p->plan;
     const gale__pnode *c = gale__g_at(&plan->g, n);
     size_t size = node_bytes(&plan->g, n);
+    if (c->tensor) {
+        p->place[n] = (gale__place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
+        return gale__plan_weight(plan, c->tensor);
+    }
     GALE_TRY(gale__grow((void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
     plan->constants[plan->n_constants].data = c->data;
-    plan->constants[plan->n_constants].tensor = c->tensor;
     plan->constants[plan->n_constants].offset = plan->const_bytes;
     plan->constants[plan->n_constants++].size = size;
     p->place[n] = (gale__place){GALE__SPACE_CONST, 0, plan->const_bytes};
@@ -256,6 +268,7 @@ void gale__plan_destroy(gale__plan **plan)
     gale__free(p->steps);
     gale__free(p->slabs);
     gale__free(p->constants);
+    gale__free(p->weights);
     gale__g_finish(&p->g);
     gale__arena_finish(&p->arena);
     gale__free(p);

@@ -1,14 +1,15 @@
 /* A plan: a primitive graph made into steps on one device, with a place for every value.
  *
- * Work values share slabs by lifetime; constants, and values that depend on constants alone, have a slab that stays.  A plan
+ * Work values share slabs by lifetime; small constants, and values that depend on constants alone, have a slab that stays; large
+ * constants lie in the device's store.  A plan
  * is immutable; a context (program.c) gives its places real memory. */
 #ifndef GALE_GRAPH_PLAN_H
 #define GALE_GRAPH_PLAN_H
 #include "graph/fuse.h"
 #include "kernel/kernels.h"
 
-typedef enum gale__space { GALE__SPACE_NONE, GALE__SPACE_WORK, GALE__SPACE_CONST, GALE__SPACE_INPUT, GALE__SPACE_OUTPUT } gale__space;
-typedef struct gale__place { uint8_t space; int32_t index; uint64_t offset; } gale__place; /* index: slab, input or output */
+typedef enum gale__space { GALE__SPACE_NONE, GALE__SPACE_WORK, GALE__SPACE_CONST, GALE__SPACE_WEIGHT, GALE__SPACE_INPUT, GALE__SPACE_OUTPUT } gale__space;
+typedef struct gale__place { uint8_t space; int32_t index; uint64_t offset; } gale__place; /* index: slab, weight, input or output */
 
 typedef enum gale__step_kind { GALE__STEP_LAUNCH, GALE__STEP_COPY } gale__step_kind;
 typedef struct gale__step {
@@ -32,8 +33,9 @@ typedef struct gale__plan {
     gale__runnable *runnables; int n_runnables;
     uint64_t *slabs; int n_slabs;      /* bytes of each work slab */
     uint64_t const_bytes;
-    struct { const void *data; const gale_tensor *tensor; uint64_t offset, size; } *constants; /* tensor: as in gale__pnode */
-    int n_constants; size_t constants_capacity;
+    struct { const void *data; uint64_t offset, size; } *constants; int n_constants; size_t constants_capacity;
+    const gale_tensor **weights; int n_weights; size_t weights_capacity; /* constants that are shared between plans: see weights.h */
+    uint64_t weight_bytes;
     gale__node *outputs; int n_outputs;
     struct gale__plan **bodies; int n_bodies; size_t bodies_capacity; /* of loops: they own the kernels their steps use */
     double predicted_us, bytes, operations;

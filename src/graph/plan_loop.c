@@ -10,6 +10,7 @@ typedef struct unroll {
     const gale__plan *body;
     gale__place work[16];       /* of the body's slabs */
     gale__place constants;      /* of the body's constants */
+    int first_weight;           /* of the body's weights */
     gale__place *ping;          /* two for each carried value */
     gale__place *out;           /* where LOOP_OUTs lie; NONE when nobody reads them */
     gale__place *stack_scratch; /* of stacked outputs nobody reads */
@@ -50,6 +51,7 @@ static gale__place translate(const unroll *u, gale__place place, int64_t trip)
     switch (place.space) {
     case GALE__SPACE_WORK: return moved(u->work[place.index], place.offset);
     case GALE__SPACE_CONST: return moved(u->constants, place.offset);
+    case GALE__SPACE_WEIGHT: return place.index += u->first_weight, place;
     case GALE__SPACE_INPUT: return moved(input_place(u, place.index, trip), place.offset);
     default: return moved(output_place(u, place.index, trip), place.offset);
     }
@@ -102,11 +104,11 @@ static gale_status adopt_constants(gale__planner *p, const gale__plan *body, gal
     for (int i = 0; i < body->n_constants; i++) {
         GALE_TRY(gale__grow((void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
         plan->constants[plan->n_constants].data = body->constants[i].data;
-        plan->constants[plan->n_constants].tensor = body->constants[i].tensor;
         plan->constants[plan->n_constants].size = body->constants[i].size;
         plan->constants[plan->n_constants++].offset = plan->const_bytes + body->constants[i].offset;
     }
     plan->const_bytes += body->const_bytes;
+    for (int i = 0; i < body->n_weights; i++) GALE_TRY(gale__plan_weight(plan, body->weights[i]));
     return GALE_OK;
 }
 
@@ -142,6 +144,7 @@ gale_status gale__plan_loop(gale__planner *p, const gale__fused *k)
     if (u.loop->trips > 0) {
         GALE_TRY(plan_body(p, u.loop, &body));
         u.body = body;
+        u.first_weight = p->plan->n_weights;
         GALE_TRY(adopt_constants(p, body, &u.constants));
     }
     GALE_TRY(give_places(&u, k->root));

@@ -46,6 +46,8 @@ static void destroy_instance(const gale_program *p, gale__instance *i)
 {
     destroy_contexts(p, i, &i->idle);
     gale_buffer_destroy(&i->constants);
+    if (i->weights) gale__weights_give(p->device, i->weights, i->plan->n_weights);
+    gale__free(i->weights);
     gale__plan_destroy(&i->plan);
     gale__free(i->signature);
     gale__free(i);
@@ -211,12 +213,12 @@ static void evict(gale_program *p)
 /* What the plan takes for itself must be within the program's limit. */
 static gale_status check_memory(const gale_program *p, const gale__plan *plan)
 {
-    uint64_t work = 0, limit = p->options.memory_limit_bytes;
+    uint64_t work = 0, constants = plan->const_bytes + plan->weight_bytes, limit = p->options.memory_limit_bytes;
     for (int i = 0; i < plan->n_slabs; i++) work += plan->slabs[i];
-    if (!limit || work + plan->const_bytes <= limit) return GALE_OK;
+    if (!limit || work + constants <= limit) return GALE_OK;
     char a[32], b[32], c[32];
     return gale__fail(GALE_NO_MEMORY, "these shapes need %s for work and %s for constants, the program's limit is %s", gale__bytes_text(work, a),
-                      gale__bytes_text(plan->const_bytes, b), gale__bytes_text(limit, c));
+                      gale__bytes_text(constants, b), gale__bytes_text(limit, c));
 }
 
 static gale_status make_instance(gale_program *p, gale_tensor *const *inputs, known *k, uint64_t hash, gale__instance **out)

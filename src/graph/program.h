@@ -3,7 +3,7 @@
 #define GALE_GRAPH_PROGRAM_H
 #include "graph/opgraph.h"
 #include "graph/plan.h"
-#include "graph/tensor.h"
+#include "graph/weights.h"
 
 /* Where a tensor lay: by the driver's names, since a block of the pool may come to stand where another stood. */
 typedef struct gale__binding { uint64_t address, offset; void *handle; } gale__binding;
@@ -28,6 +28,7 @@ typedef struct gale__instance {
     uint8_t *signature; size_t signature_size;
     gale__plan *plan;
     gale_buffer *constants;
+    gale__weight **weights;                /* by number in the plan */
     gale__context *idle;
     uint64_t used;                         /* clock of the latest use */
     int running;
@@ -53,5 +54,4 @@ void gale__instance_release(gale_program *program, gale__instance *instance);
 bool gale__program_shed(gale_program *program);
 /* Fused kernels of the plan for these inputs, the prologue's not counted. */
 gale_status gale__program_kernels(gale_program *program, gale_tensor *const *inputs, int *kernels);
-void gale__plan_describe(const gale__plan *plan, gale__str *out);
 #endif

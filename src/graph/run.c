@@ -3,23 +3,27 @@
 #include "graph/run.h"
 #include <string.h>
 
-static gale__ref resolve(gale__place place, gale_buffer *constants, gale_buffer *const *slabs, const gale__ref *bound, int n_inputs)
+static gale__ref resolve(gale__place place, const gale__memory *m)
 {
+    gale__ref ref;
     switch (place.space) {
-    case GALE__SPACE_WORK: return gale__buffer_ref(slabs[place.index], place.offset);
-    case GALE__SPACE_CONST: return gale__buffer_ref(constants, place.offset);
-    case GALE__SPACE_INPUT: return (gale__ref){bound[place.index].mem, bound[place.index].offset + place.offset};
-    default: return (gale__ref){bound[n_inputs + place.index].mem, bound[n_inputs + place.index].offset + place.offset};
+    case GALE__SPACE_WORK: return gale__buffer_ref(m->slabs[place.index], place.offset);
+    case GALE__SPACE_CONST: return gale__buffer_ref(m->constants, place.offset);
+    case GALE__SPACE_WEIGHT: ref = m->weights[place.index]->ref; break;
+    case GALE__SPACE_INPUT: ref = m->bound[place.index]; break;
+    default: ref = m->bound[m->n_inputs + place.index]; break;
     }
+    ref.offset += place.offset;
+    return ref;
 }
 
-gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, gale_buffer *constants, gale_buffer *const *slabs, const gale__ref *bound, int n_inputs, bool prologue)
+gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__memory *memory, bool prologue)
 {
     for (int i = 0; i < plan->n_steps; i++) {
         const gale__step *s = &plan->steps[i];
         gale__ref refs[GALE__NEST_BUFFERS_MAX];
         if (s->once != prologue) continue;
-        for (int k = 0; k < s->n_refs; k++) refs[k] = resolve(s->refs[k], constants, slabs, bound, n_inputs);
+        for (int k = 0; k < s->n_refs; k++) refs[k] = resolve(s->refs[k], memory);
         if (s->kind == GALE__STEP_COPY) {
             GALE_TRY(gale__copy_refs(stream, refs[0], refs[1], s->size, &s->tag));
             continue;
@@ -89,14 +93,9 @@ void gale__context_give(gale_program *p, gale__instance *instance, gale__context
     gale__mutex_unlock(&p->lock);
 }
 
-static gale_status upload_constants(const gale__plan *plan, gale_stream *stream, gale_buffer *to)
+static gale__memory memory_of(const gale_program *p, const gale__instance *instance, const gale__context *c)
 {
-    for (int i = 0; i < plan->n_constants; i++) {
-        if (!plan->constants[i].size) continue;
-        if (plan->constants[i].tensor) GALE_TRY(gale__tensor_upload(plan->constants[i].tensor, stream, to, plan->constants[i].offset));
-        else GALE_TRY(gale_upload(stream, to, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
-    }
-    return GALE_OK;
+    return (gale__memory){instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs};
 }
 
 gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
@@ -104,11 +103,16 @@ gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
     const gale__plan *plan = instance->plan;
     gale__context *c = NULL;
     gale_status status;
-    if (!plan->const_bytes) return GALE_OK;
-    GALE_TRY(gale_buffer_create(p->device, plan->const_bytes, &instance->constants));
+    if (!plan->const_bytes && !plan->n_weights) return GALE_OK;
+    instance->weights = gale__calloc((size_t)plan->n_weights + 1, sizeof *instance->weights);
+    if (!instance->weights) return GALE_NO_MEMORY;
+    if (plan->const_bytes) GALE_TRY(gale_buffer_create(p->device, plan->const_bytes, &instance->constants));
     GALE_TRY(new_context(p, instance, &c));
-    GALE_GO(upload_constants(plan, c->stream, instance->constants));
-    GALE_GO(gale__plan_send(plan, c->stream, instance->constants, c->slabs, c->refs, p->graph->n_inputs, true));
+    GALE_GO(gale__weights_take(c->stream, plan->weights, plan->n_weights, instance->weights));
+    for (int i = 0; i < plan->n_constants; i++)
+        if (plan->constants[i].size) GALE_GO(gale_upload(c->stream, instance->constants, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
+    gale__memory memory = memory_of(p, instance, c);
+    GALE_GO(gale__plan_send(plan, c->stream, &memory, true));
     GALE_GO(gale_stream_sync(c->stream));
     c->next = instance->idle;
     instance->idle = c;
@@ -242,8 +246,9 @@ static bool note_bindings(run *r)
 static gale_status capture(run *r)
 {
     gale__context *c = r->c;
+    gale__memory memory = memory_of(r->p, r->instance, c);
     GALE_TRY(gale_capture_begin(c->stream));
-    gale_status status = gale__plan_send(r->instance->plan, c->stream, r->instance->constants, c->slabs, c->refs, r->p->graph->n_inputs, false);
+    gale_status status = gale__plan_send(r->instance->plan, c->stream, &memory, false);
     gale_status ended = gale_capture_end(c->stream, &c->capture);
     if (status == GALE_OK && ended == GALE_OK) return GALE_OK;
     gale_capture_destroy(&c->capture);
@@ -259,7 +264,8 @@ static gale_status send(run *r)
     else if (can && !c->capture) GALE_TRY(capture(r));
     r->replayed = can && c->capture;
     if (r->replayed) return gale_capture_replay(c->stream, c->capture);
-    return gale__plan_send(plan, c->stream, r->instance->constants, c->slabs, c->refs, r->p->graph->n_inputs, false);
+    gale__memory memory = memory_of(r->p, r->instance, c);
+    return gale__plan_send(plan, c->stream, &memory, false);
 }
 
 static void note_run(run *r, uint64_t start_ns)
@@ -271,7 +277,7 @@ static void note_run(run *r, uint64_t start_ns)
     p->last.run_us = (double)(gale__time_ns() - start_ns) / 1e3;
     p->last.plan_us = (double)plan->plan_ns / 1e3;
     p->last.kernels = plan->kernels;
-    p->last.const_bytes = plan->const_bytes;
+    p->last.const_bytes = plan->const_bytes + plan->weight_bytes;
     p->last.uploads = r->uploads;
     p->last.downloads = r->downloads;
     p->last.replayed = r->replayed;

@@ -53,7 +53,8 @@ static gale_status send_plan(void *arg)
 {
     sender *s = arg;
     if (s->capture) return gale_capture_replay(s->context->stream, s->capture);
-    return gale__plan_send(s->instance->plan, s->context->stream, s->instance->constants, s->context->slabs, s->bound, s->n_inputs, false);
+    gale__memory memory = {s->instance->constants, s->instance->weights, s->context->slabs, s->bound, s->n_inputs};
+    return gale__plan_send(s->instance->plan, s->context->stream, &memory, false);
 }
 
 static gale_status capture_plan(sender *s)

@@ -9,8 +9,6 @@ static const gale_attr *find(const gale__lower *L, const char *name)
     return NULL;
 }
 
-static const void *data_of(const gale_tensor *t) { return gale_tensor_data((gale_tensor *)t); }
-
 static gale__node of_floats(gale__lower *L, const double *v, int rank, int64_t n)
 {
     float *data = gale__arena_alloc(&L->g->arena, (size_t)(n + 1) * sizeof *data);
@@ -26,7 +24,7 @@ LOWER(Constant)
     int n_ints, n_floats;
     const int64_t *ints = gale__attr_ints(L, "value_ints", &n_ints);
     const double *floats = gale__attr_floats(L, "value_floats", &n_floats);
-    if (value && value->tensor) L->out[0] = gale__g_const(L->g, gale_tensor_type(value->tensor), gale_tensor_rank(value->tensor), gale_tensor_dims(value->tensor), data_of(value->tensor));
+    if (value && value->tensor) L->out[0] = gale__g_const_tensor(L->g, value->tensor);
     else if (whole) L->out[0] = gale__index(L, gale__attr_i(L, "value_int", 0));
     else if (real) L->out[0] = gale__g_scalar(L->g, GALE_F32, gale__attr_f(L, "value_float", 0));
     else if (ints) L->out[0] = gale__g_const(L->g, GALE_I64, 1, &(int64_t){n_ints}, ints);
@@ -43,7 +41,7 @@ LOWER(ConstantOfShape)
     if (gale__good(L) && rank > GALE_MAX_RANK) gale__refuse(L, "a shape of %lld axes; at most %d are possible", (long long)rank, GALE_MAX_RANK);
     if (!gale__good(L)) return;
     if (value && value->kind == GALE_ATTR_TENSOR) {
-        gale__node one = gale__g_const(L->g, gale_tensor_type(value->tensor), gale_tensor_rank(value->tensor), gale_tensor_dims(value->tensor), data_of(value->tensor));
+        gale__node one = gale__g_const_tensor(L->g, value->tensor);
         L->out[0] = gale__g_expand(L->g, gale__g_reshape(L->g, one, 0, NULL), (int)rank, dims);
     } else {
         L->out[0] = gale__g_splat(L->g, gale__attr_type(L, "dtype", GALE_F32), (int)rank, dims, gale__attr_f(L, "value", 0));
