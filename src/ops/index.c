@@ -41,11 +41,13 @@ static int reduction(gale__lower *L)
     return -1;
 }
 
-LOWER(ScatterElements)
+static void scatter(gale__lower *L)
 {
     int axis = gale__axis(L, gale__attr_i(L, "axis", 0), gale__rank_of(L->g, L->in[0])), mode = reduction(L);
     if (gale__good(L)) L->out[0] = gale__g_put(L->g, L->in[0], element_places(L, L->in[0], L->in[1], axis), L->in[2], mode);
 }
+LOWER(ScatterElements) { scatter(L); }
+LOWER(Scatter) { scatter(L); }
 
 /* Indices [lead..., k] address slices of data below its first `batch` + k axes: linear places [lead..., slice...]. */
 static gale__node tuple_places(gale__lower *L, gale__node data, gale__node index, int batch, int *rank, int64_t *dims)

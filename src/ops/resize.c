@@ -73,23 +73,27 @@ static gale__node polynomial(gale__lower *L, gale__node x, const double c[4])
     return v;
 }
 
+gale__node gale__tap_blend(gale__lower *L, gale__node ratio, int taps, int k, double a)
+{
+    gale__g *g = L->g;
+    gale__node rest = gale__g_sub(g, gale__value(L, ratio, 1), ratio);
+    if (taps == 2) return k ? ratio : rest;
+    double near[4] = {a + 2, -(a + 3), 0, 1}, far[4] = {a, -5 * a, 8 * a, -4 * a};
+    gale__node side = k < 2 ? ratio : rest;
+    return k == 1 || k == 2 ? polynomial(L, side, near) : polynomial(L, gale__g_add(g, side, gale__value(L, side, 1)), far);
+}
+
 /* The weight of tap k: from the ratio alone, so that an axis needs two short tables whatever its taps; from a table of its own where
  * taps outside do not count. */
 static gale__node tap_weight(gale__lower *L, const job *j, int d, int k, gale_type type)
 {
     gale__g *g = L->g;
     const gale__taps *t = &j->taps[d];
-    if (j->how.exclude_outside || j->how.antialias) {
-        double *column = gale__arena_alloc(&g->arena, (size_t)(t->out + 1) * sizeof *column);
-        if (!column) g->status = GALE_NO_MEMORY;
-        for (int64_t o = 0; column && o < t->out; o++) column[o] = t->weight[o * t->count + k];
-        return column ? real_numbers(L, j, d, column, type) : GALE__NIL;
-    }
-    gale__node r = real_numbers(L, j, d, t->ratio, type), rest = gale__g_sub(g, gale__value(L, r, 1), r);
-    if (j->how.mode == GALE__LINEAR) return k ? r : rest;
-    double a = j->how.cubic_a, near[4] = {a + 2, -(a + 3), 0, 1}, far[4] = {a, -5 * a, 8 * a, -4 * a};
-    gale__node side = k < 2 ? r : rest;
-    return k == 1 || k == 2 ? polynomial(L, side, near) : polynomial(L, gale__g_add(g, side, gale__value(L, side, 1)), far);
+    if (!j->how.exclude_outside && !j->how.antialias) return gale__tap_blend(L, real_numbers(L, j, d, t->ratio, type), t->count, k, j->how.cubic_a);
+    double *column = gale__arena_alloc(&g->arena, (size_t)(t->out + 1) * sizeof *column);
+    if (!column) g->status = GALE_NO_MEMORY;
+    for (int64_t o = 0; column && o < t->out; o++) column[o] = t->weight[o * t->count + k];
+    return column ? real_numbers(L, j, d, column, type) : GALE__NIL;
 }
 
 typedef struct walk { gale__node x; const int *axes; int n; const int64_t *stride, *dims; } walk;

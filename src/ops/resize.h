@@ -22,4 +22,6 @@ typedef struct gale__resize {
 
 /* `scale` is what the operator was given (or out / in); roi is the axis' start and end. */
 bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t out, double scale, double roi_start, double roi_end, gale__taps *t);
+/* The weight of tap k of 2 (linear) or 4 (cubic, by Keys' formula with a), `ratio` past the tap before the coordinate. */
+gale__node gale__tap_blend(gale__lower *L, gale__node ratio, int taps, int k, double a);
 #endif
