@@ -256,6 +256,12 @@ gale__g *gale__body_begin(gale__lower *L)
     if (!body) return NULL;
     gale__g_init(body);
     body->fold_max = L->g->fold_max;
+    /* Its kernels are the operator's. */
+    body->status = gale__grow((void **)&body->regions, &body->regions_capacity, 1, sizeof *body->regions);
+    if (body->status != GALE_OK) return body;
+    body->regions[0] = (gale__region){.name = L->node->op->name, .op = L->node};
+    body->n_regions = 1;
+    body->region = 0;
     return body;
 }
 

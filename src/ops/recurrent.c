@@ -16,38 +16,33 @@ struct cell {
     gale__activation function[3];
     double clip;
     bool linear_before_reset, input_forget, timed; /* timed: some sequences are shorter */
-    int recurrent, bias, peepholes;                /* which input of the body; 0: none */
+    bool late_hidden;                              /* the hidden gate's product waits for the reset gate */
+    int recurrent, hidden_gate, bias, peepholes;   /* which input of the body; 0: none */
 };
 
 /* Gate k of [batch, gates * hidden]. */
 static gale__node gate(gale__lower *L, const cell *c, gale__node x, int k) { return gale__g_slice_axis(L->g, x, 1, k * c->hidden, c->hidden); }
 
-/* h [batch, hidden] by rows first .. first + n - 1 of the gates of r [gates * hidden, hidden]. */
-static gale__node product(gale__lower *L, const cell *c, gale__node h, gale__node r, int first, int n)
-{
-    const int turn[2] = {1, 0};
-    return gale__g_matmul(L->g, h, gale__g_permute(L->g, gale__g_slice_axis(L->g, r, 0, first * c->hidden, n * c->hidden), turn));
-}
-
 static gale__node activate(gale__lower *L, const cell *c, int which, gale__node x) { return gale__activate(L, &c->function[which], c->clip, x); }
 
 static void rnn_step(gale__lower *L, const cell *c, const gale__node *in, gale__node *state)
 {
-    state[0] = activate(L, c, 0, gale__g_add(L->g, in[1], product(L, c, in[0], in[c->recurrent], 0, 1)));
+    state[0] = activate(L, c, 0, gale__g_add(L->g, in[1], gale__g_matmul(L->g, in[0], in[c->recurrent])));
 }
 
 /* Gates in the order update, reset, hidden. */
 static void gru_step(gale__lower *L, const cell *c, const gale__node *in, gale__node *state)
 {
     gale__g *g = L->g;
-    gale__node h = in[0], r = in[c->recurrent], both = product(L, c, h, r, 0, 2), one = gale__value(L, h, 1);
-    gale__node update = activate(L, c, 0, gale__g_add(g, gate(L, c, in[1], 0), gate(L, c, both, 0)));
-    gale__node reset = activate(L, c, 0, gale__g_add(g, gate(L, c, in[1], 1), gate(L, c, both, 1))), back;
+    gale__node h = in[0], all = gale__g_matmul(g, h, in[c->recurrent]), one = gale__value(L, h, 1), back;
+    gale__node update = activate(L, c, 0, gale__g_add(g, gate(L, c, in[1], 0), gate(L, c, all, 0)));
+    gale__node reset = activate(L, c, 0, gale__g_add(g, gate(L, c, in[1], 1), gate(L, c, all, 1)));
     if (c->linear_before_reset) {
-        back = product(L, c, h, r, 2, 1);
+        back = gate(L, c, all, 2);
         if (c->bias) back = gale__g_add(g, back, in[c->bias]);
         back = gale__g_mul(g, reset, back);
-    } else back = product(L, c, gale__g_mul(g, reset, h), r, 2, 1);
+    } else /* the product reads each element many times: it is made once */
+        back = gale__g_matmul(g, gale__g_copy(g, gale__g_mul(g, reset, h)), in[c->hidden_gate]);
     gale__node fresh = activate(L, c, 1, gale__g_add(g, gate(L, c, in[1], 2), back));
     state[0] = gale__g_add(g, gale__g_mul(g, gale__g_sub(g, one, update), fresh), gale__g_mul(g, update, h));
 }
@@ -56,7 +51,7 @@ static void gru_step(gale__lower *L, const cell *c, const gale__node *in, gale__
 static void lstm_step(gale__lower *L, const cell *c, const gale__node *in, gale__node *state)
 {
     gale__g *g = L->g;
-    gale__node sum = gale__g_add(g, in[2], product(L, c, in[0], in[c->recurrent], 0, 4)), old = in[1], peep[3], x[4];
+    gale__node sum = gale__g_add(g, in[2], gale__g_matmul(g, in[0], in[c->recurrent])), old = in[1], peep[3], x[4];
     for (int k = 0; k < 4; k++) x[k] = gate(L, c, sum, k);
     for (int k = 0; c->peepholes && k < 3; k++) peep[k] = gale__g_slice_axis(g, in[c->peepholes], 0, k * c->hidden, c->hidden);
     if (c->peepholes) x[0] = gale__g_add(g, x[0], gale__g_mul(g, peep[0], old)), x[2] = gale__g_add(g, x[2], gale__g_mul(g, peep[2], old));
@@ -118,12 +113,16 @@ static void body_step(gale__lower *L, const cell *c, gale__g *body, const gale__
 static gale__node run_direction(gale__lower *L, cell *c, gale__node x, const gale__node *first, int d, bool reverse)
 {
     gale__node inputs[INPUTS_MAX], in[INPUTS_MAX], out[3], late = GALE__NIL;
+    const int turn[2] = {1, 0};
     int n = 0;
     for (; n < c->n_states; n++) inputs[n] = part(L, first[n], d);
     inputs[n++] = input_part(L, c, x, d, &late);
     if (c->timed) inputs[n++] = timing(L, c);
     gale__loop loop = {.trips = c->trips, .n_carried = c->n_states, .n_sliced = n - c->n_states, .n_stacked = 1, .out = out, .reverse = reverse};
-    inputs[c->recurrent = n++] = part(L, gale__wide(L, L->in[R]), d);
+    int at_once = c->gates - c->late_hidden;
+    gale__node r = part(L, gale__wide(L, L->in[R]), d); /* turned once for all steps */
+    inputs[c->recurrent = n++] = gale__g_permute(L->g, gale__g_slice_axis(L->g, r, 0, 0, at_once * c->hidden), turn);
+    if (c->late_hidden) inputs[c->hidden_gate = n++] = gale__g_permute(L->g, gale__g_slice_axis(L->g, r, 0, at_once * c->hidden, c->hidden), turn);
     c->bias = late >= 0 ? n : 0;
     if (late >= 0) inputs[n++] = late;
     c->peepholes = gale__arg(L, PEEPHOLES) >= 0 ? n : 0;
@@ -219,6 +218,7 @@ LOWER(RNN)
 LOWER(GRU)
 {
     cell c = {.gates = 3, .n_states = 1, .n_functions = 2, .defaults = functions, .step = gru_step, .linear_before_reset = gale__attr_i(L, "linear_before_reset", 0) != 0};
+    c.late_hidden = !c.linear_before_reset;
     lower_cell(L, &c);
 }
 
