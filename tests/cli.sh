@@ -112,6 +112,7 @@ fi
 skip() { echo "SKIP $1"; skipped=$((skipped + 1)); }
 has() { "$gale" devices | grep -q "^$1  *$1:"; }
 expect 3 'unknown provider "nix"' check --provider nix
+expect 1 "nothing was checked: no case has 'Nonsense' in its name" check --provider cpu --filter Nonsense
 expect 3 'unknown provider "nix": known are .*cuda.*cpu' bench --provider nix
 expect 3 'unknown provider "nix": known are' bench --provider cpu,nix
 expect 3 'device index 7 is out of range: cpu has 1 device here, counted from 0' bench --provider cpu --device 7
@@ -125,7 +126,8 @@ if "$gale" devices | grep -q 'built without CUDA'; then skip 'CUDA drivers that 
     expect 3 'CUDA execution provider requested but not available: library not found: .*none/libcuda.so' $run --provider cuda
     expect 3 'strict: no step down to cpu' $run --provider cuda,cpu --strict
     expect 1 'warning: .*library not found.*; stepping down to cpu' $run --provider cuda,cpu
-    expect 0 '^SKIP cuda:0: library not found' check --provider cuda
+    expect 3 '^SKIP cuda:0: library not found' check --provider cuda
+    expect 3 'nothing was checked: no device of --provider cuda is here' check --provider cuda
     expect 0 'library not found: .*none/libcuda.so' devices
     export GALE_CUDA_LIBRARY="$folder/libcuda.so"
     expect 3 "the driver's library does not load: .*libcuda.so.*install NVIDIA's driver (libcuda1) anew" $run --provider cuda

@@ -146,6 +146,9 @@ static void check_target(int target)
     check_put(target, GALE_F32, -1, 50, 70, caps);
     check_put(target, GALE_F32, GALE__SUM, 40, 600, caps);
     check_put(target, GALE_I32, GALE__RMAX, 900, 3000, caps);
+    small.loop_max = 100; /* updates of one element over several launches */
+    check_put(target, GALE_F32, GALE__SUM, 3, 600, &small);
+    if (!test_light()) check_put(target, GALE_I32, GALE__SUM, 1, 600000, caps); /* more than lavapipe's loops go round; one in seven is in range */
 }
 
 TEST(opencl) { check_target(0); }

@@ -236,6 +236,21 @@ static gale_status work(const gale__args *given, parts *p, const earlier *e)
     return GALE_OK;
 }
 
+/* Checking nothing is not success: says which it was. */
+static gale_status check_any(const gale__args *given, const parts *p)
+{
+    size_t devices = 0, cases = 0;
+    const char *filter = gale__args_text(given, "filter"), *chain = gale__args_text(given, "provider");
+    for (size_t i = 0; i < p->count; i++) {
+        const part *one = &p->items[i];
+        devices += one->device != NULL;
+        cases += (size_t)(one->result.passed + one->result.failed + one->result.skipped) + one->times.count;
+    }
+    if (!devices) return gale__fail(GALE_NO_DEVICE, "nothing was checked: no device of --provider %s is here; `gale doctor` says what is missing", chain ? chain : "any");
+    if (!cases) return gale__fail(GALE_NOT_FOUND, "nothing was checked: no %scase has '%s' in its name", gale__args_flag(given, "bench") ? "large " : "", filter ? filter : "");
+    return GALE_OK;
+}
+
 static int run(const gale__args *given)
 {
     parts p = {0};
@@ -250,6 +265,7 @@ static int run(const gale__args *given)
     if (gale__args_flag(given, "json")) code = print_json(&p);
     else if (!gale__args_flag(given, "bench")) printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
     if (failed) code = GALE__EXIT_DIFFER;
+    status = check_any(given, &p);
 done:
     for (size_t i = 0; i < p.count; i++) {
         gale__check_finish(&p.items[i].result);
@@ -266,7 +282,8 @@ const gale__command gale__command_check = {
     args, run,
     "Runs every operator case on every device present (or on each of --provider's) and compares with the scalar reference, and with "
     "values found independently. Results lie between guard bytes; odd sizes, views, nothing at all, NaN, infinities and denormals are "
-    "among the cases. The last line is `N passed, N failed, N skipped`; the exit code is 4 when results differ.",
+    "among the cases. The last line is `N passed, N failed, N skipped`; the exit code is 4 when results differ, 3 when no device "
+    "was there to check and 1 when no case has the name asked for.",
     "gale check\n"
     "gale check --provider cuda,vulkan --filter Conv\n"
     "gale check --bench --json > before.json\n"

@@ -94,7 +94,9 @@ gale_status gale__special_put(gale__special_job *job, const gale_device_caps *ca
     job->threads = threads_of(caps, 512);
     job->block = caps->shared_bytes;
     GALE_TRY(put_sort(job, &sort));
-    job->n_launches = sort.n_launches + 1;
+    /* A thread walks all updates of one element: where loops are cut off, a launch takes only as many as it can walk. */
+    job->piece = caps->loop_max && mode >= 0 && (uint64_t)count > caps->loop_max / 2 ? caps->loop_max / 2 : (uint64_t)count;
+    job->n_launches = sort.n_launches + (int)up((uint64_t)count, job->piece);
     job->scratch_bytes = order_bytes(job) + sort.scratch_bytes;
     return GALE_OK;
 }
@@ -212,8 +214,8 @@ static void scan_launch(const gale__special_job *job, int i, gale__special_launc
 static void put_launch(const gale__special_job *job, int i, gale__special_launch *l)
 {
     gale__special_job sort;
-    if (i < job->n_launches - 1) {
-        put_sort(job, &sort);
+    put_sort(job, &sort);
+    if (i < sort.n_launches) {
         sort_launch(&sort, i, l);
         for (int r = 0; r < l->n_refs; r++) {
             gale__special_ref *ref = &l->refs[r];
@@ -231,8 +233,9 @@ static void put_launch(const gale__special_job *job, int i, gale__special_launch
     set_ref(l, GALE__SPECIAL_INPUT, 0);
     set_ref(l, GALE__SPECIAL_INDEX, 0);
     set_ref(l, GALE__SPECIAL_SCRATCH, 0);
-    set_words(l, 2, (uint64_t[]){(uint64_t)job->count, (uint64_t)job->n});
-    set_groups(l, up((uint64_t)job->count, l->threads));
+    uint64_t first = (uint64_t)(i - sort.n_launches) * job->piece, left = (uint64_t)job->count - first, n = left < job->piece ? left : job->piece;
+    set_words(l, 3, (uint64_t[]){first + n, (uint64_t)job->n, first});
+    set_groups(l, up(n, l->threads));
 }
 
 void gale__special_launch_get(const gale__special_job *job, int i, gale__special_launch *out)

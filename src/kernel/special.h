@@ -37,6 +37,7 @@ typedef struct gale__special_job {
     uint64_t padded, block;      /* SORT: elements of a row and of a group, powers of two; SCAN: of a group */
     uint32_t threads;
     int levels;                  /* SCAN: of totals */
+    uint64_t piece;              /* PUT: updates that one launch applies */
     int n_launches;
     uint64_t scratch_bytes;
 } gale__special_job;

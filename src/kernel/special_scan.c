@@ -135,11 +135,12 @@ void gale__special_build_scan(const gale__special_launch *l, gale__ir *ir)
 
 /* --- PUT -------------------------------------------------------------------------------------------------------------- */
 
-/* Pointers: y, updates, index, order (places of the updates, sorted by index).  Words: 0 count, 1 elements of y. */
+/* Pointers: y, updates, index, order (places of the updates, sorted by index).  Words: 0 end and 2 first of
+ * those to apply, 1 elements of y. */
 static gale__val place_at(gale__ir *ir, gale__val i) { return convert(ir, GALE_U32, gale__ir_load(ir, 3, GALE_I64, 1, i)); }
 static gale__val target_at(gale__ir *ir, gale__val i) { return gale__ir_load(ir, 2, GALE_I64, 1, place_at(ir, i)); }
 
-/* First of [from, count) whose target is not `target`; those equal to it come first. */
+/* First of [from, end) whose target is not `target`; those equal to it come first. */
 static gale__val find_end(gale__ir *ir, gale__val from, gale__val target)
 {
     gale__val low = variable(ir, GALE_U32), high = variable(ir, GALE_U32), zero = u32(ir, 0);
@@ -167,13 +168,14 @@ static gale__val same_target(gale__ir *ir, gale__val there, gale__val i, gale__v
 
 void gale__special_build_put(const gale__special_launch *l, gale__ir *ir)
 {
-    gale__val i = add(ir, mul(ir, group_id(ir), u32(ir, l->threads)), thread_id(ir)), count = word(ir, 0), one = u32(ir, 1), zero = u32(ir, 0);
+    gale__val count = word(ir, 0), first = word(ir, 2), one = u32(ir, 1), zero = u32(ir, 0);
+    gale__val i = add(ir, first, add(ir, mul(ir, group_id(ir), u32(ir, l->threads)), thread_id(ir)));
     bool sets = l->mode == UINT8_MAX;
     ir->readonly = 2 | 4 | 8;
     begin_if(ir, test(ir, GALE__LT, i, count));
     gale__val target = target_at(ir, i), at = convert(ir, GALE_U32, target);
     gale__val inside = test(ir, GALE__LT, gale__ir_op1(ir, GALE__BITCAST, GALE_U64, target), convert(ir, GALE_U64, word(ir, 1)));
-    gale__val next = add(ir, i, one), there = sets ? test(ir, GALE__LT, next, count) : test(ir, GALE__GT, i, zero);
+    gale__val next = add(ir, i, one), there = sets ? test(ir, GALE__LT, next, count) : test(ir, GALE__GT, i, first);
     gale__val more = same_target(ir, there, i, sets ? next : bin(ir, GALE__SUB, i, one), target);
     begin_if(ir, both(ir, inside, gale__ir_op1(ir, GALE__NOT, GALE_BOOL, more)));
     if (sets) {
