@@ -499,6 +499,36 @@ TEST(attention_is_one_kernel)
     }
 }
 
+/* The operator itself: heads in groups, packed heads, one row, a causal mask, and what the routine does not do. */
+static gale_value attention_op(og *t, gale_value q, gale_value k, gale_value v, gale_value mask, const gale_attr *attrs, int n)
+{
+    return og_op(t, "Attention", (gale_value[]){q, k, v, mask}, mask == GALE_NONE ? 3 : 4, attrs, n);
+}
+static void operator_grouped(og *t) { og_output(t, attention_op(t, OG_INPUT(t, 2, 6, 7, 8), OG_INPUT(t, 2, 3, 5, 8), OG_INPUT(t, 2, 3, 5, 6), OG_INPUT(t, 6, 7, 5), NULL, 0)); }
+static void operator_one_row(og *t) { og_output(t, attention_op(t, OG_INPUT(t, 2, 6, 1, 8), OG_INPUT(t, 2, 3, 9, 8), OG_INPUT(t, 2, 3, 9, 6), OG_INPUT(t, 2, 6, 1, 9), NULL, 0)); }
+static void operator_packed(og *t)
+{
+    const gale_attr heads[3] = {GALE_INT("q_num_heads", 4), GALE_INT("kv_num_heads", 2), GALE_INT("is_causal", 1)};
+    og_output(t, attention_op(t, OG_INPUT(t, 2, 7, 32), OG_INPUT(t, 2, 7, 16), OG_INPUT(t, 2, 7, 12), GALE_NONE, heads, 3));
+}
+static void operator_capped(og *t)
+{
+    const gale_attr cap = GALE_FLOAT("softcap", 2);
+    og_output(t, attention_op(t, OG_INPUT(t, 2, 3, 7, 8), OG_INPUT(t, 2, 3, 5, 8), OG_INPUT(t, 2, 3, 5, 6), GALE_NONE, &cap, 1));
+}
+
+TEST(attention_operator_is_one_kernel)
+{
+    static const struct { const char *name; builder *build; int kernels; } rows[] = {
+        {"grouped", operator_grouped, 1}, {"one row", operator_one_row, 1}, {"packed", operator_packed, 2}, {"capped", operator_capped, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int with, without;
+        compare(rows[i].name, rows[i].build, 1e-5, &with, &without);
+        if (CHECK_EQ(with, rows[i].kernels ? rows[i].kernels : without) + CHECK(!rows[i].kernels || without > with) < 2) printf("  %s: %d, %d\n", rows[i].name, with, without);
+    }
+}
+
 typedef struct conv { int64_t n, c, times, h, w, kh, kw, stride[2], dilation[2], pads[4]; bool bias; } conv;
 static conv the_conv;
 static void depthwise(og *t)
@@ -814,7 +844,7 @@ int main(int argc, char **argv)
     test_at = "device";
     if (!CHECK_OK(gale_device_open(&options, &device))) return 1;
     static const test_row rows[] = {
-        ROW(chains_are_recognised), ROW(patterns_of_the_table_can_be_read), ROW(near_misses_are_left_alone), ROW(shapes_have_the_last_word), ROW(attention_is_one_kernel),
+        ROW(chains_are_recognised), ROW(patterns_of_the_table_can_be_read), ROW(near_misses_are_left_alone), ROW(shapes_have_the_last_word), ROW(attention_is_one_kernel), ROW(attention_operator_is_one_kernel),
         ROW(convolution_by_channel), ROW(short_rows), ROW(rows_claim_what_is_theirs), ROW(quantised_operators_are_named), ROW(networks_have_fixed_kernels), ROW(reports_name_regions_and_routines),
         ROW(gradients_go_through_what_was_recognised), ROW(every_allocation_may_fail),
     };

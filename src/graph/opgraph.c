@@ -303,10 +303,10 @@ static void read_inputs(const lowering *l, const gale__op_node *n, gale__node *i
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] < 0 ? GALE__NIL : l->nodes[n->in[i]];
 }
 
-static void lower_op(lowering *l, const gale__op_node *n, const gale__node *in, gale__node *out)
+static void lower_op(lowering *l, const gale__op_node *n, gale_device *device, const gale__node *in, gale__node *out)
 {
     for (int i = 0; i < n->n_out; i++) out[i] = GALE__NIL;
-    gale__lower L = {.g = l->g, .node = n, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out};
+    gale__lower L = {.g = l->g, .node = n, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .device = device};
     n->op->lower(&L);
     for (int i = 0; i < n->n_out; i++) l->nodes[n->out[i]] = out[i];
 }
@@ -318,7 +318,7 @@ static gale_status lower_body(lowering *l, const gale__op_node *n, gale__node *o
         gale__node in_few[8], out_few[8], *in = room(l, in_few, b->n_in), *made = room(l, out_few, b->n_out);
         if (!in || !made) return GALE_NO_MEMORY;
         read_inputs(l, b, in);
-        lower_op(l, b, in, made);
+        lower_op(l, b, NULL, in, made);
         if (l->g->status != GALE_OK) return gale__fail_within(l->g->status, "%s", b->name);
     }
     for (int i = 0; i < n->n_out; i++) out[i] = l->nodes[n->out[i]];
@@ -342,11 +342,12 @@ static gale_status lower_node(lowering *l, int index)
     read_inputs(l, n, in);
     GALE_TRY(begin_region(l->g, n));
     bool same = applies(l, n, in);
-    if (n->op && same) lower_op(l, n, in, out);
+    gale_device *device = index >= l->claim_from ? l->device : NULL;
+    if (n->op && same) lower_op(l, n, device, in, out);
     else GALE_TRY(lower_body(l, n, out));
     if (l->g->status != GALE_OK) return gale__fail_within(l->g->status, "%s (node %d)", n->name, index);
-    if (n->path >= 0 && same && l->device && index >= l->claim_from) {
-        GALE_TRY(gale__paths_claim(l->g, l->device, n, in, out));
+    if (n->path >= 0 && same && device) {
+        GALE_TRY(gale__paths_claim(l->g, device, n, in, out));
         l->nodes[n->out[0]] = out[0];
     }
     return end_region(l->g, in, n->n_in, out, n->n_out);
@@ -407,7 +408,7 @@ static gale_status inline_nodes(lowering *l, const gale__node *in)
         gale__node in_few[8], out_few[8], *args = room(l, in_few, n->n_in), *made = room(l, out_few, n->n_out);
         if (!args || !made) return GALE_NO_MEMORY;
         read_inputs(l, n, args);
-        lower_op(l, n, args, made);
+        lower_op(l, n, NULL, args, made);
         if (l->g->status != GALE_OK) return gale__fail_within(l->g->status, "%s (node %d of the body)", n->name, i);
     }
     return l->g->status;

@@ -24,6 +24,7 @@ typedef struct gale__lower {
     const gale__node *in;
     gale__node *out;
     int n_in, n_out;
+    gale_device *device;      /* whose fast paths may claim a part of it; NULL: none may */
 } gale__lower;
 
 typedef struct gale__op {

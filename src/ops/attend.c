@@ -1,6 +1,7 @@
 /* Scaled dot product attention, for every operator that has one inside.  Half floats are computed in F32 from the first product to the
  * last; heads and their groups are views. */
 #include "ops/attention.h"
+#include "graph/paths.h"
 #include <string.h>
 
 gale__node gale__heads_split(gale__lower *L, gale__node x, int64_t heads)
@@ -19,15 +20,6 @@ gale__node gale__heads_join(gale__lower *L, gale__node x)
     const int turn[4] = {0, 2, 1, 3};
     const int64_t dims[3] = {p.dims[0], p.dims[2], p.dims[1] * p.dims[3]};
     return gale__g_reshape(L->g, gale__g_permute(L->g, x, turn), 3, dims);
-}
-
-gale__node gale__heads_repeat(gale__lower *L, gale__node x, int64_t heads)
-{
-    gale__pnode p = gale__peek(L->g, x);
-    if (!gale__good(L) || x < 0 || p.dims[1] == heads) return x;
-    if (p.rank != 4 || p.dims[1] < 1 || heads % p.dims[1]) return gale__refuse(L, "%lld heads of queries cannot share %lld of keys", (long long)heads, (long long)p.dims[1]);
-    const int64_t wide[5] = {p.dims[0], p.dims[1], heads / p.dims[1], p.dims[2], p.dims[3]}, dims[4] = {p.dims[0], heads, p.dims[2], p.dims[3]};
-    return gale__g_reshape(L->g, gale__g_expand(L->g, gale__g_unsqueeze(L->g, x, 1u << 2), 5, wide), 4, dims);
 }
 
 gale__node gale__both(gale__lower *L, gale__node a, gale__node b)
@@ -60,19 +52,53 @@ static bool fits(gale__lower *L, const gale__attend *a)
     gale__pnode q = gale__peek(L->g, a->q), k = gale__peek(L->g, a->k), v = gale__peek(L->g, a->v);
     if (!gale__good(L)) return false;
     bool ok = q.rank == 4 && k.rank == 4 && v.rank == 4 && q.dims[0] == k.dims[0] && q.dims[0] == v.dims[0] && q.dims[3] == k.dims[3];
-    ok = ok && k.dims[1] == v.dims[1] && k.dims[2] == v.dims[2];
+    ok = ok && k.dims[1] == v.dims[1] && k.dims[2] == v.dims[2] && k.dims[1] > 0 && q.dims[1] % k.dims[1] == 0;
     if (!ok) gale__refuse(L, "query, key and value do not go together: axes are [batch, heads, length, size]");
     return ok;
 }
 
-gale__node gale__attend_run(gale__lower *L, gale__attend *a)
+/* [.., heads, a, b] as [.., groups, heads / groups, a, b]; heads of 1 stay one. */
+static gale__node grouped(gale__lower *L, gale__node x, int64_t groups)
+{
+    gale__pnode p = gale__peek(L->g, x);
+    if (x < 0 || p.rank < 3) return x;
+    int at = p.rank - 3;
+    int64_t dims[GALE_MAX_RANK];
+    memcpy(dims, p.dims, (size_t)at * sizeof *dims);
+    dims[at] = p.dims[at] > 1 ? groups : 1;
+    dims[at + 1] = p.dims[at] / dims[at];
+    dims[at + 2] = p.dims[at + 1], dims[at + 3] = p.dims[at + 2];
+    return gale__g_reshape(L->g, x, p.rank + 1, dims);
+}
+
+static gale__node ungrouped(gale__lower *L, gale__node x)
+{
+    gale__pnode p = gale__peek(L->g, x);
+    const int64_t dims[4] = {p.dims[0], p.dims[1] * p.dims[2], p.dims[3], p.dims[4]};
+    return gale__g_reshape(L->g, x, 4, dims);
+}
+
+/* A fast path for the whole, where the device has one; else y as it is. */
+static gale__node claimed(gale__lower *L, const gale__attend *a, const gale__node *qkv, int64_t groups, gale__node y)
+{
+    if (!L->device || !gale__good(L) || a->softcap > 0 || a->score_mod || a->prob_mod || a->softmax_type != GALE_F32) return y;
+    gale__node in[6] = {qkv[0], qkv[1], qkv[2], grouped(L, a->bias, groups), GALE__NIL, grouped(L, a->keep, groups)};
+    gale_attr attrs[3] = {GALE_FLOAT("scale", a->scale), GALE_FLOAT("fill", a->hidden), GALE_INT("turned", 1)};
+    gale__op_node node = {.name = "Attention", .path = gale__paths_first("Attention"), .n_in = 6, .n_out = 1, .attrs = attrs, .n_attrs = 3, .body = L->node, .n_body = 1};
+    gale_status status = gale__paths_claim(L->g, L->device, &node, in, &y);
+    if (status != GALE_OK && gale__good(L)) L->g->status = status;
+    return y;
+}
+
+/* Scores to result, with the parts of `a` as they are. */
+static gale__node attend(gale__lower *L, gale__attend *a)
 {
     gale__g *g = L->g;
-    const int turn[4] = {0, 1, 3, 2};
-    if (!fits(L, a)) return GALE__NIL;
-    int64_t heads = gale__peek(g, a->q).dims[1];
-    gale__node k = gale__heads_repeat(L, a->k, heads), v = gale__heads_repeat(L, a->v, heads);
-    gale__node s = gale__g_matmul(g, a->q, k < 0 ? k : gale__g_permute(g, k, turn));
+    const int turn[5] = {0, 1, 2, 4, 3};
+    /* Heads that share keys are an axis of their own: [B, K, G, ..] beside [B, K, 1, ..]. */
+    int64_t groups = gale__peek(g, a->k).dims[1];
+    gale__node qkv[3] = {grouped(L, a->q, groups), gale__g_unsqueeze(g, a->k, 1u << 2), gale__g_unsqueeze(g, a->v, 1u << 2)};
+    gale__node s = ungrouped(L, gale__g_matmul(g, qkv[0], gale__g_permute(g, qkv[1], turn)));
     a->stage[0] = s = gale__g_mul(g, s, gale__value(L, s, a->scale));
     if (a->softcap > 0) s = gale__g_mul(g, gale__g_unary(g, GALE__TANH, gale__g_mul(g, s, gale__value(L, s, 1 / a->softcap))), gale__value(L, s, a->softcap));
     a->stage[1] = s;
@@ -82,5 +108,37 @@ gale__node gale__attend_run(gale__lower *L, gale__attend *a)
     s = modified(L, a->score_mod, gale__g_cast(g, s, a->softmax_type));
     gale__node p = gale__softmax(L, s, 1u << 3);
     a->stage[3] = p = modified(L, a->prob_mod, p);
-    return gale__g_matmul(g, p, gale__g_cast(g, v, a->softmax_type));
+    gale__node y = gale__g_matmul(g, grouped(L, p, groups), gale__g_cast(g, qkv[2], a->softmax_type));
+    return gale__good(L) ? ungrouped(L, claimed(L, a, qkv, groups, y)) : GALE__NIL;
+}
+
+/* [B, heads, rows, n] of the same elements. */
+static gale__node refold(gale__lower *L, gale__node x, int64_t heads, int64_t rows)
+{
+    gale__pnode p = gale__peek(L->g, x);
+    const int64_t dims[4] = {p.dims[0], heads, rows, p.dims[3]};
+    return x < 0 ? x : gale__g_reshape(L->g, x, 4, dims);
+}
+
+/* Masks of heads follow when heads become rows; others are the same for all. */
+static gale__node refold_mask(gale__lower *L, gale__node x, int64_t heads, int64_t groups)
+{
+    gale__pnode p = gale__peek(L->g, x);
+    if (x < 0 || p.rank < 3 || p.dims[p.rank - 3] != heads) return x;
+    return refold(L, p.rank == 3 ? gale__g_unsqueeze(L->g, x, 1) : x, groups, heads / groups);
+}
+
+gale__node gale__attend_run(gale__lower *L, gale__attend *a)
+{
+    if (!fits(L, a)) return GALE__NIL;
+    gale__pnode q = gale__peek(L->g, a->q), k = gale__peek(L->g, a->k);
+    int64_t heads = q.dims[1], groups = k.dims[1];
+    if (q.dims[2] != 1 || heads == groups || a->score_mod || a->prob_mod) return attend(L, a);
+    /* One row each: the heads that share keys are rows of one head, and read the keys once. */
+    a->q = refold(L, a->q, groups, heads / groups);
+    a->bias = refold_mask(L, a->bias, heads, groups);
+    a->keep = refold_mask(L, a->keep, heads, groups);
+    gale__node y = attend(L, a);
+    for (int i = 0; i < 4 && gale__good(L); i++) a->stage[i] = refold(L, a->stage[i], heads, 1);
+    return gale__good(L) ? refold(L, y, heads, 1) : GALE__NIL;
 }

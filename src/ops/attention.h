@@ -6,8 +6,6 @@
 /* [B, T, heads * D] as [B, heads, T, D], and back; refuses where heads do not divide the last axis. */
 gale__node gale__heads_split(gale__lower *L, gale__node x, int64_t heads);
 gale__node gale__heads_join(gale__lower *L, gale__node x);
-/* [B, K, T, D] as [B, heads, T, D]: each head is there heads / K times, neighbours together. */
-gale__node gale__heads_repeat(gale__lower *L, gale__node x, int64_t heads);
 
 /* q [B, H, M, D], k [B, K, N, D], v [B, K, N, C] with H a multiple of K, all of one wide type.  Filled in by the caller. */
 typedef struct gale__attend {
