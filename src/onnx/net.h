@@ -15,6 +15,7 @@ typedef struct gale__net_value {
     uint8_t kind, of;          /* gale__kind; of: of the elements */
     bool optional;             /* may be nothing at all */
     gale_type type;            /* of inputs as declared, and of constants */
+    bool typed;                /* also of a result, where it follows from the inputs' (learn.c); the same holds for rank */
     int rank;                  /* -1: not said */
     int64_t dims[GALE_MAX_RANK]; /* -1: not said */
     const char *symbols[GALE_MAX_RANK];

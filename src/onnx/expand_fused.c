@@ -1,0 +1,191 @@
+/* What ONNX Runtime's optimisers fuse (domain com.microsoft), taken apart again: recognisers and fast paths put it together for the device
+ * at hand. */
+#include "onnx/expand.h"
+#include <string.h>
+
+int32_t gale__rw_channels(gale__rewrite *w, int32_t x, bool last)
+{
+    int rank = gale__net_rank(w->net, x);
+    int64_t perm[GALE_MAX_RANK] = {0};
+    if (rank < 3) rank = 4;
+    for (int i = 1; i < rank; i++) perm[i] = last ? (i + 1 < rank ? i + 1 : 1) : (i == 1 ? rank - 1 : i - 1);
+    gale_attr attr = gale__rw_ints_attr(w, "perm", perm, rank);
+    return gale__rw_with(w, "Transpose", attr, x);
+}
+
+static int32_t turned(gale__rewrite *w, int32_t x, int rank)
+{
+    int64_t perm[GALE_MAX_RANK];
+    for (int i = 0; i < rank; i++) perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    gale_attr attr = gale__rw_ints_attr(w, "perm", perm, rank);
+    return gale__rw_with(w, "Transpose", attr, x);
+}
+
+int32_t gale__rw_product(gale__rewrite *w, int32_t a, int32_t b, bool turn_a, bool turn_b, double alpha)
+{
+    static const char *const equations[] = {"...ij,...jk->...ik", "...ij,...kj->...ik", "...ji,...jk->...ik", "...ji,...kj->...ik"};
+    int ra = gale__net_rank(w->net, a), rb = gale__net_rank(w->net, b);
+    int32_t y;
+    if ((!turn_a || ra >= 2) && (!turn_b || rb >= 2)) {
+        y = gale__rw(w, "MatMul", turn_a ? turned(w, a, ra) : a, turn_b ? turned(w, b, rb) : b);
+    } else {
+        gale_attr equation = GALE_STRING_ATTR("equation", equations[2 * turn_a + turn_b]);
+        y = gale__rw_with(w, "Einsum", equation, a, b);
+    }
+    return alpha == 1 ? y : gale__rw(w, "Mul", y, gale__rw_like(w, alpha, a));
+}
+
+/* The node becomes activation `name` of x; parameters in the order of the operator's attributes. */
+static gale_status activate(gale__rewrite *w, const char *name, const double *p, size_t n, int32_t x)
+{
+    static const char *const plain[] = {"", "Relu", "Tanh", "Sigmoid", "HardSwish", "Softplus", "Softsign", "Gelu", "Elu", "LeakyRelu", "HardSigmoid", "ThresholdedRelu", "Clip"};
+    const char *op = NULL;
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (strcmp(name, plain[i]) == 0) op = plain[i];
+    if (!op) return gale__net_fail(w->node, GALE_UNSUPPORTED, "activation '%s' is not known", name);
+    gale__rw_drop_all(w);
+    if (strcmp(op, "Clip") == 0) {
+        int32_t low = n > 0 ? gale__rw_like(w, p[0], x) : -1, high = n > 1 ? gale__rw_like(w, p[1], x) : -1;
+        gale__rw_become(w, "Clip", x, low, high);
+        return w->status;
+    }
+    bool takes_alpha = !strcmp(op, "Elu") || !strcmp(op, "LeakyRelu") || !strcmp(op, "HardSigmoid") || !strcmp(op, "ThresholdedRelu");
+    if (takes_alpha && n > 0) gale__rw_set(w, (gale_attr)GALE_FLOAT("alpha", p[0]));
+    if (!strcmp(op, "HardSigmoid") && n > 1) gale__rw_set(w, (gale_attr)GALE_FLOAT("beta", p[1]));
+    gale__rw_become(w, *op ? op : "Identity", x);
+    return w->status;
+}
+
+EXPAND(fused_matmul)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    *done = false;
+    if (gale__net_attr_i(node, "transBatchA", 0) || gale__net_attr_i(node, "transBatchB", 0)) return gale__net_fail(node, GALE_UNSUPPORTED, "transBatchA and transBatchB are not supported");
+    int32_t y = gale__rw_product(&w, gale__rw_in(&w, 0), gale__rw_in(&w, 1), gale__net_attr_i(node, "transA", 0), gale__net_attr_i(node, "transB", 0), gale__rw_float(&w, "alpha", 1));
+    double p[] = {gale__rw_float(&w, "activation_alpha", 0), gale__rw_float(&w, "activation_beta", 0)};
+    return activate(&w, gale__rw_text(&w, "activation", ""), p, gale__net_attr(node, "activation_alpha") ? 2 : 0, y);
+}
+
+EXPAND(fused_gemm)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    gale_attr attrs[] = {GALE_FLOAT("alpha", gale__rw_float(&w, "alpha", 1)), GALE_FLOAT("beta", gale__rw_float(&w, "beta", 1)), GALE_INT("transA", gale__net_attr_i(node, "transA", 0)),
+                         GALE_INT("transB", gale__net_attr_i(node, "transB", 0))};
+    double p[] = {gale__rw_float(&w, "activation_alpha", 0), gale__rw_float(&w, "activation_beta", 0)};
+    *done = false;
+    int32_t y = gale__rw_op(&w, "Gemm", attrs, 4, node->in, node->n_in);
+    return activate(&w, gale__rw_text(&w, "activation", ""), p, gale__net_attr(node, "activation_alpha") ? 2 : 0, y);
+}
+
+EXPAND(fused_conv)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    const gale_attr *params = gale__net_attr(node, "activation_params");
+    const double *p = params && params->kind == GALE_ATTR_FLOATS ? params->floats : NULL;
+    size_t n = p ? params->count : 0;
+    const char *name = gale__rw_text(&w, "activation", "");
+    *done = false;
+    gale__net_drop_attr(node, "activation");
+    gale__net_drop_attr(node, "activation_params");
+    int32_t y = gale__rw_op(&w, "Conv", node->attrs, node->n_attrs, node->in, node->n_in < 3 ? node->n_in : 3), z = gale__rw_in(&w, 3);
+    return activate(&w, name, p, n, z >= 0 ? gale__rw(&w, "Add", y, z) : y);
+}
+
+EXPAND(channels_last_conv)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    int32_t in[] = {gale__rw_channels(&w, gale__rw_in(&w, 0), false), gale__rw_channels(&w, gale__rw_in(&w, 1), false), gale__rw_in(&w, 2)};
+    int32_t y = gale__rw_op(&w, "Conv", node->attrs, node->n_attrs, in, 3);
+    *done = false;
+    gale__rw_drop_all(&w);
+    gale__rw_become(&w, "Identity", gale__rw_channels(&w, y, true));
+    return w.status;
+}
+
+/* --- GELU and its kin. --- */
+
+EXPAND(bias_gelu)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    *done = false;
+    gale__rw_become(&w, "Gelu", gale__rw(&w, "Add", gale__rw_in(&w, 0), gale__rw_in(&w, 1)));
+    return w.status;
+}
+
+EXPAND(fast_gelu)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    int32_t x = gale__rw_in(&w, 0), bias = gale__rw_in(&w, 1);
+    *done = false;
+    gale__rw_set(&w, (gale_attr)GALE_STRING_ATTR("approximate", "tanh"));
+    gale__rw_become(&w, "Gelu", bias >= 0 ? gale__rw(&w, "Add", x, bias) : x);
+    return w.status;
+}
+
+EXPAND(quick_gelu)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    *done = false;
+    gale__rw_set(&w, (gale_attr)GALE_FLOAT("alpha", gale__rw_float(&w, "alpha", 1.702f)));
+    gale__rw_become(&w, "Swish", gale__rw_in(&w, 0));
+    return w.status;
+}
+
+EXPAND(bias_split_gelu)
+{
+    static const gale_attr last[] = {GALE_INT("axis", -1), GALE_INT("num_outputs", 2)};
+    gale__rewrite w = {net, node, GALE_OK};
+    int32_t x = gale__rw(&w, "Add", gale__rw_in(&w, 0), gale__rw_in(&w, 1)), half[2] = {-1, -1};
+    *done = false;
+    gale__rw_node(&w, "Split", last, 2, &x, 1, half, 2);
+    gale__rw_become(&w, "Mul", half[0], gale__rw(&w, "Gelu", half[1]));
+    return w.status;
+}
+
+EXPAND(bias_add)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    *done = false;
+    gale__rw_become(&w, "Add", gale__rw(&w, "Add", gale__rw_in(&w, 0), gale__rw_in(&w, 1)), gale__rw_in(&w, 2));
+    return w.status;
+}
+
+/* Over everything from the axis on, as Softmax once did. */
+EXPAND(bias_softmax)
+{
+    static const gale_attr last = GALE_INT("axis", -1);
+    gale__rewrite w = {net, node, GALE_OK};
+    gale_attr axis = GALE_INT("axis", gale__net_attr_i(node, "axis", 1));
+    int32_t x = gale__rw(&w, "Add", gale__rw_in(&w, 0), gale__rw_in(&w, 1));
+    int rank = gale__net_rank(net, x);
+    *done = false;
+    gale__rw_drop_all(&w);
+    if (axis.i == -1 || axis.i == rank - 1) {
+        gale__rw_set(&w, last);
+        gale__rw_become(&w, "Softmax", x);
+    } else {
+        gale__rw_become(&w, "Reshape", gale__rw_with(&w, "Softmax", last, gale__rw_with(&w, "Flatten", axis, x)), gale__rw(&w, "Shape", x));
+    }
+    return w.status;
+}
+
+EXPAND(expand_dims)
+{
+    static const gale_attr to = GALE_INT("to", 7 /* INT64 */);
+    gale__rewrite w = {net, node, GALE_OK};
+    int32_t axis = gale__rw(&w, "Reshape", gale__rw_with(&w, "Cast", to, gale__rw_in(&w, 1)), gale__rw_int(&w, -1));
+    *done = false;
+    gale__rw_become(&w, "Unsqueeze", gale__rw_in(&w, 0), axis);
+    return w.status;
+}
+
+EXPAND(grid_names)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    const char *mode = gale__rw_text(&w, "mode", "bilinear");
+    *done = false;
+    node->domain = "";
+    if (strcmp(mode, "bilinear") == 0) gale__rw_set(&w, (gale_attr)GALE_STRING_ATTR("mode", "linear"));
+    if (strcmp(mode, "bicubic") == 0) gale__rw_set(&w, (gale_attr)GALE_STRING_ATTR("mode", "cubic"));
+    return w.status;
+}
