@@ -191,8 +191,8 @@ static void read_attribute(reader *r, char *word, gale_attr *a)
     }
     *text++ = 0;
     a->name = word;
-    bool number = *text && strspn(text, "+-.0123456789eE,") == strlen(text) && (isdigit((unsigned char)*text) || text[1]);
-    bool real = number && strpbrk(text, ".eE");
+    bool number = *text && strspn(text, "+-.0123456789eE,na") == strlen(text) && (isdigit((unsigned char)*text) || text[1]);
+    bool real = number && strpbrk(text, ".eEn");
     if (*text == '{') {
         gale_graph *graph = NULL;
         a->kind = GALE_ATTR_GRAPH;

@@ -2,7 +2,7 @@
  *
  * A row is text, so that it stays short:
  *     CASE("Conv", "strides=2,2 pads=1,1,1,1", "f32 f16", "T[1,2,5,5] ~1; T[3,2,3,3] ~2", "r", "T[1,3,3,3] 0.5 ...")
- * attributes  name=value: 3 whole, 0.5 real, 1,2 or 1, a list of whole numbers, 0.5,0.25 of real ones, {2:Add(0,1)>2} a body (case_body.h),
+ * attributes  name=value: 3 whole, 0.5 real, 1,2 or 1, a list of whole numbers, 0.5,nan of real ones, {2:Add(0,1)>2} a body (case_body.h),
  *             else text
  * types       each is put in T's place and makes a case of its own; empty: the row as it is
  * inputs      separated by ';': type[dims] and elements or a generator; `!` in front: known when planning; `-`: left out

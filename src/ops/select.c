@@ -65,10 +65,9 @@ LOWER(NonZeroPadded)
 /* An attribute "axis" that may be absent: then the value is flattened and the axis is 0. */
 static gale__node by_axis(gale__lower *L, int *axis)
 {
-    int64_t given = gale__attr_i(L, "axis", INT64_MIN);
     *axis = 0;
-    if (given == INT64_MIN) return flat(L, L->in[0]);
-    *axis = gale__axis(L, given, gale__rank_of(L->g, L->in[0]));
+    if (!gale__attr_given(L, "axis")) return flat(L, L->in[0]);
+    *axis = gale__axis(L, gale__attr_i(L, "axis", 0), gale__rank_of(L->g, L->in[0]));
     return L->in[0];
 }
 

@@ -62,20 +62,13 @@ static gale__node suppress(gale__g *b, const gale__pnode *scores, gale__node *ch
 /* The places chosen in each of `trips` steps: [trips, B, C], -1 where nothing was left. */
 static gale__node choose(gale__lower *L, const gale__node *inputs, int64_t trips)
 {
-    gale__g *g = L->g, *body = gale__calloc(1, sizeof *body);
-    gale__pnode scores = gale__peek(g, inputs[LIVE]);
+    gale__g *body = gale__body_begin(L);
     gale__node out[2];
-    if (!body) return gale__g_fail(g, GALE_NO_MEMORY, "%s: out of memory", L->node->op->name);
-    gale__g_init(body);
+    if (!body) return GALE__NIL;
+    gale__pnode scores = gale__peek(L->g, inputs[LIVE]);
     out[0] = suppress(body, &scores, &out[1]);
     gale__loop loop = {.body = body, .trips = trips, .n_carried = 1, .n_constant = INPUTS - 1, .n_stacked = 1, .out = out};
-    gale__node made = gale__g_loop(g, &loop, inputs);
-    if (made < 0) {
-        gale__g_finish(body);
-        gale__free(body);
-        return GALE__NIL;
-    }
-    return gale__g_loop_out(g, made, 1);
+    return gale__g_loop_out(L->g, gale__body_end(L, &loop, inputs), 1);
 }
 
 /* Batch, class and box of every choice [trips, B, C] that is one, in that order of importance. */
