@@ -142,11 +142,32 @@ gale__node gale__cast_open(gale__lower *L, gale__node x, gale_type type)
     return gale__g_bitcast(g, gale__g_select(g, over, beyond, bits), type);
 }
 
+/* Exponents alone, rounded as `mode` says; past the largest they stay, or become NaN. */
+static gale__node cast_exponent(gale__lower *L, const char *mode, bool saturate)
+{
+    gale__g *g = L->g;
+    bool up = !strcmp(mode, "up"), nearest = !strcmp(mode, "nearest");
+    if (!up && !nearest && strcmp(mode, "down")) return gale__refuse(L, "round_mode is '%s'", mode);
+    gale__node bits = gale__g_bitcast(g, gale__g_cast(g, L->in[0], GALE_F32), GALE_U32), rest = gale__g_binary(g, GALE__AND, bits, gale__value(L, bits, 0x7fffff));
+    gale__node e = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__SHR, bits, gale__value(L, bits, 23)), gale__value(L, bits, 255)), zero = gale__value(L, e, 0);
+    /* halves go up, but from the smallest, which has no even neighbour below */
+    gale__node half = gale__g_select(g, gale__g_binary(g, GALE__EQ, e, zero), gale__value(L, e, 0x400000), gale__value(L, e, 0x3fffff));
+    gale__node more = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__GT, rest, nearest ? half : zero), gale__g_binary(g, GALE__LT, e, gale__value(L, e, saturate ? 254 : 255)));
+    if (up || nearest) e = gale__g_add(g, e, gale__g_cast(g, more, GALE_U32));
+    return gale__g_bitcast(g, gale__g_cast(g, e, GALE_U8), GALE_F8E8M0);
+}
+
+/* Floats to integers of less than a byte keep the low bits of their whole part, as integers do; to larger ones they saturate. */
 static gale__node cast_to(gale__lower *L, gale_type type)
 {
-    bool small = type >= GALE_F8E4M3FN && type <= GALE_F8E5M2FNUZ;
-    if (small && !gale__attr_i(L, "saturate", 1)) return gale__cast_open(L, L->in[0], type);
-    return gale__g_cast(L->g, L->in[0], type);
+    gale__g *g = L->g;
+    bool small = type >= GALE_F8E4M3FN && type <= GALE_F8E5M2FNUZ, saturate = gale__attr_i(L, "saturate", 1);
+    bool tiny = !gale__type_is_float(type) && type != GALE_BOOL && gale__type_table[type].bits < 8;
+    const char *mode = gale__attr_s(L, "round_mode", "up");
+    if (small && !saturate) return gale__cast_open(L, L->in[0], type);
+    if (type == GALE_F8E8M0 && (!saturate || strcmp(mode, "up"))) return cast_exponent(L, mode, saturate);
+    if (tiny && gale__type_is_float(gale__type_of(g, L->in[0]))) return gale__g_cast(g, gale__g_cast(g, L->in[0], GALE_I32), type);
+    return gale__g_cast(g, L->in[0], type);
 }
 
 LOWER(Cast) { L->out[0] = cast_to(L, gale__attr_type(L, "to", gale__type_of(L->g, L->in[0]))); }

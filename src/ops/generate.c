@@ -134,6 +134,54 @@ static gale__node uniform_at_run(gale__lower *L, gale__node seed, int rank, cons
     return gale__g_reshape(g, gale__g_mul(g, gale__g_cast(g, bits, GALE_F32), gale__g_scalar(g, GALE_F32, 0x1p-24)), rank, dims);
 }
 
+/* --- What NumPy's generator (MT19937) draws under a seed: ONNX's own expected values are made of it. --- */
+
+typedef struct twister { uint32_t word[624]; int at; } twister;
+
+static void twister_init(twister *t, uint32_t seed)
+{
+    t->at = 624;
+    for (uint32_t i = 0; i < 624; i++, seed = 1812433253u * (seed ^ seed >> 30) + i) t->word[i] = seed;
+}
+
+static uint32_t twister_next(twister *t)
+{
+    for (int i = 0; t->at == 624 && i < 624; i++) {
+        uint32_t y = (t->word[i] & 0x80000000u) | (t->word[(i + 1) % 624] & 0x7fffffffu);
+        t->word[i] = t->word[(i + 397) % 624] ^ y >> 1 ^ (y & 1 ? 0x9908b0dfu : 0);
+    }
+    uint32_t y = t->word[t->at = t->at == 624 ? 0 : t->at];
+    t->at++;
+    y ^= y >> 11, y ^= y << 7 & 0x9d2c5680u, y ^= y << 15 & 0xefc60000u;
+    return y ^ y >> 18;
+}
+
+/* Whether each of as many numbers in [0, 1) is at least `ratio`. */
+static gale__node drawn(gale__lower *L, uint32_t seed, double ratio, int rank, const int64_t *dims)
+{
+    size_t n = 1;
+    twister t;
+    for (int d = 0; d < rank; d++) n *= (size_t)dims[d];
+    uint8_t *keep = gale__arena_alloc(&L->g->arena, n);
+    if (!keep) return gale__g_fail(L->g, GALE_NO_MEMORY, "Dropout: out of memory");
+    twister_init(&t, seed);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t high = twister_next(&t) >> 5, low = twister_next(&t) >> 6;
+        keep[i] = (high * 67108864.0 + low) / 9007199254740992.0 >= ratio;
+    }
+    return gale__g_const(L->g, GALE_BOOL, rank, dims, keep);
+}
+
+/* What stays: drawn at run time under the fourth input, or once under the attribute, or under a seed of the node's own. */
+static gale__node kept(gale__lower *L, double ratio, int rank, const int64_t *dims)
+{
+    gale__node seed = gale__arg(L, 3);
+    double fixed = gale__attr_f(L, "seed", NAN);
+    if (seed < 0 && !isnan(fixed)) return drawn(L, (uint32_t)(int64_t)fixed, ratio, rank, dims);
+    gale__node u = seed >= 0 ? uniform_at_run(L, seed, rank, dims) : uniform(L, seed_of(L), rank, dims);
+    return gale__g_binary(L->g, GALE__GE, u, gale__value(L, u, ratio));
+}
+
 LOWER(Dropout)
 {
     gale__g *g = L->g;
@@ -148,8 +196,7 @@ LOWER(Dropout)
         if (L->n_out > 1) L->out[1] = gale__g_splat(g, GALE_BOOL, p.rank, p.dims, 1);
         return;
     }
-    gale__node seed = gale__arg(L, 3), u = seed >= 0 ? uniform_at_run(L, seed, p.rank, p.dims) : uniform(L, seed_of(L), p.rank, p.dims);
-    gale__node keep = gale__g_binary(g, GALE__GE, u, gale__value(L, u, ratio)), x = gale__wide(L, L->in[0]);
+    gale__node keep = kept(L, ratio, p.rank, p.dims), x = gale__wide(L, L->in[0]);
     gale__node y = gale__g_select(g, keep, gale__g_mul(g, x, gale__value(L, x, ratio < 1 ? 1 / (1 - ratio) : 0)), gale__value(L, x, 0));
     L->out[0] = gale__g_cast(g, y, p.type);
     if (L->n_out > 1) L->out[1] = keep;

@@ -1,15 +1,13 @@
-/* Fourier transforms, in double precision whatever the signal's type: short ones are matrix products, long ones are cut into short ones by
- * Cooley and Tukey's rule, and lengths with a large prime go through a convolution (Bluestein's).  All three are sums of products, so
- * they fuse, run everywhere and have gradients. */
-#include "ops/lower.h"
+/* Fourier transforms.  Complex signals of smooth lengths go through butterflies (butterfly.c).  Others are transformed in double precision
+ * whatever their type: short ones are matrix products, long ones are cut into short ones by Cooley and Tukey's rule, and lengths with a
+ * large prime go through a convolution (Bluestein's).  All are sums of products, so they fuse, run everywhere and have gradients. */
+#include "ops/signal.h"
 #include <math.h>
 
 #define LONGEST_MATRIX 128 /* transforms up to this length are one product */
-#define LONGEST (1ll << 26)
 #define PI 3.14159265358979323846
 
-/* A complex value; im is NIL for a real one. */
-typedef struct signal { gale__node re, im; } signal;
+typedef gale__signal signal;
 
 static gale__node last_axis(gale__lower *L, gale__node x, int64_t start, int64_t extent) { return gale__g_slice_axis(L->g, x, gale__rank_of(L->g, x) - 1, start, extent); }
 static gale__node whole(gale__lower *L, gale__node x) { return gale__g_copy(L->g, x); }
@@ -20,8 +18,7 @@ static signal unit(gale__lower *L, gale__node angle)
     return (signal){whole(L, gale__g_unary(L->g, GALE__COS, angle)), whole(L, gale__g_unary(L->g, GALE__SIN, angle))};
 }
 
-/* index / n of a half turn times `sign`; index is brought into one turn first, where sine and cosine are exact. */
-static gale__node angle_of(gale__lower *L, gale__node index, int64_t n, int sign)
+gale__node gale__angle(gale__lower *L, gale__node index, int64_t n, int sign)
 {
     gale__g *g = L->g;
     gale__node in_turn = gale__g_cast(g, gale__g_binary(g, GALE__REM, index, gale__index(L, 2 * n)), GALE_F64);
@@ -34,7 +31,7 @@ static signal roots(gale__lower *L, int64_t rows, int64_t columns, int64_t n, in
     gale__g *g = L->g;
     int64_t dims[2] = {rows, columns};
     gale__node product = gale__g_mul(g, gale__g_iota(g, 2, dims, 0), gale__walk(L, 2, dims, 1, 2));
-    return unit(L, angle_of(L, product, n, sign));
+    return unit(L, gale__angle(L, product, n, sign));
 }
 
 typedef gale__node join(gale__g *g, gale__node x, gale__node y);
@@ -95,7 +92,7 @@ static signal by_convolution(gale__lower *L, signal x, int64_t n, int sign)
     while (m < 2 * n - 1) m *= 2;
     gale__node j = gale__g_iota(g, 2, (int64_t[]){1, n}, 1), k = gale__g_iota(g, 2, (int64_t[]){1, m}, 1);
     gale__node d = gale__g_binary(g, GALE__MIN, k, gale__g_sub(g, gale__index(L, m), k)), near = gale__g_binary(g, GALE__LT, d, gale__index(L, n));
-    signal chirp = unit(L, angle_of(L, gale__g_mul(g, j, j), n, sign)), back = unit(L, angle_of(L, gale__g_mul(g, d, d), n, -sign));
+    signal chirp = unit(L, gale__angle(L, gale__g_mul(g, j, j), n, sign)), back = unit(L, gale__angle(L, gale__g_mul(g, d, d), n, -sign));
     gale__node zero = gale__g_scalar(g, GALE_F64, 0);
     back.re = gale__g_select(g, near, back.re, zero), back.im = gale__g_select(g, near, back.im, zero);
     back = transform(L, back, m, -1);
@@ -120,6 +117,7 @@ static signal transform(gale__lower *L, signal x, int64_t n, int sign)
 typedef struct job {
     int64_t n;               /* the transform's length */
     bool inverse, onesided;
+    bool direct;             /* by butterflies, in the signal's own precision */
 } job;
 
 /* Half a spectrum stands for the whole: all but its ends count twice, and the result is real. */
@@ -135,15 +133,16 @@ static signal both_sides(gale__lower *L, signal x, int64_t n)
     return y;
 }
 
-/* x [rows, any] of F64 to [rows, n or n / 2 + 1]. */
+/* x [rows, any] to [rows, n or n / 2 + 1]. */
 static signal spectrum(gale__lower *L, signal x, const job *j)
 {
     gale__g *g = L->g;
     if (j->inverse && j->onesided) x = both_sides(L, x, j->n);
     x.re = fitted(L, x.re, j->n), x.im = fitted(L, x.im, j->n);
-    signal y = transform(L, x, j->n, j->inverse ? 1 : -1);
+    int sign = j->inverse ? 1 : -1;
+    signal y = j->direct ? gale__butterflies(L, x, j->n, sign) : transform(L, x, j->n, sign);
     if (j->onesided && !j->inverse) y.re = last_axis(L, y.re, 0, j->n / 2 + 1), y.im = last_axis(L, y.im, 0, j->n / 2 + 1);
-    gale__node scale = gale__g_scalar(g, GALE_F64, 1 / (double)j->n);
+    gale__node scale = gale__value(L, y.re, 1 / (double)j->n);
     if (j->inverse) y.re = gale__g_mul(g, y.re, scale), y.im = gale__g_mul(g, y.im, scale);
     if (j->inverse && j->onesided) y.im = GALE__NIL;
     return y;
@@ -153,14 +152,14 @@ static signal spectrum(gale__lower *L, signal x, const job *j)
 static gale__node along_axis(gale__lower *L, gale__node x, int axis, const job *j)
 {
     gale__g *g = L->g;
-    gale_type type = gale__type_of(g, x);
+    gale_type type = gale__type_of(g, x), work = j->direct ? gale__wide_type(type) : GALE_F64;
     int rank = gale__rank_of(g, x) - 1, there[GALE_MAX_RANK], back[GALE_MAX_RANK];
     for (int d = 0; d < rank; d++) there[d] = d < axis ? d : d + 1 < rank ? d + 1 : axis;
     for (int d = 0; d < rank; d++) back[there[d]] = d;
     gale__node part[2] = {GALE__NIL, GALE__NIL};
     gale__pnode p = {0};
     for (int c = 0; c < gale__peek(g, x).dims[rank]; c++) {
-        part[c] = gale__g_permute(g, gale__g_squeeze(g, last_axis(L, gale__g_cast(g, x, GALE_F64), c, 1), 1u << rank), there);
+        part[c] = gale__g_permute(g, gale__g_squeeze(g, last_axis(L, gale__g_cast(g, x, work), c, 1), 1u << rank), there);
         p = gale__peek(g, part[c]);
         int64_t n = p.dims[rank - 1], rows = 1;
         for (int d = 0; d < rank - 1; d++) rows *= p.dims[d];
@@ -176,14 +175,13 @@ static gale__node along_axis(gale__lower *L, gale__node x, int axis, const job *
     return gale__g_concat(g, rank, part, parts);
 }
 
-/* One whole number given as an input, or the fallback; at most LONGEST. */
-static int64_t length_of(gale__lower *L, int i, int64_t fallback)
+int64_t gale__length(gale__lower *L, int i, int64_t fallback)
 {
     int64_t count = 0;
     const int64_t *v = gale__known_ints(L, i, &count);
     int64_t n = v && count == 1 ? v[0] : fallback;
     if (v && count != 1) gale__refuse(L, "input %d has %lld elements, not one", i, (long long)count);
-    else if (n < 1 || n > LONGEST) gale__refuse(L, "a length of %lld; 1 to %lld are possible", (long long)n, LONGEST);
+    else if (n < 1 || n > GALE__LONGEST) gale__refuse(L, "a length of %lld; 1 to %lld are possible", (long long)n, GALE__LONGEST);
     return n;
 }
 
@@ -194,11 +192,12 @@ LOWER(DFT)
     int64_t count = 0;
     const int64_t *given = gale__known_ints(L, 2, &count);
     int axis = gale__axis(L, given && count ? given[0] : gale__attr_i(L, "axis", -2), p.rank);
-    job j = {0, gale__attr_i(L, "inverse", 0), gale__attr_i(L, "onesided", 0)};
+    job j = {.inverse = gale__attr_i(L, "inverse", 0), .onesided = gale__attr_i(L, "onesided", 0)};
     if (p.rank < 2 || axis == p.rank - 1 || p.dims[p.rank - 1] < 1 || p.dims[p.rank - 1] > 2)
         gale__refuse(L, "a signal of rank %d along axis %d; its last axis, of extent 1 or 2, is for real and imaginary parts", p.rank, axis);
     if (!gale__good(L)) return;
-    j.n = length_of(L, 1, j.inverse && j.onesided ? 2 * (p.dims[axis] - 1) : p.dims[axis]);
+    j.n = gale__length(L, 1, j.inverse && j.onesided ? 2 * (p.dims[axis] - 1) : p.dims[axis]);
+    j.direct = p.dims[p.rank - 1] == 2 && !j.onesided && gale__is_smooth(j.n);
     if (gale__good(L)) L->out[0] = along_axis(L, L->in[0], axis, &j);
 }
 
@@ -210,66 +209,11 @@ LOWER(STFT)
     gale__node weights = gale__arg(L, 2);
     if (p.rank != 3 || p.dims[2] < 1 || p.dims[2] > 2) gale__refuse(L, "the signal has rank %d, or its last axis is not 1 or 2", p.rank);
     if (!gale__good(L)) return;
-    int64_t step = length_of(L, 1, 1), n = length_of(L, 3, weights >= 0 ? gale__g_elements(g, weights) : p.dims[1]), size = weights >= 0 ? gale__g_elements(g, weights) : n;
+    int64_t step = gale__length(L, 1, 1), n = gale__length(L, 3, weights >= 0 ? gale__g_elements(g, weights) : p.dims[1]), size = weights >= 0 ? gale__g_elements(g, weights) : n;
     if (gale__good(L) && n > p.dims[1]) gale__refuse(L, "a frame of %lld is longer than the signal of %lld", (long long)n, (long long)p.dims[1]);
     if (!gale__good(L)) return;
     gale__node frames = gale__g_window(g, gale__g_cast(g, L->in[0], GALE_F64), 1, 1 + (p.dims[1] - n) / step, size, step, 1, 0, 0);
     if (weights >= 0) frames = gale__g_mul(g, frames, gale__along(L, gale__g_cast(g, weights, GALE_F64), 4, 2));
-    job j = {n, false, gale__attr_i(L, "onesided", 1)};
+    job j = {.n = n, .onesided = gale__attr_i(L, "onesided", 1)};
     L->out[0] = gale__g_cast(g, along_axis(L, frames, 2, &j), p.type);
-}
-
-/* --- Windows: c[0] - c[1] cos(t) + c[2] cos(2 t). --- */
-
-static void window(gale__lower *L, double c0, double c1, double c2)
-{
-    gale__g *g = L->g;
-    int64_t n = length_of(L, 0, 1), turns = gale__attr_i(L, "periodic", 1) || n == 1 ? n : n - 1;
-    gale_type type = gale__attr_type(L, "output_datatype", GALE_F32);
-    if (!gale__good(L)) return;
-    gale__node i = gale__g_iota(g, 1, &n, 0), one = gale__g_unary(g, GALE__COS, angle_of(L, gale__g_mul(g, i, gale__index(L, 2)), turns, 1));
-    gale__node two = gale__g_unary(g, GALE__COS, angle_of(L, gale__g_mul(g, i, gale__index(L, 4)), turns, 1));
-    gale__node y = gale__g_sub(g, gale__g_scalar(g, GALE_F64, c0), gale__g_mul(g, one, gale__g_scalar(g, GALE_F64, c1)));
-    y = gale__g_add(g, y, gale__g_mul(g, two, gale__g_scalar(g, GALE_F64, c2)));
-    L->out[0] = gale__g_cast(g, y, type);
-}
-LOWER(HannWindow) { window(L, 0.5, 0.5, 0); }
-LOWER(HammingWindow) { window(L, 25.0 / 46, 21.0 / 46, 0); }
-LOWER(BlackmanWindow) { window(L, 0.42, 0.5, 0.08); }
-
-/* --- The mel scale. --- */
-
-static double to_mel(double hertz) { return 2595 * log10(1 + hertz / 700); }
-
-/* The spectrum's bin for edge i of the triangles; bands - 1 steps of an even mel scale lie below the highest edge. */
-static int64_t edge(double low, double step, int64_t i, int64_t n, double rate)
-{
-    double hertz = 700 * (pow(10, (low + (double)i * step) / 2595) - 1), bin = floor((double)(n + 1) * hertz / rate);
-    return bin < 0 ? 0 : bin < 1e15 ? (int64_t)bin : (int64_t)1e15;
-}
-
-/* One triangle, with its top of 1 at `top`, into a column of y [rows, columns]. */
-static void triangle(double *y, int64_t rows, int64_t columns, int64_t column, int64_t from, int64_t top, int64_t to)
-{
-    if (from == top && top < rows) y[top * columns + column] = 1;
-    for (int64_t i = from; from < top && i <= top && i < rows; i++) y[i * columns + column] = (double)(i - from) / (double)(top - from);
-    for (int64_t i = top; i < to && i < rows; i++) y[i * columns + column] = (double)(to - i) / (double)(to - top);
-}
-
-LOWER(MelWeightMatrix)
-{
-    int64_t bands = length_of(L, 0, 0), n = length_of(L, 1, 0), rate = length_of(L, 2, 0), n_low, n_high, dims[2] = {n / 2 + 1, bands};
-    const double *low = gale__known_floats(L, 3, &n_low), *high = gale__known_floats(L, 4, &n_high);
-    gale_type type = gale__attr_type(L, "output_datatype", GALE_F32);
-    if (gale__good(L) && (n_low != 1 || n_high != 1)) gale__refuse(L, "the edges are one number each");
-    if (gale__good(L) && bands > LONGEST / dims[0]) gale__refuse(L, "a matrix of %lld by %lld", (long long)dims[0], (long long)bands);
-    if (!gale__good(L)) return;
-    double bottom = to_mel(low[0]), step = (to_mel(high[0]) - bottom) / (double)(bands + 2);
-    double *y = gale__arena_alloc(&L->g->arena, (size_t)(dims[0] * bands) * sizeof *y);
-    if (!y) L->g->status = GALE_NO_MEMORY;
-    for (int64_t i = 0; y && i < bands; i++) {
-        int64_t from = edge(bottom, step, i, n, (double)rate), top = edge(bottom, step, i + 1, n, (double)rate), to = edge(bottom, step, i + 2, n, (double)rate);
-        triangle(y, dims[0], bands, i, from, top, to);
-    }
-    if (y) L->out[0] = gale__g_cast(L->g, gale__g_const(L->g, GALE_F64, 2, dims, y), type);
 }
