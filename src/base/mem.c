@@ -9,9 +9,11 @@
 
 static _Atomic uint64_t fail_at, fail_last, asked; /* those from fail_at to fail_last fail */
 static _Atomic int64_t live;
+static _Atomic bool counting; /* from the first question on: a counter that all threads write is not free */
 
 static void fail_between(uint64_t first, uint64_t last)
 {
+    atomic_store(&counting, true);
     atomic_store(&fail_last, 0);
     atomic_store(&asked, 0);
     atomic_store(&fail_at, first);
@@ -21,12 +23,18 @@ static void fail_between(uint64_t first, uint64_t last)
 void gale__alloc_fail_at(uint64_t n) { fail_between(n, n); }
 void gale__alloc_fail_from(uint64_t n) { fail_between(n, n ? UINT64_MAX : 0); }
 
-uint64_t gale__alloc_count(void) { return atomic_load(&asked); }
+uint64_t gale__alloc_count(void)
+{
+    atomic_store(&counting, true);
+    return atomic_load(&asked);
+}
+
 int64_t gale__alloc_live(void) { return atomic_load(&live); }
 
 /* True when this allocation is the one that has to fail. */
 static bool must_fail(void)
 {
+    if (!atomic_load_explicit(&counting, memory_order_relaxed)) return false;
     uint64_t n = atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed) + 1;
     return n <= atomic_load_explicit(&fail_last, memory_order_relaxed) && n >= atomic_load_explicit(&fail_at, memory_order_relaxed);
 }

@@ -12,7 +12,8 @@ void gale__free(void *p);
 char *gale__strdup(const char *s);
 
 /* Fault injection and leak checks, for tests: fail the n-th allocation from now (1 = the next;
- * 0 = never), or it and all after it; how many were asked since; how many are live. */
+ * 0 = never), or it and all after it; how many were asked since (counted from the
+ * first call of one of these on); how many are live. */
 void gale__alloc_fail_at(uint64_t n);
 void gale__alloc_fail_from(uint64_t n);
 uint64_t gale__alloc_count(void);

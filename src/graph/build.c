@@ -81,11 +81,13 @@ static bool data_is_small(const gale__pnode *p) { return !p->tensor && data_byte
 
 static uint32_t hash_node(const gale__pnode *p)
 {
-    int64_t head[4 + GALE_MAX_RANK] = {p->op | p->type << 8 | p->rank << 16 | p->splat << 24, (int64_t)p->imm, (int64_t)(intptr_t)p->loop};
+    enum { IN_HEAD = 3 }; /* operands of nearly all nodes: one hash does for them */
+    int64_t head[3 + GALE_MAX_RANK + IN_HEAD] = {p->op | p->type << 8 | p->rank << 16 | p->splat << 24, (int64_t)p->imm, (int64_t)(intptr_t)p->loop};
     int n = 3;
     for (int d = 0; d < p->rank; d++) head[n++] = p->dims[d];
+    for (int i = 0; i < p->n_in && i < IN_HEAD; i++) head[n++] = p->in[i];
     uint64_t h = gale__hash(head, (size_t)n * sizeof *head, 17);
-    if (p->n_in) h = gale__hash(p->in, p->n_in * sizeof *p->in, h);
+    if (p->n_in > IN_HEAD) h = gale__hash(p->in + IN_HEAD, (size_t)(p->n_in - IN_HEAD) * sizeof *p->in, h);
     if (p->n_attr) h = gale__hash(p->attr, p->n_attr * sizeof *p->attr, h);
     if (p->data) h = data_is_small(p) ? gale__hash(p->data, data_bytes(p), h) : gale__hash(&p->data, sizeof p->data, h);
     return (uint32_t)(h ^ h >> 32);
@@ -93,7 +95,7 @@ static uint32_t hash_node(const gale__pnode *p)
 
 static bool same_node(const gale__pnode *p, const gale__pnode *q)
 {
-    if (p->hash != q->hash || p->op != q->op || p->type != q->type || p->rank != q->rank || p->splat != q->splat || p->imm != q->imm) return false;
+    if (p->op != q->op || p->type != q->type || p->rank != q->rank || p->splat != q->splat || p->imm != q->imm) return false;
     if (p->n_in != q->n_in || p->n_attr != q->n_attr || p->loop != q->loop || !p->data != !q->data) return false;
     if (memcmp(p->dims, q->dims, p->rank * sizeof *p->dims)) return false;
     if (p->n_in && memcmp(p->in, q->in, p->n_in * sizeof *p->in)) return false;
@@ -105,22 +107,38 @@ static bool same_node(const gale__pnode *p, const gale__pnode *q)
 static uint32_t find_slot(const gale__g *g, const gale__pnode *p)
 {
     uint32_t mask = g->table_size - 1, slot = p->hash & mask;
-    while (g->table[slot] >= 0 && !same_node(&g->nodes[g->table[slot]], p)) slot = (slot + 1) & mask;
+    while (g->table[slot].node >= 0 && (g->table[slot].hash != p->hash || !same_node(&g->nodes[g->table[slot].node], p))) slot = (slot + 1) & mask;
     return slot;
 }
 
-static gale_status grow_table(gale__g *g)
+static gale_status set_table(gale__g *g, uint32_t size)
 {
-    if (g->table && (uint32_t)g->count * 2 < g->table_size) return GALE_OK;
-    uint32_t size = g->table_size ? g->table_size * 2 : 256;
-    int32_t *table = gale__alloc(size * sizeof *table);
+    struct gale__slot *table = gale__alloc(size * sizeof *table);
     if (!table) return GALE_NO_MEMORY;
     memset(table, 0xff, size * sizeof *table);
     gale__free(g->table);
     g->table = table;
     g->table_size = size;
-    for (int32_t i = 0; i < g->count; i++) g->table[find_slot(g, &g->nodes[i])] = i;
+    for (int32_t i = 0; i < g->count; i++) {
+        uint32_t slot = g->nodes[i].hash & (size - 1);
+        while (table[slot].node >= 0) slot = (slot + 1) & (size - 1);
+        table[slot] = (struct gale__slot){g->nodes[i].hash, i};
+    }
     return GALE_OK;
+}
+
+static gale_status grow_table(gale__g *g)
+{
+    if (g->table && (uint32_t)g->count * 2 < g->table_size) return GALE_OK;
+    return set_table(g, g->table_size ? g->table_size * 2 : 256);
+}
+
+gale_status gale__g_reserve(gale__g *g, int32_t nodes)
+{
+    uint32_t size = 256;
+    while (size <= 2 * (uint32_t)nodes) size *= 2;
+    if (nodes > 0) GALE_TRY(gale__grow((void **)&g->nodes, &g->capacity, (size_t)nodes, sizeof *g->nodes));
+    return size > g->table_size ? set_table(g, size) : GALE_OK;
 }
 
 static gale__node out_of_memory(gale__g *g)
@@ -135,7 +153,7 @@ static gale__node append(gale__g *g, const gale__pnode *p)
     gale__pnode kept = *p;
     kept.hash = hash_node(p);
     uint32_t slot = find_slot(g, &kept);
-    if (g->table[slot] >= 0) return g->table[slot];
+    if (g->table[slot].node >= 0) return g->table[slot].node;
     size_t need = (size_t)g->count + 1;
     if (gale__grow((void **)&g->nodes, &g->capacity, need, sizeof *g->nodes) != GALE_OK) return out_of_memory(g);
     if (p->n_in) kept.in = gale__arena_copy(&g->arena, p->in, p->n_in * sizeof *p->in);
@@ -143,7 +161,8 @@ static gale__node append(gale__g *g, const gale__pnode *p)
     if (p->data && data_is_small(p)) kept.data = gale__arena_copy(&g->arena, p->data, data_bytes(p));
     if ((p->n_in && !kept.in) || (p->n_attr && !kept.attr) || (p->data && !kept.data)) return out_of_memory(g);
     g->nodes[g->count] = kept;
-    return g->table[slot] = g->count++;
+    g->table[slot] = (struct gale__slot){kept.hash, g->count};
+    return g->count++;
 }
 
 /* --- Folding. --- */

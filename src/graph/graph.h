@@ -67,7 +67,7 @@ typedef struct gale__region {
 typedef struct gale__g {
     gale__arena arena;
     gale__pnode *nodes; int32_t count; size_t capacity;
-    int32_t *table; uint32_t table_size; /* hash-consing */
+    struct gale__slot { uint32_t hash; gale__node node; } *table; uint32_t table_size; /* hash-consing; node -1: empty */
     gale__region *regions; int32_t n_regions; size_t regions_capacity;
     int32_t region;            /* current, -1 none */
     gale_status status;
@@ -76,6 +76,7 @@ typedef struct gale__g {
 
 void gale__g_init(gale__g *g);
 void gale__g_finish(gale__g *g);
+gale_status gale__g_reserve(gale__g *g, int32_t nodes); /* room for so many, when that is known before */
 /* Sets g->status once and returns GALE__NIL. */
 gale__node gale__g_fail(gale__g *g, gale_status status, const char *format, ...) GALE__PRINTF(3, 4);
 static inline const gale__pnode *gale__g_at(const gale__g *g, gale__node n) { return &g->nodes[n]; }

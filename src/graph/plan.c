@@ -221,9 +221,23 @@ static void predict(gale__plan *plan)
     }
 }
 
+static gale_status note_results(gale__plan *plan)
+{
+    plan->results = gale__arena_alloc(&plan->arena, ((size_t)plan->n_outputs + 1) * sizeof *plan->results);
+    if (!plan->results) return GALE_NO_MEMORY;
+    for (int i = 0; i < plan->n_outputs; i++) {
+        const gale__pnode *n = gale__g_at(&plan->g, plan->outputs[i]);
+        gale__result *r = &plan->results[i];
+        *r = (gale__result){.type = (gale_type)n->type, .rank = n->rank, .size_bytes = node_bytes(&plan->g, plan->outputs[i])};
+        memcpy(r->dims, n->dims, sizeof r->dims);
+    }
+    return GALE_OK;
+}
+
 static gale_status make(gale__planner *p, const gale__fusion_options *options)
 {
     gale__plan *plan = p->plan;
+    GALE_TRY(note_results(plan));
     GALE_TRY(gale__fuse(&plan->g, plan->outputs, plan->n_outputs, options, &p->fusion));
     size_t n = (size_t)plan->g.count + 1;
     p->place = gale__arena_alloc(&plan->arena, n * sizeof *p->place);
@@ -255,6 +269,15 @@ gale_status gale__plan_make(gale_device *device, gale__g *g, const gale__node *o
     if (status != GALE_OK) return gale__plan_destroy(&plan), status;
     *out = plan;
     return GALE_OK;
+}
+
+void gale__plan_settle(gale__plan *p)
+{
+    for (int i = 0; i < p->n_bodies; i++) gale__plan_settle(p->bodies[i]);
+    gale__free(p->constants);
+    p->constants = NULL;
+    p->n_constants = 0;
+    gale__g_finish(&p->g);
 }
 
 void gale__plan_destroy(gale__plan **plan)

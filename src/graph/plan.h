@@ -25,8 +25,10 @@ typedef struct gale__step {
     gale__tag tag;
 } gale__step;
 
+typedef struct gale__result { gale_type type; int rank; int64_t dims[GALE_MAX_RANK]; size_t size_bytes; } gale__result;
+
 typedef struct gale__plan {
-    gale__g g;
+    gale__g g;                         /* empty once the plan has settled */
     gale__arena arena;
     gale_device *device;
     gale__step *steps; int n_steps; size_t steps_capacity;
@@ -37,6 +39,7 @@ typedef struct gale__plan {
     const gale_tensor **weights; int n_weights; size_t weights_capacity; /* constants that are shared between plans: see weights.h */
     uint64_t weight_bytes;
     gale__node *outputs; int n_outputs;
+    gale__result *results;             /* what the outputs are */
     struct gale__plan **bodies; int n_bodies; size_t bodies_capacity; /* of loops: they own the kernels their steps use */
     double predicted_us, bytes, operations;
     uint64_t plan_ns;
@@ -46,6 +49,8 @@ typedef struct gale__plan {
 /* Takes over g (finished with the plan).  memory_limit 0: the device's. */
 gale_status gale__plan_make(gale_device *device, gale__g *g, const gale__node *outputs, int n_outputs, const gale__fusion_options *options, gale__plan **out);
 void gale__plan_destroy(gale__plan **plan);
+/* The constants are uploaded and the prologue has run: lets go of what was only needed up to then. */
+void gale__plan_settle(gale__plan *plan);
 
 /* memory.c: packs values with lifetimes into slabs. */
 typedef struct gale__item { uint64_t size; int first, last; int32_t slab; uint64_t offset; } gale__item; /* in order of `first` */

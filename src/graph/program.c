@@ -154,7 +154,9 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         ranks[i] = inputs[i]->rank;
         memcpy(dims[i], inputs[i]->dims, sizeof dims[i]);
     }
+    GALE_GO(gale__g_reserve(&g, p->nodes));
     GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data, p->options.no_paths || p->options.no_fusion ? NULL : p->device, &g, outputs));
+    p->nodes = g.count;
     gale__fusion_options options = {.no_fusion = p->options.no_fusion, .layout = p->options.layout, .fast = p->options.fast};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
 done:
@@ -237,6 +239,7 @@ static gale_status make_instance(gale_program *p, gale_tensor *const *inputs, kn
     if (status == GALE_OK) status = check_memory(p, i->plan);
     if (status == GALE_OK) status = gale__instance_prepare(p, i);
     if (status != GALE_OK) return destroy_instance(p, i), status;
+    gale__plan_settle(i->plan);
     *out = i;
     return GALE_OK;
 }

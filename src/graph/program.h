@@ -43,6 +43,7 @@ struct gale_program {
     bool *plan_inputs;
     gale__instance *instances; int n_instances;
     uint64_t clock;
+    int32_t nodes;            /* of the latest plan's graph: the next one is about as large */
     gale__mutex lock;
     struct { double predicted_us, run_us, plan_us; int kernels, prologue; uint64_t work_bytes, const_bytes, uploads, downloads; bool replayed; } last;
 };

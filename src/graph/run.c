@@ -170,11 +170,11 @@ static bool same_memory(const gale_tensor *a, const gale_tensor *b)
 }
 
 /* Whether the caller's tensor for output i fits, and lies apart from those of the outputs before it. */
-static gale_status check_output(const run *r, int i, const gale__pnode *n)
+static gale_status check_output(const run *r, int i, const gale__result *n)
 {
     const gale_tensor *t = r->outputs[i];
     const char *const *names = r->p->graph->output_names;
-    bool fits = t->type == (gale_type)n->type && t->rank == n->rank && (!t->device || t->device == r->p->device);
+    bool fits = t->type == n->type && t->rank == n->rank && (!t->device || t->device == r->p->device);
     for (int a = 0; fits && a < n->rank; a++) fits = t->dims[a] == n->dims[a];
     if (!fits) return gale__fail(GALE_INVALID, "the tensor given for output %s does not fit its type and shape", names[i]);
     if (t->storage && t->storage->borrowed) return gale__fail(GALE_INVALID, "the tensor given for output %s lies in memory that is only to be read", names[i]);
@@ -195,14 +195,14 @@ static gale_status bind_outputs(run *r)
 {
     const gale__plan *plan = r->instance->plan;
     for (int i = 0; i < plan->n_outputs; i++) {
-        const gale__pnode *n = gale__g_at(&plan->g, plan->outputs[i]);
+        const gale__result *n = &plan->results[i];
         int slot = r->p->graph->n_inputs + i;
         if (r->outputs[i]) {
             GALE_TRY(check_output(r, i, n));
             if (over_an_input(r, r->outputs[i])) GALE_TRY(bind_staged(r, slot, r->outputs[i]->size_bytes));
             else GALE_TRY(bind_tensor(r, slot, r->outputs[i]));
         } else {
-            GALE_TRY(gale_tensor_create(r->on_host ? NULL : r->p->device, (gale_type)n->type, n->rank, n->dims, &r->c->made[i]));
+            GALE_TRY(gale_tensor_create(r->on_host ? NULL : r->p->device, n->type, n->rank, n->dims, &r->c->made[i]));
             GALE_TRY(bind_tensor(r, slot, r->c->made[i]));
         }
     }

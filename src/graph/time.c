@@ -80,8 +80,7 @@ gale_status gale__program_time(gale_program *p, gale_tensor *const *inputs, int 
     for (int i = 0; i < s.n_inputs; i++)
         if (inputs[i]->buffer) s.bound[i] = gale__buffer_ref(inputs[i]->buffer, 0);
     for (int i = 0; i < plan->n_outputs; i++) {
-        const gale__pnode *n = gale__g_at(&plan->g, plan->outputs[i]);
-        size_t size = (size_t)gale__g_elements(&plan->g, plan->outputs[i]) * gale_type_size((gale_type)n->type);
+        size_t size = plan->results[i].size_bytes;
         GALE_GO(gale_buffer_create(p->device, size ? size : 1, &made[i]));
         s.bound[s.n_inputs + i] = gale__buffer_ref(made[i], 0);
     }

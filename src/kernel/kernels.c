@@ -335,29 +335,64 @@ gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, cons
     return GALE_OK;
 }
 
-/* All that makes two nests the same work. */
+/* Words on their way into a key; hashed whenever there are many. */
+typedef struct feed { key key; int n; uint64_t words[128]; } feed;
+
+static void flush(feed *f)
+{
+    f->key.a = gale__hash(f->words, (size_t)f->n * sizeof *f->words, f->key.a);
+    f->key.b = gale__hash(f->words, (size_t)f->n * sizeof *f->words, f->key.b);
+    f->n = 0;
+}
+
+static void add_word(feed *f, uint64_t word)
+{
+    if (f->n == (int)(sizeof f->words / sizeof *f->words)) flush(f);
+    f->words[f->n++] = word;
+}
+
+static void add_words(feed *f, const int64_t *words, int n)
+{
+    for (int i = 0; i < n; i++) add_word(f, (uint64_t)words[i]);
+}
+
+static uint64_t pair(int32_t a, int32_t b) { return (uint64_t)(uint32_t)a << 32 | (uint32_t)b; }
+
+static void add_access(feed *f, const gale__access *x, int dims)
+{
+    add_word(f, pair(x->buffer, (int32_t)x->type << 8 | x->n_guards));
+    add_words(f, (const int64_t[]){x->offset, (int64_t)x->fill}, 2);
+    add_words(f, x->stride, dims);
+    for (int g = 0; g < x->n_guards; g++) {
+        const gale__guard *y = &x->guards[g];
+        add_words(f, (const int64_t[]){y->c0, y->extent, y->div, y->stride}, 4);
+        add_words(f, y->coef, dims);
+    }
+}
+
+/* All that makes two nests the same work, number by number: what lies between members of a struct may be anything. */
 static key nest_key(const gale__nest *nest)
 {
-    key k = key_of(nest->extent, (size_t)(nest->n_outer + nest->n_inner) * sizeof *nest->extent);
-    uint64_t *h[2] = {&k.a, &k.b};
-    for (int i = 0; i < 2; i++) {
-        int counts[5] = {nest->n_outer, nest->n_inner, nest->n_stores, nest->n_buffers, nest->n_code};
-        *h[i] = gale__hash(counts, sizeof counts, *h[i]);
-        *h[i] = gale__hash(nest->code, (size_t)nest->n_code * sizeof *nest->code, *h[i]);
-        for (int a = 0; a < nest->n_accesses; a++) {
-            const gale__access *x = &nest->accesses[a];
-            *h[i] = gale__hash(x, offsetof(gale__access, guards) + (size_t)x->n_guards * sizeof *x->guards, *h[i]);
-        }
-        for (int b = 0; b < nest->n_buffers; b++) {
-            int64_t buffer[3] = {nest->buffers[b].elements, nest->buffers[b].type, nest->buffers[b].written};
-            *h[i] = gale__hash(buffer, sizeof buffer, *h[i]);
-        }
-        for (int st = 0; st < nest->n_stores; st++) {
-            int64_t store[4] = {nest->stores[st].value, nest->stores[st].access, nest->stores[st].index, nest->stores[st].limit};
-            *h[i] = gale__hash(store, sizeof store, *h[i]);
-        }
+    feed f; /* its words are not cleared */
+    f.key = (key){1, 2};
+    f.n = 0;
+    int dims = nest->n_outer + nest->n_inner;
+    add_words(&f, (const int64_t[]){nest->n_outer, nest->n_inner, nest->n_stores, nest->n_buffers, nest->n_code, nest->n_accesses, nest->fast}, 7);
+    add_words(&f, nest->extent, dims);
+    for (int i = 0; i < nest->n_code; i++) {
+        const gale__nest_instr *in = &nest->code[i];
+        add_word(&f, pair(in->op | in->type << 8 | in->inner << 16 | in->acc << 24, in->a));
+        add_word(&f, pair(in->b, in->c));
+        add_words(&f, (const int64_t[]){in->access, (int64_t)in->imm}, 2);
     }
-    return k;
+    for (int a = 0; a < nest->n_accesses; a++) add_access(&f, &nest->accesses[a], dims);
+    for (int b = 0; b < nest->n_buffers; b++) add_words(&f, (const int64_t[]){nest->buffers[b].elements, nest->buffers[b].type, nest->buffers[b].written}, 3);
+    for (int s = 0; s < nest->n_stores; s++) {
+        const gale__nest_store *x = &nest->stores[s];
+        add_words(&f, (const int64_t[]){x->value, x->access, x->index, x->limit}, 4);
+    }
+    flush(&f);
+    return f.key;
 }
 
 /* Layers repeat: nests that are the same in every number share the first one's kernel. */
