@@ -69,8 +69,11 @@ void gale__temp_folder_remove(const char *path)
     size_t count = 0;
     char file[4096];
     if (gale__folder_list(path, &list, &count) != GALE_OK) return;
-    for (size_t i = 0; i < count; i++)
-        if (snprintf(file, sizeof file, "%s/%s", path, list[i].name) < (int)sizeof file) remove(file);
+    for (size_t i = 0; i < count; i++) {
+        if (snprintf(file, sizeof file, "%s/%s", path, list[i].name) >= (int)sizeof file) continue;
+        if (list[i].folder) gale__temp_folder_remove(file);
+        else remove(file);
+    }
     gale__folder_list_free(&list, count);
     remove(path);
 }

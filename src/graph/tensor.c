@@ -256,3 +256,21 @@ void *gale_tensor_data(gale_tensor *t)
 }
 
 void gale_free(void *p) { gale__free(p); }
+
+gale_status gale__tensor_assign(gale_tensor *to, const gale_tensor *from)
+{
+    gale_stream *stream = NULL;
+    gale_status status = GALE_OK;
+    bool fits = to->type == from->type && to->rank == from->rank && (!to->rank || !memcmp(to->dims, from->dims, (size_t)to->rank * sizeof *to->dims));
+    if (!fits || to->type == GALE_STRING) return gale__fail(GALE_INVALID, "a %s tensor of %zu bytes cannot go into the given %s tensor of %zu bytes: type and shape must be equal",
+                                                           gale_type_name(from->type), from->size_bytes, gale_type_name(to->type), to->size_bytes);
+    if (!to->device) return gale_tensor_to_cpu(from, to->host, to->size_bytes);
+    if (!to->size_bytes) return GALE_OK;
+    GALE_TRY(gale_stream_create(to->device, &stream));
+    if (from->host) GALE_GO(gale__tensor_upload(from, stream, to->buffer, 0));
+    else GALE_GO(gale_copy(stream, to->buffer, 0, from->buffer, 0, from->size_bytes));
+    GALE_GO(gale_stream_sync(stream));
+done:
+    gale_stream_destroy(&stream);
+    return status;
+}

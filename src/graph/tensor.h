@@ -41,4 +41,6 @@ static inline bool gale__tensor_mapped(const gale_tensor *t) { return t->storage
 gale_status gale__tensor_read(const gale_tensor *t, size_t offset, size_t size, void *to);
 /* Sends a host tensor to a buffer; `to` is filled where it lies when the device works in place. */
 gale_status gale__tensor_upload(const gale_tensor *t, gale_stream *stream, gale_buffer *to, size_t offset);
+/* Copies `from` into `to`, which must have its type and shape; either may lie on the host or on a device. */
+gale_status gale__tensor_assign(gale_tensor *to, const gale_tensor *from);
 #endif

@@ -7,6 +7,7 @@
 #include "onnx/proto.h"
 
 typedef struct gale__net gale__net;
+#define GALE__OPSET_NEWEST 27
 
 /* What a value is, as far as it is known before a run: a kind, and for sequences and maps the kind of their elements. */
 typedef enum gale__kind { GALE__NUMBERS, GALE__STRINGS, GALE__SEQUENCE, GALE__MAP } gale__kind;
@@ -46,6 +47,7 @@ struct gale__net {
     int32_t *inputs; int n_inputs; /* declared ones first, then what a body takes from outside */
     int32_t *captures; int n_captures; size_t inputs_capacity, captures_capacity; /* values of `outer` that the last n_captures inputs stand for */
     int32_t *outputs; int n_outputs;
+    gale__net_value *declared; /* by output: as the file says, with its name */
     void *exec;                /* how it runs, made by session.c */
 };
 
@@ -56,6 +58,8 @@ gale_status gale__net_constant(gale__net *net, const char *name, gale_tensor **t
 gale_status gale__net_ints(gale__net *net, const int64_t *values, int n, int32_t *out);                /* i64 [n] */
 gale_status gale__net_scalar(gale__net *net, gale_type type, double value, int32_t *out);              /* rank 0 */
 gale_status gale__net_push(gale__net *net, const gale__net_node *node);
+/* kinds.c: what the results of a node are, from what its inputs are. */
+gale_status gale__net_settle(gale__net *net, const gale__net_node *node);
 /* A new node of our own in the place of `from` (for messages), with one result. */
 gale_status gale__net_op(gale__net *net, const gale__net_node *from, const char *op, const int32_t *in, int n_in, const gale_attr *attrs, int n_attrs, int32_t *out);
 /* Attribute by name, or NULL. */
@@ -77,4 +81,5 @@ gale_status gale__expand(gale__net *net, gale__net_node *node, bool *done);
 /* import.c: the main graph of an opened model.  The net lives in the arena of `file`, which it holds. */
 gale_status gale__net_import(gale__onnx *file, gale__net **out);
 void gale__net_destroy(gale__net **net); /* constants and bodies too */
+void gale__net_finish(gale__net *net);   /* of a body that no node holds */
 #endif
