@@ -113,7 +113,7 @@ static void check_put(int target, gale_type type, int mode, int64_t n, int64_t c
     size_t size = (size_t)n * gale_type_size(type), updates_size = (size_t)count * gale_type_size(type);
     void *want = random_values(type, n), *have = malloc(size), *x = random_values(type, count);
     int64_t *index = malloc((size_t)count * 8);
-    for (int64_t i = 0; i < count; i++) index[i] = nr_below((int)n + 6) - 3; /* some out of range */
+    for (int64_t i = 0; i < count; i++) index[i] = n > 1 ? nr_below((int)n + 6) - 3 : 0; /* some out of range */
     memcpy(have, want, size);
     gale__cpu_put(type, mode, want, n, index, x, count);
     buffers b = {.input = x, .input_size = updates_size, .index = index, .index_size = (size_t)count * 8, .result = have, .result_size = size};
@@ -148,7 +148,7 @@ static void check_target(int target)
     check_put(target, GALE_I32, GALE__RMAX, 900, 3000, caps);
     small.loop_max = 100; /* updates of one element over several launches */
     check_put(target, GALE_F32, GALE__SUM, 3, 600, &small);
-    if (!test_light()) check_put(target, GALE_I32, GALE__SUM, 1, 600000, caps); /* more than lavapipe's loops go round; one in seven is in range */
+    if (!test_light()) check_put(target, GALE_I32, GALE__SUM, 1, 70000, caps); /* more than lavapipe's loops go round */
 }
 
 TEST(opencl) { check_target(0); }

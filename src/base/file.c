@@ -85,22 +85,22 @@ void gale__bytes_finish(gale__bytes *b)
     *b = (gale__bytes){0};
 }
 
-static gale_status write_all(int fd, const char *path, const char *data, size_t size)
+gale_status gale__file_add(gale__file_out *out, const void *data, size_t size)
 {
-    while (size) {
+    for (const char *at = data; size;) {
         ssize_t n;
         if (atomic_fetch_add(&write_asked, 1) + 1 == atomic_load(&write_fail_at)) {
             n = -1;
             errno = ENOSPC;
         } else {
-            n = write(fd, data, size < (1u << 20) ? size : 1u << 20);
+            n = write(out->fd, at, size < (1u << 20) ? size : 1u << 20);
         }
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return fail_errno(path, "cannot write");
-        data += n;
+        if (n < 0) return fail_errno(out->path, "cannot write");
+        at += n;
         size -= (size_t)n;
     }
-    return fsync(fd) && errno != EINVAL && errno != EROFS ? fail_errno(path, "cannot bring to the disk") : GALE_OK;
+    return GALE_OK;
 }
 
 /* Makes the rename itself last.  Not all file systems can, and it stands anyway. */
@@ -115,25 +115,55 @@ static void sync_folder_of(const char *path)
     close(fd);
 }
 
-gale_status gale__file_write(const char *path, const void *data, size_t size)
+gale_status gale__file_begin(const char *path, gale__file_out *out)
 {
     static _Atomic unsigned counter;
+    gale__file_out o = {.path = gale__strdup(path), .fd = -1};
     gale__str name = {0};
     gale__str_addf(&name, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&counter, 1));
-    gale_status status = gale__str_check(&name);
-    int fd = -1;
+    gale_status status = o.path ? gale__str_check(&name) : GALE_NO_MEMORY;
     if (status == GALE_OK) {
-        fd = open(name.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd < 0) status = fail_errno(path, "cannot create");
+        o.fd = open(name.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (o.fd < 0) status = fail_errno(path, "cannot create");
     }
-    if (fd >= 0) {
-        status = write_all(fd, path, data, size);
-        if (close(fd) && status == GALE_OK) status = fail_errno(path, "cannot write");
-        if (status == GALE_OK && rename(name.text, path)) status = fail_errno(path, "cannot put in place");
-        if (status != GALE_OK) unlink(name.text);
-        else sync_folder_of(path);
+    if (status != GALE_OK) {
+        gale__str_finish(&name);
+        gale__free(o.path);
+        return status;
     }
-    gale__str_finish(&name);
+    o.name = name.text;
+    *out = o;
+    return GALE_OK;
+}
+
+void gale__file_drop(gale__file_out *out)
+{
+    if (!out->path) return;
+    if (out->fd >= 0) close(out->fd);
+    unlink(out->name);
+    gale__free(out->name);
+    gale__free(out->path);
+    *out = (gale__file_out){.fd = -1};
+}
+
+gale_status gale__file_end(gale__file_out *out)
+{
+    gale_status status = fsync(out->fd) && errno != EINVAL && errno != EROFS ? fail_errno(out->path, "cannot bring to the disk") : GALE_OK;
+    if (close(out->fd) && status == GALE_OK) status = fail_errno(out->path, "cannot write");
+    out->fd = -1;
+    if (status == GALE_OK && rename(out->name, out->path)) status = fail_errno(out->path, "cannot put in place");
+    if (status == GALE_OK) sync_folder_of(out->path);
+    gale__file_drop(out); /* the temporary name, when it still stands */
+    return status;
+}
+
+gale_status gale__file_write(const char *path, const void *data, size_t size)
+{
+    gale__file_out out = {0};
+    GALE_TRY(gale__file_begin(path, &out));
+    gale_status status = gale__file_add(&out, data, size);
+    if (status == GALE_OK) return gale__file_end(&out);
+    gale__file_drop(&out);
     return status;
 }
 

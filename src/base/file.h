@@ -7,6 +7,12 @@ typedef struct gale__bytes { void *data; size_t size; } gale__bytes;
 gale_status gale__file_read(const char *path, size_t limit_bytes, gale__bytes *out); /* 0: no limit; ends with a spare zero byte */
 void gale__bytes_finish(gale__bytes *b);
 gale_status gale__file_write(const char *path, const void *data, size_t size); /* temporary file, fsync, rename */
+/* The same piece by piece; after begin comes end or drop, which does nothing after an end.  fd -1 and all zero: not begun. */
+typedef struct gale__file_out { char *path, *name; int fd; } gale__file_out;
+gale_status gale__file_begin(const char *path, gale__file_out *out);
+gale_status gale__file_add(gale__file_out *out, const void *data, size_t size);
+gale_status gale__file_end(gale__file_out *out);
+void gale__file_drop(gale__file_out *out);
 void gale__file_fail_at(uint64_t n); /* for tests: the n-th write from now finds the disk full (0: none) */
 bool gale__file_exists(const char *path);
 gale_status gale__file_remove(const char *path);

@@ -158,5 +158,8 @@ gale__node gale__g_bitcast(gale__g *g, gale__node x, gale_type type)
     if (from == type) return x;
     if (gale_type_size(from) != gale_type_size(type))
         return gale__g_fail(g, GALE_INVALID, "bitcast: %s and %s differ in size", gale_type_name(from), gale_type_name(type));
+    /* a bool is a byte in memory alone: 0 or 1 */
+    if (from == GALE_BOOL) return gale__g_bitcast(g, gale__g_cast(g, x, GALE_U8), type);
+    if (type == GALE_BOOL) return gale__g_cast(g, gale__g_bitcast(g, x, GALE_U8), type);
     return push(g, GALE__BITCAST, type, &x, 1);
 }

@@ -30,6 +30,7 @@ static gale_status new_item(gale__planner *p, uint64_t size, int first, int last
 }
 
 gale_status gale__plan_scratch(gale__planner *p, uint64_t size, gale__place *out) { return new_item(p, size, p->position, p->position, out); }
+gale_status gale__plan_scratch_early(gale__planner *p, uint64_t size, gale__place *out) { return new_item(p, size, 0, p->position, out); }
 
 gale_status gale__plan_weight(gale__plan *plan, const gale_tensor *tensor)
 {
@@ -57,28 +58,50 @@ static gale_status place_constant(gale__planner *p, gale__node n)
     return GALE_OK;
 }
 
-/* A place for what kernel k writes; `last` is when its value is read for the last time. */
-static gale_status place_root(gale__planner *p, gale__node n, int first, int last)
+/* What a place is decided by.  last: when the value is read for the last time; kept: the prologue computes it, and runs read it. */
+typedef struct use { int last; bool kept; } use;
+
+/* A place for what the kernel writes that runs at p->position.  What the prologue needs for itself is work like any other. */
+static gale_status place_root(gale__planner *p, gale__node n, const use *u)
 {
     if (p->place[n].space != GALE__SPACE_NONE) return GALE_OK;
-    if (gale__g_at(&p->plan->g, n)->invariant) {
+    if (u->kept) {
         p->place[n] = (gale__place){GALE__SPACE_CONST, 0, p->plan->const_bytes};
         p->plan->const_bytes += (node_bytes(&p->plan->g, n) + 255) / 256 * 256;
         return GALE_OK;
     }
-    return new_item(p, node_bytes(&p->plan->g, n), first, last, &p->place[n]);
+    return new_item(p, node_bytes(&p->plan->g, n), p->position, u->last > p->position ? u->last : p->position, &p->place[n]);
 }
 
-/* When the values kernel k reads are read for the last time, kernels being seen in order. */
-static void note_reads(const gale__planner *p, const gale__fused *k, int position, int *last_use)
+static void note_read(const gale__planner *p, gale__node n, int i, use *uses)
+{
+    const gale__g *g = p->fusion.g;
+    if (p->clock[i] > uses[n].last) uses[n].last = p->clock[i];
+    uses[n].kept |= gale__g_at(g, n)->invariant && !gale__g_at(g, p->fusion.kernels[i].root)->invariant;
+}
+
+/* What kernel i reads, and what it writes. */
+static void note_reads(const gale__planner *p, int i, use *uses)
 {
     const gale__fusion *f = &p->fusion;
-    if (k->kind == GALE__K_NEST) {
-        for (int i = 0; i < k->nest.n_buffers; i++) last_use[k->buffers[i]] = position;
-        return;
-    }
+    const gale__fused *k = &f->kernels[i];
     const gale__pnode *n = gale__g_at(f->g, k->root);
-    for (int i = 0; i < n->n_in; i++) last_use[gale__base(f, n->in[i])] = position;
+    if (k->kind == GALE__K_NEST)
+        for (int b = 0; b < k->nest.n_buffers; b++) note_read(p, k->buffers[b], i, uses);
+    else
+        for (int b = 0; b < n->n_in; b++) note_read(p, gale__base(f, n->in[b]), i, uses);
+}
+
+static gale_status set_clock(gale__planner *p)
+{
+    const gale__fusion *f = &p->fusion;
+    int now = 0;
+    p->clock = gale__arena_alloc(&p->plan->arena, ((size_t)f->n_kernels + 1) * sizeof *p->clock);
+    if (!p->clock) return GALE_NO_MEMORY;
+    for (int once = 1; once >= 0; once--)
+        for (int i = 0; i < f->n_kernels; i++)
+            if (gale__g_at(f->g, f->kernels[i].root)->invariant == once) p->clock[i] = now++;
+    return GALE_OK;
 }
 
 static gale_status place_all(gale__planner *p)
@@ -86,11 +109,13 @@ static gale_status place_all(gale__planner *p)
     gale__plan *plan = p->plan;
     const gale__g *g = &plan->g;
     const gale__fusion *f = &p->fusion;
-    int *last_use = gale__arena_alloc(&plan->arena, ((size_t)g->count + 1) * sizeof *last_use);
-    if (!last_use) return GALE_NO_MEMORY;
-    for (int i = 0; i < f->n_kernels; i++) note_reads(p, &f->kernels[i], i, last_use);
+    use *uses = gale__arena_alloc(&p->fusion.arena, ((size_t)g->count + 1) * sizeof *uses);
+    if (!uses) return GALE_NO_MEMORY;
+    GALE_TRY(set_clock(p));
+    for (int i = 0; i < f->n_kernels; i++) note_reads(p, i, uses);
     for (int i = plan->n_outputs - 1; i >= 0; i--) {
         gale__node base = gale__base(f, plan->outputs[i]);
+        uses[base].kept |= gale__g_at(g, base)->invariant;
         if (f->root[base] && !gale__g_at(g, base)->invariant) p->place[base] = (gale__place){GALE__SPACE_OUTPUT, i, 0};
     }
     for (gale__node n = 0; n < g->count; n++) {
@@ -99,16 +124,15 @@ static gale_status place_all(gale__planner *p)
         if (x->op == GALE__P_INPUT) p->place[n] = (gale__place){GALE__SPACE_INPUT, (int32_t)x->attr[0], 0};
         if (x->op == GALE__P_CONST && !x->splat) GALE_TRY(place_constant(p, n));
     }
-    /* Items must come in the order of their first use: kernels in order, a loop's outputs with the loop. */
     for (int i = 0; i < f->n_kernels; i++) {
         gale__node n = f->kernels[i].root;
-        p->position = i;
+        p->position = p->clock[i];
         if (f->kernels[i].kind != GALE__K_LOOP) {
-            GALE_TRY(place_root(p, n, i, last_use[n] > i ? last_use[n] : i));
+            GALE_TRY(place_root(p, n, &uses[n]));
             continue;
         }
         for (gale__node o = n + 1; o < g->count; o++)
-            if (f->live[o] && gale__g_at(g, o)->op == GALE__P_LOOP_OUT && gale__g_at(g, o)->in[0] == n) GALE_TRY(place_root(p, o, i, last_use[o] > i ? last_use[o] : i));
+            if (f->live[o] && gale__g_at(g, o)->op == GALE__P_LOOP_OUT && gale__g_at(g, o)->in[0] == n) GALE_TRY(place_root(p, o, &uses[o]));
     }
     return GALE_OK;
 }
@@ -162,7 +186,7 @@ static gale_status make_steps(gale__planner *p)
 {
     for (int i = 0; i < p->fusion.n_kernels; i++) {
         const gale__fused *k = &p->fusion.kernels[i];
-        p->position = i;
+        p->position = p->clock[i];
         switch (k->kind) {
         case GALE__K_NEST: GALE_TRY(plan_nest(p, k)); break;
         case GALE__K_LOOP: GALE_TRY(gale__plan_loop(p, k)); break;

@@ -112,6 +112,15 @@ static gale_status adopt_constants(gale__planner *p, const gale__plan *body, gal
     return GALE_OK;
 }
 
+/* Whether the body's own prologue needs its memory: it runs with the prologue of all. */
+static bool works_early(const gale__plan *body)
+{
+    for (int s = 0; s < body->n_steps; s++)
+        for (int i = 0; i < body->steps[s].n_refs; i++)
+            if (body->steps[s].once && body->steps[s].refs[i].space == GALE__SPACE_WORK) return true;
+    return false;
+}
+
 static gale_status give_places(unroll *u, gale__node loop_node)
 {
     gale__planner *p = u->p;
@@ -132,7 +141,8 @@ static gale_status give_places(unroll *u, gale__node loop_node)
         else for (int k = 0; k < 2; k++) GALE_TRY(gale__plan_scratch(p, size, &u->ping[2 * i + k]));
     }
     if (u->body->n_slabs > 16) return gale__fail(GALE_LIMIT, "a loop's body needs %d slabs of memory", u->body->n_slabs);
-    for (int i = 0; i < u->body->n_slabs; i++) GALE_TRY(gale__plan_scratch(p, u->body->slabs[i], &u->work[i]));
+    bool early = works_early(u->body);
+    for (int i = 0; i < u->body->n_slabs; i++) GALE_TRY((early ? gale__plan_scratch_early : gale__plan_scratch)(p, u->body->slabs[i], &u->work[i]));
     return GALE_OK;
 }
 

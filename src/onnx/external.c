@@ -31,7 +31,7 @@ static gale_status find_where(const gale__pb_tensor *tensor, where *out)
 
 static void free_outside(gale__pb_outside *outside)
 {
-    gale__map_close(&outside->source.map);
+    gale__file_map_close(&outside->source.map);
     gale__free(outside->location);
     gale__free(outside);
 }
@@ -44,7 +44,7 @@ static gale_status open_outside(gale__onnx *file, const char *location, gale__pb
     o->source.map.fd = -1;
     o->location = gale__strdup(location);
     gale_status status = o->location ? gale__path_inside(file->folder, location, &path) : GALE_NO_MEMORY;
-    if (status == GALE_OK) status = gale__map_open(path.text, &o->source.map);
+    if (status == GALE_OK) status = gale__file_map_open(path.text, &o->source.map);
     gale__str_finish(&path);
     if (status != GALE_OK) return free_outside(o), status;
     o->source.name = o->location;
@@ -76,7 +76,12 @@ gale_status gale__onnx_place_outside(gale__onnx *file, const gale__pb_tensor *te
     uint64_t size = o->source.size, offset = (uint64_t)w.offset;
     if (offset > size || (w.length >= 0 && (uint64_t)w.length > size - offset))
         return gale__fail(GALE_FORMAT, "its data is said to be %lld bytes from %lld on of '%s', which has %llu", (long long)w.length, (long long)w.offset, w.location, (unsigned long long)size);
-    *out = (gale__pb_place){.source = &o->source, .offset = offset, .size = w.length >= 0 ? (uint64_t)w.length : size - offset, .to_end = w.length < 0};
+    *out = (gale__pb_place){.source = &o->source, .offset = offset, .size = (uint64_t)w.length};
+    if (w.length < 0) { /* as much as the tensor needs, when that is there */
+        size_t need = 0;
+        GALE_TRY(gale__pb_raw_bytes(tensor, &need));
+        out->size = need < size - offset ? need : size - offset;
+    }
     return GALE_OK;
 }
 

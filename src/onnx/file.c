@@ -7,7 +7,7 @@ gale_status gale__pb_source_read(const gale__pb_source *source, uint64_t offset,
 {
     if (offset > source->size || size > source->size - offset)
         return gale__fail(GALE_IO, "%s: has %llu bytes, not the %zu from %llu on that were asked for", source->name, (unsigned long long)source->size, size, (unsigned long long)offset);
-    if (!source->memory) return gale__map_read(&source->map, offset, size, to);
+    if (!source->memory) return gale__file_map_read(&source->map, offset, size, to);
     if (size) memcpy(to, source->memory + offset, size);
     return GALE_OK;
 }
@@ -61,7 +61,7 @@ gale_status gale__onnx_open(const char *path, gale__pb_kind kind, gale__onnx **o
     gale__onnx *file = NULL;
     const char *slash = strrchr(path, '/');
     GALE_TRY(create(path, slash ? path : ".", slash ? (size_t)(slash - path) + 1 : 1, kind, &file));
-    gale_status status = gale__map_open(path, &file->source.map);
+    gale_status status = gale__file_map_open(path, &file->source.map);
     if (status == GALE_OK) {
         file->source.size = file->source.map.size;
         status = gale__pb_read(&file->source, gale__pb_of_kind(kind), &file->arena, &file->root);
@@ -99,7 +99,7 @@ void gale__onnx_close(gale__onnx **file)
     *file = NULL;
     if (atomic_fetch_sub(&f->refs, 1) != 1) return;
     gale__onnx_close_outside(f);
-    gale__map_close(&f->source.map);
+    gale__file_map_close(&f->source.map);
     gale__mutex_finish(&f->lock);
     gale__arena_finish(&f->arena);
     gale__free(f->copy);

@@ -1,7 +1,7 @@
 /* An opened file inside: where bytes come from, and how the rest of the room gets at them. */
 #ifndef GALE_ONNX_FILE_H
 #define GALE_ONNX_FILE_H
-#include "onnx/shim.h"
+#include "base/file.h"
 #include "base/thread.h"
 #include "onnx/schema.h"
 
@@ -10,7 +10,7 @@
 typedef struct gale__pb_source {
     const char *name;          /* for messages */
     const uint8_t *memory;     /* NULL: in the map */
-    gale__map map;
+    gale__file_map map;
     uint64_t size;
 } gale__pb_source;
 gale_status gale__pb_source_read(const gale__pb_source *source, uint64_t offset, size_t size, void *to);
@@ -38,8 +38,10 @@ struct gale__onnx {
 gale_status gale__pb_read(const gale__pb_source *source, gale__pb_which which, gale__arena *arena, void **out);
 
 /* Where the raw bytes of a tensor lie: in memory, else in a source. */
-typedef struct gale__pb_place { const void *memory; const gale__pb_source *source; uint64_t offset, size; bool to_end; /* size is what is left: at most so much */ } gale__pb_place;
+typedef struct gale__pb_place { const void *memory; const gale__pb_source *source; uint64_t offset, size; } gale__pb_place;
 gale_status gale__onnx_place(gale__onnx *file, const gale__pb_tensor *tensor, gale__pb_place *out);
+/* How many bytes its shape asks for (tensor_data.c). */
+gale_status gale__pb_raw_bytes(const gale__pb_tensor *tensor, size_t *out);
 /* external.c: the same for external data. */
 bool gale__pb_is_external(const gale__pb_tensor *tensor);
 gale_status gale__onnx_place_outside(gale__onnx *file, const gale__pb_tensor *tensor, gale__pb_place *out);

@@ -154,8 +154,9 @@ void *gale__onnx_root(gale__onnx *file);   /* a gale__pb_model, gale__pb_tensor 
 gale__arena *gale__onnx_arena(gale__onnx *file); /* for messages that are added */
 const char *gale__onnx_path(const gale__onnx *file); /* "model.onnx", or "(memory)" */
 
-/* The message as bytes, and as a file (temporary file, renamed).  Large raw data is copied from file to file.  external_path: where tensors above
- * 1 KiB go, NULL: inside. */
+/* The message as bytes, and as a file (temporary file, renamed).  What was read is written again, also fields that no table knows; a scalar that is not zero
+ * and a text that is not empty are written without their bit in `present`.  Large raw data is copied from file to file.  external_path: a name
+ * beside the file, where raw data of initialisers above 1 KiB goes; NULL: all data comes inside. */
 gale_status gale__onnx_encode(gale__onnx *file, gale__pb_kind kind, const void *message, gale__str *out);
 gale_status gale__onnx_write(gale__onnx *file, const gale__pb_model *model, const char *path, const char *external_path);
 

@@ -5,7 +5,7 @@
 #include "onnx/file.h"
 #include <string.h>
 
-enum { BORROWED_LEAST = 4 << 10, PIECE = 4 << 10, SPARSE_FLOOR = 64 << 20, SPARSE_PER_BYTE = 4096 };
+enum { BORROWED_LEAST = 64 << 10, PIECE = 4 << 10, SPARSE_FLOOR = 64 << 20, SPARSE_PER_BYTE = 4096 };
 
 static const int8_t type_of_number[] = {-1, GALE_F32, GALE_U8, GALE_I8, GALE_U16, GALE_I16, GALE_I32, GALE_I64, GALE_STRING, GALE_BOOL, GALE_F16, GALE_F64, GALE_U32, GALE_U64, -1, -1,
     GALE_BF16, GALE_F8E4M3FN, GALE_F8E4M3FNUZ, GALE_F8E5M2, GALE_F8E5M2FNUZ, GALE_U4, GALE_I4, GALE_F4E2M1, GALE_F8E8M0, GALE_U2, GALE_I2};
@@ -46,6 +46,14 @@ static gale_status look_at(const gale__pb_tensor *m, decoded *d)
     *d = (decoded){.from = m, .type = (gale_type)type, .rank = (int)m->dims.n};
     GALE_TRY(gale__shape_size(d->type, d->rank, m->dims.at, &d->elements, &d->bytes));
     d->packed = is_packed(d->type) ? packed_bytes(d->type, d->elements) : d->bytes;
+    return GALE_OK;
+}
+
+gale_status gale__pb_raw_bytes(const gale__pb_tensor *tensor, size_t *out)
+{
+    decoded d;
+    GALE_TRY(look_at(tensor, &d));
+    *out = d.packed;
     return GALE_OK;
 }
 
@@ -107,7 +115,7 @@ static gale_status from_raw(gale__onnx *file, const decoded *d, gale_tensor **ou
     gale__pb_place p = {0};
     gale_tensor *t = NULL;
     GALE_TRY(gale__onnx_place(file, d->from, &p));
-    if (p.size < d->packed || (p.size > d->packed && !p.to_end))
+    if (p.size != d->packed)
         return gale__fail(GALE_FORMAT, "has %llu bytes of data; %zu are needed for its %lld elements of %s", (unsigned long long)p.size, d->packed, (long long)d->elements, gale_type_name(d->type));
     bool as_it_is = !is_packed(d->type) && d->type != GALE_BOOL;
     if (as_it_is && d->bytes >= BORROWED_LEAST && (!p.memory || (uintptr_t)p.memory % gale_type_size(d->type) == 0)) return borrow(file, d, &p, out);

@@ -2,6 +2,7 @@
  * last; heads and their groups are views. */
 #include "ops/attention.h"
 #include "graph/paths.h"
+#include <math.h>
 #include <string.h>
 
 gale__node gale__heads_split(gale__lower *L, gale__node x, int64_t heads)
@@ -35,6 +36,23 @@ gale__node gale__causal(gale__lower *L, int64_t m, int64_t n, gale__node offset,
     gale__node keep = gale__g_binary(g, GALE__LE, at, last);
     if (window > 0) keep = gale__both(L, keep, gale__g_binary(g, GALE__GT, at, gale__g_sub(g, last, gale__index(L, window))));
     return keep;
+}
+
+double gale__attend_scale(gale__lower *L, gale__node q)
+{
+    gale__pnode p = gale__peek(L->g, q);
+    double given = gale__attr_f(L, "scale", 0);
+    return given != 0 ? given : p.rank == 4 && p.dims[3] > 0 ? 1 / sqrt((double)p.dims[3]) : 1;
+}
+
+/* Softmax of rows with one score more, whose weight is left out. */
+static gale__node softmax_beside(gale__lower *L, gale__node s, gale__node sink)
+{
+    gale__g *g = L->g;
+    gale__node top = gale__g_binary(g, GALE__MAX, gale__g_reduce(g, GALE__RMAX, s, 1u << 3, true), sink);
+    gale__node e = gale__g_unary(g, GALE__EXP, gale__g_sub(g, s, top));
+    gale__node sum = gale__g_add(g, gale__g_reduce(g, GALE__SUM, e, 1u << 3, true), gale__g_unary(g, GALE__EXP, gale__g_sub(g, sink, top)));
+    return gale__g_div(g, e, sum);
 }
 
 /* A body of one input and one output that keeps type and shape. */
@@ -81,7 +99,7 @@ static gale__node ungrouped(gale__lower *L, gale__node x)
 /* A fast path for the whole, where the device has one; else y as it is. */
 static gale__node claimed(gale__lower *L, const gale__attend *a, const gale__node *qkv, int64_t groups, gale__node y)
 {
-    if (!L->device || !gale__good(L) || a->softcap > 0 || a->score_mod || a->prob_mod || a->softmax_type != GALE_F32) return y;
+    if (!L->device || !gale__good(L) || a->softcap > 0 || a->sink >= 0 || a->score_mod || a->prob_mod || a->softmax_type != GALE_F32) return y;
     gale__node in[6] = {qkv[0], qkv[1], qkv[2], grouped(L, a->bias, groups), GALE__NIL, grouped(L, a->keep, groups)};
     gale_attr attrs[3] = {GALE_FLOAT("scale", a->scale), GALE_FLOAT("fill", a->hidden), GALE_INT("turned", 1)};
     gale__op_node node = {.name = "Attention", .path = gale__paths_first("Attention"), .n_in = 6, .n_out = 1, .attrs = attrs, .n_attrs = 3, .body = L->node, .n_body = 1};
@@ -106,7 +124,7 @@ static gale__node attend(gale__lower *L, gale__attend *a)
     if (a->keep >= 0) s = gale__g_select(g, a->keep, s, gale__value(L, s, a->hidden));
     a->stage[2] = s;
     s = modified(L, a->score_mod, gale__g_cast(g, s, a->softmax_type));
-    gale__node p = gale__softmax(L, s, 1u << 3);
+    gale__node p = a->sink >= 0 ? softmax_beside(L, s, gale__g_cast(g, a->sink, a->softmax_type)) : gale__softmax(L, s, 1u << 3);
     a->stage[3] = p = modified(L, a->prob_mod, p);
     gale__node y = gale__g_matmul(g, grouped(L, p, groups), gale__g_cast(g, qkv[2], a->softmax_type));
     return gale__good(L) ? ungrouped(L, claimed(L, a, qkv, groups, y)) : GALE__NIL;
@@ -133,11 +151,13 @@ gale__node gale__attend_run(gale__lower *L, gale__attend *a)
     if (!fits(L, a)) return GALE__NIL;
     gale__pnode q = gale__peek(L->g, a->q), k = gale__peek(L->g, a->k);
     int64_t heads = q.dims[1], groups = k.dims[1];
+    if (a->sink >= 0) a->sink = gale__along(L, a->sink, 4, 1);
     if (q.dims[2] != 1 || heads == groups || a->score_mod || a->prob_mod) return attend(L, a);
     /* One row each: the heads that share keys are rows of one head, and read the keys once. */
     a->q = refold(L, a->q, groups, heads / groups);
     a->bias = refold_mask(L, a->bias, heads, groups);
     a->keep = refold_mask(L, a->keep, heads, groups);
+    if (a->sink >= 0 && gale__peek(L->g, a->sink).dims[1] == heads) a->sink = refold(L, a->sink, groups, heads / groups);
     gale__node y = attend(L, a);
     for (int i = 0; i < 4 && gale__good(L); i++) a->stage[i] = refold(L, a->stage[i], heads, 1);
     return gale__good(L) ? refold(L, y, heads, 1) : GALE__NIL;

@@ -53,12 +53,6 @@ static void set_masks(gale__lower *L, gale__attend *a, int64_t past)
     if (gale__attr_i(L, "is_causal", 0)) a->keep = gale__both(L, a->keep, gale__causal(L, q.dims[2], k.dims[2], gale__index(L, past), 0));
 }
 
-static double default_scale(gale__lower *L, gale__node q)
-{
-    gale__pnode p = gale__peek(L->g, q);
-    return gale__attr_f(L, "scale", p.rank == 4 && p.dims[3] > 0 ? 1 / sqrt((double)p.dims[3]) : 1);
-}
-
 static gale_type softmax_type(gale__lower *L, gale_type type)
 {
     return gale__wide_type(gale__attr_type(L, "softmax_precision", type));
@@ -73,8 +67,8 @@ LOWER(Attention)
     gale__pnode fresh = gale__peek(g, k);
     k = grown(L, PAST_KEY, k), v = grown(L, PAST_VALUE, v);
     if (!gale__good(L)) return;
-    gale__attend a = {.q = gale__wide(L, q), .k = gale__wide(L, k), .v = gale__wide(L, v), .hidden = -INFINITY};
-    a.scale = default_scale(L, q);
+    gale__attend a = {.q = gale__wide(L, q), .k = gale__wide(L, k), .v = gale__wide(L, v), .hidden = -INFINITY, .sink = GALE__NIL};
+    a.scale = gale__attend_scale(L, q);
     a.softcap = gale__attr_f(L, "softcap", 0);
     a.softmax_type = softmax_type(L, type);
     set_masks(L, &a, gale__peek(g, k).dims[2] - fresh.dims[2]);
@@ -92,8 +86,8 @@ LOWER(FlexAttention)
 {
     gale__g *g = L->g;
     gale_type type = gale__type_of(g, L->in[Q]);
-    gale__attend a = {.q = gale__wide(L, L->in[Q]), .k = gale__wide(L, L->in[K]), .v = gale__wide(L, L->in[V]), .bias = GALE__NIL, .keep = GALE__NIL};
-    a.scale = default_scale(L, L->in[Q]);
+    gale__attend a = {.q = gale__wide(L, L->in[Q]), .k = gale__wide(L, L->in[K]), .v = gale__wide(L, L->in[V]), .bias = GALE__NIL, .keep = GALE__NIL, .sink = GALE__NIL};
+    a.scale = gale__attend_scale(L, L->in[Q]);
     a.softmax_type = softmax_type(L, type);
     a.score_mod = gale__attr_graph(L, "score_mod");
     a.prob_mod = gale__attr_graph(L, "prob_mod");

@@ -14,6 +14,7 @@ typedef struct gale__attend {
     gale__node bias;         /* added to the scores; NIL: none */
     gale__node keep;         /* BOOL: where not, the score is `hidden`; NIL: everywhere */
     double hidden;
+    gale__node sink;         /* a score of each head that takes its share and gives nothing, [heads]; NIL: none */
     gale_type softmax_type;
     const gale_graph *score_mod, *prob_mod; /* of one input and one output each; NULL: none */
     /* Made: scores, after softcap, with bias and mask, after softmax. */
@@ -21,6 +22,8 @@ typedef struct gale__attend {
 } gale__attend;
 /* The result, [B, H, M, C]. */
 gale__node gale__attend_run(gale__lower *L, gale__attend *a);
+/* What `scale` is when the attribute is absent or 0: 1 / sqrt of q's last axis. */
+double gale__attend_scale(gale__lower *L, gale__node q);
 /* Whether key j may be seen from row i of m rows: j <= i + offset, [m, n]; with window > 0 only the last `window` of those. */
 gale__node gale__causal(gale__lower *L, int64_t m, int64_t n, gale__node offset, int64_t window);
 /* a and b, either of which may be NIL. */

@@ -101,16 +101,30 @@ LOWER(CausalConvWithState)
     if (x.rank != 3 || w.rank != 3 || w.dims[0] != x.dims[1] || w.dims[1] != 1 || w.dims[2] < 1) gale__refuse(L, "input must be [batch, channels, length] and weight [channels, 1, k]");
     if (!swish && strcmp(name, "none")) gale__refuse(L, "activation is '%s'", name);
     if (!gale__good(L)) return;
-    int64_t k = w.dims[2], low[3] = {0, 0, k - 1}, none[3] = {0};
+    int64_t dilation = gale__attr_i(L, "dilation", 1), state = (w.dims[2] - 1) * dilation, low[3] = {0, 0, state}, none[3] = {0};
+    if (dilation < 1 || dilation > 1 << 20) gale__refuse(L, "dilation is %lld", (long long)dilation);
     gale__node both[2] = {gale__arg(L, 3), L->in[0]};
-    if (both[0] >= 0 && (past.rank != 3 || past.dims[2] != k - 1)) gale__refuse(L, "past_state must be [batch, channels, %lld]", (long long)(k - 1));
+    if (both[0] >= 0 && (past.rank != 3 || past.dims[2] != state)) gale__refuse(L, "past_state must be [batch, channels, %lld]", (long long)state);
     gale__node padded = both[0] >= 0 ? gale__g_concat(g, 2, both, 2) : gale__g_pad(g, L->in[0], low, none, NULL, 0);
-    gale__conv conv = {.spatial = 1, .stride = {1}, .dilation = {1}, .input_dilation = {1}, .groups = x.dims[1]};
+    gale__conv conv = {.spatial = 1, .stride = {1}, .dilation = {dilation}, .input_dilation = {1}, .groups = x.dims[1]};
     gale__node y = gale__g_conv(g, gale__wide(L, padded), gale__wide(L, L->in[1]), &conv);
     if (gale__arg(L, 2) >= 0) y = gale__g_add(g, y, gale__along(L, gale__wide(L, L->in[2]), 3, 1));
     if (swish) y = gale__g_mul(g, y, gale__sigmoid(L, y));
     L->out[0] = gale__g_cast(g, y, (gale_type)x.type);
-    if (L->n_out > 1) L->out[1] = gale__g_slice_axis(g, padded, 2, x.dims[2], k - 1);
+    if (L->n_out > 1) L->out[1] = gale__g_slice_axis(g, padded, 2, x.dims[2], state);
+}
+
+/* com.microsoft's, as far as they are the same. */
+LOWER(MSCausalConvWithState)
+{
+    if (gale__attr_i(L, "state_window", 0) || gale__attr_i(L, "channels_last", 0) || gale__attr_i(L, "ndim", 1) != 1) gale__refuse(L, "state_window, channels_last and more than one spatial axis are not supported");
+    if (gale__good(L)) gale__lower_CausalConvWithState(L);
+}
+
+LOWER(MSLinearAttention)
+{
+    if (gale__attr_i(L, "state_window", 0)) gale__refuse(L, "state_window is not supported");
+    if (gale__good(L)) gale__lower_LinearAttention(L);
 }
 
 /* --- TensorScatter. --- */

@@ -42,19 +42,42 @@ static gale__node table(gale__lower *L, int i, gale__node ids, int64_t half, int
     return gale__g_unsqueeze(L->g, t, 1u << heads_axis);
 }
 
-LOWER(RotaryEmbedding)
+/* Input 0 of rank 3 or 4 turned by the tables at `tables` and the one after; head: columns of a head where the input has rank 3. */
+static void turn(gale__lower *L, int tables, gale__node ids, int64_t head, int64_t size)
 {
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, L->in[0]);
-    int64_t heads = gale__attr_i(L, "num_heads", 0), size = gale__attr_i(L, "rotary_embedding_dim", 0);
     gale__node x = gale__wide(L, L->in[0]);
-    if (p.rank != 4 && (p.rank != 3 || heads < 1 || p.dims[2] % heads)) gale__refuse(L, "an input of rank %d cannot have %lld heads", p.rank, (long long)heads);
+    if (p.rank != 4 && (p.rank != 3 || head < 1 || p.dims[2] % head)) gale__refuse(L, "an input of rank %d has no heads of %lld columns", p.rank, (long long)head);
     if (!gale__good(L)) return;
-    const int64_t dims[4] = {p.dims[0], p.dims[1], heads, p.rank == 3 ? p.dims[2] / heads : 0};
+    const int64_t dims[4] = {p.dims[0], p.dims[1], p.rank == 3 ? p.dims[2] / head : 0, head};
     if (p.rank == 3) x = gale__g_reshape(g, x, 4, dims);
     if (size == 0) size = gale__peek(g, x).dims[3];
     int axis = p.rank == 3 ? 2 : 1; /* of the heads */
-    gale__node cosine = table(L, 1, gale__arg(L, 3), size / 2, axis), sine = table(L, 2, gale__arg(L, 3), size / 2, axis);
+    gale__node cosine = table(L, tables, ids, size / 2, axis), sine = table(L, tables + 1, ids, size / 2, axis);
     gale__node y = gale__rotate(L, x, cosine, sine, size, gale__attr_i(L, "interleaved", 0) != 0);
     L->out[0] = gale__g_cast(g, gale__g_reshape(g, y, p.rank, p.dims), (gale_type)p.type);
+}
+
+LOWER(RotaryEmbedding)
+{
+    gale__pnode p = gale__peek(L->g, L->in[0]);
+    int64_t heads = gale__attr_i(L, "num_heads", 0);
+    if (p.rank == 3 && (heads < 1 || p.dims[2] % heads)) gale__refuse(L, "%lld columns are not %lld heads", (long long)p.dims[2], (long long)heads);
+    if (gale__good(L)) turn(L, 1, gale__arg(L, 3), p.rank == 3 ? p.dims[2] / heads : 0, gale__attr_i(L, "rotary_embedding_dim", 0));
+}
+
+/* com.microsoft's: positions come before the tables, and one alone is where the first row lies. */
+LOWER(MSRotaryEmbedding)
+{
+    gale__g *g = L->g;
+    gale__pnode p = gale__peek(g, L->in[0]), c = gale__peek(g, L->in[2]), i = gale__peek(g, L->in[1]);
+    int64_t size = gale__attr_i(L, "rotary_embedding_dim", 0), heads = gale__attr_i(L, "num_heads", 0);
+    if (gale__attr_i(L, "is_packed_batching", 0)) gale__refuse(L, "batches without padding are not supported");
+    if (c.rank != 2 || (p.rank != 3 && p.rank != 4) || (size > 0 && p.rank == 3 && (heads < 1 || p.dims[2] % heads))) gale__refuse(L, "an input of rank %d and tables of rank %d do not go together", p.rank, c.rank);
+    if (!gale__good(L)) return;
+    int64_t ids[2] = {p.dims[0], p.dims[p.rank - 2]}, rows[2] = {1, ids[1]}, one[2] = {1, 1};
+    gale__node at = L->in[1];
+    if (i.rank == 1) at = gale__g_expand(g, gale__g_add(g, gale__g_reshape(g, gale__g_cast(g, at, GALE_I64), 2, one), gale__g_iota(g, 2, rows, 1)), 2, ids);
+    turn(L, 2, at, size > 0 && p.rank == 3 ? p.dims[2] / heads : 2 * c.dims[1], size);
 }

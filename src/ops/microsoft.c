@@ -1,0 +1,186 @@
+/* com.microsoft's quantised operators: each is ONNX's own between a way in and a way out, and lowered by calling it. */
+#include "ops/microsoft.h"
+#include "ops/quantise.h"
+#include <string.h>
+
+gale__node gale__lower_as(gale__lower *L, void (*lower)(gale__lower *), const gale__node *in, int n_in, const gale_attr *attrs, int n_attrs)
+{
+    gale__op_node node = *L->node;
+    gale__node out = GALE__NIL;
+    if (attrs) node.attrs = (gale_attr *)attrs, node.n_attrs = n_attrs;
+    gale__lower inner = {.g = L->g, .node = &node, .in = in, .out = &out, .n_in = n_in, .n_out = 1};
+    if (gale__good(L)) lower(&inner);
+    return out;
+}
+
+/* An input that stands behind one that may be left out, but must be there itself. */
+static gale__node needed(gale__lower *L, int i)
+{
+    gale__node n = gale__arg(L, i);
+    return n >= 0 ? n : gale__refuse(L, "input %d is missing", i);
+}
+
+/* The value whose scale and zero point come behind it. */
+static gale__node value_at(gale__lower *L, int i)
+{
+    return gale__dequantise(L, needed(L, i), gale__lone(L, needed(L, i + 1)), gale__lone(L, gale__arg(L, i + 2)));
+}
+
+/* y (F32) by scale and zero point at inputs i and i + 1; without a zero point it is 0 of type `type`. */
+static void give_quantised(gale__lower *L, gale__node y, int i, gale_type type)
+{
+    gale__node zero = gale__lone(L, gale__arg(L, i + 1));
+    if (zero >= 0) type = gale__type_of(L->g, zero);
+    L->out[0] = gale__quantise(L, gale__g_div(L->g, y, gale__g_cast(L->g, gale__lone(L, needed(L, i)), GALE_F32)), zero, type);
+}
+
+LOWER(MSQLinearAdd) { give_quantised(L, gale__g_add(L->g, value_at(L, 0), value_at(L, 3)), 6, gale__type_of(L->g, L->in[0])); }
+LOWER(MSQLinearMul) { give_quantised(L, gale__g_mul(L->g, value_at(L, 0), value_at(L, 3)), 6, gale__type_of(L->g, L->in[0])); }
+LOWER(MSQLinearWhere) { give_quantised(L, gale__g_select(L->g, L->in[0], value_at(L, 1), value_at(L, 4)), 7, gale__type_of(L->g, L->in[1])); }
+
+/* One value through an operator of floats. */
+static void through(gale__lower *L, void (*lower)(gale__lower *))
+{
+    gale__node x = value_at(L, 0);
+    give_quantised(L, gale__lower_as(L, lower, &x, 1, NULL, 0), 3, gale__type_of(L->g, L->in[0]));
+}
+LOWER(MSQLinearSigmoid) { through(L, gale__lower_Sigmoid); }
+LOWER(MSQLinearLeakyRelu) { through(L, gale__lower_LeakyRelu); }
+LOWER(MSQLinearReduceMean) { through(L, gale__lower_ReduceMean); }
+
+/* Up to opset 12 all axes from `axis` on count as one. */
+LOWER(MSQLinearSoftmax)
+{
+    int rank = gale__rank_of(L->g, L->in[0]), axis = gale__axis(L, gale__attr_i(L, "axis", -1), rank);
+    uint32_t axes = gale__attr_i(L, "opset", 13) < 13 ? ((1u << rank) - 1) & ~((1u << axis) - 1) : 1u << axis;
+    if (gale__good(L)) give_quantised(L, gale__softmax(L, value_at(L, 0), axes), 3, gale__type_of(L->g, L->in[0]));
+}
+
+/* Pools of pictures whose channels may come last. */
+static void pool(gale__lower *L, void (*lower)(gale__lower *))
+{
+    gale__g *g = L->g;
+    int rank = gale__rank_of(g, L->in[0]), in[GALE_MAX_RANK] = {0, rank - 1}, back[GALE_MAX_RANK] = {0};
+    bool last = gale__attr_i(L, "channels_last", 0);
+    if (rank < 3) gale__refuse(L, "the input has rank %d, at least 3 is needed", rank);
+    if (!gale__good(L)) return;
+    for (int d = 2; d < rank; d++) in[d] = d - 1, back[d - 1] = d;
+    back[rank - 1] = 1;
+    gale__node x = value_at(L, 0);
+    if (last) x = gale__g_permute(g, x, in);
+    x = gale__lower_as(L, lower, &x, 1, NULL, 0);
+    if (last) x = gale__g_permute(g, x, back);
+    give_quantised(L, x, 3, gale__type_of(g, L->in[0]));
+}
+LOWER(MSQLinearAveragePool) { pool(L, gale__lower_AveragePool); }
+LOWER(MSQLinearGlobalAveragePool) { pool(L, gale__lower_GlobalAveragePool); }
+
+LOWER(MSQLinearConcat)
+{
+    int n = (L->n_in - 2) / 3;
+    if (L->n_in < 5 || (L->n_in - 2) % 3) gale__refuse(L, "%d inputs after scale and zero point; each part has 3", L->n_in - 2);
+    gale__node *parts = gale__good(L) ? gale__arena_alloc(&L->g->arena, (size_t)n * sizeof *parts) : NULL;
+    if (!parts && gale__good(L)) L->g->status = GALE_NO_MEMORY;
+    for (int i = 0; parts && i < n; i++) parts[i] = value_at(L, 2 + 3 * i);
+    if (!parts) return;
+    int axis = gale__axis(L, gale__attr_i(L, "axis", 0), gale__rank_of(L->g, parts[0]));
+    if (gale__good(L)) give_quantised(L, gale__g_concat(L->g, axis, parts, n), 0, gale__type_of(L->g, L->in[2]));
+}
+
+/* --- Products. --- */
+
+static gale__node turned(gale__lower *L, gale__node x, bool turn) { return turn ? gale__g_permute(L->g, x, (int[]){1, 0}) : x; }
+
+/* Scales come to the sums in whole numbers, of which C is one; those of B may be one per column. */
+LOWER(MSQGemm)
+{
+    gale__g *g = L->g;
+    if (gale__rank_of(g, L->in[0]) != 2 || gale__rank_of(g, L->in[3]) != 2) gale__refuse(L, "the factors have %d and %d axes, not 2", gale__rank_of(g, L->in[0]), gale__rank_of(g, L->in[3]));
+    if (!gale__good(L)) return;
+    gale__node a = gale__centre(L, turned(L, L->in[0], gale__attr_i(L, "transA", 0)), gale__lone(L, L->in[2])), c = gale__arg(L, 6);
+    gale__node b = gale__centre(L, turned(L, L->in[3], gale__attr_i(L, "transB", 0)), gale__lone(L, L->in[5])), sum = gale__g_matmul(g, a, b);
+    if (c >= 0) sum = gale__g_add(g, sum, gale__g_cast(g, c, GALE_I32));
+    gale__node scale = gale__g_mul(g, gale__lone(L, L->in[1]), gale__lone(L, L->in[4]));
+    gale__node y = gale__g_mul(g, gale__g_cast(g, sum, GALE_F32), gale__g_mul(g, scale, gale__value(L, scale, gale__attr_f(L, "alpha", 1))));
+    if (gale__arg(L, 7) >= 0) give_quantised(L, y, 7, gale__type_of(g, L->in[0]));
+    else L->out[0] = y;
+}
+
+/* Whole numbers less their zero points, summed, then scaled; a bias is added to the floats. */
+static void float_product(gale__lower *L, gale__node a, gale__node a_scale, gale__node a_zero, gale__node b_scale, gale__node b_zero, gale__node bias)
+{
+    gale__g *g = L->g;
+    gale_type type = gale__type_of(g, b_scale);
+    int rank = gale__rank_of(g, a);
+    gale__node x = gale__centre(L, a, gale__lone_or_along(L, a_zero, rank, rank - 2)), y = gale__product(L, x, gale__centre(L, L->in[1], gale__lone(L, b_zero)));
+    gale__node scale = gale__g_mul(g, gale__g_cast(g, gale__lone_or_along(L, a_scale, rank, rank - 2), GALE_F32), gale__g_cast(g, gale__lone(L, b_scale), GALE_F32));
+    y = gale__g_mul(g, gale__g_cast(g, y, GALE_F32), scale);
+    if (bias >= 0) y = gale__g_add(g, y, gale__g_cast(g, bias, GALE_F32));
+    L->out[0] = gale__g_cast(g, y, type);
+}
+
+LOWER(MSMatMulIntegerToFloat) { float_product(L, L->in[0], L->in[2], gale__arg(L, 4), L->in[3], gale__arg(L, 5), gale__arg(L, 6)); }
+
+LOWER(MSDynamicQuantizeMatMul)
+{
+    gale__node a, scale, zero;
+    gale__quantise_range(L, L->in[0], &a, &scale, &zero);
+    float_product(L, a, scale, zero, L->in[2], gale__arg(L, 3), gale__arg(L, 4));
+}
+
+/* Numbers of `bits` bits out of bytes, the low ones first: the last axis grows to `count`. */
+static gale__node unpack(gale__lower *L, gale__node x, int bits, int64_t count)
+{
+    gale__g *g = L->g;
+    gale__pnode p = gale__peek(g, x);
+    int64_t each = 8 / bits;
+    if (p.rank < 1 || p.rank >= GALE_MAX_RANK || p.dims[p.rank - 1] * each < count) return gale__refuse(L, "packed numbers are too few: %lld are wanted", (long long)count);
+    int64_t dims[GALE_MAX_RANK];
+    memcpy(dims, p.dims, sizeof dims);
+    dims[p.rank] = each;
+    gale__node shift = gale__g_cast(g, gale__walk(L, p.rank + 1, dims, p.rank, bits), GALE_U8), wide = gale__g_expand(g, gale__g_unsqueeze(g, x, 1u << p.rank), p.rank + 1, dims);
+    gale__node y = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__SHR, wide, shift), gale__value(L, x, (double)((1 << bits) - 1)));
+    p.dims[p.rank - 1] *= each;
+    return gale__g_slice_axis(g, gale__g_reshape(g, y, p.rank, p.dims), p.rank - 1, 0, count);
+}
+
+/* Zero points [N, blocks]: packed, of the scales' type, or half of the range. */
+static gale__node block_zeros(gale__lower *L, int bits, int64_t n, int64_t blocks)
+{
+    gale__g *g = L->g;
+    gale__node zero = gale__arg(L, 3);
+    if (zero < 0) return gale__g_scalar(g, GALE_F32, (double)(1 << (bits - 1)));
+    bool packed = gale__type_of(g, zero) == GALE_U8;
+    int64_t row = packed ? (blocks * bits + 7) / 8 : blocks;
+    zero = gale__g_reshape(g, zero, 2, (int64_t[]){n, row});
+    return gale__g_cast(g, packed ? unpack(L, zero, bits, blocks) : zero, GALE_F32);
+}
+
+LOWER(MSMatMulNBits)
+{
+    gale__g *g = L->g;
+    int64_t n = gale__attr_i(L, "N", 0), k = gale__attr_i(L, "K", 0), size = gale__attr_i(L, "block_size", 0), bits = gale__attr_i(L, "bits", 4);
+    bool fits = n > 0 && k > 0 && size >= 8 && (bits == 2 || bits == 4 || bits == 8) && n < INT32_MAX && k < INT32_MAX && size < INT32_MAX;
+    if (!fits) gale__refuse(L, "N %lld, K %lld, block_size %lld, bits %lld", (long long)n, (long long)k, (long long)size, (long long)bits);
+    if (!gale__good(L)) return;
+    int64_t blocks = (k + size - 1) / size, whole[2] = {n, blocks * size}, in_blocks[3] = {n, blocks, size};
+    gale__node w = unpack(L, gale__g_reshape(g, L->in[1], 2, (int64_t[]){n, blocks * size * bits / 8}), (int)bits, blocks * size), groups = gale__arg(L, 4), bias = gale__arg(L, 5);
+    gale__node scale = gale__g_cast(g, gale__g_reshape(g, L->in[2], 2, (int64_t[]){n, blocks}), GALE_F32), zero = block_zeros(L, (int)bits, n, blocks);
+    w = gale__g_cast(g, w, GALE_F32);
+    if (groups >= 0) { /* each row of the matrix names its block */
+        w = gale__g_slice_axis(g, w, 1, 0, k);
+        if (gale__rank_of(g, zero) == 2) zero = gale__g_gather(g, zero, groups, 1);
+        w = gale__g_mul(g, gale__g_sub(g, w, zero), gale__g_gather(g, scale, groups, 1));
+    } else {
+        w = gale__g_reshape(g, w, 3, in_blocks);
+        if (gale__rank_of(g, zero) == 2) zero = gale__g_unsqueeze(g, zero, 1u << 2);
+        w = gale__g_mul(g, gale__g_sub(g, w, zero), gale__g_unsqueeze(g, scale, 1u << 2));
+        w = gale__g_slice_axis(g, gale__g_reshape(g, w, 2, whole), 1, 0, k);
+    }
+    gale__node y = gale__product(L, gale__wide(L, L->in[0]), gale__g_permute(g, w, (int[]){1, 0}));
+    if (bias >= 0) y = gale__g_add(g, y, gale__wide(L, bias));
+    L->out[0] = gale__g_cast(g, y, gale__type_of(g, L->in[0]));
+}
+
+LOWER(MSQuantizeLinear) { gale__lower_QuantizeLinear(L); }
+LOWER(MSDequantizeLinear) { gale__lower_DequantizeLinear(L); }

@@ -1,0 +1,139 @@
+/* Attention and MultiHeadAttention of com.microsoft, as onnxruntime's optimisers write them: projections and biases inside, masks as
+ * whole numbers, a cache of keys and values in one value or two. */
+#include "ops/attention.h"
+#include <math.h>
+#include <string.h>
+
+/* A mask [B, total], [B, M, total], lengths [B], ends and starts [2 B], or [B, 1, max, max]: whether a key may be seen, [B, 1, M or 1, total]. */
+static gale__node seen(gale__lower *L, gale__node mask, int64_t batch, int64_t rows, int64_t total, int64_t past)
+{
+    gale__g *g = L->g;
+    gale__pnode p = gale__peek(g, mask);
+    const int64_t walk[4] = {1, 1, 1, total};
+    gale__node at = gale__g_iota(g, 4, walk, 3), whole = gale__g_cast(g, mask, GALE_I64), end, start;
+    if (p.rank == 1 && (p.dims[0] == batch || p.dims[0] == 2 * batch)) {
+        end = gale__g_binary(g, GALE__LT, at, gale__along(L, gale__g_slice_axis(g, whole, 0, 0, batch), 4, 0));
+        if (p.dims[0] == batch) return end;
+        start = gale__g_binary(g, GALE__GE, at, gale__along(L, gale__g_slice_axis(g, whole, 0, batch, batch), 4, 0));
+        return gale__both(L, end, start);
+    }
+    bool fits = p.rank >= 2 && p.dims[0] == batch && p.dims[p.rank - 1] == total && (p.rank == 2 || (p.rank == 3 && p.dims[1] == rows));
+    if (p.rank == 4 && p.dims[0] == batch && p.dims[1] == 1 && p.dims[2] >= past + rows && p.dims[3] >= total) {
+        whole = gale__g_slice_axis(g, gale__g_slice_axis(g, whole, 2, past, rows), 3, 0, total);
+        fits = true;
+    } else if (fits) whole = gale__g_unsqueeze(g, whole, p.rank == 2 ? 1u << 1 | 1u << 2 : 1u << 1);
+    if (!fits) return gale__refuse(L, "a mask of rank %d does not fit a batch of %lld with %lld keys", p.rank, (long long)batch, (long long)total);
+    return gale__g_binary(g, GALE__GT, whole, gale__index(L, 0));
+}
+
+/* Masked keys get a low score, which may still win where all others have it too; later keys none at all. */
+static void set_masks(gale__lower *L, gale__attend *a, gale__node mask, gale__node bias, int64_t past)
+{
+    gale__g *g = L->g;
+    gale__pnode q = gale__peek(g, a->q), k = gale__peek(g, a->k);
+    double low = gale__attr_f(L, "mask_filter_value", -10000);
+    a->bias = bias >= 0 ? gale__wide(L, bias) : GALE__NIL;
+    if (mask >= 0) {
+        gale__node added = gale__g_select(g, seen(L, mask, q.dims[0], q.dims[2], k.dims[2], past), gale__value(L, a->q, 0), gale__value(L, a->q, low));
+        a->bias = a->bias >= 0 ? gale__g_add(g, a->bias, added) : added;
+    }
+    if (gale__attr_i(L, "unidirectional", 0)) a->keep = gale__causal(L, q.dims[2], k.dims[2], gale__index(L, past), 0);
+}
+
+static gale__attend begin(gale__lower *L, gale__node q, gale__node k, gale__node v)
+{
+    gale__attend a = {.q = gale__wide(L, q), .k = gale__wide(L, k), .v = gale__wide(L, v), .bias = GALE__NIL, .keep = GALE__NIL, .sink = GALE__NIL, .hidden = -INFINITY};
+    a.scale = gale__attend_scale(L, q);
+    a.softmax_type = gale__wide_type(gale__type_of(L->g, q));
+    return a;
+}
+
+static gale__node after(gale__lower *L, gale__node past, gale__node x)
+{
+    gale__node both[2] = {past, x};
+    return past < 0 ? x : gale__g_concat(L->g, 2, both, 2);
+}
+
+/* --- Attention: one product for queries, keys and values. --- */
+
+static bool read_sizes(gale__lower *L, int64_t heads, int64_t all, int64_t size[3])
+{
+    int n;
+    const int64_t *given = gale__attr_ints(L, "qkv_hidden_sizes", &n);
+    for (int i = 0; i < 3; i++) size[i] = n == 3 ? given[i] : all / 3;
+    bool ok = (!n || n == 3) && size[0] == size[1] && size[0] + size[1] + size[2] == all && heads > 0 && all > 0;
+    for (int i = 0; ok && i < 3; i++) ok = size[i] > 0 && size[i] % heads == 0;
+    if (!ok) gale__refuse(L, "%lld columns of weights are not queries, keys and values of %lld heads", (long long)all, (long long)heads);
+    return ok;
+}
+
+LOWER(MSAttention)
+{
+    enum { X, W, BIAS, MASK, PAST, ADDED, PAST_LENGTH };
+    gale__g *g = L->g;
+    gale__pnode x = gale__peek(g, L->in[X]), w = gale__peek(g, L->in[W]), past = gale__peek(g, gale__arg(L, PAST));
+    int64_t heads = gale__attr_i(L, "num_heads", 0), size[3], at = 0;
+    gale__node part[3], kept[2], state[2] = {GALE__NIL, GALE__NIL};
+    if (gale__attr_i(L, "do_rotary", 0) || gale__attr_i(L, "past_present_share_buffer", 0)) gale__refuse(L, "do_rotary and past_present_share_buffer are not supported");
+    if (x.rank != 3 || w.rank != 2 || (gale__arg(L, PAST) >= 0 && (past.rank != 5 || past.dims[0] != 2))) gale__refuse(L, "input must have 3 axes, weights 2, past 5");
+    if (!gale__good(L) || !read_sizes(L, heads, w.dims[1], size)) return;
+    gale__node all = gale__g_matmul(g, gale__wide(L, L->in[X]), gale__wide(L, L->in[W]));
+    if (gale__arg(L, BIAS) >= 0) all = gale__g_add(g, all, gale__wide(L, L->in[BIAS]));
+    for (int i = 0; i < 3; at += size[i++]) part[i] = gale__heads_split(L, gale__g_slice_axis(g, all, 2, at, size[i]), heads);
+    for (int i = 0; i < 2 && gale__arg(L, PAST) >= 0; i++) state[i] = gale__wide(L, gale__g_squeeze(g, gale__g_slice_axis(g, L->in[PAST], 0, i, 1), 1));
+    gale__attend a = begin(L, part[0], after(L, state[0], part[1]), after(L, state[1], part[2]));
+    if (!gale__good(L)) return;
+    set_masks(L, &a, gale__arg(L, MASK), gale__arg(L, ADDED), past.rank ? past.dims[3] : 0);
+    gale__node y = gale__g_cast(g, gale__attend_run(L, &a), (gale_type)x.type);
+    if (!gale__good(L)) return;
+    L->out[0] = gale__heads_join(L, y);
+    kept[0] = gale__g_unsqueeze(g, a.k, 1), kept[1] = gale__g_unsqueeze(g, a.v, 1);
+    if (L->n_out > 1) L->out[1] = gale__g_cast(g, gale__g_concat(g, 0, kept, 2), (gale_type)x.type);
+}
+
+/* --- MultiHeadAttention: projections lie before it. --- */
+
+enum { QUERY, KEY, VALUE, BIAS, MASK, ADDED, PAST_KEY, PAST_VALUE, PAST_LENGTH, INDIRECTION };
+
+/* Part i of [B, T, heads, n, D], as [B, heads, T, D]. */
+static gale__node unpacked(gale__lower *L, gale__node x, int i)
+{
+    const int turn[4] = {0, 2, 1, 3};
+    return gale__g_permute(L->g, gale__g_squeeze(L->g, gale__g_slice_axis(L->g, x, 3, i, 1), 1u << 3), turn);
+}
+
+/* Input i of [B, T, heads * D] with its part of the bias, as [B, heads, T, D]; of rank 4 it is that already. */
+static gale__node projected(gale__lower *L, int i, int64_t heads, int64_t *at)
+{
+    gale__pnode p = gale__peek(L->g, L->in[i]);
+    gale__node x = L->in[i], bias = gale__arg(L, BIAS);
+    if (p.rank == 4 || p.rank != 3) return p.rank == 4 ? x : gale__refuse(L, "input %d has rank %d", i, p.rank);
+    if (bias >= 0) x = gale__g_add(L->g, x, gale__g_slice_axis(L->g, bias, 0, *at, p.dims[2]));
+    *at += p.dims[2];
+    return gale__heads_split(L, x, heads);
+}
+
+LOWER(MSMultiHeadAttention)
+{
+    gale__g *g = L->g;
+    int64_t heads = gale__attr_i(L, "num_heads", 0), at = 0;
+    gale__pnode q = gale__peek(g, L->in[QUERY]), k = gale__peek(g, gale__arg(L, KEY));
+    gale__node part[3];
+    if (gale__arg(L, PAST_LENGTH) >= 0 || gale__arg(L, INDIRECTION) >= 0) gale__refuse(L, "buffers shared between past and present are not supported");
+    if (q.rank != 5 && (gale__arg(L, KEY) < 0 || (k.rank != 5 && gale__arg(L, VALUE) < 0))) gale__refuse(L, "there are no keys or values");
+    if (!gale__good(L)) return;
+    if (q.rank == 5) for (int i = 0; i < 3; i++) part[i] = unpacked(L, L->in[QUERY], i);
+    else part[0] = projected(L, QUERY, heads, &at);
+    if (q.rank != 5 && k.rank == 5) part[1] = unpacked(L, L->in[KEY], 0), part[2] = unpacked(L, L->in[KEY], 1);
+    else if (q.rank != 5) part[1] = projected(L, KEY, heads, &at), part[2] = projected(L, VALUE, heads, &at);
+    gale__node whole_k = after(L, gale__arg(L, PAST_KEY), part[1]), whole_v = after(L, gale__arg(L, PAST_VALUE), part[2]);
+    gale__attend a = begin(L, part[0], whole_k, whole_v);
+    if (!gale__good(L)) return;
+    set_masks(L, &a, gale__arg(L, MASK), gale__arg(L, ADDED), gale__peek(g, whole_k).dims[2] - gale__peek(g, part[1]).dims[2]);
+    gale__node y = gale__g_cast(g, gale__attend_run(L, &a), (gale_type)q.type);
+    if (!gale__good(L)) return;
+    L->out[0] = gale__heads_join(L, y);
+    if (L->n_out > 1) L->out[1] = whole_k;
+    if (L->n_out > 2) L->out[2] = whole_v;
+    if (L->n_out > 3) L->out[3] = gale__g_cast(g, a.stage[2], (gale_type)q.type);
+}
