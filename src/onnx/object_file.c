@@ -6,11 +6,14 @@ enum { DEPTH_MAX = 16 };
 static gale_status from_sequence(gale__onnx *file, const gale__pb_sequence *m, int depth, gale_object **out);
 static gale_status from_optional(gale__onnx *file, const gale__pb_optional *m, int depth, gale_object **out);
 
+/* In memory of its own: the file may go. */
 static gale_status from_tensor(gale__onnx *file, const gale__pb_tensor *m, gale_object **out)
 {
-    gale_tensor *tensor = NULL;
+    gale_tensor *tensor = NULL, *own = NULL;
     GALE_TRY(gale__onnx_tensor(file, m, &tensor));
-    return gale__object_take(&tensor, out);
+    gale_status status = gale_tensor_to_device(tensor, NULL, &own);
+    gale_tensor_destroy(&tensor);
+    return status == GALE_OK ? gale__object_take(&own, out) : status;
 }
 
 static gale_status from_sparse(gale__onnx *file, const gale__pb_sparse *m, gale_object **out)
