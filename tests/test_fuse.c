@@ -268,6 +268,59 @@ TEST(loops_run_their_body)
     }
 }
 
+/* A constant of random numbers, and a chain of steps on it that all go through memory. */
+static gale__node constant_of(gale__g *g, int rank, const int64_t *dims)
+{
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++) n *= dims[i];
+    float *data = gale__arena_alloc(&g->arena, (size_t)n * sizeof *data);
+    for (int64_t i = 0; i < n; i++) data[i] = (float)(4 * gr_unit() - 2);
+    return gale__g_const(g, GALE_F32, rank, dims, data);
+}
+
+static gale__node constant_chain(gale__g *g, int64_t n)
+{
+    gale__node x = constant_of(g, 1, &n);
+    for (int i = 0; i < 3; i++) {
+        x = gale__g_add(g, gale__g_take(g, x, gale__g_sort(g, x, 0, i & 1)), gale__g_scalar(g, GALE_F32, 0.25));
+        x = gale__g_mul(g, gale__g_scan(g, GALE__SUM, x, 0, false, false), gale__g_scalar(g, GALE_F32, 0.125));
+    }
+    return x;
+}
+
+/* Of all that the prologue computes, runs read only the ends of the chains: the rest is not kept. */
+TEST(prologues_keep_what_runs_read)
+{
+    enum { N = 300 };
+    gr_graph t;
+    gale__plan *plan = NULL;
+    gr_begin(&t);
+    t.g.fold_max = 0;
+    gale__node x = GR_INPUT(&t, N), y = gale__g_add(&t.g, gale__g_mul(&t.g, x, constant_chain(&t.g, N)), constant_chain(&t.g, N));
+    if (CHECK_OK(t.g.status) && CHECK_OK(gale__plan_make(device, &t.g, &y, 1, NULL, &plan))) CHECK(plan->const_bytes <= 4 * 1280 + 3 * 256);
+    gale__plan_destroy(&plan);
+    gr_end(&t);
+}
+
+/* The body has a prologue of its own, between those of its parent. */
+TEST(loops_with_prologues)
+{
+    gr_graph t;
+    gr_begin(&t);
+    t.g.fold_max = 0;
+    gale__g *body = gale__calloc(1, sizeof *body);
+    gale__g_init(body);
+    body->fold_max = 0;
+    gale__node h = gale__g_input(body, 0, GALE_F32, 1, (const int64_t[]){40}), next = gale__g_add(body, gale__g_mul(body, h, constant_chain(body, 40)), constant_chain(body, 40));
+    gale__loop loop = {.body = body, .trips = 3, .n_carried = 1, .out = &next};
+    gale__node before = gale__g_mul(&t.g, GR_INPUT(&t, 40), constant_chain(&t.g, 40)), kept = constant_chain(&t.g, 40);
+    gale__node l = gale__g_loop_out(&t.g, gale__g_loop(&t.g, &loop, &before), 0);
+    gale__node outs[2] = {gale__g_add(&t.g, l, kept), gale__g_mul(&t.g, l, constant_chain(&t.g, 40))};
+    gr_result r;
+    if (gr_run(&t, device, outs, 2, NULL, &r)) CHECK(r.difference <= 1e-4);
+    gr_end(&t);
+}
+
 /* A random node over what is there. */
 static gale__node random_node(gale__g *g, gale__node *pool, int *n)
 {
@@ -345,7 +398,8 @@ static void random_graph(int seed, bool no_fusion, int layout)
     gale__node pool[24];
     int n = 0;
     pool[n++] = GR_INPUT(&t, 1 + gr_below(4), 2 + gr_below(5), 1 + gr_below(6));
-    pool[n++] = GR_INPUT(&t, 6, 4);
+    t.g.fold_max = seed % 4 ? GALE__FOLD_MAX : 0; /* what hangs on the constant is then a prologue */
+    pool[n++] = seed % 4 ? GR_INPUT(&t, 6, 4) : constant_of(&t.g, 2, (const int64_t[]){6, 4});
     int steps = 3 + gr_below(12);
     for (int i = 0; i < steps && n < 24; i++) {
         gale__node y = random_node(&t.g, pool, &n);
@@ -383,7 +437,7 @@ int main(int argc, char **argv)
         ROW(batched_matmul_with_permutes_is_one_kernel), ROW(attention_is_three_kernels), ROW(convolution_with_bias_is_one_kernel),
         ROW(transposed_convolution), ROW(pooling_is_one_kernel), ROW(padding_an_expression_selects),
         ROW(reshapes_that_strides_cannot_express_go_through_memory), ROW(reshaped_outputs_are_not_copied), ROW(concatenation_writes_each_piece_in_place), ROW(gather_folds_its_index),
-        ROW(scatter_sort_scan), ROW(loops_run_their_body), ROW(random_graphs_agree_with_the_reference),
+        ROW(scatter_sort_scan), ROW(loops_run_their_body), ROW(prologues_keep_what_runs_read), ROW(loops_with_prologues), ROW(random_graphs_agree_with_the_reference),
     };
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
     gale_device_close(&device);
