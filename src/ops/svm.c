@@ -142,7 +142,7 @@ static gale__node form(gale__lower *L, gale__node r)
 /* One round over all classes: p [N, k], q [N, k, k]. */
 static gale__node round_of(gale__g *b, gale__node p, gale__node q, int64_t k)
 {
-    gale_type type = (gale_type)gale__g_at(b, p)->type;
+    gale_type type = gale__type_of(b, p);
     gale__node start = p, one = gale__g_scalar(b, type, 1), qp = gale__g_reduce(b, GALE__SUM, gale__g_mul(b, q, gale__g_unsqueeze(b, p, 1u << 1)), 1u << 2, false);
     gale__node pqp = gale__g_reduce(b, GALE__SUM, gale__g_mul(b, p, qp), 1u << 1, true);
     gale__node error = gale__g_reduce(b, GALE__RMAX, gale__g_unary(b, GALE__ABS, gale__g_sub(b, qp, pqp)), 1u << 1, true);
