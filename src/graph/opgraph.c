@@ -169,6 +169,19 @@ static gale_status check_op(const gale_graph *g, const char *name, const gale__o
     return GALE_OK;
 }
 
+enum { BODIES_DEEP = 32 };
+
+/* Bodies within bodies: lowering goes down into them. */
+static gale_status check_bodies(const gale_attr *attrs, int n, const char *name, int *depth)
+{
+    for (int i = 0; i < n; i++) {
+        if (attrs[i].kind != GALE_ATTR_GRAPH) continue;
+        if (attrs[i].graph->depth + 1 > *depth) *depth = attrs[i].graph->depth + 1;
+        if (*depth > BODIES_DEEP) return gale__fail(GALE_LIMIT, "%s: bodies within bodies go deeper than %d", name, BODIES_DEEP);
+    }
+    return GALE_OK;
+}
+
 gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inputs, int n_inputs, const gale_attr *attrs, int n_attrs, gale_value *outputs, int n_outputs)
 {
     gale__op_node node = {.op = gale__op_find(name), .n_in = n_inputs, .n_out = n_outputs, .path = -1};
@@ -176,6 +189,8 @@ gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inp
     GALE_TRY(check_op(g, name, node.op, inputs, n_inputs, n_outputs));
     for (int i = 0; i < n_attrs; i++)
         if (!has_value(&attrs[i])) return gale__fail(GALE_INVALID, "%s: attribute %s is empty", name, attrs[i].name);
+    int depth = g->depth;
+    GALE_TRY(check_bodies(attrs, n_attrs, name, &depth));
     node.name = node.op->name;
     node.in = gale__arena_copy(&g->arena, inputs, (size_t)n_inputs * sizeof *inputs);
     node.out = gale__arena_alloc(&g->arena, ((size_t)n_outputs + 1) * sizeof *outputs);
@@ -192,6 +207,7 @@ gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inp
         outputs[i] = node.out[i] = g->n_values++;
     }
     g->nodes[g->n_nodes++] = node;
+    g->depth = depth;
     return GALE_OK;
 }
 
@@ -251,6 +267,9 @@ const gale__op *gale__op_find(const char *name)
     return *op_slot(name);
 }
 
+/* What a body must know of the values it captures, which are the last inputs of both: flags by value of the graph around. */
+static gale_status note_captures(const gale__op_node *n, bool *needed);
+
 gale_status gale__opgraph_plan_inputs(const gale_graph *g, bool *out)
 {
     bool *needed = gale__calloc((size_t)g->n_values + 1, sizeof *needed);
@@ -261,10 +280,29 @@ gale_status gale__opgraph_plan_inputs(const gale_graph *g, bool *out)
         for (int k = 0; k < n->n_out; k++) all |= needed[n->out[k]];
         for (int k = 0; k < n->n_in; k++)
             if (n->in[k] >= 0 && (all || n->op->plan_inputs >> (k < 31 ? k : 31) & 1) && !(n->op->shape_inputs >> (k < 31 ? k : 31) & 1)) needed[n->in[k]] = true;
+        gale_status status = note_captures(n, needed);
+        if (status != GALE_OK) return gale__free(needed), status;
     }
     for (int i = 0; i < g->n_inputs; i++) out[i] = needed[g->inputs[i]];
     gale__free(needed);
     return GALE_OK;
+}
+
+static gale_status note_captures(const gale__op_node *n, bool *needed)
+{
+    int64_t captures = 0;
+    const gale_graph *body = NULL;
+    for (int i = 0; i < n->n_attrs; i++) {
+        if (n->attrs[i].kind == GALE_ATTR_GRAPH) body = n->attrs[i].graph;
+        if (n->attrs[i].kind == GALE_ATTR_INT && !strcmp(n->attrs[i].name, "captures")) captures = n->attrs[i].i;
+    }
+    if (!body || captures < 1 || captures > n->n_in || captures > body->n_inputs) return GALE_OK;
+    bool *inside = gale__calloc((size_t)body->n_inputs, sizeof *inside);
+    gale_status status = inside ? gale__opgraph_plan_inputs(body, inside) : GALE_NO_MEMORY;
+    for (int i = 1; i <= captures && status == GALE_OK; i++)
+        if (inside[body->n_inputs - i] && n->in[n->n_in - i] >= 0) needed[n->in[n->n_in - i]] = true;
+    gale__free(inside);
+    return status;
 }
 
 typedef struct lowering {

@@ -60,6 +60,7 @@ struct gale_graph {
     gale_value *inputs; int n_inputs; size_t inputs_capacity;
     gale_value *outputs; const char **output_names; int n_outputs; size_t outputs_capacity, names_capacity;
     gale__gradient *gradients; int n_gradients; size_t gradients_capacity;
+    int depth;                /* of bodies within bodies among its attributes */
     _Atomic int refs;         /* its maker and the programs made from it */
 };
 /* Inputs whose values, not only shapes, must be known to plan: flags by input. */

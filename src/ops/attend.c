@@ -55,12 +55,17 @@ static gale__node softmax_beside(gale__lower *L, gale__node s, gale__node sink)
     return gale__g_div(g, e, sum);
 }
 
-/* A body of one input and one output that keeps type and shape. */
-static gale__node modified(gale__lower *L, const gale_graph *body, gale__node x)
+/* A body that keeps type and shape of its first input, followed by values of the graph around. */
+static gale__node modified(gale__lower *L, const gale_graph *body, const gale__node *captured, gale__node x)
 {
-    gale__node y = x;
+    gale__node y = x, *in;
     if (!body || !gale__good(L)) return x;
-    if (gale__opgraph_inline(body, L->g, &x, 1, &y, 1) != GALE_OK) return GALE__NIL;
+    if (body->n_inputs < 1) return gale__refuse(L, "a body has no input");
+    if (!(in = gale__arena_alloc(&L->g->arena, (size_t)body->n_inputs * sizeof *in))) L->g->status = GALE_NO_MEMORY;
+    if (!in) return GALE__NIL;
+    in[0] = x;
+    if (body->n_inputs > 1) memcpy(in + 1, captured, (size_t)(body->n_inputs - 1) * sizeof *in);
+    if (gale__opgraph_inline(body, L->g, in, body->n_inputs, &y, 1) != GALE_OK) return GALE__NIL;
     if (!gale__g_same_shape(L->g, x, y) || gale__type_of(L->g, x) != gale__type_of(L->g, y)) return gale__refuse(L, "a body changes the type or shape of what it is given");
     return y;
 }
@@ -99,7 +104,7 @@ static gale__node ungrouped(gale__lower *L, gale__node x)
 /* A fast path for the whole, where the device has one; else y as it is. */
 static gale__node claimed(gale__lower *L, const gale__attend *a, const gale__node *qkv, int64_t groups, gale__node y)
 {
-    if (!L->device || !gale__good(L) || a->softcap > 0 || a->sink >= 0 || a->score_mod || a->prob_mod || a->softmax_type != GALE_F32) return y;
+    if (!L->device || !gale__good(L) || a->softcap > 0 || a->sink >= 0 || a->score_mod.body || a->prob_mod.body || a->softmax_type != GALE_F32) return y;
     gale__node in[6] = {qkv[0], qkv[1], qkv[2], grouped(L, a->bias, groups), GALE__NIL, grouped(L, a->keep, groups)};
     gale_attr attrs[3] = {GALE_FLOAT("scale", a->scale), GALE_FLOAT("fill", a->hidden), GALE_INT("turned", 1)};
     gale__op_node node = {.name = "Attention", .path = gale__paths_first("Attention"), .n_in = 6, .n_out = 1, .attrs = attrs, .n_attrs = 3, .body = L->node, .n_body = 1};
@@ -123,9 +128,9 @@ static gale__node attend(gale__lower *L, gale__attend *a)
     if (a->bias >= 0) s = gale__g_add(g, s, a->bias);
     if (a->keep >= 0) s = gale__g_select(g, a->keep, s, gale__value(L, s, a->hidden));
     a->stage[2] = s;
-    s = modified(L, a->score_mod, gale__g_cast(g, s, a->softmax_type));
+    s = modified(L, a->score_mod.body, a->score_mod.captured, gale__g_cast(g, s, a->softmax_type));
     gale__node p = a->sink >= 0 ? softmax_beside(L, s, gale__g_cast(g, a->sink, a->softmax_type)) : gale__softmax(L, s, 1u << 3);
-    a->stage[3] = p = modified(L, a->prob_mod, p);
+    a->stage[3] = p = modified(L, a->prob_mod.body, a->prob_mod.captured, p);
     gale__node y = gale__g_matmul(g, grouped(L, p, groups), gale__g_cast(g, qkv[2], a->softmax_type));
     return gale__good(L) ? ungrouped(L, claimed(L, a, qkv, groups, y)) : GALE__NIL;
 }
@@ -152,7 +157,7 @@ gale__node gale__attend_run(gale__lower *L, gale__attend *a)
     gale__pnode q = gale__peek(L->g, a->q), k = gale__peek(L->g, a->k);
     int64_t heads = q.dims[1], groups = k.dims[1];
     if (a->sink >= 0) a->sink = gale__along(L, a->sink, 4, 1);
-    if (q.dims[2] != 1 || heads == groups || a->score_mod || a->prob_mod) return attend(L, a);
+    if (q.dims[2] != 1 || heads == groups || a->score_mod.body || a->prob_mod.body) return attend(L, a);
     /* One row each: the heads that share keys are rows of one head, and read the keys once. */
     a->q = refold(L, a->q, groups, heads / groups);
     a->bias = refold_mask(L, a->bias, heads, groups);

@@ -82,6 +82,22 @@ LOWER(Attention)
     if (L->n_out > 3) L->out[3] = gale__g_cast(g, a.stage[mode], type);
 }
 
+/* Bodies in the order of the attributes; what they capture follows the three inputs in that order. */
+static void set_bodies(gale__lower *L, gale__attend *a)
+{
+    int at = 3;
+    for (int i = 0; i < L->node->n_attrs; i++) {
+        const gale_attr *attr = &L->node->attrs[i];
+        if (attr->kind != GALE_ATTR_GRAPH) continue;
+        bool score = !strcmp(attr->name, "score_mod");
+        if (!score && strcmp(attr->name, "prob_mod")) gale__refuse(L, "there is no body '%s'", attr->name);
+        if (score) a->score_mod.body = attr->graph, a->score_mod.captured = L->in + at;
+        else a->prob_mod.body = attr->graph, a->prob_mod.captured = L->in + at;
+        at += attr->graph->n_inputs - 1;
+    }
+    if (at != L->n_in) gale__refuse(L, "%d inputs do not go with the bodies", L->n_in);
+}
+
 LOWER(FlexAttention)
 {
     gale__g *g = L->g;
@@ -89,7 +105,6 @@ LOWER(FlexAttention)
     gale__attend a = {.q = gale__wide(L, L->in[Q]), .k = gale__wide(L, L->in[K]), .v = gale__wide(L, L->in[V]), .bias = GALE__NIL, .keep = GALE__NIL, .sink = GALE__NIL};
     a.scale = gale__attend_scale(L, L->in[Q]);
     a.softmax_type = softmax_type(L, type);
-    a.score_mod = gale__attr_graph(L, "score_mod");
-    a.prob_mod = gale__attr_graph(L, "prob_mod");
-    L->out[0] = gale__g_cast(g, gale__attend_run(L, &a), type);
+    set_bodies(L, &a);
+    if (gale__good(L)) L->out[0] = gale__g_cast(g, gale__attend_run(L, &a), type);
 }

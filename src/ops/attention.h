@@ -16,7 +16,7 @@ typedef struct gale__attend {
     double hidden;
     gale__node sink;         /* a score of each head that takes its share and gives nothing, [heads]; NIL: none */
     gale_type softmax_type;
-    const gale_graph *score_mod, *prob_mod; /* of one input and one output each; NULL: none */
+    struct { const gale_graph *body; const gale__node *captured; } score_mod, prob_mod; /* of one output; the input and what it captures; NULL: none */
     /* Made: scores, after softcap, with bias and mask, after softmax. */
     gale__node stage[4];
 } gale__attend;

@@ -265,6 +265,15 @@ gale__g *gale__body_begin(gale__lower *L)
     return body;
 }
 
+/* A small constant stays one inside, so that shapes made of it are known there. */
+gale__node gale__body_constant(gale__lower *L, gale__g *body, int which, gale__node outside)
+{
+    gale__pnode p = gale__peek(L->g, outside);
+    if (outside < 0 || p.op != GALE__P_CONST || (!p.splat && gale__g_elements(L->g, outside) > GALE__FOLD_MAX)) return gale__body_input(L, body, which, outside, false);
+    if (!p.splat) return gale__g_const(body, (gale_type)p.type, p.rank, p.dims, p.data);
+    return gale__g_expand(body, gale__g_const(body, (gale_type)p.type, 0, NULL, p.data), p.rank, p.dims);
+}
+
 gale__node gale__body_end(gale__lower *L, const gale__loop *loop, const gale__node *inputs)
 {
     gale__node made = gale__g_loop(L->g, loop, inputs);

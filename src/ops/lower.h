@@ -59,6 +59,7 @@ gale__node gale__wrap_index(gale__lower *L, gale__node index, int64_t extent);
  * takes the body over (and frees it when it cannot be made). */
 gale__g *gale__body_begin(gale__lower *L);
 gale__node gale__body_input(gale__lower *L, gale__g *body, int which, gale__node outside, bool sliced);
+gale__node gale__body_constant(gale__lower *L, gale__g *body, int which, gale__node outside); /* the same at every step */
 gale__node gale__body_end(gale__lower *L, const gale__loop *loop, const gale__node *inputs);
 static inline bool gale__good(const gale__lower *L) { return L->g->status == GALE_OK; }
 #endif

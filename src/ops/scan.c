@@ -6,7 +6,7 @@ enum { VALUES_MAX = 64 };
 
 typedef struct scan {
     const gale_graph *body;
-    int states, sliced, stacked, captured; /* captured: values of the graph around, the same at every step */
+    int states, sliced, stacked, captured; /* captured: values of the graph around, the last inputs */
     gale__node in[VALUES_MAX];
 } scan;
 
@@ -38,14 +38,16 @@ static gale__node run_body(gale__lower *L, const scan *s, int64_t trips)
     int n = s->states + s->sliced + s->captured, n_out = s->states + s->stacked;
     gale__loop loop = {.body = gale__body_begin(L), .trips = trips, .n_carried = s->states, .n_sliced = s->sliced, .n_constant = s->captured, .n_stacked = s->stacked, .out = out};
     if (!loop.body) return GALE__NIL;
-    for (int i = 0; i < n; i++) in[i] = gale__body_input(L, loop.body, i, s->in[i], i >= s->states && i < s->states + s->sliced);
+    for (int i = 0; i < n; i++) {
+        bool captured = i >= s->states + s->sliced;
+        in[i] = captured ? gale__body_constant(L, loop.body, i, s->in[i]) : gale__body_input(L, loop.body, i, s->in[i], i >= s->states);
+    }
     for (int i = 0; i < n_out; i++) out[i] = GALE__NIL;
     gale__opgraph_inline(s->body, loop.body, in, n, out, n_out);
     return gale__body_end(L, &loop, s->in);
 }
 
-/* Opset 8 has lengths in front of everything and a batch axis on everything. */
-static bool read_scan(gale__lower *L, scan *s, bool *batched)
+static bool read_scan(gale__lower *L, scan *s)
 {
     s->body = gale__attr_graph(L, "body");
     s->sliced = (int)gale__attr_i(L, "num_scan_inputs", 0);
@@ -53,19 +55,16 @@ static bool read_scan(gale__lower *L, scan *s, bool *batched)
     if (!s->body) gale__refuse(L, "there is no body");
     if (!gale__good(L)) return false;
     int n = s->body->n_inputs, n_out = s->body->n_outputs;
-    *batched = L->n_in == n + 1;
     s->states = n - s->sliced - s->captured;
     s->stacked = n_out - s->states;
-    bool ok = (L->n_in == n || *batched) && n <= VALUES_MAX && n_out <= VALUES_MAX && s->sliced > 0 && s->sliced <= n && s->captured >= 0 && s->states >= 0 && s->stacked >= 0 && L->n_out <= n_out;
-    for (int i = *batched; ok && i < L->n_in; i++) ok = L->in[i] >= 0;
+    bool ok = L->n_in == n && n <= VALUES_MAX && n_out <= VALUES_MAX && s->sliced > 0 && s->captured >= 0 && s->states >= 0 && s->stacked >= 0 && L->n_out <= n_out;
+    for (int i = 0; ok && i < n; i++) ok = (s->in[i] = L->in[i]) >= 0;
     if (!ok) gale__refuse(L, "a body of %d inputs and %d outputs does not go with %d inputs, %d of them scanned", n, n_out, L->n_in, s->sliced);
-    if (ok && *batched && L->in[0] >= 0) gale__refuse(L, "lengths of sequences are not supported");
-    for (int i = 0; ok && i < n; i++) s->in[i] = L->in[i + *batched];
-    return gale__good(L);
+    return ok;
 }
 
 /* Scanned inputs with their axis in front, in the order of the steps. */
-static bool turn_inputs(gale__lower *L, scan *s, const char *directions, int64_t *trips)
+static bool turn_inputs(gale__lower *L, scan *s, int64_t *trips)
 {
     for (int i = 0; i < s->sliced && gale__good(L); i++) {
         gale__node *x = &s->in[s->states + i];
@@ -73,44 +72,17 @@ static bool turn_inputs(gale__lower *L, scan *s, const char *directions, int64_t
         gale__pnode p = gale__peek(L->g, *x);
         if (i == 0) *trips = p.rank ? p.dims[0] : 0;
         if (gale__good(L) && (p.rank < 1 || p.dims[0] != *trips)) gale__refuse(L, "scanned inputs differ in length");
-        if (flag(L, directions, i)) *x = gale__g_flip(L->g, *x, 1);
+        if (flag(L, "scan_input_directions", i)) *x = gale__g_flip(L->g, *x, 1);
     }
     return gale__good(L);
-}
-
-/* One item of the batch after the other; results side by side. */
-static void scan_batch(gale__lower *L, const scan *whole)
-{
-    gale__g *g = L->g;
-    gale__pnode p = gale__peek(g, whole->in[whole->states]);
-    int64_t batch = p.rank ? p.dims[0] : 0, trips = 0;
-    gale__node *parts = gale__arena_alloc(&g->arena, ((size_t)batch * VALUES_MAX + 1) * sizeof *parts);
-    if (batch < 1) gale__refuse(L, "the batch is empty");
-    if (!parts && gale__good(L)) g->status = GALE_NO_MEMORY;
-    for (int64_t b = 0; b < batch && gale__good(L); b++) {
-        scan s = *whole;
-        for (int i = 0; i < s.states + s.sliced; i++) {
-            gale__pnode q = gale__peek(g, s.in[i]);
-            if (q.rank < 1 || q.dims[0] != batch) gale__refuse(L, "input %d has no batch of %lld", i + 1, (long long)batch);
-            else s.in[i] = gale__g_squeeze(g, gale__g_slice_axis(g, s.in[i], 0, b, 1), 1);
-        }
-        gale__node loop = turn_inputs(L, &s, "directions", &trips) ? run_body(L, &s, trips) : GALE__NIL;
-        for (int o = 0; o < L->n_out; o++) parts[o * batch + b] = gale__g_unsqueeze(g, gale__g_loop_out(g, loop, o), 1);
-    }
-    for (int o = 0; o < L->n_out && gale__good(L); o++) L->out[o] = gale__g_concat(g, 0, parts + o * batch, (int)batch);
 }
 
 LOWER(Scan)
 {
     scan s = {0};
-    bool batched = false;
     int64_t trips = 0;
-    if (!read_scan(L, &s, &batched)) return;
-    if (batched) {
-        scan_batch(L, &s);
-        return;
-    }
-    gale__node loop = turn_inputs(L, &s, "scan_input_directions", &trips) ? run_body(L, &s, trips) : GALE__NIL;
+    if (!read_scan(L, &s)) return;
+    gale__node loop = turn_inputs(L, &s, &trips) ? run_body(L, &s, trips) : GALE__NIL;
     for (int o = 0; o < L->n_out && gale__good(L); o++) {
         L->out[o] = gale__g_loop_out(L->g, loop, o);
         if (o < s.states || !gale__good(L)) continue;
