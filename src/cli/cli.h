@@ -12,6 +12,7 @@ typedef enum gale__exit {
     GALE__EXIT_USAGE,     /* the command line is wrong */
     GALE__EXIT_NO_DEVICE, /* no such provider or device */
     GALE__EXIT_DIFFER,    /* results differ */
+    GALE__EXIT_NOT_FINITE, /* a result has no finite number in it */
     GALE__EXIT_COUNT
 } gale__exit;
 extern const char *const gale__exit_texts[GALE__EXIT_COUNT];

@@ -1,6 +1,8 @@
 /* gale bench: what the kernels that gale makes reach on a device, beside that device's own copy rate measured in the same run. */
 #include "cli/cli.h"
 #include "cli/device_text.h"
+#include "cli/model_bench.h"
+#include "cli/model_inputs.h"
 #include "cli/table.h"
 #include "base/json.h"
 #include "graph/time.h"
@@ -8,12 +10,14 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"WHAT", 0, GALE__ARG_CHOICE, NULL, "kernels", "kernels|plan|start", "kernels: memory-bound work; plan: making plans; start: the first kernel"},
+    {"WHAT", 0, GALE__ARG_TEXT, "kernels|plan|start|MODEL", "kernels", NULL, "kernels: memory-bound work; plan: making plans; start: the first kernel; or an ONNX file"},
+    GALE__ARGS_MODEL_INPUTS,
+    GALE__ARGS_MODEL_OPTIONS,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
     {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL, "only rows whose name contains this"},
     {"repeats", 'r', GALE__ARG_INT, "N", "30", "3..10000", "runs to take the median of"},
-    {"scale", 's', GALE__ARG_INT, "N", "1", "1..1024", "divide the large sizes by this"},
+    {"scale", 0, GALE__ARG_INT, "N", "1", "1..1024", "divide the large sizes by this"},
     {"fast", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "programs with the device's own exp, log, sin, division instead of ours"},
     GALE__ARG_JSON,
     {0},
@@ -327,7 +331,10 @@ static int run(const gale__args *a)
     if (status == GALE_OK) {
         const gale_device_info *info = gale_device_get_info(device);
         if (!gale__args_flag(a, "json")) printf("%s %d: %s (%s)\n", info->backend, info->index, info->name, info->driver);
-        status = !strcmp(what, "plan") ? bench_plan(device, a) : !strcmp(what, "start") ? bench_start(device, a) : bench_kernels(device, a);
+        if (!strcmp(what, "plan")) status = bench_plan(device, a);
+        else if (!strcmp(what, "start")) status = bench_start(device, a);
+        else if (!strcmp(what, "kernels")) status = bench_kernels(device, a);
+        else status = gale__bench_model(device, what, a);
     }
     gale_device_close(&device);
     return gale__report(status);
@@ -335,10 +342,11 @@ static int run(const gale__args *a)
 
 const gale__command gale__command_bench = {
     args, run,
-    "Times generated kernels on one device.  The copy rate of the device is measured in the same run, and every row says which share of it "
+    "Times generated kernels, or a model, on one device.  The copy rate of the device is measured in the same run, and every row says which share of it "
     "the work reaches, counting each byte that must move once.  Times are the device's own, of runs that are replayed from a capture where "
     "the driver can.",
     "gale bench kernels --provider cuda\n"
     "gale bench kernels --provider cpu --scale 8   # smaller\n"
-    "gale bench plan --provider cpu",
+    "gale bench plan --provider cpu\n"
+    "gale bench model.onnx --shape x=1x3x256x256   # a model: cold start, percentiles, memory",
 };

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 const char *const gale__exit_texts[GALE__EXIT_COUNT] = {
-    "done", "the work failed", "the command line is wrong", "no such provider or device", "results differ"};
+    "done", "the work failed", "the command line is wrong", "no such provider or device", "results differ", "a result has no finite number in it"};
 
 bool gale__is_colour(FILE *f)
 {

@@ -1,0 +1,107 @@
+/* Timing a model: how long until it is ready, then percentiles of steady runs and what they take of memory. */
+#include "cli/model_bench.h"
+#include "base/json.h"
+#include "base/thread.h"
+#include "cli/cli.h"
+#include "cli/model_inputs.h"
+#include "onnx/session.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+typedef struct times { double open_ms, first_ms, *runs_ms; int64_t n; uint64_t device_peak, process_peak; } times;
+
+static double ms_since(uint64_t start) { return (double)(gale__time_ns() - start) / 1e6; }
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double percentile(const times *t, double share)
+{
+    int64_t at = (int64_t)(share * (double)(t->n - 1) + 0.5);
+    return t->runs_ms[at < t->n ? at : t->n - 1];
+}
+
+static gale_status run_once(gale_model *m, gale_object **inputs, double *ms)
+{
+    int n = gale_model_outputs(m);
+    gale_object **outputs = gale__calloc((size_t)n + 1, sizeof *outputs);
+    if (!outputs) return GALE_NO_MEMORY;
+    uint64_t start = gale__time_ns();
+    gale_status status = gale_model_run(m, inputs, outputs, true);
+    *ms = ms_since(start);
+    gale__objects_free(&outputs, n);
+    return status;
+}
+
+static gale_status measure(gale_device *device, const char *path, const gale__args *a, times *t)
+{
+    gale_model_options options;
+    gale_model *m = NULL;
+    gale_object **inputs = NULL;
+    double warm;
+    gale__model_options(a, &options);
+    options.program.fast |= gale__args_flag(a, "fast");
+    uint64_t start = gale__time_ns();
+    gale_status status;
+    GALE_GO(gale_model_open(path, device, &options, &m));
+    t->open_ms = ms_since(start);
+    GALE_GO(gale__model_inputs_make(m, a, true, &inputs));
+    GALE_GO(run_once(m, inputs, &t->first_ms));
+    for (int i = 0; i < 2; i++) GALE_GO(run_once(m, inputs, &warm));
+    for (t->n = 0; t->n < gale__args_int(a, "repeats"); t->n++) GALE_GO(run_once(m, inputs, &t->runs_ms[t->n]));
+    gale_memory_stats stats;
+    struct rusage usage;
+    gale_memory_get_stats(device, &stats);
+    t->device_peak = stats.peak_bytes;
+    if (!getrusage(RUSAGE_SELF, &usage)) t->process_peak = (uint64_t)usage.ru_maxrss << 10;
+    qsort(t->runs_ms, (size_t)t->n, sizeof *t->runs_ms, by_value);
+done:
+    if (m) gale__objects_free(&inputs, gale_model_inputs(m));
+    gale_model_close(&m);
+    return status;
+}
+
+static void print(const times *t)
+{
+    char device[32], process[32];
+    printf("read and scheduled   %10.1f ms\n", t->open_ms);
+    printf("first run            %10.1f ms (plan, kernels, weights, run)\n", t->first_ms);
+    printf("steady run           %10.2f ms median, %.2f best, %.2f at 90 %%, %.2f at 99 %% (%lld runs)\n", percentile(t, 0.5), t->runs_ms[0], percentile(t, 0.9), percentile(t, 0.99), (long long)t->n);
+    printf("memory               %s on the device at most, %s resident\n", gale__bytes_text(t->device_peak, device), gale__bytes_text(t->process_peak, process));
+}
+
+static int print_json(const times *t)
+{
+    gale__str text = {0};
+    gale__json_out j;
+    gale__json_begin(&j, &text);
+    gale__json_object(&j);
+    gale__json_key(&j, "open_ms"), gale__json_f64(&j, t->open_ms);
+    gale__json_key(&j, "first_ms"), gale__json_f64(&j, t->first_ms);
+    gale__json_key(&j, "median_ms"), gale__json_f64(&j, percentile(t, 0.5));
+    gale__json_key(&j, "best_ms"), gale__json_f64(&j, t->runs_ms[0]);
+    gale__json_key(&j, "p90_ms"), gale__json_f64(&j, percentile(t, 0.9));
+    gale__json_key(&j, "p99_ms"), gale__json_f64(&j, percentile(t, 0.99));
+    gale__json_key(&j, "runs"), gale__json_i64(&j, t->n);
+    gale__json_key(&j, "device_peak_bytes"), gale__json_i64(&j, (int64_t)t->device_peak);
+    gale__json_key(&j, "process_peak_bytes"), gale__json_i64(&j, (int64_t)t->process_peak);
+    gale__json_close(&j, '}');
+    gale__str_add(&text, "\n");
+    return gale__print(&text);
+}
+
+gale_status gale__bench_model(gale_device *device, const char *path, const gale__args *a)
+{
+    times t = {0};
+    t.runs_ms = gale__calloc((size_t)gale__args_int(a, "repeats") + 1, sizeof *t.runs_ms);
+    if (!t.runs_ms) return GALE_NO_MEMORY;
+    gale_status status = measure(device, path, a, &t);
+    if (status == GALE_OK && gale__args_flag(a, "json")) print_json(&t);
+    else if (status == GALE_OK) print(&t);
+    gale__free(t.runs_ms);
+    return status;
+}

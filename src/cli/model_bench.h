@@ -1,0 +1,7 @@
+/* gale bench MODEL. */
+#ifndef GALE_CLI_MODEL_BENCH_H
+#define GALE_CLI_MODEL_BENCH_H
+#include "cli/args.h"
+#include "gale/model.h"
+gale_status gale__bench_model(gale_device *device, const char *path, const gale__args *a);
+#endif

@@ -1,0 +1,144 @@
+/* Inputs of models for the command line: read from files, or made up from a seed. */
+#include "cli/model_inputs.h"
+#include "base/num.h"
+#include "cli/data_file.h"
+#include "onnx/object.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void gale__model_options(const gale__args *a, gale_model_options *out)
+{
+    const char *precision = gale__args_text(a, "precision");
+    *out = (gale_model_options){.allow_nonfinite = gale__args_flag(a, "allow-nonfinite")};
+    out->program.fast = precision && !strcmp(precision, "fast");
+    if (gale__args_given(a, "memory-limit")) out->program.memory_limit_bytes = (uint64_t)gale__args_int(a, "memory-limit") << 20;
+}
+
+bool gale__shape_parse(const char *text, int *rank, int64_t *dims)
+{
+    int n = 0;
+    for (const char *at = text; *at;) {
+        char *end;
+        if (*at < '0' || *at > '9' || n == GALE_MAX_RANK) return false;
+        dims[n++] = strtoll(at, &end, 10);
+        if (*end && *end != 'x' && *end != ',') return false;
+        at = *end ? end + 1 : end;
+    }
+    *rank = n;
+    return true;
+}
+
+const char *gale__shape_text(int rank, const int64_t *dims, const char *const *symbols, char buf[256])
+{
+    size_t at = 0;
+    buf[0] = 0;
+    if (rank < 0) return "any shape";
+    for (int i = 0; i < rank && at < 230; i++) {
+        const char *x = i ? "x" : "";
+        if (dims[i] >= 0) at += (size_t)snprintf(buf + at, 256 - at, "%s%lld", x, (long long)dims[i]);
+        else at += (size_t)snprintf(buf + at, 256 - at, "%s%.40s", x, symbols && symbols[i] ? symbols[i] : "?");
+    }
+    return rank ? buf : "one number";
+}
+
+/* The text after NAME= of the argument for this input; without a name it is for the only one. */
+static const char *given_for(const gale__args *a, const char *argument, const char *name, bool only)
+{
+    const char *text, *found = NULL;
+    size_t n = strlen(name);
+    for (size_t i = 0; (text = gale__args_item(a, argument, i)); i++) {
+        if (!strncmp(text, name, n) && text[n] == '=') found = text + n + 1;
+        else if (only && !strchr(text, '=')) found = text;
+    }
+    return found;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static gale_status fill(gale_tensor *t, uint64_t seed)
+{
+    gale_type type = gale_tensor_type(t);
+    size_t size = gale_type_size(type), n = size ? gale_tensor_size_bytes(t) / size : 0;
+    char *data = gale_tensor_data(t);
+    if (type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings cannot be made up: give the input with --input");
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits = mix(seed * 0x9e3779b97f4a7c15u + i);
+        double v = (double)(bits >> 40) / 16777216.0;
+        gale__store_f64(type, data + i * size, gale__type_is_float(type) ? v : (double)(bits >> 63));
+    }
+    return GALE_OK;
+}
+
+static gale_status make_up(const gale__args *a, const gale_model_value *v, int index, bool only, gale_object **out)
+{
+    int64_t dims[GALE_MAX_RANK];
+    int rank = v->rank;
+    char text[256];
+    gale_tensor *t = NULL;
+    const char *shape = given_for(a, "shape", v->name, only);
+    if (v->kind != GALE_OBJECT_TENSOR) return gale__fail(GALE_UNSUPPORTED, "input %s is a sequence or map: give it with --input %s=FILE", v->name, v->name);
+    memcpy(dims, v->dims, sizeof dims);
+    if (shape && !gale__shape_parse(shape, &rank, dims)) return gale__fail(GALE_INVALID, "--shape %s: '%s' is not a shape such as 1x3x256x256", v->name, shape);
+    if (!shape && rank > 0 && dims[0] < 0) dims[0] = 1; /* one item */
+    for (int i = 0; i < rank; i++)
+        if (dims[i] < 0) return gale__fail(GALE_INVALID, "input %s is %s: give its extents with --shape %s=...", v->name, gale__shape_text(v->rank, v->dims, v->symbols, text), v->name);
+    if (rank < 0) return gale__fail(GALE_INVALID, "input %s has no declared shape: give one with --shape %s=...", v->name, v->name);
+    GALE_TRY(gale_tensor_create(NULL, v->type, rank, dims, &t));
+    gale_status status = fill(t, (uint64_t)gale__args_int(a, "seed") * 1000 + (uint64_t)index);
+    if (status != GALE_OK) return gale_tensor_destroy(&t), status;
+    return gale__object_take(&t, out);
+}
+
+static gale_status make_one(gale_model *m, const gale__args *a, bool random, int i, gale_object **out)
+{
+    gale_model_value v;
+    bool only = gale_model_inputs(m) == 1;
+    GALE_TRY(gale_model_input(m, i, &v));
+    const char *file = given_for(a, "input", v.name, only);
+    if (file) return gale__data_read(file, &v, out);
+    if (random) return make_up(a, &v, i, only, out);
+    if (v.optional) return gale_object_none(out);
+    return gale__fail(GALE_INVALID, "input %s is not given: --input %s=FILE, or --random for made-up numbers", v.name, v.name);
+}
+
+/* An argument that names no input is a mistake, not a wish. */
+static gale_status check_names(gale_model *m, const gale__args *a, const char *argument)
+{
+    const char *text;
+    for (size_t i = 0; (text = gale__args_item(a, argument, i)); i++) {
+        bool known = gale_model_inputs(m) == 1 && !strchr(text, '=');
+        for (int k = 0; !known && k < gale_model_inputs(m); k++) {
+            gale_model_value v;
+            GALE_TRY(gale_model_input(m, k, &v));
+            known = !strncmp(text, v.name, strlen(v.name)) && text[strlen(v.name)] == '=';
+        }
+        if (!known) return gale__fail(GALE_INVALID, "--%s %s: the model has no such input; `gale inspect` lists them", argument, text);
+    }
+    return GALE_OK;
+}
+
+gale_status gale__model_inputs_make(gale_model *m, const gale__args *a, bool random, gale_object ***out)
+{
+    int n = gale_model_inputs(m);
+    GALE_TRY(check_names(m, a, "input"));
+    GALE_TRY(check_names(m, a, "shape"));
+    gale_object **objects = gale__calloc((size_t)n + 1, sizeof *objects);
+    gale_status status = objects ? GALE_OK : GALE_NO_MEMORY;
+    for (int i = 0; status == GALE_OK && i < n; i++) status = make_one(m, a, random || gale__args_flag(a, "random"), i, &objects[i]);
+    if (status != GALE_OK) return gale__objects_free(&objects, n), status;
+    *out = objects;
+    return GALE_OK;
+}
+
+void gale__objects_free(gale_object ***objects, int count)
+{
+    for (int i = 0; *objects && i < count; i++) gale_object_destroy(&(*objects)[i]);
+    gale__free(*objects);
+    *objects = NULL;
+}
