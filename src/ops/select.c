@@ -1,6 +1,5 @@
 /* Selections whose size depends on the data: the result has the largest possible size, and a count comes out beside it, so
- * that shapes are still known when planning.  Places are found by binary search over running sums rather than by
- * scattering, which needs no order among writers. */
+ * that shapes are still known when planning. */
 #include "ops/select.h"
 
 gale__node gale__search(gale__lower *L, gale__node sorted, gale__node targets)
@@ -26,6 +25,13 @@ static gale__node last(gale__lower *L, gale__node x)
     return gale__g_reshape(L->g, gale__g_slice_axis(L->g, x, 0, n - 1, 1), 0, NULL);
 }
 
+/* The number of each marked element, put where `to` says among `room` places; `fill` where nobody puts anything. */
+static gale__node place_marked(gale__lower *L, gale__node mask, gale__node to, int64_t room, int64_t fill)
+{
+    gale__node at = gale__g_select(L->g, mask, to, gale__index(L, -1)), n = gale__g_iota(L->g, 1, &(int64_t){gale__good(L) ? gale__g_elements(L->g, mask) : 0}, 0);
+    return gale__g_put(L->g, gale__g_splat_i(L->g, GALE_I64, 1, &room, fill), at, n, -1);
+}
+
 gale__node gale__chosen(gale__lower *L, gale__node mask, gale__node *count)
 {
     gale__g *g = L->g;
@@ -35,9 +41,8 @@ gale__node gale__chosen(gale__lower *L, gale__node mask, gale__node *count)
         return gale__g_splat_i(g, GALE_I64, 1, &n, 0);
     }
     gale__node sums = gale__g_scan(g, GALE__SUM, gale__g_cast(g, mask, GALE_I64), 0, false, false);
-    gale__node at = gale__search(L, sums, gale__g_add(g, gale__g_iota(g, 1, &n, 0), gale__index(L, 1)));
     *count = last(L, sums);
-    return gale__g_binary(g, GALE__MIN, at, gale__index(L, n - 1));
+    return place_marked(L, mask, gale__g_sub(g, sums, gale__index(L, 1)), n, n - 1);
 }
 
 static gale__node flat(gale__lower *L, gale__node x)
@@ -109,29 +114,36 @@ static gale__node changes(gale__lower *L, gale__node x)
     return gale__g_pad(g, gale__g_cast(g, differ, GALE_I64), (int64_t[]){0, 1}, (int64_t[]){0, 0}, NULL, 0);
 }
 
-/* Each row's elements numbered by value: equal ones have equal numbers, 0 is the least. */
-static gale__node dense_ranks(gale__lower *L, gale__node keys)
+/* Elements numbered by value along the rows of [B, N]: equal ones have equal numbers, 0 is the least. */
+typedef struct ranked {
+    gale__node ranks;          /* of each element */
+    gale__node order, sorted;  /* elements' places (in all of [B, N]) row by row in order, and their ranks */
+} ranked;
+
+static ranked dense_ranks(gale__lower *L, gale__node keys)
 {
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, keys);
-    gale__node places = gale__g_add(g, gale__g_sort(g, keys, 1, false), gale__walk(L, 2, p.dims, 0, p.dims[1]));
-    gale__node ranks = gale__g_scan(g, GALE__SUM, changes(L, gale__g_take(g, keys, places)), 1, false, false);
-    return gale__g_put(g, gale__g_splat_i(g, GALE_I64, 2, p.dims, 0), places, ranks, -1);
+    ranked r;
+    r.order = gale__g_add(g, gale__g_sort(g, keys, 1, false), gale__walk(L, 2, p.dims, 0, p.dims[1]));
+    r.sorted = gale__g_scan(g, GALE__SUM, changes(L, gale__g_take(g, keys, r.order)), 1, false, false);
+    r.ranks = gale__g_put(g, gale__g_splat_i(g, GALE_I64, 2, p.dims, 0), r.order, r.sorted, -1);
+    return r;
 }
 
 /* Ranks of whole columns of [M, N] in lexicographic order: neighbouring rows are joined to one until one is left. */
-static gale__node column_ranks(gale__lower *L, gale__node keys)
+static ranked column_ranks(gale__lower *L, gale__node keys)
 {
     gale__g *g = L->g;
-    gale__node ranks = dense_ranks(L, keys);
-    while (gale__good(L) && gale__peek(g, ranks).dims[0] > 1) {
-        int64_t m = gale__peek(g, ranks).dims[0], n = gale__peek(g, ranks).dims[1], half[2] = {m / 2, n}, step[2] = {2, 1};
-        gale__node first = gale__g_slice(g, ranks, (int64_t[]){0, 0}, step, half), second = gale__g_slice(g, ranks, (int64_t[]){1, 0}, step, half);
+    ranked all = dense_ranks(L, keys);
+    while (gale__good(L) && gale__peek(g, all.ranks).dims[0] > 1) {
+        int64_t m = gale__peek(g, all.ranks).dims[0], n = gale__peek(g, all.ranks).dims[1], half[2] = {m / 2, n}, step[2] = {2, 1};
+        gale__node first = gale__g_slice(g, all.ranks, (int64_t[]){0, 0}, step, half), second = gale__g_slice(g, all.ranks, (int64_t[]){1, 0}, step, half);
         gale__node pair = gale__g_add(g, gale__g_mul(g, first, gale__index(L, n)), second);
-        if (m % 2) pair = gale__g_concat(g, 0, (gale__node[]){pair, gale__g_slice_axis(g, ranks, 0, m - 1, 1)}, 2);
-        ranks = dense_ranks(L, pair);
+        if (m % 2) pair = gale__g_concat(g, 0, (gale__node[]){pair, gale__g_slice_axis(g, all.ranks, 0, m - 1, 1)}, 2);
+        all = dense_ranks(L, pair);
     }
-    return ranks;
+    return all;
 }
 
 /* The slices of x along `axis`, one a column: [M, N]. */
@@ -173,14 +185,16 @@ LOWER(UniquePadded)
     int axis;
     gale__node x = by_axis(L, &axis);
     if (!gale__good(L)) return;
-    int64_t n = gale__peek(g, x).dims[axis], ends = n + 1;
+    int64_t n = gale__peek(g, x).dims[axis];
     if (gale__g_elements(g, x) == 0) {
         nothing_unique(L, x);
         return;
     }
-    gale__node inverse = flat(L, column_ranks(L, columns(L, keys_of(L, x), axis)));
-    gale__node order = gale__g_sort(g, inverse, 0, false), sorted = gale__g_take(g, inverse, order);
-    gale__node heads = gale__search(L, sorted, gale__g_iota(g, 1, &ends, 0)), count = gale__g_add(g, last(L, sorted), gale__index(L, 1));
+    ranked all = column_ranks(L, columns(L, keys_of(L, x), axis));
+    gale__node inverse = flat(L, all.ranks), order = flat(L, all.order), sorted = flat(L, all.sorted);
+    if (!gale__good(L)) return;
+    gale__node before = gale__g_pad(g, sorted, &(int64_t){1}, &(int64_t){-1}, NULL, -1), count = gale__g_add(g, last(L, sorted), gale__index(L, 1));
+    gale__node heads = place_marked(L, gale__g_binary(g, GALE__NE, sorted, before), sorted, n + 1, n);
     gale__node first = gale__g_take(g, order, gale__g_slice_axis(g, heads, 0, 0, n));
     gale__node counts = gale__g_sub(g, gale__g_slice_axis(g, heads, 0, 1, n), gale__g_slice_axis(g, heads, 0, 0, n));
     if (gale__good(L) && !gale__attr_i(L, "sorted", 1)) by_occurrence(L, count, &first, &counts, &inverse);
