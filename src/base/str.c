@@ -82,14 +82,35 @@ static locale_t plain_locale;
 static gale__once plain_once;
 static void make_plain_locale(void) { plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 
-bool gale__text_to_f64(const char *text, double *out)
+/* Hexadecimal, "nan" and "inf" are strtod's business elsewhere; here a number is decimal. */
+static bool is_decimal(const char *text) { return *text && strspn(text, "0123456789+-.eE") == strlen(text); }
+
+bool gale__text_to_real(const char *text, double *out)
 {
-    /* Hexadecimal, "nan" and "inf" are strtod's business elsewhere; here a number is decimal. */
-    if (!*text || strspn(text, "0123456789+-.eE") != strlen(text)) return false;
+    if (!is_decimal(text)) return false;
     gale__once_run(&plain_once, make_plain_locale);
     char *end;
     double v = plain_locale ? strtod_l(text, &end, plain_locale) : strtod(text, &end);
-    if (end == text || *end || !isfinite(v)) return false;
+    if (end == text || *end) return false;
+    *out = v;
+    return true;
+}
+
+bool gale__text_to_f32(const char *text, float *out)
+{
+    if (!is_decimal(text)) return false;
+    gale__once_run(&plain_once, make_plain_locale);
+    char *end;
+    float v = plain_locale ? strtof_l(text, &end, plain_locale) : strtof(text, &end);
+    if (end == text || *end) return false;
+    *out = v;
+    return true;
+}
+
+bool gale__text_to_f64(const char *text, double *out)
+{
+    double v;
+    if (!gale__text_to_real(text, &v) || !isfinite(v)) return false;
     *out = v;
     return true;
 }

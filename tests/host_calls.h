@@ -1,0 +1,339 @@
+/* Host operators called by text.  Values: `f32[2,1] 1 2`, `string[2] 'a' 'b'`, a sequence `{... & ...}`, a map `(keys = ... & ...)`, `none`; several
+ * are separated by `;`, and nothing between two means left out.  Attributes: `axis=1`, `mode='x'`, `ints=1,2` (`1,` for one), `floats=0.5,`,
+ * `NAME_strings='a','b'`, `value=string[1]:'v'`. */
+#ifndef GALE_TEST_HOST_CALLS_H
+#define GALE_TEST_HOST_CALLS_H
+#include "base/num.h"
+#include "base/str.h"
+#include "graph/tensor.h"
+#include "onnx/session.h"
+#include "test.h"
+#include <math.h>
+
+/* --- Values. --- */
+
+static void skip_blanks(const char **at)
+{
+    while (**at == ' ') ++*at;
+}
+
+static void read_word(const char **at, const char *stops, char *word, size_t size)
+{
+    size_t n = 0;
+    while (**at && !strchr(stops, **at) && n + 1 < size) word[n++] = *(*at)++;
+    word[n] = 0;
+}
+
+static gale_tensor *read_strings(const char **at, int rank, const int64_t *dims, char separator)
+{
+    static char texts[64][64];
+    const char *pointers[64] = {0};
+    gale_tensor *t = NULL;
+    int n = 0;
+    for (skip_blanks(at); **at == '\''; n++) {
+        ++*at;
+        read_word(at, "'", texts[n], sizeof texts[n]);
+        pointers[n] = texts[n];
+        *at += **at == '\'';
+        if (separator == ' ') skip_blanks(at);
+        else *at += **at == separator;
+    }
+    CHECK_OK(gale_tensor_from_strings(rank, dims, pointers, NULL, &t));
+    return t;
+}
+
+static void read_number(const char *word, gale_type type, void *to)
+{
+    char *end;
+    if (gale__type_is_float(type)) gale__store_f64(type, to, type == GALE_F32 ? (double)strtof(word, &end) : strtod(word, &end));
+    else gale__store_i64(type, to, *word == '-' ? strtoll(word, &end, 10) : (int64_t)strtoull(word, &end, 10));
+}
+
+static gale_tensor *read_tensor(const char **at, char separator)
+{
+    char word[64];
+    int64_t dims[GALE_MAX_RANK];
+    int rank = 0;
+    gale_type type;
+    gale_tensor *t = NULL;
+    read_word(at, "[", word, sizeof word);
+    if (!CHECK_OK(gale_type_parse(word, &type))) return NULL;
+    for (++*at; **at && **at != ']'; *at += **at == ',') {
+        read_word(at, ",]", word, sizeof word);
+        dims[rank++] = atoll(word);
+    }
+    *at += 1 + (separator == ',');
+    if (type == GALE_STRING) return read_strings(at, rank, dims, separator);
+    if (!CHECK_OK(gale_tensor_create(NULL, type, rank, dims, &t))) return NULL;
+    for (int64_t i = 0; i < gale__tensor_elements(t); i++) {
+        skip_blanks(at);
+        read_word(at, " ,;&})", word, sizeof word);
+        read_number(word, type, (char *)gale_tensor_data(t) + (size_t)i * gale_type_size(type));
+        *at += separator == ',' && **at == ',';
+    }
+    return t;
+}
+
+static gale_object *read_value(const char **at);
+
+/* Behind the opening bracket; the items, and how many. */
+static size_t read_items(const char **at, char close, gale_object **items)
+{
+    size_t n = 0;
+    for (skip_blanks(at); **at && **at != close; skip_blanks(at)) {
+        items[n++] = read_value(at);
+        skip_blanks(at);
+        *at += **at == '&';
+    }
+    *at += **at == close;
+    return n;
+}
+
+static gale_object *read_value(const char **at)
+{
+    gale_object *items[16] = {0}, *made = NULL;
+    skip_blanks(at);
+    if (!strncmp(*at, "none", 4)) {
+        *at += 4;
+        CHECK_OK(gale_object_none(&made));
+    } else if (**at == '{') {
+        ++*at;
+        size_t n = read_items(at, '}', items);
+        CHECK_OK(gale_object_sequence(items, n, &made));
+        for (size_t i = 0; i < n; i++) gale_object_destroy(&items[i]);
+    } else if (**at == '(') {
+        ++*at;
+        gale_tensor *keys = read_tensor(at, ' ');
+        skip_blanks(at);
+        ++*at; /* = */
+        size_t n = read_items(at, ')', items);
+        CHECK_OK(gale_object_map(keys, items, &made));
+        for (size_t i = 0; i < n; i++) gale_object_destroy(&items[i]);
+        gale_tensor_destroy(&keys);
+    } else {
+        gale_tensor *t = read_tensor(at, ' ');
+        CHECK_OK(gale__object_take(&t, &made));
+    }
+    return made;
+}
+
+static gale_object *numbers(const char *text) { return read_value(&text); }
+
+static int read_values(const char *text, gale_object **out)
+{
+    int n = 0;
+    for (skip_blanks(&text); *text; skip_blanks(&text)) {
+        out[n++] = *text == ';' ? NULL : read_value(&text);
+        skip_blanks(&text);
+        text += *text == ';';
+    }
+    return n;
+}
+
+/* --- Attributes. --- */
+
+typedef struct parsed {
+    gale_attr attrs[16];
+    int n;
+    char names[16][32], texts[16][4][64];
+    const char *lists[16][4];
+    int64_t ints[16][16];
+    double floats[16][16];
+    gale_tensor *tensors[16];
+} parsed;
+
+static void parse_texts(parsed *p, gale_attr *a, const char **at)
+{
+    int k = p->n, n = 0;
+    for (; **at == '\''; *at += **at == ',') {
+        ++*at;
+        read_word(at, "'", p->texts[k][n], sizeof p->texts[k][n]);
+        p->lists[k][n] = p->texts[k][n];
+        n++;
+        *at += **at == '\'';
+    }
+    bool list = strstr(a->name, "_strings") || strstr(a->name, "vocabulary") || !strcmp(a->name, "stopwords");
+    a->kind = list ? GALE_ATTR_STRINGS : GALE_ATTR_STRING;
+    a->s = p->texts[k][0];
+    a->strings = p->lists[k];
+    a->count = (size_t)n;
+}
+
+static void parse_numbers(parsed *p, gale_attr *a, const char **at)
+{
+    char all[200], *from = all;
+    read_word(at, " ", all, sizeof all);
+    bool list = strchr(all, ',') != NULL, real = strpbrk(all, ".n") != NULL;
+    for (; *from; from += *from == ',') {
+        p->floats[p->n][a->count] = strtod(from, NULL);
+        p->ints[p->n][a->count++] = strtoll(from, NULL, 10);
+        from += strcspn(from, ",");
+    }
+    a->kind = list ? real ? GALE_ATTR_FLOATS : GALE_ATTR_INTS : real ? GALE_ATTR_FLOAT : GALE_ATTR_INT;
+    a->ints = p->ints[p->n];
+    a->floats = p->floats[p->n];
+    a->i = a->ints[0];
+    a->f = a->floats[0];
+}
+
+static void parse_attrs(parsed *p, const char *text)
+{
+    for (skip_blanks(&text); *text; skip_blanks(&text), p->n++) {
+        gale_attr *a = &p->attrs[p->n];
+        read_word(&text, "=", p->names[p->n], sizeof p->names[p->n]);
+        a->name = p->names[p->n];
+        text++;
+        if (*text == '\'') parse_texts(p, a, &text);
+        else if (*text >= 'a' && *text <= 'z' && strncmp(text, "nan", 3)) {
+            a->kind = GALE_ATTR_TENSOR;
+            a->tensor = p->tensors[p->n] = read_tensor(&text, ',');
+        } else parse_numbers(p, a, &text);
+    }
+}
+
+static void forget_attrs(parsed *p)
+{
+    for (int i = 0; i < p->n; i++) gale_tensor_destroy(&p->tensors[i]);
+}
+
+/* --- Comparison. --- */
+
+static bool same_tensor(gale_tensor *a, gale_tensor *b)
+{
+    if (a->type != b->type || a->rank != b->rank || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims)) return false;
+    int64_t n = gale__tensor_elements(a);
+    for (int64_t i = 0; a->type == GALE_STRING && i < n; i++) {
+        size_t x, y;
+        const char *s = gale_tensor_string(a, i, &x), *t = gale_tensor_string(b, i, &y);
+        if (x != y || memcmp(s, t, x)) return false;
+    }
+    if (a->type == GALE_STRING || !n) return true;
+    char *data = calloc(1, a->size_bytes);
+    bool same = gale_tensor_to_cpu(a, data, a->size_bytes) == GALE_OK;
+    for (int64_t i = 0; same && i < n; i++) {
+        const void *p = data + (size_t)i * gale_type_size(a->type), *q = (const char *)gale_tensor_data(b) + (size_t)i * gale_type_size(a->type);
+        double x = gale__load_f64(a->type, p), y = gale__load_f64(a->type, q);
+        same = gale__type_is_float(a->type) ? (isnan(x) && isnan(y)) || (x == y && signbit(x) == signbit(y)) : gale__load_i64(a->type, p) == gale__load_i64(a->type, q);
+    }
+    free(data);
+    return same;
+}
+
+static bool same_object(gale_object *a, gale_object *b)
+{
+    if (!a || !b || a->kind != b->kind || a->count != b->count) return false;
+    if (a->tensor && !same_tensor(a->tensor, b->tensor)) return false;
+    for (size_t i = 0; i < a->count; i++)
+        if (!same_object(a->items[i], b->items[i])) return false;
+    return true;
+}
+
+/* --- Calls. --- */
+
+/* A session that has a device and no model. */
+static gale__session *test_session;
+
+static void open_session(void)
+{
+    test_session = gale__calloc(1, sizeof *test_session);
+    gale__mutex_init(&test_session->lock);
+    CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &test_session->device));
+}
+
+static void close_session(void) { gale__session_close(&test_session); }
+
+/* A node of a host operator, with its attributes; to be forgotten. */
+typedef struct called { const gale__host_op *row; gale__net_node node; parsed attrs; } called;
+
+static called *prepare(const char *op, const char *attrs)
+{
+    called *c = calloc(1, sizeof *c);
+    c->row = gale__host_find("", op);
+    if (!c->row) c->row = gale__host_find("ai.onnx.ml", op);
+    if (!CHECK(c->row != NULL)) exit(1);
+    parse_attrs(&c->attrs, attrs);
+    c->node = (gale__net_node){.op = c->row->name, .domain = c->row->domain, .attrs = c->attrs.attrs, .n_attrs = c->attrs.n, .where = op};
+    return c;
+}
+
+static void forget(called *c)
+{
+    forget_attrs(&c->attrs);
+    free(c);
+}
+
+static gale_status call_host(called *c, gale_object *const *in, int n_in, gale_object **out, int n_out)
+{
+    c->node.n_in = n_in;
+    c->node.n_out = n_out;
+    gale__host_call call = {.node = &c->node, .in = in, .n_in = n_in, .out = out, .n_out = n_out, .session = test_session};
+    gale_status status = c->row->run(&call);
+    gale__arena_finish(&call.arena);
+    for (int i = 0; status != GALE_OK && i < n_out; i++) gale_object_destroy(&out[i]);
+    return status;
+}
+
+static gale_status call_with(const char *op, const char *attrs, gale_object *const *in, int n_in, gale_object **out, int n_out)
+{
+    called *c = prepare(op, attrs);
+    gale_status status = call_host(c, in, n_in, out, n_out);
+    forget(c);
+    return status;
+}
+
+static int status_named(const char *name)
+{
+    static const char *const names[] = {
+#define X(status, text) #status,
+#include "gale/status.def"
+#undef X
+    };
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+        if (!strcmp(names[i], name)) return i;
+    return -1;
+}
+
+static bool check_call(const char *op, const char *attrs, const char *in_text, const char *out_text)
+{
+    gale_object *in[8] = {0}, *want[8] = {0}, *out[8] = {0};
+    int n_in = read_values(in_text, in), n_out = *out_text == '!' ? 1 : read_values(out_text, want);
+    gale_status status = call_with(op, attrs, in, n_in, out, n_out);
+    bool ok = *out_text == '!' ? CHECK_EQ(status, status_named(out_text + 1)) : CHECK_OK(status);
+    if (*out_text == '!') ok &= CHECK(*gale_error() != 0);
+    for (int i = 0; status == GALE_OK && i < n_out; i++) ok &= CHECK(same_object(out[i], want[i]));
+    for (int i = 0; i < 8; i++) {
+        gale_object_destroy(&in[i]);
+        gale_object_destroy(&out[i]);
+        gale_object_destroy(&want[i]);
+    }
+    return ok;
+}
+
+/* Each allocation of a call fails once; the call then fails with that reason or finds another way, and nothing is left behind: neither then,
+ * but for what the session keeps, nor when the session is closed. */
+static bool check_faults(const char *op, const char *attrs, const char *in_text, int n_out)
+{
+    gale_object *in[8] = {0}, *out[8] = {0};
+    called *c = prepare(op, attrs);
+    bool ok = true;
+    int n_in = read_values(in_text, in);
+    int64_t live = gale__alloc_live();
+    open_session();
+    call_host(c, in, n_in, out, n_out);
+    for (int i = 0; i < n_out; i++) gale_object_destroy(&out[i]);
+    uint64_t n = 1;
+    for (bool done = false; ok && !done; n++) {
+        gale__alloc_fail_at(n);
+        gale_status status = call_host(c, in, n_in, out, n_out);
+        done = gale__alloc_count() < n;
+        gale__alloc_fail_at(0);
+        for (int i = 0; i < n_out; i++) gale_object_destroy(&out[i]);
+        ok = CHECK(n < 10000) && (done || CHECK(status == GALE_OK || status == GALE_NO_MEMORY || status == GALE_INVALID || status == GALE_FORMAT || status == GALE_UNSUPPORTED));
+    }
+    close_session();
+    ok &= CHECK_EQ(gale__alloc_live(), live);
+    for (int i = 0; i < 8; i++) gale_object_destroy(&in[i]);
+    forget(c);
+    return ok;
+}
+#endif
