@@ -1,0 +1,164 @@
+/* Nodes of older opsets, of com.microsoft, and of sizes that depend on the data: each row of onnx_adapt.def is a model of one node, run
+ * with shapes declared and without, and compared with values found independently. */
+#include "test.h"
+#include "onnx_make.h"
+#include "gale/model.h"
+#include "ops/cases.h"
+
+typedef struct old { int opset; const char *domain, *op, *attrs, *inputs, *tolerance, *expected; } old;
+static const old rows[] = {
+#define OLD(...) {__VA_ARGS__},
+#include "onnx_adapt.def"
+#undef OLD
+};
+
+static void add_attr(maker *m, gale__pb_node *n, const gale_attr *a)
+{
+    static const uint8_t kinds[] = {[GALE_ATTR_INT] = GALE__PB_INT, [GALE_ATTR_FLOAT] = GALE__PB_FLOAT, [GALE_ATTR_STRING] = GALE__PB_STRING,
+                                    [GALE_ATTR_INTS] = GALE__PB_INTS, [GALE_ATTR_FLOATS] = GALE__PB_FLOATS};
+    gale__pb_attribute *to = make_attr(m, n, a->name, kinds[a->kind]);
+    to->i = a->i;
+    to->f = (float)a->f;
+    if (a->kind == GALE_ATTR_STRING) to->s = make_text(m, a->s);
+    for (size_t i = 0; a->kind == GALE_ATTR_INTS && i < a->count; i++) *MAKE_ADD(m, to->ints) = a->ints[i];
+    for (size_t i = 0; a->kind == GALE_ATTR_FLOATS && i < a->count; i++) *MAKE_ADD(m, to->floats) = (float)a->floats[i];
+}
+
+static const char *shape_text(const gale__case_value *v, char text[200])
+{
+    *text = 0;
+    for (int i = 0; i < v->rank; i++) snprintf(text + strlen(text), 200 - strlen(text), "%s%lld", i ? "," : "", (long long)v->dims[i]);
+    return text;
+}
+
+/* The model of a row; shaped: inputs declare their shapes. */
+static void write_model(maker *m, const old *row, const gale__case_run *run, bool shaped)
+{
+    char text[200], in[200] = "", out[200] = "";
+    make_begin(m, *row->domain ? 21 : row->opset);
+    if (*row->domain) *MAKE_ADD(m, m->model.opset_import) = (gale__pb_opset){.domain = make_text(m, row->domain), .version = row->opset};
+    for (int i = 0; i < run->n_in; i++) {
+        const gale__case_value *v = &run->in[i];
+        char name[8] = "";
+        if (!v->absent) snprintf(name, sizeof name, "x%d", i);
+        snprintf(in + strlen(in), sizeof in - strlen(in), "%s%s", i ? "," : "", name);
+        if (v->plan) {
+            gale__pb_tensor *t = make_tensor(m, name, gale__onnx_type_number(v->type), shape_text(v, text));
+            make_raw(m, t, v->data, (size_t)v->elements * gale_type_size(v->type));
+            make_initializer(m, t);
+        } else if (!v->absent) {
+            make_input(m, name, gale__onnx_type_number(v->type), shaped ? shape_text(v, text) : NULL);
+        }
+    }
+    for (int i = 0; i < run->n_out; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "y%d", i);
+        snprintf(out + strlen(out), sizeof out - strlen(out), "%s%s", i ? "," : "", name);
+        make_output(m, name, gale__onnx_type_number(run->out[i].type), NULL);
+    }
+    gale__pb_node *n = make_node(m, row->op, in, out);
+    n->domain = make_text(m, row->domain);
+    for (int i = 0; i < run->n_attrs; i++) add_attr(m, n, &run->attrs[i]);
+}
+
+static bool check_output(const old *row, const gale__case_run *run, int i, gale_tensor *got)
+{
+    const gale__case_value *want = &run->out[i];
+    char text[200] = "another type or shape";
+    if (want->absent) return true;
+    bool same = gale_tensor_type(got) == want->type && gale_tensor_rank(got) == want->rank && !memcmp(gale_tensor_dims(got), want->dims, (size_t)want->rank * sizeof *want->dims);
+    if (same) same = gale__case_equal(want->type, want->elements, gale_tensor_data(got), want->data, run->tolerance, text, sizeof text);
+    if (!same) printf("FAIL %s of opset %d %s: output %d: %s\n", row->op, row->opset, row->attrs, i, text);
+    return same;
+}
+
+static bool run_model(const old *row, const gale__case_run *run, gale_model *model)
+{
+    gale_object *in[GALE__CASE_VALUES] = {0}, *out[GALE__CASE_VALUES] = {0};
+    int n = 0;
+    bool ok = true;
+    gale_status status = GALE_OK;
+    for (int i = 0; i < run->n_in && status == GALE_OK; i++) {
+        const gale__case_value *v = &run->in[i];
+        gale_tensor *t = NULL;
+        if (v->absent || v->plan) continue;
+        status = gale_tensor_from_cpu(NULL, v->type, v->rank, v->dims, v->data, &t);
+        if (status == GALE_OK) status = gale_object_tensor(t, &in[n++]);
+        gale_tensor_destroy(&t);
+    }
+    if (status == GALE_OK) status = gale_model_run(model, in, out, true);
+    if (status != GALE_OK) printf("FAIL %s of opset %d %s: %s\n", row->op, row->opset, row->attrs, gale_error());
+    for (int i = 0; i < run->n_out && status == GALE_OK; i++) ok = check_output(row, run, i, gale_object_get_tensor(out[i])) && ok;
+    for (int i = 0; i < n; i++) gale_object_destroy(&in[i]);
+    for (int i = 0; i < run->n_out; i++) gale_object_destroy(&out[i]);
+    return status == GALE_OK && ok;
+}
+
+static bool check_row(const old *row, gale_device *device, bool shaped)
+{
+    gale__case c = {"Identity", row->attrs, "", row->inputs, row->tolerance, row->expected};
+    gale__case_run run;
+    gale__str bytes = {0};
+    gale_model *model = NULL;
+    maker m;
+    if (!CHECK_OK(gale__case_open(&c, 0, &run))) return false;
+    write_model(&m, row, &run, shaped);
+    gale_model_options options = {.allow_nonfinite = true};
+    gale_status status = make_encode(&m, &bytes);
+    if (status == GALE_OK) status = gale_model_from_memory(bytes.text, bytes.length, true, device, &options, &model);
+    if (status != GALE_OK) printf("FAIL %s of opset %d %s: %s\n", row->op, row->opset, row->attrs, gale_error());
+    bool ok = status == GALE_OK && run_model(row, &run, model);
+    gale_model_close(&model);
+    gale__str_finish(&bytes);
+    make_end(&m);
+    gale__case_close(&run);
+    return ok;
+}
+
+TEST(rows)
+{
+    gale_device *device = NULL;
+    int bad = 0;
+    if (!CHECK_OK(gale_device_open("cpu", &device))) return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bad += !check_row(&rows[i], device, true);
+        bad += !check_row(&rows[i], device, false);
+    }
+    CHECK_EQ(bad, 0);
+    gale_device_close(&device);
+}
+
+/* Refused with words that name the operator and the opset. */
+static void refused(int opset, const char *op, const char *attrs, const char *inputs, const char *words)
+{
+    old row = {opset, "", op, attrs, inputs, "e", ""};
+    gale__case c = {"Identity", attrs, "", inputs, "e", "_"};
+    gale__case_run run;
+    gale__str bytes = {0};
+    gale_model *model = NULL;
+    gale_device *device = NULL;
+    maker m;
+    if (!CHECK_OK(gale_device_open("cpu", &device)) || !CHECK_OK(gale__case_open(&c, 0, &run))) return;
+    write_model(&m, &row, &run, true);
+    CHECK_OK(make_encode(&m, &bytes));
+    CHECK(gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, &model) != GALE_OK);
+    if (!CHECK(strstr(gale_error(), op) != NULL) || !CHECK(strstr(gale_error(), words) != NULL)) printf("  %s: '%s'\n", op, gale_error());
+    gale_model_close(&model);
+    gale__str_finish(&bytes);
+    make_end(&m);
+    gale__case_close(&run);
+    gale_device_close(&device);
+}
+
+TEST(what_has_no_meaning_is_refused)
+{
+    refused(1, "ATen", "operator=x", "f32[2] 1 2", "opset 1");
+    refused(1, "GRUUnit", "", "f32[2] 1 2", "opset 1");
+    refused(1, "Reshape", "", "f32[2] 1 2", "shape");
+    refused(1, "Cast", "to=COMPLEX99", "f32[2] 1 2", "COMPLEX99");
+    refused(9, "TopK", "", "f32[2] 1 2", "'k'");
+    refused(6, "Add", "broadcast=1 axis=1", "f32[2] 1 2; f32[2] 1 2", "axis 1");
+    refused(7, "LpPoool", "", "f32[2] 1 2", "LpPoool");
+}
+
+TESTS(ROW(rows), ROW(what_has_no_meaning_is_refused))
