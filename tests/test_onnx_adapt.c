@@ -115,11 +115,11 @@ static bool check_row(const old *row, gale_device *device, bool shaped)
     return ok;
 }
 
-TEST(rows)
+TEST(every_row)
 {
     gale_device *device = NULL;
     int bad = 0;
-    if (!CHECK_OK(gale_device_open("cpu", &device))) return;
+    if (!CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1}, &device))) return;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         bad += !check_row(&rows[i], device, true);
         bad += !check_row(&rows[i], device, false);
@@ -138,7 +138,7 @@ static void refused(int opset, const char *op, const char *attrs, const char *in
     gale_model *model = NULL;
     gale_device *device = NULL;
     maker m;
-    if (!CHECK_OK(gale_device_open("cpu", &device)) || !CHECK_OK(gale__case_open(&c, 0, &run))) return;
+    if (!CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1}, &device)) || !CHECK_OK(gale__case_open(&c, 0, &run))) return;
     write_model(&m, &row, &run, true);
     CHECK_OK(make_encode(&m, &bytes));
     CHECK(gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, &model) != GALE_OK);
@@ -161,4 +161,4 @@ TEST(what_has_no_meaning_is_refused)
     refused(7, "LpPoool", "", "f32[2] 1 2", "LpPoool");
 }
 
-TESTS(ROW(rows), ROW(what_has_no_meaning_is_refused))
+TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused))

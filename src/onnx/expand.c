@@ -10,21 +10,24 @@ static const struct row { const char *domain, *op; gale__rewriter *run; } rows[]
 #undef X
 };
 
+static gale_status own_name(gale__net *net, gale__net_node *node)
+{
+    char *name = gale__arena_printf(net->arena, "MS%s", node->op);
+    if (!name) return GALE_NO_MEMORY;
+    if (!gale__op_find(name)) return GALE_OK; /* the message is written where operators are looked up */
+    node->op = name;
+    node->domain = "";
+    return GALE_OK;
+}
+
 gale_status gale__expand(gale__net *net, gale__net_node *node, bool *done)
 {
+    const struct row *row = NULL;
     *done = false;
-    if (strcmp(node->domain, "com.microsoft") == 0) {
-        char *name = gale__arena_printf(net->arena, "MS%s", node->op);
-        if (!name) return GALE_NO_MEMORY;
-        if (gale__op_find(name)) {
-            node->op = name;
-            node->domain = "";
-            return GALE_OK;
-        }
-    }
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].op[0] == node->op[0] && strcmp(rows[i].op, node->op) == 0 && strcmp(rows[i].domain, node->domain) == 0) return rows[i].run(net, node, done);
-    return GALE_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && !row; i++)
+        if (rows[i].op[0] == node->op[0] && strcmp(rows[i].op, node->op) == 0 && strcmp(rows[i].domain, node->domain) == 0) row = &rows[i];
+    if (row) GALE_TRY(row->run(net, node, done));
+    return *done || strcmp(node->domain, "com.microsoft") ? GALE_OK : own_name(net, node);
 }
 
 /* The first `count` (an i64 of one element) along axis. */

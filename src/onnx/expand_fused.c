@@ -60,7 +60,7 @@ EXPAND(fused_matmul)
 {
     gale__rewrite w = {net, node, GALE_OK};
     *done = false;
-    if (gale__net_attr_i(node, "transBatchA", 0) || gale__net_attr_i(node, "transBatchB", 0)) return gale__net_fail(node, GALE_UNSUPPORTED, "transBatchA and transBatchB are not supported");
+    if (gale__net_attr_i(node, "transBatchA", 0) || gale__net_attr_i(node, "transBatchB", 0)) return GALE_OK; /* it stays one operator */
     int32_t y = gale__rw_product(&w, gale__rw_in(&w, 0), gale__rw_in(&w, 1), gale__net_attr_i(node, "transA", 0), gale__net_attr_i(node, "transB", 0), gale__rw_float(&w, "alpha", 1));
     double p[] = {gale__rw_float(&w, "activation_alpha", 0), gale__rw_float(&w, "activation_beta", 0)};
     return activate(&w, gale__rw_text(&w, "activation", ""), p, gale__net_attr(node, "activation_alpha") ? 2 : 0, y);
