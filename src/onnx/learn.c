@@ -23,14 +23,6 @@ bool gale__net_type(const gale__net *net, int32_t value, gale_type *type)
     return true;
 }
 
-const int64_t *gale__net_known_ints(const gale__net *net, int32_t value, int64_t *count)
-{
-    const gale__net_value *v = value >= 0 ? &net->values[value] : NULL;
-    if (!v || !v->constant || v->type != GALE_I64 || v->rank > 1) return NULL;
-    *count = v->rank ? v->dims[0] : 1;
-    return gale_tensor_data(v->constant);
-}
-
 static int widest(const gale__net *net, const gale__net_node *node)
 {
     int rank = 0;

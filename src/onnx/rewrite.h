@@ -54,6 +54,4 @@ int32_t gale__rw_trail_by(gale__rewrite *w, int32_t x, int32_t count);
 void gale__net_learn(gale__net *net, const gale__net_node *node);
 int gale__net_rank(const gale__net *net, int32_t value);                      /* -1: not known */
 bool gale__net_type(const gale__net *net, int32_t value, gale_type *type);    /* false: not known */
-/* Whole numbers of a constant; NULL when it is none. */
-const int64_t *gale__net_known_ints(const gale__net *net, int32_t value, int64_t *count);
 #endif
