@@ -102,7 +102,7 @@ TEST(wire_errors)
     CHECK_FAILS(PARSE("\x0d\0\0\0\0", MODEL, &f), FORMAT);                    /* ir_version as 32 bits */
     CHECK(strstr(gale_error(), "ir_version: is of wire type 5, not 0"));
     CHECK_FAILS(PARSE("\x3a\x05\x0a\x03\x2a\x01\x08", MODEL, &f), FORMAT);    /* graph.node[0].attribute[0]: a tag and no value */
-    CHECK(strstr(gale_error(), "graph.node[0].attribute[0]: ends in the middle"));
+    CHECK(strstr(gale_error(), "graph.node[0].attribute[0].name: ends in the middle"));
     CHECK_FAILS(PARSE("\x3a\x05\x0a\x09", MODEL, &f), FORMAT);                /* a length beyond the end */
     CHECK_FAILS(PARSE("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", MODEL, &f), FORMAT);
     CHECK_FAILS(PARSE("\x3b\x3c", MODEL, &f), UNSUPPORTED);                   /* a group */

@@ -242,7 +242,7 @@ static gale_status count_packed(reader *r, uint64_t end, const gale__pb_field *f
         b = (stop - r->at) % gale__pb_item_bytes(f) ? 0x80 : 0;
         r->at = stop;
     }
-    return b < 0x80 ? GALE_OK : fail(r, GALE_FORMAT, "%s ends in the middle of a value", f->name);
+    return b < 0x80 ? GALE_OK : fail(r, GALE_FORMAT, "ends in the middle of a value");
 }
 
 /* The first walk: how many values each list gets; room[n_fields] counts unknown fields. */
@@ -255,6 +255,8 @@ static gale_status count_values(reader *r, uint64_t end, const gale__pb_table *t
         GALE_TRY(get_tag(r, end, &number, &wire));
         const gale__pb_field *f = find_field(t, number);
         size_t *n = &room[f ? f - t->fields : t->n_fields];
+        r->path[r->depth].field = f;
+        r->path[r->depth].index = *n;
         if (f && f->list && wire == WIRE_BYTES && wire_of(f) != WIRE_BYTES) {
             GALE_TRY(count_packed(r, end, f, n));
         } else {
@@ -263,6 +265,7 @@ static gale_status count_values(reader *r, uint64_t end, const gale__pb_table *t
         }
     }
     r->at = start;
+    r->path[r->depth].field = NULL;
     for (int i = 0; i < t->n_fields; i++)
         if (room[i] && t->fields[i].list) GALE_TRY(reserve(r, (char *)message + t->fields[i].offset, gale__pb_item_bytes(&t->fields[i]), room[i]));
     gale__pb_head *head = message;
