@@ -222,6 +222,7 @@ static const row move_rows[] = {
     {"SpaceToDepth", "blocksize=2", "string[1,1,2,2] 'a' 'b' 'c' 'd'", "string[1,4,1,1] 'a' 'b' 'c' 'd'"},
     {"Resize", "mode='nearest'", "string[2] 'a' 'b'; ; f32[1] 2", "string[4] 'a' 'a' 'b' 'b'"},
     {"Resize", "mode='linear'", "string[2] 'a' 'b'; ; f32[1] 2", "!UNSUPPORTED"},
+    {"ArrayFeatureExtractor", "", "string[2,3] 'a' 'b' 'c' 'd' 'e' 'f'; i64[2] 2 0", "string[2,2] 'c' 'a' 'f' 'd'"},
     {"Compress", "axis=1", "string[2,2] 'a' 'b' 'c' 'd'; bool[2] 0 1", "string[2,1] 'b' 'd'"},
     {"Compress", "", "string[2,2] 'a' 'b' 'c' 'd'; bool[4] 0 1 0 1", "string[2] 'b' 'd'"},
     {"Compress", "", "string[2] 'a' 'b'; bool[2] 0 0", "string[0]"},
