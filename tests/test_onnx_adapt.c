@@ -115,11 +115,13 @@ static bool check_row(const old *row, gale_device *device, bool shaped)
     return ok;
 }
 
+static gale_status open_cpu(gale_device **out) { return gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1}, out); }
+
 TEST(every_row)
 {
     gale_device *device = NULL;
     int bad = 0;
-    if (!CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1}, &device))) return;
+    if (!CHECK_OK(open_cpu(&device))) return;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         bad += !check_row(&rows[i], device, true);
         bad += !check_row(&rows[i], device, false);
@@ -138,7 +140,7 @@ static void refused(int opset, const char *op, const char *attrs, const char *in
     gale_model *model = NULL;
     gale_device *device = NULL;
     maker m;
-    if (!CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1}, &device)) || !CHECK_OK(gale__case_open(&c, 0, &run))) return;
+    if (!CHECK_OK(open_cpu(&device)) || !CHECK_OK(gale__case_open(&c, 0, &run))) return;
     write_model(&m, &row, &run, true);
     CHECK_OK(make_encode(&m, &bytes));
     CHECK(gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, &model) != GALE_OK);
@@ -161,4 +163,134 @@ TEST(what_has_no_meaning_is_refused)
     refused(7, "LpPoool", "", "f32[2] 1 2", "LpPoool");
 }
 
-TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused))
+/* --- Models with more than a row can say. --- */
+
+static gale_status open_made(maker *m, gale_device *device, gale_model **out)
+{
+    gale__str bytes = {0};
+    gale_status status = make_encode(m, &bytes);
+    if (status == GALE_OK) status = gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, out);
+    gale__str_finish(&bytes);
+    return status;
+}
+
+/* One f32 input by name, one result as floats. */
+static void run_made(maker *m, const char *input, int rank, const int64_t *dims, const float *data, const char *output, int64_t n, float *result)
+{
+    gale_device *device = NULL;
+    gale_model *model = NULL;
+    gale_tensor *in = NULL, *out = NULL;
+    if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(m, device, &model)) && CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, rank, dims, data, &in)) &&
+        CHECK_OK(gale_model_run_named(model, &input, &in, 1, &output, &out, 1, true)) && CHECK_EQ(gale_tensor_size_bytes(out), (size_t)n * gale_type_size(gale_tensor_type(out))))
+        for (int64_t i = 0; i < n; i++) {
+            bool whole = gale_tensor_type(out) == GALE_I32;
+            result[i] = whole ? (float)((int32_t *)gale_tensor_data(out))[i] : ((float *)gale_tensor_data(out))[i];
+        }
+    gale_tensor_destroy(&in);
+    gale_tensor_destroy(&out);
+    gale_model_close(&model);
+    gale_device_close(&device);
+}
+
+/* Running sums by item, each step times a value from outside the body. */
+TEST(scan_over_batches)
+{
+    static const float x[] = {1, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 60}, two = 2, zero[4] = {0};
+    static const float sums[] = {2, 4, 8, 12, 18, 24, 20, 40, 80, 120, 180, 240};
+    float got[12] = {0};
+    maker m;
+    make_begin(&m, 8);
+    make_input(&m, "x", 1, "2,3,2");
+    make_initializer(&m, make_floats(&m, "start", "2,2", zero, 4));
+    make_initializer(&m, make_floats(&m, "factor", "1", &two, 1));
+    make_node(&m, "Relu", "factor", "outside");
+    gale__pb_node *scan = make_node(&m, "Scan", ",start,x", "last,sums");
+    make_attr_i(&m, scan, "num_scan_inputs", 1);
+    gale__pb_graph *outer = make_enter(&m, scan, "body");
+    make_input(&m, "s", 1, "2"), make_input(&m, "e", 1, "2");
+    make_node(&m, "Mul", "e,outside", "scaled");
+    make_node(&m, "Add", "s,scaled", "t");
+    make_node(&m, "Identity", "t", "u");
+    make_output(&m, "t", 1, "2"), make_output(&m, "u", 1, "2");
+    make_leave(&m, outer);
+    make_output(&m, "last", 1, "2,2"), make_output(&m, "sums", 1, "2,3,2");
+    run_made(&m, "x", 3, (const int64_t[]){2, 3, 2}, x, "sums", 12, got);
+    for (int i = 0; i < 12; i++) CHECK(got[i] == sums[i]);
+    make_end(&m);
+}
+
+/* Samples are places of classes, and those of no probability are never drawn. */
+TEST(samples_by_probability)
+{
+    static const float logits[] = {0, -1000, 0, -1000, 0, -1000};
+    float got[400] = {0};
+    int count[3] = {0};
+    maker m;
+    make_begin(&m, 7);
+    make_input(&m, "x", 1, "2,3");
+    make_attr_i(&m, make_node(&m, "Multinomial", "x", "y"), "sample_size", 200);
+    make_output(&m, "y", 6, "2,200");
+    run_made(&m, "x", 2, (const int64_t[]){2, 3}, logits, "y", 400, got);
+    for (int i = 0; i < 400; i++) {
+        if (CHECK(got[i] == 0 || got[i] == 1 || got[i] == 2)) count[(int)got[i]] += i < 200;
+        if (i >= 200) CHECK(got[i] == 1);
+    }
+    CHECK(count[0] > 60 && count[2] > 60 && count[1] == 0);
+    make_end(&m);
+}
+
+/* Before opset 7 Dropout trains unless it is told otherwise. */
+TEST(dropout_trains)
+{
+    float ones[1000], got[1000] = {0};
+    int kept = 0;
+    maker m;
+    for (int i = 0; i < 1000; i++) ones[i] = 1;
+    make_begin(&m, 6);
+    make_input(&m, "x", 1, "1000");
+    make_node(&m, "Dropout", "x", "y");
+    make_output(&m, "y", 1, "1000");
+    run_made(&m, "x", 1, (const int64_t[]){1000}, ones, "y", 1000, got);
+    for (int i = 0; i < 1000; i++) {
+        CHECK(got[i] == 0 || got[i] == 2);
+        kept += got[i] != 0;
+    }
+    CHECK(kept > 400 && kept < 600);
+    make_end(&m);
+}
+
+/* Whichever allocation fails while a row is read, the error says so and nothing leaks. */
+TEST(without_memory)
+{
+    gale_device *device = NULL;
+    if (!CHECK_OK(open_cpu(&device))) return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i += test_light() ? 16 : 4) {
+        gale__case c = {"Identity", rows[i].attrs, "", rows[i].inputs, rows[i].tolerance, rows[i].expected};
+        gale__case_run run;
+        gale__str bytes = {0};
+        maker m;
+        if (!CHECK_OK(gale__case_open(&c, 0, &run))) continue;
+        write_model(&m, &rows[i], &run, i % 8 == 0);
+        CHECK_OK(make_encode(&m, &bytes));
+        gale_status status = GALE_NO_MEMORY;
+        for (uint64_t n = 1; n < 2000 && status != GALE_OK; n++) {
+            gale_model *model = NULL;
+            int64_t live = gale__alloc_live();
+            gale__alloc_fail_at(n);
+            status = gale_model_from_memory(bytes.text, bytes.length, false, device, NULL, &model);
+            gale__alloc_fail_at(0);
+            gale_model_close(&model);
+            if (!CHECK(status == GALE_OK || status == GALE_NO_MEMORY) || !CHECK_EQ(gale__alloc_live(), live)) {
+                printf("  %s, allocation %" PRIu64 ": %s\n", rows[i].op, n, gale_error());
+                break;
+            }
+        }
+        CHECK_EQ(status, GALE_OK);
+        gale__str_finish(&bytes);
+        make_end(&m);
+        gale__case_close(&run);
+    }
+    gale_device_close(&device);
+}
+
+TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(samples_by_probability), ROW(dropout_trains), ROW(without_memory))
