@@ -84,6 +84,22 @@ static gale__node simple(gale__g *g, gale__scalar op, gale__node x, gale__node y
     return GALE__NIL;
 }
 
+/* An expanded value and one number: computed before it is expanded, so once for all its copies. */
+static gale__node before_expanding(gale__g *g, gale__scalar op, const gale__node in[2])
+{
+    for (int i = 0; i < 2; i++) {
+        gale__pnode p = g->nodes[in[i]];
+        double v;
+        if (p.op != GALE__P_EXPAND || !gale__g_is_splat(g, in[1 - i], &v)) continue;
+        gale__pnode from = g->nodes[p.in[0]];
+        gale__node pair[2];
+        pair[i] = p.in[0];
+        pair[1 - i] = gale__g_respread(g, in[1 - i], from.rank, from.dims);
+        return gale__g_expand(g, gale__g_binary(g, op, pair[0], pair[1]), p.rank, p.dims);
+    }
+    return GALE__NIL;
+}
+
 gale__node gale__g_binary(gale__g *g, gale__scalar op, gale__node x, gale__node y)
 {
     if (!gale__g_ok(g, x) || !gale__g_ok(g, y)) return GALE__NIL;
@@ -95,6 +111,7 @@ gale__node gale__g_binary(gale__g *g, gale__scalar op, gale__node x, gale__node 
     bool commutes = op == GALE__ADD || op == GALE__MUL || op == GALE__MIN || op == GALE__MAX || (op >= GALE__AND && op <= GALE__XOR) || op == GALE__EQ || op == GALE__NE;
     gale__node same = simple(g, op, in[0], in[1]);
     if (same < 0 && commutes) same = simple(g, op, in[1], in[0]);
+    if (same < 0) same = before_expanding(g, op, in);
     if (same >= 0) return same;
     return push(g, op, op == GALE__RANDOM ? GALE_U32 : is_comparison(op) ? GALE_BOOL : a, in, 2);
 }

@@ -83,9 +83,29 @@ static gale__node reduce_in_parts(gale__g *g, gale__reduce kind, gale__node x, u
     return gale__g_reshape(g, reduce_kept(g, kind, partial, 1u << axis), rank - 1, kept);
 }
 
+/* An expanded value has equal results along the axes it was expanded over: they are computed once.  NIL where that does not apply. */
+static gale__node before_expanding(gale__g *g, gale__reduce kind, gale__node x, uint32_t axes)
+{
+    gale__pnode p = g->nodes[x];
+    int64_t thin[GALE_MAX_RANK], kept[GALE_MAX_RANK];
+    if (p.op != GALE__P_EXPAND) return GALE__NIL;
+    gale__pnode from = g->nodes[p.in[0]];
+    bool any = false;
+    for (int d = 0; d < p.rank; d++) {
+        bool equal = !(axes >> d & 1) && from.dims[d] == 1 && p.dims[d] > 1;
+        thin[d] = equal ? 1 : p.dims[d];
+        any |= equal;
+    }
+    if (!any) return GALE__NIL;
+    reduced_dims(&p, axes, kept);
+    return gale__g_expand(g, gale__g_reduce(g, kind, gale__g_expand(g, p.in[0], p.rank, thin), axes, true), p.rank, kept);
+}
+
 gale__node gale__g_reduce(gale__g *g, gale__reduce kind, gale__node x, uint32_t axes, bool keep)
 {
     if (!gale__g_ok(g, x)) return GALE__NIL;
+    gale__node once = before_expanding(g, kind, x, axes);
+    if (once >= 0) return keep ? once : gale__g_squeeze(g, once, axes);
     const gale__pnode *p = &g->nodes[x];
     if (axes >> p->rank) return gale__g_fail(g, GALE_INVALID, "reduce: an axis is beyond rank %d", p->rank);
     if (p->type == GALE_BOOL && kind <= GALE__PROD) return gale__g_fail(g, GALE_INVALID, "reduce: sums of bool; cast first");
