@@ -125,7 +125,8 @@ uint8_t gale__f64_to_f8(gale_type type, double v, bool saturate)
     uint8_t sign = signbit(v) ? f.sign : 0;
     if (isnan(v)) return f.nan | (f.single_zero ? 0 : sign);
     uint32_t code = isinf(v) ? f.max + 1u : round_code(v, f.m, f.bias);
-    if (code > f.max) code = saturate ? f.max : f.over;
+    bool stays = isinf(v) && type == GALE_F8E5M2;
+    if (code > f.max) code = saturate && !stays ? f.max : f.over;
     if (f.single_zero && (code == 0 || code == f.nan)) return (uint8_t)code;
     return (uint8_t)(sign | code);
 }

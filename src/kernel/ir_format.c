@@ -40,7 +40,7 @@ static small_float small_float_of(gale_type type)
     }
 }
 
-/* F32 -> code, nearest even, saturating. */
+/* F32 -> code, nearest even, saturating; infinity stays where there is one. */
 static gale__val encode_small(gale__ir *ir, small_float f, gale__val v)
 {
     gale__val bits = to_bits(ir, v), magnitude = and_bits(ir, bits, 0x7fffffff);
@@ -54,6 +54,7 @@ static gale__val encode_small(gale__ir *ir, small_float f, gale__val v)
     gale__val tiny = add_u32(ir, to_bits(ir, sum), 0u - magic);
     gale__val code = pick(ir, above(ir, magnitude, ((128u - f.bias) << 23) - 1), normal, tiny);
     code = pick(ir, above(ir, code, f.max), gale__ir_u32(ir, f.max), code);
+    if (f.infinite) code = pick(ir, above(ir, magnitude, 0x7f7fffff), gale__ir_u32(ir, f.max + 1u), code);
 
     gale__val sign = pick(ir, above(ir, bits, 0x7fffffff), gale__ir_u32(ir, f.sign), gale__ir_u32(ir, 0));
     gale__val whole = op2(ir, GALE__OR, code, sign);

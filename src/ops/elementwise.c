@@ -142,6 +142,13 @@ gale__node gale__cast_open(gale__lower *L, gale__node x, gale_type type)
     return gale__g_bitcast(g, gale__g_select(g, over, beyond, bits), type);
 }
 
+gale__node gale__cast_closed(gale__lower *L, gale__node x, gale_type type)
+{
+    double most = gale__type_max(type);
+    if (type == GALE_F8E5M2 && gale__type_is_float(gale__type_of(L->g, x))) x = gale__clamp(L, gale__wide(L, x), -most, most);
+    return gale__g_cast(L->g, x, type);
+}
+
 /* Exponents alone, rounded as `mode` says; past the largest they stay, or become NaN. */
 static gale__node cast_exponent(gale__lower *L, const char *mode, bool saturate)
 {
@@ -167,7 +174,7 @@ static gale__node cast_to(gale__lower *L, gale_type type)
     if (small && !saturate) return gale__cast_open(L, L->in[0], type);
     if (type == GALE_F8E8M0 && (!saturate || strcmp(mode, "up"))) return cast_exponent(L, mode, saturate);
     if (tiny && gale__type_is_float(gale__type_of(g, L->in[0]))) return gale__g_cast(g, gale__g_cast(g, L->in[0], GALE_I32), type);
-    return gale__g_cast(g, L->in[0], type);
+    return gale__cast_closed(L, L->in[0], type);
 }
 
 LOWER(Cast) { L->out[0] = cast_to(L, gale__attr_type(L, "to", gale__type_of(L->g, L->in[0]))); }

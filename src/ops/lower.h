@@ -46,6 +46,8 @@ gale__node gale__softmax(gale__lower *L, gale__node x, uint32_t axes);          
 gale__node gale__clamp(gale__lower *L, gale__node x, double low, double high);
 /* A cast to an 8-bit float without saturation: what is too large becomes NaN, or infinity where the format has one. */
 gale__node gale__cast_open(gale__lower *L, gale__node x, gale_type type);
+/* With saturation: infinity too becomes the largest number, also where the format has one. */
+gale__node gale__cast_closed(gale__lower *L, gale__node x, gale_type type);
 /* The product of NumPy's matmul: a vector is a row on the left and a column on the right. */
 gale__node gale__product(gale__lower *L, gale__node a, gale__node b);
 /* Rank n with extent at `axis`, 1 elsewhere: to line a vector up with an axis. */

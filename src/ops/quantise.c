@@ -31,7 +31,7 @@ gale__node gale__quantise(gale__lower *L, gale__node y, gale__node zero, gale_ty
     if (!real) y = gale__g_unary(g, GALE__RINT, y);
     if (zero >= 0) y = gale__g_add(g, y, gale__g_cast(g, zero, GALE_F32));
     if (real && type != GALE_F4E2M1 && !gale__attr_i(L, "saturate", 1)) return gale__cast_open(L, y, type);
-    return gale__g_cast(g, y, type);
+    return gale__cast_closed(L, y, type);
 }
 
 /* A scale or zero point lined up with x. */
