@@ -67,6 +67,9 @@ static void layer_norm_4096(og *t)
     og_output(t, og_op(t, "LayerNormalization", (gale_value[]){x, s, b}, 3, NULL, 0));
 }
 
+static void packed_1(og *t) { og_output(t, og_packed(t, OG_INPUT(t, 1, 2048), 2048, 2048, 4, true)); }
+static void packed_12(og *t) { og_output(t, og_packed(t, OG_INPUT(t, 12, 2048), 2048, 2048, 4, true)); }
+
 static double time_it(void (*build)(og *), bool off, int *kernels)
 {
     og t;
@@ -110,6 +113,7 @@ int main(int argc, char **argv)
         {"depthwise 3x3 by 2", depthwise_half}, {"vector by matrix 1024x4096", vector_matrix}, {"vector by turned matrix", vector_matrix_turned},
         {"softmax, rows of 64", softmax_64}, {"softmax, rows of 1024", softmax_1024}, {"layer norm, rows of 64", layer_norm_64}, {"layer norm, rows of 384", layer_norm_384},
         {"softmax, rows of 4096", softmax_4096}, {"softmax, rows of 16384", softmax_16384}, {"layer norm, rows of 4096", layer_norm_4096},
+        {"vector by 4 bits, 2048x2048", packed_1}, {"12 rows by 4 bits, 2048x2048", packed_12},
     };
     gale_device_options options = GALE_DEVICE_OPTIONS;
     options.chain = argc > 1 ? argv[1] : "cpu";

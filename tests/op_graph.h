@@ -1,6 +1,7 @@
 /* Writing an operator graph in a few lines, with inputs of random contents. */
 #ifndef GALE_TEST_OP_GRAPH_H
 #define GALE_TEST_OP_GRAPH_H
+#include "base/mem.h"
 #include "gale/graph.h"
 #include "test.h"
 
@@ -73,6 +74,25 @@ static inline gale_value og_ints(og *t, int n, const int64_t *values)
     return v;
 }
 #define OG_INTS(t, ...) og_ints(t, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+
+/* Weights of 4 or 8 bits [n, k] in blocks of 32, any bytes. */
+static inline gale_value og_packed(og *t, gale_value x, int64_t n, int64_t k, int64_t bits, bool zeros)
+{
+    int64_t blocks = (k + 31) / 32, dims[3] = {n, blocks, 4 * bits}, row[2] = {n, (blocks * bits + 7) / 8}, total = n * blocks * 4 * bits;
+    uint8_t *data = gale__alloc((size_t)total);
+    float *scales = gale__alloc((size_t)(n * blocks) * sizeof *scales);
+    gale_value in[4] = {x, GALE_NONE, GALE_NONE, GALE_NONE};
+    for (int64_t i = 0; data && i < total; i++) data[i] = (uint8_t)(i * 37 + i / 11);
+    for (int64_t i = 0; scales && i < n * blocks; i++) scales[i] = (float)(1 + i % 7) / 64;
+    if (!data || !scales) t->status = GALE_NO_MEMORY;
+    if (t->status == GALE_OK) t->status = gale_graph_constant(t->graph, GALE_U8, 3, dims, data, &in[1]);
+    if (t->status == GALE_OK) t->status = gale_graph_constant(t->graph, GALE_F32, 2, (const int64_t[]){n, blocks}, scales, &in[2]);
+    if (t->status == GALE_OK && zeros) t->status = gale_graph_constant(t->graph, GALE_U8, 2, row, data, &in[3]);
+    gale__free(data);
+    gale__free(scales);
+    const gale_attr attrs[] = {GALE_INT("N", n), GALE_INT("K", k), GALE_INT("bits", bits), GALE_INT("block_size", 32)};
+    return og_op(t, "MSMatMulNBits", in, zeros ? 4 : 3, attrs, 4);
+}
 
 static inline gale_value og_softmax(og *t, gale_value x, int64_t axis) { return og_op(t, "Softmax", &x, 1, (gale_attr[]){GALE_INT("axis", axis)}, 1); }
 static inline gale_value og_reshape(og *t, gale_value x, gale_value shape) { return og_op2(t, "Reshape", x, shape); }

@@ -600,6 +600,18 @@ TEST(short_rows)
     compare("corners", softmax_corners, 1e-6, NULL, NULL);
 }
 
+static int64_t packed_rows, packed_bits;
+static bool packed_zeros;
+static void packed(og *t) { og_output(t, og_packed(t, OG_INPUT(t, packed_rows, 75), 19, 75, packed_bits, packed_zeros)); }
+
+TEST(packed_weights)
+{
+    for (int i = 0; i < 8; i++) {
+        packed_rows = i & 1 ? 5 : 1, packed_bits = i & 2 ? 8 : 4, packed_zeros = i & 4;
+        compare("packed", packed, 1e-5, NULL, NULL);
+    }
+}
+
 /* The routines a program uses, by name. */
 static int routines_of(builder *build, const gale_program_options *options, const char *routine)
 {
@@ -630,6 +642,10 @@ TEST(rows_claim_what_is_theirs)
     CHECK_EQ(routines_of(softmax_rows, NULL, "softmax"), 1);
     CHECK_EQ(routines_of(norm_rows, NULL, "layer norm"), 1);
     CHECK_EQ(routines_of(layer_norm, NULL, "layer norm"), 1);
+    packed_rows = 1, packed_bits = 4, packed_zeros = true;
+    CHECK_EQ(routines_of(packed, NULL, "packed"), 1);
+    packed_rows = 40;
+    CHECK_EQ(routines_of(packed, NULL, NULL), 0);
     CHECK_EQ(routines_of(norm_two_axes, NULL, NULL), 0);
     CHECK_EQ(routines_of(softmax_columns, NULL, NULL), 0);
     CHECK_EQ(routines_of(dense_conv, NULL, NULL), 0);
@@ -845,7 +861,7 @@ int main(int argc, char **argv)
     if (!CHECK_OK(gale_device_open(&options, &device))) return 1;
     static const test_row rows[] = {
         ROW(chains_are_recognised), ROW(patterns_of_the_table_can_be_read), ROW(near_misses_are_left_alone), ROW(shapes_have_the_last_word), ROW(attention_is_one_kernel), ROW(attention_operator_is_one_kernel),
-        ROW(convolution_by_channel), ROW(short_rows), ROW(rows_claim_what_is_theirs), ROW(quantised_operators_are_named), ROW(networks_have_fixed_kernels), ROW(reports_name_regions_and_routines),
+        ROW(convolution_by_channel), ROW(short_rows), ROW(packed_weights), ROW(rows_claim_what_is_theirs), ROW(quantised_operators_are_named), ROW(networks_have_fixed_kernels), ROW(reports_name_regions_and_routines),
         ROW(gradients_go_through_what_was_recognised), ROW(every_allocation_may_fail),
     };
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);

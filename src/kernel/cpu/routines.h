@@ -34,4 +34,11 @@ size_t gale__cpu_depthwise_scratch(const gale__cpu_depthwise *a);
 typedef struct gale__cpu_rows { int64_t rows, n, scaled, shifted; double epsilon; } gale__cpu_rows;
 gale__cpu_routine gale__cpu_softmax_run;    /* buffers: y, x */
 gale__cpu_routine gale__cpu_layer_norm_run; /* buffers: y, x, then scale and shift [n] where there are any */
+
+/* Rows by packed numbers, f32: y [m, n] = x [m, k] by w [n, blocks of `size`, size * bits / 8 bytes], low bits first, less zero points,
+ * times scales [n, blocks].  Buffers: y, x, w, scales, then zero points and bias [n] where there are any.  zeros: 0 none (half of the range),
+ * 1 packed like w by column, 2 f32. */
+typedef struct gale__cpu_packed { int64_t m, n, k, bits, size, zeros, biased; } gale__cpu_packed;
+gale__cpu_routine gale__cpu_packed_run;
+size_t gale__cpu_packed_scratch(const gale__cpu_packed *a);
 #endif
