@@ -1,5 +1,7 @@
 /* gale conformance: the official ONNX suite, or any folder like it, on one device. */
+#include "base/cpu.h"
 #include "base/json.h"
+#include "base/thread.h"
 #include "cli/cli.h"
 #include "cli/conformance.h"
 #include "cli/progress.h"
@@ -10,6 +12,7 @@ static const gale__arg args[] = {
     {"SUITE", 0, GALE__ARG_FILE, "DIR|TAR", NULL, NULL, "folder of cases, or an archive of one", NULL, true},
     {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL, "only cases whose name contains this text"},
     {"every", 0, GALE__ARG_INT, "N", "1", "1..100000", "only every N-th case: a spread for drivers whose compilers are slow"},
+    {"jobs", 'J', GALE__ARG_INT, "N", NULL, "1..256", "cases at once; without it as many as there are cores, and one on the CPU, whose runs use all of them"},
     {"table", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "passed and failed by operator, also when all passed"},
     GALE__ARG_JSON,
     GALE__ARGS_DEVICE,
@@ -38,26 +41,69 @@ static gale_status count(run *r, const gale__case_result *c)
     return GALE_OK;
 }
 
+/* Cases are handed out one by one to as many threads as there are jobs. */
+typedef struct queue { run *r; const gale__args *args; gale_device *device; gale__mutex lock; size_t next; gale__progress progress; gale_status status; } queue;
+
+static bool take(queue *q, size_t *index)
+{
+    gale__mutex_lock(&q->lock);
+    while (q->next < q->r->suite.count && !q->r->chosen[q->next]) q->next++;
+    bool any = q->next < q->r->suite.count && q->status == GALE_OK;
+    if (any) *index = q->next++;
+    gale__mutex_unlock(&q->lock);
+    return any;
+}
+
+static void work(void *arg)
+{
+    queue *q = arg;
+    for (size_t i; take(q, &i);) {
+        const gale__suite_case *c = &q->r->suite.cases[i];
+        gale__case_result *result = &q->r->results[i];
+        gale__suite_run(c, q->device, result);
+        gale__mutex_lock(&q->lock);
+        if (!gale__args_flag(q->args, "json") && result->outcome != GALE__PASSED) printf("FAIL %s/%s: %s\n", c->group, c->name, result->reason), fflush(stdout);
+        gale_status status = count(q->r, result);
+        if (status != GALE_OK) q->status = status;
+        gale__progress_add(&q->progress, 1);
+        gale__mutex_unlock(&q->lock);
+    }
+}
+
+static gale_status run_queue(queue *q, int jobs, size_t chosen)
+{
+    gale__thread *threads = gale__calloc((size_t)jobs, sizeof *threads);
+    int begun = 0;
+    if (!threads) return GALE_NO_MEMORY;
+    gale__mutex_init(&q->lock);
+    gale__progress_begin(&q->progress, "conformance", "cases", chosen);
+    while (begun < jobs - 1 && gale__thread_begin(&threads[begun], work, q) == GALE_OK) begun++;
+    work(q);
+    for (int i = 0; i < begun; i++) gale__thread_end(&threads[i]);
+    gale__progress_end(&q->progress);
+    gale__mutex_finish(&q->lock);
+    gale__free(threads);
+    return q->status;
+}
+
 static gale_status run_all(run *r, const gale__args *a, gale_device *device)
 {
     const char *filter = gale__args_text(a, "filter");
-    int64_t every = gale__args_int(a, "every"), seen = 0;
-    gale__progress progress;
+    int64_t every = gale__args_int(a, "every");
+    size_t seen = 0, chosen = 0;
+    bool cpu = !strcmp(gale_device_get_info(device)->backend, "cpu");
+    int jobs = gale__args_given(a, "jobs") ? (int)gale__args_int(a, "jobs") : cpu ? 1 : gale__cpu_cores();
     r->results = gale__calloc(r->suite.count, sizeof *r->results);
     r->chosen = gale__calloc(r->suite.count, sizeof *r->chosen);
     if (!r->results || !r->chosen) return GALE_NO_MEMORY;
-    gale__progress_begin(&progress, "conformance", "cases", r->suite.count);
     for (size_t i = 0; i < r->suite.count; i++) {
-        const gale__suite_case *c = &r->suite.cases[i];
-        gale__progress_add(&progress, 1);
-        if ((filter && !strstr(c->name, filter)) || seen++ % every) continue;
-        r->chosen[i] = true;
-        gale__suite_run(c, device, &r->results[i]);
-        if (!gale__args_flag(a, "json") && r->results[i].outcome != GALE__PASSED) printf("FAIL %s/%s: %s\n", c->group, c->name, r->results[i].reason), fflush(stdout);
-        GALE_TRY(count(r, &r->results[i]));
+        if (filter && !strstr(r->suite.cases[i].name, filter)) continue;
+        r->chosen[i] = seen++ % (size_t)every == 0;
+        chosen += r->chosen[i];
     }
-    gale__progress_end(&progress);
-    return seen ? GALE_OK : gale__fail(GALE_NOT_FOUND, "no case of %zu has '%s' in its name", r->suite.count, filter ? filter : "");
+    if (!chosen) return gale__fail(GALE_NOT_FOUND, "no case of %zu has '%s' in its name", r->suite.count, filter ? filter : "");
+    queue q = {.r = r, .args = a, .device = device};
+    return run_queue(&q, jobs, chosen);
 }
 
 static void print_text(const run *r, const gale__args *a)
