@@ -70,6 +70,14 @@ static void layer_norm_4096(og *t)
 static void packed_1(og *t) { og_output(t, og_packed(t, OG_INPUT(t, 1, 2048), 2048, 2048, 4, true)); }
 static void packed_12(og *t) { og_output(t, og_packed(t, OG_INPUT(t, 12, 2048), 2048, 2048, 4, true)); }
 
+static void suppression(og *t)
+{
+    gale_value out[2] = {GALE_NONE, GALE_NONE};
+    og_suppress(t, 20, 8400, 100, out);
+    og_output(t, out[0]);
+    og_output(t, out[1]);
+}
+
 static double time_it(void (*build)(og *), bool off, int *kernels)
 {
     og t;
@@ -114,6 +122,7 @@ int main(int argc, char **argv)
         {"softmax, rows of 64", softmax_64}, {"softmax, rows of 1024", softmax_1024}, {"layer norm, rows of 64", layer_norm_64}, {"layer norm, rows of 384", layer_norm_384},
         {"softmax, rows of 4096", softmax_4096}, {"softmax, rows of 16384", softmax_16384}, {"layer norm, rows of 4096", layer_norm_4096},
         {"vector by 4 bits, 2048x2048", packed_1}, {"12 rows by 4 bits, 2048x2048", packed_12},
+        {"suppression 2x20x8400, 100 each", suppression},
     };
     gale_device_options options = GALE_DEVICE_OPTIONS;
     options.chain = argc > 1 ? argv[1] : "cpu";

@@ -600,6 +600,7 @@ TEST(short_rows)
     compare("corners", softmax_corners, 1e-6, NULL, NULL);
 }
 
+static void as_floats(og *t, gale_value x) { og_output(t, og_op(t, "Cast", &x, 1, (gale_attr[]){GALE_INT("to", 1)}, 1)); }
 static int64_t packed_rows, packed_bits;
 static bool packed_zeros;
 static void packed(og *t) { og_output(t, og_packed(t, OG_INPUT(t, packed_rows, 75), 19, 75, packed_bits, packed_zeros)); }
@@ -610,6 +611,13 @@ TEST(packed_weights)
         packed_rows = i & 1 ? 5 : 1, packed_bits = i & 2 ? 8 : 4, packed_zeros = i & 4;
         compare("packed", packed, 1e-5, NULL, NULL);
     }
+}
+
+static void suppressed(og *t)
+{
+    gale_value out[2] = {GALE_NONE, GALE_NONE};
+    og_suppress(t, 3, 40, 7, out);
+    for (int i = 0; i < 2; i++) as_floats(t, out[i]);
 }
 
 /* The routines a program uses, by name. */
@@ -646,6 +654,8 @@ TEST(rows_claim_what_is_theirs)
     CHECK_EQ(routines_of(packed, NULL, "packed"), 1);
     packed_rows = 40;
     CHECK_EQ(routines_of(packed, NULL, NULL), 0);
+    CHECK_EQ(routines_of(suppressed, NULL, "suppression"), 1);
+    compare("suppression", suppressed, 0, NULL, NULL);
     CHECK_EQ(routines_of(norm_two_axes, NULL, NULL), 0);
     CHECK_EQ(routines_of(softmax_columns, NULL, NULL), 0);
     CHECK_EQ(routines_of(dense_conv, NULL, NULL), 0);
@@ -665,7 +675,6 @@ static gale_value zero_point(og *t, gale_type type)
 }
 static gale_value quantise(og *t, gale_value x, double scale, gale_value zero) { return og_op(t, "QuantizeLinear", (gale_value[]){x, num(t, scale), zero}, 3, NULL, 0); }
 static gale_value dequantise(og *t, gale_value x, double scale, gale_value zero) { return og_op(t, "DequantizeLinear", (gale_value[]){x, num(t, scale), zero}, 3, NULL, 0); }
-static void as_floats(og *t, gale_value x) { og_output(t, og_op(t, "Cast", &x, 1, (gale_attr[]){GALE_INT("to", 1)}, 1)); }
 static void quantised_conv(og *t)
 {
     gale_value z = zero_point(t, GALE_U8), w = zero_point(t, GALE_I8);

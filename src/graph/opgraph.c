@@ -386,7 +386,7 @@ static gale_status lower_node(lowering *l, int index)
     if (l->g->status != GALE_OK) return gale__fail_within(l->g->status, "%s (node %d)", n->name, index);
     if (n->path >= 0 && same && device) {
         GALE_TRY(gale__paths_claim(l->g, device, n, in, out));
-        l->nodes[n->out[0]] = out[0];
+        for (int i = 0; i < n->n_out; i++) l->nodes[n->out[i]] = out[i];
     }
     return end_region(l->g, in, n->n_in, out, n->n_out);
 }

@@ -86,9 +86,13 @@ void gale__claim_view(const gale__claim *c, gale__node n, gale__node *base, int6
 
 /* --- Claiming. --- */
 
-static gale__node make_routine(const gale__claim *c, int row)
+static gale__node make_routine(const gale__claim *c, int row, int64_t total)
 {
     gale__pnode node = *gale__g_at(c->g, c->out);
+    if (c->together) {
+        node.rank = 1;
+        node.dims[0] = total;
+    }
     int64_t attr[GALE__ROUTINE_ARGS + GALE__PATH_ARGS] = {row, (int64_t)c->scratch_bytes};
     memcpy(&attr[GALE__ROUTINE_OPERATIONS], &c->operations, sizeof c->operations);
     memcpy(&attr[GALE__ROUTINE_ARGS], c->args.words, (size_t)c->n_args * sizeof *attr);
@@ -104,14 +108,30 @@ static gale__node make_routine(const gale__claim *c, int row)
     return gale__g_push(c->g, &node);
 }
 
+/* The results of one routine, which lie one after another. */
+static void take_apart(const gale__claim *c, int row, gale__node *out)
+{
+    int64_t total = 0, from = 0;
+    for (int i = 0; i < c->n_out; i++) total += out[i] >= 0 ? gale__g_elements(c->g, out[i]) : 0;
+    gale__node all = make_routine(c, row, total);
+    for (int i = 0; i < c->n_out; i++) {
+        if (out[i] < 0) continue;
+        gale__pnode p = *gale__g_at(c->g, out[i]);
+        int64_t n = gale__g_elements(c->g, out[i]);
+        out[i] = gale__g_reshape(c->g, gale__g_slice_axis(c->g, all, 0, from, n), p.rank, p.dims);
+        from += n;
+    }
+}
+
 gale_status gale__paths_claim(gale__g *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out)
 {
     if (out[0] < 0 || gale__g_at(g, out[0])->op == GALE__P_CONST || gale__g_elements(g, out[0]) == 0) return GALE_OK;
     for (int i = node->path; paths[i].region; i++) {
         if (strcmp(paths[i].region, node->name) || !paths[i].here(device)) continue;
-        gale__claim c = {.g = g, .device = device, .node = node, .in = in, .n_in = node->n_in, .out = out[0]};
+        gale__claim c = {.g = g, .device = device, .node = node, .in = in, .n_in = node->n_in, .out = out[0], .n_out = node->n_out};
         if (!paths[i].claim(&c)) continue;
-        out[0] = make_routine(&c, i);
+        if (c.together) take_apart(&c, i, out);
+        else out[0] = make_routine(&c, i, 0);
         return g->status;
     }
     return GALE_OK;

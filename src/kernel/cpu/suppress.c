@@ -1,0 +1,110 @@
+/* Non-maximum suppression class by class: candidates in a heap, best first, each compared with what was chosen before it.  A loop of
+ * fixed length that looks at all boxes at every step, as other devices run it, is far more work for a few cores. */
+#include "base/thread.h"
+#include "kernel/cpu/routines.h"
+#include <math.h>
+
+typedef struct job {
+    const gale__cpu_suppress *a;
+    const float *boxes, *scores;
+    float overlap, least;
+    int64_t *rows; /* [batches, classes, most, 3]: while classes are at work a row holds (count of the class, in its first row; ; box) */
+    gale__cpu_scratch_space scratch;
+} job;
+
+typedef struct box { float y0, x0, y1, x1, area; } box;
+
+static float above(float low, float high) { return high > low ? high - low : 0; }
+
+static box box_at(const job *j, int64_t batch, int64_t i)
+{
+    const float *p = j->boxes + (batch * j->a->boxes + i) * 4;
+    float y0 = p[0], x0 = p[1], y1 = p[2], x1 = p[3];
+    if (j->a->centre) {
+        float height = y1 * 0.5f, width = x1 * 0.5f;
+        y1 = y0 + height, x1 = x0 + width;
+        y0 = y0 - height, x0 = x0 - width;
+    }
+    box b = {y0 < y1 ? y0 : y1, x0 < x1 ? x0 : x1, y0 < y1 ? y1 : y0, x0 < x1 ? x1 : x0, 0};
+    b.area = above(b.y0, b.y1) * above(b.x0, b.x1);
+    return b;
+}
+
+static bool overlapping(const box *a, const box *b, float most)
+{
+    float y = above(a->y0 > b->y0 ? a->y0 : b->y0, a->y1 < b->y1 ? a->y1 : b->y1), x = above(a->x0 > b->x0 ? a->x0 : b->x0, a->x1 < b->x1 ? a->x1 : b->x1), shared = y * x;
+    return shared > 0 && shared / (a->area + b->area - shared) > most;
+}
+
+/* --- A heap of places, the best score on top, the first of equals. --- */
+
+static bool better(const float *scores, int32_t a, int32_t b) { return scores[a] > scores[b] || (scores[a] == scores[b] && a < b); }
+
+static void sink(const float *scores, int32_t *heap, int64_t n, int64_t at)
+{
+    for (int64_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && better(scores, heap[child + 1], heap[child])) child++;
+        if (!better(scores, heap[child], heap[at])) return;
+        int32_t t = heap[at];
+        heap[at] = heap[child];
+        heap[child] = t;
+    }
+}
+
+static void run_class(void *arg, size_t which, int worker)
+{
+    const job *j = arg;
+    const gale__cpu_suppress *a = j->a;
+    const float *scores = j->scores + (int64_t)which * a->boxes;
+    int64_t batch = (int64_t)which / a->classes, n = 0, chosen = 0, *rows = j->rows + (int64_t)which * a->most * 3;
+    box *kept = (box *)(j->scratch.memory + (size_t)worker * j->scratch.bytes);
+    int32_t *heap = (int32_t *)(kept + a->most);
+    for (int64_t i = 0; i < a->boxes; i++)
+        if (scores[i] > j->least) heap[n++] = (int32_t)i;
+    for (int64_t i = n / 2 - 1; i >= 0; i--) sink(scores, heap, n, i);
+    while (n > 0 && chosen < a->most) {
+        int32_t best = heap[0];
+        box b = box_at(j, batch, best);
+        bool hidden = false;
+        heap[0] = heap[--n];
+        sink(scores, heap, n, 0);
+        for (int64_t k = 0; k < chosen && !hidden; k++) hidden = overlapping(&b, &kept[k], j->overlap);
+        if (hidden) continue;
+        rows[chosen * 3 + 2] = best;
+        kept[chosen++] = b;
+    }
+    rows[0] = chosen;
+}
+
+/* Rows that are there move to the front, batch and class are written into them, and the rest is like the last place. */
+static int64_t gather_rows(const job *j)
+{
+    const gale__cpu_suppress *a = j->a;
+    int64_t pairs = a->batches * a->classes, n = 0, last = -1;
+    for (int64_t p = 0; p < pairs; p++) {
+        const int64_t *from = j->rows + p * a->most * 3;
+        int64_t count = from[0];
+        last = count == a->most ? from[(count - 1) * 3 + 2] : -1;
+        for (int64_t k = 0; k < count; k++, n++) {
+            int64_t chosen = from[k * 3 + 2], *to = j->rows + n * 3;
+            to[0] = p / a->classes, to[1] = p % a->classes, to[2] = chosen;
+        }
+    }
+    for (int64_t i = n; i < pairs * a->most; i++) {
+        int64_t *to = j->rows + i * 3;
+        to[0] = a->batches - 1, to[1] = a->classes - 1, to[2] = last;
+    }
+    return n;
+}
+
+size_t gale__cpu_suppress_scratch(const gale__cpu_suppress *a) { return (size_t)a->most * sizeof(box) + (size_t)(a->boxes + 4) / 4 * 4 * sizeof(int32_t); }
+
+void gale__cpu_suppress_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
+{
+    const gale__cpu_suppress *a = args;
+    job j = {.a = a, .boxes = buffers[1], .scores = buffers[2], .least = -INFINITY, .rows = buffers[0], .scratch = scratch};
+    if (a->overlap) j.overlap = *(const float *)buffers[3];
+    if (a->least) j.least = *(const float *)buffers[3 + a->overlap];
+    gale__parallel((size_t)(a->batches * a->classes), run_class, &j);
+    j.rows[a->batches * a->classes * a->most * 3] = gather_rows(&j);
+}
