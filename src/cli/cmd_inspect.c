@@ -2,12 +2,13 @@
  * file and are shown without their control characters. */
 #include "base/json.h"
 #include "cli/cli.h"
-#include "onnx/proto.h"
+#include "cli/inspect.h"
 #include <stdlib.h>
 #include <string.h>
 
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "an ONNX file", .required = true},
+    {"shapes", 's', GALE__ARG_FLAG, NULL, NULL, NULL, "also the type and shape of every value, with the free extents of the inputs as symbols"},
     GALE__ARG_JSON,
     {0},
 };
@@ -106,7 +107,7 @@ static bool has_value(const gale__pb_graph *g, const gale__pb_text *name)
 
 /* --- Text. --- */
 
-static void add_plain(gale__str *out, const gale__pb_text *text)
+void gale__add_plain(gale__str *out, const gale__pb_text *text)
 {
     for (size_t i = 0; i < text->size; i++) {
         unsigned char c = (unsigned char)text->at[i];
@@ -124,7 +125,7 @@ static void add_tensor_type(gale__str *out, const gale__pb_tensor_type *t)
         const gale__pb_dim *d = &t->shape->dim.at[i];
         if (i) gale__str_add(out, ", ");
         if (d->has_value) gale__str_addf(out, "%lld", (long long)d->dim_value);
-        else if (d->dim_param.size) add_plain(out, &d->dim_param);
+        else if (d->dim_param.size) gale__add_plain(out, &d->dim_param);
         else gale__str_add(out, "?");
     }
     gale__str_add(out, "]");
@@ -154,9 +155,9 @@ static void add_line(gale__str *out, const char *word, const gale__pb_text *a, c
 {
     if (!a->size && !b->size) return;
     gale__str_addf(out, "%-11s", word);
-    add_plain(out, a);
+    gale__add_plain(out, a);
     if (b->size) gale__str_add(out, " ");
-    add_plain(out, b);
+    gale__add_plain(out, b);
     gale__str_add(out, "\n");
 }
 
@@ -165,14 +166,14 @@ static void add_values(gale__str *out, const char *word, const gale__pb_graph *g
     for (size_t i = 0; i < n; i++) {
         if (g && has_value(g, &infos[i].name)) continue;
         gale__str_addf(out, "%-11s", word);
-        add_plain(out, &infos[i].name);
+        gale__add_plain(out, &infos[i].name);
         gale__str_add(out, "  ");
         add_type(out, infos[i].type);
         gale__str_add(out, "\n");
     }
 }
 
-static int print_text(const facts *f)
+static int print_text(const facts *f, bool shapes)
 {
     static const gale__pb_text none = {"", 0};
     gale__str out = {0};
@@ -184,7 +185,7 @@ static int print_text(const facts *f)
         const gale__pb_opset *o = &m->opset_import.at[i];
         if (i) gale__str_add(&out, ", ");
         if (is_standard(&o->domain)) gale__str_add(&out, "ai.onnx");
-        else add_plain(&out, &o->domain);
+        else gale__add_plain(&out, &o->domain);
         gale__str_addf(&out, " %lld", (long long)o->version);
     }
     gale__str_add(&out, "\n");
@@ -199,20 +200,23 @@ static int print_text(const facts *f)
     for (size_t i = 0; i < f->n_ops; i++) {
         gale__str_addf(&out, "%8zu   ", f->ops[i].count);
         if (!is_standard(f->ops[i].domain)) {
-            add_plain(&out, f->ops[i].domain);
+            gale__add_plain(&out, f->ops[i].domain);
             gale__str_add(&out, " ");
         }
-        add_plain(&out, f->ops[i].name);
+        gale__add_plain(&out, f->ops[i].name);
         gale__str_add(&out, "\n");
     }
     for (size_t i = 0; i < m->metadata_props.n; i++) {
         gale__str_add(&out, "metadata   ");
-        add_plain(&out, &m->metadata_props.at[i].key);
+        gale__add_plain(&out, &m->metadata_props.at[i].key);
         gale__str_add(&out, " = ");
-        add_plain(&out, &m->metadata_props.at[i].value);
+        gale__add_plain(&out, &m->metadata_props.at[i].value);
         gale__str_add(&out, "\n");
     }
-    return gale__print(&out);
+    gale_status status = shapes ? gale__inspect_shapes(f->file, &out, NULL) : GALE_OK;
+    if (status == GALE_OK) return gale__print(&out);
+    gale__str_finish(&out);
+    return gale__report(status);
 }
 
 /* --- JSON. --- */
@@ -292,7 +296,7 @@ static void json_lists(gale__json_out *j, const facts *f)
     gale__json_close(j, '}');
 }
 
-static int print_json(const facts *f)
+static int print_json(const facts *f, bool shapes)
 {
     gale__str out = {0};
     gale__json_out j;
@@ -314,8 +318,11 @@ static int print_json(const facts *f)
     json_number(&j, "parameters", f->parameters);
     json_number(&j, "parameter_bytes", f->bytes);
     json_lists(&j, f);
+    gale_status status = shapes ? gale__inspect_shapes(f->file, NULL, &j) : GALE_OK;
     gale__json_close(&j, '}');
-    return gale__print(&out);
+    if (status == GALE_OK) return gale__print(&out);
+    gale__str_finish(&out);
+    return gale__report(status);
 }
 
 static int run(const gale__args *a)
@@ -328,7 +335,7 @@ static int run(const gale__args *a)
     for (size_t i = 0; i < f.model->functions.n; i++) count_nodes(&f, f.model->functions.at[i].node.at, f.model->functions.at[i].node.n);
     sum_up(&f);
     int code = f.failed ? gale__report(gale__fail(GALE_LIMIT, "%s: cannot be summed up", gale__onnx_path(f.file)))
-             : gale__args_flag(a, "json") ? print_json(&f) : print_text(&f);
+             : gale__args_flag(a, "json") ? print_json(&f, gale__args_flag(a, "shapes")) : print_text(&f, gale__args_flag(a, "shapes"));
     gale__free(f.ops);
     gale__onnx_close(&f.file);
     return code;
@@ -338,6 +345,7 @@ const gale__command gale__command_inspect = {
     .args = args,
     .run = run,
     .about = "Shows what is in an ONNX file: who wrote it, which operator sets it asks for, inputs and outputs, how many of which operators (also in bodies "
-             "and functions), and its parameters. Nothing is run, and external data is not looked for.",
-    .examples = "  gale inspect model.onnx\n  gale inspect model.onnx --json",
+             "and functions), and its parameters. Nothing is run, and external data is not looked for. With --shapes every value is listed too: free extents of the "
+             "inputs keep their names, so that a result may be f32 [batch, 2*height]; ? is what only a run can tell.",
+    .examples = "  gale inspect model.onnx\n  gale inspect model.onnx --json\n  gale inspect model.onnx --shapes",
 };

@@ -38,7 +38,12 @@ static gale_status fill_item(gale__net *net, gale__net_node *node, gale__net *it
     inner->out = gale__arena_alloc(net->arena, (size_t)(inner->n_out + 1) * sizeof *inner->out);
     item->declared = gale__arena_alloc(net->arena, (size_t)(inner->n_out + 1) * sizeof *item->declared);
     if (!inner->in || !inner->out || !item->declared) return GALE_NO_MEMORY;
-    for (int i = 0; i < inner->n_in; i++) GALE_TRY(add_input(item, &anything, &inner->in[i]));
+    for (int i = 0; i < inner->n_in; i++) {
+        const gale__net *scanned = node->bodies[0].net;
+        gale__net_value like = anything;
+        if (i < scanned->n_inputs) like.type = scanned->values[scanned->inputs[i]].type;
+        GALE_TRY(add_input(item, &like, &inner->in[i]));
+    }
     GALE_TRY(hand_captures_on(net, item, node->bodies[0].net));
     for (int i = 0; i < inner->n_out; i++) {
         GALE_TRY(gale__net_new_value(item, NULL, &inner->out[i]));

@@ -1,0 +1,11 @@
+/* Parts of `gale inspect`. */
+#ifndef GALE_CLI_INSPECT_H
+#define GALE_CLI_INSPECT_H
+#include "base/json.h"
+#include "onnx/proto.h"
+
+/* Text of a file without its control characters. */
+void gale__add_plain(gale__str *out, const gale__pb_text *text);
+/* Every named value with its type and shape, as lines, or as an array in JSON (either may be NULL). */
+gale_status gale__inspect_shapes(gale__onnx *file, gale__str *lines, gale__json_out *json);
+#endif
