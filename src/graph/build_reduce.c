@@ -79,7 +79,8 @@ static gale__node reduce_in_parts(gale__g *g, gale__reduce kind, gale__node x, u
     uint32_t low = (1u << axis) - 1, first = (axes & low) | (axes & ~low) << 1; /* the parts' axis comes before the cut one */
     for (int d = 0; d < rank; d++) dims[d] = d < axis ? p->dims[d] : d == axis ? parts : d == axis + 1 ? p->dims[axis] / parts : p->dims[d - 1];
     reduced_dims(p, axes, kept);
-    gale__node partial = gale__g_copy(g, reduce_kept(g, kind, gale__g_reshape(g, x, rank, dims), first));
+    gale__node cut = gale__g_reshape(g, x, rank, dims), partial = cut < 0 ? cut : gale__g_copy(g, reduce_kept(g, kind, cut, first));
+    if (partial < 0) return GALE__NIL;
     return gale__g_reshape(g, reduce_kept(g, kind, partial, 1u << axis), rank - 1, kept);
 }
 
