@@ -36,7 +36,7 @@ static gale__node celu(gale__lower *L, gale__node x)
 }
 
 /* max(x, 0) + log(1 + exp(-|x|)): neither end overflows. */
-static gale__node softplus(gale__lower *L, gale__node x)
+gale__node gale__softplus(gale__lower *L, gale__node x)
 {
     gale__node small = gale__g_unary(L->g, GALE__EXP, gale__g_unary(L->g, GALE__NEG, gale__g_unary(L->g, GALE__ABS, x)));
     return gale__g_add(L->g, max0(L, x), gale__g_unary(L->g, GALE__LOG1P, small));
@@ -52,7 +52,7 @@ static gale__node gelu(gale__lower *L, gale__node x)
 }
 
 static gale__node swish(gale__lower *L, gale__node x) { return gale__g_mul(L->g, x, gale__sigmoid(L, times(L, x, gale__attr_f(L, "alpha", 1)))); }
-static gale__node mish(gale__lower *L, gale__node x) { return gale__g_mul(L->g, x, gale__g_unary(L->g, GALE__TANH, softplus(L, x))); }
+static gale__node mish(gale__lower *L, gale__node x) { return gale__g_mul(L->g, x, gale__g_unary(L->g, GALE__TANH, gale__softplus(L, x))); }
 static gale__node softsign(gale__lower *L, gale__node x) { return gale__g_div(L->g, x, plus(L, gale__g_unary(L->g, GALE__ABS, x), 1)); }
 static gale__node hard_sigmoid(gale__lower *L, gale__node x) { return gale__clamp(L, plus(L, times(L, x, gale__attr_f(L, "alpha", 0.2)), gale__attr_f(L, "beta", 0.5)), 0, 1); }
 /* x + 3 before anything is rounded: near -3 little is left of it. */
@@ -82,7 +82,7 @@ LOWER(Sigmoid) { apply(L, gale__sigmoid); }
 LOWER(Gelu) { apply(L, gelu); }
 LOWER(Swish) { apply(L, swish); }
 LOWER(Mish) { apply(L, mish); }
-LOWER(Softplus) { apply(L, softplus); }
+LOWER(Softplus) { apply(L, gale__softplus); }
 LOWER(Softsign) { apply(L, softsign); }
 LOWER(HardSigmoid) { apply(L, hard_sigmoid); }
 LOWER(HardSwish) { apply(L, hard_swish); }

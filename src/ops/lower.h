@@ -42,6 +42,7 @@ gale__node gale__index(gale__lower *L, int64_t value); /* I64 */
 /* Common pieces. */
 gale__node gale__mean(gale__lower *L, gale__node x, uint32_t axes);              /* floats; axes kept */
 gale__node gale__sigmoid(gale__lower *L, gale__node x);
+gale__node gale__softplus(gale__lower *L, gale__node x);
 gale__node gale__softmax(gale__lower *L, gale__node x, uint32_t axes);           /* floats */
 gale__node gale__clamp(gale__lower *L, gale__node x, double low, double high);
 /* A cast to an 8-bit float without saturation: what is too large becomes NaN, or infinity where the format has one. */

@@ -67,28 +67,63 @@ static bool read_sizes(gale__lower *L, int64_t heads, int64_t all, int64_t size[
     return ok;
 }
 
-LOWER(MSAttention)
+/* Attention of queries, keys and values side by side in `all` [B, M, columns]; -1 for an input that is not there. */
+static void attend_projected(gale__lower *L, gale__node all, gale_type type, int64_t heads, const int64_t size[3], int mask, int past_input, int added)
 {
-    enum { X, W, BIAS, MASK, PAST, ADDED, PAST_LENGTH };
     gale__g *g = L->g;
-    gale__pnode x = gale__peek(g, L->in[X]), w = gale__peek(g, L->in[W]), past = gale__peek(g, gale__arg(L, PAST));
-    int64_t heads = gale__attr_i(L, "num_heads", 0), size[3], at = 0;
-    gale__node part[3], kept[2], state[2] = {GALE__NIL, GALE__NIL};
+    gale__node past = gale__arg(L, past_input), part[3], kept[2], state[2] = {GALE__NIL, GALE__NIL};
+    gale__pnode p = gale__peek(g, past);
+    int64_t at = 0;
     if (gale__attr_i(L, "do_rotary", 0) || gale__attr_i(L, "past_present_share_buffer", 0)) gale__refuse(L, "do_rotary and past_present_share_buffer are not supported");
-    if (x.rank != 3 || w.rank != 2 || (gale__arg(L, PAST) >= 0 && (past.rank != 5 || past.dims[0] != 2))) gale__refuse(L, "input must have 3 axes, weights 2, past 5");
-    if (!gale__good(L) || !read_sizes(L, heads, w.dims[1], size)) return;
-    gale__node all = gale__g_matmul(g, gale__wide(L, L->in[X]), gale__wide(L, L->in[W]));
-    if (gale__arg(L, BIAS) >= 0) all = gale__g_add(g, all, gale__wide(L, L->in[BIAS]));
-    for (int i = 0; i < 3; at += size[i++]) part[i] = gale__heads_split(L, gale__g_slice_axis(g, all, 2, at, size[i]), heads);
-    for (int i = 0; i < 2 && gale__arg(L, PAST) >= 0; i++) state[i] = gale__wide(L, gale__g_squeeze(g, gale__g_slice_axis(g, L->in[PAST], 0, i, 1), 1));
+    if (past >= 0 && (p.rank != 5 || p.dims[0] != 2)) gale__refuse(L, "past has rank %d, not 5 with 2 in front", p.rank);
+    for (int i = 0; i < 3 && gale__good(L); at += size[i++]) part[i] = gale__heads_split(L, gale__g_slice_axis(g, all, 2, at, size[i]), heads);
+    if (!gale__good(L)) return;
+    for (int i = 0; i < 2 && past >= 0; i++) state[i] = gale__wide(L, gale__g_squeeze(g, gale__g_slice_axis(g, past, 0, i, 1), 1));
     gale__attend a = begin(L, part[0], after(L, state[0], part[1]), after(L, state[1], part[2]));
     if (!gale__good(L)) return;
-    set_masks(L, &a, gale__arg(L, MASK), gale__arg(L, ADDED), past.rank ? past.dims[3] : 0);
-    gale__node y = gale__g_cast(g, gale__attend_run(L, &a), (gale_type)x.type);
+    set_masks(L, &a, gale__arg(L, mask), gale__arg(L, added), past >= 0 ? p.dims[3] : 0);
+    gale__node y = gale__g_cast(g, gale__attend_run(L, &a), type);
     if (!gale__good(L)) return;
     L->out[0] = gale__heads_join(L, y);
     kept[0] = gale__g_unsqueeze(g, a.k, 1), kept[1] = gale__g_unsqueeze(g, a.v, 1);
-    if (L->n_out > 1) L->out[1] = gale__g_cast(g, gale__g_concat(g, 0, kept, 2), (gale_type)x.type);
+    if (L->n_out > 1) L->out[1] = gale__g_cast(g, gale__g_concat(g, 0, kept, 2), type);
+}
+
+static bool has_axes(gale__lower *L)
+{
+    gale__pnode x = gale__peek(L->g, L->in[0]), w = gale__peek(L->g, L->in[1]);
+    if (x.rank != 3 || w.rank != 2) gale__refuse(L, "input and weights have %d and %d axes, not 3 and 2", x.rank, w.rank);
+    return gale__good(L);
+}
+
+LOWER(MSAttention)
+{
+    enum { X, W, BIAS, MASK, PAST, ADDED };
+    int64_t heads = gale__attr_i(L, "num_heads", 0), size[3];
+    if (!has_axes(L) || !read_sizes(L, heads, gale__peek(L->g, L->in[W]).dims[1], size)) return;
+    gale__node all = gale__g_matmul(L->g, gale__wide(L, L->in[X]), gale__wide(L, L->in[W]));
+    if (gale__arg(L, BIAS) >= 0) all = gale__g_add(L->g, all, gale__wide(L, L->in[BIAS]));
+    attend_projected(L, all, gale__type_of(L->g, L->in[X]), heads, size, MASK, PAST, ADDED);
+}
+
+/* Whole numbers less their zero point. */
+static gale__node centred(gale__lower *L, int i, int zero)
+{
+    gale__node x = gale__g_cast(L->g, L->in[i], GALE_I32);
+    return gale__arg(L, zero) < 0 ? x : gale__g_sub(L->g, x, gale__g_cast(L->g, L->in[zero], GALE_I32));
+}
+
+/* The projection is a product of whole numbers; the rest is as above. */
+LOWER(MSQAttention)
+{
+    enum { X, W, BIAS, X_SCALE, W_SCALE, MASK, X_ZERO, W_ZERO, PAST };
+    gale__g *g = L->g;
+    int64_t heads = gale__attr_i(L, "num_heads", 0), size[3];
+    if (!has_axes(L) || !read_sizes(L, heads, gale__peek(g, L->in[W]).dims[1], size)) return;
+    gale__node scale = gale__g_mul(g, gale__wide(L, L->in[X_SCALE]), gale__wide(L, L->in[W_SCALE]));
+    gale__node all = gale__g_cast(g, gale__g_matmul(g, centred(L, X, X_ZERO), centred(L, W, W_ZERO)), gale__type_of(g, scale));
+    all = gale__g_add(g, gale__g_mul(g, all, scale), gale__wide(L, L->in[BIAS]));
+    attend_projected(L, all, gale__type_of(g, L->in[BIAS]), heads, size, MASK, PAST, -1);
 }
 
 /* --- MultiHeadAttention: projections lie before it. --- */

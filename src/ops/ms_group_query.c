@@ -94,14 +94,14 @@ static gale__node cached(gale__lower *L, const query *c, int past, gale__node x)
     return gale__g_select(g, fresh, gale__g_take(g, x, at), old);
 }
 
-/* Keys up to the row's own place, within the item's length. */
+/* Keys up to the row's own place, within the item's length.  Rows past it would see none through a window, and nobody reads them. */
 static gale__node keys_seen(gale__lower *L, const query *c)
 {
     const int64_t walk[4] = {1, 1, 1, c->total};
     int64_t window = gale__attr_i(L, "local_window_size", -1);
     bool causal = gale__attr_i(L, "causal", 1);
     gale__node keep = causal ? gale__causal(L, c->rows, c->total, c->first, window > 0 ? window : 0) : GALE__NIL;
-    if (c->batch == 1 || (causal && c->rows < c->total)) return keep;
+    if (c->batch == 1 || (causal && (c->rows < c->total || window > 0))) return keep;
     return gale__both(L, keep, gale__g_binary(L->g, GALE__LE, gale__g_iota(L->g, 4, walk, 3), gale__along(L, gale__g_cast(L->g, L->in[LENGTHS], GALE_I64), 4, 0)));
 }
 
