@@ -142,27 +142,32 @@ static gale_status take_payload(const char *path, gale__npy *n, gale__bytes *fil
     return GALE_OK;
 }
 
-gale_status gale__npy_read(const char *path, gale__npy *out)
+gale_status gale__npy_parse(const char *path, gale__bytes *file, gale__npy *out)
 {
-    gale__bytes file = {0};
     gale__npy n = {0};
     size_t header = 0, payload = 0;
     bool fortran = false;
     gale_status status;
-    GALE_GO(gale__file_read(path, 0, &file));
-    GALE_GO(find_parts(path, &file, &header, &payload));
+    GALE_GO(find_parts(path, file, &header, &payload));
     /* The last byte of the header is a line feed by the format: it becomes the end of the text. */
     if (payload == header) GALE_GO(gale__fail(GALE_FORMAT, "%s: the header is empty", path));
-    ((char *)file.data)[payload - 1] = 0;
-    GALE_GO(parse_header(path, (char *)file.data + header, &n, &fortran));
-    GALE_GO(take_payload(path, &n, &file, payload, fortran));
+    ((char *)file->data)[payload - 1] = 0;
+    GALE_GO(parse_header(path, (char *)file->data + header, &n, &fortran));
+    GALE_GO(take_payload(path, &n, file, payload, fortran));
     *out = n;
 done:
-    gale__bytes_finish(&file);
+    gale__bytes_finish(file);
     return status;
 }
 
-gale_status gale__npy_write(const char *path, gale_type type, int rank, const int64_t *dims, const void *data)
+gale_status gale__npy_read(const char *path, gale__npy *out)
+{
+    gale__bytes file = {0};
+    GALE_TRY(gale__file_read(path, 0, &file));
+    return gale__npy_parse(path, &file, out);
+}
+
+gale_status gale__npy_encode(const char *path, gale_type type, int rank, const int64_t *dims, const void *data, gale__str *out)
 {
     const char *name = NULL;
     for (size_t i = 0; i < DTYPES && !name; i++)
@@ -180,14 +185,20 @@ gale_status gale__npy_write(const char *path, gale_type type, int rank, const in
     gale__str_add(&s, "), }");
     while ((10 + s.length + 1) % 64 && !s.failed) gale__str_add(&s, " ");
     gale__str_add(&s, "\n");
-    gale__str all = {0};
-    gale__str_add_n(&all, MAGIC "\x01\x00", 8);
-    gale__str_add_n(&all, (char[]){(char)(s.length & 255), (char)(s.length >> 8)}, 2);
-    gale__str_add_n(&all, gale__str_text(&s), s.length);
-    gale__str_add_n(&all, data, bytes);
-    gale_status status = s.failed ? gale__str_check(&s) : gale__str_check(&all);
-    if (status == GALE_OK) status = gale__file_write(path, all.text, all.length);
+    gale__str_add_n(out, MAGIC "\x01\x00", 8);
+    gale__str_add_n(out, (char[]){(char)(s.length & 255), (char)(s.length >> 8)}, 2);
+    gale__str_add_n(out, gale__str_text(&s), s.length);
+    gale__str_add_n(out, data, bytes);
+    gale_status status = s.failed ? gale__str_check(&s) : gale__str_check(out);
     gale__str_finish(&s);
+    return status;
+}
+
+gale_status gale__npy_write(const char *path, gale_type type, int rank, const int64_t *dims, const void *data)
+{
+    gale__str all = {0};
+    gale_status status = gale__npy_encode(path, type, rank, dims, data, &all);
+    if (status == GALE_OK) status = gale__file_write(path, all.text, all.length);
     gale__str_finish(&all);
     return status;
 }

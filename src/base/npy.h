@@ -4,6 +4,9 @@
 #include "file.h"
 typedef struct gale__npy { gale_type type; int rank; int64_t dims[GALE_MAX_RANK]; gale__bytes data; } gale__npy;
 gale_status gale__npy_read(const char *path, gale__npy *out); /* little-endian, C or Fortran order (turned to C) */
+/* The same from the contents of a file, taken over (also on failure); path is for messages. */
+gale_status gale__npy_parse(const char *path, gale__bytes *file, gale__npy *out);
+gale_status gale__npy_encode(const char *path, gale_type type, int rank, const int64_t *dims, const void *data, gale__str *out);
 gale_status gale__npy_write(const char *path, gale_type type, int rank, const int64_t *dims, const void *data);
 void gale__npy_finish(gale__npy *n);
 #endif

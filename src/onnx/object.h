@@ -24,4 +24,6 @@ gale_status gale__object_put(gale_object *sequence, size_t index, gale_object *i
 gale_status gale__object_to_host(gale_object *object, gale_object **out);
 /* object_file.c: a value from a file of ONNX's messages; which message it holds is told by what is wanted. */
 gale_status gale__object_read(const char *path, const gale_model_value *want, gale_object **out);
+/* And back: TensorProto, SequenceProto, MapProto, or OptionalProto for nothing at all.  Tensors are on the host. */
+gale_status gale__object_write(const char *path, const gale_object *object);
 #endif

@@ -1,4 +1,5 @@
 /* Objects from files of test data: a TensorProto, SequenceProto, MapProto or OptionalProto, whichever the caller expects. */
+#include "base/file.h"
 #include "onnx/object.h"
 #include "onnx/proto.h"
 
@@ -96,5 +97,71 @@ gale_status gale__object_read(const char *path, const gale_model_value *want, ga
                        : kind == GALE__PB_KIND_MAP ? from_map(file, m, 0, out)
                                                    : from_tensor(file, m, out);
     gale__onnx_close(&file);
+    return status;
+}
+
+/* --- Writing. --- */
+
+static gale_status to_map(gale__arena *a, const gale_object *o, gale__pb_map *m);
+
+/* What a SequenceProto calls the kind of its elements. */
+static int32_t element_kind(const gale_object *o) { return o->kind == GALE_OBJECT_SEQUENCE ? 3 : o->kind == GALE_OBJECT_MAP ? 4 : 1; }
+
+#define ROOM(list, count) (!(count) || ((list).n = (count), (list).at = gale__arena_alloc(a, (count) * sizeof *(list).at)))
+
+static gale_status to_sequence(gale__arena *a, gale_object *const *items, size_t n, gale__pb_sequence *m)
+{
+    m->elem_type = n ? element_kind(items[0]) : 1;
+    bool room = m->elem_type == 3 ? ROOM(m->sequence_values, n) : m->elem_type == 4 ? ROOM(m->map_values, n) : ROOM(m->tensor_values, n);
+    if (!room) return GALE_NO_MEMORY;
+    for (size_t i = 0; i < n; i++) {
+        if (items[i]->kind == GALE_OBJECT_NONE || element_kind(items[i]) != m->elem_type) return gale__fail(GALE_UNSUPPORTED, "the items of a sequence are of different kinds");
+        if (m->elem_type == 3) GALE_TRY(to_sequence(a, items[i]->items, items[i]->count, &m->sequence_values.at[i]));
+        else if (m->elem_type == 4) GALE_TRY(to_map(a, items[i], &m->map_values.at[i]));
+        else GALE_TRY(gale__onnx_from_tensor(a, items[i]->tensor, "", &m->tensor_values.at[i]));
+    }
+    return GALE_OK;
+}
+
+static gale_status to_map(gale__arena *a, const gale_object *o, gale__pb_map *m)
+{
+    bool strings = gale_tensor_type(o->tensor) == GALE_STRING;
+    m->key_type = gale__onnx_type_number(gale_tensor_type(o->tensor));
+    m->values = gale__arena_alloc(a, sizeof *m->values);
+    if (!m->values || !(strings ? ROOM(m->string_keys, o->count) : ROOM(m->keys, o->count))) return GALE_NO_MEMORY;
+    for (size_t i = 0; strings && i < o->count; i++) m->string_keys.at[i].at = gale_tensor_string(o->tensor, (int64_t)i, &m->string_keys.at[i].size);
+    if (!strings && o->count) GALE_TRY(gale_tensor_to_cpu(o->tensor, m->keys.at, o->count * sizeof *m->keys.at));
+    return to_sequence(a, o->items, o->count, m->values);
+}
+
+gale_status gale__object_write(const char *path, const gale_object *o)
+{
+    gale__arena arena = {0};
+    gale__str text = {0};
+    gale_status status;
+    gale__pb_tensor tensor = {0};
+    gale__pb_sequence sequence = {0};
+    gale__pb_map map = {0};
+    gale__pb_optional optional = {0};
+    switch (o->kind) {
+    case GALE_OBJECT_TENSOR:
+        GALE_GO(gale__onnx_from_tensor(&arena, o->tensor, "", &tensor));
+        GALE_GO(gale__onnx_encode(NULL, GALE__PB_KIND_TENSOR, &tensor, &text));
+        break;
+    case GALE_OBJECT_SEQUENCE:
+        GALE_GO(to_sequence(&arena, o->items, o->count, &sequence));
+        GALE_GO(gale__onnx_encode(NULL, GALE__PB_KIND_SEQUENCE, &sequence, &text));
+        break;
+    case GALE_OBJECT_MAP:
+        GALE_GO(to_map(&arena, o, &map));
+        GALE_GO(gale__onnx_encode(NULL, GALE__PB_KIND_MAP, &map, &text));
+        break;
+    case GALE_OBJECT_NONE: GALE_GO(gale__onnx_encode(NULL, GALE__PB_KIND_OPTIONAL, &optional, &text)); break;
+    }
+    GALE_GO(gale__str_check(&text));
+    status = gale__file_write(path, gale__str_text(&text), text.length);
+done:
+    gale__arena_finish(&arena);
+    gale__str_finish(&text);
     return status;
 }
