@@ -268,6 +268,7 @@ static const row tfidf_rows[] = {
     {"TfIdfVectorizer", GRAMS "mode='IDF' weights=1.0,2.0,3.0,4.0,5.0,6.0,7.0 min_gram_length=1 max_gram_length=2 max_skip_count=5", "i32[12] 1 1 3 3 3 7 8 6 7 5 6 8", "f32[7] 0 2 3 0 5 6 7"},
     {"TfIdfVectorizer", GRAMS "mode='TFIDF' weights=1.0,2.0,3.0,4.0,5.0,6.0,7.0 min_gram_length=1 max_gram_length=2 max_skip_count=5", "i32[12] 1 1 3 3 3 7 8 6 7 5 6 8", "f32[7] 0 6 3 0 5 18 7"},
     {"TfIdfVectorizer", "pool_strings='a','b','a','b' ngram_counts=0,2 ngram_indexes=2,0,1 mode='TF' min_gram_length=1 max_gram_length=2 max_skip_count=0", "string[4] 'a' 'b' 'x' 'a'", "f32[3] 1 1 2"},
+    {"TfIdfVectorizer", "pool_strings='a','b','a','b' ngram_counts=0,2 ngram_indexes=2,0,1 weights=2.0,3.0,5.0 mode='TFIDF' min_gram_length=1 max_gram_length=2 max_skip_count=0", "string[4] 'a' 'b' 'x' 'a'", "f32[3] 3 5 4"},
     {"TfIdfVectorizer", GRAMS "mode='TF' min_gram_length=1 max_gram_length=2 max_skip_count=0", "i64[0]", "f32[7] 0 0 0 0 0 0 0"},
     {"TfIdfVectorizer", GRAMS "mode='TF' min_gram_length=1 max_gram_length=2 max_skip_count=9223372036854775806", "i64[2] 2 3", "f32[7] 1 1 0 0 0 0 0"},
     {"TfIdfVectorizer", "pool_int64s=1,2,3 ngram_counts=0,2 ngram_indexes=0,1,2 mode='TF' min_gram_length=1 max_gram_length=2 max_skip_count=0", "i64[1] 1", "!INVALID"},

@@ -115,3 +115,26 @@ EXPAND(standard)
     node->domain = "";
     return GALE_OK;
 }
+
+/* Classes with names: the classifier gives their places, and names are looked up.  Scores come from the classifier as they are. */
+EXPAND(class_names)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    const gale_attr *names = gale__net_attr(node, "classlabels_strings");
+    int32_t out[2] = {-1, node->n_out > 1 ? node->out[1] : -1};
+    *done = false;
+    if (!names || names->kind != GALE_ATTR_STRINGS || !names->count || node->n_out < 1 || node->out[0] < 0) return GALE_OK;
+    gale_attr values = *names;
+    int64_t *places = gale__arena_alloc(net->arena, values.count * sizeof *places);
+    if (!places) return GALE_NO_MEMORY;
+    for (size_t i = 0; i < values.count; i++) places[i] = (int64_t)i;
+    gale__rw_node(&w, node->op, node->attrs, node->n_attrs, node->in, node->n_in, out, node->n_out > 1 ? 2 : 1);
+    values.name = "values_strings";
+    node->n_out = 1;
+    gale__rw_drop_all(&w);
+    gale__rw_set(&w, gale__rw_ints_attr(&w, "keys_int64s", places, (int)values.count));
+    gale__rw_set(&w, values);
+    gale__rw_become(&w, "LabelEncoder", out[0]);
+    node->domain = "ai.onnx.ml";
+    return w.status;
+}

@@ -80,12 +80,12 @@ static gale_status read_settings(gale__host_call *call, settings *s)
         if (index < 0 || index >= INT32_MAX) return gale__fail(GALE_INVALID, "ngram_indexes[%zu] is %lld", i, (long long)index);
         if (index >= s->columns) s->columns = index + 1;
     }
-    if (s->weights && s->weights->kind == GALE_ATTR_FLOATS && s->weights->count && (int64_t)s->weights->count < s->columns) return gale__fail(GALE_INVALID, "%zu weights for %lld columns", s->weights->count, (long long)s->columns);
+    if (s->weights && s->weights->kind == GALE_ATTR_FLOATS && s->weights->count && s->weights->count < s->indexes->count) return gale__fail(GALE_INVALID, "%zu weights for %zu n-grams", s->weights->count, s->indexes->count);
     return GALE_OK;
 }
 
 /* Counts the n-grams of one row; single words do not depend on the distance and are counted once. */
-static void count_row(const settings *s, const tree *t, const int64_t *row, int64_t n, float *to)
+static void count_row(const settings *s, const tree *t, const int64_t *row, int64_t n, float *counts)
 {
     int64_t least = s->least;
     for (int64_t distance = 1; distance <= s->skips + 1 && distance <= (n > 1 ? n : 1); distance++) {
@@ -94,21 +94,20 @@ static void count_row(const settings *s, const tree *t, const int64_t *row, int6
             for (int64_t size = 1, at = start; size <= s->most && at < n && row[at] >= 0; size++, at += distance) {
                 node = find(t, node, row[at])->to;
                 if (!node) break;
-                if (size >= least && t->grams[node] >= 0) to[s->indexes->ints[t->grams[node]]] += 1;
+                if (size >= least && t->grams[node] >= 0) counts[t->grams[node]] += 1;
             }
         }
         if (least == 1 && ++least > s->most) break;
     }
 }
 
-/* A weight belongs to a column of the result, as other engines have it. */
-static void weigh(const settings *s, float *row)
+/* From n-grams to columns, as the mode has it: the i-th weight belongs to the i-th n-gram. */
+static void place(const settings *s, const float *counts, float *to)
 {
-    bool weighted = s->weights && s->weights->kind == GALE_ATTR_FLOATS && s->weights->count;
-    if (!strcmp(s->mode, "TF")) return;
-    for (int64_t i = 0; i < s->columns; i++) {
-        if (!strcmp(s->mode, "IDF")) row[i] = row[i] > 0;
-        if (weighted) row[i] *= (float)s->weights->floats[i];
+    bool weighted = strcmp(s->mode, "TF") && s->weights && s->weights->kind == GALE_ATTR_FLOATS && s->weights->count;
+    for (size_t i = 0; i < s->indexes->count; i++) {
+        float v = !strcmp(s->mode, "IDF") ? counts[i] > 0 : counts[i];
+        to[s->indexes->ints[i]] += weighted ? v * (float)s->weights->floats[i] : v;
     }
 }
 
@@ -124,11 +123,14 @@ static gale_status count_all(gale__host_call *call, const settings *s, const gal
     GALE_TRY(gale__lookup_all(call, &lookup, x, &items));
     GALE_TRY(new_tree(call, lookup.count, &t));
     GALE_TRY(fill_tree(s, words, (int64_t)lookup.count, &t));
+    float *counts = gale__arena_alloc(&call->arena, (s->indexes->count + 1) * sizeof *counts);
+    if (!counts) return GALE_NO_MEMORY;
     GALE_TRY(gale_tensor_create(NULL, GALE_F32, x->rank, x->rank == 2 ? (int64_t[]){rows, s->columns} : &s->columns, &made));
     float *to = memset(gale_tensor_data(made), 0, gale_tensor_size_bytes(made));
     for (int64_t i = 0; i < rows; i++, to += s->columns) {
-        count_row(s, &t, items + i * columns, columns, to);
-        weigh(s, to);
+        memset(counts, 0, s->indexes->count * sizeof *counts);
+        count_row(s, &t, items + i * columns, columns, counts);
+        place(s, counts, to);
     }
     *out = made;
     return GALE_OK;

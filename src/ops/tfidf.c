@@ -68,7 +68,7 @@ static void read_settings(gale__lower *L, grams *s)
         if (index < 0 || index >= INT32_MAX) gale__refuse(L, "ngram_indexes[%lld] is %lld", (long long)i, (long long)index);
         if (index >= s->columns) s->columns = index + 1;
     }
-    if (gale__good(L) && s->weights.count && s->weights.count < s->columns) gale__refuse(L, "%lld weights for %lld columns", (long long)s->weights.count, (long long)s->columns);
+    if (gale__good(L) && s->weights.count && s->weights.count < s->count) gale__refuse(L, "%lld weights for %lld n-grams", (long long)s->weights.count, (long long)s->count);
 }
 
 /* Whether each window of x [B, C] is each n-gram: [B, windows, n] of bool. */
@@ -133,18 +133,18 @@ static gale__node place(gale__lower *L, const grams *s, gale__node counts)
     return sum;
 }
 
-/* A weight belongs to a column of the result, as other engines have it. */
-static gale__node weigh(gale__lower *L, const grams *s, gale__node y)
+/* counts [B, n] as the mode has them: the i-th weight belongs to the i-th n-gram. */
+static gale__node weigh(gale__lower *L, const grams *s, gale__node counts)
 {
     gale__g *g = L->g;
     const char *mode = gale__attr_s(L, "mode", "TF");
     bool idf = !strcmp(mode, "IDF");
-    if (!strcmp(mode, "TF")) return y;
+    if (!strcmp(mode, "TF")) return counts;
     if (!idf && strcmp(mode, "TFIDF")) return gale__refuse(L, "mode '%s' is not TF, IDF or TFIDF", mode);
-    if (idf) y = gale__g_cast(g, gale__g_binary(g, GALE__GT, y, gale__value(L, y, 0)), GALE_F32);
-    if (!s->weights.count) return y;
-    gale__list weights = {s->weights.type, s->columns, s->weights.data};
-    return gale__g_mul(g, y, gale__list_node(L, &weights, "weights", GALE_F32, 1, &s->columns));
+    if (idf) counts = gale__g_cast(g, gale__g_binary(g, GALE__GT, counts, gale__value(L, counts, 0)), GALE_F32);
+    if (!s->weights.count) return counts;
+    gale__list weights = {s->weights.type, s->count, s->weights.data};
+    return gale__g_mul(g, counts, gale__list_node(L, &weights, "weights", GALE_F32, 1, &s->count));
 }
 
 LOWER(TfIdfVectorizer)
@@ -164,7 +164,8 @@ LOWER(TfIdfVectorizer)
         parts[n++] = count_size(L, &s, x, &s.all[from], to - from, &windows);
     }
     if (!gale__good(L)) return;
-    parts[n++] = gale__g_splat(g, GALE_F32, 2, (int64_t[]){gale__peek(g, x).dims[0], 1}, 0);
-    gale__node y = weigh(L, &s, place(L, &s, n > 1 ? gale__g_concat(g, 1, parts, n) : parts[0]));
+    gale__node none = gale__g_splat(g, GALE_F32, 2, (int64_t[]){gale__peek(g, x).dims[0], 1}, 0), all = none;
+    if (n) all = gale__g_concat(g, 1, (gale__node[]){weigh(L, &s, n > 1 ? gale__g_concat(g, 1, parts, n) : parts[0]), none}, 2);
+    gale__node y = place(L, &s, all);
     L->out[0] = p.rank == 1 ? gale__g_squeeze(g, y, 1u) : y;
 }
