@@ -1,0 +1,70 @@
+/* Pictures: read from files or memory, written to them, converted.
+ *
+ * A picture is rows of interleaved samples without gaps, top row first.  Integers run from 0 to their largest value, floats from 0 to 1 (and
+ * beyond, where a format has it).  What a file says about its colours travels with the picture and is written again where the format can hold it. */
+#ifndef GALE_PICTURE_H
+#define GALE_PICTURE_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gale_picture_bytes { void *data; size_t size; } gale_picture_bytes; /* belong to the picture */
+
+typedef struct gale_picture {
+    int64_t width, height;
+    int channels;             /* 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA */
+    gale_type type;           /* GALE_U8, GALE_U16, GALE_F16 or GALE_F32 */
+    void *data;               /* height x width x channels */
+    bool premultiplied;       /* colours are multiplied by alpha already (EXR, some TIFF) */
+    bool linear;              /* values are proportional to light (EXR, PFM, float TIFF); else encoded as sRGB is, or as the profile says */
+    double gamma;             /* what PNG's gAMA notes, such as 0.45455; 0: nothing */
+    double dpi_x, dpi_y;      /* pixels an inch; 0: not said */
+    gale_picture_bytes icc;   /* colour profile */
+    gale_picture_bytes exif;  /* begins with "II" or "MM"; its orientation is 1, since reading has applied it */
+    const char *format;       /* that it was read from, such as "png"; NULL: made here */
+} gale_picture;
+
+/* Zeroed. */
+GALE_API gale_status gale_picture_create(int64_t width, int64_t height, int channels, gale_type type, gale_picture **out);
+GALE_API void gale_picture_destroy(gale_picture **picture);
+
+typedef struct gale_picture_read_options {
+    uint64_t max_pixels;      /* 0: 2^29 */
+    uint64_t max_bytes;       /* of the decoded picture, and of the file; 0: 8 GiB */
+    bool keep_orientation;    /* as stored: EXIF's orientation is neither applied nor reset */
+} gale_picture_read_options;
+/* The format is found from the first bytes.  options may be NULL.  A truncated file is GALE_FORMAT. */
+GALE_API gale_status gale_picture_read(const char *path, const gale_picture_read_options *options, gale_picture **out);
+GALE_API gale_status gale_picture_from_memory(const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out);
+
+typedef struct gale_picture_write_options {
+    const char *format;       /* a name or an extension; NULL: told by the path's extension */
+    int quality;              /* 1..100 for formats that lose something; 0: 92 */
+    bool lossless;            /* WebP and JPEG 2000: lose nothing */
+    int effort;               /* 1 (fast) .. 9 (small) where the format has such a choice; 0: its usual one */
+} gale_picture_write_options;
+/* A format that cannot hold the type gets the nearest one that it can, rounded; one without alpha gets the picture over white, and a warning in the log.
+ * The file appears only when it is complete. */
+GALE_API gale_status gale_picture_write(const gale_picture *picture, const char *path, const gale_picture_write_options *options);
+/* options->format must be given. */
+GALE_API gale_status gale_picture_to_memory(const gale_picture *picture, const gale_picture_write_options *options, void **data /* gale_free */, size_t *size);
+
+/* A picture of another type or number of channels.  Alpha is added opaque, and dropped by laying the picture over white; grey is ITU-R 601 luma.
+ * Between integers and linear values the sRGB curve is applied. */
+GALE_API gale_status gale_picture_convert(const gale_picture *picture, gale_type type, int channels, gale_picture **out);
+
+typedef struct gale_picture_format {
+    const char *name, *extensions; /* "jpeg"; "jpg jpeg jpe jfif" */
+    bool reads, writes;            /* whether this build does */
+    const char *package;           /* Debian's, that a build without it lacks; NULL: needs none */
+} gale_picture_format;
+/* The i-th known format; NULL past the last. */
+GALE_API const gale_picture_format *gale_picture_format_get(int index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

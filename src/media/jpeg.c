@@ -1,0 +1,266 @@
+/* JPEG through libjpeg-turbo, with its exact DCT and smooth upsampling, as most programs decode.  Its errors jump to the outermost function, whose
+ * struct holds whatever must be freed.  A file that ends before its last pixel is an error; one that only lacks the end marker is not. */
+#include "media/formats.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+#include <jpeglib.h>
+#include <jerror.h>
+
+enum { ICC_HEAD = 14, ICC_MOST = 65533 - ICC_HEAD, MOST_SCANS = 400 };
+
+typedef struct jpeg {
+    struct jpeg_error_mgr errors; /* first: libjpeg gives it back */
+    struct jpeg_decompress_struct d;
+    struct jpeg_compress_struct c;
+    struct jpeg_source_mgr source;
+    struct jpeg_destination_mgr sink;
+    struct jpeg_progress_mgr progress;
+    jmp_buf back;
+    gale_status status;
+    bool ended;                   /* the source has run dry */
+    gale_picture *picture;
+    uint8_t *row;                 /* of CMYK */
+    gale__str *out;
+    uint8_t block[16384];
+} jpeg;
+
+static void leave(jpeg *j, gale_status status)
+{
+    j->status = status;
+    longjmp(j->back, 1);
+}
+
+static void on_error(j_common_ptr c)
+{
+    char text[JMSG_LENGTH_MAX];
+    jpeg *j = (jpeg *)c->err;
+    c->err->format_message(c, text);
+    leave(j, c->err->msg_code == JERR_OUT_OF_MEMORY ? gale__fail(GALE_NO_MEMORY, "JPEG: out of memory") : gale__fail(GALE_FORMAT, "JPEG: %s", text));
+}
+
+static void on_message(j_common_ptr c, int level)
+{
+    char text[JMSG_LENGTH_MAX];
+    jpeg *j = (jpeg *)c->err;
+    if (level >= 0) return;
+    c->err->num_warnings++;
+    c->err->format_message(c, text);
+    if (j->ended) leave(j, gale__fail(GALE_FORMAT, "JPEG: the file is truncated: %s", text));
+    if (c->err->num_warnings == 1) gale__log(GALE__WARN, "JPEG: %s", text);
+}
+
+static void no_source(j_decompress_ptr d) { (void)d; }
+
+/* At the end of the data an end marker is made up: where pixels are missing, the decoder warns of it. */
+static boolean more_source(j_decompress_ptr d)
+{
+    static const JOCTET end[2] = {0xff, JPEG_EOI};
+    jpeg *j = (jpeg *)d->err;
+    if (j->ended) leave(j, gale__fail(GALE_FORMAT, "JPEG: the file is truncated"));
+    j->ended = true;
+    d->src->next_input_byte = end;
+    d->src->bytes_in_buffer = 2;
+    return TRUE;
+}
+
+static void skip_source(j_decompress_ptr d, long n)
+{
+    if (n <= 0) return;
+    if ((size_t)n > d->src->bytes_in_buffer) leave((jpeg *)d->err, gale__fail(GALE_FORMAT, "JPEG: the file is truncated"));
+    d->src->next_input_byte += n;
+    d->src->bytes_in_buffer -= (size_t)n;
+}
+
+/* A small file can ask for any number of passes over a large picture. */
+static void on_progress(j_common_ptr c)
+{
+    if (c->is_decompressor && ((j_decompress_ptr)c)->input_scan_number > MOST_SCANS) leave((jpeg *)c->err, gale__fail(GALE_LIMIT, "JPEG: more than %d scans", MOST_SCANS));
+}
+
+/* A profile lies in numbered pieces, in any order. */
+static gale_status join_icc(jpeg_saved_marker_ptr first, gale_picture *p)
+{
+    const jpeg_saved_marker_ptr none = NULL;
+    jpeg_saved_marker_ptr pieces[256] = {none};
+    size_t total = 0, count = 0, at = 0;
+    for (jpeg_saved_marker_ptr m = first; m; m = m->next) {
+        if (m->marker != JPEG_APP0 + 2 || m->data_length < ICC_HEAD || memcmp(m->data, "ICC_PROFILE", 12)) continue;
+        if (!m->data[12] || m->data[12] > m->data[13] || pieces[m->data[12]]) return GALE_OK; /* a broken profile is none */
+        pieces[m->data[12]] = m;
+        count = m->data[13];
+        total += m->data_length - ICC_HEAD;
+    }
+    for (size_t i = 1; i <= count; i++)
+        if (!pieces[i]) return GALE_OK;
+    if (!total) return GALE_OK;
+    uint8_t *joined = gale__alloc(total);
+    if (!joined) return GALE_NO_MEMORY;
+    for (size_t i = 1; i <= count; at += pieces[i++]->data_length - ICC_HEAD) memcpy(joined + at, pieces[i]->data + ICC_HEAD, pieces[i]->data_length - ICC_HEAD);
+    p->icc = (gale_picture_bytes){joined, total};
+    return GALE_OK;
+}
+
+static gale_status read_notes(jpeg *j)
+{
+    gale_picture *p = j->picture;
+    double scale = j->d.density_unit == 2 ? 2.54 : 1;
+    if (j->d.saw_JFIF_marker && j->d.density_unit) {
+        p->dpi_x = j->d.X_density * scale;
+        p->dpi_y = j->d.Y_density * scale;
+    }
+    for (jpeg_saved_marker_ptr m = j->d.marker_list; m; m = m->next)
+        if (m->marker == JPEG_APP0 + 1 && m->data_length > 14 && !memcmp(m->data, "Exif\0\0", 6) && !p->exif.size) GALE_TRY(gale__picture_bytes_set(&p->exif, m->data + 6, m->data_length - 6));
+    return j->d.out_color_space == JCS_CMYK ? GALE_OK : join_icc(j->d.marker_list, p);
+}
+
+/* Adobe's programs store inks inverted, and say so by their marker. */
+static void from_cmyk(const uint8_t *from, uint8_t *to, size_t n, bool inverted)
+{
+    for (size_t i = 0; i < n; i++, from += 4)
+        for (int c = 0; c < 3; c++) {
+            unsigned ink = inverted ? from[c] : 255u - from[c], black = inverted ? from[3] : 255u - from[3];
+            *to++ = (uint8_t)((ink * black + 127) / 255);
+        }
+}
+
+static void read_pixels(jpeg *j)
+{
+    struct jpeg_decompress_struct *d = &j->d;
+    bool inks = d->out_color_space == JCS_CMYK;
+    while (d->output_scanline < d->output_height) {
+        JSAMPROW to = gale__picture_row(j->picture, d->output_scanline), row = inks ? j->row : to;
+        jpeg_read_scanlines(d, &row, 1);
+        if (inks) from_cmyk(j->row, to, d->output_width, d->saw_Adobe_marker);
+    }
+}
+
+static void read_picture(jpeg *j, const gale__source *in)
+{
+    struct jpeg_decompress_struct *d = &j->d;
+    jpeg_create_decompress(d);
+    j->source = (struct jpeg_source_mgr){in->data, in->size, no_source, more_source, skip_source, jpeg_resync_to_restart, no_source};
+    j->progress.progress_monitor = on_progress;
+    d->src = &j->source;
+    d->progress = &j->progress;
+    jpeg_save_markers(d, JPEG_APP0 + 1, 0xffff);
+    jpeg_save_markers(d, JPEG_APP0 + 2, 0xffff);
+    jpeg_read_header(d, TRUE);
+    if (d->jpeg_color_space == JCS_CMYK || d->jpeg_color_space == JCS_YCCK) d->out_color_space = JCS_CMYK;
+    else d->out_color_space = d->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    gale_status status = gale__picture_begin(in, d->image_width, d->image_height, d->out_color_space == JCS_GRAYSCALE ? 1 : 3, GALE_U8, &j->picture);
+    if (status != GALE_OK) leave(j, status);
+    if (d->out_color_space == JCS_CMYK && !(j->row = gale__alloc((size_t)d->image_width * 4))) leave(j, GALE_NO_MEMORY);
+    jpeg_start_decompress(d);
+    read_pixels(j);
+    status = read_notes(j);
+    if (status != GALE_OK) leave(j, status);
+    jpeg_finish_decompress(d);
+}
+
+gale_status gale__read_jpeg(gale__source *in, gale_picture **out)
+{
+    jpeg *j = gale__calloc(1, sizeof *j);
+    if (!j) return GALE_NO_MEMORY;
+    j->d.err = jpeg_std_error(&j->errors);
+    j->errors.error_exit = on_error;
+    j->errors.emit_message = on_message;
+    if (!setjmp(j->back)) read_picture(j, in);
+    jpeg_destroy_decompress(&j->d);
+    gale_status status = j->status;
+    if (status == GALE_OK) *out = j->picture;
+    else gale_picture_destroy(&j->picture);
+    gale__free(j->row);
+    gale__free(j);
+    return status;
+}
+
+static void begin_sink(j_compress_ptr c)
+{
+    c->dest->next_output_byte = ((jpeg *)c->err)->block;
+    c->dest->free_in_buffer = sizeof ((jpeg *)c->err)->block;
+}
+
+static boolean more_sink(j_compress_ptr c)
+{
+    jpeg *j = (jpeg *)c->err;
+    gale__str_add_n(j->out, (const char *)j->block, sizeof j->block);
+    if (j->out->failed) leave(j, GALE_NO_MEMORY);
+    begin_sink(c);
+    return TRUE;
+}
+
+static void end_sink(j_compress_ptr c)
+{
+    jpeg *j = (jpeg *)c->err;
+    gale__str_add_n(j->out, (const char *)j->block, sizeof j->block - c->dest->free_in_buffer);
+}
+
+static void write_marker(jpeg *j, int marker, const char *head, size_t head_size, const uint8_t *data, size_t size)
+{
+    jpeg_write_m_header(&j->c, marker, (unsigned)(head_size + size));
+    for (size_t i = 0; i < head_size; i++) jpeg_write_m_byte(&j->c, head[i]);
+    for (size_t i = 0; i < size; i++) jpeg_write_m_byte(&j->c, data[i]);
+}
+
+static void write_notes(jpeg *j)
+{
+    const gale_picture *p = j->picture;
+    char head[ICC_HEAD] = "ICC_PROFILE";
+    size_t count = (p->icc.size + ICC_MOST - 1) / ICC_MOST;
+    if (p->exif.size && p->exif.size <= 65533 - 6) write_marker(j, JPEG_APP0 + 1, "Exif\0\0", 6, p->exif.data, p->exif.size);
+    else if (p->exif.size) gale__log(GALE__WARN, "JPEG: EXIF of %zu bytes is too large and left out", p->exif.size);
+    if (!gale__icc_fits(p) || count > 255) return;
+    for (size_t i = 0, at = 0; i < count; i++, at += ICC_MOST) {
+        head[12] = (char)(i + 1);
+        head[13] = (char)count;
+        write_marker(j, JPEG_APP0 + 2, head, ICC_HEAD, (const uint8_t *)p->icc.data + at, p->icc.size - at < ICC_MOST ? p->icc.size - at : ICC_MOST);
+    }
+}
+
+static void write_picture(jpeg *j, const gale_picture_write_options *o)
+{
+    struct jpeg_compress_struct *c = &j->c;
+    const gale_picture *p = j->picture;
+    jpeg_create_compress(c);
+    j->sink = (struct jpeg_destination_mgr){NULL, 0, begin_sink, more_sink, end_sink};
+    c->dest = &j->sink;
+    c->image_width = (JDIMENSION)p->width;
+    c->image_height = (JDIMENSION)p->height;
+    c->input_components = p->channels;
+    c->in_color_space = p->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_set_defaults(c);
+    jpeg_set_quality(c, o->quality, TRUE);
+    if (p->channels == 3 && o->quality >= 90) c->comp_info[0].h_samp_factor = c->comp_info[0].v_samp_factor = 1; /* colour at full size */
+    c->optimize_coding = TRUE;
+    if (p->dpi_x > 0 && p->dpi_x < 65535 && p->dpi_y > 0 && p->dpi_y < 65535) {
+        c->density_unit = 1;
+        c->X_density = (UINT16)lround(p->dpi_x);
+        c->Y_density = (UINT16)lround(p->dpi_y);
+    }
+    jpeg_start_compress(c, TRUE);
+    write_notes(j);
+    while (c->next_scanline < c->image_height) {
+        JSAMPROW row = gale__picture_row(p, c->next_scanline);
+        jpeg_write_scanlines(c, &row, 1);
+    }
+    jpeg_finish_compress(c);
+}
+
+gale_status gale__write_jpeg(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
+{
+    if (p->width > 65535 || p->height > 65535) return gale__fail(GALE_LIMIT, "JPEG holds at most 65535 pixels a side");
+    jpeg *j = gale__calloc(1, sizeof *j);
+    if (!j) return GALE_NO_MEMORY;
+    j->out = out;
+    j->picture = (gale_picture *)p;
+    j->c.err = jpeg_std_error(&j->errors);
+    j->errors.error_exit = on_error;
+    j->errors.emit_message = on_message;
+    if (!setjmp(j->back)) write_picture(j, o);
+    jpeg_destroy_compress(&j->c);
+    gale_status status = j->status;
+    gale__free(j);
+    return status;
+}

@@ -1,0 +1,230 @@
+/* Pictures in memory, and the way in and out: a format is found, limits are checked before it is asked, and what it cannot hold is converted first. */
+#include "media/picture.h"
+#include "base/file.h"
+#include "base/num.h"
+#include <string.h>
+
+#define MAX_PIXELS (UINT64_C(1) << 29)
+#define MAX_BYTES (UINT64_C(8) << 30)
+
+size_t gale__picture_row_bytes(const gale_picture *p) { return (size_t)p->width * (size_t)p->channels * gale_type_size(p->type); }
+
+gale_status gale__picture_begin(const gale__source *in, uint64_t width, uint64_t height, int channels, gale_type type, gale_picture **out)
+{
+    if (!width || !height || width > INT32_MAX || height > INT32_MAX || channels < 1 || channels > 4)
+        return gale__fail(GALE_FORMAT, "a picture of %llu x %llu with %d channels is none", (unsigned long long)width, (unsigned long long)height, channels);
+    if (width * height > in->max_pixels) return gale__fail(GALE_LIMIT, "%llu x %llu is more than the limit of %llu pixels", (unsigned long long)width, (unsigned long long)height, (unsigned long long)in->max_pixels);
+    size_t bytes = (size_t)channels * gale_type_size(type);
+    if (gale__mul_size(bytes, (size_t)width, &bytes) || gale__mul_size(bytes, (size_t)height, &bytes) || bytes > in->max_bytes)
+        return gale__fail(GALE_LIMIT, "%llu x %llu pixels take more than the limit of %llu bytes", (unsigned long long)width, (unsigned long long)height, (unsigned long long)in->max_bytes);
+    gale_picture *p = gale__calloc(1, sizeof *p);
+    if (!p) return GALE_NO_MEMORY;
+    *p = (gale_picture){.width = (int64_t)width, .height = (int64_t)height, .channels = channels, .type = type, .data = gale__alloc(bytes)};
+    if (!p->data) {
+        gale__free(p);
+        return GALE_NO_MEMORY;
+    }
+    *out = p;
+    return GALE_OK;
+}
+
+gale_status gale_picture_create(int64_t width, int64_t height, int channels, gale_type type, gale_picture **out)
+{
+    const gale__source any = {.max_pixels = UINT64_MAX, .max_bytes = SIZE_MAX};
+    if (width < 1 || height < 1 || channels < 1 || channels > 4) return gale__fail(GALE_INVALID, "no picture has %lld x %lld pixels of %d channels", (long long)width, (long long)height, channels);
+    if (type != GALE_U8 && type != GALE_U16 && type != GALE_F16 && type != GALE_F32) return gale__fail(GALE_INVALID, "a picture is of u8, u16, f16 or f32, not of %s", gale_type_name(type));
+    GALE_TRY(gale__picture_begin(&any, (uint64_t)width, (uint64_t)height, channels, type, out));
+    memset((*out)->data, 0, gale__picture_row_bytes(*out) * (size_t)height);
+    return GALE_OK;
+}
+
+void gale_picture_destroy(gale_picture **picture)
+{
+    gale_picture *p = *picture;
+    if (!p) return;
+    gale__free(p->data);
+    gale__free(p->icc.data);
+    gale__free(p->exif.data);
+    gale__free(p);
+    *picture = NULL;
+}
+
+gale_status gale__picture_bytes_set(gale_picture_bytes *to, const void *data, size_t size)
+{
+    void *copy = NULL;
+    if (size && !(copy = gale__alloc(size))) return GALE_NO_MEMORY;
+    if (size) memcpy(copy, data, size);
+    gale__free(to->data);
+    *to = (gale_picture_bytes){copy, size};
+    return GALE_OK;
+}
+
+gale_status gale__picture_notes_copy(const gale_picture *from, gale_picture *to)
+{
+    to->gamma = from->gamma;
+    to->dpi_x = from->dpi_x;
+    to->dpi_y = from->dpi_y;
+    to->format = from->format;
+    GALE_TRY(gale__picture_bytes_set(&to->icc, from->icc.data, from->icc.size));
+    return gale__picture_bytes_set(&to->exif, from->exif.data, from->exif.size);
+}
+
+size_t gale__memory_get(const void *data, uint64_t size, uint64_t at, void *to, size_t n)
+{
+    uint64_t left = at < size ? size - at : 0;
+    if (n > left) n = (size_t)left;
+    if (n) memcpy(to, (const char *)data + at, n);
+    return n;
+}
+
+bool gale__memory_put(gale__str *out, uint64_t at, const void *from, size_t n)
+{
+    static const char zeros[1024];
+    while (at > out->length && !out->failed) gale__str_add_n(out, zeros, at - out->length < sizeof zeros ? (size_t)(at - out->length) : sizeof zeros);
+    if (out->failed) return false;
+    size_t inside = out->length - at < n ? (size_t)(out->length - at) : n;
+    if (inside) memcpy(out->text + at, from, inside);
+    gale__str_add_n(out, (const char *)from + inside, n - inside);
+    return !out->failed;
+}
+
+/* A profile says for which colour space it is. */
+bool gale__icc_fits(const gale_picture *p)
+{
+    return p->icc.size >= 128 && !memcmp((const char *)p->icc.data + 16, p->channels < 3 ? "GRAY" : "RGB ", 4);
+}
+
+/* What follows from notes: the way up, and a resolution. */
+static gale_status finish_reading(const gale__source *in, bool keep_orientation, gale_picture **p)
+{
+    gale_picture_bytes *exif = &(*p)->exif;
+    if (!gale__icc_fits(*p)) GALE_TRY(gale__picture_bytes_set(&(*p)->icc, NULL, 0));
+    if ((*p)->dpi_x <= 0 || (*p)->dpi_y <= 0) gale__exif_dpi(exif, &(*p)->dpi_x, &(*p)->dpi_y);
+    if (keep_orientation) return GALE_OK;
+    int orientation = in->orientation ? in->orientation : gale__exif_orientation(exif);
+    if (orientation > 1) GALE_TRY(gale__picture_turn(p, orientation));
+    gale__exif_upright(&(*p)->exif);
+    return GALE_OK;
+}
+
+static gale_status lacks(const gale__format *f, const char *what)
+{
+    return gale__fail(GALE_UNSUPPORTED, "%s is not %s: this build is without it; install %s and build again", f->about.name, what, f->about.package);
+}
+
+gale_status gale_picture_from_memory(const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out)
+{
+    const gale_picture_read_options none = {0}, *o = options ? options : &none;
+    gale__source in = {.data = data, .size = size, .max_pixels = o->max_pixels ? o->max_pixels : MAX_PIXELS, .max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES};
+    gale_picture *p = NULL;
+    if (!size) return gale__fail(GALE_FORMAT, "it is empty");
+    const gale__format *f = gale__format_of_bytes(data, size);
+    if (!f) return gale__fail(GALE_FORMAT, "no picture in a format that is known here");
+    if (!f->read) return lacks(f, "read");
+    gale_status status = f->read(&in, &p);
+    if (status == GALE_OK) {
+        p->format = f->about.name;
+        status = finish_reading(&in, o->keep_orientation, &p);
+    }
+    if (status == GALE_OK) *out = p;
+    else gale_picture_destroy(&p);
+    return status;
+}
+
+gale_status gale_picture_read(const char *path, const gale_picture_read_options *options, gale_picture **out)
+{
+    gale__bytes file = {0};
+    GALE_TRY(gale__file_read(path, options && options->max_bytes ? (size_t)options->max_bytes : (size_t)MAX_BYTES, &file));
+    gale_status status = gale_picture_from_memory(file.data, file.size, options, out);
+    gale__bytes_finish(&file);
+    return status == GALE_OK ? status : gale__fail_within(status, "%s", path);
+}
+
+/* The first of the types, nearest first, that the format has. */
+static gale_type type_for(const gale__format *f, gale_type type)
+{
+    static const gale_type near[4][4] = {
+        {GALE_U8, GALE_U16, GALE_F16, GALE_F32},
+        {GALE_U16, GALE_F32, GALE_U8, GALE_F16},
+        {GALE_F16, GALE_F32, GALE_U16, GALE_U8},
+        {GALE_F32, GALE_U16, GALE_F16, GALE_U8},
+    };
+    const gale_type *row = near[type == GALE_U8 ? 0 : type == GALE_U16 ? 1 : type == GALE_F16 ? 2 : 3];
+    for (int i = 0; i < 4; i++) {
+        unsigned bit = row[i] == GALE_U8 ? GALE__PIC_U8 : row[i] == GALE_U16 ? GALE__PIC_U16 : row[i] == GALE_F16 ? GALE__PIC_F16 : GALE__PIC_F32;
+        if (f->types & bit) return row[i];
+    }
+    return GALE_U8;
+}
+
+static int channels_for(const gale__format *f, int channels)
+{
+    static const int near[5][4] = {{0}, {1, 3, 2, 4}, {2, 4, 1, 3}, {3, 4}, {4, 3}};
+    for (int i = 0; i < 4 && near[channels][i]; i++)
+        if (f->channels & 1u << near[channels][i]) return near[channels][i];
+    return 3;
+}
+
+/* What the format holds of this picture. */
+static gale__picture_kind kind_for(const gale__format *f, const gale_picture *p)
+{
+    gale__picture_kind k = {.type = type_for(f, p->type), .channels = channels_for(f, p->channels)};
+    bool by_profile = f->keeps_icc && gale__icc_fits(p) && !p->linear;
+    k.linear = gale__type_is_float(k.type) && f->linear_floats && !by_profile;
+    k.premultiplied = k.channels % 2 == 0 && f->premultiplied;
+    if (p->channels % 2 == 0 && k.channels % 2) gale__log(GALE__WARN, "%s has no alpha: the picture is laid over white", f->about.name);
+    return k;
+}
+
+static gale_status encode(const gale__format *f, const gale_picture *p, const gale_picture_write_options *options, gale__str *out)
+{
+    if (!f->write) return f->about.package ? lacks(f, "written") : gale__fail(GALE_UNSUPPORTED, "%s is read only", f->about.name);
+    gale_picture_write_options o = *options;
+    if (o.quality < 0 || o.quality > 100) return gale__fail(GALE_INVALID, "quality %d is not in 1..100", o.quality);
+    if (!o.quality) o.quality = 92;
+    gale__picture_kind k = kind_for(f, p);
+    if (!f->keeps_icc && gale__icc_fits(p)) gale__log(GALE__WARN, "%s is written without a colour profile: it is left out", f->about.name);
+    gale_picture *made = NULL;
+    bool fits = k.type == p->type && k.channels == p->channels && k.linear == p->linear && (k.premultiplied == p->premultiplied || p->channels % 2);
+    if (!fits) GALE_TRY(gale__picture_make(p, k, &made));
+    gale_status status = f->write(made ? made : p, &o, out);
+    gale_picture_destroy(&made);
+    return status == GALE_OK ? gale__str_check(out) : status;
+}
+
+static gale_status format_for(const char *name, const gale__format **out)
+{
+    *out = gale__format_of_name(name);
+    return *out ? GALE_OK : gale__fail(GALE_INVALID, "no format of pictures is called \"%s\"", name);
+}
+
+gale_status gale_picture_to_memory(const gale_picture *picture, const gale_picture_write_options *options, void **data, size_t *size)
+{
+    const gale__format *f;
+    gale__str out = {0};
+    if (!options || !options->format) return gale__fail(GALE_INVALID, "writing a picture to memory needs the name of a format");
+    GALE_TRY(format_for(options->format, &f));
+    gale_status status = encode(f, picture, options, &out);
+    if (status != GALE_OK) {
+        gale__str_finish(&out);
+        return status;
+    }
+    *data = out.text;
+    *size = out.length;
+    return GALE_OK;
+}
+
+gale_status gale_picture_write(const gale_picture *picture, const char *path, const gale_picture_write_options *options)
+{
+    const gale_picture_write_options none = {0}, *o = options ? options : &none;
+    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    const gale__format *f;
+    gale__str out = {0};
+    if (!o->format && (!dot || (slash && dot < slash))) return gale__fail(GALE_INVALID, "%s: has no extension that says in which format to write", path);
+    gale_status status = format_for(o->format ? o->format : dot + 1, &f);
+    if (status == GALE_OK) status = encode(f, picture, o, &out);
+    if (status != GALE_OK) gale__fail_within(status, "%s", path);
+    else status = gale__file_write(path, out.text, out.length);
+    gale__str_finish(&out);
+    return status;
+}

@@ -1,0 +1,98 @@
+/* WebP through libwebp; profile and EXIF lie in chunks that libwebpmux reads and writes.  Of an animation the first frame is read. */
+#include "media/formats.h"
+#include <string.h>
+#include <webp/decode.h>
+#include <webp/encode.h>
+#include <webp/mux.h>
+
+static gale_status read_pixels(const gale__source *in, const WebPData *bytes, gale_picture **out)
+{
+    WebPBitstreamFeatures f;
+    if (WebPGetFeatures(bytes->bytes, bytes->size, &f) != VP8_STATUS_OK) return gale__fail(GALE_FORMAT, "WebP: the header is damaged or truncated");
+    if (f.has_animation) return gale__fail(GALE_FORMAT, "WebP: a frame is an animation itself");
+    GALE_TRY(gale__picture_begin(in, (uint64_t)f.width, (uint64_t)f.height, f.has_alpha ? 4 : 3, GALE_U8, out));
+    size_t row = gale__picture_row_bytes(*out);
+    if (row > INT32_MAX) return gale__fail(GALE_LIMIT, "WebP: rows are too long");
+    uint8_t *done = f.has_alpha ? WebPDecodeRGBAInto(bytes->bytes, bytes->size, (*out)->data, row * (size_t)f.height, (int)row)
+                                : WebPDecodeRGBInto(bytes->bytes, bytes->size, (*out)->data, row * (size_t)f.height, (int)row);
+    return done ? GALE_OK : gale__fail(GALE_FORMAT, "WebP: the pixels are damaged or truncated");
+}
+
+static gale_status read_notes(WebPMux *mux, gale_picture *p)
+{
+    WebPData chunk;
+    if (WebPMuxGetChunk(mux, "ICCP", &chunk) == WEBP_MUX_OK) GALE_TRY(gale__picture_bytes_set(&p->icc, chunk.bytes, chunk.size));
+    if (WebPMuxGetChunk(mux, "EXIF", &chunk) != WEBP_MUX_OK) return GALE_OK;
+    bool headed = chunk.size > 6 && !memcmp(chunk.bytes, "Exif\0\0", 6); /* as some programs write it */
+    return gale__picture_bytes_set(&p->exif, chunk.bytes + (headed ? 6 : 0), chunk.size - (headed ? 6 : 0));
+}
+
+gale_status gale__read_webp(gale__source *in, gale_picture **out)
+{
+    WebPData file = {in->data, in->size};
+    WebPMux *mux = WebPMuxCreate(&file, 0);
+    WebPMuxFrameInfo frame = {0};
+    gale_picture *p = NULL;
+    if (!mux) return gale__fail(GALE_FORMAT, "WebP: the file is damaged or truncated");
+    gale_status status = WebPMuxGetFrame(mux, 1, &frame) == WEBP_MUX_OK ? read_pixels(in, &frame.bitstream, &p) : gale__fail(GALE_FORMAT, "WebP: there is no picture in it");
+    if (status == GALE_OK) status = read_notes(mux, p);
+    WebPDataClear(&frame.bitstream);
+    WebPMuxDelete(mux);
+    if (status == GALE_OK) *out = p;
+    else gale_picture_destroy(&p);
+    return status;
+}
+
+static int take_bytes(const uint8_t *data, size_t size, const WebPPicture *picture)
+{
+    gale__str *out = picture->custom_ptr;
+    gale__str_add_n(out, (const char *)data, size);
+    return !out->failed;
+}
+
+static gale_status encode(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
+{
+    WebPConfig config;
+    WebPPicture w;
+    if (!WebPConfigInit(&config) || !WebPPictureInit(&w)) return gale__fail(GALE_UNSUPPORTED, "WebP: the library is of another version than its headers");
+    if (o->lossless) WebPConfigLosslessPreset(&config, o->effort ? o->effort : 6);
+    else {
+        config.quality = (float)o->quality;
+        config.method = o->effort ? (o->effort > 6 ? 6 : o->effort) : 4;
+    }
+    config.exact = 1;
+    w.use_argb = o->lossless;
+    w.width = (int)p->width;
+    w.height = (int)p->height;
+    w.writer = take_bytes;
+    w.custom_ptr = out;
+    int row = (int)gale__picture_row_bytes(p);
+    bool done = (p->channels == 4 ? WebPPictureImportRGBA(&w, p->data, row) : WebPPictureImportRGB(&w, p->data, row)) && WebPEncode(&config, &w);
+    int code = w.error_code;
+    WebPPictureFree(&w);
+    if (done) return GALE_OK;
+    return out->failed || code == VP8_ENC_ERROR_OUT_OF_MEMORY ? gale__fail(GALE_NO_MEMORY, "WebP: out of memory") : gale__fail(GALE_UNSUPPORTED, "WebP: the picture cannot be encoded (error %d)", code);
+}
+
+static gale_status add_notes(const gale_picture *p, gale__str *out)
+{
+    WebPData plain = {(const uint8_t *)out->text, out->length}, icc = {p->icc.data, p->icc.size}, exif = {p->exif.data, p->exif.size}, whole = {0};
+    WebPMux *mux = WebPMuxNew();
+    bool done = mux && WebPMuxSetImage(mux, &plain, 0) == WEBP_MUX_OK;
+    if (done && gale__icc_fits(p)) done = WebPMuxSetChunk(mux, "ICCP", &icc, 0) == WEBP_MUX_OK;
+    if (done && exif.size) done = WebPMuxSetChunk(mux, "EXIF", &exif, 0) == WEBP_MUX_OK;
+    if (done) done = WebPMuxAssemble(mux, &whole) == WEBP_MUX_OK;
+    WebPMuxDelete(mux);
+    if (!done) return gale__fail(GALE_NO_MEMORY, "WebP: profile and EXIF cannot be added");
+    gale__str_finish(out);
+    gale__str_add_n(out, (const char *)whole.bytes, whole.size);
+    WebPDataClear(&whole);
+    return GALE_OK;
+}
+
+gale_status gale__write_webp(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
+{
+    if (p->width > WEBP_MAX_DIMENSION || p->height > WEBP_MAX_DIMENSION) return gale__fail(GALE_LIMIT, "WebP holds at most %d pixels a side", WEBP_MAX_DIMENSION);
+    GALE_TRY(encode(p, o, out));
+    return gale__icc_fits(p) || p->exif.size ? add_notes(p, out) : GALE_OK;
+}
