@@ -17,7 +17,7 @@ typedef struct parsed {
     gale_tensor *tensors[16];
 } parsed;
 
-static void parse_texts(parsed *p, gale_attr *a, const char **at)
+static inline void parse_texts(parsed *p, gale_attr *a, const char **at)
 {
     int k = p->n, n = 0;
     for (; **at == '\''; *at += **at == ',') {
@@ -34,7 +34,7 @@ static void parse_texts(parsed *p, gale_attr *a, const char **at)
     a->count = (size_t)n;
 }
 
-static void parse_numbers(parsed *p, gale_attr *a, const char **at)
+static inline void parse_numbers(parsed *p, gale_attr *a, const char **at)
 {
     char all[200], *from = all;
     read_word(at, " ", all, sizeof all);
@@ -51,7 +51,7 @@ static void parse_numbers(parsed *p, gale_attr *a, const char **at)
     a->f = a->floats[0];
 }
 
-static void parse_attrs(parsed *p, const char *text)
+static inline void parse_attrs(parsed *p, const char *text)
 {
     for (skip_blanks(&text); *text; skip_blanks(&text), p->n++) {
         gale_attr *a = &p->attrs[p->n];
@@ -66,7 +66,7 @@ static void parse_attrs(parsed *p, const char *text)
     }
 }
 
-static void forget_attrs(parsed *p)
+static inline void forget_attrs(parsed *p)
 {
     for (int i = 0; i < p->n; i++) gale_tensor_destroy(&p->tensors[i]);
 }
@@ -76,19 +76,19 @@ static void forget_attrs(parsed *p)
 /* A session that has a device and no model. */
 static gale__session *test_session;
 
-static void open_session(void)
+static inline void open_session(void)
 {
     test_session = gale__calloc(1, sizeof *test_session);
     gale__mutex_init(&test_session->lock);
     CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &test_session->device));
 }
 
-static void close_session(void) { gale__session_close(&test_session); }
+static inline void close_session(void) { gale__session_close(&test_session); }
 
 /* A node of a host operator, with its attributes; to be forgotten. */
 typedef struct called { const gale__host_op *row; gale__net_node node; parsed attrs; } called;
 
-static called *prepare(const char *op, const char *attrs)
+static inline called *prepare(const char *op, const char *attrs)
 {
     called *c = calloc(1, sizeof *c);
     c->row = gale__host_find("", op);
@@ -99,13 +99,13 @@ static called *prepare(const char *op, const char *attrs)
     return c;
 }
 
-static void forget(called *c)
+static inline void forget(called *c)
 {
     forget_attrs(&c->attrs);
     free(c);
 }
 
-static gale_status call_host(called *c, gale_object *const *in, int n_in, gale_object **out, int n_out)
+static inline gale_status call_host(called *c, gale_object *const *in, int n_in, gale_object **out, int n_out)
 {
     c->node.n_in = n_in;
     c->node.n_out = n_out;
@@ -116,7 +116,7 @@ static gale_status call_host(called *c, gale_object *const *in, int n_in, gale_o
     return status;
 }
 
-static gale_status call_with(const char *op, const char *attrs, gale_object *const *in, int n_in, gale_object **out, int n_out)
+static inline gale_status call_with(const char *op, const char *attrs, gale_object *const *in, int n_in, gale_object **out, int n_out)
 {
     called *c = prepare(op, attrs);
     gale_status status = call_host(c, in, n_in, out, n_out);
@@ -124,7 +124,7 @@ static gale_status call_with(const char *op, const char *attrs, gale_object *con
     return status;
 }
 
-static int status_named(const char *name)
+static inline int status_named(const char *name)
 {
     static const char *const names[] = {
 #define X(status, text) #status,
@@ -136,7 +136,7 @@ static int status_named(const char *name)
     return -1;
 }
 
-static bool check_call(const char *op, const char *attrs, const char *in_text, const char *out_text)
+static inline bool check_call(const char *op, const char *attrs, const char *in_text, const char *out_text)
 {
     gale_object *in[8] = {0}, *want[8] = {0}, *out[8] = {0};
     int n_in = read_values(in_text, in), n_out = *out_text == '!' ? 1 : read_values(out_text, want);
@@ -154,7 +154,7 @@ static bool check_call(const char *op, const char *attrs, const char *in_text, c
 
 /* Each allocation of a call fails once; the call then fails with that reason or finds another way, and nothing is left behind: neither then,
  * but for what the session keeps, nor when the session is closed. */
-static bool check_faults(const char *op, const char *attrs, const char *in_text, int n_out)
+static inline bool check_faults(const char *op, const char *attrs, const char *in_text, int n_out)
 {
     gale_object *in[8] = {0}, *out[8] = {0};
     called *c = prepare(op, attrs);

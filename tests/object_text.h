@@ -10,19 +10,19 @@
 
 /* --- Values. --- */
 
-static void skip_blanks(const char **at)
+static inline void skip_blanks(const char **at)
 {
     while (**at == ' ') ++*at;
 }
 
-static void read_word(const char **at, const char *stops, char *word, size_t size)
+static inline void read_word(const char **at, const char *stops, char *word, size_t size)
 {
     size_t n = 0;
     while (**at && !strchr(stops, **at) && n + 1 < size) word[n++] = *(*at)++;
     word[n] = 0;
 }
 
-static gale_tensor *read_strings(const char **at, int rank, const int64_t *dims, char separator)
+static inline gale_tensor *read_strings(const char **at, int rank, const int64_t *dims, char separator)
 {
     static char texts[64][64];
     const char *pointers[64] = {0};
@@ -40,14 +40,14 @@ static gale_tensor *read_strings(const char **at, int rank, const int64_t *dims,
     return t;
 }
 
-static void read_number(const char *word, gale_type type, void *to)
+static inline void read_number(const char *word, gale_type type, void *to)
 {
     char *end;
     if (gale__type_is_float(type)) gale__store_f64(type, to, type == GALE_F32 ? (double)strtof(word, &end) : strtod(word, &end));
     else gale__store_i64(type, to, *word == '-' ? strtoll(word, &end, 10) : (int64_t)strtoull(word, &end, 10));
 }
 
-static gale_tensor *read_tensor(const char **at, char separator)
+static inline gale_tensor *read_tensor(const char **at, char separator)
 {
     char word[64];
     int64_t dims[GALE_MAX_RANK];
@@ -72,10 +72,10 @@ static gale_tensor *read_tensor(const char **at, char separator)
     return t;
 }
 
-static gale_object *read_value(const char **at);
+static inline gale_object *read_value(const char **at);
 
 /* Behind the opening bracket; the items, and how many. */
-static size_t read_items(const char **at, char close, gale_object **items)
+static inline size_t read_items(const char **at, char close, gale_object **items)
 {
     size_t n = 0;
     for (skip_blanks(at); **at && **at != close; skip_blanks(at)) {
@@ -87,7 +87,7 @@ static size_t read_items(const char **at, char close, gale_object **items)
     return n;
 }
 
-static gale_object *read_value(const char **at)
+static inline gale_object *read_value(const char **at)
 {
     gale_object *items[16] = {0}, *made = NULL;
     skip_blanks(at);
@@ -115,7 +115,7 @@ static gale_object *read_value(const char **at)
     return made;
 }
 
-static gale_object *numbers(const char *text) { return read_value(&text); }
+static inline gale_object *numbers(const char *text) { return read_value(&text); }
 
 static inline int read_values(const char *text, gale_object **out)
 {
@@ -130,7 +130,7 @@ static inline int read_values(const char *text, gale_object **out)
 
 /* --- Comparison. --- */
 
-static bool same_tensor(gale_tensor *a, gale_tensor *b)
+static inline bool same_tensor(gale_tensor *a, gale_tensor *b)
 {
     if (a->type != b->type || a->rank != b->rank || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims)) return false;
     int64_t n = gale__tensor_elements(a);
@@ -151,7 +151,7 @@ static bool same_tensor(gale_tensor *a, gale_tensor *b)
     return same;
 }
 
-static bool same_object(gale_object *a, gale_object *b)
+static inline bool same_object(gale_object *a, gale_object *b)
 {
     if (!a || !b || a->kind != b->kind || a->count != b->count) return false;
     if (a->tensor && !same_tensor(a->tensor, b->tensor)) return false;
