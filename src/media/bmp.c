@@ -129,7 +129,7 @@ static void read_row(const bmp *b, const uint8_t *from, uint8_t *to, int channel
     }
 }
 
-gale_status gale__read_bmp(gale__source *in, gale_picture **out)
+gale_status gale__read_bmp(gale__picture_source *in, gale_picture **out)
 {
     bmp b = {.d = in->data, .end = in->data + in->size};
     GALE_TRY(read_header(&b, in->size));

@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct exr {
-    const gale__source *in;
+    const gale__picture_source *in;
     gale__str *out;
     exr_context_t file;
     gale_picture *picture;
@@ -169,7 +169,7 @@ static gale_status read_header(exr *e, bool *tiled)
     return GALE_OK;
 }
 
-gale_status gale__read_exr(gale__source *in, gale_picture **out)
+gale_status gale__read_exr(gale__picture_source *in, gale_picture **out)
 {
     exr e = {.in = in};
     bool tiled = false;

@@ -3,7 +3,7 @@
 #include <openjpeg.h>
 #include <string.h>
 
-typedef struct memory { const gale__source *in; gale__str *out; uint64_t at; char message[200]; } memory;
+typedef struct memory { const gale__picture_source *in; gale__str *out; uint64_t at; char message[200]; } memory;
 
 static OPJ_SIZE_T give_bytes(void *to, OPJ_SIZE_T n, void *user)
 {
@@ -65,7 +65,7 @@ static void listen(opj_codec_t *c, memory *m)
 
 static gale_status fail(const memory *m, gale_status status) { return gale__fail(status, "JPEG 2000: %s", *m->message ? m->message : "damaged or truncated"); }
 
-static gale_status begin(const gale__source *in, const opj_image_t *image, gale_picture **out)
+static gale_status begin(const gale__picture_source *in, const opj_image_t *image, gale_picture **out)
 {
     uint32_t bits = 0, n = image->numcomps;
     if (n < 1 || n > 4) return gale__fail(GALE_UNSUPPORTED, "JPEG 2000: %u components are none of a picture", n);
@@ -122,7 +122,7 @@ static gale_status fill(const opj_image_t *image, gale_picture *p)
     return image->icc_profile_len ? gale__picture_bytes_set(&p->icc, image->icc_profile_buf, image->icc_profile_len) : GALE_OK;
 }
 
-static gale_status decode(gale__source *in, OPJ_CODEC_FORMAT kind, gale_picture **out)
+static gale_status decode(gale__picture_source *in, OPJ_CODEC_FORMAT kind, gale_picture **out)
 {
     memory m = {.in = in};
     opj_dparameters_t parameters;
@@ -147,8 +147,8 @@ static gale_status decode(gale__source *in, OPJ_CODEC_FORMAT kind, gale_picture 
     return status;
 }
 
-gale_status gale__read_jp2(gale__source *in, gale_picture **out) { return decode(in, OPJ_CODEC_JP2, out); }
-gale_status gale__read_j2k(gale__source *in, gale_picture **out) { return decode(in, OPJ_CODEC_J2K, out); }
+gale_status gale__read_jp2(gale__picture_source *in, gale_picture **out) { return decode(in, OPJ_CODEC_JP2, out); }
+gale_status gale__read_j2k(gale__picture_source *in, gale_picture **out) { return decode(in, OPJ_CODEC_J2K, out); }
 
 static opj_image_t *to_image(const gale_picture *p)
 {

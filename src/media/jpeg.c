@@ -136,7 +136,7 @@ static void read_pixels(jpeg *j)
     }
 }
 
-static void read_picture(jpeg *j, const gale__source *in)
+static void read_picture(jpeg *j, const gale__picture_source *in)
 {
     struct jpeg_decompress_struct *d = &j->d;
     jpeg_create_decompress(d);
@@ -159,7 +159,7 @@ static void read_picture(jpeg *j, const gale__source *in)
     jpeg_finish_decompress(d);
 }
 
-gale_status gale__read_jpeg(gale__source *in, gale_picture **out)
+gale_status gale__read_jpeg(gale__picture_source *in, gale_picture **out)
 {
     jpeg *j = gale__calloc(1, sizeof *j);
     if (!j) return GALE_NO_MEMORY;

@@ -9,7 +9,7 @@
 
 size_t gale__picture_row_bytes(const gale_picture *p) { return (size_t)p->width * (size_t)p->channels * gale_type_size(p->type); }
 
-gale_status gale__picture_begin(const gale__source *in, uint64_t width, uint64_t height, int channels, gale_type type, gale_picture **out)
+gale_status gale__picture_begin(const gale__picture_source *in, uint64_t width, uint64_t height, int channels, gale_type type, gale_picture **out)
 {
     if (!width || !height || width > INT32_MAX || height > INT32_MAX || channels < 1 || channels > 4)
         return gale__fail(GALE_FORMAT, "a picture of %llu x %llu with %d channels is none", (unsigned long long)width, (unsigned long long)height, channels);
@@ -30,7 +30,7 @@ gale_status gale__picture_begin(const gale__source *in, uint64_t width, uint64_t
 
 gale_status gale_picture_create(int64_t width, int64_t height, int channels, gale_type type, gale_picture **out)
 {
-    const gale__source any = {.max_pixels = UINT64_MAX, .max_bytes = SIZE_MAX};
+    const gale__picture_source any = {.max_pixels = UINT64_MAX, .max_bytes = SIZE_MAX};
     if (width < 1 || height < 1 || channels < 1 || channels > 4) return gale__fail(GALE_INVALID, "no picture has %lld x %lld pixels of %d channels", (long long)width, (long long)height, channels);
     if (type != GALE_U8 && type != GALE_U16 && type != GALE_F16 && type != GALE_F32) return gale__fail(GALE_INVALID, "a picture is of u8, u16, f16 or f32, not of %s", gale_type_name(type));
     GALE_TRY(gale__picture_begin(&any, (uint64_t)width, (uint64_t)height, channels, type, out));
@@ -95,7 +95,7 @@ bool gale__icc_fits(const gale_picture *p)
 }
 
 /* What follows from notes: the way up, and a resolution. */
-static gale_status finish_reading(const gale__source *in, bool keep_orientation, gale_picture **p)
+static gale_status finish_reading(const gale__picture_source *in, bool keep_orientation, gale_picture **p)
 {
     gale_picture_bytes *exif = &(*p)->exif;
     if (!gale__icc_fits(*p)) GALE_TRY(gale__picture_bytes_set(&(*p)->icc, NULL, 0));
@@ -115,7 +115,7 @@ static gale_status lacks(const gale__format *f, const char *what)
 gale_status gale_picture_from_memory(const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out)
 {
     const gale_picture_read_options none = {0}, *o = options ? options : &none;
-    gale__source in = {.data = data, .size = size, .max_pixels = o->max_pixels ? o->max_pixels : MAX_PIXELS, .max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES};
+    gale__picture_source in = {.data = data, .size = size, .max_pixels = o->max_pixels ? o->max_pixels : MAX_PIXELS, .max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES};
     gale_picture *p = NULL;
     if (!size) return gale__fail(GALE_FORMAT, "it is empty");
     const gale__format *f = gale__format_of_bytes(data, size);

@@ -7,18 +7,18 @@
 #include "base/str.h"
 #include "gale/picture.h"
 
-typedef struct gale__source {
+typedef struct gale__picture_source {
     const uint8_t *data;
     size_t size;
     uint64_t max_pixels, max_bytes;
     int orientation; /* 1..8, found by the reader outside EXIF; 0: not said */
-} gale__source;
+} gale__picture_source;
 
 /* Writers see a picture that they can hold: of one of their types, channels that they have, light as they have it. */
 typedef struct gale__format {
     gale_picture_format about;
     bool (*is)(const uint8_t *data, size_t size);
-    gale_status (*read)(gale__source *in, gale_picture **out);
+    gale_status (*read)(gale__picture_source *in, gale_picture **out);
     gale_status (*write)(const gale_picture *picture, const gale_picture_write_options *options, gale__str *out);
     unsigned types, channels; /* that writing takes: bits GALE__PIC_*, 1 << channels */
     bool linear_floats;       /* floats in it are proportional to light */
@@ -32,7 +32,7 @@ const gale__format *gale__format_of_bytes(const uint8_t *data, size_t size); /* 
 const gale__format *gale__format_of_name(const char *name);                  /* a name or an extension */
 
 /* Checks the extents against the limits, then allocates; data is not zeroed. */
-gale_status gale__picture_begin(const gale__source *in, uint64_t width, uint64_t height, int channels, gale_type type, gale_picture **out);
+gale_status gale__picture_begin(const gale__picture_source *in, uint64_t width, uint64_t height, int channels, gale_type type, gale_picture **out);
 size_t gale__picture_row_bytes(const gale_picture *p);
 static inline void *gale__picture_row(const gale_picture *p, int64_t y) { return (char *)p->data + (size_t)y * gale__picture_row_bytes(p); }
 gale_status gale__picture_bytes_set(gale_picture_bytes *to, const void *data, size_t size);

@@ -10,7 +10,7 @@ typedef struct png {
     gale_status status;     /* of the failure that jumped */
     png_structp png;
     png_infop info;
-    gale__source *in;
+    gale__picture_source *in;
     size_t at;
     gale_picture *picture;
     gale__str *out;
@@ -83,7 +83,7 @@ static void read_picture(png *p)
     read_notes(p);
 }
 
-gale_status gale__read_png(gale__source *in, gale_picture **out)
+gale_status gale__read_png(gale__picture_source *in, gale_picture **out)
 {
     png p = {.in = in};
     p.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &p, on_error, on_warning, NULL, take_memory, free_memory);

@@ -57,7 +57,7 @@ static void unpack(gale_picture *p, const uint8_t *from, uint32_t most)
     }
 }
 
-static gale_status read_samples(const gale__source *in, scan *s, uint32_t w, uint32_t h, uint32_t channels, uint32_t most, gale_picture **out)
+static gale_status read_samples(const gale__picture_source *in, scan *s, uint32_t w, uint32_t h, uint32_t channels, uint32_t most, gale_picture **out)
 {
     if (most < 1 || most > 65535) return gale__fail(GALE_FORMAT, "a largest value of %u is none", most);
     GALE_TRY(need(s, h, (uint64_t)w * channels * (most > 255 ? 2 : 1)));
@@ -67,7 +67,7 @@ static gale_status read_samples(const gale__source *in, scan *s, uint32_t w, uin
 }
 
 /* Bits, 1 being black; a row begins with a new byte. */
-static gale_status read_bits(const gale__source *in, scan *s, uint32_t w, uint32_t h, gale_picture **out)
+static gale_status read_bits(const gale__picture_source *in, scan *s, uint32_t w, uint32_t h, gale_picture **out)
 {
     size_t row = ((size_t)w + 7) / 8;
     GALE_TRY(need(s, h, row));
@@ -97,7 +97,7 @@ static gale_status fill_text(scan *s, bool bits, uint32_t most, gale_picture *p)
     return GALE_OK;
 }
 
-static gale_status read_text(const gale__source *in, scan *s, uint32_t w, uint32_t h, char kind, uint32_t most, gale_picture **out)
+static gale_status read_text(const gale__picture_source *in, scan *s, uint32_t w, uint32_t h, char kind, uint32_t most, gale_picture **out)
 {
     uint64_t samples = (uint64_t)w * (kind == '3' ? 3 : 1);
     if (most < 1 || most > 65535) return gale__fail(GALE_FORMAT, "a largest value of %u is none", most);
@@ -106,7 +106,7 @@ static gale_status read_text(const gale__source *in, scan *s, uint32_t w, uint32
     return fill_text(s, kind == '1', most, *out);
 }
 
-gale_status gale__read_pnm(gale__source *in, gale_picture **out)
+gale_status gale__read_pnm(gale__picture_source *in, gale_picture **out)
 {
     scan s = {in->data + 2, in->data + in->size};
     char kind = (char)in->data[1];
@@ -127,7 +127,7 @@ static bool word(scan *s, const char *text)
     return true;
 }
 
-gale_status gale__read_pam(gale__source *in, gale_picture **out)
+gale_status gale__read_pam(gale__picture_source *in, gale_picture **out)
 {
     static const char *const names[] = {"WIDTH", "HEIGHT", "DEPTH", "MAXVAL"};
     scan s = {in->data + 2, in->data + in->size};
@@ -147,7 +147,7 @@ gale_status gale__read_pam(gale__source *in, gale_picture **out)
     return read_samples(in, &s, v[0], v[1], v[2], v[3], out);
 }
 
-gale_status gale__read_pfm(gale__source *in, gale_picture **out)
+gale_status gale__read_pfm(gale__picture_source *in, gale_picture **out)
 {
     scan s = {in->data + 2, in->data + in->size};
     uint32_t w, h;

@@ -145,7 +145,7 @@ static gale_status read_tiles(TIFF *t, memory *m, const about *a, gale_picture *
     return GALE_OK;
 }
 
-static gale_status read_samples(const gale__source *in, TIFF *t, memory *m, const about *a, gale_picture **out)
+static gale_status read_samples(const gale__picture_source *in, TIFF *t, memory *m, const about *a, gale_picture **out)
 {
     bool tiled = TIFFIsTiled(t);
     uint64_t size = tiled ? TIFFTileSize64(t) : TIFFScanlineSize64(t), row = tiled ? TIFFTileRowSize64(t) : size;
@@ -174,7 +174,7 @@ static void invert(gale_picture *p)
 }
 
 /* libtiff's own conversion gives 8-bit RGBA, the lowest byte red. */
-static gale_status read_converted(gale__source *in, TIFF *t, memory *m, const about *a, gale_picture **out)
+static gale_status read_converted(gale__picture_source *in, TIFF *t, memory *m, const about *a, gale_picture **out)
 {
     char why[1024] = "";
     int grey = a->light == PHOTOMETRIC_MINISBLACK || a->light == PHOTOMETRIC_MINISWHITE;
@@ -212,7 +212,7 @@ static gale_status read_notes(TIFF *t, const about *a, gale_picture *p)
     return GALE_OK;
 }
 
-gale_status gale__read_tiff(gale__source *in, gale_picture **out)
+gale_status gale__read_tiff(gale__picture_source *in, gale_picture **out)
 {
     memory m = {.data = in->data, .size = in->size};
     about a;

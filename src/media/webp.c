@@ -5,7 +5,7 @@
 #include <webp/encode.h>
 #include <webp/mux.h>
 
-static gale_status read_pixels(const gale__source *in, const WebPData *bytes, gale_picture **out)
+static gale_status read_pixels(const gale__picture_source *in, const WebPData *bytes, gale_picture **out)
 {
     WebPBitstreamFeatures f;
     if (WebPGetFeatures(bytes->bytes, bytes->size, &f) != VP8_STATUS_OK) return gale__fail(GALE_FORMAT, "WebP: the header is damaged or truncated");
@@ -27,7 +27,7 @@ static gale_status read_notes(WebPMux *mux, gale_picture *p)
     return gale__picture_bytes_set(&p->exif, chunk.bytes + (headed ? 6 : 0), chunk.size - (headed ? 6 : 0));
 }
 
-gale_status gale__read_webp(gale__source *in, gale_picture **out)
+gale_status gale__read_webp(gale__picture_source *in, gale_picture **out)
 {
     WebPData file = {in->data, in->size};
     WebPMux *mux = WebPMuxCreate(&file, 0);
