@@ -59,6 +59,7 @@ typedef struct bench {
     gale__nest nest;
     gale__nest_instr code[32];
     gale__access accesses[8];
+    gale__guard guards[8][GALE__GUARDS];
     gale__nest_store stores[2];
     gale__nest_buffer buffers[8];
     void *memory[8];
@@ -77,7 +78,7 @@ static gale__access *buffer(bench *b, uint32_t mask, bool written)
     int n = b->nest.n_buffers++;
     gale__access *a = &b->accesses[b->nest.n_accesses++];
     int64_t size = 1;
-    *a = (gale__access){.buffer = n, .type = GALE_F32};
+    *a = (gale__access){.buffer = n, .type = GALE_F32, .guards = b->guards[b->nest.n_accesses - 1]};
     for (int d = b->nest.n_outer + b->nest.n_inner - 1; d >= 0; d--)
         if (mask >> d & 1) a->stride[d] = size, size *= b->nest.extent[d];
     b->buffers[n] = (gale__nest_buffer){size, GALE_F32, written};

@@ -19,6 +19,7 @@ typedef struct build {
     gale__nest nest;
     gale__nest_instr code[64];
     gale__access accesses[32];
+    gale__guard guards[32][GALE__GUARDS];
     gale__nest_store stores[8];
     gale__nest_buffer buffers[24];
 } build;
@@ -38,8 +39,9 @@ static inline int add_buffer(build *b, gale_type type, int64_t elements, bool wr
 
 static inline gale__access *add_access(build *b, int buffer)
 {
-    gale__access *a = &b->accesses[b->nest.n_accesses++];
-    *a = (gale__access){.buffer = buffer, .type = buffer < 0 ? GALE_I64 : b->buffers[buffer].type};
+    int i = b->nest.n_accesses++;
+    gale__access *a = &b->accesses[i];
+    *a = (gale__access){.buffer = buffer, .type = buffer < 0 ? GALE_I64 : b->buffers[buffer].type, .guards = b->guards[i]};
     return a;
 }
 

@@ -16,6 +16,7 @@ typedef struct nest_case {
     gale__nest nest;
     gale__nest_instr code[NR_CODE];
     gale__access accesses[16];
+    gale__guard guards[16][GALE__GUARDS];
     gale__nest_store stores[4];
     gale__nest_buffer buffers[NR_BUFFERS];
     void *data[NR_BUFFERS];   /* contents before the run */
@@ -83,7 +84,7 @@ static inline int nr_access(nest_case *c, gale_type type, const nr_axis *axes, i
 {
     gale__access *a = &c->accesses[c->nest.n_accesses];
     int64_t stride = 1, st[8];
-    *a = (gale__access){.buffer = c->nest.n_buffers, .type = type, .offset = lead};
+    *a = (gale__access){.buffer = c->nest.n_buffers, .type = type, .offset = lead, .guards = c->guards[c->nest.n_accesses]};
     for (int k = n - 1; k >= 0; k--) {
         int x = order ? order[k] : k;
         st[x] = stride;

@@ -55,7 +55,9 @@ TEST(guards)
 {
     product p;
     make_product(&p, 3, 5, 8, 12);
+    gale__guard room[2];
     p.accesses[0].n_guards = 2;
+    p.accesses[0].guards = room;
     p.accesses[0].guards[0] = (gale__guard){.coef = {0, 0, 0, 1, 0}, .c0 = 0, .extent = 5, .div = 1};            /* always true */
     p.accesses[0].guards[1] = (gale__guard){.coef = {0, 0, 0, 0, 2}, .c0 = -2, .extent = 9, .div = 2, .stride = 4}; /* whole */
     gale__nest_canonicalize(&p.nest);

@@ -54,16 +54,18 @@ static int buffer_of(emitter *e, gale__node base)
 static bool same_access(const gale__access *a, const gale__access *b)
 {
     return a->buffer == b->buffer && a->offset == b->offset && a->type == b->type && a->n_guards == b->n_guards && a->fill == b->fill &&
-           memcmp(a->stride, b->stride, sizeof a->stride) == 0 && memcmp(a->guards, b->guards, (size_t)a->n_guards * sizeof *a->guards) == 0;
+           memcmp(a->stride, b->stride, sizeof a->stride) == 0 && (a->n_guards == 0 || memcmp(a->guards, b->guards, (size_t)a->n_guards * sizeof *a->guards) == 0);
 }
 
 static int add_access(emitter *e, const gale__access *a)
 {
-    for (int i = 0; i < e->n_accesses; i++) if (same_access(e->accesses[i], a)) return i;
+    for (int i = 0; i < e->n_accesses; i++) if (same_access(&e->accesses[i], a)) return i;
     if (e->n_accesses >= MAX_CODE + 4 * MAX_RECURSION) return gale__emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel has too many accesses"));
-    if (!e->accesses[e->n_accesses]) e->accesses[e->n_accesses] = gale__arena_alloc(&e->scratch, sizeof *a);
-    if (!e->accesses[e->n_accesses]) return gale__emit_fail(e, GALE_NO_MEMORY);
-    gale__access_copy(e->accesses[e->n_accesses], a);
+    if (gale__grow((void **)&e->accesses, &e->accesses_capacity, (size_t)e->n_accesses + 1, sizeof *e->accesses) != GALE_OK) return gale__emit_fail(e, GALE_NO_MEMORY);
+    gale__guard *room = a->n_guards ? e->guards[e->n_accesses] : NULL;
+    if (a->n_guards && !room) room = e->guards[e->n_accesses] = gale__arena_alloc(&e->scratch, GALE__GUARDS * sizeof *room);
+    if (a->n_guards && !room) return gale__emit_fail(e, GALE_NO_MEMORY);
+    gale__access_copy(&e->accesses[e->n_accesses], a, room);
     return e->n_accesses++;
 }
 
@@ -76,11 +78,9 @@ static int load_from(emitter *e, gale__node base, gale__node n, const gale__map 
         int64_t size = 1;
         for (int a = gale__g_at(e->g, n)->rank - 1; a >= 0; a--) strides[a] = size, size *= gale__g_at(e->g, n)->dims[a];
     }
-    gale__access access;
-    access.buffer = buffer_of(e, base);
+    gale__guard room[GALE__GUARDS];
+    gale__access access = {.buffer = buffer_of(e, base), .type = (gale_type)gale__g_at(e->g, n)->type, .guards = room};
     if (access.buffer < 0) return ERROR;
-    access.type = gale__g_at(e->g, n)->type;
-    access.fill = 0;
     gale__map_access(m, strides, &access);
     int at = add_access(e, &access);
     if (at < 0) return ERROR;
@@ -177,9 +177,8 @@ static int emit_view(emitter *e, gale__node n, const gale__map *m, bool sum_path
     if (p->op == GALE__P_UNWINDOW) fill = 0;
     if (fill == 0 && e->zero[v]) return v;
     gale__nest_instr *in = &e->code[v];
-    if (in->op == GALE__NEST_LOAD && m->n_guards == 0 && e->accesses[in->access]->n_guards == inner->n_guards) { /* a load of its own with this fill */
-        gale__access access;
-        gale__access_copy(&access, e->accesses[in->access]);
+    if (in->op == GALE__NEST_LOAD && m->n_guards == 0 && e->accesses[in->access].n_guards == inner->n_guards) { /* a load of its own with this fill */
+        gale__access access = e->accesses[in->access];
         access.fill = p->imm;
         int at = add_access(e, &access);
         return at < 0 ? ERROR : gale__emit_append(e, (gale__nest_instr){.op = GALE__NEST_LOAD, .type = access.type, .a = -1, .b = -1, .c = -1, .access = at}, false);
@@ -311,7 +310,8 @@ static gale_status emit_once(emitter *e, gale__node value, int axis, int64_t off
     if (v == RESTART) return GALE_OK;
     if (v < 0) return e->status;
     gale__root_strides(e->f, e->root, strides);
-    gale__access access = {.buffer = buffer_of(e, e->root), .type = (gale_type)r->type};
+    gale__guard room[GALE__GUARDS];
+    gale__access access = {.buffer = buffer_of(e, e->root), .type = (gale_type)r->type, .guards = room};
     if (access.buffer < 0) return e->status;
     gale__map_access(m, strides, &access);
     access.offset += offset * (axis >= 0 ? strides[axis] : 0);
@@ -355,6 +355,7 @@ void gale__emitter_finish(gale__fusion *f)
     if (!e) return;
     gale__arena_finish(&e->scratch);
     gale__free(e->maps);
+    gale__free(e->accesses);
     gale__free(e);
     f->emitter = NULL;
 }

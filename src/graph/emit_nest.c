@@ -14,7 +14,7 @@ static void find_inner(emitter *e)
         }
         for (int k = 0; k < 3; k++) if (ops[k] >= 0 && e->code[ops[k]].inner) in->inner = 1;
         if (in->access < 0) continue;
-        const gale__access *a = e->accesses[in->access];
+        const gale__access *a = &e->accesses[in->access];
         for (int d = 0; d < e->domain.n; d++) {
             if (!e->domain.inner[d] || e->domain.extent[d] == 1) continue;
             if (a->stride[d] != 0) in->inner = 1;
@@ -75,8 +75,9 @@ static void order_dims(emitter *e, gale__nest *nest)
         same &= order[i] == i;
     }
     for (int i = 0; i < e->n_accesses && !same; i++) {
-        gale__access *a = e->accesses[i], old;
-        gale__access_copy(&old, a);
+        gale__access *a = &e->accesses[i], old;
+        gale__guard room[GALE__GUARDS];
+        gale__access_copy(&old, a, room);
         for (int d = 0; d < n; d++) {
             a->stride[d] = old.stride[order[d]];
             for (int k = 0; k < a->n_guards; k++) a->guards[k].coef[d] = old.guards[k].coef[order[d]];
@@ -95,14 +96,13 @@ gale_status gale__emit_finish(emitter *e, int value, int store_access, gale__fus
     nest->n_code = e->n_code;
     nest->code = gale__arena_copy(a, e->code, (size_t)e->n_code * sizeof *e->code);
     nest->n_accesses = e->n_accesses;
-    nest->accesses = gale__arena_alloc(a, (size_t)(e->n_accesses + 1) * sizeof *nest->accesses);
+    nest->accesses = gale__accesses_copy(a, e->accesses, e->n_accesses);
     nest->n_stores = 1;
     nest->stores = gale__arena_alloc(a, sizeof *nest->stores);
     nest->n_buffers = e->n_buffers;
     nest->buffers = gale__arena_alloc(a, (size_t)e->n_buffers * sizeof *nest->buffers);
     out->buffers = gale__arena_copy(a, e->buffers, (size_t)e->n_buffers * sizeof *e->buffers);
     if (!nest->code || !nest->accesses || !nest->stores || !nest->buffers || !out->buffers) return GALE_NO_MEMORY;
-    for (int i = 0; i < e->n_accesses; i++) gale__access_copy(&nest->accesses[i], e->accesses[i]);
     nest->stores[0] = (gale__nest_store){value, store_access, -1, 0};
     for (int i = 0; i < e->n_buffers; i++)
         nest->buffers[i] = (gale__nest_buffer){gale__root_elements(e->g, e->buffers[i]), (gale_type)gale__g_at(e->g, e->buffers[i])->type, i == nest->accesses[store_access].buffer};

@@ -25,7 +25,8 @@ typedef struct emitter {
     gale__nest_instr code[MAX_CODE + 4 * MAX_RECURSION];
     uint8_t zero[MAX_CODE + 4 * MAX_RECURSION]; /* 0 wherever a guard of its map fails */
     int n_code;
-    gale__access *accesses[MAX_CODE + 4 * MAX_RECURSION]; /* in scratch, used again for every kernel */
+    gale__access *accesses; size_t accesses_capacity;
+    gale__guard *guards[MAX_CODE + 4 * MAX_RECURSION]; /* of the accesses: in scratch, used again for every kernel */
     int n_accesses;
     gale__node buffers[HARD_BUFFERS];
     int n_buffers;

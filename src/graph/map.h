@@ -36,7 +36,7 @@ void gale__map_identity(gale__map *m, const gale__domain *domain, int rank, cons
 gale__map_result gale__map_view(const gale__g *g, gale__node n, const gale__domain *domain, const gale__map *m, gale__map *out, bool *guarded, gale__split *split);
 bool gale__map_equal(const gale__map *a, const gale__map *b);
 /* Fills an access from a map over a value stored with these element strides. */
-void gale__map_access(const gale__map *m, const int64_t *strides, gale__access *out);
+void gale__map_access(const gale__map *m, const int64_t *strides, gale__access *out); /* out->guards: room for all the map may have */
 /* Which domain dimensions a value read through m walks (bit set); false when an axis of extent > 1 is not a plain
  * positional walk of whole dimensions (coefficients mixed, offset, divided). */
 bool gale__map_dims(const gale__map *m, const gale__domain *domain, const int64_t *dims, uint32_t *walked);

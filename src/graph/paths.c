@@ -76,7 +76,8 @@ void gale__claim_view(const gale__claim *c, gale__node n, gale__node *base, int6
         n = gale__g_at(c->g, n)->in[0];
     }
     int64_t dense[GALE_MAX_RANK];
-    gale__access access;
+    gale__guard room[GALE__GUARDS];
+    gale__access access = {.guards = room};
     dense_strides(gale__g_at(c->g, n), dense);
     gale__map_access(&maps[at], dense, &access);
     memcpy(stride, access.stride, (size_t)rank * sizeof *stride);

@@ -36,6 +36,20 @@ static bool always_true(const gale__nest *nest, const gale__guard *g)
     return low >= 0 && high < g->extent;
 }
 
+gale__access *gale__accesses_copy(gale__arena *arena, const gale__access *accesses, int n)
+{
+    size_t guards = 0;
+    for (int i = 0; i < n; i++) guards += (size_t)accesses[i].n_guards;
+    gale__access *copy = gale__arena_alloc(arena, (size_t)n * sizeof *copy);
+    gale__guard *room = guards ? gale__arena_alloc(arena, guards * sizeof *room) : NULL;
+    if (!copy || (guards && !room)) return NULL;
+    for (int i = 0; i < n; i++) {
+        gale__access_copy(&copy[i], &accesses[i], room);
+        if (accesses[i].n_guards) room += accesses[i].n_guards;
+    }
+    return copy;
+}
+
 static void simplify_guards(const gale__nest *nest, gale__access *a)
 {
     int kept = 0;

@@ -8,6 +8,7 @@
  * only classes. */
 #ifndef GALE_KERNEL_NEST_H
 #define GALE_KERNEL_NEST_H
+#include "base/mem.h"
 #include "base/str.h"
 #include "kernel/scalar.h"
 #include <string.h>
@@ -28,11 +29,14 @@ typedef struct gale__access {
     int64_t stride[GALE__NEST_DIMS];   /* by domain dimension, in elements; may be 0 or negative */
     uint64_t fill;                     /* bits, in the storage type */
     int n_guards;
-    gale__guard guards[GALE__GUARDS];  /* those past n_guards hold nothing and are not copied */
+    gale__guard *guards;               /* most accesses have none */
 } gale__access;
-static inline void gale__access_copy(gale__access *to, const gale__access *from)
+/* With guards in memory of its own: room for as many as there are. */
+static inline void gale__access_copy(gale__access *to, const gale__access *from, gale__guard *room)
 {
-    memcpy(to, from, offsetof(gale__access, guards) + (size_t)from->n_guards * sizeof *from->guards);
+    *to = *from;
+    to->guards = room;
+    if (from->n_guards) memcpy(room, from->guards, (size_t)from->n_guards * sizeof *room);
 }
 
 typedef enum gale__reduce { GALE__SUM, GALE__PROD, GALE__RMAX, GALE__RMIN, GALE__ARGMAX, GALE__ARGMIN /* first; index I64 over the inner dimensions in row-major order */, GALE__ARGMAX_LAST, GALE__ARGMIN_LAST } gale__reduce;
@@ -76,6 +80,8 @@ typedef struct gale__nest {
     bool fast;                               /* the device's own exp, log, sin, cos, division for f32 */
 } gale__nest;
 
+/* Copies with guards of their own; NULL when there is no memory. */
+gale__access *gale__accesses_copy(gale__arena *arena, const gale__access *accesses, int n);
 /* Drops extents of 1 and merges neighbours where every access allows it; sorts outer dimensions so that the one most
  * accesses walk with stride 1 is last.  Everything stays in the given arena. */
 void gale__nest_canonicalize(gale__nest *nest);

@@ -19,7 +19,7 @@ static gale_status copy_nest(gale__cpu_kernel *k, const gale__nest *nest)
 {
     k->nest = *nest;
     k->nest.code = gale__arena_copy(&k->arena, nest->code, sizeof *nest->code * (size_t)nest->n_code);
-    k->nest.accesses = gale__arena_copy(&k->arena, nest->accesses, sizeof *nest->accesses * (size_t)nest->n_accesses);
+    k->nest.accesses = gale__accesses_copy(&k->arena, nest->accesses, nest->n_accesses);
     k->nest.stores = gale__arena_copy(&k->arena, nest->stores, sizeof *nest->stores * (size_t)nest->n_stores);
     k->nest.buffers = gale__arena_copy(&k->arena, nest->buffers, sizeof *nest->buffers * (size_t)nest->n_buffers);
     return k->nest.code && k->nest.accesses && k->nest.stores && k->nest.buffers ? GALE_OK : GALE_NO_MEMORY;
