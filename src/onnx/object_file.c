@@ -44,9 +44,9 @@ static gale_status from_map(gale__onnx *file, const gale__pb_map *m, int depth, 
     size_t n = m->string_keys.n ? m->string_keys.n : m->keys.n;
     gale_object *values = NULL;
     gale_tensor *keys = NULL;
-    if (!m->values) return gale__fail(GALE_FORMAT, "%s: a map has no values", gale__onnx_path(file));
+    if (!m->values) return gale__fail(GALE_FORMAT, "a map has no values");
     GALE_TRY(from_sequence(file, m->values, depth + 1, &values));
-    gale_status status = gale_object_count(values) == n ? map_keys(m, n, &keys) : gale__fail(GALE_FORMAT, "%s: a map has %zu keys and %zu values", gale__onnx_path(file), n, gale_object_count(values));
+    gale_status status = gale_object_count(values) == n ? map_keys(m, n, &keys) : gale__fail(GALE_FORMAT, "a map has %zu keys and %zu values", n, gale_object_count(values));
     if (status == GALE_OK) status = gale_object_map(keys, values->items, out);
     gale_tensor_destroy(&keys);
     gale_object_destroy(&values);
@@ -65,7 +65,7 @@ static gale_status item_of(gale__onnx *file, const gale__pb_sequence *m, size_t 
 static gale_status from_sequence(gale__onnx *file, const gale__pb_sequence *m, int depth, gale_object **out)
 {
     size_t n = m->tensor_values.n ? m->tensor_values.n : m->sparse_tensor_values.n ? m->sparse_tensor_values.n : m->sequence_values.n ? m->sequence_values.n : m->map_values.n ? m->map_values.n : m->optional_values.n;
-    if (depth > DEPTH_MAX) return gale__fail(GALE_LIMIT, "%s: values are nested more than %d deep", gale__onnx_path(file), DEPTH_MAX);
+    if (depth > DEPTH_MAX) return gale__fail(GALE_LIMIT, "values are nested more than %d deep", DEPTH_MAX);
     gale_object **items = gale__calloc(n + 1, sizeof *items);
     gale_status status = items ? GALE_OK : GALE_NO_MEMORY;
     for (size_t i = 0; status == GALE_OK && i < n; i++) status = item_of(file, m, i, depth, &items[i]);
@@ -77,7 +77,7 @@ static gale_status from_sequence(gale__onnx *file, const gale__pb_sequence *m, i
 
 static gale_status from_optional(gale__onnx *file, const gale__pb_optional *m, int depth, gale_object **out)
 {
-    if (depth > DEPTH_MAX) return gale__fail(GALE_LIMIT, "%s: values are nested more than %d deep", gale__onnx_path(file), DEPTH_MAX);
+    if (depth > DEPTH_MAX) return gale__fail(GALE_LIMIT, "values are nested more than %d deep", DEPTH_MAX);
     if (m->tensor_value) return from_tensor(file, m->tensor_value, out);
     if (m->sparse_tensor_value) return from_sparse(file, m->sparse_tensor_value, out);
     if (m->sequence_value) return from_sequence(file, m->sequence_value, depth + 1, out);
@@ -97,7 +97,7 @@ gale_status gale__object_read(const char *path, const gale_model_value *want, ga
                        : kind == GALE__PB_KIND_MAP ? from_map(file, m, 0, out)
                                                    : from_tensor(file, m, out);
     gale__onnx_close(&file);
-    return status;
+    return status == GALE_OK ? status : gale__fail_within(status, "%s", path);
 }
 
 /* --- Writing. --- */

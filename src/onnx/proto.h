@@ -164,7 +164,7 @@ gale_status gale__onnx_write(gale__onnx *file, const gale__pb_model *model, cons
 int gale__onnx_type_number(gale_type type);
 int gale__onnx_type(int64_t number);
 /* A tensor of the message: checked, unpacked (types under 8 bits: one byte an element), strings included, external data found and its path kept
- * inside the model's folder.  Large raw data is borrowed from the file. */
+ * inside the model's folder.  Large raw data is borrowed from the file.  Errors name the tensor, not the file. */
 gale_status gale__onnx_tensor(gale__onnx *file, const gale__pb_tensor *message, gale_tensor **out);
 gale_status gale__onnx_sparse(gale__onnx *file, const gale__pb_sparse *message, gale_tensor **out); /* made dense */
 /* A host tensor as a message in the arena. */

@@ -214,7 +214,7 @@ static gale_status decode(gale__onnx *file, const gale__pb_tensor *m, gale_tenso
 gale_status gale__onnx_tensor(gale__onnx *file, const gale__pb_tensor *m, gale_tensor **out)
 {
     gale_status status = decode(file, m, out);
-    return status == GALE_OK ? status : gale__fail_within(status, "%s: tensor '%s'", gale__onnx_path(file), m->name.size ? m->name.at : "");
+    return status == GALE_OK ? status : gale__fail_within(status, "tensor '%s'", m->name.size ? m->name.at : "");
 }
 
 /* --- Sparse tensors. --- */
@@ -268,7 +268,7 @@ static gale_status own(gale_tensor **t)
 gale_status gale__onnx_sparse(gale__onnx *file, const gale__pb_sparse *m, gale_tensor **out)
 {
     gale_tensor *values = NULL, *indices = NULL, *dense = NULL;
-    if (!m->values || !m->indices) return gale__fail(GALE_FORMAT, "%s: a sparse tensor without values or indices", gale__onnx_path(file));
+    if (!m->values || !m->indices) return gale__fail(GALE_FORMAT, "a sparse tensor has no values or no indices");
     const char *name = m->values->name.size ? m->values->name.at : "";
     gale__pb_tensor shape = {.data_type = m->values->data_type};
     shape.dims.at = m->dims.at;
@@ -291,7 +291,7 @@ done:
     gale_tensor_destroy(&indices);
     if (status != GALE_OK) {
         gale_tensor_destroy(&dense);
-        return gale__fail_within(status, "%s: sparse tensor '%s'", gale__onnx_path(file), name);
+        return gale__fail_within(status, "sparse tensor '%s'", name);
     }
     *out = dense;
     return GALE_OK;
