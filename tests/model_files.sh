@@ -41,5 +41,48 @@ expect 1 'cut.onnx, graph' inspect "$folder/cut.onnx"
 printf '\022\004\033[mx' >"$folder/hostile.onnx"
 expect 0 '^producer   ?\[mx$' inspect "$folder/hostile.onnx"
 
+# same NAME A B: two files with the same bytes.
+same() {
+    if cmp -s "$2" "$3"; then passed=$((passed + 1)); else
+        echo "FAIL $1: $2 and $3 differ"
+        failed=$((failed + 1))
+    fi
+}
+
+expect 0 '' convert "$models/attributes.onnx" -o "$folder/again.onnx"
+same 'a plain rewrite' "$models/attributes.onnx" "$folder/again.onnx"
+expect 0 '' convert "$models/large.onnx" -o "$folder/out.onnx" --external out.bin
+expect 0 '1 of them in other files$' inspect "$folder/out.onnx"
+expect 0 '^y: u8 5000' run "$folder/out.onnx" --provider cpu
+expect 0 '' convert "$folder/out.onnx" -o "$folder/in.onnx"
+same 'data out and in again' "$models/large.onnx" "$folder/in.onnx"
+expect 1 'plain name' convert "$models/large.onnx" -o "$folder/x.onnx" --external ../x.bin
+expect 0 '' convert "$models/relu.onnx" -o "$folder/pinned.onnx" --pin n=5
+expect 0 '^input      x  f32 \[2, 5\]$' inspect "$folder/pinned.onnx"
+expect 1 "called 'm'" convert "$models/relu.onnx" -o "$folder/x.onnx" --pin m=5
+expect 1 'NAME=N' convert "$models/relu.onnx" -o "$folder/x.onnx" --pin n
+expect 0 '' convert "$folder/pinned.onnx" -o "$folder/freed.onnx" --free x:1
+expect 0 '^input      x  f32 \[2, x_1\]$' inspect "$folder/freed.onnx"
+expect 0 '' convert "$models/conv.onnx" -o "$folder/part.onnx" --extract x:p
+expect 0 '^nodes      2$' inspect "$folder/part.onnx"
+expect 0 '^p: f32 1x2x1x1' run "$folder/part.onnx" --provider cpu --random
+expect 1 "called 'q'" convert "$models/conv.onnx" -o "$folder/x.onnx" --extract x:q
+expect 0 '' convert "$models/conv.onnx" -o "$folder/half.onnx" --precision fp16
+expect 0 '^parameters 8 in 1 tensors, 16 B$' inspect "$folder/half.onnx"
+expect 0 '^y: f32 1x2' run "$folder/half.onnx" --provider cpu --random
+expect 1 'opset 11 do not take bf16' convert "$models/conv.onnx" -o "$folder/x.onnx" --precision bf16
+expect 0 '' convert "$models/relu.onnx" -o "$folder/my-model.c" --emit c
+if ! grep -q '^_Alignas(64) const unsigned char my_model\[[0-9]*\] = {$' "$folder/my-model.c"; then
+    echo 'FAIL --emit c: no array my_model'
+    failed=$((failed + 1))
+fi
+expect 1 'no name in C' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --name 'a b'
+expect 2 'output FILE is missing' convert "$models/relu.onnx"
+expect 2 'does not go with' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --external x.bin
+if [ -e "$folder/x.onnx" ] || [ -e "$folder/x.c" ]; then
+    echo 'FAIL a failed conversion left a file'
+    failed=$((failed + 1))
+fi
+
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

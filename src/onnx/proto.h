@@ -158,6 +158,7 @@ const char *gale__onnx_path(const gale__onnx *file); /* "model.onnx", or "(memor
  * and a text that is not empty are written without their bit in `present`.  Large raw data is copied from file to file.  external_path: a name
  * beside the file, where raw data of initialisers above 1 KiB goes; NULL: all data comes inside. */
 gale_status gale__onnx_encode(gale__onnx *file, gale__pb_kind kind, const void *message, gale__str *out);
+gale_status gale__onnx_pack(gale__onnx *file, const gale__pb_model *model, gale__str *out); /* with all data inside */
 gale_status gale__onnx_write(gale__onnx *file, const gale__pb_model *model, const char *path, const char *external_path);
 
 /* ONNX's number of an element type, and back (-1: none). */

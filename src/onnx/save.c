@@ -119,6 +119,13 @@ static gale_status begin_data(const plan *p, const char *path, gale__file_out *o
     return status;
 }
 
+static gale_status check_size(const plan *p, const gale__pb_model *model, const char *path)
+{
+    uint64_t size = gale__pb_size(p->file, GALE__PB_IS_model, model, p->swaps, p->n);
+    if (size <= most_bytes) return GALE_OK;
+    return gale__fail(GALE_LIMIT, "%s: would have %llu bytes, and readers of the format take %llu: put its data into a file of its own", path, (unsigned long long)size, (unsigned long long)most_bytes);
+}
+
 static gale_status write_both(plan *p, const gale__pb_model *model, const char *path, gale__file_out *data, gale__file_out *out)
 {
     if (p->size) {
@@ -126,10 +133,9 @@ static gale_status write_both(plan *p, const gale__pb_model *model, const char *
         GALE_TRY(write_data(p, data));
     }
     if (p->n) qsort(p->swaps, p->n, sizeof *p->swaps, by_address);
-    uint64_t size = gale__pb_size(p->file, GALE__PB_IS_model, model, p->swaps, p->n);
-    if (size > most_bytes) return gale__fail(GALE_LIMIT, "%s: would have %llu bytes, and readers of the format take %llu: put its data into a file of its own", path, (unsigned long long)size, (unsigned long long)most_bytes);
+    GALE_TRY(check_size(p, model, path));
     GALE_TRY(gale__file_begin(path, out));
-    GALE_TRY(gale__pb_write(p->file, GALE__PB_IS_model, model, p->swaps, p->n, out));
+    GALE_TRY(gale__pb_write(p->file, GALE__PB_IS_model, model, p->swaps, p->n, NULL, out));
     if (p->size) GALE_TRY(gale__file_end(data));
     return gale__file_end(out);
 }
@@ -144,6 +150,18 @@ gale_status gale__onnx_write(gale__onnx *file, const gale__pb_model *model, cons
     if (status == GALE_OK) status = write_both(&p, model, path, &data, &out);
     gale__file_drop(&data);
     gale__file_drop(&out);
+    gale__free(p.swaps);
+    gale__arena_finish(&p.arena);
+    return status;
+}
+
+gale_status gale__onnx_pack(gale__onnx *file, const gale__pb_model *model, gale__str *out)
+{
+    plan p = {.file = file};
+    gale_status status = look_at(&p, GALE__PB_IS_model, model, false);
+    if (p.n) qsort(p.swaps, p.n, sizeof *p.swaps, by_address);
+    if (status == GALE_OK) status = check_size(&p, model, gale__onnx_path(file));
+    if (status == GALE_OK) status = gale__pb_write(file, GALE__PB_IS_model, model, p.swaps, p.n, out, NULL);
     gale__free(p.swaps);
     gale__arena_finish(&p.arena);
     return status;

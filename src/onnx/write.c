@@ -208,12 +208,12 @@ uint64_t gale__pb_size(gale__onnx *file, gale__pb_which which, const void *messa
     return w.total;
 }
 
-gale_status gale__pb_write(gale__onnx *file, gale__pb_which which, const void *message, const gale__pb_swap *swaps, size_t n_swaps, gale__file_out *out)
+gale_status gale__pb_write(gale__onnx *file, gale__pb_which which, const void *message, const gale__pb_swap *swaps, size_t n_swaps, gale__str *text, gale__file_out *out)
 {
-    gale__str text = {0};
-    writer w = {.file = file, .swaps = swaps, .n_swaps = n_swaps, .text = &text, .out = out};
+    gale__str buffer = {0};
+    writer w = {.file = file, .swaps = swaps, .n_swaps = n_swaps, .text = out ? &buffer : text, .out = out};
     write_message(&w, which, message);
-    if (w.status == GALE_OK && text.length) w.status = gale__file_add(out, text.text, text.length);
-    gale__str_finish(&text);
+    if (w.status == GALE_OK && buffer.length) w.status = gale__file_add(out, buffer.text, buffer.length);
+    gale__str_finish(&buffer);
     return w.status;
 }

@@ -1,0 +1,86 @@
+/* gale convert: a model file into another one. */
+#include "cli/cli.h"
+#include "onnx/edit.h"
+#include <string.h>
+
+static const gale__arg args[] = {
+    {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "an ONNX file", .required = true},
+    {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "the file to write"},
+    {"emit", 0, GALE__ARG_CHOICE, NULL, "onnx", "onnx|c", "c: a C file with the model as an array of bytes"},
+    {"name", 0, GALE__ARG_TEXT, "NAME", NULL, NULL, "--emit c: the array's name; else it follows from the file's"},
+    {"external", 0, GALE__ARG_TEXT, "NAME", NULL, NULL, "put large tensors into a file of this name beside the model"},
+    {"extract", 0, GALE__ARG_TEXT, "INPUTS:OUTPUTS", NULL, NULL, "only what leads from these values to those; names with commas between"},
+    {"pin", 0, GALE__ARG_TEXT, "NAME=N", NULL, NULL, "give an open extent a number; INPUT:AXIS=N for one without a name", .many = true},
+    {"free", 0, GALE__ARG_TEXT, "INPUT[:AXIS]", NULL, NULL, "open the extents of an input, or one of them", .many = true},
+    {"precision", 0, GALE__ARG_CHOICE, NULL, NULL, "fp16|bf16", "weights and operators in half precision; inputs and outputs stay as they are"},
+    {0},
+};
+
+static gale_status pin(gale__onnx *file, gale__pb_model *model, const char *text)
+{
+    const char *equals = strrchr(text, '=');
+    char name[256];
+    int64_t value;
+    if (!equals || (size_t)(equals - text) >= sizeof name || !gale__text_to_i64(equals + 1, &value)) return gale__fail(GALE_INVALID, "--pin %s: it is NAME=N", text);
+    snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
+    return gale__edit_pin(file, model, name, value);
+}
+
+static gale_status edit(const gale__args *a, gale__onnx *file, gale__pb_model *model)
+{
+    const char *text;
+    if ((text = gale__args_text(a, "extract"))) GALE_TRY(gale__edit_extract(file, model, text));
+    for (size_t i = 0; (text = gale__args_item(a, "free", i)); i++) GALE_TRY(gale__edit_free(file, model, text));
+    for (size_t i = 0; (text = gale__args_item(a, "pin", i)); i++) GALE_TRY(pin(file, model, text));
+    if ((text = gale__args_text(a, "precision"))) GALE_TRY(gale__edit_precision(file, model, !strcmp(text, "fp16") ? GALE_F16 : GALE_BF16));
+    return GALE_OK;
+}
+
+/* "path/my-model.v2.c" to my_model_v2. */
+static void name_of(const char *path, char name[128])
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+    snprintf(name, 128, "%s%.*s", *base >= '0' && *base <= '9' ? "model_" : "", dot && dot > base ? (int)(dot - base) : (int)strlen(base), base);
+    for (char *p = name; *p; p++)
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9'))) *p = '_';
+}
+
+static gale_status convert(const gale__args *a, const char *path, const char *output)
+{
+    gale__onnx *file = NULL;
+    char name[128];
+    GALE_TRY(gale__onnx_open(path, GALE__PB_KIND_MODEL, &file));
+    gale__pb_model *model = gale__onnx_root(file);
+    gale_status status = edit(a, file, model);
+    if (status != GALE_OK) status = gale__fail_within(status, "%s", path);
+    else if (!strcmp(gale__args_text(a, "emit"), "c")) {
+        name_of(output, name);
+        status = gale__emit_c(file, model, gale__args_given(a, "name") ? gale__args_text(a, "name") : name, output);
+    } else status = gale__onnx_write(file, model, output, gale__args_text(a, "external"));
+    gale__onnx_close(&file);
+    return status;
+}
+
+static int run(const gale__args *a)
+{
+    const char *output = gale__args_text(a, "output");
+    bool c = !strcmp(gale__args_text(a, "emit"), "c");
+    if (!output) return gale__usage("convert", "where to? --output FILE is missing");
+    if (c && gale__args_given(a, "external")) return gale__usage("convert", "a C file holds everything: --external does not go with --emit c");
+    return gale__report(convert(a, gale__args_text(a, "MODEL"), output));
+}
+
+const gale__command gale__command_convert = {
+    .args = args,
+    .run = run,
+    .about = "Writes a model again, changed as the options say. The steps are taken in this order: extract, free, pin, precision, emit. What is not asked for stays "
+             "as it was, also what gale does not know of.\n\n"
+             "Half precision: operators that take it compute in it, others stay in single precision, with Cast nodes between. Numbers beyond the "
+             "largest of the type become the largest.",
+    .examples = "  gale convert model.onnx -o small.onnx --external small.bin   # weights beside the model\n"
+                "  gale convert model.onnx -o fixed.onnx --pin batch=1 --pin height=256\n"
+                "  gale convert model.onnx -o open.onnx --free input:0\n"
+                "  gale convert model.onnx -o part.onnx --extract x,y:z\n"
+                "  gale convert model.onnx -o half.onnx --precision fp16\n"
+                "  gale convert model.onnx -o model.c --emit c",
+};

@@ -1,0 +1,232 @@
+/* Changing models: each change is made, written, read and run, and compared with the model it came from. */
+#include "../fuzz/seeds.h"
+#include "base/file.h"
+#include "base/num.h"
+#include "gale/device.h"
+#include "gale/model.h"
+#include "graph/tensor.h"
+#include "onnx/edit.h"
+#include "test.h"
+#include <math.h>
+
+static gale_device *cpu;
+
+static gale__onnx *open_seed(const char *name)
+{
+    gale__onnx *f = NULL;
+    gale__str bytes = {0};
+    maker m = {0};
+    for (int i = 0; i < SEEDS; i++)
+        if (!strcmp(seeds[i].name, name)) seeds[i].make(&m);
+    if (CHECK_OK(make_encode(&m, &bytes))) CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &f));
+    gale__str_finish(&bytes);
+    make_end(&m);
+    return f;
+}
+static gale__pb_model *root(gale__onnx *f) { return gale__onnx_root(f); }
+
+/* The first result of a model whose inputs are 0, 0.25, 0.5 ..., extents that are not known being 2. */
+static gale_tensor *run(gale__onnx *f)
+{
+    gale__str bytes = {0};
+    gale_model *model = NULL;
+    gale_tensor *result = NULL;
+    gale_object *in[8] = {0}, *out[8] = {0};
+    if (!CHECK_OK(gale__onnx_pack(f, root(f), &bytes)) || !CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &model))) goto done;
+    for (int i = 0; i < gale_model_inputs(model); i++) {
+        gale_model_value v;
+        gale_tensor *t = NULL;
+        gale_model_input(model, i, &v);
+        for (int k = 0; k < v.rank; k++)
+            if (v.dims[k] < 0) v.dims[k] = 2;
+        if (v.rank < 0) v.rank = 1, v.dims[0] = 2;
+        if (!CHECK_OK(gale_tensor_create(NULL, v.type, v.rank, v.dims, &t))) goto done;
+        for (int64_t e = 0; e < gale__tensor_elements(t); e++) gale__store_f64(v.type, (char *)t->host + (size_t)e * gale_type_size(v.type), (double)(e % 7) / 4);
+        CHECK_OK(gale_object_tensor(t, &in[i]));
+        gale_tensor_destroy(&t);
+    }
+    if (CHECK_OK(gale_model_run(model, in, out, true))) gale_tensor_reshape(gale_object_get_tensor(out[0]), gale_tensor_rank(gale_object_get_tensor(out[0])), gale_tensor_dims(gale_object_get_tensor(out[0])), &result);
+done:
+    for (int i = 0; i < 8; i++) gale_object_destroy(&in[i]), gale_object_destroy(&out[i]);
+    gale_model_close(&model);
+    gale__str_finish(&bytes);
+    return result;
+}
+
+static void compare(gale__onnx *a, gale__onnx *b, double tolerance)
+{
+    gale_tensor *x = run(a), *y = run(b);
+    if (x && y && CHECK(x->type == y->type && x->size_bytes == y->size_bytes))
+        for (int64_t i = 0; i < gale__tensor_elements(x); i++) {
+            size_t at = (size_t)i * gale_type_size(x->type);
+            double u = gale__load_f64(x->type, (char *)x->host + at), v = gale__load_f64(y->type, (char *)y->host + at);
+            if (!(fabs(u - v) <= tolerance * (1 + fabs(u)))) {
+                printf("%lld: %g, not %g\n", (long long)i, v, u);
+                CHECK(false);
+                break;
+            }
+        }
+    gale_tensor_destroy(&x);
+    gale_tensor_destroy(&y);
+}
+
+static size_t count_ops(const gale__pb_graph *g, const char *op)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->node.n; i++) n += !strcmp(g->node.at[i].op_type.at, op);
+    return n;
+}
+
+TEST(pinned)
+{
+    gale__onnx *f = open_seed("shapes");
+    gale__pb_shape *s = root(f)->graph->input.at[0].type->tensor_type->shape;
+    CHECK_OK(gale__edit_pin(f, root(f), "a", 3));
+    CHECK(s->dim.at[0].has_value && s->dim.at[0].dim_value == 3 && !s->dim.at[0].dim_param.size && !s->dim.at[1].has_value);
+    CHECK_OK(gale__edit_pin(f, root(f), "x:1", 4));
+    CHECK(s->dim.at[1].has_value && s->dim.at[1].dim_value == 4);
+    CHECK_FAILS(gale__edit_pin(f, root(f), "nobody", 1), NOT_FOUND);
+    CHECK_FAILS(gale__edit_pin(f, root(f), "x:3", 1), INVALID);
+    CHECK_FAILS(gale__edit_pin(f, root(f), "x", 1), INVALID);
+    CHECK_FAILS(gale__edit_pin(f, root(f), "x:0", -1), INVALID);
+    gale_tensor *t = run(f);
+    if (CHECK(t != NULL)) CHECK_EQ(gale__tensor_elements(t), 24);
+    gale_tensor_destroy(&t);
+    gale__onnx_close(&f);
+}
+
+TEST(freed)
+{
+    gale__onnx *f = open_seed("conv");
+    gale__pb_shape *s = root(f)->graph->input.at[0].type->tensor_type->shape;
+    CHECK_OK(gale__edit_free(f, root(f), "x:0"));
+    CHECK(!s->dim.at[0].has_value && s->dim.at[1].has_value);
+    CHECK_TEXT(s->dim.at[0].dim_param.at, "x_0");
+    gale_tensor *t = run(f);
+    if (CHECK(t != NULL)) CHECK_EQ(t->dims[0], 2);
+    gale_tensor_destroy(&t);
+    CHECK_OK(gale__edit_free(f, root(f), "x"));
+    CHECK(!s->dim.at[3].has_value);
+    CHECK_FAILS(gale__edit_free(f, root(f), "z"), NOT_FOUND);
+    CHECK_FAILS(gale__edit_free(f, root(f), "x:9"), INVALID);
+    gale__onnx_close(&f);
+}
+
+TEST(extracted)
+{
+    gale__onnx *f = open_seed("conv");
+    CHECK_FAILS(gale__edit_extract(f, root(f), "x:nobody"), NOT_FOUND);
+    CHECK_FAILS(gale__edit_extract(f, root(f), "x"), INVALID);
+    CHECK_FAILS(gale__edit_extract(f, root(f), "c:c"), INVALID);
+    CHECK_FAILS(gale__edit_extract(f, root(f), "w:f"), INVALID);
+    CHECK(strstr(gale_error(), "'x'"));
+    CHECK_OK(gale__edit_extract(f, root(f), "x:p"));
+    CHECK(root(f)->graph->node.n == 2 && root(f)->graph->initializer.n == 1 && root(f)->graph->output.n == 1);
+    CHECK_EQ(root(f)->graph->output.at[0].type->tensor_type->elem_type, 1);
+    gale_tensor *t = run(f);
+    if (CHECK(t != NULL)) CHECK(t->rank == 4 && t->dims[1] == 2 && t->dims[3] == 1);
+    gale_tensor_destroy(&t);
+    gale__onnx_close(&f);
+    f = open_seed("conv"); /* from the middle to the end: the weights go */
+    CHECK_OK(gale__edit_extract(f, root(f), "p:y"));
+    CHECK(root(f)->graph->node.n == 2 && root(f)->graph->initializer.n == 0);
+    CHECK_TEXT(root(f)->graph->input.at[0].name.at, "p");
+    gale__onnx_close(&f);
+    f = open_seed("if"); /* what bodies take from outside stays */
+    CHECK_OK(gale__edit_extract(f, root(f), "c,x:y"));
+    CHECK_EQ(root(f)->graph->node.n, 1);
+    gale__onnx_close(&f);
+    f = open_seed("if");
+    CHECK_FAILS(gale__edit_extract(f, root(f), "c:y"), INVALID);
+    gale__onnx_close(&f);
+}
+
+/* Names with colons, as exporters write them. */
+TEST(extracted_with_colons)
+{
+    maker m;
+    gale__str bytes = {0};
+    gale__onnx *f = NULL;
+    make_begin(&m, 13);
+    make_input(&m, "in:0", 1, "2");
+    make_output(&m, "out:0", 1, "2");
+    make_node(&m, "Exp", "in:0", "mid:0");
+    make_node(&m, "Neg", "mid:0", "out:0");
+    CHECK_OK(make_encode(&m, &bytes));
+    CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, false, NULL, GALE__PB_KIND_MODEL, &f));
+    CHECK_OK(gale__edit_extract(f, root(f), "mid:0:out:0"));
+    CHECK_EQ(root(f)->graph->node.n, 1);
+    gale__onnx_close(&f);
+    gale__str_finish(&bytes);
+    make_end(&m);
+}
+
+TEST(half_precision)
+{
+    static const char *const names[] = {"conv", "gemm", "attention", "if", "loop", "scan", "quantised", "function", "sparse", "shapes", "erf", "split", "old"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int k = 0; k < 2; k++) {
+            gale__onnx *a = open_seed(names[i]), *b = open_seed(names[i]);
+            int64_t opset = root(b)->opset_import.n ? root(b)->opset_import.at[0].version : 1;
+            gale_status status = gale__edit_precision(b, root(b), k ? GALE_BF16 : GALE_F16);
+            if (opset < (k ? 13 : 6)) CHECK_EQ(status, GALE_UNSUPPORTED);
+            else if (CHECK_OK(status)) {
+                int before = test_bad;
+                compare(a, b, k ? 2e-2 : 2e-3);
+                if (test_bad > before) printf("%s as %s\n", names[i], k ? "bf16" : "f16");
+            }
+            gale__onnx_close(&a);
+            gale__onnx_close(&b);
+        }
+}
+
+TEST(half_weights)
+{
+    gale__onnx *f = open_seed("gemm");
+    CHECK_OK(gale__edit_precision(f, root(f), GALE_F16));
+    gale__pb_graph *g = root(f)->graph;
+    CHECK_EQ(g->initializer.n, 2);
+    CHECK_EQ(g->initializer.at[0].data_type, 10);
+    CHECK_EQ(g->initializer.at[0].raw_data.size, 12);
+    CHECK_EQ(count_ops(g, "Cast"), 2); /* in and out */
+    CHECK_EQ(g->input.at[0].type->tensor_type->elem_type, 1);
+    gale__onnx_close(&f);
+    f = open_seed("attention"); /* four inputs at the edge, and nothing between */
+    CHECK_OK(gale__edit_precision(f, root(f), GALE_BF16));
+    CHECK_EQ(count_ops(root(f)->graph, "Cast"), 4);
+    gale__onnx_close(&f);
+}
+
+TEST(every_allocation_fails)
+{
+    static const char *const names[] = {"conv", "if", "attention", "sparse"}, *const parts[] = {"x:p", "c,x:y", "q,k,v:p", "linear,pairs:y"};
+    for (size_t i = 0; i < 4; i++) {
+        gale_status status = GALE_NO_MEMORY;
+        for (uint64_t n = 1; status != GALE_OK && n < 3000; n++) {
+            gale__onnx *f = open_seed(names[i]);
+            gale__str bytes = {0};
+            gale__alloc_fail_at(n);
+            status = gale__edit_extract(f, root(f), parts[i]);
+            if (status == GALE_OK) status = gale__edit_free(f, root(f), root(f)->graph->input.at[0].name.at);
+            if (status == GALE_INVALID) status = GALE_OK; /* it has no shape */
+            if (status == GALE_OK) status = gale__edit_precision(f, root(f), GALE_F16);
+            if (status == GALE_OK) status = gale__onnx_pack(f, root(f), &bytes);
+            gale__alloc_fail_at(0);
+            if (status != GALE_OK && !CHECK_EQ(status, GALE_NO_MEMORY)) n = 3000;
+            gale__str_finish(&bytes);
+            gale__onnx_close(&f);
+        }
+        CHECK_OK(status);
+    }
+}
+
+static const test_row rows[] = {ROW(pinned), ROW(freed), ROW(extracted), ROW(extracted_with_colons), ROW(half_precision), ROW(half_weights), ROW(every_allocation_fails)};
+
+int main(int argc, char **argv)
+{
+    gale_device_options options = {.chain = "cpu"};
+    if (gale_device_open(&options, &cpu) != GALE_OK) return 2;
+    int code = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
+    gale_device_close(&cpu);
+    return code;
+}
