@@ -150,25 +150,6 @@ EXPAND(bias_add)
     return w.status;
 }
 
-/* Over everything from the axis on, as Softmax once did. */
-EXPAND(bias_softmax)
-{
-    static const gale_attr last = GALE_INT("axis", -1);
-    gale__rewrite w = {net, node, GALE_OK};
-    gale_attr axis = GALE_INT("axis", gale__net_attr_i(node, "axis", 1));
-    int32_t x = gale__rw(&w, "Add", gale__rw_in(&w, 0), gale__rw_in(&w, 1));
-    int rank = gale__net_rank(net, x);
-    *done = false;
-    gale__rw_drop_all(&w);
-    if (axis.i == -1 || axis.i == rank - 1) {
-        gale__rw_set(&w, last);
-        gale__rw_become(&w, "Softmax", x);
-    } else {
-        gale__rw_become(&w, "Reshape", gale__rw_with(&w, "Softmax", last, gale__rw_with(&w, "Flatten", axis, x)), gale__rw(&w, "Shape", x));
-    }
-    return w.status;
-}
-
 EXPAND(expand_dims)
 {
     static const gale_attr to = GALE_INT("to", 7 /* INT64 */);

@@ -1,14 +1,13 @@
-/* com.microsoft's quantised operators: each is ONNX's own between a way in and a way out, and lowered by calling it. */
-#include "ops/microsoft.h"
+/* com.microsoft's quantised operators: each is ONNX's own between a way in and a way out, and lowered by calling it.  Fused ones that
+ * are chains of ONNX's operators are taken apart when a model is read. */
 #include "ops/quantise.h"
 #include <string.h>
 
-gale__node gale__lower_as(gale__lower *L, void (*lower)(gale__lower *), const gale__node *in, int n_in, const gale_attr *attrs, int n_attrs)
+/* The first result of another operator's lowering on x, with the attributes of this one. */
+static gale__node lower_as(gale__lower *L, void (*lower)(gale__lower *), gale__node x)
 {
-    gale__op_node node = *L->node;
     gale__node out = GALE__NIL;
-    if (attrs) node.attrs = (gale_attr *)attrs, node.n_attrs = n_attrs;
-    gale__lower inner = {.g = L->g, .node = &node, .in = in, .out = &out, .n_in = n_in, .n_out = 1};
+    gale__lower inner = {.g = L->g, .node = L->node, .in = &x, .out = &out, .n_in = 1, .n_out = 1};
     if (gale__good(L)) lower(&inner);
     return out;
 }
@@ -42,7 +41,7 @@ LOWER(MSQLinearWhere) { give_quantised(L, gale__g_select(L->g, L->in[0], value_a
 static void through(gale__lower *L, void (*lower)(gale__lower *))
 {
     gale__node x = value_at(L, 0);
-    give_quantised(L, gale__lower_as(L, lower, &x, 1, NULL, 0), 3, gale__type_of(L->g, L->in[0]));
+    give_quantised(L, lower_as(L, lower, x), 3, gale__type_of(L->g, L->in[0]));
 }
 LOWER(MSQLinearSigmoid) { through(L, gale__lower_Sigmoid); }
 LOWER(MSQLinearLeakyRelu) { through(L, gale__lower_LeakyRelu); }
@@ -68,7 +67,7 @@ static void pool(gale__lower *L, void (*lower)(gale__lower *))
     back[rank - 1] = 1;
     gale__node x = value_at(L, 0);
     if (last) x = gale__g_permute(g, x, in);
-    x = gale__lower_as(L, lower, &x, 1, NULL, 0);
+    x = lower_as(L, lower, x);
     if (last) x = gale__g_permute(g, x, back);
     give_quantised(L, x, 3, gale__type_of(g, L->in[0]));
 }
@@ -182,5 +181,41 @@ LOWER(MSMatMulNBits)
     L->out[0] = gale__g_cast(g, y, gale__type_of(g, L->in[0]));
 }
 
-LOWER(MSQuantizeLinear) { gale__lower_QuantizeLinear(L); }
-LOWER(MSDequantizeLinear) { gale__lower_DequantizeLinear(L); }
+/* Turned as asked: the first axis goes behind the batch's, and the last two change places. */
+static gale__node turned_batch(gale__lower *L, gale__node x, bool batch, bool matrix)
+{
+    int rank = gale__rank_of(L->g, x), perm[GALE_MAX_RANK];
+    for (int d = 0; d < rank; d++) perm[d] = d;
+    if (batch && rank > 2) {
+        for (int d = 0; d < rank - 2; d++) perm[d] = d + 1;
+        perm[rank - 2] = 0;
+    }
+    if (matrix && rank > 1) {
+        int last = perm[rank - 1];
+        perm[rank - 1] = perm[rank - 2];
+        perm[rank - 2] = last;
+    }
+    return gale__g_permute(L->g, x, perm);
+}
+
+LOWER(MSFusedMatMul)
+{
+    gale__node a = turned_batch(L, gale__wide(L, L->in[0]), gale__attr_i(L, "transBatchA", 0), gale__attr_i(L, "transA", 0));
+    gale__node b = turned_batch(L, gale__wide(L, L->in[1]), gale__attr_i(L, "transBatchB", 0), gale__attr_i(L, "transB", 0));
+    gale__node y = gale__product(L, a, b);
+    L->out[0] = gale__g_cast(L->g, gale__g_mul(L->g, y, gale__value(L, y, gale__attr_f(L, "alpha", 1))), gale__type_of(L->g, L->in[0]));
+}
+
+/* --- Scores with a bias. --- */
+
+/* All axes from `axis` on count as one.  Where the bias is short of axes, they are the batch's, or those before `axis`. */
+LOWER(MSBiasSoftmax)
+{
+    gale__g *g = L->g;
+    gale__pnode p = gale__peek(g, L->in[0]), q = gale__peek(g, L->in[1]);
+    int axis = gale__axis(L, gale__attr_i(L, "axis", 1), p.rank);
+    gale__node bias = gale__wide(L, L->in[1]);
+    if (gale__attr_i(L, "is_inner_broadcast", 0) && q.rank < p.rank && gale__good(L)) bias = gale__g_unsqueeze(g, bias, ((1u << axis) - 1) & ~((1u << (axis - (p.rank - q.rank))) - 1));
+    gale__node y = gale__softmax(L, gale__g_add(g, gale__wide(L, L->in[0]), bias), ((1u << p.rank) - 1) & ~((1u << axis) - 1));
+    L->out[0] = gale__g_cast(g, y, gale__type_of(g, L->in[0]));
+}
