@@ -185,6 +185,38 @@ static void weights_are_shared(void)
     CHECK_EQ(in_use(), start);
 }
 
+/* Rows taken from a large table by constant places: the prologue does it, and runs need only the rows. */
+static void weights_of_the_prologue_go(void)
+{
+    enum { ROWS = 4096, TAKEN = 5000 };
+    int64_t *places = calloc(TAKEN, sizeof *places);
+    gale_tensor *table = NULL;
+    gale_graph *graph = NULL;
+    gale_value t = GALE_NONE;
+    if (!CHECK_OK(gale_tensor_create(NULL, GALE_F32, SHAPE(ROWS, 64), &table))) return;
+    for (int i = 0; i < ROWS * 64; i++) ((float *)gale_tensor_data(table))[i] = (float)i;
+    for (int i = 0; i < TAKEN; i++) places[i] = i % 7;
+    pg g = pg_begin();
+    gale_value x = pg_input(&g, "x", GALE_F32, SHAPE(64), NULL), rows;
+    if (g.status == GALE_OK) g.status = gale_graph_constant_tensor(g.graph, table, &t);
+    rows = OP2(&g, "Gather", t, pg_constant(&g, GALE_I64, SHAPE(TAKEN), places));
+    pg_output(&g, "z", OP2(&g, "Add", x, rows));
+    gale_program *p = compile(pg_end(&g, &graph), &graph);
+    float zeros[64] = {0};
+    gale_tensor *in = tensor_of(NULL, GALE_F32, SHAPE(64), zeros), *z = NULL;
+    if (p && CHECK_OK(gale_program_run(p, &in, &z, true))) {
+        CHECK(!computes || ((const float *)gale_tensor_data(z))[64 * 8 + 3] == 67);
+        CHECK_EQ(p->instances->plan->n_weights, 2); /* the places too */
+        for (int i = 0; i < p->instances->plan->n_weights; i++) CHECK(p->instances->weights[i] == NULL);
+        gale_tensor_destroy(&z);
+        CHECK_OK(gale_program_run(p, &in, &z, true));
+        CHECK(!computes || ((const float *)gale_tensor_data(z))[64 * 13 + 3] == 6 * 64 + 3);
+    }
+    gale_tensor_destroy(&in), gale_tensor_destroy(&z), gale_tensor_destroy(&table);
+    gale_program_destroy(&p);
+    free(places);
+}
+
 static void wrong_inputs(void)
 {
     gale_graph *graph = NULL;
@@ -872,7 +904,7 @@ static void tensors(void)
 
 /* Every case from a fresh device to its close leaves the heap as it was. */
 static const suite_case cases[] = {
-    {"symbols", symbols}, {"one_symbol_twice_in_an_input", one_symbol_twice_in_an_input}, {"any_rank", any_rank}, {"weights_are_shared", weights_are_shared}, {"wrong_inputs", wrong_inputs},
+    {"symbols", symbols}, {"one_symbol_twice_in_an_input", one_symbol_twice_in_an_input}, {"any_rank", any_rank}, {"weights_are_shared", weights_are_shared}, {"weights_of_the_prologue_go", weights_of_the_prologue_go}, {"wrong_inputs", wrong_inputs},
     {"zero_extents_and_rank_0", zero_extents_and_rank_0}, {"values_that_decide_shapes", values_that_decide_shapes},
     {"many_signatures", many_signatures}, {"outputs_of_every_kind", outputs_of_every_kind}, {"tensors_of_the_callers", tensors_of_the_callers},
     {"outputs_over_inputs", outputs_over_inputs}, {"replays", replays}, {"replays_follow_their_tensors", replays_follow_their_tensors},

@@ -127,6 +127,27 @@ static bool map_floats(int n, gale__file_map *map)
     return ok;
 }
 
+/* Large enough to be read by several threads. */
+TEST(large_mapped_memory)
+{
+    enum { N = 3 << 20 };
+    gale__file_map map;
+    gale_tensor *t = NULL;
+    float *into = malloc(N * sizeof *into);
+    if (!map_floats(N, &map)) return;
+    CHECK_OK(gale__tensor_borrow_map(GALE_F32, SHAPE(N), &map, 3, NULL, NULL, &t));
+    if (CHECK_OK(gale_tensor_to_cpu(t, into, N * sizeof *into)))
+        for (int i = 0; i < N; i += 997)
+            if (!CHECK(into[i] == (float)i)) break;
+    CHECK(truncate(path, N * 2) == 0);
+    CHECK_FAILS(gale_tensor_to_cpu(t, into, N * sizeof *into), IO);
+    CHECK(strstr(gale_error(), "became shorter while it was read") != NULL);
+    gale_tensor_destroy(&t);
+    gale__file_map_close(&map);
+    gale__file_remove(path);
+    free(into);
+}
+
 TEST(mapped_memory)
 {
     gale__file_map map;
@@ -318,4 +339,4 @@ TEST(constants_that_are_held)
 }
 
 TESTS(ROW(strings_are_kept), ROW(strings_hold_any_bytes), ROW(strings_are_refused_where_numbers_belong), ROW(strings_fail_cleanly),
-    ROW(borrowed_memory), ROW(mapped_memory), ROW(mapped_inputs), ROW(mapped_constants), ROW(weights_fail_cleanly), ROW(constants_that_are_held))
+    ROW(borrowed_memory), ROW(mapped_memory), ROW(large_mapped_memory), ROW(mapped_inputs), ROW(mapped_constants), ROW(weights_fail_cleanly), ROW(constants_that_are_held))

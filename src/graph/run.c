@@ -98,6 +98,19 @@ static gale__memory memory_of(const gale_program *p, const gale__instance *insta
     return (gale__memory){instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs};
 }
 
+/* Weights that the prologue alone reads are not needed any more. */
+static void drop_weights(const gale_program *p, gale__instance *instance)
+{
+    const gale__plan *plan = instance->plan;
+    bool *read = gale__calloc((size_t)plan->n_weights + 1, sizeof *read);
+    for (int i = 0; read && i < plan->n_steps; i++)
+        for (int k = 0; k < plan->steps[i].n_refs && !plan->steps[i].once; k++)
+            if (plan->steps[i].refs[k].space == GALE__SPACE_WEIGHT) read[plan->steps[i].refs[k].index] = true;
+    for (int i = 0; read && i < plan->n_weights; i++)
+        if (!read[i]) gale__weights_give(p->device, &instance->weights[i], 1);
+    gale__free(read);
+}
+
 gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
 {
     const gale__plan *plan = instance->plan;
@@ -114,6 +127,7 @@ gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
     gale__memory memory = memory_of(p, instance, c);
     GALE_GO(gale__plan_send(plan, c->stream, &memory, true));
     GALE_GO(gale_stream_sync(c->stream));
+    drop_weights(p, instance);
     c->next = instance->idle;
     instance->idle = c;
     return GALE_OK;
