@@ -80,18 +80,25 @@ static gale_status read_directory(gale__zip *z, uint64_t count, uint64_t offset)
     return GALE_OK;
 }
 
-gale_status gale__zip_open(const char *path, gale__zip *out)
+gale_status gale__zip_parse(const char *path, gale__bytes *file, gale__zip *out)
 {
-    gale__zip z = {.path = path};
+    gale__zip z = {.path = path, .file = *file};
     uint64_t count = 0, offset = 0;
     gale_status status;
-    GALE_GO(gale__file_read(path, 0, &z.file));
+    *file = (gale__bytes){0};
     GALE_GO(find_directory(path, z.file.data, z.file.size, &count, &offset));
     GALE_GO(read_directory(&z, count, offset));
 done:
     if (status != GALE_OK) gale__zip_finish(&z);
     else *out = z;
     return status;
+}
+
+gale_status gale__zip_open(const char *path, gale__zip *out)
+{
+    gale__bytes file = {0};
+    GALE_TRY(gale__file_read(path, 0, &file));
+    return gale__zip_parse(path, &file, out);
 }
 
 gale_status gale__zip_extract(const gale__zip *z, size_t index, gale__bytes *out)

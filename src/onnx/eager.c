@@ -5,11 +5,22 @@
 
 typedef struct gale__eager { struct gale__eager *next; gale__str key; gale_graph *graph; gale_program *program; } gale__eager;
 
+static void add_key_tensor(gale__str *key, gale_tensor *t)
+{
+    const void *data = gale_tensor_data(t);
+    gale__str_addf(key, "/%d:%d", (int)gale_tensor_type(t), gale_tensor_rank(t));
+    gale__str_add_n(key, (const char *)gale_tensor_dims(t), (size_t)gale_tensor_rank(t) * sizeof(int64_t));
+    if (data) gale__str_add_n(key, data, gale_tensor_size_bytes(t));
+    else gale__str_addf(key, "@%p", (const void *)t); /* elsewhere: the tensor itself */
+}
+
 static void add_key_attr(gale__str *key, const gale_attr *a)
 {
     gale__str_addf(key, "|%s:%d:%lld:%a:%s:%zu", a->name, (int)a->kind, (long long)a->i, a->f, a->s ? a->s : "", a->count);
     if (a->ints) gale__str_add_n(key, (const char *)a->ints, a->count * sizeof *a->ints);
     if (a->floats) gale__str_add_n(key, (const char *)a->floats, a->count * sizeof *a->floats);
+    for (size_t i = 0; a->strings && i < a->count; i++) gale__str_addf(key, "%zu:%s", strlen(a->strings[i]), a->strings[i]);
+    if (a->tensor) add_key_tensor(key, (gale_tensor *)a->tensor);
 }
 
 static void make_key(const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs, int n_attrs, int n_out, gale__str *key)
