@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""The ONNX suite through `gale conformance` on one provider.
+
+usage: conformance.py GALE SOURCE BUILD PROVIDER EVERY
+
+EVERY: only every N-th case, for drivers whose compilers are slow; failures that lie in the nature of a case are listed in conformance.txt
+with their reason, and are counted as skipped.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import onnx_suite  # noqa: E402
+
+
+def known(provider):
+    """Cases that cannot pass on this provider, with the reason."""
+    rows = {}
+    for line in (pathlib.Path(__file__).parent / "conformance.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            providers, pattern, why = line.split(None, 2)
+            if provider in providers.split(","):
+                rows[pattern] = why
+    return rows
+
+
+def main():
+    gale, source, build, provider, every = sys.argv[1:6]
+    suite, why = onnx_suite.find(source, build)
+    if not suite:
+        print(f"SKIP conformance {provider}: {why}\n0 passed, 0 failed, 1 skipped")
+        return 0
+    done = subprocess.run([gale, "conformance", str(suite), "--provider", provider, "--strict", "--every", every], capture_output=True, text=True, check=False)
+    sums = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", done.stdout, flags=re.M)
+    if not sums:
+        missing = done.returncode == 3
+        print(f"{'SKIP' if missing else 'FAIL'} conformance {provider}: {done.stderr.strip()[-300:]}\n0 passed, {int(not missing)} failed, {int(missing)} skipped")
+        return int(not missing)
+    passed, failed, skipped = map(int, sums.groups())
+    rows = known(provider)
+    for name, reason in re.findall(r"^FAIL \S*?/(\S+): (.*)$", done.stdout, flags=re.M):
+        excuse = next((why for pattern, why in rows.items() if re.fullmatch(pattern, name)), None)
+        if excuse:
+            failed, skipped = failed - 1, skipped + 1
+            print(f"SKIP conformance {provider} {name}: {excuse}")
+        else:
+            print(f"FAIL conformance {provider} {name}: {reason}")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return int(failed > 0)
+
+
+sys.exit(main())
