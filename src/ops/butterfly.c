@@ -18,15 +18,13 @@ static signal scaled(gale__lower *L, signal a, double f)
 /* i a. */
 static signal turned(gale__lower *L, signal a) { return (signal){gale__g_unary(L->g, GALE__NEG, a.im), a.re}; }
 
+/* The next factor: a single 2 comes before fours, those before odd ones.  0: there is none so small. */
 static int radix(int64_t n)
 {
-    int rest = 1;
-    for (int64_t m = n; m % 4 == 0; m /= 4) rest = 4;
-    /* a single 2 comes first */
     int64_t odd = n;
     while (odd % 4 == 0) odd /= 4;
     if (odd % 2 == 0) return 2;
-    if (rest == 4) return 4;
+    if (n % 4 == 0) return 4;
     for (int p = 3; p <= LARGEST; p += 2)
         if (n % p == 0) return p;
     return 0;

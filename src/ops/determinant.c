@@ -1,4 +1,4 @@
-/* Determinants by elimination with the largest pivot, in double precision.  A step takes the first column away and moves the rest up and to the
+/* Determinants by elimination with the largest pivot, in double precision where the device has it.  A step takes the first column away and moves the rest up and to the
  * left, so that all steps are alike: small matrices have them side by side, larger ones in a loop. */
 #include "ops/lower.h"
 
@@ -29,7 +29,7 @@ static gale__node in_loop(gale__lower *L, gale__node a, gale__node det, int64_t 
     gale__g_init(body);
     gale__lower inner = *L;
     inner.g = body;
-    gale__node out[2] = {gale__g_input(body, 0, GALE_F64, 3, p.dims), gale__g_input(body, 1, GALE_F64, 1, p.dims)};
+    gale__node out[2] = {gale__g_input(body, 0, (gale_type)p.type, 3, p.dims), gale__g_input(body, 1, (gale_type)p.type, 1, p.dims)};
     eliminate(&inner, &out[0], &out[1]);
     gale__loop loop = {.body = body, .trips = m, .n_carried = 2, .out = out};
     gale__node made = gale__g_loop(L->g, &loop, (gale__node[]){a, det});
@@ -45,7 +45,8 @@ LOWER(Det)
     if (!gale__good(L)) return;
     int64_t m = p.dims[p.rank - 1], batch = 1;
     for (int d = 0; d < p.rank - 2; d++) batch *= p.dims[d];
-    gale__node a = gale__g_reshape(g, gale__g_cast(g, L->in[0], GALE_F64), 3, (int64_t[]){batch, m, m}), det = gale__g_splat(g, GALE_F64, 1, &batch, 1);
+    gale_type type = gale__precise(L);
+    gale__node a = gale__g_reshape(g, gale__g_cast(g, L->in[0], type), 3, (int64_t[]){batch, m, m}), det = gale__g_splat(g, type, 1, &batch, 1);
     if (m > UNROLLED && batch) det = in_loop(L, a, det, m);
     else
         for (int64_t k = 0; k < m && batch; k++) eliminate(L, &a, &det);

@@ -180,6 +180,11 @@ uint32_t gale__axes_mask(gale__lower *L, int i, int rank, bool *given)
 
 /* --- Compositions. --- */
 
+gale_type gale__precise(const gale__lower *L)
+{
+    return L->device && !gale_device_get_info(L->device)->caps.f64 ? GALE_F32 : GALE_F64;
+}
+
 gale_type gale__wide_type(gale_type type)
 {
     return gale__type_is_float(type) && type != GALE_F64 ? GALE_F32 : type;

@@ -32,6 +32,8 @@ const double *gale__known_floats(gale__lower *L, int i, int64_t *count);
 /* Axes given by input i (plan time) or attribute "axes", as a mask; *given: whether any were. */
 uint32_t gale__axes_mask(gale__lower *L, int i, int rank, bool *given);
 
+/* F64, or F32 for a device that has nothing finer. */
+gale_type gale__precise(const gale__lower *L);
 /* Half floats are computed in F32; other types as they are. */
 gale_type gale__wide_type(gale_type type);
 gale__node gale__wide(gale__lower *L, gale__node x);

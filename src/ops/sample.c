@@ -113,9 +113,9 @@ LOWER(GridSample)
 static gale__node positions(gale__lower *L, int64_t n, bool align)
 {
     gale__g *g = L->g;
-    gale__node i = gale__g_cast(g, gale__g_iota(g, 1, &n, 0), GALE_F64);
+    gale__node i = gale__g_cast(g, gale__g_iota(g, 1, &n, 0), gale__precise(L));
     double step = 2.0 / (double)(align && n > 1 ? n - 1 : n), first = align ? (n > 1 ? -1 : 0) : -1 + step / 2;
-    return gale__g_add(g, gale__g_mul(g, i, gale__g_scalar(g, GALE_F64, step)), gale__g_scalar(g, GALE_F64, first));
+    return gale__g_add(g, gale__g_mul(g, i, gale__value(L, i, step)), gale__value(L, i, first));
 }
 
 /* theta [N, r, r + 1] and a size [N, C, out...] give [N, out..., r]. */
@@ -131,7 +131,7 @@ LOWER(AffineGrid)
     for (int d = 0; d < r && gale__good(L); d++)
         if (size[2 + d] < 1) gale__refuse(L, "axis %d has extent %lld", 2 + d, (long long)size[2 + d]);
     if (!gale__good(L)) return;
-    gale__node theta = gale__g_cast(g, L->in[0], GALE_F64), y = GALE__NIL;
+    gale__node theta = gale__g_cast(g, L->in[0], gale__precise(L)), y = GALE__NIL;
     for (int j = 0; j <= r; j++) { /* column j meets the position along the j-th axis from the end; the last is the shift */
         int64_t dims[GALE_MAX_RANK] = {p.dims[0], 1, 1, 1, 1};
         dims[1 + r] = r;

@@ -1,10 +1,11 @@
-/* Fourier transforms.  Complex signals of smooth lengths go through butterflies (butterfly.c).  Others are transformed in double precision
- * whatever their type: short ones are matrix products, long ones are cut into short ones by Cooley and Tukey's rule, and lengths with a
+/* Fourier transforms.  Short complex signals of smooth lengths go through butterflies (butterfly.c).  Others are transformed in double precision
+ * whatever their type, where the device has it: short ones are matrix products, long ones are cut into short ones by Cooley and Tukey's rule, and lengths with a
  * large prime go through a convolution (Bluestein's).  All are sums of products, so they fuse, run everywhere and have gradients. */
 #include "ops/signal.h"
 #include <math.h>
 
-#define LONGEST_MATRIX 128 /* transforms up to this length are one product */
+#define LONGEST_MATRIX 128    /* transforms up to this length are one product */
+#define LONGEST_BUTTERFLY 256 /* and have few butterflies; more cost more kernels than two products */
 #define PI 3.14159265358979323846
 
 typedef gale__signal signal;
@@ -15,14 +16,16 @@ static gale__node whole(gale__lower *L, gale__node x) { return gale__g_copy(L->g
 /* e^(i angle), once per plan. */
 static signal unit(gale__lower *L, gale__node angle)
 {
-    return (signal){whole(L, gale__g_unary(L->g, GALE__COS, angle)), whole(L, gale__g_unary(L->g, GALE__SIN, angle))};
+    gale__node c = gale__g_unary(L->g, GALE__COS, angle), s = gale__g_unary(L->g, GALE__SIN, angle);
+    return (signal){whole(L, gale__g_cast(L->g, c, gale__precise(L))), whole(L, gale__g_cast(L->g, s, gale__precise(L)))};
 }
 
 gale__node gale__angle(gale__lower *L, gale__node index, int64_t n, int sign)
 {
     gale__g *g = L->g;
-    gale__node in_turn = gale__g_cast(g, gale__g_binary(g, GALE__REM, index, gale__index(L, 2 * n)), GALE_F64);
-    return gale__g_mul(g, in_turn, gale__g_scalar(g, GALE_F64, sign * PI / (double)n));
+    gale_type type = index >= 0 && gale__g_elements(g, index) <= g->fold_max ? GALE_F64 : gale__precise(L);
+    gale__node in_turn = gale__g_cast(g, gale__g_binary(g, GALE__REM, index, gale__index(L, 2 * n)), type);
+    return gale__g_mul(g, in_turn, gale__g_scalar(g, type, sign * PI / (double)n));
 }
 
 /* The roots of one of order n: [rows, columns], element (a, b) is e^(sign 2 pi i a b / n). */
@@ -93,14 +96,14 @@ static signal by_convolution(gale__lower *L, signal x, int64_t n, int sign)
     gale__node j = gale__g_iota(g, 2, (int64_t[]){1, n}, 1), k = gale__g_iota(g, 2, (int64_t[]){1, m}, 1);
     gale__node d = gale__g_binary(g, GALE__MIN, k, gale__g_sub(g, gale__index(L, m), k)), near = gale__g_binary(g, GALE__LT, d, gale__index(L, n));
     signal chirp = unit(L, gale__angle(L, gale__g_mul(g, j, j), n, sign)), back = unit(L, gale__angle(L, gale__g_mul(g, d, d), n, -sign));
-    gale__node zero = gale__g_scalar(g, GALE_F64, 0);
+    gale__node zero = gale__value(L, back.re, 0);
     back.re = gale__g_select(g, near, back.re, zero), back.im = gale__g_select(g, near, back.im, zero);
     back = transform(L, back, m, -1);
     back.re = whole(L, back.re), back.im = whole(L, back.im);
     x = multiply(L, times, x, chirp);
     x.re = fitted(L, x.re, m), x.im = fitted(L, x.im, m);
     signal y = transform(L, multiply(L, times, transform(L, x, m, -1), back), m, 1);
-    gale__node scale = gale__g_scalar(g, GALE_F64, 1 / (double)m);
+    gale__node scale = gale__value(L, y.re, 1 / (double)m);
     y.re = gale__g_mul(g, fitted(L, y.re, n), scale), y.im = gale__g_mul(g, fitted(L, y.im, n), scale);
     return multiply(L, times, y, chirp);
 }
@@ -127,7 +130,7 @@ static signal both_sides(gale__lower *L, signal x, int64_t n)
     int64_t half[2] = {1, n / 2 + 1};
     gale__node k = gale__g_mul(g, gale__g_iota(g, 2, half, 1), gale__index(L, 2));
     gale__node inner = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__GT, k, gale__index(L, 0)), gale__g_binary(g, GALE__NE, k, gale__index(L, n)));
-    gale__node weight = gale__g_select(g, inner, gale__g_scalar(g, GALE_F64, 2), gale__g_scalar(g, GALE_F64, 1));
+    gale__node weight = gale__g_select(g, inner, gale__value(L, x.re, 2), gale__value(L, x.re, 1));
     signal y = {gale__g_mul(g, fitted(L, x.re, half[1]), weight), GALE__NIL};
     if (x.im >= 0) y.im = gale__g_mul(g, fitted(L, x.im, half[1]), weight);
     return y;
@@ -152,7 +155,7 @@ static signal spectrum(gale__lower *L, signal x, const job *j)
 static gale__node along_axis(gale__lower *L, gale__node x, int axis, const job *j)
 {
     gale__g *g = L->g;
-    gale_type type = gale__type_of(g, x), work = j->direct ? gale__wide_type(type) : GALE_F64;
+    gale_type type = gale__type_of(g, x), work = j->direct ? gale__wide_type(type) : gale__precise(L);
     int rank = gale__rank_of(g, x) - 1, there[GALE_MAX_RANK], back[GALE_MAX_RANK];
     for (int d = 0; d < rank; d++) there[d] = d < axis ? d : d + 1 < rank ? d + 1 : axis;
     for (int d = 0; d < rank; d++) back[there[d]] = d;
@@ -197,7 +200,7 @@ LOWER(DFT)
         gale__refuse(L, "a signal of rank %d along axis %d; its last axis, of extent 1 or 2, is for real and imaginary parts", p.rank, axis);
     if (!gale__good(L)) return;
     j.n = gale__length(L, 1, j.inverse && j.onesided ? 2 * (p.dims[axis] - 1) : p.dims[axis]);
-    j.direct = p.dims[p.rank - 1] == 2 && !j.onesided && gale__is_smooth(j.n);
+    j.direct = p.dims[p.rank - 1] == 2 && !j.onesided && j.n <= LONGEST_BUTTERFLY && gale__is_smooth(j.n);
     if (gale__good(L)) L->out[0] = along_axis(L, L->in[0], axis, &j);
 }
 
@@ -212,8 +215,8 @@ LOWER(STFT)
     int64_t step = gale__length(L, 1, 1), n = gale__length(L, 3, weights >= 0 ? gale__g_elements(g, weights) : p.dims[1]), size = weights >= 0 ? gale__g_elements(g, weights) : n;
     if (gale__good(L) && n > p.dims[1]) gale__refuse(L, "a frame of %lld is longer than the signal of %lld", (long long)n, (long long)p.dims[1]);
     if (!gale__good(L)) return;
-    gale__node frames = gale__g_window(g, gale__g_cast(g, L->in[0], GALE_F64), 1, 1 + (p.dims[1] - n) / step, size, step, 1, 0, 0);
-    if (weights >= 0) frames = gale__g_mul(g, frames, gale__along(L, gale__g_cast(g, weights, GALE_F64), 4, 2));
+    gale__node frames = gale__g_window(g, gale__g_cast(g, L->in[0], gale__precise(L)), 1, 1 + (p.dims[1] - n) / step, size, step, 1, 0, 0);
+    if (weights >= 0) frames = gale__g_mul(g, frames, gale__along(L, gale__g_cast(g, weights, gale__precise(L)), 4, 2));
     job j = {.n = n, .onesided = gale__attr_i(L, "onesided", 1)};
     L->out[0] = gale__g_cast(g, along_axis(L, frames, 2, &j), p.type);
 }

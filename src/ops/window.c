@@ -12,8 +12,8 @@ static void window(gale__lower *L, double c0, double c1, double c2)
     if (!gale__good(L)) return;
     gale__node i = gale__g_iota(g, 1, &n, 0), one = gale__g_unary(g, GALE__COS, gale__angle(L, gale__g_mul(g, i, gale__index(L, 2)), turns, 1));
     gale__node two = gale__g_unary(g, GALE__COS, gale__angle(L, gale__g_mul(g, i, gale__index(L, 4)), turns, 1));
-    gale__node y = gale__g_sub(g, gale__g_scalar(g, GALE_F64, c0), gale__g_mul(g, one, gale__g_scalar(g, GALE_F64, c1)));
-    y = gale__g_add(g, y, gale__g_mul(g, two, gale__g_scalar(g, GALE_F64, c2)));
+    gale__node y = gale__g_sub(g, gale__value(L, one, c0), gale__g_mul(g, one, gale__value(L, one, c1)));
+    y = gale__g_add(g, y, gale__g_mul(g, two, gale__value(L, two, c2)));
     L->out[0] = gale__g_cast(g, y, type);
 }
 LOWER(HannWindow) { window(L, 0.5, 0.5, 0); }
