@@ -23,7 +23,7 @@ static void read_archive(const uint8_t *data, size_t size)
     for (size_t i = 0; i < z.count && i < 16; i++) {
         gale__npy array = {0};
         if (z.entries[i].size > 1 << 20 || gale__zip_extract(&z, i, &file) != GALE_OK) continue;
-        if (gale__npy_parse("entry", &file, &array) == GALE_OK) gale__npy_finish(&array);
+        if (gale__npy_parse("entry", &file, true, &array) == GALE_OK) gale__npy_finish(&array);
     }
     gale__zip_finish(&z);
 }
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gale__bytes file = copy_of(data, size);
     read_archive(data, size);
     read_stream(data, size);
-    if (gale__npy_parse("array", &file, &array) == GALE_OK) gale__npy_finish(&array);
+    if (gale__npy_parse("array", &file, true, &array) == GALE_OK) gale__npy_finish(&array);
     FUZZ_CHECK(gale__alloc_live() == 0);
     return 0;
 }

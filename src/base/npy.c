@@ -2,6 +2,7 @@
  * understood, and nothing in it is believed before it is checked against the file's size. */
 #include "base/npy.h"
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MAGIC "\x93NUMPY"
@@ -24,7 +25,19 @@ static const char *find_key(const char *header, const char *key)
     return *p == ':' ? p + 1 + strspn(p + 1, " ") : NULL;
 }
 
-static gale_status parse_descr(const char *path, const char *header, gale_type *type)
+/* 'U5' or 'S5': texts of so many characters. */
+static bool parse_text(const char *p, gale__npy *n)
+{
+    size_t width = 0;
+    n->wide = *p == 'U';
+    if ((*p != 'U' && *p != 'S') || !isdigit((unsigned char)p[1])) return false;
+    for (p++; isdigit((unsigned char)*p) && width < 1 << 24; p++) width = width * 10 + (size_t)(*p - '0');
+    n->type = GALE_STRING;
+    n->item_bytes = width * (n->wide ? 4 : 1);
+    return *p == '\'';
+}
+
+static gale_status parse_descr(const char *path, const char *header, bool strings, gale__npy *n)
 {
     const char *p = find_key(header, "'descr'");
     if (!p || *p != '\'' || strlen(p) < 5) return gale__fail(GALE_FORMAT, "%s: the header names no simple element type", path);
@@ -32,9 +45,11 @@ static gale_status parse_descr(const char *path, const char *header, gale_type *
     size_t skip = strchr("<|=", p[1]) ? 2 : 1;
     for (size_t i = 0; i < DTYPES; i++)
         if (!strncmp(p + skip, dtypes[i].name, 2) && p[skip + 2] == '\'') {
-            *type = dtypes[i].type;
+            n->type = dtypes[i].type;
+            n->item_bytes = gale_type_size(n->type);
             return GALE_OK;
         }
+    if (strings && parse_text(p + skip, n)) return GALE_OK;
     return gale__fail(GALE_UNSUPPORTED, "%s: element type %.12s is not one gale reads", path, p);
 }
 
@@ -77,9 +92,9 @@ static gale_status find_parts(const char *path, const gale__bytes *file, size_t 
     return GALE_OK;
 }
 
-static gale_status parse_header(const char *path, char *header, gale__npy *n, bool *fortran)
+static gale_status parse_header(const char *path, char *header, bool strings, gale__npy *n, bool *fortran)
 {
-    GALE_TRY(parse_descr(path, header, &n->type));
+    GALE_TRY(parse_descr(path, header, strings, n));
     GALE_TRY(parse_shape(path, header, &n->rank, n->dims));
     const char *order = find_key(header, "'fortran_order'");
     *fortran = order && !strncmp(order, "True", 4);
@@ -91,7 +106,7 @@ static gale_status parse_header(const char *path, char *header, gale__npy *n, bo
 static gale_status count_bytes(const char *path, const gale__npy *n, size_t *bytes)
 {
     /* A zero extent must not hide an overflow of the others, so it counts as one here. */
-    size_t total = gale_type_size(n->type);
+    size_t total = n->item_bytes;
     bool empty = false;
     for (int i = 0; i < n->rank; i++) {
         empty = empty || n->dims[i] == 0;
@@ -105,7 +120,7 @@ static gale_status count_bytes(const char *path, const gale__npy *n, size_t *byt
 /* Copies column-major data into row-major order. */
 static void turn_order(const gale__npy *n, const char *from, char *to, size_t bytes)
 {
-    size_t size = gale_type_size(n->type), strides[GALE_MAX_RANK], step = size, offset = 0;
+    size_t size = n->item_bytes, strides[GALE_MAX_RANK], step = size, offset = 0;
     int64_t index[GALE_MAX_RANK] = {0};
     for (int i = 0; i < n->rank; i++) {
         strides[i] = step;
@@ -124,7 +139,7 @@ static void turn_order(const gale__npy *n, const char *from, char *to, size_t by
 
 static gale_status take_payload(const char *path, gale__npy *n, gale__bytes *file, size_t payload, bool fortran)
 {
-    size_t bytes;
+    size_t bytes = 0;
     GALE_TRY(count_bytes(path, n, &bytes));
     if (bytes > file->size - payload)
         return gale__fail(GALE_FORMAT, "%s: cut: the shape needs %zu bytes, the file has %zu", path, bytes, file->size - payload);
@@ -142,7 +157,7 @@ static gale_status take_payload(const char *path, gale__npy *n, gale__bytes *fil
     return GALE_OK;
 }
 
-gale_status gale__npy_parse(const char *path, gale__bytes *file, gale__npy *out)
+gale_status gale__npy_parse(const char *path, gale__bytes *file, bool strings, gale__npy *out)
 {
     gale__npy n = {0};
     size_t header = 0, payload = 0;
@@ -152,7 +167,7 @@ gale_status gale__npy_parse(const char *path, gale__bytes *file, gale__npy *out)
     /* The last byte of the header is a line feed by the format: it becomes the end of the text. */
     if (payload == header) GALE_GO(gale__fail(GALE_FORMAT, "%s: the header is empty", path));
     ((char *)file->data)[payload - 1] = 0;
-    GALE_GO(parse_header(path, (char *)file->data + header, &n, &fortran));
+    GALE_GO(parse_header(path, (char *)file->data + header, strings, &n, &fortran));
     GALE_GO(take_payload(path, &n, file, payload, fortran));
     *out = n;
 done:
@@ -164,24 +179,17 @@ gale_status gale__npy_read(const char *path, gale__npy *out)
 {
     gale__bytes file = {0};
     GALE_TRY(gale__file_read(path, 0, &file));
-    return gale__npy_parse(path, &file, out);
+    return gale__npy_parse(path, &file, false, out);
 }
 
-gale_status gale__npy_encode(const char *path, gale_type type, int rank, const int64_t *dims, const void *data, gale__str *out)
+/* descr: NumPy's name of the type, with the order of bytes. */
+static gale_status encode(const char *path, const char *descr, const gale__npy *n, const void *data, gale__str *out)
 {
-    const char *name = NULL;
-    for (size_t i = 0; i < DTYPES && !name; i++)
-        if (dtypes[i].type == type) name = dtypes[i].name;
-    if (!name)
-        return gale__fail(GALE_UNSUPPORTED, "%s: NumPy has no name for %s; cast it to f32, or save its bits as u8", path, gale_type_name(type));
-    if (rank < 0 || rank > GALE_MAX_RANK) return gale__fail(GALE_INVALID, "%s: rank %d", path, rank);
-    gale__npy n = {.type = type, .rank = rank};
-    size_t bytes;
-    for (int i = 0; i < rank; i++) n.dims[i] = dims[i];
-    GALE_TRY(count_bytes(path, &n, &bytes));
+    size_t bytes = 0;
     gale__str s = {0};
-    gale__str_addf(&s, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", gale_type_size(type) == 1 ? '|' : '<', name);
-    for (int i = 0; i < rank; i++) gale__str_addf(&s, "%lld%s", (long long)dims[i], rank == 1 || i + 1 < rank ? ", " : "");
+    GALE_TRY(count_bytes(path, n, &bytes));
+    gale__str_addf(&s, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    for (int i = 0; i < n->rank; i++) gale__str_addf(&s, "%lld%s", (long long)n->dims[i], n->rank == 1 || i + 1 < n->rank ? ", " : "");
     gale__str_add(&s, "), }");
     while ((10 + s.length + 1) % 64 && !s.failed) gale__str_add(&s, " ");
     gale__str_add(&s, "\n");
@@ -192,6 +200,34 @@ gale_status gale__npy_encode(const char *path, gale_type type, int rank, const i
     gale_status status = s.failed ? gale__str_check(&s) : gale__str_check(out);
     gale__str_finish(&s);
     return status;
+}
+
+static gale_status set_shape(const char *path, int rank, const int64_t *dims, gale__npy *n)
+{
+    if (rank < 0 || rank > GALE_MAX_RANK) return gale__fail(GALE_INVALID, "%s: rank %d", path, rank);
+    n->rank = rank;
+    for (int i = 0; i < rank; i++) n->dims[i] = dims[i];
+    return GALE_OK;
+}
+
+gale_status gale__npy_encode(const char *path, gale_type type, int rank, const int64_t *dims, const void *data, gale__str *out)
+{
+    char descr[8] = "";
+    gale__npy n = {.type = type, .item_bytes = gale_type_size(type)};
+    for (size_t i = 0; i < DTYPES && !*descr; i++)
+        if (dtypes[i].type == type) snprintf(descr, sizeof descr, "%c%s", n.item_bytes == 1 ? '|' : '<', dtypes[i].name);
+    if (!*descr) return gale__fail(GALE_UNSUPPORTED, "%s: NumPy has no name for %s; cast it to f32, or save its bits as u8", path, gale_type_name(type));
+    GALE_TRY(set_shape(path, rank, dims, &n));
+    return encode(path, descr, &n, data, out);
+}
+
+gale_status gale__npy_encode_texts(const char *path, int rank, const int64_t *dims, size_t width, const uint32_t *data, gale__str *out)
+{
+    char descr[32];
+    gale__npy n = {.type = GALE_STRING, .item_bytes = 4 * width};
+    snprintf(descr, sizeof descr, "<U%zu", width);
+    GALE_TRY(set_shape(path, rank, dims, &n));
+    return encode(path, descr, &n, data, out);
 }
 
 gale_status gale__npy_write(const char *path, gale_type type, int rank, const int64_t *dims, const void *data)

@@ -2,6 +2,7 @@
 #include "cli/data_file.h"
 #include "base/npy.h"
 #include "base/num.h"
+#include "base/utf8.h"
 #include "base/zip.h"
 #include "onnx/object.h"
 #include <string.h>
@@ -26,10 +27,45 @@ static gale_type stored_type(gale_type file, const gale_model_value *want)
     return file;
 }
 
+/* NumPy's texts, with zeros behind, to UTF-8. */
+static gale_status take_texts(const gale__npy *a, gale_tensor **out)
+{
+    int64_t n = 1;
+    for (int i = 0; i < a->rank; i++) /* texts of no characters take no bytes, so the file's size does not bound their number */
+        if (__builtin_mul_overflow(n, a->dims[i], &n) || n > INT32_MAX) return gale__fail(GALE_LIMIT, "more texts than are read at once");
+    size_t width = a->wide ? a->item_bytes / 4 : a->item_bytes;
+    char *text = gale__alloc((size_t)n * width * 4 + 1), *to = text;
+    const char **texts = gale__calloc((size_t)n + 1, sizeof *texts);
+    size_t *sizes = gale__calloc((size_t)n + 1, sizeof *sizes);
+    gale_status status = text && texts && sizes ? GALE_OK : GALE_NO_MEMORY;
+    for (int64_t i = 0; status == GALE_OK && i < n; i++) {
+        const char *from = (const char *)a->data.data + (size_t)i * a->item_bytes;
+        size_t used = width;
+        texts[i] = to;
+        for (bool more = true; more && used;) {
+            more = a->wide ? !(from[4 * used - 4] | from[4 * used - 3] | from[4 * used - 2] | from[4 * used - 1]) : !from[used - 1];
+            if (more) used--;
+        }
+        for (size_t k = 0; status == GALE_OK && k < used; k++) {
+            uint32_t c = (uint8_t)from[k];
+            if (a->wide) memcpy(&c, from + 4 * k, 4);
+            if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) status = gale__fail(GALE_FORMAT, "text %lld holds the number %u, which is no character", (long long)i, c);
+            else if (a->wide) to = gale__utf8_put(to, c);
+            else *to++ = (char)c;
+        }
+        sizes[i] = (size_t)(to - texts[i]);
+    }
+    if (status == GALE_OK) status = gale_tensor_from_strings(a->rank, a->dims, texts, sizes, out);
+    gale__free(text);
+    gale__free(texts);
+    gale__free(sizes);
+    return status;
+}
+
 static gale_status take_npy(gale__npy *a, const gale_model_value *want, gale_object **out)
 {
     gale_tensor *t = NULL;
-    gale_status status = gale_tensor_from_cpu(NULL, stored_type(a->type, want), a->rank, a->dims, a->data.data, &t);
+    gale_status status = a->type == GALE_STRING ? take_texts(a, &t) : gale_tensor_from_cpu(NULL, stored_type(a->type, want), a->rank, a->dims, a->data.data, &t);
     gale__npy_finish(a);
     return status == GALE_OK ? gale__object_take(&t, out) : status;
 }
@@ -39,7 +75,7 @@ static gale_status read_entry(const gale__zip *z, size_t i, const gale_model_val
     gale__bytes file = {0};
     gale__npy a = {0};
     GALE_TRY(gale__zip_extract(z, i, &file));
-    GALE_TRY(gale__npy_parse(z->entries[i].name, &file, &a));
+    GALE_TRY(gale__npy_parse(z->entries[i].name, &file, true, &a));
     return take_npy(&a, want, out);
 }
 
@@ -89,9 +125,43 @@ static gale_status read_npz(const char *path, const gale_model_value *want, gale
     return status;
 }
 
+/* Characters of a text, written to `to` unless it is NULL; -1 when it is not UTF-8 or holds a zero. */
+static int64_t spread_text(const char *text, size_t size, uint32_t *to)
+{
+    int64_t n = 0;
+    for (const char *at = text, *end = text + size; at < end; n++) {
+        int32_t c = gale__utf8_take(&at, end);
+        if (c <= 0) return -1;
+        if (to) to[n] = (uint32_t)c;
+    }
+    return n;
+}
+
+static gale_status encode_texts(const char *path, gale_tensor *t, gale__str *out)
+{
+    int64_t n = 1, width = 1;
+    size_t size;
+    for (int i = 0; i < gale_tensor_rank(t); i++) n *= gale_tensor_dims(t)[i];
+    for (int64_t i = 0; i < n; i++) {
+        const char *text = gale_tensor_string(t, i, &size);
+        int64_t length = spread_text(text, size, NULL);
+        if (length < 0) return gale__fail(GALE_UNSUPPORTED, "%s: string %lld is not a text as NumPy has it; write .pb", path, (long long)i);
+        if (length > width) width = length;
+    }
+    uint32_t *data = gale__calloc((size_t)n * (size_t)width + 1, sizeof *data);
+    if (!data) return GALE_NO_MEMORY;
+    for (int64_t i = 0; i < n; i++) {
+        const char *text = gale_tensor_string(t, i, &size);
+        spread_text(text, size, data + i * width);
+    }
+    gale_status status = gale__npy_encode_texts(path, gale_tensor_rank(t), gale_tensor_dims(t), (size_t)width, data, out);
+    gale__free(data);
+    return status;
+}
+
 static gale_status encode(const char *path, gale_tensor *t, gale__str *out)
 {
-    if (gale_tensor_type(t) == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "%s: strings are written as .json or .pb", path);
+    if (gale_tensor_type(t) == GALE_STRING) return encode_texts(path, t, out);
     return gale__npy_encode(path, gale_tensor_type(t), gale_tensor_rank(t), gale_tensor_dims(t), gale_tensor_data(t), out);
 }
 
@@ -156,12 +226,14 @@ static bool is_raw(const char *path) { return ends_with(path, ".raw") || ends_wi
 gale_status gale__data_read(const char *path, const gale_model_value *want, gale_object **out)
 {
     gale__npy a = {0};
+    gale__bytes file = {0};
     if (ends_with(path, ".pb")) return gale__object_read(path, want, out);
     if (ends_with(path, ".json")) return gale__json_value_read(path, want, out);
     if (ends_with(path, ".npz") || strstr(path, ".npz:")) return read_npz(path, want, out);
     if (is_raw(path)) return read_raw(path, want, out);
     if (!ends_with(path, ".npy")) return unknown(path);
-    GALE_TRY(gale__npy_read(path, &a));
+    GALE_TRY(gale__file_read(path, 0, &file));
+    GALE_TRY(gale__npy_parse(path, &file, true, &a));
     return take_npy(&a, want, out);
 }
 
