@@ -302,6 +302,29 @@ TEST(prologues_keep_what_runs_read)
     gr_end(&t);
 }
 
+/* Two kernels read through the same places, which are computed in each rather than kept as a table of the results' size. */
+TEST(places_are_computed_again)
+{
+    gr_graph t;
+    gale__plan *plan = NULL;
+    for (int run = 0; run < 2; run++) {
+        gr_begin(&t);
+        gale__g *g = &t.g;
+        int64_t dims[3] = {4, 80, 80}, rows[80];
+        for (int i = 0; i < 80; i++) rows[i] = (int64_t)i * 37 % 40;
+        gale__node table = gale__g_const(g, GALE_I64, 1, &dims[1], rows), at = gale__g_mul(g, gale__g_iota(g, 3, dims, 0), gale__g_scalar(g, GALE_I64, 1600));
+        at = gale__g_add(g, at, gale__g_mul(g, gale__g_reshape(g, table, 3, (const int64_t[]){1, 80, 1}), gale__g_scalar(g, GALE_I64, 40)));
+        at = gale__g_add(g, at, gale__g_reshape(g, table, 3, (const int64_t[]){1, 1, 80}));
+        gale__node x = GR_INPUT(&t, 6400), y = GR_INPUT(&t, 6400);
+        gale__node outs[2] = {relu(g, gale__g_take(g, x, at)), gale__g_reduce(g, GALE__SUM, gale__g_take(g, y, at), 4, true)};
+        gr_result r;
+        if (run == 0 && gr_run(&t, device, outs, 2, NULL, &r)) CHECK(r.kernels == 2 && r.difference <= 1e-5);
+        if (run == 1 && CHECK_OK(gale__plan_make(device, g, outs, 2, NULL, &plan))) CHECK(plan->const_bytes <= 2048);
+        gr_end(&t);
+    }
+    gale__plan_destroy(&plan);
+}
+
 /* The body has a prologue of its own, in the middle of its parent's. */
 TEST(loops_with_prologues)
 {
@@ -440,7 +463,7 @@ int main(int argc, char **argv)
         ROW(batched_matmul_with_permutes_is_one_kernel), ROW(attention_is_three_kernels), ROW(convolution_with_bias_is_one_kernel),
         ROW(transposed_convolution), ROW(pooling_is_one_kernel), ROW(padding_an_expression_selects),
         ROW(reshapes_that_strides_cannot_express_go_through_memory), ROW(reshaped_outputs_are_not_copied), ROW(concatenation_writes_each_piece_in_place), ROW(gather_folds_its_index),
-        ROW(scatter_sort_scan), ROW(loops_run_their_body), ROW(prologues_keep_what_runs_read), ROW(loops_with_prologues), ROW(random_graphs_agree_with_the_reference),
+        ROW(scatter_sort_scan), ROW(loops_run_their_body), ROW(prologues_keep_what_runs_read), ROW(loops_with_prologues), ROW(places_are_computed_again), ROW(random_graphs_agree_with_the_reference),
     };
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
     gale_device_close(&device);

@@ -80,6 +80,27 @@ static bool blows_up(const gale__g *g, gale__node n)
     return gale__g_elements(g, n) > 4 * sources;
 }
 
+/* Whole numbers made of counters and short tables by a few light operations: places, say.  Computing them again costs
+ * little, a table of their size much memory.  What may still be spent counts down. */
+static bool is_places(const grouper *s, gale__node n, int *operations, int64_t *elements)
+{
+    const gale__pnode *p = gale__g_at(s->g, n);
+    if (p->op == GALE__P_IOTA || (p->op == GALE__P_CONST && p->splat)) return true;
+    if (in_memory(p) || s->f->root[n]) return (*elements -= gale__g_elements(s->g, n)) >= 0;
+    if (p->op == GALE__P_EXPAND || p->op == GALE__P_RESHAPE || p->op == GALE__P_PERMUTE) return is_places(s, p->in[0], operations, elements);
+    if (!p->invariant || !light(p->op) || (!gale__type_is_int((gale_type)p->type) && p->type != GALE_BOOL) || --*operations < 0) return false;
+    for (int i = 0; i < p->n_in; i++)
+        if (!is_places(s, p->in[i], operations, elements)) return false;
+    return true;
+}
+
+static bool cheap_places(const grouper *s, gale__node n)
+{
+    int operations = 24;
+    int64_t elements = gale__g_elements(s->g, n) / 16;
+    return gale__g_at(s->g, n)->invariant && is_places(s, n, &operations, &elements);
+}
+
 bool gale__is_contraction(const gale__g *g, gale__node reduce)
 {
     const gale__pnode *r = gale__g_at(g, reduce);
@@ -154,7 +175,7 @@ static bool decide_root(grouper *s, gale__node n)
     if (p->op == GALE__P_TAKE) return multi || (s->zone[n] & ZONE);
     if (s->zone[n] & ZONE) return !light(p->op) || tensor_operands(s->g, p) > 1;
     if (!multi) return splits_kernel(s, n);
-    return !(light(p->op) && tensor_operands(s->g, p) <= 1) && !blows_up(s->g, n);
+    return !(light(p->op) && tensor_operands(s->g, p) <= 1) && !blows_up(s->g, n) && !cheap_places(s, n);
 }
 
 /* Worth keeping from one run to the next, when it depends on constants alone. */
