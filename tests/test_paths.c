@@ -506,6 +506,7 @@ static gale_value attention_op(og *t, gale_value q, gale_value k, gale_value v, 
 }
 static void operator_grouped(og *t) { og_output(t, attention_op(t, OG_INPUT(t, 2, 6, 7, 8), OG_INPUT(t, 2, 3, 5, 8), OG_INPUT(t, 2, 3, 5, 6), OG_INPUT(t, 6, 7, 5), NULL, 0)); }
 static void operator_one_row(og *t) { og_output(t, attention_op(t, OG_INPUT(t, 2, 6, 1, 8), OG_INPUT(t, 2, 3, 9, 8), OG_INPUT(t, 2, 3, 9, 6), OG_INPUT(t, 2, 6, 1, 9), NULL, 0)); }
+static void operator_one_head_a_key(og *t) { og_output(t, attention_op(t, OG_INPUT(t, 3, 5, 1, 18), OG_INPUT(t, 3, 5, 40, 18), OG_INPUT(t, 3, 5, 40, 21), GALE_NONE, NULL, 0)); }
 static void operator_packed(og *t)
 {
     const gale_attr heads[3] = {GALE_INT("q_num_heads", 4), GALE_INT("kv_num_heads", 2), GALE_INT("is_causal", 1)};
@@ -520,7 +521,7 @@ static void operator_capped(og *t)
 TEST(attention_operator_is_one_kernel)
 {
     static const struct { const char *name; builder *build; int kernels; } rows[] = {
-        {"grouped", operator_grouped, 1}, {"one row", operator_one_row, 1}, {"packed", operator_packed, 2}, {"capped", operator_capped, 0},
+        {"grouped", operator_grouped, 1}, {"one row", operator_one_row, 1}, {"one row of each head", operator_one_head_a_key, 1}, {"packed", operator_packed, 2}, {"capped", operator_capped, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int with, without;

@@ -5,7 +5,7 @@
 #include "kernel/cpu/simd.h"
 #include <string.h>
 
-enum { BLOCK = 64 }; /* rows of q in a task */
+enum { BLOCK = 64, FEW = 2 }; /* rows of q in a task; rows for which nothing is packed */
 
 /* Sizes of the packed parts, in floats. */
 typedef struct layout {
@@ -108,12 +108,37 @@ static void attend(const job *j, float *s, size_t number, size_t first, size_t r
     for (size_t r = 0; r < rows; r++) j->simd->rows.scale(out + r * (size_t)a->c, mixed + r * l->c, 1 / total[r], (size_t)a->c);
 }
 
+/* A few rows read keys and values once each: packing them would cost more than it saves. */
+static bool is_few(const gale__cpu_attention *a) { return a->m <= FEW && a->k.column == 1 && a->v.column == 1 && a->d >= 2; }
+
+static void attend_few(const job *j, float *s, size_t number)
+{
+    const gale__cpu_attention *a = j->a;
+    const layout *l = &j->l;
+    const float *q = j->q + head(a, &a->q, number), *k = j->k + head(a, &a->k, number), *v = j->v + head(a, &a->v, number);
+    float *out = j->out + number * (size_t)(a->m * a->c), *row = s + l->q, *scores = s + l->scores;
+    int64_t *place = (int64_t *)(void *)(s + l->keys); /* where packed keys would lie: two floats and more for each */
+    for (int64_t i = 0; i < a->n; i++) place[i] = i * a->v.row;
+    for (int64_t r = 0; r < a->m; r++, out += a->c) {
+        for (int64_t i = 0; i < a->d; i++) row[i] = q[r * a->q.row + i * a->q.column] * (float)a->scale;
+        j->simd->rows.dots(scores, row, k, a->k.row, (size_t)a->n, (size_t)a->d);
+        mask_row(j, scores, number, (size_t)r);
+        float total = j->simd->rows.exp(scores, scores, (size_t)a->n);
+        j->simd->rows.taps[0](out, v, place, scores, (size_t)a->n, 0, (size_t)a->c);
+        j->simd->rows.scale(out, out, 1 / total, (size_t)a->c);
+    }
+}
+
 static void run_block(void *arg, size_t i, int worker)
 {
     const job *j = arg;
     const gale__cpu_attention *a = j->a;
     size_t number = i / j->blocks, first = i % j->blocks * BLOCK, end = first + BLOCK < (size_t)a->m ? first + BLOCK : (size_t)a->m;
     float *s = (float *)(j->scratch.memory + (size_t)worker * j->scratch.bytes);
+    if (is_few(a)) {
+        attend_few(j, s, number);
+        return;
+    }
     pack_all(s + j->l.keys, j->k + head(a, &a->k, number), a->k.row, a->k.column, (size_t)a->n, j->l.nr, (size_t)a->d);
     pack_all(s + j->l.values, j->v + head(a, &a->v, number), a->v.column, a->v.row, (size_t)a->c, j->l.nr, (size_t)a->n);
     for (; first < end; first += j->l.mr) attend(j, s, number, first, end - first < j->l.mr ? end - first : j->l.mr);

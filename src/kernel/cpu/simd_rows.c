@@ -88,6 +88,26 @@ static void add_row(float *y, const float *x, size_t n)
     SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] += x[i];
 }
 
+static void dots_of_rows(float *y, const float *x, const float *rows, int64_t pitch, size_t count, size_t n)
+{
+    for (size_t r = 0; r < count; r++, rows += pitch) {
+        lanes s0 = all(0), s1 = s0, s2 = s0, s3 = s0;
+        float lane[LANES], total = 0;
+        size_t i = 0;
+        for (; i + STEP <= n; i += STEP) {
+            s0 += load(x + i) * load(rows + i);
+            s1 += load(x + i + LANES) * load(rows + i + LANES);
+            s2 += load(x + i + 2 * LANES) * load(rows + i + 2 * LANES);
+            s3 += load(x + i + 3 * LANES) * load(rows + i + 3 * LANES);
+        }
+        for (; i + LANES <= n; i += LANES) s0 += load(x + i) * load(rows + i);
+        store(lane, (s0 + s1) + (s2 + s3));
+        for (int j = 0; j < (int)LANES; j++) total += lane[j];
+        for (; i < n; i++) total += x[i] * rows[i];
+        y[r] = total;
+    }
+}
+
 /* Results side by side stay in registers while the taps go by. */
 static void taps_1(float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n)
 {
@@ -125,5 +145,5 @@ static void taps_2(float *y, const float *x, const int64_t *offset, const float 
 
 void SIMD(rows)(gale__simd *t)
 {
-    t->rows = (gale__simd_rows){exp_row, softmax_row, norm_row, scale_row, add_row, {taps_1, taps_2}};
+    t->rows = (gale__simd_rows){exp_row, softmax_row, norm_row, scale_row, add_row, dots_of_rows, {taps_1, taps_2}};
 }
