@@ -159,6 +159,17 @@ done:
     return status;
 }
 
+/* Shows what a step made to whoever watches. */
+static gale_status show(run *r, const gale__exec_step *step)
+{
+    if (!r->s->watch || r->net != r->s->net) return GALE_OK;
+    const int32_t *out = step->segment ? step->segment->outputs : r->net->nodes[step->node].out;
+    int n = step->segment ? step->segment->n_outputs : r->net->nodes[step->node].n_out;
+    for (int i = 0; i < n; i++)
+        if (out[i] >= 0 && r->values[out[i]]) GALE_TRY(r->s->watch(r->s->watch_user, r->net, out[i], r->values[out[i]]));
+    return GALE_OK;
+}
+
 /* Lets go of what no later step reads. */
 static void release(run *r, int step)
 {
@@ -174,6 +185,7 @@ static gale_status run_steps(run *r)
         if (o->progress && !o->progress(o->user, i, r->e->n_steps)) return gale__fail(GALE_CANCELLED, "the run was cancelled");
         if (step->segment) GALE_TRY(run_segment(r, step->segment, i));
         else GALE_TRY(run_node(r, &r->net->nodes[step->node], (gale__runner)step->runner));
+        GALE_TRY(show(r, step));
         if (r->e->n_steps > 1) release(r, i);
     }
     return GALE_OK;

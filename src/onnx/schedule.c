@@ -201,6 +201,26 @@ static gale_status schedule(scheduler *s)
     return GALE_OK;
 }
 
+gale_status gale__exec_expose(gale__net *net)
+{
+    gale__exec *e = net->exec;
+    for (int i = 0; i < e->n_steps; i++) {
+        gale__segment *g = e->steps[i].segment;
+        size_t most = 0;
+        for (int k = 0; g && k < g->n_nodes; k++) most += (size_t)net->nodes[g->nodes[k]].n_out;
+        if (!g) continue;
+        int32_t *outputs = gale__calloc(most + 1, sizeof *outputs);
+        if (!outputs) return GALE_NO_MEMORY;
+        gale__free(g->outputs);
+        g->outputs = outputs;
+        g->n_outputs = 0;
+        for (int k = 0; k < g->n_nodes; k++)
+            for (int o = 0; o < net->nodes[g->nodes[k]].n_out; o++)
+                if (net->nodes[g->nodes[k]].out[o] >= 0) outputs[g->n_outputs++] = net->nodes[g->nodes[k]].out[o];
+    }
+    return GALE_OK;
+}
+
 gale_status gale__exec_make(gale__net *net)
 {
     size_t values = (size_t)net->n_values + 1;

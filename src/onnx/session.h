@@ -30,6 +30,9 @@ typedef struct gale__exec {
 /* What ran, counted over the life of the session. */
 typedef struct gale__session_counts { uint64_t segments, nodes_on_device, host_moves, host_strings, host_numbers; const char *host_number_op; } gale__session_counts;
 
+/* Called with every value of the main graph as it is made; the object is the caller's to hold if it wants to. */
+typedef gale_status gale__watch(void *user, const gale__net *net, int32_t value, gale_object *object);
+
 typedef struct gale__session {
     gale__net *net;
     gale_device *device;
@@ -37,6 +40,8 @@ typedef struct gale__session {
     gale__mutex lock;          /* guards variants, eager programs and counts */
     struct gale__eager *eager;
     gale__session_counts counts;
+    gale__watch *watch;        /* for checks: NULL, or set before the first run, and every value is made */
+    void *watch_user;
 } gale__session;
 
 gale_status gale__session_open(gale__onnx *file, gale_device *device, const gale_model_options *options, gale__session **out);
@@ -47,6 +52,7 @@ void gale__session_close(gale__session **session);
 gale_status gale__exec_run(gale__session *s, gale__net *net, gale_object *const *inputs, gale_object **outputs, bool on_host);
 /* schedule.c */
 gale_status gale__exec_make(gale__net *net);
+gale_status gale__exec_expose(gale__net *net); /* every value a segment makes becomes one of its results; before the first run */
 void gale__exec_destroy(gale__net *net);
 /* segment.c */
 gale_status gale__segment_graph(gale__net *net, const gale__segment *segment, const gale_type *types, gale_graph **out);
