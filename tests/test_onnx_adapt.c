@@ -259,6 +259,46 @@ TEST(dropout_trains)
     make_end(&m);
 }
 
+/* The first LabelEncoder had one list, read either way. */
+static gale_tensor *encode_labels(gale_tensor *in, int out_type)
+{
+    static const char *const classes[] = {"ant", "bee", "cat"}, *const x = "x", *const y = "y";
+    gale_device *device = NULL;
+    gale_model *model = NULL;
+    gale_tensor *out = NULL;
+    maker m;
+    make_begin(&m, 9);
+    *MAKE_ADD(&m, m.model.opset_import) = (gale__pb_opset){.domain = make_text(&m, "ai.onnx.ml"), .version = 1};
+    make_input(&m, "x", gale__onnx_type_number(gale_tensor_type(in)), "2");
+    gale__pb_node *n = make_node(&m, "LabelEncoder", "x", "y");
+    n->domain = make_text(&m, "ai.onnx.ml");
+    gale__pb_attribute *a = make_attr(&m, n, "classes_strings", GALE__PB_STRINGS);
+    for (int i = 0; i < 3; i++) *MAKE_ADD(&m, a->strings) = make_text(&m, classes[i]);
+    make_attr_i(&m, n, "default_int64", 7);
+    make_output(&m, "y", out_type, "2");
+    if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(&m, device, &model))) CHECK_OK(gale_model_run_named(model, &x, &in, 1, &y, &out, 1, true));
+    gale_model_close(&model);
+    gale_device_close(&device);
+    make_end(&m);
+    return out;
+}
+
+TEST(labels_both_ways)
+{
+    static const char *const words[] = {"cat", "dog"};
+    gale_tensor *in = NULL, *out = NULL;
+    if (!CHECK_OK(gale_tensor_from_strings(1, &(int64_t){2}, words, NULL, &in))) return;
+    out = encode_labels(in, 7);
+    if (CHECK(out && gale_tensor_type(out) == GALE_I64)) CHECK(((int64_t *)gale_tensor_data(out))[0] == 2 && ((int64_t *)gale_tensor_data(out))[1] == 7);
+    gale_tensor_destroy(&in);
+    gale_tensor_destroy(&out);
+    if (!CHECK_OK(gale_tensor_from_cpu(NULL, GALE_I64, 1, &(int64_t){2}, (const int64_t[]){1, 9}, &in))) return;
+    out = encode_labels(in, 8);
+    if (CHECK(out && gale_tensor_type(out) == GALE_STRING)) CHECK_TEXT(gale_tensor_string(out, 0, NULL), "bee"), CHECK_TEXT(gale_tensor_string(out, 1, NULL), "_Unused");
+    gale_tensor_destroy(&in);
+    gale_tensor_destroy(&out);
+}
+
 /* Whichever allocation fails while a row is read, the error says so and nothing leaks. */
 TEST(without_memory)
 {
@@ -293,4 +333,4 @@ TEST(without_memory)
     gale_device_close(&device);
 }
 
-TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(samples_by_probability), ROW(dropout_trains), ROW(without_memory))
+TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(samples_by_probability), ROW(dropout_trains), ROW(labels_both_ways), ROW(without_memory))

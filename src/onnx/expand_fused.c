@@ -102,6 +102,23 @@ EXPAND(channels_last_conv)
     return w.status;
 }
 
+EXPAND(quant_conv)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    bool last = gale__net_attr_i(node, "channels_last", 0);
+    *done = false;
+    gale__net_drop_attr(node, "channels_last");
+    if (!last) {
+        node->domain = "";
+        return GALE_OK;
+    }
+    gale__rw_set_in(&w, 0, gale__rw_channels(&w, gale__rw_in(&w, 0), false));
+    int32_t y = gale__rw_op(&w, "QLinearConv", node->attrs, node->n_attrs, node->in, node->n_in);
+    gale__rw_drop_all(&w);
+    gale__rw_become(&w, "Identity", gale__rw_channels(&w, y, true));
+    return w.status;
+}
+
 /* --- GELU and its kin. --- */
 
 EXPAND(bias_gelu)
