@@ -144,6 +144,16 @@ static exr_result_t read_tiles(const exr *e, exr_decode_pipeline_t *d)
     return r;
 }
 
+/* B44 leaves floats as they are, but the C core (3.1) then mixes up the channels: better no picture than a wrong one. */
+static gale_status check_compression(const exr *e, const exr_attr_chlist_t *list)
+{
+    exr_compression_t how = EXR_COMPRESSION_NONE;
+    GALE_TRY(said(exr_get_compression(e->file, 0, &how)));
+    for (int i = 0; i < list->num_channels && list->num_channels > 1 && (how == EXR_COMPRESSION_B44 || how == EXR_COMPRESSION_B44A); i++)
+        if (list->entries[i].pixel_type != EXR_PIXEL_HALF) return gale__fail(GALE_UNSUPPORTED, "EXR: B44 with channels that are not half is not read");
+    return GALE_OK;
+}
+
 static gale_status read_header(exr *e, bool *tiled)
 {
     exr_storage_t storage = EXR_STORAGE_SCANLINE;
@@ -156,6 +166,7 @@ static gale_status read_header(exr *e, bool *tiled)
     if (storage != EXR_STORAGE_SCANLINE && storage != EXR_STORAGE_TILED) return gale__fail(GALE_UNSUPPORTED, "EXR: deep pictures have no single value a pixel");
     GALE_TRY(said(exr_get_data_window(e->file, 0, &box)));
     GALE_TRY(said(exr_get_channels(e->file, 0, &list)));
+    GALE_TRY(check_compression(e, list));
     GALE_TRY(choose(e, list, &count, &type));
     e->left = box.min.x;
     e->top = box.min.y;
