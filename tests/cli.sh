@@ -179,6 +179,18 @@ if has vulkan; then
 fi
 [ "$(cat "$folder/file")" = 'in the way' ] && passed=$((passed + 1)) || { echo 'FAIL the file in the way was changed'; failed=$((failed + 1)); }
 
+# Pictures: two of 12 x 11 pixels that differ by one step in the last, and one of another size.
+printf 'P5 12 11 255 %0132d' 0 >"$folder/a.pgm"
+printf 'P5 12 11 255 %0132d' 1 >"$folder/b.pgm"
+printf 'P5 2 1 255 %02d' 0 >"$folder/c.pgm"
+expect 0 '12 x 11 pixels, all the same' compare "$folder/a.pgm" "$folder/a.pgm"
+expect 0 '1 differ, most at 11,10 in grey' compare "$folder/a.pgm" "$folder/b.pgm" --diff "$folder/d.pgm" --gain 100
+expect 0 '"pixels_that_differ": 1' compare "$folder/a.pgm" "$folder/b.pgm" --json
+expect 4 'PSNR of 69.34 dB is below 80' compare "$folder/a.pgm" "$folder/b.pgm" --min-psnr 80
+expect 4 'different sizes: 12 x 11 and 2 x 1' compare "$folder/a.pgm" "$folder/c.pgm"
+expect 1 'file: no picture' compare "$folder/a.pgm" "$folder/file"
+expect 1 'nowhere.png: cannot open' compare "$folder/a.pgm" "$folder/nowhere.png"
+
 expect 2 'needs bash or zsh' --completion fish
 expect 0 '_arguments' --completion zsh
 expect 0 '^\.TH GALE 1' --manual

@@ -428,6 +428,66 @@ TEST(decoding_for_models)
     CHECK_FAILS(gale__picture_decode("P5 1 1 255 a", 12, "CMYK", &p), INVALID);
 }
 
+TEST(comparing)
+{
+    gale_picture *a = picture_make(60, 40, 3, GALE_U8), *b = NULL, *c = NULL, *shown = NULL;
+    gale_picture_difference d;
+    CHECK_OK(gale_picture_compare(a, a, &d, 1, NULL));
+    CHECK(isinf(d.colours.psnr) && d.luma.ssim == 1 && !d.pixels && d.channels == 3);
+    CHECK_OK(gale_picture_convert(a, GALE_U16, 3, &b));
+    CHECK_OK(gale_picture_compare(a, b, &d, 1, NULL)); /* depth does not matter */
+    CHECK(d.colours.psnr > 120 && d.largest < 1e-6);
+    gale_picture_destroy(&b);
+    CHECK_OK(gale_picture_convert(a, GALE_U8, 3, &b));
+    ((uint8_t *)b->data)[(7 * 60 + 5) * 3 + 1] ^= 16; /* one step of 16 in green at 5, 7 */
+    CHECK_OK(gale_picture_compare(a, b, &d, 10, &shown));
+    CHECK(fabs(d.colours.psnr - 10 * log10(255.0 * 255 * 60 * 40 * 3 / 256)) < 1e-3 && isinf(d.each[0].psnr));
+    CHECK(d.pixels == 1 && d.x == 5 && d.y == 7 && d.channel == 1 && fabs(d.largest * 255 - 16) < 1e-4);
+    CHECK(d.each[1].ssim < 1 && d.each[1].ssim > 0.9 && d.each[0].ssim == 1);
+    if (shown) CHECK(((uint8_t *)shown->data)[(7 * 60 + 5) * 3 + 1] == 160 && ((uint8_t *)shown->data)[0] == 0);
+    gale_picture_destroy(&b);
+    CHECK_OK(gale_picture_convert(a, GALE_U8, 4, &b)); /* opaque alpha is no difference */
+    CHECK_OK(gale_picture_compare(a, b, &d, 1, NULL));
+    CHECK(d.channels == 4 && !d.pixels);
+    CHECK_OK(gale_picture_create(60, 39, 3, GALE_U8, &c));
+    CHECK_FAILS(gale_picture_compare(a, c, &d, 1, NULL), MISMATCH);
+    for (uint64_t n = 1; n; n++) {
+        gale__alloc_fail_at(n);
+        gale_status status = gale_picture_compare(a, b, &d, 1, NULL);
+        bool reached = gale__alloc_count() >= n;
+        gale__alloc_fail_at(0);
+        if (!reached) break;
+        CHECK_EQ(status, GALE_NO_MEMORY);
+    }
+    gale_picture_destroy(&a);
+    gale_picture_destroy(&b);
+    gale_picture_destroy(&c);
+    gale_picture_destroy(&shown);
+}
+
+/* The window by hand, for one place of two small pictures: 11 x 11, so that there is only one. */
+TEST(ssim_by_hand)
+{
+    gale_picture *a = picture_make(11, 11, 1, GALE_F32), *b = picture_make(11, 11, 1, GALE_F32);
+    double total = 0, ma = 0, mb = 0, aa = 0, bb = 0, ab = 0;
+    gale_picture_difference d;
+    for (int i = 0; i < 121; i++) ((float *)b->data)[i] = ((float *)a->data)[i] * 0.7f + (i % 3) * 0.05f;
+    for (int i = 0; i < 121; i++) total += exp(-((i % 11 - 5) * (i % 11 - 5) + (i / 11 - 5) * (i / 11 - 5)) / 4.5);
+    for (int i = 0; i < 121; i++) {
+        double w = exp(-((i % 11 - 5) * (i % 11 - 5) + (i / 11 - 5) * (i / 11 - 5)) / 4.5) / total, x = ((float *)a->data)[i], y = ((float *)b->data)[i];
+        ma += w * x, mb += w * y, aa += w * x * x, bb += w * y * y, ab += w * x * y;
+    }
+    double want = (2 * ma * mb + 1e-4) * (2 * (ab - ma * mb) + 9e-4) / ((ma * ma + mb * mb + 1e-4) * (aa - ma * ma + bb - mb * mb + 9e-4));
+    CHECK_OK(gale_picture_compare(a, b, &d, 1, NULL));
+    CHECK(fabs(d.each[0].ssim - want) < 1e-9 && want < 0.99);
+    gale_picture_destroy(&a);
+    gale_picture_destroy(&b);
+    a = picture_make(10, 11, 1, GALE_U8);
+    CHECK_OK(gale_picture_compare(a, a, &d, 1, NULL));
+    CHECK(isnan(d.luma.ssim));
+    gale_picture_destroy(&a);
+}
+
 /* Every allocation of ours fails once: an error, nothing lost. */
 TEST(faults)
 {
@@ -477,4 +537,4 @@ TEST(table_of_formats)
 }
 
 TESTS(ROW(round_trips), ROW(whatever_is_given), ROW(lossy_is_near), ROW(notes_are_kept), ROW(long_profile), ROW(orientation_is_applied_once), ROW(exif_extents), ROW(prefixes_and_damage), ROW(limits),
-    ROW(files), ROW(text_and_bits), ROW(old_bitmaps), ROW(conversions), ROW(alpha), ROW(planes), ROW(decoding_for_models), ROW(faults), ROW(table_of_formats))
+    ROW(files), ROW(text_and_bits), ROW(old_bitmaps), ROW(conversions), ROW(alpha), ROW(planes), ROW(decoding_for_models), ROW(comparing), ROW(ssim_by_hand), ROW(faults), ROW(table_of_formats))

@@ -64,6 +64,22 @@ typedef struct gale_picture_format {
 /* The i-th known format; NULL past the last. */
 GALE_API const gale_picture_format *gale_picture_format_get(int index);
 
+/* How two pictures of the same extents differ, over values 0..1.  Where one has channels that the other lacks, grey stands for all colours and no alpha for opaque.
+ * PSNR is in dB, infinite where nothing differs; SSIM has the usual 11 x 11 Gaussian window of sigma 1.5, and is NaN for pictures smaller than that. */
+typedef struct gale_picture_measure { double psnr, ssim, largest; } gale_picture_measure;
+typedef struct gale_picture_difference {
+    int channels;                        /* compared, alpha among them: 1 to 4 */
+    gale_picture_measure each[4];        /* by channel */
+    gale_picture_measure colours;        /* all but alpha together; SSIM and largest difference: mean and largest of them */
+    gale_picture_measure luma;           /* ITU-R 601 */
+    double largest;                      /* of all, */
+    int64_t x, y;                        /* where it is, */
+    int channel;                         /* and in which channel */
+    uint64_t pixels;                     /* that differ at all */
+} gale_picture_difference;
+/* picture (may be NULL) gets the difference of each colour times `gain`, in u8 and without alpha.  GALE_MISMATCH when the extents differ. */
+GALE_API gale_status gale_picture_compare(const gale_picture *a, const gale_picture *b, gale_picture_difference *out, double gain, gale_picture **picture);
+
 #ifdef __cplusplus
 }
 #endif

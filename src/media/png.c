@@ -83,9 +83,22 @@ static void read_picture(png *p)
     read_notes(p);
 }
 
+/* libpng allocates what a chunk says it holds before it looks for it: all must lie in the file. */
+static gale_status check_chunks(const gale__picture_source *in)
+{
+    for (size_t at = 8; in->size - at >= 12;) {
+        uint64_t size = (uint64_t)gale__be32(in->data + at) + 12;
+        if (size > in->size - at) break;
+        if (!memcmp(in->data + at + 4, "IEND", 4)) return GALE_OK;
+        at += (size_t)size;
+    }
+    return gale__fail(GALE_FORMAT, "PNG: the file is truncated");
+}
+
 gale_status gale__read_png(gale__picture_source *in, gale_picture **out)
 {
     png p = {.in = in};
+    GALE_TRY(check_chunks(in));
     p.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &p, on_error, on_warning, NULL, take_memory, free_memory);
     if (!p.png) return gale__fail(GALE_NO_MEMORY, "PNG: out of memory");
     if (!setjmp(p.back)) {

@@ -1,0 +1,136 @@
+/* gale compare: how two pictures differ. */
+#include "cli/cli.h"
+#include "base/json.h"
+#include "cli/table.h"
+#include "gale/picture.h"
+#include <math.h>
+
+static const gale__arg args[] = {
+    {"A", 0, GALE__ARG_FILE, NULL, NULL, NULL, "a picture", NULL, true},
+    {"B", 0, GALE__ARG_FILE, NULL, NULL, NULL, "the picture to compare it with", NULL, true},
+    {"diff", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "write a picture of the differences"},
+    {"gain", 'g', GALE__ARG_REAL, NULL, "8", "0..1e6", "what differences are multiplied by in that picture"},
+    {"min-psnr", 0, GALE__ARG_REAL, "DB", NULL, "0..1000", "exit with 4 when the PSNR of the colours is lower"},
+    {"min-ssim", 0, GALE__ARG_REAL, NULL, NULL, "-1..1", "exit with 4 when the SSIM of the luma is lower"},
+    GALE__ARG_JSON,
+    {0},
+};
+
+static const char *channel_name(int channels, int i)
+{
+    static const char *const names[5][4] = {{0}, {"grey"}, {"grey", "alpha"}, {"red", "green", "blue"}, {"red", "green", "blue", "alpha"}};
+    return names[channels][i];
+}
+
+static void json_measure(gale__json_out *j, const char *name, const gale_picture_measure *m)
+{
+    gale__json_key(j, name);
+    gale__json_object(j);
+    gale__json_key(j, "psnr_db");
+    gale__json_f64(j, m->psnr);
+    gale__json_key(j, "ssim");
+    gale__json_f64(j, m->ssim);
+    gale__json_key(j, "largest");
+    gale__json_f64(j, m->largest);
+    gale__json_close(j, '}');
+}
+
+static int print_json(const gale_picture *p, const gale_picture_difference *d)
+{
+    gale__str out = {0};
+    gale__json_out j;
+    gale__json_begin(&j, &out);
+    gale__json_object(&j);
+    gale__json_key(&j, "width");
+    gale__json_i64(&j, p->width);
+    gale__json_key(&j, "height");
+    gale__json_i64(&j, p->height);
+    gale__json_key(&j, "identical");
+    gale__json_bool(&j, !d->pixels);
+    gale__json_key(&j, "pixels_that_differ");
+    gale__json_i64(&j, (int64_t)d->pixels);
+    json_measure(&j, "colours", &d->colours);
+    json_measure(&j, "luma", &d->luma);
+    for (int i = 0; i < d->channels; i++) json_measure(&j, channel_name(d->channels, i), &d->each[i]);
+    gale__json_key(&j, "largest_at");
+    gale__json_object(&j);
+    gale__json_key(&j, "x");
+    gale__json_i64(&j, d->x);
+    gale__json_key(&j, "y");
+    gale__json_i64(&j, d->y);
+    gale__json_key(&j, "channel");
+    gale__json_string(&j, channel_name(d->channels, d->channel));
+    gale__json_close(&j, '}');
+    gale__json_close(&j, '}');
+    return gale__print(&out);
+}
+
+static void row(gale__table *t, const char *name, const gale_picture_measure *m)
+{
+    gale__table_cell(t, "%s", name);
+    if (isinf(m->psnr)) gale__table_cell(t, "inf");
+    else gale__table_cell(t, "%.2f", m->psnr);
+    if (isnan(m->ssim)) gale__table_cell(t, "-");
+    else gale__table_cell(t, "%.5f", m->ssim);
+    gale__table_cell(t, "%.4g", m->largest * 255);
+}
+
+static int print_table(const gale_picture *p, const gale_picture_difference *d)
+{
+    gale__table t = {.align = "lrrr"};
+    static const char *const heads[] = {"channel", "PSNR dB", "SSIM", "largest of 255"};
+    for (int i = 0; i < 4; i++) gale__table_cell(&t, "%s", heads[i]);
+    if (d->channels > 1) row(&t, "colours", &d->colours);
+    if (d->channels > 2) row(&t, "luma", &d->luma);
+    for (int i = 0; i < d->channels; i++) row(&t, channel_name(d->channels, i), &d->each[i]);
+    gale_status status = gale__table_print(&t, stdout);
+    if (status != GALE_OK) return gale__report(status);
+    if (!d->pixels) printf("%lld x %lld pixels, all the same\n", (long long)p->width, (long long)p->height);
+    else
+        printf("%lld x %lld pixels, %llu differ, most at %lld,%lld in %s\n", (long long)p->width, (long long)p->height, (unsigned long long)d->pixels, (long long)d->x, (long long)d->y,
+            channel_name(d->channels, d->channel));
+    return GALE__EXIT_OK;
+}
+
+/* What was asked for and is not reached. */
+static int judge(const gale__args *a, const gale_picture_difference *d)
+{
+    int code = GALE__EXIT_OK;
+    if (gale__args_given(a, "min-psnr") && !(d->colours.psnr >= gale__args_real(a, "min-psnr"))) {
+        fprintf(stderr, "gale: PSNR of %.2f dB is below %g\n", d->colours.psnr, gale__args_real(a, "min-psnr"));
+        code = GALE__EXIT_DIFFER;
+    }
+    if (gale__args_given(a, "min-ssim") && !(d->luma.ssim >= gale__args_real(a, "min-ssim"))) {
+        fprintf(stderr, "gale: SSIM of %.5f is below %g\n", d->luma.ssim, gale__args_real(a, "min-ssim"));
+        code = GALE__EXIT_DIFFER;
+    }
+    return code;
+}
+
+static int run(const gale__args *a)
+{
+    gale_picture *p = NULL, *q = NULL, *made = NULL;
+    gale_picture_difference d;
+    const char *diff = gale__args_text(a, "diff");
+    gale_status status;
+    GALE_GO(gale_picture_read(gale__args_text(a, "A"), NULL, &p));
+    GALE_GO(gale_picture_read(gale__args_text(a, "B"), NULL, &q));
+    GALE_GO(gale_picture_compare(p, q, &d, gale__args_real(a, "gain"), diff ? &made : NULL));
+    if (diff) GALE_GO(gale_picture_write(made, diff, NULL));
+done:;
+    int code = status != GALE_OK ? gale__report(status) : gale__args_flag(a, "json") ? print_json(p, &d) : print_table(p, &d);
+    if (code == GALE__EXIT_OK) code = judge(a, &d);
+    gale_picture_destroy(&p);
+    gale_picture_destroy(&q);
+    gale_picture_destroy(&made);
+    return code;
+}
+
+const gale__command gale__command_compare = {
+    .args = args,
+    .run = run,
+    .about = "Compares two pictures of the same size and prints PSNR, SSIM (11 x 11 Gaussian window of sigma 1.5) and the largest difference, for all colours together, "
+             "for the luma and for each channel. Orientation is applied first; a picture without alpha counts as opaque.",
+    .examples = "  gale compare a.png b.jpg\n  gale compare a.png b.png --diff differences.png   # where they differ, eight times as bright\n"
+                "  gale compare a.png b.png --min-psnr 40           # exit code 4 below 40 dB",
+};
