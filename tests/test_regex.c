@@ -25,6 +25,9 @@ static const row rows[] = {
     {"a(?i)b|c", "aB", true}, {"a(?i)b|c", "C", true}, {"((?i)a)b", "aB", false}, {"(?i-i)a", "A", false}, {"(?P<year>\\d{4})", "2024", true}, {"(?<y>a)", "a", true}, {"(?U)a+", "aa", true},
     {"\\.", ".", true}, {"\\.", "x", false}, {"\\x41", "A", true}, {"\\x{1F600}", "\xf0\x9f\x98\x80", true}, {"\\101", "A", true}, {"\\n\\t", "\n\t", true}, {"\\Qa.b*\\E+", "a.b**", true},
     {"\\Qa.b", "a.b", true}, {"\\Q(|)\\E|b", "(|)", true}, {"\\Q\\Ea", "a", true}, {"\\Qa\\\\E+", "a\\\\", true}, {"\\/\\@\\_", "/@_", true}, {"[\\x41-\\x43]", "B", true}, {"\\+?\\(\\d\\)", "+(3)", true},
+    {"\\pL+", "a\xc3\xa9\xe4\xb8\x80", true}, {"\\pL", "1", false}, {"\\p{Lu}\\p{Ll}", "\xc3\x89\xc3\xa9", true}, {"\\p{Lu}", "\xc4\x81", false}, {"\\p{Lu}", "\xc4\x80", true}, {"(?i)\\p{Lu}", "a", true},
+    {"\\PN", "a", true}, {"\\P{N}", "7", false}, {"\\p{^N}", "7", false}, {"\\P{^N}", "7", true}, {"[\\p{N}x]+", "x7\xc2\xbd", true}, {"[^\\pL]", "a", false}, {"\\p{Any}", "\xf4\x8f\xbf\xbf", true},
+    {" ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+", " \xe2\x80\xa6!", true},
     {"(?i:\\w+)@(gmail|yahoo)\\.com", "Some_1@yahoo.com", true},
     {"^[a-zA-Z0-9_.+-]+@(?:(?:[a-zA-Z0-9-]+\\.)?[a-zA-Z]+\\.)?(yahoo|gmail)\\.com$", "account@gmail.com", true},
     {"^[a-zA-Z0-9_.+-]+@(?:(?:[a-zA-Z0-9-]+\\.)?[a-zA-Z]+\\.)?(yahoo|gmail)\\.com$", "not email", false},
@@ -52,7 +55,9 @@ TEST(refused)
         gale__regex_destroy(&r);
     }
     gale__regex *r = NULL;
-    CHECK_FAILS(gale__regex_create("\\pL", &r), UNSUPPORTED);
+    CHECK_FAILS(gale__regex_create("\\p{Greek}", &r), UNSUPPORTED);
+    CHECK_FAILS(gale__regex_create("\\p", &r), UNSUPPORTED);
+    CHECK_FAILS(gale__regex_create("\\p{L", &r), FORMAT);
     CHECK_FAILS(gale__regex_create("((a{100}){100}){100}", &r), LIMIT);
     CHECK_FAILS(gale__regex_create("(((((){1000}){1000}){1000}){1000}){1000}", &r), LIMIT);
     char deep[2001];
@@ -94,6 +99,16 @@ TEST(allocations_fail)
     }
 }
 
+TEST(categories)
+{
+    static const struct { int32_t c; gale__category want; } chars[] = {{0, GALE__Cc}, {' ', GALE__Zs}, {'A', GALE__Lu}, {'z', GALE__Ll}, {'_', GALE__Pc}, {0x100, GALE__Lu}, {0x101, GALE__Ll}, {0x136, GALE__Lu}, {0x1c5, GALE__Lt}, {0x300, GALE__Mn}, {0x660, GALE__Nd},
+                                                                     {0x2028, GALE__Zl}, {0x20ac, GALE__Sc}, {0x4e2d, GALE__Lo}, {0xd800, GALE__Cs}, {0xe000, GALE__Co}, {0x1f600, GALE__So}, {0x378, GALE__Cn}, {0x10ffff, GALE__Cn}};
+    for (size_t i = 0; i < sizeof chars / sizeof *chars; i++) CHECK_EQ(gale__char_category(chars[i].c), chars[i].want);
+    CHECK_EQ(gale__category_mask("Lu", 2), 1u << GALE__Lu);
+    CHECK_EQ(gale__category_mask("Z", 1), 1u << GALE__Zl | 1u << GALE__Zp | 1u << GALE__Zs);
+    CHECK(!gale__category_mask("", 0) && !gale__category_mask("cL", 2) && !gale__category_mask("Lul", 3));
+}
+
 TEST(letters)
 {
     static const int32_t pairs[][2] = {{'a', 'A'}, {0xe9, 0xc9}, {0xff, 0x178}, {0x3c9, 0x3a9}, {0x44f, 0x42f}, {0x101, 0x100}, {0x10428, 0x10400}, {0x1e01, 0x1e00}, {0x24d0, 0x24b6}};
@@ -116,4 +131,4 @@ TEST(letters)
     }
 }
 
-TESTS(ROW(matches), ROW(refused), ROW(linear), ROW(allocations_fail), ROW(letters))
+TESTS(ROW(matches), ROW(refused), ROW(linear), ROW(allocations_fail), ROW(letters), ROW(categories))

@@ -125,21 +125,21 @@ void gale__regex_destroy(gale__regex **regex)
 
 /* --- Matching. --- */
 
-static bool in_ranges(const gale__regex_set *set, int32_t c)
+static bool has(const gale__regex_set *set, int32_t c)
 {
     for (size_t i = 0; i < set->count; i++)
         if (c >= set->ranges[i].low && c <= set->ranges[i].high) return true;
-    return false;
+    return set->categories && set->categories >> gale__char_category(c) & 1;
 }
 
 /* Whether the set has the character; with fold in any case of it. */
 static bool in_set(const gale__regex_set *set, int32_t c)
 {
     if (c < 0) return false;
-    bool in = in_ranges(set, c);
+    bool in = has(set, c);
     if (!in && set->fold) {
         int32_t upper = gale__char_upper(c), lower = gale__char_lower(c);
-        in = in_ranges(set, upper) || in_ranges(set, lower) || in_ranges(set, gale__char_lower(upper));
+        in = has(set, upper) || has(set, lower) || has(set, gale__char_lower(upper));
     }
     return in != set->negated;
 }

@@ -1,8 +1,8 @@
 /* Regular expressions in RE2's syntax, matched in time proportional to text times pattern: no pattern and no text can make it slow.
  *
  * Literals, ., classes ([a-z], [^...], \d \w \s and their complements, [[:alpha:]] and its kin), |, groups ((...), (?:...),
- * (?P<name>...), (?i), (?ims:...)), * + ? {n} {n,} {n,m} and their lazy forms, ^ $ \A \z \b \B, \Q...\E, \x41, \x{1f600}, octal.  Text is UTF-8;
- * a byte that is none matches nothing.  Unicode properties (\pL) are not known. */
+ * (?P<name>...), (?i), (?ims:...)), * + ? {n} {n,} {n,m} and their lazy forms, ^ $ \A \z \b \B, \Q...\E, \x41, \x{1f600}, octal.  \pL and \p{Lu} (general
+ * categories; no scripts).  Text is UTF-8; a byte that is none matches nothing. */
 #ifndef GALE_BASE_REGEX_H
 #define GALE_BASE_REGEX_H
 #include "mem.h"

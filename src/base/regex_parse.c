@@ -105,6 +105,24 @@ static gale_status take_perl(parser *p, gale__regex_set *set, bool *taken)
     return GALE_OK;
 }
 
+/* \pL, \p{Lu}, \p{^Lu}, and with \P their complements. */
+static gale_status take_property(parser *p, gale__regex_set *set, bool *taken)
+{
+    bool complement = p->end - p->at > 1 && p->at[1] == 'P';
+    *taken = p->end - p->at > 1 && *p->at == '\\' && (p->at[1] == 'p' || complement);
+    if (!*taken) return GALE_OK;
+    p->at += 2;
+    bool braces = take(p, "{");
+    if (braces && take(p, "^")) complement = !complement;
+    size_t size = braces ? strcspn(p->at, "}") : p->at < p->end;
+    uint32_t mask = gale__category_mask(p->at, size), all = gale__category_mask("Any", 3);
+    if (!mask) return gale__fail(GALE_UNSUPPORTED, "regular expression '%.200s', at byte %zu: only general categories such as \\pL or \\p{Lu} are known, not scripts", p->pattern, (size_t)(p->at - p->pattern));
+    p->at += size;
+    if (braces && !take(p, "}")) return fail_at(p, "a '{' without its '}'");
+    set->categories |= complement ? all & ~mask : mask;
+    return GALE_OK;
+}
+
 /* --- Escapes. --- */
 
 static int hex_digit(char c) { return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : -1; }
@@ -138,7 +156,6 @@ static gale_status take_escaped(parser *p, int32_t *out)
         for (int i = 0; i < 3 && p->at < p->end && *p->at >= '0' && *p->at <= '7'; i++) *out = *out * 8 + *p->at++ - '0';
         return GALE_OK;
     }
-    if (c == 'p' || c == 'P') return gale__fail(GALE_UNSUPPORTED, "regular expression '%.200s': Unicode properties (\\%c) are not known; write the characters as ranges", p->pattern, c);
     if ((unsigned char)c >= 0x80 || isalnum((unsigned char)c)) return fail_at(p, "no such escape");
     p->at++;
     *out = c;
@@ -164,6 +181,7 @@ static gale_status take_class(parser *p, gale__regex_node *node)
         if (!first && take(p, "]")) return GALE_OK;
         GALE_TRY(take_posix(p, set, &taken));
         if (!taken) GALE_TRY(take_perl(p, set, &taken));
+        if (!taken) GALE_TRY(take_property(p, set, &taken));
         if (taken) continue;
         GALE_TRY(take_char(p, &low));
         high = low;
@@ -201,6 +219,8 @@ static gale_status take_backslash(parser *p, gale__regex_node **out)
     int32_t c;
     GALE_TRY(new_node(p, GALE__RE_SET, out));
     GALE_TRY(take_perl(p, &(*out)->set, &taken));
+    if (!taken) GALE_TRY(take_property(p, &(*out)->set, &taken));
+    (*out)->set.fold = p->flags.fold && (*out)->set.categories;
     if (taken) return GALE_OK;
     GALE_TRY(take_char(p, &c));
     return one_char(p, c, out);

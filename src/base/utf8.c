@@ -1,6 +1,7 @@
 /* UTF-8 and letter case.  The tables are our own so that a model gives the same strings on every system; the C library's
  * answers depend on which locales are installed. */
 #include "base/utf8.h"
+#include <string.h>
 
 int gale__utf8_length(const char *text, size_t left)
 {
@@ -73,4 +74,36 @@ int32_t gale__char_lower(int32_t c)
 {
     if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + 32 : c;
     return change(lower_rows, sizeof lower_rows / sizeof *lower_rows, c);
+}
+
+/* --- Categories. --- */
+
+enum { GALE__LuLl = GALE__CATEGORIES }; /* in turn, a capital first */
+static const uint32_t category_rows[] = {
+#define X(first, category) (uint32_t)(first) << 8 | GALE__##category,
+#include "category.def"
+#undef X
+};
+
+gale__category gale__char_category(int32_t c)
+{
+    size_t low = 0, high = sizeof category_rows / sizeof *category_rows; /* the last row that begins at c or before */
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if ((int32_t)(category_rows[middle] >> 8) <= c) low = middle;
+        else high = middle;
+    }
+    uint32_t row = category_rows[low];
+    if ((row & 255) != GALE__LuLl) return (gale__category)(row & 255);
+    return (c - (int32_t)(row >> 8)) & 1 ? GALE__Ll : GALE__Lu;
+}
+
+uint32_t gale__category_mask(const char *name, size_t size)
+{
+    static const char names[] = "CcCfCnCoCsLlLmLoLtLuMcMeMnNdNlNoPcPdPePfPiPoPsScSkSmSoZlZpZs";
+    uint32_t mask = 0;
+    if (size == 3 && !memcmp(name, "Any", 3)) return (1u << GALE__CATEGORIES) - 1;
+    for (int i = 0; i < GALE__CATEGORIES && size >= 1 && size <= 2; i++)
+        if (!memcmp(names + 2 * i, name, size)) mask |= 1u << i;
+    return mask;
 }
