@@ -19,7 +19,7 @@ static gale_status find_where(const gale__pb_tensor *tensor, where *out)
     *out = (where){.length = -1};
     for (size_t i = 0; i < tensor->external_data.n; i++) {
         const gale__pb_entry *e = &tensor->external_data.at[i];
-        if (!e->key.size || !e->value.at) continue;
+        if (!e->key.size || !e->value.size) continue;
         if (!strcmp(e->key.at, "location")) {
             if (strlen(e->value.at) != e->value.size) return gale__fail(GALE_FORMAT, "the location of external data has a zero byte in it");
             out->location = e->value.at;

@@ -354,6 +354,15 @@ static void find_attribute_type(gale__pb_attribute *a, gale__pb_head *head, cons
     if (a->type) head->present |= 1ull << (find_field(t, 20) - t->fields);
 }
 
+/* Nobody has to ask whether a text is there before looking at it. */
+static void empty_texts(const gale__pb_table *t, void *message)
+{
+    for (int i = 0; i < t->n_fields; i++) {
+        gale__pb_text *text = (gale__pb_text *)((char *)message + t->fields[i].offset);
+        if (t->fields[i].kind == GALE__PB_TEXT && !t->fields[i].list && !text->at) text->at = "";
+    }
+}
+
 static gale_status read_message(reader *r, uint64_t end, gale__pb_which which, void *message)
 {
     const gale__pb_table *t = &gale__pb_tables[which];
@@ -380,6 +389,7 @@ static gale_status read_message(reader *r, uint64_t end, gale__pb_which which, v
         if (f->flag) *((bool *)message + f->flag) = true;
     }
     if (which == GALE__PB_IS_attribute) find_attribute_type(message, head, t);
+    empty_texts(t, message);
     return GALE_OK;
 }
 
