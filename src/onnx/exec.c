@@ -198,12 +198,13 @@ static gale_status deliver(run *r, int i, gale_object **out)
     GALE_TRY(value_of(r, r->net->outputs[i], &object));
     if (!object) return gale__fail(GALE_INTERNAL, "output %d has no value", i);
     gale_tensor *given = r->given && r->given[i] ? r->given[i]->tensor : NULL;
-    if (given && object->kind == GALE_OBJECT_TENSOR && object->tensor != given) {
-        GALE_TRY(gale__tensor_assign(given, object->tensor));
+    if (given) {
+        if (object->kind != GALE_OBJECT_TENSOR) return gale__fail(GALE_INVALID, "output %s is not a tensor", r->net->declared[i].name);
+        bool there = object->tensor->buffer ? object->tensor->buffer == given->buffer : object->tensor->host == given->host;
+        if (!there) GALE_TRY(gale__tensor_assign(given, object->tensor));
         *out = r->given[i];
         return GALE_OK;
     }
-    if (given) return *out = r->given[i], GALE_OK;
     if (!r->on_host) return *out = gale__object_hold(object), GALE_OK;
     GALE_TRY(gale__object_to_host(object, &moved));
     *out = moved;
