@@ -10,7 +10,8 @@ gale__node gale__heads_split(gale__lower *L, gale__node x, int64_t heads)
     gale__pnode p = gale__peek(L->g, x);
     const int turn[4] = {0, 2, 1, 3};
     if (!gale__good(L) || x < 0) return GALE__NIL;
-    if (p.rank != 3 || heads < 1 || p.dims[2] % heads) return gale__refuse(L, "%lld heads in a value of rank %d with %lld columns", (long long)heads, p.rank, (long long)(p.rank ? p.dims[p.rank - 1] : 0));
+    if (p.rank != 3 || heads < 1 || p.dims[2] % heads)
+        return gale__refuse(L, "%lld heads in a value of rank %d with %lld columns", (long long)heads, p.rank, (long long)(p.rank ? p.dims[p.rank - 1] : 0));
     const int64_t dims[4] = {p.dims[0], p.dims[1], heads, p.dims[2] / heads};
     return gale__g_permute(L->g, gale__g_reshape(L->g, x, 4, dims), turn);
 }
@@ -66,7 +67,8 @@ static gale__node modified(gale__lower *L, const gale_graph *body, const gale__n
     in[0] = x;
     if (body->n_inputs > 1) memcpy(in + 1, captured, (size_t)(body->n_inputs - 1) * sizeof *in);
     if (gale__opgraph_inline(body, L->g, in, body->n_inputs, &y, 1) != GALE_OK) return GALE__NIL;
-    if (!gale__g_same_shape(L->g, x, y) || gale__type_of(L->g, x) != gale__type_of(L->g, y)) return gale__refuse(L, "a body changes the type or shape of what it is given");
+    if (!gale__g_same_shape(L->g, x, y) || gale__type_of(L->g, x) != gale__type_of(L->g, y))
+        return gale__refuse(L, "a body changes the type or shape of what it is given");
     return y;
 }
 

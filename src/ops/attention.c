@@ -29,7 +29,8 @@ static gale__node whole_mask(gale__lower *L, int64_t n)
     gale__pnode p = gale__peek(L->g, mask);
     int64_t low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0};
     if (mask < 0) return mask;
-    if (p.rank < 1 || p.rank > 4 || p.dims[p.rank - 1] > n) return gale__refuse(L, "the mask of rank %d reaches past the %lld keys", p.rank, (long long)n);
+    if (p.rank < 1 || p.rank > 4 || p.dims[p.rank - 1] > n)
+        return gale__refuse(L, "the mask of rank %d reaches past the %lld keys", p.rank, (long long)n);
     high[p.rank - 1] = n - p.dims[p.rank - 1];
     return gale__g_pad(L->g, mask, low, high, NULL, p.type == GALE_BOOL ? 0 : -INFINITY);
 }

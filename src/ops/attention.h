@@ -28,4 +28,7 @@ double gale__attend_scale(gale__lower *L, gale__node q);
 gale__node gale__causal(gale__lower *L, int64_t m, int64_t n, gale__node offset, int64_t window);
 /* a and b, either of which may be NIL. */
 gale__node gale__both(gale__lower *L, gale__node a, gale__node b);
+/* The cache with rows of the update along `axis`: row, which broadcasts to the cache, says which one falls on a place; none where it is out of
+ * range. */
+gale__node gale__overwrite(gale__lower *L, gale__node cache, gale__node update, int axis, gale__node row);
 #endif

@@ -22,7 +22,8 @@ static rule read_rule(gale__lower *L)
     rule r = {!strcmp(name, "gated") || !strcmp(name, "gated_delta"), !strcmp(name, "delta") || !strcmp(name, "gated_delta"), kv, kv > 0 ? q / kv : 0};
     if (!r.gated && !r.delta && strcmp(name, "linear")) gale__refuse(L, "update_rule is '%s'", name);
     if (q < 1 || kv < 1 || q % kv) gale__refuse(L, "%lld heads of queries cannot share %lld of keys", (long long)q, (long long)kv);
-    if (r.gated != (gale__arg(L, DECAY) >= 0) || r.delta != (gale__arg(L, BETA) >= 0)) gale__refuse(L, "update_rule '%s' does not go with the inputs decay and beta that are there", name);
+    if (r.gated != (gale__arg(L, DECAY) >= 0) || r.delta != (gale__arg(L, BETA) >= 0))
+        gale__refuse(L, "update_rule '%s' does not go with the inputs decay and beta that are there", name);
     return r;
 }
 
@@ -58,7 +59,8 @@ static gale__node first_state(gale__lower *L, gale__node k, gale__node v)
     gale__pnode p = gale__peek(L->g, k), q = gale__peek(L->g, v), s = gale__peek(L->g, gale__arg(L, PAST));
     const int64_t dims[4] = {p.dims[1], p.dims[2], p.dims[3], q.dims[3]};
     if (gale__arg(L, PAST) < 0) return gale__g_splat(L->g, (gale_type)p.type, 4, dims, 0);
-    if (s.rank != 4 || memcmp(s.dims, dims, sizeof dims)) return gale__refuse(L, "past_state must be [%lld, %lld, %lld, %lld]", (long long)dims[0], (long long)dims[1], (long long)dims[2], (long long)dims[3]);
+    if (s.rank != 4 || memcmp(s.dims, dims, sizeof dims))
+        return gale__refuse(L, "past_state must be [%lld, %lld, %lld, %lld]", (long long)dims[0], (long long)dims[1], (long long)dims[2], (long long)dims[3]);
     return gale__g_cast(L->g, gale__wide(L, L->in[PAST]), (gale_type)p.type);
 }
 
@@ -98,13 +100,15 @@ LOWER(CausalConvWithState)
     gale__pnode x = gale__peek(g, L->in[0]), w = gale__peek(g, L->in[1]), past = gale__peek(g, gale__arg(L, 3));
     const char *name = gale__attr_s(L, "activation", "none");
     bool swish = !strcmp(name, "silu") || !strcmp(name, "swish");
-    if (x.rank != 3 || w.rank != 3 || w.dims[0] != x.dims[1] || w.dims[1] != 1 || w.dims[2] < 1) gale__refuse(L, "input must be [batch, channels, length] and weight [channels, 1, k]");
+    if (x.rank != 3 || w.rank != 3 || w.dims[0] != x.dims[1] || w.dims[1] != 1 || w.dims[2] < 1)
+        gale__refuse(L, "input must be [batch, channels, length] and weight [channels, 1, k]");
     if (!swish && strcmp(name, "none")) gale__refuse(L, "activation is '%s'", name);
     if (!gale__good(L)) return;
     int64_t dilation = gale__attr_i(L, "dilation", 1), state = (w.dims[2] - 1) * dilation, low[3] = {0, 0, state}, none[3] = {0};
     if (dilation < 1 || dilation > 1 << 20) gale__refuse(L, "dilation is %lld", (long long)dilation);
     gale__node both[2] = {gale__arg(L, 3), L->in[0]};
-    if (both[0] >= 0 && (past.rank != 3 || past.dims[2] != state)) gale__refuse(L, "past_state must be [batch, channels, %lld]", (long long)state);
+    if (both[0] >= 0 && (past.rank != 3 || past.dims[2] != state))
+        gale__refuse(L, "past_state must be [batch, channels, %lld]", (long long)state);
     gale__node padded = both[0] >= 0 ? gale__g_concat(g, 2, both, 2) : gale__g_pad(g, L->in[0], low, none, NULL, 0);
     gale__conv conv = {.spatial = 1, .stride = {1}, .dilation = {dilation}, .input_dilation = {1}, .groups = x.dims[1]};
     gale__node y = gale__g_conv(g, gale__wide(L, padded), gale__wide(L, L->in[1]), &conv);
@@ -117,7 +121,8 @@ LOWER(CausalConvWithState)
 /* com.microsoft's, as far as they are the same. */
 LOWER(MSCausalConvWithState)
 {
-    if (gale__attr_i(L, "state_window", 0) || gale__attr_i(L, "channels_last", 0) || gale__attr_i(L, "ndim", 1) != 1) gale__refuse(L, "state_window, channels_last and more than one spatial axis are not supported");
+    if (gale__attr_i(L, "state_window", 0) || gale__attr_i(L, "channels_last", 0) || gale__attr_i(L, "ndim", 1) != 1)
+        gale__refuse(L, "state_window, channels_last and more than one spatial axis are not supported");
     if (gale__good(L)) gale__lower_CausalConvWithState(L);
 }
 
@@ -130,6 +135,18 @@ LOWER(MSLinearAttention)
 /* --- TensorScatter. --- */
 
 /* Read rather than written: each place of the cache asks which row of the update falls on it, if any. */
+gale__node gale__overwrite(gale__lower *L, gale__node cache, gale__node update, int axis, gale__node row)
+{
+    gale__g *g = L->g;
+    gale__pnode p = gale__peek(g, cache), u = gale__peek(g, update);
+    gale__node after = gale__g_binary(g, GALE__GE, row, gale__index(L, 0)), before = gale__g_binary(g, GALE__LT, row, gale__index(L, u.dims[axis]));
+    gale__node at = gale__index(L, 0);
+    int64_t stride = 1;
+    for (int d = p.rank - 1; d >= 0; stride *= u.dims[d--])
+        at = gale__g_add(g, at, d == axis ? gale__g_mul(g, row, gale__index(L, stride)) : gale__walk(L, p.rank, p.dims, d, stride));
+    return gale__g_select(g, gale__both(L, after, before), gale__g_take(g, update, gale__g_expand(g, at, p.rank, p.dims)), cache);
+}
+
 LOWER(TensorScatter)
 {
     gale__g *g = L->g;
@@ -141,17 +158,8 @@ LOWER(TensorScatter)
     if (!fits) gale__refuse(L, "the update does not fit the cache along axis %d", axis);
     if (!circular && strcmp(mode, "linear")) gale__refuse(L, "mode is '%s'", mode);
     if (!gale__good(L)) return;
-    if (u.dims[axis] == 0) {
-        L->out[0] = L->in[0];
-        return;
-    }
     gale__node row = gale__g_iota(g, p.rank, p.dims, axis), first = gale__arg(L, 2), extent = gale__index(L, p.dims[axis]);
     if (first >= 0) row = gale__g_sub(g, row, gale__along(L, gale__g_cast(g, first, GALE_I64), p.rank, 0));
     if (circular) row = gale__g_binary(g, GALE__REM, gale__g_add(g, gale__g_binary(g, GALE__REM, row, extent), extent), extent);
-    gale__node inside = gale__both(L, gale__g_binary(g, GALE__GE, row, gale__index(L, 0)), gale__g_binary(g, GALE__LT, row, gale__index(L, u.dims[axis])));
-    gale__node at = gale__index(L, 0);
-    int64_t stride = 1;
-    for (int d = p.rank - 1; d >= 0; stride *= u.dims[d--])
-        at = gale__g_add(g, at, d == axis ? gale__g_mul(g, row, gale__index(L, stride)) : gale__walk(L, p.rank, p.dims, d, stride));
-    L->out[0] = gale__g_select(g, inside, gale__g_take(g, L->in[1], gale__g_expand(g, at, p.rank, p.dims)), L->in[0]);
+    L->out[0] = u.dims[axis] ? gale__overwrite(L, L->in[0], L->in[1], axis, row) : L->in[0];
 }

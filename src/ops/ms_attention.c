@@ -22,7 +22,8 @@ static gale__node seen(gale__lower *L, gale__node mask, int64_t batch, int64_t r
         whole = gale__g_slice_axis(g, gale__g_slice_axis(g, whole, 2, past, rows), 3, 0, total);
         fits = true;
     } else if (fits) whole = gale__g_unsqueeze(g, whole, p.rank == 2 ? 1u << 1 | 1u << 2 : 1u << 1);
-    if (!fits) return gale__refuse(L, "a mask of rank %d does not fit a batch of %lld with %lld keys", p.rank, (long long)batch, (long long)total);
+    if (!fits)
+        return gale__refuse(L, "a mask of rank %d does not fit a batch of %lld with %lld keys", p.rank, (long long)batch, (long long)total);
     return gale__g_binary(g, GALE__GT, whole, gale__index(L, 0));
 }
 
@@ -74,7 +75,8 @@ static void attend_projected(gale__lower *L, gale__node all, gale_type type, int
     gale__node past = gale__arg(L, past_input), part[3], kept[2], state[2] = {GALE__NIL, GALE__NIL};
     gale__pnode p = gale__peek(g, past);
     int64_t at = 0;
-    if (gale__attr_i(L, "do_rotary", 0) || gale__attr_i(L, "past_present_share_buffer", 0)) gale__refuse(L, "do_rotary and past_present_share_buffer are not supported");
+    if (gale__attr_i(L, "do_rotary", 0) || gale__attr_i(L, "past_present_share_buffer", 0))
+        gale__refuse(L, "do_rotary and past_present_share_buffer are not supported");
     if (past >= 0 && (p.rank != 5 || p.dims[0] != 2)) gale__refuse(L, "past has rank %d, not 5 with 2 in front", p.rank);
     for (int i = 0; i < 3 && gale__good(L); at += size[i++]) part[i] = gale__heads_split(L, gale__g_slice_axis(g, all, 2, at, size[i]), heads);
     if (!gale__good(L)) return;
@@ -154,7 +156,8 @@ LOWER(MSMultiHeadAttention)
     int64_t heads = gale__attr_i(L, "num_heads", 0), at = 0;
     gale__pnode q = gale__peek(g, L->in[QUERY]), k = gale__peek(g, gale__arg(L, KEY));
     gale__node part[3];
-    if (gale__arg(L, PAST_LENGTH) >= 0 || gale__arg(L, INDIRECTION) >= 0) gale__refuse(L, "buffers shared between past and present are not supported");
+    if (gale__arg(L, PAST_LENGTH) >= 0 || gale__arg(L, INDIRECTION) >= 0)
+        gale__refuse(L, "buffers shared between past and present are not supported");
     if (q.rank != 5 && (gale__arg(L, KEY) < 0 || (k.rank != 5 && gale__arg(L, VALUE) < 0))) gale__refuse(L, "there are no keys or values");
     if (!gale__good(L)) return;
     if (q.rank == 5) for (int i = 0; i < 3; i++) part[i] = unpacked(L, L->in[QUERY], i);

@@ -25,7 +25,8 @@ static bool read_query(gale__lower *L, query *c)
     if (!gale__good(L)) return false;
     c->batch = q.dims[0], c->rows = q.dims[1], c->total = total[0];
     c->kept = past.rank && past.dims[2] > c->total ? past.dims[2] : c->total;
-    if (gale__arg(L, LENGTHS) < 0 || gale__g_elements(L->g, L->in[LENGTHS]) != c->batch) gale__refuse(L, "seqlens_k must have %lld numbers", (long long)c->batch);
+    if (gale__arg(L, LENGTHS) < 0 || gale__g_elements(L->g, L->in[LENGTHS]) != c->batch)
+        gale__refuse(L, "seqlens_k must have %lld numbers", (long long)c->batch);
     if (!gale__good(L)) return false;
     /* A prompt begins at 0, whatever its length; one item alone is as long as the longest. */
     if (c->batch == 1 || c->rows == c->total) c->first = gale__index(L, c->total - c->rows);
@@ -84,14 +85,11 @@ static gale__node cached(gale__lower *L, const query *c, int past, gale__node x)
     if (!gale__good(L)) return GALE__NIL;
     gale__node old = gale__arg(L, past), row = gale__g_sub(g, gale__g_iota(g, 4, walk, 2), c->first);
     gale__pnode o = gale__peek(g, old);
-    if (old >= 0 && (o.rank != 4 || o.dims[0] != dims[0] || o.dims[1] != dims[1] || o.dims[3] != dims[3])) return gale__refuse(L, "input %d does not fit the new rows", past);
+    if (old >= 0 && (o.rank != 4 || o.dims[0] != dims[0] || o.dims[1] != dims[1] || o.dims[3] != dims[3]))
+        return gale__refuse(L, "input %d does not fit the new rows", past);
     high[2] = c->kept - (old >= 0 ? o.dims[2] : 0);
     old = old >= 0 ? gale__g_pad(g, old, low, high, NULL, 0) : gale__g_splat(g, (gale_type)p.type, 4, dims, 0);
-    gale__node fresh = gale__both(L, gale__g_binary(g, GALE__GE, row, gale__index(L, 0)), gale__g_binary(g, GALE__LT, row, gale__index(L, c->rows)));
-    gale__node at = gale__g_mul(g, row, gale__index(L, p.dims[3]));
-    at = gale__g_add(g, gale__g_add(g, at, gale__walk(L, 4, dims, 3, 1)), gale__walk(L, 4, dims, 1, p.dims[2] * p.dims[3]));
-    at = gale__g_add(g, at, gale__walk(L, 4, dims, 0, p.dims[1] * p.dims[2] * p.dims[3]));
-    return gale__g_select(g, fresh, gale__g_take(g, x, at), old);
+    return gale__overwrite(L, old, x, 2, row);
 }
 
 /* Keys up to the row's own place, within the item's length.  Rows past it would see none through a window, and nobody reads them. */

@@ -26,8 +26,10 @@ LOWER(MSRelativePositionBias)
     int64_t n[2], farthest = gale__attr_i(L, "max_distance", 0);
     const int64_t *rows = gale__known_ints(L, 1, &n[0]), *columns = gale__known_ints(L, 2, &n[1]);
     gale__pnode table = gale__peek(g, L->in[0]);
-    if (gale__good(L) && (n[0] != 1 || n[1] != 1 || rows[0] < 1 || columns[0] < 1 || rows[0] > 1 << 24 || columns[0] > 1 << 24)) gale__refuse(L, "query_length and key_length are one number each, at least 1");
-    if (table.rank != 2 || table.dims[0] < 4 || farthest <= table.dims[0] / 2) gale__refuse(L, "the table must be [buckets, heads], and max_distance more than its buckets tell apart");
+    if (gale__good(L) && (n[0] != 1 || n[1] != 1 || rows[0] < 1 || columns[0] < 1 || rows[0] > 1 << 24 || columns[0] > 1 << 24))
+        gale__refuse(L, "query_length and key_length are one number each, at least 1");
+    if (table.rank != 2 || table.dims[0] < 4 || farthest <= table.dims[0] / 2)
+        gale__refuse(L, "the table must be [buckets, heads], and max_distance more than its buckets tell apart");
     if (!gale__good(L)) return;
     int64_t count = rows[0] + columns[0] - 1, dims[2] = {rows[0], columns[0]};
     int64_t *bucket = gale__arena_alloc(&g->arena, (size_t)count * sizeof *bucket);
@@ -93,7 +95,8 @@ LOWER(MSGatedRMSNorm)
     const char *name = gale__attr_s(L, "activation", "silu");
     bool plain = !strcmp(name, "sigmoid");
     if (!plain && strcmp(name, "silu") && strcmp(name, "swish")) gale__refuse(L, "activation is '%s'", name);
-    if (p.rank < 1 || p.rank >= GALE_MAX_RANK || s.rank != 1 || s.dims[0] < 1 || p.dims[p.rank - 1] % s.dims[0]) gale__refuse(L, "the last axis of X is not a multiple of the scale's");
+    if (p.rank < 1 || p.rank >= GALE_MAX_RANK || s.rank != 1 || s.dims[0] < 1 || p.dims[p.rank - 1] % s.dims[0])
+        gale__refuse(L, "the last axis of X is not a multiple of the scale's");
     if (!gale__good(L)) return;
     int64_t dims[GALE_MAX_RANK];
     memcpy(dims, p.dims, sizeof dims);

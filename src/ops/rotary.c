@@ -19,7 +19,8 @@ gale__node gale__rotate(gale__lower *L, gale__node x, gale__node cosine, gale__n
     if (!gale__good(L) || x < 0) return GALE__NIL;
     int last = p.rank - 1;
     int64_t half = size / 2, all = p.dims[last];
-    if (size < 2 || size % 2 || size > all) return gale__refuse(L, "%lld of %lld columns cannot be turned", (long long)size, (long long)all);
+    if (size < 2 || size % 2 || size > all)
+        return gale__refuse(L, "%lld of %lld columns cannot be turned", (long long)size, (long long)all);
     gale__node a = columns(L, x, 0, interleaved ? 2 : 1, half), b = columns(L, x, interleaved ? 1 : half, interleaved ? 2 : 1, half);
     gale__node parts[3] = {gale__g_sub(g, gale__g_mul(g, cosine, a), gale__g_mul(g, sine, b)), gale__g_add(g, gale__g_mul(g, sine, a), gale__g_mul(g, cosine, b))};
     if (interleaved) {
@@ -38,7 +39,8 @@ static gale__node table(gale__lower *L, int i, gale__node ids, int64_t half, int
     gale__node t = gale__wide(L, L->in[i]);
     if (ids >= 0 && gale__rank_of(L->g, t) == 2) t = gale__g_gather(L->g, t, ids, 0);
     gale__pnode p = gale__peek(L->g, t);
-    if (gale__good(L) && (p.rank != 3 || p.dims[2] != half)) gale__refuse(L, "input %d has rank %d and not %lld columns for each position", i, p.rank, (long long)half);
+    if (gale__good(L) && (p.rank != 3 || p.dims[2] != half))
+        gale__refuse(L, "input %d has rank %d and not %lld columns for each position", i, p.rank, (long long)half);
     return gale__g_unsqueeze(L->g, t, 1u << heads_axis);
 }
 
@@ -48,7 +50,8 @@ static void turn(gale__lower *L, int tables, gale__node ids, int64_t head, int64
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, L->in[0]);
     gale__node x = gale__wide(L, L->in[0]);
-    if (p.rank != 4 && (p.rank != 3 || head < 1 || p.dims[2] % head)) gale__refuse(L, "an input of rank %d has no heads of %lld columns", p.rank, (long long)head);
+    if (p.rank != 4 && (p.rank != 3 || head < 1 || p.dims[2] % head))
+        gale__refuse(L, "an input of rank %d has no heads of %lld columns", p.rank, (long long)head);
     if (!gale__good(L)) return;
     const int64_t dims[4] = {p.dims[0], p.dims[1], p.rank == 3 ? p.dims[2] / head : 0, head};
     if (p.rank == 3) x = gale__g_reshape(g, x, 4, dims);
@@ -63,7 +66,8 @@ LOWER(RotaryEmbedding)
 {
     gale__pnode p = gale__peek(L->g, L->in[0]);
     int64_t heads = gale__attr_i(L, "num_heads", 0);
-    if (p.rank == 3 && (heads < 1 || p.dims[2] % heads)) gale__refuse(L, "%lld columns are not %lld heads", (long long)p.dims[2], (long long)heads);
+    if (p.rank == 3 && (heads < 1 || p.dims[2] % heads))
+        gale__refuse(L, "%lld columns are not %lld heads", (long long)p.dims[2], (long long)heads);
     if (gale__good(L)) turn(L, 1, gale__arg(L, 3), p.rank == 3 ? p.dims[2] / heads : 0, gale__attr_i(L, "rotary_embedding_dim", 0));
 }
 
@@ -74,7 +78,8 @@ LOWER(MSRotaryEmbedding)
     gale__pnode p = gale__peek(g, L->in[0]), c = gale__peek(g, L->in[2]), i = gale__peek(g, L->in[1]);
     int64_t size = gale__attr_i(L, "rotary_embedding_dim", 0), heads = gale__attr_i(L, "num_heads", 0);
     if (gale__attr_i(L, "is_packed_batching", 0)) gale__refuse(L, "batches without padding are not supported");
-    if (c.rank != 2 || (p.rank != 3 && p.rank != 4) || (size > 0 && p.rank == 3 && (heads < 1 || p.dims[2] % heads))) gale__refuse(L, "an input of rank %d and tables of rank %d do not go together", p.rank, c.rank);
+    if (c.rank != 2 || (p.rank != 3 && p.rank != 4) || (size > 0 && p.rank == 3 && (heads < 1 || p.dims[2] % heads)))
+        gale__refuse(L, "an input of rank %d and tables of rank %d do not go together", p.rank, c.rank);
     if (!gale__good(L)) return;
     int64_t ids[2] = {p.dims[0], p.dims[p.rank - 2]}, rows[2] = {1, ids[1]}, one[2] = {1, 1};
     gale__node at = L->in[1];

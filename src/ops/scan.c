@@ -59,7 +59,8 @@ static bool read_scan(gale__lower *L, scan *s)
     s->stacked = n_out - s->states;
     bool ok = L->n_in == n && n <= VALUES_MAX && n_out <= VALUES_MAX && s->sliced > 0 && s->captured >= 0 && s->states >= 0 && s->stacked >= 0 && L->n_out <= n_out;
     for (int i = 0; ok && i < n; i++) ok = (s->in[i] = L->in[i]) >= 0;
-    if (!ok) gale__refuse(L, "a body of %d inputs and %d outputs does not go with %d inputs, %d of them scanned", n, n_out, L->n_in, s->sliced);
+    if (!ok)
+        gale__refuse(L, "a body of %d inputs and %d outputs does not go with %d inputs, %d of them scanned", n, n_out, L->n_in, s->sliced);
     return ok;
 }
 
