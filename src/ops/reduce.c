@@ -25,15 +25,11 @@ static gale__node largest(gale__lower *L, gale__node x, uint32_t axes) { return 
 static gale__node least(gale__lower *L, gale__node x, uint32_t axes) { return gale__g_reduce(L->g, GALE__RMIN, x, axes, true); }
 static gale__node l1(gale__lower *L, gale__node x, uint32_t axes) { return sum(L, gale__g_unary(L->g, GALE__ABS, x), axes); }
 static gale__node squares(gale__lower *L, gale__node x, uint32_t axes) { return sum(L, gale__g_mul(L->g, x, x), axes); }
-static gale__node log_sum(gale__lower *L, gale__node x, uint32_t axes) { return gale__g_unary(L->g, GALE__LOG, sum(L, x, axes)); }
 
-static gale__node l2(gale__lower *L, gale__node x, uint32_t axes)
-{
-    gale__node s = squares(L, x, axes);
-    gale_type type = gale__type_of(L->g, x);
-    if (gale__type_is_float(type)) return gale__g_unary(L->g, GALE__SQRT, s);
-    return gale__g_cast(L->g, gale__g_unary(L->g, GALE__SQRT, gale__g_cast(L->g, s, GALE_F64)), type);
-}
+/* What has no whole result: integers go through real numbers, and back in the end. */
+static gale__node real(gale__lower *L, gale__node x) { return gale__type_is_float(gale__type_of(L->g, x)) ? x : gale__g_cast(L->g, x, gale__precise(L)); }
+static gale__node l2(gale__lower *L, gale__node x, uint32_t axes) { return gale__g_unary(L->g, GALE__SQRT, real(L, squares(L, x, axes))); }
+static gale__node log_sum(gale__lower *L, gale__node x, uint32_t axes) { return gale__g_unary(L->g, GALE__LOG, real(L, sum(L, x, axes))); }
 
 /* The largest, or 0 where it is not finite, so that x - largest is never inf - inf. */
 static gale__node finite_largest(gale__lower *L, gale__node x, uint32_t axes)
@@ -46,6 +42,7 @@ static gale__node finite_largest(gale__lower *L, gale__node x, uint32_t axes)
 static gale__node log_sum_exp(gale__lower *L, gale__node x, uint32_t axes)
 {
     gale__g *g = L->g;
+    x = real(L, x);
     gale__node m = finite_largest(L, x, axes);
     return gale__g_add(g, m, log_sum(L, gale__g_unary(g, GALE__EXP, gale__g_sub(g, x, m)), axes));
 }
