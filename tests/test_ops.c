@@ -90,12 +90,32 @@ TEST(bad_input_is_refused)
     refused("Pad", "mode=mirror", "T[4] ~1; !i64[2] 1 1", "mirror");
     refused("LeakyRelu", "alpha=high", "T[4] ~1", "wrong kind");
     refused("Exp", "", "i32[4] ~1", "floats");
+    refused("MatMulInteger", "", "u8[2,3] ~1; i8[2,3] ~2", "matmul");
+    refused("Adam", "", "T[] 1; i64[] 1; T[2] ~1; T[2] ~2; T[2] ~3; T[2] ~4; T[2] ~5", "groups of 4");
+    refused("NonMaxSuppressionPadded", "", "T[1,3,4] ~1; T[1,2,5] ~2; !i64[] 2", "boxes");
+    refused("UniquePadded", "axis=2", "T[3] ~1", "axis 2");
+    refused("LinearRegressor", "coefficients=0.5,1.5,2.5", "T[2,2] ~1", "coefficients");
+    refused("LabelEncoder", "keys_int64s=1,2 values_int64s=3,", "i64[2] 1 2", "2 keys and 1 values");
+    refused("SVMClassifier", "vectors_per_class=1,-5 coefficients=1.0,2.0 support_vectors=1.0,2.0 rho=0.5,", "T[2,2] ~1", "-5 vectors");
+#define TREE "leaf_targetids=0,0 leaf_weights=1.5,2.5 nodes_featureids=0,0 nodes_splits=0.5,0.5 nodes_trueleafs=0,1 nodes_falseleafs=1,0 nodes_truenodeids=1,0 "
+    refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,0 tree_roots=0,", "T[2,2] ~1", "below itself");
+    refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,7 tree_roots=0,", "T[2,2] ~1", "not there");
+    refused("TreeEnsemble", TREE "nodes_modes=0,9 nodes_falsenodeids=0,0 tree_roots=0,", "T[2,2] ~1", "mode 9");
+    refused("TreeEnsemble", TREE "nodes_modes=0,6 nodes_falsenodeids=0,0 tree_roots=0,", "T[2,2] ~1", "too few sets");
+    refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,0 tree_roots=5,", "T[2,2] ~1", "root 5");
+    refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,0 tree_roots=0, n_targets=0", "T[2,2] ~1", "0 targets");
+    refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,0 tree_roots=0,", "T[2,0] ~1", "feature 0 of 0");
+    refused("TreeEnsembleRegressor", "nodes_treeids=0, nodes_nodeids=0, nodes_featureids=0, nodes_values=0.5, nodes_modes=BRANCH_SIDEWAYS nodes_truenodeids=0, nodes_falsenodeids=0,", "T[2,1] ~1", "BRANCH_SIDEWAYS");
+    refused("MSMatMulNBits", "N=4 K=32 bits=5 block_size=16", "T[1,32] ~1; u8[4,2,8] ~1; T[4,2] ~2", "bits 5");
+    refused("MSMatMulNBits", "N=4 K=64 bits=4 block_size=16", "T[1,64] ~1; u8[4,2,8] ~1; T[4,2] ~2", "elements");
+    refused("MSQLinearAdd", "", "u8[2] 1 2; f32[] 1; u8[] 0; u8[2] 1 2; f32[] 1", "input 6 is missing");
+    refused("MSQLinearConcat", "axis=0", "f32[] 1; u8[] 0; u8[2] 1 2; f32[] 1", "each part has 3");
 }
 
 /* Lowering under failing allocations: a status, never a crash, and nothing left behind. */
 TEST(no_memory)
 {
-    static const char *const names[] = {"Conv", "LayerNormalization", "Resize", "Einsum", "TopK", "Pad"};
+    static const char *const names[] = {"Conv", "LayerNormalization", "Resize", "Einsum", "TopK", "Pad", "UniquePadded", "TreeEnsembleClassifier", "SVMClassifier", "LabelEncoder", "MSMatMulNBits"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int c = 0;
         while (strcmp(gale__cases[c].op, names[i])) c++;
