@@ -56,7 +56,9 @@ static void set_masks(gale__lower *L, gale__attend *a, int64_t past)
 
 static gale_type softmax_type(gale__lower *L, gale_type type)
 {
-    return gale__wide_type(gale__attr_type(L, "softmax_precision", type));
+    type = gale__wide_type(gale__attr_type(L, "softmax_precision", type));
+    if (!gale__type_is_float(type)) gale__refuse(L, "softmax is of floats, not of %s", gale_type_name(type));
+    return type;
 }
 
 LOWER(Attention)
@@ -91,6 +93,8 @@ static void set_bodies(gale__lower *L, gale__attend *a)
         const gale_attr *attr = &L->node->attrs[i];
         if (attr->kind != GALE_ATTR_GRAPH) continue;
         bool score = !strcmp(attr->name, "score_mod");
+        if (attr->graph->n_inputs < 1) gale__refuse(L, "the body '%s' has no input", attr->name);
+        if (!gale__good(L)) return;
         if (!score && strcmp(attr->name, "prob_mod")) gale__refuse(L, "there is no body '%s'", attr->name);
         if (score) a->score_mod.body = attr->graph, a->score_mod.captured = L->in + at;
         else a->prob_mod.body = attr->graph, a->prob_mod.captured = L->in + at;
