@@ -24,6 +24,7 @@ int main(int argc, char **argv)
     where.chain = argc > 2 ? argv[2] : NULL;
     if (gale_device_open(&where, &device) != GALE_OK) return failed("device");
     if (gale_model_open(argv[1], device, NULL, &model) != GALE_OK) return failed("model");
+    if (gale_model_inputs(model) != 1 || gale_model_outputs(model) != 1) return fprintf(stderr, "the model must have one input and one output\n"), 1;
     if (gale_model_input(model, 0, &v) != GALE_OK) return failed("input");
     for (int i = 0; i < v.rank; i++) dims[i] = v.dims[i] < 0 ? 1 : v.dims[i];
     for (int i = 0; i < 2; i++) {
