@@ -102,6 +102,14 @@ TEST(bad_input_is_refused)
     refused("Resize", "mode=cubist", "T[1,1,2,2] ~1; -; !f32[4] 1 1 2 2", "cubist");
     refused("Split", "axis=0", "T[4] ~1; !i64[1] 3", "parts");
     refused("Pad", "mode=mirror", "T[4] ~1; !i64[2] 1 1", "mirror");
+    refused("Pad", "", "T[2] 1 2; !i64[2] 9223372036854775807 9223372036854775807", "pads of");
+    refused("Tile", "", "T[2] 1 2; !i64[1] 9223372036854775807", "times");
+    refused("Tile", "", "T[2] 1 2; !i64[1] -1", "-1 times");
+    refused("MaxPool", "kernel_shape=2,2 strides=9223372036854775807,1", "T[1,1,2,2] ~1", "strides");
+    refused("Resize", "", "T[1,1,1,1] 1; -; -; !i64[4] 1 1 4611686018427387904 4", "4611686018427387904");
+    refused("Resize", "", "T[1,1,8,8] ~1; -; !f32[4] 1 1 1e30 1", "scaled by 1e+30");
+    refused("Resize", "mode=cubic antialias=1", "T[1,1,8,8] ~1; -; -; !i64[4] 1 1 1000000000 1", "1000000000");
+    refused("Resize", "axes=2,3 keep_aspect_ratio_policy=not_smaller", "T[1,1,1,8] ~1; -; -; !i64[2] 2000000000 8", "scaled by 2e+09");
     refused("LeakyRelu", "alpha=high", "T[4] ~1", "wrong kind");
     refused("Exp", "", "i32[4] ~1", "floats");
     refused("MatMulInteger", "", "u8[2,3] ~1; i8[2,3] ~2", "matmul");

@@ -7,7 +7,10 @@ bool gale__read_ints(gale__lower *L, const char *name, int n, int64_t fallback, 
     int count;
     const int64_t *v = gale__attr_ints(L, name, &count);
     if (v && count != n) gale__refuse(L, "attribute '%s' has %d numbers, not %d", name, count, n);
-    for (int i = 0; i < n; i++) out[i] = v && count == n ? v[i] : fallback;
+    for (int i = 0; i < n; i++) {
+        out[i] = v && count == n ? v[i] : fallback;
+        if (out[i] > INT32_MAX || out[i] < -INT32_MAX) gale__refuse(L, "attribute '%s' has %lld", name, (long long)out[i]);
+    }
     return gale__good(L);
 }
 

@@ -2,6 +2,8 @@
 #include "ops/lower.h"
 #include <string.h>
 
+#define FARTHEST (1ll << 60) /* so that sums do not overflow */
+
 typedef struct sides { int64_t low[GALE_MAX_RANK], high[GALE_MAX_RANK]; } sides;
 
 static bool read_sides(gale__lower *L, int rank, sides *s)
@@ -16,6 +18,8 @@ static bool read_sides(gale__lower *L, int rank, sides *s)
     for (int64_t i = 0; i < each && gale__good(L); i++) {
         int axis = axes ? gale__axis(L, axes[i], rank) : (int)i;
         s->low[axis] = pads[i], s->high[axis] = pads[each + i];
+        if (pads[i] > FARTHEST || pads[i] < -FARTHEST || pads[each + i] > FARTHEST || pads[each + i] < -FARTHEST)
+            gale__refuse(L, "pads of %lld and %lld at axis %d", (long long)pads[i], (long long)pads[each + i], axis);
     }
     return gale__good(L);
 }

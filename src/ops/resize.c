@@ -220,12 +220,16 @@ static bool read_extents(gale__lower *L, int i_scales, int i_sizes, const gale__
         double s = by_size ? (double)sizes[i] / (double)(in ? in : 1) : scales[i];
         if (!(s > 0) && in) gale__refuse(L, "axis %d is scaled by %g", axes[i], s);
         if (i == 0 || (least && s < common) || (most && s > common)) common = s;
-        out[axes[i]] = by_size ? sizes[i] : (int64_t)floor((double)in * s);
+        double extent = floor((double)in * s);
+        if (!by_size && !(extent <= INT32_MAX)) gale__refuse(L, "axis %d is scaled by %g", axes[i], s);
+        out[axes[i]] = by_size ? sizes[i] : gale__good(L) ? (int64_t)extent : 0;
         scale[axes[i]] = s;
     }
     for (int i = 0; by_size && (least || most) && i < n; i++) {
         scale[axes[i]] = common;
-        out[axes[i]] = (int64_t)(common * (double)p->dims[axes[i]] + 0.5);
+        double extent = floor(common * (double)p->dims[axes[i]] + 0.5);
+        if (!(extent <= INT32_MAX)) gale__refuse(L, "axis %d is scaled by %g", axes[i], common);
+        else out[axes[i]] = (int64_t)extent;
     }
     return gale__good(L);
 }

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#define MOST_TAPS 0x1p27 /* of all elements of an axis: they are tables on the host */
+
 /* Where output element i lies in the input. */
 static double coordinate(gale__lower *L, const gale__resize *r, const gale__taps *t, double scale, double start, double end, double i)
 {
@@ -59,17 +61,18 @@ static void fill(const gale__resize *r, gale__taps *t, int64_t o, double x, doub
     for (int k = 0; again && k < t->count; k++) w[k] /= sum;
 }
 
-static int tap_count(const gale__resize *r, double scale)
+static double tap_count(const gale__resize *r, double scale)
 {
     if (r->mode == GALE__NEAREST) return 1;
     double support = r->mode == GALE__LINEAR ? 1 : 2, shrink = r->antialias && scale < 1 ? scale : 1;
-    return 2 - 2 * (int)(floor(-support / shrink) + 1);
+    return 2 - 2 * (floor(-support / shrink) + 1);
 }
 
 bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t out, double scale, double roi_start, double roi_end, gale__taps *t)
 {
     bool crop = !strcmp(r->coordinates, "tf_crop_and_resize");
-    *t = (gale__taps){.in = in, .out = out, .count = tap_count(r, scale)};
+    if (out > INT32_MAX || tap_count(r, scale) > MOST_TAPS / (double)(out > 0 ? out : 1)) return gale__refuse(L, "an axis of %lld elements becomes one of %lld, scaled by %g", (long long)in, (long long)out, scale) >= 0;
+    *t = (gale__taps){.in = in, .out = out, .count = (int)tap_count(r, scale)};
     size_t n = (size_t)(out * t->count + 1);
     t->index = gale__arena_alloc(&L->g->arena, n * sizeof *t->index);
     t->weight = gale__arena_alloc(&L->g->arena, n * sizeof *t->weight);

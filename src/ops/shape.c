@@ -101,7 +101,11 @@ LOWER(Tile)
     const int64_t *times = gale__known_ints(L, 1, &n);
     if (n != rank) gale__refuse(L, "%lld repeats for %d axes", (long long)n, rank);
     gale__node x = L->in[0];
-    for (int d = 0; d < rank && gale__good(L); d++) x = tile_axis(L, x, d, times[d]);
+    for (int d = 0; d < rank && gale__good(L); d++) {
+        int64_t extent;
+        if (times[d] < 0 || __builtin_mul_overflow(times[d], gale__peek(L->g, x).dims[d], &extent)) gale__refuse(L, "%lld times axis %d", (long long)times[d], d);
+        else x = tile_axis(L, x, d, times[d]);
+    }
     L->out[0] = x;
 }
 
