@@ -299,6 +299,30 @@ TEST(labels_both_ways)
     gale_tensor_destroy(&out);
 }
 
+/* Nodes with nothing behind them and too little before them are read, or refused. */
+TEST(nodes_cut_short)
+{
+    gale_device *device = NULL;
+    if (!CHECK_OK(open_cpu(&device))) return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int given = 0; given < 3; given++) {
+            gale__case c = {"Identity", given == 2 ? rows[i].attrs : "", "", rows[i].inputs, "e", "_"};
+            gale__case_run run;
+            gale_model *model = NULL;
+            maker m;
+            if (!CHECK_OK(gale__case_open(&c, 0, &run))) continue;
+            run.n_out = 0;
+            if (given < 2) run.n_in = given && run.n_in > 1;
+            write_model(&m, &rows[i], &run, true);
+            gale_status status = open_made(&m, device, &model);
+            CHECK(status == GALE_OK || status == GALE_FORMAT || status == GALE_INVALID || status == GALE_UNSUPPORTED);
+            gale_model_close(&model);
+            make_end(&m);
+            gale__case_close(&run);
+        }
+    gale_device_close(&device);
+}
+
 /* Whichever allocation fails while a row is read, the error says so and nothing leaks. */
 TEST(without_memory)
 {
@@ -333,4 +357,4 @@ TEST(without_memory)
     gale_device_close(&device);
 }
 
-TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(samples_by_probability), ROW(dropout_trains), ROW(labels_both_ways), ROW(without_memory))
+TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(samples_by_probability), ROW(dropout_trains), ROW(labels_both_ways), ROW(nodes_cut_short), ROW(without_memory))

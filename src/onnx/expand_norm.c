@@ -4,6 +4,12 @@
 
 static bool wanted(const gale__net_node *node, int i) { return i < node->n_out && node->out[i] >= 0; }
 
+/* Results from the n-th on have been made otherwise. */
+static void keep_results(gale__net_node *node, int n)
+{
+    if (node->n_out > n) node->n_out = n;
+}
+
 /* 1 / sqrt(mean of squares + epsilon) along the last axis. */
 static void inverse_rms(gale__rewrite *w, int32_t x, double epsilon, int32_t *out)
 {
@@ -16,7 +22,7 @@ EXPAND(rms_norm)
     gale__rewrite w = {net, node, GALE_OK};
     *done = false;
     if (wanted(node, 1)) inverse_rms(&w, gale__rw_in(&w, 0), gale__rw_float(&w, "epsilon", 1e-5f), &node->out[1]);
-    node->n_out = 1;
+    keep_results(node, 1);
     node->op = "RMSNormalization";
     node->domain = "";
     return w.status;
@@ -33,7 +39,7 @@ EXPAND(skip_norm)
     if (bias >= 0) sum = gale__rw(&w, "Add", sum, bias);
     if (wanted(node, 3)) gale__rw_node(&w, "Identity", NULL, 0, &sum, 1, &node->out[3], 1);
     if (simple && wanted(node, 2)) inverse_rms(&w, sum, epsilon, &node->out[2]);
-    node->n_out = simple || node->n_out < 3 ? (simple ? 1 : node->n_out) : 3;
+    keep_results(node, simple ? 1 : 3);
     gale__rw_drop_all(&w);
     gale__rw_set(&w, (gale_attr)GALE_INT("axis", -1));
     gale__rw_set(&w, (gale_attr)GALE_FLOAT("epsilon", epsilon));
@@ -63,7 +69,7 @@ EXPAND(embed_norm)
     if (segments >= 0 && gale__rw_in(&w, 4) >= 0) sum = gale__rw(&w, "Add", sum, gale__rw(&w, "Gather", gale__rw_in(&w, 4), segments));
     if (wanted(node, 1)) mask_index(&w, ids, gale__rw_in(&w, 7), &node->out[1]);
     if (wanted(node, 2)) gale__rw_node(&w, "Identity", NULL, 0, &sum, 1, &node->out[2], 1);
-    node->n_out = 1;
+    keep_results(node, 1);
     gale_attr epsilon = GALE_FLOAT("epsilon", gale__rw_float(&w, "epsilon", 1e-12f));
     gale__rw_drop_all(&w);
     gale__rw_set(&w, (gale_attr)GALE_INT("axis", -1));
@@ -84,7 +90,7 @@ EXPAND(group_norm)
     if (skip >= 0) x = gale__rw(&w, "Add", x, skip);
     if (bias >= 0) x = gale__rw(&w, "Add", x, bias);
     if (wanted(node, 1)) gale__rw_node(&w, "Identity", NULL, 0, &x, 1, &node->out[1], 1);
-    node->n_out = 1;
+    keep_results(node, 1);
     int32_t in[] = {last ? gale__rw_channels(&w, x, false) : x, gale__rw(&w, "CastLike", gale__rw_in(&w, 1), x), gale__rw(&w, "CastLike", gale__rw_in(&w, 2), x)};
     int32_t y = gale__rw_op(&w, "GroupNormalization", attrs, 2, in, 3);
     if (last) y = gale__rw_channels(&w, y, true);
