@@ -1,0 +1,88 @@
+/* Tiles: positions, weights, cutting out and adding up. */
+#include "jobs/tiles.h"
+
+static int64_t round_up(int64_t v, int64_t multiple) { return multiple > 1 ? (v + multiple - 1) / multiple * multiple : v; }
+
+static gale_status make_axis(int64_t size, int64_t tile, const gale__tile_wish *w, gale__axis *out)
+{
+    gale__axis a = {.size = size, .tile = tile > 0 ? tile : size, .overlap = w->overlap};
+    if (!w->fixed && a.tile > size) a.tile = size;
+    if (!w->fixed) a.tile = round_up(a.tile, w->multiple);
+    a.count = 1;
+    a.stride = a.tile;
+    if (a.tile >= size) a.overlap = 0;
+    else if (a.overlap >= a.tile) return gale__fail(GALE_INVALID, "tiles of %lld pixels cannot overlap by %lld", (long long)a.tile, (long long)a.overlap);
+    else {
+        a.stride = a.tile - a.overlap;
+        a.count = (size - a.tile + a.stride - 1) / a.stride + 1;
+    }
+    a.margin = w->margin < 0 ? a.overlap / 4 : w->margin < a.overlap / 2 ? w->margin : a.overlap / 2;
+    *out = a;
+    return GALE_OK;
+}
+
+gale_status gale__tiling_make(int64_t width, int64_t height, const gale__tile_wish *wish, gale__tiling *out)
+{
+    gale__tiling t = {.padding = wish->padding};
+    if (width < 1 || height < 1 || wish->tile_width < 0 || wish->tile_height < 0 || wish->overlap < 0 || wish->multiple < 0)
+        return gale__fail(GALE_INVALID, "a picture of %lld x %lld cannot be cut into tiles of %lld x %lld that overlap by %lld", (long long)width, (long long)height, (long long)wish->tile_width,
+            (long long)wish->tile_height, (long long)wish->overlap);
+    GALE_TRY(make_axis(width, wish->tile_width, wish, &t.x));
+    GALE_TRY(make_axis(height, wish->tile_height, wish, &t.y));
+    *out = t;
+    return GALE_OK;
+}
+
+/* How far tile i + 1 has taken over from tile i at v, which counts the picture's pixels: 0 to 1 around the middle of their overlap.  All ramps are alike and
+ * only shifted, so that differences of neighbours are never negative and add up to one. */
+static double taken_over(const gale__axis *a, int64_t i, double v)
+{
+    if (i < 0) return 1;
+    if (i >= a->count - 1) return 0;
+    double middle = 0.5 * (double)(gale__axis_at(a, i + 1) + gale__axis_at(a, i) + a->tile), width = (double)(a->overlap - 2 * a->margin);
+    double t = width > 0 ? (v - middle) / width + 0.5 : v >= middle;
+    t = t < 0 ? 0 : t > 1 ? 1 : t;
+    return t * t * (3 - 2 * t);
+}
+
+void gale__axis_weights(const gale__axis *a, int64_t i, int64_t scale, float *weights)
+{
+    int64_t first = gale__axis_at(a, i);
+    for (int64_t k = 0; k < a->tile * scale; k++) {
+        double v = (double)first + ((double)k + 0.5) / (double)scale;
+        weights[k] = v < (double)a->size ? (float)(taken_over(a, i - 1, v) - taken_over(a, i, v)) : 0;
+    }
+}
+
+/* The picture's pixel that stands for one at v, which may lie beyond. */
+static int64_t inside(int64_t v, int64_t size, gale__padding padding)
+{
+    if (padding == GALE__PAD_REPLICATE || size == 1) return v < size ? v : size - 1;
+    v %= 2 * (size - 1);
+    return v < size ? v : 2 * (size - 1) - v;
+}
+
+void gale__tile_take(const gale__tiling *t, int64_t index, const float *picture, int planes, float *tile)
+{
+    int64_t x0 = gale__axis_at(&t->x, index % t->x.count), y0 = gale__axis_at(&t->y, index / t->x.count);
+    for (int c = 0; c < planes; c++)
+        for (int64_t y = 0; y < t->y.tile; y++) {
+            const float *from = picture + (c * t->y.size + inside(y0 + y, t->y.size, t->padding)) * t->x.size;
+            for (int64_t x = 0; x < t->x.tile; x++) *tile++ = from[x0 + x < t->x.size ? x0 + x : inside(x0 + x, t->x.size, t->padding)];
+        }
+}
+
+void gale__tile_add(const gale__tiling *t, int64_t index, int64_t scale, const float *tile, int planes, float *weights, float *picture)
+{
+    int64_t i = index % t->x.count, j = index / t->x.count, w = t->x.tile * scale, h = t->y.tile * scale, wide = t->x.size * scale, high = t->y.size * scale;
+    int64_t x0 = gale__axis_at(&t->x, i) * scale, y0 = gale__axis_at(&t->y, j) * scale, across = x0 + w < wide ? w : wide - x0;
+    float *wx = weights, *wy = weights + w;
+    gale__axis_weights(&t->x, i, scale, wx);
+    gale__axis_weights(&t->y, j, scale, wy);
+    for (int c = 0; c < planes; c++)
+        for (int64_t y = 0; y < h && y0 + y < high; y++) {
+            const float *from = tile + (c * h + y) * w;
+            float *to = picture + (c * high + y0 + y) * wide + x0, v = wy[y];
+            for (int64_t x = 0; x < across && v > 0; x++) to[x] += v * wx[x] * from[x];
+        }
+}

@@ -1,0 +1,41 @@
+/* How a picture is cut into tiles and put together again.
+ *
+ * Along each axis tiles stand `stride = tile - overlap` apart, and the last one is moved back so that it ends at the edge.  Where neighbours overlap, each goes
+ * over into the other along a smooth ramp in the middle of the overlap; the outer `margin` of a tile, where a network has seen the tile's
+ * edge, counts for nothing.  The weights of all tiles add up to one everywhere, so that results are added where they belong and nothing has to be divided. */
+#ifndef GALE_JOBS_TILES_H
+#define GALE_JOBS_TILES_H
+#include "base/mem.h"
+
+typedef enum gale__padding { GALE__PAD_REPLICATE, GALE__PAD_REFLECT } gale__padding;
+
+typedef struct gale__axis {
+    int64_t size;              /* of the picture */
+    int64_t tile;              /* of each tile; larger than the picture where that must be padded */
+    int64_t stride, overlap, margin;
+    int64_t count;
+} gale__axis;
+typedef struct gale__tiling { gale__axis x, y; gale__padding padding; } gale__tiling;
+
+typedef struct gale__tile_wish {
+    int64_t tile_width, tile_height; /* 0: the whole picture */
+    int64_t overlap;
+    int64_t margin;            /* -1: a quarter of the overlap */
+    int64_t multiple;          /* of which the extents of a tile must be; 0 or 1: any */
+    bool fixed;                /* a tile has exactly these extents, also where the picture is smaller */
+    gale__padding padding;
+} gale__tile_wish;
+/* GALE_INVALID when the overlap leaves no stride. */
+gale_status gale__tiling_make(int64_t width, int64_t height, const gale__tile_wish *wish, gale__tiling *out);
+static inline int64_t gale__tiling_count(const gale__tiling *t) { return t->x.count * t->y.count; }
+/* Where tile i begins along an axis. */
+static inline int64_t gale__axis_at(const gale__axis *a, int64_t i) { return i < a->count - 1 || a->count == 1 ? i * a->stride : a->size - a->tile; }
+/* The weights of tile i for its tile x scale results; those that lie beyond the picture are 0. */
+void gale__axis_weights(const gale__axis *a, int64_t i, int64_t scale, float *weights);
+
+/* The tile's part of `planes` planes of the picture's size, padded where it goes beyond. */
+void gale__tile_take(const gale__tiling *t, int64_t index, const float *picture, int planes, float *tile);
+/* Adds a result (planes x tile_height*scale x tile_width*scale), weighted, to planes of the picture's size times scale.  weights: room for the tile's
+ * width and height times scale. */
+void gale__tile_add(const gale__tiling *t, int64_t index, int64_t scale, const float *tile, int planes, float *weights, float *picture);
+#endif
