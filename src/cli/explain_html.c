@@ -57,7 +57,7 @@ static void add_bars(const gale__explained *e, gale__str *out)
 
 typedef struct place { int layer, column; } place;
 
-/* A node lies one layer below the lowest of those it reads. */
+/* A node lies one layer below the lowest of those it reads; then it moves down to just above those that read it, which keeps lines short. */
 static void lay_out(const gale__net *net, place *places, int n, int *layers, int *columns)
 {
     *layers = *columns = 0;
@@ -68,6 +68,15 @@ static void lay_out(const gale__net *net, place *places, int n, int *layers, int
             if (from >= 0 && from < n && places[from].layer + 1 > places[i].layer) places[i].layer = places[from].layer + 1;
         }
         if (places[i].layer + 1 > *layers) *layers = places[i].layer + 1;
+    }
+    for (int i = 0; i < n; i++) places[i].column = *layers; /* the highest reader, until columns are given out */
+    for (int i = n - 1; i >= 0; i--) {
+        const gale__net_node *node = &net->nodes[i];
+        if (places[i].column < *layers) places[i].layer = places[i].column - 1;
+        for (int k = 0; k < node->n_in; k++) {
+            int from = node->in[k] < 0 ? -1 : net->values[node->in[k]].node;
+            if (from >= 0 && from < n && places[i].layer < places[from].column) places[from].column = places[i].layer;
+        }
     }
 }
 
