@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Networks of common kinds, made with torch, exported to ONNX, and run by gale and by ONNX Runtime: results must agree.
 
-usage: architectures.py GALE [PROVIDERS]
+usage: architectures.py GALE SOURCE BUILD [PROVIDERS]
 
-Skipped, said aloud, where torch, onnx or onnxruntime is missing.  Weights are random but seeded; sizes are small.
+Skipped, said aloud, where torch is missing (it is not installed for the purpose); GALE_TEST_PYTHON names an interpreter that has it.  Weights are random but seeded; sizes are small.
 """
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import warnings
 
+if os.environ.get("GALE_TEST_PYTHON") and not os.environ.get("GALE_TEST_INSIDE"):
+    sys.exit(subprocess.run([os.environ["GALE_TEST_PYTHON"], *sys.argv], env={**os.environ, "GALE_TEST_INSIDE": "1"}, check=False).returncode)
 try:
     import numpy as np
     import onnx
@@ -20,6 +24,9 @@ try:
 except ImportError as missing:
     print(f"SKIP architectures: {missing.name} is not installed\n0 passed, 0 failed, 1 skipped")
     sys.exit(0)
+
+
+warnings.filterwarnings("ignore")
 
 
 def conv_bn(i, o, k=3, stride=1, groups=1, act=True):
@@ -260,7 +267,7 @@ def compare(gale, provider, path, feeds, folder):
 
 
 def main():
-    gale, providers = sys.argv[1], sys.argv[2].split(",") if len(sys.argv) > 2 else ["cpu"]
+    gale, providers = sys.argv[1], sys.argv[4].split(",") if len(sys.argv) > 4 else ["cpu"]
     passed = failed = 0
     for name in [*NETWORKS, "detection head"]:
         with tempfile.TemporaryDirectory() as temporary:
