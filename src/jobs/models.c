@@ -1,0 +1,57 @@
+/* A folder of models. */
+#include "base/file.h"
+#include "jobs/manifest.h"
+#include <string.h>
+
+void gale__models_finish(gale__model_entry **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        gale__free((*list)[i].path);
+        gale__manifest_finish(&(*list)[i].manifest);
+    }
+    gale__free(*list);
+    *list = NULL;
+}
+
+static bool is_model(const gale__file_info *f)
+{
+    size_t n = strlen(f->name);
+    return !f->folder && n > 5 && !strcmp(f->name + n - 5, ".onnx");
+}
+
+/* A broken manifest among many is no reason to lose the others. */
+static gale_status add(const char *folder, const char *name, gale__model_entry *entry, bool *added)
+{
+    gale__str path = {0};
+    gale__str_addf(&path, "%s/%s", folder, name);
+    gale_status status = gale__str_check(&path);
+    if (status == GALE_OK) status = gale__manifest_read(path.text, &entry->manifest);
+    *added = status == GALE_OK;
+    if (*added) entry->path = path.text;
+    else gale__str_finish(&path);
+    if (status == GALE_OK || status == GALE_NO_MEMORY) return status;
+    gale__log(GALE__WARN, "%s; the model is left out", gale_error());
+    return GALE_OK;
+}
+
+gale_status gale__models_list(const char *folder, gale__model_entry **out, size_t *count)
+{
+    gale__file_info *files = NULL;
+    size_t n = 0, kept = 0;
+    GALE_TRY(gale__folder_list(folder, &files, &n));
+    gale__model_entry *list = gale__calloc(n ? n : 1, sizeof *list);
+    gale_status status = list ? GALE_OK : GALE_NO_MEMORY;
+    for (size_t i = 0; i < n && status == GALE_OK; i++) {
+        bool added = false;
+        if (is_model(&files[i])) status = add(folder, files[i].name, &list[kept], &added);
+        kept += added;
+    }
+    gale__folder_list_free(&files, n);
+    if (status != GALE_OK) {
+        if (list) gale__models_finish(&list, kept);
+        return status;
+    }
+    *out = list;
+    *count = kept;
+    return GALE_OK;
+}
