@@ -78,7 +78,7 @@ static int64_t first_difference(gale_type type, const void *a, const void *b, in
 static void check_sort(int target, gale_type type, int64_t rows, int64_t n, bool descending, const gale_device_caps *caps)
 {
     gale__special_job job;
-    int64_t *want = malloc((size_t)(rows * n) * 8), *have = calloc((size_t)(rows * n), 8), *scratch = malloc((size_t)(n * gale__parallel_width()) * 8);
+    int64_t *want = malloc((size_t)(rows * n) * 8), *have = calloc((size_t)(rows * n), 8), *scratch = malloc((size_t)(n * GALE__CPU_SORT_SCRATCH * gale__parallel_width()) * 8);
     void *x = random_values(type, rows * n);
     gale__cpu_sort(type, x, want, scratch, rows, n, descending);
     buffers b = {.input = x, .input_size = (size_t)(rows * n) * gale_type_size(type), .result = have, .result_size = (size_t)(rows * n) * 8};

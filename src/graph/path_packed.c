@@ -19,7 +19,8 @@ bool gale__claim_packed(gale__claim *c)
 {
     gale__cpu_packed *a = &c->args.packed;
     gale__pnode x = gale__claim_node(c, c->in[0]);
-    *a = (gale__cpu_packed){.n = (int64_t)gale__claim_attr(c, "N", 0), .k = (int64_t)gale__claim_attr(c, "K", 0), .bits = (int64_t)gale__claim_attr(c, "bits", 4), .size = (int64_t)gale__claim_attr(c, "block_size", 0)};
+    *a = (gale__cpu_packed){.n = (int64_t)gale__claim_attr(c, "N", 0), .k = (int64_t)gale__claim_attr(c, "K", 0),
+        .bits = (int64_t)gale__claim_attr(c, "bits", 4), .size = (int64_t)gale__claim_attr(c, "block_size", 0)};
     if (x.type != GALE_F32 || (a->bits != 4 && a->bits != 8) || a->size % LANES || a->k < 1 || a->size < 1) return false;
     a->m = gale__g_elements(c->g, c->in[0]) / a->k;
     int64_t blocks = (a->k + a->size - 1) / a->size, there, bytes = gale__claim_node(c, c->n_in > 3 ? c->in[3] : GALE__NIL).type == GALE_U8;

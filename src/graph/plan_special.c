@@ -72,7 +72,7 @@ static gale_status plan_on_host(gale__planner *p, const gale__fused *k, const ga
     gale__place refs[3] = {gale__plan_place(p, k->root), gale__plan_place(p, n->in[0])};
     if (n->op == GALE__P_SCAN) return host_step(p, s, tag, n->invariant, refs, 2);
     if (n->op == GALE__P_SORT) {
-        GALE_TRY(gale__plan_scratch(p, (uint64_t)s->n * sizeof(int64_t) * (uint64_t)gale__parallel_width(), &refs[2]));
+        GALE_TRY(gale__plan_scratch(p, (uint64_t)s->n * GALE__CPU_SORT_SCRATCH * sizeof(int64_t) * (uint64_t)gale__parallel_width(), &refs[2]));
         return host_step(p, s, tag, n->invariant, refs, 3);
     }
     GALE_TRY(copy_step(p, refs[0], refs[1], (uint64_t)value_bytes(&p->plan->g, n->in[0]), n->invariant));

@@ -94,7 +94,8 @@ static gale__node turned(gale__lower *L, gale__node x, bool turn) { return turn 
 LOWER(MSQGemm)
 {
     gale__g *g = L->g;
-    if (gale__rank_of(g, L->in[0]) != 2 || gale__rank_of(g, L->in[3]) != 2) gale__refuse(L, "the factors have %d and %d axes, not 2", gale__rank_of(g, L->in[0]), gale__rank_of(g, L->in[3]));
+    if (gale__rank_of(g, L->in[0]) != 2 || gale__rank_of(g, L->in[3]) != 2)
+        gale__refuse(L, "the factors have %d and %d axes, not 2", gale__rank_of(g, L->in[0]), gale__rank_of(g, L->in[3]));
     if (!gale__good(L)) return;
     gale__node a = gale__centre(L, turned(L, L->in[0], gale__attr_i(L, "transA", 0)), gale__lone(L, L->in[2])), c = gale__arg(L, 6);
     gale__node b = gale__centre(L, turned(L, L->in[3], gale__attr_i(L, "transB", 0)), gale__lone(L, L->in[5])), sum = gale__g_matmul(g, a, b);

@@ -74,6 +74,7 @@ LOWER(DequantizeLinear)
 {
     gale__node x = L->in[0], zero = gale__arg(L, 2);
     gale_type type = gale__type_of(L->g, L->in[1]);
+    if (type == GALE_F8E8M0) type = GALE_F32; /* a scale only, no type of results */
     if (gale__attr_i(L, "output_dtype", 0)) type = gale__attr_type(L, "output_dtype", type);
     gale__node y = gale__dequantise(L, x, spread(L, x, L->in[1]), zero >= 0 ? spread(L, x, zero) : GALE__NIL);
     L->out[0] = gale__g_cast(L->g, y, type);

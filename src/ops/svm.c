@@ -80,7 +80,8 @@ static gale__node constant(gale__lower *L, const double *data, int64_t rows, int
 static gale__node decide(gale__lower *L, const classes *c, gale__node kernels, gale_type type)
 {
     gale__list w = gale__list_read(L, "coefficients");
-    if (gale__good(L) && w.count != (c->n - 1) * c->vectors) gale__refuse(L, "attribute 'coefficients' has %lld numbers, not %lld", (long long)w.count, (long long)((c->n - 1) * c->vectors));
+    if (gale__good(L) && w.count != (c->n - 1) * c->vectors)
+        gale__refuse(L, "attribute 'coefficients' has %lld numbers, not %lld", (long long)w.count, (long long)((c->n - 1) * c->vectors));
     double *m = gale__good(L) ? table(L, c->vectors, c->pairs) : NULL;
     for (int64_t i = 0, pair = 0; m && i < c->n; i++)
         for (int64_t j = i + 1; j < c->n; j++, pair++) {

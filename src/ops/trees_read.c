@@ -71,7 +71,8 @@ bool gale__trees_measure(gale__lower *L, gale__trees *t, int64_t features)
     for (int64_t i = 0; i < t->n_roots; i++)
         if (t->roots[i] < 0 || t->roots[i] >= t->n_nodes) return gale__refuse(L, "root %lld is not there", (long long)t->roots[i]) >= 0;
     for (int64_t i = 0; i < t->n_votes; i++)
-        if (t->votes[i].target < 0 || t->votes[i].target >= t->targets) return gale__refuse(L, "a leaf votes for target %lld of %lld", (long long)t->votes[i].target, (long long)t->targets) >= 0;
+        if (t->votes[i].target < 0 || t->votes[i].target >= t->targets)
+            return gale__refuse(L, "a leaf votes for target %lld of %lld", (long long)t->votes[i].target, (long long)t->targets) >= 0;
     t->depth = 0;
     for (int64_t i = 0; i < t->n_roots; i++)
         if (!descend(L, t, t->roots[i], stack, steps)) return false;

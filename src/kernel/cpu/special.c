@@ -21,31 +21,63 @@ static uint64_t key_of(gale_type type, const void *p)
 
 typedef struct sorter { gale_type type; const char *x; int64_t *index, *scratch; int64_t n; bool descending; } sorter;
 
-static bool before(const sorter *s, const char *row, int64_t a, int64_t b)
+enum { SMALL = 48, DIGITS = 8, BUCKETS = 256 }; /* elements up to which insertion is faster; bytes of a key */
+
+static void sort_few(uint64_t *key, int64_t *index, int64_t n)
 {
-    size_t size = gale_type_size(s->type);
-    uint64_t x = key_of(s->type, row + (size_t)a * size), y = key_of(s->type, row + (size_t)b * size);
-    return s->descending ? x > y : x < y;
+    for (int64_t i = 1; i < n; i++) {
+        uint64_t k = key[i];
+        int64_t v = index[i], at = i;
+        for (; at > 0 && key[at - 1] > k; at--) key[at] = key[at - 1], index[at] = index[at - 1];
+        key[at] = k, index[at] = v;
+    }
 }
 
-/* Bottom-up merge sort of the row's indices. */
+/* By one byte of the key after another, the lowest first; bytes that are the same everywhere are passed over.  Returns where the indices
+ * are. */
+static const int64_t *sort_bytes(uint64_t *key, int64_t *index, uint64_t *key2, int64_t *index2, int64_t n)
+{
+    int64_t count[DIGITS][BUCKETS] = {0};
+    for (int64_t i = 0; i < n; i++)
+        for (int d = 0; d < DIGITS; d++) count[d][key[i] >> 8 * d & 255]++;
+    for (int d = 0; d < DIGITS; d++) {
+        if (count[d][key[0] >> 8 * d & 255] == n) continue;
+        int64_t at = 0;
+        for (int b = 0; b < BUCKETS; b++) {
+            int64_t here = count[d][b];
+            count[d][b] = at;
+            at += here;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            int64_t to = count[d][key[i] >> 8 * d & 255]++;
+            key2[to] = key[i], index2[to] = index[i];
+        }
+        uint64_t *k = key;
+        int64_t *v = index;
+        key = key2, index = index2;
+        key2 = k, index2 = v;
+    }
+    return index;
+}
+
 static void sort_row(void *arg, size_t row, int worker)
 {
     const sorter *s = arg;
-    const char *x = s->x + row * (size_t)s->n * gale_type_size(s->type);
-    int64_t *a = s->index + (int64_t)row * s->n, *b = s->scratch + (int64_t)worker * s->n, *result = a;
-    for (int64_t i = 0; i < s->n; i++) a[i] = i;
-    for (int64_t width = 1; width < s->n; width *= 2) {
-        for (int64_t low = 0; low < s->n; low += 2 * width) {
-            int64_t mid = low + width < s->n ? low + width : s->n, high = mid + width < s->n ? mid + width : s->n;
-            for (int64_t i = low, j = mid, k = low; k < high; k++)
-                b[k] = j < high && (i == mid || before(s, x, a[j], a[i])) ? a[j++] : a[i++];
-        }
-        int64_t *t = a;
-        a = b;
-        b = t;
+    size_t size = gale_type_size(s->type);
+    const char *x = s->x + row * (size_t)s->n * size;
+    int64_t *index = s->index + (int64_t)row * s->n, *index2 = s->scratch + (int64_t)worker * s->n * GALE__CPU_SORT_SCRATCH;
+    uint64_t *key = (uint64_t *)(index2 + s->n);
+    for (int64_t i = 0; i < s->n; i++) {
+        uint64_t k = key_of(s->type, x + (size_t)i * size);
+        key[i] = s->descending ? ~k : k;
+        index[i] = i;
     }
-    if (a != result) memcpy(result, a, (size_t)s->n * sizeof *a);
+    if (s->n <= SMALL) {
+        sort_few(key, index, s->n);
+        return;
+    }
+    const int64_t *sorted = sort_bytes(key, index, key + s->n, index2, s->n);
+    if (sorted != index) memcpy(index, sorted, (size_t)s->n * sizeof *index);
 }
 
 void gale__cpu_sort(gale_type type, const void *x, int64_t *index, int64_t *scratch, int64_t rows, int64_t n, bool descending)
