@@ -512,6 +512,13 @@ static void operator_packed(og *t)
     const gale_attr heads[3] = {GALE_INT("q_num_heads", 4), GALE_INT("kv_num_heads", 2), GALE_INT("is_causal", 1)};
     og_output(t, attention_op(t, OG_INPUT(t, 2, 7, 32), OG_INPUT(t, 2, 7, 16), OG_INPUT(t, 2, 7, 12), GALE_NONE, heads, 3));
 }
+/* Rows in several blocks, keys of a cache before them. */
+static void operator_causal(og *t)
+{
+    const gale_attr causal = GALE_INT("is_causal", 1);
+    gale_value in[6] = {OG_INPUT(t, 1, 2, 150, 8), OG_INPUT(t, 1, 2, 150, 8), OG_INPUT(t, 1, 2, 150, 6), OG_INPUT(t, 150, 160), OG_INPUT(t, 1, 2, 10, 8), OG_INPUT(t, 1, 2, 10, 6)};
+    og_output(t, og_op(t, "Attention", in, 6, &causal, 1));
+}
 static void operator_capped(og *t)
 {
     const gale_attr cap = GALE_FLOAT("softcap", 2);
@@ -521,7 +528,7 @@ static void operator_capped(og *t)
 TEST(attention_operator_is_one_kernel)
 {
     static const struct { const char *name; builder *build; int kernels; } rows[] = {
-        {"grouped", operator_grouped, 1}, {"one row", operator_one_row, 1}, {"one row of each head", operator_one_head_a_key, 1}, {"packed", operator_packed, 2}, {"capped", operator_capped, 0},
+        {"grouped", operator_grouped, 1}, {"one row", operator_one_row, 1}, {"one row of each head", operator_one_head_a_key, 1}, {"packed", operator_packed, 2}, {"causal", operator_causal, 5}, {"capped", operator_capped, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int with, without;

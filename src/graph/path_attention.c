@@ -43,6 +43,8 @@ bool gale__claim_attention(gale__claim *c)
     a->hidden = c->in[4] >= 0;
     a->scale = gale__claim_attr(c, "scale", 1) / gale__claim_attr(c, "divide", 1);
     a->fill = gale__claim_attr(c, "fill", 0);
+    a->seen = (int64_t)gale__claim_attr(c, "seen", 0);
+    a->causal = a->seen > 0;
     if (q.dims[n_lead] != a->m || v.dims[n_lead + 1] != a->c || a->n < 1 || a->d < 1) return false;
     for (int i = 0; i < GALE__CPU_LEAD; i++) a->lead[i] = i < GALE__CPU_LEAD - n_lead ? 1 : out.dims[i - GALE__CPU_LEAD + n_lead];
     bool by_rows = gale__claim_attr(c, "turned", 0) != 0;

@@ -108,8 +108,8 @@ static gale__node claimed(gale__lower *L, const gale__attend *a, const gale__nod
 {
     if (!L->device || !gale__good(L) || a->softcap > 0 || a->sink >= 0 || a->score_mod.body || a->prob_mod.body || a->softmax_type != GALE_F32) return y;
     gale__node in[6] = {qkv[0], qkv[1], qkv[2], grouped(L, a->bias, groups), GALE__NIL, grouped(L, a->keep, groups)};
-    gale_attr attrs[3] = {GALE_FLOAT("scale", a->scale), GALE_FLOAT("fill", a->hidden), GALE_INT("turned", 1)};
-    gale__op_node node = {.name = "Attention", .path = gale__paths_first("Attention"), .n_in = 6, .n_out = 1, .attrs = attrs, .n_attrs = 3, .body = L->node, .n_body = 1};
+    gale_attr attrs[4] = {GALE_FLOAT("scale", a->scale), GALE_FLOAT("fill", a->hidden), GALE_INT("turned", 1), GALE_INT("seen", a->seen)};
+    gale__op_node node = {.name = "Attention", .path = gale__paths_first("Attention"), .n_in = 6, .n_out = 1, .attrs = attrs, .n_attrs = 4, .body = L->node, .n_body = 1};
     gale_status status = gale__paths_claim(L->g, L->device, &node, in, &y);
     if (status != GALE_OK && gale__good(L)) L->g->status = status;
     return y;
@@ -128,7 +128,9 @@ static gale__node attend(gale__lower *L, gale__attend *a)
     if (a->softcap > 0) s = gale__g_mul(g, gale__g_unary(g, GALE__TANH, gale__g_mul(g, s, gale__value(L, s, 1 / a->softcap))), gale__value(L, s, a->softcap));
     a->stage[1] = s;
     if (a->bias >= 0) s = gale__g_add(g, s, a->bias);
-    if (a->keep >= 0) s = gale__g_select(g, a->keep, s, gale__value(L, s, a->hidden));
+    gale__node keep = a->keep;
+    if (a->seen) keep = gale__both(L, keep, gale__causal(L, gale__peek(g, a->q).dims[2], gale__peek(g, a->k).dims[2], gale__index(L, a->seen - 1), 0));
+    if (keep >= 0) s = gale__g_select(g, keep, s, gale__value(L, s, a->hidden));
     a->stage[2] = s;
     s = modified(L, a->score_mod.body, a->score_mod.captured, gale__g_cast(g, s, a->softmax_type));
     gale__node p = a->sink >= 0 ? softmax_beside(L, s, gale__g_cast(g, a->sink, a->softmax_type)) : gale__softmax(L, s, 1u << 3);
@@ -159,7 +161,9 @@ gale__node gale__attend_run(gale__lower *L, gale__attend *a)
     gale__pnode q = gale__peek(L->g, a->q), k = gale__peek(L->g, a->k);
     int64_t heads = q.dims[1], groups = k.dims[1];
     if (a->sink >= 0) a->sink = gale__along(L, a->sink, 4, 1);
+    if (a->seen >= k.dims[2]) a->seen = 0;
     if (q.dims[2] != 1 || heads == groups || a->score_mod.body || a->prob_mod.body) return attend(L, a);
+    if (a->seen) a->keep = gale__both(L, a->keep, gale__causal(L, 1, k.dims[2], gale__index(L, a->seen - 1), 0)), a->seen = 0;
     /* One row each: the heads that share keys are rows of one head, and read the keys once. */
     a->q = refold(L, a->q, groups, heads / groups);
     a->bias = refold_mask(L, a->bias, heads, groups);

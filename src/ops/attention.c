@@ -51,7 +51,7 @@ static void set_masks(gale__lower *L, gale__attend *a, int64_t past)
     bool chooses = gale__type_of(L->g, mask) == GALE_BOOL;
     a->bias = mask >= 0 && !chooses ? gale__g_cast(L->g, mask, (gale_type)q.type) : GALE__NIL;
     a->keep = gale__both(L, mask >= 0 && chooses ? mask : GALE__NIL, within_lengths(L, k.dims[2]));
-    if (gale__attr_i(L, "is_causal", 0)) a->keep = gale__both(L, a->keep, gale__causal(L, q.dims[2], k.dims[2], gale__index(L, past), 0));
+    if (gale__attr_i(L, "is_causal", 0)) a->seen = past + 1;
 }
 
 static gale_type softmax_type(gale__lower *L, gale_type type)

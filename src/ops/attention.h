@@ -14,6 +14,7 @@ typedef struct gale__attend {
     gale__node bias;         /* added to the scores; NIL: none */
     gale__node keep;         /* BOOL: where not, the score is `hidden`; NIL: everywhere */
     double hidden;
+    int64_t seen;            /* row i sees the first i + seen keys; 0: all of them */
     gale__node sink;         /* a score of each head that takes its share and gives nothing, [heads]; NIL: none */
     gale_type softmax_type;
     struct { const gale_graph *body; const gale__node *captured; } score_mod, prob_mod; /* of one output; the input and what it captures; NULL: none */

@@ -38,7 +38,7 @@ static void set_masks(gale__lower *L, gale__attend *a, gale__node mask, gale__no
         gale__node added = gale__g_select(g, seen(L, mask, q.dims[0], q.dims[2], k.dims[2], past), gale__value(L, a->q, 0), gale__value(L, a->q, low));
         a->bias = a->bias >= 0 ? gale__g_add(g, a->bias, added) : added;
     }
-    if (gale__attr_i(L, "unidirectional", 0)) a->keep = gale__causal(L, q.dims[2], k.dims[2], gale__index(L, past), 0);
+    if (gale__attr_i(L, "unidirectional", 0)) a->seen = past + 1;
 }
 
 static gale__attend begin(gale__lower *L, gale__node q, gale__node k, gale__node v)

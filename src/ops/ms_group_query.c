@@ -126,7 +126,10 @@ LOWER(MSGroupQueryAttention)
     a.scale = gale__attend_scale(L, q);
     a.softcap = gale__attr_f(L, "softcap", 0);
     a.softmax_type = gale__wide_type(type);
-    a.keep = keys_seen(L, &c);
+    /* One item without a window is plainly causal. */
+    bool plain = c.batch == 1 && gale__attr_i(L, "causal", 1) && gale__attr_i(L, "local_window_size", -1) <= 0;
+    if (plain) a.seen = c.total - c.rows + 1;
+    a.keep = plain ? GALE__NIL : keys_seen(L, &c);
     gale__node y = gale__g_cast(g, gale__attend_run(L, &a), type);
     if (!gale__good(L)) return;
     L->out[0] = gale__heads_join(L, y);

@@ -71,22 +71,29 @@ static int64_t head(const gale__cpu_attention *a, const gale__cpu_view *v, size_
     return at;
 }
 
+/* How many keys the row sees. */
+static size_t visible(const gale__cpu_attention *a, size_t row)
+{
+    return a->causal && (int64_t)row + a->seen < a->n ? row + (size_t)a->seen : (size_t)a->n;
+}
+
 static void mask_row(const job *j, float *scores, size_t number, size_t row)
 {
     const gale__cpu_attention *a = j->a;
+    int64_t n = (int64_t)visible(a, row);
     if (a->masked) {
         const float *mask = j->mask + head(a, &a->mask, number) + (int64_t)row * a->mask.row;
-        if (a->mask.column == 1) j->simd->rows.add(scores, mask, (size_t)a->n);
-        else for (int64_t i = 0; i < a->n; i++) scores[i] += mask[i * a->mask.column];
+        if (a->mask.column == 1) j->simd->rows.add(scores, mask, (size_t)n);
+        else for (int64_t i = 0; i < n; i++) scores[i] += mask[i * a->mask.column];
     }
     if (a->hides) {
         const uint8_t *hide = j->hide + head(a, &a->hide, number) + (int64_t)row * a->hide.row;
-        for (int64_t i = 0; i < a->n; i++) scores[i] = hide[i * a->hide.column] == a->hidden ? (float)a->fill : scores[i];
+        for (int64_t i = 0; i < n; i++) scores[i] = hide[i * a->hide.column] == a->hidden ? (float)a->fill : scores[i];
     }
 }
 
-/* Rows [first, first + rows) of one head, whose keys and values lie packed in s. */
-static void attend(const job *j, float *s, size_t number, size_t first, size_t rows)
+/* Rows [first, first + rows) of one head, of which `keys` keys and values lie packed in s. */
+static void attend(const job *j, float *s, size_t number, size_t first, size_t rows, size_t keys)
 {
     const gale__cpu_attention *a = j->a;
     const layout *l = &j->l;
@@ -95,16 +102,19 @@ static void attend(const job *j, float *s, size_t number, size_t first, size_t r
     const float *q = j->q + head(a, &a->q, number);
     pack(s + l->q, q + (int64_t)first * a->q.row, a->q.row, a->q.column, rows, l->mr, (size_t)a->d);
     j->simd->rows.scale(s + l->q, s + l->q, (float)a->scale, l->mr * (size_t)a->d);
+    size_t n = visible(a, first + rows - 1);
     memset(scores, 0, l->mr * l->n * sizeof *scores);
-    for (size_t at = 0; at < l->n; at += l->nr) tile(scores + at, l->n, s + l->q, s + l->keys + at * (size_t)a->d, (size_t)a->d);
+    for (size_t at = 0; at < n; at += l->nr) tile(scores + at, l->n, s + l->q, s + l->keys + at * (size_t)a->d, (size_t)a->d);
     for (size_t r = 0; r < rows; r++) {
         float *row = scores + r * l->n;
         mask_row(j, row, number, first + r);
-        total[r] = j->simd->rows.exp(row, row, (size_t)a->n);
+        size_t end = visible(a, first + r);
+        total[r] = j->simd->rows.exp(row, row, end);
+        memset(row + end, 0, (n - end) * sizeof *row);
     }
-    pack(s + l->p, scores, (int64_t)l->n, 1, rows, l->mr, (size_t)a->n);
+    pack(s + l->p, scores, (int64_t)l->n, 1, rows, l->mr, n);
     memset(mixed, 0, l->mr * l->c * sizeof *mixed);
-    for (size_t at = 0; at < l->c; at += l->nr) tile(mixed + at, l->c, s + l->p, s + l->values + at * (size_t)a->n, (size_t)a->n);
+    for (size_t at = 0; at < l->c; at += l->nr) tile(mixed + at, l->c, s + l->p, s + l->values + at * keys, n);
     for (size_t r = 0; r < rows; r++) j->simd->rows.scale(out + r * (size_t)a->c, mixed + r * l->c, 1 / total[r], (size_t)a->c);
 }
 
@@ -121,10 +131,11 @@ static void attend_few(const job *j, float *s, size_t number)
     for (int64_t i = 0; i < a->n; i++) place[i] = i * a->v.row;
     for (int64_t r = 0; r < a->m; r++, out += a->c) {
         for (int64_t i = 0; i < a->d; i++) row[i] = q[r * a->q.row + i * a->q.column] * (float)a->scale;
-        j->simd->rows.dots(scores, row, k, a->k.row, (size_t)a->n, (size_t)a->d);
+        size_t n = visible(a, (size_t)r);
+        j->simd->rows.dots(scores, row, k, a->k.row, n, (size_t)a->d);
         mask_row(j, scores, number, (size_t)r);
-        float total = j->simd->rows.exp(scores, scores, (size_t)a->n);
-        j->simd->rows.taps[0](out, v, place, scores, (size_t)a->n, 0, (size_t)a->c);
+        float total = j->simd->rows.exp(scores, scores, n);
+        j->simd->rows.taps[0](out, v, place, scores, n, 0, (size_t)a->c);
         j->simd->rows.scale(out, out, 1 / total, (size_t)a->c);
     }
 }
@@ -139,9 +150,10 @@ static void run_block(void *arg, size_t i, int worker)
         attend_few(j, s, number);
         return;
     }
-    pack_all(s + j->l.keys, j->k + head(a, &a->k, number), a->k.row, a->k.column, (size_t)a->n, j->l.nr, (size_t)a->d);
-    pack_all(s + j->l.values, j->v + head(a, &a->v, number), a->v.column, a->v.row, (size_t)a->c, j->l.nr, (size_t)a->n);
-    for (; first < end; first += j->l.mr) attend(j, s, number, first, end - first < j->l.mr ? end - first : j->l.mr);
+    size_t keys = visible(a, end - 1);
+    pack_all(s + j->l.keys, j->k + head(a, &a->k, number), a->k.row, a->k.column, keys, j->l.nr, (size_t)a->d);
+    pack_all(s + j->l.values, j->v + head(a, &a->v, number), a->v.column, a->v.row, (size_t)a->c, j->l.nr, keys);
+    for (; first < end; first += j->l.mr) attend(j, s, number, first, end - first < j->l.mr ? end - first : j->l.mr, keys);
 }
 
 void gale__cpu_attention_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)

@@ -12,9 +12,10 @@ enum { GALE__CPU_LEAD = 4 };
 typedef struct gale__cpu_view { int64_t offset, lead[GALE__CPU_LEAD], row, column; } gale__cpu_view;
 
 /* softmax(scale q k + mask) v, f32: q [lead, m, d], k [lead, n, d], v [lead, n, c], mask [lead, m, n]; result [lead, m, c].  Where
- * hide [lead, m, n], bytes, is hidden (1 or 0) the score is fill.  Buffers: result, q, k, v, then mask and hide where they are. */
+ * hide [lead, m, n], bytes, is hidden (1 or 0) the score is fill.  When causal, row i sees the first i + seen keys alone.  Buffers: result,
+ * q, k, v, then mask and hide where they are. */
 typedef struct gale__cpu_attention {
-    int64_t lead[GALE__CPU_LEAD], m, n, d, c, masked, hides, hidden;
+    int64_t lead[GALE__CPU_LEAD], m, n, d, c, masked, hides, hidden, causal, seen;
     gale__cpu_view q, k, v, mask, hide;
     double scale, fill;
 } gale__cpu_attention;
