@@ -82,6 +82,34 @@ TEST(tokens)
     make_end(&m);
 }
 
+/* A choice that shapes decide is made; one that data decide is not. */
+TEST(branches)
+{
+    static const char *const names[] = {"taken", "open"}, *const texts[] = {"f32 [w, n, 4]", "?"};
+    static const int64_t three = 3;
+    maker m;
+    make_begin(&m, 21);
+    make_input(&m, "x", 1, "n,4,w"), make_input(&m, "flag", 9, "");
+    make_initializer(&m, make_ints(&m, "three", "", &three, 1));
+    make_node(&m, "Shape", "x", "shape");
+    make_node(&m, "Size", "shape", "rank");
+    make_node(&m, "Equal", "rank,three", "holds");
+    for (int i = 0; i < 2; i++) {
+        gale__pb_node *choice = make_node(&m, "If", i ? "flag" : "holds", names[i]);
+        gale__pb_graph *outer = make_enter(&m, choice, "then_branch");
+        make_attr_ints(&m, make_node(&m, "Transpose", "x", "a"), "perm", (const int64_t[]){2, 0, 1}, 3);
+        make_output(&m, "a", 1, NULL);
+        make_leave(&m, outer);
+        outer = make_enter(&m, choice, "else_branch");
+        make_node(&m, "Relu", "x", "b");
+        make_output(&m, "b", 1, NULL);
+        make_leave(&m, outer);
+        make_output(&m, names[i], 1, NULL);
+    }
+    CHECK_SHAPES(&m, names, texts);
+    make_end(&m);
+}
+
 /* Whichever allocation fails, the error says so and nothing leaks. */
 TEST(without_memory)
 {
@@ -113,4 +141,4 @@ TEST(without_memory)
     make_end(&m);
 }
 
-TESTS(ROW(without_memory), ROW(pictures), ROW(tokens))
+TESTS(ROW(without_memory), ROW(pictures), ROW(tokens), ROW(branches))

@@ -6,7 +6,7 @@
 #include "onnx/session.h"
 #include <string.h>
 
-enum { WORLDS = 3, SYMBOLS = 32 };
+enum { WORLDS = 3, SYMBOLS = 32, READS_MAX = 4096, DEPTH_MAX = 16 };
 
 typedef struct shape { gale__node node; int64_t dims[GALE_MAX_RANK]; int rank; gale_type type; } shape;
 typedef struct world {
@@ -14,6 +14,8 @@ typedef struct world {
     shape *values;             /* node NIL: not known */
     gale_graph **kept; size_t n_kept, kept_capacity; /* whose constants g may read */
 } world;
+/* A graph in a world: the main one, or a branch that is taken. */
+typedef struct scope { world *w; gale__net *net; shape *values; int depth; } scope;
 typedef struct inference {
     gale__net *net;
     const char *symbols[SYMBOLS];
@@ -52,64 +54,66 @@ static const char *symbol_of(inference *f, const gale__net_value *v, int axis)
 
 /* --- One world. --- */
 
-static void note(world *w, int32_t value, gale__node n)
+static void note(const scope *s, int32_t value, gale__node n)
 {
     if (value < 0) return;
-    shape *s = &w->values[value];
-    s->node = n;
+    shape *v = &s->values[value];
+    v->node = n;
     if (n < 0) return;
-    const gale__pnode *p = gale__g_at(&w->g, n);
-    s->rank = p->rank;
-    s->type = (gale_type)p->type;
-    memcpy(s->dims, p->dims, (size_t)p->rank * sizeof *s->dims);
+    const gale__pnode *p = gale__g_at(&s->w->g, n);
+    v->rank = p->rank;
+    v->type = (gale_type)p->type;
+    memcpy(v->dims, p->dims, (size_t)p->rank * sizeof *v->dims);
 }
 
-static gale_status set_inputs(inference *f, int which)
+static gale_status set_inputs(inference *f, const scope *main, int which)
 {
-    world *w = &f->worlds[which];
+    gale__g *g = &main->w->g;
     for (int i = 0; i < f->net->n_inputs; i++) {
         const gale__net_value *v = &f->net->values[f->net->inputs[i]];
         int64_t dims[GALE_MAX_RANK];
         bool known = v->rank >= 0 && v->kind == GALE__NUMBERS && !v->optional;
         for (int d = 0; known && d < v->rank; d++) {
             const char *name = v->dims[d] < 0 ? symbol_of(f, v, d) : NULL;
-            int s = name ? find_symbol(f, name) : -1;
+            int symbol = name ? find_symbol(f, name) : -1;
             if (v->dims[d] < 0 && !name) return GALE_NO_MEMORY;
-            known = v->dims[d] >= 0 || s >= 0;
-            dims[d] = s < 0 ? v->dims[d] : f->unit * number_of(s, which);
-            if (s >= 0) f->numbers[s][which] = dims[d];
+            known = v->dims[d] >= 0 || symbol >= 0;
+            dims[d] = symbol < 0 ? v->dims[d] : f->unit * number_of(symbol, which);
+            if (symbol >= 0) f->numbers[symbol][which] = dims[d];
         }
-        if (known) note(w, f->net->inputs[i], gale__g_input(&w->g, i, v->type, v->rank, dims));
+        if (known) note(main, f->net->inputs[i], gale__g_input(g, i, v->type, v->rank, dims));
     }
-    return w->g.status;
+    return g->status;
 }
 
 /* What a node reads, each once: its inputs and what its bodies take from outside. */
 typedef struct reads { int32_t *values; gale_type *types; gale__node *nodes; int n; bool known; } reads;
 
-static void add_read(const world *w, int32_t value, reads *r)
+static void add_read(const scope *s, int32_t value, reads *r)
 {
     if (value < 0) return;
     for (int i = 0; i < r->n; i++)
         if (r->values[i] == value) return;
-    if (w->values[value].node < 0) r->known = false;
-    r->types[r->n] = w->values[value].type;
-    r->nodes[r->n] = w->values[value].node;
+    if (s->values[value].node < 0) r->known = false;
+    r->types[r->n] = s->values[value].type;
+    r->nodes[r->n] = s->values[value].node;
     r->values[r->n++] = value;
 }
 
-static gale_status find_reads(world *w, const gale__net_node *node, reads *r)
+static gale_status find_reads(const scope *s, const gale__net_node *node, reads *r)
 {
+    gale__arena *arena = &s->w->g.arena;
     size_t most = (size_t)node->n_in;
     for (int b = 0; b < node->n_bodies; b++) most += (size_t)node->bodies[b].net->n_captures;
-    *r = (reads){.known = true};
-    r->values = gale__arena_alloc(&w->g.arena, (most + 1) * sizeof *r->values);
-    r->types = gale__arena_alloc(&w->g.arena, (most + 1) * sizeof *r->types);
-    r->nodes = gale__arena_alloc(&w->g.arena, (most + 1) * sizeof *r->nodes);
+    *r = (reads){.known = most <= READS_MAX};
+    if (!r->known) return GALE_OK;
+    r->values = gale__arena_alloc(arena, (most + 1) * sizeof *r->values);
+    r->types = gale__arena_alloc(arena, (most + 1) * sizeof *r->types);
+    r->nodes = gale__arena_alloc(arena, (most + 1) * sizeof *r->nodes);
     if (!r->values || !r->types || !r->nodes) return GALE_NO_MEMORY;
-    for (int i = 0; i < node->n_in; i++) add_read(w, node->in[i], r);
+    for (int i = 0; i < node->n_in; i++) add_read(s, node->in[i], r);
     for (int b = 0; b < node->n_bodies; b++)
-        for (int i = 0; i < node->bodies[b].net->n_captures; i++) add_read(w, node->bodies[b].net->captures[i], r);
+        for (int i = 0; i < node->bodies[b].net->n_captures; i++) add_read(s, node->bodies[b].net->captures[i], r);
     return GALE_OK;
 }
 
@@ -125,40 +129,87 @@ static gale_status let_go(world *w, const gale__net_node *node, gale_graph **gra
 }
 
 /* One node as a graph of its own, put into the world's; whatever is wrong with it, the next may be right. */
-static gale_status try_node(const inference *f, world *w, int32_t index)
+static gale_status lower_node(const scope *s, int32_t index)
 {
-    const gale__net_node *node = &f->net->nodes[index];
+    const gale__net_node *node = &s->net->nodes[index];
+    gale__g *g = &s->w->g;
     reads r;
-    if (gale__net_runner(f->net, node) != GALE__RUNS_ON_DEVICE) return GALE_OK;
-    GALE_TRY(find_reads(w, node, &r));
+    GALE_TRY(find_reads(s, node, &r));
     if (!r.known) return GALE_OK;
-    int32_t *outputs = gale__arena_alloc(&w->g.arena, ((size_t)node->n_out + 1) * sizeof *outputs);
-    gale__node *made = gale__arena_alloc(&w->g.arena, ((size_t)node->n_out + 1) * sizeof *made);
+    int32_t *outputs = gale__arena_alloc(&g->arena, ((size_t)node->n_out + 1) * sizeof *outputs);
+    gale__node *made = gale__arena_alloc(&g->arena, ((size_t)node->n_out + 1) * sizeof *made);
     gale_graph *graph = NULL;
     if (!outputs || !made) return GALE_NO_MEMORY;
     gale__segment one = {.nodes = &index, .n_nodes = 1, .inputs = r.values, .n_inputs = r.n, .outputs = outputs};
     for (int i = 0; i < node->n_out; i++)
         if (node->out[i] >= 0) outputs[one.n_outputs++] = node->out[i];
-    gale_status status = gale__segment_graph(f->net, &one, r.types, &graph);
-    if (status == GALE_OK) status = gale__opgraph_inline(graph, &w->g, r.nodes, r.n, made, one.n_outputs);
-    for (int i = 0; status == GALE_OK && i < one.n_outputs; i++) note(w, outputs[i], made[i]);
-    w->g.status = GALE_OK;
+    gale_status status = gale__segment_graph(s->net, &one, r.types, &graph);
+    if (status == GALE_OK) status = gale__opgraph_inline(graph, g, r.nodes, r.n, made, one.n_outputs);
+    for (int i = 0; status == GALE_OK && i < one.n_outputs; i++) note(s, outputs[i], made[i]);
+    g->status = GALE_OK;
     if (status == GALE_NO_MEMORY) gale_graph_destroy(&graph);
-    return status == GALE_NO_MEMORY ? status : let_go(w, node, &graph);
+    return status == GALE_NO_MEMORY ? status : let_go(s->w, node, &graph);
+}
+
+static gale_status run_scope(const scope *s);
+
+/* What is known before any node: constants. */
+static gale_status open_scope(const scope *s)
+{
+    for (int i = 0; i < s->net->n_values; i++) {
+        const gale__net_value *v = &s->net->values[i];
+        s->values[i].node = GALE__NIL;
+        if (v->constant && v->kind == GALE__NUMBERS) note(s, i, gale__g_const_tensor(&s->w->g, v->constant));
+    }
+    return s->w->g.status;
+}
+
+/* The condition of an If where shapes and constants decide it: 1 or 0, else -1. */
+static int condition(const scope *s, const gale__net_node *node)
+{
+    const gale__pnode *known;
+    void *copy = NULL;
+    const void *data;
+    gale__node n = node->n_in && node->in[0] >= 0 ? s->values[node->in[0]].node : GALE__NIL;
+    if (n < 0 || gale__g_elements(&s->w->g, n) != 1 || gale__g_known(&s->w->g, n, &known) != GALE_OK || gale__g_read(known, &copy, &data) != GALE_OK) return -1;
+    int holds = gale__load_f64((gale_type)known->type, data) != 0;
+    gale__free(copy);
+    return holds;
+}
+
+/* The branch that is taken, in the same world. */
+static gale_status take_branch(const scope *s, const gale__net_node *node)
+{
+    int holds = strcmp(node->op, "If") || s->depth >= DEPTH_MAX ? -1 : condition(s, node);
+    gale__net *body = NULL;
+    for (int b = 0; b < node->n_bodies && holds >= 0; b++)
+        if (strcmp(node->bodies[b].name, holds ? "then_branch" : "else_branch") == 0) body = node->bodies[b].net;
+    if (!body || body->n_inputs != body->n_captures || body->n_outputs < node->n_out) return GALE_OK;
+    scope inner = {s->w, body, gale__arena_alloc(&s->w->g.arena, ((size_t)body->n_values + 1) * sizeof *inner.values), s->depth + 1};
+    if (!inner.values) return GALE_NO_MEMORY;
+    GALE_TRY(open_scope(&inner));
+    for (int i = 0; i < body->n_captures; i++) inner.values[body->inputs[i]] = s->values[body->captures[i]];
+    GALE_TRY(run_scope(&inner));
+    for (int i = 0; i < node->n_out; i++) note(s, node->out[i], inner.values[body->outputs[i]].node);
+    return GALE_OK;
+}
+
+static gale_status run_scope(const scope *s)
+{
+    for (int i = 0; i < s->net->n_nodes; i++) {
+        gale__runner runner = gale__net_runner(s->net, &s->net->nodes[i]);
+        if (runner == GALE__RUNS_ON_DEVICE) GALE_TRY(lower_node(s, i));
+        if (runner == GALE__RUNS_BODIES) GALE_TRY(take_branch(s, &s->net->nodes[i]));
+    }
+    return GALE_OK;
 }
 
 static gale_status make_world(inference *f, int which)
 {
-    world *w = &f->worlds[which];
-    for (int i = 0; i < f->net->n_values; i++) {
-        const gale__net_value *v = &f->net->values[i];
-        w->values[i].node = GALE__NIL;
-        if (v->constant && v->kind == GALE__NUMBERS) note(w, i, gale__g_const_tensor(&w->g, v->constant));
-    }
-    GALE_TRY(w->g.status);
-    GALE_TRY(set_inputs(f, which));
-    for (int i = 0; i < f->net->n_nodes; i++) GALE_TRY(try_node(f, w, i));
-    return GALE_OK;
+    scope main = {&f->worlds[which], f->net, f->worlds[which].values, 0};
+    GALE_TRY(open_scope(&main));
+    GALE_TRY(set_inputs(f, &main, which));
+    return run_scope(&main);
 }
 
 /* --- Formulas. --- */
