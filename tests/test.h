@@ -73,6 +73,13 @@ static inline bool test_light(void)
     return light && *light == '1';
 }
 
+/* The folder of real models and pictures; a test that needs them skips, said aloud, where they are missing. */
+static inline const char *test_data(void)
+{
+    const char *folder = getenv("GALE_TEST_DATA");
+    return folder && *folder ? folder : "../shared/data";
+}
+
 typedef struct test_row { const char *name; void (*fn)(void); } test_row;
 
 static inline bool test_wanted(const char *name, int argc, char **argv)

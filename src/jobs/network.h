@@ -1,0 +1,27 @@
+/* A network that takes a picture and gives a picture: what its file says, what its manifest says, and what a small run shows where both are silent. */
+#ifndef GALE_JOBS_NETWORK_H
+#define GALE_JOBS_NETWORK_H
+#include "gale/model.h"
+#include "jobs/manifest.h"
+
+typedef struct gale__network {
+    gale_model *model;              /* the caller's, as is the manifest */
+    const gale__manifest *manifest;
+    int picture, control, result;   /* numbers of inputs and of the output; control -1: takes none */
+    int control_rank, control_size;
+    gale__layout layout;
+    int channels_in, channels_out;  /* 1 or 3 */
+    gale_type type_in, type_out;    /* f32, f16 or u8 */
+    int64_t fixed_batch, fixed_width, fixed_height; /* 0: any */
+    int scale;
+    int multiple;                   /* of which width and height must be; 0: not looked for yet */
+} gale__network;
+
+/* GALE_UNSUPPORTED for a model that is not of this kind, GALE_MISMATCH where it is not as its manifest says. */
+gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out);
+/* Finds the multiple by running odd sizes, where neither manifest nor fixed extents tell it. */
+gale_status gale__network_find_multiple(gale__network *n);
+/* Runs `batch` tiles [batch][channels_in][height][width] of values 0..1 in RGB, on the host; results [batch][channels_out][height*scale][width*scale] likewise.
+ * control: of control_size, one for all.  Range, order of colours, layout and type are the network's business. */
+gale_status gale__network_run(const gale__network *n, const float *tiles, int64_t batch, int64_t width, int64_t height, const float *control, float *results);
+#endif

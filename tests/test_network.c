@@ -1,0 +1,244 @@
+/* Networks from picture to picture: what is found out about them, and that values go in and come out as they should.  The nets are made here; the real ones of
+ * the folder for real data are asked where they are. */
+#include "jobs/network.h"
+#include "base/file.h"
+#include "onnx_make.h"
+#include "test.h"
+#include <math.h>
+
+static gale_device *device;
+
+static gale_device *the_device(void)
+{
+    gale_device_options o = GALE_DEVICE_OPTIONS;
+    o.chain = "cpu";
+    if (!device) CHECK_OK(gale_device_open(&o, &device));
+    return device;
+}
+
+static gale_model *open_model(maker *m)
+{
+    gale__str bytes = {0};
+    gale_model *model = NULL;
+    CHECK_OK(make_encode(m, &bytes));
+    CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, true, the_device(), NULL, &model));
+    gale__str_finish(&bytes);
+    make_end(m);
+    return model;
+}
+
+/* Each pixel becomes two by two. */
+static void twice(maker *m, const char *from, const char *to)
+{
+    float w[12 * 3] = {0};
+    for (int k = 0; k < 4; k++)
+        for (int c = 0; c < 3; c++) w[(k * 3 + c) * 3 + c] = 1;
+    make_initializer(m, make_floats(m, "w", "12,3,1,1", w, 36));
+    char names[64];
+    snprintf(names, sizeof names, "%s,w", from);
+    make_node(m, "Conv", names, "wide");
+    make_attr_i(m, make_node(m, "DepthToSpace", "wide", to), "blocksize", 2);
+}
+
+static gale_status probe(maker *m, const char *manifest, gale__manifest *man, gale__network *n)
+{
+    gale_model *model = open_model(m);
+    if (!model) return GALE_INTERNAL;
+    CHECK_OK(gale__manifest_parse(manifest, strlen(manifest), "net", man));
+    gale_status status = gale__network_probe(model, man, n);
+    if (status != GALE_OK) {
+        gale_model_close(&model);
+        gale__manifest_finish(man);
+    }
+    return status;
+}
+
+static void finish(gale__manifest *man, gale__network *n)
+{
+    gale_model_close(&n->model);
+    gale__manifest_finish(man);
+}
+
+/* Random pictures through a net that repeats pixels `scale` times: out must be in, enlarged. */
+static void repeats(const gale__network *n, int64_t batch, int64_t w, int64_t h, float tolerance)
+{
+    int64_t c = n->channels_in, s = n->scale, count = batch * c * w * h;
+    float *in = gale__calloc((size_t)count, sizeof *in), *out = gale__calloc((size_t)(count * s * s), sizeof *out), worst = 0;
+    for (int64_t i = 0; i < count; i++) in[i] = (float)(i * 37 % 101) / 100;
+    if (CHECK_OK(gale__network_run(n, in, batch, w, h, NULL, out)))
+        for (int64_t i = 0; i < count * s * s; i++) {
+            int64_t x = i % (w * s) / s, y = i / (w * s) % (h * s) / s, plane = i / (w * h * s * s);
+            worst = fmaxf(worst, fabsf(out[i] - in[(plane * h + y) * w + x]));
+        }
+    CHECK(worst <= tolerance);
+    gale__free(in);
+    gale__free(out);
+}
+
+TEST(channels_first)
+{
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "n,3,h,w");
+    make_output(&m, "y", 1, "n,3,a,b");
+    twice(&m, "x", "y");
+    if (!CHECK_OK(probe(&m, "params: {range: [-1, 1], colours: bgr}", &man, &n))) return;
+    CHECK(n.scale == 2 && n.layout == GALE__LAYOUT_NCHW && n.channels_in == 3 && n.channels_out == 3 && n.control < 0 && !n.fixed_width && !n.multiple);
+    CHECK_OK(gale__network_find_multiple(&n));
+    CHECK_EQ(n.multiple, 1);
+    repeats(&n, 2, 5, 7, 1e-6f);
+    finish(&man, &n);
+}
+
+TEST(channels_last)
+{
+    static const int64_t there[] = {0, 3, 1, 2}, back[] = {0, 2, 3, 1};
+    for (int said = 0; said < 2; said++) {
+        maker m;
+        gale__manifest man;
+        gale__network n;
+        make_begin(&m, 13);
+        make_input(&m, "x", 1, said ? "n,h,w,3" : "n,h,w,c"); /* said by the extents, or found by trial */
+        make_output(&m, "y", 1, NULL);
+        make_attr_ints(&m, make_node(&m, "Transpose", "x", "t"), "perm", there, 4);
+        twice(&m, "t", "u");
+        make_attr_ints(&m, make_node(&m, "Transpose", "u", "y"), "perm", back, 4);
+        if (!CHECK_OK(probe(&m, "params: {scale_factor: 2}", &man, &n))) continue;
+        CHECK(n.scale == 2 && n.layout == GALE__LAYOUT_NHWC && n.channels_out == 3);
+        repeats(&n, 3, 4, 6, 1e-6f);
+        finish(&man, &n);
+    }
+}
+
+TEST(fixed_grey_bytes)
+{
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    make_begin(&m, 13);
+    make_input(&m, "x", 2, "2,1,20,30"); /* u8 */
+    make_output(&m, "y", 2, "2,1,20,30");
+    make_node(&m, "Identity", "x", "y");
+    if (!CHECK_OK(probe(&m, "name: grey", &man, &n))) return;
+    CHECK(n.scale == 1 && n.channels_in == 1 && n.fixed_width == 30 && n.fixed_height == 20 && n.fixed_batch == 2 && n.multiple == 1 && n.type_in == GALE_U8);
+    repeats(&n, 2, 30, 20, 0.5f / 255 + 1e-6f);
+    repeats(&n, 1, 30, 20, 0.5f / 255 + 1e-6f); /* filled up */
+    float tile[600 * 3] = {0}, out[600 * 3];
+    CHECK_FAILS(gale__network_run(&n, tile, 3, 30, 20, NULL, out), INVALID);
+    finish(&man, &n);
+}
+
+TEST(multiples)
+{
+    static const int64_t four[] = {4, 4};
+    static const float scales[] = {1, 1, 4, 4};
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "1,3,h,w");
+    make_output(&m, "y", 1, NULL);
+    gale__pb_node *pool = make_node(&m, "AveragePool", "x", "p");
+    make_attr_ints(&m, pool, "kernel_shape", four, 2);
+    make_attr_ints(&m, pool, "strides", four, 2);
+    make_initializer(&m, make_floats(&m, "s", "4", scales, 4));
+    make_node(&m, "Resize", "p,,s", "y");
+    if (!CHECK_OK(probe(&m, "name: four", &man, &n))) return;
+    CHECK_OK(gale__network_find_multiple(&n));
+    CHECK_EQ(n.multiple, 4);
+    float tile[3 * 49] = {0}, out[3 * 49];
+    CHECK_FAILS(gale__network_run(&n, tile, 1, 7, 7, NULL, out), MISMATCH);
+    finish(&man, &n);
+}
+
+static void controlled(maker *m)
+{
+    static const int64_t axes[] = {2, 3};
+    make_begin(m, 13);
+    make_input(m, "x", 1, "n,3,h,w");
+    make_input(m, "c", 1, "n,3");
+    make_output(m, "y", 1, NULL);
+    make_initializer(m, make_ints(m, "axes", "2", axes, 2));
+    make_node(m, "Unsqueeze", "c,axes", "d");
+    make_node(m, "Mul", "x,d", "y");
+}
+
+TEST(control)
+{
+    static const float c[3] = {0.5f, 0.25f, 1};
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    float in[2 * 3 * 6], out[2 * 3 * 6];
+    controlled(&m);
+    if (!CHECK_OK(probe(&m, "control: {size: 3}", &man, &n))) return;
+    CHECK(n.control == 1 && n.control_size == 3 && n.scale == 1);
+    for (int i = 0; i < 36; i++) in[i] = (float)i / 36;
+    CHECK_OK(gale__network_run(&n, in, 2, 3, 2, c, out));
+    for (int i = 0; i < 36; i++) CHECK(fabsf(out[i] - in[i] * c[i / 6 % 3]) < 1e-6f);
+    finish(&man, &n);
+    controlled(&m);
+    CHECK_FAILS(probe(&m, "control: {size: 2}", &man, &n), MISMATCH);
+}
+
+TEST(refusals)
+{
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "n,10");
+    make_output(&m, "y", 1, "n,10");
+    make_node(&m, "Relu", "x", "y");
+    CHECK_FAILS(probe(&m, "name: a", &man, &n), UNSUPPORTED);
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "n,3,h,w");
+    make_input(&m, "z", 1, "n,3,h,w");
+    make_output(&m, "y", 1, NULL);
+    make_node(&m, "Add", "x,z", "y");
+    CHECK_FAILS(probe(&m, "name: b", &man, &n), UNSUPPORTED);
+    CHECK(strstr(gale_error(), "\"z\"") != NULL);
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "n,3,h,w");
+    make_output(&m, "y", 1, NULL);
+    twice(&m, "x", "y");
+    CHECK_FAILS(probe(&m, "params: {scale_factor: 4}", &man, &n), MISMATCH);
+    CHECK(strstr(gale_error(), "4x") && strstr(gale_error(), "2x"));
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "n,3,h,w");
+    make_output(&m, "y", 1, NULL);
+    make_node(&m, "GlobalAveragePool", "x", "y");
+    CHECK_FAILS(probe(&m, "name: c", &man, &n), UNSUPPORTED);
+}
+
+TEST(real_ones)
+{
+    static const struct { const char *name; int scale, controls; } rows[] = {{"esrgan-slim-x2", 2, 0}, {"esrgan-slim-x4", 4, 0}, {"zoom2x-ctrl", 2, 3}};
+    char path[1024];
+    snprintf(path, sizeof path, "%s/models/zoom2x-ctrl.onnx", test_data());
+    if (!gale__file_exists(path)) SKIP("%s is not here", path);
+    for (int i = 0; i < 3; i++) {
+        gale__manifest man;
+        gale__network n = {0};
+        gale_model *model = NULL;
+        snprintf(path, sizeof path, "%s/models/%s.onnx", test_data(), rows[i].name);
+        if (!CHECK_OK(gale_model_open(path, the_device(), NULL, &model))) continue;
+        if (CHECK_OK(gale__manifest_read(path, &man))) {
+            CHECK_OK(gale__network_probe(model, &man, &n));
+            CHECK(n.scale == rows[i].scale && n.control_size == rows[i].controls && n.channels_in == 3 && n.channels_out == 3);
+            CHECK_TEXT(man.name, rows[i].name);
+            gale__manifest_finish(&man);
+        }
+        gale_model_close(&model);
+    }
+}
+
+TEST(last)
+{
+    gale_device_close(&device);
+    CHECK(!device);
+}
+
+TESTS(ROW(channels_first), ROW(channels_last), ROW(fixed_grey_bytes), ROW(multiples), ROW(control), ROW(refusals), ROW(real_ones), ROW(last))
