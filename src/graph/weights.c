@@ -31,15 +31,26 @@ static store *store_of(gale_device *device)
 
 static gale__weight **bucket_of(store *s, const gale_tensor *t) { return &s->buckets[gale__hash(&t->host, sizeof t->host, t->size_bytes) % BUCKETS]; }
 
-static void drop(store *s, gale__weight *w)
+/* Called with the lock held: what nobody reads any more joins the list. */
+static void drop(store *s, gale__weight *w, gale__weight **gone)
 {
     if (--w->refs) return;
     gale__weight **at = bucket_of(s, w->tensor);
     while (*at != w) at = &(*at)->next;
     *at = w->next;
-    gale_buffer_destroy(&w->buffer);
-    gale_tensor_destroy(&w->tensor);
-    gale__free(w);
+    w->next = *gone;
+    *gone = w;
+}
+
+/* Called without it: whose memory a tensor borrows is told now, and may do anything. */
+static void free_weights(gale__weight *gone)
+{
+    for (gale__weight *next; gone; gone = next) {
+        next = gone->next;
+        gale_buffer_destroy(&gone->buffer);
+        gale_tensor_destroy(&gone->tensor);
+        gale__free(gone);
+    }
 }
 
 /* Where it lies, for a device that can read it there; else in memory of the device's own. */
@@ -66,11 +77,7 @@ static gale_status take(store *s, gale_stream *stream, const gale_tensor *t, boo
     if (!w) return GALE_NO_MEMORY;
     gale_status status = gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, &w->tensor);
     if (status == GALE_OK) status = fill(w, stream, uploaded);
-    if (status != GALE_OK) {
-        gale_buffer_destroy(&w->buffer);
-        gale_tensor_destroy(&w->tensor);
-        return gale__free(w), status;
-    }
+    if (status != GALE_OK) return free_weights(w), status; /* the caller's tensor lives: nobody is told */
     w->refs = 1;
     w->next = *bucket;
     *bucket = w;
@@ -82,6 +89,7 @@ gale_status gale__weights_take(gale_stream *stream, const gale_tensor *const *te
 {
     store *s = n ? store_of(stream->device) : NULL;
     if (!s) return n ? GALE_NO_MEMORY : GALE_OK;
+    gale__weight *gone = NULL;
     bool uploaded = false;
     int made = 0;
     gale__mutex_lock(&s->lock);
@@ -94,19 +102,22 @@ gale_status gale__weights_take(gale_stream *stream, const gale_tensor *const *te
         gale_status synced = gale_stream_sync(stream);
         if (status == GALE_OK) status = synced;
     }
-    while (status != GALE_OK && made > 0) drop(s, out[--made]), out[made] = NULL;
+    while (status != GALE_OK && made > 0) drop(s, out[--made], &gone), out[made] = NULL;
     gale__mutex_unlock(&s->lock);
+    free_weights(gone);
     return status;
 }
 
 void gale__weights_give(gale_device *device, gale__weight **weights, int n)
 {
     store *s = n ? store_of(device) : NULL;
+    gale__weight *gone = NULL;
     if (!s) return;
     gale__mutex_lock(&s->lock);
     for (int i = 0; i < n; i++) {
-        if (weights[i]) drop(s, weights[i]);
+        if (weights[i]) drop(s, weights[i], &gone);
         weights[i] = NULL;
     }
     gale__mutex_unlock(&s->lock);
+    free_weights(gone);
 }
