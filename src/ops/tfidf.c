@@ -157,6 +157,7 @@ LOWER(TfIdfVectorizer)
     if (gale__good(L)) read_grams(L, &s);
     if (gale__good(L)) read_settings(L, &s);
     gale__node *parts = gale__good(L) ? gale__arena_alloc(&g->arena, (size_t)(s.count + 1) * sizeof *parts) : NULL;
+    if (!parts && gale__good(L)) g->status = GALE_NO_MEMORY;
     if (!parts) return;
     gale__node x = gale__g_cast(g, p.rank == 1 ? gale__g_unsqueeze(g, L->in[0], 1u) : L->in[0], GALE_I64);
     for (int64_t from = 0, to; from < s.count && gale__good(L); from = to) {
