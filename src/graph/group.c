@@ -87,8 +87,9 @@ static bool is_places(const grouper *s, gale__node n, int *operations, int64_t *
     const gale__pnode *p = gale__g_at(s->g, n);
     if (p->op == GALE__P_IOTA || (p->op == GALE__P_CONST && p->splat)) return true;
     if (in_memory(p) || s->f->root[n]) return (*elements -= gale__g_elements(s->g, n)) >= 0;
+    if (--*operations < 0) return false;
     if (p->op == GALE__P_EXPAND || p->op == GALE__P_RESHAPE || p->op == GALE__P_PERMUTE) return is_places(s, p->in[0], operations, elements);
-    if (!p->invariant || !light(p->op) || (!gale__type_is_int((gale_type)p->type) && p->type != GALE_BOOL) || --*operations < 0) return false;
+    if (!p->invariant || !light(p->op) || (!gale__type_is_int((gale_type)p->type) && p->type != GALE_BOOL)) return false;
     for (int i = 0; i < p->n_in; i++)
         if (!is_places(s, p->in[i], operations, elements)) return false;
     return true;
@@ -96,7 +97,7 @@ static bool is_places(const grouper *s, gale__node n, int *operations, int64_t *
 
 static bool cheap_places(const grouper *s, gale__node n)
 {
-    int operations = 24;
+    int operations = 48; /* and views */
     int64_t elements = gale__g_elements(s->g, n) / 16;
     return gale__g_at(s->g, n)->invariant && is_places(s, n, &operations, &elements);
 }
