@@ -1,63 +1,8 @@
 /* Networks from picture to picture: what is found out about them, and that values go in and come out as they should.  The nets are made here; the real ones of
  * the folder for real data are asked where they are. */
-#include "jobs/network.h"
 #include "base/file.h"
-#include "onnx_make.h"
-#include "test.h"
+#include "network_make.h"
 #include <math.h>
-
-static gale_device *device;
-
-static gale_device *the_device(void)
-{
-    gale_device_options o = GALE_DEVICE_OPTIONS;
-    o.chain = "cpu";
-    if (!device) CHECK_OK(gale_device_open(&o, &device));
-    return device;
-}
-
-static gale_model *open_model(maker *m)
-{
-    gale__str bytes = {0};
-    gale_model *model = NULL;
-    CHECK_OK(make_encode(m, &bytes));
-    CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, true, the_device(), NULL, &model));
-    gale__str_finish(&bytes);
-    make_end(m);
-    return model;
-}
-
-/* Each pixel becomes two by two. */
-static void twice(maker *m, const char *from, const char *to)
-{
-    float w[12 * 3] = {0};
-    for (int k = 0; k < 4; k++)
-        for (int c = 0; c < 3; c++) w[(k * 3 + c) * 3 + c] = 1;
-    make_initializer(m, make_floats(m, "w", "12,3,1,1", w, 36));
-    char names[64];
-    snprintf(names, sizeof names, "%s,w", from);
-    make_node(m, "Conv", names, "wide");
-    make_attr_i(m, make_node(m, "DepthToSpace", "wide", to), "blocksize", 2);
-}
-
-static gale_status probe(maker *m, const char *manifest, gale__manifest *man, gale__network *n)
-{
-    gale_model *model = open_model(m);
-    if (!model) return GALE_INTERNAL;
-    CHECK_OK(gale__manifest_parse(manifest, strlen(manifest), "net", man));
-    gale_status status = gale__network_probe(model, man, n);
-    if (status != GALE_OK) {
-        gale_model_close(&model);
-        gale__manifest_finish(man);
-    }
-    return status;
-}
-
-static void finish(gale__manifest *man, gale__network *n)
-{
-    gale_model_close(&n->model);
-    gale__manifest_finish(man);
-}
 
 /* Random pictures through a net that repeats pixels `scale` times: out must be in, enlarged. */
 static void repeats(const gale__network *n, int64_t batch, int64_t w, int64_t h, float tolerance)
@@ -237,8 +182,8 @@ TEST(real_ones)
 
 TEST(last)
 {
-    gale_device_close(&device);
-    CHECK(!device);
+    gale_device_close(&network_device);
+    CHECK(!network_device);
 }
 
 TESTS(ROW(channels_first), ROW(channels_last), ROW(fixed_grey_bytes), ROW(multiples), ROW(control), ROW(refusals), ROW(real_ones), ROW(last))

@@ -1,0 +1,290 @@
+/* A picture through a network: planes are cut, run in batches, blended, and become a picture again. */
+#include "jobs/upscale.h"
+#include "jobs/resize.h"
+#include <math.h>
+#include <string.h>
+
+enum { TILE_LEAST = 32, PASSES_MOST = 6 };
+
+typedef struct work {
+    gale__network *n;
+    gale_device *device;
+    const gale__upscale_options *o;
+    gale__upscale_report *r;
+    int64_t tile, overlap, batch; /* as they are now: memory may have made them smaller */
+} work;
+
+/* The buffers of one batch. */
+typedef struct room { float *tiles, *results, *weights; } room;
+
+static void room_finish(room *r)
+{
+    gale__free(r->tiles);
+    gale__free(r->results);
+    gale__free(r->weights);
+}
+
+static gale_status room_make(const work *w, const gale__tiling *t, room *r)
+{
+    size_t pixels = (size_t)(t->x.tile * t->y.tile), scale = (size_t)w->n->scale;
+    r->tiles = gale__calloc(pixels * (size_t)(w->batch * w->n->channels_in), sizeof(float));
+    r->results = gale__calloc(pixels * scale * scale * (size_t)(w->batch * w->n->channels_out), sizeof(float));
+    r->weights = gale__calloc((size_t)(t->x.tile + t->y.tile) * scale, sizeof(float));
+    if (r->tiles && r->results && r->weights) return GALE_OK;
+    room_finish(r);
+    return GALE_NO_MEMORY;
+}
+
+static gale_status run_batch(const work *w, const gale__tiling *t, const room *r, int64_t first, int64_t count, const float *planes, float *out)
+{
+    int64_t in_size = t->x.tile * t->y.tile * w->n->channels_in, out_size = t->x.tile * t->y.tile * w->n->scale * w->n->scale * w->n->channels_out;
+    for (int64_t i = 0; i < count; i++) gale__tile_take(t, first + i, planes, w->n->channels_in, r->tiles + i * in_size);
+    GALE_TRY(gale__network_run(w->n, r->tiles, count, t->x.tile, t->y.tile, w->o->control ? w->o->control : w->n->manifest->defaults, r->results));
+    for (int64_t i = 0; i < count; i++) gale__tile_add(t, first + i, w->n->scale, r->results + i * out_size, w->n->channels_out, r->weights, out);
+    return GALE_OK;
+}
+
+static gale_status run_tiles(work *w, const gale__tiling *t, const float *planes, float *out)
+{
+    int64_t tiles = gale__tiling_count(t);
+    room r = {0};
+    if (w->batch > tiles) w->batch = tiles;
+    GALE_TRY(room_make(w, t, &r));
+    gale_status status = GALE_OK;
+    for (int64_t at = 0; at < tiles && status == GALE_OK;) {
+        int64_t count = tiles - at < w->batch ? tiles - at : w->batch;
+        if (w->o->progress && !w->o->progress(w->o->user, at, tiles)) status = gale__fail(GALE_CANCELLED, "cancelled after %lld of %lld tiles", (long long)at, (long long)tiles);
+        else status = run_batch(w, t, &r, at, count, planes, out);
+        if (status == GALE_NO_MEMORY && w->batch > 1) {
+            w->batch /= 2;
+            gale__log(GALE__WARN, "out of memory: %lld tiles at once instead of %lld", (long long)w->batch, (long long)count);
+            status = GALE_OK;
+        } else at += count;
+    }
+    room_finish(&r);
+    return status;
+}
+
+/* Whether tiles of the picture must be of extents that are not the manifest's own. */
+static gale_status make_tiling(work *w, int64_t width, int64_t height, gale__tiling *t)
+{
+    gale__network *n = w->n;
+    gale__tile_wish wish = {n->fixed_width ? n->fixed_width : w->tile, n->fixed_height ? n->fixed_height : w->tile, w->overlap, -1, 0, n->fixed_width && n->fixed_height, n->manifest->padding};
+    bool usual = wish.fixed || (w->tile == n->manifest->tile && w->tile && width >= w->tile && height >= w->tile);
+    if (!usual) GALE_TRY(gale__network_find_multiple(n));
+    wish.multiple = n->multiple;
+    return gale__tiling_make(width, height, &wish, t);
+}
+
+/* channels_in planes to channels_out planes, scale times as large; `out` is zeroed here. */
+static gale_status run_planes(work *w, const float *planes, int64_t width, int64_t height, float *out)
+{
+    size_t size = (size_t)(width * height * w->n->scale * w->n->scale * w->n->channels_out) * sizeof *out;
+    for (;;) {
+        gale__tiling t;
+        GALE_TRY(make_tiling(w, width, height, &t));
+        memset(out, 0, size);
+        gale_status status = run_tiles(w, &t, planes, out);
+        if (status == GALE_OK && w->r) w->r->tiles += gale__tiling_count(&t), w->r->tile_width = t.x.tile, w->r->tile_height = t.y.tile, w->r->batch = w->batch;
+        int64_t larger = t.x.tile > t.y.tile ? t.x.tile : t.y.tile;
+        if (status != GALE_NO_MEMORY || w->n->fixed_width || larger / 2 < TILE_LEAST) return status;
+        w->tile = larger / 2;
+        if (w->overlap > w->tile / 4) w->overlap = w->tile / 4;
+        gale__log(GALE__WARN, "out of memory: tiles of %lld pixels instead of %lld", (long long)w->tile, (long long)larger);
+    }
+}
+
+/* A grey plane (alpha, luma) through the network: repeated for one that takes RGB, and the mean of what it gives. */
+static gale_status run_grey(work *w, const float *plane, int64_t width, int64_t height, float *out)
+{
+    size_t n = (size_t)(width * height), m = n * (size_t)(w->n->scale * w->n->scale);
+    int in = w->n->channels_in, results = w->n->channels_out;
+    float *wide = gale__calloc(n * (size_t)in, sizeof *wide), *large = gale__calloc(m * (size_t)results, sizeof *large);
+    gale_status status = wide && large ? GALE_OK : GALE_NO_MEMORY;
+    for (int c = 0; c < in && status == GALE_OK; c++) memcpy(wide + (size_t)c * n, plane, n * sizeof *wide);
+    if (status == GALE_OK) status = run_planes(w, wide, width, height, large);
+    for (size_t i = 0; i < m && status == GALE_OK; i++) {
+        float sum = 0;
+        for (int c = 0; c < results; c++) sum += large[(size_t)c * m + i];
+        out[i] = sum / (float)results;
+    }
+    gale__free(wide);
+    gale__free(large);
+    return status;
+}
+
+/* A network for luma alone: it enlarges that, and the colours are resized beside it (ITU-R 601). */
+static gale_status run_luma(work *w, const float *rgb, int64_t width, int64_t height, float *out)
+{
+    size_t n = (size_t)(width * height), m = n * (size_t)(w->n->scale * w->n->scale);
+    float *ycc = gale__calloc(3 * n, sizeof *ycc);
+    if (!ycc) return GALE_NO_MEMORY;
+    for (size_t i = 0; i < n; i++) {
+        float y = 0.299f * rgb[i] + 0.587f * rgb[n + i] + 0.114f * rgb[2 * n + i];
+        ycc[i] = y;
+        ycc[n + i] = (rgb[2 * n + i] - y) / 1.772f;
+        ycc[2 * n + i] = (rgb[i] - y) / 1.402f;
+    }
+    gale_status status = run_grey(w, ycc, width, height, out);
+    if (status == GALE_OK) status = gale__planes_resize(w->device, ycc + n, 2, width, height, width * w->n->scale, height * w->n->scale, out + m);
+    gale__free(ycc);
+    for (size_t i = 0; i < m && status == GALE_OK; i++) {
+        float y = out[i], cb = out[m + i], cr = out[2 * m + i];
+        out[i] = y + 1.402f * cr;
+        out[m + i] = y - 0.344136f * cb - 0.714136f * cr;
+        out[2 * m + i] = y + 1.772f * cb;
+    }
+    return status;
+}
+
+/* Colours and alpha on their way: `planes` colour planes, then alpha where there is one. */
+typedef struct state { float *data; int planes; bool alpha; int64_t width, height; } state;
+
+static gale_status state_make(int planes, bool alpha, int64_t width, int64_t height, state *s)
+{
+    *s = (state){gale__calloc((size_t)(planes + alpha) * (size_t)width, (size_t)height * sizeof(float)), planes, alpha, width, height};
+    return s->data ? GALE_OK : GALE_NO_MEMORY;
+}
+
+static float *alpha_of(const state *s) { return s->alpha ? s->data + (size_t)(s->planes * s->width * s->height) : NULL; }
+
+/* Once through the network. */
+static gale_status pass(work *w, state *s)
+{
+    int scale = w->n->scale;
+    state large;
+    bool colour = s->planes == 3;
+    int planes = colour && w->n->channels_in == 1 ? 3 : s->planes == w->n->channels_in ? w->n->channels_out : 1;
+    GALE_TRY(state_make(planes, s->alpha, s->width * scale, s->height * scale, &large));
+    gale_status status;
+    if (colour && w->n->channels_in == 1) status = run_luma(w, s->data, s->width, s->height, large.data);
+    else if (s->planes == w->n->channels_in) status = run_planes(w, s->data, s->width, s->height, large.data);
+    else status = run_grey(w, s->data, s->width, s->height, large.data);
+    if (status == GALE_OK && s->alpha) status = run_grey(w, alpha_of(s), s->width, s->height, alpha_of(&large));
+    gale__free(status == GALE_OK ? s->data : large.data);
+    if (status == GALE_OK) *s = large;
+    return status;
+}
+
+static gale_status resize(work *w, state *s, int64_t width, int64_t height)
+{
+    state made;
+    if (width == s->width && height == s->height) return GALE_OK;
+    GALE_TRY(state_make(s->planes, s->alpha, width, height, &made));
+    gale_status status = gale__planes_resize(w->device, s->data, s->planes + s->alpha, s->width, s->height, width, height, made.data);
+    gale__free(status == GALE_OK ? s->data : made.data);
+    if (status == GALE_OK) *s = made;
+    return status;
+}
+
+/* How far values lie apart; infinite when one is no number. */
+static double spread(const state *s)
+{
+    float low = INFINITY, high = -INFINITY;
+    bool finite = true;
+    for (size_t i = 0, n = (size_t)(s->planes * s->width * s->height); i < n; i++) {
+        finite = finite && isfinite(s->data[i]);
+        low = fminf(low, s->data[i]);
+        high = fmaxf(high, s->data[i]);
+    }
+    return finite ? (double)high - low : INFINITY;
+}
+
+static gale_status check(const work *w, double before, const state *s)
+{
+    double after = spread(s);
+    if (isinf(after)) return gale__fail(GALE_NOT_FINITE, "%s gives values that are no numbers", w->n->manifest->name);
+    if (!w->o->no_check && before > 0.05 && after < 0.005) return gale__fail(GALE_NOT_FINITE, "%s gives a picture of one colour; the network or its range is not as the manifest says", w->n->manifest->name);
+    return GALE_OK;
+}
+
+static void target(const work *w, const gale_picture *in, int64_t *width, int64_t *height)
+{
+    *width = w->o->width;
+    *height = w->o->height;
+    if (!*width && !*height) *width = in->width * w->n->scale, *height = in->height * w->n->scale;
+    else if (!*width) *width = (in->width * *height + in->height / 2) / in->height;
+    else if (!*height) *height = (in->height * *width + in->width / 2) / in->width;
+    if (*width < 1) *width = 1;
+    if (*height < 1) *height = 1;
+}
+
+/* The network runs until the picture is large enough, at least once; the rest is resizing. */
+static gale_status enlarge(work *w, const gale_picture *in, state *s)
+{
+    int64_t width, height;
+    target(w, in, &width, &height);
+    double before = spread(s);
+    int passes = 0;
+    do GALE_TRY(pass(w, s));
+    while (++passes < PASSES_MOST && w->n->scale > 1 && (s->width < width || s->height < height));
+    if (w->r) w->r->passes = passes;
+    GALE_TRY(resize(w, s, width, height));
+    return check(w, before, s);
+}
+
+/* Alpha that is opaque everywhere need not go through anything. */
+static bool is_opaque(const float *alpha, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (alpha[i] < 1) return false;
+    return true;
+}
+
+static gale_status load(const gale_picture *in, state *s)
+{
+    int planes = in->channels > 2 ? 3 : 1;
+    GALE_TRY(state_make(planes, in->channels % 2 == 0, in->width, in->height, s));
+    gale__picture_to_planes(in, planes, true, s->data, alpha_of(s));
+    if (s->alpha && is_opaque(alpha_of(s), (size_t)(in->width * in->height))) s->alpha = false;
+    return GALE_OK;
+}
+
+static gale_status store(const gale_picture *in, const state *s, gale_picture **out)
+{
+    gale_picture *p = NULL;
+    GALE_TRY(gale_picture_create(s->width, s->height, in->channels, in->type, &p));
+    p->premultiplied = in->premultiplied;
+    gale__picture_from_planes(p, s->planes, true, s->data, alpha_of(s));
+    gale_status status = gale__picture_notes_copy(in, p);
+    if (status != GALE_OK) {
+        gale_picture_destroy(&p);
+        return status;
+    }
+    gale__exif_extents(&p->exif, p->width, p->height);
+    *out = p;
+    return GALE_OK;
+}
+
+/* Linear pictures are encoded for the network, and become linear again. */
+static gale_status relight(gale_picture **p, gale_type type)
+{
+    gale_picture *made = NULL;
+    GALE_TRY(gale__picture_make(*p, (gale__picture_kind){type, (*p)->channels, true, (*p)->premultiplied}, &made));
+    gale_picture_destroy(p);
+    *p = made;
+    return GALE_OK;
+}
+
+gale_status gale__upscale(gale__network *network, gale_device *device, const gale_picture *in, const gale__upscale_options *options, gale__upscale_report *report, gale_picture **out)
+{
+    const gale__manifest *m = network->manifest;
+    work w = {network, device, options, report, options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap, options->batch > 0 ? options->batch : 1};
+    gale_picture *encoded = NULL, *made = NULL;
+    state s = {0};
+    gale_status status;
+    if (report) *report = (gale__upscale_report){0};
+    if (network->fixed_batch && w.batch > network->fixed_batch) w.batch = network->fixed_batch;
+    if (in->linear) GALE_GO(gale__picture_make(in, (gale__picture_kind){GALE_F32, in->channels, false, in->premultiplied}, &encoded));
+    GALE_GO(load(encoded ? encoded : in, &s));
+    GALE_GO(enlarge(&w, in, &s));
+    GALE_GO(store(encoded ? encoded : in, &s, &made));
+    if (in->linear) GALE_GO(relight(&made, in->type));
+    *out = made;
+    made = NULL;
+done:
+    gale_picture_destroy(&encoded);
+    gale_picture_destroy(&made);
+    gale__free(s.data);
+    return status;
+}

@@ -1,0 +1,60 @@
+/* Small networks from picture to picture, and what opens them. */
+#ifndef GALE_TEST_NETWORK_MAKE_H
+#define GALE_TEST_NETWORK_MAKE_H
+#include "jobs/network.h"
+#include "onnx_make.h"
+#include "test.h"
+
+static gale_device *network_device;
+
+static inline gale_device *the_device(void)
+{
+    gale_device_options o = GALE_DEVICE_OPTIONS;
+    o.chain = "cpu";
+    if (!network_device) CHECK_OK(gale_device_open(&o, &network_device));
+    return network_device;
+}
+
+static inline gale_model *open_model(maker *m)
+{
+    gale__str bytes = {0};
+    gale_model *model = NULL;
+    CHECK_OK(make_encode(m, &bytes));
+    CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, true, the_device(), NULL, &model));
+    gale__str_finish(&bytes);
+    make_end(m);
+    return model;
+}
+
+/* Each pixel becomes two by two. */
+static inline void twice(maker *m, const char *from, const char *to)
+{
+    float w[12 * 3] = {0};
+    for (int k = 0; k < 4; k++)
+        for (int c = 0; c < 3; c++) w[(k * 3 + c) * 3 + c] = 1;
+    make_initializer(m, make_floats(m, "w", "12,3,1,1", w, 36));
+    char names[64];
+    snprintf(names, sizeof names, "%s,w", from);
+    make_node(m, "Conv", names, "wide");
+    make_attr_i(m, make_node(m, "DepthToSpace", "wide", to), "blocksize", 2);
+}
+
+static inline gale_status probe(maker *m, const char *manifest, gale__manifest *man, gale__network *n)
+{
+    gale_model *model = open_model(m);
+    if (!model) return GALE_INTERNAL;
+    CHECK_OK(gale__manifest_parse(manifest, strlen(manifest), "net", man));
+    gale_status status = gale__network_probe(model, man, n);
+    if (status != GALE_OK) {
+        gale_model_close(&model);
+        gale__manifest_finish(man);
+    }
+    return status;
+}
+
+static inline void finish(gale__manifest *man, gale__network *n)
+{
+    gale_model_close(&n->model);
+    gale__manifest_finish(man);
+}
+#endif

@@ -1,0 +1,237 @@
+/* Pictures through networks: whatever their kind, they come out of the same kind, at the right size, with their notes, in tiles as without. */
+#include "jobs/upscale.h"
+#include "jobs/resize.h"
+#include "network_make.h"
+#include "picture_make.h"
+
+static void repeating(maker *m)
+{
+    make_begin(m, 13);
+    make_input(m, "x", 1, "n,3,h,w");
+    make_output(m, "y", 1, "n,3,a,b");
+    twice(m, "x", "y");
+}
+
+/* One channel: a 5 x 5 mean, zeros beyond the edge, so that tiles show where their margin is too small. */
+static void blurring(maker *m)
+{
+    static const int64_t pads[] = {2, 2, 2, 2};
+    float w[25];
+    for (int i = 0; i < 25; i++) w[i] = 0.04f;
+    make_begin(m, 13);
+    make_input(m, "x", 1, "n,1,h,w");
+    make_output(m, "y", 1, "n,1,h,w");
+    make_initializer(m, make_floats(m, "w", "1,1,5,5", w, 25));
+    make_attr_ints(m, make_node(m, "Conv", "x,w", "y"), "pads", pads, 4);
+}
+
+/* The largest difference to the picture with each pixel repeated, in values of 0..1. */
+static float off(const gale_picture *in, const gale_picture *out, int scale)
+{
+    float worst = 0;
+    size_t size = gale_type_size(in->type);
+    if (out->width != in->width * scale || out->height != in->height * scale || out->channels != in->channels || out->type != in->type) return INFINITY;
+    for (int64_t i = 0; i < out->width * out->height * in->channels; i++) {
+        int64_t c = i % in->channels, x = i / in->channels % out->width / scale, y = i / in->channels / out->width / scale;
+        float a, b;
+        gale__samples_to_f32(in->type, (char *)out->data + (size_t)i * size, &a, 1);
+        gale__samples_to_f32(in->type, (char *)in->data + (size_t)((y * in->width + x) * in->channels + c) * size, &b, 1);
+        worst = fmaxf(worst, fabsf(a - b));
+    }
+    return worst;
+}
+
+TEST(every_kind)
+{
+    static const gale_type types[] = {GALE_U8, GALE_U16, GALE_F16, GALE_F32};
+    static const float tolerance[] = {1.01f / 255, 3.0f / 65535, 2e-3f, 1e-5f}; /* colours are divided by alpha */
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    repeating(&m);
+    if (!CHECK_OK(probe(&m, "params: {tile_size: 16, tile_overlap: 4}", &man, &n))) return;
+    for (int t = 0; t < 4; t++)
+        for (int c = 1; c <= 4; c++)
+            for (int linear = 0; linear < (t > 1) + 1; linear++) {
+                gale__upscale_options o = GALE__UPSCALE_OPTIONS;
+                gale__upscale_report r;
+                gale_picture *in = picture_make(37, 21, c, types[t]), *out = NULL;
+                uint8_t icc[600], exif[128];
+                in->linear = linear;
+                in->premultiplied = linear && c % 2 == 0;
+                in->dpi_x = 300;
+                CHECK_OK(gale__picture_bytes_set(&in->icc, icc, picture_icc(icc, c < 3)));
+                CHECK_OK(gale__picture_bytes_set(&in->exif, exif, picture_exif(exif, 1)));
+                o.batch = 3;
+                if (CHECK_OK(gale__upscale(&n, the_device(), in, &o, &r, &out))) {
+                    float d = off(in, out, 2);
+                    if (d > tolerance[t]) printf("FAIL %s x %d%s: off by %g\n", gale_type_name(types[t]), c, linear ? " linear" : "", (double)d), test_bad++;
+                    CHECK(out->linear == in->linear && out->premultiplied == in->premultiplied && out->dpi_x == 300);
+                    CHECK(out->icc.size == 600 && out->exif.size == in->exif.size && ((uint8_t *)out->exif.data)[95] == 74);
+                    CHECK(r.passes == 1 && r.tile_width == 16 && r.tiles >= 3 * 2);
+                }
+                gale_picture_destroy(&in);
+                gale_picture_destroy(&out);
+            }
+    finish(&man, &n);
+}
+
+/* A grey network, on colours: it makes the luma, and chroma is resized. */
+TEST(luma_alone)
+{
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    gale__upscale_options o = GALE__UPSCALE_OPTIONS;
+    gale_picture *in = picture_make(40, 30, 4, GALE_U8), *out = NULL;
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "n,1,h,w");
+    make_output(&m, "y", 1, "n,1,h,w");
+    make_node(&m, "Identity", "x", "y");
+    if (!CHECK_OK(probe(&m, "name: same", &man, &n))) return;
+    if (CHECK_OK(gale__upscale(&n, the_device(), in, &o, NULL, &out))) CHECK(off(in, out, 1) <= 1.01f / 255);
+    gale_picture_destroy(&in);
+    gale_picture_destroy(&out);
+    finish(&man, &n);
+}
+
+TEST(tiled_equals_whole)
+{
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    gale__upscale_options whole = GALE__UPSCALE_OPTIONS, tiled = GALE__UPSCALE_OPTIONS;
+    gale__upscale_report r;
+    gale_picture *in = picture_make(150, 90, 1, GALE_F32), *a = NULL, *b = NULL;
+    blurring(&m);
+    if (!CHECK_OK(probe(&m, "name: blur", &man, &n))) return;
+    whole.tile = 0;
+    tiled.tile = 48;
+    tiled.overlap = 8; /* a quarter of it covers the two pixels that the network sees */
+    CHECK_OK(gale__upscale(&n, the_device(), in, &whole, &r, &a));
+    CHECK_EQ(r.tiles, 1);
+    CHECK_OK(gale__upscale(&n, the_device(), in, &tiled, &r, &b));
+    CHECK(r.tiles > 5);
+    if (a && b) CHECK(off(a, b, 1) < 1e-6f);
+    gale_picture_destroy(&b);
+    tiled.overlap = 0; /* and without it there is a seam to be seen */
+    CHECK_OK(gale__upscale(&n, the_device(), in, &tiled, &r, &b));
+    if (a && b) CHECK(off(a, b, 1) > 0.05f);
+    gale_picture_destroy(&in);
+    gale_picture_destroy(&a);
+    gale_picture_destroy(&b);
+    finish(&man, &n);
+}
+
+TEST(any_size)
+{
+    static const int64_t rows[][5] = {{0, 0, 40, 30, 1}, {80, 0, 80, 60, 2}, {0, 45, 60, 45, 2}, {50, 33, 50, 33, 2}, {20, 0, 20, 15, 1}, {90, 70, 90, 70, 3}};
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    gale_picture *in = picture_make(20, 15, 3, GALE_U8), *out = NULL;
+    repeating(&m);
+    if (!CHECK_OK(probe(&m, "name: twice", &man, &n))) return;
+    for (int i = 0; i < 6; i++) {
+        gale__upscale_options o = GALE__UPSCALE_OPTIONS;
+        gale__upscale_report r;
+        o.width = rows[i][0];
+        o.height = rows[i][1];
+        if (CHECK_OK(gale__upscale(&n, the_device(), in, &o, &r, &out))) CHECK(out->width == rows[i][2] && out->height == rows[i][3] && r.passes == rows[i][4]);
+        gale_picture_destroy(&out);
+    }
+    gale_picture_destroy(&in);
+    finish(&man, &n);
+}
+
+TEST(resizing)
+{
+    float from[2 * 12], to[2 * 48], back[2 * 12];
+    for (int i = 0; i < 24; i++) from[i] = i < 12 ? 0.5f : (float)(i % 4) / 3;
+    CHECK_OK(gale__planes_resize(the_device(), from, 2, 4, 3, 8, 6, to));
+    for (int i = 0; i < 48; i++) CHECK(fabsf(to[i] - 0.5f) < 1e-6f); /* a flat plane stays flat, to its edges */
+    CHECK(to[48 + 3] < to[48 + 4] && fabsf(to[48 + 3] + to[48 + 4] - 1) < 1e-6f);
+    CHECK_OK(gale__planes_resize(the_device(), to, 2, 8, 6, 4, 3, back));
+    for (int i = 0; i < 12; i++) CHECK(fabsf(back[i] - 0.5f) < 1e-6f);
+}
+
+static bool stop_at_two(void *user, int64_t done, int64_t tiles)
+{
+    (void)tiles;
+    *(int64_t *)user = done;
+    return done < 2;
+}
+
+TEST(cancelled_and_checked)
+{
+    static const float zero[1] = {0};
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    int64_t last = -1;
+    gale__upscale_options o = GALE__UPSCALE_OPTIONS;
+    gale_picture *in = picture_make(40, 30, 3, GALE_U8), *out = NULL;
+    repeating(&m);
+    if (!CHECK_OK(probe(&m, "params: {tile_size: 16, tile_overlap: 4}", &man, &n))) return;
+    o.progress = stop_at_two;
+    o.user = &last;
+    CHECK_FAILS(gale__upscale(&n, the_device(), in, &o, NULL, &out), CANCELLED);
+    CHECK_EQ(last, 2);
+    finish(&man, &n);
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "n,3,h,w");
+    make_output(&m, "y", 1, "n,3,h,w");
+    make_initializer(&m, make_floats(&m, "zero", "", zero, 1));
+    make_node(&m, "Mul", "x,zero", "y");
+    if (!CHECK_OK(probe(&m, "name: black", &man, &n))) return;
+    o.progress = NULL;
+    CHECK_FAILS(gale__upscale(&n, the_device(), in, &o, NULL, &out), NOT_FINITE);
+    o.no_check = true;
+    CHECK_OK(gale__upscale(&n, the_device(), in, &o, NULL, &out));
+    gale_picture_destroy(&out);
+    gale_picture_destroy(&in);
+    finish(&man, &n);
+}
+
+/* Each allocation up to the `most`-th fails once: either it is an error, or smaller batches and tiles give the same picture. */
+static void fail_each(uint64_t most)
+{
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    gale__upscale_options o = GALE__UPSCALE_OPTIONS;
+    gale_picture *in = picture_make(70, 40, 4, GALE_U8), *good = NULL, *out = NULL;
+    repeating(&m);
+    if (!CHECK_OK(probe(&m, "params: {tile_size: 64, tile_overlap: 4, multiple: 1}", &man, &n))) return;
+    o.batch = 2;
+    CHECK_OK(gale__upscale(&n, the_device(), in, &o, NULL, &good));
+    for (uint64_t k = 1; k <= most; k += test_light() ? 7 : 1) {
+        gale__alloc_fail_at(k);
+        gale_status status = gale__upscale(&n, the_device(), in, &o, NULL, &out);
+        bool reached = gale__alloc_count() >= k;
+        gale__alloc_fail_at(0);
+        if (status == GALE_OK && good) CHECK(off(good, out, 1) <= 1.01f / 255);
+        else CHECK_EQ(status, GALE_NO_MEMORY);
+        gale_picture_destroy(&out);
+        if (!reached) break;
+    }
+    gale_picture_destroy(&in);
+    gale_picture_destroy(&good);
+    finish(&man, &n);
+}
+
+TEST(faults)
+{
+    fail_each(0); /* the device keeps something from its first use */
+    int64_t live = gale__alloc_live();
+    fail_each(UINT64_MAX);
+    CHECK_EQ(gale__alloc_live(), live);
+}
+
+TEST(last)
+{
+    gale_device_close(&network_device);
+    CHECK(!network_device);
+}
+
+TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(any_size), ROW(resizing), ROW(cancelled_and_checked), ROW(faults), ROW(last))
