@@ -110,6 +110,11 @@ TEST(bad_input_is_refused)
     refused("Resize", "", "T[1,1,8,8] ~1; -; !f32[4] 1 1 1e30 1", "scaled by 1e+30");
     refused("Resize", "mode=cubic antialias=1", "T[1,1,8,8] ~1; -; -; !i64[4] 1 1 1000000000 1", "1000000000");
     refused("Resize", "axes=2,3 keep_aspect_ratio_policy=not_smaller", "T[1,1,1,8] ~1; -; -; !i64[2] 2000000000 8", "scaled by 2e+09");
+    refused("Split", "axis=0", "T[4] ~1; !i64[1] 9223372036854775807", "where 4 are left");
+    refused("Reshape", "", "T[4] ~1; !i64[3] 4611686018427387904 4 -1", "extent");
+    refused("Expand", "", "T[1] 1; !i64[2] 4611686018427387904 4", "too large");
+    refused("DepthToSpace", "blocksize=1099511627776", "T[1,4,1,1] ~1", "blocks");
+    refused("Gather", "", "T[0] ; i64[1] 0", "no element");
     refused("LeakyRelu", "alpha=high", "T[4] ~1", "wrong kind");
     refused("Exp", "", "i32[4] ~1", "floats");
     refused("MatMulInteger", "", "u8[2,3] ~1; i8[2,3] ~2", "matmul");

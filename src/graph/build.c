@@ -215,6 +215,7 @@ gale__node gale__g_push(gale__g *g, const gale__pnode *p)
     if (g->status != GALE_OK) return GALE__NIL;
     for (int i = 0; i < p->n_in; i++)
         if (p->in[i] < 0 || p->in[i] >= g->count) return gale__g_fail(g, GALE_INVALID, "graph: an operand is missing");
+    if (!gale__g_shape_ok(g, p->rank, p->dims)) return GALE__NIL;
     /* A value of no elements is the same whatever made it. */
     if (p->n_in && p->op != GALE__P_LOOP && gale__count(p->rank, p->dims) == 0)
         return gale__g_splat(g, p->type, p->rank, p->dims, 0);

@@ -25,6 +25,8 @@ gale__node gale__g_respread(gale__g *g, gale__node n, int rank, const int64_t *d
 /* `value` as bits of the storage type. */
 uint64_t gale__bits_of(gale_type type, double value);
 int64_t gale__count(int rank, const int64_t *dims);
+/* Whether a value can have the shape; else the graph has failed. */
+bool gale__g_shape_ok(gale__g *g, int rank, const int64_t *dims);
 /* NumPy's rule; false when the shapes do not go together. */
 bool gale__broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b, int *rank, int64_t *dims);
 /* The value a reduction over nothing gives, as bits of the type. */

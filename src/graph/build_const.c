@@ -4,7 +4,7 @@
 #include "graph/tensor.h"
 #include <string.h>
 
-static bool shape_ok(gale__g *g, int rank, const int64_t *dims)
+bool gale__g_shape_ok(gale__g *g, int rank, const int64_t *dims)
 {
     if (rank < 0 || rank > GALE_MAX_RANK) {
         gale__g_fail(g, GALE_LIMIT, "graph: a value of rank %d; at most %d are possible", rank, GALE_MAX_RANK);
@@ -22,7 +22,7 @@ static bool shape_ok(gale__g *g, int rank, const int64_t *dims)
 
 gale__node gale__g_input(gale__g *g, int which, gale_type type, int rank, const int64_t *dims)
 {
-    if (!shape_ok(g, rank, dims)) return GALE__NIL;
+    if (!gale__g_shape_ok(g, rank, dims)) return GALE__NIL;
     gale__draft d;
     gale__draft_init(&d, GALE__P_INPUT, type, rank, dims);
     d.attr[0] = which;
@@ -33,7 +33,7 @@ gale__node gale__g_input(gale__g *g, int which, gale_type type, int rank, const 
 /* tensor: where `data` lies, when it is large; NULL: copied when small, else borrowed. */
 static gale__node push_const(gale__g *g, gale_type type, int rank, const int64_t *dims, bool splat, const void *data, const gale_tensor *tensor)
 {
-    if (!shape_ok(g, rank, dims)) return GALE__NIL;
+    if (!gale__g_shape_ok(g, rank, dims)) return GALE__NIL;
     gale__draft d;
     gale__draft_init(&d, GALE__P_CONST, type, rank, dims);
     d.node.splat = splat;
@@ -123,7 +123,7 @@ gale__node gale__g_respread(gale__g *g, gale__node n, int rank, const int64_t *d
 
 gale__node gale__g_iota(gale__g *g, int rank, const int64_t *dims, int axis)
 {
-    if (!shape_ok(g, rank, dims)) return GALE__NIL;
+    if (!gale__g_shape_ok(g, rank, dims)) return GALE__NIL;
     if (axis < 0 || axis >= rank) return gale__g_fail(g, GALE_INVALID, "iota: axis %d of a value of rank %d", axis, rank);
     if (dims[axis] == 1 || gale__count(rank, dims) == 0) return gale__g_splat(g, GALE_I64, rank, dims, 0);
     gale__draft d;

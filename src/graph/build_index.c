@@ -17,6 +17,7 @@ gale__node gale__g_take(gale__g *g, gale__node data, gale__node index)
     data = flatten(g, data);
     if (data < 0 || index < 0) return GALE__NIL;
     gale__pnode p = g->nodes[index];
+    if (gale__g_elements(g, data) == 0 && gale__g_elements(g, index) > 0) return gale__g_fail(g, GALE_INVALID, "take: there is no element to take");
     if (g->nodes[data].splat) return gale__g_respread(g, data, p.rank, p.dims);
     gale__draft d;
     gale__draft_init(&d, GALE__P_TAKE, type, p.rank, p.dims);

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#define MOST_SAMPLES 1024 /* along an axis of a bin */
+
 /* --- RoiAlign.  Values are [regions, C, bins..., samples...]; what belongs to an axis has extents at its bins and samples alone. --- */
 
 typedef struct region_axis {
@@ -143,6 +145,7 @@ LOWER(RoiAlign)
     bool max = !strcmp(mode, "max");
     int64_t ratio = gale__attr_i(L, "sampling_ratio", 0), height = gale__attr_i(L, "output_height", 1), width = gale__attr_i(L, "output_width", 1);
     if (!max && strcmp(mode, "avg")) gale__refuse(L, "mode is '%s', not avg or max", mode);
+    if (ratio > MOST_SAMPLES) gale__refuse(L, "sampling_ratio is %lld; at most %d is possible", (long long)ratio, MOST_SAMPLES);
     if (p.rank != 4 || q.rank != 2 || q.dims[1] != 4 || height < 1 || width < 1 || p.dims[2] < 1 || p.dims[3] < 1 || gale__g_elements(g, L->in[2]) != q.dims[0])
         gale__refuse(L, "the picture has rank %d, the regions rank %d, %lld by %lld bins", p.rank, q.rank, (long long)height, (long long)width);
     if (!gale__good(L)) return;

@@ -17,7 +17,7 @@ LOWER(Reshape)
         else if (shape[d] == 0 && !zero_is_zero) dims[d] = p.dims[d];
         if (shape[d] < -1 || (shape[d] == -1 && open >= 0)) gale__refuse(L, "extent %lld at axis %d", (long long)shape[d], d);
         if (shape[d] == -1) open = d;
-        else known *= dims[d];
+        else if (gale__good(L) && __builtin_mul_overflow(known, dims[d], &known)) gale__refuse(L, "extent %lld at axis %d", (long long)shape[d], d);
     }
     if (!gale__good(L)) return;
     if (open >= 0) dims[open] = known ? gale__g_elements(L->g, L->in[0]) / known : 0;
@@ -118,14 +118,19 @@ LOWER(Concat)
 LOWER(Split)
 {
     gale__pnode p = gale__peek(L->g, L->in[0]);
-    int axis = gale__axis(L, gale__attr_i(L, "axis", 0), p.rank), n_attr;
+    int axis = gale__axis(L, gale__attr_i(L, "axis", 0), p.rank), n_attr = 0;
     int64_t n = 0, at = 0, total = p.dims[axis];
     const int64_t *sizes = gale__arg(L, 1) >= 0 ? gale__known_ints(L, 1, &n) : gale__attr_ints(L, "split", &n_attr);
     if (sizes && !n) n = n_attr;
-    int64_t parts = gale__attr_i(L, "num_outputs", L->n_out), each = parts > 0 ? (total + parts - 1) / parts : 0;
+    int64_t parts = gale__attr_i(L, "num_outputs", L->n_out), each = parts > 0 ? total / parts + (total % parts != 0) : 0;
     if (sizes && n != L->n_out) gale__refuse(L, "%lld sizes for %d outputs", (long long)n, L->n_out);
+    if (parts > INT32_MAX) gale__refuse(L, "num_outputs is %lld", (long long)parts);
     for (int i = 0; i < L->n_out && gale__good(L); i++) {
         int64_t left = total - at, size = sizes ? sizes[i] : each < left ? each : left;
+        if (size < 0 || size > left) {
+            gale__refuse(L, "a part of %lld elements, where %lld are left", (long long)size, (long long)left);
+            return;
+        }
         L->out[i] = gale__g_slice_axis(L->g, L->in[0], axis, size ? at : 0, size);
         at += size;
     }
@@ -169,9 +174,9 @@ LOWER(Slice)
 LOWER(DepthToSpace)
 {
     gale__pnode p = gale__peek(L->g, L->in[0]);
-    int64_t b = gale__attr_i(L, "blocksize", 1), c = p.dims[1] / (b > 0 ? b * b : 1);
+    int64_t b = gale__attr_i(L, "blocksize", 1), c = p.dims[1] / (b > 0 && b <= INT32_MAX ? b * b : 1);
     bool crd = !strcmp(gale__attr_s(L, "mode", "DCR"), "CRD");
-    if (p.rank != 4 || b < 1 || p.dims[1] % (b * b)) gale__refuse(L, "blocks of %lld from %lld channels", (long long)b, (long long)p.dims[1]);
+    if (p.rank != 4 || b < 1 || b > INT32_MAX || p.dims[1] % (b * b)) gale__refuse(L, "blocks of %lld from %lld channels", (long long)b, (long long)p.dims[1]);
     if (!gale__good(L)) return;
     int64_t dcr_dims[6] = {p.dims[0], b, b, c, p.dims[2], p.dims[3]}, crd_dims[6] = {p.dims[0], c, b, b, p.dims[2], p.dims[3]};
     int64_t out[4] = {p.dims[0], c, p.dims[2] * b, p.dims[3] * b};
@@ -184,7 +189,7 @@ LOWER(SpaceToDepth)
 {
     gale__pnode p = gale__peek(L->g, L->in[0]);
     int64_t b = gale__attr_i(L, "blocksize", 1);
-    if (p.rank != 4 || b < 1 || p.dims[2] % b || p.dims[3] % b) gale__refuse(L, "blocks of %lld do not fill the input", (long long)b);
+    if (p.rank != 4 || b < 1 || b > INT32_MAX || p.dims[2] % b || p.dims[3] % b) gale__refuse(L, "blocks of %lld do not fill the input", (long long)b);
     if (!gale__good(L)) return;
     int64_t dims[6] = {p.dims[0], p.dims[1], p.dims[2] / b, b, p.dims[3] / b, b}, out[4] = {p.dims[0], p.dims[1] * b * b, p.dims[2] / b, p.dims[3] / b};
     gale__node x = gale__g_permute(L->g, gale__g_reshape(L->g, L->in[0], 6, dims), (int[]){0, 3, 5, 1, 2, 4});
