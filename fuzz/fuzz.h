@@ -13,4 +13,7 @@
         }                                                                                        \
     } while (0)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* Not every fuzzer has one: changes what is in `data`, of which `most` bytes may be used.  LLVMFuzzerMutate is the engine's own. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 #endif

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "fuzz.h"
 #include "gale/model.h"
+#include "mutate_model.h"
 
 enum { MOST_INPUTS = 16, MOST_ELEMENTS = 4096, MOST_STEPS = 2000 };
 static gale_device *device;
@@ -15,7 +16,7 @@ static bool count_steps(void *user, int step, int steps)
 }
 
 /* Extents that are not said are 2, so that those with one name agree; numbers are small and not all equal. */
-static gale_status make_tensor(const gale_model_value *v, gale_tensor **out)
+static gale_status new_tensor(const gale_model_value *v, gale_tensor **out)
 {
     int64_t dims[GALE_MAX_RANK] = {0}, n = 1;
     static uint8_t bytes[MOST_ELEMENTS * 8];
@@ -33,13 +34,13 @@ static gale_status make_tensor(const gale_model_value *v, gale_tensor **out)
     return gale_tensor_from_cpu(NULL, v->type, rank, dims, bytes, out);
 }
 
-static gale_status make_input(const gale_model_value *v, gale_object **out)
+static gale_status new_input(const gale_model_value *v, gale_object **out)
 {
     gale_tensor *t = NULL;
     gale_object *item = NULL;
     if (v->optional) return gale_object_none(out);
     if (v->kind == GALE_OBJECT_MAP) return GALE_UNSUPPORTED;
-    gale_status status = make_tensor(v, &t);
+    gale_status status = new_tensor(v, &t);
     if (status == GALE_OK) status = gale_object_tensor(t, v->kind == GALE_OBJECT_SEQUENCE ? &item : out);
     if (status == GALE_OK && item) status = gale_object_sequence(&item, 1, out);
     gale_object_destroy(&item);
@@ -55,7 +56,7 @@ static void run(gale_model *model)
     for (int i = 0; i < n && status == GALE_OK; i++) {
         gale_model_value v;
         status = gale_model_input(model, i, &v);
-        if (status == GALE_OK) status = make_input(&v, &in[i]);
+        if (status == GALE_OK) status = new_input(&v, &in[i]);
     }
     for (int k = 0; k < 2 && status == GALE_OK; k++) {
         status = gale_model_run(model, in, out, true);
@@ -77,4 +78,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gale_model_close(&model);
     gale_memory_trim(device);
     return 0;
+}
+
+/* Mostly models out of models; bytes now and then. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
+{
+    size_t n = seed % 8 ? mutate_model(data, size, most, seed) : 0;
+    return n ? n : LLVMFuzzerMutate(data, size, most);
 }

@@ -5,8 +5,34 @@
 #include "fuzz.h"
 #include <string.h>
 
-enum { COPIES = 40 };
+enum { COPIES = 40, GROWN = 1 << 16 };
 static int runs;
+#pragma weak LLVMFuzzerCustomMutator
+
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most)
+{
+    static unsigned at;
+    (void)most;
+    at++;
+    if (size) data[at * 7919u % size] ^= (uint8_t)(1 << at % 8);
+    return size;
+}
+
+/* Mutants of mutants, with the fuzzer's own idea of what to change. */
+static void replay_mutants(const uint8_t *file, size_t size, int count)
+{
+    uint8_t *data = malloc(GROWN);
+    size_t n = 0;
+    for (int k = 0; size <= GROWN && k < count; k++, runs++) {
+        if (k % 10 == 0) memcpy(data, file, n = size);
+        n = LLVMFuzzerCustomMutator(data, n, GROWN, (unsigned)(k + 1));
+        uint8_t *copy = malloc(n ? n : 1);
+        memcpy(copy, data, n);
+        LLVMFuzzerTestOneInput(copy, n);
+        free(copy);
+    }
+    free(data);
+}
 
 static uint8_t *read_file(const char *path, size_t *size)
 {
@@ -38,6 +64,7 @@ static void replay(const char *path)
         LLVMFuzzerTestOneInput(copy, size);
         free(copy);
     }
+    if (LLVMFuzzerCustomMutator) replay_mutants(file, whole, COPIES);
     free(file);
 }
 

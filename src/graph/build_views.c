@@ -92,8 +92,9 @@ gale__node gale__g_slice(gale__g *g, gale__node x, const int64_t *first, const i
     const gale__pnode *p = &g->nodes[x];
     bool same = true;
     for (int d = 0; d < p->rank; d++) {
-        int64_t last = first[d] + (extent[d] - 1) * step[d], n = p->dims[d];
-        if (extent[d] < 0 || step[d] == 0 || (extent[d] && (first[d] < 0 || first[d] >= n || last < 0 || last >= n)))
+        int64_t last = 0, n = p->dims[d];
+        bool beyond = extent[d] > 0 && (__builtin_mul_overflow(extent[d] - 1, step[d], &last) || __builtin_add_overflow(last, first[d], &last));
+        if (extent[d] < 0 || beyond || step[d] == 0 || (extent[d] && (first[d] < 0 || first[d] >= n || last < 0 || last >= n)))
             return gale__g_fail(g, GALE_INVALID, "slice: axis %d of %s has no elements %lld, step %lld, %lld of them", d,
                 gale__g_shape_text(g, x), (long long)first[d], (long long)step[d], (long long)extent[d]);
         same = same && extent[d] == n && (n <= 1 || (first[d] == 0 && step[d] == 1));
@@ -102,12 +103,12 @@ gale__node gale__g_slice(gale__g *g, gale__node x, const int64_t *first, const i
     if (p->splat) return gale__g_respread(g, x, p->rank, extent);
     if (p->op == GALE__P_SLICE) {
         int64_t start_[GALE_MAX_RANK], steps[GALE_MAX_RANK];
-        for (int i = 0; i < p->rank; i++) start_[i] = p->attr[2 * i] + first[i] * p->attr[2 * i + 1], steps[i] = step[i] * p->attr[2 * i + 1];
+        for (int i = 0; i < p->rank; i++) start_[i] = extent[i] ? p->attr[2 * i] + first[i] * p->attr[2 * i + 1] : 0, steps[i] = extent[i] > 1 ? step[i] * p->attr[2 * i + 1] : 1;
         return gale__g_slice(g, p->in[0], start_, steps, extent);
     }
     gale__draft d;
     start(g, &d, GALE__P_SLICE, x, p->rank, extent);
-    for (int i = 0; i < p->rank; i++) d.attr[2 * i] = first[i], d.attr[2 * i + 1] = extent[i] > 1 ? step[i] : 1;
+    for (int i = 0; i < p->rank; i++) d.attr[2 * i] = extent[i] ? first[i] : 0, d.attr[2 * i + 1] = extent[i] > 1 ? step[i] : 1;
     d.node.n_attr = 2 * p->rank;
     return gale__g_push(g, &d.node);
 }

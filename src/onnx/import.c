@@ -200,9 +200,15 @@ static gale_status append(gale__scope *s, gale__net_node *node)
     return done ? GALE_OK : gale__net_push(s->net, node);
 }
 
-static void finish_bodies(gale__net_node *node)
+/* Bodies that no node made since `before` has taken over: the node was refused, or expanded into others. */
+static void finish_bodies(const gale__net *net, int before, gale__net_node *node)
 {
-    for (int i = 0; i < node->n_bodies; i++) gale__net_finish(node->bodies[i].net);
+    for (int i = 0; i < node->n_bodies; i++) {
+        bool held = false;
+        for (int k = before; k < net->n_nodes; k++)
+            for (int b = 0; b < net->nodes[k].n_bodies; b++) held = held || net->nodes[k].bodies[b].net == node->bodies[i].net;
+        if (!held) gale__net_finish(node->bodies[i].net);
+    }
     node->n_bodies = 0;
 }
 
@@ -227,14 +233,13 @@ static gale_status import_node(gale__scope *s, const gale__pb_node *n, size_t in
     GALE_GO(import_inputs(s, n, &node));
     if (f) {
         status = inline_call(s, n, f, &node);
-        finish_bodies(&node);
-        return status;
+        goto done;
     }
     if (strcmp(node.op, "Gradient") == 0) GALE_GO(resolve_gradient(s, &node));
     GALE_GO(import_outputs(s, n, &node));
     status = append(s, &node);
 done:
-    if (status != GALE_OK && net->n_nodes == before) finish_bodies(&node);
+    finish_bodies(net, before, &node);
     return status;
 }
 
