@@ -191,7 +191,7 @@ static gale_status check_output(const run *r, int i, const gale__result *n)
     bool fits = t->type == n->type && t->rank == n->rank && (!t->device || t->device == r->p->device);
     for (int a = 0; fits && a < n->rank; a++) fits = t->dims[a] == n->dims[a];
     if (!fits) return gale__fail(GALE_INVALID, "the tensor given for output %s does not fit its type and shape", names[i]);
-    if (t->storage && t->storage->borrowed) return gale__fail(GALE_INVALID, "the tensor given for output %s lies in memory that is only to be read", names[i]);
+    if (gale__tensor_borrowed(t)) return gale__fail(GALE_INVALID, "the tensor given for output %s lies in memory that is only to be read", names[i]);
     for (int k = 0; k < i; k++)
         if (r->outputs[k] && same_memory(t, r->outputs[k])) return gale__fail(GALE_INVALID, "outputs %s and %s are given the same memory", names[k], names[i]);
     return GALE_OK;

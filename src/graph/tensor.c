@@ -284,6 +284,7 @@ gale_status gale__tensor_assign(gale_tensor *to, const gale_tensor *from)
     bool fits = to->type == from->type && to->rank == from->rank && (!to->rank || !memcmp(to->dims, from->dims, (size_t)to->rank * sizeof *to->dims));
     if (!fits || to->type == GALE_STRING) return gale__fail(GALE_INVALID, "a %s tensor of %zu bytes cannot go into the given %s tensor of %zu bytes: type and shape must be equal",
                                                            gale_type_name(from->type), from->size_bytes, gale_type_name(to->type), to->size_bytes);
+    if (gale__tensor_borrowed(to)) return gale__fail(GALE_INVALID, "the given tensor lies in memory that is only to be read");
     if (!to->device) return gale_tensor_to_cpu(from, to->host, to->size_bytes);
     if (!to->size_bytes) return GALE_OK;
     GALE_TRY(gale_stream_create(to->device, &stream));

@@ -37,6 +37,7 @@ gale_status gale__tensor_borrow(gale_type type, int rank, const int64_t *dims, c
 gale_status gale__tensor_borrow_map(gale_type type, int rank, const int64_t *dims, const gale__file_map *map, uint64_t offset, void (*release)(void *), void *owner, gale_tensor **out);
 /* Whether `host` is only a name for what gale__tensor_read reads. */
 static inline bool gale__tensor_mapped(const gale_tensor *t) { return t->storage && t->storage->map; }
+static inline bool gale__tensor_borrowed(const gale_tensor *t) { return t->storage && t->storage->borrowed; }
 /* Part of a host tensor of numbers, wherever it lies. */
 gale_status gale__tensor_read(const gale_tensor *t, size_t offset, size_t size, void *to);
 /* Sends a host tensor to a buffer; `to` is filled where it lies when the device works in place. */

@@ -87,7 +87,8 @@ gale_status gale__object_to_host(gale_object *object, gale_object **out)
 {
     gale_tensor *moved = NULL;
     gale_status status = GALE_OK;
-    if (object->kind == GALE_OBJECT_TENSOR && object->tensor->device) {
+    /* A constant of the file is given out in memory of its own: the file may become shorter, and the caller may write. */
+    if (object->kind == GALE_OBJECT_TENSOR && (object->tensor->device || gale__tensor_borrowed(object->tensor))) {
         GALE_TRY(gale_tensor_to_device(object->tensor, NULL, &moved));
         return gale__object_take(&moved, out);
     }
