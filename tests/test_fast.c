@@ -83,6 +83,41 @@ TEST(fast_kernels_use_the_devices_own)
     gale__ir_finish(&ir);
 }
 
+/* Marked operations of the only kernel of a graph. */
+static int marks(gale__g *g, gale__node out, gale__scalar op, int *seen)
+{
+    const gale__fusion_options options = {0};
+    gale__fusion f;
+    int n = 0;
+    *seen = 0;
+    if (!CHECK_OK(gale__fuse(g, &out, 1, &options, &f))) return -1;
+    for (int k = 0; k < f.n_kernels; k++)
+        for (int i = 0; f.kernels[k].kind == GALE__K_NEST && i < f.kernels[k].nest.n_code; i++)
+            if (f.kernels[k].nest.code[i].op == op) ++*seen, n += f.kernels[k].nest.code[i].acc;
+    gale__fusion_finish(&f);
+    return n;
+}
+
+TEST(what_becomes_eight_bits_may_be_loose)
+{
+    static const gale__scalar ops[] = {GALE__EXP, GALE__LOG, GALE__DIV};
+    for (int kind = 0; kind < 4; kind++)
+        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+            gale__g g;
+            gale__node level;
+            int seen;
+            gale__g_init(&g);
+            gale__node x = gale__g_input(&g, 0, GALE_F32, 1, (int64_t[]){64}), y = tone_map(&g, x, &level);
+            if (kind == 1) y = level;                                                       /* a float that is kept */
+            if (kind == 2) y = gale__g_cast(&g, gale__g_mul(&g, level, number(&g, 1e6)), GALE_U8); /* errors grow past a level */
+            if (kind == 3) y = gale__g_cast(&g, level, GALE_I32);                           /* an integer that can tell */
+            int n = marks(&g, y, ops[i], &seen);
+            CHECK(seen == 1);
+            CHECK_EQ(n, kind == 0);
+            gale__g_finish(&g);
+        }
+}
+
 /* Columns of the corner kernel: min and max with 1, and the casts. */
 enum { MIN_MAX = 2, CASTS = 6, ITEMS = 16 };
 static const gale_type cast_types[CASTS] = {GALE_I8, GALE_U8, GALE_I16, GALE_U16, GALE_I32, GALE_U32};
@@ -137,7 +172,7 @@ TEST(corners_in_single_instructions)
     gale__ir_finish(&ir);
 }
 
-static const test_row rows[] = {ROW(fast_results_are_near_the_reference), ROW(fast_kernels_use_the_devices_own), ROW(corners_in_single_instructions)};
+static const test_row rows[] = {ROW(what_becomes_eight_bits_may_be_loose), ROW(fast_results_are_near_the_reference), ROW(fast_kernels_use_the_devices_own), ROW(corners_in_single_instructions)};
 int main(int argc, char **argv)
 {
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);

@@ -106,6 +106,7 @@ gale_status gale__emit_finish(emitter *e, int value, int store_access, gale__fus
     nest->stores[0] = (gale__nest_store){value, store_access, -1, 0};
     for (int i = 0; i < e->n_buffers; i++)
         nest->buffers[i] = (gale__nest_buffer){gale__root_elements(e->g, e->buffers[i]), (gale_type)gale__g_at(e->g, e->buffers[i])->type, i == nest->accesses[store_access].buffer};
+    if (!nest->fast) gale__nest_loosen(nest);
     out->kind = GALE__K_NEST;
     out->op = join_names(e);
     return out->op ? GALE_OK : GALE_NO_MEMORY;

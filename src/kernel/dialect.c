@@ -51,7 +51,6 @@ const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
     [GALE__IR_FAST_LOG] = FLOATS("__logf($0)"),                            \
     [GALE__IR_FAST_SIN] = FLOATS("__sinf($0)"),                            \
     [GALE__IR_FAST_COS] = FLOATS("__cosf($0)"),                            \
-    [GALE__IR_FAST_DIV] = FLOATS("__fdividef($0,$1)"),                     \
     [GALE__IR_GROUP_ID] = ALL("blockIdx.$x"),                              \
     [GALE__IR_LOCAL_ID] = ALL("threadIdx.$x"),                             \
     [GALE__IR_GROUP_COUNT] = ALL("gridDim.$x")
@@ -83,6 +82,7 @@ const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
 #define CUDA_OWN \
     "static __device__ __forceinline__ f32 min_nan(f32 a,f32 b){f32 r;asm(\"min.NaN.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
     "static __device__ __forceinline__ f32 max_nan(f32 a,f32 b){f32 r;asm(\"max.NaN.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
+    "static __device__ __forceinline__ f32 fast_div(f32 a,f32 b){f32 r;asm(\"div.full.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
     CUDA_ASM("i32", "sat_i8", "i16", "cvt.rzi.s8.f32", "h") CUDA_ASM("i32", "sat_i16", "i16", "cvt.rzi.s16.f32", "h") \
     CUDA_ASM("i32", "sat_i32", "i32", "cvt.rzi.s32.f32", "r") CUDA_ASM("u32", "sat_u8", "u16", "cvt.rzi.u8.f32", "h") \
     CUDA_ASM("u32", "sat_u16", "u16", "cvt.rzi.u16.f32", "h") CUDA_ASM("u32", "sat_u32", "u32", "cvt.rzi.u32.f32", "r") \
@@ -120,7 +120,7 @@ const gale__dialect_table gale__dialects[] = {
         .rows = {
             C_MATH_ROWS,
             [GALE__SQRT] = F32_F64("__fsqrt_rn($0)", "sqrt($0)"),
-            [GALE__IR_FAST_SQRT] = FLOATS("fast_sqrt($0)"),
+            [GALE__IR_FAST_SQRT] = FLOATS("fast_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("fast_div($0,$1)"),
             [GALE__IR_MIN_NAN] = FLOATS("min_nan($0,$1)"), [GALE__IR_MAX_NAN] = FLOATS("max_nan($0,$1)"),
             [GALE__IR_SATURATE] = {NULL, NULL, "sat_i$i($0)", "sat_u$i($0)", NULL},
             [GALE__IR_LANE] = ALL("lane_id()"),
@@ -141,7 +141,7 @@ const gale__dialect_table gale__dialects[] = {
         .rows = {
             C_MATH_ROWS,
             [GALE__SQRT] = F32_F64("sqrtf($0)", "sqrt($0)"),
-            [GALE__IR_FAST_SQRT] = FLOATS("__fsqrt_rn($0)"),
+            [GALE__IR_FAST_SQRT] = FLOATS("__fsqrt_rn($0)"), [GALE__IR_FAST_DIV] = FLOATS("__fdividef($0,$1)"),
             [GALE__IR_LANE] = ALL("(u32)__lane_id()"),
             [GALE__IR_SHUFFLE_XOR] = ALL("__shfl_xor($0,$i)"),
         },

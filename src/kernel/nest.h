@@ -57,7 +57,7 @@ typedef struct gale__nest_instr {
     uint8_t op;        /* gale__scalar or gale__nest_op */
     uint8_t type;      /* gale_type: storage type; held in its compute type, narrowed after each operation on integers, rounded at CAST, LOAD, store */
     uint8_t inner;     /* 1: INNER */
-    uint8_t acc;       /* REDUCE: type to accumulate in (F32, F64, I32, I64 ...) */
+    uint8_t acc;       /* REDUCE: type to accumulate in (F32, F64, I32, I64 ...); EXP, LOG, POW, DIV: 1 where a device's own will do (gale__nest_loosen) */
     int32_t a, b, c;   /* operands: indices of earlier instructions */
     int32_t access;
     uint64_t imm;
@@ -85,6 +85,8 @@ gale__access *gale__accesses_copy(gale__arena *arena, const gale__access *access
 /* Drops extents of 1 and merges neighbours where every access allows it; sorts outer dimensions so that the one most
  * accesses walk with stride 1 is last.  Everything stays in the given arena. */
 void gale__nest_canonicalize(gale__nest *nest);
+/* Marks operations whose last digits cannot be seen, since all that becomes of them is integers of 8 bits (nest_loosen.c). */
+void gale__nest_loosen(gale__nest *nest);
 /* How many of a, b, c an instruction reads. */
 int gale__nest_arity(const gale__nest_instr *in);
 /* Bytes that must move (each buffer element touched once) and operations done. */

@@ -64,7 +64,7 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
     if (reduces && gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner) > INT32_MAX)
         return gale__fail(GALE_LIMIT, "a reduction over 2^31 or more points: split it");
     s.index64 = needs_index64(nest);
-    s.math = (uint8_t)((nest->fast ? GALE__IR_FAST : 0) | (caps->corners ? GALE__IR_CORNERS : 0));
+    s.math = (uint8_t)((nest->fast ? GALE__IR_FAST : 0) | (caps->corners ? GALE__IR_CORNERS : 0) | (caps->own_math ? GALE__IR_LOOSE : 0));
     if (reduces) {
         if (!gale__choose_tile(nest, caps, &s)) gale__choose_reduce(nest, caps, &s);
     } else if (!gale__choose_transpose(nest, caps, &s)) {

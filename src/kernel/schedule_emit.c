@@ -279,7 +279,10 @@ gale__val gale__emit_scalar(gale__emit *e, int i, gale__val a, gale__val b, gale
     gale_type type = (gale_type)in->type, compute = gale__compute_type(type);
     if (in->op == GALE__CAST) return gale__ir_cast(e->ir, (gale_type)e->nest->code[in->a].type, type, a);
     if (in->op == GALE__BITCAST) return bitcast(e->ir, (gale_type)e->nest->code[in->a].type, type, a);
+    uint8_t math = e->ir->math;
+    if (in->acc && math & GALE__IR_LOOSE) e->ir->math |= GALE__IR_FAST;
     gale__val v = gale__ir_scalar(e->ir, (gale__scalar)in->op, compute, a, b, c);
+    e->ir->math = math;
     bool narrow = gale__type_is_int(type) && gale__type_table[type].bits < 32 && !keeps_range(in->op);
     return narrow ? gale__ir_narrow(e->ir, type, v) : v;
 }

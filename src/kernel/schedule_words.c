@@ -173,6 +173,7 @@ static void walk_code(gale__walk *w)
         if (in->op == GALE__NEST_TAKE) v = put_index(w, (int64_t)in->imm);
         if (in->op == GALE__NEST_LOAD || in->op == GALE__NEST_TAKE || in->op == GALE__NEST_INDEX) key_bytes(w, (uint64_t)in->access, 2);
         if (in->op == GALE__NEST_REDUCE) { key_byte(w, (int)in->imm); key_byte(w, in->acc); }
+        else if (in->op < GALE__SCALAR_COUNT) key_byte(w, in->acc);
         if (w->layout) w->layout->number[i] = v;
     }
     for (int i = 0; i < w->nest->n_stores; i++) {

@@ -43,6 +43,7 @@ static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *cap
         .int8_dot = cuda && arch >= 61,
         .matrix_units = cuda && arch >= 70,
         .corners = cuda && arch >= 80,
+        .own_math = cuda,
         .f64 = true, .i64 = true, .float_atomics = true, .subgroup_ops = true, .storage8 = true, .storage16 = true,
         .unified_memory = attribute(api, device, GALE__CU_INTEGRATED) > 0,
         .capture = api->has_capture,
