@@ -183,7 +183,7 @@ gale__node gale__g_sort(gale__g *g, gale__node x, int axis, bool descending)
 /* The counter is the element's number, so the bits do not depend on how a device splits the work. */
 gale__node gale__g_random(gale__g *g, uint64_t seed, int rank, const int64_t *dims)
 {
-    if (g->status != GALE_OK) return GALE__NIL;
+    if (g->status != GALE_OK || !gale__g_shape_ok(g, rank, dims)) return GALE__NIL;
     int64_t n = gale__count(rank, dims);
     gale__node counter = gale__g_cast(g, gale__g_iota(g, 1, &n, 0), GALE_U64);
     gale__node key = gale__g_splat_i(g, GALE_U64, 0, NULL, (int64_t)seed);

@@ -2,6 +2,8 @@
 #include "ops/spatial.h"
 #include <string.h>
 
+#define WIDEST (1 << 24) /* window, which padding alone could fill */
+
 bool gale__read_ints(gale__lower *L, const char *name, int n, int64_t fallback, int64_t *out)
 {
     int count;
@@ -51,6 +53,7 @@ bool gale__windows_read(gale__lower *L, gale__node x, const int64_t *kernel, gal
     if (!gale__read_ints(L, "strides", w->n, 1, w->stride) || !gale__read_ints(L, "dilations", w->n, 1, w->dilation)) return false;
     for (int i = 0; i < w->n; i++)
         if (w->stride[i] < 1 || w->dilation[i] < 1 || w->kernel[i] < 1) gale__refuse(L, "strides, dilations and kernels must be at least 1");
+        else if (w->kernel[i] > WIDEST) gale__refuse(L, "a window of %lld elements", (long long)w->kernel[i]);
     if (!gale__good(L) || !read_padding(L, w)) return false;
     bool up = gale__attr_i(L, "ceil_mode", 0);
     for (int i = 0; i < w->n; i++) {

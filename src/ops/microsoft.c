@@ -216,7 +216,9 @@ LOWER(MSBiasSoftmax)
     gale__pnode p = gale__peek(g, L->in[0]), q = gale__peek(g, L->in[1]);
     int axis = gale__axis(L, gale__attr_i(L, "axis", 1), p.rank);
     gale__node bias = gale__wide(L, L->in[1]);
-    if (gale__attr_i(L, "is_inner_broadcast", 0) && q.rank < p.rank && gale__good(L)) bias = gale__g_unsqueeze(g, bias, ((1u << axis) - 1) & ~((1u << (axis - (p.rank - q.rank))) - 1));
+    int missing = gale__attr_i(L, "is_inner_broadcast", 0) && q.rank < p.rank ? p.rank - q.rank : 0;
+    if (missing > axis) gale__refuse(L, "a bias of rank %d does not fit scores of rank %d before axis %d", q.rank, p.rank, axis);
+    if (missing && gale__good(L)) bias = gale__g_unsqueeze(g, bias, ((1u << axis) - 1) & ~((1u << (axis - missing)) - 1));
     gale__node y = gale__softmax(L, gale__g_add(g, gale__wide(L, L->in[0]), bias), ((1u << p.rank) - 1) & ~((1u << axis) - 1));
     L->out[0] = gale__g_cast(g, y, gale__type_of(g, L->in[0]));
 }

@@ -50,9 +50,10 @@ int64_t gale__list_i(const gale__list *list, int64_t i) { return gale__load_i64(
 gale__node gale__list_node(gale__lower *L, const gale__list *list, const char *name, gale_type type, int rank, const int64_t *dims)
 {
     int64_t n = 1;
-    for (int d = 0; d < rank; d++) n *= dims[d];
+    bool fits = true;
+    for (int d = 0; d < rank && fits; d++) fits = !__builtin_mul_overflow(n, dims[d], &n);
     if (!gale__good(L)) return GALE__NIL;
-    if (list->count != n) return gale__refuse(L, "attribute '%s' has %lld numbers, not %lld", name, (long long)list->count, (long long)n);
+    if (!fits || list->count != n) return gale__refuse(L, "attribute '%s' has %lld numbers, not %lld", name, (long long)list->count, (long long)n);
     return gale__g_cast(L->g, gale__g_const(L->g, list->type, rank, dims, list->data), type);
 }
 

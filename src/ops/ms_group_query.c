@@ -20,7 +20,7 @@ static bool read_query(gale__lower *L, query *c)
     c->heads = gale__attr_i(L, "num_heads", 0), c->groups = gale__attr_i(L, "kv_num_heads", 0);
     bool plain = !gale__attr_i(L, "sliding_window_cache", 0) && gale__arg(L, KEY_SCALE) < 0 && gale__arg(L, VALUE_SCALE) < 0;
     if (!plain) gale__refuse(L, "a cache of windows or of quantised values is not supported");
-    if (gale__good(L) && (n != 1 || q.rank != 3 || c->heads < 1 || c->groups < 1 || (past.rank && past.rank != 4) || total[0] < q.dims[1]))
+    if (gale__good(L) && (n != 1 || q.rank != 3 || c->heads < 1 || c->heads > INT32_MAX || c->groups < 1 || c->groups > INT32_MAX || (past.rank && past.rank != 4) || total[0] < q.dims[1]))
         gale__refuse(L, "query must have 3 axes and past 4, and total_sequence_length must be one number that counts the new rows");
     if (!gale__good(L)) return false;
     c->batch = q.dims[0], c->rows = q.dims[1], c->total = total[0];

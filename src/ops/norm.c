@@ -158,7 +158,11 @@ LOWER(LRN)
     int64_t size = gale__attr_i(L, "size", 1);
     if (p.rank < 2 || size < 1) gale__refuse(L, "size %lld, rank %d", (long long)size, p.rank);
     if (!gale__good(L)) return;
-    gale__node windows = gale__g_window(g, gale__g_mul(g, x, x), 1, p.dims[1], size, 1, 1, -((size - 1) / 2), 0);
+    /* no neighbour is farther than there are channels */
+    int64_t before = (size - 1) / 2, behind = size / 2, c = p.dims[1];
+    if (before > c) before = c;
+    if (behind > c) behind = c;
+    gale__node windows = gale__g_window(g, gale__g_mul(g, x, x), 1, c, before + behind + 1, 1, 1, -before, 0);
     gale__node sum = gale__g_reduce(g, GALE__SUM, windows, 1u << 2, false);
     double alpha = gale__attr_f(L, "alpha", 1e-4), beta = gale__attr_f(L, "beta", 0.75), bias = gale__attr_f(L, "bias", 1);
     gale__node base = gale__g_add(g, gale__value(L, x, bias), gale__g_mul(g, sum, gale__value(L, x, alpha / (double)size)));

@@ -44,7 +44,7 @@ static gale__node spread(gale__lower *L, gale__node x, gale__node s)
     int axis = gale__axis(L, gale__attr_i(L, "axis", 1), p.rank);
     if (!gale__good(L)) return GALE__NIL;
     if (q.rank == 1 && q.dims[0] == p.dims[axis]) return gale__along(L, s, p.rank, axis);
-    bool blocks = size > 0 && q.rank == p.rank && p.rank < GALE_MAX_RANK && q.dims[axis] == (p.dims[axis] + size - 1) / size;
+    bool blocks = size > 0 && size <= INT32_MAX && q.rank == p.rank && p.rank < GALE_MAX_RANK && q.dims[axis] == (p.dims[axis] + size - 1) / size;
     for (int d = 0; blocks && d < p.rank; d++) blocks = d == axis || q.dims[d] == p.dims[d];
     if (!blocks) return gale__refuse(L, "a scale of rank %d does not fit a value of rank %d along axis %d", q.rank, p.rank, axis);
     s = gale__g_unsqueeze(g, s, 1u << (axis + 1));

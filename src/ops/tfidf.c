@@ -66,7 +66,7 @@ static void read_settings(gale__lower *L, grams *s)
     for (int64_t i = 0; gale__good(L) && i < s->indexes.count; i++) {
         int64_t index = gale__list_i(&s->indexes, i);
         if (index < 0 || index >= INT32_MAX) gale__refuse(L, "ngram_indexes[%lld] is %lld", (long long)i, (long long)index);
-        if (index >= s->columns) s->columns = index + 1;
+        else if (index >= s->columns) s->columns = index + 1;
     }
     if (gale__good(L) && s->weights.count && s->weights.count < s->count) gale__refuse(L, "%lld weights for %lld n-grams", (long long)s->weights.count, (long long)s->count);
 }
