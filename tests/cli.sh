@@ -191,6 +191,28 @@ expect 4 'different sizes: 12 x 11 and 2 x 1' compare "$folder/a.pgm" "$folder/c
 expect 1 'file: no picture' compare "$folder/a.pgm" "$folder/file"
 expect 1 'nowhere.png: cannot open' compare "$folder/a.pgm" "$folder/nowhere.png"
 
+# A network of one Upsample that doubles pictures, with a manifest.
+mkdir "$folder/models" "$folder/done"
+printf '\010\004:^\012\023\012\001x\012\001s\022\001y\042\010Upsample\022\001g*\031\010\004\020\001\042\020\000\000\200?\000\000\200?\000\000\000@\000\000\000@B\001sZ\036\012\001x\022\031\012\027\010\001\022\023\012\003\022\001n\012\002\010\003\012\003\022\001h\012\003\022\001wb\011\012\001y\022\004\012\002\010\001B\004\012\000\020\011' >"$folder/models/twice.onnx"
+printf 'name: twice\nparams: {scale_factor: 2, tile_size: 8, tile_overlap: 2}\n' >"$folder/models/twice.yml"
+printf 'params: {scale_factor: 4}\n' >"$folder/models/wrong.yml"
+cp "$folder/models/twice.onnx" "$folder/models/wrong.onnx"
+printf 'P6 2 1 255 abcdef' >"$folder/two.ppm"
+expect 2 'model is needed' upscale "$folder/two.ppm"
+expect 1 'no model "none"' upscale "$folder/two.ppm" -p cpu -m none --models "$folder/models"
+expect 4 'the manifest says 4x, the model gives 2x' upscale "$folder/two.ppm" -p cpu -m wrong --models "$folder/models"
+expect 0 'twice 2x' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models"
+printf 'P6 4 2 255 abcabcdefdefabcabcdefdef' >"$folder/wanted.ppm"
+expect 0 'all the same' compare "$folder/two-twice.ppm" "$folder/wanted.ppm"
+expect 0 '2 done, 0 failed, 0 skipped' upscale "$folder/a.pgm" "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -O "$folder/done" --suffix -z -f pam
+expect 0 '0 done, 0 failed, 2 skipped' upscale "$folder/a.pgm" "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -O "$folder/done" --suffix -z -f pam --skip-existing
+expect 0 '24 x 22 pixels' compare "$folder/done/a-z.pam" "$folder/done/a-z.pam"
+expect 1 'file: no picture' upscale "$folder/file" "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -O "$folder/done"
+expect 0 '"width": 7' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/seven.ppm" --width 7 --json
+expect 1 'takes no control' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -c denoise=1
+expect 2 'use --output-dir' upscale "$folder/a.pgm" "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/x.ppm"
+expect 1 'gif' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/x.gif"
+
 expect 2 'needs bash or zsh' --completion fish
 expect 0 '_arguments' --completion zsh
 expect 0 '^\.TH GALE 1' --manual

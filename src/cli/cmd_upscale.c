@@ -1,0 +1,216 @@
+/* gale upscale: pictures through a network, file by file. */
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/thread.h"
+#include "jobs/output.h"
+#include "jobs/upscale.h"
+#include <string.h>
+
+static const gale__arg args[] = {
+    {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pictures to enlarge or restore", NULL, true, true},
+    {"model", 'm', GALE__ARG_FILE, "NAME|FILE", NULL, NULL, "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one"},
+    {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "where the only picture goes"},
+    {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
+    {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "added to names; '-' and the model's name unless given"},
+    {"format", 'f', GALE__ARG_TEXT, NULL, NULL, NULL, "png, jpeg, webp, tiff, exr ...; as the input unless given"},
+    {"quality", 'q', GALE__ARG_INT, NULL, "92", "1..100", "of formats that lose something"},
+    {"lossless", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "WebP and JPEG 2000: lose nothing"},
+    {"scale", 's', GALE__ARG_REAL, NULL, NULL, "0.05..64", "times as large; the network's own scale unless given"},
+    {"width", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "of the result; the height follows"},
+    {"height", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "of the result; the width follows"},
+    {"tile", 0, GALE__ARG_INT, NULL, NULL, "0..65536", "pixels of a tile; 0: the whole picture; the manifest's unless given"},
+    {"overlap", 0, GALE__ARG_INT, NULL, NULL, "0..4096", "pixels that tiles share; the manifest's unless given"},
+    {"batch", 'b', GALE__ARG_INT, NULL, "1", "1..256", "tiles at once"},
+    {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL, "a control of the network, 0..1", NULL, false, true},
+    {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave pictures that are there already"},
+    {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
+    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models", "GALE_MODELS"},
+    GALE__ARGS_DEVICE,
+    GALE__ARG_THREADS,
+    GALE__ARG_JSON,
+    {0},
+};
+
+typedef struct job {
+    const gale__args *a;
+    gale_device *device;
+    gale_model *model;
+    gale__manifest manifest;
+    bool has_manifest;
+    gale__network network;
+    float *control;
+    gale__progress progress;
+    uint64_t tiles, pixels, run_ns;
+    int done, failed, skipped;
+    gale__json_out json;
+} job;
+
+static bool on_progress(void *user, int64_t done, int64_t tiles)
+{
+    gale__progress *p = user;
+    p->total = (uint64_t)tiles;
+    if (p->done > (uint64_t)done) p->done = 0;
+    gale__progress_add(p, (uint64_t)done - p->done);
+    return true;
+}
+
+static gale_status open_network(job *j)
+{
+    gale__str path = {0};
+    const char *settings[GALE__CONTROLS_MOST], *item;
+    size_t n = 0;
+    gale_status status;
+    GALE_GO(gale__model_find(gale__args_text(j->a, "model"), &path));
+    GALE_GO(gale__manifest_read(path.text, &j->manifest));
+    j->has_manifest = true;
+    GALE_GO(gale_model_open(path.text, j->device, NULL, &j->model));
+    GALE_GO(gale__network_probe(j->model, &j->manifest, &j->network));
+    while (n < GALE__CONTROLS_MOST && (item = gale__args_item(j->a, "control", n))) settings[n++] = item;
+    j->control = gale__calloc((size_t)j->network.control_size + 1, sizeof *j->control);
+    if (!j->control) status = GALE_NO_MEMORY;
+    else if (n || j->manifest.control_count) status = gale__manifest_controls(&j->manifest, settings, n, j->control);
+done:
+    gale__str_finish(&path);
+    return status;
+}
+
+static gale_status name_output(const job *j, const char *input, gale__str *out)
+{
+    const char *suffix = gale__args_text(j->a, "suffix"), *format = gale__args_text(j->a, "format");
+    char usual[256];
+    if (gale__args_given(j->a, "output")) {
+        gale__str_add(out, gale__args_text(j->a, "output"));
+        return gale__str_check(out);
+    }
+    snprintf(usual, sizeof usual, "-%s", j->manifest.name);
+    return gale__output_name(input, gale__args_text(j->a, "output-dir"), suffix ? suffix : usual, format, out);
+}
+
+static void set_size(const job *j, const gale_picture *p, gale__upscale_options *o)
+{
+    o->width = gale__args_int(j->a, "width");
+    o->height = gale__args_int(j->a, "height");
+    if (!gale__args_given(j->a, "scale")) return;
+    o->width = (int64_t)((double)p->width * gale__args_real(j->a, "scale") + 0.5);
+    o->height = (int64_t)((double)p->height * gale__args_real(j->a, "scale") + 0.5);
+}
+
+static void add_json(job *j, const char *input, const char *output, const gale_picture *p, const gale__upscale_report *r, double seconds)
+{
+    gale__json_object(&j->json);
+    gale__json_key(&j->json, "input");
+    gale__json_string(&j->json, input);
+    gale__json_key(&j->json, "output");
+    gale__json_string(&j->json, output);
+    gale__json_key(&j->json, "width");
+    gale__json_i64(&j->json, p->width);
+    gale__json_key(&j->json, "height");
+    gale__json_i64(&j->json, p->height);
+    gale__json_key(&j->json, "tiles");
+    gale__json_i64(&j->json, r->tiles);
+    gale__json_key(&j->json, "tile");
+    gale__json_i64(&j->json, r->tile_width);
+    gale__json_key(&j->json, "seconds");
+    gale__json_f64(&j->json, seconds);
+    gale__json_close(&j->json, '}');
+}
+
+static gale_status upscale(job *j, const char *input, const char *output)
+{
+    gale__upscale_options o = GALE__UPSCALE_OPTIONS;
+    gale__upscale_report r;
+    gale_picture *in = NULL, *out = NULL;
+    gale_status status;
+    GALE_GO(gale_picture_read(input, NULL, &in));
+    if (gale__args_given(j->a, "tile")) o.tile = gale__args_int(j->a, "tile");
+    if (gale__args_given(j->a, "overlap")) o.overlap = gale__args_int(j->a, "overlap");
+    o.batch = gale__args_int(j->a, "batch");
+    o.control = j->control;
+    o.no_check = gale__args_flag(j->a, "no-self-check");
+    o.progress = on_progress;
+    o.user = &j->progress;
+    set_size(j, in, &o);
+    uint64_t begun = gale__time_ns();
+    gale__progress_begin(&j->progress, input, "tiles", 0);
+    status = gale__upscale(&j->network, j->device, in, &o, &r, &out);
+    gale__progress_end(&j->progress);
+    if (status != GALE_OK) {
+        gale__fail_within(status, "%s", input);
+        goto done;
+    }
+    uint64_t took = gale__time_ns() - begun;
+    GALE_GO(gale_picture_write(out, output, &(gale_picture_write_options){.format = gale__args_text(j->a, "format"), .quality = (int)gale__args_int(j->a, "quality"), .lossless = gale__args_flag(j->a, "lossless")}));
+    j->tiles += (uint64_t)r.tiles;
+    j->run_ns += took;
+    if (gale__args_flag(j->a, "json")) add_json(j, input, output, out, &r, (double)took / 1e9);
+    else printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tiles, %.2f s\n", input, (long long)in->width, (long long)in->height, output, (long long)out->width, (long long)out->height, (long long)r.tiles, (double)took / 1e9);
+done:
+    gale_picture_destroy(&in);
+    gale_picture_destroy(&out);
+    return status;
+}
+
+/* A file that fails does not end the others. */
+static void handle(job *j, const char *input)
+{
+    gale__str output = {0};
+    gale_status status = name_output(j, input, &output);
+    if (status == GALE_OK && gale__args_flag(j->a, "skip-existing") && gale__file_exists(output.text)) j->skipped++;
+    else {
+        if (status == GALE_OK) status = upscale(j, input, output.text);
+        if (gale__report(status) == GALE__EXIT_OK) j->done++;
+        else j->failed++;
+    }
+    gale__str_finish(&output);
+}
+
+static void print_sum(const job *j, double seconds)
+{
+    const gale_device_info *d = gale_device_get_info(j->device);
+    double run = (double)j->run_ns / 1e9;
+    printf("%d done, %d failed, %d skipped in %.2f s: %s %dx, %.2f tiles/s on %s %d (%s)\n", j->done, j->failed, j->skipped, seconds, j->manifest.name, j->network.scale, run > 0 ? (double)j->tiles / run : 0.0, d->backend,
+        d->index, d->name);
+}
+
+static int work(job *j)
+{
+    const char *input;
+    gale__str out = {0};
+    bool json = gale__args_flag(j->a, "json");
+    uint64_t begun = gale__time_ns();
+    gale_status status = open_network(j);
+    if (status == GALE_OK && gale__args_given(j->a, "output-dir")) status = gale__folder_make(gale__args_text(j->a, "output-dir"));
+    if (status != GALE_OK) return gale__report(status);
+    gale__json_begin(&j->json, &out);
+    if (json) gale__json_array(&j->json);
+    for (size_t i = 0; (input = gale__args_item(j->a, "INPUT", i)); i++) handle(j, input);
+    if (!json) print_sum(j, (double)(gale__time_ns() - begun) / 1e9);
+    else gale__json_close(&j->json, ']');
+    int code = json ? gale__print(&out) : GALE__EXIT_OK;
+    return j->failed ? GALE__EXIT_FAILED : code;
+}
+
+static int run(const gale__args *a)
+{
+    job j = {.a = a};
+    if (!gale__args_text(a, "model")) return gale__usage("upscale", "--model is needed: a network, such as one from the folder of models");
+    if (gale__args_given(a, "output") && (gale__args_item(a, "INPUT", 1) || gale__args_given(a, "output-dir"))) return gale__usage("upscale", "--output is for one picture; use --output-dir");
+    gale_status status = gale_device_open(NULL, &j.device);
+    int code = status == GALE_OK ? work(&j) : gale__report(status);
+    gale_model_close(&j.model);
+    if (j.has_manifest) gale__manifest_finish(&j.manifest);
+    gale__free(j.control);
+    gale_device_close(&j.device);
+    return code;
+}
+
+const gale__command gale__command_upscale = {
+    .args = args,
+    .run = run,
+    .about = "Runs pictures through an image-to-image network: enlarging, taking away noise, restoring. Pictures of any depth go through in tiles that are blended without seams; alpha, colour profile, EXIF and "
+             "resolution are kept. What the network needs (layout, range, multiples, controls) is read from its manifest or found by a small trial.",
+    .examples = "  gale upscale photo.jpg --model zoom2x-ctrl.onnx -o large.png\n  gale upscale *.jpg --model scunet.onnx --output-dir clean\n"
+                "  gale upscale photo.png --model zoom2x-ctrl.onnx --control denoise=0.7 --width 4000",
+};

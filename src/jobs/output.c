@@ -1,0 +1,34 @@
+/* Names of what a job writes, and of the models it takes. */
+#include "jobs/output.h"
+#include "base/env.h"
+#include "base/file.h"
+#include <string.h>
+
+gale_status gale__output_name(const char *input, const char *folder, const char *suffix, const char *extension, gale__str *out)
+{
+    const char *slash = strrchr(input, '/'), *file = slash ? slash + 1 : input, *dot = strrchr(file, '.');
+    size_t stem = dot && dot > file ? (size_t)(dot - file) : strlen(file);
+    if (!*file) return gale__fail(GALE_INVALID, "%s: is a folder, not a file", input);
+    if (folder) gale__str_addf(out, "%s%s", folder, *folder && folder[strlen(folder) - 1] == '/' ? "" : "/");
+    else gale__str_add_n(out, input, (size_t)(file - input));
+    gale__str_add_n(out, file, stem);
+    gale__str_add(out, suffix);
+    if (extension) gale__str_addf(out, ".%s", extension);
+    else gale__str_add(out, file + stem);
+    return gale__str_check(out);
+}
+
+gale_status gale__model_find(const char *name, gale__str *out)
+{
+    const char *folder = gale__env_get(GALE__ENV_MODELS);
+    gale__str_add(out, name);
+    GALE_TRY(gale__str_check(out));
+    if (gale__file_exists(name)) return GALE_OK;
+    for (int i = 0; i < 2 && *folder && !strchr(name, '/'); i++) {
+        gale__str_finish(out);
+        gale__str_addf(out, "%s/%s%s", folder, name, i ? "" : ".onnx");
+        GALE_TRY(gale__str_check(out));
+        if (gale__file_exists(out->text)) return GALE_OK;
+    }
+    return gale__fail(GALE_NOT_FOUND, *folder ? "no model \"%s\": there is no such file, and none in %s (GALE_MODELS)" : "no model \"%s\": there is no such file, and GALE_MODELS names no folder%s", name, *folder ? folder : "");
+}
