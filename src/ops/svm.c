@@ -59,7 +59,7 @@ static bool read_classes(gale__lower *L, classes *c)
     for (int64_t i = 0; i < c->n && gale__good(L); i++) {
         int64_t n = gale__list_i(&each, i);
         if (n < 0 || n > INT32_MAX) gale__refuse(L, "class %lld has %lld vectors", (long long)i, (long long)n);
-        c->first[i + 1] = c->vectors += n;
+        else c->first[i + 1] = c->vectors += n;
     }
     return gale__good(L);
 }
