@@ -361,6 +361,17 @@ static void seed_large(maker *m)
     make_node(m, "Identity", "w", "y");
 }
 
+/* Enlarges pictures. */
+static void seed_twice(maker *m)
+{
+    static const float scales[] = {1, 1, 2, 2};
+    make_begin(m, 9);
+    make_input(m, "x", 1, "n,3,h,w");
+    make_output(m, "y", 1, NULL);
+    make_initializer(m, make_floats(m, "scales", "4", scales, 4));
+    make_node(m, "Upsample", "x,scales", "y");
+}
+
 /* One operator on one input of f32 [2,3]: many small steps into what runs. */
 #define SEED_UNARY(lower, Op, opset)          \
     static void seed_##lower(maker *m)        \
@@ -384,7 +395,7 @@ SEED_UNARY(flatten, Flatten, 13)
 static const seed seeds[] = {
 #define S(name) {#name, seed_##name}
     S(relu), S(gemm), S(conv), S(shapes), S(attention), S(if), S(loop), S(scan), S(function), S(strings), S(sequence), S(types), S(lists), S(raw), S(sparse), S(external), S(attributes),
-    S(old), S(quantised), S(unknown), S(large), S(erf), S(transpose), S(nonzero), S(unique), S(size), S(sum), S(argmax), S(dropout), S(split), S(flatten),
+    S(old), S(quantised), S(unknown), S(large), S(twice), S(erf), S(transpose), S(nonzero), S(unique), S(size), S(sum), S(argmax), S(dropout), S(split), S(flatten),
 #undef S
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds };

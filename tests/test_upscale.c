@@ -53,8 +53,8 @@ TEST(every_kind)
     for (int t = 0; t < 4; t++)
         for (int c = 1; c <= 4; c++)
             for (int linear = 0; linear < (t > 1) + 1; linear++) {
-                gale__upscale_options o = GALE__UPSCALE_OPTIONS;
-                gale__upscale_report r;
+                gale_upscale_options o = GALE_UPSCALE_OPTIONS;
+                gale_upscale_report r;
                 gale_picture *in = picture_make(37, 21, c, types[t]), *out = NULL;
                 uint8_t icc[600], exif[128];
                 in->linear = linear;
@@ -63,7 +63,7 @@ TEST(every_kind)
                 CHECK_OK(gale__picture_bytes_set(&in->icc, icc, picture_icc(icc, c < 3)));
                 CHECK_OK(gale__picture_bytes_set(&in->exif, exif, picture_exif(exif, 1)));
                 o.batch = 3;
-                if (CHECK_OK(gale__upscale(&n, the_device(), in, &o, &r, &out))) {
+                if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out))) {
                     float d = off(in, out, 2);
                     if (d > tolerance[t]) printf("FAIL %s x %d%s: off by %g\n", gale_type_name(types[t]), c, linear ? " linear" : "", (double)d), test_bad++;
                     CHECK(out->linear == in->linear && out->premultiplied == in->premultiplied && out->dpi_x == 300);
@@ -82,14 +82,14 @@ TEST(luma_alone)
     maker m;
     gale__manifest man;
     gale__network n;
-    gale__upscale_options o = GALE__UPSCALE_OPTIONS;
+    gale_upscale_options o = GALE_UPSCALE_OPTIONS;
     gale_picture *in = picture_make(40, 30, 4, GALE_U8), *out = NULL;
     make_begin(&m, 13);
     make_input(&m, "x", 1, "n,1,h,w");
     make_output(&m, "y", 1, "n,1,h,w");
     make_node(&m, "Identity", "x", "y");
     if (!CHECK_OK(probe(&m, "name: same", &man, &n))) return;
-    if (CHECK_OK(gale__upscale(&n, the_device(), in, &o, NULL, &out))) CHECK(off(in, out, 1) <= 1.01f / 255);
+    if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &out))) CHECK(off(in, out, 1) <= 1.01f / 255);
     gale_picture_destroy(&in);
     gale_picture_destroy(&out);
     finish(&man, &n);
@@ -100,22 +100,22 @@ TEST(tiled_equals_whole)
     maker m;
     gale__manifest man;
     gale__network n;
-    gale__upscale_options whole = GALE__UPSCALE_OPTIONS, tiled = GALE__UPSCALE_OPTIONS;
-    gale__upscale_report r;
+    gale_upscale_options whole = GALE_UPSCALE_OPTIONS, tiled = GALE_UPSCALE_OPTIONS;
+    gale_upscale_report r;
     gale_picture *in = picture_make(150, 90, 1, GALE_F32), *a = NULL, *b = NULL;
     blurring(&m);
     if (!CHECK_OK(probe(&m, "name: blur", &man, &n))) return;
     whole.tile = 0;
     tiled.tile = 48;
     tiled.overlap = 8; /* a quarter of it covers the two pixels that the network sees */
-    CHECK_OK(gale__upscale(&n, the_device(), in, &whole, &r, &a));
+    CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &whole, &r, &a));
     CHECK_EQ(r.tiles, 1);
-    CHECK_OK(gale__upscale(&n, the_device(), in, &tiled, &r, &b));
+    CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &tiled, &r, &b));
     CHECK(r.tiles > 5);
     if (a && b) CHECK(off(a, b, 1) < 1e-6f);
     gale_picture_destroy(&b);
     tiled.overlap = 0; /* and without it there is a seam to be seen */
-    CHECK_OK(gale__upscale(&n, the_device(), in, &tiled, &r, &b));
+    CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &tiled, &r, &b));
     if (a && b) CHECK(off(a, b, 1) > 0.05f);
     gale_picture_destroy(&in);
     gale_picture_destroy(&a);
@@ -133,11 +133,11 @@ TEST(any_size)
     repeating(&m);
     if (!CHECK_OK(probe(&m, "name: twice", &man, &n))) return;
     for (int i = 0; i < 6; i++) {
-        gale__upscale_options o = GALE__UPSCALE_OPTIONS;
-        gale__upscale_report r;
+        gale_upscale_options o = GALE_UPSCALE_OPTIONS;
+        gale_upscale_report r;
         o.width = rows[i][0];
         o.height = rows[i][1];
-        if (CHECK_OK(gale__upscale(&n, the_device(), in, &o, &r, &out))) CHECK(out->width == rows[i][2] && out->height == rows[i][3] && r.passes == rows[i][4]);
+        if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out))) CHECK(out->width == rows[i][2] && out->height == rows[i][3] && r.passes == rows[i][4]);
         gale_picture_destroy(&out);
     }
     gale_picture_destroy(&in);
@@ -169,13 +169,13 @@ TEST(cancelled_and_checked)
     gale__manifest man;
     gale__network n;
     int64_t last = -1;
-    gale__upscale_options o = GALE__UPSCALE_OPTIONS;
+    gale_upscale_options o = GALE_UPSCALE_OPTIONS;
     gale_picture *in = picture_make(40, 30, 3, GALE_U8), *out = NULL;
     repeating(&m);
     if (!CHECK_OK(probe(&m, "params: {tile_size: 16, tile_overlap: 4}", &man, &n))) return;
     o.progress = stop_at_two;
     o.user = &last;
-    CHECK_FAILS(gale__upscale(&n, the_device(), in, &o, NULL, &out), CANCELLED);
+    CHECK_FAILS(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &out), CANCELLED);
     CHECK_EQ(last, 2);
     finish(&man, &n);
     make_begin(&m, 13);
@@ -185,9 +185,9 @@ TEST(cancelled_and_checked)
     make_node(&m, "Mul", "x,zero", "y");
     if (!CHECK_OK(probe(&m, "name: black", &man, &n))) return;
     o.progress = NULL;
-    CHECK_FAILS(gale__upscale(&n, the_device(), in, &o, NULL, &out), NOT_FINITE);
+    CHECK_FAILS(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &out), NOT_FINITE);
     o.no_check = true;
-    CHECK_OK(gale__upscale(&n, the_device(), in, &o, NULL, &out));
+    CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &out));
     gale_picture_destroy(&out);
     gale_picture_destroy(&in);
     finish(&man, &n);
@@ -199,15 +199,15 @@ static void fail_each(uint64_t most)
     maker m;
     gale__manifest man;
     gale__network n;
-    gale__upscale_options o = GALE__UPSCALE_OPTIONS;
+    gale_upscale_options o = GALE_UPSCALE_OPTIONS;
     gale_picture *in = picture_make(70, 40, 4, GALE_U8), *good = NULL, *out = NULL;
     repeating(&m);
     if (!CHECK_OK(probe(&m, "params: {tile_size: 64, tile_overlap: 4, multiple: 1}", &man, &n))) return;
     o.batch = 2;
-    CHECK_OK(gale__upscale(&n, the_device(), in, &o, NULL, &good));
+    CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &good));
     for (uint64_t k = 1; k <= most; k += test_light() ? 7 : 1) {
         gale__alloc_fail_at(k);
-        gale_status status = gale__upscale(&n, the_device(), in, &o, NULL, &out);
+        gale_status status = gale__upscale(&n, the_device(), in, NULL, &o, NULL, &out);
         bool reached = gale__alloc_count() >= k;
         gale__alloc_fail_at(0);
         if (status == GALE_OK && good) CHECK(off(good, out, 1) <= 1.01f / 255);

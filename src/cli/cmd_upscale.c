@@ -4,8 +4,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/thread.h"
+#include "gale/upscale.h"
 #include "jobs/output.h"
-#include "jobs/upscale.h"
 #include <string.h>
 
 static const gale__arg args[] = {
@@ -36,11 +36,8 @@ static const gale__arg args[] = {
 typedef struct job {
     const gale__args *a;
     gale_device *device;
-    gale_model *model;
-    gale__manifest manifest;
-    bool has_manifest;
-    gale__network network;
-    float *control;
+    gale_upscaler *upscaler;
+    gale_upscaler_info info;
     gale__progress progress;
     uint64_t tiles, pixels, run_ns;
     int done, failed, skipped;
@@ -59,18 +56,12 @@ static bool on_progress(void *user, int64_t done, int64_t tiles)
 static gale_status open_network(job *j)
 {
     gale__str path = {0};
-    const char *settings[GALE__CONTROLS_MOST], *item;
-    size_t n = 0;
+    const char *setting;
     gale_status status;
     GALE_GO(gale__model_find(gale__args_text(j->a, "model"), &path));
-    GALE_GO(gale__manifest_read(path.text, &j->manifest));
-    j->has_manifest = true;
-    GALE_GO(gale_model_open(path.text, j->device, NULL, &j->model));
-    GALE_GO(gale__network_probe(j->model, &j->manifest, &j->network));
-    while (n < GALE__CONTROLS_MOST && (item = gale__args_item(j->a, "control", n))) settings[n++] = item;
-    j->control = gale__calloc((size_t)j->network.control_size + 1, sizeof *j->control);
-    if (!j->control) status = GALE_NO_MEMORY;
-    else if (n || j->manifest.control_count) status = gale__manifest_controls(&j->manifest, settings, n, j->control);
+    GALE_GO(gale_upscaler_open(path.text, j->device, &j->upscaler));
+    gale_upscaler_get_info(j->upscaler, &j->info);
+    for (size_t i = 0; (setting = gale__args_item(j->a, "control", i)); i++) GALE_GO(gale_upscaler_set(j->upscaler, setting));
 done:
     gale__str_finish(&path);
     return status;
@@ -84,11 +75,11 @@ static gale_status name_output(const job *j, const char *input, gale__str *out)
         gale__str_add(out, gale__args_text(j->a, "output"));
         return gale__str_check(out);
     }
-    snprintf(usual, sizeof usual, "-%s", j->manifest.name);
+    snprintf(usual, sizeof usual, "-%s", j->info.name);
     return gale__output_name(input, gale__args_text(j->a, "output-dir"), suffix ? suffix : usual, format, out);
 }
 
-static void set_size(const job *j, const gale_picture *p, gale__upscale_options *o)
+static void set_size(const job *j, const gale_picture *p, gale_upscale_options *o)
 {
     o->width = gale__args_int(j->a, "width");
     o->height = gale__args_int(j->a, "height");
@@ -97,7 +88,7 @@ static void set_size(const job *j, const gale_picture *p, gale__upscale_options 
     o->height = (int64_t)((double)p->height * gale__args_real(j->a, "scale") + 0.5);
 }
 
-static void add_json(job *j, const char *input, const char *output, const gale_picture *p, const gale__upscale_report *r, double seconds)
+static void add_json(job *j, const char *input, const char *output, const gale_picture *p, const gale_upscale_report *r, double seconds)
 {
     gale__json_object(&j->json);
     gale__json_key(&j->json, "input");
@@ -119,22 +110,21 @@ static void add_json(job *j, const char *input, const char *output, const gale_p
 
 static gale_status upscale(job *j, const char *input, const char *output)
 {
-    gale__upscale_options o = GALE__UPSCALE_OPTIONS;
-    gale__upscale_report r;
+    gale_upscale_options o = GALE_UPSCALE_OPTIONS;
+    gale_upscale_report r;
     gale_picture *in = NULL, *out = NULL;
     gale_status status;
     GALE_GO(gale_picture_read(input, NULL, &in));
     if (gale__args_given(j->a, "tile")) o.tile = gale__args_int(j->a, "tile");
     if (gale__args_given(j->a, "overlap")) o.overlap = gale__args_int(j->a, "overlap");
     o.batch = gale__args_int(j->a, "batch");
-    o.control = j->control;
     o.no_check = gale__args_flag(j->a, "no-self-check");
     o.progress = on_progress;
     o.user = &j->progress;
     set_size(j, in, &o);
     uint64_t begun = gale__time_ns();
     gale__progress_begin(&j->progress, input, "tiles", 0);
-    status = gale__upscale(&j->network, j->device, in, &o, &r, &out);
+    status = gale_upscale(j->upscaler, in, &o, &r, &out);
     gale__progress_end(&j->progress);
     if (status != GALE_OK) {
         gale__fail_within(status, "%s", input);
@@ -170,7 +160,7 @@ static void print_sum(const job *j, double seconds)
 {
     const gale_device_info *d = gale_device_get_info(j->device);
     double run = (double)j->run_ns / 1e9;
-    printf("%d done, %d failed, %d skipped in %.2f s: %s %dx, %.2f tiles/s on %s %d (%s)\n", j->done, j->failed, j->skipped, seconds, j->manifest.name, j->network.scale, run > 0 ? (double)j->tiles / run : 0.0, d->backend,
+    printf("%d done, %d failed, %d skipped in %.2f s: %s %dx, %.2f tiles/s on %s %d (%s)\n", j->done, j->failed, j->skipped, seconds, j->info.name, j->info.scale, run > 0 ? (double)j->tiles / run : 0.0, d->backend,
         d->index, d->name);
 }
 
@@ -199,9 +189,7 @@ static int run(const gale__args *a)
     if (gale__args_given(a, "output") && (gale__args_item(a, "INPUT", 1) || gale__args_given(a, "output-dir"))) return gale__usage("upscale", "--output is for one picture; use --output-dir");
     gale_status status = gale_device_open(NULL, &j.device);
     int code = status == GALE_OK ? work(&j) : gale__report(status);
-    gale_model_close(&j.model);
-    if (j.has_manifest) gale__manifest_finish(&j.manifest);
-    gale__free(j.control);
+    gale_upscaler_close(&j.upscaler);
     gale_device_close(&j.device);
     return code;
 }

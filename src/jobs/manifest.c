@@ -238,18 +238,22 @@ static gale_status set_one(const gale__manifest *m, const char *text, size_t nam
     return GALE_OK;
 }
 
-gale_status gale__manifest_controls(const gale__manifest *m, const char *const *settings, size_t count, float *values)
+gale_status gale__manifest_control(const gale__manifest *m, const char *setting, float *values)
 {
-    if (count && !m->control_count) return gale__fail(GALE_INVALID, "%s takes no control", m->name);
-    for (int i = 0; i < m->control_count; i++) values[i] = m->defaults[i];
-    for (size_t i = 0; i < count; i++) {
-        const char *equals = strchr(settings[i], '=');
-        GALE_TRY(equals ? set_one(m, settings[i], (size_t)(equals - settings[i]), values) : set_all(m, settings[i], values));
-    }
+    const char *equals = strchr(setting, '=');
+    if (!m->control_count) return gale__fail(GALE_INVALID, "%s takes no control", m->name);
+    GALE_TRY(equals ? set_one(m, setting, (size_t)(equals - setting), values) : set_all(m, setting, values));
     for (int i = 0; i < m->control_count; i++) {
         float v = values[i] < 0 ? 0 : values[i] > 1 ? 1 : values[i];
-        if (v != values[i]) gale__log(GALE__WARN, "control %d of %s: %g is taken for %g", i, m->name, values[i], v);
+        if (v != values[i]) gale__log(GALE__WARN, "control %d of %s: %g is taken for %g", i, m->name, (double)values[i], (double)v);
         values[i] = v;
     }
+    return GALE_OK;
+}
+
+gale_status gale__manifest_controls(const gale__manifest *m, const char *const *settings, size_t count, float *values)
+{
+    for (int i = 0; i < m->control_count; i++) values[i] = m->defaults[i];
+    for (size_t i = 0; i < count; i++) GALE_TRY(gale__manifest_control(m, settings[i], values));
     return GALE_OK;
 }

@@ -44,8 +44,10 @@ gale_status gale__manifest_parse(const char *text, size_t size, const char *name
 /* Of a model file: the manifest beside it, or the usual values where there is none. */
 gale_status gale__manifest_read(const char *model_path, gale__manifest *out);
 void gale__manifest_finish(gale__manifest *m);
-/* The control vector: defaults changed by "name=0.7", "2=0.7" or, alone, "0.1,0.2,0.3".  Values are clamped to 0..1, which is said in the log; an unknown name or a
- * wrong count is GALE_INVALID. */
+/* Changes the control vector by "name=0.7", "2=0.7" or "0.1,0.2,0.3".  Values are clamped to 0..1, which is said in the log; an unknown name or a wrong count is
+ * GALE_INVALID. */
+gale_status gale__manifest_control(const gale__manifest *m, const char *setting, float *values);
+/* The defaults, changed by each of the settings. */
 gale_status gale__manifest_controls(const gale__manifest *m, const char *const *settings, size_t count, float *values);
 
 /* The models (*.onnx) of a folder by name, each with its manifest; one that cannot be read is a warning in the log and left out. */

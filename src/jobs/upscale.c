@@ -9,8 +9,9 @@ enum { TILE_LEAST = 32, PASSES_MOST = 6 };
 typedef struct work {
     gale__network *n;
     gale_device *device;
-    const gale__upscale_options *o;
-    gale__upscale_report *r;
+    const float *control;
+    const gale_upscale_options *o;
+    gale_upscale_report *r;
     int64_t tile, overlap, batch; /* as they are now: memory may have made them smaller */
 } work;
 
@@ -39,7 +40,7 @@ static gale_status run_batch(const work *w, const gale__tiling *t, const room *r
 {
     int64_t in_size = t->x.tile * t->y.tile * w->n->channels_in, out_size = t->x.tile * t->y.tile * w->n->scale * w->n->scale * w->n->channels_out;
     for (int64_t i = 0; i < count; i++) gale__tile_take(t, first + i, planes, w->n->channels_in, r->tiles + i * in_size);
-    GALE_TRY(gale__network_run(w->n, r->tiles, count, t->x.tile, t->y.tile, w->o->control ? w->o->control : w->n->manifest->defaults, r->results));
+    GALE_TRY(gale__network_run(w->n, r->tiles, count, t->x.tile, t->y.tile, w->control, r->results));
     for (int64_t i = 0; i < count; i++) gale__tile_add(t, first + i, w->n->scale, r->results + i * out_size, w->n->channels_out, r->weights, out);
     return GALE_OK;
 }
@@ -266,14 +267,16 @@ static gale_status relight(gale_picture **p, gale_type type)
     return GALE_OK;
 }
 
-gale_status gale__upscale(gale__network *network, gale_device *device, const gale_picture *in, const gale__upscale_options *options, gale__upscale_report *report, gale_picture **out)
+gale_status gale__upscale(gale__network *network, gale_device *device, const gale_picture *in, const float *control, const gale_upscale_options *options, gale_upscale_report *report, gale_picture **out)
 {
     const gale__manifest *m = network->manifest;
-    work w = {network, device, options, report, options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap, options->batch > 0 ? options->batch : 1};
+    const gale_upscale_options usual = GALE_UPSCALE_OPTIONS;
+    if (!options) options = &usual;
+    work w = {network, device, control ? control : m->defaults, options, report, options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap, options->batch > 0 ? options->batch : 1};
     gale_picture *encoded = NULL, *made = NULL;
     state s = {0};
     gale_status status;
-    if (report) *report = (gale__upscale_report){0};
+    if (report) *report = (gale_upscale_report){0};
     if (network->fixed_batch && w.batch > network->fixed_batch) w.batch = network->fixed_batch;
     if (in->linear) GALE_GO(gale__picture_make(in, (gale__picture_kind){GALE_F32, in->channels, false, in->premultiplied}, &encoded));
     GALE_GO(load(encoded ? encoded : in, &s));

@@ -1,0 +1,85 @@
+/* The public face of upscaling: a model, its manifest and what was found out about it, held together. */
+#include "jobs/upscale.h"
+#include <string.h>
+
+struct gale_upscaler {
+    gale_device *device;
+    gale_model *model;
+    gale__manifest manifest;
+    bool has_manifest;
+    gale__network network;
+    float controls[GALE__CONTROLS_MOST];
+};
+
+void gale_upscaler_close(gale_upscaler **upscaler)
+{
+    gale_upscaler *u = *upscaler;
+    if (!u) return;
+    gale_model_close(&u->model);
+    if (u->has_manifest) gale__manifest_finish(&u->manifest);
+    gale__free(u);
+    *upscaler = NULL;
+}
+
+/* With manifest and model in place: looks at them, or lets go of all. */
+static gale_status finish_opening(gale_upscaler *u, gale_status status, gale_upscaler **out)
+{
+    if (status == GALE_OK) status = gale__network_probe(u->model, &u->manifest, &u->network);
+    if (status == GALE_OK) status = gale__manifest_controls(&u->manifest, NULL, 0, u->controls);
+    if (status == GALE_OK) *out = u;
+    else gale_upscaler_close(&u);
+    return status;
+}
+
+gale_status gale_upscaler_open(const char *model_path, gale_device *device, gale_upscaler **out)
+{
+    gale_upscaler *u = gale__calloc(1, sizeof *u);
+    if (!u) return GALE_NO_MEMORY;
+    u->device = device;
+    gale_status status = gale__manifest_read(model_path, &u->manifest);
+    u->has_manifest = status == GALE_OK;
+    if (status == GALE_OK) status = gale_model_open(model_path, device, NULL, &u->model);
+    return finish_opening(u, status, out);
+}
+
+gale_status gale_upscaler_from_memory(const void *data, size_t size, const char *manifest, gale_device *device, gale_upscaler **out)
+{
+    gale_upscaler *u = gale__calloc(1, sizeof *u);
+    if (!u) return GALE_NO_MEMORY;
+    u->device = device;
+    gale_status status = gale__manifest_parse(manifest ? manifest : "{}", manifest ? strlen(manifest) : 2, "model", &u->manifest);
+    u->has_manifest = status == GALE_OK;
+    if (status == GALE_OK) status = gale_model_from_memory(data, size, false, device, NULL, &u->model);
+    return finish_opening(u, status, out);
+}
+
+void gale_upscaler_get_info(const gale_upscaler *u, gale_upscaler_info *out)
+{
+    const gale__manifest *m = &u->manifest;
+    *out = (gale_upscaler_info){m->name, m->description, m->source, u->network.scale, m->tile, m->overlap, u->network.control_size};
+}
+
+bool gale_upscaler_control(const gale_upscaler *u, int index, const char **name, const char **description, int *place, float *value)
+{
+    if (index < 0 || index >= u->manifest.named_count) return false;
+    const gale__control *c = &u->manifest.controls[index];
+    if (name) *name = c->name;
+    if (description) *description = c->description;
+    if (place) *place = c->index;
+    if (value) *value = u->controls[c->index];
+    return true;
+}
+
+gale_status gale_upscaler_set(gale_upscaler *u, const char *setting)
+{
+    float before[GALE__CONTROLS_MOST];
+    memcpy(before, u->controls, sizeof before);
+    gale_status status = gale__manifest_control(&u->manifest, setting, u->controls);
+    if (status != GALE_OK) memcpy(u->controls, before, sizeof before);
+    return status;
+}
+
+gale_status gale_upscale(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options, gale_upscale_report *report, gale_picture **out)
+{
+    return gale__upscale(&u->network, u->device, in, u->controls, options, report, out);
+}
