@@ -11,6 +11,8 @@
 #define GROUP_K 1024               /* least k of a group */
 #define GROUP_RESULT 65536         /* most elements of a result whose k is split: others have tiles enough */
 #define GROUPS_MOST 32
+#define SHORT_BYTES (1u << 20)     /* of a factor that every block of lanes reads as a whole */
+#define FEW_K 32                   /* least k of a window with fewer rows than a tile is worth */
 
 /* The type sums are taken in, when its products may be taken in it as well. */
 static bool sum_type(const gale__nest *nest, const gale__contraction *info, gale__ct *ct)
@@ -21,6 +23,18 @@ static bool sum_type(const gale__nest *nest, const gale__contraction *info, gale
     return (mul == GALE_I32 || mul == GALE_U32) && (acc == GALE_I32 || acc == GALE_U32);
 }
 
+static void find_spans(gale__cpu_contract *c, const gale__contraction *info, char row_kind)
+{
+    uint8_t dims[4][GALE__NEST_DIMS];
+    int n[4] = {0};
+    for (int d = 0; d < c->nest->n_outer + c->nest->n_inner; d++) {
+        int which = info->kind[d] == 'B' ? 0 : info->kind[d] == 'K' ? 1 : info->kind[d] == row_kind ? 2 : 3;
+        dims[which][n[which]++] = (uint8_t)d;
+    }
+    gale__cpu_span *spans[4] = {&c->batch, &c->k, &c->a.rows, &c->b.rows};
+    for (int i = 0; i < 4; i++) gale__cpu_span_init(spans[i], c->nest, dims[i], n[i]);
+}
+
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
 {
     gale__ct ct;
@@ -29,7 +43,11 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
         if (nest->stores[s].index >= 0) return false;
     bool turned = nest->n_outer && info->kind[nest->n_outer - 1] == 'M';
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
-    return rows >= 4 && lanes >= 8 && info->k >= 4;
+    if (rows >= 4 && lanes >= 8 && info->k >= 4) return true;
+    gale__cpu_contract c = {.nest = nest};
+    if (lanes < 32 || info->k < FEW_K || !nest->n_outer) return false;
+    find_spans(&c, info, turned ? 'N' : 'M');
+    return gale__cpu_window_find(&c.window, nest, turned ? info->a : info->b, &c.b.rows, &c.k, ct) && (c.window.x.tap >= 0 || c.window.x.unit == 1);
 }
 
 /* Emits the instructions that `wanted` marks, in order; `given` is already in its register. */
@@ -135,16 +153,17 @@ static void choose_tiles(gale__cpu_contract *c)
     c->nb = least(round_up(n, c->nt), fit < c->nt ? c->nt : fit);
 }
 
-static void find_spans(gale__cpu_contract *c, const gale__contraction *info, char row_kind)
+/* Lanes are read where they lie when taps share them, or when the other factor stays in the cache. */
+static gale_status choose_window(gale__cpu_contract *c, int value)
 {
-    uint8_t dims[4][GALE__NEST_DIMS];
-    int n[4] = {0};
-    for (int d = 0; d < c->nest->n_outer + c->nest->n_inner; d++) {
-        int which = info->kind[d] == 'B' ? 0 : info->kind[d] == 'K' ? 1 : info->kind[d] == row_kind ? 2 : 3;
-        dims[which][n[which]++] = (uint8_t)d;
-    }
-    gale__cpu_span *spans[4] = {&c->batch, &c->k, &c->a.rows, &c->b.rows};
-    for (int i = 0; i < 4; i++) gale__cpu_span_init(spans[i], c->nest, dims[i], n[i]);
+    gale__cpu_window *w = &c->window;
+    if (c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->ct)) return GALE_OK;
+    bool shares = w->x.tap >= 0 || w->y.tap >= 0, small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES;
+    w->access = shares || (small && w->x.unit == 1) ? w->access : NULL;
+    if (!w->access) return GALE_OK;
+    GALE_TRY(gale__cpu_window_init(w, &c->k, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->size));
+    if (w->access) c->nt = w->rows * w->padded;
+    return GALE_OK;
 }
 
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info)
@@ -158,20 +177,26 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     c->a.width = c->gemm.mr;
     c->b.width = c->gemm.nr;
     choose_tiles(c);
+    GALE_TRY(choose_window(c, turned ? info->a : info->b));
     GALE_TRY(make_operand(c, &c->a, turned ? info->b : info->a));
     GALE_TRY(make_operand(c, &c->b, turned ? info->a : info->b));
     GALE_TRY(make_tail(c, info));
-    int64_t widest = c->gemm.mr > c->gemm.nr ? c->gemm.mr : c->gemm.nr, tile = c->mc * c->nt;
+    int64_t mr = c->gemm.mr, widest = mr > c->gemm.nr ? mr : c->gemm.nr, tile = c->mc * c->nt;
     size_t tapes = gale__cpu_tape_scratch_bytes(&c->a.tape) + gale__cpu_tape_scratch_bytes(&c->b.tape) + gale__cpu_tape_scratch_bytes(&c->tail);
     c->private_bytes = tapes + (size_t)(c->mc * c->kc + widest * c->kc + tile + (c->groups > 1 ? c->nt * c->kc : 0)) * c->size + 1024;
     if (c->groups > 1) c->shared_bytes = (size_t)(c->groups * c->batch.count * round_up(c->a.rows.count, c->mc) * round_up(c->b.rows.count, c->nt)) * c->size;
     else c->shared_bytes = (size_t)(c->nb * c->k.count) * c->size;
+    if (c->window.access) {
+        c->private_bytes += c->window.band_bytes + (size_t)c->window.phase * 8 + (size_t)(round_up(c->window.part_rows, mr) * c->nt) * c->size;
+        c->shared_bytes = (size_t)(round_up(c->a.rows.count, mr) * c->k.count) * c->size;
+    }
     c->shared_pieces = c->by_batch ? gale__parallel_width() : 1;
     return GALE_OK;
 }
 
 void gale__cpu_contract_finish(gale__cpu_contract *c)
 {
+    gale__cpu_window_finish(&c->window);
     gale__cpu_tape_finish(&c->a.tape);
     gale__cpu_tape_finish(&c->b.tape);
     gale__cpu_tape_finish(&c->tail);

@@ -5,7 +5,7 @@
  * reduction runs over each tile while it is in the cache. */
 #ifndef GALE_KERNEL_CPU_CONTRACT_H
 #define GALE_KERNEL_CPU_CONTRACT_H
-#include "kernel/cpu/tape.h"
+#include "kernel/cpu/window.h"
 
 /* One operand: its expression, and the dimensions that its rows walk. */
 typedef struct gale__cpu_operand {
@@ -30,6 +30,7 @@ typedef struct gale__cpu_contract {
     int64_t kc, mc, nt, nb;    /* k of a panel; rows and lanes of a tile; lanes packed at a time */
     int64_t groups, group_len; /* k in parts that run side by side; 1: whole */
     bool by_batch;             /* batches run side by side, each on one thread */
+    gale__cpu_window window;   /* how b's lanes are read, where that is better than packing them */
     size_t private_bytes, shared_bytes;
     int shared_pieces;
 } gale__cpu_contract;
@@ -38,4 +39,9 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info);
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info);
 void gale__cpu_contract_finish(gale__cpu_contract *c);
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
+void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
+/* Rows [r0, r0 + rows) of an operand as panels of kn steps from k0 on; temp: width * kc elements. */
+void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0, int64_t rows, int64_t k0, int64_t kn, char *temp, char *out);
+/* What follows the reduction, for rows of sums that are `pitch` elements apart. */
+void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0, int64_t lanes, const char *sums, int64_t pitch);
 #endif

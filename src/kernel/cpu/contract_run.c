@@ -110,7 +110,7 @@ static void pack_by_k(const gale__cpu_contract *c, const gale__cpu_operand *o, g
     }
 }
 
-static void pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0, int64_t rows, int64_t k0, int64_t kn, char *temp, char *out)
+void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0, int64_t rows, int64_t k0, int64_t kn, char *temp, char *out)
 {
     if (o->along_k) pack_by_k(c, o, f, r0, rows, k0, kn, temp, out);
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
@@ -125,14 +125,12 @@ static void multiply(const gale__cpu_contract *c, char *tile, const char *a, con
             c->gemm.tile(tile + (size_t)(i * c->nt + j) * c->size, (size_t)c->nt, a + (size_t)(i * kn) * c->size, b + (size_t)(j * kn) * c->size, (size_t)kn);
 }
 
-/* What follows the reduction, row by row of a tile. */
-static void finish_tile(const gale__cpu_contract *c, bench *w, int64_t m0, int64_t rows, int64_t n0, int64_t lanes, const char *tile)
+void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0, int64_t lanes, const char *sums, int64_t pitch)
 {
-    gale__cpu_frame *f = &w->tail;
     for (int64_t i = 0; i < rows; i++) {
         gale__cpu_frame_seek(f, &c->a.rows, m0 + i);
         for (int64_t j = 0; j < lanes; j += (int64_t)c->tail.block) {
-            f->r[c->sum] = (void *)(uintptr_t)(tile + (size_t)(i * c->nt + j) * c->size);
+            f->r[c->sum] = (void *)(uintptr_t)(sums + (size_t)(i * pitch + j) * c->size);
             gale__cpu_frame_set(f, &c->b.rows, n0 + j, (size_t)least((int64_t)c->tail.block, lanes - j));
             gale__cpu_frame_run(f, c->tail_section);
         }
@@ -167,7 +165,7 @@ static void pack_task(void *arg, size_t i, int worker)
     (void)worker;
     open_bench(&w, r);
     set_batch(&w, c, r->batch);
-    pack(c, &c->b, &w.b, r->n0 + lane, lanes, k0, kn, w.rows, packed_at(r, k0, kn, lane));
+    gale__cpu_contract_pack(c, &c->b, &w.b, r->n0 + lane, lanes, k0, kn, w.rows, packed_at(r, k0, kn, lane));
     close_bench(&w);
 }
 
@@ -184,10 +182,10 @@ static void tile_task(void *arg, size_t i, int worker)
     memset(w.tile, 0, (size_t)(parts(rows, c->gemm.mr) * c->gemm.mr * c->nt) * c->size);
     for (int64_t k = 0; k < c->k.count; k += c->kc) {
         int64_t kn = least(c->kc, c->k.count - k);
-        pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
+        gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
         multiply(c, w.tile, w.pack_a, packed_at(r, k, kn, lane), rows, lanes, kn);
     }
-    finish_tile(c, &w, m0, rows, r->n0 + lane, lanes, w.tile);
+    gale__cpu_contract_tail(c, &w.tail, m0, rows, r->n0 + lane, lanes, w.tile, c->nt);
     close_bench(&w);
 }
 
@@ -234,8 +232,8 @@ static void group_task(void *arg, size_t i, int worker)
     memset(sums, 0, (size_t)(c->mc * c->nt) * c->size);
     for (int64_t k = g * c->group_len; k < end; k += c->kc) {
         int64_t kn = least(c->kc, end - k);
-        pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
-        pack(c, &c->b, &w.b, n0, lanes, k, kn, w.rows, w.pack_b);
+        gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
+        gale__cpu_contract_pack(c, &c->b, &w.b, n0, lanes, k, kn, w.rows, w.pack_b);
         multiply(c, sums, w.pack_a, w.pack_b, rows, lanes, kn);
     }
     close_bench(&w);
@@ -253,7 +251,7 @@ static void join_task(void *arg, size_t i, int worker)
     open_bench(&w, r);
     set_batch(&w, c, batch);
     for (int64_t g = 1; g < c->groups; g++) c->tail.simd->op[GALE__ADD][c->ct](sums, sums, part_at(r, g, batch, tile), NULL, (size_t)(rows * c->nt));
-    finish_tile(c, &w, m0, rows, n0, least(c->nt, c->b.rows.count - n0), sums);
+    gale__cpu_contract_tail(c, &w.tail, m0, rows, n0, least(c->nt, c->b.rows.count - n0), sums, c->nt);
     close_bench(&w);
 }
 
@@ -261,7 +259,9 @@ void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, b
 {
     run r = {.c = c, .buffers = buffers, .aliased = aliased, .rows_tiles = parts(c->a.rows.count, c->mc), .lane_tiles = parts(c->b.rows.count, c->nt)};
     size_t tiles = (size_t)(r.rows_tiles * r.lane_tiles * c->batch.count);
-    if (c->groups > 1) {
+    if (c->window.access) {
+        gale__cpu_window_run(c, buffers, aliased);
+    } else if (c->groups > 1) {
         r.packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
         gale__parallel(tiles * (size_t)c->groups, group_task, &r);
         gale__parallel(tiles, join_task, &r);

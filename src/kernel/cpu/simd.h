@@ -17,7 +17,9 @@ typedef void gale__simd_arg(void *best, int64_t *index, const void *a, const int
 typedef void gale__simd_arg_fold(void *best, int64_t *index, const void *a, int64_t k, size_t n);
 /* c[mr][nr] (row length ldc) += a[k][mr] * b[k][nr]: packed panels, k steps. */
 typedef void gale__simd_tile(void *c, size_t ldc, const void *a, const void *b, size_t k);
-typedef struct gale__simd_gemm { gale__simd_tile *tile; int mr, nr; } gale__simd_gemm;
+/* The same, row k of b being b + offset[k] elements. */
+typedef void gale__simd_tile_at(void *c, size_t ldc, const void *a, const void *b, const int32_t *offset, size_t k);
+typedef struct gale__simd_gemm { gale__simd_tile *tile; gale__simd_tile_at *tile_at; int mr, nr; } gale__simd_gemm;
 
 /* x op y, RSUB being y - x. */
 typedef enum gale__simd_pair { GALE__PAIR_ADD, GALE__PAIR_SUB, GALE__PAIR_RSUB, GALE__PAIR_MUL, GALE__PAIR_MAX, GALE__PAIR_MIN, GALE__PAIR_COUNT } gale__simd_pair;

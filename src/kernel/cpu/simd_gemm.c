@@ -24,22 +24,26 @@
     STORE(c + r * ldc, ADD(LOAD(c + r * ldc), s##r##0));                                             \
     STORE(c + r * ldc + LANES, ADD(LOAD(c + r * ldc + LANES), s##r##1));                             \
     STORE(c + r * ldc + 2 * LANES, ADD(LOAD(c + r * ldc + 2 * LANES), s##r##2));
-#define TILE(name, T, MULTIPLY)                                                                      \
-    static void name(void *c_, size_t ldc, const void *a_, const void *b_, size_t k)                 \
+#define TILE_OF(name, T, MULTIPLY, NEXT, ...)                                                         \
+    static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__)              \
     {                                                                                                \
         const T *a = a_, *b = b_;                                                                    \
         T *c = c_;                                                                                   \
         SUMS(0) SUMS(1) SUMS(2) SUMS(3) SUMS(4) SUMS(5) SUMS(6) SUMS(7)                              \
-        _Pragma("GCC unroll 4") for (size_t i = 0; i < k; i++, a += 8, b += 3 * LANES) {              \
-            V b0 = LOAD(b), b1 = LOAD(b + LANES), b2 = LOAD(b + 2 * LANES);                          \
-            MULTIPLY                                                                                 \
+        _Pragma("GCC unroll 4") for (size_t i = 0; i < k; i++, a += 8) {                              \
+            const T *p = NEXT;                                                                       \
+            V b0 = LOAD(p), b1 = LOAD(p + LANES), b2 = LOAD(p + 2 * LANES);                          \
+            MULTIPLY()                                                                               \
         }                                                                                            \
         PUT(0) PUT(1) PUT(2) PUT(3) PUT(4) PUT(5) PUT(6) PUT(7)                                      \
     }
-#define MULTIPLY4                                                                                    \
+#define TILE(name, T, MULTIPLY)                                                                      \
+    TILE_OF(name, T, MULTIPLY, b + i * 3 * LANES, size_t k)                                          \
+    TILE_OF(name##_at, T, MULTIPLY, b + offset[i], const int32_t *offset, size_t k)
+#define MULTIPLY4()                                                                                  \
     V x = LOAD(a), y = LOAD(a + 4);                                                                  \
     ROW(0, x, 0) ROW(1, x, 1) ROW(2, x, 2) ROW(3, x, 3) ROW(4, y, 0) ROW(5, y, 1) ROW(6, y, 2) ROW(7, y, 3)
-#define MULTIPLY2                                                                                    \
+#define MULTIPLY2()                                                                                  \
     V x = LOAD(a), y = LOAD(a + 2), z = LOAD(a + 4), w = LOAD(a + 6);                                \
     ROW(0, x, 0) ROW(1, x, 1) ROW(2, y, 0) ROW(3, y, 1) ROW(4, z, 0) ROW(5, z, 1) ROW(6, w, 0) ROW(7, w, 1)
 
@@ -96,8 +100,8 @@ TILE(tile_f64, double, MULTIPLY2)
     STORE(all, c + r * ldc, ADD(all, LOAD(all, c + r * ldc), s##r##0));                              \
     STORE(all, c + r * ldc + w, ADD(all, LOAD(all, c + r * ldc + w), s##r##1));                      \
     STORE(all, c + r * ldc + 2 * w, ADD(all, LOAD(all, c + r * ldc + 2 * w), s##r##2));
-#define TILE(name, T, TRUE, COUNT)                                                                   \
-    static void name(void *c_, size_t ldc, const void *a_, const void *b_, size_t k)                 \
+#define TILE_OF(name, T, TRUE, COUNT, NEXT, ...)                                                      \
+    static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__)              \
     {                                                                                                \
         const T *a = a_, *b = b_;                                                                    \
         T *c = c_;                                                                                   \
@@ -105,12 +109,16 @@ TILE(tile_f64, double, MULTIPLY2)
         size_t w = COUNT();                                                                          \
         V x;                                                                                         \
         SUMS(0) SUMS(1) SUMS(2) SUMS(3) SUMS(4) SUMS(5) SUMS(6) SUMS(7)                              \
-        for (size_t i = 0; i < k; i++, a += 8, b += 3 * w) {                                         \
-            V b0 = LOAD(all, b), b1 = LOAD(all, b + w), b2 = LOAD(all, b + 2 * w);                   \
+        for (size_t i = 0; i < k; i++, a += 8) {                                                     \
+            const T *p = NEXT;                                                                       \
+            V b0 = LOAD(all, p), b1 = LOAD(all, p + w), b2 = LOAD(all, p + 2 * w);                   \
             ROW(0) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7)                                  \
         }                                                                                            \
         PUT(0) PUT(1) PUT(2) PUT(3) PUT(4) PUT(5) PUT(6) PUT(7)                                      \
     }
+#define TILE(name, T, TRUE, COUNT)                                                                   \
+    TILE_OF(name, T, TRUE, COUNT, b + i * 3 * w, size_t k)                                           \
+    TILE_OF(name##_at, T, TRUE, COUNT, b + offset[i], const int32_t *offset, size_t k)
 #define LOAD svld1
 #define STORE svst1
 #define ADD svadd_x
@@ -138,6 +146,7 @@ static inline void store_i32(int32_t *p, __m256i v) { _mm256_storeu_si256((__m25
 static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_add_epi32(_mm256_mullo_epi32(x, y), z); }
 #define MR 6
 #define NAME tile_f32
+#define NAME_AT tile_f32_at
 #define T float
 #define V __m256
 #define LANES 8
@@ -149,6 +158,7 @@ static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_a
 #include "simd_gemm.inc"
 #define MR 6
 #define NAME tile_f64
+#define NAME_AT tile_f64_at
 #define T double
 #define V __m256d
 #define LANES 4
@@ -160,6 +170,7 @@ static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_a
 #include "simd_gemm.inc"
 #define MR 6
 #define NAME tile_i32
+#define NAME_AT tile_i32_at
 #define T int32_t
 #define V __m256i
 #define LANES 8
@@ -179,6 +190,7 @@ static inline void store_i32(int32_t *p, __m512i v) { _mm512_storeu_si512(p, v);
 static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_add_epi32(_mm512_mullo_epi32(x, y), z); }
 #define MR 14
 #define NAME tile_f32
+#define NAME_AT tile_f32_at
 #define T float
 #define V __m512
 #define LANES 16
@@ -190,6 +202,7 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
 #include "simd_gemm.inc"
 #define MR 14
 #define NAME tile_f64
+#define NAME_AT tile_f64_at
 #define T double
 #define V __m512d
 #define LANES 8
@@ -201,6 +214,7 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
 #include "simd_gemm.inc"
 #define MR 14
 #define NAME tile_i32
+#define NAME_AT tile_i32_at
 #define T int32_t
 #define V __m512i
 #define LANES 16
@@ -215,17 +229,22 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
 
 #else
 /* Plain C: small enough for any register file; the compiler may vectorise the rows. */
-#define TILE(name, T, U)                                                                             \
-    static void name(void *c_, size_t ldc, const void *a_, const void *b_, size_t k)                 \
+#define TILE_OF(name, T, U, NEXT, ...)                                                                \
+    static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__)              \
     {                                                                                                \
         const T *a = a_, *b = b_;                                                                    \
         T *c = c_, s[4][8] = {{0}};                                                                  \
-        for (size_t i = 0; i < k; i++, a += 4, b += 8)                                               \
+        for (size_t i = 0; i < k; i++, a += 4) {                                                     \
+            const T *p = NEXT;                                                                       \
             for (int r = 0; r < 4; r++)                                                              \
-                for (int j = 0; j < 8; j++) s[r][j] = (T)((U)s[r][j] + (U)a[r] * (U)b[j]);           \
+                for (int j = 0; j < 8; j++) s[r][j] = (T)((U)s[r][j] + (U)a[r] * (U)p[j]);           \
+        }                                                                                            \
         for (size_t r = 0; r < 4; r++)                                                               \
             for (size_t j = 0; j < 8; j++) c[r * ldc + j] = (T)((U)c[r * ldc + j] + (U)s[r][j]);     \
     }
+#define TILE(name, T, U)                                                                             \
+    TILE_OF(name, T, U, b + i * 8, size_t k)                                                         \
+    TILE_OF(name##_at, T, U, b + offset[i], const int32_t *offset, size_t k)
 TILE(tile_f32, float, float)
 TILE(tile_f64, double, double)
 TILE(tile_i32, int32_t, uint32_t)
@@ -235,7 +254,7 @@ TILE(tile_i32, int32_t, uint32_t)
 
 void SIMD(gemm)(gale__simd *t)
 {
-    t->gemm[GALE__CT_F32] = (gale__simd_gemm){tile_f32, SHAPE32};
-    t->gemm[GALE__CT_F64] = (gale__simd_gemm){tile_f64, SHAPE64};
-    t->gemm[GALE__CT_I32] = t->gemm[GALE__CT_U32] = (gale__simd_gemm){tile_i32, SHAPE32};
+    t->gemm[GALE__CT_F32] = (gale__simd_gemm){tile_f32, tile_f32_at, SHAPE32};
+    t->gemm[GALE__CT_F64] = (gale__simd_gemm){tile_f64, tile_f64_at, SHAPE64};
+    t->gemm[GALE__CT_I32] = t->gemm[GALE__CT_U32] = (gale__simd_gemm){tile_i32, tile_i32_at, SHAPE32};
 }

@@ -33,8 +33,7 @@ static int64_t floor_div(int64_t a, int64_t b)
     return q * b > a ? q - 1 : q; /* b > 0 */
 }
 
-/* Lanes i of [*lo, *hi) with 0 <= v + c i < limit. */
-static void clip(int64_t v, int64_t c, int64_t limit, int64_t *lo, int64_t *hi)
+void gale__cpu_clip(int64_t v, int64_t c, int64_t limit, int64_t *lo, int64_t *hi)
 {
     int64_t first = *lo, end = *hi;
     if (c == 0) {
@@ -93,7 +92,7 @@ static void walk_run(const gale__cpu_frame *f, const gale__access *a, const int6
             run.address += floor_div(v, g->div) * g->stride;
             run.stride += c / g->div * g->stride;
         }
-        clip(v, c, g->extent * g->div, &lo, &hi);
+        gale__cpu_clip(v, c, g->extent * g->div, &lo, &hi);
     }
     gale__cpu_piece p = {.at = run.at, .n = (size_t)lo};
     if (p.n) fn(arg, &p);

@@ -10,4 +10,6 @@ typedef void gale__cpu_piece_fn(void *arg, const gale__cpu_piece *p);
 void gale__cpu_walk(const gale__cpu_frame *f, const gale__access *access, gale__cpu_piece_fn *fn, void *arg);
 /* True when the whole block is one run without guards; then *out is that piece. */
 bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__access *access, gale__cpu_piece *out);
+/* Lanes i of [*lo, *hi) with 0 <= v + c i < limit. */
+void gale__cpu_clip(int64_t v, int64_t c, int64_t limit, int64_t *lo, int64_t *hi);
 #endif

@@ -1,0 +1,133 @@
+/* Runs a contraction over windows: packs the rows' operand once, then takes the result a block of lanes at a time. */
+#include "base/thread.h"
+#include "kernel/cpu/contract.h"
+#include "kernel/cpu/scratch.h"
+#include <string.h>
+
+enum { PANELS = 4 }; /* of lanes that stay in the first cache while the rows go by */
+
+typedef struct run {
+    const gale__cpu_contract *c;
+    void *const *buffers;
+    bool aliased;
+    int64_t batch;
+    char *packed; /* a, kc steps at a time: all panels of those steps */
+} run;
+
+typedef struct block { int64_t far, row, rows, column, columns, m0, m; } block; /* lanes, and rows of the result */
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
+static int64_t panels_of(const gale__cpu_contract *c) { return parts(c->a.rows.count, c->gemm.mr) * c->gemm.mr; }
+
+/* Task: one kc of a few panels of a. */
+static void pack_task(void *arg, size_t i, int worker)
+{
+    const run *r = arg;
+    const gale__cpu_contract *c = r->c;
+    int64_t steps = parts(c->k.count, c->kc), k0 = (int64_t)i % steps * c->kc, kn = least(c->kc, c->k.count - k0);
+    int64_t m0 = (int64_t)i / steps * c->gemm.mr * 8, rows = least(c->gemm.mr * 8, c->a.rows.count - m0);
+    char *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
+    gale__cpu_frame f;
+    (void)worker;
+    gale__cpu_frame_init(&f, &c->a.tape, r->buffers, scratch, c->a.tape.block, r->aliased);
+    gale__cpu_frame_seek(&f, &c->batch, r->batch);
+    char *temp = scratch + (gale__cpu_tape_scratch_bytes(&c->a.tape) + 63) / 64 * 64;
+    gale__cpu_contract_pack(c, &c->a, &f, m0, rows, k0, kn, temp, r->packed + (size_t)(k0 * panels_of(c) + m0 * kn) * c->size);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
+}
+
+static block block_at(const gale__cpu_contract *c, int64_t i)
+{
+    const gale__cpu_window *w = &c->window;
+    block b = {.m0 = i % w->parts * w->part_rows};
+    i /= w->parts;
+    b.column = i % w->column_blocks * w->columns;
+    i /= w->column_blocks;
+    b.row = i % w->row_blocks * w->rows;
+    b.far = i / w->row_blocks;
+    b.rows = least(w->rows, w->y.lanes - b.row);
+    b.columns = least(w->columns, w->x.lanes - b.column);
+    b.m = least(w->part_rows, c->a.rows.count - b.m0);
+    return b;
+}
+
+/* sums += a times the band, kn steps from k0 on. */
+static void multiply(const gale__cpu_contract *c, const block *b, const char *a, const char *band, char *sums, int64_t pitch, int64_t k0, int64_t kn)
+{
+    const gale__cpu_window *w = &c->window;
+    int64_t mr = c->gemm.mr, nr = c->gemm.nr, across = parts(b->columns, nr), tiles = b->rows * across;
+    for (int64_t t0 = 0; t0 < tiles; t0 += PANELS)
+        for (int64_t m = 0; m < b->m; m += mr)
+            for (int64_t t = t0; t < least(t0 + PANELS, tiles); t++) {
+                int64_t row = t / across, column = t % across * nr;
+                c->gemm.tile_at(sums + (size_t)(m * pitch + row * w->padded + column) * c->size, (size_t)pitch, a + (size_t)((b->m0 + m) * kn) * c->size,
+                                band + (size_t)(row * w->y.step * w->pitch + column) * c->size, w->offset + k0, (size_t)kn);
+            }
+}
+
+/* Whole rows of lanes are one run; their sums move together first. */
+static void finish_block(const gale__cpu_contract *c, gale__cpu_frame *tail, const block *b, char *sums, int64_t pitch)
+{
+    const gale__cpu_window *w = &c->window;
+    int64_t n0 = (b->far * w->y.lanes + b->row) * w->x.lanes + b->column;
+    if (b->columns < w->x.lanes) {
+        for (int64_t r = 0; r < b->rows; r++)
+            gale__cpu_contract_tail(c, tail, b->m0, b->m, n0 + r * w->x.lanes, b->columns, sums + (size_t)(r * w->padded) * c->size, pitch);
+        return;
+    }
+    for (int64_t m = 0; m < b->m && b->columns < w->padded; m++)
+        for (int64_t r = 1; r < b->rows; r++)
+            memmove(sums + (size_t)(m * pitch + r * b->columns) * c->size, sums + (size_t)(m * pitch + r * w->padded) * c->size, (size_t)b->columns * c->size);
+    gale__cpu_contract_tail(c, tail, b->m0, b->m, n0, b->rows * b->columns, sums, pitch);
+}
+
+static void block_task(void *arg, size_t i, int worker)
+{
+    const run *r = arg;
+    const gale__cpu_contract *c = r->c;
+    const gale__cpu_window *w = &c->window;
+    block b = block_at(c, (int64_t)i);
+    int64_t pitch = b.rows * w->padded;
+    char *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
+    char *band = scratch + (gale__cpu_tape_scratch_bytes(&c->tail) + 63) / 64 * 64, *sums = band + (w->band_bytes + (size_t)w->phase * 8 + 63) / 64 * 64;
+    gale__cpu_frame f;
+    (void)worker;
+    gale__cpu_frame_init(&f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
+    gale__cpu_frame_seek(&f, &c->batch, r->batch);
+    gale__cpu_frame_seek(&f, &w->far, b.far);
+    gale__cpu_window_fill(w, c->tail.simd, r->buffers[w->access->buffer], f.at, c->tail.n_dims, b.row, b.column, band, c->size);
+    memset(sums, 0, (size_t)(parts(b.m, c->gemm.mr) * c->gemm.mr * pitch) * c->size);
+    for (int64_t k = 0; k < c->k.count; k += c->kc) {
+        int64_t kn = least(c->kc, c->k.count - k);
+        multiply(c, &b, r->packed + (size_t)(k * panels_of(c)) * c->size, band, sums, pitch, k, kn);
+    }
+    finish_block(c, &f, &b, sums, pitch);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
+}
+
+static void run_batch(run *r)
+{
+    const gale__cpu_contract *c = r->c;
+    const gale__cpu_window *w = &c->window;
+    r->packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+    gale__parallel((size_t)(parts(c->a.rows.count, c->gemm.mr * 8) * parts(c->k.count, c->kc)), pack_task, r);
+    gale__parallel((size_t)(w->far.count * w->row_blocks * w->column_blocks * w->parts), block_task, r);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, r->packed);
+}
+
+static void batch_task(void *arg, size_t i, int worker)
+{
+    run r = *(const run *)arg;
+    (void)worker;
+    r.batch = (int64_t)i;
+    run_batch(&r);
+}
+
+void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
+{
+    run r = {.c = c, .buffers = buffers, .aliased = aliased};
+    if (c->by_batch) gale__parallel((size_t)c->batch.count, batch_task, &r);
+    else
+        for (r.batch = 0; r.batch < c->batch.count; r.batch++) run_batch(&r);
+}
