@@ -18,6 +18,7 @@ typedef struct gale__fused {
 
 typedef struct gale__fusion_options {
     bool no_fusion, fast;
+    bool store_operands;      /* what a contraction or a window reads several times is computed once and stored */
     int layout;               /* as in gale_program_options */
 } gale__fusion_options;
 

@@ -5,14 +5,15 @@
 #include <string.h>
 
 enum { HAS_REDUCE = 1, HAS_CONTRACTION = 2 };
-enum { ZONE = 1, PRODUCT = 2, SUM_CHAIN = 4 };
+enum { ZONE = 1, PRODUCT = 2, SUM_CHAIN = 4, WINDOWED = 8 };
 
 typedef struct grouper {
     gale__fusion *f;
     const gale__g *g;
     uint8_t *job;    /* flags by job; a job is numbered by its root, pieces of CONCAT above count */
     gale__node *reduce; /* by job: one of its reductions; the others must run over the same axes */
-    uint8_t *zone;   /* by node: ZONE feeds a contraction, PRODUCT is its MUL, SUM_CHAIN only views lie between it and a sum */
+    uint8_t *zone;   /* by node: ZONE feeds a contraction, PRODUCT is its MUL, SUM_CHAIN only views lie between it and a sum,
+                        WINDOWED a window reads it again and again */
     int32_t next_job, max_job;
 } grouper;
 
@@ -163,6 +164,21 @@ static bool splits_kernel(const grouper *s, gale__node n)
     return false;
 }
 
+/* Computed from other values, and read again and again by a contraction or a window: stored, it ends the kernel that makes it. */
+static bool stored_once(const grouper *s, gale__node n)
+{
+    const gale__pnode *p = gale__g_at(s->g, n);
+    if (!s->f->options.store_operands || p->op == GALE__CAST || p->invariant || blows_up(s->g, n)) return false;
+    if (s->zone[n] & WINDOWED) return true;
+    if (!(s->zone[n] & ZONE)) return false;
+    for (int i = 0; i < p->n_in; i++) {
+        gale__node x = p->in[i];
+        while (gale__prim_is_view(gale__g_at(s->g, x)->op)) x = gale__g_at(s->g, x)->in[0];
+        if (!in_memory(gale__g_at(s->g, x)) && gale__g_at(s->g, x)->op != GALE__P_CONST) return true;
+    }
+    return false;
+}
+
 static bool decide_root(grouper *s, gale__node n)
 {
     const gale__pnode *p = gale__g_at(s->g, n);
@@ -174,6 +190,7 @@ static bool decide_root(grouper *s, gale__node n)
     if (p->op == GALE__P_REDUCE) return multi || reduce_conflicts(s, n);
     if (s->zone[n] & PRODUCT) return false;
     if (p->op == GALE__P_TAKE) return multi || (s->zone[n] & ZONE);
+    if (stored_once(s, n)) return true;
     if (s->zone[n] & ZONE) return !light(p->op) || tensor_operands(s->g, p) > 1;
     if (!multi) return splits_kernel(s, n);
     return !(light(p->op) && tensor_operands(s->g, p) <= 1) && !blows_up(s->g, n) && !cheap_places(s, n);
@@ -217,6 +234,7 @@ static void visit_inputs(grouper *s, gale__node n)
         }
         if (product_below) s->zone[x] |= PRODUCT;
         if (s->zone[n] & PRODUCT || (!root && (s->zone[n] & ZONE))) s->zone[x] |= ZONE;
+        if (p->op == GALE__P_WINDOW || (!root && (s->zone[n] & WINDOWED))) s->zone[x] |= WINDOWED;
         bool chain = sum || ((s->zone[n] & SUM_CHAIN) && single_use_view(s->g, n));
         if (chain && first) s->zone[x] |= SUM_CHAIN;
         else s->zone[x] &= (uint8_t)~SUM_CHAIN;

@@ -157,7 +157,8 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
     GALE_GO(gale__g_reserve(&g, p->nodes));
     GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data, p->options.no_paths || p->options.no_fusion ? NULL : p->device, &g, outputs));
     p->nodes = g.count;
-    gale__fusion_options options = {.no_fusion = p->options.no_fusion, .layout = p->options.layout, .fast = p->options.fast};
+    gale__fusion_options options = {.no_fusion = p->options.no_fusion, .layout = p->options.layout, .fast = p->options.fast,
+                                    .store_operands = !strcmp(p->device->backend->name, "cpu")};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
 done:
     gale__g_finish(&g);
