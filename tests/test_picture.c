@@ -1,5 +1,6 @@
 /* Pictures: what is written is read again in every format, depth and number of channels; notes stay; broken files are errors. */
 #include "base/file.h"
+#include "base/thread.h"
 #include "picture_make.h"
 #include "test.h"
 #include <unistd.h>
@@ -159,6 +160,30 @@ TEST(long_profile)
     gale__free(icc);
     gale_picture_destroy(&p);
     gale_picture_destroy(&back);
+}
+
+/* Many bands and groups of them, at every effort; what is written does not depend on the number of threads. */
+TEST(large_png)
+{
+    if (!gale__format_of_name("png")->write) SKIP("built without PNG");
+    gale_picture *p = picture_make(800, test_light() ? 100 : 250, 4, GALE_U16);
+    for (int effort = 0; effort <= 6; effort += 3) {
+        void *data[2] = {0};
+        size_t size[2] = {0};
+        gale_picture *back = NULL;
+        for (int k = 0; k < 2; k++) {
+            gale__parallel_set_width(k ? 5 : 1);
+            CHECK_OK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = "png", .effort = effort ? effort : 1}, &data[k], &size[k]));
+        }
+        CHECK(size[0] == size[1] && !memcmp(data[0], data[1], size[0]));
+        CHECK_OK(gale_picture_from_memory(data[0], size[0], NULL, &back));
+        if (back) CHECK(same_shape(p, back) && !largest_step(p, back));
+        gale__free(data[0]);
+        gale__free(data[1]);
+        gale_picture_destroy(&back);
+    }
+    gale__parallel_set_width(0);
+    gale_picture_destroy(&p);
 }
 
 TEST(orientation_is_applied_once)
@@ -536,5 +561,5 @@ TEST(table_of_formats)
     CHECK(!gale__format_of_name("jp") && !gale__format_of_name(""));
 }
 
-TESTS(ROW(round_trips), ROW(whatever_is_given), ROW(lossy_is_near), ROW(notes_are_kept), ROW(long_profile), ROW(orientation_is_applied_once), ROW(exif_extents), ROW(prefixes_and_damage), ROW(limits),
+TESTS(ROW(round_trips), ROW(whatever_is_given), ROW(lossy_is_near), ROW(notes_are_kept), ROW(long_profile), ROW(large_png), ROW(orientation_is_applied_once), ROW(exif_extents), ROW(prefixes_and_damage), ROW(limits),
     ROW(files), ROW(text_and_bits), ROW(old_bitmaps), ROW(conversions), ROW(alpha), ROW(planes), ROW(decoding_for_models), ROW(comparing), ROW(ssim_by_hand), ROW(faults), ROW(table_of_formats))

@@ -1,5 +1,6 @@
-/* PNG through libpng.  Its errors jump: whatever must be freed lies in a struct of the outermost function, which alone holds the mark to jump to. */
+/* PNG through libpng, but for the compressed rows (png_pack.c).  Its errors jump: whatever must be freed lies in a struct of the outermost function, which alone holds the mark to jump to. */
 #include "media/formats.h"
+#include "media/png_pack.h"
 #include <math.h>
 #include <png.h>
 #include <setjmp.h>
@@ -130,21 +131,16 @@ static void write_notes(png *p)
     if (pic->dpi_x > 0 && pic->dpi_y > 0) png_set_pHYs(p->png, p->info, (png_uint_32)lround(pic->dpi_x / 0.0254), (png_uint_32)lround(pic->dpi_y / 0.0254), PNG_RESOLUTION_METER);
 }
 
-static void write_picture(png *p, const gale_picture_write_options *o)
+/* All that stands before the rows. */
+static void write_head(png *p)
 {
     static const int colours[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
     const gale_picture *pic = p->picture;
     png_set_write_fn(p->png, p, take_bytes, flush);
     png_set_user_limits(p->png, INT32_MAX, INT32_MAX);
-    png_set_compression_level(p->png, o->effort ? o->effort : 4);
-    /* Paeth and its kin are what photographs need; the choice among all of them by trial costs three times as much. */
-    png_set_filter(p->png, 0, o->effort >= 6 ? PNG_ALL_FILTERS : o->effort && o->effort < 3 ? PNG_FILTER_SUB : PNG_FILTER_SUB | PNG_FILTER_UP | PNG_FILTER_PAETH);
     png_set_IHDR(p->png, p->info, (png_uint_32)pic->width, (png_uint_32)pic->height, pic->type == GALE_U16 ? 16 : 8, colours[pic->channels], PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     write_notes(p);
     png_write_info(p->png, p->info);
-    if (pic->type == GALE_U16 && gale__host_is_little()) png_set_swap(p->png);
-    for (int64_t y = 0; y < pic->height; y++) png_write_row(p->png, gale__picture_row(pic, y));
-    png_write_end(p->png, NULL); /* with the info it writes EXIF a second time */
 }
 
 gale_status gale__write_png(const gale_picture *picture, const gale_picture_write_options *o, gale__str *out)
@@ -155,8 +151,8 @@ gale_status gale__write_png(const gale_picture *picture, const gale_picture_writ
     if (!setjmp(p.back)) {
         p.info = png_create_info_struct(p.png);
         if (!p.info) check(&p, GALE_NO_MEMORY);
-        write_picture(&p, o);
+        write_head(&p);
     }
     png_destroy_write_struct(&p.png, &p.info);
-    return p.status;
+    return p.status == GALE_OK ? gale__png_pack(picture, o->effort, out) : p.status;
 }
