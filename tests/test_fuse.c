@@ -153,9 +153,12 @@ TEST(transposed_convolution)
 {
     gr_graph t;
     gr_begin(&t);
-    gale__conv c = {2, {2, 2}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1};
+    gale__conv c = {2, {2, 2}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}, whole = {2, {2, 2}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1};
     gale__node x = GR_INPUT(&t, 1, 3, 5, 6), w = GR_INPUT(&t, 3, 4, 3, 3);
-    expect(&t, gale__g_conv_transpose(&t.g, x, w, &c, (const int64_t[]){9, 11}), 1, 1e-5);
+    expect(&t, gale__g_conv_transpose(&t.g, x, w, &c, (const int64_t[]){9, 11}), 2, 1e-5); /* the padding cuts across the phases: a copy */
+    gr_begin(&t);
+    x = GR_INPUT(&t, 2, 4, 15, 16), w = GR_INPUT(&t, 4, 6, 2, 2);
+    expect(&t, relu(&t.g, gale__g_conv_transpose(&t.g, x, w, &whole, (const int64_t[]){30, 32})), 1, 1e-5);
 }
 
 TEST(pooling_is_one_kernel)

@@ -116,10 +116,71 @@ static gale__node turn_kernel(gale__g *g, gale__node w, const gale__conv *c)
     return gale__g_flip(g, w, ((1u << n) - 1) << 2);
 }
 
+/* w [C, O/G, k...] as [C, O/G * stride..., taps...]: kernel place tap * stride + phase, filled up with zeros. */
+static gale__node kernel_by_phase(gale__g *g, gale__node w, const gale__conv *c, int64_t *taps)
+{
+    int n = c->spatial, perm[GALE_MAX_RANK] = {0, 1};
+    gale__pnode p = g->nodes[w];
+    int64_t zero[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0}, split[GALE_MAX_RANK] = {p.dims[0], p.dims[1]}, dims[GALE_MAX_RANK] = {p.dims[0], p.dims[1]};
+    for (int i = 0; i < n; i++) {
+        taps[i] = (p.dims[2 + i] + c->stride[i] - 1) / c->stride[i];
+        high[2 + i] = taps[i] * c->stride[i] - p.dims[2 + i];
+        split[2 + 2 * i] = dims[2 + i] = taps[i];
+        split[3 + 2 * i] = c->stride[i];
+        dims[1] *= c->stride[i];
+        perm[2 + i] = 3 + 2 * i;
+        perm[2 + n + i] = 2 + 2 * i;
+    }
+    w = gale__g_reshape(g, gale__g_pad(g, w, zero, high, NULL, 0), 2 + 2 * n, split);
+    return gale__g_reshape(g, gale__g_permute(g, w, perm), 2 + n, dims);
+}
+
+/* y [N, O * stride..., i...] as [N, O, i * stride...], of which [low, low + extent) are wanted; zeros where there are no more. */
+static gale__node join_phases(gale__g *g, gale__node y, const gale__conv *c, int64_t channels, const int64_t *extent)
+{
+    int n = c->spatial, perm[GALE_MAX_RANK] = {0, 1};
+    if (y < 0) return y;
+    gale__pnode p = g->nodes[y];
+    int64_t split[GALE_MAX_RANK] = {p.dims[0], channels}, dims[GALE_MAX_RANK] = {p.dims[0], channels}, low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0};
+    for (int i = 0; i < n; i++) {
+        split[2 + i] = c->stride[i];
+        split[2 + n + i] = p.dims[2 + i];
+        dims[2 + i] = p.dims[2 + i] * c->stride[i];
+        perm[2 + 2 * i] = 2 + n + i;
+        perm[3 + 2 * i] = 2 + i;
+        low[2 + i] = -c->low[i];
+        high[2 + i] = extent[i] + c->low[i] - dims[2 + i];
+    }
+    y = gale__g_reshape(g, gale__g_permute(g, gale__g_reshape(g, y, 2 + 2 * n, split), perm), 2 + n, dims);
+    return gale__g_pad(g, y, low, high, NULL, 0);
+}
+
+/* Each result belongs to one phase of the strides, and only every stride-th place of the kernel reaches it: a convolution that gives all phases
+ * as channels, without the zeros between the inputs. */
+static gale__node transpose_by_phase(gale__g *g, gale__node x, gale__node w, const gale__conv *c, const int64_t *extent)
+{
+    int64_t taps[3], out[3], channels = g->nodes[w].dims[1] * c->groups;
+    gale__conv back = *c;
+    w = kernel_by_phase(g, w, c, taps);
+    for (int i = 0; i < c->spatial; i++) {
+        back.stride[i] = 1;
+        back.low[i] = taps[i] - 1;
+        out[i] = g->nodes[x].dims[2 + i] + taps[i] - 1;
+    }
+    w = w < 0 ? w : turn_kernel(g, w, &back);
+    return w < 0 ? GALE__NIL : join_phases(g, convolve(g, x, w, &back, out), c, channels, extent);
+}
+
 gale__node gale__g_conv_transpose(gale__g *g, gale__node x, gale__node w, const gale__conv *c, const int64_t *extent)
 {
     if (!gale__g_ok(g, x) || !gale__g_ok(g, w) || !conv_fits(g, "conv_transpose", x, w, c, true)) return GALE__NIL;
     gale__conv back = *c;
+    bool strided = false, dense = true;
+    for (int i = 0; i < c->spatial; i++) {
+        strided |= c->stride[i] > 1;
+        dense &= c->dilation[i] == 1 && c->input_dilation[i] == 1 && c->low[i] >= 0 && extent[i] >= 0 && g->nodes[x].dims[2 + i] > 0;
+    }
+    if (strided && dense) return transpose_by_phase(g, x, w, c, extent);
     for (int i = 0; i < c->spatial; i++) {
         back.input_dilation[i] = c->stride[i];
         back.stride[i] = 1;

@@ -12,6 +12,7 @@
 #define GROUP_RESULT 65536         /* most elements of a result whose k is split: others have tiles enough */
 #define GROUPS_MOST 32
 #define SHORT_BYTES (1u << 20)     /* of a factor that every block of lanes reads as a whole */
+#define SHORT_LANES 8
 #define FEW_K 32                   /* least k of a window with fewer rows than a tile is worth */
 
 /* The type sums are taken in, when its products may be taken in it as well. */
@@ -35,13 +36,30 @@ static void find_spans(gale__cpu_contract *c, const gale__contraction *info, cha
     for (int i = 0; i < 4; i++) gale__cpu_span_init(spans[i], c->nest, dims[i], n[i]);
 }
 
+static const gale__access *access_of(const gale__nest *nest, int value)
+{
+    return nest->code[value].op == GALE__NEST_LOAD ? &nest->accesses[nest->code[value].access] : NULL;
+}
+
+/* The lanes are a's: the fastest outer dimension decides, unless it is short and the other operand lies side by side along a longer one. */
+static bool is_turned(const gale__nest *nest, const gale__contraction *info)
+{
+    int last = nest->n_outer - 1;
+    if (last < 0) return false;
+    bool turned = info->kind[last] == 'M';
+    const gale__access *other = access_of(nest, turned ? info->b : info->a);
+    for (int d = 0; d < last && other && nest->extent[last] < SHORT_LANES; d++)
+        if (info->kind[d] == (turned ? 'N' : 'M') && other->stride[d] == 1 && nest->extent[d] >= 2 * SHORT_LANES) return !turned;
+    return turned;
+}
+
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
 {
     gale__ct ct;
     if (!gale__nest_contraction(nest, info) || !sum_type(nest, info, &ct) || !gale__simd_get()->gemm[ct].tile) return false;
     for (int s = 0; s < nest->n_stores; s++)
         if (nest->stores[s].index >= 0) return false;
-    bool turned = nest->n_outer && info->kind[nest->n_outer - 1] == 'M';
+    bool turned = is_turned(nest, info);
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
     if (rows >= 4 && lanes >= 8 && info->k >= 4) return true;
     gale__cpu_contract c = {.nest = nest};
@@ -168,7 +186,7 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
 
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info)
 {
-    bool turned = info->kind[nest->n_outer - 1] == 'M'; /* the fastest outer dimension gives the lanes */
+    bool turned = is_turned(nest, info);
     *c = (gale__cpu_contract){.nest = nest};
     sum_type(nest, info, &c->ct);
     c->size = (size_t)gale__ct_size(c->ct);
