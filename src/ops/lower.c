@@ -174,7 +174,11 @@ uint32_t gale__axes_mask(gale__lower *L, int i, int rank, bool *given)
     uint32_t mask = 0;
     if (n) count = n;
     *given = axes && count > 0;
-    for (int64_t k = 0; axes && k < count; k++) mask |= 1u << gale__axis(L, axes[k], rank);
+    for (int64_t k = 0; axes && k < count; k++) {
+        int axis = gale__axis(L, axes[k], rank);
+        if (axis < GALE_MAX_RANK) mask |= 1u << axis;
+        else gale__refuse(L, "axis %d of a value of rank %d, and at most %d are known", axis, rank, GALE_MAX_RANK);
+    }
     return mask;
 }
 

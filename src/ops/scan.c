@@ -50,8 +50,9 @@ static gale__node run_body(gale__lower *L, const scan *s, int64_t trips)
 static bool read_scan(gale__lower *L, scan *s)
 {
     s->body = gale__attr_graph(L, "body");
-    s->sliced = (int)gale__attr_i(L, "num_scan_inputs", 0);
-    s->captured = (int)gale__attr_i(L, "captures", 0);
+    int64_t sliced = gale__attr_i(L, "num_scan_inputs", 0), captured = gale__attr_i(L, "captures", 0);
+    s->sliced = sliced < 0 || sliced > VALUES_MAX ? -1 : (int)sliced;
+    s->captured = captured < 0 || captured > VALUES_MAX ? -1 : (int)captured;
     if (!s->body) gale__refuse(L, "there is no body");
     if (!gale__good(L)) return false;
     int n = s->body->n_inputs, n_out = s->body->n_outputs;
