@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/thread.h"
 #include "gale/upscale.h"
+#include "jobs/files.h"
 #include "jobs/output.h"
 #include <string.h>
 
@@ -32,6 +33,9 @@ static const gale__arg args[] = {
     GALE__ARG_JSON,
     {0},
 };
+
+/* One picture: what the line about it says. */
+typedef struct record { gale__str output; gale_upscale_report report; int64_t size[4]; uint64_t took_ns; } record;
 
 typedef struct job {
     const gale__args *a;
@@ -88,72 +92,97 @@ static void set_size(const job *j, const gale_picture *p, gale_upscale_options *
     o->height = (int64_t)((double)p->height * gale__args_real(j->a, "scale") + 0.5);
 }
 
-static void add_json(job *j, const char *input, const char *output, const gale_picture *p, const gale_upscale_report *r, double seconds)
+static void add_json(job *j, const gale__file_task *t)
 {
+    const record *r = t->user;
+    const struct { const char *key; int64_t value; } numbers[] = {{"width", r->size[2]}, {"height", r->size[3]}, {"tiles", r->report.tiles}, {"tile", r->report.tile_width}};
     gale__json_object(&j->json);
     gale__json_key(&j->json, "input");
-    gale__json_string(&j->json, input);
+    gale__json_string(&j->json, t->input);
     gale__json_key(&j->json, "output");
-    gale__json_string(&j->json, output);
-    gale__json_key(&j->json, "width");
-    gale__json_i64(&j->json, p->width);
-    gale__json_key(&j->json, "height");
-    gale__json_i64(&j->json, p->height);
-    gale__json_key(&j->json, "tiles");
-    gale__json_i64(&j->json, r->tiles);
-    gale__json_key(&j->json, "tile");
-    gale__json_i64(&j->json, r->tile_width);
+    gale__json_string(&j->json, t->output);
+    for (int i = 0; i < 4; i++) {
+        gale__json_key(&j->json, numbers[i].key);
+        gale__json_i64(&j->json, numbers[i].value);
+    }
     gale__json_key(&j->json, "seconds");
-    gale__json_f64(&j->json, seconds);
+    gale__json_f64(&j->json, (double)r->took_ns / 1e9);
     gale__json_close(&j->json, '}');
 }
 
-static gale_status upscale(job *j, const char *input, const char *output)
+static gale_status upscale(void *user, gale__file_task *t)
 {
+    job *j = user;
+    record *r = t->user;
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
-    gale_upscale_report r;
-    gale_picture *in = NULL, *out = NULL;
-    gale_status status;
-    GALE_GO(gale_picture_read(input, NULL, &in));
+    gale_picture *out = NULL;
     if (gale__args_given(j->a, "tile")) o.tile = gale__args_int(j->a, "tile");
     if (gale__args_given(j->a, "overlap")) o.overlap = gale__args_int(j->a, "overlap");
     o.batch = gale__args_int(j->a, "batch");
     o.no_check = gale__args_flag(j->a, "no-self-check");
     o.progress = on_progress;
     o.user = &j->progress;
-    set_size(j, in, &o);
+    set_size(j, t->picture, &o);
     uint64_t begun = gale__time_ns();
-    gale__progress_begin(&j->progress, input, "tiles", 0);
-    status = gale_upscale(j->upscaler, in, &o, &r, &out);
+    gale__progress_begin(&j->progress, t->input, "tiles", 0);
+    gale_status status = gale_upscale(j->upscaler, t->picture, &o, &r->report, &out);
     gale__progress_end(&j->progress);
-    if (status != GALE_OK) {
-        gale__fail_within(status, "%s", input);
-        goto done;
-    }
-    uint64_t took = gale__time_ns() - begun;
-    GALE_GO(gale_picture_write(out, output, &(gale_picture_write_options){.format = gale__args_text(j->a, "format"), .quality = (int)gale__args_int(j->a, "quality"), .lossless = gale__args_flag(j->a, "lossless")}));
-    j->tiles += (uint64_t)r.tiles;
-    j->run_ns += took;
-    if (gale__args_flag(j->a, "json")) add_json(j, input, output, out, &r, (double)took / 1e9);
-    else printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tiles, %.2f s\n", input, (long long)in->width, (long long)in->height, output, (long long)out->width, (long long)out->height, (long long)r.tiles, (double)took / 1e9);
-done:
-    gale_picture_destroy(&in);
-    gale_picture_destroy(&out);
-    return status;
+    if (status != GALE_OK) return gale__fail_within(status, "%s", t->input);
+    r->took_ns = gale__time_ns() - begun;
+    memcpy(r->size, (int64_t[4]){t->picture->width, t->picture->height, out->width, out->height}, sizeof r->size);
+    gale_picture_destroy(&t->picture);
+    t->picture = out;
+    return GALE_OK;
 }
 
 /* A file that fails does not end the others. */
-static void handle(job *j, const char *input)
+static void finish_file(void *user, gale__file_task *t)
 {
-    gale__str output = {0};
-    gale_status status = name_output(j, input, &output);
-    if (status == GALE_OK && gale__args_flag(j->a, "skip-existing") && gale__file_exists(output.text)) j->skipped++;
-    else {
-        if (status == GALE_OK) status = upscale(j, input, output.text);
-        if (gale__report(status) == GALE__EXIT_OK) j->done++;
-        else j->failed++;
+    job *j = user;
+    const record *r = t->user;
+    if (t->status != GALE_OK) {
+        gale__report(gale__fail(t->status, "%s", t->message));
+        j->failed++;
+        return;
     }
-    gale__str_finish(&output);
+    j->done++;
+    j->tiles += (uint64_t)r->report.tiles;
+    j->run_ns += r->took_ns;
+    if (gale__args_flag(j->a, "json")) add_json(j, t);
+    else
+        printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tiles, %.2f s\n", t->input, (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3], (long long)r->report.tiles,
+            (double)r->took_ns / 1e9);
+}
+
+/* Those that are to be done, with the names of what they become. */
+static gale_status list_files(job *j, gale__file_task *tasks, record *records, size_t *count)
+{
+    const char *input;
+    for (size_t i = 0; (input = gale__args_item(j->a, "INPUT", i)); i++) {
+        record *r = &records[*count];
+        GALE_TRY(name_output(j, input, &r->output));
+        if (gale__args_flag(j->a, "skip-existing") && gale__file_exists(r->output.text)) {
+            j->skipped++;
+            gale__str_finish(&r->output);
+        } else tasks[(*count)++] = (gale__file_task){.input = input, .output = r->output.text, .user = r};
+    }
+    return GALE_OK;
+}
+
+static gale_status run_files(job *j)
+{
+    gale__file_job files = {.work = upscale, .done = finish_file, .user = j};
+    size_t most = 0, count = 0;
+    files.write = (gale_picture_write_options){.format = gale__args_text(j->a, "format"), .quality = (int)gale__args_int(j->a, "quality"), .lossless = gale__args_flag(j->a, "lossless")};
+    while (gale__args_item(j->a, "INPUT", most)) most++;
+    gale__file_task *tasks = gale__calloc(most + 1, sizeof *tasks);
+    record *records = gale__calloc(most + 1, sizeof *records);
+    gale_status status = tasks && records ? list_files(j, tasks, records, &count) : GALE_NO_MEMORY;
+    if (status == GALE_OK) status = gale__files_run(&files, tasks, count);
+    for (size_t i = 0; records && i <= most; i++) gale__str_finish(&records[i].output);
+    gale__free(tasks);
+    gale__free(records);
+    return status;
 }
 
 static void print_sum(const job *j, double seconds)
@@ -166,7 +195,6 @@ static void print_sum(const job *j, double seconds)
 
 static int work(job *j)
 {
-    const char *input;
     gale__str out = {0};
     bool json = gale__args_flag(j->a, "json");
     uint64_t begun = gale__time_ns();
@@ -175,10 +203,10 @@ static int work(job *j)
     if (status != GALE_OK) return gale__report(status);
     gale__json_begin(&j->json, &out);
     if (json) gale__json_array(&j->json);
-    for (size_t i = 0; (input = gale__args_item(j->a, "INPUT", i)); i++) handle(j, input);
-    if (!json) print_sum(j, (double)(gale__time_ns() - begun) / 1e9);
-    else gale__json_close(&j->json, ']');
-    int code = json ? gale__print(&out) : GALE__EXIT_OK;
+    int code = gale__report(run_files(j));
+    if (json) gale__json_close(&j->json, ']');
+    else print_sum(j, (double)(gale__time_ns() - begun) / 1e9);
+    if (json && gale__print(&out) != GALE__EXIT_OK) code = GALE__EXIT_FAILED;
     return j->failed ? GALE__EXIT_FAILED : code;
 }
 

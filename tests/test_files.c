@@ -1,0 +1,66 @@
+/* Many files through a job: in order, side by side, and one that fails costs itself alone. */
+#include "base/file.h"
+#include "base/thread.h"
+#include "jobs/files.h"
+#include "picture_make.h"
+#include "test.h"
+#include <unistd.h>
+
+enum { FILES = 12 };
+typedef struct seen { int order[FILES], count, failed; gale__file_task *tasks; } seen;
+
+/* Every picture is known by its first sample; the work adds a hundred to it. */
+static gale_status work(void *user, gale__file_task *t)
+{
+    (void)user;
+    if (*(uint8_t *)t->picture->data == 7) return gale__fail(GALE_UNSUPPORTED, "seven is not liked");
+    gale__sleep_ns(200000);
+    *(uint8_t *)t->picture->data = (uint8_t)(*(uint8_t *)t->picture->data + 100);
+    return GALE_OK;
+}
+
+static void done(void *user, gale__file_task *t)
+{
+    seen *s = user;
+    s->order[s->count++] = (int)(t - s->tasks);
+    s->failed += t->status != GALE_OK;
+}
+
+TEST(in_order)
+{
+    char folder[] = "/tmp/gale-files-XXXXXX", in[FILES][64], out[FILES][64];
+    gale__file_task tasks[FILES] = {{0}};
+    seen s = {.tasks = tasks};
+    gale__file_job job = {.work = work, .done = done, .user = &s};
+    if (!CHECK(mkdtemp(folder) != NULL)) return;
+    for (int i = 0; i < FILES; i++) {
+        gale_picture *p = picture_make(40, 30, 1, GALE_U8);
+        *(uint8_t *)p->data = (uint8_t)i;
+        snprintf(in[i], sizeof in[i], "%s/%d.pgm", folder, i);
+        snprintf(out[i], sizeof out[i], i == 9 ? "%s/none/%d.pgm" : "%s/%d-out.pgm", folder, i); /* one into a folder that is not there */
+        if (i == 4) CHECK_OK(gale__file_write(in[i], "P5 40 30 255 x", 14)); /* one truncated */
+        else CHECK_OK(gale_picture_write(p, in[i], NULL));
+        tasks[i] = (gale__file_task){.input = in[i], .output = i == 2 ? NULL : out[i]};
+        gale_picture_destroy(&p);
+    }
+    CHECK_OK(gale__files_run(&job, tasks, FILES));
+    CHECK_EQ(s.count, FILES);
+    CHECK_EQ(s.failed, 3);
+    for (int i = 0; i < FILES; i++) {
+        gale_picture *p = NULL;
+        bool bad = i == 4 || i == 7 || i == 9;
+        CHECK_EQ(s.order[i], i);
+        CHECK_EQ(tasks[i].status != GALE_OK, bad);
+        CHECK(!tasks[i].picture && (tasks[i].message[0] != 0) == bad);
+        CHECK_EQ(gale__file_exists(out[i]), !bad && i != 2);
+        if (!bad && i != 2 && CHECK_OK(gale_picture_read(out[i], NULL, &p))) CHECK_EQ(*(uint8_t *)p->data, i + 100);
+        gale_picture_destroy(&p);
+        gale__file_remove(in[i]);
+        if (!bad && i != 2) gale__file_remove(out[i]);
+    }
+    CHECK(strstr(tasks[4].message, "truncated") && strstr(tasks[7].message, "seven"));
+    CHECK_EQ(rmdir(folder), 0);
+    CHECK_OK(gale__files_run(&job, tasks, 0));
+}
+
+TESTS(ROW(in_order))
