@@ -21,7 +21,7 @@ typedef struct gale__claim {
     int n_out;                      /* how many results the region has */
     bool together;                  /* set by the row: the routine gives all results, of one type, one after another; else the first */
     gale__node operand[GALE__PATH_OPERANDS]; int n_operands; /* read by the routine; each comes to lie in memory, dense */
-    union { int64_t words[GALE__PATH_ARGS]; gale__cpu_attention attention; gale__cpu_depthwise depthwise; gale__cpu_rows rows; gale__cpu_packed packed; gale__cpu_suppress suppress; } args;
+    union { int64_t words[GALE__PATH_ARGS]; gale__cpu_attention attention; gale__cpu_depthwise depthwise; gale__cpu_resize resize; gale__cpu_rows rows; gale__cpu_packed packed; gale__cpu_suppress suppress; } args;
     int n_args;                     /* words */
     uint64_t scratch_bytes;         /* for each worker */
     double operations;

@@ -1,6 +1,7 @@
 /* Resize and Upsample: the taps of each axis are small tables, and the elements are taken through them.  Nearest by whole
  * factors is only a view; long filters become a sum over a short axis. */
 #include "ops/resize.h"
+#include "graph/paths.h"
 #include <math.h>
 #include <string.h>
 
@@ -155,6 +156,42 @@ static gale__node sum_taps(gale__lower *L, gale__node x, const job *j, int d)
     return gale__g_reduce(g, GALE__SUM, v, 1u << p.rank, false);
 }
 
+/* --- The whole by a fast path, where the device has one. --- */
+
+/* Places and weights of an axis, [out][count] or turned; an axis that stays as it is has one tap. */
+static void add_tables(gale__lower *L, const job *j, int d, int64_t extent, bool turned, gale__node *in)
+{
+    gale__g *g = L->g;
+    const gale__taps *t = j->resized[d] ? &j->taps[d] : NULL;
+    int64_t out = t ? t->out : extent, count = t ? t->count : 1, dims[2] = {turned ? count : out, turned ? out : count};
+    int32_t *place = gale__arena_alloc(&g->arena, (size_t)(out * count + 1) * sizeof *place);
+    float *weight = gale__arena_alloc(&g->arena, (size_t)(out * count + 1) * sizeof *weight);
+    if (!place || !weight) g->status = GALE_NO_MEMORY;
+    for (int64_t i = 0; i < out * count && gale__good(L); i++) {
+        int64_t to = turned ? i % count * out + i / count : i;
+        place[to] = (int32_t)(t ? t->index[i] : i);
+        weight[to] = t ? (float)t->weight[i] : 1;
+    }
+    if (!gale__good(L)) return;
+    in[0] = gale__g_const(g, GALE_I32, 2, dims, place);
+    in[1] = gale__g_const(g, GALE_F32, 2, dims, weight);
+}
+
+static gale__node claimed(gale__lower *L, gale__node x, const job *j, const int *axes, int n, gale__node y)
+{
+    gale__pnode p = gale__peek(L->g, x);
+    if (!L->device || !gale__good(L) || p.type != GALE_F32 || p.rank < 2 || p.dims[p.rank - 1] > INT32_MAX || p.dims[p.rank - 2] > INT32_MAX) return y;
+    for (int i = 0; i < n; i++)
+        if (axes[i] < p.rank - 2) return y;
+    gale__node in[5] = {x};
+    gale__op_node node = {.name = "ResizeTaps", .path = gale__paths_first("ResizeTaps"), .n_in = 5, .n_out = 1, .body = L->node, .n_body = 1};
+    add_tables(L, j, p.rank - 2, p.dims[p.rank - 2], false, in + 1);
+    add_tables(L, j, p.rank - 1, p.dims[p.rank - 1], true, in + 3);
+    gale_status status = gale__good(L) ? gale__paths_claim(L->g, L->device, &node, in, &y) : GALE_OK;
+    if (status != GALE_OK && gale__good(L)) L->g->status = status;
+    return y;
+}
+
 /* Axes with few taps go together into one kernel; others one after another, the one that shrinks most first. */
 static gale__node run(gale__lower *L, gale__node x, job *j)
 {
@@ -170,9 +207,10 @@ static gale__node run(gale__lower *L, gale__node x, job *j)
         few = few && j->taps[d].count <= 4;
     }
     if (!n || !gale__good(L)) return x;
-    if (few && taps <= TAPS_AT_ONCE) return take_axes(L, x, j, axes, n);
+    gale__node from = x;
+    if (few && taps <= TAPS_AT_ONCE) return claimed(L, from, j, axes, n, take_axes(L, x, j, axes, n));
     for (int i = 0; i < n && gale__good(L); i++) x = j->taps[axes[i]].count > 4 ? sum_taps(L, x, j, axes[i]) : take_axes(L, x, j, &axes[i], 1);
-    return x;
+    return claimed(L, from, j, axes, n, x);
 }
 
 /* What the coordinates left behind gets the extrapolation value. */

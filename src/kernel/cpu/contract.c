@@ -63,7 +63,7 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
     if (rows >= 4 && lanes >= 8 && info->k >= 4) return true;
     gale__cpu_contract c = {.nest = nest};
-    if (lanes < 32 || info->k < FEW_K || !nest->n_outer) return false;
+    if (lanes < 32 || info->k < (info->b_count > 4 ? FEW_K : 8) || !nest->n_outer) return false;
     find_spans(&c, info, turned ? 'N' : 'M');
     return gale__cpu_window_find(&c.window, nest, turned ? info->a : info->b, &c.b.rows, &c.k, ct) && (c.window.x.tap >= 0 || c.window.x.unit == 1);
 }

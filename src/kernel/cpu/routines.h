@@ -31,6 +31,12 @@ typedef struct gale__cpu_depthwise {
 gale__cpu_routine gale__cpu_depthwise_run;
 size_t gale__cpu_depthwise_scratch(const gale__cpu_depthwise *a);
 
+/* Planes resized by taps, f32: x [planes, height, width] to [planes, out_height, out_width].  Buffers: result, x, places of rows (i32) and weights
+ * [out_height, taps_y], places of columns and weights [taps_x, out_width]; the rows of one result are neighbours, or the same. */
+typedef struct gale__cpu_resize { int64_t planes, height, width, out_height, out_width, taps_y, taps_x; } gale__cpu_resize;
+gale__cpu_routine gale__cpu_resize_run;
+size_t gale__cpu_resize_scratch(const gale__cpu_resize *a);
+
 /* Rows of n elements, f32. */
 typedef struct gale__cpu_rows { int64_t rows, n, scaled, shifted; double epsilon; } gale__cpu_rows;
 gale__cpu_routine gale__cpu_softmax_run;    /* buffers: y, x */
