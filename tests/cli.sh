@@ -211,6 +211,17 @@ expect 1 'file: no picture' upscale "$folder/file" "$folder/two.ppm" -p cpu -m t
 expect 0 '"width": 7' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/seven.ppm" --width 7 --json
 expect 1 'takes no control' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -c denoise=1
 expect 2 'use --output-dir' upscale "$folder/a.pgm" "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/x.ppm"
+expect 2 'not both' upscale - -p cpu -m twice --models "$folder/models" -o - --json
+if "$gale" upscale - -p cpu -m twice --models "$folder/models" -o - <"$folder/two.ppm" >"$folder/piped.ppm"; then expect 0 'all the same' compare "$folder/piped.ppm" "$folder/wanted.ppm"; else
+    echo 'FAIL gale upscale in a pipe'
+    failed=$((failed + 1))
+fi
+expect 0 '^twice  *2x  *8  *2' models --models "$folder/models"
+expect 0 '"scale": 4' models list --json --models "$folder/models"
+expect 0 '^scale  *2x' models info twice -p cpu --models "$folder/models"
+expect 1 '1 of 2 work' models check -p cpu --models "$folder/models"
+expect 1 'no folder of models' models
+expect 2 'info needs' models info
 expect 1 'gif' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/x.gif"
 
 expect 2 'needs bash or zsh' --completion fish

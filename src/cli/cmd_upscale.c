@@ -10,9 +10,9 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pictures to enlarge or restore", NULL, true, true},
+    {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pictures to enlarge or restore; - is standard input", NULL, true, true},
     {"model", 'm', GALE__ARG_FILE, "NAME|FILE", NULL, NULL, "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one"},
-    {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "where the only picture goes"},
+    {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "where the only picture goes; - is standard output, in the format of --format or of the input"},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
     {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "added to names; '-' and the model's name unless given"},
     {"format", 'f', GALE__ARG_TEXT, NULL, NULL, NULL, "png, jpeg, webp, tiff, exr ...; as the input unless given"},
@@ -45,6 +45,7 @@ typedef struct job {
     gale__progress progress;
     uint64_t tiles, pixels, run_ns;
     int done, failed, skipped;
+    bool to_stdout;
     gale__json_out json;
 } job;
 
@@ -135,6 +136,27 @@ static gale_status upscale(void *user, gale__file_task *t)
     return GALE_OK;
 }
 
+/* What goes to standard output is encoded here; then there is no file to write. */
+static gale_status to_stdout(job *j, gale__file_task *t, const char *format)
+{
+    void *data = NULL;
+    size_t size = 0;
+    gale_picture_write_options o = {.format = gale__args_text(j->a, "format"), .quality = (int)gale__args_int(j->a, "quality"), .lossless = gale__args_flag(j->a, "lossless")};
+    if (!o.format) o.format = format;
+    GALE_TRY(gale_picture_to_memory(t->picture, &o, &data, &size));
+    bool written = fwrite(data, 1, size, stdout) == size && !fflush(stdout);
+    gale_free(data);
+    return written ? GALE_OK : gale__fail(GALE_IO, "standard output: cannot write");
+}
+
+static gale_status upscale_one(void *user, gale__file_task *t)
+{
+    job *j = user;
+    const char *format = t->picture->format;
+    GALE_TRY(upscale(user, t));
+    return j->to_stdout ? to_stdout(j, t, format) : GALE_OK;
+}
+
 /* A file that fails does not end the others. */
 static void finish_file(void *user, gale__file_task *t)
 {
@@ -148,6 +170,7 @@ static void finish_file(void *user, gale__file_task *t)
     j->done++;
     j->tiles += (uint64_t)r->report.tiles;
     j->run_ns += r->took_ns;
+    if (j->to_stdout) return;
     if (gale__args_flag(j->a, "json")) add_json(j, t);
     else
         printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tiles, %.2f s\n", t->input, (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3], (long long)r->report.tiles,
@@ -164,14 +187,14 @@ static gale_status list_files(job *j, gale__file_task *tasks, record *records, s
         if (gale__args_flag(j->a, "skip-existing") && gale__file_exists(r->output.text)) {
             j->skipped++;
             gale__str_finish(&r->output);
-        } else tasks[(*count)++] = (gale__file_task){.input = input, .output = r->output.text, .user = r};
+        } else tasks[(*count)++] = (gale__file_task){.input = strcmp(input, "-") ? input : "/dev/stdin", .output = j->to_stdout ? NULL : r->output.text, .user = r};
     }
     return GALE_OK;
 }
 
 static gale_status run_files(job *j)
 {
-    gale__file_job files = {.work = upscale, .done = finish_file, .user = j};
+    gale__file_job files = {.work = upscale_one, .done = finish_file, .user = j};
     size_t most = 0, count = 0;
     files.write = (gale_picture_write_options){.format = gale__args_text(j->a, "format"), .quality = (int)gale__args_int(j->a, "quality"), .lossless = gale__args_flag(j->a, "lossless")};
     while (gale__args_item(j->a, "INPUT", most)) most++;
@@ -204,6 +227,7 @@ static int work(job *j)
     gale__json_begin(&j->json, &out);
     if (json) gale__json_array(&j->json);
     int code = gale__report(run_files(j));
+    if (j->to_stdout) return code != GALE__EXIT_OK || j->failed ? GALE__EXIT_FAILED : GALE__EXIT_OK;
     if (json) gale__json_close(&j->json, ']');
     else print_sum(j, (double)(gale__time_ns() - begun) / 1e9);
     if (json && gale__print(&out) != GALE__EXIT_OK) code = GALE__EXIT_FAILED;
@@ -215,6 +239,9 @@ static int run(const gale__args *a)
     job j = {.a = a};
     if (!gale__args_text(a, "model")) return gale__usage("upscale", "--model is needed: a network, such as one from the folder of models");
     if (gale__args_given(a, "output") && (gale__args_item(a, "INPUT", 1) || gale__args_given(a, "output-dir"))) return gale__usage("upscale", "--output is for one picture; use --output-dir");
+    const char *only = gale__args_item(a, "INPUT", 1) ? "" : gale__args_item(a, "INPUT", 0);
+    j.to_stdout = !strcmp(gale__args_given(a, "output") ? gale__args_text(a, "output") : gale__args_given(a, "output-dir") ? "" : only, "-");
+    if (j.to_stdout && gale__args_flag(a, "json")) return gale__usage("upscale", "standard output takes the picture or the JSON, not both");
     gale_status status = gale_device_open(NULL, &j.device);
     int code = status == GALE_OK ? work(&j) : gale__report(status);
     gale_upscaler_close(&j.upscaler);
