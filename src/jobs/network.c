@@ -89,6 +89,12 @@ static int64_t place(const gale__network *n, int64_t b, int64_t c, int64_t pixel
     return n->layout == GALE__LAYOUT_NHWC ? (b * pixels + pixel) * channels + c : (b * channels + c) * pixels + pixel;
 }
 
+/* Whether planes go in and out as they are. */
+static bool is_plain(const gale__network *n, gale_type type, int64_t channels, float low, float span)
+{
+    return type == GALE_F32 && n->layout == GALE__LAYOUT_NCHW && low == 0 && span == 1 && (channels == 1 || n->manifest->colours != GALE__COLOURS_BGR);
+}
+
 static void set_dims(const gale__network *n, int64_t batch, int64_t channels, int64_t height, int64_t width, int64_t dims[4])
 {
     bool last = n->layout == GALE__LAYOUT_NHWC;
@@ -103,10 +109,12 @@ static gale_status make_picture(const gale__network *n, const float *tiles, int6
     range_of(n, n->type_in, &low, &span);
     GALE_TRY(gale_tensor_create(NULL, n->type_in, 4, dims, out));
     void *data = gale_tensor_data(*out);
+    bool plain = is_plain(n, n->type_in, channels, low, span);
     for (int64_t b = 0; b < all; b++) /* a fixed batch is filled up with its last tile */
         for (int64_t c = 0; c < channels; c++) {
             const float *from = tiles + ((b < batch ? b : batch - 1) * channels + c) * pixels;
-            for (int64_t i = 0; i < pixels; i++) put_sample(n->type_in, data, place(n, b, c, i, channels, pixels), low + span * from[i]);
+            if (plain) memcpy((float *)data + (b * channels + c) * pixels, from, (size_t)pixels * sizeof *from);
+            else for (int64_t i = 0; i < pixels; i++) put_sample(n->type_in, data, place(n, b, c, i, channels, pixels), low + span * from[i]);
         }
     return GALE_OK;
 }
@@ -236,7 +244,9 @@ gale_status gale__network_run(const gale__network *n, const float *tiles, int64_
             (long long)dims[3], (long long)dims[2], n->scale);
     range_of(n, n->type_out, &low, &span);
     const void *data = status == GALE_OK ? gale_tensor_data(t) : NULL;
-    for (int64_t b = 0; b < batch && data; b++)
+    bool plain = is_plain(n, n->type_out, channels, low, span);
+    if (plain && data) memcpy(results, data, (size_t)(batch * channels * pixels) * sizeof *results);
+    for (int64_t b = 0; b < batch && data && !plain; b++)
         for (int64_t c = 0; c < channels; c++)
             for (int64_t i = 0; i < pixels; i++) results[(b * channels + c) * pixels + i] = (get_sample(n->type_out, data, place(n, b, c, i, channels, pixels)) - low) / span;
     gale_tensor_destroy(&t);

@@ -1,10 +1,11 @@
 /* A picture through a network: planes are cut, run in batches, blended, and become a picture again. */
 #include "jobs/upscale.h"
+#include "base/thread.h"
 #include "jobs/resize.h"
 #include <math.h>
 #include <string.h>
 
-enum { TILE_LEAST = 32, PASSES_MOST = 6 };
+enum { TILE_LEAST = 32, PASSES_MOST = 6, EXTENT_BANDS = 64 };
 
 typedef struct work {
     gale__network *n;
@@ -178,15 +179,37 @@ static gale_status resize(work *w, state *s, int64_t width, int64_t height)
     return status;
 }
 
+typedef struct extent { const float *data; size_t n; float low[EXTENT_BANDS], high[EXTENT_BANDS]; bool finite[EXTENT_BANDS]; } extent;
+
+static void extent_band(void *arg, size_t band, int worker)
+{
+    extent *e = arg;
+    size_t size = (e->n + EXTENT_BANDS - 1) / EXTENT_BANDS, from = band * size, to = from + size < e->n ? from + size : e->n;
+    float low = INFINITY, high = -INFINITY;
+    bool finite = true;
+    (void)worker;
+    for (size_t i = from; i < to; i++) {
+        float v = e->data[i];
+        finite &= isfinite(v) != 0;
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    e->low[band] = low;
+    e->high[band] = high;
+    e->finite[band] = finite;
+}
+
 /* How far values lie apart; infinite when one is no number. */
 static double spread(const state *s)
 {
+    extent e = {.data = s->data, .n = (size_t)(s->planes * s->width * s->height)};
     float low = INFINITY, high = -INFINITY;
     bool finite = true;
-    for (size_t i = 0, n = (size_t)(s->planes * s->width * s->height); i < n; i++) {
-        finite = finite && isfinite(s->data[i]);
-        low = fminf(low, s->data[i]);
-        high = fmaxf(high, s->data[i]);
+    gale__parallel(EXTENT_BANDS, extent_band, &e);
+    for (int i = 0; i < EXTENT_BANDS; i++) {
+        finite = finite && e.finite[i];
+        low = fminf(low, e.low[i]);
+        high = fmaxf(high, e.high[i]);
     }
     return finite ? (double)high - low : INFINITY;
 }
