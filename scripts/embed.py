@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""embed.py OUTPUT INPUT...: a header with the text of each file as `static const char gale__text_NAME_SUFFIX[]`.
+"""embed.py OUTPUT INPUT...: a header with the text of each file as `static const char gale__text_NAME_SUFFIX[]`, of .onnx files the
+bytes as `static const unsigned char gale__bytes_NAME_SUFFIX[]`.
 
-Kernels that are written by hand stay in .cu and .cl files, where editors and compilers know them."""
+Kernels that are written by hand stay in .cu and .cl files, where editors and compilers know them; networks stay what tools can open."""
 import os
 import re
 import sys
@@ -13,8 +14,16 @@ def literal(text):
     return '\n'.join('    "%s"' % line for line in quoted) or '    ""'
 
 
+def numbers(data):
+    return '\n'.join(''.join('%d,' % b for b in data[i:i + 32]) for i in range(0, len(data), 32))
+
+
 with open(sys.argv[1], 'w') as out:
     for path in sys.argv[2:]:
         name = re.sub(r'\W', '_', os.path.basename(path))
-        with open(path) as source:
-            out.write('static const char gale__text_%s[] =\n%s;\n' % (name, literal(source.read())))
+        with open(path, 'rb') as source:
+            data = source.read()
+        if path.endswith('.onnx'):
+            out.write('static const unsigned char gale__bytes_%s[] = {\n%s\n};\n' % (name, numbers(data)))
+        else:
+            out.write('static const char gale__text_%s[] =\n%s;\n' % (name, literal(data.decode())))

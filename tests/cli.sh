@@ -198,7 +198,7 @@ printf 'name: twice\nparams: {scale_factor: 2, tile_size: 8, tile_overlap: 2}\n'
 printf 'params: {scale_factor: 4}\n' >"$folder/models/wrong.yml"
 cp "$folder/models/twice.onnx" "$folder/models/wrong.onnx"
 printf 'P6 2 1 255 abcdef' >"$folder/two.ppm"
-expect 2 'model is needed' upscale "$folder/two.ppm"
+expect 0 'two-zoom2x.ppm: 4 x 2, 1 tiles' upscale "$folder/two.ppm" -p cpu
 expect 1 'no model "none"' upscale "$folder/two.ppm" -p cpu -m none --models "$folder/models"
 expect 4 'the manifest says 4x, the model gives 2x' upscale "$folder/two.ppm" -p cpu -m wrong --models "$folder/models"
 expect 0 'twice 2x' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models"
@@ -219,8 +219,9 @@ fi
 expect 0 '^twice  *2x  *8  *2' models --models "$folder/models"
 expect 0 '"scale": 4' models list --json --models "$folder/models"
 expect 0 '^scale  *2x' models info twice -p cpu --models "$folder/models"
-expect 1 '1 of 2 work' models check -p cpu --models "$folder/models"
-expect 1 'no folder of models' models
+expect 1 '2 of 3 work' models check -p cpu --models "$folder/models"
+expect 0 '^zoom2x  *2x .* embedded ' models
+expect 0 '^file  *embedded' models info zoom2x -p cpu
 expect 2 'info needs' models info
 expect 1 'gif' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/x.gif"
 

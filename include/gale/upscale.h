@@ -1,7 +1,7 @@
 /* Pictures through image-to-image networks: enlarge, restore.
  *
  *     gale_upscaler *u;
- *     gale_upscaler_open("zoom2x-ctrl.onnx", device, &u);
+ *     gale_upscaler_open(NULL, device, &u);                the network that the library carries, or "zoom2x-ctrl.onnx"
  *     gale_upscale(u, picture, NULL, NULL, &larger);
  *
  * Whatever the picture is (grey or colour, with alpha or without, 8 bit to float, encoded or linear), the network sees RGB or luma of its own range in tiles
@@ -19,7 +19,7 @@ extern "C" {
 
 /* A network with its manifest (NAME.yml beside the model; see docs/upscale.md).  One thread at a time. */
 typedef struct gale_upscaler gale_upscaler;
-/* GALE_UNSUPPORTED for a model that takes no picture or gives none, GALE_MISMATCH where it is not as its manifest says. */
+/* NULL or "zoom2x": the small 2x network that the library carries (docs/upscaler-training.md).  GALE_UNSUPPORTED for a model that takes no picture or gives none, GALE_MISMATCH where it is not as its manifest says. */
 GALE_API gale_status gale_upscaler_open(const char *model_path, gale_device *device, gale_upscaler **out);
 /* From memory; manifest (YAML or JSON) may be NULL, data must outlive the upscaler. */
 GALE_API gale_status gale_upscaler_from_memory(const void *data, size_t size, const char *manifest, gale_device *device, gale_upscaler **out);

@@ -4,6 +4,7 @@
 #include "base/env.h"
 #include "base/json.h"
 #include "gale/upscale.h"
+#include "jobs/embedded.h"
 #include "jobs/manifest.h"
 #include "jobs/output.h"
 #include <string.h>
@@ -19,15 +20,13 @@ static const gale__arg args[] = {
 
 static gale_status list_folder(gale__model_entry **list, size_t *count)
 {
-    const char *folder = gale__env_get(GALE__ENV_MODELS);
-    if (!*folder) return gale__fail(GALE_INVALID, "no folder of models is named: give --models FOLDER or set GALE_MODELS");
-    return gale__models_list(folder, list, count);
+    return gale__models_list(gale__env_get(GALE__ENV_MODELS), list, count);
 }
 
 static void json_entry(gale__json_out *j, const gale__model_entry *e)
 {
     const gale__manifest *m = &e->manifest;
-    const struct { const char *key, *text; } texts[] = {{"name", m->name}, {"path", e->path}, {"description", m->description}, {"source", m->source}};
+    const struct { const char *key, *text; } texts[] = {{"name", m->name}, {"path", e->path ? e->path : ""}, {"description", m->description}, {"source", m->source}};
     const struct { const char *key; int value; } numbers[] = {{"scale", m->scale}, {"tile", m->tile}, {"overlap", m->overlap}, {"controls", m->control_count}};
     gale__json_object(j);
     for (int i = 0; i < 4; i++) {
@@ -54,9 +53,9 @@ static int print_json(const gale__model_entry *list, size_t count)
 
 static int print_list(const gale__model_entry *list, size_t count)
 {
-    static const char *const heads[] = {"name", "scale", "tile", "overlap", "controls", "description"};
-    gale__table t = {.align = "lrrrrl"};
-    for (int i = 0; i < 6; i++) gale__table_cell(&t, "%s", heads[i]);
+    static const char *const heads[] = {"name", "scale", "tile", "overlap", "controls", "where", "description"};
+    gale__table t = {.align = "lrrrrll"};
+    for (int i = 0; i < 7; i++) gale__table_cell(&t, "%s", heads[i]);
     for (size_t i = 0; i < count; i++) {
         const gale__manifest *m = &list[i].manifest;
         gale__table_cell(&t, "%s", m->name);
@@ -65,6 +64,7 @@ static int print_list(const gale__model_entry *list, size_t count)
         gale__table_cell(&t, "%d", m->tile);
         gale__table_cell(&t, "%d", m->overlap);
         gale__table_cell(&t, "%d", m->control_count);
+        gale__table_cell(&t, "%s", list[i].path ? "folder" : "embedded");
         gale__table_cell(&t, "%.60s", m->description);
     }
     return gale__report(gale__table_print(&t, stdout));
@@ -106,7 +106,7 @@ static gale_status look(const char *name, gale_device *device, bool brief)
     GALE_GO(gale_upscaler_open(path.text, device, &u));
     gale_upscaler_get_info(u, &info);
     if (brief) printf("%s: %dx, works\n", info.name, info.scale);
-    else print_info(path.text, u);
+    else print_info(gale__embedded_find(path.text) ? "embedded" : path.text, u);
 done:
     gale_upscaler_close(&u);
     gale__str_finish(&path);
@@ -121,7 +121,7 @@ static int check_all(gale_device *device)
     gale_status status = list_folder(&list, &count);
     if (status != GALE_OK) return gale__report(status);
     for (size_t i = 0; i < count; i++)
-        if (gale__report(look(list[i].path, device, true)) != GALE__EXIT_OK) failed++;
+        if (gale__report(look(list[i].path ? list[i].path : list[i].manifest.name, device, true)) != GALE__EXIT_OK) failed++;
     gale__models_finish(&list, count);
     printf("%d of %zu work\n", (int)count - failed, count);
     return failed ? GALE__EXIT_FAILED : GALE__EXIT_OK;
@@ -142,6 +142,6 @@ static int run(const gale__args *a)
 const gale__command gale__command_models = {
     .args = args,
     .run = run,
-    .about = "Lists the networks of a folder with what their manifests say, shows one with its controls, or tries each of them with a small picture.",
+    .about = "Lists the networks that are embedded and those of a folder with what their manifests say, shows one with its controls, or tries each of them with a small picture.",
     .examples = "  gale models --models ~/models\n  gale models info zoom2x-ctrl --models ~/models\n  gale models check --models ~/models --provider cpu",
 };

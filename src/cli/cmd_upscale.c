@@ -5,13 +5,14 @@
 #include "base/json.h"
 #include "base/thread.h"
 #include "gale/upscale.h"
+#include "jobs/embedded.h"
 #include "jobs/files.h"
 #include "jobs/output.h"
 #include <string.h>
 
 static const gale__arg args[] = {
     {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pictures to enlarge or restore; - is standard input", NULL, true, true},
-    {"model", 'm', GALE__ARG_FILE, "NAME|FILE", NULL, NULL, "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one"},
+    {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_USUAL, NULL, "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is inside the program"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "where the only picture goes; - is standard output, in the format of --format or of the input"},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
     {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "added to names; '-' and the model's name unless given"},
@@ -237,7 +238,6 @@ static int work(job *j)
 static int run(const gale__args *a)
 {
     job j = {.a = a};
-    if (!gale__args_text(a, "model")) return gale__usage("upscale", "--model is needed: a network, such as one from the folder of models");
     if (gale__args_given(a, "output") && (gale__args_item(a, "INPUT", 1) || gale__args_given(a, "output-dir"))) return gale__usage("upscale", "--output is for one picture; use --output-dir");
     const char *only = gale__args_item(a, "INPUT", 1) ? "" : gale__args_item(a, "INPUT", 0);
     j.to_stdout = !strcmp(gale__args_given(a, "output") ? gale__args_text(a, "output") : gale__args_given(a, "output-dir") ? "" : only, "-");
@@ -254,6 +254,8 @@ const gale__command gale__command_upscale = {
     .run = run,
     .about = "Runs pictures through an image-to-image network: enlarging, taking away noise, restoring. Pictures of any depth go through in tiles that are blended without seams; alpha, colour profile, EXIF and "
              "resolution are kept. What the network needs (layout, range, multiples, controls) is read from its manifest or found by a small trial.",
-    .examples = "  gale upscale photo.jpg --model zoom2x-ctrl.onnx -o large.png\n  gale upscale *.jpg --model scunet.onnx --output-dir clean\n"
+    .examples = "  gale upscale photo.jpg                                      # twice as large: photo-zoom2x.jpg\n"
+                "  gale upscale *.jpg --output-dir large --width 4000          # many, to a width\n"
+                "  gale upscale noisy.png --model scunet.onnx -o clean.png     # with a network of your own\n"
                 "  gale upscale photo.png --model zoom2x-ctrl.onnx --control denoise=0.7 --width 4000",
 };

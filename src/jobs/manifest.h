@@ -50,8 +50,8 @@ gale_status gale__manifest_control(const gale__manifest *m, const char *setting,
 /* The defaults, changed by each of the settings. */
 gale_status gale__manifest_controls(const gale__manifest *m, const char *const *settings, size_t count, float *values);
 
-/* The models (*.onnx) of a folder by name, each with its manifest; one that cannot be read is a warning in the log and left out. */
-typedef struct gale__model_entry { char *path; gale__manifest manifest; } gale__model_entry;
+/* The embedded models and those (*.onnx) of a folder by name, each with its manifest; folder "": the embedded ones alone.  A manifest that cannot be read is a warning in the log, and the model is left out. */
+typedef struct gale__model_entry { char *path /* NULL: embedded */; gale__manifest manifest; } gale__model_entry;
 gale_status gale__models_list(const char *folder, gale__model_entry **out, size_t *count);
 void gale__models_finish(gale__model_entry **list, size_t count);
 #endif

@@ -1,5 +1,6 @@
-/* A folder of models. */
+/* The models there are: those inside the library, then those of a folder. */
 #include "base/file.h"
+#include "jobs/embedded.h"
 #include "jobs/manifest.h"
 #include <string.h>
 
@@ -34,13 +35,21 @@ static gale_status add(const char *folder, const char *name, gale__model_entry *
     return GALE_OK;
 }
 
+static gale_status add_embedded(gale__model_entry *list, size_t *kept)
+{
+    const gale__embedded *e;
+    for (size_t i = 0; (e = gale__embedded_at(i)); i++, ++*kept) GALE_TRY(gale__manifest_parse(e->manifest, strlen(e->manifest), e->name, &list[*kept].manifest));
+    return GALE_OK;
+}
+
 gale_status gale__models_list(const char *folder, gale__model_entry **out, size_t *count)
 {
     gale__file_info *files = NULL;
-    size_t n = 0, kept = 0;
-    GALE_TRY(gale__folder_list(folder, &files, &n));
-    gale__model_entry *list = gale__calloc(n ? n : 1, sizeof *list);
-    gale_status status = list ? GALE_OK : GALE_NO_MEMORY;
+    size_t n = 0, kept = 0, inside = 0;
+    if (*folder) GALE_TRY(gale__folder_list(folder, &files, &n));
+    while (gale__embedded_at(inside)) inside++;
+    gale__model_entry *list = gale__calloc(n + inside, sizeof *list);
+    gale_status status = list ? add_embedded(list, &kept) : GALE_NO_MEMORY;
     for (size_t i = 0; i < n && status == GALE_OK; i++) {
         bool added = false;
         if (is_model(&files[i])) status = add(folder, files[i].name, &list[kept], &added);

@@ -2,6 +2,7 @@
 #include "jobs/output.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "jobs/embedded.h"
 #include <string.h>
 
 gale_status gale__output_name(const char *input, const char *folder, const char *suffix, const char *extension, gale__str *out)
@@ -23,7 +24,7 @@ gale_status gale__model_find(const char *name, gale__str *out)
     const char *folder = gale__env_get(GALE__ENV_MODELS);
     gale__str_add(out, name);
     GALE_TRY(gale__str_check(out));
-    if (gale__file_exists(name)) return GALE_OK;
+    if (gale__embedded_find(name) || gale__file_exists(name)) return GALE_OK;
     for (int i = 0; i < 2 && *folder && !strchr(name, '/'); i++) {
         gale__str_finish(out);
         gale__str_addf(out, "%s/%s%s", folder, name, i ? "" : ".onnx");

@@ -1,4 +1,5 @@
 /* The public face of upscaling: a model, its manifest and what was found out about it, held together. */
+#include "jobs/embedded.h"
 #include "jobs/upscale.h"
 #include <string.h>
 
@@ -33,6 +34,8 @@ static gale_status finish_opening(gale_upscaler *u, gale_status status, gale_ups
 
 gale_status gale_upscaler_open(const char *model_path, gale_device *device, gale_upscaler **out)
 {
+    const gale__embedded *inside = gale__embedded_find(model_path ? model_path : GALE__EMBEDDED_USUAL);
+    if (inside) return gale_upscaler_from_memory(inside->data, inside->size, inside->manifest, device, out);
     gale_upscaler *u = gale__calloc(1, sizeof *u);
     if (!u) return GALE_NO_MEMORY;
     u->device = device;

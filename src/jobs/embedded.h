@@ -1,0 +1,14 @@
+/* Networks that the library carries inside, so that it is of use without a download. */
+#ifndef GALE_JOBS_EMBEDDED_H
+#define GALE_JOBS_EMBEDDED_H
+#include "base/mem.h"
+/* What is taken where no network is named. */
+#define GALE__EMBEDDED_USUAL "zoom2x"
+typedef struct gale__embedded { const char *name, *manifest; const void *data; size_t size; } gale__embedded;
+/* The i-th; NULL past the last. */
+const gale__embedded *gale__embedded_at(size_t i);
+/* By name; NULL: there is none. */
+const gale__embedded *gale__embedded_find(const char *name);
+/* The bytes of the model file; false, and nothing is written, where there is none of this name. */
+bool gale__embedded_model(const char *name, const void **data, size_t *size);
+#endif
