@@ -12,6 +12,7 @@
 static const gale__arg args[] = {
     {"WHAT", 0, GALE__ARG_TEXT, "kernels|plan|start|MODEL", "kernels", NULL, "kernels: memory-bound work; plan: making plans; start: the first kernel; or an ONNX file"},
     GALE__ARGS_MODEL_INPUTS,
+    {"batches", 0, GALE__ARG_TEXT, "1,2,4", NULL, NULL, "a model: also the rate at these batch sizes, put in place of the first extents"},
     GALE__ARGS_MODEL_OPTIONS,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,

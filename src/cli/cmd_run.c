@@ -12,6 +12,7 @@ static const gale__arg args[] = {
     GALE__ARGS_MODEL_INPUTS,
     {"output", 'o', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL, "where an output goes (.npy, .npz, .pb, .json, raw); of the only one without NAME=", NULL, false, true},
     GALE__ARGS_MODEL_OPTIONS,
+    {"profile", 0, GALE__ARG_FILE, NULL, NULL, NULL, "times of kernels and copies: a trace for chrome://tracing when the file ends in .json, else a table"},
     {"report", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "what ran where, and why, on stderr"},
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
@@ -44,10 +45,30 @@ static gale_status write_outputs(gale_model *m, const gale__args *a, gale_object
         gale_model_value v;
         GALE_TRY(gale_model_output(m, i, &v));
         const char *file = file_for(a, v.name, n == 1);
-        if (file) GALE_TRY(gale__data_write(file, outputs[i]));
+        if (file) GALE_TRY(gale__is_picture(file) ? gale__picture_from_output(file, outputs[i], a) : gale__data_write(file, outputs[i]));
         print_output(&v, outputs[i]);
     }
     return GALE_OK;
+}
+
+/* With a profile, a run before it takes planning and compiling out of the picture. */
+static gale_status run_model(gale_model *m, const gale__args *a, gale_device *device, gale_object **inputs, gale_object **outputs)
+{
+    const char *path = gale__args_text(a, "profile");
+    gale_profiler *p = NULL;
+    if (!path) return gale_model_run(m, inputs, outputs, true);
+    gale_object **warm = gale__calloc((size_t)gale_model_outputs(m) + 1, sizeof *warm);
+    gale_status status = warm ? gale_model_run(m, inputs, warm, true) : GALE_NO_MEMORY;
+    gale__objects_free(&warm, gale_model_outputs(m));
+    if (status != GALE_OK) return status;
+    GALE_TRY(gale_profiler_start(device, &p));
+    status = gale_model_run(m, inputs, outputs, true);
+    gale_status stopped = gale_profiler_stop(p);
+    if (status == GALE_OK) status = stopped;
+    const char *dot = strrchr(path, '.');
+    if (status == GALE_OK) status = gale_profiler_write(p, dot && !strcmp(dot, ".json") ? "trace" : "table", path);
+    gale_profiler_destroy(&p);
+    return status;
 }
 
 static gale_status work(const gale__args *a, gale_device *device)
@@ -62,7 +83,7 @@ static gale_status work(const gale__args *a, gale_device *device)
     GALE_GO(gale__model_inputs_make(m, a, false, &inputs));
     outputs = gale__calloc((size_t)gale_model_outputs(m) + 1, sizeof *outputs);
     if (!outputs) { status = GALE_NO_MEMORY; goto done; }
-    GALE_GO(gale_model_run(m, inputs, outputs, true));
+    GALE_GO(run_model(m, a, device, inputs, outputs));
     GALE_GO(write_outputs(m, a, outputs));
     if (gale__args_flag(a, "report")) {
         GALE_GO(gale_model_report(m, false, &report));
@@ -92,5 +113,6 @@ const gale__command gale__command_run = {
     .about = "Runs an ONNX model once. Inputs come from files or are made up; outputs go to files, and their types and shapes are printed. A result without a single finite number fails "
              "with an exit code of its own unless that is allowed.",
     .examples = "  gale run model.onnx --random --shape x=1x3x256x256\n"
-                "  gale run model.onnx --input x=photo.npy --output y=out.npy --provider cuda --report",
+                "  gale run model.onnx --input x=photo.npy --output y=out.npy --provider cuda --report\n"
+                "  gale run segment.onnx --input photo.jpg --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --output mask.png",
 };

@@ -2,6 +2,7 @@
 #include "cli/model_inputs.h"
 #include "base/num.h"
 #include "cli/data_file.h"
+#include "cli/data_picture.h"
 #include "onnx/object.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +102,7 @@ static gale_status make_one(gale_model *m, const gale__args *a, bool random, int
     bool only = gale_model_inputs(m) == 1;
     GALE_TRY(gale_model_input(m, i, &v));
     const char *file = given_for(a, "input", v.name, only);
+    if (file && gale__is_picture(file)) return gale__picture_to_input(file, &v, a, out);
     if (file) return gale__data_read(file, &v, out);
     if (random) return make_up(a, &v, i, only, out);
     if (v.optional) return gale_object_none(out);

@@ -2,6 +2,7 @@
 #ifndef GALE_CLI_MODEL_INPUTS_H
 #define GALE_CLI_MODEL_INPUTS_H
 #include "cli/args.h"
+#include "cli/data_picture.h"
 #include "gale/model.h"
 
 /* Rows for the tables of such commands. */
@@ -9,7 +10,8 @@
     {"input", 'i', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL, "value of an input: .npy, .npz, .pb, .json, raw numbers or a picture", NULL, false, true},   \
     {"shape", 's', GALE__ARG_TEXT, "NAME=1x3x256x256", NULL, NULL, "extents of an input that is made up; of the only one without NAME=", NULL, false, true}, \
     {"random", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "make up inputs that are not given: uniform numbers from 0 to 1, whole numbers 0 and 1"}, \
-    {"seed", 0, GALE__ARG_INT, "N", "1", "0..2147483647", "of the made-up numbers"}
+    {"seed", 0, GALE__ARG_INT, "N", "1", "0..2147483647", "of the made-up numbers"},                                                         \
+    GALE__ARGS_PICTURES
 #define GALE__ARGS_MODEL_OPTIONS                                                                                                              \
     {"precision", 0, GALE__ARG_CHOICE, NULL, "fp32", "fp32|fast", "fast: the device's own exp, log, sin and division"},                       \
     {"memory-limit", 0, GALE__ARG_INT, "MB", NULL, "1..1048576", "most memory a run may take on the device"},                                 \
