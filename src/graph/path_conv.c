@@ -1,10 +1,12 @@
-/* Which convolutions the CPU's routine for single channels takes: f32, two spatial axes, as many groups as channels. */
+/* Which convolutions and pools the CPU's routine for single channels takes: f32, two spatial axes, as many groups as channels;
+ * windows of a pool are given as attributes. */
 #include "graph/paths.h"
 #include <string.h>
 
 enum { TAPS_MAX = 64 };
 
 bool gale__claim_depthwise(gale__claim *c);
+bool gale__claim_pool(gale__claim *c);
 
 static const gale_attr *find(const gale__claim *c, const char *name)
 {
@@ -37,6 +39,26 @@ bool gale__claim_depthwise(gale__claim *c)
     if (a->biased) gale__claim_operand(c, c->in[2]);
     c->scratch_bytes = gale__cpu_depthwise_scratch(a);
     c->operations = 2.0 * (double)gale__g_elements(c->g, c->out) * (double)(a->rows * a->columns);
+    GALE__CLAIM_ARGS(c, depthwise);
+    return true;
+}
+
+bool gale__claim_pool(gale__claim *c)
+{
+    gale__cpu_depthwise *a = &c->args.depthwise;
+    gale__pnode x = gale__claim_node(c, c->in[0]), out = gale__claim_node(c, c->out);
+    int64_t kernel[2];
+    if (x.type != GALE_F32 || x.rank != 4) return false;
+    read_ints(c, "kernel_shape", 2, 1, kernel);
+    *a = (gale__cpu_depthwise){.n = x.dims[0], .channels = x.dims[1], .times = 1, .height = x.dims[2], .width = x.dims[3], .out_height = out.dims[2], .out_width = out.dims[3],
+        .rows = kernel[0], .columns = kernel[1], .largest = (int64_t)gale__claim_attr(c, "largest", 0)};
+    read_ints(c, "strides", 2, 1, a->stride);
+    read_ints(c, "dilations", 2, 1, a->dilation);
+    read_ints(c, "pads", 2, 0, a->low);
+    if (a->stride[1] > 2 || a->rows > TAPS_MAX || a->columns > TAPS_MAX || a->rows * a->columns > TAPS_MAX) return false;
+    gale__claim_operand(c, c->in[0]);
+    c->scratch_bytes = gale__cpu_depthwise_scratch(a);
+    c->operations = (double)gale__g_elements(c->g, c->out) * (double)(a->rows * a->columns);
     GALE__CLAIM_ARGS(c, depthwise);
     return true;
 }

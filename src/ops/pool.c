@@ -1,5 +1,6 @@
 /* Pools: windows as a view, reduced over what is in them. */
 #include "ops/spatial.h"
+#include "graph/paths.h"
 #include <math.h>
 #include <string.h>
 
@@ -17,6 +18,19 @@ static uint32_t kernel_axes(const gale__windows *w) { return ((1u << w->n) - 1) 
 static double least(gale_type type)
 {
     return gale__type_is_float(type) ? -INFINITY : gale__type_min(type);
+}
+
+/* y, the maxima or sums of these windows over x, by a fast path where the device has one. */
+static gale__node claimed(gale__lower *L, gale__node x, const gale__windows *w, bool largest, gale__node y)
+{
+    if (!L->device || !gale__good(L)) return y;
+    size_t n = (size_t)w->n;
+    gale_attr attrs[5] = {GALE_INT("largest", largest), GALE_INTS("kernel_shape", w->kernel, n), GALE_INTS("strides", w->stride, n),
+        GALE_INTS("dilations", w->dilation, n), GALE_INTS("pads", w->low, n)};
+    gale__op_node node = {.name = "WindowPool", .path = gale__paths_first("WindowPool"), .n_in = 1, .n_out = 1, .attrs = attrs, .n_attrs = 5, .body = L->node, .n_body = 1};
+    gale_status status = gale__paths_claim(L->g, L->device, &node, &x, &y);
+    if (status != GALE_OK && gale__good(L)) L->g->status = status;
+    return y;
 }
 
 /* The place of each maximum in the flat input, from its place in the window. */
@@ -48,7 +62,7 @@ LOWER(MaxPool)
     gale__windows w;
     if (!gale__windows_read(L, L->in[0], NULL, &w)) return;
     gale__node v = windows_of(L, L->in[0], &w, least(gale__type_of(L->g, L->in[0])));
-    L->out[0] = gale__g_reduce(L->g, GALE__RMAX, v, kernel_axes(&w), false);
+    L->out[0] = claimed(L, L->in[0], &w, true, gale__g_reduce(L->g, GALE__RMAX, v, kernel_axes(&w), false));
     if (L->n_out > 1) L->out[1] = max_places(L, v, &w);
 }
 
@@ -74,6 +88,7 @@ LOWER(AveragePool)
     if (!gale__windows_read(L, L->in[0], NULL, &w)) return;
     gale__node x = gale__wide(L, L->in[0]), sum = gale__g_reduce(g, GALE__SUM, windows_of(L, x, &w, 0), kernel_axes(&w), false);
     gale_type type = gale__type_of(g, x);
+    sum = claimed(L, x, &w, false, sum);
     bool padded = gale__attr_i(L, "count_include_pad", 0);
     gale__node count = gale__value(L, x, 1);
     for (int i = 0; i < w.n; i++) count = gale__g_mul(g, count, counts(L, &w, i, padded, type));

@@ -1,4 +1,4 @@
-/* Convolution of each channel on its own.  A band of a channel is copied between borders of zeros, so that every row of results
+/* Convolution of each channel on its own, and pools.  A band of a channel is copied between borders of zeros (of minus infinity for maxima), so that every row of results
  * is one sum over taps without a question about edges. */
 #include "kernel/cpu/routines.h"
 #include "base/thread.h"
@@ -32,10 +32,16 @@ typedef struct job {
     const gale__simd *simd;
     band b;
     float *out;
-    const float *x, *w, *bias;
+    const float *x, *w, *bias; /* w: NULL for a pool */
+    float border;
     gale__cpu_scratch_space scratch;
     size_t bands; /* of one plane */
 } job;
+
+static void fill_border(float *to, float border, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[i] = border;
+}
 
 /* Rows [first, first + count) of the padded plane. */
 static void copy_rows(const job *j, float *to, const float *plane, int64_t first, int64_t count)
@@ -49,12 +55,17 @@ static void copy_rows(const job *j, float *to, const float *plane, int64_t first
         bool inside = y >= 0 && y < a->height && low < j->b.pitch;
         int64_t filled = inside ? low + length : 0;
         if (inside) {
-            memset(to, 0, (size_t)low * sizeof *to);
+            fill_border(to, j->border, low);
             memcpy(to + low, plane + y * a->width + from, (size_t)length * sizeof *to);
         }
-        memset(to + filled, 0, (size_t)(j->b.pitch - filled) * sizeof *to);
+        fill_border(to + filled, j->border, j->b.pitch - filled);
     }
 }
+
+static float ones[TAPS_MAX];
+static gale__once ones_once;
+
+static void make_ones(void) { fill_border(ones, 1, TAPS_MAX); }
 
 static void run_band(void *arg, size_t i, int worker)
 {
@@ -68,17 +79,34 @@ static void run_band(void *arg, size_t i, int worker)
     for (int64_t k = 0; k < a->times; k++) {
         int64_t channel = plane % a->channels * a->times + k;
         float *out = j->out + ((plane / a->channels * a->channels * a->times + channel) * a->out_height + first) * a->out_width;
-        for (int64_t r = 0; r < rows; r++)
-            j->simd->rows.taps[a->stride[1] - 1](out + r * a->out_width, padded + r * a->stride[0] * j->b.pitch, offset, j->w + channel * taps, (size_t)taps,
-                                                 j->bias ? j->bias[channel] : 0, (size_t)a->out_width);
+        const float *w = j->w ? j->w + channel * taps : ones;
+        for (int64_t r = 0; r < rows; r++) {
+            float *to = out + r * a->out_width;
+            const float *from = padded + r * a->stride[0] * j->b.pitch;
+            if (a->largest) j->simd->rows.tops[a->stride[1] - 1](to, from, offset, (size_t)taps, (size_t)a->out_width);
+            else j->simd->rows.taps[a->stride[1] - 1](to, from, offset, w, (size_t)taps, j->bias ? j->bias[channel] : 0, (size_t)a->out_width);
+        }
     }
+}
+
+static void run(job *j)
+{
+    const gale__cpu_depthwise *a = j->a;
+    j->simd = gale__simd_get();
+    j->b = make_band(a);
+    j->bands = (size_t)((a->out_height + j->b.rows - 1) / j->b.rows);
+    gale__parallel((size_t)(a->n * a->channels) * j->bands, run_band, j);
 }
 
 void gale__cpu_depthwise_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
     const gale__cpu_depthwise *a = args;
-    job j = {.a = a, .simd = gale__simd_get(), .b = make_band(a), .out = buffers[0], .x = buffers[1], .w = buffers[2], .scratch = scratch};
-    if (a->biased) j.bias = buffers[3];
-    j.bands = (size_t)((a->out_height + j.b.rows - 1) / j.b.rows);
-    gale__parallel((size_t)(a->n * a->channels) * j.bands, run_band, &j);
+    run(&(job){.a = a, .out = buffers[0], .x = buffers[1], .w = buffers[2], .bias = a->biased ? buffers[3] : NULL, .scratch = scratch});
+}
+
+void gale__cpu_pool_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
+{
+    const gale__cpu_depthwise *a = args;
+    gale__once_run(&ones_once, make_ones);
+    run(&(job){.a = a, .out = buffers[0], .x = buffers[1], .border = a->largest ? -__builtin_inff() : 0, .scratch = scratch});
 }

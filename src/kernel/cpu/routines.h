@@ -27,8 +27,10 @@ size_t gale__cpu_attention_scratch(const gale__cpu_attention *a);
 typedef struct gale__cpu_depthwise {
     int64_t n, channels, times, height, width, out_height, out_width, rows, columns, biased;
     int64_t stride[2], dilation[2], low[2];
+    int64_t largest;        /* of a pool: the largest element, else the sum */
 } gale__cpu_depthwise;
 gale__cpu_routine gale__cpu_depthwise_run;
+gale__cpu_routine gale__cpu_pool_run; /* the same windows, without weights; what lies outside counts for nothing */
 size_t gale__cpu_depthwise_scratch(const gale__cpu_depthwise *a);
 
 /* Planes resized by taps, f32: x [planes, height, width] to [planes, out_height, out_width].  Buffers: result, x, places of rows (i32) and weights

@@ -34,6 +34,8 @@ typedef struct gale__simd_rows {
     void (*dots)(float *y, const float *x, const float *rows, int64_t pitch, size_t count, size_t n); /* y[i] = the sum of x rows[i], rows `pitch` apart */
     /* y[i] = start + sum of w[t] * x[offset[t] + i * stride], for strides 1 and 2 */
     void (*taps[2])(float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n);
+    /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
+    void (*tops[2])(float *y, const float *x, const int64_t *offset, size_t taps, size_t n);
 } gale__simd_rows;
 
 typedef struct gale__simd {

@@ -143,7 +143,30 @@ static void taps_2(float *y, const float *x, const int64_t *offset, const float 
     }
 }
 
+static void tops_1(float *y, const float *x, const int64_t *offset, size_t taps, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        lanes s = load(x + offset[0] + i);
+        for (size_t t = 1; t < taps; t++) s = larger(s, load(x + offset[t] + i));
+        store(y + i, s);
+    }
+    for (; i < n; i++) {
+        y[i] = x[offset[0] + (int64_t)i];
+        for (size_t t = 1; t < taps; t++) y[i] = larger_one(y[i], x[offset[t] + (int64_t)i]);
+    }
+}
+
+static void tops_2(float *y, const float *x, const int64_t *offset, size_t taps, size_t n)
+{
+    SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = x[offset[0] + 2 * (int64_t)i];
+    for (size_t t = 1; t < taps; t++) {
+        const float *p = x + offset[t];
+        SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = larger_one(y[i], p[2 * i]);
+    }
+}
+
 void SIMD(rows)(gale__simd *t)
 {
-    t->rows = (gale__simd_rows){exp_row, softmax_row, norm_row, scale_row, add_row, dots_of_rows, {taps_1, taps_2}};
+    t->rows = (gale__simd_rows){exp_row, softmax_row, norm_row, scale_row, add_row, dots_of_rows, {taps_1, taps_2}, {tops_1, tops_2}};
 }
