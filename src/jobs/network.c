@@ -3,7 +3,7 @@
 #include "base/num.h"
 #include <string.h>
 
-enum { TRIAL = 64, SCALE_MOST = 64, MULTIPLE_MOST = 64 };
+enum { TRIAL = 64, TRIAL_KNOWN = 16 /* where the manifest says which sizes go */, SCALE_MOST = 64, MULTIPLE_MOST = 64 };
 
 static bool is_picture_type(gale_type t) { return t == GALE_F32 || t == GALE_F16 || t == GALE_U8; }
 static bool is_channels(int64_t d) { return d == 1 || d == 3; }
@@ -205,7 +205,7 @@ static gale_status try_layouts(gale__network *n, int64_t width, int64_t height, 
 gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out)
 {
     gale__network n = {.model = model, .manifest = manifest, .multiple = manifest->multiple};
-    int64_t dims[4], size = manifest->multiple > 1 ? (TRIAL + manifest->multiple - 1) / manifest->multiple * manifest->multiple : TRIAL;
+    int64_t dims[4], size = manifest->multiple ? (TRIAL_KNOWN + manifest->multiple - 1) / manifest->multiple * manifest->multiple : TRIAL;
     GALE_TRY(find_inputs(&n));
     GALE_TRY(find_output(&n));
     GALE_TRY(read_extents(&n));
