@@ -32,6 +32,38 @@ static void depthwise_half(og *t)
     og_output(t, og_op1(t, "Relu", og_conv(t, x, w, b, 64, 2, 1)));
 }
 
+static void pool(og *t)
+{
+    gale_value x = OG_INPUT(t, 1, 64, 112, 112);
+    const int64_t kernel[2] = {3, 3}, strides[2] = {2, 2}, pads[4] = {1, 1, 1, 1};
+    og_output(t, og_op(t, "MaxPool", &x, 1, (gale_attr[]){GALE_INTS("kernel_shape", kernel, 2), GALE_INTS("strides", strides, 2), GALE_INTS("pads", pads, 4)}, 3));
+}
+
+static void resize(og *t)
+{
+    gale_value x = OG_INPUT(t, 1, 32, 80, 80), sizes = OG_INTS(t, 1, 32, 160, 160);
+    og_output(t, og_op(t, "Resize", (gale_value[]){x, GALE_NONE, GALE_NONE, sizes}, 4, (gale_attr[]){GALE_STRING_ATTR("mode", "linear")}, 1));
+}
+
+static void convolution(og *t)
+{
+    gale_value x = OG_INPUT(t, 1, 64, 80, 80), w = OG_INPUT(t, 64, 64, 3, 3), b = OG_INPUT(t, 64);
+    og_output(t, og_op1(t, "Relu", og_conv(t, x, w, b, 1, 1, 1)));
+}
+
+static void convolution_16(og *t)
+{
+    gale_value x = OG_INPUT(t, 1, 16, 160, 160), w = OG_INPUT(t, 16, 16, 3, 3), b = OG_INPUT(t, 16);
+    og_output(t, og_op1(t, "Relu", og_conv(t, x, w, b, 1, 2, 1)));
+}
+
+static void transposed(og *t)
+{
+    gale_value x = OG_INPUT(t, 1, 64, 64, 64), w = OG_INPUT(t, 64, 32, 2, 2);
+    const int64_t strides[2] = {2, 2};
+    og_output(t, og_op(t, "ConvTranspose", (gale_value[]){x, w}, 2, (gale_attr[]){GALE_INTS("strides", strides, 2)}, 1));
+}
+
 static void vector_matrix(og *t)
 {
     gale_value x = OG_INPUT(t, 1, 1024), w = OG_INPUT(t, 1024, 4096), b = OG_INPUT(t, 4096);
@@ -118,7 +150,8 @@ int main(int argc, char **argv)
 {
     static const struct { const char *name; void (*build)(og *); } rows[] = {
         {"attention 4x12x128x32", attention}, {"attention, windows 256x4x64x32", attention_windows}, {"depthwise 3x3, 64x112x112", depthwise},
-        {"depthwise 3x3 by 2", depthwise_half}, {"vector by matrix 1024x4096", vector_matrix}, {"vector by turned matrix", vector_matrix_turned},
+        {"depthwise 3x3 by 2", depthwise_half}, {"pool 3x3 by 2, 64x112x112", pool}, {"resize 32x80x80 by 2", resize},
+        {"convolution 3x3, 64x80x80", convolution}, {"convolution 3x3 by 2, 16x160x160", convolution_16}, {"transposed 2x2, 64x64x64", transposed}, {"vector by matrix 1024x4096", vector_matrix}, {"vector by turned matrix", vector_matrix_turned},
         {"softmax, rows of 64", softmax_64}, {"softmax, rows of 1024", softmax_1024}, {"layer norm, rows of 64", layer_norm_64}, {"layer norm, rows of 384", layer_norm_384},
         {"softmax, rows of 4096", softmax_4096}, {"softmax, rows of 16384", softmax_16384}, {"layer norm, rows of 4096", layer_norm_4096},
         {"vector by 4 bits, 2048x2048", packed_1}, {"12 rows by 4 bits, 2048x2048", packed_12},
