@@ -197,6 +197,101 @@ TEST(half_weights)
     gale__onnx_close(&f);
 }
 
+TEST(folded)
+{
+    static const char *const names[] = {"conv", "gemm", "attention", "if", "loop", "scan", "quantised", "function", "sparse", "shapes", "erf", "split", "old"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        gale__onnx *a = open_seed(names[i]), *b = open_seed(names[i]);
+        int before = test_bad;
+        if (CHECK_OK(gale__edit_fold(b, root(b), cpu))) compare(a, b, 0);
+        if (test_bad > before) printf("%s folded\n", names[i]);
+        gale__onnx_close(&a);
+        gale__onnx_close(&b);
+    }
+}
+
+/* Constants, a chain over them, one node twice, one that nothing reads, something large made of little, and the shape of the input. */
+static gale__onnx *make_foldable(void)
+{
+    static const float w[] = {1, 2, 3, 4};
+    static const int64_t large[] = {1 << 19, 1}, last[] = {-1};
+    maker m;
+    gale__str bytes = {0};
+    gale__onnx *f = NULL;
+    make_begin(&m, 17);
+    make_input(&m, "x", 1, "n,4");
+    make_output(&m, "y", 1, NULL);
+    make_initializer(&m, make_floats(&m, "w", "4", w, 4));
+    make_initializer(&m, make_floats(&m, "w2", "4", w, 4));
+    make_initializer(&m, make_floats(&m, "unread", "4", w, 4));
+    make_initializer(&m, make_ints(&m, "large", "2", large, 2));
+    make_initializer(&m, make_ints(&m, "last", "1", last, 1));
+    gale__pb_attribute *a = make_attr(&m, make_node(&m, "Constant", "", "c"), "value_float", GALE__PB_FLOAT);
+    a->f = 0.5f;
+    make_node(&m, "Mul", "w,c", "wc");
+    make_node(&m, "Exp", "wc", "we");
+    make_node(&m, "Add", "x,w", "s");
+    make_node(&m, "Add", "x,w2", "t");
+    make_node(&m, "Mul", "s,t", "st");
+    make_node(&m, "Mul", "st,we", "p");
+    make_node(&m, "Neg", "x", "nobody");
+    make_node(&m, "ConstantOfShape", "large", "zeros");
+    make_attr_i(&m, make_node(&m, "ReduceMax", "zeros", "zero"), "keepdims", 0);
+    make_node(&m, "Add", "p,zero", "q");
+    make_node(&m, "Shape", "x", "shape");
+    make_node(&m, "Concat", "shape,last", "wide");
+    make_attr_i(&m, &m.graph->node.at[m.graph->node.n - 1], "axis", 0);
+    make_node(&m, "Reshape", "q,wide", "r");
+    make_node(&m, "Expand", "r,large", "y0");
+    make_node(&m, "Slice", "y0,last,large", "y1");
+    make_node(&m, "Identity", "r", "y");
+    CHECK_OK(make_encode(&m, &bytes));
+    CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &f));
+    gale__str_finish(&bytes);
+    make_end(&m);
+    return f;
+}
+
+TEST(folded_away)
+{
+    for (int pinned = 0; pinned < 2; pinned++) {
+        gale__onnx *a = make_foldable(), *b = make_foldable();
+        gale__pb_graph *g = root(b)->graph;
+        if (pinned) CHECK_OK(gale__edit_pin(b, root(b), "n", 2));
+        CHECK_OK(gale__edit_fold(b, root(b), cpu));
+        CHECK_EQ(count_ops(g, "Exp") + count_ops(g, "Constant") + count_ops(g, "Neg") + count_ops(g, "ConstantOfShape") + count_ops(g, "Expand"), 0);
+        CHECK_EQ(count_ops(g, "Add"), 2);
+        CHECK_EQ(count_ops(g, "Shape") + count_ops(g, "Concat"), pinned ? 0 : 2);
+        CHECK_EQ(g->initializer.n, 4); /* w, we, zero, and the list for Concat or the shape itself */
+        compare(a, b, 0);
+        gale__onnx_close(&a);
+        gale__onnx_close(&b);
+    }
+}
+
+/* What is much larger than its making stays a node. */
+TEST(folded_not_large)
+{
+    static const int64_t large[] = {1 << 19};
+    maker m;
+    gale__str bytes = {0};
+    gale__onnx *f = NULL;
+    make_begin(&m, 17);
+    make_input(&m, "x", 1, "1");
+    make_output(&m, "y", 1, NULL);
+    make_initializer(&m, make_ints(&m, "large", "1", large, 1));
+    make_node(&m, "ConstantOfShape", "large", "zeros");
+    make_node(&m, "Neg", "zeros", "n");
+    make_node(&m, "Add", "n,x", "y");
+    CHECK_OK(make_encode(&m, &bytes));
+    CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &f));
+    CHECK_OK(gale__edit_fold(f, root(f), cpu));
+    CHECK_EQ(root(f)->graph->node.n, 3);
+    gale__onnx_close(&f);
+    gale__str_finish(&bytes);
+    make_end(&m);
+}
+
 TEST(every_allocation_fails)
 {
     static const char *const names[] = {"conv", "if", "attention", "sparse"}, *const parts[] = {"x:p", "c,x:y", "q,k,v:p", "linear,pairs:y"};
@@ -209,6 +304,7 @@ TEST(every_allocation_fails)
             status = gale__edit_extract(f, root(f), parts[i]);
             if (status == GALE_OK) status = gale__edit_free(f, root(f), root(f)->graph->input.at[0].name.at);
             if (status == GALE_INVALID) status = GALE_OK; /* it has no shape */
+            if (status == GALE_OK) status = gale__edit_tidy(f, root(f));
             if (status == GALE_OK) status = gale__edit_precision(f, root(f), GALE_F16);
             if (status == GALE_OK) status = gale__onnx_pack(f, root(f), &bytes);
             gale__alloc_fail_at(0);
@@ -220,7 +316,22 @@ TEST(every_allocation_fails)
     }
 }
 
-static const test_row rows[] = {ROW(pinned), ROW(freed), ROW(extracted), ROW(extracted_with_colons), ROW(half_precision), ROW(half_weights), ROW(every_allocation_fails)};
+TEST(every_allocation_fails_in_folding)
+{
+    gale_status status = GALE_NO_MEMORY;
+    for (uint64_t n = 1; status != GALE_OK && n < 20000; n += 1 + n / 50) {
+        gale__onnx *f = make_foldable();
+        gale__alloc_fail_at(n);
+        status = gale__edit_pin(f, root(f), "n", 2);
+        if (status == GALE_OK) status = gale__edit_fold(f, root(f), cpu);
+        gale__alloc_fail_at(0);
+        if (status != GALE_OK && !CHECK_EQ(status, GALE_NO_MEMORY)) n = 20000;
+        gale__onnx_close(&f);
+    }
+    CHECK_OK(status);
+}
+
+static const test_row rows[] = {ROW(pinned), ROW(freed), ROW(extracted), ROW(extracted_with_colons), ROW(half_precision), ROW(half_weights), ROW(folded), ROW(folded_away), ROW(folded_not_large), ROW(every_allocation_fails), ROW(every_allocation_fails_in_folding)};
 
 int main(int argc, char **argv)
 {

@@ -12,10 +12,24 @@ gale_status gale__edit_extract(gale__onnx *file, gale__pb_model *model, const ch
 /* Numbers of single precision become `type` (f16 or bf16), wherever an operator takes it; inputs and outputs stay as they are. */
 gale_status gale__edit_precision(gale__onnx *file, gale__pb_model *model, gale_type type);
 
+/* Computes what depends on constants alone, and Shape and Size of values whose extents follow from inputs that are wholly fixed; then tidies.  Results that are much larger than
+ * what they are computed from stay nodes.  cpu: a device to compute on. */
+gale_status gale__edit_fold(gale__onnx *file, gale__pb_model *model, gale_device *cpu);
+/* Equal nodes and equal small initialisers become one; what nothing reads goes. */
+gale_status gale__edit_tidy(gale__onnx *file, gale__pb_model *model);
+
 /* A C file that holds the model: `const unsigned char NAME[]`, `const size_t NAME_size`. */
 gale_status gale__emit_c(gale__onnx *file, const gale__pb_model *model, const char *name, const char *path);
 
 /* --- For the files of this part. --- */
+
+/* Many exporters list every initialiser among the inputs too.  Here they are weights: nobody gives them. */
+void gale__edit_drop_formal_inputs(gale__pb_model *model);
+/* Constant nodes of the main graph become initialisers. */
+gale_status gale__edit_hoist_constants(gale__onnx *file, gale__pb_graph *graph);
+gale_status gale__edit_add_initializers(gale__onnx *file, gale__pb_graph *graph, const gale__pb_tensor *tensors, size_t n);
+/* Whether a node gives the same for the same inputs, as far as is known: nothing random, no body, no function. */
+bool gale__edit_is_pure(const gale__pb_model *model, const gale__pb_node *node);
 
 /* ONNX's number of the element type of every value of a graph, as far as the file says it or its operators do; 0: not known. */
 gale_status gale__edit_types(const gale__pb_graph *graph, gale__names *out);
@@ -28,6 +42,7 @@ static inline int gale__edit_type_of(const gale__names *types, const gale__pb_te
 typedef gale_status gale__edit_visit(void *user, const gale__pb_text *name);
 gale_status gale__edit_body_names(const gale__pb_node *node, gale__edit_visit *visit, void *user);
 static inline bool gale__pb_text_equal(const gale__pb_text *a, const gale__pb_text *b) { return a->size == b->size && (!a->size || !__builtin_memcmp(a->at, b->at, a->size)); }
+static inline bool gale__pb_is(const gale__pb_text *text, const char *word) { return text->size == __builtin_strlen(word) && !__builtin_memcmp(text->at ? text->at : "", word, text->size); }
 const gale__pb_attribute *gale__pb_find_attribute(const gale__pb_node *node, const char *name);
 bool gale__pb_is_core(const gale__pb_text *domain); /* ai.onnx */
 #endif

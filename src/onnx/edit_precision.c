@@ -261,42 +261,6 @@ static gale_status rewrite(change *c)
     return c->g->node.at ? GALE_OK : GALE_NO_MEMORY;
 }
 
-/* Constants of f32 become initialisers, so that they are converted as those are. */
-static gale_status hoist_constants(change *c)
-{
-    gale__pb_graph *g = c->g;
-    size_t kept = 0, n = g->initializer.n;
-    gale__pb_tensor *list = gale__arena_alloc(c->arena, (n + g->node.n) * sizeof *list);
-    if (!list) return GALE_NO_MEMORY;
-    if (n) memcpy(list, g->initializer.at, n * sizeof *list);
-    for (size_t i = 0; i < g->node.n; i++) {
-        const gale__pb_node *node = &g->node.at[i];
-        const gale__pb_attribute *a = gale__pb_is_core(&node->domain) && node->op_type.size && !strcmp(node->op_type.at, "Constant") ? gale__pb_find_attribute(node, "value") : NULL;
-        if (a && a->t && a->t->data_type == F32 && node->output.n == 1) {
-            list[n] = *a->t;
-            list[n++].name = node->output.at[0];
-        } else g->node.at[kept++] = *node;
-    }
-    g->node.n = kept;
-    g->initializer.at = list;
-    g->initializer.n = n;
-    return GALE_OK;
-}
-
-/* Many exporters list every initialiser among the inputs too.  Here they are weights: nobody gives them in half precision. */
-static void drop_formal_inputs(gale__pb_model *model)
-{
-    gale__pb_graph *g = model->graph;
-    size_t n = 0;
-    for (size_t i = 0; i < g->input.n; i++) {
-        bool formal = false;
-        for (size_t k = 0; k < g->initializer.n && !formal; k++) formal = gale__pb_text_equal(&g->initializer.at[k].name, &g->input.at[i].name);
-        if (!formal) g->input.at[n++] = g->input.at[i];
-    }
-    g->input.n = n;
-    if (model->ir_version < 4) model->ir_version = 4; /* which lets initialisers be no inputs */
-}
-
 gale_status gale__edit_precision(gale__onnx *file, gale__pb_model *model, gale_type type)
 {
     change c = {.file = file, .arena = gale__onnx_arena(file), .g = model->graph, .type = type, .opset = 1};
@@ -305,8 +269,8 @@ gale_status gale__edit_precision(gale__onnx *file, gale__pb_model *model, gale_t
     for (size_t i = 0; i < model->opset_import.n; i++)
         if (gale__pb_is_core(&model->opset_import.at[i].domain)) c.opset = model->opset_import.at[i].version;
     if (c.opset < (type == GALE_F16 ? 6 : 13)) return gale__fail(GALE_UNSUPPORTED, "operators of opset %lld do not take %s", (long long)c.opset, gale_type_name(type));
-    drop_formal_inputs(model);
-    gale_status status = hoist_constants(&c);
+    gale__edit_drop_formal_inputs(model);
+    gale_status status = gale__edit_hoist_constants(file, c.g);
     if (status == GALE_OK) status = rewrite(&c);
     gale__names_finish(&c.types);
     gale__names_finish(&c.index);
