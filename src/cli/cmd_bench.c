@@ -10,7 +10,8 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"WHAT", 0, GALE__ARG_TEXT, "kernels|plan|start|MODEL", "kernels", NULL, "kernels: memory-bound work; plan: making plans; start: the first kernel; or an ONNX file"},
+    {"WHAT", 0, GALE__ARG_TEXT, "kernels|plan|start|upscale|MODEL", "kernels", NULL, "kernels: memory-bound work; plan: making plans; start: the first kernel; upscale: a picture in 36 tiles on every provider; or an ONNX file"},
+    {"model", 'm', GALE__ARG_FILE, "NAME|FILE", NULL, NULL, "upscale: the network; the one inside the program unless given"},
     GALE__ARGS_MODEL_INPUTS,
     {"batches", 0, GALE__ARG_TEXT, "1,2,4", NULL, NULL, "a model: also the rate at these batch sizes, put in place of the first extents"},
     GALE__ARGS_MODEL_OPTIONS,
@@ -328,6 +329,7 @@ static int run(const gale__args *a)
 {
     gale_device *device = NULL;
     const char *what = gale__args_text(a, "WHAT");
+    if (!strcmp(what, "upscale")) return gale__report(gale__bench_upscale(a));
     gale_status status = gale_device_open(NULL, &device);
     if (status == GALE_OK) {
         const gale_device_info *info = gale_device_get_info(device);
@@ -349,5 +351,6 @@ const gale__command gale__command_bench = {
     "gale bench kernels --provider cuda\n"
     "gale bench kernels --provider cpu --scale 8   # smaller\n"
     "gale bench plan --provider cpu\n"
+    "gale bench upscale --model scunet.onnx        # pictures in tiles, on every provider\n"
     "gale bench model.onnx --shape x=1x3x256x256   # a model: cold start, percentiles, memory",
 };

@@ -1,0 +1,44 @@
+#!/bin/sh
+# gale upscale and gale bench upscale as a user meets them: many files, folders, tiles by memory, summaries, reports.
+# usage: upscale.sh PROGRAM
+gale=$1
+passed=0 failed=0
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+export GALE_CACHE="$folder/cache" GALE_MODELS="$folder/models" GALE_PROVIDER=cpu NO_COLOR=1
+unset GALE_POOL_LIMIT_MB
+
+fail() {
+    echo "FAIL $*"
+    failed=$((failed + 1))
+}
+
+# expect CODE PATTERN ARGUMENT...: runs gale, checks the exit code and that the output (both streams) has the pattern.
+expect() {
+    code=$1 pattern=$2
+    shift 2
+    output=$("$gale" "$@" 2>&1 </dev/null)
+    got=$?
+    if [ $got -ne "$code" ]; then fail "gale $*: exit code $got, not $code: $output"
+    elif ! printf '%s\n' "$output" | grep -q -e "$pattern"; then fail "gale $*: no '$pattern' in: $output"
+    else passed=$((passed + 1))
+    fi
+}
+
+# holds WORDS...: a condition of test(1).
+holds() {
+    if test "$@"; then passed=$((passed + 1)); else fail "not so: $*"; fi
+}
+
+# A network of one Upsample that doubles pictures, with a manifest.
+mkdir "$folder/models"
+printf '\010\004:^\012\023\012\001x\012\001s\022\001y\042\010Upsample\022\001g*\031\010\004\020\001\042\020\000\000\200?\000\000\200?\000\000\000@\000\000\000@B\001sZ\036\012\001x\022\031\012\027\010\001\022\023\012\003\022\001n\012\002\010\003\012\003\022\001h\012\003\022\001wb\011\012\001y\022\004\012\002\010\001B\004\012\000\020\011' >"$folder/models/twice.onnx"
+printf 'name: twice\nparams: {scale_factor: 2, tile_size: 8, tile_overlap: 2}\n' >"$folder/models/twice.yml"
+
+expect 0 '^cpu  *[0-9.]*  *[0-9.]* s  *1.0  *0.45' bench upscale -p cpu -m twice --scale 4
+expect 0 '"claimed": "0.45' bench upscale -p cpu -m twice --scale 4 --json
+expect 3 'nix. is no provider' bench upscale -p nix
+expect 1 'no model "none"' bench upscale -m none
+
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]
