@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -145,6 +146,44 @@ void gale__file_drop(gale__file_out *out)
     gale__free(out->path);
     *out = (gale__file_out){.fd = -1};
 }
+
+void gale__file_keep(gale__file_out *out)
+{
+    if (out->fd >= 0) close(out->fd);
+    gale__free(out->name);
+    gale__free(out->path);
+    *out = (gale__file_out){.fd = -1};
+}
+
+/* A link in the part's place is not followed: what lies behind it is not ours to change. */
+static gale_status open_part(gale__file_out *o, uint64_t *have)
+{
+    struct stat st, named;
+    o->fd = open(o->name, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (o->fd < 0) return fail_errno(o->name, "cannot create");
+    bool taken = flock(o->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    if (fstat(o->fd, &st)) return fail_errno(o->name, "cannot look at");
+    /* The other one may have finished between our two calls: then what we hold has its last name already. */
+    if (taken || stat(o->name, &named) || named.st_ino != st.st_ino) return gale__fail(GALE_IO, "%s: another process is writing it", o->name);
+    if (!S_ISREG(st.st_mode)) return gale__fail(GALE_IO, "%s: is in the way: not a plain file", o->name);
+    *have = (uint64_t)st.st_size;
+    return GALE_OK;
+}
+
+gale_status gale__file_resume(const char *path, gale__file_out *out, uint64_t *have)
+{
+    gale__file_out o = {.path = gale__strdup(path), .fd = -1};
+    gale__str name = {0};
+    gale__str_addf(&name, "%s.part", path);
+    o.name = name.text;
+    gale_status status = o.path ? gale__str_check(&name) : GALE_NO_MEMORY;
+    if (status == GALE_OK) status = open_part(&o, have);
+    if (status == GALE_OK) *out = o;
+    else gale__file_keep(&o);
+    return status;
+}
+
+gale_status gale__file_restart(gale__file_out *out) { return ftruncate(out->fd, 0) ? fail_errno(out->name, "cannot empty") : GALE_OK; }
 
 gale_status gale__file_end(gale__file_out *out)
 {

@@ -13,6 +13,11 @@ gale_status gale__file_begin(const char *path, gale__file_out *out);
 gale_status gale__file_add(gale__file_out *out, const void *data, size_t size);
 gale_status gale__file_end(gale__file_out *out);
 void gale__file_drop(gale__file_out *out);
+/* The same over several runs of the program: PATH.part is begun or gone on with, its bytes so far in `have`; keep closes it and leaves it for the next time.
+ * GALE_IO when another process is at it. */
+gale_status gale__file_resume(const char *path, gale__file_out *out, uint64_t *have);
+gale_status gale__file_restart(gale__file_out *out); /* empties it */
+void gale__file_keep(gale__file_out *out);
 void gale__file_fail_at(uint64_t n); /* for tests: the n-th write from now finds the disk full (0: none) */
 bool gale__file_exists(const char *path);
 gale_status gale__file_remove(const char *path);

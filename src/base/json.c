@@ -227,3 +227,14 @@ const char *gale__json_text(const gale__json *object, const char *key, const cha
     const gale__json *m = gale__json_get(object, key);
     return m && m->kind == GALE__JSON_STRING ? m->string : fallback;
 }
+
+gale_status gale__json_copy_text(gale__arena *a, const gale__json *object, const char *key, const char **out)
+{
+    const gale__json *v = gale__json_get(object, key);
+    if (!v || v->kind == GALE__JSON_NULL) return GALE_OK;
+    if (v->kind > GALE__JSON_STRING || !v->string) return gale__fail(GALE_FORMAT, "%s is no text", key);
+    const char *copy = gale__arena_strdup(a, v->string);
+    if (!copy) return GALE_NO_MEMORY;
+    *out = copy;
+    return GALE_OK;
+}

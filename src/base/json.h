@@ -35,4 +35,6 @@ gale_status gale__json_parse(gale__arena *a, const char *text, size_t size, gale
 const gale__json *gale__json_get(const gale__json *object, const char *key);                   /* NULL when missing */
 double gale__json_number(const gale__json *object, const char *key, double fallback);
 const char *gale__json_text(const gale__json *object, const char *key, const char *fallback);
+/* The text or plain number under a key, copied into the arena; left alone where the key is missing or null; GALE_FORMAT, with the key, for what is neither. */
+gale_status gale__json_copy_text(gale__arena *a, const gale__json *object, const char *key, const char **out);
 #endif

@@ -1,39 +1,52 @@
 /* gale models: the folder of picture networks. */
 #include "cli/cli.h"
+#include "cli/models_pull.h"
 #include "cli/table.h"
 #include "base/env.h"
+#include "base/file.h"
 #include "base/json.h"
-#include "gale/upscale.h"
 #include "jobs/embedded.h"
-#include "jobs/manifest.h"
+#include "jobs/fetch.h"
 #include "jobs/output.h"
+#include "jobs/upscale.h"
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"ACTION", 0, GALE__ARG_CHOICE, NULL, "list", "list|info|check", "list the folder, show one network, or try each of them"},
-    {"NAME", 0, GALE__ARG_FILE, NULL, NULL, NULL, "info and check: a network, by name or file; check: all unless given"},
+    {"ACTION", 0, GALE__ARG_CHOICE, NULL, "list", "list|info|check|pull", "list the folder, show one network, try each of them, or fetch one"},
+    {"NAME", 0, GALE__ARG_FILE, NULL, NULL, NULL, "info and check: a network, by name or file; check: all unless given; pull: a name in the catalogue, or a URL"},
     {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models", "GALE_MODELS"},
+    {"sha256", 0, GALE__ARG_TEXT, "HEX", NULL, NULL, "pull: what the file is held to"},
+    {"unverified", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "pull: take a file for which no SHA-256 is known"},
+    {"name", 'n', GALE__ARG_TEXT, NULL, NULL, NULL, "pull: what to call it here; as it is called there unless given"},
+    {"catalogue", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pull: where names are looked up", "GALE_CATALOGUE"},
     GALE__ARGS_DEVICE,
     GALE__ARG_JSON,
     {0},
 };
 
+/* The usual folder need not be there. */
 static gale_status list_folder(gale__model_entry **list, size_t *count)
 {
-    return gale__models_list(gale__env_get(GALE__ENV_MODELS), list, count);
+    gale__str folder = {0};
+    bool named = *gale__env_get(GALE__ENV_MODELS);
+    gale_status status = gale__models_folder(&folder);
+    bool none = !named && (status != GALE_OK || !gale__file_exists(folder.text));
+    if (none || status == GALE_OK) status = gale__models_list(none ? "" : folder.text, list, count);
+    gale__str_finish(&folder);
+    return status;
 }
 
 static void json_entry(gale__json_out *j, const gale__model_entry *e)
 {
     const gale__manifest *m = &e->manifest;
     const struct { const char *key, *text; } texts[] = {{"name", m->name}, {"path", e->path ? e->path : ""}, {"description", m->description}, {"source", m->source}};
-    const struct { const char *key; int value; } numbers[] = {{"scale", m->scale}, {"tile", m->tile}, {"overlap", m->overlap}, {"controls", m->control_count}};
+    const struct { const char *key; int64_t value; } numbers[] = {{"size_bytes", (int64_t)e->size_bytes}, {"scale", m->scale}, {"tile", m->tile}, {"overlap", m->overlap}, {"controls", m->control_count}};
     gale__json_object(j);
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         gale__json_key(j, texts[i].key);
         gale__json_string(j, texts[i].text);
     }
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         gale__json_key(j, numbers[i].key);
         gale__json_i64(j, numbers[i].value);
     }
@@ -53,19 +66,21 @@ static int print_json(const gale__model_entry *list, size_t count)
 
 static int print_list(const gale__model_entry *list, size_t count)
 {
-    static const char *const heads[] = {"name", "scale", "tile", "overlap", "controls", "where", "description"};
-    gale__table t = {.align = "lrrrrll"};
-    for (int i = 0; i < 7; i++) gale__table_cell(&t, "%s", heads[i]);
+    static const char *const heads[] = {"name", "scale", "tile", "overlap", "controls", "size", "file", "source"};
+    gale__table t = {.align = "lrrrrrll"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) gale__table_cell(&t, "%s", heads[i]);
     for (size_t i = 0; i < count; i++) {
         const gale__manifest *m = &list[i].manifest;
+        char size[32];
         gale__table_cell(&t, "%s", m->name);
         if (m->scale) gale__table_cell(&t, "%dx", m->scale);
         else gale__table_cell(&t, "?");
         gale__table_cell(&t, "%d", m->tile);
         gale__table_cell(&t, "%d", m->overlap);
         gale__table_cell(&t, "%d", m->control_count);
-        gale__table_cell(&t, "%s", list[i].path ? "folder" : "embedded");
-        gale__table_cell(&t, "%.60s", m->description);
+        gale__table_cell(&t, "%s", gale__bytes_text(list[i].size_bytes, size));
+        gale__table_cell(&t, "%s", list[i].path ? strrchr(list[i].path, '/') + 1 : "embedded");
+        gale__table_cell(&t, "%.60s", m->source);
     }
     return gale__report(gale__table_print(&t, stdout));
 }
@@ -81,31 +96,89 @@ static int run_list(const gale__args *a)
     return code;
 }
 
-static void print_info(const char *path, const gale_upscaler *u)
+static void print_value(const char *what, const gale_model_value *v)
 {
-    gale_upscaler_info info;
+    printf("%s %s: %s", what, v->name, gale_type_name(v->type));
+    for (int i = 0; i < v->rank; i++) {
+        printf("%s", i ? "," : "[");
+        if (v->dims[i] >= 0) printf("%lld", (long long)v->dims[i]);
+        else printf("%s", v->symbols[i] ? v->symbols[i] : "?");
+    }
+    printf("%s\n", v->rank > 0 ? "]" : "");
+}
+
+static void print_controls(const gale_upscaler *u)
+{
     const char *name, *description;
     int place;
     float value;
-    gale_upscaler_get_info(u, &info);
-    printf("name     %s\nfile     %s\n", info.name, path);
-    if (*info.description) printf("about    %s\n", info.description);
-    if (*info.source) printf("source   %s\n", info.source);
-    printf("scale    %dx\ntile     %d, overlap %d\ncontrols %d\n", info.scale, info.tile, info.overlap, info.controls);
-    for (int i = 0; gale_upscaler_control(u, i, &name, &description, &place, &value); i++) printf("  %-12s %d, usually %g%s%s\n", name, place, (double)value, *description ? ": " : "", description);
+    for (int i = 0; gale_upscaler_control(u, i, &name, &description, &place, &value); i++)
+        printf("  %-12s %d, usually %g%s%s\n", name, place, (double)value, *description ? ": " : "", description);
 }
 
-/* Opens the network, which runs it once. */
-static gale_status look(const char *name, gale_device *device, bool brief)
+static void print_info(const char *path, const gale_upscaler *u)
+{
+    const gale__manifest *m = gale__upscaler_manifest(u);
+    const gale_model *model = gale__upscaler_model(u);
+    gale_upscaler_info info;
+    gale_model_value v;
+    gale_upscaler_get_info(u, &info);
+    printf("name     %s\nfile     %s\nmanifest %s\n", info.name, path, m->path ? m->path : "none");
+    if (*info.description) printf("about    %s\n", info.description);
+    if (*info.source) printf("source   %s\n", info.source);
+    for (int i = 0; i < gale_model_inputs(model); i++)
+        if (gale_model_input(model, i, &v) == GALE_OK) print_value("input   ", &v);
+    for (int i = 0; i < gale_model_outputs(model); i++)
+        if (gale_model_output(model, i, &v) == GALE_OK) print_value("output  ", &v);
+    printf("scale    %dx\ntile     %d, overlap %d\nrange    %g to %g\ncontrols %d\n", info.scale, info.tile, info.overlap, m->low, m->high, info.controls);
+    print_controls(u);
+}
+
+/* A picture with something in it, small enough for any network; what comes out is looked at as every result is. */
+static gale_status try_picture(gale_upscaler *u)
+{
+    enum { SIDE = 32 };
+    gale_picture *in = NULL, *out = NULL;
+    GALE_TRY(gale_picture_create(SIDE, SIDE, 3, GALE_U8, &in));
+    uint8_t *data = in->data;
+    for (int i = 0; i < SIDE * SIDE * 3; i++) data[i] = (uint8_t)((i % 7 * 20 + i / 3 % SIDE * 4 + i / (3 * SIDE) * 3) & 255);
+    gale_status status = gale_upscale(u, in, NULL, NULL, &out);
+    gale_picture_destroy(&in);
+    gale_picture_destroy(&out);
+    return status;
+}
+
+static gale_status check_digest(const char *path, const gale__manifest *m, bool *recorded)
+{
+    char wanted[65], hex[65];
+    GALE_TRY(gale__model_digest(path, m, wanted));
+    *recorded = *wanted;
+    if (!*wanted) return GALE_OK;
+    GALE_TRY(gale__file_sha256(path, hex, NULL));
+    return strcmp(hex, wanted) ? gale__fail(GALE_MISMATCH, "%s: has changed: its SHA-256 is %s, not %s; fetch it again", path, hex, wanted) : GALE_OK;
+}
+
+static gale_status check(const char *path, gale_upscaler *u)
+{
+    gale_upscaler_info info;
+    bool recorded = false, inside = gale__embedded_find(path);
+    gale_status status = inside ? GALE_OK : check_digest(path, gale__upscaler_manifest(u), &recorded);
+    if (status != GALE_OK) return status;
+    gale_upscaler_get_info(u, &info);
+    status = try_picture(u);
+    if (status != GALE_OK) return gale__fail_within(status, "%s", info.name);
+    printf("%s: %dx, works, %s\n", info.name, info.scale, inside ? "embedded" : recorded ? "SHA-256 as recorded" : "no SHA-256 recorded");
+    return GALE_OK;
+}
+
+static gale_status look(const char *name, gale_device *device, bool only_check)
 {
     gale__str path = {0};
     gale_upscaler *u = NULL;
-    gale_upscaler_info info;
     gale_status status;
     GALE_GO(gale__model_find(name, &path));
     GALE_GO(gale_upscaler_open(path.text, device, &u));
-    gale_upscaler_get_info(u, &info);
-    if (brief) printf("%s: %dx, works\n", info.name, info.scale);
+    if (only_check) status = check(path.text, u);
     else print_info(gale__embedded_find(path.text) ? "embedded" : path.text, u);
 done:
     gale_upscaler_close(&u);
@@ -132,6 +205,7 @@ static int run(const gale__args *a)
     const char *action = gale__args_text(a, "ACTION"), *name = gale__args_text(a, "NAME");
     gale_device *device = NULL;
     if (!strcmp(action, "list")) return run_list(a);
+    if (!strcmp(action, "pull")) return gale__models_pull(a);
     if (!strcmp(action, "info") && !name) return gale__usage("models", "info needs the name of a network");
     gale_status status = gale_device_open(NULL, &device);
     int code = status != GALE_OK ? gale__report(status) : name ? gale__report(look(name, device, !strcmp(action, "check"))) : check_all(device);
@@ -142,6 +216,8 @@ static int run(const gale__args *a)
 const gale__command gale__command_models = {
     .args = args,
     .run = run,
-    .about = "Lists the networks that are embedded and those of a folder with what their manifests say, shows one with its controls, or tries each of them with a small picture.",
-    .examples = "  gale models --models ~/models\n  gale models info zoom2x-ctrl --models ~/models\n  gale models check --models ~/models --provider cpu",
+    .about = "Lists the networks that are embedded and those of a folder with what their manifests say, shows one with its inputs and controls, or tries each of them with a small picture and holds it to its recorded SHA-256. "
+             "pull fetches one by its URL, or by its name in a catalogue; it goes on where an earlier fetch stopped, and the file is in place only when it is complete and its SHA-256 is the one asked for.",
+    .examples = "  gale models --models ~/models\n  gale models info zoom2x-ctrl --models ~/models\n  gale models check --models ~/models --provider cpu\n"
+                "  gale models pull https://example.org/zoom2x.onnx --sha256 HEX",
 };

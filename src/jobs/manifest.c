@@ -6,15 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static gale_status text_of(gale__manifest *m, const gale__json *map, const char *key, const char **out)
-{
-    const gale__json *v = gale__json_get(map, key);
-    if (!v || v->kind == GALE__JSON_NULL) return GALE_OK;
-    if (v->kind > GALE__JSON_STRING || !v->string) return gale__fail(GALE_FORMAT, "%s is no text", key);
-    *out = gale__arena_strdup(&m->arena, v->string); /* a plain number keeps its text */
-    return *out ? GALE_OK : GALE_NO_MEMORY;
-}
-
 static gale_status int_of(const gale__json *map, const char *key, int low, int high, int *out)
 {
     const gale__json *v = gale__json_get(map, key);
@@ -97,8 +88,8 @@ static gale_status read_parameter(const gale__json *p, gale__manifest *m)
     *c = (gale__control){.description = "", .index = m->named_count};
     if (p->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "control: a parameter is no map");
     warn_unknown(p, "control: parameters: ", known);
-    GALE_TRY(text_of(m, p, "name", &c->name));
-    GALE_TRY(text_of(m, p, "description", &c->description));
+    GALE_TRY(gale__json_copy_text(&m->arena, p, "name", &c->name));
+    GALE_TRY(gale__json_copy_text(&m->arena, p, "description", &c->description));
     if (!c->name || !*c->name) return gale__fail(GALE_FORMAT, "control: a parameter has no name");
     GALE_TRY(int_of(p, "index", 0, m->control_count - 1, &c->index));
     for (int i = 0; i < m->named_count; i++)
@@ -130,19 +121,20 @@ static gale_status read_control(const gale__json *control, gale__manifest *m)
 
 static gale_status fill(const gale__json *root, gale__manifest *m)
 {
-    static const char *const known[] = {"name", "description", "source", "params", "control", NULL};
+    static const char *const known[] = {"name", "description", "source", "sha256", "params", "control", NULL};
     if (root->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "a manifest is a map of keys");
     warn_unknown(root, "", known);
-    GALE_TRY(text_of(m, root, "name", &m->name));
-    GALE_TRY(text_of(m, root, "description", &m->description));
-    GALE_TRY(text_of(m, root, "source", &m->source));
+    GALE_TRY(gale__json_copy_text(&m->arena, root, "name", &m->name));
+    GALE_TRY(gale__json_copy_text(&m->arena, root, "description", &m->description));
+    GALE_TRY(gale__json_copy_text(&m->arena, root, "source", &m->source));
+    GALE_TRY(gale__json_copy_text(&m->arena, root, "sha256", &m->sha256));
     GALE_TRY(read_params(gale__json_get(root, "params"), m));
     return read_control(gale__json_get(root, "control"), m);
 }
 
 static gale_status begin(const char *name, gale__manifest *m)
 {
-    *m = (gale__manifest){.description = "", .source = "", .tile = GALE__TILE_USUAL, .overlap = GALE__OVERLAP_USUAL, .high = 1};
+    *m = (gale__manifest){.description = "", .source = "", .sha256 = "", .tile = GALE__TILE_USUAL, .overlap = GALE__OVERLAP_USUAL, .high = 1};
     m->name = gale__arena_strdup(&m->arena, name);
     return m->name ? GALE_OK : GALE_NO_MEMORY;
 }

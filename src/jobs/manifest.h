@@ -11,7 +11,7 @@
  *         - {name: deblur, description: blur to undo, index: 0}
  *
  * Beyond that, params may hold what a model file does not say: layout (nchw or nhwc), colours (rgb, bgr or luma), range ([0, 1], [0, 255], [-1, 1]),
- * multiple (of which extents must be), padding (replicate or reflect). */
+ * multiple (of which extents must be), padding (replicate or reflect).  sha256 at the top is that of the model file. */
 #ifndef GALE_JOBS_MANIFEST_H
 #define GALE_JOBS_MANIFEST_H
 #include "base/str.h"
@@ -25,7 +25,7 @@ typedef struct gale__control { const char *name, *description; int index; } gale
 typedef struct gale__manifest {
     gale__arena arena;         /* all texts */
     const char *path;          /* of the manifest; NULL: there is none */
-    const char *name, *description, *source; /* name: of the model file where the manifest gives none; others "" */
+    const char *name, *description, *source, *sha256; /* name: of the model file where the manifest gives none; others "" */
     int scale;                 /* 0: not said */
     int tile, overlap;
     gale__layout layout;
@@ -51,7 +51,11 @@ gale_status gale__manifest_control(const gale__manifest *m, const char *setting,
 gale_status gale__manifest_controls(const gale__manifest *m, const char *const *settings, size_t count, float *values);
 
 /* The embedded models and those (*.onnx) of a folder by name, each with its manifest; folder "": the embedded ones alone.  A manifest that cannot be read is a warning in the log, and the model is left out. */
-typedef struct gale__model_entry { char *path /* NULL: embedded */; gale__manifest manifest; } gale__model_entry;
+typedef struct gale__model_entry { char *path /* NULL: embedded */; uint64_t size_bytes; gale__manifest manifest; } gale__model_entry;
 gale_status gale__models_list(const char *folder, gale__model_entry **out, size_t *count);
 void gale__models_finish(gale__model_entry **list, size_t count);
+/* GALE_MODELS, else gale/models in the user's data folder ($XDG_DATA_HOME, ~/.local/share), which need not be there. */
+gale_status gale__models_folder(gale__str *out);
+/* The SHA-256 that the model should have: its manifest's, else that in MODEL.sha256 beside it, as sha256sum writes it.  "" where neither says. */
+gale_status gale__model_digest(const char *path, const gale__manifest *m, char hex[65]);
 #endif

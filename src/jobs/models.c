@@ -1,8 +1,12 @@
 /* The models there are: those inside the library, then those of a folder. */
+#include "base/env.h"
 #include "base/file.h"
 #include "jobs/embedded.h"
+#include "jobs/fetch.h"
 #include "jobs/manifest.h"
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void gale__models_finish(gale__model_entry **list, size_t count)
 {
@@ -28,8 +32,11 @@ static gale_status add(const char *folder, const char *name, gale__model_entry *
     gale_status status = gale__str_check(&path);
     if (status == GALE_OK) status = gale__manifest_read(path.text, &entry->manifest);
     *added = status == GALE_OK;
-    if (*added) entry->path = path.text;
-    else gale__str_finish(&path);
+    struct stat st;
+    if (*added) {
+        entry->path = path.text;
+        entry->size_bytes = stat(path.text, &st) ? 0 : (uint64_t)st.st_size;
+    } else gale__str_finish(&path);
     if (status == GALE_OK || status == GALE_NO_MEMORY) return status;
     gale__log(GALE__WARN, "%s; the model is left out", gale_error());
     return GALE_OK;
@@ -38,7 +45,10 @@ static gale_status add(const char *folder, const char *name, gale__model_entry *
 static gale_status add_embedded(gale__model_entry *list, size_t *kept)
 {
     const gale__embedded *e;
-    for (size_t i = 0; (e = gale__embedded_at(i)); i++, ++*kept) GALE_TRY(gale__manifest_parse(e->manifest, strlen(e->manifest), e->name, &list[*kept].manifest));
+    for (size_t i = 0; (e = gale__embedded_at(i)); i++, ++*kept) {
+        list[*kept].size_bytes = e->size;
+        GALE_TRY(gale__manifest_parse(e->manifest, strlen(e->manifest), e->name, &list[*kept].manifest));
+    }
     return GALE_OK;
 }
 
@@ -63,4 +73,38 @@ gale_status gale__models_list(const char *folder, gale__model_entry **out, size_
     *out = list;
     *count = kept;
     return GALE_OK;
+}
+
+gale_status gale__models_folder(gale__str *out)
+{
+    const char *own = gale__env_get(GALE__ENV_MODELS), *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    if (*own) gale__str_add(out, own);
+    else if (xdg && *xdg == '/') gale__str_addf(out, "%s/gale/models", xdg);
+    else if (home && *home) gale__str_addf(out, "%s/.local/share/gale/models", home);
+    else return gale__fail(GALE_NOT_FOUND, "no folder of models: neither GALE_MODELS nor XDG_DATA_HOME nor HOME is set");
+    return gale__str_check(out);
+}
+
+/* The first word of a line that sha256sum wrote. */
+static gale_status read_digest(const char *path, char hex[65])
+{
+    gale__bytes file = {0};
+    GALE_TRY(gale__file_read(path, 4096, &file));
+    char *text = file.data;
+    text[strcspn(text, " \n")] = 0;
+    gale_status status = gale__sha256_read(text, hex) ? GALE_OK : gale__fail(GALE_FORMAT, "%s: begins with no SHA-256", path);
+    gale__bytes_finish(&file);
+    return status;
+}
+
+gale_status gale__model_digest(const char *path, const gale__manifest *m, char hex[65])
+{
+    gale__str beside = {0};
+    hex[0] = 0;
+    if (*m->sha256) return gale__sha256_read(m->sha256, hex) ? GALE_OK : gale__fail(GALE_FORMAT, "%s: sha256 is no SHA-256: it has 64 hexadecimal digits", m->path);
+    gale__str_addf(&beside, "%s.sha256", path);
+    gale_status status = gale__str_check(&beside);
+    if (status == GALE_OK && gale__file_exists(beside.text)) status = read_digest(beside.text, hex);
+    gale__str_finish(&beside);
+    return status;
 }

@@ -1,8 +1,8 @@
 /* Names of what a job writes, and of the models it takes. */
 #include "jobs/output.h"
-#include "base/env.h"
 #include "base/file.h"
 #include "jobs/embedded.h"
+#include "jobs/manifest.h"
 #include <string.h>
 
 gale_status gale__output_name(const char *input, const char *folder, const char *suffix, const char *extension, gale__str *out)
@@ -21,15 +21,19 @@ gale_status gale__output_name(const char *input, const char *folder, const char 
 
 gale_status gale__model_find(const char *name, gale__str *out)
 {
-    const char *folder = gale__env_get(GALE__ENV_MODELS);
+    gale__str folder = {0};
     gale__str_add(out, name);
     GALE_TRY(gale__str_check(out));
     if (gale__embedded_find(name) || gale__file_exists(name)) return GALE_OK;
-    for (int i = 0; i < 2 && *folder && !strchr(name, '/'); i++) {
+    gale_status status = gale__models_folder(&folder);
+    bool found = false;
+    for (int i = 0; i < 2 && !found && status == GALE_OK && !strchr(name, '/'); i++) {
         gale__str_finish(out);
-        gale__str_addf(out, "%s/%s%s", folder, name, i ? "" : ".onnx");
-        GALE_TRY(gale__str_check(out));
-        if (gale__file_exists(out->text)) return GALE_OK;
+        gale__str_addf(out, "%s/%s%s", folder.text, name, i ? "" : ".onnx");
+        status = gale__str_check(out);
+        found = status == GALE_OK && gale__file_exists(out->text);
     }
-    return gale__fail(GALE_NOT_FOUND, *folder ? "no model \"%s\": there is no such file, and none in %s (GALE_MODELS)" : "no model \"%s\": there is no such file, and GALE_MODELS names no folder%s", name, *folder ? folder : "");
+    if (status == GALE_OK && !found) status = gale__fail(GALE_NOT_FOUND, "no model \"%s\": there is no such file, and none in %s (GALE_MODELS)", name, folder.text);
+    gale__str_finish(&folder);
+    return status;
 }

@@ -6,4 +6,7 @@
 #include "media/picture.h"
 /* control: of the network's control_size; NULL: the manifest's defaults.  device: where the network lies, for resizing. */
 gale_status gale__upscale(gale__network *network, gale_device *device, const gale_picture *in, const float *control, const gale_upscale_options *options, gale_upscale_report *report, gale_picture **out);
+/* The model within, for those who want to know more of it. */
+const gale_model *gale__upscaler_model(const gale_upscaler *u);
+const gale__manifest *gale__upscaler_manifest(const gale_upscaler *u);
 #endif

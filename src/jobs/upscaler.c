@@ -56,6 +56,9 @@ gale_status gale_upscaler_from_memory(const void *data, size_t size, const char 
     return finish_opening(u, status, out);
 }
 
+const gale_model *gale__upscaler_model(const gale_upscaler *u) { return u->model; }
+const gale__manifest *gale__upscaler_manifest(const gale_upscaler *u) { return &u->manifest; }
+
 void gale_upscaler_get_info(const gale_upscaler *u, gale_upscaler_info *out)
 {
     const gale__manifest *m = &u->manifest;

@@ -1,0 +1,165 @@
+/* gale models pull: a model by the name a catalogue gives it, or by its URL. */
+#include "cli/models_pull.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "cli/progress.h"
+#include "jobs/catalogue.h"
+#include "jobs/fetch.h"
+#include "jobs/manifest.h"
+#include <string.h>
+
+static bool on_progress(void *user, uint64_t done_bytes, uint64_t total_bytes)
+{
+    gale__progress *p = user;
+    uint64_t done = done_bytes >> 10;
+    p->total = total_bytes >> 10;
+    if (done > p->done) gale__progress_add(p, done - p->done);
+    return true;
+}
+
+/* Beside the model, as sha256sum reads it: `gale models check` looks there. */
+static gale_status record_digest(const char *path, const char *hex)
+{
+    const char *slash = strrchr(path, '/');
+    gale__str where = {0}, line = {0};
+    gale__str_addf(&where, "%s.sha256", path);
+    gale__str_addf(&line, "%s  %s\n", hex, slash ? slash + 1 : path);
+    gale_status status = gale__str_check(&where);
+    if (status == GALE_OK) status = gale__str_check(&line);
+    if (status == GALE_OK) status = gale__file_write(where.text, line.text, line.length);
+    gale__str_finish(&where);
+    gale__str_finish(&line);
+    return status;
+}
+
+/* What lies there already is taken where it is the right one, and never written over. */
+static gale_status look_at_old(const char *path, const char *sha256)
+{
+    char hex[65];
+    if (!sha256) return gale__fail(GALE_INVALID, "%s is there already; remove it, or give another --name", path);
+    GALE_TRY(gale__file_sha256(path, hex, NULL));
+    if (strcmp(hex, sha256)) return gale__fail(GALE_MISMATCH, "%s is there already, with the SHA-256 %s and not %s; remove it, or give another --name", path, hex, sha256);
+    printf("%s is there already, and is the right one\n", path);
+    return GALE_OK;
+}
+
+static gale_status fetch(const gale__fetch *wish)
+{
+    gale__fetch f = *wish;
+    gale__progress progress;
+    char hex[65], size[32];
+    uint64_t bytes = 0;
+    if (gale__file_exists(f.path)) return look_at_old(f.path, f.sha256);
+    f.progress = on_progress;
+    f.user = &progress;
+    gale__progress_begin(&progress, f.url, "KiB", f.size_bytes >> 10);
+    gale_status status = gale__fetch_run(&f);
+    gale__progress_end(&progress);
+    GALE_TRY(status);
+    GALE_TRY(gale__file_sha256(f.path, hex, &bytes));
+    if (strstr(f.path, ".onnx")) GALE_TRY(record_digest(f.path, hex));
+    printf("%s: %s, SHA-256 %s%s\n", f.path, gale__bytes_text(bytes, size), hex, f.sha256 ? "" : ", which nothing was held against");
+    return GALE_OK;
+}
+
+/* Without a digest nobody knows what came: that takes a word from the user, and is said. */
+static gale_status fetch_as(const gale__args *a, const char *name, gale__fetch *f)
+{
+    gale__str folder = {0}, file = {0}, path = {0};
+    gale_status status = GALE_OK;
+    if (!f->sha256 && !gale__args_flag(a, "unverified"))
+        return gale__fail(GALE_INVALID, "%s: no SHA-256 is known for it; give --sha256, or --unverified to take whatever comes", f->url);
+    if (!f->sha256) gale__log(GALE__WARN, "%s is taken without a SHA-256 to hold it to", f->url);
+    GALE_GO(gale__model_file_name(name, &file));
+    GALE_GO(gale__models_folder(&folder));
+    GALE_GO(gale__folder_make(folder.text));
+    gale__str_addf(&path, "%s/%s", folder.text, file.text);
+    GALE_GO(gale__str_check(&path));
+    f->path = path.text;
+    status = fetch(f);
+done:
+    gale__str_finish(&folder);
+    gale__str_finish(&file);
+    gale__str_finish(&path);
+    return status;
+}
+
+static gale_status pull_url(const gale__args *a, const char *url, const char *sha256)
+{
+    gale__str name = {0};
+    gale__fetch f = {.url = url, .sha256 = sha256};
+    const char *given = gale__args_text(a, "name");
+    gale_status status = given ? GALE_OK : gale__url_name(url, &name);
+    if (status == GALE_OK) status = fetch_as(a, given ? given : name.text, &f);
+    gale__str_finish(&name);
+    return status;
+}
+
+static gale_status pull_manifest(const gale__args *a, const gale__offer *o, const char *name)
+{
+    static const char *const ends[] = {".yaml", ".json", ".yml"};
+    gale__fetch f = {.url = o->manifest, .sha256 = o->manifest_sha256};
+    gale__str file = {0};
+    size_t n = strlen(name), stem = n > 5 && !strcmp(name + n - 5, ".onnx") ? n - 5 : n, url = strlen(o->manifest);
+    int i = 0;
+    while (i < 2 && !(url > 5 && !strcmp(o->manifest + url - 5, ends[i]))) i++;
+    gale__str_addf(&file, "%.*s%s", (int)stem, name, ends[i]);
+    gale_status status = gale__str_check(&file);
+    if (status == GALE_OK) status = fetch_as(a, file.text, &f);
+    gale__str_finish(&file);
+    return status;
+}
+
+static gale_status pull_offer(const gale__args *a, const gale__offer *o, const char *sha256)
+{
+    gale__fetch f = {.url = o->url, .sha256 = sha256 ? sha256 : o->sha256, .size_bytes = o->size_bytes};
+    const char *name = gale__args_given(a, "name") ? gale__args_text(a, "name") : o->name;
+    GALE_TRY(fetch_as(a, name, &f));
+    if (*o->licence) printf("licence of %s: %s\n", o->name, o->licence);
+    return *o->manifest ? pull_manifest(a, o, name) : GALE_OK;
+}
+
+/* GALE_CATALOGUE, else catalogue.yml or .json in the folder of models. */
+static gale_status find_catalogue(gale__str *path)
+{
+    const char *own = gale__env_get(GALE__ENV_CATALOGUE);
+    gale__str folder = {0};
+    if (*own) return gale__str_add(path, own), gale__str_check(path);
+    GALE_TRY(gale__models_folder(&folder));
+    gale_status status = GALE_OK;
+    bool found = false;
+    for (int i = 0; i < 2 && !found && status == GALE_OK; i++) {
+        gale__str_finish(path);
+        gale__str_addf(path, "%s/catalogue.%s", folder.text, i ? "json" : "yml");
+        status = gale__str_check(path);
+        found = status == GALE_OK && gale__file_exists(path->text);
+    }
+    if (status == GALE_OK && !found) status = gale__fail(GALE_NOT_FOUND, "no catalogue to find names in: give a URL, or --catalogue FILE, or put catalogue.yml into %s", folder.text);
+    gale__str_finish(&folder);
+    return status;
+}
+
+static gale_status pull_name(const gale__args *a, const char *name, const char *sha256)
+{
+    gale__str path = {0};
+    gale__catalogue c = {0};
+    const gale__offer *offer = NULL;
+    gale_status status;
+    GALE_GO(find_catalogue(&path));
+    GALE_GO(gale__catalogue_read(path.text, &c));
+    GALE_GO(gale__catalogue_find(&c, name, &offer));
+    status = pull_offer(a, offer, sha256);
+done:
+    gale__catalogue_finish(&c);
+    gale__str_finish(&path);
+    return status;
+}
+
+int gale__models_pull(const gale__args *a)
+{
+    const char *what = gale__args_text(a, "NAME"), *given = gale__args_text(a, "sha256");
+    char sha256[65];
+    if (!what) return gale__usage("models", "pull needs the name of a model in the catalogue, or a URL");
+    if (given && !gale__sha256_read(given, sha256)) return gale__usage("models", "--sha256 takes 64 hexadecimal digits");
+    return gale__report(strstr(what, "://") ? pull_url(a, what, given ? sha256 : NULL) : pull_name(a, what, given ? sha256 : NULL));
+}
