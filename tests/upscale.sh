@@ -40,5 +40,29 @@ expect 0 '"claimed": "0.45' bench upscale -p cpu -m twice --scale 4 --json
 expect 3 'nix. is no provider' bench upscale -p nix
 expect 1 'no model "none"' bench upscale -m none
 
+# Folders and patterns.
+mkdir -p "$folder/in/below"
+for name in b.ppm a.PPM below/b.ppm; do printf 'P6 2 1 255 abcdef' >"$folder/in/$name"; done
+printf 'P5 2 1 255 ab' >"$folder/in/b.pgm"
+echo 'no picture' >"$folder/in/notes.txt"
+expect 0 '3 done, 0 failed, 0 skipped' upscale "$folder/in" -m twice -O "$folder/out"
+holds -f "$folder/out/b-twice.pgm" -a -f "$folder/out/a-twice.PPM" -a ! -e "$folder/out/below"
+expect 0 '1 done, 0 failed, 3 skipped' upscale "$folder/in" -m twice -O "$folder/out" --recursive --skip-existing
+holds -f "$folder/out/below/b-twice.ppm"
+expect 0 '2 done, 0 failed, 0 skipped' upscale "$folder/in/b.*" -m twice -O "$folder/out"
+# Two of one name; beside the inputs; again, when results are there; onto itself.
+expect 0 'b-twice-2.png: 4 x 2' upscale "$folder/in" -m twice -O "$folder/png" -f png
+holds -f "$folder/png/b-twice.png" -a -f "$folder/png/b-twice-2.png"
+expect 0 '3 done, 0 failed, 0 skipped' upscale "$folder/in" -m twice
+expect 0 '^3 left out: results of others' upscale "$folder/in" -m twice --skip-existing
+expect 0 '0 done, 0 failed, 3 skipped' upscale "$folder/in" -m twice --skip-existing
+expect 1 'b.ppm: the result would replace it' upscale "$folder/in/b.ppm" -m twice -o "$folder/in/./b.ppm"
+expect 1 '\*.xyz: no file has such a name' upscale "$folder/*.xyz" -m twice
+mkdir "$folder/empty"
+expect 1 'empty: there are no pictures in this folder' upscale "$folder/empty" -m twice
+expect 1 'is for one picture, and there are [0-9]' upscale "$folder/in" -m twice -o "$folder/x.ppm"
+# One that fails does not end the others.
+expect 1 '2 done, 3 failed, 0 skipped' upscale "$folder/in/notes.txt" "$folder/in/b.ppm" "$folder/empty" "$folder/none.png" "$folder/in/b.pgm" -m twice -O "$folder/some"
+
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

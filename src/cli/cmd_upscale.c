@@ -7,11 +7,13 @@
 #include "gale/upscale.h"
 #include "jobs/embedded.h"
 #include "jobs/files.h"
+#include "jobs/inputs.h"
 #include "jobs/output.h"
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pictures to enlarge or restore; - is standard input", NULL, true, true},
+    {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pictures to enlarge or restore, folders of them, or patterns such as '*.png'; - is standard input", NULL, true, true},
+    {"recursive", 'r', GALE__ARG_FLAG, NULL, NULL, NULL, "folders: also those inside; --output-dir gets the same folders"},
     {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_USUAL, NULL, "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is inside the program"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "where the only picture goes; - is standard output, in the format of --format or of the input"},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
@@ -36,13 +38,15 @@ static const gale__arg args[] = {
 };
 
 /* One picture: what the line about it says. */
-typedef struct record { gale__str output; gale_upscale_report report; int64_t size[4]; uint64_t took_ns; } record;
+typedef struct record { gale_upscale_report report; int64_t size[4]; uint64_t took_ns; } record;
 
 typedef struct job {
     const gale__args *a;
     gale_device *device;
     gale_upscaler *upscaler;
     gale_upscaler_info info;
+    gale__inputs inputs;
+    size_t left_out;
     gale__progress progress;
     uint64_t tiles, pixels, run_ns;
     int done, failed, skipped;
@@ -73,16 +77,16 @@ done:
     return status;
 }
 
-static gale_status name_output(const job *j, const char *input, gale__str *out)
+/* Names for all that is to be written.  One that was given by hand is for the only picture. */
+static gale_status name_outputs(job *j)
 {
-    const char *suffix = gale__args_text(j->a, "suffix"), *format = gale__args_text(j->a, "format");
+    const char *suffix = gale__args_text(j->a, "suffix"), *only = gale__args_text(j->a, "output");
     char usual[256];
-    if (gale__args_given(j->a, "output")) {
-        gale__str_add(out, gale__args_text(j->a, "output"));
-        return gale__str_check(out);
-    }
     snprintf(usual, sizeof usual, "-%s", j->info.name);
-    return gale__output_name(input, gale__args_text(j->a, "output-dir"), suffix ? suffix : usual, format, out);
+    if (only && j->inputs.count > 1) return gale__fail(GALE_INVALID, "--output is for one picture, and there are %zu; use --output-dir", j->inputs.count);
+    if (only && j->inputs.count) j->inputs.list[0].output = only;
+    else GALE_TRY(gale__inputs_name(&j->inputs, gale__args_text(j->a, "output-dir"), suffix ? suffix : usual, gale__args_text(j->a, "format")));
+    return gale__inputs_settle(&j->inputs, &j->left_out);
 }
 
 static void set_size(const job *j, const gale_picture *p, gale_upscale_options *o)
@@ -178,17 +182,31 @@ static void finish_file(void *user, gale__file_task *t)
             (double)r->took_ns / 1e9);
 }
 
-/* Those that are to be done, with the names of what they become. */
-static gale_status list_files(job *j, gale__file_task *tasks, record *records, size_t *count)
+/* Those that are to be done.  A folder that is not there is one failure among others. */
+static gale_status list_inputs(job *j)
 {
-    const char *input;
-    for (size_t i = 0; (input = gale__args_item(j->a, "INPUT", i)); i++) {
-        record *r = &records[*count];
-        GALE_TRY(name_output(j, input, &r->output));
-        if (gale__args_flag(j->a, "skip-existing") && gale__file_exists(r->output.text)) {
+    const char *argument;
+    for (size_t i = 0; (argument = gale__args_item(j->a, "INPUT", i)); i++) {
+        gale_status status = gale__inputs_add(&j->inputs, argument, gale__args_flag(j->a, "recursive"));
+        if (status == GALE_NO_MEMORY) return status;
+        if (status != GALE_OK) gale__report(status), j->failed++;
+    }
+    return name_outputs(j);
+}
+
+static gale_status make_tasks(job *j, gale__file_task *tasks, record *records, size_t *count)
+{
+    for (size_t i = 0; i < j->inputs.count; i++) {
+        const gale__input *in = &j->inputs.list[i];
+        if (gale__args_flag(j->a, "skip-existing") && !j->to_stdout && gale__file_exists(in->output)) {
             j->skipped++;
-            gale__str_finish(&r->output);
-        } else tasks[(*count)++] = (gale__file_task){.input = strcmp(input, "-") ? input : "/dev/stdin", .output = j->to_stdout ? NULL : r->output.text, .user = r};
+            continue;
+        }
+        const char *slash = *in->below ? strrchr(in->output, '/') : NULL;
+        char *folder = slash ? gale__arena_printf(&j->inputs.arena, "%.*s", (int)(slash - in->output), in->output) : NULL;
+        if (folder) GALE_TRY(gale__folder_make(folder));
+        tasks[*count] = (gale__file_task){.input = strcmp(in->path, "-") ? in->path : "/dev/stdin", .output = j->to_stdout ? NULL : in->output, .user = &records[*count]};
+        ++*count;
     }
     return GALE_OK;
 }
@@ -196,14 +214,13 @@ static gale_status list_files(job *j, gale__file_task *tasks, record *records, s
 static gale_status run_files(job *j)
 {
     gale__file_job files = {.work = upscale_one, .done = finish_file, .user = j};
-    size_t most = 0, count = 0;
+    size_t count = 0;
     files.write = (gale_picture_write_options){.format = gale__args_text(j->a, "format"), .quality = (int)gale__args_int(j->a, "quality"), .lossless = gale__args_flag(j->a, "lossless")};
-    while (gale__args_item(j->a, "INPUT", most)) most++;
-    gale__file_task *tasks = gale__calloc(most + 1, sizeof *tasks);
-    record *records = gale__calloc(most + 1, sizeof *records);
-    gale_status status = tasks && records ? list_files(j, tasks, records, &count) : GALE_NO_MEMORY;
+    GALE_TRY(list_inputs(j));
+    gale__file_task *tasks = gale__calloc(j->inputs.count + 1, sizeof *tasks);
+    record *records = gale__calloc(j->inputs.count + 1, sizeof *records);
+    gale_status status = tasks && records ? make_tasks(j, tasks, records, &count) : GALE_NO_MEMORY;
     if (status == GALE_OK) status = gale__files_run(&files, tasks, count);
-    for (size_t i = 0; records && i <= most; i++) gale__str_finish(&records[i].output);
     gale__free(tasks);
     gale__free(records);
     return status;
@@ -213,6 +230,7 @@ static void print_sum(const job *j, double seconds)
 {
     const gale_device_info *d = gale_device_get_info(j->device);
     double run = (double)j->run_ns / 1e9;
+    if (j->left_out) printf("%zu left out: results of others\n", j->left_out);
     printf("%d done, %d failed, %d skipped in %.2f s: %s %dx, %.2f tiles/s on %s %d (%s)\n", j->done, j->failed, j->skipped, seconds, j->info.name, j->info.scale, run > 0 ? (double)j->tiles / run : 0.0, d->backend,
         d->index, d->name);
 }
@@ -244,6 +262,7 @@ static int run(const gale__args *a)
     if (j.to_stdout && gale__args_flag(a, "json")) return gale__usage("upscale", "standard output takes the picture or the JSON, not both");
     gale_status status = gale_device_open(NULL, &j.device);
     int code = status == GALE_OK ? work(&j) : gale__report(status);
+    gale__inputs_finish(&j.inputs);
     gale_upscaler_close(&j.upscaler);
     gale_device_close(&j.device);
     return code;
@@ -256,6 +275,7 @@ const gale__command gale__command_upscale = {
              "resolution are kept. What the network needs (layout, range, multiples, controls) is read from its manifest or found by a small trial.",
     .examples = "  gale upscale photo.jpg                                      # twice as large: photo-zoom2x.jpg\n"
                 "  gale upscale *.jpg --output-dir large --width 4000          # many, to a width\n"
+                "  gale upscale holidays --recursive --output-dir large        # a folder; again with --skip-existing after an interruption\n"
                 "  gale upscale noisy.png --model scunet.onnx -o clean.png     # with a network of your own\n"
                 "  gale upscale photo.png --model zoom2x-ctrl.onnx --control denoise=0.7 --width 4000",
 };

@@ -1,0 +1,176 @@
+/* Files, folders and patterns become a list, and the list gets names that are nobody else's.  Whether two paths are one file is asked of the file system, so that links
+ * and ways of writing a path do not matter. */
+#include "jobs/inputs.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "gale/picture.h"
+#include "jobs/output.h"
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { DEPTH_MOST = 32 };
+
+void gale__inputs_finish(gale__inputs *in)
+{
+    gale__free(in->list);
+    gale__arena_finish(&in->arena);
+    *in = (gale__inputs){0};
+}
+
+static gale_status add(gale__inputs *in, const char *path, const char *below)
+{
+    GALE_TRY(gale__grow((void **)&in->list, &in->capacity, in->count + 1, sizeof *in->list));
+    gale__input one = {gale__arena_strdup(&in->arena, path), gale__arena_strdup(&in->arena, below), NULL};
+    if (!one.path || !one.below) return GALE_NO_MEMORY;
+    in->list[in->count++] = one;
+    return GALE_OK;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+/* Whether the name ends as pictures' names do. */
+static bool is_picture(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    const gale_picture_format *f;
+    for (int i = 0; dot && dot > name && (f = gale_picture_format_get(i)); i++)
+        for (const char *at = f->extensions; *at;) {
+            char word[16];
+            size_t n = strcspn(at, " ");
+            snprintf(word, sizeof word, "%.*s", (int)n, at);
+            if (gale__text_equal_nocase(word, dot + 1)) return true;
+            at += n + (at[n] == ' ');
+        }
+    return false;
+}
+
+static const char *joined(gale__inputs *in, const char *folder, const char *name)
+{
+    size_t n = strlen(folder);
+    return gale__arena_printf(&in->arena, "%s%s%s", folder, n && folder[n - 1] != '/' ? "/" : "", name);
+}
+
+/* pattern NULL: the pictures. */
+static gale_status add_folder(gale__inputs *in, const char *folder, const char *below, const char *pattern, int depth)
+{
+    gale__file_info *list = NULL;
+    size_t count = 0;
+    gale_status status;
+    GALE_TRY(gale__folder_list(*folder ? folder : ".", &list, &count));
+    status = GALE_OK;
+    for (size_t i = 0; i < count && status == GALE_OK; i++) {
+        const char *name = list[i].name;
+        if (list[i].folder ? depth < 1 || *name == '.' : pattern ? fnmatch(pattern, name, FNM_PERIOD) != 0 : !is_picture(name)) continue;
+        const char *path = joined(in, folder, name), *under = list[i].folder ? joined(in, below, name) : below;
+        if (!path || !under) status = GALE_NO_MEMORY;
+        else status = list[i].folder ? add_folder(in, path, under, pattern, depth - 1) : add(in, path, below);
+    }
+    gale__folder_list_free(&list, count);
+    return status;
+}
+
+gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recursive)
+{
+    const char *slash = strrchr(argument, '/'), *file = slash ? slash + 1 : argument;
+    size_t before = in->count;
+    int depth = recursive ? DEPTH_MOST : 0;
+    if (is_folder(argument)) {
+        GALE_TRY(add_folder(in, argument, "", NULL, depth));
+        if (in->count == before) return gale__fail(GALE_NOT_FOUND, "%s: there are no pictures in this folder%s", argument, recursive ? "" : "; --recursive looks into those below");
+        return GALE_OK;
+    }
+    if (!strpbrk(file, "*?[") || gale__file_exists(argument)) return add(in, argument, "");
+    char *folder = gale__arena_strdup(&in->arena, argument);
+    if (!folder) return GALE_NO_MEMORY;
+    folder[file - argument] = 0;
+    GALE_TRY(add_folder(in, folder, "", file, depth));
+    return in->count > before ? GALE_OK : gale__fail(GALE_NOT_FOUND, "%s: no file has such a name", argument);
+}
+
+/* A file as the file system knows it, and whose it is. */
+typedef struct identity { uint64_t device, number; size_t index; } identity;
+
+static bool identify(const char *path, identity *out)
+{
+    struct stat st;
+    if (stat(path, &st) || !S_ISREG(st.st_mode)) return false;
+    out->device = (uint64_t)st.st_dev, out->number = (uint64_t)st.st_ino;
+    return true;
+}
+
+static int by_identity(const void *a, const void *b)
+{
+    const identity *x = a, *y = b;
+    if (x->device != y->device) return x->device < y->device ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+gale_status gale__inputs_settle(gale__inputs *in, size_t *left_out)
+{
+    identity *known = gale__calloc(in->count + 1, sizeof *known), one;
+    bool *drop = gale__calloc(in->count + 1, sizeof *drop);
+    size_t n = 0, kept = 0;
+    gale_status status = known && drop ? GALE_OK : GALE_NO_MEMORY;
+    for (size_t i = 0; i < in->count && status == GALE_OK; i++)
+        if (identify(in->list[i].path, &known[n])) known[n++].index = i;
+    if (status == GALE_OK) qsort(known, n, sizeof *known, by_identity);
+    for (size_t i = 0; i < in->count && status == GALE_OK; i++) {
+        const identity *same = identify(in->list[i].output, &one) ? bsearch(&one, known, n, sizeof *known, by_identity) : NULL;
+        if (same && same->index == i) status = gale__fail(GALE_INVALID, "%s: the result would replace it; choose another name, --suffix or --output-dir", in->list[i].path);
+        else if (same) drop[same->index] = true;
+    }
+    for (size_t i = 0; i < in->count && status == GALE_OK; i++) {
+        if (drop[i]) gale__log(GALE__INFO, "%s is left out: it is the result of another", in->list[i].path);
+        else in->list[kept++] = in->list[i];
+    }
+    if (status == GALE_OK) *left_out = in->count - kept, in->count = kept;
+    gale__free(known);
+    gale__free(drop);
+    return status;
+}
+
+/* Takes a name; false when it was taken.  slots: a table of size mask + 1, with room to spare. */
+static bool take(const char **slots, size_t mask, const char *name)
+{
+    size_t at = (size_t)gale__hash(name, strlen(name), 0) & mask;
+    for (; slots[at]; at = (at + 1) & mask)
+        if (!strcmp(slots[at], name)) return false;
+    slots[at] = name;
+    return true;
+}
+
+static gale_status name_one(gale__inputs *in, gale__input *one, const char *folder, const char *suffix, const char *extension, int number)
+{
+    gale__str text = {0}, numbered = {0};
+    const char *where = folder && *one->below ? joined(in, folder, one->below) : folder;
+    gale__str_add(&numbered, suffix);
+    if (number > 1) gale__str_addf(&numbered, "-%d", number);
+    gale_status status = folder && !where ? GALE_NO_MEMORY : gale__str_check(&numbered);
+    if (status == GALE_OK) status = gale__output_name(one->path, where, numbered.text, extension, &text);
+    if (status == GALE_OK && !(one->output = gale__arena_strdup(&in->arena, text.text))) status = GALE_NO_MEMORY;
+    gale__str_finish(&text);
+    gale__str_finish(&numbered);
+    return status;
+}
+
+gale_status gale__inputs_name(gale__inputs *in, const char *folder, const char *suffix, const char *extension)
+{
+    size_t size = 16;
+    while (size < in->count * 2) size *= 2;
+    const char **slots = gale__calloc(size, sizeof *slots);
+    gale_status status = slots ? GALE_OK : GALE_NO_MEMORY;
+    for (size_t i = 0; i < in->count && status == GALE_OK; i++) {
+        int number = 1;
+        do status = name_one(in, &in->list[i], folder, suffix, extension, number++);
+        while (status == GALE_OK && !take(slots, size - 1, in->list[i].output));
+    }
+    gale__free(slots);
+    return status;
+}
