@@ -64,5 +64,12 @@ expect 1 'is for one picture, and there are [0-9]' upscale "$folder/in" -m twice
 # One that fails does not end the others.
 expect 1 '2 done, 3 failed, 0 skipped' upscale "$folder/in/notes.txt" "$folder/in/b.ppm" "$folder/empty" "$folder/none.png" "$folder/in/b.pgm" -m twice -O "$folder/some"
 
+# Tiles by memory: the whole picture, and with a small pool tiles that it holds; the picture is the same.
+{ printf 'P5 160 120 255 '; i=0; while [ $i -lt 1600 ]; do printf 'abcABC<=>xyz'; i=$((i + 1)); done; } >"$folder/large.pgm"
+expect 0 '320 x 240, 1 tiles of 160 x 120, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/whole.pgm"
+GALE_POOL_LIMIT_MB=24 expect 0 'tiles of [0-9]* x [0-9]* by memory, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/tiled.pgm"
+GALE_POOL_LIMIT_MB=12 expect 0 'tiles of [0-9]* x [0-9]* by memory, ' upscale "$folder/large.pgm" --tile 0 -o "$folder/least.pgm"
+expect 0 'largest' compare "$folder/whole.pgm" "$folder/tiled.pgm" --min-psnr 60
+
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

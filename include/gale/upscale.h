@@ -38,18 +38,21 @@ GALE_API bool gale_upscaler_control(const gale_upscaler *upscaler, int index, co
 GALE_API gale_status gale_upscaler_set(gale_upscaler *upscaler, const char *setting);
 
 typedef struct gale_upscale_options {
-    int64_t tile;             /* -1: the manifest's, 0: the whole picture at once */
+    int64_t tile;             /* -1: the manifest's, 0: the whole picture, or the largest tile that memory holds */
     int64_t overlap;          /* -1: the manifest's */
-    int64_t batch;            /* tiles at once; 0: one */
+    int64_t batch;            /* tiles at once; 0: as many as memory holds and the device has use for */
     int64_t width, height;    /* of the result; 0: what the network gives, or, where one is given, in proportion */
     bool no_check;            /* a result of one colour is taken for one */
     /* Called before each batch from the running thread; false cancels (GALE_CANCELLED).  May be NULL. */
     bool (*progress)(void *user, int64_t done, int64_t tiles);
     void *user;
 } gale_upscale_options;
-#define GALE_UPSCALE_OPTIONS {-1, -1, 0, 0, 0, false, NULL, NULL}
+#define GALE_UPSCALE_OPTIONS {-1, -1, 1, 0, 0, false, NULL, NULL}
 
-typedef struct gale_upscale_report { int64_t tiles, tile_width, tile_height, batch, passes; } gale_upscale_report;
+typedef struct gale_upscale_report {
+    int64_t tiles, tile_width, tile_height, batch, passes;
+    bool by_memory;           /* tiles are as small as memory made them */
+} gale_upscale_report;
 /* options and report may be NULL.  Sizes beyond the network's scale are made by running it again and resizing.  Out of memory halves the batch, then
  * the tile, and says so in the log. */
 GALE_API gale_status gale_upscale(gale_upscaler *upscaler, const gale_picture *in, const gale_upscale_options *options, gale_upscale_report *report, gale_picture **out);

@@ -24,9 +24,9 @@ static const gale__arg args[] = {
     {"scale", 's', GALE__ARG_REAL, NULL, NULL, "0.05..64", "times as large; the network's own scale unless given"},
     {"width", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "of the result; the height follows"},
     {"height", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "of the result; the width follows"},
-    {"tile", 0, GALE__ARG_INT, NULL, NULL, "0..65536", "pixels of a tile; 0: the whole picture; the manifest's unless given"},
+    {"tile", 0, GALE__ARG_INT, NULL, NULL, "0..65536", "pixels of a tile; 0: the whole picture, or the largest tile that memory holds; the manifest's unless given"},
     {"overlap", 0, GALE__ARG_INT, NULL, NULL, "0..4096", "pixels that tiles share; the manifest's unless given"},
-    {"batch", 'b', GALE__ARG_INT, NULL, "1", "1..256", "tiles at once"},
+    {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "tiles at once; 0: by memory"},
     {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL, "a control of the network, 0..1", NULL, false, true},
     {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave pictures that are there already"},
     {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
@@ -178,8 +178,8 @@ static void finish_file(void *user, gale__file_task *t)
     if (j->to_stdout) return;
     if (gale__args_flag(j->a, "json")) add_json(j, t);
     else
-        printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tiles, %.2f s\n", t->input, (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3], (long long)r->report.tiles,
-            (double)r->took_ns / 1e9);
+        printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tiles of %lld x %lld%s, %.2f s\n", t->input, (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3],
+            (long long)r->report.tiles, (long long)r->report.tile_width, (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", (double)r->took_ns / 1e9);
 }
 
 /* Those that are to be done.  A folder that is not there is one failure among others. */

@@ -10,6 +10,8 @@ void gale__device_detach(gale_device *device);
 /* pool.c: pieces of driver memory. */
 gale_status gale__pool_create(gale_device *device, uint64_t limit_bytes, struct gale__pool **out);
 void gale__pool_destroy(struct gale__pool **pool);
+/* Bytes that can still be had, by the driver and by the pool's limit. */
+uint64_t gale__memory_left(const gale_device *device);
 gale_status gale__pool_take(struct gale__pool *pool, size_t size, struct gale__pool_piece **out);
 void gale__pool_give(struct gale__pool *pool, struct gale__pool_piece *piece);
 gale__mem *gale__piece_mem(struct gale__pool_piece *piece, size_t *offset);

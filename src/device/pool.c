@@ -130,15 +130,32 @@ static size_t grown(const pool *p, size_t size)
     return most && want > most ? size : want;
 }
 
+/* What can still be had, in the pool and from the driver. */
+static uint64_t memory_left(const pool *p, uint64_t *total)
+{
+    const gale_device *d = p->device;
+    uint64_t left = d->info.caps.memory_free_bytes, limit = p->stats.limit_bytes, used = p->stats.in_use_bytes;
+    *total = d->info.caps.memory_bytes;
+    if (d->backend->memory_info) d->backend->memory_info(p->device, total, &left);
+    if (!left && *total > p->stats.reserved_bytes) left = *total - p->stats.reserved_bytes; /* the driver does not say */
+    left += p->stats.reserved_bytes - used;
+    if (limit && limit - (used < limit ? used : limit) < left) left = limit - (used < limit ? used : limit);
+    return left;
+}
+
+uint64_t gale__memory_left(const gale_device *device)
+{
+    uint64_t total;
+    gale__mutex_lock(&device->pool->lock);
+    uint64_t left = memory_left(device->pool, &total);
+    gale__mutex_unlock(&device->pool->lock);
+    return left;
+}
+
 static gale_status no_memory(pool *p, size_t size)
 {
     const gale_device *d = p->device;
-    uint64_t total = d->info.caps.memory_bytes, left = d->info.caps.memory_free_bytes;
-    if (d->backend->memory_info) d->backend->memory_info(p->device, &total, &left);
-    if (!left && total > p->stats.reserved_bytes) left = total - p->stats.reserved_bytes; /* the driver does not say */
-    left += p->stats.reserved_bytes - p->stats.in_use_bytes;
-    uint64_t limit = p->stats.limit_bytes, used = p->stats.in_use_bytes;
-    if (limit && limit - (used < limit ? used : limit) < left) left = limit - (used < limit ? used : limit);
+    uint64_t total, left = memory_left(p, &total), limit = p->stats.limit_bytes;
     char ask[32], have[32], all[32], most[32];
     gale__bytes_text(limit, most);
     return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %s, free %s%s of %s (pool limit %s)", gale__backend_label(d->backend),

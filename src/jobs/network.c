@@ -165,8 +165,7 @@ static gale_status read_result(const gale__network *n, const gale_tensor *t, int
     return GALE_OK;
 }
 
-/* One run at the given size.  Fills the result's extents. */
-static gale_status try_size(const gale__network *n, int64_t width, int64_t height, int64_t dims[4])
+gale_status gale__network_try(const gale__network *n, int64_t width, int64_t height, int64_t dims[4])
 {
     gale_tensor *t = NULL;
     size_t count = (size_t)(n->channels_in * width * height);
@@ -194,12 +193,12 @@ static gale_status learn_scale(gale__network *n, const int64_t dims[4], int64_t 
 /* A run of the usual kind first; where the layout is not known, the other one after it. */
 static gale_status try_layouts(gale__network *n, int64_t width, int64_t height, int64_t dims[4])
 {
-    if (n->layout != GALE__LAYOUT_UNKNOWN) return try_size(n, width, height, dims);
+    if (n->layout != GALE__LAYOUT_UNKNOWN) return gale__network_try(n, width, height, dims);
     n->layout = GALE__LAYOUT_NCHW;
-    gale_status status = try_size(n, width, height, dims);
+    gale_status status = gale__network_try(n, width, height, dims);
     if (status == GALE_OK && is_channels(dims[1])) return GALE_OK;
     n->layout = GALE__LAYOUT_NHWC;
-    return try_size(n, width, height, dims);
+    return gale__network_try(n, width, height, dims);
 }
 
 gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out)
@@ -223,7 +222,7 @@ gale_status gale__network_find_multiple(gale__network *n)
     int64_t dims[4];
     for (int m = 1; m <= MULTIPLE_MOST && !n->multiple; m *= 2) {
         int64_t w = n->fixed_width ? n->fixed_width : TRIAL + m, h = n->fixed_height ? n->fixed_height : TRIAL + m;
-        gale_status status = try_size(n, w, h, dims);
+        gale_status status = gale__network_try(n, w, h, dims);
         if (status == GALE_NO_MEMORY || status == GALE_DEVICE_LOST || status == GALE_CANCELLED) return status;
         if (status == GALE_OK && dims[2] == h * n->scale && dims[3] == w * n->scale) n->multiple = m;
     }

@@ -15,10 +15,13 @@ typedef struct gale__network {
     int64_t fixed_batch, fixed_width, fixed_height; /* 0: any */
     int scale;
     int multiple;                   /* of which width and height must be; 0: not looked for yet */
+    double bytes, bytes_per_pixel;  /* on the device for a run; 0: not looked for yet (budget.h) */
 } gale__network;
 
 /* GALE_UNSUPPORTED for a model that is not of this kind, GALE_MISMATCH where it is not as its manifest says. */
 gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out);
+/* One run at the given size with some picture.  Fills the result's extents: batch, channels, height, width. */
+gale_status gale__network_try(const gale__network *n, int64_t width, int64_t height, int64_t dims[4]);
 /* Finds the multiple by running odd sizes, where neither manifest nor fixed extents tell it. */
 gale_status gale__network_find_multiple(gale__network *n);
 /* Runs `batch` tiles [batch][channels_in][height][width] of values 0..1 in RGB, on the host; results [batch][channels_out][height*scale][width*scale] likewise.

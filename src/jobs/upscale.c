@@ -1,6 +1,7 @@
 /* A picture through a network: planes are cut, run in batches, blended, and become a picture again. */
 #include "jobs/upscale.h"
 #include "base/thread.h"
+#include "jobs/budget.h"
 #include "jobs/resize.h"
 #include <math.h>
 #include <string.h>
@@ -13,7 +14,9 @@ typedef struct work {
     const float *control;
     const gale_upscale_options *o;
     gale_upscale_report *r;
-    int64_t tile, overlap, batch; /* as they are now: memory may have made them smaller */
+    int64_t tile, overlap, batch; /* as they are now: memory may have made them smaller; 0: by memory */
+    int64_t now;                  /* the tile of this run; 0: the whole picture */
+    bool batches;                 /* the batch is found for each run */
 } work;
 
 /* The buffers of one batch. */
@@ -59,6 +62,7 @@ static gale_status run_tiles(work *w, const gale__tiling *t, const float *planes
         else status = run_batch(w, t, &r, at, count, planes, out);
         if (status == GALE_NO_MEMORY && w->batch > 1) {
             w->batch /= 2;
+            w->batches = false;
             gale__log(GALE__WARN, "out of memory: %lld tiles at once instead of %lld", (long long)w->batch, (long long)count);
             status = GALE_OK;
         } else at += count;
@@ -71,11 +75,27 @@ static gale_status run_tiles(work *w, const gale__tiling *t, const float *planes
 static gale_status make_tiling(work *w, int64_t width, int64_t height, gale__tiling *t)
 {
     gale__network *n = w->n;
-    gale__tile_wish wish = {n->fixed_width ? n->fixed_width : w->tile, n->fixed_height ? n->fixed_height : w->tile, w->overlap, -1, 0, n->fixed_width && n->fixed_height, n->manifest->padding};
-    bool usual = wish.fixed || (w->tile == n->manifest->tile && w->tile && width >= w->tile && height >= w->tile);
+    gale__tile_wish wish = {n->fixed_width ? n->fixed_width : w->now, n->fixed_height ? n->fixed_height : w->now, w->overlap, -1, 0, n->fixed_width && n->fixed_height, n->manifest->padding};
+    bool usual = wish.fixed || (w->now == n->manifest->tile && w->now && width >= w->now && height >= w->now);
     if (!usual) GALE_TRY(gale__network_find_multiple(n));
     wish.multiple = n->multiple;
     return gale__tiling_make(width, height, &wish, t);
+}
+
+/* Tile and batch where they are left to us: the whole picture where memory holds it, else the largest tile. */
+static gale_status choose(work *w, int64_t width, int64_t height, gale__tiling *t)
+{
+    int64_t pixels = 0;
+    bool tile = !w->tile && !w->n->fixed_width && !w->n->fixed_height;
+    w->now = w->tile;
+    if (tile) GALE_TRY(gale__network_find_multiple(w->n));
+    if (tile || w->batches) GALE_TRY(gale__budget_pixels(w->n, w->device, &pixels));
+    if (tile && width * height > pixels) w->now = gale__budget_tile(w->n, pixels, TILE_LEAST);
+    if (tile && w->now && w->overlap > w->now / 4) w->overlap = w->now / 4;
+    GALE_TRY(make_tiling(w, width, height, t));
+    if (w->batches) w->batch = gale__budget_batch(w->device, pixels, t->x.tile * t->y.tile, gale__tiling_count(t));
+    if (w->r) w->r->by_memory |= tile && w->now;
+    return GALE_OK;
 }
 
 /* channels_in planes to channels_out planes, scale times as large; `out` is zeroed here. */
@@ -84,15 +104,18 @@ static gale_status run_planes(work *w, const float *planes, int64_t width, int64
     size_t size = (size_t)(width * height * w->n->scale * w->n->scale * w->n->channels_out) * sizeof *out;
     for (;;) {
         gale__tiling t;
-        GALE_TRY(make_tiling(w, width, height, &t));
+        GALE_TRY(choose(w, width, height, &t));
+        bool chosen = !w->tile;
         memset(out, 0, size);
         gale_status status = run_tiles(w, &t, planes, out);
         if (status == GALE_OK && w->r) w->r->tiles += gale__tiling_count(&t), w->r->tile_width = t.x.tile, w->r->tile_height = t.y.tile, w->r->batch = w->batch;
         int64_t larger = t.x.tile > t.y.tile ? t.x.tile : t.y.tile;
-        if (status != GALE_NO_MEMORY || w->n->fixed_width || larger / 2 < TILE_LEAST) return status;
+        bool large = status == GALE_NO_MEMORY || (status == GALE_UNSUPPORTED && chosen); /* the latter: more elements than kernels count */
+        if (!large || w->n->fixed_width || larger / 2 < TILE_LEAST) return status;
+        if (w->r) w->r->by_memory = true;
         w->tile = larger / 2;
         if (w->overlap > w->tile / 4) w->overlap = w->tile / 4;
-        gale__log(GALE__WARN, "out of memory: tiles of %lld pixels instead of %lld", (long long)w->tile, (long long)larger);
+        gale__log(GALE__WARN, "%s: tiles of %lld pixels instead of %lld", status == GALE_NO_MEMORY ? "out of memory" : "too large", (long long)w->tile, (long long)larger);
     }
 }
 
@@ -295,7 +318,7 @@ gale_status gale__upscale(gale__network *network, gale_device *device, const gal
     const gale__manifest *m = network->manifest;
     const gale_upscale_options usual = GALE_UPSCALE_OPTIONS;
     if (!options) options = &usual;
-    work w = {network, device, control ? control : m->defaults, options, report, options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap, options->batch > 0 ? options->batch : 1};
+    work w = {network, device, control ? control : m->defaults, options, report, options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap, options->batch > 0 ? options->batch : 1, 0, options->batch == 0 && !network->fixed_batch};
     gale_picture *encoded = NULL, *made = NULL;
     state s = {0};
     gale_status status;

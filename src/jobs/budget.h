@@ -1,0 +1,11 @@
+/* How large a tile may be, and how many run at once, by the memory that plans of the network ask for. */
+#ifndef GALE_JOBS_BUDGET_H
+#define GALE_JOBS_BUDGET_H
+#include "jobs/network.h"
+/* Pixels (of all tiles of a batch together) that a run may have in the memory that is left now; at least 1.  Finds out what a pixel takes by two small runs, once. */
+gale_status gale__budget_pixels(gale__network *n, gale_device *device, int64_t *pixels);
+/* The side of the largest square tile of so many pixels that the network takes; at least `least`. */
+int64_t gale__budget_tile(const gale__network *n, int64_t pixels, int64_t least);
+/* How many of `tiles` tiles run at once: as many as the budget holds and the device has use for, shared out evenly. */
+int64_t gale__budget_batch(const gale_device *device, int64_t pixels, int64_t tile_pixels, int64_t tiles);
+#endif
