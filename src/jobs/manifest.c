@@ -191,6 +191,16 @@ gale_status gale__manifest_read(const char *model_path, gale__manifest *out)
     return status;
 }
 
+/* A message with the names of the controls at its end: what the user wants to know next. */
+static gale_status refuse_control(const gale__manifest *m, const char *what)
+{
+    gale__str known = {0};
+    for (int i = 0; i < m->named_count; i++) gale__str_addf(&known, "%s%s", i ? ", " : "", m->controls[i].name);
+    gale_status status = gale__fail(GALE_INVALID, "%s; %s has %d controls%s%s", what, m->name, m->control_count, m->named_count ? ": " : " without names", gale__str_text(&known));
+    gale__str_finish(&known);
+    return status;
+}
+
 static gale_status set_all(const gale__manifest *m, const char *text, float *values)
 {
     int n = 0;
@@ -204,28 +214,24 @@ static gale_status set_all(const gale__manifest *m, const char *text, float *val
         if (!at[size]) break;
         at += size + 1;
     }
-    return n + 1 == m->control_count ? GALE_OK : gale__fail(GALE_INVALID, "%d values of control for %s, which has %d", n + 1, m->name, m->control_count);
-}
-
-static gale_status unknown_control(const gale__manifest *m, const char *name)
-{
-    gale__str known = {0};
-    for (int i = 0; i < m->named_count; i++) gale__str_addf(&known, "%s%s", i ? ", " : "", m->controls[i].name);
-    gale_status status = gale__fail(GALE_INVALID, "%s has no control \"%s\"; it has %s", m->name, name, m->named_count ? gale__str_text(&known) : "none with a name");
-    gale__str_finish(&known);
-    return status;
+    char what[64];
+    snprintf(what, sizeof what, "%d values of control", n + 1);
+    return n + 1 == m->control_count ? GALE_OK : refuse_control(m, what);
 }
 
 static gale_status set_one(const gale__manifest *m, const char *text, size_t name_size, float *values)
 {
-    char name[64];
+    char name[64], what[96];
     double v;
     int64_t index = -1;
     snprintf(name, sizeof name, "%.*s", (int)(name_size < 60 ? name_size : 60), text);
     if (!gale__text_to_f64(text + name_size + 1, &v)) return gale__fail(GALE_INVALID, "control %s: \"%s\" is no number", name, text + name_size + 1);
     for (int i = 0; i < m->named_count; i++)
         if (gale__text_equal_nocase(m->controls[i].name, name)) index = m->controls[i].index;
-    if (index < 0 && (!gale__text_to_i64(name, &index) || index < 0 || index >= m->control_count)) return unknown_control(m, name);
+    if (index < 0 && (!gale__text_to_i64(name, &index) || index < 0 || index >= m->control_count)) {
+        snprintf(what, sizeof what, "there is no control \"%s\"", name);
+        return refuse_control(m, what);
+    }
     values[index] = (float)v;
     return GALE_OK;
 }
