@@ -14,7 +14,7 @@
 /* What a full-featured device says of itself: for printing without one. */
 static const gale_device_caps ir_full_caps = {
     .subgroup = 32, .group_max = 1024, .shared_bytes = 48 << 10, .push_bytes = 128,
-    .f64 = true, .i64 = true, .subgroup_ops = true, .storage8 = true, .storage16 = true,
+    .f64 = true, .i64 = true, .subgroup_ops = true, .storage8 = true, .storage16 = true, .exact_division = true,
 };
 
 typedef struct ir_buffer { void *data; size_t size; } ir_buffer; /* all are sent; those not readonly come back */

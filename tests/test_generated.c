@@ -36,7 +36,7 @@ static void keep(void *user, const char *text, size_t size)
 static const gale_device_caps nvidia = {
     .memory_bytes = (uint64_t)128 << 30, .memory_free_bytes = (uint64_t)128 << 30, .alloc_max_bytes = (uint64_t)128 << 30,
     .compute_units = 132, .clock_mhz = 1980, .subgroup = 32, .group_max = 1024, .groups_max = {INT32_MAX, 65535, 65535}, .shared_bytes = 48 << 10, .arch = 90,
-    .f16 = true, .bf16 = true, .f64 = true, .i64 = true, .subgroup_ops = true, .float_atomics = true, .capture = true, .storage8 = true, .storage16 = true, .own_math = true,
+    .f16 = true, .bf16 = true, .f64 = true, .i64 = true, .subgroup_ops = true, .float_atomics = true, .capture = true, .storage8 = true, .storage16 = true, .own_math = true, .exact_division = true,
 };
 
 static gale_device *open_nvidia(void)

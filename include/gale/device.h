@@ -36,6 +36,7 @@ typedef struct gale_device_caps {
     bool denormals, nan_inf;                  /* Vulkan: f32 denormals are kept, NaN and infinities honoured, when a kernel asks */
     bool storage8, storage16;                 /* 8- and 16-bit loads and stores */
     bool own_math;                            /* its own f32 exp, log and division keep to known bounds */
+    bool exact_division;                      /* f32 division is rounded correctly over the whole range; else kernels bring their own */
     bool corners;                             /* f32 minima and maxima that pass NaN on, conversions to integers that saturate */
     bool software;                            /* a driver that runs on the CPU (PoCL, lavapipe): never chosen automatically */
 } gale_device_caps;

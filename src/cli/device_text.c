@@ -6,7 +6,7 @@
 static const struct { const char *name; size_t at; } features[] = {
 #define F(name) {#name, offsetof(gale_device_caps, name)}
     F(f16), F(bf16), F(f64), F(i64), F(int8_dot), F(matrix_units), F(subgroup_ops), F(float_atomics), F(storage8), F(storage16),
-    F(unified_memory), F(capture), F(software),
+    F(denormals), F(nan_inf), F(own_math), F(exact_division), F(corners), F(unified_memory), F(capture), F(software),
 #undef F
 };
 #define N_FEATURES (sizeof features / sizeof *features)
@@ -85,7 +85,13 @@ static void json_limits(gale__json_out *j, const gale_device_caps *caps)
     key_u64(j, "clock_mhz", caps->clock_mhz);
     key_u64(j, "subgroup", caps->subgroup);
     key_u64(j, "group_max", caps->group_max);
+    gale__json_key(j, "groups_max");
+    gale__json_array(j);
+    for (int i = 0; i < 3; i++) gale__json_i64(j, caps->groups_max[i]);
+    gale__json_close(j, ']');
+    key_u64(j, "loop_max", caps->loop_max);
     key_u64(j, "shared_bytes", caps->shared_bytes);
+    key_u64(j, "push_bytes", caps->push_bytes);
     key_u64(j, "arch", caps->arch);
 }
 

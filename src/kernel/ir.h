@@ -21,7 +21,7 @@ typedef enum gale__ir_op {
     GALE__IR_LOCAL_ID,
     GALE__IR_GROUP_COUNT,
     GALE__IR_LANE,       /* place in the subgroup; U32 (only when the device has subgroup_ops) */
-    GALE__IR_DIV,        /* plain division, as the language has it (the divisor is known not to be 0) */
+    GALE__IR_DIV,        /* plain division, as the language has it (the divisor is known not to be 0); imm 1: floats as exactly as the device likes */
     GALE__IR_REM,        /* integers only */
     GALE__IR_MIN,        /* plain; what NaN does is not specified */
     GALE__IR_MAX,

@@ -1,5 +1,6 @@
 /* Rewrites what a driver gets wrong before it is printed.  Vulkan does not promise that an fma is fused, and Mesa's
- * software device does not fuse it; our mathematics needs it.  The same device has no code for f16 on some processors, which
+ * software device does not fuse it; our mathematics needs it.  Nor does it promise that a quotient is rounded correctly, or
+ * anything at all for divisors near the ends of the range.  Mesa's software device has no code for f16 on some processors, which
  * ends the process, and compiles for the processor's name, so that on
  * an aarch64 machine whose SVE is switched off (virtual machines) its code for integer division and for 64-bit
  * products, minima and maxima stops with an illegal instruction: they are done with other instructions there. */
@@ -9,7 +10,7 @@
 
 gale__ir_lowering gale__ir_lowering_for(const gale_device_caps *caps)
 {
-    gale__ir_lowering what = {.fma = caps->software && caps->f64, .f16 = caps->software};
+    gale__ir_lowering what = {.fma = caps->software && caps->f64, .f16 = caps->software, .division = !caps->exact_division};
 #ifdef __aarch64__
     what.integers = caps->software && caps->f64 && !gale__cpu_has("sve");
 #endif
@@ -157,6 +158,86 @@ static gale__val divide(gale__ir *ir, int op, gale__val a, gale__val b)
     return op == GALE__IR_DIV ? q : op2(ir, GALE__SUB, a, multiply(ir, q, b));
 }
 
+/* --- f32 division by the device's reciprocal, which may be a few units off, and integers: only numbers near 1 are divided. --- */
+
+static gale__val test(gale__ir *ir, int op, gale__val a, gale__val b) { return gale__ir_op2(ir, op, GALE_BOOL, a, b); }
+static gale__val either(gale__ir *ir, gale__val a, gale__val b) { return gale__ir_op2(ir, GALE__OR, GALE_BOOL, a, b); }
+static gale__val fma_by(gale__ir *ir, gale__ir_lowering what, gale__val a, gale__val b, gale__val c)
+{
+    return what.fma ? fma_f32(ir, a, b, c) : gale__ir_op3(ir, GALE__FMA, GALE_F32, a, b, c);
+}
+
+/* The mantissa in [1, 2), and the biased exponent, of the bits of a number above 0. */
+static gale__val split(gale__ir *ir, gale__val bits, gale__val *exponent)
+{
+    gale__val denormal = test(ir, GALE__LT, bits, gale__ir_u32(ir, 0x00800000));
+    bits = pick(ir, denormal, bits_as(ir, GALE_U32, convert(ir, GALE_F32, bits)), bits);
+    gale__val field = bits_as(ir, GALE_I32, op2(ir, GALE__IR_SHR, bits, gale__ir_u32(ir, 23)));
+    *exponent = op2(ir, GALE__SUB, field, pick(ir, denormal, gale__ir_i32(ir, 149), gale__ir_i32(ir, 0)));
+    gale__val mantissa = op2(ir, GALE__AND, bits, gale__ir_u32(ir, 0x007fffff));
+    return bits_as(ir, GALE_F32, op2(ir, GALE__OR, mantissa, gale__ir_u32(ir, 0x3f800000)));
+}
+
+/* Bits of x / y, nearest even, for both in [1, 2).  After one correction the quotient is less than a unit off; then the
+ * rest is exact and says which neighbour is nearest.  Halfway does not happen, nor does the quotient cross 1 or 1/2. */
+static gale__val near_quotient(gale__ir *ir, gale__ir_lowering what, gale__val x, gale__val y)
+{
+    gale__val inverse = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_DIV, .type = GALE_F32, .a = gale__ir_f32(ir, 1), .b = y, .imm = 1});
+    gale__val minus = op1(ir, GALE__NEG, y), q = op2(ir, GALE__MUL, x, inverse);
+    q = fma_by(ir, what, fma_by(ir, what, q, minus, x), inverse, q);
+    gale__val rest = fma_by(ir, what, q, minus, x), bits = bits_as(ir, GALE_U32, q);
+    gale__val unit = op2(ir, GALE__SUB, op2(ir, GALE__AND, bits, gale__ir_u32(ir, 0x7f800000)), gale__ir_u32(ir, 24u << 23));
+    gale__val half = op2(ir, GALE__MUL, bits_as(ir, GALE_F32, unit), y);
+    bits = op2(ir, GALE__ADD, bits, convert(ir, GALE_U32, test(ir, GALE__GT, rest, half)));
+    return op2(ir, GALE__SUB, bits, convert(ir, GALE_U32, test(ir, GALE__LT, rest, op1(ir, GALE__NEG, half))));
+}
+
+/* Bits of a quotient below the normal numbers: what `bits` rounded away is looked up again, so that it is rounded once. */
+static gale__val denormal_quotient(gale__ir *ir, gale__ir_lowering what, gale__val x, gale__val y, gale__val bits, gale__val exponent)
+{
+    gale__val rest = fma_by(ir, what, bits_as(ir, GALE_F32, bits), op1(ir, GALE__NEG, y), x), none = gale__ir_f32(ir, 0), one = gale__ir_u32(ir, 1);
+    gale__val cut = op2(ir, GALE__SUB, bits, convert(ir, GALE_U32, test(ir, GALE__LT, rest, none)));
+    gale__val m = op2(ir, GALE__OR, op2(ir, GALE__AND, cut, gale__ir_u32(ir, 0x007fffff)), gale__ir_u32(ir, 0x00800000));
+    m = op2(ir, GALE__OR, op2(ir, GALE__ADD, m, m), convert(ir, GALE_U32, test(ir, GALE__NE, rest, none)));
+    gale__val by = op2(ir, GALE__SUB, gale__ir_i32(ir, 2), exponent);
+    by = op2(ir, GALE__IR_MAX, op2(ir, GALE__IR_MIN, by, gale__ir_i32(ir, 31)), gale__ir_i32(ir, 2));
+    by = bits_as(ir, GALE_U32, by);
+    gale__val below = op2(ir, GALE__SUB, op2(ir, GALE__IR_SHL, one, op2(ir, GALE__SUB, by, one)), one);
+    gale__val odd = op2(ir, GALE__AND, op2(ir, GALE__IR_SHR, m, by), one);
+    return op2(ir, GALE__IR_SHR, op2(ir, GALE__ADD, op2(ir, GALE__ADD, m, below), odd), by);
+}
+
+static gale__val divide_f32(gale__ir *ir, gale__ir_lowering what, gale__val a, gale__val b)
+{
+    gale__val ab = bits_as(ir, GALE_U32, a), bb = bits_as(ir, GALE_U32, b), top = gale__ir_u32(ir, 0x80000000), infinite = gale__ir_u32(ir, 0x7f800000);
+    gale__val sign = op2(ir, GALE__AND, op2(ir, GALE__XOR, ab, bb), top), size = gale__ir_u32(ir, 0x7fffffff), zero = gale__ir_u32(ir, 0), ea, eb;
+    ab = op2(ir, GALE__AND, ab, size), bb = op2(ir, GALE__AND, bb, size);
+    gale__val x = split(ir, ab, &ea), y = split(ir, bb, &eb), bits = near_quotient(ir, what, x, y);
+    gale__val up = bits_as(ir, GALE_U32, op2(ir, GALE__SUB, ea, eb));
+    gale__val q = op2(ir, GALE__ADD, bits, op2(ir, GALE__IR_SHL, up, gale__ir_u32(ir, 23)));
+    gale__val exponent = bits_as(ir, GALE_I32, op2(ir, GALE__ADD, op2(ir, GALE__IR_SHR, bits, gale__ir_u32(ir, 23)), up));
+    q = pick(ir, test(ir, GALE__LT, exponent, gale__ir_i32(ir, 1)), denormal_quotient(ir, what, x, y, bits, exponent), q);
+    q = pick(ir, test(ir, GALE__GT, exponent, gale__ir_i32(ir, 254)), infinite, q);
+
+    gale__val a_none = test(ir, GALE__EQ, ab, zero), b_none = test(ir, GALE__EQ, bb, zero);
+    gale__val a_all = test(ir, GALE__EQ, ab, infinite), b_all = test(ir, GALE__EQ, bb, infinite);
+    q = pick(ir, either(ir, a_none, b_all), zero, q);
+    q = op2(ir, GALE__OR, pick(ir, either(ir, b_none, a_all), infinite, q), sign);
+    gale__val senseless = either(ir, gale__ir_op2(ir, GALE__AND, GALE_BOOL, a_none, b_none), gale__ir_op2(ir, GALE__AND, GALE_BOOL, a_all, b_all));
+    gale__val nan = either(ir, test(ir, GALE__GT, ab, infinite), test(ir, GALE__GT, bb, infinite));
+    return bits_as(ir, GALE_F32, pick(ir, either(ir, senseless, nan), gale__ir_u32(ir, 0x7fc00000), q));
+}
+
+/* By 2, 4, 1/2 ...: the inverse is exact, and a product is always rounded correctly. */
+static gale__val by_power(gale__ir *ir, gale__val a, gale__val b)
+{
+    uint64_t bits;
+    if (!gale__ir_is_const(ir, b, &bits) || bits & 0x007fffff) return 0;
+    uint32_t field = bits >> 23 & 0xff;
+    if (field < 1 || field > 253) return 0;
+    return op2(ir, GALE__MUL, a, gale__ir_const(ir, GALE_F32, (bits & 0x80000000) | (uint64_t)(254 - field) << 23));
+}
+
 /* The instruction done otherwise; 0: as it is. */
 static gale__val replace(gale__ir *ir, const gale__ir_instr *in, gale__ir_lowering what)
 {
@@ -164,6 +245,10 @@ static gale__val replace(gale__ir *ir, const gale__ir_instr *in, gale__ir_loweri
     bool is_float = t == GALE_F32 || t == GALE_F64, wide = gale__ir_bits(t) == 64;
     if (what.fma && in->op == GALE__FMA) return t == GALE_F32 ? fma_f32(ir, in->a, in->b, in->c) : fma_f64(ir, in->a, in->b, in->c);
     if (what.f16 && (in->op == GALE__IR_F16_TO_F32 || in->op == GALE__IR_F32_TO_F16)) return gale__ir_half_by_bits(ir, in->op, in->a);
+    if (what.division && in->op == GALE__IR_DIV && t == GALE_F32 && !in->imm) {
+        gale__val product = by_power(ir, in->a, in->b);
+        return product ? product : divide_f32(ir, what, in->a, in->b);
+    }
     if (!what.integers || is_float) return 0;
     uint64_t bits;
     bool by_const = gale__ir_is_const(ir, in->b, &bits), power = by_const && bits && !(bits & (bits - 1));

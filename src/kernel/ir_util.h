@@ -34,7 +34,7 @@ static inline gale_type gale__ir_unsigned(gale_type t) { return t == GALE_I32 ||
 
 /* What must be written otherwise for a driver (ir_lower.c), and the kernel so written; out is initialised here, and
  * finished by the caller unless this fails. */
-typedef struct gale__ir_lowering { bool fma, f16, integers; } gale__ir_lowering;
+typedef struct gale__ir_lowering { bool fma, f16, integers, division; } gale__ir_lowering;
 gale__ir_lowering gale__ir_lowering_for(const gale_device_caps *caps);
 gale_status gale__ir_lower(const gale__ir *ir, gale__ir_lowering what, gale__ir *out);
 

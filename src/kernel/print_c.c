@@ -309,6 +309,16 @@ static gale_status print_kernel(const gale__ir *ir, const gale__dialect_table *d
     return status;
 }
 
+/* Compilers of C fuse what they should; only division may be wanting. */
+static gale_status print_lowered(const gale__ir *ir, const gale__dialect_table *d, gale__str *out)
+{
+    gale__ir lowered;
+    GALE_TRY(gale__ir_lower(ir, (gale__ir_lowering){.division = true}, &lowered));
+    gale_status status = print_kernel(&lowered, d, out);
+    gale__ir_finish(&lowered);
+    return status;
+}
+
 gale_status gale__ir_print_c(const gale__ir *const *kernels, int n, gale__dialect dialect, const gale_device_caps *caps, gale__str *out)
 {
     const gale__dialect_table *d = &gale__dialects[dialect];
@@ -328,6 +338,6 @@ gale_status gale__ir_print_c(const gale__ir *const *kernels, int n, gale__dialec
     if (all.f16) gale__str_add(out, d->head_f16);
     if (all.subgroup) gale__str_add(out, d->head_subgroup);
     if (all.corners || all.fast) gale__str_add(out, d->head_own);
-    for (int i = 0; i < n; i++) GALE_TRY(print_kernel(kernels[i], d, out));
+    for (int i = 0; i < n; i++) GALE_TRY(caps->exact_division ? print_kernel(kernels[i], d, out) : print_lowered(kernels[i], d, out));
     return gale__str_check(out);
 }

@@ -483,7 +483,7 @@ gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps 
     GALE_TRY(gale__ir_check(kernel));
     GALE_TRY(gale__ir_check_device(kernel, caps));
     gale__ir_lowering what = gale__ir_lowering_for(caps);
-    if (!what.fma && !what.f16 && !what.integers) return print_kernel(kernel, caps, out);
+    if (!what.fma && !what.f16 && !what.integers && !what.division) return print_kernel(kernel, caps, out);
     gale__ir lowered;
     GALE_TRY(gale__ir_lower(kernel, what, &lowered));
     gale_status status = print_kernel(&lowered, caps, out);

@@ -88,8 +88,10 @@ LOWER(Reciprocal)
 LOWER(Sign)
 {
     gale__g *g = L->g;
-    gale__node x = L->in[0], zero = gale__value(L, x, 0);
-    gale__node below = gale__g_select(g, gale__g_binary(g, GALE__LT, x, zero), gale__value(L, x, -1), x); /* 0 and NaN stay */
+    gale__node x = L->in[0], zero = gale__value(L, x, 0), none = zero;
+    /* NaN stays.  A device may take a denormal for 0, so what is neither above nor below is not simply x. */
+    if (gale__type_is_float(gale__type_of(g, x))) none = gale__g_select(g, gale__g_binary(g, GALE__NE, x, x), x, zero);
+    gale__node below = gale__g_select(g, gale__g_binary(g, GALE__LT, x, zero), gale__value(L, x, -1), none);
     L->out[0] = gale__g_select(g, gale__g_binary(g, GALE__GT, x, zero), gale__value(L, x, 1), below);
 }
 

@@ -35,7 +35,7 @@ static void describe(gale_device_info *info)
         .compute_units = (uint32_t)gale__cpu_cores(),
         .subgroup = 1,
         .group_max = 65535,
-        .f64 = true, .i64 = true, .unified_memory = true, .capture = true, .storage8 = true, .storage16 = true,
+        .f64 = true, .i64 = true, .unified_memory = true, .capture = true, .storage8 = true, .storage16 = true, .exact_division = true,
         .f16 = gale__cpu_has("fp16"),
         .bf16 = gale__cpu_has("bf16") || gale__cpu_has("avx512bf16"),
         .int8_dot = gale__cpu_has("dotprod") || gale__cpu_has("i8mm"),

@@ -44,6 +44,7 @@ static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *cap
         .matrix_units = cuda && arch >= 70,
         .corners = cuda && arch >= 80,
         .own_math = cuda,
+        .exact_division = true,
         .f64 = true, .i64 = true, .float_atomics = true, .subgroup_ops = true, .storage8 = true, .storage16 = true,
         .unified_memory = attribute(api, device, GALE__CU_INTEGRATED) > 0,
         .capture = api->has_capture,

@@ -11,7 +11,7 @@ static const gale_device_caps generous = {
     .compute_units = 16, .clock_mhz = 1000, .subgroup = 32, .group_max = 1024, .groups_max = {INT32_MAX, 65535, 65535},
     .shared_bytes = 48 << 10, .push_bytes = 256,
     .f16 = true, .f64 = true, .i64 = true, .subgroup_ops = true, .capture = true, .storage8 = true, .storage16 = true,
-    .software = true,
+    .exact_division = true, .software = true,
 };
 
 /* One lock for all: this device is for tests, and counting must be exact. */

@@ -45,11 +45,8 @@ static gale_status make_context(gale__cl_device *d)
     d->queue = d->cl->clCreateCommandQueue(d->context, d->id, 0, &e);
     if (!d->queue) return gale__cl_fail(e, "clCreateCommandQueue");
     cl_uint align_bits = 0;
-    cl_device_fp_config fp = 0;
     d->cl->clGetDeviceInfo(d->id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof align_bits, &align_bits, NULL);
-    d->cl->clGetDeviceInfo(d->id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof fp, &fp, NULL);
     d->sub_align = align_bits >= 8 ? align_bits / 8 : 1;
-    d->exact_divide = fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     return GALE_OK;
 }
 

@@ -33,7 +33,6 @@ typedef struct gale__cl_device {
     cl_context context;
     cl_command_queue queue; /* for mapping and for first touch of memory; streams have their own */
     size_t sub_align;       /* where a sub-buffer may start, bytes */
-    bool exact_divide;      /* the compiler can round division and square root correctly */
 } gale__cl_device;
 
 /* Waits for an event under the watchdog. */

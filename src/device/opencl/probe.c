@@ -133,6 +133,7 @@ static void describe_caps(const gale__cl *cl, cl_device_id id, gale_device_caps 
     if (!caps->subgroup) caps->subgroup = 1;
     caps->f16 = has_extension(ext, "cl_khr_fp16");
     caps->f64 = number(cl, id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(cl_device_fp_config)) != 0;
+    caps->exact_division = number(cl, id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(cl_device_fp_config)) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     caps->i64 = caps->storage8 = caps->storage16 = true;
     caps->int8_dot = has_extension(ext, "cl_khr_integer_dot_product");
     caps->subgroup_ops = caps->subgroup > 1 && has_extension(ext, "cl_khr_subgroups") && has_extension(ext, "cl_khr_subgroup_shuffle");

@@ -94,7 +94,7 @@ gale_status gale__cl_build(gale_device *device, const gale__source *source, gale
 {
     gale__cl_device *d = gale__cl_of(device);
     char options[512];
-    const char *exact = source->ours && d->exact_divide ? " -cl-fp32-correctly-rounded-divide-sqrt" : "";
+    const char *exact = source->ours && device->info.caps.exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "";
     if (snprintf(options, sizeof options, "%s%s", source->options ? source->options : "", exact) >= (int)sizeof options)
         return gale__fail(GALE_LIMIT, "OpenCL compiler options are longer than %zu characters", sizeof options - 1);
     cl_program program = NULL;

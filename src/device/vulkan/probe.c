@@ -156,7 +156,8 @@ static void describe_caps(const gale__vk *fn, gale__vk_physical *p, const proper
     caps->f16 = f->v12.shaderFloat16 && f->v11.storageBuffer16BitAccess;
     caps->f64 = f->base.features.shaderFloat64;
     caps->i64 = true;
-    caps->denormals = pr->v12.shaderDenormPreserveFloat32;
+    /* Kernels ask for f32 alone; a driver that wants one answer for all widths is not asked. */
+    caps->denormals = pr->v12.shaderDenormPreserveFloat32 && pr->v12.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     caps->nan_inf = pr->v12.shaderSignedZeroInfNanPreserveFloat32;
     caps->int8_dot = f->dot.shaderIntegerDotProduct;
     caps->float_atomics = f->atomic.shaderBufferFloat32AtomicAdd;
@@ -166,7 +167,7 @@ static void describe_caps(const gale__vk *fn, gale__vk_physical *p, const proper
     caps->subgroup_ops = steady && (pr->v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) && (pr->v11.subgroupSupportedOperations & ops) == ops;
     caps->capture = true;
     VkPhysicalDeviceType type = pr->base.properties.deviceType;
-    caps->software = type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    caps->software = caps->exact_division = type == VK_PHYSICAL_DEVICE_TYPE_CPU; /* Vulkan promises 2.5 ulp, and that not everywhere */
     caps->unified_memory = caps->software || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
 }
 
