@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""`gale upscale` with the embedded network, file to file: the same picture on every device, and a better one than cubic interpolation.
+
+usage: zoom2x.py PROGRAM SOURCE_ROOT"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+gale, root = sys.argv[1], pathlib.Path(sys.argv[2])
+sys.path.insert(0, str(root / "scripts"))
+sys.dont_write_bytecode = True
+import scene  # noqa: E402
+
+WIDTH, HEIGHT = 192, 128  # of the large picture, which is the truth
+counts = {"passed": 0, "failed": 0, "skipped": 0}
+
+
+def check(name, good, why=""):
+    counts["passed" if good else "failed"] += 1
+    if not good:
+        print(f"FAIL {name}: {why}")
+
+
+def skip(name, why):
+    print(f"SKIP {name}: {why}")
+    counts["skipped"] += 1
+
+
+def run(*arguments):
+    return subprocess.run([gale, *map(str, arguments)], capture_output=True, text=True, timeout=280, env={**os.environ, "GALE_WATCHDOG_S": "250"})
+
+
+def cubic(x):
+    x = abs(x)
+    return 1.5 * x**3 - 2.5 * x**2 + 1 if x < 1 else -0.5 * x**3 + 2.5 * x**2 - 4 * x + 2 if x < 2 else 0
+
+
+def taps(size, target):
+    """Of each target pixel: [(source pixel, weight)], antialiased when shrinking."""
+    wide = max(1, size / target)
+    for i in range(target):
+        centre = (i + 0.5) * size / target
+        row = [(j, w) for j in range(size) if (w := cubic((j + 0.5 - centre) / wide))]
+        total = sum(w for _, w in row)
+        yield [(j, w / total) for j, w in row]
+
+
+def resize(pixels, width, height, wide, high):
+    rows = [[[sum(w * pixels[3 * (y * width + j) + c] for j, w in row) for c in range(3)] for row in taps(width, wide)] for y in range(height)]
+    down = list(taps(height, high))
+    return bytes(min(255, max(0, round(sum(w * rows[j][x][c] for j, w in row)))) for row in down for x in range(wide) for c in range(3))
+
+
+def crop(pixels, width, left, top, wide, high):
+    return b"".join(pixels[3 * (y * width + left):3 * (y * width + left + wide)] for y in range(top, top + high))
+
+
+def enlarge(name, *arguments):
+    """True when `gale upscale` did it."""
+    done = run("upscale", *arguments)
+    if "this build is without it" in done.stderr:
+        skip(name, done.stderr.strip())
+    elif done.returncode:
+        check(name, False, done.stderr.strip())
+    return done.returncode == 0
+
+
+def difference(a, b):
+    """PSNR in dB and the largest difference in levels."""
+    said = json.loads(run("compare", a, b, "--json").stdout)
+    return (1e9, 0) if said["identical"] else (said["colours"]["psnr_db"], round(255 * said["colours"]["largest"]))
+
+
+def quality(folder):
+    large, tiled = folder / "large.png", folder / "tiled.png"
+    if not enlarge("quality", folder / "small.png", "-o", large, "-p", "cpu"):
+        return
+    network, plain = difference(large, folder / "truth.png")[0], difference(folder / "cubic.png", folder / "truth.png")[0]
+    print(f"zoom2x: {network:.2f} dB, cubic {plain:.2f} dB")
+    check("better than cubic", network > plain + 1, f"{network:.2f} dB, cubic {plain:.2f} dB")
+    if enlarge("tiles", folder / "small.png", "-o", tiled, "-p", "cpu", "--tile", "40"):
+        check("tiles equal the whole", difference(large, tiled)[1] <= 1, f"{difference(large, tiled)[1]} levels apart")
+
+
+def devices_agree(folder):
+    here = [d["backend"] for d in json.loads(run("devices", "--json").stdout)["devices"]]
+    if not enlarge("cpu", folder / "part.png", "-o", folder / "cpu.png", "-p", "cpu"):
+        return
+    for provider in ("cuda", "hip", "opencl", "vulkan"):
+        if provider not in here:
+            skip(provider, "no such device here")
+        elif os.environ.get("GALE_TEST_LIGHT"):
+            skip(provider, "takes too long here")
+        elif enlarge(provider, folder / "part.png", "-o", folder / "other.png", "-p", provider, "--strict"):
+            worst = difference(folder / "cpu.png", folder / "other.png")[1]
+            check(f"{provider} gives the picture of the CPU", worst <= 1, f"{worst} levels apart")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        truth = scene.render(WIDTH, HEIGHT, 3)
+        small = resize(truth, WIDTH, HEIGHT, WIDTH // 2, HEIGHT // 2)
+        scene.write_png(folder / "truth.png", WIDTH, HEIGHT, truth)
+        scene.write_png(folder / "small.png", WIDTH // 2, HEIGHT // 2, small)
+        scene.write_png(folder / "cubic.png", WIDTH, HEIGHT, resize(small, WIDTH // 2, HEIGHT // 2, WIDTH, HEIGHT))
+        scene.write_png(folder / "part.png", 20, 16, crop(small, WIDTH // 2, 46, 22, 20, 16))  # drivers that run on the CPU are slow
+        quality(folder)
+        devices_agree(folder)
+    print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
+    sys.exit(counts["failed"] > 0)
+
+
+main()
