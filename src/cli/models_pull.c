@@ -8,12 +8,18 @@
 #include "jobs/manifest.h"
 #include <string.h>
 
+/* Counts what is still to come: what an earlier fetch left would make the rate too good. */
+typedef struct meter { gale__progress progress; uint64_t first_bytes; bool begun; } meter;
+
 static bool on_progress(void *user, uint64_t done_bytes, uint64_t total_bytes)
 {
-    gale__progress *p = user;
-    uint64_t done = done_bytes >> 10;
-    p->total = total_bytes >> 10;
-    if (done > p->done) gale__progress_add(p, done - p->done);
+    meter *m = user;
+    if (!m->begun || done_bytes < m->first_bytes) m->first_bytes = done_bytes;
+    m->begun = true;
+    uint64_t done = (done_bytes - m->first_bytes) >> 10;
+    m->progress.total = total_bytes > m->first_bytes ? (total_bytes - m->first_bytes) >> 10 : 0;
+    if (done < m->progress.done) m->progress.done = done; /* begun anew */
+    gale__progress_add(&m->progress, done - m->progress.done);
     return true;
 }
 
@@ -46,15 +52,15 @@ static gale_status look_at_old(const char *path, const char *sha256)
 static gale_status fetch(const gale__fetch *wish)
 {
     gale__fetch f = *wish;
-    gale__progress progress;
+    meter m = {0};
     char hex[65], size[32];
     uint64_t bytes = 0;
     if (gale__file_exists(f.path)) return look_at_old(f.path, f.sha256);
     f.progress = on_progress;
-    f.user = &progress;
-    gale__progress_begin(&progress, f.url, "KiB", f.size_bytes >> 10);
+    f.user = &m;
+    gale__progress_begin(&m.progress, strrchr(f.path, '/') + 1, "KiB", 0);
     gale_status status = gale__fetch_run(&f);
-    gale__progress_end(&progress);
+    gale__progress_end(&m.progress);
     GALE_TRY(status);
     GALE_TRY(gale__file_sha256(f.path, hex, &bytes));
     if (strstr(f.path, ".onnx")) GALE_TRY(record_digest(f.path, hex));
