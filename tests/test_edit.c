@@ -6,6 +6,7 @@
 #include "gale/model.h"
 #include "graph/tensor.h"
 #include "onnx/edit.h"
+#include "onnx/net.h"
 #include "test.h"
 #include <math.h>
 
@@ -210,6 +211,31 @@ TEST(folded)
     }
 }
 
+TEST(newest_opset)
+{
+    int ran = 0;
+    for (int i = 0; i < SEEDS; i++) {
+        gale__onnx *a = open_seed(seeds[i].name), *b = open_seed(seeds[i].name);
+        gale__net *net = NULL;
+        int before = test_bad;
+        bool runs = gale__net_import(a, &net) == GALE_OK && net->n_inputs <= 8 && net->n_outputs <= 8;
+        for (int k = 0; runs && k < net->n_inputs; k++) runs = net->values[net->inputs[k]].kind == GALE__NUMBERS;
+        for (int k = 0; runs && k < net->n_outputs; k++) runs = net->declared[k].kind == GALE__NUMBERS;
+        gale__net_destroy(&net);
+        gale_status status = gale__edit_opset(b, root(b));
+        if (runs && CHECK_OK(status)) {
+            ran++;
+            CHECK_EQ(root(b)->opset_import.at[0].version, GALE__OPSET_NEWEST);
+            CHECK_EQ(root(b)->functions.n, 0);
+            compare(a, b, 1e-6);
+        }
+        if (test_bad > before) printf("%s at the newest opset\n", seeds[i].name);
+        gale__onnx_close(&a);
+        gale__onnx_close(&b);
+    }
+    CHECK(ran > 10);
+}
+
 /* Constants, a chain over them, one node twice, one that nothing reads, something large made of little, and the shape of the input. */
 static gale__onnx *make_foldable(void)
 {
@@ -304,6 +330,7 @@ TEST(every_allocation_fails)
             status = gale__edit_extract(f, root(f), parts[i]);
             if (status == GALE_OK) status = gale__edit_free(f, root(f), root(f)->graph->input.at[0].name.at);
             if (status == GALE_INVALID) status = GALE_OK; /* it has no shape */
+            if (status == GALE_OK) status = gale__edit_opset(f, root(f));
             if (status == GALE_OK) status = gale__edit_tidy(f, root(f));
             if (status == GALE_OK) status = gale__edit_precision(f, root(f), GALE_F16);
             if (status == GALE_OK) status = gale__onnx_pack(f, root(f), &bytes);
@@ -331,7 +358,7 @@ TEST(every_allocation_fails_in_folding)
     CHECK_OK(status);
 }
 
-static const test_row rows[] = {ROW(pinned), ROW(freed), ROW(extracted), ROW(extracted_with_colons), ROW(half_precision), ROW(half_weights), ROW(folded), ROW(folded_away), ROW(folded_not_large), ROW(every_allocation_fails), ROW(every_allocation_fails_in_folding)};
+static const test_row rows[] = {ROW(pinned), ROW(freed), ROW(extracted), ROW(extracted_with_colons), ROW(half_precision), ROW(half_weights), ROW(newest_opset), ROW(folded), ROW(folded_away), ROW(folded_not_large), ROW(every_allocation_fails), ROW(every_allocation_fails_in_folding)};
 
 int main(int argc, char **argv)
 {

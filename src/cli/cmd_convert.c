@@ -12,6 +12,7 @@ static const gale__arg args[] = {
     {"extract", 0, GALE__ARG_TEXT, "INPUTS:OUTPUTS", NULL, NULL, "only what leads from these values to those; names with commas between"},
     {"pin", 0, GALE__ARG_TEXT, "NAME=N", NULL, NULL, "give an open extent a number; INPUT:AXIS=N for one without a name", .many = true},
     {"free", 0, GALE__ARG_TEXT, "INPUT[:AXIS]", NULL, NULL, "open the extents of an input, or one of them", .many = true},
+    {"opset", 0, GALE__ARG_CHOICE, NULL, NULL, "27|newest", "bring an older model up: operators in their newest form, functions inlined"},
     {"fold", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "compute what depends on constants alone, join what is equal, drop what nothing reads"},
     {"precision", 0, GALE__ARG_CHOICE, NULL, NULL, "fp16|bf16", "weights and operators in half precision; inputs and outputs stay as they are"},
     {0},
@@ -42,6 +43,7 @@ static gale_status edit(const gale__args *a, gale__onnx *file, gale__pb_model *m
     if ((text = gale__args_text(a, "extract"))) GALE_TRY(gale__edit_extract(file, model, text));
     for (size_t i = 0; (text = gale__args_item(a, "free", i)); i++) GALE_TRY(gale__edit_free(file, model, text));
     for (size_t i = 0; (text = gale__args_item(a, "pin", i)); i++) GALE_TRY(pin(file, model, text));
+    if (gale__args_given(a, "opset")) GALE_TRY(gale__edit_opset(file, model));
     if (gale__args_flag(a, "fold")) GALE_TRY(fold(file, model));
     if ((text = gale__args_text(a, "precision"))) GALE_TRY(gale__edit_precision(file, model, !strcmp(text, "fp16") ? GALE_F16 : GALE_BF16));
     return GALE_OK;
@@ -84,13 +86,14 @@ static int run(const gale__args *a)
 const gale__command gale__command_convert = {
     .args = args,
     .run = run,
-    .about = "Writes a model again, changed as the options say. The steps are taken in this order: extract, free, pin, fold, precision, emit. What is not asked for stays "
+    .about = "Writes a model again, changed as the options say. The steps are taken in this order: extract, free, pin, opset, fold, precision, emit. What is not asked for stays "
              "as it was, also what gale does not know of.\n\n"
              "Half precision: operators that take it compute in it, others stay in single precision, with Cast nodes between. Numbers beyond the "
              "largest of the type become the largest.\n\n"
              "Folding: results that would be much larger than what they are computed from stay nodes. Where all extents of the inputs are fixed (--pin), so are the shapes that follow from them.",
     .examples = "  gale convert model.onnx -o small.onnx --external small.bin   # weights beside the model\n"
                 "  gale convert model.onnx -o fixed.onnx --pin batch=1 --pin height=256\n"
+                "  gale convert old.onnx -o new.onnx --opset newest\n"
                 "  gale convert model.onnx -o plain.onnx --pin batch=1 --fold\n"
                 "  gale convert model.onnx -o open.onnx --free input:0\n"
                 "  gale convert model.onnx -o part.onnx --extract x,y:z\n"

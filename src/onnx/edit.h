@@ -12,6 +12,8 @@ gale_status gale__edit_extract(gale__onnx *file, gale__pb_model *model, const ch
 /* Numbers of single precision become `type` (f16 or bf16), wherever an operator takes it; inputs and outputs stay as they are. */
 gale_status gale__edit_precision(gale__onnx *file, gale__pb_model *model, gale_type type);
 
+/* Every node in the form of the newest opset (GALE__OPSET_NEWEST), functions inlined (export.c). */
+gale_status gale__edit_opset(gale__onnx *file, gale__pb_model *model);
 /* Computes what depends on constants alone, and Shape and Size of values whose extents follow from inputs that are wholly fixed; then tidies.  Results that are much larger than
  * what they are computed from stay nodes.  cpu: a device to compute on. */
 gale_status gale__edit_fold(gale__onnx *file, gale__pb_model *model, gale_device *cpu);

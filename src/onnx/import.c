@@ -77,7 +77,7 @@ static gale_status import_body(gale__scope *s, const gale__pb_graph *g, const ch
 {
     gale__net *net = gale__arena_alloc(s->net->arena, sizeof *net);
     if (!net) return GALE_NO_MEMORY;
-    *net = (gale__net){.arena = s->net->arena, .file = s->net->file, .outer = s->net};
+    *net = (gale__net){.arena = s->net->arena, .file = s->net->file, .outer = s->net, .plain = s->net->plain};
     gale__scope inner = {.parent = s, .net = net, .model = s->model, .opsets = s->opsets, .n_opsets = s->n_opsets, .function = s->function, .call = s->call, .depth = s->depth + 1};
     if (inner.depth > DEPTH_MAX) return too_deep(where);
     *out = net; /* what was made is freed with the node that holds it */
@@ -196,7 +196,7 @@ static gale_status append(gale__scope *s, gale__net_node *node)
 {
     bool done = false;
     GALE_TRY(gale__adapt(s->net, node, &done));
-    if (!done) GALE_TRY(gale__expand(s->net, node, &done));
+    if (!done && !s->net->plain) GALE_TRY(gale__expand(s->net, node, &done));
     return done ? GALE_OK : gale__net_push(s->net, node);
 }
 
@@ -215,7 +215,7 @@ static void finish_bodies(const gale__net *net, int before, gale__net_node *node
 static gale_status import_node(gale__scope *s, const gale__pb_node *n, size_t index)
 {
     gale__net *net = s->net;
-    gale__net_node node = {.op = n->op_type.at ? n->op_type.at : "", .domain = domain_of(n)};
+    gale__net_node node = {.op = n->op_type.at ? n->op_type.at : "", .domain = domain_of(n), .from = n};
     bool named = n->name.at && n->name.size;
     node.opset = opset_of(s, node.domain);
     node.where = gale__arena_printf(net->arena, "node %zu%s%s%s (%s)", index, named ? " '" : "", named ? n->name.at : "", named ? "'" : "", node.op);
@@ -283,6 +283,7 @@ static gale_status import_input(gale__scope *s, const gale__pb_value_info *info)
 static gale_status import_graph(gale__scope *s, const gale__pb_graph *g)
 {
     gale__net *net = s->net;
+    net->from = g;
     GALE_TRY(import_initialisers(s, g));
     for (size_t i = 0; i < g->input.n; i++) GALE_TRY(import_input(s, &g->input.at[i]));
     GALE_TRY(import_nodes(s, g->node.at, g->node.n));
@@ -301,14 +302,14 @@ static gale_status import_graph(gale__scope *s, const gale__pb_graph *g)
     return GALE_OK;
 }
 
-gale_status gale__net_import(gale__onnx *file, gale__net **out)
+static gale_status import(gale__onnx *file, bool plain, gale__net **out)
 {
     const gale__pb_model *model = gale__onnx_root(file);
     gale__arena *arena = gale__onnx_arena(file);
     if (!model->graph) return gale__fail(GALE_FORMAT, "%s has no graph: it is not an ONNX model", gale__onnx_path(file));
     gale__net *net = gale__arena_alloc(arena, sizeof *net);
     if (!net) return GALE_NO_MEMORY;
-    *net = (gale__net){.arena = arena, .file = file};
+    *net = (gale__net){.arena = arena, .file = file, .plain = plain};
     gale__onnx_hold(file);
     gale__scope scope = {.net = net, .model = model, .opsets = model->opset_import.at, .n_opsets = model->opset_import.n};
     gale_status status = import_graph(&scope, model->graph);
@@ -321,3 +322,6 @@ gale_status gale__net_import(gale__onnx *file, gale__net **out)
     *out = net;
     return GALE_OK;
 }
+
+gale_status gale__net_import(gale__onnx *file, gale__net **out) { return import(file, false, out); }
+gale_status gale__net_import_plain(gale__onnx *file, gale__net **out) { return import(file, true, out); }

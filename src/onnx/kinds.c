@@ -52,6 +52,7 @@ static void settle_bodies(gale__net *net, const gale__net_node *node)
 gale_status gale__net_settle(gale__net *net, const gale__net_node *node)
 {
     gale__runner runner = gale__net_runner(net, node);
+    if (runner == GALE__RUNS_NOWHERE && net->plain) return GALE_OK;
     if (runner == GALE__RUNS_NOWHERE)
         return gale__net_fail(node, GALE_UNSUPPORTED, "no operator is called %s%s%s", node->domain, *node->domain ? "." : "", node->op);
     if (runner == GALE__RUNS_BODIES) settle_bodies(net, node);

@@ -35,6 +35,7 @@ typedef struct gale__net_node {
     int n_attrs;
     struct { const char *name; gale__net *net; } *bodies; /* graph attributes */
     int n_bodies;
+    const gale__pb_node *from; /* what it was in the file; nodes of our own have that of the node they serve */
     const char *where;         /* for messages: "node 3 'conv1' (Conv)" */
 } gale__net_node;
 
@@ -42,6 +43,8 @@ struct gale__net {
     gale__arena *arena;        /* the model's */
     gale__onnx *file;
     gale__net *outer;          /* of a body: the graph around it */
+    const gale__pb_graph *from; /* what it was in the file; its initialisers are the first values.  NULL: a body of our own */
+    bool plain;                /* not expanded: for writing it again (export.c), not for running */
     gale__net_value *values; int n_values; size_t values_capacity;
     gale__net_node *nodes; int n_nodes; size_t nodes_capacity;
     int32_t *inputs; int n_inputs; /* declared ones first, then what a body takes from outside */
@@ -80,6 +83,7 @@ gale_status gale__expand(gale__net *net, gale__net_node *node, bool *done);
 
 /* import.c: the main graph of an opened model.  The net lives in the arena of `file`, which it holds. */
 gale_status gale__net_import(gale__onnx *file, gale__net **out);
+gale_status gale__net_import_plain(gale__onnx *file, gale__net **out); /* without expansions: operators of the newest opset alone */
 void gale__net_destroy(gale__net **net); /* constants and bodies too */
 void gale__net_finish(gale__net *net);   /* of a body that no node holds */
 #endif
