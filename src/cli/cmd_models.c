@@ -134,6 +134,49 @@ static void print_info(const char *path, const gale_upscaler *u)
     print_controls(u);
 }
 
+static void json_controls(gale__json_out *j, const gale_upscaler *u)
+{
+    const char *name, *description;
+    int place;
+    float value;
+    gale__json_key(j, "controls");
+    gale__json_array(j);
+    for (int i = 0; gale_upscaler_control(u, i, &name, &description, &place, &value); i++) {
+        gale__json_object(j);
+        gale__json_key(j, "name");
+        gale__json_string(j, name);
+        gale__json_key(j, "description");
+        gale__json_string(j, description);
+        gale__json_key(j, "index");
+        gale__json_i64(j, place);
+        gale__json_key(j, "default");
+        gale__json_f64(j, (double)value);
+        gale__json_close(j, '}');
+    }
+    gale__json_close(j, ']');
+}
+
+static void json_info(const char *path, const gale_upscaler *u)
+{
+    gale_upscaler_info info;
+    gale__str out = {0};
+    gale__json_out j;
+    gale_upscaler_get_info(u, &info);
+    const struct { const char *key, *text; } texts[] = {{"name", info.name}, {"path", path}, {"description", info.description}, {"source", info.source}};
+    const struct { const char *key; int value; } numbers[] = {{"scale", info.scale}, {"tile", info.tile}, {"overlap", info.overlap}, {"control_size", info.controls}};
+    gale__json_begin(&j, &out);
+    gale__json_object(&j);
+    for (int i = 0; i < 4; i++) {
+        gale__json_key(&j, texts[i].key);
+        gale__json_string(&j, texts[i].text);
+        gale__json_key(&j, numbers[i].key);
+        gale__json_i64(&j, numbers[i].value);
+    }
+    json_controls(&j, u);
+    gale__json_close(&j, '}');
+    gale__print(&out);
+}
+
 /* A picture with something in it, small enough for any network; what comes out is looked at as every result is. */
 static gale_status try_picture(gale_upscaler *u)
 {
@@ -171,7 +214,7 @@ static gale_status check(const char *path, gale_upscaler *u)
     return GALE_OK;
 }
 
-static gale_status look(const char *name, gale_device *device, bool only_check)
+static gale_status look(const char *name, gale_device *device, bool only_check, bool json)
 {
     gale__str path = {0};
     gale_upscaler *u = NULL;
@@ -179,7 +222,7 @@ static gale_status look(const char *name, gale_device *device, bool only_check)
     GALE_GO(gale__model_find(name, &path));
     GALE_GO(gale_upscaler_open(path.text, device, &u));
     if (only_check) status = check(path.text, u);
-    else print_info(gale__embedded_find(path.text) ? "embedded" : path.text, u);
+    else (json ? json_info : print_info)(gale__embedded_find(path.text) ? "embedded" : path.text, u);
 done:
     gale_upscaler_close(&u);
     gale__str_finish(&path);
@@ -194,7 +237,7 @@ static int check_all(gale_device *device)
     gale_status status = list_folder(&list, &count);
     if (status != GALE_OK) return gale__report(status);
     for (size_t i = 0; i < count; i++)
-        if (gale__report(look(list[i].path ? list[i].path : list[i].manifest.name, device, true)) != GALE__EXIT_OK) failed++;
+        if (gale__report(look(list[i].path ? list[i].path : list[i].manifest.name, device, true, false)) != GALE__EXIT_OK) failed++;
     gale__models_finish(&list, count);
     printf("%d of %zu work\n", (int)count - failed, count);
     return failed ? GALE__EXIT_FAILED : GALE__EXIT_OK;
@@ -208,7 +251,7 @@ static int run(const gale__args *a)
     if (!strcmp(action, "pull")) return gale__models_pull(a);
     if (!strcmp(action, "info") && !name) return gale__usage("models", "info needs the name of a network");
     gale_status status = gale_device_open(NULL, &device);
-    int code = status != GALE_OK ? gale__report(status) : name ? gale__report(look(name, device, !strcmp(action, "check"))) : check_all(device);
+    int code = status != GALE_OK ? gale__report(status) : name ? gale__report(look(name, device, !strcmp(action, "check"), gale__args_flag(a, "json"))) : check_all(device);
     gale_device_close(&device);
     return code;
 }
