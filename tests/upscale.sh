@@ -71,5 +71,25 @@ GALE_POOL_LIMIT_MB=24 expect 0 'tiles of [0-9]* x [0-9]* by memory, ' upscale "$
 GALE_POOL_LIMIT_MB=12 expect 0 'tiles of [0-9]* x [0-9]* by memory, ' upscale "$folder/large.pgm" --tile 0 -o "$folder/least.pgm"
 expect 0 'largest' compare "$folder/whole.pgm" "$folder/tiled.pgm" --min-psnr 60
 
-echo "$passed passed, $failed failed, 0 skipped"
+# The last line, JSON and the page.
+expect 0 '^1 done, 0 failed, 0 skipped in [0-9.]* s: twice 2x, 1 tiles, [0-9.]* tiles/s on cpu 0 (.*), fp32$' upscale "$folder/in/b.ppm" -m twice -O "$folder/out"
+expect 1 '"tiles_per_second": [0-9.]' upscale "$folder/in/b.ppm" "$folder/none.png" -m twice -O "$folder/out" --json
+expect 1 '"error": ".*none.png: cannot open' upscale "$folder/in/b.ppm" "$folder/none.png" -m twice -O "$folder/out" --json
+expect 1 '1 failed' upscale "$folder/none<1>.png" "$folder/in/b.ppm" -m twice -O "$folder/out" --report "$folder/page.html"
+for pattern in 'id=before alt=before src=.data:image/[a-z]*;base64,[A-Za-z0-9+/]*=*.>' 'id=after' '4 x 2<td' 'none&lt;1>.png: cannot open' '</html>$'; do
+    if grep -q -e "$pattern" "$folder/page.html"; then passed=$((passed + 1)); else fail "no '$pattern' in the page"; fi
+done
+expect 1 'none/page.html' upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --report "$folder/none/page.html"
+
+# Progress is for terminals.
+if "$gale" upscale "$folder/in" -m twice -O "$folder/out" 2>&1 >/dev/null </dev/null | grep -q .; then fail 'progress in a pipe'; else passed=$((passed + 1)); fi
+skipped=0
+if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1; then
+    if script -qec "'$gale' upscale '$folder/in' -m twice -O '$folder/out'" /dev/null </dev/null | grep -q '2 of [0-9] files, [0-9.]*/s, 0 s left; .*: 0 of 1 tiles'; then passed=$((passed + 1)); else fail 'no progress on a terminal'; fi
+else
+    echo 'SKIP progress on a terminal: no script(1)'
+    skipped=1
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

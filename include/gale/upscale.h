@@ -30,6 +30,7 @@ typedef struct gale_upscaler_info {
     int scale;                /* of the network */
     int tile, overlap;        /* the usual ones */
     int controls;             /* length of the control vector; 0: none */
+    const char *precision;    /* "fp32", or "fp16" for networks that take and give it */
 } gale_upscaler_info;
 GALE_API void gale_upscaler_get_info(const gale_upscaler *upscaler, gale_upscaler_info *out);
 /* The i-th control that has a name; false past the last.  Strings may be NULL. */

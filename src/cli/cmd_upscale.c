@@ -1,8 +1,8 @@
 /* gale upscale: pictures through a network, file by file. */
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/upscale_report.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/thread.h"
 #include "gale/upscale.h"
 #include "jobs/embedded.h"
@@ -10,6 +10,8 @@
 #include "jobs/inputs.h"
 #include "jobs/output.h"
 #include <string.h>
+
+enum { THUMB = 1024 };
 
 static const gale__arg args[] = {
     {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pictures to enlarge or restore, folders of them, or patterns such as '*.png'; - is standard input", NULL, true, true},
@@ -30,6 +32,7 @@ static const gale__arg args[] = {
     {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL, "a control of the network, 0..1", NULL, false, true},
     {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave pictures that are there already"},
     {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
+    {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL, "write a page (HTML) with the first picture before and after and a table of all"},
     {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models", "GALE_MODELS"},
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
@@ -37,21 +40,17 @@ static const gale__arg args[] = {
     {0},
 };
 
-/* One picture: what the line about it says. */
-typedef struct record { gale_upscale_report report; int64_t size[4]; uint64_t took_ns; } record;
-
 typedef struct job {
     const gale__args *a;
     gale_device *device;
     gale_upscaler *upscaler;
-    gale_upscaler_info info;
     gale__inputs inputs;
-    size_t left_out;
+    gale__upscale_sum sum;
     gale__progress progress;
-    uint64_t tiles, pixels, run_ns;
-    int done, failed, skipped;
+    char label[400];           /* of the progress: how far the files are, and which one it is */
+    size_t begun, todo;        /* files */
+    uint64_t begun_ns;
     bool to_stdout;
-    gale__json_out json;
 } job;
 
 static bool on_progress(void *user, int64_t done, int64_t tiles)
@@ -70,7 +69,7 @@ static gale_status open_network(job *j)
     gale_status status;
     GALE_GO(gale__model_find(gale__args_text(j->a, "model"), &path));
     GALE_GO(gale_upscaler_open(path.text, j->device, &j->upscaler));
-    gale_upscaler_get_info(j->upscaler, &j->info);
+    gale_upscaler_get_info(j->upscaler, &j->sum.info);
     for (size_t i = 0; (setting = gale__args_item(j->a, "control", i)); i++) GALE_GO(gale_upscaler_set(j->upscaler, setting));
 done:
     gale__str_finish(&path);
@@ -82,11 +81,11 @@ static gale_status name_outputs(job *j)
 {
     const char *suffix = gale__args_text(j->a, "suffix"), *only = gale__args_text(j->a, "output");
     char usual[256];
-    snprintf(usual, sizeof usual, "-%s", j->info.name);
+    snprintf(usual, sizeof usual, "-%s", j->sum.info.name);
     if (only && j->inputs.count > 1) return gale__fail(GALE_INVALID, "--output is for one picture, and there are %zu; use --output-dir", j->inputs.count);
     if (only && j->inputs.count) j->inputs.list[0].output = only;
     else GALE_TRY(gale__inputs_name(&j->inputs, gale__args_text(j->a, "output-dir"), suffix ? suffix : usual, gale__args_text(j->a, "format")));
-    return gale__inputs_settle(&j->inputs, &j->left_out);
+    return gale__inputs_settle(&j->inputs, &j->sum.left_out);
 }
 
 static void set_size(const job *j, const gale_picture *p, gale_upscale_options *o)
@@ -98,28 +97,32 @@ static void set_size(const job *j, const gale_picture *p, gale_upscale_options *
     o->height = (int64_t)((double)p->height * gale__args_real(j->a, "scale") + 0.5);
 }
 
-static void add_json(job *j, const gale__file_task *t)
+/* How far the files are, where there are many: "3 of 200 files, 0.5/s, 6 min 30 s left; photo.jpg". */
+static const char *label(job *j, const char *input)
 {
-    const record *r = t->user;
-    const struct { const char *key; int64_t value; } numbers[] = {{"width", r->size[2]}, {"height", r->size[3]}, {"tiles", r->report.tiles}, {"tile", r->report.tile_width}};
-    gale__json_object(&j->json);
-    gale__json_key(&j->json, "input");
-    gale__json_string(&j->json, t->input);
-    gale__json_key(&j->json, "output");
-    gale__json_string(&j->json, t->output);
-    for (int i = 0; i < 4; i++) {
-        gale__json_key(&j->json, numbers[i].key);
-        gale__json_i64(&j->json, numbers[i].value);
-    }
-    gale__json_key(&j->json, "seconds");
-    gale__json_f64(&j->json, (double)r->took_ns / 1e9);
-    gale__json_close(&j->json, '}');
+    double seconds = (double)(gale__time_ns() - j->begun_ns) / 1e9, each = j->begun ? seconds / (double)j->begun : 0;
+    char left[32];
+    int n = 0;
+    if (j->todo > 1) n = snprintf(j->label, sizeof j->label, "%zu of %zu files", j->begun + 1, j->todo);
+    if (j->todo > 1 && each > 0) n += snprintf(j->label + n, sizeof j->label - (size_t)n, ", %.1f/s, %s left", 1 / each, gale__duration_text(each * (double)(j->todo - j->begun), left));
+    snprintf(j->label + n, sizeof j->label - (size_t)n, "%s%s", n ? "; " : "", input);
+    j->begun++;
+    return j->label;
+}
+
+/* What the page shows of the first picture.  A page without it is still one. */
+static void keep_thumbs(job *j, const gale_picture *before, const gale_picture *after)
+{
+    if (!gale__args_given(j->a, "report") || j->sum.before) return;
+    gale_status status = gale__picture_thumb(before, THUMB, &j->sum.before);
+    if (status == GALE_OK) status = gale__picture_thumb(after, THUMB, &j->sum.after);
+    if (status != GALE_OK) gale__log(GALE__WARN, "--report: no pictures: %s", gale_error());
 }
 
 static gale_status upscale(void *user, gale__file_task *t)
 {
     job *j = user;
-    record *r = t->user;
+    gale__upscale_row *r = t->user;
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
     gale_picture *out = NULL;
     if (gale__args_given(j->a, "tile")) o.tile = gale__args_int(j->a, "tile");
@@ -130,11 +133,12 @@ static gale_status upscale(void *user, gale__file_task *t)
     o.user = &j->progress;
     set_size(j, t->picture, &o);
     uint64_t begun = gale__time_ns();
-    gale__progress_begin(&j->progress, t->input, "tiles", 0);
+    gale__progress_begin(&j->progress, label(j, t->input), "tiles", 0);
     gale_status status = gale_upscale(j->upscaler, t->picture, &o, &r->report, &out);
     gale__progress_end(&j->progress);
     if (status != GALE_OK) return gale__fail_within(status, "%s", t->input);
-    r->took_ns = gale__time_ns() - begun;
+    r->seconds = (double)(gale__time_ns() - begun) / 1e9;
+    keep_thumbs(j, t->picture, out);
     memcpy(r->size, (int64_t[4]){t->picture->width, t->picture->height, out->width, out->height}, sizeof r->size);
     gale_picture_destroy(&t->picture);
     t->picture = out;
@@ -166,20 +170,20 @@ static gale_status upscale_one(void *user, gale__file_task *t)
 static void finish_file(void *user, gale__file_task *t)
 {
     job *j = user;
-    const record *r = t->user;
+    gale__upscale_row *r = t->user;
     if (t->status != GALE_OK) {
+        r->error = gale__arena_strdup(&j->inputs.arena, t->message);
         gale__report(gale__fail(t->status, "%s", t->message));
-        j->failed++;
+        j->sum.failed++;
         return;
     }
-    j->done++;
-    j->tiles += (uint64_t)r->report.tiles;
-    j->run_ns += r->took_ns;
-    if (j->to_stdout) return;
-    if (gale__args_flag(j->a, "json")) add_json(j, t);
-    else
-        printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tiles of %lld x %lld%s, %.2f s\n", t->input, (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3],
-            (long long)r->report.tiles, (long long)r->report.tile_width, (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", (double)r->took_ns / 1e9);
+    j->sum.done++;
+    j->sum.tiles += (uint64_t)r->report.tiles;
+    j->sum.run_seconds += r->seconds;
+    if (j->to_stdout || gale__args_flag(j->a, "json")) return;
+    printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tiles of %lld x %lld%s, %.2f s\n", t->input, (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3],
+        (long long)r->report.tiles, (long long)r->report.tile_width, (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", r->seconds);
+    fflush(stdout);
 }
 
 /* Those that are to be done.  A folder that is not there is one failure among others. */
@@ -189,24 +193,25 @@ static gale_status list_inputs(job *j)
     for (size_t i = 0; (argument = gale__args_item(j->a, "INPUT", i)); i++) {
         gale_status status = gale__inputs_add(&j->inputs, argument, gale__args_flag(j->a, "recursive"));
         if (status == GALE_NO_MEMORY) return status;
-        if (status != GALE_OK) gale__report(status), j->failed++;
+        if (status != GALE_OK) gale__report(status), j->sum.failed++;
     }
     return name_outputs(j);
 }
 
-static gale_status make_tasks(job *j, gale__file_task *tasks, record *records, size_t *count)
+static gale_status make_tasks(job *j, gale__file_task *tasks)
 {
     for (size_t i = 0; i < j->inputs.count; i++) {
         const gale__input *in = &j->inputs.list[i];
         if (gale__args_flag(j->a, "skip-existing") && !j->to_stdout && gale__file_exists(in->output)) {
-            j->skipped++;
+            j->sum.skipped++;
             continue;
         }
         const char *slash = *in->below ? strrchr(in->output, '/') : NULL;
         char *folder = slash ? gale__arena_printf(&j->inputs.arena, "%.*s", (int)(slash - in->output), in->output) : NULL;
         if (folder) GALE_TRY(gale__folder_make(folder));
-        tasks[*count] = (gale__file_task){.input = strcmp(in->path, "-") ? in->path : "/dev/stdin", .output = j->to_stdout ? NULL : in->output, .user = &records[*count]};
-        ++*count;
+        gale__upscale_row *r = &j->sum.rows[j->sum.count];
+        *r = (gale__upscale_row){.input = strcmp(in->path, "-") ? in->path : "/dev/stdin", .output = j->to_stdout ? NULL : in->output};
+        tasks[j->sum.count++] = (gale__file_task){.input = r->input, .output = r->output, .user = r};
     }
     return GALE_OK;
 }
@@ -214,43 +219,44 @@ static gale_status make_tasks(job *j, gale__file_task *tasks, record *records, s
 static gale_status run_files(job *j)
 {
     gale__file_job files = {.work = upscale_one, .done = finish_file, .user = j};
-    size_t count = 0;
     files.write = (gale_picture_write_options){.format = gale__args_text(j->a, "format"), .quality = (int)gale__args_int(j->a, "quality"), .lossless = gale__args_flag(j->a, "lossless")};
     GALE_TRY(list_inputs(j));
     gale__file_task *tasks = gale__calloc(j->inputs.count + 1, sizeof *tasks);
-    record *records = gale__calloc(j->inputs.count + 1, sizeof *records);
-    gale_status status = tasks && records ? make_tasks(j, tasks, records, &count) : GALE_NO_MEMORY;
-    if (status == GALE_OK) status = gale__files_run(&files, tasks, count);
+    j->sum.rows = gale__calloc(j->inputs.count + 1, sizeof *j->sum.rows);
+    gale_status status = tasks && j->sum.rows ? make_tasks(j, tasks) : GALE_NO_MEMORY;
+    j->todo = j->sum.count;
+    if (status == GALE_OK) status = gale__files_run(&files, tasks, j->sum.count);
     gale__free(tasks);
-    gale__free(records);
     return status;
 }
 
-static void print_sum(const job *j, double seconds)
+static gale_status write_page(const job *j)
 {
-    const gale_device_info *d = gale_device_get_info(j->device);
-    double run = (double)j->run_ns / 1e9;
-    if (j->left_out) printf("%zu left out: results of others\n", j->left_out);
-    printf("%d done, %d failed, %d skipped in %.2f s: %s %dx, %.2f tiles/s on %s %d (%s)\n", j->done, j->failed, j->skipped, seconds, j->info.name, j->info.scale, run > 0 ? (double)j->tiles / run : 0.0, d->backend,
-        d->index, d->name);
+    gale__str page = {0};
+    gale_status status = gale__upscale_html(&j->sum, &page);
+    if (status == GALE_OK) status = gale__file_write(gale__args_text(j->a, "report"), page.text, page.length);
+    gale__str_finish(&page);
+    return status;
 }
 
 static int work(job *j)
 {
     gale__str out = {0};
-    bool json = gale__args_flag(j->a, "json");
-    uint64_t begun = gale__time_ns();
+    j->begun_ns = gale__time_ns();
     gale_status status = open_network(j);
     if (status == GALE_OK && gale__args_given(j->a, "output-dir")) status = gale__folder_make(gale__args_text(j->a, "output-dir"));
+    if (status == GALE_OK) status = run_files(j);
     if (status != GALE_OK) return gale__report(status);
-    gale__json_begin(&j->json, &out);
-    if (json) gale__json_array(&j->json);
-    int code = gale__report(run_files(j));
-    if (j->to_stdout) return code != GALE__EXIT_OK || j->failed ? GALE__EXIT_FAILED : GALE__EXIT_OK;
-    if (json) gale__json_close(&j->json, ']');
-    else print_sum(j, (double)(gale__time_ns() - begun) / 1e9);
-    if (json && gale__print(&out) != GALE__EXIT_OK) code = GALE__EXIT_FAILED;
-    return j->failed ? GALE__EXIT_FAILED : code;
+    j->sum.device = gale_device_get_info(j->device);
+    j->sum.seconds = (double)(gale__time_ns() - j->begun_ns) / 1e9;
+    if (gale__args_flag(j->a, "json")) gale__upscale_json(&j->sum, &out);
+    else if (!j->to_stdout) gale__upscale_line(&j->sum, &out);
+    int code = j->to_stdout ? GALE__EXIT_OK : gale__print(&out);
+    if (gale__args_given(j->a, "report")) {
+        int page = gale__report(write_page(j));
+        if (page != GALE__EXIT_OK) code = page;
+    }
+    return j->sum.failed ? GALE__EXIT_FAILED : code;
 }
 
 static int run(const gale__args *a)
@@ -262,6 +268,9 @@ static int run(const gale__args *a)
     if (j.to_stdout && gale__args_flag(a, "json")) return gale__usage("upscale", "standard output takes the picture or the JSON, not both");
     gale_status status = gale_device_open(NULL, &j.device);
     int code = status == GALE_OK ? work(&j) : gale__report(status);
+    gale_picture_destroy(&j.sum.before);
+    gale_picture_destroy(&j.sum.after);
+    gale__free(j.sum.rows);
     gale__inputs_finish(&j.inputs);
     gale_upscaler_close(&j.upscaler);
     gale_device_close(&j.device);

@@ -1,19 +1,10 @@
 /* The page of `gale explain`: a summary, a bar for every kernel, and the graph of the model drawn in layers. */
 #include "cli/explain.h"
+#include "cli/html.h"
 #include <stdio.h>
 #include <string.h>
 
 enum { NODES_MAX = 4000, WIDTH = 132, HEIGHT = 46, BOX_W = 116, BOX_H = 24 };
-
-static void escaped(gale__str *out, const char *text)
-{
-    for (; text && *text; text++) {
-        if (*text == '<') gale__str_add(out, "&lt;");
-        else if (*text == '&') gale__str_add(out, "&amp;");
-        else if (*text == '"') gale__str_add(out, "&quot;");
-        else if ((unsigned char)*text >= ' ') gale__str_add_n(out, text, 1);
-    }
-}
 
 static void add_head(const gale__explained *e, gale__str *out)
 {
@@ -24,13 +15,13 @@ static void add_head(const gale__explained *e, gale__str *out)
                        ".bar{height:11px;background:#2f6fb0;border-radius:2px;min-width:1px}.want{height:4px;background:#9fb4c8;margin-top:1px;min-width:1px}.graph{overflow:auto;max-height:80vh;border:1px solid #e3e8ee}"
                        "text{font:11px system-ui,sans-serif}@media(prefers-color-scheme:dark){body{background:#141a21;color:#dde4ec}td,th,.graph{border-color:#2b3541}}</style>");
     gale__str_add(out, "<h1>");
-    escaped(out, e->model);
+    gale__html_add(out, e->model);
     gale__str_addf(out, "</h1><p>%s %d: ", d->backend, d->index);
-    escaped(out, d->name);
+    gale__html_add(out, d->name);
     gale__str_add(out, " (");
-    escaped(out, d->driver);
+    gale__html_add(out, d->driver);
     gale__str_add(out, ")<br>Why this device: ");
-    escaped(out, gale_device_why(e->device));
+    gale__html_add(out, gale_device_why(e->device));
     gale__str_addf(out, "<br>%zu kernels and copies. Predicted from the device's ceilings: %.1f us. Measured: %.1f us. Reading %.1f ms, first run %.1f ms.</p>", e->count, e->predicted_us, e->measured_us, e->open_ms,
                    e->first_ms);
 }
@@ -46,9 +37,9 @@ static void add_bars(const gale__explained *e, gale__str *out)
         const gale__record *r = &e->records[i];
         double predicted = gale__predict_us(c, r);
         gale__str_addf(out, "<tr><td class=n>%zu<td>", i);
-        escaped(out, r->op && *r->op ? r->op : gale__span_kind_name(r->kind));
+        gale__html_add(out, r->op && *r->op ? r->op : gale__span_kind_name(r->kind));
         gale__str_add(out, "<td>");
-        escaped(out, r->name);
+        gale__html_add(out, r->name);
         gale__str_addf(out, "<td class=n>%.2f<td class=n>%.1f<td class=n>%.1f<td class=n>%.1f<td><div class=bar style='width:%.1fpx'></div><div class=want style='width:%.1fpx'></div>", r->bytes / 1e6,
                        r->operations / 1e6, predicted, r->time_us, 300 * (r->time_us > 0 ? r->time_us : 0) / most, 300 * predicted / most);
     }
@@ -98,12 +89,12 @@ static void add_boxes(const gale__net *net, const place *places, int n, gale__st
         const gale__net_node *node = &net->nodes[i];
         int x = places[i].column * WIDTH, y = places[i].layer * HEIGHT;
         gale__str_addf(out, "<g><title>");
-        escaped(out, node->where);
+        gale__html_add(out, node->where);
         gale__str_addf(out, "</title><rect x='%d' y='%d' width='%d' height='%d' rx='4' fill='%s' stroke='#5b7083'/><text x='%d' y='%d' text-anchor=middle fill='#1b2530'>", x, y, BOX_W, BOX_H,
                        colours[gale__net_runner(net, node)], x + BOX_W / 2, y + 16);
         char name[20];
         snprintf(name, sizeof name, "%s", node->op);
-        escaped(out, name);
+        gale__html_add(out, name);
         gale__str_add(out, "</text></g>");
     }
 }

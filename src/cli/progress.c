@@ -13,6 +13,14 @@ void gale__progress_begin(gale__progress *p, const char *label, const char *unit
     p->on = isatty(STDERR_FILENO) && gale__log_on(GALE__WARN);
 }
 
+const char *gale__duration_text(double seconds, char buf[32])
+{
+    long s = (long)(seconds + 0.5);
+    if (s < 60) snprintf(buf, 32, "%ld s", s);
+    else snprintf(buf, 32, "%ld min %02ld s", s / 60, s % 60);
+    return buf;
+}
+
 static void draw(const gale__progress *p, uint64_t now)
 {
     double seconds = (double)(now - p->start_ns) / 1e9, rate = seconds > 0 ? (double)p->done / seconds : 0;
@@ -21,8 +29,8 @@ static void draw(const gale__progress *p, uint64_t now)
     else fprintf(stderr, " %s", p->unit);
     fprintf(stderr, ", %.*f/s", rate < 10 ? 1 : 0, rate);
     if (p->total > p->done && rate > 0 && seconds > 0.5) {
-        long left = (long)((double)(p->total - p->done) / rate + 0.5);
-        fprintf(stderr, left < 60 ? ", %ld s left" : ", %ld min %02ld s left", left < 60 ? left : left / 60, left % 60);
+        char left[32];
+        fprintf(stderr, ", %s left", gale__duration_text((double)(p->total - p->done) / rate, left));
     }
     fflush(stderr);
 }

@@ -62,7 +62,7 @@ const gale__manifest *gale__upscaler_manifest(const gale_upscaler *u) { return &
 void gale_upscaler_get_info(const gale_upscaler *u, gale_upscaler_info *out)
 {
     const gale__manifest *m = &u->manifest;
-    *out = (gale_upscaler_info){m->name, m->description, m->source, u->network.scale, m->tile, m->overlap, u->network.control_size};
+    *out = (gale_upscaler_info){m->name, m->description, m->source, u->network.scale, m->tile, m->overlap, u->network.control_size, u->network.type_in == GALE_F16 ? "fp16" : "fp32"};
 }
 
 bool gale_upscaler_control(const gale_upscaler *u, int index, const char **name, const char **description, int *place, float *value)

@@ -1,0 +1,31 @@
+/* What a run of gale upscale came to: for the last line, as JSON and as a page. */
+#ifndef GALE_CLI_UPSCALE_REPORT_H
+#define GALE_CLI_UPSCALE_REPORT_H
+#include "base/str.h"
+#include "gale/upscale.h"
+
+typedef struct gale__upscale_row {
+    const char *input, *output;
+    const char *error;        /* NULL: it was done */
+    int64_t size[4];          /* width and height, before and after */
+    gale_upscale_report report;
+    double seconds;           /* in the network, with tiles and blending */
+} gale__upscale_row;
+
+typedef struct gale__upscale_sum {
+    const gale_device_info *device;
+    gale_upscaler_info info;
+    gale__upscale_row *rows;  /* by file, those that were skipped not among them */
+    size_t count, left_out;
+    int done, failed, skipped;
+    uint64_t tiles;
+    double seconds, run_seconds; /* all of it; in the network */
+    gale_picture *before, *after; /* of the first, made small; NULL: none */
+} gale__upscale_sum;
+
+/* A copy for a page: u8 RGB, no side longer than `most`. */
+gale_status gale__picture_thumb(const gale_picture *p, int64_t most, gale_picture **out);
+void gale__upscale_line(const gale__upscale_sum *s, gale__str *out);
+void gale__upscale_json(const gale__upscale_sum *s, gale__str *out);
+gale_status gale__upscale_html(const gale__upscale_sum *s, gale__str *out);
+#endif
