@@ -4,6 +4,7 @@
 #ifndef GALE_CLI_CLI_H
 #define GALE_CLI_CLI_H
 #include "cli/args.h"
+#include "gale/device.h"
 #include <stdio.h>
 
 typedef enum gale__exit {
@@ -33,6 +34,8 @@ extern const gale__command_row gale__commands[]; /* ends with a NULL name */
 
 /* Prints the error slot to stderr when status is a failure; returns the exit code that fits. */
 int gale__report(gale_status status);
+/* Work on the device that the environment and the options chose; reports, and returns the exit code. */
+int gale__on_device(const gale__args *a, gale_status (*work)(const gale__args *a, gale_device *device));
 /* Prints "gale: MESSAGE" with a hint at --help; returns GALE__EXIT_USAGE. */
 int gale__usage(const char *command, const char *format, ...) GALE__PRINTF(2, 3);
 /* Writes a finished text to stdout and frees it. */

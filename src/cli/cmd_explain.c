@@ -165,15 +165,7 @@ done:
     return status;
 }
 
-static int run(const gale__args *a)
-{
-    gale_device *device = NULL;
-    gale_status status = gale_device_open(NULL, &device);
-    if (status == GALE_OK) status = work(a, device);
-    int code = gale__report(status);
-    gale_device_close(&device);
-    return code;
-}
+static int run(const gale__args *a) { return gale__on_device(a, work); }
 
 const gale__command gale__command_explain = {
     .args = args,

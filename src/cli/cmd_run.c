@@ -73,13 +73,11 @@ static gale_status run_model(gale_model *m, const gale__args *a, gale_device *de
 
 static gale_status work(const gale__args *a, gale_device *device)
 {
-    gale_model_options options;
     gale_model *m = NULL;
     gale_object **inputs = NULL, **outputs = NULL;
     char *report = NULL;
     gale_status status;
-    gale__model_options(a, &options);
-    GALE_GO(gale_model_open(gale__args_text(a, "MODEL"), device, &options, &m));
+    GALE_GO(gale__model_open_for(a, device, &m));
     GALE_GO(gale__model_inputs_make(m, a, false, &inputs));
     outputs = gale__calloc((size_t)gale_model_outputs(m) + 1, sizeof *outputs);
     if (!outputs) { status = GALE_NO_MEMORY; goto done; }
@@ -97,15 +95,7 @@ done:
     return status;
 }
 
-static int run(const gale__args *a)
-{
-    gale_device *device = NULL;
-    gale_status status = gale_device_open(NULL, &device);
-    if (status == GALE_OK) status = work(a, device);
-    int code = gale__report(status);
-    gale_device_close(&device);
-    return status == GALE_NOT_FINITE ? GALE__EXIT_NOT_FINITE : code;
-}
+static int run(const gale__args *a) { return gale__on_device(a, work); }
 
 const gale__command gale__command_run = {
     .args = args,

@@ -94,12 +94,10 @@ static gale_status compare(void *user, const gale__net *net, int32_t value, gale
 /* One run with every value shown to `watch`. */
 static gale_status run_watched(const gale__args *a, gale_device *device, gale__watch *watch, check *c)
 {
-    gale_model_options options;
     gale_model *m = NULL;
     gale_object **in = NULL, **out = NULL;
     gale_status status;
-    gale__model_options(a, &options);
-    GALE_GO(gale_model_open(gale__args_text(a, "MODEL"), device, &options, &m));
+    GALE_GO(gale__model_open_for(a, device, &m));
     gale__session *s = gale__model_session(m);
     s->watch = watch;
     s->watch_user = c;
@@ -121,12 +119,10 @@ done:
 /* The run as it is used, compared at its outputs. */
 static gale_status run_fused(const gale__args *a, gale_device *device, check *c)
 {
-    gale_model_options options;
     gale_model *m = NULL;
     gale_object **in = NULL, **out = NULL;
     gale_status status;
-    gale__model_options(a, &options);
-    GALE_GO(gale_model_open(gale__args_text(a, "MODEL"), device, &options, &m));
+    GALE_GO(gale__model_open_for(a, device, &m));
     GALE_GO(gale__model_inputs_make(m, a, true, &in));
     out = gale__calloc((size_t)gale_model_outputs(m) + 1, sizeof *out);
     if (!out) { status = GALE_NO_MEMORY; goto done; }

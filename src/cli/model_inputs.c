@@ -16,6 +16,13 @@ void gale__model_options(const gale__args *a, gale_model_options *out)
     if (gale__args_given(a, "memory-limit")) out->program.memory_limit_bytes = (uint64_t)gale__args_int(a, "memory-limit") << 20;
 }
 
+gale_status gale__model_open_for(const gale__args *a, gale_device *device, gale_model **out)
+{
+    gale_model_options options;
+    gale__model_options(a, &options);
+    return gale_model_open(gale__args_text(a, "MODEL"), device, &options, out);
+}
+
 bool gale__shape_parse(const char *text, int *rank, int64_t *dims)
 {
     int n = 0;

@@ -18,6 +18,8 @@
     {"allow-nonfinite", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "results without a finite number are not an error"}
 
 void gale__model_options(const gale__args *a, gale_model_options *out);
+/* MODEL, opened so. */
+gale_status gale__model_open_for(const gale__args *a, gale_device *device, gale_model **out);
 /* One object per input of the model; `random`: what is not given is made up, whatever the flag says. */
 gale_status gale__model_inputs_make(gale_model *model, const gale__args *a, bool random, gale_object ***out);
 void gale__objects_free(gale_object ***objects, int count);

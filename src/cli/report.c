@@ -25,6 +25,16 @@ int gale__report(gale_status status)
     return status == GALE_MISMATCH ? GALE__EXIT_DIFFER : GALE__EXIT_FAILED;
 }
 
+int gale__on_device(const gale__args *a, gale_status (*work)(const gale__args *a, gale_device *device))
+{
+    gale_device *device = NULL;
+    gale_status status = gale_device_open(NULL, &device);
+    if (status == GALE_OK) status = work(a, device);
+    int code = gale__report(status);
+    gale_device_close(&device);
+    return status == GALE_NOT_FINITE ? GALE__EXIT_NOT_FINITE : code;
+}
+
 int gale__usage(const char *command, const char *format, ...)
 {
     va_list args;

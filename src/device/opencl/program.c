@@ -26,16 +26,10 @@ static gale_status build_failed(gale__cl_device *d, cl_program program, cl_int e
     return status;
 }
 
-static gale_status build_binary(gale__cl_device *d, const void *data, size_t size, const char *options, cl_program *out)
+/* Takes the program over. */
+static gale_status build_program(gale__cl_device *d, cl_program program, const char *options, cl_program *out)
 {
-    const unsigned char *bytes = data;
-    cl_int e = CL_SUCCESS, verdict = CL_SUCCESS;
-    cl_program program = d->cl->clCreateProgramWithBinary(d->context, 1, &d->id, &size, &bytes, &verdict, &e);
-    if (!program || verdict != CL_SUCCESS) {
-        if (program) d->cl->clReleaseProgram(program);
-        return gale__cl_fail(e == CL_SUCCESS ? verdict : e, "clCreateProgramWithBinary of %zu bytes", size);
-    }
-    e = d->cl->clBuildProgram(program, 1, &d->id, options, NULL, NULL);
+    cl_int e = d->cl->clBuildProgram(program, 1, &d->id, options, NULL, NULL);
     if (e == CL_SUCCESS) {
         *out = program;
         return GALE_OK;
@@ -45,19 +39,24 @@ static gale_status build_binary(gale__cl_device *d, const void *data, size_t siz
     return status;
 }
 
+static gale_status build_binary(gale__cl_device *d, const void *data, size_t size, const char *options, cl_program *out)
+{
+    const unsigned char *bytes = data;
+    cl_int e = CL_SUCCESS, verdict = CL_SUCCESS;
+    cl_program program = d->cl->clCreateProgramWithBinary(d->context, 1, &d->id, &size, &bytes, &verdict, &e);
+    if (!program || verdict != CL_SUCCESS) {
+        if (program) d->cl->clReleaseProgram(program);
+        return gale__cl_fail(e == CL_SUCCESS ? verdict : e, "clCreateProgramWithBinary of %zu bytes", size);
+    }
+    return build_program(d, program, options, out);
+}
+
 static gale_status build_text(gale__cl_device *d, const char *text, size_t size, const char *options, cl_program *out)
 {
     cl_int e = CL_SUCCESS;
     cl_program program = d->cl->clCreateProgramWithSource(d->context, 1, &text, &size, &e);
     if (!program) return gale__cl_fail(e, "clCreateProgramWithSource");
-    e = d->cl->clBuildProgram(program, 1, &d->id, options, NULL, NULL);
-    if (e == CL_SUCCESS) {
-        *out = program;
-        return GALE_OK;
-    }
-    gale_status status = build_failed(d, program, e);
-    d->cl->clReleaseProgram(program);
-    return status;
+    return build_program(d, program, options, out);
 }
 
 /* Keeps the compiled form; what goes wrong here costs only time later. */
