@@ -39,19 +39,20 @@ static gale_status make_picture(int64_t side, gale_picture **out)
     return GALE_OK;
 }
 
-static gale_status time_pictures(gale_upscaler *u, int64_t side, int repeats, row *r)
+static gale_status time_pictures(gale_upscaler *u, int64_t side, int64_t batch, int repeats, row *r)
 {
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
     gale_upscale_report report;
-    gale_picture *in = NULL, *small = NULL, *out = NULL;
+    gale_picture *in = NULL, *first = NULL, *out = NULL;
     gale_status status;
     uint64_t spent = 0;
     o.tile = TILE;
     o.overlap = OVERLAP;
-    GALE_GO(make_picture(TILE, &small));
+    o.batch = batch;
+    GALE_GO(make_picture(batch == 1 ? TILE : side, &first)); /* batches are another plan than a tile */
     GALE_GO(make_picture(side, &in));
     for (int i = 0; i < 2; i++) { /* the first makes plan and kernels, the second what is captured */
-        GALE_GO(gale_upscale(u, small, &o, &report, &out));
+        GALE_GO(gale_upscale(u, first, &o, &report, &out));
         gale_picture_destroy(&out);
     }
     for (int i = 0; i < repeats && spent < ENOUGH_NS; i++) {
@@ -67,7 +68,7 @@ static gale_status time_pictures(gale_upscaler *u, int64_t side, int repeats, ro
     r->batch = report.batch;
 done:
     gale_picture_destroy(&in);
-    gale_picture_destroy(&small);
+    gale_picture_destroy(&first);
     return status;
 }
 
@@ -82,7 +83,7 @@ static gale_status time_provider(const char *model, const gale__args *a, row *r)
     GALE_GO(gale_device_open(&o, &device));
     r->device = *gale_device_get_info(device);
     GALE_GO(gale_upscaler_open(model, device, &u));
-    GALE_GO(time_pictures(u, SIDE / gale__args_int(a, "scale"), gale__args_given(a, "repeats") ? (int)gale__args_int(a, "repeats") : REPEATS, r));
+    GALE_GO(time_pictures(u, SIDE / gale__args_int(a, "scale"), gale__args_int(a, "batch"), gale__args_given(a, "repeats") ? (int)gale__args_int(a, "repeats") : REPEATS, r));
     r->here = true;
 done:
     gale_upscaler_close(&u);
@@ -140,19 +141,20 @@ static double cpu_rate(const rows *all)
 
 static gale_status print(const rows *all, const char *model, int64_t tiles)
 {
-    static const char *const head[] = {"provider", "tiles/s", "36 tiles", "times the CPU", "claimed for SCUNet, tiles/s", "device, or why not"};
-    gale__table t = {.align = "lrrrll"};
+    static const char *const head[] = {"provider", "tiles/s", "36 tiles", "times the CPU", "tiles at once", "claimed for SCUNet, tiles/s", "device, or why not"};
+    gale__table t = {.align = "lrrrrll"};
     printf("%s, tiles of %d x %d that overlap by %d: %lld tiles, the fastest of a few runs\n", model, TILE, TILE, OVERLAP, (long long)tiles);
-    for (int i = 0; i < 6; i++) gale__table_cell(&t, "%s", head[i]);
+    for (int i = 0; i < 7; i++) gale__table_cell(&t, "%s", head[i]);
     for (int i = 0; i < all->count; i++) {
         const row *r = &all->list[i];
         gale__table_cell(&t, "%s", r->provider->name);
-        for (int k = 0; k < 3 && !r->here; k++) gale__table_cell(&t, "-");
+        for (int k = 0; k < 4 && !r->here; k++) gale__table_cell(&t, "-");
         if (r->here) {
             gale__table_cell(&t, "%.2f", r->rate);
             gale__table_cell(&t, "%.2f s", TILES / r->rate);
             if (cpu_rate(all) > 0) gale__table_cell(&t, "%.1f", r->rate / cpu_rate(all));
             else gale__table_cell(&t, "-");
+            gale__table_cell(&t, "%lld", (long long)r->batch);
         }
         gale__table_cell(&t, "%s", claim_of(r->provider));
         gale__table_cell(&t, "%s", r->here ? r->device.name : r->why);
@@ -174,6 +176,7 @@ static void print_json(const rows *all, const char *model)
         gale__json_key(&j, r->here ? "device" : "why_not"), gale__json_string(&j, r->here ? r->device.name : r->why);
         if (r->here) {
             gale__json_key(&j, "tiles"), gale__json_i64(&j, r->tiles);
+            gale__json_key(&j, "batch"), gale__json_i64(&j, r->batch);
             gale__json_key(&j, "tiles_per_second"), gale__json_f64(&j, r->rate);
             gale__json_key(&j, "seconds_for_36"), gale__json_f64(&j, TILES / r->rate);
             gale__json_key(&j, "times_the_cpu"), gale__json_f64(&j, cpu_rate(all) > 0 ? r->rate / cpu_rate(all) : NAN);
