@@ -194,6 +194,36 @@ TEST(cancelled_and_checked)
     finish(&man, &n);
 }
 
+/* Left to memory: whole where the device has room, in tiles that a small pool holds, and the same picture both times. */
+TEST(by_memory)
+{
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    gale_upscale_options o = GALE_UPSCALE_OPTIONS;
+    gale_upscale_report r;
+    gale_device_options small = GALE_DEVICE_OPTIONS;
+    gale_device *device = NULL;
+    gale_picture *in = picture_make(210, 130, 3, GALE_U8), *whole = NULL, *tiled = NULL;
+    small.chain = "cpu";
+    small.pool_limit_bytes = 1 << 20;
+    repeating(&m);
+    if (!CHECK_OK(probe(&m, "params: {tile_size: 16, tile_overlap: 8}", &man, &n))) return;
+    CHECK_OK(gale_device_open(&small, &device));
+    o.tile = o.batch = 0;
+    CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &whole));
+    CHECK(r.tiles == 1 && r.tile_width == 210 && r.tile_height == 130 && !r.by_memory);
+    CHECK_OK(gale__upscale(&n, device, in, NULL, &o, &r, &tiled));
+    CHECK(r.tiles > 1 && r.tile_width < 210 && r.tile_width >= 32 && r.by_memory && r.batch == 1);
+    CHECK(n.bytes_per_pixel * (double)(r.tile_width * r.tile_height) < 1 << 20);
+    if (whole && tiled) CHECK(off(whole, tiled, 1) <= 1.01f / 255);
+    gale_picture_destroy(&in);
+    gale_picture_destroy(&whole);
+    gale_picture_destroy(&tiled);
+    gale_device_close(&device);
+    finish(&man, &n);
+}
+
 /* Each allocation up to the `most`-th fails once: either it is an error, or smaller batches and tiles give the same picture. */
 static void fail_each(uint64_t most)
 {
@@ -292,4 +322,4 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(any_size), ROW(resizing), ROW(cancelled_and_checked), ROW(faults), ROW(real_gain), ROW(last))
+TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(any_size), ROW(resizing), ROW(cancelled_and_checked), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))

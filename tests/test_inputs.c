@@ -1,0 +1,106 @@
+/* Files, folders and patterns as inputs: order, names that meet nobody, and nothing lost when memory ends. */
+#include "base/file.h"
+#include "jobs/inputs.h"
+#include "test.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const names[] = {"b.png", "a.JPG", "a-z.JPG", "b.tif", "notes.txt", "below/c.png", "below/.hidden/d.png"};
+enum { NAMES = sizeof names / sizeof *names };
+
+static char *folder_make(char *folder)
+{
+    char path[128];
+    if (!CHECK(mkdtemp(folder) != NULL)) return NULL;
+    snprintf(path, sizeof path, "%s/below/.hidden", folder);
+    CHECK_OK(gale__folder_make(path));
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        CHECK_OK(gale__file_write(path, "x", 1));
+    }
+    return folder;
+}
+
+static void folder_remove(const char *folder)
+{
+    static const char *const folders[] = {"below/.hidden", "below", ""};
+    char path[128];
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        gale__file_remove(path);
+    }
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, folders[i]);
+        CHECK_EQ(rmdir(path), 0);
+    }
+}
+
+/* Inputs and outputs, one after another, without the folder in front. */
+static void check_list(const gale__inputs *in, const char *folder, const char *wanted)
+{
+    gale__str s = {0};
+    size_t n = strlen(folder) + 1;
+    for (size_t i = 0; i < in->count; i++) {
+        const char *out = in->list[i].output;
+        gale__str_addf(&s, "%s>%s ", in->list[i].path + n, out && !strncmp(out, folder, n - 1) ? out + n : out ? out : "");
+    }
+    if (!CHECK(!strcmp(gale__str_text(&s), wanted))) printf("  %s, not %s\n", gale__str_text(&s), wanted);
+    gale__str_finish(&s);
+}
+
+TEST(folders)
+{
+    char folder[] = "/tmp/gale-inputs-XXXXXX", path[128];
+    gale__inputs in = {0};
+    size_t left_out = 9;
+    if (!folder_make(folder)) return;
+    CHECK_OK(gale__inputs_add(&in, folder, false));
+    check_list(&in, folder, "a-z.JPG> a.JPG> b.png> b.tif> ");
+    CHECK_OK(gale__inputs_name(&in, NULL, "-z", NULL));
+    CHECK_OK(gale__inputs_settle(&in, &left_out));
+    CHECK_EQ(left_out, 1);
+    check_list(&in, folder, "a.JPG>a-z.JPG b.png>b-z.png b.tif>b-z.tif ");
+    gale__inputs_finish(&in);
+    CHECK_OK(gale__inputs_add(&in, folder, true));
+    CHECK_OK(gale__inputs_name(&in, "out/", "-z", "png"));
+    CHECK_OK(gale__inputs_settle(&in, &left_out));
+    CHECK_EQ(left_out, 0);
+    check_list(&in, folder, "a-z.JPG>out/a-z-z.png a.JPG>out/a-z.png b.png>out/b-z.png b.tif>out/b-z-2.png below/c.png>out/below/c-z.png ");
+    gale__inputs_finish(&in);
+    snprintf(path, sizeof path, "%s/[b-n]*.?[ni]*", folder);
+    CHECK_OK(gale__inputs_add(&in, path, false));
+    check_list(&in, folder, "b.png> b.tif> ");
+    in.list[0].output = in.list[0].path;
+    in.list[1].output = "none";
+    CHECK_EQ(gale__inputs_settle(&in, &left_out), GALE_INVALID);
+    snprintf(path, sizeof path, "%s/*.webp", folder);
+    CHECK_EQ(gale__inputs_add(&in, path, true), GALE_NOT_FOUND);
+    snprintf(path, sizeof path, "%s/nowhere/*.png", folder);
+    CHECK(gale__inputs_add(&in, path, true) != GALE_OK);
+    gale__inputs_finish(&in);
+    folder_remove(folder);
+}
+
+TEST(faults)
+{
+    char folder[] = "/tmp/gale-inputs-XXXXXX";
+    if (!folder_make(folder)) return;
+    int64_t live = gale__alloc_live();
+    gale_status status = GALE_NO_MEMORY;
+    for (uint64_t n = 1; n < 1000 && status == GALE_NO_MEMORY; n++) {
+        gale__inputs in = {0};
+        size_t left_out;
+        gale__alloc_fail_at(n);
+        status = gale__inputs_add(&in, folder, true);
+        if (status == GALE_OK) status = gale__inputs_name(&in, "out", "-z", NULL);
+        if (status == GALE_OK) status = gale__inputs_settle(&in, &left_out);
+        gale__alloc_fail_at(0);
+        gale__inputs_finish(&in);
+        CHECK_EQ(gale__alloc_live(), live);
+    }
+    CHECK_EQ(status, GALE_OK);
+    folder_remove(folder);
+}
+
+TESTS(ROW(folders), ROW(faults))
