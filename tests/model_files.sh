@@ -71,6 +71,19 @@ expect 0 '' convert "$models/conv.onnx" -o "$folder/half.onnx" --precision fp16
 expect 0 '^parameters 8 in 1 tensors, 16 B$' inspect "$folder/half.onnx"
 expect 0 '^y: f32 1x2' run "$folder/half.onnx" --provider cpu --random
 expect 1 'opset 11 do not take bf16' convert "$models/conv.onnx" -o "$folder/x.onnx" --precision bf16
+expect 0 '' convert "$models/shapes.onnx" -o "$folder/folded.onnx" --pin a=2 --pin b=3 --fold
+expect 0 '^nodes      2$' inspect "$folder/folded.onnx"
+expect 0 '^s: i64 3' run "$folder/folded.onnx" --provider cpu --random
+expect 0 '' convert "$models/old.onnx" -o "$folder/new.onnx" --opset newest
+expect 0 '^opsets     ai.onnx 27$' inspect "$folder/new.onnx"
+expect 2 'newest' convert "$models/old.onnx" -o "$folder/x.onnx" --opset 20
+expect 0 '' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8
+expect 0 '^ *1   DequantizeLinear$' inspect "$folder/int8.onnx"
+echo '[[0.5, -1, 2]]' >"$folder/sample.json"
+expect 0 '^1 weights in 8 bit, 1 activations held to 8 bit; 1 samples$' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8 --calibrate "$folder/sample.json"
+expect 0 '^ *1   QuantizeLinear$' inspect "$folder/int8.onnx"
+expect 1 'opset newest' convert "$models/conv.onnx" -o "$folder/x.onnx" --precision int8
+expect 2 'precision int8' convert "$models/gemm.onnx" -o "$folder/x.onnx" --calibrate "$folder/sample.json"
 expect 0 '' convert "$models/relu.onnx" -o "$folder/my-model.c" --emit c
 if ! grep -q '^_Alignas(64) const unsigned char my_model\[[0-9]*\] = {$' "$folder/my-model.c"; then
     echo 'FAIL --emit c: no array my_model'

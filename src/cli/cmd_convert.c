@@ -1,5 +1,7 @@
 /* gale convert: a model file into another one. */
 #include "cli/cli.h"
+#include "cli/convert_int8.h"
+#include "cli/data_picture.h"
 #include "onnx/edit.h"
 #include <string.h>
 
@@ -14,7 +16,9 @@ static const gale__arg args[] = {
     {"free", 0, GALE__ARG_TEXT, "INPUT[:AXIS]", NULL, NULL, "open the extents of an input, or one of them", .many = true},
     {"opset", 0, GALE__ARG_CHOICE, NULL, NULL, "27|newest", "bring an older model up: operators in their newest form, functions inlined"},
     {"fold", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "compute what depends on constants alone, join what is equal, drop what nothing reads"},
-    {"precision", 0, GALE__ARG_CHOICE, NULL, NULL, "fp16|bf16", "weights and operators in half precision; inputs and outputs stay as they are"},
+    {"precision", 0, GALE__ARG_CHOICE, NULL, NULL, "fp16|bf16|int8", "weights and operators in half precision, or weights of products in 8 bit; inputs and outputs stay as they are"},
+    {"calibrate", 0, GALE__ARG_TEXT, "FILE", NULL, NULL, "--precision int8: a sample (.npy, .npz, .pb, picture; NAME=FILE,NAME=FILE for several inputs), for activations in 8 bit", .many = true},
+    GALE__ARGS_PICTURES,
     {0},
 };
 
@@ -45,7 +49,8 @@ static gale_status edit(const gale__args *a, gale__onnx *file, gale__pb_model *m
     for (size_t i = 0; (text = gale__args_item(a, "pin", i)); i++) GALE_TRY(pin(file, model, text));
     if (gale__args_given(a, "opset")) GALE_TRY(gale__edit_opset(file, model));
     if (gale__args_flag(a, "fold")) GALE_TRY(fold(file, model));
-    if ((text = gale__args_text(a, "precision"))) GALE_TRY(gale__edit_precision(file, model, !strcmp(text, "fp16") ? GALE_F16 : GALE_BF16));
+    if ((text = gale__args_text(a, "precision")) && !strcmp(text, "int8")) GALE_TRY(gale__convert_int8(a, file, model));
+    else if (text) GALE_TRY(gale__edit_precision(file, model, !strcmp(text, "fp16") ? GALE_F16 : GALE_BF16));
     return GALE_OK;
 }
 
@@ -80,6 +85,8 @@ static int run(const gale__args *a)
     bool c = !strcmp(gale__args_text(a, "emit"), "c");
     if (!output) return gale__usage("convert", "where to? --output FILE is missing");
     if (c && gale__args_given(a, "external")) return gale__usage("convert", "a C file holds everything: --external does not go with --emit c");
+    if (gale__args_given(a, "calibrate") && (!gale__args_given(a, "precision") || strcmp(gale__args_text(a, "precision"), "int8")))
+        return gale__usage("convert", "--calibrate goes with --precision int8");
     return gale__report(convert(a, gale__args_text(a, "MODEL"), output));
 }
 
@@ -90,6 +97,8 @@ const gale__command gale__command_convert = {
              "as it was, also what gale does not know of.\n\n"
              "Half precision: operators that take it compute in it, others stay in single precision, with Cast nodes between. Numbers beyond the "
              "largest of the type become the largest.\n\n"
+             "8 bit: weights of MatMul, Gemm and Conv become int8 with a scale for each channel. With samples (--calibrate), what these operators read is held to uint8 in the range it had "
+             "there, and what the outputs lost is printed.\n\n"
              "Folding: results that would be much larger than what they are computed from stay nodes. Where all extents of the inputs are fixed (--pin), so are the shapes that follow from them.",
     .examples = "  gale convert model.onnx -o small.onnx --external small.bin   # weights beside the model\n"
                 "  gale convert model.onnx -o fixed.onnx --pin batch=1 --pin height=256\n"
@@ -98,5 +107,6 @@ const gale__command gale__command_convert = {
                 "  gale convert model.onnx -o open.onnx --free input:0\n"
                 "  gale convert model.onnx -o part.onnx --extract x,y:z\n"
                 "  gale convert model.onnx -o half.onnx --precision fp16\n"
+                "  gale convert model.onnx -o small.onnx --opset newest --fold --precision int8 --calibrate a.npy --calibrate b.npy\n"
                 "  gale convert model.onnx -o model.c --emit c",
 };

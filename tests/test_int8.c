@@ -1,0 +1,228 @@
+/* Models in 8 bit: how far the results move. */
+#include "base/num.h"
+#include "gale/device.h"
+#include "gale/model.h"
+#include "graph/tensor.h"
+#include "onnx/edit.h"
+#include "onnx/int8.h"
+#include "onnx/object.h"
+#include "onnx_make.h"
+#include "test.h"
+#include <math.h>
+
+static gale_device *cpu;
+
+static gale__pb_model *root(gale__onnx *f) { return gale__onnx_root(f); }
+
+/* Numbers of -1 to 1, by chance but the same every time. */
+static const float *noise(size_t n, unsigned seed)
+{
+    static float data[4096];
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        data[i] = (float)(seed >> 8) / 8388608.0f - 1;
+    }
+    return data;
+}
+
+/* Two convolutions, a Gemm with its weights either way round, and a MatMul. */
+static gale__onnx *make_net(int opset)
+{
+    maker m;
+    gale__str bytes = {0};
+    gale__onnx *f = NULL;
+    make_begin(&m, opset);
+    make_input(&m, "x", 1, "2,3,12,12");
+    make_output(&m, "y", 1, NULL);
+    make_initializer(&m, make_floats(&m, "w1", "8,3,3,3", noise(216, 1), 216));
+    make_initializer(&m, make_floats(&m, "w2", "8,8,3,3", noise(576, 2), 576));
+    make_initializer(&m, make_floats(&m, "w3", "16,8", noise(128, 3), 128));
+    make_initializer(&m, make_floats(&m, "w4", "16,10", noise(160, 4), 160));
+    make_initializer(&m, make_floats(&m, "b", "8", noise(8, 5), 8));
+    make_node(&m, "Conv", "x,w1,b", "c1");
+    make_node(&m, "Relu", "c1", "r1");
+    make_node(&m, "Conv", "r1,w2", "c2");
+    make_node(&m, "Relu", "c2", "r2");
+    make_node(&m, "GlobalAveragePool", "r2", "p");
+    make_attr_i(&m, make_node(&m, "Flatten", "p", "f"), "axis", 1);
+    make_attr_i(&m, make_node(&m, "Gemm", "f,w3", "g"), "transB", 1);
+    make_node(&m, "MatMul", "g,w4", "y");
+    CHECK_OK(make_encode(&m, &bytes));
+    CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &f));
+    gale__str_finish(&bytes);
+    make_end(&m);
+    return f;
+}
+
+/* The first result, with inputs by chance and open extents of 8; whole numbers are 0 to 999 in the first input, else 1. */
+static gale_tensor *run(gale__onnx *f)
+{
+    gale__str bytes = {0};
+    gale_model *m = NULL;
+    gale_object *in[4] = {0}, *out[1] = {0};
+    gale_tensor *result = NULL;
+    if (!CHECK_OK(gale__onnx_pack(f, root(f), &bytes)) || !CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &m)) || gale_model_inputs(m) > 4) goto done;
+    for (int i = 0; i < gale_model_inputs(m); i++) {
+        gale_model_value v;
+        gale_tensor *t = NULL;
+        gale_model_input(m, i, &v);
+        for (int k = 0; k < v.rank; k++) v.dims[k] = v.dims[k] < 0 ? 8 : v.dims[k];
+        if (!CHECK_OK(gale_tensor_create(NULL, v.type, v.rank, v.dims, &t))) goto done;
+        size_t n = (size_t)gale__tensor_elements(t);
+        const float *x = noise(n, 7);
+        for (size_t e = 0; e < n; e++) gale__store_f64(v.type, (char *)t->host + e * gale_type_size(v.type), v.type == GALE_F32 ? (double)x[e] : i ? 1 : floor((double)(x[e] + 1) * 499));
+        if (!CHECK_OK(gale__object_take(&t, &in[i]))) goto done;
+    }
+    if (!CHECK_OK(gale_model_run(m, in, out, true))) goto done;
+    gale_tensor *made = gale_object_get_tensor(out[0]);
+    CHECK_OK(gale_tensor_reshape(made, made->rank, made->dims, &result));
+done:
+    for (int i = 0; i < 4; i++) gale_object_destroy(&in[i]);
+    gale_object_destroy(&out[0]);
+    gale_model_close(&m);
+    gale__str_finish(&bytes);
+    return result;
+}
+
+/* Relative difference (L2) and cosine of the angle. */
+static void differ(const gale_tensor *a, const gale_tensor *b, double *relative, double *cosine)
+{
+    double xx = 0, yy = 0, xy = 0, dd = 0;
+    *relative = 1, *cosine = 0;
+    if (!CHECK(a && b && a->type == GALE_F32 && a->size_bytes == b->size_bytes)) return;
+    for (size_t i = 0; i < a->size_bytes / sizeof(float); i++) {
+        double x = (double)((float *)a->host)[i], y = (double)((float *)b->host)[i];
+        xx += x * x, yy += y * y, xy += x * y, dd += (x - y) * (x - y);
+    }
+    *relative = sqrt(dd / xx);
+    *cosine = xy / sqrt(xx * yy);
+}
+
+static size_t count_ops(const gale__pb_graph *g, const char *op)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->node.n; i++) n += gale__pb_is(&g->node.at[i].op_type, op);
+    return n;
+}
+
+TEST(weights)
+{
+    gale__onnx *a = make_net(13), *b = make_net(13);
+    double relative, cosine;
+    int weights = 0, values = 0;
+    CHECK_OK(gale__edit_int8(b, root(b), NULL, &weights, &values));
+    CHECK(weights == 4 && values == 0);
+    CHECK_EQ(count_ops(root(b)->graph, "DequantizeLinear"), 4);
+    CHECK_EQ(root(b)->graph->initializer.n, 9); /* two for each weight, and the bias as it was */
+    gale_tensor *x = run(a), *y = run(b);
+    differ(x, y, &relative, &cosine);
+    CHECK(relative < 0.02 && relative > 0);
+    gale_tensor_destroy(&x);
+    gale_tensor_destroy(&y);
+    gale__onnx_close(&a);
+    gale__onnx_close(&b);
+    a = make_net(11);
+    CHECK_FAILS(gale__edit_int8(a, root(a), NULL, NULL, NULL), UNSUPPORTED);
+    CHECK(strstr(gale_error(), "--opset"));
+    gale__onnx_close(&a);
+}
+
+TEST(activations)
+{
+    static const struct { const char *name; float low, high; } seen[] = {{"x", -1, 1}, {"r1", 0, 12}, {"f", 0, 16}, {"g", -24, 24}};
+    gale__onnx *a = make_net(17), *b = make_net(17);
+    gale__ranges ranges = {0};
+    double relative, cosine;
+    int weights = 0, values = 0;
+    CHECK_OK(gale__ranges_of(root(b), &ranges));
+    CHECK_EQ(ranges.n, 4);
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
+        gale_tensor *t = NULL;
+        if (!CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, &(int64_t){2}, &seen[i].low, &t))) continue;
+        gale__ranges_note(&ranges, seen[i].name, t);
+        gale__ranges_note(&ranges, "nobody", t);
+        gale_tensor_destroy(&t);
+    }
+    CHECK_OK(gale__edit_int8(b, root(b), &ranges, &weights, &values));
+    CHECK(weights == 4 && values == 4);
+    CHECK_EQ(count_ops(root(b)->graph, "QuantizeLinear"), 4);
+    gale_tensor *x = run(a), *y = run(b);
+    differ(x, y, &relative, &cosine);
+    if (!CHECK(relative < 0.02 && relative > 0)) printf("relative %g\n", relative);
+    gale_tensor_destroy(&x);
+    gale_tensor_destroy(&y);
+    gale__ranges_finish(&ranges);
+    gale__onnx_close(&a);
+    gale__onnx_close(&b);
+}
+
+/* One element in many that lies far out does not decide; a tensor without such keeps its range. */
+TEST(outliers)
+{
+    gale__onnx *f = make_net(13);
+    gale_tensor *t = NULL;
+    for (int far = 0; far < 2; far++) {
+        gale__ranges ranges = {0};
+        CHECK_OK(gale__ranges_of(root(f), &ranges));
+        CHECK_OK(gale_tensor_create(NULL, GALE_F32, 1, &(int64_t){1000000}, &t));
+        for (int i = 0; i < 1000000; i++) ((float *)t->host)[i] = (float)(i % 1000) / 1000;
+        if (far) ((float *)t->host)[77] = 50;
+        gale__ranges_note(&ranges, "x", t);
+        CHECK(ranges.at[0].seen && ranges.at[0].low <= 0 && ranges.at[0].high > 0.99 && ranges.at[0].high < 1.1);
+        gale_tensor_destroy(&t);
+        gale__ranges_finish(&ranges);
+    }
+    gale__onnx_close(&f);
+}
+
+TEST(language_model)
+{
+    const char *data = getenv("GALE_TEST_DATA");
+    char path[1024];
+    gale__onnx *a = NULL, *b = NULL;
+    double relative, cosine;
+    snprintf(path, sizeof path, "%s/models/all-MiniLM-L6-v2/model.onnx", data ? data : "");
+    FILE *there = data ? fopen(path, "rb") : NULL;
+    if (!there) SKIP("no %s", data ? path : "GALE_TEST_DATA");
+    fclose(there);
+    if (!CHECK_OK(gale__onnx_open(path, GALE__PB_KIND_MODEL, &a)) || !CHECK_OK(gale__onnx_open(path, GALE__PB_KIND_MODEL, &b))) return;
+    CHECK_OK(gale__edit_opset(b, root(b)));
+    CHECK_OK(gale__edit_fold(b, root(b), cpu));
+    CHECK_OK(gale__edit_int8(b, root(b), NULL, NULL, NULL));
+    gale_tensor *x = run(a), *y = run(b);
+    differ(x, y, &relative, &cosine);
+    if (!CHECK(cosine > 0.99 && cosine < 1)) printf("cosine %g\n", cosine);
+    gale_tensor_destroy(&x);
+    gale_tensor_destroy(&y);
+    gale__onnx_close(&a);
+    gale__onnx_close(&b);
+}
+
+TEST(every_allocation_fails)
+{
+    gale_status status = GALE_NO_MEMORY;
+    for (uint64_t n = 1; status != GALE_OK && n < 3000; n++) {
+        gale__onnx *f = make_net(13);
+        gale__ranges ranges = {0};
+        gale__alloc_fail_at(n);
+        status = gale__ranges_of(root(f), &ranges);
+        for (size_t i = 0; i < ranges.n; i++) ranges.at[i] = (gale__range){-1, 1, true};
+        if (status == GALE_OK) status = gale__edit_int8(f, root(f), &ranges, NULL, NULL);
+        gale__alloc_fail_at(0);
+        if (status != GALE_OK && !CHECK_EQ(status, GALE_NO_MEMORY)) n = 3000;
+        gale__ranges_finish(&ranges);
+        gale__onnx_close(&f);
+    }
+    CHECK_OK(status);
+}
+
+static const test_row rows[] = {ROW(weights), ROW(activations), ROW(outliers), ROW(language_model), ROW(every_allocation_fails)};
+
+int main(int argc, char **argv)
+{
+    gale_device_options options = {.chain = "cpu"};
+    if (gale_device_open(&options, &cpu) != GALE_OK) return 2;
+    int code = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
+    gale_device_close(&cpu);
+    return code;
+}
