@@ -12,6 +12,7 @@
 #define GROUP_RESULT 65536         /* most elements of a result whose k is split: others have tiles enough */
 #define GROUPS_MOST 32
 #define SHORT_BYTES (1u << 20)     /* of a factor that every block of lanes reads as a whole */
+#define MANY_LANES 16              /* for each row of such a factor: fewer, and its panels are not read often enough */
 #define SHORT_LANES 8
 #define FEW_K 32                   /* least k of a window with fewer rows than a tile is worth */
 
@@ -176,7 +177,7 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
 {
     gale__cpu_window *w = &c->window;
     if (c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->ct)) return GALE_OK;
-    bool shares = w->x.tap >= 0 || w->y.tap >= 0, small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES;
+    bool shares = w->x.tap >= 0 || w->y.tap >= 0, small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES && c->b.rows.count >= MANY_LANES * c->a.rows.count;
     w->access = shares || (small && w->x.unit == 1) ? w->access : NULL;
     if (!w->access) return GALE_OK;
     GALE_TRY(gale__cpu_window_init(w, &c->k, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->size));
