@@ -6,6 +6,7 @@ usage: conformance.py GALE SOURCE BUILD PROVIDER EVERY
 EVERY: only every N-th case, for drivers whose compilers are slow; failures that lie in the nature of a case are listed in conformance.txt
 with their reason, and are counted as skipped.
 """
+import os
 import pathlib
 import re
 import subprocess
@@ -32,7 +33,8 @@ def main():
     if not suite:
         print(f"SKIP conformance {provider}: {why}\n0 passed, 0 failed, 1 skipped")
         return 0
-    done = subprocess.run([gale, "conformance", str(suite), "--provider", provider, "--strict", "--every", every], capture_output=True, text=True, check=False)
+    done = subprocess.run([gale, "conformance", str(suite), "--provider", provider, "--strict", "--every", every], capture_output=True, text=True, check=False,
+                          env={"GALE_WATCHDOG_S": "600", **os.environ})  # software drivers on a busy machine are slow, not hung
     sums = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", done.stdout, flags=re.M)
     if not sums:
         missing = done.returncode == 3

@@ -228,6 +228,17 @@ static gale__val divide_f32(gale__ir *ir, gale__ir_lowering what, gale__val a, g
     return bits_as(ir, GALE_F32, pick(ir, either(ir, senseless, nan), gale__ir_u32(ir, 0x7fc00000), q));
 }
 
+/* The device's own quotient, a few units off, where nothing is rounded to a whole number afterwards.  Drivers take a reciprocal, which vanishes for divisors from 2^126 on:
+ * both operands are made smaller there. */
+static gale__val divide_near(gale__ir *ir, gale__val a, gale__val b)
+{
+    gale__val size = op2(ir, GALE__AND, bits_as(ir, GALE_U32, b), gale__ir_u32(ir, 0x7fffffff)), large = test(ir, GALE__GE, size, gale__ir_u32(ir, 0x7e800000));
+    gale__val by = bits_as(ir, GALE_F32, pick(ir, large, gale__ir_u32(ir, 0x3e800000), gale__ir_u32(ir, 0x3f800000)));
+    a = op2(ir, GALE__MUL, a, by);
+    b = op2(ir, GALE__MUL, b, by);
+    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_DIV, .type = GALE_F32, .a = a, .b = b, .imm = 1});
+}
+
 /* By 2, 4, 1/2 ...: the inverse is exact, and a product is always rounded correctly. */
 static gale__val by_power(gale__ir *ir, gale__val a, gale__val b)
 {
@@ -245,6 +256,7 @@ static gale__val replace(gale__ir *ir, const gale__ir_instr *in, gale__ir_loweri
     bool is_float = t == GALE_F32 || t == GALE_F64, wide = gale__ir_bits(t) == 64;
     if (what.fma && in->op == GALE__FMA) return t == GALE_F32 ? fma_f32(ir, in->a, in->b, in->c) : fma_f64(ir, in->a, in->b, in->c);
     if (what.f16 && (in->op == GALE__IR_F16_TO_F32 || in->op == GALE__IR_F32_TO_F16)) return gale__ir_half_by_bits(ir, in->op, in->a);
+    if (what.division && in->op == GALE__IR_DIV && t == GALE_F32 && in->imm == GALE__IR_DIV_NEAR) return divide_near(ir, in->a, in->b);
     if (what.division && in->op == GALE__IR_DIV && t == GALE_F32 && !in->imm) {
         gale__val product = by_power(ir, in->a, in->b);
         return product ? product : divide_f32(ir, what, in->a, in->b);
