@@ -97,5 +97,22 @@ if [ -e "$folder/x.onnx" ] || [ -e "$folder/x.c" ]; then
     failed=$((failed + 1))
 fi
 
+# Plans, precision, pictures, checks of a device, and costs.
+expect 0 '^plan on .* 1 kernels on the device' inspect "$models/gemm.onnx" --plan --provider cpu
+expect 0 '^y: f32 1x2$' run "$models/gemm.onnx" --random --precision fp16 --provider cpu
+expect 0 ' agree, 0 depart' verify "$models/conv.onnx" --provider cpu
+expect 0 'kernels and copies' explain "$models/conv.onnx" --provider cpu --html "$folder/graph.html"
+if ! grep -q '<svg' "$folder/graph.html"; then
+    echo 'FAIL explain --html: no graph is drawn'
+    failed=$((failed + 1))
+fi
+expect 0 '^batch of 2' bench "$models/gemm.onnx" --provider cpu --repeats 3 --batches 2
+printf 'P5 5 5 255 abcdefghijklmnopqrstuvwxy' >"$folder/grey.pgm"
+expect 0 ': f32 ' run "$models/conv.onnx" --input "$folder/grey.pgm" --provider cpu --profile "$folder/profile.json"
+if ! grep -q traceEvents "$folder/profile.json"; then
+    echo 'FAIL run --profile: no trace'
+    failed=$((failed + 1))
+fi
+
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

@@ -25,8 +25,10 @@ GALE_API size_t gale_object_count(const gale_object *object);
 GALE_API gale_object *gale_object_item(const gale_object *object, size_t index);
 
 typedef struct gale_model gale_model;
+typedef enum gale_precision { GALE_PRECISION_AS_IT_IS, GALE_PRECISION_F16, GALE_PRECISION_BF16 } gale_precision;
 typedef struct gale_model_options {
     gale_program_options program;
+    gale_precision precision;  /* weights and operators in half precision where they take it; inputs and outputs stay as they are */
     bool allow_nonfinite;      /* results that are all NaN, or infinite everywhere, are not an error */
     /* Called before each step from the running thread; returns false to cancel (the run gives GALE_CANCELLED).  May be NULL. */
     bool (*progress)(void *user, int step, int steps);

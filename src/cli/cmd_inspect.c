@@ -3,12 +3,18 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inspect.h"
+#include "cli/model_inputs.h"
 #include <stdlib.h>
 #include <string.h>
 
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "an ONNX file", .required = true},
-    {"shapes", 's', GALE__ARG_FLAG, NULL, NULL, NULL, "also the type and shape of every value, with the free extents of the inputs as symbols"},
+    {"shapes", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "also the type and shape of every value, with the free extents of the inputs as symbols"},
+    {"plan", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "also what a run takes and where its parts go: operations and bytes by operator, memory; inputs are made up (--shape)"},
+    GALE__ARGS_MODEL_INPUTS,
+    GALE__ARGS_MODEL_OPTIONS,
+    GALE__ARGS_DEVICE,
+    GALE__ARG_THREADS,
     GALE__ARG_JSON,
     {0},
 };
@@ -338,7 +344,9 @@ static int run(const gale__args *a)
              : gale__args_flag(a, "json") ? print_json(&f, gale__args_flag(a, "shapes")) : print_text(&f, gale__args_flag(a, "shapes"));
     gale__free(f.ops);
     gale__onnx_close(&f.file);
-    return code;
+    if (code || !gale__args_flag(a, "plan")) return code;
+    fflush(stdout);
+    return gale__on_device(a, gale__inspect_plan);
 }
 
 const gale__command gale__command_inspect = {
@@ -347,5 +355,5 @@ const gale__command gale__command_inspect = {
     .about = "Shows what is in an ONNX file: who wrote it, which operator sets it asks for, inputs and outputs, how many of which operators (also in bodies "
              "and functions), and its parameters. Nothing is run, and external data is not looked for. With --shapes every value is listed too: free extents of the "
              "inputs keep their names, so that a result may be f32 [batch, 2*height]; ? is what only a run can tell.",
-    .examples = "  gale inspect model.onnx\n  gale inspect model.onnx --json\n  gale inspect model.onnx --shapes",
+    .examples = "  gale inspect model.onnx\n  gale inspect model.onnx --json\n  gale inspect model.onnx --shapes\n  gale inspect model.onnx --plan --shape x=1x3x256x256 --provider cuda",
 };

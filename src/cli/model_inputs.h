@@ -13,7 +13,7 @@
     {"seed", 0, GALE__ARG_INT, "N", "1", "0..2147483647", "of the made-up numbers"},                                                         \
     GALE__ARGS_PICTURES
 #define GALE__ARGS_MODEL_OPTIONS                                                                                                              \
-    {"precision", 0, GALE__ARG_CHOICE, NULL, "fp32", "fp32|fast", "fast: the device's own exp, log, sin and division"},                       \
+    {"precision", 0, GALE__ARG_CHOICE, NULL, "fp32", "fp32|fp16|bf16|fast", "fp16, bf16: weights and operators in half precision; fast: the device's own exp, log, sin and division"},                       \
     {"memory-limit", 0, GALE__ARG_INT, "MB", NULL, "1..1048576", "most memory a run may take on the device"},                                 \
     {"allow-nonfinite", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "results without a finite number are not an error"}
 

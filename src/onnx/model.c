@@ -1,6 +1,7 @@
 /* The public face of models: what goes in is held against what the file declares, what comes out is looked at before it is given away. */
 #include "base/num.h"
 #include "graph/tensor.h"
+#include "onnx/edit.h"
 #include "onnx/session.h"
 #include <math.h>
 #include <string.h>
@@ -10,7 +11,9 @@ struct gale_model { gale__session *session; };
 static gale_status open_file(gale__onnx **file, gale_device *device, const gale_model_options *options, gale_model **out)
 {
     gale_model *m = gale__calloc(1, sizeof *m);
-    gale_status status = m ? gale__session_open(*file, device, options, &m->session) : GALE_NO_MEMORY;
+    gale_status status = m ? GALE_OK : GALE_NO_MEMORY;
+    if (status == GALE_OK && options && options->precision) status = gale__edit_precision(*file, gale__onnx_root(*file), options->precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
+    if (status == GALE_OK) status = gale__session_open(*file, device, options, &m->session);
     gale__onnx_close(file); /* the session holds it */
     if (status == GALE_OK) *out = m;
     else gale__free(m);
