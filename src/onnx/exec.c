@@ -73,8 +73,10 @@ static gale_status run_segment(run *r, gale__segment *g, int step)
     GALE_GO(gale__segment_program(r->s, r->net, g, in, &program));
     GALE_GO(gale_program_run(program, in, out, r->on_host && ends_here(r, g, step)));
     status = keep_results(r, g, out);
+    gale__mutex_lock(&r->s->lock); /* other threads count too */
     r->s->counts.segments++;
     r->s->counts.nodes_on_device += (uint64_t)g->n_nodes;
+    gale__mutex_unlock(&r->s->lock);
 done:
     for (int i = 0; out && i < g->n_outputs; i++)
         if (out[i] && out[i] != given_for(r, g->outputs[i])) gale_tensor_destroy(&out[i]);
@@ -110,9 +112,11 @@ static void count_host(run *r, const gale__host_op *op, const gale__host_call *c
     bool in = false, out = false;
     for (int i = 0; i < c->n_in; i++) in |= is_numbers(c->in[i]);
     for (int i = 0; i < c->n_out; i++) out |= is_numbers(c->out[i]);
+    gale__mutex_lock(&r->s->lock);
     if (op->anywhere) r->s->counts.host_moves++;
     else if (in && out) r->s->counts.host_numbers++, r->s->counts.host_number_op = op->name;
     else r->s->counts.host_strings++;
+    gale__mutex_unlock(&r->s->lock);
 }
 
 static gale_status call_host(run *r, const gale__net_node *n, gale_object **in, gale_object **out)
