@@ -14,7 +14,9 @@ import warnings
 
 if os.environ.get("GALE_TEST_PYTHON") and not os.environ.get("GALE_TEST_INSIDE"):
     sys.exit(subprocess.run([os.environ["GALE_TEST_PYTHON"], *sys.argv], env={**os.environ, "GALE_TEST_INSIDE": "1"}, check=False).returncode)
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
 try:
+    import beside_ort
     import numpy as np
     import onnx
     import onnxruntime
@@ -246,24 +248,8 @@ def compare(gale, provider, path, feeds, folder):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    expected = session.run(None, feeds)
-    command = [gale, "run", str(path), "--provider", provider, "--strict"]
-    for i, (name, value) in enumerate(feeds.items()):
-        np.save(folder / f"in{i}.npy", value)
-        command += ["--input", f"{name}={folder}/in{i}.npy"]
-    for i, out in enumerate(session.get_outputs()):
-        command += ["--output", f"{out.name}={folder}/out{i}.npy"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return done.stderr.strip()
-    for i, y in enumerate(expected):
-        x = np.load(folder / f"out{i}.npy")
-        if x.shape != y.shape or x.dtype != y.dtype:
-            return f"output {i} is {x.dtype}{x.shape}, ONNX Runtime's {y.dtype}{y.shape}"
-        far = np.linalg.norm((x - y).astype(np.float64)) / max(np.linalg.norm(y.astype(np.float64)), 1e-9)
-        if not far <= 1e-5:
-            return f"output {i} is {far:.1e} away from ONNX Runtime's"
-    return None
+    names = [output.name for output in session.get_outputs()]
+    return beside_ort.compare(gale, provider, path, names, feeds, session.run(None, feeds), folder)
 
 
 def main():

@@ -2,28 +2,11 @@
 # The command line as a user meets it: exit codes, messages, help, completion, manual.
 # usage: cli.sh PROGRAM [CRASHING_DRIVER [STAND_IN_DRIVER BROKEN_STAND_IN]]
 gale=$1
-passed=0 failed=0 skipped=0
+. "$(dirname "$0")/expect.sh"
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 export GALE_CACHE="$folder/cache" NO_COLOR=1
 unset RNN_CUDA_CACHE_PATH GALE_CACHE_LIMIT_MB
-
-# expect CODE PATTERN ARGUMENT...: runs gale, checks the exit code and that the output (both streams) has the pattern.
-expect() {
-    code=$1 pattern=$2
-    shift 2
-    output=$("$gale" "$@" 2>&1 </dev/null)
-    got=$?
-    if [ $got -ne "$code" ]; then
-        echo "FAIL gale $*: exit code $got, not $code: $output"
-        failed=$((failed + 1))
-    elif ! printf '%s\n' "$output" | grep -q -e "$pattern"; then
-        echo "FAIL gale $*: no '$pattern' in: $output"
-        failed=$((failed + 1))
-    else
-        passed=$((passed + 1))
-    fi
-}
 
 expect 2 'usage: gale COMMAND'
 expect 0 'usage: gale COMMAND' --help

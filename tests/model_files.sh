@@ -2,27 +2,10 @@
 # Model files on the command line: looked at and converted.
 # usage: model_files.sh PROGRAM FOLDER_OF_MODELS
 gale=$1 models=$2
-passed=0 failed=0 skipped=0
+. "$(dirname "$0")/expect.sh"
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 export NO_COLOR=1 GALE_CACHE="$folder/cache"
-
-# expect CODE PATTERN ARGUMENT...: runs gale, checks the exit code and that the output (both streams) has the pattern.
-expect() {
-    code=$1 pattern=$2
-    shift 2
-    output=$("$gale" "$@" 2>&1 </dev/null)
-    got=$?
-    if [ $got -ne "$code" ]; then
-        echo "FAIL gale $*: exit code $got, not $code: $output"
-        failed=$((failed + 1))
-    elif ! printf '%s\n' "$output" | grep -q -e "$pattern"; then
-        echo "FAIL gale $*: no '$pattern' in: $output"
-        failed=$((failed + 1))
-    else
-        passed=$((passed + 1))
-    fi
-}
 
 expect 0 '^input      x  f32 \[1, 1, 5, 5\]$' inspect "$models/conv.onnx"
 expect 0 '^parameters 8 in 1 tensors, 32 B$' inspect "$models/conv.onnx"

@@ -1,4 +1,5 @@
 /* Every operator case through the scalar reference, against the values found independently; and what operators refuse. */
+#include "refused.h"
 #include "test.h"
 #include "ops/cases.h"
 
@@ -54,17 +55,6 @@ TEST(every_operator_has_cases)
 }
 
 TEST(names_that_no_operator_has) { CHECK(!gale__op_find("") && !gale__op_find("relu") && !gale__op_find("Relu6 ")); }
-
-static void refused(const char *op, const char *attrs, const char *inputs, const char *words)
-{
-    gale__case c = {op, attrs, "f32", inputs, "e", ""};
-    gale__case_run run;
-    gale__case_value got[GALE__CASE_VALUES];
-    if (!CHECK_OK(gale__case_open(&c, 0, &run))) return;
-    gale_status status = gale__case_reference(&run, got);
-    if (!CHECK(status != GALE_OK) || !CHECK(strstr(gale_error(), words) != NULL)) printf("  %s %s: %s: '%s'\n", op, attrs, inputs, gale_error());
-    gale__case_close(&run);
-}
 
 TEST(bad_input_is_refused)
 {

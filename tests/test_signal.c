@@ -1,5 +1,6 @@
 /* Signals and geometry beyond their cases: transforms of many lengths against the plain sum, gradients by finite differences, bad input,
  * and lowering when memory runs out. */
+#include "refused.h"
 #include "grad_check.h"
 #include "ops/cases.h"
 #include "ops/ops.h"
@@ -92,17 +93,6 @@ TEST(gradients)
 }
 
 /* --- What is refused, and no memory. --- */
-
-static void refused(const char *op, const char *attrs, const char *inputs, const char *words)
-{
-    gale__case c = {op, attrs, "f32", inputs, "e", ""};
-    gale__case_run run;
-    gale__case_value got[GALE__CASE_VALUES];
-    if (!CHECK_OK(gale__case_open(&c, 0, &run))) return;
-    gale_status status = gale__case_reference(&run, got);
-    if (!CHECK(status != GALE_OK) || !CHECK(strstr(gale_error(), words) != NULL)) printf("  %s %s: %s: '%s'\n", op, attrs, inputs, gale_error());
-    gale__case_close(&run);
-}
 
 TEST(bad_input_is_refused)
 {

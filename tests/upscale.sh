@@ -2,28 +2,11 @@
 # gale upscale and gale bench upscale as a user meets them: many files, folders, tiles by memory, summaries, reports.
 # usage: upscale.sh PROGRAM
 gale=$1
-passed=0 failed=0
+. "$(dirname "$0")/expect.sh"
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 export GALE_CACHE="$folder/cache" GALE_MODELS="$folder/models" GALE_PROVIDER=cpu NO_COLOR=1
 unset GALE_POOL_LIMIT_MB
-
-fail() {
-    echo "FAIL $*"
-    failed=$((failed + 1))
-}
-
-# expect CODE PATTERN ARGUMENT...: runs gale, checks the exit code and that the output (both streams) has the pattern.
-expect() {
-    code=$1 pattern=$2
-    shift 2
-    output=$("$gale" "$@" 2>&1 </dev/null)
-    got=$?
-    if [ $got -ne "$code" ]; then fail "gale $*: exit code $got, not $code: $output"
-    elif ! printf '%s\n' "$output" | grep -q -e "$pattern"; then fail "gale $*: no '$pattern' in: $output"
-    else passed=$((passed + 1))
-    fi
-}
 
 # holds WORDS...: a condition of test(1).
 holds() {

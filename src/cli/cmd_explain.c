@@ -6,6 +6,7 @@
 #include "cli/explain.h"
 #include "cli/model_inputs.h"
 #include "cli/table.h"
+#include "device/ceilings.h"
 #include <string.h>
 
 static const gale__arg args[] = {
@@ -23,8 +24,7 @@ static const gale__arg args[] = {
 double gale__predict_us(const gale_device_ceilings *c, const gale__record *r)
 {
     if (r->kind != GALE__SPAN_KERNEL || c->copy_gbps <= 0) return 0;
-    double memory = r->bytes / (c->copy_gbps * 1e3), work = c->f32_gflops > 0 ? r->operations / (c->f32_gflops * 1e3) : 0;
-    return (memory > work ? memory : work) + c->launch_us;
+    return gale__ceiling_us(c, r->bytes, r->operations);
 }
 
 static const gale_device_ceilings *ceilings(const gale__explained *e) { return &gale_device_get_info(e->device)->ceilings; }
@@ -100,16 +100,6 @@ static void add_json(const gale__explained *e, gale__str *text)
     gale__str_add(text, "\n");
 }
 
-static gale_status run_once(gale_model *m, gale_object **inputs, double *ms)
-{
-    gale_object **outputs = gale__calloc((size_t)gale_model_outputs(m) + 1, sizeof *outputs);
-    uint64_t start = gale__time_ns();
-    gale_status status = outputs ? gale_model_run(m, inputs, outputs, true) : GALE_NO_MEMORY;
-    *ms = (double)(gale__time_ns() - start) / 1e6;
-    gale__objects_free(&outputs, gale_model_outputs(m));
-    return status;
-}
-
 static gale_status show(const gale__explained *e, const gale__args *a)
 {
     const char *path = gale__args_text(a, "html");
@@ -144,10 +134,10 @@ static gale_status work(const gale__args *a, gale_device *device)
     e.open_ms = (double)(gale__time_ns() - start) / 1e6;
     e.session = gale__model_session(m);
     GALE_GO(gale__model_inputs_make(m, a, true, &inputs));
-    GALE_GO(run_once(m, inputs, &e.first_ms));
-    GALE_GO(run_once(m, inputs, &ms));
+    GALE_GO(gale__model_run_timed(m, inputs, &e.first_ms));
+    GALE_GO(gale__model_run_timed(m, inputs, &ms));
     GALE_GO(gale_profiler_start(device, &profiler));
-    status = run_once(m, inputs, &ms);
+    status = gale__model_run_timed(m, inputs, &ms);
     gale_status stopped = gale_profiler_stop(profiler);
     if (status == GALE_OK) status = stopped;
     if (status != GALE_OK) goto done;

@@ -57,12 +57,10 @@ static gale_status run_model(gale_model *m, const gale__args *a, gale_device *de
     const char *path = gale__args_text(a, "profile");
     gale_profiler *p = NULL;
     if (!path) return gale_model_run(m, inputs, outputs, true);
-    gale_object **warm = gale__calloc((size_t)gale_model_outputs(m) + 1, sizeof *warm);
-    gale_status status = warm ? gale_model_run(m, inputs, warm, true) : GALE_NO_MEMORY;
-    gale__objects_free(&warm, gale_model_outputs(m));
-    if (status != GALE_OK) return status;
+    double warm_ms;
+    GALE_TRY(gale__model_run_timed(m, inputs, &warm_ms));
     GALE_TRY(gale_profiler_start(device, &p));
-    status = gale_model_run(m, inputs, outputs, true);
+    gale_status status = gale_model_run(m, inputs, outputs, true);
     gale_status stopped = gale_profiler_stop(p);
     if (status == GALE_OK) status = stopped;
     const char *dot = strrchr(path, '.');

@@ -1,17 +1,10 @@
 /* Comparing results with what a suite expects, by its rule: |a - b| <= atol + rtol |b|, types and shapes equal. */
 #include "base/num.h"
 #include "cli/conformance.h"
-#include "onnx/object.h"
+#include "onnx/host.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static int64_t count_of(const gale_tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < gale_tensor_rank(t); i++) n *= gale_tensor_dims(t)[i];
-    return n;
-}
 
 static gale_status shape_differs(const gale_tensor *a, const gale_tensor *b)
 {
@@ -25,7 +18,7 @@ static gale_status shape_differs(const gale_tensor *a, const gale_tensor *b)
 
 static gale_status compare_strings(const gale_tensor *a, const gale_tensor *b)
 {
-    for (int64_t i = 0, n = count_of(a); i < n; i++) {
+    for (int64_t i = 0, n = gale__tensor_count(a); i < n; i++) {
         size_t sa, sb;
         const char *ta = gale_tensor_string(a, i, &sa), *tb = gale_tensor_string(b, i, &sb);
         if (sa != sb || memcmp(ta, tb, sa)) return gale__fail(GALE_MISMATCH, "element %lld is \"%.*s\", expected \"%.*s\"", (long long)i, (int)(sa < 60 ? sa : 60), ta, (int)(sb < 60 ? sb : 60), tb);
@@ -46,7 +39,7 @@ static gale_status compare_numbers(gale_tensor *a, gale_tensor *b, double rtol, 
     size_t size = gale_type_size(type);
     const char *pa = gale_tensor_data(a), *pb = gale_tensor_data(b);
     double low = INFINITY, high = -INFINITY;
-    int64_t n = count_of(a);
+    int64_t n = gale__tensor_count(a);
     for (int64_t i = 0; random && i < n; i++) {
         double y = gale__load_f64(type, pb + (size_t)i * size);
         if (y < low) low = y;

@@ -4,7 +4,7 @@
 #include "base/num.h"
 #include "base/utf8.h"
 #include "base/zip.h"
-#include "onnx/object.h"
+#include "onnx/host.h"
 #include <string.h>
 
 static bool ends_with(const char *path, const char *end)
@@ -139,9 +139,8 @@ static int64_t spread_text(const char *text, size_t size, uint32_t *to)
 
 static gale_status encode_texts(const char *path, gale_tensor *t, gale__str *out)
 {
-    int64_t n = 1, width = 1;
+    int64_t n = gale__tensor_count(t), width = 1;
     size_t size;
-    for (int i = 0; i < gale_tensor_rank(t); i++) n *= gale_tensor_dims(t)[i];
     for (int64_t i = 0; i < n; i++) {
         const char *text = gale_tensor_string(t, i, &size);
         int64_t length = spread_text(text, size, NULL);

@@ -25,18 +25,6 @@ static double percentile(const times *t, double share)
     return t->runs_ms[at < t->n ? at : t->n - 1];
 }
 
-static gale_status run_once(gale_model *m, gale_object **inputs, double *ms)
-{
-    int n = gale_model_outputs(m);
-    gale_object **outputs = gale__calloc((size_t)n + 1, sizeof *outputs);
-    if (!outputs) return GALE_NO_MEMORY;
-    uint64_t start = gale__time_ns();
-    gale_status status = gale_model_run(m, inputs, outputs, true);
-    *ms = ms_since(start);
-    gale__objects_free(&outputs, n);
-    return status;
-}
-
 /* An object of another batch: the first item again and again. */
 static gale_status rebatch(const gale_object *from, int64_t batch, gale_object **out)
 {
@@ -59,7 +47,7 @@ static gale_status time_batch(gale_model *m, gale_object **inputs, int64_t batch
     double ms, best = 1e30;
     for (int i = 0; status == GALE_OK && i < n; i++) status = rebatch(inputs[i], batch, &in[i]);
     for (int64_t i = 0; status == GALE_OK && i < repeats + 2; i++) {
-        status = run_once(m, in, &ms);
+        status = gale__model_run_timed(m, in, &ms);
         if (i >= 2 && ms < best) best = ms;
     }
     if (status == GALE_OK) printf("batch of %-6lld      %10.2f ms, %.1f items/s\n", (long long)batch, best, (double)batch * 1e3 / best);
@@ -93,9 +81,9 @@ static gale_status measure(gale_device *device, const char *path, const gale__ar
     GALE_GO(gale_model_open(path, device, &options, &m));
     t->open_ms = ms_since(start);
     GALE_GO(gale__model_inputs_make(m, a, true, &inputs));
-    GALE_GO(run_once(m, inputs, &t->first_ms));
-    for (int i = 0; i < 2; i++) GALE_GO(run_once(m, inputs, &warm));
-    for (t->n = 0; t->n < gale__args_int(a, "repeats"); t->n++) GALE_GO(run_once(m, inputs, &t->runs_ms[t->n]));
+    GALE_GO(gale__model_run_timed(m, inputs, &t->first_ms));
+    for (int i = 0; i < 2; i++) GALE_GO(gale__model_run_timed(m, inputs, &warm));
+    for (t->n = 0; t->n < gale__args_int(a, "repeats"); t->n++) GALE_GO(gale__model_run_timed(m, inputs, &t->runs_ms[t->n]));
     gale_memory_stats stats;
     struct rusage usage;
     gale_memory_get_stats(device, &stats);

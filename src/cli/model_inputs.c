@@ -1,6 +1,7 @@
 /* Inputs of models for the command line: read from files, or made up from a seed. */
 #include "cli/model_inputs.h"
 #include "base/num.h"
+#include "base/thread.h"
 #include "cli/data_file.h"
 #include "cli/data_picture.h"
 #include "onnx/object.h"
@@ -145,6 +146,18 @@ gale_status gale__model_inputs_make(gale_model *m, const gale__args *a, bool ran
     if (status != GALE_OK) return gale__objects_free(&objects, n), status;
     *out = objects;
     return GALE_OK;
+}
+
+gale_status gale__model_run_timed(gale_model *m, gale_object **inputs, double *ms)
+{
+    int n = gale_model_outputs(m);
+    gale_object **outputs = gale__calloc((size_t)n + 1, sizeof *outputs);
+    if (!outputs) return GALE_NO_MEMORY;
+    uint64_t start = gale__time_ns();
+    gale_status status = gale_model_run(m, inputs, outputs, true);
+    if (status == GALE_OK) *ms = (double)(gale__time_ns() - start) / 1e6;
+    gale__objects_free(&outputs, n);
+    return status;
 }
 
 void gale__objects_free(gale_object ***objects, int count)

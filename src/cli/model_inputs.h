@@ -22,6 +22,8 @@ void gale__model_options(const gale__args *a, gale_model_options *out);
 gale_status gale__model_open_for(const gale__args *a, gale_device *device, gale_model **out);
 /* One object per input of the model; `random`: what is not given is made up, whatever the flag says. */
 gale_status gale__model_inputs_make(gale_model *model, const gale__args *a, bool random, gale_object ***out);
+/* One run whose results nobody wants but the clock; *ms is left alone on failure. */
+gale_status gale__model_run_timed(gale_model *model, gale_object **inputs, double *ms);
 void gale__objects_free(gale_object ***objects, int count);
 /* "1x3x256x256"; -1 for an extent that is not known. */
 const char *gale__shape_text(int rank, const int64_t *dims, const char *const *symbols, char buf[256]);

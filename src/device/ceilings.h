@@ -12,4 +12,10 @@ gale_status gale__ceilings_measure(gale_device *device);
  * copies (NVIDIA's Vulkan: 838 of 4170 GB/s on an H200), so a copy rate is only ever raised. */
 gale_status gale__ceilings_set_f32(gale_device *device, double gflops);
 gale_status gale__ceilings_raise_copy(gale_device *device, double gbps);
+/* The least time of a kernel that moves these bytes and does these operations; what is not measured costs nothing. */
+static inline double gale__ceiling_us(const gale_device_ceilings *c, double bytes, double operations)
+{
+    double memory = c->copy_gbps > 0 ? bytes / (c->copy_gbps * 1e3) : 0, work = c->f32_gflops > 0 ? operations / (c->f32_gflops * 1e3) : 0;
+    return (memory > work ? memory : work) + c->launch_us;
+}
 #endif

@@ -1,5 +1,6 @@
 /* Making a plan: fuse, give every value a place, make the kernels, and write the steps down in order. */
 #include "graph/planner.h"
+#include "device/ceilings.h"
 #include "graph/tensor.h"
 #include <stdlib.h>
 #include <string.h>
@@ -239,9 +240,7 @@ static void predict(gale__plan *plan)
         plan->kernels += s->kind == GALE__STEP_LAUNCH;
         plan->bytes += s->tag.bytes;
         plan->operations += s->tag.operations;
-        double memory = c->copy_gbps > 0 ? s->tag.bytes / (c->copy_gbps * 1e3) : 0;
-        double work = c->f32_gflops > 0 ? s->tag.operations / (c->f32_gflops * 1e3) : 0;
-        plan->predicted_us += (memory > work ? memory : work) + c->launch_us;
+        plan->predicted_us += gale__ceiling_us(c, s->tag.bytes, s->tag.operations);
     }
 }
 

@@ -1,0 +1,27 @@
+"""A model through `gale run`, beside what ONNX Runtime gave for the same inputs."""
+import subprocess
+
+import numpy as np
+
+WIDE = 1e-5  # relative L2
+
+
+def compare(gale, provider, path, names, feeds, expected, folder, near=0.0):
+    """None, or what is wrong.  names: of the outputs; near: an absolute difference that passes too, for results that are nearly 0 everywhere."""
+    command = [gale, "run", str(path), "--provider", provider, "--strict"]
+    for i, (name, value) in enumerate(feeds.items()):
+        np.save(folder / f"in{i}.npy", value)
+        command += ["--input", f"{name}={folder}/in{i}.npy"]
+    for i, name in enumerate(names):
+        command += ["--output", f"{name}={folder}/out{i}.npy"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return done.stderr.strip()
+    for i, y in enumerate(expected):
+        x = np.load(folder / f"out{i}.npy")
+        if x.shape != y.shape or x.dtype != y.dtype:
+            return f"output {i} is {x.dtype}{x.shape}, ONNX Runtime's {y.dtype}{y.shape}"
+        far = np.linalg.norm((x - y).astype(np.float64)) / max(np.linalg.norm(y.astype(np.float64)), 1e-30)
+        if not (far <= WIDE or np.abs(x - y).max() < near):
+            return f"output {i} is {far:.1e} away from ONNX Runtime's"
+    return None
