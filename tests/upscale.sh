@@ -34,8 +34,8 @@ expect 0 '1 done, 0 failed, 3 skipped' upscale "$folder/in" -m twice -O "$folder
 holds -f "$folder/out/below/b-twice.ppm"
 expect 0 '2 done, 0 failed, 0 skipped' upscale "$folder/in/b.*" -m twice -O "$folder/out"
 # Two of one name; beside the inputs; again, when results are there; onto itself.
-expect 0 'b-twice-2.png: 4 x 2' upscale "$folder/in" -m twice -O "$folder/png" -f png
-holds -f "$folder/png/b-twice.png" -a -f "$folder/png/b-twice-2.png"
+expect 0 'b-twice-2.bmp: 4 x 2' upscale "$folder/in" -m twice -O "$folder/bmp" -f bmp
+holds -f "$folder/bmp/b-twice.bmp" -a -f "$folder/bmp/b-twice-2.bmp"
 expect 0 '3 done, 0 failed, 0 skipped' upscale "$folder/in" -m twice
 expect 0 '^3 left out: results of others' upscale "$folder/in" -m twice --skip-existing
 expect 0 '0 done, 0 failed, 3 skipped' upscale "$folder/in" -m twice --skip-existing

@@ -91,16 +91,17 @@ gale_status gale__picture_thumb(const gale_picture *p, int64_t most, gale_pictur
     return status;
 }
 
-/* In the first format that this build writes and browsers show. */
+/* JPEG, PNG or BMP: the best that this build writes of what browsers show; BMP is always there. */
 static gale_status add_picture(gale__str *out, const char *id, const gale_picture *p)
 {
+    static const char *const shown[] = {"bmp", "png", "jpeg"};
     gale_picture_write_options o = {.quality = 90};
     const gale_picture_format *f;
     void *data = NULL;
     size_t size = 0;
-    for (int i = 0; (f = gale_picture_format_get(i)); i++)
-        if (f->writes && (!strcmp(f->name, "jpeg") || (!o.format && !strcmp(f->name, "png")))) o.format = f->name;
-    if (!o.format) return gale__fail(GALE_UNSUPPORTED, "this build writes neither JPEG nor PNG, which a page needs");
+    for (size_t k = 0; k < sizeof shown / sizeof *shown; k++)
+        for (int i = 0; (f = gale_picture_format_get(i)); i++)
+            if (f->writes && !strcmp(f->name, shown[k])) o.format = f->name;
     GALE_TRY(gale_picture_to_memory(p, &o, &data, &size));
     gale__str_addf(out, "<img id=%s alt=%s src='data:image/%s;base64,", id, id, o.format);
     gale__html_add_data(out, data, size);
