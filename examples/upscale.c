@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     where.chain = argc > 4 ? argv[4] : NULL;
     how.progress = show;
     if (gale_device_open(&where, &device) != GALE_OK) return failed("device");
-    if (gale_upscaler_open(argv[1], device, &upscaler) != GALE_OK) return failed("model");
+    if (gale_upscaler_open(argv[1], device, NULL, &upscaler) != GALE_OK) return failed("model");
     if (gale_picture_read(argv[2], NULL, &in) != GALE_OK) return failed("input");
     if (gale_upscale(upscaler, in, &how, &report, &out) != GALE_OK) return failed("upscale");
     if (gale_picture_write(out, argv[3], NULL) != GALE_OK) return failed("output");

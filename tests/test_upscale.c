@@ -289,7 +289,7 @@ TEST(real_gain)
     if (!gale__format_of_name("jpeg")->read) SKIP("built without JPEG");
     if (test_light()) SKIP("a real network takes too long here");
     CHECK_OK(gale_picture_read(photo, NULL, &in));
-    CHECK_OK(gale_upscaler_open(model, the_device(), &u));
+    CHECK_OK(gale_upscaler_open(model, the_device(), NULL, &u));
     if (in && u) {
         large = halved(in, 700, 500, 320, 240);
         small = halved(large, 0, 0, 160, 120);

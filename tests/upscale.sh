@@ -20,6 +20,8 @@ printf 'name: twice\nparams: {scale_factor: 2, tile_size: 8, tile_overlap: 2}\n'
 
 expect 0 '^cpu  *[0-9.]*  *[0-9.]* s  *1.0  *1  *0.45' bench upscale -p cpu -m twice --scale 4
 expect 0 '"claimed": "0.45' bench upscale -p cpu -m twice --scale 4 --json
+expect 0 '^[^ ]*twice.onnx, fp16, tiles of 256 x 256' bench upscale -p cpu -m twice --scale 4 --precision fp16
+expect 0 '"precision": "bf16"' bench upscale -p cpu --scale 32 --precision bf16 --json
 expect 3 'nix. is no provider' bench upscale -p nix
 expect 1 'no model "none"' bench upscale -m none
 
@@ -56,6 +58,11 @@ expect 0 'largest' compare "$folder/whole.pgm" "$folder/tiled.pgm" --min-psnr 60
 
 # The last line, JSON and the page.
 expect 0 '^1 done, 0 failed, 0 skipped in [0-9.]* s: twice 2x, 1 tiles, [0-9.]* tiles/s on cpu 0 (.*), fp32$' upscale "$folder/in/b.ppm" -m twice -O "$folder/out"
+for precision in fp16 fast; do
+    expect 0 "(.*), $precision\$" upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --precision $precision
+    expect 0 "\"precision\": \"$precision\"" upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --precision $precision --json
+done
+expect 2 'precision' upscale "$folder/in/b.ppm" -m twice --precision fp8
 expect 1 '"tiles_per_second": [0-9.]' upscale "$folder/in/b.ppm" "$folder/none.png" -m twice -O "$folder/out" --json
 expect 1 '"error": ".*none.png: cannot open' upscale "$folder/in/b.ppm" "$folder/none.png" -m twice -O "$folder/out" --json
 expect 1 '1 failed' upscale "$folder/none<1>.png" "$folder/in/b.ppm" -m twice -O "$folder/out" --report "$folder/page.html"

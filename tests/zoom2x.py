@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True
 import scene  # noqa: E402
 
 WIDTH, HEIGHT = 192, 128  # of the large picture, which is the truth
+PRECISIONS = {"fp32": 50, "fast": 50, "fp16": 50, "bf16": 40}  # dB to the CPU in fp32
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
@@ -71,7 +72,7 @@ def enlarge(name, *arguments):
 def difference(a, b):
     """PSNR in dB and the largest difference in levels."""
     said = json.loads(run("compare", a, b, "--json").stdout)
-    return (1e9, 0) if said["identical"] else (said["colours"]["psnr_db"], round(255 * said["colours"]["largest"]))
+    return (float("inf"), 0) if said["identical"] else (said["colours"]["psnr_db"], round(255 * said["colours"]["largest"]))
 
 
 def quality(folder):
@@ -85,18 +86,27 @@ def quality(folder):
         check("tiles equal the whole", difference(large, tiled)[1] <= 1, f"{difference(large, tiled)[1]} levels apart")
 
 
+def precisions_agree(folder, provider):
+    """Single precision on the CPU is what all are held to."""
+    for precision in PRECISIONS if provider == "cpu" else ("fp32", "fp16"):
+        if enlarge(f"{provider} in {precision}", folder / "part.png", "-o", folder / "other.png", "-p", provider, "--strict", "--precision", precision):
+            psnr, worst = difference(folder / "cpu.png", folder / "other.png")
+            print(f"{provider} in {precision}: {psnr:.1f} dB, {worst} levels apart")
+            near = 0 < worst if "16" in precision else worst <= 1  # a half that gives the very same has not run
+            check(f"{provider} in {precision}", near and psnr >= PRECISIONS[precision], f"{psnr:.1f} dB and {worst} levels from the CPU in fp32")
+
+
 def devices_agree(folder):
     here = [d["backend"] for d in json.loads(run("devices", "--json").stdout)["devices"]]
     if not enlarge("cpu", folder / "part.png", "-o", folder / "cpu.png", "-p", "cpu"):
         return
-    for provider in ("cuda", "hip", "opencl", "vulkan"):
+    for provider in ("cpu", "cuda", "hip", "opencl", "vulkan"):
         if provider not in here:
             skip(provider, "no such device here")
         elif os.environ.get("GALE_TEST_LIGHT"):
             skip(provider, "takes too long here")
-        elif enlarge(provider, folder / "part.png", "-o", folder / "other.png", "-p", provider, "--strict"):
-            worst = difference(folder / "cpu.png", folder / "other.png")[1]
-            check(f"{provider} gives the picture of the CPU", worst <= 1, f"{worst} levels apart")
+        else:
+            precisions_agree(folder, provider)
 
 
 def main():
@@ -107,7 +117,7 @@ def main():
         scene.write_png(folder / "truth.png", WIDTH, HEIGHT, truth)
         scene.write_png(folder / "small.png", WIDTH // 2, HEIGHT // 2, small)
         scene.write_png(folder / "cubic.png", WIDTH, HEIGHT, resize(small, WIDTH // 2, HEIGHT // 2, WIDTH, HEIGHT))
-        scene.write_png(folder / "part.png", 20, 16, crop(small, WIDTH // 2, 46, 22, 20, 16))  # drivers that run on the CPU are slow
+        scene.write_png(folder / "part.png", 48, 40, crop(small, WIDTH // 2, 32, 12, 48, 40))  # drivers that run on the CPU are slow
         quality(folder)
         devices_agree(folder)
     print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))

@@ -1,7 +1,7 @@
 /* Pictures through image-to-image networks: enlarge, restore.
  *
  *     gale_upscaler *u;
- *     gale_upscaler_open(NULL, device, &u);                the network that the library carries, or "zoom2x-ctrl.onnx"
+ *     gale_upscaler_open(NULL, device, NULL, &u);          the network that the library carries, or "zoom2x-ctrl.onnx"
  *     gale_upscale(u, picture, NULL, NULL, &larger);
  *
  * Whatever the picture is (grey or colour, with alpha or without, 8 bit to float, encoded or linear), the network sees RGB or luma of its own range in tiles
@@ -20,9 +20,10 @@ extern "C" {
 /* A network with its manifest (NAME.yml beside the model; see docs/upscale.md).  One thread at a time. */
 typedef struct gale_upscaler gale_upscaler;
 /* NULL or "zoom2x": the small 2x network that the library carries (docs/upscaler-training.md).  GALE_UNSUPPORTED for a model that takes no picture or gives none, GALE_MISMATCH where it is not as its manifest says. */
-GALE_API gale_status gale_upscaler_open(const char *model_path, gale_device *device, gale_upscaler **out);
+/* options: of the model, so precision and the like; NULL: as it is. */
+GALE_API gale_status gale_upscaler_open(const char *model_path, gale_device *device, const gale_model_options *options, gale_upscaler **out);
 /* From memory; manifest (YAML or JSON) may be NULL, data must outlive the upscaler. */
-GALE_API gale_status gale_upscaler_from_memory(const void *data, size_t size, const char *manifest, gale_device *device, gale_upscaler **out);
+GALE_API gale_status gale_upscaler_from_memory(const void *data, size_t size, const char *manifest, gale_device *device, const gale_model_options *options, gale_upscaler **out);
 GALE_API void gale_upscaler_close(gale_upscaler **upscaler);
 
 typedef struct gale_upscaler_info {
@@ -30,7 +31,7 @@ typedef struct gale_upscaler_info {
     int scale;                /* of the network */
     int tile, overlap;        /* the usual ones */
     int controls;             /* length of the control vector; 0: none */
-    const char *precision;    /* "fp32", or "fp16" for networks that take and give it */
+    const char *precision;    /* that runs: "fp32", "fast", "bf16", "fp16"; the last also for networks that take it */
 } gale_upscaler_info;
 GALE_API void gale_upscaler_get_info(const gale_upscaler *upscaler, gale_upscaler_info *out);
 /* The i-th control that has a name; false past the last.  Strings may be NULL. */

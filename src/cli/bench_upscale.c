@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "cli/cli.h"
 #include "cli/device_text.h"
+#include "cli/model_inputs.h"
 #include "cli/table.h"
 #include "gale/upscale.h"
 #include "jobs/embedded.h"
@@ -19,7 +20,7 @@ static const struct { const char *provider, *claim; } claims[] = {
     {"cpu", "0.45 (80 s)"}, {"cuda", "10-20"}, {"tensorrt", "10-20"}, {"rocm", "8-15"}, {"vulkan", "3-8; DirectML 5-10"},
 };
 
-typedef struct row { const gale__provider *provider; gale_device_info device; double rate; int64_t tiles, batch; bool here; char why[256]; } row;
+typedef struct row { const gale__provider *provider; gale_device_info device; double rate; int64_t tiles, batch; const char *precision; bool here; char why[256]; } row;
 typedef struct rows { row list[16]; int count; } rows;
 
 static const char *claim_of(const gale__provider *p)
@@ -77,12 +78,17 @@ static gale_status time_provider(const char *model, const gale__args *a, row *r)
     gale_device_options o = GALE_DEVICE_OPTIONS;
     gale_device *device = NULL;
     gale_upscaler *u = NULL;
+    gale_upscaler_info info;
+    gale_model_options model_options;
     gale_status status;
+    gale__model_options(a, &model_options);
     o.chain = r->provider->name;
     o.strict = true;
     GALE_GO(gale_device_open(&o, &device));
     r->device = *gale_device_get_info(device);
-    GALE_GO(gale_upscaler_open(model, device, &u));
+    GALE_GO(gale_upscaler_open(model, device, &model_options, &u));
+    gale_upscaler_get_info(u, &info);
+    r->precision = info.precision;
     GALE_GO(time_pictures(u, SIDE / gale__args_int(a, "scale"), gale__args_int(a, "batch"), gale__args_given(a, "repeats") ? (int)gale__args_int(a, "repeats") : REPEATS, r));
     r->here = true;
 done:
@@ -139,11 +145,11 @@ static double cpu_rate(const rows *all)
     return 0;
 }
 
-static gale_status print(const rows *all, const char *model, int64_t tiles)
+static gale_status print(const rows *all, const char *model, int64_t tiles, const char *precision)
 {
     static const char *const head[] = {"provider", "tiles/s", "36 tiles", "times the CPU", "tiles at once", "claimed for SCUNet, tiles/s", "device, or why not"};
     gale__table t = {.align = "lrrrrll"};
-    printf("%s, tiles of %d x %d that overlap by %d: %lld tiles, the fastest of a few runs\n", model, TILE, TILE, OVERLAP, (long long)tiles);
+    printf("%s, %s, tiles of %d x %d that overlap by %d: %lld tiles, the fastest of a few runs\n", model, precision, TILE, TILE, OVERLAP, (long long)tiles);
     for (int i = 0; i < 7; i++) gale__table_cell(&t, "%s", head[i]);
     for (int i = 0; i < all->count; i++) {
         const row *r = &all->list[i];
@@ -175,6 +181,7 @@ static void print_json(const rows *all, const char *model)
         gale__json_key(&j, "model"), gale__json_string(&j, model);
         gale__json_key(&j, r->here ? "device" : "why_not"), gale__json_string(&j, r->here ? r->device.name : r->why);
         if (r->here) {
+            gale__json_key(&j, "precision"), gale__json_string(&j, r->precision);
             gale__json_key(&j, "tiles"), gale__json_i64(&j, r->tiles);
             gale__json_key(&j, "batch"), gale__json_i64(&j, r->batch);
             gale__json_key(&j, "tiles_per_second"), gale__json_f64(&j, r->rate);
@@ -195,6 +202,7 @@ gale_status gale__bench_upscale(const gale__args *a)
     gale_status status;
     int here = 0;
     int64_t tiles = 0;
+    const char *precision = "";
     GALE_GO(gale__model_find(gale__args_given(a, "model") ? gale__args_text(a, "model") : GALE__EMBEDDED_USUAL, &path));
     if (gale__args_given(a, "provider")) GALE_GO(list_named(gale__args_text(a, "provider"), &all));
     else list_all(&all);
@@ -204,11 +212,11 @@ gale_status gale__bench_upscale(const gale__args *a)
         status = time_provider(path.text, a, r);
         if (status != GALE_OK) snprintf(r->why, sizeof r->why, "%s", gale_error());
         here += r->here;
-        if (r->here) tiles = r->tiles;
+        if (r->here) tiles = r->tiles, precision = r->precision;
     }
     GALE_GO(here ? GALE_OK : status);
     if (gale__args_flag(a, "json")) print_json(&all, path.text);
-    else status = print(&all, path.text, tiles);
+    else status = print(&all, path.text, tiles, precision);
 done:
     gale__str_finish(&path);
     return status;

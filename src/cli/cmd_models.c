@@ -220,7 +220,7 @@ static gale_status look(const char *name, gale_device *device, bool only_check, 
     gale_upscaler *u = NULL;
     gale_status status;
     GALE_GO(gale__model_find(name, &path));
-    GALE_GO(gale_upscaler_open(path.text, device, &u));
+    GALE_GO(gale_upscaler_open(path.text, device, NULL, &u));
     if (only_check) status = check(path.text, u);
     else (json ? json_info : print_info)(gale__embedded_find(path.text) ? "embedded" : path.text, u);
 done:

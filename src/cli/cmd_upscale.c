@@ -1,5 +1,6 @@
 /* gale upscale: pictures through a network, file by file. */
 #include "cli/cli.h"
+#include "cli/model_inputs.h"
 #include "cli/progress.h"
 #include "cli/upscale_report.h"
 #include "base/file.h"
@@ -34,6 +35,7 @@ static const gale__arg args[] = {
     {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
     {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL, "write a page (HTML) with the first picture before and after and a table of all"},
     {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models", "GALE_MODELS"},
+    GALE__ARG_PRECISION,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
     GALE__ARG_JSON,
@@ -66,9 +68,11 @@ static gale_status open_network(job *j)
 {
     gale__str path = {0};
     const char *setting;
+    gale_model_options options;
     gale_status status;
+    gale__model_options(j->a, &options);
     GALE_GO(gale__model_find(gale__args_text(j->a, "model"), &path));
-    GALE_GO(gale_upscaler_open(path.text, j->device, &j->upscaler));
+    GALE_GO(gale_upscaler_open(path.text, j->device, &options, &j->upscaler));
     gale_upscaler_get_info(j->upscaler, &j->sum.info);
     for (size_t i = 0; (setting = gale__args_item(j->a, "control", i)); i++) GALE_GO(gale_upscaler_set(j->upscaler, setting));
 done:

@@ -9,6 +9,7 @@ struct gale_upscaler {
     gale__manifest manifest;
     bool has_manifest;
     gale__network network;
+    const char *precision;
     float controls[GALE__CONTROLS_MOST];
 };
 
@@ -22,38 +23,45 @@ void gale_upscaler_close(gale_upscaler **upscaler)
     *upscaler = NULL;
 }
 
+static const char *precision_of(const gale_model_options *o, gale_type type)
+{
+    if (o && o->precision != GALE_PRECISION_AS_IT_IS) return o->precision == GALE_PRECISION_F16 ? "fp16" : "bf16";
+    return type == GALE_F16 ? "fp16" : o && o->program.fast ? "fast" : "fp32";
+}
+
 /* With manifest and model in place: looks at them, or lets go of all. */
-static gale_status finish_opening(gale_upscaler *u, gale_status status, gale_upscaler **out)
+static gale_status finish_opening(gale_upscaler *u, const gale_model_options *options, gale_status status, gale_upscaler **out)
 {
     if (status == GALE_OK) status = gale__network_probe(u->model, &u->manifest, &u->network);
     if (status == GALE_OK) status = gale__manifest_controls(&u->manifest, NULL, 0, u->controls);
+    u->precision = precision_of(options, u->network.type_in);
     if (status == GALE_OK) *out = u;
     else gale_upscaler_close(&u);
     return status;
 }
 
-gale_status gale_upscaler_open(const char *model_path, gale_device *device, gale_upscaler **out)
+gale_status gale_upscaler_open(const char *model_path, gale_device *device, const gale_model_options *options, gale_upscaler **out)
 {
     const gale__embedded *inside = gale__embedded_find(model_path ? model_path : GALE__EMBEDDED_USUAL);
-    if (inside) return gale_upscaler_from_memory(inside->data, inside->size, inside->manifest, device, out);
+    if (inside) return gale_upscaler_from_memory(inside->data, inside->size, inside->manifest, device, options, out);
     gale_upscaler *u = gale__calloc(1, sizeof *u);
     if (!u) return GALE_NO_MEMORY;
     u->device = device;
     gale_status status = gale__manifest_read(model_path, &u->manifest);
     u->has_manifest = status == GALE_OK;
-    if (status == GALE_OK) status = gale_model_open(model_path, device, NULL, &u->model);
-    return finish_opening(u, status, out);
+    if (status == GALE_OK) status = gale_model_open(model_path, device, options, &u->model);
+    return finish_opening(u, options, status, out);
 }
 
-gale_status gale_upscaler_from_memory(const void *data, size_t size, const char *manifest, gale_device *device, gale_upscaler **out)
+gale_status gale_upscaler_from_memory(const void *data, size_t size, const char *manifest, gale_device *device, const gale_model_options *options, gale_upscaler **out)
 {
     gale_upscaler *u = gale__calloc(1, sizeof *u);
     if (!u) return GALE_NO_MEMORY;
     u->device = device;
     gale_status status = gale__manifest_parse(manifest ? manifest : "{}", manifest ? strlen(manifest) : 2, "model", &u->manifest);
     u->has_manifest = status == GALE_OK;
-    if (status == GALE_OK) status = gale_model_from_memory(data, size, false, device, NULL, &u->model);
-    return finish_opening(u, status, out);
+    if (status == GALE_OK) status = gale_model_from_memory(data, size, false, device, options, &u->model);
+    return finish_opening(u, options, status, out);
 }
 
 const gale_model *gale__upscaler_model(const gale_upscaler *u) { return u->model; }
@@ -62,7 +70,7 @@ const gale__manifest *gale__upscaler_manifest(const gale_upscaler *u) { return &
 void gale_upscaler_get_info(const gale_upscaler *u, gale_upscaler_info *out)
 {
     const gale__manifest *m = &u->manifest;
-    *out = (gale_upscaler_info){m->name, m->description, m->source, u->network.scale, m->tile, m->overlap, u->network.control_size, u->network.type_in == GALE_F16 ? "fp16" : "fp32"};
+    *out = (gale_upscaler_info){m->name, m->description, m->source, u->network.scale, m->tile, m->overlap, u->network.control_size, u->precision};
 }
 
 bool gale_upscaler_control(const gale_upscaler *u, int index, const char **name, const char **description, int *place, float *value)
