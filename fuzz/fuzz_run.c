@@ -65,6 +65,24 @@ static void run(gale_model *model)
     for (int i = 0; i < MOST_INPUTS; i++) gale_object_destroy(&in[i]);
 }
 
+/* Once more with other values for what the file gives a value to. */
+static void run_given(gale_model *model)
+{
+    gale_tensor *in[MOST_INPUTS] = {0};
+    const char *names[MOST_INPUTS];
+    int n = gale_model_inputs(model), defaults = gale_model_defaults(model);
+    gale_status status = !defaults || n + defaults > MOST_INPUTS ? GALE_LIMIT : GALE_OK;
+    for (int i = 0; i < n + defaults && status == GALE_OK; i++) {
+        gale_model_value v;
+        status = i < n ? gale_model_input(model, i, &v) : gale_model_default(model, i - n, &v);
+        names[i] = v.name;
+        if (status == GALE_OK && v.kind != GALE_OBJECT_TENSOR) status = GALE_UNSUPPORTED;
+        if (status == GALE_OK) status = new_tensor(&v, &in[i]);
+    }
+    for (int k = n; k <= n + defaults && status == GALE_OK; k++) gale_model_run_named(model, names, in, k, NULL, NULL, 0, true);
+    for (int i = 0; i < MOST_INPUTS; i++) gale_tensor_destroy(&in[i]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     gale_model *model = NULL;
@@ -75,6 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!device) FUZZ_CHECK(gale_device_open(&cpu, &device) == GALE_OK);
     if (gale_model_from_memory(data, size, false, device, &options, &model) != GALE_OK) return 0;
     run(model);
+    run_given(model);
     gale_model_close(&model);
     gale_memory_trim(device);
     return 0;

@@ -372,6 +372,22 @@ static void seed_twice(maker *m)
     make_node(m, "Upsample", "x,scales", "y");
 }
 
+/* Inputs that have a value, one of them a shape. */
+static void seed_default(maker *m)
+{
+    static const float w[] = {1, 2, 3, 4, 5, 6};
+    static const int64_t flat[] = {-1};
+    make_begin(m, 13);
+    make_input(m, "w", 1, "3,2");
+    make_input(m, "x", 1, "n,3");
+    make_input(m, "s", 7, "rank");
+    make_output(m, "y", 1, NULL);
+    make_initializer(m, make_floats(m, "w", "3,2", w, 6));
+    make_initializer(m, make_ints(m, "s", "1", flat, 1));
+    make_node(m, "MatMul", "x,w", "p");
+    make_node(m, "Reshape", "p,s", "y");
+}
+
 /* One operator on one input of f32 [2,3]: many small steps into what runs. */
 #define SEED_UNARY(lower, Op, opset)          \
     static void seed_##lower(maker *m)        \
@@ -395,7 +411,7 @@ SEED_UNARY(flatten, Flatten, 13)
 static const seed seeds[] = {
 #define S(name) {#name, seed_##name}
     S(relu), S(gemm), S(conv), S(shapes), S(attention), S(if), S(loop), S(scan), S(function), S(strings), S(sequence), S(types), S(lists), S(raw), S(sparse), S(external), S(attributes),
-    S(old), S(quantised), S(unknown), S(large), S(twice), S(erf), S(transpose), S(nonzero), S(unique), S(size), S(sum), S(argmax), S(dropout), S(split), S(flatten),
+    S(old), S(quantised), S(unknown), S(large), S(twice), S(default), S(erf), S(transpose), S(nonzero), S(unique), S(size), S(sum), S(argmax), S(dropout), S(split), S(flatten),
 #undef S
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds };

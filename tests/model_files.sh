@@ -17,6 +17,8 @@ expect 0 '^output     l  sequence of f32 \[?\]$' inspect "$models/sequence.onnx"
 expect 0 '1 of them in other files$' inspect "$models/external.onnx"
 expect 0 '"parameter_bytes": 32' inspect "$models/conv.onnx" --json
 expect 0 '"shape": \[2, "n"\]' inspect "$models/relu.onnx" --json
+expect 0 '^input      w  f32 \[3, 2\] (optional: the file gives it a value)$' inspect "$models/default.onnx"
+expect 0 '"optional": true' inspect "$models/default.onnx" --json
 expect 1 'cannot open' inspect "$folder/none.onnx"
 expect 2 'MODEL' inspect
 head -c 60 "$models/conv.onnx" >"$folder/cut.onnx"
@@ -79,6 +81,15 @@ if [ -e "$folder/x.onnx" ] || [ -e "$folder/x.c" ]; then
     echo 'FAIL a failed conversion left a file'
     failed=$((failed + 1))
 fi
+
+# Inputs that have a value in the file, kept and given.
+echo '[[1, 0, 0], [0, 1, 1]]' >"$folder/x.json"
+echo '[1, 2, 2]' >"$folder/s.json"
+expect 0 '^y: f32 4$' run "$models/default.onnx" --input "$folder/x.json" --provider cpu
+expect 0 '^y: f32 1x2x2$' run "$models/default.onnx" --input "$folder/x.json" --input s="$folder/s.json" --provider cpu
+expect 0 '^y: f32 4$' run "$models/default.onnx" --input "$folder/x.json" --shape w=3x2 --random --provider cpu
+expect 0 ' agree, 0 depart' verify "$models/default.onnx" --shape w=3x2 --provider cpu
+expect 1 'no such input' run "$models/default.onnx" --input "$folder/x.json" --input p="$folder/s.json" --provider cpu
 
 # Plans, precision, pictures, checks of a device, and costs.
 expect 0 '^plan on .* 1 kernels on the device' inspect "$models/gemm.onnx" --plan --provider cpu

@@ -30,6 +30,10 @@ typedef struct gale_model_options {
     gale_program_options program;
     gale_precision precision;  /* weights and operators in half precision where they take it; inputs and outputs stay as they are */
     bool allow_nonfinite;      /* results that are all NaN, or infinite everywhere, are not an error */
+    /* Inputs that have a value in the file and that every run will give instead: they count among the inputs, in the file's order.  Names of other
+     * inputs change nothing. */
+    const char *const *given;
+    int n_given;
     /* Called before each step from the running thread; returns false to cancel (the run gives GALE_CANCELLED).  May be NULL. */
     bool (*progress)(void *user, int step, int steps);
     void *user;
@@ -42,7 +46,8 @@ GALE_API void gale_model_close(gale_model **model);
 typedef struct gale_model_value {
     const char *name;
     gale_object_kind kind;
-    bool optional;
+    bool optional;             /* may be nothing at all */
+    bool has_default;          /* the file gives it a value */
     gale_type type;            /* tensors, and the elements of sequences */
     int rank;                  /* -1: not said */
     int64_t dims[GALE_MAX_RANK]; /* -1: not said */
@@ -52,11 +57,15 @@ GALE_API int gale_model_inputs(const gale_model *model);  /* without those that 
 GALE_API int gale_model_outputs(const gale_model *model);
 GALE_API gale_status gale_model_input(const gale_model *model, int index, gale_model_value *out);
 GALE_API gale_status gale_model_output(const gale_model *model, int index, gale_model_value *out);
+/* Further inputs: those that have a value in the file, which holds unless another is given by name. */
+GALE_API int gale_model_defaults(const gale_model *model);
+GALE_API gale_status gale_model_default(const gale_model *model, int index, gale_model_value *out);
 
-/* Runs once with inputs and outputs in order.  An input may be NULL when the file gives it a value.  outputs[i]: made by the run, or, where it is not
+/* Runs once with inputs and outputs in order.  An input may be NULL when it is optional.  outputs[i]: made by the run, or, where it is not
  * NULL, a tensor object of the caller that is written into.  On the host when on_host, else where they were computed. */
 GALE_API gale_status gale_model_run(gale_model *model, gale_object *const *inputs, gale_object **outputs, bool on_host);
-/* The same by name and with tensors alone: what most callers want.  outputs[i] as above. */
+/* The same by name and with tensors alone: what most callers want.  outputs[i] as above.  Inputs that have a value in the file may be given too: as long as none is,
+ * they are constants; the model is prepared once more for each set of them, weights shared. */
 GALE_API gale_status gale_model_run_named(gale_model *model, const char *const *input_names, gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs,
                                           int n_outputs, bool on_host);
 GALE_API gale_status gale_model_report(gale_model *model, bool json, char **text /* gale_free */);

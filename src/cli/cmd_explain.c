@@ -130,7 +130,7 @@ static gale_status work(const gale__args *a, gale_device *device)
     gale_status status;
     gale__model_options(a, &options);
     uint64_t start = gale__time_ns();
-    GALE_GO(gale_model_open(e.model, device, &options, &m));
+    GALE_GO(gale__model_open_with(a, e.model, device, &options, &m));
     e.open_ms = (double)(gale__time_ns() - start) / 1e6;
     e.session = gale__model_session(m);
     GALE_GO(gale__model_inputs_make(m, a, true, &inputs));

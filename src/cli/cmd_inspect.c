@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/inspect.h"
 #include "cli/model_inputs.h"
+#include "onnx/edit.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ static const gale__arg args[] = {
     {0},
 };
 
+enum { LISTED_MOST = 16 };
 typedef struct op_count { const gale__pb_text *domain, *name; size_t count; } op_count;
 typedef struct facts {
     gale__onnx *file;
@@ -32,7 +34,6 @@ typedef struct facts {
 
 /* --- Counting. --- */
 
-static bool same_text(const gale__pb_text *a, const gale__pb_text *b) { return a->size == b->size && (!a->size || !memcmp(a->at, b->at, a->size)); }
 static const char *text_of(const gale__pb_text *t) { return t->at ? t->at : ""; }
 static bool is_standard(const gale__pb_text *domain) { return !domain->size || !strcmp(domain->at, "ai.onnx"); }
 
@@ -97,18 +98,11 @@ static void sum_up(facts *f)
     if (f->n_ops) qsort(f->ops, f->n_ops, sizeof *f->ops, by_name);
     for (size_t i = 0; i < f->n_ops; i++) {
         op_count *last = n ? &f->ops[n - 1] : NULL;
-        if (last && same_text(last->domain, f->ops[i].domain) && same_text(last->name, f->ops[i].name)) last->count++;
+        if (last && gale__pb_text_equal(last->domain, f->ops[i].domain) && gale__pb_text_equal(last->name, f->ops[i].name)) last->count++;
         else f->ops[n++] = f->ops[i];
     }
     f->n_ops = n;
     if (n) qsort(f->ops, n, sizeof *f->ops, by_count);
-}
-
-static bool has_value(const gale__pb_graph *g, const gale__pb_text *name)
-{
-    for (size_t i = 0; i < g->initializer.n; i++)
-        if (same_text(&g->initializer.at[i].name, name)) return true;
-    return false;
 }
 
 /* --- Text. --- */
@@ -167,16 +161,26 @@ static void add_line(gale__str *out, const char *word, const gale__pb_text *a, c
     gale__str_add(out, "\n");
 }
 
-static void add_values(gale__str *out, const char *word, const gale__pb_graph *g, const gale__pb_value_info *infos, size_t n)
+static void add_value(gale__str *out, const char *word, const gale__pb_value_info *info, const char *end)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (g && has_value(g, &infos[i].name)) continue;
-        gale__str_addf(out, "%-11s", word);
-        gale__add_plain(out, &infos[i].name);
-        gale__str_add(out, "  ");
-        add_type(out, infos[i].type);
-        gale__str_add(out, "\n");
+    gale__str_addf(out, "%-11s", word);
+    gale__add_plain(out, &info->name);
+    gale__str_add(out, "  ");
+    add_type(out, info->type);
+    gale__str_addf(out, "%s\n", end);
+}
+
+/* Those with a value in the file come last; where every weight is listed, as older files do, their number says it. */
+static void add_inputs(gale__str *out, const gale__pb_graph *g)
+{
+    size_t given = 0;
+    for (size_t i = 0; i < g->input.n; i++) {
+        if (gale__pb_has_value(g, &g->input.at[i].name)) given++;
+        else add_value(out, "input", &g->input.at[i], "");
     }
+    for (size_t i = 0; i < g->input.n && given <= LISTED_MOST; i++)
+        if (gale__pb_has_value(g, &g->input.at[i].name)) add_value(out, "input", &g->input.at[i], " (optional: the file gives it a value)");
+    if (given > LISTED_MOST) gale__str_addf(out, "%-11s%zu more are optional: the file gives them a value\n", "input", given);
 }
 
 static int print_text(const facts *f, bool shapes)
@@ -197,8 +201,8 @@ static int print_text(const facts *f, bool shapes)
     gale__str_add(&out, "\n");
     if (m->graph) {
         add_line(&out, "graph", &m->graph->name, &none);
-        add_values(&out, "input", m->graph, m->graph->input.at, m->graph->input.n);
-        add_values(&out, "output", NULL, m->graph->output.at, m->graph->output.n);
+        add_inputs(&out, m->graph);
+        for (size_t i = 0; i < m->graph->output.n; i++) add_value(&out, "output", &m->graph->output.at[i], "");
     }
     gale__str_addf(&out, "%-11s%llu in %zu tensors, %s", "parameters", (unsigned long long)f->parameters, f->tensors, gale__bytes_text(f->bytes, bytes));
     if (f->external) gale__str_addf(&out, ", %zu of them in other files", f->external);
@@ -258,9 +262,9 @@ static void json_values(gale__json_out *j, const char *key, const gale__pb_graph
     gale__json_array(j);
     for (size_t i = 0; i < n; i++) {
         gale__str type = {0};
-        if (g && has_value(g, &infos[i].name)) continue;
         gale__json_object(j);
         json_text(j, "name", &infos[i].name);
+        if (g && gale__pb_has_value(g, &infos[i].name)) gale__json_key(j, "optional"), gale__json_bool(j, true);
         add_type(&type, infos[i].type);
         gale__json_key(j, "type");
         gale__json_string(j, gale__str_text(&type));

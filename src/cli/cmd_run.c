@@ -19,17 +19,6 @@ static const gale__arg args[] = {
     {0},
 };
 
-static const char *file_for(const gale__args *a, const char *name, bool only)
-{
-    const char *text;
-    size_t n = strlen(name);
-    for (size_t i = 0; (text = gale__args_item(a, "output", i)); i++) {
-        if (!strncmp(text, name, n) && text[n] == '=') return text + n + 1;
-        if (only && !strchr(text, '=')) return text;
-    }
-    return NULL;
-}
-
 static void print_output(const gale_model_value *v, const gale_object *o)
 {
     char text[256];
@@ -44,7 +33,7 @@ static gale_status write_outputs(gale_model *m, const gale__args *a, gale_object
     for (int i = 0; i < n; i++) {
         gale_model_value v;
         GALE_TRY(gale_model_output(m, i, &v));
-        const char *file = file_for(a, v.name, n == 1);
+        const char *file = gale__args_for(a, "output", v.name, n == 1);
         if (file) GALE_TRY(gale__is_picture(file) ? gale__picture_from_output(file, outputs[i], a) : gale__data_write(file, outputs[i]));
         print_output(&v, outputs[i]);
     }
@@ -98,7 +87,7 @@ static int run(const gale__args *a) { return gale__on_device(a, work); }
 const gale__command gale__command_run = {
     .args = args,
     .run = run,
-    .about = "Runs an ONNX model once. Inputs come from files or are made up; outputs go to files, and their types and shapes are printed. A result without a single finite number fails "
+    .about = "Runs an ONNX model once. Inputs come from files or are made up; one that has a value in the model file keeps it unless another is given. Outputs go to files, and their types and shapes are printed. A result without a single finite number fails "
              "with an exit code of its own unless that is allowed.",
     .examples = "  gale run model.onnx --random --shape x=1x3x256x256\n"
                 "  gale run model.onnx --input x=photo.npy --output y=out.npy --provider cuda --report\n"

@@ -110,27 +110,25 @@ static gale_status run_sets(const gale__suite_case *c, gale_model *m, bool rando
 }
 
 /* The operator a case is about, for the table: that of its first node that is not a constant. */
-static void name_op(const char *model, char *op, size_t size)
+static void name_op(const gale__pb_model *m, char *op, size_t size)
 {
-    gale__onnx *file = NULL;
-    if (gale__onnx_open(model, GALE__PB_KIND_MODEL, &file) != GALE_OK) return;
-    const gale__pb_model *m = gale__onnx_root(file);
     for (size_t i = 0; m->graph && i < m->graph->node.n; i++) {
         const char *name = m->graph->node.at[i].op_type.at;
         if (!name || !strcmp(name, "Constant")) continue;
         snprintf(op, size, "%s", name);
         break;
     }
-    gale__onnx_close(&file);
 }
 
 void gale__suite_run(const gale__suite_case *c, gale_device *device, gale__case_result *out)
 {
     gale_model_options options = {.allow_nonfinite = true};
+    gale__onnx *file = NULL;
     gale_model *m = NULL;
     *out = (gale__case_result){.outcome = GALE__FAILED};
-    name_op(c->model, out->op, sizeof out->op);
-    gale_status status = gale_model_open(c->model, device, &options, &m);
+    gale_status status = gale__onnx_open(c->model, GALE__PB_KIND_MODEL, &file);
+    if (status == GALE_OK) name_op(gale__onnx_root(file), out->op, sizeof out->op);
+    if (status == GALE_OK) status = gale__model_from_file(&file, device, &options, &m);
     if (status == GALE_OK) {
         out->random = is_random(gale__model_session(m)->net);
         status = run_sets(c, m, out->random);

@@ -78,7 +78,7 @@ static gale_status measure(gale_device *device, const char *path, const gale__ar
     options.program.fast |= gale__args_flag(a, "fast");
     uint64_t start = gale__time_ns();
     gale_status status;
-    GALE_GO(gale_model_open(path, device, &options, &m));
+    GALE_GO(gale__model_open_with(a, path, device, &options, &m));
     t->open_ms = ms_since(start);
     GALE_GO(gale__model_inputs_make(m, a, true, &inputs));
     GALE_GO(gale__model_run_timed(m, inputs, &t->first_ms));

@@ -19,11 +19,38 @@ void gale__model_options(const gale__args *a, gale_model_options *out)
     if (gale__args_given(a, "memory-limit")) out->program.memory_limit_bytes = (uint64_t)gale__args_int(a, "memory-limit") << 20;
 }
 
+/* The names in NAME=TEXT of an argument; copies. */
+static gale_status add_names(const gale__args *a, const char *argument, gale__arena *arena, const char **names, int *n)
+{
+    const char *text;
+    for (size_t i = 0; (text = gale__args_item(a, argument, i)); i++) {
+        if (!strchr(text, '=')) continue;
+        if (!(names[*n] = gale__arena_printf(arena, "%.*s", (int)strcspn(text, "="), text))) return GALE_NO_MEMORY;
+        ++*n;
+    }
+    return GALE_OK;
+}
+
+gale_status gale__model_open_with(const gale__args *a, const char *path, gale_device *device, const gale_model_options *options, gale_model **out)
+{
+    gale_model_options o = *options;
+    gale__arena arena = {0};
+    const char **names = gale__calloc(a->count + 1, sizeof *names);
+    gale_status status = names ? GALE_OK : GALE_NO_MEMORY;
+    if (status == GALE_OK) status = add_names(a, "input", &arena, names, &o.n_given);
+    if (status == GALE_OK) status = add_names(a, "shape", &arena, names, &o.n_given);
+    o.given = names;
+    if (status == GALE_OK) status = gale_model_open(path, device, &o, out);
+    gale__arena_finish(&arena);
+    gale__free(names);
+    return status;
+}
+
 gale_status gale__model_open_for(const gale__args *a, gale_device *device, gale_model **out)
 {
     gale_model_options options;
     gale__model_options(a, &options);
-    return gale_model_open(gale__args_text(a, "MODEL"), device, &options, out);
+    return gale__model_open_with(a, gale__args_text(a, "MODEL"), device, &options, out);
 }
 
 bool gale__shape_parse(const char *text, int *rank, int64_t *dims)
@@ -53,18 +80,6 @@ const char *gale__shape_text(int rank, const int64_t *dims, const char *const *s
     return rank ? buf : "one number";
 }
 
-/* The text after NAME= of the argument for this input; without a name it is for the only one. */
-static const char *given_for(const gale__args *a, const char *argument, const char *name, bool only)
-{
-    const char *text, *found = NULL;
-    size_t n = strlen(name);
-    for (size_t i = 0; (text = gale__args_item(a, argument, i)); i++) {
-        if (!strncmp(text, name, n) && text[n] == '=') found = text + n + 1;
-        else if (only && !strchr(text, '=')) found = text;
-    }
-    return found;
-}
-
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -92,7 +107,7 @@ static gale_status make_up(const gale__args *a, const gale_model_value *v, int i
     int rank = v->rank;
     char text[256];
     gale_tensor *t = NULL;
-    const char *shape = given_for(a, "shape", v->name, only);
+    const char *shape = gale__args_for(a, "shape", v->name, only);
     if (v->kind != GALE_OBJECT_TENSOR) return gale__fail(GALE_UNSUPPORTED, "input %s is a sequence or map: give it with --input %s=FILE", v->name, v->name);
     memcpy(dims, v->dims, sizeof dims);
     if (shape && !gale__shape_parse(shape, &rank, dims)) return gale__fail(GALE_INVALID, "--shape %s: '%s' is not a shape such as 1x3x256x256", v->name, shape);
@@ -106,12 +121,22 @@ static gale_status make_up(const gale__args *a, const gale_model_value *v, int i
     return gale__object_take(&t, out);
 }
 
+/* The only input without a value in the file needs no name. */
+static bool is_only(const gale_model *m, int input)
+{
+    for (int i = 0; i < gale_model_inputs(m); i++) {
+        gale_model_value v;
+        if (gale_model_input(m, i, &v) != GALE_OK || v.has_default != (i != input)) return false;
+    }
+    return true;
+}
+
 static gale_status make_one(gale_model *m, const gale__args *a, bool random, int i, gale_object **out)
 {
     gale_model_value v;
-    bool only = gale_model_inputs(m) == 1;
+    bool only = is_only(m, i);
     GALE_TRY(gale_model_input(m, i, &v));
-    const char *file = given_for(a, "input", v.name, only);
+    const char *file = gale__args_for(a, "input", v.name, only);
     if (file && gale__is_picture(file)) return gale__picture_to_input(file, &v, a, out);
     if (file) return gale__data_read(file, &v, out);
     if (random) return make_up(a, &v, i, only, out);
@@ -124,11 +149,11 @@ static gale_status check_names(gale_model *m, const gale__args *a, const char *a
 {
     const char *text;
     for (size_t i = 0; (text = gale__args_item(a, argument, i)); i++) {
-        bool known = gale_model_inputs(m) == 1 && !strchr(text, '=');
+        bool known = false;
         for (int k = 0; !known && k < gale_model_inputs(m); k++) {
             gale_model_value v;
             GALE_TRY(gale_model_input(m, k, &v));
-            known = !strncmp(text, v.name, strlen(v.name)) && text[strlen(v.name)] == '=';
+            known = (!strncmp(text, v.name, strlen(v.name)) && text[strlen(v.name)] == '=') || (!strchr(text, '=') && is_only(m, k));
         }
         if (!known) return gale__fail(GALE_INVALID, "--%s %s: the model has no such input; `gale inspect` lists them", argument, text);
     }

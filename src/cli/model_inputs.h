@@ -21,6 +21,8 @@
 
 /* As the arguments say; those that a command does not have are left alone. */
 void gale__model_options(const gale__args *a, gale_model_options *out);
+/* A model whose inputs the arguments give: also those among them that have a value in the file. */
+gale_status gale__model_open_with(const gale__args *a, const char *path, gale_device *device, const gale_model_options *options, gale_model **out);
 /* MODEL, opened so. */
 gale_status gale__model_open_for(const gale__args *a, gale_device *device, gale_model **out);
 /* One object per input of the model; `random`: what is not given is made up, whatever the flag says. */

@@ -46,5 +46,6 @@ gale_status gale__edit_body_names(const gale__pb_node *node, gale__edit_visit *v
 static inline bool gale__pb_text_equal(const gale__pb_text *a, const gale__pb_text *b) { return a->size == b->size && (!a->size || !__builtin_memcmp(a->at, b->at, a->size)); }
 static inline bool gale__pb_is(const gale__pb_text *text, const char *word) { return text->size == __builtin_strlen(word) && !__builtin_memcmp(text->at ? text->at : "", word, text->size); }
 const gale__pb_attribute *gale__pb_find_attribute(const gale__pb_node *node, const char *name);
+bool gale__pb_has_value(const gale__pb_graph *graph, const gale__pb_text *name); /* an initialiser is called so */
 bool gale__pb_is_core(const gale__pb_text *domain); /* ai.onnx */
 #endif

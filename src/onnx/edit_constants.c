@@ -2,15 +2,21 @@
 #include "onnx/edit.h"
 #include <string.h>
 
+bool gale__pb_has_value(const gale__pb_graph *g, const gale__pb_text *name)
+{
+    for (size_t i = 0; i < g->initializer.n; i++)
+        if (gale__pb_text_equal(&g->initializer.at[i].name, name)) return true;
+    for (size_t i = 0; i < g->sparse_initializer.n; i++)
+        if (g->sparse_initializer.at[i].values && gale__pb_text_equal(&g->sparse_initializer.at[i].values->name, name)) return true;
+    return false;
+}
+
 void gale__edit_drop_formal_inputs(gale__pb_model *model)
 {
     gale__pb_graph *g = model->graph;
     size_t n = 0;
-    for (size_t i = 0; i < g->input.n; i++) {
-        bool formal = false;
-        for (size_t k = 0; k < g->initializer.n && !formal; k++) formal = gale__pb_text_equal(&g->initializer.at[k].name, &g->input.at[i].name);
-        if (!formal) g->input.at[n++] = g->input.at[i];
-    }
+    for (size_t i = 0; i < g->input.n; i++)
+        if (!gale__pb_has_value(g, &g->input.at[i].name)) g->input.at[n++] = g->input.at[i];
     g->input.n = n;
     if (model->ir_version < 4) model->ir_version = 4; /* which lets initialisers be no inputs */
 }

@@ -57,6 +57,7 @@ static gale_status open_outside(gale__onnx *file, const char *location, gale__pb
 static gale_status find_outside(gale__onnx *file, const char *location, gale__pb_outside **out)
 {
     gale_status status = GALE_OK;
+    if (file->base) file = file->base;
     gale__mutex_lock(&file->lock);
     gale__pb_outside *o = file->outside;
     while (o && strcmp(o->location, location)) o = o->next;

@@ -90,6 +90,22 @@ gale_status gale__onnx_parse(const void *data, size_t size, bool copy, const cha
     return GALE_OK;
 }
 
+gale_status gale__onnx_again(gale__onnx *file, gale__onnx **out)
+{
+    gale__onnx *again = NULL;
+    gale__onnx *base = file->base ? file->base : file;
+    GALE_TRY(create(base->path, base->folder, base->folder ? strlen(base->folder) : 0, base->kind, &again));
+    const char *name = again->source.name;
+    gale__onnx_hold(base);
+    again->base = base;
+    again->source = base->source;
+    again->source.name = name;
+    gale_status status = gale__pb_read(&again->source, gale__pb_of_kind(again->kind), &again->arena, &again->root);
+    if (status != GALE_OK) return gale__onnx_close(&again), status;
+    *out = again;
+    return GALE_OK;
+}
+
 void gale__onnx_hold(gale__onnx *file) { atomic_fetch_add(&file->refs, 1); }
 
 void gale__onnx_close(gale__onnx **file)
@@ -99,7 +115,8 @@ void gale__onnx_close(gale__onnx **file)
     *file = NULL;
     if (atomic_fetch_sub(&f->refs, 1) != 1) return;
     gale__onnx_close_outside(f);
-    gale__file_map_close(&f->source.map);
+    if (!f->base) gale__file_map_close(&f->source.map);
+    gale__onnx_close(&f->base);
     gale__mutex_finish(&f->lock);
     gale__arena_finish(&f->arena);
     gale__free(f->copy);

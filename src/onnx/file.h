@@ -29,6 +29,7 @@ struct gale__onnx {
     void *root;
     char *path, *folder;       /* folder NULL: no external data */
     void *copy;                /* owned memory, or NULL */
+    gale__onnx *base;          /* whose bytes these are, held; NULL: its own */
     gale__pb_source source;
     gale__mutex lock;          /* of `outside` */
     gale__pb_outside *outside;

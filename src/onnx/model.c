@@ -1,22 +1,34 @@
 /* The public face of models: what goes in is held against what the file declares, what comes out is looked at before it is given away. */
 #include "base/num.h"
 #include "graph/tensor.h"
+#include "onnx/defaults.h"
 #include "onnx/edit.h"
+#include "onnx/import.h"
 #include "onnx/session.h"
 #include <math.h>
 #include <string.h>
 
-struct gale_model { gale__session *session; };
+struct gale_model {
+    gale__session *session;
+    gale__defaults defaults;
+    gale__mutex lock;          /* of `others` */
+    gale_model *others, *next; /* the same model with some of the defaults as inputs, made when they are first given */
+};
 
-static gale_status open_file(gale__onnx **file, gale_device *device, const gale_model_options *options, gale_model **out)
+gale_status gale__model_from_file(gale__onnx **file, gale_device *device, const gale_model_options *options, gale_model **out)
 {
+    gale_model_options none = {0}, o = options ? *options : none;
     gale_model *m = gale__calloc(1, sizeof *m);
     gale_status status = m ? GALE_OK : GALE_NO_MEMORY;
-    if (status == GALE_OK && options && options->precision) status = gale__edit_precision(*file, gale__onnx_root(*file), options->precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
-    if (status == GALE_OK) status = gale__session_open(*file, device, options, &m->session);
+    if (m) gale__mutex_init(&m->lock);
+    if (status == GALE_OK) status = gale__defaults_find(*file, o.given, o.n_given, &m->defaults);
+    if (status == GALE_OK && o.precision) status = gale__edit_precision(*file, gale__onnx_root(*file), o.precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
+    o.given = NULL; /* the caller's, and done with */
+    o.n_given = 0;
+    if (status == GALE_OK) status = gale__session_open(*file, device, &o, &m->session);
     gale__onnx_close(file); /* the session holds it */
     if (status == GALE_OK) *out = m;
-    else gale__free(m);
+    else gale_model_close(&m);
     return status;
 }
 
@@ -24,20 +36,26 @@ gale_status gale_model_open(const char *path, gale_device *device, const gale_mo
 {
     gale__onnx *file = NULL;
     GALE_TRY(gale__onnx_open(path, GALE__PB_KIND_MODEL, &file));
-    return open_file(&file, device, options, out);
+    return gale__model_from_file(&file, device, options, out);
 }
 
 gale_status gale_model_from_memory(const void *data, size_t size, bool copy, gale_device *device, const gale_model_options *options, gale_model **out)
 {
     gale__onnx *file = NULL;
     GALE_TRY(gale__onnx_parse(data, size, copy, NULL, GALE__PB_KIND_MODEL, &file));
-    return open_file(&file, device, options, out);
+    return gale__model_from_file(&file, device, options, out);
 }
 
 void gale_model_close(gale_model **model)
 {
     if (!model || !*model) return;
+    for (gale_model *other = (*model)->others, *next; other; other = next) {
+        next = other->next;
+        gale_model_close(&other);
+    }
     gale__session_close(&(*model)->session);
+    gale__defaults_finish(&(*model)->defaults);
+    gale__mutex_finish(&(*model)->lock);
     gale__free(*model);
     *model = NULL;
 }
@@ -60,6 +78,20 @@ gale_status gale_model_input(const gale_model *m, int i, gale_model_value *out)
     const gale__net *net = m->session->net;
     if (i < 0 || i >= net->n_inputs) return gale__fail(GALE_INVALID, "the model has %d inputs: there is no input %d", net->n_inputs, i);
     describe(&net->values[net->inputs[i]], out);
+    for (int k = 0; k < m->defaults.n_given; k++) out->has_default |= !strcmp(m->defaults.given[k]->name.at, out->name);
+    return GALE_OK;
+}
+
+int gale_model_defaults(const gale_model *m) { return m->defaults.n; }
+
+gale_status gale_model_default(const gale_model *m, int i, gale_model_value *out)
+{
+    if (i < 0 || i >= m->defaults.n) return gale__fail(GALE_INVALID, "%d inputs of the model have a value in the file: there is no number %d", m->defaults.n, i);
+    const gale__pb_value_info *info = m->defaults.at[i];
+    gale__net_value v = {.name = info->name.at, .rank = -1};
+    GALE_TRY(gale__import_type(NULL, info, &v));
+    describe(&v, out);
+    out->has_default = true;
     return GALE_OK;
 }
 
@@ -171,9 +203,61 @@ static gale_status gather_named(named *n, const char *const *input_names, gale_t
     return GALE_OK;
 }
 
+static gale_status make_other(gale_model *m, const char *const *given, int n, gale_model **out)
+{
+    gale__onnx *file = NULL;
+    gale_model_options options = m->session->options;
+    options.given = given;
+    options.n_given = n;
+    GALE_TRY(gale__onnx_again(m->session->net->file, &file));
+    GALE_TRY(gale__model_from_file(&file, m->session->device, &options, out));
+    (*out)->next = m->others;
+    m->others = *out;
+    return GALE_OK;
+}
+
+static bool is_in(const char *name, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(names[i], name)) return true;
+    return false;
+}
+
+/* Whether these are the inputs with a value in the file that `m` takes. */
+static bool takes(const gale_model *m, const char *const *names, int n)
+{
+    for (int i = 0; i < m->defaults.n_given; i++)
+        if (!is_in(m->defaults.given[i]->name.at, names, n)) return false;
+    return m->defaults.n_given == n;
+}
+
+/* The model that takes the inputs named: itself, unless some of them have a value in the file. */
+static gale_status model_for(gale_model *m, const char *const *names, int n, gale_model **out)
+{
+    int count = 0;
+    bool any = false;
+    for (int i = 0; i < n && !any; i++) any = gale__defaults_has(&m->defaults, names[i]);
+    if (!any) return *out = m, GALE_OK;
+    const char **given = gale__calloc((size_t)(n + m->defaults.n_given), sizeof *given);
+    gale_status status = GALE_OK;
+    if (!given) return GALE_NO_MEMORY;
+    for (int i = 0; i < n; i++)
+        if (gale__defaults_has(&m->defaults, names[i]) && !is_in(names[i], given, count)) given[count++] = names[i];
+    for (int i = 0; i < m->defaults.n_given; i++) given[count++] = m->defaults.given[i]->name.at;
+    gale__mutex_lock(&m->lock);
+    gale_model *other = m->others;
+    while (other && !takes(other, given, count)) other = other->next;
+    if (!other) status = make_other(m, given, count, &other);
+    gale__mutex_unlock(&m->lock);
+    gale__free(given);
+    if (status == GALE_OK) *out = other;
+    return status;
+}
+
 gale_status gale_model_run_named(gale_model *m, const char *const *input_names, gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs,
                                  bool on_host)
 {
+    GALE_TRY(model_for(m, input_names, n_inputs, &m));
     named n = {.net = m->session->net};
     gale_status status = GALE_NO_MEMORY;
     n.in = gale__calloc((size_t)n.net->n_inputs + 1, sizeof *n.in);

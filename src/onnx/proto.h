@@ -146,6 +146,8 @@ typedef struct gale__onnx gale__onnx;
 typedef enum gale__pb_kind { GALE__PB_KIND_MODEL, GALE__PB_KIND_TENSOR, GALE__PB_KIND_SEQUENCE, GALE__PB_KIND_MAP, GALE__PB_KIND_OPTIONAL, GALE__PB_KIND_TYPE } gale__pb_kind;
 /* path: also where external data is looked for.  Errors name the file and the place ("model.onnx, graph.node[3].attribute[1]: ..."). */
 gale_status gale__onnx_open(const char *path, gale__pb_kind kind, gale__onnx **out);
+/* The same bytes as messages of their own. */
+gale_status gale__onnx_again(gale__onnx *file, gale__onnx **out);
 /* From memory, which is copied when `copy`, else must outlive the file.  folder (may be NULL): for external data. */
 gale_status gale__onnx_parse(const void *data, size_t size, bool copy, const char *folder, gale__pb_kind kind, gale__onnx **out);
 void gale__onnx_hold(gale__onnx *file);

@@ -63,5 +63,6 @@ gale_status gale__control_run(gale__session *s, gale__net *net, const gale__net_
 /* eager.c */
 void gale__eager_finish(gale__session *s);
 /* model.c */
+gale_status gale__model_from_file(gale__onnx **file /* taken over */, gale_device *device, const gale_model_options *options, gale_model **out);
 gale__session *gale__model_session(gale_model *model);
 #endif
