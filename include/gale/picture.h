@@ -24,6 +24,7 @@ typedef struct gale_picture {
     double dpi_x, dpi_y;      /* pixels an inch; 0: not said */
     gale_picture_bytes icc;   /* colour profile */
     gale_picture_bytes exif;  /* begins with "II" or "MM"; its orientation is 1, since reading has applied it */
+    gale_picture_bytes exr;   /* attributes of an EXR header (comments, chromaticities, camera ...) that are written again to EXR */
     const char *format;       /* that it was read from, such as "png"; NULL: made here */
 } gale_picture;
 
@@ -35,6 +36,7 @@ typedef struct gale_picture_read_options {
     uint64_t max_pixels;      /* 0: 2^29 */
     uint64_t max_bytes;       /* of the decoded picture, and of the file; 0: 8 GiB */
     bool keep_orientation;    /* as stored: EXIF's orientation is neither applied nor reset */
+    const char *layer;        /* of an EXR: a part, a layer such as "diffuse", PART.LAYER, or one channel; NULL: the colours that viewers show first */
 } gale_picture_read_options;
 /* The format is found from the first bytes.  options may be NULL.  A truncated file is GALE_FORMAT. */
 GALE_API gale_status gale_picture_read(const char *path, const gale_picture_read_options *options, gale_picture **out);

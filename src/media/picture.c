@@ -45,6 +45,7 @@ void gale_picture_destroy(gale_picture **picture)
     gale__free(p->data);
     gale__free(p->icc.data);
     gale__free(p->exif.data);
+    gale__free(p->exr.data);
     gale__free(p);
     *picture = NULL;
 }
@@ -66,6 +67,7 @@ gale_status gale__picture_notes_copy(const gale_picture *from, gale_picture *to)
     to->dpi_y = from->dpi_y;
     to->format = from->format;
     GALE_TRY(gale__picture_bytes_set(&to->icc, from->icc.data, from->icc.size));
+    GALE_TRY(gale__picture_bytes_set(&to->exr, from->exr.data, from->exr.size));
     return gale__picture_bytes_set(&to->exif, from->exif.data, from->exif.size);
 }
 
@@ -115,7 +117,7 @@ static gale_status lacks(const gale__format *f, const char *what)
 gale_status gale_picture_from_memory(const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out)
 {
     const gale_picture_read_options none = {0}, *o = options ? options : &none;
-    gale__picture_source in = {.data = data, .size = size, .max_pixels = o->max_pixels ? o->max_pixels : MAX_PIXELS, .max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES};
+    gale__picture_source in = {.data = data, .size = size, .max_pixels = o->max_pixels ? o->max_pixels : MAX_PIXELS, .max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES, .layer = o->layer};
     gale_picture *p = NULL;
     if (!size) return gale__fail(GALE_FORMAT, "it is empty");
     const gale__format *f = gale__format_of_bytes(data, size);

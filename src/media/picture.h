@@ -11,6 +11,7 @@ typedef struct gale__picture_source {
     const uint8_t *data;
     size_t size;
     uint64_t max_pixels, max_bytes;
+    const char *layer; /* asked for; NULL: the usual one */
     int orientation; /* 1..8, found by the reader outside EXIF; 0: not said */
 } gale__picture_source;
 
@@ -36,7 +37,7 @@ gale_status gale__picture_begin(const gale__picture_source *in, uint64_t width, 
 size_t gale__picture_row_bytes(const gale_picture *p);
 static inline void *gale__picture_row(const gale_picture *p, int64_t y) { return (char *)p->data + (size_t)y * gale__picture_row_bytes(p); }
 gale_status gale__picture_bytes_set(gale_picture_bytes *to, const void *data, size_t size);
-/* Copies profile, EXIF, resolution and notes. */
+/* Copies profile, EXIF, attributes, resolution and notes. */
 gale_status gale__picture_notes_copy(const gale_picture *from, gale_picture *to);
 /* Whether the profile is for pictures of so many channels. */
 bool gale__icc_fits(const gale_picture *p);

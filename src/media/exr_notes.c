@@ -1,0 +1,141 @@
+/* What a header says beside the pixels (comments, chromaticities, camera, time ...): carried as bytes beside the picture and written again to EXR.  And
+ * luminance with chroma, for which the chromaticities are needed. */
+#include "media/exr.h"
+#include <math.h>
+#include <string.h>
+
+enum { NOTES_MOST = 1 << 20 };
+
+/* Types whose values are plain bytes; those up to 8 lie in the attribute itself. */
+static const struct { exr_attribute_type_t type; uint32_t size; bool inside; } plain[] = {
+    {EXR_ATTR_INT, 4, true}, {EXR_ATTR_FLOAT, 4, true}, {EXR_ATTR_DOUBLE, 8, true}, {EXR_ATTR_CHROMATICITIES, sizeof(exr_attr_chromaticities_t)}, {EXR_ATTR_KEYCODE, sizeof(exr_attr_keycode_t)},
+    {EXR_ATTR_TIMECODE, sizeof(exr_attr_timecode_t)}, {EXR_ATTR_RATIONAL, sizeof(exr_attr_rational_t)}, {EXR_ATTR_V2I, sizeof(exr_attr_v2i_t)}, {EXR_ATTR_V2F, sizeof(exr_attr_v2f_t)},
+    {EXR_ATTR_V2D, sizeof(exr_attr_v2d_t)}, {EXR_ATTR_V3I, sizeof(exr_attr_v3i_t)}, {EXR_ATTR_V3F, sizeof(exr_attr_v3f_t)}, {EXR_ATTR_V3D, sizeof(exr_attr_v3d_t)},
+    {EXR_ATTR_M33F, sizeof(exr_attr_m33f_t)}, {EXR_ATTR_M33D, sizeof(exr_attr_m33d_t)}, {EXR_ATTR_M44F, sizeof(exr_attr_m44f_t)}, {EXR_ATTR_M44D, sizeof(exr_attr_m44d_t)},
+};
+enum { PLAIN = sizeof plain / sizeof *plain };
+
+/* Those that are about this very file's pixels. */
+static bool is_of_the_file(const char *name)
+{
+    static const char *const names[] = {"chunkCount", "name", "type", "version", "view", "xDensity", "maxSamplesPerPixel", "dwaCompressionLevel", "deepImageState"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) return true;
+    return false;
+}
+
+static int plain_of(exr_attribute_type_t type)
+{
+    for (int i = 0; i < PLAIN; i++)
+        if (plain[i].type == type) return i;
+    return -1;
+}
+
+/* One note: type, length of the name, of the value; both with a zero behind them. */
+static void add_note(gale__str *s, exr_attribute_type_t type, const char *name, const void *value, uint32_t size)
+{
+    uint32_t head[3] = {(uint32_t)type, (uint32_t)strlen(name), size};
+    gale__str_add_n(s, (const char *)head, sizeof head);
+    gale__str_add_n(s, name, head[1] + 1);
+    gale__str_add_n(s, value, size);
+    gale__str_add_n(s, "", 1);
+}
+
+gale_status gale__exr_notes_read(exr_const_context_t file, int part, gale_picture_bytes *out)
+{
+    int32_t count = 0;
+    gale__str s = {0};
+    if (exr_get_attribute_count(file, part, &count) != EXR_ERR_SUCCESS) return GALE_OK;
+    for (int32_t i = 0; i < count && s.length < NOTES_MOST; i++) {
+        const exr_attribute_t *a = NULL;
+        if (exr_get_attribute_by_index(file, part, EXR_ATTR_LIST_FILE_ORDER, i, &a) != EXR_ERR_SUCCESS || is_of_the_file(a->name)) continue;
+        int k = plain_of(a->type);
+        if (k >= 0 && (plain[k].inside || a->rawptr)) add_note(&s, a->type, a->name, plain[k].inside ? (const void *)&a->uc : a->rawptr, plain[k].size);
+        else if (a->type == EXR_ATTR_STRING && a->string && a->string->length >= 0 && a->string->length < NOTES_MOST) add_note(&s, a->type, a->name, a->string->str, (uint32_t)a->string->length);
+    }
+    gale_status status = gale__str_check(&s);
+    if (status == GALE_OK) status = gale__picture_bytes_set(out, s.text, s.length);
+    gale__str_finish(&s);
+    return status;
+}
+
+static exr_result_t write_note(exr_context_t file, int part, exr_attribute_type_t type, const char *name, const char *value, uint32_t size)
+{
+    exr_attribute_t *a = NULL;
+    int k = plain_of(type);
+    if (type == EXR_ATTR_STRING) return exr_attr_set_string(file, part, name, value);
+    if (k < 0 || size != plain[k].size) return EXR_ERR_SUCCESS;
+    if (type == EXR_ATTR_FLOAT) { /* of which there are some already */
+        float v;
+        memcpy(&v, value, sizeof v);
+        return exr_attr_set_float(file, part, name, v);
+    }
+    if (type == EXR_ATTR_V2F) {
+        exr_attr_v2f_t v;
+        memcpy(&v, value, sizeof v);
+        return exr_attr_set_v2f(file, part, name, &v);
+    }
+    exr_result_t r = exr_attr_declare(file, part, name, type, &a);
+    if (r == EXR_ERR_SUCCESS) memcpy(plain[k].inside ? (void *)&a->uc : a->rawptr, value, size);
+    return r;
+}
+
+exr_result_t gale__exr_notes_write(exr_context_t file, int part, const gale_picture_bytes *notes)
+{
+    const char *at = notes->data;
+    for (size_t left = notes->size; left;) {
+        uint32_t head[3];
+        if (left < sizeof head) break;
+        memcpy(head, at, sizeof head);
+        uint64_t whole = sizeof head + (uint64_t)head[1] + 1 + head[2] + 1;
+        const char *name = at + sizeof head, *value = name + head[1] + 1;
+        if (whole > left || name[head[1]] || value[head[2]]) break; /* none of ours */
+        exr_result_t r = write_note(file, part, (exr_attribute_type_t)head[0], name, value, head[2]);
+        if (r == EXR_ERR_OUT_OF_MEMORY) return r;
+        if (r != EXR_ERR_SUCCESS) gale__log(GALE__DEBUG, "EXR: attribute %s is left out", name);
+        at += whole;
+        left -= (size_t)whole;
+    }
+    return EXR_ERR_SUCCESS;
+}
+
+static double determinant(const double a[3], const double b[3], const double c[3])
+{
+    return a[0] * (b[1] * c[2] - b[2] * c[1]) - b[0] * (a[1] * c[2] - a[2] * c[1]) + c[0] * (a[1] * b[2] - a[2] * b[1]);
+}
+
+/* How much red, green and blue there are in luminance: as much of each as makes white.  Rec. 709 where the numbers are no triangle. */
+static void weights(const exr_attr_chromaticities_t *p, double w[3])
+{
+    static const double usual[3] = {0.2126, 0.7152, 0.0722};
+    memcpy(w, usual, sizeof usual);
+    if (!p) return;
+    const double r[3] = {p->red_x, p->red_y, 1.0 - p->red_x - p->red_y}, g[3] = {p->green_x, p->green_y, 1.0 - p->green_x - p->green_y}, b[3] = {p->blue_x, p->blue_y, 1.0 - p->blue_x - p->blue_y};
+    const double white[3] = {p->white_x / p->white_y, 1, (1.0 - p->white_x - p->white_y) / p->white_y}, all = determinant(r, g, b);
+    const double found[3] = {determinant(white, g, b) / all * r[1], determinant(r, white, b) / all * g[1], determinant(r, g, white) / all * b[1]};
+    if (isfinite(found[0] + found[1] + found[2]) && fabs(found[1]) > 1e-3) memcpy(w, found, sizeof found);
+}
+
+/* The chroma at pixel (x, y): between the samples next to it, of which those at the edge are repeated. */
+static float chroma_at(const gale_picture *p, const gale__exr_chroma *c, int k, int64_t x, int64_t y)
+{
+    int64_t wide = c->width[k], high = (p->height + c->y[k] - 1) / c->y[k], x0 = x / c->x[k], y0 = y / c->y[k];
+    int64_t x1 = x % c->x[k] && x0 + 1 < wide ? x0 + 1 : x0, y1 = y % c->y[k] && y0 + 1 < high ? y0 + 1 : y0;
+    const float *v = c->planes[k];
+    return 0.25f * (v[y0 * wide + x0] + v[y0 * wide + x1] + v[y1 * wide + x0] + v[y1 * wide + x1]); /* steps are of 1 or 2, so the next is as near as the last */
+}
+
+void gale__exr_to_rgb(gale_picture *p, const gale__exr_chroma *c, const exr_attr_chromaticities_t *primaries)
+{
+    double w[3];
+    weights(primaries, w);
+    for (int64_t y = 0; y < p->height; y++) {
+        float *pixel = gale__picture_row(p, y);
+        for (int64_t x = 0; x < p->width; x++, pixel += p->channels) {
+            double luma = pixel[0], r = (chroma_at(p, c, 0, x, y) + 1.0) * luma, b = (chroma_at(p, c, 1, x, y) + 1.0) * luma;
+            pixel[0] = (float)r;
+            pixel[1] = (float)((luma - r * w[0] - b * w[2]) / w[1]);
+            pixel[2] = (float)b;
+        }
+    }
+}
