@@ -99,6 +99,22 @@ TEST(batch_norm_statistics)
     expect(&t, gale__g_sub(g, x, mean), 1, 1e-5);
 }
 
+/* Reduced and spread again over the same extent: every place is written, though the value varies along none of what was reduced. */
+TEST(reductions_spread_over_their_own_axis)
+{
+    for (int axis = 0; axis < 3; axis++)
+        for (int how = 0; how < 3; how++) {
+            gr_graph t;
+            gr_begin(&t);
+            gale__g *g = &t.g;
+            const int64_t dims[3] = {how == 2 ? 70 : 4, 6, 33}, split[4] = {dims[0], 2, 3, 33};
+            gale__node x = GR_INPUT(&t, dims[0], 6, 33);
+            gale__node y = gale__g_expand(g, gale__g_reduce(g, how ? GALE__SUM : GALE__RMAX, x, 1u << axis, true), 3, dims);
+            if (how) y = relu(g, gale__g_add(g, gale__g_reshape(g, y, 4, split), gale__g_scalar(g, GALE_F32, 1))); /* spread beneath other work */
+            expect(&t, y, 1, 1e-4);
+        }
+}
+
 TEST(matmul_with_bias_and_activation_is_one_kernel)
 {
     gr_graph t;
@@ -359,7 +375,7 @@ static gale__node random_node(gale__g *g, gale__node *pool, int *n)
     int perm[GALE_MAX_RANK], axis = p->rank ? gr_below(p->rank) : 0;
     static const gale__scalar unary[] = {GALE__NEG, GALE__ABS, GALE__TANH, GALE__FLOOR, GALE__SIN};
     static const gale__scalar binary[] = {GALE__ADD, GALE__SUB, GALE__MUL, GALE__MAX, GALE__MIN};
-    switch (gr_below(p->rank ? 13 : 2)) {
+    switch (gr_below(p->rank ? 14 : 2)) {
     case 0: return gale__g_unary(g, unary[gr_below(5)], x);
     case 1: return gale__g_binary(g, binary[gr_below(5)], x, gale__g_like(g, x, gr_unit()));
     case 2:
@@ -415,6 +431,11 @@ static gale__node random_node(gale__g *g, gale__node *pool, int *n)
         gale__node xs[2] = {x, gale__g_unary(g, GALE__NEG, x)};
         return gale__g_concat(g, axis, xs, 2);
     }
+    case 12: { /* and as it is */
+        int rank = p->rank;
+        for (int i = 0; i < rank; i++) a[i] = p->dims[i]; /* nodes move when one is added */
+        return gale__g_expand(g, gale__g_reduce(g, gr_below(2) ? GALE__SUM : GALE__RMAX, x, 1u << axis, true), rank, a);
+    }
     default: return softmax(g, x, axis);
     }
 }
@@ -462,7 +483,7 @@ int main(int argc, char **argv)
     }
     static const test_row rows[] = {
         ROW(element_wise_chains_are_one_kernel), ROW(softmax_is_one_kernel), ROW(log_sum_exp_is_one_kernel), ROW(layer_norm_is_one_kernel),
-        ROW(group_norm_through_reshapes_is_one_kernel), ROW(batch_norm_statistics), ROW(matmul_with_bias_and_activation_is_one_kernel),
+        ROW(group_norm_through_reshapes_is_one_kernel), ROW(batch_norm_statistics), ROW(reductions_spread_over_their_own_axis), ROW(matmul_with_bias_and_activation_is_one_kernel),
         ROW(batched_matmul_with_permutes_is_one_kernel), ROW(attention_is_three_kernels), ROW(convolution_with_bias_is_one_kernel),
         ROW(transposed_convolution), ROW(pooling_is_one_kernel), ROW(padding_an_expression_selects),
         ROW(reshapes_that_strides_cannot_express_go_through_memory), ROW(reshaped_outputs_are_not_copied), ROW(concatenation_writes_each_piece_in_place), ROW(gather_folds_its_index),

@@ -48,6 +48,23 @@ static gale_status copy_outer_operands(emitter *e, int *value)
     return GALE_OK;
 }
 
+static bool walks_inside(const emitter *e, const gale__access *a)
+{
+    for (int d = 0; d < e->domain.n; d++)
+        if (e->domain.inner[d] && e->domain.extent[d] > 1 && a->stride[d] != 0) return true;
+    return false;
+}
+
+/* A reduced value that is spread again over what it was reduced over: it is stored at every inner point, so it takes an inner copy. */
+static gale_status copy_spread_value(emitter *e, int *value, const gale__access *store)
+{
+    if (e->code[*value].inner || !walks_inside(e, store)) return GALE_OK;
+    int copy = gale__emit_append(e, (gale__nest_instr){.op = GALE__CAST, .type = e->code[*value].type, .inner = 1, .a = *value, .b = -1, .c = -1, .access = -1}, false);
+    if (copy < 0) return e->status;
+    *value = copy;
+    return GALE_OK;
+}
+
 static const char *join_names(emitter *e)
 {
     gale__str s = {0};
@@ -91,6 +108,7 @@ gale_status gale__emit_finish(emitter *e, int value, int store_access, gale__fus
     gale__nest *nest = &out->nest;
     find_inner(e);
     GALE_TRY(copy_outer_operands(e, &value));
+    GALE_TRY(copy_spread_value(e, &value, &e->accesses[store_access]));
     order_dims(e, nest);
     nest->fast = e->f->options.fast;
     nest->n_code = e->n_code;
