@@ -259,7 +259,7 @@ static void seed_sparse(maker *m)
 
 static void seed_external(maker *m)
 {
-    static const char *const keys[][2] = {{"location", "w.bin"}, {"offset", "4"}, {"length", "8"}, {"checksum", "0"}};
+    static const char *const keys[][2] = {{"location", "w.bin"}, {"offset", "4"}, {"length", "8"}, {"checksum", "4b7c9fbf58bbaaef455de018bf55ae05e6472bb7"}};
     make_begin(m, 13);
     gale__pb_tensor *t = make_tensor(m, "w", 1, "2");
     t->data_location = 1;

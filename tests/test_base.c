@@ -329,14 +329,26 @@ TEST(hashes)
     CHECK_TEXT(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     gale__sha256_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56, hex);
     CHECK_TEXT(hex, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-    gale__sha256 s;
+    gale__sha s;
     uint8_t digest[32];
     static char many[1000];
     memset(many, 'a', sizeof many);
     gale__sha256_init(&s);
-    for (int i = 0; i < 1000; i++) gale__sha256_add(&s, many, sizeof many);
-    gale__sha256_end(&s, digest);
+    for (int i = 0; i < 1000; i++) gale__sha_add(&s, many, sizeof many);
+    gale__sha_end(&s, digest);
     CHECK(digest[0] == 0xcd && digest[1] == 0xc7 && digest[31] == 0xd0); /* a million times "a" */
+    char sha1[41];
+    gale__sha1_init(&s), gale__sha_end_hex(&s, sha1);
+    CHECK_TEXT(sha1, "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+    gale__sha1_init(&s), gale__sha_add(&s, "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56), gale__sha_end_hex(&s, sha1);
+    CHECK_TEXT(sha1, "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
+    for (size_t piece = 1; piece <= 1000; piece = piece * 3 + 2) { /* a million times "a", in pieces of all kinds */
+        gale__sha1_init(&s);
+        for (size_t at = 0, n; at < 1000000; at += n) n = 1000000 - at < piece ? 1000000 - at : piece, gale__sha_add(&s, many, n);
+        gale__sha_end_hex(&s, sha1);
+        CHECK_TEXT(sha1, "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
+    }
+    CHECK(gale__hex_read("0aB", 3, sha1) && !strcmp(sha1, "0ab") && !gale__hex_read("0a", 3, sha1) && !gale__hex_read("0ag", 3, sha1) && !gale__hex_read("0abc", 3, sha1));
     uint64_t seen[300];
     for (size_t n = 0; n < 300; n++) {
         seen[n] = gale__hash(many, n, 1);

@@ -301,7 +301,7 @@ gale_status gale__file_map_open(const char *path, gale__file_map *out)
 
 static gale_status became_shorter(const gale__file_map *m) { return gale__fail(GALE_IO, "%s: became shorter while it was read", m->path); }
 
-gale_status gale__file_map_read(const gale__file_map *m, uint64_t offset, size_t size, void *to)
+static gale_status read_part(const gale__file_map *m, uint64_t offset, size_t size, void *to)
 {
     if (offset > m->size || size > m->size - offset)
         return gale__fail(GALE_IO, "%s: has %zu bytes, not the %zu from %llu on that were asked for", m->path, m->size, size, (unsigned long long)offset);
@@ -314,6 +314,24 @@ gale_status gale__file_map_read(const gale__file_map *m, uint64_t offset, size_t
         offset += (uint64_t)n;
         size -= (size_t)n;
     }
+    return GALE_OK;
+}
+
+gale_status gale__file_map_read(const gale__file_map *m, uint64_t offset, size_t size, void *to)
+{
+    if (m->check) GALE_TRY(m->check(m->user));
+    return read_part(m, offset, size, to);
+}
+
+gale_status gale__file_map_hash(const gale__file_map *m, gale__sha *s, char *hex)
+{
+    uint8_t piece[16384];
+    for (size_t at = 0, n; at < m->size; at += n) {
+        n = m->size - at < sizeof piece ? m->size - at : sizeof piece;
+        GALE_TRY(read_part(m, at, n, piece));
+        gale__sha_add(s, piece, n);
+    }
+    gale__sha_end_hex(s, hex);
     return GALE_OK;
 }
 

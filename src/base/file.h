@@ -1,6 +1,7 @@
 /* Files and folders.  Whatever is written appears whole or not at all. */
 #ifndef GALE_BASE_FILE_H
 #define GALE_BASE_FILE_H
+#include "hash.h"
 #include "str.h"
 
 typedef struct gale__bytes { void *data; size_t size; } gale__bytes;
@@ -27,9 +28,17 @@ gale_status gale__folder_list(const char *path, gale__file_info **out, size_t *c
 void gale__folder_list_free(gale__file_info **list, size_t count);
 /* Read-only map of a file.  A file that is cut while it is mapped ends whoever touches what is gone: large parts are read with
  * gale__file_map_read, which finds that out, and mapped memory is only their name. */
-typedef struct gale__file_map { const void *data; size_t size; int fd; char *path; } gale__file_map;
+typedef struct gale__file_map {
+    const void *data;
+    size_t size;
+    int fd;
+    char *path;
+    gale_status (*check)(void *user); /* asked before every gale__file_map_read, from any thread; NULL after opening */
+    void *user;
+} gale__file_map;
 gale_status gale__file_map_open(const char *path, gale__file_map *out);
 gale_status gale__file_map_read(const gale__file_map *m, uint64_t offset, size_t size, void *to); /* any thread */
+gale_status gale__file_map_hash(const gale__file_map *m, gale__sha *s /* begun */, char *hex); /* of all of it; does not ask `check` */
 gale_status gale__file_map_check(const gale__file_map *m); /* whether the file is still as long as it was */
 void gale__file_map_close(gale__file_map *m);
 

@@ -1,4 +1,4 @@
-/* Hashes: a quick 64-bit one by multiplication and folding, and SHA-256 as FIPS 180-4 describes it. */
+/* Hashes: a quick 64-bit one by multiplication and folding, and SHA-1 and SHA-256 as FIPS 180-4 describes them. */
 #include "base/hash.h"
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static const uint32_t round_constants[64] = {
 
 static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
-static void add_block(uint32_t state[8], const uint8_t *p)
+static void add_block_256(uint32_t state[8], const uint8_t *p)
 {
     uint32_t w[64], s[8];
     for (int i = 0; i < 16; i++)
@@ -60,39 +60,82 @@ static void add_block(uint32_t state[8], const uint8_t *p)
     for (int i = 0; i < 8; i++) state[i] += s[i];
 }
 
-void gale__sha256_init(gale__sha256 *s)
+/* Five steps leave the state where it was, under other names, so that nothing is moved; the message is a ring of 16 words. */
+#define WORD(i) ((i) < 16 ? w[(i) & 15] : (w[(i) & 15] = rotate(w[((i) + 13) & 15] ^ w[((i) + 8) & 15] ^ w[((i) + 2) & 15] ^ w[(i) & 15], 31)))
+#define STEP(a, b, e, f, k, i) (e += rotate(a, 27) + (f) + (k) + WORD(i), b = rotate(b, 2))
+#define FIVE(F, k, i)                                \
+    STEP(a, b, e, F(b, c, d), k, i);                 \
+    STEP(e, a, d, F(a, b, c), k, (i) + 1);           \
+    STEP(d, e, c, F(e, a, b), k, (i) + 2);           \
+    STEP(c, d, b, F(d, e, a), k, (i) + 3);           \
+    STEP(b, c, a, F(c, d, e), k, (i) + 4)
+#define TWENTY(F, k, i) FIVE(F, k, i); FIVE(F, k, (i) + 5); FIVE(F, k, (i) + 10); FIVE(F, k, (i) + 15)
+#define CHOOSE(b, c, d) (d ^ (b & (c ^ d)))
+#define PARITY(b, c, d) (b ^ c ^ d)
+#define MOST(b, c, d) ((b & c) | (d & (b | c)))
+
+static void add_block_1(uint32_t state[8], const uint8_t *p)
 {
-    *s = (gale__sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+    uint32_t w[16], a = state[0], b = state[1], c = state[2], d = state[3], e = state[4];
+    for (int i = 0; i < 16; i++) w[i] = (uint32_t)p[i * 4] << 24 | (uint32_t)p[i * 4 + 1] << 16 | (uint32_t)p[i * 4 + 2] << 8 | p[i * 4 + 3];
+    TWENTY(CHOOSE, 0x5a827999, 0);
+    TWENTY(PARITY, 0x6ed9eba1, 20);
+    TWENTY(MOST, 0x8f1bbcdc, 40);
+    TWENTY(PARITY, 0xca62c1d6, 60);
+    state[0] += a, state[1] += b, state[2] += c, state[3] += d, state[4] += e;
 }
 
-void gale__sha256_add(gale__sha256 *s, const void *data, size_t size)
+void gale__sha256_init(gale__sha *s)
+{
+    *s = (gale__sha){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}, .bytes = 32, .add_block = add_block_256};
+}
+
+void gale__sha1_init(gale__sha *s) { *s = (gale__sha){.state = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0}, .bytes = 20, .add_block = add_block_1}; }
+
+void gale__sha_add(gale__sha *s, const void *data, size_t size)
 {
     const uint8_t *p = data;
     while (size) {
-        size_t used = s->length % 64, n = 64 - used < size ? 64 - used : size;
-        memcpy(s->block + used, p, n);
+        size_t used = s->length % 64, n = used || size < 64 ? (64 - used < size ? 64 - used : size) : size - size % 64;
+        if (n < 64) {
+            memcpy(s->block + used, p, n);
+            if (used + n == 64) s->add_block(s->state, s->block);
+        } else
+            for (size_t at = 0; at < n; at += 64) s->add_block(s->state, p + at); /* where they lie */
         s->length += n;
         p += n;
         size -= n;
-        if (s->length % 64 == 0) add_block(s->state, s->block);
     }
 }
 
-void gale__sha256_end(gale__sha256 *s, uint8_t digest[32])
+void gale__sha_end(gale__sha *s, uint8_t *digest)
 {
     uint64_t bits = s->length * 8;
     uint8_t pad[72] = {0x80}, *end = pad + (s->length % 64 < 56 ? 56 : 120) - s->length % 64;
     for (int i = 0; i < 8; i++) end[i] = (uint8_t)(bits >> (56 - 8 * i));
-    gale__sha256_add(s, pad, (size_t)(end + 8 - pad));
-    for (int i = 0; i < 32; i++) digest[i] = (uint8_t)(s->state[i / 4] >> (24 - 8 * (i % 4)));
+    gale__sha_add(s, pad, (size_t)(end + 8 - pad));
+    for (int i = 0; i < s->bytes; i++) digest[i] = (uint8_t)(s->state[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+void gale__sha_end_hex(gale__sha *s, char *hex)
+{
+    uint8_t digest[32];
+    gale__sha_end(s, digest);
+    for (int i = 0; i < s->bytes; i++) snprintf(hex + i * 2, 3, "%02x", digest[i]);
 }
 
 void gale__sha256_hex(const void *data, size_t size, char hex[65])
 {
-    gale__sha256 s;
-    uint8_t digest[32];
+    gale__sha s;
     gale__sha256_init(&s);
-    gale__sha256_add(&s, data, size);
-    gale__sha256_end(&s, digest);
-    for (int i = 0; i < 32; i++) snprintf(hex + i * 2, 3, "%02x", digest[i]);
+    gale__sha_add(&s, data, size);
+    gale__sha_end_hex(&s, hex);
+}
+
+bool gale__hex_read(const char *text, size_t digits, char *hex)
+{
+    size_t n = strspn(text, "0123456789abcdefABCDEF");
+    if (n != digits || text[n]) return false;
+    for (size_t i = 0; i <= n; i++) hex[i] = (char)(text[i] >= 'A' && text[i] <= 'F' ? text[i] - 'A' + 'a' : text[i]);
+    return true;
 }

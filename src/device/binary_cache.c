@@ -20,17 +20,17 @@ static const char magic[8] = {'G', 'A', 'L', 'E', 'B', 'I', 'N', '1'};
 
 void gale__binary_cache_key(const gale__bytes *parts, int count, char key[GALE__BINARY_KEY])
 {
-    gale__sha256 hash;
+    gale__sha hash;
     uint8_t digest[32];
     gale__sha256_init(&hash);
-    gale__sha256_add(&hash, gale_version(), strlen(gale_version()) + 1);
+    gale__sha_add(&hash, gale_version(), strlen(gale_version()) + 1);
     for (int i = 0; i < count; i++) {
         /* The size in front keeps "ab","c" apart from "a","bc". */
         uint64_t size = parts[i].size;
-        gale__sha256_add(&hash, &size, sizeof size);
-        gale__sha256_add(&hash, parts[i].data, parts[i].size);
+        gale__sha_add(&hash, &size, sizeof size);
+        gale__sha_add(&hash, parts[i].data, parts[i].size);
     }
-    gale__sha256_end(&hash, digest);
+    gale__sha_end(&hash, digest);
     for (int i = 0; i < 32; i++) snprintf(key + 2 * i, 3, "%02x", digest[i]);
 }
 

@@ -7,32 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-bool gale__sha256_read(const char *text, char hex[65])
-{
-    size_t n = strspn(text, "0123456789abcdefABCDEF");
-    if (n != 64 || text[n]) return false;
-    for (size_t i = 0; i <= n; i++) hex[i] = (char)(text[i] >= 'A' && text[i] <= 'F' ? text[i] - 'A' + 'a' : text[i]);
-    return true;
-}
+bool gale__sha256_read(const char *text, char hex[65]) { return gale__hex_read(text, 64, hex); }
 
 gale_status gale__file_sha256(const char *path, char hex[65], uint64_t *size_bytes)
 {
     gale__file_map map = {.fd = -1};
-    gale__sha256 s;
-    uint8_t piece[16384], digest[32];
+    gale__sha s;
     GALE_TRY(gale__file_map_open(path, &map));
-    gale_status status = GALE_OK;
     gale__sha256_init(&s);
-    for (size_t at = 0; at < map.size && status == GALE_OK;) {
-        size_t n = map.size - at < sizeof piece ? map.size - at : sizeof piece;
-        status = gale__file_map_read(&map, at, n, piece);
-        if (status == GALE_OK) gale__sha256_add(&s, piece, n);
-        at += n;
-    }
+    gale_status status = gale__file_map_hash(&map, &s, hex);
     if (size_bytes && status == GALE_OK) *size_bytes = map.size;
     gale__file_map_close(&map);
-    gale__sha256_end(&s, digest);
-    for (int i = 0; i < 32 && status == GALE_OK; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
     return status;
 }
 

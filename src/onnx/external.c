@@ -1,10 +1,11 @@
 /* Tensor data in files beside the model.  The model's author names them, so they have to lie in the model's folder; each is opened once and stays open
- * as long as the model is. */
+ * as long as the model is.  A file that the model gives a checksum of is held to it when the first of its bytes are wanted, not when it is opened. */
+#include "base/hash.h"
 #include "base/path.h"
 #include "onnx/file.h"
 #include <string.h>
 
-typedef struct where { const char *location; int64_t offset, length; /* length -1: to the end */ } where;
+typedef struct where { const char *location; int64_t offset, length; /* length -1: to the end */ char sha1[41]; } where;
 
 bool gale__pb_is_external(const gale__pb_tensor *tensor) { return tensor->data_location == 1; }
 
@@ -25,6 +26,8 @@ static gale_status find_where(const gale__pb_tensor *tensor, where *out)
             out->location = e->value.at;
         } else if (!strcmp(e->key.at, "offset")) GALE_TRY(number_of(e, &out->offset));
         else if (!strcmp(e->key.at, "length")) GALE_TRY(number_of(e, &out->length));
+        else if (!strcmp(e->key.at, "checksum") && !gale__hex_read(e->value.at, 40, out->sha1))
+            return gale__fail(GALE_FORMAT, "the checksum of its external data is no SHA-1: it has 40 hexadecimal digits");
     }
     return out->location ? GALE_OK : gale__fail(GALE_FORMAT, "is external, but names no location");
 }
@@ -32,7 +35,9 @@ static gale_status find_where(const gale__pb_tensor *tensor, where *out)
 static void free_outside(gale__pb_outside *outside)
 {
     gale__file_map_close(&outside->source.map);
+    gale__mutex_finish(&outside->lock);
     gale__free(outside->location);
+    gale__free(outside->tensor);
     gale__free(outside);
 }
 
@@ -42,6 +47,7 @@ static gale_status open_outside(gale__onnx *file, const char *location, gale__pb
     gale__pb_outside *o = gale__calloc(1, sizeof *o);
     if (!o) return GALE_NO_MEMORY;
     o->source.map.fd = -1;
+    gale__mutex_init(&o->lock);
     o->location = gale__strdup(location);
     gale_status status = o->location ? gale__path_inside(file->folder, location, &path) : GALE_NO_MEMORY;
     if (status == GALE_OK) status = gale__file_map_open(path.text, &o->source.map);
@@ -54,15 +60,42 @@ static gale_status open_outside(gale__onnx *file, const char *location, gale__pb
     return GALE_OK;
 }
 
-static gale_status find_outside(gale__onnx *file, const char *location, gale__pb_outside **out)
+/* The whole file is read once for it, which is what the standard's checksum is of. */
+static gale_status check_sha1(void *user)
+{
+    gale__pb_outside *o = user;
+    gale_status status = GALE_OK;
+    gale__sha s;
+    gale__mutex_lock(&o->lock);
+    gale__sha1_init(&s);
+    if (!*o->found) status = gale__file_map_hash(&o->source.map, &s, o->found);
+    gale__mutex_unlock(&o->lock);
+    if (status != GALE_OK || !strcmp(o->found, o->wanted)) return status;
+    return gale__fail(GALE_MISMATCH, "tensor '%s': its data is in %s, whose SHA-1 is %s and not %s as the model says: the file is damaged, or another model's", o->tensor, o->source.map.path, o->found, o->wanted);
+}
+
+/* The first tensor that has a checksum speaks for the file. */
+static gale_status expect_sha1(gale__pb_outside *o, const where *w, const char *tensor)
+{
+    if (!*w->sha1 || !strcmp(o->wanted, w->sha1)) return GALE_OK;
+    if (*o->wanted) return gale__fail(GALE_FORMAT, "has another checksum for '%s' than tensor '%s'", o->location, o->tensor);
+    if (!(o->tensor = gale__strdup(tensor ? tensor : ""))) return GALE_NO_MEMORY;
+    memcpy(o->wanted, w->sha1, sizeof o->wanted);
+    o->source.map.user = o;
+    o->source.map.check = check_sha1;
+    return GALE_OK;
+}
+
+static gale_status find_outside(gale__onnx *file, const where *w, const char *tensor, gale__pb_outside **out)
 {
     gale_status status = GALE_OK;
     if (file->base) file = file->base;
     gale__mutex_lock(&file->lock);
     gale__pb_outside *o = file->outside;
-    while (o && strcmp(o->location, location)) o = o->next;
-    if (o) *out = o;
-    else status = open_outside(file, location, out);
+    while (o && strcmp(o->location, w->location)) o = o->next;
+    if (!o) status = open_outside(file, w->location, &o);
+    if (status == GALE_OK) status = expect_sha1(o, w, tensor);
+    if (status == GALE_OK) *out = o;
     gale__mutex_unlock(&file->lock);
     return status;
 }
@@ -73,7 +106,7 @@ gale_status gale__onnx_place_outside(gale__onnx *file, const gale__pb_tensor *te
     gale__pb_outside *o = NULL;
     GALE_TRY(find_where(tensor, &w));
     if (!file->folder) return gale__fail(GALE_UNSUPPORTED, "its data is in the file '%s', and a model from memory has no folder to look for it", w.location);
-    GALE_TRY(find_outside(file, w.location, &o));
+    GALE_TRY(find_outside(file, &w, tensor->name.at, &o));
     uint64_t size = o->source.size, offset = (uint64_t)w.offset;
     if (offset > size || (w.length >= 0 && (uint64_t)w.length > size - offset))
         return gale__fail(GALE_FORMAT, "its data is said to be %lld bytes from %lld on of '%s', which has %llu", (long long)w.length, (long long)w.offset, w.location, (unsigned long long)size);

@@ -20,6 +20,9 @@ typedef struct gale__pb_outside {
     struct gale__pb_outside *next;
     char *location;
     gale__pb_source source;
+    char wanted[41], found[41]; /* SHA-1: as the model says, "" when it does not; as it is, "" before anything was read */
+    char *tensor;              /* the first that says so */
+    gale__mutex lock;          /* of `found` */
 } gale__pb_outside;
 
 struct gale__onnx {
