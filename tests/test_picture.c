@@ -118,7 +118,7 @@ TEST(lossy_is_near)
 
 TEST(notes_are_kept)
 {
-    static const struct { const char *name; bool icc, exif; } rows[] = {{"png", 1, 1}, {"jpeg", 1, 1}, {"webp", 1, 1}, {"tiff", 1, 0}};
+    static const struct { const char *name; bool icc, exif; } rows[] = {{"png", 1, 1}, {"jpeg", 1, 1}, {"webp", 1, 1}, {"tiff", 1, 0 /* not byte by byte: the next test */}};
     for (int i = 0; i < 4; i++)
         for (int grey = 0; grey < 2; grey++) {
             uint8_t icc[600], exif[128];
@@ -131,8 +131,8 @@ TEST(notes_are_kept)
             if (back) {
                 CHECK_EQ(back->icc.size, rows[i].icc ? 600 : 0);
                 CHECK(!back->icc.size || !memcmp(back->icc.data, icc, 600));
-                CHECK_EQ(back->exif.size, rows[i].exif ? p->exif.size : 0);
-                CHECK(!back->exif.size || !memcmp(back->exif.data, exif, p->exif.size));
+                if (rows[i].exif) CHECK_EQ(back->exif.size, p->exif.size);
+                CHECK(!rows[i].exif || back->exif.size != p->exif.size || !memcmp(back->exif.data, exif, p->exif.size));
                 if (rows[i].exif) CHECK_EQ(lround(back->dpi_x), 72);
             }
             /* a profile of another colour space is not written */

@@ -1,5 +1,6 @@
 /* EXIF as far as pictures need it: a TIFF directory in a block of bytes, patched in place.  Every offset in it is hostile. */
 #include "media/picture.h"
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct exif { uint8_t *d; size_t n; bool big; } exif;
@@ -67,7 +68,7 @@ bool gale__exif_dpi(const gale_picture_bytes *b, double *x, double *y)
     if (!open_exif(b, &e)) return false;
     size_t first = get32(&e, 4), unit = find(&e, first, 0x128);
     double across = rational(&e, first, 0x11a), down = rational(&e, first, 0x11b);
-    if (across <= 0 || down <= 0) return false;
+    if (across <= 0 || down <= 0 || (unit && get16(&e, unit + 8) == 1)) return false; /* 1: of no unit */
     double scale = unit && get16(&e, unit + 8) == 3 ? 2.54 : 1;
     *x = across * scale;
     *y = down * scale;
@@ -89,6 +90,141 @@ void gale__exif_extents(gale_picture_bytes *b, int64_t width, int64_t height)
         if (type == 4) put(&e, entry + 8, 4, (uint32_t)v);
         else if (type == 3 && v <= 65535) put(&e, entry + 8, 2, (uint32_t)v);
     }
+}
+
+/* Directories: the first, that of the camera, that of the place, and the camera's of what is common to cameras. */
+typedef enum directory { OUTER, CAMERA, PLACE, COMMON } directory;
+typedef struct entry { uint32_t tag; size_t at; bool own; /* in the file that is written to */ } entry;
+enum { VALUES_MOST = 1 << 24 };
+
+/* Bytes of a value; 0: of an unknown type, or not inside. */
+static size_t value_size(const exif *e, size_t at)
+{
+    static const uint8_t sizes[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4};
+    uint32_t type = get16(e, at + 2), count = get32(e, at + 4);
+    uint64_t size = type < sizeof sizes ? (uint64_t)sizes[type] * count : 0;
+    if (size <= 4) return (size_t)size;
+    return get32(e, at + 8) <= e->n && size <= e->n - get32(e, at + 8) ? (size_t)size : 0;
+}
+
+/* Whether a tag is about the scene, not about how the pixels are stored. */
+static bool is_kept(directory d, uint32_t tag, bool geometry)
+{
+    static const uint32_t kept[] = {0x10d, 0x10e, 0x10f, 0x110, 0x131, 0x132, 0x13b, 0x13c, 0x4746, 0x4749, 0x8298, 0x8769, 0x8825, 0x9c9b, 0x9c9c, 0x9c9d, 0x9c9e, 0x9c9f};
+    if (d != OUTER || (geometry && (tag == 0x112 || tag == 0x11a || tag == 0x11b || tag == 0x128))) return true;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (kept[i] == tag) return true;
+    return false;
+}
+
+static int by_tag(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    return x->tag != y->tag ? (x->tag > y->tag) - (x->tag < y->tag) : y->own - x->own;
+}
+
+/* Entries of `from`, beside those that `own` (may be NULL) has, by their tags and each tag once. */
+static gale_status list_entries(const exif *own, size_t own_at, const exif *from, size_t at, directory d, entry **out, size_t *count)
+{
+    size_t mine = own ? entries(own, own_at) : 0, more = entries(from, at), n = 0;
+    entry *list = gale__calloc(mine + more + 1, sizeof *list);
+    if (!list) return GALE_NO_MEMORY;
+    for (size_t i = 0; i < mine; i++) list[n++] = (entry){get16(own, own_at + 2 + 12 * i), own_at + 2 + 12 * i, true};
+    for (size_t i = 0; i < more; i++) {
+        size_t e = at + 2 + 12 * i;
+        if (is_kept(d, get16(from, e), !own) && value_size(from, e)) list[n++] = (entry){get16(from, e), e, false};
+    }
+    qsort(list, n, sizeof *list, by_tag);
+    *count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!*count || list[*count - 1].tag != list[i].tag) list[(*count)++] = list[i];
+    *out = list;
+    return GALE_OK;
+}
+
+static void pad(gale__str *s)
+{
+    if (s->length % 2) gale__str_add_n(s, "", 1);
+}
+
+static gale_status copy_directory(const exif *from, size_t at, directory d, size_t own_at, gale__str *to, size_t *budget, size_t *place);
+
+/* One entry to place `here`, its value behind all else. */
+static gale_status copy_entry(const exif *from, const entry *e, directory d, gale__str *to, size_t *budget, size_t here)
+{
+    static const struct { directory in; uint32_t tag; directory to; } inner[] = {{OUTER, 0x8769, CAMERA}, {OUTER, 0x8825, PLACE}, {CAMERA, 0xa005, COMMON}};
+    size_t size = value_size(from, e->at), value = get32(from, e->at + 8);
+    bool apart = size > 4;
+    for (int i = 0; i < 3; i++)
+        if (inner[i].in == d && inner[i].tag == e->tag && size == 4) {
+            GALE_TRY(copy_directory(from, value, inner[i].to, 0, to, budget, &value));
+            apart = true, size = 0;
+        }
+    if (size > 4) {
+        pad(to);
+        value = to->length;
+        if (size > *budget) return gale__fail(GALE_FORMAT, "EXIF: values overlap");
+        *budget -= size;
+        gale__str_add_n(to, (const char *)from->d + get32(from, e->at + 8), size);
+    }
+    if (to->failed || value > UINT32_MAX) return GALE_NO_MEMORY;
+    exif made = {(uint8_t *)to->text, to->length, from->big};
+    memcpy(made.d + here, from->d + e->at, 12);
+    if (apart) put(&made, here + 8, 4, (uint32_t)value);
+    return GALE_OK;
+}
+
+/* The directory at `at` behind what `to` holds, together with the one that `to` has at own_at (0: none); place: where it came to lie. */
+static gale_status copy_directory(const exif *from, size_t at, directory d, size_t own_at, gale__str *to, size_t *budget, size_t *place)
+{
+    static const char zeros[12];
+    exif own = {(uint8_t *)to->text, to->length, from->big};
+    entry *list = NULL;
+    size_t count = 0;
+    GALE_TRY(list_entries(own_at ? &own : NULL, own_at, from, at, d, &list, &count));
+    pad(to);
+    size_t start = to->length;
+    for (size_t i = 0; i <= count; i++) gale__str_add_n(to, zeros, i ? 12 : 6);
+    gale_status status = gale__str_check(to);
+    if (status == GALE_OK) put(&(exif){(uint8_t *)to->text, to->length, from->big}, start, 2, (uint32_t)count);
+    for (size_t i = 0; i < count && status == GALE_OK; i++)
+        if (list[i].own) memcpy(to->text + start + 2 + 12 * i, to->text + list[i].at, 12);
+        else status = copy_entry(from, &list[i], d, to, budget, start + 2 + 12 * i);
+    gale__free(list);
+    *place = start;
+    return status;
+}
+
+gale_status gale__exif_from_tiff(const void *file, size_t size, gale_picture_bytes *out)
+{
+    gale_picture_bytes all = {(void *)file, size};
+    gale__str s = {0};
+    size_t budget = size < VALUES_MOST ? size : VALUES_MOST, place, said = 0;
+    exif e;
+    if (!open_exif(&all, &e)) return GALE_OK;
+    size_t first = get32(&e, 4);
+    for (size_t i = 0, n = entries(&e, first); i < n; i++) said += is_kept(OUTER, get16(&e, first + 2 + 12 * i), false);
+    if (!said) return GALE_OK;
+    gale__str_add_n(&s, file, 4);
+    gale__str_add_n(&s, "\0\0\0\0", 4);
+    gale_status status = gale__str_check(&s);
+    if (status == GALE_OK) status = copy_directory(&e, first, OUTER, 0, &s, &budget, &place);
+    if (status == GALE_OK) put(&(exif){(uint8_t *)s.text, s.length, e.big}, 4, 4, (uint32_t)place);
+    if (status == GALE_OK) status = gale__picture_bytes_set(out, s.text, s.length);
+    gale__str_finish(&s);
+    return status == GALE_NO_MEMORY ? status : GALE_OK; /* notes that are broken are none */
+}
+
+gale_status gale__exif_into_tiff(const gale_picture_bytes *exif_bytes, gale__str *tiff)
+{
+    gale_picture_bytes written = {tiff->text, tiff->length};
+    size_t budget = exif_bytes->size < VALUES_MOST ? exif_bytes->size : VALUES_MOST, place, before = tiff->length;
+    exif e, own;
+    if (!open_exif(exif_bytes, &e) || !open_exif(&written, &own) || own.big != e.big) return GALE_OK;
+    gale_status status = copy_directory(&e, get32(&e, 4), OUTER, get32(&own, 4), tiff, &budget, &place);
+    if (status == GALE_OK) put(&(exif){(uint8_t *)tiff->text, tiff->length, e.big}, 4, 4, (uint32_t)place);
+    else if (!tiff->failed) tiff->length = before;
+    return status == GALE_NO_MEMORY ? status : GALE_OK;
 }
 
 /* Bit 2 of (orientation - 1) exchanges the axes; the source of pixel (x, y) is then mirrored along either. */

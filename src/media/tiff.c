@@ -174,7 +174,7 @@ static void invert(gale_picture *p)
 }
 
 /* libtiff's own conversion gives 8-bit RGBA, the lowest byte red. */
-static gale_status read_converted(gale__picture_source *in, TIFF *t, memory *m, const about *a, gale_picture **out)
+static gale_status read_converted(const gale__picture_source *in, TIFF *t, memory *m, const about *a, gale_picture **out)
 {
     char why[1024] = "";
     int grey = a->light == PHOTOMETRIC_MINISBLACK || a->light == PHOTOMETRIC_MINISWHITE;
@@ -182,7 +182,7 @@ static gale_status read_converted(gale__picture_source *in, TIFF *t, memory *m, 
     if (!TIFFRGBAImageOK(t, why)) return gale__fail(GALE_UNSUPPORTED, "TIFF: %s", why);
     GALE_TRY(gale__picture_begin(in, a->width, a->height, 4, GALE_U8, &wide));
     gale_status status = GALE_OK;
-    if (!TIFFReadRGBAImageOriented(t, a->width, a->height, wide->data, ORIENTATION_TOPLEFT, 1)) status = fail(m, GALE_FORMAT);
+    if (!TIFFReadRGBAImageOriented(t, a->width, a->height, wide->data, in->orientation, 1)) status = fail(m, GALE_FORMAT); /* as it lies in the file */
     if (status == GALE_OK) status = gale__picture_begin(in, a->width, a->height, grey ? 1 : 3, GALE_U8, out);
     for (size_t i = 0, n = (size_t)a->width * a->height; i < n && status == GALE_OK; i++) {
         uint32_t v = ((uint32_t *)wide->data)[i];
@@ -191,11 +191,10 @@ static gale_status read_converted(gale__picture_source *in, TIFF *t, memory *m, 
         if (!grey) to[1] = (uint8_t)TIFFGetG(v), to[2] = (uint8_t)TIFFGetB(v);
     }
     gale_picture_destroy(&wide);
-    in->orientation = 1; /* applied by libtiff */
     return status;
 }
 
-static gale_status read_notes(TIFF *t, const about *a, gale_picture *p)
+static gale_status read_notes(const gale__picture_source *in, TIFF *t, const about *a, gale_picture *p)
 {
     float x = 0, y = 0;
     uint16_t unit = RESUNIT_INCH;
@@ -207,6 +206,7 @@ static gale_status read_notes(TIFF *t, const about *a, gale_picture *p)
         p->dpi_y = y * (unit == RESUNIT_CENTIMETER ? 2.54 : 1);
     }
     if (TIFFGetField(t, TIFFTAG_ICCPROFILE, &size, &icc) && size) GALE_TRY(gale__picture_bytes_set(&p->icc, icc, size));
+    GALE_TRY(gale__exif_from_tiff(in->data, in->size, &p->exif));
     p->linear = (p->type == GALE_F16 || p->type == GALE_F32) && !gale__icc_fits(p);
     p->premultiplied = a->channels % 2 == 0 && a->channels && a->extras && a->extra[0] == EXTRASAMPLE_ASSOCALPHA;
     return GALE_OK;
@@ -226,7 +226,7 @@ gale_status gale__read_tiff(gale__picture_source *in, gale_picture **out)
         in->orientation = a.orientation >= 1 && a.orientation <= 8 ? a.orientation : 1;
         status = a.channels ? read_samples(in, t, &m, &a, &p) : read_converted(in, t, &m, &a, &p);
     }
-    if (status == GALE_OK) status = read_notes(t, &a, p);
+    if (status == GALE_OK) status = read_notes(in, t, &a, p);
     if (status == GALE_OK && a.channels && a.light == PHOTOMETRIC_MINISWHITE) invert(p);
     TIFFClose(t);
     if (status == GALE_OK) *out = p;
@@ -246,7 +246,7 @@ static void set_tags(TIFF *t, const gale_picture *p, int effort)
     TIFFSetField(t, TIFFTAG_SAMPLEFORMAT, floats ? SAMPLEFORMAT_IEEEFP : SAMPLEFORMAT_UINT);
     TIFFSetField(t, TIFFTAG_PHOTOMETRIC, p->channels > 2 ? PHOTOMETRIC_RGB : PHOTOMETRIC_MINISBLACK);
     TIFFSetField(t, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
-    TIFFSetField(t, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
+    TIFFSetField(t, TIFFTAG_ORIENTATION, gale__exif_orientation(&p->exif) > 1 ? gale__exif_orientation(&p->exif) : ORIENTATION_TOPLEFT);
     TIFFSetField(t, TIFFTAG_ROWSPERSTRIP, (uint32_t)rows);
     if (p->channels % 2 == 0) TIFFSetField(t, TIFFTAG_EXTRASAMPLES, 1, &extra);
     if (TIFFIsCODECConfigured(COMPRESSION_ADOBE_DEFLATE)) {
@@ -266,7 +266,9 @@ gale_status gale__write_tiff(const gale_picture *p, const gale_picture_write_opt
 {
     size_t bytes = gale__picture_row_bytes(p) * (size_t)p->height;
     memory m = {.out = out};
-    TIFF *t = open_tiff(&m, bytes > UINT32_MAX / 8 * 7 ? "w8" : "w", UINT64_MAX);
+    bool large = bytes > UINT32_MAX / 8 * 7;
+    const char *same_order = p->exif.size && *(const char *)p->exif.data == 'M' ? "wb" : "wl";
+    TIFF *t = open_tiff(&m, large ? "w8" : p->exif.size ? same_order : "w", UINT64_MAX);
     uint8_t *row = gale__alloc(gale__picture_row_bytes(p)); /* the predictor works in place */
     gale_status status = row && t ? GALE_OK : gale__fail(GALE_NO_MEMORY, "TIFF: out of memory");
     if (status == GALE_OK) set_tags(t, p, o->effort);
@@ -277,5 +279,5 @@ gale_status gale__write_tiff(const gale_picture *p, const gale_picture_write_opt
     if (status == GALE_OK && !TIFFFlush(t)) status = fail(&m, out->failed ? GALE_NO_MEMORY : GALE_IO);
     if (t) TIFFClose(t);
     gale__free(row);
-    return status;
+    return status == GALE_OK ? gale__exif_into_tiff(&p->exif, out) : status;
 }
