@@ -170,4 +170,50 @@ TEST(steady)
     gale_device_close(&d);
 }
 
-TESTS(ROW(unlimited), ROW(limited), ROW(power_of_two), ROW(switched_off), ROW(steady))
+static int told;
+static char last_line[512];
+
+static void count_line(void *user, gale__level level, const char *line)
+{
+    (void)user, (void)level;
+    told++;
+    snprintf(last_line, sizeof last_line, "%s", line);
+}
+
+/* All bytes of a buffer in the host's sight. */
+static void set_bytes(gale_buffer *b, int byte) { memset((char *)b->mem->host + b->offset, byte, b->size); }
+
+static bool holds_nothing(const gale_buffer *b)
+{
+    const uint8_t *bytes = (const uint8_t *)b->mem->host + b->offset;
+    size_t n = 0;
+    while (n < b->size && bytes[n] == 0xFF) n++;
+    return n == b->size;
+}
+
+/* What is handed out holds no numbers, the second time too; what is written past an end is told. */
+TEST(filled_and_watched)
+{
+    static const struct { ptrdiff_t at; const char *says; } writes[] = {{-1, "1 bytes before its start"}, {1000, "0 bytes behind its end"}, {1007, "7 bytes behind its end"}};
+    gale_device *d = NULL;
+    gale_buffer *b = NULL;
+    setenv("GALE_POOL_FILL", "1", 1);
+    if (!CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &d))) return;
+    told = 0;
+    gale__log_set(count_line, NULL, GALE__WARN);
+    for (int round = 0; round < 3; round++) {
+        if (!CHECK_OK(gale_buffer_create(d, 1000, &b))) break;
+        CHECK(holds_nothing(b));
+        set_bytes(b, 3);
+        CHECK_EQ(told, round);
+        ((uint8_t *)b->mem->host + b->offset)[writes[round].at] = 5;
+        gale_buffer_destroy(&b);
+        CHECK_EQ(told, round + 1);
+        CHECK(strstr(last_line, writes[round].says) != NULL);
+    }
+    gale__log_set(NULL, NULL, GALE__WARN);
+    unsetenv("GALE_POOL_FILL");
+    gale_device_close(&d);
+}
+
+TESTS(ROW(unlimited), ROW(limited), ROW(power_of_two), ROW(switched_off), ROW(steady), ROW(filled_and_watched))

@@ -32,6 +32,7 @@ static void finish(gale_device *device)
 {
     if (device->kernel_state_finish) device->kernel_state_finish(device->kernel_state);
     if (device->graph_state_finish) device->graph_state_finish(device->graph_state);
+    gale__watch_destroy(&device->watch);
     gale__pool_destroy(&device->pool);
     if (device->impl) device->backend->close(device);
     gale__mutex_finish(&device->lock);
@@ -94,6 +95,7 @@ gale_status gale__device_open_one(const gale__backend *backend, int index, const
     gale__mutex_init(&device->lock);
     gale_status status = backend->open(device);
     if (status == GALE_OK) status = gale__pool_create(device, pool_limit(options), &device->pool);
+    if (status == GALE_OK) status = gale__watch_create(device, &device->watch);
     if (status != GALE_OK) {
         finish(device);
         return status;

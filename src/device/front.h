@@ -15,6 +15,15 @@ uint64_t gale__memory_left(const gale_device *device);
 gale_status gale__pool_take(struct gale__pool *pool, size_t size, struct gale__pool_piece **out);
 void gale__pool_give(struct gale__pool *pool, struct gale__pool_piece *piece);
 gale__mem *gale__piece_mem(struct gale__pool_piece *piece, size_t *offset);
+/* watch.c: GALE_POOL_FILL; device->watch is NULL without it. */
+#define GALE__WATCH_BYTES 4096u /* a multiple of the pool's grain */
+gale_status gale__watch_create(gale_device *device, struct gale__watch **out);
+void gale__watch_destroy(struct gale__watch **watch);
+gale_status gale__watch_fill(gale_buffer *buffer);
+void gale__watch_check(gale_buffer *buffer);
+/* A stream that does not hold its device, for what belongs to the device. */
+gale_status gale__stream_make(gale_device *device, gale_stream **out);
+void gale__stream_free(gale_stream **stream);
 /* true when this allocation is the one a test wants to fail; counts it. */
 bool gale__device_alloc_faulty(void);
 

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-gale_status gale_stream_create(gale_device *device, gale_stream **out)
+gale_status gale__stream_make(gale_device *device, gale_stream **out)
 {
     gale_stream *s = gale__calloc(1, sizeof *s);
     if (!s) return GALE_NO_MEMORY;
@@ -17,14 +17,19 @@ gale_status gale_stream_create(gale_device *device, gale_stream **out)
         gale__free(s);
         return status;
     }
-    gale__device_attach(device);
     *out = s;
     return GALE_OK;
 }
 
-void gale_stream_destroy(gale_stream **stream)
+gale_status gale_stream_create(gale_device *device, gale_stream **out)
 {
-    if (!stream || !*stream) return;
+    GALE_TRY(gale__stream_make(device, out));
+    gale__device_attach(device);
+    return GALE_OK;
+}
+
+void gale__stream_free(gale_stream **stream)
+{
     gale_stream *s = *stream;
     *stream = NULL;
     if (s->capturing) {
@@ -36,8 +41,15 @@ void gale_stream_destroy(gale_stream **stream)
     if (s->staging) gale__staging_close(s->staging);
     gale__staging_drop(&s->staging);
     s->device->backend->stream_destroy(s);
-    gale__device_detach(s->device);
     gale__free(s);
+}
+
+void gale_stream_destroy(gale_stream **stream)
+{
+    if (!stream || !*stream) return;
+    gale_device *device = (*stream)->device;
+    gale__stream_free(stream);
+    gale__device_detach(device);
 }
 
 gale_status gale_stream_sync(gale_stream *stream)
