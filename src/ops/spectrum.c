@@ -155,6 +155,7 @@ static signal spectrum(gale__lower *L, signal x, const job *j)
 static gale__node along_axis(gale__lower *L, gale__node x, int axis, const job *j)
 {
     gale__g *g = L->g;
+    if (!gale__good(L)) return GALE__NIL;
     gale_type type = gale__type_of(g, x), work = j->direct ? gale__wide_type(type) : gale__precise(L);
     int rank = gale__rank_of(g, x) - 1, there[GALE_MAX_RANK], back[GALE_MAX_RANK];
     for (int d = 0; d < rank; d++) there[d] = d < axis ? d : d + 1 < rank ? d + 1 : axis;
