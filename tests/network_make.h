@@ -1,7 +1,7 @@
 /* Small networks from picture to picture, and what opens them. */
 #ifndef GALE_TEST_NETWORK_MAKE_H
 #define GALE_TEST_NETWORK_MAKE_H
-#include "jobs/network.h"
+#include "jobs/feed.h"
 #include "onnx_make.h"
 #include "test.h"
 
@@ -49,6 +49,28 @@ static inline gale_status probe(maker *m, const char *manifest, gale__manifest *
         gale_model_close(&model);
         gale__manifest_finish(man);
     }
+    return status;
+}
+
+/* `batch` tiles [batch][channels_in][height][width] of values 0..1 in RGB; results [batch][channels_out][height*scale][width*scale] likewise. */
+static inline gale_status run_network(const gale__network *n, const float *tiles, int64_t batch, int64_t width, int64_t height, const float *control, float *results)
+{
+    gale__feed f = {0};
+    int64_t wide = width * n->scale, high = height * n->scale;
+    gale_status status = gale__feed_make(n, batch, width, height, control, &f);
+    for (int64_t i = 0; i < batch * n->channels_in * height && status == GALE_OK; i++) {
+        int64_t tile = i / height / n->channels_in, plane = i / height % n->channels_in;
+        float *row = gale__feed_row(&f, tile, plane, i % height, results); /* room enough for a row */
+        memcpy(row, tiles + i * width, (size_t)width * sizeof *row);
+        gale__feed_put(&f, tile, plane, i % height, row);
+    }
+    if (status == GALE_OK) status = gale__feed_run(&f);
+    for (int64_t i = 0; i < batch * n->channels_out * high && status == GALE_OK; i++) {
+        float *to = results + i * wide;
+        const float *row = gale__feed_get(&f, i / high / n->channels_out, i / high % n->channels_out, i % high, to);
+        if (row != to) memcpy(to, row, (size_t)wide * sizeof *to);
+    }
+    gale__feed_finish(&f);
     return status;
 }
 

@@ -10,7 +10,7 @@ static void repeats(const gale__network *n, int64_t batch, int64_t w, int64_t h,
     int64_t c = n->channels_in, s = n->scale, count = batch * c * w * h;
     float *in = gale__calloc((size_t)count, sizeof *in), *out = gale__calloc((size_t)(count * s * s), sizeof *out), worst = 0;
     for (int64_t i = 0; i < count; i++) in[i] = (float)(i * 37 % 101) / 100;
-    if (CHECK_OK(gale__network_run(n, in, batch, w, h, NULL, out)))
+    if (CHECK_OK(run_network(n, in, batch, w, h, NULL, out)))
         for (int64_t i = 0; i < count * s * s; i++) {
             int64_t x = i % (w * s) / s, y = i / (w * s) % (h * s) / s, plane = i / (w * h * s * s);
             worst = fmaxf(worst, fabsf(out[i] - in[(plane * h + y) * w + x]));
@@ -71,7 +71,7 @@ TEST(fixed_grey_bytes)
     repeats(&n, 2, 30, 20, 0.5f / 255 + 1e-6f);
     repeats(&n, 1, 30, 20, 0.5f / 255 + 1e-6f); /* filled up */
     float tile[600 * 3] = {0}, out[600 * 3];
-    CHECK_FAILS(gale__network_run(&n, tile, 3, 30, 20, NULL, out), INVALID);
+    CHECK_FAILS(run_network(&n, tile, 3, 30, 20, NULL, out), INVALID);
     finish(&man, &n);
 }
 
@@ -94,7 +94,7 @@ TEST(multiples)
     CHECK_OK(gale__network_find_multiple(&n));
     CHECK_EQ(n.multiple, 4);
     float tile[3 * 49] = {0}, out[3 * 49];
-    CHECK_FAILS(gale__network_run(&n, tile, 1, 7, 7, NULL, out), MISMATCH);
+    CHECK_FAILS(run_network(&n, tile, 1, 7, 7, NULL, out), MISMATCH);
     finish(&man, &n);
 }
 
@@ -121,7 +121,7 @@ TEST(control)
     if (!CHECK_OK(probe(&m, "control: {size: 3}", &man, &n))) return;
     CHECK(n.control == 1 && n.control_size == 3 && n.scale == 1);
     for (int i = 0; i < 36; i++) in[i] = (float)i / 36;
-    CHECK_OK(gale__network_run(&n, in, 2, 3, 2, c, out));
+    CHECK_OK(run_network(&n, in, 2, 3, 2, c, out));
     for (int i = 0; i < 36; i++) CHECK(fabsf(out[i] - in[i] * c[i / 6 % 3]) < 1e-6f);
     finish(&man, &n);
     controlled(&m);

@@ -1,5 +1,7 @@
 /* Pictures through networks: whatever their kind, they come out of the same kind, at the right size, with their notes, in tiles as without. */
 #include "base/file.h"
+#include "base/thread.h"
+#include "jobs/batch.h"
 #include "jobs/upscale.h"
 #include "jobs/resize.h"
 #include "network_make.h"
@@ -121,6 +123,42 @@ TEST(tiled_equals_whole)
     gale_picture_destroy(&in);
     gale_picture_destroy(&a);
     gale_picture_destroy(&b);
+    finish(&man, &n);
+}
+
+/* Memory that the result is put into may hold anything, batches may be of any size, and threads may be as many as there are: the result is the same to the last bit. */
+TEST(blended_anywhere)
+{
+    enum { W = 61, H = 47, N = W * H * 4 * 3 };
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    float *from = gale__calloc(W * H * 3, sizeof *from), *first = gale__calloc(N, sizeof *first), *out = gale__calloc(N, sizeof *out);
+    repeating(&m);
+    if (!from || !first || !out || !CHECK_OK(probe(&m, "name: twice", &man, &n))) return;
+    for (int i = 0; i < W * H * 3; i++) from[i] = (float)(i * 37 % 101) / 100;
+    for (int round = 0; round < 4; round++) {
+        gale__tile_wish wish = {round == 3 ? 0 : 24, round == 3 ? 0 : 16, 7, -1, 1, false, GALE__PAD_REPLICATE};
+        gale__tiling t;
+        gale__batch b = {0};
+        uint64_t ns = 0;
+        gale__parallel_set_width(round % 3 + 1);
+        for (int i = 0; i < N; i++) out[i] = NAN;
+        CHECK_OK(gale__tiling_make(W, H, &wish, &t));
+        CHECK_OK(gale__batch_make(&n, &t, NULL, &b));
+        int64_t tiles = gale__tiling_count(&t), size = round == 1 ? 4 : 1;
+        for (int64_t at = 0; at < tiles; at += size) CHECK_OK(gale__batch_run(&b, at, tiles - at < size ? tiles - at : size, from, out, &ns));
+        CHECK(ns > 0);
+        if (!round) memcpy(first, out, N * sizeof *out);
+        float worst = 0;
+        for (int i = 0; i < N; i++) worst = fabsf(out[i] - first[i]) <= worst ? worst : fabsf(out[i] - first[i]);
+        CHECK(worst <= (round == 3 ? 1e-6f : 0)); /* the last one is one tile, without weights */
+        gale__batch_finish(&b);
+    }
+    gale__parallel_set_width(0);
+    gale__free(from);
+    gale__free(first);
+    gale__free(out);
     finish(&man, &n);
 }
 
@@ -322,4 +360,4 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(any_size), ROW(resizing), ROW(cancelled_and_checked), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))
+TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(any_size), ROW(resizing), ROW(cancelled_and_checked), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))

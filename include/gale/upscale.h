@@ -54,6 +54,7 @@ typedef struct gale_upscale_options {
 typedef struct gale_upscale_report {
     int64_t tiles, tile_width, tile_height, batch, passes;
     bool by_memory;           /* tiles are as small as memory made them */
+    double network_seconds;   /* of the time: in the network, with what goes to the device and comes back */
 } gale_upscale_report;
 /* options and report may be NULL.  Sizes beyond the network's scale are made by running it again and resizing.  Out of memory halves the batch, then
  * the tile, and says so in the log. */

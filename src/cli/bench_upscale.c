@@ -20,7 +20,7 @@ static const struct { const char *provider, *claim; } claims[] = {
     {"cpu", "0.45 (80 s)"}, {"cuda", "10-20"}, {"tensorrt", "10-20"}, {"rocm", "8-15"}, {"vulkan", "3-8; DirectML 5-10"},
 };
 
-typedef struct row { const gale__provider *provider; gale_device_info device; double rate; int64_t tiles, batch; const char *precision; bool here; char why[256]; } row;
+typedef struct row { const gale__provider *provider; gale_device_info device; double rate, beside; int64_t tiles, batch; const char *precision; bool here; char why[256]; } row;
 typedef struct rows { row list[16]; int count; } rows;
 
 static const char *claim_of(const gale__provider *p)
@@ -63,7 +63,7 @@ static gale_status time_pictures(gale_upscaler *u, int64_t side, int64_t batch, 
         double rate = (double)report.tiles * 1e9 / (double)took;
         gale_picture_destroy(&out);
         spent += took;
-        if (rate > r->rate) r->rate = rate;
+        if (rate > r->rate) r->rate = rate, r->beside = (double)took / 1e9 - report.network_seconds;
     }
     r->tiles = report.tiles;
     r->batch = report.batch;
@@ -147,17 +147,18 @@ static double cpu_rate(const rows *all)
 
 static gale_status print(const rows *all, const char *model, int64_t tiles, const char *precision)
 {
-    static const char *const head[] = {"provider", "tiles/s", "36 tiles", "times the CPU", "tiles at once", "claimed for SCUNet, tiles/s", "device, or why not"};
-    gale__table t = {.align = "lrrrrll"};
+    static const char *const head[] = {"provider", "tiles/s", "36 tiles", "beside the network", "times the CPU", "tiles at once", "claimed for SCUNet, tiles/s", "device, or why not"};
+    gale__table t = {.align = "lrrrrrll"};
     printf("%s, %s, tiles of %d x %d that overlap by %d: %lld tiles, the fastest of a few runs\n", model, precision, TILE, TILE, OVERLAP, (long long)tiles);
-    for (int i = 0; i < 7; i++) gale__table_cell(&t, "%s", head[i]);
+    for (int i = 0; i < 8; i++) gale__table_cell(&t, "%s", head[i]);
     for (int i = 0; i < all->count; i++) {
         const row *r = &all->list[i];
         gale__table_cell(&t, "%s", r->provider->name);
-        for (int k = 0; k < 4 && !r->here; k++) gale__table_cell(&t, "-");
+        for (int k = 0; k < 5 && !r->here; k++) gale__table_cell(&t, "-");
         if (r->here) {
             gale__table_cell(&t, "%.2f", r->rate);
             gale__table_cell(&t, "%.2f s", TILES / r->rate);
+            gale__table_cell(&t, "%.1f ms", 1e3 * r->beside);
             if (cpu_rate(all) > 0) gale__table_cell(&t, "%.1f", r->rate / cpu_rate(all));
             else gale__table_cell(&t, "-");
             gale__table_cell(&t, "%lld", (long long)r->batch);
@@ -186,6 +187,7 @@ static void print_json(const rows *all, const char *model)
             gale__json_key(&j, "batch"), gale__json_i64(&j, r->batch);
             gale__json_key(&j, "tiles_per_second"), gale__json_f64(&j, r->rate);
             gale__json_key(&j, "seconds_for_36"), gale__json_f64(&j, TILES / r->rate);
+            gale__json_key(&j, "seconds_beside_the_network"), gale__json_f64(&j, r->beside);
             gale__json_key(&j, "times_the_cpu"), gale__json_f64(&j, cpu_rate(all) > 0 ? r->rate / cpu_rate(all) : NAN);
         }
         gale__json_key(&j, "claimed"), gale__json_string(&j, claim_of(r->provider));

@@ -45,6 +45,7 @@ static void row_json(gale__json_out *j, const gale__upscale_row *r)
         key_number(j, "batch", r->report.batch);
         gale__json_key(j, "by_memory"), gale__json_bool(j, r->report.by_memory);
         key_real(j, "seconds", r->seconds);
+        key_real(j, "network_seconds", r->report.network_seconds);
     }
     gale__json_close(j, '}');
 }

@@ -1,6 +1,5 @@
-/* Finding out what a network wants, and giving it that. */
-#include "jobs/network.h"
-#include "base/num.h"
+/* Finding out what a network wants. */
+#include "jobs/feed.h"
 #include <string.h>
 
 enum { TRIAL = 64, TRIAL_KNOWN = 16 /* where the manifest says which sizes go */, SCALE_MOST = 64, MULTIPLE_MOST = 64 };
@@ -62,120 +61,19 @@ static gale_status read_extents(gale__network *n)
     return GALE_OK;
 }
 
-/* A sample of the network's own kind. */
-static void put_sample(gale_type type, void *to, int64_t at, float v)
-{
-    if (type == GALE_F32) ((float *)to)[at] = v;
-    else if (type == GALE_F16) ((uint16_t *)to)[at] = gale__f32_to_f16(v);
-    else ((uint8_t *)to)[at] = (uint8_t)(v > 0 ? v < 255 ? v + 0.5f : 255 : 0);
-}
-
-static float get_sample(gale_type type, const void *from, int64_t at)
-{
-    return type == GALE_F32 ? ((const float *)from)[at] : type == GALE_F16 ? gale__f16_to_f32(((const uint16_t *)from)[at]) : ((const uint8_t *)from)[at];
-}
-
-static void range_of(const gale__network *n, gale_type type, float *low, float *span)
-{
-    bool bytes = type == GALE_U8 && n->manifest->low == 0 && n->manifest->high == 1; /* bytes run to 255 unless something is said */
-    *low = (float)n->manifest->low;
-    *span = bytes ? 255 : (float)(n->manifest->high - n->manifest->low);
-}
-
-/* Where sample (b, c, pixel) of RGB planes lies in the network's order. */
-static int64_t place(const gale__network *n, int64_t b, int64_t c, int64_t pixel, int64_t channels, int64_t pixels)
-{
-    if (n->manifest->colours == GALE__COLOURS_BGR && channels == 3) c = 2 - c;
-    return n->layout == GALE__LAYOUT_NHWC ? (b * pixels + pixel) * channels + c : (b * channels + c) * pixels + pixel;
-}
-
-/* Whether planes go in and out as they are. */
-static bool is_plain(const gale__network *n, gale_type type, int64_t channels, float low, float span)
-{
-    return type == GALE_F32 && n->layout == GALE__LAYOUT_NCHW && low == 0 && span == 1 && (channels == 1 || n->manifest->colours != GALE__COLOURS_BGR);
-}
-
-static void set_dims(const gale__network *n, int64_t batch, int64_t channels, int64_t height, int64_t width, int64_t dims[4])
-{
-    bool last = n->layout == GALE__LAYOUT_NHWC;
-    memcpy(dims, (int64_t[4]){batch, last ? height : channels, last ? width : height, last ? channels : width}, 4 * sizeof *dims);
-}
-
-static gale_status make_picture(const gale__network *n, const float *tiles, int64_t batch, int64_t width, int64_t height, gale_tensor **out)
-{
-    int64_t dims[4], pixels = width * height, channels = n->channels_in, all = n->fixed_batch ? n->fixed_batch : batch;
-    float low, span;
-    set_dims(n, all, channels, height, width, dims);
-    range_of(n, n->type_in, &low, &span);
-    GALE_TRY(gale_tensor_create(NULL, n->type_in, 4, dims, out));
-    void *data = gale_tensor_data(*out);
-    bool plain = is_plain(n, n->type_in, channels, low, span);
-    for (int64_t b = 0; b < all; b++) /* a fixed batch is filled up with its last tile */
-        for (int64_t c = 0; c < channels; c++) {
-            const float *from = tiles + ((b < batch ? b : batch - 1) * channels + c) * pixels;
-            if (plain) memcpy((float *)data + (b * channels + c) * pixels, from, (size_t)pixels * sizeof *from);
-            else for (int64_t i = 0; i < pixels; i++) put_sample(n->type_in, data, place(n, b, c, i, channels, pixels), low + span * from[i]);
-        }
-    return GALE_OK;
-}
-
-static gale_status make_control(const gale__network *n, const float *control, int64_t batch, gale_tensor **out)
-{
-    gale_model_value v;
-    GALE_TRY(gale_model_input(n->model, n->control, &v));
-    int64_t all = n->control_rank == 1 ? 1 : v.dims[0] > 0 ? v.dims[0] : n->fixed_batch ? n->fixed_batch : batch;
-    int64_t dims[2] = {n->control_rank == 1 ? n->control_size : all, n->control_size};
-    GALE_TRY(gale_tensor_create(NULL, v.type, n->control_rank, dims, out));
-    for (int64_t i = 0; i < all * n->control_size; i++) put_sample(v.type, gale_tensor_data(*out), i, control ? control[i % n->control_size] : 0);
-    return GALE_OK;
-}
-
-/* The model once; the result lies on the host. */
-static gale_status run_model(const gale__network *n, const float *tiles, int64_t batch, int64_t width, int64_t height, const float *control, gale_tensor **out)
-{
-    gale_tensor *inputs[2] = {0}, *result = NULL;
-    const char *names[2], *output;
-    gale_model_value v;
-    int count = 0;
-    gale_status status;
-    GALE_GO(gale_model_input(n->model, n->picture, &v));
-    names[0] = v.name;
-    GALE_GO(make_picture(n, tiles, batch, width, height, &inputs[count++]));
-    if (n->control >= 0) {
-        GALE_GO(gale_model_input(n->model, n->control, &v));
-        names[1] = v.name;
-        GALE_GO(make_control(n, control, batch, &inputs[count++]));
-    }
-    GALE_GO(gale_model_output(n->model, n->result, &v));
-    output = v.name;
-    GALE_GO(gale_model_run_named(n->model, names, inputs, count, &output, &result, 1, true));
-    *out = result;
-done:
-    for (int i = 0; i < 2; i++) gale_tensor_destroy(&inputs[i]);
-    return status;
-}
-
-/* Extents of a result: batch, channels, height, width, in whatever layout. */
-static gale_status read_result(const gale__network *n, const gale_tensor *t, int64_t dims[4])
-{
-    bool last = n->layout == GALE__LAYOUT_NHWC;
-    const int64_t *d = gale_tensor_dims(t);
-    if (gale_tensor_rank(t) != 4 || gale_tensor_type(t) != n->type_out) return gale__fail(GALE_UNSUPPORTED, "%s: the result is no picture of rank 4", n->manifest->name);
-    memcpy(dims, (int64_t[4]){d[0], d[last ? 3 : 1], d[last ? 1 : 2], d[last ? 2 : 3]}, 4 * sizeof *dims);
-    return GALE_OK;
-}
-
 gale_status gale__network_try(const gale__network *n, int64_t width, int64_t height, int64_t dims[4])
 {
-    gale_tensor *t = NULL;
-    size_t count = (size_t)(n->channels_in * width * height);
-    float *tile = gale__alloc(count * sizeof *tile);
-    if (!tile) return GALE_NO_MEMORY;
-    for (size_t i = 0; i < count; i++) tile[i] = 0.25f + 0.5f * (float)(i % 61) / 61;
-    gale_status status = run_model(n, tile, 1, width, height, n->manifest->defaults, &t);
-    if (status == GALE_OK) status = read_result(n, t, dims);
-    gale_tensor_destroy(&t);
-    gale__free(tile);
+    gale__feed f = {0};
+    float *room = gale__alloc((size_t)width * sizeof *room);
+    gale_status status = room ? gale__feed_make(n, 1, width, height, n->manifest->defaults, &f) : GALE_NO_MEMORY;
+    for (int64_t at = 0; status == GALE_OK && at < n->channels_in * height; at++) {
+        float *row = gale__feed_row(&f, 0, at / height, at % height, room);
+        for (int64_t x = 0; x < width; x++) row[x] = 0.25f + 0.5f * (float)((at * width + x) % 61) / 61;
+        gale__feed_put(&f, 0, at / height, at % height, row);
+    }
+    if (status == GALE_OK) status = gale__feed_try(&f, dims);
+    gale__feed_finish(&f);
+    gale__free(room);
     return status;
 }
 
@@ -228,26 +126,4 @@ gale_status gale__network_find_multiple(gale__network *n)
     }
     if (n->multiple) return GALE_OK;
     return gale__fail(GALE_UNSUPPORTED, "%s: no multiple up to %d is one that it takes; say it in the manifest (params: multiple)", n->manifest->name, MULTIPLE_MOST);
-}
-
-gale_status gale__network_run(const gale__network *n, const float *tiles, int64_t batch, int64_t width, int64_t height, const float *control, float *results)
-{
-    int64_t dims[4], pixels = width * height * n->scale * n->scale, channels = n->channels_out;
-    gale_tensor *t = NULL;
-    float low, span;
-    if (n->fixed_batch && batch > n->fixed_batch) return gale__fail(GALE_INVALID, "%s takes %lld pictures at once, not %lld", n->manifest->name, (long long)n->fixed_batch, (long long)batch);
-    GALE_TRY(run_model(n, tiles, batch, width, height, control, &t));
-    gale_status status = read_result(n, t, dims);
-    if (status == GALE_OK && (dims[0] < batch || dims[1] != channels || dims[2] != height * n->scale || dims[3] != width * n->scale))
-        status = gale__fail(GALE_MISMATCH, "%s: %lld x %lld pixels became %lld x %lld, not %d times as many; sides may have to be multiples of something", n->manifest->name, (long long)width, (long long)height,
-            (long long)dims[3], (long long)dims[2], n->scale);
-    range_of(n, n->type_out, &low, &span);
-    const void *data = status == GALE_OK ? gale_tensor_data(t) : NULL;
-    bool plain = is_plain(n, n->type_out, channels, low, span);
-    if (plain && data) memcpy(results, data, (size_t)(batch * channels * pixels) * sizeof *results);
-    for (int64_t b = 0; b < batch && data && !plain; b++)
-        for (int64_t c = 0; c < channels; c++)
-            for (int64_t i = 0; i < pixels; i++) results[(b * channels + c) * pixels + i] = (get_sample(n->type_out, data, place(n, b, c, i, channels, pixels)) - low) / span;
-    gale_tensor_destroy(&t);
-    return status;
 }

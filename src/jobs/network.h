@@ -24,7 +24,4 @@ gale_status gale__network_probe(gale_model *model, const gale__manifest *manifes
 gale_status gale__network_try(const gale__network *n, int64_t width, int64_t height, int64_t dims[4]);
 /* Finds the multiple by running odd sizes, where neither manifest nor fixed extents tell it. */
 gale_status gale__network_find_multiple(gale__network *n);
-/* Runs `batch` tiles [batch][channels_in][height][width] of values 0..1 in RGB, on the host; results [batch][channels_out][height*scale][width*scale] likewise.
- * control: of control_size, one for all.  Range, order of colours, layout and type are the network's business. */
-gale_status gale__network_run(const gale__network *n, const float *tiles, int64_t batch, int64_t width, int64_t height, const float *control, float *results);
 #endif

@@ -1,6 +1,7 @@
 /* Planes at another size. */
 #include "jobs/resize.h"
 #include "base/error.h"
+#include "graph/tensor.h"
 #include <string.h>
 
 static gale_status build(gale_graph *graph, const int64_t dims[3], const int64_t sizes[3])
@@ -25,7 +26,7 @@ gale_status gale__planes_resize(gale_device *device, const float *from, int plan
     GALE_GO(gale_graph_create(&graph));
     GALE_GO(build(graph, dims, sizes));
     GALE_GO(gale_program_create(graph, device, NULL, &program));
-    GALE_GO(gale_tensor_from_cpu(NULL, GALE_F32, 3, dims, from, &in));
+    GALE_GO(gale__tensor_borrow(GALE_F32, 3, dims, from, NULL, NULL, &in));
     GALE_GO(gale_program_run(program, &in, &out, true));
     GALE_GO(gale_tensor_to_cpu(out, to, (size_t)(planes * new_width * new_height) * sizeof *to));
 done:

@@ -1,5 +1,6 @@
 /* Tiles: positions, weights, cutting out and adding up. */
 #include "jobs/tiles.h"
+#include <string.h>
 
 static int64_t round_up(int64_t v, int64_t multiple) { return multiple > 1 ? (v + multiple - 1) / multiple * multiple : v; }
 
@@ -62,27 +63,51 @@ static int64_t inside(int64_t v, int64_t size, gale__padding padding)
     return v < size ? v : 2 * (size - 1) - v;
 }
 
+void gale__tile_take_row(const gale__tiling *t, int64_t index, int64_t plane, int64_t y, const float *picture, float *row)
+{
+    int64_t x0 = gale__axis_at(&t->x, index % t->x.count), y0 = gale__axis_at(&t->y, index / t->x.count), within = t->x.size - x0 < t->x.tile ? t->x.size - x0 : t->x.tile;
+    const float *from = picture + (plane * t->y.size + inside(y0 + y, t->y.size, t->padding)) * t->x.size;
+    memcpy(row, from + x0, (size_t)within * sizeof *row);
+    for (int64_t x = within; x < t->x.tile; x++) row[x] = from[inside(x0 + x, t->x.size, t->padding)];
+}
+
+void gale__tile_weights(const gale__tiling *t, int64_t index, int64_t scale, float *weights)
+{
+    gale__axis_weights(&t->x, index % t->x.count, scale, weights);
+    gale__axis_weights(&t->y, index / t->x.count, scale, weights + t->x.tile * scale);
+}
+
+/* How much of row y of a tile lies where tiles before it have been: all of it where those above reach, else what the one to the left has. */
+static int64_t seen(const gale__tiling *t, int64_t index, int64_t scale, int64_t y)
+{
+    int64_t i = index % t->x.count, j = index / t->x.count;
+    if (j && y < (gale__axis_at(&t->y, j - 1) + t->y.tile - gale__axis_at(&t->y, j)) * scale) return t->x.tile * scale;
+    return i ? (gale__axis_at(&t->x, i - 1) + t->x.tile - gale__axis_at(&t->x, i)) * scale : 0;
+}
+
+void gale__tile_add_row(const gale__tiling *t, int64_t index, int64_t scale, int64_t plane, int64_t y, const float *restrict row, const float *restrict weights, float *restrict picture)
+{
+    int64_t w = t->x.tile * scale, wide = t->x.size * scale, high = t->y.size * scale;
+    int64_t x0 = gale__axis_at(&t->x, index % t->x.count) * scale, y0 = gale__axis_at(&t->y, index / t->x.count) * scale, within = x0 + w < wide ? w : wide - x0, old = seen(t, index, scale, y);
+    if (y0 + y >= high) return;
+    float *restrict to = picture + (plane * high + y0 + y) * wide + x0, v = weights ? weights[w + y] : 1;
+    if (old > within) old = within;
+    if (!weights) memcpy(to, row, (size_t)within * sizeof *to);
+    else if (v <= 0) memset(to + old, 0, (size_t)(within - old) * sizeof *to);
+    else {
+        for (int64_t x = 0; x < old; x++) to[x] += v * weights[x] * row[x];
+        for (int64_t x = old; x < within; x++) to[x] = v * weights[x] * row[x];
+    }
+}
+
 void gale__tile_take(const gale__tiling *t, int64_t index, const float *picture, int planes, float *tile)
 {
-    int64_t x0 = gale__axis_at(&t->x, index % t->x.count), y0 = gale__axis_at(&t->y, index / t->x.count);
-    for (int c = 0; c < planes; c++)
-        for (int64_t y = 0; y < t->y.tile; y++) {
-            const float *from = picture + (c * t->y.size + inside(y0 + y, t->y.size, t->padding)) * t->x.size;
-            for (int64_t x = 0; x < t->x.tile; x++) *tile++ = from[x0 + x < t->x.size ? x0 + x : inside(x0 + x, t->x.size, t->padding)];
-        }
+    for (int64_t i = 0; i < planes * t->y.tile; i++) gale__tile_take_row(t, index, i / t->y.tile, i % t->y.tile, picture, tile + i * t->x.tile);
 }
 
 void gale__tile_add(const gale__tiling *t, int64_t index, int64_t scale, const float *tile, int planes, float *weights, float *picture)
 {
-    int64_t i = index % t->x.count, j = index / t->x.count, w = t->x.tile * scale, h = t->y.tile * scale, wide = t->x.size * scale, high = t->y.size * scale;
-    int64_t x0 = gale__axis_at(&t->x, i) * scale, y0 = gale__axis_at(&t->y, j) * scale, across = x0 + w < wide ? w : wide - x0;
-    float *wx = weights, *wy = weights + w;
-    gale__axis_weights(&t->x, i, scale, wx);
-    gale__axis_weights(&t->y, j, scale, wy);
-    for (int c = 0; c < planes; c++)
-        for (int64_t y = 0; y < h && y0 + y < high; y++) {
-            const float *from = tile + (c * h + y) * w;
-            float *to = picture + (c * high + y0 + y) * wide + x0, v = wy[y];
-            for (int64_t x = 0; x < across && v > 0; x++) to[x] += v * wx[x] * from[x];
-        }
+    int64_t h = t->y.tile * scale;
+    gale__tile_weights(t, index, scale, weights);
+    for (int64_t i = 0; i < planes * h; i++) gale__tile_add_row(t, index, scale, i / h, i % h, tile + i * t->x.tile * scale, weights, picture);
 }

@@ -33,9 +33,17 @@ static inline int64_t gale__axis_at(const gale__axis *a, int64_t i) { return i <
 /* The weights of tile i for its tile x scale results; those that lie beyond the picture are 0. */
 void gale__axis_weights(const gale__axis *a, int64_t i, int64_t scale, float *weights);
 
+/* Row y of the tile's part of a plane, from planes of the picture's size, padded where it goes beyond. */
+void gale__tile_take_row(const gale__tiling *t, int64_t index, int64_t plane, int64_t y, const float *picture, float *row);
+/* Adds row y of a result to a plane of the picture's size times scale.  Tiles come in their order: what none has reached yet is written, so that memory need not be
+ * cleared.  weights: as gale__tile_weights makes them, or NULL where the tile is the only one: then it is the picture. */
+void gale__tile_add_row(const gale__tiling *t, int64_t index, int64_t scale, int64_t plane, int64_t y, const float *row, const float *weights, float *picture);
+/* Of a tile's columns, then of its rows: (width + height) x scale. */
+void gale__tile_weights(const gale__tiling *t, int64_t index, int64_t scale, float *weights);
+
 /* The tile's part of `planes` planes of the picture's size, padded where it goes beyond. */
 void gale__tile_take(const gale__tiling *t, int64_t index, const float *picture, int planes, float *tile);
-/* Adds a result (planes x tile_height*scale x tile_width*scale), weighted, to planes of the picture's size times scale.  weights: room for the tile's
+/* All rows of a result (planes x tile_height*scale x tile_width*scale), weighted, into planes of the picture's size times scale.  weights: room for the tile's
  * width and height times scale. */
 void gale__tile_add(const gale__tiling *t, int64_t index, int64_t scale, const float *tile, int planes, float *weights, float *picture);
 #endif

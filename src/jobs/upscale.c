@@ -1,6 +1,7 @@
 /* A picture through a network: planes are cut, run in batches, blended, and become a picture again. */
 #include "jobs/upscale.h"
 #include "base/thread.h"
+#include "jobs/batch.h"
 #include "jobs/budget.h"
 #include "jobs/resize.h"
 #include <math.h>
@@ -17,49 +18,19 @@ typedef struct work {
     int64_t tile, overlap, batch; /* as they are now: memory may have made them smaller; 0: by memory */
     int64_t now;                  /* the tile of this run; 0: the whole picture */
     bool batches;                 /* the batch is found for each run */
+    uint64_t network_ns;
 } work;
-
-/* The buffers of one batch. */
-typedef struct room { float *tiles, *results, *weights; } room;
-
-static void room_finish(room *r)
-{
-    gale__free(r->tiles);
-    gale__free(r->results);
-    gale__free(r->weights);
-}
-
-static gale_status room_make(const work *w, const gale__tiling *t, room *r)
-{
-    size_t pixels = (size_t)(t->x.tile * t->y.tile), scale = (size_t)w->n->scale;
-    r->tiles = gale__calloc(pixels * (size_t)(w->batch * w->n->channels_in), sizeof(float));
-    r->results = gale__calloc(pixels * scale * scale * (size_t)(w->batch * w->n->channels_out), sizeof(float));
-    r->weights = gale__calloc((size_t)(t->x.tile + t->y.tile) * scale, sizeof(float));
-    if (r->tiles && r->results && r->weights) return GALE_OK;
-    room_finish(r);
-    return GALE_NO_MEMORY;
-}
-
-static gale_status run_batch(const work *w, const gale__tiling *t, const room *r, int64_t first, int64_t count, const float *planes, float *out)
-{
-    int64_t in_size = t->x.tile * t->y.tile * w->n->channels_in, out_size = t->x.tile * t->y.tile * w->n->scale * w->n->scale * w->n->channels_out;
-    for (int64_t i = 0; i < count; i++) gale__tile_take(t, first + i, planes, w->n->channels_in, r->tiles + i * in_size);
-    GALE_TRY(gale__network_run(w->n, r->tiles, count, t->x.tile, t->y.tile, w->control, r->results));
-    for (int64_t i = 0; i < count; i++) gale__tile_add(t, first + i, w->n->scale, r->results + i * out_size, w->n->channels_out, r->weights, out);
-    return GALE_OK;
-}
 
 static gale_status run_tiles(work *w, const gale__tiling *t, const float *planes, float *out)
 {
     int64_t tiles = gale__tiling_count(t);
-    room r = {0};
+    gale__batch b = {0};
     if (w->batch > tiles) w->batch = tiles;
-    GALE_TRY(room_make(w, t, &r));
-    gale_status status = GALE_OK;
+    gale_status status = gale__batch_make(w->n, t, w->control, &b);
     for (int64_t at = 0; at < tiles && status == GALE_OK;) {
         int64_t count = tiles - at < w->batch ? tiles - at : w->batch;
         if (w->o->progress && !w->o->progress(w->o->user, at, tiles)) status = gale__fail(GALE_CANCELLED, "cancelled after %lld of %lld tiles", (long long)at, (long long)tiles);
-        else status = run_batch(w, t, &r, at, count, planes, out);
+        else status = gale__batch_run(&b, at, count, planes, out, &w->network_ns);
         if (status == GALE_NO_MEMORY && w->batch > 1) {
             w->batch /= 2;
             w->batches = false;
@@ -67,7 +38,7 @@ static gale_status run_tiles(work *w, const gale__tiling *t, const float *planes
             status = GALE_OK;
         } else at += count;
     }
-    room_finish(&r);
+    gale__batch_finish(&b);
     return status;
 }
 
@@ -98,15 +69,13 @@ static gale_status choose(work *w, int64_t width, int64_t height, gale__tiling *
     return GALE_OK;
 }
 
-/* channels_in planes to channels_out planes, scale times as large; `out` is zeroed here. */
+/* channels_in planes to channels_out planes, scale times as large. */
 static gale_status run_planes(work *w, const float *planes, int64_t width, int64_t height, float *out)
 {
-    size_t size = (size_t)(width * height * w->n->scale * w->n->scale * w->n->channels_out) * sizeof *out;
     for (;;) {
         gale__tiling t;
         GALE_TRY(choose(w, width, height, &t));
         bool chosen = !w->tile;
-        memset(out, 0, size);
         gale_status status = run_tiles(w, &t, planes, out);
         if (status == GALE_OK && w->r) w->r->tiles += gale__tiling_count(&t), w->r->tile_width = t.x.tile, w->r->tile_height = t.y.tile, w->r->batch = w->batch;
         int64_t larger = t.x.tile > t.y.tile ? t.x.tile : t.y.tile;
@@ -202,39 +171,54 @@ static gale_status resize(work *w, state *s, int64_t width, int64_t height)
     return status;
 }
 
-typedef struct extent { const float *data; size_t n; float low[EXTENT_BANDS], high[EXTENT_BANDS]; bool finite[EXTENT_BANDS]; } extent;
+/* The smallest and the largest of many, by numbers that have the order of the floats and that compare without branches: what is no number lies at the ends. */
+typedef struct extent { const float *data; size_t n; int32_t low[EXTENT_BANDS], high[EXTENT_BANDS]; } extent;
+
+static int32_t ordered(int32_t bits) { return bits ^ ((bits >> 31) & INT32_MAX); }
+
+static float float_of(int32_t order)
+{
+    float v;
+    int32_t bits = ordered(order);
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
 
 static void extent_band(void *arg, size_t band, int worker)
 {
     extent *e = arg;
     size_t size = (e->n + EXTENT_BANDS - 1) / EXTENT_BANDS, from = band * size, to = from + size < e->n ? from + size : e->n;
-    float low = INFINITY, high = -INFINITY;
-    bool finite = true;
+    int32_t low = INT32_MAX, high = INT32_MIN;
     (void)worker;
     for (size_t i = from; i < to; i++) {
-        float v = e->data[i];
-        finite &= isfinite(v) != 0;
+        int32_t v;
+        memcpy(&v, &e->data[i], sizeof v);
+        v = ordered(v);
         low = v < low ? v : low;
         high = v > high ? v : high;
     }
     e->low[band] = low;
     e->high[band] = high;
-    e->finite[band] = finite;
+}
+
+static void find_extent(const float *data, size_t n, float *low, float *high)
+{
+    extent e = {.data = data, .n = n};
+    gale__parallel(EXTENT_BANDS, extent_band, &e);
+    for (int i = 1; i < EXTENT_BANDS; i++) {
+        e.low[0] = e.low[i] < e.low[0] ? e.low[i] : e.low[0];
+        e.high[0] = e.high[i] > e.high[0] ? e.high[i] : e.high[0];
+    }
+    *low = float_of(e.low[0]);
+    *high = float_of(e.high[0]);
 }
 
 /* How far values lie apart; infinite when one is no number. */
 static double spread(const state *s)
 {
-    extent e = {.data = s->data, .n = (size_t)(s->planes * s->width * s->height)};
-    float low = INFINITY, high = -INFINITY;
-    bool finite = true;
-    gale__parallel(EXTENT_BANDS, extent_band, &e);
-    for (int i = 0; i < EXTENT_BANDS; i++) {
-        finite = finite && e.finite[i];
-        low = fminf(low, e.low[i]);
-        high = fmaxf(high, e.high[i]);
-    }
-    return finite ? (double)high - low : INFINITY;
+    float low, high;
+    find_extent(s->data, (size_t)(s->planes * s->width * s->height), &low, &high);
+    return isfinite(low) && isfinite(high) ? (double)high - low : INFINITY;
 }
 
 static gale_status check(const work *w, double before, const state *s)
@@ -273,9 +257,9 @@ static gale_status enlarge(work *w, const gale_picture *in, state *s)
 /* Alpha that is opaque everywhere need not go through anything. */
 static bool is_opaque(const float *alpha, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (alpha[i] < 1) return false;
-    return true;
+    float low, high;
+    find_extent(alpha, n, &low, &high);
+    return low >= 1;
 }
 
 static gale_status load(const gale_picture *in, state *s)
@@ -318,7 +302,7 @@ gale_status gale__upscale(gale__network *network, gale_device *device, const gal
     const gale__manifest *m = network->manifest;
     const gale_upscale_options usual = GALE_UPSCALE_OPTIONS;
     if (!options) options = &usual;
-    work w = {network, device, control ? control : m->defaults, options, report, options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap, options->batch > 0 ? options->batch : 1, 0, options->batch == 0 && !network->fixed_batch};
+    work w = {network, device, control ? control : m->defaults, options, report, options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap, options->batch > 0 ? options->batch : 1, 0, options->batch == 0 && !network->fixed_batch, 0};
     gale_picture *encoded = NULL, *made = NULL;
     state s = {0};
     gale_status status;
@@ -327,6 +311,7 @@ gale_status gale__upscale(gale__network *network, gale_device *device, const gal
     if (in->linear) GALE_GO(gale__picture_make(in, (gale__picture_kind){GALE_F32, in->channels, false, in->premultiplied}, &encoded));
     GALE_GO(load(encoded ? encoded : in, &s));
     GALE_GO(enlarge(&w, in, &s));
+    if (report) report->network_seconds = (double)w.network_ns / 1e9;
     GALE_GO(store(encoded ? encoded : in, &s, &made));
     if (in->linear) GALE_GO(relight(&made, in->type));
     *out = made;
