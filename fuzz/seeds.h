@@ -372,6 +372,24 @@ static void seed_twice(maker *m)
     make_node(m, "Upsample", "x,scales", "y");
 }
 
+/* A scan that the host runs, since extents in its body depend on data. */
+static void seed_scan_host(maker *m)
+{
+    make_begin(m, 21);
+    make_input(m, "x", 1, "n,3");
+    make_output(m, "y", 1, "3,n");
+    gale__pb_node *n = make_node(m, "Scan", "x", "y");
+    make_attr_i(m, n, "num_scan_inputs", 1);
+    make_attr_ints(m, n, "scan_output_axes", (const int64_t[]){-1}, 1);
+    gale__pb_graph *outer = make_enter(m, n, "body");
+    make_input(m, "e", 1, "3");
+    make_output(m, "r", 1, "3");
+    make_node(m, "Unique", "e", "u");
+    make_node(m, "ReduceMax", "u", "most");
+    make_node(m, "Add", "e,most", "r");
+    make_leave(m, outer);
+}
+
 /* Inputs that have a value, one of them a shape. */
 static void seed_default(maker *m)
 {
@@ -411,7 +429,7 @@ SEED_UNARY(flatten, Flatten, 13)
 static const seed seeds[] = {
 #define S(name) {#name, seed_##name}
     S(relu), S(gemm), S(conv), S(shapes), S(attention), S(if), S(loop), S(scan), S(function), S(strings), S(sequence), S(types), S(lists), S(raw), S(sparse), S(external), S(attributes),
-    S(old), S(quantised), S(unknown), S(large), S(twice), S(default), S(erf), S(transpose), S(nonzero), S(unique), S(size), S(sum), S(argmax), S(dropout), S(split), S(flatten),
+    S(old), S(quantised), S(unknown), S(large), S(twice), S(default), S(scan_host), S(erf), S(transpose), S(nonzero), S(unique), S(size), S(sum), S(argmax), S(dropout), S(split), S(flatten),
 #undef S
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Another input of `body`, standing for a value of the net around it. */
-static gale_status add_input(gale__net *body, const gale__net_value *like, int32_t *out)
+static gale_status add_input(gale__net *body, const gale__net_value *like, gale__origin from, int32_t *out)
 {
     GALE_TRY(gale__grow((void **)&body->inputs, &body->inputs_capacity, (size_t)body->n_inputs + 1, sizeof *body->inputs));
     GALE_TRY(gale__net_new_value(body, like->name, out));
@@ -12,6 +12,7 @@ static gale_status add_input(gale__net *body, const gale__net_value *like, int32
     *v = *like;
     v->constant = NULL;
     v->node = -1;
+    v->from = (uint8_t)from;
     v->input = body->n_inputs;
     body->inputs[body->n_inputs++] = *out;
     return GALE_OK;
@@ -23,7 +24,7 @@ static gale_status hand_captures_on(const gale__net *net, gale__net *item, gale_
     for (int i = 0; i < scanned->n_captures; i++) {
         int32_t outside = scanned->captures[i];
         GALE_TRY(gale__grow((void **)&item->captures, &item->captures_capacity, (size_t)item->n_captures + 1, sizeof *item->captures));
-        GALE_TRY(add_input(item, &net->values[outside], &scanned->captures[i]));
+        GALE_TRY(add_input(item, &net->values[outside], GALE__FROM_OUTSIDE, &scanned->captures[i]));
         item->captures[item->n_captures++] = outside;
     }
     scanned->outer = item;
@@ -42,7 +43,7 @@ static gale_status fill_item(gale__net *net, gale__net_node *node, gale__net *it
         const gale__net *scanned = node->bodies[0].net;
         gale__net_value like = anything;
         if (i < scanned->n_inputs) like.type = scanned->values[scanned->inputs[i]].type;
-        GALE_TRY(add_input(item, &like, &inner->in[i]));
+        GALE_TRY(add_input(item, &like, GALE__FROM_STEP, &inner->in[i]));
     }
     GALE_TRY(hand_captures_on(net, item, node->bodies[0].net));
     for (int i = 0; i < inner->n_out; i++) {

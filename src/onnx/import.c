@@ -25,6 +25,7 @@ static gale_status capture(gale__scope *s, const char *name, int32_t outside, in
     GALE_TRY(gale__grow((void **)&net->captures, &net->captures_capacity, (size_t)net->n_captures + 1, sizeof *net->captures));
     GALE_TRY(gale__net_new_value(net, name, out));
     v.node = -1;
+    v.from = GALE__FROM_OUTSIDE;
     v.input = net->n_inputs;
     net->values[*out] = v;
     net->inputs[net->n_inputs++] = *out;
@@ -275,6 +276,7 @@ static gale_status import_input(gale__scope *s, const gale__pb_value_info *info)
     GALE_TRY(gale__net_new_value(net, info->name.at, &value));
     GALE_TRY(gale__import_type(net, info, &net->values[value]));
     net->values[value].input = net->n_inputs;
+    net->values[value].from = s->parent ? GALE__FROM_STEP : GALE__FROM_SHAPES;
     GALE_TRY(gale__grow((void **)&net->inputs, &net->inputs_capacity, (size_t)net->n_inputs + 1, sizeof *net->inputs));
     net->inputs[net->n_inputs++] = value;
     return bind(s, info->name, value);

@@ -11,11 +11,14 @@ typedef struct gale__net gale__net;
 
 /* What a value is, as far as it is known before a run: a kind, and for sequences and maps the kind of their elements. */
 typedef enum gale__kind { GALE__NUMBERS, GALE__STRINGS, GALE__SEQUENCE, GALE__MAP } gale__kind;
+/* What the elements of a value in a body depend on, which decides whether a plan can know them. */
+typedef enum gale__origin { GALE__FROM_SHAPES, /* and constants */ GALE__FROM_OUTSIDE, /* what a body takes from there too */ GALE__FROM_STEP /* what a step is given, or computes */ } gale__origin;
 typedef struct gale__net_value {
     const char *name;          /* as in the file; "" for one of our own */
     uint8_t kind, of;          /* gale__kind; of: of the elements */
     bool optional;             /* may be nothing at all */
     gale_type type;            /* of inputs as declared, and of constants */
+    uint8_t from;              /* gale__origin */
     bool typed;                /* also of a result, where it follows from the inputs' (learn.c); the same holds for rank */
     int rank;                  /* -1: not said */
     int64_t dims[GALE_MAX_RANK]; /* -1: not said */
@@ -47,6 +50,7 @@ struct gale__net {
     bool plain;                /* not expanded: for writing it again (export.c), not for running */
     gale__net_value *values; int n_values; size_t values_capacity;
     gale__net_node *nodes; int n_nodes; size_t nodes_capacity;
+    uint8_t planned_by;        /* gale__origin: the most that its nodes must know when they are planned */
     int32_t *inputs; int n_inputs; /* declared ones first, then what a body takes from outside */
     int32_t *captures; int n_captures; size_t inputs_capacity, captures_capacity; /* values of `outer` that the last n_captures inputs stand for */
     int32_t *outputs; int n_outputs;

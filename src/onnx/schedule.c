@@ -34,6 +34,11 @@ static bool can_plan(const scheduler *s, const gale__net_node *n, int step)
         int32_t v = n->in[i];
         if (v >= 0 && bit(op->plan_inputs, i) && s->made_in[v] == step && !s->fixed[v]) return false;
     }
+    for (int b = 0; b < n->n_bodies; b++) {
+        const gale__net *body = n->bodies[b].net;
+        for (int i = 0; body->planned_by && i < body->n_captures; i++)
+            if (s->made_in[body->captures[i]] == step && !s->fixed[body->captures[i]]) return false;
+    }
     return true;
 }
 
@@ -45,6 +50,8 @@ static void mark_made(scheduler *s, const gale__net_node *n, int step)
         int32_t v = n->in[i];
         fixed = v < 0 || bit(op->shape_inputs, i) || s->fixed[v];
     }
+    for (int b = 0; b < n->n_bodies; b++)
+        for (int i = 0; fixed && i < n->bodies[b].net->n_captures; i++) fixed = s->fixed[n->bodies[b].net->captures[i]];
     for (int i = 0; i < n->n_out; i++) {
         if (n->out[i] < 0) continue;
         s->made_in[n->out[i]] = step;

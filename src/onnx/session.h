@@ -58,7 +58,7 @@ void gale__exec_destroy(gale__net *net);
 gale_status gale__segment_graph(gale__net *net, const gale__segment *segment, const gale_type *types, gale_graph **out);
 gale_status gale__segment_program(gale__session *s, gale__net *net, gale__segment *segment, gale_tensor *const *inputs, gale_program **out);
 void gale__segment_finish(gale__segment *segment);
-/* control.c: If, Loop, SequenceMap.  values: of the net, by number. */
+/* control.c: If, Loop, Scan, SequenceMap.  values: of the net, by number. */
 gale_status gale__control_run(gale__session *s, gale__net *net, const gale__net_node *node, gale_object *const *values, gale_object **out);
 /* eager.c */
 void gale__eager_finish(gale__session *s);
