@@ -35,19 +35,19 @@ static void warn_unknown(const gale__json *map, const char *where, const char *c
     }
 }
 
-static gale_status read_range(const gale__json *params, gale__manifest *m)
+static gale_status read_range(const gale__json *params, const char *key, double *from, double *to)
 {
-    const gale__json *r = gale__json_get(params, "range"), *low = r && r->kind == GALE__JSON_ARRAY ? r->child : NULL, *high = low ? low->next : NULL;
+    const gale__json *r = gale__json_get(params, key), *low = r && r->kind == GALE__JSON_ARRAY ? r->child : NULL, *high = low ? low->next : NULL;
     if (!r || r->kind == GALE__JSON_NULL) return GALE_OK;
-    if (!high || high->next || low->kind != GALE__JSON_NUMBER || high->kind != GALE__JSON_NUMBER || !(low->number < high->number)) return gale__fail(GALE_FORMAT, "range is two numbers, such as [0, 255]");
-    m->low = low->number;
-    m->high = high->number;
+    if (!high || high->next || low->kind != GALE__JSON_NUMBER || high->kind != GALE__JSON_NUMBER || !(low->number < high->number)) return gale__fail(GALE_FORMAT, "%s is two numbers, such as [0, 255]", key);
+    *from = low->number;
+    *to = high->number;
     return GALE_OK;
 }
 
 static gale_status read_params(const gale__json *params, gale__manifest *m)
 {
-    static const char *const known[] = {"scale_factor", "tile_size", "tile_overlap", "layout", "colours", "range", "multiple", "padding", NULL};
+    static const char *const known[] = {"scale_factor", "tile_size", "tile_overlap", "layout", "colours", "range", "range_out", "multiple", "padding", NULL};
     static const char *const layouts[] = {"nchw", "nhwc", NULL}, *const colours[] = {"rgb", "bgr", "luma", NULL}, *const paddings[] = {"replicate", "reflect", NULL};
     int layout = m->layout, colour = m->colours, padding = m->padding;
     if (!params || params->kind == GALE__JSON_NULL) return GALE_OK;
@@ -65,7 +65,10 @@ static gale_status read_params(const gale__json *params, gale__manifest *m)
     m->padding = (gale__padding)padding;
     if (m->tile && !gale__json_get(params, "tile_overlap") && m->overlap > m->tile / 4) m->overlap = m->tile / 8;
     if (m->tile && m->overlap >= m->tile) return gale__fail(GALE_FORMAT, "tile_overlap of %d leaves nothing of a tile_size of %d", m->overlap, m->tile);
-    return read_range(params, m);
+    GALE_TRY(read_range(params, "range", &m->low, &m->high));
+    m->low_out = m->low;
+    m->high_out = m->high;
+    return read_range(params, "range_out", &m->low_out, &m->high_out);
 }
 
 static gale_status read_defaults(const gale__json *control, gale__manifest *m)
@@ -123,6 +126,7 @@ static gale_status fill(const gale__json *root, gale__manifest *m)
 {
     static const char *const known[] = {"name", "description", "source", "sha256", "params", "control", NULL};
     if (root->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "a manifest is a map of keys");
+    m->absent = !root->child;
     warn_unknown(root, "", known);
     GALE_TRY(gale__json_copy_text(&m->arena, root, "name", &m->name));
     GALE_TRY(gale__json_copy_text(&m->arena, root, "description", &m->description));
@@ -134,7 +138,7 @@ static gale_status fill(const gale__json *root, gale__manifest *m)
 
 static gale_status begin(const char *name, gale__manifest *m)
 {
-    *m = (gale__manifest){.description = "", .source = "", .sha256 = "", .tile = GALE__TILE_USUAL, .overlap = GALE__OVERLAP_USUAL, .high = 1};
+    *m = (gale__manifest){.description = "", .source = "", .sha256 = "", .tile = GALE__TILE_USUAL, .overlap = GALE__OVERLAP_USUAL, .high = 1, .high_out = 1, .absent = true};
     m->name = gale__arena_strdup(&m->arena, name);
     return m->name ? GALE_OK : GALE_NO_MEMORY;
 }

@@ -10,8 +10,8 @@
  *       parameters:
  *         - {name: deblur, description: blur to undo, index: 0}
  *
- * Beyond that, params may hold what a model file does not say: layout (nchw or nhwc), colours (rgb, bgr or luma), range ([0, 1], [0, 255], [-1, 1]),
- * multiple (of which extents must be), padding (replicate or reflect).  sha256 at the top is that of the model file. */
+ * Beyond that, params may hold what a model file does not say: layout (nchw or nhwc), colours (rgb, bgr or luma), range ([0, 1], [0, 255], [-1, 1];
+ * range_out where that of the result is another), multiple (of which extents must be), padding (replicate or reflect).  sha256 at the top is that of the model file. */
 #ifndef GALE_JOBS_MANIFEST_H
 #define GALE_JOBS_MANIFEST_H
 #include "base/str.h"
@@ -30,7 +30,9 @@ typedef struct gale__manifest {
     int tile, overlap;
     gale__layout layout;
     gale__colours colours;
-    double low, high;          /* what black and white are for the network */
+    double low, high;          /* what black and white are for the network, */
+    double low_out, high_out;  /* and in its result */
+    bool absent;               /* nobody says anything: there is no manifest, or an empty one */
     int multiple;              /* 0: not said */
     gale__padding padding;
     int control_count;         /* length of the control vector; 0: none */

@@ -101,7 +101,7 @@ static gale_status try_layouts(gale__network *n, int64_t width, int64_t height, 
 
 gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out)
 {
-    gale__network n = {.model = model, .manifest = manifest, .multiple = manifest->multiple};
+    gale__network n = {.model = model, .manifest = manifest, .multiple = manifest->multiple, .range = {{manifest->low, manifest->high}, {manifest->low_out, manifest->high_out}}};
     int64_t dims[4], size = manifest->multiple ? (TRIAL_KNOWN + manifest->multiple - 1) / manifest->multiple * manifest->multiple : TRIAL;
     GALE_TRY(find_inputs(&n));
     GALE_TRY(find_output(&n));
@@ -111,6 +111,7 @@ gale_status gale__network_probe(gale_model *model, const gale__manifest *manifes
     if (status != GALE_OK) return gale__fail_within(status, "%s: a trial with %lld x %lld pixels", manifest->name, (long long)width, (long long)height);
     GALE_TRY(learn_scale(&n, dims, width, height));
     if (n.fixed_width && n.fixed_height) n.multiple = 1;
+    if (manifest->absent) GALE_TRY(gale__network_find_range(&n, width, height));
     *out = n;
     return GALE_OK;
 }

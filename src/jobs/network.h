@@ -13,6 +13,7 @@ typedef struct gale__network {
     int channels_in, channels_out;  /* 1 or 3 */
     gale_type type_in, type_out;    /* f32, f16 or u8 */
     int64_t fixed_batch, fixed_width, fixed_height; /* 0: any */
+    double range[2][2];             /* black and white, of the picture and of the result */
     int scale;
     int multiple;                   /* of which width and height must be; 0: not looked for yet */
     double bytes, bytes_per_pixel;  /* on the device for a run; 0: not looked for yet (budget.h) */
@@ -24,4 +25,6 @@ gale_status gale__network_probe(gale_model *model, const gale__manifest *manifes
 gale_status gale__network_try(const gale__network *n, int64_t width, int64_t height, int64_t dims[4]);
 /* Finds the multiple by running odd sizes, where neither manifest nor fixed extents tell it. */
 gale_status gale__network_find_multiple(gale__network *n);
+/* Finds the ranges by running a test picture of that size under each that is usual: the one that brings it back most alike, if clearly so.  What is assumed is said in the log. */
+gale_status gale__network_find_range(gale__network *n, int64_t width, int64_t height);
 #endif
