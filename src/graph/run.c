@@ -38,6 +38,7 @@ gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const g
 
 void gale__context_destroy(const gale__plan *plan, int n_inputs, gale__context *c)
 {
+    if (c->stream) gale_stream_sync(c->stream); /* steps before one that failed may be on their way: the pool would hand their memory out */
     gale_capture_destroy(&c->capture);
     for (int i = 0; c->slabs && i < plan->n_slabs; i++) gale_buffer_destroy(&c->slabs[i]);
     for (int i = 0; c->staged && i < n_inputs + plan->n_outputs; i++) gale_buffer_destroy(&c->staged[i]);

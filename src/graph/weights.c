@@ -77,7 +77,10 @@ static gale_status take(store *s, gale_stream *stream, const gale_tensor *t, boo
     if (!w) return GALE_NO_MEMORY;
     gale_status status = gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, &w->tensor);
     if (status == GALE_OK) status = fill(w, stream, uploaded);
-    if (status != GALE_OK) return free_weights(w), status; /* the caller's tensor lives: nobody is told */
+    if (status != GALE_OK) {
+        if (*uploaded) gale_stream_sync(stream); /* part of it may be on its way */
+        return free_weights(w), status;          /* the caller's tensor lives: nobody is told */
+    }
     w->refs = 1;
     w->next = *bucket;
     *bucket = w;

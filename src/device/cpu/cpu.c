@@ -200,6 +200,7 @@ const gale__backend gale__backend_cpu = {
     .stream_create = stream_create, .stream_destroy = stream_destroy,
     .upload = copy, .download = download, .copy = copy, .fill = fill,
     .build = build, .launch = launch,
+    .sync = gale__in_place_sync,
     GALE__IN_PLACE,
     .capture_begin = capture_begin, .capture_end = capture_end, .capture_replay = capture_replay, .capture_destroy = capture_destroy,
 };

@@ -23,6 +23,15 @@ static bool wanted_set;
 static gale__null_sink *build_sink;
 static void *build_user;
 static uint64_t next_address = 1 << 20;
+static uint64_t fail_launch; /* launches until one fails; 0: none does */
+
+/* A stream, while it is captured, and a capture keep how many commands they hold of each kind. */
+typedef struct tally { bool on; uint64_t launches, copies, fills; } tally;
+
+/* A stream remembers what was used on it since it was last waited for: more than this many are not told apart. */
+enum { USED = 64 };
+typedef struct queue { tally tally; const gale__mem *used[USED]; int n_used; struct queue *next; } queue;
+static queue *queues;
 
 static void make_lock(void) { gale__mutex_init(&lock); }
 
@@ -54,6 +63,13 @@ void gale__null_set_caps(const gale_device_caps *caps)
     enter();
     wanted_set = caps != NULL;
     if (caps) wanted = *caps;
+    leave();
+}
+
+void gale__null_fail_launch(uint64_t n)
+{
+    enter();
+    fail_launch = n;
     leave();
 }
 
@@ -123,6 +139,8 @@ static gale_status alloc(gale_device *device, gale__mem_kind kind, size_t size, 
 static void release(gale_device *device, gale__mem *mem)
 {
     enter();
+    for (queue *q = queues; q; q = q->next)
+        for (int i = 0; i < q->n_used; i++) counts.freed_in_use += q->used[i] == mem;
     *(uint64_t *)device->impl -= mem->size;
     counts.live_bytes -= mem->size;
     counts.frees++;
@@ -139,28 +157,58 @@ static gale_status memory_info(gale_device *device, uint64_t *total, uint64_t *f
     return GALE_OK;
 }
 
-/* A stream, while it is captured, and a capture keep how many commands they hold of each kind. */
-typedef struct tally { bool on; uint64_t launches, copies, fills; } tally;
-
 static gale_status stream_create(gale_device *device, gale_stream *stream)
 {
     (void)device;
-    stream->impl = gale__calloc(1, sizeof(tally));
-    return stream->impl ? GALE_OK : GALE_NO_MEMORY;
+    queue *q = stream->impl = gale__calloc(1, sizeof *q);
+    if (!q) return GALE_NO_MEMORY;
+    enter();
+    q->next = queues;
+    queues = q;
+    leave();
+    return GALE_OK;
 }
 
-static void stream_destroy(gale_stream *stream) { gale__free(stream->impl); }
+static void stream_destroy(gale_stream *stream)
+{
+    enter();
+    queue **at = &queues;
+    while (*at != stream->impl) at = &(*at)->next;
+    *at = (*at)->next;
+    leave();
+    gale__free(stream->impl);
+}
+
+static gale_status sync(gale_stream *stream)
+{
+    queue *q = stream->impl;
+    enter();
+    q->n_used = 0;
+    leave();
+    return GALE_OK;
+}
+
+static void use(gale_stream *stream, const gale__mem *mem)
+{
+    queue *q = stream->impl;
+    enter();
+    int i = 0;
+    while (i < q->n_used && q->used[i] != mem) i++;
+    if (i == q->n_used && i < USED) q->used[q->n_used++] = mem;
+    leave();
+}
 
 static gale_status upload(gale_stream *stream, gale__ref to, gale__ref host, size_t size)
 {
-    (void)stream, (void)to, (void)host;
+    (void)host;
+    use(stream, to.mem);
     count(&counts.uploads, &counts.upload_bytes, size);
     return GALE_OK;
 }
 
 static gale_status download(gale_stream *stream, gale__ref from, gale__ref host, size_t size)
 {
-    (void)stream, (void)from;
+    use(stream, from.mem);
     memset((char *)host.mem->host + host.offset, 0, size);
     count(&counts.downloads, &counts.download_bytes, size);
     return GALE_OK;
@@ -168,8 +216,9 @@ static gale_status download(gale_stream *stream, gale__ref from, gale__ref host,
 
 static gale_status copy(gale_stream *stream, gale__ref to, gale__ref from, size_t size)
 {
-    (void)to, (void)from;
-    tally *t = stream->impl;
+    tally *t = &((queue *)stream->impl)->tally;
+    use(stream, to.mem);
+    use(stream, from.mem);
     if (t->on) t->copies++;
     else count(&counts.copies, &counts.copy_bytes, size);
     return GALE_OK;
@@ -177,8 +226,9 @@ static gale_status copy(gale_stream *stream, gale__ref to, gale__ref from, size_
 
 static gale_status fill(gale_stream *stream, gale__ref to, size_t size, uint64_t pattern, size_t pattern_bytes)
 {
-    (void)to, (void)pattern, (void)pattern_bytes;
-    tally *t = stream->impl;
+    (void)pattern, (void)pattern_bytes;
+    tally *t = &((queue *)stream->impl)->tally;
+    use(stream, to.mem);
     if (t->on) t->fills++;
     else count(&counts.fills, &counts.fill_bytes, size);
     return GALE_OK;
@@ -196,8 +246,12 @@ static gale_status build(gale_device *device, const gale__source *source, gale_m
 
 static gale_status launch(gale_stream *stream, gale_kernel *k, const gale__launch *l)
 {
-    (void)k, (void)l;
-    tally *t = stream->impl;
+    tally *t = &((queue *)stream->impl)->tally;
+    enter();
+    bool fails = fail_launch && --fail_launch == 0;
+    leave();
+    if (fails) return gale__fail(GALE_DEVICE_LOST, "null: the launch of %s fails (a test's fault)", k->entry);
+    for (int i = 0; i < l->n_refs; i++) use(stream, l->refs[i].mem);
     if (t->on) t->launches++;
     else count(&counts.launches, NULL, 0);
     return GALE_OK;
@@ -205,13 +259,13 @@ static gale_status launch(gale_stream *stream, gale_kernel *k, const gale__launc
 
 static gale_status capture_begin(gale_stream *stream)
 {
-    *(tally *)stream->impl = (tally){.on = true};
+    ((queue *)stream->impl)->tally = (tally){.on = true};
     return GALE_OK;
 }
 
 static gale_status capture_end(gale_stream *stream, gale_capture *capture)
 {
-    tally *t = stream->impl, *kept = gale__calloc(1, sizeof *kept);
+    tally *t = &((queue *)stream->impl)->tally, *kept = gale__calloc(1, sizeof *kept);
     if (kept) *kept = *t;
     *t = (tally){0};
     capture->impl = kept;
@@ -239,7 +293,7 @@ const gale__backend gale__backend_null = {
     .alloc = alloc, .free = release, .memory_info = memory_info,
     .stream_create = stream_create, .stream_destroy = stream_destroy,
     .upload = upload, .download = download, .copy = copy, .fill = fill,
-    .build = build, .launch = launch,
+    .build = build, .launch = launch, .sync = sync,
     GALE__IN_PLACE,
     .capture_begin = capture_begin, .capture_end = capture_end, .capture_replay = capture_replay, .capture_destroy = capture_destroy,
 };
