@@ -214,6 +214,34 @@ TEST(streams)
     close_checked();
 }
 
+/* A stream and its event go while work of another stream, which waits for them, is still on its way. */
+TEST(waits_outlive_their_stream)
+{
+    enum { SIZE = 8 << 20, ROUNDS = 100 };
+    gale_buffer *a = NULL, *b = NULL;
+    uint32_t first = 0;
+    if (!open_checked()) return;
+    if (CHECK_OK(gale_buffer_create(device, SIZE, &a)) && CHECK_OK(gale_buffer_create(device, SIZE, &b)))
+        for (uint32_t i = 0; i < ROUNDS; i++) {
+            gale_stream *other = NULL;
+            gale_event *event = NULL;
+            if (!CHECK_OK(gale_stream_create(device, &other)) || !CHECK_OK(gale_event_create(device, &event))) break;
+            CHECK_OK(gale_fill(other, a, 0, 4, &i, 4));
+            CHECK_OK(gale_event_record(event, other));
+            CHECK_OK(gale_stream_wait(stream, event));
+            CHECK_OK(gale_copy(stream, b, 0, a, 0, i % 10 ? 4 : SIZE)); /* the large ones take their time */
+            gale_stream_destroy(&other);
+            gale_event_destroy(&event);
+            if (i == 79) CHECK_OK(gale_stream_sync(stream)); /* so many are outstanding at once */
+        }
+    CHECK_OK(gale_download(stream, b, 0, &first, 4));
+    CHECK_OK(gale_stream_sync(stream));
+    CHECK_EQ(first, ROUNDS - 1);
+    gale_buffer_destroy(&a);
+    gale_buffer_destroy(&b);
+    close_checked();
+}
+
 /* Large copies and fills, which are kernels where the layer watches: odd ends, and nothing beyond them. */
 TEST(bulk)
 {
@@ -375,4 +403,4 @@ TEST(watchdog)
     close_checked();
 }
 
-TESTS(ROW(probe), ROW(absent), ROW(assembly_is_valid), ROW(ours), ROW(many_launches), ROW(captures), ROW(streams), ROW(bulk), ROW(threads), ROW(glsl), ROW(refusals), ROW(cache), ROW(watchdog))
+TESTS(ROW(probe), ROW(absent), ROW(assembly_is_valid), ROW(ours), ROW(many_launches), ROW(captures), ROW(streams), ROW(waits_outlive_their_stream), ROW(bulk), ROW(threads), ROW(glsl), ROW(refusals), ROW(cache), ROW(watchdog))

@@ -90,6 +90,42 @@ static gale_status open_batch(gale__vk_stream *s)
     return GALE_OK;
 }
 
+/* A semaphore may go when no submission waits for it any more: lets go of those that have come that far. */
+static void release_held(gale__vk_stream *s)
+{
+    uint64_t reached = 0;
+    int kept = 0;
+    if (s->d->fn.vkGetSemaphoreCounterValue(s->d->handle, s->timeline->semaphore, &reached) != VK_SUCCESS) return;
+    for (int i = 0; i < s->n_held; i++)
+        if (s->held[i].value <= reached) gale__vk_timeline_drop(s->d, s->held[i].timeline);
+        else s->held[kept++] = s->held[i];
+    s->n_held = kept;
+}
+
+/* Room to hold what the next submission waits for. */
+static gale_status make_room(gale__vk_stream *s)
+{
+    if (s->n_held) release_held(s);
+    if (s->n_held + s->n_waits <= GALE__VK_HELD) return GALE_OK;
+    GALE_TRY(gale__vk_timeline_wait(s->d, s->timeline, s->held[s->n_waits - 1].value));
+    release_held(s);
+    return GALE_OK;
+}
+
+/* The waits have been submitted, or have failed and are forgotten. */
+static void settle_waits(gale__vk_stream *s, bool submitted, uint64_t signal)
+{
+    for (int i = 0; i < s->n_waits; i++) {
+        if (!submitted) {
+            gale__vk_timeline_drop(s->d, s->waits[i].timeline);
+            continue;
+        }
+        s->held[s->n_held].timeline = s->waits[i].timeline;
+        s->held[s->n_held++].value = signal;
+    }
+    s->n_waits = 0;
+}
+
 gale_status gale__vk_submit(gale__vk_stream *s, VkCommandBuffer extra)
 {
     gale__vk_device *d = s->d;
@@ -100,6 +136,7 @@ gale_status gale__vk_submit(gale__vk_stream *s, VkCommandBuffer extra)
     uint32_t n = 0;
     int batch = -1;
     if (!s->open && !extra && !s->n_waits) return GALE_OK;
+    if (s->n_waits) GALE_TRY(make_room(s));
     if (s->open) {
         gale__vk_barrier(d, s->rec.commands, true);
         s->open = false;
@@ -136,8 +173,7 @@ gale_status gale__vk_submit(gale__vk_stream *s, VkCommandBuffer extra)
     gale__mutex_lock(&s->queue->lock);
     VkResult r = d->fn.vkQueueSubmit(s->queue->handle, 1, &info, VK_NULL_HANDLE);
     gale__mutex_unlock(&s->queue->lock);
-    for (int i = 0; i < s->n_waits; i++) gale__vk_timeline_drop(d, s->waits[i].timeline);
-    s->n_waits = 0;
+    settle_waits(s, r == VK_SUCCESS, signal);
     if (r != VK_SUCCESS) return gale__vk_fail(r, "%s: vkQueueSubmit", d->name);
     s->submitted = signal;
     if (batch >= 0) s->batches[batch].value = signal;
@@ -206,6 +242,7 @@ static void free_stream(gale__vk_stream *s)
     gale__vk_device *d = s->d;
     if (s->capture) gale__vk_capture_free(d, s->capture);
     for (int i = 0; i < s->n_waits; i++) gale__vk_timeline_drop(d, s->waits[i].timeline);
+    for (int i = 0; i < s->n_held; i++) gale__vk_timeline_drop(d, s->held[i].timeline);
     if (s->pool) d->fn.vkDestroyCommandPool(d->handle, s->pool, NULL);
     gale__vk_mem_free(d, &s->params);
     gale__vk_timeline_drop(d, s->timeline);

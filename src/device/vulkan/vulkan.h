@@ -10,6 +10,7 @@
 #define GALE__VK_BATCHES 8  /* command buffers of a stream, each with a chunk of parameters */
 #define GALE__VK_CHUNK 65536u
 #define GALE__VK_WAITS 8    /* events a stream may wait for at once */
+#define GALE__VK_HELD 64    /* of others that its submissions still wait for */
 #define GALE__VK_PUSH 256u  /* most bytes of push constants to use */
 
 /* The functions by their own names: d->fn.vkQueueSubmit(...). */
@@ -136,6 +137,8 @@ typedef struct gale__vk_stream {
     uint64_t submitted;   /* the timeline's value when all that was submitted is done */
     struct { gale__vk_timeline *timeline; uint64_t value; } waits[GALE__VK_WAITS];
     int n_waits;
+    struct { gale__vk_timeline *timeline; uint64_t value; } held[GALE__VK_HELD]; /* submitted waits: until this stream's timeline is there */
+    int n_held;
     gale__vk_capture *capture; /* being recorded */
     gale__mutex lock;     /* against memory being freed in another thread */
     struct gale__vk_stream *next;
