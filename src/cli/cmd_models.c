@@ -130,7 +130,10 @@ static void print_info(const char *path, const gale_upscaler *u)
         if (gale_model_input(model, i, &v) == GALE_OK) print_value("input   ", &v);
     for (int i = 0; i < gale_model_outputs(model); i++)
         if (gale_model_output(model, i, &v) == GALE_OK) print_value("output  ", &v);
-    printf("scale    %dx\ntile     %d, overlap %d\nrange    %g to %g\ncontrols %d\n", info.scale, info.tile, info.overlap, m->low, m->high, info.controls);
+    const double(*range)[2] = gale__upscaler_network(u)->range;
+    printf("scale    %dx\ntile     %d, overlap %d\nrange    %g to %g", info.scale, info.tile, info.overlap, range[0][0], range[0][1]);
+    if (range[0][0] != range[1][0] || range[0][1] != range[1][1]) printf(", the result %g to %g", range[1][0], range[1][1]);
+    printf("%s\ncontrols %d\n", m->absent ? " (found by trial)" : "", info.controls);
     print_controls(u);
 }
 

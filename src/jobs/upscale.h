@@ -9,4 +9,5 @@ gale_status gale__upscale(gale__network *network, gale_device *device, const gal
 /* The model within, for those who want to know more of it. */
 const gale_model *gale__upscaler_model(const gale_upscaler *u);
 const gale__manifest *gale__upscaler_manifest(const gale_upscaler *u);
+const gale__network *gale__upscaler_network(const gale_upscaler *u);
 #endif

@@ -66,6 +66,7 @@ gale_status gale_upscaler_from_memory(const void *data, size_t size, const char 
 
 const gale_model *gale__upscaler_model(const gale_upscaler *u) { return u->model; }
 const gale__manifest *gale__upscaler_manifest(const gale_upscaler *u) { return &u->manifest; }
+const gale__network *gale__upscaler_network(const gale_upscaler *u) { return &u->network; }
 
 void gale_upscaler_get_info(const gale_upscaler *u, gale_upscaler_info *out)
 {
