@@ -115,6 +115,25 @@ TEST(reductions_spread_over_their_own_axis)
         }
 }
 
+/* Two sums become one only where that counts everything as often as before. */
+TEST(sums_of_sums)
+{
+    for (int how = 0; how < 4; how++) {
+        gr_graph t;
+        gr_begin(&t);
+        gale__g *g = &t.g;
+        gale__node x = GR_INPUT(&t, 6, 5, 4), rows = gale__g_reduce(g, GALE__SUM, x, 1u << 2, false), y; /* [6, 5] */
+        gale__node all = gale__g_expand(g, sum_axis(g, rows, 1), 2, (const int64_t[]){6, 5});
+        switch (how) {
+        case 0: y = sum_axis(g, rows, 1); break;
+        case 1: y = sum_axis(g, gale__g_pad(g, rows, (const int64_t[]){0, 1}, (const int64_t[]){1, 2}, (const int64_t[]){0, 0}, 1.5), 0); break; /* the padding has no four terms */
+        case 2: y = gale__g_reduce(g, GALE__PROD, all, 2, true); break; /* of five, not of twenty */
+        default: y = sum_axis(g, gale__g_mul(g, all, all), 1);
+        }
+        expect(&t, y, how ? 0 : 1, 1e-4);
+    }
+}
+
 TEST(matmul_with_bias_and_activation_is_one_kernel)
 {
     gr_graph t;
@@ -483,7 +502,7 @@ int main(int argc, char **argv)
     }
     static const test_row rows[] = {
         ROW(element_wise_chains_are_one_kernel), ROW(softmax_is_one_kernel), ROW(log_sum_exp_is_one_kernel), ROW(layer_norm_is_one_kernel),
-        ROW(group_norm_through_reshapes_is_one_kernel), ROW(batch_norm_statistics), ROW(reductions_spread_over_their_own_axis), ROW(matmul_with_bias_and_activation_is_one_kernel),
+        ROW(group_norm_through_reshapes_is_one_kernel), ROW(batch_norm_statistics), ROW(reductions_spread_over_their_own_axis), ROW(sums_of_sums), ROW(matmul_with_bias_and_activation_is_one_kernel),
         ROW(batched_matmul_with_permutes_is_one_kernel), ROW(attention_is_three_kernels), ROW(convolution_with_bias_is_one_kernel),
         ROW(transposed_convolution), ROW(pooling_is_one_kernel), ROW(padding_an_expression_selects),
         ROW(reshapes_that_strides_cannot_express_go_through_memory), ROW(reshaped_outputs_are_not_copied), ROW(concatenation_writes_each_piece_in_place), ROW(gather_folds_its_index),

@@ -171,10 +171,10 @@ static int emit_view(emitter *e, gale__node n, const gale__map *m, bool sum_path
         if (n != e->root) return gale__make_root(e->f, n), load(e, n, m);
         return gale__emit_fail(e, gale__fail(GALE_LIMIT, "one view pads more than %d axes", GALE__GUARDS));
     }
-    int v = gale__emit_value(e, p->in[0], inner, sum_path && p->op != GALE__P_EXPAND);
+    uint64_t fill = guarded && p->op != GALE__P_UNWINDOW ? compute_bits((gale_type)p->type, &p->imm) : 0;
+    /* One sum over both would count a fill once for every term of the sum below. */
+    int v = gale__emit_value(e, p->in[0], inner, sum_path && p->op != GALE__P_EXPAND && fill == 0);
     if (v < 0 || !guarded) return v;
-    uint64_t fill = compute_bits((gale_type)p->type, &p->imm);
-    if (p->op == GALE__P_UNWINDOW) fill = 0;
     if (fill == 0 && e->zero[v]) return v;
     gale__nest_instr *in = &e->code[v];
     if (in->op == GALE__NEST_LOAD && m->n_guards == 0 && e->accesses[in->access].n_guards == inner->n_guards) { /* a load of its own with this fill */
@@ -326,7 +326,7 @@ static void reset(emitter *e, gale__fusion *f, gale__node root)
     e->f = f;
     e->g = f->g;
     e->root = root;
-    e->n_added = e->n_maps = e->n_code = e->n_accesses = e->n_buffers = e->n_memos = e->depth = e->recursion = e->n_names = 0;
+    e->n_added = e->n_maps = e->n_code = e->n_accesses = e->n_buffers = e->n_memos = e->depth = e->recursion = e->reducing = e->n_names = 0;
     e->status = GALE_OK;
 }
 

@@ -143,8 +143,10 @@ static int emit_merged_sum(emitter *e, gale__node n, const gale__map *m)
     int axes[GALE_MAX_RANK];
     walk w;
     int count = reduced_axes(in, p->attr[1], axes);
+    /* Any other reduction, there already or around the one this goes into, would run over the new dimensions as well. */
+    if (e->reducing > 1) return gale__emit_load_instead(e, n, m);
     for (int i = 0; i < e->n_code; i++)
-        if (e->code[i].op == GALE__NEST_REDUCE) return gale__emit_load_instead(e, n, m); /* it would run over the new dimensions as well */
+        if (e->code[i].op == GALE__NEST_REDUCE) return gale__emit_load_instead(e, n, m);
     if (!add_inner(e, in, axes, count, &w)) return gale__emit_load_instead(e, n, m);
     const gale__map *inner = reduce_map(e, in, m, p->attr[1], axes, &w, count);
     return inner ? gale__emit_value(e, p->in[0], inner, true) : ERROR;
@@ -165,8 +167,10 @@ int gale__emit_reduce(emitter *e, gale__node n, const gale__map *m, bool sum_pat
     e->f->emitted_in[n] = e->root;
     const gale__map *inner = reduce_map(e, in, m, p->attr[1], axes, &w, count);
     if (!inner) return ERROR;
+    e->reducing++;
     int v = gale__emit_value(e, p->in[0], inner, p->attr[0] == GALE__SUM);
     if (v < 0) return v;
+    e->reducing--;
     return gale__emit_append(e, (gale__nest_instr){.op = GALE__NEST_REDUCE, .type = p->type, .acc = (uint8_t)p->attr[2], .a = v, .b = -1, .c = -1, .access = -1, .imm = (uint64_t)p->attr[0]}, false);
 }
 

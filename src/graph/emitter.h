@@ -33,6 +33,7 @@ typedef struct emitter {
     memo memos[MAX_CODE + 4 * MAX_RECURSION];
     int n_memos;
     int depth, recursion;
+    int reducing;              /* reductions whose operand is being emitted */
     gale__split split;
     gale_status status;
     const char *names[6];
