@@ -64,7 +64,7 @@ for precision in fp16 fast; do
 done
 expect 2 'precision' upscale "$folder/in/b.ppm" -m twice --precision fp8
 expect 1 '"tiles_per_second": [0-9.]' upscale "$folder/in/b.ppm" "$folder/none.png" -m twice -O "$folder/out" --json
-expect 1 '"network_seconds": [0-9.]' upscale "$folder/in/b.ppm" "$folder/none.png" -m twice -O "$folder/out" --json
+expect 1 '"write_seconds": 0.0*[1-9]' upscale "$folder/in/b.ppm" "$folder/none.png" -m twice -O "$folder/out" --json
 expect 1 '"error": ".*none.png: cannot open' upscale "$folder/in/b.ppm" "$folder/none.png" -m twice -O "$folder/out" --json
 expect 1 '1 failed' upscale "$folder/none<1>.png" "$folder/in/b.ppm" -m twice -O "$folder/out" --report "$folder/page.html"
 for pattern in 'id=before alt=before src=.data:image/[a-z]*;base64,[A-Za-z0-9+/]*=*.>' 'id=after' '4 x 2<td' 'none&lt;1>.png: cannot open' '</html>$'; do

@@ -50,7 +50,7 @@ static gale_status time_pictures(gale_upscaler *u, int64_t side, int64_t batch, 
     o.tile = TILE;
     o.overlap = OVERLAP;
     o.batch = batch;
-    GALE_GO(make_picture(batch == 1 ? TILE : side, &first)); /* batches are another plan than a tile */
+    GALE_GO(make_picture(batch == 1 && side > TILE ? TILE : side, &first)); /* batches are another plan than a tile */
     GALE_GO(make_picture(side, &in));
     for (int i = 0; i < 2; i++) { /* the first makes plan and kernels, the second what is captured */
         GALE_GO(gale_upscale(u, first, &o, &report, &out));

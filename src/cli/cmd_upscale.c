@@ -181,6 +181,8 @@ static void finish_file(void *user, gale__file_task *t)
         j->sum.failed++;
         return;
     }
+    r->read_seconds = (double)t->read_ns / 1e9;
+    r->write_seconds = (double)t->write_ns / 1e9;
     j->sum.done++;
     j->sum.tiles += (uint64_t)r->report.tiles;
     j->sum.run_seconds += r->seconds;

@@ -46,6 +46,8 @@ static void row_json(gale__json_out *j, const gale__upscale_row *r)
         gale__json_key(j, "by_memory"), gale__json_bool(j, r->report.by_memory);
         key_real(j, "seconds", r->seconds);
         key_real(j, "network_seconds", r->report.network_seconds);
+        key_real(j, "read_seconds", r->read_seconds);
+        key_real(j, "write_seconds", r->write_seconds);
     }
     gale__json_close(j, '}');
 }

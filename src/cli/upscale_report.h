@@ -10,6 +10,7 @@ typedef struct gale__upscale_row {
     int64_t size[4];          /* width and height, before and after */
     gale_upscale_report report;
     double seconds;           /* in the network, with tiles and blending */
+    double read_seconds, write_seconds;
 } gale__upscale_row;
 
 typedef struct gale__upscale_sum {

@@ -46,7 +46,10 @@ static void read_all(void *arg)
     belt *b = arg;
     for (size_t i = 0; i < b->count; i++) {
         if (i >= AHEAD && !wait_for(b, &b->worked, i - AHEAD + 1)) return;
-        keep_message(&b->tasks[i], gale_picture_read(b->tasks[i].input, &b->job->read, &b->tasks[i].picture));
+        gale__file_task *t = &b->tasks[i];
+        uint64_t begun = gale__time_ns();
+        keep_message(t, gale_picture_read(t->input, &b->job->read, &t->picture));
+        t->read_ns = gale__time_ns() - begun;
         step(b, &b->read);
     }
 }
@@ -57,7 +60,9 @@ static void write_all(void *arg)
     for (size_t i = 0; i < b->count; i++) {
         if (!wait_for(b, &b->worked, i + 1)) return;
         gale__file_task *t = &b->tasks[i];
+        uint64_t begun = gale__time_ns();
         if (t->status == GALE_OK && t->output) keep_message(t, gale_picture_write(t->picture, t->output, &b->job->write));
+        t->write_ns = gale__time_ns() - begun;
         gale_picture_destroy(&t->picture);
         step(b, &b->written);
     }

@@ -9,6 +9,7 @@ typedef struct gale__file_task {
     gale_picture *picture;    /* on its way: read, then what `work` has made of it; gone when done */
     gale_status status;
     char message[512];        /* why it failed */
+    uint64_t read_ns, write_ns;
     void *user;
 } gale__file_task;
 
