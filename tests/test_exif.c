@@ -154,7 +154,6 @@ TEST(through_formats)
                 int good = kept(back->exif.data, back->exif.size);
                 if (good != NOTES) printf("FAIL %s (%d): %d of %d notes\n", format, k, good, NOTES), test_bad++;
                 CHECK(back->width == 9 && back->height == 7 && lround(back->dpi_x) == 144);
-                CHECK_EQ(*(char *)back->exif.data, big ? 'M' : 'I');
                 CHECK(gale__exif_orientation(&back->exif) <= 1);
             }
             gale_picture_destroy(&p);
@@ -167,9 +166,12 @@ TEST(through_formats)
 /* A TIFF that says nothing of the scene gives no EXIF, and pixels are the same with and without. */
 TEST(nothing_and_pixels)
 {
-    for (int k = 0; k < 4; k++) {
-        gale_picture *p = picture_make(33, 21, k % 2 ? 4 : 1, k / 2 ? GALE_U16 : GALE_U8), *plain = again(p, "tiff"), *with = NULL;
+    static const gale_type types[] = {GALE_U8, GALE_U16, GALE_F16, GALE_F32};
+    for (int k = 0; k < 8; k++) {
+        gale_picture *p = picture_make(33, 21, k % 2 ? 4 : 1, types[k / 2]), *plain = NULL, *with = NULL;
         block b = make_block(true, 1);
+        p->linear = gale__type_is_float(p->type);
+        plain = again(p, "tiff");
         if (plain) CHECK_EQ(plain->exif.size, 0);
         CHECK_OK(gale__picture_bytes_set(&p->exif, b.d, b.n));
         with = again(p, "tiff");

@@ -95,6 +95,7 @@ void gale__exif_extents(gale_picture_bytes *b, int64_t width, int64_t height)
 /* Directories: the first, that of the camera, that of the place, and the camera's of what is common to cameras. */
 typedef enum directory { OUTER, CAMERA, PLACE, COMMON } directory;
 typedef struct entry { uint32_t tag; size_t at; bool own; /* in the file that is written to */ } entry;
+typedef struct copier { exif from; gale__str *to; bool big; /* the order of bytes there */ size_t budget; /* of bytes that values may take */ } copier;
 enum { VALUES_MOST = 1 << 24 };
 
 /* Bytes of a value; 0: of an unknown type, or not inside. */
@@ -147,59 +148,88 @@ static void pad(gale__str *s)
     if (s->length % 2) gale__str_add_n(s, "", 1);
 }
 
-static gale_status copy_directory(const exif *from, size_t at, directory d, size_t own_at, gale__str *to, size_t *budget, size_t *place);
+static gale_status copy_directory(copier *c, size_t at, directory d, size_t own_at, size_t *place);
+
+/* n bytes of a value from one order to the other: numbers by what a number of the type takes. */
+static void reorder(uint8_t *value, size_t n, uint32_t type)
+{
+    static const uint8_t units[] = {1, 1, 1, 2, 4, 4, 1, 1, 2, 4, 4, 4, 8, 4};
+    for (size_t unit = units[type], i = 0; i + unit <= n; i += unit)
+        for (size_t k = 0; k < unit / 2; k++) {
+            uint8_t v = value[i + k];
+            value[i + k] = value[i + unit - 1 - k];
+            value[i + unit - 1 - k] = v;
+        }
+}
 
 /* One entry to place `here`, its value behind all else. */
-static gale_status copy_entry(const exif *from, const entry *e, directory d, gale__str *to, size_t *budget, size_t here)
+static gale_status copy_entry(copier *c, const entry *e, directory d, size_t here)
 {
     static const struct { directory in; uint32_t tag; directory to; } inner[] = {{OUTER, 0x8769, CAMERA}, {OUTER, 0x8825, PLACE}, {CAMERA, 0xa005, COMMON}};
+    const exif *from = &c->from;
+    uint32_t type = get16(from, e->at + 2);
     size_t size = value_size(from, e->at), value = get32(from, e->at + 8);
+    const uint8_t *bytes = from->d + (size > 4 ? value : e->at + 8);
     bool apart = size > 4;
     for (int i = 0; i < 3; i++)
         if (inner[i].in == d && inner[i].tag == e->tag && size == 4) {
-            GALE_TRY(copy_directory(from, value, inner[i].to, 0, to, budget, &value));
+            GALE_TRY(copy_directory(c, value, inner[i].to, 0, &value));
             apart = true, size = 0;
         }
     if (size > 4) {
-        pad(to);
-        value = to->length;
-        if (size > *budget) return gale__fail(GALE_FORMAT, "EXIF: values overlap");
-        *budget -= size;
-        gale__str_add_n(to, (const char *)from->d + get32(from, e->at + 8), size);
+        pad(c->to);
+        value = c->to->length;
+        if (size > c->budget) return gale__fail(GALE_FORMAT, "EXIF: values overlap");
+        c->budget -= size;
+        gale__str_add_n(c->to, (const char *)bytes, size);
     }
-    if (to->failed || value > UINT32_MAX) return GALE_NO_MEMORY;
-    exif made = {(uint8_t *)to->text, to->length, from->big};
-    memcpy(made.d + here, from->d + e->at, 12);
+    if (c->to->failed || value > UINT32_MAX) return GALE_NO_MEMORY;
+    exif made = {(uint8_t *)c->to->text, c->to->length, c->big};
+    put(&made, here, 2, e->tag);
+    put(&made, here + 2, 2, type);
+    put(&made, here + 4, 4, get32(from, e->at + 4));
     if (apart) put(&made, here + 8, 4, (uint32_t)value);
+    else memcpy(made.d + here + 8, bytes, size);
+    if (c->big != from->big && size) reorder(made.d + (apart ? value : here + 8), size, type);
     return GALE_OK;
 }
 
-/* The directory at `at` behind what `to` holds, together with the one that `to` has at own_at (0: none); place: where it came to lie. */
-static gale_status copy_directory(const exif *from, size_t at, directory d, size_t own_at, gale__str *to, size_t *budget, size_t *place)
+/* The directory at `at` behind what is there, together with the one that is there at own_at (0: none); place: where it came to lie. */
+static gale_status copy_directory(copier *c, size_t at, directory d, size_t own_at, size_t *place)
 {
     static const char zeros[12];
-    exif own = {(uint8_t *)to->text, to->length, from->big};
+    exif own = {(uint8_t *)c->to->text, c->to->length, c->big};
     entry *list = NULL;
     size_t count = 0;
-    GALE_TRY(list_entries(own_at ? &own : NULL, own_at, from, at, d, &list, &count));
-    pad(to);
-    size_t start = to->length;
-    for (size_t i = 0; i <= count; i++) gale__str_add_n(to, zeros, i ? 12 : 6);
-    gale_status status = gale__str_check(to);
-    if (status == GALE_OK) put(&(exif){(uint8_t *)to->text, to->length, from->big}, start, 2, (uint32_t)count);
+    GALE_TRY(list_entries(own_at ? &own : NULL, own_at, &c->from, at, d, &list, &count));
+    pad(c->to);
+    size_t start = c->to->length;
+    for (size_t i = 0; i <= count; i++) gale__str_add_n(c->to, zeros, i ? 12 : 6);
+    gale_status status = gale__str_check(c->to);
+    if (status == GALE_OK) put(&(exif){(uint8_t *)c->to->text, c->to->length, c->big}, start, 2, (uint32_t)count);
     for (size_t i = 0; i < count && status == GALE_OK; i++)
-        if (list[i].own) memcpy(to->text + start + 2 + 12 * i, to->text + list[i].at, 12);
-        else status = copy_entry(from, &list[i], d, to, budget, start + 2 + 12 * i);
+        if (list[i].own) memcpy(c->to->text + start + 2 + 12 * i, c->to->text + list[i].at, 12);
+        else status = copy_entry(c, &list[i], d, start + 2 + 12 * i);
     gale__free(list);
     *place = start;
     return status;
+}
+
+/* The first directory of `from` into a block that has one already, or none yet; the block's head then leads to it. */
+static gale_status copy_all(const exif *from, gale__str *to, bool big, size_t own_at)
+{
+    copier c = {*from, to, big, from->n < VALUES_MOST ? from->n : VALUES_MOST};
+    size_t place;
+    GALE_TRY(copy_directory(&c, get32(from, 4), OUTER, own_at, &place));
+    put(&(exif){(uint8_t *)to->text, to->length, big}, 4, 4, (uint32_t)place);
+    return GALE_OK;
 }
 
 gale_status gale__exif_from_tiff(const void *file, size_t size, gale_picture_bytes *out)
 {
     gale_picture_bytes all = {(void *)file, size};
     gale__str s = {0};
-    size_t budget = size < VALUES_MOST ? size : VALUES_MOST, place, said = 0;
+    size_t said = 0;
     exif e;
     if (!open_exif(&all, &e)) return GALE_OK;
     size_t first = get32(&e, 4);
@@ -208,8 +238,7 @@ gale_status gale__exif_from_tiff(const void *file, size_t size, gale_picture_byt
     gale__str_add_n(&s, file, 4);
     gale__str_add_n(&s, "\0\0\0\0", 4);
     gale_status status = gale__str_check(&s);
-    if (status == GALE_OK) status = copy_directory(&e, first, OUTER, 0, &s, &budget, &place);
-    if (status == GALE_OK) put(&(exif){(uint8_t *)s.text, s.length, e.big}, 4, 4, (uint32_t)place);
+    if (status == GALE_OK) status = copy_all(&e, &s, e.big, 0);
     if (status == GALE_OK) status = gale__picture_bytes_set(out, s.text, s.length);
     gale__str_finish(&s);
     return status == GALE_NO_MEMORY ? status : GALE_OK; /* notes that are broken are none */
@@ -218,12 +247,11 @@ gale_status gale__exif_from_tiff(const void *file, size_t size, gale_picture_byt
 gale_status gale__exif_into_tiff(const gale_picture_bytes *exif_bytes, gale__str *tiff)
 {
     gale_picture_bytes written = {tiff->text, tiff->length};
-    size_t budget = exif_bytes->size < VALUES_MOST ? exif_bytes->size : VALUES_MOST, place, before = tiff->length;
+    size_t before = tiff->length;
     exif e, own;
-    if (!open_exif(exif_bytes, &e) || !open_exif(&written, &own) || own.big != e.big) return GALE_OK;
-    gale_status status = copy_directory(&e, get32(&e, 4), OUTER, get32(&own, 4), tiff, &budget, &place);
-    if (status == GALE_OK) put(&(exif){(uint8_t *)tiff->text, tiff->length, e.big}, 4, 4, (uint32_t)place);
-    else if (!tiff->failed) tiff->length = before;
+    if (!open_exif(exif_bytes, &e) || !open_exif(&written, &own)) return GALE_OK;
+    gale_status status = copy_all(&e, tiff, own.big, get32(&own, 4));
+    if (status != GALE_OK && !tiff->failed) tiff->length = before;
     return status == GALE_NO_MEMORY ? status : GALE_OK;
 }
 

@@ -68,7 +68,7 @@ void gale__exif_upright(gale_picture_bytes *exif);
 bool gale__exif_dpi(const gale_picture_bytes *exif, double *x, double *y);
 void gale__exif_extents(gale_picture_bytes *exif, int64_t width, int64_t height);
 /* What a TIFF file says of the scene (camera, time, place, author ...), as EXIF; nothing where it says nothing.  And the other way: EXIF into a TIFF file that is
- * complete and of the same order of bytes. */
+ * complete. */
 gale_status gale__exif_from_tiff(const void *file, size_t size, gale_picture_bytes *exif);
 gale_status gale__exif_into_tiff(const gale_picture_bytes *exif, gale__str *tiff);
 

@@ -266,9 +266,7 @@ gale_status gale__write_tiff(const gale_picture *p, const gale_picture_write_opt
 {
     size_t bytes = gale__picture_row_bytes(p) * (size_t)p->height;
     memory m = {.out = out};
-    bool large = bytes > UINT32_MAX / 8 * 7;
-    const char *same_order = p->exif.size && *(const char *)p->exif.data == 'M' ? "wb" : "wl";
-    TIFF *t = open_tiff(&m, large ? "w8" : p->exif.size ? same_order : "w", UINT64_MAX);
+    TIFF *t = open_tiff(&m, bytes > UINT32_MAX / 8 * 7 ? "w8" : "w", UINT64_MAX);
     uint8_t *row = gale__alloc(gale__picture_row_bytes(p)); /* the predictor works in place */
     gale_status status = row && t ? GALE_OK : gale__fail(GALE_NO_MEMORY, "TIFF: out of memory");
     if (status == GALE_OK) set_tags(t, p, o->effort);
