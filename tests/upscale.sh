@@ -25,6 +25,14 @@ expect 0 '"precision": "bf16"' bench upscale -p cpu --scale 32 --precision bf16 
 expect 3 'nix. is no provider' bench upscale -p nix
 expect 1 'no model "none"' bench upscale -m none
 
+# Parts and layers of EXR, where it is read.
+exr="$(dirname "$0")/../fuzz/corpus/picture/exr-parts.exr"
+if "$gale" compare "$exr" "$exr" >/dev/null 2>&1; then
+    expect 0 'of part left; left out: part depth, a' upscale "$exr" -m twice -o "$folder/l.png"
+    expect 0 'a.R, a.G, a.B of part left; left out: part depth, B, G, R' upscale "$exr" --layer a -m twice -o "$folder/a.png"
+    expect 1 'is called "b"; there are: part depth, part left' upscale "$exr" --layer b -m twice -o "$folder/b.png"
+fi
+
 # Folders and patterns.
 mkdir -p "$folder/in/below"
 for name in b.ppm a.PPM below/b.ppm; do printf 'P6 2 1 255 abcdef' >"$folder/in/$name"; done

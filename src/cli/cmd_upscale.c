@@ -17,6 +17,7 @@ enum { THUMB = 1024 };
 static const gale__arg args[] = {
     {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pictures to enlarge or restore, folders of them, or patterns such as '*.png'; - is standard input", NULL, true, true},
     {"recursive", 'r', GALE__ARG_FLAG, NULL, NULL, NULL, "folders: also those inside; --output-dir gets the same folders"},
+    {"layer", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "of EXR: a part, a layer such as diffuse, PART.LAYER, or a channel; the colours that viewers show first unless given"},
     {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_USUAL, NULL, "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is inside the program"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "where the only picture goes; - is standard output, in the format of --format or of the input"},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
@@ -224,7 +225,7 @@ static gale_status make_tasks(job *j, gale__file_task *tasks)
 
 static gale_status run_files(job *j)
 {
-    gale__file_job files = {.work = upscale_one, .done = finish_file, .user = j};
+    gale__file_job files = {.work = upscale_one, .done = finish_file, .user = j, .read.layer = gale__args_text(j->a, "layer")};
     files.write = (gale_picture_write_options){.format = gale__args_text(j->a, "format"), .quality = (int)gale__args_int(j->a, "quality"), .lossless = gale__args_flag(j->a, "lossless")};
     GALE_TRY(list_inputs(j));
     gale__file_task *tasks = gale__calloc(j->inputs.count + 1, sizeof *tasks);
