@@ -65,8 +65,10 @@ expect 2 'newest' convert "$models/old.onnx" -o "$folder/x.onnx" --opset 20
 expect 0 '' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8
 expect 0 '^ *1   DequantizeLinear$' inspect "$folder/int8.onnx"
 echo '[[0.5, -1, 2]]' >"$folder/sample.json"
-expect 0 '^1 weights in 8 bit, 1 activations held to 8 bit; 1 samples$' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8 --calibrate "$folder/sample.json"
+expect 0 '^1 weights in 8 bit, 1 activations held to 8 bit (0 evened out by channel); 1 samples$' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8 --calibrate "$folder/sample.json"
 expect 0 '^ *1   QuantizeLinear$' inspect "$folder/int8.onnx"
+expect 0 '^0 weights in 8 bit' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8 --calibrate "$folder/sample.json" --leave Gemm
+expect 1 "is called 'x'" convert "$models/gemm.onnx" -o "$folder/x.onnx" --precision int8 --leave x
 expect 1 'opset newest' convert "$models/conv.onnx" -o "$folder/x.onnx" --precision int8
 expect 2 'precision int8' convert "$models/gemm.onnx" -o "$folder/x.onnx" --calibrate "$folder/sample.json"
 expect 0 '' convert "$models/relu.onnx" -o "$folder/my-model.c" --emit c

@@ -109,9 +109,9 @@ TEST(weights)
 {
     gale__onnx *a = make_net(13), *b = make_net(13);
     double relative, cosine;
-    int weights = 0, values = 0;
-    CHECK_OK(gale__edit_int8(b, root(b), NULL, &weights, &values));
-    CHECK(weights == 4 && values == 0);
+    gale__int8 how = {0};
+    CHECK_OK(gale__edit_int8(b, root(b), &how));
+    CHECK(how.n_weights == 4 && how.n_values == 0);
     CHECK_EQ(count_ops(root(b)->graph, "DequantizeLinear"), 4);
     CHECK_EQ(root(b)->graph->initializer.n, 9); /* two for each weight, and the bias as it was */
     gale_tensor *x = run(a), *y = run(b);
@@ -122,7 +122,7 @@ TEST(weights)
     gale__onnx_close(&a);
     gale__onnx_close(&b);
     a = make_net(11);
-    CHECK_FAILS(gale__edit_int8(a, root(a), NULL, NULL, NULL), UNSUPPORTED);
+    CHECK_FAILS(gale__edit_int8(a, root(a), &how), UNSUPPORTED);
     CHECK(strstr(gale_error(), "--opset"));
     gale__onnx_close(&a);
 }
@@ -133,18 +133,18 @@ TEST(activations)
     gale__onnx *a = make_net(17), *b = make_net(17);
     gale__ranges ranges = {0};
     double relative, cosine;
-    int weights = 0, values = 0;
     CHECK_OK(gale__ranges_of(root(b), &ranges));
     CHECK_EQ(ranges.n, 4);
     for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
         gale_tensor *t = NULL;
         if (!CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, &(int64_t){2}, &seen[i].low, &t))) continue;
-        gale__ranges_note(&ranges, seen[i].name, t);
-        gale__ranges_note(&ranges, "nobody", t);
+        CHECK_OK(gale__ranges_note(&ranges, seen[i].name, t));
+        CHECK_OK(gale__ranges_note(&ranges, "nobody", t));
         gale_tensor_destroy(&t);
     }
-    CHECK_OK(gale__edit_int8(b, root(b), &ranges, &weights, &values));
-    CHECK(weights == 4 && values == 4);
+    gale__int8 how = {.ranges = &ranges};
+    CHECK_OK(gale__edit_int8(b, root(b), &how));
+    CHECK(how.n_weights == 4 && how.n_values == 4 && how.n_smooth == 0);
     CHECK_EQ(count_ops(root(b)->graph, "QuantizeLinear"), 4);
     gale_tensor *x = run(a), *y = run(b);
     differ(x, y, &relative, &cosine);
@@ -167,11 +167,99 @@ TEST(outliers)
         CHECK_OK(gale_tensor_create(NULL, GALE_F32, 1, &(int64_t){1000000}, &t));
         for (int i = 0; i < 1000000; i++) ((float *)t->host)[i] = (float)(i % 1000) / 1000;
         if (far) ((float *)t->host)[77] = 50;
-        gale__ranges_note(&ranges, "x", t);
+        CHECK_OK(gale__ranges_note(&ranges, "x", t));
         CHECK(ranges.at[0].seen && ranges.at[0].low <= 0 && ranges.at[0].high > 0.99 && ranges.at[0].high < 1.1);
         gale_tensor_destroy(&t);
         gale__ranges_finish(&ranges);
     }
+    gale__onnx_close(&f);
+}
+
+/* Two products of x [8, 32], one with its weights turned; channel 5 of x is `large` times the others. */
+static gale__onnx *make_products(void)
+{
+    maker m;
+    gale__str bytes = {0};
+    gale__onnx *f = NULL;
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "8,32");
+    make_input(&m, "by", 1, "32");
+    make_output(&m, "y", 1, NULL);
+    make_initializer(&m, make_floats(&m, "w1", "32,16", noise(512, 1), 512));
+    make_initializer(&m, make_floats(&m, "w2", "16,32", noise(512, 2), 512));
+    make_node(&m, "Mul", "x,by", "u");
+    make_node(&m, "MatMul", "u,w1", "a");
+    gale__pb_node *g = make_node(&m, "Gemm", "u,w2", "b");
+    make_attr_i(&m, g, "transB", 1);
+    g->name = make_text(&m, "layer/gemm");
+    make_attr_i(&m, make_node(&m, "Concat", "a,b", "y"), "axis", 1);
+    CHECK_OK(make_encode(&m, &bytes));
+    CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &f));
+    gale__str_finish(&bytes);
+    make_end(&m);
+    return f;
+}
+
+static gale_tensor *run_products(gale__onnx *f, float large)
+{
+    gale__str bytes = {0};
+    gale_model *m = NULL;
+    gale_tensor *in[2] = {NULL, NULL}, *out = NULL;
+    float by[32];
+    for (int i = 0; i < 32; i++) by[i] = i == 5 ? large : 1;
+    CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 2, (int64_t[]){8, 32}, noise(256, 9), &in[0]));
+    CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, (int64_t[]){32}, by, &in[1]));
+    if (CHECK_OK(gale__onnx_pack(f, root(f), &bytes)) && CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &m)))
+        CHECK_OK(gale_model_run_named(m, (const char *const[]){"x", "by"}, in, 2, (const char *const[]){"y"}, &out, 1, true));
+    gale_model_close(&m);
+    gale__str_finish(&bytes);
+    gale_tensor_destroy(&in[0]), gale_tensor_destroy(&in[1]);
+    return out;
+}
+
+/* What is lost with the ranges that x has; by_channel: evened out where it helps. */
+static double loss_of(float large, bool by_channel, const char *left, gale__int8 *how)
+{
+    gale__onnx *a = make_products(), *b = make_products();
+    gale__ranges ranges = {0};
+    gale_tensor *u = NULL;
+    double relative, cosine;
+    CHECK_OK(gale__ranges_of(root(b), &ranges));
+    CHECK(ranges.n == 1 && ranges.at[0].by_channel);
+    ranges.at[0].by_channel = by_channel;
+    CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 2, (int64_t[]){8, 32}, noise(256, 9), &u));
+    for (int i = 0; i < 8; i++) ((float *)u->host)[i * 32 + 5] *= large;
+    CHECK_OK(gale__ranges_note(&ranges, "u", u));
+    *how = (gale__int8){.ranges = &ranges, .left = &left, .n_left = left != NULL};
+    CHECK_OK(gale__edit_int8(b, root(b), how));
+    gale_tensor *x = run_products(a, large), *y = run_products(b, large);
+    differ(x, y, &relative, &cosine);
+    gale_tensor_destroy(&u), gale_tensor_destroy(&x), gale_tensor_destroy(&y);
+    gale__ranges_finish(&ranges);
+    gale__onnx_close(&a), gale__onnx_close(&b);
+    return relative;
+}
+
+TEST(uneven_channels)
+{
+    gale__int8 how;
+    double plain = loss_of(60, false, NULL, &how), even = loss_of(60, true, NULL, &how);
+    CHECK(how.n_weights == 2 && how.n_values == 1 && how.n_smooth == 1);
+    if (!CHECK(even < plain / 2 && even > 0)) printf("relative %g, by channel %g\n", plain, even);
+    CHECK(loss_of(1, true, NULL, &how) < 0.02 && how.n_smooth == 0); /* nothing to even out: nothing is added */
+}
+
+TEST(left_out)
+{
+    static const char *const names[] = {"layer/gemm", "layer/*", "Gemm", "b"};
+    gale__int8 how;
+    gale__onnx *f = make_products();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        CHECK(loss_of(60, true, names[i], &how) > 0);
+        if (!CHECK(how.n_weights == 1 && how.n_values == 1)) printf("    %s\n", names[i]);
+    }
+    CHECK_FAILS(gale__edit_int8(f, root(f), &(gale__int8){.left = (const char *const[]){"Conv"}, .n_left = 1}), NOT_FOUND);
+    CHECK(strstr(gale_error(), "'Conv'") != NULL);
     gale__onnx_close(&f);
 }
 
@@ -188,7 +276,7 @@ TEST(language_model)
     if (!CHECK_OK(gale__onnx_open(path, GALE__PB_KIND_MODEL, &a)) || !CHECK_OK(gale__onnx_open(path, GALE__PB_KIND_MODEL, &b))) return;
     CHECK_OK(gale__edit_opset(b, root(b)));
     CHECK_OK(gale__edit_fold(b, root(b), cpu));
-    CHECK_OK(gale__edit_int8(b, root(b), NULL, NULL, NULL));
+    CHECK_OK(gale__edit_int8(b, root(b), &(gale__int8){0}));
     gale_tensor *x = run(a), *y = run(b);
     differ(x, y, &relative, &cosine);
     if (!CHECK(cosine > 0.99 && cosine < 1)) printf("cosine %g\n", cosine);
@@ -201,22 +289,26 @@ TEST(language_model)
 TEST(every_allocation_fails)
 {
     gale_status status = GALE_NO_MEMORY;
+    gale_tensor *uneven = NULL;
+    CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 2, (int64_t[]){2, 8}, (float[16]){100, -1, 1, 1, 1, 1, 1, 1, -50, 1, 1, 1, 1, 1, 1, 1}, &uneven));
     for (uint64_t n = 1; status != GALE_OK && n < 3000; n++) {
         gale__onnx *f = make_net(13);
         gale__ranges ranges = {0};
         gale__alloc_fail_at(n);
         status = gale__ranges_of(root(f), &ranges);
-        for (size_t i = 0; i < ranges.n; i++) ranges.at[i] = (gale__range){-1, 1, true};
-        if (status == GALE_OK) status = gale__edit_int8(f, root(f), &ranges, NULL, NULL);
+        for (size_t i = 0; i < ranges.n; i++) ranges.at[i].low = -1, ranges.at[i].high = 1, ranges.at[i].seen = true;
+        if (status == GALE_OK) status = gale__ranges_note(&ranges, "f", uneven);
+        if (status == GALE_OK) status = gale__edit_int8(f, root(f), &(gale__int8){.ranges = &ranges});
         gale__alloc_fail_at(0);
         if (status != GALE_OK && !CHECK_EQ(status, GALE_NO_MEMORY)) n = 3000;
         gale__ranges_finish(&ranges);
         gale__onnx_close(&f);
     }
     CHECK_OK(status);
+    gale_tensor_destroy(&uneven);
 }
 
-static const test_row rows[] = {ROW(weights), ROW(activations), ROW(outliers), ROW(language_model), ROW(every_allocation_fails)};
+static const test_row rows[] = {ROW(weights), ROW(activations), ROW(outliers), ROW(uneven_channels), ROW(left_out), ROW(language_model), ROW(every_allocation_fails)};
 
 int main(int argc, char **argv)
 {

@@ -18,6 +18,7 @@ static const gale__arg args[] = {
     {"fold", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "compute what depends on constants alone, join what is equal, drop what nothing reads"},
     {"precision", 0, GALE__ARG_CHOICE, NULL, NULL, "fp16|bf16|int8", "weights and operators in half precision, or weights of products in 8 bit; inputs and outputs stay as they are"},
     {"calibrate", 0, GALE__ARG_TEXT, "FILE", NULL, NULL, "--precision int8: a sample (.npy, .npz, .pb, picture; NAME=FILE,NAME=FILE for several inputs), for activations in 8 bit", .many = true},
+    {"leave", 0, GALE__ARG_TEXT, "NAME", NULL, NULL, "--precision int8: a node that stays as it is, by name, result or operator; NAME* for all that begin so", .many = true},
     GALE__ARGS_PICTURES,
     {0},
 };
@@ -85,8 +86,9 @@ static int run(const gale__args *a)
     bool c = !strcmp(gale__args_text(a, "emit"), "c");
     if (!output) return gale__usage("convert", "where to? --output FILE is missing");
     if (c && gale__args_given(a, "external")) return gale__usage("convert", "a C file holds everything: --external does not go with --emit c");
-    if (gale__args_given(a, "calibrate") && (!gale__args_given(a, "precision") || strcmp(gale__args_text(a, "precision"), "int8")))
-        return gale__usage("convert", "--calibrate goes with --precision int8");
+    bool int8 = gale__args_given(a, "precision") && !strcmp(gale__args_text(a, "precision"), "int8");
+    if (gale__args_given(a, "calibrate") && !int8) return gale__usage("convert", "--calibrate goes with --precision int8");
+    if (gale__args_given(a, "leave") && !int8) return gale__usage("convert", "--leave goes with --precision int8");
     return gale__report(convert(a, gale__args_text(a, "MODEL"), output));
 }
 
@@ -98,7 +100,7 @@ const gale__command gale__command_convert = {
              "Half precision: operators that take it compute in it, others stay in single precision, with Cast nodes between. Numbers beyond the "
              "largest of the type become the largest.\n\n"
              "8 bit: weights of MatMul, Gemm and Conv become int8 with a scale for each channel. With samples (--calibrate), what these operators read is held to uint8 in the range it had "
-             "there, and what the outputs lost is printed.\n\n"
+             "there, evened out by channel where that loses less, and what the outputs lost is printed. Nodes named by --leave stay in single precision.\n\n"
              "Folding: results that would be much larger than what they are computed from stay nodes. Where all extents of the inputs are fixed (--pin), so are the shapes that follow from them.",
     .examples = "  gale convert model.onnx -o small.onnx --external small.bin   # weights beside the model\n"
                 "  gale convert model.onnx -o fixed.onnx --pin batch=1 --pin height=256\n"

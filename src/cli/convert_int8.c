@@ -56,9 +56,9 @@ static gale_status note(void *user, const gale__net *net, int32_t value, gale_ob
     const char *name = net->values[value].name;
     if (object->kind != GALE_OBJECT_TENSOR || gale__names_find(&w->ranges.names, name, strlen(name)) < 0) return GALE_OK;
     GALE_TRY(gale__object_to_host(object, &host));
-    gale__ranges_note(&w->ranges, name, host->tensor);
+    gale_status status = gale__ranges_note(&w->ranges, name, host->tensor);
     gale_object_destroy(&host);
-    return GALE_OK;
+    return status;
 }
 
 static gale_status watch(work *w, gale_model *m)
@@ -136,7 +136,7 @@ static gale_status run_model(work *w, gale__onnx *file, gale__pb_model *model, b
     return status;
 }
 
-static void print_loss(const work *w, int weights, int values)
+static void print_loss(const work *w, const gale__int8 *how)
 {
     gale__table t = {.align = "lrr"};
     gale__table_cell(&t, "output"), gale__table_cell(&t, "relative L2"), gale__table_cell(&t, "PSNR");
@@ -149,26 +149,35 @@ static void print_loss(const work *w, int weights, int values)
         else gale__table_cell(&t, "-");
     }
     gale__table_print(&t, stdout);
-    printf("%d weights in 8 bit, %d activations held to 8 bit; %zu samples\n", weights, values, w->n_samples);
+    printf("%d weights in 8 bit, %d activations held to 8 bit (%d evened out by channel); %zu samples\n", how->n_weights, how->n_values, how->n_smooth, w->n_samples);
 }
 
 gale_status gale__convert_int8(const gale__args *a, gale__onnx *file, gale__pb_model *model)
 {
     work w = {.a = a};
-    int weights = 0, values = 0;
+    gale__int8 how = {0};
     gale_status status;
+    const char **left = gale__calloc(a->count + 1, sizeof *left);
+    if (!left) return GALE_NO_MEMORY;
+    while ((left[how.n_left] = gale__args_item(a, "leave", (size_t)how.n_left))) how.n_left++;
+    how.left = left;
     while (gale__args_item(a, "calibrate", w.n_samples)) w.n_samples++;
-    if (!w.n_samples) return gale__edit_int8(file, model, NULL, NULL, NULL);
+    if (!w.n_samples) {
+        status = gale__edit_int8(file, model, &how);
+        goto done;
+    }
     GALE_GO(gale_device_open(&(gale_device_options){.chain = "cpu"}, &w.cpu));
     GALE_GO(gale__ranges_of(model, &w.ranges));
     GALE_GO(run_model(&w, file, model, false));
-    GALE_GO(gale__edit_int8(file, model, &w.ranges, &weights, &values));
+    how.ranges = &w.ranges;
+    GALE_GO(gale__edit_int8(file, model, &how));
     GALE_GO(run_model(&w, file, model, true));
-    print_loss(&w, weights, values);
+    print_loss(&w, &how);
 done:
     for (size_t i = 0; w.kept && i < w.n_samples; i++) gale__objects_free(&w.kept[i], w.n_outputs);
     gale__free(w.kept);
     gale__free(w.losses);
+    gale__free(left);
     gale__ranges_finish(&w.ranges);
     gale_device_close(&w.cpu);
     return status;

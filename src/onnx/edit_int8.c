@@ -12,14 +12,15 @@ typedef struct change {
     gale__onnx *file;
     gale__arena *arena;
     gale__pb_graph *g;
-    const gale__ranges *ranges;
+    gale__int8 *how;
+    gale__names smooth;        /* by value: its place in `factors`, -1 where dividing is not worth it */
+    float **factors; size_t n_factors, factors_capacity;
     gale__names used;          /* names of values */
     gale__names weights;       /* initialisers of f32 that nobody can give, by name */
-    gale__names done;          /* "w|axis" or "|x" to its place in `to` */
+    gale__names done;          /* "w|axis|x" or "x|" to its place in `to` */
     gale__pb_text *to; size_t n_to, to_capacity;
     gale__pb_node *nodes; size_t n_nodes, nodes_capacity;
     gale__pb_tensor *tensors; size_t n_tensors, tensors_capacity;
-    int n_weights, n_values;
 } change;
 
 /* --- Making things. --- */
@@ -96,7 +97,16 @@ static void quantise(const float *x, size_t outer, size_t channels, size_t inner
     }
 }
 
-static gale_status write_weight(change *c, const gale__pb_tensor *from, const gale_tensor *t, int64_t axis, gale__pb_text *out)
+/* Element k of the axis that is summed over, times its factor. */
+static void multiply(float *x, size_t outer, size_t channels, size_t inner, const float *factors)
+{
+    for (size_t o = 0; o < outer; o++)
+        for (size_t k = 0; k < channels; k++)
+            for (size_t i = 0; i < inner; i++) x[(o * channels + k) * inner + i] *= factors[k];
+}
+
+/* factors (may be NULL): of the other axis of a matrix. */
+static gale_status write_weight(change *c, const gale__pb_tensor *from, const gale_tensor *t, int64_t axis, const float *factors, gale__pb_text *out)
 {
     size_t n = (size_t)gale__tensor_elements(t), outer = 1, inner = 1;
     float *whole = gale__alloc(n * sizeof *whole), *scales = gale__arena_alloc(c->arena, (size_t)t->dims[axis] * sizeof *scales);
@@ -104,6 +114,7 @@ static gale_status write_weight(change *c, const gale__pb_tensor *from, const ga
     gale__pb_text in[2];
     gale_status status = whole && scales && q ? gale_tensor_to_cpu((gale_tensor *)t, whole, n * sizeof *whole) : GALE_NO_MEMORY;
     for (int i = 0; i < t->rank; i++) *(i < axis ? &outer : &inner) *= i == axis ? 1 : (size_t)t->dims[i];
+    if (status == GALE_OK && factors) multiply(whole, axis ? 1 : (size_t)t->dims[0], (size_t)t->dims[1 - axis], axis ? (size_t)t->dims[1] : 1, factors);
     if (status == GALE_OK) quantise(whole, outer, (size_t)t->dims[axis], inner, scales, q);
     gale__free(whole);
     GALE_TRY(status);
@@ -112,24 +123,36 @@ static gale_status write_weight(change *c, const gale__pb_tensor *from, const ga
     GALE_TRY(new_name(c, &from->name, "dequantized", out));
     GALE_TRY(add_tensor(c, in[0], I8, t->dims, (size_t)t->rank, q, n));
     GALE_TRY(add_tensor(c, in[1], F32, &t->dims[axis], 1, scales, (size_t)t->dims[axis] * sizeof *scales));
-    c->n_weights++;
+    c->how->n_weights++;
     return add_node(c, "DequantizeLinear", in, 2, *out, axis);
 }
 
-static gale_status change_weight(change *c, gale__pb_text *name, const gale__pb_node *node)
+static const gale__pb_tensor *weight_of(const change *c, const gale__pb_text *name)
 {
-    const gale__pb_tensor *from = &c->g->initializer.at[gale__names_find(&c->weights, name->at, name->size)];
+    int32_t at = name->size ? gale__names_find(&c->weights, name->at, name->size) : -1;
+    return at < 0 ? NULL : &c->g->initializer.at[at];
+}
+
+/* The axis of its results. */
+static int64_t axis_of(const gale__pb_node *node, const gale__pb_tensor *weight)
+{
     const gale__pb_attribute *transposed = gale__pb_find_attribute(node, "transB");
+    return gale__pb_is(&node->op_type, "Conv") || (gale__pb_is(&node->op_type, "Gemm") && transposed && transposed->i) ? 0 : (int64_t)weight->dims.n - 1;
+}
+
+static gale_status change_weight(change *c, gale__pb_text *name, const gale__pb_node *node, const float *factors)
+{
+    const gale__pb_tensor *from = weight_of(c, name);
     if (from->dims.n < 2) return GALE_OK;
-    int64_t axis = gale__pb_is(&node->op_type, "Conv") || (gale__pb_is(&node->op_type, "Gemm") && transposed && transposed->i) ? 0 : (int64_t)from->dims.n - 1;
-    char *key = gale__arena_printf(c->arena, "%s|%lld", name->at, (long long)axis);
+    int64_t axis = axis_of(node, from);
+    char *key = gale__arena_printf(c->arena, "%s|%lld|%s", name->at, (long long)axis, factors ? node->input.at[0].at : "");
     if (!key) return GALE_NO_MEMORY;
     const gale__pb_text *known = find_done(c, key);
     if (known) return *name = *known, GALE_OK;
     gale_tensor *t = NULL;
     gale__pb_text made;
     GALE_TRY(gale__onnx_tensor(c->file, from, &t));
-    gale_status status = gale__tensor_elements(t) ? write_weight(c, from, t, axis, &made) : GALE_OK;
+    gale_status status = gale__tensor_elements(t) ? write_weight(c, from, t, axis, factors, &made) : GALE_OK;
     bool changed = gale__tensor_elements(t) > 0;
     gale_tensor_destroy(&t);
     if (status != GALE_OK || !changed) return status;
@@ -137,11 +160,116 @@ static gale_status change_weight(change *c, gale__pb_text *name, const gale__pb_
     return set_done(c, key, &made);
 }
 
+/* --- Channels that are shared out between a value and its weights. --- */
+
+static bool is_left(const change *c, const gale__pb_node *node)
+{
+    const gale__pb_text none = {"", 0}, *names[] = {&node->name, &node->op_type, node->output.n ? &node->output.at[0] : &none};
+    for (int i = 0; i < c->how->n_left; i++) {
+        const char *left = c->how->left[i];
+        size_t n = strlen(left);
+        bool star = n && left[n - 1] == '*';
+        for (int k = 0; k < 3; k++)
+            if (names[k]->at && (star ? !strncmp(names[k]->at, left, n - 1) : !strcmp(names[k]->at, left))) return true;
+    }
+    return false;
+}
+
+static const gale__range *range_of(const change *c, const gale__pb_text *name)
+{
+    int32_t at = c->how->ranges && name->size ? gale__names_find(&c->how->ranges->names, name->at, name->size) : -1;
+    return at < 0 || !c->how->ranges->at[at].seen ? NULL : &c->how->ranges->at[at];
+}
+
+/* The weight that the rows of a value are multiplied with here, if it has as many channels. */
+static const gale__pb_tensor *smooth_weight(const change *c, const gale__pb_node *node, const gale__range *range)
+{
+    bool ours = gale__int8_takes(node) && gale__int8_reads_rows(node) && !is_left(c, node);
+    const gale__pb_tensor *w = ours ? weight_of(c, &node->input.at[1]) : NULL;
+    return w && w->dims.n == 2 && range->channels && w->dims.at[1 - axis_of(node, w)] == range->n_channels ? w : NULL;
+}
+
+typedef struct readers { gale__smooth_weight *weights; float **held; size_t n; } readers;
+
+static gale_status read_weights(change *c, const gale__pb_text *x, const gale__range *range, readers *r)
+{
+    for (size_t i = 0; i < c->g->node.n; i++) {
+        const gale__pb_node *node = &c->g->node.at[i];
+        const gale__pb_tensor *w = node->input.n && gale__pb_text_equal(&node->input.at[0], x) ? smooth_weight(c, node, range) : NULL;
+        gale_tensor *t = NULL;
+        if (!w) continue;
+        GALE_TRY(gale__onnx_tensor(c->file, w, &t));
+        int64_t axis = axis_of(node, w);
+        float *data = gale__alloc(t->size_bytes + 1);
+        gale_status status = data ? gale_tensor_to_cpu(t, data, t->size_bytes) : GALE_NO_MEMORY;
+        r->held[r->n] = data;
+        r->weights[r->n++] = (gale__smooth_weight){data, (size_t)t->dims[axis], axis ? (size_t)t->dims[1] : 1, axis ? 1 : (size_t)t->dims[1]};
+        gale_tensor_destroy(&t);
+        GALE_TRY(status);
+    }
+    return GALE_OK;
+}
+
+static gale_status find_factors(change *c, const gale__pb_text *x, const gale__range *range, float **out)
+{
+    readers r = {gale__calloc(c->g->node.n + 1, sizeof *r.weights), gale__calloc(c->g->node.n + 1, sizeof *r.held), 0};
+    float *factors = gale__arena_alloc(c->arena, (size_t)range->n_channels * sizeof *factors);
+    bool worth = false;
+    gale_status status = r.weights && r.held && factors ? read_weights(c, x, range, &r) : GALE_NO_MEMORY;
+    if (status == GALE_OK && r.n) status = gale__smooth_find(range, r.weights, r.n, factors, &worth);
+    for (size_t i = 0; i < r.n; i++) gale__free(r.held[i]);
+    gale__free(r.weights);
+    gale__free(r.held);
+    *out = worth ? factors : NULL;
+    return status;
+}
+
+/* The factors of what a node reads; NULL: none. */
+static gale_status factors_of(change *c, const gale__pb_node *node, const float **out)
+{
+    const gale__pb_text *x = &node->input.at[0];
+    const gale__range *range = range_of(c, x);
+    *out = NULL;
+    if (!range || !smooth_weight(c, node, range)) return GALE_OK;
+    int32_t at = gale__names_find(&c->smooth, x->at, x->size);
+    if (at < 0) {
+        float *factors = NULL;
+        GALE_TRY(find_factors(c, x, range, &factors));
+        GALE_TRY(gale__grow((void **)&c->factors, &c->factors_capacity, c->n_factors + 1, sizeof *c->factors));
+        at = (int32_t)c->n_factors;
+        c->factors[c->n_factors++] = factors;
+        GALE_TRY(gale__names_set(&c->smooth, x->at, x->size, at));
+    }
+    *out = c->factors[at];
+    return GALE_OK;
+}
+
 /* --- Activations. --- */
 
-static gale_status write_pair(change *c, const gale__pb_text *name, const gale__range *range, gale__pb_text *out)
+/* One after the other: divided by its factors, if there are any. */
+static gale_status write_divided(change *c, gale__pb_text *name, const gale__range *range, const float *factors, double *low, double *high)
 {
-    double low = range->low < 0 ? range->low : 0, high = range->high > 0 ? range->high : 0;
+    float *inverse = gale__arena_alloc(c->arena, (size_t)range->n_channels * sizeof *inverse);
+    gale__pb_text in[2] = {*name}, made;
+    if (!inverse) return GALE_NO_MEMORY;
+    *low = *high = 0;
+    for (int64_t k = 0; k < range->n_channels; k++) {
+        inverse[k] = 1 / factors[k];
+        double least = (double)(range->channels[k].low * inverse[k]), most = (double)(range->channels[k].high * inverse[k]);
+        *low = least < *low ? least : *low;
+        *high = most > *high ? most : *high;
+    }
+    GALE_TRY(new_name(c, name, "factors", &in[1]));
+    GALE_TRY(new_name(c, name, "even", &made));
+    GALE_TRY(add_tensor(c, in[1], F32, &range->n_channels, 1, inverse, (size_t)range->n_channels * sizeof *inverse));
+    GALE_TRY(add_node(c, "Mul", in, 2, made, -1));
+    *name = made;
+    c->how->n_smooth++;
+    return GALE_OK;
+}
+
+static gale_status write_pair(change *c, const gale__pb_text *name, double low, double high, gale__pb_text *out)
+{
     float step = (float)((high - low) / 255) > 0 ? (float)((high - low) / 255) : 1;
     double at = rint(-low / (double)step);
     uint8_t zero = (uint8_t)(at > 255 ? 255 : at);
@@ -154,20 +282,22 @@ static gale_status write_pair(change *c, const gale__pb_text *name, const gale__
     GALE_TRY(add_tensor(c, in[2], U8, NULL, 0, gale__arena_copy(c->arena, &zero, 1), 1));
     GALE_TRY(add_node(c, "QuantizeLinear", in, 3, between, -1));
     in[0] = between;
-    c->n_values++;
+    c->how->n_values++;
     return add_node(c, "DequantizeLinear", in, 3, *out, -1);
 }
 
-static gale_status change_activation(change *c, gale__pb_text *name)
+static gale_status change_activation(change *c, gale__pb_text *name, const float *factors)
 {
-    int32_t at = c->ranges ? gale__names_find(&c->ranges->names, name->at, name->size) : -1;
-    if (at < 0 || !c->ranges->at[at].seen) return GALE_OK;
-    char *key = gale__arena_printf(c->arena, "|%s", name->at);
+    const gale__range *range = range_of(c, name);
+    if (!range) return GALE_OK;
+    char *key = gale__arena_printf(c->arena, "%s|%s", name->at, factors ? "even" : "");
     if (!key) return GALE_NO_MEMORY;
     const gale__pb_text *known = find_done(c, key);
     if (known) return *name = *known, GALE_OK;
-    gale__pb_text made;
-    GALE_TRY(write_pair(c, name, &c->ranges->at[at], &made));
+    double low = range->low < 0 ? range->low : 0, high = range->high > 0 ? range->high : 0;
+    gale__pb_text from = *name, made;
+    if (factors) GALE_TRY(write_divided(c, &from, range, factors, &low, &high));
+    GALE_TRY(write_pair(c, &from, low, high, &made));
     *name = made;
     return set_done(c, key, &made);
 }
@@ -176,15 +306,16 @@ static gale_status change_activation(change *c, gale__pb_text *name)
 
 static gale_status change_node(change *c, gale__pb_node node)
 {
-    bool ours = gale__pb_is_core(&node.domain) && (gale__pb_is(&node.op_type, "MatMul") || gale__pb_is(&node.op_type, "Gemm") || gale__pb_is(&node.op_type, "Conv"));
-    if (ours) {
+    if (gale__int8_takes(&node) && node.input.n && !is_left(c, &node)) {
         gale__pb_text *in = gale__arena_copy(c->arena, node.input.at, node.input.n * sizeof *in);
+        const float *factors;
         if (!in) return GALE_NO_MEMORY;
+        GALE_TRY(factors_of(c, &node, &factors));
         for (size_t i = 0; i < node.input.n && i < 2; i++) {
             if (!in[i].size) continue;
-            bool weight = gale__names_find(&c->weights, in[i].at, in[i].size) >= 0;
-            if (weight && i == 1) GALE_TRY(change_weight(c, &in[i], &node));
-            else if (!weight) GALE_TRY(change_activation(c, &in[i]));
+            bool weight = weight_of(c, &in[i]) != NULL;
+            if (weight && i == 1) GALE_TRY(change_weight(c, &in[i], &node, factors));
+            else if (!weight) GALE_TRY(change_activation(c, &in[i], i == 0 ? factors : NULL));
         }
         node.input.at = in;
     }
@@ -241,24 +372,38 @@ static gale_status rewrite(change *c)
     return gale__edit_add_initializers(c->file, c->g, c->tensors, c->n_tensors);
 }
 
-gale_status gale__edit_int8(gale__onnx *file, gale__pb_model *model, const gale__ranges *ranges, int *n_weights, int *n_values)
+/* A name that is nobody's is a mistake. */
+static gale_status check_left(const change *c)
 {
-    change c = {.file = file, .arena = gale__onnx_arena(file), .g = model->graph, .ranges = ranges};
+    for (int i = 0; i < c->how->n_left; i++) {
+        gale__int8 one = {.left = &c->how->left[i], .n_left = 1};
+        change only = {.how = &one};
+        bool found = false;
+        for (size_t k = 0; k < c->g->node.n && !found; k++) found = gale__int8_takes(&c->g->node.at[k]) && is_left(&only, &c->g->node.at[k]);
+        if (!found) return gale__fail(GALE_NOT_FOUND, "no MatMul, Gemm or Conv is called '%s', by its name, its result or its operator", c->how->left[i]);
+    }
+    return GALE_OK;
+}
+
+gale_status gale__edit_int8(gale__onnx *file, gale__pb_model *model, gale__int8 *how)
+{
+    change c = {.file = file, .arena = gale__onnx_arena(file), .g = model->graph, .how = how};
     int64_t opset = 1;
     if (!c.g) return gale__fail(GALE_INVALID, "the model has no graph");
     for (size_t i = 0; i < model->opset_import.n; i++)
         if (gale__pb_is_core(&model->opset_import.at[i].domain)) opset = model->opset_import.at[i].version;
     if (opset < OPSET_LEAST) return gale__fail(GALE_UNSUPPORTED, "opset %lld has no scales for each channel: bring the model up first (--opset newest)", (long long)opset);
+    GALE_TRY(check_left(&c));
     gale__edit_drop_formal_inputs(model);
     gale_status status = gale__edit_hoist_constants(file, c.g);
     if (status == GALE_OK) status = rewrite(&c);
     gale__names_finish(&c.used);
     gale__names_finish(&c.weights);
     gale__names_finish(&c.done);
+    gale__names_finish(&c.smooth);
+    gale__free(c.factors);
     gale__free(c.to);
     gale__free(c.nodes);
     gale__free(c.tensors);
-    if (n_weights) *n_weights = c.n_weights;
-    if (n_values) *n_values = c.n_values;
     return status;
 }

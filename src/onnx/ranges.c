@@ -11,27 +11,38 @@ enum { BINS = 4096, MANY = 10000, ONE_IN = 20000 };
 void gale__ranges_finish(gale__ranges *r)
 {
     gale__names_finish(&r->names);
+    for (size_t i = 0; i < r->n; i++) gale__free(r->at[i].channels);
     gale__free(r->at);
     *r = (gale__ranges){0};
 }
 
-static bool is_one(const gale__pb_node *n)
+bool gale__int8_takes(const gale__pb_node *n)
 {
     return gale__pb_is_core(&n->domain) && (gale__pb_is(&n->op_type, "MatMul") || gale__pb_is(&n->op_type, "Gemm") || gale__pb_is(&n->op_type, "Conv"));
+}
+
+bool gale__int8_reads_rows(const gale__pb_node *n)
+{
+    const gale__pb_attribute *turned = gale__pb_find_attribute(n, "transA");
+    return n->input.n >= 2 && !gale__pb_is(&n->op_type, "Conv") && !(turned && turned->i);
 }
 
 gale_status gale__ranges_of(const gale__pb_model *model, gale__ranges *out)
 {
     const gale__pb_graph *g = model->graph;
     for (size_t i = 0; g && i < g->node.n; i++)
-        for (size_t k = 0; is_one(&g->node.at[i]) && k < g->node.at[i].input.n && k < 2; k++) {
-            const gale__pb_text *name = &g->node.at[i].input.at[k];
-            bool known = !name->size || gale__names_find(&out->names, name->at, name->size) >= 0;
-            for (size_t t = 0; t < g->initializer.n && !known; t++) known = gale__pb_text_equal(&g->initializer.at[t].name, name);
-            if (known) continue;
-            GALE_TRY(gale__grow((void **)&out->at, &out->capacity, out->n + 1, sizeof *out->at));
-            GALE_TRY(gale__names_set(&out->names, name->at, name->size, (int32_t)out->n));
-            out->at[out->n++] = (gale__range){0};
+        for (size_t k = 0; gale__int8_takes(&g->node.at[i]) && k < g->node.at[i].input.n && k < 2; k++) {
+            const gale__pb_node *node = &g->node.at[i];
+            const gale__pb_text *name = &node->input.at[k];
+            if (!name->size || gale__pb_has_value(g, name)) continue;
+            int32_t at = gale__names_find(&out->names, name->at, name->size);
+            if (at < 0) {
+                at = (int32_t)out->n;
+                GALE_TRY(gale__grow((void **)&out->at, &out->capacity, out->n + 1, sizeof *out->at));
+                GALE_TRY(gale__names_set(&out->names, name->at, name->size, at));
+                out->at[out->n++] = (gale__range){0};
+            }
+            if (k == 0 && gale__int8_reads_rows(node) && gale__pb_has_value(g, &node->input.at[1])) out->at[at].by_channel = true;
         }
     return GALE_OK;
 }
@@ -76,22 +87,45 @@ static void trim(const float *x, size_t n, double *low, double *high)
     }
 }
 
-void gale__ranges_note(gale__ranges *r, const char *name, const gale_tensor *t)
+static gale_status note_channels(gale__range *r, const gale_tensor *t)
+{
+    int64_t n = t->rank ? t->dims[t->rank - 1] : 0;
+    const float *x = t->host;
+    if (!r->by_channel || r->n_channels < 0 || n < 1) return GALE_OK;
+    if (!r->n_channels && !(r->channels = gale__calloc((size_t)n, sizeof *r->channels))) return GALE_NO_MEMORY;
+    r->n_channels = !r->n_channels || r->n_channels == n ? n : -1;
+    if (r->n_channels < 0) return GALE_OK;
+    size_t rows = t->size_bytes / sizeof *x / (size_t)n;
+    for (size_t row = 0; row < rows; row++)
+        for (int64_t k = 0; k < n; k++) {
+            gale__channel *c = &r->channels[k];
+            float v = x[row * (size_t)n + (size_t)k];
+            if (!isfinite(v)) continue;
+            c->low = v < c->low ? v : c->low;
+            c->high = v > c->high ? v : c->high;
+            c->squares += (double)v * (double)v;
+        }
+    r->rows += rows;
+    return GALE_OK;
+}
+
+gale_status gale__ranges_note(gale__ranges *r, const char *name, const gale_tensor *t)
 {
     int32_t at = *name ? gale__names_find(&r->names, name, strlen(name)) : -1;
     const float *x = t->host;
     size_t n = t->size_bytes / sizeof *x;
     double low = INFINITY, high = -INFINITY;
-    if (at < 0 || t->type != GALE_F32 || t->device || !x || gale__tensor_mapped(t)) return;
+    if (at < 0 || t->type != GALE_F32 || t->device || !x || gale__tensor_mapped(t)) return GALE_OK;
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(x[i])) continue;
         low = x[i] < low ? x[i] : low;
         high = x[i] > high ? x[i] : high;
     }
-    if (low > high) return;
+    if (low > high) return GALE_OK;
     if (n >= MANY) trim(x, n, &low, &high);
     gale__range *range = &r->at[at];
     range->low = range->seen && range->low < low ? range->low : low;
     range->high = range->seen && range->high > high ? range->high : high;
     range->seen = true;
+    return note_channels(range, t);
 }
