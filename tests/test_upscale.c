@@ -133,9 +133,13 @@ TEST(blended_anywhere)
     maker m;
     gale__manifest man;
     gale__network n;
-    float *from = gale__calloc(W * H * 3, sizeof *from), *first = gale__calloc(N, sizeof *first), *out = gale__calloc(N, sizeof *out);
+    gale_tensor *planes = NULL, *result = NULL;
+    float *first = gale__calloc(N, sizeof *first);
+    CHECK_OK(gale_tensor_create(NULL, GALE_F32, 4, (int64_t[]){1, 3, H, W}, &planes));
+    CHECK_OK(gale_tensor_create(NULL, GALE_F32, 4, (int64_t[]){1, 3, 2 * H, 2 * W}, &result));
     repeating(&m);
-    if (!from || !first || !out || !CHECK_OK(probe(&m, "name: twice", &man, &n))) return;
+    if (!planes || !first || !result || !CHECK_OK(probe(&m, "name: twice", &man, &n))) return;
+    float *from = gale_tensor_data(planes), *out = gale_tensor_data(result);
     for (int i = 0; i < W * H * 3; i++) from[i] = (float)(i * 37 % 101) / 100;
     for (int round = 0; round < 4; round++) {
         gale__tile_wish wish = {round == 3 ? 0 : 24, round == 3 ? 0 : 16, 7, -1, 1, false, GALE__PAD_REPLICATE};
@@ -147,18 +151,64 @@ TEST(blended_anywhere)
         CHECK_OK(gale__tiling_make(W, H, &wish, &t));
         CHECK_OK(gale__batch_make(&n, &t, NULL, &b));
         int64_t tiles = gale__tiling_count(&t), size = round == 1 ? 4 : 1;
-        for (int64_t at = 0; at < tiles; at += size) CHECK_OK(gale__batch_run(&b, at, tiles - at < size ? tiles - at : size, from, out, &ns));
+        for (int64_t at = 0; at < tiles; at += size) CHECK_OK(gale__batch_run(&b, at, tiles - at < size ? tiles - at : size, planes, result, &ns));
         CHECK(ns > 0);
         if (!round) memcpy(first, out, N * sizeof *out);
         float worst = 0;
         for (int i = 0; i < N; i++) worst = fabsf(out[i] - first[i]) <= worst ? worst : fabsf(out[i] - first[i]);
-        CHECK(worst <= (round == 3 ? 1e-6f : 0)); /* the last one is one tile, without weights */
+        CHECK(worst <= (round == 3 ? 1e-6f : 0)); /* the last one is one tile, which is not even copied */
         gale__batch_finish(&b);
     }
     gale__parallel_set_width(0);
-    gale__free(from);
     gale__free(first);
-    gale__free(out);
+    gale_tensor_destroy(&planes);
+    gale_tensor_destroy(&result);
+    finish(&man, &n);
+}
+
+/* The library's own network in every precision: what ran is said, and halves are near. */
+TEST(precisions)
+{
+    static const struct { gale_model_options o; const char *name; double psnr; } rows[] = {{{0}, "fp32", 1e9}, {{.program = {.fast = true}}, "fast", 50}, {{.precision = GALE_PRECISION_F16}, "fp16", 50}, {{.precision = GALE_PRECISION_BF16}, "bf16", 40}};
+    gale_picture *in = picture_make(40, 24, 3, GALE_U8), *good = NULL;
+    for (int i = 0; i < 4; i++) {
+        gale_upscaler *u = NULL;
+        gale_upscaler_info info;
+        gale_picture *out = NULL;
+        gale_picture_difference d;
+        if (!CHECK_OK(gale_upscaler_open(NULL, the_device(), &rows[i].o, &u))) continue;
+        gale_upscaler_get_info(u, &info);
+        CHECK(!strcmp(info.precision, rows[i].name));
+        CHECK_OK(gale_upscale(u, in, NULL, NULL, i ? &out : &good));
+        if (i && good && out && CHECK_OK(gale_picture_compare(good, out, &d, 1, NULL))) CHECK(d.colours.psnr >= rows[i].psnr && (i == 1 || d.pixels));
+        gale_picture_destroy(&out);
+        gale_upscaler_close(&u);
+    }
+    gale_picture_destroy(&in);
+    gale_picture_destroy(&good);
+}
+
+/* Sides that the network does not take, though its manifest says so: the picture is one tile, and the message is the one of tiles. */
+TEST(wrong_multiple)
+{
+    static const int64_t two[] = {2, 2};
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    gale_upscale_options o = GALE_UPSCALE_OPTIONS;
+    gale_picture *in = picture_make(33, 33, 1, GALE_U8), *out = NULL;
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "n,1,h,w");
+    make_output(&m, "y", 1, NULL);
+    gale__pb_node *pool = make_node(&m, "AveragePool", "x", "p");
+    make_attr_ints(&m, pool, "kernel_shape", two, 2);
+    make_attr_ints(&m, pool, "strides", two, 2);
+    make_initializer(&m, make_floats(&m, "s", "4", (const float[]){1, 1, 2, 2}, 4));
+    make_node(&m, "Resize", "p,,s", "y");
+    if (!CHECK_OK(probe(&m, "params: {tile_size: 33, multiple: 1}", &man, &n))) return;
+    CHECK_FAILS(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &out), MISMATCH);
+    CHECK(strstr(gale_error(), "multiples"));
+    gale_picture_destroy(&in);
     finish(&man, &n);
 }
 
@@ -360,4 +410,4 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(any_size), ROW(resizing), ROW(cancelled_and_checked), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))
+TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions), ROW(wrong_multiple), ROW(any_size), ROW(resizing), ROW(cancelled_and_checked), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))

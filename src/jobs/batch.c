@@ -1,5 +1,5 @@
 /* Rows are cut and blended by all threads, straight between the planes and the network's own tensors.  Tiles are added one after another, so that sums do not depend
- * on who was first. */
+ * on who was first.  A picture of one tile is lent to the network as it is, where that takes it. */
 #include "jobs/batch.h"
 #include "base/thread.h"
 
@@ -79,17 +79,19 @@ void gale__batch_finish(gale__batch *b)
     gale__free(b->rooms);
 }
 
-gale_status gale__batch_run(gale__batch *b, int64_t first, int64_t count, const float *planes, float *result, uint64_t *network_ns)
+gale_status gale__batch_run(gale__batch *b, int64_t first, int64_t count, gale_tensor *planes, gale_tensor *result, uint64_t *network_ns)
 {
-    job j = {.b = b, .first = first, .planes = planes, .result = result};
+    job j = {.b = b, .first = first, .planes = gale_tensor_data(planes), .result = gale_tensor_data(result)};
+    bool lent = false;
     if (b->feed.batch != count) {
         gale__feed_finish(&b->feed);
         GALE_TRY(gale__feed_make(b->n, count, b->t->x.tile, b->t->y.tile, b->control, &b->feed));
     }
-    cut(&j);
+    if (gale__tiling_count(b->t) == 1) GALE_TRY(gale__feed_lend(&b->feed, planes, result, &lent));
+    if (!lent) cut(&j);
     uint64_t begun = gale__time_ns();
     GALE_TRY(gale__feed_run(&b->feed));
     *network_ns += gale__time_ns() - begun;
-    add(&j);
+    if (!lent) add(&j);
     return GALE_OK;
 }

@@ -104,6 +104,29 @@ void gale__feed_finish(gale__feed *f)
     *f = (gale__feed){0};
 }
 
+static bool fits(const gale__feed *f, const gale_tensor *t, bool result)
+{
+    lie l = lie_of(f, result);
+    const int64_t *d = gale_tensor_dims(t);
+    bool order = l.channels == 1 || f->n->manifest->colours != GALE__COLOURS_BGR;
+    return is_plain(&l) && order && gale_tensor_rank(t) == 4 && d[0] == 1 && d[1] == l.channels && d[2] == l.height && d[3] == l.width;
+}
+
+gale_status gale__feed_lend(gale__feed *f, gale_tensor *in, gale_tensor *out, bool *lent)
+{
+    gale_tensor *views[2] = {0};
+    *lent = f->batch == 1 && f->n->fixed_batch <= 1 && fits(f, in, false) && fits(f, out, true);
+    if (!*lent) return GALE_OK;
+    GALE_TRY(gale_tensor_reshape(in, 4, gale_tensor_dims(in), &views[0]));
+    gale_status status = gale_tensor_reshape(out, 4, gale_tensor_dims(out), &views[1]);
+    gale_tensor_destroy(status == GALE_OK ? &f->picture : &views[0]);
+    if (status != GALE_OK) return status;
+    gale_tensor_destroy(&f->result);
+    f->picture = views[0];
+    f->result = views[1];
+    return GALE_OK;
+}
+
 /* A fixed batch is filled up with its last tile. */
 static void fill_up(gale__feed *f)
 {
@@ -122,7 +145,13 @@ gale_status gale__feed_try(gale__feed *f, int64_t dims[4])
     if (f->control) GALE_TRY(gale_model_input(n->model, n->control, &control));
     GALE_TRY(gale_model_output(n->model, n->result, &out));
     fill_up(f);
-    GALE_TRY(gale_model_run_named(n->model, (const char *[]){in.name, control.name}, inputs, f->control ? 2 : 1, &out.name, &f->result, 1, true));
+    const char *names[2] = {in.name, control.name};
+    gale_status status = gale_model_run_named(n->model, names, inputs, f->control ? 2 : 1, &out.name, &f->result, 1, true);
+    if (status == GALE_INVALID && f->result) { /* of another shape than last time, or than the one that was lent: see which */
+        gale_tensor_destroy(&f->result);
+        status = gale_model_run_named(n->model, names, inputs, f->control ? 2 : 1, &out.name, &f->result, 1, true);
+    }
+    GALE_TRY(status);
     const int64_t *d = gale_tensor_dims(f->result);
     bool last = n->layout == GALE__LAYOUT_NHWC;
     if (gale_tensor_rank(f->result) != 4 || gale_tensor_type(f->result) != n->type_out) return gale__fail(GALE_UNSUPPORTED, "%s: the result is no picture of rank 4", n->manifest->name);

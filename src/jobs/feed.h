@@ -14,6 +14,9 @@ typedef struct gale__feed {
 gale_status gale__feed_make(const gale__network *n, int64_t batch, int64_t width, int64_t height, const float *control, gale__feed *out);
 void gale__feed_finish(gale__feed *f);
 
+/* Where the network takes and gives planes as they are, runs go from `in` to `out` (f32, [1][channels][height][width]) and nothing is copied; *lent says whether it does. */
+gale_status gale__feed_lend(gale__feed *f, gale_tensor *in, gale_tensor *out, bool *lent);
+
 /* Where row y of a plane of a tile is to be written: in the tensor where it can lie there as it is, else in `room` (of the tile's width).  Then it is put where it belongs. */
 float *gale__feed_row(const gale__feed *f, int64_t tile, int64_t plane, int64_t y, float *room);
 void gale__feed_put(const gale__feed *f, int64_t tile, int64_t plane, int64_t y, const float *row);

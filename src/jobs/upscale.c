@@ -21,7 +21,7 @@ typedef struct work {
     uint64_t network_ns;
 } work;
 
-static gale_status run_tiles(work *w, const gale__tiling *t, const float *planes, float *out)
+static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes, gale_tensor *out)
 {
     int64_t tiles = gale__tiling_count(t);
     gale__batch b = {0};
@@ -69,9 +69,10 @@ static gale_status choose(work *w, int64_t width, int64_t height, gale__tiling *
     return GALE_OK;
 }
 
-/* channels_in planes to channels_out planes, scale times as large. */
-static gale_status run_planes(work *w, const float *planes, int64_t width, int64_t height, float *out)
+/* channels_in planes, the first of the tensor, to channels_out planes, scale times as large. */
+static gale_status run_planes(work *w, gale_tensor *planes, gale_tensor *out)
 {
+    int64_t height = gale_tensor_dims(planes)[2], width = gale_tensor_dims(planes)[3];
     for (;;) {
         gale__tiling t;
         GALE_TRY(choose(w, width, height, &t));
@@ -88,22 +89,28 @@ static gale_status run_planes(work *w, const float *planes, int64_t width, int64
     }
 }
 
+static gale_status make_planes(int64_t planes, int64_t width, int64_t height, gale_tensor **out) { return gale_tensor_create(NULL, GALE_F32, 4, (int64_t[]){1, planes, height, width}, out); }
+
 /* A grey plane (alpha, luma) through the network: repeated for one that takes RGB, and the mean of what it gives. */
 static gale_status run_grey(work *w, const float *plane, int64_t width, int64_t height, float *out)
 {
     size_t n = (size_t)(width * height), m = n * (size_t)(w->n->scale * w->n->scale);
     int in = w->n->channels_in, results = w->n->channels_out;
-    float *wide = gale__calloc(n * (size_t)in, sizeof *wide), *large = gale__calloc(m * (size_t)results, sizeof *large);
-    gale_status status = wide && large ? GALE_OK : GALE_NO_MEMORY;
-    for (int c = 0; c < in && status == GALE_OK; c++) memcpy(wide + (size_t)c * n, plane, n * sizeof *wide);
-    if (status == GALE_OK) status = run_planes(w, wide, width, height, large);
-    for (size_t i = 0; i < m && status == GALE_OK; i++) {
+    gale_tensor *wide = NULL, *large = NULL;
+    gale_status status;
+    GALE_GO(make_planes(in, width, height, &wide));
+    GALE_GO(make_planes(results, width * w->n->scale, height * w->n->scale, &large));
+    for (int c = 0; c < in; c++) memcpy((float *)gale_tensor_data(wide) + (size_t)c * n, plane, n * sizeof *plane);
+    GALE_GO(run_planes(w, wide, large));
+    const float *from = gale_tensor_data(large);
+    for (size_t i = 0; i < m; i++) {
         float sum = 0;
-        for (int c = 0; c < results; c++) sum += large[(size_t)c * m + i];
+        for (int c = 0; c < results; c++) sum += from[(size_t)c * m + i];
         out[i] = sum / (float)results;
     }
-    gale__free(wide);
-    gale__free(large);
+done:
+    gale_tensor_destroy(&wide);
+    gale_tensor_destroy(&large);
     return status;
 }
 
@@ -132,12 +139,14 @@ static gale_status run_luma(work *w, const float *rgb, int64_t width, int64_t he
 }
 
 /* Colours and alpha on their way: `planes` colour planes, then alpha where there is one. */
-typedef struct state { float *data; int planes; bool alpha; int64_t width, height; } state;
+typedef struct state { gale_tensor *memory; float *data; int planes; bool alpha; int64_t width, height; } state;
 
 static gale_status state_make(int planes, bool alpha, int64_t width, int64_t height, state *s)
 {
-    *s = (state){gale__calloc((size_t)(planes + alpha) * (size_t)width, (size_t)height * sizeof(float)), planes, alpha, width, height};
-    return s->data ? GALE_OK : GALE_NO_MEMORY;
+    gale_tensor *memory = NULL;
+    GALE_TRY(make_planes(planes + alpha, width, height, &memory));
+    *s = (state){memory, gale_tensor_data(memory), planes, alpha, width, height};
+    return GALE_OK;
 }
 
 static float *alpha_of(const state *s) { return s->alpha ? s->data + (size_t)(s->planes * s->width * s->height) : NULL; }
@@ -152,10 +161,10 @@ static gale_status pass(work *w, state *s)
     GALE_TRY(state_make(planes, s->alpha, s->width * scale, s->height * scale, &large));
     gale_status status;
     if (colour && w->n->channels_in == 1) status = run_luma(w, s->data, s->width, s->height, large.data);
-    else if (s->planes == w->n->channels_in) status = run_planes(w, s->data, s->width, s->height, large.data);
+    else if (s->planes == w->n->channels_in) status = run_planes(w, s->memory, large.memory);
     else status = run_grey(w, s->data, s->width, s->height, large.data);
     if (status == GALE_OK && s->alpha) status = run_grey(w, alpha_of(s), s->width, s->height, alpha_of(&large));
-    gale__free(status == GALE_OK ? s->data : large.data);
+    gale_tensor_destroy(status == GALE_OK ? &s->memory : &large.memory);
     if (status == GALE_OK) *s = large;
     return status;
 }
@@ -166,7 +175,7 @@ static gale_status resize(work *w, state *s, int64_t width, int64_t height)
     if (width == s->width && height == s->height) return GALE_OK;
     GALE_TRY(state_make(s->planes, s->alpha, width, height, &made));
     gale_status status = gale__planes_resize(w->device, s->data, s->planes + s->alpha, s->width, s->height, width, height, made.data);
-    gale__free(status == GALE_OK ? s->data : made.data);
+    gale_tensor_destroy(status == GALE_OK ? &s->memory : &made.memory);
     if (status == GALE_OK) *s = made;
     return status;
 }
@@ -319,6 +328,6 @@ gale_status gale__upscale(gale__network *network, gale_device *device, const gal
 done:
     gale_picture_destroy(&encoded);
     gale_picture_destroy(&made);
-    gale__free(s.data);
+    gale_tensor_destroy(&s.memory);
     return status;
 }
