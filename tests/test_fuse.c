@@ -385,6 +385,35 @@ TEST(loops_with_prologues)
     gr_end(&t);
 }
 
+/* Reductions of several axes, and what stands less often between them. */
+static gale__node random_other(gale__g *g, gale__node x)
+{
+    int rank = gale__g_at(g, x)->rank, axis = gr_below(rank);
+    int64_t dims[GALE_MAX_RANK];
+    memcpy(dims, gale__g_at(g, x)->dims, sizeof dims); /* nodes move when one is added */
+    uint32_t axes = 1u + (uint32_t)gr_below((1 << rank) - 1);
+    gale__reduce kind = (gale__reduce)gr_below(4);
+    switch (gr_below(8)) {
+    case 0: return gale__g_reduce(g, kind, x, axes, gr_below(2));
+    case 1: return gale__g_expand(g, gale__g_reduce(g, kind, x, axes, true), rank, dims);
+    case 2: return gale__g_scan(g, GALE__SUM, x, axis, gr_below(2), gr_below(2));
+    case 3: return dims[axis] ? gale__g_gather(g, x, gale__g_flip(g, gale__g_iota(g, 1, &dims[axis], 0), 1), axis) : x;
+    case 4: return gale__g_select(g, gale__g_binary(g, GALE__GT, x, gale__g_like(g, x, 0.1)), gale__g_reduce(g, kind, x, 1u << axis, true), x);
+    case 5: return gale__g_concat(g, axis, (gale__node[]){gale__g_reduce(g, GALE__SUM, x, 1u << axis, true), x}, 2);
+    case 6:
+        if (rank > 5) return x;
+        memmove(dims + 1, dims, (size_t)rank * sizeof *dims);
+        dims[0] = 1 + gr_below(3);
+        return gale__g_expand(g, x, rank + 1, dims);
+    default: {
+        if (axis + 1 >= rank || !dims[axis] || !dims[axis + 1]) return x;
+        int64_t stride = 1 + gr_below(2), dilation = 1 + gr_below(2), offset = -gr_below(2);
+        int64_t extent = (dims[axis] - 1) * stride + (dims[axis + 1] - 1) * dilation + 1 + offset + gr_below(2);
+        return extent > 0 ? gale__g_reduce(g, GALE__SUM, gale__g_unwindow(g, x, axis, extent, stride, dilation, offset), 1u << (axis + 1), false) : x;
+    }
+    }
+}
+
 /* A random node over what is there. */
 static gale__node random_node(gale__g *g, gale__node *pool, int *n)
 {
@@ -394,7 +423,7 @@ static gale__node random_node(gale__g *g, gale__node *pool, int *n)
     int perm[GALE_MAX_RANK], axis = p->rank ? gr_below(p->rank) : 0;
     static const gale__scalar unary[] = {GALE__NEG, GALE__ABS, GALE__TANH, GALE__FLOOR, GALE__SIN};
     static const gale__scalar binary[] = {GALE__ADD, GALE__SUB, GALE__MUL, GALE__MAX, GALE__MIN};
-    switch (gr_below(p->rank ? 14 : 2)) {
+    switch (gr_below(p->rank ? 18 : 2)) {
     case 0: return gale__g_unary(g, unary[gr_below(5)], x);
     case 1: return gale__g_binary(g, binary[gr_below(5)], x, gale__g_like(g, x, gr_unit()));
     case 2:
@@ -439,7 +468,7 @@ static gale__node random_node(gale__g *g, gale__node *pool, int *n)
     case 9: {
         int64_t size = 1 + gr_below(3), stride = 1 + gr_below(2), d = 1 + gr_below(2), off = -gr_below(2);
         int64_t count = (p->dims[axis] - (size - 1) * d - 1 - off) / stride + 1;
-        return p->rank < 6 && count > 0 ? gale__g_window(g, x, axis, count, size, stride, d, off, 0) : x;
+        return p->rank < 6 && count > 0 ? gale__g_window(g, x, axis, count, size, stride, d, off, gr_below(2) ? 0 : -0.5) : x;
     }
     case 10:
         if (p->rank < 2 || p->dims[p->rank - 1] == 0) return x;
@@ -455,7 +484,8 @@ static gale__node random_node(gale__g *g, gale__node *pool, int *n)
         for (int i = 0; i < rank; i++) a[i] = p->dims[i]; /* nodes move when one is added */
         return gale__g_expand(g, gale__g_reduce(g, gr_below(2) ? GALE__SUM : GALE__RMAX, x, 1u << axis, true), rank, a);
     }
-    default: return softmax(g, x, axis);
+    case 13: return softmax(g, x, axis);
+    default: return random_other(g, x);
     }
 }
 
