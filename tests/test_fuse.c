@@ -29,11 +29,18 @@ static gale__node gelu(gale__g *g, gale__node x)
 
 static gale__node relu(gale__g *g, gale__node x) { return gale__g_binary(g, GALE__MAX, x, gale__g_scalar(g, GALE_F32, 0)); }
 
+/* On a GPU small kernels become one after fusion. */
+static void expect_kernels(int have, int want)
+{
+    if (!strcmp(gale_device_get_info(device)->backend, "cpu")) CHECK_EQ(have, want);
+    else CHECK(have <= want);
+}
+
 static void expect(gr_graph *t, gale__node out, int kernels, double tolerance)
 {
     gr_result r;
     if (gr_run(t, device, &out, 1, NULL, &r)) {
-        if (kernels > 0) CHECK_EQ(r.kernels, kernels);
+        if (kernels > 0) expect_kernels(r.kernels, kernels);
         if (!CHECK(r.difference <= tolerance)) printf("  difference %g\n", r.difference);
     }
     gr_end(t);
@@ -241,7 +248,7 @@ TEST(reshaped_outputs_are_not_copied)
     }
     out[2] = gale__g_reshape(&t.g, out[0], 1, (const int64_t[]){24}); /* the same memory again: copied */
     if (gr_run(&t, device, out, 4, NULL, &r)) {
-        CHECK_EQ(r.kernels, 2);
+        expect_kernels(r.kernels, 2);
         CHECK(r.difference <= 1e-6);
     }
     gr_end(&t);

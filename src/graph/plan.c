@@ -98,10 +98,14 @@ static gale_status set_clock(gale__planner *p)
     const gale__fusion *f = &p->fusion;
     int now = 0;
     p->clock = gale__arena_alloc(&p->plan->arena, ((size_t)f->n_kernels + 1) * sizeof *p->clock);
-    if (!p->clock) return GALE_NO_MEMORY;
+    p->order = gale__arena_alloc(&p->plan->arena, ((size_t)f->n_kernels + 1) * sizeof *p->order);
+    if (!p->clock || !p->order) return GALE_NO_MEMORY;
     for (int once = 1; once >= 0; once--)
         for (int i = 0; i < f->n_kernels; i++)
-            if (gale__g_at(f->g, f->kernels[i].root)->invariant == once) p->clock[i] = now++;
+            if (gale__g_at(f->g, f->kernels[i].root)->invariant == once) {
+                p->order[now] = i;
+                p->clock[i] = now++;
+            }
     return GALE_OK;
 }
 
@@ -138,6 +142,9 @@ static gale_status place_all(gale__planner *p)
     return GALE_OK;
 }
 
+static const gale__fused *kernel_at(const gale__planner *p, int at) { return &p->fusion.kernels[p->order[at]]; }
+
+/* Nests whose steps come one after the other, in the prologue both or in runs both, may become one kernel. */
 static gale_status make_runnables(gale__planner *p)
 {
     gale__plan *plan = p->plan;
@@ -145,28 +152,56 @@ static gale_status make_runnables(gale__planner *p)
     int n = 0;
     for (int i = 0; i < f->n_kernels; i++) n += f->kernels[i].kind == GALE__K_NEST;
     p->nests = gale__arena_alloc(&plan->arena, ((size_t)n + 1) * sizeof *p->nests);
+    bool *follows = gale__arena_alloc(&plan->arena, ((size_t)n + 1) * sizeof *follows);
     plan->runnables = gale__arena_alloc(&plan->arena, ((size_t)f->n_kernels + 1) * sizeof *plan->runnables); /* specials come after the nests */
-    if (!p->nests || !plan->runnables) return GALE_NO_MEMORY;
+    if (!p->nests || !follows || !plan->runnables) return GALE_NO_MEMORY;
     n = 0;
-    for (int i = 0; i < f->n_kernels; i++)
-        if (f->kernels[i].kind == GALE__K_NEST) p->nests[n++] = &f->kernels[i].nest;
-    GALE_TRY(gale__runnables_make(plan->device, &plan->arena, p->nests, n, plan->runnables));
+    for (int at = 0; at < f->n_kernels; at++) {
+        const gale__fused *k = kernel_at(p, at), *last = kernel_at(p, at > 0 ? at - 1 : 0);
+        if (k->kind != GALE__K_NEST) continue;
+        follows[n] = at > 0 && last->kind == GALE__K_NEST && gale__g_at(f->g, last->root)->invariant == gale__g_at(f->g, k->root)->invariant;
+        p->nests[n++] = &k->nest;
+    }
+    GALE_TRY(gale__runnables_make(plan->device, &plan->arena, p->nests, f->options.no_fusion ? NULL : follows, n, plan->runnables));
     plan->n_runnables = n;
     return GALE_OK;
 }
 
-static gale_status plan_nest(gale__planner *p, const gale__fused *k)
+/* "ReduceMean x 3, Mul+Add": of kernels that became one. */
+static const char *name_chain(gale__planner *p, int at, int parts)
 {
+    gale__str text = {0};
+    for (int i = 0, same; i < parts; i += same) {
+        const char *op = kernel_at(p, at + i)->op;
+        for (same = 1; i + same < parts && !strcmp(kernel_at(p, at + i + same)->op, op);) same++;
+        gale__str_addf(&text, same > 1 ? "%s%s x %d" : "%s%s", i ? ", " : "", op, same);
+    }
+    const char *name = gale__str_check(&text) == GALE_OK ? gale__arena_strdup(&p->plan->arena, gale__str_text(&text)) : NULL;
+    gale__str_finish(&text);
+    return name;
+}
+
+/* One step for a nest and those joined to it. */
+static gale_status plan_nest(gale__planner *p, int at)
+{
+    const gale__fused *k = kernel_at(p, at);
     const gale__runnable *r = &p->plan->runnables[p->next_runnable++];
     gale__place refs[GALE__NEST_BUFFERS_MAX];
-    for (int i = 0; i < k->nest.n_buffers; i++) refs[i] = gale__plan_place(p, k->buffers[i]);
+    int n = 0;
+    if (!r->parts) return GALE_OK;
     gale__step step = {.kind = GALE__STEP_LAUNCH, .once = gale__g_at(&p->plan->g, k->root)->invariant, .kernel = r->kernel, .words = r->words, .n_words = r->n_words};
     memcpy(step.groups, r->groups, sizeof step.groups);
     step.tag.name = r->name;
-    step.tag.op = gale__arena_strdup(&p->plan->arena, k->op);
+    step.tag.op = r->parts > 1 ? name_chain(p, at, r->parts) : gale__arena_strdup(&p->plan->arena, k->op);
     if (!step.tag.op) return GALE_NO_MEMORY;
-    gale__nest_cost(&k->nest, &step.tag.bytes, &step.tag.operations);
-    return gale__plan_step(p, step, refs, k->nest.n_buffers);
+    for (int part = 0; part < r->parts; part++) {
+        double bytes, operations;
+        k = kernel_at(p, at + part);
+        for (int i = 0; i < k->nest.n_buffers; i++) refs[n++] = gale__plan_place(p, k->buffers[i]);
+        gale__nest_cost(&k->nest, &bytes, &operations);
+        step.tag.bytes += bytes, step.tag.operations += operations;
+    }
+    return gale__plan_step(p, step, refs, n);
 }
 
 /* Outputs that are inputs, constants, or an output given twice: copied at the end. */
@@ -185,11 +220,11 @@ static gale_status copy_outputs(gale__planner *p)
 
 static gale_status make_steps(gale__planner *p)
 {
-    for (int i = 0; i < p->fusion.n_kernels; i++) {
-        const gale__fused *k = &p->fusion.kernels[i];
-        p->position = p->clock[i];
+    for (int at = 0; at < p->fusion.n_kernels; at++) {
+        const gale__fused *k = kernel_at(p, at);
+        p->position = at;
         switch (k->kind) {
-        case GALE__K_NEST: GALE_TRY(plan_nest(p, k)); break;
+        case GALE__K_NEST: GALE_TRY(plan_nest(p, at)); break;
         case GALE__K_LOOP: GALE_TRY(gale__plan_loop(p, k)); break;
         case GALE__K_ROUTINE: GALE_TRY(gale__plan_routine(p, k)); break;
         default: GALE_TRY(gale__plan_special(p, k)); break;

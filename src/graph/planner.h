@@ -9,7 +9,7 @@ struct gale__planner {
     gale__place *place;     /* by node: of roots, inputs and constants */
     int32_t *item;          /* by node: index into items, -1 */
     gale__item *items; int n_items; size_t items_capacity;
-    int *clock;             /* by fused kernel: when it runs, the prologue's before all others */
+    int *clock, *order;     /* by fused kernel: when it runs, the prologue's before all others; and the kernels in that order */
     int position;           /* of the kernel being planned, by that clock: lifetimes are told in it */
     const gale__nest **nests; /* of the K_NEST kernels, in order */
     int next_runnable;

@@ -115,7 +115,7 @@ const gale__dialect_table gale__dialects[] = {
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "",
-        .shared = "__shared__ ", .barrier = "__syncthreads();", .unroll = "#pragma unroll\n",
+        .shared = "__shared__ ", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
@@ -136,7 +136,7 @@ const gale__dialect_table gale__dialects[] = {
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "",
-        .shared = "__shared__ ", .barrier = "__syncthreads();", .unroll = "#pragma unroll\n",
+        .shared = "__shared__ ", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
@@ -157,7 +157,7 @@ const gale__dialect_table gale__dialects[] = {
         .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",
         .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",
         .pointer_base = "p$i=b$i+P.offset[$i];",
-        .shared = "__local ", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .unroll = "#pragma unroll\n",
+        .shared = "__local ", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .unroll = "#pragma unroll\n",
         .make_vector = "($0)",
         .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",
             [GALE_U64] = "ulong", [GALE_I8] = "char", [GALE_U8] = "uchar", [GALE_I16] = "short", [GALE_U16] = "ushort"},

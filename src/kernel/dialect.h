@@ -17,7 +17,7 @@ typedef struct gale__dialect_table {
     const char *pointer, *pointer_readonly; /* parameter for pointer $i; "" when they travel in the struct */
     const char *pointer_base;     /* statement that makes p$i of it; "" */
     const char *shared;           /* before a work-group array */
-    const char *barrier, *unroll;
+    const char *barrier, *barrier_all, *unroll; /* of work-group memory; of all memory */
     const char *make_vector;      /* before (a,b,c,d); $0: the vector type */
     const char *vector[GALE_TYPE_COUNT]; /* vector types by memory type, without the count */
     gale__spelling rows[GALE__IR_COUNT];

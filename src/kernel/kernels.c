@@ -2,7 +2,7 @@
 #include "kernel/kernels.h"
 #include "base/hash.h"
 #include "kernel/cpu/interp.h"
-#include "kernel/schedule.h"
+#include "kernel/join.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -163,17 +163,28 @@ void gale__kernels_stats(gale_device *device, uint64_t *built, uint64_t *found)
     gale__mutex_unlock(&device->lock);
 }
 
-/* One kernel that has to be built. */
+/* Nests on their way to kernels. */
+typedef struct batch {
+    gale_device *device;
+    gale__arena *arena;
+    const gale__nest *const *nests;
+    const bool *follows;
+    int n;
+    gale__schedule *schedules; /* by nest, as all below */
+    key *keys;
+    int *wait;                 /* place in the list of kernels to build, or -1 */
+    gale__runnable *out;
+} batch;
+/* One kernel that has to be built: of nest `first`, and of those after it that are joined to it. */
 typedef struct missing {
     key key;
-    const gale__nest *nest;
-    gale__schedule schedule;
+    int first, parts;
     gale__ir ir;
     bool made;
     gale_kernel *kernel;
 } missing;
 typedef struct builder {
-    gale_device *device;
+    const batch *batch;
     missing *list;
     int count, per_module;
     gale_status *status; /* by module */
@@ -181,11 +192,27 @@ typedef struct builder {
     gale__mutex lock;
 } builder;
 
-static gale_status build_ir(missing *m)
+static gale_status build_joined(const batch *b, const missing *m, const char *name, gale__ir *out)
+{
+    gale__ir parts[GALE__JOIN_PARTS];
+    const gale__ir *each[GALE__JOIN_PARTS];
+    gale_status status = GALE_OK;
+    int made = 0;
+    for (; made < m->parts && status == GALE_OK; made += status == GALE_OK) {
+        each[made] = &parts[made];
+        status = gale__schedule_build(b->nests[m->first + made], &b->schedules[m->first + made], name, &parts[made]);
+    }
+    if (status == GALE_OK) status = gale__ir_join(each, made, name, b->device->info.caps.group_max, out);
+    for (int i = 0; i < made; i++) gale__ir_finish(&parts[i]);
+    return status;
+}
+
+static gale_status build_ir(const batch *b, missing *m)
 {
     char name[64];
-    snprintf(name, sizeof name, "gale_%s_%016llx", gale__schedule_name(&m->schedule), (unsigned long long)m->key.a);
-    GALE_TRY(gale__schedule_build(m->nest, &m->schedule, name, &m->ir));
+    snprintf(name, sizeof name, "gale_%s_%016llx", b->out[m->first].name, (unsigned long long)m->key.a);
+    if (m->parts > 1) GALE_TRY(build_joined(b, m, name, &m->ir));
+    else GALE_TRY(gale__schedule_build(b->nests[m->first], &b->schedules[m->first], name, &m->ir));
     m->made = true;
     return GALE_OK;
 }
@@ -197,13 +224,13 @@ static gale_status build_part(builder *b, size_t part)
     gale_module *module = NULL;
     if (last > b->count) last = b->count;
     for (int i = first; i < last; i++) {
-        GALE_TRY(build_ir(&b->list[i]));
+        GALE_TRY(build_ir(b->batch, &b->list[i]));
         irs[i - first] = &b->list[i].ir;
     }
-    GALE_TRY(build_module(b->device, irs, last - first, &module));
-    gale_status status = keep_module(b->device, module);
+    GALE_TRY(build_module(b->batch->device, irs, last - first, &module));
+    gale_status status = keep_module(b->batch->device, module);
     if (status != GALE_OK) return gale_module_destroy(&module), status;
-    for (int i = first; i < last; i++) GALE_TRY(kernel_of(b->device, module, &b->list[i].ir, b->list[i].key, &b->list[i].kernel));
+    for (int i = first; i < last; i++) GALE_TRY(kernel_of(b->batch->device, module, &b->list[i].ir, b->list[i].key, &b->list[i].kernel));
     return GALE_OK;
 }
 
@@ -225,9 +252,9 @@ static int per_module(const gale_device *device)
     return device->info.caps.software ? 16 : 4;
 }
 
-static gale_status build_all(gale_device *device, missing *list, int count)
+static gale_status build_all(const batch *whole, missing *list, int count)
 {
-    builder b = {.device = device, .list = list, .count = count, .per_module = per_module(device)};
+    builder b = {.batch = whole, .list = list, .count = count, .per_module = per_module(whole->device)};
     if (count == 0) return GALE_OK;
     size_t parts = (size_t)((count + b.per_module - 1) / b.per_module);
     b.status = gale__calloc(parts, sizeof *b.status);
@@ -251,47 +278,89 @@ static int find_missing(const missing *list, int count, key k)
     return -1;
 }
 
-/* Schedule, key, words and grid of one nest; *wait: its place in the list of kernels to build, or -1. */
-static gale_status prepare(gale_device *device, gale__arena *arena, const gale__nest *nest, gale__str *text, gale__runnable *r, missing *list, int *count, int *wait)
+/* Schedule, key, words and grid of one nest. */
+static gale_status prepare(batch *b, int i, gale__str *text)
 {
-    missing m = {.nest = nest};
+    const gale__nest *nest = b->nests[i];
+    gale__schedule *s = &b->schedules[i];
+    gale__runnable *r = &b->out[i];
     uint32_t words[GALE__SCHEDULE_WORDS];
-    GALE_TRY(gale__schedule_choose(nest, &device->info.caps, &m.schedule));
+    GALE_TRY(gale__schedule_choose(nest, &b->device->info.caps, s));
     text->length = 0;
-    GALE_TRY(gale__schedule_key(nest, &m.schedule, text));
-    m.key = key_of(text->text, text->length);
-    GALE_TRY(gale__schedule_params(nest, &m.schedule, words, &r->n_words));
-    r->words = gale__arena_copy(arena, words, (size_t)r->n_words * sizeof *words);
+    GALE_TRY(gale__schedule_key(nest, s, text));
+    b->keys[i] = key_of(text->text, text->length);
+    GALE_TRY(gale__schedule_params(nest, s, words, &r->n_words));
+    r->words = gale__arena_copy(b->arena, words, (size_t)r->n_words * sizeof *words);
     if (!r->words) return GALE_NO_MEMORY;
-    gale__schedule_grid(nest, &m.schedule, r->groups);
-    r->name = gale__schedule_name(&m.schedule);
-    r->kernel = find(device, m.key);
-    *wait = -1;
-    if (r->kernel) return GALE_OK;
-    *wait = find_missing(list, *count, m.key);
-    if (*wait < 0) {
-        *wait = (*count)++;
-        list[*wait] = m;
-    }
+    gale__schedule_grid(nest, s, r->groups);
+    r->name = gale__schedule_name(s);
+    r->parts = 1;
     return GALE_OK;
 }
 
-static gale_status make_gpu(gale_device *device, gale__arena *arena, const gale__nest *const *nests, int n, gale__runnable *out)
+/* How many nests from `first` on become one kernel. */
+static int find_chain(const batch *b, int first)
+{
+    int pointers = 0, words = 0, n = 0;
+    for (int i = first; i < b->n && n < GALE__JOIN_PARTS; i++, n++) {
+        pointers += b->nests[i]->n_buffers;
+        words += b->out[i].n_words + 4; /* with what joining adds */
+        if (pointers > GALE__JOIN_POINTERS || words > GALE__JOIN_WORDS || (n && !b->follows[i])) break;
+        if (i + 1 < b->n && !n && !b->follows[i + 1]) break;
+        if (!gale__join_takes(b->nests[i], &b->schedules[i])) break;
+    }
+    return n > 1 ? n : 1;
+}
+
+static gale_status join(batch *b, int first, int parts)
+{
+    uint32_t words[GALE__JOIN_WORDS];
+    gale__runnable *r = &b->out[first];
+    int n = 0;
+    for (int i = first; i < first + parts; i++) n = gale__join_words(words, n, b->out[i].groups[0], b->out[i].words, b->out[i].n_words);
+    for (int i = first + 1; i < first + parts; i++) b->out[i].parts = 0;
+    *r = (gale__runnable){.groups = {1, 1, 1}, .n_words = n, .name = "chain", .parts = parts};
+    r->words = gale__arena_copy(b->arena, words, (size_t)n * sizeof *words);
+    b->keys[first] = key_of(&b->keys[first], (size_t)parts * sizeof *b->keys);
+    return r->words ? GALE_OK : GALE_NO_MEMORY;
+}
+
+/* The kernel of the key, or a place in the list of those to build. */
+static void look_up(batch *b, int i, missing *list, int *count)
+{
+    b->wait[i] = -1;
+    b->out[i].kernel = find(b->device, b->keys[i]);
+    if (b->out[i].kernel) return;
+    b->wait[i] = find_missing(list, *count, b->keys[i]);
+    if (b->wait[i] >= 0) return;
+    b->wait[i] = (*count)++;
+    list[b->wait[i]] = (missing){.key = b->keys[i], .first = i, .parts = b->out[i].parts};
+}
+
+static gale_status make_gpu(batch *b)
 {
     gale_status status = GALE_NO_MEMORY;
     gale__str text = {0};
-    int count = 0;
-    missing *list = gale__calloc((size_t)n + 1, sizeof *list);
-    int *wait = gale__calloc((size_t)n + 1, sizeof *wait);
-    if (!list || !wait) goto done;
-    for (int i = 0; i < n; i++) GALE_GO(prepare(device, arena, nests[i], &text, &out[i], list, &count, &wait[i]));
-    GALE_GO(build_all(device, list, count));
-    for (int i = 0; i < n; i++)
-        if (wait[i] >= 0) out[i].kernel = list[wait[i]].kernel;
+    gale__arena arena = {0};
+    size_t n = (size_t)b->n + 1;
+    int count = 0, parts;
+    missing *list = gale__arena_alloc(&arena, n * sizeof *list);
+    b->schedules = gale__arena_alloc(&arena, n * sizeof *b->schedules);
+    b->keys = gale__arena_alloc(&arena, n * sizeof *b->keys);
+    b->wait = gale__arena_alloc(&arena, n * sizeof *b->wait);
+    if (!list || !b->schedules || !b->keys || !b->wait) goto done;
+    for (int i = 0; i < b->n; i++) GALE_GO(prepare(b, i, &text));
+    for (int i = 0; i < b->n; i += parts) {
+        parts = b->follows ? find_chain(b, i) : 1;
+        if (parts > 1) GALE_GO(join(b, i, parts));
+        look_up(b, i, list, &count);
+    }
+    GALE_GO(build_all(b, list, count));
+    for (int i = 0; i < b->n; i++)
+        if (b->out[i].parts && b->wait[i] >= 0) b->out[i].kernel = list[b->wait[i]].kernel;
 done:
     gale__str_finish(&text);
-    gale__free(list);
-    gale__free(wait);
+    gale__arena_finish(&arena);
     return status;
 }
 
@@ -310,6 +379,7 @@ static gale_status new_host(gale_device *device, gale__host_kernel *fn, gale__ru
     r->host->module.source = (gale__source){.code = GALE__CODE_HOST, .fn = fn, .options = "", .ours = true};
     r->host->kernel.module = &r->host->module;
     for (int i = 0; i < 3; i++) r->host->kernel.group[i] = r->groups[i] = 1;
+    r->parts = 1;
     r->kernel = &r->host->kernel;
     return GALE_OK;
 }
@@ -419,11 +489,12 @@ static gale_status make_all_cpu(gale_device *device, const gale__nest *const *ne
     return status;
 }
 
-gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests, int n, gale__runnable *out)
+gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests, const bool *follows, int n, gale__runnable *out)
 {
+    batch b = {.device = device, .arena = arena, .nests = nests, .follows = follows, .n = n, .out = out};
     memset(out, 0, (size_t)n * sizeof *out);
     bool cpu = !strcmp(device->backend->name, "cpu");
-    gale_status status = cpu ? make_all_cpu(device, nests, n, out) : make_gpu(device, arena, nests, n, out);
+    gale_status status = cpu ? make_all_cpu(device, nests, n, out) : make_gpu(&b);
     if (status != GALE_OK)
         for (int i = 0; i < n; i++) gale__runnable_finish(&out[i]);
     return status;

@@ -14,11 +14,13 @@ typedef struct gale__runnable {
     uint32_t *words;          /* in the arena given */
     int n_words;
     const char *name;
+    int parts;                /* how many nests it does: this one and those after it, which have 0 and no kernel; 1 where nothing was joined */
     struct { gale_module module; gale_kernel kernel; struct gale__cpu_kernel *cpu; void *user; } *host; /* CPU: owned; NULL when it is another one's of the same batch */
 } gale__runnable;
 
-/* Makes n nests runnable.  On failure nothing is left behind. */
-gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests, int n, gale__runnable *out);
+/* Makes n nests runnable.  Small ones that run one after the other become one kernel (join.h) where the device gains by it; follows[i]: nest i runs right
+ * after nest i - 1; NULL: none does.  On failure nothing is left behind. */
+gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests, const bool *follows, int n, gale__runnable *out);
 /* A function of the host as a kernel of the CPU device; `user` is copied. */
 gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, const void *user, size_t user_bytes, const char *name, gale__runnable *out);
 void gale__runnable_finish(gale__runnable *r);

@@ -397,11 +397,11 @@ static void print_control(printer *p, gale__val v, const gale__ir_instr *in)
     open_block(p, f->merge);
 }
 
-static void print_barrier(printer *p)
+static void print_barrier(printer *p, const gale__ir_instr *in)
 {
     gale__spv *s = &p->s;
-    uint32_t scope = gale__spv_u32(s, SpvScopeWorkgroup);
-    EMIT(s, &s->body, SpvOpControlBarrier, scope, scope, gale__spv_u32(s, SpvMemorySemanticsAcquireReleaseMask | SpvMemorySemanticsWorkgroupMemoryMask));
+    uint32_t scope = gale__spv_u32(s, SpvScopeWorkgroup), memory = SpvMemorySemanticsWorkgroupMemoryMask | (in->imm ? SpvMemorySemanticsUniformMemoryMask : 0);
+    EMIT(s, &s->body, SpvOpControlBarrier, scope, scope, gale__spv_u32(s, SpvMemorySemanticsAcquireReleaseMask | memory));
 }
 
 static uint32_t print_value(printer *p, const gale__ir_instr *in)
@@ -445,7 +445,7 @@ static gale_status print_instr(printer *p, gale__val v)
         EMIT(&p->s, &p->s.body, SpvOpStore, place, p->id[in->c]);
         return GALE_OK;
     }
-    case GALE__IR_BARRIER: print_barrier(p); return GALE_OK;
+    case GALE__IR_BARRIER: print_barrier(p, in); return GALE_OK;
     case GALE__IR_FOR: case GALE__IR_IF: case GALE__IR_ELSE: case GALE__IR_END: print_control(p, v, in); return GALE_OK;
     default: p->id[v] = print_value(p, in); return GALE_OK;
     }

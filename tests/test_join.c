@@ -1,0 +1,125 @@
+/* Small kernels made one: results against the scalar reference on every GPU that is there, how many launches are left, and the IR itself. */
+#include "device/registry.h"
+#include "graph_run.h"
+#include "kernel/join.h"
+
+static gale_device *device;
+
+/* Averages of 2 x 2 down to one, an odd edge repeated. */
+static int pyramid(gr_graph *t, int64_t h, int64_t w, gale__node *out)
+{
+    gale__g *g = &t->g;
+    gale__node x = GR_INPUT(t, h, w, 4);
+    int n = 0;
+    while (h > 1 || w > 1) {
+        int64_t rows = (h + 1) / 2, columns = (w + 1) / 2;
+        gale__node row = gale__g_binary(g, GALE__MIN, gale__g_iota(g, 1, (const int64_t[]){2 * rows}, 0), gale__g_scalar(g, GALE_I64, (double)(h - 1)));
+        gale__node column = gale__g_binary(g, GALE__MIN, gale__g_iota(g, 1, (const int64_t[]){2 * columns}, 0), gale__g_scalar(g, GALE_I64, (double)(w - 1)));
+        x = gale__g_gather(g, gale__g_gather(g, x, row, 0), column, 1);
+        x = gale__g_reduce(g, GALE__SUM, gale__g_reshape(g, x, 5, (const int64_t[]){rows, 2, columns, 2, 4}), 1u << 1 | 1u << 3, false);
+        out[n++] = x = gale__g_mul(g, x, gale__g_scalar(g, GALE_F32, 0.25));
+        h = rows, w = columns;
+    }
+    return n;
+}
+
+static void levels(void)
+{
+    gr_graph t;
+    gr_result r;
+    gale__node out[8];
+    gr_begin(&t);
+    int n = pyramid(&t, 37, 59, out);
+    if (gr_run(&t, device, out, n, NULL, &r)) {
+        if (!CHECK(r.kernels <= 8)) printf("  %d launches, and fusion leaves two for each of %d levels\n", r.kernels, n);
+        if (!CHECK(r.difference <= 1e-6)) printf("  difference %g\n", r.difference);
+    }
+    gr_end(&t);
+}
+
+/* Values that share memory: what a part reads is written over two parts later.  Sums of pairs along one axis and the other do not fuse. */
+static void memory_used_again(void)
+{
+    gr_graph t;
+    gr_result r;
+    gr_begin(&t);
+    gale__node x = GR_INPUT(&t, 24, 24);
+    for (int i = 0; i < 12; i++) {
+        gale__node pairs = gale__g_reshape(&t.g, x, 3, (const int64_t[]){12, 2, 24});
+        gale__node sum = gale__g_mul(&t.g, gale__g_reduce(&t.g, GALE__SUM, pairs, 1u << 1, true), gale__g_scalar(&t.g, GALE_F32, 0.25));
+        x = gale__g_reshape(&t.g, gale__g_sub(&t.g, pairs, gale__g_expand(&t.g, sum, 3, (const int64_t[]){12, 2, 24})), 2, (const int64_t[]){24, 24});
+        x = gale__g_permute(&t.g, x, (const int[]){1, 0});
+    }
+    if (gr_run(&t, device, &x, 1, NULL, &r)) {
+        if (!CHECK(r.kernels <= 6)) printf("  %d launches\n", r.kernels);
+        if (!CHECK(r.difference <= 1e-5)) printf("  difference %g\n", r.difference);
+    }
+    gr_end(&t);
+}
+
+/* Who asks for no fusion sees every kernel by itself. */
+static void not_without_fusion(void)
+{
+    gr_graph t;
+    gr_result r;
+    gale__node out[8];
+    gale__fusion_options options = {.no_fusion = true};
+    gr_begin(&t);
+    int n = pyramid(&t, 9, 5, out);
+    if (gr_run(&t, device, out, n, &options, &r)) CHECK(r.kernels >= n && r.difference <= 1e-6);
+    gr_end(&t);
+}
+
+static void on_each(void (*test)(void))
+{
+    static const char *const names[] = {"cuda", "hip", "opencl", "vulkan"};
+    int ran = 0;
+    for (int i = 0; i < 4; i++) {
+        gale_device_options options = GALE_DEVICE_OPTIONS;
+        options.chain = names[i];
+        options.strict = true;
+        if (gale_device_open(&options, &device) != GALE_OK) continue;
+        test();
+        gale_device_close(&device);
+        ran++;
+    }
+    if (!ran) SKIP("no GPU and no driver that stands for one");
+}
+TEST(levels_of_a_pyramid) { on_each(levels); }
+TEST(parts_use_memory_again) { on_each(memory_used_again); }
+TEST(no_fusion_no_joining) { on_each(not_without_fusion); }
+
+/* y[i] = x[i] + word, by groups of `size`. */
+static void add_word(gale__ir *ir, uint32_t size)
+{
+    gale__ir_init(ir, "part");
+    ir->group[0] = size;
+    ir->n_pointers = 2;
+    ir->n_words = 3;
+    ir->readonly = 1;
+    gale__val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
+    gale__val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
+    gale__val i = gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, size)), local);
+    gale__val add = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = GALE_U32, .imm = 2});
+    gale__ir_store(ir, 1, GALE_U32, 1, i, gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_load(ir, 0, GALE_U32, 1, i), add));
+}
+
+TEST(joined_kernels_are_sound)
+{
+    gale__ir part[2], whole;
+    uint32_t words[64];
+    for (int i = 0; i < 2; i++) add_word(&part[i], i ? 64 : 32);
+    if (CHECK_OK(gale__ir_join((const gale__ir *const[]){&part[0], &part[1]}, 2, "whole", 128, &whole))) {
+        CHECK_OK(gale__ir_validate(&whole));
+        CHECK(whole.group[0] == 128 && whole.n_pointers == 4 && whole.readonly == 0);
+        int n = gale__join_words(words, 0, 5, (const uint32_t[]){1, 2, 3}, 3);
+        CHECK_EQ(gale__join_words(words, n, 6, (const uint32_t[]){7, 8, 9}, 3), whole.n_words);
+        CHECK(words[0] == 5 && words[4] == 3 && words[6] == 6 && words[10] == 9);
+        gale__ir_finish(&whole);
+    }
+    gale__ir_add(&part[1], (gale__ir_instr){.op = GALE__IR_BARRIER});
+    CHECK_EQ(gale__ir_join((const gale__ir *const[]){&part[0], &part[1]}, 2, "whole", 128, &whole), GALE_INVALID);
+    for (int i = 0; i < 2; i++) gale__ir_finish(&part[i]);
+}
+
+TESTS(ROW(joined_kernels_are_sound), ROW(levels_of_a_pyramid), ROW(parts_use_memory_again), ROW(no_fusion_no_joining))
