@@ -249,6 +249,64 @@ TEST(uneven_channels)
     CHECK(loss_of(1, true, NULL, &how) < 0.02 && how.n_smooth == 0); /* nothing to even out: nothing is added */
 }
 
+/* y = (x + 1) w + c, by MatMul and Add or by Gemm: how far the means of its results move. */
+static double mean_shift(bool gemm, bool by_channel, size_t *biases)
+{
+    enum { ROWS = 64, IN = 32, OUT = 8 };
+    gale__onnx *f[2] = {NULL, NULL};
+    gale_tensor *x = NULL, *y[2] = {NULL, NULL};
+    gale__ranges ranges = {0};
+    double sum = 0;
+    CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 2, (int64_t[]){ROWS, IN}, noise(ROWS * IN, 3), &x));
+    for (int i = 0; i < ROWS * IN; i++) ((float *)x->host)[i] += 1;
+    for (int k = 0; k < 2; k++) {
+        maker m;
+        gale__str bytes = {0};
+        gale_model *model = NULL;
+        make_begin(&m, 13);
+        make_input(&m, "x", 1, "n,32"), make_output(&m, "y", 1, NULL);
+        make_initializer(&m, make_floats(&m, "w", "32,8", noise(IN * OUT, 1), IN * OUT));
+        make_initializer(&m, make_floats(&m, "c", "8", noise(OUT, 2), OUT));
+        if (gemm) make_node(&m, "Gemm", "x,w,c", "y");
+        else make_node(&m, "MatMul", "x,w", "p"), make_node(&m, "Add", "c,p", "y");
+        CHECK_OK(make_encode(&m, &bytes));
+        CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &f[k]));
+        gale__str_finish(&bytes);
+        if (k) {
+            CHECK_OK(gale__ranges_of(root(f[k]), &ranges));
+            ranges.at[0].by_channel = by_channel;
+            CHECK_OK(gale__ranges_note(&ranges, "x", x));
+            CHECK_OK(gale__edit_int8(f[k], root(f[k]), &(gale__int8){.ranges = &ranges}));
+            *biases = 0;
+            for (size_t i = 0; i < root(f[k])->graph->initializer.n; i++) *biases += gale__pb_is(&root(f[k])->graph->initializer.at[i].name, "c_int8");
+        }
+        CHECK_OK(gale__onnx_pack(f[k], root(f[k]), &bytes));
+        if (CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &model))) CHECK_OK(gale_model_run_named(model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y"}, &y[k], 1, true));
+        gale_model_close(&model);
+        gale__str_finish(&bytes);
+        make_end(&m);
+        gale__onnx_close(&f[k]);
+    }
+    for (int n = 0; n < OUT && y[0] && y[1]; n++) {
+        double mean = 0;
+        for (int i = 0; i < ROWS; i++) mean += (double)((float *)y[1]->host)[i * OUT + n] - (double)((float *)y[0]->host)[i * OUT + n];
+        sum += fabs(mean) / ROWS;
+    }
+    gale_tensor_destroy(&x), gale_tensor_destroy(&y[0]), gale_tensor_destroy(&y[1]);
+    gale__ranges_finish(&ranges);
+    return sum;
+}
+
+TEST(biases)
+{
+    for (int gemm = 0; gemm < 2; gemm++) {
+        size_t none, one;
+        double before = mean_shift(gemm, false, &none), after = mean_shift(gemm, true, &one);
+        CHECK(none == 0 && one == 1);
+        if (!CHECK(after < before / 2 && before > 0)) printf("    %g, then %g\n", before, after);
+    }
+}
+
 TEST(left_out)
 {
     static const char *const names[] = {"layer/gemm", "layer/*", "Gemm", "b"};
@@ -308,7 +366,7 @@ TEST(every_allocation_fails)
     gale_tensor_destroy(&uneven);
 }
 
-static const test_row rows[] = {ROW(weights), ROW(activations), ROW(outliers), ROW(uneven_channels), ROW(left_out), ROW(language_model), ROW(every_allocation_fails)};
+static const test_row rows[] = {ROW(weights), ROW(activations), ROW(outliers), ROW(uneven_channels), ROW(biases), ROW(left_out), ROW(language_model), ROW(every_allocation_fails)};
 
 int main(int argc, char **argv)
 {

@@ -8,6 +8,9 @@
 
 enum { F32 = 1, U8 = 2, I8 = 3, OPSET_LEAST = 13 };
 
+/* How far rounding the weights moves the mean of each result of a product. */
+typedef struct shift { const float *by; int64_t n; } shift;
+
 typedef struct change {
     gale__onnx *file;
     gale__arena *arena;
@@ -19,6 +22,8 @@ typedef struct change {
     gale__names weights;       /* initialisers of f32 that nobody can give, by name */
     gale__names done;          /* "w|axis|x" or "x|" to its place in `to` */
     gale__pb_text *to; size_t n_to, to_capacity;
+    gale__names shifts;        /* by "weight|x", and by the result of a product: its place in `shift` */
+    struct shift *shift; size_t n_shifts, shifts_capacity;
     gale__pb_node *nodes; size_t n_nodes, nodes_capacity;
     gale__pb_tensor *tensors; size_t n_tensors, tensors_capacity;
 } change;
@@ -105,8 +110,48 @@ static void multiply(float *x, size_t outer, size_t channels, size_t inner, cons
             for (size_t i = 0; i < inner; i++) x[(o * channels + k) * inner + i] *= factors[k];
 }
 
-/* factors (may be NULL): of the other axis of a matrix. */
-static gale_status write_weight(change *c, const gale__pb_tensor *from, const gale_tensor *t, int64_t axis, const float *factors, gale__pb_text *out)
+/* Of a weight and what it is multiplied with, since their means differ; of a result alone. */
+static char *shift_key(const change *c, const gale__pb_text *name, const gale__pb_text *x) { return gale__arena_printf(c->arena, x ? "%s|%s" : "%s", name->at ? name->at : "", x && x->at ? x->at : ""); }
+
+static gale_status set_shift(change *c, const gale__pb_text *name, const gale__pb_text *x, shift s)
+{
+    char *key = shift_key(c, name, x);
+    if (!key) return GALE_NO_MEMORY;
+    GALE_TRY(gale__grow((void **)&c->shift, &c->shifts_capacity, c->n_shifts + 1, sizeof *c->shift));
+    c->shift[c->n_shifts] = s;
+    return gale__names_set(&c->shifts, key, strlen(key), (int32_t)c->n_shifts++);
+}
+
+static gale_status find_shift(const change *c, const gale__pb_text *name, const gale__pb_text *x, shift *out)
+{
+    char *key = shift_key(c, name, x);
+    if (!key) return GALE_NO_MEMORY;
+    int32_t at = *key ? gale__names_find(&c->shifts, key, strlen(key)) : -1;
+    *out = at < 0 ? (shift){0} : c->shift[at];
+    return GALE_OK;
+}
+
+/* The error of the weights, `whole` before, times the mean of what they meet. */
+static gale_status compute_shift(change *c, const gale__range *range, const float *factors, const gale_tensor *t, int64_t axis, const float *whole, const int8_t *q, const float *scales, shift *out)
+{
+    size_t results = (size_t)t->dims[axis], channels = (size_t)t->dims[1 - axis], row = axis ? results : 1, column = axis ? 1 : channels;
+    float *by = gale__arena_alloc(c->arena, results * sizeof *by);
+    if (!by) return GALE_NO_MEMORY;
+    for (size_t n = 0; n < results; n++) {
+        double sum = 0;
+        for (size_t k = 0; k < channels; k++) {
+            size_t at = k * row + n * column;
+            double mean = range->channels[k].sum / (double)range->rows / (factors ? (double)factors[k] : 1);
+            sum += mean * ((double)q[at] * (double)scales[n] - (double)whole[at]);
+        }
+        by[n] = isfinite(sum) ? (float)sum : 0;
+    }
+    *out = (shift){by, (int64_t)results};
+    return GALE_OK;
+}
+
+/* factors (may be NULL): of the other axis of a matrix.  range (may be NULL): of what it is multiplied with. */
+static gale_status write_weight(change *c, const gale__pb_tensor *from, const gale_tensor *t, int64_t axis, const float *factors, const gale__range *range, shift *moved, gale__pb_text *out)
 {
     size_t n = (size_t)gale__tensor_elements(t), outer = 1, inner = 1;
     float *whole = gale__alloc(n * sizeof *whole), *scales = gale__arena_alloc(c->arena, (size_t)t->dims[axis] * sizeof *scales);
@@ -116,6 +161,7 @@ static gale_status write_weight(change *c, const gale__pb_tensor *from, const ga
     for (int i = 0; i < t->rank; i++) *(i < axis ? &outer : &inner) *= i == axis ? 1 : (size_t)t->dims[i];
     if (status == GALE_OK && factors) multiply(whole, axis ? 1 : (size_t)t->dims[0], (size_t)t->dims[1 - axis], axis ? (size_t)t->dims[1] : 1, factors);
     if (status == GALE_OK) quantise(whole, outer, (size_t)t->dims[axis], inner, scales, q);
+    if (status == GALE_OK && range) status = compute_shift(c, range, factors, t, axis, whole, q, scales, moved);
     gale__free(whole);
     GALE_TRY(status);
     GALE_TRY(new_name(c, &from->name, "int8", &in[0]));
@@ -140,7 +186,7 @@ static int64_t axis_of(const gale__pb_node *node, const gale__pb_tensor *weight)
     return gale__pb_is(&node->op_type, "Conv") || (gale__pb_is(&node->op_type, "Gemm") && transposed && transposed->i) ? 0 : (int64_t)weight->dims.n - 1;
 }
 
-static gale_status change_weight(change *c, gale__pb_text *name, const gale__pb_node *node, const float *factors)
+static gale_status change_weight(change *c, gale__pb_text *name, const gale__pb_node *node, const float *factors, const gale__range *range)
 {
     const gale__pb_tensor *from = weight_of(c, name);
     if (from->dims.n < 2) return GALE_OK;
@@ -151,11 +197,13 @@ static gale_status change_weight(change *c, gale__pb_text *name, const gale__pb_
     if (known) return *name = *known, GALE_OK;
     gale_tensor *t = NULL;
     gale__pb_text made;
+    shift moved = {0};
     GALE_TRY(gale__onnx_tensor(c->file, from, &t));
-    gale_status status = gale__tensor_elements(t) ? write_weight(c, from, t, axis, factors, &made) : GALE_OK;
+    gale_status status = gale__tensor_elements(t) ? write_weight(c, from, t, axis, factors, range, &moved, &made) : GALE_OK;
     bool changed = gale__tensor_elements(t) > 0;
     gale_tensor_destroy(&t);
     if (status != GALE_OK || !changed) return status;
+    if (moved.by) GALE_TRY(set_shift(c, &made, &node->input.at[0], moved));
     *name = made;
     return set_done(c, key, &made);
 }
@@ -224,13 +272,20 @@ static gale_status find_factors(change *c, const gale__pb_text *x, const gale__r
     return status;
 }
 
+/* What is known by channel of what a node multiplies with a matrix; NULL: nothing. */
+static const gale__range *rows_of(const change *c, const gale__pb_node *node)
+{
+    const gale__range *range = range_of(c, &node->input.at[0]);
+    return range && range->rows && smooth_weight(c, node, range) ? range : NULL;
+}
+
 /* The factors of what a node reads; NULL: none. */
 static gale_status factors_of(change *c, const gale__pb_node *node, const float **out)
 {
     const gale__pb_text *x = &node->input.at[0];
-    const gale__range *range = range_of(c, x);
+    const gale__range *range = rows_of(c, node);
     *out = NULL;
-    if (!range || !smooth_weight(c, node, range)) return GALE_OK;
+    if (!range) return GALE_OK;
     int32_t at = gale__names_find(&c->smooth, x->at, x->size);
     if (at < 0) {
         float *factors = NULL;
@@ -302,6 +357,61 @@ static gale_status change_activation(change *c, gale__pb_text *name, const float
     return set_done(c, key, &made);
 }
 
+/* --- Biases. --- */
+
+/* A bias takes back what rounding the weights moved; it is added to what a product gives, or part of it. */
+static gale_status change_bias(change *c, gale__pb_text *name, shift s)
+{
+    const gale__pb_tensor *from = weight_of(c, name);
+    gale_tensor *t = NULL;
+    gale__pb_text made;
+    if (!from || !from->dims.n || from->dims.at[from->dims.n - 1] != s.n) return GALE_OK;
+    GALE_TRY(gale__onnx_tensor(c->file, from, &t));
+    float *bias = gale__arena_alloc(c->arena, t->size_bytes);
+    bool fits = gale__tensor_elements(t) == s.n;
+    gale_status status = bias ? gale_tensor_to_cpu(t, bias, t->size_bytes) : GALE_NO_MEMORY;
+    gale_tensor_destroy(&t);
+    if (status != GALE_OK || !fits) return status;
+    for (int64_t n = 0; n < s.n; n++) bias[n] -= s.by[n];
+    GALE_TRY(new_name(c, name, "int8", &made));
+    GALE_TRY(add_tensor(c, made, F32, from->dims.at, from->dims.n, bias, (size_t)s.n * sizeof *bias));
+    *name = made;
+    return GALE_OK;
+}
+
+static bool is_one(const gale__pb_node *node, const char *name)
+{
+    const gale__pb_attribute *a = gale__pb_find_attribute(node, name);
+    return !a || a->f == 1;
+}
+
+/* MatMul: left for the Add that follows; Gemm: its own. */
+static gale_status shift_product(change *c, const gale__pb_node *node, gale__pb_text *in)
+{
+    shift s = {0};
+    if (node->input.n > 1) GALE_TRY(find_shift(c, &in[1], &node->input.at[0], &s));
+    if (!s.by) return GALE_OK;
+    if (gale__pb_is(&node->op_type, "MatMul")) {
+        const gale__pb_text *key = node->output.n ? &node->output.at[0] : NULL;
+        return key && key->size ? set_shift(c, key, NULL, s) : GALE_OK;
+    }
+    bool plain = is_one(node, "alpha") && is_one(node, "beta");
+    return plain && node->input.n > 2 ? change_bias(c, &in[2], s) : GALE_OK;
+}
+
+static gale_status shift_sum(change *c, gale__pb_node *node)
+{
+    gale__pb_text *in = gale__arena_copy(c->arena, node->input.at, node->input.n * sizeof *in);
+    if (!in) return GALE_NO_MEMORY;
+    for (int i = 0; i < 2; i++) {
+        shift s;
+        GALE_TRY(find_shift(c, &node->input.at[i], NULL, &s));
+        if (s.by) GALE_TRY(change_bias(c, &in[1 - i], s));
+    }
+    node->input.at = in;
+    return GALE_OK;
+}
+
 /* --- The whole. --- */
 
 static gale_status change_node(change *c, gale__pb_node node)
@@ -314,11 +424,12 @@ static gale_status change_node(change *c, gale__pb_node node)
         for (size_t i = 0; i < node.input.n && i < 2; i++) {
             if (!in[i].size) continue;
             bool weight = weight_of(c, &in[i]) != NULL;
-            if (weight && i == 1) GALE_TRY(change_weight(c, &in[i], &node, factors));
+            if (weight && i == 1) GALE_TRY(change_weight(c, &in[i], &node, factors, rows_of(c, &node)));
             else if (!weight) GALE_TRY(change_activation(c, &in[i], i == 0 ? factors : NULL));
         }
+        GALE_TRY(shift_product(c, &node, in));
         node.input.at = in;
-    }
+    } else if (gale__pb_is_core(&node.domain) && gale__pb_is(&node.op_type, "Add") && node.input.n == 2) GALE_TRY(shift_sum(c, &node));
     GALE_TRY(gale__grow((void **)&c->nodes, &c->nodes_capacity, c->n_nodes + 1, sizeof *c->nodes));
     c->nodes[c->n_nodes++] = node;
     return GALE_OK;
@@ -401,6 +512,8 @@ gale_status gale__edit_int8(gale__onnx *file, gale__pb_model *model, gale__int8 
     gale__names_finish(&c.weights);
     gale__names_finish(&c.done);
     gale__names_finish(&c.smooth);
+    gale__names_finish(&c.shifts);
+    gale__free(c.shift);
     gale__free(c.factors);
     gale__free(c.to);
     gale__free(c.nodes);

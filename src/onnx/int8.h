@@ -3,7 +3,7 @@
 #define GALE_ONNX_INT8_H
 #include "onnx/names.h"
 
-typedef struct gale__channel { float low, high; double squares; /* sum */ } gale__channel;
+typedef struct gale__channel { float low, high; double sum, squares; } gale__channel;
 typedef struct gale__range {
     double low, high;
     bool seen;

@@ -103,6 +103,7 @@ static gale_status note_channels(gale__range *r, const gale_tensor *t)
             if (!isfinite(v)) continue;
             c->low = v < c->low ? v : c->low;
             c->high = v > c->high ? v : c->high;
+            c->sum += (double)v;
             c->squares += (double)v * (double)v;
         }
     r->rows += rows;

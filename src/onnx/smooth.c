@@ -8,6 +8,7 @@
 static const double strengths[] = {0, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75}; /* more than that leans on samples too much: other data goes beyond */
 enum { STRENGTHS = sizeof strengths / sizeof *strengths };
 static const double worth_it = 0.8; /* of the squared error may be left, else the multiplication is not added */
+static const double tail = 8;       /* times its root mean square a channel is taken to reach, whatever the samples had */
 static const double floor_of = 1e-5; /* of the largest: for channels that are hardly there */
 
 typedef struct problem {
@@ -33,7 +34,8 @@ static void look_at(problem *p)
     double largest = 0, heaviest = 0;
     for (size_t k = 0; k < p->channels; k++) {
         const gale__channel *c = &p->range->channels[k];
-        p->large[k] = larger(fabs((double)c->low), fabs((double)c->high));
+        double extreme = larger(fabs((double)c->low), fabs((double)c->high));
+        p->large[k] = larger(extreme, tail * sqrt(c->squares / (double)p->range->rows));
         for (size_t i = 0; i < p->n_weights; i++)
             for (size_t n = 0; n < p->weights[i].outputs; n++) p->heavy[k] = larger(p->heavy[k], weight_at(&p->weights[i], k, n));
         largest = larger(largest, p->large[k]);
