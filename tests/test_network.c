@@ -98,6 +98,63 @@ TEST(multiples)
     finish(&man, &n);
 }
 
+/* A network for one size that its file does not tell: a trial of that size is one that succeeds. */
+TEST(trial_of_a_size)
+{
+    float zeros[3 * 24 * 24] = {0};
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "n,3,h,w");
+    make_output(&m, "y", 1, NULL);
+    make_initializer(&m, make_floats(&m, "z", "1,3,24,24", zeros, 3 * 24 * 24));
+    make_node(&m, "Add", "x,z", "y");
+    gale_model *model = open_model(&m);
+    CHECK_OK(gale__manifest_parse("params: {multiple: 8}", 21, "net", &man));
+    if (!model) return;
+    CHECK(gale__network_probe(model, &man, &n) != GALE_OK);
+    CHECK_OK(gale__network_probe_with(model, &man, 20, &n)); /* rounded up */
+    CHECK_EQ(n.scale, 1);
+    n.model = model;
+    finish(&man, &n);
+}
+
+/* One that memory does not hold is followed by a small one. */
+TEST(trial_too_large)
+{
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    gale_device_options small = GALE_DEVICE_OPTIONS;
+    gale_device *device = NULL;
+    gale_model *model = NULL;
+    gale__str bytes = {0};
+    int64_t dims[4];
+    static const float mean[4] = {0.25f, 0.25f, 0.25f, 0.25f};
+    static const int64_t after[] = {0, 0, 1, 1};
+    small.chain = "cpu";
+    small.pool_limit_bytes = 1 << 20;
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "n,1,h,w");
+    make_output(&m, "y", 1, "n,1,h,w");
+    make_initializer(&m, make_floats(&m, "w", "1,1,2,2", mean, 4));
+    make_attr_ints(&m, make_node(&m, "Conv", "x,w", "t"), "pads", after, 4);
+    make_attr_ints(&m, make_node(&m, "Conv", "t,w", "y"), "pads", after, 4);
+    CHECK_OK(make_encode(&m, &bytes));
+    make_end(&m);
+    CHECK_OK(gale__manifest_parse("{}", 2, "net", &man));
+    CHECK_OK(gale_device_open(&small, &device));
+    if (CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, &model)) && CHECK_OK(gale__network_probe_with(model, &man, 600, &n))) {
+        CHECK_EQ(n.scale, 1);
+        CHECK_FAILS(gale__network_try(&n, 600, 600, dims), NO_MEMORY);
+    }
+    gale_model_close(&model);
+    gale__manifest_finish(&man);
+    gale__str_finish(&bytes);
+    gale_device_close(&device);
+}
+
 static void controlled(maker *m)
 {
     static const int64_t axes[] = {2, 3};
@@ -186,4 +243,4 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(channels_first), ROW(channels_last), ROW(fixed_grey_bytes), ROW(multiples), ROW(control), ROW(refusals), ROW(real_ones), ROW(last))
+TESTS(ROW(channels_first), ROW(channels_last), ROW(fixed_grey_bytes), ROW(multiples), ROW(trial_of_a_size), ROW(trial_too_large), ROW(control), ROW(refusals), ROW(real_ones), ROW(last))

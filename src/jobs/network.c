@@ -99,10 +99,10 @@ static gale_status try_layouts(gale__network *n, int64_t width, int64_t height, 
     return gale__network_try(n, width, height, dims);
 }
 
-gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out)
+static gale_status probe(gale_model *model, const gale__manifest *manifest, int64_t size, gale__network *out)
 {
     gale__network n = {.model = model, .manifest = manifest, .multiple = manifest->multiple, .range = {{manifest->low, manifest->high}, {manifest->low_out, manifest->high_out}}};
-    int64_t dims[4], size = manifest->multiple ? (TRIAL_KNOWN + manifest->multiple - 1) / manifest->multiple * manifest->multiple : TRIAL;
+    int64_t dims[4];
     GALE_TRY(find_inputs(&n));
     GALE_TRY(find_output(&n));
     GALE_TRY(read_extents(&n));
@@ -115,6 +115,15 @@ gale_status gale__network_probe(gale_model *model, const gale__manifest *manifes
     *out = n;
     return GALE_OK;
 }
+
+gale_status gale__network_probe_with(gale_model *model, const gale__manifest *manifest, int64_t side, gale__network *out)
+{
+    int64_t multiple = manifest->multiple ? manifest->multiple : 1, small = manifest->multiple ? TRIAL_KNOWN : TRIAL;
+    gale_status status = side > 0 ? probe(model, manifest, (side + multiple - 1) / multiple * multiple, out) : GALE_NO_MEMORY;
+    return status == GALE_NO_MEMORY ? probe(model, manifest, (small + multiple - 1) / multiple * multiple, out) : status;
+}
+
+gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out) { return gale__network_probe_with(model, manifest, 0, out); }
 
 gale_status gale__network_find_multiple(gale__network *n)
 {

@@ -21,6 +21,8 @@ typedef struct gale__network {
 
 /* GALE_UNSUPPORTED for a model that is not of this kind, GALE_MISMATCH where it is not as its manifest says. */
 gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out);
+/* The same, trying pictures of this side first; where memory is too short for that, and for 0, small ones. */
+gale_status gale__network_probe_with(gale_model *model, const gale__manifest *manifest, int64_t side, gale__network *out);
 /* One run at the given size with some picture.  Fills the result's extents: batch, channels, height, width. */
 gale_status gale__network_try(const gale__network *n, int64_t width, int64_t height, int64_t dims[4]);
 /* Finds the multiple by running odd sizes, where neither manifest nor fixed extents tell it. */

@@ -29,10 +29,17 @@ static const char *precision_of(const gale_model_options *o, gale_type type)
     return type == GALE_F16 ? "fp16" : o && o->program.fast ? "fast" : "fp32";
 }
 
+/* A GPU tries a whole tile, whose plan is the one that the work needs; where a tile takes long, less must do. */
+static int64_t trial_side(const gale_upscaler *u)
+{
+    const gale_device_info *info = gale_device_get_info(u->device);
+    return info->caps.software || !strcmp(info->backend, "cpu") ? 0 : u->manifest.tile;
+}
+
 /* With manifest and model in place: looks at them, or lets go of all. */
 static gale_status finish_opening(gale_upscaler *u, const gale_model_options *options, gale_status status, gale_upscaler **out)
 {
-    if (status == GALE_OK) status = gale__network_probe(u->model, &u->manifest, &u->network);
+    if (status == GALE_OK) status = gale__network_probe_with(u->model, &u->manifest, trial_side(u), &u->network);
     if (status == GALE_OK) status = gale__manifest_controls(&u->manifest, NULL, 0, u->controls);
     u->precision = precision_of(options, u->network.type_in);
     if (status == GALE_OK) *out = u;
