@@ -6,6 +6,19 @@
 static uint32_t seed = 1;
 static int64_t any(int64_t low, int64_t high) { return seed = seed * 1664525u + 1013904223u, low + (int64_t)(seed >> 8) % (high - low + 1); }
 
+/* A whole tile, row by row. */
+static void take(const gale__tiling *t, int64_t index, const float *picture, int planes, float *tile)
+{
+    for (int64_t i = 0; i < planes * t->y.tile; i++) gale__tile_take_row(t, index, i / t->y.tile, i % t->y.tile, picture, tile + i * t->x.tile);
+}
+
+static void add(const gale__tiling *t, int64_t index, int64_t scale, const float *tile, int planes, float *weights, float *picture)
+{
+    int64_t h = t->y.tile * scale;
+    gale__tile_weights(t, index, scale, weights);
+    for (int64_t i = 0; i < planes * h; i++) gale__tile_add_row(t, index, scale, i / h, i % h, tile + i * t->x.tile * scale, weights, picture);
+}
+
 TEST(positions)
 {
     gale__tiling t;
@@ -65,12 +78,12 @@ TEST(identity)
         float *out = gale__calloc((size_t)(w * h * scale * scale * 2), sizeof *out), *weights = gale__calloc((size_t)((tw + th) * scale), sizeof *weights);
         for (int64_t i = 0; i < w * h * 2; i++) picture[i] = (float)any(0, 1000) / 1000;
         for (int64_t i = 0; i < gale__tiling_count(&t); i++) {
-            gale__tile_take(&t, i, picture, 2, tile);
+            take(&t, i, picture, 2, tile);
             for (int64_t n = 0; n < tw * th * scale * scale * 2; n++) {
                 int64_t x = n % (tw * scale), y = n / (tw * scale) % (th * scale), c = n / (tw * th * scale * scale);
                 large[n] = tile[(c * th + y / scale) * tw + x / scale];
             }
-            gale__tile_add(&t, i, scale, large, 2, weights, out);
+            add(&t, i, scale, large, 2, weights, out);
         }
         float worst = 0;
         for (int64_t n = 0; n < w * h * scale * scale * 2; n++) {
@@ -94,7 +107,7 @@ TEST(padding)
         gale__tiling t;
         float tile[8];
         CHECK_OK(gale__tiling_make(3, 1, &(gale__tile_wish){8, 1, 0, -1, 0, .fixed = true, .padding = (gale__padding)k}, &t));
-        gale__tile_take(&t, 0, row, 1, tile);
+        take(&t, 0, row, 1, tile);
         for (int i = 0; i < 8; i++) CHECK_EQ(tile[i], wanted[k][i] - '0');
     }
 }
@@ -117,9 +130,9 @@ TEST(tiled_equals_whole)
     blur(picture, whole, 500);
     CHECK_OK(gale__tiling_make(500, 1, &(gale__tile_wish){64, 1, 16, 3, 0}, &t));
     for (int64_t i = 0; i < t.x.count; i++) {
-        gale__tile_take(&t, i, picture, 1, tile);
+        take(&t, i, picture, 1, tile);
         blur(tile, done, 64);
-        gale__tile_add(&t, i, 1, done, 1, weights, out);
+        add(&t, i, 1, done, 1, weights, out);
     }
     float worst = 0;
     for (int i = 0; i < 500; i++) worst = fmaxf(worst, fabsf(out[i] - whole[i]));

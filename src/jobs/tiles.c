@@ -99,15 +99,3 @@ void gale__tile_add_row(const gale__tiling *t, int64_t index, int64_t scale, int
         for (int64_t x = old; x < within; x++) to[x] = v * weights[x] * row[x];
     }
 }
-
-void gale__tile_take(const gale__tiling *t, int64_t index, const float *picture, int planes, float *tile)
-{
-    for (int64_t i = 0; i < planes * t->y.tile; i++) gale__tile_take_row(t, index, i / t->y.tile, i % t->y.tile, picture, tile + i * t->x.tile);
-}
-
-void gale__tile_add(const gale__tiling *t, int64_t index, int64_t scale, const float *tile, int planes, float *weights, float *picture)
-{
-    int64_t h = t->y.tile * scale;
-    gale__tile_weights(t, index, scale, weights);
-    for (int64_t i = 0; i < planes * h; i++) gale__tile_add_row(t, index, scale, i / h, i % h, tile + i * t->x.tile * scale, weights, picture);
-}

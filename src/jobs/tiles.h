@@ -40,10 +40,4 @@ void gale__tile_take_row(const gale__tiling *t, int64_t index, int64_t plane, in
 void gale__tile_add_row(const gale__tiling *t, int64_t index, int64_t scale, int64_t plane, int64_t y, const float *row, const float *weights, float *picture);
 /* Of a tile's columns, then of its rows: (width + height) x scale. */
 void gale__tile_weights(const gale__tiling *t, int64_t index, int64_t scale, float *weights);
-
-/* The tile's part of `planes` planes of the picture's size, padded where it goes beyond. */
-void gale__tile_take(const gale__tiling *t, int64_t index, const float *picture, int planes, float *tile);
-/* All rows of a result (planes x tile_height*scale x tile_width*scale), weighted, into planes of the picture's size times scale.  weights: room for the tile's
- * width and height times scale. */
-void gale__tile_add(const gale__tiling *t, int64_t index, int64_t scale, const float *tile, int planes, float *weights, float *picture);
 #endif
