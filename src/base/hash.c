@@ -111,7 +111,7 @@ void gale__sha_add(gale__sha *s, const void *data, size_t size)
 void gale__sha_end(gale__sha *s, uint8_t *digest)
 {
     uint64_t bits = s->length * 8;
-    uint8_t pad[72] = {0x80}, *end = pad + (s->length % 64 < 56 ? 56 : 120) - s->length % 64;
+    uint8_t pad[72] = {0x80}, *end = pad + ((s->length % 64 < 56 ? 56 : 120) - s->length % 64);
     for (int i = 0; i < 8; i++) end[i] = (uint8_t)(bits >> (56 - 8 * i));
     gale__sha_add(s, pad, (size_t)(end + 8 - pad));
     for (int i = 0; i < s->bytes; i++) digest[i] = (uint8_t)(s->state[i / 4] >> (24 - 8 * (i % 4)));
