@@ -186,6 +186,37 @@ TEST(large_png)
     gale_picture_destroy(&p);
 }
 
+/* Left to itself the writer looks for repeats where there are some and not where there are none: neither file may be larger than with looking everywhere. */
+TEST(packed_png)
+{
+    if (!gale__format_of_name("png")->write) SKIP("built without PNG");
+    for (int repeating = 0; repeating < 2; repeating++) {
+        gale_picture *p = NULL, *back = NULL;
+        void *data[3] = {0};
+        size_t size[3] = {0};
+        uint32_t seed = 1;
+        CHECK_OK(gale_picture_create(700, 300, 3, GALE_U8, &p));
+        uint8_t *at = p->data;
+        for (int64_t i = 0; i < 700 * 300 * 3; i++) { /* noise over a slope; or the first rows of it again and again */
+            seed = seed * 1664525u + 1013904223u;
+            at[i] = repeating && i >= 700 * 3 * 4 ? at[i - 700 * 3 * 4] : (uint8_t)(i / 3 % 700 / 4 + (seed >> 28) + (seed >> 24 & 7));
+        }
+        for (int k = 0; k < 3; k++) {
+            gale__parallel_set_width(k ? 5 : 1);
+            CHECK_OK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = "png", .effort = k == 2 ? 4 : 0}, &data[k], &size[k]));
+        }
+        CHECK(size[0] == size[1] && !memcmp(data[0], data[1], size[0]));
+        CHECK(size[0] <= size[2] + size[2] / 32);
+        CHECK(repeating ? size[0] < 700 * 300 : size[0] > 700 * 300);
+        CHECK_OK(gale_picture_from_memory(data[0], size[0], NULL, &back));
+        if (back) CHECK(same_shape(p, back) && !largest_step(p, back));
+        for (int k = 0; k < 3; k++) gale__free(data[k]);
+        gale_picture_destroy(&back);
+        gale_picture_destroy(&p);
+    }
+    gale__parallel_set_width(0);
+}
+
 TEST(orientation_is_applied_once)
 {
     /* where the pixels a b c / d e f of a 3 x 2 picture come to lie */
@@ -561,5 +592,5 @@ TEST(table_of_formats)
     CHECK(!gale__format_of_name("jp") && !gale__format_of_name(""));
 }
 
-TESTS(ROW(round_trips), ROW(whatever_is_given), ROW(lossy_is_near), ROW(notes_are_kept), ROW(long_profile), ROW(large_png), ROW(orientation_is_applied_once), ROW(exif_extents), ROW(prefixes_and_damage), ROW(limits),
+TESTS(ROW(round_trips), ROW(whatever_is_given), ROW(lossy_is_near), ROW(notes_are_kept), ROW(long_profile), ROW(large_png), ROW(packed_png), ROW(orientation_is_applied_once), ROW(exif_extents), ROW(prefixes_and_damage), ROW(limits),
     ROW(files), ROW(text_and_bits), ROW(old_bitmaps), ROW(conversions), ROW(alpha), ROW(planes), ROW(decoding_for_models), ROW(comparing), ROW(ssim_by_hand), ROW(faults), ROW(table_of_formats))
