@@ -104,6 +104,25 @@ static void add_word(gale__ir *ir, uint32_t size)
     gale__ir_store(ir, 1, GALE_U32, 1, i, gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_load(ir, 0, GALE_U32, 1, i), add));
 }
 
+/* Whether a module uses Vulkan's own memory model, in which a barrier shows threads what others wrote, and its barriers do. */
+static void check_spirv(const gale__ir *ir, bool hands)
+{
+    enum { MEMORY_MODEL = 14, CONSTANT = 43, CONTROL_BARRIER = 224, VULKAN = 3, SHOWN = 0x8 | 0x40 | 0x2000 | 0x4000 };
+    gale_device_caps caps = {.push_bytes = 128, .i64 = true, .exact_division = true, .memory_model = true};
+    gale__words out = {0};
+    int barriers = 0;
+    if (gale__ir_print_spirv(ir, &caps, &out) == GALE_UNSUPPORTED) return; /* built without SPIR-V */
+    uint32_t semantics = 0;
+    for (size_t i = 5; i < out.count && out.words[i] >> 16; i += out.words[i] >> 16) {
+        uint32_t op = out.words[i] & 0xffff;
+        if (op == MEMORY_MODEL) CHECK_EQ(out.words[i + 2] == VULKAN, hands);
+        if (op == CONSTANT && out.words[i + 3] >= 0x4000) semantics = out.words[i + 2] * (uint32_t)((out.words[i + 3] & SHOWN) == SHOWN);
+        if (op == CONTROL_BARRIER) barriers += semantics && out.words[i + 3] == semantics;
+    }
+    CHECK_EQ(barriers, hands);
+    gale__words_finish(&out);
+}
+
 TEST(joined_kernels_are_sound)
 {
     gale__ir part[2], whole;
@@ -115,8 +134,10 @@ TEST(joined_kernels_are_sound)
         int n = gale__join_words(words, 0, 5, (const uint32_t[]){1, 2, 3}, 3);
         CHECK_EQ(gale__join_words(words, n, 6, (const uint32_t[]){7, 8, 9}, 3), whole.n_words);
         CHECK(words[0] == 5 && words[4] == 3 && words[6] == 6 && words[10] == 9);
+        check_spirv(&whole, true);
         gale__ir_finish(&whole);
     }
+    check_spirv(&part[0], false);
     gale__ir_add(&part[1], (gale__ir_instr){.op = GALE__IR_BARRIER});
     CHECK_EQ(gale__ir_join((const gale__ir *const[]){&part[0], &part[1]}, 2, "whole", 128, &whole), GALE_INVALID);
     for (int i = 0; i < 2; i++) gale__ir_finish(&part[i]);

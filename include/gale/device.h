@@ -34,6 +34,7 @@ typedef struct gale_device_caps {
     uint32_t arch;                            /* CUDA: 90 for compute capability 9.0 */
     bool f16, f64, i64, bf16, int8_dot, matrix_units, unified_memory, float_atomics, subgroup_ops, capture;
     bool denormals, nan_inf;                  /* Vulkan: f32 denormals are kept, NaN and infinities honoured, when a kernel asks */
+    bool memory_model;                        /* Vulkan: threads of a group can hand each other what lies in the device's memory */
     bool storage8, storage16;                 /* 8- and 16-bit loads and stores */
     bool own_math;                            /* its own f32 exp, log and division keep to known bounds */
     bool exact_division;                      /* f32 division is rounded correctly over the whole range; else kernels bring their own */

@@ -6,7 +6,7 @@
 static const struct { const char *name; size_t at; } features[] = {
 #define F(name) {#name, offsetof(gale_device_caps, name)}
     F(f16), F(bf16), F(f64), F(i64), F(int8_dot), F(matrix_units), F(subgroup_ops), F(float_atomics), F(storage8), F(storage16),
-    F(denormals), F(nan_inf), F(own_math), F(exact_division), F(corners), F(unified_memory), F(capture), F(software),
+    F(denormals), F(nan_inf), F(memory_model), F(own_math), F(exact_division), F(corners), F(unified_memory), F(capture), F(software),
 #undef F
 };
 #define N_FEATURES (sizeof features / sizeof *features)

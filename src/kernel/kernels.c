@@ -337,6 +337,9 @@ static void look_up(batch *b, int i, missing *list, int *count)
     list[b->wait[i]] = (missing){.key = b->keys[i], .first = i, .parts = b->out[i].parts};
 }
 
+/* Parts of a joined kernel hand each other what lies in memory. */
+static bool can_join(const batch *b) { return b->follows && (!takes_spirv(b->device) || b->device->info.caps.memory_model); }
+
 static gale_status make_gpu(batch *b)
 {
     gale_status status = GALE_NO_MEMORY;
@@ -351,7 +354,7 @@ static gale_status make_gpu(batch *b)
     if (!list || !b->schedules || !b->keys || !b->wait) goto done;
     for (int i = 0; i < b->n; i++) GALE_GO(prepare(b, i, &text));
     for (int i = 0; i < b->n; i += parts) {
-        parts = b->follows ? find_chain(b, i) : 1;
+        parts = can_join(b) ? find_chain(b, i) : 1;
         if (parts > 1) GALE_GO(join(b, i, parts));
         look_up(b, i, list, &count);
     }

@@ -29,6 +29,7 @@ typedef struct printer {
     uint32_t *uses;
     uint32_t parameters;     /* the push constants; when `block`, the address of the block */
     bool block;
+    bool hands;              /* threads read what others wrote to the device's memory: such accesses and barriers say so */
     uint32_t *pointer, *word; /* by parameter: its value, once read */
     uint32_t builtin[4];     /* by GROUP_ID .. LANE: its variable */
     uint32_t builtin_value[4];
@@ -94,11 +95,14 @@ static uint32_t plus(printer *p, gale__words *to, uint32_t address, uint32_t off
     return offset ? VALUE(&p->s, to, SpvOpIAdd, type1(p, GALE_U64), address, gale__spv_const(&p->s, GALE_U64, offset)) : address;
 }
 
+/* How memory of the device is accessed; the alignment follows. */
+static uint32_t access_mask(const printer *p) { return SpvMemoryAccessAlignedMask | (p->hands ? SpvMemoryAccessNonPrivatePointerMask : 0); }
+
 static uint32_t load_at(printer *p, gale__words *to, gale_type t, int width, uint32_t address)
 {
     uint32_t type = gale__spv_type(&p->s, t, width);
     uint32_t pointer = VALUE(&p->s, to, SpvOpConvertUToPtr, gale__spv_pointer(&p->s, SpvStorageClassPhysicalStorageBuffer, type), address);
-    return VALUE(&p->s, to, SpvOpLoad, type, pointer, SpvMemoryAccessAlignedMask, (uint32_t)(width * gale__type_table[t].size));
+    return VALUE(&p->s, to, SpvOpLoad, type, pointer, access_mask(p), (uint32_t)(width * gale__type_table[t].size));
 }
 
 /* The push constants: { u64 p[NP]; u32 w[NW]; }, or the address of a block of that form. */
@@ -232,7 +236,7 @@ static gale_status print_store(printer *p, const gale__ir_instr *in)
     uint32_t type = gale__spv_type(s, mem, in->width), v = p->id[in->b], address = element_address(p, in);
     if (gale__type_table[mem].bits < 32) v = VALUE(s, &s->body, SpvOpUConvert, type, v);
     uint32_t pointer = VALUE(s, &s->body, SpvOpConvertUToPtr, gale__spv_pointer(s, SpvStorageClassPhysicalStorageBuffer, type), address);
-    EMIT(s, &s->body, SpvOpStore, pointer, v, SpvMemoryAccessAlignedMask, (uint32_t)(in->width * gale__type_table[mem].size));
+    EMIT(s, &s->body, SpvOpStore, pointer, v, access_mask(p), (uint32_t)(in->width * gale__type_table[mem].size));
     return GALE_OK;
 }
 
@@ -397,11 +401,13 @@ static void print_control(printer *p, gale__val v, const gale__ir_instr *in)
     open_block(p, f->merge);
 }
 
+/* Without the Vulkan memory model a barrier orders accesses to the device's memory and shows nobody what was written. */
 static void print_barrier(printer *p, const gale__ir_instr *in)
 {
     gale__spv *s = &p->s;
-    uint32_t scope = gale__spv_u32(s, SpvScopeWorkgroup), memory = SpvMemorySemanticsWorkgroupMemoryMask | (in->imm ? SpvMemorySemanticsUniformMemoryMask : 0);
-    EMIT(s, &s->body, SpvOpControlBarrier, scope, scope, gale__spv_u32(s, SpvMemorySemanticsAcquireReleaseMask | memory));
+    uint32_t scope = gale__spv_u32(s, SpvScopeWorkgroup), memory = SpvMemorySemanticsAcquireReleaseMask | SpvMemorySemanticsWorkgroupMemoryMask;
+    if (in->imm) memory |= SpvMemorySemanticsUniformMemoryMask | SpvMemorySemanticsMakeAvailableMask | SpvMemorySemanticsMakeVisibleMask;
+    EMIT(s, &s->body, SpvOpControlBarrier, scope, scope, gale__spv_u32(s, memory));
 }
 
 static uint32_t print_value(printer *p, const gale__ir_instr *in)
@@ -466,6 +472,8 @@ static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *
     p->id = arrays, p->uses = arrays + n;
     p->pointer = arrays + 3 * n, p->word = p->pointer + kernel->n_pointers;
     gale__ir_count_uses(kernel, p->uses, arrays + 2 * n);
+    for (gale__val v = 1; v < kernel->count; v++) p->hands |= kernel->code[v].op == GALE__IR_BARRIER && kernel->code[v].imm;
+    if (p->hands) p->s.capabilities |= 1u << GALE__SPV_MEMORY_MODEL;
     uint32_t function = gale__spv_id(&p->s);
     p->s.glsl = gale__spv_id(&p->s);
     p->s.first_label = p->s.label = gale__spv_id(&p->s);

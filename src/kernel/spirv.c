@@ -120,7 +120,7 @@ static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale_
         [GALE__SPV_FLOAT64] = SpvCapabilityFloat64, [GALE__SPV_STORAGE8] = SpvCapabilityStorageBuffer8BitAccess,
         [GALE__SPV_STORAGE16] = SpvCapabilityStorageBuffer16BitAccess, [GALE__SPV_SUBGROUP] = SpvCapabilityGroupNonUniform,
         [GALE__SPV_SHUFFLE] = SpvCapabilityGroupNonUniformShuffle, [GALE__SPV_DENORMALS] = SpvCapabilityDenormPreserve,
-        [GALE__SPV_NAN_INF] = SpvCapabilitySignedZeroInfNanPreserve,
+        [GALE__SPV_NAN_INF] = SpvCapabilitySignedZeroInfNanPreserve, [GALE__SPV_MEMORY_MODEL] = SpvCapabilityVulkanMemoryModel,
     };
     add_words(out, (const uint32_t[]){SpvMagicNumber, 0x10500, 0, s->next_id, 0}, 5);
     EMIT(s, out, SpvOpCapability, SpvCapabilityShader);
@@ -131,7 +131,8 @@ static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale_
     uint32_t words[5] = {s->glsl};
     memcpy(words + 1, "GLSL.std.450", 13);
     gale__spv_emit(s, out, SpvOpExtInstImport, words, 5);
-    EMIT(s, out, SpvOpMemoryModel, SpvAddressingModelPhysicalStorageBuffer64, SpvMemoryModelGLSL450);
+    bool model = s->capabilities >> GALE__SPV_MEMORY_MODEL & 1;
+    EMIT(s, out, SpvOpMemoryModel, SpvAddressingModelPhysicalStorageBuffer64, model ? SpvMemoryModelVulkan : SpvMemoryModelGLSL450);
 
     uint32_t name[16] = {0}; /* the entry point's name fills whole words and ends with a zero byte */
     size_t name_words = strlen(ir->name) / 4 + 1;

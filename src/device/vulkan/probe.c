@@ -159,6 +159,7 @@ static void describe_caps(const gale__vk *fn, gale__vk_physical *p, const proper
     /* Kernels ask for f32 alone; a driver that wants one answer for all widths is not asked. */
     caps->denormals = pr->v12.shaderDenormPreserveFloat32 && pr->v12.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     caps->nan_inf = pr->v12.shaderSignedZeroInfNanPreserveFloat32;
+    caps->memory_model = f->v12.vulkanMemoryModel;
     caps->int8_dot = f->dot.shaderIntegerDotProduct;
     caps->float_atomics = f->atomic.shaderBufferFloat32AtomicAdd;
     const VkSubgroupFeatureFlags ops = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT |
