@@ -201,6 +201,11 @@ TEST(transposed_convolution)
     gr_begin(&t);
     x = GR_INPUT(&t, 2, 4, 15, 16), w = GR_INPUT(&t, 4, 6, 2, 2);
     expect(&t, relu(&t.g, gale__g_conv_transpose(&t.g, x, w, &whole, (const int64_t[]){30, 32})), 1, 1e-5);
+    gr_begin(&t); /* read twice, it is stored as others see it */
+    gale__conv point = {2, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1};
+    x = GR_INPUT(&t, 1, 4, 5, 6), w = GR_INPUT(&t, 4, 3, 2, 2);
+    gale__node y = gale__g_conv_transpose(&t.g, x, w, &whole, (const int64_t[]){10, 12});
+    expect(&t, gale__g_add(&t.g, y, gale__g_conv(&t.g, y, GR_INPUT(&t, 3, 3, 1, 1), &point)), 2, 1e-5);
 }
 
 TEST(pooling_is_one_kernel)

@@ -125,7 +125,7 @@ gale__node gale__g_concat(gale__g *g, int axis, const gale__node *xs, int n)
     return gale__g_push(g, &d.node);
 }
 
-gale__node gale__g_copy(gale__g *g, gale__node x)
+static gale__node copy(gale__g *g, gale__node x, bool where_needed)
 {
     if (!gale__g_ok(g, x)) return GALE__NIL;
     const gale__pnode *p = &g->nodes[x];
@@ -134,8 +134,13 @@ gale__node gale__g_copy(gale__g *g, gale__node x)
     gale__draft_init(&d, GALE__P_COPY, p->type, p->rank, p->dims);
     d.in[0] = x;
     d.node.n_in = 1;
+    d.attr[0] = where_needed;
+    d.node.n_attr = 1;
     return gale__g_push(g, &d.node);
 }
+
+gale__node gale__g_copy(gale__g *g, gale__node x) { return copy(g, x, false); }
+gale__node gale__g_laid_out(gale__g *g, gale__node x) { return copy(g, x, true); }
 
 /* Whether the outside input fits the body's: the same, or with a leading axis of trips. */
 static bool loop_input_fits(const gale__pnode *inside, const gale__pnode *outside, const gale__loop *loop, bool sliced)

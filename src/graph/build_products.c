@@ -168,7 +168,7 @@ static gale__node transpose_by_phase(gale__g *g, gale__node x, gale__node w, con
         out[i] = g->nodes[x].dims[2 + i] + taps[i] - 1;
     }
     w = w < 0 ? w : turn_kernel(g, w, &back);
-    return w < 0 ? GALE__NIL : join_phases(g, convolve(g, x, w, &back, out), c, channels, extent);
+    return w < 0 ? GALE__NIL : gale__g_laid_out(g, join_phases(g, convolve(g, x, w, &back, out), c, channels, extent)); /* phases side by side are slow to read */
 }
 
 gale__node gale__g_conv_transpose(gale__g *g, gale__node x, gale__node w, const gale__conv *c, const int64_t *extent)

@@ -34,7 +34,7 @@ typedef enum gale__prim { /* element-wise primitives are the scalar operations 0
     GALE__P_SORT,     /* argsort along the last axis, stable; attr[0]: 1 descending; I64; NaN counts as largest */
     GALE__P_LOOP,     /* see gale__g_loop */
     GALE__P_LOOP_OUT, /* in[0]: LOOP; attr[0]: which output */
-    GALE__P_COPY,     /* the value, materialised: stops fusion */
+    GALE__P_COPY,     /* the value, materialised: stops fusion; attr 0 is 1: only where several kernels, or a sum of products, read it */
     GALE__P_ROUTINE,  /* claimed by a fast path: attr[0] row of the table */
     GALE__P_COUNT
 } gale__prim;
@@ -134,6 +134,8 @@ gale__node gale__g_concat(gale__g *g, int axis, const gale__node *xs, int n);
 gale__node gale__g_scan(gale__g *g, gale__reduce kind, gale__node x, int axis, bool exclusive, bool reverse);
 gale__node gale__g_sort(gale__g *g, gale__node x, int axis, bool descending);                /* indices along axis, I64 */
 gale__node gale__g_copy(gale__g *g, gale__node x);
+/* Stored in the order of its own axes where it is stored, instead of the order that views lay over; one kernel that takes it element by element still takes it in. */
+gale__node gale__g_laid_out(gale__g *g, gale__node x);
 gale__node gale__g_random(gale__g *g, uint64_t seed, int rank, const int64_t *dims);         /* U32 bits; the same for the same seed and shape on every device */
 /* Products.  Leading axes broadcast; f16, bf16 accumulate in F32.  conv: x [N, C, spatial...], w [O, C/groups, kernel...]. */
 gale__node gale__g_matmul(gale__g *g, gale__node a, gale__node b);                           /* rank >= 2 each */

@@ -179,10 +179,19 @@ static bool stored_once(const grouper *s, gale__node n)
     return false;
 }
 
+/* Read by one kernel, element by element, a copy that asks for no more is left out. */
+static bool left_out(const grouper *s, gale__node n)
+{
+    const gale__pnode *p = gale__g_at(s->g, n);
+    int32_t job = s->f->group[n];
+    return p->op == GALE__P_COPY && p->attr[0] && job >= 0 && !s->job[job] && !(s->zone[n] & (ZONE | WINDOWED)) && !s->f->options.no_fusion;
+}
+
 static bool decide_root(grouper *s, gale__node n)
 {
     const gale__pnode *p = gale__g_at(s->g, n);
-    if (s->f->root[n] || always_root(p->op)) return true;
+    if (s->f->root[n] || (always_root(p->op) && !left_out(s, n))) return true;
+    if (p->op == GALE__P_COPY) return false;
     if (in_memory(p)) return false;
     bool multi = s->f->group[n] == GALE__GROUP_MULTI;
     if (p->op == GALE__P_CONST || p->op == GALE__P_IOTA || gale__prim_is_view(p->op)) return s->f->options.no_fusion && p->op == GALE__P_IOTA;
