@@ -344,6 +344,12 @@ static void read_inputs(const lowering *l, const gale__op_node *n, gale__node *i
 static void lower_op(lowering *l, const gale__op_node *n, gale_device *device, const gale__node *in, gale__node *out)
 {
     for (int i = 0; i < n->n_out; i++) out[i] = GALE__NIL;
+    /* A result that its operator left out, since an input that it may do without was left out there. */
+    for (int i = 0; i < n->op->min_in && i < n->n_in; i++)
+        if (n->in[i] >= 0 && in[i] < 0) {
+            gale__g_fail(l->g, GALE_INVALID, "input %d was not made by the node that should", i);
+            return;
+        }
     gale__lower L = {.g = l->g, .node = n, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .device = device};
     n->op->lower(&L);
     for (int i = 0; i < n->n_out; i++) l->nodes[n->out[i]] = out[i];
