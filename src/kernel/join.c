@@ -6,8 +6,8 @@
 
 #define MOST_BYTES (64 << 10)      /* that one group moves in about the time of a launch */
 #define MOST_OPERATIONS (16 << 10)
-#define MOST_THREADS 4096
-#define GROUP 512                  /* threads, where parts are launched in smaller groups: they hide each other's waits */
+#define MOST_THREADS 1024
+#define GROUP 256                  /* threads, where parts are launched in smaller groups; more than this some drivers refuse */
 enum { HEAD = 2 };                 /* words before a part's own: how many groups, and one for alignment */
 
 bool gale__join_takes(const gale__nest *nest, const gale__schedule *s)
