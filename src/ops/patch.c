@@ -70,10 +70,14 @@ LOWER(MaxUnpool)
     if (!gale__good(L)) return;
     dims[0] = p.dims[0], dims[1] = p.dims[1];
     for (int i = 0; i < n; i++) {
-        dims[2 + i] = (p.dims[2 + i] - 1) * stride[i] + kernel[i] - pads[i] - pads[n + i];
-        if (dims[2 + i] < 1 || stride[i] < 1) gale__refuse(L, "axis %d would have extent %lld", 2 + i, (long long)dims[2 + i]);
+        bool over = __builtin_mul_overflow(p.dims[2 + i] - 1, stride[i], &dims[2 + i]) || __builtin_add_overflow(dims[2 + i], kernel[i], &dims[2 + i]);
+        over = over || __builtin_sub_overflow(dims[2 + i], pads[i], &dims[2 + i]) || __builtin_sub_overflow(dims[2 + i], pads[n + i], &dims[2 + i]);
+        if (over || dims[2 + i] < 1 || stride[i] < 1) gale__refuse(L, "axis %d has no extent that memory could hold", 2 + i);
     }
-    for (int d = 0; wanted && d < p.rank; d++) high[d] = wanted[d] - dims[d];
+    for (int d = 0; wanted && d < p.rank; d++) {
+        if (wanted[d] < 0) gale__refuse(L, "output_shape has an extent of %lld", (long long)wanted[d]);
+        else high[d] = wanted[d] - dims[d];
+    }
     if (!gale__good(L)) return;
     gale__node y = gale__g_put(g, gale__g_splat(g, p.type, p.rank, dims, 0), L->in[1], L->in[0], -1);
     L->out[0] = gale__g_pad(g, y, low, high, NULL, 0);
@@ -89,8 +93,8 @@ LOWER(CenterCropPad)
     if (gale__good(L) && n != (axes ? count : p.rank)) gale__refuse(L, "%lld extents for %d axes", (long long)n, axes ? count : p.rank);
     for (int i = 0; i < n && gale__good(L); i++) {
         int axis = gale__axis(L, axes ? axes[i] : i, p.rank);
+        int64_t more = shape[i] < 0 ? 0 : shape[i] - p.dims[axis];
         if (shape[i] < 0) gale__refuse(L, "extent %lld", (long long)shape[i]);
-        int64_t more = shape[i] - p.dims[axis];
         low[axis] = more / 2, high[axis] = more - more / 2;
     }
     if (gale__good(L)) L->out[0] = gale__g_pad(L->g, L->in[0], low, high, NULL, 0);
