@@ -6,8 +6,20 @@ import numpy as np
 WIDE = 1e-5  # relative L2
 
 
-def compare(gale, provider, path, names, feeds, expected, folder, near=0.0):
-    """None, or what is wrong.  names: of the outputs; near: an absolute difference that passes too, for results that are nearly 0 everywhere."""
+def distance(x, y):
+    return np.linalg.norm((x - y).astype(np.float64)) / max(np.linalg.norm(y.astype(np.float64)), 1e-30)
+
+
+def conditions(session, feeds, expected):
+    """How far ONNX Runtime's own results move when the inputs are an ulp off: small sizes drive norms over few elements into corners."""
+    rng = np.random.default_rng(5)
+    nudged = {k: np.nextafter(v, np.where(rng.random(v.shape) < 0.5, -np.inf, np.inf).astype(v.dtype)) if v.dtype == np.float32 else v for k, v in feeds.items()}
+    return [distance(x, y) if y.dtype == np.float32 else 0 for x, y in zip(session.run(None, nudged), expected)]
+
+
+def compare(gale, provider, path, names, feeds, expected, folder, near=0.0, moved=None):
+    """None, or what is wrong.  names: of the outputs; near: an absolute difference that passes too, for results that are nearly 0 everywhere; moved: of `conditions`,
+    four times which passes."""
     command = [gale, "run", str(path), "--provider", provider, "--strict"]
     for i, (name, value) in enumerate(feeds.items()):
         np.save(folder / f"in{i}.npy", value)
@@ -21,7 +33,7 @@ def compare(gale, provider, path, names, feeds, expected, folder, near=0.0):
         x = np.load(folder / f"out{i}.npy")
         if x.shape != y.shape or x.dtype != y.dtype:
             return f"output {i} is {x.dtype}{x.shape}, ONNX Runtime's {y.dtype}{y.shape}"
-        far = np.linalg.norm((x - y).astype(np.float64)) / max(np.linalg.norm(y.astype(np.float64)), 1e-30)
-        if not (far <= WIDE or np.abs(x - y).max() < near):
+        far = distance(x, y)
+        if not (far <= max(WIDE, 4 * moved[i] if moved else 0) or np.abs(x - y).max() < near):
             return f"output {i} is {far:.1e} away from ONNX Runtime's"
     return None

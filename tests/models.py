@@ -70,10 +70,11 @@ def work(gale, folder_of_models, providers):
         for extents in sizes:
             feeds = feeds_for(session, extents)
             expected = session.run(None, feeds)
+            moved = beside_ort.conditions(session, feeds, expected)  # other orders of summing show there; the CPU is held to less
             for provider in providers:
                 with tempfile.TemporaryDirectory() as temporary:
                     names = [output.name for output in session.get_outputs()]
-                    wrong = beside_ort.compare(gale, provider, path, names, feeds, expected, pathlib.Path(temporary), NEAR)
+                    wrong = beside_ort.compare(gale, provider, path, names, feeds, expected, pathlib.Path(temporary), NEAR, None if provider == "cpu" else moved)
                 passed, failed = passed + (wrong is None), failed + (wrong is not None)
                 if wrong:
                     print(f"FAIL {name} {extents} on {provider}: {wrong}")
