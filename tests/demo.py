@@ -11,19 +11,9 @@ import sys
 import tempfile
 import zlib
 
+from counted import check, finish, skip
+
 gale, root = sys.argv[1], pathlib.Path(sys.argv[2])
-counts = {"passed": 0, "failed": 0, "skipped": 0}
-
-
-def check(name, good, why=""):
-    counts["passed" if good else "failed"] += 1
-    if not good:
-        print(f"FAIL {name}: {why}")
-
-
-def skip(name, why):
-    print(f"SKIP {name}: {why}")
-    counts["skipped"] += 1
 
 
 def browse(browser, page, folder, *options):
@@ -72,8 +62,7 @@ def main():
                 check("nothing is fetched", not re.search(r'(src|href)\s*=\s*"(?!data:)|url\(|@import', text), "a resource from outside")
                 check("devices and times are there", "cpu:0" in text and "pixels/s" in text, "no bar for the CPU")
                 open_in_browser(page, folder)
-    print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
-    sys.exit(counts["failed"] > 0)
+    sys.exit(finish())
 
 
 main()

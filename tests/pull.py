@@ -14,10 +14,11 @@ import sys
 import tempfile
 import threading
 
+from counted import check, finish
+
 DATA = bytes((i * i * 31 + i // 7) & 255 for i in range(300_000))
 GOOD = hashlib.sha256(DATA).hexdigest()
 MANIFEST = b"name: net\nparams: {scale_factor: 2}\n"
-counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -62,12 +63,6 @@ class Server(http.server.BaseHTTPRequestHandler):
     def begin_of(self, size):
         match = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")
         return min(int(match.group(1)), size) if match else 0
-
-
-def check(name, ok, said=""):
-    counts["passed" if ok else "failed"] += 1
-    if not ok:
-        print(f"FAIL {name}: {said}")
 
 
 class Pull:
@@ -174,8 +169,7 @@ def main():
         for part in (whole, broken, by_name):
             part(pull, url)
         server.shutdown()
-    print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
-    return int(counts["failed"] > 0)
+    return finish()
 
 
 sys.exit(main())

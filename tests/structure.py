@@ -10,24 +10,20 @@ import subprocess
 import sys
 import tempfile
 
+from counted import counts, finish, skip
+
 ROOMS = ["base", "device", "kernel", "graph", "ops", "media", "onnx", "nn", "text", "jobs", "cli", "serve"]
 SIDE_BY_SIDE = [{"onnx", "nn", "text"}, {"cli", "serve"}]  # rooms that may not see each other
 FILE_LINES, FUNCTION_LINES, LITERAL_LINES = 600, 80, 24
 
 root, build = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 compiler = sys.argv[3:] or ["cc"]
-counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
 def report(name, complaints):
     for line in complaints:
         print(f"FAIL {name}: {line}")
     counts["failed" if complaints else "passed"] += 1
-
-
-def skip(name, why):
-    print(f"SKIP {name}: {why}")
-    counts["skipped"] += 1
 
 
 def sources(*patterns):
@@ -178,5 +174,4 @@ report("functions are short", functions_are_short())
 report("memory has one door", memory_has_one_door())
 report("environment is documented", environment_is_documented())
 report("line budget", budget_is_kept())
-print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
-sys.exit(counts["failed"] > 0)
+sys.exit(finish())

@@ -13,16 +13,10 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import private_python  # noqa: E402
+from counted import check, finish, skip  # noqa: E402
 
 PHOTO, CORNER, SIDE = "casa-mila.jpg", (640, 400), 384  # of the photograph, before it is halved
 DB = 0.1
-counts = {"passed": 0, "failed": 0, "skipped": 0}
-
-
-def check(name, ok, said):
-    counts["passed" if ok else "failed"] += 1
-    if not ok:
-        print(f"FAIL {name}: {said}")
 
 
 def halve(picture, factor=0.5):
@@ -165,8 +159,7 @@ def tiles(network, clean):
     picture = clean[: overlap + 56, : 2 * overlap + 40] if 2 * overlap + 40 <= clean.shape[1] else clean
     tile = overlap + 24
     if tile >= picture.shape[1]:
-        counts["skipped"] += 1
-        print(f"SKIP {name} in tiles: it looks {far} pixels far, too far for this picture")
+        skip(f"{name} in tiles", f"it looks {far} pixels far, too far for this picture")
         return
     runs = [network.run_float(picture, "--tile", str(t), "--overlap", str(o)) for t, o in ((0, 0), (tile, overlap), (tile, 0))]
     if any(r is None for r in runs):
@@ -187,14 +180,12 @@ def work(gale, data, providers):
     for name, job in {"scunet": restore, "zoom2x-ctrl": zoom, "esrgan-slim-x2": tiles, "esrgan-slim-x4": tiles}.items():
         path = data / "models" / f"{name}.onnx"
         if not path.exists():
-            counts["skipped"] += 1
-            print(f"SKIP {name}: it is not here")
+            skip(name, "it is not here")
             continue
         for provider in providers:
             with tempfile.TemporaryDirectory() as temporary:
                 job(Network(gale, provider, path, pathlib.Path(temporary)), clean)
-    print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
-    return int(counts["failed"] > 0)
+    return finish()
 
 
 def main():

@@ -13,21 +13,10 @@ gale, root = sys.argv[1], pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(root / "scripts"))
 sys.dont_write_bytecode = True
 import scene  # noqa: E402
+from counted import check, finish, skip  # noqa: E402
 
 WIDTH, HEIGHT = 192, 128  # of the large picture, which is the truth
 PRECISIONS = {"fp32": 50, "fast": 50, "fp16": 50, "bf16": 40}  # dB to the CPU in fp32
-counts = {"passed": 0, "failed": 0, "skipped": 0}
-
-
-def check(name, good, why=""):
-    counts["passed" if good else "failed"] += 1
-    if not good:
-        print(f"FAIL {name}: {why}")
-
-
-def skip(name, why):
-    print(f"SKIP {name}: {why}")
-    counts["skipped"] += 1
 
 
 def run(*arguments):
@@ -120,8 +109,7 @@ def main():
         scene.write_png(folder / "part.png", 48, 40, crop(small, WIDTH // 2, 32, 12, 48, 40))  # drivers that run on the CPU are slow
         quality(folder)
         devices_agree(folder)
-    print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
-    sys.exit(counts["failed"] > 0)
+    sys.exit(finish())
 
 
 main()
