@@ -302,12 +302,11 @@ static gale_status prepare(batch *b, int i, gale__str *text)
 static int find_chain(const batch *b, int first)
 {
     int pointers = 0, words = 0, n = 0;
-    for (int i = first; i < b->n && n < GALE__JOIN_PARTS; i++, n++) {
+    if (first + 1 == b->n || !b->follows[first + 1]) return 1;
+    for (int i = first; i < b->n && n < GALE__JOIN_PARTS && (i == first || b->follows[i]); i++, n++) {
         pointers += b->nests[i]->n_buffers;
         words += b->out[i].n_words + 4; /* with what joining adds */
-        if (pointers > GALE__JOIN_POINTERS || words > GALE__JOIN_WORDS || (n && !b->follows[i])) break;
-        if (i + 1 < b->n && !n && !b->follows[i + 1]) break;
-        if (!gale__join_takes(b->nests[i], &b->schedules[i])) break;
+        if (pointers > GALE__JOIN_POINTERS || words > GALE__JOIN_WORDS || !gale__join_takes(b->nests[i], &b->schedules[i])) break;
     }
     return n > 1 ? n : 1;
 }
