@@ -181,7 +181,7 @@ printf 'name: twice\nparams: {scale_factor: 2, tile_size: 8, tile_overlap: 2}\n'
 printf 'params: {scale_factor: 4}\n' >"$folder/models/wrong.yml"
 cp "$folder/models/twice.onnx" "$folder/models/wrong.onnx"
 printf 'P6 2 1 255 abcdef' >"$folder/two.ppm"
-expect 0 'two-zoom2x.ppm: 4 x 2, 1 tiles' upscale "$folder/two.ppm" -p cpu
+expect 0 'two-zoom2x.ppm: 4 x 2, 1 tile' upscale "$folder/two.ppm" -p cpu
 expect 1 'no model "none"' upscale "$folder/two.ppm" -p cpu -m none --models "$folder/models"
 expect 4 'the manifest says 4x, the model gives 2x' upscale "$folder/two.ppm" -p cpu -m wrong --models "$folder/models"
 expect 0 'twice 2x' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models"

@@ -105,6 +105,8 @@ TEST(step_down)
     CHECK_EQ(strchr(lines, '\n') - lines + 1, strlen(lines)); /* one line a step */
     CHECK(strstr(gale_device_why(d), want) && strstr(gale_device_why(d), "first of the chain that works"));
     gale_device_close(&d);
+    CHECK_OK(open_chain(chain, 3, false, &d)); /* the fourth of the first provider is not the fourth of all */
+    gale_device_close(&d);
     CHECK_FAILS(open_chain(chain, -1, true, &d), NO_DEVICE);
     CHECK(!strncmp(gale_error(), want, strlen(want)) && strstr(gale_error(), "strict: no step down to cpu"));
     CHECK_FAILS(open_chain(gone->name, -1, false, &d), NO_DEVICE);
@@ -112,6 +114,30 @@ TEST(step_down)
     snprintf(chain, sizeof chain, "%s,%s", gone->name, gone->name);
     CHECK_FAILS(open_chain(chain, -1, false, &d), NO_DEVICE);
     CHECK(strstr(gale_error(), "no provider of the chain is available"));
+}
+
+/* What a device came from leads to the one after it. */
+TEST(next)
+{
+    gale_device *d = NULL, *then = NULL;
+    if (!CHECK_OK(open_chain("null,cpu", -1, false, &d))) return;
+    gale__fail(GALE_DEVICE_LOST, "it is gone");
+    if (CHECK_OK(gale__device_next(d, GALE_DEVICE_LOST, &then))) {
+        CHECK_TEXT(gale_device_get_info(then)->backend, "cpu");
+        CHECK(!strncmp(gale_device_why(then), "null: it is gone\ncpu: next of the chain: cpu:0 ", 47));
+        gale_device_close(&d);
+        gale__fail(GALE_NO_MEMORY, "too small");
+        CHECK_FAILS(gale__device_next(then, GALE_NO_MEMORY, &d), NO_MEMORY); /* the last */
+        CHECK_TEXT(gale_error(), "too small");
+        CHECK(d == NULL);
+    }
+    gale_device_close(&then);
+    gale_device_close(&d);
+    if (!CHECK_OK(open_chain("null,cpu", -1, true, &d))) return;
+    gale__fail(GALE_DEVICE_LOST, "it is gone");
+    CHECK_FAILS(gale__device_next(d, GALE_DEVICE_LOST, &then), DEVICE_LOST);
+    CHECK_TEXT(gale_error(), "it is gone; strict: no step down to cpu");
+    gale_device_close(&d);
 }
 
 TEST(automatic)
@@ -191,5 +217,5 @@ TEST(null_limits)
     CHECK_EQ(counts.frees, 2);
 }
 
-TESTS(ROW(names), ROW(unknown), ROW(index_out_of_range), ROW(by_name), ROW(step_down), ROW(automatic), ROW(environment), ROW(counting),
+TESTS(ROW(names), ROW(unknown), ROW(index_out_of_range), ROW(by_name), ROW(step_down), ROW(next), ROW(automatic), ROW(environment), ROW(counting),
       ROW(null_limits))

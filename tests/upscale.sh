@@ -1,6 +1,6 @@
 #!/bin/sh
 # gale upscale and gale bench upscale as a user meets them: many files, folders, tiles by memory, summaries, reports.
-# usage: upscale.sh PROGRAM
+# usage: upscale.sh PROGRAM [STAND_IN_DRIVER]
 gale=$1
 . "$(dirname "$0")/expect.sh"
 folder=$(mktemp -d) || exit 1
@@ -59,13 +59,27 @@ expect 1 '2 done, 3 failed, 0 skipped' upscale "$folder/in/notes.txt" "$folder/i
 
 # Tiles by memory: the whole picture, and with a small pool tiles that it holds; the picture is the same.
 { printf 'P5 160 120 255 '; i=0; while [ $i -lt 1600 ]; do printf 'abcABC<=>xyz'; i=$((i + 1)); done; } >"$folder/large.pgm"
-expect 0 '320 x 240, 1 tiles of 160 x 120, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/whole.pgm"
+expect 0 '320 x 240, 1 tile of 160 x 120, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/whole.pgm"
 GALE_POOL_LIMIT_MB=24 expect 0 'tiles of [0-9]* x [0-9]* by memory, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/tiled.pgm"
 GALE_POOL_LIMIT_MB=12 expect 0 'tiles of [0-9]* x [0-9]* by memory, ' upscale "$folder/large.pgm" --tile 0 -o "$folder/least.pgm"
 expect 0 'largest' compare "$folder/whole.pgm" "$folder/tiled.pgm" --min-psnr 60
 
+# A device that has no memory, or that kernels cannot be built for, hands the work down the chain, unless that is strict.
+if [ -n "$2" ]; then
+    export GALE_CUDA_LIBRARY="$2" GALE_NVRTC_LIBRARY="$2"
+    FAKE_ALLOC_FAIL_FROM=1 expect 0 'warning: .*CUDA out of memory: .*; stepping down to cpu$' upscale "$folder/in/b.ppm" "$folder/in/a.PPM" -m twice -O "$folder/down" -p cuda,cpu
+    FAKE_ALLOC_FAIL_FROM=1 expect 0 '^1 done, .* tiles/s on cpu 0 (.*), fp32$' upscale "$folder/in/b.ppm" -m twice -O "$folder/down" -p cuda,cpu
+    FAKE_ALLOC_FAIL_FROM=1 expect 0 '^      "provider": "cpu",$' upscale "$folder/in/b.ppm" -m twice -O "$folder/down" -p cuda,cpu --json
+    FAKE_ALLOC_FAIL_FROM=1 expect 1 'CUDA out of memory: .*; strict: no step down to cpu$' upscale "$folder/in/b.ppm" -m twice -O "$folder/down" -p cuda,cpu --strict
+    FAKE_NO_COMPILER=1 GALE_CACHE="$folder/cold" expect 0 '; stepping down to cpu$' upscale "$folder/in/b.ppm" -m twice -O "$folder/down" -p cuda,cpu
+    expect 0 'all the same' compare "$folder/down/b-twice.ppm" "$folder/out/b-twice.ppm"
+    unset GALE_CUDA_LIBRARY GALE_NVRTC_LIBRARY
+else
+    echo 'SKIP a device that hands the work down the chain: no stand-in for CUDA in this build'
+fi
+
 # The last line, JSON and the page.
-expect 0 '^1 done, 0 failed, 0 skipped in [0-9.]* s: twice 2x, 1 tiles, [0-9.]* tiles/s on cpu 0 (.*), fp32$' upscale "$folder/in/b.ppm" -m twice -O "$folder/out"
+expect 0 '^1 done, 0 failed, 0 skipped in [0-9.]* s: twice 2x, 1 tile, [0-9.]* tiles/s on cpu 0 (.*), fp32$' upscale "$folder/in/b.ppm" -m twice -O "$folder/out"
 for precision in fp16 fast; do
     expect 0 "(.*), $precision\$" upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --precision $precision
     expect 0 "\"precision\": \"$precision\"" upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --precision $precision --json

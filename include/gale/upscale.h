@@ -25,6 +25,9 @@ GALE_API gale_status gale_upscaler_open(const char *model_path, gale_device *dev
 /* From memory; manifest (YAML or JSON) may be NULL, data must outlive the upscaler. */
 GALE_API gale_status gale_upscaler_from_memory(const void *data, size_t size, const char *manifest, gale_device *device, const gale_model_options *options, gale_upscaler **out);
 GALE_API void gale_upscaler_close(gale_upscaler **upscaler);
+/* Where it runs.  A device that fails (out of memory with the smallest tiles, lost, without something that the network needs) is left for the next one of the chain that it was
+ * opened by, with a warning in the log that says why, for this picture and all that follow; with `strict` that failure is the result.  Valid until the next call. */
+GALE_API const gale_device *gale_upscaler_device(const gale_upscaler *upscaler);
 
 typedef struct gale_upscaler_info {
     const char *name, *description, *source; /* valid while the upscaler lives */
@@ -57,7 +60,7 @@ typedef struct gale_upscale_report {
     double network_seconds;   /* of the time: in the network, with what goes to the device and comes back */
 } gale_upscale_report;
 /* options and report may be NULL.  Sizes beyond the network's scale are made by running it again and resizing.  Out of memory halves the batch, then
- * the tile, and says so in the log. */
+ * the tile, then steps down the chain of devices, and says so in the log. */
 GALE_API gale_status gale_upscale(gale_upscaler *upscaler, const gale_picture *in, const gale_upscale_options *options, gale_upscale_report *report, gale_picture **out);
 
 #ifdef __cplusplus

@@ -124,6 +124,14 @@ static void keep_thumbs(job *j, const gale_picture *before, const gale_picture *
     if (status != GALE_OK) gale__log(GALE__WARN, "--report: no pictures: %s", gale_error());
 }
 
+/* Where the network is now.  The device may be gone before the names are printed. */
+static gale_status note_device(job *j, gale__upscale_where *where)
+{
+    const gale_device_info *info = gale_device_get_info(gale_upscaler_device(j->upscaler));
+    *where = (gale__upscale_where){info->backend, gale__arena_strdup(&j->inputs.arena, info->name), info->index};
+    return where->device ? GALE_OK : GALE_NO_MEMORY;
+}
+
 static gale_status upscale(void *user, gale__file_task *t)
 {
     job *j = user;
@@ -147,7 +155,7 @@ static gale_status upscale(void *user, gale__file_task *t)
     memcpy(r->size, (int64_t[4]){t->picture->width, t->picture->height, out->width, out->height}, sizeof r->size);
     gale_picture_destroy(&t->picture);
     t->picture = out;
-    return GALE_OK;
+    return note_device(j, &r->where);
 }
 
 /* What goes to standard output is encoded here; then there is no file to write. */
@@ -188,8 +196,8 @@ static void finish_file(void *user, gale__file_task *t)
     j->sum.tiles += (uint64_t)r->report.tiles;
     j->sum.run_seconds += r->seconds;
     if (j->to_stdout || gale__args_flag(j->a, "json")) return;
-    printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tiles of %lld x %lld%s, %.2f s\n", t->input, (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3],
-        (long long)r->report.tiles, (long long)r->report.tile_width, (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", r->seconds);
+    printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tile%s of %lld x %lld%s, %.2f s\n", t->input, (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3],
+        (long long)r->report.tiles, r->report.tiles == 1 ? "" : "s", (long long)r->report.tile_width, (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", r->seconds);
     fflush(stdout);
 }
 
@@ -253,8 +261,8 @@ static int work(job *j)
     gale_status status = open_network(j);
     if (status == GALE_OK && gale__args_given(j->a, "output-dir")) status = gale__folder_make(gale__args_text(j->a, "output-dir"));
     if (status == GALE_OK) status = run_files(j);
+    if (status == GALE_OK) status = note_device(j, &j->sum.where);
     if (status != GALE_OK) return gale__report(status);
-    j->sum.device = gale_device_get_info(j->device);
     j->sum.seconds = (double)(gale__time_ns() - j->begun_ns) / 1e9;
     if (gale__args_flag(j->a, "json")) gale__upscale_json(&j->sum, &out);
     else if (!j->to_stdout) gale__upscale_line(&j->sum, &out);

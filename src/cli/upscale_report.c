@@ -6,11 +6,29 @@
 
 static double rate(const gale__upscale_sum *s) { return s->run_seconds > 0 ? (double)s->tiles / s->run_seconds : 0; }
 
+static void add_where(const gale__upscale_where *w, gale__str *out) { gale__str_addf(out, "%s %d (%s)", w->provider, w->index, w->device); }
+static bool same_place(const gale__upscale_where *a, const gale__upscale_where *b) { return a->index == b->index && !strcmp(a->provider, b->provider); }
+
+/* The devices that did something, in their order: mostly one, and more where a job stepped down the chain. */
+static void add_devices(const gale__upscale_sum *s, gale__str *out)
+{
+    const gale__upscale_where *last = NULL;
+    for (size_t i = 0; i < s->count; i++) {
+        const gale__upscale_row *r = &s->rows[i];
+        if (r->error || (last && same_place(last, &r->where))) continue;
+        gale__str_add(out, last ? ", then " : "");
+        add_where(last = &r->where, out);
+    }
+    if (!last) add_where(&s->where, out);
+}
+
 void gale__upscale_line(const gale__upscale_sum *s, gale__str *out)
 {
     if (s->left_out) gale__str_addf(out, "%zu left out: results of others\n", s->left_out);
-    gale__str_addf(out, "%d done, %d failed, %d skipped in %.2f s: %s %dx, %llu tiles, %.2f tiles/s on %s %d (%s), %s\n", s->done, s->failed, s->skipped, s->seconds, s->info.name, s->info.scale,
-        (unsigned long long)s->tiles, rate(s), s->device->backend, s->device->index, s->device->name, s->info.precision);
+    gale__str_addf(out, "%d done, %d failed, %d skipped in %.2f s: %s %dx, %llu tile%s, %.2f tiles/s on ", s->done, s->failed, s->skipped, s->seconds, s->info.name, s->info.scale,
+        (unsigned long long)s->tiles, s->tiles == 1 ? "" : "s", rate(s));
+    add_devices(s, out);
+    gale__str_addf(out, ", %s\n", s->info.precision);
 }
 
 static void key_text(gale__json_out *j, const char *key, const char *text)
@@ -38,6 +56,8 @@ static void row_json(gale__json_out *j, const gale__upscale_row *r)
     key_text(j, "output", r->output ? r->output : "-");
     if (r->error) key_text(j, "error", r->error);
     else {
+        key_text(j, "provider", r->where.provider);
+        key_text(j, "device", r->where.device);
         key_number(j, "width", r->size[2]);
         key_number(j, "height", r->size[3]);
         key_number(j, "tiles", r->report.tiles);
@@ -60,8 +80,8 @@ void gale__upscale_json(const gale__upscale_sum *s, gale__str *out)
     key_text(&j, "model", s->info.name);
     key_number(&j, "scale", s->info.scale);
     key_text(&j, "precision", s->info.precision);
-    key_text(&j, "provider", s->device->backend);
-    key_text(&j, "device", s->device->name);
+    key_text(&j, "provider", s->where.provider);
+    key_text(&j, "device", s->where.device);
     key_number(&j, "done", s->done);
     key_number(&j, "failed", s->failed);
     key_number(&j, "skipped", s->skipped);
@@ -129,11 +149,13 @@ static void add_row(const gale__upscale_row *r, gale__str *out)
     gale__str_add(out, "<td>");
     gale__html_add(out, r->error ? r->error : r->output ? r->output : "-");
     if (r->error) {
-        gale__str_add(out, "<td class=n>failed<td><td><td>");
+        gale__str_add(out, "<td class=n>failed<td><td><td><td>");
         return;
     }
     gale__str_addf(out, "<td class=n>%lld x %lld<td class=n>%lld x %lld<td class=n>%lld of %lld x %lld%s<td class=n>%.2f s", (long long)r->size[0], (long long)r->size[1], (long long)r->size[2],
         (long long)r->size[3], (long long)r->report.tiles, (long long)r->report.tile_width, (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", r->seconds);
+    gale__str_add(out, "<td>");
+    gale__html_add(out, r->where.device);
 }
 
 gale_status gale__upscale_html(const gale__upscale_sum *s, gale__str *out)
@@ -152,7 +174,7 @@ gale_status gale__upscale_html(const gale__upscale_sum *s, gale__str *out)
     out->failed |= line.failed;
     gale__str_finish(&line);
     if (s->before && s->after) GALE_TRY(add_pictures(s, out));
-    gale__str_add(out, "<table><tr><th>picture<th>became<th>pixels<th>pixels then<th>tiles<th>time");
+    gale__str_add(out, "<table><tr><th>picture<th>became<th>pixels<th>pixels then<th>tiles<th>time<th>device");
     for (size_t i = 0; i < s->count; i++) add_row(&s->rows[i], out);
     gale__str_add(out, "</table></html>\n");
     return gale__str_check(out);

@@ -4,9 +4,11 @@
 #include "base/str.h"
 #include "gale/upscale.h"
 
+typedef struct gale__upscale_where { const char *provider, *device; int index; } gale__upscale_where;
 typedef struct gale__upscale_row {
     const char *input, *output;
     const char *error;        /* NULL: it was done */
+    gale__upscale_where where; /* it was done */
     int64_t size[4];          /* width and height, before and after */
     gale_upscale_report report;
     double seconds;           /* in the network, with tiles and blending */
@@ -14,7 +16,7 @@ typedef struct gale__upscale_row {
 } gale__upscale_row;
 
 typedef struct gale__upscale_sum {
-    const gale_device_info *device;
+    gale__upscale_where where; /* in the end */
     gale_upscaler_info info;
     gale__upscale_row *rows;  /* by file, those that were skipped not among them */
     size_t count, left_out;

@@ -1,5 +1,6 @@
 /* From names to a device: a chain such as "cuda,vulkan,cpu" is tried in order, each step down said aloud with its
- * reason; without a chain the best device that is not a driver running on the CPU is taken, else the CPU. */
+ * reason; without a chain the best device that is not a driver running on the CPU is taken, else the CPU.  A device keeps
+ * the wish it came from, so that work which it turns out to be unable to do can go on with the next. */
 #include "device/registry.h"
 #include "base/env.h"
 #include <stdio.h>
@@ -12,7 +13,7 @@ typedef struct choice {
     const gale_device_options *options;
     step steps[CHAIN_MAX];
     int count, index; /* index: -1 when nobody asked */
-    bool strict;
+    bool strict, again; /* again: another device has failed at the work */
     gale__str why;
 } choice;
 
@@ -66,10 +67,10 @@ static gale_status parse_chain(choice *c, const char *chain)
     return c->count ? GALE_OK : add_automatic(c);
 }
 
-/* The device of a provider that is meant when no index was given: the first that is real hardware. */
+/* The device of a provider that is meant when no index was given, or one that only the first of the chain has: the first that is real hardware. */
 static int pick_index(const choice *c, const step *s, const gale__probe *probe)
 {
-    if (c->index >= 0) return c->index;
+    if (c->index >= 0 && (s == c->steps || c->index < probe->count)) return c->index;
     for (int i = 0; i < probe->count; i++)
         if (!probe->devices[i].caps.software) return i;
     return s->automatic ? -1 : 0;
@@ -109,30 +110,42 @@ static void note_step_down(choice *c, int at)
 
 static void note_choice(choice *c, const step *s, const gale_device *device)
 {
-    const char *how = s->automatic ? "best device found" : c->count > 1 ? "first of the chain that works" : "asked for by name";
-    if (s->automatic && !strcmp(device->info.backend, "cpu")) {
+    const char *how = c->again ? "next of the chain" : s->automatic ? "best device found" : c->count > 1 ? "first of the chain that works" : "asked for by name";
+    if (!c->again && s->automatic && !strcmp(device->info.backend, "cpu")) {
         how = "No GPU detected";
         gale__log(GALE__INFO, "No GPU detected, using the CPU (`gale devices` gives the reasons)");
     }
     gale__str_addf(&c->why, "%s: %s: %s:%d %s", s->provider->name, how, device->info.backend, device->info.index, device->info.name);
 }
 
-static gale_status walk(choice *c, gale_device **out)
+/* What the device came from goes with it. */
+static gale_status keep_wish(choice *c, const char *chain, int at, gale_device *device)
+{
+    const gale_device_options none = GALE_DEVICE_OPTIONS;
+    note_choice(c, &c->steps[at], device);
+    device->wish = c->options ? *c->options : none;
+    device->wish.index = c->index;
+    device->wish.strict = c->strict;
+    device->wish.chain = device->chain = gale__strdup(chain);
+    device->step = at;
+    if (!device->chain) return GALE_NO_MEMORY;
+    GALE_TRY(gale__str_check(&c->why));
+    device->why = c->why.text;
+    c->why = (gale__str){0};
+    return GALE_OK;
+}
+
+static gale_status walk(choice *c, const char *chain, int from, gale_device **out)
 {
     gale_status status = GALE_OK;
-    for (int i = 0; i < c->count; i++) {
+    for (int i = from; i < c->count; i++) {
         gale_device *device;
         status = try_step(c, &c->steps[i], &device);
         if (status == GALE_OK) {
-            note_choice(c, &c->steps[i], device);
-            if (c->why.failed) {
-                gale_device_close(&device);
-                return gale__str_check(&c->why);
-            }
-            device->why = c->why.text;
-            c->why = (gale__str){0};
-            *out = device;
-            return GALE_OK;
+            status = keep_wish(c, chain, i, device);
+            if (status == GALE_OK) *out = device;
+            else gale_device_close(&device);
+            return status;
         }
         if (c->strict && !c->steps[i].automatic && c->count > 1)
             return gale__fail(status, "%s; strict: no step down to %s", gale_error(),
@@ -162,7 +175,23 @@ gale_status gale_device_open(const gale_device_options *options, gale_device **o
     c.strict = (options && options->strict) || gale__env_get_i64(GALE__ENV_STRICT, 0) == 1;
     gale_status status = find_index(options, &c.index);
     if (status == GALE_OK) status = parse_chain(&c, chain);
-    if (status == GALE_OK) status = walk(&c, out);
+    if (status == GALE_OK) status = walk(&c, chain, 0, out);
     gale__str_finish(&c.why);
     return status;
+}
+
+gale_status gale__device_next(const gale_device *device, gale_status why, gale_device **out)
+{
+    choice c = {.options = &device->wish, .index = device->wish.index, .strict = device->wish.strict, .again = true};
+    char reason[1024];
+    snprintf(reason, sizeof reason, "%s", *gale_error() ? gale_error() : gale_status_text(why));
+    gale_status status = device->chain ? parse_chain(&c, device->chain) : GALE_NO_DEVICE;
+    bool more = status == GALE_OK && device->step + 1 < c.count;
+    if (more && c.strict) return gale__fail(why, "%s; strict: no step down to %s", reason, c.steps[device->step + 1].provider->name);
+    if (more) {
+        gale__str_addf(&c.why, "%s: %s\n", c.steps[device->step].provider->name, reason);
+        status = walk(&c, device->chain, device->step + 1, out);
+    }
+    gale__str_finish(&c.why);
+    return more && status == GALE_OK ? GALE_OK : gale__fail(why, "%s", reason);
 }

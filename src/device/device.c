@@ -37,6 +37,7 @@ static void finish(gale_device *device)
     if (device->impl) device->backend->close(device);
     gale__mutex_finish(&device->lock);
     gale__free(device->why);
+    gale__free(device->chain);
     gale__free(device);
 }
 

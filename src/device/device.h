@@ -145,11 +145,17 @@ struct gale_device {
     void *graph_state;               /* the graph room's store of weights, likewise */
     void (*graph_state_finish)(void *);
     char *why;
+    gale_device_options wish;        /* that it was opened by, as far as environment and flags decided it, */
+    char *chain;                     /* its chain, NULL: none, */
+    int step;                        /* and the place in that */
     gale__mutex lock;                /* for kernel_state and graph_state */
     _Atomic int refs;                /* handles and objects */
     _Atomic int objects;             /* buffers, streams, events, captures, modules */
 };
 gale_device *gale__device_hold(gale_device *device); /* given back with gale_device_close */
+/* The next device of the chain that this one was opened by, for work at which it failed with `why` and what gale_error() says.  Where there is none, or a step down is an
+ * error, that is the failure that is given back.  The caller says the step aloud when the work goes on. */
+gale_status gale__device_next(const gale_device *device, gale_status why, gale_device **out);
 /* Opens one device by backend and index, no chain. */
 gale_status gale__device_open_one(const gale__backend *backend, int index, const gale_device_options *options, gale_device **out);
 /* Probes once per process and backend; the result stays owned by the registry. */

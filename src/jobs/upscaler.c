@@ -1,16 +1,23 @@
-/* The public face of upscaling: a model, its manifest and what was found out about it, held together. */
+/* The public face of upscaling: a model, its manifest and what was found out about it, held together.  Where a device cannot do the work, not even in the smallest tiles, all of
+ * it goes to the next one of the chain that the device was opened by. */
+#include "device/device.h"
 #include "jobs/embedded.h"
 #include "jobs/upscale.h"
+#include <stdio.h>
 #include <string.h>
 
 struct gale_upscaler {
-    gale_device *device;
+    gale_device *device, *own;   /* own: opened here, where the caller's failed */
     gale_model *model;
     gale__manifest manifest;
     bool has_manifest;
     gale__network network;
     const char *precision;
     float controls[GALE__CONTROLS_MOST];
+    char *path;                  /* where the model comes from: a file, */
+    const void *data;            /* or memory */
+    size_t size;
+    gale_model_options options;
 };
 
 void gale_upscaler_close(gale_upscaler **upscaler)
@@ -18,7 +25,9 @@ void gale_upscaler_close(gale_upscaler **upscaler)
     gale_upscaler *u = *upscaler;
     if (!u) return;
     gale_model_close(&u->model);
+    gale_device_close(&u->own);
     if (u->has_manifest) gale__manifest_finish(&u->manifest);
+    gale__free(u->path);
     gale__free(u);
     *upscaler = NULL;
 }
@@ -36,10 +45,47 @@ static int64_t trial_side(const gale_upscaler *u)
     return info->caps.software || !strcmp(info->backend, "cpu") ? 0 : u->manifest.tile;
 }
 
-/* With manifest and model in place: looks at them, or lets go of all. */
+/* The model on the device as it is now, and what it wants. */
+static gale_status load_model(gale_upscaler *u)
+{
+    GALE_TRY(u->path ? gale_model_open(u->path, u->device, &u->options, &u->model) : gale_model_from_memory(u->data, u->size, false, u->device, &u->options, &u->model));
+    return gale__network_probe_with(u->model, &u->manifest, trial_side(u), &u->network);
+}
+
+/* Whether another device may do what this one cannot. */
+static bool is_of_device(gale_status status) { return status == GALE_NO_MEMORY || status == GALE_UNSUPPORTED || status == GALE_BUILD || status == GALE_DEVICE_LOST || status == GALE_TIMEOUT; }
+
+static void say_step(const gale_upscaler *u, const char *why) { gale__log(GALE__WARN, "%s; stepping down to %s", why, gale_device_get_info(u->device)->backend); }
+
+/* After a failure: the network on the next device of its chain that takes it, and a line about each step.  What is not supported may be so everywhere: then the line waits
+ * until a device has taken it. */
+static gale_status step_down(gale_upscaler *u, gale_status status)
+{
+    char why[1024];
+    while (is_of_device(status)) {
+        gale_device *next = NULL;
+        bool wait = status == GALE_UNSUPPORTED;
+        snprintf(why, sizeof why, "%s", *gale_error() ? gale_error() : gale_status_text(status));
+        GALE_TRY(gale__device_next(u->device, status, &next));
+        gale_model_close(&u->model);
+        gale_device_close(&u->own);
+        u->device = u->own = next;
+        if (!wait) say_step(u, why);
+        status = load_model(u);
+        if (wait && status == GALE_OK) say_step(u, why);
+    }
+    return status;
+}
+
+/* With manifest and source in place: loads the model and looks at it, or lets go of all. */
 static gale_status finish_opening(gale_upscaler *u, const gale_model_options *options, gale_status status, gale_upscaler **out)
 {
-    if (status == GALE_OK) status = gale__network_probe_with(u->model, &u->manifest, trial_side(u), &u->network);
+    if (options) u->options = *options;
+    u->has_manifest = status == GALE_OK;
+    if (status == GALE_OK) {
+        status = load_model(u);
+        if (status != GALE_OK) status = step_down(u, status);
+    }
     if (status == GALE_OK) status = gale__manifest_controls(&u->manifest, NULL, 0, u->controls);
     u->precision = precision_of(options, u->network.type_in);
     if (status == GALE_OK) *out = u;
@@ -54,10 +100,8 @@ gale_status gale_upscaler_open(const char *model_path, gale_device *device, cons
     gale_upscaler *u = gale__calloc(1, sizeof *u);
     if (!u) return GALE_NO_MEMORY;
     u->device = device;
-    gale_status status = gale__manifest_read(model_path, &u->manifest);
-    u->has_manifest = status == GALE_OK;
-    if (status == GALE_OK) status = gale_model_open(model_path, device, options, &u->model);
-    return finish_opening(u, options, status, out);
+    u->path = gale__strdup(model_path);
+    return finish_opening(u, options, u->path ? gale__manifest_read(model_path, &u->manifest) : GALE_NO_MEMORY, out);
 }
 
 gale_status gale_upscaler_from_memory(const void *data, size_t size, const char *manifest, gale_device *device, const gale_model_options *options, gale_upscaler **out)
@@ -65,12 +109,12 @@ gale_status gale_upscaler_from_memory(const void *data, size_t size, const char 
     gale_upscaler *u = gale__calloc(1, sizeof *u);
     if (!u) return GALE_NO_MEMORY;
     u->device = device;
-    gale_status status = gale__manifest_parse(manifest ? manifest : "{}", manifest ? strlen(manifest) : 2, "model", &u->manifest);
-    u->has_manifest = status == GALE_OK;
-    if (status == GALE_OK) status = gale_model_from_memory(data, size, false, device, options, &u->model);
-    return finish_opening(u, options, status, out);
+    u->data = data;
+    u->size = size;
+    return finish_opening(u, options, gale__manifest_parse(manifest ? manifest : "{}", manifest ? strlen(manifest) : 2, "model", &u->manifest), out);
 }
 
+const gale_device *gale_upscaler_device(const gale_upscaler *u) { return u->device; }
 const gale_model *gale__upscaler_model(const gale_upscaler *u) { return u->model; }
 const gale__manifest *gale__upscaler_manifest(const gale_upscaler *u) { return &u->manifest; }
 const gale__network *gale__upscaler_network(const gale_upscaler *u) { return &u->network; }
@@ -103,5 +147,11 @@ gale_status gale_upscaler_set(gale_upscaler *u, const char *setting)
 
 gale_status gale_upscale(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options, gale_upscale_report *report, gale_picture **out)
 {
-    return gale__upscale(&u->network, u->device, in, u->controls, options, report, out);
+    gale_status status = u->model ? GALE_OK : load_model(u); /* it is gone where a device before the last of the chain had failed, and the last as well */
+    for (;;) {
+        if (status == GALE_OK) status = gale__upscale(&u->network, u->device, in, u->controls, options, report, out);
+        if (status == GALE_OK || !is_of_device(status)) return status;
+        GALE_TRY(step_down(u, status));
+        status = GALE_OK;
+    }
 }
