@@ -323,6 +323,38 @@ TEST(nodes_cut_short)
     gale_device_close(&device);
 }
 
+/* What is refused only when shapes and types are known still names the node as the file does. */
+static void refused_in_run(const char *op, const char *words)
+{
+    static const float three[3] = {0};
+    gale_device *device = NULL;
+    gale_model *model = NULL;
+    gale_tensor *in = NULL, *out = NULL;
+    const char *x = "x", *z = "z";
+    maker m;
+    make_begin(&m, 21);
+    make_input(&m, "x", 1, "n");
+    make_initializer(&m, make_floats(&m, "three", "3", three, 3));
+    make_node(&m, "Relu", "x", "y");
+    make_node(&m, op, strcmp(op, "Not") ? "y,three" : "y", "z")->name = make_text(&m, "odd one");
+    make_output(&m, "z", 1, "n");
+    CHECK_OK(open_cpu(&device));
+    if (CHECK_OK(open_made(&m, device, &model)) && CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, (const int64_t[]){2}, three, &in)))
+        if (CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, true) != GALE_OK)) CHECK(strstr(gale_error(), "node 1 'odd one' (") && strstr(gale_error(), words));
+    gale_tensor_destroy(&in);
+    gale_tensor_destroy(&out);
+    gale_model_close(&model);
+    make_end(&m);
+    gale_device_close(&device);
+}
+
+TEST(refusals_in_a_run_name_the_node)
+{
+    refused_in_run("Add", "do not broadcast");
+    refused_in_run("Not", "NOT has no meaning for f32");
+    refused_in_run("BitwiseAnd", "AND has no meaning for f32");
+}
+
 /* Whichever allocation fails while a row is read, the error says so and nothing leaks. */
 TEST(without_memory)
 {
@@ -357,4 +389,4 @@ TEST(without_memory)
     gale_device_close(&device);
 }
 
-TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(samples_by_probability), ROW(dropout_trains), ROW(labels_both_ways), ROW(nodes_cut_short), ROW(without_memory))
+TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(samples_by_probability), ROW(dropout_trains), ROW(labels_both_ways), ROW(nodes_cut_short), ROW(refusals_in_a_run_name_the_node), ROW(without_memory))

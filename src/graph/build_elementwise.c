@@ -46,6 +46,16 @@ static gale__node push(gale__g *g, gale__scalar op, gale_type type, const gale__
     return gale__g_push(g, &d.node);
 }
 
+static bool is_comparison(gale__scalar op) { return op >= GALE__EQ && op <= GALE__GE; }
+
+/* What no kernel has is refused where the operator is still known: bits of floats, arithmetic with truth values beyond what `and` and `or` do. */
+static bool has_meaning(gale__scalar op, gale_type type)
+{
+    bool logic = op == GALE__NOT || (op >= GALE__AND && op <= GALE__XOR);
+    if (type == GALE_BOOL) return logic || is_comparison(op) || op == GALE__MUL || op == GALE__MIN || op == GALE__MAX;
+    return !gale__type_is_float(type) || !(logic || op == GALE__SHL || op == GALE__SHR);
+}
+
 gale__node gale__g_unary(gale__g *g, gale__scalar op, gale__node x)
 {
     if (!gale__g_ok(g, x)) return GALE__NIL;
@@ -56,10 +66,9 @@ gale__node gale__g_unary(gale__g *g, gale__scalar op, gale__node x)
     if (op == GALE__ABS && (p->op == GALE__ABS || gale__type_table[p->type].kind == 'u')) return x;
     if (op >= GALE__SQRT && op <= GALE__ERF && whole)
         return gale__g_fail(g, GALE_INVALID, "%s: takes floats, not %s", gale__scalar_table[op].name, gale_type_name(p->type));
+    if (!has_meaning(op, p->type)) return gale__g_fail(g, GALE_INVALID, "%s has no meaning for %s", gale__scalar_table[op].name, gale_type_name(p->type));
     return push(g, op, p->type, &x, 1);
 }
-
-static bool is_comparison(gale__scalar op) { return op >= GALE__EQ && op <= GALE__GE; }
 
 /* Dividing by it is multiplying by 1 / v, to the last bit. */
 static bool is_power_of_two(gale_type type, double v)
@@ -106,6 +115,7 @@ gale__node gale__g_binary(gale__g *g, gale__scalar op, gale__node x, gale__node 
     gale_type a = g->nodes[x].type, b = g->nodes[y].type;
     const char *name = gale__scalar_table[op].name;
     if (a != b) return gale__g_fail(g, GALE_INVALID, "%s: operands are %s and %s; cast one of them", name, gale_type_name(a), gale_type_name(b));
+    if (!has_meaning(op, a)) return gale__g_fail(g, GALE_INVALID, "%s has no meaning for %s", name, gale_type_name(a));
     gale__node in[2] = {x, y};
     if (!spread(g, name, in, 2)) return GALE__NIL;
     bool commutes = op == GALE__ADD || op == GALE__MUL || op == GALE__MIN || op == GALE__MAX || (op >= GALE__AND && op <= GALE__XOR) || op == GALE__EQ || op == GALE__NE;

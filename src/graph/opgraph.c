@@ -211,6 +211,14 @@ gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inp
     return GALE_OK;
 }
 
+gale_status gale__opgraph_place(gale_graph *g, int first, const char *where)
+{
+    const char *copy = gale__arena_strdup(&g->arena, where);
+    if (!copy) return GALE_NO_MEMORY;
+    for (int i = first; i < g->n_nodes; i++) g->nodes[i].where = copy;
+    return GALE_OK;
+}
+
 gale_status gale_graph_output(gale_graph *g, const char *name, gale_value value)
 {
     GALE_TRY(check_open(g));
@@ -355,6 +363,12 @@ static void lower_op(lowering *l, const gale__op_node *n, gale_device *device, c
     for (int i = 0; i < n->n_out; i++) l->nodes[n->out[i]] = out[i];
 }
 
+/* The status of lowering a node, with its place in front of the reason. */
+static gale_status failed_at(gale_status status, const gale__op_node *n, int index, const char *of)
+{
+    return n->where ? gale__fail_within(status, "%s", n->where) : gale__fail_within(status, "%s (node %d%s)", n->name, index, of);
+}
+
 static gale_status lower_body(lowering *l, const gale__op_node *n, gale__node *out)
 {
     for (int i = 0; i < n->n_body && l->g->status == GALE_OK; i++) {
@@ -363,7 +377,7 @@ static gale_status lower_body(lowering *l, const gale__op_node *n, gale__node *o
         if (!in || !made) return GALE_NO_MEMORY;
         read_inputs(l, b, in);
         lower_op(l, b, NULL, in, made);
-        if (l->g->status != GALE_OK) return gale__fail_within(l->g->status, "%s", b->name);
+        if (l->g->status != GALE_OK) return b->where ? gale__fail_within(l->g->status, "%s", b->where) : gale__fail_within(l->g->status, "%s", b->name);
     }
     for (int i = 0; i < n->n_out; i++) out[i] = l->nodes[n->out[i]];
     return GALE_OK;
@@ -389,7 +403,7 @@ static gale_status lower_node(lowering *l, int index)
     gale_device *device = index >= l->claim_from ? l->device : NULL;
     if (n->op && same) lower_op(l, n, device, in, out);
     else GALE_TRY(lower_body(l, n, out));
-    if (l->g->status != GALE_OK) return gale__fail_within(l->g->status, "%s (node %d)", n->name, index);
+    if (l->g->status != GALE_OK) return failed_at(l->g->status, n, index, "");
     if (n->path >= 0 && same && device) {
         GALE_TRY(gale__paths_claim(l->g, device, n, in, out));
         for (int i = 0; i < n->n_out; i++) l->nodes[n->out[i]] = out[i];
@@ -453,7 +467,7 @@ static gale_status inline_nodes(lowering *l, const gale__node *in)
         if (!args || !made) return GALE_NO_MEMORY;
         read_inputs(l, n, args);
         lower_op(l, n, NULL, args, made);
-        if (l->g->status != GALE_OK) return gale__fail_within(l->g->status, "%s (node %d of the body)", n->name, i);
+        if (l->g->status != GALE_OK) return failed_at(l->g->status, n, i, " of the body");
     }
     return l->g->status;
 }

@@ -10,6 +10,7 @@ typedef struct gale__op_node {
     gale_attr *attrs;
     int n_attrs;
     const char *name;          /* of its region: the operator's name, or a recogniser's */
+    const char *where;         /* for messages, by whoever made the graph; NULL: name and number */
     int path;                  /* in a program: first row of the fast paths for the name, -1 none */
     /* Made by a recogniser: the chain it stands for, lowered instead where there is no operator or it does not apply, since input
      * 0 has not at least min_rank axes, or not exactly exact_rank (-1: any). */
@@ -66,6 +67,8 @@ struct gale_graph {
 /* Inputs whose values, not only shapes, must be known to plan: flags by input. */
 gale_status gale__opgraph_plan_inputs(const gale_graph *graph, bool *out);
 void gale__graph_hold(const gale_graph *graph);
+/* What messages call the nodes from `first` on. */
+gale_status gale__opgraph_place(gale_graph *graph, int first, const char *where);
 /* Lowers the whole graph for concrete input extents.  dims[i]: extents of input i.  known[i]: host data of an input whose values are
  * plan-time values, or NULL.  device: whose fast paths may claim regions; NULL: none may.  out[j]: node of output j. */
 gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale_device *device, gale__g *g, gale__node *out);

@@ -106,7 +106,8 @@ static gale_status make_node(recogniser *r, const rule *found, const gale__patte
     gale__op_node *node = gale__arena_alloc(r->arena, sizeof *node);
     size_t n_in = strlen(found->inputs);
     if (!node) return GALE_NO_MEMORY;
-    *node = (gale__op_node){.name = found->region, .op = strcmp(found->op, "NONE") ? gale__op_find(found->op) : NULL, .out = r->graph->nodes[root].out, .n_out = 1};
+    *node = (gale__op_node){.name = found->region, .op = strcmp(found->op, "NONE") ? gale__op_find(found->op) : NULL, .out = r->graph->nodes[root].out, .n_out = 1,
+        .where = r->graph->nodes[root].where};
     node->in = gale__arena_alloc(r->arena, (n_in + 1) * sizeof *node->in);
     node->attrs = gale__arena_alloc(r->arena, ATTRS_MAX * sizeof *node->attrs);
     if (!node->in || !node->attrs) return GALE_NO_MEMORY;

@@ -1,5 +1,6 @@
 /* A device segment as a gale_graph: the net's nodes with their operators' names, constants held where they lie, bodies as graphs of
  * their own whose captured values follow the node's inputs. */
+#include "graph/opgraph.h"
 #include "onnx/session.h"
 #include <string.h>
 
@@ -72,7 +73,9 @@ static gale_status make_call(maker *m, const gale__net_node *n, call *c)
 static gale_status add_node(maker *m, const gale__net_node *n)
 {
     call c = {0};
+    int first = m->graph->n_nodes;
     gale_status status = make_call(m, n, &c);
+    if (status == GALE_OK) status = gale__opgraph_place(m->graph, first, n->where);
     for (int i = 0; status == GALE_OK && i < n->n_out; i++)
         if (n->out[i] >= 0) m->values[n->out[i]] = c.out[i];
     finish_call(n, &c);

@@ -58,7 +58,8 @@ bool gale__windows_read(gale__lower *L, gale__node x, const int64_t *kernel, gal
     bool up = gale__attr_i(L, "ceil_mode", 0);
     for (int i = 0; i < w->n; i++) {
         int64_t room = w->in[i] + w->low[i] + w->high[i] - gale__windows_reach(w, i);
-        if (room < 0) return gale__refuse(L, "a window of %lld does not fit axis %d of extent %lld", (long long)gale__windows_reach(w, i), 2 + i, (long long)w->in[i]) >= 0;
+        bool fits = room >= 0 || (up && room > -w->stride[i]); /* rounding up, the first window may hang over the end as the last one may */
+        if (!fits) return gale__refuse(L, "a window of %lld does not fit axis %d of extent %lld", (long long)gale__windows_reach(w, i), 2 + i, (long long)w->in[i]) >= 0;
         w->out[i] = (up ? (room + w->stride[i] - 1) / w->stride[i] : room / w->stride[i]) + 1;
         /* A window that would start behind the picture is none. */
         if (up && (w->out[i] - 1) * w->stride[i] >= w->in[i] + w->low[i]) w->out[i]--;

@@ -136,6 +136,7 @@ gale__node gale__cast_open(gale__lower *L, gale__node x, gale_type type)
     gale__g *g = L->g;
     bool fn = type == GALE_F8E4M3FN, zero_nan = type == GALE_F8E4M3FNUZ || type == GALE_F8E5M2FNUZ;
     double bound = fn ? 464 : type == GALE_F8E4M3FNUZ ? 248 : 61440; /* where rounding leaves the range; 464 itself is a tie that stays */
+    if (!gale__type_is_float(gale__type_of(g, x))) x = gale__g_cast(g, x, GALE_F32); /* which has the bounds and is far finer */
     gale__node wide = gale__wide(L, x), size = gale__g_unary(g, GALE__ABS, wide);
     gale__node over = gale__g_binary(g, fn ? GALE__GT : GALE__GE, size, gale__value(L, wide, bound));
     gale__node bits = gale__g_bitcast(g, gale__g_cast(g, wide, type), GALE_U8), negative = gale__g_binary(g, GALE__LT, wide, gale__value(L, wide, 0));

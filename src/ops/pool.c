@@ -33,7 +33,8 @@ static gale__node claimed(gale__lower *L, gale__node x, const gale__windows *w, 
     return y;
 }
 
-/* The place of each maximum in the flat input, from its place in the window. */
+/* The place of each maximum in the flat input, from its place in the window.  Where all in a window is the least there is, padding is no smaller and comes
+ * first: the place is then the first inside. */
 static gale__node max_places(gale__lower *L, gale__node windows, const gale__windows *w)
 {
     gale__g *g = L->g;
@@ -52,7 +53,9 @@ static gale__node max_places(gale__lower *L, gale__node windows, const gale__win
     for (int i = w->n - 1; i >= 0; below *= w->kernel[i--]) {
         gale__node k = gale__g_binary(g, GALE__REM, gale__g_div(g, in_window, gale__index(L, below)), gale__index(L, w->kernel[i]));
         gale__node c = gale__g_add(g, gale__walk(L, q.rank, q.dims, 2 + i, w->stride[i]), gale__g_mul(g, k, gale__index(L, w->dilation[i])));
-        at = gale__g_add(g, at, gale__g_mul(g, gale__g_sub(g, c, gale__index(L, w->low[i])), gale__index(L, stride[i])));
+        gale__node place = gale__g_sub(g, c, gale__index(L, w->low[i])), outside = gale__g_binary(g, GALE__MAX, gale__g_unary(g, GALE__NEG, place), gale__index(L, 0));
+        gale__node steps = gale__g_div(g, gale__g_add(g, outside, gale__index(L, w->dilation[i] - 1)), gale__index(L, w->dilation[i]));
+        at = gale__g_add(g, at, gale__g_mul(g, gale__g_add(g, place, gale__g_mul(g, steps, gale__index(L, w->dilation[i]))), gale__index(L, stride[i])));
     }
     return at;
 }

@@ -258,7 +258,8 @@ static bool read_extents(gale__lower *L, int i_scales, int i_sizes, const gale__
         double s = by_size ? (double)sizes[i] / (double)(in ? in : 1) : scales[i];
         if (!(s > 0) && in) gale__refuse(L, "axis %d is scaled by %g", axes[i], s);
         if (i == 0 || (least && s < common) || (most && s > common)) common = s;
-        double extent = floor((double)in * s);
+        float product = (float)in * (float)s; /* in single precision as shape inference does it: 10 by 0.7 are 7, though the float 0.7 is a little less */
+        double extent = floor((double)product);
         if (!by_size && !(extent <= INT32_MAX)) gale__refuse(L, "axis %d is scaled by %g", axes[i], s);
         out[axes[i]] = by_size ? sizes[i] : gale__good(L) ? (int64_t)extent : 0;
         scale[axes[i]] = s;
