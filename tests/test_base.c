@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/npy.h"
 #include "base/num.h"
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -227,6 +228,56 @@ TEST(files)
         CHECK_EQ(gale__alloc_live(), live);
     }
     gale__file_remove(path);
+}
+
+/* Links lead on, devices stay what they are, and what is unfinished goes when the program is ended. */
+TEST(places)
+{
+    gale__file_out out = {0};
+    gale__bytes b = {0};
+    struct stat st;
+    char link[300], target[300];
+    snprintf(target, sizeof target, "%s", in_folder("target"));
+    snprintf(link, sizeof link, "%s", in_folder("link"));
+    CHECK_OK(gale__file_write(target, "old", 3));
+    if (CHECK(!symlink("target", link))) {
+        CHECK_OK(gale__file_check(link));
+        CHECK_OK(gale__file_write(link, "newer", 5));
+        CHECK(!lstat(link, &st) && S_ISLNK(st.st_mode));
+        CHECK_OK(gale__file_read(target, 0, &b));
+        CHECK_EQ(b.size, 5);
+        gale__bytes_finish(&b);
+        gale__file_remove(link);
+    }
+    gale__file_remove(target);
+    if (CHECK(!mkfifo(link, 0600))) {
+        int fd = open(link, O_RDWR);
+        char got[8] = "";
+        CHECK_OK(gale__file_check(link));
+        CHECK_OK(gale__file_write(link, "through", 7));
+        CHECK(read(fd, got, 7) == 7 && !strcmp(got, "through"));
+        CHECK(!lstat(link, &st) && S_ISFIFO(st.st_mode));
+        close(fd);
+        gale__file_remove(link);
+    }
+    CHECK_FAILS(gale__file_check(folder), IO);
+    CHECK_FAILS(gale__file_write(folder, "x", 1), IO);
+    CHECK_FAILS(gale__file_check(in_folder("none/x")), NOT_FOUND);
+    CHECK_OK(gale__file_check(target));
+    CHECK_OK(gale__file_check("no-such-name"));
+    CHECK_OK(gale__file_begin(target, &out));
+    CHECK(out.name && gale__file_exists(out.name));
+    gale__file_abandon_all();
+    CHECK(out.name && !gale__file_exists(out.name));
+    gale__file_drop(&out);
+    for (int i = 0; i < 20; i++) { /* names are forgotten with their files */
+        CHECK_OK(gale__file_begin(target, &out));
+        gale__file_drop(&out);
+    }
+    CHECK_OK(gale__file_begin(target, &out));
+    gale__file_abandon_all();
+    CHECK(out.name && !gale__file_exists(out.name));
+    gale__file_drop(&out);
 }
 
 TEST(folders)
@@ -578,7 +629,7 @@ TEST(processor)
     printf("processor: %s, %d cores, %s\n", gale__cpu_name(), gale__cpu_cores(), gale__isa_name(gale__cpu_isa()));
 }
 
-static const test_row rows[] = {ROW(errors), ROW(log), ROW(alloc_faults), ROW(arena), ROW(text), ROW(environment), ROW(files),
+static const test_row rows[] = {ROW(errors), ROW(log), ROW(alloc_faults), ROW(arena), ROW(text), ROW(environment), ROW(files), ROW(places),
     ROW(folders), ROW(maps), ROW(cache_folder), ROW(libraries), ROW(hashes), ROW(json_out), ROW(json_in), ROW(json_mutations),
     ROW(npy), ROW(npy_hostile), ROW(types), ROW(processor)};
 

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,44 +105,101 @@ gale_status gale__file_add(gale__file_out *out, const void *data, size_t size)
     return GALE_OK;
 }
 
+static const char *folder_of(const char *path, char folder[4096])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, 4096, "%.*s", !slash || slash == path ? 1 : (int)(slash - path), slash ? path : ".");
+    return folder;
+}
+
 /* Makes the rename itself last.  Not all file systems can, and it stands anyway. */
 static void sync_folder_of(const char *path)
 {
-    char folder[4096] = ".";
-    const char *slash = strrchr(path, '/');
-    if (slash) snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    char folder[4096];
+    folder_of(path, folder);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     fsync(fd);
     close(fd);
 }
 
-gale_status gale__file_begin(const char *path, gale__file_out *out)
+/* Names of files that are being written: fixed memory, so that a signal's handler may read them. */
+enum { OPEN_MOST = 8 };
+static struct { _Atomic int taken; char name[4096]; } open_names[OPEN_MOST];
+
+static void remember(const char *name)
+{
+    for (int i = 0, none = 0; i < OPEN_MOST; i++, none = 0)
+        if (strlen(name) < sizeof open_names[i].name && atomic_compare_exchange_strong(&open_names[i].taken, &none, 1)) {
+            strcpy(open_names[i].name, name);
+            atomic_store(&open_names[i].taken, 2);
+            return;
+        }
+}
+
+static void forget(const char *name)
+{
+    for (int i = 0; i < OPEN_MOST; i++)
+        if (atomic_load(&open_names[i].taken) == 2 && !strcmp(open_names[i].name, name)) atomic_store(&open_names[i].taken, 0);
+}
+
+void gale__file_abandon_all(void)
+{
+    for (int i = 0; i < OPEN_MOST; i++)
+        if (atomic_load(&open_names[i].taken) == 2) unlink(open_names[i].name);
+}
+
+/* Where a link leads is written to, not the link; a device or a pipe is written into as it is: to put a file in its place would be the end of it. */
+static gale_status look_at_target(const char *path, gale__file_out *o)
+{
+    struct stat st;
+    char real[PATH_MAX];
+    bool link = !lstat(path, &st) && S_ISLNK(st.st_mode) && realpath(path, real);
+    o->path = gale__strdup(link ? real : path);
+    if (!o->path) return GALE_NO_MEMORY;
+    if (stat(o->path, &st) || S_ISREG(st.st_mode)) return GALE_OK;
+    if (S_ISDIR(st.st_mode)) return gale__fail(GALE_IO, "%s: is a folder, not a file", path);
+    o->fd = open(o->path, O_WRONLY | O_CLOEXEC);
+    return o->fd < 0 ? fail_errno(path, "cannot open") : GALE_OK;
+}
+
+static gale_status open_beside(const char *path, gale__file_out *o)
 {
     static _Atomic unsigned counter;
-    gale__file_out o = {.path = gale__strdup(path), .fd = -1};
     gale__str name = {0};
-    gale__str_addf(&name, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&counter, 1));
-    gale_status status = o.path ? gale__str_check(&name) : GALE_NO_MEMORY;
+    gale__str_addf(&name, "%s.%ld.%u.tmp", o->path, (long)getpid(), atomic_fetch_add(&counter, 1));
+    gale_status status = gale__str_check(&name);
     if (status == GALE_OK) {
-        o.fd = open(name.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (o.fd < 0) status = fail_errno(path, "cannot create");
+        o->name = name.text;
+        remember(o->name);
+        o->fd = open(o->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (o->fd >= 0) return GALE_OK;
+        status = fail_errno(path, "cannot create");
+        forget(o->name);
+        o->name = NULL;
     }
-    if (status != GALE_OK) {
-        gale__str_finish(&name);
-        gale__free(o.path);
-        return status;
-    }
-    o.name = name.text;
-    *out = o;
-    return GALE_OK;
+    gale__str_finish(&name);
+    return status;
+}
+
+gale_status gale__file_begin(const char *path, gale__file_out *out)
+{
+    gale__file_out o = {.fd = -1};
+    gale_status status = look_at_target(path, &o);
+    if (status == GALE_OK && o.fd < 0) status = open_beside(path, &o);
+    if (status == GALE_OK) *out = o;
+    else gale__free(o.path);
+    return status;
 }
 
 void gale__file_drop(gale__file_out *out)
 {
     if (!out->path) return;
     if (out->fd >= 0) close(out->fd);
-    unlink(out->name);
+    if (out->name) {
+        unlink(out->name);
+        forget(out->name);
+    }
     gale__free(out->name);
     gale__free(out->path);
     *out = (gale__file_out){.fd = -1};
@@ -190,8 +248,8 @@ gale_status gale__file_end(gale__file_out *out)
     gale_status status = fsync(out->fd) && errno != EINVAL && errno != EROFS ? fail_errno(out->path, "cannot bring to the disk") : GALE_OK;
     if (close(out->fd) && status == GALE_OK) status = fail_errno(out->path, "cannot write");
     out->fd = -1;
-    if (status == GALE_OK && rename(out->name, out->path)) status = fail_errno(out->path, "cannot put in place");
-    if (status == GALE_OK) sync_folder_of(out->path);
+    if (status == GALE_OK && out->name && rename(out->name, out->path)) status = fail_errno(out->path, "cannot put in place");
+    if (status == GALE_OK && out->name) sync_folder_of(out->path);
     gale__file_drop(out); /* the temporary name, when it still stands */
     return status;
 }
@@ -206,6 +264,17 @@ gale_status gale__file_write(const char *path, const void *data, size_t size)
     return status;
 }
 
+gale_status gale__file_check(const char *path)
+{
+    struct stat st;
+    char folder[4096];
+    bool there = !stat(path, &st);
+    if (there && S_ISDIR(st.st_mode)) return gale__fail(GALE_IO, "%s: is a folder, not a file", path);
+    const char *where = there && !S_ISREG(st.st_mode) ? path : folder_of(path, folder);
+    if (!access(where, W_OK)) return GALE_OK;
+    return errno == ENOENT ? gale__fail(GALE_NOT_FOUND, "%s: cannot be written: there is no folder %s", path, where) : fail_errno(path, "cannot be written");
+}
+
 bool gale__file_exists(const char *path) { return access(path, F_OK) == 0; }
 
 gale_status gale__file_remove(const char *path)
@@ -213,7 +282,7 @@ gale_status gale__file_remove(const char *path)
     return remove(path) ? fail_errno(path, "cannot remove") : GALE_OK;
 }
 
-gale_status gale__folder_make(const char *path)
+static gale_status make_folder(const char *path, mode_t mode)
 {
     char *part = gale__strdup(path);
     if (!part) return GALE_NO_MEMORY;
@@ -224,13 +293,16 @@ gale_status gale__folder_make(const char *path)
         char kept = *p;
         *p = 0;
         struct stat st;
-        if (mkdir(part, 0700) && errno != EEXIST) status = fail_errno(part, "cannot make the folder");
+        if (mkdir(part, mode) && errno != EEXIST) status = fail_errno(part, "cannot make the folder");
         else if (stat(part, &st) || !S_ISDIR(st.st_mode)) status = gale__fail(GALE_IO, "%s: is in the way: not a folder", part);
         *p = kept;
     }
     gale__free(part);
     return status;
 }
+
+gale_status gale__folder_make(const char *path) { return make_folder(path, 0700); }
+gale_status gale__folder_make_public(const char *path) { return make_folder(path, 0777); }
 
 static int by_name(const void *a, const void *b)
 {

@@ -14,6 +14,8 @@ gale_status gale__file_begin(const char *path, gale__file_out *out);
 gale_status gale__file_add(gale__file_out *out, const void *data, size_t size);
 gale_status gale__file_end(gale__file_out *out);
 void gale__file_drop(gale__file_out *out);
+/* Removes what is being written under temporary names.  For the handler of a signal that ends the program: it takes no lock and no memory. */
+void gale__file_abandon_all(void);
 /* The same over several runs of the program: PATH.part is begun or gone on with, its bytes so far in `have`; keep closes it and leaves it for the next time.
  * GALE_IO when another process is at it. */
 gale_status gale__file_resume(const char *path, gale__file_out *out, uint64_t *have);
@@ -23,6 +25,9 @@ void gale__file_fail_at(uint64_t n); /* for tests: the n-th write from now finds
 bool gale__file_exists(const char *path);
 gale_status gale__file_remove(const char *path);
 gale_status gale__folder_make(const char *path); /* with parents, mode 0700 */
+gale_status gale__folder_make_public(const char *path); /* the same for what users are given, with the rights that they give to folders */
+/* Whether it can be written, as far as that can be told without doing it: for work that takes long before there is anything to write. */
+gale_status gale__file_check(const char *path);
 typedef struct gale__file_info { char *name; uint64_t size_bytes, time_ns; bool folder; } gale__file_info;
 gale_status gale__folder_list(const char *path, gale__file_info **out, size_t *count); /* sorted by name */
 void gale__folder_list_free(gale__file_info **list, size_t count);

@@ -1,7 +1,9 @@
 /* The program: finds the command, parses its arguments by its table and runs it.  What the tables cannot say
  * (--version, --completion, --manual, --help TOPIC) is handled here. */
 #include "cli/cli.h"
+#include "base/file.h"
 #include "base/thread.h"
+#include <signal.h>
 #include <string.h>
 
 const gale__command_row gale__commands[] = {
@@ -96,8 +98,25 @@ static int run(int argc, char **argv)
     return row ? run_command(row, argc - 2, argv + 2) : fail_unknown(word);
 }
 
+/* Half a file is nobody's: then the program ends as the signal says. */
+static void on_end(int number)
+{
+    gale__file_abandon_all();
+    raise(number);
+}
+
+static void watch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction was, now = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+        if (!sigaction(numbers[i], NULL, &was) && was.sa_handler == SIG_DFL) sigaction(numbers[i], &now, NULL); /* one that is ignored stays so */
+    }
+}
+
 int main(int argc, char **argv)
 {
+    watch_signals();
     int code = run(argc, argv);
     /* A full disk or a closed pipe must not look like success. */
     if ((fflush(stdout) || ferror(stdout)) && code == GALE__EXIT_OK) {
