@@ -58,8 +58,8 @@ enum { GREY = 1 << 1, GREY_A = 1 << 2, RGB = 1 << 3, RGBA = 1 << 4, ALL = GREY |
 
 const gale__format gale__formats[] = {
     {{"png", "png"}, is_png, PNG, .types = U8 | U16, .channels = ALL, .keeps_icc = true},
-    {{"jpeg", "jpg jpeg jpe jfif"}, is_jpeg, JPEG, .types = U8, .channels = GREY | RGB, .keeps_icc = true},
-    {{"webp", "webp"}, is_webp, WEBP, .types = U8, .channels = RGB | RGBA, .keeps_icc = true},
+    {{"jpeg", "jpg jpeg jpe jfif"}, is_jpeg, JPEG, .types = U8, .channels = GREY | RGB, .keeps_icc = true, .side_most = 65535},
+    {{"webp", "webp"}, is_webp, WEBP, .types = U8, .channels = RGB | RGBA, .keeps_icc = true, .side_most = 16383},
     {{"tiff", "tif tiff"}, is_tiff, TIFF, .types = U8 | U16 | HALF | FLOAT, .channels = ALL, .linear_floats = true, .keeps_icc = true},
     {{"exr", "exr"}, is_exr, EXR, .types = HALF | FLOAT, .channels = ALL, .linear_floats = true, .premultiplied = true},
     {{"jp2", "jp2"}, is_jp2, JP2, .types = U8 | U16, .channels = ALL},

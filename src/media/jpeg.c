@@ -112,7 +112,7 @@ static gale_status read_notes(jpeg *j)
     }
     for (jpeg_saved_marker_ptr m = j->d.marker_list; m; m = m->next)
         if (m->marker == JPEG_APP0 + 1 && m->data_length > 14 && !memcmp(m->data, "Exif\0\0", 6) && !p->exif.size) GALE_TRY(gale__picture_bytes_set(&p->exif, m->data + 6, m->data_length - 6));
-    return j->d.out_color_space == JCS_CMYK ? GALE_OK : join_icc(j->d.marker_list, p);
+    return join_icc(j->d.marker_list, p);
 }
 
 /* Adobe's programs store inks inverted, and say so by their marker. */
@@ -250,7 +250,6 @@ static void write_picture(jpeg *j, const gale_picture_write_options *o)
 
 gale_status gale__write_jpeg(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
 {
-    if (p->width > 65535 || p->height > 65535) return gale__fail(GALE_LIMIT, "JPEG holds at most 65535 pixels a side");
     jpeg *j = gale__calloc(1, sizeof *j);
     if (!j) return GALE_NO_MEMORY;
     j->out = out;

@@ -100,7 +100,10 @@ bool gale__icc_fits(const gale_picture *p)
 static gale_status finish_reading(const gale__picture_source *in, bool keep_orientation, gale_picture **p)
 {
     gale_picture_bytes *exif = &(*p)->exif;
-    if (!gale__icc_fits(*p)) GALE_TRY(gale__picture_bytes_set(&(*p)->icc, NULL, 0));
+    if (!gale__icc_fits(*p)) {
+        if ((*p)->icc.size >= 128) gale__log(GALE__WARN, "its colour profile (%.4s) is not for what was read and is left out: colours may look different", (const char *)(*p)->icc.data + 16);
+        GALE_TRY(gale__picture_bytes_set(&(*p)->icc, NULL, 0));
+    }
     if ((*p)->dpi_x <= 0 || (*p)->dpi_y <= 0) gale__exif_dpi(exif, &(*p)->dpi_x, &(*p)->dpi_y);
     if (keep_orientation) return GALE_OK;
     int orientation = in->orientation ? in->orientation : gale__exif_orientation(exif);
@@ -114,6 +117,20 @@ static gale_status lacks(const gale__format *f, const char *what)
     return gale__fail(GALE_UNSUPPORTED, "%s is not %s: this build is without it; install %s and build again", f->about.name, what, f->about.package);
 }
 
+/* What people try that is not read: its name helps more than that it is unknown. */
+static gale_status unknown(const uint8_t *data, size_t size)
+{
+    static const struct { size_t at; const char *bytes, *name; } others[] = {{0, "GIF8", "GIF"}, {4, "ftypavif", "AVIF"}, {4, "ftypavis", "AVIF"}, {4, "ftyphei", "HEIC"}, {4, "ftyphev", "HEIC"},
+        {4, "ftypmif1", "HEIF"}, {4, "JXL \r\n", "JPEG XL"}, {0, "\xff\x0a", "JPEG XL"}, {0, "8BPS", "Photoshop's own format"}, {0, "qoif", "QOI"}, {0, "<svg", "SVG"}, {0, "<?xml", "XML"}, {0, "%PDF", "PDF"},
+        {0, "#?RADIANCE", "Radiance HDR"}, {4, "ftypcrx", "a camera's raw format"}, {0, "FUJIFILM", "a camera's raw format"}, {4, "ftyp", "a video"}, {0, "\x1a\x45\xdf\xa3", "a video"}, {0, "PK\3\4", "a ZIP archive"},
+        {0, "<!DOCTYPE", "a web page"}, {0, "<!doctype", "a web page"}, {0, "<html", "a web page"}, {0, "version https://git-lfs", "a pointer of Git LFS, not the file itself"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        size_t n = strlen(others[i].bytes);
+        if (size >= others[i].at + n && !memcmp(data + others[i].at, others[i].bytes, n)) return gale__fail(GALE_FORMAT, "it is %s, which is not read here; convert it to PNG, TIFF or another that is", others[i].name);
+    }
+    return gale__fail(GALE_FORMAT, "no picture in a format that is known here");
+}
+
 gale_status gale_picture_from_memory(const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out)
 {
     const gale_picture_read_options none = {0}, *o = options ? options : &none;
@@ -121,8 +138,9 @@ gale_status gale_picture_from_memory(const void *data, size_t size, const gale_p
     gale_picture *p = NULL;
     if (!size) return gale__fail(GALE_FORMAT, "it is empty");
     const gale__format *f = gale__format_of_bytes(data, size);
-    if (!f) return gale__fail(GALE_FORMAT, "no picture in a format that is known here");
+    if (!f) return unknown(data, size);
     if (!f->read) return lacks(f, "read");
+    if (o->layer && strcmp(f->about.name, "exr")) gale__log(GALE__WARN, "%s has no layers: it is read as it is", f->about.name);
     gale_status status = f->read(&in, &p);
     if (status == GALE_OK) {
         p->format = f->about.name;
@@ -178,9 +196,16 @@ static gale__picture_kind kind_for(const gale__format *f, const gale_picture *p)
     return k;
 }
 
-static gale_status encode(const gale__format *f, const gale_picture *p, const gale_picture_write_options *options, gale__str *out)
+static gale_status can_hold(const gale__format *f, int64_t width, int64_t height)
 {
     if (!f->write) return f->about.package ? lacks(f, "written") : gale__fail(GALE_UNSUPPORTED, "%s is read only", f->about.name);
+    if (!f->side_most || (width <= f->side_most && height <= f->side_most)) return GALE_OK;
+    return gale__fail(GALE_LIMIT, "%s holds at most %lld pixels a side, not %lld x %lld; choose another format, or a smaller picture", f->about.name, (long long)f->side_most, (long long)width, (long long)height);
+}
+
+static gale_status encode(const gale__format *f, const gale_picture *p, const gale_picture_write_options *options, gale__str *out)
+{
+    GALE_TRY(can_hold(f, p->width, p->height));
     gale_picture_write_options o = *options;
     if (o.quality < 0 || o.quality > 100) return gale__fail(GALE_INVALID, "quality %d is not in 1..100", o.quality);
     if (!o.quality) o.quality = 92;
@@ -196,8 +221,20 @@ static gale_status encode(const gale__format *f, const gale_picture *p, const ga
 
 static gale_status format_for(const char *name, const gale__format **out)
 {
+    gale__str known = {0};
     *out = gale__format_of_name(name);
-    return *out ? GALE_OK : gale__fail(GALE_INVALID, "no format of pictures is called \"%s\"", name);
+    if (*out) return GALE_OK;
+    for (int i = 0; i < gale__format_count; i++) gale__str_addf(&known, "%s%s", i ? ", " : "", gale__formats[i].about.name);
+    gale_status status = gale__fail(GALE_INVALID, "no format of pictures is called \"%s\"; there are %s", name, gale__str_text(&known));
+    gale__str_finish(&known);
+    return status;
+}
+
+gale_status gale__format_check(const char *name, int64_t width, int64_t height)
+{
+    const gale__format *f;
+    GALE_TRY(format_for(name, &f));
+    return can_hold(f, width, height);
 }
 
 gale_status gale_picture_to_memory(const gale_picture *picture, const gale_picture_write_options *options, void **data, size_t *size)

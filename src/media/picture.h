@@ -25,12 +25,16 @@ typedef struct gale__format {
     bool linear_floats;       /* floats in it are proportional to light */
     bool premultiplied;       /* with alpha, by its convention */
     bool keeps_icc;
+    int64_t side_most;        /* pixels that a side may have; 0: any number */
 } gale__format;
 enum { GALE__PIC_U8 = 1, GALE__PIC_U16 = 2, GALE__PIC_F16 = 4, GALE__PIC_F32 = 8 };
 extern const gale__format gale__formats[];
 extern const int gale__format_count;
 const gale__format *gale__format_of_bytes(const uint8_t *data, size_t size); /* NULL: none */
 const gale__format *gale__format_of_name(const char *name);                  /* a name or an extension */
+
+/* Whether a picture of these extents (0: not known yet) can be written in the format, by its name or an extension: it is known, this build has it, and it holds so much. */
+gale_status gale__format_check(const char *name, int64_t width, int64_t height);
 
 /* Checks the extents against the limits, then allocates; data is not zeroed. */
 gale_status gale__picture_begin(const gale__picture_source *in, uint64_t width, uint64_t height, int channels, gale_type type, gale_picture **out);

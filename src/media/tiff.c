@@ -1,9 +1,11 @@
-/* TIFF through libtiff, from and to memory.  Samples of 8, 16 bits and floats are read as they are, in strips or tiles, together or in planes; what is
- * stranger (palettes, bits, CMYK, ...) is left to libtiff's conversion to 8-bit colours. */
+/* TIFF through libtiff, from and to memory.  Samples of 8, 16 bits and floats are read as they are, in strips or tiles, together or in planes, of 32 bits and doubles as the
+ * type that is nearest; what is stranger (palettes, bits, ...) is left to libtiff's conversion to 8-bit colours.  Of several pages the first is read. */
 #include "media/formats.h"
 #include <stdio.h>
 #include <string.h>
 #include <tiffio.h>
+
+enum { PAGES_COUNTED = 100 };
 
 /* Bytes that libtiff reads or writes at any place. */
 typedef struct memory {
@@ -82,7 +84,21 @@ typedef struct about {
     uint16_t *extra;
     gale_type type;
     int channels;        /* 0: needs libtiff's conversion */
+    bool wide, inks;     /* samples are twice as wide as the type; the channels are CMYK */
 } about;
+
+static void find_channels(TIFF *t, about *a)
+{
+    uint16_t inks = INKSET_CMYK;
+    bool floats = a->format == SAMPLEFORMAT_IEEEFP, whole = a->format == SAMPLEFORMAT_UINT || a->format == SAMPLEFORMAT_VOID;
+    if (floats ? a->bits != 16 && a->bits != 32 && a->bits != 64 : !whole || (a->bits != 8 && a->bits != 16 && a->bits != 32)) return;
+    a->type = floats ? (a->bits == 16 ? GALE_F16 : GALE_F32) : a->bits == 8 ? GALE_U8 : GALE_U16;
+    a->wide = a->bits == (floats ? 64 : 32);
+    TIFFGetFieldDefaulted(t, TIFFTAG_INKSET, &inks);
+    a->inks = a->light == PHOTOMETRIC_SEPARATED && inks == INKSET_CMYK && !floats;
+    int colours = a->light == PHOTOMETRIC_RGB ? 3 : a->light == PHOTOMETRIC_MINISBLACK || a->light == PHOTOMETRIC_MINISWHITE ? 1 : a->inks ? 4 : 0;
+    if (colours && a->samples >= colours && a->samples - colours <= a->extras + 1) a->channels = a->inks ? 4 : colours + (a->samples > colours);
+}
 
 static void read_about(TIFF *t, about *a)
 {
@@ -101,11 +117,20 @@ static void read_about(TIFF *t, about *a)
         TIFFSetField(t, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
         a->light = PHOTOMETRIC_RGB;
     }
-    bool floats = a->format == SAMPLEFORMAT_IEEEFP;
-    if (floats ? a->bits != 16 && a->bits != 32 : a->format != SAMPLEFORMAT_UINT || (a->bits != 8 && a->bits != 16)) return;
-    a->type = floats ? (a->bits == 16 ? GALE_F16 : GALE_F32) : a->bits == 8 ? GALE_U8 : GALE_U16;
-    int colours = a->light == PHOTOMETRIC_RGB ? 3 : a->light == PHOTOMETRIC_MINISBLACK || a->light == PHOTOMETRIC_MINISWHITE ? 1 : 0;
-    if (colours && a->samples >= colours && a->samples - colours <= a->extras + 1) a->channels = colours + (a->samples > colours);
+    find_channels(t, a);
+}
+
+/* The high half of 32 bits, doubles as floats: in their own place. */
+static void narrow(const about *a, uint8_t *samples, size_t bytes)
+{
+    for (size_t i = 0; a->wide && i < bytes / gale_type_size(a->type) / 2; i++) {
+        double d;
+        uint32_t v;
+        memcpy(&d, samples + 8 * i, a->type == GALE_F32 ? sizeof d : 0);
+        memcpy(&v, samples + 4 * i, sizeof v);
+        if (a->type == GALE_F32) memcpy(samples + 4 * i, &(float){(float)d}, 4);
+        else memcpy(samples + 2 * i, &(uint16_t){(uint16_t)(v >> 16)}, 2);
+    }
 }
 
 /* Samples of a row of the file to their place in the picture: all channels, or the plane-th.  Samples beyond the channels are passed over. */
@@ -124,6 +149,7 @@ static gale_status read_rows(TIFF *t, memory *m, const about *a, gale_picture *p
     for (int plane = 0; plane < planes; plane++)
         for (uint32_t y = 0; y < a->height; y++) {
             if (TIFFReadScanline(t, buffer, y, (uint16_t)plane) < 0) return fail(m, GALE_FORMAT);
+            narrow(a, buffer, (size_t)TIFFScanlineSize64(t));
             place(a, p, buffer, plane, 0, y, a->width);
         }
     return GALE_OK;
@@ -135,11 +161,12 @@ static gale_status read_tiles(TIFF *t, memory *m, const about *a, gale_picture *
     int planes = a->planar == PLANARCONFIG_SEPARATE ? p->channels : 1;
     TIFFGetField(t, TIFFTAG_TILEWIDTH, &w);
     TIFFGetField(t, TIFFTAG_TILELENGTH, &h);
-    size_t row = (size_t)TIFFTileRowSize64(t);
+    size_t row = (size_t)TIFFTileRowSize64(t) / (a->wide ? 2 : 1);
     for (int plane = 0; plane < planes; plane++)
         for (uint64_t y = 0; y < a->height; y += h)
             for (uint64_t x = 0; x < a->width; x += w) {
                 if (TIFFReadTile(t, buffer, (uint32_t)x, (uint32_t)y, 0, (uint16_t)plane) < 0) return fail(m, GALE_FORMAT);
+                narrow(a, buffer, (size_t)TIFFTileSize64(t));
                 for (uint64_t i = 0; i < h && y + i < a->height; i++) place(a, p, buffer + i * row, plane, (int64_t)x, (int64_t)(y + i), (size_t)(a->width - x < w ? a->width - x : w));
             }
     return GALE_OK;
@@ -152,7 +179,7 @@ static gale_status read_samples(const gale__picture_source *in, TIFF *t, memory 
     uint32_t w = a->width, h = 0;
     if (tiled && (!TIFFGetField(t, TIFFTAG_TILEWIDTH, &w) || !TIFFGetField(t, TIFFTAG_TILELENGTH, &h) || !w || !h)) return fail(m, GALE_FORMAT);
     uint64_t samples = a->planar == PLANARCONFIG_SEPARATE ? 1 : a->samples;
-    if (!size || size > in->max_bytes || row < w * samples * gale_type_size(a->type) || (tiled && size / row < h)) return fail(m, GALE_FORMAT);
+    if (!size || size > in->max_bytes || row < w * samples * (a->bits / 8) || (tiled && size / row < h)) return fail(m, GALE_FORMAT);
     GALE_TRY(gale__picture_begin(in, a->width, a->height, a->channels, a->type, out));
     uint8_t *buffer = gale__alloc((size_t)size);
     if (!buffer) return GALE_NO_MEMORY;
@@ -173,12 +200,36 @@ static void invert(gale_picture *p)
     }
 }
 
+/* Inks of a picture with four channels become RGB, as far as that goes without a profile: the white that each leaves, times what black leaves. */
+static void mix_inks(gale_picture *p)
+{
+    uint64_t most = p->type == GALE_U8 ? 255 : 65535;
+    for (size_t i = 0, n = (size_t)p->width * (size_t)p->height * 3; i < n; i++) {
+        size_t ink = i / 3 * 4 + i % 3, black = i / 3 * 4 + 3;
+        uint64_t a = most - (most == 255 ? ((uint8_t *)p->data)[ink] : ((uint16_t *)p->data)[ink]), b = most - (most == 255 ? ((uint8_t *)p->data)[black] : ((uint16_t *)p->data)[black]);
+        uint64_t v = (a * b + most / 2) / most;
+        if (most == 255) ((uint8_t *)p->data)[i] = (uint8_t)v;
+        else ((uint16_t *)p->data)[i] = (uint16_t)v;
+    }
+    p->channels = 3;
+}
+
+/* Pages that are pictures of their own, not smaller copies; one is all that is read. */
+static void say_pages(TIFF *t)
+{
+    uint32_t kind = 0;
+    int pages = 1;
+    for (int i = 0; i < PAGES_COUNTED && TIFFReadDirectory(t); i++, kind = 0) pages += !(TIFFGetField(t, TIFFTAG_SUBFILETYPE, &kind) && kind & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK));
+    if (pages > 1) gale__log(GALE__WARN, "TIFF: of %s%d pages the first is read", pages > PAGES_COUNTED ? "more than " : "", pages - (pages > PAGES_COUNTED));
+}
+
 /* libtiff's own conversion gives 8-bit RGBA, the lowest byte red. */
 static gale_status read_converted(const gale__picture_source *in, TIFF *t, memory *m, const about *a, gale_picture **out)
 {
     char why[1024] = "";
     int grey = a->light == PHOTOMETRIC_MINISBLACK || a->light == PHOTOMETRIC_MINISWHITE;
     gale_picture *wide = NULL;
+    if (a->format == SAMPLEFORMAT_INT) return gale__fail(GALE_UNSUPPORTED, "TIFF: samples with a sign are not read; convert it to 8 or 16 bits without one, or to floats");
     if (!TIFFRGBAImageOK(t, why)) return gale__fail(GALE_UNSUPPORTED, "TIFF: %s", why);
     GALE_TRY(gale__picture_begin(in, a->width, a->height, 4, GALE_U8, &wide));
     gale_status status = GALE_OK;
@@ -208,7 +259,7 @@ static gale_status read_notes(const gale__picture_source *in, TIFF *t, const abo
     if (TIFFGetField(t, TIFFTAG_ICCPROFILE, &size, &icc) && size) GALE_TRY(gale__picture_bytes_set(&p->icc, icc, size));
     GALE_TRY(gale__exif_from_tiff(in->data, in->size, &p->exif));
     p->linear = (p->type == GALE_F16 || p->type == GALE_F32) && !gale__icc_fits(p);
-    p->premultiplied = a->channels % 2 == 0 && a->channels && a->extras && a->extra[0] == EXTRASAMPLE_ASSOCALPHA;
+    p->premultiplied = a->channels % 2 == 0 && a->channels && !a->inks && a->extras && a->extra[0] == EXTRASAMPLE_ASSOCALPHA;
     return GALE_OK;
 }
 
@@ -226,8 +277,10 @@ gale_status gale__read_tiff(gale__picture_source *in, gale_picture **out)
         in->orientation = a.orientation >= 1 && a.orientation <= 8 ? a.orientation : 1;
         status = a.channels ? read_samples(in, t, &m, &a, &p) : read_converted(in, t, &m, &a, &p);
     }
+    if (status == GALE_OK && a.inks && a.channels) mix_inks(p);
     if (status == GALE_OK) status = read_notes(in, t, &a, p);
     if (status == GALE_OK && a.channels && a.light == PHOTOMETRIC_MINISWHITE) invert(p);
+    if (status == GALE_OK) say_pages(t);
     TIFFClose(t);
     if (status == GALE_OK) *out = p;
     else gale_picture_destroy(&p);

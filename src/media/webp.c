@@ -27,6 +27,32 @@ static gale_status read_notes(WebPMux *mux, gale_picture *p)
     return gale__picture_bytes_set(&p->exif, chunk.bytes + (headed ? 6 : 0), chunk.size - (headed ? 6 : 0));
 }
 
+/* A frame of an animation may be a part of the picture; the rest is transparent. */
+static gale_status place_frame(const gale__picture_source *in, WebPMux *mux, const WebPMuxFrameInfo *frame, gale_picture **p)
+{
+    int width = 0, height = 0;
+    gale_picture *part = *p, *wide = NULL, *whole = NULL;
+    if (WebPMuxGetCanvasSize(mux, &width, &height) != WEBP_MUX_OK || (width == part->width && height == part->height)) return GALE_OK;
+    if (frame->x_offset < 0 || frame->y_offset < 0 || frame->x_offset + part->width > width || frame->y_offset + part->height > height) return gale__fail(GALE_FORMAT, "WebP: a frame lies outside the picture");
+    GALE_TRY(gale__picture_begin(in, (uint64_t)width, (uint64_t)height, 4, GALE_U8, &whole));
+    gale_status status = gale_picture_convert(part, GALE_U8, 4, &wide);
+    if (status == GALE_OK) memset(whole->data, 0, gale__picture_row_bytes(whole) * (size_t)height);
+    for (int64_t y = 0; y < part->height && status == GALE_OK; y++) memcpy((char *)gale__picture_row(whole, frame->y_offset + y) + 4 * (size_t)frame->x_offset, gale__picture_row(wide, y), gale__picture_row_bytes(wide));
+    gale_picture_destroy(&wide);
+    gale_picture_destroy(status == GALE_OK ? p : &whole);
+    if (status == GALE_OK) *p = whole;
+    return status;
+}
+
+/* What is read of it: the first frame. */
+static gale_status read_animation(const gale__picture_source *in, WebPMux *mux, const WebPMuxFrameInfo *frame, gale_picture **p)
+{
+    int frames = 0;
+    if (frame->id != WEBP_CHUNK_ANMF) return GALE_OK;
+    if (WebPMuxNumChunks(mux, WEBP_CHUNK_ANMF, &frames) == WEBP_MUX_OK && frames > 1) gale__log(GALE__WARN, "WebP: of an animation of %d frames the first is read", frames);
+    return place_frame(in, mux, frame, p);
+}
+
 gale_status gale__read_webp(gale__picture_source *in, gale_picture **out)
 {
     WebPData file = {in->data, in->size};
@@ -35,6 +61,7 @@ gale_status gale__read_webp(gale__picture_source *in, gale_picture **out)
     gale_picture *p = NULL;
     if (!mux) return gale__fail(GALE_FORMAT, "WebP: the file is damaged or truncated");
     gale_status status = WebPMuxGetFrame(mux, 1, &frame) == WEBP_MUX_OK ? read_pixels(in, &frame.bitstream, &p) : gale__fail(GALE_FORMAT, "WebP: there is no picture in it");
+    if (status == GALE_OK) status = read_animation(in, mux, &frame, &p);
     if (status == GALE_OK) status = read_notes(mux, p);
     WebPDataClear(&frame.bitstream);
     WebPMuxDelete(mux);
@@ -92,7 +119,6 @@ static gale_status add_notes(const gale_picture *p, gale__str *out)
 
 gale_status gale__write_webp(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
 {
-    if (p->width > WEBP_MAX_DIMENSION || p->height > WEBP_MAX_DIMENSION) return gale__fail(GALE_LIMIT, "WebP holds at most %d pixels a side", WEBP_MAX_DIMENSION);
     GALE_TRY(encode(p, o, out));
     return gale__icc_fits(p) || p->exif.size ? add_notes(p, out) : GALE_OK;
 }
