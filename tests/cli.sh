@@ -8,6 +8,12 @@ trap 'rm -rf "$folder"' EXIT
 export GALE_CACHE="$folder/cache" NO_COLOR=1
 unset RNN_CUDA_CACHE_PATH GALE_CACHE_LIMIT_MB
 
+# No letter stands for two options.
+for command in $("$gale" --completion bash | sed -n "s/^ *:\*) words='\([a-z ]*\) --help.*/\1/p"); do
+    twice=$("$gale" "$command" --help | sed -n 's/^  \(-[A-Za-z]\), .*/\1/p' | sort | uniq -d)
+    if [ -z "$twice" ]; then passed=$((passed + 1)); else fail "gale $command: $twice stands for two options"; fi
+done
+
 expect 2 'usage: gale COMMAND'
 expect 0 'usage: gale COMMAND' --help
 expect 0 '4  *results differ' -h
@@ -169,6 +175,11 @@ printf 'P5 2 1 255 %02d' 0 >"$folder/c.pgm"
 expect 0 '12 x 11 pixels, all the same' compare "$folder/a.pgm" "$folder/a.pgm"
 expect 0 '1 differ, most at 11,10 in grey' compare "$folder/a.pgm" "$folder/b.pgm" --diff "$folder/d.pgm" --gain 100
 expect 0 '"pixels_that_differ": 1' compare "$folder/a.pgm" "$folder/b.pgm" --json
+printf 'P5 2 1 255 ab' >"$folder/two-pixels.pgm"
+printf 'P5 2 1 255 bb' >"$folder/two-others.pgm"
+expect 0 'all the same' compare "$folder/two-pixels.pgm" "$folder/two-pixels.pgm" --min-ssim 0.9
+expect 4 'smaller than 11 x 11 pixels have no SSIM, and these differ' compare "$folder/two-pixels.pgm" "$folder/two-others.pgm" --min-ssim 0.9
+if "$gale" compare "$folder/a.pgm" - <"$folder/a.pgm" | grep -q 'all the same'; then passed=$((passed + 1)); else fail 'gale compare with standard input'; fi
 expect 4 'PSNR of 69.34 dB is below 80' compare "$folder/a.pgm" "$folder/b.pgm" --min-psnr 80
 expect 4 'different sizes: 12 x 11 and 2 x 1' compare "$folder/a.pgm" "$folder/c.pgm"
 expect 1 'file: no picture' compare "$folder/a.pgm" "$folder/file"
@@ -214,7 +225,7 @@ echo 'params: [' >"$folder/models/twice.yml"
 expect 0 'warning: .*twice.yml: .*the model is left out' models --models "$folder/models"
 printf 'name: twice\n' >"$folder/models/twice.yml"
 expect 2 'info needs' models info
-expect 1 'gif' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/x.gif"
+expect 2 'gif' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/x.gif"
 
 expect 2 'needs bash or zsh' --completion fish
 expect 0 '_arguments' --completion zsh

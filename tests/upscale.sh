@@ -57,6 +57,42 @@ expect 1 'is for one picture, and there are [0-9]' upscale "$folder/in" -m twice
 # One that fails does not end the others.
 expect 1 '2 done, 3 failed, 0 skipped' upscale "$folder/in/notes.txt" "$folder/in/b.ppm" "$folder/empty" "$folder/none.png" "$folder/in/b.pgm" -m twice -O "$folder/some"
 
+# What can be known before the network runs is said then: `none` would not be found if it were opened.
+expect 2 'format: no format of pictures is called "gif"; there are png, jpeg' upscale "$folder/in/b.ppm" -m none -f gif
+expect 2 'output: no format of pictures is called "gif"' upscale "$folder/in/b.ppm" -m none -o "$folder/x.gif"
+expect 2 'give one of them' upscale "$folder/in/b.ppm" -m none --scale 2 --width 9
+expect 1 'x.ppm: cannot be written: there is no folder .*nowhere' upscale "$folder/in/b.ppm" -m twice -o "$folder/nowhere/x.ppm"
+expect 1 '1000000 x 500000 pixels take [0-9]* GiB, and this machine has [0-9]*$' upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --width 1000000
+if "$gale" upscale "$folder/in/b.ppm" -m twice -O "$folder/out" -f webp >/dev/null 2>&1; then
+    expect 1 'webp holds at most 16383 pixels a side, not 20000 x 10000' upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --width 20000 -f webp
+fi
+# Where a name says no format, the result is in the input's; a pipe has a name as well.
+cp "$folder/in/b.ppm" "$folder/plain"
+expect 0 'plain-twice: 4 x 2' upscale "$folder/plain" -m twice -O "$folder/out"
+expect 0 'all the same' compare "$folder/out/plain-twice" "$folder/out/b-twice.ppm"
+cp "$folder/in/b.ppm" "$folder/b.orig"
+expect 0 'b-twice.orig: 4 x 2' upscale "$folder/b.orig" -m twice -O "$folder/out"
+"$gale" upscale - -m twice -O "$folder/out" <"$folder/in/b.ppm" >/dev/null
+expect 0 'all the same' compare "$folder/out/stdin-twice" "$folder/out/b-twice.ppm"
+expect 2 'can be read once' upscale - - -m twice -O "$folder/out"
+expect 2 'standard input among others needs --output-dir' upscale - "$folder/in/b.ppm" -m twice
+expect 0 '1 done' upscale -q "$folder/in/b.ppm" -m twice -O "$folder/out" --quality 90
+# A device is written into, and stays one.
+expect 1 '/dev/full: cannot write: No space left' upscale "$folder/in/b.ppm" -m twice -f ppm -o /dev/full
+mkfifo "$folder/pipe"
+cat "$folder/pipe" >"$folder/piped.ppm" &
+expect 0 'pipe: 4 x 2' upscale "$folder/in/b.ppm" -m twice -f ppm -o "$folder/pipe"
+wait $!
+expect 0 'all the same' compare "$folder/piped.ppm" "$folder/out/b-twice.ppm"
+holds -p "$folder/pipe"
+# A folder that is made for results has the usual rights, and a job that is ended leaves nothing half written.
+(umask 022 && "$gale" upscale "$folder/in/b.ppm" -m twice -O "$folder/shared/below" >/dev/null)
+holds "$(stat -c %a "$folder/shared" "$folder/shared/below" | tr '\n' ' ')" = '755 755 '
+mkdir "$folder/crowd"
+i=0; while [ $i -lt 100 ]; do cp "$folder/in/b.ppm" "$folder/crowd/$i.ppm"; i=$((i + 1)); done
+"$gale" upscale "$folder/crowd" -m twice -O "$folder/ended" | head -1 >/dev/null
+holds -z "$(find "$folder/ended" -name '*.tmp')"
+
 # Tiles by memory: the whole picture, and with a small pool tiles that it holds; the picture is the same.
 { printf 'P5 160 120 255 '; i=0; while [ $i -lt 1600 ]; do printf 'abcABC<=>xyz'; i=$((i + 1)); done; } >"$folder/large.pgm"
 expect 0 '320 x 240, 1 tile of 160 x 120, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/whole.pgm"
@@ -98,6 +134,8 @@ expect 1 'none/page.html' upscale "$folder/in/b.ppm" -m twice -O "$folder/out" -
 if "$gale" upscale "$folder/in" -m twice -O "$folder/out" 2>&1 >/dev/null </dev/null | grep -q .; then fail 'progress in a pipe'; else passed=$((passed + 1)); fi
 skipped=0
 if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1; then
+    if script -qec "'$gale' upscale '$folder/in/b.ppm' -o -" /dev/null </dev/null | grep -q 'standard output is a terminal'; then passed=$((passed + 1)); else fail 'a picture on a terminal'; fi
+    if script -qec "'$gale' upscale - -o '$folder/x.ppm'" /dev/null </dev/null | grep -q 'standard input is a terminal'; then passed=$((passed + 1)); else fail 'a picture typed by hand'; fi
     if script -qec "'$gale' upscale '$folder/in' -m twice -O '$folder/out'" /dev/null </dev/null | grep -q '2 of [0-9] files, [0-9.]*/s, 0 s left; .*: 0 of 1 tiles'; then passed=$((passed + 1)); else fail 'no progress on a terminal'; fi
 else
     echo 'SKIP progress on a terminal: no script(1)'

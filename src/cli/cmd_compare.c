@@ -4,9 +4,10 @@
 #include "cli/table.h"
 #include "gale/picture.h"
 #include <math.h>
+#include <string.h>
 
 static const gale__arg args[] = {
-    {"A", 0, GALE__ARG_FILE, NULL, NULL, NULL, "a picture", NULL, true},
+    {"A", 0, GALE__ARG_FILE, NULL, NULL, NULL, "a picture; - is standard input", NULL, true},
     {"B", 0, GALE__ARG_FILE, NULL, NULL, NULL, "the picture to compare it with", NULL, true},
     {"diff", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "write a picture of the differences"},
     {"gain", 'g', GALE__ARG_REAL, NULL, "8", "0..1e6", "what differences are multiplied by in that picture"},
@@ -100,11 +101,20 @@ static int judge(const gale__args *a, const gale_picture_difference *d)
         fprintf(stderr, "gale: PSNR of %.2f dB is below %g\n", d->colours.psnr, gale__args_real(a, "min-psnr"));
         code = GALE__EXIT_DIFFER;
     }
-    if (gale__args_given(a, "min-ssim") && !(d->luma.ssim >= gale__args_real(a, "min-ssim"))) {
+    if (gale__args_given(a, "min-ssim") && d->pixels && isnan(d->luma.ssim)) {
+        fprintf(stderr, "gale: pictures smaller than 11 x 11 pixels have no SSIM, and these differ\n");
+        code = GALE__EXIT_DIFFER;
+    } else if (gale__args_given(a, "min-ssim") && d->pixels && !(d->luma.ssim >= gale__args_real(a, "min-ssim"))) {
         fprintf(stderr, "gale: SSIM of %.5f is below %g\n", d->luma.ssim, gale__args_real(a, "min-ssim"));
         code = GALE__EXIT_DIFFER;
     }
     return code;
+}
+
+static gale_status read_picture(const gale__args *a, const char *name, gale_picture **out)
+{
+    const char *path = gale__args_text(a, name);
+    return gale_picture_read(strcmp(path, "-") ? path : "/dev/stdin", NULL, out);
 }
 
 static int run(const gale__args *a)
@@ -113,8 +123,8 @@ static int run(const gale__args *a)
     gale_picture_difference d;
     const char *diff = gale__args_text(a, "diff");
     gale_status status;
-    GALE_GO(gale_picture_read(gale__args_text(a, "A"), NULL, &p));
-    GALE_GO(gale_picture_read(gale__args_text(a, "B"), NULL, &q));
+    GALE_GO(read_picture(a, "A", &p));
+    GALE_GO(read_picture(a, "B", &q));
     GALE_GO(gale_picture_compare(p, q, &d, gale__args_real(a, "gain"), diff ? &made : NULL));
     if (diff) GALE_GO(gale_picture_write(made, diff, NULL));
 done:;

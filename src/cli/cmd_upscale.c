@@ -3,6 +3,7 @@
 #include "cli/model_inputs.h"
 #include "cli/progress.h"
 #include "cli/upscale_report.h"
+#include "base/cpu.h"
 #include "base/file.h"
 #include "base/thread.h"
 #include "gale/upscale.h"
@@ -10,20 +11,23 @@
 #include "jobs/files.h"
 #include "jobs/inputs.h"
 #include "jobs/output.h"
+#include "media/picture.h"
 #include <string.h>
+#include <unistd.h>
 
 enum { THUMB = 1024 };
+#define STDIN "/dev/stdin"
 
 static const gale__arg args[] = {
-    {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pictures to enlarge or restore, folders of them, or patterns such as '*.png'; - is standard input", NULL, true, true},
+    {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pictures to enlarge or restore, folders of them, or patterns such as '*.png'; - is standard input, and then standard output unless -o or -O says otherwise", NULL, true, true},
     {"recursive", 'r', GALE__ARG_FLAG, NULL, NULL, NULL, "folders: also those inside; --output-dir gets the same folders"},
     {"layer", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "of EXR: a part, a layer such as diffuse, PART.LAYER, or a channel; the colours that viewers show first unless given"},
     {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_USUAL, NULL, "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is inside the program"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "where the only picture goes; - is standard output, in the format of --format or of the input"},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
     {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "added to names; '-' and the model's name unless given"},
-    {"format", 'f', GALE__ARG_TEXT, NULL, NULL, NULL, "png, jpeg, webp, tiff, exr ...; as the input unless given"},
-    {"quality", 'q', GALE__ARG_INT, NULL, "92", "1..100", "of formats that lose something"},
+    {"format", 'f', GALE__ARG_TEXT, NULL, NULL, NULL, "png, jpeg, webp, tiff, exr ...; what the name of the result says unless given, and where that says nothing, as the input"},
+    {"quality", 0, GALE__ARG_INT, NULL, "92", "1..100", "of JPEG, WebP and JPEG 2000, which lose something"},
     {"lossless", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "WebP and JPEG 2000: lose nothing"},
     {"scale", 's', GALE__ARG_REAL, NULL, NULL, "0.05..64", "times as large; the network's own scale unless given"},
     {"width", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "of the result; the height follows"},
@@ -95,11 +99,34 @@ static gale_status name_outputs(job *j)
 
 static void set_size(const job *j, const gale_picture *p, gale_upscale_options *o)
 {
+    double scale = gale__args_given(j->a, "scale") ? gale__args_real(j->a, "scale") : j->sum.info.scale;
     o->width = gale__args_int(j->a, "width");
     o->height = gale__args_int(j->a, "height");
-    if (!gale__args_given(j->a, "scale")) return;
-    o->width = (int64_t)((double)p->width * gale__args_real(j->a, "scale") + 0.5);
-    o->height = (int64_t)((double)p->height * gale__args_real(j->a, "scale") + 0.5);
+    if (o->width || o->height) scale = o->width ? (double)o->width / (double)p->width : (double)o->height / (double)p->height;
+    if (!o->width) o->width = (int64_t)((double)p->width * scale + 0.5);
+    if (!o->height) o->height = (int64_t)((double)p->height * scale + 0.5);
+    if (o->width < 1) o->width = 1;
+    if (o->height < 1) o->height = 1;
+}
+
+/* From the dot on; NULL: it has none. */
+static const char *extension_of(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return path ? strrchr(slash ? slash : path, '.') : NULL;
+}
+
+/* What can be told beforehand is told before the network runs, which may take long: a format that cannot hold the result, a folder that takes no files, more pixels than there is
+ * memory for (as floats, and as what is written). */
+static gale_status check_output(const job *j, gale__file_task *t, const gale_upscale_options *o)
+{
+    const char *given = gale__args_text(j->a, "format"), *extension = extension_of(t->output);
+    if (!given && !(extension && gale__format_of_name(extension))) t->format = t->picture->format;
+    GALE_TRY(gale__format_check(given ? given : t->format ? t->format : extension, o->width, o->height));
+    if (t->output) GALE_TRY(gale__file_check(t->output));
+    double bytes = (double)o->width * (double)o->height * t->picture->channels * (double)(sizeof(float) + gale_type_size(t->picture->type)), all = (double)gale__cpu_memory_bytes();
+    if (bytes > all) return gale__fail(GALE_NO_MEMORY, "%lld x %lld pixels take %.0f GiB, and this machine has %.0f", (long long)o->width, (long long)o->height, bytes / (1 << 30), all / (1 << 30));
+    return GALE_OK;
 }
 
 /* How far the files are, where there are many: "3 of 200 files, 0.5/s, 6 min 30 s left; photo.jpg". */
@@ -145,9 +172,11 @@ static gale_status upscale(void *user, gale__file_task *t)
     o.progress = on_progress;
     o.user = &j->progress;
     set_size(j, t->picture, &o);
+    gale_status status = check_output(j, t, &o);
+    if (status != GALE_OK) return gale__fail_within(status, "%s", t->input);
     uint64_t begun = gale__time_ns();
     gale__progress_begin(&j->progress, label(j, t->input), "tiles", 0);
-    gale_status status = gale_upscale(j->upscaler, t->picture, &o, &r->report, &out);
+    status = gale_upscale(j->upscaler, t->picture, &o, &r->report, &out);
     gale__progress_end(&j->progress);
     if (status != GALE_OK) return gale__fail_within(status, "%s", t->input);
     r->seconds = (double)(gale__time_ns() - begun) / 1e9;
@@ -206,6 +235,7 @@ static gale_status list_inputs(job *j)
 {
     const char *argument;
     for (size_t i = 0; (argument = gale__args_item(j->a, "INPUT", i)); i++) {
+        if (!strcmp(argument, "-")) argument = STDIN;
         gale_status status = gale__inputs_add(&j->inputs, argument, gale__args_flag(j->a, "recursive"));
         if (status == GALE_NO_MEMORY) return status;
         if (status != GALE_OK) gale__report(status), j->sum.failed++;
@@ -223,9 +253,9 @@ static gale_status make_tasks(job *j, gale__file_task *tasks)
         }
         const char *slash = *in->below ? strrchr(in->output, '/') : NULL;
         char *folder = slash ? gale__arena_printf(&j->inputs.arena, "%.*s", (int)(slash - in->output), in->output) : NULL;
-        if (folder) GALE_TRY(gale__folder_make(folder));
+        if (folder) GALE_TRY(gale__folder_make_public(folder));
         gale__upscale_row *r = &j->sum.rows[j->sum.count];
-        *r = (gale__upscale_row){.input = strcmp(in->path, "-") ? in->path : "/dev/stdin", .output = j->to_stdout ? NULL : in->output};
+        *r = (gale__upscale_row){.input = in->path, .output = j->to_stdout ? NULL : in->output};
         tasks[j->sum.count++] = (gale__file_task){.input = r->input, .output = r->output, .user = r};
     }
     return GALE_OK;
@@ -259,7 +289,7 @@ static int work(job *j)
     gale__str out = {0};
     j->begun_ns = gale__time_ns();
     gale_status status = open_network(j);
-    if (status == GALE_OK && gale__args_given(j->a, "output-dir")) status = gale__folder_make(gale__args_text(j->a, "output-dir"));
+    if (status == GALE_OK && gale__args_given(j->a, "output-dir")) status = gale__folder_make_public(gale__args_text(j->a, "output-dir"));
     if (status == GALE_OK) status = run_files(j);
     if (status == GALE_OK) status = note_device(j, &j->sum.where);
     if (status != GALE_OK) return gale__report(status);
@@ -274,13 +304,31 @@ static int work(job *j)
     return j->sum.failed ? GALE__EXIT_FAILED : code;
 }
 
+/* What the table of arguments cannot say; 0: nothing is wrong. */
+static int check_usage(const gale__args *a, bool to_stdout)
+{
+    const char *format = gale__args_text(a, "format"), *output = gale__args_text(a, "output"), *input;
+    int piped = 0;
+    if (output && (gale__args_item(a, "INPUT", 1) || gale__args_given(a, "output-dir"))) return gale__usage("upscale", "--output is for one picture; use --output-dir");
+    if (gale__args_given(a, "scale") && (gale__args_given(a, "width") || gale__args_given(a, "height"))) return gale__usage("upscale", "--scale says the size, as do --width and --height: give one of them");
+    if (to_stdout && gale__args_flag(a, "json")) return gale__usage("upscale", "standard output takes the picture or the JSON, not both");
+    if (to_stdout && isatty(STDOUT_FILENO)) return gale__usage("upscale", "standard output is a terminal: lead it to a file or a program, or give --output FILE");
+    for (size_t i = 0; (input = gale__args_item(a, "INPUT", i)); i++) piped += !strcmp(input, "-");
+    if (piped > 1) return gale__usage("upscale", "standard input can be read once");
+    if (piped && isatty(STDIN_FILENO)) return gale__usage("upscale", "standard input is a terminal: lead a picture to it, or name a file");
+    if (piped && !to_stdout && !output && !gale__args_given(a, "output-dir")) return gale__usage("upscale", "standard input among others needs --output-dir");
+    const char *name = format ? format : extension_of(output);
+    if (name && gale__format_check(name + (*name == '.'), 0, 0) != GALE_OK) return gale__usage("upscale", "--%s: %s", format ? "format" : "output", gale_error());
+    return 0;
+}
+
 static int run(const gale__args *a)
 {
     job j = {.a = a};
-    if (gale__args_given(a, "output") && (gale__args_item(a, "INPUT", 1) || gale__args_given(a, "output-dir"))) return gale__usage("upscale", "--output is for one picture; use --output-dir");
     const char *only = gale__args_item(a, "INPUT", 1) ? "" : gale__args_item(a, "INPUT", 0);
     j.to_stdout = !strcmp(gale__args_given(a, "output") ? gale__args_text(a, "output") : gale__args_given(a, "output-dir") ? "" : only, "-");
-    if (j.to_stdout && gale__args_flag(a, "json")) return gale__usage("upscale", "standard output takes the picture or the JSON, not both");
+    int wrong = check_usage(a, j.to_stdout);
+    if (wrong) return wrong;
     gale_status status = gale_device_open(NULL, &j.device);
     int code = status == GALE_OK ? work(&j) : gale__report(status);
     gale_picture_destroy(&j.sum.before);

@@ -61,7 +61,9 @@ static void write_all(void *arg)
         if (!wait_for(b, &b->worked, i + 1)) return;
         gale__file_task *t = &b->tasks[i];
         uint64_t begun = gale__time_ns();
-        if (t->status == GALE_OK && t->output) keep_message(t, gale_picture_write(t->picture, t->output, &b->job->write));
+        gale_picture_write_options o = b->job->write;
+        if (t->format) o.format = t->format;
+        if (t->status == GALE_OK && t->output) keep_message(t, gale_picture_write(t->picture, t->output, &o));
         t->write_ns = gale__time_ns() - begun;
         gale_picture_destroy(&t->picture);
         step(b, &b->written);

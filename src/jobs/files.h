@@ -6,6 +6,7 @@
 typedef struct gale__file_task {
     const char *input;        /* the caller's */
     const char *output;       /* NULL: nothing is written */
+    const char *format;       /* to write it in; NULL: the job's */
     gale_picture *picture;    /* on its way: read, then what `work` has made of it; gone when done */
     gale_status status;
     char message[512];        /* why it failed */

@@ -33,7 +33,7 @@ gale_status gale__model_find(const char *name, gale__str *out)
         status = gale__str_check(out);
         found = status == GALE_OK && gale__file_exists(out->text);
     }
-    if (status == GALE_OK && !found) status = gale__fail(GALE_NOT_FOUND, "no model \"%s\": there is no such file, and none in %s (GALE_MODELS)", name, folder.text);
+    if (status == GALE_OK && !found) status = gale__fail(GALE_NOT_FOUND, "no model \"%s\": there is no such file, and none in %s (GALE_MODELS); `gale models` lists those there are", name, folder.text);
     gale__str_finish(&folder);
     return status;
 }
