@@ -3,6 +3,7 @@
 #include "base/cpu.h"
 #include "base/thread.h"
 #include "kernel/cpu/interp.h"
+#include "kernel/cpu/scratch.h"
 #include "nest_build.h"
 #include "nest_eval.h"
 #include <stdlib.h>
@@ -505,6 +506,23 @@ TEST(widths)
     gale__parallel_set_width(0);
 }
 
+/* Threads that run kernels at once do not wait for each other's scratch: there is a piece for each worker, and no more than that. */
+TEST(scratch_grows)
+{
+    gale__parallel_set_width(2);
+    if (!CHECK_OK(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_SHARED, 1000, 1))) return;
+    void *a = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, 1000), *b = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, 900);
+    CHECK(a && b && a != b && (uintptr_t)a % 64 == 0 && (uintptr_t)b % 64 == 0);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, b);
+    gale__alloc_fail_at(1); /* what is there serves again */
+    CHECK(gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, 10) == b);
+    gale__alloc_fail_at(0);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, a);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, b);
+    gale__cpu_scratch_release(GALE__CPU_SCRATCH_SHARED, 1000);
+    gale__parallel_set_width(0);
+}
+
 /* Every allocation of creating a kernel may fail; nothing is left behind. */
 TEST(faults)
 {
@@ -526,4 +544,4 @@ TEST(faults)
 static void test_isa(void) { printf("instruction set: %s\n", gale__isa_name(gale__cpu_isa())); }
 
 TESTS(ROW(isa), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products), ROW(convolutions), ROW(indirection),
-      ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(faults))
+      ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(scratch_grows), ROW(faults))

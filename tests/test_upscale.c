@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/thread.h"
 #include "jobs/batch.h"
+#include "jobs/budget.h"
 #include "jobs/upscale.h"
 #include "jobs/resize.h"
 #include "network_make.h"
@@ -151,7 +152,7 @@ TEST(blended_anywhere)
         CHECK_OK(gale__tiling_make(W, H, &wish, &t));
         CHECK_OK(gale__batch_make(&n, &t, NULL, &b));
         int64_t tiles = gale__tiling_count(&t), size = round == 1 ? 4 : 1;
-        for (int64_t at = 0; at < tiles; at += size) CHECK_OK(gale__batch_run(&b, at, tiles - at < size ? tiles - at : size, planes, result, &ns));
+        for (int64_t at = 0; at < tiles; at += size) CHECK_OK(gale__batch_run(&b, at, tiles - at < size ? tiles - at : size, false, planes, result, &ns));
         CHECK(ns > 0);
         if (!round) memcpy(first, out, N * sizeof *out);
         float worst = 0;
@@ -244,6 +245,78 @@ TEST(resizing)
     for (int i = 0; i < 12; i++) CHECK(fabsf(back[i] - 0.5f) < 1e-6f);
 }
 
+/* Side by side, or one after the other: the same to the last bit.  Left to us, the first tile shows what one takes, and a small pool gets fewer lanes. */
+TEST(side_by_side)
+{
+    static const int64_t lanes[] = {1, 0, 3, 100};
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    gale_upscale_report r;
+    gale_picture *in = picture_make(61, 47, 3, GALE_F32), *good = NULL, *out = NULL;
+    gale__parallel_set_width(4);
+    repeating(&m);
+    if (!CHECK_OK(probe(&m, "params: {tile_size: 16, tile_overlap: 4}", &man, &n))) return;
+    for (int i = 0; i < 4; i++) {
+        gale_upscale_options o = GALE_UPSCALE_OPTIONS;
+        o.lanes = lanes[i];
+        CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, i ? &out : &good));
+        CHECK_EQ(r.tiles, 20);
+        CHECK_EQ(r.lanes, i == 0 ? 1 : lanes[i] == 3 ? 3 : 4);
+        if (i && good && out) CHECK(!memcmp(good->data, out->data, (size_t)(good->width * good->height) * 3 * sizeof(float)));
+        gale_picture_destroy(&out);
+    }
+    CHECK_EQ(gale__budget_lanes(&n, the_device(), 16, 16, 3), 3);
+    CHECK_EQ(gale__budget_lanes(&n, the_device(), 16, 16, 2), 1); /* all threads on each are done sooner */
+    CHECK_EQ(gale__budget_lanes(&n, the_device(), 17, 16, 4), 1); /* of which nothing is known */
+    n.ran.bytes = 1e15;
+    CHECK_EQ(gale__budget_lanes(&n, the_device(), 16, 16, 4), 1);
+    gale_picture_destroy(&in);
+    gale_picture_destroy(&good);
+    finish(&man, &n);
+    gale__parallel_set_width(0);
+}
+
+/* Half the picture and half the mean of all tiles: a batch mixes them.  Or a shape that is written down: a batch fails. */
+static void unbatched(maker *m, bool mixes)
+{
+    static const int64_t one[] = {0}, shape[] = {1, 3, 16, 16};
+    make_begin(m, 13);
+    make_input(m, "x", 1, "n,3,h,w");
+    make_output(m, "y", 1, "n,3,h,w");
+    make_initializer(m, make_ints(m, "shape", "4", shape, 4));
+    if (!mixes) make_node(m, "Reshape", "x,shape", "y");
+    else {
+        make_attr_ints(m, make_node(m, "ReduceMean", "x", "mean"), "axes", one, 1);
+        make_node(m, "Mean", "x,mean", "y");
+    }
+}
+
+TEST(batches_that_are_none)
+{
+    for (int mixes = 0; mixes < 2; mixes++) {
+        maker m;
+        gale__manifest man;
+        gale__network n;
+        gale_upscale_report r;
+        gale_upscale_options o = GALE_UPSCALE_OPTIONS;
+        gale_picture *in = picture_make(45, 31, 3, GALE_F32), *good = NULL, *out = NULL;
+        unbatched(&m, mixes);
+        if (!CHECK_OK(probe(&m, "params: {tile_size: 16, tile_overlap: 4, multiple: 16}", &man, &n))) return;
+        CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &good));
+        CHECK_EQ(n.batches, GALE__BATCHES_UNKNOWN);
+        o.batch = 4;
+        CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out));
+        CHECK_EQ(n.batches, GALE__BATCHES_MIXED);
+        CHECK_EQ(r.batch, 1);
+        if (good && out) CHECK(!memcmp(good->data, out->data, (size_t)(good->width * good->height) * 3 * sizeof(float)));
+        gale_picture_destroy(&in);
+        gale_picture_destroy(&good);
+        gale_picture_destroy(&out);
+        finish(&man, &n);
+    }
+}
+
 static bool stop_at_two(void *user, int64_t done, int64_t tiles)
 {
     (void)tiles;
@@ -262,6 +335,7 @@ TEST(cancelled_and_checked)
     gale_picture *in = picture_make(40, 30, 3, GALE_U8), *out = NULL;
     repeating(&m);
     if (!CHECK_OK(probe(&m, "params: {tile_size: 16, tile_overlap: 4}", &man, &n))) return;
+    o.lanes = 1;
     o.progress = stop_at_two;
     o.user = &last;
     CHECK_FAILS(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &out), CANCELLED);
@@ -313,7 +387,7 @@ TEST(by_memory)
 }
 
 /* Each allocation up to the `most`-th fails once: either it is an error, or smaller batches and tiles give the same picture. */
-static void fail_each(uint64_t most)
+static void fail_each(int64_t batch, uint64_t most)
 {
     maker m;
     gale__manifest man;
@@ -322,7 +396,8 @@ static void fail_each(uint64_t most)
     gale_picture *in = picture_make(70, 40, 4, GALE_U8), *good = NULL, *out = NULL;
     repeating(&m);
     if (!CHECK_OK(probe(&m, "params: {tile_size: 64, tile_overlap: 4, multiple: 1}", &man, &n))) return;
-    o.batch = 2;
+    o.batch = batch;
+    o.lanes = 2;
     CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &good));
     for (uint64_t k = 1; k <= most; k += test_light() ? 7 : 1) {
         gale__alloc_fail_at(k);
@@ -341,10 +416,13 @@ static void fail_each(uint64_t most)
 
 TEST(faults)
 {
-    fail_each(0); /* the device keeps something from its first use */
+    gale__parallel_set_width(2);
+    fail_each(1, 0); /* the device keeps something from its first use */
     int64_t live = gale__alloc_live();
-    fail_each(UINT64_MAX);
+    fail_each(2, UINT64_MAX);
+    fail_each(1, UINT64_MAX); /* and the same side by side */
     CHECK_EQ(gale__alloc_live(), live);
+    gale__parallel_set_width(0);
 }
 
 /* A part of the picture at half its size, rounded to 8 bits: wide x high. */
@@ -410,4 +488,4 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions), ROW(wrong_multiple), ROW(any_size), ROW(resizing), ROW(cancelled_and_checked), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))
+TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions), ROW(wrong_multiple), ROW(any_size), ROW(resizing), ROW(side_by_side), ROW(batches_that_are_none), ROW(cancelled_and_checked), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))

@@ -46,16 +46,17 @@ typedef struct gale_upscale_options {
     int64_t tile;             /* -1: the manifest's, 0: the whole picture, or the largest tile that memory holds */
     int64_t overlap;          /* -1: the manifest's */
     int64_t batch;            /* tiles at once; 0: as many as memory holds and the device has use for */
+    int64_t lanes;            /* runs side by side where tiles go one to a run, on threads or streams of their own; 0: as many as the device has use for and memory holds */
     int64_t width, height;    /* of the result; 0: what the network gives, or, where one is given, in proportion */
     bool no_check;            /* a result of one colour is taken for one */
     /* Called before each batch from the running thread; false cancels (GALE_CANCELLED).  May be NULL. */
     bool (*progress)(void *user, int64_t done, int64_t tiles);
     void *user;
 } gale_upscale_options;
-#define GALE_UPSCALE_OPTIONS {-1, -1, 1, 0, 0, false, NULL, NULL}
+#define GALE_UPSCALE_OPTIONS {-1, -1, 1, 0, 0, 0, false, NULL, NULL}
 
 typedef struct gale_upscale_report {
-    int64_t tiles, tile_width, tile_height, batch, passes;
+    int64_t tiles, tile_width, tile_height, batch, lanes, passes; /* lanes: side by side, at most */
     bool by_memory;           /* tiles are as small as memory made them */
     double network_seconds;   /* of the time: in the network, with what goes to the device and comes back */
 } gale_upscale_report;

@@ -20,7 +20,7 @@ static const struct { const char *provider, *claim; } claims[] = {
     {"cpu", "0.45 (80 s)"}, {"cuda", "10-20"}, {"tensorrt", "10-20"}, {"rocm", "8-15"}, {"vulkan", "3-8; DirectML 5-10"},
 };
 
-typedef struct row { const gale__provider *provider; gale_device_info device; double rate, beside; int64_t tiles, batch; const char *precision; bool here; char why[256]; } row;
+typedef struct row { const gale__provider *provider; gale_device_info device; double rate, beside; int64_t tiles, batch, lanes; const char *precision; bool here; char why[256]; } row;
 typedef struct rows { row list[16]; int count; } rows;
 
 static const char *claim_of(const gale__provider *p)
@@ -40,17 +40,19 @@ static gale_status make_picture(int64_t side, gale_picture **out)
     return GALE_OK;
 }
 
-static gale_status time_pictures(gale_upscaler *u, int64_t side, int64_t batch, int repeats, row *r)
+static gale_status time_pictures(gale_upscaler *u, int64_t side, const gale__args *a, row *r)
 {
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
     gale_upscale_report report;
     gale_picture *in = NULL, *first = NULL, *out = NULL;
     gale_status status;
     uint64_t spent = 0;
+    int repeats = gale__args_given(a, "repeats") ? (int)gale__args_int(a, "repeats") : REPEATS;
     o.tile = TILE;
     o.overlap = OVERLAP;
-    o.batch = batch;
-    GALE_GO(make_picture(batch == 1 && side > TILE ? TILE : side, &first)); /* batches are another plan than a tile */
+    o.batch = gale__args_int(a, "batch");
+    o.lanes = gale__args_int(a, "lanes");
+    GALE_GO(make_picture(o.batch == 1 && o.lanes < 2 && side > TILE ? TILE : side, &first)); /* batches are another plan than a tile, lanes other memory */
     GALE_GO(make_picture(side, &in));
     for (int i = 0; i < 2; i++) { /* the first makes plan and kernels, the second what is captured */
         GALE_GO(gale_upscale(u, first, &o, &report, &out));
@@ -67,6 +69,7 @@ static gale_status time_pictures(gale_upscaler *u, int64_t side, int64_t batch, 
     }
     r->tiles = report.tiles;
     r->batch = report.batch;
+    r->lanes = report.lanes;
 done:
     gale_picture_destroy(&in);
     gale_picture_destroy(&first);
@@ -89,7 +92,7 @@ static gale_status time_provider(const char *model, const gale__args *a, row *r)
     GALE_GO(gale_upscaler_open(model, device, &model_options, &u));
     gale_upscaler_get_info(u, &info);
     r->precision = info.precision;
-    GALE_GO(time_pictures(u, SIDE / gale__args_int(a, "scale"), gale__args_int(a, "batch"), gale__args_given(a, "repeats") ? (int)gale__args_int(a, "repeats") : REPEATS, r));
+    GALE_GO(time_pictures(u, SIDE / gale__args_int(a, "scale"), a, r));
     r->here = true;
 done:
     gale_upscaler_close(&u);
@@ -161,7 +164,7 @@ static gale_status print(const rows *all, const char *model, int64_t tiles, cons
             gale__table_cell(&t, "%.1f ms", 1e3 * r->beside);
             if (cpu_rate(all) > 0) gale__table_cell(&t, "%.1f", r->rate / cpu_rate(all));
             else gale__table_cell(&t, "-");
-            gale__table_cell(&t, "%lld", (long long)r->batch);
+            gale__table_cell(&t, r->lanes > 1 ? "%lld side by side" : "%lld", (long long)(r->lanes > 1 ? r->lanes : r->batch));
         }
         gale__table_cell(&t, "%s", claim_of(r->provider));
         gale__table_cell(&t, "%s", r->here ? r->device.name : r->why);
@@ -185,6 +188,7 @@ static void print_json(const rows *all, const char *model)
             gale__json_key(&j, "precision"), gale__json_string(&j, r->precision);
             gale__json_key(&j, "tiles"), gale__json_i64(&j, r->tiles);
             gale__json_key(&j, "batch"), gale__json_i64(&j, r->batch);
+            gale__json_key(&j, "lanes"), gale__json_i64(&j, r->lanes);
             gale__json_key(&j, "tiles_per_second"), gale__json_f64(&j, r->rate);
             gale__json_key(&j, "seconds_for_36"), gale__json_f64(&j, TILES / r->rate);
             gale__json_key(&j, "seconds_beside_the_network"), gale__json_f64(&j, r->beside);

@@ -12,7 +12,8 @@
 static const gale__arg args[] = {
     {"WHAT", 0, GALE__ARG_TEXT, "kernels|plan|start|upscale|MODEL", "kernels", NULL, "kernels: memory-bound work; plan: making plans; start: the first kernel; upscale: a picture in 36 tiles on every provider; or an ONNX file"},
     {"model", 'm', GALE__ARG_FILE, "NAME|FILE", NULL, NULL, "upscale: the network; the one inside the program unless given"},
-    {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "upscale: tiles at once; 0: by memory"},
+    {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "upscale: tiles in one run of the network; 0: by memory"},
+    {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256", "upscale: runs side by side; 0: as many as the device has use for and memory holds"},
     GALE__ARGS_MODEL_INPUTS,
     {"batches", 0, GALE__ARG_TEXT, "1,2,4", NULL, NULL, "a model: also the rate at these batch sizes, put in place of the first extents"},
     GALE__ARGS_MODEL_OPTIONS,

@@ -34,7 +34,8 @@ static const gale__arg args[] = {
     {"height", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "of the result; the width follows"},
     {"tile", 0, GALE__ARG_INT, NULL, NULL, "0..65536", "pixels of a tile; 0: the whole picture, or the largest tile that memory holds; the manifest's unless given"},
     {"overlap", 0, GALE__ARG_INT, NULL, NULL, "0..4096", "pixels that tiles share; the manifest's unless given"},
-    {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "tiles at once; 0: by memory"},
+    {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "tiles in one run of the network; 0: by memory"},
+    {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256", "runs side by side, each with a thread or a stream of its own; 0: as many as the device has use for and memory holds"},
     {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL, "a control of the network, 0..1", NULL, false, true},
     {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave pictures that are there already"},
     {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
@@ -168,6 +169,7 @@ static gale_status upscale(void *user, gale__file_task *t)
     if (gale__args_given(j->a, "tile")) o.tile = gale__args_int(j->a, "tile");
     if (gale__args_given(j->a, "overlap")) o.overlap = gale__args_int(j->a, "overlap");
     o.batch = gale__args_int(j->a, "batch");
+    o.lanes = gale__args_int(j->a, "lanes");
     o.no_check = gale__args_flag(j->a, "no-self-check");
     o.progress = on_progress;
     o.user = &j->progress;

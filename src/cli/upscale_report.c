@@ -63,6 +63,7 @@ static void row_json(gale__json_out *j, const gale__upscale_row *r)
         key_number(j, "tiles", r->report.tiles);
         key_number(j, "tile", r->report.tile_width);
         key_number(j, "batch", r->report.batch);
+        key_number(j, "lanes", r->report.lanes);
         gale__json_key(j, "by_memory"), gale__json_bool(j, r->report.by_memory);
         key_real(j, "seconds", r->seconds);
         key_real(j, "network_seconds", r->report.network_seconds);

@@ -1,6 +1,7 @@
 /* Plans of two sizes give bytes for a run and bytes for a pixel; what is left on the device does the rest.  A guess for networks whose memory does not grow with
  * the number of pixels (attention over a whole picture): those find out by running short, as before. */
 #include "jobs/budget.h"
+#include "base/thread.h"
 #include "device/front.h"
 #include "graph/program.h"
 #include "onnx/session.h"
@@ -8,6 +9,11 @@
 #include <string.h>
 
 enum { SMALL = 64, LARGE = 128, ROUND = 16, PIXELS_ENOUGH = 1 << 20, BATCH_MOST = 64 };
+
+static bool is_host(const gale_device *device) { return !strcmp(gale_device_get_info(device)->backend, "cpu"); }
+
+/* Of the memory that is left, what may be counted on: pieces do not fit without gaps, and others live on the host too. */
+static double left(gale_device *device) { return (double)gale__memory_left(device) * (is_host(device) ? 0.5 : 0.75); }
 
 /* Work memory of all programs of the model, by the plans that ran last. */
 static double planned(gale_model *model)
@@ -47,9 +53,7 @@ static gale_status find_cost(gale__network *n)
 gale_status gale__budget_pixels(gale__network *n, gale_device *device, int64_t *pixels)
 {
     if (n->bytes_per_pixel == 0) GALE_TRY(find_cost(n));
-    bool host = !strcmp(gale_device_get_info(device)->backend, "cpu");
-    double left = (double)gale__memory_left(device) * (host ? 0.5 : 0.75); /* pieces do not fit without gaps, and others live on the host too */
-    double fit = (left - n->bytes) / n->bytes_per_pixel;
+    double fit = (left(device) - n->bytes) / n->bytes_per_pixel;
     *pixels = fit < 1 ? 1 : fit > 1e15 ? (int64_t)1e15 : (int64_t)fit;
     return GALE_OK;
 }
@@ -62,9 +66,26 @@ int64_t gale__budget_tile(const gale__network *n, int64_t pixels, int64_t least)
 
 int64_t gale__budget_batch(const gale_device *device, int64_t pixels, int64_t tile_pixels, int64_t tiles)
 {
-    if (!strcmp(gale_device_get_info(device)->backend, "cpu")) return 1; /* its threads share one tile, which lies in the cache */
+    if (is_host(device)) return 1; /* its threads have a tile each (gale__budget_lanes) */
     int64_t most = (pixels < PIXELS_ENOUGH ? pixels : PIXELS_ENOUGH) / tile_pixels;
     most = most < 1 ? 1 : most > BATCH_MOST ? BATCH_MOST : most;
     int64_t rounds = (tiles + most - 1) / most;
     return (tiles + rounds - 1) / rounds;
+}
+
+void gale__budget_note(gale__network *n, int64_t width, int64_t height)
+{
+    n->ran.width = width;
+    n->ran.height = height;
+    n->ran.bytes = planned(n->model);
+}
+
+int64_t gale__budget_lanes(const gale__network *n, gale_device *device, int64_t width, int64_t height, int64_t tiles)
+{
+    int64_t most = gale__parallel_width();
+    if (!is_host(device) || n->ran.width != width || n->ran.height != height) return 1;
+    if (tiles <= most / 2) return 1; /* all threads on each tile are done sooner than a few with one each */
+    double more = left(device) / fmax(n->ran.bytes, 1);
+    if (more + 1 < (double)most) most = (int64_t)more + 1;
+    return tiles < most ? tiles : most;
 }

@@ -127,7 +127,7 @@ gale_status gale__feed_lend(gale__feed *f, gale_tensor *in, gale_tensor *out, bo
     return GALE_OK;
 }
 
-/* A fixed batch is filled up with its last tile. */
+/* A batch that has more places than tiles is filled up with the last of them. */
 static void fill_up(gale__feed *f)
 {
     int64_t all = gale_tensor_dims(f->picture)[0];

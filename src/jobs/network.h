@@ -17,6 +17,8 @@ typedef struct gale__network {
     int scale;
     int multiple;                   /* of which width and height must be; 0: not looked for yet */
     double bytes, bytes_per_pixel;  /* on the device for a run; 0: not looked for yet (budget.h) */
+    enum { GALE__BATCHES_UNKNOWN, GALE__BATCHES_APART, GALE__BATCHES_MIXED } batches; /* whether tiles of one batch are seen to stay apart */
+    struct { int64_t width, height; double bytes; } ran; /* the size of the run that was noted last, and what its plan took */
 } gale__network;
 
 /* GALE_UNSUPPORTED for a model that is not of this kind, GALE_MISMATCH where it is not as its manifest says. */

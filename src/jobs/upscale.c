@@ -18,8 +18,40 @@ typedef struct work {
     int64_t tile, overlap, batch; /* as they are now: memory may have made them smaller; 0: by memory */
     int64_t now;                  /* the tile of this run; 0: the whole picture */
     bool batches;                 /* the batch is found for each run */
+    int64_t lanes;                /* tiles side by side at most; 0: as many as the device has use for */
     uint64_t network_ns;
 } work;
+
+/* How many of the tiles that are left run side by side; 1: none.  Networks of a fixed batch get one, and so do those asked for. */
+static int64_t lanes_now(const work *w, const gale__tiling *t, int64_t tiles)
+{
+    int64_t most = gale__parallel_width();
+    if (w->batch > 1 || w->n->fixed_batch > 1) return 1;
+    if (!w->lanes) return gale__budget_lanes(w->n, w->device, t->x.tile, t->y.tile, tiles);
+    if (most > w->lanes) most = w->lanes;
+    return tiles < most ? tiles : most;
+}
+
+/* Whether less at once may do what failed: memory that ran short, or a network that takes tiles one by one. */
+static bool shrink(work *w, gale_status status, int64_t lanes, int64_t count)
+{
+    if (status == GALE_UNSUPPORTED && count > 1 && w->n->batches == GALE__BATCHES_MIXED) {
+        w->batch = 1;
+        w->batches = false;
+        gale__log(GALE__WARN, "%s: one tile at a time instead of %lld", gale_error(), (long long)count);
+        return true;
+    }
+    if (status != GALE_NO_MEMORY) return false;
+    if (lanes > 1) {
+        w->lanes = lanes / 2;
+        gale__log(GALE__INFO, "out of memory: %lld tiles side by side instead of %lld", (long long)w->lanes, (long long)lanes);
+    } else if (w->batch > 1) {
+        w->batch /= 2;
+        w->batches = false;
+        gale__log(GALE__WARN, "out of memory: %lld tiles at once instead of %lld", (long long)w->batch, (long long)count);
+    } else return false;
+    return true;
+}
 
 static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes, gale_tensor *out)
 {
@@ -28,15 +60,13 @@ static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes
     if (w->batch > tiles) w->batch = tiles;
     gale_status status = gale__batch_make(w->n, t, w->control, &b);
     for (int64_t at = 0; at < tiles && status == GALE_OK;) {
-        int64_t count = tiles - at < w->batch ? tiles - at : w->batch;
+        int64_t lanes = lanes_now(w, t, tiles - at), count = lanes > 1 ? lanes : tiles - at < w->batch ? tiles - at : w->batch;
         if (w->o->progress && !w->o->progress(w->o->user, at, tiles)) status = gale__fail(GALE_CANCELLED, "cancelled after %lld of %lld tiles", (long long)at, (long long)tiles);
-        else status = gale__batch_run(&b, at, count, planes, out, &w->network_ns);
-        if (status == GALE_NO_MEMORY && w->batch > 1) {
-            w->batch /= 2;
-            w->batches = false;
-            gale__log(GALE__WARN, "out of memory: %lld tiles at once instead of %lld", (long long)w->batch, (long long)count);
-            status = GALE_OK;
-        } else at += count;
+        else status = gale__batch_run(&b, at, count, lanes > 1, planes, out, &w->network_ns);
+        if (status == GALE_OK && count == 1) gale__budget_note(w->n, t->x.tile, t->y.tile);
+        if (status == GALE_OK && w->r && lanes > w->r->lanes) w->r->lanes = lanes;
+        if (status != GALE_OK && shrink(w, status, lanes, count)) status = GALE_OK;
+        else at += count;
     }
     gale__batch_finish(&b);
     return status;
@@ -311,12 +341,13 @@ gale_status gale__upscale(gale__network *network, gale_device *device, const gal
     const gale__manifest *m = network->manifest;
     const gale_upscale_options usual = GALE_UPSCALE_OPTIONS;
     if (!options) options = &usual;
-    work w = {network, device, control ? control : m->defaults, options, report, options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap, options->batch > 0 ? options->batch : 1, 0, options->batch == 0 && !network->fixed_batch, 0};
+    work w = {network, device, control ? control : m->defaults, options, report, options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap, options->batch > 0 ? options->batch : 1, 0, options->batch == 0 && !network->fixed_batch, options->lanes, 0};
     gale_picture *encoded = NULL, *made = NULL;
     state s = {0};
     gale_status status;
     if (report) *report = (gale_upscale_report){0};
     if (network->fixed_batch && w.batch > network->fixed_batch) w.batch = network->fixed_batch;
+    if (network->batches == GALE__BATCHES_MIXED) w.batch = 1, w.batches = false;
     if (in->linear) GALE_GO(gale__picture_make(in, (gale__picture_kind){GALE_F32, in->channels, false, in->premultiplied}, &encoded));
     GALE_GO(load(encoded ? encoded : in, &s));
     GALE_GO(enlarge(&w, in, &s));

@@ -28,18 +28,30 @@ static void drop_one(store *s, size_t size)
     }
 }
 
+static int count_pieces(const store *s, size_t size)
+{
+    int count = 0;
+    for (const piece *p = s->pieces; p; p = p->next) count += p->size >= size;
+    return count;
+}
+
+static piece *add_piece(store *s, size_t size)
+{
+    piece *p = gale__alloc_aligned(64, HEAD_BYTES + size);
+    if (!p) return NULL;
+    drop_one(s, size);
+    *p = (piece){s->pieces, size, false};
+    return s->pieces = p;
+}
+
 static gale_status add_pieces(store *s, size_t size, int wanted)
 {
-    for (const piece *p = s->pieces; p; p = p->next) wanted -= p->size >= size;
-    for (; wanted > 0; wanted--) {
-        piece *p = gale__alloc_aligned(64, HEAD_BYTES + size);
-        if (!p) return GALE_NO_MEMORY;
-        drop_one(s, size);
-        *p = (piece){s->pieces, size, false};
-        s->pieces = p;
-    }
+    for (wanted -= count_pieces(s, size); wanted > 0; wanted--)
+        if (!add_piece(s, size)) return GALE_NO_MEMORY;
     return GALE_OK;
 }
+
+static size_t whole_pages(size_t size) { return (size + 4095) / 4096 * 4096; }
 
 gale_status gale__cpu_scratch_reserve(gale__cpu_scratch_kind kind, size_t size_bytes, int pieces)
 {
@@ -48,7 +60,7 @@ gale_status gale__cpu_scratch_reserve(gale__cpu_scratch_kind kind, size_t size_b
     gale__mutex_lock(&scratch.lock);
     store *s = &scratch.kind[kind];
     s->kernels++;
-    gale_status status = add_pieces(s, (size_bytes + 4095) / 4096 * 4096, pieces);
+    gale_status status = add_pieces(s, whole_pages(size_bytes), pieces);
     gale__mutex_unlock(&scratch.lock);
     if (status != GALE_OK) gale__cpu_scratch_release(kind, size_bytes);
     return status;
@@ -68,19 +80,28 @@ void gale__cpu_scratch_release(gale__cpu_scratch_kind kind, size_t size_bytes)
     gale__mutex_unlock(&scratch.lock);
 }
 
+/* The smallest idle piece that does: large ones are for those who need them. */
+static piece *find_piece(const store *s, size_t size)
+{
+    piece *best = NULL;
+    for (piece *p = s->pieces; p; p = p->next)
+        if (!p->out && p->size >= size && (!best || p->size < best->size)) best = p;
+    return best;
+}
+
 void *gale__cpu_scratch_take(gale__cpu_scratch_kind kind, size_t size_bytes)
 {
     if (!size_bytes) return NULL;
+    store *s = &scratch.kind[kind];
+    piece *p;
     gale__mutex_lock(&scratch.lock);
-    for (;;) {
-        for (piece *p = scratch.kind[kind].pieces; p; p = p->next) {
-            if (p->out || p->size < size_bytes) continue;
-            p->out = true;
-            gale__mutex_unlock(&scratch.lock);
-            return (char *)p + HEAD_BYTES;
-        }
+    while (!(p = find_piece(s, size_bytes))) {
+        if (count_pieces(s, size_bytes) < gale__parallel_width() && (p = add_piece(s, whole_pages(size_bytes)))) break;
         gale__cond_wait(&scratch.given, &scratch.lock);
     }
+    p->out = true;
+    gale__mutex_unlock(&scratch.lock);
+    return (char *)p + HEAD_BYTES;
 }
 
 void gale__cpu_scratch_give(gale__cpu_scratch_kind kind, void *given)
