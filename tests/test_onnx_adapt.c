@@ -131,9 +131,9 @@ TEST(every_row)
 }
 
 /* Refused with words that name the operator and the opset. */
-static void refused(int opset, const char *op, const char *attrs, const char *inputs, const char *words)
+static void refused_of(const char *domain, int opset, const char *op, const char *attrs, const char *inputs, const char *words)
 {
-    old row = {opset, "", op, attrs, inputs, "e", ""};
+    old row = {opset, domain, op, attrs, inputs, "e", ""};
     gale__case c = {"Identity", attrs, "", inputs, "e", "_"};
     gale__case_run run;
     gale__str bytes = {0};
@@ -152,8 +152,13 @@ static void refused(int opset, const char *op, const char *attrs, const char *in
     gale_device_close(&device);
 }
 
+static void refused(int opset, const char *op, const char *attrs, const char *inputs, const char *words) { refused_of("", opset, op, attrs, inputs, words); }
+
 TEST(what_has_no_meaning_is_refused)
 {
+    refused_of("com.microsoft.nchwc", 1, "Conv", "", "f32[1,1,1,1] 1; f32[1,1,1,1] 1", "com.microsoft.nchwc.Conv");
+    refused_of("com.microsoft", 1, "Relu", "", "f32[2] 1 2", "com.microsoft.Relu");
+    refused_of("own.domain", 1, "Relu", "", "f32[2] 1 2", "own.domain.Relu");
     refused(1, "ATen", "operator=x", "f32[2] 1 2", "opset 1");
     refused(1, "GRUUnit", "", "f32[2] 1 2", "opset 1");
     refused(1, "Reshape", "", "f32[2] 1 2", "shape");

@@ -26,6 +26,10 @@ static bool is_device_loop(const gale__net_node *node)
     return body_is_numeric(body) && body->planned_by != GALE__FROM_STEP && body->n_inputs <= SCANNED_MOST && body->n_outputs <= SCANNED_MOST;
 }
 
+/* Whose names mean what gale's operators do.  Others have operators of the same names and another meaning, such as convolutions with channels last or in
+ * blocks; what gale knows of them has become the standard's before (expand.def). */
+static bool means_ours(const char *domain) { return !*domain || !strcmp(domain, "ai.onnx.ml") || !strncmp(domain, "ai.onnx.preview", 15); }
+
 gale__runner gale__net_runner(const gale__net *net, const gale__net_node *node)
 {
     const gale__host_op *host = gale__host_find(node->domain, node->op);
@@ -34,7 +38,7 @@ gale__runner gale__net_runner(const gale__net *net, const gale__net_node *node)
     if (core && !strcmp(node->op, "Scan")) return node->n_bodies == 1 && is_device_loop(node) ? GALE__RUNS_ON_DEVICE : GALE__RUNS_BODIES;
     if (host && (!host->strings_only || gale__host_wanted(host, net, node))) return GALE__RUNS_ON_HOST;
     if (!core && !strcmp(node->op, "Gradient")) return GALE__RUNS_ON_DEVICE;
-    return gale__op_find(node->op) ? GALE__RUNS_ON_DEVICE : GALE__RUNS_NOWHERE;
+    return means_ours(node->domain) && gale__op_find(node->op) ? GALE__RUNS_ON_DEVICE : GALE__RUNS_NOWHERE;
 }
 
 static const gale__net_value *output_of(const gale__net *body, int i)
