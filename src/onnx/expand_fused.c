@@ -3,15 +3,16 @@
 #include "onnx/expand.h"
 #include <string.h>
 
-int32_t gale__rw_channels(gale__rewrite *w, int32_t x, bool last)
+static int32_t channels(gale__rewrite *w, int32_t x, int rank, bool last)
 {
-    int rank = gale__net_rank(w->net, x);
     int64_t perm[GALE_MAX_RANK] = {0};
-    if (rank < 3) rank = 4;
+    if (rank < 3 || rank > GALE_MAX_RANK) rank = 4;
     for (int i = 1; i < rank; i++) perm[i] = last ? (i + 1 < rank ? i + 1 : 1) : (i == 1 ? rank - 1 : i - 1);
     gale_attr attr = gale__rw_ints_attr(w, "perm", perm, rank);
     return gale__rw_with(w, "Transpose", attr, x);
 }
+
+int32_t gale__rw_channels(gale__rewrite *w, int32_t x, bool last) { return channels(w, x, gale__net_rank(w->net, x), last); }
 
 static int32_t turned(gale__rewrite *w, int32_t x, int rank)
 {
@@ -84,11 +85,26 @@ EXPAND(fused_conv)
     const double *p = params && params->kind == GALE_ATTR_FLOATS ? params->floats : NULL;
     size_t n = p ? params->count : 0;
     const char *name = gale__rw_text(&w, "activation", "");
+    bool last = strcmp(node->op, "NhwcFusedConv") == 0; /* of x, z and y; the kernel lies as it always does */
     *done = false;
     gale__net_drop_attr(node, "activation");
     gale__net_drop_attr(node, "activation_params");
+    if (last) gale__rw_set_in(&w, 0, gale__rw_channels(&w, gale__rw_in(&w, 0), false));
     int32_t y = gale__rw_op(&w, "Conv", node->attrs, node->n_attrs, node->in, node->n_in < 3 ? node->n_in : 3), z = gale__rw_in(&w, 3);
+    if (last) y = gale__rw_channels(&w, y, true);
     return activate(&w, name, p, n, z >= 0 ? gale__rw(&w, "Add", y, z) : y);
+}
+
+EXPAND(channels_last_pool)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    int spatial = 0;
+    gale__rw_list(&w, "kernel_shape", &spatial);
+    int32_t x = channels(&w, gale__rw_in(&w, 0), spatial + 2, false), y = gale__rw_op(&w, "MaxPool", node->attrs, node->n_attrs, &x, 1);
+    *done = false;
+    gale__rw_drop_all(&w);
+    gale__rw_become(&w, "Identity", channels(&w, y, spatial + 2, true));
+    return w.status;
 }
 
 EXPAND(channels_last_conv)
@@ -185,5 +201,79 @@ EXPAND(grid_names)
     node->domain = "";
     if (strcmp(mode, "bilinear") == 0) gale__rw_set(&w, (gale_attr)GALE_STRING_ATTR("mode", "linear"));
     if (strcmp(mode, "bicubic") == 0) gale__rw_set(&w, (gale_attr)GALE_STRING_ATTR("mode", "cubic"));
+    return w.status;
+}
+
+/* --- Operators that came before the standard's. --- */
+
+EXPAND(range_by_one)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    int32_t start = gale__rw_in(&w, 0), delta = gale__rw_in(&w, 2);
+    *done = false;
+    gale__rw_become(&w, "Range", start, gale__rw_in(&w, 1), delta >= 0 ? delta : gale__rw(&w, "CastLike", gale__rw_scalar(&w, GALE_F32, 1), start));
+    return w.status;
+}
+
+/* In the order in which they come, without the places of the first ones. */
+EXPAND(unique_as_met)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    int32_t *out = gale__arena_alloc(net->arena, 4 * sizeof *out);
+    if (!out) return GALE_NO_MEMORY;
+    for (int i = 0; i < 4; i++) out[i] = i != 1 && i - (i > 1) < node->n_out ? node->out[i - (i > 1)] : -1;
+    gale__rw_set(&w, (gale_attr)GALE_INT("sorted", 0));
+    node->op = "Unique";
+    node->domain = "";
+    node->out = out;
+    node->n_out = 4;
+    return w.status == GALE_OK ? gale__expand_unique(net, node, done) : w.status;
+}
+
+EXPAND(wide_matmul)
+{
+    static const gale_attr to = GALE_INT("to", 6 /* INT32 */);
+    gale__rewrite w = {net, node, GALE_OK};
+    *done = false;
+    gale__rw_become(&w, "MatMul", gale__rw_with(&w, "Cast", to, gale__rw_in(&w, 0)), gale__rw_with(&w, "Cast", to, gale__rw_in(&w, 1)));
+    return w.status;
+}
+
+/* Distances of all rows of one matrix to all of another. */
+EXPAND(distances)
+{
+    static const gale_attr dense = GALE_INT("keepdims", 0);
+    gale__rewrite w = {net, node, GALE_OK};
+    const char *metric = gale__rw_text(&w, "metric", "sqeuclidean");
+    bool root = strcmp(metric, "euclidean") == 0;
+    *done = false;
+    if (!root && strcmp(metric, "sqeuclidean")) return gale__net_fail(node, GALE_UNSUPPORTED, "metric '%s' is not known", metric);
+    int32_t d = gale__rw(&w, "Sub", gale__rw(&w, "Unsqueeze", gale__rw_in(&w, 0), gale__rw_int(&w, 1)), gale__rw(&w, "Unsqueeze", gale__rw_in(&w, 1), gale__rw_int(&w, 0)));
+    int32_t sum = gale__rw_with(&w, "ReduceSum", dense, gale__rw(&w, "Mul", d, d), gale__rw_int(&w, -1));
+    gale__rw_drop_all(&w);
+    gale__rw_become(&w, root ? "Sqrt" : "Identity", sum);
+    return w.status;
+}
+
+/* Weights [directions, from, gates] with a scale and zero point for all or for each column, as LSTM wants them. */
+static int32_t lstm_weights(gale__rewrite *w, int32_t x, int32_t scale, int32_t zero)
+{
+    static const gale_attr to = GALE_INT("to", 1 /* FLOAT */);
+    int32_t columns = gale__rw_ints(w, (const int64_t[]){0, 1, -1}, 3), y = gale__rw_with(w, "Cast", to, x);
+    if (zero >= 0) y = gale__rw(w, "Sub", y, gale__rw(w, "Reshape", gale__rw_with(w, "Cast", to, zero), columns));
+    gale_attr perm = gale__rw_ints_attr(w, "perm", (const int64_t[]){0, 2, 1}, 3);
+    return gale__rw_with(w, "Transpose", perm, gale__rw(w, "Mul", y, gale__rw(w, "Reshape", scale, columns)));
+}
+
+/* What goes in stays as precise as it is: rounding it to 8 bits is for machines that are faster then. */
+EXPAND(quant_lstm)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    int32_t in[8];
+    *done = false;
+    for (int i = 0; i < 8; i++) in[i] = gale__rw_in(&w, i);
+    in[1] = lstm_weights(&w, in[1], gale__rw_in(&w, 8), gale__rw_in(&w, 9));
+    in[2] = lstm_weights(&w, in[2], gale__rw_in(&w, 10), gale__rw_in(&w, 11));
+    gale__rw_turn(&w, "LSTM", in, 8);
     return w.status;
 }

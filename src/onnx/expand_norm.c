@@ -78,6 +78,16 @@ EXPAND(embed_norm)
     return w.status;
 }
 
+/* The same on tables of 8 bits: five values, their scales behind the mask, then their zero points. */
+EXPAND(quant_embed_norm)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    for (int i = 2; i < 7; i++)
+        if (gale__rw_in(&w, i) >= 0) gale__rw_set_in(&w, i, gale__rw(&w, "DequantizeLinear", gale__rw_in(&w, i), gale__rw_in(&w, i + 6), gale__rw_in(&w, i + 11)));
+    if (node->n_in > 8) node->n_in = 8;
+    return w.status == GALE_OK ? gale__expand_embed_norm(net, node, done) : w.status;
+}
+
 /* GroupNorm and SkipGroupNorm: channels last unless said otherwise, perhaps with Swish behind. */
 EXPAND(group_norm)
 {

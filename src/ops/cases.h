@@ -15,7 +15,7 @@
 #define GALE_OPS_CASES_H
 #include "ops/ops.h"
 
-#define GALE__CASE_VALUES 16 /* inputs or outputs of a case */
+#define GALE__CASE_VALUES 18 /* inputs or outputs of a case */
 
 typedef struct gale__case { const char *op, *attrs, *types, *inputs, *tolerance, *expected; } gale__case;
 extern const gale__case gale__cases[];

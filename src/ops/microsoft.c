@@ -128,60 +128,6 @@ LOWER(MSDynamicQuantizeMatMul)
     float_product(L, a, scale, zero, L->in[2], gale__arg(L, 3), gale__arg(L, 4));
 }
 
-/* Numbers of `bits` bits out of bytes, the low ones first: the last axis grows to `count`. */
-static gale__node unpack(gale__lower *L, gale__node x, int bits, int64_t count)
-{
-    gale__g *g = L->g;
-    gale__pnode p = gale__peek(g, x);
-    int64_t each = 8 / bits;
-    if (p.rank < 1 || p.rank >= GALE_MAX_RANK || p.dims[p.rank - 1] * each < count) return gale__refuse(L, "packed numbers are too few: %lld are wanted", (long long)count);
-    int64_t dims[GALE_MAX_RANK];
-    memcpy(dims, p.dims, sizeof dims);
-    dims[p.rank] = each;
-    gale__node shift = gale__g_cast(g, gale__walk(L, p.rank + 1, dims, p.rank, bits), GALE_U8), wide = gale__g_expand(g, gale__g_unsqueeze(g, x, 1u << p.rank), p.rank + 1, dims);
-    gale__node y = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__SHR, wide, shift), gale__value(L, x, (double)((1 << bits) - 1)));
-    p.dims[p.rank - 1] *= each;
-    return gale__g_slice_axis(g, gale__g_reshape(g, y, p.rank, p.dims), p.rank - 1, 0, count);
-}
-
-/* Zero points [N, blocks]: packed, of the scales' type, or half of the range. */
-static gale__node block_zeros(gale__lower *L, int bits, int64_t n, int64_t blocks)
-{
-    gale__g *g = L->g;
-    gale__node zero = gale__arg(L, 3);
-    if (zero < 0) return gale__g_scalar(g, GALE_F32, (double)(1 << (bits - 1)));
-    bool packed = gale__type_of(g, zero) == GALE_U8;
-    int64_t row = packed ? (blocks * bits + 7) / 8 : blocks;
-    zero = gale__g_reshape(g, zero, 2, (int64_t[]){n, row});
-    return gale__g_cast(g, packed ? unpack(L, zero, bits, blocks) : zero, GALE_F32);
-}
-
-LOWER(MSMatMulNBits)
-{
-    gale__g *g = L->g;
-    int64_t n = gale__attr_i(L, "N", 0), k = gale__attr_i(L, "K", 0), size = gale__attr_i(L, "block_size", 0), bits = gale__attr_i(L, "bits", 4);
-    bool fits = n > 0 && k > 0 && size >= 8 && (bits == 2 || bits == 4 || bits == 8) && n < INT32_MAX && k < INT32_MAX && size < INT32_MAX;
-    if (!fits) gale__refuse(L, "N %lld, K %lld, block_size %lld, bits %lld", (long long)n, (long long)k, (long long)size, (long long)bits);
-    if (!gale__good(L)) return;
-    int64_t blocks = (k + size - 1) / size, whole[2] = {n, blocks * size}, in_blocks[3] = {n, blocks, size};
-    gale__node w = unpack(L, gale__g_reshape(g, L->in[1], 2, (int64_t[]){n, blocks * size * bits / 8}), (int)bits, blocks * size), groups = gale__arg(L, 4), bias = gale__arg(L, 5);
-    gale__node scale = gale__g_cast(g, gale__g_reshape(g, L->in[2], 2, (int64_t[]){n, blocks}), GALE_F32), zero = block_zeros(L, (int)bits, n, blocks);
-    w = gale__g_cast(g, w, GALE_F32);
-    if (groups >= 0) { /* each row of the matrix names its block */
-        w = gale__g_slice_axis(g, w, 1, 0, k);
-        if (gale__rank_of(g, zero) == 2) zero = gale__g_gather(g, zero, groups, 1);
-        w = gale__g_mul(g, gale__g_sub(g, w, zero), gale__g_gather(g, scale, groups, 1));
-    } else {
-        w = gale__g_reshape(g, w, 3, in_blocks);
-        if (gale__rank_of(g, zero) == 2) zero = gale__g_unsqueeze(g, zero, 1u << 2);
-        w = gale__g_mul(g, gale__g_sub(g, w, zero), gale__g_unsqueeze(g, scale, 1u << 2));
-        w = gale__g_slice_axis(g, gale__g_reshape(g, w, 2, whole), 1, 0, k);
-    }
-    gale__node y = gale__product(L, gale__wide(L, L->in[0]), gale__g_permute(g, w, (int[]){1, 0}));
-    if (bias >= 0) y = gale__g_add(g, y, gale__wide(L, bias));
-    L->out[0] = gale__g_cast(g, y, gale__type_of(g, L->in[0]));
-}
-
 /* Turned as asked: the first axis goes behind the batch's, and the last two change places. */
 static gale__node turned_batch(gale__lower *L, gale__node x, bool batch, bool matrix)
 {
@@ -221,4 +167,16 @@ LOWER(MSBiasSoftmax)
     if (missing && gale__good(L)) bias = gale__g_unsqueeze(g, bias, ((1u << axis) - 1) & ~((1u << (axis - missing)) - 1));
     gale__node y = gale__softmax(L, gale__g_add(g, gale__wide(L, L->in[0]), bias), ((1u << p.rank) - 1) & ~((1u << axis) - 1));
     L->out[0] = gale__g_cast(g, y, gale__type_of(g, L->in[0]));
+}
+
+LOWER(MSUnfoldTensor)
+{
+    gale__pnode p = gale__peek(L->g, L->in[0]);
+    int axis = gale__axis(L, gale__attr_i(L, "dim", -1), p.rank), perm[GALE_MAX_RANK + 1];
+    int64_t size = gale__attr_i(L, "size", 0), every = gale__attr_i(L, "step", 1);
+    if (gale__good(L) && (size < 1 || every < 1 || size > p.dims[axis] || p.rank >= GALE_MAX_RANK)) gale__refuse(L, "windows of %lld every %lld along %lld", (long long)size, (long long)every, (long long)p.dims[axis]);
+    if (!gale__good(L)) return;
+    gale__node windows = gale__g_window(L->g, L->in[0], axis, (p.dims[axis] - size) / every + 1, size, every, 1, 0, 0);
+    for (int d = 0; d <= p.rank; d++) perm[d] = d == p.rank ? axis + 1 : d + (d > axis);
+    L->out[0] = gale__g_permute(L->g, windows, perm);
 }

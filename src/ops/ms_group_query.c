@@ -68,7 +68,10 @@ static gale__node turned(gale__lower *L, const query *c, gale__node x)
     const int64_t rows[4] = {1, 1, c->rows, 1}, flat[2] = {c->batch, c->rows}, all[4] = {c->batch, 1, c->rows, 1};
     if (!gale__attr_i(L, "do_rotary", 0)) return x;
     if (gale__arg(L, COSINE) < 0 || gale__arg(L, SINE) < 0) return gale__refuse(L, "do_rotary needs cos_cache and sin_cache");
-    if (at < 0 || c->rows == c->total) at = gale__g_reshape(g, gale__g_expand(g, gale__g_add(g, gale__g_iota(g, 4, rows, 2), c->first), 4, all), 2, flat);
+    if (at < 0 || c->rows == c->total) { /* a prompt lies in one piece, from the first position on that is given */
+        gale__node from = at < 0 ? c->first : gale__g_reshape(g, gale__g_slice_axis(g, gale__g_slice_axis(g, at, 0, 0, 1), 1, 0, 1), 0, NULL);
+        at = gale__g_reshape(g, gale__g_expand(g, gale__g_add(g, gale__g_iota(g, 4, rows, 2), from), 4, all), 2, flat);
+    }
     for (int i = 0; i < 2; i++) table[i] = gale__g_unsqueeze(g, gale__g_gather(g, gale__wide(L, L->in[COSINE + i]), at, 0), 1u << 1);
     gale__pnode t = gale__peek(g, table[0]);
     if (!gale__good(L)) return GALE__NIL;
