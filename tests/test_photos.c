@@ -243,4 +243,132 @@ TEST(foreign_profile)
     gale_picture_destroy(&in);
 }
 
-TESTS(ROW(wide_samples), ROW(inks), ROW(pages), ROW(moving_png), ROW(moving_webp), ROW(others), ROW(foreign_profile))
+/* --- What other programs wrote about the picture. --- */
+
+static gale_picture *again(const gale_picture *p, const char *format)
+{
+    void *data = NULL;
+    size_t size = 0;
+    gale_picture *back = NULL;
+    if (CHECK_OK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = format}, &data, &size))) CHECK_OK(read_bytes(data, size, &back));
+    gale_free(data);
+    return back;
+}
+
+static bool same(const gale_picture_bytes *b, const char *text) { return b->size == strlen(text) && (!b->size || !memcmp(b->data, text, b->size)); }
+
+/* XMP through all formats that have it, one after the other; where EXIF turns the picture, its numbers follow. */
+TEST(xmp)
+{
+    static const char *const formats[] = {"png", "jpeg", "webp", "tiff"};
+    static const char packet[] = "<x tiff:Orientation=\"6\" dc:title='6'><tiff:Orientation>8</tiff:Orientation> tiff:Orientation tiff:Orientation= tiff:ImageWidth = '5'",
+                      upright[] = "<x tiff:Orientation=\"1\" dc:title='6'><tiff:Orientation>1</tiff:Orientation> tiff:Orientation tiff:Orientation= tiff:ImageWidth = '5'";
+    for (int i = 0; i < 16; i++) {
+        const char *from = formats[i / 4], *to = formats[i % 4];
+        uint8_t exif[128];
+        if (!has(from) || !has(to)) continue;
+        gale_picture *p = picture_make(6, 5, 3, GALE_U8), *back, *then;
+        CHECK_OK(gale__picture_bytes_set(&p->xmp, packet, strlen(packet)));
+        back = again(p, from);
+        if (back) {
+            CHECK(same(&back->xmp, i / 4 == 3 ? upright : packet)); /* a TIFF always says how it lies */
+            if ((then = again(back, to))) CHECK(same(&then->xmp, i / 4 == 3 || i % 4 == 3 ? upright : packet));
+            gale_picture_destroy(&then);
+        }
+        gale_picture_destroy(&back);
+        CHECK_OK(gale__picture_bytes_set(&p->exif, exif, picture_exif(exif, 6)));
+        back = again(p, from);
+        if (back) CHECK(back->width == 5 && same(&back->xmp, upright));
+        gale_picture_destroy(&back);
+        gale_picture_destroy(&p);
+    }
+    static const char large[] = "<a exif:PixelXDimension='99999'\nexif:PixelYDimension=\"7\"/><tiff:ImageLength>12";
+    gale_picture *p = picture_make(6, 5, 3, GALE_U8);
+    CHECK_OK(gale__picture_bytes_set(&p->xmp, large, strlen(large)));
+    CHECK_OK(gale__notes_extents(p));
+    CHECK(same(&p->xmp, "<a exif:PixelXDimension='6'\nexif:PixelYDimension=\"5\"/><tiff:ImageLength>5"));
+    gale_picture_destroy(&p);
+}
+
+/* A JPEG's marker ends at 64 KB; more is left out, and said. */
+TEST(long_xmp)
+{
+    gale_picture *p = picture_make(6, 5, 3, GALE_U8), *back;
+    if (!has("jpeg")) SKIP("this build is without JPEG");
+    p->xmp = (gale_picture_bytes){gale__calloc(1, 70000), 70000};
+    back = again(p, "jpeg");
+    if (back) CHECK_EQ(back->xmp.size, 0);
+    gale_picture_destroy(&back);
+    p->xmp.size = 65533 - 29;
+    back = again(p, "jpeg");
+    if (back) CHECK_EQ(back->xmp.size, 65533 - 29);
+    gale_picture_destroy(&back);
+    gale_picture_destroy(&p);
+}
+
+TEST(iptc)
+{
+    static const char *const formats[] = {"jpeg", "tiff"};
+    static const char record[] = "\x1c\2\x78\0\6Morgen and an odd number.";
+    if (!has("jpeg") || !has("tiff")) SKIP("this build is without JPEG or TIFF");
+    for (int i = 0; i < 8; i++) {
+        uint8_t exif[128];
+        size_t n = sizeof record - 1 - (size_t)(i / 4);
+        gale_picture *p = picture_make(6, 5, 3, GALE_U8), *back, *then = NULL;
+        CHECK_OK(gale__picture_bytes_set(&p->iptc, record, n));
+        if (i & 1) CHECK_OK(gale__picture_bytes_set(&p->exif, exif, picture_exif(exif, 1)));
+        back = again(p, formats[i / 2 % 2]);
+        if (back) then = again(back, formats[1 - i / 2 % 2]);
+        if (CHECK(back && then)) {
+            CHECK(back->iptc.size == n && !memcmp(back->iptc.data, record, n));
+            CHECK(then->iptc.size == n && !memcmp(then->iptc.data, record, n));
+            CHECK_EQ(then->exif.size > 0, i & 1);
+            CHECK(!memcmp(back->data, i / 2 % 2 ? p->data : back->data, 90)); /* TIFF loses nothing */
+        }
+        gale_picture_destroy(&p);
+        gale_picture_destroy(&back);
+        gale_picture_destroy(&then);
+    }
+}
+
+/* Blocks as Photoshop writes them: others before, a name, lengths that are odd, an end that is missing. */
+TEST(blocks)
+{
+    static const char marker[] = "\xff\xed\0\x4ePhotoshop 3.0\0" "8BIM\3\xed\0\0\0\0\0\3abc\0" "8BIM\4\x25\3abc\0\0\0\0" "8BIM\4\4\0\0\0\0\0\14\x1c\2\x78\0\7caption" "8BIM\4\4\0\0\0\0\0\x70";
+    gale_picture *p = picture_make(6, 5, 3, GALE_U8), *back;
+    uint8_t *data = NULL;
+    size_t size = 0;
+    gale__str whole = {0};
+    if (!has("jpeg")) SKIP("this build is without JPEG");
+    if (CHECK_OK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = "jpeg"}, (void **)&data, &size))) {
+        gale__str_add_n(&whole, (char *)data, 2);
+        gale__str_add_n(&whole, marker, sizeof marker - 1);
+        gale__str_add_n(&whole, (char *)data + 2, size - 2);
+        whole.text[5] = (char)(sizeof marker - 1 - 2);
+        if (CHECK_OK(read_bytes(whole.text, whole.length, &back))) CHECK(back->iptc.size == 12 && !memcmp(back->iptc.data, "\x1c\2\x78\0\7caption", 12));
+        gale_picture_destroy(&back);
+    }
+    gale_free(data);
+    gale__str_finish(&whole);
+    gale_picture_destroy(&p);
+}
+
+TEST(texts)
+{
+    static const char chunk[] = "\0\0\0\13tEXtnote\0hello!....";
+    gale_picture *p = picture_make(6, 5, 3, GALE_U8), *back, *then;
+    if (!has("png")) SKIP("this build is without PNG");
+    CHECK_OK(gale__picture_bytes_set(&p->texts, chunk, sizeof chunk - 1));
+    CHECK_OK(gale__picture_bytes_set(&p->xmp, "<x/>", 4));
+    back = again(p, "png");
+    if (back) {
+        CHECK(back->texts.size == sizeof chunk - 1 && !memcmp(back->texts.data, chunk, sizeof chunk - 1) && same(&back->xmp, "<x/>"));
+        then = again(back, "png");
+        if (then) CHECK_EQ(then->texts.size, sizeof chunk - 1);
+        gale_picture_destroy(&then);
+    }
+    gale_picture_destroy(&back);
+    gale_picture_destroy(&p);
+}
+
+TESTS(ROW(xmp), ROW(long_xmp), ROW(iptc), ROW(blocks), ROW(texts), ROW(wide_samples), ROW(inks), ROW(pages), ROW(moving_png), ROW(moving_webp), ROW(others), ROW(foreign_profile))

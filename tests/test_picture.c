@@ -555,6 +555,9 @@ TEST(faults)
         gale_picture *p = picture_make(40, 30, 4, GALE_F32), *good;
         CHECK_OK(gale__picture_bytes_set(&p->icc, icc, picture_icc(icc, false)));
         CHECK_OK(gale__picture_bytes_set(&p->exif, exif, picture_exif(exif, 6)));
+        CHECK_OK(gale__picture_bytes_set(&p->xmp, "<x tiff:Orientation='6'/>", 25));
+        CHECK_OK(gale__picture_bytes_set(&p->iptc, "\x1c\2\x78\0\1a", 6));
+        CHECK_OK(gale__picture_bytes_set(&p->texts, "\0\0\0\2tEXta\0....", 14));
         good = again(p, &(gale_picture_write_options){.format = f->about.name});
         for (uint64_t n = 1;; n++) {
             void *data = NULL;

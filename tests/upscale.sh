@@ -94,6 +94,10 @@ i=0; while [ $i -lt 100 ]; do cp "$folder/in/b.ppm" "$folder/crowd/$i.ppm"; i=$(
 "$gale" upscale "$folder/crowd" -m twice -O "$folder/ended" | head -1 >/dev/null
 holds -z "$(find "$folder/ended" -name '*.tmp')"
 
+# A value that is none is whose it is.
+printf 'Pf 2 1 -1.0\n\000\000\200\177\000\000\000\077' >"$folder/endless.pfm"
+expect 1 'endless.pfm: the picture itself has values that are infinite or no numbers' upscale "$folder/endless.pfm" -m twice -O "$folder/out"
+
 # Tiles by memory: the whole picture, and with a small pool tiles that it holds; the picture is the same.
 { printf 'P5 160 120 255 '; i=0; while [ $i -lt 1600 ]; do printf 'abcABC<=>xyz'; i=$((i + 1)); done; } >"$folder/large.pgm"
 expect 0 '320 x 240, 1 tile of 160 x 120, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/whole.pgm"

@@ -263,6 +263,7 @@ static double spread(const state *s)
 static gale_status check(const work *w, double before, const state *s)
 {
     double after = spread(s);
+    if (isinf(after) && isinf(before)) return gale__fail(GALE_NOT_FINITE, "the picture itself has values that are infinite or no numbers");
     if (isinf(after)) return gale__fail(GALE_NOT_FINITE, "%s gives values that are no numbers", w->n->manifest->name);
     if (!w->o->no_check && before > 0.05 && after < 0.005) return gale__fail(GALE_NOT_FINITE, "%s gives a picture of one colour; the network or its range is not as the manifest says", w->n->manifest->name);
     return GALE_OK;
@@ -317,11 +318,11 @@ static gale_status store(const gale_picture *in, const state *s, gale_picture **
     p->premultiplied = in->premultiplied;
     gale__picture_from_planes(p, s->planes, true, s->data, alpha_of(s));
     gale_status status = gale__picture_notes_copy(in, p);
+    if (status == GALE_OK) status = gale__notes_extents(p);
     if (status != GALE_OK) {
         gale_picture_destroy(&p);
         return status;
     }
-    gale__exif_extents(&p->exif, p->width, p->height);
     *out = p;
     return GALE_OK;
 }

@@ -96,7 +96,7 @@ void gale__exif_extents(gale_picture_bytes *b, int64_t width, int64_t height)
 typedef enum directory { OUTER, CAMERA, PLACE, COMMON } directory;
 typedef struct entry { uint32_t tag; size_t at; bool own; /* in the file that is written to */ } entry;
 typedef struct copier { exif from; gale__str *to; bool big; /* the order of bytes there */ size_t budget; /* of bytes that values may take */ } copier;
-enum { VALUES_MOST = 1 << 24 };
+enum { VALUES_MOST = 1 << 24, IPTC = 0x83bb };
 
 /* Bytes of a value; 0: of an unknown type, or not inside. */
 static size_t value_size(const exif *e, size_t at)
@@ -112,6 +112,7 @@ static size_t value_size(const exif *e, size_t at)
 static bool is_kept(directory d, uint32_t tag, bool geometry)
 {
     static const uint32_t kept[] = {0x10d, 0x10e, 0x10f, 0x110, 0x131, 0x132, 0x13b, 0x13c, 0x4746, 0x4749, 0x8298, 0x8769, 0x8825, 0x9c9b, 0x9c9c, 0x9c9d, 0x9c9e, 0x9c9f};
+    if (tag == IPTC && d == OUTER && !geometry) return true; /* which EXIF is not the place for */
     if (d != OUTER || (geometry && (tag == 0x112 || tag == 0x11a || tag == 0x11b || tag == 0x128))) return true;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (kept[i] == tag) return true;
@@ -233,7 +234,7 @@ gale_status gale__exif_from_tiff(const void *file, size_t size, gale_picture_byt
     exif e;
     if (!open_exif(&all, &e)) return GALE_OK;
     size_t first = get32(&e, 4);
-    for (size_t i = 0, n = entries(&e, first); i < n; i++) said += is_kept(OUTER, get16(&e, first + 2 + 12 * i), false);
+    for (size_t i = 0, n = entries(&e, first); i < n; i++) said += get16(&e, first + 2 + 12 * i) != IPTC && is_kept(OUTER, get16(&e, first + 2 + 12 * i), false);
     if (!said) return GALE_OK;
     gale__str_add_n(&s, file, 4);
     gale__str_add_n(&s, "\0\0\0\0", 4);
@@ -253,6 +254,35 @@ gale_status gale__exif_into_tiff(const gale_picture_bytes *exif_bytes, gale__str
     gale_status status = copy_all(&e, tiff, own.big, get32(&own, 4));
     if (status != GALE_OK && !tiff->failed) tiff->length = before;
     return status == GALE_NO_MEMORY ? status : GALE_OK;
+}
+
+/* Records begin with 0x1c.  Some programs write them as 32-bit numbers, whose bytes then have the order of the file. */
+gale_status gale__iptc_from_tiff(const void *file, size_t size, gale_picture_bytes *out)
+{
+    gale_picture_bytes all = {(void *)file, size};
+    exif e;
+    size_t at, n;
+    if (!open_exif(&all, &e) || !(at = find(&e, get32(&e, 4), IPTC)) || (n = value_size(&e, at)) <= 4) return GALE_OK;
+    GALE_TRY(gale__picture_bytes_set(out, e.d + get32(&e, at + 8), n));
+    const uint8_t *d = out->data;
+    if (get16(&e, at + 2) == 4 && d[0] != 0x1c && d[3] == 0x1c) reorder(out->data, n, 4);
+    return GALE_OK;
+}
+
+/* As a directory of one entry, which is then put together with that of the file. */
+gale_status gale__iptc_into_tiff(const gale_picture_bytes *iptc, gale__str *tiff)
+{
+    gale__str block = {0};
+    if (iptc->size <= 4 || iptc->size > VALUES_MOST / 2) return GALE_OK;
+    gale__str_add_n(&block, "II*\0\10\0\0\0\1\0\xbb\x83\7\0\0\0\0\0\32\0\0\0\0\0\0\0", 26);
+    gale__str_add_n(&block, iptc->data, iptc->size);
+    gale_status status = gale__str_check(&block);
+    if (status == GALE_OK) {
+        put(&(exif){(uint8_t *)block.text, block.length, false}, 14, 4, (uint32_t)iptc->size);
+        status = gale__exif_into_tiff(&(gale_picture_bytes){block.text, block.length}, tiff);
+    }
+    gale__str_finish(&block);
+    return status;
 }
 
 /* Bit 2 of (orientation - 1) exchanges the axes; the source of pixel (x, y) is then mirrored along either. */

@@ -102,6 +102,24 @@ static gale_status join_icc(jpeg_saved_marker_ptr first, gale_picture *p)
     return GALE_OK;
 }
 
+static const char xmp_head[29] = "http://ns.adobe.com/xap/1.0/", blocks_head[14] = "Photoshop 3.0";
+
+/* Photoshop's blocks: "8BIM", a number, a name of even length, a size; the one of number 0x404 holds IPTC. */
+static gale_status find_iptc(const uint8_t *d, size_t n, gale_picture *p)
+{
+    if (n < sizeof blocks_head || memcmp(d, blocks_head, sizeof blocks_head)) return GALE_OK;
+    for (size_t at = sizeof blocks_head; n - at >= 12 && !memcmp(d + at, "8BIM", 4);) {
+        size_t name = (d[at + 6] + 2u) / 2 * 2, head = 6 + name + 4;
+        if (n - at < head) break;
+        size_t size = gale__be32(d + at + head - 4);
+        if (size > n - at - head) break;
+        if (gale__be16(d + at + 4) == 0x404) return gale__picture_bytes_set(&p->iptc, d + at + head, size);
+        at += head + size + size % 2;
+        if (at > n) break;
+    }
+    return GALE_OK;
+}
+
 static gale_status read_notes(jpeg *j)
 {
     gale_picture *p = j->picture;
@@ -110,8 +128,11 @@ static gale_status read_notes(jpeg *j)
         p->dpi_x = j->d.X_density * scale;
         p->dpi_y = j->d.Y_density * scale;
     }
-    for (jpeg_saved_marker_ptr m = j->d.marker_list; m; m = m->next)
+    for (jpeg_saved_marker_ptr m = j->d.marker_list; m; m = m->next) {
+        if (m->marker == JPEG_APP0 + 1 && m->data_length > sizeof xmp_head && !memcmp(m->data, xmp_head, sizeof xmp_head) && !p->xmp.size) GALE_TRY(gale__picture_bytes_set(&p->xmp, m->data + sizeof xmp_head, m->data_length - sizeof xmp_head));
+        if (m->marker == JPEG_APP0 + 13 && !p->iptc.size) GALE_TRY(find_iptc(m->data, m->data_length, p));
         if (m->marker == JPEG_APP0 + 1 && m->data_length > 14 && !memcmp(m->data, "Exif\0\0", 6) && !p->exif.size) GALE_TRY(gale__picture_bytes_set(&p->exif, m->data + 6, m->data_length - 6));
+    }
     return join_icc(j->d.marker_list, p);
 }
 
@@ -146,6 +167,7 @@ static void read_picture(jpeg *j, const gale__picture_source *in)
     d->progress = &j->progress;
     jpeg_save_markers(d, JPEG_APP0 + 1, 0xffff);
     jpeg_save_markers(d, JPEG_APP0 + 2, 0xffff);
+    jpeg_save_markers(d, JPEG_APP0 + 13, 0xffff);
     jpeg_read_header(d, TRUE);
     if (d->jpeg_color_space == JCS_CMYK || d->jpeg_color_space == JCS_YCCK) d->out_color_space = JCS_CMYK;
     else d->out_color_space = d->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
@@ -199,9 +221,25 @@ static void end_sink(j_compress_ptr c)
 
 static void write_marker(jpeg *j, int marker, const char *head, size_t head_size, const uint8_t *data, size_t size)
 {
-    jpeg_write_m_header(&j->c, marker, (unsigned)(head_size + size));
+    bool odd = marker == JPEG_APP0 + 13 && size % 2; /* whose blocks are of even length */
+    jpeg_write_m_header(&j->c, marker, (unsigned)(head_size + size + odd));
     for (size_t i = 0; i < head_size; i++) jpeg_write_m_byte(&j->c, head[i]);
     for (size_t i = 0; i < size; i++) jpeg_write_m_byte(&j->c, data[i]);
+    if (odd) jpeg_write_m_byte(&j->c, 0);
+}
+
+/* XMP and IPTC; a marker holds 65533 bytes. */
+static void write_more(jpeg *j)
+{
+    const gale_picture *p = j->picture;
+    char head[sizeof blocks_head + 12] = {0};
+    if (p->xmp.size && p->xmp.size <= 65533 - sizeof xmp_head) write_marker(j, JPEG_APP0 + 1, xmp_head, sizeof xmp_head, p->xmp.data, p->xmp.size);
+    else if (p->xmp.size) gale__log(GALE__WARN, "JPEG: XMP of %zu bytes is too large and left out", p->xmp.size);
+    if (!p->iptc.size || p->iptc.size > 65532 - sizeof head) return;
+    memcpy(head, blocks_head, sizeof blocks_head);
+    memcpy(head + sizeof blocks_head, "8BIM\4\4", 6);
+    for (int i = 0; i < 4; i++) head[sizeof blocks_head + 8 + (size_t)i] = (char)(p->iptc.size >> 8 * (3 - i));
+    write_marker(j, JPEG_APP0 + 13, head, sizeof head, p->iptc.data, p->iptc.size);
 }
 
 static void write_notes(jpeg *j)
@@ -211,6 +249,7 @@ static void write_notes(jpeg *j)
     size_t count = (p->icc.size + ICC_MOST - 1) / ICC_MOST;
     if (p->exif.size && p->exif.size <= 65533 - 6) write_marker(j, JPEG_APP0 + 1, "Exif\0\0", 6, p->exif.data, p->exif.size);
     else if (p->exif.size) gale__log(GALE__WARN, "JPEG: EXIF of %zu bytes is too large and left out", p->exif.size);
+    write_more(j);
     if (!gale__icc_fits(p) || count > 255) return;
     for (size_t i = 0, at = 0; i < count; i++, at += ICC_MOST) {
         head[12] = (char)(i + 1);

@@ -9,6 +9,10 @@
 
 size_t gale__picture_row_bytes(const gale_picture *p) { return (size_t)p->width * (size_t)p->channels * gale_type_size(p->type); }
 
+/* The blocks of bytes that go with a picture. */
+enum { NOTES = 6 };
+static gale_picture_bytes *note(gale_picture *p, int i) { return (gale_picture_bytes *[NOTES]){&p->icc, &p->exif, &p->xmp, &p->iptc, &p->texts, &p->exr}[i]; }
+
 gale_status gale__picture_begin(const gale__picture_source *in, uint64_t width, uint64_t height, int channels, gale_type type, gale_picture **out)
 {
     if (!width || !height || width > INT32_MAX || height > INT32_MAX || channels < 1 || channels > 4)
@@ -43,9 +47,7 @@ void gale_picture_destroy(gale_picture **picture)
     gale_picture *p = *picture;
     if (!p) return;
     gale__free(p->data);
-    gale__free(p->icc.data);
-    gale__free(p->exif.data);
-    gale__free(p->exr.data);
+    for (int i = 0; i < NOTES; i++) gale__free(note(p, i)->data);
     gale__free(p);
     *picture = NULL;
 }
@@ -66,9 +68,17 @@ gale_status gale__picture_notes_copy(const gale_picture *from, gale_picture *to)
     to->dpi_x = from->dpi_x;
     to->dpi_y = from->dpi_y;
     to->format = from->format;
-    GALE_TRY(gale__picture_bytes_set(&to->icc, from->icc.data, from->icc.size));
-    GALE_TRY(gale__picture_bytes_set(&to->exr, from->exr.data, from->exr.size));
-    return gale__picture_bytes_set(&to->exif, from->exif.data, from->exif.size);
+    for (int i = 0; i < NOTES; i++) {
+        const gale_picture_bytes *have = note((gale_picture *)from, i);
+        GALE_TRY(gale__picture_bytes_set(note(to, i), have->data, have->size));
+    }
+    return GALE_OK;
+}
+
+gale_status gale__notes_extents(gale_picture *p)
+{
+    gale__exif_extents(&p->exif, p->width, p->height);
+    return gale__xmp_extents(&p->xmp, p->width, p->height);
 }
 
 size_t gale__memory_get(const void *data, uint64_t size, uint64_t at, void *to, size_t n)
@@ -108,6 +118,7 @@ static gale_status finish_reading(const gale__picture_source *in, bool keep_orie
     if (keep_orientation) return GALE_OK;
     int orientation = in->orientation ? in->orientation : gale__exif_orientation(exif);
     if (orientation > 1) GALE_TRY(gale__picture_turn(p, orientation));
+    if (orientation) GALE_TRY(gale__xmp_upright(&(*p)->xmp));
     gale__exif_upright(&(*p)->exif);
     return GALE_OK;
 }

@@ -41,7 +41,7 @@ gale_status gale__picture_begin(const gale__picture_source *in, uint64_t width, 
 size_t gale__picture_row_bytes(const gale_picture *p);
 static inline void *gale__picture_row(const gale_picture *p, int64_t y) { return (char *)p->data + (size_t)y * gale__picture_row_bytes(p); }
 gale_status gale__picture_bytes_set(gale_picture_bytes *to, const void *data, size_t size);
-/* Copies profile, EXIF, attributes, resolution and notes. */
+/* Copies profile, EXIF, XMP, IPTC, texts, attributes and resolution. */
 gale_status gale__picture_notes_copy(const gale_picture *from, gale_picture *to);
 /* Whether the profile is for pictures of so many channels. */
 bool gale__icc_fits(const gale_picture *p);
@@ -71,10 +71,18 @@ int gale__exif_orientation(const gale_picture_bytes *exif);
 void gale__exif_upright(gale_picture_bytes *exif);
 bool gale__exif_dpi(const gale_picture_bytes *exif, double *x, double *y);
 void gale__exif_extents(gale_picture_bytes *exif, int64_t width, int64_t height);
+/* The same of XMP, where it repeats them. */
+gale_status gale__xmp_upright(gale_picture_bytes *xmp);
+gale_status gale__xmp_extents(gale_picture_bytes *xmp, int64_t width, int64_t height);
+/* All notes of a picture that has got another size. */
+gale_status gale__notes_extents(gale_picture *p);
 /* What a TIFF file says of the scene (camera, time, place, author ...), as EXIF; nothing where it says nothing.  And the other way: EXIF into a TIFF file that is
  * complete. */
 gale_status gale__exif_from_tiff(const void *file, size_t size, gale_picture_bytes *exif);
 gale_status gale__exif_into_tiff(const gale_picture_bytes *exif, gale__str *tiff);
+/* IPTC records likewise. */
+gale_status gale__iptc_from_tiff(const void *file, size_t size, gale_picture_bytes *iptc);
+gale_status gale__iptc_into_tiff(const gale_picture_bytes *iptc, gale__str *tiff);
 
 /* For ONNX's ImageDecoder: u8 pixels as Pillow has them; order "RGB", "BGR" or "Grayscale".  As stored, EXIF is not looked at. */
 gale_status gale__picture_decode(const void *data, size_t size, const char *order, gale_picture **out);

@@ -6,6 +6,8 @@
 #include <setjmp.h>
 #include <string.h>
 
+#define XMP_KEY "XML:com.adobe.xmp"
+
 typedef struct png {
     jmp_buf back;
     gale_status status;     /* of the failure that jumped */
@@ -49,6 +51,25 @@ static void give_bytes(png_structp s, png_bytep to, size_t n)
     p->at += n;
 }
 
+/* Texts as they stand in the file: what generators and editors leave there is nobody else's to read.  XMP has a place of its own, and EXIF as a text is none where EXIF is. */
+static void keep_texts(png *p)
+{
+    static const char *const kinds[] = {"tEXt", "zTXt", "iTXt"};
+    const gale__picture_source *in = p->in;
+    gale__str kept = {0};
+    for (size_t at = 8; in->size - at >= 12 && memcmp(in->data + at + 4, "IEND", 4); at += gale__be32(in->data + at) + 12) { /* which check_chunks has gone through */
+        const char *data = (const char *)in->data + at + 8;
+        size_t size = gale__be32(in->data + at);
+        bool text = false;
+        for (int k = 0; k < 3; k++) text |= !memcmp(data - 4, kinds[k], 4);
+        bool xmp = size >= sizeof XMP_KEY && !memcmp(data, XMP_KEY, sizeof XMP_KEY), exif = p->picture->exif.size && size > 21 && !memcmp(data, "Raw profile type exif", 21);
+        if (text && !xmp && !exif) gale__str_add_n(&kept, data - 8, size + 12);
+    }
+    gale_status status = kept.failed ? GALE_NO_MEMORY : gale__picture_bytes_set(&p->picture->texts, kept.text, kept.length);
+    gale__str_finish(&kept);
+    check(p, status);
+}
+
 static void read_notes(png *p)
 {
     gale_picture *pic = p->picture;
@@ -63,6 +84,12 @@ static void read_notes(png *p)
         pic->dpi_y = y * 0.0254;
     }
     png_get_gAMA(p->png, p->info, &pic->gamma);
+    png_textp texts;
+    int count = 0;
+    png_get_text(p->png, p->info, &texts, &count);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(texts[i].key, XMP_KEY) && !pic->xmp.size) check(p, gale__picture_bytes_set(&pic->xmp, texts[i].text, texts[i].compression > 0 ? texts[i].itxt_length : texts[i].text_length));
+    keep_texts(p);
 }
 
 static void read_picture(png *p)
@@ -132,6 +159,20 @@ static void write_notes(png *p)
     if (pic->dpi_x > 0 && pic->dpi_y > 0) png_set_pHYs(p->png, p->info, (png_uint_32)lround(pic->dpi_x / 0.0254), (png_uint_32)lround(pic->dpi_y / 0.0254), PNG_RESOLUTION_METER);
 }
 
+/* XMP as a text without compression, as its standard has it; and the texts. */
+static void write_texts(png *p)
+{
+    const gale_picture *pic = p->picture;
+    png_uint_32 size = (png_uint_32)(sizeof XMP_KEY + 4 + pic->xmp.size);
+    if (pic->xmp.size && pic->xmp.size < INT32_MAX / 2) {
+        png_write_chunk_start(p->png, (png_const_bytep)"iTXt", size);
+        png_write_chunk_data(p->png, (png_const_bytep)XMP_KEY "\0\0\0\0", sizeof XMP_KEY + 4);
+        png_write_chunk_data(p->png, pic->xmp.data, pic->xmp.size);
+        png_write_chunk_end(p->png);
+    }
+    if (pic->texts.size) take_bytes(p->png, pic->texts.data, pic->texts.size);
+}
+
 /* All that stands before the rows. */
 static void write_head(png *p)
 {
@@ -142,6 +183,7 @@ static void write_head(png *p)
     png_set_IHDR(p->png, p->info, (png_uint_32)pic->width, (png_uint_32)pic->height, pic->type == GALE_U16 ? 16 : 8, colours[pic->channels], PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     write_notes(p);
     png_write_info(p->png, p->info);
+    write_texts(p);
 }
 
 gale_status gale__write_png(const gale_picture *picture, const gale_picture_write_options *o, gale__str *out)

@@ -250,13 +250,15 @@ static gale_status read_notes(const gale__picture_source *in, TIFF *t, const abo
     float x = 0, y = 0;
     uint16_t unit = RESUNIT_INCH;
     uint32_t size = 0;
-    void *icc = NULL;
+    void *bytes = NULL;
     TIFFGetFieldDefaulted(t, TIFFTAG_RESOLUTIONUNIT, &unit);
     if (TIFFGetField(t, TIFFTAG_XRESOLUTION, &x) && TIFFGetField(t, TIFFTAG_YRESOLUTION, &y) && unit != RESUNIT_NONE && x > 0 && y > 0) {
         p->dpi_x = x * (unit == RESUNIT_CENTIMETER ? 2.54 : 1);
         p->dpi_y = y * (unit == RESUNIT_CENTIMETER ? 2.54 : 1);
     }
-    if (TIFFGetField(t, TIFFTAG_ICCPROFILE, &size, &icc) && size) GALE_TRY(gale__picture_bytes_set(&p->icc, icc, size));
+    if (TIFFGetField(t, TIFFTAG_ICCPROFILE, &size, &bytes) && size) GALE_TRY(gale__picture_bytes_set(&p->icc, bytes, size));
+    if (TIFFGetField(t, TIFFTAG_XMLPACKET, &size, &bytes) && size) GALE_TRY(gale__picture_bytes_set(&p->xmp, bytes, size));
+    GALE_TRY(gale__iptc_from_tiff(in->data, in->size, &p->iptc));
     GALE_TRY(gale__exif_from_tiff(in->data, in->size, &p->exif));
     p->linear = (p->type == GALE_F16 || p->type == GALE_F32) && !gale__icc_fits(p);
     p->premultiplied = a->channels % 2 == 0 && a->channels && !a->inks && a->extras && a->extra[0] == EXTRASAMPLE_ASSOCALPHA;
@@ -313,6 +315,7 @@ static void set_tags(TIFF *t, const gale_picture *p, int effort)
         TIFFSetField(t, TIFFTAG_YRESOLUTION, p->dpi_y);
     }
     if (gale__icc_fits(p)) TIFFSetField(t, TIFFTAG_ICCPROFILE, (uint32_t)p->icc.size, p->icc.data);
+    if (p->xmp.size && p->xmp.size < UINT32_MAX) TIFFSetField(t, TIFFTAG_XMLPACKET, (uint32_t)p->xmp.size, p->xmp.data);
 }
 
 gale_status gale__write_tiff(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
@@ -330,5 +333,6 @@ gale_status gale__write_tiff(const gale_picture *p, const gale_picture_write_opt
     if (status == GALE_OK && !TIFFFlush(t)) status = fail(&m, out->failed ? GALE_NO_MEMORY : GALE_IO);
     if (t) TIFFClose(t);
     gale__free(row);
-    return status == GALE_OK ? gale__exif_into_tiff(&p->exif, out) : status;
+    if (status == GALE_OK) status = gale__exif_into_tiff(&p->exif, out);
+    return status == GALE_OK ? gale__iptc_into_tiff(&p->iptc, out) : status;
 }

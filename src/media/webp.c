@@ -1,4 +1,4 @@
-/* WebP through libwebp; profile and EXIF lie in chunks that libwebpmux reads and writes.  Of an animation the first frame is read. */
+/* WebP through libwebp; profile, EXIF and XMP lie in chunks that libwebpmux reads and writes.  Of an animation the first frame is read. */
 #include "media/formats.h"
 #include <string.h>
 #include <webp/decode.h>
@@ -22,6 +22,7 @@ static gale_status read_notes(WebPMux *mux, gale_picture *p)
 {
     WebPData chunk;
     if (WebPMuxGetChunk(mux, "ICCP", &chunk) == WEBP_MUX_OK) GALE_TRY(gale__picture_bytes_set(&p->icc, chunk.bytes, chunk.size));
+    if (WebPMuxGetChunk(mux, "XMP ", &chunk) == WEBP_MUX_OK) GALE_TRY(gale__picture_bytes_set(&p->xmp, chunk.bytes, chunk.size));
     if (WebPMuxGetChunk(mux, "EXIF", &chunk) != WEBP_MUX_OK) return GALE_OK;
     bool headed = chunk.size > 6 && !memcmp(chunk.bytes, "Exif\0\0", 6); /* as some programs write it */
     return gale__picture_bytes_set(&p->exif, chunk.bytes + (headed ? 6 : 0), chunk.size - (headed ? 6 : 0));
@@ -103,14 +104,15 @@ static gale_status encode(const gale_picture *p, const gale_picture_write_option
 
 static gale_status add_notes(const gale_picture *p, gale__str *out)
 {
-    WebPData plain = {(const uint8_t *)out->text, out->length}, icc = {p->icc.data, p->icc.size}, exif = {p->exif.data, p->exif.size}, whole = {0};
+    WebPData plain = {(const uint8_t *)out->text, out->length}, icc = {p->icc.data, p->icc.size}, exif = {p->exif.data, p->exif.size}, xmp = {p->xmp.data, p->xmp.size}, whole = {0};
     WebPMux *mux = WebPMuxNew();
     bool done = mux && WebPMuxSetImage(mux, &plain, 0) == WEBP_MUX_OK;
     if (done && gale__icc_fits(p)) done = WebPMuxSetChunk(mux, "ICCP", &icc, 0) == WEBP_MUX_OK;
     if (done && exif.size) done = WebPMuxSetChunk(mux, "EXIF", &exif, 0) == WEBP_MUX_OK;
+    if (done && xmp.size) done = WebPMuxSetChunk(mux, "XMP ", &xmp, 0) == WEBP_MUX_OK;
     if (done) done = WebPMuxAssemble(mux, &whole) == WEBP_MUX_OK;
     WebPMuxDelete(mux);
-    if (!done) return gale__fail(GALE_NO_MEMORY, "WebP: profile and EXIF cannot be added");
+    if (!done) return gale__fail(GALE_NO_MEMORY, "WebP: profile, EXIF and XMP cannot be added");
     gale__str_finish(out);
     gale__str_add_n(out, (const char *)whole.bytes, whole.size);
     WebPDataClear(&whole);
@@ -120,5 +122,5 @@ static gale_status add_notes(const gale_picture *p, gale__str *out)
 gale_status gale__write_webp(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
 {
     GALE_TRY(encode(p, o, out));
-    return gale__icc_fits(p) || p->exif.size ? add_notes(p, out) : GALE_OK;
+    return gale__icc_fits(p) || p->exif.size || p->xmp.size ? add_notes(p, out) : GALE_OK;
 }
