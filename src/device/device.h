@@ -77,7 +77,7 @@ struct gale_kernel {
     uint32_t group[3];
     uint32_t block_bytes;     /* Vulkan: size of the parameter block; 0: not known before the launch */
 };
-struct gale_stream { gale_device *device; void *impl; struct gale__staging *staging; bool capturing; };
+struct gale_stream { gale_device *device; void *impl; struct gale__staging *staging; bool capturing, late; }; /* late: the watchdog gave up on it, and its work may still come */
 struct gale_event {
     gale_device *device;
     void *impl;

@@ -14,6 +14,8 @@ void gale__pool_destroy(struct gale__pool **pool);
 uint64_t gale__memory_left(const gale_device *device);
 gale_status gale__pool_take(struct gale__pool *pool, size_t size, struct gale__pool_piece **out);
 void gale__pool_give(struct gale__pool *pool, struct gale__pool_piece *piece);
+/* One more stream whose work the watchdog gave up on, or one less.  While there is any, what is given is kept aside: that work may still write to it. */
+void gale__pool_late(struct gale__pool *pool, bool late);
 gale__mem *gale__piece_mem(struct gale__pool_piece *piece, size_t *offset);
 /* watch.c: GALE_POOL_FILL; device->watch is NULL without it. */
 #define GALE__WATCH_BYTES 4096u /* a multiple of the pool's grain */

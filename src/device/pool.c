@@ -21,7 +21,7 @@ struct gale__pool_piece {
     size_t offset, size;
     bool used;
     piece *left, *right; /* neighbours in the block */
-    piece *prev, *next;  /* others of the bin, while free */
+    piece *prev, *next;  /* others of the bin, while free; next: of those aside */
 };
 typedef struct gale__pool {
     gale_device *device;
@@ -30,6 +30,8 @@ typedef struct gale__pool {
     piece *bins[64];
     uint64_t filled; /* bit i: bins[i] is not empty */
     bool caching, doubling;
+    int late;        /* streams that may still write to what was theirs */
+    piece *aside;    /* given meanwhile; counted as in use */
     gale_memory_stats stats;
 } pool;
 
@@ -246,10 +248,8 @@ static void join(piece *x)
     gale__free(y);
 }
 
-void gale__pool_give(pool *p, piece *x)
+static void give_back(pool *p, piece *x)
 {
-    gale__mutex_lock(&p->lock);
-    p->stats.buffers--;
     p->stats.in_use_bytes -= x->size;
     x->used = false;
     if (x->right && !x->right->used) {
@@ -263,6 +263,33 @@ void gale__pool_give(pool *p, piece *x)
     }
     if (!p->caching && block_is_free(x->in)) block_destroy(p, x->in);
     else bin_put(p, x);
+}
+
+void gale__pool_give(pool *p, piece *x)
+{
+    gale__mutex_lock(&p->lock);
+    p->stats.buffers--;
+    if (p->late) {
+        x->next = p->aside;
+        p->aside = x;
+    } else give_back(p, x);
+    gale__mutex_unlock(&p->lock);
+}
+
+static void give_aside(pool *p)
+{
+    for (piece *x = p->aside, *next; x; x = next) {
+        next = x->next;
+        give_back(p, x);
+    }
+    p->aside = NULL;
+}
+
+void gale__pool_late(pool *p, bool late)
+{
+    gale__mutex_lock(&p->lock);
+    p->late += late ? 1 : -1;
+    if (!p->late) give_aside(p);
     gale__mutex_unlock(&p->lock);
 }
 
@@ -286,6 +313,7 @@ void gale__pool_destroy(pool **pp)
 {
     pool *p = *pp;
     if (!p) return;
+    give_aside(p); /* the driver waits, or takes the memory from what never ends */
     trim(p);
     gale__mutex_finish(&p->lock);
     gale__free(p);

@@ -55,7 +55,12 @@ void gale_stream_destroy(gale_stream **stream)
 gale_status gale_stream_sync(gale_stream *stream)
 {
     if (stream->capturing) return gale__fail(GALE_INVALID, "a stream cannot be waited for while it is captured");
-    GALE_TRY(stream->device->backend->sync(stream));
+    gale_status status = stream->device->backend->sync(stream);
+    if (stream->late ? status == GALE_OK : status == GALE_TIMEOUT) {
+        stream->late = !stream->late;
+        gale__pool_late(stream->device->pool, stream->late);
+    }
+    GALE_TRY(status);
     if (stream->staging) gale__staging_reset(stream->staging);
     return GALE_OK;
 }
