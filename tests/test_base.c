@@ -260,6 +260,14 @@ TEST(places)
         close(fd);
         gale__file_remove(link);
     }
+    memset(target, 'n', 255);
+    target[255] = 0;
+    snprintf(link, sizeof link, "%s", in_folder("")); /* a name as long as names may be */
+    char longest[600];
+    snprintf(longest, sizeof longest, "%s%s", link, target);
+    CHECK_OK(gale__file_write(longest, "x", 1));
+    CHECK_OK(gale__file_remove(longest));
+    snprintf(target, sizeof target, "%s", in_folder("target"));
     CHECK_FAILS(gale__file_check(folder), IO);
     CHECK_FAILS(gale__file_write(folder, "x", 1), IO);
     CHECK_FAILS(gale__file_check(in_folder("none/x")), NOT_FOUND);

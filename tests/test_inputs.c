@@ -4,9 +4,10 @@
 #include "test.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const names[] = {"b.png", "a.JPG", "a-z.JPG", "b.tif", "notes.txt", "below/c.png", "below/.hidden/d.png"};
+static const char *const names[] = {"b.png", "a.JPG", "a-z.JPG", "b.tif", "._a.JPG", "notes.txt", "below/c.png", "below/.hidden/d.png"};
 enum { NAMES = sizeof names / sizeof *names };
 
 static char *folder_make(char *folder)
@@ -47,6 +48,25 @@ static void check_list(const gale__inputs *in, const char *folder, const char *w
     }
     if (!CHECK(!strcmp(gale__str_text(&s), wanted))) printf("  %s, not %s\n", gale__str_text(&s), wanted);
     gale__str_finish(&s);
+}
+
+/* A folder that may not be read, first in its order: the rest is there all the same.  The administrator may read everything, and is somebody else meanwhile. */
+TEST(unread)
+{
+    char folder[] = "/tmp/gale-inputs-XXXXXX", path[128];
+    gale__inputs in = {0};
+    uid_t me = geteuid();
+    if (!folder_make(folder)) return;
+    snprintf(path, sizeof path, "%s/Below", folder); /* before small letters */
+    CHECK_OK(gale__folder_make(path));
+    CHECK(!chmod(folder, 0755) && !chmod(path, 0) && (me || !seteuid(65534)));
+    CHECK_OK(gale__inputs_add(&in, folder, true));
+    CHECK(me || !seteuid(0));
+    CHECK_EQ(in.unread, 2 - (me != 0)); /* `below` is private */
+    CHECK(in.count == 4 + (me != 0) && strstr(in.list[0].path, "a-z.JPG"));
+    gale__inputs_finish(&in);
+    rmdir(path);
+    folder_remove(folder);
 }
 
 TEST(folders)
@@ -103,4 +123,4 @@ TEST(faults)
     folder_remove(folder);
 }
 
-TESTS(ROW(folders), ROW(faults))
+TESTS(ROW(unread), ROW(folders), ROW(faults))

@@ -58,6 +58,10 @@ expect 1 'is for one picture, and there are [0-9]' upscale "$folder/in" -m twice
 # One that fails does not end the others.
 expect 1 '2 done, 3 failed, 0 skipped' upscale "$folder/in/notes.txt" "$folder/in/b.ppm" "$folder/empty" "$folder/none.png" "$folder/in/b.pgm" -m twice -O "$folder/some"
 
+printf '\211PNG\015\012\032\012\000\000\000\015IHDR' >"$folder/picture.onnx"
+expect 1 'picture.onnx: .*; a network is an ONNX file$' upscale "$folder/in/b.ppm" -m "$folder/picture.onnx"
+expect 0 '^manifest embedded$' models info zoom2x
+
 # What can be known before the network runs is said then: `none` would not be found if it were opened.
 expect 2 'format: no format of pictures is called "gif"; there are png, jpeg' upscale "$folder/in/b.ppm" -m none -f gif
 expect 2 'output: no format of pictures is called "gif"' upscale "$folder/in/b.ppm" -m none -o "$folder/x.gif"

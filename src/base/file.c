@@ -166,8 +166,10 @@ static gale_status look_at_target(const char *path, gale__file_out *o)
 static gale_status open_beside(const char *path, gale__file_out *o)
 {
     static _Atomic unsigned counter;
+    const char *slash = strrchr(o->path, '/');
+    int folder = slash ? (int)(slash + 1 - o->path) : 0;
     gale__str name = {0};
-    gale__str_addf(&name, "%s.%ld.%u.tmp", o->path, (long)getpid(), atomic_fetch_add(&counter, 1));
+    gale__str_addf(&name, "%.*s%.200s.%ld.%u.tmp", folder, o->path, o->path + folder, (long)getpid(), atomic_fetch_add(&counter, 1)); /* a name may have 255 bytes */
     gale_status status = gale__str_check(&name);
     if (status == GALE_OK) {
         o->name = name.text;

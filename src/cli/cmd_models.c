@@ -113,7 +113,7 @@ static void print_controls(const gale_upscaler *u)
     int place;
     float value;
     for (int i = 0; gale_upscaler_control(u, i, &name, &description, &place, &value); i++)
-        printf("  %-12s %d, usually %g%s%s\n", name, place, (double)value, *description ? ": " : "", description);
+        printf("  %d %-12s 0 to 1, usually %g%s%s\n", place, name, (double)value, *description ? ": " : "", description);
 }
 
 static void print_info(const char *path, const gale_upscaler *u)
@@ -123,7 +123,7 @@ static void print_info(const char *path, const gale_upscaler *u)
     gale_upscaler_info info;
     gale_model_value v;
     gale_upscaler_get_info(u, &info);
-    printf("name     %s\nfile     %s\nmanifest %s\n", info.name, path, m->path ? m->path : "none");
+    printf("name     %s\nfile     %s\nmanifest %s\n", info.name, path, m->path ? m->path : m->absent ? "none" : path);
     if (*info.description) printf("about    %s\n", info.description);
     if (*info.source) printf("source   %s\n", info.source);
     for (int i = 0; i < gale_model_inputs(model); i++)
@@ -133,7 +133,7 @@ static void print_info(const char *path, const gale_upscaler *u)
     const double(*range)[2] = gale__upscaler_network(u)->range;
     printf("scale    %dx\ntile     %d, overlap %d\nrange    %g to %g", info.scale, info.tile, info.overlap, range[0][0], range[0][1]);
     if (range[0][0] != range[1][0] || range[0][1] != range[1][1]) printf(", the result %g to %g", range[1][0], range[1][1]);
-    printf("%s\ncontrols %d\n", m->absent ? " (found by trial)" : "", info.controls);
+    printf("%s\ncontrols %d%s\n", m->absent ? " (found by trial)" : "", info.controls, info.controls ? ": of gale upscale, --control NAME=VALUE" : "");
     print_controls(u);
 }
 

@@ -242,6 +242,7 @@ static gale_status list_inputs(job *j)
         if (status == GALE_NO_MEMORY) return status;
         if (status != GALE_OK) gale__report(status), j->sum.failed++;
     }
+    j->sum.failed += (int)j->inputs.unread;
     return name_outputs(j);
 }
 

@@ -57,7 +57,16 @@ static const char *joined(gale__inputs *in, const char *folder, const char *name
     return gale__arena_printf(&in->arena, "%s%s%s", folder, n && folder[n - 1] != '/' ? "/" : "", name);
 }
 
-/* pattern NULL: the pictures. */
+/* A folder below that cannot be read costs its own pictures, not those beside it. */
+static gale_status skip_failed(gale__inputs *in, gale_status status)
+{
+    if (status == GALE_OK || status == GALE_NO_MEMORY) return status;
+    gale__log(GALE__WARN, "%s; what is in it is left out", gale_error());
+    in->unread++;
+    return GALE_OK;
+}
+
+/* pattern NULL: the pictures, but for those that are hidden. */
 static gale_status add_folder(gale__inputs *in, const char *folder, const char *below, const char *pattern, int depth)
 {
     gale__file_info *list = NULL;
@@ -67,10 +76,11 @@ static gale_status add_folder(gale__inputs *in, const char *folder, const char *
     status = GALE_OK;
     for (size_t i = 0; i < count && status == GALE_OK; i++) {
         const char *name = list[i].name;
-        if (list[i].folder ? depth < 1 || *name == '.' : pattern ? fnmatch(pattern, name, FNM_PERIOD) != 0 : !is_picture(name)) continue;
+        if (list[i].folder ? depth < 1 || *name == '.' : pattern ? fnmatch(pattern, name, FNM_PERIOD) != 0 : *name == '.' || !is_picture(name)) continue;
         const char *path = joined(in, folder, name), *under = list[i].folder ? joined(in, below, name) : below;
         if (!path || !under) status = GALE_NO_MEMORY;
-        else status = list[i].folder ? add_folder(in, path, under, pattern, depth - 1) : add(in, path, below);
+        else if (!list[i].folder) status = add(in, path, below);
+        else status = skip_failed(in, add_folder(in, path, under, pattern, depth - 1));
     }
     gale__folder_list_free(&list, count);
     return status;

@@ -8,9 +8,9 @@ typedef struct gale__input {
     const char *below;         /* folders between the one that was given and the file, "" or "a/b" */
     const char *output;        /* the caller's, or of gale__inputs_name */
 } gale__input;
-typedef struct gale__inputs { gale__arena arena; gale__input *list; size_t count, capacity; } gale__inputs;
+typedef struct gale__inputs { gale__arena arena; gale__input *list; size_t count, capacity; size_t unread; /* folders below that could not be read: said in the log */ } gale__inputs;
 
-/* A file as it is; of a folder its pictures by extension, in the order of their names, with those of folders in it when `recursive`; of a pattern (*, ?, [...] in the last
+/* A file as it is; of a folder its pictures by extension that are not hidden, in the order of their names, with those of folders in it when `recursive`; of a pattern (*, ?, [...] in the last
  * part of a path that is no file) what matches.  GALE_NOT_FOUND where a folder or a pattern gives none. */
 gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recursive);
 /* Names of results, as gale__output_name makes them.  Two that would be the same become NAME, NAME-2 ... */

@@ -247,7 +247,10 @@ gale_status gale__manifest_control(const gale__manifest *m, const char *setting,
     GALE_TRY(equals ? set_one(m, setting, (size_t)(equals - setting), values) : set_all(m, setting, values));
     for (int i = 0; i < m->control_count; i++) {
         float v = values[i] < 0 ? 0 : values[i] > 1 ? 1 : values[i];
-        if (v != values[i]) gale__log(GALE__WARN, "control %d of %s: %g is taken for %g", i, m->name, (double)values[i], (double)v);
+        const char *name = "";
+        for (int k = 0; k < m->named_count; k++)
+            if (m->controls[k].index == i) name = m->controls[k].name;
+        if (v != values[i]) gale__log(GALE__WARN, "control %d%s%s of %s goes from 0 to 1: %g is taken for %g", i, *name ? ", " : "", name, m->name, (double)values[i], (double)v);
         values[i] = v;
     }
     return GALE_OK;
