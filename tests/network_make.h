@@ -26,6 +26,14 @@ static inline gale_model *open_model(maker *m)
     return model;
 }
 
+/* Begins a network from a picture x of such extents to one, y. */
+static inline void picture_net(maker *m, const char *in, const char *out)
+{
+    make_begin(m, 13);
+    make_input(m, "x", 1, in);
+    make_output(m, "y", 1, out);
+}
+
 /* Each pixel becomes two by two. */
 static inline void twice(maker *m, const char *from, const char *to)
 {
@@ -37,6 +45,13 @@ static inline void twice(maker *m, const char *from, const char *to)
     snprintf(names, sizeof names, "%s,w", from);
     make_node(m, "Conv", names, "wide");
     make_attr_i(m, make_node(m, "DepthToSpace", "wide", to), "blocksize", 2);
+}
+
+/* A network that does no more than that, for pictures of three channels. */
+static inline void repeating(maker *m)
+{
+    picture_net(m, "n,3,h,w", "n,3,a,b");
+    twice(m, "x", "y");
 }
 
 static inline gale_status probe(maker *m, const char *manifest, gale__manifest *man, gale__network *n)

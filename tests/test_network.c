@@ -25,10 +25,7 @@ TEST(channels_first)
     maker m;
     gale__manifest man;
     gale__network n;
-    make_begin(&m, 13);
-    make_input(&m, "x", 1, "n,3,h,w");
-    make_output(&m, "y", 1, "n,3,a,b");
-    twice(&m, "x", "y");
+    repeating(&m);
     if (!CHECK_OK(probe(&m, "params: {range: [-1, 1], colours: bgr}", &man, &n))) return;
     CHECK(n.scale == 2 && n.layout == GALE__LAYOUT_NCHW && n.channels_in == 3 && n.channels_out == 3 && n.control < 0 && !n.fixed_width && !n.multiple);
     CHECK_OK(gale__network_find_multiple(&n));
@@ -82,9 +79,7 @@ TEST(multiples)
     maker m;
     gale__manifest man;
     gale__network n;
-    make_begin(&m, 13);
-    make_input(&m, "x", 1, "1,3,h,w");
-    make_output(&m, "y", 1, NULL);
+    picture_net(&m, "1,3,h,w", NULL);
     gale__pb_node *pool = make_node(&m, "AveragePool", "x", "p");
     make_attr_ints(&m, pool, "kernel_shape", four, 2);
     make_attr_ints(&m, pool, "strides", four, 2);
@@ -105,9 +100,7 @@ TEST(trial_of_a_size)
     maker m;
     gale__manifest man;
     gale__network n;
-    make_begin(&m, 13);
-    make_input(&m, "x", 1, "n,3,h,w");
-    make_output(&m, "y", 1, NULL);
+    picture_net(&m, "n,3,h,w", NULL);
     make_initializer(&m, make_floats(&m, "z", "1,3,24,24", zeros, 3 * 24 * 24));
     make_node(&m, "Add", "x,z", "y");
     gale_model *model = open_model(&m);
@@ -135,9 +128,7 @@ TEST(trial_too_large)
     static const int64_t after[] = {0, 0, 1, 1};
     small.chain = "cpu";
     small.pool_limit_bytes = 1 << 20;
-    make_begin(&m, 13);
-    make_input(&m, "x", 1, "n,1,h,w");
-    make_output(&m, "y", 1, "n,1,h,w");
+    picture_net(&m, "n,1,h,w", "n,1,h,w");
     make_initializer(&m, make_floats(&m, "w", "1,1,2,2", mean, 4));
     make_attr_ints(&m, make_node(&m, "Conv", "x,w", "t"), "pads", after, 4);
     make_attr_ints(&m, make_node(&m, "Conv", "t,w", "y"), "pads", after, 4);
@@ -190,9 +181,7 @@ TEST(refusals)
     maker m;
     gale__manifest man;
     gale__network n;
-    make_begin(&m, 13);
-    make_input(&m, "x", 1, "n,10");
-    make_output(&m, "y", 1, "n,10");
+    picture_net(&m, "n,10", "n,10");
     make_node(&m, "Relu", "x", "y");
     CHECK_FAILS(probe(&m, "name: a", &man, &n), UNSUPPORTED);
     make_begin(&m, 13);
@@ -202,15 +191,11 @@ TEST(refusals)
     make_node(&m, "Add", "x,z", "y");
     CHECK_FAILS(probe(&m, "name: b", &man, &n), UNSUPPORTED);
     CHECK(strstr(gale_error(), "\"z\"") != NULL);
-    make_begin(&m, 13);
-    make_input(&m, "x", 1, "n,3,h,w");
-    make_output(&m, "y", 1, NULL);
+    picture_net(&m, "n,3,h,w", NULL);
     twice(&m, "x", "y");
     CHECK_FAILS(probe(&m, "params: {scale_factor: 4}", &man, &n), MISMATCH);
     CHECK(strstr(gale_error(), "4x") && strstr(gale_error(), "2x"));
-    make_begin(&m, 13);
-    make_input(&m, "x", 1, "n,3,h,w");
-    make_output(&m, "y", 1, NULL);
+    picture_net(&m, "n,3,h,w", NULL);
     make_node(&m, "GlobalAveragePool", "x", "y");
     CHECK_FAILS(probe(&m, "name: c", &man, &n), UNSUPPORTED);
 }

@@ -12,9 +12,7 @@ static void number(maker *m, const char *name, float v) { make_initializer(m, ma
 /* Each tile is made lighter by what its mean is. */
 static void gate(maker *m)
 {
-    make_begin(m, 13);
-    make_input(m, "x", 1, "n,3,h,w");
-    make_output(m, "y", 1, "n,3,h,w");
+    picture_net(m, "n,3,h,w", "n,3,h,w");
     number(m, "k", 0.3f);
     number(m, "one", 0.85f);
     make_node(m, "GlobalAveragePool", "x", "mean");
@@ -27,9 +25,7 @@ static void gate(maker *m)
 static void attention(maker *m)
 {
     static const int64_t flat[] = {0, 3, -1}, turn[] = {0, 2, 1};
-    make_begin(m, 13);
-    make_input(m, "x", 1, "n,3,h,w");
-    make_output(m, "y", 1, "n,3,h,w");
+    picture_net(m, "n,3,h,w", "n,3,h,w");
     number(m, "scale", 4);
     number(m, "part", 0.125f);
     make_initializer(m, make_ints(m, "flat", "3", flat, 3));
@@ -53,9 +49,7 @@ static void layers(maker *m)
     static const int64_t pads[] = {1, 1, 1, 1};
     uint32_t seed = 7;
     float w[4][8 * 8 * 9];
-    make_begin(m, 13);
-    make_input(m, "x", 1, "n,3,h,w");
-    make_output(m, "y", 1, NULL);
+    picture_net(m, "n,3,h,w", NULL);
     for (int i = 0; i < 4; i++) {
         int in = i ? 8 : 3, out = i < 3 ? 8 : 3;
         char name[8], shape[16], inputs[24], to[8], act[8];

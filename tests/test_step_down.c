@@ -21,9 +21,7 @@ static void make_bytes(int kilobytes, gale__str *bytes)
     maker m;
     char shape[32];
     int n = kilobytes * 256;
-    make_begin(&m, 13);
-    make_input(&m, "x", 1, "n,3,h,w");
-    make_output(&m, "y", 1, "n,3,a,b");
+    picture_net(&m, "n,3,h,w", "n,3,a,b");
     twice(&m, "x", n ? "t" : "y");
     if (n) {
         float *many = make_room(&m, (size_t)n * sizeof *many);
@@ -128,9 +126,7 @@ TEST(not_of_the_device)
     gale__str bytes = {0};
     gale_upscaler *u = NULL;
     gale_device *device = open_chain("null,cpu", false, 0);
-    make_begin(&m, 13);
-    make_input(&m, "x", 1, "n,h,w");
-    make_output(&m, "y", 1, "n,h,w");
+    picture_net(&m, "n,h,w", "n,h,w");
     make_node(&m, "Relu", "x", "y");
     CHECK_OK(make_encode(&m, &bytes));
     CHECK_FAILS(gale_upscaler_from_memory(bytes.text, bytes.length, NULL, device, NULL, &u), UNSUPPORTED);

@@ -8,23 +8,13 @@
 #include "network_make.h"
 #include "picture_make.h"
 
-static void repeating(maker *m)
-{
-    make_begin(m, 13);
-    make_input(m, "x", 1, "n,3,h,w");
-    make_output(m, "y", 1, "n,3,a,b");
-    twice(m, "x", "y");
-}
-
 /* One channel: a 5 x 5 mean, zeros beyond the edge, so that tiles show where their margin is too small. */
 static void blurring(maker *m)
 {
     static const int64_t pads[] = {2, 2, 2, 2};
     float w[25];
     for (int i = 0; i < 25; i++) w[i] = 0.04f;
-    make_begin(m, 13);
-    make_input(m, "x", 1, "n,1,h,w");
-    make_output(m, "y", 1, "n,1,h,w");
+    picture_net(m, "n,1,h,w", "n,1,h,w");
     make_initializer(m, make_floats(m, "w", "1,1,5,5", w, 25));
     make_attr_ints(m, make_node(m, "Conv", "x,w", "y"), "pads", pads, 4);
 }
@@ -88,9 +78,7 @@ TEST(luma_alone)
     gale__network n;
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
     gale_picture *in = picture_make(40, 30, 4, GALE_U8), *out = NULL;
-    make_begin(&m, 13);
-    make_input(&m, "x", 1, "n,1,h,w");
-    make_output(&m, "y", 1, "n,1,h,w");
+    picture_net(&m, "n,1,h,w", "n,1,h,w");
     make_node(&m, "Identity", "x", "y");
     if (!CHECK_OK(probe(&m, "name: same", &man, &n))) return;
     if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &out))) CHECK(off(in, out, 1) <= 1.01f / 255);
@@ -198,9 +186,7 @@ TEST(wrong_multiple)
     gale__network n;
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
     gale_picture *in = picture_make(33, 33, 1, GALE_U8), *out = NULL;
-    make_begin(&m, 13);
-    make_input(&m, "x", 1, "n,1,h,w");
-    make_output(&m, "y", 1, NULL);
+    picture_net(&m, "n,1,h,w", NULL);
     gale__pb_node *pool = make_node(&m, "AveragePool", "x", "p");
     make_attr_ints(&m, pool, "kernel_shape", two, 2);
     make_attr_ints(&m, pool, "strides", two, 2);
@@ -281,9 +267,7 @@ TEST(side_by_side)
 static void unbatched(maker *m, bool mixes)
 {
     static const int64_t one[] = {0}, shape[] = {1, 3, 16, 16};
-    make_begin(m, 13);
-    make_input(m, "x", 1, "n,3,h,w");
-    make_output(m, "y", 1, "n,3,h,w");
+    picture_net(m, "n,3,h,w", "n,3,h,w");
     make_initializer(m, make_ints(m, "shape", "4", shape, 4));
     if (!mixes) make_node(m, "Reshape", "x,shape", "y");
     else {
@@ -341,9 +325,7 @@ TEST(cancelled_and_checked)
     CHECK_FAILS(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &out), CANCELLED);
     CHECK_EQ(last, 2);
     finish(&man, &n);
-    make_begin(&m, 13);
-    make_input(&m, "x", 1, "n,3,h,w");
-    make_output(&m, "y", 1, "n,3,h,w");
+    picture_net(&m, "n,3,h,w", "n,3,h,w");
     make_initializer(&m, make_floats(&m, "zero", "", zero, 1));
     make_node(&m, "Mul", "x,zero", "y");
     if (!CHECK_OK(probe(&m, "name: black", &man, &n))) return;
