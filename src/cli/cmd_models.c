@@ -14,7 +14,7 @@
 static const gale__arg args[] = {
     {"ACTION", 0, GALE__ARG_CHOICE, NULL, "list", "list|info|check|pull", "list the folder, show one network, try each of them, or fetch one"},
     {"NAME", 0, GALE__ARG_FILE, NULL, NULL, NULL, "info and check: a network, by name or file; check: all unless given; pull: a name in the catalogue, or a URL"},
-    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models", "GALE_MODELS"},
+    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models; ~/.local/share/gale/models unless given", "GALE_MODELS"},
     {"sha256", 0, GALE__ARG_TEXT, "HEX", NULL, NULL, "pull: what the file is held to"},
     {"unverified", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "pull: take a file for which no SHA-256 is known"},
     {"name", 'n', GALE__ARG_TEXT, NULL, NULL, NULL, "pull: what to call it here; as it is called there unless given"},

@@ -30,17 +30,17 @@ static const gale__arg args[] = {
     {"quality", 0, GALE__ARG_INT, NULL, "92", "1..100", "of JPEG, WebP and JPEG 2000, which lose something"},
     {"lossless", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "WebP and JPEG 2000: lose nothing"},
     {"scale", 's', GALE__ARG_REAL, NULL, NULL, "0.05..64", "times as large; the network's own scale unless given"},
-    {"width", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "of the result; the height follows"},
-    {"height", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "of the result; the width follows"},
+    {"width", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "pixels of the result; the height follows unless given as well"},
+    {"height", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "pixels of the result; the width follows unless given as well"},
     {"tile", 0, GALE__ARG_INT, NULL, NULL, "0..65536", "pixels of a tile; 0: the whole picture, or the largest tile that memory holds; the manifest's unless given"},
     {"overlap", 0, GALE__ARG_INT, NULL, NULL, "0..4096", "pixels that tiles share; the manifest's unless given"},
     {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "tiles in one run of the network; 0: by memory"},
     {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256", "runs side by side, each with a thread or a stream of its own; 0: as many as the device has use for and memory holds"},
-    {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL, "a control of the network, 0..1", NULL, false, true},
+    {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL, "a control of the network, 0..1; `gale models info NAME` lists them", NULL, false, true},
     {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave pictures that are there already"},
     {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
     {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL, "write a page (HTML) with the first picture before and after and a table of all"},
-    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models", "GALE_MODELS"},
+    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models; ~/.local/share/gale/models unless given", "GALE_MODELS"},
     GALE__ARG_PRECISION,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
@@ -216,8 +216,10 @@ static void finish_file(void *user, gale__file_task *t)
     job *j = user;
     gale__upscale_row *r = t->user;
     if (t->status != GALE_OK) {
-        r->error = gale__arena_strdup(&j->inputs.arena, t->message);
-        gale__report(gale__fail(t->status, "%s", t->message));
+        const char *why = t->message ? t->message : gale__arena_printf(&j->inputs.arena, "%s: %s", t->input, gale_status_text(t->status));
+        r->error = why ? gale__arena_strdup(&j->inputs.arena, why) : NULL;
+        if (!r->error) r->error = gale_status_text(t->status);
+        gale__report(gale__fail(t->status, "%s", r->error));
         j->sum.failed++;
         return;
     }
@@ -346,7 +348,7 @@ static int run(const gale__args *a)
 const gale__command gale__command_upscale = {
     .args = args,
     .run = run,
-    .about = "Runs pictures through an image-to-image network: enlarging, taking away noise, restoring. Pictures of any depth go through in tiles that are blended without seams; alpha, colour profile, EXIF and "
+    .about = "Runs pictures through an image-to-image network: enlarging, taking away noise, restoring. Pictures of any depth go through in tiles that are blended without seams; alpha, colour profile, EXIF, XMP and "
              "resolution are kept. What the network needs (layout, range, multiples, controls) is read from its manifest or found by a small trial.",
     .examples = "  gale upscale photo.jpg                                      # twice as large: photo-zoom2x.jpg\n"
                 "  gale upscale *.jpg --output-dir large --width 4000          # many, to a width\n"

@@ -19,7 +19,8 @@ typedef struct belt {
 static void keep_message(gale__file_task *t, gale_status status)
 {
     t->status = status;
-    if (status != GALE_OK) snprintf(t->message, sizeof t->message, "%s", *gale_error() ? gale_error() : gale_status_text(status));
+    if (status != GALE_OK && *gale_error()) t->message = gale__strdup(gale_error());
+    gale__error_clear(); /* what is said of this file must not be said of the next */
 }
 
 /* Moves one counter on, and wakes whoever waits for it. */
@@ -70,6 +71,13 @@ static void write_all(void *arg)
     }
 }
 
+static void tell(belt *b, gale__file_task *t)
+{
+    b->job->done(b->job->user, t);
+    gale__free(t->message);
+    t->message = NULL;
+}
+
 /* The work itself, with what is finished told in order. */
 static void work_all(belt *b)
 {
@@ -77,16 +85,17 @@ static void work_all(belt *b)
     for (size_t i = 0; i < b->count; i++) {
         gale__file_task *t = &b->tasks[i];
         wait_for(b, &b->read, i + 1);
+        gale__error_clear();
         if (t->status == GALE_OK) keep_message(t, b->job->work(b->job->user, t));
         step(b, &b->worked);
         if (i + 1 > AHEAD) wait_for(b, &b->written, i + 1 - AHEAD);
         gale__mutex_lock(&b->lock);
         size_t written = b->written;
         gale__mutex_unlock(&b->lock);
-        for (; told < written; told++) b->job->done(b->job->user, &b->tasks[told]);
+        for (; told < written; told++) tell(b, &b->tasks[told]);
     }
     wait_for(b, &b->written, b->count);
-    for (; told < b->count; told++) b->job->done(b->job->user, &b->tasks[told]);
+    for (; told < b->count; told++) tell(b, &b->tasks[told]);
 }
 
 gale_status gale__files_run(const gale__file_job *job, gale__file_task *tasks, size_t count)

@@ -9,7 +9,7 @@ typedef struct gale__file_task {
     const char *format;       /* to write it in; NULL: the job's */
     gale_picture *picture;    /* on its way: read, then what `work` has made of it; gone when done */
     gale_status status;
-    char message[512];        /* why it failed */
+    char *message;            /* why it failed, until `done` returns; NULL: no more is known than the status */
     uint64_t read_ns, write_ns;
     void *user;
 } gale__file_task;

@@ -230,7 +230,7 @@ static gale_status read_converted(const gale__picture_source *in, TIFF *t, memor
     int grey = a->light == PHOTOMETRIC_MINISBLACK || a->light == PHOTOMETRIC_MINISWHITE;
     gale_picture *wide = NULL;
     if (a->format == SAMPLEFORMAT_INT) return gale__fail(GALE_UNSUPPORTED, "TIFF: samples with a sign are not read; convert it to 8 or 16 bits without one, or to floats");
-    if (!TIFFRGBAImageOK(t, why)) return gale__fail(GALE_UNSUPPORTED, "TIFF: %s", why);
+    if (!TIFFRGBAImageOK(t, why)) return gale__fail(GALE_UNSUPPORTED, "TIFF: %s; convert it to 8 or 16 bits, or to floats", why);
     GALE_TRY(gale__picture_begin(in, a->width, a->height, 4, GALE_U8, &wide));
     gale_status status = GALE_OK;
     if (!TIFFReadRGBAImageOriented(t, a->width, a->height, wide->data, in->orientation, 1)) status = fail(m, GALE_FORMAT); /* as it lies in the file */
