@@ -31,7 +31,7 @@ class Server(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         Server.asked.append((self.path, self.headers.get("Range")))
         path = self.path.split("?")[0]
-        data = {"/net.onnx": DATA, "/plain.onnx": DATA, "/net.yml": MANIFEST, "/other.onnx": DATA[::-1]}.get(path)
+        data = {"/net.onnx": DATA, "/plain.onnx": DATA, "/net.yml": MANIFEST, "/other.onnx": DATA[::-1], "/page.onnx": b"<!DOCTYPE html><html>see here</html>"}.get(path)
         if path == "/moved":
             self.send_response(302)
             self.send_header("Location", "/net.onnx")
@@ -101,6 +101,8 @@ def whole(pull, url):
     pull("a query", 0, "again.onnx", f"{url}/net.onnx?x=/y.z#f", "--sha256", GOOD, "--name", "again")
     pull("a redirection to a file", 1, "rotocol", f"{url}/astray", "--sha256", GOOD)
     pull("without a digest, said aloud", 0, "nothing was held against(.|\n)*without a SHA-256", f"{url}/net.onnx", "--unverified", "-n", "loose")
+    pull("a page about the file", 1, "what came is a web page, not a network", f"{url}/page.onnx", "--unverified")
+    check("the page is not kept", not list(pull.folder.glob("page*")))
     pull.clear()
 
 

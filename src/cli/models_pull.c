@@ -49,6 +49,19 @@ static gale_status look_at_old(const char *path, const char *sha256)
     return GALE_OK;
 }
 
+/* The address of a page about a file is easily taken for the file's. */
+static gale_status refuse_page(const gale__fetch *f)
+{
+    gale__file_map m;
+    char first = 0;
+    GALE_TRY(gale__file_map_open(f->path, &m));
+    gale_status status = m.size ? gale__file_map_read(&m, 0, 1, &first) : GALE_OK;
+    gale__file_map_close(&m);
+    if (status != GALE_OK || first != '<') return status;
+    gale__file_remove(f->path);
+    return gale__fail(GALE_FORMAT, "%s: what came is a web page, not a network, and is not kept", f->url);
+}
+
 static gale_status fetch(const gale__fetch *wish)
 {
     gale__fetch f = *wish;
@@ -62,6 +75,7 @@ static gale_status fetch(const gale__fetch *wish)
     gale_status status = gale__fetch_run(&f);
     gale__progress_end(&m.progress);
     GALE_TRY(status);
+    if (!f.sha256 && strstr(f.path, ".onnx")) GALE_TRY(refuse_page(&f));
     GALE_TRY(gale__file_sha256(f.path, hex, &bytes));
     if (strstr(f.path, ".onnx")) GALE_TRY(record_digest(f.path, hex));
     printf("%s: %s, SHA-256 %s%s\n", f.path, gale__bytes_text(bytes, size), hex, f.sha256 ? "" : ", which nothing was held against");
