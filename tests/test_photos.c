@@ -306,6 +306,21 @@ TEST(long_xmp)
     gale_picture_destroy(&p);
 }
 
+/* The way up as a long number. */
+TEST(long_way_up)
+{
+    uint8_t bytes[128];
+    gale_picture_bytes exif = {bytes, picture_exif(bytes, 0)};
+    bytes[13] = 4;
+    memcpy(bytes + 18, "\0\0\0\6", 4);
+    CHECK_EQ(gale__exif_orientation(&exif), 6);
+    gale__exif_upright(&exif);
+    CHECK_EQ(gale__exif_orientation(&exif), 1);
+    CHECK(!memcmp(bytes + 18, "\0\0\0\1", 4));
+    memcpy(bytes + 18, "\0\1\0\6", 4);
+    CHECK_EQ(gale__exif_orientation(&exif), 0);
+}
+
 TEST(iptc)
 {
     static const char *const formats[] = {"jpeg", "tiff"};
@@ -355,7 +370,7 @@ TEST(blocks)
 
 TEST(texts)
 {
-    static const char chunk[] = "\0\0\0\13tEXtnote\0hello!....";
+    static const char chunk[] = "\0\0\0\13tEXtnote\0hello!...." "\0\0\0\1sRGB\0\xae\xce\x1c\xe9";
     gale_picture *p = picture_make(6, 5, 3, GALE_U8), *back, *then;
     if (!has("png")) SKIP("this build is without PNG");
     CHECK_OK(gale__picture_bytes_set(&p->texts, chunk, sizeof chunk - 1));
@@ -371,4 +386,4 @@ TEST(texts)
     gale_picture_destroy(&p);
 }
 
-TESTS(ROW(xmp), ROW(long_xmp), ROW(iptc), ROW(blocks), ROW(texts), ROW(wide_samples), ROW(inks), ROW(pages), ROW(moving_png), ROW(moving_webp), ROW(others), ROW(foreign_profile))
+TESTS(ROW(xmp), ROW(long_xmp), ROW(long_way_up), ROW(iptc), ROW(blocks), ROW(texts), ROW(wide_samples), ROW(inks), ROW(pages), ROW(moving_png), ROW(moving_webp), ROW(others), ROW(foreign_profile))

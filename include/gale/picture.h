@@ -26,7 +26,7 @@ typedef struct gale_picture {
     gale_picture_bytes exif;  /* begins with "II" or "MM"; its orientation is 1, since reading has applied it */
     gale_picture_bytes xmp;   /* what editors write beside EXIF: title, rating, keywords, rights; from and to PNG, JPEG, WebP and TIFF */
     gale_picture_bytes iptc;  /* records of agencies and archives (IIM); from and to JPEG and TIFF */
-    gale_picture_bytes texts; /* text chunks of a PNG as they stand there, written again to PNG */
+    gale_picture_bytes texts; /* chunks of a PNG with texts, and with what its colours mean where it has no profile, as they stand there; written again to PNG */
     gale_picture_bytes exr;   /* attributes of an EXR header (comments, chromaticities, camera ...) that are written again to EXR */
     const char *format;       /* that it was read from, such as "png"; NULL: made here */
 } gale_picture;

@@ -39,8 +39,8 @@ int gale__exif_orientation(const gale_picture_bytes *b)
 {
     exif e;
     size_t at;
-    if (!open_exif(b, &e) || !(at = find(&e, get32(&e, 4), 0x112)) || get16(&e, at + 2) != 3) return 0;
-    uint32_t v = get16(&e, at + 8);
+    if (!open_exif(b, &e) || !(at = find(&e, get32(&e, 4), 0x112))) return 0;
+    uint32_t type = get16(&e, at + 2), v = type == 3 ? get16(&e, at + 8) : type == 4 ? get32(&e, at + 8) : 0; /* some write it as a long number */
     return v >= 1 && v <= 8 ? (int)v : 0;
 }
 
@@ -49,8 +49,8 @@ void gale__exif_upright(gale_picture_bytes *b)
 {
     exif e;
     if (!open_exif(b, &e) || gale__exif_orientation(b) <= 1) return;
-    size_t first = get32(&e, 4), end = first + 2 + 12 * entries(&e, first);
-    put(&e, find(&e, first, 0x112) + 8, 2, 1);
+    size_t first = get32(&e, 4), end = first + 2 + 12 * entries(&e, first), at = find(&e, first, 0x112);
+    put(&e, at + 8, get16(&e, at + 2) == 3 ? 2 : 4, 1);
     if (end + 4 <= e.n) put(&e, end, 4, 0);
 }
 

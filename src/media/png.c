@@ -51,17 +51,18 @@ static void give_bytes(png_structp s, png_bytep to, size_t n)
     p->at += n;
 }
 
-/* Texts as they stand in the file: what generators and editors leave there is nobody else's to read.  XMP has a place of its own, and EXIF as a text is none where EXIF is. */
+/* Texts as they stand in the file: what generators and editors leave there is nobody else's to read.  XMP has a place of its own, and EXIF as a text is none where EXIF is.  With
+ * them goes what colours mean where no profile says it. */
 static void keep_texts(png *p)
 {
-    static const char *const kinds[] = {"tEXt", "zTXt", "iTXt"};
+    static const char *const kinds[] = {"tEXt", "zTXt", "iTXt", "cHRM", "sRGB", "cICP"};
     const gale__picture_source *in = p->in;
     gale__str kept = {0};
     for (size_t at = 8; in->size - at >= 12 && memcmp(in->data + at + 4, "IEND", 4); at += gale__be32(in->data + at) + 12) { /* which check_chunks has gone through */
         const char *data = (const char *)in->data + at + 8;
         size_t size = gale__be32(in->data + at);
         bool text = false;
-        for (int k = 0; k < 3; k++) text |= !memcmp(data - 4, kinds[k], 4);
+        for (int k = 0; k < (p->picture->icc.size ? 3 : 6); k++) text |= !memcmp(data - 4, kinds[k], 4);
         bool xmp = size >= sizeof XMP_KEY && !memcmp(data, XMP_KEY, sizeof XMP_KEY), exif = p->picture->exif.size && size > 21 && !memcmp(data, "Raw profile type exif", 21);
         if (text && !xmp && !exif) gale__str_add_n(&kept, data - 8, size + 12);
     }
