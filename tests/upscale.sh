@@ -97,6 +97,14 @@ mkdir "$folder/crowd"
 i=0; while [ $i -lt 100 ]; do cp "$folder/in/b.ppm" "$folder/crowd/$i.ppm"; i=$((i + 1)); done
 "$gale" upscale "$folder/crowd" -m twice -O "$folder/ended" | head -1 >/dev/null
 holds -z "$(find "$folder/ended" -name '*.tmp')"
+mkfifo "$folder/crowd/wait.ppm"
+"$gale" upscale "$folder/crowd/1.ppm" "$folder/crowd/wait.ppm" -m twice -O "$folder/ended" >/dev/null 2>"$folder/words" &
+exec 3>"$folder/crowd/wait.ppm" # goes on when the job reads there, and waits in its turn
+kill -TERM $!
+wait $! 2>/dev/null
+holds $? = 143
+exec 3>&-
+holds -n "$(grep -e 'interrupted; the same command with --skip-existing goes on' "$folder/words")"
 
 # A value that is none is whose it is.
 printf 'Pf 2 1 -1.0\n\000\000\200\177\000\000\000\077' >"$folder/endless.pfm"

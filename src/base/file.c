@@ -127,20 +127,22 @@ static void sync_folder_of(const char *path)
 enum { OPEN_MOST = 8 };
 static struct { _Atomic int taken; char name[4096]; } open_names[OPEN_MOST];
 
-static void remember(const char *name)
+/* Its place, counted from 1; 0: there was none left. */
+static int remember(const char *name)
 {
     for (int i = 0, none = 0; i < OPEN_MOST; i++, none = 0)
         if (strlen(name) < sizeof open_names[i].name && atomic_compare_exchange_strong(&open_names[i].taken, &none, 1)) {
             strcpy(open_names[i].name, name);
             atomic_store(&open_names[i].taken, 2);
-            return;
+            return i + 1;
         }
+    return 0;
 }
 
-static void forget(const char *name)
+static void forget(gale__file_out *o)
 {
-    for (int i = 0; i < OPEN_MOST; i++)
-        if (atomic_load(&open_names[i].taken) == 2 && !strcmp(open_names[i].name, name)) atomic_store(&open_names[i].taken, 0);
+    if (o->place) atomic_store(&open_names[o->place - 1].taken, 0);
+    o->place = 0;
 }
 
 void gale__file_abandon_all(void)
@@ -173,11 +175,11 @@ static gale_status open_beside(const char *path, gale__file_out *o)
     gale_status status = gale__str_check(&name);
     if (status == GALE_OK) {
         o->name = name.text;
-        remember(o->name);
+        o->place = remember(o->name);
         o->fd = open(o->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (o->fd >= 0) return GALE_OK;
         status = fail_errno(path, "cannot create");
-        forget(o->name);
+        forget(o);
         o->name = NULL;
     }
     gale__str_finish(&name);
@@ -200,7 +202,7 @@ void gale__file_drop(gale__file_out *out)
     if (out->fd >= 0) close(out->fd);
     if (out->name) {
         unlink(out->name);
-        forget(out->name);
+        forget(out);
     }
     gale__free(out->name);
     gale__free(out->path);

@@ -9,7 +9,7 @@ gale_status gale__file_read(const char *path, size_t limit_bytes, gale__bytes *o
 void gale__bytes_finish(gale__bytes *b);
 gale_status gale__file_write(const char *path, const void *data, size_t size); /* temporary file, fsync, rename */
 /* The same piece by piece; after begin comes end or drop, which does nothing after an end.  fd -1 and all zero: not begun. */
-typedef struct gale__file_out { char *path, *name; int fd; } gale__file_out;
+typedef struct gale__file_out { char *path, *name; int fd, place; /* place: among those that are remembered */ } gale__file_out;
 gale_status gale__file_begin(const char *path, gale__file_out *out);
 gale_status gale__file_add(gale__file_out *out, const void *data, size_t size);
 gale_status gale__file_end(gale__file_out *out);

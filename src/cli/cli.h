@@ -36,6 +36,8 @@ extern const gale__command_row gale__commands[]; /* ends with a NULL name */
 int gale__report(gale_status status);
 /* Work on the device that the environment and the options chose; reports, and returns the exit code. */
 int gale__on_device(const gale__args *a, gale_status (*work)(const gale__args *a, gale_device *device));
+/* What is printed when a signal ends the program; NULL: nothing. */
+extern const char *volatile gale__last_words;
 /* Prints "gale: MESSAGE" with a hint at --help; returns GALE__EXIT_USAGE. */
 int gale__usage(const char *command, const char *format, ...) GALE__PRINTF(2, 3);
 /* Writes a finished text to stdout and frees it. */

@@ -275,7 +275,9 @@ static gale_status run_files(job *j)
     j->sum.rows = gale__calloc(j->inputs.count + 1, sizeof *j->sum.rows);
     gale_status status = tasks && j->sum.rows ? make_tasks(j, tasks) : GALE_NO_MEMORY;
     j->todo = j->sum.count;
+    if (j->todo > 1) gale__last_words = "\ngale: interrupted; the same command with --skip-existing goes on from here\n";
     if (status == GALE_OK) status = gale__files_run(&files, tasks, j->sum.count);
+    gale__last_words = NULL;
     gale__free(tasks);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 const gale__command_row gale__commands[] = {
 #define X(name, group, help) {#name, group, help, &gale__command_##name},
@@ -98,10 +99,14 @@ static int run(int argc, char **argv)
     return row ? run_command(row, argc - 2, argv + 2) : fail_unknown(word);
 }
 
+const char *volatile gale__last_words;
+
 /* Half a file is nobody's: then the program ends as the signal says. */
 static void on_end(int number)
 {
+    const char *words = gale__last_words;
     gale__file_abandon_all();
+    if (words && number != SIGPIPE && write(STDERR_FILENO, words, strlen(words)) < 0) words = NULL;
     raise(number);
 }
 
