@@ -42,15 +42,15 @@ gale__node gale__softplus(gale__lower *L, gale__node x)
     return gale__g_add(L->g, max0(L, x), gale__g_unary(L->g, GALE__LOG1P, small));
 }
 
-static gale__node gelu(gale__lower *L, gale__node x)
+gale__node gale__gelu(gale__lower *L, gale__node x, bool fast)
 {
     gale__g *g = L->g;
-    bool fast = !strcmp(gale__attr_s(L, "approximate", "none"), "tanh");
     gale__node cube = gale__g_mul(g, gale__g_mul(g, x, x), x), inner = times(L, gale__g_add(g, x, times(L, cube, 0.044715)), 0.79788456080286535588);
     gale__node t = fast ? gale__g_unary(g, GALE__TANH, inner) : gale__g_unary(g, GALE__ERF, times(L, x, 0.70710678118654752440));
     return gale__g_mul(g, times(L, x, 0.5), plus(L, t, 1));
 }
 
+static gale__node gelu(gale__lower *L, gale__node x) { return gale__gelu(L, x, !strcmp(gale__attr_s(L, "approximate", "none"), "tanh")); }
 static gale__node swish(gale__lower *L, gale__node x) { return gale__g_mul(L->g, x, gale__sigmoid(L, times(L, x, gale__attr_f(L, "alpha", 1)))); }
 static gale__node mish(gale__lower *L, gale__node x) { return gale__g_mul(L->g, x, gale__g_unary(L->g, GALE__TANH, gale__softplus(L, x))); }
 static gale__node softsign(gale__lower *L, gale__node x) { return gale__g_div(L->g, x, plus(L, gale__g_unary(L->g, GALE__ABS, x), 1)); }

@@ -44,6 +44,7 @@ gale__node gale__index(gale__lower *L, int64_t value); /* I64 */
 /* Common pieces. */
 gale__node gale__mean(gale__lower *L, gale__node x, uint32_t axes);              /* floats; axes kept */
 gale__node gale__sigmoid(gale__lower *L, gale__node x);
+gale__node gale__gelu(gale__lower *L, gale__node x, bool fast);                  /* fast: by tanh */
 gale__node gale__softplus(gale__lower *L, gale__node x);
 gale__node gale__softmax(gale__lower *L, gale__node x, uint32_t axes);           /* floats */
 gale__node gale__clamp(gale__lower *L, gale__node x, double low, double high);

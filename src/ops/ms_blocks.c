@@ -2,8 +2,7 @@
 #include "ops/quantise.h"
 #include <string.h>
 
-/* Numbers of `bits` bits out of bytes, the low ones first unless `high`: the last axis grows to `count`. */
-static gale__node unpack(gale__lower *L, gale__node x, int bits, int64_t count, bool high)
+gale__node gale__unpack(gale__lower *L, gale__node x, int bits, int64_t count, bool high)
 {
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, x);
@@ -27,7 +26,7 @@ static gale__node block_zeros(gale__lower *L, int bits, int64_t n, int64_t block
     bool packed = gale__type_of(g, zero) == GALE_U8;
     int64_t row = packed ? (blocks * bits + 7) / 8 : blocks;
     zero = gale__g_reshape(g, zero, 2, (int64_t[]){n, row});
-    return gale__g_cast(g, packed ? unpack(L, zero, bits, blocks, false) : zero, GALE_F32);
+    return gale__g_cast(g, packed ? gale__unpack(L, zero, bits, blocks, false) : zero, GALE_F32);
 }
 
 LOWER(MSMatMulNBits)
@@ -38,7 +37,7 @@ LOWER(MSMatMulNBits)
     if (!fits) gale__refuse(L, "N %lld, K %lld, block_size %lld, bits %lld", (long long)n, (long long)k, (long long)size, (long long)bits);
     if (!gale__good(L)) return;
     int64_t blocks = (k + size - 1) / size, whole[2] = {n, blocks * size}, in_blocks[3] = {n, blocks, size};
-    gale__node w = unpack(L, gale__g_reshape(g, L->in[1], 2, (int64_t[]){n, blocks * size * bits / 8}), (int)bits, blocks * size, false), groups = gale__arg(L, 4), bias = gale__arg(L, 5);
+    gale__node w = gale__unpack(L, gale__g_reshape(g, L->in[1], 2, (int64_t[]){n, blocks * size * bits / 8}), (int)bits, blocks * size, false), groups = gale__arg(L, 4), bias = gale__arg(L, 5);
     gale__node scale = gale__g_cast(g, gale__g_reshape(g, L->in[2], 2, (int64_t[]){n, blocks}), GALE_F32), zero = block_zeros(L, (int)bits, n, blocks);
     w = gale__g_cast(g, w, GALE_F32);
     if (groups >= 0) { /* each row of the matrix names its block */
@@ -56,8 +55,7 @@ LOWER(MSMatMulNBits)
     L->out[0] = gale__g_cast(g, y, gale__type_of(g, L->in[0]));
 }
 
-/* What the blocks of `size` along `axis` have in common, for each of `extent` elements. */
-static gale__node by_element(gale__lower *L, gale__node s, int axis, int64_t size, int64_t extent)
+gale__node gale__by_element(gale__lower *L, gale__node s, int axis, int64_t size, int64_t extent)
 {
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, s);
@@ -73,7 +71,7 @@ static gale__node by_element(gale__lower *L, gale__node s, int axis, int64_t siz
 
 static gale__node last_unpacked(gale__lower *L, gale__node x, int bits, int64_t count)
 {
-    return x < 0 || gale__type_of(L->g, x) != GALE_U8 || bits == 8 ? x : unpack(L, x, bits, count, false);
+    return x < 0 || gale__type_of(L->g, x) != GALE_U8 || bits == 8 ? x : gale__unpack(L, x, bits, count, false);
 }
 
 /* Rows are taken before they become floats, so that a table stays as small as it is; along the blocks themselves that cannot be. */
@@ -93,8 +91,8 @@ LOWER(MSGatherBlockQuantized)
     if (before && from < axis) axis += gale__rank_of(g, L->in[1]) - 1;
     int64_t extent = gale__peek(g, part[0]).dims[axis] * (bytes ? 8 / bits : 1), blocks = gale__peek(g, part[1]).dims[axis];
     gale__node x = last_unpacked(L, part[0], (int)bits, extent), zero = last_unpacked(L, part[2], (int)bits, blocks);
-    zero = zero >= 0 ? by_element(L, zero, axis, size, extent) : bytes ? gale__value(L, x, (double)(1 << (bits - 1))) : GALE__NIL;
-    gale__node y = gale__g_cast(g, gale__dequantise(L, x, by_element(L, part[1], axis, size, extent), zero), gale__type_of(g, L->in[2]));
+    zero = zero >= 0 ? gale__by_element(L, zero, axis, size, extent) : bytes ? gale__value(L, x, (double)(1 << (bits - 1))) : GALE__NIL;
+    gale__node y = gale__g_cast(g, gale__dequantise(L, x, gale__by_element(L, part[1], axis, size, extent), zero), gale__type_of(g, L->in[2]));
     L->out[0] = before ? y : gale__g_gather(g, y, L->in[1], from);
 }
 
@@ -109,8 +107,8 @@ LOWER(MSMatMulBnb4)
     int64_t n = gale__attr_i(L, "N", 0), k = gale__attr_i(L, "K", 0), size = gale__attr_i(L, "block_size", 0), kind = gale__attr_i(L, "quant_type", 0);
     if (n < 1 || k < 1 || n > INT32_MAX || k > INT32_MAX || kind < 0 || kind > 1) gale__refuse(L, "N %lld, K %lld, quant_type %lld", (long long)n, (long long)k, (long long)kind);
     if (!gale__good(L)) return;
-    gale__node table = gale__g_const(g, GALE_F32, 1, (const int64_t[]){16}, values[kind]), code = unpack(L, L->in[1], 4, n * k, true);
-    gale__node w = gale__g_mul(g, gale__g_gather(g, table, gale__g_cast(g, code, GALE_I64), 0), gale__g_cast(g, by_element(L, L->in[2], 0, size, n * k), GALE_F32));
+    gale__node table = gale__g_const(g, GALE_F32, 1, (const int64_t[]){16}, values[kind]), code = gale__unpack(L, L->in[1], 4, n * k, true);
+    gale__node w = gale__g_mul(g, gale__g_gather(g, table, gale__g_cast(g, code, GALE_I64), 0), gale__g_cast(g, gale__by_element(L, L->in[2], 0, size, n * k), GALE_F32));
     w = gale__g_permute(g, gale__g_reshape(g, w, 2, (const int64_t[]){n, k}), (int[]){1, 0});
     L->out[0] = gale__g_cast(g, gale__product(L, gale__wide(L, L->in[0]), w), gale__type_of(g, L->in[0]));
 }
