@@ -133,8 +133,13 @@ TEST(pages)
     gale_picture_destroy(&p);
     sheet_page(&s, 3, 1, 8, 1, 1, 1, 0, "def", 3);
     if (CHECK_OK(read_bytes(s.bytes, s.size, &p))) CHECK(p->width == 2 && !memcmp(p->data, "ab", 2));
-    CHECK_TEXT(lines, "TIFF: of 2 pages the first is read\n");
+    CHECK_TEXT(lines, "TIFF: of 2 pages the first is read, unless another is asked for by its number\n");
     gale_picture_destroy(&p);
+    if (CHECK_OK(gale_picture_from_memory(s.bytes, s.size, &(gale_picture_read_options){.layer = "2"}, &p))) CHECK(p->width == 3 && !memcmp(p->data, "def", 3));
+    gale_picture_destroy(&p);
+    CHECK_FAILS(gale_picture_from_memory(s.bytes, s.size, &(gale_picture_read_options){.layer = "3"}, &p), NOT_FOUND);
+    CHECK_TEXT(gale_error(), "TIFF: there is no page 3; it has 2");
+    CHECK_FAILS(gale_picture_from_memory(s.bytes, s.size, &(gale_picture_read_options){.layer = "two"}, &p), NOT_FOUND);
 }
 
 /* --- Animations. --- */
@@ -209,6 +214,29 @@ TEST(moving_webp)
     gale_free(data);
     gale__str_finish(&moving);
     gale_picture_destroy(&in);
+}
+
+/* A WebP that loses nothing stays one, until a quality is asked for. */
+TEST(lossless_webp)
+{
+    gale_picture *in = picture_make(33, 20, 4, GALE_U8), *p = NULL, *back = NULL;
+    void *data = NULL;
+    size_t size = 0;
+    if (!has("webp")) SKIP("this build is without WebP");
+    for (int i = 0; i < 3; i++) { /* without, from such a file, with a quality */
+        gale_picture_write_options o = {.format = "webp", .quality = i == 2 ? 50 : 0, .lossless = i == 0};
+        if (!CHECK_OK(gale_picture_to_memory(i ? p : in, &o, &data, &size)) || !CHECK_OK(read_bytes(data, size, i ? &back : &p))) break;
+        const gale_picture *made = i ? back : p;
+        CHECK_EQ(made->lossless, i < 2);
+        CHECK_EQ(!memcmp(made->data, in->data, 33 * 20 * 4), i < 2);
+        gale_free(data);
+        data = NULL;
+        gale_picture_destroy(&back);
+    }
+    gale_free(data);
+    gale_picture_destroy(&in);
+    gale_picture_destroy(&p);
+    gale_picture_destroy(&back);
 }
 
 /* --- What is no picture here has a name all the same. --- */
@@ -386,4 +414,4 @@ TEST(texts)
     gale_picture_destroy(&p);
 }
 
-TESTS(ROW(xmp), ROW(long_xmp), ROW(long_way_up), ROW(iptc), ROW(blocks), ROW(texts), ROW(wide_samples), ROW(inks), ROW(pages), ROW(moving_png), ROW(moving_webp), ROW(others), ROW(foreign_profile))
+TESTS(ROW(xmp), ROW(long_xmp), ROW(long_way_up), ROW(iptc), ROW(blocks), ROW(texts), ROW(wide_samples), ROW(inks), ROW(pages), ROW(moving_png), ROW(moving_webp), ROW(lossless_webp), ROW(others), ROW(foreign_profile))

@@ -65,6 +65,7 @@ expect 0 '^manifest embedded$' models info zoom2x
 # What can be known before the network runs is said then: `none` would not be found if it were opened.
 expect 2 'format: no format of pictures is called "gif"; there are png, jpeg' upscale "$folder/in/b.ppm" -m none -f gif
 expect 2 'output: no format of pictures is called "gif"' upscale "$folder/in/b.ppm" -m none -o "$folder/x.gif"
+expect 1 'page.html: cannot be written' upscale "$folder/in/b.ppm" -m none --report "$folder/nowhere/page.html"
 expect 2 'give one of them' upscale "$folder/in/b.ppm" -m none --scale 2 --width 9
 expect 1 'x.ppm: cannot be written: there is no folder .*nowhere' upscale "$folder/in/b.ppm" -m twice -o "$folder/nowhere/x.ppm"
 expect 1 '1000000 x 500000 pixels take [0-9]* GiB, and this machine has [0-9]*$' upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --width 1000000

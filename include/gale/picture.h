@@ -20,6 +20,7 @@ typedef struct gale_picture {
     void *data;               /* height x width x channels */
     bool premultiplied;       /* colours are multiplied by alpha already (EXR, some TIFF) */
     bool linear;              /* values are proportional to light (EXR, PFM, float TIFF); else encoded as sRGB is, or as the profile says */
+    bool lossless;            /* read from a WebP that loses nothing; written to WebP it loses nothing again, unless a quality is asked for */
     double gamma;             /* what PNG's gAMA notes, such as 0.45455; 0: nothing */
     double dpi_x, dpi_y;      /* pixels an inch; 0: not said */
     gale_picture_bytes icc;   /* colour profile */
@@ -39,7 +40,7 @@ typedef struct gale_picture_read_options {
     uint64_t max_pixels;      /* 0: 2^29 */
     uint64_t max_bytes;       /* of the decoded picture, and of the file; 0: 8 GiB */
     bool keep_orientation;    /* as stored: EXIF's orientation is neither applied nor reset */
-    const char *layer;        /* of an EXR: a part, a layer such as "diffuse", PART.LAYER, or one channel; NULL: the colours that viewers show first */
+    const char *layer;        /* of an EXR: a part, a layer such as "diffuse", PART.LAYER, or one channel; NULL: the colours that viewers show first; of a TIFF: the number of a page, from "1" */
 } gale_picture_read_options;
 /* The format is found from the first bytes.  options may be NULL.  A truncated file is GALE_FORMAT. */
 GALE_API gale_status gale_picture_read(const char *path, const gale_picture_read_options *options, gale_picture **out);

@@ -21,14 +21,14 @@ enum { THUMB = 1024 };
 static const gale__arg args[] = {
     {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pictures to enlarge or restore, folders of them, or patterns such as '*.png'; - is standard input, and then standard output unless -o or -O says otherwise", NULL, true, true},
     {"recursive", 'r', GALE__ARG_FLAG, NULL, NULL, NULL, "folders: also those inside; --output-dir gets the same folders"},
-    {"layer", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "of EXR: a part, a layer such as diffuse, PART.LAYER, or a channel; the colours that viewers show first unless given"},
+    {"layer", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "of EXR: a part, a layer such as diffuse, PART.LAYER, or a channel; the colours that viewers show first unless given; of TIFF: the number of a page"},
     {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_USUAL, NULL, "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is inside the program"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "where the only picture goes; - is standard output, in the format of --format or of the input"},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
     {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "added to names; '-' and the model's name unless given"},
     {"format", 'f', GALE__ARG_TEXT, NULL, NULL, NULL, "png, jpeg, webp, tiff, exr ...; what the name of the result says unless given, and where that says nothing, as the input"},
     {"quality", 0, GALE__ARG_INT, NULL, "92", "1..100", "of JPEG, WebP and JPEG 2000, which lose something"},
-    {"lossless", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "WebP and JPEG 2000: lose nothing"},
+    {"lossless", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "WebP and JPEG 2000: lose nothing; so is a WebP that loses nothing itself, unless --quality is given"},
     {"scale", 's', GALE__ARG_REAL, NULL, NULL, "0.05..64", "times as large; the network's own scale unless given"},
     {"width", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "pixels of the result; the height follows unless given as well"},
     {"height", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "pixels of the result; the width follows unless given as well"},
@@ -194,7 +194,7 @@ static gale_status to_stdout(job *j, gale__file_task *t, const char *format)
 {
     void *data = NULL;
     size_t size = 0;
-    gale_picture_write_options o = {.format = gale__args_text(j->a, "format"), .quality = (int)gale__args_int(j->a, "quality"), .lossless = gale__args_flag(j->a, "lossless")};
+    gale_picture_write_options o = {.format = gale__args_text(j->a, "format"), .quality = gale__args_given(j->a, "quality") ? (int)gale__args_int(j->a, "quality") : 0, .lossless = gale__args_flag(j->a, "lossless")};
     if (!o.format) o.format = format;
     GALE_TRY(gale_picture_to_memory(t->picture, &o, &data, &size));
     bool written = fwrite(data, 1, size, stdout) == size && !fflush(stdout);
@@ -269,7 +269,7 @@ static gale_status make_tasks(job *j, gale__file_task *tasks)
 static gale_status run_files(job *j)
 {
     gale__file_job files = {.work = upscale_one, .done = finish_file, .user = j, .read.layer = gale__args_text(j->a, "layer")};
-    files.write = (gale_picture_write_options){.format = gale__args_text(j->a, "format"), .quality = (int)gale__args_int(j->a, "quality"), .lossless = gale__args_flag(j->a, "lossless")};
+    files.write = (gale_picture_write_options){.format = gale__args_text(j->a, "format"), .quality = gale__args_given(j->a, "quality") ? (int)gale__args_int(j->a, "quality") : 0, .lossless = gale__args_flag(j->a, "lossless")};
     GALE_TRY(list_inputs(j));
     gale__file_task *tasks = gale__calloc(j->inputs.count + 1, sizeof *tasks);
     j->sum.rows = gale__calloc(j->inputs.count + 1, sizeof *j->sum.rows);
@@ -295,7 +295,8 @@ static int work(job *j)
 {
     gale__str out = {0};
     j->begun_ns = gale__time_ns();
-    gale_status status = open_network(j);
+    gale_status status = gale__args_given(j->a, "report") ? gale__file_check(gale__args_text(j->a, "report")) : GALE_OK;
+    if (status == GALE_OK) status = open_network(j);
     if (status == GALE_OK && gale__args_given(j->a, "output-dir")) status = gale__folder_make_public(gale__args_text(j->a, "output-dir"));
     if (status == GALE_OK) status = run_files(j);
     if (status == GALE_OK) status = note_device(j, &j->sum.where);

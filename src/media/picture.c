@@ -64,6 +64,7 @@ gale_status gale__picture_bytes_set(gale_picture_bytes *to, const void *data, si
 
 gale_status gale__picture_notes_copy(const gale_picture *from, gale_picture *to)
 {
+    to->lossless = from->lossless;
     to->gamma = from->gamma;
     to->dpi_x = from->dpi_x;
     to->dpi_y = from->dpi_y;
@@ -151,7 +152,7 @@ gale_status gale_picture_from_memory(const void *data, size_t size, const gale_p
     const gale__format *f = gale__format_of_bytes(data, size);
     if (!f) return unknown(data, size);
     if (!f->read) return lacks(f, "read");
-    if (o->layer && strcmp(f->about.name, "exr")) gale__log(GALE__WARN, "%s has no layers: it is read as it is", f->about.name);
+    if (o->layer && strcmp(f->about.name, "exr") && strcmp(f->about.name, "tiff")) gale__log(GALE__WARN, "%s has no layers: it is read as it is", f->about.name);
     gale_status status = f->read(&in, &p);
     if (status == GALE_OK) {
         p->format = f->about.name;
@@ -219,6 +220,7 @@ static gale_status encode(const gale__format *f, const gale_picture *p, const ga
     GALE_TRY(can_hold(f, p->width, p->height));
     gale_picture_write_options o = *options;
     if (o.quality < 0 || o.quality > 100) return gale__fail(GALE_INVALID, "quality %d is not in 1..100", o.quality);
+    if (!o.quality && p->lossless && p->format == f->about.name) o.lossless = true;
     if (!o.quality) o.quality = 92;
     gale__picture_kind k = kind_for(f, p);
     if (!f->keeps_icc && gale__icc_fits(p)) gale__log(GALE__WARN, "%s is written without a colour profile: it is left out", f->about.name);

@@ -1,11 +1,11 @@
 /* TIFF through libtiff, from and to memory.  Samples of 8, 16 bits and floats are read as they are, in strips or tiles, together or in planes, of 32 bits and doubles as the
- * type that is nearest; what is stranger (palettes, bits, ...) is left to libtiff's conversion to 8-bit colours.  Of several pages the first is read. */
+ * type that is nearest; what is stranger (palettes, bits, ...) is left to libtiff's conversion to 8-bit colours.  Of several pages one is read: the first, or the one that is asked for by its number. */
 #include "media/formats.h"
 #include <stdio.h>
 #include <string.h>
 #include <tiffio.h>
 
-enum { PAGES_COUNTED = 100 };
+enum { PAGES_COUNTED = 100, PAGES_MOST = 10000 };
 
 /* Bytes that libtiff reads or writes at any place. */
 typedef struct memory {
@@ -214,13 +214,31 @@ static void mix_inks(gale_picture *p)
     p->channels = 3;
 }
 
-/* Pages that are pictures of their own, not smaller copies; one is all that is read. */
-static void say_pages(TIFF *t)
+/* On to the next page that is a picture of its own, not a smaller copy or a mask. */
+static bool next_page(TIFF *t)
 {
     uint32_t kind = 0;
+    for (int i = 0; i < PAGES_MOST && TIFFReadDirectory(t); i++, kind = 0)
+        if (!TIFFGetField(t, TIFFTAG_SUBFILETYPE, &kind) || !(kind & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK))) return true;
+    return false;
+}
+
+/* The page that is asked for; true where it is the first. */
+static gale_status find_page(const gale__picture_source *in, TIFF *t, bool *first)
+{
+    int64_t page = 1;
+    if (in->layer && (!gale__text_to_i64(in->layer, &page) || page < 1 || page > PAGES_MOST)) return gale__fail(GALE_NOT_FOUND, "TIFF: its pages are counted from 1, and \"%s\" is none", in->layer);
+    *first = page == 1;
+    for (int64_t i = 1; i < page; i++)
+        if (!next_page(t)) return gale__fail(GALE_NOT_FOUND, "TIFF: there is no page %lld; it has %lld", (long long)page, (long long)i);
+    return GALE_OK;
+}
+
+static void say_pages(TIFF *t)
+{
     int pages = 1;
-    for (int i = 0; i < PAGES_COUNTED && TIFFReadDirectory(t); i++, kind = 0) pages += !(TIFFGetField(t, TIFFTAG_SUBFILETYPE, &kind) && kind & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK));
-    if (pages > 1) gale__log(GALE__WARN, "TIFF: of %s%d pages the first is read", pages > PAGES_COUNTED ? "more than " : "", pages - (pages > PAGES_COUNTED));
+    while (pages <= PAGES_COUNTED && next_page(t)) pages++;
+    if (pages > 1) gale__log(GALE__WARN, "TIFF: of %s%d pages the first is read, unless another is asked for by its number", pages > PAGES_COUNTED ? "more than " : "", pages - (pages > PAGES_COUNTED));
 }
 
 /* libtiff's own conversion gives 8-bit RGBA, the lowest byte red. */
@@ -245,7 +263,7 @@ static gale_status read_converted(const gale__picture_source *in, TIFF *t, memor
     return status;
 }
 
-static gale_status read_notes(const gale__picture_source *in, TIFF *t, const about *a, gale_picture *p)
+static gale_status read_notes(const gale__picture_source *in, TIFF *t, const about *a, bool first, gale_picture *p)
 {
     float x = 0, y = 0;
     uint16_t unit = RESUNIT_INCH;
@@ -258,8 +276,8 @@ static gale_status read_notes(const gale__picture_source *in, TIFF *t, const abo
     }
     if (TIFFGetField(t, TIFFTAG_ICCPROFILE, &size, &bytes) && size) GALE_TRY(gale__picture_bytes_set(&p->icc, bytes, size));
     if (TIFFGetField(t, TIFFTAG_XMLPACKET, &size, &bytes) && size) GALE_TRY(gale__picture_bytes_set(&p->xmp, bytes, size));
-    GALE_TRY(gale__iptc_from_tiff(in->data, in->size, &p->iptc));
-    GALE_TRY(gale__exif_from_tiff(in->data, in->size, &p->exif));
+    if (first) GALE_TRY(gale__iptc_from_tiff(in->data, in->size, &p->iptc)); /* those of the first page, found without libtiff */
+    if (first) GALE_TRY(gale__exif_from_tiff(in->data, in->size, &p->exif));
     p->linear = (p->type == GALE_F16 || p->type == GALE_F32) && !gale__icc_fits(p);
     p->premultiplied = a->channels % 2 == 0 && a->channels && !a->inks && a->extras && a->extra[0] == EXTRASAMPLE_ASSOCALPHA;
     return GALE_OK;
@@ -272,17 +290,18 @@ gale_status gale__read_tiff(gale__picture_source *in, gale_picture **out)
     gale_picture *p = NULL;
     TIFF *t = open_tiff(&m, "rm", in->max_bytes);
     if (!t) return fail(&m, GALE_FORMAT);
+    bool first = true;
+    gale_status status = find_page(in, t, &first);
     read_about(t, &a);
-    gale_status status = GALE_OK;
-    if (!a.width || !a.height || (uint64_t)a.width * a.height > in->max_pixels) status = gale__picture_begin(in, a.width, a.height, 4, GALE_U8, &p);
+    if (status == GALE_OK && (!a.width || !a.height || (uint64_t)a.width * a.height > in->max_pixels)) status = gale__picture_begin(in, a.width, a.height, 4, GALE_U8, &p);
     if (status == GALE_OK) {
         in->orientation = a.orientation >= 1 && a.orientation <= 8 ? a.orientation : 1;
         status = a.channels ? read_samples(in, t, &m, &a, &p) : read_converted(in, t, &m, &a, &p);
     }
     if (status == GALE_OK && a.inks && a.channels) mix_inks(p);
-    if (status == GALE_OK) status = read_notes(in, t, &a, p);
+    if (status == GALE_OK) status = read_notes(in, t, &a, first, p);
     if (status == GALE_OK && a.channels && a.light == PHOTOMETRIC_MINISWHITE) invert(p);
-    if (status == GALE_OK) say_pages(t);
+    if (status == GALE_OK && !in->layer) say_pages(t);
     TIFFClose(t);
     if (status == GALE_OK) *out = p;
     else gale_picture_destroy(&p);

@@ -11,6 +11,7 @@ static gale_status read_pixels(const gale__picture_source *in, const WebPData *b
     if (WebPGetFeatures(bytes->bytes, bytes->size, &f) != VP8_STATUS_OK) return gale__fail(GALE_FORMAT, "WebP: the header is damaged or truncated");
     if (f.has_animation) return gale__fail(GALE_FORMAT, "WebP: a frame is an animation itself");
     GALE_TRY(gale__picture_begin(in, (uint64_t)f.width, (uint64_t)f.height, f.has_alpha ? 4 : 3, GALE_U8, out));
+    (*out)->lossless = f.format == 2; /* 1: lossy, 0: both */
     size_t row = gale__picture_row_bytes(*out);
     if (row > INT32_MAX) return gale__fail(GALE_LIMIT, "WebP: rows are too long");
     uint8_t *done = f.has_alpha ? WebPDecodeRGBAInto(bytes->bytes, bytes->size, (*out)->data, row * (size_t)f.height, (int)row)
