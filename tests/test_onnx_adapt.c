@@ -224,6 +224,24 @@ TEST(scan_over_batches)
     make_end(&m);
 }
 
+/* As many parts as steps of a sequence that an exporter unrolled. */
+TEST(split_into_many)
+{
+    enum { PARTS = 130 };
+    float x[PARTS], got[2] = {0};
+    char names[PARTS * 5 + 1] = "";
+    maker m;
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "130");
+    for (int i = 0; i < PARTS; i++) x[i] = (float)i, snprintf(names + strlen(names), sizeof names - strlen(names), "%sp%d", i ? "," : "", i);
+    make_node(&m, "Split", "x", names);
+    make_attr_i(&m, make_node(&m, "Concat", "p129,p65", "y"), "axis", 0);
+    make_output(&m, "y", 1, "2");
+    run_made(&m, "x", 1, (const int64_t[]){PARTS}, x, "y", 2, got);
+    CHECK(got[0] == 129 && got[1] == 65);
+    make_end(&m);
+}
+
 /* Samples are places of classes, and those of no probability are never drawn. */
 TEST(samples_by_probability)
 {
@@ -394,4 +412,4 @@ TEST(without_memory)
     gale_device_close(&device);
 }
 
-TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(samples_by_probability), ROW(dropout_trains), ROW(labels_both_ways), ROW(nodes_cut_short), ROW(refusals_in_a_run_name_the_node), ROW(without_memory))
+TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(split_into_many), ROW(samples_by_probability), ROW(dropout_trains), ROW(labels_both_ways), ROW(nodes_cut_short), ROW(refusals_in_a_run_name_the_node), ROW(without_memory))
