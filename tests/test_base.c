@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[64];
@@ -275,7 +276,7 @@ TEST(places)
     CHECK_OK(gale__file_check("no-such-name"));
     CHECK_OK(gale__file_begin(target, &out));
     CHECK(out.name && gale__file_exists(out.name));
-    gale__file_abandon_all();
+    gale__file_abandon_all(false);
     CHECK(out.name && !gale__file_exists(out.name));
     gale__file_drop(&out);
     for (int i = 0; i < 20; i++) { /* names are forgotten with their files */
@@ -283,9 +284,16 @@ TEST(places)
         gale__file_drop(&out);
     }
     CHECK_OK(gale__file_begin(target, &out));
-    gale__file_abandon_all();
+    gale__file_abandon_all(false);
     CHECK(out.name && !gale__file_exists(out.name));
     gale__file_drop(&out);
+    pid_t child = fork();
+    if (child == 0) {
+        gale__file_abandon_all(true);
+        _exit(gale__file_begin(target, &out) == GALE_IO ? 0 : 1);
+    }
+    int state = 1;
+    CHECK(waitpid(child, &state, 0) == child && state == 0);
 }
 
 TEST(folders)

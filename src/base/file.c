@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static _Atomic uint64_t write_fail_at, write_asked;
@@ -123,32 +124,37 @@ static void sync_folder_of(const char *path)
     close(fd);
 }
 
-/* Names of files that are being written: fixed memory, so that a signal's handler may read them. */
-enum { OPEN_MOST = 8 };
-static struct { _Atomic int taken; char name[4096]; } open_names[OPEN_MOST];
+/* Names of files that are being written: fixed memory, so that a signal's handler may read them.  One that is being opened is there or not: the handler waits for it, and none
+ * is opened after the handler has begun. */
+enum { OPEN_MOST = 8, FREE = 0, OPENING, OPEN };
+static struct { _Atomic int state; char name[4096]; } open_names[OPEN_MOST];
+static _Atomic bool ending;
 
 /* Its place, counted from 1; 0: there was none left. */
 static int remember(const char *name)
 {
-    for (int i = 0, none = 0; i < OPEN_MOST; i++, none = 0)
-        if (strlen(name) < sizeof open_names[i].name && atomic_compare_exchange_strong(&open_names[i].taken, &none, 1)) {
+    for (int i = 0, none = FREE; i < OPEN_MOST; i++, none = FREE)
+        if (strlen(name) < sizeof open_names[i].name && atomic_compare_exchange_strong(&open_names[i].state, &none, OPENING)) {
             strcpy(open_names[i].name, name);
-            atomic_store(&open_names[i].taken, 2);
             return i + 1;
         }
     return 0;
 }
 
-static void forget(gale__file_out *o)
+static void set_state(gale__file_out *o, int state)
 {
-    if (o->place) atomic_store(&open_names[o->place - 1].taken, 0);
-    o->place = 0;
+    if (o->place) atomic_store(&open_names[o->place - 1].state, state);
+    if (state == FREE) o->place = 0;
 }
 
-void gale__file_abandon_all(void)
+void gale__file_abandon_all(bool for_good)
 {
-    for (int i = 0; i < OPEN_MOST; i++)
-        if (atomic_load(&open_names[i].taken) == 2) unlink(open_names[i].name);
+    if (for_good) atomic_store(&ending, true);
+    for (int i = 0; i < OPEN_MOST; i++) {
+        /* It may be this very thread that the signal has interrupted: it is not waited for without end. */
+        for (int k = 0; k < 100 && atomic_load(&open_names[i].state) == OPENING; k++) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (atomic_load(&open_names[i].state) != FREE) unlink(open_names[i].name);
+    }
 }
 
 /* Where a link leads is written to, not the link; a device or a pipe is written into as it is: to put a file in its place would be the end of it. */
@@ -176,10 +182,11 @@ static gale_status open_beside(const char *path, gale__file_out *o)
     if (status == GALE_OK) {
         o->name = name.text;
         o->place = remember(o->name);
-        o->fd = open(o->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (!atomic_load(&ending)) o->fd = open(o->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        else errno = EINTR;
+        set_state(o, o->fd >= 0 ? OPEN : FREE);
         if (o->fd >= 0) return GALE_OK;
         status = fail_errno(path, "cannot create");
-        forget(o);
         o->name = NULL;
     }
     gale__str_finish(&name);
@@ -202,7 +209,7 @@ void gale__file_drop(gale__file_out *out)
     if (out->fd >= 0) close(out->fd);
     if (out->name) {
         unlink(out->name);
-        forget(out);
+        set_state(out, FREE);
     }
     gale__free(out->name);
     gale__free(out->path);

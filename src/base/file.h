@@ -14,8 +14,8 @@ gale_status gale__file_begin(const char *path, gale__file_out *out);
 gale_status gale__file_add(gale__file_out *out, const void *data, size_t size);
 gale_status gale__file_end(gale__file_out *out);
 void gale__file_drop(gale__file_out *out);
-/* Removes what is being written under temporary names.  For the handler of a signal that ends the program: it takes no lock and no memory. */
-void gale__file_abandon_all(void);
+/* Removes what is being written under temporary names.  For the handler of a signal that ends the program: it takes no lock and no memory.  for_good: nothing new is begun. */
+void gale__file_abandon_all(bool for_good);
 /* The same over several runs of the program: PATH.part is begun or gone on with, its bytes so far in `have`; keep closes it and leaves it for the next time.
  * GALE_IO when another process is at it. */
 gale_status gale__file_resume(const char *path, gale__file_out *out, uint64_t *have);

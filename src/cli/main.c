@@ -105,7 +105,7 @@ const char *volatile gale__last_words;
 static void on_end(int number)
 {
     const char *words = gale__last_words;
-    gale__file_abandon_all();
+    gale__file_abandon_all(true);
     if (words && number != SIGPIPE && write(STDERR_FILENO, words, strlen(words)) < 0) words = NULL;
     raise(number);
 }
