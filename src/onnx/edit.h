@@ -27,7 +27,9 @@ gale_status gale__emit_c(gale__onnx *file, const gale__pb_model *model, const ch
 
 /* Many exporters list every initialiser among the inputs too.  Here they are weights: nobody gives them. */
 void gale__edit_drop_formal_inputs(gale__pb_model *model);
-/* Constant nodes of the main graph become initialisers. */
+/* Nodes stand in an order in which values are made before they are read (order.c). */
+gale_status gale__edit_order(gale__onnx *file, gale__pb_graph *graph);
+/* Constant nodes of the main graph become initialisers; the others come into order. */
 gale_status gale__edit_hoist_constants(gale__onnx *file, gale__pb_graph *graph);
 gale_status gale__edit_add_initializers(gale__onnx *file, gale__pb_graph *graph, const gale__pb_tensor *tensors, size_t n);
 /* Whether a node gives the same for the same inputs, as far as is known: nothing random, no body, no function. */

@@ -53,6 +53,7 @@ gale_status gale__edit_hoist_constants(gale__onnx *file, gale__pb_graph *g)
     gale__arena *arena = gale__onnx_arena(file);
     gale__pb_tensor *list = gale__arena_alloc(arena, (n + g->node.n) * sizeof *list);
     if (!list) return GALE_NO_MEMORY;
+    GALE_TRY(gale__edit_order(file, g));
     if (n) memcpy(list, g->initializer.at, n * sizeof *list);
     for (size_t i = 0; i < g->node.n; i++) {
         if (constant_of(arena, &g->node.at[i], &list[n])) n++;

@@ -185,7 +185,7 @@ gale_status gale__edit_extract(gale__onnx *file, gale__pb_model *model, const ch
 {
     cut c = {.arena = gale__onnx_arena(file), .g = model->graph};
     if (!c.g) return gale__fail(GALE_INVALID, "the model has no graph");
-    gale_status status = GALE_OK;
+    gale_status status = gale__edit_order(file, c.g);
     c.keep = gale__arena_alloc(c.arena, c.g->node.n * sizeof *c.keep);
     c.stack = gale__arena_alloc(c.arena, c.g->node.n * sizeof *c.stack);
     if (!c.keep || !c.stack) status = GALE_NO_MEMORY;

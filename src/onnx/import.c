@@ -1,5 +1,5 @@
 /* From messages to a net: names become numbers, functions are inlined, graph attributes become nets of their own that take what they use
- * from outside as further inputs.  Nodes must stand in order, as the standard asks; so there are no cycles to look for. */
+ * from outside as further inputs.  Nodes are read in an order in which what they read has been made (order.c); so there are no cycles to look for. */
 #include "onnx/import.h"
 #include <string.h>
 
@@ -119,7 +119,7 @@ static gale_status import_inputs(gale__scope *s, const gale__pb_node *n, gale__n
         node->in[i] = -1;
         if (!name.at || !name.size) continue;
         GALE_TRY(look_up(s, name, &node->in[i]));
-        if (node->in[i] < 0) return gale__net_fail(node, GALE_FORMAT, "input '%s' is not made by any node before it: it does not exist, or the nodes are not in order, or form a cycle", name.at);
+        if (node->in[i] < 0) return gale__net_fail(node, GALE_FORMAT, "input '%s' is not made by any node before it: it does not exist, or the nodes form a cycle", name.at);
     }
     while (node->n_in && node->in[node->n_in - 1] < 0) node->n_in--; /* left out at the end: not given */
     return GALE_OK;
@@ -246,8 +246,14 @@ done:
 
 static gale_status import_nodes(gale__scope *s, const gale__pb_node *nodes, size_t n)
 {
-    for (size_t i = 0; i < n; i++) GALE_TRY(import_node(s, &nodes[i], i));
-    return GALE_OK;
+    uint32_t *order = NULL;
+    gale_status status = gale__import_order(nodes, n, &order);
+    for (size_t i = 0; status == GALE_OK && i < n; i++) {
+        size_t at = order ? order[i] : i;
+        status = import_node(s, &nodes[at], at);
+    }
+    gale__free(order);
+    return status;
 }
 
 static gale_status import_initialisers(gale__scope *s, const gale__pb_graph *g)

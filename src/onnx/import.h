@@ -20,6 +20,8 @@ typedef struct gale__scope {
 /* import_attr.c: one attribute; *skip when it refers to one that the caller of the function left out. */
 gale_status gale__import_attr(gale__scope *scope, const gale__pb_attribute *from, const char *where, gale_attr *to, bool *skip);
 gale_status gale__import_constant(gale__scope *scope, const gale__net_node *node, gale_tensor **out); /* the value of a Constant node */
+/* order.c: *out[i] is the node that is i-th in an order in which values are made before they are read (gale__free); left alone where they are in order already. */
+gale_status gale__import_order(const gale__pb_node *nodes, size_t n, uint32_t **out);
 /* import_type.c: a declared type as kind, element type and shape. */
 gale_status gale__import_type(gale__net *net, const gale__pb_value_info *from, gale__net_value *to);
 #endif
