@@ -85,7 +85,7 @@ EXPAND(fused_conv)
     const double *p = params && params->kind == GALE_ATTR_FLOATS ? params->floats : NULL;
     size_t n = p ? params->count : 0;
     const char *name = gale__rw_text(&w, "activation", "");
-    bool last = strcmp(node->op, "NhwcFusedConv") == 0; /* of x, z and y; the kernel lies as it always does */
+    bool last = strcmp(node->op, "FusedConv") != 0; /* of x, z and y; the kernel lies as it always does */
     *done = false;
     gale__net_drop_attr(node, "activation");
     gale__net_drop_attr(node, "activation_params");
@@ -95,15 +95,19 @@ EXPAND(fused_conv)
     return activate(&w, name, p, n, z >= 0 ? gale__rw(&w, "Add", y, z) : y);
 }
 
-EXPAND(channels_last_pool)
+/* The standard's operator on pictures whose channels are last; whatever else it reads lies as always. */
+EXPAND(channels_last)
 {
     gale__rewrite w = {net, node, GALE_OK};
-    int spatial = 0;
-    gale__rw_list(&w, "kernel_shape", &spatial);
-    int32_t x = channels(&w, gale__rw_in(&w, 0), spatial + 2, false), y = gale__rw_op(&w, "MaxPool", node->attrs, node->n_attrs, &x, 1);
+    const char *op = strncmp(node->op, "Nhwc", 4) ? node->op : node->op + 4;
+    int32_t x = gale__rw_in(&w, 0);
+    int rank = x >= 0 ? gale__net_rank(net, x) : -1, spatial = 0;
     *done = false;
+    if (gale__rw_list(&w, "kernel_shape", &spatial) && rank < 0) rank = spatial + 2;
+    gale__rw_set_in(&w, 0, channels(&w, x, rank, false));
+    int32_t y = gale__rw_op(&w, op, node->attrs, node->n_attrs, node->in, node->n_in);
     gale__rw_drop_all(&w);
-    gale__rw_become(&w, "Identity", channels(&w, y, spatial + 2, true));
+    gale__rw_become(&w, "Identity", channels(&w, y, rank, true));
     return w.status;
 }
 
