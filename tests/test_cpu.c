@@ -199,6 +199,64 @@ TEST(products)
             }
 }
 
+/* y[m, n] = relu(sum over k of a[m, k] b[k, n]), b of the type of the sums, as it lies or turned. */
+static void plain_product(build *b, gale_type type, int64_t m, int64_t n, int64_t k, bool turned)
+{
+    build_init(b, 2, 1, (int64_t[]){m, n, k});
+    gale__access *x = dense_access(b, type, 1 | 4, false), *y = dense_access(b, type, 2 | 4, false);
+    if (turned) y->stride[1] = 1, y->stride[2] = n;
+    int sum = add_reduce(b, GALE__SUM, type, type, add(b, GALE__MUL, type, 1, add_load(b, x, 1), add_load(b, y, 1), 0));
+    add_store(b, add(b, GALE__MAX, type, 0, sum, add_const(b, type, 0), 0), dense_access(b, type, 3, true));
+}
+
+static gale__cpu_kernel *with_constant(build *b, gale__cpu_panels *panels)
+{
+    gale__cpu_kernel *k = NULL;
+    b->nest.buffers[1].constant = true;
+    CHECK_OK(gale__cpu_kernel_create(&b->nest, &k));
+    *panels = gale__cpu_kernel_panels(k);
+    return k;
+}
+
+/* A constant factor laid out once gives the same bits as one that is packed at every run, and its panels serve any number of rows. */
+TEST(panels)
+{
+    static const int64_t shapes[][3] = {{4, 8, 4}, {16, 384, 384}, {130, 70, 300}, {33, 1000, 17}, {16, 3000, 700}, {300, 385, 257}};
+    for (size_t s = 0; s < 6 * 4; s++) {
+        gale_type type = s & 1 ? GALE_F64 : GALE_F32;
+        int64_t m = shapes[s / 4][0], n = shapes[s / 4][1], k = shapes[s / 4][2];
+        size_t size = gale_type_size(type), bytes[3] = {(size_t)(m * k) * size, (size_t)(n * k) * size, (size_t)(m * n) * size};
+        build b;
+        gale__cpu_kernel *plain = NULL, *other;
+        gale__cpu_panels panels, more;
+        void *x = malloc(bytes[0]), *w = malloc(bytes[1]), *y = malloc(bytes[2]), *z = guarded(bytes[2]);
+        if (test_light() && m * n * k > 1000000) continue;
+        plain_product(&b, type, m, n, k, s & 2);
+        fill_buffer(type, x, m * k);
+        fill_buffer(type, w, n * k);
+        CHECK_OK(gale__cpu_kernel_create(&b.nest, &plain));
+        CHECK_EQ(gale__cpu_kernel_panels(plain).bytes, 0);
+        other = with_constant(&b, &panels);
+        if (!CHECK(plain && other && panels.buffer == 1 && panels.bytes >= bytes[1] && panels.bytes < bytes[1] + (size_t)(k * 64) * size)) return;
+        char *made = guarded(panels.bytes + 64), *p = made + 64 - (uintptr_t)made % 64;
+        gale__cpu_kernel_make_panels(other, w, p);
+        gale__cpu_kernel_run(plain, (void *[]){x, w, y});
+        gale__cpu_kernel_run(other, (void *[]){x, p, z});
+        CHECK(!memcmp(y, z, bytes[2]) && guards_hold(z, bytes[2]) && p[panels.bytes] == 0x5a);
+        gale__cpu_kernel_destroy(&other);
+        plain_product(&b, type, m + 5, n, k, s & 2);
+        other = with_constant(&b, &more);
+        CHECK(more.key == panels.key && more.bytes == panels.bytes);
+        gale__cpu_kernel_destroy(&other);
+        plain_product(&b, type, m, n, k, !(s & 2));
+        other = with_constant(&b, &more);
+        CHECK(more.key != panels.key);
+        gale__cpu_kernel_destroy(&other);
+        gale__cpu_kernel_destroy(&plain);
+        free(x), free(w), free(y), free((char *)z - GUARD_BYTES), free(made - GUARD_BYTES);
+    }
+}
+
 /* out[n, o, y, x] = relu(sum over c, i, j of in[n, c, s y + d i - p, s x + d j - p] w[o, c, i, j] + bias[o]). */
 static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad, int64_t div)
 {
@@ -543,5 +601,5 @@ TEST(faults)
 
 static void test_isa(void) { printf("instruction set: %s\n", gale__isa_name(gale__cpu_isa())); }
 
-TESTS(ROW(isa), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products), ROW(convolutions), ROW(indirection),
+TESTS(ROW(isa), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products), ROW(panels), ROW(convolutions), ROW(indirection),
       ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(scratch_grows), ROW(faults))

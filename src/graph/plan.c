@@ -33,11 +33,10 @@ static gale_status new_item(gale__planner *p, uint64_t size, int first, int last
 gale_status gale__plan_scratch(gale__planner *p, uint64_t size, gale__place *out) { return new_item(p, size, p->position, p->position, out); }
 gale_status gale__plan_scratch_early(gale__planner *p, uint64_t size, gale__place *out) { return new_item(p, size, 0, p->position, out); }
 
-gale_status gale__plan_weight(gale__plan *plan, const gale_tensor *tensor)
+gale_status gale__plan_weight(gale__plan *plan, gale__wanted wanted)
 {
     GALE_TRY(gale__grow((void **)&plan->weights, &plan->weights_capacity, (size_t)plan->n_weights + 1, sizeof *plan->weights));
-    plan->weights[plan->n_weights++] = tensor;
-    plan->weight_bytes += tensor->size_bytes;
+    plan->weights[plan->n_weights++] = wanted;
     return GALE_OK;
 }
 
@@ -48,7 +47,7 @@ static gale_status place_constant(gale__planner *p, gale__node n)
     size_t size = node_bytes(&plan->g, n);
     if (c->tensor) {
         p->place[n] = (gale__place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
-        return gale__plan_weight(plan, c->tensor);
+        return gale__plan_weight(plan, (gale__wanted){.tensor = c->tensor});
     }
     GALE_TRY(gale__grow((void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
     plan->constants[plan->n_constants].data = c->data;
@@ -144,13 +143,24 @@ static gale_status place_all(gale__planner *p)
 
 static const gale__fused *kernel_at(const gale__planner *p, int at) { return &p->fusion.kernels[p->order[at]]; }
 
+/* Weights may be laid out for the kernels that read them; for the prologue, which runs once, that would be lost work. */
+static void mark_constants(const gale__planner *p, gale__fused *k)
+{
+    for (int i = 0; i < k->nest.n_buffers && !gale__g_at(p->fusion.g, k->root)->invariant; i++)
+        k->nest.buffers[i].constant = gale__plan_place(p, k->buffers[i]).space == GALE__SPACE_WEIGHT;
+}
+
 /* Nests whose steps come one after the other, in the prologue both or in runs both, may become one kernel. */
 static gale_status make_runnables(gale__planner *p)
 {
     gale__plan *plan = p->plan;
     const gale__fusion *f = &p->fusion;
     int n = 0;
-    for (int i = 0; i < f->n_kernels; i++) n += f->kernels[i].kind == GALE__K_NEST;
+    for (int i = 0; i < f->n_kernels; i++) {
+        if (f->kernels[i].kind != GALE__K_NEST) continue;
+        n++;
+        mark_constants(p, &f->kernels[i]);
+    }
     p->nests = gale__arena_alloc(&plan->arena, ((size_t)n + 1) * sizeof *p->nests);
     bool *follows = gale__arena_alloc(&plan->arena, ((size_t)n + 1) * sizeof *follows);
     plan->runnables = gale__arena_alloc(&plan->arena, ((size_t)f->n_kernels + 1) * sizeof *plan->runnables); /* specials come after the nests */
@@ -181,6 +191,17 @@ static const char *name_chain(gale__planner *p, int at, int parts)
     return name;
 }
 
+/* A product by a weight takes it as panels, which are made once and serve plans of other shapes too. */
+static gale_status take_panels(gale__planner *p, const gale__runnable *r, gale__place *refs)
+{
+    gale__plan *plan = p->plan;
+    gale__panels panels = gale__runnable_panels(r);
+    if (!panels.bytes) return GALE_OK;
+    const gale_tensor *tensor = plan->weights[refs[panels.buffer].index].tensor;
+    refs[panels.buffer] = (gale__place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
+    return gale__plan_weight(plan, (gale__wanted){tensor, panels});
+}
+
 /* One step for a nest and those joined to it. */
 static gale_status plan_nest(gale__planner *p, int at)
 {
@@ -201,6 +222,7 @@ static gale_status plan_nest(gale__planner *p, int at)
         gale__nest_cost(&k->nest, &bytes, &operations);
         step.tag.bytes += bytes, step.tag.operations += operations;
     }
+    GALE_TRY(take_panels(p, r, refs));
     return gale__plan_step(p, step, refs, n);
 }
 
@@ -266,6 +288,22 @@ static gale_status pack(gale__planner *p)
     return GALE_OK;
 }
 
+/* Weights that no step reads, since all take them as panels, are not wanted; the others are counted. */
+static gale_status count_weights(gale__plan *plan)
+{
+    bool *read = gale__arena_alloc(&plan->arena, ((size_t)plan->n_weights + 1) * sizeof *read);
+    if (!read) return GALE_NO_MEMORY;
+    for (int i = 0; i < plan->n_steps; i++)
+        for (int k = 0; k < plan->steps[i].n_refs; k++)
+            if (plan->steps[i].refs[k].space == GALE__SPACE_WEIGHT) read[plan->steps[i].refs[k].index] = true;
+    for (int i = 0; i < plan->n_weights; i++) {
+        gale__wanted *w = &plan->weights[i];
+        if (!read[i]) w->tensor = NULL;
+        if (w->tensor) plan->weight_bytes += w->panels.bytes ? w->panels.bytes : w->tensor->size_bytes;
+    }
+    return GALE_OK;
+}
+
 static void predict(gale__plan *plan)
 {
     const gale_device_ceilings *c = &plan->device->info.ceilings;
@@ -304,6 +342,7 @@ static gale_status make(gale__planner *p, const gale__fusion_options *options)
     GALE_TRY(make_runnables(p));
     GALE_TRY(make_steps(p));
     GALE_TRY(pack(p));
+    GALE_TRY(count_weights(plan));
     predict(plan);
     return GALE_OK;
 }

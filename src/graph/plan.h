@@ -6,6 +6,7 @@
 #ifndef GALE_GRAPH_PLAN_H
 #define GALE_GRAPH_PLAN_H
 #include "graph/fuse.h"
+#include "graph/weights.h"
 #include "kernel/kernels.h"
 
 typedef enum gale__space { GALE__SPACE_NONE, GALE__SPACE_WORK, GALE__SPACE_CONST, GALE__SPACE_WEIGHT, GALE__SPACE_INPUT, GALE__SPACE_OUTPUT } gale__space;
@@ -36,7 +37,7 @@ typedef struct gale__plan {
     uint64_t *slabs; int n_slabs;      /* bytes of each work slab */
     uint64_t const_bytes;
     struct { const void *data; uint64_t offset, size; } *constants; int n_constants; size_t constants_capacity;
-    const gale_tensor **weights; int n_weights; size_t weights_capacity; /* constants that are shared between plans: see weights.h */
+    gale__wanted *weights; int n_weights; size_t weights_capacity; /* constants that are shared between plans: see weights.h */
     uint64_t weight_bytes;
     gale__node *outputs; int n_outputs;
     gale__result *results;             /* what the outputs are */

@@ -15,7 +15,7 @@ struct gale__planner {
     int next_runnable;
 };
 
-gale_status gale__plan_weight(gale__plan *plan, const gale_tensor *tensor); /* appended */
+gale_status gale__plan_weight(gale__plan *plan, gale__wanted wanted); /* appended */
 gale_status gale__plan_step(gale__planner *p, gale__step step, const gale__place *refs, int n_refs);
 /* Memory for this kernel alone, or from the start up to it; valid as a place with GALE__SPACE_WORK once items are packed: index is the item until then. */
 gale_status gale__plan_scratch(gale__planner *p, uint64_t size, gale__place *out);

@@ -53,11 +53,36 @@ static void free_weights(gale__weight *gone)
     }
 }
 
+static bool lies_well(const gale__weight *w, const gale_stream *stream)
+{
+    return stream->device->backend->in_place && !gale__tensor_mapped(w->tensor) && (uintptr_t)w->tensor->host % 64 == 0;
+}
+
+static void *host_of(const gale_buffer *b) { return (char *)(uintptr_t)b->mem->address + b->offset; }
+
+/* Panels, of the tensor itself or of a copy that is gone when they are made. */
+static gale_status fill_panels(gale__weight *w, gale_stream *stream, const gale__panels *panels)
+{
+    gale_buffer *plain = NULL;
+    gale_status status;
+    GALE_GO(gale_buffer_create(stream->device, panels->bytes, &w->buffer));
+    if (!lies_well(w, stream)) {
+        GALE_GO(gale_buffer_create(stream->device, w->tensor->size_bytes, &plain));
+        GALE_GO(gale__tensor_upload(w->tensor, stream, plain, 0));
+        GALE_GO(gale_stream_sync(stream));
+    }
+    gale__panels_make(panels, plain ? host_of(plain) : w->tensor->host, host_of(w->buffer));
+    w->ref = gale__buffer_ref(w->buffer, 0);
+done:
+    gale_buffer_destroy(&plain);
+    return status;
+}
+
 /* Where it lies, for a device that can read it there; else in memory of the device's own. */
 static gale_status fill(gale__weight *w, gale_stream *stream, bool *uploaded)
 {
     const gale_tensor *t = w->tensor;
-    if (stream->device->backend->in_place && !gale__tensor_mapped(t) && (uintptr_t)t->host % 64 == 0) {
+    if (lies_well(w, stream)) {
         w->mem = (gale__mem){.address = (uint64_t)(uintptr_t)t->host, .host = t->host, .size = t->size_bytes};
         w->ref = (gale__ref){&w->mem, 0};
         return GALE_OK;
@@ -68,15 +93,18 @@ static gale_status fill(gale__weight *w, gale_stream *stream, bool *uploaded)
     return gale__tensor_upload(t, stream, w->buffer, 0);
 }
 
-static gale_status take(store *s, gale_stream *stream, const gale_tensor *t, bool *uploaded, gale__weight **out)
+static gale_status take(store *s, gale_stream *stream, const gale__wanted *wanted, bool *uploaded, gale__weight **out)
 {
+    const gale_tensor *t = wanted->tensor;
+    if (!t) return *out = NULL, GALE_OK;
     gale__weight **bucket = bucket_of(s, t);
     for (gale__weight *w = *bucket; w; w = w->next)
-        if (w->tensor->host == t->host && w->tensor->size_bytes == t->size_bytes) return w->refs++, *out = w, GALE_OK;
+        if (w->tensor->host == t->host && w->tensor->size_bytes == t->size_bytes && w->key == wanted->panels.key) return w->refs++, *out = w, GALE_OK;
     gale__weight *w = gale__calloc(1, sizeof *w);
     if (!w) return GALE_NO_MEMORY;
     gale_status status = gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, &w->tensor);
-    if (status == GALE_OK) status = fill(w, stream, uploaded);
+    w->key = wanted->panels.key;
+    if (status == GALE_OK) status = w->key ? fill_panels(w, stream, &wanted->panels) : fill(w, stream, uploaded);
     if (status != GALE_OK) {
         if (*uploaded) gale_stream_sync(stream); /* part of it may be on its way */
         return free_weights(w), status;          /* the caller's tensor lives: nobody is told */
@@ -88,7 +116,7 @@ static gale_status take(store *s, gale_stream *stream, const gale_tensor *t, boo
     return GALE_OK;
 }
 
-gale_status gale__weights_take(gale_stream *stream, const gale_tensor *const *tensors, int n, gale__weight **out)
+gale_status gale__weights_take(gale_stream *stream, const gale__wanted *wanted, int n, gale__weight **out)
 {
     store *s = n ? store_of(stream->device) : NULL;
     if (!s) return n ? GALE_NO_MEMORY : GALE_OK;
@@ -98,14 +126,17 @@ gale_status gale__weights_take(gale_stream *stream, const gale_tensor *const *te
     gale__mutex_lock(&s->lock);
     gale_status status = GALE_OK;
     while (made < n && status == GALE_OK) {
-        status = take(s, stream, tensors[made], &uploaded, &out[made]);
+        status = take(s, stream, &wanted[made], &uploaded, &out[made]);
         made += status == GALE_OK;
     }
     if (uploaded) {
         gale_status synced = gale_stream_sync(stream);
         if (status == GALE_OK) status = synced;
     }
-    while (status != GALE_OK && made > 0) drop(s, out[--made], &gone), out[made] = NULL;
+    while (status != GALE_OK && made > 0) {
+        if (out[--made]) drop(s, out[made], &gone);
+        out[made] = NULL;
+    }
     gale__mutex_unlock(&s->lock);
     free_weights(gone);
     return status;

@@ -395,6 +395,16 @@ static gale_status make_cpu(gale_device *device, const gale__nest *nest, gale__r
     return GALE_OK;
 }
 
+gale__panels gale__runnable_panels(const gale__runnable *r)
+{
+    if (!r->kernel || r->kernel->module->source.fn != run_on_cpu) return (gale__panels){0};
+    const gale__cpu_kernel *cpu = r->kernel->module->source.user;
+    gale__cpu_panels p = gale__cpu_kernel_panels(cpu);
+    return (gale__panels){cpu, p.buffer, p.bytes, p.key};
+}
+
+void gale__panels_make(const gale__panels *p, void *from, void *to) { gale__cpu_kernel_make_panels(p->by, from, to); }
+
 gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, const void *user, size_t user_bytes, const char *name, gale__runnable *out)
 {
     memset(out, 0, sizeof *out);
@@ -458,7 +468,7 @@ static key nest_key(const gale__nest *nest)
         add_words(&f, (const int64_t[]){in->access, (int64_t)in->imm}, 2);
     }
     for (int a = 0; a < nest->n_accesses; a++) add_access(&f, &nest->accesses[a], dims);
-    for (int b = 0; b < nest->n_buffers; b++) add_words(&f, (const int64_t[]){nest->buffers[b].elements, nest->buffers[b].type, nest->buffers[b].written}, 3);
+    for (int b = 0; b < nest->n_buffers; b++) add_words(&f, (const int64_t[]){nest->buffers[b].elements, nest->buffers[b].type, nest->buffers[b].written, nest->buffers[b].constant}, 4);
     for (int s = 0; s < nest->n_stores; s++) {
         const gale__nest_store *x = &nest->stores[s];
         add_words(&f, (const int64_t[]){x->value, x->access, x->index, x->limit}, 4);

@@ -21,6 +21,10 @@ typedef struct gale__runnable {
 /* Makes n nests runnable.  Small ones that run one after the other become one kernel (join.h) where the device gains by it; follows[i]: nest i runs right
  * after nest i - 1; NULL: none does.  On failure nothing is left behind. */
 gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests, const bool *follows, int n, gale__runnable *out);
+/* What the kernel wants in the place of a buffer that is constant: made of it once, for all kernels whose key is the same. */
+typedef struct gale__panels { const struct gale__cpu_kernel *by; int buffer; size_t bytes; uint64_t key; } gale__panels; /* 0 bytes: there are none */
+gale__panels gale__runnable_panels(const gale__runnable *r);
+void gale__panels_make(const gale__panels *p, void *from, void *to);
 /* A function of the host as a kernel of the CPU device; `user` is copied. */
 gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, const void *user, size_t user_bytes, const char *name, gale__runnable *out);
 void gale__runnable_finish(gale__runnable *r);

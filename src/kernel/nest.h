@@ -68,7 +68,7 @@ typedef struct gale__nest_store {
     int64_t limit;
 } gale__nest_store;
 
-typedef struct gale__nest_buffer { int64_t elements; gale_type type; bool written; } gale__nest_buffer; /* in the order of pointer parameters */
+typedef struct gale__nest_buffer { int64_t elements; gale_type type; bool written, constant; } gale__nest_buffer; /* in the order of pointer parameters; constant: the same at every run, and may be laid out beforehand */
 
 typedef struct gale__nest {
     int n_outer, n_inner;                    /* dimension d < n_outer is outer */

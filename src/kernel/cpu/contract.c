@@ -1,11 +1,13 @@
 /* Prepares a contraction: which operand gives rows and which lanes, the three tapes, the sizes of tiles. */
 #include "kernel/cpu/contract.h"
+#include "base/hash.h"
 #include "base/thread.h"
 #include <string.h>
 
 #define K_BYTES 1024               /* of one row of a panel: what a tile's pass over k keeps in the first cache */
 #define TILE_ROWS 120
 #define TILE_LANES 768
+#define LEAST_PANELS 4             /* of a tile that is made smaller so that each thread has some */
 #define PACKED_BYTES (4u << 20)    /* of b, shared by all threads */
 #define PARTS_BYTES (16u << 20)
 #define GROUP_K 1024               /* least k of a group */
@@ -168,20 +170,64 @@ static void choose_tiles(gale__cpu_contract *c)
         c->mc = round_up(c->mc / 2, mr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->nt) / c->nt);
     }
+    while (c->groups == 1 && !c->by_batch && width > 1 && tiles < 2 * width && c->nt > LEAST_PANELS * nr) {
+        c->nt = round_up(c->nt / 2, nr);
+        tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->nt) / c->nt);
+    }
     int64_t fit = (int64_t)PACKED_BYTES / (k * size) / c->nt * c->nt;
     c->nb = least(round_up(n, c->nt), fit < c->nt ? c->nt : fit);
 }
 
-/* Lanes are read where they lie when taps share them, or when the other factor stays in the cache. */
+/* Whether a buffer is read or written elsewhere than by the one load. */
+static bool is_read_once(const gale__nest *nest, const gale__access *only)
+{
+    int n = 0;
+    for (int i = 0; i < nest->n_code; i++)
+        if (nest->code[i].op == GALE__NEST_LOAD || nest->code[i].op == GALE__NEST_TAKE) n += nest->accesses[nest->code[i].access].buffer == only->buffer;
+    for (int s = 0; s < nest->n_stores; s++) n += nest->accesses[nest->stores[s].access].buffer == only->buffer;
+    return n == 1;
+}
+
+static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const gale__access *x)
+{
+    words[n++] = (uint64_t)span->n;
+    for (int i = 0; i < span->n; i++) {
+        words[n++] = (uint64_t)span->extent[i];
+        words[n++] = (uint64_t)x->stride[span->dim[i]];
+    }
+    return n;
+}
+
+/* Panels of a constant, unless they would take more room than it. */
+static void find_panels(gale__cpu_contract *c, int value)
+{
+    const gale__access *x = access_of(c->nest, value);
+    uint64_t words[8 + 4 * GALE__NEST_DIMS];
+    int n = 0;
+    c->panels = (gale__cpu_panels){.buffer = -1};
+    if (!x || c->nest->n_buffers > GALE__CPU_PANELS_BUFFERS || !c->nest->buffers[x->buffer].constant || c->groups > 1 || x->n_guards || (size_t)gale_type_size(x->type) != c->size || !is_read_once(c->nest, x)) return;
+    for (int i = 0; i < c->batch.n; i++)
+        if (x->stride[c->batch.dim[i]]) return;
+    for (int i = 0; i < c->a.rows.n; i++)
+        if (x->stride[c->a.rows.dim[i]]) return;
+    const uint64_t numbers[] = {(uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->ct, (uint64_t)c->gemm.nr, (uint64_t)c->kc};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) words[n++] = numbers[i];
+    n = add_span(words, n, &c->b.rows, x);
+    n = add_span(words, n, &c->k, x);
+    c->nb = round_up(c->b.rows.count, c->nt); /* no room is needed for them, so all lanes are one part */
+    c->panels = (gale__cpu_panels){x->buffer, (size_t)(round_up(c->b.rows.count, c->gemm.nr) * c->k.count) * c->size, gale__hash(words, (size_t)n * sizeof *words, 1) | 1};
+}
+
+/* Lanes are read where they lie when taps share them, or when the other factor stays in the cache and there are no panels. */
 static gale_status choose_window(gale__cpu_contract *c, int value)
 {
     gale__cpu_window *w = &c->window;
     if (c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->ct)) return GALE_OK;
     bool shares = w->x.tap >= 0 || w->y.tap >= 0, small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES && c->b.rows.count >= MANY_LANES * c->a.rows.count;
-    w->access = shares || (small && w->x.unit == 1) ? w->access : NULL;
+    w->access = shares || (small && w->x.unit == 1 && !c->panels.bytes) ? w->access : NULL;
     if (!w->access) return GALE_OK;
     GALE_TRY(gale__cpu_window_init(w, &c->k, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->size));
-    if (w->access) c->nt = w->rows * w->padded;
+    if (w->access) c->nt = w->rows * w->padded, c->panels.bytes = 0;
     return GALE_OK;
 }
 
@@ -196,6 +242,7 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     c->a.width = c->gemm.mr;
     c->b.width = c->gemm.nr;
     choose_tiles(c);
+    find_panels(c, turned ? info->a : info->b);
     GALE_TRY(choose_window(c, turned ? info->a : info->b));
     GALE_TRY(make_operand(c, &c->a, turned ? info->b : info->a));
     GALE_TRY(make_operand(c, &c->b, turned ? info->a : info->b));
@@ -204,7 +251,7 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     size_t tapes = gale__cpu_tape_scratch_bytes(&c->a.tape) + gale__cpu_tape_scratch_bytes(&c->b.tape) + gale__cpu_tape_scratch_bytes(&c->tail);
     c->private_bytes = tapes + (size_t)(c->mc * c->kc + widest * c->kc + tile + (c->groups > 1 ? c->nt * c->kc : 0)) * c->size + 1024;
     if (c->groups > 1) c->shared_bytes = (size_t)(c->groups * c->batch.count * round_up(c->a.rows.count, c->mc) * round_up(c->b.rows.count, c->nt)) * c->size;
-    else c->shared_bytes = (size_t)(c->nb * c->k.count) * c->size;
+    else if (!c->panels.bytes) c->shared_bytes = (size_t)(c->nb * c->k.count) * c->size;
     if (c->window.access) {
         c->private_bytes += c->window.band_bytes + (size_t)c->window.phase * 8 + (size_t)(round_up(c->window.part_rows, mr) * c->nt) * c->size;
         c->shared_bytes = (size_t)(round_up(c->a.rows.count, mr) * c->k.count) * c->size;

@@ -5,6 +5,7 @@
  * reduction runs over each tile while it is in the cache. */
 #ifndef GALE_KERNEL_CPU_CONTRACT_H
 #define GALE_KERNEL_CPU_CONTRACT_H
+#include "kernel/cpu/interp.h"
 #include "kernel/cpu/window.h"
 
 /* One operand: its expression, and the dimensions that its rows walk. */
@@ -16,6 +17,8 @@ typedef struct gale__cpu_operand {
     gale__cpu_span rows;
     int width;                 /* rows of a panel: mr or nr */
 } gale__cpu_operand;
+
+enum { GALE__CPU_PANELS_BUFFERS = 64 }; /* of a nest whose panels are made once, at most */
 
 typedef struct gale__cpu_contract {
     const gale__nest *nest;
@@ -31,6 +34,7 @@ typedef struct gale__cpu_contract {
     int64_t groups, group_len; /* k in parts that run side by side; 1: whole */
     bool by_batch;             /* batches run side by side, each on one thread */
     gale__cpu_window window;   /* how b's lanes are read, where that is better than packing them */
+    gale__cpu_panels panels;   /* of b, made before; none: each run packs them */
     size_t private_bytes, shared_bytes;
     int shared_pieces;
 } gale__cpu_contract;
@@ -39,6 +43,7 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info);
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info);
 void gale__cpu_contract_finish(gale__cpu_contract *c);
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
+void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to);
 void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 /* Rows [r0, r0 + rows) of an operand as panels of kn steps from k0 on; temp: width * kc elements. */
 void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0, int64_t rows, int64_t k0, int64_t kn, char *temp, char *out);

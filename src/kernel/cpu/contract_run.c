@@ -10,6 +10,7 @@ typedef struct run {
     void *const *buffers;
     bool aliased;
     int64_t batch, n0, nn; /* the batch at hand; lanes [n0, n0 + nn) are packed */
+    char *panels;          /* of all lanes, made before; NULL: each run packs them */
     char *packed;          /* b: a panel after the other, each of the whole k, kc at a time; or the groups' sums */
     int64_t rows_tiles, lane_tiles;
 } run;
@@ -116,13 +117,26 @@ void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operan
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
 }
 
-/* tile += a panel set times b panel set, over kn. */
+enum { LINE = 64, FEW_TILES = 4 };
+
+static void fetch(const char *from, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(from + i);
+}
+
+/* tile += a panel set times b panel set, over kn.  Panels that were made once lie in far memory: while one is at work the next is fetched, a share with each of its tiles;
+ * with few tiles that is more at once than memory has under way, and the processor's own fetching does better. */
 static void multiply(const gale__cpu_contract *c, char *tile, const char *a, const char *b, int64_t rows, int64_t lanes, int64_t kn)
 {
     int64_t mr = c->gemm.mr, nr = c->gemm.nr;
-    for (int64_t j = 0; j < lanes; j += nr)
-        for (int64_t i = 0; i < rows; i += mr)
+    size_t panel = (size_t)(nr * kn) * c->size, share = c->panels.bytes && rows > FEW_TILES * mr ? panel / (size_t)parts(rows, mr) / LINE * LINE + LINE : 0;
+    for (int64_t j = 0; j < lanes; j += nr) {
+        const char *next = b + (size_t)(j * kn) * c->size + panel;
+        for (int64_t i = 0; i < rows; i += mr, next += share) {
+            fetch(next, share);
             c->gemm.tile(tile + (size_t)(i * c->nt + j) * c->size, (size_t)c->nt, a + (size_t)(i * kn) * c->size, b + (size_t)(j * kn) * c->size, (size_t)kn);
+        }
+    }
 }
 
 void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0, int64_t lanes, const char *sums, int64_t pitch)
@@ -173,7 +187,9 @@ static void tile_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
     const gale__cpu_contract *c = r->c;
-    int64_t tiles = parts(r->nn, c->nt), m0 = (int64_t)i / tiles * c->mc, lane = (int64_t)i % tiles * c->nt;
+    /* Panels made before are many: those of one tile serve all rows while they are near. */
+    int64_t across = r->panels ? parts(c->a.rows.count, c->mc) : parts(r->nn, c->nt), slow = (int64_t)i / across, fast = (int64_t)i % across;
+    int64_t m0 = (r->panels ? fast : slow) * c->mc, lane = (r->panels ? slow : fast) * c->nt;
     int64_t rows = least(c->mc, c->a.rows.count - m0), lanes = least(c->nt, r->nn - lane);
     bench w;
     (void)worker;
@@ -189,16 +205,27 @@ static void tile_task(void *arg, size_t i, int worker)
     close_bench(&w);
 }
 
+static void pack_lanes(run *r) { gale__parallel((size_t)(parts(r->nn, task_lanes(r)) * parts(r->c->k.count, r->c->kc)), pack_task, r); }
+
 static void run_batch(run *r)
 {
     const gale__cpu_contract *c = r->c;
-    r->packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+    void *piece = r->panels ? NULL : gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+    r->packed = piece ? piece : r->panels;
     for (r->n0 = 0; r->n0 < c->b.rows.count; r->n0 += c->nb) {
         r->nn = least(c->nb, c->b.rows.count - r->n0);
-        gale__parallel((size_t)(parts(r->nn, task_lanes(r)) * parts(c->k.count, c->kc)), pack_task, r);
+        if (piece) pack_lanes(r);
         gale__parallel((size_t)(parts(c->a.rows.count, c->mc) * parts(r->nn, c->nt)), tile_task, r);
     }
-    gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, r->packed);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, piece);
+}
+
+void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to)
+{
+    void *buffers[GALE__CPU_PANELS_BUFFERS];
+    run r = {.c = c, .buffers = buffers, .packed = to, .nn = c->b.rows.count};
+    for (int i = 0; i < c->nest->n_buffers; i++) buffers[i] = from; /* the others are not read */
+    pack_lanes(&r);
 }
 
 static void batch_task(void *arg, size_t i, int worker)
@@ -257,7 +284,7 @@ static void join_task(void *arg, size_t i, int worker)
 
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
-    run r = {.c = c, .buffers = buffers, .aliased = aliased, .rows_tiles = parts(c->a.rows.count, c->mc), .lane_tiles = parts(c->b.rows.count, c->nt)};
+    run r = {.c = c, .buffers = buffers, .aliased = aliased, .panels = c->panels.bytes ? buffers[c->panels.buffer] : NULL, .rows_tiles = parts(c->a.rows.count, c->mc), .lane_tiles = parts(c->b.rows.count, c->nt)};
     size_t tiles = (size_t)(r.rows_tiles * r.lane_tiles * c->batch.count);
     if (c->window.access) {
         gale__cpu_window_run(c, buffers, aliased);

@@ -93,6 +93,10 @@ void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers)
     else gale__cpu_direct_run(&k->direct, buffers, aliased);
 }
 
+gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k) { return k->contracts ? k->contract.panels : (gale__cpu_panels){.buffer = -1}; }
+
+void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *to) { gale__cpu_contract_make_panels(&k->contract, from, to); }
+
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
 {
     if (k->contracts) return k->contract.groups > 1 ? "contraction, split" : "contraction";

@@ -10,6 +10,11 @@ gale_status gale__cpu_kernel_create(const gale__nest *nest, gale__cpu_kernel **o
 /* buffers: in the order of nest.buffers.  Allocates nothing and cannot fail; several threads may run one kernel.
  * An output may be the very memory of an input that is read at the same places. */
 void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers);
+/* A product by a buffer that the nest calls constant may want it laid out once, as panels, which then stand in its place when the kernel runs.  They depend on that buffer and its use alone, not
+ * on what it is multiplied by: kernels whose key is the same take the same panels. */
+typedef struct gale__cpu_panels { int buffer; size_t bytes; uint64_t key; } gale__cpu_panels; /* 0 bytes: there are none */
+gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k);
+void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *to); /* to: aligned to 64 */
 void gale__cpu_kernel_destroy(gale__cpu_kernel **k);
 /* How it runs, for reports and tests: "map", "row", "column", "contraction" ... */
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k);
