@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { THREADS = 4, RUNS = 25 };
 static _Atomic int stop, done;
@@ -24,13 +25,14 @@ static void *work(void *arg)
     gale_object *in = NULL;
     if (gale_model_input(model, 0, &v) != GALE_OK) return NULL;
     for (int i = 0; i < v.rank; i++) dims[i] = v.dims[i] < 0 ? 2 : v.dims[i];
-    if (gale_tensor_create(NULL, v.type, v.rank, dims, &x) == GALE_OK && gale_object_tensor(x, &in) == GALE_OK)
-        for (int i = 0; i < RUNS; i++) {
-            gale_object *out = NULL;
-            if (gale_model_run(model, &in, &out, true) != GALE_OK) fprintf(stderr, "run: %s\n", gale_error());
-            else atomic_fetch_add(&done, 1);
-            gale_object_destroy(&out);
-        }
+    if (gale_tensor_create(NULL, v.type, v.rank, dims, &x) != GALE_OK) return NULL;
+    memset(gale_tensor_data(x), 0, gale_tensor_size_bytes(x)); /* tensors come as their memory was */
+    for (int i = 0; i < RUNS && (in || gale_object_tensor(x, &in) == GALE_OK); i++) {
+        gale_object *out = NULL;
+        if (gale_model_run(model, &in, &out, true) != GALE_OK) fprintf(stderr, "run: %s\n", gale_error());
+        else atomic_fetch_add(&done, 1);
+        gale_object_destroy(&out);
+    }
     gale_object_destroy(&in);
     gale_tensor_destroy(&x);
     return NULL;
