@@ -27,7 +27,7 @@ static inline void parse_texts(parsed *p, gale_attr *a, const char **at)
         n++;
         *at += **at == '\'';
     }
-    bool list = strstr(a->name, "_strings") || strstr(a->name, "vocabulary") || !strcmp(a->name, "stopwords");
+    bool list = strstr(a->name, "_strings") || strstr(a->name, "vocabulary") || !strcmp(a->name, "stopwords") || !strcmp(a->name, "separators");
     a->kind = list ? GALE_ATTR_STRINGS : GALE_ATTR_STRING;
     a->s = p->texts[k][0];
     a->strings = p->lists[k];
@@ -93,6 +93,7 @@ static inline called *prepare(const char *op, const char *attrs)
     called *c = calloc(1, sizeof *c);
     c->row = gale__host_find("", op);
     if (!c->row) c->row = gale__host_find("ai.onnx.ml", op);
+    if (!c->row) c->row = gale__host_find("com.microsoft", op);
     if (!CHECK(c->row != NULL)) exit(1);
     parse_attrs(&c->attrs, attrs);
     c->node = (gale__net_node){.op = c->row->name, .domain = c->row->domain, .attrs = c->attrs.attrs, .n_attrs = c->attrs.n, .where = op};

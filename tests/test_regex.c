@@ -68,6 +68,23 @@ TEST(refused)
     CHECK(r == NULL);
 }
 
+/* The first match, and of those that begin there the longest; what lies before counts for \\b and ^. */
+TEST(found)
+{
+    static const struct { const char *pattern, *text; int from, begin, end; /* begin -1: none */ } finds[] = {
+        {"[a-z]+", "12 abc de", 0, 3, 6}, {"[a-z]+", "12 abc de", 6, 7, 9}, {"[a-z]+", "12 abc de", 9, -1, 0}, {"a|ab|abc", "xabcd", 0, 1, 4}, {"abcd|c", "abce", 0, 2, 3},
+        {"x*", "aaxx", 0, 2, 4}, {"x*", "aa", 0, -1, 0}, {"\\bab", "cab ab", 1, 4, 6}, {"^a", "aa", 1, -1, 0}, {"a+?", "baaa", 0, 1, 4}, {".", "\xc3\xbcx", 0, 0, 2}, {"\\b\\w", "\xc3\xbcx", 2, 2, 3},
+    };
+    for (size_t i = 0; i < sizeof finds / sizeof *finds; i++) {
+        gale__regex *r = NULL;
+        size_t begin = 0, end = 0;
+        if (!CHECK_OK(gale__regex_create(finds[i].pattern, &r))) continue;
+        bool any = gale__regex_find(r, finds[i].text, strlen(finds[i].text), (size_t)finds[i].from, &begin, &end);
+        if (!CHECK_EQ(any, finds[i].begin >= 0) || (any && (!CHECK_EQ((int)begin, finds[i].begin) || !CHECK_EQ((int)end, finds[i].end)))) printf("  %s in '%s'\n", finds[i].pattern, finds[i].text);
+        gale__regex_destroy(&r);
+    }
+}
+
 /* (x+x+)+y and (a?){n}a{n} take backtracking matchers exponential time. */
 TEST(linear)
 {
@@ -80,6 +97,9 @@ TEST(linear)
         size_t length = gale__regex_size(r) > 200 ? 2000 : sizeof text;
         CHECK(!gale__regex_full_match(r, text, length));
         CHECK(gale__regex_steps(r) <= (length + 1) * gale__regex_size(r));
+        size_t begin, end;
+        CHECK(!gale__regex_find(r, text, length, 0, &begin, &end) || patterns[i][3] == 'x');
+        CHECK(gale__regex_steps(r) <= 2 * (length + 1) * gale__regex_size(r));
         gale__regex_destroy(&r);
     }
 }
@@ -131,4 +151,4 @@ TEST(letters)
     }
 }
 
-TESTS(ROW(matches), ROW(refused), ROW(linear), ROW(allocations_fail), ROW(letters), ROW(categories))
+TESTS(ROW(matches), ROW(found), ROW(refused), ROW(linear), ROW(allocations_fail), ROW(letters), ROW(categories))

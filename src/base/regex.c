@@ -9,12 +9,14 @@
 #define MOST_VISITS (8 * MOST_STATES) /* of tree nodes while states are made: empty bodies make none */
 
 typedef enum op { SET, SPLIT, JUMP, ASSERT, MATCH } op;
+typedef struct thread { int32_t state; size_t start; } thread; /* start: where in the text its match begins */
 typedef struct state { uint8_t op, assertion; int32_t x, y; const gale__regex_set *set; } state;
 struct gale__regex {
     gale__arena arena; /* the tree, whose sets the states use */
     state *states;
     size_t count, capacity, visits;
-    int32_t *now, *next, *stack;
+    thread *now, *next;
+    int32_t *stack;
     uint64_t *mark, round; /* the last round in which a state was reached */
     uint64_t steps;
 };
@@ -161,10 +163,10 @@ static bool holds(gale__regex_assert assertion, int32_t before, int32_t behind)
 }
 
 /* Adds what is reached from `from` without a character to `list` and gives its new length. */
-static size_t reach(gale__regex *r, int32_t from, int32_t before, int32_t behind, int32_t *list, size_t n)
+static size_t reach(gale__regex *r, thread from, int32_t before, int32_t behind, thread *list, size_t n)
 {
     size_t depth = 0;
-    r->stack[depth++] = from;
+    r->stack[depth++] = from.state;
     while (depth) {
         int32_t i = r->stack[--depth];
         if (r->mark[i] == r->round) continue;
@@ -175,33 +177,69 @@ static size_t reach(gale__regex *r, int32_t from, int32_t before, int32_t behind
         else if (s->op == SPLIT) {
             r->stack[depth++] = s->y;
             r->stack[depth++] = s->x;
-        } else if (s->op != ASSERT) list[n++] = i;
+        } else if (s->op != ASSERT) list[n++] = (thread){i, from.start};
         else if (holds((gale__regex_assert)s->assertion, before, behind)) r->stack[depth++] = i + 1;
     }
     return n;
 }
+
+static bool takes(const gale__regex *r, thread t, int32_t c) { return r->states[t.state].op == SET && in_set(r->states[t.state].set, c); }
 
 bool gale__regex_full_match(gale__regex *r, const char *text, size_t size)
 {
     const char *at = text, *end = text + size;
     int32_t before = OUTSIDE, c = at < end ? gale__utf8_take(&at, end) : OUTSIDE;
     r->round++;
-    size_t n = reach(r, 0, before, c, r->now, 0);
+    size_t n = reach(r, (thread){0}, before, c, r->now, 0);
     while (c != OUTSIDE && n) {
         int32_t behind = at < end ? gale__utf8_take(&at, end) : OUTSIDE;
         size_t m = 0;
         r->round++;
         for (size_t i = 0; i < n; i++)
-            if (r->states[r->now[i]].op == SET && in_set(r->states[r->now[i]].set, c)) m = reach(r, r->now[i] + 1, c, behind, r->next, m);
-        int32_t *swap = r->now;
+            if (takes(r, r->now[i], c)) m = reach(r, (thread){r->now[i].state + 1}, c, behind, r->next, m);
+        thread *swap = r->now;
         r->now = r->next;
         r->next = swap;
         n = m;
         c = behind;
     }
     for (size_t i = 0; i < n; i++)
-        if (r->states[r->now[i]].op == MATCH) return true;
+        if (r->states[r->now[i].state].op == MATCH) return true;
     return false;
+}
+
+static int32_t character_before(const char *text, size_t at)
+{
+    size_t from = at;
+    while (from && at - from < 4 && (from == at || ((unsigned char)text[from] & 0xc0) == 0x80)) from--;
+    const char *p = text + from;
+    return at ? gale__utf8_take(&p, text + at) : OUTSIDE;
+}
+
+/* Threads stand in the order in which they began, so the first that reaches a state is the one to keep; once there is a match, those that began behind it are not. */
+bool gale__regex_find(gale__regex *r, const char *text, size_t size, size_t from, size_t *begin, size_t *stop)
+{
+    const char *at = text + from, *end = text + size;
+    int32_t before = character_before(text, from), c;
+    bool found = false;
+    size_t waiting = 0, n = 0;
+    do {
+        size_t place = (size_t)(at - text);
+        c = at < end ? gale__utf8_take(&at, end) : OUTSIDE;
+        r->round++, n = 0;
+        for (size_t i = 0; i < waiting; i++) n = reach(r, r->next[i], before, c, r->now, n);
+        if (!found) n = reach(r, (thread){0, place}, before, c, r->now, n);
+        for (size_t i = 0; i < n; i++) {
+            if (r->states[r->now[i].state].op != MATCH || r->now[i].start == place) continue;
+            found = true, *begin = r->now[i].start, *stop = place;
+            break;
+        }
+        waiting = 0;
+        for (size_t i = 0; i < n; i++)
+            if ((!found || r->now[i].start <= *begin) && takes(r, r->now[i], c)) r->next[waiting++] = (thread){r->now[i].state + 1, r->now[i].start};
+        before = c;
+    } while (c != OUTSIDE && (waiting || !found));
+    return found;
 }
 
 uint64_t gale__regex_steps(const gale__regex *r) { return r->steps; }

@@ -13,6 +13,8 @@ gale_status gale__regex_create(const char *pattern, gale__regex **out);
 void gale__regex_destroy(gale__regex **regex);
 /* Whether the whole text matches.  One thread at a time. */
 bool gale__regex_full_match(gale__regex *regex, const char *text, size_t size);
+/* The first match from byte `from` on that is not empty, and of those that begin there the longest: [*begin, *end).  One thread at a time. */
+bool gale__regex_find(gale__regex *regex, const char *text, size_t size, size_t from, size_t *begin, size_t *end);
 uint64_t gale__regex_steps(const gale__regex *regex); /* states looked at so far, by all matches */
 size_t gale__regex_size(const gale__regex *regex);    /* states */
 #endif
