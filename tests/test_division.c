@@ -149,7 +149,64 @@ TEST(division_by_a_power_is_a_product)
     gale__ir_finish(&ir);
 }
 
-static const test_row rows[] = {ROW(rewritten_division_is_exact), ROW(capability_decides), ROW(division_by_a_power_is_a_product)};
+/* Whole numbers by powers of two, towards zero, without a division; and by one that is none, and by the lowest number, with more. */
+enum { WHOLE = GROUP * 4 };
+static const int64_t divisors[] = {1, 2, 8, 1 << 30, 6, INT32_MIN};
+#define DIVISORS (sizeof divisors / sizeof *divisors)
+static int64_t whole[WHOLE];
+static int32_t narrow[WHOLE];
+static struct { int64_t wide[WHOLE][DIVISORS][2]; int32_t narrow[WHOLE][DIVISORS][2]; } quotients;
+
+static void divide_all(gale__ir *ir, gale_type t, int from, int to, gale__val at)
+{
+    gale__val v = gale__ir_load(ir, from, t, 1, at);
+    for (uint32_t i = 0; i < 2 * DIVISORS; i++) {
+        gale__val to_place = gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, at, gale__ir_u32(ir, 2 * DIVISORS)), gale__ir_u32(ir, i));
+        uint64_t by = t == GALE_I32 ? (uint32_t)divisors[i / 2] : (uint64_t)divisors[i / 2];
+        gale__ir_store(ir, to, t, 1, to_place, gale__ir_op2(ir, i % 2 ? GALE__IR_REM : GALE__IR_DIV, t, v, gale__ir_const(ir, t, by)));
+    }
+}
+
+static bool check_whole(const ir_job *job, const char *device)
+{
+    const int64_t (*wide)[DIVISORS][2] = job->buffers[2].data;
+    const int32_t (*short_ones)[DIVISORS][2] = job->buffers[3].data;
+    int wrong = 0;
+    for (size_t i = 0; i < WHOLE; i++)
+        for (size_t d = 0; d < DIVISORS; d++) {
+            int64_t a = whole[i], by = divisors[d];
+            int32_t b = narrow[i];
+            bool right = wide[i][d][0] == a / by && wide[i][d][1] == a % by && short_ones[i][d][0] == (int32_t)(b / by) && short_ones[i][d][1] == (int32_t)(b % by);
+            if (!right && wrong++ < 8) printf("%s: %lld, %d by %lld\n", device, (long long)a, (int)b, (long long)by);
+        }
+    return !wrong;
+}
+
+TEST(whole_numbers_by_powers)
+{
+    static const int64_t corners[] = {0, 1, -1, 2, -2, 7, -7, 8, -8, 9, -9, INT32_MAX, INT32_MIN + 1, INT64_MAX, INT64_MIN + 1, -(1ll << 40), (1ll << 40) - 1};
+    gale__ir ir, lowered;
+    for (size_t i = 0; i < WHOLE; i++) {
+        whole[i] = i < sizeof corners / sizeof *corners ? corners[i] : (int64_t)((uint64_t)random32() << 32 | random32()) >> i % 60;
+        narrow[i] = (int32_t)whole[i];
+    }
+    gale__ir_init(&ir, "whole");
+    ir.group[0] = GROUP, ir.group[1] = ir.group[2] = 1;
+    ir.n_pointers = 4, ir.readonly = 3;
+    gale__val group = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
+    gale__val local = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
+    gale__val at = gale__ir_op2(&ir, GALE__ADD, GALE_U32, gale__ir_op2(&ir, GALE__MUL, GALE_U32, group, gale__ir_u32(&ir, GROUP)), local);
+    divide_all(&ir, GALE_I64, 0, 2, at);
+    divide_all(&ir, GALE_I32, 1, 3, at);
+    if (CHECK_OK(gale__ir_lower(&ir, (gale__ir_lowering){.integers = true}, &lowered))) {
+        for (gale__val k = 1; k < lowered.count; k++) CHECK(lowered.code[k].op != GALE__IR_REM);
+        ir_job job = {.ir = &lowered, .buffers = {{whole, sizeof whole}, {narrow, sizeof narrow}, {quotients.wide, sizeof quotients.wide}, {quotients.narrow, sizeof quotients.narrow}}, .groups = {WHOLE / GROUP, 1, 1}, .check = check_whole};
+        ir_run(&job); /* and finishes it */
+    }
+    gale__ir_finish(&ir);
+}
+
+static const test_row rows[] = {ROW(rewritten_division_is_exact), ROW(capability_decides), ROW(division_by_a_power_is_a_product), ROW(whole_numbers_by_powers)};
 int main(int argc, char **argv)
 {
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);

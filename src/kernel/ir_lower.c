@@ -249,6 +249,15 @@ static gale__val by_power(gale__ir *ir, gale__val a, gale__val b)
     return op2(ir, GALE__MUL, a, gale__ir_const(ir, GALE_F32, (bits & 0x80000000) | (uint64_t)(254 - field) << 23));
 }
 
+/* By 2^shift, towards zero: what is below that is lifted first. */
+static gale__val divide_power(gale__ir *ir, int op, gale__val a, int shift)
+{
+    gale_type t = gale__ir_type(ir, a);
+    gale__val by = gale__ir_const(ir, t, (uint64_t)shift), sign = op2(ir, GALE__IR_SHR, a, gale__ir_const(ir, t, (uint64_t)(gale__ir_bits(t) - 1)));
+    gale__val q = op2(ir, GALE__IR_SHR, op2(ir, GALE__ADD, a, op2(ir, GALE__AND, sign, gale__ir_const(ir, t, (1ull << shift) - 1))), by);
+    return op == GALE__IR_DIV ? q : op2(ir, GALE__SUB, a, op2(ir, GALE__IR_SHL, q, by));
+}
+
 /* The instruction done otherwise; 0: as it is. */
 static gale__val replace(gale__ir *ir, const gale__ir_instr *in, gale__ir_lowering what)
 {
@@ -264,7 +273,10 @@ static gale__val replace(gale__ir *ir, const gale__ir_instr *in, gale__ir_loweri
     if (!what.integers || is_float) return 0;
     uint64_t bits;
     bool by_const = gale__ir_is_const(ir, in->b, &bits), power = by_const && bits && !(bits & (bits - 1));
-    if (in->op == GALE__IR_DIV || in->op == GALE__IR_REM) return power && !gale__type_is_signed(t) ? 0 : divide(ir, in->op, in->a, in->b);
+    if (in->op == GALE__IR_DIV || in->op == GALE__IR_REM) {
+        if (power && !gale__type_is_signed(t)) return 0;
+        return power && bits < 1ull << (gale__ir_bits(t) - 1) ? divide_power(ir, in->op, in->a, __builtin_ctzll(bits)) : divide(ir, in->op, in->a, in->b);
+    }
     if (in->op == GALE__IR_MULHI) return mulhi(ir, in->a, in->b);
     if (in->op == GALE__MUL && wide && !power) return mul_64(ir, in->a, in->b);
     if ((in->op == GALE__IR_MIN || in->op == GALE__IR_MAX) && wide) return min_max_64(ir, in->op, in->a, in->b);
