@@ -433,6 +433,39 @@ TEST(refusals_in_a_run_name_the_node)
     refused_in_run("BitwiseAnd", "AND has no meaning for f32");
 }
 
+/* A bias is one number for each channel, of the input's type: what is none must not be read as one. */
+TEST(odd_biases)
+{
+    static const struct { const char *shape; int type; size_t bytes; } rows_of[] = {{"1", 1, 4}, {"2", 1, 8}, {"1,1", 1, 4}, {"1", 11, 8}};
+    static const float two[2] = {2, 2};
+    for (int i = 0; i < 4; i++) {
+        gale_device *device = NULL;
+        gale_model *model = NULL;
+        gale_tensor *in = NULL, *out = NULL;
+        const char *x = "x", *y = "y";
+        maker m;
+        make_begin(&m, 13);
+        make_input(&m, "x", 1, "1,1,1,1");
+        make_output(&m, "y", 1, NULL);
+        make_initializer(&m, make_floats(&m, "w", "1,1,1,1", two, 1));
+        gale__pb_tensor *bias = make_tensor(&m, "b", rows_of[i].type, rows_of[i].shape);
+        make_raw(&m, bias, two, rows_of[i].bytes);
+        make_initializer(&m, bias);
+        make_node(&m, "Conv", "x,w,b", "y");
+        CHECK_OK(open_cpu(&device));
+        if (CHECK_OK(open_made(&m, device, &model)) && CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 4, (const int64_t[]){1, 1, 1, 1}, two, &in))) {
+            gale_status status = gale_model_run_named(model, &x, &in, 1, &y, &out, 1, true);
+            if (i) CHECK(status != GALE_OK && strstr(gale_error(), "one f32 for each of 1 channels"));
+            else CHECK(status == GALE_OK && *(const float *)gale_tensor_data(out) == 6);
+        }
+        gale_tensor_destroy(&in);
+        gale_tensor_destroy(&out);
+        gale_model_close(&model);
+        make_end(&m);
+        gale_device_close(&device);
+    }
+}
+
 /* Whichever allocation fails while a row is read, the error says so and nothing leaks. */
 TEST(without_memory)
 {
@@ -467,4 +500,4 @@ TEST(without_memory)
     gale_device_close(&device);
 }
 
-TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(nodes_out_of_order), ROW(split_into_many), ROW(samples_by_probability), ROW(dropout_trains), ROW(labels_both_ways), ROW(nodes_cut_short), ROW(refusals_in_a_run_name_the_node), ROW(without_memory))
+TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(nodes_out_of_order), ROW(split_into_many), ROW(samples_by_probability), ROW(dropout_trains), ROW(labels_both_ways), ROW(nodes_cut_short), ROW(refusals_in_a_run_name_the_node), ROW(odd_biases), ROW(without_memory))

@@ -34,6 +34,7 @@ bool gale__claim_depthwise(gale__claim *c)
     read_ints(c, "dilations", 2, 1, a->dilation);
     read_ints(c, "pads", 2, 0, a->low);
     if (a->stride[1] > 2 || a->rows * a->columns > TAPS_MAX) return false;
+    if (a->biased && (gale__claim_node(c, c->in[2]).type != GALE_F32 || gale__g_elements(c->g, c->in[2]) != w.dims[0])) return false;
     gale__claim_operand(c, c->in[0]);
     gale__claim_operand(c, c->in[1]);
     if (a->biased) gale__claim_operand(c, c->in[2]);

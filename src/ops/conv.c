@@ -82,6 +82,11 @@ static gale__conv conv_of(const gale__windows *w, int64_t groups)
 static gale__node finish(gale__lower *L, gale__node y)
 {
     gale__node bias = gale__arg(L, 2);
+    gale__pnode b = gale__peek(L->g, bias), p = gale__peek(L->g, y);
+    if (bias >= 0 && gale__good(L) && (b.rank != 1 || b.dims[0] != p.dims[1] || b.type != gale__type_of(L->g, L->in[0]))) {
+        gale__refuse(L, "the bias must have one %s for each of %lld channels", gale_type_name(gale__type_of(L->g, L->in[0])), (long long)p.dims[1]);
+        return GALE__NIL;
+    }
     if (bias >= 0) y = gale__g_add(L->g, y, gale__along(L, gale__wide(L, bias), gale__rank_of(L->g, y), 1));
     return gale__g_cast(L->g, y, gale__type_of(L->g, L->in[0]));
 }
