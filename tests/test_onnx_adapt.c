@@ -179,22 +179,31 @@ static gale_status open_made(maker *m, gale_device *device, gale_model **out)
     return status;
 }
 
-/* One f32 input by name, one result as floats. */
-static void run_made(maker *m, const char *input, int rank, const int64_t *dims, const float *data, const char *output, int64_t n, float *result)
+/* One f32 input by name, one result; what is looked at is the run, all before it must go well. */
+static gale_status try_made(maker *m, const char *input, int rank, const int64_t *dims, const float *data, const char *output, gale_tensor **out)
 {
     gale_device *device = NULL;
     gale_model *model = NULL;
-    gale_tensor *in = NULL, *out = NULL;
-    if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(m, device, &model)) && CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, rank, dims, data, &in)) &&
-        CHECK_OK(gale_model_run_named(model, &input, &in, 1, &output, &out, 1, true)) && CHECK_EQ(gale_tensor_size_bytes(out), (size_t)n * gale_type_size(gale_tensor_type(out))))
+    gale_tensor *in = NULL;
+    gale_status status = GALE_INTERNAL;
+    if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(m, device, &model)) && CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, rank, dims, data, &in)))
+        status = gale_model_run_named(model, &input, &in, 1, &output, out, 1, true);
+    gale_tensor_destroy(&in);
+    gale_model_close(&model);
+    gale_device_close(&device);
+    return status;
+}
+
+/* The same with the result as floats. */
+static void run_made(maker *m, const char *input, int rank, const int64_t *dims, const float *data, const char *output, int64_t n, float *result)
+{
+    gale_tensor *out = NULL;
+    if (CHECK_OK(try_made(m, input, rank, dims, data, output, &out)) && CHECK_EQ(gale_tensor_size_bytes(out), (size_t)n * gale_type_size(gale_tensor_type(out))))
         for (int64_t i = 0; i < n; i++) {
             bool whole = gale_tensor_type(out) == GALE_I32;
             result[i] = whole ? (float)((int32_t *)gale_tensor_data(out))[i] : ((float *)gale_tensor_data(out))[i];
         }
-    gale_tensor_destroy(&in);
     gale_tensor_destroy(&out);
-    gale_model_close(&model);
-    gale_device_close(&device);
 }
 
 /* Running sums by item, each step times a value from outside the body. */
@@ -405,10 +414,7 @@ TEST(nodes_cut_short)
 static void refused_in_run(const char *op, const char *words)
 {
     static const float three[3] = {0};
-    gale_device *device = NULL;
-    gale_model *model = NULL;
-    gale_tensor *in = NULL, *out = NULL;
-    const char *x = "x", *z = "z";
+    gale_tensor *out = NULL;
     maker m;
     make_begin(&m, 21);
     make_input(&m, "x", 1, "n");
@@ -416,14 +422,9 @@ static void refused_in_run(const char *op, const char *words)
     make_node(&m, "Relu", "x", "y");
     make_node(&m, op, strcmp(op, "Not") ? "y,three" : "y", "z")->name = make_text(&m, "odd one");
     make_output(&m, "z", 1, "n");
-    CHECK_OK(open_cpu(&device));
-    if (CHECK_OK(open_made(&m, device, &model)) && CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, (const int64_t[]){2}, three, &in)))
-        if (CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, true) != GALE_OK)) CHECK(strstr(gale_error(), "node 1 'odd one' (") && strstr(gale_error(), words));
-    gale_tensor_destroy(&in);
+    if (CHECK(try_made(&m, "x", 1, (const int64_t[]){2}, three, "z", &out) != GALE_OK)) CHECK(strstr(gale_error(), "node 1 'odd one' (") && strstr(gale_error(), words));
     gale_tensor_destroy(&out);
-    gale_model_close(&model);
     make_end(&m);
-    gale_device_close(&device);
 }
 
 TEST(refusals_in_a_run_name_the_node)
@@ -439,10 +440,7 @@ TEST(odd_biases)
     static const struct { const char *shape; int type; size_t bytes; } rows_of[] = {{"1", 1, 4}, {"2", 1, 8}, {"1,1", 1, 4}, {"1", 11, 8}};
     static const float two[2] = {2, 2};
     for (int i = 0; i < 4; i++) {
-        gale_device *device = NULL;
-        gale_model *model = NULL;
-        gale_tensor *in = NULL, *out = NULL;
-        const char *x = "x", *y = "y";
+        gale_tensor *out = NULL;
         maker m;
         make_begin(&m, 13);
         make_input(&m, "x", 1, "1,1,1,1");
@@ -452,17 +450,11 @@ TEST(odd_biases)
         make_raw(&m, bias, two, rows_of[i].bytes);
         make_initializer(&m, bias);
         make_node(&m, "Conv", "x,w,b", "y");
-        CHECK_OK(open_cpu(&device));
-        if (CHECK_OK(open_made(&m, device, &model)) && CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 4, (const int64_t[]){1, 1, 1, 1}, two, &in))) {
-            gale_status status = gale_model_run_named(model, &x, &in, 1, &y, &out, 1, true);
-            if (i) CHECK(status != GALE_OK && strstr(gale_error(), "one f32 for each of 1 channels"));
-            else CHECK(status == GALE_OK && *(const float *)gale_tensor_data(out) == 6);
-        }
-        gale_tensor_destroy(&in);
+        gale_status status = try_made(&m, "x", 4, (const int64_t[]){1, 1, 1, 1}, two, "y", &out);
+        if (i) CHECK(status != GALE_OK && strstr(gale_error(), "one f32 for each of 1 channels"));
+        else CHECK(status == GALE_OK && *(const float *)gale_tensor_data(out) == 6);
         gale_tensor_destroy(&out);
-        gale_model_close(&model);
         make_end(&m);
-        gale_device_close(&device);
     }
 }
 

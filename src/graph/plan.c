@@ -288,14 +288,19 @@ static gale_status pack(gale__planner *p)
     return GALE_OK;
 }
 
+void gale__plan_weights_read(const gale__plan *plan, bool prologue, bool *read)
+{
+    for (int i = 0; i < plan->n_steps; i++)
+        for (int k = 0; k < plan->steps[i].n_refs && (prologue || !plan->steps[i].once); k++)
+            if (plan->steps[i].refs[k].space == GALE__SPACE_WEIGHT) read[plan->steps[i].refs[k].index] = true;
+}
+
 /* Weights that no step reads, since all take them as panels, are not wanted; the others are counted. */
 static gale_status count_weights(gale__plan *plan)
 {
     bool *read = gale__arena_alloc(&plan->arena, ((size_t)plan->n_weights + 1) * sizeof *read);
     if (!read) return GALE_NO_MEMORY;
-    for (int i = 0; i < plan->n_steps; i++)
-        for (int k = 0; k < plan->steps[i].n_refs; k++)
-            if (plan->steps[i].refs[k].space == GALE__SPACE_WEIGHT) read[plan->steps[i].refs[k].index] = true;
+    gale__plan_weights_read(plan, true, read);
     for (int i = 0; i < plan->n_weights; i++) {
         gale__wanted *w = &plan->weights[i];
         if (!read[i]) w->tensor = NULL;

@@ -52,6 +52,8 @@ gale_status gale__plan_make(gale_device *device, gale__g *g, const gale__node *o
 void gale__plan_destroy(gale__plan **plan);
 /* The constants are uploaded and the prologue has run: lets go of what was only needed up to then. */
 void gale__plan_settle(gale__plan *plan);
+/* Marks the weights that steps read; prologue: those of the prologue too.  read: cleared, one for each. */
+void gale__plan_weights_read(const gale__plan *plan, bool prologue, bool *read);
 
 /* memory.c: packs values with lifetimes into slabs. */
 typedef struct gale__item { uint64_t size; int first, last; int32_t slab; uint64_t offset; } gale__item; /* in order of `first` */

@@ -104,9 +104,7 @@ static void drop_weights(const gale_program *p, gale__instance *instance)
 {
     const gale__plan *plan = instance->plan;
     bool *read = gale__calloc((size_t)plan->n_weights + 1, sizeof *read);
-    for (int i = 0; read && i < plan->n_steps; i++)
-        for (int k = 0; k < plan->steps[i].n_refs && !plan->steps[i].once; k++)
-            if (plan->steps[i].refs[k].space == GALE__SPACE_WEIGHT) read[plan->steps[i].refs[k].index] = true;
+    if (read) gale__plan_weights_read(plan, false, read);
     for (int i = 0; read && i < plan->n_weights; i++)
         if (!read[i]) gale__weights_give(p->device, &instance->weights[i], 1);
     gale__free(read);

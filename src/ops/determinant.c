@@ -1,13 +1,12 @@
 /* Determinants by elimination with the largest pivot, in double precision where the device has it.  A step takes the first column away and moves the rest up and to the
- * left, so that all steps are alike: small matrices have them side by side, larger ones in a loop. */
+ * left, so that all steps are alike. */
 #include "ops/lower.h"
 
-#define UNROLLED 4
-
-/* a [batch, m, m] loses its pivot's row and column, zeros come in behind; det [batch] is multiplied by the pivot and its sign. */
-static void eliminate(gale__lower *L, gale__node *a, gale__node *det)
+/* state: a [batch, m, m] loses its pivot's row and column, zeros come in behind; det [batch] is multiplied by the pivot and its sign. */
+static void eliminate(gale__lower *L, gale__node state[2])
 {
     gale__g *g = L->g;
+    gale__node *a = &state[0], *det = &state[1];
     gale__pnode p = gale__peek(g, *a);
     int64_t m = p.rank == 3 ? p.dims[1] : 0, rows[3] = {1, m, 1}, low[3] = {0, -1, -1}, high[3] = {0, 1, 1};
     gale__node first = gale__g_slice_axis(g, *a, 2, 0, 1), zero = gale__value(L, *a, 0), i = gale__g_iota(g, 3, rows, 1);
@@ -20,23 +19,6 @@ static void eliminate(gale__lower *L, gale__node *a, gale__node *det)
     *a = gale__g_pad(g, gale__g_sub(g, swapped, gale__g_mul(g, factor, top)), low, high, NULL, 0);
 }
 
-/* m steps; the loop's graph is made here and owned by the loop. */
-static gale__node in_loop(gale__lower *L, gale__node a, gale__node det, int64_t m)
-{
-    gale__g *body = gale__alloc(sizeof *body);
-    gale__pnode p = gale__peek(L->g, a);
-    if (!body) return gale__g_fail(L->g, GALE_NO_MEMORY, "Det: out of memory");
-    gale__g_init(body);
-    gale__lower inner = *L;
-    inner.g = body;
-    gale__node out[2] = {gale__g_input(body, 0, (gale_type)p.type, 3, p.dims), gale__g_input(body, 1, (gale_type)p.type, 1, p.dims)};
-    eliminate(&inner, &out[0], &out[1]);
-    gale__loop loop = {.body = body, .trips = m, .n_carried = 2, .out = out};
-    gale__node made = gale__g_loop(L->g, &loop, (gale__node[]){a, det});
-    if (made < 0) gale__g_finish(body), gale__free(body);
-    return gale__g_loop_out(L->g, made, 1);
-}
-
 LOWER(Det)
 {
     gale__g *g = L->g;
@@ -46,9 +28,7 @@ LOWER(Det)
     int64_t m = p.dims[p.rank - 1], batch = 1;
     for (int d = 0; d < p.rank - 2; d++) batch *= p.dims[d];
     gale_type type = gale__precise(L);
-    gale__node a = gale__g_reshape(g, gale__g_cast(g, L->in[0], type), 3, (int64_t[]){batch, m, m}), det = gale__g_splat(g, type, 1, &batch, 1);
-    if (m > UNROLLED && batch) det = in_loop(L, a, det, m);
-    else
-        for (int64_t k = 0; k < m && batch; k++) eliminate(L, &a, &det);
-    L->out[0] = gale__g_cast(g, gale__g_reshape(g, det, p.rank - 2, p.dims), p.type);
+    gale__node state[2] = {gale__g_reshape(g, gale__g_cast(g, L->in[0], type), 3, (int64_t[]){batch, m, m}), gale__g_splat(g, type, 1, &batch, 1)};
+    if (batch) gale__repeat(L, m, eliminate, state);
+    L->out[0] = gale__g_cast(g, gale__g_reshape(g, state[1], p.rank - 2, p.dims), p.type);
 }

@@ -3,12 +3,11 @@
  * in front after the last. */
 #include "ops/lower.h"
 
-#define UNROLLED 4
-
-/* a [batch, m, 2 m], of whose rows `open` [1, 1, 1] have not been pivots yet. */
-static void step(gale__lower *L, gale__node *a, gale__node *open)
+/* state: a [batch, m, 2 m], of whose rows `open` [1, 1, 1] have not been pivots yet. */
+static void step(gale__lower *L, gale__node state[2])
 {
     gale__g *g = L->g;
+    gale__node *a = &state[0], *open = &state[1];
     gale__pnode p = gale__peek(g, *a);
     int64_t m = p.rank == 3 ? p.dims[1] : 0, rows[3] = {1, m, 1}, low[3] = {0, 0, -1}, high[3] = {0, 0, 1};
     gale__node first = gale__g_slice_axis(g, *a, 2, 0, 1), zero = gale__value(L, *a, 0), i = gale__g_iota(g, 3, rows, 1);
@@ -20,23 +19,6 @@ static void step(gale__lower *L, gale__node *a, gale__node *open)
     gale__node turned = gale__g_concat(g, 1, (gale__node[]){gale__g_slice_axis(g, rest, 1, 1, m - 1), one}, 2);
     *a = gale__g_pad(g, turned, low, high, NULL, 0);
     *open = gale__g_sub(g, *open, gale__index(L, 1));
-}
-
-/* m steps; the loop's graph is made here and owned by the loop. */
-static gale__node in_loop(gale__lower *L, gale__node a, gale__node open, int64_t m)
-{
-    gale__g *body = gale__alloc(sizeof *body);
-    gale__pnode p = gale__peek(L->g, a);
-    if (!body) return gale__g_fail(L->g, GALE_NO_MEMORY, "Inverse: out of memory");
-    gale__g_init(body);
-    gale__lower inner = *L;
-    inner.g = body;
-    gale__node out[2] = {gale__g_input(body, 0, (gale_type)p.type, 3, p.dims), gale__g_input(body, 1, GALE_I64, 3, (const int64_t[]){1, 1, 1})};
-    step(&inner, &out[0], &out[1]);
-    gale__loop loop = {.body = body, .trips = m, .n_carried = 2, .out = out};
-    gale__node made = gale__g_loop(L->g, &loop, (gale__node[]){a, open});
-    if (made < 0) gale__g_finish(body), gale__free(body);
-    return gale__g_loop_out(L->g, made, 0);
 }
 
 LOWER(MSInverse)
@@ -52,9 +34,7 @@ LOWER(MSInverse)
     if (!m || !batch) return;
     gale__node unit = gale__g_cast(g, gale__g_binary(g, GALE__EQ, gale__g_iota(g, 3, at, 1), gale__g_iota(g, 3, at, 2)), type);
     gale__node both[2] = {gale__g_reshape(g, gale__g_cast(g, L->in[0], type), 3, (int64_t[]){batch, m, m}), gale__g_expand(g, unit, 3, (int64_t[]){batch, m, m})};
-    gale__node a = gale__g_concat(g, 2, both, 2), open = gale__g_splat(g, GALE_I64, 3, (const int64_t[]){1, 1, 1}, (double)m);
-    if (m > UNROLLED) a = in_loop(L, a, open, m);
-    else
-        for (int64_t k = 0; k < m; k++) step(L, &a, &open);
-    L->out[0] = gale__g_cast(g, gale__g_reshape(g, gale__g_slice_axis(g, a, 2, 0, m), p.rank, p.dims), p.type);
+    gale__node state[2] = {gale__g_concat(g, 2, both, 2), gale__g_splat(g, GALE_I64, 3, (const int64_t[]){1, 1, 1}, (double)m)};
+    gale__repeat(L, m, step, state);
+    L->out[0] = gale__g_cast(g, gale__g_reshape(g, gale__g_slice_axis(g, state[0], 2, 0, m), p.rank, p.dims), p.type);
 }

@@ -298,3 +298,17 @@ gale__node gale__body_input(gale__lower *L, gale__g *body, int which, gale__node
     if (outside < 0 || (sliced && p.rank < 1)) return gale__g_fail(body, GALE_INVALID, "%s: input %d of the loop has no axis to go along", L->node->op->name, which);
     return gale__g_input(body, which, p.type, p.rank - sliced, p.dims + sliced);
 }
+
+void gale__repeat(gale__lower *L, int64_t times, void (*step)(gale__lower *L, gale__node state[2]), gale__node state[2])
+{
+    enum { UNROLLED = 4 };
+    for (int64_t i = 0; times <= UNROLLED && i < times; i++) step(L, state);
+    if (times <= UNROLLED) return;
+    gale__lower inner = *L;
+    inner.g = gale__body_begin(L);
+    if (!inner.g) return;
+    gale__node out[2] = {gale__body_input(L, inner.g, 0, state[0], false), gale__body_input(L, inner.g, 1, state[1], false)};
+    step(&inner, out);
+    gale__node made = gale__body_end(L, &(gale__loop){.body = inner.g, .trips = times, .n_carried = 2, .out = out}, state);
+    for (int i = 0; i < 2; i++) state[i] = gale__g_loop_out(L->g, made, i);
+}

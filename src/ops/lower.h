@@ -67,5 +67,7 @@ gale__g *gale__body_begin(gale__lower *L);
 gale__node gale__body_input(gale__lower *L, gale__g *body, int which, gale__node outside, bool sliced);
 gale__node gale__body_constant(gale__lower *L, gale__g *body, int which, gale__node outside); /* the same at every step */
 gale__node gale__body_end(gale__lower *L, const gale__loop *loop, const gale__node *inputs);
+/* A step that turns two values into two of the same shapes, so many times: few side by side, more in a loop. */
+void gale__repeat(gale__lower *L, int64_t times, void (*step)(gale__lower *L, gale__node state[2]), gale__node state[2]);
 static inline bool gale__good(const gale__lower *L) { return L->g->status == GALE_OK; }
 #endif

@@ -178,7 +178,7 @@ static void choose_tiles(gale__cpu_contract *c)
     c->nb = least(round_up(n, c->nt), fit < c->nt ? c->nt : fit);
 }
 
-/* Whether a buffer is read or written elsewhere than by the one load. */
+/* Whether the buffer is read by that load alone, and not written. */
 static bool is_read_once(const gale__nest *nest, const gale__access *only)
 {
     int n = 0;
