@@ -9,7 +9,7 @@
 #define GROUP 64
 #define CORNERS 40
 #define RANDOM (1 << 16)
-#define KINDS 4
+#define KINDS 5
 #define PAIRS (CORNERS * CORNERS + KINDS * RANDOM) /* whole groups */
 
 static uint32_t state = 12345;
@@ -44,9 +44,9 @@ static void fill(float *x, float *y)
     }
     for (int i = 0; i < RANDOM; i++) *x++ = as_float(random32()), *y++ = as_float(random32());
     for (int i = 0; i < RANDOM; i++) *x++ = as_float(0x3f800000 | random32() >> 9), *y++ = as_float(0x3f800000 | random32() >> 9);
-    for (int i = 0; i < RANDOM; i++) { /* about halfway between q and the number after it */
-        float b = as_float(0x3f800000 | random32() >> 9), q = as_float(0x3f800000 | random32() >> 9);
-        *x++ = (float)(((double)q + 0x1p-24) * (double)b), *y++ = b;
+    for (int i = 0; i < 2 * RANDOM; i++) { /* about halfway between q and the number after it; then of any size that is not taken apart, and a little beyond */
+        float b = as_float(0x3f800000 | random32() >> 9), q = as_float(0x3f800000 | random32() >> 9), a = (float)(((double)q + 0x1p-24) * (double)b);
+        *x++ = i < RANDOM ? a : ldexpf(random32() & 1 ? a : -a, (int)(random32() % 168) - 80), *y++ = i < RANDOM ? b : ldexpf(b, (int)(random32() % 82) - 41);
     }
     for (int i = 0; i < RANDOM; i++) *x++ = as_float(random32() & 0x9fffffff), *y++ = as_float((random32() & 0x8fffffff) | 0x40000000);
 }
@@ -76,16 +76,17 @@ static bool check(const ir_job *job, const char *device)
     return !wrong;
 }
 
-/* Moves the 1 of the kernel's 1 / y; true when there is such a division. */
+/* Moves the 1 of each of the kernel's 1 / y; true when there is such a division. */
 static bool spoil(gale__ir *ir, float one)
 {
+    bool any = false;
     for (gale__val v = 1; v < ir->count; v++) {
         uint64_t bits;
-        if (ir->code[v].op != GALE__IR_DIV || !gale__ir_is_const(ir, ir->code[v].a, &bits) || bits != as_bits(1)) continue;
+        if (ir->code[v].op != GALE__IR_DIV || !gale__ir_is_const(ir, ir->code[v].a, &bits) || (bits != as_bits(1) && bits != as_bits(one))) continue;
         ir->code[ir->code[v].a].imm = as_bits(one);
-        return true;
+        any = true;
     }
-    return false;
+    return any;
 }
 
 static float x[PAIRS], y[PAIRS], results[PAIRS];

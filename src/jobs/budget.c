@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SMALL = 64, LARGE = 128, ROUND = 16, PIXELS_ENOUGH = 1 << 20, BATCH_MOST = 64 };
+enum { SMALL = 64, LARGE = 128, ROUND = 16, PIXELS_ENOUGH = 1 << 20, BATCH_MOST = 64, GPU_LANES = 4 };
 
 static bool is_host(const gale_device *device) { return !strcmp(gale_device_get_info(device)->backend, "cpu"); }
 
@@ -80,11 +80,19 @@ void gale__budget_note(gale__network *n, int64_t width, int64_t height)
     n->ran.bytes = planned(n->model);
 }
 
-int64_t gale__budget_lanes(const gale__network *n, gale_device *device, int64_t width, int64_t height, int64_t tiles)
+/* Tiles side by side that a device has use for.  A GPU is busy with a few (an H200: 4 are 30 % faster than 1, 8 as fast as 4); one in software has its threads in use. */
+static int64_t lanes_of_use(const gale_device *device, int64_t tiles)
 {
     int64_t most = gale__parallel_width();
-    if (!is_host(device) || n->ran.width != width || n->ran.height != height) return 1;
-    if (tiles <= most / 2) return 1; /* all threads on each tile are done sooner than a few with one each */
+    if (is_host(device)) return tiles <= most / 2 ? 1 : most; /* all threads on each tile are done sooner than a few with one each */
+    if (gale_device_get_info(device)->caps.software) return 1;
+    return most < GPU_LANES ? most : GPU_LANES;
+}
+
+int64_t gale__budget_lanes(const gale__network *n, gale_device *device, int64_t width, int64_t height, int64_t tiles)
+{
+    int64_t most = lanes_of_use(device, tiles);
+    if (n->ran.width != width || n->ran.height != height) return 1;
     double more = left(device) / fmax(n->ran.bytes, 1);
     if (more + 1 < (double)most) most = (int64_t)more + 1;
     return tiles < most ? tiles : most;

@@ -67,8 +67,6 @@ typedef struct gale__ir_instr {
 } gale__ir_instr;
 
 /* How gale__ir_scalar writes f32: with the device's own mathematics; with its own instructions for corners. */
-/* imm of an f32 GALE__IR_DIV: 0 exact; 1 the device's own; NEAR the same with its corners. */
-enum { GALE__IR_DIV_NEAR = 2 };
 typedef enum gale__ir_math_flags { GALE__IR_FAST = 1, GALE__IR_CORNERS = 2, GALE__IR_LOOSE = 4 /* the device's own where a nest marks an operation */ } gale__ir_math_flags;
 
 typedef struct gale__ir {

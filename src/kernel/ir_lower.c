@@ -158,10 +158,11 @@ static gale__val divide(gale__ir *ir, int op, gale__val a, gale__val b)
     return op == GALE__IR_DIV ? q : op2(ir, GALE__SUB, a, multiply(ir, q, b));
 }
 
-/* --- f32 division by the device's reciprocal, which may be a few units off, and integers: only numbers near 1 are divided. --- */
+/* --- f32 division by the device's reciprocal, which may be a few units off: of numbers as they are where that is safe, else of their mantissas. --- */
 
 static gale__val test(gale__ir *ir, int op, gale__val a, gale__val b) { return gale__ir_op2(ir, op, GALE_BOOL, a, b); }
 static gale__val either(gale__ir *ir, gale__val a, gale__val b) { return gale__ir_op2(ir, GALE__OR, GALE_BOOL, a, b); }
+static gale__val both(gale__ir *ir, gale__val a, gale__val b) { return gale__ir_op2(ir, GALE__AND, GALE_BOOL, a, b); }
 static gale__val fma_by(gale__ir *ir, gale__ir_lowering what, gale__val a, gale__val b, gale__val c)
 {
     return what.fma ? fma_f32(ir, a, b, c) : gale__ir_op3(ir, GALE__FMA, GALE_F32, a, b, c);
@@ -178,16 +179,16 @@ static gale__val split(gale__ir *ir, gale__val bits, gale__val *exponent)
     return bits_as(ir, GALE_F32, op2(ir, GALE__OR, mantissa, gale__ir_u32(ir, 0x3f800000)));
 }
 
-/* Bits of x / y, nearest even, for both in [1, 2).  After one correction the quotient is less than a unit off; then the
- * rest is exact and says which neighbour is nearest.  Halfway does not happen, nor does the quotient cross 1 or 1/2. */
+/* Bits of x / y, nearest even, for both in [1, 2), or in usual's range.  After one correction the quotient is less than a unit off; then the
+ * rest is exact and says which neighbour is nearest.  Halfway does not happen, nor does the quotient cross a power of two.  0 / y stays 0. */
 static gale__val near_quotient(gale__ir *ir, gale__ir_lowering what, gale__val x, gale__val y)
 {
     gale__val inverse = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_DIV, .type = GALE_F32, .a = gale__ir_f32(ir, 1), .b = y, .imm = 1});
     gale__val minus = op1(ir, GALE__NEG, y), q = op2(ir, GALE__MUL, x, inverse);
     q = fma_by(ir, what, fma_by(ir, what, q, minus, x), inverse, q);
     gale__val rest = fma_by(ir, what, q, minus, x), bits = bits_as(ir, GALE_U32, q);
-    gale__val unit = op2(ir, GALE__SUB, op2(ir, GALE__AND, bits, gale__ir_u32(ir, 0x7f800000)), gale__ir_u32(ir, 24u << 23));
-    gale__val half = op2(ir, GALE__MUL, bits_as(ir, GALE_F32, unit), y);
+    gale__val power = bits_as(ir, GALE_F32, op2(ir, GALE__AND, bits, gale__ir_u32(ir, 0x7f800000)));
+    gale__val half = op2(ir, GALE__MUL, power, op2(ir, GALE__MUL, y, gale__ir_f32(ir, 0x1p-24f)));
     bits = op2(ir, GALE__ADD, bits, convert(ir, GALE_U32, test(ir, GALE__GT, rest, half)));
     return op2(ir, GALE__SUB, bits, convert(ir, GALE_U32, test(ir, GALE__LT, rest, op1(ir, GALE__NEG, half))));
 }
@@ -207,11 +208,10 @@ static gale__val denormal_quotient(gale__ir *ir, gale__ir_lowering what, gale__v
     return op2(ir, GALE__IR_SHR, op2(ir, GALE__ADD, op2(ir, GALE__ADD, m, below), odd), by);
 }
 
-static gale__val divide_f32(gale__ir *ir, gale__ir_lowering what, gale__val a, gale__val b)
+/* Bits of |a / b| from the bits of |a| and |b|, whatever they are: taken apart, so that nothing leaves the range on the way. */
+static gale__val any_quotient(gale__ir *ir, gale__ir_lowering what, gale__val ab, gale__val bb)
 {
-    gale__val ab = bits_as(ir, GALE_U32, a), bb = bits_as(ir, GALE_U32, b), top = gale__ir_u32(ir, 0x80000000), infinite = gale__ir_u32(ir, 0x7f800000);
-    gale__val sign = op2(ir, GALE__AND, op2(ir, GALE__XOR, ab, bb), top), size = gale__ir_u32(ir, 0x7fffffff), zero = gale__ir_u32(ir, 0), ea, eb;
-    ab = op2(ir, GALE__AND, ab, size), bb = op2(ir, GALE__AND, bb, size);
+    gale__val infinite = gale__ir_u32(ir, 0x7f800000), zero = gale__ir_u32(ir, 0), ea, eb;
     gale__val x = split(ir, ab, &ea), y = split(ir, bb, &eb), bits = near_quotient(ir, what, x, y);
     gale__val up = bits_as(ir, GALE_U32, op2(ir, GALE__SUB, ea, eb));
     gale__val q = op2(ir, GALE__ADD, bits, op2(ir, GALE__IR_SHL, up, gale__ir_u32(ir, 23)));
@@ -222,21 +222,37 @@ static gale__val divide_f32(gale__ir *ir, gale__ir_lowering what, gale__val a, g
     gale__val a_none = test(ir, GALE__EQ, ab, zero), b_none = test(ir, GALE__EQ, bb, zero);
     gale__val a_all = test(ir, GALE__EQ, ab, infinite), b_all = test(ir, GALE__EQ, bb, infinite);
     q = pick(ir, either(ir, a_none, b_all), zero, q);
-    q = op2(ir, GALE__OR, pick(ir, either(ir, b_none, a_all), infinite, q), sign);
-    gale__val senseless = either(ir, gale__ir_op2(ir, GALE__AND, GALE_BOOL, a_none, b_none), gale__ir_op2(ir, GALE__AND, GALE_BOOL, a_all, b_all));
+    q = pick(ir, either(ir, b_none, a_all), infinite, q);
+    gale__val senseless = either(ir, both(ir, a_none, b_none), both(ir, a_all, b_all));
     gale__val nan = either(ir, test(ir, GALE__GT, ab, infinite), test(ir, GALE__GT, bb, infinite));
-    return bits_as(ir, GALE_F32, pick(ir, either(ir, senseless, nan), gale__ir_u32(ir, 0x7fc00000), q));
+    return pick(ir, either(ir, senseless, nan), gale__ir_u32(ir, 0x7fc00000), q);
 }
 
-/* The device's own quotient, a few units off, where nothing is rounded to a whole number afterwards.  Drivers take a reciprocal, which vanishes for divisors from 2^126 on:
- * both operands are made smaller there. */
-static gale__val divide_near(gale__ir *ir, gale__val a, gale__val b)
+/* Whether bits lie from 2^low up to 2^high. */
+static gale__val between(gale__ir *ir, gale__val bits, int low, int high)
 {
-    gale__val size = op2(ir, GALE__AND, bits_as(ir, GALE_U32, b), gale__ir_u32(ir, 0x7fffffff)), large = test(ir, GALE__GE, size, gale__ir_u32(ir, 0x7e800000));
-    gale__val by = bits_as(ir, GALE_F32, pick(ir, large, gale__ir_u32(ir, 0x3e800000), gale__ir_u32(ir, 0x3f800000)));
-    a = op2(ir, GALE__MUL, a, by);
-    b = op2(ir, GALE__MUL, b, by);
-    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_DIV, .type = GALE_F32, .a = a, .b = b, .imm = 1});
+    return test(ir, GALE__LT, op2(ir, GALE__SUB, bits, gale__ir_u32(ir, (uint32_t)(127 + low) << 23)), gale__ir_u32(ir, (uint32_t)(high - low) << 23));
+}
+
+/* Whether quotient, half a unit of it and rest are normal numbers, or the dividend is 0: so it is for nearly all numbers that programs meet. */
+static gale__val usual(gale__ir *ir, gale__val ab, gale__val bb)
+{
+    gale__val a_fits = either(ir, between(ir, ab, -78, 86), test(ir, GALE__EQ, ab, gale__ir_u32(ir, 0)));
+    return both(ir, a_fits, between(ir, bb, -39, 39));
+}
+
+static gale__val divide_f32(gale__ir *ir, gale__ir_lowering what, gale__val a, gale__val b)
+{
+    gale__val ab = bits_as(ir, GALE_U32, a), bb = bits_as(ir, GALE_U32, b), size = gale__ir_u32(ir, 0x7fffffff), first = gale__ir_u32(ir, 0);
+    gale__val sign = op2(ir, GALE__AND, op2(ir, GALE__XOR, ab, bb), gale__ir_u32(ir, 0x80000000));
+    gale__val q = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = GALE_U32, .imm = 1});
+    ab = op2(ir, GALE__AND, ab, size), bb = op2(ir, GALE__AND, bb, size);
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_IF, .a = usual(ir, ab, bb)});
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SET, .a = q, .b = first, .c = near_quotient(ir, what, bits_as(ir, GALE_F32, ab), bits_as(ir, GALE_F32, bb))});
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SET, .a = q, .b = first, .c = any_quotient(ir, what, ab, bb)});
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_END});
+    return bits_as(ir, GALE_F32, op2(ir, GALE__OR, gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GET, .type = GALE_U32, .a = q, .b = first}), sign));
 }
 
 /* By 2, 4, 1/2 ...: the inverse is exact, and a product is always rounded correctly. */
@@ -265,7 +281,6 @@ static gale__val replace(gale__ir *ir, const gale__ir_instr *in, gale__ir_loweri
     bool is_float = t == GALE_F32 || t == GALE_F64, wide = gale__ir_bits(t) == 64;
     if (what.fma && in->op == GALE__FMA) return t == GALE_F32 ? fma_f32(ir, in->a, in->b, in->c) : fma_f64(ir, in->a, in->b, in->c);
     if (what.f16 && (in->op == GALE__IR_F16_TO_F32 || in->op == GALE__IR_F32_TO_F16)) return gale__ir_half_by_bits(ir, in->op, in->a);
-    if (what.division && in->op == GALE__IR_DIV && t == GALE_F32 && in->imm == GALE__IR_DIV_NEAR) return divide_near(ir, in->a, in->b);
     if (what.division && in->op == GALE__IR_DIV && t == GALE_F32 && !in->imm) {
         gale__val product = by_power(ir, in->a, in->b);
         return product ? product : divide_f32(ir, what, in->a, in->b);

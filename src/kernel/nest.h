@@ -87,8 +87,6 @@ gale__access *gale__accesses_copy(gale__arena *arena, const gale__access *access
 void gale__nest_canonicalize(gale__nest *nest);
 /* Marks operations whose last digits cannot be seen, since all that becomes of them is integers of 8 bits (nest_loosen.c). */
 void gale__nest_loosen(gale__nest *nest);
-/* Whether the value of instruction i is rounded to a whole number anywhere in the nest, where the last digit decides. */
-bool gale__nest_rounds(const gale__nest *nest, int i);
 /* How many of a, b, c an instruction reads. */
 int gale__nest_arity(const gale__nest_instr *in);
 /* Bytes that must move (each buffer element touched once) and operations done. */

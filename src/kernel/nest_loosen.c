@@ -164,18 +164,3 @@ void gale__nest_loosen(gale__nest *n)
     for (int i = 0; i < n->n_code; i++)
         if (n->code[i].op != GALE__NEST_REDUCE && is_loose(n, i, f)) n->code[i].acc = 1;
 }
-
-bool gale__nest_rounds(const gale__nest *n, int which)
-{
-    bool from[GALE__NEST_CODE_MAX] = {false};
-    if (n->n_code > GALE__NEST_CODE_MAX) return true;
-    from[which] = true;
-    for (int i = which + 1; i < n->n_code; i++) {
-        const gale__nest_instr *in = &n->code[i];
-        const int32_t operands[3] = {in->a, in->b, in->c};
-        for (int k = 0; k < gale__nest_arity(in); k++) from[i] |= from[operands[k]];
-        bool whole = in->op == GALE__FLOOR || in->op == GALE__CEIL || in->op == GALE__RINT || in->op == GALE__TRUNC || (in->op == GALE__CAST && !gale__type_is_float((gale_type)in->type));
-        if (from[i] && whole) return true;
-    }
-    return false;
-}

@@ -283,7 +283,6 @@ gale__val gale__emit_scalar(gale__emit *e, int i, gale__val a, gale__val b, gale
     if (in->acc && math & GALE__IR_LOOSE) e->ir->math |= GALE__IR_FAST;
     gale__val v = gale__ir_scalar(e->ir, (gale__scalar)in->op, compute, a, b, c);
     e->ir->math = math;
-    if (in->op == GALE__DIV && compute == GALE_F32 && !e->ir->failed && e->ir->code[v].op == GALE__IR_DIV && !gale__nest_rounds(e->nest, i)) e->ir->code[v].imm = GALE__IR_DIV_NEAR;
     bool narrow = gale__type_is_int(type) && gale__type_table[type].bits < 32 && !keeps_range(in->op);
     return narrow ? gale__ir_narrow(e->ir, type, v) : v;
 }
