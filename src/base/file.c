@@ -126,7 +126,7 @@ static void sync_folder_of(const char *path)
 
 /* Names of files that are being written: fixed memory, so that a signal's handler may read them.  One that is being opened is there or not: the handler waits for it, and none
  * is opened after the handler has begun. */
-enum { OPEN_MOST = 8, FREE = 0, OPENING, OPEN };
+enum { OPEN_MOST = 8, TAKEN_MOST = 10000, FREE = 0, OPENING, OPEN };
 static struct { _Atomic int state; char name[4096]; } open_names[OPEN_MOST];
 static _Atomic bool ending;
 
@@ -171,26 +171,28 @@ static gale_status look_at_target(const char *path, gale__file_out *o)
     return o->fd < 0 ? fail_errno(path, "cannot open") : GALE_OK;
 }
 
+/* A name that is taken was left by one that was killed and had the same number, as all have that are the first of their container; or it is in use, there: the next one then. */
 static gale_status open_beside(const char *path, gale__file_out *o)
 {
     static _Atomic unsigned counter;
     const char *slash = strrchr(o->path, '/');
     int folder = slash ? (int)(slash + 1 - o->path) : 0;
-    gale__str name = {0};
-    gale__str_addf(&name, "%.*s%.200s.%ld.%u.tmp", folder, o->path, o->path + folder, (long)getpid(), atomic_fetch_add(&counter, 1)); /* a name may have 255 bytes */
-    gale_status status = gale__str_check(&name);
-    if (status == GALE_OK) {
-        o->name = name.text;
-        o->place = remember(o->name);
-        if (!atomic_load(&ending)) o->fd = open(o->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        else errno = EINTR;
+    for (int left = TAKEN_MOST; o->fd < 0; left--) {
+        gale__str name = {0};
+        gale__str_addf(&name, "%.*s%.200s.%ld.%u.tmp", folder, o->path, o->path + folder, (long)getpid(), atomic_fetch_add(&counter, 1)); /* a name may have 255 bytes */
+        gale_status status = gale__str_check(&name);
+        o->name = status == GALE_OK ? name.text : NULL;
+        o->place = o->name ? remember(o->name) : 0;
+        errno = EINTR;
+        if (o->name && !atomic_load(&ending)) o->fd = open(o->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         set_state(o, o->fd >= 0 ? OPEN : FREE);
-        if (o->fd >= 0) return GALE_OK;
-        status = fail_errno(path, "cannot create");
+        if (o->fd >= 0) break;
+        if (status == GALE_OK && (errno != EEXIST || !left)) status = fail_errno(path, "cannot create");
         o->name = NULL;
+        gale__str_finish(&name);
+        GALE_TRY(status);
     }
-    gale__str_finish(&name);
-    return status;
+    return GALE_OK;
 }
 
 gale_status gale__file_begin(const char *path, gale__file_out *out)
