@@ -180,6 +180,8 @@ printf 'P5 2 1 255 bb' >"$folder/two-others.pgm"
 expect 0 'all the same' compare "$folder/two-pixels.pgm" "$folder/two-pixels.pgm" --min-ssim 0.9
 expect 4 'smaller than 11 x 11 pixels have no SSIM, and these differ' compare "$folder/two-pixels.pgm" "$folder/two-others.pgm" --min-ssim 0.9
 if "$gale" compare "$folder/a.pgm" - <"$folder/a.pgm" | grep -q 'all the same'; then passed=$((passed + 1)); else fail 'gale compare with standard input'; fi
+expect 2 'standard input can be read once' compare - -
+expect 2 'a.pgm is one of the pictures that are compared' compare "$folder/b.pgm" "$folder/a.pgm" --diff "$folder/./a.pgm"
 expect 4 'PSNR of 69.34 dB is below 80' compare "$folder/a.pgm" "$folder/b.pgm" --min-psnr 80
 expect 4 'different sizes: 12 x 11 and 2 x 1' compare "$folder/a.pgm" "$folder/c.pgm"
 expect 1 'file: no picture' compare "$folder/a.pgm" "$folder/file"

@@ -55,6 +55,14 @@ expect 1 '\*.xyz: no file has such a name' upscale "$folder/*.xyz" -m twice
 mkdir "$folder/empty"
 expect 1 'empty: there are no pictures in this folder' upscale "$folder/empty" -m twice
 expect 1 'is for one picture, and there are [0-9]' upscale "$folder/in" -m twice -o "$folder/x.ppm"
+# Names as they were, in another folder; the end of a name for a format; a model whose name is none of a file.
+expect 0 'plain/b.ppm: 4 x 2' upscale "$folder/in/b.ppm" -m twice -O "$folder/plain" --suffix ''
+expect 1 'b.ppm: the result would replace it' upscale "$folder/in/b.ppm" -m twice --suffix ''
+expect 0 'plain/b.bmp: 4 x 2' upscale "$folder/in/b.ppm" -m twice -O "$folder/plain" --suffix= -f .bmp
+cp "$folder/models/twice.onnx" "$folder/models/slash.onnx"
+echo 'name: x2 / soft' >"$folder/models/slash.yml"
+expect 0 'plain/b-x2 - soft.ppm: 4 x 2' upscale "$folder/in/b.ppm" -m slash -O "$folder/plain"
+rm -r "$folder/plain"
 # One that fails does not end the others.
 expect 1 '2 done, 3 failed, 0 skipped' upscale "$folder/in/notes.txt" "$folder/in/b.ppm" "$folder/empty" "$folder/none.png" "$folder/in/b.pgm" -m twice -O "$folder/some"
 
@@ -66,6 +74,8 @@ expect 0 '^manifest embedded$' models info zoom2x
 expect 2 'format: no format of pictures is called "gif"; there are png, jpeg' upscale "$folder/in/b.ppm" -m none -f gif
 expect 2 'output: no format of pictures is called "gif"' upscale "$folder/in/b.ppm" -m none -o "$folder/x.gif"
 expect 1 'page.html: cannot be written' upscale "$folder/in/b.ppm" -m none --report "$folder/nowhere/page.html"
+expect 2 'empty is a folder; use --output-dir' upscale "$folder/in/b.ppm" -m none -o "$folder/empty"
+expect 2 'nowhere/ is a folder; use --output-dir' upscale "$folder/in/b.ppm" -m none -o "$folder/nowhere/"
 expect 2 'give one of them' upscale "$folder/in/b.ppm" -m none --scale 2 --width 9
 expect 1 'x.ppm: cannot be written: there is no folder .*nowhere' upscale "$folder/in/b.ppm" -m twice -o "$folder/nowhere/x.ppm"
 expect 1 '1000000 x 500000 pixels take [0-9]* GiB, and this machine has [0-9]*$' upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --width 1000000

@@ -290,6 +290,18 @@ gale_status gale__file_check(const char *path)
 
 bool gale__file_exists(const char *path) { return access(path, F_OK) == 0; }
 
+bool gale__folder_exists(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+bool gale__file_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 gale_status gale__file_remove(const char *path)
 {
     return remove(path) ? fail_errno(path, "cannot remove") : GALE_OK;

@@ -23,6 +23,8 @@ gale_status gale__file_restart(gale__file_out *out); /* empties it */
 void gale__file_keep(gale__file_out *out);
 void gale__file_fail_at(uint64_t n); /* for tests: the n-th write from now finds the disk full (0: none) */
 bool gale__file_exists(const char *path);
+bool gale__folder_exists(const char *path);
+bool gale__file_same(const char *a, const char *b); /* whether both are one file, by whatever names */
 gale_status gale__file_remove(const char *path);
 gale_status gale__folder_make(const char *path); /* with parents, mode 0700 */
 gale_status gale__folder_make_public(const char *path); /* the same for what users are given, with the rights that they give to folders */

@@ -83,7 +83,7 @@ static gale_status check_value(const gale__arg *arg, const char *text)
             return gale__fail(GALE_INVALID, "%s%s: '%s' is none of %s", shown(arg), arg->name, text, arg->range);
         return GALE_OK;
     default:
-        if (!*text) return gale__fail(GALE_INVALID, "%s%s: the value is empty", shown(arg), arg->name);
+        if (!*text && !arg->empty) return gale__fail(GALE_INVALID, "%s%s: the value is empty", shown(arg), arg->name);
         return GALE_OK;
     }
 }

@@ -32,6 +32,7 @@ typedef struct gale__arg {
     const char *env;      /* the variable of env.def that this argument sets; NULL: none */
     bool required;        /* a positional that must be given */
     bool many;            /* may be given again; a positional takes all that are left */
+    bool empty;           /* a text may be empty */
 } gale__arg;
 
 /* Rows that several commands share. */

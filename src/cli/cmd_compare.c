@@ -1,5 +1,6 @@
 /* gale compare: how two pictures differ. */
 #include "cli/cli.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "cli/table.h"
 #include "gale/picture.h"
@@ -121,8 +122,10 @@ static int run(const gale__args *a)
 {
     gale_picture *p = NULL, *q = NULL, *made = NULL;
     gale_picture_difference d;
-    const char *diff = gale__args_text(a, "diff");
+    const char *diff = gale__args_text(a, "diff"), *one = gale__args_text(a, "A"), *other = gale__args_text(a, "B");
     gale_status status;
+    if (!strcmp(one, "-") && !strcmp(other, "-")) return gale__usage("compare", "standard input can be read once");
+    if (diff && (gale__file_same(diff, one) || gale__file_same(diff, other))) return gale__usage("compare", "--diff: %s is one of the pictures that are compared; choose another name", diff);
     GALE_GO(read_picture(a, "A", &p));
     GALE_GO(read_picture(a, "B", &q));
     GALE_GO(gale_picture_compare(p, q, &d, gale__args_real(a, "gain"), diff ? &made : NULL));

@@ -25,7 +25,7 @@ static const gale__arg args[] = {
     {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_USUAL, NULL, "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is inside the program"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "where the only picture goes; - is standard output, in the format of --format or of the input"},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
-    {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "added to names; '-' and the model's name unless given"},
+    {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "added to names; '-' and the model's name unless given; may be empty", NULL, false, false, true},
     {"format", 'f', GALE__ARG_TEXT, NULL, NULL, NULL, "png, jpeg, webp, tiff, exr ...; what the name of the result says unless given, and where that says nothing, as the input"},
     {"quality", 0, GALE__ARG_INT, NULL, "92", "1..100", "of JPEG, WebP and JPEG 2000, which lose something"},
     {"lossless", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "WebP and JPEG 2000: lose nothing; so is a WebP that loses nothing itself, unless --quality is given"},
@@ -86,15 +86,29 @@ done:
     return status;
 }
 
+/* What --format says; people write a name's end for it. */
+static const char *format_of(const gale__args *a)
+{
+    const char *text = gale__args_text(a, "format");
+    return text && *text == '.' ? text + 1 : text;
+}
+
+static gale_picture_write_options write_options(const gale__args *a)
+{
+    return (gale_picture_write_options){.format = format_of(a), .quality = gale__args_given(a, "quality") ? (int)gale__args_int(a, "quality") : 0, .lossless = gale__args_flag(a, "lossless")};
+}
+
 /* Names for all that is to be written.  One that was given by hand is for the only picture. */
 static gale_status name_outputs(job *j)
 {
     const char *suffix = gale__args_text(j->a, "suffix"), *only = gale__args_text(j->a, "output");
     char usual[256];
     snprintf(usual, sizeof usual, "-%s", j->sum.info.name);
+    for (char *c = usual; *c; c++)
+        if (*c == '/' || (unsigned char)*c < ' ') *c = '-'; /* a model may be called "x4 / sharp" */
     if (only && j->inputs.count > 1) return gale__fail(GALE_INVALID, "--output is for one picture, and there are %zu; use --output-dir", j->inputs.count);
     if (only && j->inputs.count) j->inputs.list[0].output = only;
-    else GALE_TRY(gale__inputs_name(&j->inputs, gale__args_text(j->a, "output-dir"), suffix ? suffix : usual, gale__args_text(j->a, "format")));
+    else GALE_TRY(gale__inputs_name(&j->inputs, gale__args_text(j->a, "output-dir"), suffix ? suffix : usual, format_of(j->a)));
     return gale__inputs_settle(&j->inputs, &j->sum.left_out);
 }
 
@@ -121,7 +135,7 @@ static const char *extension_of(const char *path)
  * memory for (as floats, and as what is written). */
 static gale_status check_output(const job *j, gale__file_task *t, const gale_upscale_options *o)
 {
-    const char *given = gale__args_text(j->a, "format"), *extension = extension_of(t->output);
+    const char *given = format_of(j->a), *extension = extension_of(t->output);
     if (!given && !(extension && gale__format_of_name(extension))) t->format = t->picture->format;
     GALE_TRY(gale__format_check(given ? given : t->format ? t->format : extension, o->width, o->height));
     if (t->output) GALE_TRY(gale__file_check(t->output));
@@ -194,7 +208,7 @@ static gale_status to_stdout(job *j, gale__file_task *t, const char *format)
 {
     void *data = NULL;
     size_t size = 0;
-    gale_picture_write_options o = {.format = gale__args_text(j->a, "format"), .quality = gale__args_given(j->a, "quality") ? (int)gale__args_int(j->a, "quality") : 0, .lossless = gale__args_flag(j->a, "lossless")};
+    gale_picture_write_options o = write_options(j->a);
     if (!o.format) o.format = format;
     GALE_TRY(gale_picture_to_memory(t->picture, &o, &data, &size));
     bool written = fwrite(data, 1, size, stdout) == size && !fflush(stdout);
@@ -269,7 +283,7 @@ static gale_status make_tasks(job *j, gale__file_task *tasks)
 static gale_status run_files(job *j)
 {
     gale__file_job files = {.work = upscale_one, .done = finish_file, .user = j, .read.layer = gale__args_text(j->a, "layer")};
-    files.write = (gale_picture_write_options){.format = gale__args_text(j->a, "format"), .quality = gale__args_given(j->a, "quality") ? (int)gale__args_int(j->a, "quality") : 0, .lossless = gale__args_flag(j->a, "lossless")};
+    files.write = write_options(j->a);
     GALE_TRY(list_inputs(j));
     gale__file_task *tasks = gale__calloc(j->inputs.count + 1, sizeof *tasks);
     j->sum.rows = gale__calloc(j->inputs.count + 1, sizeof *j->sum.rows);
@@ -315,9 +329,10 @@ static int work(job *j)
 /* What the table of arguments cannot say; 0: nothing is wrong. */
 static int check_usage(const gale__args *a, bool to_stdout)
 {
-    const char *format = gale__args_text(a, "format"), *output = gale__args_text(a, "output"), *input;
+    const char *format = format_of(a), *output = gale__args_text(a, "output"), *input;
     int piped = 0;
     if (output && (gale__args_item(a, "INPUT", 1) || gale__args_given(a, "output-dir"))) return gale__usage("upscale", "--output is for one picture; use --output-dir");
+    if (output && (gale__folder_exists(output) || output[strlen(output) - 1] == '/')) return gale__usage("upscale", "--output is for a file, and %s is a folder; use --output-dir", output);
     if (gale__args_given(a, "scale") && (gale__args_given(a, "width") || gale__args_given(a, "height"))) return gale__usage("upscale", "--scale says the size, as do --width and --height: give one of them");
     if (to_stdout && gale__args_flag(a, "json")) return gale__usage("upscale", "standard output takes the picture or the JSON, not both");
     if (to_stdout && isatty(STDOUT_FILENO)) return gale__usage("upscale", "standard output is a terminal: lead it to a file or a program, or give --output FILE");

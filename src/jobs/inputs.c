@@ -29,12 +29,6 @@ static gale_status add(gale__inputs *in, const char *path, const char *below)
     return GALE_OK;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
 /* Whether the name ends as pictures' names do. */
 static bool is_picture(const char *name)
 {
@@ -91,7 +85,7 @@ gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recurs
     const char *slash = strrchr(argument, '/'), *file = slash ? slash + 1 : argument;
     size_t before = in->count;
     int depth = recursive ? DEPTH_MOST : 0;
-    if (is_folder(argument)) {
+    if (gale__folder_exists(argument)) {
         GALE_TRY(add_folder(in, argument, "", NULL, depth));
         if (in->count == before) return gale__fail(GALE_NOT_FOUND, "%s: there are no pictures in this folder%s", argument, recursive ? "" : "; --recursive looks into those below");
         return GALE_OK;
