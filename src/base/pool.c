@@ -1,31 +1,36 @@
-/* The pool that splits CPU work.  A call lays a job into a list; the caller and whichever workers are free claim
- * chunks of its indices from an atomic counter until none is left.  Workers look for work a few microseconds before
- * they sleep, since calls come in quick succession.  Several threads may call at once: each works on its own job. */
+/* The pool that splits CPU work.  A call lays its job into a slot; the caller and whichever workers are free claim chunks of its indices from an
+ * atomic counter until none is left.  Calls come in quick succession and may be a few microseconds long, so neither laying, helping nor
+ * ending takes a lock: that is only for those who sleep, after they have looked a while.  Several threads may call at once: each works on its own job. */
 #include "base/cpu.h"
 #include "base/env.h"
 #include "base/thread.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define WORKERS_MOST 256
-#define SPIN_NS 20000
+enum { WORKERS_MOST = 256, SLOTS = 8, LINE = 64 };
+#define SPIN_NS 50000
 
 typedef struct job {
-    struct job *next;
     void (*fn)(void *arg, size_t i, int worker);
     void *arg;
     size_t count, chunk;
-    _Atomic size_t claimed;
-    _Atomic int helpers; /* workers inside; changed under the lock */
+    _Alignas(LINE) _Atomic size_t claimed;
 } job;
 
+/* Workers count themselves in before they read the job; the caller takes it away, then waits until none is in. */
+typedef struct slot {
+    _Alignas(LINE) _Atomic(job *) job;
+    _Atomic bool taken, waiting; /* by a caller; who sleeps until users is 0 */
+    _Atomic int users;
+} slot;
+
 static struct {
-    gale__mutex lock;
+    slot slots[SLOTS];
+    gale__mutex lock;      /* of those who start, sleep and wake */
     gale__cond work, done;
-    job *jobs;
-    int started, sleeping; /* workers that run; that sleep */
-    bool stop;
-    _Atomic unsigned news; /* counts jobs, for workers that look without the lock */
+    _Atomic int started, sleeping; /* workers that run; that sleep */
+    _Atomic bool stop;
+    _Alignas(LINE) _Atomic unsigned news; /* counts jobs */
     gale__thread threads[WORKERS_MOST];
 } pool;
 static gale__once pool_once;
@@ -35,8 +40,9 @@ static _Thread_local int inside_as = -1; /* the worker number of this thread whi
 /* A forked child has none of the workers. */
 static void reset_pool(void)
 {
-    pool.jobs = NULL;
-    pool.started = pool.sleeping = 0;
+    for (int i = 0; i < SLOTS; i++) pool.slots[i] = (slot){0};
+    atomic_store(&pool.started, 0);
+    atomic_store(&pool.sleeping, 0);
     gale__mutex_init(&pool.lock);
     gale__cond_init(&pool.work);
     gale__cond_init(&pool.done);
@@ -70,13 +76,13 @@ static inline void relax(void)
 #endif
 }
 
-/* Looks a short while; true when `*value` is no longer `old`. */
-static bool spin_unsigned(_Atomic unsigned *value, unsigned old)
+/* Looks a short while; true when the news is no longer old. */
+static bool spin_for_news(unsigned old)
 {
     uint64_t end = gale__time_ns() + SPIN_NS;
     do {
         for (int i = 0; i < 64; i++) {
-            if (atomic_load_explicit(value, memory_order_acquire) != old) return true;
+            if (atomic_load_explicit(&pool.news, memory_order_acquire) != old) return true;
             relax();
         }
     } while (gale__time_ns() < end);
@@ -96,78 +102,97 @@ static void work_on(job *j, int worker)
     inside_as = before;
 }
 
-static job *find_job(void)
+/* Works on what lies in the slot; false when there is nothing left to do. */
+static bool help_slot(slot *s, int worker)
 {
-    for (job *j = pool.jobs; j; j = j->next)
-        if (atomic_load_explicit(&j->claimed, memory_order_relaxed) < j->count) return j;
-    return NULL;
+    if (!atomic_load_explicit(&s->job, memory_order_relaxed)) return false;
+    atomic_fetch_add(&s->users, 1);
+    job *j = atomic_load(&s->job);
+    bool some = j && atomic_load_explicit(&j->claimed, memory_order_relaxed) < j->count;
+    if (some) work_on(j, worker);
+    if (atomic_fetch_sub(&s->users, 1) == 1 && atomic_load(&s->waiting)) {
+        gale__mutex_lock(&pool.lock);
+        gale__cond_broadcast(&pool.done);
+        gale__mutex_unlock(&pool.lock);
+    }
+    return some;
+}
+
+static bool help(int worker)
+{
+    bool some = false;
+    for (int i = 0; i < SLOTS; i++) some |= help_slot(&pool.slots[(worker + i) % SLOTS], worker);
+    return some;
+}
+
+/* Who lays a job looks at `sleeping` after it has counted the news; here it is the other way round, so that one of the two sees the other. */
+static void sleep_until_news(unsigned old)
+{
+    gale__mutex_lock(&pool.lock);
+    atomic_fetch_add(&pool.sleeping, 1);
+    while (atomic_load(&pool.news) == old) gale__cond_wait(&pool.work, &pool.lock);
+    atomic_fetch_sub(&pool.sleeping, 1);
+    gale__mutex_unlock(&pool.lock);
 }
 
 static void run_worker(void *arg)
 {
     int worker = (int)(intptr_t)arg;
-    gale__mutex_lock(&pool.lock);
-    while (!pool.stop) {
-        job *j = find_job();
-        if (j) {
-            atomic_fetch_add(&j->helpers, 1);
-            gale__mutex_unlock(&pool.lock);
-            work_on(j, worker);
-            gale__mutex_lock(&pool.lock);
-            /* The job may be gone as soon as its caller sees 0. */
-            if (atomic_fetch_sub(&j->helpers, 1) == 1) gale__cond_broadcast(&pool.done);
-            continue;
-        }
+    for (;;) {
         unsigned news = atomic_load(&pool.news);
-        gale__mutex_unlock(&pool.lock);
-        bool heard = spin_unsigned(&pool.news, news);
-        gale__mutex_lock(&pool.lock);
-        if (heard || pool.stop || atomic_load(&pool.news) != news) continue;
-        pool.sleeping++;
-        gale__cond_wait(&pool.work, &pool.lock);
-        pool.sleeping--;
+        if (atomic_load(&pool.stop)) return;
+        if (!help(worker) && !spin_for_news(news)) sleep_until_news(news);
     }
-    gale__mutex_unlock(&pool.lock);
 }
 
-/* Under the lock.  A thread that cannot be started is one less: the work is still done. */
+/* A thread that cannot be started is one less: the work is still done. */
 static void start_workers(int width)
 {
-    while (pool.started < width - 1) {
-        int worker = pool.started + 1;
-        if (gale__thread_begin(&pool.threads[worker], run_worker, (void *)(intptr_t)worker) != GALE_OK) return;
-        pool.started++;
-    }
-}
-
-static void lay_job(job *j, int width)
-{
+    if (atomic_load(&pool.started) >= width - 1) return;
     gale__mutex_lock(&pool.lock);
-    start_workers(width);
-    j->next = pool.jobs;
-    pool.jobs = j;
-    atomic_fetch_add_explicit(&pool.news, 1, memory_order_release);
-    if (pool.sleeping > 0) {
-        if (j->count == 2) gale__cond_signal(&pool.work);
-        else gale__cond_broadcast(&pool.work);
+    for (int worker = atomic_load(&pool.started) + 1; worker < width; worker++) {
+        if (gale__thread_begin(&pool.threads[worker], run_worker, (void *)(intptr_t)worker) != GALE_OK) break;
+        atomic_store(&pool.started, worker);
     }
     gale__mutex_unlock(&pool.lock);
 }
 
-static void take_job(job *j)
+static slot *find_slot(void)
 {
+    for (slot *s = pool.slots; s < pool.slots + SLOTS; s++)
+        if (!atomic_load_explicit(&s->taken, memory_order_relaxed) && !atomic_exchange(&s->taken, true)) return s;
+    return NULL;
+}
+
+static void lay_job(slot *s, job *j)
+{
+    atomic_store(&s->job, j);
+    atomic_fetch_add(&pool.news, 1);
+    int asleep = atomic_load(&pool.sleeping);
+    if (!asleep) return;
     gale__mutex_lock(&pool.lock);
-    job **at = &pool.jobs;
-    while (*at != j) at = &(*at)->next;
-    *at = j->next;
-    if (atomic_load(&j->helpers) > 0) {
-        gale__mutex_unlock(&pool.lock);
-        uint64_t end = gale__time_ns() + SPIN_NS;
-        while (atomic_load(&j->helpers) > 0 && gale__time_ns() < end) relax();
+    if (j->count > (size_t)asleep) gale__cond_broadcast(&pool.work);
+    else for (size_t i = 1; i < j->count; i++) gale__cond_signal(&pool.work);
+    gale__mutex_unlock(&pool.lock);
+}
+
+static void take_job(slot *s)
+{
+    atomic_store(&s->job, NULL);
+    for (uint64_t end = 0; atomic_load(&s->users) > 0;) {
+        uint64_t now = gale__time_ns();
+        if (!end) end = now + SPIN_NS;
+        if (now < end) {
+            relax();
+            continue;
+        }
+        atomic_store(&s->waiting, true);
         gale__mutex_lock(&pool.lock);
-        while (atomic_load(&j->helpers) > 0) gale__cond_wait(&pool.done, &pool.lock);
+        while (atomic_load(&s->users) > 0) gale__cond_wait(&pool.done, &pool.lock);
+        gale__mutex_unlock(&pool.lock);
+        atomic_store(&s->waiting, false);
     }
-    gale__mutex_unlock(&pool.lock);
+    atomic_store(&s->taken, false);
 }
 
 void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), void *arg)
@@ -181,25 +206,25 @@ void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), v
     gale__once_run(&pool_once, init_pool);
     job j = {.fn = fn, .arg = arg, .count = count, .chunk = count / ((size_t)width * 16)};
     if (!j.chunk) j.chunk = 1;
-    lay_job(&j, width);
+    slot *s = find_slot(); /* more callers than slots: some work alone */
+    start_workers(width);
+    if (s) lay_job(s, &j);
     work_on(&j, 0);
-    take_job(&j);
+    if (s) take_job(s);
 }
 
 void gale__parallel_finish(void)
 {
     gale__once_run(&pool_once, init_pool);
     gale__mutex_lock(&pool.lock);
-    int started = pool.started;
-    pool.stop = true;
+    int started = atomic_load(&pool.started);
+    atomic_store(&pool.stop, true);
     atomic_fetch_add(&pool.news, 1);
     gale__cond_broadcast(&pool.work);
     gale__mutex_unlock(&pool.lock);
     for (int i = 1; i <= started; i++) gale__thread_end(&pool.threads[i]);
-    gale__mutex_lock(&pool.lock);
-    pool.started = 0;
-    pool.stop = false;
-    gale__mutex_unlock(&pool.lock);
+    atomic_store(&pool.started, 0);
+    atomic_store(&pool.stop, false);
 }
 
 void gale__parallel_set_width(int width)

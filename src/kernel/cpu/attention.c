@@ -97,7 +97,7 @@ static void attend(const job *j, float *s, size_t number, size_t first, size_t r
 {
     const gale__cpu_attention *a = j->a;
     const layout *l = &j->l;
-    gale__simd_tile *tile = j->simd->gemm[GALE__CT_F32].tile;
+    gale__simd_tile *tile = gale__simd_part_for(&j->simd->gemm[GALE__CT_F32], (int64_t)rows)->tile;
     float *scores = s + l->scores, *mixed = s + l->out, *out = j->out + (number * (size_t)a->m + first) * (size_t)a->c, total[64];
     const float *q = j->q + head(a, &a->q, number);
     pack(s + l->q, q + (int64_t)first * a->q.row, a->q.row, a->q.column, rows, l->mr, (size_t)a->d);

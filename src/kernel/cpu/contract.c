@@ -7,7 +7,7 @@
 #define K_BYTES 1024               /* of one row of a panel: what a tile's pass over k keeps in the first cache */
 #define TILE_ROWS 120
 #define TILE_LANES 768
-#define LEAST_PANELS 4             /* of a tile that is made smaller so that each thread has some */
+#define LEAST_PANELS 4             /* of a tile that is made smaller so that each thread has some; 1 where threads would have none */
 #define PACKED_BYTES (4u << 20)    /* of b, shared by all threads */
 #define PARTS_BYTES (16u << 20)
 #define GROUP_K 1024               /* least k of a group */
@@ -59,7 +59,7 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
 {
     gale__ct ct;
-    if (!gale__nest_contraction(nest, info) || !sum_type(nest, info, &ct) || !gale__simd_get()->gemm[ct].tile) return false;
+    if (!gale__nest_contraction(nest, info) || !sum_type(nest, info, &ct) || !gale__simd_get()->gemm[ct].mr) return false;
     for (int s = 0; s < nest->n_stores; s++)
         if (nest->stores[s].index >= 0) return false;
     bool turned = is_turned(nest, info);
@@ -170,7 +170,7 @@ static void choose_tiles(gale__cpu_contract *c)
         c->mc = round_up(c->mc / 2, mr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->nt) / c->nt);
     }
-    while (c->groups == 1 && !c->by_batch && width > 1 && tiles < 2 * width && c->nt > LEAST_PANELS * nr) {
+    while (c->groups == 1 && !c->by_batch && width > 1 && tiles < 2 * width && c->nt > (tiles < width ? 1 : LEAST_PANELS) * nr) {
         c->nt = round_up(c->nt / 2, nr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->nt) / c->nt);
     }

@@ -134,7 +134,7 @@ static void multiply(const gale__cpu_contract *c, char *tile, const char *a, con
         const char *next = b + (size_t)(j * kn) * c->size + panel;
         for (int64_t i = 0; i < rows; i += mr, next += share) {
             fetch(next, share);
-            c->gemm.tile(tile + (size_t)(i * c->nt + j) * c->size, (size_t)c->nt, a + (size_t)(i * kn) * c->size, b + (size_t)(j * kn) * c->size, (size_t)kn);
+            gale__simd_part_for(&c->gemm, rows - i)->tile(tile + (size_t)(i * c->nt + j) * c->size, (size_t)c->nt, a + (size_t)(i * kn) * c->size, b + (size_t)(j * kn) * c->size, (size_t)kn);
         }
     }
 }

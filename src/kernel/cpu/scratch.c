@@ -1,14 +1,17 @@
 /* See scratch.h.  Pieces only grow: a larger one serves every smaller need, so a smaller one is freed for each that is
- * made, and all are freed with the last kernel. */
+ * made, and all are freed with the last kernel.  Heads of pieces stay where they are, so that a thread can try the piece it had last, which is
+ * in its caches, without the lock; that is for those who look for another, and for waiting. */
 #include "kernel/cpu/scratch.h"
 #include "base/thread.h"
+#include <stdatomic.h>
 
-#define HEAD_BYTES 64
-typedef struct piece { struct piece *next; size_t size; bool out; } piece;
-typedef struct store { piece *pieces; int kernels; } store;
+enum { ABSENT, IDLE, OUT, HEADS_MOST = 1024, BEFORE = 64 }; /* bytes before a piece, where its head is named */
+typedef struct head { _Alignas(64) _Atomic int state; size_t size; void *memory; } head; /* size and memory are set while it is absent */
+typedef struct store { head heads[HEADS_MOST]; int used, kernels; _Atomic int waiting; } store;
 
 static struct { gale__mutex lock; gale__cond given; store kind[GALE__CPU_SCRATCH_COUNT]; } scratch;
 static gale__once scratch_once;
+static _Thread_local int last_had[GALE__CPU_SCRATCH_COUNT];
 
 static void init_scratch(void)
 {
@@ -16,38 +19,66 @@ static void init_scratch(void)
     gale__cond_init(&scratch.given);
 }
 
-/* Unlinks and frees the first idle piece smaller than size. */
+static bool change(head *h, int from, int to) { return atomic_compare_exchange_strong(&h->state, &from, to); }
+
+static void free_piece(head *h)
+{
+    if (h->memory) gale__free((char *)h->memory - BEFORE);
+    h->memory = NULL;
+    h->size = 0;
+    atomic_store(&h->state, ABSENT);
+}
+
+/* Frees the first idle piece smaller than size. */
 static void drop_one(store *s, size_t size)
 {
-    for (piece **at = &s->pieces; *at; at = &(*at)->next) {
-        piece *p = *at;
-        if (p->out || p->size >= size) continue;
-        *at = p->next;
-        gale__free(p);
-        return;
+    for (head *h = s->heads; h < s->heads + s->used; h++) {
+        if (!change(h, IDLE, OUT)) continue;
+        if (h->size < size) {
+            free_piece(h);
+            return;
+        }
+        atomic_store(&h->state, IDLE);
     }
 }
 
+/* Under the lock, which all changes of size are made with. */
 static int count_pieces(const store *s, size_t size)
 {
     int count = 0;
-    for (const piece *p = s->pieces; p; p = p->next) count += p->size >= size;
+    for (const head *h = s->heads; h < s->heads + s->used; h++) count += h->size >= size;
     return count;
 }
 
-static piece *add_piece(store *s, size_t size)
+static head *absent_head(store *s)
 {
-    piece *p = gale__alloc_aligned(64, HEAD_BYTES + size);
-    if (!p) return NULL;
+    for (head *h = s->heads; h < s->heads + s->used; h++)
+        if (atomic_load(&h->state) == ABSENT) return h;
+    return s->used < HEADS_MOST ? &s->heads[s->used++] : NULL;
+}
+
+/* One more piece in the state given. */
+static head *add_piece(store *s, size_t size, int state)
+{
+    head **memory = gale__alloc_aligned(64, BEFORE + size);
+    if (!memory) return NULL;
     drop_one(s, size);
-    *p = (piece){s->pieces, size, false};
-    return s->pieces = p;
+    head *h = absent_head(s);
+    if (!h) {
+        gale__free(memory);
+        return NULL;
+    }
+    *memory = h;
+    h->memory = (char *)memory + BEFORE;
+    h->size = size;
+    atomic_store(&h->state, state);
+    return h;
 }
 
 static gale_status add_pieces(store *s, size_t size, int wanted)
 {
     for (wanted -= count_pieces(s, size); wanted > 0; wanted--)
-        if (!add_piece(s, size)) return GALE_NO_MEMORY;
+        if (!add_piece(s, size, IDLE)) return GALE_NO_MEMORY;
     return GALE_OK;
 }
 
@@ -71,46 +102,60 @@ void gale__cpu_scratch_release(gale__cpu_scratch_kind kind, size_t size_bytes)
     if (!size_bytes) return;
     gale__mutex_lock(&scratch.lock);
     store *s = &scratch.kind[kind];
-    if (--s->kernels == 0)
-        while (s->pieces) {
-            piece *p = s->pieces;
-            s->pieces = p->next;
-            gale__free(p);
-        }
+    if (--s->kernels == 0) {
+        for (head *h = s->heads; h < s->heads + s->used; h++) free_piece(h);
+        s->used = 0;
+    }
     gale__mutex_unlock(&scratch.lock);
 }
 
-/* The smallest idle piece that does: large ones are for those who need them. */
-static piece *find_piece(const store *s, size_t size)
+/* The smallest idle piece that does, now out: large ones are for those who need them. */
+static head *find_piece(store *s, size_t size)
 {
-    piece *best = NULL;
-    for (piece *p = s->pieces; p; p = p->next)
-        if (!p->out && p->size >= size && (!best || p->size < best->size)) best = p;
-    return best;
+    head *best = NULL;
+    for (head *h = s->heads; h < s->heads + s->used; h++)
+        if (h->size >= size && (!best || h->size < best->size) && atomic_load(&h->state) == IDLE) best = h;
+    return best && change(best, IDLE, OUT) ? best : NULL;
+}
+
+/* Whoever gives a piece back looks at `waiting` afterwards; here it is counted first, so that one of the two sees the other. */
+static head *find_or_wait(store *s, size_t size)
+{
+    head *h;
+    gale__mutex_lock(&scratch.lock);
+    atomic_fetch_add(&s->waiting, 1);
+    while (!(h = find_piece(s, size))) {
+        if (count_pieces(s, size) < gale__parallel_width() && (h = add_piece(s, whole_pages(size), OUT))) break;
+        bool lost = false; /* it was idle, and another thread took it first: there may be more */
+        for (head *other = s->heads; other < s->heads + s->used; other++) lost |= other->size >= size && atomic_load(&other->state) == IDLE;
+        if (!lost) gale__cond_wait(&scratch.given, &scratch.lock);
+    }
+    atomic_fetch_sub(&s->waiting, 1);
+    gale__mutex_unlock(&scratch.lock);
+    return h;
 }
 
 void *gale__cpu_scratch_take(gale__cpu_scratch_kind kind, size_t size_bytes)
 {
     if (!size_bytes) return NULL;
     store *s = &scratch.kind[kind];
-    piece *p;
-    gale__mutex_lock(&scratch.lock);
-    while (!(p = find_piece(s, size_bytes))) {
-        if (count_pieces(s, size_bytes) < gale__parallel_width() && (p = add_piece(s, whole_pages(size_bytes)))) break;
-        gale__cond_wait(&scratch.given, &scratch.lock);
+    head *h = &s->heads[last_had[kind]];
+    if (change(h, IDLE, OUT)) {
+        if (h->size >= size_bytes) return h->memory;
+        gale__cpu_scratch_give(kind, h->memory);
     }
-    p->out = true;
-    gale__mutex_unlock(&scratch.lock);
-    return (char *)p + HEAD_BYTES;
+    h = find_or_wait(s, size_bytes);
+    last_had[kind] = (int)(h - s->heads);
+    return h->memory;
 }
 
-void gale__cpu_scratch_give(gale__cpu_scratch_kind kind, void *given)
+void gale__cpu_scratch_give(gale__cpu_scratch_kind kind, void *piece)
 {
-    (void)kind;
-    if (!given) return;
-    piece *p = (piece *)(void *)((char *)given - HEAD_BYTES);
+    if (!piece) return;
+    head *h = *(head **)(void *)((char *)piece - BEFORE);
+    atomic_store(&h->state, IDLE);
+    if (!atomic_load(&scratch.kind[kind].waiting)) return;
     gale__mutex_lock(&scratch.lock);
-    p->out = false;
     gale__cond_broadcast(&scratch.given);
     gale__mutex_unlock(&scratch.lock);
 }

@@ -19,7 +19,17 @@ typedef void gale__simd_arg_fold(void *best, int64_t *index, const void *a, int6
 typedef void gale__simd_tile(void *c, size_t ldc, const void *a, const void *b, size_t k);
 /* The same, row k of b being b + offset[k] elements. */
 typedef void gale__simd_tile_at(void *c, size_t ldc, const void *a, const void *b, const int32_t *offset, size_t k);
-typedef struct gale__simd_gemm { gale__simd_tile *tile; gale__simd_tile_at *tile_at; int mr, nr; } gale__simd_gemm;
+/* One that computes the first `rows` of mr rows only, for the last rows of a product, to the same bits. */
+typedef struct gale__simd_part { int rows; gale__simd_tile *tile; gale__simd_tile_at *tile_at; } gale__simd_part;
+enum { GALE__SIMD_PARTS = 4 };
+typedef struct gale__simd_gemm { int mr, nr; gale__simd_part part[GALE__SIMD_PARTS]; /* fewest rows first; the last one mr */ } gale__simd_gemm;
+/* The least that does for so many rows, mr at most. */
+static inline const gale__simd_part *gale__simd_part_for(const gale__simd_gemm *g, int64_t rows)
+{
+    const gale__simd_part *p = g->part;
+    while (p->rows < rows && p->rows < g->mr) p++;
+    return p;
+}
 
 /* x op y, RSUB being y - x. */
 typedef enum gale__simd_pair { GALE__PAIR_ADD, GALE__PAIR_SUB, GALE__PAIR_RSUB, GALE__PAIR_MUL, GALE__PAIR_MAX, GALE__PAIR_MIN, GALE__PAIR_COUNT } gale__simd_pair;

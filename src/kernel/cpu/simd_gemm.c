@@ -1,6 +1,12 @@
 /* Micro-kernels of the tiled contraction, for f32, f64 and 32-bit integers.  Each instruction set has a tile that fills
- * its registers: accumulators, one row of b, one column of a. */
+ * its registers: accumulators, one row of b, one column of a; and some of fewer rows. */
 #include "kernel/cpu/simd_isa.h"
+
+#define PART2(name, rows) name##_##rows
+#define PART(name, rows) PART2(name, rows)
+#define PART_AT2(name, rows) name##_at_##rows
+#define PART_AT(name, rows) PART_AT2(name, rows)
+#define ROW_OF(name, rows) {rows, PART(name, rows), PART_AT(name, rows)}
 
 #define IS_scalar 1
 #define IS_neon 2
@@ -24,26 +30,32 @@
     STORE(c + r * ldc, ADD(LOAD(c + r * ldc), s##r##0));                                             \
     STORE(c + r * ldc + LANES, ADD(LOAD(c + r * ldc + LANES), s##r##1));                             \
     STORE(c + r * ldc + 2 * LANES, ADD(LOAD(c + r * ldc + 2 * LANES), s##r##2));
-#define TILE_OF(name, T, MULTIPLY, NEXT, ...)                                                         \
+#define SUMS1 SUMS(0)
+#define SUMS4 SUMS1 SUMS(1) SUMS(2) SUMS(3)
+#define SUMS8 SUMS4 SUMS(4) SUMS(5) SUMS(6) SUMS(7)
+#define PUT1 PUT(0)
+#define PUT4 PUT1 PUT(1) PUT(2) PUT(3)
+#define PUT8 PUT4 PUT(4) PUT(5) PUT(6) PUT(7)
+#define TILE_OF(name, rows, T, MULTIPLY, NEXT, ...)                                                   \
     static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__)              \
     {                                                                                                \
         const T *a = a_, *b = b_;                                                                    \
         T *c = c_;                                                                                   \
-        SUMS(0) SUMS(1) SUMS(2) SUMS(3) SUMS(4) SUMS(5) SUMS(6) SUMS(7)                              \
+        SUMS##rows                                                                                   \
         _Pragma("GCC unroll 4") for (size_t i = 0; i < k; i++, a += 8) {                              \
             const T *p = NEXT;                                                                       \
             V b0 = LOAD(p), b1 = LOAD(p + LANES), b2 = LOAD(p + 2 * LANES);                          \
             MULTIPLY()                                                                               \
         }                                                                                            \
-        PUT(0) PUT(1) PUT(2) PUT(3) PUT(4) PUT(5) PUT(6) PUT(7)                                      \
+        PUT##rows                                                                                    \
     }
-#define TILE(name, T, MULTIPLY)                                                                      \
-    TILE_OF(name, T, MULTIPLY, b + i * 3 * LANES, size_t k)                                          \
-    TILE_OF(name##_at, T, MULTIPLY, b + offset[i], const int32_t *offset, size_t k)
-#define MULTIPLY4()                                                                                  \
-    V x = LOAD(a), y = LOAD(a + 4);                                                                  \
-    ROW(0, x, 0) ROW(1, x, 1) ROW(2, x, 2) ROW(3, x, 3) ROW(4, y, 0) ROW(5, y, 1) ROW(6, y, 2) ROW(7, y, 3)
-#define MULTIPLY2()                                                                                  \
+#define TILE(name, rows, T, MULTIPLY)                                                                \
+    TILE_OF(name##_##rows, rows, T, MULTIPLY, b + i * 3 * LANES, size_t k)                           \
+    TILE_OF(name##_at_##rows, rows, T, MULTIPLY, b + offset[i], const int32_t *offset, size_t k)
+#define FIRST1() V x = LOAD(a); ROW(0, x, 0)
+#define FIRST4() V x = LOAD(a); ROW(0, x, 0) ROW(1, x, 1) ROW(2, x, 2) ROW(3, x, 3)
+#define ALL4() FIRST4() V y = LOAD(a + 4); ROW(4, y, 0) ROW(5, y, 1) ROW(6, y, 2) ROW(7, y, 3)
+#define ALL2()                                                                                       \
     V x = LOAD(a), y = LOAD(a + 2), z = LOAD(a + 4), w = LOAD(a + 6);                                \
     ROW(0, x, 0) ROW(1, x, 1) ROW(2, y, 0) ROW(3, y, 1) ROW(4, z, 0) ROW(5, z, 1) ROW(6, w, 0) ROW(7, w, 1)
 
@@ -54,7 +66,9 @@
 #define STORE vst1q_f32
 #define ADD vaddq_f32
 #define FMA vfmaq_laneq_f32
-TILE(tile_f32, float, MULTIPLY4)
+TILE(tile_f32, 1, float, FIRST1)
+TILE(tile_f32, 4, float, FIRST4)
+TILE(tile_f32, 8, float, ALL4)
 #undef V
 #undef ZERO
 #undef LOAD
@@ -67,7 +81,7 @@ TILE(tile_f32, float, MULTIPLY4)
 #define STORE vst1q_s32
 #define ADD vaddq_s32
 #define FMA vmlaq_laneq_s32
-TILE(tile_i32, int32_t, MULTIPLY4)
+TILE(tile_i32, 8, int32_t, ALL4)
 #undef V
 #undef LANES
 #undef ZERO
@@ -82,9 +96,10 @@ TILE(tile_i32, int32_t, MULTIPLY4)
 #define STORE vst1q_f64
 #define ADD vaddq_f64
 #define FMA vfmaq_laneq_f64
-TILE(tile_f64, double, MULTIPLY2)
-#define SHAPE32 8, 12
-#define SHAPE64 8, 6
+TILE(tile_f64, 8, double, ALL2)
+#define GEMM_F32 {8, 12, {ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8)}}
+#define GEMM_F64 {8, 6, {ROW_OF(tile_f64, 8)}}
+#define GEMM_I32 {8, 12, {ROW_OF(tile_i32, 8)}}
 
 #elif ISA == IS_sve
 #include <arm_sve.h>
@@ -100,7 +115,16 @@ TILE(tile_f64, double, MULTIPLY2)
     STORE(all, c + r * ldc, ADD(all, LOAD(all, c + r * ldc), s##r##0));                              \
     STORE(all, c + r * ldc + w, ADD(all, LOAD(all, c + r * ldc + w), s##r##1));                      \
     STORE(all, c + r * ldc + 2 * w, ADD(all, LOAD(all, c + r * ldc + 2 * w), s##r##2));
-#define TILE_OF(name, T, TRUE, COUNT, NEXT, ...)                                                      \
+#define SUMS1 SUMS(0)
+#define SUMS4 SUMS1 SUMS(1) SUMS(2) SUMS(3)
+#define SUMS8 SUMS4 SUMS(4) SUMS(5) SUMS(6) SUMS(7)
+#define ROWS1 ROW(0)
+#define ROWS4 ROWS1 ROW(1) ROW(2) ROW(3)
+#define ROWS8 ROWS4 ROW(4) ROW(5) ROW(6) ROW(7)
+#define PUT1 PUT(0)
+#define PUT4 PUT1 PUT(1) PUT(2) PUT(3)
+#define PUT8 PUT4 PUT(4) PUT(5) PUT(6) PUT(7)
+#define TILE_OF(name, rows, T, TRUE, COUNT, NEXT, ...)                                                \
     static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__)              \
     {                                                                                                \
         const T *a = a_, *b = b_;                                                                    \
@@ -108,36 +132,39 @@ TILE(tile_f64, double, MULTIPLY2)
         svbool_t all = TRUE();                                                                       \
         size_t w = COUNT();                                                                          \
         V x;                                                                                         \
-        SUMS(0) SUMS(1) SUMS(2) SUMS(3) SUMS(4) SUMS(5) SUMS(6) SUMS(7)                              \
+        SUMS##rows                                                                                   \
         for (size_t i = 0; i < k; i++, a += 8) {                                                     \
             const T *p = NEXT;                                                                       \
             V b0 = LOAD(all, p), b1 = LOAD(all, p + w), b2 = LOAD(all, p + 2 * w);                   \
-            ROW(0) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7)                                  \
+            ROWS##rows                                                                               \
         }                                                                                            \
-        PUT(0) PUT(1) PUT(2) PUT(3) PUT(4) PUT(5) PUT(6) PUT(7)                                      \
+        PUT##rows                                                                                    \
     }
-#define TILE(name, T, TRUE, COUNT)                                                                   \
-    TILE_OF(name, T, TRUE, COUNT, b + i * 3 * w, size_t k)                                           \
-    TILE_OF(name##_at, T, TRUE, COUNT, b + offset[i], const int32_t *offset, size_t k)
+#define TILE(name, rows, T, TRUE, COUNT)                                                             \
+    TILE_OF(name##_##rows, rows, T, TRUE, COUNT, b + i * 3 * w, size_t k)                            \
+    TILE_OF(name##_at_##rows, rows, T, TRUE, COUNT, b + offset[i], const int32_t *offset, size_t k)
 #define LOAD svld1
 #define STORE svst1
 #define ADD svadd_x
 #define FMA svmla_x
 #define V svfloat32_t
 #define DUP svdup_f32
-TILE(tile_f32, float, svptrue_b32, svcntw)
+TILE(tile_f32, 1, float, svptrue_b32, svcntw)
+TILE(tile_f32, 4, float, svptrue_b32, svcntw)
+TILE(tile_f32, 8, float, svptrue_b32, svcntw)
 #undef V
 #undef DUP
 #define V svint32_t
 #define DUP svdup_s32
-TILE(tile_i32, int32_t, svptrue_b32, svcntw)
+TILE(tile_i32, 8, int32_t, svptrue_b32, svcntw)
 #undef V
 #undef DUP
 #define V svfloat64_t
 #define DUP svdup_f64
-TILE(tile_f64, double, svptrue_b64, svcntd)
-#define SHAPE32 8, (int)(3 * svcntw())
-#define SHAPE64 8, (int)(3 * svcntd())
+TILE(tile_f64, 8, double, svptrue_b64, svcntd)
+#define GEMM_F32 {8, (int)(3 * svcntw()), {ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8)}}
+#define GEMM_F64 {8, (int)(3 * svcntd()), {ROW_OF(tile_f64, 8)}}
+#define GEMM_I32 {8, (int)(3 * svcntw()), {ROW_OF(tile_i32, 8)}}
 
 #elif ISA == IS_avx2
 #include <immintrin.h>
@@ -145,8 +172,8 @@ static inline __m256i load_i32(const int32_t *p) { return _mm256_loadu_si256((co
 static inline void store_i32(int32_t *p, __m256i v) { _mm256_storeu_si256((__m256i *)p, v); }
 static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_add_epi32(_mm256_mullo_epi32(x, y), z); }
 #define MR 6
+#define PARTS X(1) X(3) X(6)
 #define NAME tile_f32
-#define NAME_AT tile_f32_at
 #define T float
 #define V __m256
 #define LANES 8
@@ -157,8 +184,8 @@ static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_a
 #define FMA _mm256_fmadd_ps
 #include "simd_gemm.inc"
 #define MR 6
+#define PARTS X(6)
 #define NAME tile_f64
-#define NAME_AT tile_f64_at
 #define T double
 #define V __m256d
 #define LANES 4
@@ -169,8 +196,8 @@ static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_a
 #define FMA _mm256_fmadd_pd
 #include "simd_gemm.inc"
 #define MR 6
+#define PARTS X(6)
 #define NAME tile_i32
-#define NAME_AT tile_i32_at
 #define T int32_t
 #define V __m256i
 #define LANES 8
@@ -180,8 +207,9 @@ static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_a
 #define ADD _mm256_add_epi32
 #define FMA fma_i32
 #include "simd_gemm.inc"
-#define SHAPE32 6, 16
-#define SHAPE64 6, 8
+#define GEMM_F32 {6, 16, {ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 3), ROW_OF(tile_f32, 6)}}
+#define GEMM_F64 {6, 8, {ROW_OF(tile_f64, 6)}}
+#define GEMM_I32 {6, 16, {ROW_OF(tile_i32, 6)}}
 
 #elif ISA == IS_avx512
 #include <immintrin.h>
@@ -189,8 +217,8 @@ static inline __m512i load_i32(const int32_t *p) { return _mm512_loadu_si512(p);
 static inline void store_i32(int32_t *p, __m512i v) { _mm512_storeu_si512(p, v); }
 static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_add_epi32(_mm512_mullo_epi32(x, y), z); }
 #define MR 14
+#define PARTS X(1) X(4) X(8) X(14)
 #define NAME tile_f32
-#define NAME_AT tile_f32_at
 #define T float
 #define V __m512
 #define LANES 16
@@ -201,8 +229,8 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
 #define FMA _mm512_fmadd_ps
 #include "simd_gemm.inc"
 #define MR 14
+#define PARTS X(14)
 #define NAME tile_f64
-#define NAME_AT tile_f64_at
 #define T double
 #define V __m512d
 #define LANES 8
@@ -213,8 +241,8 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
 #define FMA _mm512_fmadd_pd
 #include "simd_gemm.inc"
 #define MR 14
+#define PARTS X(14)
 #define NAME tile_i32
-#define NAME_AT tile_i32_at
 #define T int32_t
 #define V __m512i
 #define LANES 16
@@ -224,8 +252,9 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
 #define ADD _mm512_add_epi32
 #define FMA fma_i32
 #include "simd_gemm.inc"
-#define SHAPE32 14, 32
-#define SHAPE64 14, 16
+#define GEMM_F32 {14, 32, {ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8), ROW_OF(tile_f32, 14)}}
+#define GEMM_F64 {14, 16, {ROW_OF(tile_f64, 14)}}
+#define GEMM_I32 {14, 32, {ROW_OF(tile_i32, 14)}}
 
 #else
 /* Plain C: small enough for any register file; the compiler may vectorise the rows. */
@@ -243,18 +272,19 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
             for (size_t j = 0; j < 8; j++) c[r * ldc + j] = (T)((U)c[r * ldc + j] + (U)s[r][j]);     \
     }
 #define TILE(name, T, U)                                                                             \
-    TILE_OF(name, T, U, b + i * 8, size_t k)                                                         \
-    TILE_OF(name##_at, T, U, b + offset[i], const int32_t *offset, size_t k)
+    TILE_OF(name##_4, T, U, b + i * 8, size_t k)                                                     \
+    TILE_OF(name##_at_4, T, U, b + offset[i], const int32_t *offset, size_t k)
 TILE(tile_f32, float, float)
 TILE(tile_f64, double, double)
 TILE(tile_i32, int32_t, uint32_t)
-#define SHAPE32 4, 8
-#define SHAPE64 4, 8
+#define GEMM_F32 {4, 8, {ROW_OF(tile_f32, 4)}}
+#define GEMM_F64 {4, 8, {ROW_OF(tile_f64, 4)}}
+#define GEMM_I32 {4, 8, {ROW_OF(tile_i32, 4)}}
 #endif
 
 void SIMD(gemm)(gale__simd *t)
 {
-    t->gemm[GALE__CT_F32] = (gale__simd_gemm){tile_f32, tile_f32_at, SHAPE32};
-    t->gemm[GALE__CT_F64] = (gale__simd_gemm){tile_f64, tile_f64_at, SHAPE64};
-    t->gemm[GALE__CT_I32] = t->gemm[GALE__CT_U32] = (gale__simd_gemm){tile_i32, tile_i32_at, SHAPE32};
+    t->gemm[GALE__CT_F32] = (gale__simd_gemm)GEMM_F32;
+    t->gemm[GALE__CT_F64] = (gale__simd_gemm)GEMM_F64;
+    t->gemm[GALE__CT_I32] = t->gemm[GALE__CT_U32] = (gale__simd_gemm)GEMM_I32;
 }

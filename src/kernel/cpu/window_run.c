@@ -58,12 +58,14 @@ static void multiply(const gale__cpu_contract *c, const block *b, const char *a,
     const gale__cpu_window *w = &c->window;
     int64_t mr = c->gemm.mr, nr = c->gemm.nr, across = parts(b->columns, nr), tiles = b->rows * across;
     for (int64_t t0 = 0; t0 < tiles; t0 += PANELS)
-        for (int64_t m = 0; m < b->m; m += mr)
+        for (int64_t m = 0; m < b->m; m += mr) {
+            gale__simd_tile_at *tile = gale__simd_part_for(&c->gemm, b->m - m)->tile_at;
             for (int64_t t = t0; t < least(t0 + PANELS, tiles); t++) {
                 int64_t row = t / across, column = t % across * nr;
-                c->gemm.tile_at(sums + (size_t)(m * pitch + row * w->padded + column) * c->size, (size_t)pitch, a + (size_t)((b->m0 + m) * kn) * c->size,
-                                band + (size_t)(row * w->y.step * w->pitch + column) * c->size, w->offset + k0, (size_t)kn);
+                tile(sums + (size_t)(m * pitch + row * w->padded + column) * c->size, (size_t)pitch, a + (size_t)((b->m0 + m) * kn) * c->size,
+                     band + (size_t)(row * w->y.step * w->pitch + column) * c->size, w->offset + k0, (size_t)kn);
             }
+        }
 }
 
 /* Whole rows of lanes are one run; their sums move together first. */
