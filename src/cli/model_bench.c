@@ -4,6 +4,7 @@
 #include "base/thread.h"
 #include "cli/cli.h"
 #include "cli/model_inputs.h"
+#include "graph/time.h"
 #include "onnx/session.h"
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +83,8 @@ static gale_status measure(gale_device *device, const char *path, const gale__ar
     t->open_ms = ms_since(start);
     GALE_GO(gale__model_inputs_make(m, a, true, &inputs));
     GALE_GO(gale__model_run_timed(m, inputs, &t->first_ms));
-    for (int i = 0; i < 2; i++) GALE_GO(gale__model_run_timed(m, inputs, &warm));
+    start = gale__time_ns();
+    for (int i = 0; i < 2 || gale__time_ns() - start < gale__warm_ns(device); i++) GALE_GO(gale__model_run_timed(m, inputs, &warm));
     for (t->n = 0; t->n < gale__args_int(a, "repeats"); t->n++) GALE_GO(gale__model_run_timed(m, inputs, &t->runs_ms[t->n]));
     gale_memory_stats stats;
     struct rusage usage;

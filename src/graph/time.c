@@ -1,8 +1,11 @@
 /* Benchmarks measure here: events around every run, the median of many. */
 #include "graph/time.h"
+#include "base/thread.h"
 #include "graph/run.h"
 #include <stdlib.h>
 #include <string.h>
+
+#define WARM_NS 200000000
 
 static int by_value(const void *a, const void *b)
 {
@@ -21,6 +24,16 @@ static gale_status time_one(gale_stream *stream, const clock_pair *c, gale_statu
     return gale_event_elapsed(c->from, c->to, us);
 }
 
+uint64_t gale__warm_ns(const gale_device *device) { return device->info.caps.software || device->backend->in_place ? 0 : WARM_NS; }
+
+static gale_status warm_up(gale_device *device, gale_stream *stream, const clock_pair *c, gale_status (*send)(void *), void *arg)
+{
+    uint64_t end = gale__time_ns() + gale__warm_ns(device);
+    double us;
+    for (int i = 0; i < 3 || gale__time_ns() < end; i++) GALE_TRY(time_one(stream, c, send, arg, &us));
+    return GALE_OK;
+}
+
 static gale_status time_many(gale_device *device, gale_stream *stream, int repeats, gale_status (*send)(void *), void *arg, double *median, double *least)
 {
     clock_pair c = {0};
@@ -28,7 +41,7 @@ static gale_status time_many(gale_device *device, gale_stream *stream, int repea
     gale_status status = us ? GALE_OK : GALE_NO_MEMORY;
     if (status == GALE_OK) status = gale_event_create(device, &c.from);
     if (status == GALE_OK) status = gale_event_create(device, &c.to);
-    for (int i = 0; i < 3 && status == GALE_OK; i++) status = time_one(stream, &c, send, arg, &us[0]);
+    if (status == GALE_OK) status = warm_up(device, stream, &c, send, arg);
     for (int i = 0; i < repeats && status == GALE_OK; i++) status = time_one(stream, &c, send, arg, &us[i]);
     if (status == GALE_OK) {
         qsort(us, (size_t)repeats, sizeof *us, by_value);
