@@ -179,16 +179,22 @@ static gale__val split(gale__ir *ir, gale__val bits, gale__val *exponent)
     return bits_as(ir, GALE_F32, op2(ir, GALE__OR, mantissa, gale__ir_u32(ir, 0x3f800000)));
 }
 
-/* Bits of x / y, nearest even, for both in [1, 2), or in usual's range.  After one correction the quotient is less than a unit off; then the
- * rest is exact and says which neighbour is nearest.  Halfway does not happen, nor does the quotient cross a power of two.  0 / y stays 0. */
-static gale__val near_quotient(gale__ir *ir, gale__ir_lowering what, gale__val x, gale__val y)
+/* What a division takes of the divisor alone, which often is one for many. */
+typedef struct divisor { gale__val minus, inverse, half; } divisor;
+static divisor divisor_of(gale__ir *ir, gale__val y)
 {
     gale__val inverse = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_DIV, .type = GALE_F32, .a = gale__ir_f32(ir, 1), .b = y, .imm = 1});
-    gale__val minus = op1(ir, GALE__NEG, y), q = op2(ir, GALE__MUL, x, inverse);
-    q = fma_by(ir, what, fma_by(ir, what, q, minus, x), inverse, q);
-    gale__val rest = fma_by(ir, what, q, minus, x), bits = bits_as(ir, GALE_U32, q);
-    gale__val power = bits_as(ir, GALE_F32, op2(ir, GALE__AND, bits, gale__ir_u32(ir, 0x7f800000)));
-    gale__val half = op2(ir, GALE__MUL, power, op2(ir, GALE__MUL, y, gale__ir_f32(ir, 0x1p-24f)));
+    return (divisor){op1(ir, GALE__NEG, y), inverse, op2(ir, GALE__MUL, y, gale__ir_f32(ir, 0x1p-24f))};
+}
+
+/* Bits of x / y, nearest even, for both in [1, 2), or in the usual range.  After one correction the quotient is less than a unit off; then the
+ * rest is exact and says which neighbour is nearest.  Halfway does not happen, nor does the quotient cross a power of two.  0 / y stays 0. */
+static gale__val near_quotient(gale__ir *ir, gale__ir_lowering what, gale__val x, divisor d)
+{
+    gale__val q = op2(ir, GALE__MUL, x, d.inverse);
+    q = fma_by(ir, what, fma_by(ir, what, q, d.minus, x), d.inverse, q);
+    gale__val rest = fma_by(ir, what, q, d.minus, x), bits = bits_as(ir, GALE_U32, q);
+    gale__val half = op2(ir, GALE__MUL, bits_as(ir, GALE_F32, op2(ir, GALE__AND, bits, gale__ir_u32(ir, 0x7f800000))), d.half);
     bits = op2(ir, GALE__ADD, bits, convert(ir, GALE_U32, test(ir, GALE__GT, rest, half)));
     return op2(ir, GALE__SUB, bits, convert(ir, GALE_U32, test(ir, GALE__LT, rest, op1(ir, GALE__NEG, half))));
 }
@@ -212,7 +218,7 @@ static gale__val denormal_quotient(gale__ir *ir, gale__ir_lowering what, gale__v
 static gale__val any_quotient(gale__ir *ir, gale__ir_lowering what, gale__val ab, gale__val bb)
 {
     gale__val infinite = gale__ir_u32(ir, 0x7f800000), zero = gale__ir_u32(ir, 0), ea, eb;
-    gale__val x = split(ir, ab, &ea), y = split(ir, bb, &eb), bits = near_quotient(ir, what, x, y);
+    gale__val x = split(ir, ab, &ea), y = split(ir, bb, &eb), bits = near_quotient(ir, what, x, divisor_of(ir, y));
     gale__val up = bits_as(ir, GALE_U32, op2(ir, GALE__SUB, ea, eb));
     gale__val q = op2(ir, GALE__ADD, bits, op2(ir, GALE__IR_SHL, up, gale__ir_u32(ir, 23)));
     gale__val exponent = bits_as(ir, GALE_I32, op2(ir, GALE__ADD, op2(ir, GALE__IR_SHR, bits, gale__ir_u32(ir, 23)), up));
@@ -234,21 +240,21 @@ static gale__val between(gale__ir *ir, gale__val bits, int low, int high)
     return test(ir, GALE__LT, op2(ir, GALE__SUB, bits, gale__ir_u32(ir, (uint32_t)(127 + low) << 23)), gale__ir_u32(ir, (uint32_t)(high - low) << 23));
 }
 
-/* Whether quotient, half a unit of it and rest are normal numbers, or the dividend is 0: so it is for nearly all numbers that programs meet. */
-static gale__val usual(gale__ir *ir, gale__val ab, gale__val bb)
-{
-    gale__val a_fits = either(ir, between(ir, ab, -78, 86), test(ir, GALE__EQ, ab, gale__ir_u32(ir, 0)));
-    return both(ir, a_fits, between(ir, bb, -39, 39));
-}
+/* Where both are, quotient, half a unit of it and rest are normal numbers, or the dividend is 0: so it is for nearly all numbers that programs meet. */
+static gale__val usual_dividend(gale__ir *ir, gale__val ab) { return either(ir, between(ir, ab, -78, 86), test(ir, GALE__EQ, ab, gale__ir_u32(ir, 0))); }
+static gale__val usual_divisor(gale__ir *ir, gale__val bb) { return between(ir, bb, -39, 39); }
 
+/* What hangs on the divisor alone stands before the branch, so that a compiler takes it out of loops. */
 static gale__val divide_f32(gale__ir *ir, gale__ir_lowering what, gale__val a, gale__val b)
 {
     gale__val ab = bits_as(ir, GALE_U32, a), bb = bits_as(ir, GALE_U32, b), size = gale__ir_u32(ir, 0x7fffffff), first = gale__ir_u32(ir, 0);
     gale__val sign = op2(ir, GALE__AND, op2(ir, GALE__XOR, ab, bb), gale__ir_u32(ir, 0x80000000));
     gale__val q = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = GALE_U32, .imm = 1});
     ab = op2(ir, GALE__AND, ab, size), bb = op2(ir, GALE__AND, bb, size);
-    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_IF, .a = usual(ir, ab, bb)});
-    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SET, .a = q, .b = first, .c = near_quotient(ir, what, bits_as(ir, GALE_F32, ab), bits_as(ir, GALE_F32, bb))});
+    divisor d = divisor_of(ir, bits_as(ir, GALE_F32, bb));
+    gale__val fits = usual_divisor(ir, bb);
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_IF, .a = both(ir, fits, usual_dividend(ir, ab))});
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SET, .a = q, .b = first, .c = near_quotient(ir, what, bits_as(ir, GALE_F32, ab), d)});
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SET, .a = q, .b = first, .c = any_quotient(ir, what, ab, bb)});
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_END});
