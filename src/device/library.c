@@ -2,6 +2,7 @@
  * installed, or the memory that was short, meanwhile. */
 #include "device/library.h"
 #include "base/thread.h"
+#include <stdio.h>
 #include <string.h>
 
 static gale__once once;
@@ -33,4 +34,13 @@ gale_status gale__library_load(gale__library *library)
     }
     gale__mutex_unlock(&lock);
     return status;
+}
+
+gale_status gale__driver_fail(const gale__driver_errors *errors, int code, const char *format, va_list args)
+{
+    char text[1024];
+    vsnprintf(text, sizeof text, format, args);
+    for (size_t i = 0; i < errors->count; i++)
+        if (errors->list[i].code == code) return gale__fail(errors->list[i].status, "%s: %s (%d)", text, errors->list[i].name, code);
+    return gale__fail(GALE_INTERNAL, "%s: %s error %d", text, errors->api, code);
 }

@@ -2,6 +2,7 @@
 #ifndef GALE_DEVICE_LIBRARY_H
 #define GALE_DEVICE_LIBRARY_H
 #include "base/file.h"
+#include <stdarg.h>
 
 typedef struct gale__library {
     const char *const *sonames; /* tried in order; NULL-ended */
@@ -14,4 +15,10 @@ typedef struct gale__library {
 
 /* GALE_NOT_FOUND with the reason; may be tried again. */
 gale_status gale__library_load(gale__library *library);
+
+/* A driver's error codes: what each means to us, and its name. */
+typedef struct gale__driver_error { int code; gale_status status; const char *name; } gale__driver_error;
+typedef struct gale__driver_errors { const char *api; const gale__driver_error *list; size_t count; } gale__driver_errors;
+/* Fails with the text and the code's name: "TEXT: CL_OUT_OF_RESOURCES (-5)". */
+gale_status gale__driver_fail(const gale__driver_errors *errors, int code, const char *format, va_list args);
 #endif

@@ -105,10 +105,9 @@ static pairs shared_pairs(gale__ir *ir, const gale__special_launch *l)
     return (pairs){array(ir, GALE__IR_SHARED, key_type(l), l->block), array(ir, GALE__IR_SHARED, GALE_U32, l->block)};
 }
 
-/* Pointers: x, result.  mode bits apart, the block holds block / padded whole rows. */
-static void build_rows(const gale__special_launch *l, gale__ir *ir)
+/* Keys and places of a block of x, in work-group memory. */
+static pairs load_pairs(gale__ir *ir, const gale__special_launch *l, gale__val tid, gale__val base)
 {
-    gale__val tid = thread_id(ir), base = mul(ir, group_id(ir), u32(ir, l->block)), n = word(ir, 0), padded = word(ir, 1), all = word(ir, 2);
     pairs s = shared_pairs(ir, l);
     for (uint32_t first = 0; first < l->block; first += l->threads) {
         gale__val i = add(ir, tid, u32(ir, first)), place, key = load_key(ir, l, add(ir, base, i), &place);
@@ -116,6 +115,14 @@ static void build_rows(const gale__special_launch *l, gale__ir *ir)
         set(ir, s.place, i, place);
     }
     barrier(ir);
+    return s;
+}
+
+/* Pointers: x, result.  mode bits apart, the block holds block / padded whole rows. */
+static void build_rows(const gale__special_launch *l, gale__ir *ir)
+{
+    gale__val tid = thread_id(ir), base = mul(ir, group_id(ir), u32(ir, l->block)), n = word(ir, 0), padded = word(ir, 1), all = word(ir, 2);
+    pairs s = load_pairs(ir, l, tid, base);
     gale__val one = u32(ir, 1), w = begin_for(ir, one, word(ir, 4), 1), width = bin(ir, GALE__IR_SHL, one, w);
     gale__val g = begin_for(ir, u32(ir, 0), w, 1);
     shared_step(ir, l, s, tid, u32(ir, 0), width, bin(ir, GALE__IR_SHR, width, add(ir, g, one)), bin(ir, GALE__SUB, padded, one));
@@ -158,13 +165,7 @@ static gale__val block_base(gale__ir *ir, const gale__special_launch *l, gale__v
 static void build_blocks(const gale__special_launch *l, gale__ir *ir)
 {
     gale__val tid = thread_id(ir), mine, base = block_base(ir, l, &mine), mask = bin(ir, GALE__SUB, word(ir, 1), u32(ir, 1));
-    pairs s = shared_pairs(ir, l);
-    for (uint32_t first = 0; first < l->block; first += l->threads) {
-        gale__val i = add(ir, tid, u32(ir, first)), place, key = load_key(ir, l, add(ir, base, i), &place);
-        set(ir, s.key, i, key);
-        set(ir, s.place, i, place);
-    }
-    barrier(ir);
+    pairs s = load_pairs(ir, l, tid, base);
     shared_sort(ir, l, s, tid, base, l->block, mask);
     begin_if(ir, mine);
     move_block(l, ir, s, tid, base, 1, true);

@@ -2,8 +2,6 @@
  * without OpenCL. */
 #include "device/opencl/opencl.h"
 #include "device/library.h"
-#include <stdarg.h>
-#include <stdio.h>
 
 static const char *const sonames[] = {"libOpenCL.so.1", "libOpenCL.so", NULL};
 static const char *const symbols[] = {
@@ -22,21 +20,19 @@ gale_status gale__cl_load(const gale__cl **cl, const char **soname)
     return GALE_OK;
 }
 
-static const struct { cl_int code; gale_status status; const char *name; } errors[] = {
+static const gale__driver_error error_list[] = {
 #define X(name, status) {name, GALE_##status, #name},
 #include "device/opencl/errors.def"
 #undef X
 };
 
+static const gale__driver_errors errors = {"OpenCL", error_list, sizeof error_list / sizeof *error_list};
+
 gale_status gale__cl_fail(cl_int error, const char *format, ...)
 {
-    char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    gale_status status = gale__driver_fail(&errors, (int)error, format, args);
     va_end(args);
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-        if (errors[i].code == error)
-            return gale__fail(errors[i].status, "%s: %s (%d)", text, errors[i].name, (int)error);
-    return gale__fail(GALE_INTERNAL, "%s: OpenCL error %d", text, (int)error);
+    return status;
 }

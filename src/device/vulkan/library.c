@@ -51,23 +51,21 @@ static gale_status find_entry(PFN_vkGetInstanceProcAddr *out)
     return GALE_OK;
 }
 
-static const struct { VkResult code; gale_status status; const char *name; } errors[] = {
+static const gale__driver_error error_list[] = {
 #define X(name, status) {name, GALE_##status, #name},
 #include "device/vulkan/errors.def"
 #undef X
 };
 
+static const gale__driver_errors errors = {"Vulkan", error_list, sizeof error_list / sizeof *error_list};
+
 gale_status gale__vk_fail(VkResult error, const char *format, ...)
 {
-    char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    gale_status status = gale__driver_fail(&errors, (int)error, format, args);
     va_end(args);
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-        if (errors[i].code == error)
-            return gale__fail(errors[i].status, "%s: %s (%d)", text, errors[i].name, (int)error);
-    return gale__fail(GALE_INTERNAL, "%s: Vulkan error %d", text, (int)error);
+    return status;
 }
 
 static gale_status load_global(gale__vk *fn)
