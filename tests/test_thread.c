@@ -91,17 +91,22 @@ static void call_often(void *arg)
     (void)arg;
     for (int i = 0; i < 200; i++) {
         tally t = {.width = gale__parallel_width()};
+        if (i % 16 == 0) gale__sleep_ns(200000); /* workers fall asleep meanwhile */
         gale__parallel(37, add_index, &t);
         if (atomic_load(&t.calls) != 37 || atomic_load(&t.sum) != 37 * 38 / 2 || atomic_load(&t.bad)) atomic_fetch_add(&call_errors, 1);
     }
 }
 
+/* First few, then more than the pool has slots for. */
 TEST(pool_many_callers)
 {
+    enum { MOST = 12 };
     gale__parallel_set_width(3);
-    gale__thread *threads[4] = {0};
-    for (int i = 0; i < 4; i++) CHECK_OK(gale__thread_start(call_often, NULL, &threads[i]));
-    for (int i = 0; i < 4; i++) gale__thread_join(&threads[i]);
+    for (int callers = 2; callers <= MOST; callers += 5) {
+        gale__thread *threads[MOST] = {0};
+        for (int i = 0; i < callers; i++) CHECK_OK(gale__thread_start(call_often, NULL, &threads[i]));
+        for (int i = 0; i < callers; i++) gale__thread_join(&threads[i]);
+    }
     CHECK_EQ(atomic_load(&call_errors), 0);
     gale__parallel_set_width(0);
 }
