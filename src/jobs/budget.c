@@ -80,7 +80,7 @@ void gale__budget_note(gale__network *n, int64_t width, int64_t height)
     n->ran.bytes = planned(n->model);
 }
 
-/* Tiles side by side that a device has use for.  A GPU is busy with a few (an H200: 4 are 30 % faster than 1, 8 as fast as 4); one in software has its threads in use. */
+/* Tiles side by side that a device has use for.  A GPU is busy with a few (an H200: 4 are 30 % faster than 1, and 16 as fast as 4); one in software has its threads in use. */
 static int64_t lanes_of_use(const gale_device *device, int64_t tiles)
 {
     int64_t most = gale__parallel_width();
