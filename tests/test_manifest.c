@@ -58,6 +58,17 @@ TEST(refuses)
     CHECK_EQ(warnings, 2);
 }
 
+TEST(empty)
+{
+    static const char *const texts[] = {"", "# nothing yet\n", "{}", "---\n"};
+    for (int i = 0; i < 4; i++) {
+        gale__manifest m;
+        if (!CHECK_OK(gale__manifest_parse(texts[i], strlen(texts[i]), "net", &m))) continue;
+        CHECK(m.absent && m.tile == GALE__TILE_USUAL && !strcmp(m.name, "net"));
+        gale__manifest_finish(&m);
+    }
+}
+
 TEST(controls)
 {
     gale__manifest m;
@@ -122,4 +133,4 @@ TEST(folder)
     CHECK_EQ(gale__alloc_live(), 0);
 }
 
-TESTS(ROW(reads), ROW(refuses), ROW(controls), ROW(folder))
+TESTS(ROW(reads), ROW(refuses), ROW(empty), ROW(controls), ROW(folder))

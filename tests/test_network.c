@@ -1,6 +1,7 @@
 /* Networks from picture to picture: what is found out about them, and that values go in and come out as they should.  The nets are made here; the real ones of
  * the folder for real data are asked where they are. */
 #include "base/file.h"
+#include "gale/upscale.h"
 #include "network_make.h"
 #include <math.h>
 
@@ -176,6 +177,34 @@ TEST(control)
     CHECK_FAILS(probe(&m, "control: {size: 2}", &man, &n), MISMATCH);
 }
 
+/* Controls that no manifest speaks of are set by their numbers. */
+TEST(control_without_names)
+{
+    maker m;
+    gale__str bytes = {0};
+    gale_upscaler *u = NULL;
+    gale_upscaler_info info;
+    gale_picture *in = NULL, *out = NULL;
+    controlled(&m);
+    CHECK_OK(make_encode(&m, &bytes));
+    make_end(&m);
+    if (CHECK_OK(gale_upscaler_from_memory(bytes.text, bytes.length, "name: net", the_device(), NULL, &u))) {
+        gale_upscaler_get_info(u, &info);
+        CHECK_EQ(info.controls, 3);
+        CHECK_OK(gale_upscaler_set(u, "1=0.5"));
+        CHECK_FAILS(gale_upscaler_set(u, "3=1"), INVALID);
+        CHECK(strstr(gale_error(), "3 controls without names"));
+        CHECK_FAILS(gale_upscaler_set(u, "1,1"), INVALID);
+        CHECK_OK(gale_picture_create(2, 1, 3, GALE_U8, &in));
+        memcpy(in->data, (const uint8_t[]){200, 200, 200, 100, 100, 100}, 6);
+        if (CHECK_OK(gale_upscale(u, in, NULL, NULL, &out))) CHECK(!memcmp(out->data, (const uint8_t[]){0, 100, 0, 0, 50, 0}, 6));
+    }
+    gale_picture_destroy(&in);
+    gale_picture_destroy(&out);
+    gale_upscaler_close(&u);
+    gale__str_finish(&bytes);
+}
+
 TEST(refusals)
 {
     maker m;
@@ -228,4 +257,4 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(channels_first), ROW(channels_last), ROW(fixed_grey_bytes), ROW(multiples), ROW(trial_of_a_size), ROW(trial_too_large), ROW(control), ROW(refusals), ROW(real_ones), ROW(last))
+TESTS(ROW(channels_first), ROW(channels_last), ROW(fixed_grey_bytes), ROW(multiples), ROW(trial_of_a_size), ROW(trial_too_large), ROW(control), ROW(control_without_names), ROW(refusals), ROW(real_ones), ROW(last))

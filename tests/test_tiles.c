@@ -31,8 +31,8 @@ TEST(positions)
     CHECK(gale__tiling_count(&t) == 1 && t.x.tile == 256 && t.y.tile == 128);
     CHECK_OK(gale__tiling_make(300, 500, &(gale__tile_wish){0, 0, 32, -1, 0}, &t));
     CHECK(gale__tiling_count(&t) == 1 && t.x.tile == 300 && t.y.tile == 500);
-    CHECK_OK(gale__tiling_make(100, 100, &(gale__tile_wish){256, 256, 0, -1, 0, .fixed = true}, &t));
-    CHECK(gale__tiling_count(&t) == 1 && t.x.tile == 256);
+    CHECK_OK(gale__tiling_make(100, 100, &(gale__tile_wish){256, 256, 0, -1, 0, .fixed_width = true}, &t)); /* the other follows the picture */
+    CHECK(gale__tiling_count(&t) == 1 && t.x.tile == 256 && t.y.tile == 100);
     CHECK_FAILS(gale__tiling_make(100, 100, &(gale__tile_wish){64, 64, 64, -1, 0}, &t), INVALID);
     CHECK_FAILS(gale__tiling_make(0, 100, &(gale__tile_wish){64, 64, 16, -1, 0}, &t), INVALID);
 }
@@ -40,7 +40,7 @@ TEST(positions)
 static gale__tile_wish any_wish(void)
 {
     int64_t tile = any(4, 40);
-    return (gale__tile_wish){tile, any(0, 3) ? tile : any(4, 40), any(0, 3), any(-1, 3), any(0, 3) ? 0 : any(1, 8), any(0, 4) == 0, (gale__padding)any(0, 1)};
+    return (gale__tile_wish){tile, any(0, 3) ? tile : any(4, 40), any(0, 3), any(-1, 3), any(0, 3) ? 0 : any(1, 8), any(0, 4) == 0, any(0, 4) == 0, (gale__padding)any(0, 1)};
 }
 
 TEST(weights_add_up)
@@ -106,7 +106,7 @@ TEST(padding)
     for (int k = 0; k < 2; k++) {
         gale__tiling t;
         float tile[8];
-        CHECK_OK(gale__tiling_make(3, 1, &(gale__tile_wish){8, 1, 0, -1, 0, .fixed = true, .padding = (gale__padding)k}, &t));
+        CHECK_OK(gale__tiling_make(3, 1, &(gale__tile_wish){8, 1, 0, -1, 0, .fixed_width = true, .padding = (gale__padding)k}, &t));
         take(&t, 0, row, 1, tile);
         for (int i = 0; i < 8; i++) CHECK_EQ(tile[i], wanted[k][i] - '0');
     }

@@ -131,7 +131,7 @@ TEST(blended_anywhere)
     float *from = gale_tensor_data(planes), *out = gale_tensor_data(result);
     for (int i = 0; i < W * H * 3; i++) from[i] = (float)(i * 37 % 101) / 100;
     for (int round = 0; round < 4; round++) {
-        gale__tile_wish wish = {round == 3 ? 0 : 24, round == 3 ? 0 : 16, 7, -1, 1, false, GALE__PAD_REPLICATE};
+        gale__tile_wish wish = {round == 3 ? 0 : 24, round == 3 ? 0 : 16, 7, -1, 1, false, false, GALE__PAD_REPLICATE};
         gale__tiling t;
         gale__batch b = {0};
         uint64_t ns = 0;
@@ -218,6 +218,33 @@ TEST(any_size)
     }
     gale_picture_destroy(&in);
     finish(&man, &n);
+}
+
+/* Networks with one extent or both of their own, and tiles smaller than the usual overlap: pictures of any size go through. */
+TEST(extents)
+{
+    static const struct { const char *dims, *manifest; int64_t tile, tiles[2]; } rows[] = {
+        {"n,3,h,24", "{}", -1, {1, 4}}, {"n,3,16,w", "{}", 0, {4, 1}}, {"n,3,16,40", "{}", -1, {4, 2}}, {"n,3,16,40", "params: {tile_overlap: 15}", -1, {35, 3}},
+        {"n,3,h,w", "{}", 8, {8, 11}}, {"n,3,h,w", "params: {tile_size: 64, tile_overlap: 32}", 16, {4, 6}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        maker m;
+        gale__manifest man;
+        gale__network n;
+        picture_net(&m, rows[i].dims, NULL);
+        twice(&m, "x", "y");
+        if (!CHECK_OK(probe(&m, rows[i].manifest, &man, &n))) continue;
+        for (int wide = 0; wide < 2; wide++) {
+            gale_upscale_options o = GALE_UPSCALE_OPTIONS;
+            gale_upscale_report r;
+            gale_picture *in = picture_make(wide ? 67 : 5, wide ? 5 : 50, 3, GALE_U8), *out = NULL;
+            o.tile = rows[i].tile;
+            if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out)) && CHECK(off(in, out, 2) <= 1.01f / 255)) CHECK_EQ(r.tiles, rows[i].tiles[wide]);
+            gale_picture_destroy(&in);
+            gale_picture_destroy(&out);
+        }
+        finish(&man, &n);
+    }
 }
 
 TEST(resizing)
@@ -470,4 +497,4 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions), ROW(wrong_multiple), ROW(any_size), ROW(resizing), ROW(side_by_side), ROW(batches_that_are_none), ROW(cancelled_and_checked), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))
+TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions), ROW(wrong_multiple), ROW(any_size), ROW(extents), ROW(resizing), ROW(side_by_side), ROW(batches_that_are_none), ROW(cancelled_and_checked), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))

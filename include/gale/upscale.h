@@ -44,7 +44,7 @@ GALE_API gale_status gale_upscaler_set(gale_upscaler *upscaler, const char *sett
 
 typedef struct gale_upscale_options {
     int64_t tile;             /* -1: the manifest's, 0: the whole picture, or the largest tile that memory holds */
-    int64_t overlap;          /* -1: the manifest's */
+    int64_t overlap;          /* -1: the manifest's, or less where tiles are too small for it */
     int64_t batch;            /* tiles at once; 0: as many as memory holds and the device has use for */
     int64_t lanes;            /* runs side by side where tiles go one to a run, on threads or streams of their own; 0: as many as the device has use for and memory holds */
     int64_t width, height;    /* of the result; 0: what the network gives, or, where one is given, in proportion */

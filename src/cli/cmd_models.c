@@ -133,7 +133,9 @@ static void print_info(const char *path, const gale_upscaler *u)
     const double(*range)[2] = gale__upscaler_network(u)->range;
     printf("scale    %dx\ntile     %d, overlap %d\nrange    %g to %g", info.scale, info.tile, info.overlap, range[0][0], range[0][1]);
     if (range[0][0] != range[1][0] || range[0][1] != range[1][1]) printf(", the result %g to %g", range[1][0], range[1][1]);
-    printf("%s\ncontrols %d%s\n", m->absent ? " (found by trial)" : "", info.controls, info.controls ? ": of gale upscale, --control NAME=VALUE" : "");
+    printf("%s\ncontrols %d", m->absent ? " (found by trial)" : "", info.controls);
+    if (info.controls) printf(": of gale upscale, --control %s", m->named_count ? "NAME=VALUE" : "NUMBER=VALUE, counted from 0");
+    printf("\n");
     print_controls(u);
 }
 

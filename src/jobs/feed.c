@@ -12,8 +12,7 @@ static lie lie_of(const gale__feed *f, bool result)
     const double *range = n->range[result];
     gale_type type = result ? n->type_out : n->type_in;
     int64_t scale = result ? n->scale : 1;
-    bool bytes = type == GALE_U8 && range[0] == 0 && range[1] == 1; /* bytes run to 255 unless something is said */
-    return (lie){type, result ? n->channels_out : n->channels_in, f->width * scale, f->height * scale, (float)range[0], bytes ? 255 : (float)(range[1] - range[0]), n->layout == GALE__LAYOUT_NHWC};
+    return (lie){type, result ? n->channels_out : n->channels_in, f->width * scale, f->height * scale, (float)range[0], (float)(range[1] - range[0]), n->layout == GALE__LAYOUT_NHWC};
 }
 
 static bool is_plain(const lie *l) { return l->type == GALE_F32 && !l->last && l->low == 0 && l->span == 1; }

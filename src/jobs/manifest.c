@@ -63,7 +63,8 @@ static gale_status read_params(const gale__json *params, gale__manifest *m)
     m->layout = (gale__layout)layout;
     m->colours = (gale__colours)colour;
     m->padding = (gale__padding)padding;
-    if (m->tile && !gale__json_get(params, "tile_overlap") && m->overlap > m->tile / 4) m->overlap = m->tile / 8;
+    m->overlap_said = gale__json_get(params, "tile_overlap");
+    if (m->tile && !m->overlap_said && m->overlap > m->tile / 4) m->overlap = m->tile / 8;
     if (m->tile && m->overlap >= m->tile) return gale__fail(GALE_FORMAT, "tile_overlap of %d leaves nothing of a tile_size of %d", m->overlap, m->tile);
     GALE_TRY(read_range(params, "range", &m->low, &m->high));
     m->low_out = m->low;
@@ -125,6 +126,7 @@ static gale_status read_control(const gale__json *control, gale__manifest *m)
 static gale_status fill(const gale__json *root, gale__manifest *m)
 {
     static const char *const known[] = {"name", "description", "source", "sha256", "params", "control", NULL};
+    if (root->kind == GALE__JSON_NULL) return GALE_OK; /* nothing, or comments */
     if (root->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "a manifest is a map of keys");
     m->absent = !root->child;
     warn_unknown(root, "", known);

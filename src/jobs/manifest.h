@@ -28,6 +28,7 @@ typedef struct gale__manifest {
     const char *name, *description, *source, *sha256; /* name: of the model file where the manifest gives none; others "" */
     int scale;                 /* 0: not said */
     int tile, overlap;
+    bool overlap_said;         /* by the manifest */
     gale__layout layout;
     gale__colours colours;
     double low, high;          /* what black and white are for the network, */

@@ -61,6 +61,13 @@ static gale_status read_extents(gale__network *n)
     return GALE_OK;
 }
 
+/* Bytes run to 255 where nothing is said of them, or what is said of others. */
+static void widen_bytes(gale__network *n)
+{
+    for (int k = 0; k < 2; k++)
+        if ((k ? n->type_out : n->type_in) == GALE_U8 && n->range[k][1] <= 1) n->range[k][0] = 0, n->range[k][1] = 255;
+}
+
 gale_status gale__network_try(const gale__network *n, int64_t width, int64_t height, int64_t dims[4])
 {
     gale__feed f = {0};
@@ -106,6 +113,7 @@ static gale_status probe(gale_model *model, const gale__manifest *manifest, int6
     GALE_TRY(find_inputs(&n));
     GALE_TRY(find_output(&n));
     GALE_TRY(read_extents(&n));
+    widen_bytes(&n);
     int64_t width = n.fixed_width ? n.fixed_width : size, height = n.fixed_height ? n.fixed_height : size;
     gale_status status = try_layouts(&n, width, height, dims);
     if (status != GALE_OK) return gale__fail_within(status, "%s: a trial with %lld x %lld pixels", manifest->name, (long long)width, (long long)height);

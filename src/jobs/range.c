@@ -3,7 +3,7 @@
 #include "jobs/feed.h"
 #include <math.h>
 
-enum { RANGES = 3 };
+enum { RANGES = 3, BYTES = 1 };
 static const double usual[RANGES][2] = {{0, 1}, {0, 255}, {-1, 1}};
 static const double far_beyond[2] = {-512, 768};
 /* In shares of the range: what counts as the picture come back, by how much another range must be better, and by how much the usual one must be off at all.  Networks
@@ -95,44 +95,46 @@ static int find_ends(const trial *t)
     return -1;
 }
 
-static void say(const gale__network *n, int in, int out, double found, double as_usual)
+static void say(const gale__network *n, int in, int out, bool other, double found, double as_usual)
 {
     const char *name = n->manifest->name;
-    if (in || out)
-        gale__log(GALE__WARN, "%s has no manifest: black and white are taken for %g and %g, in its result for %g and %g, since a test picture comes back so (off by %.3f; with 0 and 1 by %.3f); params: range and range_out say otherwise",
+    if (other)
+        gale__log(GALE__WARN, "%s has no manifest: black and white are taken for %g and %g, in its result for %g and %g, since a test picture comes back so (off by %.3f; as usual by %.3f); params: range and range_out say otherwise",
             name, usual[in][0], usual[in][1], usual[out][0], usual[out][1], found, as_usual);
     else if (!(as_usual < alike))
-        gale__log(GALE__WARN, "%s has no manifest, and a test picture comes back under none of the usual ranges: black and white are taken for 0 and 1; params: range in a manifest says otherwise", name);
-    else gale__log(GALE__INFO, "%s has no manifest: black and white are taken for 0 and 1 (a test picture comes back off by %.3f); params: range says otherwise", name, as_usual);
+        gale__log(GALE__WARN, "%s has no manifest, and a test picture comes back under none of the usual ranges: black and white are taken for %g and %g; params: range in a manifest says otherwise", name, usual[in][0], usual[in][1]);
+    else gale__log(GALE__INFO, "%s has no manifest: black and white are taken for %g and %g (a test picture comes back off by %.3f); params: range says otherwise", name, usual[in][0], usual[in][1], as_usual);
 }
 
+/* *in and *out: what is taken where nothing better is found. */
 static gale_status choose(trial *t, int *in, int *out, double *found, double *as_usual)
 {
     bool bytes_in = t->n.type_in == GALE_U8, bytes_out = t->n.type_out == GALE_U8; /* whose range is theirs */
-    int ends = -1;
+    int ends = -1, first_in = *in, first_out = *out;
     if (!bytes_in && !bytes_out) {
         GALE_TRY(try_range(t, far_beyond));
         ends = find_ends(t);
     }
-    *in = *out = 0;
     *found = *as_usual = INFINITY;
-    for (int i = 0; i < (bytes_in ? 1 : RANGES); i++) {
+    for (int i = first_in; i < (bytes_in ? first_in + 1 : RANGES); i++) {
         GALE_TRY(try_range(t, usual[i]));
-        for (int o = 0; o < (bytes_out ? 1 : RANGES); o++) {
+        for (int o = first_out; o < (bytes_out ? first_out + 1 : RANGES); o++) {
             double d = ends < 0 || ends == o ? off(t, usual[o]) : INFINITY;
-            if (!i && !o) *as_usual = *found = d;
+            if (i == first_in && o == first_out) *as_usual = *found = d;
             else if (d < *found) *found = d, *in = i, *out = o;
         }
     }
     if (*found < alike && *found < clearly * *as_usual && *as_usual > noticeable) return GALE_OK;
-    *in = *out = 0;
+    *in = first_in;
+    *out = first_out;
     return GALE_OK;
 }
 
 gale_status gale__network_find_range(gale__network *n, int64_t width, int64_t height)
 {
     trial t = {.n = *n, .width = width, .height = height};
-    int in = 0, out = 0;
+    const int first_in = n->type_in == GALE_U8 ? BYTES : 0, first_out = n->type_out == GALE_U8 ? BYTES : 0;
+    int in = first_in, out = first_out;
     double found, as_usual;
     t.n.range[1][0] = 0;
     t.n.range[1][1] = 1;
@@ -146,6 +148,6 @@ gale_status gale__network_find_range(gale__network *n, int64_t width, int64_t he
         n->range[0][k] = usual[in][k];
         n->range[1][k] = usual[out][k];
     }
-    say(n, in, out, found, as_usual);
+    say(n, in, out, in != first_in || out != first_out, found, as_usual);
     return GALE_OK;
 }

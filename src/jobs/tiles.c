@@ -4,11 +4,11 @@
 
 static int64_t round_up(int64_t v, int64_t multiple) { return multiple > 1 ? (v + multiple - 1) / multiple * multiple : v; }
 
-static gale_status make_axis(int64_t size, int64_t tile, const gale__tile_wish *w, gale__axis *out)
+static gale_status make_axis(int64_t size, int64_t tile, bool fixed, const gale__tile_wish *w, gale__axis *out)
 {
     gale__axis a = {.size = size, .tile = tile > 0 ? tile : size, .overlap = w->overlap};
-    if (!w->fixed && a.tile > size) a.tile = size;
-    if (!w->fixed) a.tile = round_up(a.tile, w->multiple);
+    if (!fixed && a.tile > size) a.tile = size;
+    if (!fixed) a.tile = round_up(a.tile, w->multiple);
     a.count = 1;
     a.stride = a.tile;
     if (a.tile >= size) a.overlap = 0;
@@ -28,8 +28,8 @@ gale_status gale__tiling_make(int64_t width, int64_t height, const gale__tile_wi
     if (width < 1 || height < 1 || wish->tile_width < 0 || wish->tile_height < 0 || wish->overlap < 0 || wish->multiple < 0)
         return gale__fail(GALE_INVALID, "a picture of %lld x %lld cannot be cut into tiles of %lld x %lld that overlap by %lld", (long long)width, (long long)height, (long long)wish->tile_width,
             (long long)wish->tile_height, (long long)wish->overlap);
-    GALE_TRY(make_axis(width, wish->tile_width, wish, &t.x));
-    GALE_TRY(make_axis(height, wish->tile_height, wish, &t.y));
+    GALE_TRY(make_axis(width, wish->tile_width, wish->fixed_width, wish, &t.x));
+    GALE_TRY(make_axis(height, wish->tile_height, wish->fixed_height, wish, &t.y));
     *out = t;
     return GALE_OK;
 }

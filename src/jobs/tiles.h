@@ -22,7 +22,7 @@ typedef struct gale__tile_wish {
     int64_t overlap;
     int64_t margin;            /* -1: a quarter of the overlap */
     int64_t multiple;          /* of which the extents of a tile must be; 0 or 1: any */
-    bool fixed;                /* a tile has exactly these extents, also where the picture is smaller */
+    bool fixed_width, fixed_height; /* a tile has exactly this extent, also where the picture is smaller */
     gale__padding padding;
 } gale__tile_wish;
 /* GALE_INVALID when the overlap leaves no stride. */

@@ -72,12 +72,23 @@ static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes
     return status;
 }
 
+static bool is_fixed(const gale__network *n) { return n->fixed_width && n->fixed_height; }
+
+/* An overlap that nobody asked for is less where tiles are smaller than those that it was meant for. */
+static int64_t overlap_for(const work *w, int64_t tile)
+{
+    const gale__manifest *m = w->n->manifest;
+    bool meant = w->o->overlap >= 0 || (m->overlap_said && w->overlap < tile && (tile >= m->tile || is_fixed(w->n)));
+    return meant || w->overlap <= tile / 2 ? w->overlap : tile / 4;
+}
+
 /* Whether tiles of the picture must be of extents that are not the manifest's own. */
 static gale_status make_tiling(work *w, int64_t width, int64_t height, gale__tiling *t)
 {
     gale__network *n = w->n;
-    gale__tile_wish wish = {n->fixed_width ? n->fixed_width : w->now, n->fixed_height ? n->fixed_height : w->now, w->overlap, -1, 0, n->fixed_width && n->fixed_height, n->manifest->padding};
-    bool usual = wish.fixed || (w->now == n->manifest->tile && w->now && width >= w->now && height >= w->now);
+    int64_t tile_width = n->fixed_width ? n->fixed_width : w->now, tile_height = n->fixed_height ? n->fixed_height : w->now, smaller = tile_height && (!tile_width || tile_height < tile_width) ? tile_height : tile_width;
+    gale__tile_wish wish = {tile_width, tile_height, smaller ? overlap_for(w, smaller) : 0, -1, 0, n->fixed_width > 0, n->fixed_height > 0, n->manifest->padding};
+    bool usual = is_fixed(n) || (w->now == n->manifest->tile && w->now && width >= w->now && height >= w->now);
     if (!usual) GALE_TRY(gale__network_find_multiple(n));
     wish.multiple = n->multiple;
     return gale__tiling_make(width, height, &wish, t);
@@ -109,9 +120,9 @@ static gale_status run_planes(work *w, gale_tensor *planes, gale_tensor *out)
         bool chosen = !w->tile;
         gale_status status = run_tiles(w, &t, planes, out);
         if (status == GALE_OK && w->r) w->r->tiles += gale__tiling_count(&t), w->r->tile_width = t.x.tile, w->r->tile_height = t.y.tile, w->r->batch = w->batch;
-        int64_t larger = t.x.tile > t.y.tile ? t.x.tile : t.y.tile;
+        int64_t x = w->n->fixed_width ? 0 : t.x.tile, y = w->n->fixed_height ? 0 : t.y.tile, larger = x > y ? x : y;
         bool large = status == GALE_NO_MEMORY || (status == GALE_UNSUPPORTED && chosen); /* the latter: more elements than kernels count */
-        if (!large || w->n->fixed_width || larger / 2 < TILE_LEAST) return status;
+        if (!large || larger / 2 < TILE_LEAST) return status;
         if (w->r) w->r->by_memory = true;
         w->tile = larger / 2;
         if (w->overlap > w->tile / 4) w->overlap = w->tile / 4;

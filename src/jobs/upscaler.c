@@ -79,6 +79,18 @@ static gale_status step_down(gale_upscaler *u, gale_status status)
     return status;
 }
 
+/* Controls that no manifest speaks of have numbers alone, and are 0. */
+static gale_status take_controls(gale_upscaler *u)
+{
+    gale__manifest *m = &u->manifest;
+    int count = u->network.control_size;
+    if (!m->control_count && count) {
+        if (!(m->defaults = gale__arena_alloc(&m->arena, (size_t)count * sizeof *m->defaults))) return GALE_NO_MEMORY;
+        m->control_count = count;
+    }
+    return gale__manifest_controls(m, NULL, 0, u->controls);
+}
+
 /* With manifest and source in place: loads the model and looks at it, or lets go of all. */
 static gale_status finish_opening(gale_upscaler *u, const gale_model_options *options, gale_status status, gale_upscaler **out)
 {
@@ -88,7 +100,7 @@ static gale_status finish_opening(gale_upscaler *u, const gale_model_options *op
         status = load_model(u);
         if (status != GALE_OK) status = step_down(u, status);
     }
-    if (status == GALE_OK) status = gale__manifest_controls(&u->manifest, NULL, 0, u->controls);
+    if (status == GALE_OK) status = take_controls(u);
     u->precision = precision_of(options, u->network.type_in);
     if (status == GALE_OK) *out = u;
     else gale_upscaler_close(&u);
