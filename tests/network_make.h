@@ -54,6 +54,14 @@ static inline void repeating(maker *m)
     twice(m, "x", "y");
 }
 
+/* What takes only sides that are multiples of `block`, and gives the picture back. */
+static inline void in_blocks(maker *m, int64_t block)
+{
+    picture_net(m, "n,3,h,w", NULL);
+    make_attr_i(m, make_node(m, "SpaceToDepth", "x", "deep"), "blocksize", block);
+    make_attr_i(m, make_node(m, "DepthToSpace", "deep", "y"), "blocksize", block);
+}
+
 static inline gale_status probe(maker *m, const char *manifest, gale__manifest *man, gale__network *n)
 {
     gale_model *model = open_model(m);

@@ -94,6 +94,28 @@ TEST(multiples)
     finish(&man, &n);
 }
 
+/* A multiple that is no power of two: what the manifest takes for a tile is known to go. */
+TEST(other_multiples)
+{
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    in_blocks(&m, 12);
+    if (CHECK_OK(probe(&m, "params: {tile_size: 48}", &man, &n))) {
+        CHECK_OK(gale__network_find_multiple(&n));
+        CHECK(n.proven == 48 && n.multiple == 48);
+        finish(&man, &n);
+    }
+    in_blocks(&m, 12);
+    CHECK_FAILS(probe(&m, "{}", &man, &n), INVALID);
+    CHECK(strstr(gale_error(), "params: multiple"));
+    in_blocks(&m, 32);
+    if (!CHECK_OK(probe(&m, "{}", &man, &n))) return;
+    CHECK_OK(gale__network_find_multiple(&n));
+    CHECK_EQ(n.multiple, 32);
+    finish(&man, &n);
+}
+
 /* A network for one size that its file does not tell: a trial of that size is one that succeeds. */
 TEST(trial_of_a_size)
 {
@@ -257,4 +279,4 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(channels_first), ROW(channels_last), ROW(fixed_grey_bytes), ROW(multiples), ROW(trial_of_a_size), ROW(trial_too_large), ROW(control), ROW(control_without_names), ROW(refusals), ROW(real_ones), ROW(last))
+TESTS(ROW(channels_first), ROW(channels_last), ROW(fixed_grey_bytes), ROW(multiples), ROW(other_multiples), ROW(trial_of_a_size), ROW(trial_too_large), ROW(control), ROW(control_without_names), ROW(refusals), ROW(real_ones), ROW(last))

@@ -198,6 +198,11 @@ static gale__node fold(gale__g *g, const gale__pnode *p, bool splat)
     gale__pnode one = *p, value = {.op = GALE__P_CONST, .type = p->type, .rank = p->rank, .splat = splat, .invariant = true, .region = -1};
     memcpy(value.dims, p->dims, sizeof value.dims);
     if (splat) one.rank = 0;
+    const gale__pnode *from = &g->nodes[p->in[0]];
+    if (p->op == GALE__P_RESHAPE && from->op == GALE__P_CONST && !from->splat) { /* the same elements in the same order */
+        value.data = from->data;
+        return append(g, &value);
+    }
     void *data = NULL;
     gale_status status = gale__reference_fold(g, &one, &data);
     if (status != GALE_OK) {

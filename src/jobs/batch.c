@@ -60,8 +60,8 @@ static void add_band(void *arg, size_t i, int worker)
 static void cut(job *j)
 {
     gale__batch *b = j->b;
-    j->rows = b->t->y.tile;
-    j->bands = bands_of(j->rows, b->t->x.tile);
+    j->rows = gale__tiling_height(b->t);
+    j->bands = bands_of(j->rows, gale__tiling_width(b->t));
     gale__parallel((size_t)(b->count * b->n->channels_in * j->bands), cut_band, j);
 }
 
@@ -78,7 +78,7 @@ static void add(job *j)
 
 gale_status gale__batch_make(gale__network *n, const gale__tiling *t, const float *control, gale__batch *out)
 {
-    gale__batch b = {.n = n, .t = t, .control = control, .width = gale__parallel_width(), .room = (size_t)(t->x.tile * n->scale)};
+    gale__batch b = {.n = n, .t = t, .control = control, .width = gale__parallel_width(), .room = (size_t)(gale__tiling_width(t) * n->scale)};
     b.weights = gale__calloc((size_t)((t->x.tile + t->y.tile) * n->scale), sizeof *b.weights);
     b.rooms = gale__calloc((size_t)b.width * b.room, sizeof *b.rooms);
     b.feeds = gale__calloc((size_t)b.width, sizeof *b.feeds);
@@ -106,7 +106,7 @@ static gale_status make_feeds(gale__batch *b)
             continue;
         }
         gale__feed_finish(f);
-        GALE_TRY(gale__feed_make(b->n, tiles, b->t->x.tile, b->t->y.tile, b->control, f));
+        GALE_TRY(gale__feed_make(b->n, tiles, gale__tiling_width(b->t), gale__tiling_height(b->t), b->control, f));
     }
     return GALE_OK;
 }
@@ -146,13 +146,13 @@ static gale_status compare_alone(gale__batch *b)
     float worst = 0, *room = b->rooms, *other = NULL;
     if (!memcmp(gale_tensor_data(f->picture), last, tile)) return GALE_OK;
     if (!(other = gale__calloc(b->room, sizeof *other))) return GALE_NO_MEMORY;
-    GALE_GO(gale__feed_make(b->n, 1, b->t->x.tile, b->t->y.tile, b->control, &alone));
+    GALE_GO(gale__feed_make(b->n, 1, gale__tiling_width(b->t), gale__tiling_height(b->t), b->control, &alone));
     memcpy(gale_tensor_data(alone.picture), last, tile);
     GALE_GO(gale__feed_run(&alone));
     for (int64_t plane = 0; plane < b->n->channels_out; plane++)
         for (int64_t y = 0; y < b->t->y.tile * b->n->scale; y++) {
             const float *x = gale__feed_get(f, b->count - 1, plane, y, room), *want = gale__feed_get(&alone, 0, plane, y, other);
-            for (size_t i = 0; i < b->room; i++) worst = fabsf(x[i] - want[i]) <= worst ? worst : fabsf(x[i] - want[i]);
+            for (int64_t i = 0; i < b->t->x.tile * b->n->scale; i++) worst = fabsf(x[i] - want[i]) <= worst ? worst : fabsf(x[i] - want[i]);
         }
     b->n->batches = worst <= mixed_from ? GALE__BATCHES_APART : GALE__BATCHES_MIXED;
 done:

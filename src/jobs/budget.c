@@ -1,4 +1,4 @@
-/* Plans of two sizes give bytes for a run and bytes for a pixel; what is left on the device does the rest.  A guess for networks whose memory does not grow with
+/* The plan of the first small run shows what a pixel takes at most; where that is too much, one of another size gives bytes for a run and bytes for a pixel.  What is left on the device does the rest.  A guess for networks whose memory does not grow with
  * the number of pixels (attention over a whole picture): those find out by running short, as before. */
 #include "jobs/budget.h"
 #include "base/thread.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SMALL = 64, LARGE = 128, ROUND = 16, PIXELS_ENOUGH = 1 << 20, BATCH_MOST = 64, GPU_LANES = 4 };
+enum { SMALL = 64, ROUND = 16, BATCH_MOST = 64, GPU_LANES = 4 };
 
 static bool is_host(const gale_device *device) { return !strcmp(gale_device_get_info(device)->backend, "cpu"); }
 
@@ -28,32 +28,39 @@ static double planned(gale_model *model)
 }
 
 /* The work, and what goes in and comes out: on the device, and on its way there. */
-static gale_status bytes_at(const gale__network *n, int64_t width, int64_t height, double *bytes)
+static double bytes_of(const gale__network *n, int64_t width, int64_t height, const int64_t result[4])
 {
-    int64_t dims[4];
-    GALE_TRY(gale__network_try(n, width, height, dims));
-    *bytes = planned(n->model) + 2.0 * sizeof(float) * (double)(width * height * n->channels_in + dims[1] * dims[2] * dims[3]);
-    return GALE_OK;
+    return planned(n->model) + 2.0 * sizeof(float) * (double)(width * height * n->channels_in + result[1] * result[2] * result[3]);
 }
 
+void gale__budget_see(gale__network *n, int64_t width, int64_t height, const int64_t result[4])
+{
+    n->seen.pixels = (double)(width * height);
+    n->seen.bytes = bytes_of(n, width, height, result);
+}
+
+/* By what was seen, and a run of another size. */
 static gale_status find_cost(gale__network *n)
 {
-    double small = 0, large;
-    int64_t w = n->fixed_width ? n->fixed_width : LARGE, h = n->fixed_height ? n->fixed_height : LARGE;
-    bool fixed = n->fixed_width || n->fixed_height;
-    if (!fixed) GALE_TRY(bytes_at(n, SMALL, SMALL, &small));
-    gale_status status = bytes_at(n, w, h, &large);
-    if (status != GALE_OK && (status != GALE_NO_MEMORY || fixed)) return status;
-    if (status == GALE_NO_MEMORY) large = small * (LARGE * LARGE / (SMALL * SMALL)); /* memory is that short: a guess on the safe side */
-    n->bytes_per_pixel = fmax((large - small) / (double)(w * h - (fixed ? 0 : SMALL * SMALL)), 1);
-    n->bytes = fmax(large - n->bytes_per_pixel * (double)(w * h), 1);
+    int64_t dims[4], step = n->multiple ? n->multiple : 1, side = n->proven > SMALL ? (n->proven / 2 + step - 1) / step * step : 2 * n->proven;
+    if (side == n->proven) side *= 2;
+    int64_t w = n->fixed_width ? n->fixed_width : side, h = n->fixed_height ? n->fixed_height : side;
+    double each = n->seen.bytes / n->seen.pixels, more = (double)(w * h) - n->seen.pixels;
+    gale_status status = n->fixed_width && n->fixed_height ? GALE_NO_MEMORY : gale__network_try(n, w, h, dims);
+    if (status == GALE_OK) each = (bytes_of(n, w, h, dims) - n->seen.bytes) / more;
+    else if (status != GALE_NO_MEMORY) return status; /* memory is that short: a guess on the safe side */
+    n->bytes_per_pixel = fmax(each, 1);
+    n->bytes = fmax(n->seen.bytes - n->bytes_per_pixel * n->seen.pixels, 1);
     return GALE_OK;
 }
 
-gale_status gale__budget_pixels(gale__network *n, gale_device *device, int64_t *pixels)
+gale_status gale__budget_pixels(gale__network *n, gale_device *device, int64_t enough, int64_t *pixels)
 {
-    if (n->bytes_per_pixel == 0) GALE_TRY(find_cost(n));
-    double fit = (left(device) - n->bytes) / n->bytes_per_pixel;
+    double room = left(device), fit = room * n->seen.pixels / n->seen.bytes; /* more pixels take no more for each than few do */
+    if (fit < (double)enough) {
+        if (n->bytes_per_pixel == 0) GALE_TRY(find_cost(n));
+        fit = (room - n->bytes) / n->bytes_per_pixel;
+    }
     *pixels = fit < 1 ? 1 : fit > 1e15 ? (int64_t)1e15 : (int64_t)fit;
     return GALE_OK;
 }
@@ -67,7 +74,7 @@ int64_t gale__budget_tile(const gale__network *n, int64_t pixels, int64_t least)
 int64_t gale__budget_batch(const gale_device *device, int64_t pixels, int64_t tile_pixels, int64_t tiles)
 {
     if (is_host(device)) return 1; /* its threads have a tile each (gale__budget_lanes) */
-    int64_t most = (pixels < PIXELS_ENOUGH ? pixels : PIXELS_ENOUGH) / tile_pixels;
+    int64_t most = (pixels < GALE__PIXELS_ENOUGH ? pixels : GALE__PIXELS_ENOUGH) / tile_pixels;
     most = most < 1 ? 1 : most > BATCH_MOST ? BATCH_MOST : most;
     int64_t rounds = (tiles + most - 1) / most;
     return (tiles + rounds - 1) / rounds;

@@ -2,8 +2,12 @@
 #ifndef GALE_JOBS_BUDGET_H
 #define GALE_JOBS_BUDGET_H
 #include "jobs/network.h"
-/* Pixels (of all tiles of a batch together) that a run may have in the memory that is left now; at least 1.  Finds out what a pixel takes by two small runs, once. */
-gale_status gale__budget_pixels(gale__network *n, gale_device *device, int64_t *pixels);
+enum { GALE__PIXELS_ENOUGH = 1 << 20 }; /* of which a device is busy */
+/* After the first run: notes what it took. */
+void gale__budget_see(gale__network *n, int64_t width, int64_t height, const int64_t result[4]);
+/* Pixels (of all tiles of a batch together) that a run may have in the memory that is left now; at least 1.  Where `enough` plainly fit it may be fewer than there could be; else it
+ * finds out what a pixel takes by another small run, once. */
+gale_status gale__budget_pixels(gale__network *n, gale_device *device, int64_t enough, int64_t *pixels);
 /* The side of the largest square tile of so many pixels that the network takes; at least `least`. */
 int64_t gale__budget_tile(const gale__network *n, int64_t pixels, int64_t least);
 /* How many of `tiles` tiles run at once: as many as the budget holds and the device has use for, shared out evenly. */

@@ -11,8 +11,7 @@ static lie lie_of(const gale__feed *f, bool result)
     const gale__network *n = f->n;
     const double *range = n->range[result];
     gale_type type = result ? n->type_out : n->type_in;
-    int64_t scale = result ? n->scale : 1;
-    return (lie){type, result ? n->channels_out : n->channels_in, f->width * scale, f->height * scale, (float)range[0], (float)(range[1] - range[0]), n->layout == GALE__LAYOUT_NHWC};
+    return (lie){type, result ? n->channels_out : n->channels_in, result ? gale__network_gives(n, f->width) : f->width, result ? gale__network_gives(n, f->height) : f->height, (float)range[0], (float)(range[1] - range[0]), n->layout == GALE__LAYOUT_NHWC};
 }
 
 static bool is_plain(const lie *l) { return l->type == GALE_F32 && !l->last && l->low == 0 && l->span == 1; }
@@ -62,9 +61,9 @@ const float *gale__feed_get(const gale__feed *f, int64_t tile, int64_t plane, in
 {
     lie l = lie_of(f, true);
     const void *data = gale_tensor_data(f->result);
-    int64_t at = place(f, &l, tile, plane, y);
+    int64_t beyond = f->n->border * f->n->scale - f->n->lost, step = l.last ? l.channels : 1, at = place(f, &l, tile, plane, y + beyond) + beyond * step;
     if (is_plain(&l)) return (const float *)data + at;
-    get_samples(l.type, data, at, l.last ? l.channels : 1, room, l.width, l.low, l.span);
+    get_samples(l.type, data, at, step, room, l.width - 2 * beyond, l.low, l.span);
     return room;
 }
 
@@ -163,7 +162,7 @@ gale_status gale__feed_run(gale__feed *f)
     const gale__network *n = f->n;
     int64_t dims[4];
     GALE_TRY(gale__feed_try(f, dims));
-    if (dims[0] >= f->batch && dims[1] == n->channels_out && dims[2] == f->height * n->scale && dims[3] == f->width * n->scale) return GALE_OK;
+    if (dims[0] >= f->batch && dims[1] == n->channels_out && dims[2] == gale__network_gives(n, f->height) && dims[3] == gale__network_gives(n, f->width)) return GALE_OK;
     return gale__fail(GALE_MISMATCH, "%s: %lld x %lld pixels became %lld x %lld, not %d times as many; sides may have to be multiples of something", n->manifest->name, (long long)f->width,
         (long long)f->height, (long long)dims[3], (long long)dims[2], n->scale);
 }

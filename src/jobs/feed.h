@@ -6,7 +6,7 @@
 
 typedef struct gale__feed {
     const gale__network *n;
-    int64_t batch, width, height;  /* tiles, and pixels of one */
+    int64_t batch, width, height;  /* tiles, and pixels of one with its border */
     gale_tensor *picture, *control, *result; /* result: of the last run, and where the next one goes */
 } gale__feed;
 
@@ -25,6 +25,6 @@ void gale__feed_put(const gale__feed *f, int64_t tile, int64_t plane, int64_t y,
 gale_status gale__feed_run(gale__feed *f);
 /* The same without that: fills the result's extents, which are batch, channels, height, width in any layout. */
 gale_status gale__feed_try(gale__feed *f, int64_t dims[4]);
-/* Row y of a plane of a tile's result, where it lies or in `room` (of the tile's width times scale). */
+/* Row y of a plane of a tile's result, without what the border made of it, where it lies or in `room` (of the tile's width times scale). */
 const float *gale__feed_get(const gale__feed *f, int64_t tile, int64_t plane, int64_t y, float *room);
 #endif

@@ -1,8 +1,9 @@
 /* Finding out what a network wants. */
+#include "jobs/budget.h"
 #include "jobs/feed.h"
 #include <string.h>
 
-enum { TRIAL = 64, TRIAL_KNOWN = 16 /* where the manifest says which sizes go */, SCALE_MOST = 64, MULTIPLE_MOST = 64 };
+enum { TRIAL = 64, TRIAL_KNOWN = 16 /* where the manifest says which sizes go */, TRIAL_LEAST = 36, SCALE_MOST = 64, MULTIPLE_MOST = 64 };
 
 static bool is_picture_type(gale_type t) { return t == GALE_F32 || t == GALE_F16 || t == GALE_U8; }
 static bool is_channels(int64_t d) { return d == 1 || d == 3; }
@@ -84,13 +85,31 @@ gale_status gale__network_try(const gale__network *n, int64_t width, int64_t hei
     return status;
 }
 
+/* A result that is smaller than a whole scale makes it, by as much for every size: the scale is what a longer side adds. */
+static gale_status learn_lost(gale__network *n, const int64_t dims[4], int64_t width, int64_t height)
+{
+    int64_t more[4], w = n->fixed_width ? width : 2 * width, h = n->fixed_height ? height : 2 * height, grown = w > width ? w - width : h - height;
+    n->scale = n->manifest->scale ? n->manifest->scale : (int)((dims[3] + width - 1) / width);
+    if (grown && dims[3] < SCALE_MOST * width) {
+        GALE_TRY(gale__network_try(n, w, h, more));
+        n->scale = (int)((w > width ? more[3] - dims[3] : more[2] - dims[2]) / grown);
+        n->lost = (int)((n->scale * w - more[3]) / 2);
+        if (more[3] != gale__network_gives(n, w) || more[2] != gale__network_gives(n, h)) n->scale = 0;
+    }
+    n->lost = (int)((n->scale * width - dims[3]) / 2);
+    if (n->scale < 1 || n->scale > SCALE_MOST || n->lost < 0 || dims[3] != gale__network_gives(n, width) || dims[2] != gale__network_gives(n, height))
+        return gale__fail(GALE_UNSUPPORTED, "%s: %lld x %lld pixels become %lld x %lld, which is no whole scale", n->manifest->name, (long long)width, (long long)height, (long long)dims[3], (long long)dims[2]);
+    n->border = (n->lost + n->scale - 1) / n->scale;
+    return GALE_OK;
+}
+
 static gale_status learn_scale(gale__network *n, const int64_t dims[4], int64_t width, int64_t height)
 {
     if (!is_channels(dims[1])) return gale__fail(GALE_UNSUPPORTED, "%s: the result has %lld channels, which is neither grey nor RGB", n->manifest->name, (long long)dims[1]);
-    if (dims[2] < height || dims[2] % height || dims[3] != dims[2] / height * width || dims[2] / height > SCALE_MOST)
-        return gale__fail(GALE_UNSUPPORTED, "%s: %lld x %lld pixels become %lld x %lld, which is no whole scale", n->manifest->name, (long long)width, (long long)height, (long long)dims[3], (long long)dims[2]);
     n->channels_out = (int)dims[1];
     n->scale = (int)(dims[2] / height);
+    n->lost = n->border = 0;
+    if (!n->scale || n->scale > SCALE_MOST || dims[2] != n->scale * height || dims[3] != n->scale * width) GALE_TRY(learn_lost(n, dims, width, height));
     if (n->manifest->scale && n->manifest->scale != n->scale) return gale__fail(GALE_MISMATCH, "%s: the manifest says %dx, the model gives %dx", n->manifest->name, n->manifest->scale, n->scale);
     return GALE_OK;
 }
@@ -103,45 +122,62 @@ static gale_status try_layouts(gale__network *n, int64_t width, int64_t height, 
     gale_status status = gale__network_try(n, width, height, dims);
     if (status == GALE_OK && is_channels(dims[1])) return GALE_OK;
     n->layout = GALE__LAYOUT_NHWC;
-    return gale__network_try(n, width, height, dims);
+    status = gale__network_try(n, width, height, dims);
+    if (status != GALE_OK) n->layout = GALE__LAYOUT_UNKNOWN;
+    return status;
 }
 
-static gale_status probe(gale_model *model, const gale__manifest *manifest, int64_t size, gale__network *out)
+static gale_status try_side(gale__network *n, int64_t side)
 {
-    gale__network n = {.model = model, .manifest = manifest, .multiple = manifest->multiple, .range = {{manifest->low, manifest->high}, {manifest->low_out, manifest->high_out}}};
-    int64_t dims[4];
-    GALE_TRY(find_inputs(&n));
-    GALE_TRY(find_output(&n));
-    GALE_TRY(read_extents(&n));
-    widen_bytes(&n);
-    int64_t width = n.fixed_width ? n.fixed_width : size, height = n.fixed_height ? n.fixed_height : size;
-    gale_status status = try_layouts(&n, width, height, dims);
-    if (status != GALE_OK) return gale__fail_within(status, "%s: a trial with %lld x %lld pixels", manifest->name, (long long)width, (long long)height);
-    GALE_TRY(learn_scale(&n, dims, width, height));
-    if (n.fixed_width && n.fixed_height) n.multiple = 1;
-    if (manifest->absent) GALE_TRY(gale__network_find_range(&n, width, height));
-    *out = n;
-    return GALE_OK;
+    int64_t dims[4], multiple = n->manifest->multiple ? n->manifest->multiple : 1;
+    n->proven = (side + multiple - 1) / multiple * multiple;
+    int64_t width = n->fixed_width ? n->fixed_width : n->proven, height = n->fixed_height ? n->fixed_height : n->proven;
+    gale_status status = try_layouts(n, width, height, dims);
+    if (status != GALE_OK) return gale__fail_within(status, "%s: a trial with %lld x %lld pixels", n->manifest->name, (long long)width, (long long)height);
+    gale__budget_see(n, width, height, dims);
+    GALE_TRY(learn_scale(n, dims, width, height));
+    return n->manifest->absent ? gale__network_find_range(n, width, height) : GALE_OK;
 }
 
 gale_status gale__network_probe_with(gale_model *model, const gale__manifest *manifest, int64_t side, gale__network *out)
 {
-    int64_t multiple = manifest->multiple ? manifest->multiple : 1, small = manifest->multiple ? TRIAL_KNOWN : TRIAL;
-    gale_status status = side > 0 ? probe(model, manifest, (side + multiple - 1) / multiple * multiple, out) : GALE_NO_MEMORY;
-    return status == GALE_NO_MEMORY ? probe(model, manifest, (small + multiple - 1) / multiple * multiple, out) : status;
+    gale__network n = {.model = model, .manifest = manifest, .multiple = manifest->multiple, .range = {{manifest->low, manifest->high}, {manifest->low_out, manifest->high_out}}};
+    int64_t small = manifest->multiple ? TRIAL_KNOWN : TRIAL, first = side > 0 ? side : small;
+    GALE_TRY(find_inputs(&n));
+    GALE_TRY(find_output(&n));
+    GALE_TRY(read_extents(&n));
+    widen_bytes(&n);
+    gale_status status = try_side(&n, first);
+    if (status == GALE_NO_MEMORY && first != small) status = try_side(&n, small);
+    bool free = !n.fixed_width || !n.fixed_height, of_size = status == GALE_INVALID || status == GALE_UNSUPPORTED;
+    if (of_size && free && manifest->tile && first != manifest->tile && !manifest->multiple) status = try_side(&n, manifest->tile);
+    if (status == GALE_INVALID && free && !manifest->multiple) return gale__fail(status, "%s; if sides must be multiples of something, a manifest says of what (params: multiple)", gale_error());
+    GALE_TRY(status);
+    if (!free) n.multiple = 1;
+    *out = n;
+    return GALE_OK;
 }
 
 gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out) { return gale__network_probe_with(model, manifest, 0, out); }
 
+/* A side that is a multiple of m and, but for m, of nothing that is usual. */
+static int64_t side_for(const gale__network *n, int64_t m)
+{
+    int64_t times = m == MULTIPLE_MOST ? 1 : 5;
+    while (m * times < TRIAL_LEAST + 2 * n->border) times += m == MULTIPLE_MOST ? 1 : times % 6 == 5 ? 2 : 4; /* 5, 7, 11, 13, 17 ... */
+    return m * times;
+}
+
+/* The smallest power of two that will do; where none does, what was seen to. */
 gale_status gale__network_find_multiple(gale__network *n)
 {
     int64_t dims[4];
     for (int m = 1; m <= MULTIPLE_MOST && !n->multiple; m *= 2) {
-        int64_t w = n->fixed_width ? n->fixed_width : TRIAL + m, h = n->fixed_height ? n->fixed_height : TRIAL + m;
+        int64_t side = side_for(n, m), w = n->fixed_width ? n->fixed_width : side, h = n->fixed_height ? n->fixed_height : side;
         gale_status status = gale__network_try(n, w, h, dims);
         if (status == GALE_NO_MEMORY || status == GALE_DEVICE_LOST || status == GALE_CANCELLED) return status;
-        if (status == GALE_OK && dims[2] == h * n->scale && dims[3] == w * n->scale) n->multiple = m;
+        if (status == GALE_OK && dims[2] == gale__network_gives(n, h) && dims[3] == gale__network_gives(n, w)) n->multiple = m;
     }
-    if (n->multiple) return GALE_OK;
-    return gale__fail(GALE_UNSUPPORTED, "%s: no multiple up to %d is one that it takes; say it in the manifest (params: multiple)", n->manifest->name, MULTIPLE_MOST);
+    if (!n->multiple) n->multiple = (int)n->proven;
+    return GALE_OK;
 }

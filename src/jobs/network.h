@@ -15,16 +15,22 @@ typedef struct gale__network {
     int64_t fixed_batch, fixed_width, fixed_height; /* 0: any */
     double range[2][2];             /* black and white, of the picture and of the result */
     int scale;
+    int lost;                       /* pixels of the result that are missing on each side: convolutions without padding, as in waifu2x */
+    int border;                     /* pixels that a tile needs around it, so that its own are all there */
     int multiple;                   /* of which width and height must be; 0: not looked for yet */
-    double bytes, bytes_per_pixel;  /* on the device for a run; 0: not looked for yet (budget.h) */
+    int64_t proven;                 /* the side of a square that went through */
+    struct { double pixels, bytes; } seen; /* of the first run (budget.h) */
+    double bytes, bytes_per_pixel;  /* on the device for a run; 0: not looked for yet */
     enum { GALE__BATCHES_UNKNOWN, GALE__BATCHES_APART, GALE__BATCHES_MIXED } batches; /* whether tiles of one batch are seen to stay apart */
     struct { int64_t width, height; double bytes; } ran; /* the size of the run that was noted last, and what its plan took */
 } gale__network;
 
 /* GALE_UNSUPPORTED for a model that is not of this kind, GALE_MISMATCH where it is not as its manifest says. */
 gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out);
-/* The same, trying pictures of this side first; where memory is too short for that, and for 0, small ones. */
+/* The same, trying pictures of this side first; where memory is too short for that, and for 0, small ones; where those are none of the network's sizes, tiles of the manifest's. */
 gale_status gale__network_probe_with(gale_model *model, const gale__manifest *manifest, int64_t side, gale__network *out);
+/* How long the result is for a side of so many pixels. */
+static inline int64_t gale__network_gives(const gale__network *n, int64_t side) { return side * n->scale - 2 * n->lost; }
 /* One run at the given size with some picture.  Fills the result's extents: batch, channels, height, width. */
 gale_status gale__network_try(const gale__network *n, int64_t width, int64_t height, int64_t dims[4]);
 /* Finds the multiple by running odd sizes, where neither manifest nor fixed extents tell it. */

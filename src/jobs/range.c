@@ -24,7 +24,7 @@ typedef struct trial {
     gale__network n;             /* under the range that is tried; results as they are */
     int64_t width, height;
     float *room;                 /* for a row of the result */
-    double *small;               /* the result at the picture's size: [channels_out][height][width] */
+    double *small;               /* the result at the picture's size, less the border: [channels_out][height][width] */
     double low, high;            /* of the result; NaN where one is no number */
 } trial;
 
@@ -40,14 +40,14 @@ static void fill(const trial *t, gale__feed *f)
 
 static void shrink(trial *t, const gale__feed *f)
 {
-    int64_t scale = t->n.scale, high = t->height * scale, count = t->n.channels_out * t->height * t->width;
+    int64_t scale = t->n.scale, wide = t->width - 2 * t->n.border, high = (t->height - 2 * t->n.border) * scale, count = t->n.channels_out * high / scale * wide;
     t->low = INFINITY;
     t->high = -INFINITY;
     for (int64_t i = 0; i < count; i++) t->small[i] = 0;
     for (int64_t at = 0; at < t->n.channels_out * high; at++) {
         const float *row = gale__feed_get(f, 0, at / high, at % high, t->room);
-        double *to = t->small + at / scale * t->width;
-        for (int64_t x = 0; x < t->width * scale; x++) {
+        double *to = t->small + at / scale * wide;
+        for (int64_t x = 0; x < wide * scale; x++) {
             to[x / scale] += row[x] / (double)(scale * scale);
             if (!isfinite(row[x])) t->low = t->high = NAN;
             if (row[x] < t->low) t->low = row[x];
@@ -75,10 +75,10 @@ static gale_status try_range(trial *t, const double range[2])
 static double off(const trial *t, const double range[2])
 {
     double sum = 0;
-    int64_t pixels = t->width * t->height, count = t->n.channels_out * pixels;
+    int64_t border = t->n.border, wide = t->width - 2 * border, pixels = wide * (t->height - 2 * border), count = t->n.channels_out * pixels;
     if (isnan(t->low)) return INFINITY;
     for (int64_t i = 0; i < count; i++) {
-        double x = ((double)(i % t->width) + 0.5) / (double)t->width, y = ((double)(i % pixels / t->width) + 0.5) / (double)t->height;
+        double x = ((double)(i % wide + border) + 0.5) / (double)t->width, y = ((double)(i % pixels / wide + border) + 0.5) / (double)t->height;
         double planes = t->n.channels_in == t->n.channels_out ? t->n.channels_out : 1, d = (t->small[i] - range[0]) / (range[1] - range[0]) - pattern(i / pixels, (int64_t)planes, x, y);
         sum += d * d;
     }

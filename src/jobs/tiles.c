@@ -6,9 +6,10 @@ static int64_t round_up(int64_t v, int64_t multiple) { return multiple > 1 ? (v 
 
 static gale_status make_axis(int64_t size, int64_t tile, bool fixed, const gale__tile_wish *w, gale__axis *out)
 {
-    gale__axis a = {.size = size, .tile = tile > 0 ? tile : size, .overlap = w->overlap};
+    gale__axis a = {.size = size, .tile = tile > 0 ? tile - 2 * w->border : size, .overlap = w->overlap};
+    if (a.tile < 1) return gale__fail(GALE_INVALID, "of tiles of %lld pixels nothing is left, since the network takes %lld away on each side", (long long)tile, (long long)w->border);
     if (!fixed && a.tile > size) a.tile = size;
-    if (!fixed) a.tile = round_up(a.tile, w->multiple);
+    if (!fixed) a.tile = round_up(a.tile + 2 * w->border, w->multiple) - 2 * w->border;
     a.count = 1;
     a.stride = a.tile;
     if (a.tile >= size) a.overlap = 0;
@@ -24,7 +25,7 @@ static gale_status make_axis(int64_t size, int64_t tile, bool fixed, const gale_
 
 gale_status gale__tiling_make(int64_t width, int64_t height, const gale__tile_wish *wish, gale__tiling *out)
 {
-    gale__tiling t = {.padding = wish->padding};
+    gale__tiling t = {.padding = wish->padding, .border = wish->border};
     if (width < 1 || height < 1 || wish->tile_width < 0 || wish->tile_height < 0 || wish->overlap < 0 || wish->multiple < 0)
         return gale__fail(GALE_INVALID, "a picture of %lld x %lld cannot be cut into tiles of %lld x %lld that overlap by %lld", (long long)width, (long long)height, (long long)wish->tile_width,
             (long long)wish->tile_height, (long long)wish->overlap);
@@ -58,17 +59,19 @@ void gale__axis_weights(const gale__axis *a, int64_t i, int64_t scale, float *we
 /* The picture's pixel that stands for one at v, which may lie beyond. */
 static int64_t inside(int64_t v, int64_t size, gale__padding padding)
 {
-    if (padding == GALE__PAD_REPLICATE || size == 1) return v < size ? v : size - 1;
-    v %= 2 * (size - 1);
+    if (padding == GALE__PAD_REPLICATE || size == 1) return v < 0 ? 0 : v < size ? v : size - 1;
+    v = (v < 0 ? -v : v) % (2 * (size - 1));
     return v < size ? v : 2 * (size - 1) - v;
 }
 
 void gale__tile_take_row(const gale__tiling *t, int64_t index, int64_t plane, int64_t y, const float *picture, float *row)
 {
-    int64_t x0 = gale__axis_at(&t->x, index % t->x.count), y0 = gale__axis_at(&t->y, index / t->x.count), within = t->x.size - x0 < t->x.tile ? t->x.size - x0 : t->x.tile;
+    int64_t x0 = gale__axis_at(&t->x, index % t->x.count) - t->border, y0 = gale__axis_at(&t->y, index / t->x.count) - t->border, width = gale__tiling_width(t);
+    int64_t first = x0 < 0 ? -x0 : 0, end = t->x.size - x0 < width ? t->x.size - x0 : width;
     const float *from = picture + (plane * t->y.size + inside(y0 + y, t->y.size, t->padding)) * t->x.size;
-    memcpy(row, from + x0, (size_t)within * sizeof *row);
-    for (int64_t x = within; x < t->x.tile; x++) row[x] = from[inside(x0 + x, t->x.size, t->padding)];
+    memcpy(row + first, from + x0 + first, (size_t)(end - first) * sizeof *row);
+    for (int64_t x = 0; x < first; x++) row[x] = from[inside(x0 + x, t->x.size, t->padding)];
+    for (int64_t x = end; x < width; x++) row[x] = from[inside(x0 + x, t->x.size, t->padding)];
 }
 
 void gale__tile_weights(const gale__tiling *t, int64_t index, int64_t scale, float *weights)

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TILE_LEAST = 32, PASSES_MOST = 6, EXTENT_BANDS = 64 };
+enum { TILE_LEAST = 32, PADDING_USUAL = 64, PASSES_MOST = 6, EXTENT_BANDS = 64 };
 
 typedef struct work {
     gale__network *n;
@@ -87,25 +87,28 @@ static gale_status make_tiling(work *w, int64_t width, int64_t height, gale__til
 {
     gale__network *n = w->n;
     int64_t tile_width = n->fixed_width ? n->fixed_width : w->now, tile_height = n->fixed_height ? n->fixed_height : w->now, smaller = tile_height && (!tile_width || tile_height < tile_width) ? tile_height : tile_width;
-    gale__tile_wish wish = {tile_width, tile_height, smaller ? overlap_for(w, smaller) : 0, -1, 0, n->fixed_width > 0, n->fixed_height > 0, n->manifest->padding};
+    gale__tile_wish wish = {tile_width, tile_height, smaller ? overlap_for(w, smaller - 2 * n->border) : 0, -1, 0, n->fixed_width > 0, n->fixed_height > 0, n->manifest->padding, n->border};
     bool usual = is_fixed(n) || (w->now == n->manifest->tile && w->now && width >= w->now && height >= w->now);
     if (!usual) GALE_TRY(gale__network_find_multiple(n));
     wish.multiple = n->multiple;
     return gale__tiling_make(width, height, &wish, t);
 }
 
+/* Networks may pad to a multiple of their own. */
+static int64_t with_padding(int64_t side) { return (side + PADDING_USUAL - 1) / PADDING_USUAL * PADDING_USUAL; }
+
 /* Tile and batch where they are left to us: the whole picture where memory holds it, else the largest tile. */
 static gale_status choose(work *w, int64_t width, int64_t height, gale__tiling *t)
 {
-    int64_t pixels = 0;
+    int64_t pixels = 0, border = w->n->border, wide = width + 2 * border, high = height + 2 * border;
     bool tile = !w->tile && !w->n->fixed_width && !w->n->fixed_height;
     w->now = w->tile;
     if (tile) GALE_TRY(gale__network_find_multiple(w->n));
-    if (tile || w->batches) GALE_TRY(gale__budget_pixels(w->n, w->device, &pixels));
-    if (tile && width * height > pixels) w->now = gale__budget_tile(w->n, pixels, TILE_LEAST);
+    if (tile || w->batches) GALE_TRY(gale__budget_pixels(w->n, w->device, tile ? with_padding(wide) * with_padding(high) : GALE__PIXELS_ENOUGH, &pixels));
+    if (tile && wide * high > pixels) w->now = gale__budget_tile(w->n, pixels, TILE_LEAST + 2 * border);
     if (tile && w->now && w->overlap > w->now / 4) w->overlap = w->now / 4;
     GALE_TRY(make_tiling(w, width, height, t));
-    if (w->batches) w->batch = gale__budget_batch(w->device, pixels, t->x.tile * t->y.tile, gale__tiling_count(t));
+    if (w->batches) w->batch = gale__budget_batch(w->device, pixels, gale__tiling_width(t) * gale__tiling_height(t), gale__tiling_count(t));
     if (w->r) w->r->by_memory |= tile && w->now;
     return GALE_OK;
 }
@@ -119,10 +122,10 @@ static gale_status run_planes(work *w, gale_tensor *planes, gale_tensor *out)
         GALE_TRY(choose(w, width, height, &t));
         bool chosen = !w->tile;
         gale_status status = run_tiles(w, &t, planes, out);
-        if (status == GALE_OK && w->r) w->r->tiles += gale__tiling_count(&t), w->r->tile_width = t.x.tile, w->r->tile_height = t.y.tile, w->r->batch = w->batch;
-        int64_t x = w->n->fixed_width ? 0 : t.x.tile, y = w->n->fixed_height ? 0 : t.y.tile, larger = x > y ? x : y;
+        if (status == GALE_OK && w->r) w->r->tiles += gale__tiling_count(&t), w->r->tile_width = gale__tiling_width(&t), w->r->tile_height = gale__tiling_height(&t), w->r->batch = w->batch;
+        int64_t x = w->n->fixed_width ? 0 : gale__tiling_width(&t), y = w->n->fixed_height ? 0 : gale__tiling_height(&t), larger = x > y ? x : y;
         bool large = status == GALE_NO_MEMORY || (status == GALE_UNSUPPORTED && chosen); /* the latter: more elements than kernels count */
-        if (!large || larger / 2 < TILE_LEAST) return status;
+        if (!large || larger / 2 < TILE_LEAST + 2 * t.border) return status;
         if (w->r) w->r->by_memory = true;
         w->tile = larger / 2;
         if (w->overlap > w->tile / 4) w->overlap = w->tile / 4;
