@@ -220,6 +220,35 @@ TEST(any_size)
     finish(&man, &n);
 }
 
+/* A network of a large scale makes little more than is wanted when it runs again: 20 pixels become 80, are made 50, become 200, and 100 in the end. */
+TEST(again)
+{
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    gale_upscale_options o = GALE_UPSCALE_OPTIONS;
+    gale_upscale_report r;
+    gale_picture *in = picture_make(20, 15, 1, GALE_U8), *out = NULL;
+    float ones[16];
+    for (int i = 0; i < 16; i++) ones[i] = 1;
+    picture_net(&m, "n,1,h,w", NULL);
+    make_initializer(&m, make_floats(&m, "w", "16,1,1,1", ones, 16));
+    make_node(&m, "Conv", "x,w", "wide");
+    make_attr_i(&m, make_node(&m, "DepthToSpace", "wide", "y"), "blocksize", 4);
+    if (!CHECK_OK(probe(&m, "params: {tile_size: 0}", &man, &n))) return;
+    o.width = 100;
+    if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out))) CHECK(out->width == 100 && out->height == 75 && r.passes == 2 && r.tile_width == 50 && r.tile_height == 38);
+    int64_t width = 1, height = 1000;
+    CHECK(gale__upscale_next(8, 3, 9000, 0, &width, &height) && height == 1000);
+    CHECK(gale__upscale_next(8, 3, 9000, 1, &width, &height) && width == 1 && height == 1000);
+    width = 8, height = 8000;
+    CHECK(gale__upscale_next(8, 9, 9000, 1, &width, &height) && width == 3 && height == 2250);
+    CHECK(!gale__upscale_next(8, 9, 9000, 2, &(int64_t){24}, &(int64_t){18000}) && !gale__upscale_next(1, 9, 9000, 1, &width, &height));
+    gale_picture_destroy(&in);
+    gale_picture_destroy(&out);
+    finish(&man, &n);
+}
+
 /* Networks with one extent or both of their own, and tiles smaller than the usual overlap: pictures of any size go through. */
 TEST(extents)
 {
@@ -549,4 +578,4 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions), ROW(wrong_multiple), ROW(any_size), ROW(extents), ROW(lost_edges), ROW(resizing), ROW(side_by_side), ROW(batches_that_are_none), ROW(cancelled_and_checked), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))
+TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions), ROW(wrong_multiple), ROW(any_size), ROW(again), ROW(extents), ROW(lost_edges), ROW(resizing), ROW(side_by_side), ROW(batches_that_are_none), ROW(cancelled_and_checked), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))

@@ -60,7 +60,7 @@ typedef struct gale_upscale_report {
     bool by_memory;           /* tiles are as small as memory made them */
     double network_seconds;   /* of the time: in the network, with what goes to the device and comes back */
 } gale_upscale_report;
-/* options and report may be NULL.  Sizes beyond the network's scale are made by running it again and resizing.  Out of memory halves the batch, then
+/* options and report may be NULL.  Sizes beyond the network's scale are made by running it again, on no more pixels than that needs, and resizing.  Out of memory halves the batch, then
  * the tile, then steps down the chain of devices, and says so in the log. */
 GALE_API gale_status gale_upscale(gale_upscaler *upscaler, const gale_picture *in, const gale_upscale_options *options, gale_upscale_report *report, gale_picture **out);
 

@@ -11,6 +11,7 @@
 #include "jobs/files.h"
 #include "jobs/inputs.h"
 #include "jobs/output.h"
+#include "jobs/upscale.h"
 #include "media/picture.h"
 #include <string.h>
 #include <unistd.h>
@@ -131,17 +132,28 @@ static const char *extension_of(const char *path)
     return path ? strrchr(slash ? slash : path, '.') : NULL;
 }
 
+/* As floats, and as samples of so many bytes. */
+static gale_status check_memory(const gale_picture *p, int64_t width, int64_t height, size_t sample)
+{
+    double bytes = (double)width * (double)height * p->channels * (double)(sizeof(float) + sample), all = (double)gale__cpu_memory_bytes();
+    if (bytes <= all) return GALE_OK;
+    return gale__fail(GALE_NO_MEMORY, "%lld x %lld pixels take %.0f GiB, and this machine has %.0f", (long long)width, (long long)height, bytes / (1 << 30), all / (1 << 30));
+}
+
 /* What can be told beforehand is told before the network runs, which may take long: a format that cannot hold the result, a folder that takes no files, more pixels than there is
- * memory for (as floats, and as what is written). */
+ * memory for, in the end or on the way. */
 static gale_status check_output(const job *j, gale__file_task *t, const gale_upscale_options *o)
 {
     const char *given = format_of(j->a), *extension = extension_of(t->output);
     if (!given && !(extension && gale__format_of_name(extension))) t->format = t->picture->format;
     GALE_TRY(gale__format_check(given ? given : t->format ? t->format : extension, o->width, o->height));
     if (t->output) GALE_TRY(gale__file_check(t->output));
-    double bytes = (double)o->width * (double)o->height * t->picture->channels * (double)(sizeof(float) + gale_type_size(t->picture->type)), all = (double)gale__cpu_memory_bytes();
-    if (bytes > all) return gale__fail(GALE_NO_MEMORY, "%lld x %lld pixels take %.0f GiB, and this machine has %.0f", (long long)o->width, (long long)o->height, bytes / (1 << 30), all / (1 << 30));
-    return GALE_OK;
+    int64_t width = t->picture->width, height = t->picture->height;
+    for (int passes = 0; gale__upscale_next(j->sum.info.scale, o->width, o->height, passes, &width, &height); passes++) {
+        width *= j->sum.info.scale, height *= j->sum.info.scale;
+        GALE_TRY(check_memory(t->picture, width, height, 0));
+    }
+    return check_memory(t->picture, o->width, o->height, gale_type_size(t->picture->type));
 }
 
 /* How far the files are, where there are many: "3 of 200 files, 0.5/s, 6 min 30 s left; photo.jpg". */

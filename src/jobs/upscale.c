@@ -294,15 +294,27 @@ static void target(const work *w, const gale_picture *in, int64_t *width, int64_
     if (*height < 1) *height = 1;
 }
 
+bool gale__upscale_next(int scale, int64_t wanted_width, int64_t wanted_height, int passes, int64_t *width, int64_t *height)
+{
+    if (!passes) return true;
+    if (passes >= PASSES_MOST || scale < 2 || (*width >= wanted_width && *height >= wanted_height)) return false;
+    double across = 2.0 * (double)wanted_width / (double)(*width * scale), down = 2.0 * (double)wanted_height / (double)(*height * scale), less = across > down ? across : down;
+    if (less < 1) *width = (int64_t)ceil((double)*width * less), *height = (int64_t)ceil((double)*height * less);
+    return true;
+}
+
 /* The network runs until the picture is large enough, at least once; the rest is resizing. */
 static gale_status enlarge(work *w, const gale_picture *in, state *s)
 {
-    int64_t width, height;
+    int64_t width, height, now_width = s->width, now_height = s->height;
     target(w, in, &width, &height);
     double before = spread(s);
     int passes = 0;
-    do GALE_TRY(pass(w, s));
-    while (++passes < PASSES_MOST && w->n->scale > 1 && (s->width < width || s->height < height));
+    for (; gale__upscale_next(w->n->scale, width, height, passes, &now_width, &now_height); passes++) {
+        GALE_TRY(resize(w, s, now_width, now_height));
+        GALE_TRY(pass(w, s));
+        now_width = s->width, now_height = s->height;
+    }
     if (w->r) w->r->passes = passes;
     GALE_TRY(resize(w, s, width, height));
     return check(w, before, s);
