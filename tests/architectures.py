@@ -5,6 +5,7 @@ usage: architectures.py GALE SOURCE BUILD [PROVIDERS]
 
 Skipped, said aloud, where torch is missing (it is not installed for the purpose); GALE_TEST_PYTHON names an interpreter that has it.  Weights are random but seeded; sizes are small.
 """
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -211,13 +212,12 @@ NETWORKS = {
 }
 
 
-def export(name, folder):
-    make, inputs, free = NETWORKS[name]
+def export(folder, make, inputs, free, opset=17):
     torch.manual_seed(1)
     net = make().eval()
     path = folder / "model.onnx"
     names = [f"x{i}" for i in range(len(inputs))]
-    torch.onnx.export(net, inputs, str(path), input_names=names, opset_version=17, dynamo=False, dynamic_axes={names[i]: axes for i, axes in free.items()})
+    torch.onnx.export(net, inputs, str(path), input_names=names, opset_version=opset, dynamo=False, dynamic_axes={names[i]: axes for i, axes in free.items()})
     return path, {n: x.numpy() for n, x in zip(names, inputs)}
 
 
@@ -252,19 +252,40 @@ def compare(gale, provider, path, feeds, folder):
     return beside_ort.compare(gale, provider, path, names, feeds, session.run(None, feeds), folder)
 
 
+def scunet(folder, source):
+    """The network of shared/peers/scunet.py, with random weights, as opset 18."""
+    beside = importlib.util.spec_from_file_location("scunet", source)
+    module = importlib.util.module_from_spec(beside)
+    beside.loader.exec_module(module)
+    return export(folder, module.SCUNet, (torch.rand(1, 3, 64, 64),), {}, opset=18)
+
+
+def networks(source):
+    """Names, and what makes each in a folder."""
+    for name, how in NETWORKS.items():
+        yield name, lambda folder, how=how: export(folder, *how)
+    yield "detection head", detection
+    if source.exists():
+        yield "scunet, opset 18", lambda folder: scunet(folder, source)
+
+
 def main():
     gale, providers = sys.argv[1], sys.argv[4].split(",") if len(sys.argv) > 4 else ["cpu"]
+    data = pathlib.Path(os.environ.get("GALE_TEST_DATA", pathlib.Path(sys.argv[2]).parent / "shared" / "data"))
+    peer = data.parent / "peers" / "scunet.py"
     passed = failed = 0
-    for name in [*NETWORKS, "detection head"]:
+    for name, make in networks(peer):
         with tempfile.TemporaryDirectory() as temporary:
             folder = pathlib.Path(temporary)
-            path, feeds = detection(folder) if name == "detection head" else export(name, folder)
+            path, feeds = make(folder)
             for provider in providers:
                 wrong = compare(gale, provider, path, feeds, folder)
                 passed, failed = passed + (wrong is None), failed + (wrong is not None)
                 if wrong:
                     print(f"FAIL {name} on {provider}: {wrong}")
-    print(f"{passed} passed, {failed} failed, 0 skipped")
+    if not peer.exists():
+        print("SKIP scunet, opset 18: shared/peers is not beside the project")
+    print(f"{passed} passed, {failed} failed, {int(not peer.exists())} skipped")
     return int(failed > 0)
 
 
