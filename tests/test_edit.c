@@ -247,6 +247,28 @@ TEST(newest_opset)
     CHECK(ran > 10);
 }
 
+/* What was told by the number of results is an attribute since. */
+TEST(parts_are_counted_at_the_newest_opset)
+{
+    maker m;
+    gale__str bytes = {0};
+    gale__onnx *f = NULL;
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "6");
+    make_output(&m, "a", 1, "3");
+    make_output(&m, "b", 1, "3");
+    make_node(&m, "Split", "x", "a,b");
+    CHECK_OK(make_encode(&m, &bytes));
+    CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, false, NULL, GALE__PB_KIND_MODEL, &f));
+    if (CHECK_OK(gale__edit_opset(f, root(f)))) {
+        const gale__pb_node *split = root(f)->graph->node.at;
+        CHECK(split->attribute.n == 1 && !strcmp(split->attribute.at[0].name.at, "num_outputs") && split->attribute.at[0].i == 2);
+    }
+    gale__onnx_close(&f);
+    gale__str_finish(&bytes);
+    make_end(&m);
+}
+
 /* Constants, a chain over them, one node twice, one that nothing reads, something large made of little, and the shape of the input. */
 static gale__onnx *make_foldable(void)
 {
@@ -369,7 +391,7 @@ TEST(every_allocation_fails_in_folding)
     CHECK_OK(status);
 }
 
-static const test_row rows[] = {ROW(pinned), ROW(freed), ROW(extracted), ROW(extracted_with_colons), ROW(half_precision), ROW(half_weights), ROW(newest_opset), ROW(folded), ROW(folded_away), ROW(folded_not_large), ROW(every_allocation_fails), ROW(every_allocation_fails_in_folding)};
+static const test_row rows[] = {ROW(pinned), ROW(freed), ROW(extracted), ROW(extracted_with_colons), ROW(half_precision), ROW(half_weights), ROW(newest_opset), ROW(parts_are_counted_at_the_newest_opset), ROW(folded), ROW(folded_away), ROW(folded_not_large), ROW(every_allocation_fails), ROW(every_allocation_fails_in_folding)};
 
 int main(int argc, char **argv)
 {

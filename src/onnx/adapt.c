@@ -81,6 +81,15 @@ ADAPT(split_input)
     return w.status;
 }
 
+/* Parts of equal size, as many as the file names results, also such as nobody reads. */
+ADAPT(split_count)
+{
+    gale__rewrite w = {net, node, GALE_OK};
+    *done = false;
+    if (gale__rw_in(&w, 1) < 0) gale__rw_set(&w, (gale_attr)GALE_INT("num_outputs", (int64_t)node->from->output.n));
+    return w.status;
+}
+
 ADAPT(topk_input)
 {
     gale__rewrite w = {net, node, GALE_OK};

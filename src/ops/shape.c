@@ -122,28 +122,29 @@ LOWER(Split)
     int64_t n = 0, at = 0, total = p.dims[axis];
     const int64_t *sizes = gale__arg(L, 1) >= 0 ? gale__known_ints(L, 1, &n) : gale__attr_ints(L, "split", &n_attr);
     if (sizes && !n) n = n_attr;
-    int64_t parts = gale__attr_i(L, "num_outputs", L->n_out), each = parts > 0 ? total / parts + (total % parts != 0) : 0;
-    if (sizes && n != L->n_out) gale__refuse(L, "%lld sizes for %d outputs", (long long)n, L->n_out);
-    if (parts > INT32_MAX) gale__refuse(L, "num_outputs is %lld", (long long)parts);
-    for (int i = 0; i < L->n_out && gale__good(L); i++) {
+    /* The last parts may be left out. */
+    int64_t parts = sizes ? n : gale__attr_i(L, "num_outputs", L->n_out), each = parts > 0 ? total / parts + (total % parts != 0) : 0;
+    if (parts < L->n_out || parts > INT32_MAX) gale__refuse(L, "%lld parts for %d outputs", (long long)parts, L->n_out);
+    for (int i = 0; i < (sizes ? parts : L->n_out) && gale__good(L); i++) {
         int64_t left = total - at, size = sizes ? sizes[i] : each < left ? each : left;
         if (size < 0 || size > left) {
             gale__refuse(L, "a part of %lld elements, where %lld are left", (long long)size, (long long)left);
             return;
         }
-        L->out[i] = gale__g_slice_axis(L->g, L->in[0], axis, size ? at : 0, size);
+        if (i < L->n_out) L->out[i] = gale__g_slice_axis(L->g, L->in[0], axis, size ? at : 0, size);
         at += size;
     }
-    if (gale__good(L) && at != total) gale__refuse(L, "the parts have %lld elements of %lld", (long long)at, (long long)total);
+    if (gale__good(L) && sizes && at != total) gale__refuse(L, "the parts have %lld elements of %lld", (long long)at, (long long)total);
 }
 
-/* One axis of Slice, with Python's rules for what is out of range. */
+/* One axis of Slice, with the standard's rules for what is out of range: Python's, but that a start before the first element is the first one going back too. */
 static void slice_range(int64_t n, int64_t start, int64_t end, int64_t step, int64_t *first, int64_t *count)
 {
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
     if (start < 0) start += n;
     if (end < 0) end = end < -n ? -1 - n : end + n;
-    start = start < low ? low : start > high ? high : start;
+    start = start < 0 ? 0 : start;
+    start = start > high ? high : start;
     end = end < low ? low : end > high ? high : end;
     int64_t span = step > 0 ? end - start : start - end, size = step > 0 ? step : -step;
     *count = span > 0 ? (span - 1) / size + 1 : 0;
