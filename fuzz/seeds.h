@@ -137,22 +137,11 @@ static void seed_function(maker *m)
     o->version = 1;
     make_input(m, "x", 1, "4");
     make_output(m, "y", 1, "4");
-    gale__pb_node *n = make_node(m, "Leak", "x", "y");
-    n->domain = make_text(m, "ours");
-    make_attr(m, n, "slope", GALE__PB_FLOAT)->f = 0.125f;
-    gale__pb_function *f = MAKE_ADD(m, m->model.functions);
-    f->name = make_text(m, "Leak");
-    f->domain = make_text(m, "ours");
-    make_names(m, "a", &f->input);
-    make_names(m, "b", &f->output);
-    make_names(m, "slope", &f->attribute);
-    MAKE_ADD(m, f->opset_import)->version = 18;
-    gale__pb_graph body = {0}, *outer = m->graph;
-    m->graph = &body;
+    make_attr(m, make_call(m, "Leak", "x", "y"), "slope", GALE__PB_FLOAT)->f = 0.125f;
+    gale__pb_graph *outer;
+    make_names(m, "slope", &make_function(m, "Leak", "a", "b", &outer)->attribute);
     make_attr(m, make_node(m, "LeakyRelu", "a", "b"), "alpha", GALE__PB_FLOAT)->ref_attr_name = make_text(m, "slope");
-    m->graph = outer;
-    f->node.at = body.node.at;
-    f->node.n = body.node.n;
+    make_function_end(m, outer);
 }
 
 static void seed_strings(maker *m)

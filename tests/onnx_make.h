@@ -148,6 +148,33 @@ static inline gale__pb_graph *make_enter(maker *m, gale__pb_node *n, const char 
 }
 static inline void make_leave(maker *m, gale__pb_graph *outer) { m->graph = outer; }
 
+/* A node that calls a function of the domain "ours"; and such a function, whose nodes are those made until make_function_end. */
+static inline gale__pb_node *make_call(maker *m, const char *function, const char *inputs, const char *outputs)
+{
+    gale__pb_node *n = make_node(m, function, inputs, outputs);
+    n->domain = make_text(m, "ours");
+    return n;
+}
+static inline gale__pb_function *make_function(maker *m, const char *name, const char *inputs, const char *outputs, gale__pb_graph **outer)
+{
+    gale__pb_function *f = MAKE_ADD(m, m->model.functions);
+    f->name = make_text(m, name);
+    f->domain = make_text(m, "ours");
+    make_names(m, inputs, &f->input);
+    make_names(m, outputs, &f->output);
+    MAKE_ADD(m, f->opset_import)->version = m->model.opset_import.at[0].version;
+    *outer = m->graph;
+    m->graph = make_room(m, sizeof *m->graph);
+    return f;
+}
+static inline void make_function_end(maker *m, gale__pb_graph *outer)
+{
+    gale__pb_function *f = &m->model.functions.at[m->model.functions.n - 1];
+    f->node.at = m->graph->node.at;
+    f->node.n = m->graph->node.n;
+    m->graph = outer;
+}
+
 static inline gale_status make_encode(maker *m, gale__str *out)
 {
     gale__onnx *none = NULL;

@@ -213,6 +213,13 @@ TEST(sparse)
     CHECK_FAILS(gale__onnx_sparse(f, s, &t), LIMIT);
     g->sparse_initializer.at[1].indices->int64_data.at[1] = 3;
     CHECK_FAILS(gale__onnx_sparse(f, &g->sparse_initializer.at[1], &t), FORMAT);
+    s->dims.at[0] = 5 << 20; /* 60 MiB; any number of them must not be more than a little memory holds */
+    gale_status status = GALE_OK;
+    for (int k = 0; k < 20 && status == GALE_OK; k++) {
+        status = gale__onnx_sparse(f, s, &t);
+        gale_tensor_destroy(&t);
+    }
+    CHECK(status == GALE_LIMIT && strstr(gale_error(), "with those before it"));
     gale__onnx_close(&f);
     gale__str_finish(&bytes);
     make_end(&m);

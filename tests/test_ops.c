@@ -60,6 +60,7 @@ TEST(bad_input_is_refused)
 {
     refused("Add", "", "T[2] 1 2; T[3] 1 2 3", "do not broadcast");
     refused("Add", "", "T[2] 1 2; i32[2] 1 2", "i32");
+    refused("LRN", "size=1", "i32[1,2] 1 2", "POW has no meaning for i32");
     refused("Reshape", "", "T[4] ~1; !i64[2] 3 -1", "elements");
     refused("Reshape", "", "T[4] ~1; i64[1] 4", "known when planning");
     refused("Reshape", "", "T[4] ~1; !i64[3] -1 -1 2", "extent");

@@ -48,12 +48,13 @@ static gale__node push(gale__g *g, gale__scalar op, gale_type type, const gale__
 
 static bool is_comparison(gale__scalar op) { return op >= GALE__EQ && op <= GALE__GE; }
 
-/* What no kernel has is refused where the operator is still known: bits of floats, arithmetic with truth values beyond what `and` and `or` do. */
+/* What no kernel has is refused where the operator is still known: bits of floats, powers of whole numbers, arithmetic with truth values beyond what `and` and `or` do. */
 static bool has_meaning(gale__scalar op, gale_type type)
 {
     bool logic = op == GALE__NOT || (op >= GALE__AND && op <= GALE__XOR);
     if (type == GALE_BOOL) return logic || is_comparison(op) || op == GALE__MUL || op == GALE__MIN || op == GALE__MAX;
-    return !gale__type_is_float(type) || !(logic || op == GALE__SHL || op == GALE__SHR);
+    if (!gale__type_is_float(type)) return op != GALE__POW && op != GALE__ATAN2;
+    return !(logic || op == GALE__SHL || op == GALE__SHR);
 }
 
 gale__node gale__g_unary(gale__g *g, gale__scalar op, gale__node x)

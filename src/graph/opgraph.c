@@ -163,7 +163,8 @@ static gale_status check_op(const gale_graph *g, const char *name, const gale__o
     if (n_outputs < 0 || (op->max_out >= 0 && n_outputs > op->max_out))
         return gale__fail(GALE_INVALID, "%s has at most %d output%s, not %d", name, op->max_out, op->max_out == 1 ? "" : "s", n_outputs);
     for (int i = 0; i < n_inputs; i++) {
-        if (inputs[i] == GALE_NONE && i >= op->min_in) continue;
+        if (inputs[i] == GALE_NONE && i >= op->min_in && op->max_in >= 0) continue;
+        if (inputs[i] == GALE_NONE) return gale__fail(GALE_INVALID, "%s: input %d is left out", name, i);
         if (inputs[i] < 0 || inputs[i] >= g->n_values) return gale__fail(GALE_INVALID, "%s: input %d is not a value of this graph", name, i);
     }
     return GALE_OK;

@@ -23,13 +23,25 @@ static gale_status value_of(run *r, int32_t v, gale_object **out)
     return GALE_OK;
 }
 
-static gale_status tensor_of(run *r, int32_t v, gale_tensor **out)
+/* The segment's first node that reads v, for messages: one whose body does is as good as any. */
+static const gale__net_node *reader(const run *r, const gale__segment *g, int32_t v)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const gale__net_node *n = &r->net->nodes[g->nodes[i]];
+        for (int k = 0; k < n->n_in; k++)
+            if (n->in[k] == v) return n;
+    }
+    return &r->net->nodes[g->nodes[0]];
+}
+
+static gale_status tensor_of(run *r, const gale__segment *g, int32_t v, gale_tensor **out)
 {
     gale_object *object;
     GALE_TRY(value_of(r, v, &object));
     const char *name = r->net->values[v].name;
-    if (!object || object->kind == GALE_OBJECT_NONE) return gale__fail(GALE_INVALID, "value '%s' is empty", name);
-    if (object->kind != GALE_OBJECT_TENSOR || gale_tensor_type(object->tensor) == GALE_STRING) return gale__fail(GALE_INVALID, "value '%s' is not a tensor of numbers", name);
+    if (!object || object->kind == GALE_OBJECT_NONE) return gale__net_fail(reader(r, g, v), GALE_INVALID, "input '%s' is empty", name);
+    if (object->kind != GALE_OBJECT_TENSOR || gale_tensor_type(object->tensor) == GALE_STRING)
+        return gale__net_fail(reader(r, g, v), GALE_INVALID, "input '%s' is not a tensor of numbers", name);
     *out = object->tensor;
     return GALE_OK;
 }
@@ -68,7 +80,7 @@ static gale_status run_segment(run *r, gale__segment *g, int step)
     gale_program *program = NULL;
     gale_status status = GALE_NO_MEMORY;
     if (!in || !out) goto done;
-    for (int i = 0; i < g->n_inputs; i++) GALE_GO(tensor_of(r, g->inputs[i], &in[i]));
+    for (int i = 0; i < g->n_inputs; i++) GALE_GO(tensor_of(r, g, g->inputs[i], &in[i]));
     for (int i = 0; i < g->n_outputs; i++) out[i] = given_for(r, g->outputs[i]);
     GALE_GO(gale__segment_program(r->s, r->net, g, in, &program));
     GALE_GO(gale_program_run(program, in, out, r->on_host && ends_here(r, g, step)));

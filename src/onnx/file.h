@@ -36,6 +36,7 @@ struct gale__onnx {
     gale__pb_source source;
     gale__mutex lock;          /* of `outside` */
     gale__pb_outside *outside;
+    _Atomic uint64_t dense_bytes, sparse_bytes; /* of sparse tensors that were made dense so far: then, and their values */
 };
 
 /* read.c: the whole source as one message. */

@@ -1,9 +1,30 @@
 /* From messages to a net: names become numbers, functions are inlined, graph attributes become nets of their own that take what they use
  * from outside as further inputs.  Nodes are read in an order in which what they read has been made (order.c); so there are no cycles to look for. */
+#include "graph/tensor.h"
 #include "onnx/import.h"
 #include <string.h>
 
-enum { DEPTH_MAX = 32, NODES_MAX = 2000000 };
+/* Functions that call each other twice, thirty deep, are a file of 2 KB and a thousand million nodes. */
+enum { DEPTH_MAX = 32, NODES_MAX = 2000000, INLINED_MAX = 1 << 30, NODE_BYTES = 2048 };
+
+static gale_status charge(const gale__scope *s, size_t bytes)
+{
+    if (!s->function) return GALE_OK;
+    *s->inlined += bytes < INLINED_MAX ? bytes : INLINED_MAX;
+    return *s->inlined < INLINED_MAX ? GALE_OK : gale__fail(GALE_LIMIT, "the functions of this model, inlined, take more than %d MiB", INLINED_MAX >> 20);
+}
+
+static gale_status charge_tensor(const gale__scope *s, const gale_tensor *t) { return gale__tensor_borrowed(t) ? GALE_OK : charge(s, gale_tensor_size_bytes(t)); }
+
+static gale_status charge_attrs(const gale__scope *s, const gale__net_node *node)
+{
+    for (int i = 0; i < node->n_attrs; i++) {
+        const gale_attr *a = &node->attrs[i];
+        if (a->kind == GALE_ATTR_TENSOR) GALE_TRY(charge_tensor(s, a->tensor));
+        else GALE_TRY(charge(s, a->count * sizeof *a->floats));
+    }
+    return GALE_OK;
+}
 
 static gale_status bind(gale__scope *s, gale__pb_text name, int32_t value)
 {
@@ -33,10 +54,14 @@ static gale_status capture(gale__scope *s, const char *name, int32_t outside, in
     return GALE_OK;
 }
 
+/* A node that was rewritten gives the results that its operator has; the file may name more of them. */
+static bool is_made(const gale__net_value *v) { return v->node >= 0 || v->input >= 0 || v->constant; }
+
 /* The value of a name, -1 when there is none. */
 static gale_status look_up(gale__scope *s, gale__pb_text name, int32_t *out)
 {
     *out = gale__names_find(&s->names, name.at, name.size);
+    if (*out >= 0 && !is_made(&s->net->values[*out])) return *out = -1, GALE_OK;
     if (*out >= 0 || !s->parent) return GALE_OK;
     int32_t outside;
     GALE_TRY(look_up(s->parent, name, &outside));
@@ -79,7 +104,7 @@ static gale_status import_body(gale__scope *s, const gale__pb_graph *g, const ch
     gale__net *net = gale__arena_alloc(s->net->arena, sizeof *net);
     if (!net) return GALE_NO_MEMORY;
     *net = (gale__net){.arena = s->net->arena, .file = s->net->file, .outer = s->net, .plain = s->net->plain};
-    gale__scope inner = {.parent = s, .net = net, .model = s->model, .opsets = s->opsets, .n_opsets = s->n_opsets, .function = s->function, .call = s->call, .depth = s->depth + 1};
+    gale__scope inner = {.parent = s, .net = net, .model = s->model, .opsets = s->opsets, .n_opsets = s->n_opsets, .function = s->function, .call = s->call, .depth = s->depth + 1, .inlined = s->inlined};
     if (inner.depth > DEPTH_MAX) return too_deep(where);
     *out = net; /* what was made is freed with the node that holds it */
     gale_status status = import_graph(&inner, g);
@@ -109,6 +134,14 @@ static gale_status import_attrs(gale__scope *s, const gale__pb_node *n, gale__ne
     return GALE_OK;
 }
 
+/* Whether the function around has an input of that name, which its caller left out: then whoever reads it there does without, too. */
+static bool left_out(const gale__scope *s, gale__pb_text name)
+{
+    for (size_t i = 0; s->function && i < s->function->input.n; i++)
+        if (same_text(s->function->input.at[i], name.at)) return true;
+    return false;
+}
+
 static gale_status import_inputs(gale__scope *s, const gale__pb_node *n, gale__net_node *node)
 {
     node->n_in = (int)n->input.n;
@@ -119,7 +152,7 @@ static gale_status import_inputs(gale__scope *s, const gale__pb_node *n, gale__n
         node->in[i] = -1;
         if (!name.at || !name.size) continue;
         GALE_TRY(look_up(s, name, &node->in[i]));
-        if (node->in[i] < 0) return gale__net_fail(node, GALE_FORMAT, "input '%s' is not made by any node before it: it does not exist, or the nodes form a cycle", name.at);
+        if (node->in[i] < 0 && !left_out(s, name)) return gale__net_fail(node, GALE_FORMAT, "input '%s' is not made by any node before it: it does not exist, its operator has no such result, or the nodes form a cycle", name.at);
     }
     while (node->n_in && node->in[node->n_in - 1] < 0) node->n_in--; /* left out at the end: not given */
     return GALE_OK;
@@ -145,7 +178,7 @@ static gale_status import_outputs(gale__scope *s, const gale__pb_node *n, gale__
 /* The function's nodes take the place of the call: its inputs are the call's, and the call's results are what its outputs name. */
 static gale_status inline_call(gale__scope *s, const gale__pb_node *n, const gale__pb_function *f, const gale__net_node *call)
 {
-    gale__scope inner = {.net = s->net, .model = s->model, .opsets = f->opset_import.at, .n_opsets = f->opset_import.n, .function = f, .call = call, .depth = s->depth + 1};
+    gale__scope inner = {.net = s->net, .model = s->model, .opsets = f->opset_import.at, .n_opsets = f->opset_import.n, .function = f, .call = call, .depth = s->depth + 1, .inlined = s->inlined};
     gale_status status = GALE_OK;
     if (inner.depth > DEPTH_MAX) return too_deep(call->where);
     if ((size_t)call->n_in > f->input.n || n->output.n > f->output.n) return gale__net_fail(call, GALE_FORMAT, "the function has %zu inputs and %zu outputs", f->input.n, f->output.n);
@@ -226,7 +259,9 @@ static gale_status import_node(gale__scope *s, const gale__pb_node *n, size_t in
     const gale__pb_function *f = find_function(s, n);
     int before = net->n_nodes;
     gale_status status;
+    GALE_GO(charge(s, NODE_BYTES));
     GALE_GO(import_attrs(s, n, &node));
+    GALE_GO(charge_attrs(s, &node));
     if (!f && !*node.domain && strcmp(node.op, "Constant") == 0) {
         status = import_constant_node(s, n, &node);
         goto done;
@@ -268,6 +303,7 @@ static gale_status import_initialisers(gale__scope *s, const gale__pb_graph *g)
         if (!name.at) name.at = "";
         GALE_TRY(sparse ? gale__onnx_sparse(s->net->file, p, &tensor) : gale__onnx_tensor(s->net->file, &g->initializer.at[i], &tensor));
         GALE_TRY(gale__net_constant(s->net, name.at, &tensor, &value));
+        GALE_TRY(charge_tensor(s, s->net->values[value].constant));
         GALE_TRY(bind(s, name, value));
     }
     return GALE_OK;
@@ -288,6 +324,16 @@ static gale_status import_input(gale__scope *s, const gale__pb_value_info *info)
     return bind(s, info->name, value);
 }
 
+static gale_status not_made(const gale__pb_graph *g, const char *output)
+{
+    for (size_t i = 0; i < g->node.n; i++) {
+        const gale__pb_node *n = &g->node.at[i];
+        for (size_t k = 0; k < n->output.n; k++)
+            if (same_text(n->output.at[k], output)) return gale__fail(GALE_FORMAT, "node %zu '%s' (%s): the operator has no result %zu, here '%s'", i, n->name.at ? n->name.at : "", n->op_type.at ? n->op_type.at : "", k, output);
+    }
+    return gale__fail(GALE_FORMAT, "output '%s' is not made by any node", output);
+}
+
 static gale_status import_graph(gale__scope *s, const gale__pb_graph *g)
 {
     gale__net *net = s->net;
@@ -302,7 +348,7 @@ static gale_status import_graph(gale__scope *s, const gale__pb_graph *g)
         gale__pb_text name = g->output.at[i].name;
         int32_t value = -1;
         if (name.at) GALE_TRY(look_up(s, name, &value));
-        if (value < 0) return gale__fail(GALE_FORMAT, "output '%s' is not made by any node", name.at ? name.at : "");
+        if (value < 0) return not_made(g, name.at ? name.at : "");
         net->declared[i] = (gale__net_value){.name = name.at, .rank = -1};
         GALE_TRY(gale__import_type(net, &g->output.at[i], &net->declared[i]));
         net->outputs[net->n_outputs++] = value;
@@ -319,7 +365,8 @@ static gale_status import(gale__onnx *file, bool plain, gale__net **out)
     if (!net) return GALE_NO_MEMORY;
     *net = (gale__net){.arena = arena, .file = file, .plain = plain};
     gale__onnx_hold(file);
-    gale__scope scope = {.net = net, .model = model, .opsets = model->opset_import.at, .n_opsets = model->opset_import.n};
+    size_t inlined = 0;
+    gale__scope scope = {.net = net, .model = model, .opsets = model->opset_import.at, .n_opsets = model->opset_import.n, .inlined = &inlined};
     gale_status status = import_graph(&scope, model->graph);
     gale__names_finish(&scope.names);
     if (status != GALE_OK) {

@@ -15,6 +15,7 @@ typedef struct gale__scope {
     const gale__pb_function *function; /* whose body this is, and the call */
     const gale__net_node *call;
     int depth;                     /* of functions and graphs around it */
+    size_t *inlined;               /* bytes that functions have taken so far */
 } gale__scope;
 
 /* import_attr.c: one attribute; *skip when it refers to one that the caller of the function left out. */

@@ -3,11 +3,6 @@
 #include "onnx/import.h"
 #include <string.h>
 
-static gale_status wrong(const char *where, const gale__pb_attribute *a, const char *why)
-{
-    return gale__fail(GALE_FORMAT, "%s: attribute '%s': %s", where, a->name.at, why);
-}
-
 /* IR versions before 2 may leave the type out: it is what is there. */
 static int type_of(const gale__pb_attribute *a)
 {
@@ -51,7 +46,7 @@ static gale_status keep_tensor(gale__scope *scope, gale_tensor *tensor, gale_att
     return gale__net_constant(scope->net, NULL, &tensor, &value);
 }
 
-static gale_status read_value(gale__scope *scope, const gale__pb_attribute *a, const char *where, gale_attr *to)
+static gale_status read_value(gale__scope *scope, const gale__pb_attribute *a, gale_attr *to)
 {
     gale__net *net = scope->net;
     gale_tensor *tensor = NULL;
@@ -64,19 +59,19 @@ static gale_status read_value(gale__scope *scope, const gale__pb_attribute *a, c
     case GALE__PB_FLOATS: to->kind = GALE_ATTR_FLOATS; return copy_floats(net->arena, a, to);
     case GALE__PB_STRINGS: to->kind = GALE_ATTR_STRINGS; return copy_strings(net->arena, a, to);
     case GALE__PB_TENSOR:
-        if (!a->t) return wrong(where, a, "its tensor is missing");
+        if (!a->t) return gale__fail(GALE_FORMAT, "its tensor is missing");
         GALE_TRY(gale__onnx_tensor(net->file, a->t, &tensor));
         return keep_tensor(scope, tensor, to);
     case GALE__PB_SPARSE:
-        if (!a->sparse_tensor) return wrong(where, a, "its tensor is missing");
+        if (!a->sparse_tensor) return gale__fail(GALE_FORMAT, "its tensor is missing");
         GALE_TRY(gale__onnx_sparse(net->file, a->sparse_tensor, &tensor));
         return keep_tensor(scope, tensor, to);
-    default: return wrong(where, a, "lists of tensors or graphs are not known in any operator");
+    default: return gale__fail(GALE_FORMAT, "lists of tensors or graphs are not known in any operator");
     }
 }
 
 /* What the caller of the function gives for `name`, else the function's default. */
-static gale_status read_reference(gale__scope *scope, const char *name, const char *where, gale_attr *to, bool *skip)
+static gale_status read_reference(gale__scope *scope, const char *name, gale_attr *to, bool *skip)
 {
     const gale_attr *given = scope->call ? gale__net_attr(scope->call, name) : NULL;
     if (given) {
@@ -85,7 +80,7 @@ static gale_status read_reference(gale__scope *scope, const char *name, const ch
     }
     for (size_t i = 0; scope->function && i < scope->function->attribute_proto.n; i++) {
         const gale__pb_attribute *a = &scope->function->attribute_proto.at[i];
-        if (a->name.at && strcmp(a->name.at, name) == 0) return read_value(scope, a, where, to);
+        if (a->name.at && strcmp(a->name.at, name) == 0) return read_value(scope, a, to);
     }
     *skip = true;
     return GALE_OK;
@@ -95,12 +90,13 @@ gale_status gale__import_attr(gale__scope *scope, const gale__pb_attribute *from
 {
     *to = (gale_attr){0};
     *skip = false;
+    gale_status status = GALE_OK;
     if (!from->name.at || !from->name.size) return gale__fail(GALE_FORMAT, "%s: an attribute has no name", where);
-    if (from->ref_attr_name.at && from->ref_attr_name.size) GALE_TRY(read_reference(scope, from->ref_attr_name.at, where, to, skip));
+    if (from->ref_attr_name.at && from->ref_attr_name.size) status = read_reference(scope, from->ref_attr_name.at, to, skip);
     else if (type_of(from) == GALE__PB_TYPE) *skip = true; /* types are found from values */
-    else GALE_TRY(read_value(scope, from, where, to));
+    else status = read_value(scope, from, to);
     to->name = from->name.at;
-    return GALE_OK;
+    return status == GALE_OK ? status : gale__fail_within(status, "%s: attribute '%s'", where, from->name.at);
 }
 
 /* A tensor of its own for a single number or a list. */

@@ -3,9 +3,10 @@
 #include "base/num.h"
 #include "graph/tensor.h"
 #include "onnx/file.h"
+#include <stdatomic.h>
 #include <string.h>
 
-enum { BORROWED_LEAST = 64 << 10, PIECE = 4 << 10, SPARSE_FLOOR = 64 << 20, SPARSE_PER_BYTE = 4096 };
+enum { BORROWED_LEAST = 64 << 10, PIECE = 4 << 10, SPARSE_FLOOR = 64 << 20, SPARSE_FLOOR_ALL = 1 << 30, SPARSE_PER_BYTE = 4096 };
 
 static const int8_t type_of_number[] = {-1, GALE_F32, GALE_U8, GALE_I8, GALE_U16, GALE_I16, GALE_I32, GALE_I64, GALE_STRING, GALE_BOOL, GALE_F16, GALE_F64, GALE_U32, GALE_U64, -1, -1,
     GALE_BF16, GALE_F8E4M3FN, GALE_F8E4M3FNUZ, GALE_F8E5M2, GALE_F8E5M2FNUZ, GALE_U4, GALE_I4, GALE_F4E2M1, GALE_F8E8M0, GALE_U2, GALE_I2};
@@ -265,6 +266,15 @@ static gale_status own(gale_tensor **t)
     return GALE_OK;
 }
 
+/* Few bytes may stand for a shape that no memory holds, or for many that together none does. */
+static gale_status check_density(gale__onnx *file, size_t dense, size_t sparse)
+{
+    if (dense > SPARSE_FLOOR && dense / SPARSE_PER_BYTE > sparse) return gale__fail(GALE_LIMIT, "%zu bytes when made dense, for %zu bytes of values", dense, sparse);
+    uint64_t all_dense = atomic_fetch_add(&file->dense_bytes, dense) + dense, all_sparse = atomic_fetch_add(&file->sparse_bytes, sparse) + sparse;
+    if (all_dense <= SPARSE_FLOOR_ALL || all_dense / SPARSE_PER_BYTE <= all_sparse) return GALE_OK;
+    return gale__fail(GALE_LIMIT, "with those before it %llu bytes when made dense, for %llu bytes of values", (unsigned long long)all_dense, (unsigned long long)all_sparse);
+}
+
 gale_status gale__onnx_sparse(gale__onnx *file, const gale__pb_sparse *m, gale_tensor **out)
 {
     gale_tensor *values = NULL, *indices = NULL, *dense = NULL;
@@ -281,9 +291,7 @@ gale_status gale__onnx_sparse(gale__onnx *file, const gale__pb_sparse *m, gale_t
     GALE_GO(gale__onnx_tensor(file, m->indices, &indices));
     GALE_GO(own(&values));
     GALE_GO(own(&indices));
-    /* Few bytes may stand for a shape that no memory holds. */
-    if (d.bytes > SPARSE_FLOOR && d.bytes / SPARSE_PER_BYTE > values->size_bytes)
-        GALE_GO(gale__fail(GALE_LIMIT, "%zu bytes when made dense, for %zu bytes of values", d.bytes, values->size_bytes));
+    GALE_GO(check_density(file, d.bytes, values->size_bytes));
     GALE_GO(gale_tensor_create(NULL, d.type, d.rank, m->dims.at, &dense));
     GALE_GO(scatter(&d, values, indices, dense));
 done:

@@ -1,0 +1,159 @@
+/* How files are read: functions, and what is refused by which words. */
+#include "onnx_made.h"
+
+/* x cut to what lies between "lo" and "hi" by a function, in a body in it too. */
+static void write_cut(maker *m, const char *given)
+{
+    static const float bounds[2] = {-1, 1};
+    static const uint8_t yes = 1;
+    gale__pb_graph *outer, *inside;
+    make_begin(m, 17);
+    make_input(m, "x", 1, "3");
+    make_initializer(m, make_floats(m, "low", "", bounds, 1));
+    make_initializer(m, make_floats(m, "high", "", bounds + 1, 1));
+    make_call(m, "Cut", given, "y");
+    make_output(m, "y", 1, "3");
+    make_function(m, "Cut", "a,lo,hi", "b", &outer);
+    make_call(m, "Inner", "a,lo,hi", "c");
+    make_raw(m, make_attr(m, make_node(m, "Constant", "", "yes"), "value", GALE__PB_TENSOR)->t = make_tensor(m, "", 9, ""), &yes, 1);
+    gale__pb_node *choice = make_node(m, "If", "yes", "b");
+    for (int i = 0; i < 2; i++) {
+        inside = make_enter(m, choice, i ? "else_branch" : "then_branch");
+        make_node(m, "Clip", "c,lo,hi", "d");
+        make_output(m, "d", 1, "3");
+        make_leave(m, inside);
+    }
+    make_function_end(m, outer);
+    make_function(m, "Inner", "a,lo,hi", "b", &outer);
+    make_node(m, "Clip", "a,lo,hi", "b");
+    make_function_end(m, outer);
+}
+
+TEST(functions_without_some_inputs)
+{
+    static const struct { const char *given; float want[3]; } calls[] = {{"x,low,high", {-1, 0, 1}}, {"x,,high", {-2, 0, 1}}, {"x,low", {-1, 0, 2}}, {"x", {-2, 0, 2}}};
+    for (int i = 0; i < 4; i++) {
+        float got[3] = {0};
+        maker m;
+        write_cut(&m, calls[i].given);
+        run_made(&m, "x", 1, (const int64_t[]){3}, (const float[]){-2, 0, 2}, "y", 3, got);
+        CHECK(!memcmp(got, calls[i].want, sizeof got));
+        make_end(&m);
+    }
+}
+
+/* Each function calls the one before it twice, or twice in each of two bodies; the first has a node, a large constant, or nothing in it. */
+static void write_towers(maker *m, bool bodies, int kind)
+{
+    static const float large[15000];
+    int top = bodies ? 15 : 30;
+    char name[8];
+    gale__pb_graph *outer;
+    make_begin(m, 17);
+    make_input(m, "x", 1, "2");
+    make_call(m, bodies ? "F15" : "F30", "x", "y");
+    make_output(m, "y", 1, "2");
+    for (int i = 0; i <= top; i++) {
+        snprintf(name, sizeof name, "F%d", i);
+        make_function(m, name, "a", i || kind ? "b" : "a", &outer);
+        snprintf(name, sizeof name, "F%d", i - 1);
+        gale__pb_node *choice = i && bodies ? make_node(m, "If", "a", "b") : NULL;
+        if (!i && kind == 1) make_node(m, "Add", "a,a", "b");
+        if (!i && kind == 2) make_attr(m, make_node(m, "Constant", "", "b"), "value", GALE__PB_TENSOR)->t = make_floats(m, "", "15000", large, 15000);
+        if (i && !choice) make_call(m, name, "a", "c"), make_call(m, name, "c", "b");
+        for (int k = 0; choice && k < 2; k++) {
+            gale__pb_graph *around = make_enter(m, choice, k ? "else_branch" : "then_branch");
+            make_call(m, name, "a", "c"), make_call(m, name, "c", "d");
+            make_output(m, "d", 1, NULL);
+            make_leave(m, around);
+        }
+        make_function_end(m, outer);
+    }
+}
+
+TEST(functions_that_become_too_many)
+{
+    for (int i = 0; i < 4; i++) {
+        gale_device *device = NULL;
+        gale_model *model = NULL;
+        maker m;
+        write_towers(&m, i == 3, i % 3);
+        if (CHECK_OK(open_cpu(&device))) CHECK(open_made(&m, device, &model) == GALE_LIMIT && strstr(gale_error(), "functions of this model, inlined"));
+        gale_model_close(&model);
+        gale_device_close(&device);
+        make_end(&m);
+    }
+}
+
+/* What is refused only when shapes and types are known still names the node as the file does. */
+static void refused_in_run(const char *op, const char *inputs, const char *words)
+{
+    static const float three[3] = {0};
+    gale_tensor *out = NULL;
+    maker m;
+    make_begin(&m, 21);
+    make_input(&m, "x", 1, "n");
+    make_initializer(&m, make_floats(&m, "three", "3", three, 3));
+    make_node(&m, "Relu", "x", "y");
+    make_node(&m, op, inputs, "z")->name = make_text(&m, "odd one");
+    make_output(&m, "z", 1, "n");
+    if (CHECK(try_made(&m, "x", 1, (const int64_t[]){2}, three, "z", &out) != GALE_OK)) CHECK(strstr(gale_error(), "node 1 'odd one' (") && strstr(gale_error(), words));
+    gale_tensor_destroy(&out);
+    make_end(&m);
+}
+
+TEST(refusals_in_a_run_name_the_node)
+{
+    refused_in_run("Add", "y,three", "do not broadcast");
+    refused_in_run("Not", "y", "NOT has no meaning for f32");
+    refused_in_run("BitwiseAnd", "y,three", "AND has no meaning for f32");
+    refused_in_run("Max", "y,,three", "input 1 is left out");
+}
+
+/* One node over an input of some type; what is refused when it is opened. */
+static void refused_when_read(gale__pb_node *n, maker *m, const char *words)
+{
+    gale_device *device = NULL;
+    gale_model *model = NULL;
+    n->name = make_text(m, "odd one");
+    if (CHECK_OK(open_cpu(&device)) && CHECK(open_made(m, device, &model) != GALE_OK) && !CHECK(strstr(gale_error(), "'odd one'") && strstr(gale_error(), words))) printf("  %s\n", gale_error());
+    gale_model_close(&model);
+    gale_device_close(&device);
+    make_end(m);
+}
+
+TEST(refusals_when_read_name_the_node)
+{
+    for (int i = 0; i < 4; i++) {
+        maker m;
+        make_begin(&m, i == 1 ? 6 : 21);
+        make_input(&m, "x", 1, "2");
+        make_output(&m, "b", 7, NULL);
+        gale__pb_node *n = i < 2 ? make_node(&m, i ? "Dropout" : "NonZero", "x", i ? "a,c,b" : "a,b") : make_node(&m, "Constant", "", "b");
+        if (i == 2) make_attr(&m, n, "sparse_value", GALE__PB_SPARSE)->sparse_tensor = make_room(&m, sizeof(gale__pb_sparse));
+        if (i == 3) make_attr(&m, n, "value", GALE__PB_TENSOR)->t = make_tensor(&m, "", 1, "2");
+        refused_when_read(n, &m, i == 0 ? "no result 1, here 'b'" : i == 1 ? "no result 2" : i == 2 ? "attribute 'sparse_value'" : "attribute 'value'");
+    }
+}
+
+/* Strings where numbers are wanted. */
+TEST(strings_in_a_segment)
+{
+    gale_device *device = NULL;
+    gale_model *model = NULL;
+    gale_tensor *in = NULL, *out = NULL;
+    const char *x = "x", *z = "z", *text = "a";
+    maker m;
+    make_begin(&m, 21);
+    make_input(&m, "x", 8, "1");
+    make_output(&m, "z", 1, NULL);
+    make_node(&m, "Sqrt", "x", "z")->name = make_text(&m, "odd one");
+    if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(&m, device, &model)) && CHECK_OK(gale_tensor_from_strings(1, &(int64_t){1}, &text, NULL, &in)))
+        CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, true) == GALE_INVALID && strstr(gale_error(), "node 0 'odd one' (Sqrt): input 'x' is not a tensor of numbers"));
+    gale_tensor_destroy(&in);
+    gale_model_close(&model);
+    gale_device_close(&device);
+    make_end(&m);
+}
+
+TESTS(ROW(functions_without_some_inputs), ROW(functions_that_become_too_many), ROW(refusals_in_a_run_name_the_node), ROW(refusals_when_read_name_the_node), ROW(strings_in_a_segment))
