@@ -254,7 +254,7 @@ TEST(extents)
 {
     static const struct { const char *dims, *manifest; int64_t tile, tiles[2]; } rows[] = {
         {"n,3,h,24", "{}", -1, {1, 4}}, {"n,3,16,w", "{}", 0, {4, 1}}, {"n,3,16,40", "{}", -1, {4, 2}}, {"n,3,16,40", "params: {tile_overlap: 15}", -1, {35, 3}},
-        {"n,3,h,w", "params: {multiple: 3}", 0, {1, 1}}, {"n,3,h,w", "{}", 8, {8, 11}}, {"n,3,h,w", "params: {tile_size: 64, tile_overlap: 32}", 16, {4, 6}},
+        {"n,3,h,w", "params: {multiple: 3}", 0, {1, 1}}, {"n,3,h,w", "{}", 8, {8, 11}}, {"n,3,h,w", "params: {tile_size: 64, tile_overlap: 32}", 16, {6, 8}}, {"n,3,h,w", "params: {tile_size: 64, tile_overlap: 32}", 40, {3, 5}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         maker m;

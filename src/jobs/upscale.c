@@ -74,12 +74,12 @@ static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes
 
 static bool is_fixed(const gale__network *n) { return n->fixed_width && n->fixed_height; }
 
-/* An overlap that nobody asked for is less where tiles are smaller than those that it was meant for. */
+/* The manifest's is kept as far as tiles have room for it, since the network may need it; one that nobody asked for is less where tiles are small. */
 static int64_t overlap_for(const work *w, int64_t tile)
 {
-    const gale__manifest *m = w->n->manifest;
-    bool meant = w->o->overlap >= 0 || (m->overlap_said && w->overlap < tile && (tile >= m->tile || is_fixed(w->n)));
-    return meant || w->overlap <= tile / 2 ? w->overlap : tile / 4;
+    if (w->o->overlap >= 0) return w->overlap;
+    if (w->n->manifest->overlap_said) return w->overlap < tile ? w->overlap : tile / 2;
+    return w->overlap <= tile / 2 ? w->overlap : tile / 4;
 }
 
 /* Whether tiles of the picture must be of extents that are not the manifest's own. */
