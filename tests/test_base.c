@@ -79,6 +79,8 @@ TEST(alloc_faults)
     gale__free(NULL);
     CHECK_EQ(gale__alloc_live(), live);
     CHECK(!gale__calloc(SIZE_MAX / 2, 3));
+    size_t all = (size_t)gale__cpu_memory_bytes(); /* nobody writes to it */
+    if (all > gale__cpu_memory_left_bytes() && all >= 1 << 30) CHECK(!gale__alloc(all) && !gale__calloc(1, all) && !gale__alloc_aligned(64, all));
     void *zero = gale__alloc(0);
     CHECK(zero != NULL);
     gale__free(zero);

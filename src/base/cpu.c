@@ -190,3 +190,5 @@ uint64_t gale__cpu_memory_free_bytes(void)
     uint64_t free_bytes = free_kb ? free_kb * 1024 : (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     return free_bytes < all ? free_bytes : all;
 }
+
+uint64_t gale__cpu_memory_left_bytes(void) { return gale__cpu_memory_free_bytes() + read_number("/proc/meminfo", "SwapFree:", 0) * 1024; }

@@ -9,5 +9,6 @@ const char *gale__cpu_name(void);          /* "Neoverse-V1"; "unknown" when not 
 int gale__cpu_cores(void);                 /* usable by this process */
 uint64_t gale__cpu_memory_bytes(void);
 uint64_t gale__cpu_memory_free_bytes(void);
+uint64_t gale__cpu_memory_left_bytes(void); /* that, and what may go to disk instead */
 bool gale__cpu_has(const char *feature);   /* "bf16", "i8mm", "dotprod", "fp16", "avx512bf16", "amx" ... */
 #endif

@@ -1,5 +1,6 @@
 /* Host memory: the C library's allocator behind counters, and arenas.  The counters let a test make the n-th
  * allocation of any run fail and see afterwards that nothing is left. */
+#include "base/cpu.h"
 #include "base/mem.h"
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -31,9 +32,13 @@ uint64_t gale__alloc_count(void)
 
 int64_t gale__alloc_live(void) { return atomic_load(&live); }
 
-/* True when this allocation is the one that has to fail. */
-static bool must_fail(void)
+/* The system promises memory that it does not have, and ends the process when that is written to; a piece that could not be is refused here. */
+enum { LARGE = 1 << 30 };
+
+/* True when this allocation has to fail, or is the one that a test wants to. */
+static bool must_fail(size_t size_bytes)
 {
+    if (size_bytes >= LARGE && size_bytes > gale__cpu_memory_left_bytes()) return true;
     if (!atomic_load_explicit(&counting, memory_order_relaxed)) return false;
     uint64_t n = atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed) + 1;
     return n <= atomic_load_explicit(&fail_last, memory_order_relaxed) && n >= atomic_load_explicit(&fail_at, memory_order_relaxed);
@@ -48,7 +53,7 @@ static void *taken(void *p, size_t size_bytes)
 
 void *gale__alloc(size_t size_bytes)
 {
-    return taken(must_fail() ? NULL : malloc(size_bytes ? size_bytes : 1), size_bytes);
+    return taken(must_fail(size_bytes) ? NULL : malloc(size_bytes ? size_bytes : 1), size_bytes);
 }
 
 void *gale__calloc(size_t count, size_t size_bytes)
@@ -58,13 +63,13 @@ void *gale__calloc(size_t count, size_t size_bytes)
         gale__fail(GALE_NO_MEMORY, "out of host memory: %zu times %zu bytes asked for", count, size_bytes);
         return NULL;
     }
-    return taken(must_fail() ? NULL : calloc(total ? total : 1, 1), total);
+    return taken(must_fail(total) ? NULL : calloc(total ? total : 1, 1), total);
 }
 
 void *gale__realloc(void *p, size_t size_bytes)
 {
     if (!p) return gale__alloc(size_bytes);
-    void *q = must_fail() ? NULL : realloc(p, size_bytes ? size_bytes : 1);
+    void *q = must_fail(size_bytes) ? NULL : realloc(p, size_bytes ? size_bytes : 1);
     if (!q) gale__fail(GALE_NO_MEMORY, "out of host memory: %zu bytes asked for", size_bytes);
     return q;
 }
@@ -73,7 +78,7 @@ void *gale__alloc_aligned(size_t align, size_t size_bytes)
 {
     void *p = NULL;
     if (align < sizeof(void *)) align = sizeof(void *);
-    if (must_fail() || posix_memalign(&p, align, size_bytes ? size_bytes : 1)) p = NULL;
+    if (must_fail(size_bytes) || posix_memalign(&p, align, size_bytes ? size_bytes : 1)) p = NULL;
     return taken(p, size_bytes);
 }
 
@@ -139,7 +144,7 @@ static block *add_block(gale__arena *a, size_t size_bytes)
 void *gale__arena_alloc(gale__arena *a, size_t size_bytes)
 {
     /* Counted like any other, so that a test can make each fail and not only those that need a new block. */
-    if (must_fail() || size_bytes > SIZE_MAX / 2) {
+    if (must_fail(size_bytes) || size_bytes > SIZE_MAX / 2) {
         gale__fail(GALE_NO_MEMORY, "out of host memory: %zu bytes asked for", size_bytes);
         return NULL;
     }
