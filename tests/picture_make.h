@@ -23,6 +23,22 @@ static inline gale_picture *picture_make(int64_t w, int64_t h, int channels, gal
     return p;
 }
 
+/* The largest difference to the picture with each pixel repeated, in values of 0..1. */
+static inline float off(const gale_picture *in, const gale_picture *out, int scale)
+{
+    float worst = 0;
+    size_t size = gale_type_size(in->type);
+    if (out->width != in->width * scale || out->height != in->height * scale || out->channels != in->channels || out->type != in->type) return INFINITY;
+    for (int64_t i = 0; i < out->width * out->height * in->channels; i++) {
+        int64_t c = i % in->channels, x = i / in->channels % out->width / scale, y = i / in->channels / out->width / scale;
+        float a, b;
+        gale__samples_to_f32(in->type, (char *)out->data + (size_t)i * size, &a, 1);
+        gale__samples_to_f32(in->type, (char *)in->data + (size_t)((y * in->width + x) * in->channels + c) * size, &b, 1);
+        worst = fmaxf(worst, fabsf(a - b));
+    }
+    return worst;
+}
+
 static inline void picture_put32(uint8_t *to, uint32_t v)
 {
     for (int i = 0; i < 4; i++) to[i] = (uint8_t)(v >> 8 * (3 - i));

@@ -87,7 +87,7 @@ static gale_status make_tiling(work *w, int64_t width, int64_t height, gale__til
 {
     gale__network *n = w->n;
     int64_t tile_width = n->fixed_width ? n->fixed_width : w->now, tile_height = n->fixed_height ? n->fixed_height : w->now, smaller = tile_height && (!tile_width || tile_height < tile_width) ? tile_height : tile_width;
-    gale__tile_wish wish = {tile_width, tile_height, smaller ? overlap_for(w, smaller - 2 * n->border) : 0, -1, 0, n->fixed_width > 0, n->fixed_height > 0, n->manifest->padding, n->border};
+    gale__tile_wish wish = {tile_width, tile_height, smaller > 2 * n->border ? overlap_for(w, smaller - 2 * n->border) : 0, -1, 0, n->fixed_width > 0, n->fixed_height > 0, n->manifest->padding, n->border};
     bool usual = is_fixed(n) || (w->now == n->manifest->tile && w->now && width >= w->now && height >= w->now);
     if (!usual) GALE_TRY(gale__network_find_multiple(n));
     wish.multiple = n->multiple;
@@ -266,12 +266,17 @@ static void find_extent(const float *data, size_t n, float *low, float *high)
     *high = float_of(e.high[0]);
 }
 
-/* How far values lie apart; infinite when one is no number. */
+/* How far values of a plane lie apart at most; infinite when one is no number. */
 static double spread(const state *s)
 {
-    float low, high;
-    find_extent(s->data, (size_t)(s->planes * s->width * s->height), &low, &high);
-    return isfinite(low) && isfinite(high) ? (double)high - low : INFINITY;
+    size_t n = (size_t)(s->width * s->height);
+    double most = 0;
+    for (int c = 0; c < s->planes; c++) {
+        float low, high;
+        find_extent(s->data + (size_t)c * n, n, &low, &high);
+        most = fmax(most, isfinite(low) && isfinite(high) ? (double)high - low : INFINITY);
+    }
+    return most;
 }
 
 static gale_status check(const work *w, double before, const state *s)
@@ -316,8 +321,8 @@ static gale_status enlarge(work *w, const gale_picture *in, state *s)
         now_width = s->width, now_height = s->height;
     }
     if (w->r) w->r->passes = passes;
-    GALE_TRY(resize(w, s, width, height));
-    return check(w, before, s);
+    GALE_TRY(check(w, before, s)); /* before a picture becomes one pixel */
+    return resize(w, s, width, height);
 }
 
 /* Alpha that is opaque everywhere need not go through anything. */
