@@ -63,6 +63,13 @@ cp "$folder/models/twice.onnx" "$folder/models/slash.onnx"
 echo 'name: x2 / soft' >"$folder/models/slash.yml"
 expect 0 'plain/b-x2 - soft.ppm: 4 x 2' upscale "$folder/in/b.ppm" -m slash -O "$folder/plain"
 rm -r "$folder/plain"
+# A folder of a model's name, such as one for its results, is not the model.
+mkdir "$folder/here" "$folder/here/twice" "$folder/here/none"
+whole=$(realpath "$gale")
+(cd "$folder/here" && "$whole" upscale ../in/b.ppm -m twice -O twice >/dev/null)
+holds -f "$folder/here/twice/b-twice.ppm"
+expect 1 'no model ".*/here/none": it is a folder' upscale "$folder/in/b.ppm" -m "$folder/here/none"
+expect 1 'no model "https://example.org/x.onnx": `gale models pull` fetches one' upscale "$folder/in/b.ppm" -m https://example.org/x.onnx
 # One that fails does not end the others.
 expect 1 '2 done, 3 failed, 0 skipped' upscale "$folder/in/notes.txt" "$folder/in/b.ppm" "$folder/empty" "$folder/none.png" "$folder/in/b.pgm" -m twice -O "$folder/some"
 
