@@ -51,6 +51,7 @@ expect 0 '^input      x  f32 \[2, x_1\]$' inspect "$folder/freed.onnx"
 expect 0 '' convert "$models/conv.onnx" -o "$folder/part.onnx" --extract x:p
 expect 0 '^nodes      2$' inspect "$folder/part.onnx"
 expect 0 '^p: f32 1x2x1x1' run "$folder/part.onnx" --provider cpu --random
+expect 1 'output q=.*: the model has no such output' run "$models/conv.onnx" --provider cpu --random --output "q=$folder/q.npy"
 expect 1 "called 'q'" convert "$models/conv.onnx" -o "$folder/x.onnx" --extract x:q
 expect 0 '' convert "$models/conv.onnx" -o "$folder/half.onnx" --precision fp16
 expect 0 '^parameters 8 in 1 tensors, 16 B$' inspect "$folder/half.onnx"

@@ -622,6 +622,8 @@ TEST(npy_hostile)
         if (!CHECK_EQ(status, bad[i].status)) printf("  header: %s", bad[i].header);
         CHECK(strstr(gale_error(), "b.npy"));
     }
+    write_npy(path, "\x93NUMPY\x01\x00", "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n", "1234", 4);
+    CHECK(gale__npy_read(path, &n) == GALE_UNSUPPORTED && strstr(gale_error(), "element type '|O' is not"));
     write_npy(path, "\x93NUMPY\x09\x00", "{}\n", "", 0);
     CHECK_FAILS(gale__npy_read(path, &n), UNSUPPORTED);
     for (size_t cut = 0; cut < 14; cut++) {

@@ -50,7 +50,7 @@ static gale_status parse_descr(const char *path, const char *header, bool string
             return GALE_OK;
         }
     if (strings && parse_text(p + skip, n)) return GALE_OK;
-    return gale__fail(GALE_UNSUPPORTED, "%s: element type %.12s is not one gale reads", path, p);
+    return gale__fail(GALE_UNSUPPORTED, "%s: element type %.*s is not one gale reads", path, (int)strcspn(p + 1, "'") + 2, p);
 }
 
 static gale_status parse_shape(const char *path, const char *header, int *rank, int64_t *dims)

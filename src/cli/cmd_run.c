@@ -65,6 +65,7 @@ static gale_status work(const gale__args *a, gale_device *device)
     char *report = NULL;
     gale_status status;
     GALE_GO(gale__model_open_for(a, device, &m));
+    GALE_GO(gale__model_outputs_check(m, a));
     GALE_GO(gale__model_inputs_make(m, a, false, &inputs));
     outputs = gale__calloc((size_t)gale_model_outputs(m) + 1, sizeof *outputs);
     if (!outputs) { status = GALE_NO_MEMORY; goto done; }

@@ -144,27 +144,30 @@ static gale_status make_one(gale_model *m, const gale__args *a, bool random, int
     return gale__fail(GALE_INVALID, "input %s is not given: --input %s=FILE, or --random for made-up numbers", v.name, v.name);
 }
 
-/* An argument that names no input is a mistake, not a wish. */
-static gale_status check_names(gale_model *m, const gale__args *a, const char *argument)
+/* An argument that names no input or output is a mistake, not a wish. */
+static gale_status check_names(gale_model *m, const gale__args *a, const char *argument, bool outputs)
 {
     const char *text;
+    int n = outputs ? gale_model_outputs(m) : gale_model_inputs(m);
     for (size_t i = 0; (text = gale__args_item(a, argument, i)); i++) {
         bool known = false;
-        for (int k = 0; !known && k < gale_model_inputs(m); k++) {
+        for (int k = 0; !known && k < n; k++) {
             gale_model_value v;
-            GALE_TRY(gale_model_input(m, k, &v));
-            known = (!strncmp(text, v.name, strlen(v.name)) && text[strlen(v.name)] == '=') || (!strchr(text, '=') && is_only(m, k));
+            GALE_TRY(outputs ? gale_model_output(m, k, &v) : gale_model_input(m, k, &v));
+            known = (!strncmp(text, v.name, strlen(v.name)) && text[strlen(v.name)] == '=') || (!strchr(text, '=') && (outputs ? n == 1 : is_only(m, k)));
         }
-        if (!known) return gale__fail(GALE_INVALID, "--%s %s: the model has no such input; `gale inspect` lists them", argument, text);
+        if (!known) return gale__fail(GALE_INVALID, "--%s %s: the model has no such %s; `gale inspect` lists them", argument, text, outputs ? "output" : "input");
     }
     return GALE_OK;
 }
 
+gale_status gale__model_outputs_check(gale_model *m, const gale__args *a) { return check_names(m, a, "output", true); }
+
 gale_status gale__model_inputs_make(gale_model *m, const gale__args *a, bool random, gale_object ***out)
 {
     int n = gale_model_inputs(m);
-    GALE_TRY(check_names(m, a, "input"));
-    GALE_TRY(check_names(m, a, "shape"));
+    GALE_TRY(check_names(m, a, "input", false));
+    GALE_TRY(check_names(m, a, "shape", false));
     gale_object **objects = gale__calloc((size_t)n + 1, sizeof *objects);
     gale_status status = objects ? GALE_OK : GALE_NO_MEMORY;
     for (int i = 0; status == GALE_OK && i < n; i++) status = make_one(m, a, random || gale__args_flag(a, "random"), i, &objects[i]);

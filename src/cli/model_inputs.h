@@ -27,6 +27,8 @@ gale_status gale__model_open_with(const gale__args *a, const char *path, gale_de
 gale_status gale__model_open_for(const gale__args *a, gale_device *device, gale_model **out);
 /* One object per input of the model; `random`: what is not given is made up, whatever the flag says. */
 gale_status gale__model_inputs_make(gale_model *model, const gale__args *a, bool random, gale_object ***out);
+/* Whether every --output names one. */
+gale_status gale__model_outputs_check(gale_model *model, const gale__args *a);
 /* One run whose results nobody wants but the clock; *ms is left alone on failure. */
 gale_status gale__model_run_timed(gale_model *model, gale_object **inputs, double *ms);
 void gale__objects_free(gale_object ***objects, int count);
