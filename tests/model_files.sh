@@ -77,7 +77,14 @@ if ! grep -q '^_Alignas(64) const unsigned char my_model\[[0-9]*\] = {$' "$folde
     echo 'FAIL --emit c: no array my_model'
     failed=$((failed + 1))
 fi
+expect 0 '' convert "$models/relu.onnx" -o "$folder/default.c" --emit c
+if ! grep -q '^extern const unsigned char model_default\[\];$' "$folder/default.c"; then
+    echo 'FAIL --emit c: no array model_default'
+    failed=$((failed + 1))
+fi
 expect 1 'no name in C' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --name 'a b'
+expect 1 'no name in C' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --name int
+expect 1 'input x takes strings, which are not made up' run "$models/strings.onnx" --provider cpu --random
 expect 2 'output FILE is missing' convert "$models/relu.onnx"
 expect 2 'does not go with' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --external x.bin
 if [ -e "$folder/x.onnx" ] || [ -e "$folder/x.c" ]; then

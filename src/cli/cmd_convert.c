@@ -55,13 +55,15 @@ static gale_status edit(const gale__args *a, gale__onnx *file, gale__pb_model *m
     return GALE_OK;
 }
 
-/* "path/my-model.v2.c" to my_model_v2. */
+/* "path/my-model.v2.c" to my_model_v2, "default.c" to model_default. */
 static void name_of(const char *path, char name[128])
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
-    snprintf(name, 128, "%s%.*s", *base >= '0' && *base <= '9' ? "model_" : "", dot && dot > base ? (int)(dot - base) : (int)strlen(base), base);
-    for (char *p = name; *p; p++)
+    char plain[128 - sizeof "model_"];
+    snprintf(plain, sizeof plain, "%.*s", dot && dot > base ? (int)(dot - base) : (int)strlen(base), base);
+    for (char *p = plain; *p; p++)
         if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9'))) *p = '_';
+    snprintf(name, 128, "%s%s", gale__is_c_name(plain) ? "" : "model_", plain);
 }
 
 static gale_status convert(const gale__args *a, const char *path, const char *output)

@@ -109,6 +109,7 @@ static gale_status make_up(const gale__args *a, const gale_model_value *v, int i
     gale_tensor *t = NULL;
     const char *shape = gale__args_for(a, "shape", v->name, only);
     if (v->kind != GALE_OBJECT_TENSOR) return gale__fail(GALE_UNSUPPORTED, "input %s is a sequence or map: give it with --input %s=FILE", v->name, v->name);
+    if (v->type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "input %s takes strings, which are not made up: give them with --input %s=FILE", v->name, v->name);
     memcpy(dims, v->dims, sizeof dims);
     if (shape && !gale__shape_parse(shape, &rank, dims)) return gale__fail(GALE_INVALID, "--shape %s: '%s' is not a shape such as 1x3x256x256", v->name, shape);
     if (!shape && rank > 0 && dims[0] < 0) dims[0] = 1; /* one item */

@@ -21,6 +21,7 @@ gale_status gale__edit_fold(gale__onnx *file, gale__pb_model *model, gale_device
 gale_status gale__edit_tidy(gale__onnx *file, gale__pb_model *model);
 
 /* A C file that holds the model: `const unsigned char NAME[]`, `const size_t NAME_size`. */
+bool gale__is_c_name(const char *text); /* of a variable */
 gale_status gale__emit_c(gale__onnx *file, const gale__pb_model *model, const char *name, const char *path);
 
 /* --- For the files of this part. --- */

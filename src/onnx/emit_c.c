@@ -6,9 +6,19 @@
 /* Text is put together in pieces of this size. */
 enum { PER_LINE = 24, FLUSH = 1 << 16 };
 
-static bool is_identifier(const char *s)
+static bool is_keyword(const char *s)
 {
-    if (!*s || (*s >= '0' && *s <= '9')) return false;
+    static const char words[] = " auto break case char const continue default do double else enum extern float for goto if inline int long main register restrict return short signed sizeof static struct "
+                                "switch typedef union unsigned void volatile while ";
+    size_t n = strlen(s);
+    for (const char *at = words; (at = strstr(at, s)); at++)
+        if (at[-1] == ' ' && at[n] == ' ') return true;
+    return false;
+}
+
+bool gale__is_c_name(const char *s)
+{
+    if (!*s || (*s >= '0' && *s <= '9') || is_keyword(s)) return false;
     for (; *s; s++)
         if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_')) return false;
     return true;
@@ -51,7 +61,7 @@ gale_status gale__emit_c(gale__onnx *file, const gale__pb_model *model, const ch
 {
     gale__str bytes = {0}, text = {0};
     gale__file_out out = {.fd = -1};
-    if (!is_identifier(name)) return gale__fail(GALE_INVALID, "'%s' is no name in C", name);
+    if (!gale__is_c_name(name)) return gale__fail(GALE_INVALID, "'%s' is no name in C", name);
     gale_status status = gale__onnx_pack(file, model, &bytes);
     if (status == GALE_OK) status = gale__file_begin(path, &out);
     if (status == GALE_OK) status = write_bytes(&bytes, name, &text, &out);
