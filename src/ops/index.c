@@ -102,7 +102,7 @@ LOWER(OneHot)
     int64_t n, dims[GALE_MAX_RANK];
     const double *depth = gale__known_floats(L, 1, &n);
     int axis = gale__axis(L, gale__attr_i(L, "axis", -1), p.rank + 1);
-    if (gale__good(L) && (n != 1 || depth[0] < 1 || p.rank >= GALE_MAX_RANK)) gale__refuse(L, "depth must be one number of at least 1");
+    if (gale__good(L) && (n != 1 || !(depth[0] >= 1 && depth[0] < 1e15) || p.rank >= GALE_MAX_RANK)) gale__refuse(L, "depth must be one number of at least 1");
     if (!gale__good(L)) return;
     for (int d = 0; d <= p.rank; d++) dims[d] = d < axis ? p.dims[d] : d == axis ? (int64_t)depth[0] : p.dims[d - 1];
     gale__node at = gale__g_unsqueeze(g, gale__wrap_index(L, L->in[0], dims[axis]), 1u << axis);

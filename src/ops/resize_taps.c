@@ -82,6 +82,7 @@ bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t 
     if (!t->index || !t->weight || !t->first || !t->ratio || (crop && !t->outside)) L->g->status = GALE_NO_MEMORY;
     for (int64_t o = 0; o < out && gale__good(L); o++) {
         double x = coordinate(L, r, t, scale, roi_start, roi_end, (double)o);
+        if (!(fabs(x) < 1e15)) return gale__refuse(L, "element %lld of an axis is taken from place %g", (long long)o, x) >= 0;
         if (crop) t->outside[o] = x < 0 || x > (double)(in - 1);
         if (r->mode != GALE__NEAREST) {
             fill(r, t, o, x, scale);
