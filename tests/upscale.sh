@@ -16,13 +16,19 @@ holds() {
 # A network of one Upsample that doubles pictures, with a manifest.
 mkdir "$folder/models"
 printf '\010\004:^\012\023\012\001x\012\001s\022\001y\042\010Upsample\022\001g*\031\010\004\020\001\042\020\000\000\200?\000\000\200?\000\000\000@\000\000\000@B\001sZ\036\012\001x\022\031\012\027\010\001\022\023\012\003\022\001n\012\002\010\003\012\003\022\001h\012\003\022\001wb\011\012\001y\022\004\012\002\010\001B\004\012\000\020\011' >"$folder/models/twice.onnx"
+# The same for pictures of 32 x 32 alone, without a manifest.
+printf '\010\004:\134\012\023\012\001x\012\001s\022\001y\042\010Upsample\022\001g*\031\010\004\020\001\042\020\000\000\200?\000\000\200?\000\000\000@\000\000\000@B\001sZ\034\012\001x\022\027\012\025\010\001\022\021\012\003\022\001n\012\002\010\003\012\002\010\040\012\002\010\040b\011\012\001y\022\004\012\002\010\001B\004\012\000\020\011' >"$folder/models/fixed.onnx"
 printf 'name: twice\nparams: {scale_factor: 2, tile_size: 8, tile_overlap: 2}\n' >"$folder/models/twice.yml"
+
+{ printf 'P6 20 12 255 '; i=0; while [ $i -lt 60 ]; do printf 'abcABC<=>xyz'; i=$((i + 1)); done; } >"$folder/small.ppm"
 
 expect 0 '^cpu  *[0-9.]*  *[0-9.]* s  *[0-9.]* ms  *1.0  *1  *0.45' bench upscale -p cpu -m twice --scale 4 --lanes 1
 expect 0 '^cpu  *[0-9.]*  *[0-9.]* s  *[0-9.]* ms  *1.0  *2 side by side  *0.45' bench upscale -p cpu -m twice --scale 4 --threads 2
 expect 0 '"claimed": "0.45' bench upscale -p cpu -m twice --scale 4 --json
 expect 0 '^[^ ]*twice.onnx, fp16, tiles of 256 x 256' bench upscale -p cpu -m twice --scale 4 --precision fp16
 expect 0 '"precision": "bf16"' bench upscale -p cpu --scale 32 --precision bf16 --json
+expect 0 '^[^ ]*fixed.onnx, fp32, tiles of 32 x 32: ' bench upscale -p cpu -m fixed --scale 4
+expect 0 '20 x 12 -> .* 40 x 24, 1 tile of 32 x 32' upscale "$folder/small.ppm" -m fixed -o "$folder/x.ppm"
 expect 3 'nix. is no provider' bench upscale -p nix
 expect 1 'no model "none"' bench upscale -m none
 

@@ -7,9 +7,9 @@
 #include "cli/device_text.h"
 #include "cli/model_inputs.h"
 #include "cli/table.h"
-#include "gale/upscale.h"
 #include "jobs/embedded.h"
 #include "jobs/output.h"
+#include "jobs/upscale.h"
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static const struct { const char *provider, *claim; } claims[] = {
     {"cpu", "0.45 (80 s)"}, {"cuda", "10-20"}, {"tensorrt", "10-20"}, {"rocm", "8-15"}, {"vulkan", "3-8; DirectML 5-10"},
 };
 
-typedef struct row { const gale__provider *provider; gale_device_info device; double rate, beside; int64_t tiles, batch, lanes; const char *precision; bool here; char why[256]; } row;
+typedef struct row { const gale__provider *provider; gale_device_info device; double rate, beside; int64_t tiles, width, height, overlap, batch, lanes; const char *precision; bool here; char why[256]; } row;
 typedef struct rows { row list[16]; int count; } rows;
 
 static const char *claim_of(const gale__provider *p)
@@ -44,12 +44,13 @@ static gale_status time_pictures(gale_upscaler *u, int64_t side, const gale__arg
 {
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
     gale_upscale_report report;
+    const gale__network *n = gale__upscaler_network(u);
     gale_picture *in = NULL, *first = NULL, *out = NULL;
     gale_status status;
     uint64_t spent = 0;
     int repeats = gale__args_given(a, "repeats") ? (int)gale__args_int(a, "repeats") : REPEATS;
     o.tile = TILE;
-    o.overlap = OVERLAP;
+    o.overlap = r->overlap = n->fixed_width || n->fixed_height ? -1 : OVERLAP; /* tiles of a network's own size have room for what they have room for */
     o.batch = gale__args_int(a, "batch");
     o.lanes = gale__args_int(a, "lanes");
     GALE_GO(make_picture(o.batch == 1 && o.lanes < 2 && side > TILE ? TILE : side, &first)); /* batches are another plan than a tile, lanes other memory */
@@ -68,6 +69,8 @@ static gale_status time_pictures(gale_upscaler *u, int64_t side, const gale__arg
         if (rate > r->rate) r->rate = rate, r->beside = (double)took / 1e9 - report.network_seconds;
     }
     r->tiles = report.tiles;
+    r->width = report.tile_width;
+    r->height = report.tile_height;
     r->batch = report.batch;
     r->lanes = report.lanes;
 done:
@@ -148,11 +151,13 @@ static double cpu_rate(const rows *all)
     return 0;
 }
 
-static gale_status print(const rows *all, const char *model, int64_t tiles, const char *precision)
+static gale_status print(const rows *all, const char *model, const row *one)
 {
     static const char *const head[] = {"provider", "tiles/s", "36 tiles", "beside the network", "times the CPU", "tiles at once", "claimed for SCUNet, tiles/s", "device, or why not"};
     gale__table t = {.align = "lrrrrrll"};
-    printf("%s, %s, tiles of %d x %d that overlap by %d: %lld tiles, the fastest of a few runs\n", model, precision, TILE, TILE, OVERLAP, (long long)tiles);
+    printf("%s, %s, tiles of %lld x %lld", model, one->precision, (long long)one->width, (long long)one->height);
+    if (one->overlap >= 0) printf(" that overlap by %lld", (long long)one->overlap);
+    printf(": %lld tiles, the fastest of a few runs\n", (long long)one->tiles);
     for (int i = 0; i < 8; i++) gale__table_cell(&t, "%s", head[i]);
     for (int i = 0; i < all->count; i++) {
         const row *r = &all->list[i];
@@ -206,9 +211,7 @@ gale_status gale__bench_upscale(const gale__args *a)
     rows all = {0};
     gale__str path = {0};
     gale_status status;
-    int here = 0;
-    int64_t tiles = 0;
-    const char *precision = "";
+    const row *here = NULL;
     GALE_GO(gale__model_find(gale__args_given(a, "model") ? gale__args_text(a, "model") : GALE__EMBEDDED_USUAL, &path));
     if (gale__args_given(a, "provider")) GALE_GO(list_named(gale__args_text(a, "provider"), &all));
     else list_all(&all);
@@ -217,12 +220,11 @@ gale_status gale__bench_upscale(const gale__args *a)
         if (*r->why) continue;
         status = time_provider(path.text, a, r);
         if (status != GALE_OK) snprintf(r->why, sizeof r->why, "%s", gale_error());
-        here += r->here;
-        if (r->here) tiles = r->tiles, precision = r->precision;
+        if (r->here) here = r;
     }
     GALE_GO(here ? GALE_OK : status);
     if (gale__args_flag(a, "json")) print_json(&all, path.text);
-    else status = print(&all, path.text, tiles, precision);
+    else status = print(&all, path.text, here);
 done:
     gale__str_finish(&path);
     return status;
