@@ -199,6 +199,29 @@ TEST(control)
     CHECK_FAILS(probe(&m, "control: {size: 2}", &man, &n), MISMATCH);
 }
 
+/* A single number that says how much, and features beside the picture that comes out. */
+TEST(number_and_features)
+{
+    static const float half[1] = {0.5f};
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    float in[3 * 6], out[3 * 24];
+    make_begin(&m, 13);
+    make_input(&m, "c", 1, "");
+    make_input(&m, "x", 1, "n,3,h,w");
+    make_output(&m, "wide", 1, "n,12,h,w");
+    make_output(&m, "y", 1, "n,3,a,b");
+    make_node(&m, "Mul", "x,c", "z");
+    twice(&m, "z", "y");
+    if (!CHECK_OK(probe(&m, "name: net", &man, &n))) return;
+    CHECK(n.control == 0 && n.control_size == 1 && n.result == 1 && n.scale == 2 && n.channels_out == 3);
+    for (int i = 0; i < 18; i++) in[i] = (float)i / 18;
+    CHECK_OK(run_network(&n, in, 1, 3, 2, half, out));
+    CHECK(fabsf(out[71] - 0.5f * in[17]) < 1e-6f);
+    finish(&man, &n);
+}
+
 /* Controls that no manifest speaks of are set by their numbers. */
 TEST(control_without_names)
 {
@@ -279,4 +302,4 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(channels_first), ROW(channels_last), ROW(fixed_grey_bytes), ROW(multiples), ROW(other_multiples), ROW(trial_of_a_size), ROW(trial_too_large), ROW(control), ROW(control_without_names), ROW(refusals), ROW(real_ones), ROW(last))
+TESTS(ROW(channels_first), ROW(channels_last), ROW(fixed_grey_bytes), ROW(multiples), ROW(other_multiples), ROW(trial_of_a_size), ROW(trial_too_large), ROW(control), ROW(number_and_features), ROW(control_without_names), ROW(refusals), ROW(real_ones), ROW(last))

@@ -72,7 +72,7 @@ static gale_status make_control(gale__feed *f, const float *control)
     const gale__network *n = f->n;
     gale_model_value v;
     GALE_TRY(gale_model_input(n->model, n->control, &v));
-    int64_t all = n->control_rank == 1 ? 1 : v.dims[0] > 0 ? v.dims[0] : n->fixed_batch ? n->fixed_batch : f->batch;
+    int64_t all = n->control_rank < 2 ? 1 : v.dims[0] > 0 ? v.dims[0] : n->fixed_batch ? n->fixed_batch : f->batch;
     int64_t dims[2] = {n->control_rank == 1 ? n->control_size : all, n->control_size};
     GALE_TRY(gale_tensor_create(NULL, v.type, n->control_rank, dims, &f->control));
     static const float none = 0;

@@ -17,10 +17,10 @@ static gale_status find_inputs(gale__network *n)
         GALE_TRY(gale_model_input(n->model, i, &v));
         bool tensor = v.kind == GALE_OBJECT_TENSOR && is_picture_type(v.type);
         if (tensor && (v.rank == 4 || v.rank < 0) && n->picture < 0) n->picture = i;
-        else if (tensor && v.type != GALE_U8 && (v.rank == 1 || v.rank == 2) && n->control < 0) {
+        else if (tensor && v.type != GALE_U8 && v.rank >= 0 && v.rank <= 2 && n->control < 0) {
             n->control = i;
             n->control_rank = v.rank;
-            n->control_size = v.dims[v.rank - 1] > 0 ? (int)v.dims[v.rank - 1] : n->manifest->control_count;
+            n->control_size = !v.rank ? 1 : v.dims[v.rank - 1] > 0 ? (int)v.dims[v.rank - 1] : n->manifest->control_count;
         } else return gale__fail(GALE_UNSUPPORTED, "%s: input \"%s\" is neither a picture (rank 4, f32, f16 or u8) nor a control vector", n->manifest->name, v.name);
     }
     if (n->picture < 0) return gale__fail(GALE_UNSUPPORTED, "%s: no input is a picture (rank 4, f32, f16 or u8)", n->manifest->name);
@@ -29,17 +29,22 @@ static gale_status find_inputs(gale__network *n)
     return gale__fail(GALE_MISMATCH, "%s: the model takes a control vector of %d values, and the manifest has %d", n->manifest->name, n->control_size, n->manifest->control_count);
 }
 
+/* The first that may be a picture; one that says that it has other channels (features) is that only where there is no other. */
 static gale_status find_output(gale__network *n)
 {
     gale_model_value v;
+    n->result = -1;
     for (int i = 0; i < gale_model_outputs(n->model); i++) {
         GALE_TRY(gale_model_output(n->model, i, &v));
         if (v.kind != GALE_OBJECT_TENSOR || !is_picture_type(v.type) || (v.rank >= 0 && v.rank != 4)) continue;
+        int64_t channels = v.rank == 4 && n->layout != GALE__LAYOUT_UNKNOWN ? v.dims[n->layout == GALE__LAYOUT_NHWC ? 3 : 1] : 0;
+        bool features = channels > 0 && !is_channels(channels);
+        if (features && n->result >= 0) continue;
         n->result = i;
         n->type_out = v.type;
-        return GALE_OK;
+        if (!features) return GALE_OK;
     }
-    return gale__fail(GALE_UNSUPPORTED, "%s: no output is a picture (rank 4, f32, f16 or u8)", n->manifest->name);
+    return n->result >= 0 ? GALE_OK : gale__fail(GALE_UNSUPPORTED, "%s: no output is a picture (rank 4, f32, f16 or u8)", n->manifest->name);
 }
 
 /* What the declared extents tell.  Where they tell nothing of the layout it stays unknown. */
@@ -144,8 +149,8 @@ gale_status gale__network_probe_with(gale_model *model, const gale__manifest *ma
     gale__network n = {.model = model, .manifest = manifest, .multiple = manifest->multiple, .range = {{manifest->low, manifest->high}, {manifest->low_out, manifest->high_out}}};
     int64_t small = manifest->multiple ? TRIAL_KNOWN : TRIAL, first = side > 0 ? side : small;
     GALE_TRY(find_inputs(&n));
-    GALE_TRY(find_output(&n));
     GALE_TRY(read_extents(&n));
+    GALE_TRY(find_output(&n));
     widen_bytes(&n);
     gale_status status = try_side(&n, first);
     if (status == GALE_NO_MEMORY && first != small) status = try_side(&n, small);
