@@ -121,6 +121,10 @@ mkdir "$folder/crowd"
 i=0; while [ $i -lt 100 ]; do cp "$folder/in/b.ppm" "$folder/crowd/$i.ppm"; i=$((i + 1)); done
 "$gale" upscale "$folder/crowd" -m twice -O "$folder/ended" | head -1 >/dev/null
 holds -z "$(find "$folder/ended" -name '*.tmp')"
+# Where standard output is closed, no words go into pictures.
+"$gale" upscale "$folder/crowd" -m zoom2x -O "$folder/closed" >&- 2>/dev/null
+holds "$(cat "$folder"/closed/*.ppm | wc -c)" = 3500
+holds "$(cksum "$folder"/closed/*.ppm | cut -d' ' -f1 | sort -u | wc -l)" = 1
 mkfifo "$folder/crowd/wait.ppm"
 "$gale" upscale "$folder/crowd/1.ppm" "$folder/crowd/wait.ppm" -m twice -O "$folder/ended" >/dev/null 2>"$folder/words" &
 exec 3>"$folder/crowd/wait.ppm" # goes on when the job reads there, and waits in its turn

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "base/file.h"
 #include "base/thread.h"
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -119,8 +120,17 @@ static void watch_signals(void)
     }
 }
 
+/* Where one of the three was closed by whoever started us, the next file that is opened, a picture, would get its number, and what is printed would be written into it.  Reading and
+ * writing there fail all the same. */
+static void hold_numbers(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+}
+
 int main(int argc, char **argv)
 {
+    hold_numbers();
     watch_signals();
     int code = run(argc, argv);
     /* A full disk or a closed pipe must not look like success. */
