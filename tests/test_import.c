@@ -1,4 +1,4 @@
-/* How files are read: functions, and what is refused by which words. */
+/* How files are read and run: functions, a loop without steps, and what is refused by which words. */
 #include "onnx_made.h"
 
 /* x cut to what lies between "lo" and "hi" by a function, in a body in it too. */
@@ -85,6 +85,26 @@ TEST(functions_that_become_too_many)
     }
 }
 
+/* Nothing, stacked, has the rank that it would have had. */
+TEST(loop_without_steps)
+{
+    gale_tensor *out = NULL;
+    maker m;
+    make_begin(&m, 17);
+    make_input(&m, "x", 1, "n");
+    make_initializer(&m, make_ints(&m, "none", "", (const int64_t[]){0}, 1));
+    gale__pb_graph *outer = make_enter(&m, make_node(&m, "Loop", "none", "y"), "body");
+    make_input(&m, "step", 7, ""), make_input(&m, "go", 9, "");
+    make_node(&m, "Identity", "go", "on");
+    make_node(&m, "Add", "x,x", "sum");
+    make_output(&m, "on", 9, ""), make_output(&m, "sum", 1, NULL);
+    make_leave(&m, outer);
+    make_output(&m, "y", 1, NULL);
+    if (CHECK_OK(try_made(&m, "x", 1, (const int64_t[]){2}, (const float[]){1, 2}, "y", &out))) CHECK(gale_tensor_rank(out) == 2 && gale_tensor_dims(out)[0] == 0);
+    gale_tensor_destroy(&out);
+    make_end(&m);
+}
+
 /* What is refused only when shapes and types are known still names the node as the file does. */
 static void refused_in_run(const char *op, const char *inputs, const char *words)
 {
@@ -108,6 +128,20 @@ TEST(refusals_in_a_run_name_the_node)
     refused_in_run("Not", "y", "NOT has no meaning for f32");
     refused_in_run("BitwiseAnd", "y,three", "AND has no meaning for f32");
     refused_in_run("Max", "y,,three", "input 1 is left out");
+}
+
+/* Statistics that are there in training alone. */
+TEST(results_that_are_left_out_name_the_node)
+{
+    gale_tensor *out = NULL;
+    maker m;
+    make_begin(&m, 21);
+    make_input(&m, "x", 1, "1,1");
+    make_initializer(&m, make_floats(&m, "one", "1", (const float[]){1}, 1));
+    make_node(&m, "BatchNormalization", "x,one,one,one,one", "y,mean,variance")->name = make_text(&m, "odd one");
+    make_output(&m, "mean", 1, "1");
+    if (CHECK(try_made(&m, "x", 2, (const int64_t[]){1, 1}, (const float[]){1}, "mean", &out) == GALE_INVALID)) CHECK(strstr(gale_error(), "node 0 'odd one' (BatchNormalization): output mean has no value"));
+    make_end(&m);
 }
 
 /* One node over an input of some type; what is refused when it is opened. */
@@ -136,7 +170,7 @@ TEST(refusals_when_read_name_the_node)
     }
 }
 
-/* Strings where numbers are wanted. */
+/* Strings where numbers are wanted: for a device, and as axes of an operator that takes strings elsewhere. */
 TEST(strings_in_a_segment)
 {
     gale_device *device = NULL;
@@ -150,10 +184,18 @@ TEST(strings_in_a_segment)
     make_node(&m, "Sqrt", "x", "z")->name = make_text(&m, "odd one");
     if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(&m, device, &model)) && CHECK_OK(gale_tensor_from_strings(1, &(int64_t){1}, &text, NULL, &in)))
         CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, true) == GALE_INVALID && strstr(gale_error(), "node 0 'odd one' (Sqrt): input 'x' is not a tensor of numbers"));
+    gale_model_close(&model);
+    make_end(&m);
+    make_begin(&m, 21);
+    make_input(&m, "x", 8, "1");
+    make_initializer(&m, make_ints(&m, "seven", "1", (const int64_t[]){7}, 1));
+    make_output(&m, "z", 7, NULL);
+    make_node(&m, "Unsqueeze", "seven,x", "z")->name = make_text(&m, "odd one");
+    if (CHECK_OK(open_made(&m, device, &model))) CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, true) == GALE_INVALID && strstr(gale_error(), "'odd one' (Unsqueeze)"));
     gale_tensor_destroy(&in);
     gale_model_close(&model);
     gale_device_close(&device);
     make_end(&m);
 }
 
-TESTS(ROW(functions_without_some_inputs), ROW(functions_that_become_too_many), ROW(refusals_in_a_run_name_the_node), ROW(refusals_when_read_name_the_node), ROW(strings_in_a_segment))
+TESTS(ROW(loop_without_steps), ROW(functions_without_some_inputs), ROW(functions_that_become_too_many), ROW(refusals_in_a_run_name_the_node), ROW(results_that_are_left_out_name_the_node), ROW(refusals_when_read_name_the_node), ROW(strings_in_a_segment))

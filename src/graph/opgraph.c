@@ -434,6 +434,14 @@ static gale__node lower_leaf(const gale_graph *graph, int v, const int64_t (*dim
     return gale__g_input(g, i, info->type, ranks[i], dims[i]);
 }
 
+/* An output that its node leaves out, as its attributes or inputs are. */
+static gale_status no_result(const gale_graph *graph, int output)
+{
+    int index = graph->values[graph->outputs[output]].node;
+    gale_status status = gale__fail(GALE_INVALID, "output %s has no value", graph->output_names[output]);
+    return index < 0 ? status : failed_at(status, &graph->nodes[index], index, "");
+}
+
 gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale_device *device, gale__g *g, gale__node *out)
 {
     lowering l = {.graph = graph, .g = g, .device = device};
@@ -450,7 +458,7 @@ gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[G
     }
     for (int i = 0; i < graph->n_outputs; i++) {
         out[i] = l.nodes[graph->outputs[i]];
-        if (out[i] == GALE__NIL) return gale__fail(GALE_INVALID, "output %s has no value", graph->output_names[i]);
+        if (out[i] == GALE__NIL) return no_result(graph, i);
     }
     return g->status;
 }

@@ -126,21 +126,22 @@ done:
     return status;
 }
 
-/* What a loop without a step stacks: nothing, in the shape that is declared for a step. */
-static gale_status join_nothing(const gale__net_value *declared, gale_tensor **out)
+/* What a loop without a step stacks: nothing, in the shape that is declared for a step, else of the rank that follows from what it is made of. */
+static gale_status join_nothing(const gale__net *body, int output, gale_tensor **out)
 {
     int64_t dims[GALE_MAX_RANK] = {0};
-    int rank = declared->rank < 0 ? 1 : declared->rank + 1;
-    for (int i = 0; i < declared->rank && i + 1 < GALE_MAX_RANK; i++) dims[i + 1] = declared->dims[i] < 0 ? 0 : declared->dims[i];
+    const gale__net_value *declared = &body->declared[output], *v = declared->rank < 0 ? &body->values[body->outputs[output]] : declared;
+    int rank = v->rank < 0 ? 1 : v->rank + 1;
+    for (int i = 0; i < v->rank && i + 1 < GALE_MAX_RANK; i++) dims[i + 1] = v->dims[i] < 0 ? 0 : v->dims[i];
     rank = rank < GALE_MAX_RANK ? rank : GALE_MAX_RANK;
     if (declared->type == GALE_STRING) return gale_tensor_from_strings(rank, dims, NULL, NULL, out);
     return gale_tensor_create(NULL, declared->type, rank, dims, out);
 }
 
-gale_status gale__stack_join(const control *c, const stack *s, const gale__net_value *declared, gale_tensor **out)
+gale_status gale__stack_join(const control *c, const stack *s, const gale__net *body, int output, gale_tensor **out)
 {
     int64_t dims[GALE_MAX_RANK] = {(int64_t)s->count};
-    if (!s->count) return join_nothing(declared, out);
+    if (!s->count) return join_nothing(body, output, out);
     GALE_TRY(check_alike(s));
     const gale_tensor *first = s->items[0]->tensor;
     if (first->rank) memcpy(dims + 1, first->dims, (size_t)first->rank * sizeof *dims);
@@ -235,7 +236,7 @@ static gale_status run_loop(control *c)
     for (int i = 0; i < c->node->n_out; i++) {
         gale_tensor *all = NULL;
         if (i < l.carried) c->out[i] = gale__object_hold(l.state[i + 2]);
-        else GALE_GO(gale__stack_join(c, &l.stacks[i - l.carried], &l.body->declared[1 + i], &all));
+        else GALE_GO(gale__stack_join(c, &l.stacks[i - l.carried], l.body, 1 + i, &all));
         if (all) GALE_GO(gale__object_take(&all, &c->out[i]));
     }
     status = GALE_OK;

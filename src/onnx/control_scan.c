@@ -113,7 +113,7 @@ static gale_status finish_stack(const scan *s, int i, gale_object **out)
         stack->items[a] = stack->items[stack->count - 1 - a];
         stack->items[stack->count - 1 - a] = swap;
     }
-    GALE_TRY(gale__stack_join(s->c, stack, &s->body->declared[s->states + i], &all));
+    GALE_TRY(gale__stack_join(s->c, stack, s->body, s->states + i, &all));
     gale_status status = gale__host_axis(flag(s, "scan_output_axes", i), gale_tensor_rank(all), &axis);
     if (status == GALE_OK && axis) {
         for (int d = 1; d < gale_tensor_rank(all); d++) {

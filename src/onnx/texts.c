@@ -60,7 +60,7 @@ gale_status gale__texts_pick(const gale__texts *t, const gale_tensor *numbers, g
     gale_status status = from && texts && sizes ? GALE_OK : GALE_NO_MEMORY;
     if (status == GALE_OK) status = numbers->type == GALE_I64 ? gale_tensor_to_cpu(numbers, from, n * sizeof *from) : gale__fail(GALE_INVALID, "strings come in, and its result is %s", gale_type_name(numbers->type));
     for (size_t i = 0; status == GALE_OK && i < n; i++) {
-        if (from[i] < 0 || from[i] > (int64_t)t->count) status = gale__fail(GALE_INTERNAL, "string %lld of %zu", (long long)from[i], t->count);
+        if (from[i] < 0 || from[i] > (int64_t)t->count) status = gale__fail(GALE_INVALID, "strings come in where numbers are wanted: its result has %lld, which stands for none of %zu", (long long)from[i], t->count);
         else if (from[i] > 0) texts[i] = t->items[from[i] - 1].text, sizes[i] = t->items[from[i] - 1].size;
         else texts[i] = "";
     }
