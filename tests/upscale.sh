@@ -103,7 +103,11 @@ cp "$folder/in/b.ppm" "$folder/b.orig"
 expect 0 'b-twice.orig: 4 x 2' upscale "$folder/b.orig" -m twice -O "$folder/out"
 "$gale" upscale - -m twice -O "$folder/out" <"$folder/in/b.ppm" >/dev/null
 expect 0 'all the same' compare "$folder/out/stdin-twice" "$folder/out/b-twice.ppm"
-expect 2 'can be read once' upscale - - -m twice -O "$folder/out"
+"$gale" upscale /dev/stdin -m twice <"$folder/in/b.ppm" | cmp -s - "$folder/out/b-twice.ppm"
+holds $? = 0
+"$gale" upscale "$folder/in/b.ppm" -m twice -o /dev/stdout | cmp -s - "$folder/out/b-twice.ppm"
+holds $? = 0
+expect 2 'can be read once' upscale - /dev/stdin -m twice -O "$folder/out"
 expect 2 'standard input among others needs --output-dir' upscale - "$folder/in/b.ppm" -m twice
 expect 0 '1 done' upscale -q "$folder/in/b.ppm" -m twice -O "$folder/out" --quality 90
 # A device is written into, and stays one.

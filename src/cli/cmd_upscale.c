@@ -62,6 +62,9 @@ typedef struct job {
     bool to_stdout;
 } job;
 
+/* By their names in the file system they are files like others, but for the words that are printed, and for what a result would be called. */
+static bool is_piped(const char *text) { return !strcmp(text, "-") || !strcmp(text, STDIN) || !strcmp(text, "/dev/stdout"); }
+
 static bool on_progress(void *user, int64_t done, int64_t tiles)
 {
     gale__progress *p = user;
@@ -265,7 +268,7 @@ static gale_status list_inputs(job *j)
 {
     const char *argument;
     for (size_t i = 0; (argument = gale__args_item(j->a, "INPUT", i)); i++) {
-        if (!strcmp(argument, "-")) argument = STDIN;
+        if (is_piped(argument)) argument = STDIN;
         gale_status status = gale__inputs_add(&j->inputs, argument, gale__args_flag(j->a, "recursive"));
         if (status == GALE_NO_MEMORY) return status;
         if (status != GALE_OK) gale__report(status), j->sum.failed++;
@@ -348,7 +351,7 @@ static int check_usage(const gale__args *a, bool to_stdout)
     if (gale__args_given(a, "scale") && (gale__args_given(a, "width") || gale__args_given(a, "height"))) return gale__usage("upscale", "--scale says the size, as do --width and --height: give one of them");
     if (to_stdout && gale__args_flag(a, "json")) return gale__usage("upscale", "standard output takes the picture or the JSON, not both");
     if (to_stdout && isatty(STDOUT_FILENO)) return gale__usage("upscale", "standard output is a terminal: lead it to a file or a program, or give --output FILE");
-    for (size_t i = 0; (input = gale__args_item(a, "INPUT", i)); i++) piped += !strcmp(input, "-");
+    for (size_t i = 0; (input = gale__args_item(a, "INPUT", i)); i++) piped += is_piped(input);
     if (piped > 1) return gale__usage("upscale", "standard input can be read once");
     if (piped && isatty(STDIN_FILENO)) return gale__usage("upscale", "standard input is a terminal: lead a picture to it, or name a file");
     if (piped && !to_stdout && !output && !gale__args_given(a, "output-dir")) return gale__usage("upscale", "standard input among others needs --output-dir");
@@ -361,7 +364,7 @@ static int run(const gale__args *a)
 {
     job j = {.a = a};
     const char *only = gale__args_item(a, "INPUT", 1) ? "" : gale__args_item(a, "INPUT", 0);
-    j.to_stdout = !strcmp(gale__args_given(a, "output") ? gale__args_text(a, "output") : gale__args_given(a, "output-dir") ? "" : only, "-");
+    j.to_stdout = is_piped(gale__args_given(a, "output") ? gale__args_text(a, "output") : gale__args_given(a, "output-dir") ? "" : only);
     int wrong = check_usage(a, j.to_stdout);
     if (wrong) return wrong;
     gale_status status = gale_device_open(NULL, &j.device);
