@@ -41,6 +41,8 @@ expect 0 '1 of them in other files$' inspect "$folder/out.onnx"
 expect 0 '^y: u8 5000' run "$folder/out.onnx" --provider cpu
 expect 0 '' convert "$folder/out.onnx" -o "$folder/in.onnx"
 same 'data out and in again' "$models/large.onnx" "$folder/in.onnx"
+cp "$models/external.onnx" "$folder/alone.onnx"
+expect 1 'error: [^ ]*alone.onnx: tensor' convert "$folder/alone.onnx" -o "$folder/x.onnx" --opset newest
 expect 1 'plain name' convert "$models/large.onnx" -o "$folder/x.onnx" --external ../x.bin
 expect 0 '' convert "$models/relu.onnx" -o "$folder/pinned.onnx" --pin n=5
 expect 0 '^input      x  f32 \[2, 5\]$' inspect "$folder/pinned.onnx"

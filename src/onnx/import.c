@@ -370,7 +370,7 @@ static gale_status import(gale__onnx *file, bool plain, gale__net **out)
     gale_status status = import_graph(&scope, model->graph);
     gale__names_finish(&scope.names);
     if (status != GALE_OK) {
-        status = gale__fail_within(status, "%s", gale__onnx_path(file));
+        if (!plain) status = gale__fail_within(status, "%s", gale__onnx_path(file)); /* who edits a file names it */
         gale__net_destroy(&net);
         return status;
     }
