@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 enum { WORKERS_MOST = 256, SLOTS = 8, LINE = 64 };
 #define SPIN_NS 50000
@@ -40,7 +41,7 @@ static _Thread_local int inside_as = -1; /* the worker number of this thread whi
 /* A forked child has none of the workers. */
 static void reset_pool(void)
 {
-    for (int i = 0; i < SLOTS; i++) pool.slots[i] = (slot){0};
+    memset(pool.slots, 0, sizeof pool.slots);
     atomic_store(&pool.started, 0);
     atomic_store(&pool.sleeping, 0);
     gale__mutex_init(&pool.lock);
