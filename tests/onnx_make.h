@@ -183,4 +183,15 @@ static inline gale_status make_encode(maker *m, gale__str *out)
     gale__onnx_close(&none);
     return status;
 }
+
+/* The model as a file of its own, and the end of the maker. */
+static inline gale_status make_file(maker *m, gale__onnx **out)
+{
+    gale__str bytes = {0};
+    gale_status status = make_encode(m, &bytes);
+    if (status == GALE_OK) status = gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, out);
+    gale__str_finish(&bytes);
+    make_end(m);
+    return status;
+}
 #endif

@@ -15,13 +15,10 @@ static gale_device *cpu;
 static gale__onnx *open_seed(const char *name)
 {
     gale__onnx *f = NULL;
-    gale__str bytes = {0};
     maker m = {0};
     for (int i = 0; i < SEEDS; i++)
         if (!strcmp(seeds[i].name, name)) seeds[i].make(&m);
-    if (CHECK_OK(make_encode(&m, &bytes))) CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &f));
-    gale__str_finish(&bytes);
-    make_end(&m);
+    CHECK_OK(make_file(&m, &f));
     return f;
 }
 static gale__pb_model *root(gale__onnx *f) { return gale__onnx_root(f); }
@@ -146,20 +143,16 @@ TEST(extracted)
 TEST(extracted_with_colons)
 {
     maker m;
-    gale__str bytes = {0};
     gale__onnx *f = NULL;
     make_begin(&m, 13);
     make_input(&m, "in:0", 1, "2");
     make_output(&m, "out:0", 1, "2");
     make_node(&m, "Exp", "in:0", "mid:0");
     make_node(&m, "Neg", "mid:0", "out:0");
-    CHECK_OK(make_encode(&m, &bytes));
-    CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, false, NULL, GALE__PB_KIND_MODEL, &f));
+    CHECK_OK(make_file(&m, &f));
     CHECK_OK(gale__edit_extract(f, root(f), "mid:0:out:0"));
     CHECK_EQ(root(f)->graph->node.n, 1);
     gale__onnx_close(&f);
-    gale__str_finish(&bytes);
-    make_end(&m);
 }
 
 TEST(half_precision)
@@ -251,22 +244,18 @@ TEST(newest_opset)
 TEST(parts_are_counted_at_the_newest_opset)
 {
     maker m;
-    gale__str bytes = {0};
     gale__onnx *f = NULL;
     make_begin(&m, 13);
     make_input(&m, "x", 1, "6");
     make_output(&m, "a", 1, "3");
     make_output(&m, "b", 1, "3");
     make_node(&m, "Split", "x", "a,b");
-    CHECK_OK(make_encode(&m, &bytes));
-    CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, false, NULL, GALE__PB_KIND_MODEL, &f));
+    CHECK_OK(make_file(&m, &f));
     if (CHECK_OK(gale__edit_opset(f, root(f)))) {
         const gale__pb_node *split = root(f)->graph->node.at;
         CHECK(split->attribute.n == 1 && !strcmp(split->attribute.at[0].name.at, "num_outputs") && split->attribute.at[0].i == 2);
     }
     gale__onnx_close(&f);
-    gale__str_finish(&bytes);
-    make_end(&m);
 }
 
 /* Constants, a chain over them, one node twice, one that nothing reads, something large made of little, and the shape of the input. */
@@ -275,7 +264,6 @@ static gale__onnx *make_foldable(void)
     static const float w[] = {1, 2, 3, 4};
     static const int64_t large[] = {1 << 19, 1}, last[] = {-1};
     maker m;
-    gale__str bytes = {0};
     gale__onnx *f = NULL;
     make_begin(&m, 17);
     make_input(&m, "x", 1, "n,4");
@@ -304,10 +292,7 @@ static gale__onnx *make_foldable(void)
     make_node(&m, "Expand", "r,large", "y0");
     make_node(&m, "Slice", "y0,last,large", "y1");
     make_node(&m, "Identity", "r", "y");
-    CHECK_OK(make_encode(&m, &bytes));
-    CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &f));
-    gale__str_finish(&bytes);
-    make_end(&m);
+    CHECK_OK(make_file(&m, &f));
     return f;
 }
 
@@ -333,7 +318,6 @@ TEST(folded_not_large)
 {
     static const int64_t large[] = {1 << 19};
     maker m;
-    gale__str bytes = {0};
     gale__onnx *f = NULL;
     make_begin(&m, 17);
     make_input(&m, "x", 1, "1");
@@ -342,13 +326,10 @@ TEST(folded_not_large)
     make_node(&m, "ConstantOfShape", "large", "zeros");
     make_node(&m, "Neg", "zeros", "n");
     make_node(&m, "Add", "n,x", "y");
-    CHECK_OK(make_encode(&m, &bytes));
-    CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &f));
+    CHECK_OK(make_file(&m, &f));
     CHECK_OK(gale__edit_fold(f, root(f), cpu));
     CHECK_EQ(root(f)->graph->node.n, 3);
     gale__onnx_close(&f);
-    gale__str_finish(&bytes);
-    make_end(&m);
 }
 
 TEST(every_allocation_fails)

@@ -29,7 +29,6 @@ static const float *noise(size_t n, unsigned seed)
 static gale__onnx *make_net(int opset)
 {
     maker m;
-    gale__str bytes = {0};
     gale__onnx *f = NULL;
     make_begin(&m, opset);
     make_input(&m, "x", 1, "2,3,12,12");
@@ -47,10 +46,7 @@ static gale__onnx *make_net(int opset)
     make_attr_i(&m, make_node(&m, "Flatten", "p", "f"), "axis", 1);
     make_attr_i(&m, make_node(&m, "Gemm", "f,w3", "g"), "transB", 1);
     make_node(&m, "MatMul", "g,w4", "y");
-    CHECK_OK(make_encode(&m, &bytes));
-    CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &f));
-    gale__str_finish(&bytes);
-    make_end(&m);
+    CHECK_OK(make_file(&m, &f));
     return f;
 }
 
@@ -179,7 +175,6 @@ TEST(outliers)
 static gale__onnx *make_products(void)
 {
     maker m;
-    gale__str bytes = {0};
     gale__onnx *f = NULL;
     make_begin(&m, 13);
     make_input(&m, "x", 1, "8,32");
@@ -193,10 +188,7 @@ static gale__onnx *make_products(void)
     make_attr_i(&m, g, "transB", 1);
     g->name = make_text(&m, "layer/gemm");
     make_attr_i(&m, make_node(&m, "Concat", "a,b", "y"), "axis", 1);
-    CHECK_OK(make_encode(&m, &bytes));
-    CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &f));
-    gale__str_finish(&bytes);
-    make_end(&m);
+    CHECK_OK(make_file(&m, &f));
     return f;
 }
 

@@ -22,8 +22,8 @@ gale_status gale__control_ask(const gale__control *c, int64_t step, int64_t step
 typedef struct gale__stack { gale_object **items; size_t count, capacity; } gale__stack;
 gale_status gale__stack_push(gale__stack *s, gale_object **object); /* taken over */
 void gale__stack_finish(gale__stack *s);
-/* One tensor with a leading axis for the steps; numbers lie on the session's device.  declared: of a step, for a loop without any. */
-gale_status gale__stack_join(const gale__control *c, const gale__stack *s, const gale__net *body, int output /* of it */, gale_tensor **out);
+/* One tensor with a leading axis for the steps; numbers lie on the session's device.  body, and which of its outputs: say the shape where there was no step. */
+gale_status gale__stack_join(const gale__control *c, const gale__stack *s, const gale__net *body, int output, gale_tensor **out);
 
 gale_status gale__control_scan(gale__control *c);
 #endif
