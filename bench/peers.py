@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """The work of `gale bench kernels` in PyTorch on a CUDA device: the peer's column of docs/benchmarks.md.
 
-usage: peers.py        -- prints the median of 30 runs, in microseconds, by CUDA events
+usage: peers.py [SCUNET.py]      -- prints the median of 30 runs, in microseconds, by CUDA events
+
+SCUNET.py: a file that defines the network as a torch module of that name; it is timed too, with random weights, on what a picture of 1087x1087 is to `gale bench upscale`.
 """
+import importlib.util
 import statistics
 import sys
 
@@ -49,6 +52,21 @@ def mip_chain(x):
     return levels
 
 
+def scunet(source):
+    """36 tiles at once and one alone; convolutions in tf32 are torch's own choice, and not fp32."""
+    beside = importlib.util.spec_from_file_location("scunet", source)
+    module = importlib.util.module_from_spec(beside)
+    beside.loader.exec_module(module)
+    net, tiles = module.SCUNet().eval().cuda(), torch.rand(36, 3, 256, 256, device="cuda")
+    with torch.inference_mode():
+        for tf32 in (False, True):
+            torch.backends.cudnn.allow_tf32 = tf32
+            how = "tf32 convolutions" if tf32 else "fp32"
+            print(f"SCUNet, 36 tiles, {how}: {time_us(lambda: net(tiles)) / 1e3:.1f} ms; one: {time_us(lambda: net(tiles[:1])) / 1e3:.2f} ms")
+        half, halves = net.half(), tiles.half()
+        print(f"SCUNet, 36 tiles, fp16: {time_us(lambda: half(halves)) / 1e3:.1f} ms")
+
+
 def main():
     n = 64 << 20
     x = torch.rand(n, device="cuda")
@@ -71,6 +89,8 @@ def main():
     print(torch.cuda.get_device_name(0), "torch", torch.__version__)
     for name, work in rows.items():
         print(f"{name:28s} {time_us(work):10.1f} us")
+    if len(sys.argv) > 1:
+        scunet(sys.argv[1])
 
 
 main()
