@@ -43,7 +43,10 @@ static double best_seconds(void (*fn)(void *), void *arg)
     return (double)best * 1e-9;
 }
 
-typedef struct copy { char *to, *from; size_t size; } copy;
+typedef struct copy {
+    char *to, *from;
+    size_t size;
+} copy;
 #define COPY_PART (256u << 10)
 static void copy_part(void *arg, size_t i, int worker)
 {
@@ -52,7 +55,10 @@ static void copy_part(void *arg, size_t i, int worker)
     (void)worker;
     memcpy(c->to + at, c->from + at, c->size - at < COPY_PART ? c->size - at : COPY_PART);
 }
-static void run_copy(void *arg) { gale__parallel((((const copy *)arg)->size + COPY_PART - 1) / COPY_PART, copy_part, arg); }
+static void run_copy(void *arg)
+{
+    gale__parallel((((const copy *)arg)->size + COPY_PART - 1) / COPY_PART, copy_part, arg);
+}
 
 /* A nest whose buffers are all f32 and dense, written line by line. */
 typedef struct bench {
@@ -69,7 +75,12 @@ typedef struct bench {
 static void begin(bench *b, int n_outer, int n_inner, const int64_t *extent)
 {
     memset(b, 0, sizeof *b);
-    b->nest = (gale__nest){.n_outer = n_outer, .n_inner = n_inner, .code = b->code, .accesses = b->accesses, .stores = b->stores, .buffers = b->buffers};
+    b->nest = (gale__nest){.n_outer = n_outer,
+        .n_inner = n_inner,
+        .code = b->code,
+        .accesses = b->accesses,
+        .stores = b->stores,
+        .buffers = b->buffers};
     memcpy(b->nest.extent, extent, sizeof(int64_t) * (size_t)(n_outer + n_inner));
 }
 
@@ -87,7 +98,8 @@ static gale__access *buffer(bench *b, uint32_t mask, bool written)
 
 static int op(bench *b, int code, int inner, int x, int y)
 {
-    b->code[b->nest.n_code] = (gale__nest_instr){.op = (uint8_t)code, .type = GALE_F32, .inner = (uint8_t)inner, .a = x, .b = y};
+    b->code[b->nest.n_code] =
+        (gale__nest_instr){.op = (uint8_t)code, .type = GALE_F32, .inner = (uint8_t)inner, .a = x, .b = y};
     return b->nest.n_code++;
 }
 static int load(bench *b, gale__access *a, int inner)
@@ -109,7 +121,10 @@ static int reduce(bench *b, int kind, int x)
     b->code[i].acc = GALE_F32;
     return i;
 }
-static void store(bench *b, int v, gale__access *a) { b->stores[b->nest.n_stores++] = (gale__nest_store){v, (int32_t)(a - b->accesses), -1, 0}; }
+static void store(bench *b, int v, gale__access *a)
+{
+    b->stores[b->nest.n_stores++] = (gale__nest_store){v, (int32_t)(a - b->accesses), -1, 0};
+}
 
 static void run_kernel(void *arg) { gale__cpu_kernel_run(((bench *)arg)->kernel, ((bench *)arg)->memory); }
 
@@ -128,7 +143,8 @@ static void measure(bench *b, const char *name, double copy_rate)
         /* The same memory: pages are not alike. */
         copy c = {b->memory[1], b->memory[0], (size_t)b->buffers[0].elements * 4};
         copy_rate = 2.0 * (double)c.size / best_seconds(run_copy, &c);
-        printf("%-28s %10.1f us %8.2f GB/s\n", "copy of the same memory", 2e6 * (double)c.size / copy_rate, copy_rate * 1e-9);
+        printf("%-28s %10.1f us %8.2f GB/s\n", "copy of the same memory", 2e6 * (double)c.size / copy_rate,
+            copy_rate * 1e-9);
     }
     uint64_t start = gale__time_ns();
     if (gale__cpu_kernel_create(&b->nest, &b->kernel) != GALE_OK) {
@@ -136,8 +152,9 @@ static void measure(bench *b, const char *name, double copy_rate)
         return;
     }
     double create_us = (double)(gale__time_ns() - start) * 1e-3, s = best_seconds(run_kernel, b);
-    printf("%-28s %10.1f us %8.2f GB/s %4.0f %% of copy %8.1f GFLOP/s  create %5.1f us  %s\n", name, s * 1e6, bytes / s * 1e-9,
-           bytes / s / copy_rate * 100, operations / s * 1e-9, create_us, gale__cpu_kernel_schedule(b->kernel));
+    printf("%-28s %10.1f us %8.2f GB/s %4.0f %% of copy %8.1f GFLOP/s  create %5.1f us  %s\n", name, s * 1e6,
+        bytes / s * 1e-9, bytes / s / copy_rate * 100, operations / s * 1e-9, create_us,
+        gale__cpu_kernel_schedule(b->kernel));
     fflush(stdout);
     gale__cpu_kernel_destroy(&b->kernel);
     for (int i = 0; i < b->nest.n_buffers; i++) gale__free(b->memory[i]);
@@ -171,7 +188,8 @@ static void softmax(int64_t rows, int64_t n, double rate)
     bench b;
     char name[64];
     begin(&b, 1, 1, (int64_t[]){rows, n});
-    int x = load(&b, buffer(&b, 3, false), 1), e = op(&b, GALE__EXP, 1, op(&b, GALE__SUB, 1, x, reduce(&b, GALE__RMAX, x)), 0);
+    int x = load(&b, buffer(&b, 3, false), 1),
+        e = op(&b, GALE__EXP, 1, op(&b, GALE__SUB, 1, x, reduce(&b, GALE__RMAX, x)), 0);
     store(&b, op(&b, GALE__DIV, 1, e, reduce(&b, GALE__SUM, e)), buffer(&b, 3, true));
     snprintf(name, sizeof name, "softmax %" PRId64 " x %" PRId64, rows, n);
     measure(&b, name, rate);
@@ -186,7 +204,10 @@ static void layer_norm(int64_t rows, int64_t n, double rate)
     int d = op(&b, GALE__SUB, 1, x, op(&b, GALE__MUL, 0, reduce(&b, GALE__SUM, x), scale));
     int v = op(&b, GALE__MUL, 0, reduce(&b, GALE__SUM, op(&b, GALE__MUL, 1, d, d)), scale);
     int y = op(&b, GALE__DIV, 1, d, op(&b, GALE__SQRT, 0, op(&b, GALE__ADD, 0, v, constant(&b, 1e-5f)), 0));
-    store(&b, op(&b, GALE__ADD, 1, op(&b, GALE__MUL, 1, y, load(&b, buffer(&b, 2, false), 1)), load(&b, buffer(&b, 2, false), 1)), buffer(&b, 3, true));
+    store(&b,
+        op(&b, GALE__ADD, 1, op(&b, GALE__MUL, 1, y, load(&b, buffer(&b, 2, false), 1)),
+            load(&b, buffer(&b, 2, false), 1)),
+        buffer(&b, 3, true));
     snprintf(name, sizeof name, "layer norm %" PRId64 " x %" PRId64, rows, n);
     measure(&b, name, rate);
 }
@@ -224,11 +245,13 @@ static void product(int64_t batch, int64_t m, int64_t n, int64_t k, bool turned,
     y = buffer(&b, 1 | 4 | 8, false);
     if (!turned) y->stride[2] = 1, y->stride[3] = n;
     store(&b, reduce(&b, GALE__SUM, op(&b, GALE__MUL, 1, load(&b, x, 1), load(&b, y, 1))), buffer(&b, 7, true));
-    snprintf(name, sizeof name, "gemm%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64, turned ? " a bt" : "", batch, m, n, k);
+    snprintf(name, sizeof name, "gemm%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64, turned ? " a bt" : "",
+        batch, m, n, k);
     measure(&b, name, rate);
 }
 
-static void convolution(const char *label, int64_t c, int64_t h, int64_t o, int64_t kernel, bool depthwise, bool channels_last, double rate)
+static void convolution(
+    const char *label, int64_t c, int64_t h, int64_t o, int64_t kernel, bool depthwise, bool channels_last, double rate)
 {
     bench b;
     char name[64];
@@ -272,7 +295,8 @@ int main(int argc, char **argv)
     words = argv + 1;
     cpu_time = getenv("BENCH_CPU_TIME") != NULL;
     double rate = copy_rate();
-    printf("%s, %s, %d threads, copy %.2f GB/s\n", gale__cpu_name(), gale__isa_name(gale__cpu_isa()), gale__parallel_width(), rate * 1e-9);
+    printf("%s, %s, %d threads, copy %.2f GB/s\n", gale__cpu_name(), gale__isa_name(gale__cpu_isa()),
+        gale__parallel_width(), rate * 1e-9);
     chain(1 << 26, rate);
     chain(1 << 16, rate);
     chain(1000, rate);

@@ -8,14 +8,16 @@ static gale_device *device;
 
 static void attention(og *t)
 {
-    gale_value q = OG_INPUT(t, 4, 12, 128, 32), k = OG_INPUT(t, 4, 12, 32, 128), v = OG_INPUT(t, 4, 12, 128, 32), m = OG_INPUT(t, 4, 1, 1, 128);
+    gale_value q = OG_INPUT(t, 4, 12, 128, 32), k = OG_INPUT(t, 4, 12, 32, 128), v = OG_INPUT(t, 4, 12, 128, 32),
+               m = OG_INPUT(t, 4, 1, 1, 128);
     gale_value s = og_op2(t, "Add", og_op2(t, "Div", og_op2(t, "MatMul", q, k), og_number(t, 5.6568542f)), m);
     og_output(t, og_op2(t, "MatMul", og_softmax(t, s, -1), v));
 }
 
 static void attention_windows(og *t)
 {
-    gale_value q = OG_INPUT(t, 256, 4, 64, 32), k = OG_INPUT(t, 256, 4, 32, 64), v = OG_INPUT(t, 256, 4, 64, 32), m = OG_INPUT(t, 4, 64, 64);
+    gale_value q = OG_INPUT(t, 256, 4, 64, 32), k = OG_INPUT(t, 256, 4, 32, 64), v = OG_INPUT(t, 256, 4, 64, 32),
+               m = OG_INPUT(t, 4, 64, 64);
     gale_value s = og_op2(t, "Add", og_op2(t, "Mul", og_op2(t, "MatMul", q, k), og_number(t, 0.17677669f)), m);
     og_output(t, og_op2(t, "MatMul", og_softmax(t, s, -1), v));
 }
@@ -36,13 +38,17 @@ static void pool(og *t)
 {
     gale_value x = OG_INPUT(t, 1, 64, 112, 112);
     const int64_t kernel[2] = {3, 3}, strides[2] = {2, 2}, pads[4] = {1, 1, 1, 1};
-    og_output(t, og_op(t, "MaxPool", &x, 1, (gale_attr[]){GALE_INTS("kernel_shape", kernel, 2), GALE_INTS("strides", strides, 2), GALE_INTS("pads", pads, 4)}, 3));
+    og_output(t, og_op(t, "MaxPool", &x, 1,
+                     (gale_attr[]){GALE_INTS("kernel_shape", kernel, 2), GALE_INTS("strides", strides, 2),
+                         GALE_INTS("pads", pads, 4)},
+                     3));
 }
 
 static void resize(og *t)
 {
     gale_value x = OG_INPUT(t, 1, 32, 80, 80), sizes = OG_INTS(t, 1, 32, 160, 160);
-    og_output(t, og_op(t, "Resize", (gale_value[]){x, GALE_NONE, GALE_NONE, sizes}, 4, (gale_attr[]){GALE_STRING_ATTR("mode", "linear")}, 1));
+    og_output(t, og_op(t, "Resize", (gale_value[]){x, GALE_NONE, GALE_NONE, sizes}, 4,
+                     (gale_attr[]){GALE_STRING_ATTR("mode", "linear")}, 1));
 }
 
 static void convolution(og *t)
@@ -61,7 +67,8 @@ static void transposed(og *t)
 {
     gale_value x = OG_INPUT(t, 1, 64, 64, 64), w = OG_INPUT(t, 64, 32, 2, 2);
     const int64_t strides[2] = {2, 2};
-    og_output(t, og_op(t, "ConvTranspose", (gale_value[]){x, w}, 2, (gale_attr[]){GALE_INTS("strides", strides, 2)}, 1));
+    og_output(
+        t, og_op(t, "ConvTranspose", (gale_value[]){x, w}, 2, (gale_attr[]){GALE_INTS("strides", strides, 2)}, 1));
 }
 
 static void vector_matrix(og *t)
@@ -118,7 +125,8 @@ static double time_it(void (*build)(og *), bool off, int *kernels)
     og_begin(&t);
     build(&t);
     gale_program_options options = {.no_paths = off};
-    if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, &options, &p)) && CHECK_OK(og_tensors(&t, device)))
+    if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, &options, &p)) &&
+        CHECK_OK(og_tensors(&t, device)))
         CHECK_OK(gale__program_time(p, t.inputs, 15, &time));
     gale_program_destroy(&p);
     og_end(&t);
@@ -132,29 +140,51 @@ static void time_recognisers(void)
     og t;
     gale_program *p = NULL;
     og_begin(&t);
-    gale_value x = OG_INPUT(&t, 4, 64), half = og_number(&t, 0.5f), one = og_number(&t, 1), root = og_number(&t, 1.41421356f), tiny = og_number(&t, 1e-5f), axis = OG_INTS(&t, -1);
+    gale_value x = OG_INPUT(&t, 4, 64), half = og_number(&t, 0.5f), one = og_number(&t, 1),
+               root = og_number(&t, 1.41421356f), tiny = og_number(&t, 1e-5f), axis = OG_INTS(&t, -1);
     for (int i = 0; i < 1000; i++) {
-        gale_value e = og_op2(&t, "Add", og_op1(&t, "Erf", og_op2(&t, "Div", x, root)), one), d = og_op2(&t, "Mul", og_op2(&t, "Mul", x, e), half);
+        gale_value e = og_op2(&t, "Add", og_op1(&t, "Erf", og_op2(&t, "Div", x, root)), one),
+                   d = og_op2(&t, "Mul", og_op2(&t, "Mul", x, e), half);
         d = og_op2(&t, "Sub", d, og_op2(&t, "ReduceMean", d, axis));
-        x = og_op2(&t, "Div", d, og_op1(&t, "Sqrt", og_op2(&t, "Add", og_op2(&t, "ReduceMean", og_op2(&t, "Mul", d, d), axis), tiny)));
+        x = og_op2(&t, "Div", d,
+            og_op1(&t, "Sqrt", og_op2(&t, "Add", og_op2(&t, "ReduceMean", og_op2(&t, "Mul", d, d), axis), tiny)));
     }
     og_output(&t, x);
     uint64_t start = gale__time_ns();
     CHECK_OK(gale_program_create(t.graph, device, NULL, &p));
-    if (p) printf("%d operators became %d in %.2f ms\n", t.graph->n_nodes, p->graph->n_nodes, (double)(gale__time_ns() - start) / 1e6);
+    if (p)
+        printf("%d operators became %d in %.2f ms\n", t.graph->n_nodes, p->graph->n_nodes,
+            (double)(gale__time_ns() - start) / 1e6);
     gale_program_destroy(&p);
     og_end(&t);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct { const char *name; void (*build)(og *); } rows[] = {
-        {"attention 4x12x128x32", attention}, {"attention, windows 256x4x64x32", attention_windows}, {"depthwise 3x3, 64x112x112", depthwise},
-        {"depthwise 3x3 by 2", depthwise_half}, {"pool 3x3 by 2, 64x112x112", pool}, {"resize 32x80x80 by 2", resize},
-        {"convolution 3x3, 64x80x80", convolution}, {"convolution 3x3 by 2, 16x160x160", convolution_16}, {"transposed 2x2, 64x64x64", transposed}, {"vector by matrix 1024x4096", vector_matrix}, {"vector by turned matrix", vector_matrix_turned},
-        {"softmax, rows of 64", softmax_64}, {"softmax, rows of 1024", softmax_1024}, {"layer norm, rows of 64", layer_norm_64}, {"layer norm, rows of 384", layer_norm_384},
-        {"softmax, rows of 4096", softmax_4096}, {"softmax, rows of 16384", softmax_16384}, {"layer norm, rows of 4096", layer_norm_4096},
-        {"vector by 4 bits, 2048x2048", packed_1}, {"12 rows by 4 bits, 2048x2048", packed_12},
+    static const struct {
+        const char *name;
+        void (*build)(og *);
+    } rows[] = {
+        {"attention 4x12x128x32", attention},
+        {"attention, windows 256x4x64x32", attention_windows},
+        {"depthwise 3x3, 64x112x112", depthwise},
+        {"depthwise 3x3 by 2", depthwise_half},
+        {"pool 3x3 by 2, 64x112x112", pool},
+        {"resize 32x80x80 by 2", resize},
+        {"convolution 3x3, 64x80x80", convolution},
+        {"convolution 3x3 by 2, 16x160x160", convolution_16},
+        {"transposed 2x2, 64x64x64", transposed},
+        {"vector by matrix 1024x4096", vector_matrix},
+        {"vector by turned matrix", vector_matrix_turned},
+        {"softmax, rows of 64", softmax_64},
+        {"softmax, rows of 1024", softmax_1024},
+        {"layer norm, rows of 64", layer_norm_64},
+        {"layer norm, rows of 384", layer_norm_384},
+        {"softmax, rows of 4096", softmax_4096},
+        {"softmax, rows of 16384", softmax_16384},
+        {"layer norm, rows of 4096", layer_norm_4096},
+        {"vector by 4 bits, 2048x2048", packed_1},
+        {"12 rows by 4 bits, 2048x2048", packed_12},
         {"suppression 2x20x8400, 100 each", suppression},
     };
     gale_device_options options = GALE_DEVICE_OPTIONS;

@@ -90,12 +90,16 @@ static void bench_schedule(const nest_case *c, const gale__schedule *s)
     double bytes, operations;
     if (!CHECK_OK(gale__schedule_build(&c->nest, s, "k", &ir))) return;
     if (CHECK_OK(ir_build(device, &ir, ir_targets[target].dialect, &module)) &&
-        CHECK_OK(gale__kernel_create(module, ir.name, ir.group, (uint32_t)(8 * ir.n_pointers + 4 * ir.n_words), &kernel))) {
+        CHECK_OK(
+            gale__kernel_create(module, ir.name, ir.group, (uint32_t)(8 * ir.n_pointers + 4 * ir.n_words), &kernel))) {
         double us = run_kernel(c, s, kernel, &ir);
         gale__nest_cost(&c->nest, &bytes, &operations);
-        printf("%-26s %-9s v%d s%-2d t%-4d r%-3d %s | %9.1f us %6.0f GB/s %4.0f %% of copy %7.0f GFLOP/s\n", c->name, gale__schedule_name(s), s->vector,
-               s->steps, s->threads, s->rows, s->kind == GALE__TILE ? "tile" : s->resident ? "resident" : "streaming", us, bytes / us / 1e3,
-               bytes / us / 1e3 / copy_gbps * 100, operations / us / 1e3);
+        printf("%-26s %-9s v%d s%-2d t%-4d r%-3d %s | %9.1f us %6.0f GB/s %4.0f %% of copy %7.0f GFLOP/s\n", c->name,
+            gale__schedule_name(s), s->vector, s->steps, s->threads, s->rows,
+            s->kind == GALE__TILE ? "tile"
+            : s->resident         ? "resident"
+                                  : "streaming",
+            us, bytes / us / 1e3, bytes / us / 1e3 / copy_gbps * 100, operations / us / 1e3);
         fflush(stdout);
     }
     gale_kernel_destroy(&kernel);
@@ -111,9 +115,14 @@ static void bench_variants(const nest_case *c, const gale__schedule *s)
     for (int d = c->nest.n_outer; d < c->nest.n_outer + c->nest.n_inner; d++) inner *= c->nest.extent[d];
     if (s->kind == GALE__MAP)
         for (int steps = 1; steps <= 4; steps *= 2)
-            for (int rows = 128; rows <= 512; rows *= 2) { v.steps = (uint8_t)steps; v.rows = (uint16_t)rows; bench_schedule(c, &v); }
+            for (int rows = 128; rows <= 512; rows *= 2) {
+                v.steps = (uint8_t)steps;
+                v.rows = (uint16_t)rows;
+                bench_schedule(c, &v);
+            }
     if (s->kind == GALE__ROW && s->resident)
-        for (int threads = s->threads > 2 ? s->threads / 4 : 1; threads <= s->threads * 2 && threads <= 1024; threads *= 2)
+        for (int threads = s->threads > 2 ? s->threads / 4 : 1; threads <= s->threads * 2 && threads <= 1024;
+             threads *= 2)
             for (int group = 64; group <= 256; group *= 2) {
                 int64_t steps = (inner / s->vector + threads - 1) / threads;
                 if (steps < 1 || steps * s->vector > 32 || (threads >= group * 2 && group > 64)) continue;
@@ -128,7 +137,11 @@ static void bench_variants(const nest_case *c, const gale__schedule *s)
             v.steps = (uint8_t)steps;
             v.exact = inner / (s->kind == GALE__ROW ? s->vector : 1) % (steps * v.threads) == 0;
             bench_schedule(c, &v);
-            if (s->kind == GALE__ROW) { v.threads /= 2; bench_schedule(c, &v); v.threads *= 2; }
+            if (s->kind == GALE__ROW) {
+                v.threads /= 2;
+                bench_schedule(c, &v);
+                v.threads *= 2;
+            }
         }
 }
 
@@ -150,7 +163,8 @@ static void maps(void)
     nr_axis line = nr_plain(0, n);
     nr_init(&c, "max(a*x+b, 0)", 1, 0, &n);
     int x = nr_load(&c, nr_access(&c, GALE_F32, &line, 1, NULL, 0, 0));
-    x = nr_op(&c, GALE__ADD, GALE_F32, nr_op(&c, GALE__MUL, GALE_F32, x, nr_const(&c, GALE_F32, 3), 0), nr_const(&c, GALE_F32, 0.1), 0);
+    x = nr_op(&c, GALE__ADD, GALE_F32, nr_op(&c, GALE__MUL, GALE_F32, x, nr_const(&c, GALE_F32, 3), 0),
+        nr_const(&c, GALE_F32, 0.1), 0);
     nr_store(&c, nr_op(&c, GALE__MAX, GALE_F32, x, nr_const(&c, GALE_F32, 0), 0));
     bench_case(&c);
     nr_init(&c, "tanh(x + y)", 1, 0, &n);
@@ -201,11 +215,14 @@ static void layer_norm(int64_t n)
     snprintf(name, sizeof name, "layer norm %d", (int)n);
     nr_init(&c, name, 1, 1, extent);
     int x = nr_load(&c, nr_access(&c, GALE_F32, axes, 2, NULL, 0, 0));
-    int scale = nr_load(&c, nr_access(&c, GALE_F32, axes + 1, 1, NULL, 0, 0)), shift = nr_load(&c, nr_access(&c, GALE_F32, axes + 1, 1, NULL, 0, 0));
+    int scale = nr_load(&c, nr_access(&c, GALE_F32, axes + 1, 1, NULL, 0, 0)),
+        shift = nr_load(&c, nr_access(&c, GALE_F32, axes + 1, 1, NULL, 0, 0));
     int share = nr_const(&c, GALE_F32, 1.0 / (double)n);
     int d = nr_op(&c, GALE__SUB, GALE_F32, x, nr_op(&c, GALE__MUL, GALE_F32, nr_reduce(&c, GALE__SUM, x), share, 0), 0);
-    int var = nr_op(&c, GALE__MUL, GALE_F32, nr_reduce(&c, GALE__SUM, nr_op(&c, GALE__MUL, GALE_F32, d, d, 0)), share, 0);
-    int root = nr_op(&c, GALE__SQRT, GALE_F32, nr_op(&c, GALE__ADD, GALE_F32, var, nr_const(&c, GALE_F32, 1e-5), 0), 0, 0);
+    int var =
+        nr_op(&c, GALE__MUL, GALE_F32, nr_reduce(&c, GALE__SUM, nr_op(&c, GALE__MUL, GALE_F32, d, d, 0)), share, 0);
+    int root =
+        nr_op(&c, GALE__SQRT, GALE_F32, nr_op(&c, GALE__ADD, GALE_F32, var, nr_const(&c, GALE_F32, 1e-5), 0), 0, 0);
     int y = nr_op(&c, GALE__MUL, GALE_F32, nr_op(&c, GALE__DIV, GALE_F32, d, root, 0), scale, 0);
     nr_store(&c, nr_op(&c, GALE__ADD, GALE_F32, y, shift, 0));
     bench_case(&c);
@@ -217,7 +234,8 @@ static void sums(const char *name, int64_t rows, int64_t n, bool columns)
     nr_axis axes[2] = {nr_plain(0, rows), nr_plain(1, n)};
     int turned[2] = {1, 0};
     nr_init(&c, name, 1, 1, (int64_t[]){rows, n});
-    nr_store(&c, nr_reduce(&c, GALE__SUM, nr_load(&c, nr_access(&c, GALE_F32, axes, 2, columns ? turned : NULL, 0, 0))));
+    nr_store(
+        &c, nr_reduce(&c, GALE__SUM, nr_load(&c, nr_access(&c, GALE_F32, axes, 2, columns ? turned : NULL, 0, 0))));
     bench_case(&c);
 }
 
@@ -234,14 +252,16 @@ static void product(const char *name, int64_t m, int64_t n, int64_t k, gale_type
 static void convolution(const char *name, int64_t n, int64_t channels, int64_t out, int64_t size)
 {
     nest_case c;
-    nr_axis x[4] = {nr_plain(0, n), nr_plain(4, channels)}, w[4] = {nr_plain(1, out), nr_plain(4, channels), nr_plain(5, 3), nr_plain(6, 3)};
+    nr_axis x[4] = {nr_plain(0, n), nr_plain(4, channels)},
+            w[4] = {nr_plain(1, out), nr_plain(4, channels), nr_plain(5, 3), nr_plain(6, 3)};
     nr_init(&c, name, 4, 3, (int64_t[]){n, out, size, size, channels, 3, 3});
     for (int i = 0; i < 2; i++) {
         nr_axis a = {.c0 = -1, .extent = size, .div = 1, .guard = true};
         a.coef[2 + i] = a.coef[5 + i] = 1;
         x[2 + i] = a;
     }
-    int p = nr_load(&c, nr_access(&c, GALE_F32, x, 4, NULL, 0, 0)), q = nr_load(&c, nr_access(&c, GALE_F32, w, 4, NULL, 0, 0));
+    int p = nr_load(&c, nr_access(&c, GALE_F32, x, 4, NULL, 0, 0)),
+        q = nr_load(&c, nr_access(&c, GALE_F32, w, 4, NULL, 0, 0));
     nr_store(&c, nr_reduce(&c, GALE__SUM, nr_op(&c, GALE__MUL, GALE_F32, p, q, 0)));
     bench_case(&c);
 }
@@ -259,7 +279,9 @@ int main(int argc, char **argv)
         else word = argv[i];
     }
     device = ir_device(target);
-    if (!device || gale_stream_create(device, &stream) || gale_event_create(device, &from) || gale_event_create(device, &to)) return 1;
+    if (!device || gale_stream_create(device, &stream) || gale_event_create(device, &from) ||
+        gale_event_create(device, &to))
+        return 1;
     printf("%s, %s\n", gale_device_get_info(device)->name, gale_device_get_info(device)->driver);
     measure_copy();
     maps();

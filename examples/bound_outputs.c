@@ -1,5 +1,5 @@
-/* Keep values on the device: the output of one run is written into a tensor of ours and read by the next one, and nothing comes to
- * the host until the end.
+/* Keep values on the device: the output of one run is written into a tensor of ours and read by the next one, and
+ * nothing comes to the host until the end.
  *
  *     bound_outputs MODEL.onnx [PROVIDERS]       -- one f32 input and one output of the same shape */
 #include <gale/model.h>
@@ -24,7 +24,8 @@ int main(int argc, char **argv)
     where.chain = argc > 2 ? argv[2] : NULL;
     if (gale_device_open(&where, &device) != GALE_OK) return failed("device");
     if (gale_model_open(argv[1], device, NULL, &model) != GALE_OK) return failed("model");
-    if (gale_model_inputs(model) != 1 || gale_model_outputs(model) != 1) return fprintf(stderr, "the model must have one input and one output\n"), 1;
+    if (gale_model_inputs(model) != 1 || gale_model_outputs(model) != 1)
+        return fprintf(stderr, "the model must have one input and one output\n"), 1;
     if (gale_model_input(model, 0, &v) != GALE_OK) return failed("input");
     for (int i = 0; i < v.rank; i++) dims[i] = v.dims[i] < 0 ? 1 : v.dims[i];
     for (int i = 0; i < 2; i++) {
@@ -45,7 +46,9 @@ int main(int argc, char **argv)
         if (gale_model_run(model, &from, &to, false) != GALE_OK) return failed("run");
         from = to;
     }
-    if (gale_tensor_to_cpu(gale_object_get_tensor(from), gale_tensor_data(start), gale_tensor_size_bytes(start)) != GALE_OK) return failed("download");
+    if (gale_tensor_to_cpu(gale_object_get_tensor(from), gale_tensor_data(start), gale_tensor_size_bytes(start)) !=
+        GALE_OK)
+        return failed("download");
     for (size_t i = 0; i < count && i < 8; i++) printf("%g ", (double)((float *)gale_tensor_data(start))[i]);
     putchar('\n');
 

@@ -15,7 +15,8 @@ int main(int argc, char **argv)
     long size = ftell(f);
     rewind(f);
     char *bytes = malloc((size_t)size + 1);
-    if (!bytes || fread(bytes, 1, (size_t)size, f) != (size_t)size) return fprintf(stderr, "the file cannot be read\n"), 1;
+    if (!bytes || fread(bytes, 1, (size_t)size, f) != (size_t)size)
+        return fprintf(stderr, "the file cannot be read\n"), 1;
     fclose(f);
 
     /* copy false: the bytes stay ours and must outlive the model; weights are used where they lie. */

@@ -52,8 +52,10 @@ int main(int argc, char **argv)
     if (gale_model_run_named(model, in_names, in, n_in, out_names, out, n_out, true) != GALE_OK) return failed("run");
 
     for (int i = 0; i < n_out; i++) {
-        printf("%s: %s, %zu bytes", out_names[i], gale_type_name(gale_tensor_type(out[i])), gale_tensor_size_bytes(out[i]));
-        if (gale_tensor_type(out[i]) == GALE_F32 && gale_tensor_size_bytes(out[i])) printf(", begins with %g", (double)*(float *)gale_tensor_data(out[i]));
+        printf("%s: %s, %zu bytes", out_names[i], gale_type_name(gale_tensor_type(out[i])),
+            gale_tensor_size_bytes(out[i]));
+        if (gale_tensor_type(out[i]) == GALE_F32 && gale_tensor_size_bytes(out[i]))
+            printf(", begins with %g", (double)*(float *)gale_tensor_data(out[i]));
         putchar('\n');
         gale_tensor_destroy(&out[i]);
     }

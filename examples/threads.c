@@ -1,4 +1,5 @@
-/* One model, several threads: runs share plans, kernels and weights, and each has memory of its own.  The progress callback stops a run.
+/* One model, several threads: runs share plans, kernels and weights, and each has memory of its own.  The progress
+ * callback stops a run.
  *
  *     threads MODEL.onnx [PROVIDERS]       -- one input and one output */
 #include <gale/model.h>
@@ -47,8 +48,10 @@ int main(int argc, char **argv)
     pthread_t threads[THREADS];
     if (argc < 2) return fprintf(stderr, "usage: threads MODEL.onnx [PROVIDERS]\n"), 2;
     where.chain = argc > 2 ? argv[2] : NULL;
-    if (gale_device_open(&where, &device) != GALE_OK || gale_model_open(argv[1], device, &options, &model) != GALE_OK) return fprintf(stderr, "%s\n", gale_error()), 1;
-    if (gale_model_inputs(model) != 1 || gale_model_outputs(model) != 1) return fprintf(stderr, "the model must have one input and one output\n"), 1;
+    if (gale_device_open(&where, &device) != GALE_OK || gale_model_open(argv[1], device, &options, &model) != GALE_OK)
+        return fprintf(stderr, "%s\n", gale_error()), 1;
+    if (gale_model_inputs(model) != 1 || gale_model_outputs(model) != 1)
+        return fprintf(stderr, "the model must have one input and one output\n"), 1;
     for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, model);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     printf("%d of %d runs done\n", atomic_load(&done), THREADS * RUNS);

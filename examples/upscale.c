@@ -38,7 +38,8 @@ int main(int argc, char **argv)
     if (gale_picture_write(out, argv[3], NULL) != GALE_OK) return failed("output");
 
     gale_upscaler_get_info(upscaler, &info);
-    printf("\n%s, %dx: %lld x %lld -> %lld x %lld in %lld tiles\n", info.name, info.scale, (long long)in->width, (long long)in->height, (long long)out->width, (long long)out->height, (long long)report.tiles);
+    printf("\n%s, %dx: %lld x %lld -> %lld x %lld in %lld tiles\n", info.name, info.scale, (long long)in->width,
+        (long long)in->height, (long long)out->width, (long long)out->height, (long long)report.tiles);
     gale_picture_destroy(&in);
     gale_picture_destroy(&out);
     gale_upscaler_close(&upscaler);

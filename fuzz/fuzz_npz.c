@@ -1,4 +1,5 @@
-/* Bytes as an archive of arrays: every entry unpacked and read; and as a raw stream of deflate that says it is of several sizes. */
+/* Bytes as an archive of arrays: every entry unpacked and read; and as a raw stream of deflate that says it is of
+ * several sizes. */
 #include "base/inflate.h"
 #include "base/npy.h"
 #include "base/zip.h"

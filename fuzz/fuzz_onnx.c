@@ -1,4 +1,5 @@
-/* Bytes as an ONNX file: read, every tensor decoded, written, read again.  What is read must survive being written; what is not is an error. */
+/* Bytes as an ONNX file: read, every tensor decoded, written, read again.  What is read must survive being written;
+ * what is not is an error. */
 #include "../tests/onnx_tree.h"
 #include "fuzz.h"
 
@@ -16,7 +17,8 @@ static void once(const uint8_t *data, size_t size, gale__pb_kind kind)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     once(data, size, GALE__PB_KIND_MODEL);
-    for (int kind = GALE__PB_KIND_TENSOR; size < 256 && kind <= GALE__PB_KIND_TYPE; kind++) once(data, size, (gale__pb_kind)kind);
+    for (int kind = GALE__PB_KIND_TENSOR; size < 256 && kind <= GALE__PB_KIND_TYPE; kind++)
+        once(data, size, (gale__pb_kind)kind);
     FUZZ_CHECK(gale__alloc_live() == 0);
     return 0;
 }

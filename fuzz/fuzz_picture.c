@@ -1,4 +1,5 @@
-/* Bytes as a picture file: read under small limits, and what is read is written losslessly and read again as the same. */
+/* Bytes as a picture file: read under small limits, and what is read is written losslessly and read again as the same.
+ */
 #include "fuzz.h"
 #include "media/picture.h"
 #include <string.h>
@@ -10,10 +11,13 @@ static void again(const gale_picture *p)
     void *data = NULL;
     size_t size = 0;
     bool floats = p->type == GALE_F16 || p->type == GALE_F32;
-    FUZZ_CHECK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = floats ? "pfm" : "pam"}, &data, &size) == GALE_OK);
+    FUZZ_CHECK(gale_picture_to_memory(
+                   p, &(gale_picture_write_options){.format = floats ? "pfm" : "pam"}, &data, &size) == GALE_OK);
     FUZZ_CHECK(gale_picture_from_memory(data, size, NULL, &back) == GALE_OK);
     FUZZ_CHECK(back->width == p->width && back->height == p->height);
-    if (!floats && !p->premultiplied) FUZZ_CHECK(back->type == p->type && back->channels == p->channels && !memcmp(back->data, p->data, gale__picture_row_bytes(p) * (size_t)p->height));
+    if (!floats && !p->premultiplied)
+        FUZZ_CHECK(back->type == p->type && back->channels == p->channels &&
+                   !memcmp(back->data, p->data, gale__picture_row_bytes(p) * (size_t)p->height));
     gale__free(data);
     gale_picture_destroy(&back);
 }
@@ -35,7 +39,8 @@ static void with_notes(const gale_picture *p, const char *format)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     gale_picture *p = NULL;
-    if (gale_picture_from_memory(data, size, &(gale_picture_read_options){.max_pixels = 1 << 16, .max_bytes = 1 << 21}, &p) == GALE_OK) {
+    if (gale_picture_from_memory(
+            data, size, &(gale_picture_read_options){.max_pixels = 1 << 16, .max_bytes = 1 << 21}, &p) == GALE_OK) {
         again(p);
         if (p->exif.size) with_notes(p, "tiff");
         if (p->exr.size) with_notes(p, "exr");

@@ -1,4 +1,5 @@
-/* A line as a regular expression, and the rest as text: no more than text times states are looked at, and a match is the same twice; matches in it follow one another. */
+/* A line as a regular expression, and the rest as text: no more than text times states are looked at, and a match is
+ * the same twice; matches in it follow one another. */
 #include "base/regex.h"
 #include "fuzz.h"
 #include <stdlib.h>

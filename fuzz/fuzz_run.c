@@ -1,5 +1,5 @@
-/* Bytes as a model that runs: opened on the CPU and run twice with small inputs, within limits on memory and on steps.  Whatever the bytes are, the
- * outcome is results or an error, and nothing is left. */
+/* Bytes as a model that runs: opened on the CPU and run twice with small inputs, within limits on memory and on steps.
+ * Whatever the bytes are, the outcome is results or an error, and nothing is left. */
 #include "base/mem.h"
 #include "fuzz.h"
 #include "gale/model.h"
@@ -30,7 +30,11 @@ static gale_status new_tensor(const gale_model_value *v, gale_tensor **out)
     if (v->type == GALE_STRING) return gale_tensor_from_strings(rank, dims, strings, NULL, out);
     size_t size = gale_type_size(v->type);
     for (int64_t i = 0; i < n; i++)
-        for (size_t k = 0; k < size; k++) bytes[(size_t)i * size + k] = (uint8_t)(k + 1 == size && (v->type == GALE_F32 || v->type == GALE_F64 || v->type == GALE_F16) ? 0x3f : k == 0 ? i % 2 : 0);
+        for (size_t k = 0; k < size; k++)
+            bytes[(size_t)i * size + k] =
+                (uint8_t)(k + 1 == size && (v->type == GALE_F32 || v->type == GALE_F64 || v->type == GALE_F16) ? 0x3f
+                          : k == 0                                                                             ? i % 2
+                                                                                                               : 0);
     return gale_tensor_from_cpu(NULL, v->type, rank, dims, bytes, out);
 }
 
@@ -79,7 +83,8 @@ static void run_given(gale_model *model)
         if (status == GALE_OK && v.kind != GALE_OBJECT_TENSOR) status = GALE_UNSUPPORTED;
         if (status == GALE_OK) status = new_tensor(&v, &in[i]);
     }
-    for (int k = n; k <= n + defaults && status == GALE_OK; k++) gale_model_run_named(model, names, in, k, NULL, NULL, 0, true);
+    for (int k = n; k <= n + defaults && status == GALE_OK; k++)
+        gale_model_run_named(model, names, in, k, NULL, NULL, 0, true);
     for (int i = 0; i < MOST_INPUTS; i++) gale_tensor_destroy(&in[i]);
 }
 

@@ -1,10 +1,13 @@
-/* Mutations of a model that leave it one: other operators, attributes, extents, types and edges.  Flipped bits hardly ever get past the reader; these
- * reach what runs.  Everything follows from the seed. */
+/* Mutations of a model that leave it one: other operators, attributes, extents, types and edges.  Flipped bits hardly
+ * ever get past the reader; these reach what runs.  Everything follows from the seed. */
 #ifndef GALE_FUZZ_MUTATE_MODEL_H
 #define GALE_FUZZ_MUTATE_MODEL_H
 #include "../tests/onnx_make.h"
 
-typedef struct mutant { maker m; uint64_t random; } mutant;
+typedef struct mutant {
+    maker m;
+    uint64_t random;
+} mutant;
 
 static uint32_t pick(mutant *u, size_t n) /* 0 .. n - 1 */
 {
@@ -14,11 +17,14 @@ static uint32_t pick(mutant *u, size_t n) /* 0 .. n - 1 */
 
 static int64_t pick_number(mutant *u)
 {
-    static const int64_t few[] = {0, 1, -1, 2, -2, 3, 4, 5, 7, 8, 16, 255, 1000, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 1ll << 32, 1ll << 40};
+    static const int64_t few[] = {0, 1, -1, 2, -2, 3, 4, 5, 7, 8, 16, 255, 1000, INT32_MAX, INT32_MIN, INT64_MAX,
+        INT64_MIN, 1ll << 32, 1ll << 40};
     return few[pick(u, pick(u, 3) ? 9 : sizeof few / sizeof *few)];
 }
 
-static const struct { const char *domain, *name; } mutate_ops[] = {
+static const struct {
+    const char *domain, *name;
+} mutate_ops[] = {
 #define X(Name, least, most, results, known, shape, text) {"", #Name},
 #include "ops/ops.def"
 #undef X
@@ -26,12 +32,16 @@ static const struct { const char *domain, *name; } mutate_ops[] = {
 #include "onnx/host.def"
 #undef X
 };
-static const char *const mutate_attributes[] = {"axis", "axes", "keepdims", "perm", "pads", "strides", "dilations", "kernel_shape", "group", "mode", "to", "alpha", "beta", "epsilon", "auto_pad",
-    "ceil_mode", "count_include_pad", "output_shape", "output_padding", "largest", "sorted", "exclusive", "reverse", "fmod", "batch_dims", "transA", "transB", "blocksize", "num_outputs",
-    "split", "allowzero", "start", "end", "hidden_size", "direction", "layout", "linear_before_reset", "activations", "num_groups", "num_heads", "q_num_heads", "kv_num_heads", "is_causal",
-    "scale", "softcap", "noop_with_empty_axes", "select_last_index", "p", "saturate", "block_size", "output_dtype", "dtype", "k", "upper", "equation", "coordinate_transformation_mode",
-    "nearest_mode", "antialias", "reduction", "ignore_index", "padding_mode", "align_corners", "sampling_ratio", "spatial_scale", "onesided", "inverse", "dft_length", "periodic",
-    "detect_negative", "new_axis", "chunk_mode", "rotary_embedding_dim", "interleaved", "qk_matmul_output_mode", "training_mode", "momentum", "storage_order", "value_int", "value_ints"};
+static const char *const mutate_attributes[] = {"axis", "axes", "keepdims", "perm", "pads", "strides", "dilations",
+    "kernel_shape", "group", "mode", "to", "alpha", "beta", "epsilon", "auto_pad", "ceil_mode", "count_include_pad",
+    "output_shape", "output_padding", "largest", "sorted", "exclusive", "reverse", "fmod", "batch_dims", "transA",
+    "transB", "blocksize", "num_outputs", "split", "allowzero", "start", "end", "hidden_size", "direction", "layout",
+    "linear_before_reset", "activations", "num_groups", "num_heads", "q_num_heads", "kv_num_heads", "is_causal",
+    "scale", "softcap", "noop_with_empty_axes", "select_last_index", "p", "saturate", "block_size", "output_dtype",
+    "dtype", "k", "upper", "equation", "coordinate_transformation_mode", "nearest_mode", "antialias", "reduction",
+    "ignore_index", "padding_mode", "align_corners", "sampling_ratio", "spatial_scale", "onesided", "inverse",
+    "dft_length", "periodic", "detect_negative", "new_axis", "chunk_mode", "rotary_embedding_dim", "interleaved",
+    "qk_matmul_output_mode", "training_mode", "momentum", "storage_order", "value_int", "value_ints"};
 
 /* A name that some node makes, an input or an initialiser. */
 static gale__pb_text pick_value(mutant *u)
@@ -41,7 +51,8 @@ static gale__pb_text pick_value(mutant *u)
     if (at < g->input.n) return g->input.at[at].name;
     if ((at -= g->input.n) < g->initializer.n) return g->initializer.at[at].name;
     at -= g->initializer.n;
-    return at < g->node.n && g->node.at[at].output.n ? g->node.at[at].output.at[pick(u, g->node.at[at].output.n)] : (gale__pb_text){"", 0};
+    return at < g->node.n && g->node.at[at].output.n ? g->node.at[at].output.at[pick(u, g->node.at[at].output.n)]
+                                                     : (gale__pb_text){"", 0};
 }
 
 static gale__pb_attribute *pick_attribute(mutant *u, gale__pb_node *n)
@@ -55,7 +66,8 @@ static gale__pb_attribute *pick_attribute(mutant *u, gale__pb_node *n)
 
 static void mutate_attribute(mutant *u, gale__pb_node *n)
 {
-    static const char *const words[] = {"", "linear", "nearest", "constant", "reflect", "SAME_UPPER", "VALID", "bidirectional", "add", "mean", "Tanh", "ij,jk->ik", "DCR", "float"};
+    static const char *const words[] = {"", "linear", "nearest", "constant", "reflect", "SAME_UPPER", "VALID",
+        "bidirectional", "add", "mean", "Tanh", "ij,jk->ik", "DCR", "float"};
     gale__pb_attribute *a = pick_attribute(u, n);
     a->f = (float)pick_number(u) / 2;
     a->i = pick_number(u);
@@ -73,12 +85,15 @@ static void mutate_type(mutant *u, gale__pb_value_info *info)
     if (!info->type || !info->type->tensor_type) return;
     if (!pick(u, 3)) info->type->tensor_type->elem_type = 1 + (int)pick(u, 26);
     if (!info->type->tensor_type->shape || !pick(u, 4)) {
-        for (int i = (int)pick(u, 5); i--;) snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%u%s", pick(u, 6), i ? "," : "");
+        for (int i = (int)pick(u, 5); i--;)
+            snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%u%s", pick(u, 6), i ? "," : "");
         info->type = make_tensor_type(&u->m, info->type->tensor_type->elem_type, shape);
         return;
     }
     gale__pb_shape *s = info->type->tensor_type->shape;
-    if (s->dim.n) s->dim.at[pick(u, s->dim.n)] = (gale__pb_dim){.dim_value = pick(u, 9) ? pick(u, 6) : pick_number(u), .has_value = true};
+    if (s->dim.n)
+        s->dim.at[pick(u, s->dim.n)] =
+            (gale__pb_dim){.dim_value = pick(u, 9) ? pick(u, 6) : pick_number(u), .has_value = true};
 }
 
 /* A new initialiser of few small numbers: what shapes, axes and indices come from. */
@@ -117,12 +132,25 @@ static void mutate_once(mutant *u)
     gale__pb_graph *g = u->m.graph;
     gale__pb_node *n = g->node.n ? &g->node.at[pick(u, g->node.n)] : NULL;
     switch (pick(u, 9)) {
-    case 0: if (n) n->op_type = make_text(&u->m, mutate_ops[pick(u, sizeof mutate_ops / sizeof *mutate_ops)].name); break;
-    case 1: case 2: if (n) mutate_attribute(u, n); break;
-    case 3: if (n && n->input.n) n->input.at[pick(u, n->input.n)] = pick_value(u); break;
-    case 4: if (n) *MAKE_ADD(&u->m, n->input) = pick_value(u); break;
-    case 5: if (g->input.n) mutate_type(u, &g->input.at[pick(u, g->input.n)]); break;
-    case 6: if (u->m.model.opset_import.n) u->m.model.opset_import.at[0].version = 1 + pick(u, 27); break;
+    case 0:
+        if (n) n->op_type = make_text(&u->m, mutate_ops[pick(u, sizeof mutate_ops / sizeof *mutate_ops)].name);
+        break;
+    case 1:
+    case 2:
+        if (n) mutate_attribute(u, n);
+        break;
+    case 3:
+        if (n && n->input.n) n->input.at[pick(u, n->input.n)] = pick_value(u);
+        break;
+    case 4:
+        if (n) *MAKE_ADD(&u->m, n->input) = pick_value(u);
+        break;
+    case 5:
+        if (g->input.n) mutate_type(u, &g->input.at[pick(u, g->input.n)]);
+        break;
+    case 6:
+        if (u->m.model.opset_import.n) u->m.model.opset_import.at[0].version = 1 + pick(u, 27);
+        break;
     case 7: add_numbers(u); break;
     default: add_node(u); break;
     }
@@ -139,7 +167,8 @@ static size_t mutate_model(uint8_t *data, size_t size, size_t most, unsigned see
     u.m.model = *(gale__pb_model *)gale__onnx_root(file);
     u.m.graph = u.m.model.graph;
     for (int k = 1 + (int)pick(&u, 4); u.m.graph && k--;) mutate_once(&u);
-    if (u.m.graph && gale__onnx_encode(file, GALE__PB_KIND_MODEL, &u.m.model, &out) == GALE_OK && out.length <= most) memcpy(data, out.text, n = out.length);
+    if (u.m.graph && gale__onnx_encode(file, GALE__PB_KIND_MODEL, &u.m.model, &out) == GALE_OK && out.length <= most)
+        memcpy(data, out.text, n = out.length);
     gale__str_finish(&out);
     make_end(&u.m);
     gale__onnx_close(&file);

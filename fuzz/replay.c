@@ -1,4 +1,5 @@
-/* A fuzzer without an engine: runs it over the files of folders, and over damaged copies of them, so that the tests replay what fuzzing has found.
+/* A fuzzer without an engine: runs it over the files of folders, and over damaged copies of them, so that the tests
+ * replay what fuzzing has found.
  *
  *     fuzz_NAME FOLDER... */
 #include "base/file.h"
@@ -78,7 +79,7 @@ int main(int argc, char **argv)
         gale__file_info *found = NULL;
         size_t n = 0, count;
         if (gale__folder_list(argv[i], &found, &n) != GALE_OK) return printf("FAIL %s\n", gale_error()), 1;
-        char (*names)[1024] = calloc(n + 1, sizeof *names);
+        char(*names)[1024] = calloc(n + 1, sizeof *names);
         for (count = 0; count < n; count++) snprintf(names[count], sizeof *names, "%s/%s", argv[i], found[count].name);
         gale__folder_list_free(&found, n);
         for (size_t k = 0; k < count; k++) replay(names[k]);

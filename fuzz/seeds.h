@@ -3,7 +3,10 @@
 #define GALE_FUZZ_SEEDS_H
 #include "../tests/onnx_make.h"
 
-typedef struct seed { const char *name; void (*make)(maker *m); } seed;
+typedef struct seed {
+    const char *name;
+    void (*make)(maker *m);
+} seed;
 
 static void seed_relu(maker *m)
 {
@@ -172,7 +175,8 @@ static void seed_sequence(maker *m)
 static void seed_types(maker *m)
 {
     make_begin(m, 17);
-    gale__pb_type *map = make_room(m, sizeof *map), *maybe = make_room(m, sizeof *maybe), *sparse = make_tensor_type(m, 1, "3,3");
+    gale__pb_type *map = make_room(m, sizeof *map), *maybe = make_room(m, sizeof *maybe),
+                  *sparse = make_tensor_type(m, 1, "3,3");
     map->map_type = make_room(m, sizeof *map->map_type);
     map->map_type->key_type = 8;
     map->map_type->value_type = make_tensor_type(m, 1, "");
@@ -248,11 +252,14 @@ static void seed_sparse(maker *m)
 
 static void seed_external(maker *m)
 {
-    static const char *const keys[][2] = {{"location", "w.bin"}, {"offset", "4"}, {"length", "8"}, {"checksum", "4b7c9fbf58bbaaef455de018bf55ae05e6472bb7"}};
+    static const char *const keys[][2] = {{"location", "w.bin"}, {"offset", "4"}, {"length", "8"},
+        {"checksum", "4b7c9fbf58bbaaef455de018bf55ae05e6472bb7"}};
     make_begin(m, 13);
     gale__pb_tensor *t = make_tensor(m, "w", 1, "2");
     t->data_location = 1;
-    for (int i = 0; i < 4; i++) *MAKE_ADD(m, t->external_data) = (gale__pb_entry){.key = make_text(m, keys[i][0]), .value = make_text(m, keys[i][1])};
+    for (int i = 0; i < 4; i++)
+        *MAKE_ADD(m, t->external_data) =
+            (gale__pb_entry){.key = make_text(m, keys[i][0]), .value = make_text(m, keys[i][1])};
     make_initializer(m, t);
     make_output(m, "y", 1, "2");
     make_node(m, "Neg", "w", "y");
@@ -331,11 +338,13 @@ static void seed_quantised(maker *m)
 
 static void seed_unknown(maker *m)
 {
-    static const char bytes[] = "\xa2\x06\x03" "abc";
+    static const char bytes[] = "\xa2\x06\x03"
+                                "abc";
     seed_relu(m);
     *MAKE_ADD(m, m->model.head.unknown) = (gale__pb_text){bytes, 6};
     *MAKE_ADD(m, m->graph->head.unknown) = (gale__pb_text){bytes, 6};
-    *MAKE_ADD(m, m->model.metadata_props) = (gale__pb_entry){.key = make_text(m, "author"), .value = make_text(m, "us")};
+    *MAKE_ADD(m, m->model.metadata_props) =
+        (gale__pb_entry){.key = make_text(m, "author"), .value = make_text(m, "us")};
 }
 
 static void seed_large(maker *m)
@@ -396,13 +405,13 @@ static void seed_default(maker *m)
 }
 
 /* One operator on one input of f32 [2,3]: many small steps into what runs. */
-#define SEED_UNARY(lower, Op, opset)          \
-    static void seed_##lower(maker *m)        \
-    {                                         \
-        make_begin(m, opset);                 \
-        make_input(m, "x", 1, "2,3");         \
-        make_output(m, "y", 1, NULL);         \
-        make_node(m, #Op, "x", "y");          \
+#define SEED_UNARY(lower, Op, opset)   \
+    static void seed_##lower(maker *m) \
+    {                                  \
+        make_begin(m, opset);          \
+        make_input(m, "x", 1, "2,3");  \
+        make_output(m, "y", 1, NULL);  \
+        make_node(m, #Op, "x", "y");   \
     }
 SEED_UNARY(erf, Erf, 13)
 SEED_UNARY(transpose, Transpose, 13)
@@ -416,9 +425,44 @@ SEED_UNARY(split, Split, 11)
 SEED_UNARY(flatten, Flatten, 13)
 
 static const seed seeds[] = {
-#define S(name) {#name, seed_##name}
-    S(relu), S(gemm), S(conv), S(shapes), S(attention), S(if), S(loop), S(scan), S(function), S(strings), S(sequence), S(types), S(lists), S(raw), S(sparse), S(external), S(attributes),
-    S(old), S(quantised), S(unknown), S(large), S(twice), S(default), S(scan_host), S(erf), S(transpose), S(nonzero), S(unique), S(size), S(sum), S(argmax), S(dropout), S(split), S(flatten),
+#define S(name)            \
+    {                      \
+#name, seed_##name \
+    }
+    S(relu),
+    S(gemm),
+    S(conv),
+    S(shapes),
+    S(attention),
+    S(if),
+    S(loop),
+    S(scan),
+    S(function),
+    S(strings),
+    S(sequence),
+    S(types),
+    S(lists),
+    S(raw),
+    S(sparse),
+    S(external),
+    S(attributes),
+    S(old),
+    S(quantised),
+    S(unknown),
+    S(large),
+    S(twice),
+    S(default),
+    S(scan_host),
+    S(erf),
+    S(transpose),
+    S(nonzero),
+    S(unique),
+    S(size),
+    S(sum),
+    S(argmax),
+    S(dropout),
+    S(split),
+    S(flatten),
 #undef S
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds };

@@ -15,9 +15,13 @@ int main(int argc, char **argv)
                 uint8_t icc[600], exif[128];
                 if (!(f->types & 1u << t) || !(f->channels & 1u << c) || !f->write) continue;
                 gale_picture *p = picture_make(7, 5, c, types[t]);
-                bool notes = c == 3 && t == 0 && (gale__picture_bytes_set(&p->icc, icc, picture_icc(icc, false)) || gale__picture_bytes_set(&p->exif, exif, picture_exif(exif, 6)));
-                snprintf(path, sizeof path, "%s/%s-%s-%d.%.*s", argv[1], f->about.name, gale_type_name(types[t]), c, (int)strcspn(f->about.extensions, " "), f->about.extensions);
-                if (notes || gale_picture_write(p, path, &(gale_picture_write_options){.lossless = c % 2}) != GALE_OK) return fprintf(stderr, "%s\n", gale_error()), 1;
+                bool notes = c == 3 && t == 0 &&
+                             (gale__picture_bytes_set(&p->icc, icc, picture_icc(icc, false)) ||
+                                 gale__picture_bytes_set(&p->exif, exif, picture_exif(exif, 6)));
+                snprintf(path, sizeof path, "%s/%s-%s-%d.%.*s", argv[1], f->about.name, gale_type_name(types[t]), c,
+                    (int)strcspn(f->about.extensions, " "), f->about.extensions);
+                if (notes || gale_picture_write(p, path, &(gale_picture_write_options){.lossless = c % 2}) != GALE_OK)
+                    return fprintf(stderr, "%s\n", gale_error()), 1;
                 gale_picture_destroy(&p);
             }
     return 0;

@@ -10,7 +10,8 @@ int main(int argc, char **argv)
         gale__str bytes = {0};
         seeds[i].make(&m);
         snprintf(path, sizeof path, "%s/%s.onnx", argv[1], seeds[i].name);
-        if (make_encode(&m, &bytes) != GALE_OK || gale__file_write(path, bytes.text, bytes.length) != GALE_OK) return fprintf(stderr, "%s\n", gale_error()), 1;
+        if (make_encode(&m, &bytes) != GALE_OK || gale__file_write(path, bytes.text, bytes.length) != GALE_OK)
+            return fprintf(stderr, "%s\n", gale_error()), 1;
         gale__str_finish(&bytes);
         make_end(&m);
     }

@@ -1,5 +1,6 @@
-/* The frame of a suite that runs over every backend in the binary: what works on one device must work on all.  A case is
- * named NAME@BACKEND; a backend without a device here is skipped aloud.  The includer defines `cases` after its cases:
+/* The frame of a suite that runs over every backend in the binary: what works on one device must work on all.  A case
+ * is named NAME@BACKEND; a backend without a device here is skipped aloud.  The includer defines `cases` after its
+ * cases:
  *
  *     static const suite_case cases[] = {{"copies", copies}, {0}};
  *     SUITE(cases)
@@ -11,7 +12,10 @@
 #include "device/registry.h"
 #include <stdlib.h>
 
-typedef struct suite_case { const char *name; void (*fn)(void); } suite_case;
+typedef struct suite_case {
+    const char *name;
+    void (*fn)(void);
+} suite_case;
 
 static gale_device *device;
 static gale_stream *stream;

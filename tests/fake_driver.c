@@ -1,9 +1,9 @@
-/* A stand-in for the driver and the kernel compiler of CUDA, or with FAKE_HIP of HIP: memory is the host's, work runs at
- * once, kernels are those named below; generated ones (gale_*) do nothing, but every pointer they are given must lie in memory that is
- * alive.  It checks what a driver would punish (a call without a context, freeing twice) and
- * fails where FAKE_* variables say so, so that the backend can be tested without a device:
- *   FAKE_VERSION  FAKE_INIT (code)  FAKE_DEVICES  FAKE_ARCH  FAKE_ALLOC_FAIL_FROM (the n-th from the start, and all later ones)
- *   FAKE_HANG (nothing ever completes)  FAKE_NO_COMPILER (compiling is an error) */
+/* A stand-in for the driver and the kernel compiler of CUDA, or with FAKE_HIP of HIP: memory is the host's, work runs
+ * at once, kernels are those named below; generated ones (gale_*) do nothing, but every pointer they are given must lie
+ * in memory that is alive.  It checks what a driver would punish (a call without a context, freeing twice) and fails
+ * where FAKE_* variables say so, so that the backend can be tested without a device: FAKE_VERSION  FAKE_INIT (code)
+ * FAKE_DEVICES  FAKE_ARCH  FAKE_ALLOC_FAIL_FROM (the n-th from the start, and all later ones) FAKE_HANG (nothing ever
+ * completes)  FAKE_NO_COMPILER (compiling is an error) */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +20,17 @@
 #endif
 #define OUT __attribute__((visibility("default")))
 
-enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, BAD_IMAGE = 200, BAD_CONTEXT = 201, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL = 700 };
+enum {
+    OK = 0,
+    INVALID = 1,
+    NO_MEMORY = 2,
+    NO_DEVICE = 100,
+    BAD_IMAGE = 200,
+    BAD_CONTEXT = 201,
+    NOT_FOUND = 500,
+    NOT_READY = 600,
+    ILLEGAL = 700
+};
 
 static _Atomic long live_blocks, alloc_calls, live_objects;
 static _Atomic int lost;
@@ -37,23 +47,35 @@ OUT long fake_live(void);
 OUT long fake_live(void) { return live_blocks + live_objects; }
 
 static int state(void) { return !current ? BAD_CONTEXT : lost ? ILLEGAL : OK; }
-#define READY() do { int s_ = state(); if (s_) return s_; } while (0)
+#define READY()            \
+    do {                   \
+        int s_ = state();  \
+        if (s_) return s_; \
+    } while (0)
 
 /* ---- devices ---- */
-#define F(cuda, hip, ...) OUT int N(cuda, hip)(__VA_ARGS__); OUT int N(cuda, hip)(__VA_ARGS__)
+#define F(cuda, hip, ...)              \
+    OUT int N(cuda, hip)(__VA_ARGS__); \
+    OUT int N(cuda, hip)(__VA_ARGS__)
 
 F(cuInit, hipInit, unsigned flags) { return flags ? INVALID : (int)setting("FAKE_INIT", 0); }
-F(cuDriverGetVersion, hipDriverGetVersion, int *v) { return *v = (int)setting("FAKE_VERSION", HIP ? 60300000 : 12080), OK; }
+F(cuDriverGetVersion, hipDriverGetVersion, int *v)
+{
+    return *v = (int)setting("FAKE_VERSION", HIP ? 60300000 : 12080), OK;
+}
 F(cuDeviceGetCount, hipGetDeviceCount, int *n) { return *n = (int)setting("FAKE_DEVICES", 2), *n ? OK : NO_DEVICE; }
 F(cuDeviceGet, hipDeviceGet, int *d, int i) { return *d = i, i >= 0 && i < setting("FAKE_DEVICES", 2) ? OK : 101; }
 F(cuDeviceGetName, hipDeviceGetName, char *s, int n, int d) { return snprintf(s, (size_t)n, "Stand-in %d", d), OK; }
 F(cuDeviceTotalMem_v2, hipDeviceTotalMem, size_t *n, int d) { return (void)d, *n = 1 << 30, OK; }
-F(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId, char *s, int n, int d) { return snprintf(s, (size_t)n, "0000:0%d:00.0", d), OK; }
+F(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId, char *s, int n, int d)
+{
+    return snprintf(s, (size_t)n, "0000:0%d:00.0", d), OK;
+}
 F(cuDeviceGetUuid, hipDeviceGetUuid, uint8_t id[16], int d) { return memset(id, 16 + d, 16), OK; }
 F(cuDeviceGetAttribute, hipDeviceGetAttribute, int *v, int a, int d)
 {
-    static const int rows[][3] = {{1, 56, 1024}, {5, 29, 2147483647}, {6, 30, 65535}, {7, 31, 65535}, {8, 74, 49152}, {10, 87, HIP ? 64 : 32},
-                                  {13, 5, 1980000}, {16, 63, 132}, {18, 16, 0}};
+    static const int rows[][3] = {{1, 56, 1024}, {5, 29, 2147483647}, {6, 30, 65535}, {7, 31, 65535}, {8, 74, 49152},
+        {10, 87, HIP ? 64 : 32}, {13, 5, 1980000}, {16, 63, 132}, {18, 16, 0}};
     int arch = (int)setting("FAKE_ARCH", 90);
     (void)d;
     if (a == N(75, 23)) return *v = arch / 10, OK;
@@ -69,17 +91,23 @@ OUT const char *hipGetErrorString(int code);
 OUT const char *hipGetErrorString(int code) { return code == NO_MEMORY ? "out of memory" : "stand-in error"; }
 F(x, hipSetDevice, int d) { return current = d + 1, OK; }
 #else
-F(cuGetErrorName, x, int code, const char **s) { return *s = code == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", OK; }
-F(cuGetErrorString, x, int code, const char **s) { return *s = code == NO_MEMORY ? "out of memory" : "stand-in error", OK; }
+F(cuGetErrorName, x, int code, const char **s)
+{
+    return *s = code == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", OK;
+}
+F(cuGetErrorString, x, int code, const char **s)
+{
+    return *s = code == NO_MEMORY ? "out of memory" : "stand-in error", OK;
+}
 static int contexts[16];
-F(cuDevicePrimaryCtxRetain, x, void **c, int d) 
+F(cuDevicePrimaryCtxRetain, x, void **c, int d)
 {
     *c = &contexts[d];
     live_objects++;
     lost = 0;
     return OK;
 }
-F(cuDevicePrimaryCtxRelease_v2, x, int d) 
+F(cuDevicePrimaryCtxRelease_v2, x, int d)
 {
     (void)d;
     live_objects--;
@@ -91,9 +119,16 @@ F(cuCtxSetCurrent, x, void *c) { return current = c ? (int)((int *)c - contexts)
 /* ---- memory ---- */
 F(cuMemGetInfo_v2, hipMemGetInfo, size_t *f, size_t *t) { return *f = 1 << 29, *t = 1 << 30, state(); }
 /* What is alive, so that a kernel's pointers can be looked up. */
-static struct { char *at; size_t size; } blocks[4096];
+static struct {
+    char *at;
+    size_t size;
+} blocks[4096];
 static atomic_flag blocks_busy = ATOMIC_FLAG_INIT;
-static void lock(void) { while (atomic_flag_test_and_set(&blocks_busy)) { } }
+static void lock(void)
+{
+    while (atomic_flag_test_and_set(&blocks_busy)) {
+    }
+}
 static void unlock(void) { atomic_flag_clear(&blocks_busy); }
 
 /* Puts `at` in the place of a block; -1 when none is free (or there). */
@@ -111,7 +146,8 @@ static int is_alive(uint64_t address)
 {
     int alive = !address; /* of a tensor without elements */
     lock();
-    for (int i = 0; i < 4096 && !alive; i++) alive = blocks[i].at && address - (uint64_t)(uintptr_t)blocks[i].at <= blocks[i].size;
+    for (int i = 0; i < 4096 && !alive; i++)
+        alive = blocks[i].at && address - (uint64_t)(uintptr_t)blocks[i].at <= blocks[i].size;
     unlock();
     return alive;
 }
@@ -159,9 +195,17 @@ typedef struct work {
     uint32_t value;
     uint64_t pointers[64]; /* TOUCH: `size` of them */
 } work;
-typedef struct graph { work items[256]; int count; } graph;
-typedef struct stream { graph *capturing; int device, queries; } stream;
-typedef struct event { double time_ms; } event;
+typedef struct graph {
+    work items[256];
+    int count;
+} graph;
+typedef struct stream {
+    graph *capturing;
+    int device, queries;
+} stream;
+typedef struct event {
+    double time_ms;
+} event;
 
 static int run(const work *w)
 {
@@ -172,7 +216,8 @@ static int run(const work *w)
     if (w->kind == SET)
         for (size_t i = 0; i < w->size; i++) memcpy(w->to + i * w->unit, &w->value, w->unit);
     if (w->kind == ADD)
-        for (size_t i = 0; i < w->size; i++) ((float *)w->to)[i] = ((const float *)w->from)[i] + ((const float *)w->other)[i];
+        for (size_t i = 0; i < w->size; i++)
+            ((float *)w->to)[i] = ((const float *)w->from)[i] + ((const float *)w->other)[i];
     if (w->kind == LOSE) lost = 1;
     return w->kind == TOUCH && lost ? ILLEGAL : OK;
 }
@@ -189,12 +234,30 @@ static int send(void *handle, work w)
 }
 
 #define P(address) (char *)(uintptr_t)(address)
-F(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync, uint64_t to, const void *from, size_t n, void *s) { return send(s, (work){COPY, P(to), from, NULL, n, 0, 0, {0}}); }
-F(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync, void *to, uint64_t from, size_t n, void *s) { return send(s, (work){COPY, to, P(from), NULL, n, 0, 0, {0}}); }
-F(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync, uint64_t to, uint64_t from, size_t n, void *s) { return send(s, (work){COPY, P(to), P(from), NULL, n, 0, 0, {0}}); }
-F(cuMemsetD8Async, hipMemsetD8Async, uint64_t to, unsigned char v, size_t n, void *s) { return send(s, (work){SET, P(to), NULL, NULL, n, 1, v, {0}}); }
-F(cuMemsetD16Async, hipMemsetD16Async, uint64_t to, unsigned short v, size_t n, void *s) { return to % 2 ? INVALID : send(s, (work){SET, P(to), NULL, NULL, n, 2, v, {0}}); }
-F(cuMemsetD32Async, hipMemsetD32Async, uint64_t to, unsigned v, size_t n, void *s) { return to % 4 ? INVALID : send(s, (work){SET, P(to), NULL, NULL, n, 4, v, {0}}); }
+F(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync, uint64_t to, const void *from, size_t n, void *s)
+{
+    return send(s, (work){COPY, P(to), from, NULL, n, 0, 0, {0}});
+}
+F(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync, void *to, uint64_t from, size_t n, void *s)
+{
+    return send(s, (work){COPY, to, P(from), NULL, n, 0, 0, {0}});
+}
+F(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync, uint64_t to, uint64_t from, size_t n, void *s)
+{
+    return send(s, (work){COPY, P(to), P(from), NULL, n, 0, 0, {0}});
+}
+F(cuMemsetD8Async, hipMemsetD8Async, uint64_t to, unsigned char v, size_t n, void *s)
+{
+    return send(s, (work){SET, P(to), NULL, NULL, n, 1, v, {0}});
+}
+F(cuMemsetD16Async, hipMemsetD16Async, uint64_t to, unsigned short v, size_t n, void *s)
+{
+    return to % 2 ? INVALID : send(s, (work){SET, P(to), NULL, NULL, n, 2, v, {0}});
+}
+F(cuMemsetD32Async, hipMemsetD32Async, uint64_t to, unsigned v, size_t n, void *s)
+{
+    return to % 4 ? INVALID : send(s, (work){SET, P(to), NULL, NULL, n, 4, v, {0}});
+}
 
 static int make(void **out, size_t size)
 {
@@ -212,7 +275,10 @@ static int drop(void *object)
 }
 
 /* A few queries after the last work find it under way, as on a device. */
-static int query(int *left) { return setting("FAKE_HANG", 0) ? NOT_READY : state() ? state() : *left > 0 ? (--*left, NOT_READY) : OK; }
+static int query(int *left)
+{
+    return setting("FAKE_HANG", 0) ? NOT_READY : state() ? state() : *left > 0 ? (--*left, NOT_READY) : OK;
+}
 
 F(cuStreamCreate, hipStreamCreateWithFlags, void **s, unsigned flags)
 {
@@ -223,7 +289,10 @@ F(cuStreamCreate, hipStreamCreateWithFlags, void **s, unsigned flags)
 F(cuStreamDestroy_v2, hipStreamDestroy, void *s) { return drop(s); }
 F(cuStreamQuery, hipStreamQuery, void *s) { return query(&((stream *)s)->queries); }
 F(cuStreamSynchronize, hipStreamSynchronize, void *s) { return (void)s, state(); }
-F(cuStreamWaitEvent, hipStreamWaitEvent, void *s, void *e, unsigned flags) { return s && e && !flags ? state() : INVALID; }
+F(cuStreamWaitEvent, hipStreamWaitEvent, void *s, void *e, unsigned flags)
+{
+    return s && e && !flags ? state() : INVALID;
+}
 F(cuEventCreate, hipEventCreateWithFlags, void **e, unsigned flags) { return flags ? INVALID : make(e, sizeof(event)); }
 F(cuEventDestroy_v2, hipEventDestroy, void *e) { return drop(e); }
 F(cuEventRecord, hipEventRecord, void *e, void *s)
@@ -236,7 +305,10 @@ F(cuEventRecord, hipEventRecord, void *e, void *s)
 }
 F(cuEventQuery, hipEventQuery, void *e) { return (void)e, query(&(int){0}); }
 F(cuEventSynchronize, hipEventSynchronize, void *e) { return (void)e, state(); }
-F(cuEventElapsedTime, hipEventElapsedTime, float *ms, void *from, void *to) { return *ms = (float)(((event *)to)->time_ms - ((event *)from)->time_ms), state(); }
+F(cuEventElapsedTime, hipEventElapsedTime, float *ms, void *from, void *to)
+{
+    return *ms = (float)(((event *)to)->time_ms - ((event *)from)->time_ms), state();
+}
 
 /* ---- modules and kernels ---- */
 #define IMAGE "stand-in code:"
@@ -253,7 +325,8 @@ F(cuModuleLoadDataEx, hipModuleLoadDataEx, void **m, const void *image, unsigned
 }
 F(cuModuleUnload, hipModuleUnload, void *m) { return drop(m); }
 
-/* By name; "block" kernels take one block by value, the others a parameter each.  GENERATED and the number of pointers. */
+/* By name; "block" kernels take one block by value, the others a parameter each.  GENERATED and the number of pointers.
+ */
 enum { BLOCK_ADD = 1, ARGS_ADD, LOSE_ALL, POKE, GENERATED = 100 };
 static const char *const names[] = {"", "block_add", "args_add", "lose", "gale_poke"};
 F(cuModuleGetFunction, hipModuleGetFunction, void **f, void *m, const char *name)
@@ -271,10 +344,17 @@ F(cuModuleGetFunction, hipModuleGetFunction, void **f, void *m, const char *name
 }
 F(cuFuncGetAttribute, hipFuncGetAttribute, int *v, int a, void *f) { return (void)f, *v = 512, a ? INVALID : OK; }
 #ifndef FAKE_BROKEN /* a library that lacks something needed */
-F(cuLaunchKernel, hipModuleLaunchKernel, void *f, unsigned gx, unsigned gy, unsigned gz, unsigned x, unsigned y, unsigned z, unsigned shared, void *s, void **p, void **extra)
+F(cuLaunchKernel, hipModuleLaunchKernel, void *f, unsigned gx, unsigned gy, unsigned gz, unsigned x, unsigned y,
+    unsigned z, unsigned shared, void *s, void **p, void **extra)
 {
-    struct { uint64_t p[3]; uint32_t w[1]; } *block = p[0];
-    struct { uint64_t p[1]; uint32_t w[1]; } *poke = p[0];
+    struct {
+        uint64_t p[3];
+        uint32_t w[1];
+    } *block = p[0];
+    struct {
+        uint64_t p[1];
+        uint32_t w[1];
+    } *poke = p[0];
     if (!gx || !gy || !gz || !x || !y || !z || shared || extra) return INVALID;
     if ((uintptr_t)f >= GENERATED) {
         work touch = {.kind = TOUCH, .size = (uintptr_t)f - GENERATED};
@@ -283,7 +363,9 @@ F(cuLaunchKernel, hipModuleLaunchKernel, void *f, unsigned gx, unsigned gy, unsi
     }
     switch ((uintptr_t)f) {
     case BLOCK_ADD: return send(s, (work){ADD, P(block->p[2]), P(block->p[0]), P(block->p[1]), block->w[0], 0, 0, {0}});
-    case ARGS_ADD: return send(s, (work){ADD, P(*(uint64_t *)p[2]), P(*(uint64_t *)p[0]), P(*(uint64_t *)p[1]), *(uint32_t *)p[3], 0, 0, {0}});
+    case ARGS_ADD:
+        return send(s, (work){ADD, P(*(uint64_t *)p[2]), P(*(uint64_t *)p[0]), P(*(uint64_t *)p[1]), *(uint32_t *)p[3],
+                           0, 0, {0}});
     case LOSE_ALL: return send(s, (work){LOSE, NULL, NULL, NULL, 0, 0, 0, {0}});
     case POKE: return send(s, (work){SET, P(poke->p[0]), NULL, NULL, 1, 4, poke->w[0], {0}});
     default: return NOT_FOUND;
@@ -328,15 +410,22 @@ F(cuGraphLaunch, hipGraphLaunch, void *exec, void *s)
 
 /* ---- the compiler: text becomes an "image" that starts with IMAGE ---- */
 #ifndef FAKE_WITHOUT_COMPILER
-typedef struct program { char *text; char log[256]; } program;
+typedef struct program {
+    char *text;
+    char log[256];
+} program;
 OUT const char *N(nvrtcGetErrorString, hiprtcGetErrorString)(int code);
-OUT const char *N(nvrtcGetErrorString, hiprtcGetErrorString)(int code) { return code == 6 ? "compilation failed" : "other failure"; }
+OUT const char *N(nvrtcGetErrorString, hiprtcGetErrorString)(int code)
+{
+    return code == 6 ? "compilation failed" : "other failure";
+}
 F(nvrtcVersion, hiprtcVersion, int *major, int *minor) { return *major = 12, *minor = 8, 0; }
 #ifndef FAKE_HIP
 F(nvrtcGetNumSupportedArchs, x, int *n) { return *n = 3, 0; }
 F(nvrtcGetSupportedArchs, x, int *list) { return list[0] = 90, list[1] = 75, list[2] = 80, 0; }
 #endif
-F(nvrtcCreateProgram, hiprtcCreateProgram, void **p, const char *text, const char *name, int n, const char *const *headers, const char *const *header_names)
+F(nvrtcCreateProgram, hiprtcCreateProgram, void **p, const char *text, const char *name, int n,
+    const char *const *headers, const char *const *header_names)
 {
     program *made = calloc(1, sizeof *made);
     (void)name, (void)n, (void)headers, (void)header_names;
@@ -362,7 +451,10 @@ F(nvrtcCompileProgram, hiprtcCompileProgram, void *p, int n, const char *const *
     for (int i = 0; i < n; i++) strcat(strcat(at->log, " "), options[i]);
     return 6;
 }
-F(nvrtcGetProgramLogSize, hiprtcGetProgramLogSize, void *p, size_t *n) { return *n = strlen(((program *)p)->log) + 1, 0; }
+F(nvrtcGetProgramLogSize, hiprtcGetProgramLogSize, void *p, size_t *n)
+{
+    return *n = strlen(((program *)p)->log) + 1, 0;
+}
 F(nvrtcGetProgramLog, hiprtcGetProgramLog, void *p, char *s) { return strcpy(s, ((program *)p)->log), 0; }
 F(nvrtcGetCUBINSize, hiprtcGetCodeSize, void *p, size_t *n) { return *n = strlen(((program *)p)->text) + 1, 0; }
 F(nvrtcGetCUBIN, hiprtcGetCode, void *p, char *s) { return strcpy(s, ((program *)p)->text), 0; }

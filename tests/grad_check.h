@@ -1,26 +1,34 @@
-/* Checks gradients by finite differences: the slope of sum(c * f(x)) along random directions, in f64 through the scalar reference,
- * against the product of the gradient with the direction.  The second order does the same for the gradient itself. */
+/* Checks gradients by finite differences: the slope of sum(c * f(x)) along random directions, in f64 through the scalar
+ * reference, against the product of the gradient with the direction.  The second order does the same for the gradient
+ * itself. */
 #ifndef GALE_TEST_GRAD_CHECK_H
 #define GALE_TEST_GRAD_CHECK_H
 #include "test.h"
 #include "graph/build.h"
 #include <math.h>
 
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+#define DIMS(...) \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
 #define GRAD_INPUTS 8
 #define GRAD_DIRECTIONS 3
 #define GRAD_STEP 1e-5
 #define GRAD_TOLERANCE 1e-5
 
 typedef gale__node grad_make(gale__g *g, const gale__node *x);
-typedef struct grad_shape { int rank; int64_t dims[5]; } grad_shape;
-#define S(...) {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}}
+typedef struct grad_shape {
+    int rank;
+    int64_t dims[5];
+} grad_shape;
+#define S(...)                                                                     \
+    {                                                                              \
+        (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), { __VA_ARGS__ } \
+    }
 typedef struct grad_case {
     const char *name;
     grad_make *make;
-    double low, high;              /* range of the inputs */
-    grad_shape in[GRAD_INPUTS];    /* f64; ends at the first of extent 0 */
-    int orders;                    /* 0: both */
+    double low, high;           /* range of the inputs */
+    grad_shape in[GRAD_INPUTS]; /* f64; ends at the first of extent 0 */
+    int orders;                 /* 0: both */
 } grad_case;
 
 /* Numbers evenly between low and high, the same on every machine. */
@@ -94,7 +102,9 @@ static inline bool grad_compare(grad_run *r, gale__node loss, int order)
         double above, below, slope, size;
         for (int i = 0; i < r->n; i++)
             for (int64_t k = 0; k < r->count[i]; k++) r->direction[i][k] = grad_random(&r->seed, -1, 1);
-        if (!grad_value(r, loss, GRAD_STEP, &above) || !grad_value(r, loss, -GRAD_STEP, &below) || !grad_product(r, &slope, &size)) return false;
+        if (!grad_value(r, loss, GRAD_STEP, &above) || !grad_value(r, loss, -GRAD_STEP, &below) ||
+            !grad_product(r, &slope, &size))
+            return false;
         double found = (above - below) / (2 * GRAD_STEP), scale = fmax(fmax(fabs(slope), fabs(found)), 0.01 * size);
         if (CHECK(fabs(slope - found) <= GRAD_TOLERANCE * scale + 1e-8)) continue;
         printf("  %s, order %d: slope %.10g, by differences %.10g\n", r->c->name, order, slope, found);
@@ -117,7 +127,8 @@ static inline void grad_check(const grad_case *c)
     }
     gale__node loss = grad_weigh(&r, c->make(&r.g, r.x));
     for (int order = 1; order <= (c->orders ? c->orders : 2); order++) {
-        if (!CHECK_OK(r.g.status) || !CHECK_OK(gale__g_gradient(&r.g, loss, r.x, r.n, r.d)) || !grad_compare(&r, loss, order)) {
+        if (!CHECK_OK(r.g.status) || !CHECK_OK(gale__g_gradient(&r.g, loss, r.x, r.n, r.d)) ||
+            !grad_compare(&r, loss, order)) {
             printf("  in %s\n", c->name);
             break;
         }

@@ -9,7 +9,10 @@
 #define GR_INPUTS 8
 
 static uint64_t gr_state = 1;
-static inline uint32_t gr_next(void) { return (uint32_t)((gr_state = gr_state * 6364136223846793005u + 1442695040888963407u) >> 33); }
+static inline uint32_t gr_next(void)
+{
+    return (uint32_t)((gr_state = gr_state * 6364136223846793005u + 1442695040888963407u) >> 33);
+}
 static inline int gr_below(int n) { return (int)(gr_next() % (uint32_t)n); }
 static inline double gr_unit(void) { return (double)gr_next() / 2147483648.0; }
 
@@ -42,7 +45,8 @@ static inline gale__node gr_input(gr_graph *t, gale_type type, int rank, const i
     }
     return gale__g_input(&t->g, at, type, rank, dims);
 }
-#define GR_INPUT(t, ...) gr_input(t, GALE_F32, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+#define GR_INPUT(t, ...) \
+    gr_input(t, GALE_F32, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
 
 static inline void gr_end(gr_graph *t)
 {
@@ -78,25 +82,33 @@ static inline double gr_levels(gale_type type, const void *want, const void *hav
     return worst;
 }
 
-typedef struct gr_result { int kernels; double difference, levels; } gr_result;
+typedef struct gr_result {
+    int kernels;
+    double difference, levels;
+} gr_result;
 
-/* Plans, runs on a context of its own, compares.  Takes the graph over.  False when anything failed (a check says so). */
-static inline bool gr_run(gr_graph *t, gale_device *device, const gale__node *outputs, int n, const gale__fusion_options *options, gr_result *out)
+/* Plans, runs on a context of its own, compares.  Takes the graph over.  False when anything failed (a check says so).
+ */
+static inline bool gr_run(gr_graph *t, gale_device *device, const gale__node *outputs, int n,
+    const gale__fusion_options *options, gr_result *out)
 {
     void *want[8] = {0};
     gale__plan *plan = NULL;
     gale_buffer *constants = NULL, *slabs[32] = {0}, *bound[GR_INPUTS + 8] = {0};
     gale__ref refs[GR_INPUTS + 8];
     gale_stream *stream = NULL;
-    bool ok = CHECK_OK(t->g.status) && CHECK_OK(gale__reference_run(&t->g, (const void *const *)t->inputs, outputs, n, want));
-    ok = ok && CHECK_OK(gale__plan_make(device, &t->g, outputs, n, options, &plan)) && CHECK_OK(gale_stream_create(device, &stream));
+    bool ok =
+        CHECK_OK(t->g.status) && CHECK_OK(gale__reference_run(&t->g, (const void *const *)t->inputs, outputs, n, want));
+    ok = ok && CHECK_OK(gale__plan_make(device, &t->g, outputs, n, options, &plan)) &&
+         CHECK_OK(gale_stream_create(device, &stream));
     for (int i = 0; ok && i < t->n_inputs; i++) {
         ok = CHECK_OK(gale_buffer_create(device, t->bytes[i] ? t->bytes[i] : 1, &bound[i]));
         if (ok && t->bytes[i]) ok = CHECK_OK(gale_upload(stream, bound[i], 0, t->inputs[i], t->bytes[i]));
         if (ok) refs[i] = gale__buffer_ref(bound[i], 0);
     }
     for (int i = 0; ok && i < n; i++) {
-        size_t size = (size_t)gale__g_elements(&plan->g, outputs[i]) * gale_type_size((gale_type)gale__g_at(&plan->g, outputs[i])->type);
+        size_t size = (size_t)gale__g_elements(&plan->g, outputs[i]) *
+                      gale_type_size((gale_type)gale__g_at(&plan->g, outputs[i])->type);
         int at = t->n_inputs + i;
         ok = CHECK_OK(gale_buffer_create(device, size ? size : 1, &bound[at]));
         if (ok) refs[at] = gale__buffer_ref(bound[at], 0);
@@ -104,7 +116,9 @@ static inline bool gr_run(gr_graph *t, gale_device *device, const gale__node *ou
     for (int i = 0; ok && i < plan->n_slabs; i++) ok = CHECK_OK(gale_buffer_create(device, plan->slabs[i], &slabs[i]));
     if (ok && plan->const_bytes) ok = CHECK_OK(gale_buffer_create(device, plan->const_bytes, &constants));
     for (int i = 0; ok && i < plan->n_constants; i++)
-        if (plan->constants[i].size) ok = CHECK_OK(gale_upload(stream, constants, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
+        if (plan->constants[i].size)
+            ok = CHECK_OK(gale_upload(
+                stream, constants, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
     gale__memory memory = {constants, NULL, slabs, refs, t->n_inputs};
     for (int once = 1; once >= 0; once--) ok = ok && CHECK_OK(gale__plan_send(plan, stream, &memory, once));
     out->kernels = ok ? plan->kernels : -1;
@@ -115,7 +129,8 @@ static inline bool gr_run(gr_graph *t, gale_device *device, const gale__node *ou
         size_t size = (size_t)count * gale_type_size((gale_type)node->type);
         if (!size) continue;
         void *have = malloc(size);
-        ok = CHECK_OK(gale_download(stream, bound[t->n_inputs + i], 0, have, size)) && CHECK_OK(gale_stream_sync(stream));
+        ok = CHECK_OK(gale_download(stream, bound[t->n_inputs + i], 0, have, size)) &&
+             CHECK_OK(gale_stream_sync(stream));
         if (ok) {
             double d = gr_difference((gale_type)node->type, want[i], have, count);
             if (d > out->difference) out->difference = d;

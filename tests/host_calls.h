@@ -1,5 +1,5 @@
-/* Host operators called by text: values as in object_text.h.  Attributes: `axis=1`, `mode='x'`, `ints=1,2` (`1,` for one), `floats=0.5,`,
- * `NAME_strings='a','b'`, `value=string[1]:'v'`. */
+/* Host operators called by text: values as in object_text.h.  Attributes: `axis=1`, `mode='x'`, `ints=1,2` (`1,` for
+ * one), `floats=0.5,`, `NAME_strings='a','b'`, `value=string[1]:'v'`. */
 #ifndef GALE_TEST_HOST_CALLS_H
 #define GALE_TEST_HOST_CALLS_H
 #include "object_text.h"
@@ -27,7 +27,8 @@ static inline void parse_texts(parsed *p, gale_attr *a, const char **at)
         n++;
         *at += **at == '\'';
     }
-    bool list = strstr(a->name, "_strings") || strstr(a->name, "vocabulary") || !strcmp(a->name, "stopwords") || !strcmp(a->name, "separators");
+    bool list = strstr(a->name, "_strings") || strstr(a->name, "vocabulary") || !strcmp(a->name, "stopwords") ||
+                !strcmp(a->name, "separators");
     a->kind = list ? GALE_ATTR_STRINGS : GALE_ATTR_STRING;
     a->s = p->texts[k][0];
     a->strings = p->lists[k];
@@ -80,13 +81,18 @@ static inline void open_session(void)
 {
     test_session = gale__calloc(1, sizeof *test_session);
     gale__mutex_init(&test_session->lock);
-    CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &test_session->device));
+    CHECK_OK(
+        gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &test_session->device));
 }
 
 static inline void close_session(void) { gale__session_close(&test_session); }
 
 /* A node of a host operator, with its attributes; to be forgotten. */
-typedef struct called { const gale__host_op *row; gale__net_node node; parsed attrs; } called;
+typedef struct called {
+    const gale__host_op *row;
+    gale__net_node node;
+    parsed attrs;
+} called;
 
 static inline called *prepare(const char *op, const char *attrs)
 {
@@ -96,7 +102,8 @@ static inline called *prepare(const char *op, const char *attrs)
     if (!c->row) c->row = gale__host_find("com.microsoft", op);
     if (!CHECK(c->row != NULL)) exit(1);
     parse_attrs(&c->attrs, attrs);
-    c->node = (gale__net_node){.op = c->row->name, .domain = c->row->domain, .attrs = c->attrs.attrs, .n_attrs = c->attrs.n, .where = op};
+    c->node = (gale__net_node){
+        .op = c->row->name, .domain = c->row->domain, .attrs = c->attrs.attrs, .n_attrs = c->attrs.n, .where = op};
     return c;
 }
 
@@ -110,14 +117,16 @@ static inline gale_status call_host(called *c, gale_object *const *in, int n_in,
 {
     c->node.n_in = n_in;
     c->node.n_out = n_out;
-    gale__host_call call = {.node = &c->node, .in = in, .n_in = n_in, .out = out, .n_out = n_out, .session = test_session};
+    gale__host_call call = {
+        .node = &c->node, .in = in, .n_in = n_in, .out = out, .n_out = n_out, .session = test_session};
     gale_status status = c->row->run(&call);
     gale__arena_finish(&call.arena);
     for (int i = 0; status != GALE_OK && i < n_out; i++) gale_object_destroy(&out[i]);
     return status;
 }
 
-static inline gale_status call_with(const char *op, const char *attrs, gale_object *const *in, int n_in, gale_object **out, int n_out)
+static inline gale_status call_with(
+    const char *op, const char *attrs, gale_object *const *in, int n_in, gale_object **out, int n_out)
 {
     called *c = prepare(op, attrs);
     gale_status status = call_host(c, in, n_in, out, n_out);
@@ -153,8 +162,8 @@ static inline bool check_call(const char *op, const char *attrs, const char *in_
     return ok;
 }
 
-/* Each allocation of a call fails once; the call then fails with that reason or finds another way, and nothing is left behind: neither then,
- * but for what the session keeps, nor when the session is closed. */
+/* Each allocation of a call fails once; the call then fails with that reason or finds another way, and nothing is left
+ * behind: neither then, but for what the session keeps, nor when the session is closed. */
 static inline bool check_faults(const char *op, const char *attrs, const char *in_text, int n_out)
 {
     gale_object *in[8] = {0}, *out[8] = {0};
@@ -172,7 +181,9 @@ static inline bool check_faults(const char *op, const char *attrs, const char *i
         done = gale__alloc_count() < n;
         gale__alloc_fail_at(0);
         for (int i = 0; i < n_out; i++) gale_object_destroy(&out[i]);
-        ok = CHECK(n < 10000) && (done || CHECK(status == GALE_OK || status == GALE_NO_MEMORY || status == GALE_INVALID || status == GALE_FORMAT || status == GALE_UNSUPPORTED));
+        ok = CHECK(n < 10000) &&
+             (done || CHECK(status == GALE_OK || status == GALE_NO_MEMORY || status == GALE_INVALID ||
+                            status == GALE_FORMAT || status == GALE_UNSUPPORTED));
     }
     close_session();
     ok &= CHECK_EQ(gale__alloc_live(), live);

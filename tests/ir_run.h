@@ -13,11 +13,22 @@
 
 /* What a full-featured device says of itself: for printing without one. */
 static const gale_device_caps ir_full_caps = {
-    .subgroup = 32, .group_max = 1024, .shared_bytes = 48 << 10, .push_bytes = 128,
-    .f64 = true, .i64 = true, .subgroup_ops = true, .storage8 = true, .storage16 = true, .exact_division = true,
+    .subgroup = 32,
+    .group_max = 1024,
+    .shared_bytes = 48 << 10,
+    .push_bytes = 128,
+    .f64 = true,
+    .i64 = true,
+    .subgroup_ops = true,
+    .storage8 = true,
+    .storage16 = true,
+    .exact_division = true,
 };
 
-typedef struct ir_buffer { void *data; size_t size; } ir_buffer; /* all are sent; those not readonly come back */
+typedef struct ir_buffer {
+    void *data;
+    size_t size;
+} ir_buffer; /* all are sent; those not readonly come back */
 typedef struct ir_job {
     gale__ir *ir;
     ir_buffer buffers[8]; /* ir->n_pointers of them */
@@ -28,8 +39,14 @@ typedef struct ir_job {
     bool narrow; /* as if the device had no 8- and 16-bit loads */
 } ir_job;
 
-static const struct { const char *provider; int dialect; /* -1: SPIR-V */ } ir_targets[] = {
-    {"opencl", GALE__DIALECT_OPENCL}, {"vulkan", -1}, {"cuda", GALE__DIALECT_CUDA}, {"hip", GALE__DIALECT_HIP},
+static const struct {
+    const char *provider;
+    int dialect; /* -1: SPIR-V */
+} ir_targets[] = {
+    {"opencl", GALE__DIALECT_OPENCL},
+    {"vulkan", -1},
+    {"cuda", GALE__DIALECT_CUDA},
+    {"hip", GALE__DIALECT_HIP},
 };
 #define IR_TARGETS 4
 
@@ -100,7 +117,8 @@ static inline void ir_nvrtc(const char *text, const char *name)
 #endif
 }
 
-static inline gale_status ir_build_for(gale_device *device, const gale_device_caps *caps, const gale__ir *ir, int dialect, gale_module **out)
+static inline gale_status ir_build_for(
+    gale_device *device, const gale_device_caps *caps, const gale__ir *ir, int dialect, gale_module **out)
 {
     gale__str text = {0};
     gale__words words = {0};
@@ -134,7 +152,8 @@ static inline gale_status ir_launch(gale_device *device, gale_module *module, co
     gale__ref refs[8];
     gale_status status;
     GALE_GO(gale_stream_create(device, &stream));
-    GALE_GO(gale__kernel_create(module, ir->name, ir->group, (uint32_t)(8 * ir->n_pointers + 4 * ir->n_words), &kernel));
+    GALE_GO(
+        gale__kernel_create(module, ir->name, ir->group, (uint32_t)(8 * ir->n_pointers + 4 * ir->n_words), &kernel));
     for (int i = 0; i < ir->n_pointers; i++) {
         GALE_GO(gale_buffer_create(device, job->buffers[i].size, &buffers[i]));
         GALE_GO(gale_upload(stream, buffers[i], 0, job->buffers[i].data, job->buffers[i].size));

@@ -47,7 +47,8 @@ static inline gale_buffer *counting(size_t n)
     gale_buffer *b = NULL;
     float *host = malloc(n * sizeof *host);
     for (size_t i = 0; i < n; i++) host[i] = (float)i;
-    if (CHECK_OK(gale_buffer_create(device, n * sizeof *host, &b))) CHECK_OK(gale_upload(stream, b, 0, host, n * sizeof *host));
+    if (CHECK_OK(gale_buffer_create(device, n * sizeof *host, &b)))
+        CHECK_OK(gale_upload(stream, b, 0, host, n * sizeof *host));
     free(host);
     return b;
 }
@@ -127,7 +128,13 @@ static inline uint64_t cached_files(void)
 
 /* y = x * a + b over N elements, sent to a stream. */
 typedef gale_status scale_fn(gale_stream *on, gale_kernel *kernel, gale_buffer *y, gale_buffer *x, float a, float b);
-typedef struct worker { gale_kernel *kernel; scale_fn *scale; float a; gale_status status; size_t wrong; } worker;
+typedef struct worker {
+    gale_kernel *kernel;
+    scale_fn *scale;
+    float a;
+    gale_status status;
+    size_t wrong;
+} worker;
 
 static inline gale_status scale_often(worker *w, gale_stream *own, gale_buffer *x)
 {
@@ -183,7 +190,8 @@ static inline gale_status count_in(gale_kernel *kernel, gale_buffer *y, double g
     return gale_kernel_launch(stream, kernel, (const uint32_t[3]){256, rows < 65535 ? rows : 65535, 1}, &y, 1, &n, 1);
 }
 
-/* A kernel of one buffer and one word that counts so far: given ever more to do, it outlasts a watchdog of one second. */
+/* A kernel of one buffer and one word that counts so far: given ever more to do, it outlasts a watchdog of one second.
+ */
 static inline void check_watchdog(gale_kernel *kernel)
 {
     gale_buffer *y = counting(64);

@@ -27,7 +27,12 @@ typedef struct build {
 static inline void build_init(build *b, int n_outer, int n_inner, const int64_t *extent)
 {
     memset(b, 0, sizeof *b);
-    b->nest = (gale__nest){.n_outer = n_outer, .n_inner = n_inner, .code = b->code, .accesses = b->accesses, .stores = b->stores, .buffers = b->buffers};
+    b->nest = (gale__nest){.n_outer = n_outer,
+        .n_inner = n_inner,
+        .code = b->code,
+        .accesses = b->accesses,
+        .stores = b->stores,
+        .buffers = b->buffers};
     memcpy(b->nest.extent, extent, sizeof(int64_t) * (size_t)(n_outer + n_inner));
 }
 
@@ -41,13 +46,15 @@ static inline gale__access *add_access(build *b, int buffer)
 {
     int i = b->nest.n_accesses++;
     gale__access *a = &b->accesses[i];
-    *a = (gale__access){.buffer = buffer, .type = buffer < 0 ? GALE_I64 : b->buffers[buffer].type, .guards = b->guards[i]};
+    *a = (gale__access){
+        .buffer = buffer, .type = buffer < 0 ? GALE_I64 : b->buffers[buffer].type, .guards = b->guards[i]};
     return a;
 }
 
 static inline int add(build *b, int op, gale_type type, int inner, int x, int y, int z)
 {
-    b->code[b->nest.n_code] = (gale__nest_instr){.op = (uint8_t)op, .type = (uint8_t)type, .inner = (uint8_t)inner, .a = x, .b = y, .c = z};
+    b->code[b->nest.n_code] =
+        (gale__nest_instr){.op = (uint8_t)op, .type = (uint8_t)type, .inner = (uint8_t)inner, .a = x, .b = y, .c = z};
     return b->nest.n_code++;
 }
 

@@ -1,5 +1,5 @@
-/* A naive evaluator of loop nests for tests: plain recursion over the domain, element by element, floats in double and rounded
- * to the compute type after each operation, integers exactly. */
+/* A naive evaluator of loop nests for tests: plain recursion over the domain, element by element, floats in double and
+ * rounded to the compute type after each operation, integers exactly. */
 #ifndef GALE_TEST_NEST_EVAL_H
 #define GALE_TEST_NEST_EVAL_H
 #include "base/mem.h"
@@ -7,14 +7,17 @@
 #include "kernel/nest.h"
 #include <string.h>
 
-typedef union eval_value { double f; int64_t i; } eval_value; /* f for float types */
+typedef union eval_value {
+    double f;
+    int64_t i;
+} eval_value; /* f for float types */
 
 typedef struct eval {
     const gale__nest *nest;
     void *const *buffers;
     int64_t at[GALE__NEST_DIMS];
     eval_value value[GALE__NEST_CODE_MAX];
-    bool known[GALE__NEST_CODE_MAX];  /* REDUCE results of this outer point */
+    bool known[GALE__NEST_CODE_MAX]; /* REDUCE results of this outer point */
 } eval;
 
 static inline bool eval_is_float(int type) { return gale__type_is_float((gale_type)type); }
@@ -68,7 +71,8 @@ static inline bool eval_address(const eval *e, const gale__access *a, int64_t *a
 static inline double eval_float_op(int op, int type, double x, double y, double z)
 {
     bool wide = gale__compute_type((gale_type)type) == GALE_F64;
-#define EVAL_MATH(NAME, name) case GALE__##NAME: return wide ? m64_##name(x) : m32_##name((float)x);
+#define EVAL_MATH(NAME, name) \
+    case GALE__##NAME: return wide ? m64_##name(x) : m32_##name((float)x)
     switch (op) {
     case GALE__NEG: return -x;
     case GALE__ABS: return fabs(x);
@@ -84,9 +88,18 @@ static inline double eval_float_op(int op, int type, double x, double y, double 
     case GALE__REM: return fmod(x, y);
     case GALE__MIN: return isnan(x) ? x : isnan(y) ? y : x < y ? x : y;
     case GALE__MAX: return isnan(x) ? x : isnan(y) ? y : x > y ? x : y;
-    case GALE__FMA: return wide ? fma(x, y, z) : (double)fmaf((float)x, (float)y, (float)z);
-    EVAL_MATH(EXP, exp) EVAL_MATH(LOG, log) EVAL_MATH(TANH, tanh) EVAL_MATH(ERF, erf) EVAL_MATH(SIN, sin)
-    EVAL_MATH(EXPM1, expm1) EVAL_MATH(LOG1P, log1p) EVAL_MATH(COS, cos) EVAL_MATH(ATAN, atan) EVAL_MATH(SINH, sinh)
+    case GALE__FMA:
+        return wide ? fma(x, y, z) : (double)fmaf((float)x, (float)y, (float)z);
+        EVAL_MATH(EXP, exp);
+        EVAL_MATH(LOG, log);
+        EVAL_MATH(TANH, tanh);
+        EVAL_MATH(ERF, erf);
+        EVAL_MATH(SIN, sin);
+        EVAL_MATH(EXPM1, expm1);
+        EVAL_MATH(LOG1P, log1p);
+        EVAL_MATH(COS, cos);
+        EVAL_MATH(ATAN, atan);
+        EVAL_MATH(SINH, sinh);
     case GALE__POW: return wide ? m64_pow(x, y) : m32_pow((float)x, (float)y);
     default: return NAN;
     }
@@ -104,7 +117,8 @@ static inline int64_t eval_int_op(int op, gale_type type, int64_t x, int64_t y, 
     case GALE__ADD: return (int64_t)((uint64_t)x + (uint64_t)y);
     case GALE__SUB: return (int64_t)((uint64_t)x - (uint64_t)y);
     case GALE__MUL: return (int64_t)((uint64_t)x * (uint64_t)y);
-    case GALE__DIV: return y == 0 ? 0 : u ? (int64_t)((uint64_t)x / (uint64_t)y) : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y;
+    case GALE__DIV:
+        return y == 0 ? 0 : u ? (int64_t)((uint64_t)x / (uint64_t)y) : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y;
     case GALE__REM: return y == 0 ? 0 : u ? (int64_t)((uint64_t)x % (uint64_t)y) : y == -1 ? 0 : x % y;
     case GALE__MIN: return (u ? (uint64_t)x < (uint64_t)y : x < y) ? x : y;
     case GALE__MAX: return (u ? (uint64_t)x > (uint64_t)y : x > y) ? x : y;
@@ -153,11 +167,15 @@ static inline eval_value eval_scalar(eval *e, const gale__nest_instr *in)
         else gale__store_i64(from, bytes, x.i);
         return eval_load(type, bytes);
     case GALE__RANDOM:
-        v.i = m32_philox((uint32_t)x.i, (uint32_t)((uint64_t)x.i >> 32), (uint32_t)y.i, (uint32_t)((uint64_t)y.i >> 32));
+        v.i =
+            m32_philox((uint32_t)x.i, (uint32_t)((uint64_t)x.i >> 32), (uint32_t)y.i, (uint32_t)((uint64_t)y.i >> 32));
         return v;
-    case GALE__EQ: case GALE__NE: case GALE__LT: case GALE__LE: case GALE__GT: case GALE__GE:
-        v.i = eval_compare(in->op, from, x, y);
-        return v;
+    case GALE__EQ:
+    case GALE__NE:
+    case GALE__LT:
+    case GALE__LE:
+    case GALE__GT:
+    case GALE__GE: v.i = eval_compare(in->op, from, x, y); return v;
     default: break;
     }
     if (eval_is_float(type)) v.f = eval_float_op(in->op, type, x.f, y.f, z.f);
@@ -178,9 +196,7 @@ static inline eval_value eval_instr(eval *e, int i)
         memcpy(bytes, &in->imm, 8);
         return eval_load(gale__compute_type((gale_type)in->type), bytes);
     }
-    case GALE__NEST_INDEX:
-        v.i = eval_address(e, a, &address) ? address : (int64_t)a->fill;
-        return v;
+    case GALE__NEST_INDEX: v.i = eval_address(e, a, &address) ? address : (int64_t)a->fill; return v;
     case GALE__NEST_REDUCE: return e->value[i];
     default: break;
     }
@@ -223,7 +239,10 @@ static inline void eval_reduce(eval *e, int i)
         else if (kind == GALE__PROD && eval_is_float(acc)) s.f *= v.f;
         else if (kind == GALE__SUM) s.i = eval_int_op(GALE__ADD, acc, s.i, v.i, 0);
         else if (kind == GALE__PROD) s.i = eval_int_op(GALE__MUL, acc, s.i, v.i, 0);
-        else if ((nan_v && (!nan_s || tie)) || (!nan_s && eval_compare(more ? (tie ? GALE__GE : GALE__GT) : tie ? GALE__LE : GALE__LT, acc, v, s))) {
+        else if ((nan_v && (!nan_s || tie)) || (!nan_s && eval_compare(more  ? (tie ? GALE__GE : GALE__GT)
+                                                                       : tie ? GALE__LE
+                                                                             : GALE__LT,
+                                                              acc, v, s))) {
             s = v;
             best = place;
         }
@@ -231,7 +250,8 @@ static inline void eval_reduce(eval *e, int i)
         place++;
     } while (eval_next(e, first, all));
     if (arg) s.i = best;
-    else if (eval_is_float(acc) != eval_is_float(in->type) || !eval_is_float(acc)) s = eval_cast(gale__compute_type(acc), (gale_type)in->type, s);
+    else if (eval_is_float(acc) != eval_is_float(in->type) || !eval_is_float(acc))
+        s = eval_cast(gale__compute_type(acc), (gale_type)in->type, s);
     e->value[i] = eval_is_float(in->type) && !arg ? eval_fit((gale_type)in->type, s) : s;
 }
 

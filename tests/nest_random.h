@@ -19,9 +19,9 @@ typedef struct nest_case {
     gale__guard guards[16][GALE__GUARDS];
     gale__nest_store stores[4];
     gale__nest_buffer buffers[NR_BUFFERS];
-    void *data[NR_BUFFERS];   /* contents before the run */
+    void *data[NR_BUFFERS];     /* contents before the run */
     void *expected[NR_BUFFERS]; /* after it; set for written buffers */
-    double loose;             /* tolerance of floats, relative */
+    double loose;               /* tolerance of floats, relative */
 } nest_case;
 
 /* A small generator of its own: the same nests everywhere. */
@@ -40,7 +40,12 @@ static inline void nr_init(nest_case *c, const char *name, int n_outer, int n_in
     memset(c, 0, sizeof *c);
     snprintf(c->name, sizeof c->name, "%s", name);
     c->loose = 2e-5;
-    c->nest = (gale__nest){.n_outer = n_outer, .n_inner = n_inner, .code = c->code, .accesses = c->accesses, .stores = c->stores, .buffers = c->buffers};
+    c->nest = (gale__nest){.n_outer = n_outer,
+        .n_inner = n_inner,
+        .code = c->code,
+        .accesses = c->accesses,
+        .stores = c->stores,
+        .buffers = c->buffers};
     for (int d = 0; d < n_outer + n_inner; d++) c->nest.extent[d] = extent[d];
 }
 
@@ -53,7 +58,10 @@ static inline void nr_finish(nest_case *c)
 }
 
 /* An axis of a tensor: which coordinate the domain's point has on it. */
-typedef struct nr_axis { int64_t coef[GALE__NEST_DIMS], c0, extent, div; bool guard; } nr_axis;
+typedef struct nr_axis {
+    int64_t coef[GALE__NEST_DIMS], c0, extent, div;
+    bool guard;
+} nr_axis;
 
 static inline nr_axis nr_plain(int d, int64_t extent)
 {
@@ -80,11 +88,13 @@ static inline void nr_random_fill(nest_case *c, int buffer)
 
 /* A new buffer with these axes, laid out in the given order (NULL: row-major), with `lead` elements before it and rows
  * `gap` elements too long. */
-static inline int nr_access(nest_case *c, gale_type type, const nr_axis *axes, int n, const int *order, int64_t lead, int64_t gap)
+static inline int nr_access(
+    nest_case *c, gale_type type, const nr_axis *axes, int n, const int *order, int64_t lead, int64_t gap)
 {
     gale__access *a = &c->accesses[c->nest.n_accesses];
     int64_t stride = 1, st[8];
-    *a = (gale__access){.buffer = c->nest.n_buffers, .type = type, .offset = lead, .guards = c->guards[c->nest.n_accesses]};
+    *a = (gale__access){
+        .buffer = c->nest.n_buffers, .type = type, .offset = lead, .guards = c->guards[c->nest.n_accesses]};
     for (int k = n - 1; k >= 0; k--) {
         int x = order ? order[k] : k;
         st[x] = stride;
@@ -133,7 +143,9 @@ static inline bool nr_walks_inner(const nest_case *c, const gale__access *a)
 static inline int nr_load(nest_case *c, int access)
 {
     gale__access *a = &c->accesses[access];
-    return nr_add(c, (gale__nest_instr){.op = GALE__NEST_LOAD, .type = (uint8_t)a->type, .inner = nr_walks_inner(c, a), .access = access});
+    return nr_add(
+        c, (gale__nest_instr){
+               .op = GALE__NEST_LOAD, .type = (uint8_t)a->type, .inner = nr_walks_inner(c, a), .access = access});
 }
 
 static inline int nr_const(nest_case *c, gale_type type, double v)
@@ -151,14 +163,18 @@ static inline int nr_index(nest_case *c, const int64_t *stride, int64_t offset)
     gale__access *a = &c->accesses[c->nest.n_accesses];
     *a = (gale__access){.buffer = -1, .type = GALE_I64, .offset = offset};
     memcpy(a->stride, stride, sizeof *stride * (size_t)(c->nest.n_outer + c->nest.n_inner));
-    return nr_add(c, (gale__nest_instr){.op = GALE__NEST_INDEX, .type = GALE_I64, .inner = nr_walks_inner(c, a), .access = c->nest.n_accesses++});
+    return nr_add(c,
+        (gale__nest_instr){
+            .op = GALE__NEST_INDEX, .type = GALE_I64, .inner = nr_walks_inner(c, a), .access = c->nest.n_accesses++});
 }
 
 static inline int nr_reduce(nest_case *c, gale__reduce kind, int a)
 {
     gale_type type = (gale_type)c->code[a].type, acc = gale__compute_type(type);
     bool arg = kind >= GALE__ARGMAX;
-    return nr_add(c, (gale__nest_instr){.op = GALE__NEST_REDUCE, .type = arg ? GALE_I64 : type, .acc = (uint8_t)acc, .a = a, .imm = kind});
+    return nr_add(
+        c, (gale__nest_instr){
+               .op = GALE__NEST_REDUCE, .type = arg ? GALE_I64 : type, .acc = (uint8_t)acc, .a = a, .imm = kind});
 }
 
 /* Dense, over the outer dimensions (and the inner ones when the value is INNER). */
@@ -172,9 +188,13 @@ static inline void nr_store(nest_case *c, int value)
     c->stores[c->nest.n_stores++] = (gale__nest_store){.value = value, .access = access, .index = -1};
 }
 
-/* --- meaning ------------------------------------------------------------------------------------------------------- */
+/* --- meaning -------------------------------------------------------------------------------------------------------
+ */
 
-typedef union nr_value { double f; int64_t i; } nr_value;
+typedef union nr_value {
+    double f;
+    int64_t i;
+} nr_value;
 typedef struct nr_run {
     const nest_case *c;
     int64_t at[GALE__NEST_DIMS];
@@ -301,12 +321,16 @@ static inline nr_value nr_reduce_all(nr_run *r, const gale__nest_instr *in)
     for (int d = nest->n_outer; d < nest->n_outer + nest->n_inner; d++) n *= nest->extent[d];
     for (int64_t p = 0; p < n; p++) {
         int64_t rest = p;
-        for (int d = nest->n_outer + nest->n_inner - 1; d >= nest->n_outer; rest /= nest->extent[d--]) r->at[d] = rest % nest->extent[d];
+        for (int d = nest->n_outer + nest->n_inner - 1; d >= nest->n_outer; rest /= nest->extent[d--])
+            r->at[d] = rest % nest->extent[d];
         r->point = outer + 1 + (uint64_t)p;
         nr_value v = nr_eval(r, in->a);
         if (k >= GALE__ARGMAX) {
             double x = nr_float(from) ? v.f : (double)v.i;
-            if (nr_better(k, x, p, best, best_at)) { best = x; best_at = p; }
+            if (nr_better(k, x, p, best, best_at)) {
+                best = x;
+                best_at = p;
+            }
             continue;
         }
         if (nr_float(from) != nr_float(acc)) v = nr_convert(from, acc, v);
@@ -334,8 +358,12 @@ static inline nr_value nr_compute(nr_run *r, int i)
     if (arity > 2) z = nr_eval(r, in->c);
     switch (in->op) {
     case GALE__NEST_CONST: return nr_read(gale__compute_type(type), &in->imm, 0);
-    case GALE__NEST_LOAD: return nr_address(r, a, &at) ? nr_read(type, r->c->data[a->buffer], at) : nr_read(type, &a->fill, 0);
-    case GALE__NEST_INDEX: nr_address(r, a, &at); v.i = at; return v;
+    case GALE__NEST_LOAD:
+        return nr_address(r, a, &at) ? nr_read(type, r->c->data[a->buffer], at) : nr_read(type, &a->fill, 0);
+    case GALE__NEST_INDEX:
+        nr_address(r, a, &at);
+        v.i = at;
+        return v;
     case GALE__NEST_TAKE:
         nr_address(r, a, &at);
         at += x.i < 0 ? 0 : x.i >= (int64_t)in->imm ? (int64_t)in->imm - 1 : x.i;
@@ -400,7 +428,8 @@ static inline void nr_evaluate(nest_case *c)
         /* The points a reduction visits and those that are stored are kept apart. */
         r->point = r->outer_point + (uint64_t)(inner + 2) + (uint64_t)(p % inner);
         for (int s = 0; s < nest->n_stores; s++) {
-            bool is_inner = c->code[nest->stores[s].value].inner || (nest->stores[s].index >= 0 && c->code[nest->stores[s].index].inner);
+            bool is_inner = c->code[nest->stores[s].value].inner ||
+                            (nest->stores[s].index >= 0 && c->code[nest->stores[s].index].inner);
             if (is_inner || p % inner == 0) nr_write(r, &nest->stores[s]);
         }
     }

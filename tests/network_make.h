@@ -75,8 +75,10 @@ static inline gale_status probe(maker *m, const char *manifest, gale__manifest *
     return status;
 }
 
-/* `batch` tiles [batch][channels_in][height][width] of values 0..1 in RGB; results [batch][channels_out][height*scale][width*scale] likewise. */
-static inline gale_status run_network(const gale__network *n, const float *tiles, int64_t batch, int64_t width, int64_t height, const float *control, float *results)
+/* `batch` tiles [batch][channels_in][height][width] of values 0..1 in RGB; results
+ * [batch][channels_out][height*scale][width*scale] likewise. */
+static inline gale_status run_network(const gale__network *n, const float *tiles, int64_t batch, int64_t width,
+    int64_t height, const float *control, float *results)
 {
     gale__feed f = {0};
     int64_t wide = width * n->scale, high = height * n->scale;

@@ -1,5 +1,5 @@
-/* Objects by text: `f32[2,1] 1 2`, `string[2] 'a' 'b'`, a sequence `{... & ...}`, a map `(keys = ... & ...)`, `none`; several are separated by `;`, and
- * nothing between two means left out. */
+/* Objects by text: `f32[2,1] 1 2`, `string[2] 'a' 'b'`, a sequence `{... & ...}`, a map `(keys = ... & ...)`, `none`;
+ * several are separated by `;`, and nothing between two means left out. */
 #ifndef GALE_TEST_OBJECT_TEXT_H
 #define GALE_TEST_OBJECT_TEXT_H
 #include "base/num.h"
@@ -43,7 +43,8 @@ static inline gale_tensor *read_strings(const char **at, int rank, const int64_t
 static inline void read_number(const char *word, gale_type type, void *to)
 {
     char *end;
-    if (gale__type_is_float(type)) gale__store_f64(type, to, type == GALE_F32 ? (double)strtof(word, &end) : strtod(word, &end));
+    if (gale__type_is_float(type))
+        gale__store_f64(type, to, type == GALE_F32 ? (double)strtof(word, &end) : strtod(word, &end));
     else gale__store_i64(type, to, *word == '-' ? strtoll(word, &end, 10) : (int64_t)strtoull(word, &end, 10));
 }
 
@@ -132,7 +133,8 @@ static inline int read_values(const char *text, gale_object **out)
 
 static inline bool same_tensor(gale_tensor *a, gale_tensor *b)
 {
-    if (a->type != b->type || a->rank != b->rank || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims)) return false;
+    if (a->type != b->type || a->rank != b->rank || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims))
+        return false;
     int64_t n = gale__tensor_elements(a);
     for (int64_t i = 0; a->type == GALE_STRING && i < n; i++) {
         size_t x, y;
@@ -143,9 +145,11 @@ static inline bool same_tensor(gale_tensor *a, gale_tensor *b)
     char *data = calloc(1, a->size_bytes);
     bool same = gale_tensor_to_cpu(a, data, a->size_bytes) == GALE_OK;
     for (int64_t i = 0; same && i < n; i++) {
-        const void *p = data + (size_t)i * gale_type_size(a->type), *q = (const char *)gale_tensor_data(b) + (size_t)i * gale_type_size(a->type);
+        const void *p = data + (size_t)i * gale_type_size(a->type),
+                   *q = (const char *)gale_tensor_data(b) + (size_t)i * gale_type_size(a->type);
         double x = gale__load_f64(a->type, p), y = gale__load_f64(a->type, q);
-        same = gale__type_is_float(a->type) ? (isnan(x) && isnan(y)) || (x == y && signbit(x) == signbit(y)) : gale__load_i64(a->type, p) == gale__load_i64(a->type, q);
+        same = gale__type_is_float(a->type) ? (isnan(x) && isnan(y)) || (x == y && signbit(x) == signbit(y))
+                                            : gale__load_i64(a->type, p) == gale__load_i64(a->type, q);
     }
     free(data);
     return same;

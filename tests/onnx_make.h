@@ -12,7 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct maker { gale__arena arena; gale__pb_model model; gale__pb_graph *graph; } maker;
+typedef struct maker {
+    gale__arena arena;
+    gale__pb_model model;
+    gale__pb_graph *graph;
+} maker;
 
 static inline void *make_room(maker *m, size_t size)
 {
@@ -65,9 +69,18 @@ static inline gale__pb_type *make_tensor_type(maker *m, int type, const char *sh
     }
     return t;
 }
-static inline gale__pb_value_info make_info(maker *m, const char *name, gale__pb_type *type) { return (gale__pb_value_info){.name = make_text(m, name), .type = type}; }
-static inline void make_input(maker *m, const char *name, int type, const char *shape) { *MAKE_ADD(m, m->graph->input) = make_info(m, name, make_tensor_type(m, type, shape)); }
-static inline void make_output(maker *m, const char *name, int type, const char *shape) { *MAKE_ADD(m, m->graph->output) = make_info(m, name, make_tensor_type(m, type, shape)); }
+static inline gale__pb_value_info make_info(maker *m, const char *name, gale__pb_type *type)
+{
+    return (gale__pb_value_info){.name = make_text(m, name), .type = type};
+}
+static inline void make_input(maker *m, const char *name, int type, const char *shape)
+{
+    *MAKE_ADD(m, m->graph->input) = make_info(m, name, make_tensor_type(m, type, shape));
+}
+static inline void make_output(maker *m, const char *name, int type, const char *shape)
+{
+    *MAKE_ADD(m, m->graph->output) = make_info(m, name, make_tensor_type(m, type, shape));
+}
 
 static inline void make_dims(maker *m, gale__pb_tensor *t, const char *shape)
 {
@@ -82,7 +95,10 @@ static inline gale__pb_tensor *make_tensor(maker *m, const char *name, int type,
     make_dims(m, t, shape);
     return t;
 }
-static inline void make_raw(maker *m, gale__pb_tensor *t, const void *data, size_t size) { t->raw_data = (gale__pb_text){size ? memcpy(make_room(m, size), data, size) : "", size}; }
+static inline void make_raw(maker *m, gale__pb_tensor *t, const void *data, size_t size)
+{
+    t->raw_data = (gale__pb_text){size ? memcpy(make_room(m, size), data, size) : "", size};
+}
 static inline gale__pb_tensor *make_floats(maker *m, const char *name, const char *shape, const float *data, size_t n)
 {
     gale__pb_tensor *t = make_tensor(m, name, 1, shape);
@@ -99,7 +115,10 @@ static inline void make_initializer(maker *m, const gale__pb_tensor *t) { *MAKE_
 
 static inline void make_names(maker *m, const char *names, void *list)
 {
-    struct { gale__pb_text *at; size_t n; } l;
+    struct {
+        gale__pb_text *at;
+        size_t n;
+    } l;
     memcpy(&l, list, sizeof l);
     for (const char *p = names; *p;) {
         size_t n = strcspn(p, ",");
@@ -148,14 +167,16 @@ static inline gale__pb_graph *make_enter(maker *m, gale__pb_node *n, const char 
 }
 static inline void make_leave(maker *m, gale__pb_graph *outer) { m->graph = outer; }
 
-/* A node that calls a function of the domain "ours"; and such a function, whose nodes are those made until make_function_end. */
+/* A node that calls a function of the domain "ours"; and such a function, whose nodes are those made until
+ * make_function_end. */
 static inline gale__pb_node *make_call(maker *m, const char *function, const char *inputs, const char *outputs)
 {
     gale__pb_node *n = make_node(m, function, inputs, outputs);
     n->domain = make_text(m, "ours");
     return n;
 }
-static inline gale__pb_function *make_function(maker *m, const char *name, const char *inputs, const char *outputs, gale__pb_graph **outer)
+static inline gale__pb_function *make_function(
+    maker *m, const char *name, const char *inputs, const char *outputs, gale__pb_graph **outer)
 {
     gale__pb_function *f = MAKE_ADD(m, m->model.functions);
     f->name = make_text(m, name);

@@ -4,7 +4,10 @@
 #include "onnx/file.h"
 #include <string.h>
 
-static inline bool tree_text_equal(const gale__pb_text *a, const gale__pb_text *b) { return a->size == b->size && (!a->size || !memcmp(a->at, b->at, a->size)); }
+static inline bool tree_text_equal(const gale__pb_text *a, const gale__pb_text *b)
+{
+    return a->size == b->size && (!a->size || !memcmp(a->at, b->at, a->size));
+}
 
 static inline bool tree_raw_equal(gale__onnx *fa, const gale__pb_tensor *a, gale__onnx *fb, const gale__pb_tensor *b)
 {
@@ -47,16 +50,19 @@ static inline bool tree_equal(gale__onnx *fa, gale__onnx *fb, gale__pb_which whi
         if (l.n != k.n) return false;
         for (size_t n = 0; n < l.n; n++) {
             const void *u = (const char *)l.at + n * item, *v = (const char *)k.at + n * item;
-            if (f->kind == GALE__PB_RAW ? !tree_raw_equal(fa, a, fb, b)
-                : f->kind == GALE__PB_TEXT ? !tree_text_equal(u, v)
-                : f->kind == GALE__PB_MESSAGE ? !tree_equal(fa, fb, f->message, u, v) : memcmp(u, v, item) != 0) return false;
+            if (f->kind == GALE__PB_RAW       ? !tree_raw_equal(fa, a, fb, b)
+                : f->kind == GALE__PB_TEXT    ? !tree_text_equal(u, v)
+                : f->kind == GALE__PB_MESSAGE ? !tree_equal(fa, fb, f->message, u, v)
+                                              : memcmp(u, v, item) != 0)
+                return false;
         }
     }
     return true;
 }
 
 /* Calls for each tensor and each sparse tensor (then tensor is NULL). */
-static inline void tree_tensors(gale__pb_which which, const void *message, void (*fn)(void *user, const gale__pb_tensor *tensor, const gale__pb_sparse *sparse), void *user)
+static inline void tree_tensors(gale__pb_which which, const void *message,
+    void (*fn)(void *user, const gale__pb_tensor *tensor, const gale__pb_sparse *sparse), void *user)
 {
     const gale__pb_table *t = &gale__pb_tables[which];
     if (which == GALE__PB_IS_tensor) fn(user, message, NULL);
@@ -66,11 +72,15 @@ static inline void tree_tensors(gale__pb_which which, const void *message, void 
         gale__pb_list l = {NULL, 1};
         if (f->kind != GALE__PB_MESSAGE) continue;
         memcpy(&l, (const char *)message + f->offset, f->list ? sizeof l : sizeof l.at);
-        for (size_t n = 0; l.at && n < l.n; n++) tree_tensors(f->message, (const char *)l.at + n * gale__pb_item_bytes(f), fn, user);
+        for (size_t n = 0; l.at && n < l.n; n++)
+            tree_tensors(f->message, (const char *)l.at + n * gale__pb_item_bytes(f), fn, user);
     }
 }
 
-typedef struct tree_decoded { gale__onnx *file; int good, bad; } tree_decoded;
+typedef struct tree_decoded {
+    gale__onnx *file;
+    int good, bad;
+} tree_decoded;
 static inline void tree_decode_one(void *user, const gale__pb_tensor *tensor, const gale__pb_sparse *sparse)
 {
     tree_decoded *d = user;

@@ -9,7 +9,7 @@
 
 typedef struct og {
     gale_graph *graph;
-    gale_status status;   /* the first failure stays */
+    gale_status status; /* the first failure stays */
     int n_inputs, n_outputs;
     int rank[OG_INPUTS];
     int64_t dims[OG_INPUTS][GALE_MAX_RANK];
@@ -47,16 +47,21 @@ static inline gale_value og_input(og *t, int rank, const int64_t *dims)
     og_note(t, gale_graph_input(t->graph, name, GALE_F32, rank, dims, NULL, &v));
     return v;
 }
-#define OG_INPUT(t, ...) og_input(t, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+#define OG_INPUT(t, ...) \
+    og_input(t, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
 
-static inline gale_value og_op(og *t, const char *name, const gale_value *in, int n, const gale_attr *attrs, int n_attrs)
+static inline gale_value og_op(
+    og *t, const char *name, const gale_value *in, int n, const gale_attr *attrs, int n_attrs)
 {
     gale_value out = GALE_NONE;
     if (t->status == GALE_OK) t->status = gale_graph_op(t->graph, name, in, n, attrs, n_attrs, &out, 1);
     return out;
 }
 static inline gale_value og_op1(og *t, const char *name, gale_value x) { return og_op(t, name, &x, 1, NULL, 0); }
-static inline gale_value og_op2(og *t, const char *name, gale_value x, gale_value y) { return og_op(t, name, (gale_value[]){x, y}, 2, NULL, 0); }
+static inline gale_value og_op2(og *t, const char *name, gale_value x, gale_value y)
+{
+    return og_op(t, name, (gale_value[]){x, y}, 2, NULL, 0);
+}
 
 static inline gale_value og_constant(og *t, int rank, const int64_t *dims, const float *data)
 {
@@ -73,12 +78,14 @@ static inline gale_value og_ints(og *t, int n, const int64_t *values)
     if (t->status == GALE_OK) t->status = gale_graph_constant(t->graph, GALE_I64, 1, dims, values, &v);
     return v;
 }
-#define OG_INTS(t, ...) og_ints(t, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+#define OG_INTS(t, ...) \
+    og_ints(t, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
 
 /* Weights of 4 or 8 bits [n, k] in blocks of 32, any bytes. */
 static inline gale_value og_packed(og *t, gale_value x, int64_t n, int64_t k, int64_t bits, bool zeros)
 {
-    int64_t blocks = (k + 31) / 32, dims[3] = {n, blocks, 4 * bits}, row[2] = {n, (blocks * bits + 7) / 8}, total = n * blocks * 4 * bits;
+    int64_t blocks = (k + 31) / 32, dims[3] = {n, blocks, 4 * bits}, row[2] = {n, (blocks * bits + 7) / 8},
+            total = n * blocks * 4 * bits;
     uint8_t *data = gale__alloc((size_t)total);
     float *scales = gale__alloc((size_t)(n * blocks) * sizeof *scales);
     gale_value in[4] = {x, GALE_NONE, GALE_NONE, GALE_NONE};
@@ -86,7 +93,8 @@ static inline gale_value og_packed(og *t, gale_value x, int64_t n, int64_t k, in
     for (int64_t i = 0; scales && i < n * blocks; i++) scales[i] = (float)(1 + i % 7) / 64;
     if (!data || !scales) t->status = GALE_NO_MEMORY;
     if (t->status == GALE_OK) t->status = gale_graph_constant(t->graph, GALE_U8, 3, dims, data, &in[1]);
-    if (t->status == GALE_OK) t->status = gale_graph_constant(t->graph, GALE_F32, 2, (const int64_t[]){n, blocks}, scales, &in[2]);
+    if (t->status == GALE_OK)
+        t->status = gale_graph_constant(t->graph, GALE_F32, 2, (const int64_t[]){n, blocks}, scales, &in[2]);
     if (t->status == GALE_OK && zeros) t->status = gale_graph_constant(t->graph, GALE_U8, 2, row, data, &in[3]);
     gale__free(data);
     gale__free(scales);
@@ -98,17 +106,26 @@ static inline gale_value og_packed(og *t, gale_value x, int64_t n, int64_t k, in
 static inline void og_suppress(og *t, int64_t c, int64_t s, int64_t most, gale_value out[2])
 {
     const int64_t boxes[3] = {2, s, 4}, scores[3] = {2, c, s};
-    gale_value in[5] = {og_input(t, 3, boxes), og_input(t, 3, scores), og_ints(t, 1, &most), og_number(t, 0.2f), og_number(t, 0.1f)};
+    gale_value in[5] = {
+        og_input(t, 3, boxes), og_input(t, 3, scores), og_ints(t, 1, &most), og_number(t, 0.2f), og_number(t, 0.1f)};
     if (t->status == GALE_OK) t->status = gale_graph_op(t->graph, "NonMaxSuppressionPadded", in, 5, NULL, 0, out, 2);
 }
 
-static inline gale_value og_softmax(og *t, gale_value x, int64_t axis) { return og_op(t, "Softmax", &x, 1, (gale_attr[]){GALE_INT("axis", axis)}, 1); }
+static inline gale_value og_softmax(og *t, gale_value x, int64_t axis)
+{
+    return og_op(t, "Softmax", &x, 1, (gale_attr[]){GALE_INT("axis", axis)}, 1);
+}
 static inline gale_value og_reshape(og *t, gale_value x, gale_value shape) { return og_op2(t, "Reshape", x, shape); }
-static inline gale_value og_transpose(og *t, gale_value x, int n, const int64_t *perm) { return og_op(t, "Transpose", &x, 1, (gale_attr[]){GALE_INTS("perm", perm, (size_t)n)}, 1); }
-#define OG_TRANSPOSE(t, x, ...) og_transpose(t, x, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+static inline gale_value og_transpose(og *t, gale_value x, int n, const int64_t *perm)
+{
+    return og_op(t, "Transpose", &x, 1, (gale_attr[]){GALE_INTS("perm", perm, (size_t)n)}, 1);
+}
+#define OG_TRANSPOSE(t, x, ...) \
+    og_transpose(t, x, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
 
 /* Two spatial axes, the same stride and padding along both. */
-static inline gale_value og_conv(og *t, gale_value x, gale_value w, gale_value b, int64_t groups, int64_t stride, int64_t pad)
+static inline gale_value og_conv(
+    og *t, gale_value x, gale_value w, gale_value b, int64_t groups, int64_t stride, int64_t pad)
 {
     int64_t strides[2] = {stride, stride}, pads[4] = {pad, pad, pad, pad};
     gale_attr attrs[3] = {GALE_INT("group", groups), GALE_INTS("strides", strides, 2), GALE_INTS("pads", pads, 4)};
@@ -121,7 +138,10 @@ static inline void og_output(og *t, gale_value v)
     if (t->status == GALE_OK) t->status = gale_graph_output(t->graph, name, v);
 }
 
-static inline float og_random(og *t) { return (float)((t->seed = t->seed * 1664525u + 1013904223u) >> 8) * 0x1p-22f - 2; } /* in [-2, 2) */
+static inline float og_random(og *t)
+{
+    return (float)((t->seed = t->seed * 1664525u + 1013904223u) >> 8) * 0x1p-22f - 2;
+} /* in [-2, 2) */
 
 /* The inputs as tensors of the device. */
 static inline gale_status og_tensors(og *t, gale_device *device)

@@ -1,6 +1,7 @@
-/* Packed data made elsewhere: raw deflate streams by zlib (level 9; fixed codes by strategy), and an archive by NumPy's savez_compressed of
- * x = arange(600, dtype=f32).reshape(20, 30) and ids = [7, -1] (i64). */
+/* Packed data made elsewhere: raw deflate streams by zlib (level 9; fixed codes by strategy), and an archive by NumPy's
+ * savez_compressed of x = arange(600, dtype=f32).reshape(20, 30) and ids = [7, -1] (i64). */
 #include <stdint.h>
+/* clang-format off */
 static const uint8_t fixed_stream[62] = {
     43, 201, 72, 85, 40, 44, 205, 76, 206, 86, 72, 42, 202, 47, 207, 83, 72, 203, 175, 80, 200, 42, 205, 45, 40, 86, 200, 47, 75, 45, 82, 40,
     1, 74, 231, 36, 86, 85, 42, 164, 228, 167, 91, 131, 121, 163, 138, 71, 21, 143, 42, 30, 85, 60, 170, 120, 84, 241, 48, 82, 12, 0,

@@ -16,8 +16,11 @@ static inline gale_picture *picture_make(int64_t w, int64_t h, int channels, gal
     if (gale_picture_create(w, h, channels, type, &p) != GALE_OK) return NULL;
     for (int64_t i = 0; i < w * h * channels; i++) {
         int c = (int)(i % channels);
-        float x = (float)(i / channels % w) / (float)w, y = (float)(i / channels / w) / (float)h, noise = (float)(picture_random(&seed) % 1000) / 1e5f;
-        float v = c == channels - 1 && channels % 2 == 0 ? 0.2f + 0.8f * x : 0.5f + 0.4f * sinf(6 * x + 2 * (float)c) * cosf(5 * y) + noise;
+        float x = (float)(i / channels % w) / (float)w, y = (float)(i / channels / w) / (float)h,
+              noise = (float)(picture_random(&seed) % 1000) / 1e5f;
+        float v = c == channels - 1 && channels % 2 == 0
+                      ? 0.2f + 0.8f * x
+                      : 0.5f + 0.4f * sinf(6 * x + 2 * (float)c) * cosf(5 * y) + noise;
         gale__samples_from_f32(type, &v, (char *)p->data + (size_t)i * gale_type_size(type), 1);
     }
     return p;
@@ -28,12 +31,16 @@ static inline float off(const gale_picture *in, const gale_picture *out, int sca
 {
     float worst = 0;
     size_t size = gale_type_size(in->type);
-    if (out->width != in->width * scale || out->height != in->height * scale || out->channels != in->channels || out->type != in->type) return INFINITY;
+    if (out->width != in->width * scale || out->height != in->height * scale || out->channels != in->channels ||
+        out->type != in->type)
+        return INFINITY;
     for (int64_t i = 0; i < out->width * out->height * in->channels; i++) {
-        int64_t c = i % in->channels, x = i / in->channels % out->width / scale, y = i / in->channels / out->width / scale;
+        int64_t c = i % in->channels, x = i / in->channels % out->width / scale,
+                y = i / in->channels / out->width / scale;
         float a, b;
         gale__samples_to_f32(in->type, (char *)out->data + (size_t)i * size, &a, 1);
-        gale__samples_to_f32(in->type, (char *)in->data + (size_t)((y * in->width + x) * in->channels + c) * size, &b, 1);
+        gale__samples_to_f32(
+            in->type, (char *)in->data + (size_t)((y * in->width + x) * in->channels + c) * size, &b, 1);
         worst = fmaxf(worst, fabsf(a - b));
     }
     return worst;
@@ -71,11 +78,12 @@ static inline size_t picture_icc(uint8_t *to /* 600 */, bool grey)
 static inline size_t picture_exif(uint8_t *to /* 128 */, int orientation)
 {
     static const uint8_t text[] = {
-        'M', 'M', 0, 42, 0, 0, 0, 8, 0, 5,                                    /* five entries at 8 */
-        1, 0x12, 0, 3, 0, 0, 0, 1, 0, 1, 0, 0, 1, 0x1a, 0, 5, 0, 0, 0, 1, 0, 0, 0, 74, 1, 0x1b, 0, 5, 0, 0, 0, 1, 0, 0, 0, 74,
-        1, 0x28, 0, 3, 0, 0, 0, 1, 0, 2, 0, 0, 0x87, 0x69, 0, 4, 0, 0, 0, 1, 0, 0, 0, 82, 0, 0, 0, 112, 0, 0, 0, 72, 0, 0, 0, 1, /* at 74 */
+        'M', 'M', 0, 42, 0, 0, 0, 8, 0, 5, /* five entries at 8 */
+        1, 0x12, 0, 3, 0, 0, 0, 1, 0, 1, 0, 0, 1, 0x1a, 0, 5, 0, 0, 0, 1, 0, 0, 0, 74, 1, 0x1b, 0, 5, 0, 0, 0, 1, 0, 0,
+        0, 74, 1, 0x28, 0, 3, 0, 0, 0, 1, 0, 2, 0, 0, 0x87, 0x69, 0, 4, 0, 0, 0, 1, 0, 0, 0, 82, 0, 0, 0, 112, 0, 0, 0,
+        72, 0, 0, 0, 1,                                                                                 /* at 74 */
         0, 2, 0xa0, 2, 0, 4, 0, 0, 0, 1, 0, 0, 0, 9, 0xa0, 3, 0, 3, 0, 0, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, /* at 82 */
-        0, 0, 0, 0, 0, 0,                                                     /* an empty directory at 112 */
+        0, 0, 0, 0, 0, 0, /* an empty directory at 112 */
     };
     memcpy(to, text, sizeof text);
     to[19] = (uint8_t)orientation;

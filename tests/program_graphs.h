@@ -1,5 +1,5 @@
-/* Graphs through the public API, for tests of programs: a builder that stops at the first failure, and a network with something
- * of everything. */
+/* Graphs through the public API, for tests of programs: a builder that stops at the first failure, and a network with
+ * something of everything. */
 #ifndef GALE_TEST_PROGRAM_GRAPHS_H
 #define GALE_TEST_PROGRAM_GRAPHS_H
 #include "test.h"
@@ -8,10 +8,14 @@
 #include <stdlib.h>
 
 /* "rank, dims" of a shape. */
-#define SHAPE(...) (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...) \
+    (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 #define SCALAR 0, NULL
 
-typedef struct pg { gale_graph *graph; gale_status status; } pg;
+typedef struct pg {
+    gale_graph *graph;
+    gale_status status;
+} pg;
 
 static inline pg pg_begin(void)
 {
@@ -28,7 +32,8 @@ static inline gale_status pg_end(pg *g, gale_graph **out)
     return GALE_OK;
 }
 
-static inline gale_value pg_input(pg *g, const char *name, gale_type type, int rank, const int64_t *dims, const char *const *symbols)
+static inline gale_value pg_input(
+    pg *g, const char *name, gale_type type, int rank, const int64_t *dims, const char *const *symbols)
 {
     gale_value v = GALE_NONE;
     if (g->status == GALE_OK) g->status = gale_graph_input(g->graph, name, type, rank, dims, symbols, &v);
@@ -42,7 +47,8 @@ static inline gale_value pg_constant(pg *g, gale_type type, int rank, const int6
     return v;
 }
 
-static inline gale_value pg_op(pg *g, const char *op, const gale_value *inputs, int n, const gale_attr *attrs, int n_attrs)
+static inline gale_value pg_op(
+    pg *g, const char *op, const gale_value *inputs, int n, const gale_attr *attrs, int n_attrs)
 {
     gale_value v = GALE_NONE;
     if (g->status == GALE_OK) g->status = gale_graph_op(g->graph, op, inputs, n, attrs, n_attrs, &v, 1);
@@ -50,7 +56,8 @@ static inline gale_value pg_op(pg *g, const char *op, const gale_value *inputs, 
 }
 #define OP1(g, op, a) pg_op(g, op, (gale_value[]){a}, 1, NULL, 0)
 #define OP2(g, op, a, b) pg_op(g, op, (gale_value[]){a, b}, 2, NULL, 0)
-#define OP1_WITH(g, op, a, ...) pg_op(g, op, (gale_value[]){a}, 1, (gale_attr[]){__VA_ARGS__}, sizeof(gale_attr[]){__VA_ARGS__} / sizeof(gale_attr))
+#define OP1_WITH(g, op, a, ...) \
+    pg_op(g, op, (gale_value[]){a}, 1, (gale_attr[]){__VA_ARGS__}, sizeof(gale_attr[]){__VA_ARGS__} / sizeof(gale_attr))
 
 static inline void pg_output(pg *g, const char *name, gale_value v)
 {
@@ -97,9 +104,10 @@ static inline void pg_layer_want(const float *x, int n, float *y)
     }
 }
 
-/* A network with something of everything: convolution, a shape given at run time, matrix product, softmax, gather, concat, and the
- * gradient of a loss by its weights; with `special` also scatter, sort and a running sum.
- * Inputs: x f32[N, 2, 6, 6], w f32[3, 2, 3, 3], shape i64[2], index i64[N].  Outputs: loss, probabilities, gradients of w and x. */
+/* A network with something of everything: convolution, a shape given at run time, matrix product, softmax, gather,
+ * concat, and the gradient of a loss by its weights; with `special` also scatter, sort and a running sum. Inputs: x
+ * f32[N, 2, 6, 6], w f32[3, 2, 3, 3], shape i64[2], index i64[N].  Outputs: loss, probabilities, gradients of w and x.
+ */
 static inline gale_status pg_network(bool special, gale_graph **out)
 {
     static const char *const batch[] = {"N", NULL, NULL, NULL};
@@ -109,20 +117,25 @@ static inline gale_status pg_network(bool special, gale_graph **out)
     pg_fill(table, 7 * 5, 4);
     pg_fill(bias, 3, 5);
     pg g = pg_begin();
-    gale_value x = pg_input(&g, "x", GALE_F32, SHAPE(-1, 2, 6, 6), batch), w = pg_input(&g, "w", GALE_F32, SHAPE(3, 2, 3, 3), NULL);
-    gale_value shape = pg_input(&g, "shape", GALE_I64, SHAPE(2), NULL), index = pg_input(&g, "index", GALE_I64, SHAPE(-1), batch);
+    gale_value x = pg_input(&g, "x", GALE_F32, SHAPE(-1, 2, 6, 6), batch),
+               w = pg_input(&g, "w", GALE_F32, SHAPE(3, 2, 3, 3), NULL);
+    gale_value shape = pg_input(&g, "shape", GALE_I64, SHAPE(2), NULL),
+               index = pg_input(&g, "index", GALE_I64, SHAPE(-1), batch);
     gale_attr attrs[] = {GALE_INTS("pads", pads, 4)};
     gale_value c = pg_op(&g, "Conv", (gale_value[]){x, w, pg_constant(&g, GALE_F32, SHAPE(3), bias)}, 3, attrs, 1);
-    gale_value pooled = OP1_WITH(&g, "MaxPool", OP1(&g, "Relu", c), GALE_INTS("kernel_shape", ((int64_t[]){2, 2}), 2), GALE_INTS("strides", ((int64_t[]){2, 2}), 2));
+    gale_value pooled = OP1_WITH(&g, "MaxPool", OP1(&g, "Relu", c), GALE_INTS("kernel_shape", ((int64_t[]){2, 2}), 2),
+        GALE_INTS("strides", ((int64_t[]){2, 2}), 2));
     gale_value flat = OP2(&g, "Reshape", pooled, shape); /* [N, 27] */
     gale_value logits = OP2(&g, "MatMul", flat, pg_constant(&g, GALE_F32, SHAPE(27, 5), weight));
     gale_value p = OP1(&g, "Softmax", logits);
     gale_value rows = OP2(&g, "Gather", pg_constant(&g, GALE_F32, SHAPE(7, 5), table), index);
-    gale_value both = pg_op(&g, "Concat", (gale_value[]){OP2(&g, "Mul", p, rows), rows}, 2, (gale_attr[]){GALE_INT("axis", 1)}, 1);
+    gale_value both =
+        pg_op(&g, "Concat", (gale_value[]){OP2(&g, "Mul", p, rows), rows}, 2, (gale_attr[]){GALE_INT("axis", 1)}, 1);
     if (special) {
         int64_t zero = 0;
         gale_value at = OP1_WITH(&g, "ArgSort", p, GALE_INT("axis", 1));
-        both = pg_op(&g, "ScatterElements", (gale_value[]){both, at, p}, 3, (gale_attr[]){GALE_INT("axis", 1), GALE_STRING_ATTR("reduction", "add")}, 2);
+        both = pg_op(&g, "ScatterElements", (gale_value[]){both, at, p}, 3,
+            (gale_attr[]){GALE_INT("axis", 1), GALE_STRING_ATTR("reduction", "add")}, 2);
         both = OP2(&g, "CumSum", both, pg_constant(&g, GALE_I64, SCALAR, &zero));
     }
     gale_value loss = OP1_WITH(&g, "ReduceSum", OP2(&g, "Mul", both, both), GALE_INT("keepdims", 0)), grads[2] = {0};

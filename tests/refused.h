@@ -11,7 +11,8 @@ static inline void refused(const char *op, const char *attrs, const char *inputs
     gale__case_value got[GALE__CASE_VALUES];
     if (!CHECK_OK(gale__case_open(&c, 0, &run))) return;
     gale_status status = gale__case_reference(&run, got);
-    if (!CHECK(status != GALE_OK) || !CHECK(strstr(gale_error(), words) != NULL)) printf("  %s %s: %s: '%s'\n", op, attrs, inputs, gale_error());
+    if (!CHECK(status != GALE_OK) || !CHECK(strstr(gale_error(), words) != NULL))
+        printf("  %s %s: %s: '%s'\n", op, attrs, inputs, gale_error());
     gale__case_close(&run);
 }
 #endif

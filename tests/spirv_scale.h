@@ -7,7 +7,11 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef struct assembly { uint32_t words[512]; size_t count; uint32_t ids; } assembly;
+typedef struct assembly {
+    uint32_t words[512];
+    size_t count;
+    uint32_t ids;
+} assembly;
 
 static inline void emit(assembly *s, uint32_t op, const uint32_t *args, size_t n)
 {
@@ -27,10 +31,32 @@ static inline uint32_t make(assembly *s, uint32_t op, uint32_t type, const uint3
     s->count += n;
     return s->ids;
 }
-#define MAKE(op, type, ...) make(s, SpvOp##op, type, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / 4)
+#define MAKE(op, type, ...) \
+    make(s, SpvOp##op, type, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / 4)
 
-enum { S_MAIN = 1, S_VOID, S_FN, S_U32, S_U64, S_F32, S_BOOL, S_VEC, S_PVEC, S_ID, S_BLOCK, S_PBLOCK, S_PUSH, S_PF32, S_PPF32, S_PU32, S_PPU32,
-       S_PU64, S_PPU64, S_ZERO, S_FIRST };
+enum {
+    S_MAIN = 1,
+    S_VOID,
+    S_FN,
+    S_U32,
+    S_U64,
+    S_F32,
+    S_BOOL,
+    S_VEC,
+    S_PVEC,
+    S_ID,
+    S_BLOCK,
+    S_PBLOCK,
+    S_PUSH,
+    S_PF32,
+    S_PPF32,
+    S_PU32,
+    S_PPU32,
+    S_PU64,
+    S_PPU64,
+    S_ZERO,
+    S_FIRST
+};
 
 static inline uint32_t constant(assembly *s, uint32_t type, uint32_t value)
 {
@@ -52,7 +78,8 @@ static inline void head(assembly *s, bool by_address, uint32_t local)
     EMIT(ExecutionMode, S_MAIN, SpvExecutionModeLocalSize, local, 1, 1);
     EMIT(Decorate, S_ID, SpvDecorationBuiltIn, SpvBuiltInGlobalInvocationId);
     EMIT(Decorate, S_BLOCK, SpvDecorationBlock);
-    for (uint32_t i = 0; i < (by_address ? 1u : 5u); i++) EMIT(MemberDecorate, S_BLOCK, i, SpvDecorationOffset, offsets[i]);
+    for (uint32_t i = 0; i < (by_address ? 1u : 5u); i++)
+        EMIT(MemberDecorate, S_BLOCK, i, SpvDecorationOffset, offsets[i]);
     EMIT(TypeVoid, S_VOID);
     EMIT(TypeFunction, S_FN, S_VOID);
     EMIT(TypeInt, S_U32, 32, 0);
@@ -74,7 +101,9 @@ static inline void head(assembly *s, bool by_address, uint32_t local)
     EMIT(TypePointer, S_PPU64, SpvStorageClassPushConstant, S_U64);
 }
 
-typedef struct field { uint32_t type, push_pointer, pointer, offset, size, number, place; } field;
+typedef struct field {
+    uint32_t type, push_pointer, pointer, offset, size, number, place;
+} field;
 
 /* The value of a field of the block; base: 0, or the address of the block. */
 static inline uint32_t load_field(assembly *s, const field *f, uint32_t base)
@@ -88,8 +117,11 @@ static inline uint32_t load_field(assembly *s, const field *f, uint32_t base)
 static inline size_t spirv_scale(assembly *s, bool by_address, uint32_t local)
 {
     field f[5] = {
-        {S_U64, S_PPU64, S_PU64, 0, 8, 0, 0},  {S_U64, S_PPU64, S_PU64, 8, 8, 0, 0},  {S_U32, S_PPU32, S_PU32, 16, 4, 0, 0},
-        {S_F32, S_PPF32, S_PF32, 20, 4, 0, 0}, {S_F32, S_PPF32, S_PF32, 24, 4, 0, 0},
+        {S_U64, S_PPU64, S_PU64, 0, 8, 0, 0},
+        {S_U64, S_PPU64, S_PU64, 8, 8, 0, 0},
+        {S_U32, S_PPU32, S_PU32, 16, 4, 0, 0},
+        {S_F32, S_PPF32, S_PF32, 20, 4, 0, 0},
+        {S_F32, S_PPF32, S_PF32, 24, 4, 0, 0},
     };
     uint32_t base = 0, v[5];
     head(s, by_address, local);

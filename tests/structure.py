@@ -155,6 +155,21 @@ def environment_is_documented():
     return [] if subprocess.run([sys.executable, script, "--check"]).returncode == 0 else ["docs/environment.md is not what scripts/environment.py writes: run it"]
 
 
+def formatter():
+    """Other versions of clang-format lay code out differently, so only Debian 12's counts."""
+    if not (found := shutil.which("clang-format-14") or shutil.which("clang-format")):
+        return None
+    version = subprocess.run([found, "--version"], capture_output=True, text=True).stdout
+    return found if re.search(r"version 14\.", version) else None
+
+
+def files_are_formatted(program):
+    files = [str(p) for top in ("src", "include", "tests", "fuzz", "bench", "examples") for p in sources(f"{top}/**/*.c", f"{top}/**/*.h")]
+    done = subprocess.run([program, "--dry-run", *files], capture_output=True, text=True, cwd=root)
+    wrong = sorted({line.split(":")[0] for line in done.stderr.splitlines() if "[-Wclang-format-violations]" in line})
+    return [f"{pathlib.Path(p).relative_to(root)}: run `clang-format -i` on it" for p in wrong]
+
+
 report("includes point left", includes_point_left())
 report("every source is built", every_source_is_built())
 if (build / "libgale.so").exists() and shutil.which("nm"):
@@ -173,5 +188,9 @@ report("files are short", files_are_short())
 report("functions are short", functions_are_short())
 report("memory has one door", memory_has_one_door())
 report("environment is documented", environment_is_documented())
+if program := formatter():
+    report("files are formatted", files_are_formatted(program))
+else:
+    skip("files are formatted", "clang-format 14 is not installed")
 report("line budget", budget_is_kept())
 sys.exit(finish())

@@ -37,7 +37,8 @@ static inline bool test_check_text(const char *a, const char *b, const char *fil
 {
     if (a && b && !strcmp(a, b)) return true;
     if (++test_bad <= 20)
-        printf("FAIL %s: %s:%d: %s: \"%s\", not \"%s\"\n", test_at, file, line, text, a ? a : "(null)", b ? b : "(null)");
+        printf(
+            "FAIL %s: %s:%d: %s: \"%s\", not \"%s\"\n", test_at, file, line, text, a ? a : "(null)", b ? b : "(null)");
     return false;
 }
 
@@ -57,13 +58,13 @@ static inline bool test_check_ok(gale_status status, const char *file, int line,
 #define CHECK_FAILS(call, status) test_check_eq((int64_t)(call), GALE_##status, __FILE__, __LINE__, #call)
 
 /* Leaves the running test, counted as skipped and said aloud. */
-#define SKIP(...)                          \
-    do {                                   \
-        printf("SKIP %s: ", test_at);      \
-        printf(__VA_ARGS__);               \
-        printf("\n");                      \
-        test_skipped = 1;                  \
-        return;                            \
+#define SKIP(...)                     \
+    do {                              \
+        printf("SKIP %s: ", test_at); \
+        printf(__VA_ARGS__);          \
+        printf("\n");                 \
+        test_skipped = 1;             \
+        return;                       \
     } while (0)
 
 /* Under an emulator or a sanitizer time is dear: heavy tests then do a part of their work. */
@@ -80,7 +81,10 @@ static inline const char *test_data(void)
     return folder && *folder ? folder : "../shared/data";
 }
 
-typedef struct test_row { const char *name; void (*fn)(void); } test_row;
+typedef struct test_row {
+    const char *name;
+    void (*fn)(void);
+} test_row;
 
 static inline bool test_wanted(const char *name, int argc, char **argv)
 {
@@ -106,11 +110,11 @@ static inline int test_main(const test_row *rows, size_t count, int argc, char *
     return failed ? 1 : 0;
 }
 
-#define TESTS(...)                                                                   \
-    static const test_row test_rows[] = {__VA_ARGS__};                               \
-    int main(int argc, char **argv)                                                  \
-    {                                                                                \
-        return test_main(test_rows, sizeof test_rows / sizeof *test_rows, argc, argv); \
+#define TESTS(...)                                     \
+    static const test_row test_rows[] = {__VA_ARGS__}; \
+    int main(int argc, char **argv) { return test_main(test_rows, sizeof test_rows / sizeof *test_rows, argc, argv); }
+#define ROW(name)          \
+    {                      \
+#name, test_##name \
     }
-#define ROW(name) {#name, test_##name}
 #endif

@@ -80,7 +80,8 @@ TEST(alloc_faults)
     CHECK_EQ(gale__alloc_live(), live);
     CHECK(!gale__calloc(SIZE_MAX / 2, 3));
     size_t all = (size_t)gale__cpu_memory_bytes(); /* nobody writes to it */
-    if (all > gale__cpu_memory_left_bytes() && all >= 1 << 30) CHECK(!gale__alloc(all) && !gale__calloc(1, all) && !gale__alloc_aligned(64, all));
+    if (all > gale__cpu_memory_left_bytes() && all >= 1 << 30)
+        CHECK(!gale__alloc(all) && !gale__calloc(1, all) && !gale__alloc_aligned(64, all));
     void *zero = gale__alloc(0);
     CHECK(zero != NULL);
     gale__free(zero);
@@ -147,7 +148,8 @@ TEST(text)
     CHECK(!gale__text_to_i64("9223372036854775808", &i) && !gale__text_to_i64("", &i) && !gale__text_to_i64("1x", &i));
     CHECK(!gale__text_to_i64(" 1", &i) && !gale__text_to_i64("-", &i));
     CHECK(gale__text_to_f64("-1.5e3", &d) && d == -1500);
-    CHECK(!gale__text_to_f64("1e999", &d) && !gale__text_to_f64("nan", &d) && !gale__text_to_f64("0x1", &d) && !gale__text_to_f64(".", &d));
+    CHECK(!gale__text_to_f64("1e999", &d) && !gale__text_to_f64("nan", &d) && !gale__text_to_f64("0x1", &d) &&
+          !gale__text_to_f64(".", &d));
     char buf[32];
     CHECK_TEXT(gale__f64_to_text(0.1, buf), "0.1");
     CHECK_TEXT(gale__f64_to_text(1.0 / 3, buf), "0.3333333333333333");
@@ -204,7 +206,8 @@ TEST(files)
     size_t count = 0;
     CHECK_OK(gale__folder_list(folder, &list, &count));
     CHECK_EQ(count, 1);
-    CHECK(count == 1 && !strcmp(list[0].name, "a.bin") && list[0].size_bytes == 3 && !list[0].folder && list[0].time_ns > 0);
+    CHECK(count == 1 && !strcmp(list[0].name, "a.bin") && list[0].size_bytes == 3 && !list[0].folder &&
+          list[0].time_ns > 0);
     gale__folder_list_free(&list, count);
     CHECK_OK(gale__file_write(path, big, sizeof big));
     CHECK_FAILS(gale__file_read(path, 1000, &b), LIMIT);
@@ -420,15 +423,18 @@ TEST(hashes)
     char sha1[41];
     gale__sha1_init(&s), gale__sha_end_hex(&s, sha1);
     CHECK_TEXT(sha1, "da39a3ee5e6b4b0d3255bfef95601890afd80709");
-    gale__sha1_init(&s), gale__sha_add(&s, "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56), gale__sha_end_hex(&s, sha1);
+    gale__sha1_init(&s), gale__sha_add(&s, "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56),
+        gale__sha_end_hex(&s, sha1);
     CHECK_TEXT(sha1, "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
     for (size_t piece = 1; piece <= 1000; piece = piece * 3 + 2) { /* a million times "a", in pieces of all kinds */
         gale__sha1_init(&s);
-        for (size_t at = 0, n; at < 1000000; at += n) n = 1000000 - at < piece ? 1000000 - at : piece, gale__sha_add(&s, many, n);
+        for (size_t at = 0, n; at < 1000000; at += n)
+            n = 1000000 - at < piece ? 1000000 - at : piece, gale__sha_add(&s, many, n);
         gale__sha_end_hex(&s, sha1);
         CHECK_TEXT(sha1, "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
     }
-    CHECK(gale__hex_read("0aB", 3, sha1) && !strcmp(sha1, "0ab") && !gale__hex_read("0a", 3, sha1) && !gale__hex_read("0ag", 3, sha1) && !gale__hex_read("0abc", 3, sha1));
+    CHECK(gale__hex_read("0aB", 3, sha1) && !strcmp(sha1, "0ab") && !gale__hex_read("0a", 3, sha1) &&
+          !gale__hex_read("0ag", 3, sha1) && !gale__hex_read("0abc", 3, sha1));
     uint64_t seen[300];
     for (size_t n = 0; n < 300; n++) {
         seen[n] = gale__hash(many, n, 1);
@@ -477,13 +483,17 @@ TEST(json_out)
     gale__str_finish(&s);
 }
 
-static gale_status parse(gale__arena *a, const char *text, gale__json **v) { return gale__json_parse(a, text, strlen(text), v); }
+static gale_status parse(gale__arena *a, const char *text, gale__json **v)
+{
+    return gale__json_parse(a, text, strlen(text), v);
+}
 
 TEST(json_in)
 {
     gale__arena a = {0};
     gale__json *v = NULL;
-    CHECK_OK(parse(&a, " {\"a\": [1, 2.5e-1, -0], \"b\": {\"c\": \"\\u00e4\\ud83d\\ude00\\/\"}, \"d\": null, \"e\": true} ", &v));
+    CHECK_OK(parse(
+        &a, " {\"a\": [1, 2.5e-1, -0], \"b\": {\"c\": \"\\u00e4\\ud83d\\ude00\\/\"}, \"d\": null, \"e\": true} ", &v));
     const gale__json *list = gale__json_get(v, "a");
     CHECK(list && list->kind == GALE__JSON_ARRAY && list->child->number == 1 && list->child->next->number == 0.25);
     CHECK(list && signbit(list->child->next->next->number));
@@ -493,10 +503,11 @@ TEST(json_in)
     CHECK(gale__json_number(v, "none", 7) == 7 && gale__json_number(v, "e", 8) == 8);
     CHECK_OK(parse(&a, "[]", &v));
     CHECK_OK(parse(&a, "3", &v));
-    static const char *const bad[] = {"", " ", "{", "[", "[1", "[1,", "[1,]", "{\"a\"}", "{\"a\":}", "{a:1}", "{\"a\":1,}", "01", "1.",
-        "+1", "-", "1e", ".5", "nul", "tru", "\"", "\"\\", "\"\\\"", "\"\\x\"", "\"\\u12\"", "\"\\ud800\"", "\"\\ud800\\u0041\"",
-        "\"\\udc00\"", "\"\\u0000\"", "\"\n\"", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\xe2\x82\"", "1 2", "[1]]", "1e999",
-        "\"\xf4\x90\x80\x80\"", "{\"a\":1 \"b\":2}", "[1 2]", "NaN", "Infinity", "/* */1"};
+    static const char *const bad[] = {"", " ", "{", "[", "[1", "[1,", "[1,]", "{\"a\"}", "{\"a\":}", "{a:1}",
+        "{\"a\":1,}", "01", "1.", "+1", "-", "1e", ".5", "nul", "tru", "\"", "\"\\", "\"\\\"", "\"\\x\"", "\"\\u12\"",
+        "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\\u0000\"", "\"\n\"", "\"\xff\"", "\"\xc0\x80\"",
+        "\"\xed\xa0\x80\"", "\"\xe2\x82\"", "1 2", "[1]]", "1e999", "\"\xf4\x90\x80\x80\"", "{\"a\":1 \"b\":2}",
+        "[1 2]", "NaN", "Infinity", "/* */1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (!CHECK_FAILS(parse(&a, bad[i], &v), FORMAT)) printf("  text: %s\n", bad[i]);
     CHECK_FAILS(parse(&a, "{\n  \"a\": 1,\n  \"b\": x\n}", &v), FORMAT);
@@ -563,7 +574,8 @@ TEST(npy)
     gale__npy n;
     int64_t live = gale__alloc_live();
     for (int t = 0; t < GALE_TYPE_COUNT; t++) {
-        gale_status status = gale__npy_write(path, (gale_type)t, 2, (const int64_t[]){3, 2}, "................................................");
+        gale_status status = gale__npy_write(
+            path, (gale_type)t, 2, (const int64_t[]){3, 2}, "................................................");
         if (status == GALE_UNSUPPORTED) continue;
         CHECK_OK(status);
         if (!CHECK_OK(gale__npy_read(path, &n))) continue;
@@ -602,8 +614,13 @@ TEST(npy_hostile)
     const char *path = in_folder("b.npy");
     gale__npy n;
     int64_t live = gale__alloc_live();
-    static const struct { const char *header; gale_status status; } bad[] = {
-        {"", GALE_FORMAT}, {"{}\n", GALE_FORMAT}, {"{'descr': '<f4', 'fortran_order': False, }\n", GALE_FORMAT},
+    static const struct {
+        const char *header;
+        gale_status status;
+    } bad[] = {
+        {"", GALE_FORMAT},
+        {"{}\n", GALE_FORMAT},
+        {"{'descr': '<f4', 'fortran_order': False, }\n", GALE_FORMAT},
         {"{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }\n", GALE_UNSUPPORTED},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }\n", GALE_UNSUPPORTED},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }\n", GALE_FORMAT},
@@ -612,9 +629,11 @@ TEST(npy_hostile)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }\n", GALE_FORMAT},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", GALE_FORMAT},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }\n", GALE_LIMIT},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807, 0), }\n", GALE_LIMIT},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807, 0), }\n",
+            GALE_LIMIT},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1), }\n", GALE_LIMIT},
-        {"{'descr': '", GALE_FORMAT}, {"'shape': (", GALE_FORMAT},
+        {"{'descr': '", GALE_FORMAT},
+        {"'shape': (", GALE_FORMAT},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_npy(path, "\x93NUMPY\x01\x00", bad[i].header, "1234", 4);
@@ -660,9 +679,9 @@ TEST(processor)
     printf("processor: %s, %d cores, %s\n", gale__cpu_name(), gale__cpu_cores(), gale__isa_name(gale__cpu_isa()));
 }
 
-static const test_row rows[] = {ROW(errors), ROW(log), ROW(alloc_faults), ROW(arena), ROW(text), ROW(environment), ROW(files), ROW(places),
-    ROW(folders), ROW(maps), ROW(cache_folder), ROW(libraries), ROW(hashes), ROW(json_out), ROW(json_in), ROW(json_mutations),
-    ROW(npy), ROW(npy_hostile), ROW(types), ROW(processor)};
+static const test_row rows[] = {ROW(errors), ROW(log), ROW(alloc_faults), ROW(arena), ROW(text), ROW(environment),
+    ROW(files), ROW(places), ROW(folders), ROW(maps), ROW(cache_folder), ROW(libraries), ROW(hashes), ROW(json_out),
+    ROW(json_in), ROW(json_mutations), ROW(npy), ROW(npy_hostile), ROW(types), ROW(processor)};
 
 int main(int argc, char **argv)
 {

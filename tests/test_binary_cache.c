@@ -55,7 +55,8 @@ TEST(keys_tell_all_parts_apart)
     CHECK_EQ(strlen(a), 64);
     gale__binary_cache_key_for("text", 4, "sm_90", "12.8", "-x", b);
     CHECK_TEXT(a, b);
-    static const char *const others[][3] = {{"sm_80", "12.8", "-x"}, {"sm_90", "12.9", "-x"}, {"sm_90", "12.8", ""}, {"sm_901", "2.8", "-x"}};
+    static const char *const others[][3] = {
+        {"sm_80", "12.8", "-x"}, {"sm_90", "12.9", "-x"}, {"sm_90", "12.8", ""}, {"sm_901", "2.8", "-x"}};
     for (int i = 0; i < 4; i++) {
         gale__binary_cache_key_for("text", 4, others[i][0], others[i][1], others[i][2], b);
         CHECK(strcmp(a, b) != 0);
@@ -232,5 +233,5 @@ TEST(failures_lose_nothing)
 }
 
 TESTS(ROW(keys_tell_all_parts_apart), ROW(what_was_put_is_found), ROW(damaged_files_are_removed),
-      ROW(a_folder_that_cannot_be_written_is_one_warning), ROW(a_limit_of_zero_turns_it_off), ROW(the_oldest_leave_first),
-      ROW(processes_share_the_folder), ROW(failures_lose_nothing))
+    ROW(a_folder_that_cannot_be_written_is_one_warning), ROW(a_limit_of_zero_turns_it_off), ROW(the_oldest_leave_first),
+    ROW(processes_share_the_folder), ROW(failures_lose_nothing))

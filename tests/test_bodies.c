@@ -40,12 +40,15 @@ TEST(captured_shapes_are_known_when_planning)
     if (!CHECK_OK(gale__case_body("{3:Reshape(1,2);Add(0,3)>4,4}", &body))) return;
     in[0] = og_input(&t, 1, state), in[1] = og_input(&t, 2, x);
     og_note(&t, gale_graph_input(t.graph, "shape", GALE_I64, 1, one, NULL, &in[2]));
-    const gale_attr attrs[3] = {{.name = "body", .kind = GALE_ATTR_GRAPH, .graph = body}, GALE_INT("num_scan_inputs", 1), GALE_INT("captures", 1)};
+    const gale_attr attrs[3] = {{.name = "body", .kind = GALE_ATTR_GRAPH, .graph = body},
+        GALE_INT("num_scan_inputs", 1), GALE_INT("captures", 1)};
     og_note(&t, gale_graph_op(t.graph, "Scan", in, 3, attrs, 3, out, 2));
     gale_graph_destroy(&body);
     og_note(&t, gale_graph_output(t.graph, "y", out[0]));
     if (!CHECK_OK(t.status) || !CHECK_OK(gale_tensor_from_cpu(NULL, GALE_I64, 1, one, two, &shape))) return;
-    gale_tensor *inputs[3] = {floats(1, state, (const float[]){1, 2}), floats(2, x, (const float[]){1, 10, 2, 20, 3, 30}), shape}, *y = run(t.graph, inputs, 3);
+    gale_tensor *inputs[3] = {floats(1, state, (const float[]){1, 2}),
+        floats(2, x, (const float[]){1, 10, 2, 20, 3, 30}), shape},
+                *y = run(t.graph, inputs, 3);
     const float *got = y ? gale_tensor_data(y) : NULL;
     CHECK(got && got[0] == 7 && got[1] == 62);
     gale_tensor_destroy(&y);
@@ -58,7 +61,8 @@ static gale_status scan_of(gale_graph **body)
     gale_value in[2], out[1];
     const int64_t dims[1] = {1};
     GALE_TRY(gale_graph_create(&g));
-    const gale_attr attrs[2] = {{.name = "body", .kind = GALE_ATTR_GRAPH, .graph = *body}, GALE_INT("num_scan_inputs", 1)};
+    const gale_attr attrs[2] = {
+        {.name = "body", .kind = GALE_ATTR_GRAPH, .graph = *body}, GALE_INT("num_scan_inputs", 1)};
     gale_status status = gale_graph_input(g, "s", GALE_F32, 1, dims, NULL, &in[0]);
     if (status == GALE_OK) status = gale_graph_input(g, "x", GALE_F32, 1, dims, NULL, &in[1]);
     if (status == GALE_OK) status = gale_graph_op(g, "Scan", in, 2, attrs, 2, out, 1);
@@ -94,7 +98,8 @@ TEST(scans_of_scans)
     gale_graph_destroy(&g);
     og_note(&t, gale_graph_output(t.graph, "y", out[0]));
     if (!CHECK_OK(t.status)) return;
-    gale_tensor *inputs[2] = {floats(1, one, (const float[]){0.5f}), floats(3, x, (const float[]){1, 2, 3, 4, 5, 6})}, *y = run(t.graph, inputs, 2);
+    gale_tensor *inputs[2] = {floats(1, one, (const float[]){0.5f}), floats(3, x, (const float[]){1, 2, 3, 4, 5, 6})},
+                *y = run(t.graph, inputs, 2);
     const float *got = y ? gale_tensor_data(y) : NULL;
     CHECK(got && got[0] == 21.5f);
     gale_tensor_destroy(&y);
@@ -109,7 +114,9 @@ TEST(a_long_loop)
     const int64_t dims[3] = {STEPS, 1, 1}, small[3] = {1, 1, 1};
     double h = 0;
     og_begin(&t);
-    gale_value in[3] = {og_input(&t, 3, dims), og_constant(&t, 3, small, (const float[]){1}), og_constant(&t, 3, small, (const float[]){0.5f})}, out[2];
+    gale_value in[3] = {og_input(&t, 3, dims), og_constant(&t, 3, small, (const float[]){1}),
+        og_constant(&t, 3, small, (const float[]){0.5f})},
+               out[2];
     og_note(&t, gale_graph_op(t.graph, "RNN", in, 3, NULL, 0, out, 2));
     og_note(&t, gale_graph_output(t.graph, "h", out[1]));
     if (!CHECK_OK(t.status)) return;
@@ -127,7 +134,8 @@ int main(int argc, char **argv)
     options.strict = true;
     test_at = "device";
     if (!CHECK_OK(gale_device_open(&options, &device))) return 1;
-    static const test_row rows[] = {ROW(captured_shapes_are_known_when_planning), ROW(bodies_within_bodies_have_an_end), ROW(scans_of_scans), ROW(a_long_loop)};
+    static const test_row rows[] = {ROW(captured_shapes_are_known_when_planning), ROW(bodies_within_bodies_have_an_end),
+        ROW(scans_of_scans), ROW(a_long_loop)};
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
     gale_device_close(&device);
     return status;

@@ -1,4 +1,5 @@
-/* The CPU interpreter against a naive evaluator: nests written by hand for each schedule, and thousands of random ones. */
+/* The CPU interpreter against a naive evaluator: nests written by hand for each schedule, and thousands of random ones.
+ */
 #include "test.h"
 #include "base/cpu.h"
 #include "base/thread.h"
@@ -76,8 +77,8 @@ static bool agree(build *b, const char *what)
             const char *x = (char *)expected[i] + (size_t)j * size, *y = (char *)got[i] + (size_t)j * size;
             if (error_of(type, x, y) <= tolerance(type)) continue;
             ok = false;
-            printf("%s (%s): buffer %d:%s[%" PRId64 "] is %g, not %g\n", what, gale__cpu_kernel_schedule(k), i, gale_type_name(type), j,
-                   gale__load_f64(type, y), gale__load_f64(type, x));
+            printf("%s (%s): buffer %d:%s[%" PRId64 "] is %g, not %g\n", what, gale__cpu_kernel_schedule(k), i,
+                gale_type_name(type), j, gale__load_f64(type, y), gale__load_f64(type, x));
         }
     }
     if (!ok) {
@@ -87,7 +88,8 @@ static bool agree(build *b, const char *what)
         gale__str_finish(&out);
     }
     gale__cpu_kernel_destroy(&k);
-    for (int i = 0; i < nest->n_buffers; i++) free((char *)expected[i] - GUARD_BYTES), free((char *)got[i] - GUARD_BYTES);
+    for (int i = 0; i < nest->n_buffers; i++)
+        free((char *)expected[i] - GUARD_BYTES), free((char *)got[i] - GUARD_BYTES);
     return ok;
 }
 
@@ -165,36 +167,45 @@ TEST(big_reductions)
                 gale__access *a = dense_access(&b, GALE_F32, 3, false);
                 if (column) a->stride[0] = 1, a->stride[1] = shapes[s][0];
                 int x = add_load(&b, a, 1);
-                if (kind == GALE__PROD) x = add(&b, GALE__SELECT, GALE_F32, 1, add(&b, GALE__LT, GALE_BOOL, 1, x, add_const(&b, GALE_F32, 0), 0), add_const(&b, GALE_F32, -1), add_const(&b, GALE_F32, 1));
-                add_store(&b, add_reduce(&b, kind, GALE_F32, kind == GALE__SUM ? GALE_F64 : GALE_F32, x), dense_access(&b, GALE_F32, 1, true));
+                if (kind == GALE__PROD)
+                    x = add(&b, GALE__SELECT, GALE_F32, 1,
+                        add(&b, GALE__LT, GALE_BOOL, 1, x, add_const(&b, GALE_F32, 0), 0), add_const(&b, GALE_F32, -1),
+                        add_const(&b, GALE_F32, 1));
+                add_store(&b, add_reduce(&b, kind, GALE_F32, kind == GALE__SUM ? GALE_F64 : GALE_F32, x),
+                    dense_access(&b, GALE_F32, 1, true));
                 CHECK(agree(&b, "reduction"));
             }
 }
 
-static void product(build *b, gale_type type, gale_type acc, int64_t batch, int64_t m, int64_t n, int64_t k, bool a_turned, bool b_turned)
+static void product(build *b, gale_type type, gale_type acc, int64_t batch, int64_t m, int64_t n, int64_t k,
+    bool a_turned, bool b_turned)
 {
     build_init(b, 3, 1, (int64_t[]){batch, m, n, k});
     gale__access *x = dense_access(b, type, 1 | 2 | 8, false), *y = dense_access(b, type, 1 | 4 | 8, false);
     if (a_turned) x->stride[1] = 1, x->stride[3] = m;
     if (b_turned) y->stride[2] = 1, y->stride[3] = n;
-    int mul = add(b, GALE__MUL, acc, 1, add(b, GALE__CAST, acc, 1, add_load(b, x, 1), 0, 0), add(b, GALE__CAST, acc, 1, add_load(b, y, 1), 0, 0), 0);
+    int mul = add(b, GALE__MUL, acc, 1, add(b, GALE__CAST, acc, 1, add_load(b, x, 1), 0, 0),
+        add(b, GALE__CAST, acc, 1, add_load(b, y, 1), 0, 0), 0);
     int sum = add_reduce(b, GALE__SUM, acc, acc, mul);
     add_store(b, sum, dense_access(b, acc, 7, true));
 }
 
 TEST(products)
 {
-    static const int64_t shapes[][4] = {{1, 1, 1, 1}, {1, 5, 7, 3}, {1, 64, 64, 64}, {1, 130, 70, 300}, {3, 33, 17, 65}, {1, 8, 300, 20},
-                                        {1, 257, 12, 128}, {20, 16, 16, 16}, {1, 40, 40, 6000}, {1, 1, 100, 500}, {1, 100, 1, 500}};
-    static const gale_type types[][2] = {{GALE_F32, GALE_F32}, {GALE_F64, GALE_F64}, {GALE_I8, GALE_I32}, {GALE_U8, GALE_I32}, {GALE_F16, GALE_F32}, {GALE_I64, GALE_I64}};
+    static const int64_t shapes[][4] = {{1, 1, 1, 1}, {1, 5, 7, 3}, {1, 64, 64, 64}, {1, 130, 70, 300}, {3, 33, 17, 65},
+        {1, 8, 300, 20}, {1, 257, 12, 128}, {20, 16, 16, 16}, {1, 40, 40, 6000}, {1, 1, 100, 500}, {1, 100, 1, 500}};
+    static const gale_type types[][2] = {{GALE_F32, GALE_F32}, {GALE_F64, GALE_F64}, {GALE_I8, GALE_I32},
+        {GALE_U8, GALE_I32}, {GALE_F16, GALE_F32}, {GALE_I64, GALE_I64}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             for (int turned = 0; turned < 4; turned++) {
                 build b;
                 if (turned && t > 1 && s > 5) continue;
-                if (s == 8 && (t > 2 || t == 1 || turned == 1 || turned == 2)) continue; /* long for the naive evaluator */
+                if (s == 8 && (t > 2 || t == 1 || turned == 1 || turned == 2))
+                    continue; /* long for the naive evaluator */
                 if (test_light() && shapes[s][1] * shapes[s][2] * shapes[s][3] > 100000) continue;
-                product(&b, types[t][0], types[t][1], shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], turned & 1, turned & 2);
+                product(&b, types[t][0], types[t][1], shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3],
+                    turned & 1, turned & 2);
                 CHECK(agree(&b, "product"));
             }
 }
@@ -218,15 +229,18 @@ static gale__cpu_kernel *with_constant(build *b, gale__cpu_panels *panels)
     return k;
 }
 
-/* A constant factor laid out once gives the same bits as one that is packed at every run, and its panels serve any number of rows. */
+/* A constant factor laid out once gives the same bits as one that is packed at every run, and its panels serve any
+ * number of rows. */
 TEST(panels)
 {
-    static const int64_t shapes[][3] = {{4, 8, 4}, {16, 384, 384}, {130, 70, 300}, {33, 1000, 17}, {16, 3000, 700}, {300, 385, 257}};
+    static const int64_t shapes[][3] = {
+        {4, 8, 4}, {16, 384, 384}, {130, 70, 300}, {33, 1000, 17}, {16, 3000, 700}, {300, 385, 257}};
     for (size_t s = 0; s < 6 * 4; s++) {
         gale_type type = s & 1 ? GALE_F64 : GALE_F32;
         int64_t m = shapes[s / 4][0], n = shapes[s / 4][1], k = shapes[s / 4][2];
         if (test_light() && m * n * k > 1000000) continue;
-        size_t size = gale_type_size(type), bytes[3] = {(size_t)(m * k) * size, (size_t)(n * k) * size, (size_t)(m * n) * size};
+        size_t size = gale_type_size(type),
+               bytes[3] = {(size_t)(m * k) * size, (size_t)(n * k) * size, (size_t)(m * n) * size};
         build b;
         gale__cpu_kernel *plain = NULL, *other;
         gale__cpu_panels panels, more;
@@ -237,7 +251,9 @@ TEST(panels)
         CHECK_OK(gale__cpu_kernel_create(&b.nest, &plain));
         CHECK_EQ(gale__cpu_kernel_panels(plain).bytes, 0);
         other = with_constant(&b, &panels);
-        if (!CHECK(plain && other && panels.buffer == 1 && panels.bytes >= bytes[1] && panels.bytes < bytes[1] + (size_t)(k * 64) * size)) return;
+        if (!CHECK(plain && other && panels.buffer == 1 && panels.bytes >= bytes[1] &&
+                   panels.bytes < bytes[1] + (size_t)(k * 64) * size))
+            return;
         char *made = guarded(panels.bytes + 64), *p = made + 64 - (uintptr_t)made % 64;
         gale__cpu_kernel_make_panels(other, w, p);
         gale__cpu_kernel_run(plain, (void *[]){x, w, y});
@@ -258,9 +274,11 @@ TEST(panels)
 }
 
 /* out[n, o, y, x] = relu(sum over c, i, j of in[n, c, s y + d i - p, s x + d j - p] w[o, c, i, j] + bias[o]). */
-static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad, int64_t div)
+static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kernel, int64_t stride,
+    int64_t dilation, int64_t pad, int64_t div)
 {
-    int64_t reach = dilation * (kernel - 1) + 1, oh = (h * div + 2 * pad - reach) / stride + 1, ow = (w * div + 2 * pad - reach) / stride + 1;
+    int64_t reach = dilation * (kernel - 1) + 1, oh = (h * div + 2 * pad - reach) / stride + 1,
+            ow = (w * div + 2 * pad - reach) / stride + 1;
     build_init(b, 4, 3, (int64_t[]){n, o, oh, ow, c, kernel, kernel});
     gale__access *x = add_access(b, add_buffer(b, GALE_F32, n * c * h * w, false));
     x->stride[0] = c * h * w;
@@ -286,8 +304,9 @@ static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, in
 TEST(convolutions)
 {
     build b;
-    static const int64_t cases[][10] = {{1, 3, 9, 9, 4, 3, 1, 1, 1, 1}, {2, 8, 14, 15, 16, 3, 1, 1, 1, 1}, {1, 16, 12, 12, 24, 3, 2, 1, 1, 1},
-                                        {1, 5, 17, 13, 7, 5, 1, 2, 4, 1}, {1, 32, 10, 10, 40, 1, 1, 1, 0, 1}, {2, 6, 7, 7, 9, 3, 1, 1, 2, 2}, {1, 4, 6, 5, 12, 4, 1, 1, 2, 3}};
+    static const int64_t cases[][10] = {{1, 3, 9, 9, 4, 3, 1, 1, 1, 1}, {2, 8, 14, 15, 16, 3, 1, 1, 1, 1},
+        {1, 16, 12, 12, 24, 3, 2, 1, 1, 1}, {1, 5, 17, 13, 7, 5, 1, 2, 4, 1}, {1, 32, 10, 10, 40, 1, 1, 1, 0, 1},
+        {2, 6, 7, 7, 9, 3, 1, 1, 2, 2}, {1, 4, 6, 5, 12, 4, 1, 1, 2, 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t *c = cases[i];
         convolution(&b, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
@@ -335,8 +354,8 @@ TEST(in_place)
 
 /* ---- random nests ---- */
 
-static const gale_type storages[] = {GALE_F32, GALE_F32, GALE_F32, GALE_F64, GALE_F16, GALE_BF16, GALE_F8E4M3FN, GALE_I8, GALE_U8, GALE_I16,
-                                     GALE_U16, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_BOOL, GALE_I4};
+static const gale_type storages[] = {GALE_F32, GALE_F32, GALE_F32, GALE_F64, GALE_F16, GALE_BF16, GALE_F8E4M3FN,
+    GALE_I8, GALE_U8, GALE_I16, GALE_U16, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_BOOL, GALE_I4};
 static gale_type random_storage(void) { return storages[below((int)(sizeof storages / sizeof *storages))]; }
 
 static void random_dims(build *b)
@@ -348,7 +367,8 @@ static void random_dims(build *b)
     build_init(b, outer, inner, extent);
 }
 
-/* Axes in random order, each a sum of one or two dimensions with steps, an offset, perhaps padding, flipping and dilation. */
+/* Axes in random order, each a sum of one or two dimensions with steps, an offset, perhaps padding, flipping and
+ * dilation. */
 static gale__access *random_access(build *b, gale_type type, int n_dims)
 {
     gale__access *a = add_access(b, add_buffer(b, type, 0, false));
@@ -360,9 +380,12 @@ static gale__access *random_access(build *b, gale_type type, int n_dims)
         if (!(left >> d & 1)) continue;
         left &= ~(1u << d);
         if (chance(15)) continue; /* broadcast */
-        if (chance(25)) for (int k = 0; k < n_dims; k++) if (left >> k & 1) e = k;
+        if (chance(25))
+            for (int k = 0; k < n_dims; k++)
+                if (left >> k & 1) e = k;
         if (e >= 0) left &= ~(1u << e);
-        int64_t ce = 1 + below(2), cd = chance(80) ? 1 : 2, c0 = 0, most = cd * (b->nest.extent[d] - 1) + (e >= 0 ? ce * (b->nest.extent[e] - 1) : 0);
+        int64_t ce = 1 + below(2), cd = chance(80) ? 1 : 2, c0 = 0,
+                most = cd * (b->nest.extent[d] - 1) + (e >= 0 ? ce * (b->nest.extent[e] - 1) : 0);
         bool guard = chance(30) && a->n_guards < GALE__GUARDS;
         int64_t div = guard && chance(30) ? 2 + below(2) : 1, extent = (most + div) / div;
         if (chance(15)) c0 = most, cd = -cd, ce = -ce; /* flipped */
@@ -401,12 +424,15 @@ static int random_value(build *b, gale_type type, int inner)
 
 static int random_op(build *b, gale_type type, int inner, int x, int y)
 {
-    static const int floats[] = {GALE__ADD, GALE__SUB, GALE__MUL, GALE__MIN, GALE__MAX, GALE__NEG, GALE__ABS, GALE__TANH, GALE__SIN, GALE__ATAN};
-    static const int ints[] = {GALE__ADD, GALE__SUB, GALE__MUL, GALE__MIN, GALE__MAX, GALE__NEG, GALE__ABS, GALE__AND, GALE__OR, GALE__XOR, GALE__DIV,
-                               GALE__REM, GALE__SHL, GALE__SHR, GALE__NOT};
+    static const int floats[] = {
+        GALE__ADD, GALE__SUB, GALE__MUL, GALE__MIN, GALE__MAX, GALE__NEG, GALE__ABS, GALE__TANH, GALE__SIN, GALE__ATAN};
+    static const int ints[] = {GALE__ADD, GALE__SUB, GALE__MUL, GALE__MIN, GALE__MAX, GALE__NEG, GALE__ABS, GALE__AND,
+        GALE__OR, GALE__XOR, GALE__DIV, GALE__REM, GALE__SHL, GALE__SHR, GALE__NOT};
     static const int bools[] = {GALE__AND, GALE__OR, GALE__XOR, GALE__NOT};
     int op = gale__type_is_float(type) ? floats[below(10)] : type == GALE_BOOL ? bools[below(4)] : ints[below(15)];
-    if (chance(10)) return add(b, GALE__SELECT, type, inner, add(b, chance(50) ? GALE__LT : GALE__EQ, GALE_BOOL, inner, x, y, 0), x, y);
+    if (chance(10))
+        return add(
+            b, GALE__SELECT, type, inner, add(b, chance(50) ? GALE__LT : GALE__EQ, GALE_BOOL, inner, x, y, 0), x, y);
     if (gale__type_is_float(type) && op == GALE__MUL) y = add(b, GALE__MIN, type, inner, y, add_const(b, type, 2), 0);
     return add(b, op, type, inner, x, y, 0);
 }
@@ -415,7 +441,8 @@ static int random_chain(build *b, gale_type type, int inner, int v, int n)
 {
     for (int i = 0; i < n; i++) {
         int w = random_value(b, type, inner);
-        /* Comparing what was rounded differently may go either way: only values straight from memory are selected by. */
+        /* Comparing what was rounded differently may go either way: only values straight from memory are selected by.
+         */
         v = random_op(b, type, inner, w, v < 0 ? random_value(b, type, inner) : v);
     }
     return v;
@@ -439,7 +466,8 @@ static void random_store(build *b, int v, int inner)
     gale__access *a = dense_access(b, chance(70) ? type : gale__type_is_float(type) ? GALE_F16 : type, mask, true);
     if (chance(20)) { /* reversed order of dimensions */
         int64_t size = 1;
-        for (int d = 0; d < b->nest.n_outer + (inner ? b->nest.n_inner : 0); d++) a->stride[d] = size, size *= b->nest.extent[d];
+        for (int d = 0; d < b->nest.n_outer + (inner ? b->nest.n_inner : 0); d++)
+            a->stride[d] = size, size *= b->nest.extent[d];
     }
     add_store(b, v, a);
 }
@@ -459,13 +487,20 @@ static void random_nest(build *b)
     bool sums = type != GALE_BOOL, last = false;
     for (int round = 0; round < 1 + below(2) && !last; round++) {
         bool exact = b->code[v].op == GALE__NEST_LOAD;
-        int kind = !sums ? GALE__RMAX + below(2) : chance(50) ? GALE__SUM : exact && chance(40) ? GALE__ARGMAX + below(4) : GALE__RMAX + below(2);
+        int kind = !sums                 ? GALE__RMAX + below(2)
+                   : chance(50)          ? GALE__SUM
+                   : exact && chance(40) ? GALE__ARGMAX + below(4)
+                                         : GALE__RMAX + below(2);
         int r = add_reduce(b, kind, kind >= GALE__ARGMAX ? GALE_I64 : type, accumulator(type), v);
         random_store(b, r, 0);
         if (kind >= GALE__ARGMAX) return;
         if (chance(50)) r = random_chain(b, type, 0, r, 1);
-        if (chance(30)) { random_store(b, r, 0); last = true; }
-        else v = sums ? add(b, gale__type_is_float(type) && kind == GALE__SUM ? GALE__MAX : GALE__SUB, type, 1, v, r, 0) : add(b, GALE__XOR, type, 1, v, r, 0);
+        if (chance(30)) {
+            random_store(b, r, 0);
+            last = true;
+        } else
+            v = sums ? add(b, gale__type_is_float(type) && kind == GALE__SUM ? GALE__MAX : GALE__SUB, type, 1, v, r, 0)
+                     : add(b, GALE__XOR, type, 1, v, r, 0);
     }
     if (!last && b->code[v].inner) random_store(b, v, 1);
 }
@@ -485,7 +520,10 @@ TEST(random_nests)
     }
 }
 
-typedef struct runner { gale__cpu_kernel *kernel; void *buffers[3]; } runner;
+typedef struct runner {
+    gale__cpu_kernel *kernel;
+    void *buffers[3];
+} runner;
 static void run_often(void *arg)
 {
     const runner *r = arg;
@@ -564,12 +602,14 @@ TEST(widths)
     gale__parallel_set_width(0);
 }
 
-/* Threads that run kernels at once do not wait for each other's scratch: there is a piece for each worker, and no more than that. */
+/* Threads that run kernels at once do not wait for each other's scratch: there is a piece for each worker, and no more
+ * than that. */
 TEST(scratch_grows)
 {
     gale__parallel_set_width(2);
     if (!CHECK_OK(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_SHARED, 1000, 1))) return;
-    void *a = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, 1000), *b = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, 900);
+    void *a = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, 1000),
+         *b = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, 900);
     CHECK(a && b && a != b && (uintptr_t)a % 64 == 0 && (uintptr_t)b % 64 == 0);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, b);
     gale__alloc_fail_at(1); /* what is there serves again */
@@ -601,5 +641,6 @@ TEST(faults)
 
 static void test_isa(void) { printf("instruction set: %s\n", gale__isa_name(gale__cpu_isa())); }
 
-TESTS(ROW(isa), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products), ROW(panels), ROW(convolutions), ROW(indirection),
-      ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(scratch_grows), ROW(faults))
+TESTS(ROW(isa), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
+    ROW(panels), ROW(convolutions), ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths),
+    ROW(scratch_grows), ROW(faults))

@@ -10,7 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct maker { const char *name, *label, *library, *variable, *rtc_variable; const gale__backend *backend; } maker;
+typedef struct maker {
+    const char *name, *label, *library, *variable, *rtc_variable;
+    const gale__backend *backend;
+} maker;
 static const maker makers[] = {
     {"cuda", "CUDA", FAKE_CUDA, "GALE_CUDA_LIBRARY", "GALE_NVRTC_LIBRARY", &gale__backend_cuda},
     {"hip", "HIP", FAKE_HIP, "GALE_HIP_LIBRARY", "GALE_HIPRTC_LIBRARY", &gale__backend_hip},
@@ -43,7 +46,7 @@ static void in_children(void (*fn)(const maker *m))
         }
     }
 }
-#define CHILD_TEST(name)                     \
+#define CHILD_TEST(name)                      \
     static void child_##name(const maker *m); \
     TEST(name) { in_children(child_##name); } \
     static void child_##name(const maker *m)
@@ -115,7 +118,8 @@ CHILD_TEST(a_missing_symbol_is_named)
 CHILD_TEST(an_old_version_is_named)
 {
     setenv("FAKE_VERSION", m->backend == &gale__backend_cuda ? "10020" : "30500000", 1);
-    check_reason(m, m->backend == &gale__backend_cuda ? "CUDA 10.2, older than 11.0" : "HIP 3.5, older than 4.3", "newer");
+    check_reason(
+        m, m->backend == &gale__backend_cuda ? "CUDA 10.2, older than 11.0" : "HIP 3.5, older than 4.3", "newer");
 }
 
 CHILD_TEST(a_driver_that_does_not_start_is_a_reason)
@@ -189,14 +193,16 @@ CHILD_TEST(devices_are_described)
     CHECK_EQ(fake_live(m), 0);
 }
 
-static gale_status check_fill(gale_stream *stream, gale_buffer *buffer, size_t offset, size_t size, const char *pattern, size_t bytes)
+static gale_status check_fill(
+    gale_stream *stream, gale_buffer *buffer, size_t offset, size_t size, const char *pattern, size_t bytes)
 {
     char got[4096];
     GALE_TRY(gale_fill(stream, buffer, offset, size, pattern, bytes));
     GALE_TRY(gale_download(stream, buffer, offset, got, size));
     GALE_TRY(gale_stream_sync(stream));
     for (size_t i = 0; i < size; i++)
-        if (got[i] != pattern[i % bytes]) return gale__fail(GALE_MISMATCH, "byte %zu of a fill with %zu bytes", i, bytes);
+        if (got[i] != pattern[i % bytes])
+            return gale__fail(GALE_MISMATCH, "byte %zu of a fill with %zu bytes", i, bytes);
     return GALE_OK;
 }
 
@@ -238,9 +244,11 @@ done:
     return status;
 }
 
-static gale_status build(gale_device *device, bool ours, const char *text, const char *options, const char *entry, gale_kernel **out)
+static gale_status build(
+    gale_device *device, bool ours, const char *text, const char *options, const char *entry, gale_kernel **out)
 {
-    gale__source source = {.code = GALE__CODE_TEXT, .data = text, .size = strlen(text), .options = options, .ours = ours};
+    gale__source source = {
+        .code = GALE__CODE_TEXT, .data = text, .size = strlen(text), .options = options, .ours = ours};
     gale_module *module = NULL;
     GALE_TRY(gale__module_build(device, &source, &module));
     gale_status status = gale_kernel_get(module, entry, (uint32_t[]){64, 1, 1}, out);
@@ -249,7 +257,8 @@ static gale_status build(gale_device *device, bool ours, const char *text, const
 }
 
 /* c = a + b over 100 floats, by our kernels' one block or by parameters one by one, twice, the second time replayed. */
-static gale_status do_kernel(gale_device *device, gale_stream *stream, bool ours, bool captured, gale_buffer *const abc[3])
+static gale_status do_kernel(
+    gale_device *device, gale_stream *stream, bool ours, bool captured, gale_buffer *const abc[3])
 {
     float x[100], y[100], z[100] = {0};
     gale_kernel *kernel = NULL;
@@ -389,7 +398,8 @@ CHILD_TEST(a_missing_compiler_is_told)
 
 CHILD_TEST(old_and_new_devices)
 {
-    static const char *const rows[][2] = {{"52", "compute capability 5.2 is too old: NVRTC 12.8 compiles for 7.5"}, {"121", "compute_90"}, {"80", "sm_80"}};
+    static const char *const rows[][2] = {{"52", "compute capability 5.2 is too old: NVRTC 12.8 compiles for 7.5"},
+        {"121", "compute_90"}, {"80", "sm_80"}};
     gale_kernel *kernel = NULL;
     if (m->backend != &gale__backend_cuda) return;
     for (int i = 0; i < 3; i++) {
@@ -463,7 +473,8 @@ CHILD_TEST(a_hung_device_times_out)
     gale_memory_get_stats(device, &stats);
     CHECK(stats.buffers == 0 && stats.in_use_bytes >= 200);
     unsetenv("FAKE_HANG");
-    for (int i = 0; i < 100 && gale_stream_sync(stream) != GALE_OK; i++) {} /* a device that hung once is asked once a time */
+    for (int i = 0; i < 100 && gale_stream_sync(stream) != GALE_OK; i++) {
+    } /* a device that hung once is asked once a time */
     gale_memory_get_stats(device, &stats);
     CHECK_EQ(stats.in_use_bytes, 0);
     setenv("FAKE_HANG", "1", 1); /* and a stream that never answers takes nothing with it */
@@ -518,8 +529,9 @@ CHILD_TEST(host_allocations_may_fail)
     CHECK(n > 5 && n < 400);
 }
 
-TESTS(ROW(a_missing_library_is_a_reason), ROW(a_damaged_library_is_a_reason), ROW(a_missing_symbol_is_named), ROW(an_old_version_is_named),
-      ROW(a_driver_that_does_not_start_is_a_reason), ROW(no_device_is_a_reason), ROW(groups_of_device_nodes), ROW(devices_are_described), ROW(everything_once),
-      ROW(threads_work_side_by_side), ROW(ours_are_built_once_and_kept), ROW(mistakes_in_kernels_are_told), ROW(a_missing_compiler_is_told),
-      ROW(old_and_new_devices), ROW(a_driver_without_capture), ROW(a_lost_device_is_told), ROW(a_hung_device_times_out),
-      ROW(device_allocations_may_fail), ROW(host_allocations_may_fail))
+TESTS(ROW(a_missing_library_is_a_reason), ROW(a_damaged_library_is_a_reason), ROW(a_missing_symbol_is_named),
+    ROW(an_old_version_is_named), ROW(a_driver_that_does_not_start_is_a_reason), ROW(no_device_is_a_reason),
+    ROW(groups_of_device_nodes), ROW(devices_are_described), ROW(everything_once), ROW(threads_work_side_by_side),
+    ROW(ours_are_built_once_and_kept), ROW(mistakes_in_kernels_are_told), ROW(a_missing_compiler_is_told),
+    ROW(old_and_new_devices), ROW(a_driver_without_capture), ROW(a_lost_device_is_told), ROW(a_hung_device_times_out),
+    ROW(device_allocations_may_fail), ROW(host_allocations_may_fail))

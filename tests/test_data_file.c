@@ -1,4 +1,5 @@
-/* Files of values: what is written comes back, what NumPy and zlib packed is unpacked, and what is cut, changed or of the wrong shape is refused. */
+/* Files of values: what is written comes back, what NumPy and zlib packed is unpacked, and what is cut, changed or of
+ * the wrong shape is refused. */
 #include "base/inflate.h"
 #include "base/zip.h"
 #include "cli/data_file.h"
@@ -29,12 +30,15 @@ TEST(inflates)
     CHECK_EQ(used, sizeof dynamic_stream);
     for (int i = 0; i < 3000; i++)
         if (!CHECK_EQ((uint8_t)out[i], i % 3 ? (i * i * 31 + i / 7) % 251 : 65 + i % 20)) break;
-    CHECK_OK(gale__inflate("\x01\x03\x00\xfc\xff" "abcX", 9, out, 3, &used));
+    CHECK_OK(gale__inflate("\x01\x03\x00\xfc\xff"
+                           "abcX",
+        9, out, 3, &used));
     CHECK(used == 8 && !memcmp(out, "abc", 3));
     CHECK_EQ(gale__crc32(gale__crc32(0, "1234", 4), "56789", 5), 0xcbf43926u);
 }
 
-/* A stream cut anywhere, told the wrong length, or changed in any byte neither reads nor writes outside; the sanitizers watch. */
+/* A stream cut anywhere, told the wrong length, or changed in any byte neither reads nor writes outside; the sanitizers
+ * watch. */
 TEST(inflates_hostile)
 {
     char *out = malloc(3000);
@@ -52,18 +56,33 @@ TEST(inflates_hostile)
     CHECK_FAILS(gale__inflate(dynamic_stream, sizeof dynamic_stream, out, 2999, NULL), FORMAT);
     CHECK_FAILS(gale__inflate(fixed_stream, sizeof fixed_stream, out, 1801, NULL), FORMAT);
     CHECK_FAILS(gale__inflate("\x07", 1, out, 0, NULL), FORMAT);
-    CHECK_FAILS(gale__inflate("\x01\x03\x00\xfd\xff" "abc", 8, out, 3, NULL), FORMAT);
+    CHECK_FAILS(gale__inflate("\x01\x03\x00\xfd\xff"
+                              "abc",
+                    8, out, 3, NULL),
+        FORMAT);
     free(out);
 }
 
-static const gale_model_value any_f32 = {.name = "x", .kind = GALE_OBJECT_TENSOR, .type = GALE_F32, .rank = 2, .dims = {20, -1}};
+static const gale_model_value any_f32 = {
+    .name = "x", .kind = GALE_OBJECT_TENSOR, .type = GALE_F32, .rank = 2, .dims = {20, -1}};
 
 /* numpy.array(['é', 'ab\\0']) as S2 and as U2, whose trailing zeros are no part of it. */
 TEST(reads_texts)
 {
-    static const char narrow[] = "{'descr': '|S2', 'fortran_order': False, 'shape': (2,), }\n" "\xc3\xa9" "a\0", wide[] = "{'descr': '<U2', 'fortran_order': True, 'shape': (1, 2), }\n" "\xe9\0\0\0\0\0\0\0" "a\0\0\0b\0\0",
-                      wrong[] = "{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }\n" "\0\0\x11";
-    const struct { const char *at; size_t size; const char *want; } files[] = {{narrow, sizeof narrow, "string[2] '\xc3\xa9' 'a'"}, {wide, sizeof wide, "string[1,2] '\xc3\xa9' 'ab'"}, {wrong, sizeof wrong, NULL}};
+    static const char narrow[] = "{'descr': '|S2', 'fortran_order': False, 'shape': (2,), }\n"
+                                 "\xc3\xa9"
+                                 "a\0",
+                      wide[] = "{'descr': '<U2', 'fortran_order': True, 'shape': (1, 2), }\n"
+                               "\xe9\0\0\0\0\0\0\0"
+                               "a\0\0\0b\0\0",
+                      wrong[] = "{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }\n"
+                                "\0\0\x11";
+    const struct {
+        const char *at;
+        size_t size;
+        const char *want;
+    } files[] = {{narrow, sizeof narrow, "string[2] '\xc3\xa9' 'a'"},
+        {wide, sizeof wide, "string[1,2] '\xc3\xa9' 'ab'"}, {wrong, sizeof wrong, NULL}};
     for (size_t i = 0; i < 3; i++) {
         gale__str s = {0};
         gale_object *x = NULL, *want = files[i].want ? numbers(files[i].want) : NULL;
@@ -88,7 +107,8 @@ TEST(reads_npz)
     snprintf(path, sizeof path, "%s", in_folder("a.npz"));
     CHECK_OK(gale__file_write(path, numpy_npz, sizeof numpy_npz));
     if (CHECK_OK(gale__data_read(path, &any_f32, &x))) { /* by the input's name */
-        CHECK(x->tensor->rank == 2 && x->tensor->dims[0] == 20 && x->tensor->dims[1] == 30 && ((const float *)gale_tensor_data(x->tensor))[599] == 599);
+        CHECK(x->tensor->rank == 2 && x->tensor->dims[0] == 20 && x->tensor->dims[1] == 30 &&
+              ((const float *)gale_tensor_data(x->tensor))[599] == 599);
         gale_object_destroy(&x);
     }
     snprintf(entry, sizeof entry, "%s:ids", path);
@@ -140,7 +160,8 @@ static bool survives(const char *file, const char *value, gale_model_value want)
     }
     want.kind = a->kind == GALE_OBJECT_NONE ? GALE_OBJECT_TENSOR : a->kind;
     want.optional = a->kind == GALE_OBJECT_NONE;
-    bool ok = CHECK_OK(gale__data_write(path, a)) && CHECK_OK(gale__data_read(path, &want, &b)) && CHECK(same_object(b, a));
+    bool ok =
+        CHECK_OK(gale__data_write(path, a)) && CHECK_OK(gale__data_read(path, &want, &b)) && CHECK(same_object(b, a));
     if (!ok) printf("    %s as %s\n", value, file);
     gale_object_destroy(&a);
     gale_object_destroy(&b);
@@ -150,13 +171,16 @@ static bool survives(const char *file, const char *value, gale_model_value want)
 TEST(back_and_forth)
 {
     static const char *const files[] = {"v.npy", "v.npz", "v.pb", "v.json", "v.raw"};
-    static const char *const tensors[] = {"f32[2,3] 1 -0.1 nan inf -inf 3e38", "f64[2] 0.1 1e-300", "i64[3] -9223372036854775808 9223372036854775807 5", "u64[1] 18446744073709551615", "bool[2] 1 0", "u8[2,0,3]", "f32[] 5", "f16[2] 0.5 65504",
-                                          "i4[2] -8 7"};
-    static const char *const others[] = {"string[2,1] 'a\"\\\n' '\xc3\xa9'", "{f32[1] 1 & f32[2,1] 2 3}", "{}", "(string[2] 'a' 'b' = f32[] 1 & f32[] 2)", "(i64[1] -7 = f32[] 1)", "none", "{string[1] 'x' & string[0]}"};
+    static const char *const tensors[] = {"f32[2,3] 1 -0.1 nan inf -inf 3e38", "f64[2] 0.1 1e-300",
+        "i64[3] -9223372036854775808 9223372036854775807 5", "u64[1] 18446744073709551615", "bool[2] 1 0", "u8[2,0,3]",
+        "f32[] 5", "f16[2] 0.5 65504", "i4[2] -8 7"};
+    static const char *const others[] = {"string[2,1] 'a\"\\\n' '\xc3\xa9'", "{f32[1] 1 & f32[2,1] 2 3}", "{}",
+        "(string[2] 'a' 'b' = f32[] 1 & f32[] 2)", "(i64[1] -7 = f32[] 1)", "none", "{string[1] 'x' & string[0]}"};
     gale_model_value want = {.type = GALE_F32, .rank = -1};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         for (size_t k = 0; k < sizeof files / sizeof *files; k++)
-            if (k != 3 || strncmp(tensors[i], "u8[2,0", 6)) survives(files[k], tensors[i], want); /* nested arrays cannot say [2, 0, 3] */
+            if (k != 3 || strncmp(tensors[i], "u8[2,0", 6))
+                survives(files[k], tensors[i], want); /* nested arrays cannot say [2, 0, 3] */
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         want.type = strstr(others[i], "string[") && !strchr(others[i], '=') ? GALE_STRING : GALE_F32;
         survives("o.pb", others[i], want);
@@ -171,9 +195,12 @@ TEST(refused)
 {
     gale_object *o = NULL, *map = numbers("(string[1] 'a' = f32[] 1)"), *strings = numbers("string[1] 'a'");
     gale_model_value want = {.name = "x", .kind = GALE_OBJECT_TENSOR, .type = GALE_F32, .rank = 2, .dims = {-1, 2}};
-    static const struct { const char *text; gale_status status; } bad[] = {
-        {"[[1, 2], [3]]", GALE_FORMAT}, {"[[1], [2, 3]]", GALE_FORMAT}, {"[1, [2]]", GALE_FORMAT}, {"[[1], 2]", GALE_FORMAT}, {"[\"x\"]", GALE_FORMAT}, {"[null]", GALE_FORMAT}, {"{\"a\": 1}", GALE_FORMAT}, {"[", GALE_FORMAT}, {"", GALE_FORMAT},
-        {"[[[[[[[[[[[[[1]]]]]]]]]]]]]", GALE_LIMIT}};
+    static const struct {
+        const char *text;
+        gale_status status;
+    } bad[] = {{"[[1, 2], [3]]", GALE_FORMAT}, {"[[1], [2, 3]]", GALE_FORMAT}, {"[1, [2]]", GALE_FORMAT},
+        {"[[1], 2]", GALE_FORMAT}, {"[\"x\"]", GALE_FORMAT}, {"[null]", GALE_FORMAT}, {"{\"a\": 1}", GALE_FORMAT},
+        {"[", GALE_FORMAT}, {"", GALE_FORMAT}, {"[[[[[[[[[[[[[1]]]]]]]]]]]]]", GALE_LIMIT}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CHECK_OK(gale__file_write(in_folder("r.json"), bad[i].text, strlen(bad[i].text)));
         if (!CHECK_EQ(gale__data_read(in_folder("r.json"), &want, &o), bad[i].status)) printf("    %s\n", bad[i].text);
@@ -234,4 +261,5 @@ TEST(cleans_up)
     CHECK_EQ(rmdir(folder), 0);
 }
 
-TESTS(ROW(inflates), ROW(inflates_hostile), ROW(reads_texts), ROW(reads_npz), ROW(npz_hostile), ROW(back_and_forth), ROW(refused), ROW(faults), ROW(cleans_up))
+TESTS(ROW(inflates), ROW(inflates_hostile), ROW(reads_texts), ROW(reads_npz), ROW(npz_hostile), ROW(back_and_forth),
+    ROW(refused), ROW(faults), ROW(cleans_up))

@@ -1,4 +1,5 @@
-/* Inputs that have a value in the file: constants as long as nobody gives another, inputs like any other when somebody does. */
+/* Inputs that have a value in the file: constants as long as nobody gives another, inputs like any other when somebody
+ * does. */
 #include "onnx_make.h"
 #include "gale/model.h"
 #include "graph/program.h"
@@ -35,7 +36,8 @@ static void make_model(maker *m, gale__str *bytes, bool listed, int ir)
 static gale_device *the_device(void)
 {
     static gale_device *device;
-    if (!device) CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &device));
+    if (!device)
+        CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &device));
     return device;
 }
 
@@ -52,7 +54,11 @@ static gale_model *open_model(bool listed, int ir, const gale_model_options *opt
     return model;
 }
 
-typedef struct given { const char *names[4]; gale_tensor *tensors[4]; int n; } given;
+typedef struct given {
+    const char *names[4];
+    gale_tensor *tensors[4];
+    int n;
+} given;
 
 static void give(given *g, const char *name, gale_type type, int rank, const int64_t *dims, const void *data)
 {
@@ -73,7 +79,9 @@ static void finish(given *g)
 static void expect(gale_model *model, given *g, int rank, const float y[4])
 {
     gale_tensor *out[2] = {NULL, NULL};
-    if (!CHECK_OK(gale_model_run_named(model, g->names, g->tensors, g->n, (const char *const[]){"y", "z"}, out, 2, true))) return;
+    if (!CHECK_OK(
+            gale_model_run_named(model, g->names, g->tensors, g->n, (const char *const[]){"y", "z"}, out, 2, true)))
+        return;
     CHECK_EQ(gale_tensor_rank(out[0]), rank);
     if (CHECK_EQ(gale_tensor_size_bytes(out[0]), 16)) CHECK(!memcmp(gale_tensor_data(out[0]), y, 16));
     CHECK(((const float *)gale_tensor_data(out[1]))[N - 1] == N - 1);
@@ -91,7 +99,9 @@ TEST(given_by_name)
     CHECK_EQ(gale_model_inputs(model), 1);
     if (CHECK_OK(gale_model_input(model, 0, &v))) CHECK_TEXT(v.name, "x"), CHECK(!v.has_default);
     CHECK_EQ(gale_model_defaults(model), 3);
-    if (CHECK_OK(gale_model_default(model, 1, &v))) CHECK_TEXT(v.name, "s"), CHECK(v.has_default && v.type == GALE_I64 && v.rank == 1), CHECK_TEXT(v.symbols[0], "rank");
+    if (CHECK_OK(gale_model_default(model, 1, &v)))
+        CHECK_TEXT(v.name, "s"), CHECK(v.has_default && v.type == GALE_I64 && v.rank == 1),
+            CHECK_TEXT(v.symbols[0], "rank");
     CHECK_FAILS(gale_model_default(model, 3, &v), INVALID);
     give_x(&g), expect(model, &g, 1, plain);
     for (int i = 0; i < 2; i++) { /* the second time with what the first has made */
@@ -100,7 +110,8 @@ TEST(given_by_name)
         give_s(&g), give_x(&g), expect(model, &g, 3, plain), finish(&g);
         give_x(&g), expect(model, &g, 1, plain);
     }
-    give(&g, "t", GALE_F32, 1, (int64_t[]){2}, (float[]){1, 2}), expect(model, &g, 1, plain), finish(&g); /* sparse in the file */
+    give(&g, "t", GALE_F32, 1, (int64_t[]){2}, (float[]){1, 2}), expect(model, &g, 1, plain),
+        finish(&g); /* sparse in the file */
     gale_model_close(&model);
 }
 
@@ -129,7 +140,9 @@ TEST(mistakes)
 TEST(given_always)
 {
     for (int half = 0; half < 2; half++) {
-        gale_model_options o = {.given = (const char *const[]){"s", "x", "nothing"}, .n_given = 3, .precision = half ? GALE_PRECISION_F16 : GALE_PRECISION_AS_IT_IS};
+        gale_model_options o = {.given = (const char *const[]){"s", "x", "nothing"},
+            .n_given = 3,
+            .precision = half ? GALE_PRECISION_F16 : GALE_PRECISION_AS_IT_IS};
         gale_model *model = open_model(true, 3 + half * 5, &o);
         given g = {0};
         gale_model_value v;

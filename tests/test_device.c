@@ -11,7 +11,8 @@ static void buffers(void)
     for (int i = 0; i < 9; i++) {
         CHECK_EQ(gale_buffer_size(b[i]), sizes[i]);
         for (int k = 0; k < i; k++)
-            CHECK(b[i]->mem != b[k]->mem || b[i]->offset >= b[k]->offset + b[k]->size || b[k]->offset >= b[i]->offset + b[i]->size);
+            CHECK(b[i]->mem != b[k]->mem || b[i]->offset >= b[k]->offset + b[k]->size ||
+                  b[k]->offset >= b[i]->offset + b[i]->size);
         CHECK_EQ(b[i]->offset % 256, 0);
     }
     gale_memory_get_stats(device, &during);
@@ -111,7 +112,8 @@ static void fills(void)
     enum { N = 4096 };
     static uint8_t want[N], got[N];
     static const uint8_t pattern[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-    static const size_t rows[][3] = {{1, 3, 1001}, {2, 2, 998}, {4, 4, 1000}, {8, 16, 2048}, {8, 8, 8}, {1, 4095, 1}, {4, 64, 0}};
+    static const size_t rows[][3] = {
+        {1, 3, 1001}, {2, 2, 998}, {4, 4, 1000}, {8, 16, 2048}, {8, 8, 8}, {1, 4095, 1}, {4, 64, 0}};
     gale_buffer *b = make(N);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         size_t p = rows[i][0], at = rows[i][1], n = rows[i][2];
@@ -167,9 +169,15 @@ static void events(void)
     free(host);
 }
 
-typedef struct worker { int number; gale_status status; bool same; char error[256]; } worker;
+typedef struct worker {
+    int number;
+    gale_status status;
+    bool same;
+    char error[256];
+} worker;
 
-static gale_status work(worker *w, gale_stream *s, gale_buffer *a, gale_buffer *b, uint8_t *want, uint8_t *got, size_t n)
+static gale_status work(
+    worker *w, gale_stream *s, gale_buffer *a, gale_buffer *b, uint8_t *want, uint8_t *got, size_t n)
 {
     for (uint32_t round = 0; round < 20; round++) {
         fill_random(want, n, round * 8 + (uint32_t)w->number);
@@ -303,9 +311,9 @@ static void across(void)
     CHECK_OK(gale_stream_create(cpu, &cpu_stream));
     CHECK_FAILS(gale_upload(stream, there, 0, want, 4), INVALID);
     CHECK_OK(gale_upload(stream, here, 0, want, n));
-    CHECK_OK(gale_copy(stream, there, 0, here, 0, n));          /* the stream is the source's */
+    CHECK_OK(gale_copy(stream, there, 0, here, 0, n)); /* the stream is the source's */
     CHECK_OK(gale_fill(stream, here, 0, n, "\0", 1));
-    CHECK_OK(gale_copy(stream, here, 0, there, 0, n));          /* and the target's */
+    CHECK_OK(gale_copy(stream, here, 0, there, 0, n)); /* and the target's */
     CHECK_OK(gale_download(stream, here, 0, got, n));
     CHECK_OK(gale_stream_sync(stream));
     if (holds_data) CHECK(!memcmp(want, got, n));
@@ -363,7 +371,18 @@ static void downloads_given_up(void)
 }
 
 static const suite_case cases[] = {
-    {"buffers", buffers}, {"transfers", transfers}, {"large_and_many", large_and_many}, {"copies", copies}, {"fills", fills},
-    {"events", events}, {"threads", threads}, {"launches", launches}, {"captures", captures}, {"across", across}, {"limits", limits}, {"downloads_given_up", downloads_given_up}, {0},
+    {"buffers", buffers},
+    {"transfers", transfers},
+    {"large_and_many", large_and_many},
+    {"copies", copies},
+    {"fills", fills},
+    {"events", events},
+    {"threads", threads},
+    {"launches", launches},
+    {"captures", captures},
+    {"across", across},
+    {"limits", limits},
+    {"downloads_given_up", downloads_given_up},
+    {0},
 };
 SUITE(cases)

@@ -1,6 +1,6 @@
-/* f32 division where a device's own is not exact (ir_lower.c), against C's to the last bit: corners by corners, random bits,
- * quotients next to halfway between two numbers, quotients below the normal numbers.  The devices at hand divide well, so
- * the reciprocal that the rewritten kernel asks for is also put several units off. */
+/* f32 division where a device's own is not exact (ir_lower.c), against C's to the last bit: corners by corners, random
+ * bits, quotients next to halfway between two numbers, quotients below the normal numbers.  The devices at hand divide
+ * well, so the reciprocal that the rewritten kernel asks for is also put several units off. */
 #include "ir_run.h"
 #include "kernel/ir_util.h"
 #include <math.h>
@@ -36,19 +36,26 @@ static uint32_t as_bits(float v)
 
 static void fill(float *x, float *y)
 {
-    static const uint32_t corners[CORNERS / 2] = {0, 1, 2, 3, 0x00400000, 0x007fffff, 0x00800000, 0x00800001, 0x00ffffff, 0x01000000, 0x3f7fffff,
-        0x3f800000, 0x3f800001, 0x40400000, 0x7e800000, 0x7effffff, 0x7f000000, 0x7f7fffff, 0x7f800000, 0x7fc00000};
+    static const uint32_t corners[CORNERS / 2] = {0, 1, 2, 3, 0x00400000, 0x007fffff, 0x00800000, 0x00800001,
+        0x00ffffff, 0x01000000, 0x3f7fffff, 0x3f800000, 0x3f800001, 0x40400000, 0x7e800000, 0x7effffff, 0x7f000000,
+        0x7f7fffff, 0x7f800000, 0x7fc00000};
     for (int i = 0; i < CORNERS * CORNERS; i++) {
         int a = i / CORNERS, b = i % CORNERS;
-        *x++ = as_float(corners[a / 2] | (uint32_t)(a & 1) << 31), *y++ = as_float(corners[b / 2] | (uint32_t)(b & 1) << 31);
+        *x++ = as_float(corners[a / 2] | (uint32_t)(a & 1) << 31),
+        *y++ = as_float(corners[b / 2] | (uint32_t)(b & 1) << 31);
     }
     for (int i = 0; i < RANDOM; i++) *x++ = as_float(random32()), *y++ = as_float(random32());
-    for (int i = 0; i < RANDOM; i++) *x++ = as_float(0x3f800000 | random32() >> 9), *y++ = as_float(0x3f800000 | random32() >> 9);
-    for (int i = 0; i < 2 * RANDOM; i++) { /* about halfway between q and the number after it; then of any size that is not taken apart, and a little beyond */
-        float b = as_float(0x3f800000 | random32() >> 9), q = as_float(0x3f800000 | random32() >> 9), a = (float)(((double)q + 0x1p-24) * (double)b);
-        *x++ = i < RANDOM ? a : ldexpf(random32() & 1 ? a : -a, (int)(random32() % 168) - 80), *y++ = i < RANDOM ? b : ldexpf(b, (int)(random32() % 82) - 41);
+    for (int i = 0; i < RANDOM; i++)
+        *x++ = as_float(0x3f800000 | random32() >> 9), *y++ = as_float(0x3f800000 | random32() >> 9);
+    for (int i = 0; i < 2 * RANDOM; i++) { /* about halfway between q and the number after it; then of any size that is
+                                              not taken apart, and a little beyond */
+        float b = as_float(0x3f800000 | random32() >> 9), q = as_float(0x3f800000 | random32() >> 9),
+              a = (float)(((double)q + 0x1p-24) * (double)b);
+        *x++ = i < RANDOM ? a : ldexpf(random32() & 1 ? a : -a, (int)(random32() % 168) - 80),
+        *y++ = i < RANDOM ? b : ldexpf(b, (int)(random32() % 82) - 41);
     }
-    for (int i = 0; i < RANDOM; i++) *x++ = as_float(random32() & 0x9fffffff), *y++ = as_float((random32() & 0x8fffffff) | 0x40000000);
+    for (int i = 0; i < RANDOM; i++)
+        *x++ = as_float(random32() & 0x9fffffff), *y++ = as_float((random32() & 0x8fffffff) | 0x40000000);
 }
 
 static void build(gale__ir *ir)
@@ -58,7 +65,8 @@ static void build(gale__ir *ir)
     ir->n_pointers = 3, ir->readonly = 3;
     gale__val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
     gale__val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
-    gale__val at = gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, GROUP)), local);
+    gale__val at = gale__ir_op2(
+        ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, GROUP)), local);
     gale__val x = gale__ir_load(ir, 0, GALE_F32, 1, at), y = gale__ir_load(ir, 1, GALE_F32, 1, at);
     gale__ir_store(ir, 2, GALE_F32, 1, at, gale__ir_scalar(ir, GALE__DIV, GALE_F32, x, y, 0));
 }
@@ -70,7 +78,9 @@ static bool check(const ir_job *job, const char *device)
     for (int i = 0; i < PAIRS; i++) {
         float want = x[i] / y[i];
         if ((isnan(want) && isnan(got[i])) || as_bits(want) == as_bits(got[i])) continue;
-        if (wrong++ < 8) printf("%s: %a / %a is %a, not %a (pair %d)\n", device, (double)x[i], (double)y[i], (double)got[i], (double)want, i);
+        if (wrong++ < 8)
+            printf("%s: %a / %a is %a, not %a (pair %d)\n", device, (double)x[i], (double)y[i], (double)got[i],
+                (double)want, i);
     }
     if (wrong) printf("%s: %d of %d wrong\n", device, wrong, PAIRS);
     return !wrong;
@@ -82,7 +92,9 @@ static bool spoil(gale__ir *ir, float one)
     bool any = false;
     for (gale__val v = 1; v < ir->count; v++) {
         uint64_t bits;
-        if (ir->code[v].op != GALE__IR_DIV || !gale__ir_is_const(ir, ir->code[v].a, &bits) || (bits != as_bits(1) && bits != as_bits(one))) continue;
+        if (ir->code[v].op != GALE__IR_DIV || !gale__ir_is_const(ir, ir->code[v].a, &bits) ||
+            (bits != as_bits(1) && bits != as_bits(one)))
+            continue;
         ir->code[ir->code[v].a].imm = as_bits(one);
         any = true;
     }
@@ -96,7 +108,10 @@ static void run_spoiled(const gale__ir *ir, float one)
     gale__ir lowered;
     if (!CHECK_OK(gale__ir_lower(ir, (gale__ir_lowering){.division = true}, &lowered))) return;
     CHECK(spoil(&lowered, one));
-    ir_job job = {.ir = &lowered, .buffers = {{x, sizeof x}, {y, sizeof y}, {results, sizeof results}}, .groups = {PAIRS / GROUP, 1, 1}, .check = check};
+    ir_job job = {.ir = &lowered,
+        .buffers = {{x, sizeof x}, {y, sizeof y}, {results, sizeof results}},
+        .groups = {PAIRS / GROUP, 1, 1},
+        .check = check};
     ir_run(&job); /* and finishes it */
 }
 
@@ -140,7 +155,8 @@ TEST(division_by_a_power_is_a_product)
         int products = 0, others = 0;
         for (gale__val k = 1; k < lowered.count; k++) {
             uint64_t bits;
-            products += lowered.code[k].op == GALE__MUL && gale__ir_is_const(&lowered, lowered.code[k].b, &bits) && bits == as_bits(-0.125f);
+            products += lowered.code[k].op == GALE__MUL && gale__ir_is_const(&lowered, lowered.code[k].b, &bits) &&
+                        bits == as_bits(-0.125f);
             others += lowered.code[k].op == GALE__IR_DIV;
         }
         CHECK_EQ(products, 1);
@@ -150,34 +166,41 @@ TEST(division_by_a_power_is_a_product)
     gale__ir_finish(&ir);
 }
 
-/* Whole numbers by powers of two, towards zero, without a division; and by one that is none, and by the lowest number, with more. */
+/* Whole numbers by powers of two, towards zero, without a division; and by one that is none, and by the lowest number,
+ * with more. */
 enum { WHOLE = GROUP * 4 };
 static const int64_t divisors[] = {1, 2, 8, 1 << 30, 6, INT32_MIN};
 #define DIVISORS (sizeof divisors / sizeof *divisors)
 static int64_t whole[WHOLE];
 static int32_t narrow[WHOLE];
-static struct { int64_t wide[WHOLE][DIVISORS][2]; int32_t narrow[WHOLE][DIVISORS][2]; } quotients;
+static struct {
+    int64_t wide[WHOLE][DIVISORS][2];
+    int32_t narrow[WHOLE][DIVISORS][2];
+} quotients;
 
 static void divide_all(gale__ir *ir, gale_type t, int from, int to, gale__val at)
 {
     gale__val v = gale__ir_load(ir, from, t, 1, at);
     for (uint32_t i = 0; i < 2 * DIVISORS; i++) {
-        gale__val to_place = gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, at, gale__ir_u32(ir, 2 * DIVISORS)), gale__ir_u32(ir, i));
+        gale__val to_place = gale__ir_op2(ir, GALE__ADD, GALE_U32,
+            gale__ir_op2(ir, GALE__MUL, GALE_U32, at, gale__ir_u32(ir, 2 * DIVISORS)), gale__ir_u32(ir, i));
         uint64_t by = t == GALE_I32 ? (uint32_t)divisors[i / 2] : (uint64_t)divisors[i / 2];
-        gale__ir_store(ir, to, t, 1, to_place, gale__ir_op2(ir, i % 2 ? GALE__IR_REM : GALE__IR_DIV, t, v, gale__ir_const(ir, t, by)));
+        gale__ir_store(ir, to, t, 1, to_place,
+            gale__ir_op2(ir, i % 2 ? GALE__IR_REM : GALE__IR_DIV, t, v, gale__ir_const(ir, t, by)));
     }
 }
 
 static bool check_whole(const ir_job *job, const char *device)
 {
-    const int64_t (*wide)[DIVISORS][2] = job->buffers[2].data;
-    const int32_t (*short_ones)[DIVISORS][2] = job->buffers[3].data;
+    const int64_t(*wide)[DIVISORS][2] = job->buffers[2].data;
+    const int32_t(*short_ones)[DIVISORS][2] = job->buffers[3].data;
     int wrong = 0;
     for (size_t i = 0; i < WHOLE; i++)
         for (size_t d = 0; d < DIVISORS; d++) {
             int64_t a = whole[i], by = divisors[d];
             int32_t b = narrow[i];
-            bool right = wide[i][d][0] == a / by && wide[i][d][1] == a % by && short_ones[i][d][0] == (int32_t)(b / by) && short_ones[i][d][1] == (int32_t)(b % by);
+            bool right = wide[i][d][0] == a / by && wide[i][d][1] == a % by &&
+                         short_ones[i][d][0] == (int32_t)(b / by) && short_ones[i][d][1] == (int32_t)(b % by);
             if (!right && wrong++ < 8) printf("%s: %lld, %d by %lld\n", device, (long long)a, (int)b, (long long)by);
         }
     return !wrong;
@@ -185,10 +208,12 @@ static bool check_whole(const ir_job *job, const char *device)
 
 TEST(whole_numbers_by_powers)
 {
-    static const int64_t corners[] = {0, 1, -1, 2, -2, 7, -7, 8, -8, 9, -9, INT32_MAX, INT32_MIN + 1, INT64_MAX, INT64_MIN + 1, -(1ll << 40), (1ll << 40) - 1};
+    static const int64_t corners[] = {0, 1, -1, 2, -2, 7, -7, 8, -8, 9, -9, INT32_MAX, INT32_MIN + 1, INT64_MAX,
+        INT64_MIN + 1, -(1ll << 40), (1ll << 40) - 1};
     gale__ir ir, lowered;
     for (size_t i = 0; i < WHOLE; i++) {
-        whole[i] = i < sizeof corners / sizeof *corners ? corners[i] : (int64_t)((uint64_t)random32() << 32 | random32()) >> i % 60;
+        whole[i] = i < sizeof corners / sizeof *corners ? corners[i]
+                                                        : (int64_t)((uint64_t)random32() << 32 | random32()) >> i % 60;
         narrow[i] = (int32_t)whole[i];
     }
     gale__ir_init(&ir, "whole");
@@ -196,18 +221,24 @@ TEST(whole_numbers_by_powers)
     ir.n_pointers = 4, ir.readonly = 3;
     gale__val group = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
     gale__val local = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
-    gale__val at = gale__ir_op2(&ir, GALE__ADD, GALE_U32, gale__ir_op2(&ir, GALE__MUL, GALE_U32, group, gale__ir_u32(&ir, GROUP)), local);
+    gale__val at = gale__ir_op2(
+        &ir, GALE__ADD, GALE_U32, gale__ir_op2(&ir, GALE__MUL, GALE_U32, group, gale__ir_u32(&ir, GROUP)), local);
     divide_all(&ir, GALE_I64, 0, 2, at);
     divide_all(&ir, GALE_I32, 1, 3, at);
     if (CHECK_OK(gale__ir_lower(&ir, (gale__ir_lowering){.integers = true}, &lowered))) {
         for (gale__val k = 1; k < lowered.count; k++) CHECK(lowered.code[k].op != GALE__IR_REM);
-        ir_job job = {.ir = &lowered, .buffers = {{whole, sizeof whole}, {narrow, sizeof narrow}, {quotients.wide, sizeof quotients.wide}, {quotients.narrow, sizeof quotients.narrow}}, .groups = {WHOLE / GROUP, 1, 1}, .check = check_whole};
+        ir_job job = {.ir = &lowered,
+            .buffers = {{whole, sizeof whole}, {narrow, sizeof narrow}, {quotients.wide, sizeof quotients.wide},
+                {quotients.narrow, sizeof quotients.narrow}},
+            .groups = {WHOLE / GROUP, 1, 1},
+            .check = check_whole};
         ir_run(&job); /* and finishes it */
     }
     gale__ir_finish(&ir);
 }
 
-static const test_row rows[] = {ROW(rewritten_division_is_exact), ROW(capability_decides), ROW(division_by_a_power_is_a_product), ROW(whole_numbers_by_powers)};
+static const test_row rows[] = {ROW(rewritten_division_is_exact), ROW(capability_decides),
+    ROW(division_by_a_power_is_a_product), ROW(whole_numbers_by_powers)};
 int main(int argc, char **argv)
 {
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);

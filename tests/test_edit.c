@@ -30,7 +30,9 @@ static gale_tensor *run(gale__onnx *f)
     gale_model *model = NULL;
     gale_tensor *result = NULL;
     gale_object *in[8] = {0}, *out[8] = {0};
-    if (!CHECK_OK(gale__onnx_pack(f, root(f), &bytes)) || !CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &model))) goto done;
+    if (!CHECK_OK(gale__onnx_pack(f, root(f), &bytes)) ||
+        !CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &model)))
+        goto done;
     for (int i = 0; i < gale_model_inputs(model); i++) {
         gale_model_value v;
         gale_tensor *t = NULL;
@@ -39,11 +41,14 @@ static gale_tensor *run(gale__onnx *f)
             if (v.dims[k] < 0) v.dims[k] = 2;
         if (v.rank < 0) v.rank = 1, v.dims[0] = 2;
         if (!CHECK_OK(gale_tensor_create(NULL, v.type, v.rank, v.dims, &t))) goto done;
-        for (int64_t e = 0; e < gale__tensor_elements(t); e++) gale__store_f64(v.type, (char *)t->host + (size_t)e * gale_type_size(v.type), (double)(e % 7) / 4);
+        for (int64_t e = 0; e < gale__tensor_elements(t); e++)
+            gale__store_f64(v.type, (char *)t->host + (size_t)e * gale_type_size(v.type), (double)(e % 7) / 4);
         CHECK_OK(gale_object_tensor(t, &in[i]));
         gale_tensor_destroy(&t);
     }
-    if (CHECK_OK(gale_model_run(model, in, out, true))) gale_tensor_reshape(gale_object_get_tensor(out[0]), gale_tensor_rank(gale_object_get_tensor(out[0])), gale_tensor_dims(gale_object_get_tensor(out[0])), &result);
+    if (CHECK_OK(gale_model_run(model, in, out, true)))
+        gale_tensor_reshape(gale_object_get_tensor(out[0]), gale_tensor_rank(gale_object_get_tensor(out[0])),
+            gale_tensor_dims(gale_object_get_tensor(out[0])), &result);
 done:
     for (int i = 0; i < 8; i++) gale_object_destroy(&in[i]), gale_object_destroy(&out[i]);
     gale_model_close(&model);
@@ -80,7 +85,8 @@ TEST(pinned)
     gale__onnx *f = open_seed("shapes");
     gale__pb_shape *s = root(f)->graph->input.at[0].type->tensor_type->shape;
     CHECK_OK(gale__edit_pin(f, root(f), "a", 3));
-    CHECK(s->dim.at[0].has_value && s->dim.at[0].dim_value == 3 && !s->dim.at[0].dim_param.size && !s->dim.at[1].has_value);
+    CHECK(s->dim.at[0].has_value && s->dim.at[0].dim_value == 3 && !s->dim.at[0].dim_param.size &&
+          !s->dim.at[1].has_value);
     CHECK_OK(gale__edit_pin(f, root(f), "x:1", 4));
     CHECK(s->dim.at[1].has_value && s->dim.at[1].dim_value == 4);
     CHECK_FAILS(gale__edit_pin(f, root(f), "nobody", 1), NOT_FOUND);
@@ -157,7 +163,8 @@ TEST(extracted_with_colons)
 
 TEST(half_precision)
 {
-    static const char *const names[] = {"conv", "gemm", "attention", "if", "loop", "scan", "quantised", "function", "sparse", "shapes", "erf", "split", "old"};
+    static const char *const names[] = {"conv", "gemm", "attention", "if", "loop", "scan", "quantised", "function",
+        "sparse", "shapes", "erf", "split", "old"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int k = 0; k < 2; k++) {
             gale__onnx *a = open_seed(names[i]), *b = open_seed(names[i]);
@@ -203,7 +210,8 @@ static void turn(gale__pb_graph *g)
 
 TEST(folded)
 {
-    static const char *const names[] = {"conv", "gemm", "attention", "if", "loop", "scan", "quantised", "function", "sparse", "shapes", "erf", "split", "old"};
+    static const char *const names[] = {"conv", "gemm", "attention", "if", "loop", "scan", "quantised", "function",
+        "sparse", "shapes", "erf", "split", "old"};
     for (size_t i = 0; i < 2 * (sizeof names / sizeof *names); i++) {
         gale__onnx *a = open_seed(names[i / 2]), *b = open_seed(names[i / 2]);
         int before = test_bad;
@@ -253,12 +261,14 @@ TEST(parts_are_counted_at_the_newest_opset)
     CHECK_OK(make_file(&m, &f));
     if (CHECK_OK(gale__edit_opset(f, root(f)))) {
         const gale__pb_node *split = root(f)->graph->node.at;
-        CHECK(split->attribute.n == 1 && !strcmp(split->attribute.at[0].name.at, "num_outputs") && split->attribute.at[0].i == 2);
+        CHECK(split->attribute.n == 1 && !strcmp(split->attribute.at[0].name.at, "num_outputs") &&
+              split->attribute.at[0].i == 2);
     }
     gale__onnx_close(&f);
 }
 
-/* Constants, a chain over them, one node twice, one that nothing reads, something large made of little, and the shape of the input. */
+/* Constants, a chain over them, one node twice, one that nothing reads, something large made of little, and the shape
+ * of the input. */
 static gale__onnx *make_foldable(void)
 {
     static const float w[] = {1, 2, 3, 4};
@@ -303,7 +313,9 @@ TEST(folded_away)
         gale__pb_graph *g = root(b)->graph;
         if (pinned) CHECK_OK(gale__edit_pin(b, root(b), "n", 2));
         CHECK_OK(gale__edit_fold(b, root(b), cpu));
-        CHECK_EQ(count_ops(g, "Exp") + count_ops(g, "Constant") + count_ops(g, "Neg") + count_ops(g, "ConstantOfShape") + count_ops(g, "Expand"), 0);
+        CHECK_EQ(count_ops(g, "Exp") + count_ops(g, "Constant") + count_ops(g, "Neg") +
+                     count_ops(g, "ConstantOfShape") + count_ops(g, "Expand"),
+            0);
         CHECK_EQ(count_ops(g, "Add"), 2);
         CHECK_EQ(count_ops(g, "Shape") + count_ops(g, "Concat"), pinned ? 0 : 2);
         CHECK_EQ(g->initializer.n, 4); /* w, we, zero, and the list for Concat or the shape itself */
@@ -334,7 +346,8 @@ TEST(folded_not_large)
 
 TEST(every_allocation_fails)
 {
-    static const char *const names[] = {"conv", "if", "attention", "sparse"}, *const parts[] = {"x:p", "c,x:y", "q,k,v:p", "linear,pairs:y"};
+    static const char *const names[] = {"conv", "if", "attention", "sparse"}, *const parts[] = {"x:p", "c,x:y",
+                                                                                  "q,k,v:p", "linear,pairs:y"};
     for (size_t i = 0; i < 4; i++) {
         gale_status status = GALE_NO_MEMORY;
         for (uint64_t n = 1; status != GALE_OK && n < 3000; n++) {
@@ -372,7 +385,9 @@ TEST(every_allocation_fails_in_folding)
     CHECK_OK(status);
 }
 
-static const test_row rows[] = {ROW(pinned), ROW(freed), ROW(extracted), ROW(extracted_with_colons), ROW(half_precision), ROW(half_weights), ROW(newest_opset), ROW(parts_are_counted_at_the_newest_opset), ROW(folded), ROW(folded_away), ROW(folded_not_large), ROW(every_allocation_fails), ROW(every_allocation_fails_in_folding)};
+static const test_row rows[] = {ROW(pinned), ROW(freed), ROW(extracted), ROW(extracted_with_colons),
+    ROW(half_precision), ROW(half_weights), ROW(newest_opset), ROW(parts_are_counted_at_the_newest_opset), ROW(folded),
+    ROW(folded_away), ROW(folded_not_large), ROW(every_allocation_fails), ROW(every_allocation_fails_in_folding)};
 
 int main(int argc, char **argv)
 {

@@ -1,15 +1,33 @@
-/* EXIF on its way through formats, TIFF above all, where it is part of the file's own directory: each value comes out as it went in, turned upright once. */
+/* EXIF on its way through formats, TIFF above all, where it is part of the file's own directory: each value comes out
+ * as it went in, turned upright once. */
 #include "picture_make.h"
 #include "test.h"
 
 /* A directory's entries: tag, type, number, value (text, or the bytes themselves in the block's order of bytes). */
-typedef struct note { int directory; uint32_t tag, type, count; const char *value; } note;
+typedef struct note {
+    int directory;
+    uint32_t tag, type, count;
+    const char *value;
+} note;
 enum { OUTER, CAMERA, PLACE, COMMON };
 static const note notes[] = {
-    {OUTER, 0x10f, 2, 6, "Gale A"}, {OUTER, 0x110, 2, 3, "M1"}, {OUTER, 0x132, 2, 20, "2024:05:06 07:08:09"}, {OUTER, 0x13b, 2, 4, "Ann"}, {OUTER, 0x8298, 2, 9, "(c) Ann B"},
-    {CAMERA, 0x829a, 5, 1, "\0\0\0\1\0\0\0\x7d"}, {CAMERA, 0x8827, 3, 1, "\0\x64\0\0"}, {CAMERA, 0x9000, 7, 4, "0232"}, {CAMERA, 0x9003, 2, 20, "2024:05:06 07:08:09"},
-    {CAMERA, 0x920a, 5, 1, "\0\0\0\x32\0\0\0\1"}, {CAMERA, 0x927c, 7, 11, "maker\0notes"}, {CAMERA, 0xa002, 4, 1, "\0\0\0\x9"}, {CAMERA, 0xa003, 3, 1, "\0\x7\0\0"}, {COMMON, 1, 2, 4, "R98"},
-    {PLACE, 0, 1, 4, "\2\3\0\0"}, {PLACE, 1, 2, 2, "N\0"}, {PLACE, 2, 5, 3, "\0\0\0\x30\0\0\0\1\0\0\0\x8\0\0\0\1\0\0\0\x1e\0\0\0\2"},
+    {OUTER, 0x10f, 2, 6, "Gale A"},
+    {OUTER, 0x110, 2, 3, "M1"},
+    {OUTER, 0x132, 2, 20, "2024:05:06 07:08:09"},
+    {OUTER, 0x13b, 2, 4, "Ann"},
+    {OUTER, 0x8298, 2, 9, "(c) Ann B"},
+    {CAMERA, 0x829a, 5, 1, "\0\0\0\1\0\0\0\x7d"},
+    {CAMERA, 0x8827, 3, 1, "\0\x64\0\0"},
+    {CAMERA, 0x9000, 7, 4, "0232"},
+    {CAMERA, 0x9003, 2, 20, "2024:05:06 07:08:09"},
+    {CAMERA, 0x920a, 5, 1, "\0\0\0\x32\0\0\0\1"},
+    {CAMERA, 0x927c, 7, 11, "maker\0notes"},
+    {CAMERA, 0xa002, 4, 1, "\0\0\0\x9"},
+    {CAMERA, 0xa003, 3, 1, "\0\x7\0\0"},
+    {COMMON, 1, 2, 4, "R98"},
+    {PLACE, 0, 1, 4, "\2\3\0\0"},
+    {PLACE, 1, 2, 2, "N\0"},
+    {PLACE, 2, 5, 3, "\0\0\0\x30\0\0\0\1\0\0\0\x8\0\0\0\1\0\0\0\x1e\0\0\0\2"},
 };
 enum { NOTES = sizeof notes / sizeof *notes };
 
@@ -32,12 +50,20 @@ static void value_of(const note *n, bool big, uint8_t to[64])
 {
     size_t unit = n->type == 5 ? 4 : size_of(n->type);
     memset(to, 0, 64);
-    for (size_t i = 0; i < n->count * size_of(n->type); i += unit) put(to + i, (int)unit, get((const uint8_t *)n->value + i, (int)unit, true), big);
+    for (size_t i = 0; i < n->count * size_of(n->type); i += unit)
+        put(to + i, (int)unit, get((const uint8_t *)n->value + i, (int)unit, true), big);
 }
 
-static const struct { int in; uint32_t tag; int to; } inner[3] = {{OUTER, 0x8769, CAMERA}, {OUTER, 0x8825, PLACE}, {CAMERA, 0xa005, COMMON}};
+static const struct {
+    int in;
+    uint32_t tag;
+    int to;
+} inner[3] = {{OUTER, 0x8769, CAMERA}, {OUTER, 0x8825, PLACE}, {CAMERA, 0xa005, COMMON}};
 
-typedef struct block { uint8_t d[2048]; size_t n; } block;
+typedef struct block {
+    uint8_t d[2048];
+    size_t n;
+} block;
 
 /* Writes directory `which` at the block's end, with those in it behind it; returns its place. */
 static size_t write_directory(block *b, int which, bool big, int orientation)
@@ -52,7 +78,9 @@ static size_t write_directory(block *b, int which, bool big, int orientation)
     at = start + 2;
     bool placed = which != OUTER;
     for (uint32_t tag = 0; tag < 65536; tag++) {
-        if (!placed && tag == 0x112) put(b->d + at, 2, 0x112, big), put(b->d + at + 2, 2, 3, big), put(b->d + at + 4, 4, 1, big), put(b->d + at + 8, 2, (uint32_t)orientation, big), at += 12, placed = true;
+        if (!placed && tag == 0x112)
+            put(b->d + at, 2, 0x112, big), put(b->d + at + 2, 2, 3, big), put(b->d + at + 4, 4, 1, big),
+                put(b->d + at + 8, 2, (uint32_t)orientation, big), at += 12, placed = true;
         for (int i = 0; i < 3; i++)
             if (inner[i].in == which && inner[i].tag == tag) {
                 put(b->d + at, 2, tag, big), put(b->d + at + 2, 2, 4, big), put(b->d + at + 4, 4, 1, big);
@@ -118,8 +146,12 @@ static int kept(const void *data, size_t n)
         size_t size = notes[i].count * size_of(notes[i].type);
         const uint8_t *e = find(d, n, big, inner_place(d, n, big, notes[i].directory), notes[i].tag);
         value_of(&notes[i], big, value);
-        const uint8_t *at = !e ? NULL : size <= 4 ? e + 8 : get(e + 8, 4, big) + size <= n ? d + get(e + 8, 4, big) : NULL;
-        good += at && get(e + 2, 2, big) == notes[i].type && get(e + 4, 4, big) == notes[i].count && !memcmp(at, value, size);
+        const uint8_t *at = !e                               ? NULL
+                            : size <= 4                      ? e + 8
+                            : get(e + 8, 4, big) + size <= n ? d + get(e + 8, 4, big)
+                                                             : NULL;
+        good += at && get(e + 2, 2, big) == notes[i].type && get(e + 4, 4, big) == notes[i].count &&
+                !memcmp(at, value, size);
     }
     return good;
 }
@@ -129,7 +161,8 @@ static gale_picture *again(const gale_picture *p, const char *format)
     void *data = NULL;
     size_t size = 0;
     gale_picture *back = NULL;
-    CHECK_OK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = format, .lossless = true}, &data, &size));
+    CHECK_OK(
+        gale_picture_to_memory(p, &(gale_picture_write_options){.format = format, .lossless = true}, &data, &size));
     if (data) CHECK_OK(gale_picture_from_memory(data, size, NULL, &back));
     gale__free(data);
     return back;
@@ -137,7 +170,8 @@ static gale_picture *again(const gale_picture *p, const char *format)
 
 TEST(through_formats)
 {
-    static const char *const ways[][6] = {{"jpeg", "tiff", "png", "tiff", "webp", "tiff"}, {"tiff", "jpeg", "tiff", "tiff", "png", "jpeg"}};
+    static const char *const ways[][6] = {
+        {"jpeg", "tiff", "png", "tiff", "webp", "tiff"}, {"tiff", "jpeg", "tiff", "tiff", "png", "jpeg"}};
     static const gale_type types[] = {GALE_U8, GALE_U16, GALE_F32};
     for (int k = 0; k < 12; k++) {
         bool big = k % 2;
@@ -175,14 +209,17 @@ TEST(nothing_and_pixels)
         if (plain) CHECK_EQ(plain->exif.size, 0);
         CHECK_OK(gale__picture_bytes_set(&p->exif, b.d, b.n));
         with = again(p, "tiff");
-        if (plain && with) CHECK(!memcmp(plain->data, with->data, gale__picture_row_bytes(p) * 21) && !memcmp(p->data, with->data, gale__picture_row_bytes(p) * 21));
+        if (plain && with)
+            CHECK(!memcmp(plain->data, with->data, gale__picture_row_bytes(p) * 21) &&
+                  !memcmp(p->data, with->data, gale__picture_row_bytes(p) * 21));
         gale_picture_destroy(&p);
         gale_picture_destroy(&plain);
         gale_picture_destroy(&with);
     }
 }
 
-static const char *const turned[9] = {NULL, "abcdef", "cbafed", "fedcba", "defabc", "adbecf", "daebfc", "fcebda", "cfbead"}; /* a b c / d e f, upright */
+static const char *const turned[9] = {
+    NULL, "abcdef", "cbafed", "fedcba", "defabc", "adbecf", "daebfc", "fcebda", "cfbead"}; /* a b c / d e f, upright */
 
 TEST(turned_once)
 {
@@ -218,15 +255,18 @@ TEST(palette)
         uint32_t pixels = 8 + 2 + 12 * 12 + 4, map = pixels + 6;
         gale_picture *p = NULL, *raw = NULL;
         put(file + 8, 2, 12, false);
-        tag(&at, 0x100, 3, 1, 3), tag(&at, 0x101, 3, 1, 2), tag(&at, 0x102, 3, 1, 8), tag(&at, 0x103, 3, 1, 1), tag(&at, 0x106, 3, 1, 3), tag(&at, 0x10f, 2, 4, 'a'), tag(&at, 0x111, 4, 1, pixels);
-        tag(&at, 0x112, 3, 1, (uint32_t)o), tag(&at, 0x115, 3, 1, 1), tag(&at, 0x116, 3, 1, 2), tag(&at, 0x117, 4, 1, 6), tag(&at, 0x140, 3, 768, map);
+        tag(&at, 0x100, 3, 1, 3), tag(&at, 0x101, 3, 1, 2), tag(&at, 0x102, 3, 1, 8), tag(&at, 0x103, 3, 1, 1),
+            tag(&at, 0x106, 3, 1, 3), tag(&at, 0x10f, 2, 4, 'a'), tag(&at, 0x111, 4, 1, pixels);
+        tag(&at, 0x112, 3, 1, (uint32_t)o), tag(&at, 0x115, 3, 1, 1), tag(&at, 0x116, 3, 1, 2),
+            tag(&at, 0x117, 4, 1, 6), tag(&at, 0x140, 3, 768, map);
         memcpy(file + pixels, "abcdef", 6);
         for (uint32_t i = 0; i < 768; i++) put(file + map + 2 * i, 2, (i % 256) * 257 + i / 256, false);
         if (!CHECK_OK(gale_picture_from_memory(file, sizeof file, NULL, &p))) continue;
         CHECK_EQ(p->channels, 3);
         for (int i = 0; i < 6; i++) CHECK_EQ(((uint8_t *)p->data)[3 * i], turned[o][i]);
         CHECK(gale__exif_orientation(&p->exif) <= 1);
-        CHECK_OK(gale_picture_from_memory(file, sizeof file, &(gale_picture_read_options){.keep_orientation = true}, &raw));
+        CHECK_OK(
+            gale_picture_from_memory(file, sizeof file, &(gale_picture_read_options){.keep_orientation = true}, &raw));
         for (int i = 0; i < 6 && raw; i++) CHECK_EQ(((uint8_t *)raw->data)[3 * i], "abcdef"[i]);
         gale_picture_destroy(&p);
         gale_picture_destroy(&raw);
@@ -241,7 +281,8 @@ TEST(damage)
     for (int k = 0; k < (test_light() ? 200 : 3000); k++) {
         block b = make_block(k % 2, 1);
         size_t n = k % 5 ? b.n : picture_random(&seed) % b.n;
-        for (int flips = 0; flips < k % 6; flips++) b.d[4 + picture_random(&seed) % (b.n - 4)] = (uint8_t)picture_random(&seed);
+        for (int flips = 0; flips < k % 6; flips++)
+            b.d[4 + picture_random(&seed) % (b.n - 4)] = (uint8_t)picture_random(&seed);
         uint8_t *copy = malloc(n ? n : 1);
         memcpy(copy, b.d, n);
         CHECK_OK(gale__picture_bytes_set(&p->exif, copy, n));

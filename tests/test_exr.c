@@ -1,14 +1,15 @@
-/* OpenEXR beyond the plain picture: parts, layers, luminance with chroma, windows, attributes.  The files are written here byte by byte, without compression,
- * so that they may be of any kind, broken ones too. */
+/* OpenEXR beyond the plain picture: parts, layers, luminance with chroma, windows, attributes.  The files are written
+ * here byte by byte, without compression, so that they may be of any kind, broken ones too. */
 #include "picture_make.h"
 #include "test.h"
 
 typedef struct part {
-    const char *name;            /* NULL: the file has this part alone */
-    const char *channels;        /* "A B G R", in the order of the alphabet; those with a 2 behind a slash have every second sample in both directions */
+    const char *name;     /* NULL: the file has this part alone */
+    const char *channels; /* "A B G R", in the order of the alphabet; those with a 2 behind a slash have every second
+                             sample in both directions */
     int32_t data[4], display[4]; /* windows: x, y of the first and of the last pixel */
     const char *comment;
-    const float *primaries;      /* eight; NULL: none */
+    const float *primaries; /* eight; NULL: none */
     float aspect, density;
 } part;
 
@@ -104,7 +105,10 @@ static void header(gale__str *s, const part *p)
 }
 
 /* What channel k of a part has at (x, y). */
-static float value(int of, int k, int x, int y) { return 0.1f * (float)(k + 1) + 0.01f * (float)(x % 8) + 0.001f * (float)(y % 8) + (float)of; }
+static float value(int of, int k, int x, int y)
+{
+    return 0.1f * (float)(k + 1) + 0.01f * (float)(x % 8) + 0.001f * (float)(y % 8) + (float)of;
+}
 
 static void line(gale__str *s, const part *p, int place, bool many, int y)
 {
@@ -173,15 +177,21 @@ static bool holds(const gale_picture *p, int c, const part *of, int place, int k
     return true;
 }
 
-#define FULL {0, 0, 12, 8}, {0, 0, 12, 8}
+#define FULL \
+    {0, 0, 12, 8}, { 0, 0, 12, 8 }
 
 TEST(layers)
 {
-    static const struct { const char *channels, *layer; int count, from[4]; const char *said; } rows[] = {
+    static const struct {
+        const char *channels, *layer;
+        int count, from[4];
+        const char *said;
+    } rows[] = {
         {"A B G R Z diffuse.B diffuse.G diffuse.R", NULL, 4, {3, 2, 1, 0}, "left out: Z, diffuse"},
         {"A B G R Z diffuse.B diffuse.G diffuse.R", "diffuse", 3, {7, 6, 5}, "left out: A, B, G, R, Z"},
         {"A B G R Z diffuse.B diffuse.G diffuse.R", "Z", 1, {4}, "left out"},
-        {"Z diffuse.A diffuse.B diffuse.G diffuse.R specular.B specular.G specular.R", NULL, 4, {4, 3, 2, 1}, "left out: Z, specular"},
+        {"Z diffuse.A diffuse.B diffuse.G diffuse.R specular.B specular.G specular.R", NULL, 4, {4, 3, 2, 1},
+            "left out: Z, specular"},
         {"a.B a.G a.R v.Combined.B v.Combined.G v.Combined.R", NULL, 3, {5, 4, 3}, "left out: a"},
         {"a.B a.G a.R v.Combined.B v.Combined.G v.Combined.R", "a", 3, {2, 1, 0}, "left out: v.Combined"},
         {"b g r", NULL, 3, {2, 1, 0}, ""},
@@ -196,7 +206,8 @@ TEST(layers)
         if (!got || !CHECK_EQ(got->channels, rows[i].count)) continue;
         CHECK(got->type == GALE_F32 && got->linear && got->premultiplied == (rows[i].count % 2 == 0));
         for (int c = 0; c < rows[i].count; c++) CHECK(holds(got, c, &p, 0, rows[i].from[c]));
-        if (*rows[i].said ? !strstr(said, rows[i].said) : *said) printf("FAIL %s: \"%s\"\n", rows[i].channels, said), test_bad++;
+        if (*rows[i].said ? !strstr(said, rows[i].said) : *said)
+            printf("FAIL %s: \"%s\"\n", rows[i].channels, said), test_bad++;
         gale_picture_destroy(&got);
     }
     part p = {.channels = "Z diffuse.B diffuse.G diffuse.R", .data = {0, 0, 12, 8}, .display = {0, 0, 12, 8}};
@@ -208,11 +219,16 @@ TEST(layers)
 TEST(parts)
 {
     static const part parts[] = {{"depth", "Z", FULL}, {"left", "B G R", FULL}, {"right", "B G R a.B a.G a.R", FULL}};
-    static const struct { const char *layer; int part, first; } rows[] = {{NULL, 1, 2}, {"left", 1, 2}, {"right", 2, 2}, {"right.a", 2, 5}, {"a", 2, 5}, {"depth", 0, 0}, {"Z", 0, 0}};
+    static const struct {
+        const char *layer;
+        int part, first;
+    } rows[] = {
+        {NULL, 1, 2}, {"left", 1, 2}, {"right", 2, 2}, {"right.a", 2, 5}, {"a", 2, 5}, {"depth", 0, 0}, {"Z", 0, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale_picture *got = read_layer(parts, 3, rows[i].layer);
         if (!got) printf("FAIL %s: %s\n", rows[i].layer ? rows[i].layer : "usual", gale_error()), test_bad++;
-        for (int c = 0; got && c < got->channels; c++) CHECK(holds(got, c, &parts[rows[i].part], rows[i].part, rows[i].first - c));
+        for (int c = 0; got && c < got->channels; c++)
+            CHECK(holds(got, c, &parts[rows[i].part], rows[i].part, rows[i].first - c));
         if (!rows[i].layer) CHECK(strstr(said, "of part left; left out: part depth, part right") != NULL);
         gale_picture_destroy(&got);
     }
@@ -222,9 +238,13 @@ TEST(parts)
 /* R = (RY + 1) Y, B likewise, and G is what is left of Y; chroma between its samples is their mean. */
 TEST(luminance_with_chroma)
 {
-    static const float p3[8] = {0.68f, 0.32f, 0.265f, 0.69f, 0.15f, 0.06f, 0.3127f, 0.329f}, weights[2][3] = {{0.2126f, 0.7152f, 0.0722f}, {0.22897f, 0.69174f, 0.07929f}};
+    static const float p3[8] = {0.68f, 0.32f, 0.265f, 0.69f, 0.15f, 0.06f, 0.3127f, 0.329f},
+                       weights[2][3] = {{0.2126f, 0.7152f, 0.0722f}, {0.22897f, 0.69174f, 0.07929f}};
     for (int k = 0; k < 4; k++) {
-        part p = {.channels = k / 2 ? "A BY/2 RY/2 Y" : "A BY RY Y", .data = {-4, 2, 11, 9}, .display = {-4, 2, 11, 9}, .primaries = k % 2 ? p3 : NULL};
+        part p = {.channels = k / 2 ? "A BY/2 RY/2 Y" : "A BY RY Y",
+            .data = {-4, 2, 11, 9},
+            .display = {-4, 2, 11, 9},
+            .primaries = k % 2 ? p3 : NULL};
         gale_picture *got = read_layer(&p, 1, NULL);
         if (!CHECK(got && got->channels == 4)) continue;
         double worst = 0;
@@ -233,11 +253,13 @@ TEST(luminance_with_chroma)
                 const float *pixel = (float *)got->data + ((y - 2) * 16 + x + 4) * 4;
                 double by = 0, ry = 0, luma = value(0, 3, x, y);
                 for (int n = 0; n < 4; n++) { /* beyond the last sample there is none */
-                    int sx = k / 2 ? x + (n % 2 && x < 11 ? x & 1 : -(x & 1)) : x, sy = k / 2 ? y + (n / 2 && y < 9 ? y & 1 : -(y & 1)) : y;
+                    int sx = k / 2 ? x + (n % 2 && x < 11 ? x & 1 : -(x & 1)) : x,
+                        sy = k / 2 ? y + (n / 2 && y < 9 ? y & 1 : -(y & 1)) : y;
                     by += value(0, 1, sx, sy) / 4;
                     ry += value(0, 2, sx, sy) / 4;
                 }
-                double r = (ry + 1) * luma, b = (by + 1) * luma, g = (luma - r * weights[k % 2][0] - b * weights[k % 2][2]) / weights[k % 2][1];
+                double r = (ry + 1) * luma, b = (by + 1) * luma,
+                       g = (luma - r * weights[k % 2][0] - b * weights[k % 2][2]) / weights[k % 2][1];
                 worst = fmax(worst, fmax(fabs(pixel[0] - r), fmax(fabs(pixel[1] - g), fabs(pixel[2] - b))));
                 CHECK(pixel[3] == value(0, 0, x, y));
             }
@@ -248,15 +270,23 @@ TEST(luminance_with_chroma)
 
 TEST(windows)
 {
-    static const struct { int32_t data[4], display[4]; bool cut; } rows[] = {
-        {{3, 2, 7, 5}, {0, 0, 12, 8}, false}, {{-3, -2, 15, 10}, {0, 0, 12, 8}, true}, {{-5, 4, 6, 20}, {-1, 1, 10, 8}, true}, {{5, 6, 9, 9}, {5, 6, 9, 9}, false},
+    static const struct {
+        int32_t data[4], display[4];
+        bool cut;
+    } rows[] = {
+        {{3, 2, 7, 5}, {0, 0, 12, 8}, false},
+        {{-3, -2, 15, 10}, {0, 0, 12, 8}, true},
+        {{-5, 4, 6, 20}, {-1, 1, 10, 8}, true},
+        {{5, 6, 9, 9}, {5, 6, 9, 9}, false},
     };
     for (int i = 0; i < 4; i++) {
         part p = {.channels = "A B G R"};
         memcpy(p.data, rows[i].data, sizeof p.data);
         memcpy(p.display, rows[i].display, sizeof p.display);
         gale_picture *got = read_layer(&p, 1, NULL);
-        if (!CHECK(got && got->width == p.display[2] - p.display[0] + 1 && got->height == p.display[3] - p.display[1] + 1)) continue;
+        if (!CHECK(
+                got && got->width == p.display[2] - p.display[0] + 1 && got->height == p.display[3] - p.display[1] + 1))
+            continue;
         for (int c = 0; c < 4; c++) CHECK(holds(got, c, &p, 0, 3 - c));
         CHECK_EQ(strstr(said, "are cut to the display window") != NULL, rows[i].cut);
         gale_picture_destroy(&got);
@@ -279,7 +309,13 @@ static bool has_bytes(const void *data, size_t size, const void *what, size_t n)
 TEST(attributes_are_kept)
 {
     static const float p3[8] = {0.68f, 0.32f, 0.265f, 0.69f, 0.15f, 0.06f, 0.3127f, 0.329f};
-    part p = {.channels = "B G R", .data = {0, 0, 12, 8}, .display = {0, 0, 12, 8}, .comment = "a long way round", .primaries = p3, .aspect = 1.5f, .density = 100};
+    part p = {.channels = "B G R",
+        .data = {0, 0, 12, 8},
+        .display = {0, 0, 12, 8},
+        .comment = "a long way round",
+        .primaries = p3,
+        .aspect = 1.5f,
+        .density = 100};
     gale_picture *got = read_layer(&p, 1, NULL), *copy = NULL, *back = NULL;
     void *data = NULL;
     size_t size = 0;
@@ -307,7 +343,9 @@ TEST(attributes_are_kept)
 /* Prefixes and flipped bytes of files of each kind: an error or a picture, nothing lost. */
 TEST(damage)
 {
-    static const part kinds[][2] = {{{NULL, "A BY/2 RY/2 Y", {-4, 2, 9, 9}, {0, 0, 12, 8}}}, {{"depth", "Z", FULL}, {"left", "B G R a.B a.G a.R", FULL}}, {{NULL, "a.B a.G a.R", {0, 0, 3, 3}, {1, 1, 9, 2}, "comment"}}};
+    static const part kinds[][2] = {{{NULL, "A BY/2 RY/2 Y", {-4, 2, 9, 9}, {0, 0, 12, 8}}},
+        {{"depth", "Z", FULL}, {"left", "B G R a.B a.G a.R", FULL}},
+        {{NULL, "a.B a.G a.R", {0, 0, 3, 3}, {1, 1, 9, 2}, "comment"}}};
     const gale_picture_read_options small = {.max_pixels = 1 << 16, .max_bytes = 1 << 22};
     for (int i = 0; i < 3; i++) {
         gale__str file = make_file(kinds[i], i == 1 ? 2 : 1);
@@ -326,7 +364,8 @@ TEST(damage)
         for (int k = 0; k < (test_light() ? 300 : 3000); k++) {
             uint8_t *copy = malloc(file.length);
             memcpy(copy, file.text, file.length);
-            for (int flips = 0; flips < 1 + k % 3; flips++) copy[picture_random(&seed) % (k % 2 ? file.length : 500)] ^= (uint8_t)(1 + picture_random(&seed) % 255);
+            for (int flips = 0; flips < 1 + k % 3; flips++)
+                copy[picture_random(&seed) % (k % 2 ? file.length : 500)] ^= (uint8_t)(1 + picture_random(&seed) % 255);
             gale_picture_from_memory(copy, file.length, &small, &p);
             gale_picture_destroy(&p);
             free(copy);

@@ -1,11 +1,13 @@
-/* Pictures and networks of any extents: results of any size, networks with sizes of their own, networks that give less than they take. */
+/* Pictures and networks of any extents: results of any size, networks with sizes of their own, networks that give less
+ * than they take. */
 #include "jobs/upscale.h"
 #include "network_make.h"
 #include "picture_make.h"
 
 TEST(any_size)
 {
-    static const int64_t rows[][5] = {{0, 0, 40, 30, 1}, {80, 0, 80, 60, 2}, {0, 45, 60, 45, 2}, {50, 33, 50, 33, 2}, {20, 0, 20, 15, 1}, {90, 70, 90, 70, 3}};
+    static const int64_t rows[][5] = {{0, 0, 40, 30, 1}, {80, 0, 80, 60, 2}, {0, 45, 60, 45, 2}, {50, 33, 50, 33, 2},
+        {20, 0, 20, 15, 1}, {90, 70, 90, 70, 3}};
     maker m;
     gale__manifest man;
     gale__network n;
@@ -17,14 +19,16 @@ TEST(any_size)
         gale_upscale_report r;
         o.width = rows[i][0];
         o.height = rows[i][1];
-        if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out))) CHECK(out->width == rows[i][2] && out->height == rows[i][3] && r.passes == rows[i][4]);
+        if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out)))
+            CHECK(out->width == rows[i][2] && out->height == rows[i][3] && r.passes == rows[i][4]);
         gale_picture_destroy(&out);
     }
     gale_picture_destroy(&in);
     finish(&man, &n);
 }
 
-/* A network of a large scale makes little more than is wanted when it runs again: 20 pixels become 80, are made 50, become 200, and 100 in the end. */
+/* A network of a large scale makes little more than is wanted when it runs again: 20 pixels become 80, are made 50,
+ * become 200, and 100 in the end. */
 TEST(again)
 {
     maker m;
@@ -41,19 +45,22 @@ TEST(again)
     make_attr_i(&m, make_node(&m, "DepthToSpace", "wide", "y"), "blocksize", 4);
     if (!CHECK_OK(probe(&m, "params: {tile_size: 0}", &man, &n))) return;
     o.width = 100;
-    if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out))) CHECK(out->width == 100 && out->height == 75 && r.passes == 2 && r.tile_width == 50 && r.tile_height == 38);
+    if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out)))
+        CHECK(out->width == 100 && out->height == 75 && r.passes == 2 && r.tile_width == 50 && r.tile_height == 38);
     int64_t width = 1, height = 1000;
     CHECK(gale__upscale_next(8, 3, 9000, 0, &width, &height) && height == 1000);
     CHECK(gale__upscale_next(8, 3, 9000, 1, &width, &height) && width == 1 && height == 1000);
     width = 8, height = 8000;
     CHECK(gale__upscale_next(8, 9, 9000, 1, &width, &height) && width == 3 && height == 2250);
-    CHECK(!gale__upscale_next(8, 9, 9000, 2, &(int64_t){24}, &(int64_t){18000}) && !gale__upscale_next(1, 9, 9000, 1, &width, &height));
+    CHECK(!gale__upscale_next(8, 9, 9000, 2, &(int64_t){24}, &(int64_t){18000}) &&
+          !gale__upscale_next(1, 9, 9000, 1, &width, &height));
     gale_picture_destroy(&in);
     gale_picture_destroy(&out);
     finish(&man, &n);
 }
 
-/* One colour is suspicious where the picture had more, whichever it is; a picture of one colour, or one that is made a single pixel, is none to doubt. */
+/* One colour is suspicious where the picture had more, whichever it is; a picture of one colour, or one that is made a
+ * single pixel, is none to doubt. */
 TEST(one_colour)
 {
     static const float none[9] = {0}, blue[3] = {0.1f, 0.2f, 0.9f}, mean[3] = {0.3f, 0.6f, 0.1f};
@@ -86,12 +93,22 @@ TEST(one_colour)
     gale_picture_destroy(&plain);
 }
 
-/* Networks with one extent or both of their own, and tiles smaller than the usual overlap: pictures of any size go through. */
+/* Networks with one extent or both of their own, and tiles smaller than the usual overlap: pictures of any size go
+ * through. */
 TEST(extents)
 {
-    static const struct { const char *dims, *manifest; int64_t tile, tiles[2]; } rows[] = {
-        {"n,3,h,24", "{}", -1, {1, 4}}, {"n,3,16,w", "{}", 0, {4, 1}}, {"n,3,16,40", "{}", -1, {4, 2}}, {"n,3,16,40", "params: {tile_overlap: 15}", -1, {35, 3}},
-        {"n,3,h,w", "params: {multiple: 3}", 0, {1, 1}}, {"n,3,h,w", "{}", 8, {8, 11}}, {"n,3,h,w", "params: {tile_size: 64, tile_overlap: 32}", 16, {6, 8}}, {"n,3,h,w", "params: {tile_size: 64, tile_overlap: 32}", 40, {3, 5}},
+    static const struct {
+        const char *dims, *manifest;
+        int64_t tile, tiles[2];
+    } rows[] = {
+        {"n,3,h,24", "{}", -1, {1, 4}},
+        {"n,3,16,w", "{}", 0, {4, 1}},
+        {"n,3,16,40", "{}", -1, {4, 2}},
+        {"n,3,16,40", "params: {tile_overlap: 15}", -1, {35, 3}},
+        {"n,3,h,w", "params: {multiple: 3}", 0, {1, 1}},
+        {"n,3,h,w", "{}", 8, {8, 11}},
+        {"n,3,h,w", "params: {tile_size: 64, tile_overlap: 32}", 16, {6, 8}},
+        {"n,3,h,w", "params: {tile_size: 64, tile_overlap: 32}", 40, {3, 5}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         maker m;
@@ -105,7 +122,9 @@ TEST(extents)
             gale_upscale_report r;
             gale_picture *in = picture_make(wide ? 67 : 5, wide ? 5 : 50, 3, GALE_U8), *out = NULL;
             o.tile = rows[i].tile;
-            if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out)) && CHECK(off(in, out, 2) <= 1.01f / 255)) CHECK_EQ(r.tiles, rows[i].tiles[wide]);
+            if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out)) &&
+                CHECK(off(in, out, 2) <= 1.01f / 255))
+                CHECK_EQ(r.tiles, rows[i].tiles[wide]);
             gale_picture_destroy(&in);
             gale_picture_destroy(&out);
         }
@@ -116,7 +135,10 @@ TEST(extents)
 /* Repeats pixels, then takes `after` away on each side of what that gives, and `before` on each side of the picture. */
 static void losing(maker *m, const char *dims, int64_t before, int64_t after)
 {
-    const struct { const char *in, *out, *name; int64_t k; } convs[2] = {{"x,w0", "inner", "w0", 2 * before + 1}, {"large,w1", "y", "w1", 2 * after + 1}};
+    const struct {
+        const char *in, *out, *name;
+        int64_t k;
+    } convs[2] = {{"x,w0", "inner", "w0", 2 * before + 1}, {"large,w1", "y", "w1", 2 * after + 1}};
     picture_net(m, dims, NULL);
     for (int i = 0; i < 2; i++) {
         int64_t k = convs[i].k;
@@ -130,12 +152,21 @@ static void losing(maker *m, const char *dims, int64_t before, int64_t after)
     twice(m, "inner", "large");
 }
 
-/* Networks of convolutions without padding give less than they take: tiles get the pixels around them, and nothing is missing. */
+/* Networks of convolutions without padding give less than they take: tiles get the pixels around them, and nothing is
+ * missing. */
 TEST(lost_edges)
 {
-    static const struct { const char *dims, *manifest; int64_t before, after, tile, overlap; int lost, border; } rows[] = {
-        {"n,3,h,w", "{}", 5, 0, 0, -1, 10, 5}, {"n,3,h,w", "params: {padding: reflect}", 3, 1, 24, -1, 7, 4}, {"n,3,h,w", "params: {tile_size: 20, tile_overlap: 0}", 0, 3, -1, -1, 3, 2},
-        {"n,3,24,24", "{}", 4, 0, -1, -1, 8, 4}, {"n,3,h,24", "{}", 4, 0, -1, 0, 8, 4}, {"n,3,h,w", "params: {multiple: 8}", 4, 5, 32, 3, 13, 7},
+    static const struct {
+        const char *dims, *manifest;
+        int64_t before, after, tile, overlap;
+        int lost, border;
+    } rows[] = {
+        {"n,3,h,w", "{}", 5, 0, 0, -1, 10, 5},
+        {"n,3,h,w", "params: {padding: reflect}", 3, 1, 24, -1, 7, 4},
+        {"n,3,h,w", "params: {tile_size: 20, tile_overlap: 0}", 0, 3, -1, -1, 3, 2},
+        {"n,3,24,24", "{}", 4, 0, -1, -1, 8, 4},
+        {"n,3,h,24", "{}", 4, 0, -1, 0, 8, 4},
+        {"n,3,h,w", "params: {multiple: 8}", 4, 5, 32, 3, 13, 7},
     };
     static const int64_t sizes[][2] = {{53, 41}, {1, 1}, {2, 60}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -151,7 +182,8 @@ TEST(lost_edges)
             o.tile = rows[i].tile;
             o.overlap = rows[i].overlap;
             o.batch = i == 1 ? 3 : 1;
-            if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &out))) CHECK(off(in, out, 2) <= 1.01f / 255);
+            if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &out)))
+                CHECK(off(in, out, 2) <= 1.01f / 255);
             gale_picture_destroy(&in);
             gale_picture_destroy(&out);
         }

@@ -1,5 +1,5 @@
-/* The device's own mathematics (gale_program_options.fast), and its own instructions for corners: what kernels are made of, and
- * that results stay near the reference on every device of this machine. */
+/* The device's own mathematics (gale_program_options.fast), and its own instructions for corners: what kernels are made
+ * of, and that results stay near the reference on every device of this machine. */
 #include "graph_run.h"
 #include "ir_run.h"
 #include "kernel/ir_util.h"
@@ -10,8 +10,10 @@ static gale__node number(gale__g *g, double v) { return gale__g_scalar(g, GALE_F
 static gale__node tone_map(gale__g *g, gale__node x, gale__node *level)
 {
     gale__node a = gale__g_mul(g, x, gale__g_add(g, gale__g_mul(g, x, number(g, 2.51)), number(g, 0.03)));
-    gale__node b = gale__g_add(g, gale__g_mul(g, x, gale__g_add(g, gale__g_mul(g, x, number(g, 2.43)), number(g, 0.59))), number(g, 0.14));
-    gale__node y = gale__g_binary(g, GALE__MIN, gale__g_binary(g, GALE__MAX, gale__g_div(g, a, b), number(g, 0)), number(g, 1));
+    gale__node b = gale__g_add(
+        g, gale__g_mul(g, x, gale__g_add(g, gale__g_mul(g, x, number(g, 2.43)), number(g, 0.59))), number(g, 0.14));
+    gale__node y =
+        gale__g_binary(g, GALE__MIN, gale__g_binary(g, GALE__MAX, gale__g_div(g, a, b), number(g, 0)), number(g, 1));
     y = gale__g_unary(g, GALE__EXP, gale__g_mul(g, gale__g_unary(g, GALE__LOG, y), number(g, 1 / 2.2)));
     *level = gale__g_mul(g, y, number(g, 255));
     return gale__g_cast(g, gale__g_add(g, *level, number(g, 0.5)), GALE_U8);
@@ -27,8 +29,10 @@ static gale__node softmax(gale__g *g, gale__node x)
 static gale__node mixture(gale__g *g, gale__node x)
 {
     gale__node wave = gale__g_add(g, gale__g_unary(g, GALE__SIN, x), gale__g_unary(g, GALE__COS, x));
-    gale__node root = gale__g_div(g, x, gale__g_unary(g, GALE__SQRT, gale__g_add(g, gale__g_mul(g, x, x), number(g, 1e-3))));
-    gale__node cube = gale__g_binary(g, GALE__POW, x, number(g, 3)), square = gale__g_binary(g, GALE__POW, x, number(g, 2));
+    gale__node root =
+        gale__g_div(g, x, gale__g_unary(g, GALE__SQRT, gale__g_add(g, gale__g_mul(g, x, x), number(g, 1e-3))));
+    gale__node cube = gale__g_binary(g, GALE__POW, x, number(g, 3)),
+               square = gale__g_binary(g, GALE__POW, x, number(g, 2));
     gale__node one = gale__g_binary(g, GALE__POW, x, gale__g_mul(g, x, number(g, 0)));
     return gale__g_add(g, gale__g_add(g, wave, root), gale__g_add(g, gale__g_sub(g, cube, square), one));
 }
@@ -44,11 +48,13 @@ static void run_graphs(gale_device *device, const char *provider)
     eight = tone_map(&t.g, x, &out[0]);
     out[1] = softmax(&t.g, x);
     out[2] = mixture(&t.g, x);
-    if (gr_run(&t, device, out, 3, &fast, &r) && !CHECK(r.difference <= 1e-3)) printf("  on %s: %g\n", provider, r.difference);
+    if (gr_run(&t, device, out, 3, &fast, &r) && !CHECK(r.difference <= 1e-3))
+        printf("  on %s: %g\n", provider, r.difference);
     gr_end(&t);
     gr_begin(&t);
     eight = tone_map(&t.g, GR_INPUT(&t, 40, 96), &out[0]);
-    if (gr_run(&t, device, &eight, 1, &fast, &r) && !CHECK(r.levels <= 1)) printf("  on %s: %g levels\n", provider, r.levels);
+    if (gr_run(&t, device, &eight, 1, &fast, &r) && !CHECK(r.levels <= 1))
+        printf("  on %s: %g levels\n", provider, r.levels);
     gr_end(&t);
 }
 
@@ -66,9 +72,16 @@ TEST(fast_results_are_near_the_reference)
 
 TEST(fast_kernels_use_the_devices_own)
 {
-    static const struct { gale__scalar op; int own; } rows[] = {
-        {GALE__EXP, GALE__IR_FAST_EXP}, {GALE__LOG, GALE__IR_FAST_LOG}, {GALE__SIN, GALE__IR_FAST_SIN}, {GALE__COS, GALE__IR_FAST_COS},
-        {GALE__SQRT, GALE__IR_FAST_SQRT}, {GALE__DIV, GALE__IR_FAST_DIV},
+    static const struct {
+        gale__scalar op;
+        int own;
+    } rows[] = {
+        {GALE__EXP, GALE__IR_FAST_EXP},
+        {GALE__LOG, GALE__IR_FAST_LOG},
+        {GALE__SIN, GALE__IR_FAST_SIN},
+        {GALE__COS, GALE__IR_FAST_COS},
+        {GALE__SQRT, GALE__IR_FAST_SQRT},
+        {GALE__DIV, GALE__IR_FAST_DIV},
     };
     gale__ir ir;
     gale__ir_init(&ir, "own");
@@ -108,9 +121,10 @@ TEST(what_becomes_eight_bits_may_be_loose)
             int seen;
             gale__g_init(&g);
             gale__node x = gale__g_input(&g, 0, GALE_F32, 1, (int64_t[]){64}), y = tone_map(&g, x, &level);
-            if (kind == 1) y = level;                                                       /* a float that is kept */
-            if (kind == 2) y = gale__g_cast(&g, gale__g_mul(&g, level, number(&g, 1e6)), GALE_U8); /* errors grow past a level */
-            if (kind == 3) y = gale__g_cast(&g, level, GALE_I32);                           /* an integer that can tell */
+            if (kind == 1) y = level; /* a float that is kept */
+            if (kind == 2)
+                y = gale__g_cast(&g, gale__g_mul(&g, level, number(&g, 1e6)), GALE_U8); /* errors grow past a level */
+            if (kind == 3) y = gale__g_cast(&g, level, GALE_I32);                       /* an integer that can tell */
             int n = marks(&g, y, ops[i], &seen);
             CHECK(seen == 1);
             CHECK_EQ(n, kind == 0);
@@ -121,7 +135,8 @@ TEST(what_becomes_eight_bits_may_be_loose)
 /* Columns of the corner kernel: min and max with 1, and the casts. */
 enum { MIN_MAX = 2, CASTS = 6, ITEMS = 16 };
 static const gale_type cast_types[CASTS] = {GALE_I8, GALE_U8, GALE_I16, GALE_U16, GALE_I32, GALE_U32};
-static const float corner_inputs[ITEMS] = {0, -0.5f, 1.9f, -1.9f, 127.5f, 128, -129, 255.9f, 256, 70000, -70000, 3e9f, -3e9f, INFINITY, -INFINITY, NAN};
+static const float corner_inputs[ITEMS] = {
+    0, -0.5f, 1.9f, -1.9f, 127.5f, 128, -129, 255.9f, 256, 70000, -70000, 3e9f, -3e9f, INFINITY, -INFINITY, NAN};
 
 static bool check_corners(const ir_job *job, const char *device)
 {
@@ -131,7 +146,8 @@ static bool check_corners(const ir_job *job, const char *device)
         memcpy(pair, have + i * (MIN_MAX + CASTS), sizeof pair);
         bool ok = isnan(x) ? isnan(pair[0]) && isnan(pair[1]) : pair[0] == fminf(x, 1) && pair[1] == fmaxf(x, 1);
         for (int k = 0; k < CASTS; k++) {
-            double low = gale__type_min(cast_types[k]), high = gale__type_max(cast_types[k]), want = isnan(x) ? 0 : trunc((double)x);
+            double low = gale__type_min(cast_types[k]), high = gale__type_max(cast_types[k]),
+                   want = isnan(x) ? 0 : trunc((double)x);
             want = want < low ? low : want > high ? high : want;
             int32_t bits = have[i * (MIN_MAX + CASTS) + MIN_MAX + k];
             ok = ok && (cast_types[k] == GALE_U32 ? (double)(uint32_t)bits : (double)bits) == want;
@@ -151,10 +167,13 @@ TEST(corners_in_single_instructions)
     ir.n_pointers = 2;
     ir.readonly = 1;
     ir.group[0] = ITEMS;
-    gale__val at = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32}), x = gale__ir_load(&ir, 0, GALE_F32, 1, at);
-    gale__val first = gale__ir_op2(&ir, GALE__MUL, GALE_U32, at, gale__ir_u32(&ir, MIN_MAX + CASTS)), one = gale__ir_f32(&ir, 1);
+    gale__val at = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32}),
+              x = gale__ir_load(&ir, 0, GALE_F32, 1, at);
+    gale__val first = gale__ir_op2(&ir, GALE__MUL, GALE_U32, at, gale__ir_u32(&ir, MIN_MAX + CASTS)),
+              one = gale__ir_f32(&ir, 1);
     for (uint32_t k = 0; k < MIN_MAX + CASTS; k++) {
-        gale__val v = k < MIN_MAX ? gale__ir_scalar(&ir, k ? GALE__MAX : GALE__MIN, GALE_F32, x, one, 0) : gale__ir_float_to_int(&ir, cast_types[k - MIN_MAX], x);
+        gale__val v = k < MIN_MAX ? gale__ir_scalar(&ir, k ? GALE__MAX : GALE__MIN, GALE_F32, x, one, 0)
+                                  : gale__ir_float_to_int(&ir, cast_types[k - MIN_MAX], x);
         CHECK_EQ(ir.code[v].op, k == 0 ? GALE__IR_MIN_NAN : k == 1 ? GALE__IR_MAX_NAN : GALE__IR_SATURATE);
         if (gale__ir_type(&ir, v) != GALE_I32) v = gale__ir_op1(&ir, GALE__BITCAST, GALE_I32, v);
         gale__ir_store(&ir, 1, GALE_I32, 1, gale__ir_op2(&ir, GALE__ADD, GALE_U32, first, gale__ir_u32(&ir, k)), v);
@@ -166,13 +185,17 @@ TEST(corners_in_single_instructions)
     caps.corners = true;
     text.length = 0;
     if (CHECK_OK(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &caps, &text))) ir_nvrtc(text.text, ir.name);
-    ir_job job = {.ir = &ir, .groups = {1, 1, 1}, .check = check_corners, .buffers = {{(void *)corner_inputs, sizeof corner_inputs}, {out, sizeof out}}};
+    ir_job job = {.ir = &ir,
+        .groups = {1, 1, 1},
+        .check = check_corners,
+        .buffers = {{(void *)corner_inputs, sizeof corner_inputs}, {out, sizeof out}}};
     for (int i = 0; i < IR_TARGETS; i++) ir_run_on(&job, i);
     gale__str_finish(&text);
     gale__ir_finish(&ir);
 }
 
-static const test_row rows[] = {ROW(what_becomes_eight_bits_may_be_loose), ROW(fast_results_are_near_the_reference), ROW(fast_kernels_use_the_devices_own), ROW(corners_in_single_instructions)};
+static const test_row rows[] = {ROW(what_becomes_eight_bits_may_be_loose), ROW(fast_results_are_near_the_reference),
+    ROW(fast_kernels_use_the_devices_own), ROW(corners_in_single_instructions)};
 int main(int argc, char **argv)
 {
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);

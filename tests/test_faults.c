@@ -98,7 +98,8 @@ static void whole_faults(void)
     CHECK_EQ(gale__alloc_live(), live);
     for (uint64_t n = 1; n <= count; n++) {
         gale__alloc_fail_at(n);
-        gale_status status = whole_run(device->backend); /* what the profiler or the pool can do without is no failure */
+        gale_status status =
+            whole_run(device->backend); /* what the profiler or the pool can do without is no failure */
         gale__alloc_fail_at(0);
         CHECK(status == GALE_OK || status == GALE_NO_MEMORY);
         failed += status != GALE_OK;
@@ -160,25 +161,30 @@ static void check_profile_json(const gale_profiler *p)
     gale__arena arena = {0};
     gale__json *root;
     char *text = NULL;
-    if (CHECK_OK(gale_profiler_to_text(p, "json", &text)) && CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root))) {
-        const gale__json *poke = find_group(root, "poke"), *up = find_group(root, "upload"), *outer = find_group(root, "outer \"quoted\"");
+    if (CHECK_OK(gale_profiler_to_text(p, "json", &text)) &&
+        CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root))) {
+        const gale__json *poke = find_group(root, "poke"), *up = find_group(root, "upload"),
+                         *outer = find_group(root, "outer \"quoted\"");
         if (CHECK(poke && up && outer && find_group(root, "inner") && find_group(root, "download"))) {
             CHECK_EQ(gale__json_number(poke, "calls", 0), 3000);
             CHECK_EQ(gale__json_number(poke, "bytes", 0), 12000);
             CHECK_TEXT(gale__json_text(poke, "operator", ""), "Poke");
             CHECK_EQ(gale__json_number(up, "bytes", 0), 1 << 20);
             CHECK_EQ(gale__json_number(outer, "bytes", 0), 123);
-            CHECK(gale__json_number(outer, "total_us", 0) >= 0.5 * gale__json_number(find_group(root, "inner"), "total_us", 0));
+            CHECK(gale__json_number(outer, "total_us", 0) >=
+                  0.5 * gale__json_number(find_group(root, "inner"), "total_us", 0));
             CHECK(gale__json_number(root, "total_us", -1) >= 0);
         }
     }
     gale__arena_finish(&arena);
     gale_profiler_text_free(&text);
-    if (CHECK_OK(gale_profiler_to_text(p, "trace", &text)) && CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root))) {
+    if (CHECK_OK(gale_profiler_to_text(p, "trace", &text)) &&
+        CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root))) {
         int64_t n = 0;
         const gale__json *events_list = gale__json_get(root, "traceEvents");
         for (const gale__json *e = events_list ? events_list->child : NULL; e; e = e->next)
-            if (!strcmp(gale__json_text(e, "ph", ""), "X")) n++, CHECK(gale__json_number(e, "ts", -1) >= 0 && gale__json_number(e, "dur", -1) >= 0);
+            if (!strcmp(gale__json_text(e, "ph", ""), "X"))
+                n++, CHECK(gale__json_number(e, "ts", -1) >= 0 && gale__json_number(e, "dur", -1) >= 0);
         CHECK_EQ(n, 3004);
     }
     gale__arena_finish(&arena);
@@ -198,7 +204,8 @@ static void profiles(void)
     CHECK_OK(gale_profiler_stop(p));
     CHECK_FAILS(gale_profiler_stop(p), INVALID);
     check_profile_json(p);
-    if (CHECK_OK(gale_profiler_to_text(p, "table", &text))) CHECK(strstr(text, "Poke") && strstr(text, "by operator") == NULL && strstr(text, "3000"));
+    if (CHECK_OK(gale_profiler_to_text(p, "table", &text)))
+        CHECK(strstr(text, "Poke") && strstr(text, "by operator") == NULL && strstr(text, "3000"));
     gale_profiler_text_free(&text);
     CHECK_FAILS(gale_profiler_to_text(p, "xml", &text), INVALID);
     CHECK(gale_profiler_write(p, "table", "/nonexistent/folder/x.txt") != GALE_OK);
@@ -206,6 +213,10 @@ static void profiles(void)
 }
 
 static const suite_case cases[] = {
-    {"device_faults", device_faults}, {"host_faults", host_faults}, {"whole_faults", whole_faults}, {"profiles", profiles}, {0},
+    {"device_faults", device_faults},
+    {"host_faults", host_faults},
+    {"whole_faults", whole_faults},
+    {"profiles", profiles},
+    {0},
 };
 SUITE(cases)

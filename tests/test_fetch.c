@@ -1,4 +1,5 @@
-/* Fetching by file URLs: a disk that is full, a part in use, digests; and catalogues from hostile hands.  tests/pull.py has the network. */
+/* Fetching by file URLs: a disk that is full, a part in use, digests; and catalogues from hostile hands.  tests/pull.py
+ * has the network. */
 #include "base/file.h"
 #include "base/hash.h"
 #include "jobs/catalogue.h"
@@ -133,20 +134,33 @@ TEST(digest_of_a_model)
 
 TEST(catalogues)
 {
-    static const struct { const char *text, *why; } rows[] = {
-        {"x", "list \"models\""}, {"models: 5", "list \"models\""}, {"- 5", "no map"}, {"- {url: u}", "has no name"}, {"- {name: a}", "a: has no url"}, {"- {name: [], url: u}", "name is no text"},
-        {"- {name: a, url: u, sha256: 12}", "64 hexadecimal"}, {"- {name: a, url: u, size: -1}", "size"}, {"- {name: a, url: u, size: 1.5}", "size"}, {"- {name: a, url: u, size: 1e300}", "size"},
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        {"x", "list \"models\""},
+        {"models: 5", "list \"models\""},
+        {"- 5", "no map"},
+        {"- {url: u}", "has no name"},
+        {"- {name: a}", "a: has no url"},
+        {"- {name: [], url: u}", "name is no text"},
+        {"- {name: a, url: u, sha256: 12}", "64 hexadecimal"},
+        {"- {name: a, url: u, size: -1}", "size"},
+        {"- {name: a, url: u, size: 1.5}", "size"},
+        {"- {name: a, url: u, size: 1e300}", "size"},
         {"- {name: a", "line"},
     };
     gale__catalogue c = {0};
     const gale__offer *o = NULL;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!CHECK_FAILS(gale__catalogue_parse(rows[i].text, strlen(rows[i].text), &c), FORMAT) || !CHECK(strstr(gale_error(), rows[i].why) != NULL)) printf("  of: %s: %s\n", rows[i].text, gale_error());
+        if (!CHECK_FAILS(gale__catalogue_parse(rows[i].text, strlen(rows[i].text), &c), FORMAT) ||
+            !CHECK(strstr(gale_error(), rows[i].why) != NULL))
+            printf("  of: %s: %s\n", rows[i].text, gale_error());
     const char good[] = "models:\n  - {name: a, url: u}\n  - {name: b, url: v, size: 12, licence: MIT}\n";
     if (!CHECK_OK(gale__catalogue_parse(good, strlen(good), &c))) return;
     CHECK_FAILS(gale__catalogue_find(&c, "d", &o), NOT_FOUND);
     CHECK(strstr(gale_error(), "it has a, b") != NULL);
-    if (CHECK_OK(gale__catalogue_find(&c, "b", &o))) CHECK(o->size_bytes == 12 && !o->sha256 && !strcmp(o->licence, "MIT"));
+    if (CHECK_OK(gale__catalogue_find(&c, "b", &o)))
+        CHECK(o->size_bytes == 12 && !o->sha256 && !strcmp(o->licence, "MIT"));
     gale__catalogue_finish(&c);
     for (uint64_t n = 1; n < 50; n++) {
         gale__alloc_fail_at(n);

@@ -7,7 +7,11 @@
 #include <unistd.h>
 
 enum { FILES = 12 };
-typedef struct seen { int order[FILES], count, failed; char said[FILES][600]; gale__file_task *tasks; } seen;
+typedef struct seen {
+    int order[FILES], count, failed;
+    char said[FILES][600];
+    gale__file_task *tasks;
+} seen;
 
 /* Every picture is known by its first sample; the work adds a hundred to it. */
 static gale_status work(void *user, gale__file_task *t)
@@ -40,7 +44,8 @@ TEST(in_order)
         gale_picture *p = picture_make(40, 30, 1, GALE_U8);
         *(uint8_t *)p->data = (uint8_t)i;
         snprintf(in[i], sizeof in[i], "%s/%d.pgm", folder, i);
-        snprintf(out[i], sizeof out[i], i == 9 ? "%s/none/%d.pgm" : "%s/%d-out.pgm", folder, i); /* one into a folder that is not there */
+        snprintf(out[i], sizeof out[i], i == 9 ? "%s/none/%d.pgm" : "%s/%d-out.pgm", folder,
+            i);                                                              /* one into a folder that is not there */
         if (i == 4) CHECK_OK(gale__file_write(in[i], "P5 40 30 255 x", 14)); /* one truncated */
         else CHECK_OK(gale_picture_write(p, in[i], NULL));
         tasks[i] = (gale__file_task){.input = in[i], .output = i == 2 ? NULL : out[i]};

@@ -1,10 +1,13 @@
-/* Fusion: how many kernels known patterns become, and that fused graphs compute what the reference does - on hand-made graphs and on
- * random ones. */
+/* Fusion: how many kernels known patterns become, and that fused graphs compute what the reference does - on hand-made
+ * graphs and on random ones. */
 #include "graph_run.h"
 
 static gale_device *device;
 
-static gale__node sum_axis(gale__g *g, gale__node x, int axis) { return gale__g_reduce(g, GALE__SUM, x, 1u << axis, true); }
+static gale__node sum_axis(gale__g *g, gale__node x, int axis)
+{
+    return gale__g_reduce(g, GALE__SUM, x, 1u << axis, true);
+}
 
 static gale__node softmax(gale__g *g, gale__node x, int axis)
 {
@@ -17,17 +20,22 @@ static gale__node layer_norm(gale__g *g, gale__node x, gale__node scale, gale__n
     gale__node n = gale__g_scalar(g, GALE_F32, (double)gale__g_at(g, x)->dims[axis]);
     gale__node d = gale__g_sub(g, x, gale__g_div(g, sum_axis(g, x, axis), n));
     gale__node v = gale__g_div(g, sum_axis(g, gale__g_mul(g, d, d), axis), n);
-    gale__node r = gale__g_div(g, d, gale__g_unary(g, GALE__SQRT, gale__g_add(g, v, gale__g_scalar(g, GALE_F32, 1e-5))));
+    gale__node r =
+        gale__g_div(g, d, gale__g_unary(g, GALE__SQRT, gale__g_add(g, v, gale__g_scalar(g, GALE_F32, 1e-5))));
     return gale__g_add(g, gale__g_mul(g, r, scale), bias);
 }
 
 static gale__node gelu(gale__g *g, gale__node x)
 {
     gale__node e = gale__g_unary(g, GALE__ERF, gale__g_mul(g, x, gale__g_scalar(g, GALE_F32, 0.70710678118654752)));
-    return gale__g_mul(g, gale__g_mul(g, x, gale__g_scalar(g, GALE_F32, 0.5)), gale__g_add(g, e, gale__g_scalar(g, GALE_F32, 1)));
+    return gale__g_mul(
+        g, gale__g_mul(g, x, gale__g_scalar(g, GALE_F32, 0.5)), gale__g_add(g, e, gale__g_scalar(g, GALE_F32, 1)));
 }
 
-static gale__node relu(gale__g *g, gale__node x) { return gale__g_binary(g, GALE__MAX, x, gale__g_scalar(g, GALE_F32, 0)); }
+static gale__node relu(gale__g *g, gale__node x)
+{
+    return gale__g_binary(g, GALE__MAX, x, gale__g_scalar(g, GALE_F32, 0));
+}
 
 /* On a GPU small kernels become one after fusion. */
 static void expect_kernels(int have, int want)
@@ -106,7 +114,8 @@ TEST(batch_norm_statistics)
     expect(&t, gale__g_sub(g, x, mean), 1, 1e-5);
 }
 
-/* Reduced and spread again over the same extent: every place is written, though the value varies along none of what was reduced. */
+/* Reduced and spread again over the same extent: every place is written, though the value varies along none of what was
+ * reduced. */
 TEST(reductions_spread_over_their_own_axis)
 {
     for (int axis = 0; axis < 3; axis++)
@@ -116,8 +125,11 @@ TEST(reductions_spread_over_their_own_axis)
             gale__g *g = &t.g;
             const int64_t dims[3] = {how == 2 ? 70 : 4, 6, 33}, split[4] = {dims[0], 2, 3, 33};
             gale__node x = GR_INPUT(&t, dims[0], 6, 33);
-            gale__node y = gale__g_expand(g, gale__g_reduce(g, how ? GALE__SUM : GALE__RMAX, x, 1u << axis, true), 3, dims);
-            if (how) y = relu(g, gale__g_add(g, gale__g_reshape(g, y, 4, split), gale__g_scalar(g, GALE_F32, 1))); /* spread beneath other work */
+            gale__node y =
+                gale__g_expand(g, gale__g_reduce(g, how ? GALE__SUM : GALE__RMAX, x, 1u << axis, true), 3, dims);
+            if (how)
+                y = relu(g, gale__g_add(g, gale__g_reshape(g, y, 4, split),
+                                gale__g_scalar(g, GALE_F32, 1))); /* spread beneath other work */
             expect(&t, y, 1, 1e-4);
         }
 }
@@ -133,7 +145,11 @@ TEST(sums_of_sums)
         gale__node all = gale__g_expand(g, sum_axis(g, rows, 1), 2, (const int64_t[]){6, 5});
         switch (how) {
         case 0: y = sum_axis(g, rows, 1); break;
-        case 1: y = sum_axis(g, gale__g_pad(g, rows, (const int64_t[]){0, 1}, (const int64_t[]){1, 2}, (const int64_t[]){0, 0}, 1.5), 0); break; /* the padding has no four terms */
+        case 1:
+            y = sum_axis(g,
+                gale__g_pad(g, rows, (const int64_t[]){0, 1}, (const int64_t[]){1, 2}, (const int64_t[]){0, 0}, 1.5),
+                0);
+            break;                                                      /* the padding has no four terms */
         case 2: y = gale__g_reduce(g, GALE__PROD, all, 2, true); break; /* of five, not of twenty */
         default: y = sum_axis(g, gale__g_mul(g, all, all), 1);
         }
@@ -156,7 +172,8 @@ TEST(batched_matmul_with_permutes_is_one_kernel)
     gale__g *g = &t.g;
     /* [2, 8, 3 * 4] as heads, times its transpose */
     gale__node x = GR_INPUT(&t, 2, 8, 12);
-    gale__node h = gale__g_permute(g, gale__g_reshape(g, x, 4, (const int64_t[]){2, 8, 3, 4}), (const int[]){0, 2, 1, 3});
+    gale__node h =
+        gale__g_permute(g, gale__g_reshape(g, x, 4, (const int64_t[]){2, 8, 3, 4}), (const int[]){0, 2, 1, 3});
     gale__node s = gale__g_matmul(g, h, gale__g_permute(g, h, (const int[]){0, 1, 3, 2}));
     expect(&t, s, 1, 1e-5);
 }
@@ -167,7 +184,8 @@ TEST(attention_is_three_kernels)
     gr_begin(&t);
     gale__g *g = &t.g;
     gale__node q = GR_INPUT(&t, 2, 3, 16, 8), k = GR_INPUT(&t, 2, 3, 16, 8), v = GR_INPUT(&t, 2, 3, 16, 8);
-    gale__node s = gale__g_mul(g, gale__g_matmul(g, q, gale__g_permute(g, k, (const int[]){0, 1, 3, 2})), gale__g_scalar(g, GALE_F32, 0.35));
+    gale__node s = gale__g_mul(
+        g, gale__g_matmul(g, q, gale__g_permute(g, k, (const int[]){0, 1, 3, 2})), gale__g_scalar(g, GALE_F32, 0.35));
     gale__node o = gale__g_matmul(g, softmax(g, s, 3), v);
     o = gale__g_reshape(g, gale__g_permute(g, o, (const int[]){0, 2, 1, 3}), 3, (const int64_t[]){2, 16, 24});
     expect(&t, o, 3, 1e-5);
@@ -185,7 +203,8 @@ TEST(convolution_with_bias_is_one_kernel)
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         gr_graph t;
         gr_begin(&t);
-        gale__node x = GR_INPUT(&t, 2, 4, 9, 11), w = GR_INPUT(&t, 8, 4 / variants[i].groups, 3, 3), b = GR_INPUT(&t, 8, 1, 1);
+        gale__node x = GR_INPUT(&t, 2, 4, 9, 11), w = GR_INPUT(&t, 8, 4 / variants[i].groups, 3, 3),
+                   b = GR_INPUT(&t, 8, 1, 1);
         gale__node y = gale__g_add(&t.g, gale__g_conv(&t.g, x, w, &variants[i]), b);
         expect(&t, relu(&t.g, y), 1, 1e-5);
     }
@@ -195,9 +214,11 @@ TEST(transposed_convolution)
 {
     gr_graph t;
     gr_begin(&t);
-    gale__conv c = {2, {2, 2}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}, whole = {2, {2, 2}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1};
+    gale__conv c = {2, {2, 2}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1},
+               whole = {2, {2, 2}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1};
     gale__node x = GR_INPUT(&t, 1, 3, 5, 6), w = GR_INPUT(&t, 3, 4, 3, 3);
-    expect(&t, gale__g_conv_transpose(&t.g, x, w, &c, (const int64_t[]){9, 11}), 2, 1e-5); /* the padding cuts across the phases: a copy */
+    expect(&t, gale__g_conv_transpose(&t.g, x, w, &c, (const int64_t[]){9, 11}), 2,
+        1e-5); /* the padding cuts across the phases: a copy */
     gr_begin(&t);
     x = GR_INPUT(&t, 2, 4, 15, 16), w = GR_INPUT(&t, 4, 6, 2, 2);
     expect(&t, relu(&t.g, gale__g_conv_transpose(&t.g, x, w, &whole, (const int64_t[]){30, 32})), 1, 1e-5);
@@ -225,7 +246,8 @@ TEST(padding_an_expression_selects)
     gale__g *g = &t.g;
     gale__node x = GR_INPUT(&t, 4, 5);
     gale__node y = gale__g_unary(g, GALE__EXP, x);
-    expect(&t, gale__g_pad(g, y, (const int64_t[]){1, 2}, (const int64_t[]){2, -1}, (const int64_t[]){1, 0}, 7.0), 1, 1e-5);
+    expect(&t, gale__g_pad(g, y, (const int64_t[]){1, 2}, (const int64_t[]){2, -1}, (const int64_t[]){1, 0}, 7.0), 1,
+        1e-5);
 }
 
 TEST(reshapes_that_strides_cannot_express_go_through_memory)
@@ -234,7 +256,9 @@ TEST(reshapes_that_strides_cannot_express_go_through_memory)
     gr_begin(&t);
     gale__g *g = &t.g;
     gale__node x = GR_INPUT(&t, 6, 4);
-    gale__node y = gale__g_permute(g, gale__g_reshape(g, gale__g_permute(g, x, (const int[]){1, 0}), 2, (const int64_t[]){8, 3}), (const int[]){1, 0});
+    gale__node y =
+        gale__g_permute(g, gale__g_reshape(g, gale__g_permute(g, x, (const int[]){1, 0}), 2, (const int64_t[]){8, 3}),
+            (const int[]){1, 0});
     expect(&t, gale__g_reshape(g, gale__g_unary(g, GALE__NEG, y), 2, (const int64_t[]){4, 6}), 0, 1e-6);
 }
 
@@ -248,7 +272,8 @@ TEST(reshaped_outputs_are_not_copied)
     out[3] = GR_INPUT(&t, 8, 12);
     for (int i = 0, h = 4, w = 6; i < 2; i++, h /= 2, w /= 2) {
         gale__node cells = gale__g_reshape(&t.g, i ? out[i - 1] : out[3], 4, (const int64_t[]){h, 2, w, 2});
-        gale__node mean = gale__g_div(&t.g, gale__g_reduce(&t.g, GALE__SUM, cells, 1u << 1 | 1u << 3, true), gale__g_scalar(&t.g, GALE_F32, 4));
+        gale__node mean = gale__g_div(
+            &t.g, gale__g_reduce(&t.g, GALE__SUM, cells, 1u << 1 | 1u << 3, true), gale__g_scalar(&t.g, GALE_F32, 4));
         out[i] = gale__g_reshape(&t.g, mean, 2, (const int64_t[]){h, w});
     }
     out[2] = gale__g_reshape(&t.g, out[0], 1, (const int64_t[]){24}); /* the same memory again: copied */
@@ -304,11 +329,21 @@ TEST(loops_run_their_body)
         gr_begin(&t);
         gale__g *body = gale__calloc(1, sizeof *body);
         gale__g_init(body);
-        gale__node h = gale__g_input(body, 0, GALE_F32, 2, (const int64_t[]){2, 4}), x = gale__g_input(body, 1, GALE_F32, 2, (const int64_t[]){2, 3});
-        gale__node w = gale__g_input(body, 2, GALE_F32, 2, (const int64_t[]){3, 4}), u = gale__g_input(body, 3, GALE_F32, 2, (const int64_t[]){4, 4});
-        gale__node next = gale__g_unary(body, GALE__TANH, gale__g_add(body, gale__g_matmul(body, x, w), gale__g_matmul(body, h, u)));
+        gale__node h = gale__g_input(body, 0, GALE_F32, 2, (const int64_t[]){2, 4}),
+                   x = gale__g_input(body, 1, GALE_F32, 2, (const int64_t[]){2, 3});
+        gale__node w = gale__g_input(body, 2, GALE_F32, 2, (const int64_t[]){3, 4}),
+                   u = gale__g_input(body, 3, GALE_F32, 2, (const int64_t[]){4, 4});
+        gale__node next =
+            gale__g_unary(body, GALE__TANH, gale__g_add(body, gale__g_matmul(body, x, w), gale__g_matmul(body, h, u)));
         gale__node out[2] = {next, gale__g_mul(body, next, next)};
-        gale__loop loop = {.body = body, .trips = 5, .n_carried = 1, .n_sliced = 1, .n_constant = 2, .n_stacked = 1, .out = out, .reverse = reverse};
+        gale__loop loop = {.body = body,
+            .trips = 5,
+            .n_carried = 1,
+            .n_sliced = 1,
+            .n_constant = 2,
+            .n_stacked = 1,
+            .out = out,
+            .reverse = reverse};
         gale__node in[4] = {GR_INPUT(&t, 2, 4), GR_INPUT(&t, 5, 2, 3), GR_INPUT(&t, 3, 4), GR_INPUT(&t, 4, 4)};
         gale__node l = gale__g_loop(&t.g, &loop, in);
         gale__node outs[2] = {gale__g_loop_out(&t.g, l, 0), gale__g_loop_out(&t.g, l, 1)};
@@ -346,13 +381,16 @@ TEST(prologues_keep_what_runs_read)
     gale__plan *plan = NULL;
     gr_begin(&t);
     t.g.fold_max = 0;
-    gale__node x = GR_INPUT(&t, N), y = gale__g_add(&t.g, gale__g_mul(&t.g, x, constant_chain(&t.g, N)), constant_chain(&t.g, N));
-    if (CHECK_OK(t.g.status) && CHECK_OK(gale__plan_make(device, &t.g, &y, 1, NULL, &plan))) CHECK(plan->const_bytes <= 4 * 1280 + 3 * 256);
+    gale__node x = GR_INPUT(&t, N),
+               y = gale__g_add(&t.g, gale__g_mul(&t.g, x, constant_chain(&t.g, N)), constant_chain(&t.g, N));
+    if (CHECK_OK(t.g.status) && CHECK_OK(gale__plan_make(device, &t.g, &y, 1, NULL, &plan)))
+        CHECK(plan->const_bytes <= 4 * 1280 + 3 * 256);
     gale__plan_destroy(&plan);
     gr_end(&t);
 }
 
-/* Two kernels read through the same places, which are computed in each rather than kept as a table of the results' size. */
+/* Two kernels read through the same places, which are computed in each rather than kept as a table of the results'
+ * size. */
 TEST(places_are_computed_again)
 {
     gr_graph t;
@@ -362,11 +400,14 @@ TEST(places_are_computed_again)
         gale__g *g = &t.g;
         int64_t dims[3] = {4, 80, 80}, rows[80];
         for (int i = 0; i < 80; i++) rows[i] = (int64_t)i * 37 % 40;
-        gale__node table = gale__g_const(g, GALE_I64, 1, &dims[1], rows), at = gale__g_mul(g, gale__g_iota(g, 3, dims, 0), gale__g_scalar(g, GALE_I64, 1600));
-        at = gale__g_add(g, at, gale__g_mul(g, gale__g_reshape(g, table, 3, (const int64_t[]){1, 80, 1}), gale__g_scalar(g, GALE_I64, 40)));
+        gale__node table = gale__g_const(g, GALE_I64, 1, &dims[1], rows),
+                   at = gale__g_mul(g, gale__g_iota(g, 3, dims, 0), gale__g_scalar(g, GALE_I64, 1600));
+        at = gale__g_add(g, at,
+            gale__g_mul(g, gale__g_reshape(g, table, 3, (const int64_t[]){1, 80, 1}), gale__g_scalar(g, GALE_I64, 40)));
         at = gale__g_add(g, at, gale__g_reshape(g, table, 3, (const int64_t[]){1, 1, 80}));
         gale__node x = GR_INPUT(&t, 6400), y = GR_INPUT(&t, 6400);
-        gale__node outs[2] = {relu(g, gale__g_take(g, x, at)), gale__g_reduce(g, GALE__SUM, gale__g_take(g, y, at), 4, true)};
+        gale__node outs[2] = {
+            relu(g, gale__g_take(g, x, at)), gale__g_reduce(g, GALE__SUM, gale__g_take(g, y, at), 4, true)};
         gr_result r;
         if (run == 0 && gr_run(&t, device, outs, 2, NULL, &r)) CHECK(r.kernels == 2 && r.difference <= 1e-5);
         if (run == 1 && CHECK_OK(gale__plan_make(device, g, outs, 2, NULL, &plan))) CHECK(plan->const_bytes <= 2048);
@@ -384,13 +425,15 @@ TEST(loops_with_prologues)
     gale__g *body = gale__calloc(1, sizeof *body);
     gale__g_init(body);
     body->fold_max = 0;
-    gale__node h = gale__g_input(body, 0, GALE_F32, 1, (const int64_t[]){40}), next = gale__g_add(body, gale__g_mul(body, h, constant_chain(body, 40)), constant_chain(body, 40));
+    gale__node h = gale__g_input(body, 0, GALE_F32, 1, (const int64_t[]){40}),
+               next = gale__g_add(body, gale__g_mul(body, h, constant_chain(body, 40)), constant_chain(body, 40));
     gale__loop loop = {.body = body, .trips = 3, .n_carried = 1, .out = &next};
     gale__node half[8], whole = gale__g_scalar(&t.g, GALE_F32, 0), before;
     for (int i = 0; i < 8; i++) half[i] = constant_chain(&t.g, 40);
     before = gale__g_mul(&t.g, GR_INPUT(&t, 40), constant_chain(&t.g, 40));
     gale__node l = gale__g_loop_out(&t.g, gale__g_loop(&t.g, &loop, &before), 0);
-    for (int i = 0; i < 8; i++) whole = gale__g_add(&t.g, whole, gale__g_scan(&t.g, GALE__SUM, half[i], 0, false, false));
+    for (int i = 0; i < 8; i++)
+        whole = gale__g_add(&t.g, whole, gale__g_scan(&t.g, GALE__SUM, half[i], 0, false, false));
     gale__node outs[2] = {gale__g_add(&t.g, l, whole), gale__g_mul(&t.g, l, constant_chain(&t.g, 40))};
     gr_result r;
     if (gr_run(&t, device, outs, 2, NULL, &r)) CHECK(r.difference <= 1e-4);
@@ -410,7 +453,9 @@ static gale__node random_other(gale__g *g, gale__node x)
     case 1: return gale__g_expand(g, gale__g_reduce(g, kind, x, axes, true), rank, dims);
     case 2: return gale__g_scan(g, GALE__SUM, x, axis, gr_below(2), gr_below(2));
     case 3: return dims[axis] ? gale__g_gather(g, x, gale__g_flip(g, gale__g_iota(g, 1, &dims[axis], 0), 1), axis) : x;
-    case 4: return gale__g_select(g, gale__g_binary(g, GALE__GT, x, gale__g_like(g, x, 0.1)), gale__g_reduce(g, kind, x, 1u << axis, true), x);
+    case 4:
+        return gale__g_select(g, gale__g_binary(g, GALE__GT, x, gale__g_like(g, x, 0.1)),
+            gale__g_reduce(g, kind, x, 1u << axis, true), x);
     case 5: return gale__g_concat(g, axis, (gale__node[]){gale__g_reduce(g, GALE__SUM, x, 1u << axis, true), x}, 2);
     case 6:
         if (rank > 5) return x;
@@ -421,7 +466,9 @@ static gale__node random_other(gale__g *g, gale__node x)
         if (axis + 1 >= rank || !dims[axis] || !dims[axis + 1]) return x;
         int64_t stride = 1 + gr_below(2), dilation = 1 + gr_below(2), offset = -gr_below(2);
         int64_t extent = (dims[axis] - 1) * stride + (dims[axis + 1] - 1) * dilation + 1 + offset + gr_below(2);
-        return extent > 0 ? gale__g_reduce(g, GALE__SUM, gale__g_unwindow(g, x, axis, extent, stride, dilation, offset), 1u << (axis + 1), false) : x;
+        return extent > 0 ? gale__g_reduce(g, GALE__SUM, gale__g_unwindow(g, x, axis, extent, stride, dilation, offset),
+                                1u << (axis + 1), false)
+                          : x;
     }
     }
 }
@@ -446,18 +493,27 @@ static gale__node random_node(gale__g *g, gale__node *pool, int *n)
         return x;
     case 3:
         for (int i = 0; i < p->rank; i++) perm[i] = i;
-        for (int i = p->rank - 1; i > 0; i--) { int k = gr_below(i + 1), s = perm[i]; perm[i] = perm[k]; perm[k] = s; }
+        for (int i = p->rank - 1; i > 0; i--) {
+            int k = gr_below(i + 1), s = perm[i];
+            perm[i] = perm[k];
+            perm[k] = s;
+        }
         return gale__g_permute(g, x, perm);
     case 4: /* split or merge an axis */
         if (p->rank > 1 && gr_below(2)) {
             int k = gr_below(p->rank - 1), r = 0;
-            for (int i = 0; i < p->rank; i++) if (i == k) a[r++] = p->dims[i] * p->dims[i + 1], i++; else a[r++] = p->dims[i];
+            for (int i = 0; i < p->rank; i++)
+                if (i == k) a[r++] = p->dims[i] * p->dims[i + 1], i++;
+                else a[r++] = p->dims[i];
             return gale__g_reshape(g, x, r, a);
         }
         for (int64_t f = 2; f <= 3; f++)
             if (p->dims[axis] % f == 0 && p->rank < 6 && p->dims[axis]) {
                 int r = 0;
-                for (int i = 0; i < p->rank; i++) { if (i == axis) a[r++] = p->dims[i] / f, a[r++] = f; else a[r++] = p->dims[i]; }
+                for (int i = 0; i < p->rank; i++) {
+                    if (i == axis) a[r++] = p->dims[i] / f, a[r++] = f;
+                    else a[r++] = p->dims[i];
+                }
                 return gale__g_reshape(g, x, r, a);
             }
         return x;
@@ -470,7 +526,8 @@ static gale__node random_node(gale__g *g, gale__node *pool, int *n)
         }
         return gale__g_slice(g, x, a, b, c);
     case 6:
-        for (int i = 0; i < p->rank; i++) a[i] = gr_below(3) - (p->dims[i] > 2), b[i] = gr_below(3), c[i] = gr_below(4) == 0;
+        for (int i = 0; i < p->rank; i++)
+            a[i] = gr_below(3) - (p->dims[i] > 2), b[i] = gr_below(3), c[i] = gr_below(4) == 0;
         return gale__g_pad(g, x, a, b, c, gr_below(2) ? 0 : 1.5);
     case 7: return gale__g_reduce(g, (gale__reduce)gr_below(4), x, 1u << axis, gr_below(2));
     case 8: { /* broadcast back what was reduced */
@@ -480,7 +537,9 @@ static gale__node random_node(gale__g *g, gale__node *pool, int *n)
     case 9: {
         int64_t size = 1 + gr_below(3), stride = 1 + gr_below(2), d = 1 + gr_below(2), off = -gr_below(2);
         int64_t count = (p->dims[axis] - (size - 1) * d - 1 - off) / stride + 1;
-        return p->rank < 6 && count > 0 ? gale__g_window(g, x, axis, count, size, stride, d, off, gr_below(2) ? 0 : -0.5) : x;
+        return p->rank < 6 && count > 0
+                   ? gale__g_window(g, x, axis, count, size, stride, d, off, gr_below(2) ? 0 : -0.5)
+                   : x;
     }
     case 10:
         if (p->rank < 2 || p->dims[p->rank - 1] == 0) return x;
@@ -528,7 +587,9 @@ static void random_graph(int seed, bool no_fusion, int layout)
 
 TEST(random_graphs_agree_with_the_reference)
 {
-    int count = strcmp(gale_device_get_info(device)->backend, "cpu") == 0 ? 600 : 6; /* compilers of software devices are slow */
+    int count = strcmp(gale_device_get_info(device)->backend, "cpu") == 0
+                    ? 600
+                    : 6; /* compilers of software devices are slow */
     for (int seed = 0; seed < count; seed++) random_graph(seed, seed % 7 == 3, seed % 3 == 1 ? 2 : 0);
 }
 
@@ -543,12 +604,31 @@ int main(int argc, char **argv)
         return 0;
     }
     static const test_row rows[] = {
-        ROW(element_wise_chains_are_one_kernel), ROW(softmax_is_one_kernel), ROW(log_sum_exp_is_one_kernel), ROW(layer_norm_is_one_kernel),
-        ROW(group_norm_through_reshapes_is_one_kernel), ROW(batch_norm_statistics), ROW(reductions_spread_over_their_own_axis), ROW(sums_of_sums), ROW(matmul_with_bias_and_activation_is_one_kernel),
-        ROW(batched_matmul_with_permutes_is_one_kernel), ROW(attention_is_three_kernels), ROW(convolution_with_bias_is_one_kernel),
-        ROW(transposed_convolution), ROW(pooling_is_one_kernel), ROW(padding_an_expression_selects),
-        ROW(reshapes_that_strides_cannot_express_go_through_memory), ROW(reshaped_outputs_are_not_copied), ROW(concatenation_writes_each_piece_in_place), ROW(gather_folds_its_index),
-        ROW(scatter_sort_scan), ROW(loops_run_their_body), ROW(prologues_keep_what_runs_read), ROW(loops_with_prologues), ROW(places_are_computed_again), ROW(random_graphs_agree_with_the_reference),
+        ROW(element_wise_chains_are_one_kernel),
+        ROW(softmax_is_one_kernel),
+        ROW(log_sum_exp_is_one_kernel),
+        ROW(layer_norm_is_one_kernel),
+        ROW(group_norm_through_reshapes_is_one_kernel),
+        ROW(batch_norm_statistics),
+        ROW(reductions_spread_over_their_own_axis),
+        ROW(sums_of_sums),
+        ROW(matmul_with_bias_and_activation_is_one_kernel),
+        ROW(batched_matmul_with_permutes_is_one_kernel),
+        ROW(attention_is_three_kernels),
+        ROW(convolution_with_bias_is_one_kernel),
+        ROW(transposed_convolution),
+        ROW(pooling_is_one_kernel),
+        ROW(padding_an_expression_selects),
+        ROW(reshapes_that_strides_cannot_express_go_through_memory),
+        ROW(reshaped_outputs_are_not_copied),
+        ROW(concatenation_writes_each_piece_in_place),
+        ROW(gather_folds_its_index),
+        ROW(scatter_sort_scan),
+        ROW(loops_run_their_body),
+        ROW(prologues_keep_what_runs_read),
+        ROW(loops_with_prologues),
+        ROW(places_are_computed_again),
+        ROW(random_graphs_agree_with_the_reference),
     };
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
     gale_device_close(&device);

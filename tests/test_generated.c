@@ -1,5 +1,6 @@
-/* Every CUDA kernel that `gale check` generates compiles, on a machine without a device: the cases run on the null device with the
- * capabilities of an NVIDIA card, the texts it is given to build are kept, each once, and NVRTC compiles them. */
+/* Every CUDA kernel that `gale check` generates compiles, on a machine without a device: the cases run on the null
+ * device with the capabilities of an NVIDIA card, the texts it is given to build are kept, each once, and NVRTC
+ * compiles them. */
 #include "test.h"
 #include "base/hash.h"
 #include "cli/check.h"
@@ -8,8 +9,16 @@
 #include "device/registry.h"
 #include "program_graphs.h"
 
-typedef struct kernel_text { char *text; size_t head; uint64_t hash, head_hash; } kernel_text; /* head: bytes before the kernel itself */
-typedef struct kernel_list { kernel_text *items; size_t count, capacity, seen; bool failed; } kernel_list;
+typedef struct kernel_text {
+    char *text;
+    size_t head;
+    uint64_t hash, head_hash;
+} kernel_text; /* head: bytes before the kernel itself */
+typedef struct kernel_list {
+    kernel_text *items;
+    size_t count, capacity, seen;
+    bool failed;
+} kernel_list;
 static kernel_list all;
 
 static void keep(void *user, const char *text, size_t size)
@@ -34,9 +43,27 @@ static void keep(void *user, const char *text, size_t size)
 }
 
 static const gale_device_caps nvidia = {
-    .memory_bytes = (uint64_t)128 << 30, .memory_free_bytes = (uint64_t)128 << 30, .alloc_max_bytes = (uint64_t)128 << 30,
-    .compute_units = 132, .clock_mhz = 1980, .subgroup = 32, .group_max = 1024, .groups_max = {INT32_MAX, 65535, 65535}, .shared_bytes = 48 << 10, .arch = 90,
-    .f16 = true, .bf16 = true, .f64 = true, .i64 = true, .subgroup_ops = true, .float_atomics = true, .capture = true, .storage8 = true, .storage16 = true, .own_math = true, .exact_division = true,
+    .memory_bytes = (uint64_t)128 << 30,
+    .memory_free_bytes = (uint64_t)128 << 30,
+    .alloc_max_bytes = (uint64_t)128 << 30,
+    .compute_units = 132,
+    .clock_mhz = 1980,
+    .subgroup = 32,
+    .group_max = 1024,
+    .groups_max = {INT32_MAX, 65535, 65535},
+    .shared_bytes = 48 << 10,
+    .arch = 90,
+    .f16 = true,
+    .bf16 = true,
+    .f64 = true,
+    .i64 = true,
+    .subgroup_ops = true,
+    .float_atomics = true,
+    .capture = true,
+    .storage8 = true,
+    .storage16 = true,
+    .own_math = true,
+    .exact_division = true,
 };
 
 static gale_device *open_nvidia(void)
@@ -55,7 +82,8 @@ static void make_network(gale_device *device, bool fast)
     gale_program *program = NULL;
     gale_program_options options = {.fast = fast};
     gale_tensor *in[4] = {0}, *out[4] = {0};
-    if (CHECK_OK(pg_network(true, &graph)) && CHECK_OK(gale_program_create(graph, device, &options, &program)) && CHECK_OK(pg_network_inputs(NULL, 3, in)))
+    if (CHECK_OK(pg_network(true, &graph)) && CHECK_OK(gale_program_create(graph, device, &options, &program)) &&
+        CHECK_OK(pg_network_inputs(NULL, 3, in)))
         CHECK_OK(gale_program_run(program, in, out, true));
     for (int i = 0; i < 4; i++) gale_tensor_destroy(&in[i]), gale_tensor_destroy(&out[i]);
     gale_program_destroy(&program);
@@ -68,8 +96,10 @@ static void generate(void)
     gale_device *device = open_nvidia();
     if (!device || all.count) return;
     gale__null_set_sink(keep, &all);
-    CHECK_OK(gale__check_device(device, NULL, true, &result)); /* what it computes is of no interest: null computes nothing */
-    for (size_t i = 0; i < result.n_skips; i++) printf("not generated: %s: %s\n", result.skips[i].name, result.skips[i].text);
+    CHECK_OK(gale__check_device(
+        device, NULL, true, &result)); /* what it computes is of no interest: null computes nothing */
+    for (size_t i = 0; i < result.n_skips; i++)
+        printf("not generated: %s: %s\n", result.skips[i].name, result.skips[i].text);
     for (int fast = 0; fast < 2; fast++) make_network(device, fast);
     gale__null_set_sink(NULL, NULL);
     CHECK(!all.failed);
@@ -86,10 +116,21 @@ TEST(kernels_are_generated)
 
 /* Kernels with the same head go together into texts, since the head takes the compiler longer than most kernels. */
 enum { PACK = 24 };
-typedef struct pack { const kernel_text *kernels[PACK]; int n; } pack;
-typedef struct job { char target[16]; pack *packs; size_t n_packs; _Atomic int bad; } job;
+typedef struct pack {
+    const kernel_text *kernels[PACK];
+    int n;
+} pack;
+typedef struct job {
+    char target[16];
+    pack *packs;
+    size_t n_packs;
+    _Atomic int bad;
+} job;
 
-static bool joins(const pack *p, const kernel_text *k) { return p->n < PACK && p->kernels[0]->head_hash == k->head_hash; }
+static bool joins(const pack *p, const kernel_text *k)
+{
+    return p->n < PACK && p->kernels[0]->head_hash == k->head_hash;
+}
 
 /* One in `stride` of the kernels. */
 static size_t make_packs(job *j, size_t first, size_t stride)
@@ -123,7 +164,8 @@ static void compile_pack(void *arg, size_t i, int worker)
     for (int k = 0; k < p->n; k++) gale__str_add(&text, p->kernels[k]->text + p->kernels[k]->head);
     if (compile(gale__str_text(&text), j->target) != GALE_OK) /* which one was it? */
         for (int k = 0; k < p->n; k++)
-            if (compile(p->kernels[k]->text, j->target) != GALE_OK && j->bad++ < 3) printf("FAIL %s: %s\n%s\n", j->target, gale_error(), p->kernels[k]->text);
+            if (compile(p->kernels[k]->text, j->target) != GALE_OK && j->bad++ < 3)
+                printf("FAIL %s: %s\n%s\n", j->target, gale_error(), p->kernels[k]->text);
     gale__str_finish(&text);
 }
 
@@ -135,7 +177,8 @@ static void compile_for(int arch, size_t stride)
     size_t n = make_packs(&j, (size_t)arch % stride, stride);
     uint64_t begin = gale__time_ns();
     gale__parallel(j.n_packs, compile_pack, &j);
-    printf("%s: %zu kernels of %zu in %zu texts, %.1f s\n", j.target, n, all.count, j.n_packs, (double)(gale__time_ns() - begin) / 1e9);
+    printf("%s: %zu kernels of %zu in %zu texts, %.1f s\n", j.target, n, all.count, j.n_packs,
+        (double)(gale__time_ns() - begin) / 1e9);
     CHECK_EQ(j.bad, 0);
     gale__free(j.packs);
 }

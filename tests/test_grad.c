@@ -4,7 +4,8 @@
 static void check_group(const char *name)
 {
     for (size_t i = 0; i < GRAD_GROUPS; i++)
-        for (size_t k = 0; k < grad_groups[i].n && !strcmp(grad_groups[i].name, name); k++) grad_check(&grad_groups[i].cases[k]);
+        for (size_t k = 0; k < grad_groups[i].n && !strcmp(grad_groups[i].name, name); k++)
+            grad_check(&grad_groups[i].cases[k]);
     CHECK_EQ(gale__alloc_live(), 0);
 }
 
@@ -27,35 +28,57 @@ static void check_gradient(grad_make *make, int n, const double *x, const double
     gale__g_init(&g);
     gale__node in = gale__g_input(&g, 0, GALE_F64, 1, dims), y = make(&g, &in), d = GALE__NIL;
     gale__node ones = y >= 0 ? gale__g_like(&g, y, 1) : GALE__NIL;
-    if (CHECK_OK(gale__g_gradient_from(&g, &y, &ones, 1, &in, 1, &d)) && CHECK_OK(gale__reference_run(&g, (const void *[]){x}, &d, 1, &out)))
+    if (CHECK_OK(gale__g_gradient_from(&g, &y, &ones, 1, &in, 1, &d)) &&
+        CHECK_OK(gale__reference_run(&g, (const void *[]){x}, &d, 1, &out)))
         for (int i = 0; i < n; i++)
-            if (!CHECK(fabs(((double *)out)[i] - want[i]) <= 1e-12)) printf("  element %d is %g, not %g\n", i, ((double *)out)[i], want[i]);
+            if (!CHECK(fabs(((double *)out)[i] - want[i]) <= 1e-12))
+                printf("  element %d is %g, not %g\n", i, ((double *)out)[i], want[i]);
     gale__free(out);
     gale__g_finish(&g);
 }
 
-static gale__node relu(gale__g *g, const gale__node *x) { return gale__g_binary(g, GALE__MAX, x[0], gale__g_like(g, x[0], 0)); }
-static gale__node tied(gale__g *g, const gale__node *x) { return gale__g_binary(g, GALE__MIN, x[0], gale__g_mul(g, x[0], x[0])); }
+static gale__node relu(gale__g *g, const gale__node *x)
+{
+    return gale__g_binary(g, GALE__MAX, x[0], gale__g_like(g, x[0], 0));
+}
+static gale__node tied(gale__g *g, const gale__node *x)
+{
+    return gale__g_binary(g, GALE__MIN, x[0], gale__g_mul(g, x[0], x[0]));
+}
 static gale__node magnitude(gale__g *g, const gale__node *x) { return gale__g_unary(g, GALE__ABS, x[0]); }
 static gale__node product(gale__g *g, const gale__node *x) { return gale__g_reduce(g, GALE__PROD, x[0], 1, false); }
-static gale__node products(gale__g *g, const gale__node *x) { return gale__g_scan(g, GALE__PROD, x[0], 0, false, false); }
+static gale__node products(gale__g *g, const gale__node *x)
+{
+    return gale__g_scan(g, GALE__PROD, x[0], 0, false, false);
+}
 static gale__node largest(gale__g *g, const gale__node *x) { return gale__g_reduce(g, GALE__RMAX, x[0], 1, false); }
-static gale__node running(gale__g *g, const gale__node *x) { return gale__g_scan(g, GALE__RMAX, x[0], 0, false, false); }
+static gale__node running(gale__g *g, const gale__node *x)
+{
+    return gale__g_scan(g, GALE__RMAX, x[0], 0, false, false);
+}
 static gale__node raised(gale__g *g, const gale__node *x)
 {
     gale__node y = gale__g_const(g, GALE_F64, DIMS(4), (double[]){0, 1, 2, 0.5});
     return gale__g_binary(g, GALE__POW, x[0], y);
 }
-static gale__node exponent(gale__g *g, const gale__node *x) { return gale__g_binary(g, GALE__POW, gale__g_const(g, GALE_F64, DIMS(3), (double[]){0, 0, 2}), x[0]); }
+static gale__node exponent(gale__g *g, const gale__node *x)
+{
+    return gale__g_binary(g, GALE__POW, gale__g_const(g, GALE_F64, DIMS(3), (double[]){0, 0, 2}), x[0]);
+}
 static gale__node put_zeros(gale__g *g, const gale__node *x)
 {
-    return gale__g_put(g, gale__g_splat(g, GALE_F64, DIMS(3), 5), gale__g_const(g, GALE_I64, DIMS(4), (int64_t[]){0, 0, 1, 1}), x[0], GALE__PROD);
+    return gale__g_put(g, gale__g_splat(g, GALE_F64, DIMS(3), 5),
+        gale__g_const(g, GALE_I64, DIMS(4), (int64_t[]){0, 0, 1, 1}), x[0], GALE__PROD);
 }
 static gale__node put_ties(gale__g *g, const gale__node *x)
 {
-    return gale__g_put(g, gale__g_slice_axis(g, x[0], 0, 0, 2), gale__g_const(g, GALE_I64, DIMS(2), (int64_t[]){0, 0}), gale__g_slice_axis(g, x[0], 0, 2, 2), GALE__RMAX);
+    return gale__g_put(g, gale__g_slice_axis(g, x[0], 0, 0, 2), gale__g_const(g, GALE_I64, DIMS(2), (int64_t[]){0, 0}),
+        gale__g_slice_axis(g, x[0], 0, 2, 2), GALE__RMAX);
 }
-static gale__node stopped(gale__g *g, const gale__node *x) { return gale__g_mul(g, x[0], gale__g_stop_gradient(g, gale__g_mul(g, x[0], x[0]))); }
+static gale__node stopped(gale__g *g, const gale__node *x)
+{
+    return gale__g_mul(g, x[0], gale__g_stop_gradient(g, gale__g_mul(g, x[0], x[0])));
+}
 
 TEST(ties_and_kinks)
 {
@@ -79,7 +102,8 @@ TEST(types)
 {
     gale__g g;
     gale__g_init(&g);
-    gale__node x = gale__g_input(&g, 0, GALE_F16, DIMS(3)), y = gale__g_input(&g, 1, GALE_F32, DIMS(3)), k = gale__g_input(&g, 2, GALE_I32, DIMS(3)), d[3];
+    gale__node x = gale__g_input(&g, 0, GALE_F16, DIMS(3)), y = gale__g_input(&g, 1, GALE_F32, DIMS(3)),
+               k = gale__g_input(&g, 2, GALE_I32, DIMS(3)), d[3];
     gale__node wide = gale__g_mul(&g, gale__g_cast(&g, x, GALE_F32), y);
     gale__node unread = gale__g_input(&g, 3, GALE_F32, DIMS(2, 2));
     gale__node loss = gale__g_reduce(&g, GALE__SUM, gale__g_mul(&g, wide, gale__g_cast(&g, k, GALE_F32)), 1, false);

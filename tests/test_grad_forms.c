@@ -1,9 +1,13 @@
-/* The form that gradients of products take, which the fuser relies on; loops that run once; gradients when memory runs out. */
+/* The form that gradients of products take, which the fuser relies on; loops that run once; gradients when memory runs
+ * out. */
 #include "grad_cases.h"
 
 /* --- The form of products' gradients: one sum of one product, and only views around and between sums. --- */
 
-typedef struct form { int sums, products, others, views; bool clean; } form;
+typedef struct form {
+    int sums, products, others, views;
+    bool clean;
+} form;
 
 /* Walks down from n; `between`: above the product, below a sum. */
 static void walk(const gale__g *g, gale__node n, bool between, bool *seen, form *f)
@@ -11,7 +15,8 @@ static void walk(const gale__g *g, gale__node n, bool between, bool *seen, form 
     if (seen[n]) return;
     seen[n] = true;
     const gale__pnode *p = gale__g_at(g, n);
-    bool view = p->op >= GALE__P_RESHAPE && p->op <= GALE__P_UNWINDOW, sum_ = p->op == GALE__P_REDUCE && p->attr[0] == GALE__SUM;
+    bool view = p->op >= GALE__P_RESHAPE && p->op <= GALE__P_UNWINDOW,
+         sum_ = p->op == GALE__P_REDUCE && p->attr[0] == GALE__SUM;
     f->sums += sum_;
     f->products += p->op == GALE__MUL;
     f->views += view;
@@ -26,7 +31,9 @@ static void check_form(grad_make *make, const grad_shape *shapes, int which, int
     gale__g_init(&g);
     gale__node x[2], d = GALE__NIL;
     for (int i = 0; i < 2; i++) x[i] = gale__g_input(&g, i, GALE_F32, shapes[i].rank, shapes[i].dims);
-    gale__node y = make(&g, x), seed = y < 0 ? GALE__NIL : gale__g_input(&g, 2, GALE_F32, gale__g_at(&g, y)->rank, gale__g_at(&g, y)->dims);
+    gale__node y = make(&g, x),
+               seed =
+                   y < 0 ? GALE__NIL : gale__g_input(&g, 2, GALE_F32, gale__g_at(&g, y)->rank, gale__g_at(&g, y)->dims);
     if (CHECK_OK(gale__g_gradient_from(&g, &y, &seed, 1, &x[which], 1, &d))) {
         form f = {.clean = true};
         bool *seen = gale__calloc((size_t)g.count, sizeof *seen);
@@ -46,7 +53,8 @@ TEST(forms)
     check_form(make_matmul, (grad_shape[]){S(3, 4), S(4, 2)}, 1, 1);
     check_form(make_matmul, (grad_shape[]){S(5, 3, 4), S(4, 2)}, 0, 1);
     check_form(make_matmul, (grad_shape[]){S(5, 3, 4), S(4, 2)}, 1, 1);
-    const grad_shape one[] = {S(2, 3, 7), S(2, 3, 3)}, two[] = {S(2, 2, 5, 6), S(3, 2, 3, 2)}, three[] = {S(1, 2, 3, 5, 4), S(2, 2, 2, 2, 2)}, groups[] = {S(1, 4, 3, 5), S(4, 2, 2, 3)};
+    const grad_shape one[] = {S(2, 3, 7), S(2, 3, 3)}, two[] = {S(2, 2, 5, 6), S(3, 2, 3, 2)},
+                     three[] = {S(1, 2, 3, 5, 4), S(2, 2, 2, 2, 2)}, groups[] = {S(1, 4, 3, 5), S(4, 2, 2, 3)};
     check_form(make_conv1, one, 0, 2);
     check_form(make_conv1, one, 1, 1);
     check_form(make_conv2, two, 0, 2);
@@ -64,7 +72,9 @@ TEST(loop_runs_once)
 {
     gale__g g;
     gale__g_init(&g);
-    gale__node x[4] = {gale__g_input(&g, 0, GALE_F64, DIMS(4, 3, 1)), gale__g_input(&g, 1, GALE_F64, DIMS(8, 3)), gale__g_input(&g, 2, GALE_F64, DIMS(8, 2)), gale__g_input(&g, 3, GALE_F64, DIMS(2, 1))}, d[4];
+    gale__node x[4] = {gale__g_input(&g, 0, GALE_F64, DIMS(4, 3, 1)), gale__g_input(&g, 1, GALE_F64, DIMS(8, 3)),
+        gale__g_input(&g, 2, GALE_F64, DIMS(8, 2)), gale__g_input(&g, 3, GALE_F64, DIMS(2, 1))},
+               d[4];
     gale__node y = make_lstm(&g, x), ones = gale__g_like(&g, y, 1);
     int loops = 0;
     CHECK_OK(gale__g_gradient_from(&g, &y, &ones, 1, x, 4, d));
@@ -85,7 +95,9 @@ TEST(no_memory)
         gale__g g;
         gale__g_init(&g);
         gale__alloc_fail_at(n);
-        gale__node x[4] = {gale__g_input(&g, 0, GALE_F64, DIMS(4, 3, 1)), gale__g_input(&g, 1, GALE_F64, DIMS(8, 3)), gale__g_input(&g, 2, GALE_F64, DIMS(8, 2)), gale__g_input(&g, 3, GALE_F64, DIMS(2, 1))}, d[4];
+        gale__node x[4] = {gale__g_input(&g, 0, GALE_F64, DIMS(4, 3, 1)), gale__g_input(&g, 1, GALE_F64, DIMS(8, 3)),
+            gale__g_input(&g, 2, GALE_F64, DIMS(8, 2)), gale__g_input(&g, 3, GALE_F64, DIMS(2, 1))},
+                   d[4];
         gale__node y = make_lstm(&g, x), ones = gale__g_splat(&g, GALE_F64, DIMS(12, 1), 1);
         gale_status status = g.status ? g.status : gale__g_gradient_from(&g, &y, &ones, 1, x, 4, d);
         bool over = gale__alloc_count() < n;

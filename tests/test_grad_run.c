@@ -1,4 +1,5 @@
-/* Gradients on devices: the gradients of first and second order of every case, planned and run, against the scalar reference. */
+/* Gradients on devices: the gradients of first and second order of every case, planned and run, against the scalar
+ * reference. */
 #include "grad_cases.h"
 #include "graph_run.h"
 
@@ -10,7 +11,8 @@ static void run_case(const grad_case *c, gale_device *device)
     gale__node out[2 * GRAD_INPUTS];
     for (; r.n < GRAD_INPUTS && c->in[r.n].rank > 0; r.n++) {
         r.x[r.n] = gr_input(&t, GALE_F64, c->in[r.n].rank, c->in[r.n].dims);
-        for (size_t k = 0; k < t.bytes[r.n] / sizeof(double); k++) ((double *)t.inputs[r.n])[k] = grad_random(&r.seed, c->low, c->high);
+        for (size_t k = 0; k < t.bytes[r.n] / sizeof(double); k++)
+            ((double *)t.inputs[r.n])[k] = grad_random(&r.seed, c->low, c->high);
     }
     r.g = t.g;
     gale__node loss = grad_weigh(&r, c->make(&r.g, r.x));
@@ -24,7 +26,8 @@ static void run_case(const grad_case *c, gale_device *device)
     if (status == GALE_OK) status = gale__g_gradient(&r.g, next, r.x, r.n, out + r.n);
     t.g = r.g;
     gr_result result;
-    if (CHECK_OK(status) && (!gr_run(&t, device, out, 2 * r.n > 8 ? 8 : 2 * r.n, NULL, &result) || !CHECK(result.difference <= 1e-9)))
+    if (CHECK_OK(status) &&
+        (!gr_run(&t, device, out, 2 * r.n > 8 ? 8 : 2 * r.n, NULL, &result) || !CHECK(result.difference <= 1e-9)))
         printf("  in %s: difference %g\n", c->name, result.difference);
     gr_end(&t);
 }

@@ -1,4 +1,5 @@
-/* Gradients of attention and of recurrent layers, by finite differences: operators whose lowering has loops, masks and caches. */
+/* Gradients of attention and of recurrent layers, by finite differences: operators whose lowering has loops, masks and
+ * caches. */
 #include "grad_check.h"
 #include "graph/opgraph.h"
 
@@ -6,14 +7,24 @@
 static gale__node lower(gale__g *g, const char *name, const gale__node *in, int n, const gale_attr *attrs, int n_attrs)
 {
     gale__node out[3] = {GALE__NIL, GALE__NIL, GALE__NIL};
-    gale__op_node node = {.op = gale__op_find(name), .name = name, .n_in = n, .n_out = 1, .attrs = (gale_attr *)attrs, .n_attrs = n_attrs};
+    gale__op_node node = {.op = gale__op_find(name),
+        .name = name,
+        .n_in = n,
+        .n_out = 1,
+        .attrs = (gale_attr *)attrs,
+        .n_attrs = n_attrs};
     gale__lower L = {.g = g, .node = &node, .in = in, .out = out, .n_in = n, .n_out = 1};
     if (CHECK(node.op != NULL) && g->status == GALE_OK) node.op->lower(&L);
     return out[0];
 }
-#define LOWERED(name, inputs, ...) lower(g, name, inputs, (int)(sizeof(inputs) / sizeof *(inputs)), (const gale_attr[]){__VA_ARGS__}, (int)(sizeof((const gale_attr[]){__VA_ARGS__}) / sizeof(gale_attr)))
+#define LOWERED(name, inputs, ...)                                                                     \
+    lower(g, name, inputs, (int)(sizeof(inputs) / sizeof *(inputs)), (const gale_attr[]){__VA_ARGS__}, \
+        (int)(sizeof((const gale_attr[]){__VA_ARGS__}) / sizeof(gale_attr)))
 
-static gale__node lengths(gale__g *g, int64_t a, int64_t b) { return gale__g_const(g, GALE_I64, DIMS(2), (int64_t[]){a, b}); }
+static gale__node lengths(gale__g *g, int64_t a, int64_t b)
+{
+    return gale__g_const(g, GALE_I64, DIMS(2), (int64_t[]){a, b});
+}
 
 static gale__node make_attention(gale__g *g, const gale__node *x)
 {
@@ -67,9 +78,11 @@ static gale__node make_scatter(gale__g *g, const gale__node *x)
 }
 
 static const grad_case attention_cases[] = {
-    {"attention", make_attention, -1, 1, {S(1, 4, 2, 3), S(1, 2, 2, 3), S(1, 2, 2, 2), S(2, 3), S(1, 2, 1, 3), S(1, 2, 1, 2)}, 0},
+    {"attention", make_attention, -1, 1,
+        {S(1, 4, 2, 3), S(1, 2, 2, 3), S(1, 2, 2, 2), S(2, 3), S(1, 2, 1, 3), S(1, 2, 1, 2)}, 0},
     {"attention by lengths", make_attention_lengths, -1, 1, {S(2, 2, 4), S(2, 3, 2), S(2, 3, 3)}, 0},
-    {"linear attention", make_linear_attention, -0.7, 0.7, {S(1, 3, 4), S(1, 3, 2), S(1, 3, 3), S(1, 1, 2, 3), S(1, 3, 2), S(1, 3, 1)}, 1},
+    {"linear attention", make_linear_attention, -0.7, 0.7,
+        {S(1, 3, 4), S(1, 3, 2), S(1, 3, 3), S(1, 1, 2, 3), S(1, 3, 2), S(1, 3, 1)}, 1},
     {"causal convolution", make_causal_conv, -1, 1, {S(1, 2, 3), S(2, 1, 3), S(2), S(1, 2, 2)}, 0},
     {"rotary", make_rotary, -1, 1, {S(1, 2, 2, 4), S(1, 2, 2), S(1, 2, 2)}, 0},
     {"scatter", make_scatter, -1, 1, {S(2, 4, 2), S(2, 2, 2)}, 0},

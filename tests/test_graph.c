@@ -4,12 +4,17 @@
 #include "base/str.h"
 #include <math.h>
 
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+#define DIMS(...) \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
 
-static gale__node input(gale__g *g, int which, gale_type type, int rank, const int64_t *dims) { return gale__g_input(g, which, type, rank, dims); }
+static gale__node input(gale__g *g, int which, gale_type type, int rank, const int64_t *dims)
+{
+    return gale__g_input(g, which, type, rank, dims);
+}
 
 /* Runs one output and compares with literals. */
-static void check_f32(const gale__g *g, const void *const *in, gale__node n, const float *want, int count, double tolerance)
+static void check_f32(
+    const gale__g *g, const void *const *in, gale__node n, const float *want, int count, double tolerance)
 {
     void *out = NULL;
     if (!CHECK_EQ(g->status, GALE_OK) || !CHECK(n >= 0) || !CHECK_EQ(gale__g_elements(g, n), count)) return;
@@ -55,7 +60,8 @@ TEST(pointless_work_is_not_made)
 {
     gale__g g;
     gale__g_init(&g);
-    gale__node x = input(&g, 0, GALE_F32, DIMS(4, 6)), zero = gale__g_scalar(&g, GALE_F32, 0), one = gale__g_scalar(&g, GALE_F32, 1);
+    gale__node x = input(&g, 0, GALE_F32, DIMS(4, 6)), zero = gale__g_scalar(&g, GALE_F32, 0),
+               one = gale__g_scalar(&g, GALE_F32, 1);
     CHECK_EQ(gale__g_add(&g, x, zero), x);
     CHECK_EQ(gale__g_add(&g, zero, x), x);
     CHECK_EQ(gale__g_sub(&g, x, zero), x);
@@ -87,7 +93,8 @@ TEST(constants_fold)
     int64_t v[3] = {2, 3, 4}, *out, n;
     gale__node c = gale__g_const(&g, GALE_I64, DIMS(3), v), twice = gale__g_mul(&g, c, gale__g_scalar(&g, GALE_I64, 2));
     CHECK_EQ(gale__g_at(&g, twice)->op, GALE__P_CONST);
-    if (CHECK_OK(gale__g_known_ints(&g, twice, &out, &n)) && CHECK_EQ(n, 3)) CHECK_EQ(out[0] * 10000 + out[1] * 100 + out[2], 40608);
+    if (CHECK_OK(gale__g_known_ints(&g, twice, &out, &n)) && CHECK_EQ(n, 3))
+        CHECK_EQ(out[0] * 10000 + out[1] * 100 + out[2], 40608);
     gale__node sum = gale__g_reduce(&g, GALE__PROD, twice, 1, false);
     if (CHECK_OK(gale__g_known_ints(&g, sum, &out, &n))) CHECK_EQ(out[0], 192);
     /* Equal elements fold at any size, other large constants do not. */
@@ -127,8 +134,10 @@ TEST(views_by_hand)
     gale__node x = input(&g, 0, GALE_F32, DIMS(2, 3));
     check_f32(&g, in, gale__g_permute(&g, x, (int[]){1, 0}), (float[]){1, 4, 2, 5, 3, 6}, 6, 0);
     check_f32(&g, in, gale__g_flip(&g, x, 2), (float[]){3, 2, 1, 6, 5, 4}, 6, 0);
-    check_f32(&g, in, gale__g_pad(&g, x, (int64_t[]){1, -1}, (int64_t[]){0, 1}, NULL, 9), (float[]){9, 9, 9, 2, 3, 9, 5, 6, 9}, 9, 0);
-    check_f32(&g, in, gale__g_pad(&g, x, (int64_t[]){0, 0}, (int64_t[]){0, 0}, (int64_t[]){1, 0}, 0), (float[]){1, 2, 3, 0, 0, 0, 4, 5, 6}, 9, 0);
+    check_f32(&g, in, gale__g_pad(&g, x, (int64_t[]){1, -1}, (int64_t[]){0, 1}, NULL, 9),
+        (float[]){9, 9, 9, 2, 3, 9, 5, 6, 9}, 9, 0);
+    check_f32(&g, in, gale__g_pad(&g, x, (int64_t[]){0, 0}, (int64_t[]){0, 0}, (int64_t[]){1, 0}, 0),
+        (float[]){1, 2, 3, 0, 0, 0, 4, 5, 6}, 9, 0);
     gale__node w = gale__g_window(&g, x, 1, 3, 2, 1, 1, -1, 0);
     check_f32(&g, in, w, (float[]){0, 1, 1, 2, 2, 3, 0, 4, 4, 5, 5, 6}, 12, 0);
     gale__node u = gale__g_reduce(&g, GALE__SUM, gale__g_unwindow(&g, w, 1, 3, 1, 1, -1), 1u << 2, false);
@@ -143,7 +152,8 @@ TEST(products)
 {
     gale__g g;
     gale__g_init(&g);
-    float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 0, 0, 1, 1, 1}, image[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, k[4] = {1, 2, 3, 4};
+    float a[6] = {1, 2, 3, 4, 5, 6}, b[6] = {1, 0, 0, 1, 1, 1}, image[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9},
+          k[4] = {1, 2, 3, 4};
     const void *in[] = {a, b, image, k};
     gale__node x = input(&g, 0, GALE_F32, DIMS(2, 3)), y = input(&g, 1, GALE_F32, DIMS(3, 2));
     check_f32(&g, in, gale__g_matmul(&g, x, y), (float[]){4, 5, 10, 11}, 4, 0);
@@ -152,8 +162,10 @@ TEST(products)
     check_f32(&g, in, gale__g_conv(&g, p, w, &c), (float[]){37, 47, 67, 77}, 4, 0);
     gale__conv s = {2, {2, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 0}, {1, 1, 0}, 1};
     check_f32(&g, in, gale__g_conv(&g, p, w, &s), (float[]){4, 18, 36, 77}, 4, 0);
-    gale__node q = gale__g_reshape(&g, w, DIMS(1, 1, 2, 2)), small = gale__g_slice(&g, p, (int64_t[]){0, 0, 0, 0}, (int64_t[]){1, 1, 1, 1}, (int64_t[]){1, 1, 2, 2});
-    check_f32(&g, in, gale__g_conv_transpose(&g, small, q, &c, (int64_t[]){3, 3}), (float[]){1, 4, 4, 7, 23, 18, 12, 31, 20}, 9, 0);
+    gale__node q = gale__g_reshape(&g, w, DIMS(1, 1, 2, 2)),
+               small = gale__g_slice(&g, p, (int64_t[]){0, 0, 0, 0}, (int64_t[]){1, 1, 1, 1}, (int64_t[]){1, 1, 2, 2});
+    check_f32(&g, in, gale__g_conv_transpose(&g, small, q, &c, (int64_t[]){3, 3}),
+        (float[]){1, 4, 4, 7, 23, 18, 12, 31, 20}, 9, 0);
     gale__g_finish(&g);
 }
 
@@ -165,7 +177,8 @@ TEST(corners)
     int64_t a[5] = {7, -7, INT64_MIN, 5, -1}, b[5] = {2, 2, -1, 0, 64};
     float f[5] = {NAN, 1e30f, -1e30f, 2.5f, -3.5f}, h[5] = {1, NAN, 0, 2, 2};
     const void *in[] = {a, b, f, h};
-    gale__node x = input(&g, 0, GALE_I64, DIMS(5)), y = input(&g, 1, GALE_I64, DIMS(5)), u = input(&g, 2, GALE_F32, DIMS(5)), v = input(&g, 3, GALE_F32, DIMS(5));
+    gale__node x = input(&g, 0, GALE_I64, DIMS(5)), y = input(&g, 1, GALE_I64, DIMS(5)),
+               u = input(&g, 2, GALE_F32, DIMS(5)), v = input(&g, 3, GALE_F32, DIMS(5));
     check_i64(&g, in, gale__g_div(&g, x, y), (int64_t[]){3, -3, INT64_MIN, 0, 0}, 5);
     check_i64(&g, in, gale__g_binary(&g, GALE__REM, x, y), (int64_t[]){1, -1, 0, 0, -1}, 5);
     check_i64(&g, in, gale__g_binary(&g, GALE__SHL, x, y), (int64_t[]){28, -28, 0, 5, 0}, 5);
@@ -193,7 +206,8 @@ TEST(order_and_chance)
     check_i64(&g, in, gale__g_reduce(&g, GALE__ARGMIN, y, 1, false), (int64_t[]){0}, 1);
     check_i64(&g, in, gale__g_reduce(&g, GALE__ARGMIN_LAST, y, 1, false), (int64_t[]){2}, 1);
     gale__node index = gale__g_const(&g, GALE_I64, DIMS(4), (int64_t[]){1, 1, 5, -1});
-    check_f32(&g, in, gale__g_put(&g, gale__g_splat(&g, GALE_F32, DIMS(3), 1), index, y, GALE__SUM), (float[]){1, 5, 1}, 3, 0);
+    check_f32(&g, in, gale__g_put(&g, gale__g_splat(&g, GALE_F32, DIMS(3), 1), index, y, GALE__SUM), (float[]){1, 5, 1},
+        3, 0);
     check_f32(&g, in, gale__g_put(&g, gale__g_splat(&g, GALE_F32, DIMS(3), 1), index, y, -1), (float[]){1, 3, 1}, 3, 0);
     /* Random123's known answer for Philox 4x32-10 with counter and key of zeros. */
     gale__node r = gale__g_cast(&g, gale__g_random(&g, 0, DIMS(2)), GALE_I64);
@@ -209,11 +223,13 @@ TEST(loops)
     gale__g g, *body = gale__alloc(sizeof *body);
     gale__g_init(&g);
     gale__g_init(body);
-    gale__node h = input(body, 0, GALE_F32, DIMS(2)), step = input(body, 1, GALE_F32, DIMS(2)), next = gale__g_add(body, h, step);
+    gale__node h = input(body, 0, GALE_F32, DIMS(2)), step = input(body, 1, GALE_F32, DIMS(2)),
+               next = gale__g_add(body, h, step);
     gale__loop loop = {body, 3, 1, 1, 0, 1, (gale__node[]){next, next}, false};
     float start[2] = {10, 20}, x[6] = {1, 2, 3, 4, 5, 6};
     const void *in[] = {start, x};
-    gale__node l = gale__g_loop(&g, &loop, (gale__node[]){input(&g, 0, GALE_F32, DIMS(2)), input(&g, 1, GALE_F32, DIMS(3, 2))});
+    gale__node l =
+        gale__g_loop(&g, &loop, (gale__node[]){input(&g, 0, GALE_F32, DIMS(2)), input(&g, 1, GALE_F32, DIMS(3, 2))});
     check_f32(&g, in, gale__g_loop_out(&g, l, 0), (float[]){19, 32}, 2, 0);
     check_f32(&g, in, gale__g_loop_out(&g, l, 1), (float[]){11, 22, 14, 26, 19, 32}, 6, 0);
     gale__str text = {0};
@@ -235,7 +251,8 @@ TEST(no_memory)
         gale__g_init(&g);
         gale__alloc_fail_at(n);
         gale__node x = input(&g, 0, GALE_F32, DIMS(2, 3)), c = gale__g_const(&g, GALE_F32, DIMS(3), v);
-        gale__node y = gale__g_matmul(&g, gale__g_mul(&g, x, gale__g_add(&g, c, c)), input(&g, 1, GALE_F32, DIMS(3, 2)));
+        gale__node y =
+            gale__g_matmul(&g, gale__g_mul(&g, x, gale__g_add(&g, c, c)), input(&g, 1, GALE_F32, DIMS(3, 2)));
         gale_status status = g.status ? g.status : gale__reference_run(&g, in, &y, 1, &out);
         bool over = gale__alloc_count() < n;
         gale__alloc_fail_at(0);
@@ -246,5 +263,5 @@ TEST(no_memory)
     }
 }
 
-TESTS(ROW(equal_nodes_are_one), ROW(pointless_work_is_not_made), ROW(constants_fold), ROW(nothing_is_ordinary), ROW(views_by_hand),
-    ROW(products), ROW(corners), ROW(order_and_chance), ROW(loops), ROW(no_memory))
+TESTS(ROW(equal_nodes_are_one), ROW(pointless_work_is_not_made), ROW(constants_fold), ROW(nothing_is_ordinary),
+    ROW(views_by_hand), ROW(products), ROW(corners), ROW(order_and_chance), ROW(loops), ROW(no_memory))

@@ -15,7 +15,9 @@ static void write_cut(maker *m, const char *given)
     make_output(m, "y", 1, "3");
     make_function(m, "Cut", "a,lo,hi", "b", &outer);
     make_call(m, "Inner", "a,lo,hi", "c");
-    make_raw(m, make_attr(m, make_node(m, "Constant", "", "yes"), "value", GALE__PB_TENSOR)->t = make_tensor(m, "", 9, ""), &yes, 1);
+    make_raw(m,
+        make_attr(m, make_node(m, "Constant", "", "yes"), "value", GALE__PB_TENSOR)->t = make_tensor(m, "", 9, ""),
+        &yes, 1);
     gale__pb_node *choice = make_node(m, "If", "yes", "b");
     for (int i = 0; i < 2; i++) {
         inside = make_enter(m, choice, i ? "else_branch" : "then_branch");
@@ -31,7 +33,10 @@ static void write_cut(maker *m, const char *given)
 
 TEST(functions_without_some_inputs)
 {
-    static const struct { const char *given; float want[3]; } calls[] = {{"x,low,high", {-1, 0, 1}}, {"x,,high", {-2, 0, 1}}, {"x,low", {-1, 0, 2}}, {"x", {-2, 0, 2}}};
+    static const struct {
+        const char *given;
+        float want[3];
+    } calls[] = {{"x,low,high", {-1, 0, 1}}, {"x,,high", {-2, 0, 1}}, {"x,low", {-1, 0, 2}}, {"x", {-2, 0, 2}}};
     for (int i = 0; i < 4; i++) {
         float got[3] = {0};
         maker m;
@@ -42,7 +47,8 @@ TEST(functions_without_some_inputs)
     }
 }
 
-/* Each function calls the one before it twice, or twice in each of two bodies; the first has a node, a large constant, or nothing in it. */
+/* Each function calls the one before it twice, or twice in each of two bodies; the first has a node, a large constant,
+ * or nothing in it. */
 static void write_towers(maker *m, bool bodies, int kind)
 {
     static const float large[15000];
@@ -59,7 +65,9 @@ static void write_towers(maker *m, bool bodies, int kind)
         snprintf(name, sizeof name, "F%d", i - 1);
         gale__pb_node *choice = i && bodies ? make_node(m, "If", "a", "b") : NULL;
         if (!i && kind == 1) make_node(m, "Add", "a,a", "b");
-        if (!i && kind == 2) make_attr(m, make_node(m, "Constant", "", "b"), "value", GALE__PB_TENSOR)->t = make_floats(m, "", "15000", large, 15000);
+        if (!i && kind == 2)
+            make_attr(m, make_node(m, "Constant", "", "b"), "value", GALE__PB_TENSOR)->t =
+                make_floats(m, "", "15000", large, 15000);
         if (i && !choice) make_call(m, name, "a", "c"), make_call(m, name, "c", "b");
         for (int k = 0; choice && k < 2; k++) {
             gale__pb_graph *around = make_enter(m, choice, k ? "else_branch" : "then_branch");
@@ -78,7 +86,9 @@ TEST(functions_that_become_too_many)
         gale_model *model = NULL;
         maker m;
         write_towers(&m, i == 3, i % 3);
-        if (CHECK_OK(open_cpu(&device))) CHECK(open_made(&m, device, &model) == GALE_LIMIT && strstr(gale_error(), "functions of this model, inlined"));
+        if (CHECK_OK(open_cpu(&device)))
+            CHECK(open_made(&m, device, &model) == GALE_LIMIT &&
+                  strstr(gale_error(), "functions of this model, inlined"));
         gale_model_close(&model);
         gale_device_close(&device);
         make_end(&m);
@@ -100,7 +110,8 @@ TEST(loop_without_steps)
     make_output(&m, "on", 9, ""), make_output(&m, "sum", 1, NULL);
     make_leave(&m, outer);
     make_output(&m, "y", 1, NULL);
-    if (CHECK_OK(try_made(&m, "x", 1, (const int64_t[]){2}, (const float[]){1, 2}, "y", &out))) CHECK(gale_tensor_rank(out) == 2 && gale_tensor_dims(out)[0] == 0);
+    if (CHECK_OK(try_made(&m, "x", 1, (const int64_t[]){2}, (const float[]){1, 2}, "y", &out)))
+        CHECK(gale_tensor_rank(out) == 2 && gale_tensor_dims(out)[0] == 0);
     gale_tensor_destroy(&out);
     make_end(&m);
 }
@@ -117,7 +128,8 @@ static void refused_in_run(const char *op, const char *inputs, const char *words
     make_node(&m, "Relu", "x", "y");
     make_node(&m, op, inputs, "z")->name = make_text(&m, "odd one");
     make_output(&m, "z", 1, "n");
-    if (CHECK(try_made(&m, "x", 1, (const int64_t[]){2}, three, "z", &out) != GALE_OK)) CHECK(strstr(gale_error(), "node 1 'odd one' (") && strstr(gale_error(), words));
+    if (CHECK(try_made(&m, "x", 1, (const int64_t[]){2}, three, "z", &out) != GALE_OK))
+        CHECK(strstr(gale_error(), "node 1 'odd one' (") && strstr(gale_error(), words));
     gale_tensor_destroy(&out);
     make_end(&m);
 }
@@ -140,7 +152,8 @@ TEST(results_that_are_left_out_name_the_node)
     make_initializer(&m, make_floats(&m, "one", "1", (const float[]){1}, 1));
     make_node(&m, "BatchNormalization", "x,one,one,one,one", "y,mean,variance")->name = make_text(&m, "odd one");
     make_output(&m, "mean", 1, "1");
-    if (CHECK(try_made(&m, "x", 2, (const int64_t[]){1, 1}, (const float[]){1}, "mean", &out) == GALE_INVALID)) CHECK(strstr(gale_error(), "node 0 'odd one' (BatchNormalization): output mean has no value"));
+    if (CHECK(try_made(&m, "x", 2, (const int64_t[]){1, 1}, (const float[]){1}, "mean", &out) == GALE_INVALID))
+        CHECK(strstr(gale_error(), "node 0 'odd one' (BatchNormalization): output mean has no value"));
     make_end(&m);
 }
 
@@ -150,7 +163,9 @@ static void refused_when_read(gale__pb_node *n, maker *m, const char *words)
     gale_device *device = NULL;
     gale_model *model = NULL;
     n->name = make_text(m, "odd one");
-    if (CHECK_OK(open_cpu(&device)) && CHECK(open_made(m, device, &model) != GALE_OK) && !CHECK(strstr(gale_error(), "'odd one'") && strstr(gale_error(), words))) printf("  %s\n", gale_error());
+    if (CHECK_OK(open_cpu(&device)) && CHECK(open_made(m, device, &model) != GALE_OK) &&
+        !CHECK(strstr(gale_error(), "'odd one'") && strstr(gale_error(), words)))
+        printf("  %s\n", gale_error());
     gale_model_close(&model);
     gale_device_close(&device);
     make_end(m);
@@ -163,10 +178,16 @@ TEST(refusals_when_read_name_the_node)
         make_begin(&m, i == 1 ? 6 : 21);
         make_input(&m, "x", 1, "2");
         make_output(&m, "b", 7, NULL);
-        gale__pb_node *n = i < 2 ? make_node(&m, i ? "Dropout" : "NonZero", "x", i ? "a,c,b" : "a,b") : make_node(&m, "Constant", "", "b");
-        if (i == 2) make_attr(&m, n, "sparse_value", GALE__PB_SPARSE)->sparse_tensor = make_room(&m, sizeof(gale__pb_sparse));
+        gale__pb_node *n = i < 2 ? make_node(&m, i ? "Dropout" : "NonZero", "x", i ? "a,c,b" : "a,b")
+                                 : make_node(&m, "Constant", "", "b");
+        if (i == 2)
+            make_attr(&m, n, "sparse_value", GALE__PB_SPARSE)->sparse_tensor = make_room(&m, sizeof(gale__pb_sparse));
         if (i == 3) make_attr(&m, n, "value", GALE__PB_TENSOR)->t = make_tensor(&m, "", 1, "2");
-        refused_when_read(n, &m, i == 0 ? "no result 1, here 'b'" : i == 1 ? "no result 2" : i == 2 ? "attribute 'sparse_value'" : "attribute 'value'");
+        refused_when_read(n, &m,
+            i == 0   ? "no result 1, here 'b'"
+            : i == 1 ? "no result 2"
+            : i == 2 ? "attribute 'sparse_value'"
+                     : "attribute 'value'");
     }
 }
 
@@ -182,8 +203,10 @@ TEST(strings_in_a_segment)
     make_input(&m, "x", 8, "1");
     make_output(&m, "z", 1, NULL);
     make_node(&m, "Sqrt", "x", "z")->name = make_text(&m, "odd one");
-    if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(&m, device, &model)) && CHECK_OK(gale_tensor_from_strings(1, &(int64_t){1}, &text, NULL, &in)))
-        CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, true) == GALE_INVALID && strstr(gale_error(), "node 0 'odd one' (Sqrt): input 'x' is not a tensor of numbers"));
+    if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(&m, device, &model)) &&
+        CHECK_OK(gale_tensor_from_strings(1, &(int64_t){1}, &text, NULL, &in)))
+        CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, true) == GALE_INVALID &&
+              strstr(gale_error(), "node 0 'odd one' (Sqrt): input 'x' is not a tensor of numbers"));
     gale_model_close(&model);
     make_end(&m);
     make_begin(&m, 21);
@@ -191,11 +214,15 @@ TEST(strings_in_a_segment)
     make_initializer(&m, make_ints(&m, "seven", "1", (const int64_t[]){7}, 1));
     make_output(&m, "z", 7, NULL);
     make_node(&m, "Unsqueeze", "seven,x", "z")->name = make_text(&m, "odd one");
-    if (CHECK_OK(open_made(&m, device, &model))) CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, true) == GALE_INVALID && strstr(gale_error(), "'odd one' (Unsqueeze)"));
+    if (CHECK_OK(open_made(&m, device, &model)))
+        CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, true) == GALE_INVALID &&
+              strstr(gale_error(), "'odd one' (Unsqueeze)"));
     gale_tensor_destroy(&in);
     gale_model_close(&model);
     gale_device_close(&device);
     make_end(&m);
 }
 
-TESTS(ROW(loop_without_steps), ROW(functions_without_some_inputs), ROW(functions_that_become_too_many), ROW(refusals_in_a_run_name_the_node), ROW(results_that_are_left_out_name_the_node), ROW(refusals_when_read_name_the_node), ROW(strings_in_a_segment))
+TESTS(ROW(loop_without_steps), ROW(functions_without_some_inputs), ROW(functions_that_become_too_many),
+    ROW(refusals_in_a_run_name_the_node), ROW(results_that_are_left_out_name_the_node),
+    ROW(refusals_when_read_name_the_node), ROW(strings_in_a_segment))

@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const names[] = {"b.png", "a.JPG", "a-z.JPG", "b.tif", "._a.JPG", "notes.txt", "below/c.png", "below/.hidden/d.png"};
+static const char *const names[] = {
+    "b.png", "a.JPG", "a-z.JPG", "b.tif", "._a.JPG", "notes.txt", "below/c.png", "below/.hidden/d.png"};
 enum { NAMES = sizeof names / sizeof *names };
 
 static char *folder_make(char *folder)
@@ -44,13 +45,17 @@ static void check_list(const gale__inputs *in, const char *folder, const char *w
     size_t n = strlen(folder) + 1;
     for (size_t i = 0; i < in->count; i++) {
         const char *out = in->list[i].output;
-        gale__str_addf(&s, "%s>%s ", in->list[i].path + n, out && !strncmp(out, folder, n - 1) ? out + n : out ? out : "");
+        gale__str_addf(&s, "%s>%s ", in->list[i].path + n,
+            out && !strncmp(out, folder, n - 1) ? out + n
+            : out                               ? out
+                                                : "");
     }
     if (!CHECK(!strcmp(gale__str_text(&s), wanted))) printf("  %s, not %s\n", gale__str_text(&s), wanted);
     gale__str_finish(&s);
 }
 
-/* A folder that may not be read, first in its order: the rest is there all the same.  The administrator may read everything, and is somebody else meanwhile. */
+/* A folder that may not be read, first in its order: the rest is there all the same.  The administrator may read
+ * everything, and is somebody else meanwhile. */
 TEST(unread)
 {
     char folder[] = "/tmp/gale-inputs-XXXXXX", path[128];
@@ -86,7 +91,8 @@ TEST(folders)
     CHECK_OK(gale__inputs_name(&in, "out/", "-z", "png"));
     CHECK_OK(gale__inputs_settle(&in, &left_out));
     CHECK_EQ(left_out, 0);
-    check_list(&in, folder, "a-z.JPG>out/a-z-z.png a.JPG>out/a-z.png b.png>out/b-z.png b.tif>out/b-z-2.png below/c.png>out/below/c-z.png ");
+    check_list(&in, folder,
+        "a-z.JPG>out/a-z-z.png a.JPG>out/a-z.png b.png>out/b-z.png b.tif>out/b-z-2.png below/c.png>out/below/c-z.png ");
     gale__inputs_finish(&in);
     snprintf(path, sizeof path, "%s/[b-n]*.?[ni]*", folder);
     CHECK_OK(gale__inputs_add(&in, path, false));

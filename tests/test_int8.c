@@ -50,14 +50,17 @@ static gale__onnx *make_net(int opset)
     return f;
 }
 
-/* The first result, with inputs by chance and open extents of 8; whole numbers are 0 to 999 in the first input, else 1. */
+/* The first result, with inputs by chance and open extents of 8; whole numbers are 0 to 999 in the first input, else 1.
+ */
 static gale_tensor *run(gale__onnx *f)
 {
     gale__str bytes = {0};
     gale_model *m = NULL;
     gale_object *in[4] = {0}, *out[1] = {0};
     gale_tensor *result = NULL;
-    if (!CHECK_OK(gale__onnx_pack(f, root(f), &bytes)) || !CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &m)) || gale_model_inputs(m) > 4) goto done;
+    if (!CHECK_OK(gale__onnx_pack(f, root(f), &bytes)) ||
+        !CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &m)) || gale_model_inputs(m) > 4)
+        goto done;
     for (int i = 0; i < gale_model_inputs(m); i++) {
         gale_model_value v;
         gale_tensor *t = NULL;
@@ -66,7 +69,11 @@ static gale_tensor *run(gale__onnx *f)
         if (!CHECK_OK(gale_tensor_create(NULL, v.type, v.rank, v.dims, &t))) goto done;
         size_t n = (size_t)gale__tensor_elements(t);
         const float *x = noise(n, 7);
-        for (size_t e = 0; e < n; e++) gale__store_f64(v.type, (char *)t->host + e * gale_type_size(v.type), v.type == GALE_F32 ? (double)x[e] : i ? 1 : floor((double)(x[e] + 1) * 499));
+        for (size_t e = 0; e < n; e++)
+            gale__store_f64(v.type, (char *)t->host + e * gale_type_size(v.type),
+                v.type == GALE_F32 ? (double)x[e]
+                : i                ? 1
+                                   : floor((double)(x[e] + 1) * 499));
         if (!CHECK_OK(gale__object_take(&t, &in[i]))) goto done;
     }
     if (!CHECK_OK(gale_model_run(m, in, out, true))) goto done;
@@ -125,7 +132,10 @@ TEST(weights)
 
 TEST(activations)
 {
-    static const struct { const char *name; float low, high; } seen[] = {{"x", -1, 1}, {"r1", 0, 12}, {"f", 0, 16}, {"g", -24, 24}};
+    static const struct {
+        const char *name;
+        float low, high;
+    } seen[] = {{"x", -1, 1}, {"r1", 0, 12}, {"f", 0, 16}, {"g", -24, 24}};
     gale__onnx *a = make_net(17), *b = make_net(17);
     gale__ranges ranges = {0};
     double relative, cosine;
@@ -201,8 +211,10 @@ static gale_tensor *run_products(gale__onnx *f, float large)
     for (int i = 0; i < 32; i++) by[i] = i == 5 ? large : 1;
     CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 2, (int64_t[]){8, 32}, noise(256, 9), &in[0]));
     CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, (int64_t[]){32}, by, &in[1]));
-    if (CHECK_OK(gale__onnx_pack(f, root(f), &bytes)) && CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &m)))
-        CHECK_OK(gale_model_run_named(m, (const char *const[]){"x", "by"}, in, 2, (const char *const[]){"y"}, &out, 1, true));
+    if (CHECK_OK(gale__onnx_pack(f, root(f), &bytes)) &&
+        CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &m)))
+        CHECK_OK(gale_model_run_named(
+            m, (const char *const[]){"x", "by"}, in, 2, (const char *const[]){"y"}, &out, 1, true));
     gale_model_close(&m);
     gale__str_finish(&bytes);
     gale_tensor_destroy(&in[0]), gale_tensor_destroy(&in[1]);
@@ -270,10 +282,13 @@ static double mean_shift(bool gemm, bool by_channel, size_t *biases)
             CHECK_OK(gale__ranges_note(&ranges, "x", x));
             CHECK_OK(gale__edit_int8(f[k], root(f[k]), &(gale__int8){.ranges = &ranges}));
             *biases = 0;
-            for (size_t i = 0; i < root(f[k])->graph->initializer.n; i++) *biases += gale__pb_is(&root(f[k])->graph->initializer.at[i].name, "c_int8");
+            for (size_t i = 0; i < root(f[k])->graph->initializer.n; i++)
+                *biases += gale__pb_is(&root(f[k])->graph->initializer.at[i].name, "c_int8");
         }
         CHECK_OK(gale__onnx_pack(f[k], root(f[k]), &bytes));
-        if (CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &model))) CHECK_OK(gale_model_run_named(model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y"}, &y[k], 1, true));
+        if (CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &model)))
+            CHECK_OK(gale_model_run_named(
+                model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y"}, &y[k], 1, true));
         gale_model_close(&model);
         gale__str_finish(&bytes);
         make_end(&m);
@@ -281,7 +296,8 @@ static double mean_shift(bool gemm, bool by_channel, size_t *biases)
     }
     for (int n = 0; n < OUT && y[0] && y[1]; n++) {
         double mean = 0;
-        for (int i = 0; i < ROWS; i++) mean += (double)((float *)y[1]->host)[i * OUT + n] - (double)((float *)y[0]->host)[i * OUT + n];
+        for (int i = 0; i < ROWS; i++)
+            mean += (double)((float *)y[1]->host)[i * OUT + n] - (double)((float *)y[0]->host)[i * OUT + n];
         sum += fabs(mean) / ROWS;
     }
     gale_tensor_destroy(&x), gale_tensor_destroy(&y[0]), gale_tensor_destroy(&y[1]);
@@ -308,7 +324,8 @@ TEST(left_out)
         CHECK(loss_of(60, true, names[i], &how) > 0);
         if (!CHECK(how.n_weights == 1 && how.n_values == 1)) printf("    %s\n", names[i]);
     }
-    CHECK_FAILS(gale__edit_int8(f, root(f), &(gale__int8){.left = (const char *const[]){"Conv"}, .n_left = 1}), NOT_FOUND);
+    CHECK_FAILS(
+        gale__edit_int8(f, root(f), &(gale__int8){.left = (const char *const[]){"Conv"}, .n_left = 1}), NOT_FOUND);
     CHECK(strstr(gale_error(), "'Conv'") != NULL);
     gale__onnx_close(&f);
 }
@@ -323,7 +340,9 @@ TEST(language_model)
     FILE *there = data ? fopen(path, "rb") : NULL;
     if (!there) SKIP("no %s", data ? path : "GALE_TEST_DATA");
     fclose(there);
-    if (!CHECK_OK(gale__onnx_open(path, GALE__PB_KIND_MODEL, &a)) || !CHECK_OK(gale__onnx_open(path, GALE__PB_KIND_MODEL, &b))) return;
+    if (!CHECK_OK(gale__onnx_open(path, GALE__PB_KIND_MODEL, &a)) ||
+        !CHECK_OK(gale__onnx_open(path, GALE__PB_KIND_MODEL, &b)))
+        return;
     CHECK_OK(gale__edit_opset(b, root(b)));
     CHECK_OK(gale__edit_fold(b, root(b), cpu));
     CHECK_OK(gale__edit_int8(b, root(b), &(gale__int8){0}));
@@ -340,7 +359,8 @@ TEST(every_allocation_fails)
 {
     gale_status status = GALE_NO_MEMORY;
     gale_tensor *uneven = NULL;
-    CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 2, (int64_t[]){2, 8}, (float[16]){100, -1, 1, 1, 1, 1, 1, 1, -50, 1, 1, 1, 1, 1, 1, 1}, &uneven));
+    CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 2, (int64_t[]){2, 8},
+        (float[16]){100, -1, 1, 1, 1, 1, 1, 1, -50, 1, 1, 1, 1, 1, 1, 1}, &uneven));
     for (uint64_t n = 1; status != GALE_OK && n < 3000; n++) {
         gale__onnx *f = make_net(13);
         gale__ranges ranges = {0};
@@ -358,7 +378,8 @@ TEST(every_allocation_fails)
     gale_tensor_destroy(&uneven);
 }
 
-static const test_row rows[] = {ROW(weights), ROW(activations), ROW(outliers), ROW(uneven_channels), ROW(biases), ROW(left_out), ROW(language_model), ROW(every_allocation_fails)};
+static const test_row rows[] = {ROW(weights), ROW(activations), ROW(outliers), ROW(uneven_channels), ROW(biases),
+    ROW(left_out), ROW(language_model), ROW(every_allocation_fails)};
 
 int main(int argc, char **argv)
 {

@@ -9,21 +9,42 @@ static gale__val builtin(gale__ir *ir, int op, int dimension)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op, .type = GALE_U32, .imm = (uint64_t)dimension});
 }
-static gale__val add(gale__ir *ir, gale__val a, gale__val b) { return gale__ir_op2(ir, GALE__ADD, gale__ir_type(ir, a), a, b); }
-static gale__val mul(gale__ir *ir, gale__val a, gale__val b) { return gale__ir_op2(ir, GALE__MUL, gale__ir_type(ir, a), a, b); }
+static gale__val add(gale__ir *ir, gale__val a, gale__val b)
+{
+    return gale__ir_op2(ir, GALE__ADD, gale__ir_type(ir, a), a, b);
+}
+static gale__val mul(gale__ir *ir, gale__val a, gale__val b)
+{
+    return gale__ir_op2(ir, GALE__MUL, gale__ir_type(ir, a), a, b);
+}
 static gale__val less(gale__ir *ir, gale__val a, gale__val b) { return gale__ir_op2(ir, GALE__LT, GALE_BOOL, a, b); }
-static gale__val word(gale__ir *ir, gale_type t, int at) { return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = (uint8_t)t, .imm = (uint64_t)at}); }
-static gale__val array(gale__ir *ir, int op, gale_type t, int n) { return gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op, .type = (uint8_t)t, .imm = (uint64_t)n}); }
-static gale__val get(gale__ir *ir, gale__val a, gale__val i) { return gale__ir_op2(ir, GALE__IR_GET, gale__ir_type(ir, a), a, i); }
-static void set(gale__ir *ir, gale__val a, gale__val i, gale__val v) { gale__ir_op3(ir, GALE__IR_SET, gale__ir_type(ir, a), a, i, v); }
+static gale__val word(gale__ir *ir, gale_type t, int at)
+{
+    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = (uint8_t)t, .imm = (uint64_t)at});
+}
+static gale__val array(gale__ir *ir, int op, gale_type t, int n)
+{
+    return gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op, .type = (uint8_t)t, .imm = (uint64_t)n});
+}
+static gale__val get(gale__ir *ir, gale__val a, gale__val i)
+{
+    return gale__ir_op2(ir, GALE__IR_GET, gale__ir_type(ir, a), a, i);
+}
+static void set(gale__ir *ir, gale__val a, gale__val i, gale__val v)
+{
+    gale__ir_op3(ir, GALE__IR_SET, gale__ir_type(ir, a), a, i, v);
+}
 static void mark(gale__ir *ir, int op) { gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op}); }
 static gale__val loop(gale__ir *ir, gale__val from, gale__val to, uint32_t step, bool unroll)
 {
-    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR, .type = GALE_U32, .a = from, .b = to, .c = gale__ir_u32(ir, step), .imm = unroll});
+    return gale__ir_add(
+        ir, (gale__ir_instr){
+                .op = GALE__IR_FOR, .type = GALE_U32, .a = from, .b = to, .c = gale__ir_u32(ir, step), .imm = unroll});
 }
 static gale__val index_1d(gale__ir *ir)
 {
-    return add(ir, mul(ir, builtin(ir, GALE__IR_GROUP_ID, 0), gale__ir_u32(ir, ir->group[0])), builtin(ir, GALE__IR_LOCAL_ID, 0));
+    return add(ir, mul(ir, builtin(ir, GALE__IR_GROUP_ID, 0), gale__ir_u32(ir, ir->group[0])),
+        builtin(ir, GALE__IR_LOCAL_ID, 0));
 }
 static void start(gale__ir *ir, const char *name, uint32_t x, uint32_t y, int pointers, int words, uint32_t readonly)
 {
@@ -48,7 +69,10 @@ static void fill_inputs(void)
     memset(f32_out, 0, sizeof f32_out);
     memset(u32_out, 0, sizeof u32_out);
 }
-#define BUFFER(a) {a, sizeof a}
+#define BUFFER(a)   \
+    {               \
+        a, sizeof a \
+    }
 
 TEST(folding)
 {
@@ -98,7 +122,10 @@ static void bad_unroll(gale__ir *ir)
 }
 static void bad_pointer(gale__ir *ir) { gale__ir_load(ir, 3, GALE_F32, 1, gale__ir_u32(ir, 0)); }
 static void bad_word(gale__ir *ir) { word(ir, GALE_F64, 1); }
-static void bad_readonly(gale__ir *ir) { gale__ir_store(ir, 1, GALE_U32, 1, gale__ir_u32(ir, 0), word(ir, GALE_U32, 0)); }
+static void bad_readonly(gale__ir *ir)
+{
+    gale__ir_store(ir, 1, GALE_U32, 1, gale__ir_u32(ir, 0), word(ir, GALE_U32, 0));
+}
 static void bad_vector(gale__ir *ir) { gale__ir_load(ir, 0, GALE_F64, 4, gale__ir_u32(ir, 0)); }
 static void bad_class(gale__ir *ir) { gale__ir_op1(ir, GALE__EXP, GALE_F32, word(ir, GALE_F32, 0)); }
 static void bad_index(gale__ir *ir) { get(ir, array(ir, GALE__IR_ARRAY, GALE_F32, 4), gale__ir_u32(ir, 4)); }
@@ -106,11 +133,22 @@ static void bad_bitcast(gale__ir *ir) { gale__ir_op1(ir, GALE__BITCAST, GALE_F64
 
 TEST(validation)
 {
-    static const struct { void (*build)(gale__ir *); const char *says; } rows[] = {
-        {bad_type, "(ADD): operands differ in type"}, {bad_scope, "(STORE): operand is not defined here"}, {bad_end, "(END): ends nothing"},
-        {bad_open, "a block is not ended"}, {bad_unroll, "(FOR): only loops of constant bounds"}, {bad_pointer, "(LOAD): no such pointer"},
-        {bad_word, "(WORD): 64-bit words start at an even one"}, {bad_readonly, "(STORE): pointer is read-only"}, {bad_vector, "(LOAD): vector of more than 16 bytes"},
-        {bad_class, "(EXP): not expanded"}, {bad_index, "(GET): index past the end"}, {bad_bitcast, "(BITCAST): sizes differ"},
+    static const struct {
+        void (*build)(gale__ir *);
+        const char *says;
+    } rows[] = {
+        {bad_type, "(ADD): operands differ in type"},
+        {bad_scope, "(STORE): operand is not defined here"},
+        {bad_end, "(END): ends nothing"},
+        {bad_open, "a block is not ended"},
+        {bad_unroll, "(FOR): only loops of constant bounds"},
+        {bad_pointer, "(LOAD): no such pointer"},
+        {bad_word, "(WORD): 64-bit words start at an even one"},
+        {bad_readonly, "(STORE): pointer is read-only"},
+        {bad_vector, "(LOAD): vector of more than 16 bytes"},
+        {bad_class, "(EXP): not expanded"},
+        {bad_index, "(GET): index past the end"},
+        {bad_bitcast, "(BITCAST): sizes differ"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale__ir ir;
@@ -163,7 +201,8 @@ static void build_collatz(gale__ir *ir)
     loop(ir, zero, word(ir, GALE_U32, 0), 1, false);
     gale__val now = get(ir, n, zero);
     gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL, gale__ir_op2(ir, GALE__GT, GALE_BOOL, now, one));
-    gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL, gale__ir_op2(ir, GALE__NE, GALE_BOOL, gale__ir_op2(ir, GALE__AND, GALE_U32, now, one), zero));
+    gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL,
+        gale__ir_op2(ir, GALE__NE, GALE_BOOL, gale__ir_op2(ir, GALE__AND, GALE_U32, now, one), zero));
     set(ir, n, zero, add(ir, mul(ir, now, gale__ir_u32(ir, 3)), one));
     mark(ir, GALE__IR_ELSE);
     set(ir, n, zero, gale__ir_op2(ir, GALE__IR_DIV, GALE_U32, now, two));
@@ -188,14 +227,20 @@ TEST(control_flow)
     fill_inputs();
     start(&ir, "collatz_steps", 64, 1, 2, 1, 1);
     build_collatz(&ir);
-    ir_run(&(ir_job){.ir = &ir, .buffers = {BUFFER(u32_in), BUFFER(u32_out)}, .words = {200}, .groups = {N / 64, 1, 1}, .check = check_collatz});
+    ir_run(&(ir_job){.ir = &ir,
+        .buffers = {BUFFER(u32_in), BUFFER(u32_out)},
+        .words = {200},
+        .groups = {N / 64, 1, 1},
+        .check = check_collatz});
 }
 
-/* y[g] = sum of x[64 g .. 64 g + 63], in a tree through work-group memory; a private array of 4 is summed in an unrolled loop. */
+/* y[g] = sum of x[64 g .. 64 g + 63], in a tree through work-group memory; a private array of 4 is summed in an
+ * unrolled loop. */
 static void build_reduction(gale__ir *ir)
 {
     gale__val t = builtin(ir, GALE__IR_LOCAL_ID, 0), g = builtin(ir, GALE__IR_GROUP_ID, 0), zero = gale__ir_u32(ir, 0);
-    gale__val tile = array(ir, GALE__IR_SHARED, GALE_F32, 16), mine = array(ir, GALE__IR_ARRAY, GALE_F32, 4), sum = array(ir, GALE__IR_ARRAY, GALE_F32, 1);
+    gale__val tile = array(ir, GALE__IR_SHARED, GALE_F32, 16), mine = array(ir, GALE__IR_ARRAY, GALE_F32, 4),
+              sum = array(ir, GALE__IR_ARRAY, GALE_F32, 1);
     gale__val base = add(ir, mul(ir, g, gale__ir_u32(ir, 64)), mul(ir, t, gale__ir_u32(ir, 4)));
     gale__val k = loop(ir, zero, gale__ir_u32(ir, 4), 1, true);
     set(ir, mine, k, gale__ir_load(ir, 0, GALE_F32, 1, add(ir, base, k)));
@@ -235,14 +280,17 @@ TEST(reduction)
     fill_inputs();
     start(&ir, "group_sum", 16, 1, 2, 0, 1);
     build_reduction(&ir);
-    ir_run(&(ir_job){.ir = &ir, .buffers = {BUFFER(f32_in), BUFFER(f32_out)}, .groups = {N / 64, 1, 1}, .check = check_reduction});
+    ir_run(&(ir_job){
+        .ir = &ir, .buffers = {BUFFER(f32_in), BUFFER(f32_out)}, .groups = {N / 64, 1, 1}, .check = check_reduction});
 }
 
 /* y = transpose of x, 32 x 32, by tiles of 8 x 8 in groups of two dimensions. */
 static void build_transpose(gale__ir *ir)
 {
-    gale__val tx = builtin(ir, GALE__IR_LOCAL_ID, 0), ty = builtin(ir, GALE__IR_LOCAL_ID, 1), eight = gale__ir_u32(ir, 8);
-    gale__val gx = mul(ir, builtin(ir, GALE__IR_GROUP_ID, 0), eight), gy = mul(ir, builtin(ir, GALE__IR_GROUP_ID, 1), eight);
+    gale__val tx = builtin(ir, GALE__IR_LOCAL_ID, 0), ty = builtin(ir, GALE__IR_LOCAL_ID, 1),
+              eight = gale__ir_u32(ir, 8);
+    gale__val gx = mul(ir, builtin(ir, GALE__IR_GROUP_ID, 0), eight),
+              gy = mul(ir, builtin(ir, GALE__IR_GROUP_ID, 1), eight);
     gale__val width = mul(ir, builtin(ir, GALE__IR_GROUP_COUNT, 0), eight);
     gale__val tile = array(ir, GALE__IR_SHARED, GALE_U32, 8 * 9), pitch = gale__ir_u32(ir, 9);
     gale__val from = add(ir, mul(ir, add(ir, gy, ty), width), add(ir, gx, tx));
@@ -266,11 +314,13 @@ TEST(transpose)
     fill_inputs();
     start(&ir, "transpose", 8, 8, 2, 0, 1);
     build_transpose(&ir);
-    ir_run(&(ir_job){.ir = &ir, .buffers = {BUFFER(u32_in), BUFFER(u32_out)}, .groups = {4, 4, 1}, .check = check_transpose});
+    ir_run(&(ir_job){
+        .ir = &ir, .buffers = {BUFFER(u32_in), BUFFER(u32_out)}, .groups = {4, 4, 1}, .check = check_transpose});
 }
 
 /* Doubles elements of every memory type by vectors of 1, 2 and 4, from a buffer into its own row of the result. */
-static const gale_type memory_types[] = {GALE_I8, GALE_U8, GALE_I16, GALE_U16, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_F32, GALE_F64};
+static const gale_type memory_types[] = {
+    GALE_I8, GALE_U8, GALE_I16, GALE_U16, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_F32, GALE_F64};
 #define ROWS 10
 #define ROW_BYTES 2048
 
@@ -297,7 +347,8 @@ static bool check_vectors(const ir_job *job, const char *device)
     for (int r = 0; r < ROWS; r++) {
         gale_type t = memory_types[r];
         size_t size = gale_type_size(t);
-        const char *in = (const char *)job->buffers[0].data + (size_t)r * ROW_BYTES, *out = (const char *)job->buffers[1].data + (size_t)r * ROW_BYTES;
+        const char *in = (const char *)job->buffers[0].data + (size_t)r * ROW_BYTES,
+                   *out = (const char *)job->buffers[1].data + (size_t)r * ROW_BYTES;
         for (size_t i = 16; i < 128; i++) {
             char want[8];
             if (gale__type_is_float(t)) gale__store_f64(t, want, 2 * gale__load_f64(t, in + i * size));
@@ -328,7 +379,8 @@ TEST(vectors)
     ir_run(&(ir_job){.ir = &ir, .buffers = {BUFFER(in), BUFFER(out)}, .groups = {1, 1, 1}, .check = check_vectors});
 }
 
-/* Without 8- and 16-bit loads: bytes and halves come out of words.  y[i] = sum of i8, u8, i16, u16 elements, by vectors. */
+/* Without 8- and 16-bit loads: bytes and halves come out of words.  y[i] = sum of i8, u8, i16, u16 elements, by
+ * vectors. */
 static void build_by_words(gale__ir *ir)
 {
     gale__val i = index_1d(ir), sum = gale__ir_i32(ir, 0);
@@ -349,7 +401,8 @@ static bool check_by_words(const ir_job *job, const char *device)
         int64_t sum = 0;
         for (int r = 0; r < 4; r++)
             for (size_t width = 1; width <= 4; width *= 2)
-                for (size_t k = 0; k < width; k++) sum += gale__load_i64(memory_types[r], in + (i * width + k) * gale_type_size(memory_types[r]));
+                for (size_t k = 0; k < width; k++)
+                    sum += gale__load_i64(memory_types[r], in + (i * width + k) * gale_type_size(memory_types[r]));
         if (y[i] != sum) return say(device, i, y[i], (double)sum);
     }
     return true;
@@ -363,7 +416,8 @@ TEST(loads_by_words)
     for (size_t i = 0; i < sizeof in; i++) in[i] = (unsigned char)(i * 167 + i / 64);
     start(&ir, "by_words", 16, 1, 2, 0, 1);
     build_by_words(&ir);
-    ir_run(&(ir_job){.ir = &ir, .buffers = {BUFFER(in), BUFFER(out)}, .groups = {4, 1, 1}, .check = check_by_words, .narrow = true});
+    ir_run(&(ir_job){
+        .ir = &ir, .buffers = {BUFFER(in), BUFFER(out)}, .groups = {4, 1, 1}, .check = check_by_words, .narrow = true});
 }
 
 /* Words of every type, more of them than push constants hold, and a 64-bit index. */
@@ -396,7 +450,8 @@ TEST(parameters)
 {
     static double out[16 * 6];
     gale__ir ir;
-    ir_job job = {.ir = &ir, .buffers = {BUFFER(out)}, .words = {4000000000u}, .groups = {2, 1, 1}, .check = check_parameters};
+    ir_job job = {
+        .ir = &ir, .buffers = {BUFFER(out)}, .words = {4000000000u}, .groups = {2, 1, 1}, .check = check_parameters};
     const int64_t low = -5000000000;
     const uint64_t high = 10000000000000000000u;
     const double tenth = 0.1;
@@ -427,18 +482,23 @@ TEST(shuffle)
     start(&ir, "shuffle", 64, 1, 2, 0, 1);
     gale__val i = index_1d(&ir), lane = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LANE, .type = GALE_U32});
     gale__val even = gale__ir_op2(&ir, GALE__IR_SHR, GALE_U32, lane, gale__ir_u32(&ir, 31));
-    gale__val v = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_SHUFFLE_XOR, .type = GALE_F32, .a = gale__ir_load(&ir, 0, GALE_F32, 1, i), .imm = 1});
+    gale__val v = gale__ir_add(
+        &ir, (gale__ir_instr){
+                 .op = GALE__IR_SHUFFLE_XOR, .type = GALE_F32, .a = gale__ir_load(&ir, 0, GALE_F32, 1, i), .imm = 1});
     gale__ir_store(&ir, 1, GALE_F32, 1, add(&ir, i, even), v);
-    ir_run(&(ir_job){.ir = &ir, .buffers = {BUFFER(f32_in), BUFFER(f32_out)}, .groups = {N / 64, 1, 1}, .check = check_shuffle});
+    ir_run(&(ir_job){
+        .ir = &ir, .buffers = {BUFFER(f32_in), BUFFER(f32_out)}, .groups = {N / 64, 1, 1}, .check = check_shuffle});
 }
 
 /* Random numbers by counter, high products and bit patterns, against the same in C. */
 static uint32_t philox(uint64_t counter, uint64_t seed)
 {
-    uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0}, k[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0},
+             k[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     for (int i = 0; i < 10; i++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c[0], p1 = (uint64_t)0xCD9E8D57u * c[2];
-        uint32_t n[4] = {(uint32_t)(p1 >> 32) ^ c[1] ^ k[0], (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c[3] ^ k[1], (uint32_t)p0};
+        uint32_t n[4] = {
+            (uint32_t)(p1 >> 32) ^ c[1] ^ k[0], (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c[3] ^ k[1], (uint32_t)p0};
         memcpy(c, n, sizeof c);
         k[0] += 0x9E3779B9u, k[1] += 0xBB67AE85u;
     }
@@ -451,7 +511,9 @@ static uint32_t want_bits(size_t i, int row)
     uint32_t bits;
     float f = f32_in[i];
     memcpy(&bits, &f, 4);
-    return row == 0 ? philox(counter, 0x123456789abcdef0u) : row == 1 ? (uint32_t)((uint64_t)u32_in[i] * (bits | 1) >> 32) : bits ^ 0x80000000u;
+    return row == 0   ? philox(counter, 0x123456789abcdef0u)
+           : row == 1 ? (uint32_t)((uint64_t)u32_in[i] * (bits | 1) >> 32)
+                      : bits ^ 0x80000000u;
 }
 
 static bool check_bits(const ir_job *job, const char *device)
@@ -459,7 +521,8 @@ static bool check_bits(const ir_job *job, const char *device)
     const uint32_t *y = job->buffers[2].data;
     for (size_t i = 0; i < N; i++)
         for (int row = 0; row < 3; row++)
-            if (y[N * (size_t)row + i] != want_bits(i, row)) return say(device, N * (size_t)row + i, y[N * (size_t)row + i], want_bits(i, row));
+            if (y[N * (size_t)row + i] != want_bits(i, row))
+                return say(device, N * (size_t)row + i, y[N * (size_t)row + i], want_bits(i, row));
     return true;
 }
 
@@ -470,14 +533,21 @@ TEST(bits)
     fill_inputs();
     start(&ir, "bits", 64, 1, 3, 0, 3);
     gale__val i = index_1d(&ir), x = gale__ir_load(&ir, 0, GALE_U32, 1, i), f = gale__ir_load(&ir, 1, GALE_F32, 1, i);
-    gale__val high = gale__ir_op2(&ir, GALE__IR_SHL, GALE_U64, gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_U64, x), gale__ir_const(&ir, GALE_U64, 32));
+    gale__val high = gale__ir_op2(&ir, GALE__IR_SHL, GALE_U64, gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_U64, x),
+        gale__ir_const(&ir, GALE_U64, 32));
     gale__val counter = add(&ir, gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_U64, i), high);
     gale__val rows[3], bits = gale__ir_op1(&ir, GALE__BITCAST, GALE_U32, f);
-    rows[0] = gale__ir_scalar(&ir, GALE__RANDOM, GALE_U32, counter, gale__ir_const(&ir, GALE_U64, 0x123456789abcdef0u), 0);
-    rows[1] = gale__ir_op2(&ir, GALE__IR_MULHI, GALE_U32, x, gale__ir_op2(&ir, GALE__OR, GALE_U32, bits, gale__ir_u32(&ir, 1)));
+    rows[0] =
+        gale__ir_scalar(&ir, GALE__RANDOM, GALE_U32, counter, gale__ir_const(&ir, GALE_U64, 0x123456789abcdef0u), 0);
+    rows[1] = gale__ir_op2(
+        &ir, GALE__IR_MULHI, GALE_U32, x, gale__ir_op2(&ir, GALE__OR, GALE_U32, bits, gale__ir_u32(&ir, 1)));
     rows[2] = gale__ir_op1(&ir, GALE__BITCAST, GALE_U32, gale__ir_op1(&ir, GALE__NEG, GALE_F32, f));
-    for (uint32_t r = 0; r < 3; r++) gale__ir_store(&ir, 2, GALE_U32, 1, add(&ir, i, gale__ir_u32(&ir, r * N)), rows[r]);
-    ir_run(&(ir_job){.ir = &ir, .buffers = {BUFFER(u32_in), BUFFER(f32_in), BUFFER(out)}, .groups = {N / 64, 1, 1}, .check = check_bits});
+    for (uint32_t r = 0; r < 3; r++)
+        gale__ir_store(&ir, 2, GALE_U32, 1, add(&ir, i, gale__ir_u32(&ir, r * N)), rows[r]);
+    ir_run(&(ir_job){.ir = &ir,
+        .buffers = {BUFFER(u32_in), BUFFER(f32_in), BUFFER(out)},
+        .groups = {N / 64, 1, 1},
+        .check = check_bits});
 }
 
 /* Same kernel, same text; several kernels in one. */
@@ -536,5 +606,5 @@ TEST(faults)
 
 TEST(close) { ir_close_devices(); }
 
-TESTS(ROW(folding), ROW(validation), ROW(unsupported), ROW(printing), ROW(faults), ROW(control_flow), ROW(reduction), ROW(transpose), ROW(vectors),
-    ROW(loads_by_words), ROW(parameters), ROW(shuffle), ROW(bits), ROW(close))
+TESTS(ROW(folding), ROW(validation), ROW(unsupported), ROW(printing), ROW(faults), ROW(control_flow), ROW(reduction),
+    ROW(transpose), ROW(vectors), ROW(loads_by_words), ROW(parameters), ROW(shuffle), ROW(bits), ROW(close))

@@ -1,5 +1,5 @@
-/* Every cast between storage types as kernel IR, on every device, against the host's conversions: all codes of the types
- * of 8 and 16 bits, and for wider ones corners, ties of every shorter format, and random bits. */
+/* Every cast between storage types as kernel IR, on every device, against the host's conversions: all codes of the
+ * types of 8 and 16 bits, and for wider ones corners, ties of every shorter format, and random bits. */
 #include "ir_run.h"
 #include <float.h>
 #include <math.h>
@@ -21,7 +21,10 @@ static uint64_t code_of(gale_type t, const void *base, size_t at)
     return v;
 }
 
-static void set_code(gale_type t, void *base, size_t at, uint64_t v) { memcpy((char *)base + at * gale_type_size(t), &v, gale_type_size(t)); }
+static void set_code(gale_type t, void *base, size_t at, uint64_t v)
+{
+    memcpy((char *)base + at * gale_type_size(t), &v, gale_type_size(t));
+}
 
 /* Floats at, and one bit beside, the middle between two neighbours of a shorter format. */
 static uint32_t near_tie(uint64_t r)
@@ -35,11 +38,13 @@ static uint32_t near_tie(uint64_t r)
 
 static uint64_t wide_item(gale_type t, size_t i)
 {
-    static const double corners[] = {0.0, -0.0, 1, -1, 127.5, 128, -128.5, -129, 255.5, 256, 32767.5, 65535.9, 65536, 2147483647.0, 2147483648.0,
-        -2147483649.0, 4294967295.0, 4294967296.0, 9.3e18, -9.3e18, 1.9e19, INFINITY, -INFINITY, NAN, 448, 464, 465, 57344, 61440, 61441, 65504, 65519.9, 65520,
-        0x1p127, 0x1.8p127, 3.4028235e38, 1e-45, 0x1p-127, 0x1.8p-127, 0x1p-126, 6, 5, 7, 0.25, 240, 248};
-    static const int64_t ints[] = {0, 1, -1, 127, 128, -128, -129, 255, 256, 32767, 32768, 65535, 65536, 65519, 65520, 16777217, 2147483647, -2147483648LL,
-        4294967295, 4294967296, INT64_MAX, INT64_MIN, 9007199254740993, 0x100000001, 0x1010000000000001, 257, 259, 0x1ffffff, 0x2000003};
+    static const double corners[] = {0.0, -0.0, 1, -1, 127.5, 128, -128.5, -129, 255.5, 256, 32767.5, 65535.9, 65536,
+        2147483647.0, 2147483648.0, -2147483649.0, 4294967295.0, 4294967296.0, 9.3e18, -9.3e18, 1.9e19, INFINITY,
+        -INFINITY, NAN, 448, 464, 465, 57344, 61440, 61441, 65504, 65519.9, 65520, 0x1p127, 0x1.8p127, 3.4028235e38,
+        1e-45, 0x1p-127, 0x1.8p-127, 0x1p-126, 6, 5, 7, 0.25, 240, 248};
+    static const int64_t ints[] = {0, 1, -1, 127, 128, -128, -129, 255, 256, 32767, 32768, 65535, 65536, 65519, 65520,
+        16777217, 2147483647, -2147483648LL, 4294967295, 4294967296, INT64_MAX, INT64_MIN, 9007199254740993,
+        0x100000001, 0x1010000000000001, 257, 259, 0x1ffffff, 0x2000003};
     uint64_t r = next_random(), v = 0;
     if (!gale__type_is_float(t)) {
         if (i < sizeof ints / sizeof *ints) gale__store_i64(t, &v, ints[i]);
@@ -114,10 +119,13 @@ static bool check_casts(const ir_job *job, const char *device)
         gale_type to = (gale_type)k;
         const char *row = (const char *)job->buffers[1].data + (size_t)k * items * 8;
         for (size_t i = 0; i < items; i++) {
-            uint64_t source = code_of(from, job->buffers[0].data, i), got = code_of(to, row, i), want = expect(from, to, &source);
+            uint64_t source = code_of(from, job->buffers[0].data, i), got = code_of(to, row, i),
+                     want = expect(from, to, &source);
             if (same(from, to, source, got, want)) continue;
             ok = false;
-            if (said++ < 60) printf("  %s %s->%s of %#llx: %#llx, not %#llx\n", device, gale_type_name(from), gale_type_name(to), (unsigned long long)source, (unsigned long long)got, (unsigned long long)want);
+            if (said++ < 60)
+                printf("  %s %s->%s of %#llx: %#llx, not %#llx\n", device, gale_type_name(from), gale_type_name(to),
+                    (unsigned long long)source, (unsigned long long)got, (unsigned long long)want);
         }
     }
     return ok;
@@ -135,13 +143,16 @@ static void build(gale__ir *ir, gale_type from)
     gale__val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
     gale__val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
     gale__val items = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = GALE_U32});
-    gale__val index = gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, 64)), local), v;
+    gale__val index = gale__ir_op2(
+                  ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, 64)), local),
+              v;
     gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL, gale__ir_op2(ir, GALE__LT, GALE_BOOL, index, items));
     gale__ir_load_as(ir, 0, from, 1, index, &v);
     for (int k = 0; k < TYPES; k++) {
         gale_type to = (gale_type)k;
         gale__val r = gale__ir_cast(ir, from, to, v);
-        gale__val row = gale__ir_op2(ir, GALE__MUL, GALE_U32, items, gale__ir_u32(ir, (uint32_t)(k * 8 / (int)gale_type_size(to))));
+        gale__val row =
+            gale__ir_op2(ir, GALE__MUL, GALE_U32, items, gale__ir_u32(ir, (uint32_t)(k * 8 / (int)gale_type_size(to))));
         gale__ir_store_as(ir, 1, to, 1, gale__ir_op2(ir, GALE__ADD, GALE_U32, row, index), &r);
     }
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_END});
@@ -154,8 +165,12 @@ static void run_from(gale_type from)
     size_t items = fill(from, &in), out_bytes = TYPES * items * 8;
     void *out = calloc(1, out_bytes);
     build(&ir, from);
-    ir_job job = {.ir = &ir, .buffers = {{in, items * gale_type_size(from)}, {out, out_bytes}}, .words = {(uint32_t)items},
-        .groups = {(uint32_t)(items + 63) / 64, 1, 1}, .check = check_casts, .user = &from};
+    ir_job job = {.ir = &ir,
+        .buffers = {{in, items * gale_type_size(from)}, {out, out_bytes}},
+        .words = {(uint32_t)items},
+        .groups = {(uint32_t)(items + 63) / 64, 1, 1},
+        .check = check_casts,
+        .user = &from};
     ir_run(&job);
     free(in), free(out);
 }

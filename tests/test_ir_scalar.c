@@ -1,5 +1,5 @@
-/* Every scalar operation and every cast as kernel IR, on every device, against plain C: NaN, infinities, zeros with their
- * sign, the lowest integers, shifts past the width, casts out of range. */
+/* Every scalar operation and every cast as kernel IR, on every device, against plain C: NaN, infinities, zeros with
+ * their sign, the lowest integers, shifts past the width, casts out of range. */
 #include "ir_run.h"
 #include <float.h>
 #include <math.h>
@@ -7,7 +7,10 @@
 #define MAX_CORNERS 64
 #define COLUMNS 64 /* operations in one kernel at most */
 
-typedef union num { double f; int64_t i; } num; /* by the type's kind */
+typedef union num {
+    double f;
+    int64_t i;
+} num; /* by the type's kind */
 
 static bool is_float(gale_type t) { return gale__type_is_float(t); }
 
@@ -27,13 +30,15 @@ static void put(gale_type t, void *base, size_t at, num v)
 /* Numbers where things go wrong, in a type; returns how many. */
 static int corners(gale_type t, num *out)
 {
-    static const double floats[] = {0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, -7, 100.25, -1000.75, 65504, 65520, -70000, 448, 449,
-        500, 127.9, 128, -128.9, -129, 255.9, 256, 1e-3, -3e-5, 6e-8, 1e-10, 2147483520.0, 2147483648.0, -2147483648.0, -2147483904.0,
-        4294967040.0, 4294967296.0, 9.2e18, 1e19, -1e19, 1e30, -1e38, 3.4e38, 1e-38, 1e-40, INFINITY, -INFINITY, NAN, 0.9999999, 1.0000001,
-        M_PI, -M_PI / 2, 12345.678, 7.5, 88.5, -103.0, 1e5, 240, 57344, 60000, 6, 5, 0.25, 0.75};
-    static const int64_t ints[] = {0, 1, -1, 2, -2, 3, 7, -7, 31, 32, 33, 63, 64, 65, 100, 127, 128, -128, -129, 255, 256, 32767, 32768, -32769,
-        65535, 65536, 1000003, -99999, 16777217, 33554435, 2147483647, INT32_MIN, -2147483647, 4294967295, 4294967296, -4294967297,
-        1234567890123, 9007199254740993, INT64_MAX, INT64_MIN, INT64_MIN + 1, 0x5555555555555555};
+    static const double floats[] = {0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, -7, 100.25, -1000.75, 65504, 65520,
+        -70000, 448, 449, 500, 127.9, 128, -128.9, -129, 255.9, 256, 1e-3, -3e-5, 6e-8, 1e-10, 2147483520.0,
+        2147483648.0, -2147483648.0, -2147483904.0, 4294967040.0, 4294967296.0, 9.2e18, 1e19, -1e19, 1e30, -1e38,
+        3.4e38, 1e-38, 1e-40, INFINITY, -INFINITY, NAN, 0.9999999, 1.0000001, M_PI, -M_PI / 2, 12345.678, 7.5, 88.5,
+        -103.0, 1e5, 240, 57344, 60000, 6, 5, 0.25, 0.75};
+    static const int64_t ints[] = {0, 1, -1, 2, -2, 3, 7, -7, 31, 32, 33, 63, 64, 65, 100, 127, 128, -128, -129, 255,
+        256, 32767, 32768, -32769, 65535, 65536, 1000003, -99999, 16777217, 33554435, 2147483647, INT32_MIN,
+        -2147483647, 4294967295, 4294967296, -4294967297, 1234567890123, 9007199254740993, INT64_MAX, INT64_MIN,
+        INT64_MIN + 1, 0x5555555555555555};
     int n = 0;
     if (is_float(t)) {
         for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) out[n++].f = floats[i];
@@ -48,8 +53,17 @@ static int corners(gale_type t, num *out)
 }
 
 /* One column of results: what was asked, and how close it must be. */
-typedef struct column { int op; gale_type from, to; double ulps; } column;
-typedef struct plan { gale_type in; int n; size_t items; column columns[COLUMNS]; } plan;
+typedef struct column {
+    int op;
+    gale_type from, to;
+    double ulps;
+} column;
+typedef struct plan {
+    gale_type in;
+    int n;
+    size_t items;
+    column columns[COLUMNS];
+} plan;
 
 static int64_t wrap(gale_type t, uint64_t v)
 {
@@ -58,7 +72,10 @@ static int64_t wrap(gale_type t, uint64_t v)
     return gale__type_is_signed(t) ? (int64_t)(v << spare) >> spare : (int64_t)(v << spare >> spare);
 }
 
-static bool less(gale_type t, int64_t a, int64_t b) { return gale__type_is_signed(t) ? a < b : (uint64_t)a < (uint64_t)b; }
+static bool less(gale_type t, int64_t a, int64_t b)
+{
+    return gale__type_is_signed(t) ? a < b : (uint64_t)a < (uint64_t)b;
+}
 
 static int64_t int_op(int op, gale_type t, int64_t a, int64_t b, int64_t c)
 {
@@ -202,7 +219,8 @@ static bool check_ops(const ir_job *job, const char *device)
         const column *c = &p->columns[k];
         const char *row = (const char *)job->buffers[3].data + (size_t)k * p->items * 8;
         for (size_t i = 0; i < p->items; i++) {
-            num a = get(p->in, job->buffers[0].data, i), b = get(p->in, job->buffers[1].data, i), z = get(p->in, job->buffers[2].data, i);
+            num a = get(p->in, job->buffers[0].data, i), b = get(p->in, job->buffers[1].data, i),
+                z = get(p->in, job->buffers[2].data, i);
             num got, want = {0};
             if (is_float(p->in) && c->to != GALE_BOOL) {
                 got = get(p->in, row, i);
@@ -210,7 +228,8 @@ static bool check_ops(const ir_job *job, const char *device)
                 if (!float_right(c, device, got.f, a.f, b.f, z.f)) ok = say(c, device, p->in, got, want, a, b);
             } else {
                 got = get(c->to == GALE_BOOL ? GALE_U8 : p->in, row, i);
-                want.i = is_float(p->in) ? (int64_t)float_op(c->op, p->in, a.f, b.f, 0) : int_op(c->op, p->in, a.i, b.i, z.i);
+                want.i = is_float(p->in) ? (int64_t)float_op(c->op, p->in, a.f, b.f, 0)
+                                         : int_op(c->op, p->in, a.i, b.i, z.i);
                 bool right = is_float(p->in) ? compare_right(c, got.i, a.f, b.f) : got.i == want.i;
                 if (!right) ok = say(c, device, GALE_I64, got, want, a, b);
             }
@@ -224,7 +243,8 @@ static gale__val thread_index(gale__ir *ir)
 {
     gale__val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
     gale__val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
-    return gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, 64)), local);
+    return gale__ir_op2(
+        ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, 64)), local);
 }
 
 static gale__val guard(gale__ir *ir, gale__val index)
@@ -282,20 +302,28 @@ static void run_plan(plan *p, const char *name)
     size_t in_bytes = p->items * gale_type_size(p->in), out_bytes = (size_t)p->n * p->items * 8;
     void *out = calloc(1, out_bytes);
     build_ops(&ir, p, name);
-    ir_job job = {.ir = &ir, .buffers = {{x, in_bytes}, {y, in_bytes}, {z, in_bytes}, {out, out_bytes}}, .words = {(uint32_t)p->items},
-        .groups = {(uint32_t)(p->items + 63) / 64, 1, 1}, .check = check_ops, .user = p};
+    ir_job job = {.ir = &ir,
+        .buffers = {{x, in_bytes}, {y, in_bytes}, {z, in_bytes}, {out, out_bytes}},
+        .words = {(uint32_t)p->items},
+        .groups = {(uint32_t)(p->items + 63) / 64, 1, 1},
+        .check = check_ops,
+        .user = p};
     ir_run(&job);
     free(x), free(y), free(z), free(out);
 }
 
-static void add_column(plan *p, int op, gale_type to, double ulps) { p->columns[p->n++] = (column){op, p->in, to, ulps}; }
+static void add_column(plan *p, int op, gale_type to, double ulps)
+{
+    p->columns[p->n++] = (column){op, p->in, to, ulps};
+}
 
 static void run_type(gale_type t, char class_, const char *name)
 {
     plan p = {.in = t};
     for (int op = 0; op < GALE__SCALAR_COUNT; op++) {
         char k = gale__scalar_table[op].class_;
-        bool bits = op == GALE__NOT || (op >= GALE__AND && op <= GALE__SHR), floats = op == GALE__FMA || op == GALE__SQRT;
+        bool bits = op == GALE__NOT || (op >= GALE__AND && op <= GALE__SHR),
+             floats = op == GALE__FMA || op == GALE__SQRT;
         if (op == GALE__CAST || op == GALE__BITCAST || op == GALE__RANDOM || (class_ == 'm') != (k == 'm')) continue;
         if (is_float(t) ? bits : floats) continue;
         bool to_bool = op >= GALE__EQ && op <= GALE__GE;
@@ -323,5 +351,5 @@ TEST(math_f64) { run_type(GALE_F64, 'm', "math_f64"); }
 
 TEST(close) { ir_close_devices(); }
 
-TESTS(ROW(f32), ROW(f64), ROW(i32), ROW(u32), ROW(i64), ROW(u64), ROW(i8), ROW(u8), ROW(i16), ROW(u16), ROW(i4), ROW(u2),
-    ROW(math_f32), ROW(math_f64), ROW(close))
+TESTS(ROW(f32), ROW(f64), ROW(i32), ROW(u32), ROW(i64), ROW(u64), ROW(i8), ROW(u8), ROW(i16), ROW(u16), ROW(i4),
+    ROW(u2), ROW(math_f32), ROW(math_f64), ROW(close))

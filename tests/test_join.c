@@ -1,4 +1,5 @@
-/* Small kernels made one: results against the scalar reference on every GPU that is there, how many launches are left, and the IR itself. */
+/* Small kernels made one: results against the scalar reference on every GPU that is there, how many launches are left,
+ * and the IR itself. */
 #include "device/registry.h"
 #include "graph_run.h"
 #include "kernel/join.h"
@@ -13,10 +14,13 @@ static int pyramid(gr_graph *t, int64_t h, int64_t w, gale__node *out)
     int n = 0;
     while (h > 1 || w > 1) {
         int64_t rows = (h + 1) / 2, columns = (w + 1) / 2;
-        gale__node row = gale__g_binary(g, GALE__MIN, gale__g_iota(g, 1, (const int64_t[]){2 * rows}, 0), gale__g_scalar(g, GALE_I64, (double)(h - 1)));
-        gale__node column = gale__g_binary(g, GALE__MIN, gale__g_iota(g, 1, (const int64_t[]){2 * columns}, 0), gale__g_scalar(g, GALE_I64, (double)(w - 1)));
+        gale__node row = gale__g_binary(g, GALE__MIN, gale__g_iota(g, 1, (const int64_t[]){2 * rows}, 0),
+            gale__g_scalar(g, GALE_I64, (double)(h - 1)));
+        gale__node column = gale__g_binary(g, GALE__MIN, gale__g_iota(g, 1, (const int64_t[]){2 * columns}, 0),
+            gale__g_scalar(g, GALE_I64, (double)(w - 1)));
         x = gale__g_gather(g, gale__g_gather(g, x, row, 0), column, 1);
-        x = gale__g_reduce(g, GALE__SUM, gale__g_reshape(g, x, 5, (const int64_t[]){rows, 2, columns, 2, 4}), 1u << 1 | 1u << 3, false);
+        x = gale__g_reduce(g, GALE__SUM, gale__g_reshape(g, x, 5, (const int64_t[]){rows, 2, columns, 2, 4}),
+            1u << 1 | 1u << 3, false);
         out[n++] = x = gale__g_mul(g, x, gale__g_scalar(g, GALE_F32, 0.25));
         h = rows, w = columns;
     }
@@ -31,13 +35,15 @@ static void levels(void)
     gr_begin(&t);
     int n = pyramid(&t, 37, 59, out);
     if (gr_run(&t, device, out, n, NULL, &r)) {
-        if (!CHECK(r.kernels <= 8)) printf("  %d launches, and fusion leaves two for each of %d levels\n", r.kernels, n);
+        if (!CHECK(r.kernels <= 8))
+            printf("  %d launches, and fusion leaves two for each of %d levels\n", r.kernels, n);
         if (!CHECK(r.difference <= 1e-6)) printf("  difference %g\n", r.difference);
     }
     gr_end(&t);
 }
 
-/* Values that share memory: what a part reads is written over two parts later.  Sums of pairs along one axis and the other do not fuse. */
+/* Values that share memory: what a part reads is written over two parts later.  Sums of pairs along one axis and the
+ * other do not fuse. */
 static void memory_used_again(void)
 {
     gr_graph t;
@@ -46,8 +52,10 @@ static void memory_used_again(void)
     gale__node x = GR_INPUT(&t, 24, 24);
     for (int i = 0; i < 12; i++) {
         gale__node pairs = gale__g_reshape(&t.g, x, 3, (const int64_t[]){12, 2, 24});
-        gale__node sum = gale__g_mul(&t.g, gale__g_reduce(&t.g, GALE__SUM, pairs, 1u << 1, true), gale__g_scalar(&t.g, GALE_F32, 0.25));
-        x = gale__g_reshape(&t.g, gale__g_sub(&t.g, pairs, gale__g_expand(&t.g, sum, 3, (const int64_t[]){12, 2, 24})), 2, (const int64_t[]){24, 24});
+        gale__node sum = gale__g_mul(
+            &t.g, gale__g_reduce(&t.g, GALE__SUM, pairs, 1u << 1, true), gale__g_scalar(&t.g, GALE_F32, 0.25));
+        x = gale__g_reshape(&t.g, gale__g_sub(&t.g, pairs, gale__g_expand(&t.g, sum, 3, (const int64_t[]){12, 2, 24})),
+            2, (const int64_t[]){24, 24});
         x = gale__g_permute(&t.g, x, (const int[]){1, 0});
     }
     if (gr_run(&t, device, &x, 1, NULL, &r)) {
@@ -99,12 +107,15 @@ static void add_word(gale__ir *ir, uint32_t size)
     ir->readonly = 1;
     gale__val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
     gale__val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
-    gale__val i = gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, size)), local);
+    gale__val i = gale__ir_op2(
+        ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, size)), local);
     gale__val add = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = GALE_U32, .imm = 2});
-    gale__ir_store(ir, 1, GALE_U32, 1, i, gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_load(ir, 0, GALE_U32, 1, i), add));
+    gale__ir_store(
+        ir, 1, GALE_U32, 1, i, gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_load(ir, 0, GALE_U32, 1, i), add));
 }
 
-/* Whether a module uses Vulkan's own memory model, in which a barrier shows threads what others wrote, and its barriers do. */
+/* Whether a module uses Vulkan's own memory model, in which a barrier shows threads what others wrote, and its barriers
+ * do. */
 static void check_spirv(const gale__ir *ir, bool hands)
 {
     enum { MEMORY_MODEL = 14, CONSTANT = 43, CONTROL_BARRIER = 224, VULKAN = 3, SHOWN = 0x8 | 0x40 | 0x2000 | 0x4000 };
@@ -116,7 +127,8 @@ static void check_spirv(const gale__ir *ir, bool hands)
     for (size_t i = 5; i < out.count && out.words[i] >> 16; i += out.words[i] >> 16) {
         uint32_t op = out.words[i] & 0xffff;
         if (op == MEMORY_MODEL) CHECK_EQ(out.words[i + 2] == VULKAN, hands);
-        if (op == CONSTANT && out.words[i + 3] >= 0x4000) semantics = out.words[i + 2] * (uint32_t)((out.words[i + 3] & SHOWN) == SHOWN);
+        if (op == CONSTANT && out.words[i + 3] >= 0x4000)
+            semantics = out.words[i + 2] * (uint32_t)((out.words[i + 3] & SHOWN) == SHOWN);
         if (op == CONTROL_BARRIER) barriers += semantics && out.words[i + 3] == semantics;
     }
     CHECK_EQ(barriers, hands);

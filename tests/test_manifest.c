@@ -1,4 +1,5 @@
-/* Manifests of models: what is read, what is refused and by what name, controls, and a folder with a broken one in it. */
+/* Manifests of models: what is read, what is refused and by what name, controls, and a folder with a broken one in it.
+ */
 #include "base/file.h"
 #include "jobs/manifest.h"
 #include "test.h"
@@ -11,10 +12,15 @@ static void count_warnings(void *user, gale__level level, const char *line)
     warnings += level == GALE__WARN;
 }
 
-static gale_status parse(const char *text, gale__manifest *m) { return gale__manifest_parse(text, strlen(text), "file", m); }
+static gale_status parse(const char *text, gale__manifest *m)
+{
+    return gale__manifest_parse(text, strlen(text), "file", m);
+}
 
-static const char zoom[] = "name: zoom\ndescription: Doubles.\nsource: ours\nparams:\n  scale_factor: 2\n  tile_size: 128\n  tile_overlap: 16\ncontrol:\n  size: 3\n  defaults: [0.0, 0.5, 1]\n  parameters:\n"
-                           "    - {name: deblur, description: blur to undo, index: 0}\n    - {name: deartifact, index: 2}\n";
+static const char zoom[] =
+    "name: zoom\ndescription: Doubles.\nsource: ours\nparams:\n  scale_factor: 2\n  tile_size: 128\n  tile_overlap: "
+    "16\ncontrol:\n  size: 3\n  defaults: [0.0, 0.5, 1]\n  parameters:\n"
+    "    - {name: deblur, description: blur to undo, index: 0}\n    - {name: deartifact, index: 2}\n";
 
 TEST(reads)
 {
@@ -26,9 +32,13 @@ TEST(reads)
     CHECK(m.control_count == 3 && m.named_count == 2 && m.defaults[1] == 0.5f && m.controls[1].index == 2);
     CHECK_TEXT(m.controls[0].description, "blur to undo");
     gale__manifest_finish(&m);
-    if (!CHECK_OK(parse("{\"params\": {\"layout\": \"NHWC\", \"colours\": \"bgr\", \"range\": [-1, 1], \"multiple\": 64, \"padding\": \"reflect\"}}", &m))) return;
+    if (!CHECK_OK(parse("{\"params\": {\"layout\": \"NHWC\", \"colours\": \"bgr\", \"range\": [-1, 1], \"multiple\": "
+                        "64, \"padding\": \"reflect\"}}",
+            &m)))
+        return;
     CHECK_TEXT(m.name, "file");
-    CHECK(m.scale == 0 && m.tile == 256 && m.overlap == 32 && m.layout == GALE__LAYOUT_NHWC && m.colours == GALE__COLOURS_BGR && m.low == -1 && m.multiple == 64 && m.padding == GALE__PAD_REFLECT);
+    CHECK(m.scale == 0 && m.tile == 256 && m.overlap == 32 && m.layout == GALE__LAYOUT_NHWC &&
+          m.colours == GALE__COLOURS_BGR && m.low == -1 && m.multiple == 64 && m.padding == GALE__PAD_REFLECT);
     gale__manifest_finish(&m);
     if (CHECK_OK(parse("name: 4\nparams: {tile_size: 16}", &m))) {
         CHECK_TEXT(m.name, "4");
@@ -39,16 +49,31 @@ TEST(reads)
 
 TEST(refuses)
 {
-    static const struct { const char *text, *why; } rows[] = {
-        {"- a list", "map"}, {"name: [1]", "name"}, {"params: 5", "params"}, {"params: {scale_factor: 0}", "scale_factor is 0"}, {"params: {scale_factor: 1.5}", "whole number"},
-        {"params: {tile_size: 64, tile_overlap: 64}", "leaves nothing"}, {"params: {layout: chw}", "layout"}, {"params: {range: [1, 0]}", "range"}, {"params: {range: 255}", "range"},
-        {"control: {size: 2, defaults: [1]}", "1 defaults for a size of 2"}, {"control: {defaults: [1]}", "size"}, {"control: {size: 1, parameters: [{index: 0}]}", "no name"},
-        {"control: {size: 1, parameters: [{name: a, index: 1}]}", "index is 1"}, {"control: {size: 2, parameters: [{name: a, index: 0}, {name: b, index: 0}]}", "the same"},
-        {"control: {size: 1, defaults: [x]}", "no number"}, {"control: {size: 1, parameters: [{name: a}, {name: b}]}", "2 parameters"}, {"name: 'x", "line 1"},
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        {"- a list", "map"},
+        {"name: [1]", "name"},
+        {"params: 5", "params"},
+        {"params: {scale_factor: 0}", "scale_factor is 0"},
+        {"params: {scale_factor: 1.5}", "whole number"},
+        {"params: {tile_size: 64, tile_overlap: 64}", "leaves nothing"},
+        {"params: {layout: chw}", "layout"},
+        {"params: {range: [1, 0]}", "range"},
+        {"params: {range: 255}", "range"},
+        {"control: {size: 2, defaults: [1]}", "1 defaults for a size of 2"},
+        {"control: {defaults: [1]}", "size"},
+        {"control: {size: 1, parameters: [{index: 0}]}", "no name"},
+        {"control: {size: 1, parameters: [{name: a, index: 1}]}", "index is 1"},
+        {"control: {size: 2, parameters: [{name: a, index: 0}, {name: b, index: 0}]}", "the same"},
+        {"control: {size: 1, defaults: [x]}", "no number"},
+        {"control: {size: 1, parameters: [{name: a}, {name: b}]}", "2 parameters"},
+        {"name: 'x", "line 1"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale__manifest m;
-        if (!CHECK_FAILS(parse(rows[i].text, &m), FORMAT) || !CHECK(strstr(gale_error(), rows[i].why) != NULL)) printf("  of: %s: %s\n", rows[i].text, gale_error());
+        if (!CHECK_FAILS(parse(rows[i].text, &m), FORMAT) || !CHECK(strstr(gale_error(), rows[i].why) != NULL))
+            printf("  of: %s: %s\n", rows[i].text, gale_error());
     }
     gale__manifest m;
     warnings = 0;
@@ -94,7 +119,10 @@ TEST(controls)
 
 TEST(folder)
 {
-    static const struct { const char *name, *text; } files[] = {{"a.onnx", ""}, {"b.onnx", ""}, {"b.yml", "name: [broken"}, {"c.onnx", ""}, {"c.yaml", "name: see\nparams: {scale_factor: 4}"}, {"d.txt", ""}};
+    static const struct {
+        const char *name, *text;
+    } files[] = {{"a.onnx", ""}, {"b.onnx", ""}, {"b.yml", "name: [broken"}, {"c.onnx", ""},
+        {"c.yaml", "name: see\nparams: {scale_factor: 4}"}, {"d.txt", ""}};
     char folder[] = "/tmp/gale-manifest-XXXXXX", path[256];
     gale__model_entry *list = NULL;
     size_t count = 0;

@@ -39,7 +39,9 @@ static double distance(long double v, long double exact, int mantissa, int least
     return (double)(fabsl(v - exact) / ldexpl(1, e - mantissa));
 }
 
-typedef struct range { double lo, hi; } range;
+typedef struct range {
+    double lo, hi;
+} range;
 typedef struct row {
     const char *name;
     float (*f)(float);
@@ -50,12 +52,30 @@ typedef struct row {
     range ranges[3];
 } row;
 
-#define NAMED(name) \
+#define NAMED(name)                                            \
     static float f32_##name(float x) { return m32_##name(x); } \
     static double f64_##name(double x) { return m64_##name(x); }
-NAMED(exp) NAMED(expm1) NAMED(log) NAMED(log1p) NAMED(sin) NAMED(cos) NAMED(tan) NAMED(asin) NAMED(acos) NAMED(atan)
-NAMED(sinh) NAMED(cosh) NAMED(asinh) NAMED(acosh) NAMED(atanh) NAMED(tanh) NAMED(erf)
-#define FUNCTION(name, b32, b64, ...) {#name, f32_##name, f64_##name, name, name##l, b32, b64, {__VA_ARGS__}}
+NAMED(exp)
+NAMED(expm1)
+NAMED(log)
+NAMED(log1p)
+NAMED(sin)
+NAMED(cos)
+NAMED(tan)
+NAMED(asin)
+NAMED(acos)
+NAMED(atan)
+NAMED(sinh)
+NAMED(cosh)
+NAMED(asinh)
+NAMED(acosh)
+NAMED(atanh)
+NAMED(tanh)
+NAMED(erf)
+#define FUNCTION(name, b32, b64, ...)                                           \
+    {                                                                           \
+#name, f32_##name, f64_##name, name, name##l, b32, b64, { __VA_ARGS__ } \
+    }
 
 static const row rows[] = {
     FUNCTION(exp, 1, 1, {-110, 90}, {-750, 712}, {-1, 1}),
@@ -77,11 +97,15 @@ static const row rows[] = {
     FUNCTION(erf, 2, 2, {-6.5, 6.5}, {-1.2, 1.2}, {1e-30, 1e-1}),
 };
 
-static const double corners[] = {0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, INFINITY, -INFINITY, NAN, 1e-20, -1e-20, 1e30, -1e30, 3, -3, 4, 100, -100,
-                                 FLT_MAX, -FLT_MAX, FLT_MIN, -FLT_MIN, 1.5, -1.5, 0.92, 1.0000001, 88.72, -88, 104, 20, 710, -745.2};
+static const double corners[] = {0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, INFINITY, -INFINITY, NAN, 1e-20, -1e-20, 1e30,
+    -1e30, 3, -3, 4, 100, -100, FLT_MAX, -FLT_MAX, FLT_MIN, -FLT_MIN, 1.5, -1.5, 0.92, 1.0000001, 88.72, -88, 104, 20,
+    710, -745.2};
 #define CORNERS (sizeof corners / sizeof *corners)
 /* Where the quadrant cannot be told any more, only the interval is promised. */
-static bool beyond(const row *r, double x) { return fabs(x) > 1e5 && !isinf(x) && (r->exact == sin || r->exact == cos || r->exact == tan); }
+static bool beyond(const row *r, double x)
+{
+    return fabs(x) > 1e5 && !isinf(x) && (r->exact == sin || r->exact == cos || r->exact == tan);
+}
 
 static bool near_f32(const row *r, float x, double *worst, double *at)
 {
@@ -112,9 +136,16 @@ static void measure(const row *r)
         CHECK(near_f32(r, (float)corners[i], &worst32, &at32));
         CHECK(near_f64(r, corners[i], &worst64, &at64));
     }
-    if (getenv("MATH_VERBOSE")) printf("%-6s f32 %.2f ulp at %g, f64 %.2f ulp at %g\n", r->name, worst32, at32, worst64, at64);
-    if (worst32 > r->bound32) { printf("FAIL %s f32: %g ulp at %.9g, bound %g\n", r->name, worst32, at32, r->bound32); test_bad++; }
-    if (worst64 > r->bound64) { printf("FAIL %s f64: %g ulp at %.17g, bound %g\n", r->name, worst64, at64, r->bound64); test_bad++; }
+    if (getenv("MATH_VERBOSE"))
+        printf("%-6s f32 %.2f ulp at %g, f64 %.2f ulp at %g\n", r->name, worst32, at32, worst64, at64);
+    if (worst32 > r->bound32) {
+        printf("FAIL %s f32: %g ulp at %.9g, bound %g\n", r->name, worst32, at32, r->bound32);
+        test_bad++;
+    }
+    if (worst64 > r->bound64) {
+        printf("FAIL %s f64: %g ulp at %.17g, bound %g\n", r->name, worst64, at64, r->bound64);
+        test_bad++;
+    }
 }
 
 TEST(one_operand)
@@ -151,13 +182,11 @@ TEST(two_operands)
     for (size_t i = 0; i < CORNERS; i++)
         for (size_t j = 0; j < CORNERS; j++) two(corners[i], corners[j]);
     if (getenv("MATH_VERBOSE"))
-        printf("pow f32 %.2f, f64 %.2f ulp; atan2 f32 %.2f, f64 %.2f ulp\n", worst_pow[0], worst_pow[1], worst_atan2[0], worst_atan2[1]);
+        printf("pow f32 %.2f, f64 %.2f ulp; atan2 f32 %.2f, f64 %.2f ulp\n", worst_pow[0], worst_pow[1], worst_atan2[0],
+            worst_atan2[1]);
 }
 
 /* The known-answer vectors of the Random123 distribution. */
-TEST(philox)
-{
-    CHECK_EQ(m32_philox(0, 0, 0, 0), 0x6627e8d5u);
-}
+TEST(philox) { CHECK_EQ(m32_philox(0, 0, 0, 0), 0x6627e8d5u); }
 
 TESTS(ROW(one_operand), ROW(two_operands), ROW(philox))

@@ -18,16 +18,22 @@ static void make_product(product *p, int64_t b, int64_t m, int64_t n, int64_t k)
     p->code[0] = (gale__nest_instr){.op = GALE__NEST_LOAD, .type = GALE_F32, .inner = 1, .access = 0};
     p->code[1] = (gale__nest_instr){.op = GALE__NEST_LOAD, .type = GALE_F32, .inner = 1, .access = 1};
     p->code[2] = (gale__nest_instr){.op = GALE__MUL, .type = GALE_F32, .inner = 1, .a = 0, .b = 1};
-    p->code[3] = (gale__nest_instr){.op = GALE__NEST_REDUCE, .type = GALE_F32, .acc = GALE_F32, .a = 2, .imm = GALE__SUM};
+    p->code[3] =
+        (gale__nest_instr){.op = GALE__NEST_REDUCE, .type = GALE_F32, .acc = GALE_F32, .a = 2, .imm = GALE__SUM};
     p->accesses[0] = (gale__access){.buffer = 0, .type = GALE_F32, .stride = {0, 5, m * k, k, 1}};
     p->accesses[1] = (gale__access){.buffer = 1, .type = GALE_F32, .stride = {1, 5, 0, 0, n}};
     p->accesses[2] = (gale__access){.buffer = 2, .type = GALE_F32, .stride = {1, 5, m * n, n, 0}};
     p->store = (gale__nest_store){.value = 3, .access = 2, .index = -1};
-    for (int i = 0; i < 3; i++) p->buffers[i] = (gale__nest_buffer){.elements = 1 << 30, .type = GALE_F32, .written = i == 2};
-    p->nest.code = p->code; p->nest.n_code = 4;
-    p->nest.accesses = p->accesses; p->nest.n_accesses = 3;
-    p->nest.stores = &p->store; p->nest.n_stores = 1;
-    p->nest.buffers = p->buffers; p->nest.n_buffers = 3;
+    for (int i = 0; i < 3; i++)
+        p->buffers[i] = (gale__nest_buffer){.elements = 1 << 30, .type = GALE_F32, .written = i == 2};
+    p->nest.code = p->code;
+    p->nest.n_code = 4;
+    p->nest.accesses = p->accesses;
+    p->nest.n_accesses = 3;
+    p->nest.stores = &p->store;
+    p->nest.n_stores = 1;
+    p->nest.buffers = p->buffers;
+    p->nest.n_buffers = 3;
 }
 
 TEST(canonical)
@@ -35,7 +41,7 @@ TEST(canonical)
     product p;
     make_product(&p, 3, 5, 7, 11);
     gale__nest_canonicalize(&p.nest);
-    CHECK_EQ(p.nest.n_outer, 2);   /* b and m are one: a and c walk them alike, b not at all */
+    CHECK_EQ(p.nest.n_outer, 2); /* b and m are one: a and c walk them alike, b not at all */
     CHECK_EQ(p.nest.n_inner, 1);
     CHECK_EQ(p.nest.extent[0], 15);
     CHECK_EQ(p.nest.extent[1], 7);
@@ -58,8 +64,9 @@ TEST(guards)
     gale__guard room[2];
     p.accesses[0].n_guards = 2;
     p.accesses[0].guards = room;
-    p.accesses[0].guards[0] = (gale__guard){.coef = {0, 0, 0, 1, 0}, .c0 = 0, .extent = 5, .div = 1};            /* always true */
-    p.accesses[0].guards[1] = (gale__guard){.coef = {0, 0, 0, 0, 2}, .c0 = -2, .extent = 9, .div = 2, .stride = 4}; /* whole */
+    p.accesses[0].guards[0] = (gale__guard){.coef = {0, 0, 0, 1, 0}, .c0 = 0, .extent = 5, .div = 1}; /* always true */
+    p.accesses[0].guards[1] =
+        (gale__guard){.coef = {0, 0, 0, 0, 2}, .c0 = -2, .extent = 9, .div = 2, .stride = 4}; /* whole */
     gale__nest_canonicalize(&p.nest);
     CHECK_EQ(p.accesses[0].n_guards, 1);
     CHECK_EQ(p.accesses[0].guards[0].div, 1);

@@ -1,5 +1,5 @@
-/* Networks from picture to picture: what is found out about them, and that values go in and come out as they should.  The nets are made here; the real ones of
- * the folder for real data are asked where they are. */
+/* Networks from picture to picture: what is found out about them, and that values go in and come out as they should.
+ * The nets are made here; the real ones of the folder for real data are asked where they are. */
 #include "base/file.h"
 #include "gale/upscale.h"
 #include "network_make.h"
@@ -9,7 +9,8 @@
 static void repeats(const gale__network *n, int64_t batch, int64_t w, int64_t h, float tolerance)
 {
     int64_t c = n->channels_in, s = n->scale, count = batch * c * w * h;
-    float *in = gale__calloc((size_t)count, sizeof *in), *out = gale__calloc((size_t)(count * s * s), sizeof *out), worst = 0;
+    float *in = gale__calloc((size_t)count, sizeof *in), *out = gale__calloc((size_t)(count * s * s), sizeof *out),
+          worst = 0;
     for (int64_t i = 0; i < count; i++) in[i] = (float)(i * 37 % 101) / 100;
     if (CHECK_OK(run_network(n, in, batch, w, h, NULL, out)))
         for (int64_t i = 0; i < count * s * s; i++) {
@@ -28,7 +29,8 @@ TEST(channels_first)
     gale__network n;
     repeating(&m);
     if (!CHECK_OK(probe(&m, "params: {range: [-1, 1], colours: bgr}", &man, &n))) return;
-    CHECK(n.scale == 2 && n.layout == GALE__LAYOUT_NCHW && n.channels_in == 3 && n.channels_out == 3 && n.control < 0 && !n.fixed_width && !n.multiple);
+    CHECK(n.scale == 2 && n.layout == GALE__LAYOUT_NCHW && n.channels_in == 3 && n.channels_out == 3 && n.control < 0 &&
+          !n.fixed_width && !n.multiple);
     CHECK_OK(gale__network_find_multiple(&n));
     CHECK_EQ(n.multiple, 1);
     repeats(&n, 2, 5, 7, 1e-6f);
@@ -65,7 +67,8 @@ TEST(fixed_grey_bytes)
     make_output(&m, "y", 2, "2,1,20,30");
     make_node(&m, "Identity", "x", "y");
     if (!CHECK_OK(probe(&m, "name: grey", &man, &n))) return;
-    CHECK(n.scale == 1 && n.channels_in == 1 && n.fixed_width == 30 && n.fixed_height == 20 && n.fixed_batch == 2 && n.multiple == 1 && n.type_in == GALE_U8);
+    CHECK(n.scale == 1 && n.channels_in == 1 && n.fixed_width == 30 && n.fixed_height == 20 && n.fixed_batch == 2 &&
+          n.multiple == 1 && n.type_in == GALE_U8);
     repeats(&n, 2, 30, 20, 0.5f / 255 + 1e-6f);
     repeats(&n, 1, 30, 20, 0.5f / 255 + 1e-6f); /* filled up */
     float tile[600 * 3] = {0}, out[600 * 3];
@@ -159,7 +162,8 @@ TEST(trial_too_large)
     make_end(&m);
     CHECK_OK(gale__manifest_parse("{}", 2, "net", &man));
     CHECK_OK(gale_device_open(&small, &device));
-    if (CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, &model)) && CHECK_OK(gale__network_probe_with(model, &man, 600, &n))) {
+    if (CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, &model)) &&
+        CHECK_OK(gale__network_probe_with(model, &man, 600, &n))) {
         CHECK_EQ(n.scale, 1);
         CHECK_FAILS(gale__network_try(&n, 600, 600, dims), NO_MEMORY);
     }
@@ -242,7 +246,8 @@ TEST(control_without_names)
         CHECK_FAILS(gale_upscaler_set(u, "1,1"), INVALID);
         CHECK_OK(gale_picture_create(2, 1, 3, GALE_U8, &in));
         memcpy(in->data, (const uint8_t[]){200, 200, 200, 100, 100, 100}, 6);
-        if (CHECK_OK(gale_upscale(u, in, NULL, NULL, &out))) CHECK(!memcmp(out->data, (const uint8_t[]){0, 100, 0, 0, 50, 0}, 6));
+        if (CHECK_OK(gale_upscale(u, in, NULL, NULL, &out)))
+            CHECK(!memcmp(out->data, (const uint8_t[]){0, 100, 0, 0, 50, 0}, 6));
     }
     gale_picture_destroy(&in);
     gale_picture_destroy(&out);
@@ -276,7 +281,10 @@ TEST(refusals)
 
 TEST(real_ones)
 {
-    static const struct { const char *name; int scale, controls; } rows[] = {{"esrgan-slim-x2", 2, 0}, {"esrgan-slim-x4", 4, 0}, {"zoom2x-ctrl", 2, 3}};
+    static const struct {
+        const char *name;
+        int scale, controls;
+    } rows[] = {{"esrgan-slim-x2", 2, 0}, {"esrgan-slim-x4", 4, 0}, {"zoom2x-ctrl", 2, 3}};
     char path[1024];
     snprintf(path, sizeof path, "%s/models/zoom2x-ctrl.onnx", test_data());
     if (!gale__file_exists(path)) SKIP("%s is not here", path);
@@ -288,7 +296,8 @@ TEST(real_ones)
         if (!CHECK_OK(gale_model_open(path, the_device(), NULL, &model))) continue;
         if (CHECK_OK(gale__manifest_read(path, &man))) {
             CHECK_OK(gale__network_probe(model, &man, &n));
-            CHECK(n.scale == rows[i].scale && n.control_size == rows[i].controls && n.channels_in == 3 && n.channels_out == 3);
+            CHECK(n.scale == rows[i].scale && n.control_size == rows[i].controls && n.channels_in == 3 &&
+                  n.channels_out == 3);
             CHECK_TEXT(man.name, rows[i].name);
             gale__manifest_finish(&man);
         }
@@ -302,4 +311,6 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(channels_first), ROW(channels_last), ROW(fixed_grey_bytes), ROW(multiples), ROW(other_multiples), ROW(trial_of_a_size), ROW(trial_too_large), ROW(control), ROW(number_and_features), ROW(control_without_names), ROW(refusals), ROW(real_ones), ROW(last))
+TESTS(ROW(channels_first), ROW(channels_last), ROW(fixed_grey_bytes), ROW(multiples), ROW(other_multiples),
+    ROW(trial_of_a_size), ROW(trial_too_large), ROW(control), ROW(number_and_features), ROW(control_without_names),
+    ROW(refusals), ROW(real_ones), ROW(last))

@@ -58,7 +58,8 @@ TEST(bf16_rounding)
     CHECK_EQ(gale__f32_to_bf16(3.4e38f), 0x7f80);
 }
 
-static const gale_type small[] = {GALE_F8E4M3FN, GALE_F8E4M3FNUZ, GALE_F8E5M2, GALE_F8E5M2FNUZ, GALE_F8E8M0, GALE_F4E2M1};
+static const gale_type small[] = {
+    GALE_F8E4M3FN, GALE_F8E4M3FNUZ, GALE_F8E5M2, GALE_F8E5M2FNUZ, GALE_F8E8M0, GALE_F4E2M1};
 
 TEST(f8_round_trip)
 {
@@ -90,22 +91,52 @@ TEST(f8_nearest)
 /* From ONNX's conformance data for Cast; infinity in f8e5m2 is the operator's to saturate. */
 TEST(f8_corners)
 {
-    static const struct { gale_type type; double v; int saturated, free; } rows[] = {
-        {GALE_F8E4M3FN, 1e6, 0x7e, 0x7f}, {GALE_F8E4M3FN, -INFINITY, 0xfe, 0xff}, {GALE_F8E4M3FN, -1e-7, 0x80, 0x80},
-        {GALE_F8E4M3FN, 0.48, 0x2f, 0x2f}, {GALE_F8E4M3FN, NAN, 0x7f, 0x7f}, {GALE_F8E4M3FN, 464, 0x7e, 0x7e},
-        {GALE_F8E4M3FN, 465, 0x7e, 0x7f}, {GALE_F8E4M3FNUZ, 1e6, 0x7f, 0x80}, {GALE_F8E4M3FNUZ, INFINITY, 0x7f, 0x80},
-        {GALE_F8E4M3FNUZ, -INFINITY, 0xff, 0x80}, {GALE_F8E4M3FNUZ, -1e-7, 0, 0}, {GALE_F8E4M3FNUZ, NAN, 0x80, 0x80},
-        {GALE_F8E4M3FNUZ, -0.0, 0, 0}, {GALE_F8E5M2, 1e6, 0x7b, 0x7c}, {GALE_F8E5M2, -INFINITY, 0xfc, 0xfc},
-        {GALE_F8E5M2, -1e-7, 0x80, 0x80}, {GALE_F8E5M2, NAN, 0x7e, 0x7e}, {GALE_F8E5M2FNUZ, -1e6, 0xff, 0x80},
-        {GALE_F8E5M2FNUZ, NAN, 0x80, 0x80}, {GALE_F8E5M2FNUZ, -1e-7, 0, 0}, {GALE_F8E5M2FNUZ, 0.4996848702430725, 0x3c, 0x3c},
-        {GALE_F8E8M0, 0, 0, 0}, {GALE_F8E8M0, 0.124, 0x7c, 0x7c}, {GALE_F8E8M0, 1.1, 0x80, 0x80}, {GALE_F8E8M0, 8, 0x82, 0x82},
-        {GALE_F8E8M0, 1e300, 0xfe, 0xff}, {GALE_F8E8M0, INFINITY, 0xff, 0xff}, {GALE_F8E8M0, NAN, 0xff, 0xff},
-        {GALE_F8E8M0, -2, 0x80, 0x80}, {GALE_F4E2M1, 0.48, 1, 1}, {GALE_F4E2M1, 0.25, 0, 0}, {GALE_F4E2M1, -3.5, 0xe, 0xe},
-        {GALE_F4E2M1, -8, 0xf, 0xf}, {GALE_F4E2M1, INFINITY, 7, 7}, {GALE_F4E2M1, NAN, 8, 8}, {GALE_F4E2M1, -0.0, 8, 8},
+    static const struct {
+        gale_type type;
+        double v;
+        int saturated, free;
+    } rows[] = {
+        {GALE_F8E4M3FN, 1e6, 0x7e, 0x7f},
+        {GALE_F8E4M3FN, -INFINITY, 0xfe, 0xff},
+        {GALE_F8E4M3FN, -1e-7, 0x80, 0x80},
+        {GALE_F8E4M3FN, 0.48, 0x2f, 0x2f},
+        {GALE_F8E4M3FN, NAN, 0x7f, 0x7f},
+        {GALE_F8E4M3FN, 464, 0x7e, 0x7e},
+        {GALE_F8E4M3FN, 465, 0x7e, 0x7f},
+        {GALE_F8E4M3FNUZ, 1e6, 0x7f, 0x80},
+        {GALE_F8E4M3FNUZ, INFINITY, 0x7f, 0x80},
+        {GALE_F8E4M3FNUZ, -INFINITY, 0xff, 0x80},
+        {GALE_F8E4M3FNUZ, -1e-7, 0, 0},
+        {GALE_F8E4M3FNUZ, NAN, 0x80, 0x80},
+        {GALE_F8E4M3FNUZ, -0.0, 0, 0},
+        {GALE_F8E5M2, 1e6, 0x7b, 0x7c},
+        {GALE_F8E5M2, -INFINITY, 0xfc, 0xfc},
+        {GALE_F8E5M2, -1e-7, 0x80, 0x80},
+        {GALE_F8E5M2, NAN, 0x7e, 0x7e},
+        {GALE_F8E5M2FNUZ, -1e6, 0xff, 0x80},
+        {GALE_F8E5M2FNUZ, NAN, 0x80, 0x80},
+        {GALE_F8E5M2FNUZ, -1e-7, 0, 0},
+        {GALE_F8E5M2FNUZ, 0.4996848702430725, 0x3c, 0x3c},
+        {GALE_F8E8M0, 0, 0, 0},
+        {GALE_F8E8M0, 0.124, 0x7c, 0x7c},
+        {GALE_F8E8M0, 1.1, 0x80, 0x80},
+        {GALE_F8E8M0, 8, 0x82, 0x82},
+        {GALE_F8E8M0, 1e300, 0xfe, 0xff},
+        {GALE_F8E8M0, INFINITY, 0xff, 0xff},
+        {GALE_F8E8M0, NAN, 0xff, 0xff},
+        {GALE_F8E8M0, -2, 0x80, 0x80},
+        {GALE_F4E2M1, 0.48, 1, 1},
+        {GALE_F4E2M1, 0.25, 0, 0},
+        {GALE_F4E2M1, -3.5, 0xe, 0xe},
+        {GALE_F4E2M1, -8, 0xf, 0xf},
+        {GALE_F4E2M1, INFINITY, 7, 7},
+        {GALE_F4E2M1, NAN, 8, 8},
+        {GALE_F4E2M1, -0.0, 8, 8},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int a = gale__f64_to_f8(rows[i].type, rows[i].v, true), b = gale__f64_to_f8(rows[i].type, rows[i].v, false);
-        if (!CHECK_EQ(a, rows[i].saturated) || !CHECK_EQ(b, rows[i].free)) printf("  %s of %g\n", gale_type_name(rows[i].type), rows[i].v);
+        if (!CHECK_EQ(a, rows[i].saturated) || !CHECK_EQ(b, rows[i].free))
+            printf("  %s of %g\n", gale_type_name(rows[i].type), rows[i].v);
     }
     CHECK(gale__f8_to_f64(GALE_F8E4M3FN, 0x7e) == 448 && gale__f8_to_f64(GALE_F8E4M3FNUZ, 0x7f) == 240);
     CHECK(gale__f8_to_f64(GALE_F8E5M2, 0x7b) == 57344 && gale__f8_to_f64(GALE_F8E5M2FNUZ, 0x7f) == 57344);
@@ -122,7 +153,8 @@ TEST(integers)
         int bits = gale__type_table[type].bits;
         uint64_t p = 0;
         gale__store_f64(type, &p, INFINITY);
-        CHECK_EQ(gale__load_i64(type, &p), is_signed ? (int64_t)((1ull << (bits - 1)) - 1) : (int64_t)(UINT64_MAX >> (64 - bits)));
+        CHECK_EQ(gale__load_i64(type, &p),
+            is_signed ? (int64_t)((1ull << (bits - 1)) - 1) : (int64_t)(UINT64_MAX >> (64 - bits)));
         gale__store_f64(type, &p, -INFINITY);
         CHECK_EQ(gale__load_i64(type, &p), is_signed ? (int64_t)(UINT64_MAX << (bits - 1)) : 0);
         gale__store_f64(type, &p, NAN);
@@ -175,5 +207,5 @@ TEST(floats)
     }
 }
 
-TESTS(ROW(f16_round_trip), ROW(bf16_round_trip), ROW(f16_rounding), ROW(bf16_rounding), ROW(f8_round_trip), ROW(f8_nearest),
-    ROW(f8_corners), ROW(integers), ROW(floats))
+TESTS(ROW(f16_round_trip), ROW(bf16_round_trip), ROW(f16_rounding), ROW(bf16_rounding), ROW(f8_round_trip),
+    ROW(f8_nearest), ROW(f8_corners), ROW(integers), ROW(floats))

@@ -1,4 +1,5 @@
-/* NVRTC without a device: which targets it takes, that text becomes code, that a mistake is told in the compiler's words. */
+/* NVRTC without a device: which targets it takes, that text becomes code, that a mistake is told in the compiler's
+ * words. */
 #include "test.h"
 #include "base/thread.h"
 #include "device/cuda/nvrtc.h"
@@ -40,10 +41,12 @@ TEST(text_becomes_code_for_each_target)
         char target[32];
         gale__bytes code = {0};
         snprintf(target, sizeof target, "sm_%d", list[i]);
-        if (CHECK_OK(gale__nvrtc_compile_only(add_text, target, "--fmad=false", &code))) CHECK(code.size > 4 && !memcmp(code.data, "\177ELF", 4));
+        if (CHECK_OK(gale__nvrtc_compile_only(add_text, target, "--fmad=false", &code)))
+            CHECK(code.size > 4 && !memcmp(code.data, "\177ELF", 4));
         gale__bytes_finish(&code);
         snprintf(target, sizeof target, "compute_%d", list[i]);
-        if (CHECK_OK(gale__nvrtc_compile_only(add_text, target, "", &code))) CHECK(strstr(code.data, ".visible .entry add") != NULL);
+        if (CHECK_OK(gale__nvrtc_compile_only(add_text, target, "", &code)))
+            CHECK(strstr(code.data, ".visible .entry add") != NULL);
         gale__bytes_finish(&code);
     }
 }
@@ -98,5 +101,5 @@ TEST(allocations_may_fail)
     }
 }
 
-TESTS(ROW(targets_are_listed_oldest_first), ROW(text_becomes_code_for_each_target), ROW(the_compilers_message_is_the_error),
-      ROW(threads_compile_side_by_side), ROW(allocations_may_fail))
+TESTS(ROW(targets_are_listed_oldest_first), ROW(text_becomes_code_for_each_target),
+    ROW(the_compilers_message_is_the_error), ROW(threads_compile_side_by_side), ROW(allocations_may_fail))

@@ -1,10 +1,13 @@
-/* Nodes of older opsets, of com.microsoft, and of sizes that depend on the data: each row of onnx_adapt.def is a model of one node, run
- * with shapes declared and without, and compared with values found independently. */
+/* Nodes of older opsets, of com.microsoft, and of sizes that depend on the data: each row of onnx_adapt.def is a model
+ * of one node, run with shapes declared and without, and compared with values found independently. */
 #include "test.h"
 #include "onnx_made.h"
 #include "ops/cases.h"
 
-typedef struct old { int opset; const char *domain, *op, *attrs, *inputs, *tolerance, *expected; } old;
+typedef struct old {
+    int opset;
+    const char *domain, *op, *attrs, *inputs, *tolerance, *expected;
+} old;
 static const old rows[] = {
 #define OLD(...) {__VA_ARGS__},
 #include "onnx_adapt.def"
@@ -13,8 +16,11 @@ static const old rows[] = {
 
 static void add_attr(maker *m, gale__pb_node *n, const gale_attr *a)
 {
-    static const uint8_t kinds[] = {[GALE_ATTR_INT] = GALE__PB_INT, [GALE_ATTR_FLOAT] = GALE__PB_FLOAT, [GALE_ATTR_STRING] = GALE__PB_STRING,
-                                    [GALE_ATTR_INTS] = GALE__PB_INTS, [GALE_ATTR_FLOATS] = GALE__PB_FLOATS};
+    static const uint8_t kinds[] = {[GALE_ATTR_INT] = GALE__PB_INT,
+        [GALE_ATTR_FLOAT] = GALE__PB_FLOAT,
+        [GALE_ATTR_STRING] = GALE__PB_STRING,
+        [GALE_ATTR_INTS] = GALE__PB_INTS,
+        [GALE_ATTR_FLOATS] = GALE__PB_FLOATS};
     gale__pb_attribute *to = make_attr(m, n, a->name, kinds[a->kind]);
     to->i = a->i;
     to->f = (float)a->f;
@@ -26,7 +32,8 @@ static void add_attr(maker *m, gale__pb_node *n, const gale_attr *a)
 static const char *shape_text(const gale__case_value *v, char text[200])
 {
     *text = 0;
-    for (int i = 0; i < v->rank; i++) snprintf(text + strlen(text), 200 - strlen(text), "%s%lld", i ? "," : "", (long long)v->dims[i]);
+    for (int i = 0; i < v->rank; i++)
+        snprintf(text + strlen(text), 200 - strlen(text), "%s%lld", i ? "," : "", (long long)v->dims[i]);
     return text;
 }
 
@@ -35,7 +42,9 @@ static void write_model(maker *m, const old *row, const gale__case_run *run, boo
 {
     char text[200], in[200] = "", out[200] = "";
     make_begin(m, *row->domain ? 21 : row->opset);
-    if (*row->domain) *MAKE_ADD(m, m->model.opset_import) = (gale__pb_opset){.domain = make_text(m, row->domain), .version = row->opset};
+    if (*row->domain)
+        *MAKE_ADD(m, m->model.opset_import) =
+            (gale__pb_opset){.domain = make_text(m, row->domain), .version = row->opset};
     for (int i = 0; i < run->n_in; i++) {
         const gale__case_value *v = &run->in[i];
         char name[8] = "";
@@ -65,8 +74,11 @@ static bool check_output(const old *row, const gale__case_run *run, int i, gale_
     const gale__case_value *want = &run->out[i];
     char text[200] = "another type or shape";
     if (want->absent) return true;
-    bool same = gale_tensor_type(got) == want->type && gale_tensor_rank(got) == want->rank && !memcmp(gale_tensor_dims(got), want->dims, (size_t)want->rank * sizeof *want->dims);
-    if (same) same = gale__case_equal(want->type, want->elements, gale_tensor_data(got), want->data, run->tolerance, text, sizeof text);
+    bool same = gale_tensor_type(got) == want->type && gale_tensor_rank(got) == want->rank &&
+                !memcmp(gale_tensor_dims(got), want->dims, (size_t)want->rank * sizeof *want->dims);
+    if (same)
+        same = gale__case_equal(
+            want->type, want->elements, gale_tensor_data(got), want->data, run->tolerance, text, sizeof text);
     if (!same) printf("FAIL %s of opset %d %s: output %d: %s\n", row->op, row->opset, row->attrs, i, text);
     return same;
 }
@@ -87,7 +99,8 @@ static bool run_model(const old *row, const gale__case_run *run, gale_model *mod
     }
     if (status == GALE_OK) status = gale_model_run(model, in, out, true);
     if (status != GALE_OK) printf("FAIL %s of opset %d %s: %s\n", row->op, row->opset, row->attrs, gale_error());
-    for (int i = 0; i < run->n_out && status == GALE_OK; i++) ok = check_output(row, run, i, gale_object_get_tensor(out[i])) && ok;
+    for (int i = 0; i < run->n_out && status == GALE_OK; i++)
+        ok = check_output(row, run, i, gale_object_get_tensor(out[i])) && ok;
     for (int i = 0; i < n; i++) gale_object_destroy(&in[i]);
     for (int i = 0; i < run->n_out; i++) gale_object_destroy(&out[i]);
     return status == GALE_OK && ok;
@@ -128,7 +141,8 @@ TEST(every_row)
 }
 
 /* Refused with words that name the operator and the opset. */
-static void refused_of(const char *domain, int opset, const char *op, const char *attrs, const char *inputs, const char *words)
+static void refused_of(
+    const char *domain, int opset, const char *op, const char *attrs, const char *inputs, const char *words)
 {
     old row = {opset, domain, op, attrs, inputs, "e", ""};
     gale__case c = {"Identity", attrs, "", inputs, "e", "_"};
@@ -141,7 +155,8 @@ static void refused_of(const char *domain, int opset, const char *op, const char
     write_model(&m, &row, &run, true);
     CHECK_OK(make_encode(&m, &bytes));
     CHECK(gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, &model) != GALE_OK);
-    if (!CHECK(strstr(gale_error(), op) != NULL) || !CHECK(strstr(gale_error(), words) != NULL)) printf("  %s: '%s'\n", op, gale_error());
+    if (!CHECK(strstr(gale_error(), op) != NULL) || !CHECK(strstr(gale_error(), words) != NULL))
+        printf("  %s: '%s'\n", op, gale_error());
     gale_model_close(&model);
     gale__str_finish(&bytes);
     make_end(&m);
@@ -149,7 +164,10 @@ static void refused_of(const char *domain, int opset, const char *op, const char
     gale_device_close(&device);
 }
 
-static void refused(int opset, const char *op, const char *attrs, const char *inputs, const char *words) { refused_of("", opset, op, attrs, inputs, words); }
+static void refused(int opset, const char *op, const char *attrs, const char *inputs, const char *words)
+{
+    refused_of("", opset, op, attrs, inputs, words);
+}
 
 TEST(what_has_no_meaning_is_refused)
 {
@@ -258,7 +276,8 @@ TEST(split_into_many)
     maker m;
     make_begin(&m, 13);
     make_input(&m, "x", 1, "130");
-    for (int i = 0; i < PARTS; i++) x[i] = (float)i, snprintf(names + strlen(names), sizeof names - strlen(names), "%sp%d", i ? "," : "", i);
+    for (int i = 0; i < PARTS; i++)
+        x[i] = (float)i, snprintf(names + strlen(names), sizeof names - strlen(names), "%sp%d", i ? "," : "", i);
     make_node(&m, "Split", "x", names);
     make_attr_i(&m, make_node(&m, "Concat", "p129,p65", "y"), "axis", 0);
     make_output(&m, "y", 1, "2");
@@ -344,7 +363,8 @@ static gale_tensor *encode_labels(gale_tensor *in, int out_type)
     for (int i = 0; i < 3; i++) *MAKE_ADD(&m, a->strings) = make_text(&m, classes[i]);
     make_attr_i(&m, n, "default_int64", 7);
     make_output(&m, "y", out_type, "2");
-    if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(&m, device, &model))) CHECK_OK(gale_model_run_named(model, &x, &in, 1, &y, &out, 1, true));
+    if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(&m, device, &model)))
+        CHECK_OK(gale_model_run_named(model, &x, &in, 1, &y, &out, 1, true));
     gale_model_close(&model);
     gale_device_close(&device);
     make_end(&m);
@@ -357,12 +377,14 @@ TEST(labels_both_ways)
     gale_tensor *in = NULL, *out = NULL;
     if (!CHECK_OK(gale_tensor_from_strings(1, &(int64_t){2}, words, NULL, &in))) return;
     out = encode_labels(in, 7);
-    if (CHECK(out && gale_tensor_type(out) == GALE_I64)) CHECK(((int64_t *)gale_tensor_data(out))[0] == 2 && ((int64_t *)gale_tensor_data(out))[1] == 7);
+    if (CHECK(out && gale_tensor_type(out) == GALE_I64))
+        CHECK(((int64_t *)gale_tensor_data(out))[0] == 2 && ((int64_t *)gale_tensor_data(out))[1] == 7);
     gale_tensor_destroy(&in);
     gale_tensor_destroy(&out);
     if (!CHECK_OK(gale_tensor_from_cpu(NULL, GALE_I64, 1, &(int64_t){2}, (const int64_t[]){1, 9}, &in))) return;
     out = encode_labels(in, 8);
-    if (CHECK(out && gale_tensor_type(out) == GALE_STRING)) CHECK_TEXT(gale_tensor_string(out, 0, NULL), "bee"), CHECK_TEXT(gale_tensor_string(out, 1, NULL), "_Unused");
+    if (CHECK(out && gale_tensor_type(out) == GALE_STRING))
+        CHECK_TEXT(gale_tensor_string(out, 0, NULL), "bee"), CHECK_TEXT(gale_tensor_string(out, 1, NULL), "_Unused");
     gale_tensor_destroy(&in);
     gale_tensor_destroy(&out);
 }
@@ -394,7 +416,11 @@ TEST(nodes_cut_short)
 /* A bias is one number for each channel, of the input's type: what is none must not be read as one. */
 TEST(odd_biases)
 {
-    static const struct { const char *shape; int type; size_t bytes; } rows_of[] = {{"1", 1, 4}, {"2", 1, 8}, {"1,1", 1, 4}, {"1", 11, 8}};
+    static const struct {
+        const char *shape;
+        int type;
+        size_t bytes;
+    } rows_of[] = {{"1", 1, 4}, {"2", 1, 8}, {"1,1", 1, 4}, {"1", 11, 8}};
     static const float two[2] = {2, 2};
     for (int i = 0; i < 4; i++) {
         gale_tensor *out = NULL;
@@ -449,4 +475,6 @@ TEST(without_memory)
     gale_device_close(&device);
 }
 
-TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(nodes_out_of_order), ROW(split_into_many), ROW(split_with_parts_left_out), ROW(samples_by_probability), ROW(dropout_trains), ROW(labels_both_ways), ROW(nodes_cut_short), ROW(odd_biases), ROW(without_memory))
+TESTS(ROW(every_row), ROW(what_has_no_meaning_is_refused), ROW(scan_over_batches), ROW(nodes_out_of_order),
+    ROW(split_into_many), ROW(split_with_parts_left_out), ROW(samples_by_probability), ROW(dropout_trains),
+    ROW(labels_both_ways), ROW(nodes_cut_short), ROW(odd_biases), ROW(without_memory))

@@ -35,7 +35,8 @@ static gale_status run(gale_model *model, gale_tensor **y, gale_tensor **w)
 {
     gale_tensor *x = NULL, *out[2] = {NULL, NULL};
     GALE_TRY(gale_tensor_from_cpu(NULL, GALE_F32, 1, (int64_t[]){1}, (float[]){0.5f}, &x));
-    gale_status status = gale_model_run_named(model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y", "w"}, out, 2, true);
+    gale_status status =
+        gale_model_run_named(model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y", "w"}, out, 2, true);
     gale_tensor_destroy(&x);
     if (status != GALE_OK) return status;
     *y = out[0];
@@ -48,15 +49,19 @@ TEST(weights_of_a_file)
     gale_device *device = NULL;
     gale_model *model = NULL, *late = NULL;
     gale_tensor *y = NULL, *w = NULL;
-    if (!write_model() || !CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &device))) return;
+    if (!write_model() ||
+        !CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &device)))
+        return;
     CHECK_OK(gale_model_open(path, device, NULL, &model));
     CHECK_OK(gale_model_open(path, device, NULL, &late));
     if (CHECK_OK(run(model, &y, &w))) {
         CHECK(((const float *)gale_tensor_data(y))[N - 1] == N - 0.5f);
-        if (CHECK(gale_tensor_data(w) != NULL)) CHECK(((float *)gale_tensor_data(w))[7] == 7), ((float *)gale_tensor_data(w))[7] = 0;
+        if (CHECK(gale_tensor_data(w) != NULL))
+            CHECK(((float *)gale_tensor_data(w))[7] == 7), ((float *)gale_tensor_data(w))[7] = 0;
         gale_tensor_destroy(&y), gale_tensor_destroy(&w);
     }
-    if (CHECK_OK(run(model, &y, &w))) CHECK(((const float *)gale_tensor_data(y))[7] == 7.5f && ((const float *)gale_tensor_data(w))[7] == 7);
+    if (CHECK_OK(run(model, &y, &w)))
+        CHECK(((const float *)gale_tensor_data(y))[7] == 7.5f && ((const float *)gale_tensor_data(w))[7] == 7);
     gale_tensor_destroy(&y), gale_tensor_destroy(&w);
     CHECK(truncate(path, 1000) == 0);
     CHECK_FAILS(run(late, &y, &w), IO);
@@ -66,7 +71,8 @@ TEST(weights_of_a_file)
     gale__file_remove(path);
 }
 
-/* y = x + w + b, both in a file beside the model: w is large and stays there, b is read at once unless it is left out. */
+/* y = x + w + b, both in a file beside the model: w is large and stays there, b is read at once unless it is left out.
+ */
 static gale_status open_external(const char *sha1, const char *other, bool small, gale_device *device, gale_model **out)
 {
     maker m;
@@ -78,10 +84,13 @@ static gale_status open_external(const char *sha1, const char *other, bool small
     if (small) make_node(&m, "Add", "s,b", "y");
     for (int i = 0; i < 1 + small; i++) {
         gale__pb_tensor *t = make_tensor(&m, i ? "b" : "w", 1, i ? "1" : "50000");
-        const char *const entries[][2] = {{"location", "test_onnx_file.bin"}, {"offset", i ? "200000" : "0"}, {"checksum", i ? other : sha1}};
+        const char *const entries[][2] = {
+            {"location", "test_onnx_file.bin"}, {"offset", i ? "200000" : "0"}, {"checksum", i ? other : sha1}};
         t->data_location = 1;
         for (int k = 0; k < 3; k++)
-            if (entries[k][1]) *MAKE_ADD(&m, t->external_data) = (gale__pb_entry){.key = make_text(&m, entries[k][0]), .value = make_text(&m, entries[k][1])};
+            if (entries[k][1])
+                *MAKE_ADD(&m, t->external_data) =
+                    (gale__pb_entry){.key = make_text(&m, entries[k][0]), .value = make_text(&m, entries[k][1])};
         make_initializer(&m, t);
     }
     gale_status status = make_encode(&m, &bytes);
@@ -96,7 +105,8 @@ static gale_status run_external(gale_model *model, float expected)
 {
     gale_tensor *x = NULL, *y = NULL;
     GALE_TRY(gale_tensor_from_cpu(NULL, GALE_F32, 1, (int64_t[]){1}, (float[]){0.5f}, &x));
-    gale_status status = gale_model_run_named(model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y"}, &y, 1, true);
+    gale_status status =
+        gale_model_run_named(model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y"}, &y, 1, true);
     if (status == GALE_OK) CHECK(((const float *)gale_tensor_data(y))[3] == expected);
     gale_tensor_destroy(&x), gale_tensor_destroy(&y);
     return status;
@@ -112,14 +122,18 @@ TEST(checksums)
     gale_model *model = NULL;
     for (int i = 0; i <= N; i++) data[i] = (float)i;
     gale__sha1_init(&s), gale__sha_add(&s, data, sizeof data), gale__sha_end_hex(&s, hex);
-    if (!CHECK_OK(gale__file_write("test_onnx_file.bin", data, sizeof data)) || !CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &device))) return;
+    if (!CHECK_OK(gale__file_write("test_onnx_file.bin", data, sizeof data)) ||
+        !CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &device)))
+        return;
     for (int small = 0; small < 2; small++) {
-        if (CHECK_OK(open_external(hex, small ? hex : NULL, small, device, &model))) CHECK_OK(run_external(model, 3.5f + (small ? N : 0)));
+        if (CHECK_OK(open_external(hex, small ? hex : NULL, small, device, &model)))
+            CHECK_OK(run_external(model, 3.5f + (small ? N : 0)));
         gale_model_close(&model);
     }
     /* One that is wrong is found when data is read: opening reads b, and w only when it runs. */
     if (CHECK_OK(open_external(none, NULL, false, device, &model))) CHECK_FAILS(run_external(model, 0), MISMATCH);
-    CHECK(strstr(gale_error(), "tensor 'w'") && strstr(gale_error(), "test_onnx_file.bin") && strstr(gale_error(), hex) && strstr(gale_error(), none));
+    CHECK(strstr(gale_error(), "tensor 'w'") && strstr(gale_error(), "test_onnx_file.bin") &&
+          strstr(gale_error(), hex) && strstr(gale_error(), none));
     CHECK_FAILS(run_external(model, 0), MISMATCH); /* and again */
     gale_model_close(&model);
     CHECK_FAILS(open_external(none, none, true, device, &model), MISMATCH);

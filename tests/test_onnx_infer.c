@@ -10,7 +10,9 @@ static void check(maker *m, const char *const *names, const char *const *texts, 
     gale__onnx *file = NULL;
     gale__net *net = NULL;
     gale__inferred *shapes = NULL;
-    bool ok = CHECK_OK(make_encode(m, &bytes)) && CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &file)) && CHECK_OK(gale__net_import(file, &net));
+    bool ok = CHECK_OK(make_encode(m, &bytes)) &&
+              CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &file)) &&
+              CHECK_OK(gale__net_import(file, &net));
     if (ok) shapes = gale__calloc((size_t)net->n_values + 1, sizeof *shapes);
     ok = ok && CHECK(shapes != NULL) && CHECK_OK(gale__net_infer(net, shapes));
     for (int i = 0; i < n && ok; i++) {
@@ -36,7 +38,8 @@ TEST(pictures)
 {
     static const float weights[4 * 3 * 3 * 3] = {0}, up[4 * 2 * 2 * 2] = {0}, scales[] = {1, 1, 2, 2};
     static const char *const names[] = {"x", "half", "back", "odd", "large", "flat", "mean", "pixels"};
-    static const char *const texts[] = {"f32 [n, 3, h, w]", "f32 [n, 4, h/2, w/2]", "f32 [n, 2, h, w]", "f32 [n, 4, h - 2, w - 2]", "f32 [n, 3, 2*h, 2*w]", "f32 [n, 3*h*w]", "f32 [n, 3, 1, 1]", "f32 [n*h*w, 3]"};
+    static const char *const texts[] = {"f32 [n, 3, h, w]", "f32 [n, 4, h/2, w/2]", "f32 [n, 2, h, w]",
+        "f32 [n, 4, h - 2, w - 2]", "f32 [n, 3, 2*h, 2*w]", "f32 [n, 3*h*w]", "f32 [n, 3, 1, 1]", "f32 [n*h*w, 3]"};
     maker m;
     make_begin(&m, 21);
     make_input(&m, "x", 1, "n,3,h,w");
@@ -62,7 +65,8 @@ TEST(pictures)
 TEST(tokens)
 {
     static const char *const names[] = {"both", "tokens", "heads", "unnamed", "places", "chosen", "behind"};
-    static const char *const texts[] = {"f32 [batch, seq + past, 8]", "i64 [1]", "f32 [batch, seq, 2, 4]", "f32 [other.0]", "i64 [3, 8*batch*seq]", "?", "?"};
+    static const char *const texts[] = {"f32 [batch, seq + past, 8]", "i64 [1]", "f32 [batch, seq, 2, 4]",
+        "f32 [other.0]", "i64 [3, 8*batch*seq]", "?", "?"};
     maker m;
     make_begin(&m, 21);
     make_input(&m, "new", 1, "batch,seq,8"), make_input(&m, "old", 1, "batch,past,8"), make_input(&m, "other", 1, "?");

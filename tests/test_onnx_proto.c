@@ -1,5 +1,6 @@
-/* ONNX files: read, decoded, written.  The suite's files when they are there, byte strings by hand for the corners, and damage of every kind: a file from
- * outside may be anything, and the answer is an error or a tree that survives being written. */
+/* ONNX files: read, decoded, written.  The suite's files when they are there, byte strings by hand for the corners, and
+ * damage of every kind: a file from outside may be anything, and the answer is an error or a tree that survives being
+ * written. */
 #include "../fuzz/seeds.h"
 #include "base/num.h"
 #include "graph/tensor.h"
@@ -19,7 +20,10 @@ static const char *in_folder(const char *name)
     return p;
 }
 
-static gale_status parse(const char *bytes, size_t size, gale__pb_kind kind, gale__onnx **out) { return gale__onnx_parse(bytes, size, true, NULL, kind, out); }
+static gale_status parse(const char *bytes, size_t size, gale__pb_kind kind, gale__onnx **out)
+{
+    return gale__onnx_parse(bytes, size, true, NULL, kind, out);
+}
 #define PARSE(text, kind, out) parse(text, sizeof(text) - 1, GALE__PB_KIND_##kind, out)
 
 /* A tensor from bytes, as numbers. */
@@ -27,8 +31,10 @@ static bool numbers(const char *bytes, size_t size, double *out, size_t n)
 {
     gale__onnx *f = NULL;
     gale_tensor *t = NULL;
-    bool ok = CHECK_OK(parse(bytes, size, GALE__PB_KIND_TENSOR, &f)) && CHECK_OK(gale__onnx_tensor(f, gale__onnx_root(f), &t)) && CHECK_EQ(gale__tensor_elements(t), n);
-    for (size_t i = 0; ok && i < n; i++) out[i] = gale__load_f64(t->type, (char *)t->host + i * gale_type_size(t->type));
+    bool ok = CHECK_OK(parse(bytes, size, GALE__PB_KIND_TENSOR, &f)) &&
+              CHECK_OK(gale__onnx_tensor(f, gale__onnx_root(f), &t)) && CHECK_EQ(gale__tensor_elements(t), n);
+    for (size_t i = 0; ok && i < n; i++)
+        out[i] = gale__load_f64(t->type, (char *)t->host + i * gale_type_size(t->type));
     gale_tensor_destroy(&t);
     gale__onnx_close(&f);
     return ok;
@@ -41,25 +47,29 @@ TEST(packed_and_not)
     /* dims 2, float type, float_data: packed, then one by one, then both */
     if (NUMBERS("\x08\x02\x10\x01\x22\x08\0\0\x80\x3f\0\0\0\x40", v, 2)) CHECK(v[0] == 1 && v[1] == 2);
     if (NUMBERS("\x08\x02\x10\x01\x25\0\0\x80\x3f\x25\0\0\0\x40", v, 2)) CHECK(v[0] == 1 && v[1] == 2);
-    if (NUMBERS("\x0a\x01\x03\x10\x01\x25\0\0\x80\x3f\x22\x08\0\0\0\x40\0\0\x40\x40", v, 3)) CHECK(v[0] == 1 && v[1] == 2 && v[2] == 3);
+    if (NUMBERS("\x0a\x01\x03\x10\x01\x25\0\0\x80\x3f\x22\x08\0\0\0\x40\0\0\x40\x40", v, 3))
+        CHECK(v[0] == 1 && v[1] == 2 && v[2] == 3);
     /* int64: packed -1 takes ten bytes */
-    if (NUMBERS("\x08\x02\x10\x07\x3a\x0b\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x05", v, 2)) CHECK(v[0] == -1 && v[1] == 5);
+    if (NUMBERS("\x08\x02\x10\x07\x3a\x0b\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x05", v, 2))
+        CHECK(v[0] == -1 && v[1] == 5);
     if (NUMBERS("\x08\x02\x10\x0c\x5a\x06\x01\xff\xff\xff\xff\x0f", v, 2)) CHECK(v[0] == 1 && v[1] == 4294967295.0);
 }
 
 TEST(narrow_types)
 {
     double v[5];
-    if (NUMBERS("\x08\x01\x10\x0a\x2a\x02\x80\x78", v, 1)) CHECK(v[0] == 1);                           /* f16 0x3c00 */
-    if (NUMBERS("\x08\x01\x10\x10\x2a\x02\x80\x7f", v, 1)) CHECK(v[0] == 1);                           /* bf16 0x3f80 */
+    if (NUMBERS("\x08\x01\x10\x0a\x2a\x02\x80\x78", v, 1)) CHECK(v[0] == 1); /* f16 0x3c00 */
+    if (NUMBERS("\x08\x01\x10\x10\x2a\x02\x80\x7f", v, 1)) CHECK(v[0] == 1); /* bf16 0x3f80 */
     if (NUMBERS("\x08\x03\x10\x09\x2a\x03\x00\x01\x07", v, 3)) CHECK(v[0] == 0 && v[1] == 1 && v[2] == 1);
     if (NUMBERS("\x08\x03\x10\x16\x4a\x02\xf1\x08", v, 3)) CHECK(v[0] == 1 && v[1] == -1 && v[2] == -8); /* i4, raw */
-    if (NUMBERS("\x08\x03\x10\x15\x2a\x03\xf1\x01\x08", v, 3)) CHECK(v[0] == 1 && v[1] == 15 && v[2] == 8); /* u4, list */
-    if (NUMBERS("\x08\x05\x10\x1a\x4a\x02\xe4\x02", v, 5)) CHECK(v[0] == 0 && v[1] == 1 && v[2] == -2 && v[3] == -1 && v[4] == -2);
-    if (NUMBERS("\x08\x02\x10\x17\x4a\x01\x72", v, 2)) CHECK(v[0] == 1 && v[1] == 6);                   /* f4e2m1 */
-    if (NUMBERS("\x08\x01\x10\x11\x4a\x01\x38", v, 1)) CHECK(v[0] == 1);                               /* f8e4m3fn */
+    if (NUMBERS("\x08\x03\x10\x15\x2a\x03\xf1\x01\x08", v, 3))
+        CHECK(v[0] == 1 && v[1] == 15 && v[2] == 8); /* u4, list */
+    if (NUMBERS("\x08\x05\x10\x1a\x4a\x02\xe4\x02", v, 5))
+        CHECK(v[0] == 0 && v[1] == 1 && v[2] == -2 && v[3] == -1 && v[4] == -2);
+    if (NUMBERS("\x08\x02\x10\x17\x4a\x01\x72", v, 2)) CHECK(v[0] == 1 && v[1] == 6); /* f4e2m1 */
+    if (NUMBERS("\x08\x01\x10\x11\x4a\x01\x38", v, 1)) CHECK(v[0] == 1);              /* f8e4m3fn */
     if (NUMBERS("\x08\x01\x10\x03\x2a\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", v, 1)) CHECK(v[0] == -1);
-    if (NUMBERS("\x10\x0b\x4a\x08\0\0\0\0\0\0\xf0\x3f", v, 1)) CHECK(v[0] == 1);                        /* rank 0 */
+    if (NUMBERS("\x10\x0b\x4a\x08\0\0\0\0\0\0\xf0\x3f", v, 1)) CHECK(v[0] == 1); /* rank 0 */
     CHECK(NUMBERS("\x08\x00\x10\x01", v, 0));
 }
 
@@ -77,38 +87,41 @@ static gale_status tensor_status(const char *bytes, size_t size)
 
 TEST(data_must_fit)
 {
-    TENSOR_FAILS("\x08\x02\x10\x01\x4a\x04\0\0\0\0", FORMAT);                /* four bytes for two floats */
+    TENSOR_FAILS("\x08\x02\x10\x01\x4a\x04\0\0\0\0", FORMAT); /* four bytes for two floats */
     CHECK(strstr(gale_error(), "4 bytes of data; 8 are needed for its 2 elements of f32"));
     TENSOR_FAILS("\x08\x02\x10\x01\x25\0\0\0\0", FORMAT);
     CHECK(strstr(gale_error(), "1 values in float_data; 2 are needed"));
     TENSOR_FAILS("\x08\x01\x10\x01\x4a\x05\0\0\0\0\0", FORMAT);
     TENSOR_FAILS("\x08\x02\x10\x01", FORMAT);
-    TENSOR_FAILS("\x08\x02\x10\x0a\x2a\x04\x80\x78\x80\x80", FORMAT);     /* a number cut off */
-    TENSOR_FAILS("\x08\x01\x10\x0e", UNSUPPORTED);                           /* complex */
+    TENSOR_FAILS("\x08\x02\x10\x0a\x2a\x04\x80\x78\x80\x80", FORMAT); /* a number cut off */
+    TENSOR_FAILS("\x08\x01\x10\x0e", UNSUPPORTED);                    /* complex */
     TENSOR_FAILS("\x08\x01\x10\x00", FORMAT);
     TENSOR_FAILS("\x08\x01\x10\x63", FORMAT);
-    TENSOR_FAILS("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x10\x01", INVALID); /* -1 */
+    TENSOR_FAILS("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x10\x01", INVALID);   /* -1 */
     TENSOR_FAILS("\x08\x80\x80\x80\x80\x80\x80\x80\x80\x40\x08\x10\x10\x01", LIMIT); /* 2^62 * 16 */
-    TENSOR_FAILS("\x10\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01", LIMIT);
-    TENSOR_FAILS("\x08\x01\x10\x08\x4a\x01z", FORMAT);                       /* raw strings */
-    TENSOR_FAILS("\x08\x01\x10\x01\x1a\x00\x4a\x04\0\0\0\0", UNSUPPORTED);   /* segment */
-    TENSOR_FAILS("\x08\x01\x10\x01\x70\x01", FORMAT);                        /* external, nowhere */
+    TENSOR_FAILS("\x10\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08\x01\x08"
+                 "\x01\x08\x01",
+        LIMIT);
+    TENSOR_FAILS("\x08\x01\x10\x08\x4a\x01z", FORMAT);                     /* raw strings */
+    TENSOR_FAILS("\x08\x01\x10\x01\x1a\x00\x4a\x04\0\0\0\0", UNSUPPORTED); /* segment */
+    TENSOR_FAILS("\x08\x01\x10\x01\x70\x01", FORMAT);                      /* external, nowhere */
 }
 
 TEST(wire_errors)
 {
     gale__onnx *f = NULL;
     CHECK_FAILS(PARSE("\x08", MODEL, &f), FORMAT);
-    CHECK_FAILS(PARSE("\x0d\0\0\0\0", MODEL, &f), FORMAT);                    /* ir_version as 32 bits */
+    CHECK_FAILS(PARSE("\x0d\0\0\0\0", MODEL, &f), FORMAT); /* ir_version as 32 bits */
     CHECK(strstr(gale_error(), "ir_version: is of wire type 5, not 0"));
-    CHECK_FAILS(PARSE("\x3a\x05\x0a\x03\x2a\x01\x08", MODEL, &f), FORMAT);    /* graph.node[0].attribute[0]: a tag and no value */
+    CHECK_FAILS(
+        PARSE("\x3a\x05\x0a\x03\x2a\x01\x08", MODEL, &f), FORMAT); /* graph.node[0].attribute[0]: a tag and no value */
     CHECK(strstr(gale_error(), "graph.node[0].attribute[0].name: ends in the middle"));
-    CHECK_FAILS(PARSE("\x3a\x05\x0a\x09", MODEL, &f), FORMAT);                /* a length beyond the end */
+    CHECK_FAILS(PARSE("\x3a\x05\x0a\x09", MODEL, &f), FORMAT); /* a length beyond the end */
     CHECK_FAILS(PARSE("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", MODEL, &f), FORMAT);
-    CHECK_FAILS(PARSE("\x3b\x3c", MODEL, &f), UNSUPPORTED);                   /* a group */
+    CHECK_FAILS(PARSE("\x3b\x3c", MODEL, &f), UNSUPPORTED); /* a group */
     CHECK_FAILS(PARSE("\x3e", MODEL, &f), FORMAT);
     CHECK_FAILS(PARSE("\x00\x00", MODEL, &f), FORMAT);
-    CHECK_FAILS(PARSE("\x22\x06\0\0\x80\x3f\0\0", TENSOR, &f), FORMAT);       /* one and a half floats */
+    CHECK_FAILS(PARSE("\x22\x06\0\0\x80\x3f\0\0", TENSOR, &f), FORMAT); /* one and a half floats */
     CHECK_FAILS(PARSE("\x3a\x01\x80", TENSOR, &f), FORMAT);
     CHECK(f == NULL);
     if (CHECK_OK(PARSE("", MODEL, &f))) gale__onnx_close(&f);
@@ -118,7 +131,15 @@ TEST(merged)
 {
     gale__onnx *f = NULL;
     /* two graphs become one: nodes of both, the last name */
-    if (!CHECK_OK(PARSE("\x3a\x07\x0a\x02\x22\x00\x12\x01" "a" "\x08\x03\x3a\x08\x12\x01" "b" "\x0a\x03\x22\x01" "X" "\x08\x04", MODEL, &f))) return;
+    if (!CHECK_OK(PARSE("\x3a\x07\x0a\x02\x22\x00\x12\x01"
+                        "a"
+                        "\x08\x03\x3a\x08\x12\x01"
+                        "b"
+                        "\x0a\x03\x22\x01"
+                        "X"
+                        "\x08\x04",
+            MODEL, &f)))
+        return;
     gale__pb_model *m = gale__onnx_root(f);
     CHECK_EQ(m->ir_version, 4);
     CHECK_EQ(m->graph->node.n, 2);
@@ -158,7 +179,8 @@ TEST(bounded)
     gale__onnx *f = NULL;
     size_t n = 200000;
     char *bytes = malloc(n + 16);
-    for (size_t i = 0; i < n; i += 2) memcpy(bytes + i, "\x2a\x00", 2); /* graph.initializer, empty: 150 times its size */
+    for (size_t i = 0; i < n; i += 2)
+        memcpy(bytes + i, "\x2a\x00", 2); /* graph.initializer, empty: 150 times its size */
     gale__str s = {0};
     gale__str_add_n(&s, "\x3a\xc0\x9a\x0c", 4);
     gale__str_add_n(&s, bytes, n);
@@ -180,7 +202,9 @@ TEST(bounded)
     }
     CHECK_FAILS(parse(nest + at + (depth % 2 ? 0 : 0), sizeof nest - at, GALE__PB_KIND_TYPE, &f), LIMIT);
     CHECK(strstr(gale_error(), "nested"));
-    for (size_t i = 0; i + 9 <= n; i += 9) memcpy(bytes + i, "\x3a\x07\x0a\x05\x0a\x01x\x22\x00", 9); /* graph again and again: each time the list is copied */
+    for (size_t i = 0; i + 9 <= n; i += 9)
+        memcpy(bytes + i, "\x3a\x07\x0a\x05\x0a\x01x\x22\x00",
+            9); /* graph again and again: each time the list is copied */
     CHECK_FAILS(parse(bytes, n / 9 * 9, GALE__PB_KIND_MODEL, &f), LIMIT);
     gale__str_finish(&s);
     free(bytes);
@@ -193,7 +217,8 @@ TEST(sparse)
     gale__str bytes = {0};
     gale__onnx *f = NULL;
     seed_sparse(&m);
-    if (!CHECK_OK(make_encode(&m, &bytes)) || !CHECK_OK(parse(bytes.text, bytes.length, GALE__PB_KIND_MODEL, &f))) return;
+    if (!CHECK_OK(make_encode(&m, &bytes)) || !CHECK_OK(parse(bytes.text, bytes.length, GALE__PB_KIND_MODEL, &f)))
+        return;
     gale__pb_graph *g = ((gale__pb_model *)gale__onnx_root(f))->graph;
     for (int k = 0; k < 2; k++) {
         gale_tensor *t = NULL;
@@ -242,7 +267,8 @@ static gale_status external_status(const char *location, const char *offset, con
     gale_status status = make_encode(&m, &bytes);
     if (status == GALE_OK) status = gale__file_write(in_folder("e.onnx"), bytes.text, bytes.length);
     if (status == GALE_OK) status = gale__onnx_open(in_folder("e.onnx"), GALE__PB_KIND_MODEL, &f);
-    if (status == GALE_OK) status = gale__onnx_tensor(f, ((gale__pb_model *)gale__onnx_root(f))->graph->initializer.at, &t);
+    if (status == GALE_OK)
+        status = gale__onnx_tensor(f, ((gale__pb_model *)gale__onnx_root(f))->graph->initializer.at, &t);
     if (status == GALE_OK) CHECK(((float *)gale_tensor_data(t))[0] == 1 && ((float *)gale_tensor_data(t))[1] == 2);
     gale_tensor_destroy(&t);
     gale__onnx_close(&f);
@@ -319,7 +345,8 @@ TEST(large_data_stays_in_the_file)
     CHECK_OK(gale__file_write(in_folder("big.onnx"), bytes.text, bytes.length));
     if (!CHECK_OK(gale__onnx_open(in_folder("big.onnx"), GALE__PB_KIND_MODEL, &f))) return;
     gale__pb_tensor *big = tensor_named(f, "big");
-    CHECK(!big->raw_data.at && big->raw_data.size == N * 4 && !memcmp(bytes.text + big->raw_offset, m.graph->initializer.at[2].raw_data.at, N * 4));
+    CHECK(!big->raw_data.at && big->raw_data.size == N * 4 &&
+          !memcmp(bytes.text + big->raw_offset, m.graph->initializer.at[2].raw_data.at, N * 4));
     CHECK(f->arena.total_bytes < 65536);
     CHECK(tensor_named(f, "after")->raw_data.at != NULL);
     CHECK_OK(gale__onnx_tensor(f, big, &t));
@@ -402,7 +429,8 @@ TEST(tensors_as_messages)
         gale_tensor *t = NULL, *back = NULL;
         gale__onnx *none = NULL;
         CHECK_EQ(gale__onnx_type(gale__onnx_type_number((gale_type)type)), type);
-        CHECK_OK(type == GALE_STRING ? gale_tensor_from_strings(1, dims, words, sizes, &t) : gale_tensor_from_cpu(NULL, (gale_type)type, 1, dims, data, &t));
+        CHECK_OK(type == GALE_STRING ? gale_tensor_from_strings(1, dims, words, sizes, &t)
+                                     : gale_tensor_from_cpu(NULL, (gale_type)type, 1, dims, data, &t));
         CHECK_OK(gale__onnx_from_tensor(&arena, t, "t", &m));
         CHECK_OK(parse("", 0, GALE__PB_KIND_TENSOR, &none));
         if (CHECK_OK(gale__onnx_tensor(none, &m, &back))) {
@@ -442,9 +470,11 @@ TEST(seeds_round_trip)
         gale__onnx *f = NULL;
         seeds[i].make(&m);
         if (CHECK_OK(make_encode(&m, &a)) && CHECK_OK(parse(a.text, a.length, GALE__PB_KIND_MODEL, &f))) {
-            if (CHECK_OK(tree_round_trip(f, &b)) && strcmp(seeds[i].name, "old")) CHECK(a.length == b.length && !memcmp(a.text, b.text, a.length));
+            if (CHECK_OK(tree_round_trip(f, &b)) && strcmp(seeds[i].name, "old"))
+                CHECK(a.length == b.length && !memcmp(a.text, b.text, a.length));
             tree_decoded d = tree_decode(f);
-            if (d.bad != (strcmp(seeds[i].name, "external") == 0)) printf("%s: %d tensors: %s\n", seeds[i].name, d.bad, gale_error()), test_bad++;
+            if (d.bad != (strcmp(seeds[i].name, "external") == 0))
+                printf("%s: %d tensors: %s\n", seeds[i].name, d.bad, gale_error()), test_bad++;
         }
         gale__onnx_close(&f);
         gale__str_finish(&a);
@@ -515,7 +545,8 @@ static gale_status whole_life(const char *from)
 
 TEST(every_allocation_fails)
 {
-    static const char *const names[] = {"lists", "raw", "sparse", "attributes", "external", "strings", "large", "function"};
+    static const char *const names[] = {
+        "lists", "raw", "sparse", "attributes", "external", "strings", "large", "function"};
     static const float data[] = {9, 1, 2, 7};
     CHECK_OK(gale__file_write(in_folder("w.bin"), data, sizeof data));
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -542,7 +573,9 @@ TEST(every_allocation_fails)
 
 /* --- The suite. --- */
 
-static struct { int files, tensors, same; } seen;
+static struct {
+    int files, tensors, same;
+} seen;
 
 static void look_at_file(const char *path, gale__pb_kind kind)
 {
@@ -554,7 +587,8 @@ static void look_at_file(const char *path, gale__pb_kind kind)
     CHECK_EQ(d.bad, 0);
     if (d.bad) printf("%s: %s\n", path, gale_error());
     CHECK_OK(tree_round_trip(f, &out));
-    if (CHECK_OK(gale__file_read(path, 0, &whole))) seen.same += whole.size == out.length && !memcmp(whole.data, gale__str_text(&out), whole.size);
+    if (CHECK_OK(gale__file_read(path, 0, &whole)))
+        seen.same += whole.size == out.length && !memcmp(whole.data, gale__str_text(&out), whole.size);
     seen.files++;
     seen.tensors += d.good;
     gale__bytes_finish(&whole);
@@ -565,7 +599,10 @@ static void look_at_file(const char *path, gale__pb_kind kind)
 static gale__pb_kind kind_of(const gale__pb_type *type)
 {
     if (!type) return GALE__PB_KIND_TENSOR;
-    return type->sequence_type ? GALE__PB_KIND_SEQUENCE : type->map_type ? GALE__PB_KIND_MAP : type->optional_type ? GALE__PB_KIND_OPTIONAL : GALE__PB_KIND_TENSOR;
+    return type->sequence_type   ? GALE__PB_KIND_SEQUENCE
+           : type->map_type      ? GALE__PB_KIND_MAP
+           : type->optional_type ? GALE__PB_KIND_OPTIONAL
+                                 : GALE__PB_KIND_TENSOR;
 }
 
 static void look_at_values(const char *path, const char *word, const gale__pb_value_info *infos, size_t n)
@@ -618,8 +655,10 @@ TEST(folder_is_removed)
     CHECK_EQ(system(command), 0);
 }
 
-static const test_row rows[] = {ROW(packed_and_not), ROW(narrow_types), ROW(data_must_fit), ROW(wire_errors), ROW(merged), ROW(attribute_kinds_of_old), ROW(bounded), ROW(sparse), ROW(external),
-    ROW(large_data_stays_in_the_file), ROW(written_inside_and_outside), ROW(tensors_as_messages), ROW(seeds_round_trip), ROW(cut_and_flipped), ROW(every_allocation_fails), ROW(suite), ROW(folder_is_removed)};
+static const test_row rows[] = {ROW(packed_and_not), ROW(narrow_types), ROW(data_must_fit), ROW(wire_errors),
+    ROW(merged), ROW(attribute_kinds_of_old), ROW(bounded), ROW(sparse), ROW(external),
+    ROW(large_data_stays_in_the_file), ROW(written_inside_and_outside), ROW(tensors_as_messages), ROW(seeds_round_trip),
+    ROW(cut_and_flipped), ROW(every_allocation_fails), ROW(suite), ROW(folder_is_removed)};
 
 int main(int argc, char **argv)
 {

@@ -1,27 +1,48 @@
-/* Models that mix strings, sequences and maps with numbers: what runs on the host and what on the device meet as the graph says.  Values are ONNX
- * Runtime's, or follow from the words of the standard. */
+/* Models that mix strings, sequences and maps with numbers: what runs on the host and what on the device meet as the
+ * graph says.  Values are ONNX Runtime's, or follow from the words of the standard. */
 #include "gale/model.h"
 #include "host_calls.h"
 #include "onnx_make.h"
 
-typedef struct row { const char *in, *nodes[8], *out; } row;
+typedef struct row {
+    const char *in, *nodes[8], *out;
+} row;
 
-/* Inputs and outputs: a name and a value each, separated by ';'.  Nodes: operator|inputs|outputs|attributes; ai.onnx.ml's have "ml:" in front. */
-static const row rows[] = {
-    {"x=f32[2,2] 1 0 0 1", {"ml:LinearClassifier|x|y,z|coefficients=1.0,0.0,0.0,2.0 intercepts=0.0,0.0 classlabels_strings='left','right'"}, "y=string[2] 'left' 'right'; z=f32[2,2] 1 0 0 2"},
+/* Inputs and outputs: a name and a value each, separated by ';'.  Nodes: operator|inputs|outputs|attributes;
+ * ai.onnx.ml's have "ml:" in front. */
+static const row rows[] = {{"x=f32[2,2] 1 0 0 1",
+                               {"ml:LinearClassifier|x|y,z|coefficients=1.0,0.0,0.0,2.0 intercepts=0.0,0.0 "
+                                "classlabels_strings='left','right'"},
+                               "y=string[2] 'left' 'right'; z=f32[2,2] 1 0 0 2"},
     {"x=f32[1,3] 5 1 9",
-     {"ml:ZipMap|x|maps|classlabels_strings='a','b','c'", "SequenceAt|maps,zero|map|", "ml:DictVectorizer|map|v|string_vocabulary='c','q','a','b'", "Add|v,v|y|"},
-     "y=f32[4] 18 0 10 2"},
-    {"x=string[2] 'b,a,b' 'c'", {"StringSplit|x|s,n|delimiter=','", "Reshape|s,flat|f|", "Unique|f|u,i,v,c|", "Add|c,c|d|", "Transpose|s|t|"}, "u=string[4] '' 'a' 'b' 'c'; d=i64[4] 4 2 4 2; n=i64[2] 3 1; t=string[3,2] 'b' 'c' 'a' '' 'b' ''"},
+        {"ml:ZipMap|x|maps|classlabels_strings='a','b','c'", "SequenceAt|maps,zero|map|",
+            "ml:DictVectorizer|map|v|string_vocabulary='c','q','a','b'", "Add|v,v|y|"},
+        "y=f32[4] 18 0 10 2"},
+    {"x=string[2] 'b,a,b' 'c'",
+        {"StringSplit|x|s,n|delimiter=','", "Reshape|s,flat|f|", "Unique|f|u,i,v,c|", "Add|c,c|d|", "Transpose|s|t|"},
+        "u=string[4] '' 'a' 'b' 'c'; d=i64[4] 4 2 4 2; n=i64[2] 3 1; t=string[3,2] 'b' 'c' 'a' '' 'b' ''"},
     {"x=string[3] '1.5' '-2' 'inf'", {"Cast|x|f|to=1", "Neg|f|g|", "Cast|g|y|to=8"}, "y=string[3] '-1.5' '2.0' '-inf'"},
-    {"x=f32[4,2] 1 2 3 4 5 6 7 8", {"Relu|row0|row|", "SplitToSequence|x|s|axis=0 keepdims=0", "SequenceErase|s,zero|e|", "SequenceInsert|e,row|i|", "ConcatFromSequence|i|c|axis=0 new_axis=1", "Mul|c,c|y|", "SequenceLength|i|n|"},
-     "y=f32[4,2] 9 16 25 36 49 64 0 4; n=i64[] 4"},
-    {"x=string[2] 'cat' 'dog'", {"ml:LabelEncoder|x|i|keys_strings='dog','cat' values_int64s=5,7", "Mul|i,i|j|", "ml:LabelEncoder|j|y|keys_int64s=25,49 values_strings='D','C'", "Equal|x,x|e|", "Where|e,y,x|w|"}, "w=string[2] 'C' 'D'"},
-    {"x=string[2,2] 'a b' 'c' 'd' 'e'", {"Identity|x|y|", "Optional|y|o|", "OptionalHasElement|o|h|", "OptionalGetElement|o|g|", "Concat|g,x|c|axis=1", "Shape|c|s|"}, "c=string[2,4] 'a b' 'c' 'a b' 'c' 'd' 'e' 'd' 'e'; h=bool[] 1; s=i64[2] 2 4"}};
+    {"x=f32[4,2] 1 2 3 4 5 6 7 8",
+        {"Relu|row0|row|", "SplitToSequence|x|s|axis=0 keepdims=0", "SequenceErase|s,zero|e|",
+            "SequenceInsert|e,row|i|", "ConcatFromSequence|i|c|axis=0 new_axis=1", "Mul|c,c|y|", "SequenceLength|i|n|"},
+        "y=f32[4,2] 9 16 25 36 49 64 0 4; n=i64[] 4"},
+    {"x=string[2] 'cat' 'dog'",
+        {"ml:LabelEncoder|x|i|keys_strings='dog','cat' values_int64s=5,7", "Mul|i,i|j|",
+            "ml:LabelEncoder|j|y|keys_int64s=25,49 values_strings='D','C'", "Equal|x,x|e|", "Where|e,y,x|w|"},
+        "w=string[2] 'C' 'D'"},
+    {"x=string[2,2] 'a b' 'c' 'd' 'e'",
+        {"Identity|x|y|", "Optional|y|o|", "OptionalHasElement|o|h|", "OptionalGetElement|o|g|", "Concat|g,x|c|axis=1",
+            "Shape|c|s|"},
+        "c=string[2,4] 'a b' 'c' 'a b' 'c' 'd' 'e' 'd' 'e'; h=bool[] 1; s=i64[2] 2 4"}};
 
 static void add_attrs(maker *m, gale__pb_node *n, const char *text)
 {
-    static const uint8_t kinds[] = {[GALE_ATTR_INT] = GALE__PB_INT, [GALE_ATTR_FLOAT] = GALE__PB_FLOAT, [GALE_ATTR_STRING] = GALE__PB_STRING, [GALE_ATTR_INTS] = GALE__PB_INTS, [GALE_ATTR_FLOATS] = GALE__PB_FLOATS, [GALE_ATTR_STRINGS] = GALE__PB_STRINGS};
+    static const uint8_t kinds[] = {[GALE_ATTR_INT] = GALE__PB_INT,
+        [GALE_ATTR_FLOAT] = GALE__PB_FLOAT,
+        [GALE_ATTR_STRING] = GALE__PB_STRING,
+        [GALE_ATTR_INTS] = GALE__PB_INTS,
+        [GALE_ATTR_FLOATS] = GALE__PB_FLOATS,
+        [GALE_ATTR_STRINGS] = GALE__PB_STRINGS};
     parsed *p = calloc(1, sizeof *p);
     parse_attrs(p, text);
     for (int i = 0; i < p->n; i++) {
@@ -110,7 +131,8 @@ TEST(models)
     int64_t live = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale_device *device = NULL;
-        if (!CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &device))) return;
+        if (!CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &device)))
+            return;
         if (!check_model(&rows[i], device)) printf("    %s: %s\n", rows[i].in, rows[i].nodes[0]);
         gale_device_close(&device);
         if (i) CHECK_EQ(gale__alloc_live(), live);

@@ -5,19 +5,17 @@
 static const uint32_t group[3] = {64, 1, 1};
 static const uint32_t groups[3] = {(N + 63) / 64, 1, 1};
 
-static const char scale_text[] =
-    "struct block { ulong offset[2]; uint w[3]; };\n"
-    "__kernel void scale(__global uchar *py, __global uchar *px, struct block b) {\n"
-    "    __global float *y = (__global float *)(py + b.offset[0]);\n"
-    "    __global const float *x = (__global const float *)(px + b.offset[1]);\n"
-    "    uint i = (uint)get_global_id(0);\n"
-    "    if (i < b.w[0]) y[i] = x[i] * as_float(b.w[1]) + as_float(b.w[2]);\n"
-    "}\n";
-static const char user_text[] =
-    "__kernel void axpy(__global float *y, __global const float *x, uint n, float a) {\n"
-    "    uint i = (uint)get_global_id(0);\n"
-    "    if (i < n) y[i] = a * x[i];\n"
-    "}\n";
+static const char scale_text[] = "struct block { ulong offset[2]; uint w[3]; };\n"
+                                 "__kernel void scale(__global uchar *py, __global uchar *px, struct block b) {\n"
+                                 "    __global float *y = (__global float *)(py + b.offset[0]);\n"
+                                 "    __global const float *x = (__global const float *)(px + b.offset[1]);\n"
+                                 "    uint i = (uint)get_global_id(0);\n"
+                                 "    if (i < b.w[0]) y[i] = x[i] * as_float(b.w[1]) + as_float(b.w[2]);\n"
+                                 "}\n";
+static const char user_text[] = "__kernel void axpy(__global float *y, __global const float *x, uint n, float a) {\n"
+                                "    uint i = (uint)get_global_id(0);\n"
+                                "    if (i < n) y[i] = a * x[i];\n"
+                                "}\n";
 
 static gale_status build_ours(const char *text, gale_module **module)
 {
@@ -29,7 +27,8 @@ static gale_status scale(gale_stream *on, gale_kernel *kernel, gale_buffer *y, g
 {
     gale__ref refs[2] = {gale__buffer_ref(y, 0), gale__buffer_ref(x, 0)};
     uint32_t words[3] = {N, word_of(a), word_of(b)};
-    gale__launch launch = {.groups = {groups[0], 1, 1}, .group = {64, 1, 1}, .n_refs = 2, .n_words = 3, .refs = refs, .words = words};
+    gale__launch launch = {
+        .groups = {groups[0], 1, 1}, .group = {64, 1, 1}, .n_refs = 2, .n_words = 3, .refs = refs, .words = words};
     return gale__launch_run(on, kernel, &launch);
 }
 
@@ -43,7 +42,8 @@ TEST(probe)
     }
     const gale_device_info *d = &p->devices[0];
     CHECK(d->name[0] && d->driver[0] && d->id[0] && p->library[0]);
-    CHECK(d->caps.memory_bytes && d->caps.alloc_max_bytes && d->caps.group_max && d->caps.shared_bytes && d->caps.compute_units);
+    CHECK(d->caps.memory_bytes && d->caps.alloc_max_bytes && d->caps.group_max && d->caps.shared_bytes &&
+          d->caps.compute_units);
     CHECK_FAILS(gale__device_open_one(&gale__backend_opencl, p->count, NULL, &device), NO_DEVICE);
 }
 
@@ -54,7 +54,8 @@ TEST(absent)
     if (!CHECK_OK(gale__backend_probe(&gale__backend_opencl, &p))) return;
     if (!p->library[0]) SKIP("%s", p->reason);
     /* NVIDIA's loader knows its own driver without being told. */
-    if (!p->count || p->devices[0].caps.software) CHECK(probe_says("OCL_ICD_VENDORS=/nonexistent", "no OpenCL platform"));
+    if (!p->count || p->devices[0].caps.software)
+        CHECK(probe_says("OCL_ICD_VENDORS=/nonexistent", "no OpenCL platform"));
     CHECK(probe_says_of_garbage("libOpenCL.so", "libOpenCL.so.1: file too short"));
 }
 
@@ -86,7 +87,8 @@ TEST(users)
     if (!open_device(&gale__backend_opencl, false)) return;
     gale_buffer *x = counting(N), *y = counting(N);
     uint32_t words[2] = {N, word_of(0.5f)};
-    if (CHECK_OK(gale_module_create(device, "opencl", user_text, strlen(user_text), "-cl-fast-relaxed-math", &module)) &&
+    if (CHECK_OK(
+            gale_module_create(device, "opencl", user_text, strlen(user_text), "-cl-fast-relaxed-math", &module)) &&
         CHECK_OK(gale_kernel_get(module, "axpy", group, &kernel))) {
         CHECK_OK(gale_kernel_launch(stream, kernel, groups, (gale_buffer *[]){y, x}, 2, words, 2));
         CHECK_EQ(count_wrong(y, N, 0.5f, 0), 0);
@@ -156,7 +158,8 @@ TEST(threads)
     gale_module *module = NULL;
     gale_kernel *kernel = NULL;
     if (!open_device(&gale__backend_opencl, false)) return;
-    if (CHECK_OK(build_ours(scale_text, &module)) && CHECK_OK(gale_kernel_get(module, "scale", group, &kernel))) check_threads(kernel, scale);
+    if (CHECK_OK(build_ours(scale_text, &module)) && CHECK_OK(gale_kernel_get(module, "scale", group, &kernel)))
+        check_threads(kernel, scale);
     gale_kernel_destroy(&kernel);
     gale_module_destroy(&module);
     close_device();
@@ -164,7 +167,8 @@ TEST(threads)
 
 TEST(watchdog)
 {
-    static const char text[] = "__kernel void count(__global volatile float *y, uint n) { for (uint i = 0; i < n; i++) y[0] += 1; }";
+    static const char text[] =
+        "__kernel void count(__global volatile float *y, uint n) { for (uint i = 0; i < n; i++) y[0] += 1; }";
     gale_module *module = NULL;
     gale_kernel *kernel = NULL;
     if (!open_device(&gale__backend_opencl, false)) return;

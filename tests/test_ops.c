@@ -1,4 +1,5 @@
-/* Every operator case through the scalar reference, against the values found independently; and what operators refuse. */
+/* Every operator case through the scalar reference, against the values found independently; and what operators refuse.
+ */
 #include "refused.h"
 #include "test.h"
 #include "ops/cases.h"
@@ -12,9 +13,12 @@ static bool check_outputs(gale__case_run *run, const gale__case_value *got)
         char text[200] = "";
         if (want->absent) continue;
         bool shape = got[i].rank == want->rank && !memcmp(got[i].dims, want->dims, want->rank * sizeof *want->dims);
-        bool same = got[i].type == want->type && shape && gale__case_equal(want->type, want->elements, got[i].data, want->data, run->tolerance, text, sizeof text);
+        bool same =
+            got[i].type == want->type && shape &&
+            gale__case_equal(want->type, want->elements, got[i].data, want->data, run->tolerance, text, sizeof text);
         if (same) continue;
-        printf("FAIL %s: output %d %s: %s, rank %d\n", run->name, i, *text ? text : "has another type or shape", gale_type_name(got[i].type), got[i].rank);
+        printf("FAIL %s: output %d %s: %s, rank %d\n", run->name, i, *text ? text : "has another type or shape",
+            gale_type_name(got[i].type), got[i].rank);
         ok = false;
     }
     return ok;
@@ -48,7 +52,8 @@ TEST(every_operator_has_cases)
             expected += *gale__cases[c].expected != 0;
         }
         bool random = strstr(gale__ops_table[i]->name, "Random") || !strcmp(gale__ops_table[i]->name, "Bernoulli");
-        if (!CHECK(all > 0) || !CHECK(random || expected > 0)) printf("  %s has %d cases, %d with expected values\n", gale__ops_table[i]->name, all, expected);
+        if (!CHECK(all > 0) || !CHECK(random || expected > 0))
+            printf("  %s has %d cases, %d with expected values\n", gale__ops_table[i]->name, all, expected);
         CHECK(gale__ops_table[i]->doc && *gale__ops_table[i]->doc);
         CHECK(gale__op_find(gale__ops_table[i]->name) == gale__ops_table[i]);
     }
@@ -76,8 +81,10 @@ TEST(bad_input_is_refused)
     refused("Attention", "softmax_precision=7", "T[1,1,2,4] ~1; T[1,1,2,4] ~2; T[1,1,2,4] ~3", "floats");
     refused("Attention", "", "T[1,3,2,4] ~1; T[1,2,2,4] ~2; T[1,2,2,4] ~3", "go together");
     refused("Attention", "", "T[1,1,2,4] ~1; T[1,1,2,4] ~2; T[1,1,2,4] ~3; T[2,5] ~4", "past the 2 keys");
-    refused("FlexAttention", "score_mod={1:Add(0,#1)>1} prob_mod={0:>}", "T[1,1,2,4] ~1; T[1,1,2,4] ~2; T[1,1,2,4] ~3", "no input");
-    refused("FlexAttention", "score_mod={1:ReduceSum(0)>1}", "T[1,1,2,4] ~1; T[1,1,2,4] ~2; T[1,1,2,4] ~3", "type or shape");
+    refused("FlexAttention", "score_mod={1:Add(0,#1)>1} prob_mod={0:>}", "T[1,1,2,4] ~1; T[1,1,2,4] ~2; T[1,1,2,4] ~3",
+        "no input");
+    refused("FlexAttention", "score_mod={1:ReduceSum(0)>1}", "T[1,1,2,4] ~1; T[1,1,2,4] ~2; T[1,1,2,4] ~3",
+        "type or shape");
     refused("LSTM", "", "T[3,1,2] ~1; T[1,8,2] ~2; T[1,8,3] ~3", "input 1");
     refused("LSTM", "activations=Tanh,Sine,Tanh", "T[3,1,2] ~1; T[1,8,2] ~2; T[1,8,2] ~3", "Sine");
     refused("GRU", "direction=sideways", "T[3,1,2] ~1; T[1,6,2] ~2; T[1,6,2] ~3", "sideways");
@@ -85,7 +92,8 @@ TEST(bad_input_is_refused)
     refused("Scan", "num_scan_inputs=3 body={2:Add(0,1)>2}", "T[2] ~1; T[3,2] ~2", "scanned");
     refused("LinearAttention", "q_num_heads=3 kv_num_heads=2", "T[1,2,6] ~1; T[1,2,4] ~2; T[1,2,4] ~3", "share");
     refused("RotaryEmbedding", "num_heads=2", "T[1,2,8] ~1; T[1,2,3] ~2; T[1,2,3] ~3", "columns");
-    refused("MSGroupQueryAttention", "num_heads=2 kv_num_heads=1", "T[1,2,16] ~1; T[1,2,8] ~2; T[1,2,8] ~3; -; -; i32[1] 1; i32[1] 2", "known when planning");
+    refused("MSGroupQueryAttention", "num_heads=2 kv_num_heads=1",
+        "T[1,2,16] ~1; T[1,2,8] ~2; T[1,2,8] ~3; -; -; i32[1] 1; i32[1] 2", "known when planning");
     refused("Cast", "to=banana", "T[3] ~1", "banana");
     refused("Cast", "to=14", "T[3] ~1", "14");
     refused("Softmax", "axis=2", "T[3] ~1", "axis 2");
@@ -100,7 +108,8 @@ TEST(bad_input_is_refused)
     refused("Resize", "", "T[1,1,1,1] 1; -; -; !i64[4] 1 1 4611686018427387904 4", "4611686018427387904");
     refused("Resize", "", "T[1,1,8,8] ~1; -; !f32[4] 1 1 1e30 1", "scaled by 1e+30");
     refused("Resize", "mode=cubic antialias=1", "T[1,1,8,8] ~1; -; -; !i64[4] 1 1 1000000000 1", "1000000000");
-    refused("Resize", "axes=2,3 keep_aspect_ratio_policy=not_smaller", "T[1,1,1,8] ~1; -; -; !i64[2] 2000000000 8", "scaled by 2e+09");
+    refused("Resize", "axes=2,3 keep_aspect_ratio_policy=not_smaller", "T[1,1,1,8] ~1; -; -; !i64[2] 2000000000 8",
+        "scaled by 2e+09");
     refused("Split", "axis=0", "T[4] ~1; !i64[1] 9223372036854775807", "where 4 are left");
     refused("Reshape", "", "T[4] ~1; !i64[3] 4611686018427387904 4 -1", "extent");
     refused("Expand", "", "T[1] 1; !i64[2] 4611686018427387904 4", "too large");
@@ -114,16 +123,23 @@ TEST(bad_input_is_refused)
     refused("UniquePadded", "axis=2", "T[3] ~1", "axis 2");
     refused("LinearRegressor", "coefficients=0.5,1.5,2.5", "T[2,2] ~1", "coefficients");
     refused("LabelEncoder", "keys_int64s=1,2 values_int64s=3,", "i64[2] 1 2", "2 keys and 1 values");
-    refused("SVMClassifier", "vectors_per_class=1,-5 coefficients=1.0,2.0 support_vectors=1.0,2.0 rho=0.5,", "T[2,2] ~1", "-5 vectors");
-#define TREE "leaf_targetids=0,0 leaf_weights=1.5,2.5 nodes_featureids=0,0 nodes_splits=0.5,0.5 nodes_trueleafs=0,1 nodes_falseleafs=1,0 nodes_truenodeids=1,0 "
+    refused("SVMClassifier", "vectors_per_class=1,-5 coefficients=1.0,2.0 support_vectors=1.0,2.0 rho=0.5,",
+        "T[2,2] ~1", "-5 vectors");
+#define TREE                                                                                                 \
+    "leaf_targetids=0,0 leaf_weights=1.5,2.5 nodes_featureids=0,0 nodes_splits=0.5,0.5 nodes_trueleafs=0,1 " \
+    "nodes_falseleafs=1,0 nodes_truenodeids=1,0 "
     refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,0 tree_roots=0,", "T[2,2] ~1", "below itself");
     refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,7 tree_roots=0,", "T[2,2] ~1", "not there");
     refused("TreeEnsemble", TREE "nodes_modes=0,9 nodes_falsenodeids=0,0 tree_roots=0,", "T[2,2] ~1", "mode 9");
     refused("TreeEnsemble", TREE "nodes_modes=0,6 nodes_falsenodeids=0,0 tree_roots=0,", "T[2,2] ~1", "too few sets");
     refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,0 tree_roots=5,", "T[2,2] ~1", "root 5");
-    refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,0 tree_roots=0, n_targets=0", "T[2,2] ~1", "0 targets");
+    refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,0 tree_roots=0, n_targets=0", "T[2,2] ~1",
+        "0 targets");
     refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,0 tree_roots=0,", "T[2,0] ~1", "feature 0 of 0");
-    refused("TreeEnsembleRegressor", "nodes_treeids=0, nodes_nodeids=0, nodes_featureids=0, nodes_values=0.5, nodes_modes=BRANCH_SIDEWAYS nodes_truenodeids=0, nodes_falsenodeids=0,", "T[2,1] ~1", "BRANCH_SIDEWAYS");
+    refused("TreeEnsembleRegressor",
+        "nodes_treeids=0, nodes_nodeids=0, nodes_featureids=0, nodes_values=0.5, nodes_modes=BRANCH_SIDEWAYS "
+        "nodes_truenodeids=0, nodes_falsenodeids=0,",
+        "T[2,1] ~1", "BRANCH_SIDEWAYS");
     refused("MSMatMulNBits", "N=4 K=32 bits=5 block_size=16", "T[1,32] ~1; u8[4,2,8] ~1; T[4,2] ~2", "bits 5");
     refused("MSMatMulNBits", "N=4 K=64 bits=4 block_size=16", "T[1,64] ~1; u8[4,2,8] ~1; T[4,2] ~2", "elements");
     refused("MSQLinearAdd", "", "u8[2] 1 2; f32[] 1; u8[] 0; u8[2] 1 2; f32[] 1", "input 6 is missing");
@@ -133,7 +149,8 @@ TEST(bad_input_is_refused)
 /* Lowering under failing allocations: a status, never a crash, and nothing left behind. */
 TEST(no_memory)
 {
-    static const char *const names[] = {"Conv", "LayerNormalization", "Resize", "Einsum", "TopK", "Pad", "UniquePadded", "TreeEnsembleClassifier", "SVMClassifier", "LabelEncoder", "MSMatMulNBits"};
+    static const char *const names[] = {"Conv", "LayerNormalization", "Resize", "Einsum", "TopK", "Pad", "UniquePadded",
+        "TreeEnsembleClassifier", "SVMClassifier", "LabelEncoder", "MSMatMulNBits"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int c = 0;
         while (strcmp(gale__cases[c].op, names[i])) c++;
@@ -155,4 +172,5 @@ TEST(no_memory)
     }
 }
 
-TESTS(ROW(cases), ROW(every_operator_has_cases), ROW(names_that_no_operator_has), ROW(bad_input_is_refused), ROW(no_memory))
+TESTS(ROW(cases), ROW(every_operator_has_cases), ROW(names_that_no_operator_has), ROW(bad_input_is_refused),
+    ROW(no_memory))

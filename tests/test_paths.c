@@ -1,5 +1,5 @@
-/* Recognisers and fast paths: every chain that exporters write is found, what only looks like one is not, results stay the same
- * with and without, and networks come to a fixed number of kernels. */
+/* Recognisers and fast paths: every chain that exporters write is found, what only looks like one is not, results stay
+ * the same with and without, and networks come to a fixed number of kernels. */
 #include "op_graph.h"
 #include "graph/paths.h"
 #include "graph/program.h"
@@ -12,7 +12,13 @@ static gale_device *device;
 /* --- Running a graph in several ways. --- */
 
 enum { OUTPUTS = 4 };
-typedef struct result { int kernels, n; float *y[OUTPUTS]; size_t count[OUTPUTS]; int rank[OUTPUTS]; int64_t dims[OUTPUTS][GALE_MAX_RANK]; } result;
+typedef struct result {
+    int kernels, n;
+    float *y[OUTPUTS];
+    size_t count[OUTPUTS];
+    int rank[OUTPUTS];
+    int64_t dims[OUTPUTS][GALE_MAX_RANK];
+} result;
 
 static void result_free(result *r)
 {
@@ -35,7 +41,8 @@ static bool run_program(og *t, gale_program *p, result *r)
     gale_tensor *y[OUTPUTS] = {0};
     memset(r, 0, sizeof *r);
     r->n = t->n_outputs;
-    bool ok = CHECK_OK(gale_program_run(p, t->inputs, y, true)) && CHECK_OK(gale__program_kernels(p, t->inputs, &r->kernels));
+    bool ok =
+        CHECK_OK(gale_program_run(p, t->inputs, y, true)) && CHECK_OK(gale__program_kernels(p, t->inputs, &r->kernels));
     for (int i = 0; ok && i < r->n; i++) ok = keep(y[i], r, i);
     for (int i = 0; i < OUTPUTS; i++) gale_tensor_destroy(&y[i]);
     return ok;
@@ -44,7 +51,8 @@ static bool run_program(og *t, gale_program *p, result *r)
 static bool run_with(og *t, const gale_program_options *options, result *r)
 {
     gale_program *p = NULL;
-    bool ok = CHECK_OK(t->status) && CHECK_OK(gale_program_create(t->graph, device, options, &p)) && run_program(t, p, r);
+    bool ok =
+        CHECK_OK(t->status) && CHECK_OK(gale_program_create(t->graph, device, options, &p)) && run_program(t, p, r);
     gale_program_destroy(&p);
     return ok;
 }
@@ -60,7 +68,8 @@ static bool run_reference(og *t, result *r)
     r->n = t->n_outputs;
     gale__g_init(&g);
     for (int i = 0; i < t->n_inputs; i++) inputs[i] = gale_tensor_data(t->inputs[i]);
-    bool ok = CHECK_OK(gale__opgraph_lower(t->graph, (const int64_t(*)[GALE_MAX_RANK])t->dims, t->rank, NULL, NULL, &g, out));
+    bool ok =
+        CHECK_OK(gale__opgraph_lower(t->graph, (const int64_t(*)[GALE_MAX_RANK])t->dims, t->rank, NULL, NULL, &g, out));
     ok = ok && CHECK_OK(gale__reference_run(&g, inputs, out, r->n, results));
     for (int i = 0; ok && i < r->n; i++) {
         const gale__pnode *p = gale__g_at(&g, out[i]);
@@ -81,7 +90,9 @@ static double difference(const result *want, const result *have)
     double worst = 0;
     for (int i = 0; i < want->n; i++) {
         double scale = 0, off = 0;
-        if (want->count[i] != have->count[i] || want->rank[i] != have->rank[i] || memcmp(want->dims[i], have->dims[i], (size_t)want->rank[i] * sizeof(int64_t))) return INFINITY;
+        if (want->count[i] != have->count[i] || want->rank[i] != have->rank[i] ||
+            memcmp(want->dims[i], have->dims[i], (size_t)want->rank[i] * sizeof(int64_t)))
+            return INFINITY;
         for (size_t k = 0; k < want->count[i]; k++) {
             double a = want->y[i][k], b = have->y[i][k], d = a == b || (isnan(a) && isnan(b)) ? 0 : fabs(a - b);
             if (isnan(d)) d = INFINITY;
@@ -97,12 +108,14 @@ static double difference(const result *want, const result *have)
 static int count_regions(const gale_program *p, const char *name)
 {
     int n = 0;
-    for (int i = 0; i < p->graph->n_nodes; i++) n += p->graph->nodes[i].n_body && (!name || !strcmp(p->graph->nodes[i].name, name));
+    for (int i = 0; i < p->graph->n_nodes; i++)
+        n += p->graph->nodes[i].n_body && (!name || !strcmp(p->graph->nodes[i].name, name));
     return n;
 }
 
 typedef void builder(og *t);
-static const gale_program_options plain = {.no_recognise = true, .no_paths = true}, unclaimed = {.no_paths = true}, turned = {.layout = 2};
+static const gale_program_options plain = {.no_recognise = true, .no_paths = true}, unclaimed = {.no_paths = true},
+                                  turned = {.layout = 2};
 
 /* Same results in every way; gives the kernels of a program with everything, and with nothing claimed. */
 static void compare(const char *name, builder *build, double tolerance, int *with, int *without)
@@ -112,10 +125,15 @@ static void compare(const char *name, builder *build, double tolerance, int *wit
     og_begin(&t);
     build(&t);
     bool ok = CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && run_reference(&t, &want);
-    ok = ok && run_with(&t, NULL, &all) && run_with(&t, &unclaimed, &recognised) && run_with(&t, &plain, &bare) && run_with(&t, &turned, &other);
-    if (ok && CHECK(difference(&want, &all) <= tolerance) + CHECK(difference(&want, &recognised) <= tolerance) + CHECK(difference(&want, &bare) <= tolerance) < 3)
-        printf("  %s: %g with all, %g recognised, %g plain\n", name, difference(&want, &all), difference(&want, &recognised), difference(&want, &bare));
-    if (ok && !CHECK(difference(&want, &other) <= tolerance)) printf("  %s: %g with channels last\n", name, difference(&want, &other));
+    ok = ok && run_with(&t, NULL, &all) && run_with(&t, &unclaimed, &recognised) && run_with(&t, &plain, &bare) &&
+         run_with(&t, &turned, &other);
+    if (ok && CHECK(difference(&want, &all) <= tolerance) + CHECK(difference(&want, &recognised) <= tolerance) +
+                      CHECK(difference(&want, &bare) <= tolerance) <
+                  3)
+        printf("  %s: %g with all, %g recognised, %g plain\n", name, difference(&want, &all),
+            difference(&want, &recognised), difference(&want, &bare));
+    if (ok && !CHECK(difference(&want, &other) <= tolerance))
+        printf("  %s: %g with channels last\n", name, difference(&want, &other));
     if (with) *with = all.kernels;
     if (without) *without = recognised.kernels;
     result_free(&want), result_free(&all), result_free(&recognised), result_free(&bare), result_free(&other);
@@ -138,7 +156,8 @@ static int recognised(builder *build, const char *name)
 
 static void expect_found(const char *name, builder *build, const char *region)
 {
-    if (!CHECK_EQ(recognised(build, region), 1) || !CHECK_EQ(recognised(build, NULL), 1)) printf("  %s is not recognised as %s\n", name, region);
+    if (!CHECK_EQ(recognised(build, region), 1) || !CHECK_EQ(recognised(build, NULL), 1))
+        printf("  %s is not recognised as %s\n", name, region);
     compare(name, build, 2e-6, NULL, NULL);
 }
 
@@ -156,11 +175,15 @@ static gale_value mul(og *t, gale_value x, gale_value y) { return og_op2(t, "Mul
 static gale_value over(og *t, gale_value x, gale_value y) { return og_op2(t, "Div", x, y); }
 static gale_value matmul(og *t, gale_value x, gale_value y) { return og_op2(t, "MatMul", x, y); }
 static gale_value num(og *t, double v) { return og_number(t, (float)v); }
-static gale_value one_of(og *t, int rank, double v) { return og_constant(t, rank, (const int64_t[]){1, 1, 1, 1}, &(float){(float)v}); }
+static gale_value one_of(og *t, int rank, double v)
+{
+    return og_constant(t, rank, (const int64_t[]){1, 1, 1, 1}, &(float){(float)v});
+}
 static gale_value mean(og *t, gale_value x, int64_t axis) { return og_op2(t, "ReduceMean", x, og_ints(t, 1, &axis)); }
 static gale_value mean_by_attribute(og *t, gale_value x, int64_t axis, int64_t keep_axes)
 {
-    return og_op(t, "ReduceMean", &x, 1, (gale_attr[]){GALE_INTS("axes", &axis, 1), GALE_INT("keepdims", keep_axes)}, 2);
+    return og_op(
+        t, "ReduceMean", &x, 1, (gale_attr[]){GALE_INTS("axes", &axis, 1), GALE_INT("keepdims", keep_axes)}, 2);
 }
 static gale_value sqrt_of(og *t, gale_value x) { return og_op1(t, "Sqrt", x); }
 
@@ -175,7 +198,8 @@ static void layer_norm(og *t)
 static void layer_norm_twice(og *t)
 {
     gale_value x = OG_INPUT(t, 2, 5, 24), m = mean_by_attribute(t, x, 2, 1), d = sub(t, x, m), e = sub(t, x, m);
-    gale_value n = mul(t, og_op1(t, "Reciprocal", sqrt_of(t, add(t, one_of(t, 1, 1e-3), mean_by_attribute(t, mul(t, d, d), 2, 1)))), e);
+    gale_value n = mul(t,
+        og_op1(t, "Reciprocal", sqrt_of(t, add(t, one_of(t, 1, 1e-3), mean_by_attribute(t, mul(t, d, d), 2, 1)))), e);
     og_output(t, add(t, OG_INPUT(t, 24), mul(t, OG_INPUT(t, 24), n)));
 }
 static void layer_norm_bare(og *t)
@@ -199,7 +223,10 @@ static void rms_norm_power(og *t)
     gale_value x = OG_INPUT(t, 4, 32), q = add(t, mean(t, mul(t, x, x), -1), num(t, 1e-6));
     og_output(t, mul(t, x, og_op2(t, "Pow", q, num(t, -0.5))));
 }
-static gale_value erf_part(og *t, gale_value x) { return add(t, og_op1(t, "Erf", over(t, x, num(t, sqrt(2)))), num(t, 1)); }
+static gale_value erf_part(og *t, gale_value x)
+{
+    return add(t, og_op1(t, "Erf", over(t, x, num(t, sqrt(2)))), num(t, 1));
+}
 static void gelu_torch(og *t)
 {
     gale_value x = OG_INPUT(t, 3, 50);
@@ -242,7 +269,10 @@ static void mish(og *t)
     gale_value x = OG_INPUT(t, 70);
     og_output(t, mul(t, x, og_op1(t, "Tanh", og_op1(t, "Softplus", x))));
 }
-static gale_value clip6(og *t, gale_value x) { return og_op(t, "Clip", (gale_value[]){add(t, x, num(t, 3)), num(t, 0), num(t, 6)}, 3, NULL, 0); }
+static gale_value clip6(og *t, gale_value x)
+{
+    return og_op(t, "Clip", (gale_value[]){add(t, x, num(t, 3)), num(t, 0), num(t, 6)}, 3, NULL, 0);
+}
 static void hard_swish(og *t)
 {
     gale_value x = OG_INPUT(t, 700);
@@ -252,16 +282,22 @@ static void hard_swish(og *t)
 static void hard_swish_sigmoid(og *t)
 {
     gale_value x = OG_INPUT(t, 70);
-    og_output(t, mul(t, x, og_op(t, "HardSigmoid", &x, 1, (gale_attr[]){GALE_FLOAT("alpha", 0.16666667163372), GALE_FLOAT("beta", 0.5)}, 2)));
+    og_output(t, mul(t, x,
+                     og_op(t, "HardSigmoid", &x, 1,
+                         (gale_attr[]){GALE_FLOAT("alpha", 0.16666667163372), GALE_FLOAT("beta", 0.5)}, 2)));
 }
 
 TEST(chains_are_recognised)
 {
 #define FOUND(build, region) expect_found(#build, build, region)
-    FOUND(layer_norm, "LayerNormalization"), FOUND(layer_norm_twice, "LayerNormalization"), FOUND(layer_norm_bare, "LayerNormalization");
-    FOUND(layer_norm_two_axes, "LayerNormalization"), FOUND(rms_norm, "RMSNormalization"), FOUND(rms_norm_power, "RMSNormalization");
-    FOUND(gelu_torch, "Gelu"), FOUND(gelu_half_first, "Gelu"), FOUND(gelu_half_inside, "Gelu"), FOUND(gelu_tanh, "Gelu"), FOUND(gelu_tanh_products, "Gelu");
-    FOUND(swish, "Swish"), FOUND(swish_slope, "Swish"), FOUND(mish, "Mish"), FOUND(hard_swish, "HardSwish"), FOUND(hard_swish_sigmoid, "HardSwish");
+    FOUND(layer_norm, "LayerNormalization"), FOUND(layer_norm_twice, "LayerNormalization"),
+        FOUND(layer_norm_bare, "LayerNormalization");
+    FOUND(layer_norm_two_axes, "LayerNormalization"), FOUND(rms_norm, "RMSNormalization"),
+        FOUND(rms_norm_power, "RMSNormalization");
+    FOUND(gelu_torch, "Gelu"), FOUND(gelu_half_first, "Gelu"), FOUND(gelu_half_inside, "Gelu"),
+        FOUND(gelu_tanh, "Gelu"), FOUND(gelu_tanh_products, "Gelu");
+    FOUND(swish, "Swish"), FOUND(swish_slope, "Swish"), FOUND(mish, "Mish"), FOUND(hard_swish, "HardSwish"),
+        FOUND(hard_swish_sigmoid, "HardSwish");
 }
 
 TEST(patterns_of_the_table_can_be_read)
@@ -332,12 +368,14 @@ static void norm_axes_dropped(og *t)
 }
 static void norm_of_another(og *t)
 {
-    gale_value x = OG_INPUT(t, 6, 24), y = OG_INPUT(t, 6, 24), d = sub(t, x, mean(t, y, -1)), e = sub(t, x, mean(t, x, -1));
+    gale_value x = OG_INPUT(t, 6, 24), y = OG_INPUT(t, 6, 24), d = sub(t, x, mean(t, y, -1)),
+               e = sub(t, x, mean(t, x, -1));
     og_output(t, over(t, e, sqrt_of(t, add(t, mean(t, mul(t, d, d), -1), num(t, 1e-5)))));
 }
 static void norm_cube(og *t)
 {
-    gale_value x = OG_INPUT(t, 6, 24), d = sub(t, x, mean(t, x, -1)), v = mean(t, og_op2(t, "Pow", og_op1(t, "Abs", d), num(t, 3)), -1);
+    gale_value x = OG_INPUT(t, 6, 24), d = sub(t, x, mean(t, x, -1)),
+               v = mean(t, og_op2(t, "Pow", og_op1(t, "Abs", d), num(t, 3)), -1);
     og_output(t, over(t, d, sqrt_of(t, add(t, v, num(t, 1e-5)))));
 }
 static void norm_variance_is_output(og *t)
@@ -377,17 +415,23 @@ static void attention_over_rows(og *t)
 static void attention_wrong_equation(og *t)
 {
     gale_value q = OG_INPUT(t, 4, 6, 6), k = OG_INPUT(t, 4, 6, 6), v = OG_INPUT(t, 4, 6, 6);
-    gale_value s = og_op(t, "Einsum", (gale_value[]){q, k}, 2, (gale_attr[]){GALE_STRING_ATTR("equation", "bpc,bcq->bpq")}, 1);
-    og_output(t, og_op(t, "Einsum", (gale_value[]){og_softmax(t, s, -1), v}, 2, (gale_attr[]){GALE_STRING_ATTR("equation", "bpq,bqc->bpc")}, 1));
+    gale_value s =
+        og_op(t, "Einsum", (gale_value[]){q, k}, 2, (gale_attr[]){GALE_STRING_ATTR("equation", "bpc,bcq->bpq")}, 1);
+    og_output(t, og_op(t, "Einsum", (gale_value[]){og_softmax(t, s, -1), v}, 2,
+                     (gale_attr[]){GALE_STRING_ATTR("equation", "bpq,bqc->bpc")}, 1));
 }
 
 TEST(near_misses_are_left_alone)
 {
 #define MISSED(build) expect_missed(#build, build)
-    MISSED(gelu_with_reader), MISSED(gelu_part_is_output), MISSED(gelu_wrong_root), MISSED(gelu_wrong_half), MISSED(gelu_of_another);
-    MISSED(gelu_constant_is_wide), MISSED(gelu_half_is_an_input), MISSED(norm_axes_differ), MISSED(norm_first_axis), MISSED(norm_axes_dropped);
-    MISSED(norm_of_another), MISSED(norm_cube), MISSED(norm_variance_is_output), MISSED(swish_of_another), MISSED(hard_swish_of_five);
-    MISSED(hard_swish_other_slope), MISSED(attention_weights_are_output), MISSED(attention_over_rows), MISSED(attention_wrong_equation);
+    MISSED(gelu_with_reader), MISSED(gelu_part_is_output), MISSED(gelu_wrong_root), MISSED(gelu_wrong_half),
+        MISSED(gelu_of_another);
+    MISSED(gelu_constant_is_wide), MISSED(gelu_half_is_an_input), MISSED(norm_axes_differ), MISSED(norm_first_axis),
+        MISSED(norm_axes_dropped);
+    MISSED(norm_of_another), MISSED(norm_cube), MISSED(norm_variance_is_output), MISSED(swish_of_another),
+        MISSED(hard_swish_of_five);
+    MISSED(hard_swish_other_slope), MISSED(attention_weights_are_output), MISSED(attention_over_rows),
+        MISSED(attention_wrong_equation);
 }
 
 /* Found in the graph, but shapes say otherwise: the chain itself is lowered. */
@@ -438,7 +482,10 @@ static void attention_long(og *t)
     gale_value q = OG_INPUT(t, 3, 150, 20), k = OG_INPUT(t, 3, 20, 131), v = OG_INPUT(t, 3, 131, 33);
     og_output(t, attend(t, mul(t, matmul(t, q, k), num(t, 0.2236068)), v));
 }
-static void attention_one_key(og *t) { og_output(t, attend(t, matmul(t, OG_INPUT(t, 4, 3), OG_INPUT(t, 3, 1)), OG_INPUT(t, 1, 5))); }
+static void attention_one_key(og *t)
+{
+    og_output(t, attend(t, matmul(t, OG_INPUT(t, 4, 3), OG_INPUT(t, 3, 1)), OG_INPUT(t, 1, 5)));
+}
 static void attention_shared_keys(og *t)
 {
     gale_value q = OG_INPUT(t, 2, 4, 6, 8), k = OG_INPUT(t, 2, 1, 8, 9), v = OG_INPUT(t, 2, 1, 9, 8);
@@ -447,8 +494,12 @@ static void attention_shared_keys(og *t)
 /* Heads cut out of one projection, as exporters write them. */
 static void attention_heads(og *t)
 {
-    gale_value x = OG_INPUT(t, 2, 10, 72), shape = OG_INTS(t, 2, 10, 3, 4, 6), y = OG_TRANSPOSE(t, og_reshape(t, x, shape), 2, 0, 3, 1, 4), part[3];
-    for (int64_t i = 0; i < 3; i++) part[i] = og_op2(t, "Squeeze", og_op(t, "Slice", (gale_value[]){y, OG_INTS(t, i), OG_INTS(t, i + 1), OG_INTS(t, 0)}, 4, NULL, 0), OG_INTS(t, 0));
+    gale_value x = OG_INPUT(t, 2, 10, 72), shape = OG_INTS(t, 2, 10, 3, 4, 6),
+               y = OG_TRANSPOSE(t, og_reshape(t, x, shape), 2, 0, 3, 1, 4), part[3];
+    for (int64_t i = 0; i < 3; i++)
+        part[i] = og_op2(t, "Squeeze",
+            og_op(t, "Slice", (gale_value[]){y, OG_INTS(t, i), OG_INTS(t, i + 1), OG_INTS(t, 0)}, 4, NULL, 0),
+            OG_INTS(t, 0));
     gale_value s = over(t, matmul(t, part[0], OG_TRANSPOSE(t, part[1], 0, 1, 3, 2)), num(t, sqrt(6)));
     og_output(t, og_reshape(t, OG_TRANSPOSE(t, attend(t, s, part[2]), 0, 2, 1, 3), OG_INTS(t, 2, 10, 24)));
 }
@@ -458,19 +509,18 @@ static gale_value einsum(og *t, const char *equation, gale_value a, gale_value b
 }
 static void attention_einsum(og *t)
 {
-    gale_value q = OG_INPUT(t, 2, 3, 4, 9, 5), k = OG_INPUT(t, 2, 3, 4, 9, 5), v = OG_INPUT(t, 2, 3, 4, 9, 5), m = OG_INPUT(t, 2, 1, 1, 9, 9);
+    gale_value q = OG_INPUT(t, 2, 3, 4, 9, 5), k = OG_INPUT(t, 2, 3, 4, 9, 5), v = OG_INPUT(t, 2, 3, 4, 9, 5),
+               m = OG_INPUT(t, 2, 1, 1, 9, 9);
     gale_value s = add(t, mul(t, einsum(t, "hbwpc,hbwqc->hbwpq", q, k), num(t, 0.4472136)), m);
     og_output(t, einsum(t, "hbwij,hbwjc->hbwic", og_softmax(t, s, -1), v));
 }
 /* Places hidden behind minus infinity, or left only where a condition holds. */
-static gale_value flags(og *t)
-{
-    return og_op2(t, "Greater", OG_INPUT(t, 3, 1, 5), num(t, -1));
-}
+static gale_value flags(og *t) { return og_op2(t, "Greater", OG_INPUT(t, 3, 1, 5), num(t, -1)); }
 static void attention_hidden(og *t)
 {
     gale_value v, s = add(t, mul(t, qk(t, &v), num(t, 0.3)), OG_INPUT(t, 7, 5));
-    og_output(t, attend(t, og_op(t, "Where", (gale_value[]){og_op1(t, "Not", flags(t)), num(t, -1e9), s}, 3, NULL, 0), v));
+    og_output(
+        t, attend(t, og_op(t, "Where", (gale_value[]){og_op1(t, "Not", flags(t)), num(t, -1e9), s}, 3, NULL, 0), v));
 }
 static void attention_kept(og *t)
 {
@@ -487,74 +537,124 @@ static void attention_all_masked(og *t)
 
 TEST(attention_is_one_kernel)
 {
-    static const struct { const char *name; builder *build; int kernels; } rows[] = {
-        {"plain", attention_plain, 1}, {"scaled", attention_scaled, 1}, {"masked", attention_masked, 1}, {"bias", attention_bias, 1}, {"long", attention_long, 1},
-        {"one key", attention_one_key, 1}, {"shared keys", attention_shared_keys, 1}, {"heads", attention_heads, 2}, {"einsum", attention_einsum, 1},
-        {"all masked", attention_all_masked, 1}, {"hidden", attention_hidden, 2}, {"kept", attention_kept, 2},
+    static const struct {
+        const char *name;
+        builder *build;
+        int kernels;
+    } rows[] = {
+        {"plain", attention_plain, 1},
+        {"scaled", attention_scaled, 1},
+        {"masked", attention_masked, 1},
+        {"bias", attention_bias, 1},
+        {"long", attention_long, 1},
+        {"one key", attention_one_key, 1},
+        {"shared keys", attention_shared_keys, 1},
+        {"heads", attention_heads, 2},
+        {"einsum", attention_einsum, 1},
+        {"all masked", attention_all_masked, 1},
+        {"hidden", attention_hidden, 2},
+        {"kept", attention_kept, 2},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int with, without;
         compare(rows[i].name, rows[i].build, 1e-5, &with, &without);
-        if (CHECK_EQ(recognised(rows[i].build, "Attention"), 1) + CHECK_EQ(with, rows[i].kernels) + CHECK(without > with) < 3) printf("  %s\n", rows[i].name);
+        if (CHECK_EQ(recognised(rows[i].build, "Attention"), 1) + CHECK_EQ(with, rows[i].kernels) +
+                CHECK(without > with) <
+            3)
+            printf("  %s\n", rows[i].name);
     }
 }
 
 /* The operator itself: heads in groups, packed heads, one row, a causal mask, and what the routine does not do. */
-static gale_value attention_op(og *t, gale_value q, gale_value k, gale_value v, gale_value mask, const gale_attr *attrs, int n)
+static gale_value attention_op(
+    og *t, gale_value q, gale_value k, gale_value v, gale_value mask, const gale_attr *attrs, int n)
 {
     return og_op(t, "Attention", (gale_value[]){q, k, v, mask}, mask == GALE_NONE ? 3 : 4, attrs, n);
 }
-static void operator_grouped(og *t) { og_output(t, attention_op(t, OG_INPUT(t, 2, 6, 7, 8), OG_INPUT(t, 2, 3, 5, 8), OG_INPUT(t, 2, 3, 5, 6), OG_INPUT(t, 6, 7, 5), NULL, 0)); }
-static void operator_one_row(og *t) { og_output(t, attention_op(t, OG_INPUT(t, 2, 6, 1, 8), OG_INPUT(t, 2, 3, 9, 8), OG_INPUT(t, 2, 3, 9, 6), OG_INPUT(t, 2, 6, 1, 9), NULL, 0)); }
-static void operator_one_head_a_key(og *t) { og_output(t, attention_op(t, OG_INPUT(t, 3, 5, 1, 18), OG_INPUT(t, 3, 5, 40, 18), OG_INPUT(t, 3, 5, 40, 21), GALE_NONE, NULL, 0)); }
+static void operator_grouped(og *t)
+{
+    og_output(t, attention_op(t, OG_INPUT(t, 2, 6, 7, 8), OG_INPUT(t, 2, 3, 5, 8), OG_INPUT(t, 2, 3, 5, 6),
+                     OG_INPUT(t, 6, 7, 5), NULL, 0));
+}
+static void operator_one_row(og *t)
+{
+    og_output(t, attention_op(t, OG_INPUT(t, 2, 6, 1, 8), OG_INPUT(t, 2, 3, 9, 8), OG_INPUT(t, 2, 3, 9, 6),
+                     OG_INPUT(t, 2, 6, 1, 9), NULL, 0));
+}
+static void operator_one_head_a_key(og *t)
+{
+    og_output(t, attention_op(t, OG_INPUT(t, 3, 5, 1, 18), OG_INPUT(t, 3, 5, 40, 18), OG_INPUT(t, 3, 5, 40, 21),
+                     GALE_NONE, NULL, 0));
+}
 static void operator_packed(og *t)
 {
     const gale_attr heads[3] = {GALE_INT("q_num_heads", 4), GALE_INT("kv_num_heads", 2), GALE_INT("is_causal", 1)};
-    og_output(t, attention_op(t, OG_INPUT(t, 2, 7, 32), OG_INPUT(t, 2, 7, 16), OG_INPUT(t, 2, 7, 12), GALE_NONE, heads, 3));
+    og_output(
+        t, attention_op(t, OG_INPUT(t, 2, 7, 32), OG_INPUT(t, 2, 7, 16), OG_INPUT(t, 2, 7, 12), GALE_NONE, heads, 3));
 }
 /* Rows in several blocks, keys of a cache before them. */
 static void operator_causal(og *t)
 {
     const gale_attr causal = GALE_INT("is_causal", 1);
-    gale_value in[6] = {OG_INPUT(t, 1, 2, 150, 8), OG_INPUT(t, 1, 2, 150, 8), OG_INPUT(t, 1, 2, 150, 6), OG_INPUT(t, 150, 160), OG_INPUT(t, 1, 2, 10, 8), OG_INPUT(t, 1, 2, 10, 6)};
+    gale_value in[6] = {OG_INPUT(t, 1, 2, 150, 8), OG_INPUT(t, 1, 2, 150, 8), OG_INPUT(t, 1, 2, 150, 6),
+        OG_INPUT(t, 150, 160), OG_INPUT(t, 1, 2, 10, 8), OG_INPUT(t, 1, 2, 10, 6)};
     og_output(t, og_op(t, "Attention", in, 6, &causal, 1));
 }
 static void operator_capped(og *t)
 {
     const gale_attr cap = GALE_FLOAT("softcap", 2);
-    og_output(t, attention_op(t, OG_INPUT(t, 2, 3, 7, 8), OG_INPUT(t, 2, 3, 5, 8), OG_INPUT(t, 2, 3, 5, 6), GALE_NONE, &cap, 1));
+    og_output(t,
+        attention_op(t, OG_INPUT(t, 2, 3, 7, 8), OG_INPUT(t, 2, 3, 5, 8), OG_INPUT(t, 2, 3, 5, 6), GALE_NONE, &cap, 1));
 }
 
 TEST(attention_operator_is_one_kernel)
 {
-    static const struct { const char *name; builder *build; int kernels; } rows[] = {
-        {"grouped", operator_grouped, 1}, {"one row", operator_one_row, 1}, {"one row of each head", operator_one_head_a_key, 1}, {"packed", operator_packed, 2}, {"causal", operator_causal, 5}, {"capped", operator_capped, 0},
+    static const struct {
+        const char *name;
+        builder *build;
+        int kernels;
+    } rows[] = {
+        {"grouped", operator_grouped, 1},
+        {"one row", operator_one_row, 1},
+        {"one row of each head", operator_one_head_a_key, 1},
+        {"packed", operator_packed, 2},
+        {"causal", operator_causal, 5},
+        {"capped", operator_capped, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int with, without;
         compare(rows[i].name, rows[i].build, 1e-5, &with, &without);
-        if (CHECK_EQ(with, rows[i].kernels ? rows[i].kernels : without) + CHECK(!rows[i].kernels || without > with) < 2) printf("  %s: %d, %d\n", rows[i].name, with, without);
+        if (CHECK_EQ(with, rows[i].kernels ? rows[i].kernels : without) + CHECK(!rows[i].kernels || without > with) < 2)
+            printf("  %s: %d, %d\n", rows[i].name, with, without);
     }
 }
 
-typedef struct conv { int64_t n, c, times, h, w, kh, kw, stride[2], dilation[2], pads[4]; bool bias; } conv;
+typedef struct conv {
+    int64_t n, c, times, h, w, kh, kw, stride[2], dilation[2], pads[4];
+    bool bias;
+} conv;
 static conv the_conv;
 static void depthwise(og *t)
 {
     const conv *c = &the_conv;
     gale_value in[3] = {OG_INPUT(t, c->n, c->c, c->h, c->w), OG_INPUT(t, c->c * c->times, 1, c->kh, c->kw)};
     if (c->bias) in[2] = OG_INPUT(t, c->c * c->times);
-    gale_attr attrs[4] = {GALE_INT("group", c->c), GALE_INTS("strides", c->stride, 2), GALE_INTS("dilations", c->dilation, 2), GALE_INTS("pads", c->pads, 4)};
+    gale_attr attrs[4] = {GALE_INT("group", c->c), GALE_INTS("strides", c->stride, 2),
+        GALE_INTS("dilations", c->dilation, 2), GALE_INTS("pads", c->pads, 4)};
     og_output(t, og_op(t, "Conv", in, c->bias ? 3 : 2, attrs, 4));
 }
 
 TEST(convolution_by_channel)
 {
     static const conv rows[] = {
-        {1, 3, 1, 9, 11, 3, 3, {1, 1}, {1, 1}, {1, 1, 1, 1}, true}, {2, 4, 1, 40, 70, 3, 3, {1, 1}, {1, 1}, {0, 0, 0, 0}, false},
-        {1, 2, 3, 17, 18, 3, 3, {2, 2}, {1, 1}, {1, 0, 0, 1}, true}, {1, 5, 1, 33, 34, 5, 5, {2, 1}, {1, 2}, {2, 4, 2, 4}, true},
-        {1, 2, 1, 6, 200, 1, 7, {1, 2}, {1, 3}, {0, 9, 0, 9}, false}, {1, 2, 1, 5, 5, 7, 7, {1, 1}, {1, 1}, {3, 3, 3, 3}, true},
-        {1, 3, 1, 300, 130, 3, 3, {1, 1}, {2, 2}, {2, 2, 2, 2}, false}, {1, 2, 1, 3, 3, 1, 1, {1, 1}, {1, 1}, {5, 6, 1, 7}, true},
+        {1, 3, 1, 9, 11, 3, 3, {1, 1}, {1, 1}, {1, 1, 1, 1}, true},
+        {2, 4, 1, 40, 70, 3, 3, {1, 1}, {1, 1}, {0, 0, 0, 0}, false},
+        {1, 2, 3, 17, 18, 3, 3, {2, 2}, {1, 1}, {1, 0, 0, 1}, true},
+        {1, 5, 1, 33, 34, 5, 5, {2, 1}, {1, 2}, {2, 4, 2, 4}, true},
+        {1, 2, 1, 6, 200, 1, 7, {1, 2}, {1, 3}, {0, 9, 0, 9}, false},
+        {1, 2, 1, 5, 5, 7, 7, {1, 1}, {1, 1}, {3, 3, 3, 3}, true},
+        {1, 3, 1, 300, 130, 3, 3, {1, 1}, {2, 2}, {2, 2, 2, 2}, false},
+        {1, 2, 1, 3, 3, 1, 1, {1, 1}, {1, 1}, {5, 6, 1, 7}, true},
         {1, 2, 1, 12, 40, 3, 3, {3, 2}, {1, 1}, {4, 20, 4, 20}, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -582,7 +682,8 @@ static void norm_rows_bare(og *t)
 }
 static void norm_two_axes(og *t)
 {
-    gale_value x = OG_INPUT(t, 5, 3, rows_of), s = OG_INPUT(t, 3, rows_of), b = OG_INPUT(t, rows_of); /* b is shared by the three: not for the routine */
+    gale_value x = OG_INPUT(t, 5, 3, rows_of), s = OG_INPUT(t, 3, rows_of),
+               b = OG_INPUT(t, rows_of); /* b is shared by the three: not for the routine */
     og_output(t, og_op(t, "LayerNormalization", (gale_value[]){x, s, b}, 3, (gale_attr[]){GALE_INT("axis", 1)}, 1));
 }
 static void softmax_corners(og *t)
@@ -608,10 +709,16 @@ TEST(short_rows)
     compare("corners", softmax_corners, 1e-6, NULL, NULL);
 }
 
-static void as_floats(og *t, gale_value x) { og_output(t, og_op(t, "Cast", &x, 1, (gale_attr[]){GALE_INT("to", 1)}, 1)); }
+static void as_floats(og *t, gale_value x)
+{
+    og_output(t, og_op(t, "Cast", &x, 1, (gale_attr[]){GALE_INT("to", 1)}, 1));
+}
 static int64_t packed_rows, packed_bits;
 static bool packed_zeros;
-static void packed(og *t) { og_output(t, og_packed(t, OG_INPUT(t, packed_rows, 75), 19, 75, packed_bits, packed_zeros)); }
+static void packed(og *t)
+{
+    og_output(t, og_packed(t, OG_INPUT(t, packed_rows, 75), 19, 75, packed_bits, packed_zeros));
+}
 
 TEST(packed_weights)
 {
@@ -637,8 +744,10 @@ static int routines_of(builder *build, const gale_program_options *options, cons
     int n = 0;
     og_begin(&t);
     build(&t);
-    if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, options, &p)) && CHECK_OK(og_tensors(&t, NULL)) && CHECK_OK(gale__program_instance(p, t.inputs, &i))) {
-        for (int k = 0; k < i->plan->n_steps; k++) n += i->plan->steps[k].routine && (!routine || strstr(i->plan->steps[k].tag.name, routine));
+    if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, options, &p)) &&
+        CHECK_OK(og_tensors(&t, NULL)) && CHECK_OK(gale__program_instance(p, t.inputs, &i))) {
+        for (int k = 0; k < i->plan->n_steps; k++)
+            n += i->plan->steps[k].routine && (!routine || strstr(i->plan->steps[k].tag.name, routine));
         gale__instance_release(p, i);
     }
     gale_program_destroy(&p);
@@ -647,7 +756,10 @@ static int routines_of(builder *build, const gale_program_options *options, cons
 }
 
 static void softmax_columns(og *t) { og_output(t, og_softmax(t, OG_INPUT(t, 8, 9), 0)); }
-static void dense_conv(og *t) { og_output(t, og_conv(t, OG_INPUT(t, 1, 4, 9, 9), OG_INPUT(t, 4, 4, 3, 3), GALE_NONE, 1, 1, 1)); }
+static void dense_conv(og *t)
+{
+    og_output(t, og_conv(t, OG_INPUT(t, 1, 4, 9, 9), OG_INPUT(t, 4, 4, 3, 3), GALE_NONE, 1, 1, 1));
+}
 
 TEST(rows_claim_what_is_theirs)
 {
@@ -681,22 +793,31 @@ static gale_value zero_point(og *t, gale_type type)
     og_note(t, gale_graph_constant(t->graph, type, 0, NULL, &z, &v));
     return v;
 }
-static gale_value quantise(og *t, gale_value x, double scale, gale_value zero) { return og_op(t, "QuantizeLinear", (gale_value[]){x, num(t, scale), zero}, 3, NULL, 0); }
-static gale_value dequantise(og *t, gale_value x, double scale, gale_value zero) { return og_op(t, "DequantizeLinear", (gale_value[]){x, num(t, scale), zero}, 3, NULL, 0); }
+static gale_value quantise(og *t, gale_value x, double scale, gale_value zero)
+{
+    return og_op(t, "QuantizeLinear", (gale_value[]){x, num(t, scale), zero}, 3, NULL, 0);
+}
+static gale_value dequantise(og *t, gale_value x, double scale, gale_value zero)
+{
+    return og_op(t, "DequantizeLinear", (gale_value[]){x, num(t, scale), zero}, 3, NULL, 0);
+}
 static void quantised_conv(og *t)
 {
     gale_value z = zero_point(t, GALE_U8), w = zero_point(t, GALE_I8);
-    gale_value x = dequantise(t, quantise(t, OG_INPUT(t, 1, 3, 8, 8), 0.02, z), 0.02, z), k = dequantise(t, quantise(t, OG_INPUT(t, 4, 3, 3, 3), 0.03, w), 0.03, w);
+    gale_value x = dequantise(t, quantise(t, OG_INPUT(t, 1, 3, 8, 8), 0.02, z), 0.02, z),
+               k = dequantise(t, quantise(t, OG_INPUT(t, 4, 3, 3, 3), 0.03, w), 0.03, w);
     as_floats(t, quantise(t, og_conv(t, x, k, GALE_NONE, 1, 1, 1), 0.1, z));
 }
 static void quantised_matmul(og *t)
 {
-    gale_value z = zero_point(t, GALE_U8), x = dequantise(t, quantise(t, OG_INPUT(t, 5, 6), 0.02, z), 0.02, z), y = dequantise(t, quantise(t, OG_INPUT(t, 6, 7), 0.02, z), 0.02, z);
+    gale_value z = zero_point(t, GALE_U8), x = dequantise(t, quantise(t, OG_INPUT(t, 5, 6), 0.02, z), 0.02, z),
+               y = dequantise(t, quantise(t, OG_INPUT(t, 6, 7), 0.02, z), 0.02, z);
     as_floats(t, quantise(t, matmul(t, x, y), 0.1, z));
 }
 static void quantised_with_reader(og *t)
 {
-    gale_value z = zero_point(t, GALE_U8), x = dequantise(t, quantise(t, OG_INPUT(t, 5, 6), 0.02, z), 0.02, z), y = dequantise(t, quantise(t, OG_INPUT(t, 6, 7), 0.02, z), 0.02, z);
+    gale_value z = zero_point(t, GALE_U8), x = dequantise(t, quantise(t, OG_INPUT(t, 5, 6), 0.02, z), 0.02, z),
+               y = dequantise(t, quantise(t, OG_INPUT(t, 6, 7), 0.02, z), 0.02, z);
     as_floats(t, quantise(t, matmul(t, x, y), 0.1, z));
     og_output(t, x);
 }
@@ -712,7 +833,10 @@ TEST(quantised_operators_are_named)
 
 /* --- Whole pieces of networks, with a fixed number of kernels. --- */
 
-static gale_value linear(og *t, gale_value x, int64_t from, int64_t to) { return add(t, matmul(t, x, OG_INPUT(t, from, to)), OG_INPUT(t, to)); }
+static gale_value linear(og *t, gale_value x, int64_t from, int64_t to)
+{
+    return add(t, matmul(t, x, OG_INPUT(t, from, to)), OG_INPUT(t, to));
+}
 
 static gale_value norm_chain(og *t, gale_value x, int64_t n)
 {
@@ -725,7 +849,8 @@ static void minilm_layer(og *t)
 {
     enum { B = 2, S = 12, H = 2, D = 8, E = H * D };
     gale_value x = OG_INPUT(t, B, S, E), mask = OG_INPUT(t, B, 1, 1, S), heads = OG_INTS(t, B, S, H, D);
-    gale_value q = OG_TRANSPOSE(t, og_reshape(t, linear(t, x, E, E), heads), 0, 2, 1, 3), k = OG_TRANSPOSE(t, og_reshape(t, linear(t, x, E, E), heads), 0, 2, 3, 1);
+    gale_value q = OG_TRANSPOSE(t, og_reshape(t, linear(t, x, E, E), heads), 0, 2, 1, 3),
+               k = OG_TRANSPOSE(t, og_reshape(t, linear(t, x, E, E), heads), 0, 2, 3, 1);
     gale_value v = OG_TRANSPOSE(t, og_reshape(t, linear(t, x, E, E), heads), 0, 2, 1, 3);
     gale_value a = attend(t, add(t, over(t, matmul(t, q, k), num(t, sqrt(D))), mask), v);
     a = og_reshape(t, OG_TRANSPOSE(t, a, 0, 2, 1, 3), OG_INTS(t, B, S, E));
@@ -752,25 +877,38 @@ static void scunet_block(og *t)
     enum { C = 8, E = 8, W = 4, P = 4, H = 2, D = E / H };
     gale_value x = OG_INPUT(t, 1, E + C, W * P, W * P);
     gale_value one = og_conv(t, x, OG_INPUT(t, E + C, E + C, 1, 1), OG_INPUT(t, E + C), 1, 1, 0), half[2];
-    for (int64_t i = 0; i < 2; i++) half[i] = og_op(t, "Slice", (gale_value[]){one, OG_INTS(t, i * C), OG_INTS(t, i * C + C), OG_INTS(t, 1)}, 4, NULL, 0);
+    for (int64_t i = 0; i < 2; i++)
+        half[i] =
+            og_op(t, "Slice", (gale_value[]){one, OG_INTS(t, i * C), OG_INTS(t, i * C + C), OG_INTS(t, 1)}, 4, NULL, 0);
     gale_value c = og_conv(t, half[0], OG_INPUT(t, C, C, 3, 3), GALE_NONE, 1, 1, 1);
     c = add(t, og_conv(t, og_op1(t, "Relu", c), OG_INPUT(t, C, C, 3, 3), GALE_NONE, 1, 1, 1), half[0]);
     gale_value y = OG_TRANSPOSE(t, half[1], 0, 2, 3, 1), shifted = roll(t, norm_chain(t, y, E), P / 2, W * P);
-    gale_value windows = og_reshape(t, OG_TRANSPOSE(t, og_reshape(t, shifted, OG_INTS(t, 1, W, P, W, P, E)), 0, 1, 3, 2, 4, 5), OG_INTS(t, 1, W * W, P * P, E));
-    gale_value qkv = OG_TRANSPOSE(t, og_reshape(t, linear(t, windows, E, 3 * E), OG_INTS(t, 1, W * W, P * P, 3 * H, D)), 3, 0, 1, 2, 4), part[3];
-    for (int64_t i = 0; i < 3; i++) part[i] = og_op(t, "Slice", (gale_value[]){qkv, OG_INTS(t, i * H), OG_INTS(t, i * H + H), OG_INTS(t, 0)}, 4, NULL, 0);
-    gale_value s = add(t, mul(t, einsum(t, "hbwpc,hbwqc->hbwpq", part[0], part[1]), num(t, 0.5)), OG_INPUT(t, H, 1, 1, P * P, P * P));
+    gale_value windows =
+        og_reshape(t, OG_TRANSPOSE(t, og_reshape(t, shifted, OG_INTS(t, 1, W, P, W, P, E)), 0, 1, 3, 2, 4, 5),
+            OG_INTS(t, 1, W * W, P * P, E));
+    gale_value qkv = OG_TRANSPOSE(t, og_reshape(t, linear(t, windows, E, 3 * E), OG_INTS(t, 1, W * W, P * P, 3 * H, D)),
+                   3, 0, 1, 2, 4),
+               part[3];
+    for (int64_t i = 0; i < 3; i++)
+        part[i] =
+            og_op(t, "Slice", (gale_value[]){qkv, OG_INTS(t, i * H), OG_INTS(t, i * H + H), OG_INTS(t, 0)}, 4, NULL, 0);
+    gale_value s = add(
+        t, mul(t, einsum(t, "hbwpc,hbwqc->hbwpq", part[0], part[1]), num(t, 0.5)), OG_INPUT(t, H, 1, 1, P * P, P * P));
     float seam[P * P][P * P]; /* places that were far apart before the roll do not see each other */
-    for (int i = 0; i < P * P * P * P; i++) seam[i / (P * P)][i % (P * P)] = (i / (P * P) / P < P / 2) != (i % (P * P) / P < P / 2);
-    gale_value apart = og_op2(t, "Greater", og_constant(t, 5, (const int64_t[]){1, 1, 1, P * P, P * P}, seam[0]), num(t, 0.5));
+    for (int i = 0; i < P * P * P * P; i++)
+        seam[i / (P * P)][i % (P * P)] = (i / (P * P) / P < P / 2) != (i % (P * P) / P < P / 2);
+    gale_value apart =
+        og_op2(t, "Greater", og_constant(t, 5, (const int64_t[]){1, 1, 1, P * P, P * P}, seam[0]), num(t, 0.5));
     s = og_op(t, "Where", (gale_value[]){apart, num(t, -INFINITY), s}, 3, NULL, 0);
     gale_value a = einsum(t, "hbwij,hbwjc->hbwic", og_softmax(t, s, -1), part[2]);
     a = linear(t, og_reshape(t, OG_TRANSPOSE(t, a, 1, 2, 3, 0, 4), OG_INTS(t, 1, W * W, P * P, E)), E, E);
-    a = og_reshape(t, OG_TRANSPOSE(t, og_reshape(t, a, OG_INTS(t, 1, W, W, P, P, E)), 0, 1, 3, 2, 4, 5), OG_INTS(t, 1, W * P, W * P, E));
+    a = og_reshape(t, OG_TRANSPOSE(t, og_reshape(t, a, OG_INTS(t, 1, W, W, P, P, E)), 0, 1, 3, 2, 4, 5),
+        OG_INTS(t, 1, W * P, W * P, E));
     y = add(t, roll(t, a, W * P - P / 2, W * P), y);
     gale_value f = linear(t, norm_chain(t, y, E), E, 4 * E);
     y = add(t, linear(t, mul(t, mul(t, f, erf_part(t, f)), num(t, 0.5)), 4 * E, E), y);
-    gale_value joined = og_op(t, "Concat", (gale_value[]){c, OG_TRANSPOSE(t, y, 0, 3, 1, 2)}, 2, (gale_attr[]){GALE_INT("axis", 1)}, 1);
+    gale_value joined =
+        og_op(t, "Concat", (gale_value[]){c, OG_TRANSPOSE(t, y, 0, 3, 1, 2)}, 2, (gale_attr[]){GALE_INT("axis", 1)}, 1);
     og_output(t, add(t, og_conv(t, joined, OG_INPUT(t, E + C, E + C, 1, 1), OG_INPUT(t, E + C), 1, 1, 0), x));
 }
 
@@ -779,9 +917,13 @@ static void lstm_step(og *t)
 {
     enum { B = 3, I = 10, N = 16 };
     gale_value x = OG_INPUT(t, B, I), h = OG_INPUT(t, B, N), c = OG_INPUT(t, B, N), gate[4];
-    gale_value all = add(t, add(t, matmul(t, x, OG_INPUT(t, I, 4 * N)), matmul(t, h, OG_INPUT(t, N, 4 * N))), OG_INPUT(t, 4 * N));
-    for (int64_t i = 0; i < 4; i++) gate[i] = og_op(t, "Slice", (gale_value[]){all, OG_INTS(t, i * N), OG_INTS(t, i * N + N), OG_INTS(t, 1)}, 4, NULL, 0);
-    gale_value keep_ = mul(t, og_op1(t, "Sigmoid", gate[2]), c), fresh = mul(t, og_op1(t, "Sigmoid", gate[0]), og_op1(t, "Tanh", gate[3]));
+    gale_value all =
+        add(t, add(t, matmul(t, x, OG_INPUT(t, I, 4 * N)), matmul(t, h, OG_INPUT(t, N, 4 * N))), OG_INPUT(t, 4 * N));
+    for (int64_t i = 0; i < 4; i++)
+        gate[i] =
+            og_op(t, "Slice", (gale_value[]){all, OG_INTS(t, i * N), OG_INTS(t, i * N + N), OG_INTS(t, 1)}, 4, NULL, 0);
+    gale_value keep_ = mul(t, og_op1(t, "Sigmoid", gate[2]), c),
+               fresh = mul(t, og_op1(t, "Sigmoid", gate[0]), og_op1(t, "Tanh", gate[3]));
     gale_value next = add(t, keep_, fresh);
     og_output(t, mul(t, og_op1(t, "Sigmoid", gate[1]), og_op1(t, "Tanh", next)));
     og_output(t, next);
@@ -790,13 +932,21 @@ static void lstm_step(og *t)
 /* A lost match or a lost fusion shows here, without a clock. */
 TEST(networks_have_fixed_kernels)
 {
-    static const struct { const char *name; builder *build; int with, without, regions; } rows[] = {
-        {"MiniLM layer", minilm_layer, 9, 11, 4}, {"SCUNet block", scunet_block, 22, 23, 4}, {"LSTM step", lstm_step, 4, 4, 0},
+    static const struct {
+        const char *name;
+        builder *build;
+        int with, without, regions;
+    } rows[] = {
+        {"MiniLM layer", minilm_layer, 9, 11, 4},
+        {"SCUNet block", scunet_block, 22, 23, 4},
+        {"LSTM step", lstm_step, 4, 4, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int with = -1, without = -1;
         compare(rows[i].name, rows[i].build, 1e-5, &with, &without);
-        if (CHECK_EQ(with, rows[i].with) + CHECK_EQ(without, rows[i].without) + CHECK_EQ(recognised(rows[i].build, NULL), rows[i].regions) < 3)
+        if (CHECK_EQ(with, rows[i].with) + CHECK_EQ(without, rows[i].without) +
+                CHECK_EQ(recognised(rows[i].build, NULL), rows[i].regions) <
+            3)
             printf("  %s\n", rows[i].name);
     }
 }
@@ -809,8 +959,9 @@ TEST(reports_name_regions_and_routines)
     char *text = NULL, *json = NULL;
     og_begin(&t);
     minilm_layer(&t);
-    if (CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) && run_program(&t, p, &r)
-        && CHECK_OK(gale_program_report(p, false, &text)) && CHECK_OK(gale_program_report(p, true, &json))) {
+    if (CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) &&
+        CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) && run_program(&t, p, &r) &&
+        CHECK_OK(gale_program_report(p, false, &text)) && CHECK_OK(gale_program_report(p, true, &json))) {
         CHECK(strstr(text, "2 LayerNormalization") && strstr(text, "1 Gelu") && strstr(text, "1 Attention"));
         CHECK(strstr(text, "Attention: attention in blocks of rows (1)") != NULL);
         CHECK(strstr(json, "\"fast_paths\"") && strstr(json, "\"routine\"") && strstr(json, "\"recognised\""));
@@ -826,8 +977,10 @@ TEST(reports_name_regions_and_routines)
 static void training(og *t)
 {
     gale_value x = OG_INPUT(t, 6, 24), w = OG_INPUT(t, 24, 24), y = matmul(t, x, w), grad;
-    gale_value d = sub(t, y, mean(t, y, -1)), n = over(t, d, sqrt_of(t, add(t, mean(t, mul(t, d, d), -1), num(t, 1e-5))));
-    gale_value loss = og_op(t, "ReduceSum", (gale_value[]){mul(t, og_softmax(t, mul(t, n, erf_part(t, n)), -1), x)}, 1, (gale_attr[]){GALE_INT("keepdims", 0)}, 1);
+    gale_value d = sub(t, y, mean(t, y, -1)),
+               n = over(t, d, sqrt_of(t, add(t, mean(t, mul(t, d, d), -1), num(t, 1e-5))));
+    gale_value loss = og_op(t, "ReduceSum", (gale_value[]){mul(t, og_softmax(t, mul(t, n, erf_part(t, n)), -1), x)}, 1,
+        (gale_attr[]){GALE_INT("keepdims", 0)}, 1);
     og_note(t, gale_graph_gradient(t->graph, loss, &w, 1, &grad));
     og_output(t, og_softmax(t, grad, -1));
 }
@@ -877,9 +1030,21 @@ int main(int argc, char **argv)
     test_at = "device";
     if (!CHECK_OK(gale_device_open(&options, &device))) return 1;
     static const test_row rows[] = {
-        ROW(chains_are_recognised), ROW(patterns_of_the_table_can_be_read), ROW(near_misses_are_left_alone), ROW(shapes_have_the_last_word), ROW(attention_is_one_kernel), ROW(attention_operator_is_one_kernel),
-        ROW(convolution_by_channel), ROW(short_rows), ROW(packed_weights), ROW(rows_claim_what_is_theirs), ROW(quantised_operators_are_named), ROW(networks_have_fixed_kernels), ROW(reports_name_regions_and_routines),
-        ROW(gradients_go_through_what_was_recognised), ROW(every_allocation_may_fail),
+        ROW(chains_are_recognised),
+        ROW(patterns_of_the_table_can_be_read),
+        ROW(near_misses_are_left_alone),
+        ROW(shapes_have_the_last_word),
+        ROW(attention_is_one_kernel),
+        ROW(attention_operator_is_one_kernel),
+        ROW(convolution_by_channel),
+        ROW(short_rows),
+        ROW(packed_weights),
+        ROW(rows_claim_what_is_theirs),
+        ROW(quantised_operators_are_named),
+        ROW(networks_have_fixed_kernels),
+        ROW(reports_name_regions_and_routines),
+        ROW(gradients_go_through_what_was_recognised),
+        ROW(every_allocation_may_fail),
     };
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
     gale_device_close(&device);

@@ -1,5 +1,5 @@
-/* Files as cameras, scanners and other programs write them, which gale itself does not: wide samples, inks, pages, animations, profiles that do not fit.  They are made here byte by
- * byte; what is left out of them is said. */
+/* Files as cameras, scanners and other programs write them, which gale itself does not: wide samples, inks, pages,
+ * animations, profiles that do not fit.  They are made here byte by byte; what is left out of them is said. */
 #include "gale/graph.h"
 #include "picture_make.h"
 #include "test.h"
@@ -30,7 +30,10 @@ static bool has(const char *format)
 
 /* --- TIFF: one strip, samples together, in the order of bytes of this machine. --- */
 
-typedef struct sheet { uint8_t bytes[4096]; size_t size, link; /* link: where the offset of the next directory goes */ } sheet;
+typedef struct sheet {
+    uint8_t bytes[4096];
+    size_t size, link; /* link: where the offset of the next directory goes */
+} sheet;
 
 static size_t put(sheet *s, const void *data, size_t n)
 {
@@ -47,13 +50,20 @@ static void sheet_begin(sheet *s)
 }
 
 /* kind: SUBFILETYPE, 1 for a smaller copy. */
-static void sheet_page(sheet *s, uint32_t width, uint32_t height, uint16_t bits, uint16_t samples, uint16_t format, uint16_t light, uint32_t kind, const void *data, size_t size)
+static void sheet_page(sheet *s, uint32_t width, uint32_t height, uint16_t bits, uint16_t samples, uint16_t format,
+    uint16_t light, uint32_t kind, const void *data, size_t size)
 {
     uint16_t each[8];
     for (int i = 0; i < 8; i++) each[i] = bits;
-    uint32_t strip = (uint32_t)put(s, data, size), depths = (uint32_t)put(s, each, samples * 2u), directory = (uint32_t)s->size;
-    const struct { uint16_t tag, type; uint32_t count, value; } entries[] = {{254, 4, 1, kind}, {256, 4, 1, width}, {257, 4, 1, height}, {258, 3, samples, samples < 3 ? bits | (uint32_t)bits << 16 : depths},
-        {259, 3, 1, 1}, {262, 3, 1, light}, {273, 4, 1, strip}, {277, 3, 1, samples}, {278, 4, 1, height}, {279, 4, 1, (uint32_t)size}, {339, 3, 1, format}};
+    uint32_t strip = (uint32_t)put(s, data, size), depths = (uint32_t)put(s, each, samples * 2u),
+             directory = (uint32_t)s->size;
+    const struct {
+        uint16_t tag, type;
+        uint32_t count, value;
+    } entries[] = {{254, 4, 1, kind}, {256, 4, 1, width}, {257, 4, 1, height},
+        {258, 3, samples, samples < 3 ? bits | (uint32_t)bits << 16 : depths}, {259, 3, 1, 1}, {262, 3, 1, light},
+        {273, 4, 1, strip}, {277, 3, 1, samples}, {278, 4, 1, height}, {279, 4, 1, (uint32_t)size},
+        {339, 3, 1, format}};
     uint16_t count = sizeof entries / sizeof *entries;
     memcpy(s->bytes + s->link, &directory, 4);
     memcpy(s->bytes + s->size, &count, 2);
@@ -62,7 +72,8 @@ static void sheet_page(sheet *s, uint32_t width, uint32_t height, uint16_t bits,
         uint32_t value = entries[i].value;
         uint16_t small[2] = {(uint16_t)value, (uint16_t)(value >> 16)};
         memcpy(s->bytes + s->size, &entries[i], 8);
-        memcpy(s->bytes + s->size + 8, entries[i].type == 3 && entries[i].count < 3 ? (void *)small : (void *)&value, 4);
+        memcpy(
+            s->bytes + s->size + 8, entries[i].type == 3 && entries[i].count < 3 ? (void *)small : (void *)&value, 4);
     }
     s->link = s->size;
     memset(s->bytes + s->size, 0, 4);
@@ -135,7 +146,8 @@ TEST(pages)
     if (CHECK_OK(read_bytes(s.bytes, s.size, &p))) CHECK(p->width == 2 && !memcmp(p->data, "ab", 2));
     CHECK_TEXT(lines, "TIFF: of 2 pages the first is read, unless another is asked for by its number\n");
     gale_picture_destroy(&p);
-    if (CHECK_OK(gale_picture_from_memory(s.bytes, s.size, &(gale_picture_read_options){.layer = "2"}, &p))) CHECK(p->width == 3 && !memcmp(p->data, "def", 3));
+    if (CHECK_OK(gale_picture_from_memory(s.bytes, s.size, &(gale_picture_read_options){.layer = "2"}, &p)))
+        CHECK(p->width == 3 && !memcmp(p->data, "def", 3));
     gale_picture_destroy(&p);
     CHECK_FAILS(gale_picture_from_memory(s.bytes, s.size, &(gale_picture_read_options){.layer = "3"}, &p), NOT_FOUND);
     CHECK_TEXT(gale_error(), "TIFF: there is no page 3; it has 2");
@@ -177,7 +189,8 @@ TEST(moving_webp)
     uint8_t *data = NULL;
     size_t size = 0;
     if (!has("webp")) SKIP("this build is without WebP");
-    if (CHECK_OK(gale_picture_to_memory(in, &(gale_picture_write_options){.format = "webp", .lossless = true}, (void **)&data, &size))) {
+    if (CHECK_OK(gale_picture_to_memory(
+            in, &(gale_picture_write_options){.format = "webp", .lossless = true}, (void **)&data, &size))) {
         uint32_t part = (uint32_t)size - 12; /* the chunk with the pixels */
         gale__str_add(&moving, "RIFF");
         add_bytes(&moving, 4 + 18 + 14 + 2 * (8 + 16 + part), 4);
@@ -204,7 +217,8 @@ TEST(moving_webp)
             for (int64_t y = 0; y < 10; y++)
                 for (int64_t x = 0; x < 12; x++) {
                     const uint8_t *got = (uint8_t *)gale__picture_row(p, y) + 4 * x;
-                    if (x >= 6 && x < 11 && y >= 2 && y < 6) CHECK(!memcmp(got, (uint8_t *)gale__picture_row(in, y - 2) + 4 * (x - 6), 4));
+                    if (x >= 6 && x < 11 && y >= 2 && y < 6)
+                        CHECK(!memcmp(got, (uint8_t *)gale__picture_row(in, y - 2) + 4 * (x - 6), 4));
                     else CHECK_EQ(got[3], 0);
                 }
         }
@@ -225,7 +239,9 @@ TEST(lossless_webp)
     if (!has("webp")) SKIP("this build is without WebP");
     for (int i = 0; i < 3; i++) { /* without, from such a file, with a quality */
         gale_picture_write_options o = {.format = "webp", .quality = i == 2 ? 50 : 0, .lossless = i == 0};
-        if (!CHECK_OK(gale_picture_to_memory(i ? p : in, &o, &data, &size)) || !CHECK_OK(read_bytes(data, size, i ? &back : &p))) break;
+        if (!CHECK_OK(gale_picture_to_memory(i ? p : in, &o, &data, &size)) ||
+            !CHECK_OK(read_bytes(data, size, i ? &back : &p)))
+            break;
         const gale_picture *made = i ? back : p;
         CHECK_EQ(made->lossless, i < 2);
         CHECK_EQ(!memcmp(made->data, in->data, 33 * 20 * 4), i < 2);
@@ -243,8 +259,12 @@ TEST(lossless_webp)
 
 TEST(others)
 {
-    static const struct { const char *bytes, *name; } rows[] = {{"GIF89a..........", "it is GIF, "}, {"....ftypheic....", "it is HEIC, "}, {"....ftypavif....", "it is AVIF, "}, {"8BPS............", "Photoshop"},
-        {"<!DOCTYPE html>.", "it is a web page, "}, {"version https://git-lfs.github.com/spec/v1", "Git LFS"}, {"nothing of the kind", "no picture in a format"}};
+    static const struct {
+        const char *bytes, *name;
+    } rows[] = {{"GIF89a..........", "it is GIF, "}, {"....ftypheic....", "it is HEIC, "},
+        {"....ftypavif....", "it is AVIF, "}, {"8BPS............", "Photoshop"},
+        {"<!DOCTYPE html>.", "it is a web page, "}, {"version https://git-lfs.github.com/spec/v1", "Git LFS"},
+        {"nothing of the kind", "no picture in a format"}};
     gale_picture *p;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_FAILS(read_bytes(rows[i].bytes, strlen(rows[i].bytes), &p), FORMAT);
@@ -278,19 +298,25 @@ static gale_picture *again(const gale_picture *p, const char *format)
     void *data = NULL;
     size_t size = 0;
     gale_picture *back = NULL;
-    if (CHECK_OK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = format}, &data, &size))) CHECK_OK(read_bytes(data, size, &back));
+    if (CHECK_OK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = format}, &data, &size)))
+        CHECK_OK(read_bytes(data, size, &back));
     gale_free(data);
     return back;
 }
 
-static bool same(const gale_picture_bytes *b, const char *text) { return b->size == strlen(text) && (!b->size || !memcmp(b->data, text, b->size)); }
+static bool same(const gale_picture_bytes *b, const char *text)
+{
+    return b->size == strlen(text) && (!b->size || !memcmp(b->data, text, b->size));
+}
 
 /* XMP through all formats that have it, one after the other; where EXIF turns the picture, its numbers follow. */
 TEST(xmp)
 {
     static const char *const formats[] = {"png", "jpeg", "webp", "tiff"};
-    static const char packet[] = "<x tiff:Orientation=\"6\" dc:title='6'><tiff:Orientation>8</tiff:Orientation> tiff:Orientation tiff:Orientation= tiff:ImageWidth = '5'",
-                      upright[] = "<x tiff:Orientation=\"1\" dc:title='6'><tiff:Orientation>1</tiff:Orientation> tiff:Orientation tiff:Orientation= tiff:ImageWidth = '5'";
+    static const char packet[] = "<x tiff:Orientation=\"6\" dc:title='6'><tiff:Orientation>8</tiff:Orientation> "
+                                 "tiff:Orientation tiff:Orientation= tiff:ImageWidth = '5'",
+                      upright[] = "<x tiff:Orientation=\"1\" dc:title='6'><tiff:Orientation>1</tiff:Orientation> "
+                                  "tiff:Orientation tiff:Orientation= tiff:ImageWidth = '5'";
     for (int i = 0; i < 16; i++) {
         const char *from = formats[i / 4], *to = formats[i % 4];
         uint8_t exif[128];
@@ -377,7 +403,11 @@ TEST(iptc)
 /* Blocks as Photoshop writes them: others before, a name, lengths that are odd, an end that is missing. */
 TEST(blocks)
 {
-    static const char marker[] = "\xff\xed\0\x4ePhotoshop 3.0\0" "8BIM\3\xed\0\0\0\0\0\3abc\0" "8BIM\4\x25\3abc\0\0\0\0" "8BIM\4\4\0\0\0\0\0\14\x1c\2\x78\0\7caption" "8BIM\4\4\0\0\0\0\0\x70";
+    static const char marker[] = "\xff\xed\0\x4ePhotoshop 3.0\0"
+                                 "8BIM\3\xed\0\0\0\0\0\3abc\0"
+                                 "8BIM\4\x25\3abc\0\0\0\0"
+                                 "8BIM\4\4\0\0\0\0\0\14\x1c\2\x78\0\7caption"
+                                 "8BIM\4\4\0\0\0\0\0\x70";
     gale_picture *p = picture_make(6, 5, 3, GALE_U8), *back;
     uint8_t *data = NULL;
     size_t size = 0;
@@ -388,7 +418,8 @@ TEST(blocks)
         gale__str_add_n(&whole, marker, sizeof marker - 1);
         gale__str_add_n(&whole, (char *)data + 2, size - 2);
         whole.text[5] = (char)(sizeof marker - 1 - 2);
-        if (CHECK_OK(read_bytes(whole.text, whole.length, &back))) CHECK(back->iptc.size == 12 && !memcmp(back->iptc.data, "\x1c\2\x78\0\7caption", 12));
+        if (CHECK_OK(read_bytes(whole.text, whole.length, &back)))
+            CHECK(back->iptc.size == 12 && !memcmp(back->iptc.data, "\x1c\2\x78\0\7caption", 12));
         gale_picture_destroy(&back);
     }
     gale_free(data);
@@ -398,14 +429,16 @@ TEST(blocks)
 
 TEST(texts)
 {
-    static const char chunk[] = "\0\0\0\13tEXtnote\0hello!...." "\0\0\0\1sRGB\0\xae\xce\x1c\xe9";
+    static const char chunk[] = "\0\0\0\13tEXtnote\0hello!...."
+                                "\0\0\0\1sRGB\0\xae\xce\x1c\xe9";
     gale_picture *p = picture_make(6, 5, 3, GALE_U8), *back, *then;
     if (!has("png")) SKIP("this build is without PNG");
     CHECK_OK(gale__picture_bytes_set(&p->texts, chunk, sizeof chunk - 1));
     CHECK_OK(gale__picture_bytes_set(&p->xmp, "<x/>", 4));
     back = again(p, "png");
     if (back) {
-        CHECK(back->texts.size == sizeof chunk - 1 && !memcmp(back->texts.data, chunk, sizeof chunk - 1) && same(&back->xmp, "<x/>"));
+        CHECK(back->texts.size == sizeof chunk - 1 && !memcmp(back->texts.data, chunk, sizeof chunk - 1) &&
+              same(&back->xmp, "<x/>"));
         then = again(back, "png");
         if (then) CHECK_EQ(then->texts.size, sizeof chunk - 1);
         gale_picture_destroy(&then);
@@ -414,4 +447,5 @@ TEST(texts)
     gale_picture_destroy(&p);
 }
 
-TESTS(ROW(xmp), ROW(long_xmp), ROW(long_way_up), ROW(iptc), ROW(blocks), ROW(texts), ROW(wide_samples), ROW(inks), ROW(pages), ROW(moving_png), ROW(moving_webp), ROW(lossless_webp), ROW(others), ROW(foreign_profile))
+TESTS(ROW(xmp), ROW(long_xmp), ROW(long_way_up), ROW(iptc), ROW(blocks), ROW(texts), ROW(wide_samples), ROW(inks),
+    ROW(pages), ROW(moving_png), ROW(moving_webp), ROW(lossless_webp), ROW(others), ROW(foreign_profile))

@@ -1,4 +1,5 @@
-/* Pictures: what is written is read again in every format, depth and number of channels; notes stay; broken files are errors. */
+/* Pictures: what is written is read again in every format, depth and number of channels; notes stay; broken files are
+ * errors. */
 #include "base/file.h"
 #include "base/thread.h"
 #include "picture_make.h"
@@ -10,14 +11,18 @@ static int64_t largest_step(const gale_picture *a, const gale_picture *b)
     size_t n = (size_t)(a->width * a->height * a->channels), size = gale_type_size(a->type);
     double most = 0, full = a->type == GALE_U8 ? 255 : a->type == GALE_U16 ? 65535 : 1e6;
     for (size_t i = 0; i < n; i++) {
-        double x = gale__load_f64(a->type, (char *)a->data + i * size), y = gale__load_f64(b->type, (char *)b->data + i * size);
+        double x = gale__load_f64(a->type, (char *)a->data + i * size),
+               y = gale__load_f64(b->type, (char *)b->data + i * size);
         double d = fabs(x - y) * (full == 1e6 ? full : 1);
         if (d > most) most = d;
     }
     return (int64_t)most;
 }
 
-static bool same_shape(const gale_picture *a, const gale_picture *b) { return a->width == b->width && a->height == b->height && a->channels == b->channels && a->type == b->type; }
+static bool same_shape(const gale_picture *a, const gale_picture *b)
+{
+    return a->width == b->width && a->height == b->height && a->channels == b->channels && a->type == b->type;
+}
 
 /* Out and in again; NULL when either fails. */
 static gale_picture *again(const gale_picture *p, const gale_picture_write_options *o)
@@ -41,11 +46,16 @@ static void round_trip(const gale__format *f, gale_type type, int channels, int6
     gale_picture *back = again(p, &o);
     if (back && CHECK(same_shape(p, back))) {
         int64_t step = largest_step(p, back);
-        if (step > (!strcmp(o.format, "jpeg") ? 16 : 0)) printf("FAIL %s %s %d %lldx%lld: off by %lld\n", o.format, gale_type_name(type), channels, (long long)w, (long long)h, (long long)step), test_bad++;
+        if (step > (!strcmp(o.format, "jpeg") ? 16 : 0))
+            printf("FAIL %s %s %d %lldx%lld: off by %lld\n", o.format, gale_type_name(type), channels, (long long)w,
+                (long long)h, (long long)step),
+                test_bad++;
         CHECK_EQ(back->linear, p->linear);
         CHECK_EQ(back->premultiplied, p->premultiplied);
         CHECK_TEXT(back->format, f->about.name);
-        if (!strcmp(o.format, "png") || !strcmp(o.format, "jpeg") || !strcmp(o.format, "tiff") || !strcmp(o.format, "bmp") || !strcmp(o.format, "exr")) CHECK_EQ(lround(back->dpi_y), 300);
+        if (!strcmp(o.format, "png") || !strcmp(o.format, "jpeg") || !strcmp(o.format, "tiff") ||
+            !strcmp(o.format, "bmp") || !strcmp(o.format, "exr"))
+            CHECK_EQ(lround(back->dpi_y), 300);
     }
     gale_picture_destroy(&p);
     gale_picture_destroy(&back);
@@ -63,7 +73,8 @@ TEST(round_trips)
         for (int t = 0; t < 4; t++)
             for (int c = 1; c <= 4; c++)
                 for (int e = 0; e < 4; e++)
-                    if (f->types & 1u << t && f->channels & 1u << c) round_trip(f, types[t], c, extents[e][0], extents[e][1]);
+                    if (f->types & 1u << t && f->channels & 1u << c)
+                        round_trip(f, types[t], c, extents[e][0], extents[e][1]);
     }
     CHECK(formats >= 4);
 }
@@ -74,7 +85,8 @@ static double steps(const gale_picture *a, const gale_picture *b)
     return (double)largest_step(a, b) / (a->type == GALE_U8 ? 1 : a->type == GALE_U16 ? 257 : 1e6 / 255);
 }
 
-/* Every type and number of channels can be asked of every format: what it does not hold is converted, and comes back as near as it can. */
+/* Every type and number of channels can be asked of every format: what it does not hold is converted, and comes back as
+ * near as it can. */
 TEST(whatever_is_given)
 {
     static const gale_type types[] = {GALE_U8, GALE_U16, GALE_F16, GALE_F32};
@@ -82,10 +94,19 @@ TEST(whatever_is_given)
         for (int t = 0; t < 4 && gale__formats[i].write; t++)
             for (int c = 1; c <= 4; c++) {
                 const char *name = gale__formats[i].about.name;
-                gale_picture *p = picture_make(20, 12, c, types[t]), *back = again(p, &(gale_picture_write_options){.format = name, .lossless = true}), *same = NULL;
-                if (back && (c % 2 || back->channels % 2 == 0) && CHECK_OK(gale__picture_make(back, (gale__picture_kind){p->type, c, false, false}, &same))) {
-                    double most = !strcmp(name, "jpeg") ? 16 : back->type == GALE_U8 ? 0.51 : back->type == GALE_F16 || types[t] == GALE_F16 ? 0.5 : 0.01;
-                    if (steps(p, same) > most) printf("FAIL %s from %s x %d: off by %g steps\n", name, gale_type_name(types[t]), c, steps(p, same)), test_bad++;
+                gale_picture *p = picture_make(20, 12, c, types[t]),
+                             *back = again(p, &(gale_picture_write_options){.format = name, .lossless = true}),
+                             *same = NULL;
+                if (back && (c % 2 || back->channels % 2 == 0) &&
+                    CHECK_OK(gale__picture_make(back, (gale__picture_kind){p->type, c, false, false}, &same))) {
+                    double most = !strcmp(name, "jpeg")                            ? 16
+                                  : back->type == GALE_U8                          ? 0.51
+                                  : back->type == GALE_F16 || types[t] == GALE_F16 ? 0.5
+                                                                                   : 0.01;
+                    if (steps(p, same) > most)
+                        printf("FAIL %s from %s x %d: off by %g steps\n", name, gale_type_name(types[t]), c,
+                            steps(p, same)),
+                            test_bad++;
                 }
                 gale_picture_destroy(&p);
                 gale_picture_destroy(&back);
@@ -104,7 +125,8 @@ TEST(lossy_is_near)
         for (int k = 0; k < 2; k++) {
             void *data = NULL;
             gale_picture *back = NULL;
-            CHECK_OK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = names[i], .quality = k ? 95 : 30}, &data, &sizes[k]));
+            CHECK_OK(gale_picture_to_memory(
+                p, &(gale_picture_write_options){.format = names[i], .quality = k ? 95 : 30}, &data, &sizes[k]));
             CHECK_OK(gale_picture_from_memory(data, sizes[k], NULL, &back));
             if (back) CHECK(largest_step(p, back) < (k ? 14 : 60));
             gale__free(data);
@@ -118,7 +140,10 @@ TEST(lossy_is_near)
 
 TEST(notes_are_kept)
 {
-    static const struct { const char *name; bool icc, exif; } rows[] = {{"png", 1, 1}, {"jpeg", 1, 1}, {"webp", 1, 1}, {"tiff", 1, 0 /* not byte by byte: the next test */}};
+    static const struct {
+        const char *name;
+        bool icc, exif;
+    } rows[] = {{"png", 1, 1}, {"jpeg", 1, 1}, {"webp", 1, 1}, {"tiff", 1, 0 /* not byte by byte: the next test */}};
     for (int i = 0; i < 4; i++)
         for (int grey = 0; grey < 2; grey++) {
             uint8_t icc[600], exif[128];
@@ -173,7 +198,8 @@ TEST(large_png)
         gale_picture *back = NULL;
         for (int k = 0; k < 2; k++) {
             gale__parallel_set_width(k ? 5 : 1);
-            CHECK_OK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = "png", .effort = effort ? effort : 1}, &data[k], &size[k]));
+            CHECK_OK(gale_picture_to_memory(
+                p, &(gale_picture_write_options){.format = "png", .effort = effort ? effort : 1}, &data[k], &size[k]));
         }
         CHECK(size[0] == size[1] && !memcmp(data[0], data[1], size[0]));
         CHECK_OK(gale_picture_from_memory(data[0], size[0], NULL, &back));
@@ -186,7 +212,8 @@ TEST(large_png)
     gale_picture_destroy(&p);
 }
 
-/* Left to itself the writer looks for repeats where there are some and not where there are none: neither file may be larger than with looking everywhere. */
+/* Left to itself the writer looks for repeats where there are some and not where there are none: neither file may be
+ * larger than with looking everywhere. */
 TEST(packed_png)
 {
     if (!gale__format_of_name("png")->write) SKIP("built without PNG");
@@ -199,11 +226,13 @@ TEST(packed_png)
         uint8_t *at = p->data;
         for (int64_t i = 0; i < 700 * 300 * 3; i++) { /* noise over a slope; or the first rows of it again and again */
             seed = seed * 1664525u + 1013904223u;
-            at[i] = repeating && i >= 700 * 3 * 4 ? at[i - 700 * 3 * 4] : (uint8_t)(i / 3 % 700 / 4 + (seed >> 28) + (seed >> 24 & 7));
+            at[i] = repeating && i >= 700 * 3 * 4 ? at[i - 700 * 3 * 4]
+                                                  : (uint8_t)(i / 3 % 700 / 4 + (seed >> 28) + (seed >> 24 & 7));
         }
         for (int k = 0; k < 3; k++) {
             gale__parallel_set_width(k ? 5 : 1);
-            CHECK_OK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = "png", .effort = k == 2 ? 4 : 0}, &data[k], &size[k]));
+            CHECK_OK(gale_picture_to_memory(
+                p, &(gale_picture_write_options){.format = "png", .effort = k == 2 ? 4 : 0}, &data[k], &size[k]));
         }
         CHECK(size[0] == size[1] && !memcmp(data[0], data[1], size[0]));
         CHECK(size[0] <= size[2] + size[2] / 32);
@@ -220,7 +249,8 @@ TEST(packed_png)
 TEST(orientation_is_applied_once)
 {
     /* where the pixels a b c / d e f of a 3 x 2 picture come to lie */
-    static const char *const wanted[9] = {NULL, "abcdef", "cbafed", "fedcba", "defabc", "adbecf", "daebfc", "fcebda", "cfbead"};
+    static const char *const wanted[9] = {
+        NULL, "abcdef", "cbafed", "fedcba", "defabc", "adbecf", "daebfc", "fcebda", "cfbead"};
     if (!gale__format_of_name("png")->write) SKIP("built without PNG");
     for (int o = 1; o <= 8; o++) {
         uint8_t exif[128];
@@ -284,7 +314,9 @@ TEST(prefixes_and_damage)
         size_t size = 0;
         uint32_t seed = 1;
         int whole = 0, read = 0;
-        gale_picture *p = picture_make(13, 11, f->channels & 1 << 4 ? 4 : 3, f->types & GALE__PIC_U16 ? GALE_U16 : GALE_U8), *back = NULL;
+        gale_picture *p = picture_make(
+                         13, 11, f->channels & 1 << 4 ? 4 : 3, f->types & GALE__PIC_U16 ? GALE_U16 : GALE_U8),
+                     *back = NULL;
         CHECK_OK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = f->about.name}, &data, &size));
         for (size_t n = 0; n < size; n++) {
             uint8_t *copy = malloc(n ? n : 1); /* exactly so large */
@@ -294,11 +326,15 @@ TEST(prefixes_and_damage)
             free(copy);
         }
         /* only what follows the last pixel may be missing */
-        if (whole > (!strcmp(f->about.name, "exr") ? 0 : 16)) printf("FAIL %s: %d of %zu prefixes are pictures\n", f->about.name, whole, size), test_bad++;
+        if (whole > (!strcmp(f->about.name, "exr") ? 0 : 16))
+            printf("FAIL %s: %d of %zu prefixes are pictures\n", f->about.name, whole, size), test_bad++;
         for (int k = 0; k < (test_light() ? 100 : 600); k++) {
             uint8_t *copy = malloc(size);
             memcpy(copy, data, size);
-            for (int flips = 0; flips < 1 + k % 3; flips++) copy[picture_random(&seed) % (k % 2 ? size : size < 100 ? size : 100)] ^= (uint8_t)(1 + picture_random(&seed) % 255);
+            for (int flips = 0; flips < 1 + k % 3; flips++)
+                copy[picture_random(&seed) % (k % 2           ? size
+                                                 : size < 100 ? size
+                                                              : 100)] ^= (uint8_t)(1 + picture_random(&seed) % 255);
             read += gale_picture_from_memory(copy, size, &small, &back) == GALE_OK;
             gale_picture_destroy(&back);
             free(copy);
@@ -316,13 +352,16 @@ TEST(limits)
         void *data = NULL;
         size_t size = 0;
         if (!gale__formats[i].write) continue;
-        CHECK_OK(gale_picture_to_memory(p, &(gale_picture_write_options){.format = gale__formats[i].about.name}, &data, &size));
-        CHECK_FAILS(gale_picture_from_memory(data, size, &(gale_picture_read_options){.max_pixels = 4999}, &back), LIMIT);
+        CHECK_OK(gale_picture_to_memory(
+            p, &(gale_picture_write_options){.format = gale__formats[i].about.name}, &data, &size));
+        CHECK_FAILS(
+            gale_picture_from_memory(data, size, &(gale_picture_read_options){.max_pixels = 4999}, &back), LIMIT);
         CHECK(gale_picture_from_memory(data, size, &(gale_picture_read_options){.max_bytes = 14999}, &back) != GALE_OK);
         gale__free(data);
     }
     gale_picture_destroy(&p);
-    CHECK_FAILS(gale_picture_from_memory("P5 99999 99999 255 x", 20, NULL, &back), FORMAT); /* before anything is allocated */
+    CHECK_FAILS(
+        gale_picture_from_memory("P5 99999 99999 255 x", 20, NULL, &back), FORMAT); /* before anything is allocated */
     CHECK_FAILS(gale_picture_create(0, 5, 3, GALE_U8, &back), INVALID);
     CHECK_FAILS(gale_picture_create(5, 5, 3, GALE_I8, &back), INVALID);
 }
@@ -359,7 +398,12 @@ TEST(files)
 
 TEST(text_and_bits)
 {
-    static const struct { const char *text; size_t size; int channels; const char *bytes; } rows[] = {
+    static const struct {
+        const char *text;
+        size_t size;
+        int channels;
+        const char *bytes;
+    } rows[] = {
         {"P1 3 2 # a comment\n1 0 1\n010", 0, 1, "\0\xff\0\xff\0\xff"},
         {"P2\n#c\n3 1 3\n0 1 3", 0, 1, "\0\x55\xff"},
         {"P3 1 1 255 1 2 3", 0, 3, "\1\2\3"},
@@ -368,7 +412,9 @@ TEST(text_and_bits)
     };
     for (int i = 0; i < 5; i++) {
         gale_picture *p = NULL;
-        if (!CHECK_OK(gale_picture_from_memory(rows[i].text, rows[i].size ? rows[i].size : strlen(rows[i].text), NULL, &p))) continue;
+        if (!CHECK_OK(
+                gale_picture_from_memory(rows[i].text, rows[i].size ? rows[i].size : strlen(rows[i].text), NULL, &p)))
+            continue;
         CHECK_EQ(p->channels, rows[i].channels);
         CHECK(!memcmp(p->data, rows[i].bytes, (size_t)(p->width * p->height * p->channels)));
         gale_picture_destroy(&p);
@@ -386,14 +432,18 @@ TEST(old_bitmaps)
     uint8_t f[54 + 16 + 16] = {'B', 'M'};
     gale_picture *p = NULL;
     f[10] = 70, f[14] = 40, f[18] = 4, f[22] = 2, f[26] = 1, f[28] = 4, f[46] = 4;
-    for (int i = 0; i < 4; i++) f[54 + 4 * i] = (uint8_t)(10 * i + 3), f[55 + 4 * i] = (uint8_t)(10 * i + 2), f[56 + 4 * i] = (uint8_t)(10 * i + 1);
+    for (int i = 0; i < 4; i++)
+        f[54 + 4 * i] = (uint8_t)(10 * i + 3), f[55 + 4 * i] = (uint8_t)(10 * i + 2),
+                   f[56 + 4 * i] = (uint8_t)(10 * i + 1);
     memcpy(f + 70, "\x01\x23\0\0\x33\x00\0\0", 8); /* bottom row first */
-    if (CHECK_OK(gale_picture_from_memory(f, 78, NULL, &p))) CHECK(!memcmp(p->data, "\37\40\41\37\40\41\1\2\3\1\2\3\1\2\3\13\14\15\25\26\27\37\40\41", 24));
+    if (CHECK_OK(gale_picture_from_memory(f, 78, NULL, &p)))
+        CHECK(!memcmp(p->data, "\37\40\41\37\40\41\1\2\3\1\2\3\1\2\3\13\14\15\25\26\27\37\40\41", 24));
     gale_picture_destroy(&p);
     CHECK_FAILS(gale_picture_from_memory(f, 77, NULL, &p), FORMAT);
     f[30] = 2; /* runs: 0 1 2 3 as a literal, a new line, 3 3 0 0 */
     memcpy(f + 70, "\0\4\x01\x23\0\0\2\x33\2\0\0\1", 12);
-    if (CHECK_OK(gale_picture_from_memory(f, 82, NULL, &p))) CHECK(!memcmp(p->data, "\37\40\41\37\40\41\1\2\3\1\2\3\1\2\3\13\14\15\25\26\27\37\40\41", 24));
+    if (CHECK_OK(gale_picture_from_memory(f, 82, NULL, &p)))
+        CHECK(!memcmp(p->data, "\37\40\41\37\40\41\1\2\3\1\2\3\1\2\3\13\14\15\25\26\27\37\40\41", 24));
     gale_picture_destroy(&p);
     CHECK_FAILS(gale_picture_from_memory(f, 80, NULL, &p), FORMAT);
 }
@@ -454,7 +504,8 @@ TEST(planes)
             const uint16_t *pixel = (uint16_t *)p->data + 1000 * c;
             double a = c % 2 ? 1 : pixel[c - 1] / 65535.0;
             CHECK(fabs(alpha[1000] - a) < 1e-6);
-            for (int k = 0; k < planes; k++) CHECK(fabs(colours[(size_t)k * n + 1000] - pixel[k] / 65535.0 * (multiply ? a : 1)) < 1e-6);
+            for (int k = 0; k < planes; k++)
+                CHECK(fabs(colours[(size_t)k * n + 1000] - pixel[k] / 65535.0 * (multiply ? a : 1)) < 1e-6);
             CHECK_OK(gale_picture_create(700, 301, c, GALE_U16, &q));
             gale__picture_from_planes(q, planes, multiply, colours, alpha);
             CHECK_EQ(largest_step(p, q), 0);
@@ -530,10 +581,12 @@ TEST(ssim_by_hand)
     for (int i = 0; i < 121; i++) ((float *)b->data)[i] = ((float *)a->data)[i] * 0.7f + (i % 3) * 0.05f;
     for (int i = 0; i < 121; i++) total += exp(-((i % 11 - 5) * (i % 11 - 5) + (i / 11 - 5) * (i / 11 - 5)) / 4.5);
     for (int i = 0; i < 121; i++) {
-        double w = exp(-((i % 11 - 5) * (i % 11 - 5) + (i / 11 - 5) * (i / 11 - 5)) / 4.5) / total, x = ((float *)a->data)[i], y = ((float *)b->data)[i];
+        double w = exp(-((i % 11 - 5) * (i % 11 - 5) + (i / 11 - 5) * (i / 11 - 5)) / 4.5) / total,
+               x = ((float *)a->data)[i], y = ((float *)b->data)[i];
         ma += w * x, mb += w * y, aa += w * x * x, bb += w * y * y, ab += w * x * y;
     }
-    double want = (2 * ma * mb + 1e-4) * (2 * (ab - ma * mb) + 9e-4) / ((ma * ma + mb * mb + 1e-4) * (aa - ma * ma + bb - mb * mb + 9e-4));
+    double want = (2 * ma * mb + 1e-4) * (2 * (ab - ma * mb) + 9e-4) /
+                  ((ma * ma + mb * mb + 1e-4) * (aa - ma * ma + bb - mb * mb + 9e-4));
     CHECK_OK(gale_picture_compare(a, b, &d, 1, NULL));
     CHECK(fabs(d.each[0].ssim - want) < 1e-9 && want < 0.99);
     gale_picture_destroy(&a);
@@ -564,7 +617,8 @@ TEST(faults)
             size_t size = 0;
             gale_picture *back = NULL;
             gale__alloc_fail_at(n);
-            gale_status status = gale_picture_to_memory(p, &(gale_picture_write_options){.format = f->about.name}, &data, &size);
+            gale_status status =
+                gale_picture_to_memory(p, &(gale_picture_write_options){.format = f->about.name}, &data, &size);
             if (status == GALE_OK) status = gale_picture_from_memory(data, size, NULL, &back);
             bool reached = gale__alloc_count() >= n;
             gale__alloc_fail_at(0);
@@ -595,5 +649,7 @@ TEST(table_of_formats)
     CHECK(!gale__format_of_name("jp") && !gale__format_of_name(""));
 }
 
-TESTS(ROW(round_trips), ROW(whatever_is_given), ROW(lossy_is_near), ROW(notes_are_kept), ROW(long_profile), ROW(large_png), ROW(packed_png), ROW(orientation_is_applied_once), ROW(exif_extents), ROW(prefixes_and_damage), ROW(limits),
-    ROW(files), ROW(text_and_bits), ROW(old_bitmaps), ROW(conversions), ROW(alpha), ROW(planes), ROW(decoding_for_models), ROW(comparing), ROW(ssim_by_hand), ROW(faults), ROW(table_of_formats))
+TESTS(ROW(round_trips), ROW(whatever_is_given), ROW(lossy_is_near), ROW(notes_are_kept), ROW(long_profile),
+    ROW(large_png), ROW(packed_png), ROW(orientation_is_applied_once), ROW(exif_extents), ROW(prefixes_and_damage),
+    ROW(limits), ROW(files), ROW(text_and_bits), ROW(old_bitmaps), ROW(conversions), ROW(alpha), ROW(planes),
+    ROW(decoding_for_models), ROW(comparing), ROW(ssim_by_hand), ROW(faults), ROW(table_of_formats))

@@ -7,7 +7,11 @@
 
 #define SLOTS 200
 
-typedef struct model { gale_buffer *slots[SLOTS]; size_t sizes[SLOTS]; uint64_t in_use, peak, live, made; } model;
+typedef struct model {
+    gale_buffer *slots[SLOTS];
+    size_t sizes[SLOTS];
+    uint64_t in_use, peak, live, made;
+} model;
 
 static uint32_t seed;
 
@@ -194,7 +198,10 @@ static bool holds_nothing(const gale_buffer *b)
 /* What is handed out holds no numbers, the second time too; what is written past an end is told. */
 TEST(filled_and_watched)
 {
-    static const struct { ptrdiff_t at; const char *says; } writes[] = {{-1, "1 bytes before its start"}, {1000, "0 bytes behind its end"}, {1007, "7 bytes behind its end"}};
+    static const struct {
+        ptrdiff_t at;
+        const char *says;
+    } writes[] = {{-1, "1 bytes before its start"}, {1000, "0 bytes behind its end"}, {1007, "7 bytes behind its end"}};
     gale_device *d = NULL;
     gale_buffer *b = NULL;
     setenv("GALE_POOL_FILL", "1", 1);

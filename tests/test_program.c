@@ -1,5 +1,5 @@
-/* Programs through the public API, on every backend: what they take, what they refuse and how they say it, and that a steady run
- * costs nothing it need not. */
+/* Programs through the public API, on every backend: what they take, what they refuse and how they say it, and that a
+ * steady run costs nothing it need not. */
 #include "device_suite.h"
 #include "base/json.h"
 #include "gale/profile.h"
@@ -23,13 +23,16 @@ static gale_tensor *tensor_of(gale_device *d, gale_type type, int rank, const in
     CHECK_OK(gale_tensor_from_cpu(d, type, rank, dims, data, &t));
     return t;
 }
-#define FLOATS(d, ...) tensor_of(d, GALE_F32, SHAPE(sizeof(float[]){__VA_ARGS__} / sizeof(float)), (const float[]){__VA_ARGS__})
-#define INTS(d, ...) tensor_of(d, GALE_I64, SHAPE(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+#define FLOATS(d, ...) \
+    tensor_of(d, GALE_F32, SHAPE(sizeof(float[]){__VA_ARGS__} / sizeof(float)), (const float[]){__VA_ARGS__})
+#define INTS(d, ...) \
+    tensor_of(d, GALE_I64, SHAPE(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
 
 static bool same_floats(const gale_tensor *t, const float *want, size_t n, const char *file, int line)
 {
     static _Thread_local float got[6000];
-    if (!test_check(t && gale_tensor_size_bytes(t) == n * sizeof *want && n <= 6000, file, line, "the size")) return false;
+    if (!test_check(t && gale_tensor_size_bytes(t) == n * sizeof *want && n <= 6000, file, line, "the size"))
+        return false;
     if (!test_check_ok(gale_tensor_to_cpu(t, got, sizeof got), file, line, "to_cpu")) return false;
     for (size_t i = 0; i < n && computes; i++)
         if (!(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])))) {
@@ -40,7 +43,8 @@ static bool same_floats(const gale_tensor *t, const float *want, size_t n, const
     return true;
 }
 #define CHECK_FLOATS(t, n, want) same_floats(t, want, n, __FILE__, __LINE__)
-#define CHECK_VALUES(t, ...) same_floats(t, (const float[]){__VA_ARGS__}, sizeof(float[]){__VA_ARGS__} / sizeof(float), __FILE__, __LINE__)
+#define CHECK_VALUES(t, ...) \
+    same_floats(t, (const float[]){__VA_ARGS__}, sizeof(float[]){__VA_ARGS__} / sizeof(float), __FILE__, __LINE__)
 
 static bool says(const char *words, const char *file, int line)
 {
@@ -52,7 +56,8 @@ static bool says(const char *words, const char *file, int line)
 
 static bool same_dims(const gale_tensor *t, int rank, const int64_t *dims)
 {
-    return t && gale_tensor_rank(t) == rank && (!rank || !memcmp(gale_tensor_dims(t), dims, (size_t)rank * sizeof *dims));
+    return t && gale_tensor_rank(t) == rank &&
+           (!rank || !memcmp(gale_tensor_dims(t), dims, (size_t)rank * sizeof *dims));
 }
 
 /* z[N, M] = x + y */
@@ -60,7 +65,8 @@ static gale_status sum_graph(gale_graph **out)
 {
     static const char *const symbols[] = {"N", "M"};
     pg g = pg_begin();
-    gale_value x = pg_input(&g, "x", GALE_F32, SHAPE(-1, -1), symbols), y = pg_input(&g, "y", GALE_F32, SHAPE(-1, -1), symbols);
+    gale_value x = pg_input(&g, "x", GALE_F32, SHAPE(-1, -1), symbols),
+               y = pg_input(&g, "y", GALE_F32, SHAPE(-1, -1), symbols);
     pg_output(&g, "z", OP2(&g, "Add", x, y));
     return pg_end(&g, out);
 }
@@ -76,14 +82,16 @@ static void symbols(void)
     for (int i = 0; i < 12; i++) want[i] = 2 * a[i];
     static const int64_t shapes[][2] = {{3, 4}, {4, 3}, {1, 12}, {12, 1}, {3, 4}};
     for (int i = 0; p && i < 5; i++) {
-        gale_tensor *x = tensor_of(device, GALE_F32, 2, shapes[i], a), *y = tensor_of(NULL, GALE_F32, 2, shapes[i], a), *z = NULL;
+        gale_tensor *x = tensor_of(device, GALE_F32, 2, shapes[i], a), *y = tensor_of(NULL, GALE_F32, 2, shapes[i], a),
+                    *z = NULL;
         if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){x, y}, &z, false))) {
             CHECK(same_dims(z, 2, shapes[i]));
             CHECK_FLOATS(z, 12, want);
         }
         gale_tensor_destroy(&x), gale_tensor_destroy(&y), gale_tensor_destroy(&z);
     }
-    gale_tensor *x = tensor_of(NULL, GALE_F32, SHAPE(3, 4), a), *y = tensor_of(NULL, GALE_F32, SHAPE(3, 2), a), *z = NULL;
+    gale_tensor *x = tensor_of(NULL, GALE_F32, SHAPE(3, 4), a), *y = tensor_of(NULL, GALE_F32, SHAPE(3, 2), a),
+                *z = NULL;
     CHECK_FAILS(gale_program_run(p, (gale_tensor *[]){x, y}, &z, false), INVALID);
     CHECK_SAYS("M is 4 in input x and 2 in input y");
     CHECK(z == NULL);
@@ -99,7 +107,8 @@ static void one_symbol_twice_in_an_input(void)
     pg g = pg_begin();
     pg_output(&g, "z", OP1(&g, "Neg", pg_input(&g, "x", GALE_F32, SHAPE(-1, -1), square)));
     gale_program *p = compile(pg_end(&g, &graph), &graph);
-    gale_tensor *x = tensor_of(NULL, GALE_F32, SHAPE(2, 2), a), *wide = tensor_of(NULL, GALE_F32, SHAPE(2, 3), a), *z = NULL;
+    gale_tensor *x = tensor_of(NULL, GALE_F32, SHAPE(2, 2), a), *wide = tensor_of(NULL, GALE_F32, SHAPE(2, 3), a),
+                *z = NULL;
     if (CHECK_OK(gale_program_run(p, &x, &z, true))) CHECK_VALUES(z, -1, -2, -3, -4);
     gale_tensor_destroy(&z);
     CHECK_FAILS(gale_program_run(p, &wide, &z, true), INVALID);
@@ -118,9 +127,13 @@ static void any_rank(void)
     gale_value minus = OP1(&g, "Neg", x), sum = OP1(&g, "ReduceSum", y);
     pg_output(&g, "z", OP2(&g, "Add", minus, sum));
     gale_program *p = compile(pg_end(&g, &graph), &graph);
-    static const struct { int x, y; int64_t dims[3]; } ranks[] = {{2, 0, {2, 3, 0}}, {1, 1, {2, 3, 0}}, {1, 2, {2, 1, 3}}, {0, 3, {1, 2, 3}}, {1, 1, {2, 3, 0}}};
+    static const struct {
+        int x, y;
+        int64_t dims[3];
+    } ranks[] = {{2, 0, {2, 3, 0}}, {1, 1, {2, 3, 0}}, {1, 2, {2, 1, 3}}, {0, 3, {1, 2, 3}}, {1, 1, {2, 3, 0}}};
     for (int i = 0; p && i < 5; i++) {
-        gale_tensor *z = NULL, *in[2] = {tensor_of(NULL, GALE_F32, ranks[i].x, ranks[i].dims, a), tensor_of(NULL, GALE_F32, ranks[i].y, ranks[i].dims + ranks[i].x, a)};
+        gale_tensor *z = NULL, *in[2] = {tensor_of(NULL, GALE_F32, ranks[i].x, ranks[i].dims, a),
+                                   tensor_of(NULL, GALE_F32, ranks[i].y, ranks[i].dims + ranks[i].x, a)};
         if (CHECK_OK(gale_program_run(p, in, &z, true))) {
             float first = 0, want = 0;
             for (int64_t k = 0; k < (int64_t)(in[1]->size_bytes / sizeof *a); k++) want += a[k];
@@ -153,7 +166,8 @@ static uint64_t left_by_run(gale_program *p, int64_t rows)
     return in_use() - before;
 }
 
-/* 1 MB of weights: one copy for all signatures and both programs, on the CPU as panels; none where the device reads them as they lie. */
+/* 1 MB of weights: one copy for all signatures and both programs, on the CPU as panels; none where the device reads
+ * them as they lie. */
 static void weights_are_shared(void)
 {
     enum { WEIGHT = 512 * 512 * sizeof(float) };
@@ -231,8 +245,10 @@ static void wrong_inputs(void)
     if (!p || !CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &other))) return;
     CHECK_EQ(gale_program_inputs(p), 1);
     CHECK_EQ(gale_program_outputs(p), 1);
-    gale_tensor *none = NULL, *z = NULL, *type = tensor_of(NULL, GALE_I32, SHAPE(2, 3), a), *rank = tensor_of(NULL, GALE_F32, SHAPE(6), a);
-    gale_tensor *extent = tensor_of(NULL, GALE_F32, SHAPE(3, 2), a), *away = tensor_of(other, GALE_F32, SHAPE(2, 3), a), *good = tensor_of(NULL, GALE_F32, SHAPE(2, 3), a);
+    gale_tensor *none = NULL, *z = NULL, *type = tensor_of(NULL, GALE_I32, SHAPE(2, 3), a),
+                *rank = tensor_of(NULL, GALE_F32, SHAPE(6), a);
+    gale_tensor *extent = tensor_of(NULL, GALE_F32, SHAPE(3, 2), a), *away = tensor_of(other, GALE_F32, SHAPE(2, 3), a),
+                *good = tensor_of(NULL, GALE_F32, SHAPE(2, 3), a);
     CHECK_FAILS(gale_program_run(p, &none, &z, true), INVALID);
     CHECK_SAYS("input picture is missing");
     CHECK_FAILS(gale_program_run(p, &type, &z, true), INVALID);
@@ -262,13 +278,15 @@ static void zero_extents_and_rank_0(void)
     gale_value x = pg_input(&g, "x", GALE_F32, SHAPE(-1, 3), any), s = pg_input(&g, "s", GALE_F32, SCALAR, NULL);
     gale_value scaled = OP2(&g, "Mul", x, s);
     pg_output(&g, "scaled", scaled);
-    pg_output(&g, "sums", OP1_WITH(&g, "ReduceSum", scaled, GALE_INTS("axes", ((int64_t[]){0}), 1), GALE_INT("keepdims", 0)));
+    pg_output(
+        &g, "sums", OP1_WITH(&g, "ReduceSum", scaled, GALE_INTS("axes", ((int64_t[]){0}), 1), GALE_INT("keepdims", 0)));
     pg_output(&g, "all", OP1_WITH(&g, "ReduceSum", scaled, GALE_INT("keepdims", 0)));
     gale_program *p = compile(pg_end(&g, &graph), &graph);
     float a[6] = {1, 2, 3, 4, 5, 6}, two = 2;
     for (int on_device = 0; p && on_device < 2; on_device++) {
         gale_device *where = on_device ? device : NULL;
-        gale_tensor *in[2] = {tensor_of(where, GALE_F32, SHAPE(0, 3), a), tensor_of(where, GALE_F32, SCALAR, &two)}, *out[3] = {0};
+        gale_tensor *in[2] = {tensor_of(where, GALE_F32, SHAPE(0, 3), a), tensor_of(where, GALE_F32, SCALAR, &two)},
+                    *out[3] = {0};
         if (CHECK_OK(gale_program_run(p, in, out, !on_device))) {
             CHECK(same_dims(out[0], SHAPE(0, 3)) && gale_tensor_size_bytes(out[0]) == 0);
             CHECK_VALUES(out[1], 0, 0, 0);
@@ -295,7 +313,8 @@ static gale_status reshape_graph(gale_graph **out)
 {
     static const char *const any[] = {"N"}, *const rank[] = {"R"};
     pg g = pg_begin();
-    gale_value x = pg_input(&g, "x", GALE_F32, SHAPE(-1), any), shape = pg_input(&g, "shape", GALE_I64, SHAPE(-1), rank);
+    gale_value x = pg_input(&g, "x", GALE_F32, SHAPE(-1), any),
+               shape = pg_input(&g, "shape", GALE_I64, SHAPE(-1), rank);
     pg_output(&g, "z", OP1(&g, "Transpose", OP2(&g, "Reshape", OP2(&g, "Add", x, x), shape)));
     return pg_end(&g, out);
 }
@@ -306,11 +325,14 @@ static void values_that_decide_shapes(void)
     gale_program *p = compile(reshape_graph(&graph), &graph);
     for (int on_device = 0; p && on_device < 1 + holds_data; on_device++) {
         gale_device *where = on_device ? device : NULL;
-        gale_tensor *x = FLOATS(where, 1, 2, 3, 4, 5, 6), *tall = INTS(where, 3, -1), *wide = INTS(where, 2, 3), *bad = INTS(where, 4, 2), *z = NULL;
+        gale_tensor *x = FLOATS(where, 1, 2, 3, 4, 5, 6), *tall = INTS(where, 3, -1), *wide = INTS(where, 2, 3),
+                    *bad = INTS(where, 4, 2), *z = NULL;
         for (int repeat = 0; repeat < 2; repeat++) {
-            if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){x, tall}, &z, true)) && CHECK(same_dims(z, SHAPE(2, 3)))) CHECK_VALUES(z, 2, 6, 10, 4, 8, 12);
+            if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){x, tall}, &z, true)) && CHECK(same_dims(z, SHAPE(2, 3))))
+                CHECK_VALUES(z, 2, 6, 10, 4, 8, 12);
             gale_tensor_destroy(&z);
-            if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){x, wide}, &z, true)) && CHECK(same_dims(z, SHAPE(3, 2)))) CHECK_VALUES(z, 2, 8, 4, 10, 6, 12);
+            if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){x, wide}, &z, true)) && CHECK(same_dims(z, SHAPE(3, 2))))
+                CHECK_VALUES(z, 2, 8, 4, 10, 6, 12);
             gale_tensor_destroy(&z);
         }
         CHECK_FAILS(gale_program_run(p, (gale_tensor *[]){x, bad}, &z, true), INVALID);
@@ -450,7 +472,8 @@ static bool replayed(gale_program *p)
     gale__json *root = NULL;
     char *text = NULL;
     bool yes = false;
-    if (CHECK_OK(gale_program_report(p, true, &text)) && CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root))) {
+    if (CHECK_OK(gale_program_report(p, true, &text)) &&
+        CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root))) {
         const gale__json *r = gale__json_get(root, "replayed");
         yes = r && r->boolean;
     }
@@ -488,8 +511,8 @@ static void replays(void)
     gale_program_destroy(&p);
 }
 
-/* A captured run keeps addresses: other tensors, be they beside the old ones or where the old ones lay in memory that the driver gave
- * anew, must not meet them. */
+/* A captured run keeps addresses: other tensors, be they beside the old ones or where the old ones lay in memory that
+ * the driver gave anew, must not meet them. */
 static void replays_follow_their_tensors(void)
 {
     enum { ROWS = 300, ROUNDS = 8 };
@@ -522,7 +545,8 @@ static void steady(gale_program *p, gale_tensor **in, gale_tensor **out, int n_o
         uint64_t host = gale__alloc_count();
         gale_memory_get_stats(device, &after);
         if (warm) {
-            if (!CHECK(host <= most)) printf("  %d allocations on the host, at most %d were expected\n", (int)host, (int)most);
+            if (!CHECK(host <= most))
+                printf("  %d allocations on the host, at most %d were expected\n", (int)host, (int)most);
             CHECK_EQ(after.driver_allocations, before.driver_allocations);
             CHECK_EQ(after.allocations - before.allocations, made && !on_host ? n_out : 0);
         }
@@ -566,11 +590,13 @@ static void reports(void)
     CHECK_SAYS("has not run yet");
     CHECK_OK(gale_program_run(p, &in, &out, true));
     if (CHECK_OK(gale_program_report(p, false, &text))) {
-        CHECK(strstr(text, "device      ") && strstr(text, device->info.name) && strstr(text, "MatMul") && strstr(text, "host copies "));
+        CHECK(strstr(text, "device      ") && strstr(text, device->info.name) && strstr(text, "MatMul") &&
+              strstr(text, "host copies "));
         CHECK(strstr(text, "kernels     "));
     }
     gale_free(text);
-    if (CHECK_OK(gale_program_report(p, true, &text)) && CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root))) {
+    if (CHECK_OK(gale_program_report(p, true, &text)) &&
+        CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root))) {
         CHECK_TEXT(gale__json_text(root, "backend", ""), device->info.backend);
         CHECK(gale__json_number(root, "kernels", 0) >= 1);
         CHECK(gale__json_number(root, "constant_bytes", 0) >= PG_IN * PG_OUT * 4);
@@ -605,7 +631,8 @@ static void profiles_a_program(void)
     for (int i = 0; i < 2; i++) {
         gale__arena arena = {0};
         gale__json *root = NULL;
-        if (CHECK_OK(gale_profiler_to_text(profiler, i ? "trace" : "json", &text))) CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root));
+        if (CHECK_OK(gale_profiler_to_text(profiler, i ? "trace" : "json", &text)))
+            CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root));
         gale_profiler_text_free(&text);
         gale__arena_finish(&arena);
     }
@@ -632,7 +659,11 @@ static void copies_are_counted(void)
 
 /* ---- at once ---- */
 
-typedef struct crew { gale_program *p; _Atomic int bad, next; gale_device *d; } crew;
+typedef struct crew {
+    gale_program *p;
+    _Atomic int bad, next;
+    gale_device *d;
+} crew;
 
 static void work(void *arg)
 {
@@ -645,7 +676,8 @@ static void work(void *arg)
         pg_fill(x, 7 * PG_IN, (uint32_t)(me * 100 + i));
         pg_layer_want(x, n, want);
         bool ok = gale_tensor_from_cpu(i & 1 ? c->d : NULL, GALE_F32, SHAPE(n, PG_IN), x, &in) == GALE_OK;
-        ok = ok && gale_program_run(c->p, &in, &out, i & 2) == GALE_OK && gale_tensor_to_cpu(out, got, sizeof got) == GALE_OK;
+        ok = ok && gale_program_run(c->p, &in, &out, i & 2) == GALE_OK &&
+             gale_tensor_to_cpu(out, got, sizeof got) == GALE_OK;
         for (int k = 0; ok && computes && k < n * PG_OUT; k++) ok = fabsf(got[k] - want[k]) < 1e-5f;
         if (!ok) atomic_fetch_add(&c->bad, 1);
         gale_tensor_destroy(&in), gale_tensor_destroy(&out);
@@ -690,7 +722,8 @@ static void two_devices_at_once(void)
 
 /* ---- no memory ---- */
 
-/* With a limit on its memory a device refuses what does not fit, says what was asked and what was free, and works on. */
+/* With a limit on its memory a device refuses what does not fit, says what was asked and what was free, and works on.
+ */
 static void a_limit_on_memory(void)
 {
     gale_device_options options = GALE_DEVICE_OPTIONS;
@@ -906,13 +939,33 @@ static void tensors(void)
 
 /* Every case from a fresh device to its close leaves the heap as it was. */
 static const suite_case cases[] = {
-    {"symbols", symbols}, {"one_symbol_twice_in_an_input", one_symbol_twice_in_an_input}, {"any_rank", any_rank}, {"weights_are_shared", weights_are_shared}, {"weights_of_the_prologue_go", weights_of_the_prologue_go}, {"wrong_inputs", wrong_inputs},
-    {"zero_extents_and_rank_0", zero_extents_and_rank_0}, {"values_that_decide_shapes", values_that_decide_shapes},
-    {"many_signatures", many_signatures}, {"outputs_of_every_kind", outputs_of_every_kind}, {"tensors_of_the_callers", tensors_of_the_callers},
-    {"outputs_over_inputs", outputs_over_inputs}, {"replays", replays}, {"replays_follow_their_tensors", replays_follow_their_tensors},
-    {"steady_runs_allocate_nothing", steady_runs_allocate_nothing}, {"reports", reports}, {"profiles_a_program", profiles_a_program},
-    {"copies_are_counted", copies_are_counted}, {"threads_share_a_program", threads_share_a_program}, {"two_devices_at_once", two_devices_at_once},
-    {"a_limit_on_memory", a_limit_on_memory}, {"idle_plans_make_room", idle_plans_make_room}, {"threads_in_little_room", threads_in_little_room}, {"a_limit_on_a_program", a_limit_on_a_program}, {"wrong_graphs", wrong_graphs},
-    {"refused_when_planned", refused_when_planned}, {"tensors", tensors}, {0},
+    {"symbols", symbols},
+    {"one_symbol_twice_in_an_input", one_symbol_twice_in_an_input},
+    {"any_rank", any_rank},
+    {"weights_are_shared", weights_are_shared},
+    {"weights_of_the_prologue_go", weights_of_the_prologue_go},
+    {"wrong_inputs", wrong_inputs},
+    {"zero_extents_and_rank_0", zero_extents_and_rank_0},
+    {"values_that_decide_shapes", values_that_decide_shapes},
+    {"many_signatures", many_signatures},
+    {"outputs_of_every_kind", outputs_of_every_kind},
+    {"tensors_of_the_callers", tensors_of_the_callers},
+    {"outputs_over_inputs", outputs_over_inputs},
+    {"replays", replays},
+    {"replays_follow_their_tensors", replays_follow_their_tensors},
+    {"steady_runs_allocate_nothing", steady_runs_allocate_nothing},
+    {"reports", reports},
+    {"profiles_a_program", profiles_a_program},
+    {"copies_are_counted", copies_are_counted},
+    {"threads_share_a_program", threads_share_a_program},
+    {"two_devices_at_once", two_devices_at_once},
+    {"a_limit_on_memory", a_limit_on_memory},
+    {"idle_plans_make_room", idle_plans_make_room},
+    {"threads_in_little_room", threads_in_little_room},
+    {"a_limit_on_a_program", a_limit_on_a_program},
+    {"wrong_graphs", wrong_graphs},
+    {"refused_when_planned", refused_when_planned},
+    {"tensors", tensors},
+    {0},
 };
 SUITE(cases)

@@ -1,5 +1,6 @@
-/* The n-th allocation fails, alone or with all after it, on the host or on the device, for every n of a run that has something of everything: the status says so,
- * nothing crashes, nothing is left behind, and a run that could do without that memory gives the right result. */
+/* The n-th allocation fails, alone or with all after it, on the host or on the device, for every n of a run that has
+ * something of everything: the status says so, nothing crashes, nothing is left behind, and a run that could do without
+ * that memory gives the right result. */
 #include "test.h"
 #include "device/null/null.h"
 #include "device/registry.h"
@@ -12,7 +13,8 @@ enum { BATCH = 3, RESULTS = 1 + BATCH * 5 + 54 + BATCH * 72 };
 typedef gale_status whole_fn(const gale__backend *backend, float *results);
 
 /* From the device to the report: the network on host tensors, then on the device's. */
-static gale_status run_twice(gale_device *device, gale_program *program, gale_tensor **in, gale_tensor **out, float *results)
+static gale_status run_twice(
+    gale_device *device, gale_program *program, gale_tensor **in, gale_tensor **out, float *results)
 {
     gale_status status;
     char *text = NULL;
@@ -63,7 +65,8 @@ static gale_status build_loop(gale__g *g, gale__node out[2])
     if (!body) return GALE_NO_MEMORY;
     gale__g_init(body);
     static const int64_t row[] = {4}, all[] = {5, 4};
-    gale__node h = gale__g_unary(body, GALE__TANH, gale__g_add(body, gale__g_input(body, 0, GALE_F32, 1, row), gale__g_input(body, 1, GALE_F32, 1, row)));
+    gale__node h = gale__g_unary(body, GALE__TANH,
+        gale__g_add(body, gale__g_input(body, 0, GALE_F32, 1, row), gale__g_input(body, 1, GALE_F32, 1, row)));
     gale__node outs[2] = {h, gale__g_mul(body, h, h)};
     gale__loop loop = {.body = body, .trips = 5, .n_carried = 1, .n_sliced = 1, .n_stacked = 1, .out = outs};
     gale__node start = gale__g_splat(g, GALE_F32, 1, row, 0.5), x = gale__g_input(g, 0, GALE_F32, 2, all);
@@ -94,7 +97,9 @@ static gale_status run_loop(gale_device *device, gale__plan *plan, float *result
     }
     for (int i = 0; i < plan->n_slabs && i < 8; i++) GALE_GO(gale_buffer_create(device, plan->slabs[i], &slabs[i]));
     if (plan->const_bytes) GALE_GO(gale_buffer_create(device, plan->const_bytes, &constants));
-    for (int i = 0; i < plan->n_constants; i++) GALE_GO(gale_upload(stream, constants, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
+    for (int i = 0; i < plan->n_constants; i++)
+        GALE_GO(gale_upload(
+            stream, constants, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
     GALE_GO(gale_upload(stream, bound[0], 0, x, sizeof x));
     gale__memory memory = {constants, NULL, slabs, refs, 1};
     for (int once = 1; once >= 0; once--) GALE_GO(gale__plan_send(plan, stream, &memory, once));
@@ -133,11 +138,13 @@ static bool stands_in(const gale__backend *backend)
 {
     const gale__probe *probe;
     if (backend == &gale__backend_null) return true;
-    return gale__backend_probe(backend, &probe) == GALE_OK && probe->count && !strncmp(probe->devices[0].name, "Stand-in", 8);
+    return gale__backend_probe(backend, &probe) == GALE_OK && probe->count &&
+           !strncmp(probe->devices[0].name, "Stand-in", 8);
 }
 
 /* Fails the n-th for every n until a run asks for less. */
-static void fail_each(whole_fn *run, const gale__backend *backend, void (*fail_at)(uint64_t), uint64_t (*count)(void), int least)
+static void fail_each(
+    whole_fn *run, const gale__backend *backend, void (*fail_at)(uint64_t), uint64_t (*count)(void), int least)
 {
     static float want[RESULTS], got[RESULTS];
     size_t size = stands_in(backend) ? 0 : sizeof want;
@@ -153,10 +160,12 @@ static void fail_each(whole_fn *run, const gale__backend *backend, void (*fail_a
         gale_status status = run(backend, got);
         bool over = count() < n;
         fail_at(0);
-        bool good = over || status == GALE_NO_MEMORY ? over == (status == GALE_OK) && (over || *gale_error()) : status == GALE_OK;
+        bool good = over || status == GALE_NO_MEMORY ? over == (status == GALE_OK) && (over || *gale_error())
+                                                     : status == GALE_OK;
         if (status == GALE_OK) good = good && !memcmp(got, want, size);
         failed += status == GALE_NO_MEMORY, spared += !over && status == GALE_OK;
-        if (!test_check(good, __FILE__, __LINE__, "the n-th allocation fails")) printf("  n = %d: %s: %s\n", (int)n, gale_status_text(status), gale_error());
+        if (!test_check(good, __FILE__, __LINE__, "the n-th allocation fails"))
+            printf("  n = %d: %s: %s\n", (int)n, gale_status_text(status), gale_error());
         if (!CHECK_EQ(gale__alloc_live(), live)) printf("  n = %d\n", (int)n), live = gale__alloc_live();
         if (over || test_bad > 20) break;
     }
@@ -164,14 +173,21 @@ static void fail_each(whole_fn *run, const gale__backend *backend, void (*fail_a
     CHECK_OK(run(backend, got));
     CHECK(!memcmp(got, want, size));
     if (!CHECK(failed >= least)) printf("  only %d allocations failed the run\n", failed);
-    CHECK(spared <= 2 * failed); /* what one can do without, and a second run that made room by letting the first one's plan go */
+    CHECK(spared <=
+          2 * failed); /* what one can do without, and a second run that made room by letting the first one's plan go */
 }
 
-#define BOTH(where, run, backend, least_host, least_device) \
-    TEST(host_##where) { fail_each(run, backend, gale__alloc_fail_at, gale__alloc_count, least_host); } \
+#define BOTH(where, run, backend, least_host, least_device)                                                    \
+    TEST(host_##where) { fail_each(run, backend, gale__alloc_fail_at, gale__alloc_count, least_host); }        \
     TEST(host_from_##where) { fail_each(run, backend, gale__alloc_fail_from, gale__alloc_count, least_host); } \
-    TEST(device_##where) { fail_each(run, backend, gale__device_alloc_fail_at, gale__device_alloc_count, least_device); } \
-    TEST(device_from_##where) { fail_each(run, backend, gale__device_alloc_fail_from, gale__device_alloc_count, least_device); }
+    TEST(device_##where)                                                                                       \
+    {                                                                                                          \
+        fail_each(run, backend, gale__device_alloc_fail_at, gale__device_alloc_count, least_device);           \
+    }                                                                                                          \
+    TEST(device_from_##where)                                                                                  \
+    {                                                                                                          \
+        fail_each(run, backend, gale__device_alloc_fail_from, gale__device_alloc_count, least_device);         \
+    }
 BOTH(network_on_cpu, network, &gale__backend_cpu, 300, 5)
 BOTH(network_on_null, network, &gale__backend_null, 300, 2)
 BOTH(loop_on_cpu, loop, &gale__backend_cpu, 50, 3)
@@ -189,7 +205,8 @@ static gale_status prologue(const gale__backend *backend, float *results)
     gale_status status;
     pg_fill(c, SIDE * SIDE, 3);
     pg g = pg_begin();
-    gale_value k = pg_constant(&g, GALE_F32, SHAPE(SIDE, SIDE), c), x = pg_input(&g, "x", GALE_F32, SHAPE(SIDE, SIDE), NULL);
+    gale_value k = pg_constant(&g, GALE_F32, SHAPE(SIDE, SIDE), c),
+               x = pg_input(&g, "x", GALE_F32, SHAPE(SIDE, SIDE), NULL);
     pg_output(&g, "y", OP2(&g, "Add", x, OP2(&g, "MatMul", OP1(&g, "Softmax", OP2(&g, "MatMul", k, k)), k)));
     GALE_GO(pg_end(&g, &graph));
     GALE_GO(gale__device_open_one(backend, 0, NULL, &device));
@@ -243,7 +260,8 @@ static gale_status plan_case(gale_device *device, gale__case_run *run)
     gale__g_init(&g);
     GALE_GO(gale__case_lower(run, &g, out));
     int n = run->n_out;
-    if (g.count && g.nodes[0].op == GALE__P_INPUT && g.nodes[0].type == GALE_F32 && g.nodes[out[0]].type == GALE_F32 && n < GALE__CASE_VALUES) {
+    if (g.count && g.nodes[0].op == GALE__P_INPUT && g.nodes[0].type == GALE_F32 && g.nodes[out[0]].type == GALE_F32 &&
+        n < GALE__CASE_VALUES) {
         gale__node loss = gale__g_reduce(&g, GALE__SUM, out[0], (1u << g.nodes[out[0]].rank) - 1, false), x = 0;
         GALE_GO(g.status);
         GALE_GO(gale__g_gradient(&g, loss, &x, 1, &out[n]));
@@ -260,7 +278,8 @@ static void fail_case(gale_device *device, const gale__case *c)
 {
     gale__case_run run;
     if (!CHECK_OK(gale__case_open(c, 0, &run))) return;
-    bool done = CHECK_OK(plan_case(device, &run)) && CHECK_OK(plan_case(device, &run)); /* what stays with the process or the device is made */
+    bool done = CHECK_OK(plan_case(device, &run)) &&
+                CHECK_OK(plan_case(device, &run)); /* what stays with the process or the device is made */
     int64_t live = gale__alloc_live();
     for (uint64_t n = 1; done; n++) {
         gale__alloc_fail_at(n);
@@ -284,7 +303,8 @@ TEST(every_case)
     gale_device_close(&device);
 }
 
-/* Compiles where kernels lie in the cache already, so that the compiler's library, which the process keeps, is there before anything fails. */
+/* Compiles where kernels lie in the cache already, so that the compiler's library, which the process keeps, is there
+ * before anything fails. */
 static void load_compiler(const gale__backend *backend)
 {
     static float unused[RESULTS];
@@ -297,8 +317,8 @@ static void load_compiler(const gale__backend *backend)
     free(kept);
 }
 
-/* The same where drivers are: every allocation on a device, since those on the host would take hours; on stand-ins for drivers these
- * too. */
+/* The same where drivers are: every allocation on a device, since those on the host would take hours; on stand-ins for
+ * drivers these too. */
 static void on(const char *name)
 {
     int n;
@@ -324,4 +344,5 @@ TEST(driver_opencl) { on("opencl"); }
 TEST(driver_vulkan) { on("vulkan"); }
 
 #define ROWS(where) ROW(host_##where), ROW(host_from_##where), ROW(device_##where), ROW(device_from_##where)
-TESTS(ROW(every_case), ROW(memory_outlives_what_was_sent), ROWS(network_on_cpu), ROWS(network_on_null), ROWS(loop_on_cpu), ROWS(loop_on_null), ROW(driver_cuda), ROW(driver_hip), ROW(driver_opencl), ROW(driver_vulkan))
+TESTS(ROW(every_case), ROW(memory_outlives_what_was_sent), ROWS(network_on_cpu), ROWS(network_on_null),
+    ROWS(loop_on_cpu), ROWS(loop_on_null), ROW(driver_cuda), ROW(driver_hip), ROW(driver_opencl), ROW(driver_vulkan))

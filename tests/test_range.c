@@ -1,4 +1,5 @@
-/* Networks without a manifest: the values they take for black and white are found by what comes back, and a manifest's word is never doubted. */
+/* Networks without a manifest: the values they take for black and white are found by what comes back, and a manifest's
+ * word is never doubted. */
 #include "network_make.h"
 #include <math.h>
 
@@ -14,7 +15,14 @@ static void hear(void *user, gale__level level, const char *line)
 static void constant(maker *m, const char *name, float v) { make_initializer(m, make_floats(m, name, "", &v, 1)); }
 
 /* a x + b, then no less than `low` and no more than `high`; type: 1 float, 10 half, 2 bytes. */
-typedef struct kind { const char *name; float a, b, low, high; int type, channels; const char *manifest; int in, out; bool warns; } kind;
+typedef struct kind {
+    const char *name;
+    float a, b, low, high;
+    int type, channels;
+    const char *manifest;
+    int in, out;
+    bool warns;
+} kind;
 
 static void make_net(maker *m, const kind *k)
 {
@@ -67,8 +75,11 @@ TEST(found)
         bool good = CHECK_OK(probe(&m, k->manifest, &man, &n));
         gale__log_set(NULL, NULL, GALE__WARN);
         if (!good) continue;
-        if (memcmp(n.range[0], ranges[k->in], sizeof ranges[0]) || memcmp(n.range[1], ranges[k->out], sizeof ranges[0]) || warnings != k->warns)
-            printf("FAIL %s: %g %g to %g %g, %d warnings: %s\n", k->name, n.range[0][0], n.range[0][1], n.range[1][0], n.range[1][1], warnings, said), test_bad++;
+        if (memcmp(n.range[0], ranges[k->in], sizeof ranges[0]) ||
+            memcmp(n.range[1], ranges[k->out], sizeof ranges[0]) || warnings != k->warns)
+            printf("FAIL %s: %g %g to %g %g, %d warnings: %s\n", k->name, n.range[0][0], n.range[0][1], n.range[1][0],
+                n.range[1][1], warnings, said),
+                test_bad++;
         finish(&man, &n);
     }
 }
@@ -121,7 +132,8 @@ TEST(faults)
 /* The real ones are for 0..1, and are found to be. */
 TEST(real_ones)
 {
-    static const char *const names[] = {"esrgan-slim-x2", "esrgan-slim-x4", "esrgan-medium-x2", "zoom2x-ctrl", "scunet"};
+    static const char *const names[] = {
+        "esrgan-slim-x2", "esrgan-slim-x4", "esrgan-medium-x2", "zoom2x-ctrl", "scunet"};
     int there = 0;
     for (int i = 0; i < (test_light() ? 1 : 5); i++) {
         char path[1024];
@@ -139,7 +151,8 @@ TEST(real_ones)
         gale__log_set(hear, NULL, GALE__INFO);
         CHECK_OK(gale__network_probe(model, &man, &n));
         gale__log_set(NULL, NULL, GALE__WARN);
-        if (warnings || n.range[0][0] != 0 || n.range[0][1] != 1 || n.range[1][0] != 0 || n.range[1][1] != 1) printf("FAIL %s\n", said), test_bad++;
+        if (warnings || n.range[0][0] != 0 || n.range[0][1] != 1 || n.range[1][0] != 0 || n.range[1][1] != 1)
+            printf("FAIL %s\n", said), test_bad++;
         else printf("%s\n", said);
         finish(&man, &n);
     }

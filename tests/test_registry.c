@@ -47,7 +47,8 @@ TEST(names)
     CHECK_TEXT(gale__provider_find("MIGraphX")->name, "rocm");
     CHECK_TEXT(gale__provider_find("coreml")->name, "vulkan");
     CHECK_TEXT(gale__provider_find("WebGPU")->name, "vulkan");
-    CHECK(!gale__provider_find("") && !gale__provider_find(" ") && !gale__provider_find("cud") && !gale__provider_find("trt "));
+    CHECK(!gale__provider_find("") && !gale__provider_find(" ") && !gale__provider_find("cud") &&
+          !gale__provider_find("trt "));
     int count;
     const gale__provider *all = gale__providers(&count);
     for (int i = 0; i < count; i++) { /* each probes, or says why there is nothing */
@@ -68,7 +69,8 @@ TEST(unknown)
     CHECK(strstr(gale_error(), "unknown provider \"cudda\"") && strstr(gale_error(), "vulkan"));
     CHECK_FAILS(open_chain("cpu,,null", -1, false, &d), NO_DEVICE); /* before anything is opened */
     CHECK_FAILS(open_chain("cpu,nothing", -1, false, &d), NO_DEVICE);
-    CHECK_FAILS(open_chain("cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu", -1, false, &d), LIMIT);
+    CHECK_FAILS(
+        open_chain("cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu", -1, false, &d), LIMIT);
     CHECK(d == NULL);
 }
 
@@ -166,7 +168,8 @@ TEST(environment)
     CHECK_FAILS(open_chain(NULL, -1, false, &d), NO_DEVICE);
     setenv("GALE_DEVICE", "first", 1);
     CHECK_FAILS(open_chain(NULL, -1, false, &d), INVALID);
-    if (CHECK_OK(open_chain("cpu", 0, false, &d))) CHECK_TEXT(gale_device_get_info(d)->backend, "cpu"); /* options win */
+    if (CHECK_OK(open_chain("cpu", 0, false, &d)))
+        CHECK_TEXT(gale_device_get_info(d)->backend, "cpu"); /* options win */
     gale_device_close(&d);
     unsetenv("GALE_PROVIDER");
     unsetenv("GALE_DEVICE");
@@ -196,13 +199,15 @@ TEST(null_limits)
 {
     gale_device *d = NULL;
     gale_buffer *b = NULL, *c = NULL;
-    gale_device_caps caps = {.memory_bytes = 8 << 20, .memory_free_bytes = 8 << 20, .alloc_max_bytes = 3 << 20, .group_max = 64};
+    gale_device_caps caps = {
+        .memory_bytes = 8 << 20, .memory_free_bytes = 8 << 20, .alloc_max_bytes = 3 << 20, .group_max = 64};
     gale__null_set_caps(&caps);
     gale__null_reset_counts();
     CHECK_OK(open_chain("null", -1, false, &d));
     gale__null_set_caps(NULL);
     CHECK_FAILS(gale_buffer_create(d, (3 << 20) + 1, &b), NO_MEMORY);
-    CHECK_TEXT(gale_error(), "null out of memory: asked 3.0 MiB, the largest single allocation of this device is 3.0 MiB");
+    CHECK_TEXT(
+        gale_error(), "null out of memory: asked 3.0 MiB, the largest single allocation of this device is 3.0 MiB");
     CHECK_OK(gale_buffer_create(d, 3 << 20, &b));
     CHECK_OK(gale_buffer_create(d, 1 << 20, &c));
     gale__null_counts counts;
@@ -217,5 +222,5 @@ TEST(null_limits)
     CHECK_EQ(counts.frees, 2);
 }
 
-TESTS(ROW(names), ROW(unknown), ROW(index_out_of_range), ROW(by_name), ROW(step_down), ROW(next), ROW(automatic), ROW(environment), ROW(counting),
-      ROW(null_limits))
+TESTS(ROW(names), ROW(unknown), ROW(index_out_of_range), ROW(by_name), ROW(step_down), ROW(next), ROW(automatic),
+    ROW(environment), ROW(counting), ROW(null_limits))

@@ -1,5 +1,5 @@
-/* Scans whose bodies only the host can run: strings, choices, extents and shapes that depend on data.  Values are those of onnx's reference and of ONNX Runtime, which
- * tests/scan.py asks again where they are to be had. */
+/* Scans whose bodies only the host can run: strings, choices, extents and shapes that depend on data.  Values are those
+ * of onnx's reference and of ONNX Runtime, which tests/scan.py asks again where they are to be had. */
 #include "onnx_make.h"
 #include "gale/model.h"
 #include "object_text.h"
@@ -8,7 +8,7 @@
 enum { F32 = 1, I64 = 7, STRING = 8, BOOL = 9 };
 typedef struct row {
     const char *name, *in, *out; /* values, separated by ';' */
-    int device_steps;          /* of the main graph */
+    int device_steps;            /* of the main graph */
     void (*make)(maker *m);
 } row;
 
@@ -116,20 +116,24 @@ static void make_loop(maker *m)
 }
 
 static const row rows[] = {
-    {"strings", "string[2] '>' '<'; string[3,2] 'a' 'b' 'c' 'd' 'e' 'f'; string[1] '!'", "string[2] '>eca' '<fdb'; string[2,3] 'a!' 'c!' 'e!' 'b!' 'd!' 'f!'", 0, make_strings},
+    {"strings", "string[2] '>' '<'; string[3,2] 'a' 'b' 'c' 'd' 'e' 'f'; string[1] '!'",
+        "string[2] '>eca' '<fdb'; string[2,3] 'a!' 'c!' 'e!' 'b!' 'd!' 'f!'", 0, make_strings},
     {"no strings", "string[2] '>' '<'; string[0,2]; string[1] '!'", "string[2] '>' '<'; string[2,0]", 0, make_strings},
-    {"compress", "f32[1] 100; f32[4,3] 0 4 8 1 5 9 2 6 10 3 7 11; bool[3,4] 1 0 0 1 0 0 0 0 1 1 1 1", "f32[1] 141; f32[3] 3 0 38", 0, make_compress},
+    {"compress", "f32[1] 100; f32[4,3] 0 4 8 1 5 9 2 6 10 3 7 11; bool[3,4] 1 0 0 1 0 0 0 0 1 1 1 1",
+        "f32[1] 141; f32[3] 3 0 38", 0, make_compress},
     {"compress nothing", "f32[1] 100; f32[4,0]; bool[0,4]", "f32[1] 100; f32[0]", 0, make_compress},
     {"reshape", "i64[2,2] 2 2 4 1; f32[4] 1 2 3 4; f32[2] 2 2", "f32[2,2,2] 1 3 2 4 1 2 3 4", 1, make_reshape},
     {"captured shape", "f32[2,4] 1 2 3 4 5 6 7 8; f32[2] 2 2", "f32[2,2,2] 1 2 3 4 5 6 7 8", 2, make_captured_shape},
     {"choice", "f32[3] 2 0 3; f32[1] 10", "f32[3,1] 20 10 30", 0, make_choice},
-    {"loop", "i64[] 3; bool[] 1; string[2] 'a' 'bc'", "string[2] 'aaaaaaaa' 'bcbcbcbcbcbcbcbc'; string[3,2] 'a' 'bc' 'aa' 'bcbc' 'aaaa' 'bcbcbcbc'", 0, make_loop},
+    {"loop", "i64[] 3; bool[] 1; string[2] 'a' 'bc'",
+        "string[2] 'aaaaaaaa' 'bcbcbcbcbcbcbcbc'; string[3,2] 'a' 'bc' 'aa' 'bcbc' 'aaaa' 'bcbcbcbc'", 0, make_loop},
 };
 
 static gale_device *the_device(void)
 {
     static gale_device *device;
-    if (!device) CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &device));
+    if (!device)
+        CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &device));
     return device;
 }
 
@@ -173,15 +177,21 @@ TEST(bodies_on_the_host)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale__str bytes = {0};
-        if (CHECK_OK(encode(&rows[i], &bytes)) && !CHECK_OK(run(&rows[i], &bytes, rows[i].in))) printf("    %s\n", rows[i].name);
+        if (CHECK_OK(encode(&rows[i], &bytes)) && !CHECK_OK(run(&rows[i], &bytes, rows[i].in)))
+            printf("    %s\n", rows[i].name);
         gale__str_finish(&bytes);
     }
 }
 
 TEST(mistakes)
 {
-    static const struct { int row; const char *in, *error; gale_status status; } bad[] = {
-        {2, "f32[1] 0; f32[4,3] 0 4 8 1 5 9 2 6 10 3 7 11; bool[2,4] 1 0 0 1 0 0 0 0", "differ in length", GALE_INVALID},
+    static const struct {
+        int row;
+        const char *in, *error;
+        gale_status status;
+    } bad[] = {
+        {2, "f32[1] 0; f32[4,3] 0 4 8 1 5 9 2 6 10 3 7 11; bool[2,4] 1 0 0 1 0 0 0 0", "differ in length",
+            GALE_INVALID},
         {4, "i64[2,2] 2 2 3 1; f32[4] 1 2 3 4; f32[2] 2 2", "Reshape", GALE_INVALID},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -5,7 +5,8 @@
 #include "nest_random.h"
 #include "base/thread.h"
 
-/* --- cases ----------------------------------------------------------------------------------------------------------- */
+/* --- cases -----------------------------------------------------------------------------------------------------------
+ */
 
 #define CASES 1024
 static nest_case *cases;
@@ -33,11 +34,26 @@ static nr_axis random_axis(int d, int64_t extent)
 {
     nr_axis a = nr_plain(d, extent);
     int what = nr_below(10);
-    if (what == 0) { a.coef[d] = -1; a.c0 = extent - 1; }
-    else if (what == 1) { a.coef[d] = 2; a.c0 = 1; a.extent = 2 * extent + 1; }
-    else if (what == 2) { a.c0 = -1; a.extent = extent > 2 ? extent - 1 : 1; a.guard = true; }
-    else if (what == 3) { a.c0 = -1; a.extent = extent / 2 + 1; a.div = 2; a.guard = true; }
-    else if (what == 4) { a.extent = extent + 3; a.c0 = 2; }
+    if (what == 0) {
+        a.coef[d] = -1;
+        a.c0 = extent - 1;
+    } else if (what == 1) {
+        a.coef[d] = 2;
+        a.c0 = 1;
+        a.extent = 2 * extent + 1;
+    } else if (what == 2) {
+        a.c0 = -1;
+        a.extent = extent > 2 ? extent - 1 : 1;
+        a.guard = true;
+    } else if (what == 3) {
+        a.c0 = -1;
+        a.extent = extent / 2 + 1;
+        a.div = 2;
+        a.guard = true;
+    } else if (what == 4) {
+        a.extent = extent + 3;
+        a.c0 = 2;
+    }
     return a;
 }
 
@@ -47,15 +63,23 @@ static int random_load(nest_case *c, gale_type type, int walked_percent)
     nr_axis axes[8];
     int order[8], n = 0, dims = c->nest.n_outer + c->nest.n_inner;
     for (int d = 0; d < dims; d++)
-        if (nr_chance(walked_percent)) axes[n++] = nr_chance(40) ? random_axis(d, c->nest.extent[d]) : nr_plain(d, c->nest.extent[d]);
+        if (nr_chance(walked_percent))
+            axes[n++] = nr_chance(40) ? random_axis(d, c->nest.extent[d]) : nr_plain(d, c->nest.extent[d]);
     for (int k = 0; k < n; k++) order[k] = k;
-    if (n > 1 && nr_chance(30)) { int i = nr_below(n), j = nr_below(n), t = order[i]; order[i] = order[j]; order[j] = t; }
+    if (n > 1 && nr_chance(30)) {
+        int i = nr_below(n), j = nr_below(n), t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+    }
     int access = nr_access(c, type, axes, n, order, nr_chance(30) ? nr_below(5) : 0, nr_chance(20) ? nr_below(4) : 0);
     if (!gale__type_is_float(type)) c->accesses[access].fill = (uint64_t)nr_below(2);
     return nr_load(c, access);
 }
 
-static int to_f32(nest_case *c, int v) { return c->code[v].type == GALE_F32 ? v : nr_op(c, GALE__CAST, GALE_F32, v, 0, 0); }
+static int to_f32(nest_case *c, int v)
+{
+    return c->code[v].type == GALE_F32 ? v : nr_op(c, GALE__CAST, GALE_F32, v, 0, 0);
+}
 
 static void random_map(int seed)
 {
@@ -71,12 +95,16 @@ static void random_map(int seed)
     int v = random_load(c, ints ? type : float_types[nr_below(5)], 95);
     if (!ints) v = to_f32(c, v);
     for (int k = 0; k < 2; k++) {
-        int w = nr_chance(30) ? nr_const(c, type, nr_chance(50) ? 2 : 3) : random_load(c, ints ? type : float_types[nr_below(5)], 70);
+        int w = nr_chance(30) ? nr_const(c, type, nr_chance(50) ? 2 : 3)
+                              : random_load(c, ints ? type : float_types[nr_below(5)], 70);
         if (!ints) w = to_f32(c, w);
         v = nr_op(c, ops[nr_below(5)], type, v, w, 0);
     }
     if (!ints && nr_chance(40)) v = nr_op(c, nr_chance(50) ? GALE__TANH : GALE__EXP, GALE_F32, v, 0, 0);
-    if (nr_chance(20)) { nr_store(c, v); v = nr_op(c, GALE__NEG, type, v, 0, 0); }
+    if (nr_chance(20)) {
+        nr_store(c, v);
+        v = nr_op(c, GALE__NEG, type, v, 0, 0);
+    }
     if (nr_chance(30)) v = nr_op(c, GALE__CAST, ints ? GALE_F32 : nr_chance(50) ? GALE_F16 : GALE_U8, v, 0, 0);
     nr_store(c, v);
     c->loose = 1e-4;
@@ -88,8 +116,14 @@ static void softmax(const char *name, int n_outer, const int64_t *extent, bool p
     nest_case *c = new_case(name, n_outer, 1, extent);
     nr_axis axes[8];
     int order[8];
-    for (int d = 0; d <= n_outer; d++) { axes[d] = nr_plain(d, extent[d]); order[d] = d; }
-    if (permuted) { order[0] = n_outer; order[n_outer] = 0; }
+    for (int d = 0; d <= n_outer; d++) {
+        axes[d] = nr_plain(d, extent[d]);
+        order[d] = d;
+    }
+    if (permuted) {
+        order[0] = n_outer;
+        order[n_outer] = 0;
+    }
     int x = to_f32(c, nr_load(c, nr_access(c, type, axes, n_outer + 1, order, 0, 0)));
     int most = nr_reduce(c, GALE__RMAX, x);
     int y = nr_op(c, GALE__EXP, GALE_F32, nr_op(c, GALE__SUB, GALE_F32, x, most, 0), 0, 0);
@@ -120,7 +154,8 @@ static void layer_norm(const char *name, int64_t rows, int64_t n)
 
 static void random_reduce(int seed)
 {
-    static const gale__reduce kinds[] = {GALE__SUM, GALE__PROD, GALE__RMAX, GALE__RMIN, GALE__ARGMAX, GALE__ARGMIN, GALE__ARGMAX_LAST, GALE__ARGMIN_LAST};
+    static const gale__reduce kinds[] = {GALE__SUM, GALE__PROD, GALE__RMAX, GALE__RMIN, GALE__ARGMAX, GALE__ARGMIN,
+        GALE__ARGMAX_LAST, GALE__ARGMIN_LAST};
     int64_t extent[6];
     nr_state = (uint64_t)seed * 7919 + 11;
     int n_outer = nr_below(3), n_inner = 1 + nr_below(2);
@@ -132,11 +167,15 @@ static void random_reduce(int seed)
     gale_type type = ints ? int_types[nr_below(7)] : float_types[nr_below(5)];
     int x = random_load(c, type, 100);
     if (!ints) x = to_f32(c, x);
-    if (!ints && kind == GALE__PROD) x = nr_op(c, GALE__ADD, GALE_F32, nr_const(c, GALE_F32, 1), nr_op(c, GALE__MUL, GALE_F32, x, nr_const(c, GALE_F32, 0.01), 0), 0);
+    if (!ints && kind == GALE__PROD)
+        x = nr_op(c, GALE__ADD, GALE_F32, nr_const(c, GALE_F32, 1),
+            nr_op(c, GALE__MUL, GALE_F32, x, nr_const(c, GALE_F32, 0.01), 0), 0);
     if (nr_chance(30) && !ints) x = nr_op(c, GALE__MUL, GALE_F32, x, to_f32(c, random_load(c, GALE_F32, 60)), 0);
-    if (!ints && nr_chance(20) && c->buffers[0].type == GALE_F32) ((float *)c->data[0])[nr_below((int)c->buffers[0].elements)] = NAN;
+    if (!ints && nr_chance(20) && c->buffers[0].type == GALE_F32)
+        ((float *)c->data[0])[nr_below((int)c->buffers[0].elements)] = NAN;
     int r = nr_reduce(c, kind, x);
-    if (kind < GALE__ARGMAX && !ints && nr_chance(50)) r = nr_op(c, GALE__ADD, GALE_F32, r, random_load(c, GALE_F32, 60), 0);
+    if (kind < GALE__ARGMAX && !ints && nr_chance(50))
+        r = nr_op(c, GALE__ADD, GALE_F32, r, random_load(c, GALE_F32, 60), 0);
     if (c->code[r].inner) r = nr_reduce(c, GALE__RMAX, r);
     nr_store(c, r);
     c->loose = 2e-4;
@@ -149,9 +188,11 @@ static void take_and_put(void)
     nest_case *c = new_case("take", 2, 0, extent);
     nr_axis row = nr_plain(0, 37), table = {.extent = 50 * 12, .div = 1};
     int index = nr_load(c, nr_access(c, GALE_I64, &row, 1, NULL, 0, 0)); /* -100 .. 99: some are clamped */
-    int at = nr_op(c, GALE__ADD, GALE_I64, nr_op(c, GALE__MUL, GALE_I64, index, nr_const(c, GALE_I64, 12), 0), nr_index(c, (int64_t[]){0, 1}, 0), 0);
+    int at = nr_op(c, GALE__ADD, GALE_I64, nr_op(c, GALE__MUL, GALE_I64, index, nr_const(c, GALE_I64, 12), 0),
+        nr_index(c, (int64_t[]){0, 1}, 0), 0);
     int access = nr_access(c, GALE_F32, &table, 1, NULL, 0, 0);
-    int v = nr_add(c, (gale__nest_instr){.op = GALE__NEST_TAKE, .type = GALE_F32, .a = at, .access = access, .imm = 50 * 12});
+    int v = nr_add(
+        c, (gale__nest_instr){.op = GALE__NEST_TAKE, .type = GALE_F32, .a = at, .access = access, .imm = 50 * 12});
     nr_store(c, v);
     add_case(c);
 
@@ -165,12 +206,15 @@ static void take_and_put(void)
     add_case(c);
 }
 
-static void product(const char *name, int64_t b, int64_t m, int64_t n, int64_t k, gale_type type, bool transposed, bool fused)
+static void product(
+    const char *name, int64_t b, int64_t m, int64_t n, int64_t k, gale_type type, bool transposed, bool fused)
 {
     nest_case *c = new_case(name, 3, 1, (int64_t[]){b, m, n, k});
-    nr_axis x[3] = {nr_plain(0, b), nr_plain(1, m), nr_plain(3, k)}, y[3] = {nr_plain(0, b), nr_plain(3, k), nr_plain(2, n)};
+    nr_axis x[3] = {nr_plain(0, b), nr_plain(1, m), nr_plain(3, k)},
+            y[3] = {nr_plain(0, b), nr_plain(3, k), nr_plain(2, n)};
     int turned[3] = {0, 2, 1};
-    int p = nr_load(c, nr_access(c, type, x, 3, NULL, 0, 0)), q = nr_load(c, nr_access(c, type, y, 3, transposed ? turned : NULL, 0, 0));
+    int p = nr_load(c, nr_access(c, type, x, 3, NULL, 0, 0)),
+        q = nr_load(c, nr_access(c, type, y, 3, transposed ? turned : NULL, 0, 0));
     gale_type sum = gale__compute_type(type);
     if (fused) p = nr_op(c, GALE__MAX, type, p, nr_const(c, type, 0), 0);
     int r = nr_reduce(c, GALE__SUM, nr_op(c, GALE__MUL, type, p, q, 0));
@@ -186,18 +230,21 @@ static void product(const char *name, int64_t b, int64_t m, int64_t n, int64_t k
 }
 
 /* out[n, o, y, x] = sum over c, ky, kx of in[n, c, y*s + ky*d - p, x*s + kx*d - p] * w[o, c, ky, kx] */
-static void convolution(const char *name, int64_t n, int64_t channels, int64_t out, int64_t size, int64_t kernel, int64_t stride, int64_t dilation, int64_t input_dilation)
+static void convolution(const char *name, int64_t n, int64_t channels, int64_t out, int64_t size, int64_t kernel,
+    int64_t stride, int64_t dilation, int64_t input_dilation)
 {
     int64_t pad = kernel / 2, in = input_dilation > 1 ? (size + input_dilation - 1) / input_dilation : size * stride;
     nest_case *c = new_case(name, 4, 3, (int64_t[]){n, out, size, size, channels, kernel, kernel});
-    nr_axis x[4] = {nr_plain(0, n), nr_plain(4, channels)}, w[4] = {nr_plain(1, out), nr_plain(4, channels), nr_plain(5, kernel), nr_plain(6, kernel)};
+    nr_axis x[4] = {nr_plain(0, n), nr_plain(4, channels)},
+            w[4] = {nr_plain(1, out), nr_plain(4, channels), nr_plain(5, kernel), nr_plain(6, kernel)};
     for (int i = 0; i < 2; i++) {
         nr_axis a = {.c0 = -pad, .extent = in, .div = input_dilation, .guard = true};
         a.coef[2 + i] = stride;
         a.coef[5 + i] = dilation;
         x[2 + i] = a;
     }
-    int p = nr_load(c, nr_access(c, GALE_F32, x, 4, NULL, 0, 0)), q = nr_load(c, nr_access(c, GALE_F32, w, 4, NULL, 0, 0));
+    int p = nr_load(c, nr_access(c, GALE_F32, x, 4, NULL, 0, 0)),
+        q = nr_load(c, nr_access(c, GALE_F32, w, 4, NULL, 0, 0));
     nr_store(c, nr_reduce(c, GALE__SUM, nr_op(c, GALE__MUL, GALE_F32, p, q, 0)));
     c->loose = 1e-4;
     add_case(c);
@@ -265,7 +312,8 @@ static void make_cases(void)
     convolution("convolution, dilated input", 1, 3, 16, 8, 3, 1, 1, 2);
 }
 
-/* --- running --------------------------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------------------------------
+ */
 
 /* Distinct kernels of one device, and which of them serves each case. */
 typedef struct kernels {
@@ -291,7 +339,8 @@ static bool same_kernel(const gale__ir *a, const gale__ir *b)
     if (a->count != b->count || a->n_words != b->n_words) return false;
     for (uint32_t i = 1; i < a->count; i++) { /* field by field: the structure has padding */
         const gale__ir_instr *x = &a->code[i], *y = &b->code[i];
-        if (x->op != y->op || x->type != y->type || x->width != y->width || x->mem != y->mem || x->imm != y->imm) return false;
+        if (x->op != y->op || x->type != y->type || x->width != y->width || x->mem != y->mem || x->imm != y->imm)
+            return false;
         if (x->a != y->a || x->b != y->b || x->c != y->c || x->d != y->d) return false;
     }
     return true;
@@ -341,12 +390,14 @@ static void describe(const nest_case *c, const kernels *k, int i)
     gale__str text = {0};
     gale__nest_print(&c->nest, &text);
     const gale__schedule *s = &k->s[i];
-    printf("  case %d, %s: %s vector %d steps %d threads %d rows %d resident %d exact %d tail %d shuffle %d\n%s", i, c->name, gale__schedule_name(s),
-           s->vector, s->steps, s->threads, s->rows, s->resident, s->exact, s->tail, s->shuffle, gale__str_text(&text));
+    printf("  case %d, %s: %s vector %d steps %d threads %d rows %d resident %d exact %d tail %d shuffle %d\n%s", i,
+        c->name, gale__schedule_name(s), s->vector, s->steps, s->threads, s->rows, s->resident, s->exact, s->tail,
+        s->shuffle, gale__str_text(&text));
     gale__str_finish(&text);
 }
 
-static gale_status launch_case(gale_device *device, gale_module *module, const nest_case *c, const gale__schedule *s, const gale__ir *ir, void *const *results)
+static gale_status launch_case(gale_device *device, gale_module *module, const nest_case *c, const gale__schedule *s,
+    const gale__ir *ir, void *const *results)
 {
     ir_job job = {.ir = (gale__ir *)ir};
     uint32_t words[GALE__SCHEDULE_WORDS];
@@ -367,7 +418,8 @@ static void run_case(gale_device *device, gale_module *module, const kernels *k,
     void *results[NR_BUFFERS] = {0};
     bool good = true;
     for (int b = 0; b < c->nest.n_buffers; b++)
-        if (c->buffers[b].written) results[b] = malloc((size_t)c->buffers[b].elements * gale_type_size(c->buffers[b].type));
+        if (c->buffers[b].written)
+            results[b] = malloc((size_t)c->buffers[b].elements * gale_type_size(c->buffers[b].type));
     good = CHECK_OK(launch_case(device, module, c, &k->s[i], k->ir[k->of[i]], results));
     for (int b = 0; good && b < c->nest.n_buffers; b++) {
         int64_t at = results[b] ? nr_compare(c, b, results[b]) : -1;
@@ -387,11 +439,13 @@ static gale_module *build_text(gale_device *device, const kernels *k, int dialec
 {
     gale__str text = {0};
     gale_module *module = NULL;
-    gale__source source = {.code = GALE__CODE_TEXT, .options = dialect == GALE__DIALECT_CUDA ? "-fmad=false" : "", .ours = true};
+    gale__source source = {
+        .code = GALE__CODE_TEXT, .options = dialect == GALE__DIALECT_CUDA ? "-fmad=false" : "", .ours = true};
     if (CHECK_OK(gale__ir_print_c((const gale__ir *const *)k->ir, k->n, (gale__dialect)dialect, caps, &text))) {
         source.data = text.text;
         source.size = text.length;
-        if (!CHECK_OK(gale__module_build(device, &source, &module)) && getenv("GALE_TEST_KEEP")) printf("%s\n", text.text);
+        if (!CHECK_OK(gale__module_build(device, &source, &module)) && getenv("GALE_TEST_KEEP"))
+            printf("%s\n", text.text);
     }
     gale__str_finish(&text);
     return module;
@@ -412,7 +466,10 @@ static void run_target(int target)
         if (at < 0) continue;
         if (dialect < 0 && !modules[at]) {
             gale_status status = ir_build(device, k->ir[at], dialect, &modules[at]);
-            if (status == GALE_UNSUPPORTED) { printf("SKIP case %d on %s: %s\n", i, ir_targets[target].provider, gale_error()); continue; }
+            if (status == GALE_UNSUPPORTED) {
+                printf("SKIP case %d on %s: %s\n", i, ir_targets[target].provider, gale_error());
+                continue;
+            }
             if (!CHECK_OK(status)) describe(&cases[i], k, i);
         }
         gale_module *module = all ? all : modules[at];
@@ -434,7 +491,8 @@ TEST(nvrtc)
 {
     kernels *k = build_all(&ir_full_caps);
     gale__str text = {0};
-    if (CHECK_OK(gale__ir_print_c((const gale__ir *const *)k->ir, k->n, GALE__DIALECT_CUDA, &ir_full_caps, &text))) ir_nvrtc(text.text, "all");
+    if (CHECK_OK(gale__ir_print_c((const gale__ir *const *)k->ir, k->n, GALE__DIALECT_CUDA, &ir_full_caps, &text)))
+        ir_nvrtc(text.text, "all");
     gale__str_finish(&text);
     free_kernels(k);
 }
@@ -450,12 +508,14 @@ static void key_of(int i, gale__str *key)
 TEST(keys_are_classes)
 {
     gale__str keys[4] = {{0}};
-    const char *const names[4] = {"softmax of 64", "softmax of 64, more rows", "layer norm of 768", "layer norm of 768, fewer rows"};
+    const char *const names[4] = {
+        "softmax of 64", "softmax of 64, more rows", "layer norm of 768", "layer norm of 768, fewer rows"};
     for (int n = 0; n < 4; n++)
         for (int i = 0; i < n_cases; i++)
             if (!strcmp(cases[i].name, names[n])) key_of(i, &keys[n]);
     for (int n = 0; n < 4; n += 2)
-        CHECK(keys[n].length && keys[n].length == keys[n + 1].length && !memcmp(keys[n].text, keys[n + 1].text, keys[n].length));
+        CHECK(keys[n].length && keys[n].length == keys[n + 1].length &&
+              !memcmp(keys[n].text, keys[n + 1].text, keys[n].length));
     CHECK(keys[0].length != keys[2].length || memcmp(keys[0].text, keys[2].text, keys[0].length));
     for (int n = 0; n < 4; n++) gale__str_finish(&keys[n]);
 }
@@ -467,7 +527,8 @@ TEST(close)
     ir_close_devices();
 }
 
-static const test_row rows[] = {ROW(nvrtc), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(keys_are_classes), ROW(close)};
+static const test_row rows[] = {
+    ROW(nvrtc), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(keys_are_classes), ROW(close)};
 int main(int argc, char **argv)
 {
     make_cases();

@@ -1,7 +1,9 @@
-/* Seams.  A network that sees the whole tile at once gives neighbours that differ all over, however far they overlap; what keeps their border from being seen is the ramp.
+/* Seams.  A network that sees the whole tile at once gives neighbours that differ all over, however far they overlap;
+ * what keeps their border from being seen is the ramp.
  *
- * With weights w and 1 - w of two results that differ by D, the blended picture's gradient is that of the results, averaged, and D times the ramp's steepness.  The ramp is
- * t^2 (3 - 2 t) over the middle half of the overlap, 1.5 / (overlap / 2 x scale) a pixel at its steepest.  Without an overlap it is D at once. */
+ * With weights w and 1 - w of two results that differ by D, the blended picture's gradient is that of the results,
+ * averaged, and D times the ramp's steepness.  The ramp is t^2 (3 - 2 t) over the middle half of the overlap, 1.5 /
+ * (overlap / 2 x scale) a pixel at its steepest.  Without an overlap it is D at once. */
 #include "base/file.h"
 #include "jobs/upscale.h"
 #include "network_make.h"
@@ -53,8 +55,10 @@ static void layers(maker *m)
     for (int i = 0; i < 4; i++) {
         int in = i ? 8 : 3, out = i < 3 ? 8 : 3;
         char name[8], shape[16], inputs[24], to[8], act[8];
-        for (int k = 0; k < in * out * 9; k++) w[i][k] = ((float)(picture_random(&seed) % 2001) / 1000 - 1) / (float)(in * 3);
-        snprintf(name, sizeof name, "w%d", i), snprintf(shape, sizeof shape, "%d,%d,3,3", out, in), snprintf(to, sizeof to, "c%d", i), snprintf(act, sizeof act, "r%d", i);
+        for (int k = 0; k < in * out * 9; k++)
+            w[i][k] = ((float)(picture_random(&seed) % 2001) / 1000 - 1) / (float)(in * 3);
+        snprintf(name, sizeof name, "w%d", i), snprintf(shape, sizeof shape, "%d,%d,3,3", out, in),
+            snprintf(to, sizeof to, "c%d", i), snprintf(act, sizeof act, "r%d", i);
         make_initializer(m, make_floats(m, name, shape, w[i], (size_t)(in * out * 9)));
         if (i) snprintf(inputs, sizeof inputs, "r%d,%s", i - 1, name);
         else snprintf(inputs, sizeof inputs, "x,%s", name);
@@ -92,7 +96,9 @@ static double across(const gale_picture *p, bool rows, int64_t at)
 }
 
 /* Gradients of the tiled picture over those of the one without tiles: on the ramps (or cuts), and elsewhere. */
-typedef struct gradients { double seams, elsewhere, steepest; } gradients;
+typedef struct gradients {
+    double seams, elsewhere, steepest;
+} gradients;
 
 static gradients compare(const gale_picture *whole, const gale_picture *tiled, const gale__tiling *t, int64_t scale)
 {
@@ -102,7 +108,8 @@ static gradients compare(const gale_picture *whole, const gale_picture *tiled, c
         for (int64_t at = 1; at < a->size * scale; at++) {
             bool seam = false;
             for (int64_t i = 0; i + 1 < a->count; i++) {
-                double middle = 0.5 * (double)((gale__axis_at(a, i + 1) + gale__axis_at(a, i) + a->tile) * scale), reach = 0.5 * (double)((a->overlap - 2 * a->margin) * scale);
+                double middle = 0.5 * (double)((gale__axis_at(a, i + 1) + gale__axis_at(a, i) + a->tile) * scale),
+                       reach = 0.5 * (double)((a->overlap - 2 * a->margin) * scale);
                 seam |= fabs((double)at - middle) <= reach;
             }
             double g = across(tiled, rows, at), w = across(whole, rows, at);
@@ -114,7 +121,8 @@ static gradients compare(const gale_picture *whole, const gale_picture *tiled, c
     return (gradients){sums[1][0] / sums[1][1], sums[0][0] / sums[0][1], steepest};
 }
 
-static gradients measure(gale__network *n, const gale_picture *in, const gale_picture *whole, int64_t tile, int64_t overlap)
+static gradients measure(
+    gale__network *n, const gale_picture *in, const gale_picture *whole, int64_t tile, int64_t overlap)
 {
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
     gale_upscale_report r;
@@ -124,7 +132,9 @@ static gradients measure(gale__network *n, const gale_picture *in, const gale_pi
     o.tile = tile;
     o.overlap = overlap;
     CHECK_OK(gale__tiling_make(in->width, in->height, &(gale__tile_wish){tile, tile, overlap, -1, 1}, &t));
-    if (CHECK_OK(gale__upscale(n, the_device(), in, NULL, &o, &r, &tiled)) && CHECK_EQ(r.tiles, gale__tiling_count(&t)) && CHECK(r.tiles > 1)) g = compare(whole, tiled, &t, n->scale);
+    if (CHECK_OK(gale__upscale(n, the_device(), in, NULL, &o, &r, &tiled)) &&
+        CHECK_EQ(r.tiles, gale__tiling_count(&t)) && CHECK(r.tiles > 1))
+        g = compare(whole, tiled, &t, n->scale);
     gale_picture_destroy(&tiled);
     return g;
 }
@@ -141,16 +151,20 @@ static void no_seam(const char *name, void (*make)(maker *), int64_t w, int64_t 
     o.tile = 0;
     if (in && CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &whole))) {
         gradients cut = measure(&n, in, whole, tile, 0);
-        double d = cut.steepest; /* neighbours differ by so much; where tiles lie otherwise, by a quarter more or less */
+        double d =
+            cut.steepest; /* neighbours differ by so much; where tiles lie otherwise, by a quarter more or less */
         CHECK(cut.seams > 3 * cut.elsewhere && d > 2.0 / 255); /* there is something to hide */
         for (int64_t overlap = 8; overlap <= tile / 2; overlap *= 2) {
             gradients g = measure(&n, in, whole, tile, overlap);
-            double ramp = (double)(overlap / 2), bound = 1.25 * 1.5 / ramp * d, mean = 1.25 * (cut.seams - cut.elsewhere) / ramp;
-            printf("%s, tiles of %d that overlap by %d: gradient x %.3f on seams, x %.3f elsewhere, by at most %.5f more (bound %.5f); cut: x %.2f, %.5f more\n", name, (int)tile, (int)overlap, g.seams, g.elsewhere,
-                g.steepest, bound, cut.seams, d);
+            double ramp = (double)(overlap / 2), bound = 1.25 * 1.5 / ramp * d,
+                   mean = 1.25 * (cut.seams - cut.elsewhere) / ramp;
+            printf("%s, tiles of %d that overlap by %d: gradient x %.3f on seams, x %.3f elsewhere, by at most %.5f "
+                   "more (bound %.5f); cut: x %.2f, %.5f more\n",
+                name, (int)tile, (int)overlap, g.seams, g.elsewhere, g.steepest, bound, cut.seams, d);
             CHECK(g.steepest <= bound);
             CHECK(g.seams - g.elsewhere <= mean);
-            if (overlap >= 16) CHECK(g.steepest < 1.0 / 255); /* half the usual overlap: less than a step of 8 bits a pixel */
+            if (overlap >= 16)
+                CHECK(g.steepest < 1.0 / 255); /* half the usual overlap: less than a step of 8 bits a pixel */
         }
     }
     gale_picture_destroy(&in);
@@ -179,7 +193,8 @@ TEST(covered)
         o.overlap = overlap;
         o.batch = 3;
         CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &tiled));
-        if (whole && tiled && CHECK_OK(gale_picture_compare(whole, tiled, &d, 1, NULL))) CHECK(overlap == 16 ? d.largest < 2e-6 : d.largest > 1e-4);
+        if (whole && tiled && CHECK_OK(gale_picture_compare(whole, tiled, &d, 1, NULL)))
+            CHECK(overlap == 16 ? d.largest < 2e-6 : d.largest > 1e-4);
         gale_picture_destroy(&tiled);
     }
     gale_picture_destroy(&in);
@@ -187,7 +202,8 @@ TEST(covered)
     finish(&man, &n);
 }
 
-/* A real one with attention in shifted windows, on a photograph: on seams its gradients are those of the picture without tiles. */
+/* A real one with attention in shifted windows, on a photograph: on seams its gradients are those of the picture
+ * without tiles. */
 TEST(real_one)
 {
     enum { W = 192, H = 128 };
@@ -204,13 +220,19 @@ TEST(real_one)
     if (test_light()) SKIP("a real network takes too long here");
     CHECK_OK(gale_picture_read(photo, NULL, &in));
     CHECK_OK(gale_picture_create(W, H, 3, GALE_F32, &part));
-    for (int64_t i = 0; in && part && i < W * H * 3; i++) ((float *)part->data)[i] = ((uint8_t *)in->data)[((400 + i / 3 / W) * in->width + 600 + i / 3 % W) * 3 + i % 3] / 255.0f;
+    for (int64_t i = 0; in && part && i < W * H * 3; i++)
+        ((float *)part->data)[i] =
+            ((uint8_t *)in->data)[((400 + i / 3 / W) * in->width + 600 + i / 3 % W) * 3 + i % 3] / 255.0f;
     CHECK_OK(gale__manifest_read(path, &man));
-    if (part && CHECK_OK(gale_model_open(path, the_device(), NULL, &model)) && CHECK_OK(gale__network_probe(model, &man, &n))) {
+    if (part && CHECK_OK(gale_model_open(path, the_device(), NULL, &model)) &&
+        CHECK_OK(gale__network_probe(model, &man, &n))) {
         o.tile = 0;
         if (CHECK_OK(gale__upscale(&n, the_device(), part, NULL, &o, NULL, &whole))) {
-            gradients g = measure(&n, part, whole, 128, 64), small = measure(&n, part, whole, 64, 16), cut = measure(&n, part, whole, 64, 0);
-            printf("scunet, gradient on seams and elsewhere: tiles of 128 that overlap by 64 x %.4f and %.4f; of 64 by 16 x %.4f and %.4f; cut x %.4f and %.4f; at most %.5f more\n", g.seams, g.elsewhere, small.seams, small.elsewhere, cut.seams, cut.elsewhere, g.steepest);
+            gradients g = measure(&n, part, whole, 128, 64), small = measure(&n, part, whole, 64, 16),
+                      cut = measure(&n, part, whole, 64, 0);
+            printf("scunet, gradient on seams and elsewhere: tiles of 128 that overlap by 64 x %.4f and %.4f; of 64 by "
+                   "16 x %.4f and %.4f; cut x %.4f and %.4f; at most %.5f more\n",
+                g.seams, g.elsewhere, small.seams, small.elsewhere, cut.seams, cut.elsewhere, g.steepest);
             /* texture itself varies by some per cent with the tile; a cut adds a quarter to the gradient */
             CHECK(g.seams < 1.05 * g.elsewhere && g.steepest < 1.0 / 255);
             CHECK(small.seams - small.elsewhere < (cut.seams - cut.elsewhere) / 3);

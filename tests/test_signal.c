@@ -1,5 +1,5 @@
-/* Signals and geometry beyond their cases: transforms of many lengths against the plain sum, gradients by finite differences, bad input,
- * and lowering when memory runs out. */
+/* Signals and geometry beyond their cases: transforms of many lengths against the plain sum, gradients by finite
+ * differences, bad input, and lowering when memory runs out. */
 #include "refused.h"
 #include "grad_check.h"
 #include "ops/cases.h"
@@ -7,7 +7,8 @@
 
 /* --- Transforms. --- */
 
-/* The largest difference between a transform of random numbers, [1, n, parts], and the sum that defines it; relative to the largest result. */
+/* The largest difference between a transform of random numbers, [1, n, parts], and the sum that defines it; relative to
+ * the largest result. */
 static double transform_error(int n, int parts, bool inverse)
 {
     char attrs[32], inputs[48];
@@ -23,7 +24,8 @@ static double transform_error(int n, int parts, bool inverse)
         const double *x = run.in[0].data, *y = (const double *)got[0].data + 2 * k;
         double re = 0, im = 0;
         for (int i = 0; i < n; i++) {
-            double angle = (inverse ? 2 : -2) * 3.14159265358979323846 * (double)((int64_t)i * k % n) / n, b = parts == 2 ? x[i * parts + 1] : 0;
+            double angle = (inverse ? 2 : -2) * 3.14159265358979323846 * (double)((int64_t)i * k % n) / n,
+                   b = parts == 2 ? x[i * parts + 1] : 0;
             re += x[i * parts] * cos(angle) - b * sin(angle), im += x[i * parts] * sin(angle) + b * cos(angle);
         }
         double scale = inverse ? 1.0 / n : 1;
@@ -40,7 +42,8 @@ TEST(transforms)
     static const int large[] = {64, 97, 128, 130, 131, 169, 251, 262, 343, 360, 400, 512, 1000};
     for (int n = 1; n <= 40; n++) CHECK(transform_error(n, 1, n & 1) < 1e-13 && transform_error(n, 2, n & 1) < 1e-13);
     for (size_t i = 0; i < sizeof large / sizeof *large; i++)
-        if (!CHECK(transform_error(large[i], 1, i & 1) < 1e-12 && transform_error(large[i], 2, !(i & 1)) < 1e-12)) printf("  of length %d\n", large[i]);
+        if (!CHECK(transform_error(large[i], 1, i & 1) < 1e-12 && transform_error(large[i], 2, !(i & 1)) < 1e-12))
+            printf("  of length %d\n", large[i]);
 }
 
 /* --- Gradients. --- */
@@ -63,7 +66,10 @@ static gale__node ints(gale__g *g, int64_t n, const int64_t *v) { return gale__g
 static gale__node make_dft(gale__g *g, const gale__node *x) { return lower_op(g, "DFT", "onesided=1", x, 1); }
 static gale__node make_dft_complex(gale__g *g, const gale__node *x) { return lower_op(g, "DFT", "inverse=1", x, 1); }
 static gale__node make_grid(gale__g *g, const gale__node *x) { return lower_op(g, "GridSample", "mode=linear", x, 2); }
-static gale__node make_grid_cubic(gale__g *g, const gale__node *x) { return lower_op(g, "GridSample", "mode=cubic padding_mode=reflection align_corners=1", x, 2); }
+static gale__node make_grid_cubic(gale__g *g, const gale__node *x)
+{
+    return lower_op(g, "GridSample", "mode=cubic padding_mode=reflection align_corners=1", x, 2);
+}
 static gale__node make_det(gale__g *g, const gale__node *x) { return lower_op(g, "Det", "", x, 1); }
 static gale__node make_deform(gale__g *g, const gale__node *x)
 {
@@ -71,23 +77,29 @@ static gale__node make_deform(gale__g *g, const gale__node *x)
 }
 static gale__node make_col2im(gale__g *g, const gale__node *x)
 {
-    return lower_op(g, "Col2Im", "strides=1,2", (gale__node[]){x[0], ints(g, 2, (int64_t[]){3, 4}), ints(g, 2, (int64_t[]){2, 2})}, 3);
+    return lower_op(g, "Col2Im", "strides=1,2",
+        (gale__node[]){x[0], ints(g, 2, (int64_t[]){3, 4}), ints(g, 2, (int64_t[]){2, 2})}, 3);
 }
 static gale__node make_roi(gale__g *g, const gale__node *x)
 {
     static const double boxes[8] = {0.3, 0.2, 3.1, 2.6, 1.2, 0.1, 4.4, 3.3};
     gale__node rois = gale__g_const(g, GALE_F64, 2, (int64_t[]){2, 4}, boxes);
-    return lower_op(g, "RoiAlign", "output_height=2 output_width=2", (gale__node[]){x[0], rois, ints(g, 2, (int64_t[]){0, 0})}, 3);
+    return lower_op(
+        g, "RoiAlign", "output_height=2 output_width=2", (gale__node[]){x[0], rois, ints(g, 2, (int64_t[]){0, 0})}, 3);
 }
 
 TEST(gradients)
 {
     static const grad_case cases[] = {
-        {"DFT", make_dft, -1, 1, {S(1, 5, 1)}, 1}, {"DFT, complex", make_dft_complex, -1, 1, {S(2, 6, 2)}, 1},
-        {"GridSample", make_grid, -0.8, 0.8, {S(1, 2, 3, 4), S(1, 2, 2, 2)}, 1}, {"GridSample, cubic", make_grid_cubic, -0.8, 0.8, {S(1, 1, 3, 4), S(1, 1, 2, 2)}, 1},
-        {"Det", make_det, -1, 1, {S(2, 3, 3)}, 1}, {"Det, in a loop", make_det, -1, 1, {S(1, 6, 6)}, 1},
+        {"DFT", make_dft, -1, 1, {S(1, 5, 1)}, 1},
+        {"DFT, complex", make_dft_complex, -1, 1, {S(2, 6, 2)}, 1},
+        {"GridSample", make_grid, -0.8, 0.8, {S(1, 2, 3, 4), S(1, 2, 2, 2)}, 1},
+        {"GridSample, cubic", make_grid_cubic, -0.8, 0.8, {S(1, 1, 3, 4), S(1, 1, 2, 2)}, 1},
+        {"Det", make_det, -1, 1, {S(2, 3, 3)}, 1},
+        {"Det, in a loop", make_det, -1, 1, {S(1, 6, 6)}, 1},
         {"DeformConv", make_deform, -0.8, 0.8, {S(1, 2, 3, 3), S(2, 2, 2, 2), S(1, 8, 3, 3), S(1, 4, 3, 3)}, 1},
-        {"Col2Im", make_col2im, -1, 1, {S(1, 4, 4)}, 1}, {"RoiAlign", make_roi, -1, 1, {S(1, 2, 4, 5)}, 1},
+        {"Col2Im", make_col2im, -1, 1, {S(1, 4, 4)}, 1},
+        {"RoiAlign", make_roi, -1, 1, {S(1, 2, 4, 5)}, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) grad_check(&cases[i]);
 }
@@ -104,7 +116,8 @@ TEST(bad_input_is_refused)
     refused("STFT", "", "T[1,4,1] ~1; !i64[] 0; -; !i64[] 2", "a length of 0");
     refused("STFT", "", "T[1,4,1] ~1; !i64[] 1; -; !i64[] 9", "longer than the signal");
     refused("HannWindow", "", "!i64[] -1", "a length of -1");
-    refused("MelWeightMatrix", "", "!i64[] 60000000; !i64[] 60000000; !i64[] 8000; !f32[] 0; !f32[] 4000", "a matrix of");
+    refused(
+        "MelWeightMatrix", "", "!i64[] 60000000; !i64[] 60000000; !i64[] 8000; !f32[] 0; !f32[] 4000", "a matrix of");
     refused("GridSample", "mode=round", "T[1,1,2,2] ~1; T[1,1,1,2] ~1", "round");
     refused("GridSample", "padding_mode=wrap", "T[1,1,2,2] ~1; T[1,1,1,2] ~1", "wrap");
     refused("GridSample", "", "T[1,1,2,2] ~1; T[2,1,1,2] ~1", "do not go together");
@@ -130,9 +143,13 @@ TEST(bad_input_is_refused)
 TEST(no_memory)
 {
     static const gale__case cases[] = {
-        {"DFT", "", "f32", "T[1,6,1] ~1", "e", ""}, {"DFT", "", "f32", "T[1,262,1] ~1", "e", ""}, {"DFT", "", "f32", "T[1,6,2] ~1", "e", ""},
-        {"GridSample", "", "f32", "T[1,1,2,2] ~1; T[1,1,1,2] ~1", "e", ""}, {"RoiAlign", "", "f32", "T[1,1,2,2] ~1; T[1,4] 0 0 1 1; i64[1] 0", "e", ""},
-        {"Det", "", "f32", "T[1,6,6] ~1", "e", ""}, {"Col2Im", "", "f32", "T[1,4,6] ~1; !i64[2] 3 4; !i64[2] 2 2", "e", ""},
+        {"DFT", "", "f32", "T[1,6,1] ~1", "e", ""},
+        {"DFT", "", "f32", "T[1,262,1] ~1", "e", ""},
+        {"DFT", "", "f32", "T[1,6,2] ~1", "e", ""},
+        {"GridSample", "", "f32", "T[1,1,2,2] ~1; T[1,1,1,2] ~1", "e", ""},
+        {"RoiAlign", "", "f32", "T[1,1,2,2] ~1; T[1,4] 0 0 1 1; i64[1] 0", "e", ""},
+        {"Det", "", "f32", "T[1,6,6] ~1", "e", ""},
+        {"Col2Im", "", "f32", "T[1,4,6] ~1; !i64[2] 3 4; !i64[2] 2 2", "e", ""},
         {"MelWeightMatrix", "", "f32", "!i64[] 4; !i64[] 40; !i64[] 8000; !f32[] 125; !f32[] 3800", "e", ""},
         {"Dropout", "seed=1", "f32", "T[20] ~1; !f32[] 0.5; !bool[] 1", "e", ""},
     };

@@ -5,9 +5,14 @@
 #include "kernel/special.h"
 #include "nest_random.h"
 
-typedef struct buffers { const void *input, *index; void *result; size_t input_size, index_size, result_size; } buffers;
+typedef struct buffers {
+    const void *input, *index;
+    void *result;
+    size_t input_size, index_size, result_size;
+} buffers;
 
-static gale_status launch_all(gale_device *device, gale_stream *stream, const gale__special_job *job, gale_buffer *const *at)
+static gale_status launch_all(
+    gale_device *device, gale_stream *stream, const gale__special_job *job, gale_buffer *const *at)
 {
     for (int i = 0; i < job->n_launches; i++) {
         gale__special_launch l;
@@ -23,7 +28,8 @@ static gale_status launch_all(gale_device *device, gale_stream *stream, const ga
             GALE_TRY(status);
         }
         for (int r = 0; r < l.n_refs; r++) refs[r] = gale__buffer_ref(at[l.refs[r].buffer], l.refs[r].offset);
-        gale__launch launch = {.n_refs = l.n_refs, .n_words = l.n_words, .refs = refs, .words = l.words, .group = {l.threads, 1, 1}};
+        gale__launch launch = {
+            .n_refs = l.n_refs, .n_words = l.n_words, .refs = refs, .words = l.words, .group = {l.threads, 1, 1}};
         memcpy(launch.groups, l.groups, sizeof launch.groups);
         GALE_TRY(gale__launch_run(stream, kernel, &launch));
     }
@@ -59,7 +65,12 @@ static void *random_values(gale_type type, int64_t n)
     char *p = malloc((size_t)(n + 1) * size);
     for (int64_t i = 0; i < n; i++) {
         double v = nr_below(41) - 20;
-        if (gale__type_is_float(type)) gale__store_f64(type, p + (size_t)i * size, nr_chance(3) ? NAN : nr_chance(3) ? INFINITY : nr_chance(5) ? -0.0 : v / 8);
+        if (gale__type_is_float(type))
+            gale__store_f64(type, p + (size_t)i * size,
+                nr_chance(3)   ? NAN
+                : nr_chance(3) ? INFINITY
+                : nr_chance(5) ? -0.0
+                               : v / 8);
         else gale__store_i64(type, p + (size_t)i * size, (int64_t)v * (gale__type_is_signed(type) ? 1 : -1));
     }
     return p;
@@ -69,26 +80,35 @@ static int64_t first_difference(gale_type type, const void *a, const void *b, in
 {
     for (int64_t i = 0; i < n; i++) {
         nr_value x = nr_read(type, a, i), y = nr_read(type, b, i);
-        bool same = !nr_float(type) ? x.i == y.i : isnan(x.f) ? isnan(y.f) : x.f == y.f || fabs(x.f - y.f) <= loose * (fabs(x.f) + 1);
+        bool same = !nr_float(type) ? x.i == y.i
+                    : isnan(x.f)    ? isnan(y.f)
+                                    : x.f == y.f || fabs(x.f - y.f) <= loose * (fabs(x.f) + 1);
         if (!same) return i;
     }
     return -1;
 }
 
-static void check_sort(int target, gale_type type, int64_t rows, int64_t n, bool descending, const gale_device_caps *caps)
+static void check_sort(
+    int target, gale_type type, int64_t rows, int64_t n, bool descending, const gale_device_caps *caps)
 {
     gale__special_job job;
-    int64_t *want = malloc((size_t)(rows * n) * 8), *have = calloc((size_t)(rows * n), 8), *scratch = malloc((size_t)(n * GALE__CPU_SORT_SCRATCH * gale__parallel_width()) * 8);
+    int64_t *want = malloc((size_t)(rows * n) * 8), *have = calloc((size_t)(rows * n), 8),
+            *scratch = malloc((size_t)(n * GALE__CPU_SORT_SCRATCH * gale__parallel_width()) * 8);
     void *x = random_values(type, rows * n);
     gale__cpu_sort(type, x, want, scratch, rows, n, descending);
-    buffers b = {.input = x, .input_size = (size_t)(rows * n) * gale_type_size(type), .result = have, .result_size = (size_t)(rows * n) * 8};
-    if (CHECK_OK(gale__special_sort(&job, caps, type, rows, n, descending)) && CHECK_OK(run_job(ir_device(target), &job, &b)) &&
+    buffers b = {.input = x,
+        .input_size = (size_t)(rows * n) * gale_type_size(type),
+        .result = have,
+        .result_size = (size_t)(rows * n) * 8};
+    if (CHECK_OK(gale__special_sort(&job, caps, type, rows, n, descending)) &&
+        CHECK_OK(run_job(ir_device(target), &job, &b)) &&
         !CHECK_EQ(first_difference(GALE_I64, want, have, rows * n, 0), -1))
         printf("  sort of %s, %d rows of %d\n", gale_type_name(type), (int)rows, (int)n);
     free(want), free(have), free(scratch), free(x);
 }
 
-static void check_scan(int target, gale_type type, gale__reduce kind, int64_t outer, int64_t n, int64_t inner, const gale_device_caps *caps)
+static void check_scan(int target, gale_type type, gale__reduce kind, int64_t outer, int64_t n, int64_t inner,
+    const gale_device_caps *caps)
 {
     gale__special_job job;
     int64_t all = outer * n * inner;
@@ -98,10 +118,12 @@ static void check_scan(int target, gale_type type, gale__reduce kind, int64_t ou
         char *p = (char *)x + (size_t)i * gale_type_size(type);
         if (gale__type_is_float(type)) gale__store_f64(type, p, 1 + (nr_unit() - 0.5) / 16);
     }
-    for (int64_t i = 0; kind == GALE__SUM && gale__type_is_float(type) && i < all; i++) gale__store_f64(type, (char *)x + (size_t)i * gale_type_size(type), nr_unit());
+    for (int64_t i = 0; kind == GALE__SUM && gale__type_is_float(type) && i < all; i++)
+        gale__store_f64(type, (char *)x + (size_t)i * gale_type_size(type), nr_unit());
     gale__cpu_scan(type, kind, x, want, outer, n, inner);
     buffers b = {.input = x, .input_size = size, .result = have, .result_size = size};
-    if (CHECK_OK(gale__special_scan(&job, caps, type, kind, outer, n, inner)) && CHECK_OK(run_job(ir_device(target), &job, &b)) &&
+    if (CHECK_OK(gale__special_scan(&job, caps, type, kind, outer, n, inner)) &&
+        CHECK_OK(run_job(ir_device(target), &job, &b)) &&
         !CHECK_EQ(first_difference(type, want, have, all, type == GALE_F16 ? 4e-3 : 1e-4), -1))
         printf("  scan %d of %s [%d, %d, %d]\n", kind, gale_type_name(type), (int)outer, (int)n, (int)inner);
     free(x), free(want), free(have);
@@ -116,9 +138,14 @@ static void check_put(int target, gale_type type, int mode, int64_t n, int64_t c
     for (int64_t i = 0; i < count; i++) index[i] = n > 1 ? nr_below((int)n + 6) - 3 : 0; /* some out of range */
     memcpy(have, want, size);
     gale__cpu_put(type, mode, want, n, index, x, count);
-    buffers b = {.input = x, .input_size = updates_size, .index = index, .index_size = (size_t)count * 8, .result = have, .result_size = size};
-    if (CHECK_OK(gale__special_put(&job, caps, type, mode, n, count)) && CHECK_OK(run_job(ir_device(target), &job, &b)) &&
-        !CHECK_EQ(first_difference(type, want, have, n, 1e-4), -1))
+    buffers b = {.input = x,
+        .input_size = updates_size,
+        .index = index,
+        .index_size = (size_t)count * 8,
+        .result = have,
+        .result_size = size};
+    if (CHECK_OK(gale__special_put(&job, caps, type, mode, n, count)) &&
+        CHECK_OK(run_job(ir_device(target), &job, &b)) && !CHECK_EQ(first_difference(type, want, have, n, 1e-4), -1))
         printf("  put %d of %s, %d into %d\n", mode, gale_type_name(type), (int)count, (int)n);
     free(want), free(have), free(x), free(index);
 }

@@ -1,5 +1,5 @@
-/* A device that cannot do the work hands it to the next of its chain: lost, too small, or without something that the network needs; said aloud, once, or refused where the
- * chain is strict. */
+/* A device that cannot do the work hands it to the next of its chain: lost, too small, or without something that the
+ * network needs; said aloud, once, or refused where the chain is strict. */
 #include "device/null/null.h"
 #include "jobs/upscale.h"
 #include "network_make.h"
@@ -53,7 +53,8 @@ static void check_twice(const gale_picture *in, const gale_picture *out)
     int64_t wrong = 0;
     if (!CHECK(out && out->width == 2 * in->width && out->height == 2 * in->height)) return;
     for (int64_t i = 0; i < out->width * out->height * 3; i++)
-        wrong += ((uint8_t *)out->data)[i] != ((uint8_t *)in->data)[(i / 3 / out->width / 2 * in->width + i / 3 % out->width / 2) * 3 + i % 3];
+        wrong += ((uint8_t *)out->data)[i] !=
+                 ((uint8_t *)in->data)[(i / 3 / out->width / 2 * in->width + i / 3 % out->width / 2) * 3 + i % 3];
     CHECK_EQ(wrong, 0);
 }
 

@@ -3,7 +3,8 @@
 #include "test.h"
 #include <unistd.h>
 
-#define SHAPE(...) (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...) \
+    (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 
 TEST(strings_are_kept)
 {
@@ -61,7 +62,9 @@ TEST(strings_are_refused_where_numbers_belong)
     CHECK_FAILS(gale_tensor_from_cpu(NULL, GALE_STRING, 1, &one, "a", &t), UNSUPPORTED);
     CHECK_FAILS(gale_tensor_create(NULL, GALE_TYPE_COUNT, 1, &one, &t), INVALID);
     CHECK_FAILS(gale_tensor_from_strings(SHAPE(INT64_MAX, 4), NULL, NULL, &t), LIMIT);
-    CHECK_FAILS(gale_tensor_from_strings(SHAPE(2), (const char *const[]){"a", "b"}, (const size_t[]){SIZE_MAX - 40, 60}, &t), LIMIT);
+    CHECK_FAILS(
+        gale_tensor_from_strings(SHAPE(2), (const char *const[]){"a", "b"}, (const size_t[]){SIZE_MAX - 40, 60}, &t),
+        LIMIT);
     CHECK_OK(gale_graph_create(&g));
     CHECK_FAILS(gale_graph_constant(g, GALE_STRING, 1, &one, "a", &v), UNSUPPORTED);
     CHECK_OK(gale_tensor_from_cpu(NULL, GALE_I64, 1, &one, &one, &number));
@@ -122,7 +125,8 @@ static bool map_floats(int n, gale__file_map *map)
 {
     char *bytes = calloc((size_t)n + 1, sizeof(float));
     for (int i = 0; i < n; i++) memcpy(bytes + 3 + (size_t)i * sizeof(float), &(float){(float)i}, sizeof(float));
-    bool ok = CHECK_OK(gale__file_write(path, bytes, 3 + (size_t)n * sizeof(float))) && CHECK_OK(gale__file_map_open(path, map));
+    bool ok = CHECK_OK(gale__file_write(path, bytes, 3 + (size_t)n * sizeof(float))) &&
+              CHECK_OK(gale__file_map_open(path, map));
     free(bytes);
     return ok;
 }
@@ -338,5 +342,6 @@ TEST(constants_that_are_held)
     gale_device_close(&cpu);
 }
 
-TESTS(ROW(strings_are_kept), ROW(strings_hold_any_bytes), ROW(strings_are_refused_where_numbers_belong), ROW(strings_fail_cleanly),
-    ROW(borrowed_memory), ROW(mapped_memory), ROW(large_mapped_memory), ROW(mapped_inputs), ROW(mapped_constants), ROW(weights_fail_cleanly), ROW(constants_that_are_held))
+TESTS(ROW(strings_are_kept), ROW(strings_hold_any_bytes), ROW(strings_are_refused_where_numbers_belong),
+    ROW(strings_fail_cleanly), ROW(borrowed_memory), ROW(mapped_memory), ROW(large_mapped_memory), ROW(mapped_inputs),
+    ROW(mapped_constants), ROW(weights_fail_cleanly), ROW(constants_that_are_held))

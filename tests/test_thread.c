@@ -93,7 +93,8 @@ static void call_often(void *arg)
         tally t = {.width = gale__parallel_width()};
         if (i % 16 == 0) gale__sleep_ns(200000); /* workers fall asleep meanwhile */
         gale__parallel(37, add_index, &t);
-        if (atomic_load(&t.calls) != 37 || atomic_load(&t.sum) != 37 * 38 / 2 || atomic_load(&t.bad)) atomic_fetch_add(&call_errors, 1);
+        if (atomic_load(&t.calls) != 37 || atomic_load(&t.sum) != 37 * 38 / 2 || atomic_load(&t.bad))
+            atomic_fetch_add(&call_errors, 1);
     }
 }
 
@@ -127,7 +128,11 @@ TEST(pool_after_fork)
     gale__parallel_set_width(0);
 }
 
-typedef struct box { gale__mutex lock; gale__cond changed; int value; } box;
+typedef struct box {
+    gale__mutex lock;
+    gale__cond changed;
+    int value;
+} box;
 
 static void put(void *arg)
 {
@@ -176,4 +181,5 @@ TEST(once_only)
     gale__parallel_finish();
 }
 
-TESTS(ROW(pool), ROW(pool_allocates_nothing), ROW(pool_nested), ROW(pool_many_callers), ROW(pool_after_fork), ROW(locks), ROW(once_only))
+TESTS(ROW(pool), ROW(pool_allocates_nothing), ROW(pool_nested), ROW(pool_many_callers), ROW(pool_after_fork),
+    ROW(locks), ROW(once_only))

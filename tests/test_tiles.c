@@ -4,19 +4,25 @@
 #include <math.h>
 
 static uint32_t seed = 1;
-static int64_t any(int64_t low, int64_t high) { return seed = seed * 1664525u + 1013904223u, low + (int64_t)(seed >> 8) % (high - low + 1); }
+static int64_t any(int64_t low, int64_t high)
+{
+    return seed = seed * 1664525u + 1013904223u, low + (int64_t)(seed >> 8) % (high - low + 1);
+}
 
 /* A whole tile, row by row. */
 static void take(const gale__tiling *t, int64_t index, const float *picture, int planes, float *tile)
 {
-    for (int64_t i = 0; i < planes * t->y.tile; i++) gale__tile_take_row(t, index, i / t->y.tile, i % t->y.tile, picture, tile + i * t->x.tile);
+    for (int64_t i = 0; i < planes * t->y.tile; i++)
+        gale__tile_take_row(t, index, i / t->y.tile, i % t->y.tile, picture, tile + i * t->x.tile);
 }
 
-static void add(const gale__tiling *t, int64_t index, int64_t scale, const float *tile, int planes, float *weights, float *picture)
+static void add(
+    const gale__tiling *t, int64_t index, int64_t scale, const float *tile, int planes, float *weights, float *picture)
 {
     int64_t h = t->y.tile * scale;
     gale__tile_weights(t, index, scale, weights);
-    for (int64_t i = 0; i < planes * h; i++) gale__tile_add_row(t, index, scale, i / h, i % h, tile + i * t->x.tile * scale, weights, picture);
+    for (int64_t i = 0; i < planes * h; i++)
+        gale__tile_add_row(t, index, scale, i / h, i % h, tile + i * t->x.tile * scale, weights, picture);
 }
 
 TEST(positions)
@@ -31,7 +37,8 @@ TEST(positions)
     CHECK(gale__tiling_count(&t) == 1 && t.x.tile == 256 && t.y.tile == 128);
     CHECK_OK(gale__tiling_make(300, 500, &(gale__tile_wish){0, 0, 32, -1, 0}, &t));
     CHECK(gale__tiling_count(&t) == 1 && t.x.tile == 300 && t.y.tile == 500);
-    CHECK_OK(gale__tiling_make(100, 100, &(gale__tile_wish){256, 256, 0, -1, 0, .fixed_width = true}, &t)); /* the other follows the picture */
+    CHECK_OK(gale__tiling_make(
+        100, 100, &(gale__tile_wish){256, 256, 0, -1, 0, .fixed_width = true}, &t)); /* the other follows the picture */
     CHECK(gale__tiling_count(&t) == 1 && t.x.tile == 256 && t.y.tile == 100);
     CHECK_FAILS(gale__tiling_make(100, 100, &(gale__tile_wish){64, 64, 64, -1, 0}, &t), INVALID);
     CHECK_FAILS(gale__tiling_make(0, 100, &(gale__tile_wish){64, 64, 16, -1, 0}, &t), INVALID);
@@ -40,7 +47,8 @@ TEST(positions)
 static gale__tile_wish any_wish(void)
 {
     int64_t tile = any(4, 40);
-    return (gale__tile_wish){tile, any(0, 3) ? tile : any(4, 40), any(0, 3), any(-1, 3), any(0, 3) ? 0 : any(1, 8), any(0, 4) == 0, any(0, 4) == 0, (gale__padding)any(0, 1)};
+    return (gale__tile_wish){tile, any(0, 3) ? tile : any(4, 40), any(0, 3), any(-1, 3), any(0, 3) ? 0 : any(1, 8),
+        any(0, 4) == 0, any(0, 4) == 0, (gale__padding)any(0, 1)};
 }
 
 TEST(weights_add_up)
@@ -56,7 +64,8 @@ TEST(weights_add_up)
             gale__axis_weights(&t.x, i, scale, w);
             for (int64_t x = 0; x < t.x.tile * scale && at * scale + x < size * scale; x++) {
                 CHECK(w[x] >= 0 && w[x] <= 1);
-                bool outer = (i > 0 && x < t.x.margin * scale) || (i + 1 < t.x.count && x >= (t.x.tile - t.x.margin) * scale);
+                bool outer =
+                    (i > 0 && x < t.x.margin * scale) || (i + 1 < t.x.count && x >= (t.x.tile - t.x.margin) * scale);
                 if (outer) CHECK_EQ(w[x] * 1e6, 0);
                 sums[at * scale + x] += w[x];
             }
@@ -74,8 +83,11 @@ TEST(identity)
         gale__tiling t;
         if (gale__tiling_make(w, h, &wish, &t) != GALE_OK) continue;
         int64_t tw = t.x.tile, th = t.y.tile;
-        float *picture = gale__calloc((size_t)(w * h * 2), sizeof *picture), *tile = gale__calloc((size_t)(tw * th * 2), sizeof *tile), *large = gale__calloc((size_t)(tw * th * scale * scale * 2), sizeof *large);
-        float *out = gale__calloc((size_t)(w * h * scale * scale * 2), sizeof *out), *weights = gale__calloc((size_t)((tw + th) * scale), sizeof *weights);
+        float *picture = gale__calloc((size_t)(w * h * 2), sizeof *picture),
+              *tile = gale__calloc((size_t)(tw * th * 2), sizeof *tile),
+              *large = gale__calloc((size_t)(tw * th * scale * scale * 2), sizeof *large);
+        float *out = gale__calloc((size_t)(w * h * scale * scale * 2), sizeof *out),
+              *weights = gale__calloc((size_t)((tw + th) * scale), sizeof *weights);
         for (int64_t i = 0; i < w * h * 2; i++) picture[i] = (float)any(0, 1000) / 1000;
         for (int64_t i = 0; i < gale__tiling_count(&t); i++) {
             take(&t, i, picture, 2, tile);
@@ -106,13 +118,15 @@ TEST(padding)
     for (int k = 0; k < 2; k++) {
         gale__tiling t;
         float tile[8];
-        CHECK_OK(gale__tiling_make(3, 1, &(gale__tile_wish){8, 1, 0, -1, 0, .fixed_width = true, .padding = (gale__padding)k}, &t));
+        CHECK_OK(gale__tiling_make(
+            3, 1, &(gale__tile_wish){8, 1, 0, -1, 0, .fixed_width = true, .padding = (gale__padding)k}, &t));
         take(&t, 0, row, 1, tile);
         for (int i = 0; i < 8; i++) CHECK_EQ(tile[i], wanted[k][i] - '0');
     }
 }
 
-/* A blur that sees three pixels to each side and takes what lies beyond for zero: tiled equals whole where the margin covers it. */
+/* A blur that sees three pixels to each side and takes what lies beyond for zero: tiled equals whole where the margin
+ * covers it. */
 static void blur(const float *from, float *to, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {

@@ -1,4 +1,5 @@
-/* Pictures through networks: whatever their kind, they come out of the same kind, at the right size, with their notes, in tiles as without. */
+/* Pictures through networks: whatever their kind, they come out of the same kind, at the right size, with their notes,
+ * in tiles as without. */
 #include "base/file.h"
 #include "base/thread.h"
 #include "jobs/batch.h"
@@ -43,9 +44,13 @@ TEST(every_kind)
                 o.batch = 3;
                 if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out))) {
                     float d = off(in, out, 2);
-                    if (d > tolerance[t]) printf("FAIL %s x %d%s: off by %g\n", gale_type_name(types[t]), c, linear ? " linear" : "", (double)d), test_bad++;
+                    if (d > tolerance[t])
+                        printf("FAIL %s x %d%s: off by %g\n", gale_type_name(types[t]), c, linear ? " linear" : "",
+                            (double)d),
+                            test_bad++;
                     CHECK(out->linear == in->linear && out->premultiplied == in->premultiplied && out->dpi_x == 300);
-                    CHECK(out->icc.size == 600 && out->exif.size == in->exif.size && ((uint8_t *)out->exif.data)[95] == 74);
+                    CHECK(out->icc.size == 600 && out->exif.size == in->exif.size &&
+                          ((uint8_t *)out->exif.data)[95] == 74);
                     CHECK(r.passes == 1 && r.tile_width == 16 && r.tiles >= 3 * 2);
                 }
                 gale_picture_destroy(&in);
@@ -99,7 +104,8 @@ TEST(tiled_equals_whole)
     finish(&man, &n);
 }
 
-/* Memory that the result is put into may hold anything, batches may be of any size, and threads may be as many as there are: the result is the same to the last bit. */
+/* Memory that the result is put into may hold anything, batches may be of any size, and threads may be as many as there
+ * are: the result is the same to the last bit. */
 TEST(blended_anywhere)
 {
     enum { W = 61, H = 47, N = W * H * 4 * 3 };
@@ -124,7 +130,8 @@ TEST(blended_anywhere)
         CHECK_OK(gale__tiling_make(W, H, &wish, &t));
         CHECK_OK(gale__batch_make(&n, &t, NULL, &b));
         int64_t tiles = gale__tiling_count(&t), size = round == 1 ? 4 : 1;
-        for (int64_t at = 0; at < tiles; at += size) CHECK_OK(gale__batch_run(&b, at, tiles - at < size ? tiles - at : size, false, planes, result, &ns));
+        for (int64_t at = 0; at < tiles; at += size)
+            CHECK_OK(gale__batch_run(&b, at, tiles - at < size ? tiles - at : size, false, planes, result, &ns));
         CHECK(ns > 0);
         if (!round) memcpy(first, out, N * sizeof *out);
         float worst = 0;
@@ -142,7 +149,12 @@ TEST(blended_anywhere)
 /* The library's own network in every precision: what ran is said, and halves are near. */
 TEST(precisions)
 {
-    static const struct { gale_model_options o; const char *name; double psnr; } rows[] = {{{0}, "fp32", 1e9}, {{.program = {.fast = true}}, "fast", 50}, {{.precision = GALE_PRECISION_F16}, "fp16", 50}, {{.precision = GALE_PRECISION_BF16}, "bf16", 40}};
+    static const struct {
+        gale_model_options o;
+        const char *name;
+        double psnr;
+    } rows[] = {{{0}, "fp32", 1e9}, {{.program = {.fast = true}}, "fast", 50},
+        {{.precision = GALE_PRECISION_F16}, "fp16", 50}, {{.precision = GALE_PRECISION_BF16}, "bf16", 40}};
     gale_picture *in = picture_make(40, 24, 3, GALE_U8), *good = NULL;
     for (int i = 0; i < 4; i++) {
         gale_upscaler *u = NULL;
@@ -153,7 +165,8 @@ TEST(precisions)
         gale_upscaler_get_info(u, &info);
         CHECK(!strcmp(info.precision, rows[i].name));
         CHECK_OK(gale_upscale(u, in, NULL, NULL, i ? &out : &good));
-        if (i && good && out && CHECK_OK(gale_picture_compare(good, out, &d, 1, NULL))) CHECK(d.colours.psnr >= rows[i].psnr && (i == 1 || d.pixels));
+        if (i && good && out && CHECK_OK(gale_picture_compare(good, out, &d, 1, NULL)))
+            CHECK(d.colours.psnr >= rows[i].psnr && (i == 1 || d.pixels));
         gale_picture_destroy(&out);
         gale_upscaler_close(&u);
     }
@@ -161,7 +174,8 @@ TEST(precisions)
     gale_picture_destroy(&good);
 }
 
-/* Sides that the network does not take, though its manifest says so: the picture is one tile, and the message is the one of tiles. */
+/* Sides that the network does not take, though its manifest says so: the picture is one tile, and the message is the
+ * one of tiles. */
 TEST(wrong_multiple)
 {
     static const int64_t two[] = {2, 2};
@@ -194,7 +208,8 @@ TEST(resizing)
     for (int i = 0; i < 12; i++) CHECK(fabsf(back[i] - 0.5f) < 1e-6f);
 }
 
-/* Side by side, or one after the other: the same to the last bit.  Left to us, the first tile shows what one takes, and a small pool gets fewer lanes. */
+/* Side by side, or one after the other: the same to the last bit.  Left to us, the first tile shows what one takes, and
+ * a small pool gets fewer lanes. */
 TEST(side_by_side)
 {
     static const int64_t lanes[] = {1, 0, 3, 100};
@@ -212,7 +227,8 @@ TEST(side_by_side)
         CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, i ? &out : &good));
         CHECK_EQ(r.tiles, 20);
         CHECK_EQ(r.lanes, i == 0 ? 1 : lanes[i] == 3 ? 3 : 4);
-        if (i && good && out) CHECK(!memcmp(good->data, out->data, (size_t)(good->width * good->height) * 3 * sizeof(float)));
+        if (i && good && out)
+            CHECK(!memcmp(good->data, out->data, (size_t)(good->width * good->height) * 3 * sizeof(float)));
         gale_picture_destroy(&out);
     }
     CHECK_EQ(gale__budget_lanes(&n, the_device(), 16, 16, 3), 3);
@@ -226,7 +242,8 @@ TEST(side_by_side)
     gale__parallel_set_width(0);
 }
 
-/* Half the picture and half the mean of all tiles: a batch mixes them.  Or a shape that is written down: a batch fails. */
+/* Half the picture and half the mean of all tiles: a batch mixes them.  Or a shape that is written down: a batch fails.
+ */
 static void unbatched(maker *m, bool mixes)
 {
     static const int64_t one[] = {0}, shape[] = {1, 3, 16, 16};
@@ -256,7 +273,8 @@ TEST(batches_that_are_none)
         CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out));
         CHECK_EQ(n.batches, GALE__BATCHES_MIXED);
         CHECK_EQ(r.batch, 1);
-        if (good && out) CHECK(!memcmp(good->data, out->data, (size_t)(good->width * good->height) * 3 * sizeof(float)));
+        if (good && out)
+            CHECK(!memcmp(good->data, out->data, (size_t)(good->width * good->height) * 3 * sizeof(float)));
         gale_picture_destroy(&in);
         gale_picture_destroy(&good);
         gale_picture_destroy(&out);
@@ -301,7 +319,8 @@ TEST(cancelled_and_checked)
     finish(&man, &n);
 }
 
-/* Left to memory: whole where the device has room, in tiles that a small pool holds, and the same picture both times. */
+/* Left to memory: whole where the device has room, in tiles that a small pool holds, and the same picture both times.
+ */
 TEST(by_memory)
 {
     maker m;
@@ -332,7 +351,8 @@ TEST(by_memory)
     finish(&man, &n);
 }
 
-/* Each allocation up to the `most`-th fails once: either it is an error, or smaller batches and tiles give the same picture. */
+/* Each allocation up to the `most`-th fails once: either it is an error, or smaller batches and tiles give the same
+ * picture. */
 static void fail_each(int64_t batch, uint64_t most)
 {
     maker m;
@@ -363,7 +383,8 @@ static void fail_each(int64_t batch, uint64_t most)
 TEST(faults)
 {
     gale__parallel_set_width(2);
-    fail_each(1, UINT64_MAX); /* the device keeps something from its first use, and lets go of what it has from other tests */
+    fail_each(
+        1, UINT64_MAX); /* the device keeps something from its first use, and lets go of what it has from other tests */
     int64_t live = gale__alloc_live();
     fail_each(2, UINT64_MAX);
     fail_each(1, UINT64_MAX); /* and the same side by side */
@@ -375,7 +396,8 @@ TEST(faults)
 static gale_picture *halved(const gale_picture *p, int64_t x0, int64_t y0, int64_t wide, int64_t high)
 {
     gale_picture *made = NULL;
-    float *from = gale__calloc((size_t)(wide * high * 12), sizeof *from), *to = gale__calloc((size_t)(wide * high * 3), sizeof *to);
+    float *from = gale__calloc((size_t)(wide * high * 12), sizeof *from),
+          *to = gale__calloc((size_t)(wide * high * 3), sizeof *to);
     for (int64_t i = 0; i < wide * high * 12; i++) {
         int64_t x = i % (2 * wide), y = i / (2 * wide) % (2 * high), c = i / (4 * wide * high);
         from[i] = ((uint8_t *)p->data)[((y0 + y) * p->width + x0 + x) * 3 + c] / 255.0f;
@@ -388,7 +410,8 @@ static gale_picture *halved(const gale_picture *p, int64_t x0, int64_t y0, int64
     return made;
 }
 
-/* The network of the shared data, file to picture: on a photograph that it never saw it must beat cubic interpolation by what it was trained for. */
+/* The network of the shared data, file to picture: on a photograph that it never saw it must beat cubic interpolation
+ * by what it was trained for. */
 TEST(real_gain)
 {
     char model[1024], photo[1024];
@@ -411,7 +434,8 @@ TEST(real_gain)
         CHECK_OK(gale_picture_create(320, 240, 3, GALE_U8, &cubic));
         gale__picture_from_planes(cubic, 3, false, wide, NULL);
         CHECK_OK(gale_upscale(u, small, NULL, NULL, &out));
-        if (out && CHECK_OK(gale_picture_compare(out, large, &d, 1, NULL)) && CHECK_OK(gale_picture_compare(cubic, large, &plain, 1, NULL))) {
+        if (out && CHECK_OK(gale_picture_compare(out, large, &d, 1, NULL)) &&
+            CHECK_OK(gale_picture_compare(cubic, large, &plain, 1, NULL))) {
             printf("zoom2x-ctrl: %.2f dB, cubic %.2f dB\n", d.colours.psnr, plain.colours.psnr);
             CHECK(d.colours.psnr > plain.colours.psnr + 1.5);
         }
@@ -434,4 +458,6 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions), ROW(wrong_multiple), ROW(resizing), ROW(side_by_side), ROW(batches_that_are_none), ROW(cancelled_and_checked), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))
+TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions),
+    ROW(wrong_multiple), ROW(resizing), ROW(side_by_side), ROW(batches_that_are_none), ROW(cancelled_and_checked),
+    ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))

@@ -38,14 +38,21 @@ static bool make_scale(bool by_address, gale_module **module, gale_kernel **kern
     assembly a;
     size_t n = spirv_scale(&a, by_address, group[0]);
     gale__source source = {.code = GALE__CODE_SPIRV, .data = a.words, .size = n * 4, .options = "", .ours = true};
-    return CHECK_OK(gale__module_build(device, &source, module)) && CHECK_OK(gale_kernel_get(*module, "scale", group, kernel));
+    return CHECK_OK(gale__module_build(device, &source, module)) &&
+           CHECK_OK(gale_kernel_get(*module, "scale", group, kernel));
 }
 
-static gale_status scale(gale_stream *on, gale_kernel *kernel, bool by_address, gale_buffer *y, gale_buffer *x, float a, float b)
+static gale_status scale(
+    gale_stream *on, gale_kernel *kernel, bool by_address, gale_buffer *y, gale_buffer *x, float a, float b)
 {
     gale__ref refs[2] = {gale__buffer_ref(y, 0), gale__buffer_ref(x, 0)};
     uint32_t words[MANY] = {N, word_of(a), word_of(b)};
-    gale__launch launch = {.groups = {groups[0], 1, 1}, .group = {64, 1, 1}, .n_refs = 2, .n_words = by_address ? MANY : 3, .refs = refs, .words = words};
+    gale__launch launch = {.groups = {groups[0], 1, 1},
+        .group = {64, 1, 1},
+        .n_refs = 2,
+        .n_words = by_address ? MANY : 3,
+        .refs = refs,
+        .words = words};
     return gale__launch_run(on, kernel, &launch);
 }
 
@@ -60,7 +67,8 @@ TEST(probe)
     const gale_device_info *d = &p->devices[0];
     CHECK(d->name[0] && d->driver[0] && d->vendor[0] && p->library[0]);
     CHECK_EQ(strlen(d->id), 5 + 32);
-    CHECK(d->caps.memory_bytes && d->caps.alloc_max_bytes && d->caps.group_max && d->caps.shared_bytes && d->caps.push_bytes >= 128);
+    CHECK(d->caps.memory_bytes && d->caps.alloc_max_bytes && d->caps.group_max && d->caps.shared_bytes &&
+          d->caps.push_bytes >= 128);
     CHECK(d->caps.groups_max[0] >= 65535 && d->caps.subgroup && d->caps.capture);
     CHECK_FAILS(gale__device_open_one(&gale__backend_vulkan, p->count, NULL, &device), NO_DEVICE);
 }
@@ -151,7 +159,8 @@ TEST(captures)
     if (make_scale(true, &module, &kernel) && CHECK_OK(gale_stream_create(device, &other))) {
         CHECK_OK(gale_stream_sync(stream));
         CHECK_OK(gale_capture_begin(stream));
-        for (int i = 0; i < 300; i++) CHECK_OK(scale(stream, kernel, true, x, x, 1, 2)); /* several chunks of parameters */
+        for (int i = 0; i < 300; i++)
+            CHECK_OK(scale(stream, kernel, true, x, x, 1, 2)); /* several chunks of parameters */
         CHECK_OK(gale_capture_end(stream, &capture));
         CHECK_EQ(count_wrong(x, N, 1, 0), 0);
         for (int i = 0; i < 200; i++) CHECK_OK(scale(stream, kernel, true, y, y, 1, 1));
@@ -183,8 +192,8 @@ TEST(streams)
     double time_us = -1;
     if (!open_checked()) return;
     gale_buffer *x = counting(N), *y = counting(N), *z = counting(N);
-    if (make_scale(false, &module, &kernel) && CHECK_OK(gale_stream_create(device, &other)) && CHECK_OK(gale_event_create(device, &mine)) &&
-        CHECK_OK(gale_event_create(device, &theirs))) {
+    if (make_scale(false, &module, &kernel) && CHECK_OK(gale_stream_create(device, &other)) &&
+        CHECK_OK(gale_event_create(device, &mine)) && CHECK_OK(gale_event_create(device, &theirs))) {
         for (int i = 0; i < 20; i++) {
             CHECK_OK(scale(stream, kernel, false, x, x, 1, 1));
             CHECK_OK(gale_event_record(mine, stream));
@@ -258,7 +267,8 @@ TEST(bulk)
     CHECK_OK(gale_copy(stream, b, 2 * AT, a, AT, USED));
     CHECK_OK(gale_download(stream, b, 0, host, SIZE));
     CHECK_OK(gale_stream_sync(stream));
-    for (size_t i = 0; i < SIZE / 8; i++) wrong += host[i] != (i >= 2 * AT / 8 && i < (2 * AT + USED) / 8 ? pattern : guard);
+    for (size_t i = 0; i < SIZE / 8; i++)
+        wrong += host[i] != (i >= 2 * AT / 8 && i < (2 * AT + USED) / 8 ? pattern : guard);
     CHECK_EQ(wrong, 0);
     CHECK_OK(gale_fill(stream, b, 1, SIZE - 2, "\5", 1)); /* begins at an odd byte: by copies */
     CHECK_OK(gale_download(stream, b, 0, host, SIZE));
@@ -287,16 +297,15 @@ TEST(threads)
     close_checked();
 }
 
-static const char glsl_text[] =
-    "#version 450\n"
-    "#extension GL_EXT_buffer_reference : require\n"
-    "layout(local_size_x = 64) in;\n"
-    "layout(buffer_reference, std430) buffer Floats { float v[]; };\n"
-    "layout(push_constant) uniform Block { Floats y; Floats x; uint n; float a; };\n"
-    "void main() {\n"
-    "    uint i = gl_GlobalInvocationID.x;\n"
-    "    if (i < n) y.v[i] = x.v[i] * a + ADD;\n"
-    "}\n";
+static const char glsl_text[] = "#version 450\n"
+                                "#extension GL_EXT_buffer_reference : require\n"
+                                "layout(local_size_x = 64) in;\n"
+                                "layout(buffer_reference, std430) buffer Floats { float v[]; };\n"
+                                "layout(push_constant) uniform Block { Floats y; Floats x; uint n; float a; };\n"
+                                "void main() {\n"
+                                "    uint i = gl_GlobalInvocationID.x;\n"
+                                "    if (i < n) y.v[i] = x.v[i] * a + ADD;\n"
+                                "}\n";
 
 /* Whether anything here compiles GLSL; said aloud when not. */
 static bool compiles_glsl(void)
@@ -385,13 +394,12 @@ TEST(cache)
 
 TEST(watchdog)
 {
-    static const char text[] =
-        "#version 450\n"
-        "#extension GL_EXT_buffer_reference : require\n"
-        "layout(local_size_x = 1) in;\n"
-        "layout(buffer_reference, std430) volatile buffer Floats { float v[]; };\n"
-        "layout(push_constant) uniform Block { Floats y; uint n; };\n"
-        "void main() { for (uint i = 0; i < n; i++) y.v[0] += 1; }\n";
+    static const char text[] = "#version 450\n"
+                               "#extension GL_EXT_buffer_reference : require\n"
+                               "layout(local_size_x = 1) in;\n"
+                               "layout(buffer_reference, std430) volatile buffer Floats { float v[]; };\n"
+                               "layout(push_constant) uniform Block { Floats y; uint n; };\n"
+                               "void main() { for (uint i = 0; i < n; i++) y.v[0] += 1; }\n";
     gale_module *module = NULL;
     gale_kernel *kernel = NULL;
     if (!open_checked()) return;
@@ -403,4 +411,5 @@ TEST(watchdog)
     close_checked();
 }
 
-TESTS(ROW(probe), ROW(absent), ROW(assembly_is_valid), ROW(ours), ROW(many_launches), ROW(captures), ROW(streams), ROW(waits_outlive_their_stream), ROW(bulk), ROW(threads), ROW(glsl), ROW(refusals), ROW(cache), ROW(watchdog))
+TESTS(ROW(probe), ROW(absent), ROW(assembly_is_valid), ROW(ours), ROW(many_launches), ROW(captures), ROW(streams),
+    ROW(waits_outlive_their_stream), ROW(bulk), ROW(threads), ROW(glsl), ROW(refusals), ROW(cache), ROW(watchdog))

@@ -24,7 +24,8 @@ static void means(const char *yaml, const char *json)
     gale__arena a = {0};
     gale__json *root[2] = {0};
     gale__str out[2] = {{0}};
-    if (CHECK_OK(gale__yaml_parse(&a, yaml, strlen(yaml), &root[0])) && CHECK_OK(gale__json_parse(&a, json, strlen(json), &root[1]))) {
+    if (CHECK_OK(gale__yaml_parse(&a, yaml, strlen(yaml), &root[0])) &&
+        CHECK_OK(gale__json_parse(&a, json, strlen(json), &root[1]))) {
         for (int i = 0; i < 2; i++) {
             gale__json_out j;
             gale__json_begin(&j, &out[i]);
@@ -48,14 +49,20 @@ static void refused(const char *yaml, const char *why)
 
 TEST(scalars)
 {
-    means("a: 1\nb: -2.5e3\nc: true\nd: ~\ne:\nf: text of words\ng: '1'\nh: \"x\\ty\\u00e9\"\n", "{\"a\":1,\"b\":-2500,\"c\":true,\"d\":null,\"e\":null,\"f\":\"text of words\",\"g\":\"1\",\"h\":\"x\\ty\\u00e9\"}");
-    means("a: it's\nb: 'it''s'\nc: x#y # z\nd: http://a.b/c\ne: 1.2.3\nf: 2024-01-01\ng: 0x10\n", "{\"a\":\"it's\",\"b\":\"it's\",\"c\":\"x#y\",\"d\":\"http://a.b/c\",\"e\":\"1.2.3\",\"f\":\"2024-01-01\",\"g\":\"0x10\"}");
+    means("a: 1\nb: -2.5e3\nc: true\nd: ~\ne:\nf: text of words\ng: '1'\nh: \"x\\ty\\u00e9\"\n",
+        "{\"a\":1,\"b\":-2500,\"c\":true,\"d\":null,\"e\":null,\"f\":\"text of "
+        "words\",\"g\":\"1\",\"h\":\"x\\ty\\u00e9\"}");
+    means("a: it's\nb: 'it''s'\nc: x#y # z\nd: http://a.b/c\ne: 1.2.3\nf: 2024-01-01\ng: 0x10\n",
+        "{\"a\":\"it's\",\"b\":\"it's\",\"c\":\"x#y\",\"d\":\"http://a.b/"
+        "c\",\"e\":\"1.2.3\",\"f\":\"2024-01-01\",\"g\":\"0x10\"}");
     means("just text", "\"just text\"");
     means("'a\n  b\n\n  c'", "\"a b\\nc\"");
     means("a: one\n  two\n  three\nb: 2", "{\"a\":\"one two three\",\"b\":2}");
     means("", "null");
     means("# only a comment\n", "null");
-    means("\xef\xbb\xbf" "a: 1\r\nb: 2\r\n", "{\"a\":1,\"b\":2}");
+    means("\xef\xbb\xbf"
+          "a: 1\r\nb: 2\r\n",
+        "{\"a\":1,\"b\":2}");
 }
 
 TEST(nesting)
@@ -64,7 +71,8 @@ TEST(nesting)
     means("- 1\n- a\n-\n- - x\n  - y\n- k: v\n  l: w\n", "[1,\"a\",null,[\"x\",\"y\"],{\"k\":\"v\",\"l\":\"w\"}]");
     means("a:\n- 1\n- 2\nb:\n  - 3\n", "{\"a\":[1,2],\"b\":[3]}");
     means("---\n# hello\na:   # a comment\n\n  b: 1\n\n...\nwhatever", "{\"a\":{\"b\":1}}");
-    means("- name: x\n  list:\n    - 1\n  more: y\n- name: z", "[{\"name\":\"x\",\"list\":[1],\"more\":\"y\"},{\"name\":\"z\"}]");
+    means("- name: x\n  list:\n    - 1\n  more: y\n- name: z",
+        "[{\"name\":\"x\",\"list\":[1],\"more\":\"y\"},{\"name\":\"z\"}]");
     means("'quoted key': 1\n\"b\": 2", "{\"quoted key\":1,\"b\":2}");
 }
 
@@ -86,8 +94,10 @@ TEST(text_blocks)
 
 TEST(manifest)
 {
-    means("name: zoom\nparams:\n  scale_factor: 2\ncontrol:\n  defaults: [0.0, 0.5]\n  parameters:\n    - {name: deblur, description: blur to undo, index: 0}\n    - name: denoise\n      index: 1\n",
-        "{\"name\":\"zoom\",\"params\":{\"scale_factor\":2},\"control\":{\"defaults\":[0,0.5],\"parameters\":[{\"name\":\"deblur\",\"description\":\"blur to undo\",\"index\":0},{\"name\":\"denoise\",\"index\":1}]}}");
+    means("name: zoom\nparams:\n  scale_factor: 2\ncontrol:\n  defaults: [0.0, 0.5]\n  parameters:\n    - {name: "
+          "deblur, description: blur to undo, index: 0}\n    - name: denoise\n      index: 1\n",
+        "{\"name\":\"zoom\",\"params\":{\"scale_factor\":2},\"control\":{\"defaults\":[0,0.5],\"parameters\":[{"
+        "\"name\":\"deblur\",\"description\":\"blur to undo\",\"index\":0},{\"name\":\"denoise\",\"index\":1}]}}");
 }
 
 TEST(refusals)
@@ -112,7 +122,8 @@ TEST(refusals)
 /* Every prefix, and many changed bytes, of a text with everything in it. */
 TEST(hostile)
 {
-    static const char all[] = "---\na: [1, {b: 'c''d', \"e\\x41\": ~}] # x\nlist:\n- - 1\n  -\n- k: >-\n    text\n    more\n\n  l: |\n   x\nz:\n  y: plain\n    goes on\n...\n";
+    static const char all[] = "---\na: [1, {b: 'c''d', \"e\\x41\": ~}] # x\nlist:\n- - 1\n  -\n- k: >-\n    text\n    "
+                              "more\n\n  l: |\n   x\nz:\n  y: plain\n    goes on\n...\n";
     uint32_t seed = 1;
     for (size_t n = 0; n <= sizeof all - 1; n++)
         for (int k = 0; k < 60; k++) {

@@ -1,8 +1,8 @@
 /* Devices, memory, streams, events and kernels.
  *
- * A provider name ("cuda", "vulkan", "cpu", an alias) stands for a backend; a chain "cuda,vulkan,cpu" is tried in order.
- * A device is counted: every object made from it holds it.  All functions may be called from any thread; one stream
- * serves one thread at a time.  Work on a stream runs in order, and asynchronously to the caller. */
+ * A provider name ("cuda", "vulkan", "cpu", an alias) stands for a backend; a chain "cuda,vulkan,cpu" is tried in
+ * order. A device is counted: every object made from it holds it.  All functions may be called from any thread; one
+ * stream serves one thread at a time.  Work on a stream runs in order, and asynchronously to the caller. */
 #ifndef GALE_DEVICE_H
 #define GALE_DEVICE_H
 
@@ -25,50 +25,54 @@ typedef struct gale_device_caps {
     uint64_t memory_bytes, memory_free_bytes; /* as the driver says at probe time */
     uint64_t alloc_max_bytes;                 /* largest single allocation */
     uint32_t compute_units, clock_mhz;
-    uint32_t subgroup;                        /* threads that run in step; 1 when not known */
-    uint32_t group_max;                       /* most threads in a work-group */
-    uint32_t groups_max[3];                   /* most work-groups on each axis of a launch: 65535 on lavapipe, x too; 0: not limited */
-    uint32_t loop_max;                        /* iterations of all loops of a thread after which the driver silently leaves them: 65535 on lavapipe; 0: none */
-    uint32_t shared_bytes;                    /* work-group memory */
-    uint32_t push_bytes;                      /* Vulkan: parameters that travel without a block */
-    uint32_t arch;                            /* CUDA: 90 for compute capability 9.0 */
+    uint32_t subgroup;      /* threads that run in step; 1 when not known */
+    uint32_t group_max;     /* most threads in a work-group */
+    uint32_t groups_max[3]; /* most work-groups on each axis of a launch: 65535 on lavapipe, x too; 0: not limited */
+    uint32_t loop_max;      /* iterations of all loops of a thread after which the driver silently leaves them: 65535 on
+                               lavapipe; 0: none */
+    uint32_t shared_bytes;  /* work-group memory */
+    uint32_t push_bytes;    /* Vulkan: parameters that travel without a block */
+    uint32_t arch;          /* CUDA: 90 for compute capability 9.0 */
     bool f16, f64, i64, bf16, int8_dot, matrix_units, unified_memory, float_atomics, subgroup_ops, capture;
-    bool denormals, nan_inf;                  /* Vulkan: f32 denormals are kept, NaN and infinities honoured, when a kernel asks */
-    bool memory_model;                        /* Vulkan: threads of a group can hand each other what lies in the device's memory */
-    bool storage8, storage16;                 /* 8- and 16-bit loads and stores */
-    bool own_math;                            /* its own f32 exp, log and division keep to known bounds */
-    bool exact_division;                      /* f32 division is rounded correctly over the whole range; else kernels bring their own */
-    bool corners;                             /* f32 minima and maxima that pass NaN on, conversions to integers that saturate */
-    bool software;                            /* a driver that runs on the CPU (PoCL, lavapipe): never chosen automatically */
+    bool denormals, nan_inf;  /* Vulkan: f32 denormals are kept, NaN and infinities honoured, when a kernel asks */
+    bool memory_model;        /* Vulkan: threads of a group can hand each other what lies in the device's memory */
+    bool storage8, storage16; /* 8- and 16-bit loads and stores */
+    bool own_math;            /* its own f32 exp, log and division keep to known bounds */
+    bool exact_division;      /* f32 division is rounded correctly over the whole range; else kernels bring their own */
+    bool corners;             /* f32 minima and maxima that pass NaN on, conversions to integers that saturate */
+    bool software;            /* a driver that runs on the CPU (PoCL, lavapipe): never chosen automatically */
 } gale_device_caps;
 
 /* Ceilings measured once per device and driver, kept in the cache folder; zero: not measured. */
 typedef struct gale_device_ceilings {
-    double copy_gbps;                 /* device to device, bytes read + written */
+    double copy_gbps; /* device to device, bytes read + written */
     double upload_gbps, download_gbps;
-    double f32_gflops;                /* multiply-add chains, two operations each */
-    double launch_us;                 /* one empty kernel, amortised */
+    double f32_gflops; /* multiply-add chains, two operations each */
+    double launch_us;  /* one empty kernel, amortised */
 } gale_device_ceilings;
 
 typedef struct gale_device_info {
-    const char *backend;  /* "cuda" */
-    int index;            /* counted per backend from 0 */
+    const char *backend; /* "cuda" */
+    int index;           /* counted per backend from 0 */
     char name[128];
     char vendor[64];
-    char driver[96];      /* name and version */
-    char id[64];          /* stable for this machine: UUID or bus id */
+    char driver[96]; /* name and version */
+    char id[64];     /* stable for this machine: UUID or bus id */
     gale_device_caps caps;
     gale_device_ceilings ceilings;
 } gale_device_info;
 
 typedef struct gale_device_options {
-    const char *chain;      /* NULL: GALE_PROVIDER, else automatic */
-    int index;              /* -1: GALE_DEVICE, else 0 */
-    bool strict;            /* a step down the chain is an error */
+    const char *chain; /* NULL: GALE_PROVIDER, else automatic */
+    int index;         /* -1: GALE_DEVICE, else 0 */
+    bool strict;       /* a step down the chain is an error */
     bool debug_layer;
     uint64_t pool_limit_bytes; /* 0: GALE_POOL_LIMIT_MB, else none */
 } gale_device_options;
-#define GALE_DEVICE_OPTIONS {NULL, -1, false, false, 0}
+#define GALE_DEVICE_OPTIONS       \
+    {                             \
+        NULL, -1, false, false, 0 \
+    }
 
 /* Opens the first device of the chain that works.  Each step down is one warning line to the log with the reason;
  * gale_device_why() keeps them.  NULL options: all defaults. */
@@ -100,13 +104,18 @@ GALE_API void gale_memory_trim(gale_device *device);
 GALE_API gale_status gale_stream_create(gale_device *device, gale_stream **out);
 GALE_API void gale_stream_destroy(gale_stream **stream);
 GALE_API gale_status gale_upload(gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size);
-GALE_API gale_status gale_download(gale_stream *stream, const gale_buffer *from, size_t offset, void *host, size_t size);
-GALE_API gale_status gale_copy(gale_stream *stream, gale_buffer *to, size_t to_offset, const gale_buffer *from, size_t from_offset, size_t size);
+GALE_API gale_status gale_download(
+    gale_stream *stream, const gale_buffer *from, size_t offset, void *host, size_t size);
+GALE_API gale_status gale_copy(
+    gale_stream *stream, gale_buffer *to, size_t to_offset, const gale_buffer *from, size_t from_offset, size_t size);
 /* Repeats the 1, 2, 4 or 8 bytes at `pattern`. */
-GALE_API gale_status gale_fill(gale_stream *stream, gale_buffer *to, size_t offset, size_t size, const void *pattern, size_t pattern_bytes);
+GALE_API gale_status gale_fill(
+    gale_stream *stream, gale_buffer *to, size_t offset, size_t size, const void *pattern, size_t pattern_bytes);
 GALE_API gale_status gale_stream_sync(gale_stream *stream);
 /* Uploads and downloads made so far by this process, on all devices, for honest reports. */
-typedef struct gale_copy_stats { uint64_t uploads, downloads, upload_bytes, download_bytes; } gale_copy_stats;
+typedef struct gale_copy_stats {
+    uint64_t uploads, downloads, upload_bytes, download_bytes;
+} gale_copy_stats;
 GALE_API void gale_copy_get_stats(gale_copy_stats *out);
 
 GALE_API gale_status gale_event_create(gale_device *device, gale_event **out);
@@ -126,11 +135,14 @@ GALE_API void gale_capture_destroy(gale_capture **capture);
 /* Kernels that users bring.  language: "cuda", "hip", "opencl", "glsl", "spirv" or "binary"; the compiler's own
  * message is in gale_error() when it does not compile.  Pointer parameters come first, then 32-bit words:
  * see docs/kernels.md for the signature in each language. */
-GALE_API gale_status gale_module_create(gale_device *device, const char *language, const void *source, size_t size, const char *options, gale_module **out);
+GALE_API gale_status gale_module_create(
+    gale_device *device, const char *language, const void *source, size_t size, const char *options, gale_module **out);
 GALE_API void gale_module_destroy(gale_module **module);
-GALE_API gale_status gale_kernel_get(gale_module *module, const char *entry, const uint32_t group[3], gale_kernel **out);
+GALE_API gale_status gale_kernel_get(
+    gale_module *module, const char *entry, const uint32_t group[3], gale_kernel **out);
 GALE_API void gale_kernel_destroy(gale_kernel **kernel);
-GALE_API gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const uint32_t groups[3], gale_buffer *const *buffers, int n_buffers, const uint32_t *words, int n_words);
+GALE_API gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const uint32_t groups[3],
+    gale_buffer *const *buffers, int n_buffers, const uint32_t *words, int n_words);
 
 #ifdef __cplusplus
 }

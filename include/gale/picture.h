@@ -1,7 +1,8 @@
 /* Pictures: read from files or memory, written to them, converted.
  *
- * A picture is rows of interleaved samples without gaps, top row first.  Integers run from 0 to their largest value, floats from 0 to 1 (and
- * beyond, where a format has it).  What a file says about its colours travels with the picture and is written again where the format can hold it. */
+ * A picture is rows of interleaved samples without gaps, top row first.  Integers run from 0 to their largest value,
+ * floats from 0 to 1 (and beyond, where a format has it).  What a file says about its colours travels with the picture
+ * and is written again where the format can hold it. */
 #ifndef GALE_PICTURE_H
 #define GALE_PICTURE_H
 
@@ -11,56 +12,70 @@
 extern "C" {
 #endif
 
-typedef struct gale_picture_bytes { void *data; size_t size; } gale_picture_bytes; /* belong to the picture */
+typedef struct gale_picture_bytes {
+    void *data;
+    size_t size;
+} gale_picture_bytes; /* belong to the picture */
 
 typedef struct gale_picture {
     int64_t width, height;
-    int channels;             /* 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA */
-    gale_type type;           /* GALE_U8, GALE_U16, GALE_F16 or GALE_F32 */
-    void *data;               /* height x width x channels */
-    bool premultiplied;       /* colours are multiplied by alpha already (EXR, some TIFF) */
-    bool linear;              /* values are proportional to light (EXR, PFM, float TIFF); else encoded as sRGB is, or as the profile says */
-    bool lossless;            /* read from a WebP that loses nothing; written to WebP it loses nothing again, unless a quality is asked for */
-    double gamma;             /* what PNG's gAMA notes, such as 0.45455; 0: nothing */
-    double dpi_x, dpi_y;      /* pixels an inch; 0: not said */
-    gale_picture_bytes icc;   /* colour profile */
-    gale_picture_bytes exif;  /* begins with "II" or "MM"; its orientation is 1, since reading has applied it */
-    gale_picture_bytes xmp;   /* what editors write beside EXIF: title, rating, keywords, rights; from and to PNG, JPEG, WebP and TIFF */
+    int channels;       /* 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA */
+    gale_type type;     /* GALE_U8, GALE_U16, GALE_F16 or GALE_F32 */
+    void *data;         /* height x width x channels */
+    bool premultiplied; /* colours are multiplied by alpha already (EXR, some TIFF) */
+    bool linear; /* values are proportional to light (EXR, PFM, float TIFF); else encoded as sRGB is, or as the profile
+                    says */
+    bool lossless; /* read from a WebP that loses nothing; written to WebP it loses nothing again, unless a quality is
+                      asked for */
+    double gamma;  /* what PNG's gAMA notes, such as 0.45455; 0: nothing */
+    double dpi_x, dpi_y;     /* pixels an inch; 0: not said */
+    gale_picture_bytes icc;  /* colour profile */
+    gale_picture_bytes exif; /* begins with "II" or "MM"; its orientation is 1, since reading has applied it */
+    gale_picture_bytes
+        xmp; /* what editors write beside EXIF: title, rating, keywords, rights; from and to PNG, JPEG, WebP and TIFF */
     gale_picture_bytes iptc;  /* records of agencies and archives (IIM); from and to JPEG and TIFF */
-    gale_picture_bytes texts; /* chunks of a PNG with texts, and with what its colours mean where it has no profile, as they stand there; written again to PNG */
-    gale_picture_bytes exr;   /* attributes of an EXR header (comments, chromaticities, camera ...) that are written again to EXR */
-    const char *format;       /* that it was read from, such as "png"; NULL: made here */
+    gale_picture_bytes texts; /* chunks of a PNG with texts, and with what its colours mean where it has no profile, as
+                                 they stand there; written again to PNG */
+    gale_picture_bytes
+        exr; /* attributes of an EXR header (comments, chromaticities, camera ...) that are written again to EXR */
+    const char *format; /* that it was read from, such as "png"; NULL: made here */
 } gale_picture;
 
 /* Zeroed. */
-GALE_API gale_status gale_picture_create(int64_t width, int64_t height, int channels, gale_type type, gale_picture **out);
+GALE_API gale_status gale_picture_create(
+    int64_t width, int64_t height, int channels, gale_type type, gale_picture **out);
 GALE_API void gale_picture_destroy(gale_picture **picture);
 
 typedef struct gale_picture_read_options {
-    uint64_t max_pixels;      /* 0: 2^29 */
-    uint64_t max_bytes;       /* of the decoded picture, and of the file; 0: 8 GiB */
-    bool keep_orientation;    /* as stored: EXIF's orientation is neither applied nor reset */
-    const char *layer;        /* of an EXR: a part, a layer such as "diffuse", PART.LAYER, or one channel; NULL: the colours that viewers show first; of a TIFF: the number of a page, from "1" */
+    uint64_t max_pixels;   /* 0: 2^29 */
+    uint64_t max_bytes;    /* of the decoded picture, and of the file; 0: 8 GiB */
+    bool keep_orientation; /* as stored: EXIF's orientation is neither applied nor reset */
+    const char *layer; /* of an EXR: a part, a layer such as "diffuse", PART.LAYER, or one channel; NULL: the colours
+                          that viewers show first; of a TIFF: the number of a page, from "1" */
 } gale_picture_read_options;
 /* The format is found from the first bytes.  options may be NULL.  A truncated file is GALE_FORMAT. */
 GALE_API gale_status gale_picture_read(const char *path, const gale_picture_read_options *options, gale_picture **out);
-GALE_API gale_status gale_picture_from_memory(const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out);
+GALE_API gale_status gale_picture_from_memory(
+    const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out);
 
 typedef struct gale_picture_write_options {
-    const char *format;       /* a name or an extension; NULL: told by the path's extension */
-    int quality;              /* 1..100 for formats that lose something; 0: 92 */
-    bool lossless;            /* WebP and JPEG 2000: lose nothing */
-    int effort;               /* 1 (fast) .. 9 (small) where the format has such a choice; 0: its usual one */
+    const char *format; /* a name or an extension; NULL: told by the path's extension */
+    int quality;        /* 1..100 for formats that lose something; 0: 92 */
+    bool lossless;      /* WebP and JPEG 2000: lose nothing */
+    int effort;         /* 1 (fast) .. 9 (small) where the format has such a choice; 0: its usual one */
 } gale_picture_write_options;
-/* A format that cannot hold the type gets the nearest one that it can, rounded; one without alpha gets the picture over white, and a warning in the log.
- * The file appears only when it is complete. */
-GALE_API gale_status gale_picture_write(const gale_picture *picture, const char *path, const gale_picture_write_options *options);
+/* A format that cannot hold the type gets the nearest one that it can, rounded; one without alpha gets the picture over
+ * white, and a warning in the log. The file appears only when it is complete. */
+GALE_API gale_status gale_picture_write(
+    const gale_picture *picture, const char *path, const gale_picture_write_options *options);
 /* options->format must be given. */
-GALE_API gale_status gale_picture_to_memory(const gale_picture *picture, const gale_picture_write_options *options, void **data /* gale_free */, size_t *size);
+GALE_API gale_status gale_picture_to_memory(
+    const gale_picture *picture, const gale_picture_write_options *options, void **data /* gale_free */, size_t *size);
 
-/* A picture of another type or number of channels.  Alpha is added opaque, and dropped by laying the picture over white; grey is ITU-R 601 luma.
- * Between integers and linear values the sRGB curve is applied. */
-GALE_API gale_status gale_picture_convert(const gale_picture *picture, gale_type type, int channels, gale_picture **out);
+/* A picture of another type or number of channels.  Alpha is added opaque, and dropped by laying the picture over
+ * white; grey is ITU-R 601 luma. Between integers and linear values the sRGB curve is applied. */
+GALE_API gale_status gale_picture_convert(
+    const gale_picture *picture, gale_type type, int channels, gale_picture **out);
 
 typedef struct gale_picture_format {
     const char *name, *extensions; /* "jpeg"; "jpg jpeg jpe jfif" */
@@ -70,21 +85,26 @@ typedef struct gale_picture_format {
 /* The i-th known format; NULL past the last. */
 GALE_API const gale_picture_format *gale_picture_format_get(int index);
 
-/* How two pictures of the same extents differ, over values 0..1.  Where one has channels that the other lacks, grey stands for all colours and no alpha for opaque.
- * PSNR is in dB, infinite where nothing differs; SSIM has the usual 11 x 11 Gaussian window of sigma 1.5, and is NaN for pictures smaller than that. */
-typedef struct gale_picture_measure { double psnr, ssim, largest; } gale_picture_measure;
+/* How two pictures of the same extents differ, over values 0..1.  Where one has channels that the other lacks, grey
+ * stands for all colours and no alpha for opaque. PSNR is in dB, infinite where nothing differs; SSIM has the usual 11
+ * x 11 Gaussian window of sigma 1.5, and is NaN for pictures smaller than that. */
+typedef struct gale_picture_measure {
+    double psnr, ssim, largest;
+} gale_picture_measure;
 typedef struct gale_picture_difference {
-    int channels;                        /* compared, alpha among them: 1 to 4 */
-    gale_picture_measure each[4];        /* by channel */
-    gale_picture_measure colours;        /* all but alpha together; SSIM and largest difference: mean and largest of them */
-    gale_picture_measure luma;           /* ITU-R 601 */
-    double largest;                      /* of all, */
-    int64_t x, y;                        /* where it is, */
-    int channel;                         /* and in which channel */
-    uint64_t pixels;                     /* that differ at all */
+    int channels;                 /* compared, alpha among them: 1 to 4 */
+    gale_picture_measure each[4]; /* by channel */
+    gale_picture_measure colours; /* all but alpha together; SSIM and largest difference: mean and largest of them */
+    gale_picture_measure luma;    /* ITU-R 601 */
+    double largest;               /* of all, */
+    int64_t x, y;                 /* where it is, */
+    int channel;                  /* and in which channel */
+    uint64_t pixels;              /* that differ at all */
 } gale_picture_difference;
-/* picture (may be NULL) gets the difference of each colour times `gain`, in u8 and without alpha.  GALE_MISMATCH when the extents differ. */
-GALE_API gale_status gale_picture_compare(const gale_picture *a, const gale_picture *b, gale_picture_difference *out, double gain, gale_picture **picture);
+/* picture (may be NULL) gets the difference of each colour times `gain`, in u8 and without alpha.  GALE_MISMATCH when
+ * the extents differ. */
+GALE_API gale_status gale_picture_compare(
+    const gale_picture *a, const gale_picture *b, gale_picture_difference *out, double gain, gale_picture **picture);
 
 #ifdef __cplusplus
 }

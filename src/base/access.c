@@ -12,7 +12,8 @@ gale__access gale__path_access(const char *path, char *group, size_t size)
     if (stat(path, &st)) return GALE__ACCESS_MISSING;
     struct group entry, *found = NULL;
     char room[4096];
-    if (getgrgid_r(st.st_gid, &entry, room, sizeof room, &found) == 0 && found) snprintf(group, size, "%s", found->gr_name);
+    if (getgrgid_r(st.st_gid, &entry, room, sizeof room, &found) == 0 && found)
+        snprintf(group, size, "%s", found->gr_name);
     else snprintf(group, size, "%u", (unsigned)st.st_gid);
     return access(path, R_OK | W_OK) ? GALE__ACCESS_DENIED : GALE__ACCESS_OK;
 }

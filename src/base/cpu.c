@@ -9,7 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct { char name[64]; gale__isa isa; } cpu;
+static struct {
+    char name[64];
+    gale__isa isa;
+} cpu;
 static gale__once cpu_once;
 
 /* The first number behind `key` in a small text file of the kernel's; fallback when there is none. */
@@ -31,9 +34,21 @@ static uint64_t read_number(const char *path, const char *key, uint64_t fallback
 #if defined(__aarch64__)
 #include <sys/auxv.h>
 
-static const struct { const char *name; int word, bit; } features[] = {
-    {"fp16", 0, 10}, {"dotprod", 0, 20}, {"sve", 0, 22}, {"fp16fml", 0, 23}, {"atomics", 0, 8}, {"sve2", 1, 1},
-    {"i8mm", 1, 13}, {"bf16", 1, 14}, {"svei8mm", 1, 9}, {"svebf16", 1, 12}, {"sme", 1, 23},
+static const struct {
+    const char *name;
+    int word, bit;
+} features[] = {
+    {"fp16", 0, 10},
+    {"dotprod", 0, 20},
+    {"sve", 0, 22},
+    {"fp16fml", 0, 23},
+    {"atomics", 0, 8},
+    {"sve2", 1, 1},
+    {"i8mm", 1, 13},
+    {"bf16", 1, 14},
+    {"svei8mm", 1, 9},
+    {"svebf16", 1, 12},
+    {"sme", 1, 23},
 };
 
 bool gale__cpu_has(const char *feature)
@@ -48,12 +63,30 @@ bool gale__cpu_has(const char *feature)
 /* /proc/cpuinfo has numbers only. */
 static void find_name(char *name, size_t size)
 {
-    static const struct { unsigned maker, part; const char *name; } known[] = {
-        {0x41, 0xd03, "Cortex-A53"}, {0x41, 0xd05, "Cortex-A55"}, {0x41, 0xd07, "Cortex-A57"}, {0x41, 0xd08, "Cortex-A72"},
-        {0x41, 0xd0b, "Cortex-A76"}, {0x41, 0xd0c, "Neoverse-N1"}, {0x41, 0xd40, "Neoverse-V1"}, {0x41, 0xd41, "Cortex-A78"},
-        {0x41, 0xd44, "Cortex-X1"}, {0x41, 0xd46, "Cortex-A510"}, {0x41, 0xd47, "Cortex-A710"}, {0x41, 0xd49, "Neoverse-N2"},
-        {0x41, 0xd4f, "Neoverse-V2"}, {0x41, 0xd84, "Neoverse-V3"}, {0x41, 0xd8e, "Neoverse-N3"}, {0x46, 0x001, "A64FX"},
-        {0xc0, 0xac3, "Ampere-1"}, {0x61, 0x022, "Apple M1"}, {0x61, 0x023, "Apple M1"}, {0x61, 0x032, "Apple M2"},
+    static const struct {
+        unsigned maker, part;
+        const char *name;
+    } known[] = {
+        {0x41, 0xd03, "Cortex-A53"},
+        {0x41, 0xd05, "Cortex-A55"},
+        {0x41, 0xd07, "Cortex-A57"},
+        {0x41, 0xd08, "Cortex-A72"},
+        {0x41, 0xd0b, "Cortex-A76"},
+        {0x41, 0xd0c, "Neoverse-N1"},
+        {0x41, 0xd40, "Neoverse-V1"},
+        {0x41, 0xd41, "Cortex-A78"},
+        {0x41, 0xd44, "Cortex-X1"},
+        {0x41, 0xd46, "Cortex-A510"},
+        {0x41, 0xd47, "Cortex-A710"},
+        {0x41, 0xd49, "Neoverse-N2"},
+        {0x41, 0xd4f, "Neoverse-V2"},
+        {0x41, 0xd84, "Neoverse-V3"},
+        {0x41, 0xd8e, "Neoverse-N3"},
+        {0x46, 0x001, "A64FX"},
+        {0xc0, 0xac3, "Ampere-1"},
+        {0x61, 0x022, "Apple M1"},
+        {0x61, 0x023, "Apple M1"},
+        {0x61, 0x032, "Apple M2"},
     };
     unsigned maker = (unsigned)read_number("/proc/cpuinfo", "CPU implementer\t: ", 0);
     unsigned part = (unsigned)read_number("/proc/cpuinfo", "CPU part\t: ", 0);
@@ -67,12 +100,28 @@ static void find_name(char *name, size_t size)
 
 enum { EAX, EBX, ECX, EDX };
 /* `state`: the bits of XCR0 that say the operating system keeps those registers. */
-static const struct { const char *name; unsigned leaf, sub; int reg, bit; unsigned state; } features[] = {
-    {"sse4.2", 1, 0, ECX, 20, 0}, {"fma", 1, 0, ECX, 12, 0x6}, {"f16c", 1, 0, ECX, 29, 0x6}, {"avx", 1, 0, ECX, 28, 0x6},
-    {"avx2", 7, 0, EBX, 5, 0x6}, {"avx512f", 7, 0, EBX, 16, 0xe6}, {"avx512dq", 7, 0, EBX, 17, 0xe6},
-    {"avx512bw", 7, 0, EBX, 30, 0xe6}, {"avx512vl", 7, 0, EBX, 31, 0xe6}, {"avx512vnni", 7, 0, ECX, 11, 0xe6},
-    {"avx512bf16", 7, 1, EAX, 5, 0xe6}, {"avx512fp16", 7, 0, EDX, 23, 0xe6}, {"avxvnni", 7, 1, EAX, 4, 0x6},
-    {"amx", 7, 0, EDX, 24, 0x60000}, {"amx-bf16", 7, 0, EDX, 22, 0x60000}, {"amx-int8", 7, 0, EDX, 25, 0x60000},
+static const struct {
+    const char *name;
+    unsigned leaf, sub;
+    int reg, bit;
+    unsigned state;
+} features[] = {
+    {"sse4.2", 1, 0, ECX, 20, 0},
+    {"fma", 1, 0, ECX, 12, 0x6},
+    {"f16c", 1, 0, ECX, 29, 0x6},
+    {"avx", 1, 0, ECX, 28, 0x6},
+    {"avx2", 7, 0, EBX, 5, 0x6},
+    {"avx512f", 7, 0, EBX, 16, 0xe6},
+    {"avx512dq", 7, 0, EBX, 17, 0xe6},
+    {"avx512bw", 7, 0, EBX, 30, 0xe6},
+    {"avx512vl", 7, 0, EBX, 31, 0xe6},
+    {"avx512vnni", 7, 0, ECX, 11, 0xe6},
+    {"avx512bf16", 7, 1, EAX, 5, 0xe6},
+    {"avx512fp16", 7, 0, EDX, 23, 0xe6},
+    {"avxvnni", 7, 1, EAX, 4, 0x6},
+    {"amx", 7, 0, EDX, 24, 0x60000},
+    {"amx-bf16", 7, 0, EDX, 22, 0x60000},
+    {"amx-int8", 7, 0, EDX, 25, 0x60000},
 };
 
 static unsigned kept_state(void)
@@ -187,8 +236,12 @@ uint64_t gale__cpu_memory_bytes(void)
 uint64_t gale__cpu_memory_free_bytes(void)
 {
     uint64_t all = gale__cpu_memory_bytes(), free_kb = read_number("/proc/meminfo", "MemAvailable:", 0);
-    uint64_t free_bytes = free_kb ? free_kb * 1024 : (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t free_bytes =
+        free_kb ? free_kb * 1024 : (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     return free_bytes < all ? free_bytes : all;
 }
 
-uint64_t gale__cpu_memory_left_bytes(void) { return gale__cpu_memory_free_bytes() + read_number("/proc/meminfo", "SwapFree:", 0) * 1024; }
+uint64_t gale__cpu_memory_left_bytes(void)
+{
+    return gale__cpu_memory_free_bytes() + read_number("/proc/meminfo", "SwapFree:", 0) * 1024;
+}

@@ -9,8 +9,10 @@ typedef enum gale__env {
 #undef X
     GALE__ENV_COUNT
 } gale__env;
-typedef struct gale__env_row { const char *name, *aliases, *value, *help; } gale__env_row;
+typedef struct gale__env_row {
+    const char *name, *aliases, *value, *help;
+} gale__env_row;
 extern const gale__env_row gale__env_table[GALE__ENV_COUNT];
-const char *gale__env_get(gale__env id);            /* never NULL: set value, alias, or default */
+const char *gale__env_get(gale__env id);                   /* never NULL: set value, alias, or default */
 int64_t gale__env_get_i64(gale__env id, int64_t fallback); /* fallback when empty or not a number (warned once) */
 #endif

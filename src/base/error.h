@@ -17,16 +17,16 @@ gale_status gale__fail(gale_status status, const char *format, ...) GALE__PRINTF
 gale_status gale__fail_within(gale_status status, const char *format, ...) GALE__PRINTF(2, 3);
 void gale__error_clear(void);
 
-#define GALE_TRY(call)                                   \
-    do {                                                 \
-        gale_status gale_try_ = (call);                  \
-        if (gale_try_ != GALE_OK) return gale_try_;      \
+#define GALE_TRY(call)                              \
+    do {                                            \
+        gale_status gale_try_ = (call);             \
+        if (gale_try_ != GALE_OK) return gale_try_; \
     } while (0)
 /* For functions that clean up at a label `done` and return `status`. */
-#define GALE_GO(call)                                    \
-    do {                                                 \
-        status = (call);                                 \
-        if (status != GALE_OK) goto done;                \
+#define GALE_GO(call)                     \
+    do {                                  \
+        status = (call);                  \
+        if (status != GALE_OK) goto done; \
     } while (0)
 
 /* Log lines go to the sink the program sets (none by default: the library never prints). */

@@ -52,7 +52,8 @@ static gale_status open_file(const char *path, int *fd, size_t *size)
 static gale_status read_all(int fd, const char *path, size_t limit, gale__bytes *b, size_t room)
 {
     for (;;) {
-        if (limit && b->size > limit) return gale__fail(GALE_LIMIT, "%s: larger than the limit of %zu bytes", path, limit);
+        if (limit && b->size > limit)
+            return gale__fail(GALE_LIMIT, "%s: larger than the limit of %zu bytes", path, limit);
         GALE_TRY(gale__grow(&b->data, &room, b->size + 4096, 1));
         ssize_t n = read(fd, (char *)b->data + b->size, room - b->size - 1);
         if (n < 0 && errno == EINTR) continue;
@@ -124,17 +125,21 @@ static void sync_folder_of(const char *path)
     close(fd);
 }
 
-/* Names of files that are being written: fixed memory, so that a signal's handler may read them.  One that is being opened is there or not: the handler waits for it, and none
- * is opened after the handler has begun. */
+/* Names of files that are being written: fixed memory, so that a signal's handler may read them.  One that is being
+ * opened is there or not: the handler waits for it, and none is opened after the handler has begun. */
 enum { OPEN_MOST = 8, TAKEN_MOST = 10000, FREE = 0, OPENING, OPEN };
-static struct { _Atomic int state; char name[4096]; } open_names[OPEN_MOST];
+static struct {
+    _Atomic int state;
+    char name[4096];
+} open_names[OPEN_MOST];
 static _Atomic bool ending;
 
 /* Its place, counted from 1; 0: there was none left. */
 static int remember(const char *name)
 {
     for (int i = 0, none = FREE; i < OPEN_MOST; i++, none = FREE)
-        if (strlen(name) < sizeof open_names[i].name && atomic_compare_exchange_strong(&open_names[i].state, &none, OPENING)) {
+        if (strlen(name) < sizeof open_names[i].name &&
+            atomic_compare_exchange_strong(&open_names[i].state, &none, OPENING)) {
             strcpy(open_names[i].name, name);
             return i + 1;
         }
@@ -152,12 +157,14 @@ void gale__file_abandon_all(bool for_good)
     if (for_good) atomic_store(&ending, true);
     for (int i = 0; i < OPEN_MOST; i++) {
         /* It may be this very thread that the signal has interrupted: it is not waited for without end. */
-        for (int k = 0; k < 100 && atomic_load(&open_names[i].state) == OPENING; k++) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        for (int k = 0; k < 100 && atomic_load(&open_names[i].state) == OPENING; k++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         if (atomic_load(&open_names[i].state) != FREE) unlink(open_names[i].name);
     }
 }
 
-/* Where a link leads is written to, not the link; a device or a pipe is written into as it is: to put a file in its place would be the end of it. */
+/* Where a link leads is written to, not the link; a device or a pipe is written into as it is: to put a file in its
+ * place would be the end of it. */
 static gale_status look_at_target(const char *path, gale__file_out *o)
 {
     struct stat st;
@@ -171,7 +178,8 @@ static gale_status look_at_target(const char *path, gale__file_out *o)
     return o->fd < 0 ? fail_errno(path, "cannot open") : GALE_OK;
 }
 
-/* A name that is taken was left by one that was killed and had the same number, as all have that are the first of their container; or it is in use, there: the next one then. */
+/* A name that is taken was left by one that was killed and had the same number, as all have that are the first of their
+ * container; or it is in use, there: the next one then. */
 static gale_status open_beside(const char *path, gale__file_out *o)
 {
     static _Atomic unsigned counter;
@@ -179,7 +187,8 @@ static gale_status open_beside(const char *path, gale__file_out *o)
     int folder = slash ? (int)(slash + 1 - o->path) : 0;
     for (int left = TAKEN_MOST; o->fd < 0; left--) {
         gale__str name = {0};
-        gale__str_addf(&name, "%.*s%.200s.%ld.%u.tmp", folder, o->path, o->path + folder, (long)getpid(), atomic_fetch_add(&counter, 1)); /* a name may have 255 bytes */
+        gale__str_addf(&name, "%.*s%.200s.%ld.%u.tmp", folder, o->path, o->path + folder, (long)getpid(),
+            atomic_fetch_add(&counter, 1)); /* a name may have 255 bytes */
         gale_status status = gale__str_check(&name);
         o->name = status == GALE_OK ? name.text : NULL;
         o->place = o->name ? remember(o->name) : 0;
@@ -235,7 +244,8 @@ static gale_status open_part(gale__file_out *o, uint64_t *have)
     bool taken = flock(o->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
     if (fstat(o->fd, &st)) return fail_errno(o->name, "cannot look at");
     /* The other one may have finished between our two calls: then what we hold has its last name already. */
-    if (taken || stat(o->name, &named) || named.st_ino != st.st_ino) return gale__fail(GALE_IO, "%s: another process is writing it", o->name);
+    if (taken || stat(o->name, &named) || named.st_ino != st.st_ino)
+        return gale__fail(GALE_IO, "%s: another process is writing it", o->name);
     if (!S_ISREG(st.st_mode)) return gale__fail(GALE_IO, "%s: is in the way: not a plain file", o->name);
     *have = (uint64_t)st.st_size;
     return GALE_OK;
@@ -254,14 +264,20 @@ gale_status gale__file_resume(const char *path, gale__file_out *out, uint64_t *h
     return status;
 }
 
-gale_status gale__file_restart(gale__file_out *out) { return ftruncate(out->fd, 0) ? fail_errno(out->name, "cannot empty") : GALE_OK; }
+gale_status gale__file_restart(gale__file_out *out)
+{
+    return ftruncate(out->fd, 0) ? fail_errno(out->name, "cannot empty") : GALE_OK;
+}
 
 gale_status gale__file_end(gale__file_out *out)
 {
-    gale_status status = fsync(out->fd) && errno != EINVAL && errno != EROFS ? fail_errno(out->path, "cannot bring to the disk") : GALE_OK;
+    gale_status status = fsync(out->fd) && errno != EINVAL && errno != EROFS
+                             ? fail_errno(out->path, "cannot bring to the disk")
+                             : GALE_OK;
     if (close(out->fd) && status == GALE_OK) status = fail_errno(out->path, "cannot write");
     out->fd = -1;
-    if (status == GALE_OK && out->name && rename(out->name, out->path)) status = fail_errno(out->path, "cannot put in place");
+    if (status == GALE_OK && out->name && rename(out->name, out->path))
+        status = fail_errno(out->path, "cannot put in place");
     if (status == GALE_OK && out->name) sync_folder_of(out->path);
     gale__file_drop(out); /* the temporary name, when it still stands */
     return status;
@@ -285,7 +301,8 @@ gale_status gale__file_check(const char *path)
     if (there && S_ISDIR(st.st_mode)) return gale__fail(GALE_IO, "%s: is a folder, not a file", path);
     const char *where = there && !S_ISREG(st.st_mode) ? path : folder_of(path, folder);
     if (!access(where, W_OK)) return GALE_OK;
-    return errno == ENOENT ? gale__fail(GALE_NOT_FOUND, "%s: cannot be written: there is no folder %s", path, where) : fail_errno(path, "cannot be written");
+    return errno == ENOENT ? gale__fail(GALE_NOT_FOUND, "%s: cannot be written: there is no folder %s", path, where)
+                           : fail_errno(path, "cannot be written");
 }
 
 bool gale__file_exists(const char *path) { return access(path, F_OK) == 0; }
@@ -302,10 +319,7 @@ bool gale__file_same(const char *a, const char *b)
     return !stat(a, &x) && !stat(b, &y) && S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-gale_status gale__file_remove(const char *path)
-{
-    return remove(path) ? fail_errno(path, "cannot remove") : GALE_OK;
-}
+gale_status gale__file_remove(const char *path) { return remove(path) ? fail_errno(path, "cannot remove") : GALE_OK; }
 
 static gale_status make_folder(const char *path, mode_t mode)
 {
@@ -319,7 +333,8 @@ static gale_status make_folder(const char *path, mode_t mode)
         *p = 0;
         struct stat st;
         if (mkdir(part, mode) && errno != EEXIST) status = fail_errno(part, "cannot make the folder");
-        else if (stat(part, &st) || !S_ISDIR(st.st_mode)) status = gale__fail(GALE_IO, "%s: is in the way: not a folder", part);
+        else if (stat(part, &st) || !S_ISDIR(st.st_mode))
+            status = gale__fail(GALE_IO, "%s: is in the way: not a folder", part);
         *p = kept;
     }
     gale__free(part);
@@ -338,7 +353,8 @@ static int by_name(const void *a, const void *b)
 static gale_status add_info(DIR *dir, const char *name, gale__file_info **list, size_t *count, size_t *room)
 {
     struct stat st;
-    if (!strcmp(name, ".") || !strcmp(name, "..") || fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW)) return GALE_OK;
+    if (!strcmp(name, ".") || !strcmp(name, "..") || fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW))
+        return GALE_OK;
     GALE_TRY(gale__grow((void **)list, room, *count + 1, sizeof **list));
     char *copy = gale__strdup(name);
     if (!copy) return GALE_NO_MEMORY;
@@ -356,7 +372,8 @@ gale_status gale__folder_list(const char *path, gale__file_info **out, size_t *c
     gale_status status = GALE_OK;
     gale__file_info *list = NULL;
     size_t n = 0, room = 0;
-    for (struct dirent *e; status == GALE_OK && (e = readdir(dir));) status = add_info(dir, e->d_name, &list, &n, &room);
+    for (struct dirent *e; status == GALE_OK && (e = readdir(dir));)
+        status = add_info(dir, e->d_name, &list, &n, &room);
     closedir(dir);
     if (status != GALE_OK) {
         gale__folder_list_free(&list, n);
@@ -396,12 +413,16 @@ gale_status gale__file_map_open(const char *path, gale__file_map *out)
     return GALE_OK;
 }
 
-static gale_status became_shorter(const gale__file_map *m) { return gale__fail(GALE_IO, "%s: became shorter while it was read", m->path); }
+static gale_status became_shorter(const gale__file_map *m)
+{
+    return gale__fail(GALE_IO, "%s: became shorter while it was read", m->path);
+}
 
 static gale_status read_part(const gale__file_map *m, uint64_t offset, size_t size, void *to)
 {
     if (offset > m->size || size > m->size - offset)
-        return gale__fail(GALE_IO, "%s: has %zu bytes, not the %zu from %llu on that were asked for", m->path, m->size, size, (unsigned long long)offset);
+        return gale__fail(GALE_IO, "%s: has %zu bytes, not the %zu from %llu on that were asked for", m->path, m->size,
+            size, (unsigned long long)offset);
     for (char *at = to; size;) {
         ssize_t n = pread(m->fd, at, size < (1u << 30) ? size : 1u << 30, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
@@ -455,5 +476,6 @@ gale_status gale__cache_folder(char *buf, size_t size)
     else if (xdg && *xdg == '/') n = snprintf(buf, size, "%s/gale", xdg);
     else if (home && *home) n = snprintf(buf, size, "%s/.cache/gale", home);
     else return gale__fail(GALE_NOT_FOUND, "no cache folder: neither GALE_CACHE nor XDG_CACHE_HOME nor HOME is set");
-    return n < 0 || (size_t)n >= size ? gale__fail(GALE_LIMIT, "the cache folder's path is longer than %zu bytes", size) : GALE_OK;
+    return n < 0 || (size_t)n >= size ? gale__fail(GALE_LIMIT, "the cache folder's path is longer than %zu bytes", size)
+                                      : GALE_OK;
 }

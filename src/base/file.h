@@ -4,20 +4,29 @@
 #include "hash.h"
 #include "str.h"
 
-typedef struct gale__bytes { void *data; size_t size; } gale__bytes;
-gale_status gale__file_read(const char *path, size_t limit_bytes, gale__bytes *out); /* 0: no limit; ends with a spare zero byte */
+typedef struct gale__bytes {
+    void *data;
+    size_t size;
+} gale__bytes;
+gale_status gale__file_read(
+    const char *path, size_t limit_bytes, gale__bytes *out); /* 0: no limit; ends with a spare zero byte */
 void gale__bytes_finish(gale__bytes *b);
 gale_status gale__file_write(const char *path, const void *data, size_t size); /* temporary file, fsync, rename */
-/* The same piece by piece; after begin comes end or drop, which does nothing after an end.  fd -1 and all zero: not begun. */
-typedef struct gale__file_out { char *path, *name; int fd, place; /* place: among those that are remembered */ } gale__file_out;
+/* The same piece by piece; after begin comes end or drop, which does nothing after an end.  fd -1 and all zero: not
+ * begun. */
+typedef struct gale__file_out {
+    char *path, *name;
+    int fd, place; /* place: among those that are remembered */
+} gale__file_out;
 gale_status gale__file_begin(const char *path, gale__file_out *out);
 gale_status gale__file_add(gale__file_out *out, const void *data, size_t size);
 gale_status gale__file_end(gale__file_out *out);
 void gale__file_drop(gale__file_out *out);
-/* Removes what is being written under temporary names.  For the handler of a signal that ends the program: it takes no lock and no memory.  for_good: nothing new is begun. */
+/* Removes what is being written under temporary names.  For the handler of a signal that ends the program: it takes no
+ * lock and no memory.  for_good: nothing new is begun. */
 void gale__file_abandon_all(bool for_good);
-/* The same over several runs of the program: PATH.part is begun or gone on with, its bytes so far in `have`; keep closes it and leaves it for the next time.
- * GALE_IO when another process is at it. */
+/* The same over several runs of the program: PATH.part is begun or gone on with, its bytes so far in `have`; keep
+ * closes it and leaves it for the next time. GALE_IO when another process is at it. */
 gale_status gale__file_resume(const char *path, gale__file_out *out, uint64_t *have);
 gale_status gale__file_restart(gale__file_out *out); /* empties it */
 void gale__file_keep(gale__file_out *out);
@@ -27,14 +36,20 @@ bool gale__folder_exists(const char *path);
 bool gale__file_same(const char *a, const char *b); /* whether both are one file, by whatever names */
 gale_status gale__file_remove(const char *path);
 gale_status gale__folder_make(const char *path); /* with parents, mode 0700 */
-gale_status gale__folder_make_public(const char *path); /* the same for what users are given, with the rights that they give to folders */
-/* Whether it can be written, as far as that can be told without doing it: for work that takes long before there is anything to write. */
+gale_status gale__folder_make_public(
+    const char *path); /* the same for what users are given, with the rights that they give to folders */
+/* Whether it can be written, as far as that can be told without doing it: for work that takes long before there is
+ * anything to write. */
 gale_status gale__file_check(const char *path);
-typedef struct gale__file_info { char *name; uint64_t size_bytes, time_ns; bool folder; } gale__file_info;
+typedef struct gale__file_info {
+    char *name;
+    uint64_t size_bytes, time_ns;
+    bool folder;
+} gale__file_info;
 gale_status gale__folder_list(const char *path, gale__file_info **out, size_t *count); /* sorted by name */
 void gale__folder_list_free(gale__file_info **list, size_t count);
-/* Read-only map of a file.  A file that is cut while it is mapped ends whoever touches what is gone: large parts are read with
- * gale__file_map_read, which finds that out, and mapped memory is only their name. */
+/* Read-only map of a file.  A file that is cut while it is mapped ends whoever touches what is gone: large parts are
+ * read with gale__file_map_read, which finds that out, and mapped memory is only their name. */
 typedef struct gale__file_map {
     const void *data;
     size_t size;
@@ -45,8 +60,9 @@ typedef struct gale__file_map {
 } gale__file_map;
 gale_status gale__file_map_open(const char *path, gale__file_map *out);
 gale_status gale__file_map_read(const gale__file_map *m, uint64_t offset, size_t size, void *to); /* any thread */
-gale_status gale__file_map_hash(const gale__file_map *m, gale__sha *s /* begun */, char *hex); /* of all of it; does not ask `check` */
-gale_status gale__file_map_check(const gale__file_map *m); /* whether the file is still as long as it was */
+gale_status gale__file_map_hash(
+    const gale__file_map *m, gale__sha *s /* begun */, char *hex); /* of all of it; does not ask `check` */
+gale_status gale__file_map_check(const gale__file_map *m);         /* whether the file is still as long as it was */
 void gale__file_map_close(gale__file_map *m);
 
 /* The user's cache folder for gale: $GALE_CACHE, else $XDG_CACHE_HOME/gale, else ~/.cache/gale.
@@ -55,8 +71,9 @@ gale_status gale__cache_folder(char *buf, size_t size);
 
 /* Libraries opened at run time. */
 typedef struct gale__dl gale__dl;
-gale_status gale__dl_open(const char *const *sonames, gale__dl **out); /* NULL-ended list; message names all and the last reason */
-void *gale__dl_symbol(gale__dl *dl, const char *name);                 /* NULL when missing */
-const char *gale__dl_name(const gale__dl *dl);                         /* the soname that was opened */
+gale_status gale__dl_open(
+    const char *const *sonames, gale__dl **out);       /* NULL-ended list; message names all and the last reason */
+void *gale__dl_symbol(gale__dl *dl, const char *name); /* NULL when missing */
+const char *gale__dl_name(const gale__dl *dl);         /* the soname that was opened */
 void gale__dl_close(gale__dl **dl);
 #endif

@@ -26,16 +26,14 @@ uint64_t gale__hash(const void *data, size_t size, uint64_t seed)
     return fold(h ^ k1, k0);
 }
 
-static const uint32_t round_constants[64] = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
-};
+static const uint32_t round_constants[64] = {0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1,
+    0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7,
+    0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85,
+    0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b,
+    0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c,
+    0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208,
+    0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
 static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
@@ -46,12 +44,14 @@ static void add_block_256(uint32_t state[8], const uint8_t *p)
         w[i] = (uint32_t)p[i * 4] << 24 | (uint32_t)p[i * 4 + 1] << 16 | (uint32_t)p[i * 4 + 2] << 8 | p[i * 4 + 3];
     for (int i = 16; i < 64; i++) {
         uint32_t a = w[i - 15], b = w[i - 2];
-        w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+        w[i] =
+            w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
     }
     memcpy(s, state, sizeof s);
     for (int i = 0; i < 64; i++) {
         uint32_t e = s[4], a = s[0];
-        uint32_t t1 = s[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & s[5]) ^ (~e & s[6])) + round_constants[i] + w[i];
+        uint32_t t1 = s[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & s[5]) ^ (~e & s[6])) +
+                      round_constants[i] + w[i];
         uint32_t t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
         memmove(s + 1, s, 7 * sizeof *s);
         s[4] += t1;
@@ -60,16 +60,23 @@ static void add_block_256(uint32_t state[8], const uint8_t *p)
     for (int i = 0; i < 8; i++) state[i] += s[i];
 }
 
-/* Five steps leave the state where it was, under other names, so that nothing is moved; the message is a ring of 16 words. */
-#define WORD(i) ((i) < 16 ? w[(i) & 15] : (w[(i) & 15] = rotate(w[((i) + 13) & 15] ^ w[((i) + 8) & 15] ^ w[((i) + 2) & 15] ^ w[(i) & 15], 31)))
+/* Five steps leave the state where it was, under other names, so that nothing is moved; the message is a ring of 16
+ * words. */
+#define WORD(i)           \
+    ((i) < 16 ? w[(i)&15] \
+              : (w[(i)&15] = rotate(w[((i) + 13) & 15] ^ w[((i) + 8) & 15] ^ w[((i) + 2) & 15] ^ w[(i)&15], 31)))
 #define STEP(a, b, e, f, k, i) (e += rotate(a, 27) + (f) + (k) + WORD(i), b = rotate(b, 2))
-#define FIVE(F, k, i)                                \
-    STEP(a, b, e, F(b, c, d), k, i);                 \
-    STEP(e, a, d, F(a, b, c), k, (i) + 1);           \
-    STEP(d, e, c, F(e, a, b), k, (i) + 2);           \
-    STEP(c, d, b, F(d, e, a), k, (i) + 3);           \
+#define FIVE(F, k, i)                      \
+    STEP(a, b, e, F(b, c, d), k, i);       \
+    STEP(e, a, d, F(a, b, c), k, (i) + 1); \
+    STEP(d, e, c, F(e, a, b), k, (i) + 2); \
+    STEP(c, d, b, F(d, e, a), k, (i) + 3); \
     STEP(b, c, a, F(c, d, e), k, (i) + 4)
-#define TWENTY(F, k, i) FIVE(F, k, i); FIVE(F, k, (i) + 5); FIVE(F, k, (i) + 10); FIVE(F, k, (i) + 15)
+#define TWENTY(F, k, i)   \
+    FIVE(F, k, i);        \
+    FIVE(F, k, (i) + 5);  \
+    FIVE(F, k, (i) + 10); \
+    FIVE(F, k, (i) + 15)
 #define CHOOSE(b, c, d) (d ^ (b & (c ^ d)))
 #define PARITY(b, c, d) (b ^ c ^ d)
 #define MOST(b, c, d) ((b & c) | (d & (b | c)))
@@ -77,7 +84,8 @@ static void add_block_256(uint32_t state[8], const uint8_t *p)
 static void add_block_1(uint32_t state[8], const uint8_t *p)
 {
     uint32_t w[16], a = state[0], b = state[1], c = state[2], d = state[3], e = state[4];
-    for (int i = 0; i < 16; i++) w[i] = (uint32_t)p[i * 4] << 24 | (uint32_t)p[i * 4 + 1] << 16 | (uint32_t)p[i * 4 + 2] << 8 | p[i * 4 + 3];
+    for (int i = 0; i < 16; i++)
+        w[i] = (uint32_t)p[i * 4] << 24 | (uint32_t)p[i * 4 + 1] << 16 | (uint32_t)p[i * 4 + 2] << 8 | p[i * 4 + 3];
     TWENTY(CHOOSE, 0x5a827999, 0);
     TWENTY(PARITY, 0x6ed9eba1, 20);
     TWENTY(MOST, 0x8f1bbcdc, 40);
@@ -87,10 +95,17 @@ static void add_block_1(uint32_t state[8], const uint8_t *p)
 
 void gale__sha256_init(gale__sha *s)
 {
-    *s = (gale__sha){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}, .bytes = 32, .add_block = add_block_256};
+    *s = (gale__sha){
+        .state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19},
+        .bytes = 32,
+        .add_block = add_block_256};
 }
 
-void gale__sha1_init(gale__sha *s) { *s = (gale__sha){.state = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0}, .bytes = 20, .add_block = add_block_1}; }
+void gale__sha1_init(gale__sha *s)
+{
+    *s = (gale__sha){
+        .state = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0}, .bytes = 20, .add_block = add_block_1};
+}
 
 void gale__sha_add(gale__sha *s, const void *data, size_t size)
 {

@@ -1,14 +1,17 @@
-/* Inflate.  Codes are looked up in one table of 2^15 entries each, which a block fills anew: small code, and fast enough beside a disk.
- * Streams come from strangers: every length, distance and code is checked against what is there. */
+/* Inflate.  Codes are looked up in one table of 2^15 entries each, which a block fills anew: small code, and fast
+ * enough beside a disk. Streams come from strangers: every length, distance and code is checked against what is there.
+ */
 #include "base/inflate.h"
 #include <string.h>
 
 #define MOST_BITS 15
-typedef struct codes { uint16_t entries[1 << MOST_BITS]; } codes; /* symbol << 4 | length; 0: no such code */
+typedef struct codes {
+    uint16_t entries[1 << MOST_BITS];
+} codes; /* symbol << 4 | length; 0: no such code */
 typedef struct stream {
     const uint8_t *at, *end;
     uint64_t bits;
-    int count;                 /* bits at hand */
+    int count; /* bits at hand */
     uint8_t *out;
     size_t done, size;
     codes *literals, *distances;
@@ -64,7 +67,8 @@ static bool make_codes(codes *c, const uint8_t *lengths, int n)
     for (int i = 0; i < n; i++) {
         int length = lengths[i];
         if (!length) continue;
-        for (uint32_t k = reversed(next[length]++, length); k < 1 << MOST_BITS; k += 1u << length) c->entries[k] = (uint16_t)(i << 4 | length);
+        for (uint32_t k = reversed(next[length]++, length); k < 1 << MOST_BITS; k += 1u << length)
+            c->entries[k] = (uint16_t)(i << 4 | length);
     }
     return true;
 }
@@ -74,12 +78,14 @@ static gale_status stored_block(stream *s)
     uint32_t length, complement;
     s->bits >>= s->count & 7;
     s->count &= ~7;
-    if (!take(s, 16, &length) || !take(s, 16, &complement) || length != (complement ^ 0xffff)) return malformed("the length of a stored block is wrong");
+    if (!take(s, 16, &length) || !take(s, 16, &complement) || length != (complement ^ 0xffff))
+        return malformed("the length of a stored block is wrong");
     for (; length && s->count; length--, s->count -= 8, s->bits >>= 8) {
         if (s->done == s->size) return malformed("it is longer than was said");
         s->out[s->done++] = (uint8_t)s->bits;
     }
-    if (length > (size_t)(s->end - s->at) || length > s->size - s->done) return malformed("a stored block is cut, or longer than was said");
+    if (length > (size_t)(s->end - s->at) || length > s->size - s->done)
+        return malformed("a stored block is cut, or longer than was said");
     memcpy(s->out + s->done, s->at, length);
     s->at += length;
     s->done += length;
@@ -105,7 +111,8 @@ static gale_status read_lengths(stream *s, uint8_t *lengths, uint32_t n)
             lengths[i++] = (uint8_t)symbol;
             continue;
         }
-        if (!take(s, symbol == 16 ? 2 : symbol == 17 ? 3 : 7, &more) || (symbol == 16 && !i)) return malformed("a run of lengths is wrong");
+        if (!take(s, symbol == 16 ? 2 : symbol == 17 ? 3 : 7, &more) || (symbol == 16 && !i))
+            return malformed("a run of lengths is wrong");
         more += symbol == 18 ? 11 : 3;
         if (more > n - i) return malformed("a run of lengths is too long");
         memset(lengths + i, symbol == 16 ? lengths[i - 1] : 0, more);
@@ -131,16 +138,21 @@ static gale_status dynamic_codes(stream *s)
     if (!make_codes(s->literals, lengths, 19)) return malformed("the code of lengths is wrong");
     memset(lengths, 0, sizeof lengths);
     GALE_TRY(read_lengths(s, lengths, literals + distances));
-    if (!lengths[256] || !make_codes(s->literals, lengths, (int)literals) || !make_codes(s->distances, lengths + literals, (int)distances)) return malformed("a code is wrong");
+    if (!lengths[256] || !make_codes(s->literals, lengths, (int)literals) ||
+        !make_codes(s->distances, lengths + literals, (int)distances))
+        return malformed("a code is wrong");
     return GALE_OK;
 }
 
 /* Symbols up to the end of the block. */
 static gale_status packed_block(stream *s)
 {
-    static const uint16_t length_base[29] = {3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
-    static const uint8_t length_bits[29] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-    static const uint16_t distance_base[30] = {1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
+    static const uint16_t length_base[29] = {3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59,
+        67, 83, 99, 115, 131, 163, 195, 227, 258};
+    static const uint8_t length_bits[29] = {
+        0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
+    static const uint16_t distance_base[30] = {1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513,
+        769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
     for (;;) {
         uint32_t symbol, extra, back;
         if (!take_symbol(s, s->literals, &symbol)) return malformed("a code is not known, or it is cut");
@@ -152,7 +164,9 @@ static gale_status packed_block(stream *s)
         }
         if (symbol > 285 || !take(s, length_bits[symbol - 257], &extra)) return malformed("a length is wrong");
         size_t length = length_base[symbol - 257] + (size_t)extra;
-        if (!take_symbol(s, s->distances, &symbol) || symbol > 29 || !take(s, symbol < 2 ? 0 : (int)symbol / 2 - 1, &extra)) return malformed("a distance is wrong");
+        if (!take_symbol(s, s->distances, &symbol) || symbol > 29 ||
+            !take(s, symbol < 2 ? 0 : (int)symbol / 2 - 1, &extra))
+            return malformed("a distance is wrong");
         back = distance_base[symbol] + extra;
         if (back > s->done || length > s->size - s->done) return malformed("a distance or length reaches outside");
         for (; length; length--, s->done++) s->out[s->done] = s->out[s->done - back];
@@ -180,7 +194,12 @@ gale_status gale__inflate(const void *data, size_t size, void *out, size_t out_s
 {
     codes *tables = gale__alloc(2 * sizeof *tables);
     if (!tables) return GALE_NO_MEMORY;
-    stream s = {.at = data, .end = (const uint8_t *)data + size, .out = out, .size = out_size, .literals = tables, .distances = tables + 1};
+    stream s = {.at = data,
+        .end = (const uint8_t *)data + size,
+        .out = out,
+        .size = out_size,
+        .literals = tables,
+        .distances = tables + 1};
     gale_status status = inflate_all(&s);
     if (status == GALE_OK && used) *used = size - (size_t)(s.end - s.at) - (size_t)(s.count / 8);
     gale__free(tables);
@@ -189,7 +208,8 @@ gale_status gale__inflate(const void *data, size_t size, void *out, size_t out_s
 
 uint32_t gale__crc32(uint32_t crc, const void *data, size_t size)
 {
-    static const uint32_t nibble[16] = {0, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    static const uint32_t nibble[16] = {0, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158,
+        0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
     const uint8_t *p = data;
     crc = ~crc;
     for (size_t i = 0; i < size; i++) {

@@ -66,7 +66,8 @@ static gale_status take_escape(parser *p, char **out)
     uint32_t high, low;
     if (c != 'u' || !take_hex4(p, &high)) return fail_at(p, "bad escape in a string");
     if (high >= 0xd800 && high < 0xdc00) {
-        if (!take(p, "\\u") || !take_hex4(p, &low) || low < 0xdc00 || low > 0xdfff) return fail_at(p, "half of a surrogate pair");
+        if (!take(p, "\\u") || !take_hex4(p, &low) || low < 0xdc00 || low > 0xdfff)
+            return fail_at(p, "half of a surrogate pair");
         high = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
     } else if (high >= 0xdc00 && high < 0xe000) {
         return fail_at(p, "half of a surrogate pair");

@@ -17,24 +17,33 @@ void gale__json_close(gale__json_out *j, char kind); /* '}' or ']' */
 void gale__json_key(gale__json_out *j, const char *key);
 void gale__json_string(gale__json_out *j, const char *text);
 void gale__json_i64(gale__json_out *j, int64_t v);
-void gale__json_f64(gale__json_out *j, double v);    /* NaN and infinities become null */
+void gale__json_f64(gale__json_out *j, double v); /* NaN and infinities become null */
 void gale__json_bool(gale__json_out *j, bool v);
 void gale__json_null(gale__json_out *j);
 
 /* Reader: a tree in an arena. */
-typedef enum gale__json_kind { GALE__JSON_NULL, GALE__JSON_BOOL, GALE__JSON_NUMBER, GALE__JSON_STRING, GALE__JSON_ARRAY, GALE__JSON_OBJECT } gale__json_kind;
+typedef enum gale__json_kind {
+    GALE__JSON_NULL,
+    GALE__JSON_BOOL,
+    GALE__JSON_NUMBER,
+    GALE__JSON_STRING,
+    GALE__JSON_ARRAY,
+    GALE__JSON_OBJECT
+} gale__json_kind;
 typedef struct gale__json {
     gale__json_kind kind;
     bool boolean;
     double number;
-    const char *string;              /* also the key when inside an object: see key */
+    const char *string; /* also the key when inside an object: see key */
     const char *key;
     struct gale__json *child, *next; /* first child; next sibling */
 } gale__json;
-gale_status gale__json_parse(gale__arena *a, const char *text, size_t size, gale__json **out); /* message has line and column */
-const gale__json *gale__json_get(const gale__json *object, const char *key);                   /* NULL when missing */
+gale_status gale__json_parse(
+    gale__arena *a, const char *text, size_t size, gale__json **out);        /* message has line and column */
+const gale__json *gale__json_get(const gale__json *object, const char *key); /* NULL when missing */
 double gale__json_number(const gale__json *object, const char *key, double fallback);
 const char *gale__json_text(const gale__json *object, const char *key, const char *fallback);
-/* The text or plain number under a key, copied into the arena; left alone where the key is missing or null; GALE_FORMAT, with the key, for what is neither. */
+/* The text or plain number under a key, copied into the arena; left alone where the key is missing or null;
+ * GALE_FORMAT, with the key, for what is neither. */
 gale_status gale__json_copy_text(gale__arena *a, const gale__json *object, const char *key, const char **out);
 #endif

@@ -32,7 +32,8 @@ uint64_t gale__alloc_count(void)
 
 int64_t gale__alloc_live(void) { return atomic_load(&live); }
 
-/* The system promises memory that it does not have, and ends the process when that is written to; a piece that could not be is refused here. */
+/* The system promises memory that it does not have, and ends the process when that is written to; a piece that could
+ * not be is refused here. */
 enum { LARGE = 1 << 30 };
 
 /* True when this allocation has to fail, or is the one that a test wants to. */
@@ -41,7 +42,8 @@ static bool must_fail(size_t size_bytes)
     if (size_bytes >= LARGE && size_bytes > gale__cpu_memory_left_bytes()) return true;
     if (!atomic_load_explicit(&counting, memory_order_relaxed)) return false;
     uint64_t n = atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed) + 1;
-    return n <= atomic_load_explicit(&fail_last, memory_order_relaxed) && n >= atomic_load_explicit(&fail_at, memory_order_relaxed);
+    return n <= atomic_load_explicit(&fail_last, memory_order_relaxed) &&
+           n >= atomic_load_explicit(&fail_at, memory_order_relaxed);
 }
 
 static void *taken(void *p, size_t size_bytes)
@@ -124,7 +126,9 @@ typedef struct gale__arena_block {
 
 static block *add_block(gale__arena *a, size_t size_bytes)
 {
-    size_t size = a->total_bytes < BLOCK_LEAST ? BLOCK_LEAST : a->total_bytes > BLOCK_MOST ? BLOCK_MOST : a->total_bytes;
+    size_t size = a->total_bytes < BLOCK_LEAST  ? BLOCK_LEAST
+                  : a->total_bytes > BLOCK_MOST ? BLOCK_MOST
+                                                : a->total_bytes;
     if (size < size_bytes) size = size_bytes;
     block *b = size > SIZE_MAX - BLOCK_HEAD ? NULL : gale__calloc(1, BLOCK_HEAD + size);
     if (!b) return NULL;

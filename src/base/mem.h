@@ -4,8 +4,8 @@
 #define GALE_BASE_MEM_H
 #include "error.h"
 
-void *gale__alloc(size_t size_bytes);                       /* uninitialised; 0 bytes gives a valid pointer */
-void *gale__calloc(size_t count, size_t size_bytes);        /* zeroed, overflow-checked */
+void *gale__alloc(size_t size_bytes);                /* uninitialised; 0 bytes gives a valid pointer */
+void *gale__calloc(size_t count, size_t size_bytes); /* zeroed, overflow-checked */
 void *gale__realloc(void *p, size_t size_bytes);
 void *gale__alloc_aligned(size_t align, size_t size_bytes); /* free with gale__free */
 void gale__free(void *p);

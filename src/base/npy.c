@@ -8,10 +8,27 @@
 #define MAGIC "\x93NUMPY"
 
 /* What NumPy calls our types.  It has no name for bf16 (ml_dtypes stores it as two opaque bytes), none for f8. */
-static const struct { const char *name; gale_type type; } dtypes[] = {
-    {"f4", GALE_F32}, {"f8", GALE_F64}, {"f2", GALE_F16}, {"V2", GALE_BF16}, {"i1", GALE_I8},   {"i2", GALE_I16},
-    {"i4", GALE_I32}, {"i8", GALE_I64}, {"u1", GALE_U8},  {"u2", GALE_U16},  {"u4", GALE_U32},  {"u8", GALE_U64},
-    {"b1", GALE_BOOL}, {"i1", GALE_I4}, {"u1", GALE_U4},  {"i1", GALE_I2},   {"u1", GALE_U2},
+static const struct {
+    const char *name;
+    gale_type type;
+} dtypes[] = {
+    {"f4", GALE_F32},
+    {"f8", GALE_F64},
+    {"f2", GALE_F16},
+    {"V2", GALE_BF16},
+    {"i1", GALE_I8},
+    {"i2", GALE_I16},
+    {"i4", GALE_I32},
+    {"i8", GALE_I64},
+    {"u1", GALE_U8},
+    {"u2", GALE_U16},
+    {"u4", GALE_U32},
+    {"u8", GALE_U64},
+    {"b1", GALE_BOOL},
+    {"i1", GALE_I4},
+    {"u1", GALE_U4},
+    {"i1", GALE_I2},
+    {"u1", GALE_U2},
 };
 #define DTYPES (sizeof dtypes / sizeof *dtypes)
 
@@ -40,8 +57,10 @@ static bool parse_text(const char *p, gale__npy *n)
 static gale_status parse_descr(const char *path, const char *header, bool strings, gale__npy *n)
 {
     const char *p = find_key(header, "'descr'");
-    if (!p || *p != '\'' || strlen(p) < 5) return gale__fail(GALE_FORMAT, "%s: the header names no simple element type", path);
-    if (p[1] == '>') return gale__fail(GALE_UNSUPPORTED, "%s: big-endian data; save it with .astype('<%.2s')", path, p + 2);
+    if (!p || *p != '\'' || strlen(p) < 5)
+        return gale__fail(GALE_FORMAT, "%s: the header names no simple element type", path);
+    if (p[1] == '>')
+        return gale__fail(GALE_UNSUPPORTED, "%s: big-endian data; save it with .astype('<%.2s')", path, p + 2);
     size_t skip = strchr("<|=", p[1]) ? 2 : 1;
     for (size_t i = 0; i < DTYPES; i++)
         if (!strncmp(p + skip, dtypes[i].name, 2) && p[skip + 2] == '\'') {
@@ -50,7 +69,8 @@ static gale_status parse_descr(const char *path, const char *header, bool string
             return GALE_OK;
         }
     if (strings && parse_text(p + skip, n)) return GALE_OK;
-    return gale__fail(GALE_UNSUPPORTED, "%s: element type %.*s is not one gale reads", path, (int)strcspn(p + 1, "'") + 2, p);
+    return gale__fail(
+        GALE_UNSUPPORTED, "%s: element type %.*s is not one gale reads", path, (int)strcspn(p + 1, "'") + 2, p);
 }
 
 static gale_status parse_shape(const char *path, const char *header, int *rank, int64_t *dims)
@@ -142,7 +162,8 @@ static gale_status take_payload(const char *path, gale__npy *n, gale__bytes *fil
     size_t bytes = 0;
     GALE_TRY(count_bytes(path, n, &bytes));
     if (bytes > file->size - payload)
-        return gale__fail(GALE_FORMAT, "%s: cut: the shape needs %zu bytes, the file has %zu", path, bytes, file->size - payload);
+        return gale__fail(
+            GALE_FORMAT, "%s: cut: the shape needs %zu bytes, the file has %zu", path, bytes, file->size - payload);
     char *data = (char *)file->data + payload;
     if (fortran && n->rank > 1 && bytes) {
         char *turned = gale__alloc(bytes);
@@ -189,7 +210,8 @@ static gale_status encode(const char *path, const char *descr, const gale__npy *
     gale__str s = {0};
     GALE_TRY(count_bytes(path, n, &bytes));
     gale__str_addf(&s, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
-    for (int i = 0; i < n->rank; i++) gale__str_addf(&s, "%lld%s", (long long)n->dims[i], n->rank == 1 || i + 1 < n->rank ? ", " : "");
+    for (int i = 0; i < n->rank; i++)
+        gale__str_addf(&s, "%lld%s", (long long)n->dims[i], n->rank == 1 || i + 1 < n->rank ? ", " : "");
     gale__str_add(&s, "), }");
     while ((10 + s.length + 1) % 64 && !s.failed) gale__str_add(&s, " ");
     gale__str_add(&s, "\n");
@@ -210,18 +232,23 @@ static gale_status set_shape(const char *path, int rank, const int64_t *dims, ga
     return GALE_OK;
 }
 
-gale_status gale__npy_encode(const char *path, gale_type type, int rank, const int64_t *dims, const void *data, gale__str *out)
+gale_status gale__npy_encode(
+    const char *path, gale_type type, int rank, const int64_t *dims, const void *data, gale__str *out)
 {
     char descr[8] = "";
     gale__npy n = {.type = type, .item_bytes = gale_type_size(type)};
     for (size_t i = 0; i < DTYPES && !*descr; i++)
-        if (dtypes[i].type == type) snprintf(descr, sizeof descr, "%c%s", n.item_bytes == 1 ? '|' : '<', dtypes[i].name);
-    if (!*descr) return gale__fail(GALE_UNSUPPORTED, "%s: NumPy has no name for %s; cast it to f32, or save its bits as u8", path, gale_type_name(type));
+        if (dtypes[i].type == type)
+            snprintf(descr, sizeof descr, "%c%s", n.item_bytes == 1 ? '|' : '<', dtypes[i].name);
+    if (!*descr)
+        return gale__fail(GALE_UNSUPPORTED, "%s: NumPy has no name for %s; cast it to f32, or save its bits as u8",
+            path, gale_type_name(type));
     GALE_TRY(set_shape(path, rank, dims, &n));
     return encode(path, descr, &n, data, out);
 }
 
-gale_status gale__npy_encode_texts(const char *path, int rank, const int64_t *dims, size_t width, const uint32_t *data, gale__str *out)
+gale_status gale__npy_encode_texts(
+    const char *path, int rank, const int64_t *dims, size_t width, const uint32_t *data, gale__str *out)
 {
     char descr[32];
     gale__npy n = {.type = GALE_STRING, .item_bytes = 4 * width};

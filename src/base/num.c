@@ -83,7 +83,10 @@ uint16_t gale__f64_to_bf16(double v)
 uint16_t gale__f32_to_bf16(float v) { return gale__f64_to_bf16(v); }
 
 /* `over` is what a number past `max` becomes without saturation; `single_zero`: the code of -0 is NaN. */
-typedef struct f8_format { uint8_t m, bias, sign, max, over, nan; bool single_zero; } f8_format;
+typedef struct f8_format {
+    uint8_t m, bias, sign, max, over, nan;
+    bool single_zero;
+} f8_format;
 
 static f8_format f8_of(gale_type type)
 {
@@ -102,7 +105,8 @@ double gale__f8_to_f64(gale_type type, uint8_t bits)
     f8_format f = f8_of(type);
     uint32_t code = bits & (uint32_t)(f.sign - 1);
     if (f.single_zero && bits == f.nan) return NAN;
-    if (!f.single_zero && code > f.max) return type == GALE_F8E5M2 && code == f.over ? (bits & f.sign ? -INFINITY : INFINITY) : NAN;
+    if (!f.single_zero && code > f.max)
+        return type == GALE_F8E5M2 && code == f.over ? (bits & f.sign ? -INFINITY : INFINITY) : NAN;
     double v = code_value(code, f.m, f.bias);
     return bits & f.sign ? -v : v;
 }
@@ -140,8 +144,18 @@ static int64_t load_int(gale_type type, const void *p)
     uint64_t raw = 0;
     switch (t->size) {
     case 1: raw = *(const uint8_t *)p; break;
-    case 2: { uint16_t v; memcpy(&v, p, 2); raw = v; break; }
-    case 4: { uint32_t v; memcpy(&v, p, 4); raw = v; break; }
+    case 2: {
+        uint16_t v;
+        memcpy(&v, p, 2);
+        raw = v;
+        break;
+    }
+    case 4: {
+        uint32_t v;
+        memcpy(&v, p, 4);
+        raw = v;
+        break;
+    }
     case 8: memcpy(&raw, p, 8); break;
     default: return 0;
     }
@@ -160,10 +174,26 @@ static int64_t f64_to_i64(double v)
 double gale__load_f64(gale_type type, const void *p)
 {
     switch (type) {
-    case GALE_F32: { float v; memcpy(&v, p, 4); return v; }
-    case GALE_F64: { double v; memcpy(&v, p, 8); return v; }
-    case GALE_F16: { uint16_t v; memcpy(&v, p, 2); return gale__f16_to_f32(v); }
-    case GALE_BF16: { uint16_t v; memcpy(&v, p, 2); return gale__bf16_to_f32(v); }
+    case GALE_F32: {
+        float v;
+        memcpy(&v, p, 4);
+        return v;
+    }
+    case GALE_F64: {
+        double v;
+        memcpy(&v, p, 8);
+        return v;
+    }
+    case GALE_F16: {
+        uint16_t v;
+        memcpy(&v, p, 2);
+        return gale__f16_to_f32(v);
+    }
+    case GALE_BF16: {
+        uint16_t v;
+        memcpy(&v, p, 2);
+        return gale__bf16_to_f32(v);
+    }
     case GALE_U64: return (double)(uint64_t)load_int(type, p);
     default: return gale__type_is_float(type) ? gale__f8_to_f64(type, *(const uint8_t *)p) : (double)load_int(type, p);
     }
@@ -182,8 +212,16 @@ static void store_int(gale_type type, void *p, int64_t v)
     else if (t->bits < 64) v &= (int64_t)((1ull << t->bits) - 1);
     switch (t->size) {
     case 1: *(uint8_t *)p = (uint8_t)v; break;
-    case 2: { uint16_t w = (uint16_t)v; memcpy(p, &w, 2); break; }
-    case 4: { uint32_t w = (uint32_t)v; memcpy(p, &w, 4); break; }
+    case 2: {
+        uint16_t w = (uint16_t)v;
+        memcpy(p, &w, 2);
+        break;
+    }
+    case 4: {
+        uint32_t w = (uint32_t)v;
+        memcpy(p, &w, 4);
+        break;
+    }
     case 8: memcpy(p, &v, 8); break;
     default: break;
     }
@@ -206,11 +244,24 @@ static void store_saturated(gale_type type, void *p, double v)
 void gale__store_f64(gale_type type, void *p, double v)
 {
     switch (type) {
-    case GALE_F32: { float w = (float)v; memcpy(p, &w, 4); break; }
+    case GALE_F32: {
+        float w = (float)v;
+        memcpy(p, &w, 4);
+        break;
+    }
     case GALE_F64: memcpy(p, &v, 8); break;
-    case GALE_F16: { uint16_t w = gale__f64_to_f16(v); memcpy(p, &w, 2); break; }
-    case GALE_BF16: { uint16_t w = gale__f64_to_bf16(v); memcpy(p, &w, 2); break; }
-    case GALE_STRING: case GALE_TYPE_COUNT: break;
+    case GALE_F16: {
+        uint16_t w = gale__f64_to_f16(v);
+        memcpy(p, &w, 2);
+        break;
+    }
+    case GALE_BF16: {
+        uint16_t w = gale__f64_to_bf16(v);
+        memcpy(p, &w, 2);
+        break;
+    }
+    case GALE_STRING:
+    case GALE_TYPE_COUNT: break;
     default:
         if (gale__type_is_float(type)) *(uint8_t *)p = gale__f64_to_f8(type, v, true);
         else store_saturated(type, p, v);

@@ -1,4 +1,5 @@
-/* A file may name others, which its author chose and not its user: they have to lie beside it, whatever the name says. */
+/* A file may name others, which its author chose and not its user: they have to lie beside it, whatever the name says.
+ */
 #include "base/path.h"
 #include <errno.h>
 #include <limits.h>
@@ -31,8 +32,10 @@ gale_status gale__path_inside(const char *folder, const char *location, gale__st
 {
     char inside[PATH_MAX], real[PATH_MAX];
     if (!*location) return gale__fail(GALE_INVALID, "the name of a file is empty");
-    if (*location == '/') return gale__fail(GALE_INVALID, "'%s' is an absolute path: only files in the same folder are read", location);
-    if (climbs_out(location)) return gale__fail(GALE_INVALID, "'%s' leads out of its folder: only files inside are read", location);
+    if (*location == '/')
+        return gale__fail(GALE_INVALID, "'%s' is an absolute path: only files in the same folder are read", location);
+    if (climbs_out(location))
+        return gale__fail(GALE_INVALID, "'%s' leads out of its folder: only files inside are read", location);
     GALE_TRY(real_path(*folder ? folder : ".", inside));
     gale__str path = {0};
     gale__str_addf(&path, "%s/%s", inside, location);
@@ -42,7 +45,8 @@ gale_status gale__path_inside(const char *folder, const char *location, gale__st
     GALE_TRY(status);
     size_t n = strlen(inside);
     if (strncmp(real, inside, n) || (real[n] != '/' && n > 1))
-        return gale__fail(GALE_INVALID, "'%s' is a link out of its folder: only files inside are read; copy the file there", location);
+        return gale__fail(GALE_INVALID,
+            "'%s' is a link out of its folder: only files inside are read; copy the file there", location);
     struct stat st;
     if (stat(real, &st) || !S_ISREG(st.st_mode)) return gale__fail(GALE_IO, "%s: not a plain file", real);
     gale__str_add(out, real);

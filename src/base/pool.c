@@ -1,6 +1,7 @@
-/* The pool that splits CPU work.  A call lays its job into a slot; the caller and whichever workers are free claim chunks of its indices from an
- * atomic counter until none is left.  Calls come in quick succession and may be a few microseconds long, so neither laying, helping nor
- * ending takes a lock: that is only for those who sleep, after they have looked a while.  Several threads may call at once: each works on its own job. */
+/* The pool that splits CPU work.  A call lays its job into a slot; the caller and whichever workers are free claim
+ * chunks of its indices from an atomic counter until none is left.  Calls come in quick succession and may be a few
+ * microseconds long, so neither laying, helping nor ending takes a lock: that is only for those who sleep, after they
+ * have looked a while.  Several threads may call at once: each works on its own job. */
 #include "base/cpu.h"
 #include "base/env.h"
 #include "base/thread.h"
@@ -27,7 +28,7 @@ typedef struct slot {
 
 static struct {
     slot slots[SLOTS];
-    gale__mutex lock;      /* of those who start, sleep and wake */
+    gale__mutex lock; /* of those who start, sleep and wake */
     gale__cond work, done;
     _Atomic int started, sleeping; /* workers that run; that sleep */
     _Atomic bool stop;
@@ -126,7 +127,8 @@ static bool help(int worker)
     return some;
 }
 
-/* Who lays a job looks at `sleeping` after it has counted the news; here it is the other way round, so that one of the two sees the other. */
+/* Who lays a job looks at `sleeping` after it has counted the news; here it is the other way round, so that one of the
+ * two sees the other. */
 static void sleep_until_news(unsigned old)
 {
     gale__mutex_lock(&pool.lock);
@@ -173,7 +175,8 @@ static void lay_job(slot *s, job *j)
     if (!asleep) return;
     gale__mutex_lock(&pool.lock);
     if (j->count > (size_t)asleep) gale__cond_broadcast(&pool.work);
-    else for (size_t i = 1; i < j->count; i++) gale__cond_signal(&pool.work);
+    else
+        for (size_t i = 1; i < j->count; i++) gale__cond_signal(&pool.work);
     gale__mutex_unlock(&pool.lock);
 }
 

@@ -1,5 +1,5 @@
-/* Regular expressions run as sets of states, all alternatives at once (Thompson's construction).  A text is read once, and each
- * state is looked at once per character, so the worst pattern costs no more than text times states. */
+/* Regular expressions run as sets of states, all alternatives at once (Thompson's construction).  A text is read once,
+ * and each state is looked at once per character, so the worst pattern costs no more than text times states. */
 #include "base/regex.h"
 #include "base/regex_tree.h"
 #include "base/utf8.h"
@@ -9,8 +9,15 @@
 #define MOST_VISITS (8 * MOST_STATES) /* of tree nodes while states are made: empty bodies make none */
 
 typedef enum op { SET, SPLIT, JUMP, ASSERT, MATCH } op;
-typedef struct thread { int32_t state; size_t start; } thread; /* start: where in the text its match begins */
-typedef struct state { uint8_t op, assertion; int32_t x, y; const gale__regex_set *set; } state;
+typedef struct thread {
+    int32_t state;
+    size_t start;
+} thread; /* start: where in the text its match begins */
+typedef struct state {
+    uint8_t op, assertion;
+    int32_t x, y;
+    const gale__regex_set *set;
+} state;
 struct gale__regex {
     gale__arena arena; /* the tree, whose sets the states use */
     state *states;
@@ -25,7 +32,8 @@ struct gale__regex {
 
 static gale_status push(gale__regex *r, state s, int32_t *out)
 {
-    if (r->count == MOST_STATES) return gale__fail(GALE_LIMIT, "a regular expression becomes more than %d states: repeat less", MOST_STATES);
+    if (r->count == MOST_STATES)
+        return gale__fail(GALE_LIMIT, "a regular expression becomes more than %d states: repeat less", MOST_STATES);
     GALE_TRY(gale__grow((void **)&r->states, &r->capacity, r->count + 1, sizeof *r->states));
     if (out) *out = (int32_t)r->count;
     r->states[r->count++] = s;
@@ -60,7 +68,8 @@ static gale_status make_repeat(gale__regex *r, const gale__regex_node *node)
         loop = (int32_t)r->count;
         GALE_TRY(make(r, node->child));
     }
-    if (node->most < 0 && node->least > 0) return push(r, (state){.op = SPLIT, .x = loop, .y = (int32_t)r->count + 1}, NULL);
+    if (node->most < 0 && node->least > 0)
+        return push(r, (state){.op = SPLIT, .x = loop, .y = (int32_t)r->count + 1}, NULL);
     if (node->most < 0) {
         GALE_TRY(push(r, (state){.op = SPLIT, .x = (int32_t)r->count + 1}, &loop));
         GALE_TRY(make(r, node->child));
@@ -107,7 +116,8 @@ gale_status gale__regex_create(const char *pattern, gale__regex **out)
     GALE_GO(push(r, (state){.op = MATCH}, NULL));
     r->now = gale__arena_alloc(&r->arena, r->count * sizeof *r->now);
     r->next = gale__arena_alloc(&r->arena, r->count * sizeof *r->next);
-    r->stack = gale__arena_alloc(&r->arena, (2 * r->count + 1) * sizeof *r->stack); /* a state pushes two, once a round */
+    r->stack =
+        gale__arena_alloc(&r->arena, (2 * r->count + 1) * sizeof *r->stack); /* a state pushes two, once a round */
     r->mark = gale__arena_alloc(&r->arena, r->count * sizeof *r->mark);
     if (!r->now || !r->next || !r->stack || !r->mark) status = GALE_NO_MEMORY;
 done:
@@ -146,7 +156,10 @@ static bool in_set(const gale__regex_set *set, int32_t c)
     return in != set->negated;
 }
 
-static bool is_word(int32_t c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= 'a' && c <= 'z'); }
+static bool is_word(int32_t c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= 'a' && c <= 'z');
+}
 
 #define OUTSIDE (-2) /* the character before the first and behind the last */
 static bool holds(gale__regex_assert assertion, int32_t before, int32_t behind)
@@ -183,7 +196,10 @@ static size_t reach(gale__regex *r, thread from, int32_t before, int32_t behind,
     return n;
 }
 
-static bool takes(const gale__regex *r, thread t, int32_t c) { return r->states[t.state].op == SET && in_set(r->states[t.state].set, c); }
+static bool takes(const gale__regex *r, thread t, int32_t c)
+{
+    return r->states[t.state].op == SET && in_set(r->states[t.state].set, c);
+}
 
 bool gale__regex_full_match(gale__regex *r, const char *text, size_t size)
 {
@@ -216,7 +232,8 @@ static int32_t character_before(const char *text, size_t at)
     return at ? gale__utf8_take(&p, text + at) : OUTSIDE;
 }
 
-/* Threads stand in the order in which they began, so the first that reaches a state is the one to keep; once there is a match, those that began behind it are not. */
+/* Threads stand in the order in which they began, so the first that reaches a state is the one to keep; once there is a
+ * match, those that began behind it are not. */
 bool gale__regex_find(gale__regex *r, const char *text, size_t size, size_t from, size_t *begin, size_t *stop)
 {
     const char *at = text + from, *end = text + size;
@@ -236,7 +253,8 @@ bool gale__regex_find(gale__regex *r, const char *text, size_t size, size_t from
         }
         waiting = 0;
         for (size_t i = 0; i < n; i++)
-            if ((!found || r->now[i].start <= *begin) && takes(r, r->now[i], c)) r->next[waiting++] = (thread){r->now[i].state + 1, r->now[i].start};
+            if ((!found || r->now[i].start <= *begin) && takes(r, r->now[i], c))
+                r->next[waiting++] = (thread){r->now[i].state + 1, r->now[i].start};
         before = c;
     } while (c != OUTSIDE && (waiting || !found));
     return found;

@@ -5,7 +5,9 @@
 #include <ctype.h>
 #include <string.h>
 
-typedef struct flags { bool fold, lines, dot_all; } flags;
+typedef struct flags {
+    bool fold, lines, dot_all;
+} flags;
 typedef struct parser {
     gale__arena *arena;
     const char *pattern, *at, *end;
@@ -17,7 +19,8 @@ typedef struct parser {
 
 static gale_status fail_at(const parser *p, const char *what)
 {
-    return gale__fail(GALE_FORMAT, "regular expression '%.200s', at byte %zu: %s", p->pattern, (size_t)(p->at - p->pattern), what);
+    return gale__fail(
+        GALE_FORMAT, "regular expression '%.200s', at byte %zu: %s", p->pattern, (size_t)(p->at - p->pattern), what);
 }
 
 static bool take(parser *p, const char *word)
@@ -53,8 +56,14 @@ static gale_status add_range(parser *p, gale__regex_set *set, int32_t low, int32
 }
 
 /* Pairs of ASCII characters in rising order. */
-typedef struct spans { const char *at; int pairs; } spans;
-#define SPANS(text) {text, (int)(sizeof text - 1) / 2}
+typedef struct spans {
+    const char *at;
+    int pairs;
+} spans;
+#define SPANS(text)                      \
+    {                                    \
+        text, (int)(sizeof text - 1) / 2 \
+    }
 
 static gale_status add_spans(parser *p, gale__regex_set *set, spans list, bool complement)
 {
@@ -70,10 +79,13 @@ static gale_status add_spans(parser *p, gale__regex_set *set, spans list, bool c
 
 static gale_status take_posix(parser *p, gale__regex_set *set, bool *taken)
 {
-    static const struct { const char *name; spans list; } classes[] = {
-        {"alnum", SPANS("09AZaz")}, {"alpha", SPANS("AZaz")}, {"ascii", SPANS("\0\x7f")}, {"blank", SPANS("\t\t  ")}, {"cntrl", SPANS("\0\x1f\x7f\x7f")}, {"digit", SPANS("09")},
-        {"graph", SPANS("!~")}, {"lower", SPANS("az")}, {"print", SPANS(" ~")}, {"punct", SPANS("!/:@[`{~")}, {"space", SPANS("\t\r  ")}, {"upper", SPANS("AZ")},
-        {"word", SPANS("09AZ__az")}, {"xdigit", SPANS("09AFaf")}};
+    static const struct {
+        const char *name;
+        spans list;
+    } classes[] = {{"alnum", SPANS("09AZaz")}, {"alpha", SPANS("AZaz")}, {"ascii", SPANS("\0\x7f")},
+        {"blank", SPANS("\t\t  ")}, {"cntrl", SPANS("\0\x1f\x7f\x7f")}, {"digit", SPANS("09")}, {"graph", SPANS("!~")},
+        {"lower", SPANS("az")}, {"print", SPANS(" ~")}, {"punct", SPANS("!/:@[`{~")}, {"space", SPANS("\t\r  ")},
+        {"upper", SPANS("AZ")}, {"word", SPANS("09AZ__az")}, {"xdigit", SPANS("09AFaf")}};
     *taken = false;
     const char *close = p->end - p->at > 2 && p->at[0] == '[' && p->at[1] == ':' ? strstr(p->at + 2, ":]") : NULL;
     if (!close) return GALE_OK;
@@ -81,7 +93,8 @@ static gale_status take_posix(parser *p, gale__regex_set *set, bool *taken)
     bool complement = *name == '^';
     name += complement;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
-        if (strlen(classes[i].name) != (size_t)(close - name) || memcmp(classes[i].name, name, (size_t)(close - name))) continue;
+        if (strlen(classes[i].name) != (size_t)(close - name) || memcmp(classes[i].name, name, (size_t)(close - name)))
+            continue;
         p->at = close + 2;
         *taken = true;
         return add_spans(p, set, classes[i].list, complement);
@@ -92,7 +105,10 @@ static gale_status take_posix(parser *p, gale__regex_set *set, bool *taken)
 /* \d \w \s and their complements at the place; the backslash is still there. */
 static gale_status take_perl(parser *p, gale__regex_set *set, bool *taken)
 {
-    static const struct { char letter; spans list; } classes[] = {{'d', SPANS("09")}, {'w', SPANS("09AZ__az")}, {'s', SPANS("\t\n\f\r  ")}};
+    static const struct {
+        char letter;
+        spans list;
+    } classes[] = {{'d', SPANS("09")}, {'w', SPANS("09AZ__az")}, {'s', SPANS("\t\n\f\r  ")}};
     *taken = false;
     if (p->end - p->at < 2 || *p->at != '\\') return GALE_OK;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
@@ -116,7 +132,11 @@ static gale_status take_property(parser *p, gale__regex_set *set, bool *taken)
     if (braces && take(p, "^")) complement = !complement;
     size_t size = braces ? strcspn(p->at, "}") : p->at < p->end;
     uint32_t mask = gale__category_mask(p->at, size), all = gale__category_mask("Any", 3);
-    if (!mask) return gale__fail(GALE_UNSUPPORTED, "regular expression '%.200s', at byte %zu: only general categories such as \\pL or \\p{Lu} are known, not scripts", p->pattern, (size_t)(p->at - p->pattern));
+    if (!mask)
+        return gale__fail(GALE_UNSUPPORTED,
+            "regular expression '%.200s', at byte %zu: only general categories such as \\pL or \\p{Lu} are known, not "
+            "scripts",
+            p->pattern, (size_t)(p->at - p->pattern));
     p->at += size;
     if (braces && !take(p, "}")) return fail_at(p, "a '{' without its '}'");
     set->categories |= complement ? all & ~mask : mask;
@@ -125,7 +145,10 @@ static gale_status take_property(parser *p, gale__regex_set *set, bool *taken)
 
 /* --- Escapes. --- */
 
-static int hex_digit(char c) { return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : -1; }
+static int hex_digit(char c)
+{
+    return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : -1;
+}
 
 static gale_status take_hex(parser *p, int32_t *out)
 {
@@ -137,7 +160,8 @@ static gale_status take_hex(parser *p, int32_t *out)
         digits++;
         if (v > LAST_CHAR) return fail_at(p, "a character past U+10FFFF");
     }
-    if (braces ? !digits || !take(p, "}") : digits != 2) return fail_at(p, "\\x needs two hexadecimal digits, or some in braces");
+    if (braces ? !digits || !take(p, "}") : digits != 2)
+        return fail_at(p, "\\x needs two hexadecimal digits, or some in braces");
     *out = v;
     return GALE_OK;
 }
@@ -153,7 +177,8 @@ static gale_status take_escaped(parser *p, int32_t *out)
     if (take(p, "x")) return take_hex(p, out);
     if (c == '0' || (c >= '1' && c <= '7' && p->end - p->at > 1 && p->at[1] >= '0' && p->at[1] <= '7')) {
         *out = 0;
-        for (int i = 0; i < 3 && p->at < p->end && *p->at >= '0' && *p->at <= '7'; i++) *out = *out * 8 + *p->at++ - '0';
+        for (int i = 0; i < 3 && p->at < p->end && *p->at >= '0' && *p->at <= '7'; i++)
+            *out = *out * 8 + *p->at++ - '0';
         return GALE_OK;
     }
     if ((unsigned char)c >= 0x80 || isalnum((unsigned char)c)) return fail_at(p, "no such escape");
@@ -212,7 +237,11 @@ static gale_status assertion(parser *p, gale__regex_assert which, gale__regex_no
 
 static gale_status take_backslash(parser *p, gale__regex_node **out)
 {
-    static const struct { const char *text; gale__regex_assert which; } marks[] = {{"\\A", GALE__RE_TEXT_BEGIN}, {"\\z", GALE__RE_TEXT_END}, {"\\b", GALE__RE_WORD}, {"\\B", GALE__RE_NO_WORD}};
+    static const struct {
+        const char *text;
+        gale__regex_assert which;
+    } marks[] = {
+        {"\\A", GALE__RE_TEXT_BEGIN}, {"\\z", GALE__RE_TEXT_END}, {"\\b", GALE__RE_WORD}, {"\\B", GALE__RE_NO_WORD}};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (take(p, marks[i].text)) return assertion(p, marks[i].which, out);
     bool taken;
@@ -334,14 +363,17 @@ static gale_status take_piece(parser *p, gale__regex_node **out)
     GALE_TRY(take_atom(p, &atom));
     *out = atom;
     if (!take_quantifier(p, &least, &most)) return GALE_OK;
-    if (least > GALE__REGEX_REPEAT || most > GALE__REGEX_REPEAT || (most >= 0 && most < least)) return fail_at(p, "a count of repetitions that is not in 0 .. 1000 or runs backwards");
+    if (least > GALE__REGEX_REPEAT || most > GALE__REGEX_REPEAT || (most >= 0 && most < least))
+        return fail_at(p, "a count of repetitions that is not in 0 .. 1000 or runs backwards");
     take(p, "?");
     GALE_TRY(new_node(p, GALE__RE_REPEAT, &repeat));
     repeat->least = least;
     repeat->most = most;
     repeat->child = atom;
     *out = repeat;
-    return take_quantifier(p, &least, &most) ? fail_at(p, "a repetition of a repetition: put the inner one into (?:...)") : GALE_OK;
+    return take_quantifier(p, &least, &most)
+               ? fail_at(p, "a repetition of a repetition: put the inner one into (?:...)")
+               : GALE_OK;
 }
 
 static gale_status take_sequence(parser *p, gale__regex_node **out)

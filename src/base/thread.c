@@ -9,7 +9,8 @@
 
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof(gale__mutex), "gale__mutex holds a pthread_mutex_t");
 _Static_assert(sizeof(pthread_cond_t) <= sizeof(gale__cond), "gale__cond holds a pthread_cond_t");
-_Static_assert(sizeof(pthread_once_t) <= sizeof(gale__once) && PTHREAD_ONCE_INIT == 0, "gale__once is a zeroed pthread_once_t");
+_Static_assert(
+    sizeof(pthread_once_t) <= sizeof(gale__once) && PTHREAD_ONCE_INIT == 0, "gale__once is a zeroed pthread_once_t");
 
 static pthread_mutex_t *mutex_of(gale__mutex *m) { return (pthread_mutex_t *)(void *)m->impl; }
 static pthread_cond_t *cond_of(gale__cond *c) { return (pthread_cond_t *)(void *)c->impl; }
@@ -102,5 +103,6 @@ uint64_t gale__time_ns(void)
 void gale__sleep_ns(uint64_t ns)
 {
     struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-    while (nanosleep(&t, &t) && errno == EINTR) {}
+    while (nanosleep(&t, &t) && errno == EINTR) {
+    }
 }

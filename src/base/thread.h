@@ -3,9 +3,15 @@
 #define GALE_BASE_THREAD_H
 #include "mem.h"
 
-typedef struct gale__mutex { void *impl[8]; } gale__mutex;  /* holds the platform's mutex in place */
-typedef struct gale__cond { void *impl[8]; } gale__cond;
-typedef struct gale__once { int impl; } gale__once;         /* zero-initialised */
+typedef struct gale__mutex {
+    void *impl[8];
+} gale__mutex; /* holds the platform's mutex in place */
+typedef struct gale__cond {
+    void *impl[8];
+} gale__cond;
+typedef struct gale__once {
+    int impl;
+} gale__once; /* zero-initialised */
 void gale__mutex_init(gale__mutex *m);
 void gale__mutex_finish(gale__mutex *m);
 void gale__mutex_lock(gale__mutex *m);
@@ -18,7 +24,11 @@ void gale__cond_signal(gale__cond *c);
 void gale__cond_broadcast(gale__cond *c);
 void gale__once_run(gale__once *once, void (*fn)(void));
 
-typedef struct gale__thread { uint64_t id; void (*fn)(void *); void *arg; } gale__thread;
+typedef struct gale__thread {
+    uint64_t id;
+    void (*fn)(void *);
+    void *arg;
+} gale__thread;
 gale_status gale__thread_start(void (*fn)(void *), void *arg, gale__thread **out);
 void gale__thread_join(gale__thread **thread);
 /* The same in storage of the caller's: no allocation. */

@@ -1,12 +1,16 @@
-/* UTF-8 and letter case.  The tables are our own so that a model gives the same strings on every system; the C library's
- * answers depend on which locales are installed. */
+/* UTF-8 and letter case.  The tables are our own so that a model gives the same strings on every system; the C
+ * library's answers depend on which locales are installed. */
 #include "base/utf8.h"
 #include <string.h>
 
 int gale__utf8_length(const char *text, size_t left)
 {
     const unsigned char *p = (const unsigned char *)text;
-    int n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+    int n = p[0] < 0x80                   ? 1
+            : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
+            : (p[0] & 0xf0) == 0xe0       ? 3
+            : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+                                          : 0;
     if (n == 0 || (size_t)n > left) return 0;
     for (int i = 1; i < n; i++)
         if ((p[i] & 0xc0) != 0x80) return 0;
@@ -40,7 +44,9 @@ char *gale__utf8_put(char *out, uint32_t c)
     return out;
 }
 
-typedef struct case_row { int32_t first, last, step, delta; } case_row;
+typedef struct case_row {
+    int32_t first, last, step, delta;
+} case_row;
 static const case_row upper_rows[] = {
 #define UPPER(...) {__VA_ARGS__},
 #include "case.def"

@@ -1,4 +1,5 @@
-/* UTF-8, and the case of letters and categories of characters by Unicode's tables: the same on every system, whatever its locale. */
+/* UTF-8, and the case of letters and categories of characters by Unicode's tables: the same on every system, whatever
+ * its locale. */
 #ifndef GALE_BASE_UTF8_H
 #define GALE_BASE_UTF8_H
 #include "gale/base.h"
@@ -15,8 +16,37 @@ int32_t gale__char_lower(int32_t c);
 
 /* Unicode's general categories. */
 typedef enum gale__category {
-    GALE__Cc, GALE__Cf, GALE__Cn, GALE__Co, GALE__Cs, GALE__Ll, GALE__Lm, GALE__Lo, GALE__Lt, GALE__Lu, GALE__Mc, GALE__Me, GALE__Mn, GALE__Nd, GALE__Nl, GALE__No,
-    GALE__Pc, GALE__Pd, GALE__Pe, GALE__Pf, GALE__Pi, GALE__Po, GALE__Ps, GALE__Sc, GALE__Sk, GALE__Sm, GALE__So, GALE__Zl, GALE__Zp, GALE__Zs, GALE__CATEGORIES
+    GALE__Cc,
+    GALE__Cf,
+    GALE__Cn,
+    GALE__Co,
+    GALE__Cs,
+    GALE__Ll,
+    GALE__Lm,
+    GALE__Lo,
+    GALE__Lt,
+    GALE__Lu,
+    GALE__Mc,
+    GALE__Me,
+    GALE__Mn,
+    GALE__Nd,
+    GALE__Nl,
+    GALE__No,
+    GALE__Pc,
+    GALE__Pd,
+    GALE__Pe,
+    GALE__Pf,
+    GALE__Pi,
+    GALE__Po,
+    GALE__Ps,
+    GALE__Sc,
+    GALE__Sk,
+    GALE__Sm,
+    GALE__So,
+    GALE__Zl,
+    GALE__Zp,
+    GALE__Zs,
+    GALE__CATEGORIES
 } gale__category;
 gale__category gale__char_category(int32_t c); /* 0 <= c <= 0x10ffff */
 /* A bit per category: "Lu", or "L" for all that begin so, or "Any"; 0 when there is none of that name. */

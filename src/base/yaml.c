@@ -1,5 +1,6 @@
-/* A reader for the useful part of YAML.  It takes hostile text: every read is checked against the end, nesting is bounded, memory is the arena's.
- * `at` always stands on the first character of what is to be read, and `column` is the indentation that this place has. */
+/* A reader for the useful part of YAML.  It takes hostile text: every read is checked against the end, nesting is
+ * bounded, memory is the arena's. `at` always stands on the first character of what is to be read, and `column` is the
+ * indentation that this place has. */
 #include "base/yaml.h"
 #include "base/utf8.h"
 #include <stdarg.h>
@@ -28,7 +29,10 @@ static gale_status fail(const parser *p, const char *format, ...)
 
 static bool is_break(const parser *p) { return p->at >= p->end || *p->at == '\n'; }
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-static bool blank_follows(const parser *p, size_t n) { return (size_t)(p->end - p->at) <= n || is_blank(p->at[n]) || p->at[n] == '\n'; }
+static bool blank_follows(const parser *p, size_t n)
+{
+    return (size_t)(p->end - p->at) <= n || is_blank(p->at[n]) || p->at[n] == '\n';
+}
 
 static void skip_blanks(parser *p)
 {
@@ -42,7 +46,10 @@ static void skip_comment(parser *p)
         while (!is_break(p)) p->at++;
 }
 
-static bool marks(const parser *p, const char *mark) { return p->column == 0 && p->end - p->at >= 3 && !memcmp(p->at, mark, 3) && blank_follows(p, 3); }
+static bool marks(const parser *p, const char *mark)
+{
+    return p->column == 0 && p->end - p->at >= 3 && !memcmp(p->at, mark, 3) && blank_follows(p, 3);
+}
 
 /* To the first character of the next line that has content; `here`: this line is still to be looked at. */
 static gale_status next_line(parser *p, bool here)
@@ -88,7 +95,8 @@ static gale_status make_text(parser *p, gale__str *s, gale__json **out)
 {
     gale_status status = gale__str_check(s);
     if (status == GALE_OK) status = make(p, GALE__JSON_STRING, out);
-    if (status == GALE_OK && !((*out)->string = gale__arena_strdup(p->arena, gale__str_text(s)))) status = GALE_NO_MEMORY;
+    if (status == GALE_OK && !((*out)->string = gale__arena_strdup(p->arena, gale__str_text(s))))
+        status = GALE_NO_MEMORY;
     gale__str_finish(s);
     return status;
 }
@@ -103,13 +111,16 @@ static bool is_word(const char *text, const char *const *words)
 /* What a plain scalar means. */
 static void resolve(gale__json *n)
 {
-    static const char *const none[] = {"", "~", "null", "Null", "NULL", NULL}, *const yes[] = {"true", "True", "TRUE", NULL}, *const no[] = {"false", "False", "FALSE", NULL};
+    static const char *const none[] = {"", "~", "null", "Null", "NULL", NULL},
+                             *const yes[] = {"true", "True", "TRUE", NULL},
+                             *const no[] = {"false", "False", "FALSE", NULL};
     double number;
     if (is_word(n->string, none)) n->kind = GALE__JSON_NULL;
     else if (is_word(n->string, yes) || is_word(n->string, no)) {
         n->kind = GALE__JSON_BOOL;
         n->boolean = is_word(n->string, yes);
-    } else if (strchr("+-.0123456789", *n->string) && !strpbrk(n->string, "xXnNpP") && gale__text_to_f64(n->string[0] == '+' ? n->string + 1 : n->string, &number)) {
+    } else if (strchr("+-.0123456789", *n->string) && !strpbrk(n->string, "xXnNpP") &&
+               gale__text_to_f64(n->string[0] == '+' ? n->string + 1 : n->string, &number)) {
         n->kind = GALE__JSON_NUMBER;
         n->number = number;
     }
@@ -121,7 +132,8 @@ static gale_status take_hex(parser *p, int digits, gale__str *s)
     char utf8[5] = "";
     for (int i = 0; i < digits; i++, p->at++) {
         int c = p->at < p->end ? *p->at | 32 : 0;
-        if ((c < '0' || c > '9') && (c < 'a' || c > 'f')) return fail(p, "an escape needs %d hexadecimal digits", digits);
+        if ((c < '0' || c > '9') && (c < 'a' || c > 'f'))
+            return fail(p, "an escape needs %d hexadecimal digits", digits);
         v = v * 16 + (uint32_t)(c <= '9' ? c - '0' : c - 'a' + 10);
     }
     if (!v || v > 0x10ffff || (v >= 0xd800 && v < 0xe000)) return fail(p, "an escape gives no character");
@@ -158,7 +170,8 @@ static gale_status quoted(parser *p, gale__json **out)
     gale_status status = GALE_OK;
     while (status == GALE_OK) {
         if (p->at >= p->end || !*p->at) status = fail(p, "a quoted text does not end");
-        else if (*p->at == quote && quote == '\'' && p->end - p->at > 1 && p->at[1] == quote) gale__str_add(&s, "'"), p->at += 2;
+        else if (*p->at == quote && quote == '\'' && p->end - p->at > 1 && p->at[1] == quote)
+            gale__str_add(&s, "'"), p->at += 2;
         else if (*p->at == quote) break;
         else if (*p->at == '\n') fold(p, &s);
         else if (*p->at == '\\' && quote == '"') p->at++, status = take_escape(p, &s);
@@ -176,7 +189,8 @@ static void plain_line(parser *p, bool flow, gale__str *s)
     const char *begin = p->at, *last = p->at;
     for (; !is_break(p); p->at++) {
         if (*p->at == '#' && p->at > begin && is_blank(p->at[-1])) break;
-        if (flow && (strchr(",[]{}", *p->at) || (*p->at == ':' && (blank_follows(p, 1) || strchr(",[]{}", p->at[1]))))) break;
+        if (flow && (strchr(",[]{}", *p->at) || (*p->at == ':' && (blank_follows(p, 1) || strchr(",[]{}", p->at[1])))))
+            break;
         if (!is_blank(*p->at)) last = p->at + 1;
     }
     gale__str_add_n(s, begin, (size_t)(last - begin));
@@ -184,7 +198,8 @@ static void plain_line(parser *p, bool flow, gale__str *s)
 
 static gale_status check_plain(const parser *p)
 {
-    if (p->at < p->end && (!*p->at || strchr("&*!%@`", *p->at))) return fail(p, "'%c' begins something of YAML that is not read here; quote the text if it is one", *p->at);
+    if (p->at < p->end && (!*p->at || strchr("&*!%@`", *p->at)))
+        return fail(p, "'%c' begins something of YAML that is not read here; quote the text if it is one", *p->at);
     return GALE_OK;
 }
 
@@ -244,7 +259,8 @@ static gale_status flow_list(parser *p, gale__json **out)
         GALE_TRY(flow_item(p, *out, &tail));
         skip_flow(p);
         if (p->at < p->end && *p->at == ',') p->at++;
-        else if (p->at < p->end && *p->at != (map ? '}' : ']')) return fail(p, "a comma or '%c' is missing", map ? '}' : ']');
+        else if (p->at < p->end && *p->at != (map ? '}' : ']'))
+            return fail(p, "a comma or '%c' is missing", map ? '}' : ']');
     }
     p->at++;
     p->depth--;
@@ -283,7 +299,8 @@ static gale_status text_block(parser *p, int64_t parent, gale__json **out)
         if (!empty && text - line <= parent) break;
         if (!empty && indent < 0) indent = text - line;
         if (!empty && text - line < indent) break;
-        bool joins = folded && s.length && s.text[s.length - 1] == '\n' && !empty && *text != ' ' && !(s.length > 1 && s.text[s.length - 2] == '\n');
+        bool joins = folded && s.length && s.text[s.length - 1] == '\n' && !empty && *text != ' ' &&
+                     !(s.length > 1 && s.text[s.length - 2] == '\n');
         if (joins) s.text[s.length - 1] = ' ';
         else if (folded && !empty && s.length > 1 && s.text[s.length - 2] == '\n') s.text[--s.length] = 0;
         if (!empty) gale__str_add_n(&s, text, (size_t)(stop - text) - (stop[-1] == '\r'));
@@ -291,7 +308,8 @@ static gale_status text_block(parser *p, int64_t parent, gale__json **out)
         p->at = stop;
         p->line++;
     }
-    while (s.length && s.text[s.length - 1] == '\n' && (strip || s.length == 1 || s.text[s.length - 2] == '\n')) s.text[--s.length] = 0;
+    while (s.length && s.text[s.length - 1] == '\n' && (strip || s.length == 1 || s.text[s.length - 2] == '\n'))
+        s.text[--s.length] = 0;
     GALE_TRY(make_text(p, &s, out));
     return next_line(p, false);
 }
@@ -306,7 +324,8 @@ static gale_status take_key(parser *p, const char **key)
     if (strchr("'\"", *p->at)) {
         GALE_TRY(quoted(p, &node));
         skip_blanks(p);
-        if (before.line == p->line && p->at < p->end && *p->at == ':' && blank_follows(p, 1)) *key = node->string, p->at++;
+        if (before.line == p->line && p->at < p->end && *p->at == ':' && blank_follows(p, 1))
+            *key = node->string, p->at++;
         else *p = before;
         return GALE_OK;
     }

@@ -122,7 +122,8 @@ static gale_status take_option(gale__args *a, int argc, char **argv, int *i)
     if (wide && word[2 + length] == '=') value = word + 3 + length;
     else if (!wide && word[2]) value = word + 2;
     if (arg->type == GALE__ARG_FLAG)
-        return value ? gale__fail(GALE_INVALID, "--%s takes no value, but '%s' was given", arg->name, value) : keep(a, arg, "1");
+        return value ? gale__fail(GALE_INVALID, "--%s takes no value, but '%s' was given", arg->name, value)
+                     : keep(a, arg, "1");
     if (!value && *i + 1 < argc) value = argv[++*i];
     if (!value) return gale__fail(GALE_INVALID, "--%s needs a value: %s", arg->name, gale__arg_value_name(arg));
     return keep(a, arg, value);
@@ -159,7 +160,8 @@ gale_status gale__args_parse(const gale__arg *table, int argc, char **argv, gale
     gale_status status = take_words(&a, argc, argv);
     bool help = status == GALE_OK && gale__args_flag(&a, "help");
     for (const gale__arg *arg = table; status == GALE_OK && !help && arg->name; arg++)
-        if (arg->required && !gale__args_given(&a, arg->name)) status = gale__fail(GALE_INVALID, "%s%s is missing", shown(arg), arg->name);
+        if (arg->required && !gale__args_given(&a, arg->name))
+            status = gale__fail(GALE_INVALID, "%s%s is missing", shown(arg), arg->name);
     if (status == GALE_OK) *out = a;
     else gale__args_finish(&a);
     return status;
@@ -229,7 +231,8 @@ static int distance(const char *a, const char *b)
             int same = above[j - 1] + (tolower((unsigned char)a[i - 1]) != b[j - 1]);
             int best = above[j] + 1 < row[j - 1] + 1 ? above[j] + 1 : row[j - 1] + 1;
             if (same < best) best = same;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best) best = before[j - 2] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
             row[j] = best;
         }
     }

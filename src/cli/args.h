@@ -13,7 +13,7 @@
 #include "base/str.h"
 
 typedef enum gale__arg_type {
-    GALE__ARG_FLAG,   /* given or not */
+    GALE__ARG_FLAG, /* given or not */
     GALE__ARG_INT,
     GALE__ARG_REAL,
     GALE__ARG_TEXT,
@@ -23,27 +23,35 @@ typedef enum gale__arg_type {
 
 typedef struct gale__arg {
     const char *name;
-    char letter;          /* 0: no short form */
+    char letter; /* 0: no short form */
     gale__arg_type type;
     const char *value;    /* what help calls the value; NULL: by its type */
     const char *fallback; /* the default as text; NULL: none */
     const char *range;    /* "LOW..HIGH" for numbers, "a|b|c" for choices; NULL: any */
     const char *help;
-    const char *env;      /* the variable of env.def that this argument sets; NULL: none */
-    bool required;        /* a positional that must be given */
-    bool many;            /* may be given again; a positional takes all that are left */
-    bool empty;           /* a text may be empty */
+    const char *env; /* the variable of env.def that this argument sets; NULL: none */
+    bool required;   /* a positional that must be given */
+    bool many;       /* may be given again; a positional takes all that are left */
+    bool empty;      /* a text may be empty */
 } gale__arg;
 
 /* Rows that several commands share. */
-#define GALE__ARG_JSON {"json", 'j', GALE__ARG_FLAG, NULL, NULL, NULL, "print JSON instead of a table"}
-#define GALE__ARGS_DEVICE                                                                                              \
-    {"provider", 'p', GALE__ARG_TEXT, "CHAIN", NULL, NULL, "ordered chain of providers, such as cuda,vulkan,cpu",      \
-        "GALE_PROVIDER"},                                                                                              \
-    {"device", 'd', GALE__ARG_INT, "N", NULL, "0..1023", "device index, counted per provider", "GALE_DEVICE"},         \
-    {"strict", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "a step down the provider chain is an error", "GALE_STRICT"},      \
-    {"debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "turn on the driver's own checks", "GALE_DEBUG_LAYER"}
-#define GALE__ARG_THREADS {"threads", 't', GALE__ARG_INT, "N", NULL, "1..256", "CPU threads", "GALE_THREADS"}
+#define GALE__ARG_JSON                                                                 \
+    {                                                                                  \
+        "json", 'j', GALE__ARG_FLAG, NULL, NULL, NULL, "print JSON instead of a table" \
+    }
+#define GALE__ARGS_DEVICE                                                                                             \
+    {"provider", 'p', GALE__ARG_TEXT, "CHAIN", NULL, NULL, "ordered chain of providers, such as cuda,vulkan,cpu",     \
+        "GALE_PROVIDER"},                                                                                             \
+        {"device", 'd', GALE__ARG_INT, "N", NULL, "0..1023", "device index, counted per provider", "GALE_DEVICE"},    \
+        {"strict", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "a step down the provider chain is an error", "GALE_STRICT"}, \
+    {                                                                                                                 \
+        "debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "turn on the driver's own checks", "GALE_DEBUG_LAYER"     \
+    }
+#define GALE__ARG_THREADS                                                                 \
+    {                                                                                     \
+        "threads", 't', GALE__ARG_INT, "N", NULL, "1..256", "CPU threads", "GALE_THREADS" \
+    }
 
 /* The arguments every command takes. */
 extern const gale__arg gale__args_common[];
@@ -51,7 +59,10 @@ extern const gale__arg gale__args_common[];
 /* What was given.  Arguments that name a variable have set it, so that the library sees them. */
 typedef struct gale__args {
     const gale__arg *table;
-    struct gale__args_item { const gale__arg *arg; const char *text; } *items;
+    struct gale__args_item {
+        const gale__arg *arg;
+        const char *text;
+    } * items;
     size_t count;
 } gale__args;
 
@@ -67,7 +78,8 @@ double gale__args_real(const gale__args *a, const char *name);
 const char *gale__args_text(const gale__args *a, const char *name); /* NULL when neither given nor defaulted */
 /* For arguments that may be given again: the i-th value, NULL past the end. */
 const char *gale__args_item(const gale__args *a, const char *name, size_t i);
-/* Of values such as NAME=TEXT: the text for `key`, of the last one; without NAME= it is for the only key there is.  NULL: none. */
+/* Of values such as NAME=TEXT: the text for `key`, of the last one; without NAME= it is for the only key there is.
+ * NULL: none. */
 const char *gale__args_for(const gale__args *a, const char *name, const char *key, bool only);
 
 static inline bool gale__arg_is_positional(const gale__arg *arg) { return arg->name[0] >= 'A' && arg->name[0] <= 'Z'; }

@@ -1,5 +1,5 @@
-/* gale bench upscale: the job that everyone compares by, a picture of 1087 x 1087 in 36 tiles, on every provider of this machine, beside what is claimed elsewhere for
- * a network of that kind (SCUNet). */
+/* gale bench upscale: the job that everyone compares by, a picture of 1087 x 1087 in 36 tiles, on every provider of
+ * this machine, beside what is claimed elsewhere for a network of that kind (SCUNet). */
 #include "cli/model_bench.h"
 #include "base/json.h"
 #include "base/thread.h"
@@ -16,12 +16,29 @@
 enum { SIDE = 1087, TILE = 256, OVERLAP = 64, TILES = 36, REPEATS = 3 };
 #define ENOUGH_NS 20000000000u /* of repeats on one device */
 
-static const struct { const char *provider, *claim; } claims[] = {
-    {"cpu", "0.45 (80 s)"}, {"cuda", "10-20"}, {"tensorrt", "10-20"}, {"rocm", "8-15"}, {"vulkan", "3-8; DirectML 5-10"},
+static const struct {
+    const char *provider, *claim;
+} claims[] = {
+    {"cpu", "0.45 (80 s)"},
+    {"cuda", "10-20"},
+    {"tensorrt", "10-20"},
+    {"rocm", "8-15"},
+    {"vulkan", "3-8; DirectML 5-10"},
 };
 
-typedef struct row { const gale__provider *provider; gale_device_info device; double rate, beside; int64_t tiles, width, height, overlap, batch, lanes; const char *precision; bool here; char why[256]; } row;
-typedef struct rows { row list[16]; int count; } rows;
+typedef struct row {
+    const gale__provider *provider;
+    gale_device_info device;
+    double rate, beside;
+    int64_t tiles, width, height, overlap, batch, lanes;
+    const char *precision;
+    bool here;
+    char why[256];
+} row;
+typedef struct rows {
+    row list[16];
+    int count;
+} rows;
 
 static const char *claim_of(const gale__provider *p)
 {
@@ -36,7 +53,8 @@ static gale_status make_picture(int64_t side, gale_picture **out)
     uint32_t state = 1;
     GALE_TRY(gale_picture_create(side, side, 3, GALE_U8, out));
     uint8_t *p = (*out)->data;
-    for (int64_t i = 0; i < side * side * 3; i++) p[i] = (uint8_t)((i / 3 % side + i / 3 / side) / 8 + ((state = state * 1664525u + 1013904223u) >> 27));
+    for (int64_t i = 0; i < side * side * 3; i++)
+        p[i] = (uint8_t)((i / 3 % side + i / 3 / side) / 8 + ((state = state * 1664525u + 1013904223u) >> 27));
     return GALE_OK;
 }
 
@@ -50,10 +68,13 @@ static gale_status time_pictures(gale_upscaler *u, int64_t side, const gale__arg
     uint64_t spent = 0;
     int repeats = gale__args_given(a, "repeats") ? (int)gale__args_int(a, "repeats") : REPEATS;
     o.tile = TILE;
-    o.overlap = r->overlap = n->fixed_width || n->fixed_height ? -1 : OVERLAP; /* tiles of a network's own size have room for what they have room for */
+    o.overlap = r->overlap = n->fixed_width || n->fixed_height
+                                 ? -1
+                                 : OVERLAP; /* tiles of a network's own size have room for what they have room for */
     o.batch = gale__args_int(a, "batch");
     o.lanes = gale__args_int(a, "lanes");
-    GALE_GO(make_picture(o.batch == 1 && o.lanes < 2 && side > TILE ? TILE : side, &first)); /* batches are another plan than a tile, lanes other memory */
+    GALE_GO(make_picture(o.batch == 1 && o.lanes < 2 && side > TILE ? TILE : side,
+        &first)); /* batches are another plan than a tile, lanes other memory */
     GALE_GO(make_picture(side, &in));
     for (int i = 0; i < 2; i++) { /* the first makes plan and kernels, the second what is captured */
         GALE_GO(gale_upscale(u, first, &o, &report, &out));
@@ -111,7 +132,8 @@ static void add_row(rows *all, const gale__provider *p, const char *why)
     snprintf(r->why, sizeof r->why, "%s", why);
 }
 
-/* Every provider once, the CPU first, to which the others are compared.  Software that stands in for a GPU is timed only when it is asked for. */
+/* Every provider once, the CPU first, to which the others are compared.  Software that stands in for a GPU is timed
+ * only when it is asked for. */
 static void list_all(rows *all)
 {
     int count;
@@ -126,7 +148,8 @@ static void list_all(rows *all)
             char why[256];
             snprintf(why, sizeof why, "%s is software; --provider %s times it", info->name, p[i].name);
             add_row(all, &p[i], why);
-        } else add_row(all, &p[i], info ? "" : status == GALE_OK && *probe->reason ? probe->reason : "there is no device");
+        } else
+            add_row(all, &p[i], info ? "" : status == GALE_OK && *probe->reason ? probe->reason : "there is no device");
     }
 }
 
@@ -153,7 +176,8 @@ static double cpu_rate(const rows *all)
 
 static gale_status print(const rows *all, const char *model, const row *one)
 {
-    static const char *const head[] = {"provider", "tiles/s", "36 tiles", "beside the network", "times the CPU", "tiles at once", "claimed for SCUNet, tiles/s", "device, or why not"};
+    static const char *const head[] = {"provider", "tiles/s", "36 tiles", "beside the network", "times the CPU",
+        "tiles at once", "claimed for SCUNet, tiles/s", "device, or why not"};
     gale__table t = {.align = "lrrrrrll"};
     printf("%s, %s, tiles of %lld x %lld", model, one->precision, (long long)one->width, (long long)one->height);
     if (one->overlap >= 0) printf(" that overlap by %lld", (long long)one->overlap);
@@ -169,7 +193,8 @@ static gale_status print(const rows *all, const char *model, const row *one)
             gale__table_cell(&t, "%.1f ms", 1e3 * r->beside);
             if (cpu_rate(all) > 0) gale__table_cell(&t, "%.1f", r->rate / cpu_rate(all));
             else gale__table_cell(&t, "-");
-            gale__table_cell(&t, r->lanes > 1 ? "%lld side by side" : "%lld", (long long)(r->lanes > 1 ? r->lanes : r->batch));
+            gale__table_cell(
+                &t, r->lanes > 1 ? "%lld side by side" : "%lld", (long long)(r->lanes > 1 ? r->lanes : r->batch));
         }
         gale__table_cell(&t, "%s", claim_of(r->provider));
         gale__table_cell(&t, "%s", r->here ? r->device.name : r->why);

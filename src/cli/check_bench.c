@@ -1,5 +1,5 @@
-/* Timing of operators on a device: large cases, the median of many runs by the device's own clock, and what share of the
- * measured ceiling (bytes or operations, whichever is nearer) that is. */
+/* Timing of operators on a device: large cases, the median of many runs by the device's own clock, and what share of
+ * the measured ceiling (bytes or operations, whichever is nearer) that is. */
 #include "cli/check.h"
 #include "cli/progress.h"
 #include "graph/time.h"
@@ -18,12 +18,15 @@ static double share_of(const gale_device_info *info, const gale__check_time *t)
     return by_bytes > by_work ? by_bytes : by_work;
 }
 
-static gale_status time_program(gale_device *device, gale_program *program, gale_tensor *const *in, const char *name, gale__check_times *out)
+static gale_status time_program(
+    gale_device *device, gale_program *program, gale_tensor *const *in, const char *name, gale__check_times *out)
 {
     gale__timing t = {0};
-    GALE_TRY(gale__program_time(program, in, device->info.caps.software || !strcmp(device->info.backend, "cpu") ? 7 : 51, &t));
+    GALE_TRY(gale__program_time(
+        program, in, device->info.caps.software || !strcmp(device->info.backend, "cpu") ? 7 : 51, &t));
     GALE_TRY(gale__grow((void **)&out->items, &out->capacity, out->count + 1, sizeof *out->items));
-    gale__check_time row = {gale__strdup(name), t.median_us, t.bytes / t.median_us / 1e3, t.operations / t.median_us / 1e3, 0, t.kernels};
+    gale__check_time row = {
+        gale__strdup(name), t.median_us, t.bytes / t.median_us / 1e3, t.operations / t.median_us / 1e3, 0, t.kernels};
     row.share = share_of(&device->info, &row);
     out->items[out->count++] = row;
     return row.name ? GALE_OK : GALE_NO_MEMORY;

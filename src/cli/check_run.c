@@ -1,5 +1,5 @@
-/* Cases on a device.  Several share one graph, since some compilers take long to start; when such a graph fails, its cases are
- * run one by one, so that each gets its own verdict.  Results lie between guard bytes that must survive. */
+/* Cases on a device.  Several share one graph, since some compilers take long to start; when such a graph fails, its
+ * cases are run one by one, so that each gets its own verdict.  Results lie between guard bytes that must survive. */
 #include "cli/check.h"
 #include "cli/progress.h"
 #include "graph/tensor.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BATCH 96 /* enough kernels at once for compilers on all cores */
+#define BATCH 96      /* enough kernels at once for compilers on all cores */
 #define BATCH_SLOW 16 /* drivers that compile at the first launch must answer before the watchdog barks */
 #define GUARD 256
 #define GUARD_BYTE 0xA5
@@ -15,7 +15,8 @@
 typedef struct item {
     gale__case_run run;
     gale__case_value want[GALE__CASE_VALUES]; /* the reference's */
-    gale__case_value flushed[GALE__CASE_VALUES]; /* the reference's where denormals count as zero; only for devices that do so */
+    gale__case_value
+        flushed[GALE__CASE_VALUES]; /* the reference's where denormals count as zero; only for devices that do so */
     bool turned;
     int first_in, first_out;
     char *name;
@@ -74,7 +75,11 @@ gale_status gale__check_tensor(gale_device *device, const gale__case_value *v, b
 
 /* --- Outputs between guards: the tensor that is written shows the middle of a larger one. --- */
 
-typedef struct guarded { gale_tensor *whole; gale_buffer middle; gale_tensor tensor; } guarded;
+typedef struct guarded {
+    gale_tensor *whole;
+    gale_buffer middle;
+    gale_tensor tensor;
+} guarded;
 
 static gale_status guard(gale_device *device, const gale__case_value *want, guarded *g)
 {
@@ -87,15 +92,24 @@ static gale_status guard(gale_device *device, const gale__case_value *want, guar
     gale__free(bytes);
     GALE_TRY(status);
     const gale_buffer *from = g->whole->buffer;
-    g->middle = (gale_buffer){.device = from->device, .mem = from->mem, .offset = from->offset + GUARD, .size = size, .piece = from->piece, .refs = 1 << 20};
-    g->tensor = (gale_tensor){.device = device, .type = want->type, .rank = want->rank, .size_bytes = size, .buffer = &g->middle};
+    g->middle = (gale_buffer){.device = from->device,
+        .mem = from->mem,
+        .offset = from->offset + GUARD,
+        .size = size,
+        .piece = from->piece,
+        .refs = 1 << 20};
+    g->tensor = (gale_tensor){
+        .device = device, .type = want->type, .rank = want->rank, .size_bytes = size, .buffer = &g->middle};
     memcpy(g->tensor.dims, want->dims, sizeof want->dims);
     return GALE_OK;
 }
 
 /* --- Devices that take denormals for zero: both results pass, element by element. --- */
 
-static bool has_denormals(gale_type t) { return t == GALE_F32 || t == GALE_BF16; } /* those of other types are ordinary numbers in f32, or kept */
+static bool has_denormals(gale_type t)
+{
+    return t == GALE_F32 || t == GALE_BF16;
+} /* those of other types are ordinary numbers in f32, or kept */
 
 static double flushed_number(gale_type type, const void *p)
 {
@@ -125,8 +139,10 @@ static gale_status flushed_reference(item *it)
     }
     if (status == GALE_OK) status = gale__case_reference(&it->run, it->flushed);
     for (int i = 0; i < it->run.n_in; i++)
-        if (kept[i]) memcpy(it->run.in[i].data, kept[i], (size_t)it->run.in[i].elements * gale_type_size(it->run.in[i].type));
-    for (int i = 0; i < it->run.n_out && status == GALE_OK; i++) flush_denormals(it->flushed[i].type, it->flushed[i].data, it->flushed[i].elements);
+        if (kept[i])
+            memcpy(it->run.in[i].data, kept[i], (size_t)it->run.in[i].elements * gale_type_size(it->run.in[i].type));
+    for (int i = 0; i < it->run.n_out && status == GALE_OK; i++)
+        flush_denormals(it->flushed[i].type, it->flushed[i].data, it->flushed[i].elements);
     return status;
 }
 
@@ -194,7 +210,8 @@ static gale_status verdict(const item *it, int i, const uint8_t *bytes, char *te
     size_t n = (size_t)want->elements * gale_type_size(want->type);
     for (size_t k = 0; k < GUARD; k++)
         if (bytes[k] != GUARD_BYTE || bytes[GUARD + n + k] != GUARD_BYTE) {
-            snprintf(text, size, "output %d: a guard byte %s the result was overwritten", i, bytes[k] != GUARD_BYTE ? "before" : "behind");
+            snprintf(text, size, "output %d: a guard byte %s the result was overwritten", i,
+                bytes[k] != GUARD_BYTE ? "before" : "behind");
             return GALE_MISMATCH;
         }
     const uint8_t *got = bytes + GUARD;
@@ -211,7 +228,8 @@ static gale_status verdict(const item *it, int i, const uint8_t *bytes, char *te
 typedef struct batch {
     gale_device *device;
     gale__check_result *result;
-    item *items; int n;
+    item *items;
+    int n;
     gale_graph *graph;
     gale_program *program;
     gale_tensor **in, **out;
@@ -246,7 +264,8 @@ static gale_status run(batch *b)
         const item *it = &b->items[k];
         int at = it->first_in;
         for (int i = 0; i < it->run.n_in; i++)
-            if (!it->run.in[i].absent && !it->run.in[i].plan) GALE_TRY(gale__check_tensor(b->device, &it->run.in[i], it->turned, &b->in[at++]));
+            if (!it->run.in[i].absent && !it->run.in[i].plan)
+                GALE_TRY(gale__check_tensor(b->device, &it->run.in[i], it->turned, &b->in[at++]));
         for (int i = 0; i < it->run.n_out; i++) {
             guarded *g = &b->guards[it->first_out + i];
             GALE_TRY(guard(b->device, &it->want[i], g));
@@ -317,9 +336,12 @@ static bool open_item(batch *b, const gale__case *c, int variant, bool turned, b
     }
     it->name = gale__arena_printf(&it->run.arena, "%s%s", it->run.name, turned ? " (views)" : "");
     bool any = !turned;
-    for (int i = 0; turned && i < it->run.n_in; i++) any = any || (!it->run.in[i].plan && !it->run.in[i].absent && it->run.in[i].rank > 1);
+    for (int i = 0; turned && i < it->run.n_in; i++)
+        any = any || (!it->run.in[i].plan && !it->run.in[i].absent && it->run.in[i].rank > 1);
     bool wanted = it->name && any && (!filter || strstr(it->name, filter));
-    if (wanted && left) gale__check_note(b->result, GALE_UNSUPPORTED, it->name, "further types and views are left to faster devices (--all runs them here too)");
+    if (wanted && left)
+        gale__check_note(b->result, GALE_UNSUPPORTED, it->name,
+            "further types and views are left to faster devices (--all runs them here too)");
     gale_status status = wanted && !left ? gale__case_reference(&it->run, it->want) : GALE_OK;
     if (wanted && !left && status == GALE_OK && b->result->flushes) status = flushed_reference(it);
     if (status != GALE_OK) gale__check_note(b->result, status, it->name, gale_error());
@@ -351,7 +373,8 @@ gale_status gale__check_device(gale_device *device, const char *filter, bool all
             bool turned = v == gale__case_variants(&gale__cases[c]); /* the last round: the first type through views */
             bool left = device->info.caps.software && !all && v > 0;
             gale__progress_add(&progress, 1);
-            if (open_item(&b, &gale__cases[c], turned ? 0 : v, turned, left, filter, &items[n]) && ++n == size) status = flush(&b, items, &n);
+            if (open_item(&b, &gale__cases[c], turned ? 0 : v, turned, left, filter, &items[n]) && ++n == size)
+                status = flush(&b, items, &n);
         }
     if (status == GALE_OK) status = flush(&b, items, &n);
     gale__progress_end(&progress);
@@ -374,7 +397,8 @@ gale_status gale__check_note(gale__check_result *r, gale_status status, const ch
 {
     if (status == GALE_OK) return r->passed++, GALE_OK;
     if (status != GALE_UNSUPPORTED && r->live) printf("FAIL %s %s: %s\n", r->live, name, text), fflush(stdout);
-    if (status != GALE_UNSUPPORTED) return r->failed++, add(&r->failures, &r->n_failures, &r->failures_capacity, name, text);
+    if (status != GALE_UNSUPPORTED)
+        return r->failed++, add(&r->failures, &r->n_failures, &r->failures_capacity, name, text);
     r->skipped++;
     for (size_t i = 0; i < r->n_skips; i++)
         if (!strcmp(r->skips[i].text, text)) return GALE_OK;

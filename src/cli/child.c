@@ -30,9 +30,16 @@ void gale__child_tell(const char *format, ...)
 
 const char *gale__signal_name(int signal)
 {
-    static const struct { int number; const char *name; } names[] = {
-        {SIGSEGV, "SIGSEGV (memory fault)"}, {SIGABRT, "SIGABRT (it gave up)"}, {SIGBUS, "SIGBUS (memory fault)"},
-        {SIGILL, "SIGILL (instruction this processor lacks)"}, {SIGFPE, "SIGFPE (arithmetic fault)"}, {SIGKILL, "SIGKILL (killed, perhaps for lack of memory)"},
+    static const struct {
+        int number;
+        const char *name;
+    } names[] = {
+        {SIGSEGV, "SIGSEGV (memory fault)"},
+        {SIGABRT, "SIGABRT (it gave up)"},
+        {SIGBUS, "SIGBUS (memory fault)"},
+        {SIGILL, "SIGILL (instruction this processor lacks)"},
+        {SIGFPE, "SIGFPE (arithmetic fault)"},
+        {SIGKILL, "SIGKILL (killed, perhaps for lack of memory)"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].number == signal) return names[i].name;
@@ -71,7 +78,8 @@ static bool read_lines(int fd, gale__child_line *on_line, void *user, uint64_t t
     }
 }
 
-gale_status gale__child_run(gale__child_fn *fn, void *arg, gale__child_line *on_line, void *user, uint64_t timeout_ns, gale__child_end *out)
+gale_status gale__child_run(
+    gale__child_fn *fn, void *arg, gale__child_line *on_line, void *user, uint64_t timeout_ns, gale__child_end *out)
 {
     int fds[2], state = 0;
     if (pipe(fds)) return gale__fail(GALE_IO, "cannot make a pipe: %s", strerror(errno));

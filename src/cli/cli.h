@@ -9,23 +9,26 @@
 
 typedef enum gale__exit {
     GALE__EXIT_OK,
-    GALE__EXIT_FAILED,    /* the work failed */
-    GALE__EXIT_USAGE,     /* the command line is wrong */
-    GALE__EXIT_NO_DEVICE, /* no such provider or device */
-    GALE__EXIT_DIFFER,    /* results differ */
+    GALE__EXIT_FAILED,     /* the work failed */
+    GALE__EXIT_USAGE,      /* the command line is wrong */
+    GALE__EXIT_NO_DEVICE,  /* no such provider or device */
+    GALE__EXIT_DIFFER,     /* results differ */
     GALE__EXIT_NOT_FINITE, /* a result has no finite number in it */
     GALE__EXIT_COUNT
 } gale__exit;
 extern const char *const gale__exit_texts[GALE__EXIT_COUNT];
 
 typedef struct gale__command {
-    const gale__arg *args;                 /* ends with {0} */
-    int (*run)(const gale__args *args);    /* returns an exit code */
-    const char *about;                     /* a paragraph or two for --help and the manual */
-    const char *examples;                  /* lines "gale ...", each perhaps with "  # what it does" */
+    const gale__arg *args;              /* ends with {0} */
+    int (*run)(const gale__args *args); /* returns an exit code */
+    const char *about;                  /* a paragraph or two for --help and the manual */
+    const char *examples;               /* lines "gale ...", each perhaps with "  # what it does" */
 } gale__command;
 
-typedef struct gale__command_row { const char *name, *group, *help; const gale__command *command; } gale__command_row;
+typedef struct gale__command_row {
+    const char *name, *group, *help;
+    const gale__command *command;
+} gale__command_row;
 extern const gale__command_row gale__commands[]; /* ends with a NULL name */
 
 #define X(name, group, help) extern const gale__command gale__command_##name;

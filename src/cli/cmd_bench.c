@@ -1,4 +1,5 @@
-/* gale bench: what the kernels that gale makes reach on a device, beside that device's own copy rate measured in the same run. */
+/* gale bench: what the kernels that gale makes reach on a device, beside that device's own copy rate measured in the
+ * same run. */
 #include "cli/cli.h"
 #include "cli/device_text.h"
 #include "cli/model_bench.h"
@@ -10,25 +11,34 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"WHAT", 0, GALE__ARG_TEXT, "kernels|plan|start|upscale|MODEL", "kernels", NULL, "kernels: memory-bound work; plan: making plans; start: the first kernel; upscale: a picture in 36 tiles on every provider; or an ONNX file"},
-    {"model", 'm', GALE__ARG_FILE, "NAME|FILE", NULL, NULL, "upscale: the network; the one inside the program unless given"},
+    {"WHAT", 0, GALE__ARG_TEXT, "kernels|plan|start|upscale|MODEL", "kernels", NULL,
+        "kernels: memory-bound work; plan: making plans; start: the first kernel; upscale: a picture in 36 tiles on "
+        "every provider; or an ONNX file"},
+    {"model", 'm', GALE__ARG_FILE, "NAME|FILE", NULL, NULL,
+        "upscale: the network; the one inside the program unless given"},
     {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "upscale: tiles in one run of the network; 0: by memory"},
-    {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256", "upscale: runs side by side; 0: as many as the device has use for and memory holds"},
+    {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256",
+        "upscale: runs side by side; 0: as many as the device has use for and memory holds"},
     GALE__ARGS_MODEL_INPUTS,
-    {"batches", 0, GALE__ARG_TEXT, "1,2,4", NULL, NULL, "a model: also the rate at these batch sizes, put in place of the first extents"},
+    {"batches", 0, GALE__ARG_TEXT, "1,2,4", NULL, NULL,
+        "a model: also the rate at these batch sizes, put in place of the first extents"},
     GALE__ARGS_MODEL_OPTIONS,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
     {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL, "only rows whose name contains this"},
     {"repeats", 'r', GALE__ARG_INT, "N", "30", "3..10000", "runs to take the median of"},
     {"scale", 0, GALE__ARG_INT, "N", "1", "1..1024", "divide the large sizes by this"},
-    {"fast", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "programs with the device's own exp, log, sin, division instead of ours"},
+    {"fast", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "programs with the device's own exp, log, sin, division instead of ours"},
     GALE__ARG_JSON,
     {0},
 };
 
 /* A graph being written; the first failure stays. */
-typedef struct sketch { gale_graph *graph; gale_status status; } sketch;
+typedef struct sketch {
+    gale_graph *graph;
+    gale_status status;
+} sketch;
 
 static gale_value op(sketch *s, const char *name, const gale_value *in, int n, const gale_attr *attrs, int n_attrs)
 {
@@ -38,7 +48,10 @@ static gale_value op(sketch *s, const char *name, const gale_value *in, int n, c
 }
 
 static gale_value op1(sketch *s, const char *name, gale_value x) { return op(s, name, &x, 1, NULL, 0); }
-static gale_value op2(sketch *s, const char *name, gale_value x, gale_value y) { return op(s, name, (gale_value[]){x, y}, 2, NULL, 0); }
+static gale_value op2(sketch *s, const char *name, gale_value x, gale_value y)
+{
+    return op(s, name, (gale_value[]){x, y}, 2, NULL, 0);
+}
 
 static gale_value number(sketch *s, float v)
 {
@@ -106,7 +119,8 @@ static void tone_map(sketch *s, gale_value x, const int64_t *dims)
     (void)dims;
     x = op2(s, "Mul", x, number(s, 2));
     gale_value a = op2(s, "Mul", x, op2(s, "Add", op2(s, "Mul", x, number(s, 2.51f)), number(s, 0.03f)));
-    gale_value b = op2(s, "Add", op2(s, "Mul", x, op2(s, "Add", op2(s, "Mul", x, number(s, 2.43f)), number(s, 0.59f))), number(s, 0.14f));
+    gale_value b = op2(s, "Add", op2(s, "Mul", x, op2(s, "Add", op2(s, "Mul", x, number(s, 2.43f)), number(s, 0.59f))),
+        number(s, 0.14f));
     gale_value y = op(s, "Clip", (gale_value[]){op2(s, "Div", a, b), number(s, 0), number(s, 1)}, 3, NULL, 0);
     y = op1(s, "Exp", op2(s, "Mul", op1(s, "Log", y), number(s, 1 / 2.2f)));
     y = op2(s, "Add", op2(s, "Mul", y, number(s, 255)), number(s, 0.5f));
@@ -120,7 +134,8 @@ static void mip_chain(sketch *s, gale_value x, const int64_t *dims)
     static const gale_attr flat[] = {GALE_INT("keepdims", 0)};
     int64_t h = dims[0], w = dims[1];
     while (h > 1 || w > 1) {
-        if (h % 2 || w % 2) x = op(s, "Pad", (gale_value[]){x, ints(s, 6, (int64_t[]){0, 0, 0, h % 2, w % 2, 0})}, 2, edge, 1);
+        if (h % 2 || w % 2)
+            x = op(s, "Pad", (gale_value[]){x, ints(s, 6, (int64_t[]){0, 0, 0, h % 2, w % 2, 0})}, 2, edge, 1);
         h = (h + 1) / 2, w = (w + 1) / 2;
         x = op2(s, "Reshape", x, ints(s, 5, (int64_t[]){h, 2, w, 2, 4}));
         x = op(s, "ReduceMean", (gale_value[]){x, ints(s, 2, (int64_t[]){1, 3})}, 2, flat, 1);
@@ -192,7 +207,8 @@ done:
     return status;
 }
 
-static gale_status bench_item(gale_device *device, const item *it, int64_t scale, int repeats, bool fast, gale__timing *t, double *needed)
+static gale_status bench_item(
+    gale_device *device, const item *it, int64_t scale, int repeats, bool fast, gale__timing *t, double *needed)
 {
     gale_tensor *x = NULL;
     gale_program *p = NULL;
@@ -211,7 +227,13 @@ done:
     return status;
 }
 
-typedef struct results { gale__table table; gale__json_out json; gale__str text; bool as_json, fast; double copy_gbps; } results;
+typedef struct results {
+    gale__table table;
+    gale__json_out json;
+    gale__str text;
+    bool as_json, fast;
+    double copy_gbps;
+} results;
 
 static void add_result(results *r, const char *name, const gale__timing *t, double needed)
 {
@@ -241,7 +263,8 @@ static void add_result(results *r, const char *name, const gale__timing *t, doub
 
 static gale_status bench_kernels(gale_device *device, const gale__args *a)
 {
-    results r = {.table = {.align = "lrrrrrrl"}, .as_json = gale__args_flag(a, "json"), .fast = gale__args_flag(a, "fast")};
+    results r = {
+        .table = {.align = "lrrrrrrl"}, .as_json = gale__args_flag(a, "json"), .fast = gale__args_flag(a, "fast")};
     int repeats = (int)gale__args_int(a, "repeats");
     int64_t scale = gale__args_int(a, "scale");
     const char *filter = gale__args_text(a, "filter");
@@ -301,7 +324,8 @@ static gale_status bench_plan(gale_device *device, const gale__args *a)
         GALE_GO(status);
         if (ms < least && n > 2) least = ms;
     }
-    printf("a program of %d kernels is planned for a new shape in %.2f ms (%.2f us a kernel)\n", kernels, least, 1e3 * least / kernels);
+    printf("a program of %d kernels is planned for a new shape in %.2f ms (%.2f us a kernel)\n", kernels, least,
+        1e3 * least / kernels);
 done:
     gale_program_destroy(&p);
     gale_graph_destroy(&s.graph);
@@ -335,7 +359,8 @@ static int run(const gale__args *a)
     gale_status status = gale_device_open(NULL, &device);
     if (status == GALE_OK) {
         const gale_device_info *info = gale_device_get_info(device);
-        if (!gale__args_flag(a, "json")) printf("%s %d: %s (%s)\n", info->backend, info->index, info->name, info->driver);
+        if (!gale__args_flag(a, "json"))
+            printf("%s %d: %s (%s)\n", info->backend, info->index, info->name, info->driver);
         if (!strcmp(what, "plan")) status = bench_plan(device, a);
         else if (!strcmp(what, "start")) status = bench_start(device, a);
         else if (!strcmp(what, "kernels")) status = bench_kernels(device, a);
@@ -346,9 +371,12 @@ static int run(const gale__args *a)
 }
 
 const gale__command gale__command_bench = {
-    args, run,
-    "Times generated kernels, or a model, on one device.  The copy rate of the device is measured in the same run, and every row says which share of it "
-    "the work reaches, counting each byte that must move once.  Times are the device's own, of runs that are replayed from a capture where "
+    args,
+    run,
+    "Times generated kernels, or a model, on one device.  The copy rate of the device is measured in the same run, and "
+    "every row says which share of it "
+    "the work reaches, counting each byte that must move once.  Times are the device's own, of runs that are replayed "
+    "from a capture where "
     "the driver can.",
     "gale bench kernels --provider cuda\n"
     "gale bench kernels --provider cpu --scale 8   # smaller\n"

@@ -37,7 +37,8 @@ static int print_stats(const gale__binary_cache_stats *s, uint64_t removed_files
         gale__str_addf(&out, "folder   %s\nkernels  %llu\nsize     %s of %s\n", s->folder, (unsigned long long)s->files,
             gale__bytes_text(s->size_bytes, a), gale__bytes_text(s->limit_bytes, b));
         if (removed_files)
-            gale__str_addf(&out, "removed  %llu, %s\n", (unsigned long long)removed_files, gale__bytes_text(removed_bytes, a));
+            gale__str_addf(
+                &out, "removed  %llu, %s\n", (unsigned long long)removed_files, gale__bytes_text(removed_bytes, a));
     }
     return gale__print(&out);
 }

@@ -1,4 +1,5 @@
-/* gale check: every operator case on every device, against the scalar reference and against values found independently. */
+/* gale check: every operator case on every device, against the scalar reference and against values found independently.
+ */
 #include "cli/check.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -10,9 +11,12 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL, "only cases whose name contains this text, such as Conv or 'Softmax f16'"},
-    {"all", 'a', GALE__ARG_FLAG, NULL, NULL, NULL, "all types and views on drivers that run on the CPU too, whose compilers are slow"},
-    {"bench", 'b', GALE__ARG_FLAG, NULL, NULL, NULL, "time large cases instead: median, GB/s, GFLOP/s, share of the measured ceiling"},
+    {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL,
+        "only cases whose name contains this text, such as Conv or 'Softmax f16'"},
+    {"all", 'a', GALE__ARG_FLAG, NULL, NULL, NULL,
+        "all types and views on drivers that run on the CPU too, whose compilers are slow"},
+    {"bench", 'b', GALE__ARG_FLAG, NULL, NULL, NULL,
+        "time large cases instead: median, GB/s, GFLOP/s, share of the measured ceiling"},
     {"compare", 0, GALE__ARG_FILE, NULL, NULL, NULL, "an earlier run's output of --bench --json to compare with"},
     GALE__ARG_JSON,
     GALE__ARGS_DEVICE,
@@ -27,7 +31,10 @@ typedef struct part {
     gale__check_result result;
     gale__check_times times;
 } part;
-typedef struct parts { part *items; size_t count, capacity; } parts;
+typedef struct parts {
+    part *items;
+    size_t count, capacity;
+} parts;
 
 /* --- Which devices. --- */
 
@@ -75,11 +82,14 @@ static gale_status add_chain(parts *p, const char *chain, int index)
         GALE_TRY(gale__provider_probe(provider, &probe));
         const gale__backend *backend = gale__provider_backend(provider);
         if (probe->count && index >= probe->count)
-            return gale__fail(GALE_NO_DEVICE, "device index %d is out of range: %s has %d device%s here, counted from 0", index, name, probe->count, probe->count == 1 ? "" : "s");
+            return gale__fail(GALE_NO_DEVICE,
+                "device index %d is out of range: %s has %d device%s here, counted from 0", index, name, probe->count,
+                probe->count == 1 ? "" : "s");
         char label[32];
         snprintf(label, sizeof label, "%s:%d", name, index);
         bool empty = !strcmp(provider->name, "null"); /* it runs nothing, so nothing can be compared */
-        GALE_TRY(add_part(p, probe->count && !empty ? backend : NULL, index, label, empty ? "it runs nothing" : probe->reason));
+        GALE_TRY(add_part(
+            p, probe->count && !empty ? backend : NULL, index, label, empty ? "it runs nothing" : probe->reason));
     }
     return GALE_OK;
 }
@@ -104,7 +114,8 @@ static void print_part(const part *p)
     }
     for (size_t i = 0; i < r->n_skips; i++) printf("SKIP %s %s: %s\n", p->name, r->skips[i].name, r->skips[i].text);
     if (r->flushes) printf("%s takes denormals for zero and promises nothing else: both results pass\n", p->name);
-    printf("%s (%s): %d passed, %d failed, %d skipped\n", p->name, gale_device_get_info(p->device)->name, r->passed, r->failed, r->skipped);
+    printf("%s (%s): %d passed, %d failed, %d skipped\n", p->name, gale_device_get_info(p->device)->name, r->passed,
+        r->failed, r->skipped);
     fflush(stdout);
 }
 
@@ -174,7 +185,11 @@ static int print_json(const parts *p)
 
 /* --- Times beside an earlier run's. --- */
 
-typedef struct earlier { gale__arena arena; gale__json *root; gale__bytes file; } earlier;
+typedef struct earlier {
+    gale__arena arena;
+    gale__json *root;
+    gale__bytes file;
+} earlier;
 
 static gale_status read_earlier(const char *path, earlier *e)
 {
@@ -199,14 +214,16 @@ static double earlier_median(const earlier *e, const char *device, const char *n
 static gale_status print_times(const part *p, const earlier *e)
 {
     gale__table t = {.align = e->root ? "lrrrrrr" : "lrrrrr"};
-    printf("%s%s%s\n", p->name, p->device ? ": " : " is skipped: ", p->device ? gale_device_get_info(p->device)->name : p->reason);
+    printf("%s%s%s\n", p->name,
+        p->device ? ": " : " is skipped: ", p->device ? gale_device_get_info(p->device)->name : p->reason);
     if (!p->device) return GALE_OK;
     const char *const heads[] = {"case", "median us", "GB/s", "GFLOP/s", "of ceiling", "kernels", "of earlier"};
     for (int i = 0; i < (e->root ? 7 : 6); i++) gale__table_cell(&t, "%s", heads[i]);
     for (size_t i = 0; i < p->times.count; i++) {
         const gale__check_time *x = &p->times.items[i];
         double before = earlier_median(e, p->name, x->name);
-        gale__table_cell(&t, "%.70s", x->name), gale__table_cell(&t, "%.1f", x->median_us), gale__table_cell(&t, "%.1f", x->gbps), gale__table_cell(&t, "%.1f", x->gflops);
+        gale__table_cell(&t, "%.70s", x->name), gale__table_cell(&t, "%.1f", x->median_us),
+            gale__table_cell(&t, "%.1f", x->gbps), gale__table_cell(&t, "%.1f", x->gflops);
         if (x->share > 0) gale__table_cell(&t, "%.0f %%", 100 * x->share);
         else gale__table_cell(&t, "-");
         gale__table_cell(&t, "%d", x->kernels);
@@ -227,8 +244,11 @@ static gale_status work(const gale__args *given, parts *p, const earlier *e)
         gale_status status = GALE_OK;
         one->result.live = json ? NULL : one->name;
         if (one->device && bench && one->device->info.ceilings.copy_gbps <= 0) gale__ceilings_measure(one->device);
-        if (one->device) status = bench ? gale__check_bench(one->device, filter, &one->times) : gale__check_device(one->device, filter, gale__args_flag(given, "all"), &one->result);
-        if (status == GALE_DEVICE_LOST || status == GALE_TIMEOUT) gale__check_note(&one->result, status, "the device", gale_error());
+        if (one->device)
+            status = bench ? gale__check_bench(one->device, filter, &one->times)
+                           : gale__check_device(one->device, filter, gale__args_flag(given, "all"), &one->result);
+        if (status == GALE_DEVICE_LOST || status == GALE_TIMEOUT)
+            gale__check_note(&one->result, status, "the device", gale_error());
         else GALE_TRY(status);
         if (!json && bench) GALE_TRY(print_times(one, e));
         else if (!json) print_part(one);
@@ -246,8 +266,13 @@ static gale_status check_any(const gale__args *given, const parts *p)
         devices += one->device != NULL;
         cases += (size_t)(one->result.passed + one->result.failed + one->result.skipped) + one->times.count;
     }
-    if (!devices) return gale__fail(GALE_NO_DEVICE, "nothing was checked: no device of --provider %s is here; `gale doctor` says what is missing", chain ? chain : "any");
-    if (!cases) return gale__fail(GALE_NOT_FOUND, "nothing was checked: no %scase has '%s' in its name", gale__args_flag(given, "bench") ? "large " : "", filter ? filter : "");
+    if (!devices)
+        return gale__fail(GALE_NO_DEVICE,
+            "nothing was checked: no device of --provider %s is here; `gale doctor` says what is missing",
+            chain ? chain : "any");
+    if (!cases)
+        return gale__fail(GALE_NOT_FOUND, "nothing was checked: no %scase has '%s' in its name",
+            gale__args_flag(given, "bench") ? "large " : "", filter ? filter : "");
     return GALE_OK;
 }
 
@@ -259,7 +284,8 @@ static int run(const gale__args *given)
     int passed, failed, skipped, code = GALE__EXIT_OK;
     gale_status status = GALE_OK;
     if (compare) GALE_GO(read_earlier(compare, &e));
-    GALE_GO(chain ? add_chain(&p, chain, gale__args_given(given, "device") ? (int)gale__args_int(given, "device") : 0) : add_all(&p));
+    GALE_GO(chain ? add_chain(&p, chain, gale__args_given(given, "device") ? (int)gale__args_int(given, "device") : 0)
+                  : add_all(&p));
     GALE_GO(work(given, &p, &e));
     total(&p, &passed, &failed, &skipped);
     if (gale__args_flag(given, "json")) code = print_json(&p);
@@ -279,10 +305,14 @@ done:
 }
 
 const gale__command gale__command_check = {
-    args, run,
-    "Runs every operator case on every device present (or on each of --provider's) and compares with the scalar reference, and with "
-    "values found independently. Results lie between guard bytes; odd sizes, views, nothing at all, NaN, infinities and denormals are "
-    "among the cases. The last line is `N passed, N failed, N skipped`; the exit code is 4 when results differ, 3 when no device "
+    args,
+    run,
+    "Runs every operator case on every device present (or on each of --provider's) and compares with the scalar "
+    "reference, and with "
+    "values found independently. Results lie between guard bytes; odd sizes, views, nothing at all, NaN, infinities "
+    "and denormals are "
+    "among the cases. The last line is `N passed, N failed, N skipped`; the exit code is 4 when results differ, 3 when "
+    "no device "
     "was there to check and 1 when no case has the name asked for.",
     "gale check\n"
     "gale check --provider cuda,vulkan --filter Conv\n"

@@ -20,7 +20,8 @@ static const gale__arg args[] = {
 
 static const char *channel_name(int channels, int i)
 {
-    static const char *const names[5][4] = {{0}, {"grey"}, {"grey", "alpha"}, {"red", "green", "blue"}, {"red", "green", "blue", "alpha"}};
+    static const char *const names[5][4] = {
+        {0}, {"grey"}, {"grey", "alpha"}, {"red", "green", "blue"}, {"red", "green", "blue", "alpha"}};
     return names[channels][i];
 }
 
@@ -89,8 +90,8 @@ static int print_table(const gale_picture *p, const gale_picture_difference *d)
     if (status != GALE_OK) return gale__report(status);
     if (!d->pixels) printf("%lld x %lld pixels, all the same\n", (long long)p->width, (long long)p->height);
     else
-        printf("%lld x %lld pixels, %llu differ, most at %lld,%lld in %s\n", (long long)p->width, (long long)p->height, (unsigned long long)d->pixels, (long long)d->x, (long long)d->y,
-            channel_name(d->channels, d->channel));
+        printf("%lld x %lld pixels, %llu differ, most at %lld,%lld in %s\n", (long long)p->width, (long long)p->height,
+            (unsigned long long)d->pixels, (long long)d->x, (long long)d->y, channel_name(d->channels, d->channel));
     return GALE__EXIT_OK;
 }
 
@@ -125,13 +126,16 @@ static int run(const gale__args *a)
     const char *diff = gale__args_text(a, "diff"), *one = gale__args_text(a, "A"), *other = gale__args_text(a, "B");
     gale_status status;
     if (!strcmp(one, "-") && !strcmp(other, "-")) return gale__usage("compare", "standard input can be read once");
-    if (diff && (gale__file_same(diff, one) || gale__file_same(diff, other))) return gale__usage("compare", "--diff: %s is one of the pictures that are compared; choose another name", diff);
+    if (diff && (gale__file_same(diff, one) || gale__file_same(diff, other)))
+        return gale__usage("compare", "--diff: %s is one of the pictures that are compared; choose another name", diff);
     GALE_GO(read_picture(a, "A", &p));
     GALE_GO(read_picture(a, "B", &q));
     GALE_GO(gale_picture_compare(p, q, &d, gale__args_real(a, "gain"), diff ? &made : NULL));
     if (diff) GALE_GO(gale_picture_write(made, diff, NULL));
 done:;
-    int code = status != GALE_OK ? gale__report(status) : gale__args_flag(a, "json") ? print_json(p, &d) : print_table(p, &d);
+    int code = status != GALE_OK            ? gale__report(status)
+               : gale__args_flag(a, "json") ? print_json(p, &d)
+                                            : print_table(p, &d);
     if (code == GALE__EXIT_OK) code = judge(a, &d);
     gale_picture_destroy(&p);
     gale_picture_destroy(&q);
@@ -142,8 +146,11 @@ done:;
 const gale__command gale__command_compare = {
     .args = args,
     .run = run,
-    .about = "Compares two pictures of the same size and prints PSNR, SSIM (11 x 11 Gaussian window of sigma 1.5) and the largest difference, for all colours together, "
-             "for the luma and for each channel. Orientation is applied first; a picture without alpha counts as opaque.",
-    .examples = "  gale compare a.png b.jpg\n  gale compare a.png b.png --diff differences.png   # where they differ, eight times as bright\n"
+    .about =
+        "Compares two pictures of the same size and prints PSNR, SSIM (11 x 11 Gaussian window of sigma 1.5) and the "
+        "largest difference, for all colours together, "
+        "for the luma and for each channel. Orientation is applied first; a picture without alpha counts as opaque.",
+    .examples = "  gale compare a.png b.jpg\n  gale compare a.png b.png --diff differences.png   # where they differ, "
+                "eight times as bright\n"
                 "  gale compare a.png b.png --min-psnr 40           # exit code 4 below 40 dB",
 };

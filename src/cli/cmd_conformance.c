@@ -11,8 +11,10 @@
 static const gale__arg args[] = {
     {"SUITE", 0, GALE__ARG_FILE, "DIR|TAR", NULL, NULL, "folder of cases, or an archive of one", NULL, true},
     {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL, "only cases whose name contains this text"},
-    {"every", 0, GALE__ARG_INT, "N", "1", "1..100000", "only every N-th case: a spread for drivers whose compilers are slow"},
-    {"jobs", 'J', GALE__ARG_INT, "N", NULL, "1..256", "cases at once; without it as many as there are cores, and one on the CPU, whose runs use all of them"},
+    {"every", 0, GALE__ARG_INT, "N", "1", "1..100000",
+        "only every N-th case: a spread for drivers whose compilers are slow"},
+    {"jobs", 'J', GALE__ARG_INT, "N", NULL, "1..256",
+        "cases at once; without it as many as there are cores, and one on the CPU, whose runs use all of them"},
     {"table", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "passed and failed by operator, also when all passed"},
     GALE__ARG_JSON,
     GALE__ARGS_DEVICE,
@@ -20,8 +22,18 @@ static const gale__arg args[] = {
     {0},
 };
 
-typedef struct tally { char op[64]; int passed, failed, skipped; } tally;
-typedef struct run { gale__suite suite; gale__case_result *results; bool *chosen; tally *tallies; size_t n_tallies, capacity; tally all; } run;
+typedef struct tally {
+    char op[64];
+    int passed, failed, skipped;
+} tally;
+typedef struct run {
+    gale__suite suite;
+    gale__case_result *results;
+    bool *chosen;
+    tally *tallies;
+    size_t n_tallies, capacity;
+    tally all;
+} run;
 
 static gale_status count(run *r, const gale__case_result *c)
 {
@@ -42,7 +54,15 @@ static gale_status count(run *r, const gale__case_result *c)
 }
 
 /* Cases are handed out one by one to as many threads as there are jobs. */
-typedef struct queue { run *r; const gale__args *args; gale_device *device; gale__mutex lock; size_t next; gale__progress progress; gale_status status; } queue;
+typedef struct queue {
+    run *r;
+    const gale__args *args;
+    gale_device *device;
+    gale__mutex lock;
+    size_t next;
+    gale__progress progress;
+    gale_status status;
+} queue;
 
 static bool take(queue *q, size_t *index)
 {
@@ -62,7 +82,8 @@ static void work(void *arg)
         gale__case_result *result = &q->r->results[i];
         gale__suite_run(c, q->device, result);
         gale__mutex_lock(&q->lock);
-        if (!gale__args_flag(q->args, "json") && result->outcome != GALE__PASSED) printf("FAIL %s/%s: %s\n", c->group, c->name, result->reason), fflush(stdout);
+        if (!gale__args_flag(q->args, "json") && result->outcome != GALE__PASSED)
+            printf("FAIL %s/%s: %s\n", c->group, c->name, result->reason), fflush(stdout);
         gale_status status = count(q->r, result);
         if (status != GALE_OK) q->status = status;
         gale__progress_add(&q->progress, 1);
@@ -101,7 +122,8 @@ static gale_status run_all(run *r, const gale__args *a, gale_device *device)
         r->chosen[i] = seen++ % (size_t)every == 0;
         chosen += r->chosen[i];
     }
-    if (!chosen) return gale__fail(GALE_NOT_FOUND, "no case of %zu has '%s' in its name", r->suite.count, filter ? filter : "");
+    if (!chosen)
+        return gale__fail(GALE_NOT_FOUND, "no case of %zu has '%s' in its name", r->suite.count, filter ? filter : "");
     queue q = {.r = r, .args = a, .device = device};
     return run_queue(&q, jobs, chosen);
 }
@@ -113,7 +135,8 @@ static void print_text(const run *r, const gale__args *a)
         gale__table_cell(&t, "operator"), gale__table_cell(&t, "passed"), gale__table_cell(&t, "failed");
         for (size_t i = 0; i < r->n_tallies; i++) {
             if (!r->tallies[i].failed && !gale__args_flag(a, "table")) continue;
-            gale__table_cell(&t, "%s", r->tallies[i].op), gale__table_cell(&t, "%d", r->tallies[i].passed), gale__table_cell(&t, "%d", r->tallies[i].failed);
+            gale__table_cell(&t, "%s", r->tallies[i].op), gale__table_cell(&t, "%d", r->tallies[i].passed),
+                gale__table_cell(&t, "%d", r->tallies[i].failed);
         }
         gale__table_print(&t, stdout);
     }
@@ -174,8 +197,10 @@ static int run_command(const gale__args *a)
 const gale__command gale__command_conformance = {
     .args = args,
     .run = run_command,
-    .about = "Runs every case of the official ONNX backend suite (or any folder of model.onnx with test_data_set_N/input_N.pb and output_N.pb) on the chosen device, by the suite's own "
-             "tolerances. On a GPU a case passes only when every number was computed there. A model with a node that the standard calls random is held to type, shape and range. The last line is "
+    .about = "Runs every case of the official ONNX backend suite (or any folder of model.onnx with "
+             "test_data_set_N/input_N.pb and output_N.pb) on the chosen device, by the suite's own "
+             "tolerances. On a GPU a case passes only when every number was computed there. A model with a node that "
+             "the standard calls random is held to type, shape and range. The last line is "
              "`N passed, N failed, N skipped`.",
     .examples = "  gale conformance onnx-backend-tests-1.22.tar.xz                # on the fastest device\n"
                 "  gale conformance data/ --provider cpu --filter attention        # some cases, on the CPU\n"

@@ -11,14 +11,26 @@ static const gale__arg args[] = {
     {"emit", 0, GALE__ARG_CHOICE, NULL, "onnx", "onnx|c", "c: a C file with the model as an array of bytes"},
     {"name", 0, GALE__ARG_TEXT, "NAME", NULL, NULL, "--emit c: the array's name; else it follows from the file's"},
     {"external", 0, GALE__ARG_TEXT, "NAME", NULL, NULL, "put large tensors into a file of this name beside the model"},
-    {"extract", 0, GALE__ARG_TEXT, "INPUTS:OUTPUTS", NULL, NULL, "only what leads from these values to those; names with commas between"},
-    {"pin", 0, GALE__ARG_TEXT, "NAME=N", NULL, NULL, "give an open extent a number; INPUT:AXIS=N for one without a name", .many = true},
-    {"free", 0, GALE__ARG_TEXT, "INPUT[:AXIS]", NULL, NULL, "open the extents of an input, or one of them", .many = true},
-    {"opset", 0, GALE__ARG_CHOICE, NULL, NULL, "27|newest", "bring an older model up: operators in their newest form, functions inlined"},
-    {"fold", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "compute what depends on constants alone, join what is equal, drop what nothing reads"},
-    {"precision", 0, GALE__ARG_CHOICE, NULL, NULL, "fp16|bf16|int8", "weights and operators in half precision, or weights of products in 8 bit; inputs and outputs stay as they are"},
-    {"calibrate", 0, GALE__ARG_TEXT, "FILE", NULL, NULL, "--precision int8: a sample (.npy, .npz, .pb, picture; NAME=FILE,NAME=FILE for several inputs), for activations in 8 bit", .many = true},
-    {"leave", 0, GALE__ARG_TEXT, "NAME", NULL, NULL, "--precision int8: a node that stays as it is, by name, result or operator; NAME* for all that begin so", .many = true},
+    {"extract", 0, GALE__ARG_TEXT, "INPUTS:OUTPUTS", NULL, NULL,
+        "only what leads from these values to those; names with commas between"},
+    {"pin", 0, GALE__ARG_TEXT, "NAME=N", NULL, NULL,
+        "give an open extent a number; INPUT:AXIS=N for one without a name", .many = true},
+    {"free", 0, GALE__ARG_TEXT, "INPUT[:AXIS]", NULL, NULL, "open the extents of an input, or one of them",
+        .many = true},
+    {"opset", 0, GALE__ARG_CHOICE, NULL, NULL, "27|newest",
+        "bring an older model up: operators in their newest form, functions inlined"},
+    {"fold", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "compute what depends on constants alone, join what is equal, drop what nothing reads"},
+    {"precision", 0, GALE__ARG_CHOICE, NULL, NULL, "fp16|bf16|int8",
+        "weights and operators in half precision, or weights of products in 8 bit; inputs and outputs stay as they "
+        "are"},
+    {"calibrate", 0, GALE__ARG_TEXT, "FILE", NULL, NULL,
+        "--precision int8: a sample (.npy, .npz, .pb, picture; NAME=FILE,NAME=FILE for several inputs), for "
+        "activations in 8 bit",
+        .many = true},
+    {"leave", 0, GALE__ARG_TEXT, "NAME", NULL, NULL,
+        "--precision int8: a node that stays as it is, by name, result or operator; NAME* for all that begin so",
+        .many = true},
     GALE__ARGS_PICTURES,
     {0},
 };
@@ -28,7 +40,8 @@ static gale_status pin(gale__onnx *file, gale__pb_model *model, const char *text
     const char *equals = strrchr(text, '=');
     char name[256];
     int64_t value;
-    if (!equals || (size_t)(equals - text) >= sizeof name || !gale__text_to_i64(equals + 1, &value)) return gale__fail(GALE_INVALID, "--pin %s: it is NAME=N", text);
+    if (!equals || (size_t)(equals - text) >= sizeof name || !gale__text_to_i64(equals + 1, &value))
+        return gale__fail(GALE_INVALID, "--pin %s: it is NAME=N", text);
     snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
     return gale__edit_pin(file, model, name, value);
 }
@@ -87,9 +100,11 @@ static int run(const gale__args *a)
     const char *output = gale__args_text(a, "output");
     bool c = !strcmp(gale__args_text(a, "emit"), "c");
     if (!output) return gale__usage("convert", "where to? --output FILE is missing");
-    if (c && gale__args_given(a, "external")) return gale__usage("convert", "a C file holds everything: --external does not go with --emit c");
+    if (c && gale__args_given(a, "external"))
+        return gale__usage("convert", "a C file holds everything: --external does not go with --emit c");
     bool int8 = gale__args_given(a, "precision") && !strcmp(gale__args_text(a, "precision"), "int8");
-    if (gale__args_given(a, "calibrate") && !int8) return gale__usage("convert", "--calibrate goes with --precision int8");
+    if (gale__args_given(a, "calibrate") && !int8)
+        return gale__usage("convert", "--calibrate goes with --precision int8");
     if (gale__args_given(a, "leave") && !int8) return gale__usage("convert", "--leave goes with --precision int8");
     return gale__report(convert(a, gale__args_text(a, "MODEL"), output));
 }
@@ -97,13 +112,18 @@ static int run(const gale__args *a)
 const gale__command gale__command_convert = {
     .args = args,
     .run = run,
-    .about = "Writes a model again, changed as the options say. The steps are taken in this order: extract, free, pin, opset, fold, precision, emit. What is not asked for stays "
+    .about = "Writes a model again, changed as the options say. The steps are taken in this order: extract, free, pin, "
+             "opset, fold, precision, emit. What is not asked for stays "
              "as it was, also what gale does not know of.\n\n"
-             "Half precision: operators that take it compute in it, others stay in single precision, with Cast nodes between. Numbers beyond the "
+             "Half precision: operators that take it compute in it, others stay in single precision, with Cast nodes "
+             "between. Numbers beyond the "
              "largest of the type become the largest.\n\n"
-             "8 bit: weights of MatMul, Gemm and Conv become int8 with a scale for each channel. With samples (--calibrate), what these operators read is held to uint8 in the range it had "
-             "there, evened out by channel where that loses less, and what the outputs lost is printed. Nodes named by --leave stay in single precision.\n\n"
-             "Folding: results that would be much larger than what they are computed from stay nodes. Where all extents of the inputs are fixed (--pin), so are the shapes that follow from them.",
+             "8 bit: weights of MatMul, Gemm and Conv become int8 with a scale for each channel. With samples "
+             "(--calibrate), what these operators read is held to uint8 in the range it had "
+             "there, evened out by channel where that loses less, and what the outputs lost is printed. Nodes named by "
+             "--leave stay in single precision.\n\n"
+             "Folding: results that would be much larger than what they are computed from stay nodes. Where all "
+             "extents of the inputs are fixed (--pin), so are the shapes that follow from them.",
     .examples = "  gale convert model.onnx -o small.onnx --external small.bin   # weights beside the model\n"
                 "  gale convert model.onnx -o fixed.onnx --pin batch=1 --pin height=256\n"
                 "  gale convert old.onnx -o new.onnx --opset newest\n"
@@ -111,6 +131,7 @@ const gale__command gale__command_convert = {
                 "  gale convert model.onnx -o open.onnx --free input:0\n"
                 "  gale convert model.onnx -o part.onnx --extract x,y:z\n"
                 "  gale convert model.onnx -o half.onnx --precision fp16\n"
-                "  gale convert model.onnx -o small.onnx --opset newest --fold --precision int8 --calibrate a.npy --calibrate b.npy\n"
+                "  gale convert model.onnx -o small.onnx --opset newest --fold --precision int8 --calibrate a.npy "
+                "--calibrate b.npy\n"
                 "  gale convert model.onnx -o model.c --emit c",
 };

@@ -8,11 +8,15 @@
 
 static const gale__arg args[] = {
     GALE__ARG_JSON,
-    {"measure", 'm', GALE__ARG_FLAG, NULL, NULL, NULL, "measure the ceilings of every device (half a second each) and keep them"},
+    {"measure", 'm', GALE__ARG_FLAG, NULL, NULL, NULL,
+        "measure the ceilings of every device (half a second each) and keep them"},
     {0},
 };
 
-typedef struct found { gale_device_info *items; size_t count, capacity; } found;
+typedef struct found {
+    gale_device_info *items;
+    size_t count, capacity;
+} found;
 
 /* Every device of every backend, with its ceilings; the null device is not one for users. */
 static gale_status find_devices(found *f)
@@ -44,7 +48,8 @@ static void measure(found *f)
         if (status == GALE_OK) status = gale__ceilings_measure(device);
         if (status == GALE_OK && strcmp(info->backend, "null") != 0) status = gale__measure_kernels(device);
         if (device) info->ceilings = device->info.ceilings;
-        if (status != GALE_OK) gale__log(GALE__WARN, "%s:%d is not measured: %s", info->backend, info->index, gale_error());
+        if (status != GALE_OK)
+            gale__log(GALE__WARN, "%s:%d is not measured: %s", info->backend, info->index, gale_error());
         gale_device_close(&device);
     }
 }
@@ -69,19 +74,22 @@ static gale_status print_table(const found *f)
     const gale_device_info *choice = automatic();
     gale__table t = {.align = "llll"};
     gale__str text = {0};
-    gale__table_cell(&t, "provider"), gale__table_cell(&t, "here"), gale__table_cell(&t, "device, or why there is none"), gale__table_cell(&t, "aliases");
+    gale__table_cell(&t, "provider"), gale__table_cell(&t, "here"),
+        gale__table_cell(&t, "device, or why there is none"), gale__table_cell(&t, "aliases");
     for (int i = 0; i < count; i++) {
         const gale_device_info *info = gale__provider_device(&all[i]);
         const gale__probe *probe = NULL;
         GALE_TRY(gale__provider_probe(&all[i], &probe));
         gale__table_cell(&t, "%s", all[i].name);
-        if (info) gale__table_cell(&t, "%s:%d%s", info->backend, info->index, info == choice && all[i].rank ? " *" : "");
+        if (info)
+            gale__table_cell(&t, "%s:%d%s", info->backend, info->index, info == choice && all[i].rank ? " *" : "");
         else gale__table_cell(&t, "-");
         gale__table_cell(&t, "%s", info ? info->name : probe->reason);
         gale__table_cell(&t, "%s", all[i].aliases);
     }
     GALE_TRY(gale__table_print(&t, stdout));
-    if (choice && !strcmp(choice->backend, "cpu")) gale__str_add(&text, "\nNo GPU detected: `gale doctor` says what to install. ");
+    if (choice && !strcmp(choice->backend, "cpu"))
+        gale__str_add(&text, "\nNo GPU detected: `gale doctor` says what to install. ");
     else gale__str_add(&text, "\n");
     gale__str_add(&text, "* is what gale takes when nothing is asked for.\n");
     for (int i = 0; i < count; i++)
@@ -165,7 +173,9 @@ static int run(const gale__args *a)
 const gale__command gale__command_devices = {
     .args = args,
     .run = run,
-    .about = "Every provider name with its aliases, what it stands for on this machine, and for what is missing the reason. "
-             "Below it every device with driver, memory, limits, features and the ceilings that were measured.",
-    .examples = "  gale devices\n  gale devices --measure   # take the ceilings, which plans and reports use\n  gale devices --json",
+    .about =
+        "Every provider name with its aliases, what it stands for on this machine, and for what is missing the reason. "
+        "Below it every device with driver, memory, limits, features and the ceilings that were measured.",
+    .examples = "  gale devices\n  gale devices --measure   # take the ceilings, which plans and reports use\n  gale "
+                "devices --json",
 };

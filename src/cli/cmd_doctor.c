@@ -9,17 +9,24 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"try", 't', GALE__ARG_TEXT, "PROVIDER", NULL, NULL, "run the provider's first steps in a child process and say which one fails"},
+    {"try", 't', GALE__ARG_TEXT, "PROVIDER", NULL, NULL,
+        "run the provider's first steps in a child process and say which one fails"},
     {"device", 'd', GALE__ARG_INT, "N", NULL, "0..1023", "device index, counted per provider", "GALE_DEVICE"},
     {"debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "turn on the driver's own checks", "GALE_DEBUG_LAYER"},
     {0},
 };
 
-static const struct { const char *backend, *packages; } packages[] = {
-    {"cuda", "Debian: nvidia-driver (non-free); Ubuntu: nvidia-driver-550 or newer. Kernels need NVRTC: nvidia-cuda-toolkit, or NVIDIA's cuda-nvrtc-12-x"},
-    {"hip", "Debian: libamdhip64-5 and libhiprtc-builtins5, or AMD's rocm-hip-runtime; the user must be in the groups render and video"},
-    {"opencl", "ocl-icd-libopencl1 and a driver: nvidia-opencl-icd, mesa-opencl-icd, intel-opencl-icd, or pocl-opencl-icd for the CPU"},
-    {"vulkan", "libvulkan1 and a driver: mesa-vulkan-drivers (AMD, Intel, and lavapipe for the CPU) or nvidia-vulkan-icd"},
+static const struct {
+    const char *backend, *packages;
+} packages[] = {
+    {"cuda", "Debian: nvidia-driver (non-free); Ubuntu: nvidia-driver-550 or newer. Kernels need NVRTC: "
+             "nvidia-cuda-toolkit, or NVIDIA's cuda-nvrtc-12-x"},
+    {"hip", "Debian: libamdhip64-5 and libhiprtc-builtins5, or AMD's rocm-hip-runtime; the user must be in the groups "
+            "render and video"},
+    {"opencl", "ocl-icd-libopencl1 and a driver: nvidia-opencl-icd, mesa-opencl-icd, intel-opencl-icd, or "
+               "pocl-opencl-icd for the CPU"},
+    {"vulkan",
+        "libvulkan1 and a driver: mesa-vulkan-drivers (AMD, Intel, and lavapipe for the CPU) or nvidia-vulkan-icd"},
 };
 
 static const char *packages_for(const char *backend)
@@ -35,7 +42,7 @@ static void check_provider(const gale__provider *p, gale__str *out)
     const gale__probe *probe = NULL;
     if (info) {
         gale__str_addf(out, "ok       %-9s %s (%s)%s\n", p->name, info->name, info->driver,
-                       info->caps.software ? ": runs on the CPU, used only when asked for by name" : "");
+            info->caps.software ? ": runs on the CPU, used only when asked for by name" : "");
         return;
     }
     if (gale__provider_probe(p, &probe) != GALE_OK) return;
@@ -47,19 +54,24 @@ static void check_provider(const gale__provider *p, gale__str *out)
 /* Device files that are there but closed to this user explain many a missing GPU. */
 static void check_permissions(gale__str *out)
 {
-    static const char *const nodes[] = {"/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/kfd", "/dev/nvidiactl", "/dev/nvidia0"};
+    static const char *const nodes[] = {
+        "/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/kfd", "/dev/nvidiactl", "/dev/nvidia0"};
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         char group[64];
         if (gale__path_access(nodes[i], group, sizeof group) == GALE__ACCESS_DENIED)
-            gale__str_addf(out, "denied   %s: no permission; `sudo usermod -aG %s $USER`, then log in again\n", nodes[i], group);
+            gale__str_addf(
+                out, "denied   %s: no permission; `sudo usermod -aG %s $USER`, then log in again\n", nodes[i], group);
     }
 }
 
-static void check_library(gale__str *out, const char *what, const char *use, const char *const *sonames, const char *package)
+static void check_library(
+    gale__str *out, const char *what, const char *use, const char *const *sonames, const char *package)
 {
     gale__dl *dl = NULL;
     if (gale__dl_open(sonames, &dl) == GALE_OK) gale__str_addf(out, "ok       %-9s %s\n", what, gale__dl_name(dl));
-    else gale__str_addf(out, "missing  %-9s %s not found; needed for %s\n                   packages: %s\n", what, sonames[0], use, package);
+    else
+        gale__str_addf(out, "missing  %-9s %s not found; needed for %s\n                   packages: %s\n", what,
+            sonames[0], use, package);
     gale__dl_close(&dl);
 }
 
@@ -71,8 +83,13 @@ static void check_cache(gale__str *out)
         return;
     }
     snprintf(file, sizeof file, "%s/doctor", folder);
-    if (gale__folder_make(folder) == GALE_OK && gale__file_write(file, "ok\n", 3) == GALE_OK) gale__str_addf(out, "ok       cache     %s\n", folder);
-    else gale__str_addf(out, "denied   cache     %s\n                   kernels are compiled again in every run; set GALE_CACHE to a folder you may write\n", gale_error());
+    if (gale__folder_make(folder) == GALE_OK && gale__file_write(file, "ok\n", 3) == GALE_OK)
+        gale__str_addf(out, "ok       cache     %s\n", folder);
+    else
+        gale__str_addf(out,
+            "denied   cache     %s\n                   kernels are compiled again in every run; set GALE_CACHE to a "
+            "folder you may write\n",
+            gale_error());
     if (gale__file_exists(file)) gale__file_remove(file);
 }
 
@@ -113,7 +130,9 @@ static int try_steps(void *arg)
     return status == GALE_OK ? GALE__EXIT_OK : status == GALE_NO_DEVICE ? GALE__EXIT_NO_DEVICE : GALE__EXIT_FAILED;
 }
 
-typedef struct progress { char step[128]; } progress;
+typedef struct progress {
+    char step[128];
+} progress;
 
 static void show_line(void *user, const char *line)
 {
@@ -131,10 +150,12 @@ static int try_provider(const char *name)
     fflush(stdout);
     gale_status status = gale__child_run(try_steps, (void *)name, show_line, &p, 2 * gale__watchdog_ns(), &end);
     if (status != GALE_OK) return gale__report(status);
-    if (end.timed_out) printf("FAILED   %s: no answer, the driver hangs (GALE_WATCHDOG_S sets how long to wait)\n", p.step);
+    if (end.timed_out)
+        printf("FAILED   %s: no answer, the driver hangs (GALE_WATCHDOG_S sets how long to wait)\n", p.step);
     else if (end.signal)
-        printf("FAILED   %s: the driver took the process down with %s; leave %s out of the provider chain, or update its driver\n", p.step,
-               gale__signal_name(end.signal), name);
+        printf("FAILED   %s: the driver took the process down with %s; leave %s out of the provider chain, or update "
+               "its driver\n",
+            p.step, gale__signal_name(end.signal), name);
     else if (end.code == 0) printf("%s works here\n", name);
     return end.timed_out || end.signal ? GALE__EXIT_FAILED : end.code;
 }
@@ -143,14 +164,17 @@ static int run(const gale__args *a)
 {
     const char *name = gale__args_text(a, "try");
     if (!name) return examine();
-    if (!gale__provider_find(name)) return gale__usage("doctor", "doctor: '%s' is no provider (`gale devices` lists them)", name);
+    if (!gale__provider_find(name))
+        return gale__usage("doctor", "doctor: '%s' is no provider (`gale devices` lists them)", name);
     return try_provider(name);
 }
 
 const gale__command gale__command_doctor = {
     .args = args,
     .run = run,
-    .about = "Says for every provider whether it works here, and if not what to install or change. With --try the first steps of one "
-             "provider are run in a child process: a driver that crashes or hangs is named with the step it did not survive.",
+    .about = "Says for every provider whether it works here, and if not what to install or change. With --try the "
+             "first steps of one "
+             "provider are run in a child process: a driver that crashes or hangs is named with the step it did not "
+             "survive.",
     .examples = "  gale doctor\n  gale doctor --try vulkan",
 };

@@ -1,4 +1,5 @@
-/* gale explain: where each part of a model runs and what it costs, predicted from the device's ceilings and measured in one steady run. */
+/* gale explain: where each part of a model runs and what it costs, predicted from the device's ceilings and measured in
+ * one steady run. */
 #include "base/file.h"
 #include "base/json.h"
 #include "base/thread.h"
@@ -27,7 +28,10 @@ double gale__predict_us(const gale_device_ceilings *c, const gale__record *r)
     return gale__ceiling_us(c, r->bytes, r->operations);
 }
 
-static const gale_device_ceilings *ceilings(const gale__explained *e) { return &gale_device_get_info(e->device)->ceilings; }
+static const gale_device_ceilings *ceilings(const gale__explained *e)
+{
+    return &gale_device_get_info(e->device)->ceilings;
+}
 
 /* The i-th costliest record not yet shown; the lists are short enough for a plain search. */
 static size_t costliest(const gale__explained *e, const bool *shown)
@@ -42,8 +46,11 @@ static void add_row(gale__table *t, const gale__explained *e, size_t i)
 {
     const gale__record *r = &e->records[i];
     double predicted = gale__predict_us(ceilings(e), r);
-    gale__table_cell(t, "%zu", i), gale__table_cell(t, "%.60s", r->op && *r->op ? r->op : gale__span_kind_name(r->kind)), gale__table_cell(t, "%.30s", r->name);
-    gale__table_cell(t, "%.2f", r->bytes / 1e6), gale__table_cell(t, "%.1f", r->operations / 1e6), gale__table_cell(t, "%.1f", predicted), gale__table_cell(t, "%.1f", r->time_us);
+    gale__table_cell(t, "%zu", i),
+        gale__table_cell(t, "%.60s", r->op && *r->op ? r->op : gale__span_kind_name(r->kind)),
+        gale__table_cell(t, "%.30s", r->name);
+    gale__table_cell(t, "%.2f", r->bytes / 1e6), gale__table_cell(t, "%.1f", r->operations / 1e6),
+        gale__table_cell(t, "%.1f", predicted), gale__table_cell(t, "%.1f", r->time_us);
     gale__table_cell(t, "%.0f %%", e->measured_us > 0 ? 100 * r->time_us / e->measured_us : 0);
 }
 
@@ -54,8 +61,10 @@ static gale_status print_text(const gale__explained *e, const gale__args *a)
     bool *shown = gale__calloc(e->count + 1, sizeof *shown);
     if (!shown) return GALE_NO_MEMORY;
     gale__table t = {.align = "rllrrrrr"};
-    printf("%s on %s %d: %s (%s)\nwhy: %s\n\n", e->model, d->backend, d->index, d->name, d->driver, gale_device_why(e->device));
-    static const char *const heads[] = {"#", "operators", "kernel", "MB", "MFLOP", "predicted us", "measured us", "share"};
+    printf("%s on %s %d: %s (%s)\nwhy: %s\n\n", e->model, d->backend, d->index, d->name, d->driver,
+        gale_device_why(e->device));
+    static const char *const heads[] = {
+        "#", "operators", "kernel", "MB", "MFLOP", "predicted us", "measured us", "share"};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) gale__table_cell(&t, "%s", heads[i]);
     for (size_t k = 0; k < e->count && (!most || k < (size_t)most); k++) {
         size_t i = most ? costliest(e, shown) : k;
@@ -63,8 +72,9 @@ static gale_status print_text(const gale__explained *e, const gale__args *a)
         add_row(&t, e, i);
     }
     gale__table_print(&t, stdout);
-    printf("\n%zu kernels and copies: predicted %.1f us, measured %.1f us; ready %.1f ms after opening, of which reading took %.1f ms\n", e->count, e->predicted_us, e->measured_us, e->open_ms + e->first_ms,
-           e->open_ms);
+    printf("\n%zu kernels and copies: predicted %.1f us, measured %.1f us; ready %.1f ms after opening, of which "
+           "reading took %.1f ms\n",
+        e->count, e->predicted_us, e->measured_us, e->open_ms + e->first_ms, e->open_ms);
     gale__free(shown);
     return GALE_OK;
 }
@@ -160,7 +170,8 @@ static int run(const gale__args *a) { return gale__on_device(a, work); }
 const gale__command gale__command_explain = {
     .args = args,
     .run = run,
-    .about = "Runs a model with made-up or given inputs and tells what ran where, why, and what it cost: every kernel with the operators it stands for, the time its device's ceilings allow "
+    .about = "Runs a model with made-up or given inputs and tells what ran where, why, and what it cost: every kernel "
+             "with the operators it stands for, the time its device's ceilings allow "
              "and the time it took. --html draws the graph, coloured by where its nodes ran.",
     .examples = "  gale explain model.onnx --shape x=1x3x256x256\n"
                 "  gale explain model.onnx --provider cuda --html model.html\n"

@@ -1,5 +1,5 @@
-/* gale inspect: what a model file says about itself.  Nothing is run and large data is not read, so it is quick for any size; names come from the
- * file and are shown without their control characters. */
+/* gale inspect: what a model file says about itself.  Nothing is run and large data is not read, so it is quick for any
+ * size; names come from the file and are shown without their control characters. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/inspect.h"
@@ -10,8 +10,11 @@
 
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "an ONNX file", .required = true},
-    {"shapes", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "also the type and shape of every value, with the free extents of the inputs as symbols"},
-    {"plan", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "also what a run takes and where its parts go: operations and bytes by operator, memory; inputs are made up (--shape)"},
+    {"shapes", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "also the type and shape of every value, with the free extents of the inputs as symbols"},
+    {"plan", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "also what a run takes and where its parts go: operations and bytes by operator, memory; inputs are made up "
+        "(--shape)"},
     GALE__ARGS_MODEL_INPUTS,
     GALE__ARGS_MODEL_OPTIONS,
     GALE__ARGS_DEVICE,
@@ -21,7 +24,10 @@ static const gale__arg args[] = {
 };
 
 enum { LISTED_MOST = 16 };
-typedef struct op_count { const gale__pb_text *domain, *name; size_t count; } op_count;
+typedef struct op_count {
+    const gale__pb_text *domain, *name;
+    size_t count;
+} op_count;
 typedef struct facts {
     gale__onnx *file;
     const gale__pb_model *model;
@@ -59,7 +65,8 @@ static void count_tensor(facts *f, int32_t data_type, const int64_t *dims, size_
     uint64_t bytes = type < 0 ? 0 : n * gale_type_size((gale_type)type);
     f->tensors++;
     f->external += external;
-    if (__builtin_add_overflow(f->parameters, n, &f->parameters) || __builtin_add_overflow(f->bytes, bytes, &f->bytes)) f->failed = true;
+    if (__builtin_add_overflow(f->parameters, n, &f->parameters) || __builtin_add_overflow(f->bytes, bytes, &f->bytes))
+        f->failed = true;
 }
 
 static void count_graph(facts *f, const gale__pb_graph *g);
@@ -83,7 +90,8 @@ static void count_nodes(facts *f, const gale__pb_node *nodes, size_t n)
 static void count_graph(facts *f, const gale__pb_graph *g)
 {
     for (size_t i = 0; i < g->initializer.n; i++)
-        count_tensor(f, g->initializer.at[i].data_type, g->initializer.at[i].dims.at, g->initializer.at[i].dims.n, g->initializer.at[i].data_location == 1);
+        count_tensor(f, g->initializer.at[i].data_type, g->initializer.at[i].dims.at, g->initializer.at[i].dims.n,
+            g->initializer.at[i].data_location == 1);
     for (size_t i = 0; i < g->sparse_initializer.n; i++) {
         const gale__pb_sparse *s = &g->sparse_initializer.at[i];
         if (s->values) count_tensor(f, s->values->data_type, s->dims.at, s->dims.n, s->values->data_location == 1);
@@ -98,7 +106,9 @@ static void sum_up(facts *f)
     if (f->n_ops) qsort(f->ops, f->n_ops, sizeof *f->ops, by_name);
     for (size_t i = 0; i < f->n_ops; i++) {
         op_count *last = n ? &f->ops[n - 1] : NULL;
-        if (last && gale__pb_text_equal(last->domain, f->ops[i].domain) && gale__pb_text_equal(last->name, f->ops[i].name)) last->count++;
+        if (last && gale__pb_text_equal(last->domain, f->ops[i].domain) &&
+            gale__pb_text_equal(last->name, f->ops[i].name))
+            last->count++;
         else f->ops[n++] = f->ops[i];
     }
     f->n_ops = n;
@@ -179,8 +189,10 @@ static void add_inputs(gale__str *out, const gale__pb_graph *g)
         else add_value(out, "input", &g->input.at[i], "");
     }
     for (size_t i = 0; i < g->input.n && given <= LISTED_MOST; i++)
-        if (gale__pb_has_value(g, &g->input.at[i].name)) add_value(out, "input", &g->input.at[i], " (optional: the file gives it a value)");
-    if (given > LISTED_MOST) gale__str_addf(out, "%-11s%zu more are optional: the file gives them a value\n", "input", given);
+        if (gale__pb_has_value(g, &g->input.at[i].name))
+            add_value(out, "input", &g->input.at[i], " (optional: the file gives it a value)");
+    if (given > LISTED_MOST)
+        gale__str_addf(out, "%-11s%zu more are optional: the file gives them a value\n", "input", given);
 }
 
 static int print_text(const facts *f, bool shapes)
@@ -204,7 +216,8 @@ static int print_text(const facts *f, bool shapes)
         add_inputs(&out, m->graph);
         for (size_t i = 0; i < m->graph->output.n; i++) add_value(&out, "output", &m->graph->output.at[i], "");
     }
-    gale__str_addf(&out, "%-11s%llu in %zu tensors, %s", "parameters", (unsigned long long)f->parameters, f->tensors, gale__bytes_text(f->bytes, bytes));
+    gale__str_addf(&out, "%-11s%llu in %zu tensors, %s", "parameters", (unsigned long long)f->parameters, f->tensors,
+        gale__bytes_text(f->bytes, bytes));
     if (f->external) gale__str_addf(&out, ", %zu of them in other files", f->external);
     gale__str_addf(&out, "\n%-11s%zu\n", "nodes", f->nodes);
     for (size_t i = 0; i < f->n_ops; i++) {
@@ -256,7 +269,8 @@ static void json_dims(gale__json_out *j, const gale__pb_shape *shape)
     gale__json_close(j, ']');
 }
 
-static void json_values(gale__json_out *j, const char *key, const gale__pb_graph *g, const gale__pb_value_info *infos, size_t n)
+static void json_values(
+    gale__json_out *j, const char *key, const gale__pb_graph *g, const gale__pb_value_info *infos, size_t n)
 {
     gale__json_key(j, key);
     gale__json_array(j);
@@ -268,7 +282,8 @@ static void json_values(gale__json_out *j, const char *key, const gale__pb_graph
         add_type(&type, infos[i].type);
         gale__json_key(j, "type");
         gale__json_string(j, gale__str_text(&type));
-        if (infos[i].type && infos[i].type->tensor_type && infos[i].type->tensor_type->shape) json_dims(j, infos[i].type->tensor_type->shape);
+        if (infos[i].type && infos[i].type->tensor_type && infos[i].type->tensor_type->shape)
+            json_dims(j, infos[i].type->tensor_type->shape);
         gale__json_close(j, '}');
         gale__str_finish(&type);
     }
@@ -302,7 +317,8 @@ static void json_lists(gale__json_out *j, const facts *f)
     gale__json_close(j, ']');
     gale__json_key(j, "metadata");
     gale__json_object(j);
-    for (size_t i = 0; i < m->metadata_props.n; i++) json_text(j, text_of(&m->metadata_props.at[i].key), &m->metadata_props.at[i].value);
+    for (size_t i = 0; i < m->metadata_props.n; i++)
+        json_text(j, text_of(&m->metadata_props.at[i].key), &m->metadata_props.at[i].value);
     gale__json_close(j, '}');
 }
 
@@ -342,10 +358,12 @@ static int run(const gale__args *a)
     if (status != GALE_OK) return gale__report(status);
     f.model = gale__onnx_root(f.file);
     if (f.model->graph) count_graph(&f, f.model->graph);
-    for (size_t i = 0; i < f.model->functions.n; i++) count_nodes(&f, f.model->functions.at[i].node.at, f.model->functions.at[i].node.n);
+    for (size_t i = 0; i < f.model->functions.n; i++)
+        count_nodes(&f, f.model->functions.at[i].node.at, f.model->functions.at[i].node.n);
     sum_up(&f);
     int code = f.failed ? gale__report(gale__fail(GALE_LIMIT, "%s: cannot be summed up", gale__onnx_path(f.file)))
-             : gale__args_flag(a, "json") ? print_json(&f, gale__args_flag(a, "shapes")) : print_text(&f, gale__args_flag(a, "shapes"));
+               : gale__args_flag(a, "json") ? print_json(&f, gale__args_flag(a, "shapes"))
+                                            : print_text(&f, gale__args_flag(a, "shapes"));
     gale__free(f.ops);
     gale__onnx_close(&f.file);
     if (code || !gale__args_flag(a, "plan")) return code;
@@ -356,8 +374,11 @@ static int run(const gale__args *a)
 const gale__command gale__command_inspect = {
     .args = args,
     .run = run,
-    .about = "Shows what is in an ONNX file: who wrote it, which operator sets it asks for, inputs and outputs, how many of which operators (also in bodies "
-             "and functions), and its parameters. Nothing is run, and external data is not looked for. With --shapes every value is listed too: free extents of the "
+    .about = "Shows what is in an ONNX file: who wrote it, which operator sets it asks for, inputs and outputs, how "
+             "many of which operators (also in bodies "
+             "and functions), and its parameters. Nothing is run, and external data is not looked for. With --shapes "
+             "every value is listed too: free extents of the "
              "inputs keep their names, so that a result may be f32 [batch, 2*height]; ? is what only a run can tell.",
-    .examples = "  gale inspect model.onnx\n  gale inspect model.onnx --json\n  gale inspect model.onnx --shapes\n  gale inspect model.onnx --plan --shape x=1x3x256x256 --provider cuda",
+    .examples = "  gale inspect model.onnx\n  gale inspect model.onnx --json\n  gale inspect model.onnx --shapes\n  "
+                "gale inspect model.onnx --plan --shape x=1x3x256x256 --provider cuda",
 };

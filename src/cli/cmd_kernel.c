@@ -8,13 +8,17 @@
 
 static const gale__arg args[] = {
     {"ACTION", 0, GALE__ARG_CHOICE, NULL, NULL, "run", "what to do", NULL, true},
-    {"FILE", 0, GALE__ARG_FILE, NULL, NULL, NULL, "kernel source or binary: .cl .cu .hip .glsl .comp .spv .cubin .ptx", NULL, true},
+    {"FILE", 0, GALE__ARG_FILE, NULL, NULL, NULL, "kernel source or binary: .cl .cu .hip .glsl .comp .spv .cubin .ptx",
+        NULL, true},
     {"entry", 'e', GALE__ARG_TEXT, "NAME", "main", NULL, "entry point"},
     {"group", 'g', GALE__ARG_TEXT, "X,Y,Z", "1,1,1", NULL, "threads in a work-group"},
     {"groups", 'G', GALE__ARG_TEXT, "X,Y,Z", "1,1,1", NULL, "work-groups"},
-    {"buffer", 'b', GALE__ARG_TEXT, "FILE|TYPE:AxB", NULL, NULL, "the next buffer: an .npy file, or zeros of a type and shape such as f32:1024x4", NULL, false, true},
-    {"word", 'w', GALE__ARG_TEXT, "N", NULL, NULL, "the next 32-bit parameter: 12, -3, 0xff, or 1.5f for a float", NULL, false, true},
-    {"out", 'o', GALE__ARG_TEXT, "N=FILE", NULL, NULL, "write buffer N, counted from 0, to an .npy file", NULL, false, true},
+    {"buffer", 'b', GALE__ARG_TEXT, "FILE|TYPE:AxB", NULL, NULL,
+        "the next buffer: an .npy file, or zeros of a type and shape such as f32:1024x4", NULL, false, true},
+    {"word", 'w', GALE__ARG_TEXT, "N", NULL, NULL, "the next 32-bit parameter: 12, -3, 0xff, or 1.5f for a float", NULL,
+        false, true},
+    {"out", 'o', GALE__ARG_TEXT, "N=FILE", NULL, NULL, "write buffer N, counted from 0, to an .npy file", NULL, false,
+        true},
     {"options", 'O', GALE__ARG_TEXT, "TEXT", NULL, NULL, "options for the compiler"},
     {"repeat", 'r', GALE__ARG_INT, "N", "1", "1..1000000", "launch it again and print the best and median time"},
     GALE__ARGS_DEVICE,
@@ -73,7 +77,8 @@ static gale_status make_zeros(const char *text, gale__npy *out)
     char name[32], *end;
     size_t bytes;
     if (!colon || colon - text >= (int)sizeof name)
-        return gale__fail(GALE_INVALID, "--buffer: '%s' is neither an .npy file nor TYPE:SHAPE such as f32:1024x4", text);
+        return gale__fail(
+            GALE_INVALID, "--buffer: '%s' is neither an .npy file nor TYPE:SHAPE such as f32:1024x4", text);
     snprintf(name, sizeof name, "%.*s", (int)(colon - text), text);
     GALE_TRY(gale_type_parse(name, &out->type));
     bytes = gale_type_size(out->type);
@@ -108,9 +113,18 @@ static gale_status read_arguments(job *j)
     return GALE_OK;
 }
 
-static const struct { const char *suffix, *language; } suffixes[] = {
-    {".cl", "opencl"}, {".cu", "cuda"}, {".hip", "hip"}, {".glsl", "glsl"}, {".comp", "glsl"},
-    {".spv", "spirv"}, {".cubin", "binary"}, {".ptx", "binary"}, {".hsaco", "binary"},
+static const struct {
+    const char *suffix, *language;
+} suffixes[] = {
+    {".cl", "opencl"},
+    {".cu", "cuda"},
+    {".hip", "hip"},
+    {".glsl", "glsl"},
+    {".comp", "glsl"},
+    {".spv", "spirv"},
+    {".cubin", "binary"},
+    {".ptx", "binary"},
+    {".hsaco", "binary"},
 };
 
 static gale_status find_language(const char *path, const char **out)
@@ -118,7 +132,8 @@ static gale_status find_language(const char *path, const char **out)
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
         if (!strcmp(dot, suffixes[i].suffix)) return *out = suffixes[i].language, GALE_OK;
-    return gale__fail(GALE_INVALID, "%s: the language is told by the name's end: .cl .cu .hip .glsl .comp .spv .cubin or .ptx", path);
+    return gale__fail(
+        GALE_INVALID, "%s: the language is told by the name's end: .cl .cu .hip .glsl .comp .spv .cubin or .ptx", path);
 }
 
 static gale_status build(job *j)
@@ -127,7 +142,8 @@ static gale_status build(job *j)
     gale__bytes source = {0};
     GALE_TRY(find_language(path, &language));
     GALE_TRY(gale__file_read(path, (size_t)64 << 20, &source));
-    gale_status status = gale_module_create(j->device, language, source.data, source.size, gale__args_text(j->args, "options"), &j->module);
+    gale_status status = gale_module_create(
+        j->device, language, source.data, source.size, gale__args_text(j->args, "options"), &j->module);
     gale__bytes_finish(&source);
     if (status != GALE_OK) return gale__fail_within(status, "%s", path);
     return gale_kernel_get(j->module, gale__args_text(j->args, "entry"), j->group, &j->kernel);
@@ -161,8 +177,8 @@ static gale_status launch(job *j)
     }
     if (status != GALE_OK) goto done;
     qsort(times, (size_t)repeat, sizeof *times, by_value);
-    fprintf(stderr, "%s on %s: best %.2f us, median %.2f us\n", gale__args_text(j->args, "entry"), gale_device_get_info(j->device)->name, times[0],
-            times[repeat / 2]);
+    fprintf(stderr, "%s on %s: best %.2f us, median %.2f us\n", gale__args_text(j->args, "entry"),
+        gale_device_get_info(j->device)->name, times[0], times[repeat / 2]);
 done:
     gale__free(times);
     return status;
@@ -173,7 +189,8 @@ static gale_status write_out(job *j, const char *text)
     char *end;
     unsigned long n = strtoul(text, &end, 10);
     if (end == text || *end != '=' || !end[1]) return gale__fail(GALE_INVALID, "--out: '%s' is not N=FILE", text);
-    if (n >= (unsigned long)j->n_buffers) return gale__fail(GALE_INVALID, "--out: there is no buffer %lu, only %d", n, j->n_buffers);
+    if (n >= (unsigned long)j->n_buffers)
+        return gale__fail(GALE_INVALID, "--out: there is no buffer %lu, only %d", n, j->n_buffers);
     gale__npy *a = &j->arrays[n];
     GALE_TRY(gale_download(j->stream, j->buffers[n], 0, a->data.data, a->data.size));
     GALE_TRY(gale_stream_sync(j->stream));
@@ -200,7 +217,7 @@ static int run(const gale__args *a)
     j = (job){.args = a};
     gale_status status = read_arguments(&j);
     int code = status == GALE_INVALID ? gale__usage("kernel", "kernel: %s", gale_error())
-             : gale__report(status == GALE_OK ? work(&j) : status);
+                                      : gale__report(status == GALE_OK ? work(&j) : status);
     gale_kernel_destroy(&j.kernel);
     gale_module_destroy(&j.module);
     gale_event_destroy(&j.from);
@@ -217,8 +234,12 @@ static int run(const gale__args *a)
 const gale__command gale__command_kernel = {
     .args = args,
     .run = run,
-    .about = "Builds a kernel from source, SPIR-V or a binary, launches it and writes the buffers that are asked for. Pointer parameters come "
-             "first, in the order of --buffer, then 32-bit words in the order of --word. When it does not compile, the compiler's own message is shown.",
-    .examples = "  gale kernel run scale.cl --provider opencl --entry scale --group 64 --groups 16 --buffer x.npy --word 2.5f --out 0=y.npy\n"
-                "  gale kernel run fill.cu --provider cuda --entry fill --groups 8 --group 128 --buffer f32:1024 --out 0=y.npy",
+    .about = "Builds a kernel from source, SPIR-V or a binary, launches it and writes the buffers that are asked for. "
+             "Pointer parameters come "
+             "first, in the order of --buffer, then 32-bit words in the order of --word. When it does not compile, the "
+             "compiler's own message is shown.",
+    .examples =
+        "  gale kernel run scale.cl --provider opencl --entry scale --group 64 --groups 16 --buffer x.npy --word 2.5f "
+        "--out 0=y.npy\n"
+        "  gale kernel run fill.cu --provider cuda --entry fill --groups 8 --group 128 --buffer f32:1024 --out 0=y.npy",
 };

@@ -12,9 +12,12 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"ACTION", 0, GALE__ARG_CHOICE, NULL, "list", "list|info|check|pull", "list the folder, show one network, try each of them, or fetch one"},
-    {"NAME", 0, GALE__ARG_FILE, NULL, NULL, NULL, "info and check: a network, by name or file; check: all unless given; pull: a name in the catalogue, or a URL"},
-    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models; ~/.local/share/gale/models unless given", "GALE_MODELS"},
+    {"ACTION", 0, GALE__ARG_CHOICE, NULL, "list", "list|info|check|pull",
+        "list the folder, show one network, try each of them, or fetch one"},
+    {"NAME", 0, GALE__ARG_FILE, NULL, NULL, NULL,
+        "info and check: a network, by name or file; check: all unless given; pull: a name in the catalogue, or a URL"},
+    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models; ~/.local/share/gale/models unless given",
+        "GALE_MODELS"},
     {"sha256", 0, GALE__ARG_TEXT, "HEX", NULL, NULL, "pull: what the file is held to"},
     {"unverified", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "pull: take a file for which no SHA-256 is known"},
     {"name", 'n', GALE__ARG_TEXT, NULL, NULL, NULL, "pull: what to call it here; as it is called there unless given"},
@@ -39,8 +42,15 @@ static gale_status list_folder(gale__model_entry **list, size_t *count)
 static void json_entry(gale__json_out *j, const gale__model_entry *e)
 {
     const gale__manifest *m = &e->manifest;
-    const struct { const char *key, *text; } texts[] = {{"name", m->name}, {"path", e->path ? e->path : ""}, {"description", m->description}, {"source", m->source}};
-    const struct { const char *key; int64_t value; } numbers[] = {{"size_bytes", (int64_t)e->size_bytes}, {"scale", m->scale}, {"tile", m->tile}, {"overlap", m->overlap}, {"controls", m->control_count}};
+    const struct {
+        const char *key, *text;
+    } texts[] = {
+        {"name", m->name}, {"path", e->path ? e->path : ""}, {"description", m->description}, {"source", m->source}};
+    const struct {
+        const char *key;
+        int64_t value;
+    } numbers[] = {{"size_bytes", (int64_t)e->size_bytes}, {"scale", m->scale}, {"tile", m->tile},
+        {"overlap", m->overlap}, {"controls", m->control_count}};
     gale__json_object(j);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         gale__json_key(j, texts[i].key);
@@ -113,7 +123,8 @@ static void print_controls(const gale_upscaler *u)
     int place;
     float value;
     for (int i = 0; gale_upscaler_control(u, i, &name, &description, &place, &value); i++)
-        printf("  %d %-12s 0 to 1, usually %g%s%s\n", place, name, (double)value, *description ? ": " : "", description);
+        printf(
+            "  %d %-12s 0 to 1, usually %g%s%s\n", place, name, (double)value, *description ? ": " : "", description);
 }
 
 static void print_info(const char *path, const gale_upscaler *u)
@@ -131,10 +142,13 @@ static void print_info(const char *path, const gale_upscaler *u)
     for (int i = 0; i < gale_model_outputs(model); i++)
         if (gale_model_output(model, i, &v) == GALE_OK) print_value("output  ", &v);
     const double(*range)[2] = gale__upscaler_network(u)->range;
-    printf("scale    %dx\ntile     %d, overlap %d\nrange    %g to %g", info.scale, info.tile, info.overlap, range[0][0], range[0][1]);
-    if (range[0][0] != range[1][0] || range[0][1] != range[1][1]) printf(", the result %g to %g", range[1][0], range[1][1]);
+    printf("scale    %dx\ntile     %d, overlap %d\nrange    %g to %g", info.scale, info.tile, info.overlap, range[0][0],
+        range[0][1]);
+    if (range[0][0] != range[1][0] || range[0][1] != range[1][1])
+        printf(", the result %g to %g", range[1][0], range[1][1]);
     printf("%s\ncontrols %d", m->absent ? " (found by trial)" : "", info.controls);
-    if (info.controls) printf(": of gale upscale, --control %s", m->named_count ? "NAME=VALUE" : "NUMBER=VALUE, counted from 0");
+    if (info.controls)
+        printf(": of gale upscale, --control %s", m->named_count ? "NAME=VALUE" : "NUMBER=VALUE, counted from 0");
     printf("\n");
     print_controls(u);
 }
@@ -167,8 +181,14 @@ static void json_info(const char *path, const gale_upscaler *u)
     gale__str out = {0};
     gale__json_out j;
     gale_upscaler_get_info(u, &info);
-    const struct { const char *key, *text; } texts[] = {{"name", info.name}, {"path", path}, {"description", info.description}, {"source", info.source}};
-    const struct { const char *key; int value; } numbers[] = {{"scale", info.scale}, {"tile", info.tile}, {"overlap", info.overlap}, {"control_size", info.controls}};
+    const struct {
+        const char *key, *text;
+    } texts[] = {{"name", info.name}, {"path", path}, {"description", info.description}, {"source", info.source}};
+    const struct {
+        const char *key;
+        int value;
+    } numbers[] = {
+        {"scale", info.scale}, {"tile", info.tile}, {"overlap", info.overlap}, {"control_size", info.controls}};
     gale__json_begin(&j, &out);
     gale__json_object(&j);
     for (int i = 0; i < 4; i++) {
@@ -189,7 +209,8 @@ static gale_status try_picture(gale_upscaler *u)
     gale_picture *in = NULL, *out = NULL;
     GALE_TRY(gale_picture_create(SIDE, SIDE, 3, GALE_U8, &in));
     uint8_t *data = in->data;
-    for (int i = 0; i < SIDE * SIDE * 3; i++) data[i] = (uint8_t)((i % 7 * 20 + i / 3 % SIDE * 4 + i / (3 * SIDE) * 3) & 255);
+    for (int i = 0; i < SIDE * SIDE * 3; i++)
+        data[i] = (uint8_t)((i % 7 * 20 + i / 3 % SIDE * 4 + i / (3 * SIDE) * 3) & 255);
     gale_status status = gale_upscale(u, in, NULL, NULL, &out);
     gale_picture_destroy(&in);
     gale_picture_destroy(&out);
@@ -203,7 +224,9 @@ static gale_status check_digest(const char *path, const gale__manifest *m, bool 
     *recorded = *wanted;
     if (!*wanted) return GALE_OK;
     GALE_TRY(gale__file_sha256(path, hex, NULL));
-    return strcmp(hex, wanted) ? gale__fail(GALE_MISMATCH, "%s: has changed: its SHA-256 is %s, not %s; fetch it again", path, hex, wanted) : GALE_OK;
+    return strcmp(hex, wanted) ? gale__fail(GALE_MISMATCH, "%s: has changed: its SHA-256 is %s, not %s; fetch it again",
+                                     path, hex, wanted)
+                               : GALE_OK;
 }
 
 static gale_status check(const char *path, gale_upscaler *u)
@@ -215,7 +238,10 @@ static gale_status check(const char *path, gale_upscaler *u)
     gale_upscaler_get_info(u, &info);
     status = try_picture(u);
     if (status != GALE_OK) return gale__fail_within(status, "%s", info.name);
-    printf("%s: %dx, works, %s\n", info.name, info.scale, inside ? "embedded" : recorded ? "SHA-256 as recorded" : "no SHA-256 recorded");
+    printf("%s: %dx, works, %s\n", info.name, info.scale,
+        inside     ? "embedded"
+        : recorded ? "SHA-256 as recorded"
+                   : "no SHA-256 recorded");
     return GALE_OK;
 }
 
@@ -242,7 +268,9 @@ static int check_all(gale_device *device)
     gale_status status = list_folder(&list, &count);
     if (status != GALE_OK) return gale__report(status);
     for (size_t i = 0; i < count; i++)
-        if (gale__report(look(list[i].path ? list[i].path : list[i].manifest.name, device, true, false)) != GALE__EXIT_OK) failed++;
+        if (gale__report(look(list[i].path ? list[i].path : list[i].manifest.name, device, true, false)) !=
+            GALE__EXIT_OK)
+            failed++;
     gale__models_finish(&list, count);
     printf("%d of %zu work\n", (int)count - failed, count);
     return failed ? GALE__EXIT_FAILED : GALE__EXIT_OK;
@@ -256,7 +284,9 @@ static int run(const gale__args *a)
     if (!strcmp(action, "pull")) return gale__models_pull(a);
     if (!strcmp(action, "info") && !name) return gale__usage("models", "info needs the name of a network");
     gale_status status = gale_device_open(NULL, &device);
-    int code = status != GALE_OK ? gale__report(status) : name ? gale__report(look(name, device, !strcmp(action, "check"), gale__args_flag(a, "json"))) : check_all(device);
+    int code = status != GALE_OK ? gale__report(status)
+               : name ? gale__report(look(name, device, !strcmp(action, "check"), gale__args_flag(a, "json")))
+                      : check_all(device);
     gale_device_close(&device);
     return code;
 }
@@ -264,8 +294,12 @@ static int run(const gale__args *a)
 const gale__command gale__command_models = {
     .args = args,
     .run = run,
-    .about = "Lists the networks that are embedded and those of a folder with what their manifests say, shows one with its inputs and controls, or tries each of them with a small picture and holds it to its recorded SHA-256. "
-             "pull fetches one by its URL, or by its name in a catalogue; it goes on where an earlier fetch stopped, and the file is in place only when it is complete and its SHA-256 is the one asked for.",
-    .examples = "  gale models --models ~/models\n  gale models info zoom2x-ctrl --models ~/models\n  gale models check --models ~/models --provider cpu\n"
+    .about =
+        "Lists the networks that are embedded and those of a folder with what their manifests say, shows one with its "
+        "inputs and controls, or tries each of them with a small picture and holds it to its recorded SHA-256. "
+        "pull fetches one by its URL, or by its name in a catalogue; it goes on where an earlier fetch stopped, and "
+        "the file is in place only when it is complete and its SHA-256 is the one asked for.",
+    .examples = "  gale models --models ~/models\n  gale models info zoom2x-ctrl --models ~/models\n  gale models "
+                "check --models ~/models --provider cpu\n"
                 "  gale models pull https://example.org/zoom2x.onnx --sha256 HEX",
 };

@@ -10,9 +10,11 @@
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "ONNX file", NULL, true},
     GALE__ARGS_MODEL_INPUTS,
-    {"output", 'o', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL, "where an output goes (.npy, .npz, .pb, .json, raw); of the only one without NAME=", NULL, false, true},
+    {"output", 'o', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL,
+        "where an output goes (.npy, .npz, .pb, .json, raw); of the only one without NAME=", NULL, false, true},
     GALE__ARGS_MODEL_OPTIONS,
-    {"profile", 0, GALE__ARG_FILE, NULL, NULL, NULL, "times of kernels and copies: a trace for chrome://tracing when the file ends in .json, else a table"},
+    {"profile", 0, GALE__ARG_FILE, NULL, NULL, NULL,
+        "times of kernels and copies: a trace for chrome://tracing when the file ends in .json, else a table"},
     {"report", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "what ran where, and why, on stderr"},
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
@@ -23,7 +25,9 @@ static void print_output(const gale_model_value *v, const gale_object *o)
 {
     char text[256];
     gale_tensor *t = gale_object_get_tensor(o);
-    if (gale_object_get_kind(o) == GALE_OBJECT_TENSOR) printf("%s: %s %s\n", v->name, gale_type_name(gale_tensor_type(t)), gale__shape_text(gale_tensor_rank(t), gale_tensor_dims(t), NULL, text));
+    if (gale_object_get_kind(o) == GALE_OBJECT_TENSOR)
+        printf("%s: %s %s\n", v->name, gale_type_name(gale_tensor_type(t)),
+            gale__shape_text(gale_tensor_rank(t), gale_tensor_dims(t), NULL, text));
     else printf("%s: %zu items\n", v->name, gale_object_count(o));
 }
 
@@ -34,14 +38,17 @@ static gale_status write_outputs(gale_model *m, const gale__args *a, gale_object
         gale_model_value v;
         GALE_TRY(gale_model_output(m, i, &v));
         const char *file = gale__args_for(a, "output", v.name, n == 1);
-        if (file) GALE_TRY(gale__is_picture(file) ? gale__picture_from_output(file, outputs[i], a) : gale__data_write(file, outputs[i]));
+        if (file)
+            GALE_TRY(gale__is_picture(file) ? gale__picture_from_output(file, outputs[i], a)
+                                            : gale__data_write(file, outputs[i]));
         print_output(&v, outputs[i]);
     }
     return GALE_OK;
 }
 
 /* With a profile, a run before it takes planning and compiling out of the picture. */
-static gale_status run_model(gale_model *m, const gale__args *a, gale_device *device, gale_object **inputs, gale_object **outputs)
+static gale_status run_model(
+    gale_model *m, const gale__args *a, gale_device *device, gale_object **inputs, gale_object **outputs)
 {
     const char *path = gale__args_text(a, "profile");
     gale_profiler *p = NULL;
@@ -68,7 +75,10 @@ static gale_status work(const gale__args *a, gale_device *device)
     GALE_GO(gale__model_outputs_check(m, a));
     GALE_GO(gale__model_inputs_make(m, a, false, &inputs));
     outputs = gale__calloc((size_t)gale_model_outputs(m) + 1, sizeof *outputs);
-    if (!outputs) { status = GALE_NO_MEMORY; goto done; }
+    if (!outputs) {
+        status = GALE_NO_MEMORY;
+        goto done;
+    }
     GALE_GO(run_model(m, a, device, inputs, outputs));
     GALE_GO(write_outputs(m, a, outputs));
     if (gale__args_flag(a, "report")) {
@@ -88,9 +98,12 @@ static int run(const gale__args *a) { return gale__on_device(a, work); }
 const gale__command gale__command_run = {
     .args = args,
     .run = run,
-    .about = "Runs an ONNX model once. Inputs come from files or are made up; one that has a value in the model file keeps it unless another is given. Outputs go to files, and their types and shapes are printed. A result without a single finite number fails "
+    .about = "Runs an ONNX model once. Inputs come from files or are made up; one that has a value in the model file "
+             "keeps it unless another is given. Outputs go to files, and their types and shapes are printed. A result "
+             "without a single finite number fails "
              "with an exit code of its own unless that is allowed.",
-    .examples = "  gale run model.onnx --random --shape x=1x3x256x256\n"
-                "  gale run model.onnx --input x=photo.npy --output y=out.npy --provider cuda --report\n"
-                "  gale run segment.onnx --input photo.jpg --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --output mask.png",
+    .examples =
+        "  gale run model.onnx --random --shape x=1x3x256x256\n"
+        "  gale run model.onnx --input x=photo.npy --output y=out.npy --provider cuda --report\n"
+        "  gale run segment.onnx --input photo.jpg --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --output mask.png",
 };

@@ -16,9 +16,19 @@ static const gale__arg args[] = {
     {0},
 };
 
-typedef struct row { char device[64], name[128]; double busy; uint64_t used, total; unsigned celsius, watts; } row; /* busy < 0: not known */
-typedef struct rows { row items[64]; size_t count; } rows;
-typedef struct ticks { uint64_t busy, all; } ticks;
+typedef struct row {
+    char device[64], name[128];
+    double busy;
+    uint64_t used, total;
+    unsigned celsius, watts;
+} row; /* busy < 0: not known */
+typedef struct rows {
+    row items[64];
+    size_t count;
+} rows;
+typedef struct ticks {
+    uint64_t busy, all;
+} ticks;
 
 static row *add_row(rows *r)
 {
@@ -33,7 +43,8 @@ static ticks cpu_ticks(void)
     ticks t = {0};
     unsigned long long v[8] = {0};
     if (gale__file_read("/proc/stat", 0, &b) != GALE_OK) return t;
-    sscanf(b.data, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]);
+    sscanf(
+        b.data, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]);
     for (int i = 0; i < 8; i++) t.all += v[i];
     t.busy = t.all - v[3] - v[4];
     gale__bytes_finish(&b);
@@ -44,7 +55,8 @@ static void add_cpu(rows *r, ticks before)
 {
     ticks now = cpu_ticks();
     row *x = add_row(r);
-    *x = (row){.busy = now.all > before.all ? 100.0 * (double)(now.busy - before.busy) / (double)(now.all - before.all) : -1};
+    *x = (row){
+        .busy = now.all > before.all ? 100.0 * (double)(now.busy - before.busy) / (double)(now.all - before.all) : -1};
     snprintf(x->device, sizeof x->device, "cpu:0");
     snprintf(x->name, sizeof x->name, "%s, %d cores", gale__cpu_name(), gale__cpu_cores());
     x->total = gale__cpu_memory_bytes();
@@ -57,7 +69,11 @@ static void add_nvidia(rows *r, const gale__nvml *nvml)
         gale__nvml_state s;
         if (!gale__nvml_get(nvml, i, &s)) continue;
         row *x = add_row(r);
-        *x = (row){.busy = s.busy_percent, .used = s.used_bytes, .total = s.total_bytes, .celsius = s.celsius, .watts = s.watts};
+        *x = (row){.busy = s.busy_percent,
+            .used = s.used_bytes,
+            .total = s.total_bytes,
+            .celsius = s.celsius,
+            .watts = s.watts};
         snprintf(x->device, sizeof x->device, "cuda:%u", i);
         snprintf(x->name, sizeof x->name, "%s", s.name);
     }
@@ -105,7 +121,8 @@ static void add_others(rows *r)
             if (info->caps.software) continue;
             row *x = add_row(r);
             *x = (row){.busy = -1, .total = info->caps.memory_bytes};
-            if (info->caps.memory_free_bytes && info->caps.memory_free_bytes < x->total) x->used = x->total - info->caps.memory_free_bytes;
+            if (info->caps.memory_free_bytes && info->caps.memory_free_bytes < x->total)
+                x->used = x->total - info->caps.memory_free_bytes;
             snprintf(x->device, sizeof x->device, "%s:%d", info->backend, info->index);
             snprintf(x->name, sizeof x->name, "%s", info->name);
         }
@@ -183,6 +200,7 @@ static int run(const gale__args *a)
 const gale__command gale__command_top = {
     .args = args,
     .run = run,
-    .about = "Use and memory of each device, live, until interrupted. In a pipe, with --once or with --json one look is printed.",
+    .about = "Use and memory of each device, live, until interrupted. In a pipe, with --once or with --json one look "
+             "is printed.",
     .examples = "  gale top\n  gale top --once",
 };

@@ -20,28 +20,49 @@ enum { THUMB = 1024 };
 #define STDIN "/dev/stdin"
 
 static const gale__arg args[] = {
-    {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pictures to enlarge or restore, folders of them, or patterns such as '*.png'; - is standard input, and then standard output unless -o or -O says otherwise", NULL, true, true},
-    {"recursive", 'r', GALE__ARG_FLAG, NULL, NULL, NULL, "folders: also those inside; --output-dir gets the same folders"},
-    {"layer", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "of EXR: a part, a layer such as diffuse, PART.LAYER, or a channel; the colours that viewers show first unless given; of TIFF: the number of a page"},
-    {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_USUAL, NULL, "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is inside the program"},
-    {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "where the only picture goes; - is standard output, in the format of --format or of the input"},
+    {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL,
+        "pictures to enlarge or restore, folders of them, or patterns such as '*.png'; - is standard input, and then "
+        "standard output unless -o or -O says otherwise",
+        NULL, true, true},
+    {"recursive", 'r', GALE__ARG_FLAG, NULL, NULL, NULL,
+        "folders: also those inside; --output-dir gets the same folders"},
+    {"layer", 0, GALE__ARG_TEXT, NULL, NULL, NULL,
+        "of EXR: a part, a layer such as diffuse, PART.LAYER, or a channel; the colours that viewers show first unless "
+        "given; of TIFF: the number of a page"},
+    {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_USUAL, NULL,
+        "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is "
+        "inside the program"},
+    {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL,
+        "where the only picture goes; - is standard output, in the format of --format or of the input"},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
-    {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "added to names; '-' and the model's name unless given; may be empty", NULL, false, false, true},
-    {"format", 'f', GALE__ARG_TEXT, NULL, NULL, NULL, "png, jpeg, webp, tiff, exr ...; what the name of the result says unless given, and where that says nothing, as the input"},
+    {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL,
+        "added to names; '-' and the model's name unless given; may be empty", NULL, false, false, true},
+    {"format", 'f', GALE__ARG_TEXT, NULL, NULL, NULL,
+        "png, jpeg, webp, tiff, exr ...; what the name of the result says unless given, and where that says nothing, "
+        "as the input"},
     {"quality", 0, GALE__ARG_INT, NULL, "92", "1..100", "of JPEG, WebP and JPEG 2000, which lose something"},
-    {"lossless", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "WebP and JPEG 2000: lose nothing; so is a WebP that loses nothing itself, unless --quality is given"},
+    {"lossless", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "WebP and JPEG 2000: lose nothing; so is a WebP that loses nothing itself, unless --quality is given"},
     {"scale", 's', GALE__ARG_REAL, NULL, NULL, "0.05..64", "times as large; the network's own scale unless given"},
-    {"width", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "pixels of the result; the height follows unless given as well"},
-    {"height", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "pixels of the result; the width follows unless given as well"},
-    {"tile", 0, GALE__ARG_INT, NULL, NULL, "0..65536", "pixels of a tile; 0: the whole picture, or the largest tile that memory holds; the manifest's unless given"},
+    {"width", 0, GALE__ARG_INT, NULL, NULL, "1..1000000",
+        "pixels of the result; the height follows unless given as well"},
+    {"height", 0, GALE__ARG_INT, NULL, NULL, "1..1000000",
+        "pixels of the result; the width follows unless given as well"},
+    {"tile", 0, GALE__ARG_INT, NULL, NULL, "0..65536",
+        "pixels of a tile; 0: the whole picture, or the largest tile that memory holds; the manifest's unless given"},
     {"overlap", 0, GALE__ARG_INT, NULL, NULL, "0..4096", "pixels that tiles share; the manifest's unless given"},
     {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "tiles in one run of the network; 0: by memory"},
-    {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256", "runs side by side, each with a thread or a stream of its own; 0: as many as the device has use for and memory holds"},
-    {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL, "a control of the network, 0..1; `gale models info NAME` lists them", NULL, false, true},
+    {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256",
+        "runs side by side, each with a thread or a stream of its own; 0: as many as the device has use for and memory "
+        "holds"},
+    {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL,
+        "a control of the network, 0..1; `gale models info NAME` lists them", NULL, false, true},
     {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave pictures that are there already"},
     {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
-    {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL, "write a page (HTML) with the first picture before and after and a table of all"},
-    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models; ~/.local/share/gale/models unless given", "GALE_MODELS"},
+    {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL,
+        "write a page (HTML) with the first picture before and after and a table of all"},
+    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models; ~/.local/share/gale/models unless given",
+        "GALE_MODELS"},
     GALE__ARG_PRECISION,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
@@ -56,14 +77,18 @@ typedef struct job {
     gale__inputs inputs;
     gale__upscale_sum sum;
     gale__progress progress;
-    char label[400];           /* of the progress: how far the files are, and which one it is */
-    size_t begun, todo;        /* files */
+    char label[400];    /* of the progress: how far the files are, and which one it is */
+    size_t begun, todo; /* files */
     uint64_t begun_ns;
     bool to_stdout;
 } job;
 
-/* By their names in the file system they are files like others, but for the words that are printed, and for what a result would be called. */
-static bool is_piped(const char *text) { return !strcmp(text, "-") || !strcmp(text, STDIN) || !strcmp(text, "/dev/stdout"); }
+/* By their names in the file system they are files like others, but for the words that are printed, and for what a
+ * result would be called. */
+static bool is_piped(const char *text)
+{
+    return !strcmp(text, "-") || !strcmp(text, STDIN) || !strcmp(text, "/dev/stdout");
+}
 
 static bool on_progress(void *user, int64_t done, int64_t tiles)
 {
@@ -84,7 +109,8 @@ static gale_status open_network(job *j)
     GALE_GO(gale__model_find(gale__args_text(j->a, "model"), &path));
     GALE_GO(gale_upscaler_open(path.text, j->device, &options, &j->upscaler));
     gale_upscaler_get_info(j->upscaler, &j->sum.info);
-    for (size_t i = 0; (setting = gale__args_item(j->a, "control", i)); i++) GALE_GO(gale_upscaler_set(j->upscaler, setting));
+    for (size_t i = 0; (setting = gale__args_item(j->a, "control", i)); i++)
+        GALE_GO(gale_upscaler_set(j->upscaler, setting));
 done:
     gale__str_finish(&path);
     return status;
@@ -99,7 +125,9 @@ static const char *format_of(const gale__args *a)
 
 static gale_picture_write_options write_options(const gale__args *a)
 {
-    return (gale_picture_write_options){.format = format_of(a), .quality = gale__args_given(a, "quality") ? (int)gale__args_int(a, "quality") : 0, .lossless = gale__args_flag(a, "lossless")};
+    return (gale_picture_write_options){.format = format_of(a),
+        .quality = gale__args_given(a, "quality") ? (int)gale__args_int(a, "quality") : 0,
+        .lossless = gale__args_flag(a, "lossless")};
 }
 
 /* Names for all that is to be written.  One that was given by hand is for the only picture. */
@@ -110,9 +138,13 @@ static gale_status name_outputs(job *j)
     snprintf(usual, sizeof usual, "-%s", j->sum.info.name);
     for (char *c = usual; *c; c++)
         if (*c == '/' || (unsigned char)*c < ' ') *c = '-'; /* a model may be called "x4 / sharp" */
-    if (only && j->inputs.count > 1) return gale__fail(GALE_INVALID, "--output is for one picture, and there are %zu; use --output-dir", j->inputs.count);
+    if (only && j->inputs.count > 1)
+        return gale__fail(
+            GALE_INVALID, "--output is for one picture, and there are %zu; use --output-dir", j->inputs.count);
     if (only && j->inputs.count) j->inputs.list[0].output = only;
-    else GALE_TRY(gale__inputs_name(&j->inputs, gale__args_text(j->a, "output-dir"), suffix ? suffix : usual, format_of(j->a)));
+    else
+        GALE_TRY(gale__inputs_name(
+            &j->inputs, gale__args_text(j->a, "output-dir"), suffix ? suffix : usual, format_of(j->a)));
     return gale__inputs_settle(&j->inputs, &j->sum.left_out);
 }
 
@@ -121,7 +153,8 @@ static void set_size(const job *j, const gale_picture *p, gale_upscale_options *
     double scale = gale__args_given(j->a, "scale") ? gale__args_real(j->a, "scale") : j->sum.info.scale;
     o->width = gale__args_int(j->a, "width");
     o->height = gale__args_int(j->a, "height");
-    if (o->width || o->height) scale = o->width ? (double)o->width / (double)p->width : (double)o->height / (double)p->height;
+    if (o->width || o->height)
+        scale = o->width ? (double)o->width / (double)p->width : (double)o->height / (double)p->height;
     if (!o->width) o->width = (int64_t)((double)p->width * scale + 0.5);
     if (!o->height) o->height = (int64_t)((double)p->height * scale + 0.5);
     if (o->width < 1) o->width = 1;
@@ -138,13 +171,15 @@ static const char *extension_of(const char *path)
 /* As floats, and as samples of so many bytes. */
 static gale_status check_memory(const gale_picture *p, int64_t width, int64_t height, size_t sample)
 {
-    double bytes = (double)width * (double)height * p->channels * (double)(sizeof(float) + sample), all = (double)gale__cpu_memory_bytes();
+    double bytes = (double)width * (double)height * p->channels * (double)(sizeof(float) + sample),
+           all = (double)gale__cpu_memory_bytes();
     if (bytes <= all) return GALE_OK;
-    return gale__fail(GALE_NO_MEMORY, "%lld x %lld pixels take %.0f GiB, and this machine has %.0f", (long long)width, (long long)height, bytes / (1 << 30), all / (1 << 30));
+    return gale__fail(GALE_NO_MEMORY, "%lld x %lld pixels take %.0f GiB, and this machine has %.0f", (long long)width,
+        (long long)height, bytes / (1 << 30), all / (1 << 30));
 }
 
-/* What can be told beforehand is told before the network runs, which may take long: a format that cannot hold the result, a folder that takes no files, more pixels than there is
- * memory for, in the end or on the way. */
+/* What can be told beforehand is told before the network runs, which may take long: a format that cannot hold the
+ * result, a folder that takes no files, more pixels than there is memory for, in the end or on the way. */
 static gale_status check_output(const job *j, gale__file_task *t, const gale_upscale_options *o)
 {
     const char *given = format_of(j->a), *extension = extension_of(t->output);
@@ -152,7 +187,8 @@ static gale_status check_output(const job *j, gale__file_task *t, const gale_ups
     GALE_TRY(gale__format_check(given ? given : t->format ? t->format : extension, o->width, o->height));
     if (t->output) GALE_TRY(gale__file_check(t->output));
     int64_t width = t->picture->width, height = t->picture->height;
-    for (int passes = 0; gale__upscale_next(j->sum.info.scale, o->width, o->height, passes, &width, &height); passes++) {
+    for (int passes = 0; gale__upscale_next(j->sum.info.scale, o->width, o->height, passes, &width, &height);
+         passes++) {
         width *= j->sum.info.scale, height *= j->sum.info.scale;
         GALE_TRY(check_memory(t->picture, width, height, 0));
     }
@@ -166,7 +202,9 @@ static const char *label(job *j, const char *input)
     char left[32];
     int n = 0;
     if (j->todo > 1) n = snprintf(j->label, sizeof j->label, "%zu of %zu files", j->begun + 1, j->todo);
-    if (j->todo > 1 && each > 0) n += snprintf(j->label + n, sizeof j->label - (size_t)n, ", %.1f/s, %s left", 1 / each, gale__duration_text(each * (double)(j->todo - j->begun), left));
+    if (j->todo > 1 && each > 0)
+        n += snprintf(j->label + n, sizeof j->label - (size_t)n, ", %.1f/s, %s left", 1 / each,
+            gale__duration_text(each * (double)(j->todo - j->begun), left));
     snprintf(j->label + n, sizeof j->label - (size_t)n, "%s%s", n ? "; " : "", input);
     j->begun++;
     return j->label;
@@ -245,7 +283,9 @@ static void finish_file(void *user, gale__file_task *t)
     job *j = user;
     gale__upscale_row *r = t->user;
     if (t->status != GALE_OK) {
-        const char *why = t->message ? t->message : gale__arena_printf(&j->inputs.arena, "%s: %s", t->input, gale_status_text(t->status));
+        const char *why = t->message
+                              ? t->message
+                              : gale__arena_printf(&j->inputs.arena, "%s: %s", t->input, gale_status_text(t->status));
         r->error = why ? gale__arena_strdup(&j->inputs.arena, why) : NULL;
         if (!r->error) r->error = gale_status_text(t->status);
         gale__report(gale__fail(t->status, "%s", r->error));
@@ -258,8 +298,10 @@ static void finish_file(void *user, gale__file_task *t)
     j->sum.tiles += (uint64_t)r->report.tiles;
     j->sum.run_seconds += r->seconds;
     if (j->to_stdout || gale__args_flag(j->a, "json")) return;
-    printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tile%s of %lld x %lld%s, %.2f s\n", t->input, (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3],
-        (long long)r->report.tiles, r->report.tiles == 1 ? "" : "s", (long long)r->report.tile_width, (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", r->seconds);
+    printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tile%s of %lld x %lld%s, %.2f s\n", t->input,
+        (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3],
+        (long long)r->report.tiles, r->report.tiles == 1 ? "" : "s", (long long)r->report.tile_width,
+        (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", r->seconds);
     fflush(stdout);
 }
 
@@ -286,7 +328,8 @@ static gale_status make_tasks(job *j, gale__file_task *tasks)
             continue;
         }
         const char *slash = *in->below ? strrchr(in->output, '/') : NULL;
-        char *folder = slash ? gale__arena_printf(&j->inputs.arena, "%.*s", (int)(slash - in->output), in->output) : NULL;
+        char *folder =
+            slash ? gale__arena_printf(&j->inputs.arena, "%.*s", (int)(slash - in->output), in->output) : NULL;
         if (folder) GALE_TRY(gale__folder_make_public(folder));
         gale__upscale_row *r = &j->sum.rows[j->sum.count];
         *r = (gale__upscale_row){.input = in->path, .output = j->to_stdout ? NULL : in->output};
@@ -297,14 +340,16 @@ static gale_status make_tasks(job *j, gale__file_task *tasks)
 
 static gale_status run_files(job *j)
 {
-    gale__file_job files = {.work = upscale_one, .done = finish_file, .user = j, .read.layer = gale__args_text(j->a, "layer")};
+    gale__file_job files = {
+        .work = upscale_one, .done = finish_file, .user = j, .read.layer = gale__args_text(j->a, "layer")};
     files.write = write_options(j->a);
     GALE_TRY(list_inputs(j));
     gale__file_task *tasks = gale__calloc(j->inputs.count + 1, sizeof *tasks);
     j->sum.rows = gale__calloc(j->inputs.count + 1, sizeof *j->sum.rows);
     gale_status status = tasks && j->sum.rows ? make_tasks(j, tasks) : GALE_NO_MEMORY;
     j->todo = j->sum.count;
-    if (j->todo > 1) gale__last_words = "\ngale: interrupted; the same command with --skip-existing goes on from here\n";
+    if (j->todo > 1)
+        gale__last_words = "\ngale: interrupted; the same command with --skip-existing goes on from here\n";
     if (status == GALE_OK) status = gale__files_run(&files, tasks, j->sum.count);
     gale__last_words = NULL;
     gale__free(tasks);
@@ -326,7 +371,8 @@ static int work(job *j)
     j->begun_ns = gale__time_ns();
     gale_status status = gale__args_given(j->a, "report") ? gale__file_check(gale__args_text(j->a, "report")) : GALE_OK;
     if (status == GALE_OK) status = open_network(j);
-    if (status == GALE_OK && gale__args_given(j->a, "output-dir")) status = gale__folder_make_public(gale__args_text(j->a, "output-dir"));
+    if (status == GALE_OK && gale__args_given(j->a, "output-dir"))
+        status = gale__folder_make_public(gale__args_text(j->a, "output-dir"));
     if (status == GALE_OK) status = run_files(j);
     if (status == GALE_OK) status = note_device(j, &j->sum.where);
     if (status != GALE_OK) return gale__report(status);
@@ -346,17 +392,26 @@ static int check_usage(const gale__args *a, bool to_stdout)
 {
     const char *format = format_of(a), *output = gale__args_text(a, "output"), *input;
     int piped = 0;
-    if (output && (gale__args_item(a, "INPUT", 1) || gale__args_given(a, "output-dir"))) return gale__usage("upscale", "--output is for one picture; use --output-dir");
-    if (output && (gale__folder_exists(output) || output[strlen(output) - 1] == '/')) return gale__usage("upscale", "--output is for a file, and %s is a folder; use --output-dir", output);
-    if (gale__args_given(a, "scale") && (gale__args_given(a, "width") || gale__args_given(a, "height"))) return gale__usage("upscale", "--scale says the size, as do --width and --height: give one of them");
-    if (to_stdout && gale__args_flag(a, "json")) return gale__usage("upscale", "standard output takes the picture or the JSON, not both");
-    if (to_stdout && isatty(STDOUT_FILENO)) return gale__usage("upscale", "standard output is a terminal: lead it to a file or a program, or give --output FILE");
+    if (output && (gale__args_item(a, "INPUT", 1) || gale__args_given(a, "output-dir")))
+        return gale__usage("upscale", "--output is for one picture; use --output-dir");
+    if (output && (gale__folder_exists(output) || output[strlen(output) - 1] == '/'))
+        return gale__usage("upscale", "--output is for a file, and %s is a folder; use --output-dir", output);
+    if (gale__args_given(a, "scale") && (gale__args_given(a, "width") || gale__args_given(a, "height")))
+        return gale__usage("upscale", "--scale says the size, as do --width and --height: give one of them");
+    if (to_stdout && gale__args_flag(a, "json"))
+        return gale__usage("upscale", "standard output takes the picture or the JSON, not both");
+    if (to_stdout && isatty(STDOUT_FILENO))
+        return gale__usage(
+            "upscale", "standard output is a terminal: lead it to a file or a program, or give --output FILE");
     for (size_t i = 0; (input = gale__args_item(a, "INPUT", i)); i++) piped += is_piped(input);
     if (piped > 1) return gale__usage("upscale", "standard input can be read once");
-    if (piped && isatty(STDIN_FILENO)) return gale__usage("upscale", "standard input is a terminal: lead a picture to it, or name a file");
-    if (piped && !to_stdout && !output && !gale__args_given(a, "output-dir")) return gale__usage("upscale", "standard input among others needs --output-dir");
+    if (piped && isatty(STDIN_FILENO))
+        return gale__usage("upscale", "standard input is a terminal: lead a picture to it, or name a file");
+    if (piped && !to_stdout && !output && !gale__args_given(a, "output-dir"))
+        return gale__usage("upscale", "standard input among others needs --output-dir");
     const char *name = format ? format : extension_of(output);
-    if (name && gale__format_check(name + (*name == '.'), 0, 0) != GALE_OK) return gale__usage("upscale", "--%s: %s", format ? "format" : "output", gale_error());
+    if (name && gale__format_check(name + (*name == '.'), 0, 0) != GALE_OK)
+        return gale__usage("upscale", "--%s: %s", format ? "format" : "output", gale_error());
     return 0;
 }
 
@@ -364,7 +419,9 @@ static int run(const gale__args *a)
 {
     job j = {.a = a};
     const char *only = gale__args_item(a, "INPUT", 1) ? "" : gale__args_item(a, "INPUT", 0);
-    j.to_stdout = is_piped(gale__args_given(a, "output") ? gale__args_text(a, "output") : gale__args_given(a, "output-dir") ? "" : only);
+    j.to_stdout = is_piped(gale__args_given(a, "output")       ? gale__args_text(a, "output")
+                           : gale__args_given(a, "output-dir") ? ""
+                                                               : only);
     int wrong = check_usage(a, j.to_stdout);
     if (wrong) return wrong;
     gale_status status = gale_device_open(NULL, &j.device);
@@ -381,11 +438,14 @@ static int run(const gale__args *a)
 const gale__command gale__command_upscale = {
     .args = args,
     .run = run,
-    .about = "Runs pictures through an image-to-image network: enlarging, taking away noise, restoring. Pictures of any depth go through in tiles that are blended without seams; alpha, colour profile, EXIF, XMP and "
-             "resolution are kept. What the network needs (layout, range, multiples, controls) is read from its manifest or found by a small trial.",
+    .about = "Runs pictures through an image-to-image network: enlarging, taking away noise, restoring. Pictures of "
+             "any depth go through in tiles that are blended without seams; alpha, colour profile, EXIF, XMP and "
+             "resolution are kept. What the network needs (layout, range, multiples, controls) is read from its "
+             "manifest or found by a small trial.",
     .examples = "  gale upscale photo.jpg                                      # twice as large: photo-zoom2x.jpg\n"
                 "  gale upscale *.jpg --output-dir large --width 4000          # many, to a width\n"
-                "  gale upscale holidays --recursive --output-dir large        # a folder; again with --skip-existing after an interruption\n"
+                "  gale upscale holidays --recursive --output-dir large        # a folder; again with --skip-existing "
+                "after an interruption\n"
                 "  gale upscale noisy.png --model scunet.onnx -o clean.png     # with a network of your own\n"
                 "  gale upscale photo.png --model zoom2x-ctrl.onnx --control denoise=0.7 --width 4000",
 };

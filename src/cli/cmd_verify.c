@@ -1,6 +1,6 @@
-/* gale verify: the same model on the CPU and on a device, every node's results side by side.  The CPU runs first and its values are kept; the
- * device's are compared as they are made.  Nodes run one by one, so that the first one that departs is named; the fused run, which is what
- * people use, is compared at its outputs. */
+/* gale verify: the same model on the CPU and on a device, every node's results side by side.  The CPU runs first and
+ * its values are kept; the device's are compared as they are made.  Nodes run one by one, so that the first one that
+ * departs is named; the fused run, which is what people use, is compared at its outputs. */
 #include "base/json.h"
 #include "base/num.h"
 #include "cli/cli.h"
@@ -23,14 +23,18 @@ static const gale__arg args[] = {
     {0},
 };
 
-typedef struct row { const char *where, *name; double relative, largest; bool departs; } row;
+typedef struct row {
+    const char *where, *name;
+    double relative, largest;
+    bool departs;
+} row;
 typedef struct check {
-    gale_object **kept;        /* by value: the CPU's */
+    gale_object **kept; /* by value: the CPU's */
     int n_values;
     row *rows;
     size_t count, capacity;
     double tolerance;
-    gale__arena arena;         /* of names: the models go before the table is printed */
+    gale__arena arena; /* of names: the models go before the table is printed */
 } check;
 
 static gale_status keep(void *user, const gale__net *net, int32_t value, gale_object *object)
@@ -72,7 +76,8 @@ static gale_status add_row(check *c, const char *where, const char *name, gale_o
     row r = {.where = gale__arena_strdup(&c->arena, where), .name = gale__arena_strdup(&c->arena, name)};
     gale_object *host = NULL;
     if (!r.where || !r.name) return GALE_NO_MEMORY;
-    if (cpu->kind != GALE_OBJECT_TENSOR || gale_tensor_type(cpu->tensor) == GALE_STRING) return GALE_OK; /* the host made it either way */
+    if (cpu->kind != GALE_OBJECT_TENSOR || gale_tensor_type(cpu->tensor) == GALE_STRING)
+        return GALE_OK; /* the host made it either way */
     GALE_TRY(gale__object_to_host(ours, &host));
     if (alike(host, cpu)) differ(host->tensor, cpu->tensor, &r.relative, &r.largest);
     else r.relative = r.largest = INFINITY;
@@ -103,7 +108,10 @@ static gale_status run_watched(const gale__args *a, gale_device *device, gale__w
     s->watch_user = c;
     if (!c->kept) {
         c->n_values = s->net->n_values;
-        if (!(c->kept = gale__calloc((size_t)c->n_values + 1, sizeof *c->kept))) { status = GALE_NO_MEMORY; goto done; }
+        if (!(c->kept = gale__calloc((size_t)c->n_values + 1, sizeof *c->kept))) {
+            status = GALE_NO_MEMORY;
+            goto done;
+        }
     }
     GALE_GO(gale__exec_expose(s->net));
     GALE_GO(gale__model_inputs_make(m, a, true, &in));
@@ -125,11 +133,15 @@ static gale_status run_fused(const gale__args *a, gale_device *device, check *c)
     GALE_GO(gale__model_open_for(a, device, &m));
     GALE_GO(gale__model_inputs_make(m, a, true, &in));
     out = gale__calloc((size_t)gale_model_outputs(m) + 1, sizeof *out);
-    if (!out) { status = GALE_NO_MEMORY; goto done; }
+    if (!out) {
+        status = GALE_NO_MEMORY;
+        goto done;
+    }
     GALE_GO(gale_model_run(m, in, out, true));
     const gale__net *net = gale__model_session(m)->net;
     for (int i = 0; i < net->n_outputs; i++)
-        if (c->kept[net->outputs[i]]) GALE_GO(add_row(c, "output of the fused run", net->declared[i].name, out[i], c->kept[net->outputs[i]]));
+        if (c->kept[net->outputs[i]])
+            GALE_GO(add_row(c, "output of the fused run", net->declared[i].name, out[i], c->kept[net->outputs[i]]));
 done:
     if (m) gale__objects_free(&in, gale_model_inputs(m));
     if (m) gale__objects_free(&out, gale_model_outputs(m));
@@ -152,18 +164,22 @@ static int print_text(check *c, const gale__args *a, gale_device *device)
         departed += c->rows[i].departs;
         if (c->rows[i].departs && !first) first = &c->rows[i];
     }
-    if (first) snprintf(first_text, sizeof first_text, "first to depart: %.120s, value '%.80s'", first->where, first->name);
+    if (first)
+        snprintf(first_text, sizeof first_text, "first to depart: %.120s, value '%.80s'", first->where, first->name);
     qsort(c->rows, c->count, sizeof *c->rows, by_difference);
     gale__table t = {.align = "llrrl"};
-    gale__table_cell(&t, "node"), gale__table_cell(&t, "value"), gale__table_cell(&t, "relative"), gale__table_cell(&t, "largest"), gale__table_cell(&t, "outcome");
+    gale__table_cell(&t, "node"), gale__table_cell(&t, "value"), gale__table_cell(&t, "relative"),
+        gale__table_cell(&t, "largest"), gale__table_cell(&t, "outcome");
     for (size_t i = 0; i < c->count && i < shown; i++) {
         const row *r = &c->rows[i];
-        gale__table_cell(&t, "%.60s", r->where), gale__table_cell(&t, "%.40s", r->name), gale__table_cell(&t, "%.2e", r->relative), gale__table_cell(&t, "%.2e", r->largest);
+        gale__table_cell(&t, "%.60s", r->where), gale__table_cell(&t, "%.40s", r->name),
+            gale__table_cell(&t, "%.2e", r->relative), gale__table_cell(&t, "%.2e", r->largest);
         gale__table_cell(&t, "%s", r->departs ? "departs" : "agrees");
     }
     if (shown) gale__table_print(&t, stdout);
     if (*first_text) puts(first_text);
-    printf("%zu values on %s against the CPU: %zu agree, %zu depart (tolerance %g)\n", c->count, gale_device_get_info(device)->name, c->count - departed, departed, c->tolerance);
+    printf("%zu values on %s against the CPU: %zu agree, %zu depart (tolerance %g)\n", c->count,
+        gale_device_get_info(device)->name, c->count - departed, departed, c->tolerance);
     return departed ? GALE__EXIT_DIFFER : GALE__EXIT_OK;
 }
 
@@ -221,8 +237,10 @@ done:
 const gale__command gale__command_verify = {
     .args = args,
     .run = run,
-    .about = "Runs a model on the CPU and on the chosen device and compares what every node makes: the first node that departs, and a table of those that differ most. Nodes are run without "
-             "fusion across them for that; the fused run is compared at its outputs. Exit code 4 when something departs.",
+    .about =
+        "Runs a model on the CPU and on the chosen device and compares what every node makes: the first node that "
+        "departs, and a table of those that differ most. Nodes are run without "
+        "fusion across them for that; the fused run is compared at its outputs. Exit code 4 when something departs.",
     .examples = "  gale verify model.onnx --provider cuda --shape x=1x3x256x256\n"
                 "  gale verify model.onnx --provider vulkan --input x=photo.npy --worst 30",
 };

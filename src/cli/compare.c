@@ -11,9 +11,12 @@ static gale_status shape_differs(const gale_tensor *a, const gale_tensor *b)
     char text[2][160] = {"", ""};
     for (int k = 0; k < 2; k++) {
         const gale_tensor *t = k ? b : a;
-        for (int i = 0; i < gale_tensor_rank(t); i++) snprintf(text[k] + strlen(text[k]), sizeof text[k] - strlen(text[k]), "%s%lld", i ? "x" : "", (long long)gale_tensor_dims(t)[i]);
+        for (int i = 0; i < gale_tensor_rank(t); i++)
+            snprintf(text[k] + strlen(text[k]), sizeof text[k] - strlen(text[k]), "%s%lld", i ? "x" : "",
+                (long long)gale_tensor_dims(t)[i]);
     }
-    return gale__fail(GALE_MISMATCH, "%s [%s], expected %s [%s]", gale_type_name(gale_tensor_type(a)), text[0], gale_type_name(gale_tensor_type(b)), text[1]);
+    return gale__fail(GALE_MISMATCH, "%s [%s], expected %s [%s]", gale_type_name(gale_tensor_type(a)), text[0],
+        gale_type_name(gale_tensor_type(b)), text[1]);
 }
 
 static gale_status compare_strings(const gale_tensor *a, const gale_tensor *b)
@@ -21,7 +24,9 @@ static gale_status compare_strings(const gale_tensor *a, const gale_tensor *b)
     for (int64_t i = 0, n = gale__tensor_count(a); i < n; i++) {
         size_t sa, sb;
         const char *ta = gale_tensor_string(a, i, &sa), *tb = gale_tensor_string(b, i, &sb);
-        if (sa != sb || memcmp(ta, tb, sa)) return gale__fail(GALE_MISMATCH, "element %lld is \"%.*s\", expected \"%.*s\"", (long long)i, (int)(sa < 60 ? sa : 60), ta, (int)(sb < 60 ? sb : 60), tb);
+        if (sa != sb || memcmp(ta, tb, sa))
+            return gale__fail(GALE_MISMATCH, "element %lld is \"%.*s\", expected \"%.*s\"", (long long)i,
+                (int)(sa < 60 ? sa : 60), ta, (int)(sb < 60 ? sb : 60), tb);
     }
     return GALE_OK;
 }
@@ -48,8 +53,11 @@ static gale_status compare_numbers(gale_tensor *a, gale_tensor *b, double rtol, 
     for (int64_t i = 0; i < n; i++) {
         double x = gale__load_f64(type, pa + (size_t)i * size), y = gale__load_f64(type, pb + (size_t)i * size);
         if (random ? isfinite(x) && x >= low && x <= high : near(x, y, rtol, atol)) continue;
-        if (!random && (type == GALE_I64 || type == GALE_U64) && !memcmp(pa + (size_t)i * size, pb + (size_t)i * size, size)) continue;
-        return gale__fail(GALE_MISMATCH, "element %lld of %lld is %.9g, expected %.9g", (long long)i, (long long)n, x, y);
+        if (!random && (type == GALE_I64 || type == GALE_U64) &&
+            !memcmp(pa + (size_t)i * size, pb + (size_t)i * size, size))
+            continue;
+        return gale__fail(
+            GALE_MISMATCH, "element %lld of %lld is %.9g, expected %.9g", (long long)i, (long long)n, x, y);
     }
     return GALE_OK;
 }
@@ -57,7 +65,8 @@ static gale_status compare_numbers(gale_tensor *a, gale_tensor *b, double rtol, 
 static gale_status compare_tensors(gale_tensor *a, gale_tensor *b, double rtol, double atol, bool random)
 {
     int rank = gale_tensor_rank(a);
-    bool same = gale_tensor_type(a) == gale_tensor_type(b) && rank == gale_tensor_rank(b) && (!rank || !memcmp(gale_tensor_dims(a), gale_tensor_dims(b), (size_t)rank * sizeof(int64_t)));
+    bool same = gale_tensor_type(a) == gale_tensor_type(b) && rank == gale_tensor_rank(b) &&
+                (!rank || !memcmp(gale_tensor_dims(a), gale_tensor_dims(b), (size_t)rank * sizeof(int64_t)));
     if (!same) return shape_differs(a, b);
     if (gale_tensor_type(a) == GALE_STRING) return compare_strings(a, b);
     return compare_numbers(a, b, rtol, atol, random);

@@ -1,16 +1,20 @@
-/* One case of a suite: open the model, run every set of data, compare.  A case passes on a device only when every number was computed
- * there: host operators that make numbers of numbers count against it. */
+/* One case of a suite: open the model, run every set of data, compare.  A case passes on a device only when every
+ * number was computed there: host operators that make numbers of numbers count against it. */
 #include "cli/conformance.h"
 #include "base/file.h"
 #include "onnx/session.h"
 #include <stdio.h>
 #include <string.h>
 
-typedef struct set { gale_object **in, **out, **expected; int n_in, n_out; } set;
+typedef struct set {
+    gale_object **in, **out, **expected;
+    int n_in, n_out;
+} set;
 
 static bool is_random(const gale__net *net)
 {
-    static const char *const names[] = {"Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"};
+    static const char *const names[] = {
+        "Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"};
     for (int i = 0; i < net->n_nodes; i++) {
         for (size_t k = 0; k < sizeof names / sizeof *names; k++)
             if (!strcmp(net->nodes[i].op, names[k])) return true;

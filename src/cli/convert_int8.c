@@ -1,5 +1,5 @@
-/* 8 bit with samples: the model as it is runs on all of them with the inputs of its products watched, then the changed one runs on the same, and their outputs are held
- * side by side. */
+/* 8 bit with samples: the model as it is runs on all of them with the inputs of its products watched, then the changed
+ * one runs on the same, and their outputs are held side by side. */
 #include "cli/convert_int8.h"
 #include "base/num.h"
 #include "cli/cli.h"
@@ -12,15 +12,19 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct loss { char name[80]; double error, norm, low, high; uint64_t n; } loss;
+typedef struct loss {
+    char name[80];
+    double error, norm, low, high;
+    uint64_t n;
+} loss;
 typedef struct work {
     const gale__args *a;
     gale_device *cpu;
     gale__ranges ranges;
     size_t n_samples;
-    gale_object ***kept;       /* by sample: the outputs before */
+    gale_object ***kept; /* by sample: the outputs before */
     int n_outputs;
-    loss *losses;              /* by output */
+    loss *losses; /* by output */
 } work;
 
 /* Of "FILE", or "NAME=FILE,NAME=FILE", what is for this input. */
@@ -31,10 +35,14 @@ static gale_status file_for(const char *sample, const gale_model_value *v, bool 
         size_t size = strcspn(p, ",");
         bool named = !strncmp(p, v->name, n) && p[n] == '=', whole = p == sample && !p[size] && !memchr(p, '=', size);
         bool all = whole && size > 4 && !strncmp(p + size - 4, ".npz", 4); /* its entries have names */
-        if (named || (whole && (only || all))) return snprintf(path, 1024, "%.*s", (int)(named ? size - n - 1 : size), named ? p + n + 1 : p), GALE_OK;
+        if (named || (whole && (only || all)))
+            return snprintf(path, 1024, "%.*s", (int)(named ? size - n - 1 : size), named ? p + n + 1 : p), GALE_OK;
         p += size + (p[size] == ',');
     }
-    return gale__fail(GALE_INVALID, "--calibrate %s: nothing is given for input %s: it is NAME=FILE,NAME=FILE for models with several inputs, or a .npz with an entry for each", sample, v->name);
+    return gale__fail(GALE_INVALID,
+        "--calibrate %s: nothing is given for input %s: it is NAME=FILE,NAME=FILE for models with several inputs, or a "
+        ".npz with an entry for each",
+        sample, v->name);
 }
 
 static gale_status read_sample(const work *w, gale_model *m, size_t sample, gale_object **in)
@@ -44,7 +52,8 @@ static gale_status read_sample(const work *w, gale_model *m, size_t sample, gale
         char path[1024];
         GALE_TRY(gale_model_input(m, i, &v));
         GALE_TRY(file_for(gale__args_item(w->a, "calibrate", sample), &v, gale_model_inputs(m) == 1, path));
-        GALE_TRY(gale__is_picture(path) ? gale__picture_to_input(path, &v, w->a, &in[i]) : gale__data_read(path, &v, &in[i]));
+        GALE_TRY(gale__is_picture(path) ? gale__picture_to_input(path, &v, w->a, &in[i])
+                                        : gale__data_read(path, &v, &in[i]));
     }
     return GALE_OK;
 }
@@ -54,7 +63,8 @@ static gale_status note(void *user, const gale__net *net, int32_t value, gale_ob
     work *w = user;
     gale_object *host = NULL;
     const char *name = net->values[value].name;
-    if (object->kind != GALE_OBJECT_TENSOR || gale__names_find(&w->ranges.names, name, strlen(name)) < 0) return GALE_OK;
+    if (object->kind != GALE_OBJECT_TENSOR || gale__names_find(&w->ranges.names, name, strlen(name)) < 0)
+        return GALE_OK;
     GALE_TRY(gale__object_to_host(object, &host));
     gale_status status = gale__ranges_note(&w->ranges, name, host->tensor);
     gale_object_destroy(&host);
@@ -74,10 +84,13 @@ static gale_status watch(work *w, gale_model *m)
 static void compare(loss *l, const gale_object *before, const gale_object *after)
 {
     const gale_tensor *x = before->tensor, *y = after->tensor;
-    if (before->kind != GALE_OBJECT_TENSOR || after->kind != GALE_OBJECT_TENSOR || x->type != y->type || x->size_bytes != y->size_bytes || !gale__type_is_float(x->type)) return;
+    if (before->kind != GALE_OBJECT_TENSOR || after->kind != GALE_OBJECT_TENSOR || x->type != y->type ||
+        x->size_bytes != y->size_bytes || !gale__type_is_float(x->type))
+        return;
     size_t size = gale_type_size(x->type);
     for (size_t at = 0; at < x->size_bytes; at += size) {
-        double u = gale__load_f64(x->type, (const char *)x->host + at), d = gale__load_f64(y->type, (const char *)y->host + at) - u;
+        double u = gale__load_f64(x->type, (const char *)x->host + at),
+               d = gale__load_f64(y->type, (const char *)y->host + at) - u;
         if (!isfinite(u)) continue;
         l->error += d * d;
         l->norm += u * u;
@@ -93,14 +106,16 @@ static gale_status run_samples(work *w, gale_model *m, bool after)
     int n_in = gale_model_inputs(m);
     gale_status status = GALE_OK;
     for (size_t i = 0; i < w->n_samples && status == GALE_OK; i++) {
-        gale_object **in = gale__calloc((size_t)n_in + 1, sizeof *in), **out = gale__calloc((size_t)w->n_outputs + 1, sizeof *out);
+        gale_object **in = gale__calloc((size_t)n_in + 1, sizeof *in),
+                    **out = gale__calloc((size_t)w->n_outputs + 1, sizeof *out);
         status = in && out ? read_sample(w, m, i, in) : GALE_NO_MEMORY;
         for (int k = 0; k < n_in && status == GALE_OK && !after; k++) {
             gale__net *net = gale__model_session(m)->net;
             status = note(w, net, net->inputs[k], in[k]);
         }
         if (status == GALE_OK) status = gale_model_run(m, in, out, true);
-        for (int k = 0; k < w->n_outputs && status == GALE_OK && after; k++) compare(&w->losses[k], w->kept[i][k], out[k]);
+        for (int k = 0; k < w->n_outputs && status == GALE_OK && after; k++)
+            compare(&w->losses[k], w->kept[i][k], out[k]);
         if (!after) w->kept[i] = out;
         else gale__objects_free(&out, w->n_outputs);
         gale__objects_free(&in, n_in);
@@ -144,12 +159,14 @@ static void print_loss(const work *w, const gale__int8 *how)
         const loss *l = &w->losses[i];
         double mean = l->n ? l->error / (double)l->n : 0, span = l->high - l->low;
         if (!l->n) continue;
-        gale__table_cell(&t, "%s", l->name), gale__table_cell(&t, "%.3g", l->norm > 0 ? sqrt(l->error / l->norm) : sqrt(l->error));
+        gale__table_cell(&t, "%s", l->name),
+            gale__table_cell(&t, "%.3g", l->norm > 0 ? sqrt(l->error / l->norm) : sqrt(l->error));
         if (mean > 0 && span > 0) gale__table_cell(&t, "%.1f dB", 10 * log10(span * span / mean));
         else gale__table_cell(&t, "-");
     }
     gale__table_print(&t, stdout);
-    printf("%d weights in 8 bit, %d activations held to 8 bit (%d evened out by channel); %zu samples\n", how->n_weights, how->n_values, how->n_smooth, w->n_samples);
+    printf("%d weights in 8 bit, %d activations held to 8 bit (%d evened out by channel); %zu samples\n",
+        how->n_weights, how->n_values, how->n_smooth, w->n_samples);
 }
 
 gale_status gale__convert_int8(const gale__args *a, gale__onnx *file, gale__pb_model *model)

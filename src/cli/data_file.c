@@ -1,4 +1,5 @@
-/* Values from and to files: NumPy's arrays and archives of them, ONNX's messages, JSON, and raw numbers.  The ending of a name says which. */
+/* Values from and to files: NumPy's arrays and archives of them, ONNX's messages, JSON, and raw numbers.  The ending of
+ * a name says which. */
 #include "cli/data_file.h"
 #include "base/npy.h"
 #include "base/num.h"
@@ -13,7 +14,11 @@ static bool ends_with(const char *path, const char *end)
     return n >= k && !strcmp(path + n - k, end);
 }
 
-static gale_status unknown(const char *path) { return gale__fail(GALE_UNSUPPORTED, "%s: files of this kind are not known: .npy, .npz, .pb, .json and .raw or .bin are", path); }
+static gale_status unknown(const char *path)
+{
+    return gale__fail(
+        GALE_UNSUPPORTED, "%s: files of this kind are not known: .npy, .npz, .pb, .json and .raw or .bin are", path);
+}
 
 /* --- .npy and .npz --- */
 
@@ -31,8 +36,10 @@ static gale_type stored_type(gale_type file, const gale_model_value *want)
 static gale_status take_texts(const gale__npy *a, gale_tensor **out)
 {
     int64_t n = 1;
-    for (int i = 0; i < a->rank; i++) /* texts of no characters take no bytes, so the file's size does not bound their number */
-        if (__builtin_mul_overflow(n, a->dims[i], &n) || n > INT32_MAX) return gale__fail(GALE_LIMIT, "more texts than are read at once");
+    for (int i = 0; i < a->rank;
+         i++) /* texts of no characters take no bytes, so the file's size does not bound their number */
+        if (__builtin_mul_overflow(n, a->dims[i], &n) || n > INT32_MAX)
+            return gale__fail(GALE_LIMIT, "more texts than are read at once");
     size_t width = a->wide ? a->item_bytes / 4 : a->item_bytes;
     char *text = gale__alloc((size_t)n * width * 4 + 1), *to = text;
     const char **texts = gale__calloc((size_t)n + 1, sizeof *texts);
@@ -43,13 +50,16 @@ static gale_status take_texts(const gale__npy *a, gale_tensor **out)
         size_t used = width;
         texts[i] = to;
         for (bool more = true; more && used;) {
-            more = a->wide ? !(from[4 * used - 4] | from[4 * used - 3] | from[4 * used - 2] | from[4 * used - 1]) : !from[used - 1];
+            more = a->wide ? !(from[4 * used - 4] | from[4 * used - 3] | from[4 * used - 2] | from[4 * used - 1])
+                           : !from[used - 1];
             if (more) used--;
         }
         for (size_t k = 0; status == GALE_OK && k < used; k++) {
             uint32_t c = (uint8_t)from[k];
             if (a->wide) memcpy(&c, from + 4 * k, 4);
-            if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) status = gale__fail(GALE_FORMAT, "text %lld holds the number %u, which is no character", (long long)i, c);
+            if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+                status =
+                    gale__fail(GALE_FORMAT, "text %lld holds the number %u, which is no character", (long long)i, c);
             else if (a->wide) to = gale__utf8_put(to, c);
             else *to++ = (char)c;
         }
@@ -65,7 +75,9 @@ static gale_status take_texts(const gale__npy *a, gale_tensor **out)
 static gale_status take_npy(gale__npy *a, const gale_model_value *want, gale_object **out)
 {
     gale_tensor *t = NULL;
-    gale_status status = a->type == GALE_STRING ? take_texts(a, &t) : gale_tensor_from_cpu(NULL, stored_type(a->type, want), a->rank, a->dims, a->data.data, &t);
+    gale_status status = a->type == GALE_STRING ? take_texts(a, &t)
+                                                : gale_tensor_from_cpu(NULL, stored_type(a->type, want), a->rank,
+                                                      a->dims, a->data.data, &t);
     gale__npy_finish(a);
     return status == GALE_OK ? gale__object_take(&t, out) : status;
 }
@@ -84,11 +96,14 @@ static gale_status find_entry(const gale__zip *z, const char *name, bool must, s
 {
     for (size_t i = 0; i < z->count; i++) {
         size_t n = strlen(name);
-        if (!strncmp(z->entries[i].name, name, n) && (!z->entries[i].name[n] || !strcmp(z->entries[i].name + n, ".npy"))) return *out = i, GALE_OK;
+        if (!strncmp(z->entries[i].name, name, n) &&
+            (!z->entries[i].name[n] || !strcmp(z->entries[i].name + n, ".npy")))
+            return *out = i, GALE_OK;
     }
     *out = 0;
     if (!must && z->count == 1) return GALE_OK;
-    return gale__fail(GALE_NOT_FOUND, "%s: none of its %zu entries is called %s: name one with FILE.npz:ENTRY", z->path, z->count, name);
+    return gale__fail(GALE_NOT_FOUND, "%s: none of its %zu entries is called %s: name one with FILE.npz:ENTRY", z->path,
+        z->count, name);
 }
 
 static gale_status read_all_entries(const gale__zip *z, const gale_model_value *want, gale_object **out)
@@ -144,7 +159,9 @@ static gale_status encode_texts(const char *path, gale_tensor *t, gale__str *out
     for (int64_t i = 0; i < n; i++) {
         const char *text = gale_tensor_string(t, i, &size);
         int64_t length = spread_text(text, size, NULL);
-        if (length < 0) return gale__fail(GALE_UNSUPPORTED, "%s: string %lld is not a text as NumPy has it; write .pb", path, (long long)i);
+        if (length < 0)
+            return gale__fail(
+                GALE_UNSUPPORTED, "%s: string %lld is not a text as NumPy has it; write .pb", path, (long long)i);
         if (length > width) width = length;
     }
     uint32_t *data = gale__calloc((size_t)n * (size_t)width + 1, sizeof *data);
@@ -153,7 +170,8 @@ static gale_status encode_texts(const char *path, gale_tensor *t, gale__str *out
         const char *text = gale_tensor_string(t, i, &size);
         spread_text(text, size, data + i * width);
     }
-    gale_status status = gale__npy_encode_texts(path, gale_tensor_rank(t), gale_tensor_dims(t), (size_t)width, data, out);
+    gale_status status =
+        gale__npy_encode_texts(path, gale_tensor_rank(t), gale_tensor_dims(t), (size_t)width, data, out);
     gale__free(data);
     return status;
 }
@@ -161,7 +179,8 @@ static gale_status encode_texts(const char *path, gale_tensor *t, gale__str *out
 static gale_status encode(const char *path, gale_tensor *t, gale__str *out)
 {
     if (gale_tensor_type(t) == GALE_STRING) return encode_texts(path, t, out);
-    return gale__npy_encode(path, gale_tensor_type(t), gale_tensor_rank(t), gale_tensor_dims(t), gale_tensor_data(t), out);
+    return gale__npy_encode(
+        path, gale_tensor_type(t), gale_tensor_rank(t), gale_tensor_dims(t), gale_tensor_data(t), out);
 }
 
 /* A tensor is the entry arr_0, as NumPy has it; a sequence arr_0, arr_1 ... */
@@ -173,12 +192,15 @@ static gale_status write_npz(const char *path, const gale_object *value)
     const char **names = gale__arena_alloc(&arena, (n + 1) * sizeof *names);
     gale__str *contents = gale__arena_alloc(&arena, (n + 1) * sizeof *contents);
     gale_status status = names && contents ? GALE_OK : GALE_NO_MEMORY;
-    if (status == GALE_OK && !one && value->kind != GALE_OBJECT_SEQUENCE) status = gale__fail(GALE_UNSUPPORTED, "%s: tensors and sequences of them can be written as .npz; maps as .json or .pb", path);
+    if (status == GALE_OK && !one && value->kind != GALE_OBJECT_SEQUENCE)
+        status = gale__fail(
+            GALE_UNSUPPORTED, "%s: tensors and sequences of them can be written as .npz; maps as .json or .pb", path);
     for (size_t i = 0; i < n && status == GALE_OK; i++) {
         const gale_object *item = one ? value : value->items[i];
         names[i] = gale__arena_printf(&arena, "arr_%zu.npy", i);
         if (!names[i]) status = GALE_NO_MEMORY;
-        else if (item->kind != GALE_OBJECT_TENSOR) status = gale__fail(GALE_UNSUPPORTED, "%s: item %zu is no tensor", path, i);
+        else if (item->kind != GALE_OBJECT_TENSOR)
+            status = gale__fail(GALE_UNSUPPORTED, "%s: item %zu is no tensor", path, i);
         else status = encode(path, item->tensor, &contents[i]);
     }
     if (status == GALE_OK) status = gale__zip_write(path, names, contents, n);
@@ -194,15 +216,22 @@ static gale_status fit_shape(const char *path, const gale_model_value *want, siz
 {
     size_t known = gale_type_size(want->type);
     int open = -1;
-    if (want->kind != GALE_OBJECT_TENSOR || !known || want->rank < 0) return gale__fail(GALE_INVALID, "%s: raw numbers need an input that is a tensor with a declared shape; write a .npy file", path);
+    if (want->kind != GALE_OBJECT_TENSOR || !known || want->rank < 0)
+        return gale__fail(GALE_INVALID,
+            "%s: raw numbers need an input that is a tensor with a declared shape; write a .npy file", path);
     for (int i = 0; i < want->rank; i++) {
         dims[i] = want->dims[i];
-        if (dims[i] < 0 && open >= 0) return gale__fail(GALE_INVALID, "%s: more than one extent of input %s is not declared; write a .npy file", path, want->name);
+        if (dims[i] < 0 && open >= 0)
+            return gale__fail(GALE_INVALID, "%s: more than one extent of input %s is not declared; write a .npy file",
+                path, want->name);
         if (dims[i] < 0) open = i;
-        else if (gale__mul_size(known, (size_t)dims[i], &known)) return gale__fail(GALE_LIMIT, "%s: the declared shape is too large", path);
+        else if (gale__mul_size(known, (size_t)dims[i], &known))
+            return gale__fail(GALE_LIMIT, "%s: the declared shape is too large", path);
     }
     if (open >= 0) dims[open] = known ? (int64_t)(size / known) : 0;
-    if (open >= 0 ? !known || size % known : size != known) return gale__fail(GALE_FORMAT, "%s has %zu bytes, and input %s takes %s%zu", path, size, want->name, open >= 0 ? "a multiple of " : "", known);
+    if (open >= 0 ? !known || size % known : size != known)
+        return gale__fail(GALE_FORMAT, "%s has %zu bytes, and input %s takes %s%zu", path, size, want->name,
+            open >= 0 ? "a multiple of " : "", known);
     return GALE_OK;
 }
 
@@ -244,7 +273,9 @@ gale_status gale__data_write(const char *path, const gale_object *value)
     if (ends_with(path, ".json")) return gale__json_value_write(path, value);
     if (ends_with(path, ".npz")) return write_npz(path, value);
     if (!ends_with(path, ".npy") && !is_raw(path)) return unknown(path);
-    if (!t || (is_raw(path) && gale_tensor_type(t) == GALE_STRING)) return gale__fail(GALE_UNSUPPORTED, "%s: only a tensor of numbers can be written like this; .json and .pb take everything", path);
+    if (!t || (is_raw(path) && gale_tensor_type(t) == GALE_STRING))
+        return gale__fail(GALE_UNSUPPORTED,
+            "%s: only a tensor of numbers can be written like this; .json and .pb take everything", path);
     if (is_raw(path)) return gale__file_write(path, gale_tensor_data(t), gale_tensor_size_bytes(t));
     gale_status status = encode(path, t, &text);
     if (status == GALE_OK) status = gale__file_write(path, text.text, text.length);

@@ -1,5 +1,5 @@
-/* Values as JSON: a tensor is nested arrays, a sequence an array of its items, a map an object.  Numbers that JSON has no word for (NaN, infinities) and
- * whole numbers beyond 2^53 are texts. */
+/* Values as JSON: a tensor is nested arrays, a sequence an array of its items, a map an object.  Numbers that JSON has
+ * no word for (NaN, infinities) and whole numbers beyond 2^53 are texts. */
 #include "base/file.h"
 #include "base/json.h"
 #include "base/num.h"
@@ -11,7 +11,13 @@
 
 /* --- Reading. --- */
 
-typedef struct reader { const char *path; gale_type type; char *data; const char **texts; size_t at; } reader;
+typedef struct reader {
+    const char *path;
+    gale_type type;
+    char *data;
+    const char **texts;
+    size_t at;
+} reader;
 
 /* Extents by the first element of each level. */
 static int shape_of(const gale__json *j, int64_t *dims)
@@ -32,9 +38,12 @@ static gale_status read_text(reader *r, const char *text, void *to)
     if (gale__text_equal_nocase(text, "nan")) v = NAN;
     else if (gale__text_equal_nocase(text, "inf")) v = INFINITY;
     else if (gale__text_equal_nocase(text, "-inf")) v = -INFINITY;
-    else if (r->type == GALE_U64 && *text && strspn(text, "0123456789") == strlen(text)) return gale__store_i64(r->type, to, (int64_t)strtoull(text, NULL, 10)), GALE_OK;
-    else if (gale__type_is_int(r->type) && gale__text_to_i64(text, &whole)) return gale__store_i64(r->type, to, whole), GALE_OK;
-    else if (!gale__text_to_real(text, &v)) return gale__fail(GALE_FORMAT, "%s: element %zu, \"%.40s\", is no number", r->path, r->at, text);
+    else if (r->type == GALE_U64 && *text && strspn(text, "0123456789") == strlen(text))
+        return gale__store_i64(r->type, to, (int64_t)strtoull(text, NULL, 10)), GALE_OK;
+    else if (gale__type_is_int(r->type) && gale__text_to_i64(text, &whole))
+        return gale__store_i64(r->type, to, whole), GALE_OK;
+    else if (!gale__text_to_real(text, &v))
+        return gale__fail(GALE_FORMAT, "%s: element %zu, \"%.40s\", is no number", r->path, r->at, text);
     gale__store_f64(r->type, to, v);
     return GALE_OK;
 }
@@ -42,16 +51,21 @@ static gale_status read_text(reader *r, const char *text, void *to)
 static gale_status read_element(reader *r, const gale__json *j)
 {
     if (r->type == GALE_STRING) {
-        if (j->kind != GALE__JSON_STRING) return gale__fail(GALE_FORMAT, "%s: element %zu is no text, and the input takes strings", r->path, r->at);
+        if (j->kind != GALE__JSON_STRING)
+            return gale__fail(GALE_FORMAT, "%s: element %zu is no text, and the input takes strings", r->path, r->at);
         r->texts[r->at++] = j->string;
         return GALE_OK;
     }
     void *to = r->data + r->at * gale_type_size(r->type);
     if (j->kind == GALE__JSON_STRING) GALE_TRY(read_text(r, j->string, to));
     else if (j->kind == GALE__JSON_BOOL) gale__store_f64(r->type, to, j->boolean);
-    else if (j->kind != GALE__JSON_NUMBER) return gale__fail(GALE_FORMAT, "%s: element %zu is no number", r->path, r->at);
+    else if (j->kind != GALE__JSON_NUMBER)
+        return gale__fail(GALE_FORMAT, "%s: element %zu is no number", r->path, r->at);
     else if (gale__type_is_int(r->type) && (j->number != floor(j->number) || fabs(j->number) > 9007199254740992.0))
-        return gale__fail(GALE_FORMAT, "%s: element %zu is not a whole number up to 2^53, and the input takes %s; larger ones are written as texts", r->path, r->at, gale_type_name(r->type));
+        return gale__fail(GALE_FORMAT,
+            "%s: element %zu is not a whole number up to 2^53, and the input takes %s; larger ones are written as "
+            "texts",
+            r->path, r->at, gale_type_name(r->type));
     else gale__store_f64(r->type, to, j->number);
     r->at++;
     return GALE_OK;
@@ -61,22 +75,28 @@ static gale_status read_element(reader *r, const gale__json *j)
 static gale_status read_level(reader *r, const gale__json *j, int rank, const int64_t *dims)
 {
     int64_t n = 0;
-    if (!rank) return j->kind == GALE__JSON_ARRAY || j->kind == GALE__JSON_OBJECT ? gale__fail(GALE_FORMAT, "%s: arrays of different depth", r->path) : read_element(r, j);
+    if (!rank)
+        return j->kind == GALE__JSON_ARRAY || j->kind == GALE__JSON_OBJECT
+                   ? gale__fail(GALE_FORMAT, "%s: arrays of different depth", r->path)
+                   : read_element(r, j);
     if (j->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "%s: arrays of different depth", r->path);
     for (const gale__json *c = j->child; c && n <= dims[0]; c = c->next, n++)
         if (n < dims[0]) GALE_TRY(read_level(r, c, rank - 1, dims + 1));
     return n == dims[0] ? GALE_OK : gale__fail(GALE_FORMAT, "%s: arrays of different lengths side by side", r->path);
 }
 
-static gale_status read_tensor(const char *path, const gale__json *j, gale_type type, gale__arena *arena, gale_object **out)
+static gale_status read_tensor(
+    const char *path, const gale__json *j, gale_type type, gale__arena *arena, gale_object **out)
 {
     int64_t dims[GALE_MAX_RANK], elements = 1;
     reader r = {.path = path, .type = type};
     gale_tensor *t = NULL;
     int rank = shape_of(j, dims);
     if (rank < 0) return gale__fail(GALE_LIMIT, "%s: arrays are nested more than %d deep", path, GALE_MAX_RANK);
-    for (int i = 0; i < rank; i++) /* at least a byte of the file each, so there is no overflow to fear; ragged ones are found below */
-        if (__builtin_mul_overflow(elements, dims[i], &elements) || elements > INT32_MAX) return gale__fail(GALE_LIMIT, "%s: too many elements for JSON", path);
+    for (int i = 0; i < rank;
+         i++) /* at least a byte of the file each, so there is no overflow to fear; ragged ones are found below */
+        if (__builtin_mul_overflow(elements, dims[i], &elements) || elements > INT32_MAX)
+            return gale__fail(GALE_LIMIT, "%s: too many elements for JSON", path);
     if (type == GALE_STRING) r.texts = gale__arena_alloc(arena, (size_t)(elements + 1) * sizeof *r.texts);
     else r.data = gale__arena_alloc(arena, (size_t)(elements + 1) * gale_type_size(type));
     if (!r.texts && !r.data) return GALE_NO_MEMORY;
@@ -86,7 +106,8 @@ static gale_status read_tensor(const char *path, const gale__json *j, gale_type 
     return gale__object_take(&t, out);
 }
 
-static gale_status read_items(const char *path, const gale__json *j, gale_type type, gale__arena *arena, gale_object **out)
+static gale_status read_items(
+    const char *path, const gale__json *j, gale_type type, gale__arena *arena, gale_object **out)
 {
     size_t n = 0, i = 0;
     gale_object *made = NULL;
@@ -103,7 +124,8 @@ static gale_status read_items(const char *path, const gale__json *j, gale_type t
 }
 
 /* Keys that are all whole numbers make a map of those. */
-static gale_status read_map(const char *path, const gale__json *j, gale_type type, gale__arena *arena, gale_object **out)
+static gale_status read_map(
+    const char *path, const gale__json *j, gale_type type, gale__arena *arena, gale_object **out)
 {
     gale_object *values = NULL;
     gale_tensor *keys = NULL;
@@ -116,7 +138,9 @@ static gale_status read_map(const char *path, const gale__json *j, gale_type typ
         texts[i] = c->key;
         whole &= gale__text_to_i64(c->key, &numbers[i]);
     }
-    if (status == GALE_OK) status = whole ? gale_tensor_from_cpu(NULL, GALE_I64, 1, &n, numbers, &keys) : gale_tensor_from_strings(1, &n, texts, NULL, &keys);
+    if (status == GALE_OK)
+        status = whole ? gale_tensor_from_cpu(NULL, GALE_I64, 1, &n, numbers, &keys)
+                       : gale_tensor_from_strings(1, &n, texts, NULL, &keys);
     if (status == GALE_OK) status = gale_object_map(keys, values->items, out);
     gale_tensor_destroy(&keys);
     gale_object_destroy(&values);
@@ -132,8 +156,10 @@ gale_status gale__json_value_read(const char *path, const gale_model_value *want
     gale_status status = gale__json_parse(&arena, file.data, file.size, &j);
     if (status != GALE_OK) status = gale__fail_within(status, "%s", path);
     else if (want->optional && j->kind == GALE__JSON_NULL) status = gale_object_none(out);
-    else if (want->kind == GALE_OBJECT_SEQUENCE && j->kind == GALE__JSON_ARRAY) status = read_items(path, j, want->type, &arena, out);
-    else if (want->kind == GALE_OBJECT_MAP && j->kind == GALE__JSON_OBJECT) status = read_map(path, j, want->type, &arena, out);
+    else if (want->kind == GALE_OBJECT_SEQUENCE && j->kind == GALE__JSON_ARRAY)
+        status = read_items(path, j, want->type, &arena, out);
+    else if (want->kind == GALE_OBJECT_MAP && j->kind == GALE__JSON_OBJECT)
+        status = read_map(path, j, want->type, &arena, out);
     else if (want->kind == GALE_OBJECT_TENSOR) status = read_tensor(path, j, want->type, &arena, out);
     else status = gale__fail(GALE_FORMAT, "%s: a sequence is an array and a map an object", path);
     gale__arena_finish(&arena);

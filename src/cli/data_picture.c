@@ -1,4 +1,5 @@
-/* Pictures to tensors and back for `gale run`: layout by the shape, pixels scaled and normalised as the flags say, and undone on the way out. */
+/* Pictures to tensors and back for `gale run`: layout by the shape, pixels scaled and normalised as the flags say, and
+ * undone on the way out. */
 #include "cli/data_picture.h"
 #include "base/num.h"
 #include "gale/picture.h"
@@ -19,7 +20,11 @@ bool gale__is_picture(const char *path)
     return false;
 }
 
-typedef struct form { bool last; int channels; double scale, shift, mean[4], std[4]; } form; /* number = ((pixel - mean) / std) * scale + shift */
+typedef struct form {
+    bool last;
+    int channels;
+    double scale, shift, mean[4], std[4];
+} form; /* number = ((pixel - mean) / std) * scale + shift */
 
 static gale_status read_list(const gale__args *a, const char *name, double *out)
 {
@@ -27,7 +32,9 @@ static gale_status read_list(const gale__args *a, const char *name, double *out)
     for (int i = 0; text && i < 4; i++) {
         char *end;
         out[i] = strtod(text, &end);
-        if (end == text || (*end && *end != ',')) return gale__fail(GALE_INVALID, "--%s: '%s' is not a list of numbers such as 0.485,0.456,0.406", name, gale__args_text(a, name));
+        if (end == text || (*end && *end != ','))
+            return gale__fail(GALE_INVALID, "--%s: '%s' is not a list of numbers such as 0.485,0.456,0.406", name,
+                gale__args_text(a, name));
         if (!*end) {
             for (int k = i + 1; k < 4; k++) out[k] = out[i]; /* one number for all */
             return GALE_OK;
@@ -43,21 +50,30 @@ static gale_status find_form(const gale__args *a, int rank, const int64_t *dims,
 {
     const char *layout = gale__args_text(a, "layout"), *range = gale__args_text(a, "range");
     *f = (form){.scale = 1, .std = {1, 1, 1, 1}};
-    if (rank != 4 && rank != 3) return gale__fail(GALE_INVALID, "%s has rank %d: a picture needs 4 axes, or 3 without the batch", name, rank);
+    if (rank != 4 && rank != 3)
+        return gale__fail(GALE_INVALID, "%s has rank %d: a picture needs 4 axes, or 3 without the batch", name, rank);
     int first = rank - 3, last = rank - 1;
-    f->last = !strcmp(layout, "nhwc") || (!strcmp(layout, "auto") && !is_channels(dims[first]) && is_channels(dims[last]));
+    f->last =
+        !strcmp(layout, "nhwc") || (!strcmp(layout, "auto") && !is_channels(dims[first]) && is_channels(dims[last]));
     int64_t channels = dims[f->last ? last : first];
     f->channels = is_channels(channels) ? (int)channels : 3;
-    if (channels >= 0 && !is_channels(channels)) return gale__fail(GALE_INVALID, "%s has %lld channels: 1, 3 or 4 make a picture (--layout says where they stand)", name, (long long)channels);
+    if (channels >= 0 && !is_channels(channels))
+        return gale__fail(GALE_INVALID,
+            "%s has %lld channels: 1, 3 or 4 make a picture (--layout says where they stand)", name,
+            (long long)channels);
     if (!strcmp(range, "255")) f->scale = 255;
     if (!strcmp(range, "-1")) f->scale = 2, f->shift = -1;
     GALE_TRY(read_list(a, "mean", f->mean));
     return read_list(a, "std", f->std);
 }
 
-static size_t place(const form *f, const gale_picture *p, int64_t pixel, int channel) { return f->last ? (size_t)(pixel * f->channels + channel) : (size_t)(channel * p->width * p->height + pixel); }
+static size_t place(const form *f, const gale_picture *p, int64_t pixel, int channel)
+{
+    return f->last ? (size_t)(pixel * f->channels + channel) : (size_t)(channel * p->width * p->height + pixel);
+}
 
-gale_status gale__picture_to_input(const char *path, const gale_model_value *want, const gale__args *a, gale_object **out)
+gale_status gale__picture_to_input(
+    const char *path, const gale_model_value *want, const gale__args *a, gale_object **out)
 {
     gale_picture *read = NULL, *p = NULL;
     gale_tensor *t = NULL;
@@ -73,7 +89,8 @@ gale_status gale__picture_to_input(const char *path, const gale_model_value *wan
     for (int64_t i = 0; i < p->width * p->height; i++)
         for (int c = 0; c < f.channels; c++) {
             double v = (((const float *)p->data)[i * f.channels + c] - f.mean[c]) / f.std[c] * f.scale + f.shift;
-            gale__store_f64(want->type, data + place(&f, p, i, c) * size, gale__type_is_float(want->type) ? v : v * (f.scale == 1 ? 255 : 1) + 0.5);
+            gale__store_f64(want->type, data + place(&f, p, i, c) * size,
+                gale__type_is_float(want->type) ? v : v * (f.scale == 1 ? 255 : 1) + 0.5);
         }
     status = gale__object_take(&t, out);
 done:
@@ -88,11 +105,13 @@ gale_status gale__picture_from_output(const char *path, const gale_object *value
     gale_tensor *t = gale_object_get_tensor(value);
     gale_picture *p = NULL;
     form f;
-    if (gale_object_get_kind(value) != GALE_OBJECT_TENSOR) return gale__fail(GALE_INVALID, "%s: only a tensor can be written as a picture", path);
+    if (gale_object_get_kind(value) != GALE_OBJECT_TENSOR)
+        return gale__fail(GALE_INVALID, "%s: only a tensor can be written as a picture", path);
     int rank = gale_tensor_rank(t);
     const int64_t *dims = gale_tensor_dims(t);
     GALE_TRY(find_form(a, rank, dims, path, &f));
-    if (rank == 4 && dims[0] != 1) return gale__fail(GALE_INVALID, "%s: a batch of %lld is not one picture", path, (long long)dims[0]);
+    if (rank == 4 && dims[0] != 1)
+        return gale__fail(GALE_INVALID, "%s: a batch of %lld is not one picture", path, (long long)dims[0]);
     const int64_t *sides = dims + (rank - 3) + !f.last;
     GALE_TRY(gale_picture_create(sides[1], sides[0], f.channels, GALE_F32, &p));
     gale_type type = gale_tensor_type(t);

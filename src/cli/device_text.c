@@ -3,10 +3,33 @@
 #include "cli/cli.h"
 #include <stddef.h>
 
-static const struct { const char *name; size_t at; } features[] = {
-#define F(name) {#name, offsetof(gale_device_caps, name)}
-    F(f16), F(bf16), F(f64), F(i64), F(int8_dot), F(matrix_units), F(subgroup_ops), F(float_atomics), F(storage8), F(storage16),
-    F(denormals), F(nan_inf), F(memory_model), F(own_math), F(exact_division), F(corners), F(unified_memory), F(capture), F(software),
+static const struct {
+    const char *name;
+    size_t at;
+} features[] = {
+#define F(name)                                 \
+    {                                           \
+#name, offsetof(gale_device_caps, name) \
+    }
+    F(f16),
+    F(bf16),
+    F(f64),
+    F(i64),
+    F(int8_dot),
+    F(matrix_units),
+    F(subgroup_ops),
+    F(float_atomics),
+    F(storage8),
+    F(storage16),
+    F(denormals),
+    F(nan_inf),
+    F(memory_model),
+    F(own_math),
+    F(exact_division),
+    F(corners),
+    F(unified_memory),
+    F(capture),
+    F(software),
 #undef F
 };
 #define N_FEATURES (sizeof features / sizeof *features)
@@ -26,8 +49,8 @@ void gale__ceilings_text(const gale_device_ceilings *c, gale__str *out)
         gale__str_add(out, "not measured yet (`gale devices --measure`)");
         return;
     }
-    gale__str_addf(out, "copy %.1f GB/s, upload %.1f GB/s, download %.1f GB/s, launch %.2f us", c->copy_gbps, c->upload_gbps,
-                   c->download_gbps, c->launch_us);
+    gale__str_addf(out, "copy %.1f GB/s, upload %.1f GB/s, download %.1f GB/s, launch %.2f us", c->copy_gbps,
+        c->upload_gbps, c->download_gbps, c->launch_us);
     if (c->f32_gflops > 0) gale__str_addf(out, ", f32 %.0f GFLOP/s", c->f32_gflops);
 }
 
@@ -35,7 +58,8 @@ static void limits_text(const gale_device_caps *caps, gale__str *out)
 {
     if (caps->compute_units) gale__str_addf(out, "%u units", caps->compute_units);
     if (caps->compute_units && caps->clock_mhz) gale__str_addf(out, " at %u MHz", caps->clock_mhz);
-    gale__str_addf(out, "%ssubgroup %u, work-group %u", caps->compute_units ? ", " : "", caps->subgroup, caps->group_max);
+    gale__str_addf(
+        out, "%ssubgroup %u, work-group %u", caps->compute_units ? ", " : "", caps->subgroup, caps->group_max);
     if (caps->shared_bytes) gale__str_addf(out, ", shared memory %u KiB", caps->shared_bytes >> 10);
     if (caps->arch) gale__str_addf(out, ", compute capability %u.%u", caps->arch / 10, caps->arch % 10);
 }
@@ -47,7 +71,8 @@ void gale__device_describe(const gale_device_info *info, gale__str *out)
     gale__str_addf(out, "%s:%d  %s\n  driver    %s\n", info->backend, info->index, info->name, info->driver);
     gale__str_addf(out, "  memory    %s", gale__bytes_text(caps->memory_bytes, total));
     if (caps->memory_free_bytes) gale__str_addf(out, ", free %s", gale__bytes_text(caps->memory_free_bytes, left));
-    if (caps->alloc_max_bytes) gale__str_addf(out, ", largest allocation %s", gale__bytes_text(caps->alloc_max_bytes, most));
+    if (caps->alloc_max_bytes)
+        gale__str_addf(out, ", largest allocation %s", gale__bytes_text(caps->alloc_max_bytes, most));
     gale__str_add(out, "\n  limits    ");
     limits_text(caps, out);
     gale__str_add(out, "\n  features  ");

@@ -11,6 +11,9 @@ typedef struct gale__doctor {
     char note[256]; /* what a step wants said beside "ok" */
 } gale__doctor;
 /* A step that fails leaves its reason in the error slot. */
-typedef struct gale__doctor_step { const char *name; gale_status (*run)(gale__doctor *d); } gale__doctor_step;
+typedef struct gale__doctor_step {
+    const char *name;
+    gale_status (*run)(gale__doctor *d);
+} gale__doctor_step;
 extern const gale__doctor_step gale__doctor_steps[]; /* ends with a NULL name */
 #endif

@@ -37,7 +37,8 @@ static gale_status transfer(gale__doctor *d)
     GALE_GO(gale_copy(d->stream, d->b, 0, d->a, 0, N));
     GALE_GO(gale_download(d->stream, d->b, 0, host + N, N));
     GALE_GO(gale_stream_sync(d->stream));
-    if (holds_data(d) && memcmp(host, host + N, N)) status = gale__fail(GALE_MISMATCH, "what came back is not what was sent");
+    if (holds_data(d) && memcmp(host, host + N, N))
+        status = gale__fail(GALE_MISMATCH, "what came back is not what was sent");
 done:
     gale__free(host);
     return status;
@@ -52,7 +53,8 @@ static gale_status run_kernel(gale__doctor *d)
     GALE_GO(gale__poke_run(&poke, d->stream, d->a, 20071));
     GALE_GO(gale_download(d->stream, d->a, 0, &got, 4));
     GALE_GO(gale_stream_sync(d->stream));
-    if (holds_data(d) && got != 20071) status = gale__fail(GALE_MISMATCH, "the kernel ran but wrote %u instead of 20071", got);
+    if (holds_data(d) && got != 20071)
+        status = gale__fail(GALE_MISMATCH, "the kernel ran but wrote %u instead of 20071", got);
 done:
     gale__poke_finish(&poke);
     return status;
@@ -110,7 +112,8 @@ static gale_status compare(gale_tensor *have, gale_tensor *want)
     const float *a = gale_tensor_data(have), *b = gale_tensor_data(want);
     size_t n = gale_tensor_size_bytes(want) / sizeof *b;
     for (size_t i = 0; i < n; i++)
-        if (!(fabsf(a[i] - b[i]) <= 1e-4f * (1 + fabsf(b[i])))) return gale__fail(GALE_MISMATCH, "element %zu is %g, and %g on the CPU", i, (double)a[i], (double)b[i]);
+        if (!(fabsf(a[i] - b[i]) <= 1e-4f * (1 + fabsf(b[i]))))
+            return gale__fail(GALE_MISMATCH, "element %zu is %g, and %g on the CPU", i, (double)a[i], (double)b[i]);
     return GALE_OK;
 }
 

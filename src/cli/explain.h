@@ -1,4 +1,5 @@
-/* What `gale explain` knows about a model: its kernels in the order they ran, with what was predicted and what was measured. */
+/* What `gale explain` knows about a model: its kernels in the order they ran, with what was predicted and what was
+ * measured. */
 #ifndef GALE_CLI_EXPLAIN_H
 #define GALE_CLI_EXPLAIN_H
 #include "device/profiler.h"

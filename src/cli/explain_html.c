@@ -9,11 +9,19 @@ enum { NODES_MAX = 4000, WIDTH = 132, HEIGHT = 46, BOX_W = 116, BOX_H = 24 };
 static void add_head(const gale__explained *e, gale__str *out)
 {
     const gale_device_info *d = gale_device_get_info(e->device);
-    gale__str_add(out, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>gale explain</title><style>"
-                       "body{font:14px/1.45 system-ui,sans-serif;margin:24px;color:#1b2530;background:#fff}h1{font-size:20px}h2{font-size:16px;margin-top:28px}"
-                       "table{border-collapse:collapse}td,th{padding:2px 10px;text-align:left;border-bottom:1px solid #e3e8ee}td.n{text-align:right;font-variant-numeric:tabular-nums}"
-                       ".bar{height:11px;background:#2f6fb0;border-radius:2px;min-width:1px}.want{height:4px;background:#9fb4c8;margin-top:1px;min-width:1px}.graph{overflow:auto;max-height:80vh;border:1px solid #e3e8ee}"
-                       "text{font:11px system-ui,sans-serif}@media(prefers-color-scheme:dark){body{background:#141a21;color:#dde4ec}td,th,.graph{border-color:#2b3541}}</style>");
+    gale__str_add(out,
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>gale "
+        "explain</title><style>"
+        "body{font:14px/1.45 "
+        "system-ui,sans-serif;margin:24px;color:#1b2530;background:#fff}h1{font-size:20px}h2{font-size:16px;margin-top:"
+        "28px}"
+        "table{border-collapse:collapse}td,th{padding:2px 10px;text-align:left;border-bottom:1px solid "
+        "#e3e8ee}td.n{text-align:right;font-variant-numeric:tabular-nums}"
+        ".bar{height:11px;background:#2f6fb0;border-radius:2px;min-width:1px}.want{height:4px;background:#9fb4c8;"
+        "margin-top:1px;min-width:1px}.graph{overflow:auto;max-height:80vh;border:1px solid #e3e8ee}"
+        "text{font:11px "
+        "system-ui,sans-serif}@media(prefers-color-scheme:dark){body{background:#141a21;color:#dde4ec}td,th,.graph{"
+        "border-color:#2b3541}}</style>");
     gale__str_add(out, "<h1>");
     gale__html_add(out, e->model);
     gale__str_addf(out, "</h1><p>%s %d: ", d->backend, d->index);
@@ -22,8 +30,10 @@ static void add_head(const gale__explained *e, gale__str *out)
     gale__html_add(out, d->driver);
     gale__str_add(out, ")<br>Why this device: ");
     gale__html_add(out, gale_device_why(e->device));
-    gale__str_addf(out, "<br>%zu kernels and copies. Predicted from the device's ceilings: %.1f us. Measured: %.1f us. Reading %.1f ms, first run %.1f ms.</p>", e->count, e->predicted_us, e->measured_us, e->open_ms,
-                   e->first_ms);
+    gale__str_addf(out,
+        "<br>%zu kernels and copies. Predicted from the device's ceilings: %.1f us. Measured: %.1f us. Reading %.1f "
+        "ms, first run %.1f ms.</p>",
+        e->count, e->predicted_us, e->measured_us, e->open_ms, e->first_ms);
 }
 
 static void add_bars(const gale__explained *e, gale__str *out)
@@ -32,7 +42,9 @@ static void add_bars(const gale__explained *e, gale__str *out)
     double most = 1e-9;
     for (size_t i = 0; i < e->count; i++)
         if (e->records[i].time_us > most) most = e->records[i].time_us;
-    gale__str_add(out, "<h2>Kernels, in the order they ran</h2><p>Thick: measured. Thin: what the ceilings allow.</p><table><tr><th>#<th>operators<th>kernel<th>MB<th>MFLOP<th>predicted us<th>measured us<th>");
+    gale__str_add(out,
+        "<h2>Kernels, in the order they ran</h2><p>Thick: measured. Thin: what the ceilings "
+        "allow.</p><table><tr><th>#<th>operators<th>kernel<th>MB<th>MFLOP<th>predicted us<th>measured us<th>");
     for (size_t i = 0; i < e->count && i < NODES_MAX; i++) {
         const gale__record *r = &e->records[i];
         double predicted = gale__predict_us(c, r);
@@ -40,15 +52,21 @@ static void add_bars(const gale__explained *e, gale__str *out)
         gale__html_add(out, r->op && *r->op ? r->op : gale__span_kind_name(r->kind));
         gale__str_add(out, "<td>");
         gale__html_add(out, r->name);
-        gale__str_addf(out, "<td class=n>%.2f<td class=n>%.1f<td class=n>%.1f<td class=n>%.1f<td><div class=bar style='width:%.1fpx'></div><div class=want style='width:%.1fpx'></div>", r->bytes / 1e6,
-                       r->operations / 1e6, predicted, r->time_us, 300 * (r->time_us > 0 ? r->time_us : 0) / most, 300 * predicted / most);
+        gale__str_addf(out,
+            "<td class=n>%.2f<td class=n>%.1f<td class=n>%.1f<td class=n>%.1f<td><div class=bar "
+            "style='width:%.1fpx'></div><div class=want style='width:%.1fpx'></div>",
+            r->bytes / 1e6, r->operations / 1e6, predicted, r->time_us, 300 * (r->time_us > 0 ? r->time_us : 0) / most,
+            300 * predicted / most);
     }
     gale__str_add(out, "</table>");
 }
 
-typedef struct place { int layer, column; } place;
+typedef struct place {
+    int layer, column;
+} place;
 
-/* A node lies one layer below the lowest of those it reads; then it moves down to just above those that read it, which keeps lines short. */
+/* A node lies one layer below the lowest of those it reads; then it moves down to just above those that read it, which
+ * keeps lines short. */
 static void lay_out(const gale__net *net, place *places, int n, int *layers, int *columns)
 {
     *layers = *columns = 0;
@@ -56,7 +74,8 @@ static void lay_out(const gale__net *net, place *places, int n, int *layers, int
         const gale__net_node *node = &net->nodes[i];
         for (int k = 0; k < node->n_in; k++) {
             int from = node->in[k] < 0 ? -1 : net->values[node->in[k]].node;
-            if (from >= 0 && from < n && places[from].layer + 1 > places[i].layer) places[i].layer = places[from].layer + 1;
+            if (from >= 0 && from < n && places[from].layer + 1 > places[i].layer)
+                places[i].layer = places[from].layer + 1;
         }
         if (places[i].layer + 1 > *layers) *layers = places[i].layer + 1;
     }
@@ -77,8 +96,10 @@ static void add_edges(const gale__net *net, const place *places, int n, gale__st
         for (int k = 0; k < net->nodes[i].n_in; k++) {
             int from = net->nodes[i].in[k] < 0 ? -1 : net->values[net->nodes[i].in[k]].node;
             if (from < 0 || from >= n) continue;
-            int x0 = places[from].column * WIDTH + BOX_W / 2, y0 = places[from].layer * HEIGHT + BOX_H, x1 = places[i].column * WIDTH + BOX_W / 2, y1 = places[i].layer * HEIGHT;
-            gale__str_addf(out, "<path d='M%d %dC%d %d %d %d %d %d' fill=none stroke='#9fb4c8'/>", x0, y0, x0, y0 + 14, x1, y1 - 14, x1, y1);
+            int x0 = places[from].column * WIDTH + BOX_W / 2, y0 = places[from].layer * HEIGHT + BOX_H,
+                x1 = places[i].column * WIDTH + BOX_W / 2, y1 = places[i].layer * HEIGHT;
+            gale__str_addf(out, "<path d='M%d %dC%d %d %d %d %d %d' fill=none stroke='#9fb4c8'/>", x0, y0, x0, y0 + 14,
+                x1, y1 - 14, x1, y1);
         }
 }
 
@@ -90,8 +111,10 @@ static void add_boxes(const gale__net *net, const place *places, int n, gale__st
         int x = places[i].column * WIDTH, y = places[i].layer * HEIGHT;
         gale__str_addf(out, "<g><title>");
         gale__html_add(out, node->where);
-        gale__str_addf(out, "</title><rect x='%d' y='%d' width='%d' height='%d' rx='4' fill='%s' stroke='#5b7083'/><text x='%d' y='%d' text-anchor=middle fill='#1b2530'>", x, y, BOX_W, BOX_H,
-                       colours[gale__net_runner(net, node)], x + BOX_W / 2, y + 16);
+        gale__str_addf(out,
+            "</title><rect x='%d' y='%d' width='%d' height='%d' rx='4' fill='%s' stroke='#5b7083'/><text x='%d' y='%d' "
+            "text-anchor=middle fill='#1b2530'>",
+            x, y, BOX_W, BOX_H, colours[gale__net_runner(net, node)], x + BOX_W / 2, y + 16);
         char name[20];
         snprintf(name, sizeof name, "%s", node->op);
         gale__html_add(out, name);
@@ -115,8 +138,12 @@ static void add_graph(const gale__explained *e, gale__str *out)
         places[i].column = width[places[i].layer]++;
         if (width[places[i].layer] > columns) columns = width[places[i].layer];
     }
-    gale__str_addf(out, "<h2>Graph</h2><p>%d nodes%s. Blue: computed on the device; orange: by the host (strings, sequences, pictures); violet: control flow over data.</p><div class=graph><svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='-8 -8 %d %d'>",
-                   net->n_nodes, net->n_nodes > n ? ", the first 4,000 drawn" : "", columns * WIDTH + 16, layers * HEIGHT + 16, columns * WIDTH + 16, layers * HEIGHT + 16);
+    gale__str_addf(out,
+        "<h2>Graph</h2><p>%d nodes%s. Blue: computed on the device; orange: by the host (strings, sequences, "
+        "pictures); violet: control flow over data.</p><div class=graph><svg xmlns='http://www.w3.org/2000/svg' "
+        "width='%d' height='%d' viewBox='-8 -8 %d %d'>",
+        net->n_nodes, net->n_nodes > n ? ", the first 4,000 drawn" : "", columns * WIDTH + 16, layers * HEIGHT + 16,
+        columns * WIDTH + 16, layers * HEIGHT + 16);
     add_edges(net, places, n, out);
     add_boxes(net, places, n, out);
     gale__str_add(out, "</svg></div>");

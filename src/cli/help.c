@@ -84,7 +84,8 @@ static void add_arg(gale__str *out, const gale__arg *arg)
     if (gale__arg_is_positional(arg)) gale__str_addf(&left, "%s%s", arg->name, arg->many ? "..." : "");
     else if (arg->letter) gale__str_addf(&left, "-%c, --%s", arg->letter, arg->name);
     else gale__str_addf(&left, "    --%s", arg->name);
-    if (!gale__arg_is_positional(arg) && arg->type != GALE__ARG_FLAG) gale__str_addf(&left, " %s", gale__arg_value_name(arg));
+    if (!gale__arg_is_positional(arg) && arg->type != GALE__ARG_FLAG)
+        gale__str_addf(&left, " %s", gale__arg_value_name(arg));
     describe(arg, &right);
     add_row(out, gale__str_text(&left), gale__str_text(&right));
     out->failed = out->failed || left.failed || right.failed;
@@ -134,12 +135,11 @@ void gale__help_program(gale__str *out)
         while (strcmp(first->group, r->group)) first++;
         if (first == r) add_group(out, r->group);
     }
-    gale__str_add(out,
-        "\nexamples:\n"
-        "  gale devices                     # what is here, and why the rest is missing\n"
-        "  gale check --provider cpu        # every operator against the reference\n"
-        "  gale cache clean                 # shrink the folder of compiled kernels\n"
-        "\nmore help:\n");
+    gale__str_add(out, "\nexamples:\n"
+                       "  gale devices                     # what is here, and why the rest is missing\n"
+                       "  gale check --provider cpu        # every operator against the reference\n"
+                       "  gale cache clean                 # shrink the folder of compiled kernels\n"
+                       "\nmore help:\n");
     add_row(out, "gale COMMAND --help", "arguments and examples of a command");
     add_row(out, "gale --help env", "environment variables");
     add_row(out, "gale --version", "the version");

@@ -1,4 +1,5 @@
-/* gale inspect --plan: what a run with given shapes would take and where its parts would go.  Inputs are made up, the model runs once, and the plans are told. */
+/* gale inspect --plan: what a run with given shapes would take and where its parts would go.  Inputs are made up, the
+ * model runs once, and the plans are told. */
 #include "base/json.h"
 #include "cli/inspect.h"
 #include "cli/model_inputs.h"
@@ -7,7 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct total { double bytes, operations; uint64_t work, constants; int kernels, on_device, on_host; } total;
+typedef struct total {
+    double bytes, operations;
+    uint64_t work, constants;
+    int kernels, on_device, on_host;
+} total;
 
 static void add_program(gale_program *p, total *t)
 {
@@ -28,7 +33,8 @@ static void add_net(const gale__net *net, total *t)
         t->on_device += s->segment ? s->segment->n_nodes : 0;
         t->on_host += !s->segment;
         for (gale__variant *v = s->segment ? s->segment->variants : NULL; v; v = v->next) add_program(v->program, t);
-        for (int b = 0; !s->segment && b < net->nodes[s->node].n_bodies; b++) add_net(net->nodes[s->node].bodies[b].net, t);
+        for (int b = 0; !s->segment && b < net->nodes[s->node].n_bodies; b++)
+            add_net(net->nodes[s->node].bodies[b].net, t);
     }
 }
 
@@ -45,9 +51,11 @@ gale_status gale__inspect_plan(const gale__args *a, gale_device *device)
     if (status != GALE_OK) goto done;
     total t = {0};
     add_net(gale__model_session(m)->net, &t);
-    printf("\nplan on %s: %d nodes in %d kernels on the device, %d steps on the host\n", gale_device_get_info(device)->name, t.on_device, t.kernels, t.on_host);
+    printf("\nplan on %s: %d nodes in %d kernels on the device, %d steps on the host\n",
+        gale_device_get_info(device)->name, t.on_device, t.kernels, t.on_host);
     printf("operations %.3f G, bytes moved %.1f M\n", t.operations / 1e9, t.bytes / 1e6);
-    printf("memory     %s of work, %s of constants beside the weights\n\n", gale__bytes_text(t.work, work), gale__bytes_text(t.constants, constants));
+    printf("memory     %s of work, %s of constants beside the weights\n\n", gale__bytes_text(t.work, work),
+        gale__bytes_text(t.constants, constants));
     GALE_GO(gale_model_report(m, false, &report));
     fputs(report, stdout);
 done:

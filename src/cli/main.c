@@ -116,12 +116,13 @@ static void watch_signals(void)
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction was, now = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
-        if (!sigaction(numbers[i], NULL, &was) && was.sa_handler == SIG_DFL) sigaction(numbers[i], &now, NULL); /* one that is ignored stays so */
+        if (!sigaction(numbers[i], NULL, &was) && was.sa_handler == SIG_DFL)
+            sigaction(numbers[i], &now, NULL); /* one that is ignored stays so */
     }
 }
 
-/* Where one of the three was closed by whoever started us, the next file that is opened, a picture, would get its number, and what is printed would be written into it.  Reading and
- * writing there fail all the same. */
+/* Where one of the three was closed by whoever started us, the next file that is opened, a picture, would get its
+ * number, and what is printed would be written into it.  Reading and writing there fail all the same. */
 static void hold_numbers(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -10,7 +10,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
-typedef struct times { double open_ms, first_ms, *runs_ms; int64_t n; uint64_t device_peak, process_peak; } times;
+typedef struct times {
+    double open_ms, first_ms, *runs_ms;
+    int64_t n;
+    uint64_t device_peak, process_peak;
+} times;
 
 static double ms_since(uint64_t start) { return (double)(gale__time_ns() - start) / 1e6; }
 
@@ -31,12 +35,14 @@ static gale_status rebatch(const gale_object *from, int64_t batch, gale_object *
 {
     gale_tensor *t = gale_object_get_tensor(from), *made = NULL;
     int64_t dims[GALE_MAX_RANK];
-    if (gale_object_get_kind(from) != GALE_OBJECT_TENSOR || !gale_tensor_rank(t) || !gale_tensor_dims(t)[0]) return gale__fail(GALE_INVALID, "--batches: an input has no axis to repeat");
+    if (gale_object_get_kind(from) != GALE_OBJECT_TENSOR || !gale_tensor_rank(t) || !gale_tensor_dims(t)[0])
+        return gale__fail(GALE_INVALID, "--batches: an input has no axis to repeat");
     memcpy(dims, gale_tensor_dims(t), (size_t)gale_tensor_rank(t) * sizeof *dims);
     size_t item = gale_tensor_size_bytes(t) / (size_t)dims[0];
     dims[0] = batch;
     GALE_TRY(gale_tensor_create(NULL, gale_tensor_type(t), gale_tensor_rank(t), dims, &made));
-    for (int64_t i = 0; i < batch; i++) memcpy((char *)gale_tensor_data(made) + (size_t)i * item, gale_tensor_data(t), item);
+    for (int64_t i = 0; i < batch; i++)
+        memcpy((char *)gale_tensor_data(made) + (size_t)i * item, gale_tensor_data(t), item);
     return gale__object_take(&made, out);
 }
 
@@ -51,7 +57,8 @@ static gale_status time_batch(gale_model *m, gale_object **inputs, int64_t batch
         status = gale__model_run_timed(m, in, &ms);
         if (i >= 2 && ms < best) best = ms;
     }
-    if (status == GALE_OK) printf("batch of %-6lld      %10.2f ms, %.1f items/s\n", (long long)batch, best, (double)batch * 1e3 / best);
+    if (status == GALE_OK)
+        printf("batch of %-6lld      %10.2f ms, %.1f items/s\n", (long long)batch, best, (double)batch * 1e3 / best);
     gale__objects_free(&in, n);
     return status;
 }
@@ -62,7 +69,8 @@ static gale_status time_batches(gale_model *m, gale_object **inputs, const gale_
     while (at && *at) {
         char *end;
         long long batch = strtoll(at, &end, 10);
-        if (end == at || batch < 1 || batch > 1 << 20 || (*end && *end != ',')) return gale__fail(GALE_INVALID, "--batches: '%s' is not a list of whole numbers such as 1,8,64", at);
+        if (end == at || batch < 1 || batch > 1 << 20 || (*end && *end != ','))
+            return gale__fail(GALE_INVALID, "--batches: '%s' is not a list of whole numbers such as 1,8,64", at);
         GALE_TRY(time_batch(m, inputs, batch, gale__args_int(a, "repeats")));
         at = *end ? end + 1 : end;
     }
@@ -84,8 +92,10 @@ static gale_status measure(gale_device *device, const char *path, const gale__ar
     GALE_GO(gale__model_inputs_make(m, a, true, &inputs));
     GALE_GO(gale__model_run_timed(m, inputs, &t->first_ms));
     start = gale__time_ns();
-    for (int i = 0; i < 2 || gale__time_ns() - start < gale__warm_ns(device); i++) GALE_GO(gale__model_run_timed(m, inputs, &warm));
-    for (t->n = 0; t->n < gale__args_int(a, "repeats"); t->n++) GALE_GO(gale__model_run_timed(m, inputs, &t->runs_ms[t->n]));
+    for (int i = 0; i < 2 || gale__time_ns() - start < gale__warm_ns(device); i++)
+        GALE_GO(gale__model_run_timed(m, inputs, &warm));
+    for (t->n = 0; t->n < gale__args_int(a, "repeats"); t->n++)
+        GALE_GO(gale__model_run_timed(m, inputs, &t->runs_ms[t->n]));
     gale_memory_stats stats;
     struct rusage usage;
     gale_memory_get_stats(device, &stats);
@@ -104,8 +114,10 @@ static void print(const times *t)
     char device[32], process[32];
     printf("read and scheduled   %10.1f ms\n", t->open_ms);
     printf("first run            %10.1f ms (plan, kernels, weights, run)\n", t->first_ms);
-    printf("steady run           %10.2f ms median, %.2f best, %.2f at 90 %%, %.2f at 99 %% (%lld runs)\n", percentile(t, 0.5), t->runs_ms[0], percentile(t, 0.9), percentile(t, 0.99), (long long)t->n);
-    printf("memory               %s on the device at most, %s resident\n", gale__bytes_text(t->device_peak, device), gale__bytes_text(t->process_peak, process));
+    printf("steady run           %10.2f ms median, %.2f best, %.2f at 90 %%, %.2f at 99 %% (%lld runs)\n",
+        percentile(t, 0.5), t->runs_ms[0], percentile(t, 0.9), percentile(t, 0.99), (long long)t->n);
+    printf("memory               %s on the device at most, %s resident\n", gale__bytes_text(t->device_peak, device),
+        gale__bytes_text(t->process_peak, process));
 }
 
 static int print_json(const times *t)

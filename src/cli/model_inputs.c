@@ -16,7 +16,8 @@ void gale__model_options(const gale__args *a, gale_model_options *out)
     out->program.fast = precision && !strcmp(precision, "fast");
     if (precision && !strcmp(precision, "fp16")) out->precision = GALE_PRECISION_F16;
     if (precision && !strcmp(precision, "bf16")) out->precision = GALE_PRECISION_BF16;
-    if (gale__args_given(a, "memory-limit")) out->program.memory_limit_bytes = (uint64_t)gale__args_int(a, "memory-limit") << 20;
+    if (gale__args_given(a, "memory-limit"))
+        out->program.memory_limit_bytes = (uint64_t)gale__args_int(a, "memory-limit") << 20;
 }
 
 /* The names in NAME=TEXT of an argument; copies. */
@@ -31,7 +32,8 @@ static gale_status add_names(const gale__args *a, const char *argument, gale__ar
     return GALE_OK;
 }
 
-gale_status gale__model_open_with(const gale__args *a, const char *path, gale_device *device, const gale_model_options *options, gale_model **out)
+gale_status gale__model_open_with(
+    const gale__args *a, const char *path, gale_device *device, const gale_model_options *options, gale_model **out)
 {
     gale_model_options o = *options;
     gale__arena arena = {0};
@@ -92,7 +94,8 @@ static gale_status fill(gale_tensor *t, uint64_t seed)
     gale_type type = gale_tensor_type(t);
     size_t size = gale_type_size(type), n = size ? gale_tensor_size_bytes(t) / size : 0;
     char *data = gale_tensor_data(t);
-    if (type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings cannot be made up: give the input with --input");
+    if (type == GALE_STRING)
+        return gale__fail(GALE_UNSUPPORTED, "strings cannot be made up: give the input with --input");
     for (size_t i = 0; i < n; i++) {
         uint64_t bits = mix(seed * 0x9e3779b97f4a7c15u + i);
         double v = (double)(bits >> 40) / 16777216.0;
@@ -108,14 +111,23 @@ static gale_status make_up(const gale__args *a, const gale_model_value *v, int i
     char text[256];
     gale_tensor *t = NULL;
     const char *shape = gale__args_for(a, "shape", v->name, only);
-    if (v->kind != GALE_OBJECT_TENSOR) return gale__fail(GALE_UNSUPPORTED, "input %s is a sequence or map: give it with --input %s=FILE", v->name, v->name);
-    if (v->type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "input %s takes strings, which are not made up: give them with --input %s=FILE", v->name, v->name);
+    if (v->kind != GALE_OBJECT_TENSOR)
+        return gale__fail(
+            GALE_UNSUPPORTED, "input %s is a sequence or map: give it with --input %s=FILE", v->name, v->name);
+    if (v->type == GALE_STRING)
+        return gale__fail(GALE_UNSUPPORTED,
+            "input %s takes strings, which are not made up: give them with --input %s=FILE", v->name, v->name);
     memcpy(dims, v->dims, sizeof dims);
-    if (shape && !gale__shape_parse(shape, &rank, dims)) return gale__fail(GALE_INVALID, "--shape %s: '%s' is not a shape such as 1x3x256x256", v->name, shape);
+    if (shape && !gale__shape_parse(shape, &rank, dims))
+        return gale__fail(GALE_INVALID, "--shape %s: '%s' is not a shape such as 1x3x256x256", v->name, shape);
     if (!shape && rank > 0 && dims[0] < 0) dims[0] = 1; /* one item */
     for (int i = 0; i < rank; i++)
-        if (dims[i] < 0) return gale__fail(GALE_INVALID, "input %s is %s: give its extents with --shape %s=...", v->name, gale__shape_text(v->rank, v->dims, v->symbols, text), v->name);
-    if (rank < 0) return gale__fail(GALE_INVALID, "input %s has no declared shape: give one with --shape %s=...", v->name, v->name);
+        if (dims[i] < 0)
+            return gale__fail(GALE_INVALID, "input %s is %s: give its extents with --shape %s=...", v->name,
+                gale__shape_text(v->rank, v->dims, v->symbols, text), v->name);
+    if (rank < 0)
+        return gale__fail(
+            GALE_INVALID, "input %s has no declared shape: give one with --shape %s=...", v->name, v->name);
     GALE_TRY(gale_tensor_create(NULL, v->type, rank, dims, &t));
     gale_status status = fill(t, (uint64_t)gale__args_int(a, "seed") * 1000 + (uint64_t)index);
     if (status != GALE_OK) return gale_tensor_destroy(&t), status;
@@ -142,7 +154,8 @@ static gale_status make_one(gale_model *m, const gale__args *a, bool random, int
     if (file) return gale__data_read(file, &v, out);
     if (random) return make_up(a, &v, i, only, out);
     if (v.optional) return gale_object_none(out);
-    return gale__fail(GALE_INVALID, "input %s is not given: --input %s=FILE, or --random for made-up numbers", v.name, v.name);
+    return gale__fail(
+        GALE_INVALID, "input %s is not given: --input %s=FILE, or --random for made-up numbers", v.name, v.name);
 }
 
 /* An argument that names no input or output is a mistake, not a wish. */
@@ -155,9 +168,12 @@ static gale_status check_names(gale_model *m, const gale__args *a, const char *a
         for (int k = 0; !known && k < n; k++) {
             gale_model_value v;
             GALE_TRY(outputs ? gale_model_output(m, k, &v) : gale_model_input(m, k, &v));
-            known = (!strncmp(text, v.name, strlen(v.name)) && text[strlen(v.name)] == '=') || (!strchr(text, '=') && (outputs ? n == 1 : is_only(m, k)));
+            known = (!strncmp(text, v.name, strlen(v.name)) && text[strlen(v.name)] == '=') ||
+                    (!strchr(text, '=') && (outputs ? n == 1 : is_only(m, k)));
         }
-        if (!known) return gale__fail(GALE_INVALID, "--%s %s: the model has no such %s; `gale inspect` lists them", argument, text, outputs ? "output" : "input");
+        if (!known)
+            return gale__fail(GALE_INVALID, "--%s %s: the model has no such %s; `gale inspect` lists them", argument,
+                text, outputs ? "output" : "input");
     }
     return GALE_OK;
 }
@@ -171,7 +187,8 @@ gale_status gale__model_inputs_make(gale_model *m, const gale__args *a, bool ran
     GALE_TRY(check_names(m, a, "shape", false));
     gale_object **objects = gale__calloc((size_t)n + 1, sizeof *objects);
     gale_status status = objects ? GALE_OK : GALE_NO_MEMORY;
-    for (int i = 0; status == GALE_OK && i < n; i++) status = make_one(m, a, random || gale__args_flag(a, "random"), i, &objects[i]);
+    for (int i = 0; status == GALE_OK && i < n; i++)
+        status = make_one(m, a, random || gale__args_flag(a, "random"), i, &objects[i]);
     if (status != GALE_OK) return gale__objects_free(&objects, n), status;
     *out = objects;
     return GALE_OK;

@@ -6,23 +6,31 @@
 #include "gale/model.h"
 
 /* Rows for the tables of such commands. */
-#define GALE__ARGS_MODEL_INPUTS                                                                                                               \
-    {"input", 'i', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL, "value of an input: .npy, .npz, .pb, .json, raw numbers or a picture", NULL, false, true},   \
-    {"shape", 's', GALE__ARG_TEXT, "NAME=1x3x256x256", NULL, NULL, "extents of an input that is made up; of the only one without NAME=", NULL, false, true}, \
-    {"random", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "make up inputs that are not given: uniform numbers from 0 to 1, whole numbers 0 and 1"}, \
-    {"seed", 0, GALE__ARG_INT, "N", "1", "0..2147483647", "of the made-up numbers"},                                                         \
-    GALE__ARGS_PICTURES
-#define GALE__ARG_PRECISION                                                                                                                   \
-    {"precision", 0, GALE__ARG_CHOICE, NULL, "fp32", "fp32|fp16|bf16|fast", "fp16, bf16: weights and operators in half precision; fast: the device's own exp, log, sin and division"}
-#define GALE__ARGS_MODEL_OPTIONS                                                                                                              \
-    GALE__ARG_PRECISION,                                                                                                                      \
-    {"memory-limit", 0, GALE__ARG_INT, "MB", NULL, "1..1048576", "most memory a run may take on the device"},                                 \
-    {"allow-nonfinite", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "results without a finite number are not an error"}
+#define GALE__ARGS_MODEL_INPUTS                                                                       \
+    {"input", 'i', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL,                                           \
+        "value of an input: .npy, .npz, .pb, .json, raw numbers or a picture", NULL, false, true},    \
+        {"shape", 's', GALE__ARG_TEXT, "NAME=1x3x256x256", NULL, NULL,                                \
+            "extents of an input that is made up; of the only one without NAME=", NULL, false, true}, \
+        {"random", 0, GALE__ARG_FLAG, NULL, NULL, NULL,                                               \
+            "make up inputs that are not given: uniform numbers from 0 to 1, whole numbers 0 and 1"}, \
+        {"seed", 0, GALE__ARG_INT, "N", "1", "0..2147483647", "of the made-up numbers"}, GALE__ARGS_PICTURES
+#define GALE__ARG_PRECISION                                                                                          \
+    {                                                                                                                \
+        "precision", 0, GALE__ARG_CHOICE, NULL, "fp32", "fp32|fp16|bf16|fast",                                       \
+            "fp16, bf16: weights and operators in half precision; fast: the device's own exp, log, sin and division" \
+    }
+#define GALE__ARGS_MODEL_OPTIONS                                                                                   \
+    GALE__ARG_PRECISION,                                                                                           \
+        {"memory-limit", 0, GALE__ARG_INT, "MB", NULL, "1..1048576", "most memory a run may take on the device"},  \
+    {                                                                                                              \
+        "allow-nonfinite", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "results without a finite number are not an error" \
+    }
 
 /* As the arguments say; those that a command does not have are left alone. */
 void gale__model_options(const gale__args *a, gale_model_options *out);
 /* A model whose inputs the arguments give: also those among them that have a value in the file. */
-gale_status gale__model_open_with(const gale__args *a, const char *path, gale_device *device, const gale_model_options *options, gale_model **out);
+gale_status gale__model_open_with(
+    const gale__args *a, const char *path, gale_device *device, const gale_model_options *options, gale_model **out);
 /* MODEL, opened so. */
 gale_status gale__model_open_for(const gale__args *a, gale_device *device, gale_model **out);
 /* One object per input of the model; `random`: what is not given is made up, whatever the flag says. */

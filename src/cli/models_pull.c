@@ -9,7 +9,11 @@
 #include <string.h>
 
 /* Counts what is still to come: what an earlier fetch left would make the rate too good. */
-typedef struct meter { gale__progress progress; uint64_t first_bytes; bool begun; } meter;
+typedef struct meter {
+    gale__progress progress;
+    uint64_t first_bytes;
+    bool begun;
+} meter;
 
 static bool on_progress(void *user, uint64_t done_bytes, uint64_t total_bytes)
 {
@@ -44,7 +48,10 @@ static gale_status look_at_old(const char *path, const char *sha256)
     char hex[65];
     if (!sha256) return gale__fail(GALE_INVALID, "%s is there already; remove it, or give another --name", path);
     GALE_TRY(gale__file_sha256(path, hex, NULL));
-    if (strcmp(hex, sha256)) return gale__fail(GALE_MISMATCH, "%s is there already, with the SHA-256 %s and not %s; remove it, or give another --name", path, hex, sha256);
+    if (strcmp(hex, sha256))
+        return gale__fail(GALE_MISMATCH,
+            "%s is there already, with the SHA-256 %s and not %s; remove it, or give another --name", path, hex,
+            sha256);
     printf("%s is there already, and is the right one\n", path);
     return GALE_OK;
 }
@@ -78,7 +85,8 @@ static gale_status fetch(const gale__fetch *wish)
     if (!f.sha256 && strstr(f.path, ".onnx")) GALE_TRY(refuse_page(&f));
     GALE_TRY(gale__file_sha256(f.path, hex, &bytes));
     if (strstr(f.path, ".onnx")) GALE_TRY(record_digest(f.path, hex));
-    printf("%s: %s, SHA-256 %s%s\n", f.path, gale__bytes_text(bytes, size), hex, f.sha256 ? "" : ", which nothing was held against");
+    printf("%s: %s, SHA-256 %s%s\n", f.path, gale__bytes_text(bytes, size), hex,
+        f.sha256 ? "" : ", which nothing was held against");
     return GALE_OK;
 }
 
@@ -88,7 +96,8 @@ static gale_status fetch_as(const gale__args *a, const char *name, gale__fetch *
     gale__str folder = {0}, file = {0}, path = {0};
     gale_status status = GALE_OK;
     if (!f->sha256 && !gale__args_flag(a, "unverified"))
-        return gale__fail(GALE_INVALID, "%s: no SHA-256 is known for it; give --sha256, or --unverified to take whatever comes", f->url);
+        return gale__fail(GALE_INVALID,
+            "%s: no SHA-256 is known for it; give --sha256, or --unverified to take whatever comes", f->url);
     if (!f->sha256) gale__log(GALE__WARN, "%s is taken without a SHA-256 to hold it to", f->url);
     GALE_GO(gale__model_file_name(name, &file));
     GALE_GO(gale__models_folder(&folder));
@@ -154,7 +163,10 @@ static gale_status find_catalogue(gale__str *path)
         status = gale__str_check(path);
         found = status == GALE_OK && gale__file_exists(path->text);
     }
-    if (status == GALE_OK && !found) status = gale__fail(GALE_NOT_FOUND, "no catalogue to find names in: give a URL, or --catalogue FILE, or put catalogue.yml into %s", folder.text);
+    if (status == GALE_OK && !found)
+        status = gale__fail(GALE_NOT_FOUND,
+            "no catalogue to find names in: give a URL, or --catalogue FILE, or put catalogue.yml into %s",
+            folder.text);
     gale__str_finish(&folder);
     return status;
 }
@@ -180,6 +192,8 @@ int gale__models_pull(const gale__args *a)
     const char *what = gale__args_text(a, "NAME"), *given = gale__args_text(a, "sha256");
     char sha256[65];
     if (!what) return gale__usage("models", "pull needs the name of a model in the catalogue, or a URL");
-    if (given && !gale__sha256_read(given, sha256)) return gale__usage("models", "--sha256 takes 64 hexadecimal digits");
-    return gale__report(strstr(what, "://") ? pull_url(a, what, given ? sha256 : NULL) : pull_name(a, what, given ? sha256 : NULL));
+    if (given && !gale__sha256_read(given, sha256))
+        return gale__usage("models", "--sha256 takes 64 hexadecimal digits");
+    return gale__report(
+        strstr(what, "://") ? pull_url(a, what, given ? sha256 : NULL) : pull_name(a, what, given ? sha256 : NULL));
 }

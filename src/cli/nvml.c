@@ -2,8 +2,12 @@
 #include "cli/nvml.h"
 #include <string.h>
 
-typedef struct memory { unsigned long long total, free, used; } memory;
-typedef struct use { unsigned gpu, memory; } use;
+typedef struct memory {
+    unsigned long long total, free, used;
+} memory;
+typedef struct use {
+    unsigned gpu, memory;
+} use;
 struct gale__nvml {
     gale__dl *dl;
     int (*init)(void);
@@ -19,7 +23,10 @@ struct gale__nvml {
     bool ready;
 };
 
-static const struct { const char *symbol; size_t at; } symbols[] = {
+static const struct {
+    const char *symbol;
+    size_t at;
+} symbols[] = {
     {"nvmlInit_v2", offsetof(gale__nvml, init)},
     {"nvmlShutdown", offsetof(gale__nvml, shutdown)},
     {"nvmlDeviceGetCount_v2", offsetof(gale__nvml, count)},

@@ -25,7 +25,9 @@ static void draw(const gale__progress *p, uint64_t now)
 {
     double seconds = (double)(now - p->start_ns) / 1e9, rate = seconds > 0 ? (double)p->done / seconds : 0;
     fprintf(stderr, "\r\033[K%s: %llu", p->label, (unsigned long long)p->done);
-    if (p->total) fprintf(stderr, " of %llu %s (%.0f %%)", (unsigned long long)p->total, p->unit, 100.0 * (double)p->done / (double)p->total);
+    if (p->total)
+        fprintf(stderr, " of %llu %s (%.0f %%)", (unsigned long long)p->total, p->unit,
+            100.0 * (double)p->done / (double)p->total);
     else fprintf(stderr, " %s", p->unit);
     fprintf(stderr, ", %.*f/s", rate < 10 ? 1 : 0, rate);
     if (p->total > p->done && rate > 0 && seconds > 0.5) {

@@ -13,5 +13,5 @@ void gale__progress_begin(gale__progress *p, const char *label, const char *unit
 void gale__progress_add(gale__progress *p, uint64_t n); /* redraws at most ten times a second */
 /* "12 s", "3 min 05 s"; returns buf. */
 const char *gale__duration_text(double seconds, char buf[32]);
-void gale__progress_end(gale__progress *p);             /* wipes the line */
+void gale__progress_end(gale__progress *p); /* wipes the line */
 #endif

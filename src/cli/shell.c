@@ -55,14 +55,13 @@ static void add_default_case(gale__str *out, const gale__command_row *r)
 
 void gale__complete_bash(gale__str *out)
 {
-    gale__str_add(out,
-        "# bash completion for gale: source <(gale --completion bash)\n"
-        "_gale() {\n"
-        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words='' files=0\n"
-        "    local command=${COMP_WORDS[1]}\n"
-        "    [ \"$COMP_CWORD\" -le 1 ] && command='' prev=''\n"
-        "    case \"$command:$prev\" in\n"
-        "        :*) words='");
+    gale__str_add(out, "# bash completion for gale: source <(gale --completion bash)\n"
+                       "_gale() {\n"
+                       "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words='' files=0\n"
+                       "    local command=${COMP_WORDS[1]}\n"
+                       "    [ \"$COMP_CWORD\" -le 1 ] && command='' prev=''\n"
+                       "    case \"$command:$prev\" in\n"
+                       "        :*) words='");
     add_command_names(out);
     gale__str_add(out, " --help --version --completion --manual' ;;\n");
     gale__str_add(out, "        --completion:*) words='bash zsh' ;;\n        --manual:*|--help:*) words='");
@@ -72,12 +71,11 @@ void gale__complete_bash(gale__str *out)
         add_value_cases(out, r);
         add_default_case(out, r);
     }
-    gale__str_add(out,
-        "    esac\n"
-        "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-        "    [ \"$files\" = 1 ] && COMPREPLY+=($(compgen -f -- \"$cur\"))\n"
-        "}\n"
-        "complete -o filenames -F _gale gale\n");
+    gale__str_add(out, "    esac\n"
+                       "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+                       "    [ \"$files\" = 1 ] && COMPREPLY+=($(compgen -f -- \"$cur\"))\n"
+                       "}\n"
+                       "complete -o filenames -F _gale gale\n");
 }
 
 /* zsh's own notation: '(-j --json)'{-j,--json}'[help]:value:action'. */
@@ -107,15 +105,16 @@ static void add_zsh_arg(gale__str *out, const gale__arg *a)
 
 void gale__complete_zsh(gale__str *out)
 {
+    gale__str_add(out, "#compdef gale\n"
+                       "# zsh completion for gale: source <(gale --completion zsh)\n"
+                       "_gale() {\n"
+                       "    if (( CURRENT == 2 )); then\n"
+                       "        local -a commands=(");
+    for (const gale__command_row *r = gale__commands; r->name; r++)
+        gale__str_addf(out, "\n            '%s:%s'", r->name, r->help);
     gale__str_add(out,
-        "#compdef gale\n"
-        "# zsh completion for gale: source <(gale --completion zsh)\n"
-        "_gale() {\n"
-        "    if (( CURRENT == 2 )); then\n"
-        "        local -a commands=(");
-    for (const gale__command_row *r = gale__commands; r->name; r++) gale__str_addf(out, "\n            '%s:%s'", r->name, r->help);
-    gale__str_add(out, ")\n        _describe command commands\n        return\n    fi\n    local command=$words[2]\n    shift words\n"
-                       "    (( CURRENT-- ))\n    case $command in\n");
+        ")\n        _describe command commands\n        return\n    fi\n    local command=$words[2]\n    shift words\n"
+        "    (( CURRENT-- ))\n    case $command in\n");
     for (const gale__command_row *r = gale__commands; r->name; r++) {
         gale__str_addf(out, "        %s) _arguments", r->name);
         for (const gale__arg *a = r->command->args; a->name; a++) add_zsh_arg(out, a);
@@ -178,8 +177,12 @@ void gale__manual(const gale__command_row *row, gale__str *out)
     gale__str_addf(out, ".TH GALE%s", row ? "-" : "");
     for (const char *p = row ? row->name : ""; *p; p++) gale__str_addf(out, "%c", toupper((unsigned char)*p));
     gale__str_addf(out, " 1 \"\" \"gale %s\"\n.SH NAME\ngale", gale_version());
-    if (row) gale__str_addf(out, "\\-%s \\- %s\n.SH SYNOPSIS\n.B gale %s\n[options] [arguments]\n.SH DESCRIPTION\n", row->name, row->help, row->name);
-    else gale__str_add(out, " \\- the same result on every device\n.SH SYNOPSIS\n.B gale\nCOMMAND [options] [arguments]\n.SH COMMANDS\n");
+    if (row)
+        gale__str_addf(out, "\\-%s \\- %s\n.SH SYNOPSIS\n.B gale %s\n[options] [arguments]\n.SH DESCRIPTION\n",
+            row->name, row->help, row->name);
+    else
+        gale__str_add(out, " \\- the same result on every device\n.SH SYNOPSIS\n.B gale\nCOMMAND [options] "
+                           "[arguments]\n.SH COMMANDS\n");
     if (row) {
         add_roff(out, row->command->about ? row->command->about : row->help);
         gale__str_add(out, "\n.SH OPTIONS\n");

@@ -19,7 +19,8 @@ static gale_status add(gale__suite *s, const gale__suite_case *c)
     to->folder = gale__strdup(c->folder);
     to->model = gale__strdup(c->model);
     to->light_output = c->light_output ? gale__strdup(c->light_output) : NULL;
-    return to->name && to->group && to->folder && to->model && (!c->light_output || to->light_output) ? GALE_OK : GALE_NO_MEMORY;
+    return to->name && to->group && to->folder && to->model && (!c->light_output || to->light_output) ? GALE_OK
+                                                                                                      : GALE_NO_MEMORY;
 }
 
 /* real/test_X/data.json names light/light_X.onnx, whose output lies beside it. */
@@ -36,8 +37,13 @@ static gale_status add_light(gale__suite *s, const char *root, const char *folde
     if (base) {
         snprintf(model, sizeof model, "%s/light%s", root, base);
         snprintf(prefix, sizeof prefix, "%.*s_output_", (int)(strlen(model) - strlen(".onnx")), model);
-        gale__suite_case c = {.name = (char *)name, .group = (char *)group, .folder = (char *)folder, .model = model, .light_output = prefix,
-                              .rtol = gale__json_number(json, "rtol", 1e-3), .atol = gale__json_number(json, "atol", 1e-7)};
+        gale__suite_case c = {.name = (char *)name,
+            .group = (char *)group,
+            .folder = (char *)folder,
+            .model = model,
+            .light_output = prefix,
+            .rtol = gale__json_number(json, "rtol", 1e-3),
+            .atol = gale__json_number(json, "atol", 1e-7)};
         status = gale__file_exists(model) ? add(s, &c) : GALE_OK;
     }
     gale__arena_finish(&arena);
@@ -45,14 +51,20 @@ static gale_status add_light(gale__suite *s, const char *root, const char *folde
     return status;
 }
 
-static gale_status find_cases(gale__suite *s, const char *root, const char *path, const char *group, const char *name, int depth)
+static gale_status find_cases(
+    gale__suite *s, const char *root, const char *path, const char *group, const char *name, int depth)
 {
     gale__file_info *list = NULL;
     size_t count = 0;
     char child[2048];
     snprintf(child, sizeof child, "%s/model.onnx", path);
     if (gale__file_exists(child)) {
-        gale__suite_case c = {.name = (char *)name, .group = (char *)group, .folder = (char *)path, .model = child, .rtol = 1e-3, .atol = 1e-7};
+        gale__suite_case c = {.name = (char *)name,
+            .group = (char *)group,
+            .folder = (char *)path,
+            .model = child,
+            .rtol = 1e-3,
+            .atol = 1e-7};
         return add(s, &c);
     }
     snprintf(child, sizeof child, "%s/data.json", path);
@@ -64,7 +76,8 @@ static gale_status find_cases(gale__suite *s, const char *root, const char *path
         if (!list[i].folder) continue;
         snprintf(child, sizeof child, "%s/%s", path, list[i].name);
         bool is_case = !strncmp(list[i].name, "test_", 5);
-        status = find_cases(s, is_case || !strcmp(list[i].name, "data") ? root : path, child, is_case ? name : list[i].name, list[i].name, depth + 1);
+        status = find_cases(s, is_case || !strcmp(list[i].name, "data") ? root : path, child,
+            is_case ? name : list[i].name, list[i].name, depth + 1);
     }
     gale__folder_list_free(&list, count);
     return status;
@@ -80,7 +93,8 @@ static gale_status unpack(const char *path, gale__suite *s)
     if (!s->unpacked) return gale__temp_folder_remove(folder), GALE_NO_MEMORY;
     const char *argv[] = {"tar", "-xf", path, "-C", folder, NULL};
     gale_status status = gale__program_run(argv, &output, &code);
-    if (status == GALE_OK && code) status = gale__fail(GALE_FORMAT, "%s cannot be unpacked: tar says: %.300s", path, gale__str_text(&output));
+    if (status == GALE_OK && code)
+        status = gale__fail(GALE_FORMAT, "%s cannot be unpacked: tar says: %.300s", path, gale__str_text(&output));
     gale__str_finish(&output);
     return status;
 }
@@ -95,7 +109,8 @@ gale_status gale__suite_open(const char *path, gale__suite *out)
     if (status != GALE_OK && gale__file_exists(path)) status = unpack(path, &s);
     const char *root = s.unpacked ? s.unpacked : path;
     if (status == GALE_OK) status = find_cases(&s, root, root, "", "", 0);
-    if (status == GALE_OK && !s.count) status = gale__fail(GALE_NOT_FOUND, "%s has no folder with a model.onnx in it", path);
+    if (status == GALE_OK && !s.count)
+        status = gale__fail(GALE_NOT_FOUND, "%s has no folder with a model.onnx in it", path);
     if (status != GALE_OK) return gale__suite_finish(&s), status;
     *out = s;
     return GALE_OK;

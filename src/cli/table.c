@@ -43,7 +43,8 @@ gale_status gale__table_print(gale__table *t, FILE *out)
         int n = (int)strlen(t->cells[i]);
         if (n > widths[i % columns]) widths[i % columns] = n;
     }
-    for (size_t i = 0; i < t->count && !t->failed; i += columns) print_row(t, i, widths, columns, i == 0 && gale__is_colour(out), out);
+    for (size_t i = 0; i < t->count && !t->failed; i += columns)
+        print_row(t, i, widths, columns, i == 0 && gale__is_colour(out), out);
     for (size_t i = 0; i < t->count; i++) gale__free(t->cells[i]);
     gale__free(t->cells);
     bool failed = t->failed;

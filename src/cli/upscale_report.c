@@ -1,4 +1,5 @@
-/* The sum of a run in its three shapes.  The page holds everything in itself: pictures are data in it, and nothing is fetched. */
+/* The sum of a run in its three shapes.  The page holds everything in itself: pictures are data in it, and nothing is
+ * fetched. */
 #include "cli/upscale_report.h"
 #include "base/json.h"
 #include "cli/html.h"
@@ -6,8 +7,14 @@
 
 static double rate(const gale__upscale_sum *s) { return s->run_seconds > 0 ? (double)s->tiles / s->run_seconds : 0; }
 
-static void add_where(const gale__upscale_where *w, gale__str *out) { gale__str_addf(out, "%s %d (%s)", w->provider, w->index, w->device); }
-static bool same_place(const gale__upscale_where *a, const gale__upscale_where *b) { return a->index == b->index && !strcmp(a->provider, b->provider); }
+static void add_where(const gale__upscale_where *w, gale__str *out)
+{
+    gale__str_addf(out, "%s %d (%s)", w->provider, w->index, w->device);
+}
+static bool same_place(const gale__upscale_where *a, const gale__upscale_where *b)
+{
+    return a->index == b->index && !strcmp(a->provider, b->provider);
+}
 
 /* The devices that did something, in their order: mostly one, and more where a job stepped down the chain. */
 static void add_devices(const gale__upscale_sum *s, gale__str *out)
@@ -25,8 +32,9 @@ static void add_devices(const gale__upscale_sum *s, gale__str *out)
 void gale__upscale_line(const gale__upscale_sum *s, gale__str *out)
 {
     if (s->left_out) gale__str_addf(out, "%zu left out: results of others\n", s->left_out);
-    gale__str_addf(out, "%d done, %d failed, %d skipped in %.2f s: %s %dx, %llu tile%s, %.2f tiles/s on ", s->done, s->failed, s->skipped, s->seconds, s->info.name, s->info.scale,
-        (unsigned long long)s->tiles, s->tiles == 1 ? "" : "s", rate(s));
+    gale__str_addf(out, "%d done, %d failed, %d skipped in %.2f s: %s %dx, %llu tile%s, %.2f tiles/s on ", s->done,
+        s->failed, s->skipped, s->seconds, s->info.name, s->info.scale, (unsigned long long)s->tiles,
+        s->tiles == 1 ? "" : "s", rate(s));
     add_devices(s, out);
     gale__str_addf(out, ", %s\n", s->info.precision);
 }
@@ -107,7 +115,8 @@ gale_status gale__picture_thumb(const gale_picture *p, int64_t most, gale_pictur
     gale_status status = gale_picture_create(width, height, 3, GALE_U8, &made);
     for (int64_t i = 0; status == GALE_OK && i < width * height * 3; i++) {
         int64_t x = i / 3 % width * by, y = i / 3 / width * by, sum = 0;
-        for (int64_t k = 0; k < across * down; k++) sum += ((uint8_t *)full->data)[((y + k / across) * full->width + x + k % across) * 3 + i % 3];
+        for (int64_t k = 0; k < across * down; k++)
+            sum += ((uint8_t *)full->data)[((y + k / across) * full->width + x + k % across) * 3 + i % 3];
         ((uint8_t *)made->data)[i] = (uint8_t)((sum + across * down / 2) / (across * down));
     }
     gale_picture_destroy(&full);
@@ -139,7 +148,9 @@ static gale_status add_pictures(const gale__upscale_sum *s, gale__str *out)
     gale__str_add(out, "<div class=both style='--at:50%'>");
     GALE_TRY(add_picture(out, "after", s->after));
     GALE_TRY(add_picture(out, "before", s->before));
-    gale__str_add(out, "</div><label>before <input type=range min=0 max=100 value=50 oninput=\"document.querySelector('.both').style.setProperty('--at',this.value+'%')\"> after</label>");
+    gale__str_add(out,
+        "</div><label>before <input type=range min=0 max=100 value=50 "
+        "oninput=\"document.querySelector('.both').style.setProperty('--at',this.value+'%')\"> after</label>");
     return GALE_OK;
 }
 
@@ -153,8 +164,11 @@ static void add_row(const gale__upscale_row *r, gale__str *out)
         gale__str_add(out, "<td class=n>failed<td><td><td><td>");
         return;
     }
-    gale__str_addf(out, "<td class=n>%lld x %lld<td class=n>%lld x %lld<td class=n>%lld of %lld x %lld%s<td class=n>%.2f s", (long long)r->size[0], (long long)r->size[1], (long long)r->size[2],
-        (long long)r->size[3], (long long)r->report.tiles, (long long)r->report.tile_width, (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", r->seconds);
+    gale__str_addf(out,
+        "<td class=n>%lld x %lld<td class=n>%lld x %lld<td class=n>%lld of %lld x %lld%s<td class=n>%.2f s",
+        (long long)r->size[0], (long long)r->size[1], (long long)r->size[2], (long long)r->size[3],
+        (long long)r->report.tiles, (long long)r->report.tile_width, (long long)r->report.tile_height,
+        r->report.by_memory ? " by memory" : "", r->seconds);
     gale__str_add(out, "<td>");
     gale__html_add(out, r->where.device);
 }
@@ -162,11 +176,18 @@ static void add_row(const gale__upscale_row *r, gale__str *out)
 gale_status gale__upscale_html(const gale__upscale_sum *s, gale__str *out)
 {
     gale__str line = {0};
-    gale__str_add(out, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>gale upscale</title><style>"
-                       "body{font:14px/1.45 system-ui,sans-serif;margin:24px;color:#1b2530;background:#fff}h1{font-size:20px}table{border-collapse:collapse;margin-top:20px}"
-                       "td,th{padding:2px 10px;text-align:left;border-bottom:1px solid #e3e8ee}td.n{text-align:right;font-variant-numeric:tabular-nums}.both{position:relative;max-width:1024px}"
-                       ".both img{width:100%;display:block}#before{position:absolute;inset:0;clip-path:inset(0 calc(100% - var(--at)) 0 0)}label{display:block;max-width:1024px;text-align:center}input{width:60%}"
-                       "@media(prefers-color-scheme:dark){body{background:#141a21;color:#dde4ec}td,th{border-color:#2b3541}}</style><h1>gale upscale: ");
+    gale__str_add(out,
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>gale "
+        "upscale</title><style>"
+        "body{font:14px/1.45 "
+        "system-ui,sans-serif;margin:24px;color:#1b2530;background:#fff}h1{font-size:20px}table{border-collapse:"
+        "collapse;margin-top:20px}"
+        "td,th{padding:2px 10px;text-align:left;border-bottom:1px solid "
+        "#e3e8ee}td.n{text-align:right;font-variant-numeric:tabular-nums}.both{position:relative;max-width:1024px}"
+        ".both img{width:100%;display:block}#before{position:absolute;inset:0;clip-path:inset(0 calc(100% - var(--at)) "
+        "0 0)}label{display:block;max-width:1024px;text-align:center}input{width:60%}"
+        "@media(prefers-color-scheme:dark){body{background:#141a21;color:#dde4ec}td,th{border-color:#2b3541}}</"
+        "style><h1>gale upscale: ");
     gale__html_add(out, s->info.name);
     gale__str_add(out, "</h1><p>");
     gale__upscale_line(s, &line);

@@ -4,25 +4,28 @@
 #include "base/str.h"
 #include "gale/upscale.h"
 
-typedef struct gale__upscale_where { const char *provider, *device; int index; } gale__upscale_where;
+typedef struct gale__upscale_where {
+    const char *provider, *device;
+    int index;
+} gale__upscale_where;
 typedef struct gale__upscale_row {
     const char *input, *output;
-    const char *error;        /* NULL: it was done */
+    const char *error;         /* NULL: it was done */
     gale__upscale_where where; /* it was done */
-    int64_t size[4];          /* width and height, before and after */
+    int64_t size[4];           /* width and height, before and after */
     gale_upscale_report report;
-    double seconds;           /* in the network, with tiles and blending */
+    double seconds; /* in the network, with tiles and blending */
     double read_seconds, write_seconds;
 } gale__upscale_row;
 
 typedef struct gale__upscale_sum {
     gale__upscale_where where; /* in the end */
     gale_upscaler_info info;
-    gale__upscale_row *rows;  /* by file, those that were skipped not among them */
+    gale__upscale_row *rows; /* by file, those that were skipped not among them */
     size_t count, left_out;
     int done, failed, skipped;
     uint64_t tiles;
-    double seconds, run_seconds; /* all of it; in the network */
+    double seconds, run_seconds;  /* all of it; in the network */
     gale_picture *before, *after; /* of the first, made small; NULL: none */
 } gale__upscale_sum;
 

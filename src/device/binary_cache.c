@@ -34,8 +34,8 @@ void gale__binary_cache_key(const gale__bytes *parts, int count, char key[GALE__
     for (int i = 0; i < 32; i++) snprintf(key + 2 * i, 3, "%02x", digest[i]);
 }
 
-void gale__binary_cache_key_for(const void *code, size_t size, const char *device, const char *driver, const char *options,
-                                char key[GALE__BINARY_KEY])
+void gale__binary_cache_key_for(const void *code, size_t size, const char *device, const char *driver,
+    const char *options, char key[GALE__BINARY_KEY])
 {
     const gale__bytes parts[] = {
         {(void *)(uintptr_t)code, size},
@@ -168,8 +168,15 @@ void gale__binary_cache_put(const char key[GALE__BINARY_KEY], const void *data, 
 }
 
 /* Every file of the cache, with the folder it is in. */
-typedef struct entry { char path[PATH_BYTES + 160]; uint64_t size_bytes, time_ns; } entry;
-typedef struct entries { entry *items; size_t count, capacity; uint64_t total_bytes; } entries;
+typedef struct entry {
+    char path[PATH_BYTES + 160];
+    uint64_t size_bytes, time_ns;
+} entry;
+typedef struct entries {
+    entry *items;
+    size_t count, capacity;
+    uint64_t total_bytes;
+} entries;
 
 static gale_status add_folder(entries *all, const char *folder)
 {

@@ -26,7 +26,8 @@ bool gale__device_alloc_faulty(void)
 gale_status gale_buffer_create(gale_device *device, size_t size_bytes, gale_buffer **out)
 {
     if (gale__device_alloc_faulty())
-        return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %zu bytes (a test's fault)", gale__backend_label(device->backend), size_bytes);
+        return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %zu bytes (a test's fault)",
+            gale__backend_label(device->backend), size_bytes);
     gale_buffer *b = gale__calloc(1, sizeof *b);
     if (!b) return GALE_NO_MEMORY;
     size_t guard = device->watch ? GALE__WATCH_BYTES : 0, whole = size_bytes + 2 * guard;

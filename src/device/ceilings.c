@@ -8,9 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct { const char *key; size_t at; } fields[] = {
-    {"copy_gbps", offsetof(gale_device_ceilings, copy_gbps)},         {"upload_gbps", offsetof(gale_device_ceilings, upload_gbps)},
-    {"download_gbps", offsetof(gale_device_ceilings, download_gbps)}, {"f32_gflops", offsetof(gale_device_ceilings, f32_gflops)},
+static const struct {
+    const char *key;
+    size_t at;
+} fields[] = {
+    {"copy_gbps", offsetof(gale_device_ceilings, copy_gbps)},
+    {"upload_gbps", offsetof(gale_device_ceilings, upload_gbps)},
+    {"download_gbps", offsetof(gale_device_ceilings, download_gbps)},
+    {"f32_gflops", offsetof(gale_device_ceilings, f32_gflops)},
     {"launch_us", offsetof(gale_device_ceilings, launch_us)},
 };
 #define N_FIELDS (sizeof fields / sizeof *fields)
@@ -35,13 +40,13 @@ void gale__ceilings_load(gale_device_info *info)
     gale__arena arena = {0};
     gale__json *root;
     if (make_path(info, path, sizeof path, false) != GALE_OK || !gale__file_exists(path)) return;
-    if (gale__file_read(path, 64 << 10, &bytes) == GALE_OK && gale__json_parse(&arena, bytes.data, bytes.size, &root) == GALE_OK) {
+    if (gale__file_read(path, 64 << 10, &bytes) == GALE_OK &&
+        gale__json_parse(&arena, bytes.data, bytes.size, &root) == GALE_OK) {
         for (size_t i = 0; i < N_FIELDS; i++) {
             double v = gale__json_number(root, fields[i].key, 0);
             *field(&info->ceilings, i) = v > 0 && v < 1e12 ? v : 0;
         }
-    } else
-        gale__log(GALE__DEBUG, "ceilings of %s are not used: %s", info->name, gale_error());
+    } else gale__log(GALE__DEBUG, "ceilings of %s are not used: %s", info->name, gale_error());
     gale__arena_finish(&arena);
     gale__bytes_finish(&bytes);
 }
@@ -182,7 +187,8 @@ gale_status gale__ceilings_measure(gale_device *device)
     uint64_t size = device->info.caps.memory_bytes / 16;
     uint64_t most = device->info.caps.unified_memory ? (uint64_t)64 << 20 : (uint64_t)512 << 20;
     if (size > most) size = most;
-    if (device->info.caps.alloc_max_bytes && size > device->info.caps.alloc_max_bytes) size = device->info.caps.alloc_max_bytes;
+    if (device->info.caps.alloc_max_bytes && size > device->info.caps.alloc_max_bytes)
+        size = device->info.caps.alloc_max_bytes;
     bench m = {.size = (size_t)(size < 1 << 20 ? 1 << 20 : size & ~(uint64_t)4095)};
     gale_status status = measure(&m, device);
     gale__poke_finish(&m.poke);

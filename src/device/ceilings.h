@@ -15,7 +15,8 @@ gale_status gale__ceilings_raise_copy(gale_device *device, double gbps);
 /* The least time of a kernel that moves these bytes and does these operations; what is not measured costs nothing. */
 static inline double gale__ceiling_us(const gale_device_ceilings *c, double bytes, double operations)
 {
-    double memory = c->copy_gbps > 0 ? bytes / (c->copy_gbps * 1e3) : 0, work = c->f32_gflops > 0 ? operations / (c->f32_gflops * 1e3) : 0;
+    double memory = c->copy_gbps > 0 ? bytes / (c->copy_gbps * 1e3) : 0,
+           work = c->f32_gflops > 0 ? operations / (c->f32_gflops * 1e3) : 0;
     return (memory > work ? memory : work) + c->launch_us;
 }
 #endif

@@ -1,6 +1,6 @@
 /* From names to a device: a chain such as "cuda,vulkan,cpu" is tried in order, each step down said aloud with its
- * reason; without a chain the best device that is not a driver running on the CPU is taken, else the CPU.  A device keeps
- * the wish it came from, so that work which it turns out to be unable to do can go on with the next. */
+ * reason; without a chain the best device that is not a driver running on the CPU is taken, else the CPU.  A device
+ * keeps the wish it came from, so that work which it turns out to be unable to do can go on with the next. */
 #include "device/registry.h"
 #include "base/env.h"
 #include <stdio.h>
@@ -8,11 +8,14 @@
 
 #define CHAIN_MAX 16
 
-typedef struct step { const gale__provider *provider; bool automatic; } step;
+typedef struct step {
+    const gale__provider *provider;
+    bool automatic;
+} step;
 typedef struct choice {
     const gale_device_options *options;
     step steps[CHAIN_MAX];
-    int count, index; /* index: -1 when nobody asked */
+    int count, index;   /* index: -1 when nobody asked */
     bool strict, again; /* again: another device has failed at the work */
     gale__str why;
 } choice;
@@ -23,8 +26,8 @@ static gale_status unknown(const char *name)
     int count;
     const gale__provider *all = gale__providers(&count);
     for (int i = 0; i < count; i++) gale__str_addf(&known, "%s%s", i ? ", " : "", all[i].name);
-    gale_status status = gale__fail(GALE_NO_DEVICE, "unknown provider \"%s\": known are %s (`gale devices` lists their aliases too)",
-                                    name, gale__str_text(&known));
+    gale_status status = gale__fail(GALE_NO_DEVICE,
+        "unknown provider \"%s\": known are %s (`gale devices` lists their aliases too)", name, gale__str_text(&known));
     gale__str_finish(&known);
     return status;
 }
@@ -67,7 +70,8 @@ static gale_status parse_chain(choice *c, const char *chain)
     return c->count ? GALE_OK : add_automatic(c);
 }
 
-/* The device of a provider that is meant when no index was given, or one that only the first of the chain has: the first that is real hardware. */
+/* The device of a provider that is meant when no index was given, or one that only the first of the chain has: the
+ * first that is real hardware. */
 static int pick_index(const choice *c, const step *s, const gale__probe *probe)
 {
     if (c->index >= 0 && (s == c->steps || c->index < probe->count)) return c->index;
@@ -81,7 +85,7 @@ static gale_status not_available(const step *s, const gale__probe *probe)
     const char *dot = *probe->remedy ? "; " : "";
     if (s->automatic) return gale__fail(GALE_NO_DEVICE, "%s", probe->reason);
     return gale__fail(GALE_NO_DEVICE, "%s execution provider requested but not available: %s%s%s", s->provider->label,
-                      probe->reason, dot, probe->remedy);
+        probe->reason, dot, probe->remedy);
 }
 
 static gale_status try_step(const choice *c, const step *s, gale_device **out)
@@ -91,7 +95,8 @@ static gale_status try_step(const choice *c, const step *s, gale_device **out)
     if (!probe->count) return not_available(s, probe);
     int index = pick_index(c, s, probe);
     if (index < 0 || (s->automatic && index < probe->count && probe->devices[index].caps.software))
-        return gale__fail(GALE_NO_DEVICE, "%s is a driver that runs on the CPU, used only when asked for by name", probe->devices[0].name);
+        return gale__fail(GALE_NO_DEVICE, "%s is a driver that runs on the CPU, used only when asked for by name",
+            probe->devices[0].name);
     gale_status status = gale__device_open_one(gale__provider_backend(s->provider), index, c->options, out);
     if (status != GALE_OK && !s->automatic)
         return gale__fail_within(status, "%s execution provider requested but not available", s->provider->label);
@@ -110,12 +115,16 @@ static void note_step_down(choice *c, int at)
 
 static void note_choice(choice *c, const step *s, const gale_device *device)
 {
-    const char *how = c->again ? "next of the chain" : s->automatic ? "best device found" : c->count > 1 ? "first of the chain that works" : "asked for by name";
+    const char *how = c->again       ? "next of the chain"
+                      : s->automatic ? "best device found"
+                      : c->count > 1 ? "first of the chain that works"
+                                     : "asked for by name";
     if (!c->again && s->automatic && !strcmp(device->info.backend, "cpu")) {
         how = "No GPU detected";
         gale__log(GALE__INFO, "No GPU detected, using the CPU (`gale devices` gives the reasons)");
     }
-    gale__str_addf(&c->why, "%s: %s: %s:%d %s", s->provider->name, how, device->info.backend, device->info.index, device->info.name);
+    gale__str_addf(&c->why, "%s: %s: %s:%d %s", s->provider->name, how, device->info.backend, device->info.index,
+        device->info.name);
 }
 
 /* What the device came from goes with it. */
@@ -149,7 +158,7 @@ static gale_status walk(choice *c, const char *chain, int from, gale_device **ou
         }
         if (c->strict && !c->steps[i].automatic && c->count > 1)
             return gale__fail(status, "%s; strict: no step down to %s", gale_error(),
-                              i + 1 < c->count ? c->steps[i + 1].provider->name : "another provider");
+                i + 1 < c->count ? c->steps[i + 1].provider->name : "another provider");
         note_step_down(c, i);
     }
     if (c->count == 1) return status;
@@ -163,7 +172,8 @@ static gale_status find_index(const gale_device_options *options, int *out)
     int64_t value = -1;
     if (options && options->index >= 0) value = options->index;
     else if (*text && strcmp(text, "auto") && (!gale__text_to_i64(text, &value) || value < 0 || value > 4096))
-        return gale__fail(GALE_INVALID, "GALE_DEVICE=%s is not a device index: give 0 for the first device of a provider", text);
+        return gale__fail(
+            GALE_INVALID, "GALE_DEVICE=%s is not a device index: give 0 for the first device of a provider", text);
     *out = (int)value;
     return GALE_OK;
 }
@@ -187,7 +197,8 @@ gale_status gale__device_next(const gale_device *device, gale_status why, gale_d
     snprintf(reason, sizeof reason, "%s", *gale_error() ? gale_error() : gale_status_text(why));
     gale_status status = device->chain ? parse_chain(&c, device->chain) : GALE_NO_DEVICE;
     bool more = status == GALE_OK && device->step + 1 < c.count;
-    if (more && c.strict) return gale__fail(why, "%s; strict: no step down to %s", reason, c.steps[device->step + 1].provider->name);
+    if (more && c.strict)
+        return gale__fail(why, "%s; strict: no step down to %s", reason, c.steps[device->step + 1].provider->name);
     if (more) {
         gale__str_addf(&c.why, "%s: %s\n", c.steps[device->step].provider->name, reason);
         status = walk(&c, device->chain, device->step + 1, out);

@@ -56,8 +56,8 @@ static void report_leaks(const gale_device *device, int objects)
     gale_memory_stats stats;
     gale_memory_get_stats(device, &stats);
     gale__log(GALE__WARN, "%s:%d closed while %d objects made from it are alive, %llu of them buffers with %llu bytes",
-              device->info.backend, device->info.index, objects, (unsigned long long)stats.buffers,
-              (unsigned long long)stats.in_use_bytes);
+        device->info.backend, device->info.index, objects, (unsigned long long)stats.buffers,
+        (unsigned long long)stats.in_use_bytes);
 }
 
 void gale_device_close(gale_device **device)
@@ -79,14 +79,15 @@ static uint64_t pool_limit(const gale_device_options *options)
     return mb > 0 ? (uint64_t)mb << 20 : 0;
 }
 
-gale_status gale__device_open_one(const gale__backend *backend, int index, const gale_device_options *options, gale_device **out)
+gale_status gale__device_open_one(
+    const gale__backend *backend, int index, const gale_device_options *options, gale_device **out)
 {
     const gale__probe *probe;
     GALE_TRY(gale__backend_probe(backend, &probe));
     if (!probe->count) return gale__fail(GALE_NO_DEVICE, "%s", probe->reason);
     if (index < 0 || index >= probe->count)
         return gale__fail(GALE_NO_DEVICE, "device index %d is out of range: %s has %d device%s here, counted from 0",
-                          index, backend->name, probe->count, probe->count == 1 ? "" : "s");
+            index, backend->name, probe->count, probe->count == 1 ? "" : "s");
     gale_device *device = gale__calloc(1, sizeof *device);
     if (!device) return GALE_NO_MEMORY;
     device->backend = backend;
@@ -118,5 +119,8 @@ static void pass_on(void *user, gale__level level, const char *line)
 void gale_log_set(gale_log_sink *sink, void *user, int least_level)
 {
     atomic_store(&public_sink, sink);
-    gale__log_set(sink ? pass_on : NULL, user, least_level <= 0 ? GALE__DEBUG : least_level == 1 ? GALE__INFO : GALE__WARN);
+    gale__log_set(sink ? pass_on : NULL, user,
+        least_level <= 0   ? GALE__DEBUG
+        : least_level == 1 ? GALE__INFO
+                           : GALE__WARN);
 }

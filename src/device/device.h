@@ -1,7 +1,7 @@
 /* The one table a backend fills, and the objects in front of it.
  *
- * Validation (bounds, ownership, state) is done once in the front (device.c, stream.c, pool.c); a backend trusts what it
- * is given.  Callers above this room use the front only, never the table. */
+ * Validation (bounds, ownership, state) is done once in the front (device.c, stream.c, pool.c); a backend trusts what
+ * it is given.  Callers above this room use the front only, never the table. */
 #ifndef GALE_DEVICE_DEVICE_H
 #define GALE_DEVICE_DEVICE_H
 #include "base/str.h"
@@ -55,29 +55,46 @@ typedef struct gale__launch {
 } gale__launch;
 
 /* What a module is built from. */
-typedef enum gale__code { GALE__CODE_TEXT, GALE__CODE_SPIRV, GALE__CODE_BINARY, GALE__CODE_HOST, GALE__CODE_GLSL } gale__code;
+typedef enum gale__code {
+    GALE__CODE_TEXT,
+    GALE__CODE_SPIRV,
+    GALE__CODE_BINARY,
+    GALE__CODE_HOST,
+    GALE__CODE_GLSL
+} gale__code;
 typedef void gale__host_kernel(void *user, const gale__launch *launch);
 typedef struct gale__source {
     gale__code code;
     const void *data; /* text, words or binary; CODE_HOST: unused */
     size_t size;
-    const char *options;      /* extra compiler options, "" for none */
-    gale__host_kernel *fn;    /* CODE_HOST */
+    const char *options;   /* extra compiler options, "" for none */
+    gale__host_kernel *fn; /* CODE_HOST */
     void *user;
-    bool ours;                /* made by gale's printers: standard ABI, cached on disk */
-    bool in_device;           /* the module is kept in device->kernel_state, which dies with the device: it does not hold the device */
+    bool ours;      /* made by gale's printers: standard ABI, cached on disk */
+    bool in_device; /* the module is kept in device->kernel_state, which dies with the device: it does not hold the
+                       device */
 } gale__source;
 
 /* source.data is the caller's and NULL after the build. */
-struct gale_module { gale_device *device; void *impl; gale__source source; _Atomic int refs; };
+struct gale_module {
+    gale_device *device;
+    void *impl;
+    gale__source source;
+    _Atomic int refs;
+};
 struct gale_kernel {
     gale_module *module;
     void *impl;
     char entry[64];
     uint32_t group[3];
-    uint32_t block_bytes;     /* Vulkan: size of the parameter block; 0: not known before the launch */
+    uint32_t block_bytes; /* Vulkan: size of the parameter block; 0: not known before the launch */
 };
-struct gale_stream { gale_device *device; void *impl; struct gale__staging *staging; bool capturing, late; }; /* late: the watchdog gave up on it, and its work may still come */
+struct gale_stream {
+    gale_device *device;
+    void *impl;
+    struct gale__staging *staging;
+    bool capturing, late;
+}; /* late: the watchdog gave up on it, and its work may still come */
 struct gale_event {
     gale_device *device;
     void *impl;
@@ -85,24 +102,30 @@ struct gale_event {
     uint64_t mark;
     bool recorded;
 };
-struct gale_capture { gale_device *device; void *impl; };
+struct gale_capture {
+    gale_device *device;
+    void *impl;
+};
 
 /* One device as probe finds it, and the reason when there is none. */
 typedef struct gale__probe {
     gale_device_info *devices; /* gale__alloc'd */
     int count;
-    char reason[512];          /* when count == 0: library not found, no device, version too old, permission ... */
-    char remedy[256];          /* what to install or change */
-    char library[128];         /* the soname that was opened, "" when none */
+    char reason[512];  /* when count == 0: library not found, no device, version too old, permission ... */
+    char remedy[256];  /* what to install or change */
+    char library[128]; /* the soname that was opened, "" when none */
 } gale__probe;
 
 struct gale__backend {
     const char *name;
-    bool in_place; /* work runs at the call, on the caller's thread: `host` may then be any memory, and nothing is staged */
+    bool in_place; /* work runs at the call, on the caller's thread: `host` may then be any memory, and nothing is
+                      staged */
     gale_status (*probe)(gale__probe *out); /* fails only for lack of host memory */
-    gale_status (*open)(gale_device *device);  /* device->info.index, ->debug_layer are set; fills ->impl, may refine info */
+    gale_status (*open)(
+        gale_device *device); /* device->info.index, ->debug_layer are set; fills ->impl, may refine info */
     void (*close)(gale_device *device);
-    gale_status (*alloc)(gale_device *device, gale__mem_kind kind, size_t size, gale__mem *out); /* GALE_NO_MEMORY when it does not fit */
+    gale_status (*alloc)(gale_device *device, gale__mem_kind kind, size_t size,
+        gale__mem *out); /* GALE_NO_MEMORY when it does not fit */
     void (*free)(gale_device *device, gale__mem *mem);
     gale_status (*stream_create)(gale_device *device, gale_stream *stream);
     void (*stream_destroy)(gale_stream *stream);
@@ -119,18 +142,19 @@ struct gale__backend {
     gale_status (*event_create)(gale_device *device, gale_event *event);
     void (*event_destroy)(gale_event *event);
     gale_status (*event_record)(gale_event *event, gale_stream *stream);
-    gale_status (*event_wait)(gale_event *event);                          /* honours the watchdog */
+    gale_status (*event_wait)(gale_event *event); /* honours the watchdog */
     gale_status (*stream_wait)(gale_stream *stream, gale_event *event);
     gale_status (*event_elapsed)(gale_event *from, gale_event *to, double *time_us); /* both reached */
-    gale_status (*capture_begin)(gale_stream *stream);                     /* NULL: cannot */
+    gale_status (*capture_begin)(gale_stream *stream);                               /* NULL: cannot */
     gale_status (*capture_end)(gale_stream *stream, gale_capture *capture);
     gale_status (*capture_replay)(gale_stream *stream, gale_capture *capture);
     void (*capture_destroy)(gale_capture *capture);
-    gale_status (*sync)(gale_stream *stream);                              /* GALE_TIMEOUT after GALE_WATCHDOG_S, GALE_DEVICE_LOST */
+    gale_status (*sync)(gale_stream *stream); /* GALE_TIMEOUT after GALE_WATCHDOG_S, GALE_DEVICE_LOST */
     gale_status (*memory_info)(gale_device *device, uint64_t *total, uint64_t *free_bytes); /* may be NULL */
 };
 /* Those that are built stand in backends.def. */
-extern const gale__backend gale__backend_cpu, gale__backend_null, gale__backend_cuda, gale__backend_hip, gale__backend_opencl, gale__backend_vulkan;
+extern const gale__backend gale__backend_cpu, gale__backend_null, gale__backend_cuda, gale__backend_hip,
+    gale__backend_opencl, gale__backend_vulkan;
 
 struct gale_device {
     const gale__backend *backend;
@@ -138,26 +162,28 @@ struct gale_device {
     void *impl;
     bool debug_layer;
     struct gale__pool *pool;
-    struct gale__watch *watch;       /* NULL: off */
+    struct gale__watch *watch;              /* NULL: off */
     struct gale_profiler *_Atomic profiler; /* NULL: off, at no cost */
-    void *kernel_state;              /* the kernel room's cache of built kernels, with its destructor */
+    void *kernel_state;                     /* the kernel room's cache of built kernels, with its destructor */
     void (*kernel_state_finish)(void *);
-    void *graph_state;               /* the graph room's store of weights, likewise */
+    void *graph_state; /* the graph room's store of weights, likewise */
     void (*graph_state_finish)(void *);
     char *why;
-    gale_device_options wish;        /* that it was opened by, as far as environment and flags decided it, */
-    char *chain;                     /* its chain, NULL: none, */
-    int step;                        /* and the place in that */
-    gale__mutex lock;                /* for kernel_state and graph_state */
-    _Atomic int refs;                /* handles and objects */
-    _Atomic int objects;             /* buffers, streams, events, captures, modules */
+    gale_device_options wish; /* that it was opened by, as far as environment and flags decided it, */
+    char *chain;              /* its chain, NULL: none, */
+    int step;                 /* and the place in that */
+    gale__mutex lock;         /* for kernel_state and graph_state */
+    _Atomic int refs;         /* handles and objects */
+    _Atomic int objects;      /* buffers, streams, events, captures, modules */
 };
 gale_device *gale__device_hold(gale_device *device); /* given back with gale_device_close */
-/* The next device of the chain that this one was opened by, for work at which it failed with `why` and what gale_error() says.  Where there is none, or a step down is an
- * error, that is the failure that is given back.  The caller says the step aloud when the work goes on. */
+/* The next device of the chain that this one was opened by, for work at which it failed with `why` and what
+ * gale_error() says.  Where there is none, or a step down is an error, that is the failure that is given back.  The
+ * caller says the step aloud when the work goes on. */
 gale_status gale__device_next(const gale_device *device, gale_status why, gale_device **out);
 /* Opens one device by backend and index, no chain. */
-gale_status gale__device_open_one(const gale__backend *backend, int index, const gale_device_options *options, gale_device **out);
+gale_status gale__device_open_one(
+    const gale__backend *backend, int index, const gale_device_options *options, gale_device **out);
 /* Probes once per process and backend; the result stays owned by the registry. */
 gale_status gale__backend_probe(const gale__backend *backend, const gale__probe **out);
 
@@ -175,13 +201,15 @@ gale__ref gale__buffer_ref(const gale_buffer *buffer, size_t offset);
 /* The front: validated, profiled. */
 gale_status gale__module_build(gale_device *device, const gale__source *source, gale_module **out);
 /* gale_kernel_get with the size of the parameter block. */
-gale_status gale__kernel_create(gale_module *module, const char *entry, const uint32_t group[3], uint32_t block_bytes, gale_kernel **out);
+gale_status gale__kernel_create(
+    gale_module *module, const char *entry, const uint32_t group[3], uint32_t block_bytes, gale_kernel **out);
 gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
 /* A copy on one device between places already checked: what plans do. */
 gale_status gale__copy_refs(gale_stream *stream, gale__ref to, gale__ref from, size_t size, const gale__tag *tag);
 /* After a wait that failed: downloads still on their way must not write to memory that the caller gives up. */
 void gale__stream_forget(gale_stream *stream);
-gale_status gale__upload_tagged(gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size, const gale__tag *tag);
+gale_status gale__upload_tagged(
+    gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size, const gale__tag *tag);
 
 /* Test hook: make the n-th device allocation from now fail (0: never), or it and all after it. */
 void gale__device_alloc_fail_at(uint64_t n);

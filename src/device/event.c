@@ -31,7 +31,8 @@ void gale_event_destroy(gale_event **event)
 
 static gale_status check_event(const gale_event *event, const gale_device *device, const char *what)
 {
-    if (event->device != device) return gale__fail(GALE_INVALID, "%s: event and stream belong to different devices", what);
+    if (event->device != device)
+        return gale__fail(GALE_INVALID, "%s: event and stream belong to different devices", what);
     if (!event->recorded) return gale__fail(GALE_INVALID, "%s: the event was never recorded", what);
     return GALE_OK;
 }
@@ -40,7 +41,8 @@ gale_status gale_event_record(gale_event *event, gale_stream *stream)
 {
     if (event->device != stream->device)
         return gale__fail(GALE_INVALID, "record: event and stream belong to different devices");
-    if (stream->capturing) return gale__fail(GALE_UNSUPPORTED, "an event cannot be recorded while the stream is captured");
+    if (stream->capturing)
+        return gale__fail(GALE_UNSUPPORTED, "an event cannot be recorded while the stream is captured");
     GALE_TRY(stream->device->backend->event_record(event, stream));
     gale__staging_drop(&event->staging);
     if (stream->staging) {
@@ -79,7 +81,8 @@ gale_status gale_capture_begin(gale_stream *stream)
 {
     const gale__backend *b = stream->device->backend;
     if (!b->capture_begin || !stream->device->info.caps.capture)
-        return gale__fail(GALE_UNSUPPORTED, "%s cannot capture a stream here; send the commands again instead", b->name);
+        return gale__fail(
+            GALE_UNSUPPORTED, "%s cannot capture a stream here; send the commands again instead", b->name);
     if (stream->capturing) return gale__fail(GALE_INVALID, "the stream is being captured already");
     GALE_TRY(b->capture_begin(stream));
     stream->capturing = true;
@@ -105,7 +108,8 @@ gale_status gale_capture_end(gale_stream *stream, gale_capture **out)
 
 gale_status gale_capture_replay(gale_stream *stream, gale_capture *capture)
 {
-    if (stream->device != capture->device) return gale__fail(GALE_INVALID, "replay: capture and stream belong to different devices");
+    if (stream->device != capture->device)
+        return gale__fail(GALE_INVALID, "replay: capture and stream belong to different devices");
     if (stream->capturing) return gale__fail(GALE_UNSUPPORTED, "a replay cannot be captured");
     gale__span span = {0};
     if (GALE__PROFILER(stream->device)) {

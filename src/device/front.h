@@ -14,7 +14,8 @@ void gale__pool_destroy(struct gale__pool **pool);
 uint64_t gale__memory_left(const gale_device *device);
 gale_status gale__pool_take(struct gale__pool *pool, size_t size, struct gale__pool_piece **out);
 void gale__pool_give(struct gale__pool *pool, struct gale__pool_piece *piece);
-/* One more stream whose work the watchdog gave up on, or one less.  While there is any, what is given is kept aside: that work may still write to it. */
+/* One more stream whose work the watchdog gave up on, or one less.  While there is any, what is given is kept aside:
+ * that work may still write to it. */
 void gale__pool_late(struct gale__pool *pool, bool late);
 gale__mem *gale__piece_mem(struct gale__pool_piece *piece, size_t *offset);
 /* watch.c: GALE_POOL_FILL; device->watch is NULL without it. */
@@ -43,10 +44,19 @@ void gale__staging_close(struct gale__staging *s);                   /* the stre
 
 /* profiler.c: what stands around a launch or a transfer while a profiler is on. */
 typedef enum gale__span_kind {
-    GALE__SPAN_KERNEL, GALE__SPAN_UPLOAD, GALE__SPAN_DOWNLOAD, GALE__SPAN_COPY, GALE__SPAN_FILL, GALE__SPAN_REPLAY, GALE__SPAN_RANGE,
+    GALE__SPAN_KERNEL,
+    GALE__SPAN_UPLOAD,
+    GALE__SPAN_DOWNLOAD,
+    GALE__SPAN_COPY,
+    GALE__SPAN_FILL,
+    GALE__SPAN_REPLAY,
+    GALE__SPAN_RANGE,
     GALE__SPAN_COUNT
 } gale__span_kind;
-typedef struct gale__span { struct gale_profiler *profiler; size_t record; } gale__span;
+typedef struct gale__span {
+    struct gale_profiler *profiler;
+    size_t record;
+} gale__span;
 gale__span gale__span_begin(gale_stream *stream, gale__span_kind kind, const gale__tag *tag);
 void gale__span_end(gale_stream *stream, gale__span span);
 #define GALE__PROFILER(device) atomic_load_explicit(&(device)->profiler, memory_order_acquire)

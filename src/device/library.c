@@ -14,7 +14,9 @@ static gale_status fill_table(gale__library *library, gale__dl *dl)
 {
     for (size_t i = 0; i < library->count; i++) {
         void *symbol = gale__dl_symbol(dl, library->symbols[i]);
-        if (!symbol) return gale__fail(GALE_NOT_FOUND, "%s has no %s: %s", gale__dl_name(dl), library->symbols[i], library->too_old);
+        if (!symbol)
+            return gale__fail(
+                GALE_NOT_FOUND, "%s has no %s: %s", gale__dl_name(dl), library->symbols[i], library->too_old);
         memcpy((char *)library->table + i * sizeof symbol, &symbol, sizeof symbol);
     }
     return GALE_OK;
@@ -41,6 +43,7 @@ gale_status gale__driver_fail(const gale__driver_errors *errors, int code, const
     char text[1024];
     vsnprintf(text, sizeof text, format, args);
     for (size_t i = 0; i < errors->count; i++)
-        if (errors->list[i].code == code) return gale__fail(errors->list[i].status, "%s: %s (%d)", text, errors->list[i].name, code);
+        if (errors->list[i].code == code)
+            return gale__fail(errors->list[i].status, "%s: %s (%d)", text, errors->list[i].name, code);
     return gale__fail(GALE_INTERNAL, "%s: %s error %d", text, errors->api, code);
 }

@@ -25,10 +25,19 @@ gale_status gale__module_build(gale_device *device, const gale__source *source, 
 }
 
 /* Which language runs on which backend (NULL: on any that builds it), and how it gets there. */
-static const struct { const char *language, *backend; gale__code code; } languages[] = {
-    {"cuda", "cuda", GALE__CODE_TEXT},     {"hip", "hip", GALE__CODE_TEXT},      {"opencl", "opencl", GALE__CODE_TEXT},
-    {"glsl", "vulkan", GALE__CODE_GLSL},   {"spirv", "vulkan", GALE__CODE_SPIRV}, {"spirv", "opencl", GALE__CODE_SPIRV},
-    {"binary", "cuda", GALE__CODE_BINARY}, {"binary", "hip", GALE__CODE_BINARY}, {"binary", "opencl", GALE__CODE_BINARY},
+static const struct {
+    const char *language, *backend;
+    gale__code code;
+} languages[] = {
+    {"cuda", "cuda", GALE__CODE_TEXT},
+    {"hip", "hip", GALE__CODE_TEXT},
+    {"opencl", "opencl", GALE__CODE_TEXT},
+    {"glsl", "vulkan", GALE__CODE_GLSL},
+    {"spirv", "vulkan", GALE__CODE_SPIRV},
+    {"spirv", "opencl", GALE__CODE_SPIRV},
+    {"binary", "cuda", GALE__CODE_BINARY},
+    {"binary", "hip", GALE__CODE_BINARY},
+    {"binary", "opencl", GALE__CODE_BINARY},
 };
 #define N_LANGUAGES (sizeof languages / sizeof *languages)
 
@@ -44,14 +53,18 @@ static gale_status find_code(const gale_device *device, const char *language, ga
             *out = languages[i].code;
             return GALE_OK;
         }
-        if (here) snprintf(fits + strlen(fits), sizeof fits - strlen(fits), "%s%s", *fits ? ", " : "", languages[i].language);
+        if (here)
+            snprintf(fits + strlen(fits), sizeof fits - strlen(fits), "%s%s", *fits ? ", " : "", languages[i].language);
     }
-    if (!known) return gale__fail(GALE_INVALID, "unknown kernel language \"%s\": known are cuda, hip, opencl, glsl, spirv and binary", language);
+    if (!known)
+        return gale__fail(GALE_INVALID,
+            "unknown kernel language \"%s\": known are cuda, hip, opencl, glsl, spirv and binary", language);
     return gale__fail(GALE_UNSUPPORTED, "%s runs no %s kernels%s%s", device->backend->name, language,
-                      *fits ? "; it takes " : "; choose a provider that does", fits);
+        *fits ? "; it takes " : "; choose a provider that does", fits);
 }
 
-gale_status gale_module_create(gale_device *device, const char *language, const void *source, size_t size, const char *options, gale_module **out)
+gale_status gale_module_create(
+    gale_device *device, const char *language, const void *source, size_t size, const char *options, gale_module **out)
 {
     gale__source s = {.data = source, .size = size, .options = options ? options : ""};
     if (!source || !size) return gale__fail(GALE_INVALID, "the kernel source is empty");
@@ -79,14 +92,16 @@ void gale_module_destroy(gale_module **module)
     drop(m);
 }
 
-gale_status gale__kernel_create(gale_module *module, const char *entry, const uint32_t group[3], uint32_t block_bytes, gale_kernel **out)
+gale_status gale__kernel_create(
+    gale_module *module, const char *entry, const uint32_t group[3], uint32_t block_bytes, gale_kernel **out)
 {
     uint32_t most = module->device->info.caps.group_max;
     uint64_t threads = (uint64_t)group[0] * group[1] * group[2];
-    if (!group[0] || !group[1] || !group[2]) return gale__fail(GALE_INVALID, "kernel %s: a work-group has no extent of 0", entry);
+    if (!group[0] || !group[1] || !group[2])
+        return gale__fail(GALE_INVALID, "kernel %s: a work-group has no extent of 0", entry);
     if (group[0] > 65535 || group[1] > 65535 || group[2] > 65535 || (most && threads > most))
-        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %u x %u x %u is more than the %u threads %s allows", entry, group[0],
-                          group[1], group[2], most, module->device->info.name);
+        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %u x %u x %u is more than the %u threads %s allows",
+            entry, group[0], group[1], group[2], most, module->device->info.name);
     gale_kernel *k = gale__calloc(1, sizeof *k);
     if (!k) return GALE_NO_MEMORY;
     if (strlen(entry) >= sizeof k->entry) {
@@ -125,7 +140,8 @@ void gale_kernel_destroy(gale_kernel **kernel)
 
 #define REFS_MAX 64
 
-gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const uint32_t groups[3], gale_buffer *const *buffers, int n_buffers, const uint32_t *words, int n_words)
+gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const uint32_t groups[3],
+    gale_buffer *const *buffers, int n_buffers, const uint32_t *words, int n_words)
 {
     gale__ref refs[REFS_MAX];
     if (n_buffers < 0 || n_buffers > REFS_MAX)

@@ -4,7 +4,10 @@
 #define GALE_DEVICE_POKE_H
 #include "device/device.h"
 
-typedef struct gale__poke { gale_module *module; gale_kernel *kernel; } gale__poke;
+typedef struct gale__poke {
+    gale_module *module;
+    gale_kernel *kernel;
+} gale__poke;
 gale_status gale__poke_create(gale_device *device, gale__poke *out);
 void gale__poke_finish(gale__poke *poke);
 gale_status gale__poke_run(gale__poke *poke, gale_stream *stream, gale_buffer *to, uint32_t value);

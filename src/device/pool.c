@@ -30,8 +30,8 @@ typedef struct gale__pool {
     piece *bins[64];
     uint64_t filled; /* bit i: bins[i] is not empty */
     bool caching, doubling;
-    int late;        /* streams that may still write to what was theirs */
-    piece *aside;    /* given meanwhile; counted as in use */
+    int late;     /* streams that may still write to what was theirs */
+    piece *aside; /* given meanwhile; counted as in use */
     gale_memory_stats stats;
 } pool;
 
@@ -139,7 +139,8 @@ static uint64_t memory_left(const pool *p, uint64_t *total)
     uint64_t left = d->info.caps.memory_free_bytes, limit = p->stats.limit_bytes, used = p->stats.in_use_bytes;
     *total = d->info.caps.memory_bytes;
     if (d->backend->memory_info) d->backend->memory_info(p->device, total, &left);
-    if (!left && *total > p->stats.reserved_bytes) left = *total - p->stats.reserved_bytes; /* the driver does not say */
+    if (!left && *total > p->stats.reserved_bytes)
+        left = *total - p->stats.reserved_bytes; /* the driver does not say */
     left += p->stats.reserved_bytes - used;
     if (limit && limit - (used < limit ? used : limit) < left) left = limit - (used < limit ? used : limit);
     return left;
@@ -160,9 +161,9 @@ static gale_status no_memory(pool *p, size_t size)
     uint64_t total, left = memory_left(p, &total), limit = p->stats.limit_bytes;
     char ask[32], have[32], all[32], most[32];
     gale__bytes_text(limit, most);
-    return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %s, free %s%s of %s (pool limit %s)", gale__backend_label(d->backend),
-                      gale__bytes_text(size, ask), gale__bytes_text(left, have), left >= size ? " in smaller pieces" : "",
-                      gale__bytes_text(total, all), limit ? most : "none");
+    return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %s, free %s%s of %s (pool limit %s)",
+        gale__backend_label(d->backend), gale__bytes_text(size, ask), gale__bytes_text(left, have),
+        left >= size ? " in smaller pieces" : "", gale__bytes_text(total, all), limit ? most : "none");
 }
 
 /* The size the policy wants, then just what is needed; then both again after what is unused went back. */
@@ -228,9 +229,9 @@ gale_status gale__pool_take(pool *p, size_t size, piece **out)
     if (!most || most > SIZE_MAX / 4) most = SIZE_MAX / 4;
     if (size > most) {
         char ask[32], text[32];
-        return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %s, the largest single allocation of this device is %s",
-                          gale__backend_label(p->device->backend), gale__bytes_text(size, ask),
-                          gale__bytes_text(most, text));
+        return gale__fail(GALE_NO_MEMORY,
+            "%s out of memory: asked %s, the largest single allocation of this device is %s",
+            gale__backend_label(p->device->backend), gale__bytes_text(size, ask), gale__bytes_text(most, text));
     }
     gale__mutex_lock(&p->lock);
     gale_status status = take_locked(p, round_up(size ? size : 1, GRAIN), out);
@@ -303,7 +304,8 @@ gale_status gale__pool_create(gale_device *device, uint64_t limit_bytes, pool **
     const char *growth = gale__env_get(GALE__ENV_POOL_GROWTH);
     p->doubling = !strcmp(growth, "next-power-of-two");
     if (!p->doubling && strcmp(growth, "same-as-requested"))
-        gale__log(GALE__WARN, "GALE_POOL_GROWTH=%s is unknown, using same-as-requested (the other is next-power-of-two)", growth);
+        gale__log(GALE__WARN,
+            "GALE_POOL_GROWTH=%s is unknown, using same-as-requested (the other is next-power-of-two)", growth);
     gale__mutex_init(&p->lock);
     *out = p;
     return GALE_OK;

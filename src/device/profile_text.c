@@ -12,7 +12,11 @@ typedef struct group {
     uint64_t calls;
     double total_us, min_us, max_us, bytes, operations;
 } group;
-typedef struct groups { group *items; size_t count, capacity; double total_us; } groups;
+typedef struct groups {
+    group *items;
+    size_t count, capacity;
+    double total_us;
+} groups;
 
 static void add_to(group *g, const gale__record *r)
 {
@@ -30,7 +34,8 @@ static int by_time(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Groups by kind, operator and name, or by operator alone (kernels only).  Ranges overlap the rest, so the total leaves them out. */
+/* Groups by kind, operator and name, or by operator alone (kernels only).  Ranges overlap the rest, so the total leaves
+ * them out. */
 static gale_status collect(const gale_profiler *p, bool operators, groups *out)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -59,7 +64,8 @@ static double rate(double amount, double time_us) { return time_us > 0 ? amount 
 static double ratio(double value, double ceiling) { return ceiling > 0 ? value / ceiling : 0; }
 
 /* The share of the ceiling that binds: bytes or operations, whichever is nearer to its own. */
-static double share(const gale_device_ceilings *c, gale__span_kind kind, double bytes, double operations, double time_us)
+static double share(
+    const gale_device_ceilings *c, gale__span_kind kind, double bytes, double operations, double time_us)
 {
     double gbps = rate(bytes, time_us);
     if (kind == GALE__SPAN_UPLOAD) return ratio(gbps, c->upload_gbps);
@@ -72,9 +78,10 @@ static void table_row(gale__str *s, const gale_profiler *p, const group *g, doub
 {
     double part = share(&p->device->info.ceilings, g->kind, g->bytes, g->operations, g->total_us);
     const char *op = *g->op ? g->op : gale__span_kind_name(g->kind);
-    gale__str_addf(s, "%-24.24s %-28.28s %8llu %11.3f %6.1f%% %11.2f %9.1f %10.1f ", op, g->name, (unsigned long long)g->calls,
-                   g->total_us / 1e3, g->kind == GALE__SPAN_RANGE ? 0 : 100 * ratio(g->total_us, total_us),
-                   g->total_us / (double)g->calls, rate(g->bytes, g->total_us), rate(g->operations, g->total_us));
+    gale__str_addf(s, "%-24.24s %-28.28s %8llu %11.3f %6.1f%% %11.2f %9.1f %10.1f ", op, g->name,
+        (unsigned long long)g->calls, g->total_us / 1e3,
+        g->kind == GALE__SPAN_RANGE ? 0 : 100 * ratio(g->total_us, total_us), g->total_us / (double)g->calls,
+        rate(g->bytes, g->total_us), rate(g->operations, g->total_us));
     if (part > 0) gale__str_addf(s, "%7.1f%%\n", 100 * part);
     else gale__str_add(s, "      --\n");
 }
@@ -85,12 +92,14 @@ static gale_status write_table(const gale_profiler *p, gale__str *s)
     gale_status status = collect(p, false, &all);
     if (status == GALE_OK) status = collect(p, true, &operators);
     if (status == GALE_OK) {
-        gale__str_addf(s, "%s:%d %s: %.3f ms on the device\n\n", p->device->info.backend, p->device->info.index, p->device->info.name, all.total_us / 1e3);
-        gale__str_addf(s, "%-24s %-28s %8s %11s %7s %11s %9s %10s %8s\n", "operator", "kernel or transfer", "calls", "total ms", "share",
-                       "mean us", "GB/s", "GFLOP/s", "ceiling");
+        gale__str_addf(s, "%s:%d %s: %.3f ms on the device\n\n", p->device->info.backend, p->device->info.index,
+            p->device->info.name, all.total_us / 1e3);
+        gale__str_addf(s, "%-24s %-28s %8s %11s %7s %11s %9s %10s %8s\n", "operator", "kernel or transfer", "calls",
+            "total ms", "share", "mean us", "GB/s", "GFLOP/s", "ceiling");
         for (size_t i = 0; i < all.count; i++) table_row(s, p, &all.items[i], all.total_us);
         if (operators.count > 1) gale__str_add(s, "\nby operator\n");
-        for (size_t i = 0; operators.count > 1 && i < operators.count; i++) table_row(s, p, &operators.items[i], all.total_us);
+        for (size_t i = 0; operators.count > 1 && i < operators.count; i++)
+            table_row(s, p, &operators.items[i], all.total_us);
         if (p->lost) gale__str_addf(s, "\n%llu records were lost for lack of memory\n", (unsigned long long)p->lost);
     }
     gale__free(all.items);

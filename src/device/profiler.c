@@ -9,7 +9,8 @@
 
 const char *gale__span_kind_name(gale__span_kind kind)
 {
-    static const char *const names[GALE__SPAN_COUNT] = {"kernel", "upload", "download", "copy", "fill", "replay", "range"};
+    static const char *const names[GALE__SPAN_COUNT] = {
+        "kernel", "upload", "download", "copy", "fill", "replay", "range"};
     return names[kind];
 }
 
@@ -52,7 +53,8 @@ static gale_event *take_event(gale_profiler *p)
 
 static void give_event(gale_profiler *p, gale_event **event)
 {
-    if (*event && gale__grow((void **)&p->spare, &p->spare_capacity, p->n_spare + 1, sizeof *p->spare) == GALE_OK) p->spare[p->n_spare++] = *event;
+    if (*event && gale__grow((void **)&p->spare, &p->spare_capacity, p->n_spare + 1, sizeof *p->spare) == GALE_OK)
+        p->spare[p->n_spare++] = *event;
     else gale_event_destroy(event);
     *event = NULL;
 }
@@ -86,7 +88,8 @@ static int find_lane(gale_profiler *p, const gale_stream *stream)
     return p->n_lanes++;
 }
 
-static gale_status add_record(gale_profiler *p, gale_stream *stream, gale__span_kind kind, const gale__tag *tag, size_t *out)
+static gale_status add_record(
+    gale_profiler *p, gale_stream *stream, gale__span_kind kind, const gale__tag *tag, size_t *out)
 {
     if (p->count - p->settled >= OUTSTANDING_MAX) settle_ended(p);
     GALE_TRY(gale__grow((void **)&p->records, &p->capacity, p->count + 1, sizeof *p->records));
@@ -163,7 +166,8 @@ static gale_status begin(gale_profiler *p)
     GALE_TRY(gale_event_wait(p->base));
     gale_profiler *none = NULL;
     if (atomic_compare_exchange_strong(&p->device->profiler, &none, p)) return GALE_OK;
-    return gale__fail(GALE_INVALID, "%s:%d is being profiled already; stop that profiler first", p->device->info.backend, p->device->info.index);
+    return gale__fail(GALE_INVALID, "%s:%d is being profiled already; stop that profiler first",
+        p->device->info.backend, p->device->info.index);
 }
 
 gale_status gale_profiler_start(gale_device *device, gale_profiler **out)
@@ -185,7 +189,8 @@ gale_status gale_profiler_stop(gale_profiler *p)
         return gale__fail(GALE_INVALID, "the profiler has been stopped already");
     gale__mutex_lock(&p->lock);
     settle_ended(p);
-    if (p->lost) gale__log(GALE__WARN, "the profiler lost %llu records for lack of memory", (unsigned long long)p->lost);
+    if (p->lost)
+        gale__log(GALE__WARN, "the profiler lost %llu records for lack of memory", (unsigned long long)p->lost);
     gale__mutex_unlock(&p->lock);
     return GALE_OK;
 }

@@ -6,12 +6,12 @@
 
 typedef struct gale__record {
     gale__span_kind kind;
-    const char *name, *op;    /* interned: equal texts are equal pointers */
+    const char *name, *op; /* interned: equal texts are equal pointers */
     double bytes, operations;
     double start_us, time_us; /* since the profiler started; time_us < 0: not known */
     gale_event *from, *to;    /* until the times are taken */
     bool ended;
-    int lane;                 /* which stream, counted in order of appearance */
+    int lane; /* which stream, counted in order of appearance */
 } gale__record;
 
 #define GALE__LANES_MAX 64
@@ -22,15 +22,15 @@ struct gale_profiler {
     gale__mutex lock;
     gale__record *records;
     size_t count, capacity;
-    size_t settled;      /* records before this one have their times */
-    gale_event **spare;  /* for reuse */
+    size_t settled;     /* records before this one have their times */
+    gale_event **spare; /* for reuse */
     size_t n_spare, spare_capacity;
-    const char **texts;  /* the intern table, open addressing */
+    const char **texts; /* the intern table, open addressing */
     size_t n_texts, texts_capacity;
     gale__arena arena;
     const gale_stream *lanes[GALE__LANES_MAX];
     int n_lanes;
-    uint64_t lost;       /* not recorded for lack of memory or events */
+    uint64_t lost; /* not recorded for lack of memory or events */
 };
 const char *gale__span_kind_name(gale__span_kind kind);
 #endif

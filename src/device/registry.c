@@ -65,12 +65,17 @@ static bool listed(const char *list, const char *name)
 const gale__provider *gale__provider_find(const char *name)
 {
     for (int i = 0; i < N_PROVIDERS; i++)
-        if (gale__text_equal_nocase(providers[i].name, name) || (*name && listed(providers[i].aliases, name))) return &providers[i];
+        if (gale__text_equal_nocase(providers[i].name, name) || (*name && listed(providers[i].aliases, name)))
+            return &providers[i];
     return NULL;
 }
 
 /* One slot per backend, filled under its lock by whoever asks first. */
-static struct slot { gale__mutex lock; gale__probe probe; bool done; } slots[N_BACKENDS];
+static struct slot {
+    gale__mutex lock;
+    gale__probe probe;
+    bool done;
+} slots[N_BACKENDS];
 static gale__once slots_once;
 
 static void make_slots(void)
@@ -98,11 +103,16 @@ gale_status gale__backend_probe(const gale__backend *backend, const gale__probe 
 }
 
 /* Driver headers of Khronos are asked for by the build; the rest can only be left out by an option. */
-static const struct { const char *backend; gale__probe probe; } absent[] = {
+static const struct {
+    const char *backend;
+    gale__probe probe;
+} absent[] = {
     {"cuda", {.reason = "this gale was built without CUDA", .remedy = "build gale with -Dcuda=enabled"}},
     {"hip", {.reason = "this gale was built without ROCm", .remedy = "build gale with -Drocm=enabled"}},
-    {"opencl", {.reason = "this gale was built without OpenCL", .remedy = "install opencl-headers and build gale again"}},
-    {"vulkan", {.reason = "this gale was built without Vulkan", .remedy = "install libvulkan-dev and spirv-headers and build gale again"}},
+    {"opencl",
+        {.reason = "this gale was built without OpenCL", .remedy = "install opencl-headers and build gale again"}},
+    {"vulkan", {.reason = "this gale was built without Vulkan",
+                   .remedy = "install libvulkan-dev and spirv-headers and build gale again"}},
 };
 
 gale_status gale__provider_probe(const gale__provider *provider, const gale__probe **out)

@@ -8,7 +8,7 @@ typedef struct gale__provider {
     int rank;
 } gale__provider;
 const gale__provider *gale__providers(int *count);
-const gale__provider *gale__provider_find(const char *name);   /* name or alias in any case; NULL when unknown */
+const gale__provider *gale__provider_find(const char *name); /* name or alias in any case; NULL when unknown */
 const gale__backend *gale__provider_backend(const gale__provider *provider); /* NULL: built without it */
 const gale__backend *const *gale__backends(int *count);
 /* As gale__backend_probe, and for a backend that is not built a probe that says so. */

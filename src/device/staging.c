@@ -19,7 +19,13 @@ typedef struct half {
     size_t used;
     bool made, waiting; /* waiting: the event was recorded behind its last use */
 } half;
-typedef struct landing { void *host; const void *staged; size_t size; int half; uint64_t number; } landing;
+typedef struct landing {
+    void *host;
+    const void *staged;
+    size_t size;
+    int half;
+    uint64_t number;
+} landing;
 typedef struct gale__staging {
     gale_device *device;
     half halves[2];
@@ -32,7 +38,11 @@ typedef struct gale__staging {
     _Atomic int refs;
 } staging;
 
-typedef struct slices { char *to; const char *from; size_t size; } slices;
+typedef struct slices {
+    char *to;
+    const char *from;
+    size_t size;
+} slices;
 
 static void copy_slice(void *arg, size_t i, int worker)
 {
@@ -123,7 +133,8 @@ void gale__staging_reset(staging *s)
 static gale_status make_half(staging *s, half *h)
 {
     const gale__backend *b = s->device->backend;
-    if (gale__device_alloc_faulty()) return gale__fail(GALE_NO_MEMORY, "%s: no pinned memory (a test's fault)", b->name);
+    if (gale__device_alloc_faulty())
+        return gale__fail(GALE_NO_MEMORY, "%s: no pinned memory (a test's fault)", b->name);
     gale_status status = s->large ? b->alloc(s->device, GALE__MEM_HOST, LARGE_BYTES, &h->mem) : GALE_NO_MEMORY;
     if (status == GALE_NO_MEMORY) status = b->alloc(s->device, GALE__MEM_HOST, SMALL_BYTES, &h->mem);
     if (status != GALE_OK) return status;

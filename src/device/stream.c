@@ -70,22 +70,27 @@ void gale__stream_forget(gale_stream *stream)
     if (stream->staging) gale__staging_forget(stream->staging);
 }
 
-static gale_status check_range(const gale_stream *stream, const gale_buffer *buffer, size_t offset, size_t size, const char *what)
+static gale_status check_range(
+    const gale_stream *stream, const gale_buffer *buffer, size_t offset, size_t size, const char *what)
 {
     if (offset > buffer->size || size > buffer->size - offset)
-        return gale__fail(GALE_INVALID, "%s of %zu bytes at %zu does not fit a buffer of %zu bytes", what, size, offset, buffer->size);
+        return gale__fail(GALE_INVALID, "%s of %zu bytes at %zu does not fit a buffer of %zu bytes", what, size, offset,
+            buffer->size);
     if (stream->device != buffer->device)
-        return gale__fail(GALE_INVALID, "%s: the buffer is on %s:%d and the stream on %s:%d", what, buffer->device->info.backend,
-                          buffer->device->info.index, stream->device->info.backend, stream->device->info.index);
+        return gale__fail(GALE_INVALID, "%s: the buffer is on %s:%d and the stream on %s:%d", what,
+            buffer->device->info.backend, buffer->device->info.index, stream->device->info.backend,
+            stream->device->info.index);
     return GALE_OK;
 }
 
-static gale_status check_transfer(const gale_stream *stream, const gale_buffer *buffer, size_t offset, const void *host, size_t size, const char *what)
+static gale_status check_transfer(const gale_stream *stream, const gale_buffer *buffer, size_t offset, const void *host,
+    size_t size, const char *what)
 {
     GALE_TRY(check_range(stream, buffer, offset, size, what));
     if (size && !host) return gale__fail(GALE_INVALID, "%s of %zu bytes: no host memory given", what, size);
     if (stream->capturing)
-        return gale__fail(GALE_UNSUPPORTED, "%s while the stream is captured: only launches, copies and fills are recorded", what);
+        return gale__fail(
+            GALE_UNSUPPORTED, "%s while the stream is captured: only launches, copies and fills are recorded", what);
     return GALE_OK;
 }
 
@@ -100,7 +105,10 @@ static void count_copy(int down, size_t size)
 
 void gale_copy_get_stats(gale_copy_stats *out)
 {
-    *out = (gale_copy_stats){.uploads = copied[0][0], .upload_bytes = copied[0][1], .downloads = copied[1][0], .download_bytes = copied[1][1]};
+    *out = (gale_copy_stats){.uploads = copied[0][0],
+        .upload_bytes = copied[0][1],
+        .downloads = copied[1][0],
+        .download_bytes = copied[1][1]};
 }
 
 /* A transfer that nobody described. */
@@ -113,7 +121,8 @@ static gale__tag plain(const gale__tag *tag, const char *name, size_t bytes)
     return t;
 }
 
-gale_status gale__upload_tagged(gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size, const gale__tag *tag)
+gale_status gale__upload_tagged(
+    gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size, const gale__tag *tag)
 {
     GALE_TRY(check_transfer(stream, to, offset, host, size, "upload"));
     if (!size) return GALE_OK;
@@ -125,8 +134,9 @@ gale_status gale__upload_tagged(gale_stream *stream, gale_buffer *to, size_t off
     }
     gale__ref target = gale__buffer_ref(to, offset);
     gale__mem direct = {.address = (uintptr_t)host, .host = (void *)host, .size = size};
-    gale_status status = stream->staging ? gale__staging_upload(stream, target, host, size)
-                                         : stream->device->backend->upload(stream, target, (gale__ref){&direct, 0}, size);
+    gale_status status = stream->staging
+                             ? gale__staging_upload(stream, target, host, size)
+                             : stream->device->backend->upload(stream, target, (gale__ref){&direct, 0}, size);
     if (span.profiler) gale__span_end(stream, span);
     return status;
 }
@@ -148,8 +158,9 @@ gale_status gale_download(gale_stream *stream, const gale_buffer *from, size_t o
     }
     gale__ref source = gale__buffer_ref(from, offset);
     gale__mem direct = {.address = (uintptr_t)host, .host = host, .size = size};
-    gale_status status = stream->staging ? gale__staging_download(stream, source, host, size)
-                                         : stream->device->backend->download(stream, source, (gale__ref){&direct, 0}, size);
+    gale_status status = stream->staging
+                             ? gale__staging_download(stream, source, host, size)
+                             : stream->device->backend->download(stream, source, (gale__ref){&direct, 0}, size);
     if (span.profiler) gale__span_end(stream, span);
     return status;
 }
@@ -157,7 +168,8 @@ gale_status gale_download(gale_stream *stream, const gale_buffer *from, size_t o
 #define HOP_BYTES ((size_t)8 << 20)
 
 /* Between two devices the bytes go through the host in hops, and the call returns when they have arrived. */
-static gale_status copy_across(gale_stream *stream, gale_buffer *to, size_t to_at, const gale_buffer *from, size_t from_at, size_t size)
+static gale_status copy_across(
+    gale_stream *stream, gale_buffer *to, size_t to_at, const gale_buffer *from, size_t from_at, size_t size)
 {
     bool here_to = stream->device == to->device;
     if (!here_to && stream->device != from->device)
@@ -180,7 +192,8 @@ done:
     return status;
 }
 
-gale_status gale_copy(gale_stream *stream, gale_buffer *to, size_t to_offset, const gale_buffer *from, size_t from_offset, size_t size)
+gale_status gale_copy(
+    gale_stream *stream, gale_buffer *to, size_t to_offset, const gale_buffer *from, size_t from_offset, size_t size)
 {
     if (to->device != from->device) {
         if (stream->capturing) return gale__fail(GALE_UNSUPPORTED, "a copy between devices cannot be captured");
@@ -206,13 +219,15 @@ gale_status gale__copy_refs(gale_stream *stream, gale__ref to, gale__ref from, s
     return status;
 }
 
-gale_status gale_fill(gale_stream *stream, gale_buffer *to, size_t offset, size_t size, const void *pattern, size_t pattern_bytes)
+gale_status gale_fill(
+    gale_stream *stream, gale_buffer *to, size_t offset, size_t size, const void *pattern, size_t pattern_bytes)
 {
     GALE_TRY(check_range(stream, to, offset, size, "fill"));
     if (pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4 && pattern_bytes != 8)
         return gale__fail(GALE_INVALID, "fill: a pattern has 1, 2, 4 or 8 bytes, not %zu", pattern_bytes);
     if (offset % pattern_bytes || size % pattern_bytes)
-        return gale__fail(GALE_INVALID, "fill: offset %zu and size %zu must be multiples of the pattern's %zu bytes", offset, size, pattern_bytes);
+        return gale__fail(GALE_INVALID, "fill: offset %zu and size %zu must be multiples of the pattern's %zu bytes",
+            offset, size, pattern_bytes);
     if (!size) return GALE_OK;
     uint64_t bits = 0;
     memcpy(&bits, pattern, pattern_bytes);
@@ -233,14 +248,15 @@ static gale_status check_launch(const gale_stream *stream, const gale_kernel *ke
 {
     if (stream->device != kernel->module->device)
         return gale__fail(GALE_INVALID, "launch %s: kernel and stream belong to different devices", kernel->entry);
-    if (launch->n_refs < 0 || launch->n_words < 0 || 8 * (int64_t)launch->n_refs + 4 * (int64_t)launch->n_words > BLOCK_MAX)
-        return gale__fail(GALE_LIMIT, "launch %s: %d pointers and %d words are more than %d bytes of parameters", kernel->entry,
-                          launch->n_refs, launch->n_words, BLOCK_MAX);
+    if (launch->n_refs < 0 || launch->n_words < 0 ||
+        8 * (int64_t)launch->n_refs + 4 * (int64_t)launch->n_words > BLOCK_MAX)
+        return gale__fail(GALE_LIMIT, "launch %s: %d pointers and %d words are more than %d bytes of parameters",
+            kernel->entry, launch->n_refs, launch->n_words, BLOCK_MAX);
     const uint32_t *most = stream->device->info.caps.groups_max;
     for (int i = 0; i < 3; i++)
         if (most[i] && launch->groups[i] > most[i])
-            return gale__fail(GALE_LIMIT, "launch %s: %u work-groups on axis %c, at most %u on %s", kernel->entry, launch->groups[i], "xyz"[i],
-                              most[i], stream->device->info.name);
+            return gale__fail(GALE_LIMIT, "launch %s: %u work-groups on axis %c, at most %u on %s", kernel->entry,
+                launch->groups[i], "xyz"[i], most[i], stream -> device -> info.name);
     for (int i = 0; i < launch->n_refs; i++)
         if (!launch->refs[i].mem || launch->refs[i].offset > launch->refs[i].mem->size)
             return gale__fail(GALE_INVALID, "launch %s: pointer %d is outside its memory", kernel->entry, i);

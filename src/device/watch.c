@@ -1,5 +1,6 @@
-/* GALE_POOL_FILL: what is handed out holds no numbers, and stands between two guards that are looked at when it comes back.  So a
- * read of what was never written shows in the result on any device, and a write past either end is told.  Slow, for finding faults. */
+/* GALE_POOL_FILL: what is handed out holds no numbers, and stands between two guards that are looked at when it comes
+ * back.  So a read of what was never written shows in the result on any device, and a write past either end is told.
+ * Slow, for finding faults. */
 #include "device/front.h"
 #include "base/env.h"
 #include <string.h>
@@ -37,7 +38,10 @@ void gale__watch_destroy(struct gale__watch **watch)
 /* The buffer with its guards. */
 static gale_buffer whole(const gale_buffer *b)
 {
-    return (gale_buffer){.device = b->device, .mem = b->mem, .offset = b->offset - GALE__WATCH_BYTES, .size = b->size + 2 * GALE__WATCH_BYTES};
+    return (gale_buffer){.device = b->device,
+        .mem = b->mem,
+        .offset = b->offset - GALE__WATCH_BYTES,
+        .size = b->size + 2 * GALE__WATCH_BYTES};
 }
 
 gale_status gale__watch_fill(gale_buffer *buffer)
@@ -73,7 +77,9 @@ void gale__watch_check(gale_buffer *buffer)
     gale__mutex_unlock(&g->lock);
     if (status != GALE_OK || synced != GALE_OK) return;
     if (intact(before) < sizeof before)
-        gale__log(GALE__WARN, "%s:%d: a buffer of %zu bytes was written %zu bytes before its start", info->backend, info->index, buffer->size, sizeof before - intact(before));
+        gale__log(GALE__WARN, "%s:%d: a buffer of %zu bytes was written %zu bytes before its start", info->backend,
+            info->index, buffer->size, sizeof before - intact(before));
     if (intact(after) < sizeof after)
-        gale__log(GALE__WARN, "%s:%d: a buffer of %zu bytes was written %zu bytes behind its end", info->backend, info->index, buffer->size, intact(after));
+        gale__log(GALE__WARN, "%s:%d: a buffer of %zu bytes was written %zu bytes behind its end", info->backend,
+            info->index, buffer->size, intact(after));
 }

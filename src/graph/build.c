@@ -49,10 +49,7 @@ int64_t gale__count(int rank, const int64_t *dims)
     return n;
 }
 
-int64_t gale__g_elements(const gale__g *g, gale__node n)
-{
-    return gale__count(g->nodes[n].rank, g->nodes[n].dims);
-}
+int64_t gale__g_elements(const gale__g *g, gale__node n) { return gale__count(g->nodes[n].rank, g->nodes[n].dims); }
 
 bool gale__g_same_shape(const gale__g *g, gale__node a, gale__node b)
 {
@@ -64,7 +61,8 @@ const char *gale__g_shape_text(gale__g *g, gale__node n)
 {
     const char *text = "";
     const gale__pnode *p = &g->nodes[n];
-    for (int d = 0; text && d < p->rank; d++) text = gale__arena_printf(&g->arena, "%s%s%lld", text, d ? ", " : "", (long long)p->dims[d]);
+    for (int d = 0; text && d < p->rank; d++)
+        text = gale__arena_printf(&g->arena, "%s%s%lld", text, d ? ", " : "", (long long)p->dims[d]);
     text = text ? gale__arena_printf(&g->arena, "[%s]", text) : NULL;
     return text ? text : "[?]";
 }
@@ -82,7 +80,8 @@ static bool data_is_small(const gale__pnode *p) { return !p->tensor && data_byte
 static uint32_t hash_node(const gale__pnode *p)
 {
     enum { IN_HEAD = 3 }; /* operands of nearly all nodes: one hash does for them */
-    int64_t head[3 + GALE_MAX_RANK + IN_HEAD] = {p->op | p->type << 8 | p->rank << 16 | p->splat << 24, (int64_t)p->imm, (int64_t)(intptr_t)p->loop};
+    int64_t head[3 + GALE_MAX_RANK + IN_HEAD] = {
+        p->op | p->type << 8 | p->rank << 16 | p->splat << 24, (int64_t)p->imm, (int64_t)(intptr_t)p->loop};
     int n = 3;
     for (int d = 0; d < p->rank; d++) head[n++] = p->dims[d];
     for (int i = 0; i < p->n_in && i < IN_HEAD; i++) head[n++] = p->in[i];
@@ -95,7 +94,8 @@ static uint32_t hash_node(const gale__pnode *p)
 
 static bool same_node(const gale__pnode *p, const gale__pnode *q)
 {
-    if (p->op != q->op || p->type != q->type || p->rank != q->rank || p->splat != q->splat || p->imm != q->imm) return false;
+    if (p->op != q->op || p->type != q->type || p->rank != q->rank || p->splat != q->splat || p->imm != q->imm)
+        return false;
     if (p->n_in != q->n_in || p->n_attr != q->n_attr || p->loop != q->loop || !p->data != !q->data) return false;
     if (memcmp(p->dims, q->dims, p->rank * sizeof *p->dims)) return false;
     if (p->n_in && memcmp(p->in, q->in, p->n_in * sizeof *p->in)) return false;
@@ -107,7 +107,9 @@ static bool same_node(const gale__pnode *p, const gale__pnode *q)
 static uint32_t find_slot(const gale__g *g, const gale__pnode *p)
 {
     uint32_t mask = g->table_size - 1, slot = p->hash & mask;
-    while (g->table[slot].node >= 0 && (g->table[slot].hash != p->hash || !same_node(&g->nodes[g->table[slot].node], p))) slot = (slot + 1) & mask;
+    while (
+        g->table[slot].node >= 0 && (g->table[slot].hash != p->hash || !same_node(&g->nodes[g->table[slot].node], p)))
+        slot = (slot + 1) & mask;
     return slot;
 }
 
@@ -195,11 +197,17 @@ static bool all_splats(const gale__g *g, const gale__pnode *p)
 
 static gale__node fold(gale__g *g, const gale__pnode *p, bool splat)
 {
-    gale__pnode one = *p, value = {.op = GALE__P_CONST, .type = p->type, .rank = p->rank, .splat = splat, .invariant = true, .region = -1};
+    gale__pnode one = *p, value = {.op = GALE__P_CONST,
+                              .type = p->type,
+                              .rank = p->rank,
+                              .splat = splat,
+                              .invariant = true,
+                              .region = -1};
     memcpy(value.dims, p->dims, sizeof value.dims);
     if (splat) one.rank = 0;
     const gale__pnode *from = &g->nodes[p->in[0]];
-    if (p->op == GALE__P_RESHAPE && from->op == GALE__P_CONST && !from->splat) { /* the same elements in the same order */
+    if (p->op == GALE__P_RESHAPE && from->op == GALE__P_CONST &&
+        !from->splat) { /* the same elements in the same order */
         value.data = from->data;
         return append(g, &value);
     }

@@ -1,5 +1,5 @@
-/* Leaves: inputs, constants and counters, and what is known of them at plan time.  Large constants are borrowed, and what lies in a
- * file is read only through its tensor, since the file may become shorter meanwhile. */
+/* Leaves: inputs, constants and counters, and what is known of them at plan time.  Large constants are borrowed, and
+ * what lies in a file is read only through its tensor, since the file may become shorter meanwhile. */
 #include "graph/build.h"
 #include "graph/tensor.h"
 #include <string.h>
@@ -13,7 +13,8 @@ bool gale__g_shape_ok(gale__g *g, int rank, const int64_t *dims)
     size_t n = 1;
     for (int d = 0; d < rank; d++) {
         if (dims[d] < 0 || gale__mul_size(n, dims[d] ? (size_t)dims[d] : 1, &n) || n > INT64_MAX / 16) {
-            gale__g_fail(g, GALE_LIMIT, "graph: extent %lld of axis %d is negative or makes the value too large", (long long)dims[d], d);
+            gale__g_fail(g, GALE_LIMIT, "graph: extent %lld of axis %d is negative or makes the value too large",
+                (long long)dims[d], d);
             return false;
         }
     }
@@ -31,7 +32,8 @@ gale__node gale__g_input(gale__g *g, int which, gale_type type, int rank, const 
 }
 
 /* tensor: where `data` lies, when it is large; NULL: copied when small, else borrowed. */
-static gale__node push_const(gale__g *g, gale_type type, int rank, const int64_t *dims, bool splat, const void *data, const gale_tensor *tensor)
+static gale__node push_const(
+    gale__g *g, gale_type type, int rank, const int64_t *dims, bool splat, const void *data, const gale_tensor *tensor)
 {
     if (!gale__g_shape_ok(g, rank, dims)) return GALE__NIL;
     gale__draft d;
@@ -76,11 +78,13 @@ static gale_status tensor_equal(const gale_tensor *t, bool *equal)
 
 gale__node gale__g_const_tensor(gale__g *g, const gale_tensor *t)
 {
-    if (!t->size_bytes || t->type == GALE_STRING || (!gale__tensor_mapped(t) && t->size_bytes <= GALE__SMALL_BYTES)) return gale__g_const(g, t->type, t->rank, t->dims, t->host);
+    if (!t->size_bytes || t->type == GALE_STRING || (!gale__tensor_mapped(t) && t->size_bytes <= GALE__SMALL_BYTES))
+        return gale__g_const(g, t->type, t->rank, t->dims, t->host);
     bool equal = false;
     gale_status status = tensor_equal(t, &equal);
     size_t small = equal ? gale_type_size(t->type) : t->size_bytes;
-    if (status == GALE_OK && small > GALE__SMALL_BYTES) return push_const(g, t->type, t->rank, t->dims, false, t->host, t);
+    if (status == GALE_OK && small > GALE__SMALL_BYTES)
+        return push_const(g, t->type, t->rank, t->dims, false, t->host, t);
     void *data = status == GALE_OK ? gale__alloc(small) : NULL;
     if (status == GALE_OK) status = data ? gale__tensor_read(t, 0, small, data) : GALE_NO_MEMORY;
     gale__node n = status == GALE_OK ? push_const(g, t->type, t->rank, t->dims, equal, data, NULL) : GALE__NIL;
@@ -103,10 +107,7 @@ gale__node gale__g_splat_i(gale__g *g, gale_type type, int rank, const int64_t *
     return push_const(g, type, rank, dims, true, &bits, NULL);
 }
 
-gale__node gale__g_scalar(gale__g *g, gale_type type, double value)
-{
-    return gale__g_splat(g, type, 0, NULL, value);
-}
+gale__node gale__g_scalar(gale__g *g, gale_type type, double value) { return gale__g_splat(g, type, 0, NULL, value); }
 
 gale__node gale__g_like(gale__g *g, gale__node n, double value)
 {
@@ -124,7 +125,8 @@ gale__node gale__g_respread(gale__g *g, gale__node n, int rank, const int64_t *d
 gale__node gale__g_iota(gale__g *g, int rank, const int64_t *dims, int axis)
 {
     if (!gale__g_shape_ok(g, rank, dims)) return GALE__NIL;
-    if (axis < 0 || axis >= rank) return gale__g_fail(g, GALE_INVALID, "iota: axis %d of a value of rank %d", axis, rank);
+    if (axis < 0 || axis >= rank)
+        return gale__g_fail(g, GALE_INVALID, "iota: axis %d of a value of rank %d", axis, rank);
     if (dims[axis] == 1 || gale__count(rank, dims) == 0) return gale__g_splat(g, GALE_I64, rank, dims, 0);
     gale__draft d;
     gale__draft_init(&d, GALE__P_IOTA, GALE_I64, rank, dims);
@@ -183,8 +185,10 @@ gale_status gale__g_known_ints(gale__g *g, gale__node n, int64_t **out, int64_t 
     const gale__pnode *p = NULL;
     GALE_TRY(gale__g_known(g, base, &p));
     if (base != n && !p->splat) return gale__fail(GALE_NOT_FOUND, "node %d is not known when planning", n);
-    if (!gale__type_is_int(p->type) && p->type != GALE_BOOL) return gale__fail(GALE_INVALID, "whole numbers are wanted, not %s", gale_type_name(p->type));
-    int64_t total = gale__g_elements(g, n), *values = gale__arena_alloc(&g->arena, (size_t)(total + 1) * sizeof *values);
+    if (!gale__type_is_int(p->type) && p->type != GALE_BOOL)
+        return gale__fail(GALE_INVALID, "whole numbers are wanted, not %s", gale_type_name(p->type));
+    int64_t total = gale__g_elements(g, n),
+            *values = gale__arena_alloc(&g->arena, (size_t)(total + 1) * sizeof *values);
     void *copy;
     const char *data;
     if (!values) return GALE_NO_MEMORY;

@@ -17,7 +17,8 @@ bool gale__broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b,
 
 static gale__node no_fit(gale__g *g, const char *name, gale__node x, gale__node y)
 {
-    return gale__g_fail(g, GALE_INVALID, "%s: shapes %s and %s do not broadcast", name, gale__g_shape_text(g, x), gale__g_shape_text(g, y));
+    return gale__g_fail(g, GALE_INVALID, "%s: shapes %s and %s do not broadcast", name, gale__g_shape_text(g, x),
+        gale__g_shape_text(g, y));
 }
 
 /* Brings n operands to one shape; false when they do not go together. */
@@ -48,7 +49,8 @@ static gale__node push(gale__g *g, gale__scalar op, gale_type type, const gale__
 
 static bool is_comparison(gale__scalar op) { return op >= GALE__EQ && op <= GALE__GE; }
 
-/* What no kernel has is refused where the operator is still known: bits of floats, powers of whole numbers, arithmetic with truth values beyond what `and` and `or` do. */
+/* What no kernel has is refused where the operator is still known: bits of floats, powers of whole numbers, arithmetic
+ * with truth values beyond what `and` and `or` do. */
 static bool has_meaning(gale__scalar op, gale_type type)
 {
     bool logic = op == GALE__NOT || (op >= GALE__AND && op <= GALE__XOR);
@@ -66,8 +68,11 @@ gale__node gale__g_unary(gale__g *g, gale__scalar op, gale__node x)
     if ((op == GALE__NEG || op == GALE__NOT) && p->op == op) return p->in[0];
     if (op == GALE__ABS && (p->op == GALE__ABS || gale__type_table[p->type].kind == 'u')) return x;
     if (op >= GALE__SQRT && op <= GALE__ERF && whole)
-        return gale__g_fail(g, GALE_INVALID, "%s: takes floats, not %s", gale__scalar_table[op].name, gale_type_name(p->type));
-    if (!has_meaning(op, p->type)) return gale__g_fail(g, GALE_INVALID, "%s has no meaning for %s", gale__scalar_table[op].name, gale_type_name(p->type));
+        return gale__g_fail(
+            g, GALE_INVALID, "%s: takes floats, not %s", gale__scalar_table[op].name, gale_type_name(p->type));
+    if (!has_meaning(op, p->type))
+        return gale__g_fail(
+            g, GALE_INVALID, "%s has no meaning for %s", gale__scalar_table[op].name, gale_type_name(p->type));
     return push(g, op, p->type, &x, 1);
 }
 
@@ -75,19 +80,25 @@ gale__node gale__g_unary(gale__g *g, gale__scalar op, gale__node x)
 static bool is_power_of_two(gale_type type, double v)
 {
     int exponent;
-    return (type == GALE_F32 || type == GALE_F64) && fabs(frexp(v, &exponent)) == 0.5 && exponent > -60 && exponent < 60;
+    return (type == GALE_F32 || type == GALE_F64) && fabs(frexp(v, &exponent)) == 0.5 && exponent > -60 &&
+           exponent < 60;
 }
 
 /* The operand that x op y comes to, or NIL.  Both have the result's shape. */
 static gale__node simple(gale__g *g, gale__scalar op, gale__node x, gale__node y)
 {
     double v;
-    bool y_is = gale__g_is_splat(g, y, &v), whole = !gale__type_is_float(g->nodes[x].type), truth = g->nodes[x].type == GALE_BOOL;
-    if (y_is && v == 0 && (op == GALE__ADD || op == GALE__SUB || op == GALE__OR || op == GALE__XOR || op == GALE__SHL || op == GALE__SHR)) return x;
+    bool y_is = gale__g_is_splat(g, y, &v), whole = !gale__type_is_float(g->nodes[x].type),
+         truth = g->nodes[x].type == GALE_BOOL;
+    if (y_is && v == 0 &&
+        (op == GALE__ADD || op == GALE__SUB || op == GALE__OR || op == GALE__XOR || op == GALE__SHL || op == GALE__SHR))
+        return x;
     if (y_is && v == 0 && (op == GALE__AND || (op == GALE__MUL && whole))) return y;
-    if (y_is && v == 1 && (op == GALE__MUL || op == GALE__DIV || op == GALE__POW || (truth && op == GALE__AND))) return x;
+    if (y_is && v == 1 && (op == GALE__MUL || op == GALE__DIV || op == GALE__POW || (truth && op == GALE__AND)))
+        return x;
     if (y_is && v == 1 && truth && op == GALE__OR) return y;
-    if (y_is && op == GALE__DIV && is_power_of_two(g->nodes[x].type, v)) return gale__g_mul(g, x, gale__g_scalar(g, g->nodes[x].type, 1 / v));
+    if (y_is && op == GALE__DIV && is_power_of_two(g->nodes[x].type, v))
+        return gale__g_mul(g, x, gale__g_scalar(g, g->nodes[x].type, 1 / v));
     if (y_is && op == GALE__POW && v == 2) return gale__g_mul(g, x, x);
     if (y_is && op == GALE__POW && v == 3) return gale__g_mul(g, gale__g_mul(g, x, x), x);
     if (x == y && (op == GALE__AND || op == GALE__OR || op == GALE__MIN || op == GALE__MAX)) return x;
@@ -115,11 +126,14 @@ gale__node gale__g_binary(gale__g *g, gale__scalar op, gale__node x, gale__node 
     if (!gale__g_ok(g, x) || !gale__g_ok(g, y)) return GALE__NIL;
     gale_type a = g->nodes[x].type, b = g->nodes[y].type;
     const char *name = gale__scalar_table[op].name;
-    if (a != b) return gale__g_fail(g, GALE_INVALID, "%s: operands are %s and %s; cast one of them", name, gale_type_name(a), gale_type_name(b));
+    if (a != b)
+        return gale__g_fail(g, GALE_INVALID, "%s: operands are %s and %s; cast one of them", name, gale_type_name(a),
+            gale_type_name(b));
     if (!has_meaning(op, a)) return gale__g_fail(g, GALE_INVALID, "%s has no meaning for %s", name, gale_type_name(a));
     gale__node in[2] = {x, y};
     if (!spread(g, name, in, 2)) return GALE__NIL;
-    bool commutes = op == GALE__ADD || op == GALE__MUL || op == GALE__MIN || op == GALE__MAX || (op >= GALE__AND && op <= GALE__XOR) || op == GALE__EQ || op == GALE__NE;
+    bool commutes = op == GALE__ADD || op == GALE__MUL || op == GALE__MIN || op == GALE__MAX ||
+                    (op >= GALE__AND && op <= GALE__XOR) || op == GALE__EQ || op == GALE__NE;
     gale__node same = simple(g, op, in[0], in[1]);
     if (same < 0 && commutes) same = simple(g, op, in[1], in[0]);
     if (same < 0) same = before_expanding(g, op, in);
@@ -131,8 +145,12 @@ gale__node gale__g_select(gale__g *g, gale__node condition, gale__node x, gale__
 {
     if (!gale__g_ok(g, condition) || !gale__g_ok(g, x) || !gale__g_ok(g, y)) return GALE__NIL;
     gale_type a = g->nodes[x].type, b = g->nodes[y].type;
-    if (g->nodes[condition].type != GALE_BOOL) return gale__g_fail(g, GALE_INVALID, "select: the condition is %s, not bool", gale_type_name(g->nodes[condition].type));
-    if (a != b) return gale__g_fail(g, GALE_INVALID, "select: the choices are %s and %s; cast one of them", gale_type_name(a), gale_type_name(b));
+    if (g->nodes[condition].type != GALE_BOOL)
+        return gale__g_fail(
+            g, GALE_INVALID, "select: the condition is %s, not bool", gale_type_name(g->nodes[condition].type));
+    if (a != b)
+        return gale__g_fail(g, GALE_INVALID, "select: the choices are %s and %s; cast one of them", gale_type_name(a),
+            gale_type_name(b));
     gale__node in[3] = {condition, x, y};
     if (!spread(g, "select", in, 3)) return GALE__NIL;
     double v;
@@ -145,7 +163,8 @@ gale__node gale__g_fma(gale__g *g, gale__node x, gale__node y, gale__node z)
 {
     if (!gale__g_ok(g, x) || !gale__g_ok(g, y) || !gale__g_ok(g, z)) return GALE__NIL;
     gale_type a = g->nodes[x].type;
-    if (a != g->nodes[y].type || a != g->nodes[z].type || !gale__type_is_float(a)) return gale__g_fail(g, GALE_INVALID, "fma: takes three floats of one type");
+    if (a != g->nodes[y].type || a != g->nodes[z].type || !gale__type_is_float(a))
+        return gale__g_fail(g, GALE_INVALID, "fma: takes three floats of one type");
     gale__node in[3] = {x, y, z};
     if (!spread(g, "fma", in, 3)) return GALE__NIL;
     return push(g, GALE__FMA, a, in, 3);
@@ -169,11 +188,13 @@ gale__node gale__g_cast(gale__g *g, gale__node x, gale_type type)
     if (!gale__g_ok(g, x)) return GALE__NIL;
     const gale__pnode *p = &g->nodes[x];
     if (p->type == type) return x;
-    if (type == GALE_STRING || p->type == GALE_STRING) return gale__g_fail(g, GALE_UNSUPPORTED, "cast: strings are not numbers of a graph");
+    if (type == GALE_STRING || p->type == GALE_STRING)
+        return gale__g_fail(g, GALE_UNSUPPORTED, "cast: strings are not numbers of a graph");
     /* There and back again, or through a wider type, is one step or none; but integers wrap where floats saturate. */
     if (p->op == GALE__CAST) {
         gale_type from = g->nodes[p->in[0]].type;
-        bool alike = gale__type_is_float(from) == gale__type_is_float(p->type) || gale__type_is_float(type) || holds(from, type);
+        bool alike =
+            gale__type_is_float(from) == gale__type_is_float(p->type) || gale__type_is_float(type) || holds(from, type);
         if (alike && holds(from, p->type)) return gale__g_cast(g, p->in[0], type);
     }
     return push(g, GALE__CAST, type, &x, 1);
@@ -185,7 +206,8 @@ gale__node gale__g_bitcast(gale__g *g, gale__node x, gale_type type)
     gale_type from = g->nodes[x].type;
     if (from == type) return x;
     if (gale_type_size(from) != gale_type_size(type))
-        return gale__g_fail(g, GALE_INVALID, "bitcast: %s and %s differ in size", gale_type_name(from), gale_type_name(type));
+        return gale__g_fail(
+            g, GALE_INVALID, "bitcast: %s and %s differ in size", gale_type_name(from), gale_type_name(type));
     /* a bool is a byte in memory alone: 0 or 1 */
     if (from == GALE_BOOL) return gale__g_bitcast(g, gale__g_cast(g, x, GALE_U8), type);
     if (type == GALE_BOOL) return gale__g_cast(g, gale__g_bitcast(g, x, GALE_U8), type);

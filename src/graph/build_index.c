@@ -12,12 +12,14 @@ gale__node gale__g_take(gale__g *g, gale__node data, gale__node index)
 {
     if (!gale__g_ok(g, data) || !gale__g_ok(g, index)) return GALE__NIL;
     gale_type type = g->nodes[data].type;
-    if (!gale__type_is_int(g->nodes[index].type)) return gale__g_fail(g, GALE_INVALID, "take: the index is %s", gale_type_name(g->nodes[index].type));
+    if (!gale__type_is_int(g->nodes[index].type))
+        return gale__g_fail(g, GALE_INVALID, "take: the index is %s", gale_type_name(g->nodes[index].type));
     index = gale__g_cast(g, index, GALE_I64);
     data = flatten(g, data);
     if (data < 0 || index < 0) return GALE__NIL;
     gale__pnode p = g->nodes[index];
-    if (gale__g_elements(g, data) == 0 && gale__g_elements(g, index) > 0) return gale__g_fail(g, GALE_INVALID, "take: there is no element to take");
+    if (gale__g_elements(g, data) == 0 && gale__g_elements(g, index) > 0)
+        return gale__g_fail(g, GALE_INVALID, "take: there is no element to take");
     if (g->nodes[data].splat) return gale__g_respread(g, data, p.rank, p.dims);
     gale__draft d;
     gale__draft_init(&d, GALE__P_TAKE, type, p.rank, p.dims);
@@ -31,7 +33,8 @@ static bool even_steps(gale__g *g, gale__node index, int64_t extent, int64_t *fi
 {
     const gale__pnode *p = &g->nodes[index];
     int64_t *v;
-    if (p->op != GALE__P_CONST || p->rank > 1 || gale__g_known_ints(g, index, &v, count) != GALE_OK || *count < 1) return false;
+    if (p->op != GALE__P_CONST || p->rank > 1 || gale__g_known_ints(g, index, &v, count) != GALE_OK || *count < 1)
+        return false;
     for (int64_t i = 0; i < *count; i++) {
         if (v[i] < 0) v[i] += extent;
         if (v[i] < 0 || v[i] >= extent) return false;
@@ -43,7 +46,8 @@ static bool even_steps(gale__g *g, gale__node index, int64_t extent, int64_t *fi
     return *step != 0;
 }
 
-static gale__node gather_slice(gale__g *g, gale__node data, int axis, int64_t first, int64_t step, int64_t count, bool drop)
+static gale__node gather_slice(
+    gale__g *g, gale__node data, int axis, int64_t first, int64_t step, int64_t count, bool drop)
 {
     const gale__pnode *p = &g->nodes[data];
     int64_t start[GALE_MAX_RANK] = {0}, steps[GALE_MAX_RANK], size[GALE_MAX_RANK];
@@ -58,9 +62,12 @@ gale__node gale__g_gather(gale__g *g, gale__node data, gale__node index, int axi
     if (!gale__g_ok(g, data) || !gale__g_ok(g, index)) return GALE__NIL;
     gale__pnode p = g->nodes[data], q = g->nodes[index];
     int rank = p.rank - 1 + q.rank;
-    if (axis < 0 || axis >= p.rank || rank > GALE_MAX_RANK) return gale__g_fail(g, GALE_INVALID, "gather: axis %d of %s by %s", axis, gale__g_shape_text(g, data), gale__g_shape_text(g, index));
+    if (axis < 0 || axis >= p.rank || rank > GALE_MAX_RANK)
+        return gale__g_fail(g, GALE_INVALID, "gather: axis %d of %s by %s", axis, gale__g_shape_text(g, data),
+            gale__g_shape_text(g, index));
     int64_t first, step, count;
-    if (even_steps(g, index, p.dims[axis], &first, &step, &count)) return gather_slice(g, data, axis, first, step, count, q.rank == 0);
+    if (even_steps(g, index, p.dims[axis], &first, &step, &count))
+        return gather_slice(g, data, axis, first, step, count, q.rank == 0);
     /* The result is [data's axes before, index's axes, data's axes after]. */
     int64_t dims[GALE_MAX_RANK], spot[GALE_MAX_RANK], inner = 1;
     for (int d = 0; d < rank; d++) {
@@ -86,8 +93,10 @@ gale__node gale__g_put(gale__g *g, gale__node init, gale__node index, gale__node
 {
     if (!gale__g_ok(g, init) || !gale__g_ok(g, index) || !gale__g_ok(g, updates)) return GALE__NIL;
     gale__pnode p = g->nodes[init];
-    if (g->nodes[updates].type != p.type || gale__g_elements(g, updates) != gale__g_elements(g, index) || mode < -1 || mode > GALE__RMIN)
-        return gale__g_fail(g, GALE_INVALID, "put: %s %s at %s into %s", gale_type_name(g->nodes[updates].type), gale__g_shape_text(g, updates), gale__g_shape_text(g, index), gale_type_name(p.type));
+    if (g->nodes[updates].type != p.type || gale__g_elements(g, updates) != gale__g_elements(g, index) || mode < -1 ||
+        mode > GALE__RMIN)
+        return gale__g_fail(g, GALE_INVALID, "put: %s %s at %s into %s", gale_type_name(g->nodes[updates].type),
+            gale__g_shape_text(g, updates), gale__g_shape_text(g, index), gale_type_name(p.type));
     if (gale__g_elements(g, updates) == 0) return init;
     gale__node flat = flatten(g, init), at = flatten(g, gale__g_cast(g, index, GALE_I64)), new_ = flatten(g, updates);
     if (flat < 0 || at < 0 || new_ < 0) return GALE__NIL;
@@ -113,7 +122,9 @@ gale__node gale__g_concat(gale__g *g, int axis, const gale__node *xs, int n)
         if (i == 0) gale__draft_init(&d, GALE__P_CONCAT, p->type, p->rank, p->dims);
         bool fits = p->type == d.node.type && p->rank == d.node.rank && axis >= 0 && axis < p->rank;
         for (int a = 0; fits && a < p->rank; a++) fits = a == axis || p->dims[a] == d.node.dims[a];
-        if (!fits) return gale__g_fail(g, GALE_INVALID, "concat: %s and %s on axis %d", gale__g_shape_text(g, xs[0]), gale__g_shape_text(g, xs[i]), axis);
+        if (!fits)
+            return gale__g_fail(g, GALE_INVALID, "concat: %s and %s on axis %d", gale__g_shape_text(g, xs[0]),
+                gale__g_shape_text(g, xs[i]), axis);
         if (i) d.node.dims[axis] += p->dims[axis];
         if (p->dims[axis]) in[kept++] = xs[i];
     }
@@ -181,7 +192,8 @@ gale__node gale__g_loop(gale__g *g, const gale__loop *loop, const gale__node *in
     for (int i = 0; i < n; i++)
         if (!gale__g_ok(g, inputs[i])) return GALE__NIL;
     for (int i = 0; i < n_out; i++)
-        if (!gale__g_ok(loop->body, loop->out[i])) return gale__g_fail(g, GALE_INVALID, "loop: output %d of the body is missing", i);
+        if (!gale__g_ok(loop->body, loop->out[i]))
+            return gale__g_fail(g, GALE_INVALID, "loop: output %d of the body is missing", i);
     if (g->status != GALE_OK || !loop_fits(g, loop, inputs)) return GALE__NIL;
     gale__loop *kept = gale__arena_copy(&g->arena, loop, sizeof *loop);
     if (kept) kept->out = gale__arena_copy(&g->arena, loop->out, n_out * sizeof *loop->out);
@@ -199,12 +211,14 @@ gale__node gale__g_loop_out(gale__g *g, gale__node loop, int which)
 {
     if (!gale__g_ok(g, loop)) return GALE__NIL;
     const gale__pnode *p = &g->nodes[loop];
-    if (p->op != GALE__P_LOOP || which < 0 || which >= p->loop->n_carried + p->loop->n_stacked) return gale__g_fail(g, GALE_INVALID, "loop: no output %d", which);
+    if (p->op != GALE__P_LOOP || which < 0 || which >= p->loop->n_carried + p->loop->n_stacked)
+        return gale__g_fail(g, GALE_INVALID, "loop: no output %d", which);
     const gale__pnode *out = &p->loop->body->nodes[p->loop->out[which]];
     bool stacked = which >= p->loop->n_carried;
     if (p->loop->trips == 0 && !stacked) return p->in[which];
     int64_t dims[GALE_MAX_RANK + 1] = {p->loop->trips};
-    if (out->rank + stacked > GALE_MAX_RANK) return gale__g_fail(g, GALE_LIMIT, "loop: output %d has too many axes", which);
+    if (out->rank + stacked > GALE_MAX_RANK)
+        return gale__g_fail(g, GALE_LIMIT, "loop: output %d has too many axes", which);
     memcpy(dims + stacked, out->dims, out->rank * sizeof *dims);
     gale__draft d;
     gale__draft_init(&d, GALE__P_LOOP_OUT, out->type, out->rank + stacked, dims);

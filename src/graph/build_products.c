@@ -4,10 +4,7 @@
 #include <string.h>
 
 /* Sums of half floats are kept in F32; the result goes back to `type`. */
-static gale_type sum_type(gale_type type)
-{
-    return gale__type_is_float(type) && type != GALE_F64 ? GALE_F32 : type;
-}
+static gale_type sum_type(gale_type type) { return gale__type_is_float(type) && type != GALE_F64 ? GALE_F32 : type; }
 
 gale__node gale__g_matmul(gale__g *g, gale__node a, gale__node b)
 {
@@ -17,8 +14,10 @@ gale__node gale__g_matmul(gale__g *g, gale__node a, gale__node b)
     if (wide_a < 0 || wide_b < 0) return GALE__NIL;
     gale__pnode p = g->nodes[a], q = g->nodes[b];
     int r = p.rank, s = q.rank;
-    if (r < 2 || s < 2 || p.type != q.type || p.dims[r - 1] != q.dims[s - 2] || r >= GALE_MAX_RANK || s >= GALE_MAX_RANK)
-        return gale__g_fail(g, GALE_INVALID, "matmul: %s %s by %s %s", gale_type_name(p.type), gale__g_shape_text(g, a), gale_type_name(q.type), gale__g_shape_text(g, b));
+    if (r < 2 || s < 2 || p.type != q.type || p.dims[r - 1] != q.dims[s - 2] || r >= GALE_MAX_RANK ||
+        s >= GALE_MAX_RANK)
+        return gale__g_fail(g, GALE_INVALID, "matmul: %s %s by %s %s", gale_type_name(p.type), gale__g_shape_text(g, a),
+            gale_type_name(q.type), gale__g_shape_text(g, b));
     int perm[GALE_MAX_RANK];
     for (int d = 0; d < s; d++) perm[d] = d < s - 2 ? d : d == s - 2 ? s - 1 : s - 2;
     /* a [batch..., M, 1, K], b [batch..., 1, N, K] */
@@ -35,11 +34,13 @@ static gale__node conv_windows(gale__g *g, gale__node x, const gale__conv *c, co
 {
     int n = c->spatial;
     gale__pnode p = g->nodes[x];
-    int64_t dims[GALE_MAX_RANK] = {p.dims[0], c->groups, p.dims[1] / c->groups}, zero[GALE_MAX_RANK] = {0}, between[GALE_MAX_RANK] = {0};
+    int64_t dims[GALE_MAX_RANK] = {p.dims[0], c->groups, p.dims[1] / c->groups}, zero[GALE_MAX_RANK] = {0},
+            between[GALE_MAX_RANK] = {0};
     for (int i = 0; i < n; i++) dims[3 + i] = p.dims[2 + i], between[3 + i] = c->input_dilation[i] - 1;
     x = gale__g_reshape(g, x, 3 + n, dims);
     x = gale__g_pad(g, x, zero, zero, between, 0);
-    for (int i = n - 1; i >= 0; i--) x = gale__g_window(g, x, 3 + i, out[i], kernel[i], c->stride[i], c->dilation[i], -c->low[i], 0);
+    for (int i = n - 1; i >= 0; i--)
+        x = gale__g_window(g, x, 3 + i, out[i], kernel[i], c->stride[i], c->dilation[i], -c->low[i], 0);
     int perm[GALE_MAX_RANK] = {0, 1};
     for (int i = 0; i < n; i++) perm[2 + i] = 3 + 2 * i, perm[3 + n + i] = 4 + 2 * i;
     perm[2 + n] = 2;
@@ -83,8 +84,9 @@ static bool conv_fits(gale__g *g, const char *name, gale__node x, gale__node w, 
     ok = ok && (transposed ? q->dims[0] == p->dims[1] : q->dims[1] == p->dims[1] / c->groups);
     for (int i = 0; ok && i < n; i++) ok = c->stride[i] >= 1 && c->dilation[i] >= 1 && c->input_dilation[i] >= 1;
     if (!ok)
-        gale__g_fail(g, GALE_INVALID, "%s: %s %s with kernel %s %s, %lld groups, %d spatial axes", name, gale_type_name(p->type),
-            gale__g_shape_text(g, x), gale_type_name(q->type), gale__g_shape_text(g, w), (long long)c->groups, n);
+        gale__g_fail(g, GALE_INVALID, "%s: %s %s with kernel %s %s, %lld groups, %d spatial axes", name,
+            gale_type_name(p->type), gale__g_shape_text(g, x), gale_type_name(q->type), gale__g_shape_text(g, w),
+            (long long)c->groups, n);
     return ok;
 }
 
@@ -97,7 +99,8 @@ gale__node gale__g_conv(gale__g *g, gale__node x, gale__node w, const gale__conv
         int64_t wide = n ? (n - 1) * c->input_dilation[i] + 1 : 0;
         int64_t room = wide + c->low[i] + c->high[i] - ((k - 1) * c->dilation[i] + 1);
         if (room < 0)
-            return gale__g_fail(g, GALE_INVALID, "conv: a kernel of %lld does not fit axis %d of %s", (long long)k, 2 + i, gale__g_shape_text(g, x));
+            return gale__g_fail(g, GALE_INVALID, "conv: a kernel of %lld does not fit axis %d of %s", (long long)k,
+                2 + i, gale__g_shape_text(g, x));
         out[i] = room / c->stride[i] + 1;
     }
     return convolve(g, x, w, c, out);
@@ -121,7 +124,8 @@ static gale__node kernel_by_phase(gale__g *g, gale__node w, const gale__conv *c,
 {
     int n = c->spatial, perm[GALE_MAX_RANK] = {0, 1};
     gale__pnode p = g->nodes[w];
-    int64_t zero[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0}, split[GALE_MAX_RANK] = {p.dims[0], p.dims[1]}, dims[GALE_MAX_RANK] = {p.dims[0], p.dims[1]};
+    int64_t zero[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0}, split[GALE_MAX_RANK] = {p.dims[0], p.dims[1]},
+            dims[GALE_MAX_RANK] = {p.dims[0], p.dims[1]};
     for (int i = 0; i < n; i++) {
         taps[i] = (p.dims[2 + i] + c->stride[i] - 1) / c->stride[i];
         high[2 + i] = taps[i] * c->stride[i] - p.dims[2 + i];
@@ -135,13 +139,15 @@ static gale__node kernel_by_phase(gale__g *g, gale__node w, const gale__conv *c,
     return gale__g_reshape(g, gale__g_permute(g, w, perm), 2 + n, dims);
 }
 
-/* y [N, O * stride..., i...] as [N, O, i * stride...], of which [low, low + extent) are wanted; zeros where there are no more. */
+/* y [N, O * stride..., i...] as [N, O, i * stride...], of which [low, low + extent) are wanted; zeros where there are
+ * no more. */
 static gale__node join_phases(gale__g *g, gale__node y, const gale__conv *c, int64_t channels, const int64_t *extent)
 {
     int n = c->spatial, perm[GALE_MAX_RANK] = {0, 1};
     if (y < 0) return y;
     gale__pnode p = g->nodes[y];
-    int64_t split[GALE_MAX_RANK] = {p.dims[0], channels}, dims[GALE_MAX_RANK] = {p.dims[0], channels}, low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0};
+    int64_t split[GALE_MAX_RANK] = {p.dims[0], channels}, dims[GALE_MAX_RANK] = {p.dims[0], channels},
+            low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0};
     for (int i = 0; i < n; i++) {
         split[2 + i] = c->stride[i];
         split[2 + n + i] = p.dims[2 + i];
@@ -155,8 +161,8 @@ static gale__node join_phases(gale__g *g, gale__node y, const gale__conv *c, int
     return gale__g_pad(g, y, low, high, NULL, 0);
 }
 
-/* Each result belongs to one phase of the strides, and only every stride-th place of the kernel reaches it: a convolution that gives all phases
- * as channels, without the zeros between the inputs. */
+/* Each result belongs to one phase of the strides, and only every stride-th place of the kernel reaches it: a
+ * convolution that gives all phases as channels, without the zeros between the inputs. */
 static gale__node transpose_by_phase(gale__g *g, gale__node x, gale__node w, const gale__conv *c, const int64_t *extent)
 {
     int64_t taps[3], out[3], channels = g->nodes[w].dims[1] * c->groups;
@@ -168,7 +174,9 @@ static gale__node transpose_by_phase(gale__g *g, gale__node x, gale__node w, con
         out[i] = g->nodes[x].dims[2 + i] + taps[i] - 1;
     }
     w = w < 0 ? w : turn_kernel(g, w, &back);
-    return w < 0 ? GALE__NIL : gale__g_laid_out(g, join_phases(g, convolve(g, x, w, &back, out), c, channels, extent)); /* phases side by side are slow to read */
+    return w < 0 ? GALE__NIL
+                 : gale__g_laid_out(g, join_phases(g, convolve(g, x, w, &back, out), c, channels,
+                                           extent)); /* phases side by side are slow to read */
 }
 
 gale__node gale__g_conv_transpose(gale__g *g, gale__node x, gale__node w, const gale__conv *c, const int64_t *extent)
@@ -178,7 +186,8 @@ gale__node gale__g_conv_transpose(gale__g *g, gale__node x, gale__node w, const 
     bool strided = false, dense = true;
     for (int i = 0; i < c->spatial; i++) {
         strided |= c->stride[i] > 1;
-        dense &= c->dilation[i] == 1 && c->input_dilation[i] == 1 && c->low[i] >= 0 && extent[i] >= 0 && g->nodes[x].dims[2 + i] > 0;
+        dense &= c->dilation[i] == 1 && c->input_dilation[i] == 1 && c->low[i] >= 0 && extent[i] >= 0 &&
+                 g->nodes[x].dims[2 + i] > 0;
     }
     if (strided && dense) return transpose_by_phase(g, x, w, c, extent);
     for (int i = 0; i < c->spatial; i++) {

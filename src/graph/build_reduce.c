@@ -54,8 +54,8 @@ static gale__node reduce_kept(gale__g *g, gale__reduce kind, gale__node x, uint3
     return gale__g_push(g, &d.node);
 }
 
-/* Few long reductions do not fill a device, and a long chain of additions loses digits: they run in two steps, parts first.
- * Gives the number of parts the longest reduced axis is cut into, 1 for none. */
+/* Few long reductions do not fill a device, and a long chain of additions loses digits: they run in two steps, parts
+ * first. Gives the number of parts the longest reduced axis is cut into, 1 for none. */
 static int64_t parts_of(const gale__g *g, gale__node x, uint32_t axes, int *axis)
 {
     const gale__pnode *p = &g->nodes[x];
@@ -64,8 +64,10 @@ static int64_t parts_of(const gale__g *g, gale__node x, uint32_t axes, int *axis
         *(axes >> d & 1 ? &inner : &outer) *= p->dims[d];
         if (axes >> d & 1 && p->dims[d] > longest) longest = p->dims[d], *axis = d;
     }
-    bool product = p->op == GALE__MUL && g->nodes[p->in[0]].op == GALE__P_EXPAND && g->nodes[p->in[1]].op == GALE__P_EXPAND;
-    if (inner < 1 << 16 || outer > 256 || product || p->rank >= GALE_MAX_RANK) return 1; /* contractions have schedules of their own */
+    bool product =
+        p->op == GALE__MUL && g->nodes[p->in[0]].op == GALE__P_EXPAND && g->nodes[p->in[1]].op == GALE__P_EXPAND;
+    if (inner < 1 << 16 || outer > 256 || product || p->rank >= GALE_MAX_RANK)
+        return 1; /* contractions have schedules of their own */
     for (int64_t f = 2; f <= 1024 && f * 64 <= longest && outer * f <= 4096; f++)
         if (longest % f == 0) parts = f;
     return parts;
@@ -76,15 +78,19 @@ static gale__node reduce_in_parts(gale__g *g, gale__reduce kind, gale__node x, u
     const gale__pnode *p = &g->nodes[x];
     int64_t dims[GALE_MAX_RANK], kept[GALE_MAX_RANK];
     int rank = p->rank + 1;
-    uint32_t low = (1u << axis) - 1, first = (axes & low) | (axes & ~low) << 1; /* the parts' axis comes before the cut one */
-    for (int d = 0; d < rank; d++) dims[d] = d < axis ? p->dims[d] : d == axis ? parts : d == axis + 1 ? p->dims[axis] / parts : p->dims[d - 1];
+    uint32_t low = (1u << axis) - 1, first = (axes & low) | (axes & ~low)
+                                                                << 1; /* the parts' axis comes before the cut one */
+    for (int d = 0; d < rank; d++)
+        dims[d] = d < axis ? p->dims[d] : d == axis ? parts : d == axis + 1 ? p->dims[axis] / parts : p->dims[d - 1];
     reduced_dims(p, axes, kept);
-    gale__node cut = gale__g_reshape(g, x, rank, dims), partial = cut < 0 ? cut : gale__g_copy(g, reduce_kept(g, kind, cut, first));
+    gale__node cut = gale__g_reshape(g, x, rank, dims),
+               partial = cut < 0 ? cut : gale__g_copy(g, reduce_kept(g, kind, cut, first));
     if (partial < 0) return GALE__NIL;
     return gale__g_reshape(g, reduce_kept(g, kind, partial, 1u << axis), rank - 1, kept);
 }
 
-/* An expanded value has equal results along the axes it was expanded over: they are computed once.  NIL where that does not apply. */
+/* An expanded value has equal results along the axes it was expanded over: they are computed once.  NIL where that does
+ * not apply. */
 static gale__node before_expanding(gale__g *g, gale__reduce kind, gale__node x, uint32_t axes)
 {
     gale__pnode p = g->nodes[x];
@@ -99,7 +105,8 @@ static gale__node before_expanding(gale__g *g, gale__reduce kind, gale__node x, 
     }
     if (!any) return GALE__NIL;
     reduced_dims(&p, axes, kept);
-    return gale__g_expand(g, gale__g_reduce(g, kind, gale__g_expand(g, p.in[0], p.rank, thin), axes, true), p.rank, kept);
+    return gale__g_expand(
+        g, gale__g_reduce(g, kind, gale__g_expand(g, p.in[0], p.rank, thin), axes, true), p.rank, kept);
 }
 
 gale__node gale__g_reduce(gale__g *g, gale__reduce kind, gale__node x, uint32_t axes, bool keep)
@@ -109,7 +116,8 @@ gale__node gale__g_reduce(gale__g *g, gale__reduce kind, gale__node x, uint32_t 
     if (once >= 0) return keep ? once : gale__g_squeeze(g, once, axes);
     const gale__pnode *p = &g->nodes[x];
     if (axes >> p->rank) return gale__g_fail(g, GALE_INVALID, "reduce: an axis is beyond rank %d", p->rank);
-    if (p->type == GALE_BOOL && kind <= GALE__PROD) return gale__g_fail(g, GALE_INVALID, "reduce: sums of bool; cast first");
+    if (p->type == GALE_BOOL && kind <= GALE__PROD)
+        return gale__g_fail(g, GALE_INVALID, "reduce: sums of bool; cast first");
     int axis = 0;
     int64_t parts = kind < GALE__ARGMAX ? parts_of(g, x, axes, &axis) : 1;
     gale__node kept = parts > 1 ? reduce_in_parts(g, kind, x, axes, axis, parts) : reduce_kept(g, kind, x, axes);
@@ -121,7 +129,8 @@ gale__node gale__g_sum_to(gale__g *g, gale__node x, int rank, const int64_t *dim
     if (!gale__g_ok(g, x)) return GALE__NIL;
     const gale__pnode *p = &g->nodes[x];
     int lead = p->rank - rank;
-    if (lead < 0) return gale__g_fail(g, GALE_INVALID, "sum_to: %s has fewer than %d axes", gale__g_shape_text(g, x), rank);
+    if (lead < 0)
+        return gale__g_fail(g, GALE_INVALID, "sum_to: %s has fewer than %d axes", gale__g_shape_text(g, x), rank);
     uint32_t axes = 0;
     for (int d = 0; d < p->rank; d++)
         if (d < lead || (dims[d - lead] == 1 && p->dims[d] != 1)) axes |= 1u << d;
@@ -141,7 +150,8 @@ gale__node gale__g_scan(gale__g *g, gale__reduce kind, gale__node x, int axis, b
 {
     if (!gale__g_ok(g, x)) return GALE__NIL;
     const gale__pnode *p = &g->nodes[x];
-    if (axis < 0 || axis >= p->rank || kind > GALE__RMIN) return gale__g_fail(g, GALE_INVALID, "scan: axis %d of a value of rank %d", axis, p->rank);
+    if (axis < 0 || axis >= p->rank || kind > GALE__RMIN)
+        return gale__g_fail(g, GALE_INVALID, "scan: axis %d of a value of rank %d", axis, p->rank);
     if (gale__g_elements(g, x) == 0) return x;
     int64_t extent = p->dims[axis];
     if (reverse) x = gale__g_flip(g, x, 1u << axis);
@@ -164,7 +174,8 @@ gale__node gale__g_sort(gale__g *g, gale__node x, int axis, bool descending)
 {
     if (!gale__g_ok(g, x)) return GALE__NIL;
     gale__pnode p = g->nodes[x];
-    if (axis < 0 || axis >= p.rank) return gale__g_fail(g, GALE_INVALID, "sort: axis %d of a value of rank %d", axis, p.rank);
+    if (axis < 0 || axis >= p.rank)
+        return gale__g_fail(g, GALE_INVALID, "sort: axis %d of a value of rank %d", axis, p.rank);
     if (p.dims[axis] <= 1) return gale__g_splat(g, GALE_I64, p.rank, p.dims, 0);
     int perm[GALE_MAX_RANK];
     for (int d = 0; d < p.rank; d++) perm[d] = d;

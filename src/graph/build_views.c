@@ -1,5 +1,5 @@
-/* Views: nodes that say where an element is read from and compute nothing.  Chains of one kind are composed here, so that
- * the fuser sees few of them. */
+/* Views: nodes that say where an element is read from and compute nothing.  Chains of one kind are composed here, so
+ * that the fuser sees few of them. */
 #include "graph/build.h"
 #include <string.h>
 
@@ -18,7 +18,8 @@ static bool is_shape(const gale__pnode *p, int rank, const int64_t *dims)
 
 static bool shape_fits(gale__g *g, const char *what, int rank, const int64_t *dims)
 {
-    if (rank < 0 || rank > GALE_MAX_RANK) gale__g_fail(g, GALE_LIMIT, "%s: rank %d; at most %d are possible", what, rank, GALE_MAX_RANK);
+    if (rank < 0 || rank > GALE_MAX_RANK)
+        gale__g_fail(g, GALE_LIMIT, "%s: rank %d; at most %d are possible", what, rank, GALE_MAX_RANK);
     for (int d = 0; d < rank && g->status == GALE_OK; d++)
         if (dims[d] < 0) gale__g_fail(g, GALE_INVALID, "%s: extent %lld of axis %d", what, (long long)dims[d], d);
     return g->status == GALE_OK;
@@ -28,8 +29,8 @@ gale__node gale__g_reshape(gale__g *g, gale__node x, int rank, const int64_t *di
 {
     if (!gale__g_ok(g, x) || !shape_fits(g, "reshape", rank, dims)) return GALE__NIL;
     if (gale__count(rank, dims) != gale__g_elements(g, x))
-        return gale__g_fail(g, GALE_INVALID, "reshape: %s has %lld elements, the new shape has %lld", gale__g_shape_text(g, x),
-            (long long)gale__g_elements(g, x), (long long)gale__count(rank, dims));
+        return gale__g_fail(g, GALE_INVALID, "reshape: %s has %lld elements, the new shape has %lld",
+            gale__g_shape_text(g, x), (long long)gale__g_elements(g, x), (long long)gale__count(rank, dims));
     if (g->nodes[x].op == GALE__P_RESHAPE) x = g->nodes[x].in[0];
     if (is_shape(&g->nodes[x], rank, dims)) return x;
     if (g->nodes[x].splat) return gale__g_respread(g, x, rank, dims);
@@ -46,7 +47,8 @@ gale__node gale__g_permute(gale__g *g, gale__node x, const int *perm)
     uint32_t seen = 0;
     bool same = true;
     for (int d = 0; d < p->rank; d++) {
-        if (perm[d] < 0 || perm[d] >= p->rank || seen >> perm[d] & 1) return gale__g_fail(g, GALE_INVALID, "permute: axis %d of the order is wrong", d);
+        if (perm[d] < 0 || perm[d] >= p->rank || seen >> perm[d] & 1)
+            return gale__g_fail(g, GALE_INVALID, "permute: axis %d of the order is wrong", d);
         seen |= 1u << perm[d];
         dims[d] = p->dims[perm[d]];
         same = same && perm[d] == d;
@@ -74,9 +76,11 @@ gale__node gale__g_expand(gale__g *g, gale__node x, int rank, const int64_t *dim
     for (int d = 0; d < rank; d++) {
         from[d] = d < lead ? 1 : p->dims[d - lead];
         if (lead < 0 || (from[d] != 1 && from[d] != dims[d]))
-            return gale__g_fail(g, GALE_INVALID, "expand: %s cannot become rank %d with extent %lld on axis %d", gale__g_shape_text(g, x), rank, (long long)dims[d], d);
+            return gale__g_fail(g, GALE_INVALID, "expand: %s cannot become rank %d with extent %lld on axis %d",
+                gale__g_shape_text(g, x), rank, (long long)dims[d], d);
     }
-    if (lead < 0) return gale__g_fail(g, GALE_INVALID, "expand: %s has more than %d axes", gale__g_shape_text(g, x), rank);
+    if (lead < 0)
+        return gale__g_fail(g, GALE_INVALID, "expand: %s has more than %d axes", gale__g_shape_text(g, x), rank);
     if (p->splat) return gale__g_respread(g, x, rank, dims);
     if (p->op == GALE__P_EXPAND && p->rank == rank) return gale__g_expand(g, p->in[0], rank, dims);
     x = gale__g_reshape(g, x, rank, from);
@@ -93,22 +97,27 @@ gale__node gale__g_slice(gale__g *g, gale__node x, const int64_t *first, const i
     bool same = true;
     for (int d = 0; d < p->rank; d++) {
         int64_t last = 0, n = p->dims[d];
-        bool beyond = extent[d] > 0 && (__builtin_mul_overflow(extent[d] - 1, step[d], &last) || __builtin_add_overflow(last, first[d], &last));
-        if (extent[d] < 0 || beyond || step[d] == 0 || (extent[d] && (first[d] < 0 || first[d] >= n || last < 0 || last >= n)))
-            return gale__g_fail(g, GALE_INVALID, "slice: axis %d of %s has no elements %lld, step %lld, %lld of them", d,
-                gale__g_shape_text(g, x), (long long)first[d], (long long)step[d], (long long)extent[d]);
+        bool beyond = extent[d] > 0 && (__builtin_mul_overflow(extent[d] - 1, step[d], &last) ||
+                                           __builtin_add_overflow(last, first[d], &last));
+        if (extent[d] < 0 || beyond || step[d] == 0 ||
+            (extent[d] && (first[d] < 0 || first[d] >= n || last < 0 || last >= n)))
+            return gale__g_fail(g, GALE_INVALID, "slice: axis %d of %s has no elements %lld, step %lld, %lld of them",
+                d, gale__g_shape_text(g, x), (long long)first[d], (long long)step[d], (long long)extent[d]);
         same = same && extent[d] == n && (n <= 1 || (first[d] == 0 && step[d] == 1));
     }
     if (same) return x;
     if (p->splat) return gale__g_respread(g, x, p->rank, extent);
     if (p->op == GALE__P_SLICE) {
         int64_t start_[GALE_MAX_RANK], steps[GALE_MAX_RANK];
-        for (int i = 0; i < p->rank; i++) start_[i] = extent[i] ? p->attr[2 * i] + first[i] * p->attr[2 * i + 1] : 0, steps[i] = extent[i] > 1 ? step[i] * p->attr[2 * i + 1] : 1;
+        for (int i = 0; i < p->rank; i++)
+            start_[i] = extent[i] ? p->attr[2 * i] + first[i] * p->attr[2 * i + 1] : 0,
+            steps[i] = extent[i] > 1 ? step[i] * p->attr[2 * i + 1] : 1;
         return gale__g_slice(g, p->in[0], start_, steps, extent);
     }
     gale__draft d;
     start(g, &d, GALE__P_SLICE, x, p->rank, extent);
-    for (int i = 0; i < p->rank; i++) d.attr[2 * i] = extent[i] ? first[i] : 0, d.attr[2 * i + 1] = extent[i] > 1 ? step[i] : 1;
+    for (int i = 0; i < p->rank; i++)
+        d.attr[2 * i] = extent[i] ? first[i] : 0, d.attr[2 * i + 1] = extent[i] > 1 ? step[i] : 1;
     d.node.n_attr = 2 * p->rank;
     return gale__g_push(g, &d.node);
 }
@@ -117,7 +126,8 @@ gale__node gale__g_slice_axis(gale__g *g, gale__node x, int axis, int64_t first,
 {
     if (!gale__g_ok(g, x)) return GALE__NIL;
     const gale__pnode *p = &g->nodes[x];
-    if (axis < 0 || axis >= p->rank) return gale__g_fail(g, GALE_INVALID, "slice: axis %d of a value of rank %d", axis, p->rank);
+    if (axis < 0 || axis >= p->rank)
+        return gale__g_fail(g, GALE_INVALID, "slice: axis %d of a value of rank %d", axis, p->rank);
     int64_t start_[GALE_MAX_RANK] = {0}, step[GALE_MAX_RANK], size[GALE_MAX_RANK];
     for (int d = 0; d < p->rank; d++) step[d] = 1, size[d] = p->dims[d];
     start_[axis] = first;
@@ -147,7 +157,8 @@ static gale__node crop(gale__g *g, gale__node x, const int64_t *low, const int64
     return gale__g_slice(g, x, first, step, dims);
 }
 
-gale__node gale__g_pad(gale__g *g, gale__node x, const int64_t *low, const int64_t *high, const int64_t *interior, double fill)
+gale__node gale__g_pad(
+    gale__g *g, gale__node x, const int64_t *low, const int64_t *high, const int64_t *interior, double fill)
 {
     if (!gale__g_ok(g, x)) return GALE__NIL;
     const gale__pnode *p = &g->nodes[x];
@@ -158,14 +169,17 @@ gale__node gale__g_pad(gale__g *g, gale__node x, const int64_t *low, const int64
         int64_t between = interior && p->dims[i] > 1 ? interior[i] : 0, n = p->dims[i];
         if (between < 0) return gale__g_fail(g, GALE_INVALID, "pad: interior padding %lld", (long long)between);
         d.node.dims[i] = n + (n > 1 ? (n - 1) * between : 0) + low[i] + high[i];
-        if (d.node.dims[i] < 0) return gale__g_fail(g, GALE_INVALID, "pad: axis %d of %s would have %lld elements", i, gale__g_shape_text(g, x), (long long)d.node.dims[i]);
+        if (d.node.dims[i] < 0)
+            return gale__g_fail(g, GALE_INVALID, "pad: axis %d of %s would have %lld elements", i,
+                gale__g_shape_text(g, x), (long long)d.node.dims[i]);
         d.attr[3 * i] = low[i], d.attr[3 * i + 1] = high[i], d.attr[3 * i + 2] = between;
         only_crop = only_crop && low[i] <= 0 && high[i] <= 0 && between == 0;
     }
     d.node.n_attr = 3 * p->rank;
     d.node.imm = gale__bits_of(p->type, fill);
     if (only_crop) return crop(g, x, low, d.node.dims);
-    if (p->splat && !memcmp(p->data, &d.node.imm, gale_type_size(p->type))) return gale__g_respread(g, x, p->rank, d.node.dims);
+    if (p->splat && !memcmp(p->data, &d.node.imm, gale_type_size(p->type)))
+        return gale__g_respread(g, x, p->rank, d.node.dims);
     if (gale__g_elements(g, x) == 0) return gale__g_splat(g, p->type, p->rank, d.node.dims, fill);
     return gale__g_push(g, &d.node);
 }
@@ -175,7 +189,8 @@ static bool two_axes(gale__g *g, gale__node x, int axis, int64_t a, int64_t b, i
 {
     const gale__pnode *p = &g->nodes[x];
     if (axis < 0 || axis >= p->rank || p->rank + 1 > GALE_MAX_RANK || a < 0 || b < 0) {
-        gale__g_fail(g, GALE_INVALID, "window: axis %d of %s cannot become %lld x %lld", axis, gale__g_shape_text(g, x), (long long)a, (long long)b);
+        gale__g_fail(g, GALE_INVALID, "window: axis %d of %s cannot become %lld x %lld", axis, gale__g_shape_text(g, x),
+            (long long)a, (long long)b);
         return false;
     }
     memcpy(dims, p->dims, axis * sizeof *dims);
@@ -185,7 +200,8 @@ static bool two_axes(gale__g *g, gale__node x, int axis, int64_t a, int64_t b, i
     return true;
 }
 
-gale__node gale__g_window(gale__g *g, gale__node x, int axis, int64_t count, int64_t size, int64_t stride, int64_t dilation, int64_t offset, double fill)
+gale__node gale__g_window(gale__g *g, gale__node x, int axis, int64_t count, int64_t size, int64_t stride,
+    int64_t dilation, int64_t offset, double fill)
 {
     if (!gale__g_ok(g, x)) return GALE__NIL;
     int64_t dims[GALE_MAX_RANK + 1];
@@ -208,11 +224,13 @@ gale__node gale__g_window(gale__g *g, gale__node x, int axis, int64_t count, int
     return gale__g_push(g, &d.node);
 }
 
-gale__node gale__g_unwindow(gale__g *g, gale__node x, int axis, int64_t extent, int64_t stride, int64_t dilation, int64_t offset)
+gale__node gale__g_unwindow(
+    gale__g *g, gale__node x, int axis, int64_t extent, int64_t stride, int64_t dilation, int64_t offset)
 {
     if (!gale__g_ok(g, x)) return GALE__NIL;
     const gale__pnode *p = &g->nodes[x];
-    if (axis < 0 || axis + 1 >= p->rank || extent < 0 || stride < 1) return gale__g_fail(g, GALE_INVALID, "unwindow: axis %d of a value of rank %d", axis, p->rank);
+    if (axis < 0 || axis + 1 >= p->rank || extent < 0 || stride < 1)
+        return gale__g_fail(g, GALE_INVALID, "unwindow: axis %d of a value of rank %d", axis, p->rank);
     if (gale__g_elements(g, x) == 0) {
         int64_t dims[GALE_MAX_RANK];
         memcpy(dims, p->dims, sizeof dims);
@@ -235,7 +253,8 @@ gale__node gale__g_squeeze(gale__g *g, gale__node x, uint32_t axes)
     int rank = 0;
     for (int d = 0; d < p->rank; d++) {
         if (!(axes >> d & 1)) dims[rank++] = p->dims[d];
-        else if (p->dims[d] != 1) return gale__g_fail(g, GALE_INVALID, "squeeze: axis %d of %s is not 1", d, gale__g_shape_text(g, x));
+        else if (p->dims[d] != 1)
+            return gale__g_fail(g, GALE_INVALID, "squeeze: axis %d of %s is not 1", d, gale__g_shape_text(g, x));
     }
     return gale__g_reshape(g, x, rank, dims);
 }
@@ -251,6 +270,7 @@ gale__node gale__g_unsqueeze(gale__g *g, gale__node x, uint32_t axes)
         int64_t extent = axes >> rank & 1 ? 1 : p->dims[from++];
         dims[rank++] = extent;
     }
-    if (from < p->rank || (rank < 32 && axes >> rank)) return gale__g_fail(g, GALE_INVALID, "unsqueeze: the axes do not fit %s", gale__g_shape_text(g, x));
+    if (from < p->rank || (rank < 32 && axes >> rank))
+        return gale__g_fail(g, GALE_INVALID, "unsqueeze: the axes do not fit %s", gale__g_shape_text(g, x));
     return gale__g_reshape(g, x, rank, dims);
 }

@@ -1,5 +1,5 @@
-/* Copies the part of a graph that some outputs need into another graph, with the inputs numbered anew.  Gradients of loops use it:
- * the body is computed again in the reverse body. */
+/* Copies the part of a graph that some outputs need into another graph, with the inputs numbered anew.  Gradients of
+ * loops use it: the body is computed again in the reverse body. */
 #include "graph/grad.h"
 #include <string.h>
 
@@ -54,7 +54,8 @@ static int most_inputs(const gale__g *g)
     return most;
 }
 
-gale_status gale__g_clone(const gale__g *from, const gale__node *outputs, int n, const int *number, gale__g *to, gale__node *map)
+gale_status gale__g_clone(
+    const gale__g *from, const gale__node *outputs, int n, const int *number, gale__g *to, gale__node *map)
 {
     gale_status status = GALE_NO_MEMORY;
     bool *needed = gale__calloc((size_t)from->count + 1, sizeof *needed);

@@ -1,6 +1,6 @@
-/* One root and everything folded into it, as a loop nest.  A recursive walk from the root to what lies in memory, each step with
- * the affine map through which its value is read.  Where a step cannot be folded the value becomes a root of its own and is
- * loaded; where a reshape needs a finer domain the walk starts again with a dimension split. */
+/* One root and everything folded into it, as a loop nest.  A recursive walk from the root to what lies in memory, each
+ * step with the affine map through which its value is read.  Where a step cannot be folded the value becomes a root of
+ * its own and is loaded; where a reshape needs a finer domain the walk starts again with a dimension split. */
 #include "graph/emitter.h"
 #include <string.h>
 
@@ -14,13 +14,15 @@ static void note_region(emitter *e, const gale__pnode *p)
 {
     if (p->region < 0) return;
     const char *name = e->g->regions[p->region].name;
-    for (int i = 0; i < e->n_names; i++) if (e->names[i] == name || strcmp(e->names[i], name) == 0) return;
+    for (int i = 0; i < e->n_names; i++)
+        if (e->names[i] == name || strcmp(e->names[i], name) == 0) return;
     if (e->n_names < 6) e->names[e->n_names++] = name;
 }
 
 int gale__emit_append(emitter *e, gale__nest_instr in, bool zero)
 {
-    if (e->n_code >= (int)(sizeof e->code / sizeof *e->code)) return gale__emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel grew past %d instructions", e->n_code));
+    if (e->n_code >= (int)(sizeof e->code / sizeof *e->code))
+        return gale__emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel grew past %d instructions", e->n_code));
     e->code[e->n_code] = in;
     e->zero[e->n_code] = zero;
     return e->n_code++;
@@ -28,14 +30,16 @@ int gale__emit_append(emitter *e, gale__nest_instr in, bool zero)
 
 static int remember(emitter *e, gale__node n, const gale__map *m, int instr)
 {
-    if (instr >= 0 && e->n_memos < (int)(sizeof e->memos / sizeof *e->memos)) e->memos[e->n_memos++] = (memo){n, m, instr};
+    if (instr >= 0 && e->n_memos < (int)(sizeof e->memos / sizeof *e->memos))
+        e->memos[e->n_memos++] = (memo){n, m, instr};
     return instr;
 }
 
 gale__map *gale__emit_map(emitter *e)
 {
     if (e->n_maps == e->n_made) {
-        if (gale__grow((void **)&e->maps, &e->maps_capacity, (size_t)e->n_made + 1, sizeof *e->maps)) return gale__emit_fail(e, GALE_NO_MEMORY), NULL;
+        if (gale__grow((void **)&e->maps, &e->maps_capacity, (size_t)e->n_made + 1, sizeof *e->maps))
+            return gale__emit_fail(e, GALE_NO_MEMORY), NULL;
         e->maps[e->n_made] = gale__arena_alloc(&e->scratch, sizeof(gale__map));
         if (!e->maps[e->n_made]) return gale__emit_fail(e, GALE_NO_MEMORY), NULL;
         e->n_made++;
@@ -45,25 +49,33 @@ gale__map *gale__emit_map(emitter *e)
 
 static int buffer_of(emitter *e, gale__node base)
 {
-    for (int i = 0; i < e->n_buffers; i++) if (e->buffers[i] == base) return i;
-    if (e->n_buffers == HARD_BUFFERS) return gale__emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel reads more than %d buffers", HARD_BUFFERS));
+    for (int i = 0; i < e->n_buffers; i++)
+        if (e->buffers[i] == base) return i;
+    if (e->n_buffers == HARD_BUFFERS)
+        return gale__emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel reads more than %d buffers", HARD_BUFFERS));
     e->buffers[e->n_buffers] = base;
     return e->n_buffers++;
 }
 
 static bool same_access(const gale__access *a, const gale__access *b)
 {
-    return a->buffer == b->buffer && a->offset == b->offset && a->type == b->type && a->n_guards == b->n_guards && a->fill == b->fill &&
-           memcmp(a->stride, b->stride, sizeof a->stride) == 0 && (a->n_guards == 0 || memcmp(a->guards, b->guards, (size_t)a->n_guards * sizeof *a->guards) == 0);
+    return a->buffer == b->buffer && a->offset == b->offset && a->type == b->type && a->n_guards == b->n_guards &&
+           a->fill == b->fill && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
+           (a->n_guards == 0 || memcmp(a->guards, b->guards, (size_t)a->n_guards * sizeof *a->guards) == 0);
 }
 
 static int add_access(emitter *e, const gale__access *a)
 {
-    for (int i = 0; i < e->n_accesses; i++) if (same_access(&e->accesses[i], a)) return i;
-    if (e->n_accesses >= MAX_CODE + 4 * MAX_RECURSION) return gale__emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel has too many accesses"));
-    if (gale__grow((void **)&e->accesses, &e->accesses_capacity, (size_t)e->n_accesses + 1, sizeof *e->accesses) != GALE_OK) return gale__emit_fail(e, GALE_NO_MEMORY);
+    for (int i = 0; i < e->n_accesses; i++)
+        if (same_access(&e->accesses[i], a)) return i;
+    if (e->n_accesses >= MAX_CODE + 4 * MAX_RECURSION)
+        return gale__emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel has too many accesses"));
+    if (gale__grow((void **)&e->accesses, &e->accesses_capacity, (size_t)e->n_accesses + 1, sizeof *e->accesses) !=
+        GALE_OK)
+        return gale__emit_fail(e, GALE_NO_MEMORY);
     gale__guard *room = a->n_guards ? e->guards[e->n_accesses] : NULL;
-    if (a->n_guards && !room) room = e->guards[e->n_accesses] = gale__arena_alloc(&e->scratch, GALE__GUARDS * sizeof *room);
+    if (a->n_guards && !room)
+        room = e->guards[e->n_accesses] = gale__arena_alloc(&e->scratch, GALE__GUARDS * sizeof *room);
     if (a->n_guards && !room) return gale__emit_fail(e, GALE_NO_MEMORY);
     gale__access_copy(&e->accesses[e->n_accesses], a, room);
     return e->n_accesses++;
@@ -76,7 +88,8 @@ static int load_from(emitter *e, gale__node base, gale__node n, const gale__map 
     if (base == n) gale__root_strides(e->f, n, strides);
     else {
         int64_t size = 1;
-        for (int a = gale__g_at(e->g, n)->rank - 1; a >= 0; a--) strides[a] = size, size *= gale__g_at(e->g, n)->dims[a];
+        for (int a = gale__g_at(e->g, n)->rank - 1; a >= 0; a--)
+            strides[a] = size, size *= gale__g_at(e->g, n)->dims[a];
     }
     gale__guard room[GALE__GUARDS];
     gale__access access = {.buffer = buffer_of(e, base), .type = (gale_type)gale__g_at(e->g, n)->type, .guards = room};
@@ -84,8 +97,10 @@ static int load_from(emitter *e, gale__node base, gale__node n, const gale__map 
     gale__map_access(m, strides, &access);
     int at = add_access(e, &access);
     if (at < 0) return ERROR;
-    for (int i = 0; i < e->n_code; i++) if (e->code[i].op == GALE__NEST_LOAD && e->code[i].access == at) return i;
-    return gale__emit_append(e, (gale__nest_instr){.op = GALE__NEST_LOAD, .type = access.type, .a = -1, .b = -1, .c = -1, .access = at}, true);
+    for (int i = 0; i < e->n_code; i++)
+        if (e->code[i].op == GALE__NEST_LOAD && e->code[i].access == at) return i;
+    return gale__emit_append(e,
+        (gale__nest_instr){.op = GALE__NEST_LOAD, .type = access.type, .a = -1, .b = -1, .c = -1, .access = at}, true);
 }
 
 static int load(emitter *e, gale__node n, const gale__map *m) { return load_from(e, gale__base(e->f, n), n, m); }
@@ -94,7 +109,9 @@ int gale__emit_const(emitter *e, gale_type type, uint64_t bits)
 {
     for (int i = 0; i < e->n_code; i++)
         if (e->code[i].op == GALE__NEST_CONST && e->code[i].type == type && e->code[i].imm == bits) return i;
-    return gale__emit_append(e, (gale__nest_instr){.op = GALE__NEST_CONST, .type = type, .a = -1, .b = -1, .c = -1, .access = -1, .imm = bits}, bits == 0);
+    return gale__emit_append(e,
+        (gale__nest_instr){.op = GALE__NEST_CONST, .type = type, .a = -1, .b = -1, .c = -1, .access = -1, .imm = bits},
+        bits == 0);
 }
 
 /* The bits of a number in the compute type of `type`. */
@@ -113,13 +130,18 @@ static int emit_op(emitter *e, int op, gale_type type, int a, int b, int c)
     bool zero = false;
     switch (op) {
     case GALE__MUL:
-        zero = (e->zero[a] && (e->zero[b] || e->code[b].op == GALE__NEST_CONST)) || (e->zero[b] && e->code[a].op == GALE__NEST_CONST);
+        zero = (e->zero[a] && (e->zero[b] || e->code[b].op == GALE__NEST_CONST)) ||
+               (e->zero[b] && e->code[a].op == GALE__NEST_CONST);
         break;
-    case GALE__ADD: case GALE__SUB: zero = e->zero[a] && e->zero[b]; break;
-    case GALE__NEG: case GALE__ABS: case GALE__CAST: zero = e->zero[a]; break;
+    case GALE__ADD:
+    case GALE__SUB: zero = e->zero[a] && e->zero[b]; break;
+    case GALE__NEG:
+    case GALE__ABS:
+    case GALE__CAST: zero = e->zero[a]; break;
     default: break;
     }
-    return gale__emit_append(e, (gale__nest_instr){.op = (uint8_t)op, .type = (uint8_t)type, .a = a, .b = b, .c = c, .access = -1}, zero);
+    return gale__emit_append(
+        e, (gale__nest_instr){.op = (uint8_t)op, .type = (uint8_t)type, .a = a, .b = b, .c = c, .access = -1}, zero);
 }
 
 static int emit_index(emitter *e, const int64_t *coef, int n, int64_t c0)
@@ -128,7 +150,8 @@ static int emit_index(emitter *e, const int64_t *coef, int n, int64_t c0)
     memcpy(access.stride, coef, (size_t)n * sizeof *coef);
     int at = add_access(e, &access);
     if (at < 0) return ERROR;
-    return gale__emit_append(e, (gale__nest_instr){.op = GALE__NEST_INDEX, .type = GALE_I64, .a = -1, .b = -1, .c = -1, .access = at}, false);
+    return gale__emit_append(e,
+        (gale__nest_instr){.op = GALE__NEST_INDEX, .type = GALE_I64, .a = -1, .b = -1, .c = -1, .access = at}, false);
 }
 
 /* select(guards [from, ...) of m hold, value, fill). */
@@ -140,17 +163,23 @@ static int emit_guarded(emitter *e, const gale__map *m, int from, int value, uin
         const gale__guard *guard = &m->guards[i];
         int x = emit_index(e, guard->coef, m->n, guard->c0);
         int low = emit_op(e, GALE__GE, GALE_BOOL, x, gale__emit_const(e, GALE_I64, 0), -1);
-        int high = emit_op(e, GALE__LT, GALE_BOOL, x, gale__emit_const(e, GALE_I64, (uint64_t)(guard->extent * guard->div)), -1);
+        int high = emit_op(
+            e, GALE__LT, GALE_BOOL, x, gale__emit_const(e, GALE_I64, (uint64_t)(guard->extent * guard->div)), -1);
         int both = emit_op(e, GALE__AND, GALE_BOOL, low, high, -1);
         if (guard->div > 1) {
             int rest = emit_op(e, GALE__REM, GALE_I64, x, gale__emit_const(e, GALE_I64, (uint64_t)guard->div), -1);
-            both = emit_op(e, GALE__AND, GALE_BOOL, both, emit_op(e, GALE__EQ, GALE_BOOL, rest, gale__emit_const(e, GALE_I64, 0), -1), -1);
+            both = emit_op(e, GALE__AND, GALE_BOOL, both,
+                emit_op(e, GALE__EQ, GALE_BOOL, rest, gale__emit_const(e, GALE_I64, 0), -1), -1);
         }
         ok = ok < 0 ? both : emit_op(e, GALE__AND, GALE_BOOL, ok, both, -1);
         if (e->status != GALE_OK) return ERROR;
     }
     int fill = gale__emit_const(e, type, fill_bits);
-    return fill < 0 ? ERROR : gale__emit_append(e, (gale__nest_instr){.op = GALE__SELECT, .type = (uint8_t)type, .a = ok, .b = value, .c = fill, .access = -1}, fill_bits == 0 && from == 0);
+    return fill < 0 ? ERROR
+                    : gale__emit_append(e,
+                          (gale__nest_instr){
+                              .op = GALE__SELECT, .type = (uint8_t)type, .a = ok, .b = value, .c = fill, .access = -1},
+                          fill_bits == 0 && from == 0);
 }
 
 static int emit_view(emitter *e, gale__node n, const gale__map *m, bool sum_path)
@@ -177,11 +206,16 @@ static int emit_view(emitter *e, gale__node n, const gale__map *m, bool sum_path
     if (v < 0 || !guarded) return v;
     if (fill == 0 && e->zero[v]) return v;
     gale__nest_instr *in = &e->code[v];
-    if (in->op == GALE__NEST_LOAD && m->n_guards == 0 && e->accesses[in->access].n_guards == inner->n_guards) { /* a load of its own with this fill */
+    if (in->op == GALE__NEST_LOAD && m->n_guards == 0 &&
+        e->accesses[in->access].n_guards == inner->n_guards) { /* a load of its own with this fill */
         gale__access access = e->accesses[in->access];
         access.fill = p->imm;
         int at = add_access(e, &access);
-        return at < 0 ? ERROR : gale__emit_append(e, (gale__nest_instr){.op = GALE__NEST_LOAD, .type = access.type, .a = -1, .b = -1, .c = -1, .access = at}, false);
+        return at < 0 ? ERROR
+                      : gale__emit_append(e,
+                            (gale__nest_instr){
+                                .op = GALE__NEST_LOAD, .type = access.type, .a = -1, .b = -1, .c = -1, .access = at},
+                            false);
     }
     return emit_guarded(e, inner, m->n_guards, v, fill);
 }
@@ -197,9 +231,12 @@ static int64_t domain_size(const emitter *e)
 static bool too_dear(const emitter *e, gale__node n)
 {
     const gale__pnode *p = gale__g_at(e->g, n);
-    if (e->n_code > MAX_CODE - 64 || e->n_buffers >= MAX_BUFFERS || e->depth > MAX_DEPTH || e->recursion > MAX_RECURSION - 8) return true;
+    if (e->n_code > MAX_CODE - 64 || e->n_buffers >= MAX_BUFFERS || e->depth > MAX_DEPTH ||
+        e->recursion > MAX_RECURSION - 8)
+        return true;
     if (e->f->over_reduce[n] || p->op >= GALE__SCALAR_COUNT) return false;
-    bool heavy = gale__scalar_table[p->op].class_ == 'm' || p->op == GALE__DIV || p->op == GALE__SQRT || p->op == GALE__REM;
+    bool heavy =
+        gale__scalar_table[p->op].class_ == 'm' || p->op == GALE__DIV || p->op == GALE__SQRT || p->op == GALE__REM;
     int64_t own = gale__g_elements(e->g, n);
     return heavy && own > 0 && domain_size(e) / own >= 8 && own > 1;
 }
@@ -228,7 +265,15 @@ static int emit_take(emitter *e, gale__node n, const gale__map *m)
     if (access.buffer < 0) return ERROR;
     int at = add_access(e, &access);
     if (at < 0) return ERROR;
-    return gale__emit_append(e, (gale__nest_instr){.op = GALE__NEST_TAKE, .type = p->type, .a = index, .b = -1, .c = -1, .access = at, .imm = (uint64_t)gale__g_elements(e->g, p->in[0])}, false);
+    return gale__emit_append(e,
+        (gale__nest_instr){.op = GALE__NEST_TAKE,
+            .type = p->type,
+            .a = index,
+            .b = -1,
+            .c = -1,
+            .access = at,
+            .imm = (uint64_t)gale__g_elements(e->g, p->in[0])},
+        false);
 }
 
 int gale__emit_load_instead(emitter *e, gale__node n, const gale__map *m)
@@ -251,7 +296,8 @@ static int emit_fresh(emitter *e, gale__node n, const gale__map *m, bool sum_pat
     if (p->op == GALE__P_INPUT || (p->op == GALE__P_CONST && !p->splat)) return load(e, n, m);
     if (e->f->root[n] && n != e->root) return load(e, n, m);
     note_region(e, p);
-    if (p->op == GALE__P_CONST) return gale__emit_const(e, (gale_type)p->type, compute_bits((gale_type)p->type, p->data));
+    if (p->op == GALE__P_CONST)
+        return gale__emit_const(e, (gale_type)p->type, compute_bits((gale_type)p->type, p->data));
     if (gale__prim_is_view(p->op)) return emit_view(e, n, m, sum_path);
     if (p->op == GALE__P_REDUCE) return gale__emit_reduce(e, n, m, sum_path);
     if (p->op == GALE__P_IOTA) return emit_iota(e, n, m);
@@ -301,7 +347,8 @@ static gale_status emit_once(emitter *e, gale__node value, int axis, int64_t off
     const gale__pnode *p = gale__g_at(e->g, value), *r = gale__g_at(e->g, e->root);
     int dim_of_axis[GALE_MAX_RANK + 1];
     int64_t strides[GALE_MAX_RANK];
-    if (!set_domain(e, p, dim_of_axis)) return gale__fail(GALE_LIMIT, "a kernel needs more than %d dimensions", GALE__NEST_DIMS);
+    if (!set_domain(e, p, dim_of_axis))
+        return gale__fail(GALE_LIMIT, "a kernel needs more than %d dimensions", GALE__NEST_DIMS);
     gale__map *m = gale__emit_map(e);
     if (!m) return GALE_NO_MEMORY;
     gale__map_identity(m, &e->domain, p->rank, p->dims, dim_of_axis);
@@ -326,7 +373,8 @@ static void reset(emitter *e, gale__fusion *f, gale__node root)
     e->f = f;
     e->g = f->g;
     e->root = root;
-    e->n_added = e->n_maps = e->n_code = e->n_accesses = e->n_buffers = e->n_memos = e->depth = e->recursion = e->reducing = e->n_names = 0;
+    e->n_added = e->n_maps = e->n_code = e->n_accesses = e->n_buffers = e->n_memos = e->depth = e->recursion =
+        e->reducing = e->n_names = 0;
     e->status = GALE_OK;
 }
 

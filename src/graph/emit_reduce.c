@@ -9,8 +9,10 @@ static int emit_identity(emitter *e, const gale__pnode *p)
     gale_type compute = gale__compute_type((gale_type)p->type);
     double v = 0;
     if (p->attr[0] == GALE__PROD) v = 1;
-    else if (p->attr[0] == GALE__RMAX) v = gale__type_is_float((gale_type)p->type) ? -__builtin_inf() : gale__type_min((gale_type)p->type);
-    else if (p->attr[0] == GALE__RMIN) v = gale__type_is_float((gale_type)p->type) ? __builtin_inf() : gale__type_max((gale_type)p->type);
+    else if (p->attr[0] == GALE__RMAX)
+        v = gale__type_is_float((gale_type)p->type) ? -__builtin_inf() : gale__type_min((gale_type)p->type);
+    else if (p->attr[0] == GALE__RMIN)
+        v = gale__type_is_float((gale_type)p->type) ? __builtin_inf() : gale__type_max((gale_type)p->type);
     gale__store_f64(compute, &bits, v);
     return gale__emit_const(e, (gale_type)p->type, bits);
 }
@@ -19,7 +21,8 @@ static int emit_identity(emitter *e, const gale__pnode *p)
 static int reduced_axes(const gale__pnode *in, int64_t mask, int *axes)
 {
     int count = 0;
-    for (int a = 0; a < in->rank; a++) if (mask >> a & 1 && in->dims[a] > 1) axes[count++] = a;
+    for (int a = 0; a < in->rank; a++)
+        if (mask >> a & 1 && in->dims[a] > 1) axes[count++] = a;
     return count;
 }
 
@@ -41,7 +44,10 @@ bool gale__emit_axis(emitter *e, int axis, int64_t extent, bool inner)
 }
 
 /* dims[i] .. dims[i + 1]: places in list[] of the dimensions that walk reduced axis i. */
-typedef struct walk { int list[GALE__NEST_DIMS]; int first[GALE_MAX_RANK + 1]; } walk;
+typedef struct walk {
+    int list[GALE__NEST_DIMS];
+    int first[GALE_MAX_RANK + 1];
+} walk;
 
 static bool add_inner(emitter *e, const gale__pnode *in, const int *axes, int count, walk *w)
 {
@@ -49,7 +55,8 @@ static bool add_inner(emitter *e, const gale__pnode *in, const int *axes, int co
     for (int i = 0; i < count; i++) {
         w->first[i] = k;
         int from = e->domain.n;
-        if (e->n_added == GALE__NEST_DIMS || !gale__emit_axis(e, ADDED + e->n_added, in->dims[axes[i]], true)) return false;
+        if (e->n_added == GALE__NEST_DIMS || !gale__emit_axis(e, ADDED + e->n_added, in->dims[axes[i]], true))
+            return false;
         e->n_added++;
         for (int d = from; d < e->domain.n; d++) w->list[k++] = d;
     }
@@ -58,7 +65,8 @@ static bool add_inner(emitter *e, const gale__pnode *in, const int *axes, int co
 }
 
 /* The dimensions not walked outside, in order, must walk the reduced axes one after the other. */
-static bool match_inner(const emitter *e, const gale__pnode *in, const int *axes, int count, const int *free_dims, int n_free, walk *w)
+static bool match_inner(
+    const emitter *e, const gale__pnode *in, const int *axes, int count, const int *free_dims, int n_free, walk *w)
 {
     int k = 0;
     for (int i = 0; i < count; i++) {
@@ -102,7 +110,8 @@ static bool inner_dims(emitter *e, gale__node n, const int *axes, int count, uin
     return true;
 }
 
-static const gale__map *reduce_map(emitter *e, const gale__pnode *in, const gale__map *m, int64_t mask, const int *axes, const walk *w, int count)
+static const gale__map *reduce_map(
+    emitter *e, const gale__pnode *in, const gale__map *m, int64_t mask, const int *axes, const walk *w, int count)
 {
     gale__map *inner = gale__emit_map(e);
     if (!inner) return NULL;
@@ -116,7 +125,8 @@ static const gale__map *reduce_map(emitter *e, const gale__pnode *in, const gale
         inner->axis[a].div = m->axis[a].div;
         inner->axis[a].guard = m->axis[a].guard;
         for (int d = 0; d < m->n; d++) inner->axis[a].coef[d] = m->axis[a].coef[d];
-        if (mask >> a & 1) memset(&inner->axis[a], 0, sizeof inner->axis[a]), inner->axis[a].div = 1, inner->axis[a].guard = -1;
+        if (mask >> a & 1)
+            memset(&inner->axis[a], 0, sizeof inner->axis[a]), inner->axis[a].div = 1, inner->axis[a].guard = -1;
     }
     for (int i = 0; i < count; i++) {
         int64_t weight = 1;
@@ -143,7 +153,8 @@ static int emit_merged_sum(emitter *e, gale__node n, const gale__map *m)
     int axes[GALE_MAX_RANK];
     walk w;
     int count = reduced_axes(in, p->attr[1], axes);
-    /* Any other reduction, there already or around the one this goes into, would run over the new dimensions as well. */
+    /* Any other reduction, there already or around the one this goes into, would run over the new dimensions as well.
+     */
     if (e->reducing > 1) return gale__emit_load_instead(e, n, m);
     for (int i = 0; i < e->n_code; i++)
         if (e->code[i].op == GALE__NEST_REDUCE) return gale__emit_load_instead(e, n, m);
@@ -161,9 +172,11 @@ int gale__emit_reduce(emitter *e, gale__node n, const gale__map *m, bool sum_pat
     if (sum_path && p->attr[0] == GALE__SUM && n != e->root) return emit_merged_sum(e, n, m);
     int count = reduced_axes(in, p->attr[1], axes);
     uint32_t walked;
-    if (n != e->root && e->f->emitted_in[n] >= 0 && e->f->emitted_in[n] != e->root) return gale__emit_load_instead(e, n, m);
+    if (n != e->root && e->f->emitted_in[n] >= 0 && e->f->emitted_in[n] != e->root)
+        return gale__emit_load_instead(e, n, m);
     if (count == 0) return emit_reduce_one(e, p, in, m);
-    if (!gale__map_dims(m, &e->domain, p->dims, &walked) || !inner_dims(e, n, axes, count, walked, &w)) return gale__emit_load_instead(e, n, m);
+    if (!gale__map_dims(m, &e->domain, p->dims, &walked) || !inner_dims(e, n, axes, count, walked, &w))
+        return gale__emit_load_instead(e, n, m);
     e->f->emitted_in[n] = e->root;
     const gale__map *inner = reduce_map(e, in, m, p->attr[1], axes, &w, count);
     if (!inner) return ERROR;
@@ -171,6 +184,14 @@ int gale__emit_reduce(emitter *e, gale__node n, const gale__map *m, bool sum_pat
     int v = gale__emit_value(e, p->in[0], inner, p->attr[0] == GALE__SUM);
     if (v < 0) return v;
     e->reducing--;
-    return gale__emit_append(e, (gale__nest_instr){.op = GALE__NEST_REDUCE, .type = p->type, .acc = (uint8_t)p->attr[2], .a = v, .b = -1, .c = -1, .access = -1, .imm = (uint64_t)p->attr[0]}, false);
+    return gale__emit_append(e,
+        (gale__nest_instr){.op = GALE__NEST_REDUCE,
+            .type = p->type,
+            .acc = (uint8_t)p->attr[2],
+            .a = v,
+            .b = -1,
+            .c = -1,
+            .access = -1,
+            .imm = (uint64_t)p->attr[0]},
+        false);
 }
-

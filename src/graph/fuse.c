@@ -8,7 +8,13 @@ int64_t gale__root_elements(const gale__g *g, gale__node n) { return gale__g_ele
 static bool written_dense(int op)
 {
     switch (op) {
-    case GALE__P_INPUT: case GALE__P_CONST: case GALE__P_PUT: case GALE__P_SCAN: case GALE__P_SORT: case GALE__P_LOOP_OUT: case GALE__P_ROUTINE: return true;
+    case GALE__P_INPUT:
+    case GALE__P_CONST:
+    case GALE__P_PUT:
+    case GALE__P_SCAN:
+    case GALE__P_SORT:
+    case GALE__P_LOOP_OUT:
+    case GALE__P_ROUTINE: return true;
     default: return false;
     }
 }
@@ -76,7 +82,8 @@ static gale_status emit_root(gale__fusion *f, gale__node n)
     return add_kernel(f, &k);
 }
 
-gale_status gale__fuse(const gale__g *g, const gale__node *outputs, int n_outputs, const gale__fusion_options *options, gale__fusion *out)
+gale_status gale__fuse(
+    const gale__g *g, const gale__node *outputs, int n_outputs, const gale__fusion_options *options, gale__fusion *out)
 {
     memset(out, 0, sizeof *out);
     out->g = g;

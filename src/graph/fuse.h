@@ -6,20 +6,27 @@
 #define GALE_GRAPH_FUSE_H
 #include "graph/map.h"
 
-typedef enum gale__kernel_kind { GALE__K_NEST, GALE__K_SORT, GALE__K_SCAN, GALE__K_PUT, GALE__K_LOOP, GALE__K_ROUTINE } gale__kernel_kind;
+typedef enum gale__kernel_kind {
+    GALE__K_NEST,
+    GALE__K_SORT,
+    GALE__K_SCAN,
+    GALE__K_PUT,
+    GALE__K_LOOP,
+    GALE__K_ROUTINE
+} gale__kernel_kind;
 
 typedef struct gale__fused {
     gale__kernel_kind kind;
-    gale__node root;          /* what it writes */
-    gale__nest nest;          /* K_NEST */
-    gale__node *buffers;      /* K_NEST: the value behind each of nest.buffers */
-    const char *op;           /* operators it stands for: "MatMul+Relu" */
+    gale__node root;     /* what it writes */
+    gale__nest nest;     /* K_NEST */
+    gale__node *buffers; /* K_NEST: the value behind each of nest.buffers */
+    const char *op;      /* operators it stands for: "MatMul+Relu" */
 } gale__fused;
 
 typedef struct gale__fusion_options {
     bool no_fusion, fast;
-    bool store_operands;      /* what a contraction or a window reads several times is computed once and stored */
-    int layout;               /* as in gale_program_options */
+    bool store_operands; /* what a contraction or a window reads several times is computed once and stored */
+    int layout;          /* as in gale_program_options */
 } gale__fusion_options;
 
 #define GALE__NEST_BUFFERS_MAX 64
@@ -30,15 +37,18 @@ typedef struct gale__fusion {
     const gale__g *g;
     gale__arena arena;
     gale__fusion_options options;
-    uint8_t *live, *root, *dense;   /* by node; dense: identity layout is needed */
+    uint8_t *live, *root, *dense; /* by node; dense: identity layout is needed */
     uint8_t *over_reduce, *is_output;
-    int32_t *group;                 /* by node */
-    int32_t *emitted_in;            /* REDUCE: the root that folded it */
-    void *emitter;                  /* working memory of emit.c */
-    gale__fused *kernels; int n_kernels; size_t kernels_capacity; /* in execution order when done */
+    int32_t *group;      /* by node */
+    int32_t *emitted_in; /* REDUCE: the root that folded it */
+    void *emitter;       /* working memory of emit.c */
+    gale__fused *kernels;
+    int n_kernels;
+    size_t kernels_capacity; /* in execution order when done */
 } gale__fusion;
 
-gale_status gale__fuse(const gale__g *g, const gale__node *outputs, int n_outputs, const gale__fusion_options *options, gale__fusion *out);
+gale_status gale__fuse(
+    const gale__g *g, const gale__node *outputs, int n_outputs, const gale__fusion_options *options, gale__fusion *out);
 void gale__fusion_finish(gale__fusion *f);
 /* The node whose memory `n` is: n itself or, through reshapes, what it renames. */
 gale__node gale__base(const gale__fusion *f, gale__node n);
@@ -50,7 +60,8 @@ int64_t gale__root_elements(const gale__g *g, gale__node n);
 gale_status gale__group(gale__fusion *f, const gale__node *outputs, int n_outputs);
 void gale__make_root(gale__fusion *f, gale__node n);
 bool gale__is_contraction(const gale__g *g, gale__node reduce);
-/* emit.c: the nest of `value` over its own domain, stored into `root` (value == root, or a piece of a CONCAT at `offset` along `axis`). */
+/* emit.c: the nest of `value` over its own domain, stored into `root` (value == root, or a piece of a CONCAT at
+ * `offset` along `axis`). */
 gale_status gale__emit(gale__fusion *f, gale__node root, gale__node value, int axis, int64_t offset, gale__fused *out);
 void gale__emitter_finish(gale__fusion *f);
 #endif

@@ -1,6 +1,6 @@
-/* Reverse-mode differentiation as a transformation of the primitive graph.  Nodes are visited from the last to the first, each
- * rule adds to the gradients of its inputs, and everything made is primitives again, so that gradients fuse, run on every
- * device and have gradients themselves.  docs/gradients.md lists rules and conventions. */
+/* Reverse-mode differentiation as a transformation of the primitive graph.  Nodes are visited from the last to the
+ * first, each rule adds to the gradients of its inputs, and everything made is primitives again, so that gradients
+ * fuse, run on every device and have gradients themselves.  docs/gradients.md lists rules and conventions. */
 #include "graph/grad.h"
 #include <string.h>
 
@@ -8,17 +8,15 @@ void gale__grad_add(gale__grad *s, gale__node x, gale__node d)
 {
     if (!s->active[x] || !gale__g_ok(s->g, d)) return;
     if (s->g->nodes[d].type != s->g->nodes[x].type || !gale__g_same_shape(s->g, x, d)) {
-        gale__g_fail(s->g, GALE_INTERNAL, "gradient: node %d of shape %s got a gradient of shape %s", x, gale__g_shape_text(s->g, x), gale__g_shape_text(s->g, d));
+        gale__g_fail(s->g, GALE_INTERNAL, "gradient: node %d of shape %s got a gradient of shape %s", x,
+            gale__g_shape_text(s->g, x), gale__g_shape_text(s->g, d));
         return;
     }
     s->of[x] = s->of[x] < 0 ? d : gale__g_add(s->g, s->of[x], d);
 }
 
 /* Steps, and bits seen as another type: their derivative is 0 or nothing. */
-static bool is_flat(int op)
-{
-    return (op >= GALE__FLOOR && op <= GALE__TRUNC) || op == GALE__BITCAST;
-}
+static bool is_flat(int op) { return (op >= GALE__FLOOR && op <= GALE__TRUNC) || op == GALE__BITCAST; }
 
 void gale__grad_spread(const gale__g *g, bool *active)
 {
@@ -34,8 +32,16 @@ static void apply(gale__grad *s, gale__node n)
     const gale__pnode p = s->g->nodes[n]; /* a copy: rules append nodes */
     gale__node d = s->of[n];
     switch ((int)p.op) {
-    case GALE__P_CONST: case GALE__P_INPUT: case GALE__P_IOTA: case GALE__P_LOOP_OUT: break;
-    case GALE__P_RESHAPE: case GALE__P_PERMUTE: case GALE__P_EXPAND: case GALE__P_SLICE: case GALE__P_PAD: case GALE__P_WINDOW:
+    case GALE__P_CONST:
+    case GALE__P_INPUT:
+    case GALE__P_IOTA:
+    case GALE__P_LOOP_OUT: break;
+    case GALE__P_RESHAPE:
+    case GALE__P_PERMUTE:
+    case GALE__P_EXPAND:
+    case GALE__P_SLICE:
+    case GALE__P_PAD:
+    case GALE__P_WINDOW:
     case GALE__P_UNWINDOW: gale__grad_view(s, n, &p, d); break;
     case GALE__P_REDUCE: gale__grad_reduce(s, n, &p, d); break;
     case GALE__P_TAKE: gale__grad_take(s, n, &p, d); break;
@@ -46,21 +52,27 @@ static void apply(gale__grad *s, gale__node n)
     case GALE__P_LOOP: gale__grad_loop(s, n, &p, d); break;
     default:
         if (p.op < GALE__SCALAR_COUNT) gale__grad_scalar(s, n, &p, d);
-        else gale__g_fail(s->g, GALE_UNSUPPORTED, "gradient: node %d is a routine; take gradients before fast paths are chosen", n);
+        else
+            gale__g_fail(s->g, GALE_UNSUPPORTED,
+                "gradient: node %d is a routine; take gradients before fast paths are chosen", n);
     }
 }
 
 static gale_status check_values(gale__g *g, const char *what, const gale__node *nodes, int n)
 {
     for (int i = 0; i < n; i++) {
-        if (nodes[i] < 0 || nodes[i] >= g->count) return gale__fail(GALE_INVALID, "gradient: %s %d is missing", what, i);
+        if (nodes[i] < 0 || nodes[i] >= g->count)
+            return gale__fail(GALE_INVALID, "gradient: %s %d is missing", what, i);
         const gale__pnode *p = &g->nodes[nodes[i]];
-        if (!gale__type_is_float(p->type)) return gale__fail(GALE_INVALID, "gradient: %s %d is %s; only floats have gradients", what, i, gale_type_name(p->type));
+        if (!gale__type_is_float(p->type))
+            return gale__fail(
+                GALE_INVALID, "gradient: %s %d is %s; only floats have gradients", what, i, gale_type_name(p->type));
     }
     return GALE_OK;
 }
 
-static void walk(gale__grad *s, const gale__node *outputs, const gale__node *seeds, int n_outputs, const gale__node *wrt, int n)
+static void walk(
+    gale__grad *s, const gale__node *outputs, const gale__node *seeds, int n_outputs, const gale__node *wrt, int n)
 {
     for (int i = 0; i < n; i++) s->active[wrt[i]] = true;
     gale__grad_spread(s->g, s->active);
@@ -70,7 +82,8 @@ static void walk(gale__grad *s, const gale__node *outputs, const gale__node *see
         if (s->active[i] && (s->of[i] >= 0 || s->g->nodes[i].op == GALE__P_LOOP)) apply(s, i);
 }
 
-gale_status gale__g_gradient_from(gale__g *g, const gale__node *outputs, const gale__node *seeds, int n_outputs, const gale__node *wrt, int n, gale__node *out)
+gale_status gale__g_gradient_from(gale__g *g, const gale__node *outputs, const gale__node *seeds, int n_outputs,
+    const gale__node *wrt, int n, gale__node *out)
 {
     if (g->status != GALE_OK) return g->status;
     GALE_TRY(check_values(g, "output", outputs, n_outputs));
@@ -96,7 +109,9 @@ gale_status gale__g_gradient(gale__g *g, gale__node loss, const gale__node *wrt,
 {
     if (g->status != GALE_OK) return g->status;
     GALE_TRY(check_values(g, "loss", &loss, 1));
-    if (gale__g_elements(g, loss) != 1) return gale__fail(GALE_INVALID, "gradient: the loss has shape %s; sum it to one number first", gale__g_shape_text(g, loss));
+    if (gale__g_elements(g, loss) != 1)
+        return gale__fail(
+            GALE_INVALID, "gradient: the loss has shape %s; sum it to one number first", gale__g_shape_text(g, loss));
     gale__node one = gale__g_like(g, loss, 1);
     return gale__g_gradient_from(g, &loss, &one, 1, wrt, n, out);
 }

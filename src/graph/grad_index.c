@@ -1,4 +1,5 @@
-/* Gradients of take and put: each is the other's, with an eye on indices out of range, which take clamps and put drops. */
+/* Gradients of take and put: each is the other's, with an eye on indices out of range, which take clamps and put drops.
+ */
 #include "graph/grad.h"
 
 static gale__node whole(gale__g *g, gale__node like, int64_t value)
@@ -8,7 +9,10 @@ static gale__node whole(gale__g *g, gale__node like, int64_t value)
     return gale__g_splat_i(g, GALE_I64, p.rank, p.dims, value);
 }
 
-static gale__node when(gale__g *g, gale__node condition, gale__node d) { return gale__g_select(g, condition, d, gale__g_like(g, d, 0)); }
+static gale__node when(gale__g *g, gale__node condition, gale__node d)
+{
+    return gale__g_select(g, condition, d, gale__g_like(g, d, 0));
+}
 static gale__node equal(gale__g *g, gale__node x, gale__node y) { return gale__g_binary(g, GALE__EQ, x, y); }
 
 void gale__grad_take(gale__grad *s, gale__node n, const gale__pnode *p, gale__node d)
@@ -37,7 +41,8 @@ static void put_set(gale__grad *s, const gale__pnode *p, gale__node there, gale_
     const gale__pnode at = g->nodes[index];
     gale__node turn = gale__g_iota(g, 1, at.dims, 0);
     gale__node last = gale__g_put(g, gale__g_splat_i(g, GALE_I64, 1, p->dims, -1), index, turn, -1);
-    if (gale__grad_wants(s, p->in[0])) gale__grad_add(s, p->in[0], when(g, gale__g_binary(g, GALE__LT, last, whole(g, last, 0)), d));
+    if (gale__grad_wants(s, p->in[0]))
+        gale__grad_add(s, p->in[0], when(g, gale__g_binary(g, GALE__LT, last, whole(g, last, 0)), d));
     if (!gale__grad_wants(s, p->in[2])) return;
     gale__node mine = gale__g_binary(g, GALE__AND, there, equal(g, gale__g_take(g, last, index), turn));
     gale__grad_add(s, p->in[2], when(g, mine, gale__g_take(g, d, index)));
@@ -49,7 +54,8 @@ static void put_sum(gale__grad *s, const gale__pnode *p, gale__node there, gale_
     if (gale__grad_wants(s, p->in[2])) gale__grad_add(s, p->in[2], when(s->g, there, gale__g_take(s->g, d, p->in[1])));
 }
 
-/* An update's factor is the product of all others at its place: the product of those that are not 0, if no other one is. */
+/* An update's factor is the product of all others at its place: the product of those that are not 0, if no other one
+ * is. */
 static void put_product(gale__grad *s, const gale__pnode *p, gale__node there, gale__node d)
 {
     gale__g *g = s->g;
@@ -58,7 +64,8 @@ static void put_product(gale__grad *s, const gale__pnode *p, gale__node there, g
         gale__grad_add(s, init, gale__g_mul(g, d, gale__g_put(g, gale__g_like(g, init, 1), index, x, GALE__PROD)));
     if (!gale__grad_wants(s, x)) return;
     gale__node is_zero = equal(g, x, gale__g_like(g, x, 0)), safe = gale__g_select(g, is_zero, one, x);
-    gale__node zeros = gale__g_put(g, gale__g_splat_i(g, GALE_I64, 1, p->dims, 0), index, gale__g_cast(g, is_zero, GALE_I64), GALE__SUM);
+    gale__node zeros = gale__g_put(
+        g, gale__g_splat_i(g, GALE_I64, 1, p->dims, 0), index, gale__g_cast(g, is_zero, GALE_I64), GALE__SUM);
     gale__node rest = gale__g_put(g, init, index, safe, GALE__PROD);
     gale__node other_zeros = gale__g_sub(g, gale__g_take(g, zeros, index), gale__g_cast(g, is_zero, GALE_I64));
     gale__node factor = gale__g_div(g, gale__g_take(g, rest, index), safe);
@@ -71,7 +78,8 @@ static void put_winner(gale__grad *s, gale__node n, const gale__pnode *p, gale__
 {
     gale__g *g = s->g;
     gale__node init = p->in[0], index = p->in[1], x = p->in[2];
-    gale__node kept = equal(g, init, n), won = gale__g_binary(g, GALE__AND, there, equal(g, x, gale__g_take(g, n, index)));
+    gale__node kept = equal(g, init, n),
+               won = gale__g_binary(g, GALE__AND, there, equal(g, x, gale__g_take(g, n, index)));
     gale_type type = (gale_type)p->type;
     gale__node count = gale__g_put(g, gale__g_cast(g, kept, type), index, gale__g_cast(g, won, type), GALE__SUM);
     gale__node share = gale__g_div(g, d, count);

@@ -1,6 +1,6 @@
-/* The gradient of a loop is a loop that runs the other way.  Its body computes the forward body of one step again, from the carried
- * values at the step's start, and takes that body's gradient.  The forward loop stacks those values: outputs are added to
- * it, so that it still runs once.
+/* The gradient of a loop is a loop that runs the other way.  Its body computes the forward body of one step again, from
+ * the carried values at the step's start, and takes that body's gradient.  The forward loop stacks those values:
+ * outputs are added to it, so that it still runs once.
  *
  * Inputs of the reverse body, before those that nobody reads are left out:
  *     carried   gradients of carried values, then running sums of the constants' gradients
@@ -8,20 +8,22 @@
  *     constant  the constants */
 #include "graph/grad.h"
 
-typedef struct list { int *at, n; } list;
+typedef struct list {
+    int *at, n;
+} list;
 typedef struct reverse {
     gale__grad *s;
-    gale__node n;                              /* the LOOP */
+    gale__node n; /* the LOOP */
     gale__loop *l;
-    int n_carried, n_sliced, n_in, n_out;      /* of the forward loop, before stacks are added */
-    gale__arena arena;                         /* the arrays below */
-    gale__node *inside;                        /* by input of the body: its node, or NIL where it has none */
-    gale__node *arriving;                      /* by output: its gradient outside, or NIL */
-    bool *active;                              /* by node of the body */
-    list carried, stacks, slices, constants;   /* those that have a gradient, by number of input (stacks: of output) */
-    gale__g draft;                             /* the reverse body with all its inputs */
+    int n_carried, n_sliced, n_in, n_out;    /* of the forward loop, before stacks are added */
+    gale__arena arena;                       /* the arrays below */
+    gale__node *inside;                      /* by input of the body: its node, or NIL where it has none */
+    gale__node *arriving;                    /* by output: its gradient outside, or NIL */
+    bool *active;                            /* by node of the body */
+    list carried, stacks, slices, constants; /* those that have a gradient, by number of input (stacks: of output) */
+    gale__g draft;                           /* the reverse body with all its inputs */
     int n_draft_in;
-    gale__node *out;                           /* in the draft: gradients of carried, constants, slices */
+    gale__node *out; /* in the draft: gradients of carried, constants, slices */
 } reverse;
 
 static gale__node outer(const reverse *r, int i) { return r->s->g->nodes[r->n].in[i]; }
@@ -45,7 +47,8 @@ static gale_status prepare(reverse *r)
     for (int32_t i = 0; i < body->count; i++)
         if (body->nodes[i].op == GALE__P_INPUT) r->inside[body->nodes[i].attr[0]] = i;
     for (int32_t i = r->n + 1; i < r->s->count; i++)
-        if (g->nodes[i].op == GALE__P_LOOP_OUT && g->nodes[i].in[0] == r->n) r->arriving[g->nodes[i].attr[0]] = r->s->of[i];
+        if (g->nodes[i].op == GALE__P_LOOP_OUT && g->nodes[i].in[0] == r->n)
+            r->arriving[g->nodes[i].attr[0]] = r->s->of[i];
     return GALE_OK;
 }
 
@@ -118,7 +121,8 @@ static gale_status draft_forward(reverse *r, gale__node *map, gale__node *output
 static gale_status draft_gradients(reverse *r, const int *of, int n, gale__node *out)
 {
     size_t body = (size_t)r->l->body->count + 1, most = (size_t)(r->n_in + r->n_out) + 1;
-    gale__node *map = gale__arena_alloc(&r->arena, body * sizeof *map), *outputs = gale__arena_alloc(&r->arena, 4 * most * sizeof *outputs);
+    gale__node *map = gale__arena_alloc(&r->arena, body * sizeof *map),
+               *outputs = gale__arena_alloc(&r->arena, 4 * most * sizeof *outputs);
     if (!map || !outputs) return GALE_NO_MEMORY;
     gale__node *seeds = outputs + most, *wrt = seeds + most, *made = wrt + most;
     int n_outputs = 0, read = 0;
@@ -131,7 +135,8 @@ static gale_status draft_gradients(reverse *r, const int *of, int n, gale__node 
     read = 0;
     for (int i = 0; i < n; i++) {
         bool there = r->inside[of[i]] >= 0 && map[r->inside[of[i]]] >= 0;
-        const gale__pnode *p = &r->l->body->nodes[there ? r->inside[of[i]] : r->l->out[of[i]]]; /* only carried values can be unread */
+        const gale__pnode *p =
+            &r->l->body->nodes[there ? r->inside[of[i]] : r->l->out[of[i]]]; /* only carried values can be unread */
         out[i] = there ? made[read++] : gale__g_splat(&r->draft, (gale_type)p->type, p->rank, p->dims, 0);
     }
     return r->draft.status;
@@ -176,7 +181,8 @@ static gale__node stack_of(reverse *r, int carried)
 static gale__node feed(reverse *r, int i)
 {
     gale__g *g = r->s->g;
-    int back = back_carried(r), sliced = back + r->n_carried, stacked = sliced + r->n_sliced, constant = first_constant(r);
+    int back = back_carried(r), sliced = back + r->n_carried, stacked = sliced + r->n_sliced,
+        constant = first_constant(r);
     if (i < r->carried.n) {
         gale__node d = r->arriving[r->carried.at[i]];
         return d >= 0 ? d : gale__g_like(g, outer(r, r->carried.at[i]), 0);
@@ -191,7 +197,8 @@ static gale__node feed(reverse *r, int i)
 /* Numbers the inputs that are read, and feeds them. */
 static gale_status choose_inputs(reverse *r, gale__loop *back, int *number, gale__node *inputs)
 {
-    bool *needed = gale__arena_alloc(&r->arena, (size_t)r->draft.count + 1), *read = gale__arena_alloc(&r->arena, (size_t)r->n_draft_in + 1);
+    bool *needed = gale__arena_alloc(&r->arena, (size_t)r->draft.count + 1),
+         *read = gale__arena_alloc(&r->arena, (size_t)r->n_draft_in + 1);
     if (!needed || !read) return GALE_NO_MEMORY;
     gale__g_reach(&r->draft, r->out, back_carried(r) + r->slices.n, needed);
     for (int32_t i = 0; i < r->draft.count; i++)
@@ -212,7 +219,8 @@ static gale_status choose_inputs(reverse *r, gale__loop *back, int *number, gale
 static gale_status make_loop(reverse *r, gale__node *made)
 {
     gale_status status = GALE_NO_MEMORY;
-    int n_out = back_carried(r) + r->slices.n, *number = gale__arena_alloc(&r->arena, (r->n_draft_in + 1) * sizeof *number);
+    int n_out = back_carried(r) + r->slices.n,
+        *number = gale__arena_alloc(&r->arena, (r->n_draft_in + 1) * sizeof *number);
     gale__node *inputs = gale__arena_alloc(&r->arena, (r->n_draft_in + 1) * sizeof *inputs);
     gale__node *map = gale__arena_alloc(&r->arena, ((size_t)r->draft.count + 1) * sizeof *map);
     gale__loop back = {.trips = r->l->trips, .n_stacked = r->slices.n, .reverse = !r->l->reverse};
@@ -247,7 +255,8 @@ static gale_status turn(reverse *r)
     const list *lists[] = {&r->carried, &r->constants, &r->slices};
     for (int k = 0, which = 0; k < 3; k++)
         for (int i = 0; i < lists[k]->n; i++, which++)
-            if (gale__grad_wants(r->s, outer(r, lists[k]->at[i]))) gale__grad_add(r->s, outer(r, lists[k]->at[i]), gale__g_loop_out(r->s->g, loop, which));
+            if (gale__grad_wants(r->s, outer(r, lists[k]->at[i])))
+                gale__grad_add(r->s, outer(r, lists[k]->at[i]), gale__g_loop_out(r->s->g, loop, which));
     return r->s->g->status;
 }
 
@@ -255,7 +264,13 @@ void gale__grad_loop(gale__grad *s, gale__node n, const gale__pnode *p, gale__no
 {
     (void)d;
     gale__loop *l = p->loop;
-    reverse r = {.s = s, .n = n, .l = l, .n_carried = l->n_carried, .n_sliced = l->n_sliced, .n_in = p->n_in, .n_out = l->n_carried + l->n_stacked};
+    reverse r = {.s = s,
+        .n = n,
+        .l = l,
+        .n_carried = l->n_carried,
+        .n_sliced = l->n_sliced,
+        .n_in = p->n_in,
+        .n_out = l->n_carried + l->n_stacked};
     gale__g_init(&r.draft);
     r.draft.fold_max = l->body->fold_max;
     gale_status status = turn(&r);

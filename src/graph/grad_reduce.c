@@ -13,7 +13,8 @@ static gale__node winners(gale__g *g, gale__node n, const gale__pnode *in, gale_
 /* The product of all elements but this one along the axis. */
 static gale__node others(gale__g *g, gale__node x, int axis)
 {
-    return gale__g_mul(g, gale__g_scan(g, GALE__PROD, x, axis, true, false), gale__g_scan(g, GALE__PROD, x, axis, true, true));
+    return gale__g_mul(
+        g, gale__g_scan(g, GALE__PROD, x, axis, true, false), gale__g_scan(g, GALE__PROD, x, axis, true, true));
 }
 
 static gale__node product(gale__g *g, const gale__pnode *in, gale__node x, uint32_t axes, gale__node d)
@@ -21,9 +22,11 @@ static gale__node product(gale__g *g, const gale__pnode *in, gale__node x, uint3
     int perm[GALE_MAX_RANK], back[GALE_MAX_RANK], n = 0, kept;
     int64_t moved[GALE_MAX_RANK], flat[GALE_MAX_RANK];
     /* The reduced axes last, as one. */
-    for (int i = 0; i < in->rank; i++) if (!(axes >> i & 1)) perm[n++] = i;
+    for (int i = 0; i < in->rank; i++)
+        if (!(axes >> i & 1)) perm[n++] = i;
     kept = n;
-    for (int i = 0; i < in->rank; i++) if (axes >> i & 1) perm[n++] = i;
+    for (int i = 0; i < in->rank; i++)
+        if (axes >> i & 1) perm[n++] = i;
     flat[kept] = 1;
     for (int i = 0; i < in->rank; i++) {
         back[perm[i]] = i;
@@ -58,7 +61,8 @@ static gale__node later(gale__g *g, gale__node x, int axis, int64_t by)
     return gale__g_pad(g, x, low, high, NULL, 0);
 }
 
-/* s[i] = d[i] + x[i + 1] s[i + 1], the sum over j >= i of d[j] times the product of x between; by doubling, in log2(n) steps. */
+/* s[i] = d[i] + x[i + 1] s[i + 1], the sum over j >= i of d[j] times the product of x between; by doubling, in log2(n)
+ * steps. */
 static gale__node chained_sum(gale__g *g, gale__node x, gale__node d, int axis, int64_t extent)
 {
     gale__node sum = d, factor = later(g, x, axis, 1);
@@ -92,7 +96,10 @@ void gale__grad_scan(gale__grad *s, gale__node n, const gale__pnode *p, gale__no
     gale__node x = p->in[0];
     switch ((gale__reduce)p->attr[0]) {
     case GALE__SUM: d = gale__g_scan(g, GALE__SUM, d, axis, false, true); break;
-    case GALE__PROD: d = gale__g_mul(g, gale__g_scan(g, GALE__PROD, x, axis, true, false), chained_sum(g, x, d, axis, p->dims[axis])); break;
+    case GALE__PROD:
+        d = gale__g_mul(
+            g, gale__g_scan(g, GALE__PROD, x, axis, true, false), chained_sum(g, x, d, axis, p->dims[axis]));
+        break;
     default: d = running_winner(g, n, p, d); break;
     }
     gale__grad_add(s, x, d);

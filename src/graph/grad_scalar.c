@@ -1,4 +1,5 @@
-/* Gradients of element-wise operations.  Operands and result have one shape, since broadcasting is a node of its own. */
+/* Gradients of element-wise operations.  Operands and result have one shape, since broadcasting is a node of its own.
+ */
 #include "graph/grad.h"
 
 static gale__node square(gale__g *g, gale__node x) { return gale__g_mul(g, x, x); }
@@ -9,7 +10,10 @@ static gale__node from(gale__g *g, double a, gale__node x) { return gale__g_sub(
 /* 1 - x^2, without losing digits near 1. */
 static gale__node one_less_square(gale__g *g, gale__node x) { return gale__g_mul(g, from(g, 1, x), plus(g, x, 1)); }
 static gale__node root(gale__g *g, gale__node x) { return gale__g_unary(g, GALE__SQRT, x); }
-static gale__node when(gale__g *g, gale__node condition, gale__node d) { return gale__g_select(g, condition, d, gale__g_like(g, d, 0)); }
+static gale__node when(gale__g *g, gale__node condition, gale__node d)
+{
+    return gale__g_select(g, condition, d, gale__g_like(g, d, 0));
+}
 
 static gale__node absolute(gale__g *g, gale__node x, gale__node d)
 {
@@ -18,7 +22,8 @@ static gale__node absolute(gale__g *g, gale__node x, gale__node d)
     return gale__g_select(g, gale__g_binary(g, GALE__GT, x, zero), d, below);
 }
 
-/* e^x past the largest number counts as that: where 1 / (1 + e^-x) has a gradient of 0, 0 times infinity would make it NaN. */
+/* e^x past the largest number counts as that: where 1 / (1 + e^-x) has a gradient of 0, 0 times infinity would make it
+ * NaN. */
 static gale__node exponential(gale__g *g, gale__node y, gale__node d)
 {
     gale__node most = gale__g_like(g, y, g->status == GALE_OK ? gale__type_max(g->nodes[y].type) : 0);
@@ -48,13 +53,15 @@ static gale__node unary(gale__g *g, int op, gale__node x, gale__node y, gale__no
     case GALE__ACOSH: return gale__g_div(g, d, root(g, gale__g_mul(g, plus(g, x, -1), plus(g, x, 1))));
     case GALE__ATANH: return gale__g_div(g, d, one_less_square(g, x));
     case GALE__TANH: return gale__g_mul(g, d, one_less_square(g, y));
-    case GALE__ERF: return gale__g_mul(g, scale(g, d, 1.1283791670955126 /* 2 / sqrt(pi) */), gale__g_unary(g, GALE__EXP, negate(g, square(g, x))));
+    case GALE__ERF:
+        return gale__g_mul(g, scale(g, d, 1.1283791670955126 /* 2 / sqrt(pi) */),
+            gale__g_unary(g, GALE__EXP, negate(g, square(g, x))));
     default: return GALE__NIL;
     }
 }
 
-/* The winner takes it, and equal operands share it evenly; but a constant wins over a variable, so that relu and hard tanh are
- * flat at their corners. */
+/* The winner takes it, and equal operands share it evenly; but a constant wins over a variable, so that relu and hard
+ * tanh are flat at their corners. */
 static gale__node winner(gale__g *g, gale__scalar better, gale__node x, gale__node y, gale__node d)
 {
     gale__node ahead = gale__g_binary(g, better, x, y);
@@ -137,7 +144,8 @@ void gale__grad_scalar(gale__grad *s, gale__node n, const gale__pnode *p, gale__
     case GALE__MUL: multiply(s, p, d); break;
     case GALE__DIV: divide(s, n, p, d); break;
     case GALE__REM: remainder_rule(s, n, p, d); break;
-    case GALE__MIN: case GALE__MAX: min_max(s, p, d); break;
+    case GALE__MIN:
+    case GALE__MAX: min_max(s, p, d); break;
     case GALE__POW: power(s, n, p, d); break;
     case GALE__ATAN2: atan2_rule(s, p, d); break;
     case GALE__SELECT: choose(s, p, d); break;

@@ -24,12 +24,13 @@ static gale__node unslice(gale__g *g, const gale__pnode *p, const gale__pnode *i
     return gale__g_pad(g, gale__g_flip(g, d, turned), low, high, between, 0);
 }
 
-/* A gradient d that is a SUM over UNWINDOW's k axes.  What the next rule does to d it does under that sum: so there is one sum for all
- * windows of a convolution, which the fuser joins with the contraction below, and only what is kept is computed. */
+/* A gradient d that is a SUM over UNWINDOW's k axes.  What the next rule does to d it does under that sum: so there is
+ * one sum for all windows of a convolution, which the fuser joins with the contraction below, and only what is kept is
+ * computed. */
 typedef struct open_sum {
-    gale__node inside;          /* what is summed; d itself where it is no such sum */
-    uint32_t axes;              /* of `inside`, summed */
-    int at[GALE_MAX_RANK];      /* by axis of d: where it is in `inside` */
+    gale__node inside;     /* what is summed; d itself where it is no such sum */
+    uint32_t axes;         /* of `inside`, summed */
+    int at[GALE_MAX_RANK]; /* by axis of d: where it is in `inside` */
 } open_sum;
 
 static bool find_sum(const gale__g *g, gale__node d, open_sum *s)
@@ -61,7 +62,8 @@ static gale__node unpad(gale__g *g, const gale__pnode *p, const gale__pnode *in,
     if (!gale__g_ok(g, d)) return GALE__NIL;
     open_sum s;
     if (!find_sum(g, d, &s)) s = no_sum(d);
-    int64_t low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0}, first[GALE_MAX_RANK] = {0}, step[GALE_MAX_RANK], dims[GALE_MAX_RANK];
+    int64_t low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0}, first[GALE_MAX_RANK] = {0}, step[GALE_MAX_RANK],
+            dims[GALE_MAX_RANK];
     const gale__pnode *inside = &g->nodes[s.inside];
     for (int i = 0; i < inside->rank; i++) step[i] = 1, dims[i] = inside->dims[i];
     for (int i = 0; i < p->rank; i++) {
@@ -88,8 +90,8 @@ static gale__node unwindow(gale__g *g, const gale__pnode *p, const gale__pnode *
     return gale__g_reduce(g, GALE__SUM, sheared, s.axes | 1u << (s.at[axis] + 1), false);
 }
 
-/* (o, k) shows (o*stride + k*dilation + offset, k).  With (i, k) as one axis of i*K + k that is a window of its own, and i is out
- * of range exactly where the joined coordinate is. */
+/* (o, k) shows (o*stride + k*dilation + offset, k).  With (i, k) as one axis of i*K + k that is a window of its own,
+ * and i is out of range exactly where the joined coordinate is. */
 static gale__node unshear(gale__g *g, const gale__pnode *p, const gale__pnode *in, gale__node d)
 {
     int axis = (int)p->attr[0], rank = p->rank - 1;

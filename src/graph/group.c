@@ -1,6 +1,6 @@
-/* Which values live in memory.  One pass from the outputs back: a value read by one kernel alone is folded into it; a value
- * read by several is folded again into each where that is cheaper than a load, and stored otherwise.  A kernel holds at most
- * one contraction, and a contraction and other reductions do not share one. */
+/* Which values live in memory.  One pass from the outputs back: a value read by one kernel alone is folded into it; a
+ * value read by several is folded again into each where that is cheaper than a load, and stored otherwise.  A kernel
+ * holds at most one contraction, and a contraction and other reductions do not share one. */
 #include "graph/fuse.h"
 #include <string.h>
 
@@ -10,10 +10,10 @@ enum { ZONE = 1, PRODUCT = 2, SUM_CHAIN = 4, WINDOWED = 8 };
 typedef struct grouper {
     gale__fusion *f;
     const gale__g *g;
-    uint8_t *job;    /* flags by job; a job is numbered by its root, pieces of CONCAT above count */
+    uint8_t *job;       /* flags by job; a job is numbered by its root, pieces of CONCAT above count */
     gale__node *reduce; /* by job: one of its reductions; the others must run over the same axes */
-    uint8_t *zone;   /* by node: ZONE feeds a contraction, PRODUCT is its MUL, SUM_CHAIN only views lie between it and a sum,
-                        WINDOWED a window reads it again and again */
+    uint8_t *zone; /* by node: ZONE feeds a contraction, PRODUCT is its MUL, SUM_CHAIN only views lie between it and a
+                      sum, WINDOWED a window reads it again and again */
     int32_t next_job, max_job;
 } grouper;
 
@@ -33,8 +33,14 @@ void gale__make_root(gale__fusion *f, gale__node n)
 static bool always_root(int op)
 {
     switch (op) {
-    case GALE__P_CONCAT: case GALE__P_SORT: case GALE__P_SCAN: case GALE__P_PUT: case GALE__P_LOOP: case GALE__P_LOOP_OUT:
-    case GALE__P_COPY: case GALE__P_ROUTINE: return true;
+    case GALE__P_CONCAT:
+    case GALE__P_SORT:
+    case GALE__P_SCAN:
+    case GALE__P_PUT:
+    case GALE__P_LOOP:
+    case GALE__P_LOOP_OUT:
+    case GALE__P_COPY:
+    case GALE__P_ROUTINE: return true;
     default: return false;
     }
 }
@@ -43,7 +49,11 @@ static bool always_root(int op)
 static bool needs_memory(const gale__pnode *n, int input)
 {
     switch (n->op) {
-    case GALE__P_SORT: case GALE__P_SCAN: case GALE__P_PUT: case GALE__P_LOOP: case GALE__P_ROUTINE: return true;
+    case GALE__P_SORT:
+    case GALE__P_SCAN:
+    case GALE__P_PUT:
+    case GALE__P_LOOP:
+    case GALE__P_ROUTINE: return true;
     case GALE__P_TAKE: return input == 0;
     default: return false;
     }
@@ -51,7 +61,8 @@ static bool needs_memory(const gale__pnode *n, int input)
 
 static bool light(int op)
 {
-    return op < GALE__SCALAR_COUNT && gale__scalar_table[op].class_ != 'm' && op != GALE__DIV && op != GALE__REM && op != GALE__SQRT;
+    return op < GALE__SCALAR_COUNT && gale__scalar_table[op].class_ != 'm' && op != GALE__DIV && op != GALE__REM &&
+           op != GALE__SQRT;
 }
 
 static int tensor_operands(const gale__g *g, const gale__pnode *n)
@@ -68,7 +79,9 @@ static int tensor_operands(const gale__g *g, const gale__pnode *n)
 
 static int64_t source_elements(const gale__g *g, gale__node x)
 {
-    while (gale__g_at(g, x)->op == GALE__P_EXPAND || gale__g_at(g, x)->op == GALE__P_RESHAPE || gale__g_at(g, x)->op == GALE__P_PERMUTE) x = gale__g_at(g, x)->in[0];
+    while (gale__g_at(g, x)->op == GALE__P_EXPAND || gale__g_at(g, x)->op == GALE__P_RESHAPE ||
+           gale__g_at(g, x)->op == GALE__P_PERMUTE)
+        x = gale__g_at(g, x)->in[0];
     return gale__g_elements(g, x);
 }
 
@@ -89,8 +102,10 @@ static bool is_places(const grouper *s, gale__node n, int *operations, int64_t *
     if (p->op == GALE__P_IOTA || (p->op == GALE__P_CONST && p->splat)) return true;
     if (in_memory(p) || s->f->root[n]) return (*elements -= gale__g_elements(s->g, n)) >= 0;
     if (--*operations < 0) return false;
-    if (p->op == GALE__P_EXPAND || p->op == GALE__P_RESHAPE || p->op == GALE__P_PERMUTE) return is_places(s, p->in[0], operations, elements);
-    if (!p->invariant || !light(p->op) || (!gale__type_is_int((gale_type)p->type) && p->type != GALE_BOOL)) return false;
+    if (p->op == GALE__P_EXPAND || p->op == GALE__P_RESHAPE || p->op == GALE__P_PERMUTE)
+        return is_places(s, p->in[0], operations, elements);
+    if (!p->invariant || !light(p->op) || (!gale__type_is_int((gale_type)p->type) && p->type != GALE_BOOL))
+        return false;
     for (int i = 0; i < p->n_in; i++)
         if (!is_places(s, p->in[i], operations, elements)) return false;
     return true;
@@ -159,12 +174,14 @@ static bool splits_kernel(const grouper *s, gale__node n)
         gale__node x = p->in[i];
         while (gale__prim_is_view(gale__g_at(s->g, x)->op)) x = gale__g_at(s->g, x)->in[0];
         if (gale__g_at(s->g, x)->op != GALE__P_REDUCE) continue;
-        if (gale__is_contraction(s->g, x) || (s->job[job] & HAS_CONTRACTION) || !same_axes(s->g, s->reduce[job], x)) return true;
+        if (gale__is_contraction(s->g, x) || (s->job[job] & HAS_CONTRACTION) || !same_axes(s->g, s->reduce[job], x))
+            return true;
     }
     return false;
 }
 
-/* Computed from other values, and read again and again by a contraction or a window: stored, it ends the kernel that makes it. */
+/* Computed from other values, and read again and again by a contraction or a window: stored, it ends the kernel that
+ * makes it. */
 static bool stored_once(const grouper *s, gale__node n)
 {
     const gale__pnode *p = gale__g_at(s->g, n);
@@ -184,7 +201,8 @@ static bool left_out(const grouper *s, gale__node n)
 {
     const gale__pnode *p = gale__g_at(s->g, n);
     int32_t job = s->f->group[n];
-    return p->op == GALE__P_COPY && p->attr[0] && job >= 0 && !s->job[job] && !(s->zone[n] & (ZONE | WINDOWED)) && !s->f->options.no_fusion;
+    return p->op == GALE__P_COPY && p->attr[0] && job >= 0 && !s->job[job] && !(s->zone[n] & (ZONE | WINDOWED)) &&
+           !s->f->options.no_fusion;
 }
 
 static bool decide_root(grouper *s, gale__node n)
@@ -194,7 +212,8 @@ static bool decide_root(grouper *s, gale__node n)
     if (p->op == GALE__P_COPY) return false;
     if (in_memory(p)) return false;
     bool multi = s->f->group[n] == GALE__GROUP_MULTI;
-    if (p->op == GALE__P_CONST || p->op == GALE__P_IOTA || gale__prim_is_view(p->op)) return s->f->options.no_fusion && p->op == GALE__P_IOTA;
+    if (p->op == GALE__P_CONST || p->op == GALE__P_IOTA || gale__prim_is_view(p->op))
+        return s->f->options.no_fusion && p->op == GALE__P_IOTA;
     if (s->f->options.no_fusion) return !(s->zone[n] & PRODUCT);
     if (p->op == GALE__P_REDUCE) return multi || reduce_conflicts(s, n);
     if (s->zone[n] & PRODUCT) return false;
@@ -221,7 +240,10 @@ static void note_user(grouper *s, gale__node x, int32_t job)
     else if (*group != job) *group = GALE__GROUP_MULTI;
 }
 
-static bool single_use_view(const gale__g *g, gale__node n) { return gale__prim_is_view(gale__g_at(g, n)->op) && gale__g_at(g, n)->op != GALE__P_EXPAND; }
+static bool single_use_view(const gale__g *g, gale__node n)
+{
+    return gale__prim_is_view(gale__g_at(g, n)->op) && gale__g_at(g, n)->op != GALE__P_EXPAND;
+}
 
 static void visit_inputs(grouper *s, gale__node n)
 {
@@ -277,7 +299,9 @@ static gale_status allocate(grouper *s)
     s->job = gale__arena_alloc(&f->arena, n + pieces + 1);
     s->reduce = gale__arena_alloc(&f->arena, (n + pieces + 1) * sizeof *s->reduce);
     s->zone = gale__arena_alloc(&f->arena, n + 1);
-    if (!f->live || !f->root || !f->dense || !f->over_reduce || !f->is_output || !f->group || !f->emitted_in || !s->job || !s->reduce || !s->zone) return GALE_NO_MEMORY;
+    if (!f->live || !f->root || !f->dense || !f->over_reduce || !f->is_output || !f->group || !f->emitted_in ||
+        !s->job || !s->reduce || !s->zone)
+        return GALE_NO_MEMORY;
     for (size_t i = 0; i < n; i++) f->group[i] = GALE__GROUP_NONE, f->emitted_in[i] = -1;
     s->next_job = s->g->count;
     return GALE_OK;
@@ -296,7 +320,8 @@ gale_status gale__group(gale__fusion *f, const gale__node *outputs, int n_output
     for (gale__node n = f->g->count - 1; n >= 0; n--) {
         if (!f->live[n]) continue;
         f->root[n] = decide_root(&s, n);
-        if (f->root[n] && gale__g_at(f->g, n)->op == GALE__P_REDUCE) note_reduce(&s, n, n, gale__is_contraction(f->g, n));
+        if (f->root[n] && gale__g_at(f->g, n)->op == GALE__P_REDUCE)
+            note_reduce(&s, n, n, gale__is_contraction(f->g, n));
         if (gale__g_at(f->g, n)->op == GALE__P_RESHAPE) f->dense[gale__base(f, n)] = 1;
         visit_inputs(&s, n);
     }

@@ -41,7 +41,8 @@ static void axis_constant(gale__map_axis *x, int64_t value)
 }
 
 /* Smallest and largest value the numerator of an axis takes over the domain. */
-static void axis_range(const gale__map *m, const gale__map_axis *x, const gale__domain *domain, int64_t *low, int64_t *high)
+static void axis_range(
+    const gale__map *m, const gale__map_axis *x, const gale__domain *domain, int64_t *low, int64_t *high)
 {
     *low = *high = x->c0;
     for (int d = 0; d < m->n; d++) {
@@ -71,7 +72,10 @@ static bool add_guard(gale__map *out, gale__map_axis *x, int64_t extent, const g
 }
 
 /* A digit of a mixed-radix number: a whole domain dimension (dim >= 0) or a fixed value. */
-typedef struct digit { int dim; int64_t extent, value; } digit;
+typedef struct digit {
+    int dim;
+    int64_t extent, value;
+} digit;
 
 /* Takes an axis of extent n apart into digits, most significant first; false when it is not a plain positional walk. */
 static bool axis_digits(const gale__map *m, int a, int64_t n, const gale__domain *domain, digit *out, int *count)
@@ -102,7 +106,8 @@ static bool axis_digits(const gale__map *m, int a, int64_t n, const gale__domain
 }
 
 /* Reads input axes [first, last) of extents `in` off the digits, least significant first. */
-static gale__map_result digits_to_axes(digit *digits, int count, const int64_t *in, int first, int last, gale__map *out, gale__split *split)
+static gale__map_result digits_to_axes(
+    digit *digits, int count, const int64_t *in, int first, int last, gale__map *out, gale__split *split)
 {
     int at = count - 1;
     for (int a = last - 1; a >= first; a--) {
@@ -136,13 +141,21 @@ static gale__map_result digits_to_axes(digit *digits, int count, const int64_t *
 }
 
 /* Output axes [oa, ob) and input axes [ia, ib) of equal product. */
-static gale__map_result reshape_group(const gale__domain *domain, const gale__map *m, const int64_t *od, int oa, int ob, const int64_t *id, int ia, int ib, gale__map *out, gale__split *split)
+static gale__map_result reshape_group(const gale__domain *domain, const gale__map *m, const int64_t *od, int oa, int ob,
+    const int64_t *id, int ia, int ib, gale__map *out, gale__split *split)
 {
     int out_real = 0, in_real = 0, o1 = oa, i1 = ia;
-    for (int a = oa; a < ob; a++) if (od[a] != 1) { out_real++; o1 = a; }
+    for (int a = oa; a < ob; a++)
+        if (od[a] != 1) {
+            out_real++;
+            o1 = a;
+        }
     for (int a = ia; a < ib; a++) {
         axis_constant(&out->axis[a], 0);
-        if (id[a] != 1) { in_real++; i1 = a; }
+        if (id[a] != 1) {
+            in_real++;
+            i1 = a;
+        }
     }
     if (in_real == 0) return GALE__MAP_OK;
     if (in_real == 1 && out_real == 1) {
@@ -167,7 +180,8 @@ static gale__map_result reshape_group(const gale__domain *domain, const gale__ma
     return digits_to_axes(digits, count, id, ia, ib, out, split);
 }
 
-static gale__map_result map_reshape(const gale__domain *domain, const gale__pnode *n, const gale__pnode *in, const gale__map *m, gale__map *out, gale__split *split)
+static gale__map_result map_reshape(const gale__domain *domain, const gale__pnode *n, const gale__pnode *in,
+    const gale__map *m, gale__map *out, gale__split *split)
 {
     int oa = 0, ia = 0;
     while (oa < n->rank || ia < in->rank) {
@@ -205,7 +219,8 @@ static gale__map_result map_slice(const gale__pnode *n, const gale__map *m, gale
     return GALE__MAP_OK;
 }
 
-static gale__map_result map_pad(const gale__domain *domain, const gale__pnode *n, const gale__pnode *in, const gale__map *m, gale__map *out, bool *guarded)
+static gale__map_result map_pad(const gale__domain *domain, const gale__pnode *n, const gale__pnode *in,
+    const gale__map *m, gale__map *out, bool *guarded)
 {
     for (int a = 0; a < n->rank; a++) {
         gale__map_axis *x = &out->axis[a];
@@ -220,7 +235,8 @@ static gale__map_result map_pad(const gale__domain *domain, const gale__pnode *n
     return GALE__MAP_OK;
 }
 
-static gale__map_result map_window(const gale__domain *domain, const gale__pnode *n, const gale__pnode *in, const gale__map *m, gale__map *out, bool *guarded)
+static gale__map_result map_window(const gale__domain *domain, const gale__pnode *n, const gale__pnode *in,
+    const gale__map *m, gale__map *out, bool *guarded)
 {
     int axis = (int)n->attr[0];
     for (int a = 0; a < in->rank; a++) out->axis[a] = m->axis[a <= axis ? a : a + 1];
@@ -232,7 +248,8 @@ static gale__map_result map_window(const gale__domain *domain, const gale__pnode
     return add_guard(out, x, in->dims[axis], domain, guarded) ? GALE__MAP_OK : GALE__MAP_FAIL;
 }
 
-static gale__map_result map_unwindow(const gale__domain *domain, const gale__pnode *n, const gale__pnode *in, const gale__map *m, gale__map *out, bool *guarded)
+static gale__map_result map_unwindow(const gale__domain *domain, const gale__pnode *n, const gale__pnode *in,
+    const gale__map *m, gale__map *out, bool *guarded)
 {
     int axis = (int)n->attr[0];
     for (int a = 0; a < in->rank; a++) out->axis[a] = m->axis[a];
@@ -245,7 +262,8 @@ static gale__map_result map_unwindow(const gale__domain *domain, const gale__pno
     return add_guard(out, x, in->dims[axis], domain, guarded) ? GALE__MAP_OK : GALE__MAP_FAIL;
 }
 
-gale__map_result gale__map_view(const gale__g *g, gale__node node, const gale__domain *domain, const gale__map *m, gale__map *out, bool *guarded, gale__split *split)
+gale__map_result gale__map_view(const gale__g *g, gale__node node, const gale__domain *domain, const gale__map *m,
+    gale__map *out, bool *guarded, gale__split *split)
 {
     const gale__pnode *n = gale__g_at(g, node), *in = gale__g_at(g, n->in[0]);
     copy_guards(m, out);

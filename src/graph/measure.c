@@ -1,12 +1,15 @@
-/* Ceilings that only kernels can show: chains of multiply-adds and a matrix product for arithmetic (the better of the two counts,
- * since processors reach their peak only in products), a plain map for memory. */
+/* Ceilings that only kernels can show: chains of multiply-adds and a matrix product for arithmetic (the better of the
+ * two counts, since processors reach their peak only in products), a plain map for memory. */
 #include "graph/measure.h"
 #include "device/ceilings.h"
 #include "graph/time.h"
 
 typedef gale_status write_graph(gale_graph *g, gale_value x, gale_value *out);
 
-static gale_status number(gale_graph *g, float v, gale_value *out) { return gale_graph_constant(g, GALE_F32, 0, NULL, &v, out); }
+static gale_status number(gale_graph *g, float v, gale_value *out)
+{
+    return gale_graph_constant(g, GALE_F32, 0, NULL, &v, out);
+}
 
 static gale_status multiply_adds(gale_graph *g, gale_value x, gale_value *out)
 {
@@ -27,7 +30,10 @@ static gale_status product(gale_graph *g, gale_value x, gale_value *out)
     return gale_graph_op(g, "MatMul", in, 2, NULL, 0, out, 1);
 }
 
-static gale_status negate(gale_graph *g, gale_value x, gale_value *out) { return gale_graph_op(g, "Neg", &x, 1, NULL, 0, out, 1); }
+static gale_status negate(gale_graph *g, gale_value x, gale_value *out)
+{
+    return gale_graph_op(g, "Neg", &x, 1, NULL, 0, out, 1);
+}
 
 static gale_status time_graph(gale_device *device, write_graph *write, int64_t rows, int64_t columns, gale__timing *t)
 {
@@ -60,7 +66,8 @@ gale_status gale__measure_kernels(gale_device *device)
     GALE_TRY(time_graph(device, multiply_adds, rows, 1024, &chain));
     GALE_TRY(time_graph(device, product, side, side, &matmul));
     GALE_TRY(time_graph(device, negate, slow ? 4096 : 65536, 1024, &map));
-    double gflops = 200.0 * (double)rows * 1024 / chain.least_us / 1e3, other = 2.0 * (double)side * (double)side * (double)side / matmul.least_us / 1e3;
+    double gflops = 200.0 * (double)rows * 1024 / chain.least_us / 1e3,
+           other = 2.0 * (double)side * (double)side * (double)side / matmul.least_us / 1e3;
     GALE_TRY(gale__ceilings_set_f32(device, gflops > other ? gflops : other));
     return gale__ceilings_raise_copy(device, 8.0 * (double)(slow ? 4096 : 65536) * 1024 / map.least_us / 1e3);
 }

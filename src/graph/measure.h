@@ -1,4 +1,5 @@
-/* What the kernels that gale makes reach at best: arithmetic, and the copy rate of a map where the driver's own copy is slower. */
+/* What the kernels that gale makes reach at best: arithmetic, and the copy rate of a map where the driver's own copy is
+ * slower. */
 #ifndef GALE_GRAPH_MEASURE_H
 #define GALE_GRAPH_MEASURE_H
 #include "device/device.h"

@@ -1,15 +1,23 @@
-/* Packing values into slabs.  Values come in the order they are first written; each takes the smallest hole that fits among
- * what is free at that moment, else the end of a slab that may still grow, else a new slab. */
+/* Packing values into slabs.  Values come in the order they are first written; each takes the smallest hole that fits
+ * among what is free at that moment, else the end of a slab that may still grow, else a new slab. */
 #include "graph/plan.h"
 #include <string.h>
 
 #define ALIGN 256u
 
-typedef struct hole { int32_t slab; uint64_t offset, size; } hole;
+typedef struct hole {
+    int32_t slab;
+    uint64_t offset, size;
+} hole;
 typedef struct packer {
-    hole *holes; int n_holes; size_t holes_capacity;   /* sorted by slab, offset */
-    uint64_t *slabs; int n_slabs; size_t slabs_capacity;
-    int *active; int n_active;                         /* heap of items in use, soonest last use first */
+    hole *holes;
+    int n_holes;
+    size_t holes_capacity; /* sorted by slab, offset */
+    uint64_t *slabs;
+    int n_slabs;
+    size_t slabs_capacity;
+    int *active;
+    int n_active; /* heap of items in use, soonest last use first */
     uint64_t limit;
 } packer;
 
@@ -22,7 +30,8 @@ static void remove_hole(packer *p, int i)
 static gale_status give_back(packer *p, int32_t slab, uint64_t offset, uint64_t size)
 {
     int i = 0;
-    while (i < p->n_holes && (p->holes[i].slab < slab || (p->holes[i].slab == slab && p->holes[i].offset < offset))) i++;
+    while (i < p->n_holes && (p->holes[i].slab < slab || (p->holes[i].slab == slab && p->holes[i].offset < offset)))
+        i++;
     GALE_TRY(gale__grow((void **)&p->holes, &p->holes_capacity, (size_t)p->n_holes + 1, sizeof *p->holes));
     memmove(&p->holes[i + 1], &p->holes[i], (size_t)(p->n_holes - i) * sizeof *p->holes);
     p->holes[i] = (hole){slab, offset, size};
@@ -65,7 +74,8 @@ static gale_status take(packer *p, gale__item *item)
         uint64_t end = p->slabs[s], start = end;
         int tail = -1;
         for (int i = 0; i < p->n_holes; i++)
-            if (p->holes[i].slab == s && p->holes[i].offset + p->holes[i].size == end) tail = i, start = p->holes[i].offset;
+            if (p->holes[i].slab == s && p->holes[i].offset + p->holes[i].size == end)
+                tail = i, start = p->holes[i].offset;
         if (start + size > p->limit && !(p->n_slabs == 1 && p->limit == 0)) continue;
         if (tail >= 0) remove_hole(p, tail);
         item->slab = s;

@@ -34,8 +34,7 @@ void gale_graph_destroy(gale_graph **graph)
     *graph = NULL;
     if (atomic_fetch_sub(&g->refs, 1) != 1) return;
     for (int i = 0; i < g->n_values; i++) gale_tensor_destroy(&g->values[i].constant);
-    for (int i = 0; i < g->n_nodes; i++)
-        free_attrs(g->nodes[i].attrs, g->nodes[i].n_attrs);
+    for (int i = 0; i < g->n_nodes; i++) free_attrs(g->nodes[i].attrs, g->nodes[i].n_attrs);
     gale__free(g->values);
     gale__free(g->nodes);
     gale__free(g->inputs);
@@ -61,12 +60,16 @@ static gale_status new_value(gale_graph *g, gale__value_info info, gale_value *o
     return GALE_OK;
 }
 
-gale_status gale_graph_input(gale_graph *g, const char *name, gale_type type, int rank, const int64_t *dims, const char *const *symbols, gale_value *out)
+gale_status gale_graph_input(gale_graph *g, const char *name, gale_type type, int rank, const int64_t *dims,
+    const char *const *symbols, gale_value *out)
 {
     gale__value_info v = {.node = -1, .input = g->n_inputs, .type = type, .rank = rank};
     GALE_TRY(check_open(g));
-    if (rank < -1 || rank > GALE_MAX_RANK) return gale__fail(GALE_INVALID, "input %s: rank %d is not in 0 .. %d, nor -1 for any", name, rank, GALE_MAX_RANK);
-    if ((unsigned)type >= GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "input %s: type %s is not numeric", name, gale_type_name(type));
+    if (rank < -1 || rank > GALE_MAX_RANK)
+        return gale__fail(
+            GALE_INVALID, "input %s: rank %d is not in 0 .. %d, nor -1 for any", name, rank, GALE_MAX_RANK);
+    if ((unsigned)type >= GALE_STRING)
+        return gale__fail(GALE_UNSUPPORTED, "input %s: type %s is not numeric", name, gale_type_name(type));
     for (int i = 0; i < rank; i++) {
         v.dims[i] = dims[i] < 0 ? -1 : dims[i];
         if (dims[i] >= 0 || !symbols || !symbols[i]) continue;
@@ -90,7 +93,8 @@ static gale_status add_constant(gale_graph *g, gale_tensor *t, gale_value *out)
     return status;
 }
 
-gale_status gale_graph_constant(gale_graph *g, gale_type type, int rank, const int64_t *dims, const void *data, gale_value *out)
+gale_status gale_graph_constant(
+    gale_graph *g, gale_type type, int rank, const int64_t *dims, const void *data, gale_value *out)
 {
     gale_tensor *copy = NULL;
     GALE_TRY(check_open(g));
@@ -102,7 +106,9 @@ gale_status gale_graph_constant_tensor(gale_graph *g, const gale_tensor *host, g
 {
     gale_tensor *view = NULL;
     GALE_TRY(check_open(g));
-    if (host->device) return gale__fail(GALE_INVALID, "a constant must lie on the host: gale_tensor_to_device with no device moves it");
+    if (host->device)
+        return gale__fail(
+            GALE_INVALID, "a constant must lie on the host: gale_tensor_to_device with no device moves it");
     if (host->type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings are not numbers of a graph");
     GALE_TRY(gale_tensor_reshape((gale_tensor *)host, host->rank, host->dims, &view));
     return add_constant(g, view, out);
@@ -139,8 +145,10 @@ static gale_status copy_attr(gale__arena *a, const gale_attr *from, gale_attr *t
     attr.graph = NULL;
     if (!(attr.name = gale__arena_strdup(a, from->name))) return GALE_NO_MEMORY;
     if (from->s && !(attr.s = gale__arena_strdup(a, from->s))) return GALE_NO_MEMORY;
-    if (from->ints && !(attr.ints = gale__arena_copy(a, from->ints, from->count * sizeof *from->ints))) return GALE_NO_MEMORY;
-    if (from->floats && !(attr.floats = gale__arena_copy(a, from->floats, from->count * sizeof *from->floats))) return GALE_NO_MEMORY;
+    if (from->ints && !(attr.ints = gale__arena_copy(a, from->ints, from->count * sizeof *from->ints)))
+        return GALE_NO_MEMORY;
+    if (from->floats && !(attr.floats = gale__arena_copy(a, from->floats, from->count * sizeof *from->floats)))
+        return GALE_NO_MEMORY;
     if (from->strings) GALE_TRY(copy_strings(a, &attr));
     if (from->tensor) GALE_TRY(gale_tensor_to_device(from->tensor, NULL, (gale_tensor **)&attr.tensor));
     if (from->graph) gale__graph_hold(attr.graph = from->graph);
@@ -150,22 +158,27 @@ static gale_status copy_attr(gale__arena *a, const gale_attr *from, gale_attr *t
 
 static gale_status wrong_count(const char *name, const gale__op *op, int n)
 {
-    if (op->max_in < 0) return gale__fail(GALE_INVALID, "%s takes at least %d input%s, not %d", name, op->min_in, op->min_in == 1 ? "" : "s", n);
-    if (op->max_in == op->min_in) return gale__fail(GALE_INVALID, "%s takes %d input%s, not %d", name, op->min_in, op->min_in == 1 ? "" : "s", n);
+    if (op->max_in < 0)
+        return gale__fail(
+            GALE_INVALID, "%s takes at least %d input%s, not %d", name, op->min_in, op->min_in == 1 ? "" : "s", n);
+    if (op->max_in == op->min_in)
+        return gale__fail(GALE_INVALID, "%s takes %d input%s, not %d", name, op->min_in, op->min_in == 1 ? "" : "s", n);
     return gale__fail(GALE_INVALID, "%s takes %d to %d inputs, not %d", name, op->min_in, op->max_in, n);
 }
 
-static gale_status check_op(const gale_graph *g, const char *name, const gale__op *op, const gale_value *inputs, int n_inputs, int n_outputs)
+static gale_status check_op(
+    const gale_graph *g, const char *name, const gale__op *op, const gale_value *inputs, int n_inputs, int n_outputs)
 {
     if (!op) return gale__fail(GALE_NOT_FOUND, "no operator is called %s", name);
-    if (n_inputs < op->min_in || (op->max_in >= 0 && n_inputs > op->max_in))
-        return wrong_count(name, op, n_inputs);
+    if (n_inputs < op->min_in || (op->max_in >= 0 && n_inputs > op->max_in)) return wrong_count(name, op, n_inputs);
     if (n_outputs < 0 || (op->max_out >= 0 && n_outputs > op->max_out))
-        return gale__fail(GALE_INVALID, "%s has at most %d output%s, not %d", name, op->max_out, op->max_out == 1 ? "" : "s", n_outputs);
+        return gale__fail(GALE_INVALID, "%s has at most %d output%s, not %d", name, op->max_out,
+            op->max_out == 1 ? "" : "s", n_outputs);
     for (int i = 0; i < n_inputs; i++) {
         if (inputs[i] == GALE_NONE && i >= op->min_in && op->max_in >= 0) continue;
         if (inputs[i] == GALE_NONE) return gale__fail(GALE_INVALID, "%s: input %d is left out", name, i);
-        if (inputs[i] < 0 || inputs[i] >= g->n_values) return gale__fail(GALE_INVALID, "%s: input %d is not a value of this graph", name, i);
+        if (inputs[i] < 0 || inputs[i] >= g->n_values)
+            return gale__fail(GALE_INVALID, "%s: input %d is not a value of this graph", name, i);
     }
     return GALE_OK;
 }
@@ -178,12 +191,14 @@ static gale_status check_bodies(const gale_attr *attrs, int n, const char *name,
     for (int i = 0; i < n; i++) {
         if (attrs[i].kind != GALE_ATTR_GRAPH) continue;
         if (attrs[i].graph->depth + 1 > *depth) *depth = attrs[i].graph->depth + 1;
-        if (*depth > BODIES_DEEP) return gale__fail(GALE_LIMIT, "%s: bodies within bodies go deeper than %d", name, BODIES_DEEP);
+        if (*depth > BODIES_DEEP)
+            return gale__fail(GALE_LIMIT, "%s: bodies within bodies go deeper than %d", name, BODIES_DEEP);
     }
     return GALE_OK;
 }
 
-gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inputs, int n_inputs, const gale_attr *attrs, int n_attrs, gale_value *outputs, int n_outputs)
+gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inputs, int n_inputs,
+    const gale_attr *attrs, int n_attrs, gale_value *outputs, int n_outputs)
 {
     gale__op_node node = {.op = gale__op_find(name), .n_in = n_inputs, .n_out = n_outputs, .path = -1};
     GALE_TRY(check_open(g));
@@ -198,7 +213,8 @@ gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inp
     node.attrs = gale__arena_alloc(&g->arena, ((size_t)n_attrs + 1) * sizeof *attrs);
     if (!node.in || !node.out || !node.attrs) return GALE_NO_MEMORY;
     GALE_TRY(gale__grow((void **)&g->nodes, &g->nodes_capacity, (size_t)g->n_nodes + 1, sizeof *g->nodes));
-    GALE_TRY(gale__grow((void **)&g->values, &g->values_capacity, (size_t)(g->n_values + n_outputs), sizeof *g->values));
+    GALE_TRY(
+        gale__grow((void **)&g->values, &g->values_capacity, (size_t)(g->n_values + n_outputs), sizeof *g->values));
     for (; node.n_attrs < n_attrs; node.n_attrs++) {
         gale_status status = copy_attr(&g->arena, &attrs[node.n_attrs], &node.attrs[node.n_attrs]);
         if (status != GALE_OK) return free_attrs(node.attrs, node.n_attrs), status;
@@ -223,11 +239,13 @@ gale_status gale__opgraph_place(gale_graph *g, int first, const char *where)
 gale_status gale_graph_output(gale_graph *g, const char *name, gale_value value)
 {
     GALE_TRY(check_open(g));
-    if (value < 0 || value >= g->n_values) return gale__fail(GALE_INVALID, "output %s is not a value of this graph", name);
+    if (value < 0 || value >= g->n_values)
+        return gale__fail(GALE_INVALID, "output %s is not a value of this graph", name);
     const char *copy = gale__arena_strdup(&g->arena, name);
     if (!copy) return GALE_NO_MEMORY;
     GALE_TRY(gale__grow((void **)&g->outputs, &g->outputs_capacity, (size_t)g->n_outputs + 1, sizeof *g->outputs));
-    GALE_TRY(gale__grow((void **)&g->output_names, &g->names_capacity, (size_t)g->n_outputs + 1, sizeof *g->output_names));
+    GALE_TRY(
+        gale__grow((void **)&g->output_names, &g->names_capacity, (size_t)g->n_outputs + 1, sizeof *g->output_names));
     g->outputs[g->n_outputs] = value;
     g->output_names[g->n_outputs++] = copy;
     return GALE_OK;
@@ -239,11 +257,13 @@ gale_status gale_graph_gradient(gale_graph *g, gale_value loss, const gale_value
     GALE_TRY(check_open(g));
     if (loss < 0 || loss >= g->n_values) return gale__fail(GALE_INVALID, "the loss is not a value of this graph");
     for (int i = 0; i < n; i++)
-        if (wrt[i] < 0 || wrt[i] >= g->n_values) return gale__fail(GALE_INVALID, "value %d to differentiate by is not of this graph", i);
+        if (wrt[i] < 0 || wrt[i] >= g->n_values)
+            return gale__fail(GALE_INVALID, "value %d to differentiate by is not of this graph", i);
     r.wrt = gale__arena_copy(&g->arena, wrt, (size_t)n * sizeof *wrt);
     r.out = gale__arena_alloc(&g->arena, ((size_t)n + 1) * sizeof *r.out);
     if (!r.wrt || !r.out) return GALE_NO_MEMORY;
-    GALE_TRY(gale__grow((void **)&g->gradients, &g->gradients_capacity, (size_t)g->n_gradients + 1, sizeof *g->gradients));
+    GALE_TRY(
+        gale__grow((void **)&g->gradients, &g->gradients_capacity, (size_t)g->n_gradients + 1, sizeof *g->gradients));
     GALE_TRY(gale__grow((void **)&g->values, &g->values_capacity, (size_t)(g->n_values + n), sizeof *g->values));
     for (int i = 0; i < n; i++) {
         g->values[g->n_values] = (gale__value_info){.node = -1, .input = -1};
@@ -267,7 +287,8 @@ static const gale__op **op_slot(const char *name)
 
 static void fill_op_slots(void)
 {
-    for (int i = 0; i < gale__ops_count && i < OP_SLOTS / 2; i++) *op_slot(gale__ops_table[i]->name) = gale__ops_table[i];
+    for (int i = 0; i < gale__ops_count && i < OP_SLOTS / 2; i++)
+        *op_slot(gale__ops_table[i]->name) = gale__ops_table[i];
 }
 
 const gale__op *gale__op_find(const char *name)
@@ -276,7 +297,8 @@ const gale__op *gale__op_find(const char *name)
     return *op_slot(name);
 }
 
-/* What a body must know of the values it captures, which are the last inputs of both: flags by value of the graph around. */
+/* What a body must know of the values it captures, which are the last inputs of both: flags by value of the graph
+ * around. */
 static gale_status note_captures(const gale__op_node *n, bool *needed);
 
 gale_status gale__opgraph_plan_inputs(const gale_graph *g, bool *out)
@@ -288,7 +310,9 @@ gale_status gale__opgraph_plan_inputs(const gale_graph *g, bool *out)
         bool all = false;
         for (int k = 0; k < n->n_out; k++) all |= needed[n->out[k]];
         for (int k = 0; k < n->n_in; k++)
-            if (n->in[k] >= 0 && (all || n->op->plan_inputs >> (k < 31 ? k : 31) & 1) && !(n->op->shape_inputs >> (k < 31 ? k : 31) & 1)) needed[n->in[k]] = true;
+            if (n->in[k] >= 0 && (all || n->op->plan_inputs >> (k < 31 ? k : 31) & 1) &&
+                !(n->op->shape_inputs >> (k < 31 ? k : 31) & 1))
+                needed[n->in[k]] = true;
         gale_status status = note_captures(n, needed);
         if (status != GALE_OK) return gale__free(needed), status;
     }
@@ -319,7 +343,7 @@ typedef struct lowering {
     gale__g *g;
     gale__node *nodes; /* by value */
     gale_device *device;
-    int claim_from;    /* gradients of what comes before are taken: they need what lies inside */
+    int claim_from; /* gradients of what comes before are taken: they need what lies inside */
 } lowering;
 
 static gale_status begin_region(gale__g *g, const gale__op_node *op)
@@ -343,7 +367,10 @@ static gale_status end_region(gale__g *g, const gale__node *in, int n_in, const 
 }
 
 /* Room for n nodes: `few`, or the arena's. */
-static gale__node *room(lowering *l, gale__node few[8], int n) { return n <= 8 ? few : gale__arena_alloc(&l->g->arena, (size_t)n * sizeof *few); }
+static gale__node *room(lowering *l, gale__node few[8], int n)
+{
+    return n <= 8 ? few : gale__arena_alloc(&l->g->arena, (size_t)n * sizeof *few);
+}
 
 static void read_inputs(const lowering *l, const gale__op_node *n, gale__node *in)
 {
@@ -367,7 +394,8 @@ static void lower_op(lowering *l, const gale__op_node *n, gale_device *device, c
 /* The status of lowering a node, with its place in front of the reason. */
 static gale_status failed_at(gale_status status, const gale__op_node *n, int index, const char *of)
 {
-    return n->where ? gale__fail_within(status, "%s", n->where) : gale__fail_within(status, "%s (node %d%s)", n->name, index, of);
+    return n->where ? gale__fail_within(status, "%s", n->where)
+                    : gale__fail_within(status, "%s (node %d%s)", n->name, index, of);
 }
 
 static gale_status lower_body(lowering *l, const gale__op_node *n, gale__node *out)
@@ -378,7 +406,9 @@ static gale_status lower_body(lowering *l, const gale__op_node *n, gale__node *o
         if (!in || !made) return GALE_NO_MEMORY;
         read_inputs(l, b, in);
         lower_op(l, b, NULL, in, made);
-        if (l->g->status != GALE_OK) return b->where ? gale__fail_within(l->g->status, "%s", b->where) : gale__fail_within(l->g->status, "%s", b->name);
+        if (l->g->status != GALE_OK)
+            return b->where ? gale__fail_within(l->g->status, "%s", b->where)
+                            : gale__fail_within(l->g->status, "%s", b->name);
     }
     for (int i = 0; i < n->n_out; i++) out[i] = l->nodes[n->out[i]];
     return GALE_OK;
@@ -390,7 +420,8 @@ static bool applies(const lowering *l, const gale__op_node *n, const gale__node 
     if (!n->n_body) return true;
     if (in[0] < 0) return false;
     const gale__pnode *x = gale__g_at(l->g, in[0]);
-    return gale__type_is_float((gale_type)x->type) && x->rank >= n->min_rank && (n->exact_rank < 0 || n->exact_rank == x->rank);
+    return gale__type_is_float((gale_type)x->type) && x->rank >= n->min_rank &&
+           (n->exact_rank < 0 || n->exact_rank == x->rank);
 }
 
 static gale_status lower_node(lowering *l, int index)
@@ -424,7 +455,8 @@ static gale_status lower_gradient(lowering *l, const gale__gradient *r)
     return GALE_OK;
 }
 
-static gale__node lower_leaf(const gale_graph *graph, int v, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale__g *g)
+static gale__node lower_leaf(const gale_graph *graph, int v, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks,
+    const void *const *known, gale__g *g)
 {
     const gale__value_info *info = &graph->values[v];
     if (info->constant) return gale__g_const_tensor(g, info->constant);
@@ -442,7 +474,8 @@ static gale_status no_result(const gale_graph *graph, int output)
     return index < 0 ? status : failed_at(status, &graph->nodes[index], index, "");
 }
 
-gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks, const void *const *known, gale_device *device, gale__g *g, gale__node *out)
+gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks,
+    const void *const *known, gale_device *device, gale__g *g, gale__node *out)
 {
     lowering l = {.graph = graph, .g = g, .device = device};
     if (graph->n_gradients) l.claim_from = graph->gradients[graph->n_gradients - 1].after;
@@ -453,7 +486,8 @@ gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[G
     GALE_TRY(g->status);
     int next = 0;
     for (int i = 0; i <= graph->n_nodes; i++) {
-        for (; next < graph->n_gradients && graph->gradients[next].after == i; next++) GALE_TRY(lower_gradient(&l, &graph->gradients[next]));
+        for (; next < graph->n_gradients && graph->gradients[next].after == i; next++)
+            GALE_TRY(lower_gradient(&l, &graph->gradients[next]));
         if (i < graph->n_nodes) GALE_TRY(lower_node(&l, i));
     }
     for (int i = 0; i < graph->n_outputs; i++) {
@@ -481,17 +515,20 @@ static gale_status inline_nodes(lowering *l, const gale__node *in)
     return l->g->status;
 }
 
-gale_status gale__opgraph_inline(const gale_graph *graph, gale__g *g, const gale__node *in, int n_in, gale__node *out, int n_out)
+gale_status gale__opgraph_inline(
+    const gale_graph *graph, gale__g *g, const gale__node *in, int n_in, gale__node *out, int n_out)
 {
     lowering l = {.graph = graph, .g = g};
     GALE_TRY(g->status);
     if (n_in != graph->n_inputs || n_out != graph->n_outputs)
-        return g->status = gale__fail(GALE_INVALID, "a body has %d inputs and %d outputs; %d and %d are wanted", graph->n_inputs, graph->n_outputs, n_in, n_out);
+        return g->status = gale__fail(GALE_INVALID, "a body has %d inputs and %d outputs; %d and %d are wanted",
+                   graph->n_inputs, graph->n_outputs, n_in, n_out);
     l.nodes = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *l.nodes);
     gale_status status = l.nodes ? inline_nodes(&l, in) : GALE_NO_MEMORY;
     for (int i = 0; i < n_out && status == GALE_OK; i++) {
         out[i] = l.nodes[graph->outputs[i]];
-        if (out[i] == GALE__NIL) status = gale__fail(GALE_INVALID, "output %s of a body has no value", graph->output_names[i]);
+        if (out[i] == GALE__NIL)
+            status = gale__fail(GALE_INVALID, "output %s of a body has no value", graph->output_names[i]);
     }
     return g->status = status;
 }

@@ -8,10 +8,16 @@ bool gale__claim_resize(gale__claim *c);
 bool gale__claim_resize(gale__claim *c)
 {
     gale__cpu_resize *a = &c->args.resize;
-    gale__pnode x = gale__claim_node(c, c->in[0]), out = gale__claim_node(c, c->out), y_taps = gale__claim_node(c, c->in[1]), x_taps = gale__claim_node(c, c->in[3]);
+    gale__pnode x = gale__claim_node(c, c->in[0]), out = gale__claim_node(c, c->out),
+                y_taps = gale__claim_node(c, c->in[1]), x_taps = gale__claim_node(c, c->in[3]);
     if (x.type != GALE_F32 || out.type != GALE_F32 || x.rank < 2 || y_taps.dims[1] > TAPS_MAX) return false;
-    *a = (gale__cpu_resize){.planes = 1, .height = x.dims[x.rank - 2], .width = x.dims[x.rank - 1], .out_height = out.dims[x.rank - 2], .out_width = out.dims[x.rank - 1],
-        .taps_y = y_taps.dims[1], .taps_x = x_taps.dims[0]};
+    *a = (gale__cpu_resize){.planes = 1,
+        .height = x.dims[x.rank - 2],
+        .width = x.dims[x.rank - 1],
+        .out_height = out.dims[x.rank - 2],
+        .out_width = out.dims[x.rank - 1],
+        .taps_y = y_taps.dims[1],
+        .taps_x = x_taps.dims[0]};
     for (int d = 0; d < x.rank - 2; d++) a->planes *= x.dims[d];
     for (int i = 0; i < 5; i++) gale__claim_operand(c, c->in[i]);
     c->scratch_bytes = gale__cpu_resize_scratch(a);

@@ -1,4 +1,5 @@
-/* Softmax and layer norm over short rows: the interpreter's cost of starting each instruction is more than the row's own. */
+/* Softmax and layer norm over short rows: the interpreter's cost of starting each instruction is more than the row's
+ * own. */
 #include "graph/paths.h"
 
 enum { SOFTMAX_MAX = 256, NORM_MAX = 1024 }; /* elements of a row; longer ones gain nothing (bench/paths.c) */
@@ -44,5 +45,6 @@ bool gale__claim_layer_norm(gale__claim *c)
 {
     if (c->node->n_out != 1 || !make_rows(c, gale__claim_attr(c, "axis", -1), NORM_MAX)) return false;
     c->args.rows.epsilon = gale__claim_attr(c, "epsilon", 1e-5);
-    return along_row(c, c->n_in > 1 ? c->in[1] : GALE__NIL, &c->args.rows.scaled) && along_row(c, c->n_in > 2 ? c->in[2] : GALE__NIL, &c->args.rows.shifted);
+    return along_row(c, c->n_in > 1 ? c->in[1] : GALE__NIL, &c->args.rows.scaled) &&
+           along_row(c, c->n_in > 2 ? c->in[2] : GALE__NIL, &c->args.rows.shifted);
 }

@@ -17,7 +17,10 @@ static const gale__path paths[] = {
     {0},
 };
 
-const gale__path *gale__paths_at(int i) { return i >= 0 && i < (int)(sizeof paths / sizeof *paths) - 1 ? &paths[i] : NULL; }
+const gale__path *gale__paths_at(int i)
+{
+    return i >= 0 && i < (int)(sizeof paths / sizeof *paths) - 1 ? &paths[i] : NULL;
+}
 
 int gale__paths_first(const char *region)
 {
@@ -38,7 +41,8 @@ double gale__claim_attr(const gale__claim *c, const char *name, double fallback)
 {
     for (int i = 0; i < c->node->n_attrs; i++) {
         const gale_attr *a = &c->node->attrs[i];
-        if (!strcmp(a->name, name)) return a->kind == GALE_ATTR_INT ? (double)a->i : a->kind == GALE_ATTR_FLOAT ? a->f : fallback;
+        if (!strcmp(a->name, name))
+            return a->kind == GALE_ATTR_INT ? (double)a->i : a->kind == GALE_ATTR_FLOAT ? a->f : fallback;
     }
     return fallback;
 }
@@ -71,7 +75,9 @@ void gale__claim_view(const gale__claim *c, gale__node n, gale__node *base, int6
     while (gale__prim_is_view(gale__g_at(c->g, n)->op)) {
         bool guarded = false;
         gale__split split;
-        if (gale__map_view(c->g, n, &domain, &maps[at], &maps[1 - at], &guarded, &split) != GALE__MAP_OK || guarded || maps[1 - at].n_guards) break;
+        if (gale__map_view(c->g, n, &domain, &maps[at], &maps[1 - at], &guarded, &split) != GALE__MAP_OK || guarded ||
+            maps[1 - at].n_guards)
+            break;
         at = 1 - at;
         n = gale__g_at(c->g, n)->in[0];
     }
@@ -124,12 +130,14 @@ static void take_apart(const gale__claim *c, int row, gale__node *out)
     }
 }
 
-gale_status gale__paths_claim(gale__g *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out)
+gale_status gale__paths_claim(
+    gale__g *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out)
 {
     if (out[0] < 0 || gale__g_at(g, out[0])->op == GALE__P_CONST || gale__g_elements(g, out[0]) == 0) return GALE_OK;
     for (int i = node->path; paths[i].region; i++) {
         if (strcmp(paths[i].region, node->name) || !paths[i].here(device)) continue;
-        gale__claim c = {.g = g, .device = device, .node = node, .in = in, .n_in = node->n_in, .out = out[0], .n_out = node->n_out};
+        gale__claim c = {
+            .g = g, .device = device, .node = node, .in = in, .n_in = node->n_in, .out = out[0], .n_out = node->n_out};
         if (!paths[i].claim(&c)) continue;
         if (c.together) take_apart(&c, i, out);
         else out[0] = make_routine(&c, i, 0);
@@ -140,17 +148,26 @@ gale_status gale__paths_claim(gale__g *g, gale_device *device, const gale__op_no
 
 /* --- Steps. --- */
 
-typedef struct routine { gale__cpu_routine *run; size_t scratch_bytes; int n_buffers; int64_t args[GALE__PATH_ARGS]; } routine;
+typedef struct routine {
+    gale__cpu_routine *run;
+    size_t scratch_bytes;
+    int n_buffers;
+    int64_t args[GALE__PATH_ARGS];
+} routine;
 
 static void run_on_host(void *user, const gale__launch *l)
 {
     const routine *r = user;
     void *pointers[GALE__PATH_OPERANDS + 2];
     for (int i = 0; i < l->n_refs; i++) pointers[i] = (char *)(uintptr_t)l->refs[i].mem->address + l->refs[i].offset;
-    r->run(r->args, pointers, (gale__cpu_scratch_space){r->scratch_bytes ? pointers[r->n_buffers] : NULL, r->scratch_bytes});
+    r->run(r->args, pointers,
+        (gale__cpu_scratch_space){r->scratch_bytes ? pointers[r->n_buffers] : NULL, r->scratch_bytes});
 }
 
-static double bytes_of(const gale__g *g, gale__node n) { return (double)gale__g_elements(g, n) * (double)gale_type_size((gale_type)gale__g_at(g, n)->type); }
+static double bytes_of(const gale__g *g, gale__node n)
+{
+    return (double)gale__g_elements(g, n) * (double)gale_type_size((gale_type)gale__g_at(g, n)->type);
+}
 
 gale_status gale__plan_routine(gale__planner *p, const gale__fused *k)
 {
@@ -159,12 +176,17 @@ gale_status gale__plan_routine(gale__planner *p, const gale__fused *k)
     const gale__path *path = &paths[n->attr[GALE__ROUTINE_ROW]];
     routine r = {.run = path->run, .scratch_bytes = (size_t)n->attr[GALE__ROUTINE_SCRATCH], .n_buffers = 1 + n->n_in};
     gale__place refs[GALE__PATH_OPERANDS + 2] = {gale__plan_place(p, k->root)};
-    gale__step step = {.kind = GALE__STEP_LAUNCH, .routine = true, .once = n->invariant, .groups = {1, 1, 1}, .tag = {.name = path->routine, .bytes = bytes_of(&plan->g, k->root)}};
+    gale__step step = {.kind = GALE__STEP_LAUNCH,
+        .routine = true,
+        .once = n->invariant,
+        .groups = {1, 1, 1},
+        .tag = {.name = path->routine, .bytes = bytes_of(&plan->g, k->root)}};
     for (int i = 0; i < n->n_in; i++) {
         refs[1 + i] = gale__plan_place(p, n->in[i]);
         step.tag.bytes += bytes_of(&plan->g, n->in[i]);
     }
-    if (r.scratch_bytes) GALE_TRY(gale__plan_scratch(p, r.scratch_bytes * (uint64_t)gale__parallel_width(), &refs[r.n_buffers]));
+    if (r.scratch_bytes)
+        GALE_TRY(gale__plan_scratch(p, r.scratch_bytes * (uint64_t)gale__parallel_width(), &refs[r.n_buffers]));
     memcpy(r.args, n->attr + GALE__ROUTINE_ARGS, (size_t)(n->n_attr - GALE__ROUTINE_ARGS) * sizeof *r.args);
     memcpy(&step.tag.operations, &n->attr[GALE__ROUTINE_OPERATIONS], sizeof step.tag.operations);
     if (!(step.tag.op = gale__arena_strdup(&plan->arena, k->op))) return GALE_NO_MEMORY;

@@ -1,8 +1,8 @@
 /* Fast paths: routines that do a whole region better than what fusion makes of it.
  *
- * paths.def is the table.  While an operator graph is lowered, each region whose name is in the table is offered to its rows;
- * the first that claims it makes one ROUTINE of it, and what was lowered is left to nobody.  What no row claims is fused as ever, so a
- * row may be removed and everything still works. */
+ * paths.def is the table.  While an operator graph is lowered, each region whose name is in the table is offered to its
+ * rows; the first that claims it makes one ROUTINE of it, and what was lowered is left to nobody.  What no row claims
+ * is fused as ever, so a row may be removed and everything still works. */
 #ifndef GALE_GRAPH_PATHS_H
 #define GALE_GRAPH_PATHS_H
 #include "device/device.h"
@@ -15,23 +15,33 @@ enum { GALE__PATH_OPERANDS = 6, GALE__PATH_ARGS = 64 };
 typedef struct gale__claim {
     gale__g *g;
     const gale_device *device;
-    const gale__op_node *node;      /* attributes */
-    const gale__node *in; int n_in;
-    gale__node out;                 /* as lowered: it has the type and shape that the routine must give */
-    int n_out;                      /* how many results the region has */
-    bool together;                  /* set by the row: the routine gives all results, of one type, one after another; else the first */
-    gale__node operand[GALE__PATH_OPERANDS]; int n_operands; /* read by the routine; each comes to lie in memory, dense */
-    union { int64_t words[GALE__PATH_ARGS]; gale__cpu_attention attention; gale__cpu_depthwise depthwise; gale__cpu_resize resize; gale__cpu_rows rows; gale__cpu_packed packed; gale__cpu_suppress suppress; } args;
-    int n_args;                     /* words */
-    uint64_t scratch_bytes;         /* for each worker */
+    const gale__op_node *node; /* attributes */
+    const gale__node *in;
+    int n_in;
+    gale__node out; /* as lowered: it has the type and shape that the routine must give */
+    int n_out;      /* how many results the region has */
+    bool together;  /* set by the row: the routine gives all results, of one type, one after another; else the first */
+    gale__node operand[GALE__PATH_OPERANDS];
+    int n_operands; /* read by the routine; each comes to lie in memory, dense */
+    union {
+        int64_t words[GALE__PATH_ARGS];
+        gale__cpu_attention attention;
+        gale__cpu_depthwise depthwise;
+        gale__cpu_resize resize;
+        gale__cpu_rows rows;
+        gale__cpu_packed packed;
+        gale__cpu_suppress suppress;
+    } args;
+    int n_args;             /* words */
+    uint64_t scratch_bytes; /* for each worker */
     double operations;
 } gale__claim;
-#define GALE__CLAIM_ARGS(c, member) ((c)->n_args = (int)(sizeof (c)->args.member / sizeof(int64_t)))
+#define GALE__CLAIM_ARGS(c, member) ((c)->n_args = (int)(sizeof(c)->args.member / sizeof(int64_t)))
 
 typedef struct gale__path {
     const char *region, *routine;
     bool (*here)(const gale_device *device);
-    bool (*claim)(gale__claim *c);  /* false: not this one */
+    bool (*claim)(gale__claim *c); /* false: not this one */
     gale__cpu_routine *run;
 } gale__path;
 
@@ -40,12 +50,14 @@ int gale__paths_first(const char *region);
 /* Row i; NULL: there are no more. */
 const gale__path *gale__paths_at(int i);
 /* Offers the region to the rows for its name; out[0] becomes the routine's result when one claims it. */
-gale_status gale__paths_claim(gale__g *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out);
+gale_status gale__paths_claim(
+    gale__g *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out);
 
 /* For claim functions. */
 gale__pnode gale__claim_node(const gale__claim *c, gale__node n); /* rank 0 for NIL */
 double gale__claim_attr(const gale__claim *c, const char *name, double fallback);
-/* How n lies in the memory of another node, views between them being seen through: that node is *base, n's axis d moves by stride[d]. */
+/* How n lies in the memory of another node, views between them being seen through: that node is *base, n's axis d moves
+ * by stride[d]. */
 void gale__claim_view(const gale__claim *c, gale__node n, gale__node *base, int64_t *stride, int64_t *offset);
 /* Adds an operand; false when there are too many. */
 bool gale__claim_operand(gale__claim *c, gale__node n);

@@ -1,5 +1,5 @@
-/* Finding a pattern in an operator graph.  What is still to be matched is a stack of goals (part of the pattern, value of the
- * graph) that is copied wherever there is a choice, so that every choice is open until the whole has matched. */
+/* Finding a pattern in an operator graph.  What is still to be matched is a stack of goals (part of the pattern, value
+ * of the graph) that is copied wherever there is a choice, so that every choice is open until the whole has matched. */
 #include "graph/pattern.h"
 #include "graph/tensor.h"
 #include <ctype.h>
@@ -8,9 +8,20 @@
 #include <string.h>
 
 enum { GOALS_MAX = 24 };
-typedef struct goal { int8_t part; gale_value value; } goal;
-typedef struct state { gale__match m; goal goals[GOALS_MAX]; int n_goals; } state;
-typedef struct search { const gale__pattern *p; const gale_graph *graph; const uint8_t *taken; } search;
+typedef struct goal {
+    int8_t part;
+    gale_value value;
+} goal;
+typedef struct state {
+    gale__match m;
+    goal goals[GOALS_MAX];
+    int n_goals;
+} state;
+typedef struct search {
+    const gale__pattern *p;
+    const gale_graph *graph;
+    const uint8_t *taken;
+} search;
 
 static bool solve(const search *s, const state *at, gale__match *out);
 
@@ -24,7 +35,13 @@ static const gale_attr *attr_of(const gale__op_node *n, const char *name, size_t
 /* --- Constants: of the graph, or made by the operator Constant. --- */
 
 /* values: whole numbers, as many as there are axes at most. */
-typedef struct constant { gale_type type; int rank; int64_t count; double number; int64_t values[GALE_MAX_RANK]; } constant;
+typedef struct constant {
+    gale_type type;
+    int rank;
+    int64_t count;
+    double number;
+    int64_t values[GALE_MAX_RANK];
+} constant;
 
 static bool constant_of_tensor(const gale_tensor *t, constant *out)
 {
@@ -33,7 +50,8 @@ static bool constant_of_tensor(const gale_tensor *t, constant *out)
     *out = (constant){.type = t->type, .rank = t->rank, .count = gale__tensor_elements(t)};
     if (out->count == 1 && gale__tensor_read(t, 0, t->size_bytes, &first) != GALE_OK) return false;
     if (out->count == 1) out->number = gale__load_f64(t->type, &first);
-    return t->type != GALE_I64 || out->count > GALE_MAX_RANK || gale__tensor_read(t, 0, t->size_bytes, out->values) == GALE_OK;
+    return t->type != GALE_I64 || out->count > GALE_MAX_RANK ||
+           gale__tensor_read(t, 0, t->size_bytes, out->values) == GALE_OK;
 }
 
 static bool constant_of_ints(const gale_attr *a, constant *out)
@@ -50,8 +68,10 @@ static bool constant_of(const gale_graph *g, gale_value v, constant *out)
     const gale_tensor *t = info->constant;
     const gale__op_node *n = info->node >= 0 ? &g->nodes[info->node] : NULL;
     if (!t && n && n->op && !strcmp(n->op->name, "Constant")) {
-        const gale_attr *value = attr_of(n, "value", 5), *real = attr_of(n, "value_float", 11), *whole = attr_of(n, "value_ints", 10);
-        if (real && real->kind == GALE_ATTR_FLOAT) return *out = (constant){.type = GALE_F32, .count = 1, .number = real->f}, true;
+        const gale_attr *value = attr_of(n, "value", 5), *real = attr_of(n, "value_float", 11),
+                        *whole = attr_of(n, "value_ints", 10);
+        if (real && real->kind == GALE_ATTR_FLOAT)
+            return *out = (constant){.type = GALE_F32, .count = 1, .number = real->f}, true;
         if (whole && whole->kind == GALE_ATTR_INTS) return constant_of_ints(whole, out);
         if (value && value->kind == GALE_ATTR_TENSOR) t = value->tensor;
     }
@@ -95,7 +115,8 @@ static bool note_axes(const int64_t *axes, int64_t n, gale__match *m)
         high = axes[i] > high ? axes[i] : high;
         seen |= 1ull << (axes[i] + GALE_MAX_RANK);
     }
-    if (high - low != n - 1 || (low < 0 && high != -1) || seen != ((1ull << n) - 1) << (low + GALE_MAX_RANK)) return false;
+    if (high - low != n - 1 || (low < 0 && high != -1) || seen != ((1ull << n) - 1) << (low + GALE_MAX_RANK))
+        return false;
     int rank = low < 0 ? -1 : (int)high + 1;
     if (m->exact_rank && (m->axis != low || m->exact_rank != rank)) return false;
     m->axis = (int)low;
@@ -108,7 +129,9 @@ static bool match_reduce(const search *s, const gale__op_node *n, gale__match *m
     constant c;
     const gale_attr *axes = attr_of(n, "axes", 4), *keep = attr_of(n, "keepdims", 8);
     if (keep && (keep->kind != GALE_ATTR_INT || keep->i != 1)) return false;
-    if (n->n_in > 1 && n->in[1] != GALE_NONE) return !axes && constant_of(s->graph, n->in[1], &c) && c.type == GALE_I64 && c.rank == 1 && note_axes(c.values, c.count, m);
+    if (n->n_in > 1 && n->in[1] != GALE_NONE)
+        return !axes && constant_of(s->graph, n->in[1], &c) && c.type == GALE_I64 && c.rank == 1 &&
+               note_axes(c.values, c.count, m);
     return axes && axes->kind == GALE_ATTR_INTS && note_axes(axes->ints, (int64_t)axes->count, m);
 }
 
@@ -176,7 +199,8 @@ static bool match_attributes(const search *s, const gale__pattern_node *p, const
     if (p->attrs_length == 1 && *p->attrs == '*') return true;
     if (memchr(p->attrs, '=', (size_t)p->attrs_length)) return same_numbers(p, n);
     const gale_attr *equation = attr_of(n, "equation", 8);
-    return equation && equation->kind == GALE_ATTR_STRING && same_equation(p->attrs, p->attrs + p->attrs_length, equation->s);
+    return equation && equation->kind == GALE_ATTR_STRING &&
+           same_equation(p->attrs, p->attrs + p->attrs_length, equation->s);
 }
 
 /* --- The search. --- */
@@ -188,7 +212,8 @@ static bool push(state *s, int part, gale_value v)
     return true;
 }
 
-static bool match_inputs(const search *s, const state *at, const gale__pattern_node *p, const gale__op_node *n, bool swapped, gale__match *out)
+static bool match_inputs(const search *s, const state *at, const gale__pattern_node *p, const gale__op_node *n,
+    bool swapped, gale__match *out)
 {
     state next = *at;
     for (int i = p->n_in - 1; i >= 0; i--)
@@ -223,7 +248,8 @@ static bool solve(const search *s, const state *before, gale__match *out)
     if (g.value < 0) return false;
     switch (p->kind) {
     case 'o': return match_operator(s, &at, p, g.value, out);
-    case '#': case '$': return match_number(s, p, g.value, &at.m) && solve(s, &at, out);
+    case '#':
+    case '$': return match_number(s, p, g.value, &at.m) && solve(s, &at, out);
     case '|':
         for (int i = 0; i < p->n_in; i++) {
             state next = at;
@@ -233,7 +259,8 @@ static bool solve(const search *s, const state *before, gale__match *out)
     default: break;
     }
     gale_value *bound = &at.m.value[p->slot];
-    if (p->kind == 'w' && s->graph->values[g.value].node >= 0 && !constant_of(s->graph, g.value, &(constant){0})) return false;
+    if (p->kind == 'w' && s->graph->values[g.value].node >= 0 && !constant_of(s->graph, g.value, &(constant){0}))
+        return false;
     if (*bound != GALE_NONE && *bound != g.value) return false;
     *bound = g.value;
     return solve(s, &at, out);
@@ -263,7 +290,8 @@ static bool root_fits(const gale__pattern *p, int part, const gale__op *op)
     return false;
 }
 
-bool gale__pattern_find(const gale__pattern *p, const gale_graph *graph, const int32_t *users, const uint8_t *taken, int root, gale__match *out)
+bool gale__pattern_find(const gale__pattern *p, const gale_graph *graph, const int32_t *users, const uint8_t *taken,
+    int root, gale__match *out)
 {
     const gale__op_node *n = &graph->nodes[root];
     if (!root_fits(p, p->root, n->op) || n->n_out != 1) return false;

@@ -9,7 +9,10 @@ enum { UNPACKED = 1 << 30 }; /* a work place's index is an item until the items 
 
 gale__place gale__plan_place(const gale__planner *p, gale__node n) { return p->place[gale__base(&p->fusion, n)]; }
 
-static size_t node_bytes(const gale__g *g, gale__node n) { return (size_t)gale__g_elements(g, n) * gale_type_size((gale_type)gale__g_at(g, n)->type); }
+static size_t node_bytes(const gale__g *g, gale__node n)
+{
+    return (size_t)gale__g_elements(g, n) * gale_type_size((gale_type)gale__g_at(g, n)->type);
+}
 
 gale_status gale__plan_step(gale__planner *p, gale__step step, const gale__place *refs, int n_refs)
 {
@@ -30,12 +33,19 @@ static gale_status new_item(gale__planner *p, uint64_t size, int first, int last
     return GALE_OK;
 }
 
-gale_status gale__plan_scratch(gale__planner *p, uint64_t size, gale__place *out) { return new_item(p, size, p->position, p->position, out); }
-gale_status gale__plan_scratch_early(gale__planner *p, uint64_t size, gale__place *out) { return new_item(p, size, 0, p->position, out); }
+gale_status gale__plan_scratch(gale__planner *p, uint64_t size, gale__place *out)
+{
+    return new_item(p, size, p->position, p->position, out);
+}
+gale_status gale__plan_scratch_early(gale__planner *p, uint64_t size, gale__place *out)
+{
+    return new_item(p, size, 0, p->position, out);
+}
 
 gale_status gale__plan_weight(gale__plan *plan, gale__wanted wanted)
 {
-    GALE_TRY(gale__grow((void **)&plan->weights, &plan->weights_capacity, (size_t)plan->n_weights + 1, sizeof *plan->weights));
+    GALE_TRY(gale__grow(
+        (void **)&plan->weights, &plan->weights_capacity, (size_t)plan->n_weights + 1, sizeof *plan->weights));
     plan->weights[plan->n_weights++] = wanted;
     return GALE_OK;
 }
@@ -49,7 +59,8 @@ static gale_status place_constant(gale__planner *p, gale__node n)
         p->place[n] = (gale__place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
         return gale__plan_weight(plan, (gale__wanted){.tensor = c->tensor});
     }
-    GALE_TRY(gale__grow((void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
+    GALE_TRY(gale__grow(
+        (void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
     plan->constants[plan->n_constants].data = c->data;
     plan->constants[plan->n_constants].offset = plan->const_bytes;
     plan->constants[plan->n_constants++].size = size;
@@ -58,10 +69,15 @@ static gale_status place_constant(gale__planner *p, gale__node n)
     return GALE_OK;
 }
 
-/* What a place is decided by.  last: when the value is read for the last time; kept: the prologue computes it, and runs read it. */
-typedef struct use { int last; bool kept; } use;
+/* What a place is decided by.  last: when the value is read for the last time; kept: the prologue computes it, and runs
+ * read it. */
+typedef struct use {
+    int last;
+    bool kept;
+} use;
 
-/* A place for what the kernel writes that runs at p->position.  What the prologue needs for itself is work like any other. */
+/* A place for what the kernel writes that runs at p->position.  What the prologue needs for itself is work like any
+ * other. */
 static gale_status place_root(gale__planner *p, gale__node n, const use *u)
 {
     if (p->place[n].space != GALE__SPACE_NONE) return GALE_OK;
@@ -70,7 +86,8 @@ static gale_status place_root(gale__planner *p, gale__node n, const use *u)
         p->plan->const_bytes += (node_bytes(&p->plan->g, n) + 255) / 256 * 256;
         return GALE_OK;
     }
-    return new_item(p, node_bytes(&p->plan->g, n), p->position, u->last > p->position ? u->last : p->position, &p->place[n]);
+    return new_item(
+        p, node_bytes(&p->plan->g, n), p->position, u->last > p->position ? u->last : p->position, &p->place[n]);
 }
 
 static void note_read(const gale__planner *p, gale__node n, int i, use *uses)
@@ -136,14 +153,16 @@ static gale_status place_all(gale__planner *p)
             continue;
         }
         for (gale__node o = n + 1; o < g->count; o++)
-            if (f->live[o] && gale__g_at(g, o)->op == GALE__P_LOOP_OUT && gale__g_at(g, o)->in[0] == n) GALE_TRY(place_root(p, o, &uses[o]));
+            if (f->live[o] && gale__g_at(g, o)->op == GALE__P_LOOP_OUT && gale__g_at(g, o)->in[0] == n)
+                GALE_TRY(place_root(p, o, &uses[o]));
     }
     return GALE_OK;
 }
 
 static const gale__fused *kernel_at(const gale__planner *p, int at) { return &p->fusion.kernels[p->order[at]]; }
 
-/* Weights may be laid out for the kernels that read them; for the prologue, which runs once, that would be lost work. */
+/* Weights may be laid out for the kernels that read them; for the prologue, which runs once, that would be lost work.
+ */
 static void mark_constants(const gale__planner *p, gale__fused *k)
 {
     for (int i = 0; i < k->nest.n_buffers && !gale__g_at(p->fusion.g, k->root)->invariant; i++)
@@ -163,16 +182,19 @@ static gale_status make_runnables(gale__planner *p)
     }
     p->nests = gale__arena_alloc(&plan->arena, ((size_t)n + 1) * sizeof *p->nests);
     bool *follows = gale__arena_alloc(&plan->arena, ((size_t)n + 1) * sizeof *follows);
-    plan->runnables = gale__arena_alloc(&plan->arena, ((size_t)f->n_kernels + 1) * sizeof *plan->runnables); /* specials come after the nests */
+    plan->runnables = gale__arena_alloc(
+        &plan->arena, ((size_t)f->n_kernels + 1) * sizeof *plan->runnables); /* specials come after the nests */
     if (!p->nests || !follows || !plan->runnables) return GALE_NO_MEMORY;
     n = 0;
     for (int at = 0; at < f->n_kernels; at++) {
         const gale__fused *k = kernel_at(p, at), *last = kernel_at(p, at > 0 ? at - 1 : 0);
         if (k->kind != GALE__K_NEST) continue;
-        follows[n] = at > 0 && last->kind == GALE__K_NEST && gale__g_at(f->g, last->root)->invariant == gale__g_at(f->g, k->root)->invariant;
+        follows[n] = at > 0 && last->kind == GALE__K_NEST &&
+                     gale__g_at(f->g, last->root)->invariant == gale__g_at(f->g, k->root)->invariant;
         p->nests[n++] = &k->nest;
     }
-    GALE_TRY(gale__runnables_make(plan->device, &plan->arena, p->nests, f->options.no_fusion ? NULL : follows, n, plan->runnables));
+    GALE_TRY(gale__runnables_make(
+        plan->device, &plan->arena, p->nests, f->options.no_fusion ? NULL : follows, n, plan->runnables));
     plan->n_runnables = n;
     return GALE_OK;
 }
@@ -186,7 +208,8 @@ static const char *name_chain(gale__planner *p, int at, int parts)
         for (same = 1; i + same < parts && !strcmp(kernel_at(p, at + i + same)->op, op);) same++;
         gale__str_addf(&text, same > 1 ? "%s%s x %d" : "%s%s", i ? ", " : "", op, same);
     }
-    const char *name = gale__str_check(&text) == GALE_OK ? gale__arena_strdup(&p->plan->arena, gale__str_text(&text)) : NULL;
+    const char *name =
+        gale__str_check(&text) == GALE_OK ? gale__arena_strdup(&p->plan->arena, gale__str_text(&text)) : NULL;
     gale__str_finish(&text);
     return name;
 }
@@ -210,7 +233,11 @@ static gale_status plan_nest(gale__planner *p, int at)
     gale__place refs[GALE__NEST_BUFFERS_MAX];
     int n = 0;
     if (!r->parts) return GALE_OK;
-    gale__step step = {.kind = GALE__STEP_LAUNCH, .once = gale__g_at(&p->plan->g, k->root)->invariant, .kernel = r->kernel, .words = r->words, .n_words = r->n_words};
+    gale__step step = {.kind = GALE__STEP_LAUNCH,
+        .once = gale__g_at(&p->plan->g, k->root)->invariant,
+        .kernel = r->kernel,
+        .words = r->words,
+        .n_words = r->n_words};
     memcpy(step.groups, r->groups, sizeof step.groups);
     step.tag.name = r->name;
     step.tag.op = r->parts > 1 ? name_chain(p, at, r->parts) : gale__arena_strdup(&p->plan->arena, k->op);
@@ -234,7 +261,9 @@ static gale_status copy_outputs(gale__planner *p)
         uint64_t size = node_bytes(&p->plan->g, p->plan->outputs[i]);
         if ((from.space == GALE__SPACE_OUTPUT && from.index == i) || size == 0) continue;
         gale__place refs[2] = {{GALE__SPACE_OUTPUT, i, 0}, from};
-        gale__step step = {.kind = GALE__STEP_COPY, .size = size, .tag = {.name = "copy", .op = "Identity", .bytes = 2.0 * (double)size}};
+        gale__step step = {.kind = GALE__STEP_COPY,
+            .size = size,
+            .tag = {.name = "copy", .op = "Identity", .bytes = 2.0 * (double)size}};
         GALE_TRY(gale__plan_step(p, step, refs, 2));
     }
     return GALE_OK;
@@ -275,7 +304,8 @@ static gale_status pack(gale__planner *p)
     }
     if (!ordered) qsort(order, (size_t)p->n_items, sizeof *order, by_first);
     for (int i = 0; i < p->n_items; i++) sorted[i] = *order[i];
-    GALE_TRY(gale__memory_pack(sorted, p->n_items, plan->device->info.caps.alloc_max_bytes, &plan->slabs, &plan->n_slabs));
+    GALE_TRY(
+        gale__memory_pack(sorted, p->n_items, plan->device->info.caps.alloc_max_bytes, &plan->slabs, &plan->n_slabs));
     for (int i = 0; i < p->n_items; i++) *order[i] = sorted[i];
     for (int i = 0; i < plan->n_steps; i++)
         for (int k = 0; k < plan->steps[i].n_refs; k++) {
@@ -329,7 +359,8 @@ static gale_status note_results(gale__plan *plan)
     for (int i = 0; i < plan->n_outputs; i++) {
         const gale__pnode *n = gale__g_at(&plan->g, plan->outputs[i]);
         gale__result *r = &plan->results[i];
-        *r = (gale__result){.type = (gale_type)n->type, .rank = n->rank, .size_bytes = node_bytes(&plan->g, plan->outputs[i])};
+        *r = (gale__result){
+            .type = (gale_type)n->type, .rank = n->rank, .size_bytes = node_bytes(&plan->g, plan->outputs[i])};
         memcpy(r->dims, n->dims, sizeof r->dims);
     }
     return GALE_OK;
@@ -352,7 +383,8 @@ static gale_status make(gale__planner *p, const gale__fusion_options *options)
     return GALE_OK;
 }
 
-gale_status gale__plan_make(gale_device *device, gale__g *g, const gale__node *outputs, int n_outputs, const gale__fusion_options *options, gale__plan **out)
+gale_status gale__plan_make(gale_device *device, gale__g *g, const gale__node *outputs, int n_outputs,
+    const gale__fusion_options *options, gale__plan **out)
 {
     uint64_t start = gale__time_ns();
     gale__plan *plan = gale__calloc(1, sizeof *plan);

@@ -1,5 +1,5 @@
-/* Loops: the body is planned once, and its steps are written down once per trip with their places moved.  Carried values
- * alternate between two buffers; slices and stacks are offsets into the whole. */
+/* Loops: the body is planned once, and its steps are written down once per trip with their places moved.  Carried
+ * values alternate between two buffers; slices and stacks are offsets into the whole. */
 #include "graph/planner.h"
 #include <string.h>
 
@@ -17,7 +17,10 @@ typedef struct unroll {
     bool once;
 } unroll;
 
-static uint64_t bytes_of(const gale__g *g, gale__node n) { return (uint64_t)gale__g_elements(g, n) * gale_type_size((gale_type)gale__g_at(g, n)->type); }
+static uint64_t bytes_of(const gale__g *g, gale__node n)
+{
+    return (uint64_t)gale__g_elements(g, n) * gale_type_size((gale_type)gale__g_at(g, n)->type);
+}
 
 static gale__place moved(gale__place place, uint64_t by) { return place.offset += by, place; }
 
@@ -78,7 +81,10 @@ static gale_status copy_initial(unroll *u)
         if (u->out[i].space == GALE__SPACE_NONE) continue;
         gale__place refs[2] = {u->out[i], gale__plan_place(u->p, u->node->in[i])};
         uint64_t size = bytes_of(&u->p->plan->g, u->node->in[i]);
-        gale__step step = {.kind = GALE__STEP_COPY, .once = u->once, .size = size, .tag = {.name = "copy", .op = "Loop", .bytes = 2.0 * (double)size}};
+        gale__step step = {.kind = GALE__STEP_COPY,
+            .once = u->once,
+            .size = size,
+            .tag = {.name = "copy", .op = "Loop", .bytes = 2.0 * (double)size}};
         if (size) GALE_TRY(gale__plan_step(u->p, step, refs, 2));
     }
     return GALE_OK;
@@ -88,10 +94,12 @@ static gale_status copy_initial(unroll *u)
 static gale_status plan_body(gale__planner *p, const gale__loop *loop, gale__plan **out)
 {
     gale__plan *plan = p->plan;
-    GALE_TRY(gale__grow((void **)&plan->bodies, &plan->bodies_capacity, (size_t)plan->n_bodies + 1, sizeof *plan->bodies));
+    GALE_TRY(
+        gale__grow((void **)&plan->bodies, &plan->bodies_capacity, (size_t)plan->n_bodies + 1, sizeof *plan->bodies));
     gale__g body = *loop->body; /* the plan takes it over; the parent's graph must not finish it again */
     memset(loop->body, 0, sizeof *loop->body);
-    gale_status status = gale__plan_make(plan->device, &body, loop->out, loop->n_carried + loop->n_stacked, &p->fusion.options, out);
+    gale_status status =
+        gale__plan_make(plan->device, &body, loop->out, loop->n_carried + loop->n_stacked, &p->fusion.options, out);
     if (status != GALE_OK) return gale__g_finish(&body), status; /* empty, when the plan had it already */
     plan->bodies[plan->n_bodies++] = *out;
     return GALE_OK;
@@ -102,7 +110,8 @@ static gale_status adopt_constants(gale__planner *p, const gale__plan *body, gal
     gale__plan *plan = p->plan;
     *out = (gale__place){GALE__SPACE_CONST, 0, plan->const_bytes};
     for (int i = 0; i < body->n_constants; i++) {
-        GALE_TRY(gale__grow((void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
+        GALE_TRY(gale__grow((void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1,
+            sizeof *plan->constants));
         plan->constants[plan->n_constants].data = body->constants[i].data;
         plan->constants[plan->n_constants].size = body->constants[i].size;
         plan->constants[plan->n_constants++].offset = plan->const_bytes + body->constants[i].offset;
@@ -133,16 +142,20 @@ static gale_status give_places(unroll *u, gale__node loop_node)
     if (!u->ping || !u->out || !u->stack_scratch) return GALE_NO_MEMORY;
     const gale__g *g = &p->plan->g;
     for (gale__node o = loop_node + 1; o < g->count; o++)
-        if (p->fusion.live[o] && gale__g_at(g, o)->op == GALE__P_LOOP_OUT && gale__g_at(g, o)->in[0] == loop_node) u->out[gale__g_at(g, o)->attr[0]] = p->place[o];
+        if (p->fusion.live[o] && gale__g_at(g, o)->op == GALE__P_LOOP_OUT && gale__g_at(g, o)->in[0] == loop_node)
+            u->out[gale__g_at(g, o)->attr[0]] = p->place[o];
     if (l->trips == 0) return GALE_OK;
     for (int i = 0; i < l->n_carried + l->n_stacked; i++) {
         uint64_t size = bytes_of(&u->body->g, u->body->outputs[i]);
         if (i >= l->n_carried) GALE_TRY(gale__plan_scratch(p, size, &u->stack_scratch[i]));
-        else for (int k = 0; k < 2; k++) GALE_TRY(gale__plan_scratch(p, size, &u->ping[2 * i + k]));
+        else
+            for (int k = 0; k < 2; k++) GALE_TRY(gale__plan_scratch(p, size, &u->ping[2 * i + k]));
     }
-    if (u->body->n_slabs > 16) return gale__fail(GALE_LIMIT, "a loop's body needs %d slabs of memory", u->body->n_slabs);
+    if (u->body->n_slabs > 16)
+        return gale__fail(GALE_LIMIT, "a loop's body needs %d slabs of memory", u->body->n_slabs);
     bool early = works_early(u->body);
-    for (int i = 0; i < u->body->n_slabs; i++) GALE_TRY((early ? gale__plan_scratch_early : gale__plan_scratch)(p, u->body->slabs[i], &u->work[i]));
+    for (int i = 0; i < u->body->n_slabs; i++)
+        GALE_TRY((early ? gale__plan_scratch_early : gale__plan_scratch)(p, u->body->slabs[i], &u->work[i]));
     return GALE_OK;
 }
 

@@ -7,18 +7,25 @@
 typedef struct special {
     uint8_t op;
     gale_type type;
-    int mode;               /* SORT: descending; SCAN: gale__reduce; PUT: -1 or gale__reduce */
+    int mode; /* SORT: descending; SCAN: gale__reduce; PUT: -1 or gale__reduce */
     int64_t outer, n, inner, count;
 } special;
 
-static void *pointer(const gale__launch *l, int i) { return (char *)(uintptr_t)l->refs[i].mem->address + l->refs[i].offset; }
+static void *pointer(const gale__launch *l, int i)
+{
+    return (char *)(uintptr_t)l->refs[i].mem->address + l->refs[i].offset;
+}
 
 static void run_on_host(void *user, const gale__launch *l)
 {
     const special *s = user;
     switch (s->op) {
-    case GALE__P_SORT: gale__cpu_sort(s->type, pointer(l, 1), pointer(l, 0), pointer(l, 2), s->outer, s->n, s->mode != 0); break;
-    case GALE__P_SCAN: gale__cpu_scan(s->type, (gale__reduce)s->mode, pointer(l, 1), pointer(l, 0), s->outer, s->n, s->inner); break;
+    case GALE__P_SORT:
+        gale__cpu_sort(s->type, pointer(l, 1), pointer(l, 0), pointer(l, 2), s->outer, s->n, s->mode != 0);
+        break;
+    case GALE__P_SCAN:
+        gale__cpu_scan(s->type, (gale__reduce)s->mode, pointer(l, 1), pointer(l, 0), s->outer, s->n, s->inner);
+        break;
     default: gale__cpu_put(s->type, s->mode, pointer(l, 0), s->n, pointer(l, 1), pointer(l, 2), s->count); break;
     }
 }
@@ -37,7 +44,10 @@ static special describe(const gale__g *g, const gale__pnode *n)
     return s;
 }
 
-static double value_bytes(const gale__g *g, gale__node n) { return (double)gale__g_elements(g, n) * (double)gale_type_size((gale_type)gale__g_at(g, n)->type); }
+static double value_bytes(const gale__g *g, gale__node n)
+{
+    return (double)gale__g_elements(g, n) * (double)gale_type_size((gale_type)gale__g_at(g, n)->type);
+}
 
 static gale__tag tag_of(const gale__planner *p, const gale__fused *k, const gale__pnode *n)
 {
@@ -50,7 +60,8 @@ static gale__tag tag_of(const gale__planner *p, const gale__fused *k, const gale
 }
 
 /* The step of one host function over the places given. */
-static gale_status host_step(gale__planner *p, const special *s, const gale__tag *tag, bool once, const gale__place *refs, int n)
+static gale_status host_step(
+    gale__planner *p, const special *s, const gale__tag *tag, bool once, const gale__place *refs, int n)
 {
     gale__plan *plan = p->plan;
     gale__runnable *r = &plan->runnables[plan->n_runnables];
@@ -63,16 +74,21 @@ static gale_status host_step(gale__planner *p, const special *s, const gale__tag
 static gale_status copy_step(gale__planner *p, gale__place to, gale__place from, uint64_t size, bool once)
 {
     gale__place refs[2] = {to, from};
-    gale__step step = {.kind = GALE__STEP_COPY, .once = once, .size = size, .tag = {.name = "copy", .op = "Scatter", .bytes = 2.0 * (double)size}};
+    gale__step step = {.kind = GALE__STEP_COPY,
+        .once = once,
+        .size = size,
+        .tag = {.name = "copy", .op = "Scatter", .bytes = 2.0 * (double)size}};
     return size ? gale__plan_step(p, step, refs, 2) : GALE_OK;
 }
 
-static gale_status plan_on_host(gale__planner *p, const gale__fused *k, const gale__pnode *n, const special *s, const gale__tag *tag)
+static gale_status plan_on_host(
+    gale__planner *p, const gale__fused *k, const gale__pnode *n, const special *s, const gale__tag *tag)
 {
     gale__place refs[3] = {gale__plan_place(p, k->root), gale__plan_place(p, n->in[0])};
     if (n->op == GALE__P_SCAN) return host_step(p, s, tag, n->invariant, refs, 2);
     if (n->op == GALE__P_SORT) {
-        GALE_TRY(gale__plan_scratch(p, (uint64_t)s->n * GALE__CPU_SORT_SCRATCH * sizeof(int64_t) * (uint64_t)gale__parallel_width(), &refs[2]));
+        GALE_TRY(gale__plan_scratch(
+            p, (uint64_t)s->n * GALE__CPU_SORT_SCRATCH * sizeof(int64_t) * (uint64_t)gale__parallel_width(), &refs[2]));
         return host_step(p, s, tag, n->invariant, refs, 3);
     }
     GALE_TRY(copy_step(p, refs[0], refs[1], (uint64_t)value_bytes(&p->plan->g, n->in[0]), n->invariant));
@@ -86,7 +102,8 @@ static gale_status make_job(const gale__planner *p, const special *s, gale__spec
 {
     const gale_device_caps *caps = &p->plan->device->info.caps;
     if (s->op == GALE__P_SORT) return gale__special_sort(job, caps, s->type, s->outer, s->n, s->mode != 0);
-    if (s->op == GALE__P_SCAN) return gale__special_scan(job, caps, s->type, (gale__reduce)s->mode, s->outer, s->n, s->inner);
+    if (s->op == GALE__P_SCAN)
+        return gale__special_scan(job, caps, s->type, (gale__reduce)s->mode, s->outer, s->n, s->inner);
     return gale__special_put(job, caps, s->type, s->mode, s->n, s->count);
 }
 
@@ -101,7 +118,8 @@ static gale_status find_kernel(gale_device *device, const gale__special_launch *
 }
 
 /* buffers: by GALE__SPECIAL_RESULT, INPUT, INDEX, SCRATCH. */
-static gale_status device_step(gale__planner *p, const gale__special_launch *launch, const gale__place *buffers, const gale__tag *tag, bool once)
+static gale_status device_step(
+    gale__planner *p, const gale__special_launch *launch, const gale__place *buffers, const gale__tag *tag, bool once)
 {
     gale__place refs[5];
     gale__step step = {.kind = GALE__STEP_LAUNCH, .once = once, .n_words = launch->n_words, .tag = *tag};
@@ -116,12 +134,15 @@ static gale_status device_step(gale__planner *p, const gale__special_launch *lau
     return gale__plan_step(p, step, refs, launch->n_refs);
 }
 
-static gale_status plan_on_device(gale__planner *p, const gale__fused *k, const gale__pnode *n, const special *s, const gale__tag *tag)
+static gale_status plan_on_device(
+    gale__planner *p, const gale__fused *k, const gale__pnode *n, const special *s, const gale__tag *tag)
 {
     gale__special_job job;
-    gale__place buffers[4] = {[GALE__SPECIAL_RESULT] = gale__plan_place(p, k->root), [GALE__SPECIAL_INPUT] = gale__plan_place(p, n->in[0])};
+    gale__place buffers[4] = {
+        [GALE__SPECIAL_RESULT] = gale__plan_place(p, k->root), [GALE__SPECIAL_INPUT] = gale__plan_place(p, n->in[0])};
     if (n->op == GALE__P_PUT) {
-        GALE_TRY(copy_step(p, buffers[GALE__SPECIAL_RESULT], buffers[GALE__SPECIAL_INPUT], (uint64_t)value_bytes(&p->plan->g, n->in[0]), n->invariant));
+        GALE_TRY(copy_step(p, buffers[GALE__SPECIAL_RESULT], buffers[GALE__SPECIAL_INPUT],
+            (uint64_t)value_bytes(&p->plan->g, n->in[0]), n->invariant));
         if (s->count == 0) return GALE_OK;
         buffers[GALE__SPECIAL_INDEX] = gale__plan_place(p, n->in[1]);
         buffers[GALE__SPECIAL_INPUT] = gale__plan_place(p, n->in[2]);

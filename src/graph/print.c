@@ -2,8 +2,9 @@
 #include "graph/graph.h"
 #include "base/str.h"
 
-static const char *const prim_names[GALE__P_COUNT - GALE__SCALAR_COUNT] = {"const", "input", "iota", "reshape", "permute", "expand", "slice",
-    "pad", "window", "unwindow", "reduce", "take", "put", "concat", "scan", "sort", "loop", "loop_out", "copy", "routine"};
+static const char *const prim_names[GALE__P_COUNT - GALE__SCALAR_COUNT] = {"const", "input", "iota", "reshape",
+    "permute", "expand", "slice", "pad", "window", "unwindow", "reduce", "take", "put", "concat", "scan", "sort",
+    "loop", "loop_out", "copy", "routine"};
 
 static const char *name_of(const gale__pnode *p)
 {
@@ -17,7 +18,8 @@ static void print_data(const gale__pnode *p, gale__str *out)
     if (p->splat) n = 1;
     size_t size = gale_type_size(p->type);
     gale__str_add(out, p->splat ? " all" : "");
-    for (int64_t i = 0; i < n && i < 8; i++) gale__str_addf(out, " %.9g", gale__load_f64(p->type, (const char *)p->data + i * size));
+    for (int64_t i = 0; i < n && i < 8; i++)
+        gale__str_addf(out, " %.9g", gale__load_f64(p->type, (const char *)p->data + i * size));
     if (n > 8) gale__str_add(out, " ...");
 }
 

@@ -7,9 +7,11 @@
 
 enum { INSTANCES_MAX = 32 };
 
-gale_status gale_program_create(const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out)
+gale_status gale_program_create(
+    const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out)
 {
-    if (graph->n_outputs == 0) return gale__fail(GALE_INVALID, "the graph has no output: name one with gale_graph_output");
+    if (graph->n_outputs == 0)
+        return gale__fail(GALE_INVALID, "the graph has no output: name one with gale_graph_output");
     gale_program *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     p->plan_inputs = gale__calloc((size_t)graph->n_inputs + 1, sizeof *p->plan_inputs);
@@ -81,9 +83,10 @@ static gale_status check_symbol(const gale_graph *g, int input, int axis, gale_t
     for (int i = 0; i <= input; i++) {
         const gale__value_info *other = &g->values[g->inputs[i]];
         for (int a = 0; a < (i == input ? axis : other->rank); a++)
-            if (other->symbols[a] && !strcmp(other->symbols[a], v->symbols[axis]) && inputs[i]->dims[a] != inputs[input]->dims[axis])
-                return gale__fail(GALE_INVALID, "%s is %lld in input %s and %lld in input %s", v->symbols[axis], (long long)inputs[i]->dims[a], other->name,
-                                  (long long)inputs[input]->dims[axis], v->name);
+            if (other->symbols[a] && !strcmp(other->symbols[a], v->symbols[axis]) &&
+                inputs[i]->dims[a] != inputs[input]->dims[axis])
+                return gale__fail(GALE_INVALID, "%s is %lld in input %s and %lld in input %s", v->symbols[axis],
+                    (long long)inputs[i]->dims[a], other->name, (long long)inputs[input]->dims[axis], v->name);
     }
     return GALE_OK;
 }
@@ -95,12 +98,18 @@ static gale_status check_inputs(const gale_program *p, gale_tensor *const *input
         const gale__value_info *v = &g->values[g->inputs[i]];
         const gale_tensor *t = inputs[i];
         if (!t) return gale__fail(GALE_INVALID, "input %s is missing", v->name);
-        if (t->type != v->type) return gale__fail(GALE_INVALID, "input %s has type %s, not %s", v->name, gale_type_name(t->type), gale_type_name(v->type));
-        if (t->rank != v->rank && v->rank >= 0) return gale__fail(GALE_INVALID, "input %s has rank %d, not %d", v->name, t->rank, v->rank);
-        if (t->device && t->device != p->device) return gale__fail(GALE_INVALID, "input %s lies on another device than the program: gale_tensor_to_device moves it", v->name);
+        if (t->type != v->type)
+            return gale__fail(GALE_INVALID, "input %s has type %s, not %s", v->name, gale_type_name(t->type),
+                gale_type_name(v->type));
+        if (t->rank != v->rank && v->rank >= 0)
+            return gale__fail(GALE_INVALID, "input %s has rank %d, not %d", v->name, t->rank, v->rank);
+        if (t->device && t->device != p->device)
+            return gale__fail(GALE_INVALID,
+                "input %s lies on another device than the program: gale_tensor_to_device moves it", v->name);
         for (int a = 0; a < v->rank; a++) {
             if (v->dims[a] >= 0 && v->dims[a] != t->dims[a])
-                return gale__fail(GALE_INVALID, "input %s has extent %lld along axis %d, not %lld", v->name, (long long)t->dims[a], a, (long long)v->dims[a]);
+                return gale__fail(GALE_INVALID, "input %s has extent %lld along axis %d, not %lld", v->name,
+                    (long long)t->dims[a], a, (long long)v->dims[a]);
             if (v->symbols[a]) GALE_TRY(check_symbol(g, i, a, inputs));
         }
     }
@@ -108,10 +117,16 @@ static gale_status check_inputs(const gale_program *p, gale_tensor *const *input
 }
 
 /* Host data of the inputs whose values are part of the signature. */
-typedef struct known { void **data; gale__str text; } known; /* text: the signature's bytes */
+typedef struct known {
+    void **data;
+    gale__str text;
+} known; /* text: the signature's bytes */
 
 /* Extents alone do not tell where they end. */
-static bool rank_in_signature(const gale_program *p, int input) { return p->graph->values[p->graph->inputs[input]].rank < 0; }
+static bool rank_in_signature(const gale_program *p, int input)
+{
+    return p->graph->values[p->graph->inputs[input]].rank < 0;
+}
 
 static gale_status read_known(const gale_program *p, gale_tensor *const *inputs, known *k)
 {
@@ -124,7 +139,8 @@ static gale_status read_known(const gale_program *p, gale_tensor *const *inputs,
         gale__str_add_n(&k->text, (const char *)t->dims, (size_t)t->rank * sizeof *t->dims);
         if (!p->plan_inputs[i]) continue;
         if (t->size_bytes > 1u << 24)
-            return gale__fail(GALE_LIMIT, "input %s decides shapes and has %zu bytes: too many to be part of a plan", p->graph->values[p->graph->inputs[i]].name, t->size_bytes);
+            return gale__fail(GALE_LIMIT, "input %s decides shapes and has %zu bytes: too many to be part of a plan",
+                p->graph->values[p->graph->inputs[i]].name, t->size_bytes);
         k->data[i] = gale__alloc(t->size_bytes + 8);
         if (!k->data[i]) return GALE_NO_MEMORY;
         GALE_TRY(gale_tensor_to_cpu(t, k->data[i], t->size_bytes));
@@ -155,10 +171,13 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         memcpy(dims[i], inputs[i]->dims, sizeof dims[i]);
     }
     GALE_GO(gale__g_reserve(&g, p->nodes));
-    GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data, p->options.no_paths || p->options.no_fusion ? NULL : p->device, &g, outputs));
+    GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data,
+        p->options.no_paths || p->options.no_fusion ? NULL : p->device, &g, outputs));
     p->nodes = g.count;
-    gale__fusion_options options = {.no_fusion = p->options.no_fusion, .layout = p->options.layout, .fast = p->options.fast,
-                                    .store_operands = !strcmp(p->device->backend->name, "cpu")};
+    gale__fusion_options options = {.no_fusion = p->options.no_fusion,
+        .layout = p->options.layout,
+        .fast = p->options.fast,
+        .store_operands = !strcmp(p->device->backend->name, "cpu")};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
 done:
     gale__g_finish(&g);
@@ -169,11 +188,14 @@ done:
 static gale__instance *find_instance(gale_program *p, const gale__str *signature, uint64_t hash)
 {
     for (gale__instance *i = p->instances; i; i = i->next)
-        if (i->hash == hash && i->signature_size == signature->length && (!signature->length || !memcmp(i->signature, signature->text, signature->length))) return i;
+        if (i->hash == hash && i->signature_size == signature->length &&
+            (!signature->length || !memcmp(i->signature, signature->text, signature->length)))
+            return i;
     return NULL;
 }
 
-/* The same without making the signature's bytes, for the steady run; values that only the device has are left to the long way. */
+/* The same without making the signature's bytes, for the steady run; values that only the device has are left to the
+ * long way. */
 static bool matches(const gale_program *p, const gale__instance *instance, gale_tensor *const *inputs)
 {
     const uint8_t *at = instance->signature, *end = at + instance->signature_size;
@@ -220,11 +242,12 @@ static gale_status check_memory(const gale_program *p, const gale__plan *plan)
     for (int i = 0; i < plan->n_slabs; i++) work += plan->slabs[i];
     if (!limit || work + constants <= limit) return GALE_OK;
     char a[32], b[32], c[32];
-    return gale__fail(GALE_NO_MEMORY, "these shapes need %s for work and %s for constants, the program's limit is %s", gale__bytes_text(work, a),
-                      gale__bytes_text(constants, b), gale__bytes_text(limit, c));
+    return gale__fail(GALE_NO_MEMORY, "these shapes need %s for work and %s for constants, the program's limit is %s",
+        gale__bytes_text(work, a), gale__bytes_text(constants, b), gale__bytes_text(limit, c));
 }
 
-static gale_status make_instance(gale_program *p, gale_tensor *const *inputs, known *k, uint64_t hash, gale__instance **out)
+static gale_status make_instance(
+    gale_program *p, gale_tensor *const *inputs, known *k, uint64_t hash, gale__instance **out)
 {
     gale__instance *i = gale__calloc(1, sizeof *i);
     gale_status status;

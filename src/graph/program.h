@@ -6,31 +6,35 @@
 #include "graph/weights.h"
 
 /* Where a tensor lay: by the driver's names, since a block of the pool may come to stand where another stood. */
-typedef struct gale__binding { uint64_t address, offset; void *handle; } gale__binding;
+typedef struct gale__binding {
+    uint64_t address, offset;
+    void *handle;
+} gale__binding;
 
 /* Memory, stream and tables of one run; pooled by its instance.  Tables go by input, then output. */
 typedef struct gale__context {
     struct gale__context *next;
     gale_stream *stream;
     gale_buffer **slabs;
-    gale_buffer **staged;                  /* device copies of host tensors, and of outputs that lie over inputs */
-    gale__ref *refs;                       /* of this run */
-    gale__mem *host_mems;                  /* CPU: host tensors are read and written where they lie */
-    gale_tensor **made;                    /* by output: tensors this run made */
-    gale__binding *bound;                  /* of the previous run: what the capture was made with */
+    gale_buffer **staged; /* device copies of host tensors, and of outputs that lie over inputs */
+    gale__ref *refs;      /* of this run */
+    gale__mem *host_mems; /* CPU: host tensors are read and written where they lie */
+    gale_tensor **made;   /* by output: tensors this run made */
+    gale__binding *bound; /* of the previous run: what the capture was made with */
     gale_capture *capture;
-    bool seen;                             /* bound[] is filled */
+    bool seen; /* bound[] is filled */
 } gale__context;
 
 typedef struct gale__instance {
     struct gale__instance *next;
     uint64_t hash;
-    uint8_t *signature; size_t signature_size;
+    uint8_t *signature;
+    size_t signature_size;
     gale__plan *plan;
     gale_buffer *constants;
-    gale__weight **weights;                /* by number in the plan */
+    gale__weight **weights; /* by number in the plan */
     gale__context *idle;
-    uint64_t used;                         /* clock of the latest use */
+    uint64_t used; /* clock of the latest use */
     int running;
 } gale__instance;
 
@@ -41,11 +45,17 @@ struct gale_program {
     gale_device *device;
     gale_program_options options;
     bool *plan_inputs;
-    gale__instance *instances; int n_instances;
+    gale__instance *instances;
+    int n_instances;
     uint64_t clock;
-    int32_t nodes;            /* of the latest plan's graph: the next one is about as large */
+    int32_t nodes; /* of the latest plan's graph: the next one is about as large */
     gale__mutex lock;
-    struct { double predicted_us, run_us, plan_us; int kernels, prologue; uint64_t work_bytes, const_bytes, uploads, downloads; bool replayed; } last;
+    struct {
+        double predicted_us, run_us, plan_us;
+        int kernels, prologue;
+        uint64_t work_bytes, const_bytes, uploads, downloads;
+        bool replayed;
+    } last;
 };
 
 /* Sends the run to the context's stream without waiting; for benchmarks and pipelines. */

@@ -1,5 +1,5 @@
-/* Recognisers: chains of small operators become one node, before anything is known of shapes.  The chain stays with the node,
- * so that lowering can fall back to it where shapes say that the operator is not the same thing. */
+/* Recognisers: chains of small operators become one node, before anything is known of shapes.  The chain stays with the
+ * node, so that lowering can fall back to it where shapes say that the operator is not the same thing. */
 #include "graph/recognise.h"
 #include "base/thread.h"
 #include "graph/paths.h"
@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct rule { const char *region, *op, *inputs, *attrs, *text; } rule;
+typedef struct rule {
+    const char *region, *op, *inputs, *attrs, *text;
+} rule;
 static const rule rules[] = {
 #define RULE(region, op, inputs, attrs, text) {#region, #op, inputs, attrs, text},
 #include "graph/recognise.def"
@@ -24,7 +26,8 @@ static void parse_all(void)
 {
     for (int i = 0; i < N_RULES; i++) {
         errors[i] = gale__pattern_parse(rules[i].text, &patterns[i]);
-        if (!errors[i] && strcmp(rules[i].op, "NONE") && !gale__op_find(rules[i].op)) errors[i] = "no operator has this name";
+        if (!errors[i] && strcmp(rules[i].op, "NONE") && !gale__op_find(rules[i].op))
+            errors[i] = "no operator has this name";
         for (const char *c = rules[i].inputs; *c && !errors[i]; c++)
             if (gale__pattern_slot(&patterns[i], *c) < 0) errors[i] = "an input is not in the pattern";
     }
@@ -40,11 +43,11 @@ bool gale__recognise_check(int i, const char **region, const char **error)
 }
 
 typedef struct recogniser {
-    gale_graph *graph;     /* the copy */
+    gale_graph *graph; /* the copy */
     gale__arena *arena;
-    int32_t *users;        /* by value */
-    uint8_t *taken;        /* by node */
-    gale__op_node **made;  /* by node: what takes the place of a chain that ends there */
+    int32_t *users;       /* by value */
+    uint8_t *taken;       /* by node */
+    gale__op_node **made; /* by node: what takes the place of a chain that ends there */
 } recogniser;
 
 static void count_users(recogniser *r)
@@ -60,10 +63,13 @@ static void count_users(recogniser *r)
     }
 }
 
-/* One attribute of a rule's text; gives where the next one begins.  The name stays empty when the number was not met. */
-static const char *make_attr(gale__arena *arena, const char *text, const gale__pattern *p, const gale__match *m, gale_attr *out)
+/* One attribute of a rule's text; gives where the next one begins.  The name stays empty when the number was not met.
+ */
+static const char *make_attr(
+    gale__arena *arena, const char *text, const gale__pattern *p, const gale__match *m, gale_attr *out)
 {
-    const char *equal = strchr(text, '='), *value = equal + 1, *end = value + strcspn(value, " "), *next = end + (*end == ' ');
+    const char *equal = strchr(text, '='), *value = equal + 1, *end = value + strcspn(value, " "),
+               *next = end + (*end == ' ');
     char *name = gale__arena_alloc(arena, (size_t)(end - text) + 1);
     if (!name) return NULL;
     memcpy(name, text, (size_t)(end - text));
@@ -106,7 +112,10 @@ static gale_status make_node(recogniser *r, const rule *found, const gale__patte
     gale__op_node *node = gale__arena_alloc(r->arena, sizeof *node);
     size_t n_in = strlen(found->inputs);
     if (!node) return GALE_NO_MEMORY;
-    *node = (gale__op_node){.name = found->region, .op = strcmp(found->op, "NONE") ? gale__op_find(found->op) : NULL, .out = r->graph->nodes[root].out, .n_out = 1,
+    *node = (gale__op_node){.name = found->region,
+        .op = strcmp(found->op, "NONE") ? gale__op_find(found->op) : NULL,
+        .out = r->graph->nodes[root].out,
+        .n_out = 1,
         .where = r->graph->nodes[root].where};
     node->in = gale__arena_alloc(r->arena, (n_in + 1) * sizeof *node->in);
     node->attrs = gale__arena_alloc(r->arena, ATTRS_MAX * sizeof *node->attrs);
@@ -114,7 +123,8 @@ static gale_status make_node(recogniser *r, const rule *found, const gale__patte
     for (size_t i = 0; i < n_in; i++) node->in[i] = m->value[gale__pattern_slot(p, found->inputs[i])];
     node->n_in = (int)n_in;
     if (node->op && node->n_in < node->op->min_in) node->in[node->n_in++] = GALE_NONE; /* a scale left out */
-    for (const char *at = found->attrs; *at && node->n_attrs < ATTRS_MAX; node->n_attrs += node->attrs[node->n_attrs].name != NULL)
+    for (const char *at = found->attrs; *at && node->n_attrs < ATTRS_MAX;
+         node->n_attrs += node->attrs[node->n_attrs].name != NULL)
         if (!(at = make_attr(r->arena, at, p, m, &node->attrs[node->n_attrs]))) return GALE_NO_MEMORY;
     r->made[root] = node;
     return make_body(r, m, node);
@@ -171,7 +181,8 @@ gale_status gale__recognise(const gale_graph *g, bool no_recognise, gale__arena 
     out->inputs = g->inputs, out->n_inputs = g->n_inputs;
     out->outputs = g->outputs, out->output_names = g->output_names, out->n_outputs = g->n_outputs;
     out->nodes = gale__arena_copy(arena, g->nodes, (size_t)g->n_nodes * sizeof *g->nodes), out->n_nodes = g->n_nodes;
-    out->gradients = gale__arena_copy(arena, g->gradients, (size_t)g->n_gradients * sizeof *g->gradients), out->n_gradients = g->n_gradients;
+    out->gradients = gale__arena_copy(arena, g->gradients, (size_t)g->n_gradients * sizeof *g->gradients),
+    out->n_gradients = g->n_gradients;
     if (!out->nodes || !out->gradients) return GALE_NO_MEMORY;
     if (!no_recognise) GALE_TRY(recognise(out, arena));
     for (int i = 0; i < out->n_nodes; i++) out->nodes[i].path = gale__paths_first(out->nodes[i].name);

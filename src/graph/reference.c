@@ -1,5 +1,5 @@
-/* The scalar reference: walks the graph one primitive at a time, in f64 and exact integers.  It is slow and plain on purpose,
- * since everything else is compared with it; constant folding uses it for single nodes. */
+/* The scalar reference: walks the graph one primitive at a time, in f64 and exact integers.  It is slow and plain on
+ * purpose, since everything else is compared with it; constant folding uses it for single nodes. */
 #include "graph/reference.h"
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,8 @@ static gale_status unload(gale_type type, const gale__rvalue *r, int64_t n, void
 }
 
 /* An element-wise or other primitive whose inputs' values are there. */
-static gale_status compute(const gale__pnode *p, const gale__pnode *const *src, const gale__rvalue *in, gale__rvalue *out)
+static gale_status compute(
+    const gale__pnode *p, const gale__pnode *const *src, const gale__rvalue *in, gale__rvalue *out)
 {
     int64_t n = gale__count(p->rank, p->dims);
     gale__number *v = numbers(n), none = {.i = 0};
@@ -71,8 +72,8 @@ static gale_status compute(const gale__pnode *p, const gale__pnode *const *src, 
     } else {
         gale_type from = src[p->op == GALE__SELECT ? 1 : 0]->type;
         for (int64_t i = 0; i < n; i++)
-            v[i] = gale__reference_scalar(p->op, p->type, from, gale__rvalue_at(&in[0], i), p->n_in > 1 ? gale__rvalue_at(&in[1], i) : none,
-                p->n_in > 2 ? gale__rvalue_at(&in[2], i) : none);
+            v[i] = gale__reference_scalar(p->op, p->type, from, gale__rvalue_at(&in[0], i),
+                p->n_in > 1 ? gale__rvalue_at(&in[1], i) : none, p->n_in > 2 ? gale__rvalue_at(&in[2], i) : none);
     }
     out->v = v;
     return GALE_OK;
@@ -80,13 +81,14 @@ static gale_status compute(const gale__pnode *p, const gale__pnode *const *src, 
 
 /* --- Loops: the body is run as a graph of its own, with values handed over in storage types' stead as numbers. --- */
 
-static gale_status evaluate(const gale__g *g, const gale__rvalue *inputs, const gale__node *outputs, int n, gale__rvalue *results);
+static gale_status evaluate(
+    const gale__g *g, const gale__rvalue *inputs, const gale__node *outputs, int n, gale__rvalue *results);
 
 typedef struct loop_state {
     const gale__g *g;
     const gale__pnode *p;
-    gale__rvalue *in;         /* the body's inputs of one step; carried values are owned here */
-    gale__rvalue *out;        /* n_carried + n_stacked, complete */
+    gale__rvalue *in;  /* the body's inputs of one step; carried values are owned here */
+    gale__rvalue *out; /* n_carried + n_stacked, complete */
 } loop_state;
 
 static gale_status loop_step(loop_state *s, const gale__rvalue *outer, int64_t step)
@@ -148,10 +150,10 @@ done:
 
 typedef struct walk {
     const gale__g *g;
-    gale__rvalue *values;    /* by node */
-    int32_t *uses;           /* readers still to come; the value is let go at 0 */
-    bool *borrowed;          /* the numbers belong to the caller */
-    gale__rvalue **loops;    /* LOOP: all outputs */
+    gale__rvalue *values; /* by node */
+    int32_t *uses;        /* readers still to come; the value is let go at 0 */
+    bool *borrowed;       /* the numbers belong to the caller */
+    gale__rvalue **loops; /* LOOP: all outputs */
 } walk;
 
 static void mark(walk *w, const gale__node *outputs, int n)
@@ -181,7 +183,8 @@ static gale_status visit(walk *w, gale__node n, const gale__rvalue *inputs)
         return GALE_OK;
     }
     if (p->op == GALE__P_CONST) return load_const(p, &w->values[n]);
-    if (p->op == GALE__P_LOOP_OUT) return copy_value(&w->loops[p->in[0]][p->attr[0]], gale__g_elements(w->g, n), &w->values[n]);
+    if (p->op == GALE__P_LOOP_OUT)
+        return copy_value(&w->loops[p->in[0]][p->attr[0]], gale__g_elements(w->g, n), &w->values[n]);
     gale_status status = GALE_NO_MEMORY;
     gale__rvalue *in = gale__calloc(p->n_in + 1, sizeof *in);
     const gale__pnode **src = gale__calloc(p->n_in + 1, sizeof *src);
@@ -199,11 +202,13 @@ done:
     return status;
 }
 
-static gale_status evaluate(const gale__g *g, const gale__rvalue *inputs, const gale__node *outputs, int n, gale__rvalue *results)
+static gale_status evaluate(
+    const gale__g *g, const gale__rvalue *inputs, const gale__node *outputs, int n, gale__rvalue *results)
 {
     gale_status status = GALE_OK;
     size_t count = (size_t)g->count + 1;
-    walk w = {g, gale__calloc(count, sizeof *w.values), gale__calloc(count, sizeof *w.uses), gale__calloc(count, sizeof *w.borrowed), gale__calloc(count, sizeof *w.loops)};
+    walk w = {g, gale__calloc(count, sizeof *w.values), gale__calloc(count, sizeof *w.uses),
+        gale__calloc(count, sizeof *w.borrowed), gale__calloc(count, sizeof *w.loops)};
     int done_outputs = 0;
     if (!w.values || !w.uses || !w.borrowed || !w.loops) GALE_GO(GALE_NO_MEMORY);
     mark(&w, outputs, n);
@@ -214,7 +219,8 @@ static gale_status evaluate(const gale__g *g, const gale__rvalue *inputs, const 
             if (--w.uses[g->nodes[i].in[k]] == 0) drop(&w, g->nodes[i].in[k]);
     }
     for (; done_outputs < n; done_outputs++)
-        GALE_GO(copy_value(&w.values[outputs[done_outputs]], gale__g_elements(g, outputs[done_outputs]), &results[done_outputs]));
+        GALE_GO(copy_value(
+            &w.values[outputs[done_outputs]], gale__g_elements(g, outputs[done_outputs]), &results[done_outputs]));
 done:
     for (int i = 0; status != GALE_OK && i < done_outputs; i++) gale__free(results[i].v), results[i].v = NULL;
     for (int32_t i = 0; w.values && w.borrowed && w.loops && i < g->count; i++) drop(&w, i);
@@ -233,7 +239,8 @@ static int input_count(const gale__g *g)
     return n;
 }
 
-gale_status gale__reference_run(const gale__g *g, const void *const *inputs, const gale__node *outputs, int n, void **results)
+gale_status gale__reference_run(
+    const gale__g *g, const void *const *inputs, const gale__node *outputs, int n, void **results)
 {
     gale_status status = GALE_OK;
     int n_in = input_count(g), made = 0;
@@ -241,10 +248,12 @@ gale_status gale__reference_run(const gale__g *g, const void *const *inputs, con
     if (!in || !out) GALE_GO(GALE_NO_MEMORY);
     for (int32_t i = 0; i < g->count; i++) {
         const gale__pnode *p = &g->nodes[i];
-        if (p->op == GALE__P_INPUT && !in[p->attr[0]].v) GALE_GO(load(p->type, inputs[p->attr[0]], gale__g_elements(g, i), &in[p->attr[0]]));
+        if (p->op == GALE__P_INPUT && !in[p->attr[0]].v)
+            GALE_GO(load(p->type, inputs[p->attr[0]], gale__g_elements(g, i), &in[p->attr[0]]));
     }
     GALE_GO(evaluate(g, in, outputs, n, out));
-    for (; made < n; made++) GALE_GO(unload(g->nodes[outputs[made]].type, &out[made], gale__g_elements(g, outputs[made]), &results[made]));
+    for (; made < n; made++)
+        GALE_GO(unload(g->nodes[outputs[made]].type, &out[made], gale__g_elements(g, outputs[made]), &results[made]));
 done:
     for (int i = 0; status != GALE_OK && i < made; i++) gale__free(results[i]), results[i] = NULL;
     for (int i = 0; in && i < n_in; i++) gale__free(in[i].v);

@@ -1,4 +1,5 @@
-/* The reference's scalar operations: libm in f64 for floats, exact wrapping integers, and the corners as scalar.def fixes them. */
+/* The reference's scalar operations: libm in f64 for floats, exact wrapping integers, and the corners as scalar.def
+ * fixes them. */
 #include "graph/reference.h"
 #include <math.h>
 
@@ -101,7 +102,8 @@ static int64_t int_shift(gale__scalar op, gale_type t, int64_t a, int64_t b)
 /* Philox 4x32-10 with the counter (lo, hi, 0, 0); word 0. */
 static uint32_t philox(uint64_t counter, uint64_t seed)
 {
-    uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0}, k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0}, k0 = (uint32_t)seed,
+             k1 = (uint32_t)(seed >> 32);
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = 0xD2511F53ull * c[0], p1 = 0xCD9E8D57ull * c[2];
         uint32_t n0 = (uint32_t)(p1 >> 32) ^ c[1] ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c[3] ^ k1;
@@ -127,7 +129,8 @@ static int64_t integer(gale__scalar op, gale_type t, int64_t a, int64_t b)
     case GALE__AND: return a & b;
     case GALE__OR: return a | b;
     case GALE__XOR: return a ^ b;
-    case GALE__SHL: case GALE__SHR: return int_shift(op, t, a, b);
+    case GALE__SHL:
+    case GALE__SHR: return int_shift(op, t, a, b);
     default: return a; /* FLOOR and its kin */
     }
 }
@@ -150,7 +153,8 @@ static gale__number cast(gale_type type, gale_type from, gale__number a)
     return gale__number_load(type, &bits);
 }
 
-gale__number gale__reference_scalar(gale__scalar op, gale_type type, gale_type from, gale__number a, gale__number b, gale__number c)
+gale__number gale__reference_scalar(
+    gale__scalar op, gale_type type, gale_type from, gale__number a, gale__number b, gale__number c)
 {
     gale__number r = {.i = 0};
     bool f = gale__type_is_float(from);
@@ -163,7 +167,8 @@ gale__number gale__reference_scalar(gale__scalar op, gale_type type, gale_type f
     }
     if (op == GALE__FMA) return (gale__number){.f = fma(a.f, b.f, c.f)};
     if (op == GALE__RANDOM) return (gale__number){.i = philox((uint64_t)a.i, (uint64_t)b.i)};
-    if (op >= GALE__EQ && op <= GALE__GE) return (gale__number){.i = f ? float_compare(op, a.f, b.f) : int_compare(op, from, a.i, b.i)};
+    if (op >= GALE__EQ && op <= GALE__GE)
+        return (gale__number){.i = f ? float_compare(op, a.f, b.f) : int_compare(op, from, a.i, b.i)};
     if (f) r.f = op < GALE__ADD ? float1(op, a.f) : float2(op, a.f, b.f);
     else r = gale__number_round(type, (gale__number){.i = integer(op, type, a.i, b.i)});
     return r;

@@ -1,4 +1,5 @@
-/* The reference's other primitives: views as a map from places to places, reductions, take and put, concat, scan, sort. */
+/* The reference's other primitives: views as a map from places to places, reductions, take and put, concat, scan, sort.
+ */
 #include "graph/reference.h"
 #include <math.h>
 #include <stdlib.h>
@@ -142,18 +143,21 @@ static void scan(const gale__pnode *p, const gale__rvalue *in, gale__number *out
 static bool before(gale_type type, bool descending, gale__number a, gale__number b)
 {
     gale__number none = {.i = 0};
-    if (gale__type_is_float(type) && (isnan(a.f) || isnan(b.f))) return descending ? isnan(a.f) && !isnan(b.f) : !isnan(a.f) && isnan(b.f);
+    if (gale__type_is_float(type) && (isnan(a.f) || isnan(b.f)))
+        return descending ? isnan(a.f) && !isnan(b.f) : !isnan(a.f) && isnan(b.f);
     return gale__reference_scalar(descending ? GALE__GT : GALE__LT, GALE_BOOL, type, a, b, none).i;
 }
 
-static void merge_sort(gale_type type, bool descending, const gale__rvalue *in, int64_t base, int64_t *index, int64_t *spare, int64_t n)
+static void merge_sort(
+    gale_type type, bool descending, const gale__rvalue *in, int64_t base, int64_t *index, int64_t *spare, int64_t n)
 {
     if (n < 2) return;
     int64_t half = n / 2, a = 0, b = half, k = 0;
     merge_sort(type, descending, in, base, index, spare, half);
     merge_sort(type, descending, in, base, index + half, spare, n - half);
     while (a < half || b < n) {
-        bool right = a == half || (b < n && before(type, descending, gale__rvalue_at(in, base + index[b]), gale__rvalue_at(in, base + index[a])));
+        bool right = a == half || (b < n && before(type, descending, gale__rvalue_at(in, base + index[b]),
+                                                gale__rvalue_at(in, base + index[a])));
         spare[k++] = right ? index[b++] : index[a++];
     }
     memcpy(index, spare, n * sizeof *index);
@@ -208,15 +212,23 @@ static void concat(const gale__pnode *p, const gale__pnode *const *src, const ga
     }
 }
 
-gale_status gale__reference_prim(const gale__pnode *p, const gale__pnode *const *src, const gale__rvalue *in, gale__number *out)
+gale_status gale__reference_prim(
+    const gale__pnode *p, const gale__pnode *const *src, const gale__rvalue *in, gale__number *out)
 {
     if (gale__count(p->rank, p->dims) == 0) return GALE_OK;
     switch (p->op) {
     case GALE__P_IOTA:
-        for (int64_t i = 0, at[GALE_MAX_RANK]; i < gale__count(p->rank, p->dims); i++) coordinates(p, i, at), out[i].i = at[p->attr[0]];
+        for (int64_t i = 0, at[GALE_MAX_RANK]; i < gale__count(p->rank, p->dims); i++)
+            coordinates(p, i, at), out[i].i = at[p->attr[0]];
         return GALE_OK;
-    case GALE__P_RESHAPE: case GALE__P_PERMUTE: case GALE__P_EXPAND: case GALE__P_SLICE: case GALE__P_PAD: case GALE__P_WINDOW:
-    case GALE__P_UNWINDOW: case GALE__P_COPY: view(p, src[0], in, out); return GALE_OK;
+    case GALE__P_RESHAPE:
+    case GALE__P_PERMUTE:
+    case GALE__P_EXPAND:
+    case GALE__P_SLICE:
+    case GALE__P_PAD:
+    case GALE__P_WINDOW:
+    case GALE__P_UNWINDOW:
+    case GALE__P_COPY: view(p, src[0], in, out); return GALE_OK;
     case GALE__P_REDUCE: return reduce(p, src[0], in, out);
     case GALE__P_TAKE: take(p, src[0], in, out); return GALE_OK;
     case GALE__P_PUT: put(p, src[1], in, out); return GALE_OK;

@@ -4,7 +4,11 @@
 #include "graph/program.h"
 #include <string.h>
 
-typedef struct row { const char *op; int kernels; double bytes, operations; } row;
+typedef struct row {
+    const char *op;
+    int kernels;
+    double bytes, operations;
+} row;
 
 static int rows_by_op(const gale__plan *plan, row *rows, int max)
 {
@@ -24,7 +28,10 @@ static int rows_by_op(const gale__plan *plan, row *rows, int max)
 }
 
 /* How often each name comes: regions that recognisers made, or the routines of fast paths. */
-typedef struct tally { const char *name, *region; int count; } tally;
+typedef struct tally {
+    const char *name, *region;
+    int count;
+} tally;
 
 static int add_tally(tally *list, int n, int max, const char *name, const char *region)
 {
@@ -50,7 +57,8 @@ static int tally_routines(const gale__plan *plan, tally *list)
 {
     int n = 0;
     for (int i = 0; i < plan->n_steps; i++)
-        if (plan->steps[i].routine && !plan->steps[i].once) n = add_tally(list, n, TALLY_MAX, plan->steps[i].tag.name, plan->steps[i].tag.op);
+        if (plan->steps[i].routine && !plan->steps[i].once)
+            n = add_tally(list, n, TALLY_MAX, plan->steps[i].tag.name, plan->steps[i].tag.op);
     return n;
 }
 
@@ -58,9 +66,12 @@ static void regions_text(const gale_program *p, const gale__plan *plan, gale__st
 {
     tally list[TALLY_MAX];
     int n = tally_recognised(p, list);
-    for (int i = 0; i < n; i++) gale__str_addf(s, "%s%d %s%s", i ? ", " : "recognised  ", list[i].count, list[i].name, i == n - 1 ? "\n" : "");
+    for (int i = 0; i < n; i++)
+        gale__str_addf(s, "%s%d %s%s", i ? ", " : "recognised  ", list[i].count, list[i].name, i == n - 1 ? "\n" : "");
     n = tally_routines(plan, list);
-    for (int i = 0; i < n; i++) gale__str_addf(s, "%s%s: %s (%d)\n", i ? "            " : "fast paths  ", list[i].region, list[i].name, list[i].count);
+    for (int i = 0; i < n; i++)
+        gale__str_addf(
+            s, "%s%s: %s (%d)\n", i ? "            " : "fast paths  ", list[i].region, list[i].name, list[i].count);
 }
 
 static void regions_json(const gale_program *p, const gale__plan *plan, gale__json_out *j)
@@ -89,13 +100,18 @@ static void report_text(gale_program *p, const gale__plan *plan, const row *rows
     gale__str_addf(s, "why         %s\n", gale_device_why(p->device));
     gale__str_addf(s, "kernels     %d%s\n", p->last.kernels, p->last.replayed ? ", replayed from a capture" : "");
     regions_text(p, plan, s);
-    gale__str_addf(s, "memory      %.1f MB of work, %.1f MB of constants\n", (double)p->last.work_bytes / 1e6, (double)p->last.const_bytes / 1e6);
-    gale__str_addf(s, "host copies %llu up, %llu down\n", (unsigned long long)p->last.uploads, (unsigned long long)p->last.downloads);
+    gale__str_addf(s, "memory      %.1f MB of work, %.1f MB of constants\n", (double)p->last.work_bytes / 1e6,
+        (double)p->last.const_bytes / 1e6);
+    gale__str_addf(s, "host copies %llu up, %llu down\n", (unsigned long long)p->last.uploads,
+        (unsigned long long)p->last.downloads);
     gale__str_addf(s, "planned in  %.0f us\n", p->last.plan_us);
     if (p->last.predicted_us > 0) gale__str_addf(s, "predicted   %.1f us\n", p->last.predicted_us);
     else gale__str_add(s, "predicted   nothing: the device's ceilings are not measured (gale devices --measure)\n");
-    gale__str_addf(s, "took        %.1f us\n\n%-40s %8s %10s %10s\n", p->last.run_us, "operators", "kernels", "MB", "MFLOP");
-    for (int i = 0; i < n; i++) gale__str_addf(s, "%-40s %8d %10.2f %10.2f\n", rows[i].op, rows[i].kernels, rows[i].bytes / 1e6, rows[i].operations / 1e6);
+    gale__str_addf(
+        s, "took        %.1f us\n\n%-40s %8s %10s %10s\n", p->last.run_us, "operators", "kernels", "MB", "MFLOP");
+    for (int i = 0; i < n; i++)
+        gale__str_addf(
+            s, "%-40s %8d %10.2f %10.2f\n", rows[i].op, rows[i].kernels, rows[i].bytes / 1e6, rows[i].operations / 1e6);
 }
 
 static void report_json(gale_program *p, const gale__plan *plan, const row *rows, int n, gale__str *s)
@@ -135,7 +151,8 @@ static void report_json(gale_program *p, const gale__plan *plan, const row *rows
 static gale__instance *latest(gale_program *p)
 {
     gale__instance *best = NULL;
-    for (gale__instance *i = p->instances; i; i = i->next) if (!best || i->used > best->used) best = i;
+    for (gale__instance *i = p->instances; i; i = i->next)
+        if (!best || i->used > best->used) best = i;
     return best;
 }
 

@@ -1,5 +1,6 @@
-/* One run: bind tensors to places, send the steps, bring results back.  The steps of a run whose bindings have not changed since
- * the one before are captured and replayed where the driver can.  A steady run allocates nothing but its outputs. */
+/* One run: bind tensors to places, send the steps, bring results back.  The steps of a run whose bindings have not
+ * changed since the one before are captured and replayed where the driver can.  A steady run allocates nothing but its
+ * outputs. */
 #include "graph/run.h"
 #include <string.h>
 
@@ -28,7 +29,8 @@ gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const g
             GALE_TRY(gale__copy_refs(stream, refs[0], refs[1], s->size, &s->tag));
             continue;
         }
-        gale__launch launch = {.n_refs = s->n_refs, .refs = refs, .n_words = s->n_words, .words = s->words, .tag = &s->tag};
+        gale__launch launch = {
+            .n_refs = s->n_refs, .refs = refs, .n_words = s->n_words, .words = s->words, .tag = &s->tag};
         memcpy(launch.groups, s->groups, sizeof launch.groups);
         gale_status status = gale__launch_run(stream, s->kernel, &launch);
         if (status != GALE_OK) return gale__fail_within(status, "%s", s->tag.op);
@@ -38,7 +40,9 @@ gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const g
 
 void gale__context_destroy(const gale__plan *plan, int n_inputs, gale__context *c)
 {
-    if (c->stream) gale_stream_sync(c->stream); /* steps before one that failed may be on their way: the pool would hand their memory out */
+    if (c->stream)
+        gale_stream_sync(
+            c->stream); /* steps before one that failed may be on their way: the pool would hand their memory out */
     gale_capture_destroy(&c->capture);
     for (int i = 0; c->slabs && i < plan->n_slabs; i++) gale_buffer_destroy(&c->slabs[i]);
     for (int i = 0; c->staged && i < n_inputs + plan->n_outputs; i++) gale_buffer_destroy(&c->staged[i]);
@@ -122,7 +126,9 @@ gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
     GALE_TRY(new_context(p, instance, &c));
     GALE_GO(gale__weights_take(c->stream, plan->weights, plan->n_weights, instance->weights));
     for (int i = 0; i < plan->n_constants; i++)
-        if (plan->constants[i].size) GALE_GO(gale_upload(c->stream, instance->constants, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
+        if (plan->constants[i].size)
+            GALE_GO(gale_upload(c->stream, instance->constants, plan->constants[i].offset, plan->constants[i].data,
+                plan->constants[i].size));
     gale__memory memory = memory_of(p, instance, c);
     GALE_GO(gale__plan_send(plan, c->stream, &memory, true));
     GALE_GO(gale_stream_sync(c->stream));
@@ -189,10 +195,14 @@ static gale_status check_output(const run *r, int i, const gale__result *n)
     const char *const *names = r->p->graph->output_names;
     bool fits = t->type == n->type && t->rank == n->rank && (!t->device || t->device == r->p->device);
     for (int a = 0; fits && a < n->rank; a++) fits = t->dims[a] == n->dims[a];
-    if (!fits) return gale__fail(GALE_INVALID, "the tensor given for output %s does not fit its type and shape", names[i]);
-    if (gale__tensor_borrowed(t)) return gale__fail(GALE_INVALID, "the tensor given for output %s lies in memory that is only to be read", names[i]);
+    if (!fits)
+        return gale__fail(GALE_INVALID, "the tensor given for output %s does not fit its type and shape", names[i]);
+    if (gale__tensor_borrowed(t))
+        return gale__fail(
+            GALE_INVALID, "the tensor given for output %s lies in memory that is only to be read", names[i]);
     for (int k = 0; k < i; k++)
-        if (r->outputs[k] && same_memory(t, r->outputs[k])) return gale__fail(GALE_INVALID, "outputs %s and %s are given the same memory", names[k], names[i]);
+        if (r->outputs[k] && same_memory(t, r->outputs[k]))
+            return gale__fail(GALE_INVALID, "outputs %s and %s are given the same memory", names[k], names[i]);
     return GALE_OK;
 }
 
@@ -272,7 +282,8 @@ static gale_status send(run *r)
 {
     gale__context *c = r->c;
     const gale__plan *plan = r->instance->plan;
-    bool can = r->p->device->info.caps.capture && !r->p->options.no_capture && !r->in_place && plan->kernels > 1 && !r->p->device->profiler;
+    bool can = r->p->device->info.caps.capture && !r->p->options.no_capture && !r->in_place && plan->kernels > 1 &&
+               !r->p->device->profiler;
     if (!note_bindings(r)) gale_capture_destroy(&c->capture);
     else if (can && !c->capture) GALE_TRY(capture(r));
     r->replayed = can && c->capture;
@@ -317,7 +328,8 @@ done:;
 
 static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
-    run r = {.p = p, .inputs = inputs, .outputs = outputs, .on_host = on_host, .in_place = p->device->backend->in_place};
+    run r = {
+        .p = p, .inputs = inputs, .outputs = outputs, .on_host = on_host, .in_place = p->device->backend->in_place};
     GALE_TRY(gale__program_instance(p, inputs, &r.instance));
     gale_status status = gale__context_take(p, r.instance, &r.c);
     if (status == GALE_OK) {

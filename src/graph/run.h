@@ -13,7 +13,7 @@ typedef struct gale__memory {
     gale_buffer *constants;
     gale__weight *const *weights;
     gale_buffer *const *slabs;
-    const gale__ref *bound;                /* inputs, then outputs */
+    const gale__ref *bound; /* inputs, then outputs */
     int n_inputs;
 } gale__memory;
 gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__memory *memory, bool prologue);

@@ -1,5 +1,5 @@
-/* Tensors: made, moved between host and devices, and shown under other shapes.  Storage is counted, so a reshaped tensor keeps
- * the memory it shares alive. */
+/* Tensors: made, moved between host and devices, and shown under other shapes.  Storage is counted, so a reshaped
+ * tensor keeps the memory it shares alive. */
 #include "graph/tensor.h"
 #include "base/num.h"
 #include <stdatomic.h>
@@ -8,13 +8,17 @@
 gale_status gale__shape_size(gale_type type, int rank, const int64_t *dims, int64_t *elements, size_t *bytes)
 {
     size_t count = 1, total;
-    if (rank < 0 || rank > GALE_MAX_RANK) return gale__fail(GALE_INVALID, "rank %d is not in 0 .. %d", rank, GALE_MAX_RANK);
+    if (rank < 0 || rank > GALE_MAX_RANK)
+        return gale__fail(GALE_INVALID, "rank %d is not in 0 .. %d", rank, GALE_MAX_RANK);
     if ((unsigned)type >= GALE_TYPE_COUNT) return gale__fail(GALE_INVALID, "%d is no element type", (int)type);
     for (int i = 0; i < rank; i++) {
         if (dims[i] < 0) return gale__fail(GALE_INVALID, "extent %lld of axis %d is negative", (long long)dims[i], i);
-        if (gale__mul_size(count, (size_t)dims[i], &count)) return gale__fail(GALE_LIMIT, "a tensor of rank %d has too many elements", rank);
+        if (gale__mul_size(count, (size_t)dims[i], &count))
+            return gale__fail(GALE_LIMIT, "a tensor of rank %d has too many elements", rank);
     }
-    if (gale__mul_size(count, type == GALE_STRING ? sizeof(gale__string) : gale_type_size(type), &total) || total > SIZE_MAX / 2) return gale__fail(GALE_LIMIT, "a tensor of %zu elements is too large", count);
+    if (gale__mul_size(count, type == GALE_STRING ? sizeof(gale__string) : gale_type_size(type), &total) ||
+        total > SIZE_MAX / 2)
+        return gale__fail(GALE_LIMIT, "a tensor of %zu elements is too large", count);
     *elements = (int64_t)count;
     *bytes = total;
     return GALE_OK;
@@ -55,7 +59,9 @@ gale_status gale_tensor_create(gale_device *device, gale_type type, int rank, co
 {
     gale_tensor *t = NULL;
     gale_status status = GALE_OK;
-    if (type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "a tensor of strings is made with its strings, on the host: gale_tensor_from_strings");
+    if (type == GALE_STRING)
+        return gale__fail(
+            GALE_UNSUPPORTED, "a tensor of strings is made with its strings, on the host: gale_tensor_from_strings");
     GALE_TRY(new_tensor(type, rank, dims, &t));
     if (!device) status = give_storage(t, t->size_bytes);
     else {
@@ -87,14 +93,16 @@ static gale_status transfer(gale_device *device, gale_buffer *buffer, void *to_h
 {
     gale_stream *stream = NULL;
     GALE_TRY(gale_stream_create(device, &stream));
-    gale_status status = from_host ? gale_upload(stream, buffer, 0, from_host, size) : gale_download(stream, buffer, 0, to_host, size);
+    gale_status status =
+        from_host ? gale_upload(stream, buffer, 0, from_host, size) : gale_download(stream, buffer, 0, to_host, size);
     gale_status synced = gale_stream_sync(stream);
     if (synced != GALE_OK) gale__stream_forget(stream);
     gale_stream_destroy(&stream);
     return status != GALE_OK ? status : synced;
 }
 
-gale_status gale_tensor_from_cpu(gale_device *device, gale_type type, int rank, const int64_t *dims, const void *data, gale_tensor **out)
+gale_status gale_tensor_from_cpu(
+    gale_device *device, gale_type type, int rank, const int64_t *dims, const void *data, gale_tensor **out)
 {
     gale_tensor *t = NULL;
     GALE_TRY(gale_tensor_create(device, type, rank, dims, &t));
@@ -109,7 +117,9 @@ gale_status gale_tensor_from_cpu(gale_device *device, gale_type type, int rank, 
 gale_status gale_tensor_to_cpu(const gale_tensor *t, void *data, size_t size_bytes)
 {
     if (t->type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings are read one by one: gale_tensor_string");
-    if (size_bytes < t->size_bytes) return gale__fail(GALE_INVALID, "the tensor has %zu bytes, the destination only %zu", t->size_bytes, size_bytes);
+    if (size_bytes < t->size_bytes)
+        return gale__fail(
+            GALE_INVALID, "the tensor has %zu bytes, the destination only %zu", t->size_bytes, size_bytes);
     if (!t->size_bytes) return GALE_OK;
     if (t->host) return gale__tensor_read(t, 0, t->size_bytes, data);
     return transfer(t->device, t->buffer, data, NULL, t->size_bytes);
@@ -117,7 +127,8 @@ gale_status gale_tensor_to_cpu(const gale_tensor *t, void *data, size_t size_byt
 
 /* --- Memory of somebody else. --- */
 
-gale_status gale__tensor_borrow(gale_type type, int rank, const int64_t *dims, const void *data, void (*release)(void *), void *owner, gale_tensor **out)
+gale_status gale__tensor_borrow(gale_type type, int rank, const int64_t *dims, const void *data,
+    void (*release)(void *), void *owner, gale_tensor **out)
 {
     gale_tensor *t = NULL;
     if (type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings are copied: gale_tensor_from_strings");
@@ -132,14 +143,16 @@ gale_status gale__tensor_borrow(gale_type type, int rank, const int64_t *dims, c
     return GALE_OK;
 }
 
-gale_status gale__tensor_borrow_map(gale_type type, int rank, const int64_t *dims, const gale__file_map *map, uint64_t offset, void (*release)(void *), void *owner, gale_tensor **out)
+gale_status gale__tensor_borrow_map(gale_type type, int rank, const int64_t *dims, const gale__file_map *map,
+    uint64_t offset, void (*release)(void *), void *owner, gale_tensor **out)
 {
     int64_t elements;
     size_t bytes;
     gale_tensor *t = NULL;
     GALE_TRY(gale__shape_size(type, rank, dims, &elements, &bytes));
     if (offset > map->size || bytes > map->size - offset)
-        return gale__fail(GALE_INVALID, "%s: a tensor of %zu bytes at %llu ends behind the file's %zu", map->path, bytes, (unsigned long long)offset, map->size);
+        return gale__fail(GALE_INVALID, "%s: a tensor of %zu bytes at %llu ends behind the file's %zu", map->path,
+            bytes, (unsigned long long)offset, map->size);
     GALE_TRY(gale__tensor_borrow(type, rank, dims, (const char *)map->data + offset, release, owner, &t));
     t->storage->map = map;
     t->storage->offset = offset;
@@ -149,7 +162,13 @@ gale_status gale__tensor_borrow_map(gale_type type, int rank, const int64_t *dim
 
 /* Large reads of a file, in slices on all cores: what costs is not the disk but the pages they go to. */
 enum { SLICE_BYTES = 1 << 20 };
-typedef struct slices { const gale__file_map *map; uint64_t offset; size_t size; char *to; _Atomic bool failed; } slices;
+typedef struct slices {
+    const gale__file_map *map;
+    uint64_t offset;
+    size_t size;
+    char *to;
+    _Atomic bool failed;
+} slices;
 
 static void read_slice(void *arg, size_t i, int worker)
 {
@@ -164,7 +183,8 @@ static gale_status read_map(const gale__file_map *map, uint64_t offset, size_t s
     slices s = {.map = map, .offset = offset, .size = size, .to = to};
     if (size < 4 * SLICE_BYTES) return gale__file_map_read(map, offset, size, to);
     gale__parallel((size + SLICE_BYTES - 1) / SLICE_BYTES, read_slice, &s);
-    return s.failed ? gale__file_map_read(map, offset, size, to) : GALE_OK; /* once more, so that this thread knows the reason */
+    return s.failed ? gale__file_map_read(map, offset, size, to)
+                    : GALE_OK; /* once more, so that this thread knows the reason */
 }
 
 gale_status gale__tensor_read(const gale_tensor *t, size_t offset, size_t size, void *to)
@@ -178,7 +198,8 @@ gale_status gale__tensor_upload(const gale_tensor *t, gale_stream *stream, gale_
 {
     enum { PIECE = 4 << 20 };
     if (!gale__tensor_mapped(t)) return gale_upload(stream, to, offset, t->host, t->size_bytes);
-    if (to->device->backend->in_place && to->mem->host) return gale__tensor_read(t, 0, t->size_bytes, (char *)to->mem->host + to->offset + offset);
+    if (to->device->backend->in_place && to->mem->host)
+        return gale__tensor_read(t, 0, t->size_bytes, (char *)to->mem->host + to->offset + offset);
     char *piece = gale__alloc(t->size_bytes < PIECE ? t->size_bytes : PIECE);
     gale_status status = piece ? GALE_OK : GALE_NO_MEMORY;
     for (size_t at = 0, n; at < t->size_bytes && status == GALE_OK; at += n) {
@@ -192,7 +213,8 @@ gale_status gale__tensor_upload(const gale_tensor *t, gale_stream *stream, gale_
 
 /* --- Strings. --- */
 
-gale_status gale_tensor_from_strings(int rank, const int64_t *dims, const char *const *strings, const size_t *sizes, gale_tensor **out)
+gale_status gale_tensor_from_strings(
+    int rank, const int64_t *dims, const char *const *strings, const size_t *sizes, gale_tensor **out)
 {
     gale_tensor *t = NULL;
     GALE_TRY(new_tensor(GALE_STRING, rank, dims, &t));
@@ -200,7 +222,8 @@ gale_status gale_tensor_from_strings(int rank, const int64_t *dims, const char *
     size_t total = t->size_bytes;
     gale_status status = GALE_OK;
     for (int64_t i = 0; i < n && status == GALE_OK; i++)
-        if (gale__add_size(total, sizes ? sizes[i] : strlen(strings[i]), &total) || gale__add_size(total, 1, &total)) status = gale__fail(GALE_LIMIT, "%lld strings are too large together", (long long)n);
+        if (gale__add_size(total, sizes ? sizes[i] : strlen(strings[i]), &total) || gale__add_size(total, 1, &total))
+            status = gale__fail(GALE_LIMIT, "%lld strings are too large together", (long long)n);
     if (status == GALE_OK) status = give_storage(t, total);
     if (status != GALE_OK) return gale_tensor_destroy(&t), status;
     gale__string *texts = t->host;
@@ -226,8 +249,10 @@ const char *gale_tensor_string(const gale_tensor *t, int64_t index, size_t *size
 
 gale_status gale_tensor_to_device(const gale_tensor *t, gale_device *device, gale_tensor **out)
 {
-    if (t->type == GALE_STRING && device) return gale__fail(GALE_UNSUPPORTED, "strings stay on the host: a device knows numbers only");
-    if (t->type == GALE_STRING) return gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, out); /* they never change: a view is as good */
+    if (t->type == GALE_STRING && device)
+        return gale__fail(GALE_UNSUPPORTED, "strings stay on the host: a device knows numbers only");
+    if (t->type == GALE_STRING)
+        return gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, out); /* they never change: a view is as good */
     gale_tensor *copy = NULL;
     gale_stream *stream = NULL;
     GALE_TRY(gale_tensor_create(device, t->type, t->rank, t->dims, &copy));
@@ -251,7 +276,9 @@ gale_status gale_tensor_reshape(gale_tensor *t, int rank, const int64_t *dims, g
     int64_t elements;
     size_t bytes;
     GALE_TRY(gale__shape_size(t->type, rank, dims, &elements, &bytes));
-    if (bytes != t->size_bytes) return gale__fail(GALE_INVALID, "the new shape has %lld elements, the tensor %zu", (long long)elements, (size_t)gale__tensor_elements(t));
+    if (bytes != t->size_bytes)
+        return gale__fail(GALE_INVALID, "the new shape has %lld elements, the tensor %zu", (long long)elements,
+            (size_t)gale__tensor_elements(t));
     gale_tensor *view = gale__alloc(sizeof *view);
     if (!view) return GALE_NO_MEMORY;
     *view = *t;
@@ -281,10 +308,14 @@ gale_status gale__tensor_assign(gale_tensor *to, const gale_tensor *from)
 {
     gale_stream *stream = NULL;
     gale_status status = GALE_OK;
-    bool fits = to->type == from->type && to->rank == from->rank && (!to->rank || !memcmp(to->dims, from->dims, (size_t)to->rank * sizeof *to->dims));
-    if (!fits || to->type == GALE_STRING) return gale__fail(GALE_INVALID, "a %s tensor of %zu bytes cannot go into the given %s tensor of %zu bytes: type and shape must be equal",
-                                                           gale_type_name(from->type), from->size_bytes, gale_type_name(to->type), to->size_bytes);
-    if (gale__tensor_borrowed(to)) return gale__fail(GALE_INVALID, "the given tensor lies in memory that is only to be read");
+    bool fits = to->type == from->type && to->rank == from->rank &&
+                (!to->rank || !memcmp(to->dims, from->dims, (size_t)to->rank * sizeof *to->dims));
+    if (!fits || to->type == GALE_STRING)
+        return gale__fail(GALE_INVALID,
+            "a %s tensor of %zu bytes cannot go into the given %s tensor of %zu bytes: type and shape must be equal",
+            gale_type_name(from->type), from->size_bytes, gale_type_name(to->type), to->size_bytes);
+    if (gale__tensor_borrowed(to))
+        return gale__fail(GALE_INVALID, "the given tensor lies in memory that is only to be read");
     if (!to->device) return gale_tensor_to_cpu(from, to->host, to->size_bytes);
     if (!to->size_bytes) return GALE_OK;
     GALE_TRY(gale_stream_create(to->device, &stream));

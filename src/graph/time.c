@@ -13,9 +13,12 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-typedef struct clock_pair { gale_event *from, *to; } clock_pair;
+typedef struct clock_pair {
+    gale_event *from, *to;
+} clock_pair;
 
-static gale_status time_one(gale_stream *stream, const clock_pair *c, gale_status (*send)(void *), void *arg, double *us)
+static gale_status time_one(
+    gale_stream *stream, const clock_pair *c, gale_status (*send)(void *), void *arg, double *us)
 {
     GALE_TRY(gale_event_record(c->from, stream));
     GALE_TRY(send(arg));
@@ -24,9 +27,13 @@ static gale_status time_one(gale_stream *stream, const clock_pair *c, gale_statu
     return gale_event_elapsed(c->from, c->to, us);
 }
 
-uint64_t gale__warm_ns(const gale_device *device) { return device->info.caps.software || device->backend->in_place ? 0 : WARM_NS; }
+uint64_t gale__warm_ns(const gale_device *device)
+{
+    return device->info.caps.software || device->backend->in_place ? 0 : WARM_NS;
+}
 
-static gale_status warm_up(gale_device *device, gale_stream *stream, const clock_pair *c, gale_status (*send)(void *), void *arg)
+static gale_status warm_up(
+    gale_device *device, gale_stream *stream, const clock_pair *c, gale_status (*send)(void *), void *arg)
 {
     uint64_t end = gale__time_ns() + gale__warm_ns(device);
     double us;
@@ -34,7 +41,8 @@ static gale_status warm_up(gale_device *device, gale_stream *stream, const clock
     return GALE_OK;
 }
 
-static gale_status time_many(gale_device *device, gale_stream *stream, int repeats, gale_status (*send)(void *), void *arg, double *median, double *least)
+static gale_status time_many(gale_device *device, gale_stream *stream, int repeats, gale_status (*send)(void *),
+    void *arg, double *median, double *least)
 {
     clock_pair c = {0};
     double *us = gale__calloc((size_t)repeats + 1, sizeof *us);
@@ -89,7 +97,10 @@ gale_status gale__program_time(gale_program *p, gale_tensor *const *inputs, int 
     GALE_GO(gale__context_take(p, s.instance, &s.context));
     made = gale__calloc((size_t)plan->n_outputs + 1, sizeof *made);
     s.bound = gale__calloc((size_t)(s.n_inputs + plan->n_outputs) + 1, sizeof *s.bound);
-    if (!made || !s.bound) { status = GALE_NO_MEMORY; goto done; }
+    if (!made || !s.bound) {
+        status = GALE_NO_MEMORY;
+        goto done;
+    }
     for (int i = 0; i < s.n_inputs; i++)
         if (inputs[i]->buffer) s.bound[i] = gale__buffer_ref(inputs[i]->buffer, 0);
     for (int i = 0; i < plan->n_outputs; i++) {
@@ -113,7 +124,11 @@ done:
     return status;
 }
 
-typedef struct copier { gale_stream *stream; gale_buffer *to, *from; size_t size; } copier;
+typedef struct copier {
+    gale_stream *stream;
+    gale_buffer *to, *from;
+    size_t size;
+} copier;
 
 static gale_status send_copy(void *arg)
 {

@@ -1,5 +1,5 @@
-/* The store of weights that each device has.  A weight is uploaded by whoever asks first, while the others wait for it, and leaves
- * with the last plan that reads it. */
+/* The store of weights that each device has.  A weight is uploaded by whoever asks first, while the others wait for it,
+ * and leaves with the last plan that reads it. */
 #include "graph/weights.h"
 #include "base/hash.h"
 
@@ -29,7 +29,10 @@ static store *store_of(gale_device *device)
     return s;
 }
 
-static gale__weight **bucket_of(store *s, const gale_tensor *t) { return &s->buckets[gale__hash(&t->host, sizeof t->host, t->size_bytes) % BUCKETS]; }
+static gale__weight **bucket_of(store *s, const gale_tensor *t)
+{
+    return &s->buckets[gale__hash(&t->host, sizeof t->host, t->size_bytes) % BUCKETS];
+}
 
 /* Called with the lock held: what nobody reads any more joins the list. */
 static void drop(store *s, gale__weight *w, gale__weight **gone)
@@ -99,7 +102,8 @@ static gale_status take(store *s, gale_stream *stream, const gale__wanted *wante
     if (!t) return *out = NULL, GALE_OK;
     gale__weight **bucket = bucket_of(s, t);
     for (gale__weight *w = *bucket; w; w = w->next)
-        if (w->tensor->host == t->host && w->tensor->size_bytes == t->size_bytes && w->key == wanted->panels.key) return w->refs++, *out = w, GALE_OK;
+        if (w->tensor->host == t->host && w->tensor->size_bytes == t->size_bytes && w->key == wanted->panels.key)
+            return w->refs++, *out = w, GALE_OK;
     gale__weight *w = gale__calloc(1, sizeof *w);
     if (!w) return GALE_NO_MEMORY;
     gale_status status = gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, &w->tensor);

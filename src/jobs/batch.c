@@ -1,19 +1,21 @@
-/* Rows are cut and blended by all threads, straight between the planes and the network's own tensors.  Tiles are added one after another, so that sums do not depend
- * on who was first.  A picture of one tile is lent to the network as it is, where that takes it.  Side by side each tile's run stays on the worker that began it, so that
- * workers meet once a tile and not once a kernel. */
+/* Rows are cut and blended by all threads, straight between the planes and the network's own tensors.  Tiles are added
+ * one after another, so that sums do not depend on who was first.  A picture of one tile is lent to the network as it
+ * is, where that takes it.  Side by side each tile's run stays on the worker that began it, so that workers meet once a
+ * tile and not once a kernel. */
 #include "jobs/batch.h"
 #include "base/thread.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { BAND_FLOATS = 1 << 14 }; /* less is not worth a thread */
-static const float mixed_from = 0.02f; /* of black to white: five levels of 8 bit; kernels for batches may round otherwise, in half precision as far as that */
+enum { BAND_FLOATS = 1 << 14 };        /* less is not worth a thread */
+static const float mixed_from = 0.02f; /* of black to white: five levels of 8 bit; kernels for batches may round
+                                          otherwise, in half precision as far as that */
 
 typedef struct job {
     gale__batch *b;
-    int64_t first, tile;       /* of the picture's tiles: the batch's first; of the batch: the one that is added */
-    int64_t rows, bands;       /* rows of a plane of a tile, and bands they are cut into */
+    int64_t first, tile; /* of the picture's tiles: the batch's first; of the batch: the one that is added */
+    int64_t rows, bands; /* rows of a plane of a tile, and bands they are cut into */
     const float *planes;
     float *result;
 } job;
@@ -35,7 +37,8 @@ static void cut_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
     const gale__batch *b = j->b;
-    int64_t band = (int64_t)i % j->bands, plane = (int64_t)i / j->bands % b->n->channels_in, tile = (int64_t)i / j->bands / b->n->channels_in, within;
+    int64_t band = (int64_t)i % j->bands, plane = (int64_t)i / j->bands % b->n->channels_in,
+            tile = (int64_t)i / j->bands / b->n->channels_in, within;
     const gale__feed *f = feed_of(b, tile, &within);
     for (int64_t y = band * j->rows / j->bands; y < (band + 1) * j->rows / j->bands; y++) {
         float *row = gale__feed_row(f, within, plane, y, b->rooms + (size_t)worker * b->room);
@@ -78,7 +81,11 @@ static void add(job *j)
 
 gale_status gale__batch_make(gale__network *n, const gale__tiling *t, const float *control, gale__batch *out)
 {
-    gale__batch b = {.n = n, .t = t, .control = control, .width = gale__parallel_width(), .room = (size_t)(gale__tiling_width(t) * n->scale)};
+    gale__batch b = {.n = n,
+        .t = t,
+        .control = control,
+        .width = gale__parallel_width(),
+        .room = (size_t)(gale__tiling_width(t) * n->scale)};
     b.weights = gale__calloc((size_t)((t->x.tile + t->y.tile) * n->scale), sizeof *b.weights);
     b.rooms = gale__calloc((size_t)b.width * b.room, sizeof *b.rooms);
     b.feeds = gale__calloc((size_t)b.width, sizeof *b.feeds);
@@ -95,7 +102,8 @@ void gale__batch_finish(gale__batch *b)
     gale__free(b->rooms);
 }
 
-/* Feeds for this run's tiles: those of the last one where they fit, which spares another plan; places that are left over are filled up. */
+/* Feeds for this run's tiles: those of the last one where they fit, which spares another plan; places that are left
+ * over are filled up. */
 static gale_status make_feeds(gale__batch *b)
 {
     for (int64_t i = 0; i < (b->apart ? b->count : 1); i++) {
@@ -111,8 +119,14 @@ static gale_status make_feeds(gale__batch *b)
     return GALE_OK;
 }
 
-typedef struct lane { gale_status status; char message[512]; } lane; /* messages are a thread's own */
-typedef struct race { gale__batch *b; lane *lanes; } race;
+typedef struct lane {
+    gale_status status;
+    char message[512];
+} lane; /* messages are a thread's own */
+typedef struct race {
+    gale__batch *b;
+    lane *lanes;
+} race;
 
 static void run_lane(void *arg, size_t i, int worker)
 {
@@ -135,7 +149,8 @@ static gale_status run_apart(gale__batch *b)
     return status;
 }
 
-/* Whether the network gives for the last tile of the batch what it gives for it alone.  Tiles that are all the same would show nothing. */
+/* Whether the network gives for the last tile of the batch what it gives for it alone.  Tiles that are all the same
+ * would show nothing. */
 static gale_status compare_alone(gale__batch *b)
 {
     const gale__feed *f = &b->feeds[0];
@@ -151,8 +166,10 @@ static gale_status compare_alone(gale__batch *b)
     GALE_GO(gale__feed_run(&alone));
     for (int64_t plane = 0; plane < b->n->channels_out; plane++)
         for (int64_t y = 0; y < b->t->y.tile * b->n->scale; y++) {
-            const float *x = gale__feed_get(f, b->count - 1, plane, y, room), *want = gale__feed_get(&alone, 0, plane, y, other);
-            for (int64_t i = 0; i < b->t->x.tile * b->n->scale; i++) worst = fabsf(x[i] - want[i]) <= worst ? worst : fabsf(x[i] - want[i]);
+            const float *x = gale__feed_get(f, b->count - 1, plane, y, room),
+                        *want = gale__feed_get(&alone, 0, plane, y, other);
+            for (int64_t i = 0; i < b->t->x.tile * b->n->scale; i++)
+                worst = fabsf(x[i] - want[i]) <= worst ? worst : fabsf(x[i] - want[i]);
         }
     b->n->batches = worst <= mixed_from ? GALE__BATCHES_APART : GALE__BATCHES_MIXED;
 done:
@@ -173,11 +190,13 @@ static gale_status run_batch(gale__batch *b)
         return gale__fail_within(GALE_UNSUPPORTED, "%s takes no batches", b->n->manifest->name);
     }
     if (status == GALE_OK) status = compare_alone(b);
-    if (status == GALE_OK && b->n->batches == GALE__BATCHES_MIXED) return gale__fail(GALE_UNSUPPORTED, "%s mixes the tiles of a batch", b->n->manifest->name);
+    if (status == GALE_OK && b->n->batches == GALE__BATCHES_MIXED)
+        return gale__fail(GALE_UNSUPPORTED, "%s mixes the tiles of a batch", b->n->manifest->name);
     return status;
 }
 
-gale_status gale__batch_run(gale__batch *b, int64_t first, int64_t count, bool apart, gale_tensor *planes, gale_tensor *result, uint64_t *network_ns)
+gale_status gale__batch_run(gale__batch *b, int64_t first, int64_t count, bool apart, gale_tensor *planes,
+    gale_tensor *result, uint64_t *network_ns)
 {
     job j = {.b = b, .first = first, .planes = gale_tensor_data(planes), .result = gale_tensor_data(result)};
     bool lent = false;

@@ -1,5 +1,7 @@
-/* The plan of the first small run shows what a pixel takes at most; where that is too much, one of another size gives bytes for a run and bytes for a pixel.  What is left on the device does the rest.  A guess for networks whose memory does not grow with
- * the number of pixels (attention over a whole picture): those find out by running short, as before. */
+/* The plan of the first small run shows what a pixel takes at most; where that is too much, one of another size gives
+ * bytes for a run and bytes for a pixel.  What is left on the device does the rest.  A guess for networks whose memory
+ * does not grow with the number of pixels (attention over a whole picture): those find out by running short, as before.
+ */
 #include "jobs/budget.h"
 #include "base/thread.h"
 #include "device/front.h"
@@ -12,7 +14,8 @@ enum { SMALL = 64, ROUND = 16, BATCH_MOST = 64, GPU_LANES = 4 };
 
 static bool is_host(const gale_device *device) { return !strcmp(gale_device_get_info(device)->backend, "cpu"); }
 
-/* Of the memory that is left, what may be counted on: pieces do not fit without gaps, and others live on the host too. */
+/* Of the memory that is left, what may be counted on: pieces do not fit without gaps, and others live on the host too.
+ */
 static double left(gale_device *device) { return (double)gale__memory_left(device) * (is_host(device) ? 0.5 : 0.75); }
 
 /* Work memory of all programs of the model, by the plans that ran last. */
@@ -22,7 +25,8 @@ static double planned(gale_model *model)
     double sum = 0;
     for (int i = 0; exec && i < exec->n_steps; i++) {
         const gale__segment *s = exec->steps[i].segment;
-        for (const gale__variant *v = s ? s->variants : NULL; v; v = v->next) sum += v->program ? (double)v->program->last.work_bytes : 0;
+        for (const gale__variant *v = s ? s->variants : NULL; v; v = v->next)
+            sum += v->program ? (double)v->program->last.work_bytes : 0;
     }
     return sum;
 }
@@ -30,7 +34,8 @@ static double planned(gale_model *model)
 /* The work, and what goes in and comes out: on the device, and on its way there. */
 static double bytes_of(const gale__network *n, int64_t width, int64_t height, const int64_t result[4])
 {
-    return planned(n->model) + 2.0 * sizeof(float) * (double)(width * height * n->channels_in + result[1] * result[2] * result[3]);
+    return planned(n->model) +
+           2.0 * sizeof(float) * (double)(width * height * n->channels_in + result[1] * result[2] * result[3]);
 }
 
 void gale__budget_see(gale__network *n, int64_t width, int64_t height, const int64_t result[4])
@@ -42,7 +47,8 @@ void gale__budget_see(gale__network *n, int64_t width, int64_t height, const int
 /* By what was seen, and a run of another size. */
 static gale_status find_cost(gale__network *n)
 {
-    int64_t dims[4], step = n->multiple ? n->multiple : 1, side = n->proven > SMALL ? (n->proven / 2 + step - 1) / step * step : 2 * n->proven;
+    int64_t dims[4], step = n->multiple ? n->multiple : 1,
+                     side = n->proven > SMALL ? (n->proven / 2 + step - 1) / step * step : 2 * n->proven;
     if (side == n->proven) side *= 2;
     int64_t w = n->fixed_width ? n->fixed_width : side, h = n->fixed_height ? n->fixed_height : side;
     double each = n->seen.bytes / n->seen.pixels, more = (double)(w * h) - n->seen.pixels;
@@ -56,7 +62,8 @@ static gale_status find_cost(gale__network *n)
 
 gale_status gale__budget_pixels(gale__network *n, gale_device *device, int64_t enough, int64_t *pixels)
 {
-    double room = left(device), fit = room * n->seen.pixels / n->seen.bytes; /* more pixels take no more for each than few do */
+    double room = left(device),
+           fit = room * n->seen.pixels / n->seen.bytes; /* more pixels take no more for each than few do */
     if (fit < (double)enough) {
         if (n->bytes_per_pixel == 0) GALE_TRY(find_cost(n));
         fit = (room - n->bytes) / n->bytes_per_pixel;
@@ -87,11 +94,13 @@ void gale__budget_note(gale__network *n, int64_t width, int64_t height)
     n->ran.bytes = planned(n->model);
 }
 
-/* Tiles side by side that a device has use for.  A GPU is busy with a few (an H200: 4 are 30 % faster than 1, and 16 as fast as 4); one in software has its threads in use. */
+/* Tiles side by side that a device has use for.  A GPU is busy with a few (an H200: 4 are 30 % faster than 1, and 16 as
+ * fast as 4); one in software has its threads in use. */
 static int64_t lanes_of_use(const gale_device *device, int64_t tiles)
 {
     int64_t most = gale__parallel_width();
-    if (is_host(device)) return tiles <= most / 2 ? 1 : most; /* all threads on each tile are done sooner than a few with one each */
+    if (is_host(device))
+        return tiles <= most / 2 ? 1 : most; /* all threads on each tile are done sooner than a few with one each */
     if (gale_device_get_info(device)->caps.software) return 1;
     return most < GPU_LANES ? most : GPU_LANES;
 }

@@ -1,4 +1,5 @@
-/* Catalogues are written by others than those who fetch from them, so every key is checked, and a name is a name and no path. */
+/* Catalogues are written by others than those who fetch from them, so every key is checked, and a name is a name and no
+ * path. */
 #include "jobs/catalogue.h"
 #include "base/file.h"
 #include "base/yaml.h"
@@ -33,7 +34,9 @@ static gale_status read_offer(const gale__json *map, gale__catalogue *c, gale__o
     if (!o->name || !*o->name) return gale__fail(GALE_FORMAT, "has no name");
     if (!o->url || !*o->url) return gale__fail(GALE_FORMAT, "%s: has no url", o->name);
     if (!size || size->kind == GALE__JSON_NULL) return GALE_OK;
-    if (size->kind != GALE__JSON_NUMBER || !(size->number >= 1 && size->number <= 0x1p53) || size->number != floor(size->number)) return gale__fail(GALE_FORMAT, "%s: size is no number of bytes", o->name);
+    if (size->kind != GALE__JSON_NUMBER || !(size->number >= 1 && size->number <= 0x1p53) ||
+        size->number != floor(size->number))
+        return gale__fail(GALE_FORMAT, "%s: size is no number of bytes", o->name);
     o->size_bytes = (uint64_t)size->number;
     return GALE_OK;
 }
@@ -87,8 +90,10 @@ gale_status gale__catalogue_find(const gale__catalogue *c, const char *name, con
     gale__str known = {0};
     for (size_t i = 0; i < c->count; i++)
         if (!strcmp(c->offers[i].name, name)) return *out = &c->offers[i], GALE_OK;
-    for (size_t i = 0; i < c->count && known.length < 300; i++) gale__str_addf(&known, "%s%s", i ? ", " : "", c->offers[i].name);
-    gale_status status = gale__fail(GALE_NOT_FOUND, "the catalogue has no \"%s\"; it has %s", name, c->count ? gale__str_text(&known) : "nothing");
+    for (size_t i = 0; i < c->count && known.length < 300; i++)
+        gale__str_addf(&known, "%s%s", i ? ", " : "", c->offers[i].name);
+    gale_status status = gale__fail(
+        GALE_NOT_FOUND, "the catalogue has no \"%s\"; it has %s", name, c->count ? gale__str_text(&known) : "nothing");
     gale__str_finish(&known);
     return status;
 }
@@ -103,10 +108,16 @@ gale_status gale__model_file_name(const char *name, gale__str *out)
 {
     static const char *const ends[] = {".onnx", ".yml", ".yaml", ".json"};
     bool whole = false;
-    if (!*name || *name == '.') return gale__fail(GALE_INVALID, "\"%s\" is no name for a model: %s", name, *name ? "it begins with a dot" : "it is empty");
-    if (strlen(name) > NAME_MOST) return gale__fail(GALE_INVALID, "the name of a model has more than %d bytes", NAME_MOST);
+    if (!*name || *name == '.')
+        return gale__fail(
+            GALE_INVALID, "\"%s\" is no name for a model: %s", name, *name ? "it begins with a dot" : "it is empty");
+    if (strlen(name) > NAME_MOST)
+        return gale__fail(GALE_INVALID, "the name of a model has more than %d bytes", NAME_MOST);
     for (const char *p = name; *p; p++)
-        if (*p == '/' || *p == '\\' || (unsigned char)*p < 32 || *p == 127) return gale__fail(GALE_INVALID, "\"%s\" is no name for a model: it has a separator of paths or a control character in it; give --name", name);
+        if (*p == '/' || *p == '\\' || (unsigned char)*p < 32 || *p == 127)
+            return gale__fail(GALE_INVALID,
+                "\"%s\" is no name for a model: it has a separator of paths or a control character in it; give --name",
+                name);
     for (int i = 0; i < 4; i++) whole = whole || ends_with(name, ends[i]);
     gale__str_addf(out, "%s%s", name, whole ? "" : ".onnx");
     return gale__str_check(out);

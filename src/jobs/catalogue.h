@@ -19,15 +19,21 @@ typedef struct gale__offer {
     const char *sha256, *manifest_sha256;        /* in lower case; NULL: not said */
     uint64_t size_bytes;                         /* 0: not said */
 } gale__offer;
-typedef struct gale__catalogue { gale__arena arena; gale__offer *offers; size_t count; } gale__catalogue;
-gale_status gale__catalogue_parse(const char *text, size_t size, gale__catalogue *out); /* the message names the model and the key */
+typedef struct gale__catalogue {
+    gale__arena arena;
+    gale__offer *offers;
+    size_t count;
+} gale__catalogue;
+gale_status gale__catalogue_parse(
+    const char *text, size_t size, gale__catalogue *out); /* the message names the model and the key */
 gale_status gale__catalogue_read(const char *path, gale__catalogue *out);
 void gale__catalogue_finish(gale__catalogue *c);
 /* GALE_NOT_FOUND lists those that are there. */
 gale_status gale__catalogue_find(const gale__catalogue *c, const char *name, const gale__offer **out);
 
-/* The name of the file for a model called `name`: with .onnx unless it ends so or as a manifest does.  A name comes from outside and must stay inside its folder: GALE_INVALID
- * for one with a separator, a leading dot or control characters. */
+/* The name of the file for a model called `name`: with .onnx unless it ends so or as a manifest does.  A name comes
+ * from outside and must stay inside its folder: GALE_INVALID for one with a separator, a leading dot or control
+ * characters. */
 gale_status gale__model_file_name(const char *name, gale__str *out);
 /* The last part of a URL's path: what the file is called there. */
 gale_status gale__url_name(const char *url, gale__str *out);

@@ -4,7 +4,11 @@
 #include "base/mem.h"
 /* What is taken where no network is named. */
 #define GALE__EMBEDDED_USUAL "zoom2x"
-typedef struct gale__embedded { const char *name, *manifest; const void *data; size_t size; } gale__embedded;
+typedef struct gale__embedded {
+    const char *name, *manifest;
+    const void *data;
+    size_t size;
+} gale__embedded;
 /* The i-th; NULL past the last. */
 const gale__embedded *gale__embedded_at(size_t i);
 /* By name; NULL: there is none. */

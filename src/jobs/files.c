@@ -1,4 +1,5 @@
-/* Reading, working and writing side by side: a thread that reads ahead, a thread that writes behind, and counters under one lock that say how far each has come. */
+/* Reading, working and writing side by side: a thread that reads ahead, a thread that writes behind, and counters under
+ * one lock that say how far each has come. */
 #include "jobs/files.h"
 #include "base/thread.h"
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Files, folders and patterns become a list, and the list gets names that are nobody else's.  Whether two paths are one file is asked of the file system, so that links
- * and ways of writing a path do not matter. */
+/* Files, folders and patterns become a list, and the list gets names that are nobody else's.  Whether two paths are one
+ * file is asked of the file system, so that links and ways of writing a path do not matter. */
 #include "jobs/inputs.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -70,7 +70,10 @@ static gale_status add_folder(gale__inputs *in, const char *folder, const char *
     status = GALE_OK;
     for (size_t i = 0; i < count && status == GALE_OK; i++) {
         const char *name = list[i].name;
-        if (list[i].folder ? depth < 1 || *name == '.' : pattern ? fnmatch(pattern, name, FNM_PERIOD) != 0 : *name == '.' || !is_picture(name)) continue;
+        if (list[i].folder ? depth < 1 || *name == '.'
+            : pattern      ? fnmatch(pattern, name, FNM_PERIOD) != 0
+                           : *name == '.' || !is_picture(name))
+            continue;
         const char *path = joined(in, folder, name), *under = list[i].folder ? joined(in, below, name) : below;
         if (!path || !under) status = GALE_NO_MEMORY;
         else if (!list[i].folder) status = add(in, path, below);
@@ -87,7 +90,9 @@ gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recurs
     int depth = recursive ? DEPTH_MOST : 0;
     if (gale__folder_exists(argument)) {
         GALE_TRY(add_folder(in, argument, "", NULL, depth));
-        if (in->count == before) return gale__fail(GALE_NOT_FOUND, "%s: there are no pictures in this folder%s", argument, recursive ? "" : "; --recursive looks into those below");
+        if (in->count == before)
+            return gale__fail(GALE_NOT_FOUND, "%s: there are no pictures in this folder%s", argument,
+                recursive ? "" : "; --recursive looks into those below");
         return GALE_OK;
     }
     if (!strpbrk(file, "*?[") || gale__file_exists(argument)) return add(in, argument, "");
@@ -99,7 +104,10 @@ gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recurs
 }
 
 /* A file as the file system knows it, and whose it is. */
-typedef struct identity { uint64_t device, number; size_t index; } identity;
+typedef struct identity {
+    uint64_t device, number;
+    size_t index;
+} identity;
 
 static bool identify(const char *path, identity *out)
 {
@@ -126,8 +134,11 @@ gale_status gale__inputs_settle(gale__inputs *in, size_t *left_out)
         if (identify(in->list[i].path, &known[n])) known[n++].index = i;
     if (status == GALE_OK) qsort(known, n, sizeof *known, by_identity);
     for (size_t i = 0; i < in->count && status == GALE_OK; i++) {
-        const identity *same = identify(in->list[i].output, &one) ? bsearch(&one, known, n, sizeof *known, by_identity) : NULL;
-        if (same && same->index == i) status = gale__fail(GALE_INVALID, "%s: the result would replace it; choose another name, --suffix or --output-dir", in->list[i].path);
+        const identity *same =
+            identify(in->list[i].output, &one) ? bsearch(&one, known, n, sizeof *known, by_identity) : NULL;
+        if (same && same->index == i)
+            status = gale__fail(GALE_INVALID,
+                "%s: the result would replace it; choose another name, --suffix or --output-dir", in->list[i].path);
         else if (same) drop[same->index] = true;
     }
     for (size_t i = 0; i < in->count && status == GALE_OK; i++) {
@@ -150,7 +161,8 @@ static bool take(const char **slots, size_t mask, const char *name)
     return true;
 }
 
-static gale_status name_one(gale__inputs *in, gale__input *one, const char *folder, const char *suffix, const char *extension, int number)
+static gale_status name_one(
+    gale__inputs *in, gale__input *one, const char *folder, const char *suffix, const char *extension, int number)
 {
     gale__str text = {0}, numbered = {0};
     const char *where = folder && *one->below ? joined(in, folder, one->below) : folder;

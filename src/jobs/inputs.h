@@ -5,18 +5,24 @@
 
 typedef struct gale__input {
     const char *path;
-    const char *below;         /* folders between the one that was given and the file, "" or "a/b" */
-    const char *output;        /* the caller's, or of gale__inputs_name */
+    const char *below;  /* folders between the one that was given and the file, "" or "a/b" */
+    const char *output; /* the caller's, or of gale__inputs_name */
 } gale__input;
-typedef struct gale__inputs { gale__arena arena; gale__input *list; size_t count, capacity; size_t unread; /* folders below that could not be read: said in the log */ } gale__inputs;
+typedef struct gale__inputs {
+    gale__arena arena;
+    gale__input *list;
+    size_t count, capacity;
+    size_t unread; /* folders below that could not be read: said in the log */
+} gale__inputs;
 
-/* A file as it is; of a folder its pictures by extension that are not hidden, in the order of their names, with those of folders in it when `recursive`; of a pattern (*, ?, [...] in the last
- * part of a path that is no file) what matches.  GALE_NOT_FOUND where a folder or a pattern gives none. */
+/* A file as it is; of a folder its pictures by extension that are not hidden, in the order of their names, with those
+ * of folders in it when `recursive`; of a pattern (*, ?, [...] in the last part of a path that is no file) what
+ * matches.  GALE_NOT_FOUND where a folder or a pattern gives none. */
 gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recursive);
 /* Names of results, as gale__output_name makes them.  Two that would be the same become NAME, NAME-2 ... */
 gale_status gale__inputs_name(gale__inputs *in, const char *folder, const char *suffix, const char *extension);
-/* With outputs in place: an input that is the result of another one was made by a run before; it is left out, and counted.  GALE_INVALID where a result would replace its
- * own input. */
+/* With outputs in place: an input that is the result of another one was made by a run before; it is left out, and
+ * counted.  GALE_INVALID where a result would replace its own input. */
 gale_status gale__inputs_settle(gale__inputs *in, size_t *left_out);
 void gale__inputs_finish(gale__inputs *in);
 #endif

@@ -10,8 +10,10 @@ static gale_status int_of(const gale__json *map, const char *key, int low, int h
 {
     const gale__json *v = gale__json_get(map, key);
     if (!v || v->kind == GALE__JSON_NULL) return GALE_OK;
-    if (v->kind != GALE__JSON_NUMBER || v->number != floor(v->number)) return gale__fail(GALE_FORMAT, "%s is no whole number", key);
-    if (v->number < low || v->number > high) return gale__fail(GALE_FORMAT, "%s is %g, which is not in %d..%d", key, v->number, low, high);
+    if (v->kind != GALE__JSON_NUMBER || v->number != floor(v->number))
+        return gale__fail(GALE_FORMAT, "%s is no whole number", key);
+    if (v->number < low || v->number > high)
+        return gale__fail(GALE_FORMAT, "%s is %g, which is not in %d..%d", key, v->number, low, high);
     *out = (int)v->number;
     return GALE_OK;
 }
@@ -22,7 +24,8 @@ static gale_status choice_of(const gale__json *map, const char *key, const char 
     if (!v || v->kind == GALE__JSON_NULL) return GALE_OK;
     for (int i = 0; words[i] && v->kind == GALE__JSON_STRING; i++)
         if (gale__text_equal_nocase(v->string, words[i])) return *out = first + i, GALE_OK;
-    return gale__fail(GALE_FORMAT, "%s is \"%s\", which is none of those known (such as %s)", key, v->kind == GALE__JSON_STRING ? v->string : "?", words[0]);
+    return gale__fail(GALE_FORMAT, "%s is \"%s\", which is none of those known (such as %s)", key,
+        v->kind == GALE__JSON_STRING ? v->string : "?", words[0]);
 }
 
 /* A key that nobody reads is most likely a slip of the pen. */
@@ -37,9 +40,12 @@ static void warn_unknown(const gale__json *map, const char *where, const char *c
 
 static gale_status read_range(const gale__json *params, const char *key, double *from, double *to)
 {
-    const gale__json *r = gale__json_get(params, key), *low = r && r->kind == GALE__JSON_ARRAY ? r->child : NULL, *high = low ? low->next : NULL;
+    const gale__json *r = gale__json_get(params, key), *low = r && r->kind == GALE__JSON_ARRAY ? r->child : NULL,
+                     *high = low ? low->next : NULL;
     if (!r || r->kind == GALE__JSON_NULL) return GALE_OK;
-    if (!high || high->next || low->kind != GALE__JSON_NUMBER || high->kind != GALE__JSON_NUMBER || !(low->number < high->number)) return gale__fail(GALE_FORMAT, "%s is two numbers, such as [0, 255]", key);
+    if (!high || high->next || low->kind != GALE__JSON_NUMBER || high->kind != GALE__JSON_NUMBER ||
+        !(low->number < high->number))
+        return gale__fail(GALE_FORMAT, "%s is two numbers, such as [0, 255]", key);
     *from = low->number;
     *to = high->number;
     return GALE_OK;
@@ -47,8 +53,10 @@ static gale_status read_range(const gale__json *params, const char *key, double 
 
 static gale_status read_params(const gale__json *params, gale__manifest *m)
 {
-    static const char *const known[] = {"scale_factor", "tile_size", "tile_overlap", "layout", "colours", "range", "range_out", "multiple", "padding", NULL};
-    static const char *const layouts[] = {"nchw", "nhwc", NULL}, *const colours[] = {"rgb", "bgr", "luma", NULL}, *const paddings[] = {"replicate", "reflect", NULL};
+    static const char *const known[] = {"scale_factor", "tile_size", "tile_overlap", "layout", "colours", "range",
+        "range_out", "multiple", "padding", NULL};
+    static const char *const layouts[] = {"nchw", "nhwc", NULL}, *const colours[] = {"rgb", "bgr", "luma", NULL},
+                             *const paddings[] = {"replicate", "reflect", NULL};
     int layout = m->layout, colour = m->colours, padding = m->padding;
     if (!params || params->kind == GALE__JSON_NULL) return GALE_OK;
     if (params->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "params is no map");
@@ -65,7 +73,8 @@ static gale_status read_params(const gale__json *params, gale__manifest *m)
     m->padding = (gale__padding)padding;
     m->overlap_said = gale__json_get(params, "tile_overlap");
     if (m->tile && !m->overlap_said && m->overlap > m->tile / 4) m->overlap = m->tile / 8;
-    if (m->tile && m->overlap >= m->tile) return gale__fail(GALE_FORMAT, "tile_overlap of %d leaves nothing of a tile_size of %d", m->overlap, m->tile);
+    if (m->tile && m->overlap >= m->tile)
+        return gale__fail(GALE_FORMAT, "tile_overlap of %d leaves nothing of a tile_size of %d", m->overlap, m->tile);
     GALE_TRY(read_range(params, "range", &m->low, &m->high));
     m->low_out = m->low;
     m->high_out = m->high;
@@ -79,10 +88,13 @@ static gale_status read_defaults(const gale__json *control, gale__manifest *m)
     if (!d || d->kind == GALE__JSON_NULL) return GALE_OK;
     if (d->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "control: defaults is no list");
     for (const gale__json *v = d->child; v; v = v->next, n++) {
-        if (v->kind != GALE__JSON_NUMBER) return gale__fail(GALE_FORMAT, "control: defaults: the value of number %d is no number", n);
+        if (v->kind != GALE__JSON_NUMBER)
+            return gale__fail(GALE_FORMAT, "control: defaults: the value of number %d is no number", n);
         if (n < m->control_count) m->defaults[n] = (float)v->number;
     }
-    return n == m->control_count ? GALE_OK : gale__fail(GALE_FORMAT, "control: %d defaults for a size of %d", n, m->control_count);
+    return n == m->control_count
+               ? GALE_OK
+               : gale__fail(GALE_FORMAT, "control: %d defaults for a size of %d", n, m->control_count);
 }
 
 static gale_status read_parameter(const gale__json *p, gale__manifest *m)
@@ -97,7 +109,8 @@ static gale_status read_parameter(const gale__json *p, gale__manifest *m)
     if (!c->name || !*c->name) return gale__fail(GALE_FORMAT, "control: a parameter has no name");
     GALE_TRY(int_of(p, "index", 0, m->control_count - 1, &c->index));
     for (int i = 0; i < m->named_count; i++)
-        if (!strcmp(m->controls[i].name, c->name) || m->controls[i].index == c->index) return gale__fail(GALE_FORMAT, "control: parameters %s and %s are the same", m->controls[i].name, c->name);
+        if (!strcmp(m->controls[i].name, c->name) || m->controls[i].index == c->index)
+            return gale__fail(GALE_FORMAT, "control: parameters %s and %s are the same", m->controls[i].name, c->name);
     m->named_count++;
     return GALE_OK;
 }
@@ -112,8 +125,10 @@ static gale_status read_control(const gale__json *control, gale__manifest *m)
     for (const gale__json *p = list ? list->child : NULL; p; p = p->next) m->control_count++;
     int named = m->control_count;
     GALE_TRY(int_of(control, "size", 1, GALE__CONTROLS_MOST, &m->control_count));
-    if (named > m->control_count) return gale__fail(GALE_FORMAT, "control: %d parameters for a size of %d", named, m->control_count);
-    if (!m->control_count || m->control_count > GALE__CONTROLS_MOST) return gale__fail(GALE_FORMAT, "control has no size");
+    if (named > m->control_count)
+        return gale__fail(GALE_FORMAT, "control: %d parameters for a size of %d", named, m->control_count);
+    if (!m->control_count || m->control_count > GALE__CONTROLS_MOST)
+        return gale__fail(GALE_FORMAT, "control has no size");
     m->defaults = gale__arena_alloc(&m->arena, (size_t)m->control_count * sizeof *m->defaults);
     m->controls = gale__arena_alloc(&m->arena, (size_t)m->control_count * sizeof *m->controls);
     if (!m->defaults || !m->controls) return GALE_NO_MEMORY;
@@ -140,7 +155,14 @@ static gale_status fill(const gale__json *root, gale__manifest *m)
 
 static gale_status begin(const char *name, gale__manifest *m)
 {
-    *m = (gale__manifest){.description = "", .source = "", .sha256 = "", .tile = GALE__TILE_USUAL, .overlap = GALE__OVERLAP_USUAL, .high = 1, .high_out = 1, .absent = true};
+    *m = (gale__manifest){.description = "",
+        .source = "",
+        .sha256 = "",
+        .tile = GALE__TILE_USUAL,
+        .overlap = GALE__OVERLAP_USUAL,
+        .high = 1,
+        .high_out = 1,
+        .absent = true};
     m->name = gale__arena_strdup(&m->arena, name);
     return m->name ? GALE_OK : GALE_NO_MEMORY;
 }
@@ -202,7 +224,8 @@ static gale_status refuse_control(const gale__manifest *m, const char *what)
 {
     gale__str known = {0};
     for (int i = 0; i < m->named_count; i++) gale__str_addf(&known, "%s%s", i ? ", " : "", m->controls[i].name);
-    gale_status status = gale__fail(GALE_INVALID, "%s; %s has %d controls%s%s", what, m->name, m->control_count, m->named_count ? ": " : " without names", gale__str_text(&known));
+    gale_status status = gale__fail(GALE_INVALID, "%s; %s has %d controls%s%s", what, m->name, m->control_count,
+        m->named_count ? ": " : " without names", gale__str_text(&known));
     gale__str_finish(&known);
     return status;
 }
@@ -215,7 +238,8 @@ static gale_status set_all(const gale__manifest *m, const char *text, float *val
         double v;
         size_t size = strcspn(at, ",");
         snprintf(one, sizeof one, "%.*s", (int)(size < 60 ? size : 60), at);
-        if (!gale__text_to_f64(one, &v)) return gale__fail(GALE_INVALID, "control \"%s\" is neither NAME=VALUE nor a list of numbers", text);
+        if (!gale__text_to_f64(one, &v))
+            return gale__fail(GALE_INVALID, "control \"%s\" is neither NAME=VALUE nor a list of numbers", text);
         if (n < m->control_count) values[n] = (float)v;
         if (!at[size]) break;
         at += size + 1;
@@ -231,7 +255,8 @@ static gale_status set_one(const gale__manifest *m, const char *text, size_t nam
     double v;
     int64_t index = -1;
     snprintf(name, sizeof name, "%.*s", (int)(name_size < 60 ? name_size : 60), text);
-    if (!gale__text_to_f64(text + name_size + 1, &v)) return gale__fail(GALE_INVALID, "control %s: \"%s\" is no number", name, text + name_size + 1);
+    if (!gale__text_to_f64(text + name_size + 1, &v))
+        return gale__fail(GALE_INVALID, "control %s: \"%s\" is no number", name, text + name_size + 1);
     for (int i = 0; i < m->named_count; i++)
         if (gale__text_equal_nocase(m->controls[i].name, name)) index = m->controls[i].index;
     if (index < 0 && (!gale__text_to_i64(name, &index) || index < 0 || index >= m->control_count)) {
@@ -252,7 +277,9 @@ gale_status gale__manifest_control(const gale__manifest *m, const char *setting,
         const char *name = "";
         for (int k = 0; k < m->named_count; k++)
             if (m->controls[k].index == i) name = m->controls[k].name;
-        if (v != values[i]) gale__log(GALE__WARN, "control %d%s%s of %s goes from 0 to 1: %g is taken for %g", i, *name ? ", " : "", name, m->name, (double)values[i], (double)v);
+        if (v != values[i])
+            gale__log(GALE__WARN, "control %d%s%s of %s goes from 0 to 1: %g is taken for %g", i, *name ? ", " : "",
+                name, m->name, (double)values[i], (double)v);
         values[i] = v;
     }
     return GALE_OK;

@@ -81,7 +81,8 @@ gale_status gale__models_folder(gale__str *out)
     if (*own) gale__str_add(out, own);
     else if (xdg && *xdg == '/') gale__str_addf(out, "%s/gale/models", xdg);
     else if (home && *home) gale__str_addf(out, "%s/.local/share/gale/models", home);
-    else return gale__fail(GALE_NOT_FOUND, "no folder of models: neither GALE_MODELS nor XDG_DATA_HOME nor HOME is set");
+    else
+        return gale__fail(GALE_NOT_FOUND, "no folder of models: neither GALE_MODELS nor XDG_DATA_HOME nor HOME is set");
     return gale__str_check(out);
 }
 
@@ -92,7 +93,8 @@ static gale_status read_digest(const char *path, char hex[65])
     GALE_TRY(gale__file_read(path, 4096, &file));
     char *text = file.data;
     text[strcspn(text, " \n")] = 0;
-    gale_status status = gale__sha256_read(text, hex) ? GALE_OK : gale__fail(GALE_FORMAT, "%s: begins with no SHA-256", path);
+    gale_status status =
+        gale__sha256_read(text, hex) ? GALE_OK : gale__fail(GALE_FORMAT, "%s: begins with no SHA-256", path);
     gale__bytes_finish(&file);
     return status;
 }
@@ -101,7 +103,10 @@ gale_status gale__model_digest(const char *path, const gale__manifest *m, char h
 {
     gale__str beside = {0};
     hex[0] = 0;
-    if (*m->sha256) return gale__sha256_read(m->sha256, hex) ? GALE_OK : gale__fail(GALE_FORMAT, "%s: sha256 is no SHA-256: it has 64 hexadecimal digits", m->path);
+    if (*m->sha256)
+        return gale__sha256_read(m->sha256, hex)
+                   ? GALE_OK
+                   : gale__fail(GALE_FORMAT, "%s: sha256 is no SHA-256: it has 64 hexadecimal digits", m->path);
     gale__str_addf(&beside, "%s.sha256", path);
     gale_status status = gale__str_check(&beside);
     if (status == GALE_OK && gale__file_exists(beside.text)) status = read_digest(beside.text, hex);

@@ -5,7 +5,8 @@
 #include "jobs/manifest.h"
 #include <string.h>
 
-gale_status gale__output_name(const char *input, const char *folder, const char *suffix, const char *extension, gale__str *out)
+gale_status gale__output_name(
+    const char *input, const char *folder, const char *suffix, const char *extension, gale__str *out)
 {
     const char *slash = strrchr(input, '/'), *file = slash ? slash + 1 : input, *dot = strrchr(file, '.');
     size_t stem = dot && dot > file ? (size_t)(dot - file) : strlen(file);
@@ -26,7 +27,9 @@ gale_status gale__model_find(const char *name, gale__str *out)
     GALE_TRY(gale__str_check(out));
     bool folder_there = gale__folder_exists(name); /* that of a model's results, say */
     if (gale__embedded_find(name) || (gale__file_exists(name) && !folder_there)) return GALE_OK;
-    if (strstr(name, "://")) return gale__fail(GALE_NOT_FOUND, "no model \"%s\": `gale models pull` fetches one, and then its name is enough", name);
+    if (strstr(name, "://"))
+        return gale__fail(
+            GALE_NOT_FOUND, "no model \"%s\": `gale models pull` fetches one, and then its name is enough", name);
     gale_status status = gale__models_folder(&folder);
     bool found = false;
     for (int i = 0; i < 2 && !found && status == GALE_OK && !strchr(name, '/'); i++) {
@@ -35,8 +38,13 @@ gale_status gale__model_find(const char *name, gale__str *out)
         status = gale__str_check(out);
         found = status == GALE_OK && gale__file_exists(out->text);
     }
-    if (status == GALE_OK && !found && folder_there) status = gale__fail(GALE_NOT_FOUND, "no model \"%s\": it is a folder, and none of the models in %s (GALE_MODELS)", name, folder.text);
-    else if (status == GALE_OK && !found) status = gale__fail(GALE_NOT_FOUND, "no model \"%s\": there is no such file, and none in %s (GALE_MODELS); `gale models` lists those there are", name, folder.text);
+    if (status == GALE_OK && !found && folder_there)
+        status = gale__fail(GALE_NOT_FOUND,
+            "no model \"%s\": it is a folder, and none of the models in %s (GALE_MODELS)", name, folder.text);
+    else if (status == GALE_OK && !found)
+        status = gale__fail(GALE_NOT_FOUND,
+            "no model \"%s\": there is no such file, and none in %s (GALE_MODELS); `gale models` lists those there are",
+            name, folder.text);
     gale__str_finish(&folder);
     return status;
 }

@@ -1,31 +1,34 @@
-/* Which values a network takes for black and white, where nobody says.  Whatever it was made for, it brings a plain picture back much as it was, if values are in
- * the range that it knows; in a wrong one its constants are too large or too small.  And what it gives for values far beyond any picture shows where it ends. */
+/* Which values a network takes for black and white, where nobody says.  Whatever it was made for, it brings a plain
+ * picture back much as it was, if values are in the range that it knows; in a wrong one its constants are too large or
+ * too small.  And what it gives for values far beyond any picture shows where it ends. */
 #include "jobs/feed.h"
 #include <math.h>
 
 enum { RANGES = 3, BYTES = 1 };
 static const double usual[RANGES][2] = {{0, 1}, {0, 255}, {-1, 1}};
 static const double far_beyond[2] = {-512, 768};
-/* In shares of the range: what counts as the picture come back, by how much another range must be better, and by how much the usual one must be off at all.  Networks
- * for 0..1 come back by 0.005 to 0.05, and no better as 0..255; those for 0..255 come back by four to thirty times less as what they are. */
+/* In shares of the range: what counts as the picture come back, by how much another range must be better, and by how
+ * much the usual one must be off at all.  Networks for 0..1 come back by 0.005 to 0.05, and no better as 0..255; those
+ * for 0..255 come back by four to thirty times less as what they are. */
 static const double alike = 0.15, clearly = 1.0 / 3, noticeable = 0.015;
 
 /* Ramps across, down and along, with two patches for edges. */
 static double pattern(int64_t plane, int64_t planes, double x, double y)
 {
     static const double patches[2][3] = {{0.9, 0.8, 0.1}, {0.1, 0.2, 0.9}}, luma[3] = {0.299, 0.587, 0.114};
-    if (planes == 1) return luma[0] * pattern(0, 3, x, y) + luma[1] * pattern(1, 3, x, y) + luma[2] * pattern(2, 3, x, y);
+    if (planes == 1)
+        return luma[0] * pattern(0, 3, x, y) + luma[1] * pattern(1, 3, x, y) + luma[2] * pattern(2, 3, x, y);
     if (fabs(x - 0.25) < 0.125 && fabs(y - 0.25) < 0.125) return patches[0][plane];
     if (fabs(x - 0.75) < 0.125 && fabs(y - 0.75) < 0.125) return patches[1][plane];
     return plane == 0 ? x : plane == 1 ? y : 1 - 0.5 * (x + y);
 }
 
 typedef struct trial {
-    gale__network n;             /* under the range that is tried; results as they are */
+    gale__network n; /* under the range that is tried; results as they are */
     int64_t width, height;
-    float *room;                 /* for a row of the result */
-    double *small;               /* the result at the picture's size, less the border: [channels_out][height][width] */
-    double low, high;            /* of the result; NaN where one is no number */
+    float *room;      /* for a row of the result */
+    double *small;    /* the result at the picture's size, less the border: [channels_out][height][width] */
+    double low, high; /* of the result; NaN where one is no number */
 } trial;
 
 static void fill(const trial *t, gale__feed *f)
@@ -33,14 +36,17 @@ static void fill(const trial *t, gale__feed *f)
     for (int64_t at = 0; at < t->n.channels_in * t->height; at++) {
         int64_t plane = at / t->height, y = at % t->height;
         float *row = gale__feed_row(f, 0, plane, y, t->room);
-        for (int64_t x = 0; x < t->width; x++) row[x] = (float)pattern(plane, t->n.channels_in, ((double)x + 0.5) / (double)t->width, ((double)y + 0.5) / (double)t->height);
+        for (int64_t x = 0; x < t->width; x++)
+            row[x] = (float)pattern(
+                plane, t->n.channels_in, ((double)x + 0.5) / (double)t->width, ((double)y + 0.5) / (double)t->height);
         gale__feed_put(f, 0, plane, y, row);
     }
 }
 
 static void shrink(trial *t, const gale__feed *f)
 {
-    int64_t scale = t->n.scale, wide = t->width - 2 * t->n.border, high = (t->height - 2 * t->n.border) * scale, count = t->n.channels_out * high / scale * wide;
+    int64_t scale = t->n.scale, wide = t->width - 2 * t->n.border, high = (t->height - 2 * t->n.border) * scale,
+            count = t->n.channels_out * high / scale * wide;
     t->low = INFINITY;
     t->high = -INFINITY;
     for (int64_t i = 0; i < count; i++) t->small[i] = 0;
@@ -75,11 +81,14 @@ static gale_status try_range(trial *t, const double range[2])
 static double off(const trial *t, const double range[2])
 {
     double sum = 0;
-    int64_t border = t->n.border, wide = t->width - 2 * border, pixels = wide * (t->height - 2 * border), count = t->n.channels_out * pixels;
+    int64_t border = t->n.border, wide = t->width - 2 * border, pixels = wide * (t->height - 2 * border),
+            count = t->n.channels_out * pixels;
     if (isnan(t->low)) return INFINITY;
     for (int64_t i = 0; i < count; i++) {
-        double x = ((double)(i % wide + border) + 0.5) / (double)t->width, y = ((double)(i % pixels / wide + border) + 0.5) / (double)t->height;
-        double planes = t->n.channels_in == t->n.channels_out ? t->n.channels_out : 1, d = (t->small[i] - range[0]) / (range[1] - range[0]) - pattern(i / pixels, (int64_t)planes, x, y);
+        double x = ((double)(i % wide + border) + 0.5) / (double)t->width,
+               y = ((double)(i % pixels / wide + border) + 0.5) / (double)t->height;
+        double planes = t->n.channels_in == t->n.channels_out ? t->n.channels_out : 1,
+               d = (t->small[i] - range[0]) / (range[1] - range[0]) - pattern(i / pixels, (int64_t)planes, x, y);
         sum += d * d;
     }
     return sqrt(sum / (double)count);
@@ -99,11 +108,20 @@ static void say(const gale__network *n, int in, int out, bool other, double foun
 {
     const char *name = n->manifest->name;
     if (other)
-        gale__log(GALE__WARN, "%s has no manifest: black and white are taken for %g and %g, in its result for %g and %g, since a test picture comes back so (off by %.3f; as usual by %.3f); params: range and range_out say otherwise",
+        gale__log(GALE__WARN,
+            "%s has no manifest: black and white are taken for %g and %g, in its result for %g and %g, since a test "
+            "picture comes back so (off by %.3f; as usual by %.3f); params: range and range_out say otherwise",
             name, usual[in][0], usual[in][1], usual[out][0], usual[out][1], found, as_usual);
     else if (!(as_usual < alike))
-        gale__log(GALE__WARN, "%s has no manifest, and a test picture comes back under none of the usual ranges: black and white are taken for %g and %g; params: range in a manifest says otherwise", name, usual[in][0], usual[in][1]);
-    else gale__log(GALE__INFO, "%s has no manifest: black and white are taken for %g and %g (a test picture comes back off by %.3f); params: range says otherwise", name, usual[in][0], usual[in][1], as_usual);
+        gale__log(GALE__WARN,
+            "%s has no manifest, and a test picture comes back under none of the usual ranges: black and white are "
+            "taken for %g and %g; params: range in a manifest says otherwise",
+            name, usual[in][0], usual[in][1]);
+    else
+        gale__log(GALE__INFO,
+            "%s has no manifest: black and white are taken for %g and %g (a test picture comes back off by %.3f); "
+            "params: range says otherwise",
+            name, usual[in][0], usual[in][1], as_usual);
 }
 
 /* *in and *out: what is taken where nothing better is found. */
@@ -124,7 +142,7 @@ static gale_status choose(trial *t, int *in, int *out, double *found, double *as
             else if (d < *found) *found = d, *in = i, *out = o;
         }
     }
-    if (*found < alike && *found < clearly * *as_usual && *as_usual > noticeable) return GALE_OK;
+    if (*found < alike && *found<clearly * * as_usual && * as_usual> noticeable) return GALE_OK;
     *in = first_in;
     *out = first_out;
     return GALE_OK;

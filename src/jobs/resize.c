@@ -8,7 +8,8 @@ static gale_status build(gale_graph *graph, const int64_t dims[3], const int64_t
 {
     static const int64_t three = 3;
     bool shrinks = sizes[1] < dims[1] || sizes[2] < dims[2];
-    const gale_attr attrs[] = {GALE_STRING_ATTR("mode", "cubic"), GALE_FLOAT("cubic_coeff_a", -0.5), GALE_INT("antialias", shrinks), GALE_INT("exclude_outside", 1)};
+    const gale_attr attrs[] = {GALE_STRING_ATTR("mode", "cubic"), GALE_FLOAT("cubic_coeff_a", -0.5),
+        GALE_INT("antialias", shrinks), GALE_INT("exclude_outside", 1)};
     gale_value x, s, y;
     GALE_TRY(gale_graph_input(graph, "planes", GALE_F32, 3, dims, NULL, &x));
     GALE_TRY(gale_graph_constant(graph, GALE_I64, 1, &three, sizes, &s));
@@ -16,7 +17,8 @@ static gale_status build(gale_graph *graph, const int64_t dims[3], const int64_t
     return gale_graph_output(graph, "resized", y);
 }
 
-gale_status gale__planes_resize(gale_device *device, const float *from, int planes, int64_t width, int64_t height, int64_t new_width, int64_t new_height, float *to)
+gale_status gale__planes_resize(gale_device *device, const float *from, int planes, int64_t width, int64_t height,
+    int64_t new_width, int64_t new_height, float *to)
 {
     const int64_t dims[3] = {planes, height, width}, sizes[3] = {planes, new_height, new_width};
     gale_graph *graph = NULL;

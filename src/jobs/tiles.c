@@ -2,18 +2,26 @@
 #include "jobs/tiles.h"
 #include <string.h>
 
-static int64_t round_up(int64_t v, int64_t multiple) { return multiple > 1 ? (v + multiple - 1) / multiple * multiple : v; }
+static int64_t round_up(int64_t v, int64_t multiple)
+{
+    return multiple > 1 ? (v + multiple - 1) / multiple * multiple : v;
+}
 
 static gale_status make_axis(int64_t size, int64_t tile, bool fixed, const gale__tile_wish *w, gale__axis *out)
 {
     gale__axis a = {.size = size, .tile = tile > 0 ? tile - 2 * w->border : size, .overlap = w->overlap};
-    if (a.tile < 1) return gale__fail(GALE_INVALID, "of tiles of %lld pixels nothing is left, since the network takes %lld away on each side", (long long)tile, (long long)w->border);
+    if (a.tile < 1)
+        return gale__fail(GALE_INVALID,
+            "of tiles of %lld pixels nothing is left, since the network takes %lld away on each side", (long long)tile,
+            (long long)w->border);
     if (!fixed && a.tile > size) a.tile = size;
     if (!fixed) a.tile = round_up(a.tile + 2 * w->border, w->multiple) - 2 * w->border;
     a.count = 1;
     a.stride = a.tile;
     if (a.tile >= size) a.overlap = 0;
-    else if (a.overlap >= a.tile) return gale__fail(GALE_INVALID, "tiles of %lld pixels cannot overlap by %lld", (long long)a.tile, (long long)a.overlap);
+    else if (a.overlap >= a.tile)
+        return gale__fail(
+            GALE_INVALID, "tiles of %lld pixels cannot overlap by %lld", (long long)a.tile, (long long)a.overlap);
     else {
         a.stride = a.tile - a.overlap;
         a.count = (size - a.tile + a.stride - 1) / a.stride + 1;
@@ -26,22 +34,26 @@ static gale_status make_axis(int64_t size, int64_t tile, bool fixed, const gale_
 gale_status gale__tiling_make(int64_t width, int64_t height, const gale__tile_wish *wish, gale__tiling *out)
 {
     gale__tiling t = {.padding = wish->padding, .border = wish->border};
-    if (width < 1 || height < 1 || wish->tile_width < 0 || wish->tile_height < 0 || wish->overlap < 0 || wish->multiple < 0)
-        return gale__fail(GALE_INVALID, "a picture of %lld x %lld cannot be cut into tiles of %lld x %lld that overlap by %lld", (long long)width, (long long)height, (long long)wish->tile_width,
-            (long long)wish->tile_height, (long long)wish->overlap);
+    if (width < 1 || height < 1 || wish->tile_width < 0 || wish->tile_height < 0 || wish->overlap < 0 ||
+        wish->multiple < 0)
+        return gale__fail(GALE_INVALID,
+            "a picture of %lld x %lld cannot be cut into tiles of %lld x %lld that overlap by %lld", (long long)width,
+            (long long)height, (long long)wish->tile_width, (long long)wish->tile_height, (long long)wish->overlap);
     GALE_TRY(make_axis(width, wish->tile_width, wish->fixed_width, wish, &t.x));
     GALE_TRY(make_axis(height, wish->tile_height, wish->fixed_height, wish, &t.y));
     *out = t;
     return GALE_OK;
 }
 
-/* How far tile i + 1 has taken over from tile i at v, which counts the picture's pixels: 0 to 1 around the middle of their overlap.  All ramps are alike and
- * only shifted, so that differences of neighbours are never negative and add up to one. */
+/* How far tile i + 1 has taken over from tile i at v, which counts the picture's pixels: 0 to 1 around the middle of
+ * their overlap.  All ramps are alike and only shifted, so that differences of neighbours are never negative and add up
+ * to one. */
 static double taken_over(const gale__axis *a, int64_t i, double v)
 {
     if (i < 0) return 1;
     if (i >= a->count - 1) return 0;
-    double middle = 0.5 * (double)(gale__axis_at(a, i + 1) + gale__axis_at(a, i) + a->tile), width = (double)(a->overlap - 2 * a->margin);
+    double middle = 0.5 * (double)(gale__axis_at(a, i + 1) + gale__axis_at(a, i) + a->tile),
+           width = (double)(a->overlap - 2 * a->margin);
     double t = width > 0 ? (v - middle) / width + 0.5 : v >= middle;
     t = t < 0 ? 0 : t > 1 ? 1 : t;
     return t * t * (3 - 2 * t);
@@ -64,9 +76,11 @@ static int64_t inside(int64_t v, int64_t size, gale__padding padding)
     return v < size ? v : 2 * (size - 1) - v;
 }
 
-void gale__tile_take_row(const gale__tiling *t, int64_t index, int64_t plane, int64_t y, const float *picture, float *row)
+void gale__tile_take_row(
+    const gale__tiling *t, int64_t index, int64_t plane, int64_t y, const float *picture, float *row)
 {
-    int64_t x0 = gale__axis_at(&t->x, index % t->x.count) - t->border, y0 = gale__axis_at(&t->y, index / t->x.count) - t->border, width = gale__tiling_width(t);
+    int64_t x0 = gale__axis_at(&t->x, index % t->x.count) - t->border,
+            y0 = gale__axis_at(&t->y, index / t->x.count) - t->border, width = gale__tiling_width(t);
     int64_t first = x0 < 0 ? -x0 : 0, end = t->x.size - x0 < width ? t->x.size - x0 : width;
     const float *from = picture + (plane * t->y.size + inside(y0 + y, t->y.size, t->padding)) * t->x.size;
     memcpy(row + first, from + x0 + first, (size_t)(end - first) * sizeof *row);
@@ -80,7 +94,8 @@ void gale__tile_weights(const gale__tiling *t, int64_t index, int64_t scale, flo
     gale__axis_weights(&t->y, index / t->x.count, scale, weights + t->x.tile * scale);
 }
 
-/* How much of row y of a tile lies where tiles before it have been: all of it where those above reach, else what the one to the left has. */
+/* How much of row y of a tile lies where tiles before it have been: all of it where those above reach, else what the
+ * one to the left has. */
 static int64_t seen(const gale__tiling *t, int64_t index, int64_t scale, int64_t y)
 {
     int64_t i = index % t->x.count, j = index / t->x.count;
@@ -88,10 +103,13 @@ static int64_t seen(const gale__tiling *t, int64_t index, int64_t scale, int64_t
     return i ? (gale__axis_at(&t->x, i - 1) + t->x.tile - gale__axis_at(&t->x, i)) * scale : 0;
 }
 
-void gale__tile_add_row(const gale__tiling *t, int64_t index, int64_t scale, int64_t plane, int64_t y, const float *restrict row, const float *restrict weights, float *restrict picture)
+void gale__tile_add_row(const gale__tiling *t, int64_t index, int64_t scale, int64_t plane, int64_t y,
+    const float *restrict row, const float *restrict weights, float *restrict picture)
 {
     int64_t w = t->x.tile * scale, wide = t->x.size * scale, high = t->y.size * scale;
-    int64_t x0 = gale__axis_at(&t->x, index % t->x.count) * scale, y0 = gale__axis_at(&t->y, index / t->x.count) * scale, within = x0 + w < wide ? w : wide - x0, old = seen(t, index, scale, y);
+    int64_t x0 = gale__axis_at(&t->x, index % t->x.count) * scale,
+            y0 = gale__axis_at(&t->y, index / t->x.count) * scale, within = x0 + w < wide ? w : wide - x0,
+            old = seen(t, index, scale, y);
     if (y0 + y >= high) return;
     float *restrict to = picture + (plane * high + y0 + y) * wide + x0, v = weights ? weights[w + y] : 1;
     if (old > within) old = within;

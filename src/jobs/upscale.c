@@ -22,7 +22,8 @@ typedef struct work {
     uint64_t network_ns;
 } work;
 
-/* How many of the tiles that are left run side by side; 1: none.  Networks of a fixed batch get one, and so do those asked for. */
+/* How many of the tiles that are left run side by side; 1: none.  Networks of a fixed batch get one, and so do those
+ * asked for. */
 static int64_t lanes_now(const work *w, const gale__tiling *t, int64_t tiles)
 {
     int64_t most = gale__parallel_width();
@@ -44,11 +45,13 @@ static bool shrink(work *w, gale_status status, int64_t lanes, int64_t count)
     if (status != GALE_NO_MEMORY) return false;
     if (lanes > 1) {
         w->lanes = lanes / 2;
-        gale__log(GALE__INFO, "out of memory: %lld tiles side by side instead of %lld", (long long)w->lanes, (long long)lanes);
+        gale__log(GALE__INFO, "out of memory: %lld tiles side by side instead of %lld", (long long)w->lanes,
+            (long long)lanes);
     } else if (w->batch > 1) {
         w->batch /= 2;
         w->batches = false;
-        gale__log(GALE__WARN, "out of memory: %lld tiles at once instead of %lld", (long long)w->batch, (long long)count);
+        gale__log(
+            GALE__WARN, "out of memory: %lld tiles at once instead of %lld", (long long)w->batch, (long long)count);
     } else return false;
     return true;
 }
@@ -60,8 +63,11 @@ static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes
     if (w->batch > tiles) w->batch = tiles;
     gale_status status = gale__batch_make(w->n, t, w->control, &b);
     for (int64_t at = 0; at < tiles && status == GALE_OK;) {
-        int64_t lanes = lanes_now(w, t, tiles - at), count = lanes > 1 ? lanes : tiles - at < w->batch ? tiles - at : w->batch;
-        if (w->o->progress && !w->o->progress(w->o->user, at, tiles)) status = gale__fail(GALE_CANCELLED, "cancelled after %lld of %lld tiles", (long long)at, (long long)tiles);
+        int64_t lanes = lanes_now(w, t, tiles - at), count = lanes > 1               ? lanes
+                                                             : tiles - at < w->batch ? tiles - at
+                                                                                     : w->batch;
+        if (w->o->progress && !w->o->progress(w->o->user, at, tiles))
+            status = gale__fail(GALE_CANCELLED, "cancelled after %lld of %lld tiles", (long long)at, (long long)tiles);
         else status = gale__batch_run(&b, at, count, lanes > 1, planes, out, &w->network_ns);
         if (status == GALE_OK && count == 1) gale__budget_note(w->n, t->x.tile, t->y.tile);
         if (status == GALE_OK && w->r && lanes > w->r->lanes) w->r->lanes = lanes;
@@ -74,7 +80,8 @@ static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes
 
 static bool is_fixed(const gale__network *n) { return n->fixed_width && n->fixed_height; }
 
-/* The manifest's is kept as far as tiles have room for it, since the network may need it; one that nobody asked for is less where tiles are small. */
+/* The manifest's is kept as far as tiles have room for it, since the network may need it; one that nobody asked for is
+ * less where tiles are small. */
 static int64_t overlap_for(const work *w, int64_t tile)
 {
     if (w->o->overlap >= 0) return w->overlap;
@@ -86,8 +93,12 @@ static int64_t overlap_for(const work *w, int64_t tile)
 static gale_status make_tiling(work *w, int64_t width, int64_t height, gale__tiling *t)
 {
     gale__network *n = w->n;
-    int64_t tile_width = n->fixed_width ? n->fixed_width : w->now, tile_height = n->fixed_height ? n->fixed_height : w->now, smaller = tile_height && (!tile_width || tile_height < tile_width) ? tile_height : tile_width;
-    gale__tile_wish wish = {tile_width, tile_height, smaller > 2 * n->border ? overlap_for(w, smaller - 2 * n->border) : 0, -1, 0, n->fixed_width > 0, n->fixed_height > 0, n->manifest->padding, n->border};
+    int64_t tile_width = n->fixed_width ? n->fixed_width : w->now,
+            tile_height = n->fixed_height ? n->fixed_height : w->now,
+            smaller = tile_height && (!tile_width || tile_height < tile_width) ? tile_height : tile_width;
+    gale__tile_wish wish = {tile_width, tile_height,
+        smaller > 2 * n->border ? overlap_for(w, smaller - 2 * n->border) : 0, -1, 0, n->fixed_width > 0,
+        n->fixed_height > 0, n->manifest->padding, n->border};
     bool usual = is_fixed(n) || (w->now == n->manifest->tile && w->now && width >= w->now && height >= w->now);
     if (!usual) GALE_TRY(gale__network_find_multiple(n));
     wish.multiple = n->multiple;
@@ -104,11 +115,15 @@ static gale_status choose(work *w, int64_t width, int64_t height, gale__tiling *
     bool tile = !w->tile && !w->n->fixed_width && !w->n->fixed_height;
     w->now = w->tile;
     if (tile) GALE_TRY(gale__network_find_multiple(w->n));
-    if (tile || w->batches) GALE_TRY(gale__budget_pixels(w->n, w->device, tile ? with_padding(wide) * with_padding(high) : GALE__PIXELS_ENOUGH, &pixels));
+    if (tile || w->batches)
+        GALE_TRY(gale__budget_pixels(
+            w->n, w->device, tile ? with_padding(wide) * with_padding(high) : GALE__PIXELS_ENOUGH, &pixels));
     if (tile && wide * high > pixels) w->now = gale__budget_tile(w->n, pixels, TILE_LEAST + 2 * border);
     if (tile && w->now && w->overlap > w->now / 4) w->overlap = w->now / 4;
     GALE_TRY(make_tiling(w, width, height, t));
-    if (w->batches) w->batch = gale__budget_batch(w->device, pixels, gale__tiling_width(t) * gale__tiling_height(t), gale__tiling_count(t));
+    if (w->batches)
+        w->batch = gale__budget_batch(
+            w->device, pixels, gale__tiling_width(t) * gale__tiling_height(t), gale__tiling_count(t));
     if (w->r) w->r->by_memory |= tile && w->now;
     return GALE_OK;
 }
@@ -122,18 +137,26 @@ static gale_status run_planes(work *w, gale_tensor *planes, gale_tensor *out)
         GALE_TRY(choose(w, width, height, &t));
         bool chosen = !w->tile;
         gale_status status = run_tiles(w, &t, planes, out);
-        if (status == GALE_OK && w->r) w->r->tiles += gale__tiling_count(&t), w->r->tile_width = gale__tiling_width(&t), w->r->tile_height = gale__tiling_height(&t), w->r->batch = w->batch;
-        int64_t x = w->n->fixed_width ? 0 : gale__tiling_width(&t), y = w->n->fixed_height ? 0 : gale__tiling_height(&t), larger = x > y ? x : y;
-        bool large = status == GALE_NO_MEMORY || (status == GALE_UNSUPPORTED && chosen); /* the latter: more elements than kernels count */
+        if (status == GALE_OK && w->r)
+            w->r->tiles += gale__tiling_count(&t), w->r->tile_width = gale__tiling_width(&t),
+                                                   w->r->tile_height = gale__tiling_height(&t), w->r->batch = w->batch;
+        int64_t x = w->n->fixed_width ? 0 : gale__tiling_width(&t),
+                y = w->n->fixed_height ? 0 : gale__tiling_height(&t), larger = x > y ? x : y;
+        bool large = status == GALE_NO_MEMORY ||
+                     (status == GALE_UNSUPPORTED && chosen); /* the latter: more elements than kernels count */
         if (!large || larger / 2 < TILE_LEAST + 2 * t.border) return status;
         if (w->r) w->r->by_memory = true;
         w->tile = larger / 2;
         if (w->overlap > w->tile / 4) w->overlap = w->tile / 4;
-        gale__log(GALE__WARN, "%s: tiles of %lld pixels instead of %lld", status == GALE_NO_MEMORY ? "out of memory" : "too large", (long long)w->tile, (long long)larger);
+        gale__log(GALE__WARN, "%s: tiles of %lld pixels instead of %lld",
+            status == GALE_NO_MEMORY ? "out of memory" : "too large", (long long)w->tile, (long long)larger);
     }
 }
 
-static gale_status make_planes(int64_t planes, int64_t width, int64_t height, gale_tensor **out) { return gale_tensor_create(NULL, GALE_F32, 4, (int64_t[]){1, planes, height, width}, out); }
+static gale_status make_planes(int64_t planes, int64_t width, int64_t height, gale_tensor **out)
+{
+    return gale_tensor_create(NULL, GALE_F32, 4, (int64_t[]){1, planes, height, width}, out);
+}
 
 /* A grey plane (alpha, luma) through the network: repeated for one that takes RGB, and the mean of what it gives. */
 static gale_status run_grey(work *w, const float *plane, int64_t width, int64_t height, float *out)
@@ -171,7 +194,9 @@ static gale_status run_luma(work *w, const float *rgb, int64_t width, int64_t he
         ycc[2 * n + i] = (rgb[i] - y) / 1.402f;
     }
     gale_status status = run_grey(w, ycc, width, height, out);
-    if (status == GALE_OK) status = gale__planes_resize(w->device, ycc + n, 2, width, height, width * w->n->scale, height * w->n->scale, out + m);
+    if (status == GALE_OK)
+        status = gale__planes_resize(
+            w->device, ycc + n, 2, width, height, width * w->n->scale, height * w->n->scale, out + m);
     gale__free(ycc);
     for (size_t i = 0; i < m && status == GALE_OK; i++) {
         float y = out[i], cb = out[m + i], cr = out[2 * m + i];
@@ -183,7 +208,13 @@ static gale_status run_luma(work *w, const float *rgb, int64_t width, int64_t he
 }
 
 /* Colours and alpha on their way: `planes` colour planes, then alpha where there is one. */
-typedef struct state { gale_tensor *memory; float *data; int planes; bool alpha; int64_t width, height; } state;
+typedef struct state {
+    gale_tensor *memory;
+    float *data;
+    int planes;
+    bool alpha;
+    int64_t width, height;
+} state;
 
 static gale_status state_make(int planes, bool alpha, int64_t width, int64_t height, state *s)
 {
@@ -193,7 +224,10 @@ static gale_status state_make(int planes, bool alpha, int64_t width, int64_t hei
     return GALE_OK;
 }
 
-static float *alpha_of(const state *s) { return s->alpha ? s->data + (size_t)(s->planes * s->width * s->height) : NULL; }
+static float *alpha_of(const state *s)
+{
+    return s->alpha ? s->data + (size_t)(s->planes * s->width * s->height) : NULL;
+}
 
 /* Once through the network. */
 static gale_status pass(work *w, state *s)
@@ -218,14 +252,20 @@ static gale_status resize(work *w, state *s, int64_t width, int64_t height)
     state made;
     if (width == s->width && height == s->height) return GALE_OK;
     GALE_TRY(state_make(s->planes, s->alpha, width, height, &made));
-    gale_status status = gale__planes_resize(w->device, s->data, s->planes + s->alpha, s->width, s->height, width, height, made.data);
+    gale_status status =
+        gale__planes_resize(w->device, s->data, s->planes + s->alpha, s->width, s->height, width, height, made.data);
     gale_tensor_destroy(status == GALE_OK ? &s->memory : &made.memory);
     if (status == GALE_OK) *s = made;
     return status;
 }
 
-/* The smallest and the largest of many, by numbers that have the order of the floats and that compare without branches: what is no number lies at the ends. */
-typedef struct extent { const float *data; size_t n; int32_t low[EXTENT_BANDS], high[EXTENT_BANDS]; } extent;
+/* The smallest and the largest of many, by numbers that have the order of the floats and that compare without branches:
+ * what is no number lies at the ends. */
+typedef struct extent {
+    const float *data;
+    size_t n;
+    int32_t low[EXTENT_BANDS], high[EXTENT_BANDS];
+} extent;
 
 static int32_t ordered(int32_t bits) { return bits ^ ((bits >> 31) & INT32_MAX); }
 
@@ -240,7 +280,8 @@ static float float_of(int32_t order)
 static void extent_band(void *arg, size_t band, int worker)
 {
     extent *e = arg;
-    size_t size = (e->n + EXTENT_BANDS - 1) / EXTENT_BANDS, from = band * size, to = from + size < e->n ? from + size : e->n;
+    size_t size = (e->n + EXTENT_BANDS - 1) / EXTENT_BANDS, from = band * size,
+           to = from + size < e->n ? from + size : e->n;
     int32_t low = INT32_MAX, high = INT32_MIN;
     (void)worker;
     for (size_t i = from; i < to; i++) {
@@ -282,9 +323,13 @@ static double spread(const state *s)
 static gale_status check(const work *w, double before, const state *s)
 {
     double after = spread(s);
-    if (isinf(after) && isinf(before)) return gale__fail(GALE_NOT_FINITE, "the picture itself has values that are infinite or no numbers");
+    if (isinf(after) && isinf(before))
+        return gale__fail(GALE_NOT_FINITE, "the picture itself has values that are infinite or no numbers");
     if (isinf(after)) return gale__fail(GALE_NOT_FINITE, "%s gives values that are no numbers", w->n->manifest->name);
-    if (!w->o->no_check && before > 0.05 && after < 0.005) return gale__fail(GALE_NOT_FINITE, "%s gives a picture of one colour; the network or its range is not as the manifest says", w->n->manifest->name);
+    if (!w->o->no_check && before > 0.05 && after < 0.005)
+        return gale__fail(GALE_NOT_FINITE,
+            "%s gives a picture of one colour; the network or its range is not as the manifest says",
+            w->n->manifest->name);
     return GALE_OK;
 }
 
@@ -299,11 +344,13 @@ static void target(const work *w, const gale_picture *in, int64_t *width, int64_
     if (*height < 1) *height = 1;
 }
 
-bool gale__upscale_next(int scale, int64_t wanted_width, int64_t wanted_height, int passes, int64_t *width, int64_t *height)
+bool gale__upscale_next(
+    int scale, int64_t wanted_width, int64_t wanted_height, int passes, int64_t *width, int64_t *height)
 {
     if (!passes) return true;
     if (passes >= PASSES_MOST || scale < 2 || (*width >= wanted_width && *height >= wanted_height)) return false;
-    double across = 2.0 * (double)wanted_width / (double)(*width * scale), down = 2.0 * (double)wanted_height / (double)(*height * scale), less = across > down ? across : down;
+    double across = 2.0 * (double)wanted_width / (double)(*width * scale),
+           down = 2.0 * (double)wanted_height / (double)(*height * scale), less = across > down ? across : down;
     if (less < 1) *width = (int64_t)ceil((double)*width * less), *height = (int64_t)ceil((double)*height * less);
     return true;
 }
@@ -368,19 +415,24 @@ static gale_status relight(gale_picture **p, gale_type type)
     return GALE_OK;
 }
 
-gale_status gale__upscale(gale__network *network, gale_device *device, const gale_picture *in, const float *control, const gale_upscale_options *options, gale_upscale_report *report, gale_picture **out)
+gale_status gale__upscale(gale__network *network, gale_device *device, const gale_picture *in, const float *control,
+    const gale_upscale_options *options, gale_upscale_report *report, gale_picture **out)
 {
     const gale__manifest *m = network->manifest;
     const gale_upscale_options usual = GALE_UPSCALE_OPTIONS;
     if (!options) options = &usual;
-    work w = {network, device, control ? control : m->defaults, options, report, options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap, options->batch > 0 ? options->batch : 1, 0, options->batch == 0 && !network->fixed_batch, options->lanes, 0};
+    work w = {network, device, control ? control : m->defaults, options, report,
+        options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap,
+        options->batch > 0 ? options->batch : 1, 0, options->batch == 0 && !network->fixed_batch, options->lanes, 0};
     gale_picture *encoded = NULL, *made = NULL;
     state s = {0};
     gale_status status;
     if (report) *report = (gale_upscale_report){0};
     if (network->fixed_batch && w.batch > network->fixed_batch) w.batch = network->fixed_batch;
     if (network->batches == GALE__BATCHES_MIXED) w.batch = 1, w.batches = false;
-    if (in->linear) GALE_GO(gale__picture_make(in, (gale__picture_kind){GALE_F32, in->channels, false, in->premultiplied}, &encoded));
+    if (in->linear)
+        GALE_GO(
+            gale__picture_make(in, (gale__picture_kind){GALE_F32, in->channels, false, in->premultiplied}, &encoded));
     GALE_GO(load(encoded ? encoded : in, &s));
     GALE_GO(enlarge(&w, in, &s));
     if (report) report->network_seconds = (double)w.network_ns / 1e9;

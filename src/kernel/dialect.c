@@ -1,7 +1,9 @@
-/* Spellings of CUDA C, HIP and OpenCL C.  Each head makes the same small vocabulary: types f32 ... u64, as_TYPE for bits,
- * LR (read-only load), LO (of what is read once), LD (load) and ST (store) of type V at element x of pointer i, counted in elements of T. */
+/* Spellings of CUDA C, HIP and OpenCL C.  Each head makes the same small vocabulary: types f32 ... u64, as_TYPE for
+ * bits, LR (read-only load), LO (of what is read once), LD (load) and ST (store) of type V at element x of pointer i,
+ * counted in elements of T. */
 #include "kernel/dialect.h"
 
+/* clang-format off */
 #define ALL(s) {s, s, s, s, s}
 #define FLOATS(s) {s, s, NULL, NULL, NULL}
 #define F32_F64(a, b) {a, b, NULL, NULL, NULL}
@@ -178,3 +180,4 @@ const gale__dialect_table gale__dialects[] = {
         },
     },
 };
+/* clang-format on */

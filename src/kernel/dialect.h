@@ -7,19 +7,27 @@
 #define GALE_KERNEL_DIALECT_H
 #include "kernel/ir.h"
 
-typedef enum gale__column { GALE__COLUMN_F32, GALE__COLUMN_F64, GALE__COLUMN_SIGNED, GALE__COLUMN_UNSIGNED, GALE__COLUMN_BOOL, GALE__COLUMNS } gale__column;
+typedef enum gale__column {
+    GALE__COLUMN_F32,
+    GALE__COLUMN_F64,
+    GALE__COLUMN_SIGNED,
+    GALE__COLUMN_UNSIGNED,
+    GALE__COLUMN_BOOL,
+    GALE__COLUMNS
+} gale__column;
 typedef const char *gale__spelling[GALE__COLUMNS];
 
 typedef struct gale__dialect_table {
-    const char *head, *head_f64, *head_f16, *head_subgroup, *head_own; /* text in front of the kernels; all but the first where needed */
-    const char *struct_pointers;  /* member of the parameter struct, before [NP] */
-    const char *kernel;           /* opens a kernel; $i: threads of a group; $0 $1 $2: its sides; the name follows */
-    const char *pointer, *pointer_readonly; /* parameter for pointer $i; "" when they travel in the struct */
-    const char *pointer_base;     /* statement that makes p$i of it; "" */
-    const char *shared;           /* before a work-group array */
+    const char *head, *head_f64, *head_f16, *head_subgroup,
+        *head_own;               /* text in front of the kernels; all but the first where needed */
+    const char *struct_pointers; /* member of the parameter struct, before [NP] */
+    const char *kernel;          /* opens a kernel; $i: threads of a group; $0 $1 $2: its sides; the name follows */
+    const char *pointer, *pointer_readonly;     /* parameter for pointer $i; "" when they travel in the struct */
+    const char *pointer_base;                   /* statement that makes p$i of it; "" */
+    const char *shared;                         /* before a work-group array */
     const char *barrier, *barrier_all, *unroll; /* of work-group memory; of all memory */
-    const char *make_vector;      /* before (a,b,c,d); $0: the vector type */
-    const char *vector[GALE_TYPE_COUNT]; /* vector types by memory type, without the count */
+    const char *make_vector;                    /* before (a,b,c,d); $0: the vector type */
+    const char *vector[GALE_TYPE_COUNT];        /* vector types by memory type, without the count */
     gale__spelling rows[GALE__IR_COUNT];
 } gale__dialect_table;
 

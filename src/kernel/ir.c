@@ -7,16 +7,45 @@
 /* By operation, after the scalar ones, in the order of gale__ir_op. */
 static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
 #define ROW(NAME, kind, arity) [GALE__IR_##NAME - GALE__SCALAR_COUNT] = {#NAME, GALE__IR_##kind, arity}
-    ROW(CONST, VALUE, 0), ROW(WORD, VALUE, 0), ROW(GROUP_ID, VALUE, 0), ROW(LOCAL_ID, VALUE, 0),
-    ROW(GROUP_COUNT, VALUE, 0), ROW(LANE, VALUE, 0), ROW(DIV, VALUE, 2), ROW(REM, VALUE, 2),
-    ROW(MIN, VALUE, 2), ROW(MAX, VALUE, 2), ROW(SHL, VALUE, 2), ROW(SHR, VALUE, 2),
-    ROW(CONVERT, VALUE, 1), ROW(MULHI, VALUE, 2), ROW(F16_TO_F32, VALUE, 1), ROW(F32_TO_F16, VALUE, 1),
-    ROW(LOAD, READ, 1), ROW(STORE, EFFECT, 2), ROW(EXTRACT, VALUE, 1), ROW(PACK, VALUE, 2),
-    ROW(SHARED, DECLARE, 0), ROW(ARRAY, DECLARE, 0), ROW(GET, READ, 2), ROW(SET, EFFECT, 3),
-    ROW(FOR, CONTROL, 3), ROW(IF, CONTROL, 1), ROW(ELSE, CONTROL, 0), ROW(END, CONTROL, 0),
-    ROW(BARRIER, EFFECT, 0), ROW(SHUFFLE_XOR, READ, 1),
-    ROW(MIN_NAN, VALUE, 2), ROW(MAX_NAN, VALUE, 2), ROW(SATURATE, VALUE, 1), ROW(FAST_EXP, VALUE, 1), ROW(FAST_LOG, VALUE, 1),
-    ROW(FAST_SIN, VALUE, 1), ROW(FAST_COS, VALUE, 1), ROW(FAST_SQRT, VALUE, 1), ROW(FAST_DIV, VALUE, 2),
+    ROW(CONST, VALUE, 0),
+    ROW(WORD, VALUE, 0),
+    ROW(GROUP_ID, VALUE, 0),
+    ROW(LOCAL_ID, VALUE, 0),
+    ROW(GROUP_COUNT, VALUE, 0),
+    ROW(LANE, VALUE, 0),
+    ROW(DIV, VALUE, 2),
+    ROW(REM, VALUE, 2),
+    ROW(MIN, VALUE, 2),
+    ROW(MAX, VALUE, 2),
+    ROW(SHL, VALUE, 2),
+    ROW(SHR, VALUE, 2),
+    ROW(CONVERT, VALUE, 1),
+    ROW(MULHI, VALUE, 2),
+    ROW(F16_TO_F32, VALUE, 1),
+    ROW(F32_TO_F16, VALUE, 1),
+    ROW(LOAD, READ, 1),
+    ROW(STORE, EFFECT, 2),
+    ROW(EXTRACT, VALUE, 1),
+    ROW(PACK, VALUE, 2),
+    ROW(SHARED, DECLARE, 0),
+    ROW(ARRAY, DECLARE, 0),
+    ROW(GET, READ, 2),
+    ROW(SET, EFFECT, 3),
+    ROW(FOR, CONTROL, 3),
+    ROW(IF, CONTROL, 1),
+    ROW(ELSE, CONTROL, 0),
+    ROW(END, CONTROL, 0),
+    ROW(BARRIER, EFFECT, 0),
+    ROW(SHUFFLE_XOR, READ, 1),
+    ROW(MIN_NAN, VALUE, 2),
+    ROW(MAX_NAN, VALUE, 2),
+    ROW(SATURATE, VALUE, 1),
+    ROW(FAST_EXP, VALUE, 1),
+    ROW(FAST_LOG, VALUE, 1),
+    ROW(FAST_SIN, VALUE, 1),
+    ROW(FAST_COS, VALUE, 1),
+    ROW(FAST_SQRT, VALUE, 1),
+    ROW(FAST_DIV, VALUE, 2),
 #undef ROW
 };
 
@@ -101,14 +130,23 @@ gale__val gale__ir_op3(gale__ir *ir, int op, gale_type type, gale__val a, gale__
 
 gale__val gale__ir_load(gale__ir *ir, int pointer, gale_type mem, int width, gale__val index)
 {
-    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOAD, .type = (uint8_t)gale__compute_type(mem),
-        .width = (uint8_t)width, .mem = (uint8_t)mem, .a = index, .imm = (uint64_t)pointer});
+    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOAD,
+                                .type = (uint8_t)gale__compute_type(mem),
+                                .width = (uint8_t)width,
+                                .mem = (uint8_t)mem,
+                                .a = index,
+                                .imm = (uint64_t)pointer});
 }
 
 void gale__ir_store(gale__ir *ir, int pointer, gale_type mem, int width, gale__val index, gale__val value)
 {
-    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_STORE, .type = (uint8_t)gale__compute_type(mem),
-        .width = (uint8_t)width, .mem = (uint8_t)mem, .a = index, .b = value, .imm = (uint64_t)pointer});
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_STORE,
+                         .type = (uint8_t)gale__compute_type(mem),
+                         .width = (uint8_t)width,
+                         .mem = (uint8_t)mem,
+                         .a = index,
+                         .b = value,
+                         .imm = (uint64_t)pointer});
 }
 
 gale_type gale__ir_type(const gale__ir *ir, gale__val v)
@@ -153,7 +191,8 @@ gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
     gale__ir_needs needs = {.subgroup = ir->subgroup_ops};
     for (gale__val v = 1; v < ir->count; v++) {
         const gale__ir_instr *in = &ir->code[v];
-        bool value = in->op != GALE__IR_STORE && in->op != GALE__IR_SET && gale__ir_op_get(in->op).kind != GALE__IR_CONTROL;
+        bool value =
+            in->op != GALE__IR_STORE && in->op != GALE__IR_SET && gale__ir_op_get(in->op).kind != GALE__IR_CONTROL;
         if (value && in->type == GALE_F64) needs.f64 = true;
         if (value && (in->type == GALE_I64 || in->type == GALE_U64)) needs.i64 = true;
         if (in->op == GALE__IR_F16_TO_F32 || in->op == GALE__IR_F32_TO_F16) needs.f16 = true;
@@ -172,10 +211,11 @@ gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
 gale_status gale__ir_check_device(const gale__ir *ir, const gale_device_caps *caps)
 {
     gale__ir_needs needs = gale__ir_get_needs(ir);
-    const char *missing = needs.f64 && !caps->f64 ? "64-bit floats"
-                        : needs.i64 && !caps->i64 ? "64-bit integers"
-                        : needs.subgroup && !caps->subgroup_ops ? "subgroup operations"
-                        : needs.corners && !caps->corners ? "minima that pass NaN on and conversions that saturate" : NULL;
+    const char *missing = needs.f64 && !caps->f64                 ? "64-bit floats"
+                          : needs.i64 && !caps->i64               ? "64-bit integers"
+                          : needs.subgroup && !caps->subgroup_ops ? "subgroup operations"
+                          : needs.corners && !caps->corners ? "minima that pass NaN on and conversions that saturate"
+                                                            : NULL;
     if (!missing) return GALE_OK;
     return gale__fail(GALE_UNSUPPORTED, "kernel %s needs %s, which this device lacks", ir->name, missing);
 }

@@ -65,7 +65,9 @@ static bool eval_int(int op, gale_type t, uint64_t a, uint64_t b, uint64_t *out)
     case GALE__IR_MAX: *out = less(t, a, b) ? b : a; return true;
     case GALE__IR_MULHI: *out = a * b >> 32; return true;
     case GALE__IR_SHL: *out = a << (b & 63); return b < (uint64_t)gale__ir_bits(t);
-    case GALE__IR_SHR: *out = is_signed ? (uint64_t)(sa >> (b & 63)) : a >> (b & 63); return b < (uint64_t)gale__ir_bits(t);
+    case GALE__IR_SHR:
+        *out = is_signed ? (uint64_t)(sa >> (b & 63)) : a >> (b & 63);
+        return b < (uint64_t)gale__ir_bits(t);
     case GALE__IR_DIV:
         if (b == 0 || (is_signed && sb == -1)) return false;
         *out = is_signed ? (uint64_t)(sa / sb) : a / b;
@@ -132,7 +134,11 @@ static gale__val fold_int_right(gale__ir *ir, int op, gale_type t, gale__val a, 
 {
     uint64_t ones = gale__ir_bits(t) == 64 ? ~(uint64_t)0 : ((uint64_t)1 << gale__ir_bits(t)) - 1;
     switch (op) {
-    case GALE__ADD: case GALE__SUB: case GALE__XOR: case GALE__IR_SHL: case GALE__IR_SHR: return b == 0 ? a : 0;
+    case GALE__ADD:
+    case GALE__SUB:
+    case GALE__XOR:
+    case GALE__IR_SHL:
+    case GALE__IR_SHR: return b == 0 ? a : 0;
     case GALE__OR: return b == 0 ? a : b == ones ? gale__ir_const(ir, t, ones) : 0;
     case GALE__AND: return b == ones ? a : b == 0 ? gale__ir_const(ir, t, 0) : 0;
     case GALE__MUL: return b == 1 ? a : b == 0 ? gale__ir_const(ir, t, 0) : 0;
@@ -197,7 +203,8 @@ gale__val gale__ir_fold(gale__ir *ir, const gale__ir_instr *in)
     uint64_t a = 0, b = 0, out = 0;
     bool const_a = gale__ir_is_const(ir, in->a, &a), const_b = gale__ir_is_const(ir, in->b, &b);
     if (const_a && in->op == GALE__BITCAST) return gale__ir_const(ir, type, a);
-    if (const_a && in->op == GALE__IR_CONVERT) return eval_convert(type, t, a, &out) ? gale__ir_const(ir, type, out) : 0;
+    if (const_a && in->op == GALE__IR_CONVERT)
+        return eval_convert(type, t, a, &out) ? gale__ir_const(ir, type, out) : 0;
     if (const_a && (const_b || !in->b)) {
         bool done = is_float(t) ? eval_float(in->op, t, get_float(t, a), get_float(t, b), &out)
                                 : eval_int(in->op, t, a, b, &out);

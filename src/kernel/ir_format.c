@@ -2,10 +2,22 @@
  * rounded.  What base/num.c does for one number on the host is done here in bit operations, one row per format. */
 #include "kernel/ir_util.h"
 
-static gale__val op2(gale__ir *ir, int op, gale__val a, gale__val b) { return gale__ir_op2(ir, op, gale__ir_type(ir, a), a, b); }
-static gale__val and_bits(gale__ir *ir, gale__val a, uint64_t bits) { return op2(ir, GALE__AND, a, gale__ir_const(ir, gale__ir_type(ir, a), bits)); }
-static gale__val shift_left(gale__ir *ir, gale__val a, int n) { return op2(ir, GALE__IR_SHL, a, gale__ir_const(ir, gale__ir_type(ir, a), (uint64_t)n)); }
-static gale__val shift_right(gale__ir *ir, gale__val a, int n) { return op2(ir, GALE__IR_SHR, a, gale__ir_const(ir, gale__ir_type(ir, a), (uint64_t)n)); }
+static gale__val op2(gale__ir *ir, int op, gale__val a, gale__val b)
+{
+    return gale__ir_op2(ir, op, gale__ir_type(ir, a), a, b);
+}
+static gale__val and_bits(gale__ir *ir, gale__val a, uint64_t bits)
+{
+    return op2(ir, GALE__AND, a, gale__ir_const(ir, gale__ir_type(ir, a), bits));
+}
+static gale__val shift_left(gale__ir *ir, gale__val a, int n)
+{
+    return op2(ir, GALE__IR_SHL, a, gale__ir_const(ir, gale__ir_type(ir, a), (uint64_t)n));
+}
+static gale__val shift_right(gale__ir *ir, gale__val a, int n)
+{
+    return op2(ir, GALE__IR_SHR, a, gale__ir_const(ir, gale__ir_type(ir, a), (uint64_t)n));
+}
 static gale__val add_u32(gale__ir *ir, gale__val a, uint32_t n) { return op2(ir, GALE__ADD, a, gale__ir_u32(ir, n)); }
 static gale__val to_bits(gale__ir *ir, gale__val f) { return gale__ir_op1(ir, GALE__BITCAST, GALE_U32, f); }
 static gale__val from_bits(gale__ir *ir, gale__val u) { return gale__ir_op1(ir, GALE__BITCAST, GALE_F32, u); }
@@ -26,8 +38,12 @@ gale_type gale__mem_type(gale_type storage)
     return info->bits == 16 ? GALE_U16 : GALE_U8;
 }
 
-/* `max` is the code of the largest number, `nan` that of NaN.  no_minus_zero: its code is NaN.  infinite: max + 1 is. */
-typedef struct small_float { uint16_t mantissa, bias, sign, max, nan; bool no_minus_zero, infinite, has_nan; } small_float;
+/* `max` is the code of the largest number, `nan` that of NaN.  no_minus_zero: its code is NaN.  infinite: max + 1 is.
+ */
+typedef struct small_float {
+    uint16_t mantissa, bias, sign, max, nan;
+    bool no_minus_zero, infinite, has_nan;
+} small_float;
 
 static small_float small_float_of(gale_type type)
 {
@@ -48,7 +64,8 @@ static gale__val encode_small(gale__ir *ir, small_float f, gale__val v)
     gale__val odd = and_bits(ir, shift_right(ir, magnitude, drop), 1);
     gale__val normal = shift_right(ir, op2(ir, GALE__ADD, add_u32(ir, magnitude, (1u << (drop - 1)) - 1), odd), drop);
     normal = add_u32(ir, normal, 0u - ((127u - f.bias) << f.mantissa));
-    /* Below the smallest normal number an addition rounds to the format's quantum, and leaves how many in the low bits. */
+    /* Below the smallest normal number an addition rounds to the format's quantum, and leaves how many in the low bits.
+     */
     uint32_t magic = (uint32_t)(127 + 24 - f.bias - f.mantissa) << 23;
     gale__val sum = op2(ir, GALE__ADD, from_bits(ir, magnitude), gale__ir_const(ir, GALE_F32, magic));
     gale__val tiny = add_u32(ir, to_bits(ir, sum), 0u - magic);
@@ -73,8 +90,13 @@ static gale__val decode_small(gale__ir *ir, small_float f, gale__val code)
     gale__val tiny = op2(ir, GALE__SUB, from_bits(ir, add_u32(ir, spread, least)), gale__ir_const(ir, GALE_F32, least));
     gale__val v = to_bits(ir, pick(ir, above(ir, magnitude, (1u << f.mantissa) - 1), normal, tiny));
     if (f.infinite) v = pick(ir, above(ir, magnitude, f.max), gale__ir_u32(ir, 0x7f800000), v);
-    if (f.has_nan && !f.no_minus_zero) v = pick(ir, above(ir, magnitude, f.max + (f.infinite ? 1u : 0u)), gale__ir_u32(ir, 0x7fc00000), v);
-    v = op2(ir, GALE__OR, v, shift_left(ir, and_bits(ir, code, f.sign), f.sign == 0x8000 ? 16 : f.sign == 0x80 ? 24 : 28));
+    if (f.has_nan && !f.no_minus_zero)
+        v = pick(ir, above(ir, magnitude, f.max + (f.infinite ? 1u : 0u)), gale__ir_u32(ir, 0x7fc00000), v);
+    v = op2(ir, GALE__OR, v,
+        shift_left(ir, and_bits(ir, code, f.sign),
+            f.sign == 0x8000 ? 16
+            : f.sign == 0x80 ? 24
+                             : 28));
     if (f.no_minus_zero) {
         gale__val is_nan = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, code, gale__ir_u32(ir, f.nan));
         v = pick(ir, is_nan, gale__ir_u32(ir, 0x7fc00000), v);
@@ -109,7 +131,8 @@ static gale__val encode_bf16(gale__ir *ir, gale__val v)
 
 gale__val gale__ir_half_by_bits(gale__ir *ir, int op, gale__val v)
 {
-    if (op == GALE__IR_F16_TO_F32) return decode_small(ir, (small_float){10, 15, 0x8000, 0x7bff, 0x7e00, false, true, true}, v);
+    if (op == GALE__IR_F16_TO_F32)
+        return decode_small(ir, (small_float){10, 15, 0x8000, 0x7bff, 0x7e00, false, true, true}, v);
     /* Too large is infinity here: the code after the largest. */
     return encode_small(ir, (small_float){10, 15, 0x8000, 0x7c00, 0x7e00, false, false, true}, v);
 }
@@ -130,7 +153,10 @@ gale__val gale__ir_decode(gale__ir *ir, gale_type from, gale__val code)
     return decode_small(ir, small_float_of(from), code);
 }
 
-static bool is_coded(gale_type storage) { return gale__type_is_float(storage) && storage != GALE_F32 && storage != GALE_F64; }
+static bool is_coded(gale_type storage)
+{
+    return gale__type_is_float(storage) && storage != GALE_F32 && storage != GALE_F64;
+}
 
 gale__val gale__ir_narrow(gale__ir *ir, gale_type to, gale__val v)
 {
@@ -146,11 +172,13 @@ static gale__val odd_from_f64(gale__ir *ir, gale__val v)
 {
     gale__val near = gale__ir_op1(ir, GALE__IR_CONVERT, GALE_F32, v);
     gale__val back = gale__ir_op1(ir, GALE__IR_CONVERT, GALE_F64, near);
-    gale__val too_large = gale__ir_op2(ir, GALE__GT, GALE_BOOL, gale__ir_op1(ir, GALE__ABS, GALE_F64, back), gale__ir_op1(ir, GALE__ABS, GALE_F64, v));
+    gale__val too_large = gale__ir_op2(
+        ir, GALE__GT, GALE_BOOL, gale__ir_op1(ir, GALE__ABS, GALE_F64, back), gale__ir_op1(ir, GALE__ABS, GALE_F64, v));
     gale__val bits = to_bits(ir, near);
     gale__val cut = pick(ir, too_large, add_u32(ir, bits, 0u - 1u), bits);
     gale__val odd = from_bits(ir, op2(ir, GALE__OR, cut, gale__ir_u32(ir, 1)));
-    gale__val exact = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, back, v), is_nan = gale__ir_op2(ir, GALE__NE, GALE_BOOL, v, v);
+    gale__val exact = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, back, v),
+              is_nan = gale__ir_op2(ir, GALE__NE, GALE_BOOL, v, v);
     return pick(ir, gale__ir_op2(ir, GALE__OR, GALE_BOOL, exact, is_nan), near, odd);
 }
 
@@ -180,7 +208,9 @@ gale__val gale__ir_cast(gale__ir *ir, gale_type from, gale_type to, gale__val v)
     if (gale__type_is_int(to) && (t == GALE_F32 || t == GALE_F64)) return gale__ir_float_to_int(ir, to, v);
     if (is_coded(to)) {
         bool wide = gale__type_is_int(from) && gale__type_table[from].bits >= 32;
-        gale__val f = t == GALE_F64 ? odd_from_f64(ir, v) : wide ? odd_from_int(ir, v) : gale__ir_scalar(ir, GALE__CAST, GALE_F32, v, 0, 0);
+        gale__val f = t == GALE_F64 ? odd_from_f64(ir, v)
+                      : wide        ? odd_from_int(ir, v)
+                                    : gale__ir_scalar(ir, GALE__CAST, GALE_F32, v, 0, 0);
         return gale__ir_narrow(ir, to, f);
     }
     return gale__ir_narrow(ir, to, gale__ir_scalar(ir, GALE__CAST, gale__compute_type(to), v, 0, 0));
@@ -201,7 +231,8 @@ void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, g
     for (int at = 0; at < width; at += step) {
         gale__val v = gale__ir_load(ir, pointer, mem, step, advance(ir, index, at));
         for (int i = 0; i < step; i++) {
-            gale__ir_instr lane = {.op = GALE__IR_EXTRACT, .type = (uint8_t)gale__ir_type(ir, v), .a = v, .imm = (uint64_t)i};
+            gale__ir_instr lane = {
+                .op = GALE__IR_EXTRACT, .type = (uint8_t)gale__ir_type(ir, v), .a = v, .imm = (uint64_t)i};
             gale__val bits = step > 1 ? gale__ir_add(ir, lane) : v;
             if (is_coded(storage)) bits = gale__ir_decode(ir, storage, bits);
             if (storage == GALE_BOOL) bits = gale__ir_op2(ir, GALE__NE, GALE_BOOL, bits, gale__ir_u32(ir, 0));
@@ -217,7 +248,8 @@ static gale__val prepare(gale__ir *ir, gale_type storage, gale__val v)
     return gale__type_table[storage].bits < 8 ? gale__ir_narrow(ir, storage, v) : v;
 }
 
-void gale__ir_store_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__val index, const gale__val *values)
+void gale__ir_store_as(
+    gale__ir *ir, int pointer, gale_type storage, int width, gale__val index, const gale__val *values)
 {
     gale_type mem = gale__mem_type(storage);
     int step = split_width(mem, width);
@@ -226,8 +258,13 @@ void gale__ir_store_as(gale__ir *ir, int pointer, gale_type storage, int width, 
         for (int i = 0; i < step; i++) lanes[i] = prepare(ir, storage, values[at + i]);
         gale__val v = lanes[0];
         if (step > 1)
-            v = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_PACK, .type = (uint8_t)gale__ir_type(ir, v), .width = (uint8_t)step,
-                .a = lanes[0], .b = lanes[1], .c = lanes[2], .d = lanes[3]});
+            v = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_PACK,
+                                     .type = (uint8_t)gale__ir_type(ir, v),
+                                     .width = (uint8_t)step,
+                                     .a = lanes[0],
+                                     .b = lanes[1],
+                                     .c = lanes[2],
+                                     .d = lanes[3]});
         gale__ir_store(ir, pointer, mem, step, advance(ir, index, at), v);
     }
 }

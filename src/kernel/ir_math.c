@@ -73,11 +73,12 @@ static gale__val float_const(gale__ir *ir, gale_type type, double v)
 }
 
 /* M(name) is the name of a function in the width at hand. */
-#define FN1(name) static gale__val M(name)(gale__ir *ir, gale__val x)
-#define FN2(name) static gale__val M(name)(gale__ir *ir, gale__val x, gale__val y)
+#define FN1(name) static gale__val M(name)(gale__ir * ir, gale__val x)
+#define FN2(name) static gale__val M(name)(gale__ir * ir, gale__val x, gale__val y)
 #define CALL1(name, v) M(name)(ir, v)
 #define CALL2(name, v, w) M(name)(ir, v, w)
-#define FN_PHILOX static gale__val philox(gale__ir *ir, gale__val lo, gale__val hi, gale__val seed_lo, gale__val seed_hi)
+#define FN_PHILOX \
+    static gale__val philox(gale__ir *ir, gale__val lo, gale__val hi, gale__val seed_lo, gale__val seed_hi)
 
 #define M(name) f32_##name
 #define FT GALE_F32
@@ -102,20 +103,21 @@ static unary *const unaries[GALE__SCALAR_COUNT][2] = {
 #define ROW(NAME, name) [GALE__##NAME] = {f32_##name, f64_##name}
     ROW(EXP, exp), ROW(EXPM1, expm1), ROW(LOG, log), ROW(LOG1P, log1p), ROW(SIN, sin), ROW(COS, cos), ROW(TAN, tan),
     ROW(ASIN, asin), ROW(ACOS, acos), ROW(ATAN, atan), ROW(SINH, sinh), ROW(COSH, cosh), ROW(ASINH, asinh),
-    ROW(ACOSH, acosh), ROW(ATANH, atanh), ROW(TANH, tanh), ROW(ERF, erf),
-};
+    ROW(ACOSH, acosh), ROW(ATANH, atanh), ROW(TANH, tanh), ROW(ERF, erf)};
 static binary *const binaries[GALE__SCALAR_COUNT][2] = {ROW(POW, pow), ROW(ATAN2, atan2)};
 #undef ROW
 
 static gale__val half_of(gale__ir *ir, gale__val v, uint64_t shift)
 {
     gale_type t = gale__ir_type(ir, v);
-    return gale__ir_op1(ir, GALE__IR_CONVERT, GALE_U32, gale__ir_op2(ir, GALE__IR_SHR, t, v, gale__ir_const(ir, t, shift)));
+    return gale__ir_op1(
+        ir, GALE__IR_CONVERT, GALE_U32, gale__ir_op2(ir, GALE__IR_SHR, t, v, gale__ir_const(ir, t, shift)));
 }
 
 gale__val gale__ir_math(gale__ir *ir, gale__scalar op, gale_type type, gale__val a, gale__val b)
 {
     int wide = type == GALE_F64;
-    if (op == GALE__RANDOM) return philox(ir, half_of(ir, a, 0), half_of(ir, a, 32), half_of(ir, b, 0), half_of(ir, b, 32));
+    if (op == GALE__RANDOM)
+        return philox(ir, half_of(ir, a, 0), half_of(ir, a, 32), half_of(ir, b, 0), half_of(ir, b, 32));
     return unaries[op][wide] ? unaries[op][wide](ir, a) : binaries[op][wide](ir, a, b);
 }

@@ -14,7 +14,10 @@ static gale__val number(gale__ir *ir, gale_type t, double v)
     return gale__ir_const(ir, t, bits);
 }
 
-static gale__val compare(gale__ir *ir, int op, gale__val a, gale__val b) { return gale__ir_op2(ir, op, GALE_BOOL, a, b); }
+static gale__val compare(gale__ir *ir, int op, gale__val a, gale__val b)
+{
+    return gale__ir_op2(ir, op, GALE_BOOL, a, b);
+}
 static gale__val pick(gale__ir *ir, gale__val cond, gale__val a, gale__val b)
 {
     return gale__ir_op3(ir, GALE__SELECT, gale__ir_type(ir, a), cond, a, b);
@@ -24,7 +27,8 @@ static gale__val is_nan(gale__ir *ir, gale__val a) { return compare(ir, GALE__NE
 /* By zero gives 0; lowest / -1 wraps, and its remainder is 0.  A constant divisor needs no care. */
 static gale__val divide(gale__ir *ir, int raw, gale_type t, gale__val a, gale__val b)
 {
-    if (is_float(t)) return gale__ir_op2(ir, t == GALE_F32 && ir->math & GALE__IR_FAST ? GALE__IR_FAST_DIV : raw, t, a, b);
+    if (is_float(t))
+        return gale__ir_op2(ir, t == GALE_F32 && ir->math & GALE__IR_FAST ? GALE__IR_FAST_DIV : raw, t, a, b);
     gale__val zero = number(ir, t, 0), one = number(ir, t, 1), minus = number(ir, t, -1);
     bool is_signed = gale__type_is_signed(t);
     gale__val by_zero = compare(ir, GALE__EQ, b, zero), odd = by_zero, special = zero;
@@ -39,13 +43,17 @@ static gale__val divide(gale__ir *ir, int raw, gale_type t, gale__val a, gale__v
 
 /* fmod of f32 or f64 by long division on the mantissas, as many bits a step as the integer has to spare (8 of 32, 11 of
  * 64): exact for all operands, in at most 32 (f32) or 191 (f64) steps, and one for the usual quotients. */
-typedef struct fmod_format { gale_type i; int bits, mantissa, step, bias; } fmod_format;
+typedef struct fmod_format {
+    gale_type i;
+    int bits, mantissa, step, bias;
+} fmod_format;
 
 /* |v| = mantissa * 2^(exponent - bias - mantissa bits); zero and denormals have exponent 1. */
 static void split_float(gale__ir *ir, const fmod_format *f, gale__val bits, gale__val *mantissa, gale__val *exponent)
 {
     uint64_t hidden = (uint64_t)1 << f->mantissa;
-    gale__val magnitude = gale__ir_op2(ir, GALE__AND, f->i, bits, gale__ir_const(ir, f->i, ((uint64_t)1 << (f->bits - 1)) - 1));
+    gale__val magnitude =
+        gale__ir_op2(ir, GALE__AND, f->i, bits, gale__ir_const(ir, f->i, ((uint64_t)1 << (f->bits - 1)) - 1));
     gale__val e = gale__ir_op2(ir, GALE__IR_SHR, f->i, magnitude, gale__ir_const(ir, f->i, (uint64_t)f->mantissa));
     gale__val m = gale__ir_op2(ir, GALE__AND, f->i, magnitude, gale__ir_const(ir, f->i, hidden - 1));
     gale__val tiny = compare(ir, GALE__EQ, e, gale__ir_const(ir, f->i, 0));
@@ -58,7 +66,8 @@ static gale__val power_of_two(gale__ir *ir, const fmod_format *f, gale_type t, g
 {
     gale__val biased = gale__ir_op2(ir, GALE__ADD, GALE_I32, e, gale__ir_i32(ir, f->bias));
     gale__val wide = gale__ir_op1(ir, GALE__IR_CONVERT, f->i, biased);
-    return gale__ir_op1(ir, GALE__BITCAST, t, gale__ir_op2(ir, GALE__IR_SHL, f->i, wide, gale__ir_const(ir, f->i, (uint64_t)f->mantissa)));
+    return gale__ir_op1(ir, GALE__BITCAST, t,
+        gale__ir_op2(ir, GALE__IR_SHL, f->i, wide, gale__ir_const(ir, f->i, (uint64_t)f->mantissa)));
 }
 
 /* Remainder of mx * 2^d by my, d >= 0. */
@@ -78,7 +87,8 @@ static gale__val long_division(gale__ir *ir, const fmod_format *f, gale__val mx,
 
 static gale__val float_rem(gale__ir *ir, gale_type t, gale__val x, gale__val y)
 {
-    const fmod_format f = t == GALE_F64 ? (fmod_format){GALE_U64, 64, 52, 11, 1023} : (fmod_format){GALE_U32, 32, 23, 8, 127};
+    const fmod_format f =
+        t == GALE_F64 ? (fmod_format){GALE_U64, 64, 52, 11, 1023} : (fmod_format){GALE_U32, 32, 23, 8, 127};
     gale__val bx = gale__ir_op1(ir, GALE__BITCAST, f.i, x), by = gale__ir_op1(ir, GALE__BITCAST, f.i, y);
     gale__val mx, ex, my, ey;
     split_float(ir, &f, bx, &mx, &ex);
@@ -95,12 +105,14 @@ static gale__val float_rem(gale__ir *ir, gale_type t, gale__val x, gale__val y)
     r = gale__ir_op2(ir, GALE__MUL, t, r, power_of_two(ir, &f, t, half));
     r = gale__ir_op2(ir, GALE__MUL, t, r, power_of_two(ir, &f, t, gale__ir_op2(ir, GALE__SUB, GALE_I32, e, half)));
     gale__val sign = gale__ir_op2(ir, GALE__AND, f.i, bx, gale__ir_const(ir, f.i, (uint64_t)1 << (f.bits - 1)));
-    r = gale__ir_op1(ir, GALE__BITCAST, t, gale__ir_op2(ir, GALE__OR, f.i, gale__ir_op1(ir, GALE__BITCAST, f.i, r), sign));
+    r = gale__ir_op1(
+        ir, GALE__BITCAST, t, gale__ir_op2(ir, GALE__OR, f.i, gale__ir_op1(ir, GALE__BITCAST, f.i, r), sign));
     r = pick(ir, smaller, x, r);
 
     gale__val infinite = compare(ir, GALE__EQ, gale__ir_op1(ir, GALE__ABS, t, x), number(ir, t, INFINITY));
     gale__val none = gale__ir_op2(ir, GALE__OR, GALE_BOOL, infinite, compare(ir, GALE__EQ, y, number(ir, t, 0)));
-    none = gale__ir_op2(ir, GALE__OR, GALE_BOOL, none, gale__ir_op2(ir, GALE__OR, GALE_BOOL, is_nan(ir, x), is_nan(ir, y)));
+    none = gale__ir_op2(
+        ir, GALE__OR, GALE_BOOL, none, gale__ir_op2(ir, GALE__OR, GALE_BOOL, is_nan(ir, x), is_nan(ir, y)));
     return pick(ir, none, number(ir, t, NAN), r);
 }
 
@@ -109,7 +121,8 @@ static gale__val min_max(gale__ir *ir, int op, gale_type t, gale__val a, gale__v
 {
     if (t == GALE_BOOL) return gale__ir_op2(ir, op == GALE__MIN ? GALE__AND : GALE__OR, t, a, b);
     if (!is_float(t)) return gale__ir_op2(ir, op == GALE__MIN ? GALE__IR_MIN : GALE__IR_MAX, t, a, b);
-    if (t == GALE_F32 && ir->math & GALE__IR_CORNERS) return gale__ir_op2(ir, op == GALE__MIN ? GALE__IR_MIN_NAN : GALE__IR_MAX_NAN, t, a, b);
+    if (t == GALE_F32 && ir->math & GALE__IR_CORNERS)
+        return gale__ir_op2(ir, op == GALE__MIN ? GALE__IR_MIN_NAN : GALE__IR_MAX_NAN, t, a, b);
     gale__val first = compare(ir, op == GALE__MIN ? GALE__LT : GALE__GT, a, b);
     return pick(ir, gale__ir_op2(ir, GALE__OR, GALE_BOOL, first, is_nan(ir, a)), a, b);
 }
@@ -121,7 +134,8 @@ static gale__val shift(gale__ir *ir, int op, gale_type t, gale__val a, gale__val
     uint64_t last = (uint64_t)gale__ir_bits(t) - 1;
     gale__val past = compare(ir, GALE__GT, gale__ir_op1(ir, GALE__BITCAST, u, n), gale__ir_const(ir, u, last));
     gale__val most = gale__ir_const(ir, t, last);
-    if (op == GALE__SHR && gale__type_is_signed(t)) return gale__ir_op2(ir, GALE__IR_SHR, t, a, pick(ir, past, most, n));
+    if (op == GALE__SHR && gale__type_is_signed(t))
+        return gale__ir_op2(ir, GALE__IR_SHR, t, a, pick(ir, past, most, n));
     gale__val amount = gale__ir_op2(ir, GALE__AND, t, n, most);
     gale__val r = gale__ir_op2(ir, op == GALE__SHL ? GALE__IR_SHL : GALE__IR_SHR, t, a, amount);
     return pick(ir, past, gale__ir_const(ir, t, 0), r);
@@ -133,10 +147,12 @@ gale__val gale__ir_float_to_int(gale__ir *ir, gale_type to, gale__val v)
     bool is_signed = gale__type_is_signed(to);
     int bits = gale__type_table[to].bits;
     if (t == GALE_F32 && bits >= 8 && bits <= 32 && ir->math & GALE__IR_CORNERS)
-        return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SATURATE, .type = (uint8_t)type, .a = v, .imm = (uint64_t)bits});
+        return gale__ir_add(
+            ir, (gale__ir_instr){.op = GALE__IR_SATURATE, .type = (uint8_t)type, .a = v, .imm = (uint64_t)bits});
     double above = ldexp(1.0, is_signed ? bits - 1 : bits), lowest = is_signed ? -above : 0;
     uint64_t most = (is_signed ? ~(uint64_t)0 >> 1 : ~(uint64_t)0) >> (64 - bits);
-    gale__val over = compare(ir, GALE__GE, v, number(ir, t, above)), low = compare(ir, GALE__GE, v, number(ir, t, lowest));
+    gale__val over = compare(ir, GALE__GE, v, number(ir, t, above)),
+              low = compare(ir, GALE__GE, v, number(ir, t, lowest));
     gale__val inside = gale__ir_op2(ir, GALE__AND, GALE_BOOL, low, compare(ir, GALE__LT, v, number(ir, t, above)));
     gale__val r = gale__ir_op1(ir, GALE__IR_CONVERT, type, pick(ir, inside, v, number(ir, t, 0)));
     if (is_signed) r = pick(ir, compare(ir, GALE__LT, v, number(ir, t, lowest)), gale__ir_const(ir, type, ~most), r);
@@ -186,8 +202,10 @@ gale__val gale__ir_scalar(gale__ir *ir, gale__scalar op, gale_type type, gale__v
     switch (op) {
     case GALE__DIV: return divide(ir, GALE__IR_DIV, t, a, b);
     case GALE__REM: return is_float(t) ? float_rem(ir, t, a, b) : divide(ir, GALE__IR_REM, t, a, b);
-    case GALE__MIN: case GALE__MAX: return min_max(ir, op, t, a, b);
-    case GALE__SHL: case GALE__SHR: return shift(ir, op, t, a, b);
+    case GALE__MIN:
+    case GALE__MAX: return min_max(ir, op, t, a, b);
+    case GALE__SHL:
+    case GALE__SHR: return shift(ir, op, t, a, b);
     case GALE__CAST: return cast(ir, type, a);
     default: break;
     }

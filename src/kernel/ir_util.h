@@ -11,7 +11,11 @@ typedef enum gale__ir_kind {
     GALE__IR_DECLARE, /* names an array */
     GALE__IR_CONTROL
 } gale__ir_kind;
-typedef struct gale__ir_op_info { const char *name; uint8_t kind; uint8_t arity; /* operands a.. that must be there */ } gale__ir_op_info;
+typedef struct gale__ir_op_info {
+    const char *name;
+    uint8_t kind;
+    uint8_t arity; /* operands a.. that must be there */
+} gale__ir_op_info;
 gale__ir_op_info gale__ir_op_get(int op);
 
 /* Folds an instruction whose operands are constants or neutral; 0 when there is nothing to fold. */
@@ -23,18 +27,25 @@ void gale__ir_count_uses(const gale__ir *ir, uint32_t *uses, gale__val *user);
 /* Operands of an instruction, in order; returns how many. */
 int gale__ir_operands(const gale__ir_instr *in, gale__val out[4]);
 /* F64 or 64-bit integers, subgroups, types in memory: what a kernel needs of a device. */
-typedef struct gale__ir_needs { bool f64, i64, f16, subgroup, corners, fast, mem8, mem16, store8, store16; } gale__ir_needs;
+typedef struct gale__ir_needs {
+    bool f64, i64, f16, subgroup, corners, fast, mem8, mem16, store8, store16;
+} gale__ir_needs;
 gale__ir_needs gale__ir_get_needs(const gale__ir *ir);
 /* GALE_UNSUPPORTED, with the reason, when the device lacks what the kernel needs. */
 gale_status gale__ir_check_device(const gale__ir *ir, const gale_device_caps *caps);
 
 static inline bool gale__ir_is_compare(int op) { return op >= GALE__EQ && op <= GALE__GE; }
 static inline int gale__ir_bits(gale_type compute) { return compute == GALE_BOOL ? 1 : gale__type_table[compute].bits; }
-static inline gale_type gale__ir_unsigned(gale_type t) { return t == GALE_I32 || t == GALE_F32 ? GALE_U32 : t == GALE_I64 || t == GALE_F64 ? GALE_U64 : t; }
+static inline gale_type gale__ir_unsigned(gale_type t)
+{
+    return t == GALE_I32 || t == GALE_F32 ? GALE_U32 : t == GALE_I64 || t == GALE_F64 ? GALE_U64 : t;
+}
 
 /* What must be written otherwise for a driver (ir_lower.c), and the kernel so written; out is initialised here, and
  * finished by the caller unless this fails. */
-typedef struct gale__ir_lowering { bool fma, f16, integers, division; } gale__ir_lowering;
+typedef struct gale__ir_lowering {
+    bool fma, f16, integers, division;
+} gale__ir_lowering;
 gale__ir_lowering gale__ir_lowering_for(const gale_device_caps *caps);
 gale_status gale__ir_lower(const gale__ir *ir, gale__ir_lowering what, gale__ir *out);
 

@@ -5,8 +5,11 @@
 
 typedef struct checker {
     const gale__ir *ir;
-    bool *visible;       /* by value */
-    struct { gale__val start; uint8_t op; } block[64];
+    bool *visible; /* by value */
+    struct {
+        gale__val start;
+        uint8_t op;
+    } block[64];
     int depth;
 } checker;
 
@@ -18,7 +21,8 @@ static gale_status bad(const checker *c, gale__val v, const char *what)
 
 static bool is_compute(gale_type t)
 {
-    return t == GALE_BOOL || t == GALE_I32 || t == GALE_U32 || t == GALE_I64 || t == GALE_U64 || t == GALE_F32 || t == GALE_F64;
+    return t == GALE_BOOL || t == GALE_I32 || t == GALE_U32 || t == GALE_I64 || t == GALE_U64 || t == GALE_F32 ||
+           t == GALE_F64;
 }
 static bool is_float(gale_type t) { return t == GALE_F32 || t == GALE_F64; }
 static bool is_int(gale_type t) { return is_compute(t) && !is_float(t) && t != GALE_BOOL; }
@@ -31,20 +35,40 @@ static bool is_scalar(const checker *c, gale__val v)
 {
     return c->ir->code[v].width == 1 && gale__ir_op_get(c->ir->code[v].op).kind != GALE__IR_DECLARE;
 }
-static bool is_array(const checker *c, gale__val v) { return gale__ir_op_get(c->ir->code[v].op).kind == GALE__IR_DECLARE; }
+static bool is_array(const checker *c, gale__val v)
+{
+    return gale__ir_op_get(c->ir->code[v].op).kind == GALE__IR_DECLARE;
+}
 
 /* Which operand types an arithmetic operation takes. */
 static bool takes(int op, gale_type t)
 {
     switch (op) {
-    case GALE__FLOOR: case GALE__CEIL: case GALE__RINT: case GALE__TRUNC: case GALE__SQRT: case GALE__FMA: case GALE__ABS:
-        return is_float(t);
-    case GALE__NOT: case GALE__AND: case GALE__OR: case GALE__XOR: return !is_float(t);
-    case GALE__IR_REM: case GALE__IR_SHL: case GALE__IR_SHR: return is_int(t);
+    case GALE__FLOOR:
+    case GALE__CEIL:
+    case GALE__RINT:
+    case GALE__TRUNC:
+    case GALE__SQRT:
+    case GALE__FMA:
+    case GALE__ABS: return is_float(t);
+    case GALE__NOT:
+    case GALE__AND:
+    case GALE__OR:
+    case GALE__XOR: return !is_float(t);
+    case GALE__IR_REM:
+    case GALE__IR_SHL:
+    case GALE__IR_SHR: return is_int(t);
     case GALE__IR_MULHI: return t == GALE_U32;
-    case GALE__IR_MIN_NAN: case GALE__IR_MAX_NAN: case GALE__IR_FAST_EXP: case GALE__IR_FAST_LOG: case GALE__IR_FAST_SIN:
-    case GALE__IR_FAST_COS: case GALE__IR_FAST_SQRT: case GALE__IR_FAST_DIV: return t == GALE_F32;
-    case GALE__EQ: case GALE__NE: return true;
+    case GALE__IR_MIN_NAN:
+    case GALE__IR_MAX_NAN:
+    case GALE__IR_FAST_EXP:
+    case GALE__IR_FAST_LOG:
+    case GALE__IR_FAST_SIN:
+    case GALE__IR_FAST_COS:
+    case GALE__IR_FAST_SQRT:
+    case GALE__IR_FAST_DIV: return t == GALE_F32;
+    case GALE__EQ:
+    case GALE__NE: return true;
     default: return t != GALE_BOOL;
     }
 }
@@ -69,16 +93,22 @@ static gale_status check_mixed(const checker *c, gale__val v, const gale__ir_ins
     gale_type a = type_of(c, in->a), type = (gale_type)in->type;
     switch (in->op) {
     case GALE__SELECT:
-        if (a != GALE_BOOL || type_of(c, in->b) != type || type_of(c, in->c) != type) return bad(c, v, "types of the arms");
+        if (a != GALE_BOOL || type_of(c, in->b) != type || type_of(c, in->c) != type)
+            return bad(c, v, "types of the arms");
         break;
     case GALE__BITCAST:
-        if (a == GALE_BOOL || type == GALE_BOOL || gale__ir_bits(a) != gale__ir_bits(type)) return bad(c, v, "sizes differ");
+        if (a == GALE_BOOL || type == GALE_BOOL || gale__ir_bits(a) != gale__ir_bits(type))
+            return bad(c, v, "sizes differ");
         break;
     case GALE__IR_CONVERT:
         if (type == GALE_BOOL) return bad(c, v, "to BOOL: compare with 0 instead");
         break;
-    case GALE__IR_F16_TO_F32: if (a != GALE_U32 || type != GALE_F32) return bad(c, v, "U32 -> F32"); break;
-    case GALE__IR_F32_TO_F16: if (a != GALE_F32 || type != GALE_U32) return bad(c, v, "F32 -> U32"); break;
+    case GALE__IR_F16_TO_F32:
+        if (a != GALE_U32 || type != GALE_F32) return bad(c, v, "U32 -> F32");
+        break;
+    case GALE__IR_F32_TO_F16:
+        if (a != GALE_F32 || type != GALE_U32) return bad(c, v, "F32 -> U32");
+        break;
     case GALE__IR_SATURATE:
         if (a != GALE_F32 || (type != GALE_I32 && type != GALE_U32)) return bad(c, v, "F32 -> I32 or U32");
         if (in->imm != 8 && in->imm != 16 && in->imm != 32) return bad(c, v, "8, 16 or 32 bits");
@@ -114,23 +144,28 @@ static gale_status check_memory(const checker *c, gale__val v, const gale__ir_in
     if (in->imm >= (uint64_t)c->ir->n_pointers) return bad(c, v, "no such pointer parameter");
     if (!is_mem(mem) || in->type != gale__compute_type(mem)) return bad(c, v, "memory type");
     if ((index != GALE_U32 && index != GALE_U64) || !is_scalar(c, in->a)) return bad(c, v, "index must be U32 or U64");
-    if (in->width * gale__type_table[mem].size > 16) return bad(c, v, "vector of more than 16 bytes (gale__ir_load_as splits)");
+    if (in->width * gale__type_table[mem].size > 16)
+        return bad(c, v, "vector of more than 16 bytes (gale__ir_load_as splits)");
     if (in->op == GALE__IR_LOAD) return GALE_OK;
     const gale__ir_instr *value = &c->ir->code[in->b];
     if (c->ir->readonly >> in->imm & 1) return bad(c, v, "pointer is read-only");
-    if (value->type != in->type || value->width != in->width || is_array(c, in->b)) return bad(c, v, "value of another type");
-    if (in->width > 1 && value->op != GALE__IR_PACK && value->mem != in->mem) return bad(c, v, "vector of another memory type");
+    if (value->type != in->type || value->width != in->width || is_array(c, in->b))
+        return bad(c, v, "value of another type");
+    if (in->width > 1 && value->op != GALE__IR_PACK && value->mem != in->mem)
+        return bad(c, v, "vector of another memory type");
     return GALE_OK;
 }
 
 static gale_status check_array(const checker *c, gale__val v, const gale__ir_instr *in)
 {
     if (gale__ir_op_get(in->op).kind == GALE__IR_DECLARE)
-        return in->imm && in->imm < 1u << 20 && is_compute((gale_type)in->type) ? GALE_OK : bad(c, v, "elements or type");
+        return in->imm && in->imm < 1u << 20 && is_compute((gale_type)in->type) ? GALE_OK
+                                                                                : bad(c, v, "elements or type");
     if (!is_array(c, in->a)) return bad(c, v, "not an array");
     if (type_of(c, in->b) != GALE_U32 || !is_scalar(c, in->b)) return bad(c, v, "index must be U32");
     uint64_t index;
-    if (gale__ir_is_const(c->ir, in->b, &index) && index >= c->ir->code[in->a].imm) return bad(c, v, "index past the end");
+    if (gale__ir_is_const(c->ir, in->b, &index) && index >= c->ir->code[in->a].imm)
+        return bad(c, v, "index past the end");
     gale_type t = in->op == GALE__IR_GET ? (gale_type)in->type : type_of(c, in->c);
     if (t != type_of(c, in->a)) return bad(c, v, "value of another type");
     return in->op == GALE__IR_GET || is_scalar(c, in->c) ? GALE_OK : bad(c, v, "scalars only");
@@ -145,7 +180,8 @@ static void hide(checker *c, gale__val from, gale__val to)
 static gale_status check_loop(const checker *c, gale__val v, const gale__ir_instr *in)
 {
     uint64_t step, unused;
-    if (in->type != GALE_U32 || type_of(c, in->a) != GALE_U32 || type_of(c, in->b) != GALE_U32) return bad(c, v, "bounds must be U32");
+    if (in->type != GALE_U32 || type_of(c, in->a) != GALE_U32 || type_of(c, in->b) != GALE_U32)
+        return bad(c, v, "bounds must be U32");
     if (!gale__ir_is_const(c->ir, in->c, &step) || step == 0) return bad(c, v, "step must be a constant above 0");
     if (in->imm && (!gale__ir_is_const(c->ir, in->a, &unused) || !gale__ir_is_const(c->ir, in->b, &unused)))
         return bad(c, v, "only loops of constant bounds are unrolled");
@@ -162,7 +198,8 @@ static gale_status check_control(checker *c, gale__val v, const gale__ir_instr *
         c->block[c->depth++].op = in->op;
         return GALE_OK;
     }
-    if (!c->depth || (in->op == GALE__IR_ELSE && c->block[c->depth - 1].op != GALE__IR_IF)) return bad(c, v, "ends nothing");
+    if (!c->depth || (in->op == GALE__IR_ELSE && c->block[c->depth - 1].op != GALE__IR_IF))
+        return bad(c, v, "ends nothing");
     hide(c, c->block[c->depth - 1].start, v);
     if (in->op == GALE__IR_END) c->depth--;
     else c->block[c->depth - 1].start = v, c->block[c->depth - 1].op = GALE__IR_ELSE;
@@ -175,7 +212,8 @@ static gale_status check_leaf(const checker *c, gale__val v, const gale__ir_inst
     if (id && (in->imm > 2 || in->type != GALE_U32)) return bad(c, v, "dimension or type");
     if (in->op == GALE__IR_WORD) {
         uint64_t size = gale__ir_bits((gale_type)in->type) / 32;
-        if (in->type == GALE_BOOL || in->imm + size > (uint64_t)c->ir->n_words) return bad(c, v, "no such parameter word");
+        if (in->type == GALE_BOOL || in->imm + size > (uint64_t)c->ir->n_words)
+            return bad(c, v, "no such parameter word");
         if (size == 2 && in->imm % 2) return bad(c, v, "64-bit words start at an even one");
     }
     return GALE_OK;
@@ -185,18 +223,33 @@ static gale_status check_instr(checker *c, gale__val v)
 {
     const gale__ir_instr *in = &c->ir->code[v];
     gale__val operands[4];
-    if (in->op >= GALE__IR_COUNT) return gale__fail(GALE_INTERNAL, "kernel %s: instruction %u: no such operation", c->ir->name, v);
+    if (in->op >= GALE__IR_COUNT)
+        return gale__fail(GALE_INTERNAL, "kernel %s: instruction %u: no such operation", c->ir->name, v);
     if (in->width != 1 && in->width != 2 && in->width != 4) return bad(c, v, "width");
     int n = gale__ir_operands(in, operands);
     for (int i = 0; i < n; i++)
-        if (!operands[i] || operands[i] >= v || !c->visible[operands[i]]) return bad(c, v, "operand is not defined here");
+        if (!operands[i] || operands[i] >= v || !c->visible[operands[i]])
+            return bad(c, v, "operand is not defined here");
     switch (in->op) {
-    case GALE__SELECT: case GALE__BITCAST: case GALE__IR_CONVERT: case GALE__IR_SATURATE: case GALE__IR_F16_TO_F32: case GALE__IR_F32_TO_F16:
+    case GALE__SELECT:
+    case GALE__BITCAST:
+    case GALE__IR_CONVERT:
+    case GALE__IR_SATURATE:
+    case GALE__IR_F16_TO_F32:
+    case GALE__IR_F32_TO_F16:
     case GALE__IR_SHUFFLE_XOR: return check_mixed(c, v, in);
-    case GALE__IR_EXTRACT: case GALE__IR_PACK: return check_vector(c, v, in);
-    case GALE__IR_LOAD: case GALE__IR_STORE: return check_memory(c, v, in);
-    case GALE__IR_SHARED: case GALE__IR_ARRAY: case GALE__IR_GET: case GALE__IR_SET: return check_array(c, v, in);
-    case GALE__IR_FOR: case GALE__IR_IF: case GALE__IR_ELSE: case GALE__IR_END: return check_control(c, v, in);
+    case GALE__IR_EXTRACT:
+    case GALE__IR_PACK: return check_vector(c, v, in);
+    case GALE__IR_LOAD:
+    case GALE__IR_STORE: return check_memory(c, v, in);
+    case GALE__IR_SHARED:
+    case GALE__IR_ARRAY:
+    case GALE__IR_GET:
+    case GALE__IR_SET: return check_array(c, v, in);
+    case GALE__IR_FOR:
+    case GALE__IR_IF:
+    case GALE__IR_ELSE:
+    case GALE__IR_END: return check_control(c, v, in);
     default: return n ? check_arithmetic(c, v, in) : check_leaf(c, v, in);
     }
 }

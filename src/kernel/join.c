@@ -1,14 +1,15 @@
-/* Joining kernels: each part's instructions go into a loop over the groups it would have been launched with.  Parts write what later parts
- * read, so no pointer counts as only read, and the barriers between them order memory as well. */
+/* Joining kernels: each part's instructions go into a loop over the groups it would have been launched with.  Parts
+ * write what later parts read, so no pointer counts as only read, and the barriers between them order memory as well.
+ */
 #include "kernel/join.h"
 #include "kernel/ir_util.h"
 #include <string.h>
 
-#define MOST_BYTES (64 << 10)      /* that one group moves in about the time of a launch */
+#define MOST_BYTES (64 << 10) /* that one group moves in about the time of a launch */
 #define MOST_OPERATIONS (16 << 10)
 #define MOST_THREADS 1024
-#define GROUP 256                  /* threads, where parts are launched in smaller groups; more than this some drivers refuse */
-enum { HEAD = 2 };                 /* words before a part's own: how many groups, and one for alignment */
+#define GROUP 256  /* threads, where parts are launched in smaller groups; more than this some drivers refuse */
+enum { HEAD = 2 }; /* words before a part's own: how many groups, and one for alignment */
 
 bool gale__join_takes(const gale__nest *nest, const gale__schedule *s)
 {
@@ -37,8 +38,8 @@ int gale__join_words(uint32_t *words, int n, uint32_t groups, const uint32_t *pa
 typedef struct joiner {
     gale__ir *out;
     const gale__ir *part;
-    gale__val *now;                   /* by instruction of the part */
-    gale__val local, group, groups;   /* what the part takes for its thread, its group and their count */
+    gale__val *now;                 /* by instruction of the part */
+    gale__val local, group, groups; /* what the part takes for its thread, its group and their count */
 } joiner;
 
 static gale__val place(joiner *j, const gale__ir_instr *in)
@@ -52,15 +53,21 @@ static void move(joiner *j, gale__val v)
     gale__ir_instr in = j->part->code[v];
     in.a = j->now[in.a], in.b = j->now[in.b], in.c = j->now[in.c], in.d = j->now[in.d];
     switch (in.op) {
-    case GALE__IR_LOCAL_ID: case GALE__IR_GROUP_ID: case GALE__IR_GROUP_COUNT: j->now[v] = place(j, &in); return;
+    case GALE__IR_LOCAL_ID:
+    case GALE__IR_GROUP_ID:
+    case GALE__IR_GROUP_COUNT: j->now[v] = place(j, &in); return;
     case GALE__IR_WORD: in.imm += (uint64_t)j->out->n_words + HEAD; break;
-    case GALE__IR_LOAD: case GALE__IR_STORE: in.imm += (uint64_t)j->out->n_pointers; break;
+    case GALE__IR_LOAD:
+    case GALE__IR_STORE: in.imm += (uint64_t)j->out->n_pointers; break;
     default: break;
     }
     j->now[v] = gale__ir_add(j->out, in);
 }
 
-static gale__val tell(gale__ir *ir, int op, uint64_t imm) { return gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op, .type = GALE_U32, .imm = imm}); }
+static gale__val tell(gale__ir *ir, int op, uint64_t imm)
+{
+    return gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op, .type = GALE_U32, .imm = imm});
+}
 
 /* As many of the part's groups at once as there are threads for. */
 static void add_part(joiner *j)
@@ -72,8 +79,10 @@ static void add_part(joiner *j)
         if (j->part->code[v].op == GALE__IR_ARRAY) move(j, v);
     j->groups = tell(out, GALE__IR_WORD, (uint64_t)out->n_words);
     j->local = gale__ir_op2(out, GALE__IR_REM, GALE_U32, tid, width);
-    gale__val first = gale__ir_op2(out, GALE__IR_DIV, GALE_U32, tid, width), step = gale__ir_u32(out, out->group[0] / size);
-    j->group = gale__ir_add(out, (gale__ir_instr){.op = GALE__IR_FOR, .type = GALE_U32, .a = first, .b = j->groups, .c = step});
+    gale__val first = gale__ir_op2(out, GALE__IR_DIV, GALE_U32, tid, width),
+              step = gale__ir_u32(out, out->group[0] / size);
+    j->group = gale__ir_add(
+        out, (gale__ir_instr){.op = GALE__IR_FOR, .type = GALE_U32, .a = first, .b = j->groups, .c = step});
     for (gale__val v = 1; v < j->part->count && !out->failed; v++)
         if (j->part->code[v].op != GALE__IR_ARRAY) move(j, v);
     gale__ir_add(out, (gale__ir_instr){.op = GALE__IR_END});
@@ -85,8 +94,11 @@ static void add_part(joiner *j)
 static gale_status check_part(const gale__ir *part)
 {
     bool alone = !part->subgroup_ops;
-    for (gale__val v = 1; v < part->count; v++) alone = alone && part->code[v].op != GALE__IR_SHARED && part->code[v].op != GALE__IR_BARRIER;
-    return alone ? GALE_OK : gale__fail(GALE_INVALID, "kernel %s shares memory between threads, and cannot be joined to others", part->name);
+    for (gale__val v = 1; v < part->count; v++)
+        alone = alone && part->code[v].op != GALE__IR_SHARED && part->code[v].op != GALE__IR_BARRIER;
+    return alone ? GALE_OK
+                 : gale__fail(GALE_INVALID, "kernel %s shares memory between threads, and cannot be joined to others",
+                       part->name);
 }
 
 gale_status gale__ir_join(const gale__ir *const *parts, int n, const char *name, uint32_t group_max, gale__ir *out)
@@ -98,7 +110,8 @@ gale_status gale__ir_join(const gale__ir *const *parts, int n, const char *name,
     }
     gale__ir_init(out, name);
     for (int i = 0; i < n; i++)
-        if (parts[i]->group[0] > out->group[0]) out->group[0] = parts[i]->group[0]; /* powers of two: each divides the largest */
+        if (parts[i]->group[0] > out->group[0])
+            out->group[0] = parts[i]->group[0]; /* powers of two: each divides the largest */
     while (out->group[0] * 2 <= GROUP && out->group[0] * 2 <= group_max) out->group[0] *= 2;
     gale__val *now = gale__calloc((size_t)most + 1, sizeof *now);
     for (int i = 0; now && i < n; i++) {

@@ -6,8 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct key { uint64_t a, b; } key;
-typedef struct entry { key key; gale_kernel *kernel; gale_module *module; } entry;
+typedef struct key {
+    uint64_t a, b;
+} key;
+typedef struct entry {
+    key key;
+    gale_kernel *kernel;
+    gale_module *module;
+} entry;
 typedef struct table {
     entry *slots;          /* open addressing; kernel NULL: empty */
     size_t size, count;    /* size is a power of two */
@@ -99,7 +105,9 @@ static gale_status keep_module(gale_device *device, gale_module *module)
 {
     gale__mutex_lock(&device->lock);
     table *t = table_of(device);
-    gale_status status = t ? gale__grow((void **)&t->modules, &t->modules_capacity, t->n_modules + 1, sizeof *t->modules) : GALE_NO_MEMORY;
+    gale_status status =
+        t ? gale__grow((void **)&t->modules, &t->modules_capacity, t->n_modules + 1, sizeof *t->modules)
+          : GALE_NO_MEMORY;
     if (status == GALE_OK) t->modules[t->n_modules++] = module;
     gale__mutex_unlock(&device->lock);
     return status;
@@ -143,7 +151,10 @@ static gale_status kernel_of(gale_device *device, gale_module *module, const gal
     return insert(device, k, out);
 }
 
-gale_kernel *gale__kernel_known(gale_device *device, const char *text) { return find(device, key_of(text, strlen(text))); }
+gale_kernel *gale__kernel_known(gale_device *device, const char *text)
+{
+    return find(device, key_of(text, strlen(text)));
+}
 
 gale_status gale__kernel_from_ir(gale_device *device, const char *text, const gale__ir *ir, gale_kernel **out)
 {
@@ -172,7 +183,7 @@ typedef struct batch {
     int n;
     gale__schedule *schedules; /* by nest, as all below */
     key *keys;
-    int *wait;                 /* place in the list of kernels to build, or -1 */
+    int *wait; /* place in the list of kernels to build, or -1 */
     gale__runnable *out;
 } batch;
 /* One kernel that has to be built: of nest `first`, and of those after it that are joined to it. */
@@ -230,7 +241,8 @@ static gale_status build_part(builder *b, size_t part)
     GALE_TRY(build_module(b->batch->device, irs, last - first, &module));
     gale_status status = keep_module(b->batch->device, module);
     if (status != GALE_OK) return gale_module_destroy(&module), status;
-    for (int i = first; i < last; i++) GALE_TRY(kernel_of(b->batch->device, module, &b->list[i].ir, b->list[i].key, &b->list[i].kernel));
+    for (int i = first; i < last; i++)
+        GALE_TRY(kernel_of(b->batch->device, module, &b->list[i].ir, b->list[i].key, &b->list[i].kernel));
     return GALE_OK;
 }
 
@@ -274,7 +286,8 @@ static gale_status build_all(const batch *whole, missing *list, int count)
 
 static int find_missing(const missing *list, int count, key k)
 {
-    for (int i = 0; i < count; i++) if (list[i].key.a == k.a && list[i].key.b == k.b) return i;
+    for (int i = 0; i < count; i++)
+        if (list[i].key.a == k.a && list[i].key.b == k.b) return i;
     return -1;
 }
 
@@ -306,7 +319,9 @@ static int find_chain(const batch *b, int first)
     for (int i = first; i < b->n && n < GALE__JOIN_PARTS && (i == first || b->follows[i]); i++, n++) {
         pointers += b->nests[i]->n_buffers;
         words += b->out[i].n_words + 4; /* with what joining adds */
-        if (pointers > GALE__JOIN_POINTERS || words > GALE__JOIN_WORDS || !gale__join_takes(b->nests[i], &b->schedules[i])) break;
+        if (pointers > GALE__JOIN_POINTERS || words > GALE__JOIN_WORDS ||
+            !gale__join_takes(b->nests[i], &b->schedules[i]))
+            break;
     }
     return n > 1 ? n : 1;
 }
@@ -316,7 +331,8 @@ static gale_status join(batch *b, int first, int parts)
     uint32_t words[GALE__JOIN_WORDS];
     gale__runnable *r = &b->out[first];
     int n = 0;
-    for (int i = first; i < first + parts; i++) n = gale__join_words(words, n, b->out[i].groups[0], b->out[i].words, b->out[i].n_words);
+    for (int i = first; i < first + parts; i++)
+        n = gale__join_words(words, n, b->out[i].groups[0], b->out[i].words, b->out[i].n_words);
     for (int i = first + 1; i < first + parts; i++) b->out[i].parts = 0;
     *r = (gale__runnable){.groups = {1, 1, 1}, .n_words = n, .name = "chain", .parts = parts};
     r->words = gale__arena_copy(b->arena, words, (size_t)n * sizeof *words);
@@ -337,7 +353,10 @@ static void look_up(batch *b, int i, missing *list, int *count)
 }
 
 /* Parts of a joined kernel hand each other what lies in memory. */
-static bool can_join(const batch *b) { return b->follows && (!takes_spirv(b->device) || b->device->info.caps.memory_model); }
+static bool can_join(const batch *b)
+{
+    return b->follows && (!takes_spirv(b->device) || b->device->info.caps.memory_model);
+}
 
 static gale_status make_gpu(batch *b)
 {
@@ -369,7 +388,8 @@ done:
 static void run_on_cpu(void *user, const gale__launch *launch)
 {
     void *pointers[256];
-    for (int i = 0; i < launch->n_refs && i < 256; i++) pointers[i] = (char *)(uintptr_t)launch->refs[i].mem->address + launch->refs[i].offset;
+    for (int i = 0; i < launch->n_refs && i < 256; i++)
+        pointers[i] = (char *)(uintptr_t)launch->refs[i].mem->address + launch->refs[i].offset;
     gale__cpu_kernel_run(user, pointers);
 }
 
@@ -405,7 +425,8 @@ gale__panels gale__runnable_panels(const gale__runnable *r)
 
 void gale__panels_make(const gale__panels *p, void *from, void *to) { gale__cpu_kernel_make_panels(p->by, from, to); }
 
-gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, const void *user, size_t user_bytes, const char *name, gale__runnable *out)
+gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, const void *user, size_t user_bytes,
+    const char *name, gale__runnable *out)
 {
     memset(out, 0, sizeof *out);
     GALE_TRY(new_host(device, fn, out));
@@ -418,7 +439,11 @@ gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, cons
 }
 
 /* Words on their way into a key; hashed whenever there are many. */
-typedef struct feed { key key; int n; uint64_t words[128]; } feed;
+typedef struct feed {
+    key key;
+    int n;
+    uint64_t words[128];
+} feed;
 
 static void flush(feed *f)
 {
@@ -459,7 +484,10 @@ static key nest_key(const gale__nest *nest)
     f.key = (key){1, 2};
     f.n = 0;
     int dims = nest->n_outer + nest->n_inner;
-    add_words(&f, (const int64_t[]){nest->n_outer, nest->n_inner, nest->n_stores, nest->n_buffers, nest->n_code, nest->n_accesses, nest->fast}, 7);
+    add_words(&f,
+        (const int64_t[]){
+            nest->n_outer, nest->n_inner, nest->n_stores, nest->n_buffers, nest->n_code, nest->n_accesses, nest->fast},
+        7);
     add_words(&f, nest->extent, dims);
     for (int i = 0; i < nest->n_code; i++) {
         const gale__nest_instr *in = &nest->code[i];
@@ -468,7 +496,11 @@ static key nest_key(const gale__nest *nest)
         add_words(&f, (const int64_t[]){in->access, (int64_t)in->imm}, 2);
     }
     for (int a = 0; a < nest->n_accesses; a++) add_access(&f, &nest->accesses[a], dims);
-    for (int b = 0; b < nest->n_buffers; b++) add_words(&f, (const int64_t[]){nest->buffers[b].elements, nest->buffers[b].type, nest->buffers[b].written, nest->buffers[b].constant}, 4);
+    for (int b = 0; b < nest->n_buffers; b++)
+        add_words(&f,
+            (const int64_t[]){
+                nest->buffers[b].elements, nest->buffers[b].type, nest->buffers[b].written, nest->buffers[b].constant},
+            4);
     for (int s = 0; s < nest->n_stores; s++) {
         const gale__nest_store *x = &nest->stores[s];
         add_words(&f, (const int64_t[]){x->value, x->access, x->index, x->limit}, 4);
@@ -482,7 +514,10 @@ static gale_status make_all_cpu(gale_device *device, const gale__nest *const *ne
 {
     size_t size = 16;
     while (size < (size_t)n * 2) size *= 2;
-    struct { key key; int at; } *seen = gale__calloc(size, sizeof *seen); /* at: place + 1 */
+    struct {
+        key key;
+        int at;
+    } *seen = gale__calloc(size, sizeof *seen); /* at: place + 1 */
     gale_status status = seen ? GALE_OK : GALE_NO_MEMORY;
     for (int i = 0; i < n && status == GALE_OK; i++) {
         key k = nest_key(nests[i]);
@@ -501,7 +536,8 @@ static gale_status make_all_cpu(gale_device *device, const gale__nest *const *ne
     return status;
 }
 
-gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests, const bool *follows, int n, gale__runnable *out)
+gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests,
+    const bool *follows, int n, gale__runnable *out)
 {
     batch b = {.device = device, .arena = arena, .nests = nests, .follows = follows, .n = n, .out = out};
     memset(out, 0, (size_t)n * sizeof *out);

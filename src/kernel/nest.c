@@ -1,6 +1,6 @@
-/* Loop nests: brought into canonical form, costed, printed, and searched for the contraction pattern.  The canonical form
- * has as few dimensions as the accesses allow, in the order memory is walked, so that nests which differ only in how
- * their shape was written share one kernel. */
+/* Loop nests: brought into canonical form, costed, printed, and searched for the contraction pattern.  The canonical
+ * form has as few dimensions as the accesses allow, in the order memory is walked, so that nests which differ only in
+ * how their shape was written share one kernel. */
 #include "kernel/nest.h"
 #include <inttypes.h>
 #include <string.h>
@@ -95,14 +95,20 @@ static int deciders(const gale__nest *nest, int from, int to, const gale__access
         const gale__access *a = &nest->accesses[nest->stores[s].access];
         bool walks = false;
         for (int d = from; d < to; d++) walks |= a->stride[d] != 0;
-        if (walks) { count[n] = 1 << 20; list[n++] = a; }
+        if (walks) {
+            count[n] = 1 << 20;
+            list[n++] = a;
+        }
     }
     for (int i = 0; i < nest->n_accesses; i++) {
         const gale__access *a = &nest->accesses[i];
         int walked = 0, at = n < 8 ? n : 7;
         for (int d = from; d < to; d++) walked += a->stride[d] != 0;
         if (!walked || a->buffer < 0 || (n == 8 && count[7] >= walked)) continue;
-        for (; at > 0 && count[at - 1] < walked; at--) { list[at] = list[at - 1]; count[at] = count[at - 1]; }
+        for (; at > 0 && count[at - 1] < walked; at--) {
+            list[at] = list[at - 1];
+            count[at] = count[at - 1];
+        }
         list[at] = a;
         count[at] = walked;
         if (n < 8) n++;
@@ -236,7 +242,8 @@ void gale__nest_cost(const gale__nest *nest, double *bytes, double *operations)
         double read = 0, written = 0, size = (double)gale_type_size(nest->buffers[b].type);
         for (int i = 0; i < nest->n_code; i++) {
             const gale__nest_instr *in = &nest->code[i];
-            if ((in->op != GALE__NEST_LOAD && in->op != GALE__NEST_TAKE) || nest->accesses[in->access].buffer != b) continue;
+            if ((in->op != GALE__NEST_LOAD && in->op != GALE__NEST_TAKE) || nest->accesses[in->access].buffer != b)
+                continue;
             double f = footprint(nest, &nest->accesses[in->access], in->op == GALE__NEST_TAKE);
             if (f > read) read = f;
         }
@@ -267,7 +274,8 @@ uint64_t gale__reduce_start(gale__reduce kind, gale_type compute)
     return end_of(compute, kind == GALE__RMAX || kind == GALE__ARGMAX || kind == GALE__ARGMAX_LAST);
 }
 
-static const char *const reduce_names[] = {"sum", "prod", "max", "min", "argmax", "argmin", "argmax_last", "argmin_last"};
+static const char *const reduce_names[] = {
+    "sum", "prod", "max", "min", "argmax", "argmin", "argmax_last", "argmin_last"};
 
 static void print_affine(gale__str *out, const int64_t *coef, int n, int64_t constant)
 {
@@ -286,7 +294,8 @@ static void print_access(const gale__nest *nest, const gale__access *a, gale__st
         gale__str_add(out, g ? ", " : " if ");
         print_affine(out, a->guards[g].coef, dims_of(nest), a->guards[g].c0);
         gale__str_addf(out, " in [0, %" PRId64 ")", a->guards[g].extent * a->guards[g].div);
-        if (a->guards[g].div > 1) gale__str_addf(out, " by %" PRId64 " at stride %" PRId64, a->guards[g].div, a->guards[g].stride);
+        if (a->guards[g].div > 1)
+            gale__str_addf(out, " by %" PRId64 " at stride %" PRId64, a->guards[g].div, a->guards[g].stride);
     }
     if (a->n_guards) gale__str_addf(out, " else %#" PRIx64, a->fill);
 }
@@ -297,14 +306,21 @@ static void print_instr(const gale__nest *nest, int i, gale__str *out)
     gale__str_addf(out, "  %%%d %s %s = ", i, gale_type_name((gale_type)in->type), in->inner ? "inner" : "outer");
     switch (in->op) {
     case GALE__NEST_CONST: gale__str_addf(out, "const %#" PRIx64, in->imm); break;
-    case GALE__NEST_LOAD: gale__str_add(out, "load "); print_access(nest, &nest->accesses[in->access], out); break;
-    case GALE__NEST_INDEX: gale__str_add(out, "index "); print_access(nest, &nest->accesses[in->access], out); break;
+    case GALE__NEST_LOAD:
+        gale__str_add(out, "load ");
+        print_access(nest, &nest->accesses[in->access], out);
+        break;
+    case GALE__NEST_INDEX:
+        gale__str_add(out, "index ");
+        print_access(nest, &nest->accesses[in->access], out);
+        break;
     case GALE__NEST_TAKE:
         gale__str_addf(out, "take %%%d of %" PRId64 " at ", in->a, (int64_t)in->imm);
         print_access(nest, &nest->accesses[in->access], out);
         break;
     case GALE__NEST_REDUCE:
-        gale__str_addf(out, "reduce %s %%%d in %s", reduce_names[in->imm & 7], in->a, gale_type_name((gale_type)in->acc));
+        gale__str_addf(
+            out, "reduce %s %%%d in %s", reduce_names[in->imm & 7], in->a, gale_type_name((gale_type)in->acc));
         break;
     default: {
         const int32_t operand[3] = {in->a, in->b, in->c};
@@ -376,8 +392,14 @@ bool gale__nest_contraction(const gale__nest *nest, gale__contraction *out)
     for (int s = 0; s < nest->n_stores; s++)
         if (nest->code[nest->stores[s].value].inner || nest->stores[s].index >= 0) return false;
     int64_t a = walked_by(nest, nest->code[mul].a), b = walked_by(nest, nest->code[mul].b);
-    *out = (gale__contraction){.reduce = reduce, .mul = mul, .a = nest->code[mul].a, .b = nest->code[mul].b,
-                               .b_count = 1, .m = 1, .n = 1, .k = 1};
+    *out = (gale__contraction){.reduce = reduce,
+        .mul = mul,
+        .a = nest->code[mul].a,
+        .b = nest->code[mul].b,
+        .b_count = 1,
+        .m = 1,
+        .n = 1,
+        .k = 1};
     for (int d = 0; d < dims_of(nest); d++) {
         bool by_a = a >> d & 1, by_b = b >> d & 1;
         char kind = d >= nest->n_outer ? 'K' : by_a == by_b ? 'B' : by_a ? 'M' : 'N';

@@ -1,16 +1,20 @@
-/* Where exactness cannot be seen.  A float that only ever becomes an integer of 8 bits may be off by a small part of a level, so what
- * leads to it may be computed by the device's own exp, log, power and division, whose errors are bounded.  Ranges are found forwards, allowed
- * errors backwards; an operation is marked (acc = 1) where its bound fits.  Devices without such bounds ignore the mark. */
+/* Where exactness cannot be seen.  A float that only ever becomes an integer of 8 bits may be off by a small part of a
+ * level, so what leads to it may be computed by the device's own exp, log, power and division, whose errors are
+ * bounded.  Ranges are found forwards, allowed errors backwards; an operation is marked (acc = 1) where its bound fits.
+ * Devices without such bounds ignore the mark. */
 #include "base/num.h"
 #include "kernel/nest.h"
 #include <math.h>
 
-#define LEVEL (1.0 / 16)   /* of an 8-bit level: all errors together stay below half of it */
-#define OWN 0x1p-20        /* relative error of the device's own functions, absolute for a logarithm near 0 */
-#define LOG_LARGEST 104.0  /* |log x| of any positive f32 */
+#define LEVEL (1.0 / 16)  /* of an 8-bit level: all errors together stay below half of it */
+#define OWN 0x1p-20       /* relative error of the device's own functions, absolute for a logarithm near 0 */
+#define LOG_LARGEST 104.0 /* |log x| of any positive f32 */
 
-/* What is known of a value, and what is asked of it: an error of at most `off` (absolute), and of at most `part` of it. */
-typedef struct facts { double low, high, off, part; } facts;
+/* What is known of a value, and what is asked of it: an error of at most `off` (absolute), and of at most `part` of it.
+ */
+typedef struct facts {
+    double low, high, off, part;
+} facts;
 
 static const facts anything = {-INFINITY, INFINITY, INFINITY, INFINITY};
 
@@ -53,8 +57,13 @@ static void find_range(const gale__nest *n, int i, facts *f)
     case GALE__MIN: f[i].low = fmin(a->low, b->low), f[i].high = fmin(a->high, b->high); break;
     case GALE__MAX: f[i].low = fmax(a->low, b->low), f[i].high = fmax(a->high, b->high); break;
     case GALE__EXP: f[i].low = exp(a->low), f[i].high = exp(a->high); break;
-    case GALE__LOG: f[i].low = a->low > 0 ? log(a->low) : -INFINITY, f[i].high = a->high > 0 ? log(a->high) : -INFINITY; break;
-    case GALE__POW: if (a->low >= 0 && b->low == b->high && b->low > 0) f[i].low = pow(a->low, b->low), f[i].high = pow(a->high, b->high); break;
+    case GALE__LOG:
+        f[i].low = a->low > 0 ? log(a->low) : -INFINITY, f[i].high = a->high > 0 ? log(a->high) : -INFINITY;
+        break;
+    case GALE__POW:
+        if (a->low >= 0 && b->low == b->high && b->low > 0)
+            f[i].low = pow(a->low, b->low), f[i].high = pow(a->high, b->high);
+        break;
     default: break;
     }
     if (isnan(f[i].low)) f[i].low = -INFINITY;
@@ -78,7 +87,8 @@ static void ask_of_product(const gale__nest *n, const gale__nest_instr *in, cons
     double v;
     for (int k = 0; k < 2; k++) {
         int mine = k ? in->b : in->a, other = k ? in->a : in->b;
-        double bound = is_const(n, other, &v) ? fabs(v) : 2 * largest(&f[other]), part = is_const(n, other, &v) ? r->part : r->part / 2;
+        double bound = is_const(n, other, &v) ? fabs(v) : 2 * largest(&f[other]),
+               part = is_const(n, other, &v) ? r->part : r->part / 2;
         ask(&f[mine], bound > 0 && isfinite(bound) ? r->off / bound : isinf(r->off) ? r->off : 0, part);
     }
 }
@@ -96,15 +106,25 @@ static void ask_of_operands(const gale__nest *n, int i, facts *f)
     const facts r = f[i];
     double v;
     switch (in->op) {
-    case GALE__ADD: case GALE__SUB: {
-        double share = is_const(n, in->a, &v) || is_const(n, in->b, &v) ? 1 : 0.5, off = isinf(r.part) ? share * r.off : 0; /* parts are lost where terms cancel */
+    case GALE__ADD:
+    case GALE__SUB: {
+        double share = is_const(n, in->a, &v) || is_const(n, in->b, &v) ? 1 : 0.5,
+               off = isinf(r.part) ? share * r.off : 0; /* parts are lost where terms cancel */
         ask(&f[in->a], off, INFINITY), ask(&f[in->b], off, INFINITY);
         return;
     }
     case GALE__MUL: ask_of_product(n, in, &r, f); return;
     case GALE__NEG: ask(&f[in->a], r.off, r.part); return;
-    case GALE__MIN: case GALE__MAX: ask(&f[in->a], r.off, r.part), ask(&f[in->b], r.off, r.part); return;
-    case GALE__EXP: ask(&f[in->a], fmin(isfinite(r.high) && r.high > 0 ? r.off / (2 * r.high) : isinf(r.off) ? INFINITY : 0, r.part / 2), INFINITY); return;
+    case GALE__MIN:
+    case GALE__MAX: ask(&f[in->a], r.off, r.part), ask(&f[in->b], r.off, r.part); return;
+    case GALE__EXP:
+        ask(&f[in->a],
+            fmin(isfinite(r.high) && r.high > 0 ? r.off / (2 * r.high)
+                 : isinf(r.off)                 ? INFINITY
+                                                : 0,
+                r.part / 2),
+            INFINITY);
+        return;
     case GALE__LOG: ask(&f[in->a], INFINITY, isinf(r.part) ? r.off / 2 : 0); return;
     case GALE__DIV: ask_parts(&r, &f[in->a], 0.25), ask_parts(&r, &f[in->b], 0.25); return;
     case GALE__POW:
@@ -114,7 +134,8 @@ static void ask_of_operands(const gale__nest *n, int i, facts *f)
         return;
     default: break;
     }
-    bool to_byte = in->op == GALE__CAST && (in->type == GALE_U8 || in->type == GALE_I8) && gale__type_is_float((gale_type)n->code[in->a].type);
+    bool to_byte = in->op == GALE__CAST && (in->type == GALE_U8 || in->type == GALE_I8) &&
+                   gale__type_is_float((gale_type)n->code[in->a].type);
     int operands[3] = {in->a, in->b, in->c};
     for (int k = 0; k < gale__nest_arity(in); k++) {
         if (to_byte) ask(&f[in->a], LEVEL, INFINITY);
@@ -143,7 +164,9 @@ static bool is_loose(const gale__nest *n, int i, const facts *f)
     }
     case GALE__LOG: return fits(r, OWN * LOG_LARGEST, INFINITY);
     case GALE__DIV: return fits(r, OWN * size, OWN);
-    case GALE__POW: return is_const(n, in->b, &v) && f[in->a].low >= 0 && isfinite(size) && fits(r, OWN * size * (1 + fabs(v) * LOG_LARGEST), INFINITY);
+    case GALE__POW:
+        return is_const(n, in->b, &v) && f[in->a].low >= 0 && isfinite(size) &&
+               fits(r, OWN * size * (1 + fabs(v) * LOG_LARGEST), INFINITY);
     default: return false;
     }
 }

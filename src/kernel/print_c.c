@@ -23,8 +23,17 @@ typedef struct printer {
 } printer;
 
 static const char *const type_names[GALE_TYPE_COUNT] = {
-    [GALE_BOOL] = "bool", [GALE_F32] = "f32", [GALE_F64] = "f64", [GALE_I8] = "i8", [GALE_U8] = "u8", [GALE_I16] = "i16",
-    [GALE_U16] = "u16", [GALE_I32] = "i32", [GALE_U32] = "u32", [GALE_I64] = "i64", [GALE_U64] = "u64",
+    [GALE_BOOL] = "bool",
+    [GALE_F32] = "f32",
+    [GALE_F64] = "f64",
+    [GALE_I8] = "i8",
+    [GALE_U8] = "u8",
+    [GALE_I16] = "i16",
+    [GALE_U16] = "u16",
+    [GALE_I32] = "i32",
+    [GALE_U32] = "u32",
+    [GALE_I64] = "i64",
+    [GALE_U64] = "u64",
 };
 
 static gale__column column_of(gale_type t)
@@ -60,7 +69,8 @@ static void print_float(gale__str *s, gale_type type, uint64_t bits)
     if (type == GALE_F32) v = narrow;
     bool plain = type == GALE_F32 ? isnormal(narrow) || low << 1 == 0 : isnormal(v) || bits << 1 == 0;
     const char *suffix = type == GALE_F32 ? "f" : "";
-    if (!plain) gale__str_addf(s, type == GALE_F32 ? "as_f32(0x%llxu)" : "as_f64((u64)0x%llx)", (unsigned long long)bits);
+    if (!plain)
+        gale__str_addf(s, type == GALE_F32 ? "as_f32(0x%llxu)" : "as_f64((u64)0x%llx)", (unsigned long long)bits);
     else if (v == rint(v) && fabs(v) < 1e6) gale__str_addf(s, signbit(v) ? "(%.1f%s)" : "%.1f%s", v, suffix);
     else gale__str_addf(s, signbit(v) ? "(%a%s)" : "%a%s", v, suffix);
 }
@@ -70,7 +80,8 @@ static void print_const(gale__str *s, gale_type type, uint64_t bits)
     int64_t v = type == GALE_I32 ? (int32_t)(uint32_t)bits : (int64_t)bits;
     switch (type) {
     case GALE_BOOL: gale__str_add(s, bits ? "true" : "false"); break;
-    case GALE_F32: case GALE_F64: print_float(s, type, bits); break;
+    case GALE_F32:
+    case GALE_F64: print_float(s, type, bits); break;
     case GALE_U32: gale__str_addf(s, "%lluu", (unsigned long long)bits); break;
     case GALE_U64: gale__str_addf(s, "(u64)0x%llx", (unsigned long long)bits); break;
     case GALE_I32:
@@ -89,7 +100,11 @@ static void print_word(gale__str *s, gale_type type, uint64_t at)
     case GALE_I32: gale__str_addf(s, "(i32)P.w[%u]", low); break;
     case GALE_F32: gale__str_addf(s, "as_f32(P.w[%u])", low); break;
     default:
-        gale__str_addf(s, "%s(P.w[%u]|(u64)P.w[%u]<<32)", type == GALE_F64 ? "as_f64" : type == GALE_I64 ? "(i64)" : "", low, high);
+        gale__str_addf(s, "%s(P.w[%u]|(u64)P.w[%u]<<32)",
+            type == GALE_F64   ? "as_f64"
+            : type == GALE_I64 ? "(i64)"
+                               : "",
+            low, high);
     }
 }
 
@@ -136,7 +151,9 @@ static gale_status print_value(const printer *p, gale__str *s, const gale__ir_in
     gale_type by = gale__ir_is_compare(in->op) ? gale__ir_type(p->ir, in->a) : type;
     const char *form = p->d->rows[in->op][column_of(by)];
     if (!form) form = gale__dialect_common[in->op][column_of(by)];
-    if (!form) return gale__fail(GALE_INTERNAL, "kernel %s: %s has no spelling for %s", p->ir->name, gale__ir_op_get(in->op).name, gale_type_name(by));
+    if (!form)
+        return gale__fail(GALE_INTERNAL, "kernel %s: %s has no spelling for %s", p->ir->name,
+            gale__ir_op_get(in->op).name, gale_type_name(by));
     spell(s, form, (const char *const[3]){p->text[in->a], p->text[in->b], p->text[in->c]}, type, in->imm);
     return GALE_OK;
 }
@@ -144,7 +161,8 @@ static gale_status print_value(const printer *p, gale__str *s, const gale__ir_in
 /* Written in full at every use: shorter than a name, or names nothing. */
 static bool is_inline(const gale__ir_instr *in)
 {
-    return in->op == GALE__IR_CONST || in->op == GALE__IR_EXTRACT || (in->op == GALE__IR_WORD && gale__ir_bits((gale_type)in->type) == 32);
+    return in->op == GALE__IR_CONST || in->op == GALE__IR_EXTRACT ||
+           (in->op == GALE__IR_WORD && gale__ir_bits((gale_type)in->type) == 32);
 }
 
 static bool may_nest(const printer *p, gale__val v)
@@ -153,9 +171,11 @@ static bool may_nest(const printer *p, gale__val v)
     gale__val user = p->user[v];
     int to = p->ir->code[user].op;
     if (is_inline(in)) return true;
-    if (in->op == GALE__IR_LOAD || in->op == GALE__IR_SHUFFLE_XOR || p->uses[v] != 1 || p->block[user] != p->block[v]) return false;
+    if (in->op == GALE__IR_LOAD || in->op == GALE__IR_SHUFFLE_XOR || p->uses[v] != 1 || p->block[user] != p->block[v])
+        return false;
     if (to == GALE__IR_PACK || to == GALE__IR_FOR) return false;
-    if (to == GALE__SELECT && p->ir->code[user].a != v) return false; /* an arm that is computed anyway does not become a branch */
+    if (to == GALE__SELECT && p->ir->code[user].a != v)
+        return false; /* an arm that is computed anyway does not become a branch */
     return !p->reads[v] || p->epoch[user] == p->epoch[v];
 }
 
@@ -197,7 +217,8 @@ static void emit_store(printer *p, const gale__ir_instr *in)
         spell(p->out, p->d->make_vector, (const char *const[3]){vector}, GALE_F32, 0);
         gale__val lanes[4];
         int n = gale__ir_operands(value, lanes);
-        for (int i = 0; i < n; i++) gale__str_addf(p->out, "%s(%s)%s", i ? "," : "(", type_names[in->mem], p->text[lanes[i]]);
+        for (int i = 0; i < n; i++)
+            gale__str_addf(p->out, "%s(%s)%s", i ? "," : "(", type_names[in->mem], p->text[lanes[i]]);
         gale__str_add(p->out, ");\n");
     } else {
         if (in->width == 1) gale__str_addf(p->out, "(%s)", type_names[in->mem]);
@@ -211,7 +232,8 @@ static gale_status emit_control(printer *p, gale__val v, const gale__ir_instr *i
     switch (in->op) {
     case GALE__IR_FOR:
         if (in->imm) gale__str_add(out, p->d->unroll);
-        gale__str_addf(out, "for(u32 v%u=%s;v%u<%s;v%u+=%s){\n", v, p->text[in->a], v, p->text[in->b], v, p->text[in->c]);
+        gale__str_addf(
+            out, "for(u32 v%u=%s;v%u<%s;v%u+=%s){\n", v, p->text[in->a], v, p->text[in->b], v, p->text[in->c]);
         p->text[v] = gale__arena_printf(&p->arena, "v%u", v);
         return p->text[v] ? GALE_OK : GALE_NO_MEMORY;
     case GALE__IR_IF: /* nested truth values stand in parentheses already: a second pair is a warning */
@@ -237,7 +259,10 @@ static gale_status emit(printer *p, gale__val v)
         return GALE_OK;
     case GALE__IR_SHARED: return GALE_OK; /* at the top */
     case GALE__IR_BARRIER: gale__str_addf(p->out, "%s\n", in->imm ? p->d->barrier_all : p->d->barrier); return GALE_OK;
-    case GALE__IR_FOR: case GALE__IR_IF: case GALE__IR_ELSE: case GALE__IR_END: return emit_control(p, v, in);
+    case GALE__IR_FOR:
+    case GALE__IR_IF:
+    case GALE__IR_ELSE:
+    case GALE__IR_END: return emit_control(p, v, in);
     default: return emit_value(p, v);
     }
 }
@@ -269,7 +294,8 @@ static void open_kernel(printer *p)
     }
     char side[3][12];
     for (int i = 0; i < 3; i++) snprintf(side[i], sizeof side[i], "%u", ir->group[i]);
-    spell(out, d->kernel, (const char *const[3]){side[0], side[1], side[2]}, GALE_F32, (uint64_t)ir->group[0] * ir->group[1] * ir->group[2]);
+    spell(out, d->kernel, (const char *const[3]){side[0], side[1], side[2]}, GALE_F32,
+        (uint64_t)ir->group[0] * ir->group[1] * ir->group[2]);
     gale__str_addf(out, "%s(", ir->name);
     for (int i = 0; i < ir->n_pointers && *d->pointer; i++) {
         spell(out, ir->readonly >> i & 1 ? d->pointer_readonly : d->pointer, NULL, GALE_F32, (uint64_t)i);
@@ -283,7 +309,8 @@ static void open_kernel(printer *p)
     }
     for (gale__val v = 1; v < ir->count; v++)
         if (ir->code[v].op == GALE__IR_SHARED)
-            gale__str_addf(out, ir->code[v].imm > 1 ? "%s%s v%u[%u];\n" : "%s%s v%u;\n", d->shared, type_names[ir->code[v].type], v, (unsigned)ir->code[v].imm);
+            gale__str_addf(out, ir->code[v].imm > 1 ? "%s%s v%u[%u];\n" : "%s%s v%u;\n", d->shared,
+                type_names[ir->code[v].type], v, (unsigned)ir->code[v].imm);
 }
 
 static gale_status print_kernel(const gale__ir *ir, const gale__dialect_table *d, gale__str *out)
@@ -319,7 +346,8 @@ static gale_status print_lowered(const gale__ir *ir, const gale__dialect_table *
     return status;
 }
 
-gale_status gale__ir_print_c(const gale__ir *const *kernels, int n, gale__dialect dialect, const gale_device_caps *caps, gale__str *out)
+gale_status gale__ir_print_c(
+    const gale__ir *const *kernels, int n, gale__dialect dialect, const gale_device_caps *caps, gale__str *out)
 {
     const gale__dialect_table *d = &gale__dialects[dialect];
     gale__ir_needs all = {0};
@@ -338,6 +366,7 @@ gale_status gale__ir_print_c(const gale__ir *const *kernels, int n, gale__dialec
     if (all.f16) gale__str_add(out, d->head_f16);
     if (all.subgroup) gale__str_add(out, d->head_subgroup);
     if (all.corners || all.fast) gale__str_add(out, d->head_own);
-    for (int i = 0; i < n; i++) GALE_TRY(caps->exact_division ? print_kernel(kernels[i], d, out) : print_lowered(kernels[i], d, out));
+    for (int i = 0; i < n; i++)
+        GALE_TRY(caps->exact_division ? print_kernel(kernels[i], d, out) : print_lowered(kernels[i], d, out));
     return gale__str_check(out);
 }

@@ -1,6 +1,6 @@
-/* Prints kernel IR as SPIR-V words, so that Vulkan needs no compiler on the user's machine.  Buffers are 64-bit addresses
- * (physical storage buffers), parameters push constants, or a block that one push constant points to.  Integers
- * carry no sign in their type: the operation does. */
+/* Prints kernel IR as SPIR-V words, so that Vulkan needs no compiler on the user's machine.  Buffers are 64-bit
+ * addresses (physical storage buffers), parameters push constants, or a block that one push constant points to.
+ * Integers carry no sign in their type: the operation does. */
 #include "kernel/ir_util.h"
 
 void gale__words_finish(gale__words *w)
@@ -13,32 +13,38 @@ void gale__words_finish(gale__words *w)
 gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out)
 {
     (void)caps, (void)out;
-    return gale__fail(GALE_UNSUPPORTED, "kernel %s: gale was built without SPIR-V (install spirv-headers and build again)", kernel->name);
+    return gale__fail(GALE_UNSUPPORTED,
+        "kernel %s: gale was built without SPIR-V (install spirv-headers and build again)", kernel->name);
 }
 #else
 #include "kernel/spirv.h"
 #include <string.h>
 
-typedef struct frame { uint32_t header, body, next, merge, counter, after, other; uint8_t op; } frame;
+typedef struct frame {
+    uint32_t header, body, next, merge, counter, after, other;
+    uint8_t op;
+} frame;
 
 typedef struct printer {
     gale__spv s;
     const gale__ir *ir;
     const gale_device_caps *caps;
-    uint32_t *id;            /* by value */
+    uint32_t *id; /* by value */
     uint32_t *uses;
-    uint32_t parameters;     /* the push constants; when `block`, the address of the block */
+    uint32_t parameters; /* the push constants; when `block`, the address of the block */
     bool block;
-    bool hands;              /* threads read what others wrote to the device's memory: such accesses and barriers say so */
+    bool hands; /* threads read what others wrote to the device's memory: such accesses and barriers say so */
     uint32_t *pointer, *word; /* by parameter: its value, once read */
-    uint32_t builtin[4];     /* by GROUP_ID .. LANE: its variable */
+    uint32_t builtin[4];      /* by GROUP_ID .. LANE: its variable */
     uint32_t builtin_value[4];
     frame frames[64];
     int depth;
 } printer;
 
 /* Opcodes by column: floats, signed, unsigned, bool; 0: none.  Those of the GLSL set are in the second table. */
-typedef struct opcode_row { uint16_t f, i, u, b; } opcode_row;
+typedef struct opcode_row {
+    uint16_t f, i, u, b;
+} opcode_row;
 static const opcode_row core_rows[GALE__IR_COUNT] = {
     [GALE__NEG] = {SpvOpFNegate, SpvOpSNegate, SpvOpSNegate, 0},
     [GALE__NOT] = {0, SpvOpNot, SpvOpNot, SpvOpLogicalNot},
@@ -88,20 +94,28 @@ static uint16_t in_column(const opcode_row *row, gale_type t)
 static uint32_t type1(printer *p, gale_type t) { return gale__spv_type(&p->s, t, 1); }
 
 /* One rounding per written operation. */
-static void no_contraction(printer *p, uint32_t id) { EMIT(&p->s, &p->s.notes, SpvOpDecorate, id, SpvDecorationNoContraction); }
+static void no_contraction(printer *p, uint32_t id)
+{
+    EMIT(&p->s, &p->s.notes, SpvOpDecorate, id, SpvDecorationNoContraction);
+}
 
 static uint32_t plus(printer *p, gale__words *to, uint32_t address, uint32_t offset)
 {
-    return offset ? VALUE(&p->s, to, SpvOpIAdd, type1(p, GALE_U64), address, gale__spv_const(&p->s, GALE_U64, offset)) : address;
+    return offset ? VALUE(&p->s, to, SpvOpIAdd, type1(p, GALE_U64), address, gale__spv_const(&p->s, GALE_U64, offset))
+                  : address;
 }
 
 /* How memory of the device is accessed; the alignment follows. */
-static uint32_t access_mask(const printer *p) { return SpvMemoryAccessAlignedMask | (p->hands ? SpvMemoryAccessNonPrivatePointerMask : 0); }
+static uint32_t access_mask(const printer *p)
+{
+    return SpvMemoryAccessAlignedMask | (p->hands ? SpvMemoryAccessNonPrivatePointerMask : 0);
+}
 
 static uint32_t load_at(printer *p, gale__words *to, gale_type t, int width, uint32_t address)
 {
     uint32_t type = gale__spv_type(&p->s, t, width);
-    uint32_t pointer = VALUE(&p->s, to, SpvOpConvertUToPtr, gale__spv_pointer(&p->s, SpvStorageClassPhysicalStorageBuffer, type), address);
+    uint32_t pointer = VALUE(
+        &p->s, to, SpvOpConvertUToPtr, gale__spv_pointer(&p->s, SpvStorageClassPhysicalStorageBuffer, type), address);
     return VALUE(&p->s, to, SpvOpLoad, type, pointer, access_mask(p), (uint32_t)(width * gale__type_table[t].size));
 }
 
@@ -125,8 +139,9 @@ static void declare_parameters(printer *p)
     }
     p->parameters = gale__spv_variable(s, SpvStorageClassPushConstant, structure);
     if (!p->block) return;
-    uint32_t place = VALUE(s, &s->entry, SpvOpAccessChain, gale__spv_pointer(s, SpvStorageClassPushConstant, type1(p, GALE_U64)),
-        p->parameters, gale__spv_u32(s, 0), gale__spv_u32(s, 0));
+    uint32_t place =
+        VALUE(s, &s->entry, SpvOpAccessChain, gale__spv_pointer(s, SpvStorageClassPushConstant, type1(p, GALE_U64)),
+            p->parameters, gale__spv_u32(s, 0), gale__spv_u32(s, 0));
     p->parameters = VALUE(s, &s->entry, SpvOpLoad, type1(p, GALE_U64), place);
 }
 
@@ -141,8 +156,8 @@ static uint32_t parameter(printer *p, gale_type t, uint32_t i)
         return *known = load_at(p, &s->entry, t, 1, plus(p, &s->entry, p->parameters, offset));
     }
     uint32_t member = gale__spv_u32(s, t == GALE_U32 && np ? 1 : 0);
-    uint32_t place = VALUE(s, &s->entry, SpvOpAccessChain, gale__spv_pointer(s, SpvStorageClassPushConstant, type1(p, t)),
-        p->parameters, member, gale__spv_u32(s, i));
+    uint32_t place = VALUE(s, &s->entry, SpvOpAccessChain,
+        gale__spv_pointer(s, SpvStorageClassPushConstant, type1(p, t)), p->parameters, member, gale__spv_u32(s, i));
     return *known = VALUE(s, &s->entry, SpvOpLoad, type1(p, t), place);
 }
 
@@ -159,7 +174,8 @@ static uint32_t print_word(printer *p, const gale__ir_instr *in)
 
 static uint32_t print_builtin(printer *p, const gale__ir_instr *in)
 {
-    static const SpvBuiltIn names[4] = {SpvBuiltInWorkgroupId, SpvBuiltInLocalInvocationId, SpvBuiltInNumWorkgroups, SpvBuiltInSubgroupLocalInvocationId};
+    static const SpvBuiltIn names[4] = {SpvBuiltInWorkgroupId, SpvBuiltInLocalInvocationId, SpvBuiltInNumWorkgroups,
+        SpvBuiltInSubgroupLocalInvocationId};
     gale__spv *s = &p->s;
     int which = in->op - GALE__IR_GROUP_ID;
     uint32_t type = gale__spv_type(s, GALE_U32, which == 3 ? 1 : 3);
@@ -178,7 +194,8 @@ static uint32_t element_address(printer *p, const gale__ir_instr *in)
     uint32_t base = parameter(p, GALE_U64, (uint32_t)in->imm), wide = type1(p, GALE_U64), index = p->id[in->a];
     uint64_t bits;
     uint32_t size = (uint32_t)gale__type_table[in->mem].size;
-    if (gale__ir_is_const(p->ir, in->a, &bits)) return bits ? VALUE(s, &s->body, SpvOpIAdd, wide, base, gale__spv_const(s, GALE_U64, bits * size)) : base;
+    if (gale__ir_is_const(p->ir, in->a, &bits))
+        return bits ? VALUE(s, &s->body, SpvOpIAdd, wide, base, gale__spv_const(s, GALE_U64, bits * size)) : base;
     if (gale__ir_type(p->ir, in->a) == GALE_U32) index = VALUE(s, &s->body, SpvOpUConvert, wide, index);
     if (size > 1) index = VALUE(s, &s->body, SpvOpIMul, wide, index, gale__spv_const(s, GALE_U64, size));
     return VALUE(s, &s->body, SpvOpIAdd, wide, base, index);
@@ -196,7 +213,8 @@ static uint32_t load_by_words(printer *p, const gale__ir_instr *in, uint32_t add
         from = VALUE(s, &s->body, SpvOpUConvert, u32, within);
         from = VALUE(s, &s->body, SpvOpIMul, u32, from, gale__spv_u32(s, 8));
     }
-    for (uint32_t i = 0; i < (total + 31) / 32; i++) words[i] = load_at(p, &s->body, GALE_U32, 1, plus(p, &s->body, address, 4 * i));
+    for (uint32_t i = 0; i < (total + 31) / 32; i++)
+        words[i] = load_at(p, &s->body, GALE_U32, 1, plus(p, &s->body, address, 4 * i));
     SpvOp cut = gale__type_is_signed((gale_type)in->mem) ? SpvOpBitFieldSExtract : SpvOpBitFieldUExtract;
     for (uint32_t i = 0; i < in->width; i++) {
         uint32_t offset = gale__spv_u32(s, i * bits % 32);
@@ -204,7 +222,8 @@ static uint32_t load_by_words(printer *p, const gale__ir_instr *in, uint32_t add
         lanes[i] = VALUE(s, &s->body, cut, u32, words[i * bits / 32], offset, gale__spv_u32(s, bits));
     }
     if (in->width == 1) return lanes[0];
-    return gale__spv_value(s, &s->body, SpvOpCompositeConstruct, gale__spv_type(s, GALE_U32, in->width), lanes, in->width);
+    return gale__spv_value(
+        s, &s->body, SpvOpCompositeConstruct, gale__spv_type(s, GALE_U32, in->width), lanes, in->width);
 }
 
 static bool needs_words(printer *p, gale_type mem)
@@ -231,11 +250,12 @@ static gale_status print_store(printer *p, const gale__ir_instr *in)
     gale__spv *s = &p->s;
     gale_type mem = (gale_type)in->mem;
     if (needs_words(p, mem))
-        return gale__fail(GALE_UNSUPPORTED, "kernel %s stores %s elements, and this device has no %d-bit stores", p->ir->name,
-            gale_type_name(mem), gale__type_table[mem].bits);
+        return gale__fail(GALE_UNSUPPORTED, "kernel %s stores %s elements, and this device has no %d-bit stores",
+            p->ir->name, gale_type_name(mem), gale__type_table[mem].bits);
     uint32_t type = gale__spv_type(s, mem, in->width), v = p->id[in->b], address = element_address(p, in);
     if (gale__type_table[mem].bits < 32) v = VALUE(s, &s->body, SpvOpUConvert, type, v);
-    uint32_t pointer = VALUE(s, &s->body, SpvOpConvertUToPtr, gale__spv_pointer(s, SpvStorageClassPhysicalStorageBuffer, type), address);
+    uint32_t pointer = VALUE(
+        s, &s->body, SpvOpConvertUToPtr, gale__spv_pointer(s, SpvStorageClassPhysicalStorageBuffer, type), address);
     EMIT(s, &s->body, SpvOpStore, pointer, v, access_mask(p), (uint32_t)(in->width * gale__type_table[mem].size));
     return GALE_OK;
 }
@@ -256,7 +276,8 @@ static uint32_t print_convert(printer *p, const gale__ir_instr *in)
     else if (from_float) op = gale__type_is_signed(to) ? SpvOpConvertFToS : SpvOpConvertFToU;
     else if (gale__ir_bits(to) == gale__ir_bits(from)) return v;
     else op = gale__type_is_signed(from) ? SpvOpSConvert : SpvOpUConvert;
-    if (op == SpvOpSConvert && p->caps->software && gale__ir_bits(to) == 64) { /* Mesa 22 takes comparisons of widened values for unsigned ones */
+    if (op == SpvOpSConvert && p->caps->software &&
+        gale__ir_bits(to) == 64) { /* Mesa 22 takes comparisons of widened values for unsigned ones */
         uint32_t half = gale__spv_const(s, GALE_U32, 32);
         v = VALUE(s, &s->body, SpvOpUConvert, type, v);
         v = VALUE(s, &s->body, SpvOpShiftLeftLogical, type, v, half);
@@ -290,8 +311,8 @@ static uint32_t print_shuffle(printer *p, const gale__ir_instr *in)
 {
     gale__spv *s = &p->s;
     s->capabilities |= 1u << GALE__SPV_SUBGROUP | 1u << GALE__SPV_SHUFFLE;
-    return VALUE(s, &s->body, SpvOpGroupNonUniformShuffleXor, type1(p, (gale_type)in->type), gale__spv_u32(s, SpvScopeSubgroup), p->id[in->a],
-        gale__spv_u32(s, (uint32_t)in->imm));
+    return VALUE(s, &s->body, SpvOpGroupNonUniformShuffleXor, type1(p, (gale_type)in->type),
+        gale__spv_u32(s, SpvScopeSubgroup), p->id[in->a], gale__spv_u32(s, (uint32_t)in->imm));
 }
 
 static uint32_t print_arithmetic(printer *p, const gale__ir_instr *in)
@@ -303,7 +324,8 @@ static uint32_t print_arithmetic(printer *p, const gale__ir_instr *in)
     gale_type by = in->op == GALE__SELECT ? (gale_type)in->type : gale__ir_type(p->ir, in->a);
     bool is_float = by == GALE_F32 || by == GALE_F64;
     /* Drivers that assume no NaN still keep this one. */
-    if (in->op == GALE__NE && is_float && in->a == in->b) return VALUE(s, &s->body, SpvOpIsNan, type1(p, GALE_BOOL), p->id[in->a]);
+    if (in->op == GALE__NE && is_float && in->a == in->b)
+        return VALUE(s, &s->body, SpvOpIsNan, type1(p, GALE_BOOL), p->id[in->a]);
     core = in_column(&core_rows[in->op], by);
     words[1] = in_column(&glsl_rows[in->op], by);
     for (int i = 0; i < n; i++) words[i + 2] = p->id[operands[i]];
@@ -336,7 +358,8 @@ static uint32_t declare(printer *p, const gale__ir_instr *in)
 {
     uint32_t type = type1(p, (gale_type)in->type);
     if (in->imm > 1) type = gale__spv_array(&p->s, type, in->imm);
-    return gale__spv_variable(&p->s, in->op == GALE__IR_SHARED ? SpvStorageClassWorkgroup : SpvStorageClassFunction, type);
+    return gale__spv_variable(
+        &p->s, in->op == GALE__IR_SHARED ? SpvStorageClassWorkgroup : SpvStorageClassFunction, type);
 }
 
 static void open_block(printer *p, uint32_t label)
@@ -350,7 +373,12 @@ static void open_loop(printer *p, gale__val v, const gale__ir_instr *in)
     gale__spv *s = &p->s;
     frame *f = &p->frames[p->depth++];
     uint32_t u32 = type1(p, GALE_U32), test = gale__spv_id(s), before = s->label;
-    *f = (frame){.op = GALE__IR_FOR, .header = gale__spv_id(s), .body = gale__spv_id(s), .next = gale__spv_id(s), .merge = gale__spv_id(s), .after = gale__spv_id(s)};
+    *f = (frame){.op = GALE__IR_FOR,
+        .header = gale__spv_id(s),
+        .body = gale__spv_id(s),
+        .next = gale__spv_id(s),
+        .merge = gale__spv_id(s),
+        .after = gale__spv_id(s)};
     EMIT(s, &s->body, SpvOpBranch, f->header);
     open_block(p, f->header);
     f->counter = p->id[v] = VALUE(s, &s->body, SpvOpPhi, u32, p->id[in->a], before, f->after, f->next);
@@ -386,11 +414,20 @@ static void open_if(printer *p, const gale__ir_instr *in)
 
 static void print_control(printer *p, gale__val v, const gale__ir_instr *in)
 {
-    if (in->op == GALE__IR_FOR) { open_loop(p, v, in); return; }
-    if (in->op == GALE__IR_IF) { open_if(p, in); return; }
+    if (in->op == GALE__IR_FOR) {
+        open_loop(p, v, in);
+        return;
+    }
+    if (in->op == GALE__IR_IF) {
+        open_if(p, in);
+        return;
+    }
     frame *f = &p->frames[p->depth - 1];
     if (in->op == GALE__IR_END) p->depth--;
-    if (f->op == GALE__IR_FOR) { close_loop(p, f); return; }
+    if (f->op == GALE__IR_FOR) {
+        close_loop(p, f);
+        return;
+    }
     EMIT(&p->s, &p->s.body, SpvOpBranch, f->merge);
     if (f->op == GALE__IR_IF) {
         open_block(p, f->other);
@@ -401,12 +438,16 @@ static void print_control(printer *p, gale__val v, const gale__ir_instr *in)
     open_block(p, f->merge);
 }
 
-/* Without the Vulkan memory model a barrier orders accesses to the device's memory and shows nobody what was written. */
+/* Without the Vulkan memory model a barrier orders accesses to the device's memory and shows nobody what was written.
+ */
 static void print_barrier(printer *p, const gale__ir_instr *in)
 {
     gale__spv *s = &p->s;
-    uint32_t scope = gale__spv_u32(s, SpvScopeWorkgroup), memory = SpvMemorySemanticsAcquireReleaseMask | SpvMemorySemanticsWorkgroupMemoryMask;
-    if (in->imm) memory |= SpvMemorySemanticsUniformMemoryMask | SpvMemorySemanticsMakeAvailableMask | SpvMemorySemanticsMakeVisibleMask;
+    uint32_t scope = gale__spv_u32(s, SpvScopeWorkgroup),
+             memory = SpvMemorySemanticsAcquireReleaseMask | SpvMemorySemanticsWorkgroupMemoryMask;
+    if (in->imm)
+        memory |= SpvMemorySemanticsUniformMemoryMask | SpvMemorySemanticsMakeAvailableMask |
+                  SpvMemorySemanticsMakeVisibleMask;
     EMIT(s, &s->body, SpvOpControlBarrier, scope, scope, gale__spv_u32(s, memory));
 }
 
@@ -417,7 +458,10 @@ static uint32_t print_value(printer *p, const gale__ir_instr *in)
     switch (in->op) {
     case GALE__IR_CONST: return gale__spv_const(s, type, in->imm);
     case GALE__IR_WORD: return print_word(p, in);
-    case GALE__IR_GROUP_ID: case GALE__IR_LOCAL_ID: case GALE__IR_GROUP_COUNT: case GALE__IR_LANE: return print_builtin(p, in);
+    case GALE__IR_GROUP_ID:
+    case GALE__IR_LOCAL_ID:
+    case GALE__IR_GROUP_COUNT:
+    case GALE__IR_LANE: return print_builtin(p, in);
     case GALE__IR_CONVERT: return print_convert(p, in);
     case GALE__IR_REM: return gale__type_is_signed(type) ? print_rem(p, in) : print_arithmetic(p, in);
     case GALE__BITCAST: {
@@ -425,14 +469,18 @@ static uint32_t print_value(printer *p, const gale__ir_instr *in)
         return same ? p->id[in->a] : VALUE(s, &s->body, SpvOpBitcast, type1(p, type), p->id[in->a]);
     }
     case GALE__IR_MULHI: return print_mulhi(p, in);
-    case GALE__IR_F16_TO_F32: case GALE__IR_F32_TO_F16: return print_half(p, in);
+    case GALE__IR_F16_TO_F32:
+    case GALE__IR_F32_TO_F16: return print_half(p, in);
     case GALE__IR_LOAD: return print_load(p, in);
-    case GALE__IR_EXTRACT: return VALUE(s, &s->body, SpvOpCompositeExtract, type1(p, type), p->id[in->a], (uint32_t)in->imm);
+    case GALE__IR_EXTRACT:
+        return VALUE(s, &s->body, SpvOpCompositeExtract, type1(p, type), p->id[in->a], (uint32_t)in->imm);
     case GALE__IR_PACK: {
         uint32_t lanes[4] = {p->id[in->a], p->id[in->b], p->id[in->c], p->id[in->d]};
-        return gale__spv_value(s, &s->body, SpvOpCompositeConstruct, gale__spv_type(s, type, in->width), lanes, in->width);
+        return gale__spv_value(
+            s, &s->body, SpvOpCompositeConstruct, gale__spv_type(s, type, in->width), lanes, in->width);
     }
-    case GALE__IR_SHARED: case GALE__IR_ARRAY: return declare(p, in);
+    case GALE__IR_SHARED:
+    case GALE__IR_ARRAY: return declare(p, in);
     case GALE__IR_GET: return VALUE(s, &s->body, SpvOpLoad, type1(p, type), element_pointer(p, in));
     case GALE__IR_SHUFFLE_XOR: return print_shuffle(p, in);
     default: return print_arithmetic(p, in);
@@ -452,7 +500,10 @@ static gale_status print_instr(printer *p, gale__val v)
         return GALE_OK;
     }
     case GALE__IR_BARRIER: print_barrier(p, in); return GALE_OK;
-    case GALE__IR_FOR: case GALE__IR_IF: case GALE__IR_ELSE: case GALE__IR_END: print_control(p, v, in); return GALE_OK;
+    case GALE__IR_FOR:
+    case GALE__IR_IF:
+    case GALE__IR_ELSE:
+    case GALE__IR_END: print_control(p, v, in); return GALE_OK;
     default: p->id[v] = print_value(p, in); return GALE_OK;
     }
 }
@@ -462,17 +513,20 @@ static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *
     gale__arena arena = {0};
     size_t n = kernel->count + 1u;
     printer *p = gale__arena_alloc(&arena, sizeof *p);
-    uint32_t *arrays = gale__arena_alloc(&arena, (3 * n + (size_t)kernel->n_pointers + (size_t)kernel->n_words) * sizeof *arrays);
+    uint32_t *arrays =
+        gale__arena_alloc(&arena, (3 * n + (size_t)kernel->n_pointers + (size_t)kernel->n_words) * sizeof *arrays);
     if (!p || !arrays) {
         gale__arena_finish(&arena);
         return GALE_NO_MEMORY;
     }
     p->ir = kernel, p->caps = caps, p->s.next_id = 1;
-    p->s.capabilities = (caps->denormals ? 1u << GALE__SPV_DENORMALS : 0u) | (caps->nan_inf ? 1u << GALE__SPV_NAN_INF : 0u);
+    p->s.capabilities =
+        (caps->denormals ? 1u << GALE__SPV_DENORMALS : 0u) | (caps->nan_inf ? 1u << GALE__SPV_NAN_INF : 0u);
     p->id = arrays, p->uses = arrays + n;
     p->pointer = arrays + 3 * n, p->word = p->pointer + kernel->n_pointers;
     gale__ir_count_uses(kernel, p->uses, arrays + 2 * n);
-    for (gale__val v = 1; v < kernel->count; v++) p->hands |= kernel->code[v].op == GALE__IR_BARRIER && kernel->code[v].imm;
+    for (gale__val v = 1; v < kernel->count; v++)
+        p->hands |= kernel->code[v].op == GALE__IR_BARRIER && kernel->code[v].imm;
     if (p->hands) p->s.capabilities |= 1u << GALE__SPV_MEMORY_MODEL;
     uint32_t function = gale__spv_id(&p->s);
     p->s.glsl = gale__spv_id(&p->s);

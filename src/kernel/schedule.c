@@ -9,7 +9,9 @@ static int64_t reach(const gale__nest *nest, const int64_t *coef, int64_t c0)
 {
     int64_t sum = magnitude(c0), part;
     for (int d = 0; d < nest->n_outer + nest->n_inner; d++)
-        if (__builtin_mul_overflow(magnitude(coef[d]), nest->extent[d] - 1, &part) || __builtin_add_overflow(sum, part, &sum)) return INT64_MAX;
+        if (__builtin_mul_overflow(magnitude(coef[d]), nest->extent[d] - 1, &part) ||
+            __builtin_add_overflow(sum, part, &sum))
+            return INT64_MAX;
     return sum;
 }
 
@@ -25,7 +27,8 @@ static bool needs_index64(const gale__nest *nest)
         if (a->buffer < 0 && reach(nest, a->stride, a->offset) > limit) return true;
         for (int g = 0; g < a->n_guards; g++) {
             int64_t div = a->guards[g].div > 1 ? a->guards[g].div : 1;
-            if (reach(nest, a->guards[g].coef, a->guards[g].c0) > limit || a->guards[g].extent > limit / div) return true;
+            if (reach(nest, a->guards[g].coef, a->guards[g].c0) > limit || a->guards[g].extent > limit / div)
+                return true;
         }
     }
     return false;
@@ -46,8 +49,9 @@ static uint8_t find_once(const gale__nest *nest, const gale__schedule *s)
         const gale__nest_buffer *b = &nest->buffers[a->buffer];
         bool whole = nest->code[i].op == GALE__NEST_LOAD && gale__nest_count(nest, 0, all) <= b->elements;
         for (int d = 0; d < all; d++) whole = whole && a->stride[d] != 0;
-        if (whole && !uses[a->buffer] && b->elements >= ONCE_BYTES / (int64_t)gale_type_size(b->type)) once |= (uint8_t)(1 << a->buffer);
-        else once &= (uint8_t)~(1 << a->buffer);
+        if (whole && !uses[a->buffer] && b->elements >= ONCE_BYTES / (int64_t)gale_type_size(b->type))
+            once |= (uint8_t)(1 << a->buffer);
+        else once &= (uint8_t) ~(1 << a->buffer);
         uses[a->buffer]++;
     }
     return once;
@@ -59,12 +63,15 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
     memset(&s, 0, sizeof s);
     s.vector = s.steps = 1;
     s.threads = s.rows = 1;
-    if (nest->n_code > GALE__NEST_CODE_MAX) return gale__fail(GALE_LIMIT, "a nest of %d instructions, and %d are the most: fuse less", nest->n_code, GALE__NEST_CODE_MAX);
+    if (nest->n_code > GALE__NEST_CODE_MAX)
+        return gale__fail(
+            GALE_LIMIT, "a nest of %d instructions, and %d are the most: fuse less", nest->n_code, GALE__NEST_CODE_MAX);
     bool reduces = gale__nest_has_reduce(nest);
     if (reduces && gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner) > INT32_MAX)
         return gale__fail(GALE_LIMIT, "a reduction over 2^31 or more points: split it");
     s.index64 = needs_index64(nest);
-    s.math = (uint8_t)((nest->fast ? GALE__IR_FAST : 0) | (caps->corners ? GALE__IR_CORNERS : 0) | (caps->own_math ? GALE__IR_LOOSE : 0));
+    s.math = (uint8_t)((nest->fast ? GALE__IR_FAST : 0) | (caps->corners ? GALE__IR_CORNERS : 0) |
+                       (caps->own_math ? GALE__IR_LOOSE : 0));
     if (reduces) {
         if (!gale__choose_tile(nest, caps, &s)) gale__choose_reduce(nest, caps, &s);
     } else if (!gale__choose_transpose(nest, caps, &s)) {

@@ -1,50 +1,52 @@
 /* Schedules: how a loop nest is laid over the threads of a GPU, and the kernel that follows from it.
  *
- * Use: canonicalize the nest, choose a schedule, look its key up, build the kernel when the key is new, and launch it with
- * the words and the grid of this nest.  Nests with equal keys have the same kernel text; only their words differ.
+ * Use: canonicalize the nest, choose a schedule, look its key up, build the kernel when the key is new, and launch it
+ * with the words and the grid of this nest.  Nests with equal keys have the same kernel text; only their words differ.
  *
  *     gale__nest_canonicalize(&nest);
  *     gale__schedule_choose(&nest, caps, &s);
- *     gale__schedule_key(&nest, &s, &key);             // new?  gale__schedule_build(&nest, &s, name, &ir), print, compile
- *     gale__schedule_params(&nest, &s, words, &n);     // launch: pointers in the order of nest.buffers, then the words
- *     gale__schedule_grid(&nest, &s, groups);
+ *     gale__schedule_key(&nest, &s, &key);             // new?  gale__schedule_build(&nest, &s, name, &ir), print,
+ * compile gale__schedule_params(&nest, &s, words, &n);     // launch: pointers in the order of nest.buffers, then the
+ * words gale__schedule_grid(&nest, &s, groups);
  *
- * Kernels rely on every buffer starting on a 16-byte boundary, and on no written buffer overlapping another one that the nest
- * touches; a buffer may be read and written through accesses that are equal. */
+ * Kernels rely on every buffer starting on a 16-byte boundary, and on no written buffer overlapping another one that
+ * the nest touches; a buffer may be read and written through accesses that are equal. */
 #ifndef GALE_KERNEL_SCHEDULE_H
 #define GALE_KERNEL_SCHEDULE_H
 #include "kernel/ir.h"
 #include "kernel/nest.h"
 
 typedef enum gale__schedule_kind {
-    GALE__MAP,       /* no reduction: a thread computes `vector` neighbours, `steps` times */
-    GALE__ROW,       /* neighbours in memory are inner points: `threads` threads share an outer point */
-    GALE__COLUMN,    /* neighbours in memory are outer points: a thread walks `vector` of them through the inner dimensions */
-    GALE__TILE,      /* a contraction in tiles through work-group memory */
+    GALE__MAP,    /* no reduction: a thread computes `vector` neighbours, `steps` times */
+    GALE__ROW,    /* neighbours in memory are inner points: `threads` threads share an outer point */
+    GALE__COLUMN, /* neighbours in memory are outer points: a thread walks `vector` of them through the inner dimensions
+                   */
+    GALE__TILE,   /* a contraction in tiles through work-group memory */
     GALE__TRANSPOSE, /* a map whose loads and stores run along different dimensions, through work-group memory */
 } gale__schedule_kind;
 
 /* The key takes the bytes of this struct: there is no padding in it. */
 typedef struct gale__schedule {
     uint8_t kind;
-    uint8_t index64;   /* addresses and counts need 64 bits */
-    uint8_t vector;    /* 1, 2, 4: neighbours a thread takes at once */
-    uint8_t steps;     /* how often, unrolled */
-    uint8_t resident;  /* ROW, COLUMN: threads * vector * steps cover the inner points: each is computed once and stays in registers */
-    uint8_t exact;     /* they cover them exactly: no bounds are checked */
-    uint8_t tail;      /* MAP: the last vector of the walked dimension is not whole */
-    uint8_t shuffle;   /* threads whose values are exchanged by SHUFFLE_XOR; 0: work-group memory alone */
-    uint16_t threads;  /* ROW, COLUMN: threads that share an outer point (a power of two) */
-    uint16_t rows;     /* how many outer points (vectors of them: MAP, COLUMN) a group takes at once */
+    uint8_t index64;  /* addresses and counts need 64 bits */
+    uint8_t vector;   /* 1, 2, 4: neighbours a thread takes at once */
+    uint8_t steps;    /* how often, unrolled */
+    uint8_t resident; /* ROW, COLUMN: threads * vector * steps cover the inner points: each is computed once and stays
+                         in registers */
+    uint8_t exact;    /* they cover them exactly: no bounds are checked */
+    uint8_t tail;     /* MAP: the last vector of the walked dimension is not whole */
+    uint8_t shuffle;  /* threads whose values are exchanged by SHUFFLE_XOR; 0: work-group memory alone */
+    uint16_t threads; /* ROW, COLUMN: threads that share an outer point (a power of two) */
+    uint16_t rows;    /* how many outer points (vectors of them: MAP, COLUMN) a group takes at once */
     uint8_t tile_m, tile_n, tile_k; /* TILE: tile of a group; TRANSPOSE: tile_m x tile_n */
     uint8_t micro_m, micro_n;       /* TILE: tile of a thread */
-    uint8_t swap;      /* TILE: b walks the rows, a the columns, so that stores run along the columns */
-    uint8_t fast[2];   /* TILE: operand loads run along k (1) or along the rows or columns (0); vector width in wide */
+    uint8_t swap;                   /* TILE: b walks the rows, a the columns, so that stores run along the columns */
+    uint8_t fast[2]; /* TILE: operand loads run along k (1) or along the rows or columns (0); vector width in wide */
     uint8_t wide[2];
-    uint8_t axis;      /* TRANSPOSE: the dimension loads run along */
-    uint8_t unroll;    /* TILE: the walk through a part of k is written out */
-    uint8_t math;      /* gale__ir_math_flags */
-    uint8_t once;      /* bit i: buffer i is larger than caches, and each element is read once */
+    uint8_t axis;   /* TRANSPOSE: the dimension loads run along */
+    uint8_t unroll; /* TILE: the walk through a part of k is written out */
+    uint8_t math;   /* gale__ir_math_flags */
+    uint8_t once;   /* bit i: buffer i is larger than caches, and each element is read once */
 } gale__schedule;
 
 #define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */

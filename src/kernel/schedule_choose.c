@@ -1,6 +1,6 @@
-/* Choosing between the loop schedules: along which dimension neighbours lie in memory, how many of them a thread takes at
- * once, how many threads share an outer point.  The choice looks at classes of sizes rather than sizes where it can, so that
- * new shapes find kernels that are there already. */
+/* Choosing between the loop schedules: along which dimension neighbours lie in memory, how many of them a thread takes
+ * at once, how many threads share an outer point.  The choice looks at classes of sizes rather than sizes where it can,
+ * so that new shapes find kernels that are there already. */
 #include "kernel/schedule_emit.h"
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -26,7 +26,8 @@ static int most_vector(const gale__nest *nest, int dim)
     int size = 16;
     for (int i = 0; i < nest->n_accesses; i++) {
         const gale__access *a = &nest->accesses[i];
-        if (a->buffer >= 0 && a->stride[dim] == 1 && (int)gale_type_size(a->type) < size) size = (int)gale_type_size(a->type);
+        if (a->buffer >= 0 && a->stride[dim] == 1 && (int)gale_type_size(a->type) < size)
+            size = (int)gale_type_size(a->type);
     }
     return 16 / size < 4 ? 16 / size : 4;
 }
@@ -37,7 +38,8 @@ static bool fits_vector(const gale__nest *nest, int dim, int vector)
     bool any = false;
     for (int i = 0; i < nest->n_accesses; i++) {
         const gale__access *a = &nest->accesses[i];
-        int most = a->buffer >= 0 ? 16 / (int)gale_type_size(a->type) : 1, width = gale__access_width(nest, a, dim, vector);
+        int most = a->buffer >= 0 ? 16 / (int)gale_type_size(a->type) : 1,
+            width = gale__access_width(nest, a, dim, vector);
         bool guarded = false;
         for (int g = 0; g < a->n_guards; g++) guarded |= a->guards[g].coef[dim] != 0;
         if (a->buffer < 0 || a->stride[dim] != 1 || guarded) continue;
@@ -55,12 +57,14 @@ static int pick_vector(const gale__nest *nest, int dim)
     return 1;
 }
 
-/* Every access that runs along the dimension takes the whole vector: then a last one that is not whole is read point by point. */
+/* Every access that runs along the dimension takes the whole vector: then a last one that is not whole is read point by
+ * point. */
 static bool fits_tail(const gale__nest *nest, int dim, int vector)
 {
     for (int i = 0; i < nest->n_accesses; i++) {
         const gale__access *a = &nest->accesses[i];
-        if (a->buffer >= 0 && gale__access_walks(a, dim) && gale__access_width(nest, a, dim, vector) != vector) return false;
+        if (a->buffer >= 0 && gale__access_walks(a, dim) && gale__access_width(nest, a, dim, vector) != vector)
+            return false;
     }
     return true;
 }
@@ -70,16 +74,20 @@ static bool fits_tail(const gale__nest *nest, int dim, int vector)
 
 static int64_t units_of(const gale_device_caps *caps) { return caps->compute_units ? caps->compute_units : 1; }
 
-/* Narrow elements: several vectors a thread, so that it still moves 16 bytes of the widest ones; not for small nests. */
+/* Narrow elements: several vectors a thread, so that it still moves 16 bytes of the widest ones; not for small nests.
+ */
 static int map_steps(const gale__nest *nest, const gale_device_caps *caps, int dim, int vector)
 {
     int size = 1;
     for (int i = 0; i < nest->n_accesses; i++) {
         const gale__access *a = &nest->accesses[i];
-        if (a->buffer >= 0 && a->stride[dim] && (int)gale_type_size(a->type) > size) size = (int)gale_type_size(a->type);
+        if (a->buffer >= 0 && a->stride[dim] && (int)gale_type_size(a->type) > size)
+            size = (int)gale_type_size(a->type);
     }
     int steps = 16 / (size * vector) < 4 ? 16 / (size * vector) : 4;
-    return vector > 1 && steps > 1 && gale__nest_count(nest, 0, dim + 1) / vector >= units_of(caps) * 4096 * steps ? steps : 1;
+    return vector > 1 && steps > 1 && gale__nest_count(nest, 0, dim + 1) / vector >= units_of(caps) * 4096 * steps
+               ? steps
+               : 1;
 }
 
 void gale__choose_map(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
@@ -89,7 +97,8 @@ void gale__choose_map(const gale__nest *nest, const gale_device_caps *caps, gale
     s->rows = (uint16_t)group_limit(caps, MAP_GROUP);
     if (dim < 0) return;
     s->vector = (uint8_t)pick_vector(nest, dim);
-    if (s->vector == 1 && nest->extent[dim] >= TAIL_LEAST && (v = most_vector(nest, dim)) > 1 && fits_tail(nest, dim, v)) {
+    if (s->vector == 1 && nest->extent[dim] >= TAIL_LEAST && (v = most_vector(nest, dim)) > 1 &&
+        fits_tail(nest, dim, v)) {
         s->vector = (uint8_t)v;
         s->tail = 1;
     }
@@ -103,7 +112,8 @@ static int64_t inner_size(const gale__nest *nest)
     for (int i = 0; i < nest->n_code; i++) {
         const gale__nest_instr *in = &nest->code[i];
         if (!in->inner && in->op != GALE__NEST_REDUCE) continue;
-        if (in->op >= GALE__SCALAR_COUNT) size += 4 + (in->op == GALE__NEST_LOAD ? 4 * nest->accesses[in->access].n_guards : 0);
+        if (in->op >= GALE__SCALAR_COUNT)
+            size += 4 + (in->op == GALE__NEST_LOAD ? 4 * nest->accesses[in->access].n_guards : 0);
         else size += gale__scalar_table[in->op].class_ == 'm' ? 25 : gale__scalar_table[in->op].class_ == 'c' ? 5 : 1;
     }
     return size;
@@ -133,9 +143,9 @@ static int direction(const gale__nest *nest)
     return along_inner > along_outer ? 1 : along_outer > 0 ? -1 : 0;
 }
 
-#define ROW_LANES 16   /* inner points a thread holds at most */
-#define ROW_LONG 32    /* of rows that need the largest group */
-#define ROW_USUAL 8    /* and usually */
+#define ROW_LANES 16 /* inner points a thread holds at most */
+#define ROW_LONG 32  /* of rows that need the largest group */
+#define ROW_USUAL 8  /* and usually */
 #define ROW_GROUP 128
 #define ROW_THREADS 512 /* two groups of them run side by side with their rows in registers */
 
@@ -154,7 +164,8 @@ static void choose_row(const gale__nest *nest, const gale_device_caps *caps, gal
     if (threads > limit) threads = limit;
     int64_t steps = up(blocks, threads);
     /* Half the threads with steps that fit better: 768 = 64 threads x 4 x 3, not 128 x 4 x 2. */
-    if (threads > 1 && up(blocks, threads / 2) <= most && threads / 2 * up(blocks, threads / 2) < threads * steps) steps = up(blocks, threads /= 2);
+    if (threads > 1 && up(blocks, threads / 2) <= most && threads / 2 * up(blocks, threads / 2) < threads * steps)
+        steps = up(blocks, threads /= 2);
     s->resident = steps <= most;
     if (!s->resident) steps = usual;
     s->threads = (uint16_t)threads;
@@ -192,7 +203,8 @@ static void choose_column(const gale__nest *nest, const gale_device_caps *caps, 
     int64_t chunks = gale__nest_count(nest, 0, nest->n_outer) / s->vector;
     uint32_t rows = group_limit(caps, COLUMN_GROUP), threads = 1;
     bool too_long = caps->loop_max && n > caps->loop_max / 4; /* for one thread to walk, on this driver */
-    if ((chunks <= units_of(caps) * 512 || too_long) && n >= 32) split_columns(too_long ? 1 : chunks, n, caps, &rows, &threads);
+    if ((chunks <= units_of(caps) * 512 || too_long) && n >= 32)
+        split_columns(too_long ? 1 : chunks, n, caps, &rows, &threads);
     int64_t size = inner_size(nest) * s->vector, steps = up(n, threads), most = threads == 1 ? COLUMN_RESIDENT : 8;
     s->resident = steps <= most && size * steps <= KERNEL_SIZE;
     if (!s->resident) steps = size * 4 <= KERNEL_SIZE && n >= 4 * threads ? 4 : 1;
@@ -205,7 +217,8 @@ static void choose_column(const gale__nest *nest, const gale_device_caps *caps, 
 void gale__choose_reduce(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
 {
     int along = direction(nest);
-    int64_t outer = gale__nest_count(nest, 0, nest->n_outer), inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
+    int64_t outer = gale__nest_count(nest, 0, nest->n_outer),
+            inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
     if (along > 0 || (along == 0 && inner > outer)) choose_row(nest, caps, s);
     else choose_column(nest, caps, s);
 }
@@ -215,15 +228,18 @@ void gale__choose_reduce(const gale__nest *nest, const gale_device_caps *caps, g
 int64_t gale__schedule_split_hint(const gale__nest *nest, const gale_device_caps *caps)
 {
     gale__schedule s;
-    if (!gale__nest_has_reduce(nest) || gale__schedule_choose(nest, caps, &s) != GALE_OK || s.kind == GALE__TILE) return 1;
-    int64_t groups = gale__schedule_groups(nest, &s), inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
+    if (!gale__nest_has_reduce(nest) || gale__schedule_choose(nest, caps, &s) != GALE_OK || s.kind == GALE__TILE)
+        return 1;
+    int64_t groups = gale__schedule_groups(nest, &s),
+            inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
     int64_t parts = up(2 * units_of(caps), groups), most = inner / (s.kind == GALE__ROW ? SPLIT_LEAST : 64 * s.threads);
     if (groups >= units_of(caps)) return 1;
     if (parts > most) parts = most;
     return parts < 2 ? 1 : parts;
 }
 
-/* --- TILE ------------------------------------------------------------------------------------------------------------ */
+/* --- TILE ------------------------------------------------------------------------------------------------------------
+ */
 
 /* Marks what instruction `at` is made of. */
 static void mark_cone(const gale__nest *nest, int at, uint8_t *wanted)
@@ -263,7 +279,8 @@ static void choose_operand(const gale__nest *nest, const gale__contraction *c, g
         bool fits = dim >= 0 && nest->extent[dim] % s->wide[which] == 0;
         for (int i = 0; fits && i < nest->n_code; i++) {
             const gale__access *a = load_of(nest, wanted, i);
-            if (a && gale__access_walks(a, dim) && gale__access_width(nest, a, dim, s->wide[which]) != s->wide[which]) fits = false;
+            if (a && gale__access_walks(a, dim) && gale__access_width(nest, a, dim, s->wide[which]) != s->wide[which])
+                fits = false;
         }
         if (fits) return;
     }
@@ -283,11 +300,15 @@ static int64_t outer_size(const gale__nest *nest)
 
 static int tile_for(int64_t n) { return n > 96 ? 128 : n > 32 ? 64 : 32; }
 
-static bool choose_tile_sizes(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+static bool choose_tile_sizes(
+    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
     int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
     int tm = tile_for(m), tn = tile_for(n);
-    if (outer_size(nest) > 60) { tm = tm > 64 ? 64 : tm; tn = tn > 64 ? 64 : tn; }
+    if (outer_size(nest) > 60) {
+        tm = tm > 64 ? 64 : tm;
+        tn = tn > 64 ? 64 : tn;
+    }
     /* Compilers for processors take minutes over large tiles, and run them no faster. */
     if (caps->software) tm = tn = 32;
     s->unroll = !caps->software || (caps->loop_max && c->k + c->k / 8 > caps->loop_max);
@@ -301,9 +322,11 @@ static bool choose_tile_sizes(const gale__nest *nest, const gale__contraction *c
     s->tile_m = (uint8_t)tm;
     s->tile_n = (uint8_t)tn;
     s->tile_k = tm == 128 && tn == 128 ? 8 : 16;
-    uint32_t threads = (uint32_t)(tm / s->micro_m) * (uint32_t)(tn / s->micro_n), size = (uint32_t)gale_type_size((gale_type)nest->code[c->reduce].acc);
+    uint32_t threads = (uint32_t)(tm / s->micro_m) * (uint32_t)(tn / s->micro_n),
+             size = (uint32_t)gale_type_size((gale_type)nest->code[c->reduce].acc);
     uint32_t shared = s->tile_k * (uint32_t)(tm + tn + 8) * size;
-    return threads <= (caps->group_max ? caps->group_max : 256) && (!caps->shared_bytes || shared <= caps->shared_bytes);
+    return threads <= (caps->group_max ? caps->group_max : 256) &&
+           (!caps->shared_bytes || shared <= caps->shared_bytes);
 }
 
 bool gale__choose_tile(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
@@ -313,7 +336,9 @@ bool gale__choose_tile(const gale__nest *nest, const gale_device_caps *caps, gal
     const gale__nest_instr *mul = &nest->code[c.mul];
     gale_type type = gale__compute_type((gale_type)mul->type);
     if (c.m < 8 || c.n < 8 || c.k < 4 || c.m * c.n < 256) return false;
-    if (type != gale__emit_acc_type(nest, c.reduce) || (gale__type_is_int((gale_type)mul->type) && gale__type_table[mul->type].bits < 32)) return false;
+    if (type != gale__emit_acc_type(nest, c.reduce) ||
+        (gale__type_is_int((gale_type)mul->type) && gale__type_table[mul->type].bits < 32))
+        return false;
     gale__schedule t = *s;
     t.kind = GALE__TILE;
     t.swap = c.kind[nest->n_outer - 1] == 'M';

@@ -9,7 +9,8 @@ static gale_status take_memory(gale__emit *e, bool own_layout)
     const gale__nest *nest = e->nest;
     int lanes = e->ob * e->ov * e->ib * e->iv;
     size_t code = (size_t)nest->n_code, accesses = (size_t)nest->n_accesses, blocks = (size_t)e->ob;
-    size_t layout = own_layout ? accesses * sizeof(gale__access_vals) + (code + (size_t)nest->n_stores) * sizeof(gale__val) : 0;
+    size_t layout =
+        own_layout ? accesses * sizeof(gale__access_vals) + (code + (size_t)nest->n_stores) * sizeof(gale__val) : 0;
     size_t vals = accesses * blocks * (1 + GALE__GUARDS) + code * (size_t)lanes;
     char *p = e->memory = gale__calloc(1, layout + vals * sizeof(gale__val) + 3 * code);
     if (!p) return GALE_NO_MEMORY;
@@ -65,8 +66,14 @@ gale_status gale__emit_begin_within(gale__emit *e, const gale__emit *parent)
 
 void gale__emit_end(gale__emit *e) { gale__free(e->memory); }
 
-gale__val gale__emit_add(gale__emit *e, gale__val a, gale__val b) { return gale__ir_op2(e->ir, GALE__ADD, e->index, a, b); }
-gale__val gale__emit_mul(gale__emit *e, gale__val a, gale__val b) { return gale__ir_op2(e->ir, GALE__MUL, e->index, a, b); }
+gale__val gale__emit_add(gale__emit *e, gale__val a, gale__val b)
+{
+    return gale__ir_op2(e->ir, GALE__ADD, e->index, a, b);
+}
+gale__val gale__emit_mul(gale__emit *e, gale__val a, gale__val b)
+{
+    return gale__ir_op2(e->ir, GALE__MUL, e->index, a, b);
+}
 gale__val gale__emit_index(gale__emit *e, uint32_t v) { return gale__ir_const(e->ir, e->index, v); }
 
 gale__val gale__emit_widen(gale__emit *e, gale__val u32)
@@ -92,12 +99,19 @@ gale__val gale__emit_and(gale__emit *e, gale__val a, gale__val b)
     return gale__ir_op2(e->ir, GALE__AND, GALE_BOOL, a, b);
 }
 
-void gale__emit_if(gale__emit *e, gale__val condition) { gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_IF, .a = condition}); }
+void gale__emit_if(gale__emit *e, gale__val condition)
+{
+    gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_IF, .a = condition});
+}
 void gale__emit_close(gale__emit *e) { gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_END}); }
 
 gale__val gale__emit_for(gale__emit *e, gale__val end, uint32_t step)
 {
-    return gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_FOR, .type = GALE_U32, .a = gale__ir_u32(e->ir, 0), .b = end, .c = gale__ir_u32(e->ir, step)});
+    return gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_FOR,
+                                   .type = GALE_U32,
+                                   .a = gale__ir_u32(e->ir, 0),
+                                   .b = end,
+                                   .c = gale__ir_u32(e->ir, step)});
 }
 
 gale__val gale__emit_group(gale__emit *e)
@@ -143,10 +157,15 @@ static gale__val *slot(const gale__emit *e, int i, int outer_lane, int inner_lan
     return &e->val[i * e->lanes + (gale__emit_is_inner(e, i) ? outer_lane * inner + inner_lane : outer_lane)];
 }
 
-gale__val gale__emit_get(const gale__emit *e, int i, int outer_lane, int inner_lane) { return *slot(e, i, outer_lane, inner_lane); }
+gale__val gale__emit_get(const gale__emit *e, int i, int outer_lane, int inner_lane)
+{
+    return *slot(e, i, outer_lane, inner_lane);
+}
 
 /* A place in the domain: outer block, inner block (-1: none), and how far along the vector dimension. */
-typedef struct place { int b, ib, v; } place;
+typedef struct place {
+    int b, ib, v;
+} place;
 
 /* Goes on by p.v points along the vector dimension, but not past its end. */
 static gale__val along(gale__emit *e, gale__val sum, gale__val coef, place p)
@@ -176,7 +195,8 @@ static gale__val address(gale__emit *e, int access, place p, gale__val *ok)
     for (int g = 0; g < a->n_guards; g++) {
         const gale__guard_vals *gv = &vals->guard[g];
         gale__val c = affine(e, e->guard_base[(access * GALE__GUARDS + g) * e->ob + p.b], gv->coef, p);
-        *ok = gale__emit_and(e, *ok, gale__ir_op2(ir, GALE__LT, GALE_BOOL, c, gv->limit)); /* negative ones are large: unsigned */
+        *ok = gale__emit_and(
+            e, *ok, gale__ir_op2(ir, GALE__LT, GALE_BOOL, c, gv->limit)); /* negative ones are large: unsigned */
         if (a->guards[g].div <= 1) continue;
         gale__val quotient, rest;
         gale__emit_divmod(e, c, &gv->div, &quotient, &rest);
@@ -205,17 +225,20 @@ static void load(gale__emit *e, int access, place p, int width, gale__val *out)
     gale__ir_load_as(e->ir, a->buffer, a->type, width, at, out);
     if (!ok) return;
     gale__val fill = gale__emit_fill(e, a);
-    for (int v = 0; v < width; v++) out[v] = gale__ir_op3(e->ir, GALE__SELECT, gale__ir_type(e->ir, out[v]), ok, out[v], fill);
+    for (int v = 0; v < width; v++)
+        out[v] = gale__ir_op3(e->ir, GALE__SELECT, gale__ir_type(e->ir, out[v]), ok, out[v], fill);
 }
 
-/* The last vector of a dimension that vectors do not fill: its points are read one by one, the last one again and again. */
+/* The last vector of a dimension that vectors do not fill: its points are read one by one, the last one again and
+ * again. */
 static void load_tail(gale__emit *e, int access, place p, int vector, gale__val *out)
 {
     gale__ir *ir = e->ir;
     const gale__access *a = &e->nest->accesses[access];
     gale_type type = gale__compute_type(a->type);
     gale__val ok, at = address(e, access, p, &ok), var[4], zero = gale__ir_u32(ir, 0);
-    for (int v = 0; v < vector; v++) var[v] = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)type, .imm = 1});
+    for (int v = 0; v < vector; v++)
+        var[v] = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)type, .imm = 1});
     gale__emit_if(e, e->whole[p.b]);
     gale__ir_load_as(ir, a->buffer, a->type, vector, at, out);
     for (int v = 0; v < vector; v++) gale__ir_op3(ir, GALE__IR_SET, type, var[v], zero, out[v]);
@@ -244,9 +267,11 @@ static gale__val take(gale__emit *e, int i, place p, gale__val index)
     const gale__nest_instr *in = &e->nest->code[i];
     const gale__access *a = &e->nest->accesses[in->access];
     gale_type type = gale__ir_type(ir, index);
-    gale__val ok, out, at = address(e, in->access, p, &ok), limit = gale__ir_op1(ir, GALE__IR_CONVERT, type, e->layout.number[i]);
+    gale__val ok, out, at = address(e, in->access, p, &ok),
+                       limit = gale__ir_op1(ir, GALE__IR_CONVERT, type, e->layout.number[i]);
     gale__val top = gale__ir_op2(ir, GALE__SUB, type, limit, gale__ir_const(ir, type, 1));
-    index = gale__ir_op2(ir, GALE__IR_MIN, type, gale__ir_op2(ir, GALE__IR_MAX, type, index, gale__ir_const(ir, type, 0)), top);
+    index = gale__ir_op2(
+        ir, GALE__IR_MIN, type, gale__ir_op2(ir, GALE__IR_MAX, type, index, gale__ir_const(ir, type, 0)), top);
     at = gale__emit_add(e, at, gale__ir_op1(ir, GALE__IR_CONVERT, e->index, index));
     gale__ir_load_as(ir, a->buffer, a->type, 1, at, &out);
     return out;
@@ -262,7 +287,8 @@ static gale__val storage_bits(gale__ir *ir, gale_type type, gale__val v)
 static gale__val bitcast(gale__ir *ir, gale_type from, gale_type to, gale__val v)
 {
     gale__val bits = storage_bits(ir, from, v);
-    if (gale__type_is_float(to) && gale__type_table[to].bits < 32) return gale__ir_decode(ir, to, gale__ir_narrow(ir, gale_type_size(to) == 1 ? GALE_U8 : GALE_U16, bits));
+    if (gale__type_is_float(to) && gale__type_table[to].bits < 32)
+        return gale__ir_decode(ir, to, gale__ir_narrow(ir, gale_type_size(to) == 1 ? GALE_U8 : GALE_U16, bits));
     gale__val out = gale__ir_op1(ir, GALE__BITCAST, gale__compute_type(to), bits);
     return gale__type_table[to].bits < 32 ? gale__ir_narrow(ir, to, out) : out;
 }
@@ -270,7 +296,8 @@ static gale__val bitcast(gale__ir *ir, gale_type from, gale_type to, gale__val v
 /* Results of these stay in the range their operands were in. */
 static bool keeps_range(int op)
 {
-    return op == GALE__SELECT || op == GALE__MIN || op == GALE__MAX || op == GALE__AND || op == GALE__OR || op == GALE__REM;
+    return op == GALE__SELECT || op == GALE__MIN || op == GALE__MAX || op == GALE__AND || op == GALE__OR ||
+           op == GALE__REM;
 }
 
 gale__val gale__emit_scalar(gale__emit *e, int i, gale__val a, gale__val b, gale__val c)
@@ -322,7 +349,8 @@ static int twin_of(const gale__emit *e, int access, int b)
     const gale__val *base = e->base + access * e->ob, *guard = e->guard_base + access * GALE__GUARDS * e->ob;
     for (int k = 0; k < b; k++) {
         bool same = base[k] == base[b];
-        for (int g = 0; g < e->nest->accesses[access].n_guards; g++) same &= guard[g * e->ob + k] == guard[g * e->ob + b];
+        for (int g = 0; g < e->nest->accesses[access].n_guards; g++)
+            same &= guard[g * e->ob + k] == guard[g * e->ob + b];
         if (same) return k;
     }
     return b;
@@ -331,7 +359,8 @@ static int twin_of(const gale__emit *e, int access, int b)
 /* With a vector along the outer dimensions (ov > 1) the neighbours of one load are outer lanes, else inner ones. */
 static void emit_load(gale__emit *e, int i)
 {
-    bool inner = gale__emit_is_inner(e, i), repeat = inner && !walks_inner(e, &e->nest->accesses[e->nest->code[i].access]);
+    bool inner = gale__emit_is_inner(e, i),
+         repeat = inner && !walks_inner(e, &e->nest->accesses[e->nest->code[i].access]);
     int vector = e->ov > 1 ? e->ov : inner ? e->iv : 1;
     gale__val out[4];
     for (int b = 0; b < e->ob; b++)
@@ -359,7 +388,8 @@ static void emit_lanes(gale__emit *e, int i)
 {
     const gale__nest_instr *in = &e->nest->code[i];
     bool inner = gale__emit_is_inner(e, i);
-    int arity = gale__nest_arity(in), first_inner = inner ? e->ib_from * e->iv : 0, end_inner = inner ? e->ib_to * e->iv : 1;
+    int arity = gale__nest_arity(in), first_inner = inner ? e->ib_from * e->iv : 0,
+        end_inner = inner ? e->ib_to * e->iv : 1;
     gale__val first[3] = {0}, shared = 0;
     for (int o = 0; o < e->ob * e->ov; o++)
         for (int k = first_inner; k < end_inner; k++) {
@@ -368,8 +398,13 @@ static void emit_lanes(gale__emit *e, int i)
             if (arity > 1) x[1] = gale__emit_get(e, in->b, o, k);
             if (arity > 2) x[2] = gale__emit_get(e, in->c, o, k);
             bool same = shared && in->op != GALE__NEST_TAKE && !memcmp(x, first, sizeof x);
-            gale__val v = same ? shared : in->op == GALE__NEST_TAKE ? take(e, i, place_of(e, o, k, inner), x[0]) : gale__emit_scalar(e, i, x[0], x[1], x[2]);
-            if (!shared) { shared = v; memcpy(first, x, sizeof x); }
+            gale__val v = same                        ? shared
+                          : in->op == GALE__NEST_TAKE ? take(e, i, place_of(e, o, k, inner), x[0])
+                                                      : gale__emit_scalar(e, i, x[0], x[1], x[2]);
+            if (!shared) {
+                shared = v;
+                memcpy(first, x, sizeof x);
+            }
             *slot(e, i, o, k) = v;
         }
 }
@@ -380,12 +415,14 @@ void gale__emit_instr(gale__emit *e, int i)
     if (e->done[i]) return;
     e->done[i] = !gale__emit_is_inner(e, i) || e->ib_to == e->ib;
     if (in->op == GALE__NEST_LOAD || in->op == GALE__NEST_INDEX) emit_load(e, i);
-    else if (in->op == GALE__NEST_CONST) for (int l = 0; l < e->lanes; l++) e->val[i * e->lanes + l] = e->layout.number[i];
+    else if (in->op == GALE__NEST_CONST)
+        for (int l = 0; l < e->lanes; l++) e->val[i * e->lanes + l] = e->layout.number[i];
     else emit_lanes(e, i);
 }
 
 /* Stores one vector of a block; lanes[] are its values. */
-static void store_block(gale__emit *e, const gale__nest_store *st, place p, const gale__val *lanes, const gale__val *index, int vector, gale__val condition)
+static void store_block(gale__emit *e, const gale__nest_store *st, place p, const gale__val *lanes,
+    const gale__val *index, int vector, gale__val condition)
 {
     gale__ir *ir = e->ir;
     const gale__access *a = &e->nest->accesses[st->access];
@@ -401,7 +438,9 @@ static void store_block(gale__emit *e, const gale__nest_store *st, place p, cons
             ok = gale__emit_and(e, ok, gale__ir_op2(ir, GALE__LT, GALE_BOOL, u, limit));
             at = gale__emit_add(e, at, gale__ir_op1(ir, GALE__IR_CONVERT, e->index, u));
         }
-        if (e->s->tail) ok = gale__emit_and(e, ok, gale__ir_op2(ir, GALE__LE, GALE_BOOL, gale__emit_index(e, (uint32_t)v), e->last[p.b]));
+        if (e->s->tail)
+            ok = gale__emit_and(
+                e, ok, gale__ir_op2(ir, GALE__LE, GALE_BOOL, gale__emit_index(e, (uint32_t)v), e->last[p.b]));
         if (ok) gale__emit_if(e, ok);
         gale__ir_store_as(ir, a->buffer, a->type, width, at, lanes + v);
         if (ok) gale__emit_close(e);
@@ -410,7 +449,8 @@ static void store_block(gale__emit *e, const gale__nest_store *st, place p, cons
 }
 
 /* A vector store where the vector is whole, else point by point. */
-static void store_tail(gale__emit *e, const gale__nest_store *st, place p, const gale__val *lanes, int vector, gale__val condition)
+static void store_tail(
+    gale__emit *e, const gale__nest_store *st, place p, const gale__val *lanes, int vector, gale__val condition)
 {
     gale__ir *ir = e->ir;
     const gale__access *a = &e->nest->accesses[st->access];
@@ -421,7 +461,8 @@ static void store_tail(gale__emit *e, const gale__nest_store *st, place p, const
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
     for (int v = 0; v + 1 < vector; v++) {
         gale__emit_if(e, gale__ir_op2(ir, GALE__LE, GALE_BOOL, gale__emit_index(e, (uint32_t)v), e->last[p.b]));
-        gale__ir_store_as(ir, a->buffer, a->type, 1, gale__emit_add(e, at, gale__emit_index(e, (uint32_t)v)), lanes + v);
+        gale__ir_store_as(
+            ir, a->buffer, a->type, 1, gale__emit_add(e, at, gale__emit_index(e, (uint32_t)v)), lanes + v);
         gale__emit_close(e);
     }
     gale__emit_close(e);

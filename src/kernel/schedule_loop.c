@@ -1,18 +1,22 @@
-/* The kernels of MAP, ROW and COLUMN: which thread computes what, and in how many passes.  A pass ends where the threads
- * that share an outer point must agree on a reduction.  Resident nests keep their inner values in registers from pass to pass;
- * streaming ones walk the inner dimensions in a loop and compute again what a pass needs. */
+/* The kernels of MAP, ROW and COLUMN: which thread computes what, and in how many passes.  A pass ends where the
+ * threads that share an outer point must agree on a reduction.  Resident nests keep their inner values in registers
+ * from pass to pass; streaming ones walk the inner dimensions in a loop and compute again what a pass needs. */
 #include "kernel/schedule_emit.h"
 #include <string.h>
 
 static gale__val u32(gale__emit *e, uint32_t v) { return gale__ir_u32(e->ir, v); }
-static gale__val op32(gale__emit *e, int op, gale__val a, gale__val b) { return gale__ir_op2(e->ir, op, GALE_U32, a, b); }
+static gale__val op32(gale__emit *e, int op, gale__val a, gale__val b)
+{
+    return gale__ir_op2(e->ir, op, GALE_U32, a, b);
+}
 
 /* A thread past the end repeats the last outer point and stores nothing. */
 static void place_outer(gale__emit *e, int b, gale__val chunk)
 {
     gale__ir *ir = e->ir;
     int dims = e->nest->n_outer + (e->reduces ? 0 : e->nest->n_inner);
-    gale__val coord[GALE__NEST_DIMS], top = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.outer_count, gale__emit_index(e, 1));
+    gale__val coord[GALE__NEST_DIMS],
+        top = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.outer_count, gale__emit_index(e, 1));
     e->outer_valid[b] = gale__ir_op2(ir, GALE__LE, GALE_BOOL, chunk, top);
     chunk = gale__ir_op2(ir, GALE__IR_MIN, e->index, chunk, top);
     gale__emit_coords(e, chunk, 0, dims, coord);
@@ -23,7 +27,8 @@ static void place_outer(gale__emit *e, int b, gale__val chunk)
     e->whole[b] = gale__ir_op2(ir, GALE__GE, GALE_BOOL, left, gale__emit_index(e, e->s->vector));
 }
 
-/* Thread numbers: of a MAP, all of them are outer; of a ROW, neighbours share an outer point; of a COLUMN, they do not. */
+/* Thread numbers: of a MAP, all of them are outer; of a ROW, neighbours share an outer point; of a COLUMN, they do not.
+ */
 static void place_threads(gale__emit *e)
 {
     const gale__schedule *s = e->s;
@@ -56,7 +61,8 @@ static void place_inner(gale__emit *e, gale__val first)
             block = op32(e, GALE__IR_MIN, block, top);
         }
         gale__emit_coords(e, gale__emit_widen(e, block), from, to, e->inner_coord[b]);
-        e->inner_index[b] = gale__ir_op1(ir, GALE__BITCAST, GALE_I32, op32(e, GALE__MUL, block, u32(e, (uint32_t)e->iv)));
+        e->inner_index[b] =
+            gale__ir_op1(ir, GALE__BITCAST, GALE_I32, op32(e, GALE__MUL, block, u32(e, (uint32_t)e->iv)));
     }
 }
 
@@ -162,7 +168,8 @@ static gale_status pass_streaming(gale__emit *e, int pass, bool last)
     int list[REDUCTIONS], n = 0;
     for (int i = 0; i < e->nest->n_code; i++) {
         if (!reduces_in(e, i, pass)) continue;
-        if (n == REDUCTIONS) return gale__fail(GALE_LIMIT, "a nest has more than %d reductions in one pass: fuse less", REDUCTIONS);
+        if (n == REDUCTIONS)
+            return gale__fail(GALE_LIMIT, "a nest has more than %d reductions in one pass: fuse less", REDUCTIONS);
         list[n] = i;
         gale__emit_reduce_begin(e, i, variables[n++]);
     }
@@ -191,7 +198,8 @@ static gale_status emit_passes(gale__emit *e)
     for (int pass = 0; pass <= passes; pass++) {
         bool last = pass == passes;
         for (int i = 0; i < e->nest->n_code; i++)
-            if (!gale__emit_is_inner(e, i) && e->nest->code[i].op != GALE__NEST_REDUCE && e->level[i] == pass) gale__emit_instr(e, i);
+            if (!gale__emit_is_inner(e, i) && e->nest->code[i].op != GALE__NEST_REDUCE && e->level[i] == pass)
+                gale__emit_instr(e, i);
         if (!e->reduces || !mark_wanted(e, pass, last)) continue;
         if (e->s->resident) GALE_TRY(pass_resident(e, pass, last));
         else GALE_TRY(pass_streaming(e, pass, last));

@@ -34,7 +34,8 @@ static gale__val arg_better(gale__emit *e, int r, gale__acc x, gale__acc y)
     gale__val wins = gale__ir_op2(ir, takes_max(k) ? GALE__GT : GALE__LT, GALE_BOOL, x.value, y.value);
     gale__val tie = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, x.value, y.value);
     if (gale__type_is_float(gale__ir_type(ir, x.value))) {
-        gale__val x_nan = gale__ir_op2(ir, GALE__NE, GALE_BOOL, x.value, x.value), y_nan = gale__ir_op2(ir, GALE__NE, GALE_BOOL, y.value, y.value);
+        gale__val x_nan = gale__ir_op2(ir, GALE__NE, GALE_BOOL, x.value, x.value),
+                  y_nan = gale__ir_op2(ir, GALE__NE, GALE_BOOL, y.value, y.value);
         gale__val y_number = gale__ir_op1(ir, GALE__NOT, GALE_BOOL, y_nan);
         wins = gale__ir_op2(ir, GALE__OR, GALE_BOOL, wins, gale__emit_and(e, x_nan, y_number));
         tie = gale__ir_op2(ir, GALE__OR, GALE_BOOL, tie, gale__emit_and(e, x_nan, y_nan));
@@ -56,7 +57,7 @@ static gale__acc combine(gale__emit *e, int r, gale__acc x, gale__acc y)
     }
     gale__val better = arg_better(e, r, y, x);
     return (gale__acc){gale__ir_op3(ir, GALE__SELECT, type, better, y.value, x.value),
-                       gale__ir_op3(ir, GALE__SELECT, GALE_I32, better, y.index, x.index)};
+        gale__ir_op3(ir, GALE__SELECT, GALE_I32, better, y.index, x.index)};
 }
 
 /* The value of one inner lane, in the accumulator's type. */
@@ -69,7 +70,8 @@ static gale__acc lane(gale__emit *e, int r, int outer_lane, int inner_lane)
     if (gale__compute_type(from) != type) v = gale__ir_cast(ir, from, type, v);
     gale__reduce k = kind_of(e, r);
     /* A lane past the end repeats the last point, which only sums and products mind. */
-    if (valid && (k == GALE__SUM || k == GALE__PROD)) v = gale__ir_op3(ir, GALE__SELECT, type, valid, v, gale__emit_identity(e, r));
+    if (valid && (k == GALE__SUM || k == GALE__PROD))
+        v = gale__ir_op3(ir, GALE__SELECT, type, valid, v, gale__emit_identity(e, r));
     if (!is_arg(e, r)) return (gale__acc){v, 0};
     gale__val at = e->inner_index[inner_lane / e->iv];
     return (gale__acc){v, gale__ir_op2(ir, GALE__ADD, GALE_I32, at, gale__ir_i32(ir, inner_lane % e->iv))};
@@ -90,7 +92,8 @@ void gale__emit_reduce_local(gale__emit *e, int r, gale__acc *out)
 
 static gale__val shuffle32(gale__ir *ir, gale__val v, uint32_t mask)
 {
-    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHUFFLE_XOR, .type = (uint8_t)gale__ir_type(ir, v), .a = v, .imm = mask});
+    return gale__ir_add(
+        ir, (gale__ir_instr){.op = GALE__IR_SHUFFLE_XOR, .type = (uint8_t)gale__ir_type(ir, v), .a = v, .imm = mask});
 }
 
 static gale__val shuffle(gale__ir *ir, gale__val v, uint32_t mask)
@@ -99,9 +102,11 @@ static gale__val shuffle(gale__ir *ir, gale__val v, uint32_t mask)
     if (gale__type_table[type].bits == 32) return shuffle32(ir, v, mask);
     gale__val bits = gale__ir_op1(ir, GALE__BITCAST, GALE_U64, v), shift = gale__ir_const(ir, GALE_U64, 32);
     gale__val low = shuffle32(ir, gale__ir_op1(ir, GALE__IR_CONVERT, GALE_U32, bits), mask);
-    gale__val high = gale__ir_op1(ir, GALE__IR_CONVERT, GALE_U32, gale__ir_op2(ir, GALE__IR_SHR, GALE_U64, bits, shift));
+    gale__val high =
+        gale__ir_op1(ir, GALE__IR_CONVERT, GALE_U32, gale__ir_op2(ir, GALE__IR_SHR, GALE_U64, bits, shift));
     high = gale__ir_op1(ir, GALE__IR_CONVERT, GALE_U64, shuffle32(ir, high, mask));
-    bits = gale__ir_op2(ir, GALE__OR, GALE_U64, gale__ir_op1(ir, GALE__IR_CONVERT, GALE_U64, low), gale__ir_op2(ir, GALE__IR_SHL, GALE_U64, high, shift));
+    bits = gale__ir_op2(ir, GALE__OR, GALE_U64, gale__ir_op1(ir, GALE__IR_CONVERT, GALE_U64, low),
+        gale__ir_op2(ir, GALE__IR_SHL, GALE_U64, high, shift));
     return gale__ir_op1(ir, GALE__BITCAST, type, bits);
 }
 
@@ -115,14 +120,18 @@ static gale__acc exchange(gale__emit *e, int r, gale__acc x, uint32_t threads)
 }
 
 /* Work-group memory for one accumulator: a place for each thread (or subgroup). */
-typedef struct board { gale__val value, index; gale_type type; } board;
+typedef struct board {
+    gale__val value, index;
+    gale_type type;
+} board;
 
 static board make_board(gale__emit *e, int r, uint32_t places)
 {
     gale_type type = gale__emit_acc_type(e->nest, r);
     board b = {0, 0, type};
     b.value = gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = (uint8_t)type, .imm = places});
-    if (is_arg(e, r)) b.index = gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = GALE_I32, .imm = places});
+    if (is_arg(e, r))
+        b.index = gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = GALE_I32, .imm = places});
     return b;
 }
 
@@ -135,12 +144,15 @@ static void write_board(gale__emit *e, board b, gale__val at, gale__acc x)
 static gale__acc read_board(gale__emit *e, board b, gale__val at)
 {
     return (gale__acc){gale__ir_op2(e->ir, GALE__IR_GET, b.type, b.value, at),
-                       b.index ? gale__ir_op2(e->ir, GALE__IR_GET, GALE_I32, b.index, at) : 0};
+        b.index ? gale__ir_op2(e->ir, GALE__IR_GET, GALE_I32, b.index, at) : 0};
 }
 
 static void barrier(gale__emit *e) { gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_BARRIER}); }
 
-static gale__val add32(gale__emit *e, gale__val a, gale__val b) { return gale__ir_op2(e->ir, GALE__ADD, GALE_U32, a, b); }
+static gale__val add32(gale__emit *e, gale__val a, gale__val b)
+{
+    return gale__ir_op2(e->ir, GALE__ADD, GALE_U32, a, b);
+}
 
 /* Several subgroups share an outer point: each leaves its value, and each puts all of them together again. */
 static gale__acc across_subgroups(gale__emit *e, int r, gale__acc x)
@@ -170,8 +182,9 @@ static gale__acc by_board(gale__emit *e, int r, gale__acc x)
     gale__ir *ir = e->ir;
     uint32_t threads = e->s->threads, step = e->s->kind == GALE__ROW ? 1 : e->s->rows;
     board b = make_board(e, r, threads * e->s->rows);
-    gale__val head = e->s->kind == GALE__ROW ? gale__ir_op2(ir, GALE__SUB, GALE_U32, e->tid, e->t)
-                                             : gale__ir_op2(ir, GALE__AND, GALE_U32, e->tid, gale__ir_u32(ir, step - 1));
+    gale__val head = e->s->kind == GALE__ROW
+                         ? gale__ir_op2(ir, GALE__SUB, GALE_U32, e->tid, e->t)
+                         : gale__ir_op2(ir, GALE__AND, GALE_U32, e->tid, gale__ir_u32(ir, step - 1));
     write_board(e, b, e->tid, x);
     barrier(e);
     for (uint32_t left = threads; left > 8;) {
@@ -179,7 +192,8 @@ static gale__acc by_board(gale__emit *e, int r, gale__acc x)
         gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, e->t, gale__ir_u32(ir, next)));
         gale__acc sum = x;
         if (left != threads) sum = read_board(e, b, e->tid);
-        for (uint32_t i = 1; i < 8; i++) sum = combine(e, r, sum, read_board(e, b, add32(e, e->tid, gale__ir_u32(ir, i * next * step))));
+        for (uint32_t i = 1; i < 8; i++)
+            sum = combine(e, r, sum, read_board(e, b, add32(e, e->tid, gale__ir_u32(ir, i * next * step))));
         write_board(e, b, e->tid, sum);
         gale__emit_close(e);
         barrier(e);
@@ -187,7 +201,8 @@ static gale__acc by_board(gale__emit *e, int r, gale__acc x)
         if (left <= 8) threads = left;
     }
     x = read_board(e, b, head);
-    for (uint32_t i = 1; i < threads; i++) x = combine(e, r, x, read_board(e, b, add32(e, head, gale__ir_u32(ir, i * step))));
+    for (uint32_t i = 1; i < threads; i++)
+        x = combine(e, r, x, read_board(e, b, add32(e, head, gale__ir_u32(ir, i * step))));
     return x;
 }
 
@@ -211,7 +226,8 @@ void gale__emit_reduce_begin(gale__emit *e, int r, gale__acc *variables)
     gale_type type = gale__emit_acc_type(e->nest, r);
     gale__val zero = gale__ir_u32(ir, 0);
     for (int o = 0; o < e->ob * e->ov; o++) {
-        variables[o] = (gale__acc){gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)type, .imm = 1}), 0};
+        variables[o] =
+            (gale__acc){gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)type, .imm = 1}), 0};
         gale__ir_op3(ir, GALE__IR_SET, type, variables[o].value, zero, gale__emit_identity(e, r));
         if (!is_arg(e, r)) continue;
         variables[o].index = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = GALE_I32, .imm = 1});
@@ -247,7 +263,8 @@ void gale__emit_reduce_finish(gale__emit *e, int r, const gale__acc *acc)
     for (int o = 0; o < e->ob * e->ov; o++) {
         gale__val v = acc[o].value;
         if (is_arg(e, r)) v = gale__ir_op1(e->ir, GALE__IR_CONVERT, compute, acc[o].index);
-        else if (have != compute || (gale__type_is_int(type) && gale__type_table[type].bits < 32)) v = gale__ir_cast(e->ir, have, type, v);
+        else if (have != compute || (gale__type_is_int(type) && gale__type_table[type].bits < 32))
+            v = gale__ir_cast(e->ir, have, type, v);
         e->val[r * e->lanes + o] = v;
     }
     e->done[r] = 1;

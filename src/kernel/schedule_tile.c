@@ -1,11 +1,15 @@
-/* TILE: contractions.  A group computes a tile of the result; it walks k in steps of tile_k, each step's part of both operands
- * lying in work-group memory, and every thread keeps micro_m x micro_n sums in registers.  The operands' own instructions run
- * when a part is fetched, the instructions after the sum on the registers.  While one part is used the next is fetched. */
+/* TILE: contractions.  A group computes a tile of the result; it walks k in steps of tile_k, each step's part of both
+ * operands lying in work-group memory, and every thread keeps micro_m x micro_n sums in registers.  The operands' own
+ * instructions run when a part is fetched, the instructions after the sum on the registers.  While one part is used the
+ * next is fetched. */
 #include "kernel/schedule_emit.h"
 
 #define PAD 4 /* elements after each row of a part, so that its columns lie in different banks */
 
-int gale__tile_operand(const gale__schedule *s, const gale__contraction *c, int which) { return (which == 0) != s->swap ? c->a : c->b; }
+int gale__tile_operand(const gale__schedule *s, const gale__contraction *c, int which)
+{
+    return (which == 0) != s->swap ? c->a : c->b;
+}
 
 /* 'M' or 'N': the dimensions along the rows (0) or the columns (1) of the result. */
 static char side_kind(const gale__schedule *s, int which) { return (which == 0) != s->swap ? 'M' : 'N'; }
@@ -27,25 +31,28 @@ int gale__tile_vector_dim(const gale__nest *nest, const gale__schedule *s, const
 typedef struct part {
     gale__emit e;
     int which, operand;
-    uint32_t size, per;      /* rows or columns of the tile; vectors along the fast direction */
-    gale__val first_k;       /* of this thread inside the part */
-    gale__val first_side;    /* row or column of this thread inside the tile */
+    uint32_t size, per;   /* rows or columns of the tile; vectors along the fast direction */
+    gale__val first_k;    /* of this thread inside the part */
+    gale__val first_side; /* row or column of this thread inside the tile */
     uint32_t step_k, step_side;
-    gale__val staging[64];   /* variables */
+    gale__val staging[64]; /* variables */
     gale__val shared;
 } part;
 
 typedef struct tile {
-    gale__emit e;            /* the result's lanes */
+    gale__emit e; /* the result's lanes */
     gale__contraction c;
     part parts[2];
     gale_type type;
     gale__val batch, origin[2]; /* rows and columns where the tile begins */
-    gale__val zero;          /* index 0 */
+    gale__val zero;             /* index 0 */
     gale__val sums[64];
 } tile;
 
-static gale__val op32(gale__ir *ir, int op, gale__val a, uint32_t b) { return gale__ir_op2(ir, op, GALE_U32, a, gale__ir_u32(ir, b)); }
+static gale__val op32(gale__ir *ir, int op, gale__val a, uint32_t b)
+{
+    return gale__ir_op2(ir, op, GALE_U32, a, gale__ir_u32(ir, b));
+}
 
 /* Coordinates of the dimensions of one kind, from their linear index; the rest of coord is left alone. */
 static void side_coords(tile *t, gale__val linear, char kind, gale__val *coord)
@@ -127,12 +134,14 @@ static void place_part(tile *t, part *p)
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->s;
     uint32_t wide = s->wide[p->which];
-    gale__val along = gale__ir_op2(ir, GALE__MUL, GALE_U32, op32(ir, GALE__IR_REM, e->tid, p->per), gale__ir_u32(ir, wide));
+    gale__val along =
+        gale__ir_op2(ir, GALE__MUL, GALE_U32, op32(ir, GALE__IR_REM, e->tid, p->per), gale__ir_u32(ir, wide));
     gale__val across = op32(ir, GALE__IR_DIV, e->tid, p->per);
     p->first_k = s->fast[p->which] ? along : across;
     p->first_side = s->fast[p->which] ? across : along;
     uint32_t unit = s->fast[p->which] ? 1 : wide;
-    gale__val top = gale__ir_op2(ir, GALE__SUB, e->index, p->which ? e->layout.n : e->layout.m, gale__emit_index(e, unit));
+    gale__val top =
+        gale__ir_op2(ir, GALE__SUB, e->index, p->which ? e->layout.n : e->layout.m, gale__emit_index(e, unit));
     for (int b = 0; b < e->ob; b++) {
         gale__val coord[GALE__NEST_DIMS], at = op32(ir, GALE__ADD, p->first_side, (uint32_t)b * p->step_side);
         at = gale__emit_add(e, t->origin[p->which], gale__emit_widen(e, at));
@@ -145,8 +154,10 @@ static void place_part(tile *t, part *p)
     for (int i = 0; i < e->nest->n_code; i++)
         if (e->wanted[i] && !e->nest->code[i].inner) gale__emit_instr(e, i);
     int lanes = e->ob * e->ov * e->ib * e->iv;
-    for (int l = 0; l < lanes; l++) p->staging[l] = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)t->type, .imm = 1});
-    p->shared = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = (uint8_t)t->type, .imm = s->tile_k * (p->size + PAD)});
+    for (int l = 0; l < lanes; l++)
+        p->staging[l] = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)t->type, .imm = 1});
+    p->shared = gale__ir_add(
+        ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = (uint8_t)t->type, .imm = s->tile_k * (p->size + PAD)});
 }
 
 /* The operand's values from k on, into the staging variables; what is past the end becomes 0 in both operands. */
@@ -157,7 +168,8 @@ static void fetch(tile *t, part *p, gale__val k)
     gale__val count = e->layout.inner_count, none = gale__ir_const(ir, t->type, 0), first = gale__ir_u32(ir, 0);
     uint32_t unit = (uint32_t)e->iv;
     for (int b = 0; b < e->ib; b++) {
-        gale__val at = gale__ir_op2(ir, GALE__ADD, GALE_U32, k, op32(ir, GALE__ADD, p->first_k, (uint32_t)b * p->step_k));
+        gale__val at =
+            gale__ir_op2(ir, GALE__ADD, GALE_U32, k, op32(ir, GALE__ADD, p->first_k, (uint32_t)b * p->step_k));
         e->inner_valid[b] = 0;
         if (!e->s->exact) e->inner_valid[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
         at = gale__ir_op2(ir, GALE__IR_MIN, GALE_U32, at, op32(ir, GALE__SUB, count, unit));
@@ -203,11 +215,20 @@ static void multiply(tile *t, gale__val ty, gale__val tx)
     gale__ir *ir = t->e.ir;
     const gale__schedule *s = t->e.s;
     gale__val x[16], y[16], zero = gale__ir_u32(ir, 0);
-    gale__val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR, .type = GALE_U32, .a = zero, .b = gale__ir_u32(ir, s->tile_k), .c = gale__ir_u32(ir, 1), .imm = s->unroll});
+    gale__val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
+                                       .type = GALE_U32,
+                                       .a = zero,
+                                       .b = gale__ir_u32(ir, s->tile_k),
+                                       .c = gale__ir_u32(ir, 1),
+                                       .imm = s->unroll});
     gale__val at_x = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, k, t->parts[0].size + PAD), ty);
     gale__val at_y = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, k, t->parts[1].size + PAD), tx);
-    for (uint32_t i = 0; i < s->micro_m; i++) x[i] = gale__ir_op2(ir, GALE__IR_GET, t->type, t->parts[0].shared, op32(ir, GALE__ADD, at_x, i * rows_apart(s)));
-    for (uint32_t j = 0; j < s->micro_n; j++) y[j] = gale__ir_op2(ir, GALE__IR_GET, t->type, t->parts[1].shared, op32(ir, GALE__ADD, at_y, j * columns_apart(s)));
+    for (uint32_t i = 0; i < s->micro_m; i++)
+        x[i] =
+            gale__ir_op2(ir, GALE__IR_GET, t->type, t->parts[0].shared, op32(ir, GALE__ADD, at_x, i * rows_apart(s)));
+    for (uint32_t j = 0; j < s->micro_n; j++)
+        y[j] = gale__ir_op2(
+            ir, GALE__IR_GET, t->type, t->parts[1].shared, op32(ir, GALE__ADD, at_y, j * columns_apart(s)));
     for (uint32_t i = 0; i < s->micro_m; i++)
         for (uint32_t j = 0; j < s->micro_n; j++) {
             gale__val sum = t->sums[i * s->micro_n + j], old = gale__ir_op2(ir, GALE__IR_GET, t->type, sum, zero), v;
@@ -238,7 +259,8 @@ static void walk_k(tile *t, gale__val ty, gale__val tx)
 }
 
 /* sum of coef * coordinate over the dimensions of one kind; *walks: whether any of them counts. */
-static gale__val partial(tile *t, const gale__val *coef, const int64_t *number, const gale__val *coord, char kind, bool *walks)
+static gale__val partial(
+    tile *t, const gale__val *coef, const int64_t *number, const gale__val *coord, char kind, bool *walks)
 {
     gale__val sum = t->zero;
     *walks = false;
@@ -251,7 +273,8 @@ static gale__val partial(tile *t, const gale__val *coef, const int64_t *number, 
 }
 
 /* One affine form at all micro-tile points: what rows and columns add is computed once per row and once per column. */
-static void place_form(tile *t, gale__val start, const gale__val *coef, const int64_t *number, gale__val (*coord)[GALE__NEST_DIMS], gale__val *out)
+static void place_form(tile *t, gale__val start, const gale__val *coef, const int64_t *number,
+    gale__val (*coord)[GALE__NEST_DIMS], gale__val *out)
 {
     gale__emit *e = &t->e;
     int mm = e->s->micro_m, mn = e->s->micro_n;
@@ -283,18 +306,21 @@ static void place_result(tile *t, gale__val ty, gale__val tx)
             gale__val at = op32(ir, GALE__ADD, w ? tx : ty, (uint32_t)i * (w ? columns_apart(s) : rows_apart(s)));
             at = gale__emit_add(e, t->origin[w], gale__emit_widen(e, at));
             valid[16 * w + i] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
-            at = gale__ir_op2(ir, GALE__IR_MIN, e->index, at, gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, 1)));
+            at = gale__ir_op2(
+                ir, GALE__IR_MIN, e->index, at, gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, 1)));
             for (int d = 0; d < GALE__NEST_DIMS; d++) c[d] = t->zero;
             if (!w && !i) side_coords(t, t->batch, 'B', c);
             side_coords(t, at, side_kind(s, w), c);
         }
-    for (int b = 0; b < e->ob; b++) e->outer_valid[b] = gale__emit_and(e, valid[b / s->micro_n], valid[16 + b % s->micro_n]);
+    for (int b = 0; b < e->ob; b++)
+        e->outer_valid[b] = gale__emit_and(e, valid[b / s->micro_n], valid[16 + b % s->micro_n]);
     for (int i = 0; i < e->nest->n_accesses; i++) {
         const gale__access *a = &e->nest->accesses[i];
         const gale__access_vals *v = &e->layout.access[i];
         place_form(t, v->offset, v->stride, a->stride, coord, e->base + i * e->ob);
         for (int g = 0; g < a->n_guards; g++)
-            place_form(t, v->guard[g].c0, v->guard[g].coef, a->guards[g].coef, coord, e->guard_base + (i * GALE__GUARDS + g) * e->ob);
+            place_form(t, v->guard[g].c0, v->guard[g].coef, a->guards[g].coef, coord,
+                e->guard_base + (i * GALE__GUARDS + g) * e->ob);
     }
 }
 
@@ -303,7 +329,8 @@ static void emit_result(tile *t)
     gale__emit *e = &t->e;
     const gale__nest *nest = e->nest;
     gale__acc sums[64];
-    for (int i = 0; i < e->ob; i++) sums[i] = (gale__acc){gale__ir_op2(e->ir, GALE__IR_GET, t->type, t->sums[i], gale__ir_u32(e->ir, 0)), 0};
+    for (int i = 0; i < e->ob; i++)
+        sums[i] = (gale__acc){gale__ir_op2(e->ir, GALE__IR_GET, t->type, t->sums[i], gale__ir_u32(e->ir, 0)), 0};
     gale__emit_reduce_finish(e, t->c.reduce, sums);
     for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
     mark_cone(nest, e->wanted);
@@ -327,7 +354,8 @@ gale_status gale__build_tile(const gale__nest *nest, const gale__schedule *s, ga
         GALE_GO(begin_part(t, w));
         place_part(t, &t->parts[w]);
     }
-    gale__val ty = op32(ir, GALE__IR_DIV, t->e.tid, columns_apart(s)), tx = op32(ir, GALE__IR_REM, t->e.tid, columns_apart(s));
+    gale__val ty = op32(ir, GALE__IR_DIV, t->e.tid, columns_apart(s)),
+              tx = op32(ir, GALE__IR_REM, t->e.tid, columns_apart(s));
     walk_k(t, ty, tx);
     place_result(t, ty, tx);
     emit_result(t);

@@ -1,5 +1,5 @@
-/* The walk over a nest that gives each of its numbers a place: 0 and 1 are kept in the key and become constants of the kernel,
- * the rest become parameter words.  Key, words and kernel come out of the same walk, so they cannot differ. */
+/* The walk over a nest that gives each of its numbers a place: 0 and 1 are kept in the key and become constants of the
+ * kernel, the rest become parameter words.  Key, words and kernel come out of the same walk, so they cannot differ. */
 #include "kernel/schedule_emit.h"
 #include <string.h>
 
@@ -27,7 +27,9 @@ static gale__val put_word(gale__walk *w, gale_type type, uint64_t bits)
     bool wide = gale__type_table[type].bits == 64;
     gale__val v = 0;
     w->n_words += wide && (w->n_words & 1);
-    if (w->ir) v = gale__ir_add(w->ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = (uint8_t)type, .imm = (uint64_t)w->n_words});
+    if (w->ir)
+        v = gale__ir_add(
+            w->ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = (uint8_t)type, .imm = (uint64_t)w->n_words});
     if (w->words && w->n_words + 1 < GALE__SCHEDULE_WORDS) {
         w->words[w->n_words] = (uint32_t)bits;
         if (wide) w->words[w->n_words + 1] = (uint32_t)(bits >> 32);
@@ -112,7 +114,9 @@ int64_t gale__nest_count(const gale__nest *nest, int from, int to)
 }
 
 /* Dimensions along which the kernel moves vectors, and how wide they are at most. */
-typedef struct vectors { int n, dim[2], width[2]; } vectors;
+typedef struct vectors {
+    int n, dim[2], width[2];
+} vectors;
 
 static void walk_access(gale__walk *w, const gale__access *a, gale__access_vals *out, const vectors *v)
 {
@@ -143,8 +147,10 @@ static bool is_common(gale_type type, uint64_t bits)
     float narrow;
     uint32_t low = (uint32_t)bits;
     if (type == GALE_BOOL) return true;
-    if (type == GALE_F32) { memcpy(&narrow, &low, sizeof low); v = (double)narrow; }
-    else if (type == GALE_F64) memcpy(&v, &bits, sizeof v);
+    if (type == GALE_F32) {
+        memcpy(&narrow, &low, sizeof low);
+        v = (double)narrow;
+    } else if (type == GALE_F64) memcpy(&v, &bits, sizeof v);
     else v = gale__type_table[type].bits == 32 ? (double)(int32_t)low : (double)(int64_t)bits;
     if (v == 0 && bits << (type == GALE_F32 ? 32 : 0)) return false; /* -0 */
     return v == 0 || v == 1 || v == -1 || v == 2 || v == 0.5;
@@ -171,9 +177,12 @@ static void walk_code(gale__walk *w)
         for (int k = 0; k < gale__nest_arity(in); k++) key_bytes(w, (uint64_t)operand[k], 2);
         if (in->op == GALE__NEST_CONST) v = walk_constant(w, gale__compute_type((gale_type)in->type), in->imm);
         if (in->op == GALE__NEST_TAKE) v = put_index(w, (int64_t)in->imm);
-        if (in->op == GALE__NEST_LOAD || in->op == GALE__NEST_TAKE || in->op == GALE__NEST_INDEX) key_bytes(w, (uint64_t)in->access, 2);
-        if (in->op == GALE__NEST_REDUCE) { key_byte(w, (int)in->imm); key_byte(w, in->acc); }
-        else if (in->op < GALE__SCALAR_COUNT) key_byte(w, in->acc);
+        if (in->op == GALE__NEST_LOAD || in->op == GALE__NEST_TAKE || in->op == GALE__NEST_INDEX)
+            key_bytes(w, (uint64_t)in->access, 2);
+        if (in->op == GALE__NEST_REDUCE) {
+            key_byte(w, (int)in->imm);
+            key_byte(w, in->acc);
+        } else if (in->op < GALE__SCALAR_COUNT) key_byte(w, in->acc);
         if (w->layout) w->layout->number[i] = v;
     }
     for (int i = 0; i < w->nest->n_stores; i++) {
@@ -246,13 +255,15 @@ gale_status gale__walk_run(gale__walk *w)
     }
     key_byte(w, nest->n_buffers);
     for (int i = 0; i < nest->n_buffers; i++) key_byte(w, nest->buffers[i].written);
-    for (int i = 0; i < nest->n_accesses; i++) walk_access(w, &nest->accesses[i], w->layout ? &w->layout->access[i] : &spare, &v);
+    for (int i = 0; i < nest->n_accesses; i++)
+        walk_access(w, &nest->accesses[i], w->layout ? &w->layout->access[i] : &spare, &v);
     walk_code(w);
     if (w->key) {
         key_flush(w);
         GALE_TRY(gale__str_check(w->key));
     }
     if (w->n_words > GALE__SCHEDULE_WORDS - 2)
-        return gale__fail(GALE_LIMIT, "a kernel would take %d parameter words, and %d are the most: fuse less", w->n_words, GALE__SCHEDULE_WORDS - 2);
+        return gale__fail(GALE_LIMIT, "a kernel would take %d parameter words, and %d are the most: fuse less",
+            w->n_words, GALE__SCHEDULE_WORDS - 2);
     return GALE_OK;
 }

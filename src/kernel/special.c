@@ -5,8 +5,8 @@
 
 #define THREADS 256
 #define SCAN_BLOCK 2048
-#define SCAN_WALKED 64  /* lines up to this long are walked by one thread each */
-#define SCAN_SIDE 32    /* as are lines that lie this many side by side */
+#define SCAN_WALKED 64 /* lines up to this long are walked by one thread each */
+#define SCAN_SIDE 32   /* as are lines that lie this many side by side */
 
 static uint64_t power_up(uint64_t n)
 {
@@ -26,12 +26,14 @@ static uint32_t threads_of(const gale_device_caps *caps, uint32_t wanted)
 
 static gale_status too_large(const char *what, int64_t elements)
 {
-    return gale__fail(GALE_LIMIT, "%s of %lld elements: this device takes fewer than 2^31 at once; split it", what, (long long)elements);
+    return gale__fail(GALE_LIMIT, "%s of %lld elements: this device takes fewer than 2^31 at once; split it", what,
+        (long long)elements);
 }
 
 static bool is_wide(gale_type type) { return gale__type_table[gale__compute_type(type)].bits == 64; }
 
-gale_status gale__special_sort(gale__special_job *job, const gale_device_caps *caps, gale_type type, int64_t rows, int64_t n, bool descending)
+gale_status gale__special_sort(
+    gale__special_job *job, const gale_device_caps *caps, gale_type type, int64_t rows, int64_t n, bool descending)
 {
     bool wide = is_wide(type);
     uint64_t padded = power_up((uint64_t)(n < 2 ? 2 : n)), most = 2048;
@@ -42,7 +44,8 @@ gale_status gale__special_sort(gale__special_job *job, const gale_device_caps *c
     job->threads = threads_of(caps, (uint32_t)(job->block / 2 < 512 ? job->block / 2 : 512));
     job->n_launches = rows > 0 && n > 0;
     if (!job->n_launches || padded <= job->block) return GALE_OK;
-    /* Blocks, then for each width beyond: a step for each gap that is too far for a block, and a merge; then the result. */
+    /* Blocks, then for each width beyond: a step for each gap that is too far for a block, and a merge; then the
+     * result. */
     job->n_launches = 2;
     for (uint64_t width = 2 * job->block; width <= padded; width *= 2)
         for (uint64_t gap = width / 2; gap >= job->block / 2; gap /= 2) job->n_launches++;
@@ -57,9 +60,11 @@ static int scan_levels(const gale__special_job *job)
     return levels;
 }
 
-gale_status gale__special_scan(gale__special_job *job, const gale_device_caps *caps, gale_type type, gale__reduce kind, int64_t outer, int64_t n, int64_t inner)
+gale_status gale__special_scan(gale__special_job *job, const gale_device_caps *caps, gale_type type, gale__reduce kind,
+    int64_t outer, int64_t n, int64_t inner)
 {
-    *job = (gale__special_job){.op = 'c', .type = type, .mode = kind, .rows = outer, .n = n, .inner = inner, .block = SCAN_BLOCK};
+    *job = (gale__special_job){
+        .op = 'c', .type = type, .mode = kind, .rows = outer, .n = n, .inner = inner, .block = SCAN_BLOCK};
     if (outer == 0 || n == 0 || inner == 0) return GALE_OK;
     if ((double)outer * (double)n * (double)inner > INT32_MAX) return too_large("a scan", outer * n * inner);
     job->threads = threads_of(caps, THREADS);
@@ -70,7 +75,8 @@ gale_status gale__special_scan(gale__special_job *job, const gale_device_caps *c
     }
     job->levels = scan_levels(job);
     job->n_launches = 2 * job->levels - 1;
-    for (uint64_t blocks = up((uint64_t)n, job->block), i = 0; i < (uint64_t)job->levels; i++, blocks = up(blocks, job->block))
+    for (uint64_t blocks = up((uint64_t)n, job->block), i = 0; i < (uint64_t)job->levels;
+         i++, blocks = up(blocks, job->block))
         job->scratch_bytes += (uint64_t)(outer * inner) * blocks * 8;
     return GALE_OK;
 }
@@ -85,7 +91,8 @@ static gale_status put_sort(const gale__special_job *job, gale__special_job *sor
     return status;
 }
 
-gale_status gale__special_put(gale__special_job *job, const gale_device_caps *caps, gale_type type, int mode, int64_t n, int64_t count)
+gale_status gale__special_put(
+    gale__special_job *job, const gale_device_caps *caps, gale_type type, int mode, int64_t n, int64_t count)
 {
     gale__special_job sort;
     *job = (gale__special_job){.op = 'p', .type = type, .mode = mode, .n = n, .count = count};
@@ -94,8 +101,10 @@ gale_status gale__special_put(gale__special_job *job, const gale_device_caps *ca
     job->threads = threads_of(caps, 512);
     job->block = caps->shared_bytes;
     GALE_TRY(put_sort(job, &sort));
-    /* A thread walks all updates of one element: where loops are cut off, a launch takes only as many as it can walk. */
-    job->piece = caps->loop_max && mode >= 0 && (uint64_t)count > caps->loop_max / 2 ? caps->loop_max / 2 : (uint64_t)count;
+    /* A thread walks all updates of one element: where loops are cut off, a launch takes only as many as it can walk.
+     */
+    job->piece =
+        caps->loop_max && mode >= 0 && (uint64_t)count > caps->loop_max / 2 ? caps->loop_max / 2 : (uint64_t)count;
     job->n_launches = sort.n_launches + (int)up((uint64_t)count, job->piece);
     job->scratch_bytes = order_bytes(job) + sort.scratch_bytes;
     return GALE_OK;
@@ -109,7 +118,10 @@ static void set_groups(gale__special_launch *l, uint64_t groups)
     l->groups[2] = 1;
 }
 
-static void set_ref(gale__special_launch *l, int buffer, uint64_t offset) { l->refs[l->n_refs++] = (gale__special_ref){(uint8_t)buffer, offset}; }
+static void set_ref(gale__special_launch *l, int buffer, uint64_t offset)
+{
+    l->refs[l->n_refs++] = (gale__special_ref){(uint8_t)buffer, offset};
+}
 
 static void set_words(gale__special_launch *l, int n, const uint64_t *words)
 {
@@ -117,7 +129,8 @@ static void set_words(gale__special_launch *l, int n, const uint64_t *words)
     l->n_words = n;
 }
 
-/* The i-th launch after the blocks: width and gap of its step; a gap below the block means a merge.  False: past the last. */
+/* The i-th launch after the blocks: width and gap of its step; a gap below the block means a merge.  False: past the
+ * last. */
 static bool sort_step(const gale__special_job *job, int i, uint64_t *width, uint64_t *gap)
 {
     for (*width = 2 * job->block; *width <= job->padded; *width *= 2)
@@ -173,7 +186,9 @@ static void sort_launch(const gale__special_job *job, int i, gale__special_launc
 }
 
 /* A scan's levels: 0 is the data, level k + 1 the totals of level k's blocks. */
-typedef struct level { uint64_t n, blocks, offset; } level; /* offset: of its totals in the scratch */
+typedef struct level {
+    uint64_t n, blocks, offset;
+} level; /* offset: of its totals in the scratch */
 
 static level level_of(const gale__special_job *job, int k)
 {
@@ -233,19 +248,22 @@ static void put_launch(const gale__special_job *job, int i, gale__special_launch
     set_ref(l, GALE__SPECIAL_INPUT, 0);
     set_ref(l, GALE__SPECIAL_INDEX, 0);
     set_ref(l, GALE__SPECIAL_SCRATCH, 0);
-    uint64_t first = (uint64_t)(i - sort.n_launches) * job->piece, left = (uint64_t)job->count - first, n = left < job->piece ? left : job->piece;
+    uint64_t first = (uint64_t)(i - sort.n_launches) * job->piece, left = (uint64_t)job->count - first,
+             n = left < job->piece ? left : job->piece;
     set_words(l, 3, (uint64_t[]){first + n, (uint64_t)job->n, first});
     set_groups(l, up(n, l->threads));
 }
 
 void gale__special_launch_get(const gale__special_job *job, int i, gale__special_launch *out)
 {
-    static const char *const names[] = {"sort_rows", "sort_blocks", "sort_step", "sort_merge", "sort_write", "scan_lines", "scan_blocks", "scan_apply", "put"};
+    static const char *const names[] = {"sort_rows", "sort_blocks", "sort_step", "sort_merge", "sort_write",
+        "scan_lines", "scan_blocks", "scan_apply", "put"};
     memset(out, 0, sizeof *out);
     if (job->op == 's') sort_launch(job, i, out);
     else if (job->op == 'c') scan_launch(job, i, out);
     else put_launch(job, i, out);
-    snprintf(out->key, sizeof out->key, "gale_%s_%s_%d_%d_%d_%u_%u", names[out->kernel], gale_type_name((gale_type)out->type), out->mode, out->wide, out->limited, out->block, out->threads);
+    snprintf(out->key, sizeof out->key, "gale_%s_%s_%d_%d_%d_%u_%u", names[out->kernel],
+        gale_type_name((gale_type)out->type), out->mode, out->wide, out->limited, out->block, out->threads);
 }
 
 gale_status gale__special_build(const gale__special_launch *l, gale__ir *ir)

@@ -1,6 +1,6 @@
-/* Scans and scatters.  A line that one thread can walk is walked; a long one is cut into blocks that are scanned in work-group
- * memory, the blocks' totals are scanned the same way, and each block takes what came before it.  A scatter applies sorted
- * updates: whoever is first of those that meet in an element applies them all, in order. */
+/* Scans and scatters.  A line that one thread can walk is walked; a long one is cut into blocks that are scanned in
+ * work-group memory, the blocks' totals are scanned the same way, and each block takes what came before it.  A scatter
+ * applies sorted updates: whoever is first of those that meet in an element applies them all, in order. */
 #include "kernel/special_ir.h"
 
 static gale__val combine(gale__ir *ir, const gale__special_launch *l, gale__val a, gale__val b)
@@ -32,7 +32,8 @@ static gale__val load(gale__ir *ir, const gale__special_launch *l, int pointer, 
 /* Where line `line` of [outer, n, inner] begins; its elements are `inner` apart.  Words: 0 n, 1 inner. */
 static gale__val line_start(gale__ir *ir, gale__val line)
 {
-    gale__val inner = word(ir, 1), outer = bin(ir, GALE__IR_DIV, line, inner), rest = bin(ir, GALE__SUB, line, mul(ir, outer, inner));
+    gale__val inner = word(ir, 1), outer = bin(ir, GALE__IR_DIV, line, inner),
+              rest = bin(ir, GALE__SUB, line, mul(ir, outer, inner));
     return add(ir, mul(ir, outer, mul(ir, word(ir, 0), inner)), rest);
 }
 
@@ -75,10 +76,13 @@ static void build_blocks(const gale__special_launch *l, gale__ir *ir)
 {
     gale_type compute = gale__compute_type((gale_type)l->type);
     uint32_t each = l->block / l->threads;
-    gale__val tid = thread_id(ir), top = bin(ir, GALE__SUB, word(ir, 2), u32(ir, 1)), group = bin(ir, GALE__IR_MIN, group_id(ir), top), n = word(ir, 0);
-    gale__val line = bin(ir, GALE__IR_DIV, group, word(ir, 3)), block = bin(ir, GALE__SUB, group, mul(ir, line, word(ir, 3)));
+    gale__val tid = thread_id(ir), top = bin(ir, GALE__SUB, word(ir, 2), u32(ir, 1)),
+              group = bin(ir, GALE__IR_MIN, group_id(ir), top), n = word(ir, 0);
+    gale__val line = bin(ir, GALE__IR_DIV, group, word(ir, 3)),
+              block = bin(ir, GALE__SUB, group, mul(ir, line, word(ir, 3)));
     gale__val first = line_start(ir, line), from = mul(ir, block, u32(ir, l->block)), start = start_of(ir, l);
-    gale__val tile = array(ir, GALE__IR_SHARED, compute, l->block + l->block / 32), board = array(ir, GALE__IR_SHARED, compute, l->threads);
+    gale__val tile = array(ir, GALE__IR_SHARED, compute, l->block + l->block / 32),
+              board = array(ir, GALE__IR_SHARED, compute, l->threads);
     for (uint32_t i = 0; i < each; i++) {
         gale__val at = add(ir, tid, u32(ir, i * l->threads)), k = add(ir, from, at), real = test(ir, GALE__LT, k, n);
         gale__val v = load(ir, l, 0, add(ir, first, mul(ir, pick(ir, real, k, u32(ir, 0)), word(ir, 1))));
@@ -91,7 +95,8 @@ static void build_blocks(const gale__special_launch *l, gale__ir *ir)
         sum = sums[i] = i ? combine(ir, l, sum, v) : v;
     }
     scan_threads(ir, l, board, tid, sum);
-    gale__val has = test(ir, GALE__GT, tid, u32(ir, 0)), before = get(ir, board, pick(ir, has, bin(ir, GALE__SUB, tid, u32(ir, 1)), u32(ir, 0)));
+    gale__val has = test(ir, GALE__GT, tid, u32(ir, 0)),
+              before = get(ir, board, pick(ir, has, bin(ir, GALE__SUB, tid, u32(ir, 1)), u32(ir, 0)));
     for (uint32_t i = 0; i < each; i++)
         set(ir, tile, padded(ir, add(ir, own, u32(ir, i))), pick(ir, has, combine(ir, l, before, sums[i]), sums[i]));
     barrier(ir);
@@ -107,18 +112,20 @@ static void build_blocks(const gale__special_launch *l, gale__ir *ir)
     end(ir);
 }
 
-/* What came before its block, for every element past the first block.  Words: 2 elements in all, 3 blocks a line, 4 block.
- * Pointers: y, scanned totals. */
+/* What came before its block, for every element past the first block.  Words: 2 elements in all, 3 blocks a line, 4
+ * block. Pointers: y, scanned totals. */
 static void build_apply(const gale__special_launch *l, gale__ir *ir)
 {
     gale_type compute = gale__compute_type((gale_type)l->type);
-    gale__val at = add(ir, mul(ir, group_id(ir), u32(ir, l->threads)), thread_id(ir)), n = word(ir, 0), inner = word(ir, 1), before;
+    gale__val at = add(ir, mul(ir, group_id(ir), u32(ir, l->threads)), thread_id(ir)), n = word(ir, 0),
+              inner = word(ir, 1), before;
     begin_if(ir, test(ir, GALE__LT, at, word(ir, 2)));
     gale__val rest = bin(ir, GALE__IR_DIV, at, inner), in = bin(ir, GALE__SUB, at, mul(ir, rest, inner));
     gale__val outer = bin(ir, GALE__IR_DIV, rest, n), k = bin(ir, GALE__SUB, rest, mul(ir, outer, n));
     gale__val block = bin(ir, GALE__IR_DIV, k, word(ir, 4)), line = add(ir, mul(ir, outer, inner), in);
     begin_if(ir, test(ir, GALE__GT, block, u32(ir, 0)));
-    gale__ir_load_as(ir, 1, compute, 1, bin(ir, GALE__SUB, add(ir, mul(ir, line, word(ir, 3)), block), u32(ir, 1)), &before);
+    gale__ir_load_as(
+        ir, 1, compute, 1, bin(ir, GALE__SUB, add(ir, mul(ir, line, word(ir, 3)), block), u32(ir, 1)), &before);
     gale__val v = combine(ir, l, before, load(ir, l, 0, at));
     gale__ir_store_as(ir, 0, (gale_type)l->type, 1, at, &v);
     end(ir);
@@ -133,11 +140,15 @@ void gale__special_build_scan(const gale__special_launch *l, gale__ir *ir)
     if (l->kernel == SCAN_LINES) ir->readonly = 1;
 }
 
-/* --- PUT -------------------------------------------------------------------------------------------------------------- */
+/* --- PUT
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* Pointers: y, updates, index, order (places of the updates, sorted by index).  Words: 0 end and 2 first of
  * those to apply, 1 elements of y. */
-static gale__val place_at(gale__ir *ir, gale__val i) { return convert(ir, GALE_U32, gale__ir_load(ir, 3, GALE_I64, 1, i)); }
+static gale__val place_at(gale__ir *ir, gale__val i)
+{
+    return convert(ir, GALE_U32, gale__ir_load(ir, 3, GALE_I64, 1, i));
+}
 static gale__val target_at(gale__ir *ir, gale__val i) { return gale__ir_load(ir, 2, GALE_I64, 1, place_at(ir, i)); }
 
 /* First of [from, end) whose target is not `target`; those equal to it come first. */
@@ -174,7 +185,8 @@ void gale__special_build_put(const gale__special_launch *l, gale__ir *ir)
     ir->readonly = 2 | 4 | 8;
     begin_if(ir, test(ir, GALE__LT, i, count));
     gale__val target = target_at(ir, i), at = convert(ir, GALE_U32, target);
-    gale__val inside = test(ir, GALE__LT, gale__ir_op1(ir, GALE__BITCAST, GALE_U64, target), convert(ir, GALE_U64, word(ir, 1)));
+    gale__val inside =
+        test(ir, GALE__LT, gale__ir_op1(ir, GALE__BITCAST, GALE_U64, target), convert(ir, GALE_U64, word(ir, 1)));
     gale__val next = add(ir, i, one), there = sets ? test(ir, GALE__LT, next, count) : test(ir, GALE__GT, i, first);
     gale__val more = same_target(ir, there, i, sets ? next : bin(ir, GALE__SUB, i, one), target);
     begin_if(ir, both(ir, inside, gale__ir_op1(ir, GALE__NOT, GALE_BOOL, more)));

@@ -1,6 +1,6 @@
-/* Bitonic sorting of (key, place) pairs: keys are numbers that sort like the values, and places settle ties, so the sort is
- * stable whatever the network does.  Rows that fit go through work-group memory alone; longer ones are sorted in blocks there
- * and merged by steps through memory. */
+/* Bitonic sorting of (key, place) pairs: keys are numbers that sort like the values, and places settle ties, so the
+ * sort is stable whatever the network does.  Rows that fit go through work-group memory alone; longer ones are sorted
+ * in blocks there and merged by steps through memory. */
 #include "kernel/special_ir.h"
 
 static gale_type key_type(const gale__special_launch *l) { return l->wide ? GALE_U64 : GALE_U32; }
@@ -9,7 +9,8 @@ static gale_type key_type(const gale__special_launch *l) { return l->wide ? GALE
 static gale__val float_key(gale__ir *ir, gale__val v, bool wide)
 {
     gale_type type = wide ? GALE_F64 : GALE_F32, bits = wide ? GALE_U64 : GALE_U32;
-    gale__val zero = gale__ir_const(ir, type, 0), top = gale__ir_const(ir, bits, wide ? (uint64_t)1 << 63 : (uint64_t)1 << 31);
+    gale__val zero = gale__ir_const(ir, type, 0),
+              top = gale__ir_const(ir, bits, wide ? (uint64_t)1 << 63 : (uint64_t)1 << 31);
     v = pick(ir, test(ir, GALE__EQ, v, zero), zero, v);
     gale__val b = gale__ir_op1(ir, GALE__BITCAST, bits, v);
     gale__val negative = test(ir, GALE__GE, b, top);
@@ -22,7 +23,8 @@ static gale__val key_of(gale__ir *ir, const gale__special_launch *l, gale__val v
     gale_type type = gale__ir_type(ir, v), keys = key_type(l);
     gale__val key;
     if (l->limited) { /* I64 indices: what is out of [0, limit) goes last */
-        gale__val u = gale__ir_op1(ir, GALE__BITCAST, GALE_U64, v), ok = test(ir, GALE__LT, u, convert(ir, GALE_U64, limit));
+        gale__val u = gale__ir_op1(ir, GALE__BITCAST, GALE_U64, v),
+                  ok = test(ir, GALE__LT, u, convert(ir, GALE_U64, limit));
         return pick(ir, ok, convert(ir, GALE_U32, u), u32(ir, UINT32_MAX));
     }
     if (gale__type_is_float(type)) key = float_key(ir, v, l->wide);
@@ -35,7 +37,9 @@ static gale__val key_of(gale__ir *ir, const gale__special_launch *l, gale__val v
     return l->mode ? gale__ir_op1(ir, GALE__NOT, keys, key) : key;
 }
 
-typedef struct pairs { gale__val key, place; } pairs; /* arrays, or one pair */
+typedef struct pairs {
+    gale__val key, place;
+} pairs; /* arrays, or one pair */
 
 static gale__val pair_after(gale__ir *ir, pairs a, pairs b)
 {
@@ -51,7 +55,8 @@ static gale__val first_of_pair(gale__ir *ir, gale__val i, gale__val gap)
 }
 
 /* One step over the block in work-group memory.  up: the place in the row that decides the direction is base + i. */
-static void shared_step(gale__ir *ir, const gale__special_launch *l, pairs s, gale__val tid, gale__val base, gale__val width, gale__val gap, gale__val mask)
+static void shared_step(gale__ir *ir, const gale__special_launch *l, pairs s, gale__val tid, gale__val base,
+    gale__val width, gale__val gap, gale__val mask)
 {
     for (uint32_t first = 0; first < l->block / 2; first += l->threads) {
         gale__val i = first_of_pair(ir, add(ir, tid, u32(ir, first)), gap), j = add(ir, i, gap);
@@ -77,7 +82,8 @@ static uint32_t log2_of(uint32_t n)
 }
 
 /* All widths up to `row`, which is the block or a part of it. */
-static void shared_sort(gale__ir *ir, const gale__special_launch *l, pairs s, gale__val tid, gale__val base, uint32_t row, gale__val mask)
+static void shared_sort(
+    gale__ir *ir, const gale__special_launch *l, pairs s, gale__val tid, gale__val base, uint32_t row, gale__val mask)
 {
     gale__val one = u32(ir, 1);
     gale__val w = begin_for(ir, one, u32(ir, log2_of(row) + 1), 1), width = bin(ir, GALE__IR_SHL, one, w);
@@ -121,24 +127,28 @@ static pairs load_pairs(gale__ir *ir, const gale__special_launch *l, gale__val t
 /* Pointers: x, result.  mode bits apart, the block holds block / padded whole rows. */
 static void build_rows(const gale__special_launch *l, gale__ir *ir)
 {
-    gale__val tid = thread_id(ir), base = mul(ir, group_id(ir), u32(ir, l->block)), n = word(ir, 0), padded = word(ir, 1), all = word(ir, 2);
+    gale__val tid = thread_id(ir), base = mul(ir, group_id(ir), u32(ir, l->block)), n = word(ir, 0),
+              padded = word(ir, 1), all = word(ir, 2);
     pairs s = load_pairs(ir, l, tid, base);
     gale__val one = u32(ir, 1), w = begin_for(ir, one, word(ir, 4), 1), width = bin(ir, GALE__IR_SHL, one, w);
     gale__val g = begin_for(ir, u32(ir, 0), w, 1);
-    shared_step(ir, l, s, tid, u32(ir, 0), width, bin(ir, GALE__IR_SHR, width, add(ir, g, one)), bin(ir, GALE__SUB, padded, one));
+    shared_step(ir, l, s, tid, u32(ir, 0), width, bin(ir, GALE__IR_SHR, width, add(ir, g, one)),
+        bin(ir, GALE__SUB, padded, one));
     end(ir);
     end(ir);
     for (uint32_t first = 0; first < l->block; first += l->threads) {
         gale__val i = add(ir, tid, u32(ir, first)), at = add(ir, base, i);
         gale__val row = bin(ir, GALE__IR_DIV, at, padded), column = bin(ir, GALE__SUB, at, mul(ir, row, padded));
         begin_if(ir, both(ir, test(ir, GALE__LT, column, n), test(ir, GALE__LT, at, all)));
-        gale__ir_store(ir, 1, GALE_I64, 1, add(ir, mul(ir, row, n), column), convert(ir, GALE_I64, get(ir, s.place, i)));
+        gale__ir_store(
+            ir, 1, GALE_I64, 1, add(ir, mul(ir, row, n), column), convert(ir, GALE_I64, get(ir, s.place, i)));
         end(ir);
     }
 }
 
 /* A block between memory and work-group memory.  Pointers of keys and places: first, first + 1. */
-static void move_block(const gale__special_launch *l, gale__ir *ir, pairs s, gale__val tid, gale__val base, int pointer, bool out)
+static void move_block(
+    const gale__special_launch *l, gale__ir *ir, pairs s, gale__val tid, gale__val base, int pointer, bool out)
 {
     gale_type keys = key_type(l);
     for (uint32_t first = 0; first < l->block; first += l->threads) {
@@ -164,7 +174,8 @@ static gale__val block_base(gale__ir *ir, const gale__special_launch *l, gale__v
 /* Pointers: x, keys, places.  Blocks are sorted up and down in turn, as the merges want them. */
 static void build_blocks(const gale__special_launch *l, gale__ir *ir)
 {
-    gale__val tid = thread_id(ir), mine, base = block_base(ir, l, &mine), mask = bin(ir, GALE__SUB, word(ir, 1), u32(ir, 1));
+    gale__val tid = thread_id(ir), mine, base = block_base(ir, l, &mine),
+              mask = bin(ir, GALE__SUB, word(ir, 1), u32(ir, 1));
     pairs s = load_pairs(ir, l, tid, base);
     shared_sort(ir, l, s, tid, base, l->block, mask);
     begin_if(ir, mine);
@@ -195,7 +206,8 @@ static void build_step(const gale__special_launch *l, gale__ir *ir)
 /* The steps of width word 4 whose gaps fit into a block.  Pointers: keys, places. */
 static void build_merge(const gale__special_launch *l, gale__ir *ir)
 {
-    gale__val tid = thread_id(ir), mine, base = block_base(ir, l, &mine), mask = bin(ir, GALE__SUB, word(ir, 1), u32(ir, 1));
+    gale__val tid = thread_id(ir), mine, base = block_base(ir, l, &mine),
+              mask = bin(ir, GALE__SUB, word(ir, 1), u32(ir, 1));
     pairs s = shared_pairs(ir, l);
     move_block(l, ir, s, tid, base, 0, false);
     barrier(ir);
@@ -210,20 +222,31 @@ static void build_merge(const gale__special_launch *l, gale__ir *ir)
 /* Pointers: places, result. */
 static void build_write(const gale__special_launch *l, gale__ir *ir)
 {
-    gale__val at = add(ir, mul(ir, group_id(ir), u32(ir, l->threads)), thread_id(ir)), n = word(ir, 0), padded = word(ir, 1);
+    gale__val at = add(ir, mul(ir, group_id(ir), u32(ir, l->threads)), thread_id(ir)), n = word(ir, 0),
+              padded = word(ir, 1);
     gale__val row = bin(ir, GALE__IR_DIV, at, padded), column = bin(ir, GALE__SUB, at, mul(ir, row, padded));
     begin_if(ir, both(ir, test(ir, GALE__LT, column, n), test(ir, GALE__LT, at, word(ir, 2))));
-    gale__ir_store(ir, 1, GALE_I64, 1, add(ir, mul(ir, row, n), column), convert(ir, GALE_I64, gale__ir_load(ir, 0, GALE_U32, 1, at)));
+    gale__ir_store(ir, 1, GALE_I64, 1, add(ir, mul(ir, row, n), column),
+        convert(ir, GALE_I64, gale__ir_load(ir, 0, GALE_U32, 1, at)));
     end(ir);
 }
 
 void gale__special_build_sort(const gale__special_launch *l, gale__ir *ir)
 {
     switch (l->kernel) {
-    case SORT_ROWS: build_rows(l, ir); ir->readonly = 1; break;
-    case SORT_BLOCKS: build_blocks(l, ir); ir->readonly = 1; break;
+    case SORT_ROWS:
+        build_rows(l, ir);
+        ir->readonly = 1;
+        break;
+    case SORT_BLOCKS:
+        build_blocks(l, ir);
+        ir->readonly = 1;
+        break;
     case SORT_STEP: build_step(l, ir); break;
     case SORT_MERGE: build_merge(l, ir); break;
-    default: build_write(l, ir); ir->readonly = 1; break;
+    default:
+        build_write(l, ir);
+        ir->readonly = 1;
+        break;
     }
 }

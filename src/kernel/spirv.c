@@ -84,7 +84,8 @@ uint32_t gale__spv_const(gale__spv *s, gale_type type, uint64_t bits)
 {
     uint32_t t = gale__spv_type(s, type, 1);
     if (type == GALE_BOOL) return find_or_add(s, bits ? SpvOpConstantTrue : SpvOpConstantFalse, &t, 1, 2);
-    return find_or_add(s, SpvOpConstant, (const uint32_t[]){t, (uint32_t)bits, (uint32_t)(bits >> 32)}, gale__ir_bits(type) == 64 ? 3 : 2, 2);
+    return find_or_add(s, SpvOpConstant, (const uint32_t[]){t, (uint32_t)bits, (uint32_t)(bits >> 32)},
+        gale__ir_bits(type) == 64 ? 3 : 2, 2);
 }
 
 uint32_t gale__spv_struct(gale__spv *s, const uint32_t *members, int n)
@@ -117,10 +118,14 @@ uint32_t gale__spv_builtin(gale__spv *s, SpvBuiltIn which, uint32_t type)
 static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale__words *out)
 {
     static const SpvCapability capabilities[GALE__SPV_CAPABILITIES] = {
-        [GALE__SPV_FLOAT64] = SpvCapabilityFloat64, [GALE__SPV_STORAGE8] = SpvCapabilityStorageBuffer8BitAccess,
-        [GALE__SPV_STORAGE16] = SpvCapabilityStorageBuffer16BitAccess, [GALE__SPV_SUBGROUP] = SpvCapabilityGroupNonUniform,
-        [GALE__SPV_SHUFFLE] = SpvCapabilityGroupNonUniformShuffle, [GALE__SPV_DENORMALS] = SpvCapabilityDenormPreserve,
-        [GALE__SPV_NAN_INF] = SpvCapabilitySignedZeroInfNanPreserve, [GALE__SPV_MEMORY_MODEL] = SpvCapabilityVulkanMemoryModel,
+        [GALE__SPV_FLOAT64] = SpvCapabilityFloat64,
+        [GALE__SPV_STORAGE8] = SpvCapabilityStorageBuffer8BitAccess,
+        [GALE__SPV_STORAGE16] = SpvCapabilityStorageBuffer16BitAccess,
+        [GALE__SPV_SUBGROUP] = SpvCapabilityGroupNonUniform,
+        [GALE__SPV_SHUFFLE] = SpvCapabilityGroupNonUniformShuffle,
+        [GALE__SPV_DENORMALS] = SpvCapabilityDenormPreserve,
+        [GALE__SPV_NAN_INF] = SpvCapabilitySignedZeroInfNanPreserve,
+        [GALE__SPV_MEMORY_MODEL] = SpvCapabilityVulkanMemoryModel,
     };
     add_words(out, (const uint32_t[]){SpvMagicNumber, 0x10500, 0, s->next_id, 0}, 5);
     EMIT(s, out, SpvOpCapability, SpvCapabilityShader);
@@ -132,7 +137,8 @@ static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale_
     memcpy(words + 1, "GLSL.std.450", 13);
     gale__spv_emit(s, out, SpvOpExtInstImport, words, 5);
     bool model = s->capabilities >> GALE__SPV_MEMORY_MODEL & 1;
-    EMIT(s, out, SpvOpMemoryModel, SpvAddressingModelPhysicalStorageBuffer64, model ? SpvMemoryModelVulkan : SpvMemoryModelGLSL450);
+    EMIT(s, out, SpvOpMemoryModel, SpvAddressingModelPhysicalStorageBuffer64,
+        model ? SpvMemoryModelVulkan : SpvMemoryModelGLSL450);
 
     uint32_t name[16] = {0}; /* the entry point's name fills whole words and ends with a zero byte */
     size_t name_words = strlen(ir->name) / 4 + 1;
@@ -142,8 +148,10 @@ static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale_
     add_words(out, name, name_words);
     add_words(out, s->interface_ids.words, s->interface_ids.count);
     EMIT(s, out, SpvOpExecutionMode, function, SpvExecutionModeLocalSize, ir->group[0], ir->group[1], ir->group[2]);
-    if (s->capabilities >> GALE__SPV_DENORMALS & 1) EMIT(s, out, SpvOpExecutionMode, function, SpvExecutionModeDenormPreserve, 32);
-    if (s->capabilities >> GALE__SPV_NAN_INF & 1) EMIT(s, out, SpvOpExecutionMode, function, SpvExecutionModeSignedZeroInfNanPreserve, 32);
+    if (s->capabilities >> GALE__SPV_DENORMALS & 1)
+        EMIT(s, out, SpvOpExecutionMode, function, SpvExecutionModeDenormPreserve, 32);
+    if (s->capabilities >> GALE__SPV_NAN_INF & 1)
+        EMIT(s, out, SpvOpExecutionMode, function, SpvExecutionModeSignedZeroInfNanPreserve, 32);
 }
 
 gale_status gale__spv_link(gale__spv *s, const gale__ir *ir, uint32_t function, gale__words *out)

@@ -8,17 +8,19 @@
 #define GALE__SPV_BUCKETS 256
 
 /* A type, constant or variable that is there once: where its words stand in `globals`. */
-typedef struct gale__spv_global { uint32_t at, id, next; } gale__spv_global;
+typedef struct gale__spv_global {
+    uint32_t at, id, next;
+} gale__spv_global;
 
 typedef struct gale__spv {
-    gale__words notes;    /* decorations */
-    gale__words globals;  /* types, constants, variables outside the function */
-    gale__words locals;   /* variables of the function: they come first in it */
-    gale__words entry;    /* what is computed once, in the first block: parameters, builtins */
+    gale__words notes;   /* decorations */
+    gale__words globals; /* types, constants, variables outside the function */
+    gale__words locals;  /* variables of the function: they come first in it */
+    gale__words entry;   /* what is computed once, in the first block: parameters, builtins */
     gale__words body;
     gale__words interface_ids;
     uint32_t next_id, first_label, label; /* the block after `entry`, and the one being written */
-    uint32_t glsl;        /* the imported instruction set */
+    uint32_t glsl;                        /* the imported instruction set */
     uint32_t bucket[GALE__SPV_BUCKETS];
     gale__spv_global *known;
     size_t n_known, known_capacity;
@@ -27,16 +29,26 @@ typedef struct gale__spv {
 } gale__spv;
 
 typedef enum gale__spv_capability {
-    GALE__SPV_FLOAT64, GALE__SPV_STORAGE8, GALE__SPV_STORAGE16, GALE__SPV_SUBGROUP, GALE__SPV_SHUFFLE, GALE__SPV_DENORMALS, GALE__SPV_NAN_INF, GALE__SPV_MEMORY_MODEL,
+    GALE__SPV_FLOAT64,
+    GALE__SPV_STORAGE8,
+    GALE__SPV_STORAGE16,
+    GALE__SPV_SUBGROUP,
+    GALE__SPV_SHUFFLE,
+    GALE__SPV_DENORMALS,
+    GALE__SPV_NAN_INF,
+    GALE__SPV_MEMORY_MODEL,
     GALE__SPV_CAPABILITIES
 } gale__spv_capability;
 
 /* Appends one instruction. */
 void gale__spv_emit(gale__spv *s, gale__words *to, SpvOp op, const uint32_t *operands, int n);
-#define EMIT(s, to, op, ...) gale__spv_emit(s, to, op, (const uint32_t[]){__VA_ARGS__}, (int)(sizeof((const uint32_t[]){__VA_ARGS__}) / 4))
+#define EMIT(s, to, op, ...) \
+    gale__spv_emit(s, to, op, (const uint32_t[]){__VA_ARGS__}, (int)(sizeof((const uint32_t[]){__VA_ARGS__}) / 4))
 /* Appends one with a result of `type`; returns the result. */
 uint32_t gale__spv_value(gale__spv *s, gale__words *to, SpvOp op, uint32_t type, const uint32_t *operands, int n);
-#define VALUE(s, to, op, type, ...) gale__spv_value(s, to, op, type, (const uint32_t[]){__VA_ARGS__}, (int)(sizeof((const uint32_t[]){__VA_ARGS__}) / 4))
+#define VALUE(s, to, op, type, ...) \
+    gale__spv_value(                \
+        s, to, op, type, (const uint32_t[]){__VA_ARGS__}, (int)(sizeof((const uint32_t[]){__VA_ARGS__}) / 4))
 static inline uint32_t gale__spv_id(gale__spv *s) { return s->next_id++; }
 
 /* Types by compute or memory type; integers carry no sign. */

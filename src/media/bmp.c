@@ -1,12 +1,13 @@
-/* BMP: palettes of 1, 4 and 8 bits, run lengths, 16 to 32 bits with masks, either way up.  Written as 24 bits, or as 32 with a mask for alpha. */
+/* BMP: palettes of 1, 4 and 8 bits, run lengths, 16 to 32 bits with masks, either way up.  Written as 24 bits, or as 32
+ * with a mask for alpha. */
 #include "media/formats.h"
 #include <string.h>
 
 typedef struct bmp {
-    const uint8_t *d, *end;     /* the file */
+    const uint8_t *d, *end; /* the file */
     const uint8_t *pixels;
     const uint8_t *palette;
-    uint32_t colours, entry;    /* of the palette, and bytes of each */
+    uint32_t colours, entry; /* of the palette, and bytes of each */
     uint32_t bits, compression;
     uint32_t masks[4];
     int64_t width, height;
@@ -47,12 +48,16 @@ static gale_status read_header(bmp *b, size_t size)
         b->bits = gale__le16(d + 28);
         b->compression = gale__le32(d + 30);
         colours = gale__le32(d + 46);
-        if (b->compression > 3 && b->compression != 6) return gale__fail(GALE_UNSUPPORTED, "BMP's compression %u is not read", b->compression);
+        if (b->compression > 3 && b->compression != 6)
+            return gale__fail(GALE_UNSUPPORTED, "BMP's compression %u is not read", b->compression);
     }
     b->top_down = b->height < 0;
     if (b->top_down) b->height = -b->height;
     if (b->width < 1 || b->height < 1) return gale__fail(GALE_FORMAT, "the header gives no size");
-    size_t after = 14 + (size_t)header + (header == 40 && b->compression == 3 ? 12 : header == 40 && b->compression == 6 ? 16 : 0);
+    size_t after = 14 + (size_t)header +
+                   (header == 40 && b->compression == 3      ? 12
+                       : header == 40 && b->compression == 6 ? 16
+                                                             : 0);
     GALE_TRY(read_masks(b, header));
     if (start > size || after > size) return truncated();
     b->pixels = d + start;
@@ -98,8 +103,11 @@ static gale_status read_runs(const bmp *b, gale_picture *p)
         size_t bytes = literal ? ((small ? (v + 1) / 2 : v) + 1) / 2 * 2 : 0;
         if ((size_t)(b->end - at) < bytes) return truncated();
         for (uint32_t i = 0, n = literal ? v : count; i < n; i++, x++) {
-            uint32_t value = literal ? (small ? at[i / 2] >> (i % 2 ? 0 : 4) & 15 : at[i]) : small ? v >> (i % 2 ? 0 : 4) & 15 : v;
-            if (x < p->width && y < p->height) put_index(b, (uint8_t *)gale__picture_row(p, b->top_down ? y : p->height - 1 - y) + 3 * x, value);
+            uint32_t value = literal ? (small ? at[i / 2] >> (i % 2 ? 0 : 4) & 15 : at[i])
+                             : small ? v >> (i % 2 ? 0 : 4) & 15
+                                     : v;
+            if (x < p->width && y < p->height)
+                put_index(b, (uint8_t *)gale__picture_row(p, b->top_down ? y : p->height - 1 - y) + 3 * x, value);
         }
         at += bytes;
     }
@@ -133,9 +141,11 @@ gale_status gale__read_bmp(gale__picture_source *in, gale_picture **out)
 {
     bmp b = {.d = in->data, .end = in->data + in->size};
     GALE_TRY(read_header(&b, in->size));
-    if (b.bits != 1 && b.bits != 4 && b.bits != 8 && b.bits != 16 && b.bits != 24 && b.bits != 32) return gale__fail(GALE_FORMAT, "%u bits a pixel are none of BMP's", b.bits);
+    if (b.bits != 1 && b.bits != 4 && b.bits != 8 && b.bits != 16 && b.bits != 24 && b.bits != 32)
+        return gale__fail(GALE_FORMAT, "%u bits a pixel are none of BMP's", b.bits);
     bool runs = b.compression == 1 || b.compression == 2;
-    if (runs && b.bits != (b.compression == 1 ? 8 : 4)) return gale__fail(GALE_FORMAT, "runs of %u bits are none of BMP's", b.bits);
+    if (runs && b.bits != (b.compression == 1 ? 8 : 4))
+        return gale__fail(GALE_FORMAT, "runs of %u bits are none of BMP's", b.bits);
     uint64_t row = ((uint64_t)b.width * b.bits + 31) / 32 * 4;
     if (!runs && (uint64_t)(b.end - b.pixels) / row < (uint64_t)b.height) return truncated();
     GALE_TRY(gale__picture_begin(in, (uint64_t)b.width, (uint64_t)b.height, b.masks[3] ? 4 : 3, GALE_U8, out));
@@ -144,7 +154,9 @@ gale_status gale__read_bmp(gale__picture_source *in, gale_picture **out)
         (*out)->dpi_y = gale__le32(in->data + 42) * 0.0254;
     }
     if (runs) return read_runs(&b, *out);
-    for (int64_t y = 0; y < b.height; y++) read_row(&b, b.pixels + (uint64_t)y * row, gale__picture_row(*out, b.top_down ? y : b.height - 1 - y), (*out)->channels);
+    for (int64_t y = 0; y < b.height; y++)
+        read_row(&b, b.pixels + (uint64_t)y * row, gale__picture_row(*out, b.top_down ? y : b.height - 1 - y),
+            (*out)->channels);
     return GALE_OK;
 }
 

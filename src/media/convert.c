@@ -1,5 +1,5 @@
-/* Samples, light and alpha from one kind of picture to another.  Everything goes through blocks of RGBA floats that stay in the first cache; a float
- * holds 16 bits exactly, so integers lose nothing on the way. */
+/* Samples, light and alpha from one kind of picture to another.  Everything goes through blocks of RGBA floats that
+ * stay in the first cache; a float holds 16 bits exactly, so integers lose nothing on the way. */
 #include "base/num.h"
 #include "base/thread.h"
 #include "media/picture.h"
@@ -69,7 +69,8 @@ static void load(const gale_picture *p, size_t first, size_t n, float *rgba)
 {
     float raw[BLOCK * 4];
     int c = p->channels;
-    gale__samples_to_f32(p->type, (const char *)p->data + first * (size_t)c * gale_type_size(p->type), c == 4 ? rgba : raw, n * (size_t)c);
+    gale__samples_to_f32(p->type, (const char *)p->data + first * (size_t)c * gale_type_size(p->type),
+        c == 4 ? rgba : raw, n * (size_t)c);
     if (c == 4) return;
     for (size_t i = 0; i < n; i++) {
         const float *s = raw + i * (size_t)c;
@@ -93,10 +94,14 @@ static void store(const gale_picture *p, size_t first, size_t n, const float *rg
         if (c == 2) d[1] = s[3];
         if (c == 3) d[1] = s[1], d[2] = s[2];
     }
-    gale__samples_from_f32(p->type, c == 4 ? rgba : raw, (char *)p->data + first * (size_t)c * gale_type_size(p->type), n * (size_t)c);
+    gale__samples_from_f32(
+        p->type, c == 4 ? rgba : raw, (char *)p->data + first * (size_t)c * gale_type_size(p->type), n * (size_t)c);
 }
 
-typedef struct job { const gale_picture *from, *to; size_t pixels; } job;
+typedef struct job {
+    const gale_picture *from, *to;
+    size_t pixels;
+} job;
 
 static void adjust(const job *j, float *rgba, size_t n)
 {
@@ -146,10 +151,17 @@ gale_status gale__picture_make(const gale_picture *p, gale__picture_kind kind, g
 gale_status gale_picture_convert(const gale_picture *picture, gale_type type, int channels, gale_picture **out)
 {
     bool floats = gale__type_is_float(type);
-    return gale__picture_make(picture, (gale__picture_kind){type, channels, floats && picture->linear, picture->premultiplied}, out);
+    return gale__picture_make(
+        picture, (gale__picture_kind){type, channels, floats && picture->linear, picture->premultiplied}, out);
 }
 
-typedef struct planes { const gale_picture *p; int planes; bool multiply; float *colours, *alpha; size_t pixels; } planes;
+typedef struct planes {
+    const gale_picture *p;
+    int planes;
+    bool multiply;
+    float *colours, *alpha;
+    size_t pixels;
+} planes;
 
 static void split_band(void *arg, size_t band, int worker)
 {
@@ -161,7 +173,9 @@ static void split_band(void *arg, size_t band, int worker)
         load(j->p, at, n, rgba);
         if (j->multiply && j->p->channels % 2 == 0) gale__premultiply(rgba, n, 4);
         for (int c = 0; c < j->planes; c++)
-            for (size_t i = 0; i < n; i++) j->colours[(size_t)c * j->pixels + at + i] = j->planes == 1 && j->p->channels > 2 ? luma(rgba + 4 * i) : rgba[4 * i + (size_t)c];
+            for (size_t i = 0; i < n; i++)
+                j->colours[(size_t)c * j->pixels + at + i] =
+                    j->planes == 1 && j->p->channels > 2 ? luma(rgba + 4 * i) : rgba[4 * i + (size_t)c];
         for (size_t i = 0; i < n && j->alpha; i++) j->alpha[at + i] = rgba[4 * i + 3];
     }
 }
@@ -190,6 +204,7 @@ static void merge_band(void *arg, size_t band, int worker)
 
 void gale__picture_from_planes(gale_picture *p, int n, bool multiplied, const float *colours, const float *alpha)
 {
-    planes j = {p, n, multiplied && alpha && !p->premultiplied, (float *)colours, (float *)alpha, (size_t)p->width * (size_t)p->height};
+    planes j = {p, n, multiplied && alpha && !p->premultiplied, (float *)colours, (float *)alpha,
+        (size_t)p->width * (size_t)p->height};
     gale__parallel((j.pixels + BAND - 1) / BAND, merge_band, &j);
 }

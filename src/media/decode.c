@@ -1,4 +1,5 @@
-/* Pixels for ONNX's ImageDecoder, which is defined by what Pillow makes of a file: 8 bits, alpha left out, nothing turned, luma rounded as there. */
+/* Pixels for ONNX's ImageDecoder, which is defined by what Pillow makes of a file: 8 bits, alpha left out, nothing
+ * turned, luma rounded as there. */
 #include "media/picture.h"
 #include <string.h>
 
@@ -26,7 +27,8 @@ static gale_status to_bytes(gale_picture **p, int channels)
     gale_picture *made = NULL;
     int wide = (*p)->channels < channels ? channels : (*p)->channels;
     if ((*p)->type == GALE_U8 && wide == (*p)->channels) return GALE_OK;
-    GALE_TRY(gale__picture_make(*p, (gale__picture_kind){.type = GALE_U8, .channels = wide, .premultiplied = (*p)->premultiplied}, &made));
+    GALE_TRY(gale__picture_make(
+        *p, (gale__picture_kind){.type = GALE_U8, .channels = wide, .premultiplied = (*p)->premultiplied}, &made));
     gale_picture_destroy(p);
     *p = made;
     return GALE_OK;
@@ -36,7 +38,8 @@ gale_status gale__picture_decode(const void *data, size_t size, const char *orde
 {
     gale_picture *p = NULL;
     bool grey = !strcmp(order, "Grayscale"), reversed = !strcmp(order, "BGR");
-    if (!grey && !reversed && strcmp(order, "RGB")) return gale__fail(GALE_INVALID, "pixel_format \"%s\" is none of RGB, BGR and Grayscale", order);
+    if (!grey && !reversed && strcmp(order, "RGB"))
+        return gale__fail(GALE_INVALID, "pixel_format \"%s\" is none of RGB, BGR and Grayscale", order);
     GALE_TRY(gale_picture_from_memory(data, size, &(gale_picture_read_options){.keep_orientation = true}, &p));
     gale_status status = to_bytes(&p, grey ? 1 : 3);
     if (status != GALE_OK) {

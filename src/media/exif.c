@@ -1,9 +1,14 @@
-/* EXIF as far as pictures need it: a TIFF directory in a block of bytes, patched in place.  Every offset in it is hostile. */
+/* EXIF as far as pictures need it: a TIFF directory in a block of bytes, patched in place.  Every offset in it is
+ * hostile. */
 #include "media/picture.h"
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct exif { uint8_t *d; size_t n; bool big; } exif;
+typedef struct exif {
+    uint8_t *d;
+    size_t n;
+    bool big;
+} exif;
 
 static uint32_t get16(const exif *e, size_t at) { return e->big ? gale__be16(e->d + at) : gale__le16(e->d + at); }
 static uint32_t get32(const exif *e, size_t at) { return e->big ? gale__be32(e->d + at) : gale__le32(e->d + at); }
@@ -40,11 +45,14 @@ int gale__exif_orientation(const gale_picture_bytes *b)
     exif e;
     size_t at;
     if (!open_exif(b, &e) || !(at = find(&e, get32(&e, 4), 0x112))) return 0;
-    uint32_t type = get16(&e, at + 2), v = type == 3 ? get16(&e, at + 8) : type == 4 ? get32(&e, at + 8) : 0; /* some write it as a long number */
+    uint32_t type = get16(&e, at + 2), v = type == 3   ? get16(&e, at + 8)
+                                           : type == 4 ? get32(&e, at + 8)
+                                                       : 0; /* some write it as a long number */
     return v >= 1 && v <= 8 ? (int)v : 0;
 }
 
-/* The small picture in the second directory is the wrong way up now, and soon of another picture: it is left out by ending the chain. */
+/* The small picture in the second directory is the wrong way up now, and soon of another picture: it is left out by
+ * ending the chain. */
 void gale__exif_upright(gale_picture_bytes *b)
 {
     exif e;
@@ -94,8 +102,17 @@ void gale__exif_extents(gale_picture_bytes *b, int64_t width, int64_t height)
 
 /* Directories: the first, that of the camera, that of the place, and the camera's of what is common to cameras. */
 typedef enum directory { OUTER, CAMERA, PLACE, COMMON } directory;
-typedef struct entry { uint32_t tag; size_t at; bool own; /* in the file that is written to */ } entry;
-typedef struct copier { exif from; gale__str *to; bool big; /* the order of bytes there */ size_t budget; /* of bytes that values may take */ } copier;
+typedef struct entry {
+    uint32_t tag;
+    size_t at;
+    bool own; /* in the file that is written to */
+} entry;
+typedef struct copier {
+    exif from;
+    gale__str *to;
+    bool big;      /* the order of bytes there */
+    size_t budget; /* of bytes that values may take */
+} copier;
 enum { VALUES_MOST = 1 << 24, IPTC = 0x83bb };
 
 /* Bytes of a value; 0: of an unknown type, or not inside. */
@@ -111,7 +128,8 @@ static size_t value_size(const exif *e, size_t at)
 /* Whether a tag is about the scene, not about how the pixels are stored. */
 static bool is_kept(directory d, uint32_t tag, bool geometry)
 {
-    static const uint32_t kept[] = {0x10d, 0x10e, 0x10f, 0x110, 0x131, 0x132, 0x13b, 0x13c, 0x4746, 0x4749, 0x8298, 0x8769, 0x8825, 0x9c9b, 0x9c9c, 0x9c9d, 0x9c9e, 0x9c9f};
+    static const uint32_t kept[] = {0x10d, 0x10e, 0x10f, 0x110, 0x131, 0x132, 0x13b, 0x13c, 0x4746, 0x4749, 0x8298,
+        0x8769, 0x8825, 0x9c9b, 0x9c9c, 0x9c9d, 0x9c9e, 0x9c9f};
     if (tag == IPTC && d == OUTER && !geometry) return true; /* which EXIF is not the place for */
     if (d != OUTER || (geometry && (tag == 0x112 || tag == 0x11a || tag == 0x11b || tag == 0x128))) return true;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
@@ -126,7 +144,8 @@ static int by_tag(const void *a, const void *b)
 }
 
 /* Entries of `from`, beside those that `own` (may be NULL) has, by their tags and each tag once. */
-static gale_status list_entries(const exif *own, size_t own_at, const exif *from, size_t at, directory d, entry **out, size_t *count)
+static gale_status list_entries(
+    const exif *own, size_t own_at, const exif *from, size_t at, directory d, entry **out, size_t *count)
 {
     size_t mine = own ? entries(own, own_at) : 0, more = entries(from, at), n = 0;
     entry *list = gale__calloc(mine + more + 1, sizeof *list);
@@ -166,7 +185,11 @@ static void reorder(uint8_t *value, size_t n, uint32_t type)
 /* One entry to place `here`, its value behind all else. */
 static gale_status copy_entry(copier *c, const entry *e, directory d, size_t here)
 {
-    static const struct { directory in; uint32_t tag; directory to; } inner[] = {{OUTER, 0x8769, CAMERA}, {OUTER, 0x8825, PLACE}, {CAMERA, 0xa005, COMMON}};
+    static const struct {
+        directory in;
+        uint32_t tag;
+        directory to;
+    } inner[] = {{OUTER, 0x8769, CAMERA}, {OUTER, 0x8825, PLACE}, {CAMERA, 0xa005, COMMON}};
     const exif *from = &c->from;
     uint32_t type = get16(from, e->at + 2);
     size_t size = value_size(from, e->at), value = get32(from, e->at + 8);
@@ -195,7 +218,8 @@ static gale_status copy_entry(copier *c, const entry *e, directory d, size_t her
     return GALE_OK;
 }
 
-/* The directory at `at` behind what is there, together with the one that is there at own_at (0: none); place: where it came to lie. */
+/* The directory at `at` behind what is there, together with the one that is there at own_at (0: none); place: where it
+ * came to lie. */
 static gale_status copy_directory(copier *c, size_t at, directory d, size_t own_at, size_t *place)
 {
     static const char zeros[12];
@@ -234,7 +258,8 @@ gale_status gale__exif_from_tiff(const void *file, size_t size, gale_picture_byt
     exif e;
     if (!open_exif(&all, &e)) return GALE_OK;
     size_t first = get32(&e, 4);
-    for (size_t i = 0, n = entries(&e, first); i < n; i++) said += get16(&e, first + 2 + 12 * i) != IPTC && is_kept(OUTER, get16(&e, first + 2 + 12 * i), false);
+    for (size_t i = 0, n = entries(&e, first); i < n; i++)
+        said += get16(&e, first + 2 + 12 * i) != IPTC && is_kept(OUTER, get16(&e, first + 2 + 12 * i), false);
     if (!said) return GALE_OK;
     gale__str_add_n(&s, file, 4);
     gale__str_add_n(&s, "\0\0\0\0", 4);
@@ -288,11 +313,20 @@ gale_status gale__iptc_into_tiff(const gale_picture_bytes *iptc, gale__str *tiff
 /* Bit 2 of (orientation - 1) exchanges the axes; the source of pixel (x, y) is then mirrored along either. */
 gale_status gale__picture_turn(gale_picture **picture, int orientation)
 {
-    static const struct { bool swap, across, down; } how[9] = {[2] = {0, 1, 0}, [3] = {0, 1, 1}, [4] = {0, 0, 1}, [5] = {1, 0, 0}, [6] = {1, 0, 1}, [7] = {1, 1, 1}, [8] = {1, 1, 0}};
+    static const struct {
+        bool swap, across, down;
+    } how[9] = {[2] = {0, 1, 0},
+        [3] = {0, 1, 1},
+        [4] = {0, 0, 1},
+        [5] = {1, 0, 0},
+        [6] = {1, 0, 1},
+        [7] = {1, 1, 1},
+        [8] = {1, 1, 0}};
     gale_picture *p = *picture, *made = NULL;
     if (orientation <= 1 || orientation > 8) return GALE_OK;
     bool swap = how[orientation].swap;
-    GALE_TRY(gale_picture_create(swap ? p->height : p->width, swap ? p->width : p->height, p->channels, p->type, &made));
+    GALE_TRY(
+        gale_picture_create(swap ? p->height : p->width, swap ? p->width : p->height, p->channels, p->type, &made));
     size_t bytes = (size_t)p->channels * gale_type_size(p->type);
     for (int64_t y = 0; y < made->height; y++) {
         char *to = gale__picture_row(made, y);

@@ -1,5 +1,6 @@
-/* OpenEXR through its C core: one layer of one part, scan lines or tiles, as half or float.  Values are light, colours are multiplied by alpha.  The picture is
- * the display window: what the file has beyond it is cut off, what it has not is black and transparent. */
+/* OpenEXR through its C core: one layer of one part, scan lines or tiles, as half or float.  Values are light, colours
+ * are multiplied by alpha.  The picture is the display window: what the file has beyond it is cut off, what it has not
+ * is black and transparent. */
 #include "media/exr.h"
 #include <stdio.h>
 #include <string.h>
@@ -8,13 +9,14 @@ typedef struct exr {
     const gale__picture_source *in;
     gale__str *out;
     exr_context_t file;
-    gale_picture *picture;     /* of the data window */
+    gale_picture *picture; /* of the data window */
     exr_attr_box2i_t window;
-    gale__exr_choice choice;   /* of the channels */
+    gale__exr_choice choice; /* of the channels */
     gale__exr_chroma chroma;
 } exr;
 
-static int64_t give_bytes(exr_const_context_t c, void *user, void *to, uint64_t n, uint64_t at, exr_stream_error_func_ptr_t error)
+static int64_t give_bytes(
+    exr_const_context_t c, void *user, void *to, uint64_t n, uint64_t at, exr_stream_error_func_ptr_t error)
 {
     const exr *e = user;
     (void)c, (void)error;
@@ -23,15 +25,18 @@ static int64_t give_bytes(exr_const_context_t c, void *user, void *to, uint64_t 
 
 static int64_t give_size(exr_const_context_t c, void *user) { return (void)c, (int64_t)((exr *)user)->in->size; }
 
-static int64_t take_bytes(exr_const_context_t c, void *user, const void *from, uint64_t n, uint64_t at, exr_stream_error_func_ptr_t error)
+static int64_t take_bytes(
+    exr_const_context_t c, void *user, const void *from, uint64_t n, uint64_t at, exr_stream_error_func_ptr_t error)
 {
     (void)c, (void)error;
     return gale__memory_put(((exr *)user)->out, at, from, (size_t)n) ? (int64_t)n : -1;
 }
 
-/* The first complaint.  A thread's own, since the library holds its lock while it complains, and would wait for it if it were asked for our data. */
+/* The first complaint.  A thread's own, since the library holds its lock while it complains, and would wait for it if
+ * it were asked for our data. */
 static _Thread_local char complaint[200];
-static _Thread_local bool ran_out; /* the library passes over some attributes for which there is no memory, and takes them for missing */
+static _Thread_local bool
+    ran_out; /* the library passes over some attributes for which there is no memory, and takes them for missing */
 
 static void *take_memory(size_t size)
 {
@@ -68,8 +73,10 @@ static gale_status said(exr_result_t r)
     return gale__fail(GALE_FORMAT, "EXR: %s", *complaint ? complaint : exr_get_default_error_message(r));
 }
 
-/* Where a channel's samples of a chunk at (x, y) of the picture lie, and how many there may be.  k: of the chosen channels. */
-static void point_one(const exr *e, exr_coding_channel_info_t *c, int k, int64_t x, int64_t y, int64_t *wide, int64_t *high)
+/* Where a channel's samples of a chunk at (x, y) of the picture lie, and how many there may be.  k: of the chosen
+ * channels. */
+static void point_one(
+    const exr *e, exr_coding_channel_info_t *c, int k, int64_t x, int64_t y, int64_t *wide, int64_t *high)
 {
     const gale_picture *p = e->picture;
     size_t size = gale_type_size(p->type), pixel = size * (size_t)p->channels;
@@ -106,12 +113,15 @@ static bool point(const exr *e, exr_coding_channel_info_t *channels, int count, 
     return true;
 }
 
-static exr_result_t decode_chunk(const exr *e, exr_decode_pipeline_t *d, const exr_chunk_info_t *chunk, int64_t x, int64_t y)
+static exr_result_t decode_chunk(
+    const exr *e, exr_decode_pipeline_t *d, const exr_chunk_info_t *chunk, int64_t x, int64_t y)
 {
     bool first = !d->context;
-    exr_result_t r = first ? exr_decoding_initialize(e->file, e->choice.part, chunk, d) : exr_decoding_update(e->file, e->choice.part, chunk, d);
+    exr_result_t r = first ? exr_decoding_initialize(e->file, e->choice.part, chunk, d)
+                           : exr_decoding_update(e->file, e->choice.part, chunk, d);
     if (r != EXR_ERR_SUCCESS) return r;
-    if (!point(e, d->channels, d->channel_count, x, y)) return EXR_ERR_BAD_CHUNK_LEADER; /* what the file says of its chunks is not believed */
+    if (!point(e, d->channels, d->channel_count, x, y))
+        return EXR_ERR_BAD_CHUNK_LEADER; /* what the file says of its chunks is not believed */
     if (first) r = exr_decoding_choose_default_routines(e->file, e->choice.part, d);
     return r == EXR_ERR_SUCCESS ? exr_decoding_run(e->file, e->choice.part, d) : r;
 }
@@ -143,15 +153,19 @@ static exr_result_t read_tiles(const exr *e, exr_decode_pipeline_t *d)
     return r;
 }
 
-/* B44 leaves floats as they are, but the C core (3.1) then mixes up the channels: better no picture than a wrong one. */
+/* B44 leaves floats as they are, but the C core (3.1) then mixes up the channels: better no picture than a wrong one.
+ */
 static gale_status check_compression(const exr *e)
 {
     exr_compression_t how = EXR_COMPRESSION_NONE;
     const exr_attr_chlist_t *list = NULL;
     GALE_TRY(said(exr_get_compression(e->file, e->choice.part, &how)));
     GALE_TRY(said(exr_get_channels(e->file, e->choice.part, &list)));
-    for (int i = 0; i < list->num_channels && list->num_channels > 1 && (how == EXR_COMPRESSION_B44 || how == EXR_COMPRESSION_B44A); i++)
-        if (list->entries[i].pixel_type != EXR_PIXEL_HALF) return gale__fail(GALE_UNSUPPORTED, "EXR: B44 with channels that are not half is not read");
+    for (int i = 0; i < list->num_channels && list->num_channels > 1 &&
+                    (how == EXR_COMPRESSION_B44 || how == EXR_COMPRESSION_B44A);
+         i++)
+        if (list->entries[i].pixel_type != EXR_PIXEL_HALF)
+            return gale__fail(GALE_UNSUPPORTED, "EXR: B44 with channels that are not half is not read");
     return GALE_OK;
 }
 
@@ -166,9 +180,11 @@ static gale_status begin_chroma(exr *e)
     GALE_TRY(said(exr_get_channels(e->file, e->choice.part, &list)));
     for (int k = 0; k < 2; k++) {
         for (int i = 0; i < list->num_channels; i++)
-            if (!strcmp(list->entries[i].name.str, e->choice.names[k + 1])) m->x[k] = list->entries[i].x_sampling, m->y[k] = list->entries[i].y_sampling;
+            if (!strcmp(list->entries[i].name.str, e->choice.names[k + 1]))
+                m->x[k] = list->entries[i].x_sampling, m->y[k] = list->entries[i].y_sampling;
         m->width[k] = (e->picture->width + m->x[k] - 1) / m->x[k];
-        m->planes[k] = gale__calloc((size_t)m->width[k] * (size_t)((e->picture->height + m->y[k] - 1) / m->y[k]), sizeof(float));
+        m->planes[k] =
+            gale__calloc((size_t)m->width[k] * (size_t)((e->picture->height + m->y[k] - 1) / m->y[k]), sizeof(float));
         if (!m->planes[k]) return GALE_NO_MEMORY;
     }
     return GALE_OK;
@@ -180,8 +196,10 @@ static gale_status begin_reading(exr *e)
     GALE_TRY(check_compression(e));
     GALE_TRY(said(exr_get_data_window(e->file, e->choice.part, &e->window)));
     int64_t w = width_of(&e->window), h = height_of(&e->window);
-    if (w < 1 || h < 1 || w > INT32_MAX / 32) return gale__fail(GALE_FORMAT, "EXR: a data window of %lld x %lld is none", (long long)w, (long long)h);
-    GALE_TRY(gale__picture_begin(e->in, (uint64_t)w, (uint64_t)h, e->choice.channels, e->choice.chroma ? GALE_F32 : e->choice.type, &e->picture));
+    if (w < 1 || h < 1 || w > INT32_MAX / 32)
+        return gale__fail(GALE_FORMAT, "EXR: a data window of %lld x %lld is none", (long long)w, (long long)h);
+    GALE_TRY(gale__picture_begin(e->in, (uint64_t)w, (uint64_t)h, e->choice.channels,
+        e->choice.chroma ? GALE_F32 : e->choice.type, &e->picture));
     return e->choice.chroma ? begin_chroma(e) : GALE_OK;
 }
 
@@ -190,18 +208,27 @@ static gale_status frame(exr *e)
 {
     exr_attr_box2i_t shown;
     const exr_attr_box2i_t *have = &e->window;
-    if (exr_get_display_window(e->file, e->choice.part, &shown) != EXR_ERR_SUCCESS || !memcmp(&shown, have, sizeof shown)) return GALE_OK;
-    int64_t left = shown.min.x > have->min.x ? shown.min.x : have->min.x, right = shown.max.x < have->max.x ? shown.max.x : have->max.x;
-    int64_t top = shown.min.y > have->min.y ? shown.min.y : have->min.y, bottom = shown.max.y < have->max.y ? shown.max.y : have->max.y;
+    if (exr_get_display_window(e->file, e->choice.part, &shown) != EXR_ERR_SUCCESS ||
+        !memcmp(&shown, have, sizeof shown))
+        return GALE_OK;
+    int64_t left = shown.min.x > have->min.x ? shown.min.x : have->min.x,
+            right = shown.max.x < have->max.x ? shown.max.x : have->max.x;
+    int64_t top = shown.min.y > have->min.y ? shown.min.y : have->min.y,
+            bottom = shown.max.y < have->max.y ? shown.max.y : have->max.y;
     if (left > right || top > bottom) return GALE_OK;
     if (left > have->min.x || right < have->max.x || top > have->min.y || bottom < have->max.y)
-        gale__log(GALE__WARN, "EXR: %lld x %lld pixels are cut to the display window of %lld x %lld", (long long)width_of(have), (long long)height_of(have), (long long)width_of(&shown), (long long)height_of(&shown));
+        gale__log(GALE__WARN, "EXR: %lld x %lld pixels are cut to the display window of %lld x %lld",
+            (long long)width_of(have), (long long)height_of(have), (long long)width_of(&shown),
+            (long long)height_of(&shown));
     gale_picture *p = e->picture, *made = NULL;
-    GALE_TRY(gale__picture_begin(e->in, (uint64_t)width_of(&shown), (uint64_t)height_of(&shown), p->channels, p->type, &made));
+    GALE_TRY(gale__picture_begin(
+        e->in, (uint64_t)width_of(&shown), (uint64_t)height_of(&shown), p->channels, p->type, &made));
     memset(made->data, 0, gale__picture_row_bytes(made) * (size_t)made->height);
     size_t pixel = gale_type_size(p->type) * (size_t)p->channels;
     for (int64_t y = top; y <= bottom; y++)
-        memcpy((char *)gale__picture_row(made, y - shown.min.y) + (size_t)(left - shown.min.x) * pixel, (char *)gale__picture_row(p, y - have->min.y) + (size_t)(left - have->min.x) * pixel, (size_t)(right - left + 1) * pixel);
+        memcpy((char *)gale__picture_row(made, y - shown.min.y) + (size_t)(left - shown.min.x) * pixel,
+            (char *)gale__picture_row(p, y - have->min.y) + (size_t)(left - have->min.x) * pixel,
+            (size_t)(right - left + 1) * pixel);
     gale_picture_destroy(&e->picture);
     e->picture = made;
     return GALE_OK;
@@ -212,7 +239,9 @@ static gale_status read_notes(exr *e)
     gale_picture *p = e->picture;
     float density = 0, aspect = 1;
     if (exr_attr_get_float(e->file, e->choice.part, "xDensity", &density) == EXR_ERR_SUCCESS && density > 0) {
-        if (exr_get_pixel_aspect_ratio(e->file, e->choice.part, &aspect) != EXR_ERR_SUCCESS || !(aspect > 0.01f && aspect < 100)) aspect = 1;
+        if (exr_get_pixel_aspect_ratio(e->file, e->choice.part, &aspect) != EXR_ERR_SUCCESS ||
+            !(aspect > 0.01f && aspect < 100))
+            aspect = 1;
         p->dpi_x = density;
         p->dpi_y = density * aspect;
     }
@@ -226,14 +255,16 @@ static gale_status finish_reading(exr *e)
 {
     exr_attr_chromaticities_t primaries;
     if (e->choice.chroma) {
-        bool said_so = exr_attr_get_chromaticities(e->file, e->choice.part, "chromaticities", &primaries) == EXR_ERR_SUCCESS;
+        bool said_so =
+            exr_attr_get_chromaticities(e->file, e->choice.part, "chromaticities", &primaries) == EXR_ERR_SUCCESS;
         gale__exr_to_rgb(e->picture, &e->chroma, said_so ? &primaries : NULL);
     }
     GALE_TRY(frame(e));
     GALE_TRY(read_notes(e));
     if (e->picture->type == e->choice.type) return GALE_OK;
     gale_picture *made = NULL;
-    GALE_TRY(gale__picture_make(e->picture, (gale__picture_kind){e->choice.type, e->picture->channels, true, e->picture->premultiplied}, &made));
+    GALE_TRY(gale__picture_make(e->picture,
+        (gale__picture_kind){e->choice.type, e->picture->channels, true, e->picture->premultiplied}, &made));
     gale_picture_destroy(&e->picture);
     e->picture = made;
     return GALE_OK;
@@ -266,10 +297,15 @@ static exr_result_t write_header(exr *e)
     const gale_picture *p = e->picture;
     int part = 0;
     exr_result_t r = exr_add_part(e->file, NULL, EXR_STORAGE_SCANLINE, &part);
-    if (r == EXR_ERR_SUCCESS) r = exr_initialize_required_attr_simple(e->file, part, (int32_t)p->width, (int32_t)p->height, EXR_COMPRESSION_ZIP);
-    for (int i = 0; i < p->channels && r == EXR_ERR_SUCCESS; i++) r = exr_add_channel(e->file, part, e->choice.names[i], p->type == GALE_F16 ? EXR_PIXEL_HALF : EXR_PIXEL_FLOAT, EXR_PERCEPTUALLY_LOGARITHMIC, 1, 1);
+    if (r == EXR_ERR_SUCCESS)
+        r = exr_initialize_required_attr_simple(
+            e->file, part, (int32_t)p->width, (int32_t)p->height, EXR_COMPRESSION_ZIP);
+    for (int i = 0; i < p->channels && r == EXR_ERR_SUCCESS; i++)
+        r = exr_add_channel(e->file, part, e->choice.names[i], p->type == GALE_F16 ? EXR_PIXEL_HALF : EXR_PIXEL_FLOAT,
+            EXR_PERCEPTUALLY_LOGARITHMIC, 1, 1);
     if (r == EXR_ERR_SUCCESS && p->dpi_x > 0) r = exr_attr_set_float(e->file, part, "xDensity", (float)p->dpi_x);
-    if (r == EXR_ERR_SUCCESS && p->dpi_x > 0 && p->dpi_y > 0) r = exr_attr_set_float(e->file, part, "pixelAspectRatio", (float)(p->dpi_y / p->dpi_x));
+    if (r == EXR_ERR_SUCCESS && p->dpi_x > 0 && p->dpi_y > 0)
+        r = exr_attr_set_float(e->file, part, "pixelAspectRatio", (float)(p->dpi_y / p->dpi_x));
     if (r == EXR_ERR_SUCCESS) r = gale__exr_notes_write(e->file, part, &p->exr);
     return r == EXR_ERR_SUCCESS ? exr_write_header(e->file) : r;
 }
@@ -282,7 +318,8 @@ static exr_result_t write_lines(exr *e, exr_encode_pipeline_t *d)
     for (int64_t y = 0; y < e->picture->height && r == EXR_ERR_SUCCESS; y += lines) {
         r = exr_write_scanline_chunk_info(e->file, 0, (int)y, &chunk);
         bool first = !d->context;
-        if (r == EXR_ERR_SUCCESS) r = first ? exr_encoding_initialize(e->file, 0, &chunk, d) : exr_encoding_update(e->file, 0, &chunk, d);
+        if (r == EXR_ERR_SUCCESS)
+            r = first ? exr_encoding_initialize(e->file, 0, &chunk, d) : exr_encoding_update(e->file, 0, &chunk, d);
         if (r != EXR_ERR_SUCCESS) break;
         if (!point(e, d->channels, d->channel_count, 0, y)) return EXR_ERR_BAD_CHUNK_LEADER;
         if (first) r = exr_encoding_choose_default_routines(e->file, 0, d);
@@ -299,7 +336,8 @@ gale_status gale__write_exr(const gale_picture *p, const gale_picture_write_opti
     exr_context_initializer_t s = starter(&e);
     complaint[0] = 0;
     memcpy(e.choice.names, names[p->channels > 2], sizeof e.choice.names);
-    if (p->width > INT32_MAX / 32) return gale__fail(GALE_LIMIT, "EXR: rows of %lld pixels are too long", (long long)p->width);
+    if (p->width > INT32_MAX / 32)
+        return gale__fail(GALE_LIMIT, "EXR: rows of %lld pixels are too long", (long long)p->width);
     if (o->effort) s.zip_level = o->effort;
     gale_status status = said(exr_start_write(&e.file, "picture", EXR_WRITE_FILE_DIRECTLY, &s));
     if (status == GALE_OK) status = said(write_header(&e));

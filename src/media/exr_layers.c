@@ -1,10 +1,15 @@
-/* Which channels of an OpenEXR file make the picture.  A file may have parts, and a part layers ("diffuse.R"): people who enlarge a picture mean the colours
- * that a viewer shows first, and want to hear of the rest. */
+/* Which channels of an OpenEXR file make the picture.  A file may have parts, and a part layers ("diffuse.R"): people
+ * who enlarge a picture mean the colours that a viewer shows first, and want to hear of the rest. */
 #include "media/exr.h"
 #include <string.h>
 
 enum { CHANNELS_MOST = 4096, NAMED_MOST = 12 };
-typedef struct layer { const exr_attr_chlist_t *list; int part; const char *part_name, *prefix; size_t length; /* of the prefix, with its dot */ } layer;
+typedef struct layer {
+    const exr_attr_chlist_t *list;
+    int part;
+    const char *part_name, *prefix;
+    size_t length; /* of the prefix, with its dot */
+} layer;
 
 /* The prefix of a channel's name, with its dot. */
 static size_t prefix_of(const char *name)
@@ -18,7 +23,9 @@ static const exr_attr_chlist_entry_t *channel(const layer *l, const char *name)
 {
     for (int i = 0; i < l->list->num_channels; i++) {
         const char *full = l->list->entries[i].name.str;
-        if (prefix_of(full) == l->length && !memcmp(full, l->prefix, l->length) && gale__text_equal_nocase(full + l->length, name)) return &l->list->entries[i];
+        if (prefix_of(full) == l->length && !memcmp(full, l->prefix, l->length) &&
+            gale__text_equal_nocase(full + l->length, name))
+            return &l->list->entries[i];
     }
     return NULL;
 }
@@ -33,10 +40,12 @@ static bool take(const layer *l, const char *const *names, int count, gale__exr_
     return true;
 }
 
-/* What the layer shows, and how much it is what is wanted when nothing is said: the lower the better, negative for none. */
+/* What the layer shows, and how much it is what is wanted when nothing is said: the lower the better, negative for
+ * none. */
 static int show(const layer *l, gale__exr_choice *c)
 {
-    static const char *const rgb[] = {"R", "G", "B"}, *const ycc[] = {"Y", "RY", "BY"}, *const alpha[] = {"A"}, *const usual[] = {"beauty.", "combined.", "rgba.", "rgb."};
+    static const char *const rgb[] = {"R", "G", "B"}, *const ycc[] = {"Y", "RY", "BY"}, *const alpha[] = {"A"},
+                             *const usual[] = {"beauty.", "combined.", "rgba.", "rgb."};
     *c = (gale__exr_choice){.part = l->part};
     int rank = take(l, rgb, 3, c) ? 0 : take(l, ycc, 3, c) ? 1 : take(l, ycc, 1, c) ? 2 : -1;
     if (rank < 0) return rank;
@@ -46,7 +55,8 @@ static int show(const layer *l, gale__exr_choice *c)
     for (int i = 0; i < 4; i++) {
         size_t n = strlen(usual[i]);
         char last[16] = "";
-        if (l->length >= n && (l->length == n || l->prefix[l->length - n - 1] == '.')) memcpy(last, l->prefix + l->length - n, n);
+        if (l->length >= n && (l->length == n || l->prefix[l->length - n - 1] == '.'))
+            memcpy(last, l->prefix + l->length - n, n);
         if (gale__text_equal_nocase(last, usual[i])) return rank + 10;
     }
     return rank + 20;
@@ -58,7 +68,8 @@ static bool is_wanted(const layer *l, const char *wanted)
     size_t n = strlen(wanted), part = strlen(l->part_name), own = l->length ? l->length - 1 : 0;
     if (n == part && !strcmp(wanted, l->part_name)) return true;
     if (own && n == own && !memcmp(wanted, l->prefix, own)) return true;
-    return own && n == part + 1 + own && !memcmp(wanted, l->part_name, part) && wanted[part] == '.' && !memcmp(wanted + part + 1, l->prefix, own);
+    return own && n == part + 1 + own && !memcmp(wanted, l->part_name, part) && wanted[part] == '.' &&
+           !memcmp(wanted + part + 1, l->prefix, own);
 }
 
 /* The best of a part's layers and of what was found before. */
@@ -71,8 +82,10 @@ static void look_at(layer *l, const char *wanted, int *best, gale__exr_choice *o
         const char *own = name + l->length;
         gale__exr_choice c;
         int rank = -1;
-        if (gale__text_equal_nocase(own, "R") || gale__text_equal_nocase(own, "Y")) rank = wanted && !is_wanted(l, wanted) ? -1 : show(l, &c); /* each layer is met once or twice */
-        if (rank < 0 && (l->list->num_channels == 1 ? !wanted || is_wanted(l, wanted) || !strcmp(name, wanted) : wanted && !strcmp(name, wanted))) {
+        if (gale__text_equal_nocase(own, "R") || gale__text_equal_nocase(own, "Y"))
+            rank = wanted && !is_wanted(l, wanted) ? -1 : show(l, &c); /* each layer is met once or twice */
+        if (rank < 0 && (l->list->num_channels == 1 ? !wanted || is_wanted(l, wanted) || !strcmp(name, wanted)
+                                                    : wanted && !strcmp(name, wanted))) {
             c = (gale__exr_choice){.part = l->part, .channels = 1, .names = {name}};
             rank = 30;
         }
@@ -97,7 +110,8 @@ static bool open_part(exr_const_context_t file, int part, layer *l)
 
 static void add_name(gale__str *text, int *count, const char *kind, const char *name, size_t length)
 {
-    if ((*count)++ < NAMED_MOST) gale__str_addf(text, "%s%s%.*s", *count > 1 ? ", " : "", kind, (int)(length < 100 ? length : 100), name);
+    if ((*count)++ < NAMED_MOST)
+        gale__str_addf(text, "%s%s%.*s", *count > 1 ? ", " : "", kind, (int)(length < 100 ? length : 100), name);
 }
 
 /* What a part has beside the channels of `c` (may be NULL): layers by name, channels without one by theirs. */
@@ -123,7 +137,8 @@ static void list_rest(exr_const_context_t file, int parts, const gale__exr_choic
     for (int i = 0; i < parts && i < NAMED_MOST * 100; i++) {
         if (!open_part(file, i, &l)) continue;
         if (parts == 1 || (c && c->part == i)) list_layers(&l, c, text, &count);
-        else if (*l.part_name) add_name(text, &count, is_deep(file, i) ? "deep part " : "part ", l.part_name, strlen(l.part_name));
+        else if (*l.part_name)
+            add_name(text, &count, is_deep(file, i) ? "deep part " : "part ", l.part_name, strlen(l.part_name));
         else add_name(text, &count, "a part without a name", "", 0);
     }
     if (count > NAMED_MOST) gale__str_addf(text, " and %d more", count - NAMED_MOST);
@@ -141,7 +156,8 @@ static gale_status check_channels(exr_const_context_t file, gale__exr_choice *c)
             if (strcmp(e->name.str, c->names[k])) continue;
             int most = c->chroma && (k == 1 || k == 2) ? 2 : 1;
             if (e->pixel_type != EXR_PIXEL_HALF) c->type = GALE_F32;
-            if (e->x_sampling < 1 || e->x_sampling > most || e->y_sampling < 1 || e->y_sampling > most) return gale__fail(GALE_UNSUPPORTED, "EXR: channel %s is smaller than the picture", c->names[k]);
+            if (e->x_sampling < 1 || e->x_sampling > most || e->y_sampling < 1 || e->y_sampling > most)
+                return gale__fail(GALE_UNSUPPORTED, "EXR: channel %s is smaller than the picture", c->names[k]);
         }
     return GALE_OK;
 }
@@ -151,9 +167,14 @@ static gale_status refuse(exr_const_context_t file, int parts, const char *wante
     gale__str all = {0};
     list_rest(file, parts, NULL, &all);
     gale_status status;
-    if (wanted) status = gale__fail(GALE_NOT_FOUND, "EXR: no part, layer or channel with a picture is called \"%s\"; there are: %s", wanted, gale__str_text(&all));
+    if (wanted)
+        status =
+            gale__fail(GALE_NOT_FOUND, "EXR: no part, layer or channel with a picture is called \"%s\"; there are: %s",
+                wanted, gale__str_text(&all));
     else if (deep) status = gale__fail(GALE_UNSUPPORTED, "EXR: deep pictures have no single value a pixel");
-    else status = gale__fail(GALE_UNSUPPORTED, "EXR: neither R, G and B nor Y are among its channels, which are: %s", gale__str_text(&all));
+    else
+        status = gale__fail(GALE_UNSUPPORTED, "EXR: neither R, G and B nor Y are among its channels, which are: %s",
+            gale__str_text(&all));
     gale__str_finish(&all);
     return status;
 }
@@ -166,7 +187,8 @@ gale_status gale__exr_choose(exr_const_context_t file, const char *wanted, gale_
     if (exr_get_count(file, &parts) != EXR_ERR_SUCCESS) parts = 1;
     for (int i = 0; i < parts; i++) {
         if (!open_part(file, i, &l)) continue;
-        if (l.list->num_channels > CHANNELS_MOST - channels) return gale__fail(GALE_LIMIT, "EXR: more than %d channels", CHANNELS_MOST);
+        if (l.list->num_channels > CHANNELS_MOST - channels)
+            return gale__fail(GALE_LIMIT, "EXR: more than %d channels", CHANNELS_MOST);
         channels += l.list->num_channels;
         if (is_deep(file, i)) deep = true;
         else look_at(&l, wanted, &best, out);
@@ -177,7 +199,8 @@ gale_status gale__exr_choose(exr_const_context_t file, const char *wanted, gale_
     list_rest(file, parts, out, &rest);
     for (int i = 0; i < out->channels; i++) gale__str_addf(&used, "%s%s", i ? ", " : "", out->names[i]);
     if (rest.length && open_part(file, out->part, &l))
-        gale__log(GALE__WARN, "EXR: the picture is %s%s%s; left out: %s", gale__str_text(&used), *l.part_name ? " of part " : "", l.part_name, gale__str_text(&rest));
+        gale__log(GALE__WARN, "EXR: the picture is %s%s%s; left out: %s", gale__str_text(&used),
+            *l.part_name ? " of part " : "", l.part_name, gale__str_text(&rest));
     gale__str_finish(&rest);
     gale__str_finish(&used);
     return GALE_OK;

@@ -1,5 +1,5 @@
-/* What a header says beside the pixels (comments, chromaticities, camera, time ...): carried as bytes beside the picture and written again to EXR.  And
- * luminance with chroma, for which the chromaticities are needed. */
+/* What a header says beside the pixels (comments, chromaticities, camera, time ...): carried as bytes beside the
+ * picture and written again to EXR.  And luminance with chroma, for which the chromaticities are needed. */
 #include "media/exr.h"
 #include <math.h>
 #include <string.h>
@@ -7,18 +7,36 @@
 enum { NOTES_MOST = 1 << 20 };
 
 /* Types whose values are plain bytes; those up to 8 lie in the attribute itself. */
-static const struct { exr_attribute_type_t type; uint32_t size; bool inside; } plain[] = {
-    {EXR_ATTR_INT, 4, true}, {EXR_ATTR_FLOAT, 4, true}, {EXR_ATTR_DOUBLE, 8, true}, {EXR_ATTR_CHROMATICITIES, sizeof(exr_attr_chromaticities_t)}, {EXR_ATTR_KEYCODE, sizeof(exr_attr_keycode_t)},
-    {EXR_ATTR_TIMECODE, sizeof(exr_attr_timecode_t)}, {EXR_ATTR_RATIONAL, sizeof(exr_attr_rational_t)}, {EXR_ATTR_V2I, sizeof(exr_attr_v2i_t)}, {EXR_ATTR_V2F, sizeof(exr_attr_v2f_t)},
-    {EXR_ATTR_V2D, sizeof(exr_attr_v2d_t)}, {EXR_ATTR_V3I, sizeof(exr_attr_v3i_t)}, {EXR_ATTR_V3F, sizeof(exr_attr_v3f_t)}, {EXR_ATTR_V3D, sizeof(exr_attr_v3d_t)},
-    {EXR_ATTR_M33F, sizeof(exr_attr_m33f_t)}, {EXR_ATTR_M33D, sizeof(exr_attr_m33d_t)}, {EXR_ATTR_M44F, sizeof(exr_attr_m44f_t)}, {EXR_ATTR_M44D, sizeof(exr_attr_m44d_t)},
+static const struct {
+    exr_attribute_type_t type;
+    uint32_t size;
+    bool inside;
+} plain[] = {
+    {EXR_ATTR_INT, 4, true},
+    {EXR_ATTR_FLOAT, 4, true},
+    {EXR_ATTR_DOUBLE, 8, true},
+    {EXR_ATTR_CHROMATICITIES, sizeof(exr_attr_chromaticities_t)},
+    {EXR_ATTR_KEYCODE, sizeof(exr_attr_keycode_t)},
+    {EXR_ATTR_TIMECODE, sizeof(exr_attr_timecode_t)},
+    {EXR_ATTR_RATIONAL, sizeof(exr_attr_rational_t)},
+    {EXR_ATTR_V2I, sizeof(exr_attr_v2i_t)},
+    {EXR_ATTR_V2F, sizeof(exr_attr_v2f_t)},
+    {EXR_ATTR_V2D, sizeof(exr_attr_v2d_t)},
+    {EXR_ATTR_V3I, sizeof(exr_attr_v3i_t)},
+    {EXR_ATTR_V3F, sizeof(exr_attr_v3f_t)},
+    {EXR_ATTR_V3D, sizeof(exr_attr_v3d_t)},
+    {EXR_ATTR_M33F, sizeof(exr_attr_m33f_t)},
+    {EXR_ATTR_M33D, sizeof(exr_attr_m33d_t)},
+    {EXR_ATTR_M44F, sizeof(exr_attr_m44f_t)},
+    {EXR_ATTR_M44D, sizeof(exr_attr_m44d_t)},
 };
 enum { PLAIN = sizeof plain / sizeof *plain };
 
 /* Those that are about this very file's pixels. */
 static bool is_of_the_file(const char *name)
 {
-    static const char *const names[] = {"chunkCount", "name", "type", "version", "view", "xDensity", "maxSamplesPerPixel", "dwaCompressionLevel", "deepImageState"};
+    static const char *const names[] = {"chunkCount", "name", "type", "version", "view", "xDensity",
+        "maxSamplesPerPixel", "dwaCompressionLevel", "deepImageState"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return true;
     return false;
@@ -48,10 +66,14 @@ gale_status gale__exr_notes_read(exr_const_context_t file, int part, gale_pictur
     if (exr_get_attribute_count(file, part, &count) != EXR_ERR_SUCCESS) return GALE_OK;
     for (int32_t i = 0; i < count && s.length < NOTES_MOST; i++) {
         const exr_attribute_t *a = NULL;
-        if (exr_get_attribute_by_index(file, part, EXR_ATTR_LIST_FILE_ORDER, i, &a) != EXR_ERR_SUCCESS || is_of_the_file(a->name)) continue;
+        if (exr_get_attribute_by_index(file, part, EXR_ATTR_LIST_FILE_ORDER, i, &a) != EXR_ERR_SUCCESS ||
+            is_of_the_file(a->name))
+            continue;
         int k = plain_of(a->type);
-        if (k >= 0 && (plain[k].inside || a->rawptr)) add_note(&s, a->type, a->name, plain[k].inside ? (const void *)&a->uc : a->rawptr, plain[k].size);
-        else if (a->type == EXR_ATTR_STRING && a->string && a->string->length >= 0 && a->string->length < NOTES_MOST) add_note(&s, a->type, a->name, a->string->str, (uint32_t)a->string->length);
+        if (k >= 0 && (plain[k].inside || a->rawptr))
+            add_note(&s, a->type, a->name, plain[k].inside ? (const void *)&a->uc : a->rawptr, plain[k].size);
+        else if (a->type == EXR_ATTR_STRING && a->string && a->string->length >= 0 && a->string->length < NOTES_MOST)
+            add_note(&s, a->type, a->name, a->string->str, (uint32_t)a->string->length);
     }
     gale_status status = gale__str_check(&s);
     if (status == GALE_OK) status = gale__picture_bytes_set(out, s.text, s.length);
@@ -59,7 +81,8 @@ gale_status gale__exr_notes_read(exr_const_context_t file, int part, gale_pictur
     return status;
 }
 
-static exr_result_t write_note(exr_context_t file, int part, exr_attribute_type_t type, const char *name, const char *value, uint32_t size)
+static exr_result_t write_note(
+    exr_context_t file, int part, exr_attribute_type_t type, const char *name, const char *value, uint32_t size)
 {
     exr_attribute_t *a = NULL;
     int k = plain_of(type);
@@ -104,15 +127,20 @@ static double determinant(const double a[3], const double b[3], const double c[3
     return a[0] * (b[1] * c[2] - b[2] * c[1]) - b[0] * (a[1] * c[2] - a[2] * c[1]) + c[0] * (a[1] * b[2] - a[2] * b[1]);
 }
 
-/* How much red, green and blue there are in luminance: as much of each as makes white.  Rec. 709 where the numbers are no triangle. */
+/* How much red, green and blue there are in luminance: as much of each as makes white.  Rec. 709 where the numbers are
+ * no triangle. */
 static void weights(const exr_attr_chromaticities_t *p, double w[3])
 {
     static const double usual[3] = {0.2126, 0.7152, 0.0722};
     memcpy(w, usual, sizeof usual);
     if (!p) return;
-    const double r[3] = {p->red_x, p->red_y, 1.0 - p->red_x - p->red_y}, g[3] = {p->green_x, p->green_y, 1.0 - p->green_x - p->green_y}, b[3] = {p->blue_x, p->blue_y, 1.0 - p->blue_x - p->blue_y};
-    const double white[3] = {p->white_x / p->white_y, 1, (1.0 - p->white_x - p->white_y) / p->white_y}, all = determinant(r, g, b);
-    const double found[3] = {determinant(white, g, b) / all * r[1], determinant(r, white, b) / all * g[1], determinant(r, g, white) / all * b[1]};
+    const double r[3] = {p->red_x, p->red_y, 1.0 - p->red_x - p->red_y},
+                 g[3] = {p->green_x, p->green_y, 1.0 - p->green_x - p->green_y},
+                 b[3] = {p->blue_x, p->blue_y, 1.0 - p->blue_x - p->blue_y};
+    const double white[3] = {p->white_x / p->white_y, 1, (1.0 - p->white_x - p->white_y) / p->white_y},
+                 all = determinant(r, g, b);
+    const double found[3] = {determinant(white, g, b) / all * r[1], determinant(r, white, b) / all * g[1],
+        determinant(r, g, white) / all * b[1]};
     if (isfinite(found[0] + found[1] + found[2]) && fabs(found[1]) > 1e-3) memcpy(w, found, sizeof found);
 }
 
@@ -122,7 +150,8 @@ static float chroma_at(const gale_picture *p, const gale__exr_chroma *c, int k, 
     int64_t wide = c->width[k], high = (p->height + c->y[k] - 1) / c->y[k], x0 = x / c->x[k], y0 = y / c->y[k];
     int64_t x1 = x % c->x[k] && x0 + 1 < wide ? x0 + 1 : x0, y1 = y % c->y[k] && y0 + 1 < high ? y0 + 1 : y0;
     const float *v = c->planes[k];
-    return 0.25f * (v[y0 * wide + x0] + v[y0 * wide + x1] + v[y1 * wide + x0] + v[y1 * wide + x1]); /* steps are of 1 or 2, so the next is as near as the last */
+    return 0.25f * (v[y0 * wide + x0] + v[y0 * wide + x1] + v[y1 * wide + x0] +
+                       v[y1 * wide + x1]); /* steps are of 1 or 2, so the next is as near as the last */
 }
 
 void gale__exr_to_rgb(gale_picture *p, const gale__exr_chroma *c, const exr_attr_chromaticities_t *primaries)
@@ -132,7 +161,8 @@ void gale__exr_to_rgb(gale_picture *p, const gale__exr_chroma *c, const exr_attr
     for (int64_t y = 0; y < p->height; y++) {
         float *pixel = gale__picture_row(p, y);
         for (int64_t x = 0; x < p->width; x++, pixel += p->channels) {
-            double luma = pixel[0], r = (chroma_at(p, c, 0, x, y) + 1.0) * luma, b = (chroma_at(p, c, 1, x, y) + 1.0) * luma;
+            double luma = pixel[0], r = (chroma_at(p, c, 0, x, y) + 1.0) * luma,
+                   b = (chroma_at(p, c, 1, x, y) + 1.0) * luma;
             pixel[0] = (float)r;
             pixel[1] = (float)((luma - r * w[0] - b * w[2]) / w[1]);
             pixel[2] = (float)b;

@@ -3,7 +3,7 @@
 #define GALE_MEDIA_FORMATS_H
 #include "media/picture.h"
 
-#define GALE__FORMAT(name)                                             \
+#define GALE__FORMAT(name)                                                       \
     gale_status gale__read_##name(gale__picture_source *in, gale_picture **out); \
     gale_status gale__write_##name(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
 GALE__FORMAT(png);

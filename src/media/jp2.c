@@ -1,9 +1,15 @@
-/* JPEG 2000 through OpenJPEG: files with boxes (jp2) and bare code streams (j2k).  Components may have 1 to 16 bits, signs, and smaller extents. */
+/* JPEG 2000 through OpenJPEG: files with boxes (jp2) and bare code streams (j2k).  Components may have 1 to 16 bits,
+ * signs, and smaller extents. */
 #include "media/formats.h"
 #include <openjpeg.h>
 #include <string.h>
 
-typedef struct memory { const gale__picture_source *in; gale__str *out; uint64_t at; char message[200]; } memory;
+typedef struct memory {
+    const gale__picture_source *in;
+    gale__str *out;
+    uint64_t at;
+    char message[200];
+} memory;
 
 static OPJ_SIZE_T give_bytes(void *to, OPJ_SIZE_T n, void *user)
 {
@@ -29,7 +35,10 @@ static OPJ_BOOL seek_to(OPJ_OFF_T to, void *user)
     return OPJ_TRUE;
 }
 
-static OPJ_OFF_T skip_bytes(OPJ_OFF_T n, void *user) { return seek_to((OPJ_OFF_T)((memory *)user)->at + n, user) ? n : -1; }
+static OPJ_OFF_T skip_bytes(OPJ_OFF_T n, void *user)
+{
+    return seek_to((OPJ_OFF_T)((memory *)user)->at + n, user) ? n : -1;
+}
 
 static void on_error(const char *message, void *user)
 {
@@ -63,7 +72,10 @@ static void listen(opj_codec_t *c, memory *m)
     opj_set_info_handler(c, on_note, m);
 }
 
-static gale_status fail(const memory *m, gale_status status) { return gale__fail(status, "JPEG 2000: %s", *m->message ? m->message : "damaged or truncated"); }
+static gale_status fail(const memory *m, gale_status status)
+{
+    return gale__fail(status, "JPEG 2000: %s", *m->message ? m->message : "damaged or truncated");
+}
 
 static gale_status begin(const gale__picture_source *in, const opj_image_t *image, gale_picture **out)
 {
@@ -71,7 +83,9 @@ static gale_status begin(const gale__picture_source *in, const opj_image_t *imag
     if (n < 1 || n > 4) return gale__fail(GALE_UNSUPPORTED, "JPEG 2000: %u components are none of a picture", n);
     for (uint32_t i = 0; i < n; i++) {
         const opj_image_comp_t *c = &image->comps[i];
-        if (c->prec < 1 || c->prec > 16 || !c->dx || !c->dy || c->dx % image->comps[0].dx || c->dy % image->comps[0].dy) return gale__fail(GALE_UNSUPPORTED, "JPEG 2000: components of %u bits, or of such extents, are not read", c->prec);
+        if (c->prec < 1 || c->prec > 16 || !c->dx || !c->dy || c->dx % image->comps[0].dx || c->dy % image->comps[0].dy)
+            return gale__fail(
+                GALE_UNSUPPORTED, "JPEG 2000: components of %u bits, or of such extents, are not read", c->prec);
         if (c->prec > bits) bits = c->prec;
     }
     return gale__picture_begin(in, image->comps[0].w, image->comps[0].h, (int)n, bits > 8 ? GALE_U16 : GALE_U8, out);
@@ -115,11 +129,13 @@ static void from_ycc(const gale_picture *p)
 static gale_status fill(const opj_image_t *image, gale_picture *p)
 {
     for (uint32_t i = 0; i < image->numcomps; i++) {
-        if (!image->comps[i].data || !image->comps[i].w || !image->comps[i].h) return gale__fail(GALE_FORMAT, "JPEG 2000: damaged or truncated");
+        if (!image->comps[i].data || !image->comps[i].w || !image->comps[i].h)
+            return gale__fail(GALE_FORMAT, "JPEG 2000: damaged or truncated");
         place(image, i, p);
     }
     if (image->color_space == OPJ_CLRSPC_SYCC && p->channels >= 3) from_ycc(p);
-    return image->icc_profile_len ? gale__picture_bytes_set(&p->icc, image->icc_profile_buf, image->icc_profile_len) : GALE_OK;
+    return image->icc_profile_len ? gale__picture_bytes_set(&p->icc, image->icc_profile_buf, image->icc_profile_len)
+                                  : GALE_OK;
 }
 
 static gale_status decode(gale__picture_source *in, OPJ_CODEC_FORMAT kind, gale_picture **out)
@@ -134,10 +150,14 @@ static gale_status decode(gale__picture_source *in, OPJ_CODEC_FORMAT kind, gale_
     opj_set_default_decoder_parameters(&parameters);
     if (status == GALE_OK) {
         listen(codec, &m);
-        if (!opj_setup_decoder(codec, &parameters) || !opj_read_header(stream, codec, &image)) status = fail(&m, GALE_FORMAT);
+        if (!opj_setup_decoder(codec, &parameters) || !opj_read_header(stream, codec, &image))
+            status = fail(&m, GALE_FORMAT);
     }
     if (status == GALE_OK) status = begin(in, image, &p);
-    if (status == GALE_OK && (!opj_decode(codec, stream, image) || !opj_end_decompress(codec, stream) || image->numcomps != (uint32_t)p->channels || image->comps[0].w != p->width || image->comps[0].h != p->height)) status = fail(&m, GALE_FORMAT);
+    if (status == GALE_OK && (!opj_decode(codec, stream, image) || !opj_end_decompress(codec, stream) ||
+                                 image->numcomps != (uint32_t)p->channels || image->comps[0].w != p->width ||
+                                 image->comps[0].h != p->height))
+        status = fail(&m, GALE_FORMAT);
     if (status == GALE_OK) status = fill(image, p);
     opj_image_destroy(image);
     opj_stream_destroy(stream);
@@ -153,14 +173,21 @@ gale_status gale__read_j2k(gale__picture_source *in, gale_picture **out) { retur
 static opj_image_t *to_image(const gale_picture *p)
 {
     opj_image_cmptparm_t parts[4] = {0};
-    for (int c = 0; c < p->channels; c++) parts[c] = (opj_image_cmptparm_t){.dx = 1, .dy = 1, .w = (OPJ_UINT32)p->width, .h = (OPJ_UINT32)p->height, .prec = p->type == GALE_U8 ? 8 : 16};
-    opj_image_t *image = opj_image_create((OPJ_UINT32)p->channels, parts, p->channels > 2 ? OPJ_CLRSPC_SRGB : OPJ_CLRSPC_GRAY);
+    for (int c = 0; c < p->channels; c++)
+        parts[c] = (opj_image_cmptparm_t){.dx = 1,
+            .dy = 1,
+            .w = (OPJ_UINT32)p->width,
+            .h = (OPJ_UINT32)p->height,
+            .prec = p->type == GALE_U8 ? 8 : 16};
+    opj_image_t *image =
+        opj_image_create((OPJ_UINT32)p->channels, parts, p->channels > 2 ? OPJ_CLRSPC_SRGB : OPJ_CLRSPC_GRAY);
     if (!image) return NULL;
     image->x1 = (OPJ_UINT32)p->width;
     image->y1 = (OPJ_UINT32)p->height;
     if (p->channels % 2 == 0) image->comps[p->channels - 1].alpha = 1;
     for (size_t i = 0, n = (size_t)p->width * (size_t)p->height * (size_t)p->channels; i < n; i++)
-        image->comps[i % (size_t)p->channels].data[i / (size_t)p->channels] = p->type == GALE_U8 ? ((uint8_t *)p->data)[i] : ((uint16_t *)p->data)[i];
+        image->comps[i % (size_t)p->channels].data[i / (size_t)p->channels] =
+            p->type == GALE_U8 ? ((uint8_t *)p->data)[i] : ((uint16_t *)p->data)[i];
     return image;
 }
 
@@ -177,7 +204,8 @@ static void set_parameters(const gale_picture *p, const gale_picture_write_optio
     e->tcp_distoratio[0] = o->lossless ? 0 : 20 + 0.3f * (float)o->quality; /* PSNR in dB */
 }
 
-static gale_status encode(const gale_picture *p, const gale_picture_write_options *o, OPJ_CODEC_FORMAT kind, gale__str *out)
+static gale_status encode(
+    const gale_picture *p, const gale_picture_write_options *o, OPJ_CODEC_FORMAT kind, gale__str *out)
 {
     memory m = {.out = out};
     opj_cparameters_t parameters;
@@ -188,7 +216,9 @@ static gale_status encode(const gale_picture *p, const gale_picture_write_option
     set_parameters(p, o, &parameters);
     if (status == GALE_OK) {
         listen(codec, &m);
-        if (!opj_setup_encoder(codec, &parameters, image) || !opj_start_compress(codec, image, stream) || !opj_encode(codec, stream) || !opj_end_compress(codec, stream)) status = fail(&m, out->failed ? GALE_NO_MEMORY : GALE_UNSUPPORTED);
+        if (!opj_setup_encoder(codec, &parameters, image) || !opj_start_compress(codec, image, stream) ||
+            !opj_encode(codec, stream) || !opj_end_compress(codec, stream))
+            status = fail(&m, out->failed ? GALE_NO_MEMORY : GALE_UNSUPPORTED);
     }
     opj_image_destroy(image);
     opj_stream_destroy(stream);
@@ -196,5 +226,11 @@ static gale_status encode(const gale_picture *p, const gale_picture_write_option
     return status;
 }
 
-gale_status gale__write_jp2(const gale_picture *p, const gale_picture_write_options *o, gale__str *out) { return encode(p, o, OPJ_CODEC_JP2, out); }
-gale_status gale__write_j2k(const gale_picture *p, const gale_picture_write_options *o, gale__str *out) { return encode(p, o, OPJ_CODEC_J2K, out); }
+gale_status gale__write_jp2(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
+{
+    return encode(p, o, OPJ_CODEC_JP2, out);
+}
+gale_status gale__write_j2k(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
+{
+    return encode(p, o, OPJ_CODEC_J2K, out);
+}

@@ -1,5 +1,6 @@
-/* JPEG through libjpeg-turbo, with its exact DCT and smooth upsampling, as most programs decode.  Its errors jump to the outermost function, whose
- * struct holds whatever must be freed.  A file that ends before its last pixel is an error; one that only lacks the end marker is not. */
+/* JPEG through libjpeg-turbo, with its exact DCT and smooth upsampling, as most programs decode.  Its errors jump to
+ * the outermost function, whose struct holds whatever must be freed.  A file that ends before its last pixel is an
+ * error; one that only lacks the end marker is not. */
 #include "media/formats.h"
 #include <math.h>
 #include <setjmp.h>
@@ -19,9 +20,9 @@ typedef struct jpeg {
     struct jpeg_progress_mgr progress;
     jmp_buf back;
     gale_status status;
-    bool ended;                   /* the source has run dry */
+    bool ended; /* the source has run dry */
     gale_picture *picture;
-    uint8_t *row;                 /* of CMYK */
+    uint8_t *row; /* of CMYK */
     gale__str *out;
     uint8_t block[16384];
 } jpeg;
@@ -37,7 +38,8 @@ static void on_error(j_common_ptr c)
     char text[JMSG_LENGTH_MAX];
     jpeg *j = (jpeg *)c->err;
     c->err->format_message(c, text);
-    leave(j, c->err->msg_code == JERR_OUT_OF_MEMORY ? gale__fail(GALE_NO_MEMORY, "JPEG: out of memory") : gale__fail(GALE_FORMAT, "JPEG: %s", text));
+    leave(j, c->err->msg_code == JERR_OUT_OF_MEMORY ? gale__fail(GALE_NO_MEMORY, "JPEG: out of memory")
+                                                    : gale__fail(GALE_FORMAT, "JPEG: %s", text));
 }
 
 static void on_message(j_common_ptr c, int level)
@@ -68,7 +70,8 @@ static boolean more_source(j_decompress_ptr d)
 static void skip_source(j_decompress_ptr d, long n)
 {
     if (n <= 0) return;
-    if ((size_t)n > d->src->bytes_in_buffer) leave((jpeg *)d->err, gale__fail(GALE_FORMAT, "JPEG: the file is truncated"));
+    if ((size_t)n > d->src->bytes_in_buffer)
+        leave((jpeg *)d->err, gale__fail(GALE_FORMAT, "JPEG: the file is truncated"));
     d->src->next_input_byte += n;
     d->src->bytes_in_buffer -= (size_t)n;
 }
@@ -76,7 +79,8 @@ static void skip_source(j_decompress_ptr d, long n)
 /* A small file can ask for any number of passes over a large picture. */
 static void on_progress(j_common_ptr c)
 {
-    if (c->is_decompressor && ((j_decompress_ptr)c)->input_scan_number > MOST_SCANS) leave((jpeg *)c->err, gale__fail(GALE_LIMIT, "JPEG: more than %d scans", MOST_SCANS));
+    if (c->is_decompressor && ((j_decompress_ptr)c)->input_scan_number > MOST_SCANS)
+        leave((jpeg *)c->err, gale__fail(GALE_LIMIT, "JPEG: more than %d scans", MOST_SCANS));
 }
 
 /* A profile lies in numbered pieces, in any order. */
@@ -87,7 +91,8 @@ static gale_status join_icc(jpeg_saved_marker_ptr first, gale_picture *p)
     size_t total = 0, count = 0, at = 0;
     for (jpeg_saved_marker_ptr m = first; m; m = m->next) {
         if (m->marker != JPEG_APP0 + 2 || m->data_length < ICC_HEAD || memcmp(m->data, "ICC_PROFILE", 12)) continue;
-        if (!m->data[12] || m->data[12] > m->data[13] || pieces[m->data[12]]) return GALE_OK; /* a broken profile is none */
+        if (!m->data[12] || m->data[12] > m->data[13] || pieces[m->data[12]])
+            return GALE_OK; /* a broken profile is none */
         pieces[m->data[12]] = m;
         count = m->data[13];
         total += m->data_length - ICC_HEAD;
@@ -97,7 +102,8 @@ static gale_status join_icc(jpeg_saved_marker_ptr first, gale_picture *p)
     if (!total) return GALE_OK;
     uint8_t *joined = gale__alloc(total);
     if (!joined) return GALE_NO_MEMORY;
-    for (size_t i = 1; i <= count; at += pieces[i++]->data_length - ICC_HEAD) memcpy(joined + at, pieces[i]->data + ICC_HEAD, pieces[i]->data_length - ICC_HEAD);
+    for (size_t i = 1; i <= count; at += pieces[i++]->data_length - ICC_HEAD)
+        memcpy(joined + at, pieces[i]->data + ICC_HEAD, pieces[i]->data_length - ICC_HEAD);
     p->icc = (gale_picture_bytes){joined, total};
     return GALE_OK;
 }
@@ -129,9 +135,12 @@ static gale_status read_notes(jpeg *j)
         p->dpi_y = j->d.Y_density * scale;
     }
     for (jpeg_saved_marker_ptr m = j->d.marker_list; m; m = m->next) {
-        if (m->marker == JPEG_APP0 + 1 && m->data_length > sizeof xmp_head && !memcmp(m->data, xmp_head, sizeof xmp_head) && !p->xmp.size) GALE_TRY(gale__picture_bytes_set(&p->xmp, m->data + sizeof xmp_head, m->data_length - sizeof xmp_head));
+        if (m->marker == JPEG_APP0 + 1 && m->data_length > sizeof xmp_head &&
+            !memcmp(m->data, xmp_head, sizeof xmp_head) && !p->xmp.size)
+            GALE_TRY(gale__picture_bytes_set(&p->xmp, m->data + sizeof xmp_head, m->data_length - sizeof xmp_head));
         if (m->marker == JPEG_APP0 + 13 && !p->iptc.size) GALE_TRY(find_iptc(m->data, m->data_length, p));
-        if (m->marker == JPEG_APP0 + 1 && m->data_length > 14 && !memcmp(m->data, "Exif\0\0", 6) && !p->exif.size) GALE_TRY(gale__picture_bytes_set(&p->exif, m->data + 6, m->data_length - 6));
+        if (m->marker == JPEG_APP0 + 1 && m->data_length > 14 && !memcmp(m->data, "Exif\0\0", 6) && !p->exif.size)
+            GALE_TRY(gale__picture_bytes_set(&p->exif, m->data + 6, m->data_length - 6));
     }
     return join_icc(j->d.marker_list, p);
 }
@@ -161,7 +170,8 @@ static void read_picture(jpeg *j, const gale__picture_source *in)
 {
     struct jpeg_decompress_struct *d = &j->d;
     jpeg_create_decompress(d);
-    j->source = (struct jpeg_source_mgr){in->data, in->size, no_source, more_source, skip_source, jpeg_resync_to_restart, no_source};
+    j->source = (struct jpeg_source_mgr){
+        in->data, in->size, no_source, more_source, skip_source, jpeg_resync_to_restart, no_source};
     j->progress.progress_monitor = on_progress;
     d->src = &j->source;
     d->progress = &j->progress;
@@ -171,7 +181,8 @@ static void read_picture(jpeg *j, const gale__picture_source *in)
     jpeg_read_header(d, TRUE);
     if (d->jpeg_color_space == JCS_CMYK || d->jpeg_color_space == JCS_YCCK) d->out_color_space = JCS_CMYK;
     else d->out_color_space = d->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    gale_status status = gale__picture_begin(in, d->image_width, d->image_height, d->out_color_space == JCS_GRAYSCALE ? 1 : 3, GALE_U8, &j->picture);
+    gale_status status = gale__picture_begin(
+        in, d->image_width, d->image_height, d->out_color_space == JCS_GRAYSCALE ? 1 : 3, GALE_U8, &j->picture);
     if (status != GALE_OK) leave(j, status);
     if (d->out_color_space == JCS_CMYK && !(j->row = gale__alloc((size_t)d->image_width * 4))) leave(j, GALE_NO_MEMORY);
     jpeg_start_decompress(d);
@@ -201,7 +212,7 @@ gale_status gale__read_jpeg(gale__picture_source *in, gale_picture **out)
 static void begin_sink(j_compress_ptr c)
 {
     c->dest->next_output_byte = ((jpeg *)c->err)->block;
-    c->dest->free_in_buffer = sizeof ((jpeg *)c->err)->block;
+    c->dest->free_in_buffer = sizeof((jpeg *)c->err)->block;
 }
 
 static boolean more_sink(j_compress_ptr c)
@@ -233,7 +244,8 @@ static void write_more(jpeg *j)
 {
     const gale_picture *p = j->picture;
     char head[sizeof blocks_head + 12] = {0};
-    if (p->xmp.size && p->xmp.size <= 65533 - sizeof xmp_head) write_marker(j, JPEG_APP0 + 1, xmp_head, sizeof xmp_head, p->xmp.data, p->xmp.size);
+    if (p->xmp.size && p->xmp.size <= 65533 - sizeof xmp_head)
+        write_marker(j, JPEG_APP0 + 1, xmp_head, sizeof xmp_head, p->xmp.data, p->xmp.size);
     else if (p->xmp.size) gale__log(GALE__WARN, "JPEG: XMP of %zu bytes is too large and left out", p->xmp.size);
     if (!p->iptc.size || p->iptc.size > 65532 - sizeof head) return;
     memcpy(head, blocks_head, sizeof blocks_head);
@@ -247,14 +259,16 @@ static void write_notes(jpeg *j)
     const gale_picture *p = j->picture;
     char head[ICC_HEAD] = "ICC_PROFILE";
     size_t count = (p->icc.size + ICC_MOST - 1) / ICC_MOST;
-    if (p->exif.size && p->exif.size <= 65533 - 6) write_marker(j, JPEG_APP0 + 1, "Exif\0\0", 6, p->exif.data, p->exif.size);
+    if (p->exif.size && p->exif.size <= 65533 - 6)
+        write_marker(j, JPEG_APP0 + 1, "Exif\0\0", 6, p->exif.data, p->exif.size);
     else if (p->exif.size) gale__log(GALE__WARN, "JPEG: EXIF of %zu bytes is too large and left out", p->exif.size);
     write_more(j);
     if (!gale__icc_fits(p) || count > 255) return;
     for (size_t i = 0, at = 0; i < count; i++, at += ICC_MOST) {
         head[12] = (char)(i + 1);
         head[13] = (char)count;
-        write_marker(j, JPEG_APP0 + 2, head, ICC_HEAD, (const uint8_t *)p->icc.data + at, p->icc.size - at < ICC_MOST ? p->icc.size - at : ICC_MOST);
+        write_marker(j, JPEG_APP0 + 2, head, ICC_HEAD, (const uint8_t *)p->icc.data + at,
+            p->icc.size - at < ICC_MOST ? p->icc.size - at : ICC_MOST);
     }
 }
 
@@ -271,7 +285,8 @@ static void write_picture(jpeg *j, const gale_picture_write_options *o)
     c->in_color_space = p->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     jpeg_set_defaults(c);
     jpeg_set_quality(c, o->quality, TRUE);
-    if (p->channels == 3 && o->quality >= 90) c->comp_info[0].h_samp_factor = c->comp_info[0].v_samp_factor = 1; /* colour at full size */
+    if (p->channels == 3 && o->quality >= 90)
+        c->comp_info[0].h_samp_factor = c->comp_info[0].v_samp_factor = 1; /* colour at full size */
     c->optimize_coding = TRUE;
     if (p->dpi_x > 0 && p->dpi_x < 65535 && p->dpi_y > 0 && p->dpi_y < 65535) {
         c->density_unit = 1;

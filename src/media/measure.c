@@ -1,5 +1,6 @@
-/* How two pictures differ: PSNR, and SSIM as it was first defined (Wang et al. 2004), over the places where the whole window fits.  The window is
- * separable: a ring of rows filtered along x is filtered along y, so memory grows with the width alone. */
+/* How two pictures differ: PSNR, and SSIM as it was first defined (Wang et al. 2004), over the places where the whole
+ * window fits.  The window is separable: a ring of rows filtered along x is filtered along y, so memory grows with the
+ * width alone. */
 #include "base/thread.h"
 #include "media/picture.h"
 #include <math.h>
@@ -7,13 +8,15 @@
 
 enum { TAPS = 11, MAPS = 5, BAND = 64 };
 
-typedef struct pair { float *a, *b; } pair; /* planes of the two pictures */
+typedef struct pair {
+    float *a, *b;
+} pair; /* planes of the two pictures */
 typedef struct ssim_job {
     pair planes;
-    int64_t width, height;  /* of the planes */
+    int64_t width, height; /* of the planes */
     double weights[TAPS];
-    double *rings;          /* a worker each: TAPS x MAPS x (width - 10) */
-    double *sums;           /* a band each */
+    double *rings; /* a worker each: TAPS x MAPS x (width - 10) */
+    double *sums;  /* a band each */
 } ssim_job;
 
 /* Row y of both planes, their squares and their product, filtered along x. */
@@ -48,7 +51,8 @@ static double ssim_at(const ssim_job *j, const double *ring, int64_t y, int64_t 
 static void ssim_band(void *arg, size_t band, int worker)
 {
     const ssim_job *j = arg;
-    int64_t w = j->width - TAPS + 1, h = j->height - TAPS + 1, first = (int64_t)band * BAND, last = first + BAND < h ? first + BAND : h;
+    int64_t w = j->width - TAPS + 1, h = j->height - TAPS + 1, first = (int64_t)band * BAND,
+            last = first + BAND < h ? first + BAND : h;
     double *ring = j->rings + (int64_t)worker * TAPS * MAPS * w, sum = 0;
     for (int64_t y = first; y < first + TAPS - 1; y++) filter_row(j, y, ring);
     for (int64_t y = first; y < last; y++) {
@@ -98,7 +102,13 @@ static double squares(pair p, size_t n, double *largest, size_t *at)
     return sum / (double)n;
 }
 
-typedef struct both { gale_picture *pictures[2]; float *memory; pair planes[5]; int count; size_t n; } both; /* channels, then luma */
+typedef struct both {
+    gale_picture *pictures[2];
+    float *memory;
+    pair planes[5];
+    int count;
+    size_t n;
+} both; /* channels, then luma */
 
 /* Both as planes of floats: colours first, alpha last, luma behind all of them. */
 static gale_status split(const gale_picture *a, const gale_picture *b, both *s)
@@ -111,7 +121,8 @@ static gale_status split(const gale_picture *a, const gale_picture *b, both *s)
     if (!(s->memory = gale__calloc((size_t)(s->count + 1) * 2 * sizeof(float), s->n))) return GALE_NO_MEMORY;
     for (int k = 0; k < 2; k++) {
         float *to = s->memory + (size_t)k * (size_t)(s->count + 1) * s->n, *luma = to + (size_t)s->count * s->n;
-        GALE_TRY(gale__picture_make(from[k], (gale__picture_kind){GALE_F32, colours + alpha, a->linear && b->linear, false}, &s->pictures[k]));
+        GALE_TRY(gale__picture_make(
+            from[k], (gale__picture_kind){GALE_F32, colours + alpha, a->linear && b->linear, false}, &s->pictures[k]));
         gale__picture_to_planes(s->pictures[k], colours, false, to, alpha ? to + (size_t)colours * s->n : NULL);
         gale__picture_to_planes(s->pictures[k], 1, false, luma, NULL);
         for (int c = 0; c <= s->count; c++) *(k ? &s->planes[c].b : &s->planes[c].a) = to + (size_t)c * s->n;
@@ -162,17 +173,20 @@ static gale_status draw(const both *s, const gale_picture *a, double gain, gale_
     int colours = s->count > 2 ? 3 : 1;
     GALE_TRY(gale_picture_create(a->width, a->height, colours, GALE_U8, picture));
     for (int c = 0; c < colours; c++)
-        for (size_t i = 0; i < s->n; i++) s->planes[c].a[i] = (float)(gain * fabs((double)s->planes[c].a[i] - (double)s->planes[c].b[i]));
+        for (size_t i = 0; i < s->n; i++)
+            s->planes[c].a[i] = (float)(gain * fabs((double)s->planes[c].a[i] - (double)s->planes[c].b[i]));
     gale__picture_from_planes(*picture, colours, false, s->planes[0].a, NULL);
     return GALE_OK;
 }
 
-gale_status gale_picture_compare(const gale_picture *a, const gale_picture *b, gale_picture_difference *out, double gain, gale_picture **picture)
+gale_status gale_picture_compare(
+    const gale_picture *a, const gale_picture *b, gale_picture_difference *out, double gain, gale_picture **picture)
 {
     both s = {0};
     gale_picture_difference d = {0};
     if (a->width != b->width || a->height != b->height)
-        return gale__fail(GALE_MISMATCH, "the pictures are of different sizes: %lld x %lld and %lld x %lld", (long long)a->width, (long long)a->height, (long long)b->width, (long long)b->height);
+        return gale__fail(GALE_MISMATCH, "the pictures are of different sizes: %lld x %lld and %lld x %lld",
+            (long long)a->width, (long long)a->height, (long long)b->width, (long long)b->height);
     gale_status status = split(a, b, &s);
     if (status == GALE_OK) status = measure(&s, a->width, a->height, &d);
     if (status == GALE_OK && picture) status = draw(&s, a, gain, picture);

@@ -1,4 +1,5 @@
-/* Pictures in memory, and the way in and out: a format is found, limits are checked before it is asked, and what it cannot hold is converted first. */
+/* Pictures in memory, and the way in and out: a format is found, limits are checked before it is asked, and what it
+ * cannot hold is converted first. */
 #include "media/picture.h"
 #include "base/file.h"
 #include "base/num.h"
@@ -7,23 +8,39 @@
 #define MAX_PIXELS (UINT64_C(1) << 29)
 #define MAX_BYTES (UINT64_C(8) << 30)
 
-size_t gale__picture_row_bytes(const gale_picture *p) { return (size_t)p->width * (size_t)p->channels * gale_type_size(p->type); }
+size_t gale__picture_row_bytes(const gale_picture *p)
+{
+    return (size_t)p->width * (size_t)p->channels * gale_type_size(p->type);
+}
 
 /* The blocks of bytes that go with a picture. */
 enum { NOTES = 6 };
-static gale_picture_bytes *note(gale_picture *p, int i) { return (gale_picture_bytes *[NOTES]){&p->icc, &p->exif, &p->xmp, &p->iptc, &p->texts, &p->exr}[i]; }
+static gale_picture_bytes *note(gale_picture *p, int i)
+{
+    return (gale_picture_bytes *[NOTES]){&p->icc, &p->exif, &p->xmp, &p->iptc, &p->texts, &p->exr}[i];
+}
 
-gale_status gale__picture_begin(const gale__picture_source *in, uint64_t width, uint64_t height, int channels, gale_type type, gale_picture **out)
+gale_status gale__picture_begin(
+    const gale__picture_source *in, uint64_t width, uint64_t height, int channels, gale_type type, gale_picture **out)
 {
     if (!width || !height || width > INT32_MAX || height > INT32_MAX || channels < 1 || channels > 4)
-        return gale__fail(GALE_FORMAT, "a picture of %llu x %llu with %d channels is none", (unsigned long long)width, (unsigned long long)height, channels);
-    if (width * height > in->max_pixels) return gale__fail(GALE_LIMIT, "%llu x %llu is more than the limit of %llu pixels", (unsigned long long)width, (unsigned long long)height, (unsigned long long)in->max_pixels);
+        return gale__fail(GALE_FORMAT, "a picture of %llu x %llu with %d channels is none", (unsigned long long)width,
+            (unsigned long long)height, channels);
+    if (width * height > in->max_pixels)
+        return gale__fail(GALE_LIMIT, "%llu x %llu is more than the limit of %llu pixels", (unsigned long long)width,
+            (unsigned long long)height, (unsigned long long)in->max_pixels);
     size_t bytes = (size_t)channels * gale_type_size(type);
-    if (gale__mul_size(bytes, (size_t)width, &bytes) || gale__mul_size(bytes, (size_t)height, &bytes) || bytes > in->max_bytes)
-        return gale__fail(GALE_LIMIT, "%llu x %llu pixels take more than the limit of %llu bytes", (unsigned long long)width, (unsigned long long)height, (unsigned long long)in->max_bytes);
+    if (gale__mul_size(bytes, (size_t)width, &bytes) || gale__mul_size(bytes, (size_t)height, &bytes) ||
+        bytes > in->max_bytes)
+        return gale__fail(GALE_LIMIT, "%llu x %llu pixels take more than the limit of %llu bytes",
+            (unsigned long long)width, (unsigned long long)height, (unsigned long long)in->max_bytes);
     gale_picture *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
-    *p = (gale_picture){.width = (int64_t)width, .height = (int64_t)height, .channels = channels, .type = type, .data = gale__alloc(bytes)};
+    *p = (gale_picture){.width = (int64_t)width,
+        .height = (int64_t)height,
+        .channels = channels,
+        .type = type,
+        .data = gale__alloc(bytes)};
     if (!p->data) {
         gale__free(p);
         return GALE_NO_MEMORY;
@@ -35,8 +52,11 @@ gale_status gale__picture_begin(const gale__picture_source *in, uint64_t width, 
 gale_status gale_picture_create(int64_t width, int64_t height, int channels, gale_type type, gale_picture **out)
 {
     const gale__picture_source any = {.max_pixels = UINT64_MAX, .max_bytes = SIZE_MAX};
-    if (width < 1 || height < 1 || channels < 1 || channels > 4) return gale__fail(GALE_INVALID, "no picture has %lld x %lld pixels of %d channels", (long long)width, (long long)height, channels);
-    if (type != GALE_U8 && type != GALE_U16 && type != GALE_F16 && type != GALE_F32) return gale__fail(GALE_INVALID, "a picture is of u8, u16, f16 or f32, not of %s", gale_type_name(type));
+    if (width < 1 || height < 1 || channels < 1 || channels > 4)
+        return gale__fail(GALE_INVALID, "no picture has %lld x %lld pixels of %d channels", (long long)width,
+            (long long)height, channels);
+    if (type != GALE_U8 && type != GALE_U16 && type != GALE_F16 && type != GALE_F32)
+        return gale__fail(GALE_INVALID, "a picture is of u8, u16, f16 or f32, not of %s", gale_type_name(type));
     GALE_TRY(gale__picture_begin(&any, (uint64_t)width, (uint64_t)height, channels, type, out));
     memset((*out)->data, 0, gale__picture_row_bytes(*out) * (size_t)height);
     return GALE_OK;
@@ -93,7 +113,8 @@ size_t gale__memory_get(const void *data, uint64_t size, uint64_t at, void *to, 
 bool gale__memory_put(gale__str *out, uint64_t at, const void *from, size_t n)
 {
     static const char zeros[1024];
-    while (at > out->length && !out->failed) gale__str_add_n(out, zeros, at - out->length < sizeof zeros ? (size_t)(at - out->length) : sizeof zeros);
+    while (at > out->length && !out->failed)
+        gale__str_add_n(out, zeros, at - out->length < sizeof zeros ? (size_t)(at - out->length) : sizeof zeros);
     if (out->failed) return false;
     size_t inside = out->length - at < n ? (size_t)(out->length - at) : n;
     if (inside) memcpy(out->text + at, from, inside);
@@ -112,7 +133,10 @@ static gale_status finish_reading(const gale__picture_source *in, bool keep_orie
 {
     gale_picture_bytes *exif = &(*p)->exif;
     if (!gale__icc_fits(*p)) {
-        if ((*p)->icc.size >= 128) gale__log(GALE__WARN, "its colour profile (%.4s) is not for what was read and is left out: colours may look different", (const char *)(*p)->icc.data + 16);
+        if ((*p)->icc.size >= 128)
+            gale__log(GALE__WARN,
+                "its colour profile (%.4s) is not for what was read and is left out: colours may look different",
+                (const char *)(*p)->icc.data + 16);
         GALE_TRY(gale__picture_bytes_set(&(*p)->icc, NULL, 0));
     }
     if ((*p)->dpi_x <= 0 || (*p)->dpi_y <= 0) gale__exif_dpi(exif, &(*p)->dpi_x, &(*p)->dpi_y);
@@ -126,33 +150,48 @@ static gale_status finish_reading(const gale__picture_source *in, bool keep_orie
 
 static gale_status lacks(const gale__format *f, const char *what)
 {
-    return gale__fail(GALE_UNSUPPORTED, "%s is not %s: this build is without it; install %s and build again", f->about.name, what, f->about.package);
+    return gale__fail(GALE_UNSUPPORTED, "%s is not %s: this build is without it; install %s and build again",
+        f->about.name, what, f->about.package);
 }
 
 /* What people try that is not read: its name helps more than that it is unknown. */
 static gale_status unknown(const uint8_t *data, size_t size)
 {
-    static const struct { size_t at; const char *bytes, *name; } others[] = {{0, "GIF8", "GIF"}, {4, "ftypavif", "AVIF"}, {4, "ftypavis", "AVIF"}, {4, "ftyphei", "HEIC"}, {4, "ftyphev", "HEIC"},
-        {4, "ftypmif1", "HEIF"}, {4, "JXL \r\n", "JPEG XL"}, {0, "\xff\x0a", "JPEG XL"}, {0, "8BPS", "Photoshop's own format"}, {0, "qoif", "QOI"}, {0, "<svg", "SVG"}, {0, "<?xml", "XML"}, {0, "%PDF", "PDF"},
-        {0, "#?RADIANCE", "Radiance HDR"}, {4, "ftypcrx", "a camera's raw format"}, {0, "FUJIFILM", "a camera's raw format"}, {4, "ftyp", "a video"}, {0, "\x1a\x45\xdf\xa3", "a video"}, {0, "PK\3\4", "a ZIP archive"},
-        {0, "<!DOCTYPE", "a web page"}, {0, "<!doctype", "a web page"}, {0, "<html", "a web page"}, {0, "version https://git-lfs", "a pointer of Git LFS, not the file itself"}};
+    static const struct {
+        size_t at;
+        const char *bytes, *name;
+    } others[] = {{0, "GIF8", "GIF"}, {4, "ftypavif", "AVIF"}, {4, "ftypavis", "AVIF"}, {4, "ftyphei", "HEIC"},
+        {4, "ftyphev", "HEIC"}, {4, "ftypmif1", "HEIF"}, {4, "JXL \r\n", "JPEG XL"}, {0, "\xff\x0a", "JPEG XL"},
+        {0, "8BPS", "Photoshop's own format"}, {0, "qoif", "QOI"}, {0, "<svg", "SVG"}, {0, "<?xml", "XML"},
+        {0, "%PDF", "PDF"}, {0, "#?RADIANCE", "Radiance HDR"}, {4, "ftypcrx", "a camera's raw format"},
+        {0, "FUJIFILM", "a camera's raw format"}, {4, "ftyp", "a video"}, {0, "\x1a\x45\xdf\xa3", "a video"},
+        {0, "PK\3\4", "a ZIP archive"}, {0, "<!DOCTYPE", "a web page"}, {0, "<!doctype", "a web page"},
+        {0, "<html", "a web page"}, {0, "version https://git-lfs", "a pointer of Git LFS, not the file itself"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         size_t n = strlen(others[i].bytes);
-        if (size >= others[i].at + n && !memcmp(data + others[i].at, others[i].bytes, n)) return gale__fail(GALE_FORMAT, "it is %s, which is not read here; convert it to PNG, TIFF or another that is", others[i].name);
+        if (size >= others[i].at + n && !memcmp(data + others[i].at, others[i].bytes, n))
+            return gale__fail(GALE_FORMAT,
+                "it is %s, which is not read here; convert it to PNG, TIFF or another that is", others[i].name);
     }
     return gale__fail(GALE_FORMAT, "no picture in a format that is known here");
 }
 
-gale_status gale_picture_from_memory(const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out)
+gale_status gale_picture_from_memory(
+    const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out)
 {
     const gale_picture_read_options none = {0}, *o = options ? options : &none;
-    gale__picture_source in = {.data = data, .size = size, .max_pixels = o->max_pixels ? o->max_pixels : MAX_PIXELS, .max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES, .layer = o->layer};
+    gale__picture_source in = {.data = data,
+        .size = size,
+        .max_pixels = o->max_pixels ? o->max_pixels : MAX_PIXELS,
+        .max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES,
+        .layer = o->layer};
     gale_picture *p = NULL;
     if (!size) return gale__fail(GALE_FORMAT, "it is empty");
     const gale__format *f = gale__format_of_bytes(data, size);
     if (!f) return unknown(data, size);
     if (!f->read) return lacks(f, "read");
-    if (o->layer && strcmp(f->about.name, "exr") && strcmp(f->about.name, "tiff")) gale__log(GALE__WARN, "%s has no layers: it is read as it is", f->about.name);
+    if (o->layer && strcmp(f->about.name, "exr") && strcmp(f->about.name, "tiff"))
+        gale__log(GALE__WARN, "%s has no layers: it is read as it is", f->about.name);
     gale_status status = f->read(&in, &p);
     if (status == GALE_OK) {
         p->format = f->about.name;
@@ -166,7 +205,8 @@ gale_status gale_picture_from_memory(const void *data, size_t size, const gale_p
 gale_status gale_picture_read(const char *path, const gale_picture_read_options *options, gale_picture **out)
 {
     gale__bytes file = {0};
-    GALE_TRY(gale__file_read(path, options && options->max_bytes ? (size_t)options->max_bytes : (size_t)MAX_BYTES, &file));
+    GALE_TRY(
+        gale__file_read(path, options && options->max_bytes ? (size_t)options->max_bytes : (size_t)MAX_BYTES, &file));
     gale_status status = gale_picture_from_memory(file.data, file.size, options, out);
     gale__bytes_finish(&file);
     return status == GALE_OK ? status : gale__fail_within(status, "%s", path);
@@ -183,7 +223,10 @@ static gale_type type_for(const gale__format *f, gale_type type)
     };
     const gale_type *row = near[type == GALE_U8 ? 0 : type == GALE_U16 ? 1 : type == GALE_F16 ? 2 : 3];
     for (int i = 0; i < 4; i++) {
-        unsigned bit = row[i] == GALE_U8 ? GALE__PIC_U8 : row[i] == GALE_U16 ? GALE__PIC_U16 : row[i] == GALE_F16 ? GALE__PIC_F16 : GALE__PIC_F32;
+        unsigned bit = row[i] == GALE_U8    ? GALE__PIC_U8
+                       : row[i] == GALE_U16 ? GALE__PIC_U16
+                       : row[i] == GALE_F16 ? GALE__PIC_F16
+                                            : GALE__PIC_F32;
         if (f->types & bit) return row[i];
     }
     return GALE_U8;
@@ -204,18 +247,23 @@ static gale__picture_kind kind_for(const gale__format *f, const gale_picture *p)
     bool by_profile = f->keeps_icc && gale__icc_fits(p) && !p->linear;
     k.linear = gale__type_is_float(k.type) && f->linear_floats && !by_profile;
     k.premultiplied = k.channels % 2 == 0 && f->premultiplied;
-    if (p->channels % 2 == 0 && k.channels % 2) gale__log(GALE__WARN, "%s has no alpha: the picture is laid over white", f->about.name);
+    if (p->channels % 2 == 0 && k.channels % 2)
+        gale__log(GALE__WARN, "%s has no alpha: the picture is laid over white", f->about.name);
     return k;
 }
 
 static gale_status can_hold(const gale__format *f, int64_t width, int64_t height)
 {
-    if (!f->write) return f->about.package ? lacks(f, "written") : gale__fail(GALE_UNSUPPORTED, "%s is read only", f->about.name);
+    if (!f->write)
+        return f->about.package ? lacks(f, "written") : gale__fail(GALE_UNSUPPORTED, "%s is read only", f->about.name);
     if (!f->side_most || (width <= f->side_most && height <= f->side_most)) return GALE_OK;
-    return gale__fail(GALE_LIMIT, "%s holds at most %lld pixels a side, not %lld x %lld; choose another format, or a smaller picture", f->about.name, (long long)f->side_most, (long long)width, (long long)height);
+    return gale__fail(GALE_LIMIT,
+        "%s holds at most %lld pixels a side, not %lld x %lld; choose another format, or a smaller picture",
+        f->about.name, (long long)f->side_most, (long long)width, (long long)height);
 }
 
-static gale_status encode(const gale__format *f, const gale_picture *p, const gale_picture_write_options *options, gale__str *out)
+static gale_status encode(
+    const gale__format *f, const gale_picture *p, const gale_picture_write_options *options, gale__str *out)
 {
     GALE_TRY(can_hold(f, p->width, p->height));
     gale_picture_write_options o = *options;
@@ -223,9 +271,11 @@ static gale_status encode(const gale__format *f, const gale_picture *p, const ga
     if (!o.quality && p->lossless && p->format == f->about.name) o.lossless = true;
     if (!o.quality) o.quality = 92;
     gale__picture_kind k = kind_for(f, p);
-    if (!f->keeps_icc && gale__icc_fits(p)) gale__log(GALE__WARN, "%s is written without a colour profile: it is left out", f->about.name);
+    if (!f->keeps_icc && gale__icc_fits(p))
+        gale__log(GALE__WARN, "%s is written without a colour profile: it is left out", f->about.name);
     gale_picture *made = NULL;
-    bool fits = k.type == p->type && k.channels == p->channels && k.linear == p->linear && (k.premultiplied == p->premultiplied || p->channels % 2);
+    bool fits = k.type == p->type && k.channels == p->channels && k.linear == p->linear &&
+                (k.premultiplied == p->premultiplied || p->channels % 2);
     if (!fits) GALE_TRY(gale__picture_make(p, k, &made));
     gale_status status = f->write(made ? made : p, &o, out);
     gale_picture_destroy(&made);
@@ -237,8 +287,10 @@ static gale_status format_for(const char *name, const gale__format **out)
     gale__str known = {0};
     *out = gale__format_of_name(name);
     if (*out) return GALE_OK;
-    for (int i = 0; i < gale__format_count; i++) gale__str_addf(&known, "%s%s", i ? ", " : "", gale__formats[i].about.name);
-    gale_status status = gale__fail(GALE_INVALID, "no format of pictures is called \"%s\"; there are %s", name, gale__str_text(&known));
+    for (int i = 0; i < gale__format_count; i++)
+        gale__str_addf(&known, "%s%s", i ? ", " : "", gale__formats[i].about.name);
+    gale_status status =
+        gale__fail(GALE_INVALID, "no format of pictures is called \"%s\"; there are %s", name, gale__str_text(&known));
     gale__str_finish(&known);
     return status;
 }
@@ -250,11 +302,13 @@ gale_status gale__format_check(const char *name, int64_t width, int64_t height)
     return can_hold(f, width, height);
 }
 
-gale_status gale_picture_to_memory(const gale_picture *picture, const gale_picture_write_options *options, void **data, size_t *size)
+gale_status gale_picture_to_memory(
+    const gale_picture *picture, const gale_picture_write_options *options, void **data, size_t *size)
 {
     const gale__format *f;
     gale__str out = {0};
-    if (!options || !options->format) return gale__fail(GALE_INVALID, "writing a picture to memory needs the name of a format");
+    if (!options || !options->format)
+        return gale__fail(GALE_INVALID, "writing a picture to memory needs the name of a format");
     GALE_TRY(format_for(options->format, &f));
     gale_status status = encode(f, picture, options, &out);
     if (status != GALE_OK) {
@@ -272,7 +326,8 @@ gale_status gale_picture_write(const gale_picture *picture, const char *path, co
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     const gale__format *f;
     gale__str out = {0};
-    if (!o->format && (!dot || (slash && dot < slash))) return gale__fail(GALE_INVALID, "%s: has no extension that says in which format to write", path);
+    if (!o->format && (!dot || (slash && dot < slash)))
+        return gale__fail(GALE_INVALID, "%s: has no extension that says in which format to write", path);
     gale_status status = format_for(o->format ? o->format : dot + 1, &f);
     if (status == GALE_OK) status = encode(f, picture, o, &out);
     if (status != GALE_OK) gale__fail_within(status, "%s", path);

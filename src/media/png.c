@@ -1,4 +1,5 @@
-/* PNG through libpng, but for the compressed rows (png_pack.c).  Its errors jump: whatever must be freed lies in a struct of the outermost function, which alone holds the mark to jump to. */
+/* PNG through libpng, but for the compressed rows (png_pack.c).  Its errors jump: whatever must be freed lies in a
+ * struct of the outermost function, which alone holds the mark to jump to. */
 #include "media/formats.h"
 #include "media/png_pack.h"
 #include <math.h>
@@ -10,7 +11,7 @@
 
 typedef struct png {
     jmp_buf back;
-    gale_status status;     /* of the failure that jumped */
+    gale_status status; /* of the failure that jumped */
     png_structp png;
     png_infop info;
     gale__picture_source *in;
@@ -51,22 +52,25 @@ static void give_bytes(png_structp s, png_bytep to, size_t n)
     p->at += n;
 }
 
-/* Texts as they stand in the file: what generators and editors leave there is nobody else's to read.  XMP has a place of its own, and EXIF as a text is none where EXIF is.  With
- * them goes what colours mean where no profile says it. */
+/* Texts as they stand in the file: what generators and editors leave there is nobody else's to read.  XMP has a place
+ * of its own, and EXIF as a text is none where EXIF is.  With them goes what colours mean where no profile says it. */
 static void keep_texts(png *p)
 {
     static const char *const kinds[] = {"tEXt", "zTXt", "iTXt", "cHRM", "sRGB", "cICP"};
     const gale__picture_source *in = p->in;
     gale__str kept = {0};
-    for (size_t at = 8; in->size - at >= 12 && memcmp(in->data + at + 4, "IEND", 4); at += gale__be32(in->data + at) + 12) { /* which check_chunks has gone through */
+    for (size_t at = 8; in->size - at >= 12 && memcmp(in->data + at + 4, "IEND", 4);
+         at += gale__be32(in->data + at) + 12) { /* which check_chunks has gone through */
         const char *data = (const char *)in->data + at + 8;
         size_t size = gale__be32(in->data + at);
         bool text = false;
         for (int k = 0; k < (p->picture->icc.size ? 3 : 6); k++) text |= !memcmp(data - 4, kinds[k], 4);
-        bool xmp = size >= sizeof XMP_KEY && !memcmp(data, XMP_KEY, sizeof XMP_KEY), exif = p->picture->exif.size && size > 21 && !memcmp(data, "Raw profile type exif", 21);
+        bool xmp = size >= sizeof XMP_KEY && !memcmp(data, XMP_KEY, sizeof XMP_KEY),
+             exif = p->picture->exif.size && size > 21 && !memcmp(data, "Raw profile type exif", 21);
         if (text && !xmp && !exif) gale__str_add_n(&kept, data - 8, size + 12);
     }
-    gale_status status = kept.failed ? GALE_NO_MEMORY : gale__picture_bytes_set(&p->picture->texts, kept.text, kept.length);
+    gale_status status =
+        kept.failed ? GALE_NO_MEMORY : gale__picture_bytes_set(&p->picture->texts, kept.text, kept.length);
     gale__str_finish(&kept);
     check(p, status);
 }
@@ -78,7 +82,8 @@ static void read_notes(png *p)
     png_bytep data;
     png_uint_32 size, x, y;
     int how, unit;
-    if (png_get_iCCP(p->png, p->info, &name, &how, &data, &size)) check(p, gale__picture_bytes_set(&pic->icc, data, size));
+    if (png_get_iCCP(p->png, p->info, &name, &how, &data, &size))
+        check(p, gale__picture_bytes_set(&pic->icc, data, size));
     if (png_get_eXIf_1(p->png, p->info, &size, &data)) check(p, gale__picture_bytes_set(&pic->exif, data, size));
     if (png_get_pHYs(p->png, p->info, &x, &y, &unit) && unit == PNG_RESOLUTION_METER) {
         pic->dpi_x = x * 0.0254;
@@ -89,7 +94,9 @@ static void read_notes(png *p)
     int count = 0;
     png_get_text(p->png, p->info, &texts, &count);
     for (int i = 0; i < count; i++)
-        if (!strcmp(texts[i].key, XMP_KEY) && !pic->xmp.size) check(p, gale__picture_bytes_set(&pic->xmp, texts[i].text, texts[i].compression > 0 ? texts[i].itxt_length : texts[i].text_length));
+        if (!strcmp(texts[i].key, XMP_KEY) && !pic->xmp.size)
+            check(p, gale__picture_bytes_set(&pic->xmp, texts[i].text,
+                         texts[i].compression > 0 ? texts[i].itxt_length : texts[i].text_length));
     keep_texts(p);
 }
 
@@ -104,8 +111,11 @@ static void read_picture(png *p)
     int passes = png_set_interlace_handling(p->png);
     png_read_update_info(p->png, p->info);
     int64_t height = png_get_image_height(p->png, p->info);
-    check(p, gale__picture_begin(p->in, png_get_image_width(p->png, p->info), (uint64_t)height, png_get_channels(p->png, p->info), png_get_bit_depth(p->png, p->info) == 16 ? GALE_U16 : GALE_U8, &p->picture));
-    if (png_get_rowbytes(p->png, p->info) != gale__picture_row_bytes(p->picture)) check(p, gale__fail(GALE_INTERNAL, "PNG: rows of another size than expected"));
+    check(p, gale__picture_begin(p->in, png_get_image_width(p->png, p->info), (uint64_t)height,
+                 png_get_channels(p->png, p->info), png_get_bit_depth(p->png, p->info) == 16 ? GALE_U16 : GALE_U8,
+                 &p->picture));
+    if (png_get_rowbytes(p->png, p->info) != gale__picture_row_bytes(p->picture))
+        check(p, gale__fail(GALE_INTERNAL, "PNG: rows of another size than expected"));
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = 0; y < height; y++) png_read_row(p->png, gale__picture_row(p->picture, y), NULL);
     png_read_end(p->png, p->info);
@@ -118,7 +128,8 @@ static gale_status check_chunks(const gale__picture_source *in)
     for (size_t at = 8; in->size - at >= 12;) {
         uint64_t size = (uint64_t)gale__be32(in->data + at) + 12;
         if (size > in->size - at) break;
-        if (size >= 16 && !memcmp(in->data + at + 4, "acTL", 4) && gale__be32(in->data + at + 8) > 1) gale__log(GALE__WARN, "PNG: of an animation of %u frames the first is read", gale__be32(in->data + at + 8));
+        if (size >= 16 && !memcmp(in->data + at + 4, "acTL", 4) && gale__be32(in->data + at + 8) > 1)
+            gale__log(GALE__WARN, "PNG: of an animation of %u frames the first is read", gale__be32(in->data + at + 8));
         if (!memcmp(in->data + at + 4, "IEND", 4)) return GALE_OK;
         at += (size_t)size;
     }
@@ -157,7 +168,9 @@ static void write_notes(png *p)
     if (gale__icc_fits(pic)) png_set_iCCP(p->png, p->info, "ICC profile", 0, pic->icc.data, (png_uint_32)pic->icc.size);
     else if (pic->gamma > 0) png_set_gAMA(p->png, p->info, pic->gamma);
     if (pic->exif.size) png_set_eXIf_1(p->png, p->info, (png_uint_32)pic->exif.size, pic->exif.data);
-    if (pic->dpi_x > 0 && pic->dpi_y > 0) png_set_pHYs(p->png, p->info, (png_uint_32)lround(pic->dpi_x / 0.0254), (png_uint_32)lround(pic->dpi_y / 0.0254), PNG_RESOLUTION_METER);
+    if (pic->dpi_x > 0 && pic->dpi_y > 0)
+        png_set_pHYs(p->png, p->info, (png_uint_32)lround(pic->dpi_x / 0.0254),
+            (png_uint_32)lround(pic->dpi_y / 0.0254), PNG_RESOLUTION_METER);
 }
 
 /* XMP as a text without compression, as its standard has it; and the texts. */
@@ -166,7 +179,7 @@ static void write_texts(png *p)
     const gale_picture *pic = p->picture;
     png_uint_32 size = (png_uint_32)(sizeof XMP_KEY + 4 + pic->xmp.size);
     if (pic->xmp.size && pic->xmp.size < INT32_MAX / 2) {
-        png_write_chunk_start(p->png, (png_const_bytep)"iTXt", size);
+        png_write_chunk_start(p->png, (png_const_bytep) "iTXt", size);
         png_write_chunk_data(p->png, (png_const_bytep)XMP_KEY "\0\0\0\0", sizeof XMP_KEY + 4);
         png_write_chunk_data(p->png, pic->xmp.data, pic->xmp.size);
         png_write_chunk_end(p->png);
@@ -177,11 +190,13 @@ static void write_texts(png *p)
 /* All that stands before the rows. */
 static void write_head(png *p)
 {
-    static const int colours[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
+    static const int colours[] = {
+        0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
     const gale_picture *pic = p->picture;
     png_set_write_fn(p->png, p, take_bytes, flush);
     png_set_user_limits(p->png, INT32_MAX, INT32_MAX);
-    png_set_IHDR(p->png, p->info, (png_uint_32)pic->width, (png_uint_32)pic->height, pic->type == GALE_U16 ? 16 : 8, colours[pic->channels], PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(p->png, p->info, (png_uint_32)pic->width, (png_uint_32)pic->height, pic->type == GALE_U16 ? 16 : 8,
+        colours[pic->channels], PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     write_notes(p);
     png_write_info(p->png, p->info);
     write_texts(p);

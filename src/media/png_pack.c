@@ -1,24 +1,36 @@
-/* Compressing is most of the time that writing a PNG takes.  Rows are cut into bands that are filtered and then compressed side by side: each band is a piece of
- * one stream that ends on a whole byte and has the 32 KiB before it as its dictionary, so the file is hardly larger and any reader takes it.  Looking for
- * repeats is most of compressing, and in photographs it finds next to nothing: a sample of each band says whether it is done there.  What is
- * written does not depend on the number of threads. */
+/* Compressing is most of the time that writing a PNG takes.  Rows are cut into bands that are filtered and then
+ * compressed side by side: each band is a piece of one stream that ends on a whole byte and has the 32 KiB before it as
+ * its dictionary, so the file is hardly larger and any reader takes it.  Looking for repeats is most of compressing,
+ * and in photographs it finds next to nothing: a sample of each band says whether it is done there.  What is written
+ * does not depend on the number of threads. */
 #include "media/png_pack.h"
 #include "base/thread.h"
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-enum { BAND_BYTES = 128 << 10, WINDOW = 32 << 10, PIECE = 512, PIECES = 8, PACKED_MOST = PIECES * (PIECE + 64) + 64, USUAL = 4 };
+enum {
+    BAND_BYTES = 128 << 10,
+    WINDOW = 32 << 10,
+    PIECE = 512,
+    PIECES = 8,
+    PACKED_MOST = PIECES * (PIECE + 64) + 64,
+    USUAL = 4
+};
 
-typedef struct band { uint8_t *packed; size_t size; uint32_t adler; } band;
+typedef struct band {
+    uint8_t *packed;
+    size_t size;
+    uint32_t adler;
+} band;
 typedef struct job {
     const gale_picture *p;
     int effort;
-    size_t row, pixel;        /* bytes; a filtered row has one more in front */
+    size_t row, pixel; /* bytes; a filtered row has one more in front */
     int64_t band_rows;
-    int64_t first, count;     /* bands of this group */
-    int64_t bands;            /* in all */
-    uint8_t *filtered;        /* WINDOW bytes of what came before, then the group's rows */
+    int64_t first, count; /* bands of this group */
+    int64_t bands;        /* in all */
+    uint8_t *filtered;    /* WINDOW bytes of what came before, then the group's rows */
     band *results;
     _Atomic int failed;
 } job;
@@ -42,7 +54,8 @@ static void filter(int kind, const uint8_t *row, const uint8_t *above, size_t n,
 {
     *to++ = (uint8_t)kind;
     size_t edge = pixel < n ? pixel : n;
-    for (size_t i = 0; i < edge; i++) to[i] = (uint8_t)(row[i] - (kind == 2 || kind == 4 ? above[i] : kind == 3 ? above[i] / 2 : 0));
+    for (size_t i = 0; i < edge; i++)
+        to[i] = (uint8_t)(row[i] - (kind == 2 || kind == 4 ? above[i] : kind == 3 ? above[i] / 2 : 0));
     if (kind == 0) memcpy(to, row, n);
     else if (kind == 1)
         for (size_t i = edge; i < n; i++) to[i] = (uint8_t)(row[i] - row[i - pixel]);
@@ -115,7 +128,9 @@ static size_t sample(int level, int strategy, const uint8_t *from, size_t n)
     if (deflateInit2(&z, level, Z_DEFLATED, -15, 8, strategy) != Z_OK) return PACKED_MOST;
     int done = strategy == Z_RLE ? Z_OK : deflateSetDictionary(&z, from, WINDOW);
     for (size_t i = 0; i < PIECES && done == Z_OK; i++) {
-        z.next_in = (uint8_t *)from + WINDOW + i * 40503 % 65536 * (n - WINDOW - PIECE) / 65536; /* by the golden section: in no step with the rows */
+        z.next_in =
+            (uint8_t *)from + WINDOW +
+            i * 40503 % 65536 * (n - WINDOW - PIECE) / 65536; /* by the golden section: in no step with the rows */
         z.avail_in = PIECE;
         done = deflate(&z, i == PIECES - 1 ? Z_FINISH : Z_NO_FLUSH);
     }
@@ -164,7 +179,8 @@ static void put32(uint8_t *to, uint32_t v)
 }
 
 /* A chunk of up to three pieces. */
-static void add_chunk(gale__str *out, const char *name, const void *head, size_t head_size, const band *b, const void *tail, size_t tail_size)
+static void add_chunk(gale__str *out, const char *name, const void *head, size_t head_size, const band *b,
+    const void *tail, size_t tail_size)
 {
     uint8_t number[4];
     size_t size = head_size + (b ? b->size : 0) + tail_size, at = out->length + 4;
@@ -185,7 +201,8 @@ static void add_bands(job *j, uint32_t *adler, gale__str *out)
     for (int64_t i = 0; i < j->count && !j->failed; i++) {
         uint8_t sum[4];
         int64_t index = j->first + i;
-        *adler = (uint32_t)adler32_combine(*adler, j->results[i].adler, (z_off_t)((size_t)rows_of(j, index) * (j->row + 1)));
+        *adler =
+            (uint32_t)adler32_combine(*adler, j->results[i].adler, (z_off_t)((size_t)rows_of(j, index) * (j->row + 1)));
         put32(sum, *adler);
         add_chunk(out, "IDAT", head, index ? 0 : 2, &j->results[i], sum, index == j->bands - 1 ? 4 : 0);
     }
@@ -195,7 +212,10 @@ static void add_bands(job *j, uint32_t *adler, gale__str *out)
 
 gale_status gale__png_pack(const gale_picture *p, int effort, gale__str *out)
 {
-    job j = {.p = p, .effort = effort, .row = gale__picture_row_bytes(p), .pixel = (size_t)p->channels * gale_type_size(p->type)};
+    job j = {.p = p,
+        .effort = effort,
+        .row = gale__picture_row_bytes(p),
+        .pixel = (size_t)p->channels * gale_type_size(p->type)};
     uint32_t adler = 1;
     if (j.row > INT32_MAX / 2) return gale__fail(GALE_LIMIT, "PNG: rows of %zu bytes are too long", j.row);
     j.band_rows = j.row + 1 < BAND_BYTES ? (int64_t)(BAND_BYTES / (j.row + 1)) : 1;

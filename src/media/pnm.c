@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct scan { const uint8_t *at, *end; } scan;
+typedef struct scan {
+    const uint8_t *at, *end;
+} scan;
 
 static bool is_space(uint8_t c) { return c == ' ' || (c >= 9 && c <= 13); }
 
@@ -21,7 +23,9 @@ static gale_status number(scan *s, uint32_t *out)
     skip(s);
     const uint8_t *begin = s->at;
     while (s->at < s->end && *s->at >= '0' && *s->at <= '9' && v < 100000000) v = v * 10 + *s->at++ - '0';
-    if (s->at == begin || (s->at < s->end && *s->at >= '0' && *s->at <= '9')) return gale__fail(GALE_FORMAT, s->at == s->end ? "the file is truncated" : "a number was expected in the header");
+    if (s->at == begin || (s->at < s->end && *s->at >= '0' && *s->at <= '9'))
+        return gale__fail(
+            GALE_FORMAT, s->at == s->end ? "the file is truncated" : "a number was expected in the header");
     *out = v;
     return GALE_OK;
 }
@@ -37,7 +41,9 @@ static gale_status end_header(scan *s)
 static gale_status need(const scan *s, uint64_t rows, uint64_t row_bytes)
 {
     uint64_t left = (uint64_t)(s->end - s->at);
-    if (row_bytes && rows > left / row_bytes) return gale__fail(GALE_FORMAT, "the file is truncated: %llu bytes of samples, not %llu x %llu", (unsigned long long)left, (unsigned long long)rows, (unsigned long long)row_bytes);
+    if (row_bytes && rows > left / row_bytes)
+        return gale__fail(GALE_FORMAT, "the file is truncated: %llu bytes of samples, not %llu x %llu",
+            (unsigned long long)left, (unsigned long long)rows, (unsigned long long)row_bytes);
     return GALE_OK;
 }
 
@@ -47,7 +53,8 @@ static void unpack(gale_picture *p, const uint8_t *from, uint32_t most)
     size_t n = (size_t)p->width * (size_t)p->height * (size_t)p->channels;
     if (p->type == GALE_U8) {
         uint8_t *to = p->data;
-        for (size_t i = 0; i < n; i++) to[i] = (uint8_t)(most == 255 ? from[i] : ((from[i] < most ? from[i] : most) * 255 + most / 2) / most);
+        for (size_t i = 0; i < n; i++)
+            to[i] = (uint8_t)(most == 255 ? from[i] : ((from[i] < most ? from[i] : most) * 255 + most / 2) / most);
         return;
     }
     uint16_t *to = p->data;
@@ -57,7 +64,8 @@ static void unpack(gale_picture *p, const uint8_t *from, uint32_t most)
     }
 }
 
-static gale_status read_samples(const gale__picture_source *in, scan *s, uint32_t w, uint32_t h, uint32_t channels, uint32_t most, gale_picture **out)
+static gale_status read_samples(const gale__picture_source *in, scan *s, uint32_t w, uint32_t h, uint32_t channels,
+    uint32_t most, gale_picture **out)
 {
     if (most < 1 || most > 65535) return gale__fail(GALE_FORMAT, "a largest value of %u is none", most);
     GALE_TRY(need(s, h, (uint64_t)w * channels * (most > 255 ? 2 : 1)));
@@ -97,7 +105,8 @@ static gale_status fill_text(scan *s, bool bits, uint32_t most, gale_picture *p)
     return GALE_OK;
 }
 
-static gale_status read_text(const gale__picture_source *in, scan *s, uint32_t w, uint32_t h, char kind, uint32_t most, gale_picture **out)
+static gale_status read_text(
+    const gale__picture_source *in, scan *s, uint32_t w, uint32_t h, char kind, uint32_t most, gale_picture **out)
 {
     uint64_t samples = (uint64_t)w * (kind == '3' ? 3 : 1);
     if (most < 1 || most > 65535) return gale__fail(GALE_FORMAT, "a largest value of %u is none", most);
@@ -139,7 +148,8 @@ gale_status gale__read_pam(gale__picture_source *in, gale_picture **out)
         if (word(&s, "ENDHDR")) break;
         while (k < 4 && !word(&s, names[k])) k++;
         if (k < 4) GALE_TRY(number(&s, &v[k]));
-        else while (s.at < s.end && *s.at != '\n') s.at++; /* TUPLTYPE: the depth says it as well */
+        else
+            while (s.at < s.end && *s.at != '\n') s.at++; /* TUPLTYPE: the depth says it as well */
     }
     if (v[2] < 1 || v[2] > 4) return gale__fail(GALE_UNSUPPORTED, "%u channels are more than a picture has", v[2]);
     while (s.at < s.end && *s.at != '\n') s.at++;
@@ -180,7 +190,8 @@ static void add_samples(const gale_picture *p, gale__str *out)
         if (p->type == GALE_U8) gale__str_add_n(out, gale__picture_row(p, y), row);
         for (size_t i = 0; i < row && p->type == GALE_U16;) {
             size_t n = 0;
-            for (; n < sizeof block && i < row; i++, n += 2) block[n] = (uint8_t)(from[i] >> 8), block[n + 1] = (uint8_t)from[i];
+            for (; n < sizeof block && i < row; i++, n += 2)
+                block[n] = (uint8_t)(from[i] >> 8), block[n + 1] = (uint8_t)from[i];
             gale__str_add_n(out, (char *)block, n);
         }
     }
@@ -189,7 +200,8 @@ static void add_samples(const gale_picture *p, gale__str *out)
 gale_status gale__write_pnm(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
 {
     (void)o;
-    gale__str_addf(out, "P%d\n%lld %lld\n%d\n", p->channels == 3 ? 6 : 5, (long long)p->width, (long long)p->height, p->type == GALE_U8 ? 255 : 65535);
+    gale__str_addf(out, "P%d\n%lld %lld\n%d\n", p->channels == 3 ? 6 : 5, (long long)p->width, (long long)p->height,
+        p->type == GALE_U8 ? 255 : 65535);
     add_samples(p, out);
     return GALE_OK;
 }
@@ -198,7 +210,8 @@ gale_status gale__write_pam(const gale_picture *p, const gale_picture_write_opti
 {
     static const char *const kinds[] = {"", "GRAYSCALE", "GRAYSCALE_ALPHA", "RGB", "RGB_ALPHA"};
     (void)o;
-    gale__str_addf(out, "P7\nWIDTH %lld\nHEIGHT %lld\nDEPTH %d\nMAXVAL %d\nTUPLTYPE %s\nENDHDR\n", (long long)p->width, (long long)p->height, p->channels, p->type == GALE_U8 ? 255 : 65535, kinds[p->channels]);
+    gale__str_addf(out, "P7\nWIDTH %lld\nHEIGHT %lld\nDEPTH %d\nMAXVAL %d\nTUPLTYPE %s\nENDHDR\n", (long long)p->width,
+        (long long)p->height, p->channels, p->type == GALE_U8 ? 255 : 65535, kinds[p->channels]);
     add_samples(p, out);
     return GALE_OK;
 }
@@ -206,7 +219,9 @@ gale_status gale__write_pam(const gale_picture *p, const gale_picture_write_opti
 gale_status gale__write_pfm(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
 {
     (void)o;
-    gale__str_addf(out, "P%c\n%lld %lld\n%s\n", p->channels == 3 ? 'F' : 'f', (long long)p->width, (long long)p->height, gale__host_is_little() ? "-1.0" : "1.0");
-    for (int64_t y = p->height - 1; y >= 0; y--) gale__str_add_n(out, gale__picture_row(p, y), gale__picture_row_bytes(p));
+    gale__str_addf(out, "P%c\n%lld %lld\n%s\n", p->channels == 3 ? 'F' : 'f', (long long)p->width, (long long)p->height,
+        gale__host_is_little() ? "-1.0" : "1.0");
+    for (int64_t y = p->height - 1; y >= 0; y--)
+        gale__str_add_n(out, gale__picture_row(p, y), gale__picture_row_bytes(p));
     return GALE_OK;
 }

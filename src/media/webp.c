@@ -1,4 +1,5 @@
-/* WebP through libwebp; profile, EXIF and XMP lie in chunks that libwebpmux reads and writes.  Of an animation the first frame is read. */
+/* WebP through libwebp; profile, EXIF and XMP lie in chunks that libwebpmux reads and writes.  Of an animation the
+ * first frame is read. */
 #include "media/formats.h"
 #include <string.h>
 #include <webp/decode.h>
@@ -8,38 +9,48 @@
 static gale_status read_pixels(const gale__picture_source *in, const WebPData *bytes, gale_picture **out)
 {
     WebPBitstreamFeatures f;
-    if (WebPGetFeatures(bytes->bytes, bytes->size, &f) != VP8_STATUS_OK) return gale__fail(GALE_FORMAT, "WebP: the header is damaged or truncated");
+    if (WebPGetFeatures(bytes->bytes, bytes->size, &f) != VP8_STATUS_OK)
+        return gale__fail(GALE_FORMAT, "WebP: the header is damaged or truncated");
     if (f.has_animation) return gale__fail(GALE_FORMAT, "WebP: a frame is an animation itself");
     GALE_TRY(gale__picture_begin(in, (uint64_t)f.width, (uint64_t)f.height, f.has_alpha ? 4 : 3, GALE_U8, out));
     (*out)->lossless = f.format == 2; /* 1: lossy, 0: both */
     size_t row = gale__picture_row_bytes(*out);
     if (row > INT32_MAX) return gale__fail(GALE_LIMIT, "WebP: rows are too long");
-    uint8_t *done = f.has_alpha ? WebPDecodeRGBAInto(bytes->bytes, bytes->size, (*out)->data, row * (size_t)f.height, (int)row)
-                                : WebPDecodeRGBInto(bytes->bytes, bytes->size, (*out)->data, row * (size_t)f.height, (int)row);
+    uint8_t *done = f.has_alpha
+                        ? WebPDecodeRGBAInto(bytes->bytes, bytes->size, (*out)->data, row * (size_t)f.height, (int)row)
+                        : WebPDecodeRGBInto(bytes->bytes, bytes->size, (*out)->data, row * (size_t)f.height, (int)row);
     return done ? GALE_OK : gale__fail(GALE_FORMAT, "WebP: the pixels are damaged or truncated");
 }
 
 static gale_status read_notes(WebPMux *mux, gale_picture *p)
 {
     WebPData chunk;
-    if (WebPMuxGetChunk(mux, "ICCP", &chunk) == WEBP_MUX_OK) GALE_TRY(gale__picture_bytes_set(&p->icc, chunk.bytes, chunk.size));
-    if (WebPMuxGetChunk(mux, "XMP ", &chunk) == WEBP_MUX_OK) GALE_TRY(gale__picture_bytes_set(&p->xmp, chunk.bytes, chunk.size));
+    if (WebPMuxGetChunk(mux, "ICCP", &chunk) == WEBP_MUX_OK)
+        GALE_TRY(gale__picture_bytes_set(&p->icc, chunk.bytes, chunk.size));
+    if (WebPMuxGetChunk(mux, "XMP ", &chunk) == WEBP_MUX_OK)
+        GALE_TRY(gale__picture_bytes_set(&p->xmp, chunk.bytes, chunk.size));
     if (WebPMuxGetChunk(mux, "EXIF", &chunk) != WEBP_MUX_OK) return GALE_OK;
     bool headed = chunk.size > 6 && !memcmp(chunk.bytes, "Exif\0\0", 6); /* as some programs write it */
     return gale__picture_bytes_set(&p->exif, chunk.bytes + (headed ? 6 : 0), chunk.size - (headed ? 6 : 0));
 }
 
 /* A frame of an animation may be a part of the picture; the rest is transparent. */
-static gale_status place_frame(const gale__picture_source *in, WebPMux *mux, const WebPMuxFrameInfo *frame, gale_picture **p)
+static gale_status place_frame(
+    const gale__picture_source *in, WebPMux *mux, const WebPMuxFrameInfo *frame, gale_picture **p)
 {
     int width = 0, height = 0;
     gale_picture *part = *p, *wide = NULL, *whole = NULL;
-    if (WebPMuxGetCanvasSize(mux, &width, &height) != WEBP_MUX_OK || (width == part->width && height == part->height)) return GALE_OK;
-    if (frame->x_offset < 0 || frame->y_offset < 0 || frame->x_offset + part->width > width || frame->y_offset + part->height > height) return gale__fail(GALE_FORMAT, "WebP: a frame lies outside the picture");
+    if (WebPMuxGetCanvasSize(mux, &width, &height) != WEBP_MUX_OK || (width == part->width && height == part->height))
+        return GALE_OK;
+    if (frame->x_offset < 0 || frame->y_offset < 0 || frame->x_offset + part->width > width ||
+        frame->y_offset + part->height > height)
+        return gale__fail(GALE_FORMAT, "WebP: a frame lies outside the picture");
     GALE_TRY(gale__picture_begin(in, (uint64_t)width, (uint64_t)height, 4, GALE_U8, &whole));
     gale_status status = gale_picture_convert(part, GALE_U8, 4, &wide);
     if (status == GALE_OK) memset(whole->data, 0, gale__picture_row_bytes(whole) * (size_t)height);
-    for (int64_t y = 0; y < part->height && status == GALE_OK; y++) memcpy((char *)gale__picture_row(whole, frame->y_offset + y) + 4 * (size_t)frame->x_offset, gale__picture_row(wide, y), gale__picture_row_bytes(wide));
+    for (int64_t y = 0; y < part->height && status == GALE_OK; y++)
+        memcpy((char *)gale__picture_row(whole, frame->y_offset + y) + 4 * (size_t)frame->x_offset,
+            gale__picture_row(wide, y), gale__picture_row_bytes(wide));
     gale_picture_destroy(&wide);
     gale_picture_destroy(status == GALE_OK ? p : &whole);
     if (status == GALE_OK) *p = whole;
@@ -47,11 +58,13 @@ static gale_status place_frame(const gale__picture_source *in, WebPMux *mux, con
 }
 
 /* What is read of it: the first frame. */
-static gale_status read_animation(const gale__picture_source *in, WebPMux *mux, const WebPMuxFrameInfo *frame, gale_picture **p)
+static gale_status read_animation(
+    const gale__picture_source *in, WebPMux *mux, const WebPMuxFrameInfo *frame, gale_picture **p)
 {
     int frames = 0;
     if (frame->id != WEBP_CHUNK_ANMF) return GALE_OK;
-    if (WebPMuxNumChunks(mux, WEBP_CHUNK_ANMF, &frames) == WEBP_MUX_OK && frames > 1) gale__log(GALE__WARN, "WebP: of an animation of %d frames the first is read", frames);
+    if (WebPMuxNumChunks(mux, WEBP_CHUNK_ANMF, &frames) == WEBP_MUX_OK && frames > 1)
+        gale__log(GALE__WARN, "WebP: of an animation of %d frames the first is read", frames);
     return place_frame(in, mux, frame, p);
 }
 
@@ -62,7 +75,9 @@ gale_status gale__read_webp(gale__picture_source *in, gale_picture **out)
     WebPMuxFrameInfo frame = {0};
     gale_picture *p = NULL;
     if (!mux) return gale__fail(GALE_FORMAT, "WebP: the file is damaged or truncated");
-    gale_status status = WebPMuxGetFrame(mux, 1, &frame) == WEBP_MUX_OK ? read_pixels(in, &frame.bitstream, &p) : gale__fail(GALE_FORMAT, "WebP: there is no picture in it");
+    gale_status status = WebPMuxGetFrame(mux, 1, &frame) == WEBP_MUX_OK
+                             ? read_pixels(in, &frame.bitstream, &p)
+                             : gale__fail(GALE_FORMAT, "WebP: there is no picture in it");
     if (status == GALE_OK) status = read_animation(in, mux, &frame, &p);
     if (status == GALE_OK) status = read_notes(mux, p);
     WebPDataClear(&frame.bitstream);
@@ -83,7 +98,8 @@ static gale_status encode(const gale_picture *p, const gale_picture_write_option
 {
     WebPConfig config;
     WebPPicture w;
-    if (!WebPConfigInit(&config) || !WebPPictureInit(&w)) return gale__fail(GALE_UNSUPPORTED, "WebP: the library is of another version than its headers");
+    if (!WebPConfigInit(&config) || !WebPPictureInit(&w))
+        return gale__fail(GALE_UNSUPPORTED, "WebP: the library is of another version than its headers");
     if (o->lossless) WebPConfigLosslessPreset(&config, o->effort ? o->effort : 6);
     else {
         config.quality = (float)o->quality;
@@ -96,16 +112,20 @@ static gale_status encode(const gale_picture *p, const gale_picture_write_option
     w.writer = take_bytes;
     w.custom_ptr = out;
     int row = (int)gale__picture_row_bytes(p);
-    bool done = (p->channels == 4 ? WebPPictureImportRGBA(&w, p->data, row) : WebPPictureImportRGB(&w, p->data, row)) && WebPEncode(&config, &w);
+    bool done = (p->channels == 4 ? WebPPictureImportRGBA(&w, p->data, row) : WebPPictureImportRGB(&w, p->data, row)) &&
+                WebPEncode(&config, &w);
     int code = w.error_code;
     WebPPictureFree(&w);
     if (done) return GALE_OK;
-    return out->failed || code == VP8_ENC_ERROR_OUT_OF_MEMORY ? gale__fail(GALE_NO_MEMORY, "WebP: out of memory") : gale__fail(GALE_UNSUPPORTED, "WebP: the picture cannot be encoded (error %d)", code);
+    return out->failed || code == VP8_ENC_ERROR_OUT_OF_MEMORY
+               ? gale__fail(GALE_NO_MEMORY, "WebP: out of memory")
+               : gale__fail(GALE_UNSUPPORTED, "WebP: the picture cannot be encoded (error %d)", code);
 }
 
 static gale_status add_notes(const gale_picture *p, gale__str *out)
 {
-    WebPData plain = {(const uint8_t *)out->text, out->length}, icc = {p->icc.data, p->icc.size}, exif = {p->exif.data, p->exif.size}, xmp = {p->xmp.data, p->xmp.size}, whole = {0};
+    WebPData plain = {(const uint8_t *)out->text, out->length}, icc = {p->icc.data, p->icc.size},
+             exif = {p->exif.data, p->exif.size}, xmp = {p->xmp.data, p->xmp.size}, whole = {0};
     WebPMux *mux = WebPMuxNew();
     bool done = mux && WebPMuxSetImage(mux, &plain, 0) == WEBP_MUX_OK;
     if (done && gale__icc_fits(p)) done = WebPMuxSetChunk(mux, "ICCP", &icc, 0) == WEBP_MUX_OK;

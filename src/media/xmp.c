@@ -1,5 +1,6 @@
-/* XMP as far as pictures need it: a packet of XML that goes from file to file as it is, but for the few numbers in it that say what EXIF says as well.  A number is an attribute,
- * name="6", or an element, <name>6</name>; whatever is neither is left alone. */
+/* XMP as far as pictures need it: a packet of XML that goes from file to file as it is, but for the few numbers in it
+ * that say what EXIF says as well.  A number is an attribute, name="6", or an element, <name>6</name>; whatever is
+ * neither is left alone. */
 #include "media/picture.h"
 #include <string.h>
 

@@ -1,10 +1,14 @@
-/* Opset versions: the walk through versions.def, and the changes that are a matter of names, of defaults, or of attributes that became
- * inputs. */
+/* Opset versions: the walk through versions.def, and the changes that are a matter of names, of defaults, or of
+ * attributes that became inputs. */
 #include "onnx/adapt.h"
 #include <ctype.h>
 #include <string.h>
 
-static const struct step { const char *op; int before; gale__rewriter *run; } steps[] = {
+static const struct step {
+    const char *op;
+    int before;
+    gale__rewriter *run;
+} steps[] = {
 #define X(Operator, V, function) {#Operator, V, gale__adapt_##function},
 #include "onnx/versions.def"
 #undef X
@@ -12,7 +16,8 @@ static const struct step { const char *op; int before; gale__rewriter *run; } st
 
 static bool standard(const gale__net_node *node)
 {
-    return !node->domain || !node->domain[0] || strcmp(node->domain, "ai.onnx") == 0 || strcmp(node->domain, "ai.onnx.ml") == 0;
+    return !node->domain || !node->domain[0] || strcmp(node->domain, "ai.onnx") == 0 ||
+           strcmp(node->domain, "ai.onnx.ml") == 0;
 }
 
 gale_status gale__adapt(gale__net *net, gale__net_node *node, bool *done)
@@ -53,7 +58,8 @@ ADAPT(reshape_input)
     int n;
     const int64_t *shape = gale__rw_list(&w, "shape", &n);
     *done = false;
-    if (!shape && node->n_in < 2) return gale__net_fail(node, GALE_FORMAT, "Reshape of opset %d needs the attribute 'shape'", node->opset);
+    if (!shape && node->n_in < 2)
+        return gale__net_fail(node, GALE_FORMAT, "Reshape of opset %d needs the attribute 'shape'", node->opset);
     if (shape) gale__rw_set_in(&w, 1, gale__rw_ints(&w, shape, n));
     gale__net_drop_attr(node, "shape");
     return w.status;
@@ -65,7 +71,8 @@ ADAPT(slice_inputs)
     int n_starts, n_ends;
     *done = false;
     if (!gale__rw_list(&w, "starts", &n_starts) || !gale__rw_list(&w, "ends", &n_ends) || n_starts != n_ends)
-        return gale__net_fail(node, GALE_FORMAT, "Slice of opset %d needs the attributes 'starts' and 'ends', equally long", node->opset);
+        return gale__net_fail(
+            node, GALE_FORMAT, "Slice of opset %d needs the attributes 'starts' and 'ends', equally long", node->opset);
     list_input(&w, "starts", 1);
     list_input(&w, "ends", 2);
     list_input(&w, "axes", 3);
@@ -95,7 +102,8 @@ ADAPT(topk_input)
     gale__rewrite w = {net, node, GALE_OK};
     const gale_attr *k = gale__net_attr(node, "k");
     *done = false;
-    if (!k || k->kind != GALE_ATTR_INT) return gale__net_fail(node, GALE_FORMAT, "TopK of opset %d needs the attribute 'k'", node->opset);
+    if (!k || k->kind != GALE_ATTR_INT)
+        return gale__net_fail(node, GALE_FORMAT, "TopK of opset %d needs the attribute 'k'", node->opset);
     gale__rw_set_in(&w, 1, gale__rw_int(&w, k->i));
     gale__net_drop_attr(node, "k");
     return w.status;
@@ -118,7 +126,10 @@ ADAPT(clip_inputs)
     for (int i = 0; i < 2; i++) {
         /* From opset 6 on the limits have values when they are not given. */
         bool limited = node->opset >= 6 || gale__net_attr(node, names[i]);
-        if (limited) gale__rw_set_in(&w, 1 + i, gale__rw_like(&w, gale__rw_float(&w, names[i], i ? 3.402823466e+38 : -3.402823466e+38), gale__rw_in(&w, 0)));
+        if (limited)
+            gale__rw_set_in(&w, 1 + i,
+                gale__rw_like(
+                    &w, gale__rw_float(&w, names[i], i ? 3.402823466e+38 : -3.402823466e+38), gale__rw_in(&w, 0)));
         gale__net_drop_attr(node, names[i]);
     }
     return w.status;
@@ -140,7 +151,8 @@ ADAPT(pad_inputs)
     gale__rewrite w = {net, node, GALE_OK};
     double value = gale__rw_float(&w, "value", 0);
     *done = false;
-    if (!gale__net_attr(node, "pads")) return gale__net_fail(node, GALE_FORMAT, "Pad of opset %d needs the attribute 'pads'", node->opset);
+    if (!gale__net_attr(node, "pads"))
+        return gale__net_fail(node, GALE_FORMAT, "Pad of opset %d needs the attribute 'pads'", node->opset);
     list_input(&w, "pads", 1);
     if (node->n_in < 2) gale__rw_become(&w, "Identity", gale__rw_in(&w, 0)); /* rank 0 */
     else if (value != 0) gale__rw_set_in(&w, 2, gale__rw_like(&w, value, gale__rw_in(&w, 0)));
@@ -167,7 +179,8 @@ ADAPT(concat_axis)
 
 ADAPT(cast_name)
 {
-    static const char *const names[] = {"UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
+    static const char *const names[] = {"UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64",
+        "STRING", "BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
     const gale_attr *to = gale__net_attr(node, "to");
     *done = false;
     if (!to || to->kind != GALE_ATTR_STRING) return GALE_OK;
@@ -215,7 +228,8 @@ ADAPT(scatter_name)
 ADAPT(roi_corners)
 {
     *done = false;
-    return gale__net_set_attr(net, node, (gale_attr)GALE_STRING_ATTR("coordinate_transformation_mode", "output_half_pixel"));
+    return gale__net_set_attr(
+        net, node, (gale_attr)GALE_STRING_ATTR("coordinate_transformation_mode", "output_half_pixel"));
 }
 
 ADAPT(grid_modes)

@@ -21,10 +21,17 @@ ADAPT(normalize_spatial)
     *done = false;
     gale__net_drop_attr(node, "spatial");
     if (spatial) return GALE_OK;
-    if (node->n_out > 1) return gale__net_fail(node, GALE_UNSUPPORTED, "BatchNormalization of opset %d that trains with spatial=0 is not supported; export it for opset 9 or later", node->opset);
-    if (node->n_in != 5) return gale__net_fail(node, GALE_FORMAT, "BatchNormalization has %d inputs; it must have 5", node->n_in);
-    int32_t x = gale__rw_in(&w, 0), scale = gale__rw_in(&w, 1), bias = gale__rw_in(&w, 2), mean = gale__rw_in(&w, 3), variance = gale__rw_in(&w, 4);
-    int32_t deviation = gale__rw(&w, "Sqrt", gale__rw(&w, "Add", variance, gale__rw_like(&w, gale__rw_float(&w, "epsilon", 1e-5f), variance)));
+    if (node->n_out > 1)
+        return gale__net_fail(node, GALE_UNSUPPORTED,
+            "BatchNormalization of opset %d that trains with spatial=0 is not supported; export it for opset 9 or "
+            "later",
+            node->opset);
+    if (node->n_in != 5)
+        return gale__net_fail(node, GALE_FORMAT, "BatchNormalization has %d inputs; it must have 5", node->n_in);
+    int32_t x = gale__rw_in(&w, 0), scale = gale__rw_in(&w, 1), bias = gale__rw_in(&w, 2), mean = gale__rw_in(&w, 3),
+            variance = gale__rw_in(&w, 4);
+    int32_t deviation = gale__rw(
+        &w, "Sqrt", gale__rw(&w, "Add", variance, gale__rw_like(&w, gale__rw_float(&w, "epsilon", 1e-5f), variance)));
     int32_t normal = gale__rw(&w, "Div", gale__rw(&w, "Sub", x, mean), deviation);
     gale__rw_become(&w, "Add", gale__rw(&w, "Mul", normal, scale), bias);
     gale__rw_drop_all(&w);
@@ -36,7 +43,8 @@ static void saved_statistics(gale__rewrite *w)
 {
     static const gale_attr dense = GALE_INT("keepdims", 0);
     gale__net_node *node = w->node;
-    int32_t x = gale__rw(w, "Reshape", gale__rw_in(w, 0), gale__rw_ints(w, (const int64_t[]){0, 0, -1}, 3)), axes = gale__rw_ints(w, (const int64_t[]){0, 2}, 2);
+    int32_t x = gale__rw(w, "Reshape", gale__rw_in(w, 0), gale__rw_ints(w, (const int64_t[]){0, 0, -1}, 3)),
+            axes = gale__rw_ints(w, (const int64_t[]){0, 2}, 2);
     if (node->out[3] >= 0) gale__rw_node(w, "ReduceMean", &dense, 1, GALE__VALUES(x, axes), &node->out[3], 1);
     if (node->n_out < 5 || node->out[4] < 0) return;
     int32_t away = gale__rw(w, "Sub", x, gale__rw(w, "ReduceMean", x, axes));
@@ -64,7 +72,8 @@ ADAPT(normalize_across)
 {
     gale__rewrite w = {net, node, GALE_OK};
     int rank = gale__net_rank(net, gale__rw_in(&w, 0)), n = 0;
-    bool across = gale__net_attr_i(node, "across_channels", 0), variance = gale__net_attr_i(node, "normalize_variance", 1);
+    bool across = gale__net_attr_i(node, "across_channels", 0),
+         variance = gale__net_attr_i(node, "normalize_variance", 1);
     int64_t axes[GALE_MAX_RANK];
     *done = false;
     if (gale__net_attr(node, "axes")) return GALE_OK;
@@ -92,7 +101,9 @@ ADAPT(normalize_groups)
     gale__rewrite w = {net, node, GALE_OK};
     int64_t groups = gale__net_attr_i(node, "num_groups", 0);
     *done = false;
-    if (groups <= 0 || node->n_in != 3) return gale__net_fail(node, GALE_FORMAT, "GroupNormalization needs three inputs and the attribute 'num_groups'");
+    if (groups <= 0 || node->n_in != 3)
+        return gale__net_fail(
+            node, GALE_FORMAT, "GroupNormalization needs three inputs and the attribute 'num_groups'");
     int32_t count = gale__rw_int(&w, groups), channels = gale__rw_extent(&w, gale__rw_in(&w, 0), 1);
     int32_t shape = gale__rw_with(&w, "Concat", first, count, gale__rw(&w, "Div", channels, count));
     for (int i = 1; i < 3; i++) gale__rw_set_in(&w, i, by_channel(&w, gale__rw_in(&w, i), shape));
@@ -110,9 +121,11 @@ ADAPT(dropout_test)
     *done = false;
     gale__net_drop_attr(node, "is_test");
     if (!trains || !node->n_out) return GALE_OK;
-    int32_t in[] = {x, gale__rw_scalar(&w, GALE_F32, gale__rw_float(&w, "ratio", 0.5)), gale__rw_scalar(&w, GALE_BOOL, 1)};
+    int32_t in[] = {
+        x, gale__rw_scalar(&w, GALE_F32, gale__rw_float(&w, "ratio", 0.5)), gale__rw_scalar(&w, GALE_BOOL, 1)};
     gale__rw_node(&w, "Dropout", NULL, 0, in, 3, out, node->n_out > 1 ? 2 : 1);
-    if (node->n_out > 1 && node->out[1] >= 0) gale__rw_node(&w, "CastLike", NULL, 0, GALE__VALUES(out[1], x), &node->out[1], 1);
+    if (node->n_out > 1 && node->out[1] >= 0)
+        gale__rw_node(&w, "CastLike", NULL, 0, GALE__VALUES(out[1], x), &node->out[1], 1);
     *done = true;
     return w.status;
 }
@@ -124,7 +137,9 @@ ADAPT(dropout_mask)
     int32_t x = gale__rw_in(&w, 0);
     *done = false;
     if (node->n_out < 2) return GALE_OK;
-    if (node->out[1] >= 0) gale__rw_node(&w, "Expand", NULL, 0, GALE__VALUES(gale__rw_like(&w, 1, x), gale__rw(&w, "Shape", x)), &node->out[1], 1);
+    if (node->out[1] >= 0)
+        gale__rw_node(
+            &w, "Expand", NULL, 0, GALE__VALUES(gale__rw_like(&w, 1, x), gale__rw(&w, "Shape", x)), &node->out[1], 1);
     node->n_out = 1;
     return w.status;
 }

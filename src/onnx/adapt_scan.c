@@ -1,12 +1,13 @@
-/* Scan of opset 8 works on batches: every input and result has them along axis 0.  It becomes a scan over that axis, without states, whose
- * body is the scan of one item. */
+/* Scan of opset 8 works on batches: every input and result has them along axis 0.  It becomes a scan over that axis,
+ * without states, whose body is the scan of one item. */
 #include "onnx/adapt.h"
 #include <string.h>
 
 /* Another input of `body`, standing for a value of the net around it. */
 static gale_status add_input(gale__net *body, const gale__net_value *like, gale__origin from, int32_t *out)
 {
-    GALE_TRY(gale__grow((void **)&body->inputs, &body->inputs_capacity, (size_t)body->n_inputs + 1, sizeof *body->inputs));
+    GALE_TRY(
+        gale__grow((void **)&body->inputs, &body->inputs_capacity, (size_t)body->n_inputs + 1, sizeof *body->inputs));
     GALE_TRY(gale__net_new_value(body, like->name, out));
     gale__net_value *v = &body->values[*out];
     *v = *like;
@@ -23,7 +24,8 @@ static gale_status hand_captures_on(const gale__net *net, gale__net *item, gale_
 {
     for (int i = 0; i < scanned->n_captures; i++) {
         int32_t outside = scanned->captures[i];
-        GALE_TRY(gale__grow((void **)&item->captures, &item->captures_capacity, (size_t)item->n_captures + 1, sizeof *item->captures));
+        GALE_TRY(gale__grow(
+            (void **)&item->captures, &item->captures_capacity, (size_t)item->n_captures + 1, sizeof *item->captures));
         GALE_TRY(add_input(item, &net->values[outside], GALE__FROM_OUTSIDE, &scanned->captures[i]));
         item->captures[item->n_captures++] = outside;
     }
@@ -62,8 +64,10 @@ ADAPT(scan_batch)
     const gale_attr *directions = gale__net_attr(node, "directions");
     *done = false;
     if (gale__rw_in(&w, 0) >= 0)
-        return gale__net_fail(node, GALE_UNSUPPORTED, "Scan of opset %d with sequence_lens is not supported; export the model for opset 9 or later", node->opset);
-    if (node->n_bodies != 1 || node->n_in < 2 || scanned < 1 || scanned > node->n_in - 1) return gale__net_fail(node, GALE_FORMAT, "Scan needs a body, and inputs to scan");
+        return gale__net_fail(node, GALE_UNSUPPORTED,
+            "Scan of opset %d with sequence_lens is not supported; export the model for opset 9 or later", node->opset);
+    if (node->n_bodies != 1 || node->n_in < 2 || scanned < 1 || scanned > node->n_in - 1)
+        return gale__net_fail(node, GALE_FORMAT, "Scan needs a body, and inputs to scan");
     gale__net *item = gale__arena_alloc(net->arena, sizeof *item);
     gale_attr *attrs = gale__arena_alloc(net->arena, 2 * sizeof *attrs);
     void *bodies = gale__arena_copy(net->arena, node->bodies, sizeof *node->bodies);

@@ -1,5 +1,6 @@
-/* Older operators that saw shapes otherwise: broadcasting from an axis on, softmax over everything behind an axis, tiles along one axis,
- * resizing before its coordinates were written down.  Where a rank is not known on reading, the numbers come from Shape nodes. */
+/* Older operators that saw shapes otherwise: broadcasting from an axis on, softmax over everything behind an axis,
+ * tiles along one axis, resizing before its coordinates were written down.  Where a rank is not known on reading, the
+ * numbers come from Shape nodes. */
 #include "onnx/adapt.h"
 #include <math.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 static int32_t axes_behind(gale__rewrite *w, int32_t a, int32_t b, int64_t axis)
 {
     int32_t left = gale__rw(w, "Sub", gale__rw_rank_of(w, a), gale__rw_rank_of(w, b));
-    return axis >= 0 ? gale__rw(w, "Sub", left, gale__rw_int(w, axis)) : gale__rw(w, "Sub", gale__rw_int(w, -axis), gale__rw_rank_of(w, b));
+    return axis >= 0 ? gale__rw(w, "Sub", left, gale__rw_int(w, axis))
+                     : gale__rw(w, "Sub", gale__rw_int(w, -axis), gale__rw_rank_of(w, b));
 }
 
 /* Before opset 7 the second operand's axes are those of the first from `axis` on; without an axis the last ones. */
@@ -24,10 +26,14 @@ ADAPT(broadcast_axis)
     gale__net_drop_attr(node, "axis");
     gale__net_drop_attr(node, "broadcast");
     if (!broadcast) return GALE_OK;
-    if (axis < -GALE_MAX_RANK || axis > GALE_MAX_RANK) return gale__net_fail(node, GALE_FORMAT, "axis %lld is out of range", (long long)axis);
+    if (axis < -GALE_MAX_RANK || axis > GALE_MAX_RANK)
+        return gale__net_fail(node, GALE_FORMAT, "axis %lld is out of range", (long long)axis);
     if (ra >= 0 && rb >= 0) {
         int behind = ra - (int)(axis < 0 ? axis + ra : axis) - rb;
-        if (behind < 0) return gale__net_fail(node, GALE_FORMAT, "the second operand has %d axes, which from axis %lld on are more than the first one's %d", rb, (long long)axis, ra);
+        if (behind < 0)
+            return gale__net_fail(node, GALE_FORMAT,
+                "the second operand has %d axes, which from axis %lld on are more than the first one's %d", rb,
+                (long long)axis, ra);
         gale__rw_set_in(&w, 1, gale__rw_trail(&w, b, behind));
     } else {
         gale__rw_set_in(&w, 1, gale__rw_trail_by(&w, b, axes_behind(&w, a, b, axis)));
@@ -44,7 +50,9 @@ ADAPT(slope_channels)
     *done = false;
     if (slope < 0 || (rs >= 0 && rs != 1)) return GALE_OK;
     if (rank >= 0 && rs == 1) gale__rw_set_in(&w, 1, gale__rw_trail(&w, slope, rank - 2));
-    else gale__rw_set_in(&w, 1, gale__rw_trail_by(&w, slope, gale__rw(&w, "Sub", gale__rw_rank_of(&w, x), gale__rw_int(&w, 2))));
+    else
+        gale__rw_set_in(
+            &w, 1, gale__rw_trail_by(&w, slope, gale__rw(&w, "Sub", gale__rw_rank_of(&w, x), gale__rw_int(&w, 2))));
     return w.status;
 }
 
@@ -133,7 +141,8 @@ ADAPT(upsample_sizes)
     gale__rewrite w = {net, node, GALE_OK};
     double scales[4] = {1, 1, gale__rw_float(&w, "height_scale", 1), gale__rw_float(&w, "width_scale", 1)};
     *done = false;
-    if (strcmp(gale__rw_text(&w, "mode", ""), "bilinear") == 0) gale__rw_set(&w, (gale_attr)GALE_STRING_ATTR("mode", "linear"));
+    if (strcmp(gale__rw_text(&w, "mode", ""), "bilinear") == 0)
+        gale__rw_set(&w, (gale_attr)GALE_STRING_ATTR("mode", "linear"));
     if (gale__net_attr(node, "scales")) return w.status;
     gale__rw_set_in(&w, 1, gale__rw_floats(&w, scales, 4));
     gale__net_drop_attr(node, "height_scale");
@@ -147,19 +156,20 @@ ADAPT(upsample_input)
     const gale_attr *scales = gale__net_attr(node, "scales");
     *done = false;
     if (!scales) return GALE_OK;
-    if (scales->kind != GALE_ATTR_FLOATS || scales->count > GALE_MAX_RANK) return gale__net_fail(node, GALE_FORMAT, "attribute 'scales' must be a list of numbers");
+    if (scales->kind != GALE_ATTR_FLOATS || scales->count > GALE_MAX_RANK)
+        return gale__net_fail(node, GALE_FORMAT, "attribute 'scales' must be a list of numbers");
     gale__rw_set_in(&w, 1, gale__rw_floats(&w, scales->floats, (int)scales->count));
     gale__net_drop_attr(node, "scales");
     return w.status;
 }
 
-/* Resize of opset 10 reads at i / scale; the nearest element is the one below where an axis grows, the one above where it shrinks.  So it is two
- * steps, of which at most one does something on an axis. */
+/* Resize of opset 10 reads at i / scale; the nearest element is the one below where an axis grows, the one above where
+ * it shrinks.  So it is two steps, of which at most one does something on an axis. */
 ADAPT(resize_asymmetric)
 {
     gale__rewrite w = {net, node, GALE_OK};
-    gale_attr attrs[] = {GALE_STRING_ATTR("coordinate_transformation_mode", "asymmetric"), GALE_STRING_ATTR("mode", gale__rw_text(&w, "mode", "nearest")),
-                         GALE_STRING_ATTR("nearest_mode", "floor")};
+    gale_attr attrs[] = {GALE_STRING_ATTR("coordinate_transformation_mode", "asymmetric"),
+        GALE_STRING_ATTR("mode", gale__rw_text(&w, "mode", "nearest")), GALE_STRING_ATTR("nearest_mode", "floor")};
     int32_t x = gale__rw_in(&w, 0), scales = gale__rw_in(&w, 1);
     *done = false;
     gale__rw_drop_all(&w);

@@ -1,5 +1,6 @@
-/* Control flow over data: If, Loop and SequenceMap run their bodies as nets of their own (Scan: control_scan.c).  Carried values stay where they are; only the
- * condition comes to the host, and not even that where the body cannot change it. */
+/* Control flow over data: If, Loop and SequenceMap run their bodies as nets of their own (Scan: control_scan.c).
+ * Carried values stay where they are; only the condition comes to the host, and not even that where the body cannot
+ * change it. */
 #include "onnx/control.h"
 #include "base/num.h"
 #include "graph/tensor.h"
@@ -21,14 +22,16 @@ gale_status gale__control_body(const control *c, const char *name, gale__net **o
 static gale_status read_one(gale_object *object, const char *what, int64_t *out)
 {
     uint64_t bits = 0;
-    if (!object || object->kind != GALE_OBJECT_TENSOR || gale__tensor_count(object->tensor) != 1 || object->tensor->size_bytes > sizeof bits || gale_tensor_type(object->tensor) == GALE_STRING)
+    if (!object || object->kind != GALE_OBJECT_TENSOR || gale__tensor_count(object->tensor) != 1 ||
+        object->tensor->size_bytes > sizeof bits || gale_tensor_type(object->tensor) == GALE_STRING)
         return gale__fail(GALE_INVALID, "%s must be a single number", what);
     GALE_TRY(gale_tensor_to_cpu(object->tensor, &bits, object->tensor->size_bytes));
     *out = gale__load_i64(gale_tensor_type(object->tensor), &bits);
     return GALE_OK;
 }
 
-gale_status gale__control_run_body(const control *c, gale__net *body, gale_object *const *given, int n_given, gale_object **results)
+gale_status gale__control_run_body(
+    const control *c, gale__net *body, gale_object *const *given, int n_given, gale_object **results)
 {
     gale_object **in = gale__calloc((size_t)body->n_inputs + 1, sizeof *in);
     gale_status status;
@@ -54,7 +57,8 @@ static gale_status run_if(control *c)
     gale__net *body = NULL;
     GALE_TRY(read_one(input(c, 0), "the condition", &yes));
     GALE_TRY(gale__control_body(c, yes ? "then_branch" : "else_branch", &body));
-    if (body->n_outputs < c->node->n_out) return gale__fail(GALE_FORMAT, "a branch gives %d results, and %d are read", body->n_outputs, c->node->n_out);
+    if (body->n_outputs < c->node->n_out)
+        return gale__fail(GALE_FORMAT, "a branch gives %d results, and %d are read", body->n_outputs, c->node->n_out);
     gale_object **results = gale__calloc((size_t)body->n_outputs + 1, sizeof *results);
     if (!results) return GALE_NO_MEMORY;
     gale_status status = gale__control_run_body(c, body, NULL, 0, results);
@@ -86,10 +90,12 @@ static gale_status check_alike(const stack *s)
     for (size_t i = 0; i < s->count; i++) {
         const gale_tensor *t = s->items[i]->kind == GALE_OBJECT_TENSOR ? s->items[i]->tensor : NULL;
         if (!t) return gale__fail(GALE_UNSUPPORTED, "only tensors can be stacked by a loop");
-        if (t->type != first->type || t->rank != first->rank || (t->rank && memcmp(t->dims, first->dims, (size_t)t->rank * sizeof *t->dims)))
+        if (t->type != first->type || t->rank != first->rank ||
+            (t->rank && memcmp(t->dims, first->dims, (size_t)t->rank * sizeof *t->dims)))
             return gale__fail(GALE_INVALID, "what step %zu gives has another shape than step 0", i);
     }
-    return first->rank < GALE_MAX_RANK ? GALE_OK : gale__fail(GALE_LIMIT, "a stack of rank %d is too deep", first->rank + 1);
+    return first->rank < GALE_MAX_RANK ? GALE_OK
+                                       : gale__fail(GALE_LIMIT, "a stack of rank %d is too deep", first->rank + 1);
 }
 
 static gale_status join_strings(const stack *s, int rank, const int64_t *dims, gale_tensor **out)
@@ -98,7 +104,8 @@ static gale_status join_strings(const stack *s, int rank, const int64_t *dims, g
     const char **texts = gale__calloc(n + 1, sizeof *texts);
     size_t *sizes = gale__calloc(n + 1, sizeof *sizes);
     gale_status status = texts && sizes ? GALE_OK : GALE_NO_MEMORY;
-    for (size_t i = 0; i < n && status == GALE_OK; i++) texts[i] = gale_tensor_string(s->items[i / each]->tensor, (int64_t)(i % each), &sizes[i]);
+    for (size_t i = 0; i < n && status == GALE_OK; i++)
+        texts[i] = gale_tensor_string(s->items[i / each]->tensor, (int64_t)(i % each), &sizes[i]);
     if (status == GALE_OK) status = gale_tensor_from_strings(rank, dims, texts, sizes, out);
     gale__free(texts);
     gale__free(sizes);
@@ -115,7 +122,8 @@ static gale_status join_numbers(const control *c, const stack *s, int rank, cons
     GALE_GO(gale_stream_create(c->s->device, &stream));
     for (size_t i = 0; i < s->count && first->size_bytes; i++) {
         const gale_tensor *t = s->items[i]->tensor;
-        if (t->buffer && t->device == c->s->device) GALE_GO(gale_copy(stream, all->buffer, i * first->size_bytes, t->buffer, 0, first->size_bytes));
+        if (t->buffer && t->device == c->s->device)
+            GALE_GO(gale_copy(stream, all->buffer, i * first->size_bytes, t->buffer, 0, first->size_bytes));
         else GALE_GO(gale__tensor_upload(t, stream, all->buffer, i * first->size_bytes));
     }
     GALE_GO(gale_stream_sync(stream));
@@ -126,11 +134,13 @@ done:
     return status;
 }
 
-/* What a loop without a step stacks: nothing, in the shape that is declared for a step, else of the rank that follows from what it is made of. */
+/* What a loop without a step stacks: nothing, in the shape that is declared for a step, else of the rank that follows
+ * from what it is made of. */
 static gale_status join_nothing(const gale__net *body, int output, gale_tensor **out)
 {
     int64_t dims[GALE_MAX_RANK] = {0};
-    const gale__net_value *declared = &body->declared[output], *v = declared->rank < 0 ? &body->values[body->outputs[output]] : declared;
+    const gale__net_value *declared = &body->declared[output],
+                          *v = declared->rank < 0 ? &body->values[body->outputs[output]] : declared;
     int rank = v->rank < 0 ? 1 : v->rank + 1;
     for (int i = 0; i < v->rank && i + 1 < GALE_MAX_RANK; i++) dims[i + 1] = v->dims[i] < 0 ? 0 : v->dims[i];
     rank = rank < GALE_MAX_RANK ? rank : GALE_MAX_RANK;
@@ -145,18 +155,19 @@ gale_status gale__stack_join(const control *c, const stack *s, const gale__net *
     GALE_TRY(check_alike(s));
     const gale_tensor *first = s->items[0]->tensor;
     if (first->rank) memcpy(dims + 1, first->dims, (size_t)first->rank * sizeof *dims);
-    return first->type == GALE_STRING ? join_strings(s, first->rank + 1, dims, out) : join_numbers(c, s, first->rank + 1, dims, out);
+    return first->type == GALE_STRING ? join_strings(s, first->rank + 1, dims, out)
+                                      : join_numbers(c, s, first->rank + 1, dims, out);
 }
 
 typedef struct loop {
     control *c;
     gale__net *body;
-    gale_object **state;       /* number of the step, condition, carried values */
-    gale_object **results;     /* of one step */
+    gale_object **state;   /* number of the step, condition, carried values */
+    gale_object **results; /* of one step */
     stack *stacks;
     int carried, stacked;
-    int64_t trips;             /* at most; -1 without end */
-    bool goes_on, steady;      /* steady: the body does not change the condition */
+    int64_t trips;        /* at most; -1 without end */
+    bool goes_on, steady; /* steady: the body does not change the condition */
 } loop;
 
 static gale_status host_scalar(gale_type type, int64_t value, gale_object **out)
@@ -171,7 +182,8 @@ static gale_status host_scalar(gale_type type, int64_t value, gale_object **out)
 static bool is_steady(const gale__net *body)
 {
     int32_t v = body->outputs[0];
-    while (body->values[v].node >= 0 && !strcmp(body->nodes[body->values[v].node].op, "Identity")) v = body->nodes[body->values[v].node].in[0];
+    while (body->values[v].node >= 0 && !strcmp(body->nodes[body->values[v].node].op, "Identity"))
+        v = body->nodes[body->values[v].node].in[0];
     if (body->n_inputs - body->n_captures > 1 && v == body->inputs[1]) return true;
     const gale_tensor *k = body->values[v].constant;
     uint8_t yes = 0;
@@ -184,14 +196,19 @@ static gale_status begin_loop(loop *l)
     int64_t go = 1;
     l->carried = c->node->n_in > 2 ? c->node->n_in - 2 : 0;
     l->stacked = l->body->n_outputs - 1 - l->carried;
-    if (l->stacked < 0 || c->node->n_out > l->carried + l->stacked) return gale__fail(GALE_FORMAT, "the body gives %d values: a condition, %d carried ones and what is stacked are wanted", l->body->n_outputs, l->carried);
+    if (l->stacked < 0 || c->node->n_out > l->carried + l->stacked)
+        return gale__fail(GALE_FORMAT,
+            "the body gives %d values: a condition, %d carried ones and what is stacked are wanted", l->body->n_outputs,
+            l->carried);
     l->trips = -1;
-    if (input(c, 0) && input(c, 0)->kind != GALE_OBJECT_NONE) GALE_TRY(read_one(input(c, 0), "the trip count", &l->trips));
+    if (input(c, 0) && input(c, 0)->kind != GALE_OBJECT_NONE)
+        GALE_TRY(read_one(input(c, 0), "the trip count", &l->trips));
     if (input(c, 0) && l->trips < 0) l->trips = 0;
     if (input(c, 1) && input(c, 1)->kind != GALE_OBJECT_NONE) GALE_TRY(read_one(input(c, 1), "the condition", &go));
     l->goes_on = go;
     l->steady = is_steady(l->body);
-    if (l->trips < 0 && l->steady && l->goes_on) return gale__fail(GALE_INVALID, "the loop has no trip count and its condition never changes: it would not end");
+    if (l->trips < 0 && l->steady && l->goes_on)
+        return gale__fail(GALE_INVALID, "the loop has no trip count and its condition never changes: it would not end");
     l->state = gale__calloc((size_t)l->carried + 3, sizeof *l->state);
     l->results = gale__calloc((size_t)l->body->n_outputs + 1, sizeof *l->results);
     l->stacks = gale__calloc((size_t)l->stacked + 1, sizeof *l->stacks);
@@ -256,7 +273,8 @@ static gale_status map_item(const control *c, gale__net *body, size_t at, gale_o
     for (int i = 0; i < c->node->n_in; i++) {
         gale_object *from = input(c, i);
         if (!from) return gale__fail(GALE_INVALID, "input %d is empty", i);
-        if (from->kind == GALE_OBJECT_SEQUENCE && at >= from->count) return gale__fail(GALE_INVALID, "input %d has %zu items, and the first has more", i, from->count);
+        if (from->kind == GALE_OBJECT_SEQUENCE && at >= from->count)
+            return gale__fail(GALE_INVALID, "input %d has %zu items, and the first has more", i, from->count);
         given[i] = from->kind == GALE_OBJECT_SEQUENCE ? from->items[at] : from;
     }
     return gale__control_run_body(c, body, given, c->node->n_in, results);
@@ -267,24 +285,31 @@ static gale_status run_map(control *c)
     gale__net *body = NULL;
     gale_object *first = input(c, 0);
     GALE_TRY(gale__control_body(c, "body", &body));
-    if (!first || first->kind != GALE_OBJECT_SEQUENCE) return gale__fail(GALE_INVALID, "its first input must be a sequence");
-    if (body->n_outputs < c->node->n_out) return gale__fail(GALE_FORMAT, "the body gives %d results, and %d are read", body->n_outputs, c->node->n_out);
-    gale_object **given = gale__calloc((size_t)c->node->n_in + 1, sizeof *given), **results = gale__calloc((size_t)body->n_outputs + 1, sizeof *results);
+    if (!first || first->kind != GALE_OBJECT_SEQUENCE)
+        return gale__fail(GALE_INVALID, "its first input must be a sequence");
+    if (body->n_outputs < c->node->n_out)
+        return gale__fail(GALE_FORMAT, "the body gives %d results, and %d are read", body->n_outputs, c->node->n_out);
+    gale_object **given = gale__calloc((size_t)c->node->n_in + 1, sizeof *given),
+                **results = gale__calloc((size_t)body->n_outputs + 1, sizeof *results);
     stack *lists = gale__calloc((size_t)body->n_outputs + 1, sizeof *lists);
     gale_status status = given && results && lists ? GALE_OK : GALE_NO_MEMORY;
     for (size_t at = 0; status == GALE_OK && at < first->count; at++) {
         status = map_item(c, body, at, given, results);
-        for (int i = 0; status == GALE_OK && i < body->n_outputs; i++) status = gale__stack_push(&lists[i], &results[i]);
+        for (int i = 0; status == GALE_OK && i < body->n_outputs; i++)
+            status = gale__stack_push(&lists[i], &results[i]);
     }
-    for (int i = 0; status == GALE_OK && i < c->node->n_out; i++) status = gale_object_sequence(lists[i].items, lists[i].count, &c->out[i]);
-    for (int i = 0; lists && results && i < body->n_outputs; i++) gale__stack_finish(&lists[i]), gale_object_destroy(&results[i]);
+    for (int i = 0; status == GALE_OK && i < c->node->n_out; i++)
+        status = gale_object_sequence(lists[i].items, lists[i].count, &c->out[i]);
+    for (int i = 0; lists && results && i < body->n_outputs; i++)
+        gale__stack_finish(&lists[i]), gale_object_destroy(&results[i]);
     gale__free(given);
     gale__free(results);
     gale__free(lists);
     return status;
 }
 
-gale_status gale__control_run(gale__session *s, gale__net *net, const gale__net_node *node, gale_object *const *values, gale_object **out)
+gale_status gale__control_run(
+    gale__session *s, gale__net *net, const gale__net_node *node, gale_object *const *values, gale_object **out)
 {
     control c = {s, net, node, values, out};
     if (!strcmp(node->op, "If")) return run_if(&c);

@@ -1,5 +1,6 @@
-/* Scan whose body is more than numbers of fixed shapes: strings, sequences, choices, extents that depend on data.  Each step runs the body as a net of its own on slices
- * that are cut where the tensors lie; other bodies are a loop of the device (ops/scan.c). */
+/* Scan whose body is more than numbers of fixed shapes: strings, sequences, choices, extents that depend on data.  Each
+ * step runs the body as a net of its own on slices that are cut where the tensors lie; other bodies are a loop of the
+ * device (ops/scan.c). */
 #include "onnx/control.h"
 #include "onnx/texts.h"
 #include <string.h>
@@ -9,8 +10,8 @@ typedef struct scan {
     gale__net *body;
     int states, sliced, stacked;
     int64_t trips;
-    gale_object **given;       /* states, then slices */
-    gale_object **results;     /* of one step: states, then what is stacked */
+    gale_object **given;   /* states, then slices */
+    gale_object **results; /* of one step: states, then what is stacked */
     gale__stack *stacks;
 } scan;
 
@@ -22,7 +23,8 @@ static int64_t flag(const scan *s, const char *name, int i)
 }
 
 /* An operator that moves elements, of numbers or strings. */
-static gale_status move(const scan *s, const char *op, gale_tensor *const *in, int n_in, const gale_attr *attr, gale_tensor **out)
+static gale_status move(
+    const scan *s, const char *op, gale_tensor *const *in, int n_in, const gale_attr *attr, gale_tensor **out)
 {
     gale__host_call call = {.node = s->c->node, .session = s->c->s};
     gale__move v = {.op = op, .in = in, .n_in = n_in, .attrs = attr, .n_attrs = 1};
@@ -46,8 +48,11 @@ static gale_status begin(scan *s)
     int64_t sliced = gale__net_attr_i(node, "num_scan_inputs", 0);
     GALE_TRY(gale__control_body(s->c, "body", &s->body));
     int own = s->body->n_inputs - s->body->n_captures;
-    if (sliced < 1 || sliced > node->n_in || node->n_in != own || s->body->n_outputs < own - sliced || node->n_out > s->body->n_outputs)
-        return gale__fail(GALE_FORMAT, "a body of %d inputs and %d outputs does not go with %d inputs, %lld of them scanned, and %d outputs", own, s->body->n_outputs, node->n_in, (long long)sliced, node->n_out);
+    if (sliced < 1 || sliced > node->n_in || node->n_in != own || s->body->n_outputs < own - sliced ||
+        node->n_out > s->body->n_outputs)
+        return gale__fail(GALE_FORMAT,
+            "a body of %d inputs and %d outputs does not go with %d inputs, %lld of them scanned, and %d outputs", own,
+            s->body->n_outputs, node->n_in, (long long)sliced, node->n_out);
     s->sliced = (int)sliced;
     s->states = node->n_in - s->sliced;
     s->stacked = s->body->n_outputs - s->states;
@@ -56,7 +61,9 @@ static gale_status begin(scan *s)
         int axis;
         GALE_TRY(sliced_input(s, i, &t, &axis));
         int64_t trips = gale_tensor_dims(t)[axis];
-        if (i && trips != s->trips) return gale__fail(GALE_INVALID, "scanned inputs differ in length: %lld and %lld", (long long)s->trips, (long long)trips);
+        if (i && trips != s->trips)
+            return gale__fail(
+                GALE_INVALID, "scanned inputs differ in length: %lld and %lld", (long long)s->trips, (long long)trips);
         s->trips = trips;
     }
     s->given = gale__calloc((size_t)node->n_in + 1, sizeof *s->given);
@@ -121,7 +128,8 @@ static gale_status finish_stack(const scan *s, int i, gale_object **out)
             perm[n++] = d;
         }
         if (n == axis) perm[n++] = 0;
-        status = move(s, "Transpose", &all, 1, &(gale_attr){.name = "perm", .kind = GALE_ATTR_INTS, .ints = perm, .count = (size_t)n}, &turned);
+        status = move(s, "Transpose", &all, 1,
+            &(gale_attr){.name = "perm", .kind = GALE_ATTR_INTS, .ints = perm, .count = (size_t)n}, &turned);
         gale_tensor_destroy(&all);
         all = turned;
     }

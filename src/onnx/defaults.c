@@ -1,13 +1,13 @@
-/* An input may also be an initialiser: then the file gives it a value that a caller may replace.  Older files have to list every weight so; hence nothing here costs more than
- * a walk over names. */
+/* An input may also be an initialiser: then the file gives it a value that a caller may replace.  Older files have to
+ * list every weight so; hence nothing here costs more than a walk over names. */
 #include "onnx/defaults.h"
 #include "onnx/names.h"
 #include <string.h>
 
 typedef struct search {
     gale__pb_graph *g;
-    gale__names inputs;        /* by name: which input */
-    bool *has, *wanted;        /* by input: a value in the file; named by the caller */
+    gale__names inputs; /* by name: which input */
+    bool *has, *wanted; /* by input: a value in the file; named by the caller */
 } search;
 
 static const gale__pb_text *name_of_sparse(const gale__pb_sparse *s)
@@ -31,7 +31,8 @@ static gale_status prepare(search *s, const char *const *given, int n_given)
     s->wanted = gale__calloc(s->g->input.n + 1, sizeof *s->wanted);
     if (!s->has || !s->wanted) return GALE_NO_MEMORY;
     for (size_t i = 0; i < s->g->input.n; i++)
-        if (s->g->input.at[i].name.size) GALE_TRY(gale__names_set(&s->inputs, s->g->input.at[i].name.at, s->g->input.at[i].name.size, (int32_t)i));
+        if (s->g->input.at[i].name.size)
+            GALE_TRY(gale__names_set(&s->inputs, s->g->input.at[i].name.at, s->g->input.at[i].name.size, (int32_t)i));
     for (int i = 0; i < n_given; i++) {
         int32_t at = gale__names_find(&s->inputs, given[i], strlen(given[i]));
         if (at >= 0) s->wanted[at] = true;
@@ -48,7 +49,8 @@ static void take_values(search *s)
     g->initializer.n = n;
     n = 0;
     for (size_t i = 0; i < g->sparse_initializer.n; i++)
-        if (keep(s, name_of_sparse(&g->sparse_initializer.at[i]))) g->sparse_initializer.at[n++] = g->sparse_initializer.at[i];
+        if (keep(s, name_of_sparse(&g->sparse_initializer.at[i])))
+            g->sparse_initializer.at[n++] = g->sparse_initializer.at[i];
     g->sparse_initializer.n = n;
 }
 

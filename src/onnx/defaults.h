@@ -1,11 +1,12 @@
-/* Inputs that have a value in the file.  While nobody gives another they are constants, and fold; one that is given loses its value before the model is prepared, so that
- * from there on it is an input like any other. */
+/* Inputs that have a value in the file.  While nobody gives another they are constants, and fold; one that is given
+ * loses its value before the model is prepared, so that from there on it is an input like any other. */
 #ifndef GALE_ONNX_DEFAULTS_H
 #define GALE_ONNX_DEFAULTS_H
 #include "onnx/proto.h"
 
 typedef struct gale__defaults {
-    const gale__pb_value_info **at, **given; /* of the file's arena: those that keep their value, and those that lost it */
+    const gale__pb_value_info **at,
+        **given; /* of the file's arena: those that keep their value, and those that lost it */
     int n, n_given;
 } gale__defaults;
 

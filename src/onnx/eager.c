@@ -1,9 +1,15 @@
-/* One device operator at once, for host operators that must compute.  Programs are kept by operator, attributes and element types. */
+/* One device operator at once, for host operators that must compute.  Programs are kept by operator, attributes and
+ * element types. */
 #include "base/hash.h"
 #include "onnx/session.h"
 #include <string.h>
 
-typedef struct gale__eager { struct gale__eager *next; gale__str key; gale_graph *graph; gale_program *program; } gale__eager;
+typedef struct gale__eager {
+    struct gale__eager *next;
+    gale__str key;
+    gale_graph *graph;
+    gale_program *program;
+} gale__eager;
 
 static void add_key_tensor(gale__str *key, gale_tensor *t)
 {
@@ -16,21 +22,25 @@ static void add_key_tensor(gale__str *key, gale_tensor *t)
 
 static void add_key_attr(gale__str *key, const gale_attr *a)
 {
-    gale__str_addf(key, "|%s:%d:%lld:%a:%s:%zu", a->name, (int)a->kind, (long long)a->i, a->f, a->s ? a->s : "", a->count);
+    gale__str_addf(
+        key, "|%s:%d:%lld:%a:%s:%zu", a->name, (int)a->kind, (long long)a->i, a->f, a->s ? a->s : "", a->count);
     if (a->ints) gale__str_add_n(key, (const char *)a->ints, a->count * sizeof *a->ints);
     if (a->floats) gale__str_add_n(key, (const char *)a->floats, a->count * sizeof *a->floats);
-    for (size_t i = 0; a->strings && i < a->count; i++) gale__str_addf(key, "%zu:%s", strlen(a->strings[i]), a->strings[i]);
+    for (size_t i = 0; a->strings && i < a->count; i++)
+        gale__str_addf(key, "%zu:%s", strlen(a->strings[i]), a->strings[i]);
     if (a->tensor) add_key_tensor(key, (gale_tensor *)a->tensor);
 }
 
-static void make_key(const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs, int n_attrs, int n_out, gale__str *key)
+static void make_key(
+    const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs, int n_attrs, int n_out, gale__str *key)
 {
     gale__str_addf(key, "%s/%d", op, n_out);
     for (int i = 0; i < n_in; i++) gale__str_addf(key, ",%d", in[i] ? (int)gale_tensor_type(in[i]) : -1);
     for (int i = 0; i < n_attrs; i++) add_key_attr(key, &attrs[i]);
 }
 
-static gale_status make_graph(const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs, int n_attrs, int n_out, gale_graph *graph)
+static gale_status make_graph(
+    const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs, int n_attrs, int n_out, gale_graph *graph)
 {
     gale_value *values = gale__calloc((size_t)(n_in + n_out) + 1, sizeof *values);
     gale_status status = GALE_OK;
@@ -54,7 +64,8 @@ static void destroy(gale__eager *e)
     gale__free(e);
 }
 
-static gale_status make(gale__session *s, const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs, int n_attrs, int n_out, gale__str *key, gale__eager **out)
+static gale_status make(gale__session *s, const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs,
+    int n_attrs, int n_out, gale__str *key, gale__eager **out)
 {
     gale__eager *e = gale__calloc(1, sizeof *e);
     if (!e) return GALE_NO_MEMORY;
@@ -72,7 +83,8 @@ done:
     return status;
 }
 
-gale_status gale__session_op(gale__session *s, const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs, int n_attrs, gale_tensor **out, int n_out)
+gale_status gale__session_op(gale__session *s, const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs,
+    int n_attrs, gale_tensor **out, int n_out)
 {
     gale__str key = {0};
     gale_tensor **given = gale__calloc((size_t)n_in + 1, sizeof *given);

@@ -1,21 +1,26 @@
-/* Changing a model that was read: what `gale convert` is made of.  New messages go to the file's arena; a failed edit leaves the model unfit for use. */
+/* Changing a model that was read: what `gale convert` is made of.  New messages go to the file's arena; a failed edit
+ * leaves the model unfit for use. */
 #ifndef GALE_ONNX_EDIT_H
 #define GALE_ONNX_EDIT_H
 #include "onnx/names.h"
 
-/* Extents called `name` (in inputs, outputs and everything between) become `value`; "INPUT:AXIS" names one without a name. */
+/* Extents called `name` (in inputs, outputs and everything between) become `value`; "INPUT:AXIS" names one without a
+ * name. */
 gale_status gale__edit_pin(gale__onnx *file, gale__pb_model *model, const char *name, int64_t value);
-/* Extents of an input become open: "INPUT" all of them, "INPUT:AXIS" one.  What was said about shapes behind them is forgotten. */
+/* Extents of an input become open: "INPUT" all of them, "INPUT:AXIS" one.  What was said about shapes behind them is
+ * forgotten. */
 gale_status gale__edit_free(gale__onnx *file, gale__pb_model *model, const char *what);
 /* Keeps what leads from some values to others.  text: "INPUTS:OUTPUTS", each names with commas. */
 gale_status gale__edit_extract(gale__onnx *file, gale__pb_model *model, const char *text);
-/* Numbers of single precision become `type` (f16 or bf16), wherever an operator takes it; inputs and outputs stay as they are. */
+/* Numbers of single precision become `type` (f16 or bf16), wherever an operator takes it; inputs and outputs stay as
+ * they are. */
 gale_status gale__edit_precision(gale__onnx *file, gale__pb_model *model, gale_type type);
 
 /* Every node in the form of the newest opset (GALE__OPSET_NEWEST), functions inlined (export.c). */
 gale_status gale__edit_opset(gale__onnx *file, gale__pb_model *model);
-/* Computes what depends on constants alone, and Shape and Size of values whose extents follow from inputs that are wholly fixed; then tidies.  Results that are much larger than
- * what they are computed from stay nodes.  cpu: a device to compute on. */
+/* Computes what depends on constants alone, and Shape and Size of values whose extents follow from inputs that are
+ * wholly fixed; then tidies.  Results that are much larger than what they are computed from stay nodes.  cpu: a device
+ * to compute on. */
 gale_status gale__edit_fold(gale__onnx *file, gale__pb_model *model, gale_device *cpu);
 /* Equal nodes and equal small initialisers become one; what nothing reads goes. */
 gale_status gale__edit_tidy(gale__onnx *file, gale__pb_model *model);
@@ -32,11 +37,13 @@ void gale__edit_drop_formal_inputs(gale__pb_model *model);
 gale_status gale__edit_order(gale__onnx *file, gale__pb_graph *graph);
 /* Constant nodes of the main graph become initialisers; the others come into order. */
 gale_status gale__edit_hoist_constants(gale__onnx *file, gale__pb_graph *graph);
-gale_status gale__edit_add_initializers(gale__onnx *file, gale__pb_graph *graph, const gale__pb_tensor *tensors, size_t n);
+gale_status gale__edit_add_initializers(
+    gale__onnx *file, gale__pb_graph *graph, const gale__pb_tensor *tensors, size_t n);
 /* Whether a node gives the same for the same inputs, as far as is known: nothing random, no body, no function. */
 bool gale__edit_is_pure(const gale__pb_model *model, const gale__pb_node *node);
 
-/* ONNX's number of the element type of every value of a graph, as far as the file says it or its operators do; 0: not known. */
+/* ONNX's number of the element type of every value of a graph, as far as the file says it or its operators do; 0: not
+ * known. */
 gale_status gale__edit_types(const gale__pb_graph *graph, gale__names *out);
 static inline int gale__edit_type_of(const gale__names *types, const gale__pb_text *name)
 {
@@ -46,9 +53,15 @@ static inline int gale__edit_type_of(const gale__names *types, const gale__pb_te
 /* Calls for each name that the bodies of a node use, also for those they make themselves. */
 typedef gale_status gale__edit_visit(void *user, const gale__pb_text *name);
 gale_status gale__edit_body_names(const gale__pb_node *node, gale__edit_visit *visit, void *user);
-static inline bool gale__pb_text_equal(const gale__pb_text *a, const gale__pb_text *b) { return a->size == b->size && (!a->size || !__builtin_memcmp(a->at, b->at, a->size)); }
-static inline bool gale__pb_is(const gale__pb_text *text, const char *word) { return text->size == __builtin_strlen(word) && !__builtin_memcmp(text->at ? text->at : "", word, text->size); }
+static inline bool gale__pb_text_equal(const gale__pb_text *a, const gale__pb_text *b)
+{
+    return a->size == b->size && (!a->size || !__builtin_memcmp(a->at, b->at, a->size));
+}
+static inline bool gale__pb_is(const gale__pb_text *text, const char *word)
+{
+    return text->size == __builtin_strlen(word) && !__builtin_memcmp(text->at ? text->at : "", word, text->size);
+}
 const gale__pb_attribute *gale__pb_find_attribute(const gale__pb_node *node, const char *name);
 bool gale__pb_has_value(const gale__pb_graph *graph, const gale__pb_text *name); /* an initialiser is called so */
-bool gale__pb_is_core(const gale__pb_text *domain); /* ai.onnx */
+bool gale__pb_is_core(const gale__pb_text *domain);                              /* ai.onnx */
 #endif

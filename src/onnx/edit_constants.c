@@ -7,7 +7,8 @@ bool gale__pb_has_value(const gale__pb_graph *g, const gale__pb_text *name)
     for (size_t i = 0; i < g->initializer.n; i++)
         if (gale__pb_text_equal(&g->initializer.at[i].name, name)) return true;
     for (size_t i = 0; i < g->sparse_initializer.n; i++)
-        if (g->sparse_initializer.at[i].values && gale__pb_text_equal(&g->sparse_initializer.at[i].values->name, name)) return true;
+        if (g->sparse_initializer.at[i].values && gale__pb_text_equal(&g->sparse_initializer.at[i].values->name, name))
+            return true;
     return false;
 }
 
@@ -25,11 +26,14 @@ void gale__edit_drop_formal_inputs(gale__pb_model *model)
 static bool constant_of(gale__arena *arena, const gale__pb_node *node, gale__pb_tensor *out)
 {
     const gale__pb_attribute *a = node->attribute.n == 1 ? &node->attribute.at[0] : NULL;
-    if (!gale__pb_is_core(&node->domain) || !gale__pb_is(&node->op_type, "Constant") || node->output.n != 1 || !a || a->ref_attr_name.size) return false;
+    if (!gale__pb_is_core(&node->domain) || !gale__pb_is(&node->op_type, "Constant") || node->output.n != 1 || !a ||
+        a->ref_attr_name.size)
+        return false;
     if (gale__pb_is(&a->name, "value") && a->t) {
         *out = *a->t;
     } else {
-        bool ints = gale__pb_is(&a->name, "value_ints"), floats = gale__pb_is(&a->name, "value_floats"), real = floats || gale__pb_is(&a->name, "value_float");
+        bool ints = gale__pb_is(&a->name, "value_ints"), floats = gale__pb_is(&a->name, "value_floats"),
+             real = floats || gale__pb_is(&a->name, "value_float");
         if (!ints && !real && !gale__pb_is(&a->name, "value_int")) return false;
         *out = (gale__pb_tensor){.data_type = real ? 1 : 7};
         out->int64_data.at = ints ? a->ints.at : (int64_t *)&a->i;

@@ -5,10 +5,10 @@
 typedef struct cut {
     gale__arena *arena;
     gale__pb_graph *g;
-    gale__names makers;        /* value to node */
+    gale__names makers; /* value to node */
     gale__names types;
-    gale__names wanted;        /* values that stay; 1: as an input */
-    bool *keep;                /* nodes */
+    gale__names wanted; /* values that stay; 1: as an input */
+    bool *keep;         /* nodes */
     int32_t *stack;
     size_t n_stack;
     gale__pb_text *in, *out;
@@ -27,7 +27,8 @@ static bool is_value(const cut *c, const char *name, size_t size)
     for (size_t i = 0; i < g->initializer.n; i++)
         if (gale__pb_text_equal(&g->initializer.at[i].name, &text)) return true;
     for (size_t i = 0; i < g->sparse_initializer.n; i++)
-        if (g->sparse_initializer.at[i].values && gale__pb_text_equal(&g->sparse_initializer.at[i].values->name, &text)) return true;
+        if (g->sparse_initializer.at[i].values && gale__pb_text_equal(&g->sparse_initializer.at[i].values->name, &text))
+            return true;
     return false;
 }
 
@@ -62,7 +63,8 @@ static gale_status parse(cut *c, const char *text)
     c->out = gale__arena_alloc(c->arena, most * sizeof *c->out);
     if (!c->in || !c->out) return GALE_NO_MEMORY;
     for (const char *colon = strchr(text, ':'); colon; colon = strchr(colon + 1, ':')) {
-        const char *a = split(c, text, (size_t)(colon - text), c->in, &c->n_in), *b = split(c, colon + 1, strlen(colon + 1), c->out, &c->n_out);
+        const char *a = split(c, text, (size_t)(colon - text), c->in, &c->n_in),
+                   *b = split(c, colon + 1, strlen(colon + 1), c->out, &c->n_out);
         if (!a && !b) {
             for (size_t i = 0; i < c->n_in; i++) GALE_TRY(own_name(c, &c->in[i]));
             for (size_t i = 0; i < c->n_out; i++) GALE_TRY(own_name(c, &c->out[i]));
@@ -92,7 +94,8 @@ static gale_status walk(cut *c)
 {
     for (size_t i = 0; i < c->n_in; i++) GALE_TRY(gale__names_set(&c->wanted, c->in[i].at, c->in[i].size, 1));
     for (size_t i = 0; i < c->n_out; i++) {
-        if (gale__names_find(&c->wanted, c->out[i].at, c->out[i].size) == 1) return gale__fail(GALE_INVALID, "'%s' is asked for as an input and as an output", c->out[i].at);
+        if (gale__names_find(&c->wanted, c->out[i].at, c->out[i].size) == 1)
+            return gale__fail(GALE_INVALID, "'%s' is asked for as an input and as an output", c->out[i].at);
         GALE_TRY(want(c, &c->out[i]));
     }
     while (c->n_stack) {
@@ -121,7 +124,10 @@ static gale_status describe(cut *c, const gale__pb_text *name, gale__pb_value_in
     if (!found) found = find_info(g->output.at, g->output.n, name);
     if (found) return *out = *found, GALE_OK;
     int type = gale__edit_type_of(&c->types, name);
-    if (!type) return gale__fail(GALE_UNSUPPORTED, "the type of '%s' is not written in the file and does not follow from its operators: cut somewhere else", name->at);
+    if (!type)
+        return gale__fail(GALE_UNSUPPORTED,
+            "the type of '%s' is not written in the file and does not follow from its operators: cut somewhere else",
+            name->at);
     *out = (gale__pb_value_info){.name = *name, .type = gale__arena_alloc(c->arena, sizeof *out->type)};
     if (!out->type) return GALE_NO_MEMORY;
     out->type->tensor_type = gale__arena_alloc(c->arena, sizeof *out->type->tensor_type);
@@ -137,13 +143,18 @@ static gale_status check_inputs(const cut *c)
         const gale__pb_text *name = &c->g->input.at[i].name;
         bool has_value = false;
         if (!name->size || gale__names_find(&c->wanted, name->at, name->size) != 0) continue;
-        for (size_t k = 0; k < c->g->initializer.n; k++) has_value = has_value || gale__pb_text_equal(&c->g->initializer.at[k].name, name);
-        if (!has_value) return gale__fail(GALE_INVALID, "the outputs depend on input '%s' too: name it among the inputs", name->at);
+        for (size_t k = 0; k < c->g->initializer.n; k++)
+            has_value = has_value || gale__pb_text_equal(&c->g->initializer.at[k].name, name);
+        if (!has_value)
+            return gale__fail(GALE_INVALID, "the outputs depend on input '%s' too: name it among the inputs", name->at);
     }
     return GALE_OK;
 }
 
-static bool stays(const cut *c, const gale__pb_text *name) { return name->size && gale__names_find(&c->wanted, name->at, name->size) == 0; }
+static bool stays(const cut *c, const gale__pb_text *name)
+{
+    return name->size && gale__names_find(&c->wanted, name->at, name->size) == 0;
+}
 
 static void filter(cut *c)
 {
@@ -156,7 +167,8 @@ static void filter(cut *c)
         if (stays(c, &g->initializer.at[i].name)) g->initializer.at[n++] = g->initializer.at[i];
     g->initializer.n = n;
     for (size_t i = n = 0; i < g->sparse_initializer.n; i++)
-        if (g->sparse_initializer.at[i].values && stays(c, &g->sparse_initializer.at[i].values->name)) g->sparse_initializer.at[n++] = g->sparse_initializer.at[i];
+        if (g->sparse_initializer.at[i].values && stays(c, &g->sparse_initializer.at[i].values->name))
+            g->sparse_initializer.at[n++] = g->sparse_initializer.at[i];
     g->sparse_initializer.n = n;
     for (size_t i = n = 0; i < g->value_info.n; i++)
         if (stays(c, &g->value_info.at[i].name)) g->value_info.at[n++] = g->value_info.at[i];
@@ -165,7 +177,8 @@ static void filter(cut *c)
 
 static gale_status replace(cut *c)
 {
-    gale__pb_value_info *in = gale__arena_alloc(c->arena, (c->n_in + c->g->input.n) * sizeof *in), *out = gale__arena_alloc(c->arena, c->n_out * sizeof *out);
+    gale__pb_value_info *in = gale__arena_alloc(c->arena, (c->n_in + c->g->input.n) * sizeof *in),
+                        *out = gale__arena_alloc(c->arena, c->n_out * sizeof *out);
     if (!in || !out) return GALE_NO_MEMORY;
     for (size_t i = 0; i < c->n_in; i++) GALE_TRY(describe(c, &c->in[i], &in[i]));
     for (size_t i = 0; i < c->n_out; i++) GALE_TRY(describe(c, &c->out[i], &out[i]));

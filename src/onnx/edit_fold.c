@@ -1,5 +1,6 @@
-/* Folding: nodes that depend on constants alone are run once, as a model of their own over the same file, and their results become initialisers.  The model in
- * memory is given that part for its graph while it runs, so that weights are read where they lie and every operator means what it means anywhere. */
+/* Folding: nodes that depend on constants alone are run once, as a model of their own over the same file, and their
+ * results become initialisers.  The model in memory is given that part for its graph while it runs, so that weights are
+ * read where they lie and every operator means what it means anywhere. */
 #include "onnx/edit.h"
 #include "onnx/infer.h"
 #include "onnx/session.h"
@@ -13,13 +14,15 @@ typedef struct fold {
     gale__pb_model *model;
     gale__pb_graph *g;
     gale_device *cpu;
-    bool *never;               /* nodes that stay */
-    bool *chosen;              /* nodes that go */
-    uint64_t *cost;            /* by node: bytes it is computed from */
-    gale__names constants;     /* name to 0: initialiser; else 1 + the node */
-    gale__names wanted;        /* names that what stays reads */
-    gale__pb_text *frontier; size_t n_frontier, frontier_capacity;
-    int32_t *makers; size_t makers_capacity; /* by frontier: the node */
+    bool *never;           /* nodes that stay */
+    bool *chosen;          /* nodes that go */
+    uint64_t *cost;        /* by node: bytes it is computed from */
+    gale__names constants; /* name to 0: initialiser; else 1 + the node */
+    gale__names wanted;    /* names that what stays reads */
+    gale__pb_text *frontier;
+    size_t n_frontier, frontier_capacity;
+    int32_t *makers;
+    size_t makers_capacity; /* by frontier: the node */
 } fold;
 
 /* --- Which nodes. --- */
@@ -30,7 +33,8 @@ static bool may_fold(const fold *f, size_t index)
     const gale__pb_node *n = &f->g->node.at[index];
     bool any = false;
     for (size_t i = 0; i < n->input.n; i++) any = any || n->input.at[i].size;
-    return any && !f->never[index] && gale__edit_is_pure(f->model, n) && !gale__pb_is(&n->op_type, "DequantizeLinear") && !gale__pb_is(&n->op_type, "Gradient");
+    return any && !f->never[index] && gale__edit_is_pure(f->model, n) &&
+           !gale__pb_is(&n->op_type, "DequantizeLinear") && !gale__pb_is(&n->op_type, "Gradient");
 }
 
 static uint64_t bytes_of(const gale__pb_tensor *t)
@@ -59,17 +63,22 @@ static gale_status choose(fold *f)
             const gale__pb_text *name = &n->input.at[k];
             int32_t from = name->size ? gale__names_find(&f->constants, name->at, name->size) : -2;
             f->chosen[i] = from != -1;
-            if (from == 0) f->cost[i] += bytes_of(&f->g->initializer.at[gale__names_find(&sizes, name->at, name->size)]);
+            if (from == 0)
+                f->cost[i] += bytes_of(&f->g->initializer.at[gale__names_find(&sizes, name->at, name->size)]);
             if (from > 0) f->cost[i] += f->cost[from - 1];
         }
         for (size_t k = 0; k < n->output.n && f->chosen[i] && status == GALE_OK; k++)
-            if (n->output.at[k].size) status = gale__names_set(&f->constants, n->output.at[k].at, n->output.at[k].size, (int32_t)i + 1);
+            if (n->output.at[k].size)
+                status = gale__names_set(&f->constants, n->output.at[k].at, n->output.at[k].size, (int32_t)i + 1);
     }
     gale__names_finish(&sizes);
     return status;
 }
 
-static gale_status want(void *user, const gale__pb_text *name) { return name->size ? gale__names_set(&((fold *)user)->wanted, name->at, name->size, 1) : GALE_OK; }
+static gale_status want(void *user, const gale__pb_text *name)
+{
+    return name->size ? gale__names_set(&((fold *)user)->wanted, name->at, name->size, 1) : GALE_OK;
+}
 
 /* Results of the first `most` chosen nodes that others read. */
 static gale_status find_frontier(fold *f, size_t most)
@@ -116,9 +125,11 @@ static gale_status part_of(fold *f, gale__pb_graph *part)
     }
     for (size_t i = 0; i < f->g->initializer.n; i++) {
         const gale__pb_tensor *t = &f->g->initializer.at[i];
-        if (t->name.size && gale__names_find(&read, t->name.at, t->name.size) >= 0) part->initializer.at[part->initializer.n++] = *t;
+        if (t->name.size && gale__names_find(&read, t->name.at, t->name.size) >= 0)
+            part->initializer.at[part->initializer.n++] = *t;
     }
-    for (size_t i = 0; i < f->n_frontier; i++) part->output.at[part->output.n++] = (gale__pb_value_info){.name = f->frontier[i]};
+    for (size_t i = 0; i < f->n_frontier; i++)
+        part->output.at[part->output.n++] = (gale__pb_value_info){.name = f->frontier[i]};
     gale__names_finish(&read);
     return status;
 }
@@ -150,7 +161,8 @@ static gale_status take_results(fold *f, gale_object *const *out, bool *again)
         f->never[f->makers[i]] = true;
         *again = true;
     }
-    for (size_t i = 0; i < f->n_frontier && !*again; i++) GALE_TRY(gale__onnx_from_tensor(f->arena, gale_object_get_tensor(out[i]), f->frontier[i].at, &made[i]));
+    for (size_t i = 0; i < f->n_frontier && !*again; i++)
+        GALE_TRY(gale__onnx_from_tensor(f->arena, gale_object_get_tensor(out[i]), f->frontier[i].at, &made[i]));
     if (*again) return GALE_OK;
     size_t n = 0;
     for (size_t i = 0; i < f->g->node.n; i++)
@@ -177,7 +189,8 @@ static gale_status attempt(fold *f, size_t most, bool *again)
     return status;
 }
 
-/* A node that cannot be computed stays: the first of the chosen ones without which all before it can.  Those before it are folded on the way. */
+/* A node that cannot be computed stays: the first of the chosen ones without which all before it can.  Those before it
+ * are folded on the way. */
 static gale_status leave_out(fold *f)
 {
     size_t total = 0, count = 0;
@@ -223,7 +236,10 @@ static bool is_fixed(const gale__pb_value_info *info)
     return shape != NULL;
 }
 
-typedef struct loose { gale__names names; bool found; } loose;
+typedef struct loose {
+    gale__names names;
+    bool found;
+} loose;
 static gale_status look(void *user, const gale__pb_text *name)
 {
     loose *l = user;
@@ -235,7 +251,8 @@ static gale_status look(void *user, const gale__pb_text *name)
 static gale_status find_loose(const fold *f, loose *l)
 {
     for (size_t i = 0; i < f->g->input.n; i++)
-        if (!is_fixed(&f->g->input.at[i])) GALE_TRY(gale__names_set(&l->names, f->g->input.at[i].name.at, f->g->input.at[i].name.size, 1));
+        if (!is_fixed(&f->g->input.at[i]))
+            GALE_TRY(gale__names_set(&l->names, f->g->input.at[i].name.at, f->g->input.at[i].name.size, 1));
     for (size_t i = 0; i < f->g->node.n; i++) {
         const gale__pb_node *n = &f->g->node.at[i];
         l->found = false;
@@ -247,7 +264,8 @@ static gale_status find_loose(const fold *f, loose *l)
     return GALE_OK;
 }
 
-/* The net's number of every name of the main graph that stands for one value alone; -2 for others, as functions bring names of their own. */
+/* The net's number of every name of the main graph that stands for one value alone; -2 for others, as functions bring
+ * names of their own. */
 static gale_status index_values(const fold *f, const gale__net *net, gale__names *index)
 {
     for (int i = 0; i < net->n_values; i++) {
@@ -275,14 +293,20 @@ static int64_t bound(const gale__pb_node *n, const char *name, int64_t fallback,
 static gale_status shape_tensor(fold *f, const gale__pb_node *n, const gale__inferred *v, gale__pb_tensor *out)
 {
     bool size = gale__pb_is(&n->op_type, "Size");
-    int64_t from = bound(n, "start", 0, v->rank), to = bound(n, "end", v->rank, v->rank), count = size ? 1 : to > from ? to - from : 0;
-    int64_t *data = gale__arena_alloc(f->arena, (size_t)(count + 1) * sizeof *data), *dims = gale__arena_copy(f->arena, &count, sizeof count);
+    int64_t from = bound(n, "start", 0, v->rank), to = bound(n, "end", v->rank, v->rank),
+            count = size        ? 1
+                    : to > from ? to - from
+                                : 0;
+    int64_t *data = gale__arena_alloc(f->arena, (size_t)(count + 1) * sizeof *data),
+            *dims = gale__arena_copy(f->arena, &count, sizeof count);
     if (!data || !dims) return GALE_NO_MEMORY;
     data[0] = size;
     for (int64_t i = 0; !size && i < count; i++) data[i] = v->dims[from + i].plus;
     for (int i = 0; size && i < v->rank; i++)
-        if (__builtin_mul_overflow(data[0], v->dims[i].plus, &data[0])) return gale__fail(GALE_LIMIT, "'%s': its size overflows", n->input.at[0].at);
-    *out = (gale__pb_tensor){.data_type = 7, .name = n->output.at[0], .raw_data = {(const char *)data, (size_t)count * sizeof *data}};
+        if (__builtin_mul_overflow(data[0], v->dims[i].plus, &data[0]))
+            return gale__fail(GALE_LIMIT, "'%s': its size overflows", n->input.at[0].at);
+    *out = (gale__pb_tensor){
+        .data_type = 7, .name = n->output.at[0], .raw_data = {(const char *)data, (size_t)count * sizeof *data}};
     out->dims.at = dims;
     out->dims.n = !size;
     return GALE_OK;
@@ -295,11 +319,16 @@ static gale_status replace_shapes(fold *f, const gale__names *index, const gale_
     if (!made) return GALE_NO_MEMORY;
     for (size_t i = 0; i < f->g->node.n; i++) {
         const gale__pb_node *node = &f->g->node.at[i];
-        bool asks = gale__pb_is_core(&node->domain) && (gale__pb_is(&node->op_type, "Shape") || gale__pb_is(&node->op_type, "Size")) && node->input.n == 1 && node->output.n == 1;
+        bool asks = gale__pb_is_core(&node->domain) &&
+                    (gale__pb_is(&node->op_type, "Shape") || gale__pb_is(&node->op_type, "Size")) &&
+                    node->input.n == 1 && node->output.n == 1;
         const gale__pb_text *name = asks ? &node->input.at[0] : NULL;
-        int32_t value = asks && gale__names_find(&l->names, name->at, name->size) < 0 ? gale__names_find(index, name->at, name->size) : -1;
+        int32_t value = asks && gale__names_find(&l->names, name->at, name->size) < 0
+                            ? gale__names_find(index, name->at, name->size)
+                            : -1;
         bool sure = value >= 0 && known[value].known;
-        for (int d = 0; sure && d < known[value].rank; d++) sure = known[value].dims[d].known && !known[value].dims[d].n_names;
+        for (int d = 0; sure && d < known[value].rank; d++)
+            sure = known[value].dims[d].known && !known[value].dims[d].n_names;
         if (sure) GALE_TRY(shape_tensor(f, node, &known[value], &made[n++]));
         else f->g->node.at[kept++] = *node;
     }

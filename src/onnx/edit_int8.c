@@ -1,5 +1,5 @@
-/* A model in 8 bit, as others write it too: initialisers of i8 behind DequantizeLinear, activations through QuantizeLinear and DequantizeLinear.  So any engine runs it, and
- * those that multiply in 8 bit find what they need. */
+/* A model in 8 bit, as others write it too: initialisers of i8 behind DequantizeLinear, activations through
+ * QuantizeLinear and DequantizeLinear.  So any engine runs it, and those that multiply in 8 bit find what they need. */
 #include "graph/tensor.h"
 #include "onnx/edit.h"
 #include "onnx/int8.h"
@@ -9,23 +9,31 @@
 enum { F32 = 1, U8 = 2, I8 = 3, OPSET_LEAST = 13 };
 
 /* How far rounding the weights moves the mean of each result of a product. */
-typedef struct shift { const float *by; int64_t n; } shift;
+typedef struct shift {
+    const float *by;
+    int64_t n;
+} shift;
 
 typedef struct change {
     gale__onnx *file;
     gale__arena *arena;
     gale__pb_graph *g;
     gale__int8 *how;
-    gale__names smooth;        /* by value: its place in `factors`, -1 where dividing is not worth it */
-    float **factors; size_t n_factors, factors_capacity;
-    gale__names used;          /* names of values */
-    gale__names weights;       /* initialisers of f32 that nobody can give, by name */
-    gale__names done;          /* "w|axis|x" or "x|" to its place in `to` */
-    gale__pb_text *to; size_t n_to, to_capacity;
-    gale__names shifts;        /* by "weight|x", and by the result of a product: its place in `shift` */
-    struct shift *shift; size_t n_shifts, shifts_capacity;
-    gale__pb_node *nodes; size_t n_nodes, nodes_capacity;
-    gale__pb_tensor *tensors; size_t n_tensors, tensors_capacity;
+    gale__names smooth; /* by value: its place in `factors`, -1 where dividing is not worth it */
+    float **factors;
+    size_t n_factors, factors_capacity;
+    gale__names used;    /* names of values */
+    gale__names weights; /* initialisers of f32 that nobody can give, by name */
+    gale__names done;    /* "w|axis|x" or "x|" to its place in `to` */
+    gale__pb_text *to;
+    size_t n_to, to_capacity;
+    gale__names shifts; /* by "weight|x", and by the result of a product: its place in `shift` */
+    struct shift *shift;
+    size_t n_shifts, shifts_capacity;
+    gale__pb_node *nodes;
+    size_t n_nodes, nodes_capacity;
+    gale__pb_tensor *tensors;
+    size_t n_tensors, tensors_capacity;
 } change;
 
 /* --- Making things. --- */
@@ -33,13 +41,15 @@ typedef struct change {
 static gale_status new_name(change *c, const gale__pb_text *base, const char *end, gale__pb_text *out)
 {
     char *name = gale__arena_printf(c->arena, "%s_%s", base->at, end);
-    while (name && gale__names_find(&c->used, name, strlen(name)) >= 0) name = gale__arena_printf(c->arena, "%s_", name);
+    while (name && gale__names_find(&c->used, name, strlen(name)) >= 0)
+        name = gale__arena_printf(c->arena, "%s_", name);
     if (!name) return GALE_NO_MEMORY;
     *out = (gale__pb_text){name, strlen(name)};
     return gale__names_set(&c->used, out->at, out->size, 1);
 }
 
-static gale_status add_tensor(change *c, gale__pb_text name, int type, const int64_t *dims, size_t rank, const void *data, size_t bytes)
+static gale_status add_tensor(
+    change *c, gale__pb_text name, int type, const int64_t *dims, size_t rank, const void *data, size_t bytes)
 {
     gale__pb_tensor t = {.data_type = type, .name = name, .raw_data = {data, bytes}};
     t.dims.at = gale__arena_copy(c->arena, dims, rank * sizeof *dims);
@@ -51,7 +61,8 @@ static gale_status add_tensor(change *c, gale__pb_text name, int type, const int
 }
 
 /* axis < 0: one scale for all. */
-static gale_status add_node(change *c, const char *op, const gale__pb_text *in, size_t n_in, gale__pb_text out, int64_t axis)
+static gale_status add_node(
+    change *c, const char *op, const gale__pb_text *in, size_t n_in, gale__pb_text out, int64_t axis)
 {
     gale__pb_node n = {.op_type = {op, strlen(op)}};
     n.input.at = gale__arena_copy(c->arena, in, n_in * sizeof *in);
@@ -60,7 +71,10 @@ static gale_status add_node(change *c, const char *op, const gale__pb_text *in, 
     if (!n.input.at || !n.output.at || !n.attribute.at) return GALE_NO_MEMORY;
     n.input.n = n_in;
     n.output.n = 1;
-    *n.attribute.at = (gale__pb_attribute){.head.present = 1u << 2, .name = {"axis", 4}, .type = GALE__PB_INT, .i = axis}; /* row 2: also a zero is written */
+    *n.attribute.at = (gale__pb_attribute){.head.present = 1u << 2,
+        .name = {"axis", 4},
+        .type = GALE__PB_INT,
+        .i = axis}; /* row 2: also a zero is written */
     n.attribute.n = axis >= 0;
     GALE_TRY(gale__grow((void **)&c->nodes, &c->nodes_capacity, c->n_nodes + 1, sizeof *c->nodes));
     c->nodes[c->n_nodes++] = n;
@@ -111,7 +125,10 @@ static void multiply(float *x, size_t outer, size_t channels, size_t inner, cons
 }
 
 /* Of a weight and what it is multiplied with, since their means differ; of a result alone. */
-static char *shift_key(const change *c, const gale__pb_text *name, const gale__pb_text *x) { return gale__arena_printf(c->arena, x ? "%s|%s" : "%s", name->at ? name->at : "", x && x->at ? x->at : ""); }
+static char *shift_key(const change *c, const gale__pb_text *name, const gale__pb_text *x)
+{
+    return gale__arena_printf(c->arena, x ? "%s|%s" : "%s", name->at ? name->at : "", x && x->at ? x->at : "");
+}
 
 static gale_status set_shift(change *c, const gale__pb_text *name, const gale__pb_text *x, shift s)
 {
@@ -132,9 +149,11 @@ static gale_status find_shift(const change *c, const gale__pb_text *name, const 
 }
 
 /* The error of the weights, `whole` before, times the mean of what they meet. */
-static gale_status compute_shift(change *c, const gale__range *range, const float *factors, const gale_tensor *t, int64_t axis, const float *whole, const int8_t *q, const float *scales, shift *out)
+static gale_status compute_shift(change *c, const gale__range *range, const float *factors, const gale_tensor *t,
+    int64_t axis, const float *whole, const int8_t *q, const float *scales, shift *out)
 {
-    size_t results = (size_t)t->dims[axis], channels = (size_t)t->dims[1 - axis], row = axis ? results : 1, column = axis ? 1 : channels;
+    size_t results = (size_t)t->dims[axis], channels = (size_t)t->dims[1 - axis], row = axis ? results : 1,
+           column = axis ? 1 : channels;
     float *by = gale__arena_alloc(c->arena, results * sizeof *by);
     if (!by) return GALE_NO_MEMORY;
     for (size_t n = 0; n < results; n++) {
@@ -151,15 +170,20 @@ static gale_status compute_shift(change *c, const gale__range *range, const floa
 }
 
 /* factors (may be NULL): of the other axis of a matrix.  range (may be NULL): of what it is multiplied with. */
-static gale_status write_weight(change *c, const gale__pb_tensor *from, const gale_tensor *t, int64_t axis, const float *factors, const gale__range *range, shift *moved, gale__pb_text *out)
+static gale_status write_weight(change *c, const gale__pb_tensor *from, const gale_tensor *t, int64_t axis,
+    const float *factors, const gale__range *range, shift *moved, gale__pb_text *out)
 {
     size_t n = (size_t)gale__tensor_elements(t), outer = 1, inner = 1;
-    float *whole = gale__alloc(n * sizeof *whole), *scales = gale__arena_alloc(c->arena, (size_t)t->dims[axis] * sizeof *scales);
+    float *whole = gale__alloc(n * sizeof *whole),
+          *scales = gale__arena_alloc(c->arena, (size_t)t->dims[axis] * sizeof *scales);
     int8_t *q = gale__arena_alloc(c->arena, n);
     gale__pb_text in[2];
-    gale_status status = whole && scales && q ? gale_tensor_to_cpu((gale_tensor *)t, whole, n * sizeof *whole) : GALE_NO_MEMORY;
+    gale_status status =
+        whole && scales && q ? gale_tensor_to_cpu((gale_tensor *)t, whole, n * sizeof *whole) : GALE_NO_MEMORY;
     for (int i = 0; i < t->rank; i++) *(i < axis ? &outer : &inner) *= i == axis ? 1 : (size_t)t->dims[i];
-    if (status == GALE_OK && factors) multiply(whole, axis ? 1 : (size_t)t->dims[0], (size_t)t->dims[1 - axis], axis ? (size_t)t->dims[1] : 1, factors);
+    if (status == GALE_OK && factors)
+        multiply(
+            whole, axis ? 1 : (size_t)t->dims[0], (size_t)t->dims[1 - axis], axis ? (size_t)t->dims[1] : 1, factors);
     if (status == GALE_OK) quantise(whole, outer, (size_t)t->dims[axis], inner, scales, q);
     if (status == GALE_OK && range) status = compute_shift(c, range, factors, t, axis, whole, q, scales, moved);
     gale__free(whole);
@@ -183,15 +207,19 @@ static const gale__pb_tensor *weight_of(const change *c, const gale__pb_text *na
 static int64_t axis_of(const gale__pb_node *node, const gale__pb_tensor *weight)
 {
     const gale__pb_attribute *transposed = gale__pb_find_attribute(node, "transB");
-    return gale__pb_is(&node->op_type, "Conv") || (gale__pb_is(&node->op_type, "Gemm") && transposed && transposed->i) ? 0 : (int64_t)weight->dims.n - 1;
+    return gale__pb_is(&node->op_type, "Conv") || (gale__pb_is(&node->op_type, "Gemm") && transposed && transposed->i)
+               ? 0
+               : (int64_t)weight->dims.n - 1;
 }
 
-static gale_status change_weight(change *c, gale__pb_text *name, const gale__pb_node *node, const float *factors, const gale__range *range)
+static gale_status change_weight(
+    change *c, gale__pb_text *name, const gale__pb_node *node, const float *factors, const gale__range *range)
 {
     const gale__pb_tensor *from = weight_of(c, name);
     if (from->dims.n < 2) return GALE_OK;
     int64_t axis = axis_of(node, from);
-    char *key = gale__arena_printf(c->arena, "%s|%lld|%s", name->at, (long long)axis, factors ? node->input.at[0].at : "");
+    char *key =
+        gale__arena_printf(c->arena, "%s|%lld|%s", name->at, (long long)axis, factors ? node->input.at[0].at : "");
     if (!key) return GALE_NO_MEMORY;
     const gale__pb_text *known = find_done(c, key);
     if (known) return *name = *known, GALE_OK;
@@ -199,7 +227,8 @@ static gale_status change_weight(change *c, gale__pb_text *name, const gale__pb_
     gale__pb_text made;
     shift moved = {0};
     GALE_TRY(gale__onnx_tensor(c->file, from, &t));
-    gale_status status = gale__tensor_elements(t) ? write_weight(c, from, t, axis, factors, range, &moved, &made) : GALE_OK;
+    gale_status status =
+        gale__tensor_elements(t) ? write_weight(c, from, t, axis, factors, range, &moved, &made) : GALE_OK;
     bool changed = gale__tensor_elements(t) > 0;
     gale_tensor_destroy(&t);
     if (status != GALE_OK || !changed) return status;
@@ -212,7 +241,8 @@ static gale_status change_weight(change *c, gale__pb_text *name, const gale__pb_
 
 static bool is_left(const change *c, const gale__pb_node *node)
 {
-    const gale__pb_text none = {"", 0}, *names[] = {&node->name, &node->op_type, node->output.n ? &node->output.at[0] : &none};
+    const gale__pb_text none = {"", 0},
+                        *names[] = {&node->name, &node->op_type, node->output.n ? &node->output.at[0] : &none};
     for (int i = 0; i < c->how->n_left; i++) {
         const char *left = c->how->left[i];
         size_t n = strlen(left);
@@ -237,13 +267,18 @@ static const gale__pb_tensor *smooth_weight(const change *c, const gale__pb_node
     return w && w->dims.n == 2 && range->channels && w->dims.at[1 - axis_of(node, w)] == range->n_channels ? w : NULL;
 }
 
-typedef struct readers { gale__smooth_weight *weights; float **held; size_t n; } readers;
+typedef struct readers {
+    gale__smooth_weight *weights;
+    float **held;
+    size_t n;
+} readers;
 
 static gale_status read_weights(change *c, const gale__pb_text *x, const gale__range *range, readers *r)
 {
     for (size_t i = 0; i < c->g->node.n; i++) {
         const gale__pb_node *node = &c->g->node.at[i];
-        const gale__pb_tensor *w = node->input.n && gale__pb_text_equal(&node->input.at[0], x) ? smooth_weight(c, node, range) : NULL;
+        const gale__pb_tensor *w =
+            node->input.n && gale__pb_text_equal(&node->input.at[0], x) ? smooth_weight(c, node, range) : NULL;
         gale_tensor *t = NULL;
         if (!w) continue;
         GALE_TRY(gale__onnx_tensor(c->file, w, &t));
@@ -251,7 +286,8 @@ static gale_status read_weights(change *c, const gale__pb_text *x, const gale__r
         float *data = gale__alloc(t->size_bytes + 1);
         gale_status status = data ? gale_tensor_to_cpu(t, data, t->size_bytes) : GALE_NO_MEMORY;
         r->held[r->n] = data;
-        r->weights[r->n++] = (gale__smooth_weight){data, (size_t)t->dims[axis], axis ? (size_t)t->dims[1] : 1, axis ? 1 : (size_t)t->dims[1]};
+        r->weights[r->n++] = (gale__smooth_weight){
+            data, (size_t)t->dims[axis], axis ? (size_t)t->dims[1] : 1, axis ? 1 : (size_t)t->dims[1]};
         gale_tensor_destroy(&t);
         GALE_TRY(status);
     }
@@ -302,7 +338,8 @@ static gale_status factors_of(change *c, const gale__pb_node *node, const float 
 /* --- Activations. --- */
 
 /* One after the other: divided by its factors, if there are any. */
-static gale_status write_divided(change *c, gale__pb_text *name, const gale__range *range, const float *factors, double *low, double *high)
+static gale_status write_divided(
+    change *c, gale__pb_text *name, const gale__range *range, const float *factors, double *low, double *high)
 {
     float *inverse = gale__arena_alloc(c->arena, (size_t)range->n_channels * sizeof *inverse);
     gale__pb_text in[2] = {*name}, made;
@@ -310,7 +347,8 @@ static gale_status write_divided(change *c, gale__pb_text *name, const gale__ran
     *low = *high = 0;
     for (int64_t k = 0; k < range->n_channels; k++) {
         inverse[k] = 1 / factors[k];
-        double least = (double)(range->channels[k].low * inverse[k]), most = (double)(range->channels[k].high * inverse[k]);
+        double least = (double)(range->channels[k].low * inverse[k]),
+               most = (double)(range->channels[k].high * inverse[k]);
         *low = least < *low ? least : *low;
         *high = most > *high ? most : *high;
     }
@@ -429,13 +467,17 @@ static gale_status change_node(change *c, gale__pb_node node)
         }
         GALE_TRY(shift_product(c, &node, in));
         node.input.at = in;
-    } else if (gale__pb_is_core(&node.domain) && gale__pb_is(&node.op_type, "Add") && node.input.n == 2) GALE_TRY(shift_sum(c, &node));
+    } else if (gale__pb_is_core(&node.domain) && gale__pb_is(&node.op_type, "Add") && node.input.n == 2)
+        GALE_TRY(shift_sum(c, &node));
     GALE_TRY(gale__grow((void **)&c->nodes, &c->nodes_capacity, c->n_nodes + 1, sizeof *c->nodes));
     c->nodes[c->n_nodes++] = node;
     return GALE_OK;
 }
 
-static gale_status add_used(void *user, const gale__pb_text *name) { return name->size ? gale__names_set(user, name->at, name->size, 1) : GALE_OK; }
+static gale_status add_used(void *user, const gale__pb_text *name)
+{
+    return name->size ? gale__names_set(user, name->at, name->size, 1) : GALE_OK;
+}
 
 static gale_status gather(change *c)
 {
@@ -443,10 +485,12 @@ static gale_status gather(change *c)
     for (size_t i = 0; i < c->g->initializer.n; i++) {
         const gale__pb_tensor *t = &c->g->initializer.at[i];
         GALE_TRY(add_used(&c->used, &t->name));
-        if (t->data_type == F32 && t->name.size) GALE_TRY(gale__names_set(&c->weights, t->name.at, t->name.size, (int32_t)i));
+        if (t->data_type == F32 && t->name.size)
+            GALE_TRY(gale__names_set(&c->weights, t->name.at, t->name.size, (int32_t)i));
     }
     for (size_t i = 0; i < c->g->node.n; i++) {
-        for (size_t k = 0; k < c->g->node.at[i].output.n; k++) GALE_TRY(add_used(&c->used, &c->g->node.at[i].output.at[k]));
+        for (size_t k = 0; k < c->g->node.at[i].output.n; k++)
+            GALE_TRY(add_used(&c->used, &c->g->node.at[i].output.at[k]));
         GALE_TRY(gale__edit_body_names(&c->g->node.at[i], add_used, &c->used));
     }
     return GALE_OK;
@@ -460,12 +504,14 @@ static gale_status drop_weights(change *c)
     size_t n = 0;
     for (size_t i = 0; i < c->g->output.n && status == GALE_OK; i++) status = add_used(&read, &c->g->output.at[i].name);
     for (size_t i = 0; i < c->g->node.n && status == GALE_OK; i++) {
-        for (size_t k = 0; k < c->g->node.at[i].input.n && status == GALE_OK; k++) status = add_used(&read, &c->g->node.at[i].input.at[k]);
+        for (size_t k = 0; k < c->g->node.at[i].input.n && status == GALE_OK; k++)
+            status = add_used(&read, &c->g->node.at[i].input.at[k]);
         if (status == GALE_OK) status = gale__edit_body_names(&c->g->node.at[i], add_used, &read);
     }
     for (size_t i = 0; i < c->g->initializer.n && status == GALE_OK; i++) {
         const gale__pb_text *name = &c->g->initializer.at[i].name;
-        if (!name->size || gale__names_find(&read, name->at, name->size) >= 0) c->g->initializer.at[n++] = c->g->initializer.at[i];
+        if (!name->size || gale__names_find(&read, name->at, name->size) >= 0)
+            c->g->initializer.at[n++] = c->g->initializer.at[i];
     }
     if (status == GALE_OK) c->g->initializer.n = n;
     gale__names_finish(&read);
@@ -490,8 +536,11 @@ static gale_status check_left(const change *c)
         gale__int8 one = {.left = &c->how->left[i], .n_left = 1};
         change only = {.how = &one};
         bool found = false;
-        for (size_t k = 0; k < c->g->node.n && !found; k++) found = gale__int8_takes(&c->g->node.at[k]) && is_left(&only, &c->g->node.at[k]);
-        if (!found) return gale__fail(GALE_NOT_FOUND, "no MatMul, Gemm or Conv is called '%s', by its name, its result or its operator", c->how->left[i]);
+        for (size_t k = 0; k < c->g->node.n && !found; k++)
+            found = gale__int8_takes(&c->g->node.at[k]) && is_left(&only, &c->g->node.at[k]);
+        if (!found)
+            return gale__fail(GALE_NOT_FOUND,
+                "no MatMul, Gemm or Conv is called '%s', by its name, its result or its operator", c->how->left[i]);
     }
     return GALE_OK;
 }
@@ -503,7 +552,9 @@ gale_status gale__edit_int8(gale__onnx *file, gale__pb_model *model, gale__int8 
     if (!c.g) return gale__fail(GALE_INVALID, "the model has no graph");
     for (size_t i = 0; i < model->opset_import.n; i++)
         if (gale__pb_is_core(&model->opset_import.at[i].domain)) opset = model->opset_import.at[i].version;
-    if (opset < OPSET_LEAST) return gale__fail(GALE_UNSUPPORTED, "opset %lld has no scales for each channel: bring the model up first (--opset newest)", (long long)opset);
+    if (opset < OPSET_LEAST)
+        return gale__fail(GALE_UNSUPPORTED,
+            "opset %lld has no scales for each channel: bring the model up first (--opset newest)", (long long)opset);
     GALE_TRY(check_left(&c));
     gale__edit_drop_formal_inputs(model);
     gale_status status = gale__edit_hoist_constants(file, c.g);

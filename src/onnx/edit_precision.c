@@ -1,6 +1,7 @@
-/* A model in half precision.  Every value of f32 may exist twice: under its own name as f32, and under another as half.  An operator that takes half reads and
- * makes halves; any other keeps to f32; and a Cast stands wherever a value is made as one and wanted as the other.  So inputs, outputs, bodies and
- * operators of other domains see what they saw before. */
+/* A model in half precision.  Every value of f32 may exist twice: under its own name as f32, and under another as half.
+ * An operator that takes half reads and makes halves; any other keeps to f32; and a Cast stands wherever a value is
+ * made as one and wanted as the other.  So inputs, outputs, bodies and operators of other domains see what they saw
+ * before. */
 #include "base/num.h"
 #include "graph/tensor.h"
 #include "onnx/edit.h"
@@ -9,7 +10,10 @@
 #include <string.h>
 
 enum { F32 = 1 };
-typedef struct value { gale__pb_text name, half; bool made_half, wants_half, wants_f32; } value;
+typedef struct value {
+    gale__pb_text name, half;
+    bool made_half, wants_half, wants_f32;
+} value;
 typedef struct change {
     gale__onnx *file;
     gale__arena *arena;
@@ -17,13 +21,17 @@ typedef struct change {
     gale_type type;
     int64_t opset;
     gale__names types, index;
-    value *values;              /* those of f32 */
+    value *values; /* those of f32 */
     size_t n_values, capacity;
     gale__pb_node *nodes;
     size_t n_nodes, node_capacity;
 } change;
 
-static const struct { const char *op; int16_t since[2]; int8_t results; } halves[] = {
+static const struct {
+    const char *op;
+    int16_t since[2];
+    int8_t results;
+} halves[] = {
 #define X(op, f16, bf16, results) {#op, {f16, bf16}, results},
 #include "half.def"
 #undef X
@@ -114,7 +122,8 @@ static gale_status name_halves(change *c)
     for (size_t i = 0; i < c->n_values; i++) {
         value *v = &c->values[i];
         char *name = gale__arena_printf(c->arena, "%s_%s", v->name.at, gale_type_name(c->type));
-        while (name && gale__names_find(&c->types, name, strlen(name)) >= 0) name = gale__arena_printf(c->arena, "%s_", name);
+        while (name && gale__names_find(&c->types, name, strlen(name)) >= 0)
+            name = gale__arena_printf(c->arena, "%s_", name);
         if (!name) return GALE_NO_MEMORY;
         v->half = (gale__pb_text){name, strlen(name)};
     }
@@ -180,7 +189,8 @@ static uint16_t to_half(gale_type type, float x)
     return type == GALE_F16 ? gale__f32_to_f16(x) : gale__f32_to_bf16(x);
 }
 
-static gale_status convert_tensor(change *c, const gale__pb_tensor *from, const gale__pb_text *name, gale__pb_tensor *to)
+static gale_status convert_tensor(
+    change *c, const gale__pb_tensor *from, const gale__pb_text *name, gale__pb_tensor *to)
 {
     gale_tensor *t = NULL;
     GALE_TRY(gale__onnx_tensor(c->file, from, &t));
@@ -189,7 +199,10 @@ static gale_status convert_tensor(change *c, const gale__pb_tensor *from, const 
     uint16_t *half = gale__arena_alloc(c->arena, n * sizeof *half);
     gale_status status = whole && half ? gale_tensor_to_cpu(t, whole, n * sizeof *whole) : GALE_NO_MEMORY;
     for (size_t i = 0; i < n && status == GALE_OK; i++) half[i] = to_half(c->type, whole[i]);
-    *to = (gale__pb_tensor){.data_type = gale__onnx_type_number(c->type), .name = *name, .doc_string = from->doc_string, .raw_data = {(char *)half, n * sizeof *half}};
+    *to = (gale__pb_tensor){.data_type = gale__onnx_type_number(c->type),
+        .name = *name,
+        .doc_string = from->doc_string,
+        .raw_data = {(char *)half, n * sizeof *half}};
     to->dims.at = from->dims.at;
     to->dims.n = from->dims.n;
     gale__free(whole);
@@ -265,10 +278,13 @@ gale_status gale__edit_precision(gale__onnx *file, gale__pb_model *model, gale_t
 {
     change c = {.file = file, .arena = gale__onnx_arena(file), .g = model->graph, .type = type, .opset = 1};
     if (!c.g) return gale__fail(GALE_INVALID, "the model has no graph");
-    if (type != GALE_F16 && type != GALE_BF16) return gale__fail(GALE_UNSUPPORTED, "models are converted to f16 and bf16, not to %s", gale_type_name(type));
+    if (type != GALE_F16 && type != GALE_BF16)
+        return gale__fail(GALE_UNSUPPORTED, "models are converted to f16 and bf16, not to %s", gale_type_name(type));
     for (size_t i = 0; i < model->opset_import.n; i++)
         if (gale__pb_is_core(&model->opset_import.at[i].domain)) c.opset = model->opset_import.at[i].version;
-    if (c.opset < (type == GALE_F16 ? 6 : 13)) return gale__fail(GALE_UNSUPPORTED, "operators of opset %lld do not take %s", (long long)c.opset, gale_type_name(type));
+    if (c.opset < (type == GALE_F16 ? 6 : 13))
+        return gale__fail(
+            GALE_UNSUPPORTED, "operators of opset %lld do not take %s", (long long)c.opset, gale_type_name(type));
     gale__edit_drop_formal_inputs(model);
     gale_status status = gale__edit_hoist_constants(file, c.g);
     if (status == GALE_OK) status = rewrite(&c);

@@ -28,12 +28,16 @@ static size_t pin_all(gale__pb_which which, void *message, const char *name, siz
         gale__pb_list l = {NULL, 1};
         if (f->kind != GALE__PB_MESSAGE) continue;
         memcpy(&l, (char *)message + f->offset, f->list ? sizeof l : sizeof l.at);
-        for (size_t k = 0; l.at && k < l.n; k++) found += pin_all(f->message, (char *)l.at + k * gale__pb_item_bytes(f), name, size, value);
+        for (size_t k = 0; l.at && k < l.n; k++)
+            found += pin_all(f->message, (char *)l.at + k * gale__pb_item_bytes(f), name, size, value);
     }
     return found;
 }
 
-static gale__pb_shape *shape_of(gale__pb_value_info *info) { return info->type && info->type->tensor_type ? info->type->tensor_type->shape : NULL; }
+static gale__pb_shape *shape_of(gale__pb_value_info *info)
+{
+    return info->type && info->type->tensor_type ? info->type->tensor_type->shape : NULL;
+}
 
 /* "NAME" or "NAME:AXIS", where a name may have colons of its own.  axis -1: all. */
 static gale_status find_input(gale__pb_graph *g, const char *text, gale__pb_value_info **out, int64_t *axis)
@@ -42,10 +46,14 @@ static gale_status find_input(gale__pb_graph *g, const char *text, gale__pb_valu
     for (size_t i = 0; i < g->input.n; i++) {
         gale__pb_value_info *info = &g->input.at[i];
         size_t n = info->name.size;
-        if (strncmp(text, info->name.at, n) || (text[n] && (text + n != colon || !gale__text_to_i64(colon + 1, axis)))) continue;
+        if (strncmp(text, info->name.at, n) || (text[n] && (text + n != colon || !gale__text_to_i64(colon + 1, axis))))
+            continue;
         if (!text[n]) *axis = -1;
-        if (!shape_of(info)) return gale__fail(GALE_INVALID, "input '%s' has no extents: its shape is open already", info->name.at);
-        if (*axis >= (int64_t)shape_of(info)->dim.n || *axis < -1) return gale__fail(GALE_INVALID, "input '%s' has %zu axes, no axis %lld", info->name.at, shape_of(info)->dim.n, (long long)*axis);
+        if (!shape_of(info))
+            return gale__fail(GALE_INVALID, "input '%s' has no extents: its shape is open already", info->name.at);
+        if (*axis >= (int64_t)shape_of(info)->dim.n || *axis < -1)
+            return gale__fail(GALE_INVALID, "input '%s' has %zu axes, no axis %lld", info->name.at,
+                shape_of(info)->dim.n, (long long)*axis);
         *out = info;
         return GALE_OK;
     }
@@ -84,7 +92,8 @@ gale_status gale__edit_free(gale__onnx *file, gale__pb_model *model, const char 
         if ((axis >= 0 && (int64_t)i != axis) || !shape->dim.at[i].has_value) continue;
         char *symbol = gale__arena_printf(gale__onnx_arena(file), "%s_%zu", info->name.at, i);
         if (!symbol) return GALE_NO_MEMORY;
-        shape->dim.at[i] = (gale__pb_dim){.dim_param = {symbol, strlen(symbol)}, .denotation = shape->dim.at[i].denotation};
+        shape->dim.at[i] =
+            (gale__pb_dim){.dim_param = {symbol, strlen(symbol)}, .denotation = shape->dim.at[i].denotation};
     }
     for (size_t i = 0; i < model->graph->output.n; i++) forget(shape_of(&model->graph->output.at[i]));
     model->graph->value_info.n = 0;

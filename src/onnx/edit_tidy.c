@@ -1,5 +1,6 @@
-/* Less of the same: nodes and small initialisers that are equal become one, and what nothing reads goes.  A node's key is its message without names, so equal means
- * equal in every attribute; names that bodies or the model's outputs use stay. */
+/* Less of the same: nodes and small initialisers that are equal become one, and what nothing reads goes.  A node's key
+ * is its message without names, so equal means equal in every attribute; names that bodies or the model's outputs use
+ * stay. */
 #include "onnx/edit.h"
 #include "onnx/write.h"
 #include <string.h>
@@ -11,9 +12,9 @@ typedef struct tidy {
     gale__arena *arena;
     gale__pb_model *model;
     gale__pb_graph *g;
-    gale__names held;          /* names that must stay */
-    gale__names seen;          /* key to the initialiser or node that had it first */
-    gale__names renamed;       /* name to its place in `to` */
+    gale__names held;    /* names that must stay */
+    gale__names seen;    /* key to the initialiser or node that had it first */
+    gale__names renamed; /* name to its place in `to` */
     gale__pb_text *to;
     size_t n_to, to_capacity;
     gale__names needed;
@@ -21,17 +22,27 @@ typedef struct tidy {
 
 bool gale__edit_is_pure(const gale__pb_model *model, const gale__pb_node *node)
 {
-    static const char *const random[] = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"};
-    bool ours = gale__pb_is_core(&node->domain) || gale__pb_is(&node->domain, "ai.onnx.ml") || gale__pb_is(&node->domain, "com.microsoft");
+    static const char *const random[] = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+        "Bernoulli", "Multinomial", "Dropout"};
+    bool ours = gale__pb_is_core(&node->domain) || gale__pb_is(&node->domain, "ai.onnx.ml") ||
+                gale__pb_is(&node->domain, "com.microsoft");
     for (size_t i = 0; i < sizeof random / sizeof *random; i++) ours = ours && !gale__pb_is(&node->op_type, random[i]);
-    for (size_t i = 0; i < node->attribute.n; i++) ours = ours && !node->attribute.at[i].g && !node->attribute.at[i].graphs.n;
-    for (size_t i = 0; ours && i < model->functions.n; i++) ours = !gale__pb_text_equal(&model->functions.at[i].name, &node->op_type);
+    for (size_t i = 0; i < node->attribute.n; i++)
+        ours = ours && !node->attribute.at[i].g && !node->attribute.at[i].graphs.n;
+    for (size_t i = 0; ours && i < model->functions.n; i++)
+        ours = !gale__pb_text_equal(&model->functions.at[i].name, &node->op_type);
     return ours;
 }
 
-static gale_status add_name(void *names, const gale__pb_text *name) { return name->size ? gale__names_set(names, name->at, name->size, 1) : GALE_OK; }
+static gale_status add_name(void *names, const gale__pb_text *name)
+{
+    return name->size ? gale__names_set(names, name->at, name->size, 1) : GALE_OK;
+}
 
-static bool has(const gale__names *names, const gale__pb_text *name) { return name->size && gale__names_find(names, name->at, name->size) >= 0; }
+static bool has(const gale__names *names, const gale__pb_text *name)
+{
+    return name->size && gale__names_find(names, name->at, name->size) >= 0;
+}
 
 static gale_status hold(tidy *t)
 {
@@ -40,9 +51,11 @@ static gale_status hold(tidy *t)
     for (size_t i = 0; i < t->g->node.n; i++) {
         const gale__pb_node *node = &t->g->node.at[i];
         GALE_TRY(gale__edit_body_names(node, add_name, &t->held));
-        for (size_t k = 0; gale__pb_is(&node->op_type, "Gradient") && k < node->attribute.n; k++) { /* which names values in attributes */
+        for (size_t k = 0; gale__pb_is(&node->op_type, "Gradient") && k < node->attribute.n;
+             k++) { /* which names values in attributes */
             GALE_TRY(add_name(&t->held, &node->attribute.at[k].s));
-            for (size_t m = 0; m < node->attribute.at[k].strings.n; m++) GALE_TRY(add_name(&t->held, &node->attribute.at[k].strings.at[m]));
+            for (size_t m = 0; m < node->attribute.at[k].strings.n; m++)
+                GALE_TRY(add_name(&t->held, &node->attribute.at[k].strings.at[m]));
         }
     }
     return GALE_OK;
@@ -125,12 +138,15 @@ static gale_status join_node(tidy *t, const gale__pb_node *node, size_t index, b
     bare.metadata_props.n = bare.output.n = 0;
     gale__str_add(&key, "N");
     for (size_t i = 0; i < node->output.n; i++) gale__str_add(&key, node->output.at[i].size ? "1" : "0");
-    gale_status status = gale__pb_size(t->file, GALE__PB_IS_node, &bare, NULL, 0) > SMALL ? GALE_OK : gale__pb_write(t->file, GALE__PB_IS_node, &bare, NULL, 0, &key, NULL);
+    gale_status status = gale__pb_size(t->file, GALE__PB_IS_node, &bare, NULL, 0) > SMALL
+                             ? GALE_OK
+                             : gale__pb_write(t->file, GALE__PB_IS_node, &bare, NULL, 0, &key, NULL);
     if (status == GALE_OK && key.length > 1 + node->output.n) status = first_with(t, &key, (int32_t)index, &first);
     gale__str_finish(&key);
     if (status != GALE_OK || first < 0) return status;
     *stays = false;
-    for (size_t i = 0; i < node->output.n; i++) GALE_TRY(set_renamed(t, &node->output.at[i], &t->g->node.at[first].output.at[i]));
+    for (size_t i = 0; i < node->output.n; i++)
+        GALE_TRY(set_renamed(t, &node->output.at[i], &t->g->node.at[first].output.at[i]));
     return GALE_OK;
 }
 
@@ -158,7 +174,8 @@ static gale_status find_needed(tidy *t, bool *keep)
         for (size_t k = 0; k < node->output.n; k++) keep[i] = keep[i] || has(&t->needed, &node->output.at[k]);
         for (size_t k = 0; keep[i] && k < node->input.n; k++) GALE_TRY(add_name(&t->needed, &node->input.at[k]));
         if (keep[i]) GALE_TRY(gale__edit_body_names(node, add_name, &t->needed));
-        const gale__pb_attribute *y = keep[i] && gale__pb_is(&node->op_type, "Gradient") ? gale__pb_find_attribute(node, "y") : NULL;
+        const gale__pb_attribute *y =
+            keep[i] && gale__pb_is(&node->op_type, "Gradient") ? gale__pb_find_attribute(node, "y") : NULL;
         if (y) GALE_TRY(add_name(&t->needed, &y->s)); /* named, not read */
     }
     return GALE_OK;
@@ -179,7 +196,8 @@ static gale_status drop_unread(tidy *t)
         if (has(&t->needed, &g->initializer.at[i].name)) g->initializer.at[n++] = g->initializer.at[i];
     g->initializer.n = n;
     for (size_t i = n = 0; i < g->sparse_initializer.n; i++)
-        if (g->sparse_initializer.at[i].values && has(&t->needed, &g->sparse_initializer.at[i].values->name)) g->sparse_initializer.at[n++] = g->sparse_initializer.at[i];
+        if (g->sparse_initializer.at[i].values && has(&t->needed, &g->sparse_initializer.at[i].values->name))
+            g->sparse_initializer.at[n++] = g->sparse_initializer.at[i];
     g->sparse_initializer.n = n;
     for (size_t i = n = 0; i < g->value_info.n; i++)
         if (has(&t->needed, &g->value_info.at[i].name)) g->value_info.at[n++] = g->value_info.at[i];

@@ -8,8 +8,10 @@ enum { PER_LINE = 24, FLUSH = 1 << 16 };
 
 static bool is_keyword(const char *s)
 {
-    static const char words[] = " auto break case char const continue default do double else enum extern float for goto if inline int long main register restrict return short signed sizeof static struct "
-                                "switch typedef union unsigned void volatile while ";
+    static const char words[] =
+        " auto break case char const continue default do double else enum extern float for goto if inline int long "
+        "main register restrict return short signed sizeof static struct "
+        "switch typedef union unsigned void volatile while ";
     size_t n = strlen(s);
     for (const char *at = words; (at = strstr(at, s)); at++)
         if (at[-1] == ' ' && at[n] == ' ') return true;
@@ -20,7 +22,8 @@ bool gale__is_c_name(const char *s)
 {
     if (!*s || (*s >= '0' && *s <= '9') || is_keyword(s)) return false;
     for (; *s; s++)
-        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_')) return false;
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_'))
+            return false;
     return true;
 }
 
@@ -44,7 +47,8 @@ static gale_status write_bytes(const gale__str *bytes, const char *name, gale__s
         "extern const unsigned char %s[];\nextern const size_t %s_size;\n\n"
         "const size_t %s_size = %zu;\n"
         "_Alignas(64) const unsigned char %s[%zu] = {",
-        bytes->length, name, name, name, name, name, name, name, bytes->length, name, bytes->length ? bytes->length : 1);
+        bytes->length, name, name, name, name, name, name, name, bytes->length, name,
+        bytes->length ? bytes->length : 1);
     for (size_t i = 0; i < bytes->length; i++) {
         unsigned v = (unsigned char)bytes->text[i];
         char digits[4] = {(char)('0' + v / 100), (char)('0' + v / 10 % 10), (char)('0' + v % 10), ','};

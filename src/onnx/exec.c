@@ -1,5 +1,5 @@
-/* Running a net: values appear step by step and go when their last reader is done.  Tensors stay where they were computed until
- * somebody must look at them on the host. */
+/* Running a net: values appear step by step and go when their last reader is done.  Tensors stay where they were
+ * computed until somebody must look at them on the host. */
 #include "onnx/session.h"
 #include "graph/tensor.h"
 #include <string.h>
@@ -8,8 +8,8 @@ typedef struct run {
     gale__session *s;
     gale__net *net;
     gale__exec *e;
-    gale_object **values;      /* by value of the net, held */
-    gale_object **given;       /* by output of the net: the caller's, or NULL */
+    gale_object **values; /* by value of the net, held */
+    gale_object **given;  /* by output of the net: the caller's, or NULL */
     bool on_host;
 } run;
 
@@ -18,7 +18,8 @@ static gale_status value_of(run *r, int32_t v, gale_object **out)
 {
     *out = NULL;
     if (v < 0) return GALE_OK;
-    if (!r->values[v] && r->net->values[v].constant) GALE_TRY(gale_object_tensor(r->net->values[v].constant, &r->values[v]));
+    if (!r->values[v] && r->net->values[v].constant)
+        GALE_TRY(gale_object_tensor(r->net->values[v].constant, &r->values[v]));
     *out = r->values[v];
     return GALE_OK;
 }
@@ -39,7 +40,8 @@ static gale_status tensor_of(run *r, const gale__segment *g, int32_t v, gale_ten
     gale_object *object;
     GALE_TRY(value_of(r, v, &object));
     const char *name = r->net->values[v].name;
-    if (!object || object->kind == GALE_OBJECT_NONE) return gale__net_fail(reader(r, g, v), GALE_INVALID, "input '%s' is empty", name);
+    if (!object || object->kind == GALE_OBJECT_NONE)
+        return gale__net_fail(reader(r, g, v), GALE_INVALID, "input '%s' is empty", name);
     if (object->kind != GALE_OBJECT_TENSOR || gale_tensor_type(object->tensor) == GALE_STRING)
         return gale__net_fail(reader(r, g, v), GALE_INVALID, "input '%s' is not a tensor of numbers", name);
     *out = object->tensor;
@@ -76,7 +78,8 @@ static gale_status keep_results(run *r, const gale__segment *g, gale_tensor **ma
 
 static gale_status run_segment(run *r, gale__segment *g, int step)
 {
-    gale_tensor **in = gale__calloc((size_t)g->n_inputs + 1, sizeof *in), **out = gale__calloc((size_t)g->n_outputs + 1, sizeof *out);
+    gale_tensor **in = gale__calloc((size_t)g->n_inputs + 1, sizeof *in),
+                **out = gale__calloc((size_t)g->n_outputs + 1, sizeof *out);
     gale_program *program = NULL;
     gale_status status = GALE_NO_MEMORY;
     if (!in || !out) goto done;
@@ -101,7 +104,8 @@ gale_status gale__object_to_host(gale_object *object, gale_object **out)
 {
     gale_tensor *moved = NULL;
     gale_status status = GALE_OK;
-    /* A constant of the file is given out in memory of its own: the file may become shorter, and the caller may write. */
+    /* A constant of the file is given out in memory of its own: the file may become shorter, and the caller may write.
+     */
     if (object->kind == GALE_OBJECT_TENSOR && (object->tensor->device || gale__tensor_borrowed(object->tensor))) {
         GALE_TRY(gale_tensor_to_device(object->tensor, NULL, &moved));
         return gale__object_take(&moved, out);
@@ -109,14 +113,18 @@ gale_status gale__object_to_host(gale_object *object, gale_object **out)
     if (object->kind != GALE_OBJECT_SEQUENCE) return *out = gale__object_hold(object), GALE_OK;
     gale_object **items = gale__calloc(object->count + 1, sizeof *items);
     if (!items) return GALE_NO_MEMORY;
-    for (size_t i = 0; status == GALE_OK && i < object->count; i++) status = gale__object_to_host(object->items[i], &items[i]);
+    for (size_t i = 0; status == GALE_OK && i < object->count; i++)
+        status = gale__object_to_host(object->items[i], &items[i]);
     if (status == GALE_OK) status = gale_object_sequence(items, object->count, out);
     for (size_t i = 0; i < object->count; i++) gale_object_destroy(&items[i]);
     gale__free(items);
     return status;
 }
 
-static bool is_numbers(const gale_object *o) { return o && o->kind == GALE_OBJECT_TENSOR && gale_tensor_type(o->tensor) != GALE_STRING; }
+static bool is_numbers(const gale_object *o)
+{
+    return o && o->kind == GALE_OBJECT_TENSOR && gale_tensor_type(o->tensor) != GALE_STRING;
+}
 
 /* Keeps account: numbers made of numbers on the host are what a device should have done. */
 static void count_host(run *r, const gale__host_op *op, const gale__host_call *c)
@@ -135,8 +143,10 @@ static gale_status call_host(run *r, const gale__net_node *n, gale_object **in, 
 {
     const gale__host_op *op = gale__host_find(n->domain, n->op);
     gale__host_call call = {.node = n, .in = in, .n_in = n->n_in, .out = out, .n_out = n->n_out, .session = r->s};
-    if (n->n_in < op->least || (op->most >= 0 && n->n_in > op->most)) return gale__net_fail(n, GALE_FORMAT, "it has %d inputs", n->n_in);
-    if (op->results >= 0 && n->n_out > op->results) return gale__net_fail(n, GALE_FORMAT, "it has %d outputs, and %d are known", n->n_out, op->results);
+    if (n->n_in < op->least || (op->most >= 0 && n->n_in > op->most))
+        return gale__net_fail(n, GALE_FORMAT, "it has %d inputs", n->n_in);
+    if (op->results >= 0 && n->n_out > op->results)
+        return gale__net_fail(n, GALE_FORMAT, "it has %d outputs, and %d are known", n->n_out, op->results);
     for (int i = 0; i < n->n_in; i++) {
         gale_object *object;
         GALE_TRY(value_of(r, n->in[i], &object));
@@ -152,7 +162,8 @@ static gale_status call_host(run *r, const gale__net_node *n, gale_object **in, 
 
 static gale_status run_node(run *r, const gale__net_node *n, gale__runner runner)
 {
-    gale_object **in = gale__calloc((size_t)n->n_in + 1, sizeof *in), **out = gale__calloc((size_t)n->n_out + 1, sizeof *out);
+    gale_object **in = gale__calloc((size_t)n->n_in + 1, sizeof *in),
+                **out = gale__calloc((size_t)n->n_out + 1, sizeof *out);
     gale_status status = GALE_NO_MEMORY;
     if (!in || !out) goto done;
     if (runner == GALE__RUNS_ON_HOST) GALE_GO(call_host(r, n, in, out));
@@ -163,7 +174,10 @@ static gale_status run_node(run *r, const gale__net_node *n, gale__runner runner
     }
     for (int i = 0; i < n->n_out; i++) {
         if (n->out[i] < 0) continue;
-        if (!out[i]) { status = gale__fail(GALE_INTERNAL, "result %d is missing", i); goto done; }
+        if (!out[i]) {
+            status = gale__fail(GALE_INTERNAL, "result %d is missing", i);
+            goto done;
+        }
         r->values[n->out[i]] = out[i];
         out[i] = NULL;
     }
@@ -183,7 +197,8 @@ static gale_status show(run *r, const gale__exec_step *step)
     const int32_t *out = step->segment ? step->segment->outputs : r->net->nodes[step->node].out;
     int n = step->segment ? step->segment->n_outputs : r->net->nodes[step->node].n_out;
     for (int i = 0; i < n; i++)
-        if (out[i] >= 0 && r->values[out[i]]) GALE_TRY(r->s->watch(r->s->watch_user, r->net, out[i], r->values[out[i]]));
+        if (out[i] >= 0 && r->values[out[i]])
+            GALE_TRY(r->s->watch(r->s->watch_user, r->net, out[i], r->values[out[i]]));
     return GALE_OK;
 }
 
@@ -199,7 +214,8 @@ static gale_status run_steps(run *r)
     const gale_model_options *o = &r->s->options;
     for (int i = 0; i < r->e->n_steps; i++) {
         gale__exec_step *step = &r->e->steps[i];
-        if (o->progress && !o->progress(o->user, i, r->e->n_steps)) return gale__fail(GALE_CANCELLED, "the run was cancelled");
+        if (o->progress && !o->progress(o->user, i, r->e->n_steps))
+            return gale__fail(GALE_CANCELLED, "the run was cancelled");
         if (step->segment) GALE_TRY(run_segment(r, step->segment, i));
         else GALE_TRY(run_node(r, &r->net->nodes[step->node], (gale__runner)step->runner));
         GALE_TRY(show(r, step));
@@ -216,8 +232,10 @@ static gale_status deliver(run *r, int i, gale_object **out)
     if (!object) return gale__fail(GALE_INTERNAL, "output %d has no value", i);
     gale_tensor *given = r->given && r->given[i] ? r->given[i]->tensor : NULL;
     if (given) {
-        if (object->kind != GALE_OBJECT_TENSOR) return gale__fail(GALE_INVALID, "output %s is not a tensor", r->net->declared[i].name);
-        bool there = object->tensor->buffer ? object->tensor->buffer == given->buffer : object->tensor->host == given->host;
+        if (object->kind != GALE_OBJECT_TENSOR)
+            return gale__fail(GALE_INVALID, "output %s is not a tensor", r->net->declared[i].name);
+        bool there =
+            object->tensor->buffer ? object->tensor->buffer == given->buffer : object->tensor->host == given->host;
         if (!there) GALE_TRY(gale__tensor_assign(given, object->tensor));
         *out = r->given[i];
         return GALE_OK;
@@ -241,7 +259,8 @@ static gale_status deliver_all(run *r, gale_object **outputs)
     return status;
 }
 
-gale_status gale__exec_run(gale__session *s, gale__net *net, gale_object *const *inputs, gale_object **outputs, bool on_host)
+gale_status gale__exec_run(
+    gale__session *s, gale__net *net, gale_object *const *inputs, gale_object **outputs, bool on_host)
 {
     run r = {.s = s, .net = net, .e = net->exec, .on_host = on_host, .given = outputs};
     gale_status status;

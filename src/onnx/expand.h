@@ -8,7 +8,8 @@
 #include "onnx/expand.def"
 #undef X
 
-/* Shared by the expanders: x, of four axes where its rank is not known, with channels moved from axis 1 to the last, or back. */
+/* Shared by the expanders: x, of four axes where its rank is not known, with channels moved from axis 1 to the last, or
+ * back. */
 int32_t gale__rw_channels(gale__rewrite *w, int32_t x, bool last);
 /* a b with either turned, times alpha. */
 int32_t gale__rw_product(gale__rewrite *w, int32_t a, int32_t b, bool turn_a, bool turn_b, double alpha);

@@ -1,5 +1,5 @@
-/* What ONNX Runtime's optimisers fuse (domain com.microsoft), taken apart again: recognisers and fast paths put it together for the device
- * at hand. */
+/* What ONNX Runtime's optimisers fuse (domain com.microsoft), taken apart again: recognisers and fast paths put it
+ * together for the device at hand. */
 #include "onnx/expand.h"
 #include <string.h>
 
@@ -12,7 +12,10 @@ static int32_t channels(gale__rewrite *w, int32_t x, int rank, bool last)
     return gale__rw_with(w, "Transpose", attr, x);
 }
 
-int32_t gale__rw_channels(gale__rewrite *w, int32_t x, bool last) { return channels(w, x, gale__net_rank(w->net, x), last); }
+int32_t gale__rw_channels(gale__rewrite *w, int32_t x, bool last)
+{
+    return channels(w, x, gale__net_rank(w->net, x), last);
+}
 
 static int32_t turned(gale__rewrite *w, int32_t x, int rank)
 {
@@ -24,7 +27,8 @@ static int32_t turned(gale__rewrite *w, int32_t x, int rank)
 
 int32_t gale__rw_product(gale__rewrite *w, int32_t a, int32_t b, bool turn_a, bool turn_b, double alpha)
 {
-    static const char *const equations[] = {"...ij,...jk->...ik", "...ij,...kj->...ik", "...ji,...jk->...ik", "...ji,...kj->...ik"};
+    static const char *const equations[] = {
+        "...ij,...jk->...ik", "...ij,...kj->...ik", "...ji,...jk->...ik", "...ji,...kj->...ik"};
     int ra = gale__net_rank(w->net, a), rb = gale__net_rank(w->net, b);
     int32_t y;
     if ((!turn_a || ra >= 2) && (!turn_b || rb >= 2)) {
@@ -39,7 +43,8 @@ int32_t gale__rw_product(gale__rewrite *w, int32_t a, int32_t b, bool turn_a, bo
 /* The node becomes activation `name` of x; parameters in the order of the operator's attributes. */
 static gale_status activate(gale__rewrite *w, const char *name, const double *p, size_t n, int32_t x)
 {
-    static const char *const plain[] = {"", "Relu", "Tanh", "Sigmoid", "HardSwish", "Softplus", "Softsign", "Gelu", "Elu", "LeakyRelu", "HardSigmoid", "ThresholdedRelu", "Clip"};
+    static const char *const plain[] = {"", "Relu", "Tanh", "Sigmoid", "HardSwish", "Softplus", "Softsign", "Gelu",
+        "Elu", "LeakyRelu", "HardSigmoid", "ThresholdedRelu", "Clip"};
     const char *op = NULL;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcmp(name, plain[i]) == 0) op = plain[i];
@@ -50,7 +55,8 @@ static gale_status activate(gale__rewrite *w, const char *name, const double *p,
         gale__rw_become(w, "Clip", x, low, high);
         return w->status;
     }
-    bool takes_alpha = !strcmp(op, "Elu") || !strcmp(op, "LeakyRelu") || !strcmp(op, "HardSigmoid") || !strcmp(op, "ThresholdedRelu");
+    bool takes_alpha =
+        !strcmp(op, "Elu") || !strcmp(op, "LeakyRelu") || !strcmp(op, "HardSigmoid") || !strcmp(op, "ThresholdedRelu");
     if (takes_alpha && n > 0) gale__rw_set(w, (gale_attr)GALE_FLOAT("alpha", p[0]));
     if (!strcmp(op, "HardSigmoid") && n > 1) gale__rw_set(w, (gale_attr)GALE_FLOAT("beta", p[1]));
     gale__rw_become(w, *op ? op : "Identity", x);
@@ -61,8 +67,10 @@ EXPAND(fused_matmul)
 {
     gale__rewrite w = {net, node, GALE_OK};
     *done = false;
-    if (gale__net_attr_i(node, "transBatchA", 0) || gale__net_attr_i(node, "transBatchB", 0)) return GALE_OK; /* it stays one operator */
-    int32_t y = gale__rw_product(&w, gale__rw_in(&w, 0), gale__rw_in(&w, 1), gale__net_attr_i(node, "transA", 0), gale__net_attr_i(node, "transB", 0), gale__rw_float(&w, "alpha", 1));
+    if (gale__net_attr_i(node, "transBatchA", 0) || gale__net_attr_i(node, "transBatchB", 0))
+        return GALE_OK; /* it stays one operator */
+    int32_t y = gale__rw_product(&w, gale__rw_in(&w, 0), gale__rw_in(&w, 1), gale__net_attr_i(node, "transA", 0),
+        gale__net_attr_i(node, "transB", 0), gale__rw_float(&w, "alpha", 1));
     double p[] = {gale__rw_float(&w, "activation_alpha", 0), gale__rw_float(&w, "activation_beta", 0)};
     return activate(&w, gale__rw_text(&w, "activation", ""), p, gale__net_attr(node, "activation_alpha") ? 2 : 0, y);
 }
@@ -70,8 +78,9 @@ EXPAND(fused_matmul)
 EXPAND(fused_gemm)
 {
     gale__rewrite w = {net, node, GALE_OK};
-    gale_attr attrs[] = {GALE_FLOAT("alpha", gale__rw_float(&w, "alpha", 1)), GALE_FLOAT("beta", gale__rw_float(&w, "beta", 1)), GALE_INT("transA", gale__net_attr_i(node, "transA", 0)),
-                         GALE_INT("transB", gale__net_attr_i(node, "transB", 0))};
+    gale_attr attrs[] = {GALE_FLOAT("alpha", gale__rw_float(&w, "alpha", 1)),
+        GALE_FLOAT("beta", gale__rw_float(&w, "beta", 1)), GALE_INT("transA", gale__net_attr_i(node, "transA", 0)),
+        GALE_INT("transB", gale__net_attr_i(node, "transB", 0))};
     double p[] = {gale__rw_float(&w, "activation_alpha", 0), gale__rw_float(&w, "activation_beta", 0)};
     *done = false;
     int32_t y = gale__rw_op(&w, "Gemm", attrs, 4, node->in, node->n_in);
@@ -90,7 +99,8 @@ EXPAND(fused_conv)
     gale__net_drop_attr(node, "activation");
     gale__net_drop_attr(node, "activation_params");
     if (last) gale__rw_set_in(&w, 0, gale__rw_channels(&w, gale__rw_in(&w, 0), false));
-    int32_t y = gale__rw_op(&w, "Conv", node->attrs, node->n_attrs, node->in, node->n_in < 3 ? node->n_in : 3), z = gale__rw_in(&w, 3);
+    int32_t y = gale__rw_op(&w, "Conv", node->attrs, node->n_attrs, node->in, node->n_in < 3 ? node->n_in : 3),
+            z = gale__rw_in(&w, 3);
     if (last) y = gale__rw_channels(&w, y, true);
     return activate(&w, name, p, n, z >= 0 ? gale__rw(&w, "Add", y, z) : y);
 }
@@ -114,7 +124,8 @@ EXPAND(channels_last)
 EXPAND(channels_last_conv)
 {
     gale__rewrite w = {net, node, GALE_OK};
-    int32_t in[] = {gale__rw_channels(&w, gale__rw_in(&w, 0), false), gale__rw_channels(&w, gale__rw_in(&w, 1), false), gale__rw_in(&w, 2)};
+    int32_t in[] = {gale__rw_channels(&w, gale__rw_in(&w, 0), false), gale__rw_channels(&w, gale__rw_in(&w, 1), false),
+        gale__rw_in(&w, 2)};
     int32_t y = gale__rw_op(&w, "Conv", node->attrs, node->n_attrs, in, 3);
     *done = false;
     gale__rw_drop_all(&w);
@@ -215,7 +226,8 @@ EXPAND(range_by_one)
     gale__rewrite w = {net, node, GALE_OK};
     int32_t start = gale__rw_in(&w, 0), delta = gale__rw_in(&w, 2);
     *done = false;
-    gale__rw_become(&w, "Range", start, gale__rw_in(&w, 1), delta >= 0 ? delta : gale__rw(&w, "CastLike", gale__rw_scalar(&w, GALE_F32, 1), start));
+    gale__rw_become(&w, "Range", start, gale__rw_in(&w, 1),
+        delta >= 0 ? delta : gale__rw(&w, "CastLike", gale__rw_scalar(&w, GALE_F32, 1), start));
     return w.status;
 }
 
@@ -239,7 +251,8 @@ EXPAND(wide_matmul)
     static const gale_attr to = GALE_INT("to", 6 /* INT32 */);
     gale__rewrite w = {net, node, GALE_OK};
     *done = false;
-    gale__rw_become(&w, "MatMul", gale__rw_with(&w, "Cast", to, gale__rw_in(&w, 0)), gale__rw_with(&w, "Cast", to, gale__rw_in(&w, 1)));
+    gale__rw_become(&w, "MatMul", gale__rw_with(&w, "Cast", to, gale__rw_in(&w, 0)),
+        gale__rw_with(&w, "Cast", to, gale__rw_in(&w, 1)));
     return w.status;
 }
 
@@ -251,8 +264,10 @@ EXPAND(distances)
     const char *metric = gale__rw_text(&w, "metric", "sqeuclidean");
     bool root = strcmp(metric, "euclidean") == 0;
     *done = false;
-    if (!root && strcmp(metric, "sqeuclidean")) return gale__net_fail(node, GALE_UNSUPPORTED, "metric '%s' is not known", metric);
-    int32_t d = gale__rw(&w, "Sub", gale__rw(&w, "Unsqueeze", gale__rw_in(&w, 0), gale__rw_int(&w, 1)), gale__rw(&w, "Unsqueeze", gale__rw_in(&w, 1), gale__rw_int(&w, 0)));
+    if (!root && strcmp(metric, "sqeuclidean"))
+        return gale__net_fail(node, GALE_UNSUPPORTED, "metric '%s' is not known", metric);
+    int32_t d = gale__rw(&w, "Sub", gale__rw(&w, "Unsqueeze", gale__rw_in(&w, 0), gale__rw_int(&w, 1)),
+        gale__rw(&w, "Unsqueeze", gale__rw_in(&w, 1), gale__rw_int(&w, 0)));
     int32_t sum = gale__rw_with(&w, "ReduceSum", dense, gale__rw(&w, "Mul", d, d), gale__rw_int(&w, -1));
     gale__rw_drop_all(&w);
     gale__rw_become(&w, root ? "Sqrt" : "Identity", sum);

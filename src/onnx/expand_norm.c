@@ -14,7 +14,8 @@ static void keep_results(gale__net_node *node, int n)
 static void inverse_rms(gale__rewrite *w, int32_t x, double epsilon, int32_t *out)
 {
     int32_t mean = gale__rw(w, "ReduceMean", gale__rw(w, "Mul", x, x), gale__rw_int(w, -1));
-    gale__rw_node(w, "Reciprocal", NULL, 0, GALE__VALUES(gale__rw(w, "Sqrt", gale__rw(w, "Add", mean, gale__rw_like(w, epsilon, x)))), out, 1);
+    gale__rw_node(w, "Reciprocal", NULL, 0,
+        GALE__VALUES(gale__rw(w, "Sqrt", gale__rw(w, "Add", mean, gale__rw_like(w, epsilon, x)))), out, 1);
 }
 
 EXPAND(rms_norm)
@@ -52,21 +53,27 @@ EXPAND(skip_norm)
 static void mask_index(gale__rewrite *w, int32_t ids, int32_t mask, int32_t *out)
 {
     static const gale_attr dense = GALE_INT("keepdims", 0), to = GALE_INT("to", 6 /* INT32 */);
-    if (mask >= 0) gale__rw_node(w, "Cast", &to, 1, GALE__VALUES(gale__rw_with(w, "ReduceSum", dense, mask, gale__rw_int(w, 1))), out, 1);
-    else gale__rw_node(w, "Expand", NULL, 0, GALE__VALUES(gale__rw_scalar(w, GALE_I32, 0), gale__rw_extent(w, ids, 0)), out, 1);
+    if (mask >= 0)
+        gale__rw_node(
+            w, "Cast", &to, 1, GALE__VALUES(gale__rw_with(w, "ReduceSum", dense, mask, gale__rw_int(w, 1))), out, 1);
+    else
+        gale__rw_node(
+            w, "Expand", NULL, 0, GALE__VALUES(gale__rw_scalar(w, GALE_I32, 0), gale__rw_extent(w, ids, 0)), out, 1);
 }
 
 /* Word, position and segment embeddings, summed and normalised. */
 EXPAND(embed_norm)
 {
     gale__rewrite w = {net, node, GALE_OK};
-    int32_t ids = gale__rw_in(&w, 0), segments = gale__rw_in(&w, 1), table = gale__rw_in(&w, 3), places = gale__rw_in(&w, 8);
+    int32_t ids = gale__rw_in(&w, 0), segments = gale__rw_in(&w, 1), table = gale__rw_in(&w, 3),
+            places = gale__rw_in(&w, 8);
     int32_t sum = gale__rw(&w, "Gather", gale__rw_in(&w, 2), ids);
     *done = false;
     if (places >= 0) table = gale__rw(&w, "Gather", table, places);
     else table = gale__rw(&w, "Slice", table, gale__rw_int(&w, 0), gale__rw_extent(&w, ids, 1), gale__rw_int(&w, 0));
     sum = gale__rw(&w, "Add", sum, table);
-    if (segments >= 0 && gale__rw_in(&w, 4) >= 0) sum = gale__rw(&w, "Add", sum, gale__rw(&w, "Gather", gale__rw_in(&w, 4), segments));
+    if (segments >= 0 && gale__rw_in(&w, 4) >= 0)
+        sum = gale__rw(&w, "Add", sum, gale__rw(&w, "Gather", gale__rw_in(&w, 4), segments));
     if (wanted(node, 1)) mask_index(&w, ids, gale__rw_in(&w, 7), &node->out[1]);
     if (wanted(node, 2)) gale__rw_node(&w, "Identity", NULL, 0, &sum, 1, &node->out[2], 1);
     keep_results(node, 1);
@@ -83,7 +90,9 @@ EXPAND(quant_embed_norm)
 {
     gale__rewrite w = {net, node, GALE_OK};
     for (int i = 2; i < 7; i++)
-        if (gale__rw_in(&w, i) >= 0) gale__rw_set_in(&w, i, gale__rw(&w, "DequantizeLinear", gale__rw_in(&w, i), gale__rw_in(&w, i + 6), gale__rw_in(&w, i + 11)));
+        if (gale__rw_in(&w, i) >= 0)
+            gale__rw_set_in(&w, i,
+                gale__rw(&w, "DequantizeLinear", gale__rw_in(&w, i), gale__rw_in(&w, i + 6), gale__rw_in(&w, i + 11)));
     if (node->n_in > 8) node->n_in = 8;
     return w.status == GALE_OK ? gale__expand_embed_norm(net, node, done) : w.status;
 }
@@ -92,16 +101,19 @@ EXPAND(quant_embed_norm)
 EXPAND(group_norm)
 {
     gale__rewrite w = {net, node, GALE_OK};
-    gale_attr attrs[] = {GALE_INT("num_groups", gale__net_attr_i(node, "groups", 1)), GALE_FLOAT("epsilon", gale__rw_float(&w, "epsilon", 1e-5f))};
+    gale_attr attrs[] = {GALE_INT("num_groups", gale__net_attr_i(node, "groups", 1)),
+        GALE_FLOAT("epsilon", gale__rw_float(&w, "epsilon", 1e-5f))};
     bool last = gale__net_attr_i(node, "channels_last", 1), swish = gale__net_attr_i(node, "activation", 0);
     int32_t x = gale__rw_in(&w, 0), skip = gale__rw_in(&w, 3), bias = gale__rw_in(&w, 4);
     *done = false;
-    if (skip >= 0 && gale__net_rank(net, skip) == 2) skip = gale__rw(&w, "Unsqueeze", skip, gale__rw_ints(&w, (const int64_t[]){1, 2}, 2));
+    if (skip >= 0 && gale__net_rank(net, skip) == 2)
+        skip = gale__rw(&w, "Unsqueeze", skip, gale__rw_ints(&w, (const int64_t[]){1, 2}, 2));
     if (skip >= 0) x = gale__rw(&w, "Add", x, skip);
     if (bias >= 0) x = gale__rw(&w, "Add", x, bias);
     if (wanted(node, 1)) gale__rw_node(&w, "Identity", NULL, 0, &x, 1, &node->out[1], 1);
     keep_results(node, 1);
-    int32_t in[] = {last ? gale__rw_channels(&w, x, false) : x, gale__rw(&w, "CastLike", gale__rw_in(&w, 1), x), gale__rw(&w, "CastLike", gale__rw_in(&w, 2), x)};
+    int32_t in[] = {last ? gale__rw_channels(&w, x, false) : x, gale__rw(&w, "CastLike", gale__rw_in(&w, 1), x),
+        gale__rw(&w, "CastLike", gale__rw_in(&w, 2), x)};
     int32_t y = gale__rw_op(&w, "GroupNormalization", attrs, 2, in, 3);
     if (last) y = gale__rw_channels(&w, y, true);
     gale__rw_drop_all(&w);

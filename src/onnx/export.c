@@ -1,5 +1,6 @@
-/* A net back to messages: what the adapters made of a model, as a model of the newest opset.  Values keep the names of the file where these are free; what functions
- * and adapters brought gets names that are.  Initialisers of the file are taken over as messages, so that their data stays where it lies. */
+/* A net back to messages: what the adapters made of a model, as a model of the newest opset.  Values keep the names of
+ * the file where these are free; what functions and adapters brought gets names that are.  Initialisers of the file are
+ * taken over as messages, so that their data stays where it lies. */
 #include "graph/tensor.h"
 #include "onnx/edit.h"
 #include "onnx/net.h"
@@ -8,34 +9,43 @@
 
 enum { IR_NEWEST = 13, ML_NEWEST = 5, DOMAINS = 16 };
 
-typedef struct export {
+typedef struct export
+{
     gale__arena *arena;
-    gale__names used, nodes;   /* names of values, of nodes */
+    gale__names used, nodes; /* names of values, of nodes */
     gale__pb_opset domains[DOMAINS];
     size_t n_domains;
     int made;
-} export;
+}
+export;
 
 /* One graph that is being written. */
 typedef struct scope {
     export *x;
     struct scope *outer;
     const gale__net *net;
-    gale__pb_text *names;      /* by value; size 0: not named yet */
-    gale__pb_node *nodes; size_t n_nodes, nodes_capacity;
-    gale__pb_tensor *tensors; size_t n_tensors, tensors_capacity;
-    gale__pb_sparse *sparse; size_t n_sparse, sparse_capacity;
+    gale__pb_text *names; /* by value; size 0: not named yet */
+    gale__pb_node *nodes;
+    size_t n_nodes, nodes_capacity;
+    gale__pb_tensor *tensors;
+    size_t n_tensors, tensors_capacity;
+    gale__pb_sparse *sparse;
+    size_t n_sparse, sparse_capacity;
 } scope;
 
 static gale__pb_text text_of(const char *s) { return (gale__pb_text){s, strlen(s)}; }
 
-static gale_status reserve(export *x, gale__pb_text name) { return name.size ? gale__names_set(&x->used, name.at, name.size, 1) : GALE_OK; }
+static gale_status reserve(export *x, gale__pb_text name)
+{
+    return name.size ? gale__names_set(&x->used, name.at, name.size, 1) : GALE_OK;
+}
 
 /* `wish`, or something like it that nobody has. */
 static gale_status unique(export *x, const char *wish, gale__pb_text *out)
 {
     const char *name = *wish ? wish : gale__arena_printf(x->arena, "value_%d", x->made++);
-    while (name && gale__names_find(&x->used, name, strlen(name)) >= 0) name = gale__arena_printf(x->arena, "%s_%d", *wish ? wish : "value", x->made++);
+    while (name && gale__names_find(&x->used, name, strlen(name)) >= 0)
+        name = gale__arena_printf(x->arena, "%s_%d", *wish ? wish : "value", x->made++);
     if (!name) return GALE_NO_MEMORY;
     *out = text_of(name);
     return reserve(x, *out);
@@ -45,7 +55,8 @@ static gale_status unique(export *x, const char *wish, gale__pb_text *out)
 
 static bool same_data(const gale_tensor *a, const gale_tensor *b)
 {
-    return a->storage && a->storage == b->storage && a->host == b->host && a->type == b->type && a->size_bytes == b->size_bytes && a->rank == b->rank &&
+    return a->storage && a->storage == b->storage && a->host == b->host && a->type == b->type &&
+           a->size_bytes == b->size_bytes && a->rank == b->rank &&
            !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
 }
 
@@ -75,7 +86,8 @@ static gale_status add_constant(scope *s, int32_t value, gale__pb_text name)
 {
     const gale__pb_graph *from = s->net->from;
     size_t at = (size_t)value;
-    if (from && at >= from->initializer.n && at < from->initializer.n + from->sparse_initializer.n) return add_sparse(s, &from->sparse_initializer.at[at - from->initializer.n], name);
+    if (from && at >= from->initializer.n && at < from->initializer.n + from->sparse_initializer.n)
+        return add_sparse(s, &from->sparse_initializer.at[at - from->initializer.n], name);
     GALE_TRY(gale__grow((void **)&s->tensors, &s->tensors_capacity, s->n_tensors + 1, sizeof *s->tensors));
     gale__pb_tensor *t = &s->tensors[s->n_tensors];
     if (from && at < from->initializer.n) *t = from->initializer.at[at];
@@ -145,10 +157,15 @@ static gale_status write_attr(export *x, const gale_attr *from, gale__pb_attribu
 {
     *to = (gale__pb_attribute){.name = text_of(from->name)};
     switch (from->kind) {
-    case GALE_ATTR_INT: to->type = GALE__PB_INT, to->i = from->i, say(to, offsetof(gale__pb_attribute, i)); return GALE_OK;
-    case GALE_ATTR_FLOAT: to->type = GALE__PB_FLOAT, to->f = (float)from->f, say(to, offsetof(gale__pb_attribute, f)); return GALE_OK;
+    case GALE_ATTR_INT:
+        to->type = GALE__PB_INT, to->i = from->i, say(to, offsetof(gale__pb_attribute, i));
+        return GALE_OK;
+    case GALE_ATTR_FLOAT:
+        to->type = GALE__PB_FLOAT, to->f = (float)from->f, say(to, offsetof(gale__pb_attribute, f));
+        return GALE_OK;
     case GALE_ATTR_STRING:
-        to->type = GALE__PB_STRING, to->s = (gale__pb_text){from->s, from->count ? from->count : strlen(from->s)}, say(to, offsetof(gale__pb_attribute, s));
+        to->type = GALE__PB_STRING, to->s = (gale__pb_text){from->s, from->count ? from->count : strlen(from->s)},
+        say(to, offsetof(gale__pb_attribute, s));
         return GALE_OK;
     case GALE_ATTR_INTS:
         to->type = GALE__PB_INTS, to->ints.n = from->count;
@@ -170,17 +187,22 @@ static gale_status write_graph(scope *s, gale__pb_graph *to);
 static gale_status write_attrs(scope *s, const gale__net_node *node, gale__pb_node *to)
 {
     size_t types = node->from ? node->from->attribute.n : 0, n = 0;
-    gale__pb_attribute *list = gale__arena_alloc(s->x->arena, ((size_t)node->n_attrs + (size_t)node->n_bodies + types + 3) * sizeof *list);
+    gale__pb_attribute *list =
+        gale__arena_alloc(s->x->arena, ((size_t)node->n_attrs + (size_t)node->n_bodies + types + 3) * sizeof *list);
     if (!list) return GALE_NO_MEMORY;
     for (int i = 0; i < node->n_attrs; i++) GALE_TRY(write_attr(s->x, &node->attrs[i], &list[n++]));
     for (int i = 0; i < node->n_bodies; i++) {
         scope inner = {.x = s->x, .outer = s, .net = node->bodies[i].net};
-        list[n] = (gale__pb_attribute){.name = text_of(node->bodies[i].name), .type = GALE__PB_GRAPH, .g = gale__arena_alloc(s->x->arena, sizeof *list->g)};
+        list[n] = (gale__pb_attribute){.name = text_of(node->bodies[i].name),
+            .type = GALE__PB_GRAPH,
+            .g = gale__arena_alloc(s->x->arena, sizeof *list->g)};
         if (!list[n].g) return GALE_NO_MEMORY;
         GALE_TRY(write_graph(&inner, list[n++].g));
     }
-    for (size_t i = 0; i < types && gale__pb_is(&node->from->op_type, node->op); i++) /* which the importer finds from values */
-        if (node->from->attribute.at[i].tp && !node->from->attribute.at[i].ref_attr_name.size) list[n++] = node->from->attribute.at[i];
+    for (size_t i = 0; i < types && gale__pb_is(&node->from->op_type, node->op);
+         i++) /* which the importer finds from values */
+        if (node->from->attribute.at[i].tp && !node->from->attribute.at[i].ref_attr_name.size)
+            list[n++] = node->from->attribute.at[i];
     to->attribute.at = list;
     to->attribute.n = n;
     return GALE_OK;
@@ -191,7 +213,8 @@ static gale_status add_domain(export *x, const gale__net_node *node)
     int64_t version = !strcmp(node->domain, "ai.onnx.ml") ? ML_NEWEST : node->opset;
     for (size_t i = 0; i < x->n_domains; i++)
         if (gale__pb_is(&x->domains[i].domain, node->domain)) return GALE_OK;
-    if (x->n_domains == DOMAINS) return gale__net_fail(node, GALE_LIMIT, "the model uses more than %d domains", DOMAINS);
+    if (x->n_domains == DOMAINS)
+        return gale__net_fail(node, GALE_LIMIT, "the model uses more than %d domains", DOMAINS);
     x->domains[x->n_domains++] = (gale__pb_opset){.domain = text_of(node->domain), .version = version};
     return GALE_OK;
 }
@@ -219,14 +242,16 @@ static gale_status name_gradient(gale__pb_node *to)
 /* Upsample went out with opset 10; Resize with these modes is the same. */
 static gale_status resize_instead(scope *s, gale__pb_node *to)
 {
-    static const gale_attr modes[] = {GALE_STRING_ATTR("coordinate_transformation_mode", "asymmetric"), GALE_STRING_ATTR("nearest_mode", "floor")};
+    static const gale_attr modes[] = {
+        GALE_STRING_ATTR("coordinate_transformation_mode", "asymmetric"), GALE_STRING_ATTR("nearest_mode", "floor")};
     gale__pb_text *in = gale__arena_alloc(s->x->arena, 3 * sizeof *in);
     if (!in) return GALE_NO_MEMORY;
     in[0] = to->input.at[0], in[1] = (gale__pb_text){"", 0}, in[2] = to->input.at[1];
     to->input.at = in;
     to->input.n = 3;
     to->op_type = text_of("Resize");
-    for (int i = 0; i < 2; i++) GALE_TRY(write_attr(s->x, &modes[i], &to->attribute.at[to->attribute.n++])); /* write_attrs leaves room */
+    for (int i = 0; i < 2; i++)
+        GALE_TRY(write_attr(s->x, &modes[i], &to->attribute.at[to->attribute.n++])); /* write_attrs leaves room */
     return GALE_OK;
 }
 
@@ -238,7 +263,9 @@ static gale_status write_node(scope *s, const gale__net_node *node)
         to.name = from->name;
         GALE_TRY(gale__names_set(&s->x->nodes, to.name.at, to.name.size, 1));
     }
-    if (from && gale__pb_is(&from->op_type, node->op)) to.doc_string = from->doc_string, to.metadata_props.at = from->metadata_props.at, to.metadata_props.n = from->metadata_props.n;
+    if (from && gale__pb_is(&from->op_type, node->op))
+        to.doc_string = from->doc_string, to.metadata_props.at = from->metadata_props.at,
+        to.metadata_props.n = from->metadata_props.n;
     GALE_TRY(add_domain(s->x, node));
     GALE_TRY(names_of(s, node->in, node->n_in, &to.input.at));
     to.input.n = (size_t)node->n_in;
@@ -262,7 +289,8 @@ static gale_status push_identity(scope *s, gale__pb_text from, gale__pb_text to)
 /* --- Graphs. --- */
 
 /* As the file has it under another name; else the element type alone. */
-static gale_status describe(scope *s, const gale__pb_value_info *infos, size_t n, const gale__net_value *v, gale__pb_text name, gale__pb_value_info *out)
+static gale_status describe(scope *s, const gale__pb_value_info *infos, size_t n, const gale__net_value *v,
+    gale__pb_text name, gale__pb_value_info *out)
 {
     for (size_t i = 0; i < n; i++)
         if (infos[i].name.size && gale__pb_is(&infos[i].name, v->name)) {
@@ -273,7 +301,8 @@ static gale_status describe(scope *s, const gale__pb_value_info *infos, size_t n
     *out = (gale__pb_value_info){.name = name};
     if (v->kind != GALE__NUMBERS) return GALE_OK;
     out->type = gale__arena_alloc(s->x->arena, sizeof *out->type);
-    if (!out->type || !(out->type->tensor_type = gale__arena_alloc(s->x->arena, sizeof *out->type->tensor_type))) return GALE_NO_MEMORY;
+    if (!out->type || !(out->type->tensor_type = gale__arena_alloc(s->x->arena, sizeof *out->type->tensor_type)))
+        return GALE_NO_MEMORY;
     out->type->tensor_type->elem_type = gale__onnx_type_number(v->type);
     return GALE_OK;
 }
@@ -289,9 +318,11 @@ static gale_status write_inputs(scope *s, gale__pb_graph *to)
         gale__pb_text *name = &s->names[net->inputs[i]];
         if (s->outer) GALE_TRY(unique(s->x, v->name, name));
         else *name = text_of(v->name);
-        GALE_TRY(describe(s, net->from ? net->from->input.at : NULL, net->from ? net->from->input.n : 0, v, *name, &to->input.at[to->input.n++]));
+        GALE_TRY(describe(s, net->from ? net->from->input.at : NULL, net->from ? net->from->input.n : 0, v, *name,
+            &to->input.at[to->input.n++]));
     }
-    for (int i = 0; i < net->n_captures; i++) GALE_TRY(name_of(s->outer, net->captures[i], &s->names[net->inputs[own + i]]));
+    for (int i = 0; i < net->n_captures; i++)
+        GALE_TRY(name_of(s->outer, net->captures[i], &s->names[net->inputs[own + i]]));
     return GALE_OK;
 }
 
@@ -302,7 +333,8 @@ static gale_status name_outputs(scope *s)
     for (int i = 0; i < s->net->n_outputs; i++) GALE_TRY(reserve(s->x, text_of(s->net->declared[i].name)));
     for (int i = 0; i < s->net->n_outputs; i++) {
         const gale__net_value *v = &s->net->values[s->net->outputs[i]];
-        if (v->node >= 0 && !s->names[s->net->outputs[i]].size) s->names[s->net->outputs[i]] = text_of(s->net->declared[i].name);
+        if (v->node >= 0 && !s->names[s->net->outputs[i]].size)
+            s->names[s->net->outputs[i]] = text_of(s->net->declared[i].name);
     }
     return GALE_OK;
 }
@@ -342,8 +374,10 @@ static gale_status fill_graph(scope *s, gale__pb_graph *to)
     for (int i = 0; i < net->n_nodes; i++) GALE_TRY(write_node(s, &net->nodes[i]));
     GALE_TRY(write_outputs(s, to));
     to->node.at = gale__arena_copy(arena, s->nodes, s->n_nodes * sizeof *s->nodes), to->node.n = s->n_nodes;
-    to->initializer.at = gale__arena_copy(arena, s->tensors, s->n_tensors * sizeof *s->tensors), to->initializer.n = s->n_tensors;
-    to->sparse_initializer.at = gale__arena_copy(arena, s->sparse, s->n_sparse * sizeof *s->sparse), to->sparse_initializer.n = s->n_sparse;
+    to->initializer.at = gale__arena_copy(arena, s->tensors, s->n_tensors * sizeof *s->tensors),
+    to->initializer.n = s->n_tensors;
+    to->sparse_initializer.at = gale__arena_copy(arena, s->sparse, s->n_sparse * sizeof *s->sparse),
+    to->sparse_initializer.n = s->n_sparse;
     return to->node.at && to->initializer.at && to->sparse_initializer.at ? GALE_OK : GALE_NO_MEMORY;
 }
 
@@ -363,11 +397,13 @@ static gale_status write_model(export *x, const gale__net *net, gale__pb_model *
     if (!g) return GALE_NO_MEMORY;
     x->domains[x->n_domains++] = (gale__pb_opset){.domain = {"", 0}, .version = GALE__OPSET_NEWEST};
     GALE_TRY(write_graph(&main, g));
-    if (!model->functions.n) g->value_info.at = model->graph->value_info.at, g->value_info.n = model->graph->value_info.n;
+    if (!model->functions.n)
+        g->value_info.at = model->graph->value_info.at, g->value_info.n = model->graph->value_info.n;
     g->metadata_props.at = model->graph->metadata_props.at, g->metadata_props.n = model->graph->metadata_props.n;
     size_t n = 0;
     for (size_t i = 0; i < g->value_info.n; i++)
-        if (gale__names_find(&x->used, g->value_info.at[i].name.at, g->value_info.at[i].name.size) >= 0) g->value_info.at[n++] = g->value_info.at[i];
+        if (gale__names_find(&x->used, g->value_info.at[i].name.at, g->value_info.at[i].name.size) >= 0)
+            g->value_info.at[n++] = g->value_info.at[i];
     g->value_info.n = n;
     model->opset_import.at = gale__arena_copy(x->arena, x->domains, x->n_domains * sizeof *x->domains);
     if (!model->opset_import.at) return GALE_NO_MEMORY;

@@ -6,7 +6,8 @@
 gale_status gale__pb_source_read(const gale__pb_source *source, uint64_t offset, size_t size, void *to)
 {
     if (offset > source->size || size > source->size - offset)
-        return gale__fail(GALE_IO, "%s: has %llu bytes, not the %zu from %llu on that were asked for", source->name, (unsigned long long)source->size, size, (unsigned long long)offset);
+        return gale__fail(GALE_IO, "%s: has %llu bytes, not the %zu from %llu on that were asked for", source->name,
+            (unsigned long long)source->size, size, (unsigned long long)offset);
     if (!source->memory) return gale__file_map_read(&source->map, offset, size, to);
     if (size) memcpy(to, source->memory + offset, size);
     return GALE_OK;
@@ -34,7 +35,8 @@ gale_status gale__onnx_place(gale__onnx *file, const gale__pb_tensor *tensor, ga
     return GALE_OK;
 }
 
-static gale_status create(const char *path, const char *folder, size_t folder_size, gale__pb_kind kind, gale__onnx **out)
+static gale_status create(
+    const char *path, const char *folder, size_t folder_size, gale__pb_kind kind, gale__onnx **out)
 {
     gale__onnx *file = gale__calloc(1, sizeof *file);
     if (!file) return GALE_NO_MEMORY;
@@ -71,7 +73,8 @@ gale_status gale__onnx_open(const char *path, gale__pb_kind kind, gale__onnx **o
     return GALE_OK;
 }
 
-gale_status gale__onnx_parse(const void *data, size_t size, bool copy, const char *folder, gale__pb_kind kind, gale__onnx **out)
+gale_status gale__onnx_parse(
+    const void *data, size_t size, bool copy, const char *folder, gale__pb_kind kind, gale__onnx **out)
 {
     gale__onnx *file = NULL;
     gale_status status = GALE_OK;

@@ -1,12 +1,14 @@
-/* The table of host operators, what their results are, and how they read arguments.  What an operator is given comes from a file or a
- * caller, so kinds and counts are checked here, once for all. */
+/* The table of host operators, what their results are, and how they read arguments.  What an operator is given comes
+ * from a file or a caller, so kinds and counts are checked here, once for all. */
 #include "onnx/host.h"
 #include "base/num.h"
 #include "graph/tensor.h"
 #include <string.h>
 
 static const gale__host_op table[] = {
-#define X(domain, Name, least, most, results, gives, rest, anywhere, strings_only, run) {domain, #Name, least, most, results, GALE__GIVES_##gives, GALE__GIVES_##rest, anywhere, strings_only, gale__host_##run},
+#define X(domain, Name, least, most, results, gives, rest, anywhere, strings_only, run)                    \
+    {domain, #Name, least, most, results, GALE__GIVES_##gives, GALE__GIVES_##rest, anywhere, strings_only, \
+        gale__host_##run},
 #include "onnx/host.def"
 #undef X
 };
@@ -54,7 +56,8 @@ static bool names_strings(const gale__net *net, const gale__net_node *node)
     if (gale__net_attr(node, "values_strings")) return true;
     if (!strcmp(node->op, "CastLike")) return input_of(net, node, 1)->kind == GALE__STRINGS;
     /* These map strings to numbers or back, whichever comes in. */
-    return !from_strings && (!strcmp(node->op, "CategoryMapper") || (!strcmp(node->op, "LabelEncoder") && gale__net_attr(node, "classes_strings")));
+    return !from_strings && (!strcmp(node->op, "CategoryMapper") ||
+                                (!strcmp(node->op, "LabelEncoder") && gale__net_attr(node, "classes_strings")));
 }
 
 static void set_kind(const gale__net *net, const gale__net_node *node, gale__host_result gives, gale__net_value *v)
@@ -100,12 +103,17 @@ bool gale__host_wanted(const gale__host_op *op, const gale__net *net, const gale
 
 static const char *const kind_names[] = {"empty", "a tensor", "a sequence", "a map"};
 
-bool gale__host_has(const gale__host_call *call, int i) { return i < call->n_in && call->in[i] && call->in[i]->kind != GALE_OBJECT_NONE; }
+bool gale__host_has(const gale__host_call *call, int i)
+{
+    return i < call->n_in && call->in[i] && call->in[i]->kind != GALE_OBJECT_NONE;
+}
 
 static gale_status want(gale__host_call *call, int i, gale_object_kind kind)
 {
     if (i >= call->n_in || !call->in[i]) return gale__fail(GALE_INVALID, "input %d is missing", i);
-    if (call->in[i]->kind != kind) return gale__fail(GALE_INVALID, "input %d is %s, and %s is needed", i, kind_names[call->in[i]->kind], kind_names[kind]);
+    if (call->in[i]->kind != kind)
+        return gale__fail(
+            GALE_INVALID, "input %d is %s, and %s is needed", i, kind_names[call->in[i]->kind], kind_names[kind]);
     return GALE_OK;
 }
 
@@ -120,7 +128,8 @@ gale_status gale__host_strings(gale__host_call *call, int i, gale_tensor **out)
 {
     gale_tensor *t;
     GALE_TRY(gale__host_tensor(call, i, &t));
-    if (t->type != GALE_STRING) return gale__fail(GALE_INVALID, "input %d is %s, and strings are needed", i, gale_type_name(t->type));
+    if (t->type != GALE_STRING)
+        return gale__fail(GALE_INVALID, "input %d is %s, and strings are needed", i, gale_type_name(t->type));
     *out = t;
     return GALE_OK;
 }
@@ -156,7 +165,9 @@ gale_status gale__host_int(gale__host_call *call, int i, int64_t fallback, int64
     const void *data;
     if (!gale__host_has(call, i)) return *out = fallback, GALE_OK;
     GALE_TRY(gale__host_tensor(call, i, &t));
-    if (!gale__type_is_int(t->type) || gale__tensor_elements(t) != 1) return gale__fail(GALE_INVALID, "input %d is not one whole number but %lld of %s", i, (long long)gale__tensor_elements(t), gale_type_name(t->type));
+    if (!gale__type_is_int(t->type) || gale__tensor_elements(t) != 1)
+        return gale__fail(GALE_INVALID, "input %d is not one whole number but %lld of %s", i,
+            (long long)gale__tensor_elements(t), gale_type_name(t->type));
     GALE_TRY(gale__host_numbers(call, t, &data));
     *out = gale__load_i64(t->type, data);
     return GALE_OK;
@@ -178,7 +189,8 @@ gale_status gale__host_give(gale__host_call *call, int i, gale_tensor **tensor)
 
 gale_status gale__host_axis(int64_t axis, int rank, int *out)
 {
-    if (axis < -rank || axis >= rank) return gale__fail(GALE_INVALID, "axis %lld of a tensor of rank %d", (long long)axis, rank);
+    if (axis < -rank || axis >= rank)
+        return gale__fail(GALE_INVALID, "axis %lld of a tensor of rank %d", (long long)axis, rank);
     *out = (int)(axis < 0 ? axis + rank : axis);
     return GALE_OK;
 }

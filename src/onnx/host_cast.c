@@ -1,5 +1,5 @@
-/* Cast to and from strings.  Numbers become the shortest decimal text that reads back as the same number of their type, written as
- * NumPy does; texts become numbers with one rounding, to the type they are for. */
+/* Cast to and from strings.  Numbers become the shortest decimal text that reads back as the same number of their type,
+ * written as NumPy does; texts become numbers with one rounding, to the type they are for. */
 #include "base/num.h"
 #include "onnx/texts.h"
 #include <ctype.h>
@@ -86,7 +86,8 @@ static bool special(const char *text, double *out)
     bool minus = *text == '-';
     text += minus || *text == '+';
     if (gale__text_equal_nocase(text, "nan")) *out = NAN;
-    else if (gale__text_equal_nocase(text, "inf") || gale__text_equal_nocase(text, "infinity")) *out = minus ? -INFINITY : INFINITY;
+    else if (gale__text_equal_nocase(text, "inf") || gale__text_equal_nocase(text, "infinity"))
+        *out = minus ? -INFINITY : INFINITY;
     else return false;
     return true;
 }
@@ -111,7 +112,8 @@ static bool parse_number(gale_type type, const char *text, void *to)
     double v;
     float f;
     int64_t i;
-    if (type == GALE_BOOL && (gale__text_equal_nocase(text, "true") || gale__text_equal_nocase(text, "false"))) return *(uint8_t *)to = tolower((unsigned char)*text) == 't', true;
+    if (type == GALE_BOOL && (gale__text_equal_nocase(text, "true") || gale__text_equal_nocase(text, "false")))
+        return *(uint8_t *)to = tolower((unsigned char)*text) == 't', true;
     if (gale__type_is_int(type) && whole(text, &i)) return gale__store_i64(type, to, i), true;
     if (special(text, &v)) {
         if (type == GALE_BOOL) *(uint8_t *)to = 1;

@@ -1,12 +1,12 @@
-/* Operators that move elements, for strings: the operator for numbers runs on the numbers of the strings.  One function serves them all,
- * so shapes, axes and broadcasting have a single meaning. */
+/* Operators that move elements, for strings: the operator for numbers runs on the numbers of the strings.  One function
+ * serves them all, so shapes, axes and broadcasting have a single meaning. */
 #include "onnx/texts.h"
 #include <string.h>
 
 /* What a call made of its arguments, to be destroyed. */
 typedef struct numbered {
     gale__texts texts;
-    const gale_tensor **from;  /* tensors of strings: inputs, then those of attributes */
+    const gale_tensor **from; /* tensors of strings: inputs, then those of attributes */
     gale_tensor **to;
     size_t *bases;
     int n;
@@ -27,7 +27,8 @@ static gale_status number_all(gale__host_call *call, const gale__move *v, number
     m->bases = gale__arena_alloc(&call->arena, (size_t)m->n * sizeof *m->bases);
     if (m->n && (!m->from || !m->to || !m->bases)) return m->n = 0, GALE_NO_MEMORY;
     for (int i = 0; i < v->n_in; i++) GALE_TRY(add(m, i, v->in[i]));
-    for (int i = 0; i < v->n_attrs; i++) GALE_TRY(add(m, v->n_in + i, v->attrs[i].kind == GALE_ATTR_TENSOR ? v->attrs[i].tensor : NULL));
+    for (int i = 0; i < v->n_attrs; i++)
+        GALE_TRY(add(m, v->n_in + i, v->attrs[i].kind == GALE_ATTR_TENSOR ? v->attrs[i].tensor : NULL));
     if (v->ranked) GALE_TRY(gale__texts_rank(&m->texts));
     for (int i = 0; i < m->n; i++)
         if (m->from[i]) GALE_TRY(gale__texts_numbers(&m->texts, m->from[i], m->bases[i], &m->to[i]));
@@ -35,7 +36,8 @@ static gale_status number_all(gale__host_call *call, const gale__move *v, number
 }
 
 /* The operator on numbers; trailing inputs that are left out are not there at all. */
-static gale_status run_numbers(gale__host_call *call, const gale__move *v, const numbered *m, gale_tensor **out, int n_out)
+static gale_status run_numbers(
+    gale__host_call *call, const gale__move *v, const numbered *m, gale_tensor **out, int n_out)
 {
     int n_in = v->n_in;
     while (n_in && !v->in[n_in - 1]) n_in--;
@@ -50,7 +52,8 @@ static gale_status run_numbers(gale__host_call *call, const gale__move *v, const
     return gale__session_op(call->session, v->op, in, n_in, attrs, v->n_attrs, out, n_out);
 }
 
-gale_status gale__host_move_as(gale__host_call *call, const gale__move *v, const bool *strings, gale_tensor **out, int n_out)
+gale_status gale__host_move_as(
+    gale__host_call *call, const gale__move *v, const bool *strings, gale_tensor **out, int n_out)
 {
     numbered m = {0};
     gale_tensor **made = gale__arena_alloc(&call->arena, (size_t)(n_out + 1) * sizeof *made);
@@ -85,7 +88,8 @@ static gale_status read_inputs(gale__host_call *call, gale__move *v)
     if (!in) return GALE_NO_MEMORY;
     for (int i = 0; i < call->n_in; i++)
         if (gale__host_has(call, i)) GALE_TRY(gale__host_tensor(call, i, &in[i]));
-    *v = (gale__move){.op = call->node->op, .in = in, .n_in = call->n_in, .attrs = call->node->attrs, .n_attrs = call->node->n_attrs};
+    *v = (gale__move){
+        .op = call->node->op, .in = in, .n_in = call->n_in, .attrs = call->node->attrs, .n_attrs = call->node->n_attrs};
     return GALE_OK;
 }
 
@@ -102,10 +106,12 @@ static gale_status give_all(gale__host_call *call, gale_tensor **made, int n)
 /* Sums and averages of numbers of strings would be nonsense. */
 static gale_status only_moves(const gale__host_call *call)
 {
-    const char *reduction = gale__host_text(call, "reduction", "none"), *mode = gale__host_text(call, "mode", "nearest");
+    const char *reduction = gale__host_text(call, "reduction", "none"),
+               *mode = gale__host_text(call, "mode", "nearest");
     bool resize = !strcmp(call->node->op, "Resize") || !strcmp(call->node->op, "Upsample");
     if (strcmp(reduction, "none")) return gale__fail(GALE_UNSUPPORTED, "strings have no reduction '%s'", reduction);
-    if (resize && strcmp(mode, "nearest")) return gale__fail(GALE_UNSUPPORTED, "strings cannot be resized by mode '%s', only by nearest", mode);
+    if (resize && strcmp(mode, "nearest"))
+        return gale__fail(GALE_UNSUPPORTED, "strings cannot be resized by mode '%s', only by nearest", mode);
     return GALE_OK;
 }
 
@@ -129,7 +135,10 @@ gale_status gale__host_compare(gale__host_call *call) { return run_own(call, tru
 
 /* --- Selections by value: the device's operators give room for all and a count (src/ops/select.c). --- */
 
-static gale_status one_int(int64_t value, gale_tensor **out) { return gale_tensor_from_cpu(NULL, GALE_I64, 1, &(int64_t){1}, &value, out); }
+static gale_status one_int(int64_t value, gale_tensor **out)
+{
+    return gale_tensor_from_cpu(NULL, GALE_I64, 1, &(int64_t){1}, &value, out);
+}
 
 /* The first `count` along an axis. */
 static gale_status cut(gale__host_call *call, gale_tensor **tensor, int64_t count, int64_t axis)
@@ -148,7 +157,8 @@ static gale_status cut(gale__host_call *call, gale_tensor **tensor, int64_t coun
 }
 
 /* results: what the operator gives before its count; those with a bit in `exact` are not cut. */
-static gale_status select_by(gale__host_call *call, const char *op, int results, unsigned exact, int64_t axis, bool ranked)
+static gale_status select_by(
+    gale__host_call *call, const char *op, int results, unsigned exact, int64_t axis, bool ranked)
 {
     gale__move v;
     gale_tensor *made[6] = {0};
@@ -167,6 +177,12 @@ static gale_status select_by(gale__host_call *call, const char *op, int results,
     return status;
 }
 
-gale_status gale__host_compress(gale__host_call *call) { return select_by(call, "CompressPadded", 1, 0, gale__net_attr_i(call->node, "axis", 0), false); }
-gale_status gale__host_unique(gale__host_call *call) { return select_by(call, "UniquePadded", 4, 1u << 2, gale__net_attr_i(call->node, "axis", 0), true); }
+gale_status gale__host_compress(gale__host_call *call)
+{
+    return select_by(call, "CompressPadded", 1, 0, gale__net_attr_i(call->node, "axis", 0), false);
+}
+gale_status gale__host_unique(gale__host_call *call)
+{
+    return select_by(call, "UniquePadded", 4, 1u << 2, gale__net_attr_i(call->node, "axis", 0), true);
+}
 gale_status gale__host_nonzero(gale__host_call *call) { return select_by(call, "NonZeroPadded", 1, 0, 1, true); }

@@ -1,5 +1,5 @@
-/* Sequences and optionals.  They hold references, so what takes one apart or puts one together moves no data; only splitting and
- * joining tensors compute, and that stays on the device. */
+/* Sequences and optionals.  They hold references, so what takes one apart or puts one together moves no data; only
+ * splitting and joining tensors compute, and that stays on the device. */
 #include "onnx/texts.h"
 #include <string.h>
 
@@ -12,11 +12,15 @@ gale_status gale__host_pass(gale__host_call *call)
     return GALE_OK;
 }
 
-gale_status gale__host_optional(gale__host_call *call) { return call->n_in && call->in[0] ? gale__host_pass(call) : gale_object_none(&call->out[0]); }
+gale_status gale__host_optional(gale__host_call *call)
+{
+    return call->n_in && call->in[0] ? gale__host_pass(call) : gale_object_none(&call->out[0]);
+}
 
 gale_status gale__host_optional_get(gale__host_call *call)
 {
-    if (!gale__host_has(call, 0)) return gale__fail(GALE_INVALID, "the optional is empty: ask OptionalHasElement first");
+    if (!gale__host_has(call, 0))
+        return gale__fail(GALE_INVALID, "the optional is empty: ask OptionalHasElement first");
     return gale__host_pass(call);
 }
 
@@ -27,7 +31,10 @@ static gale_status give_scalar(gale__host_call *call, gale_type type, const void
     return gale__host_give(call, 0, &made);
 }
 
-gale_status gale__host_optional_has(gale__host_call *call) { return give_scalar(call, GALE_BOOL, &(bool){gale__host_has(call, 0)}); }
+gale_status gale__host_optional_has(gale__host_call *call)
+{
+    return give_scalar(call, GALE_BOOL, &(bool){gale__host_has(call, 0)});
+}
 
 /* --- Sequences. --- */
 
@@ -38,7 +45,8 @@ static gale_status check_type(const gale_object *first, const gale_object *item)
 {
     if (first->kind != item->kind) return gale__fail(GALE_INVALID, "the items of a sequence are of different kinds");
     if (first->kind != GALE_OBJECT_TENSOR || first->tensor->type == item->tensor->type) return GALE_OK;
-    return gale__fail(GALE_INVALID, "a sequence of %s cannot hold %s", gale_type_name(first->tensor->type), gale_type_name(item->tensor->type));
+    return gale__fail(GALE_INVALID, "a sequence of %s cannot hold %s", gale_type_name(first->tensor->type),
+        gale_type_name(item->tensor->type));
 }
 
 gale_status gale__host_sequence_construct(gale__host_call *call)
@@ -58,12 +66,14 @@ gale_status gale__host_sequence_length(gale__host_call *call)
 }
 
 /* Input i as a position in 0 .. last, negative ones counted from `count`. */
-static gale_status read_position(gale__host_call *call, int i, size_t count, int64_t fallback, int64_t last, size_t *out)
+static gale_status read_position(
+    gale__host_call *call, int i, size_t count, int64_t fallback, int64_t last, size_t *out)
 {
     int64_t at;
     GALE_TRY(gale__host_int(call, i, fallback, &at));
     int64_t place = at < 0 ? at + (int64_t)count : at;
-    if (place < 0 || place > last) return gale__fail(GALE_INVALID, "position %lld in a sequence of %zu", (long long)at, count);
+    if (place < 0 || place > last)
+        return gale__fail(GALE_INVALID, "position %lld in a sequence of %zu", (long long)at, count);
     *out = (size_t)place;
     return GALE_OK;
 }
@@ -130,23 +140,32 @@ static gale_status read_sizes(gale__host_call *call, int64_t extent, int64_t **s
         if (each <= 0) return gale__fail(GALE_INVALID, "parts of size %lld: it must be at least 1", (long long)each);
         *n = (size_t)(extent / each + (extent % each != 0));
     } else {
-        if (split->rank != 1 || (split->type != GALE_I64 && split->type != GALE_I32)) return gale__fail(GALE_INVALID, "the sizes of the parts are %s of rank %d", gale_type_name(split->type), split->rank);
+        if (split->rank != 1 || (split->type != GALE_I64 && split->type != GALE_I32))
+            return gale__fail(
+                GALE_INVALID, "the sizes of the parts are %s of rank %d", gale_type_name(split->type), split->rank);
         *n = (size_t)split->dims[0];
         GALE_TRY(gale__host_numbers(call, split, &data));
     }
     *sizes = gale__arena_alloc(&call->arena, (*n + 1) * sizeof **sizes);
     if (!*sizes) return GALE_NO_MEMORY;
     for (size_t i = 0; i < *n; i++) {
-        int64_t size = list ? split->type == GALE_I64 ? ((const int64_t *)data)[i] : ((const int32_t *)data)[i] : each < extent - sum ? each : extent - sum;
-        if (size < 0 || size > extent - sum) return gale__fail(GALE_INVALID, "part %zu of %zu has size %lld, and %lld of %lld are left", i, *n, (long long)size, (long long)(extent - sum), (long long)extent);
+        int64_t size = list ? split->type == GALE_I64 ? ((const int64_t *)data)[i] : ((const int32_t *)data)[i]
+                       : each < extent - sum ? each
+                                             : extent - sum;
+        if (size < 0 || size > extent - sum)
+            return gale__fail(GALE_INVALID, "part %zu of %zu has size %lld, and %lld of %lld are left", i, *n,
+                (long long)size, (long long)(extent - sum), (long long)extent);
         (*sizes)[i] = size;
         sum += size;
     }
-    return sum == extent ? GALE_OK : gale__fail(GALE_INVALID, "the sizes of the parts sum to %lld, and the axis has %lld", (long long)sum, (long long)extent);
+    return sum == extent ? GALE_OK
+                         : gale__fail(GALE_INVALID, "the sizes of the parts sum to %lld, and the axis has %lld",
+                               (long long)sum, (long long)extent);
 }
 
 /* Splits a tensor of numbers into n parts; more than Split gives at once are split into groups first. */
-static gale_status split_into(gale__host_call *call, gale_tensor *x, int axis, const int64_t *sizes, size_t n, gale_tensor **parts)
+static gale_status split_into(
+    gale__host_call *call, gale_tensor *x, int axis, const int64_t *sizes, size_t n, gale_tensor **parts)
 {
     int64_t groups[MOST_PARTS] = {0};
     gale_tensor *cut = NULL, *whole[MOST_PARTS] = {0};
@@ -157,7 +176,8 @@ static gale_status split_into(gale__host_call *call, gale_tensor *x, int axis, c
     if (count == 1 && each == 1) return gale_tensor_reshape(x, x->rank, x->dims, parts);
     const gale_attr attrs[] = {GALE_INT("axis", axis)};
     GALE_TRY(gale_tensor_from_cpu(NULL, GALE_I64, 1, &(int64_t){count}, groups, &cut));
-    gale_status status = gale__session_op(call->session, "Split", (gale_tensor *[]){x, cut}, 2, attrs, 1, each == 1 ? parts : whole, count);
+    gale_status status = gale__session_op(
+        call->session, "Split", (gale_tensor *[]){x, cut}, 2, attrs, 1, each == 1 ? parts : whole, count);
     gale_tensor_destroy(&cut);
     for (int i = 0; each > 1 && i < count; i++) {
         size_t from = (size_t)i * each, left = n - from < each ? n - from : each;
@@ -210,7 +230,8 @@ gale_status gale__host_split_to_sequence(gale__host_call *call)
     GALE_TRY(gale__host_tensor(call, 0, &x));
     GALE_TRY(gale__host_axis(gale__net_attr_i(call->node, "axis", 0), x->rank, &axis));
     GALE_TRY(read_sizes(call, x->dims[axis], &sizes, &n));
-    bool strings = x->type == GALE_STRING, keep = gale__net_attr_i(call->node, "keepdims", 1) || gale__host_has(call, 1);
+    bool strings = x->type == GALE_STRING,
+         keep = gale__net_attr_i(call->node, "keepdims", 1) || gale__host_has(call, 1);
     gale_status status = gale__object_room(n, &made);
     parts = gale__arena_alloc(&call->arena, (n + 1) * sizeof *parts);
     if (!parts && status == GALE_OK) status = GALE_NO_MEMORY;
@@ -237,9 +258,13 @@ static gale_status read_items(const gale_object *s, int64_t given, bool stack, g
         gale_tensor *t = s->items[i]->tensor;
         int64_t dims[GALE_MAX_RANK];
         GALE_TRY(check_type(s->items[0], s->items[i]));
-        if (s->items[i]->kind != GALE_OBJECT_TENSOR) return gale__fail(GALE_INVALID, "item %zu of the sequence is no tensor", i);
-        if (t->rank != s->items[0]->tensor->rank) return gale__fail(GALE_INVALID, "item %zu has rank %d, the first one %d", i, t->rank, s->items[0]->tensor->rank);
-        if (t->rank + stack > GALE_MAX_RANK) return gale__fail(GALE_LIMIT, "rank %d is not in 0 .. %d", t->rank + 1, GALE_MAX_RANK);
+        if (s->items[i]->kind != GALE_OBJECT_TENSOR)
+            return gale__fail(GALE_INVALID, "item %zu of the sequence is no tensor", i);
+        if (t->rank != s->items[0]->tensor->rank)
+            return gale__fail(
+                GALE_INVALID, "item %zu has rank %d, the first one %d", i, t->rank, s->items[0]->tensor->rank);
+        if (t->rank + stack > GALE_MAX_RANK)
+            return gale__fail(GALE_LIMIT, "rank %d is not in 0 .. %d", t->rank + 1, GALE_MAX_RANK);
         GALE_TRY(gale__host_axis(given, t->rank + stack, &place));
         for (int k = 0, from = 0; k < t->rank + stack; k++) dims[k] = stack && k == place ? 1 : t->dims[from++];
         GALE_TRY(gale_tensor_reshape(t, t->rank + stack, dims, &items[i]));
@@ -258,7 +283,8 @@ gale_status gale__host_concat_from_sequence(gale__host_call *call)
     if (!gale__net_attr(call->node, "axis")) return gale__fail(GALE_INVALID, "attribute axis is missing");
     gale_tensor **items = gale__arena_alloc(&call->arena, s->count * sizeof *items);
     if (!items) return GALE_NO_MEMORY;
-    gale_status status = read_items(s, gale__net_attr_i(call->node, "axis", 0), gale__net_attr_i(call->node, "new_axis", 0) != 0, items, &axis);
+    gale_status status = read_items(
+        s, gale__net_attr_i(call->node, "axis", 0), gale__net_attr_i(call->node, "new_axis", 0) != 0, items, &axis);
     const gale_attr attrs[] = {GALE_INT("axis", axis)};
     gale__move v = {.op = "Concat", .in = items, .n_in = (int)s->count, .attrs = attrs, .n_attrs = 1};
     if (status == GALE_OK) status = gale__host_move_as(call, &v, &(bool){true}, &made, 1);

@@ -1,4 +1,5 @@
-/* Operators on the text of strings: joining, splitting, matching, cleaning.  Strings are UTF-8; bytes that are none pass through. */
+/* Operators on the text of strings: joining, splitting, matching, cleaning.  Strings are UTF-8; bytes that are none
+ * pass through. */
 #include "base/regex.h"
 #include "base/utf8.h"
 #include "onnx/texts.h"
@@ -21,19 +22,23 @@ static gale_status broadcast(const gale_tensor *const t[2], int *rank, int64_t *
             strides[k][i] = extent[k] == 1 ? 0 : step[k];
             step[k] *= extent[k];
         }
-        if (extent[0] != extent[1] && extent[0] != 1 && extent[1] != 1) return gale__fail(GALE_INVALID, "extents %lld and %lld cannot be broadcast to each other", (long long)extent[0], (long long)extent[1]);
+        if (extent[0] != extent[1] && extent[0] != 1 && extent[1] != 1)
+            return gale__fail(GALE_INVALID, "extents %lld and %lld cannot be broadcast to each other",
+                (long long)extent[0], (long long)extent[1]);
         dims[i] = extent[0] == 1 ? extent[1] : extent[0];
     }
     return GALE_OK;
 }
 
-static gale_status concat_all(const gale_tensor *const t[2], int rank, const int64_t *dims, int64_t strides[2][GALE_MAX_RANK], gale__string_list *list)
+static gale_status concat_all(const gale_tensor *const t[2], int rank, const int64_t *dims,
+    int64_t strides[2][GALE_MAX_RANK], gale__string_list *list)
 {
     int64_t at[GALE_MAX_RANK] = {0}, place[2] = {0}, elements;
     size_t bytes;
     GALE_TRY(gale__shape_size(GALE_STRING, rank, dims, &elements, &bytes));
     for (int64_t n = 0; n < elements; n++) {
-        for (int k = 0; k < 2; k++) gale__str_add_n(&list->text, string_at(t[k], place[k]).text, string_at(t[k], place[k]).size);
+        for (int k = 0; k < 2; k++)
+            gale__str_add_n(&list->text, string_at(t[k], place[k]).text, string_at(t[k], place[k]).size);
         GALE_TRY(gale__string_list_end(list));
         for (int i = rank - 1; i >= 0; i--) {
             for (int k = 0; k < 2; k++) place[k] += strides[k][i];
@@ -63,7 +68,13 @@ gale_status gale__host_string_concat(gale__host_call *call)
 
 /* --- StringSplit. --- */
 
-typedef struct splitter { const char *delimiter; size_t size; int64_t most; gale__string *parts; size_t count, capacity; } splitter;
+typedef struct splitter {
+    const char *delimiter;
+    size_t size;
+    int64_t most;
+    gale__string *parts;
+    size_t count, capacity;
+} splitter;
 
 static gale_status add_part(splitter *s, const char *from, const char *to)
 {
@@ -74,7 +85,8 @@ static gale_status add_part(splitter *s, const char *from, const char *to)
 
 static bool is_space(int32_t c)
 {
-    return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+    return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 /* Moves on while characters are spaces, or are none. */
@@ -124,7 +136,8 @@ static gale_status split_all(splitter *s, const gale_tensor *x, int64_t *counts,
 }
 
 /* Rows of `width` strings, those of shorter ones filled with empty strings. */
-static gale_status spread(const splitter *s, const gale_tensor *x, const int64_t *counts, int64_t width, gale_tensor **out)
+static gale_status spread(
+    const splitter *s, const gale_tensor *x, const int64_t *counts, int64_t width, gale_tensor **out)
 {
     int64_t dims[GALE_MAX_RANK], elements;
     size_t bytes, from = 0;
@@ -151,7 +164,8 @@ gale_status gale__host_string_split(gale__host_call *call)
     gale_tensor *x, *counts = NULL, *made = NULL;
     int64_t width = 0;
     GALE_TRY(gale__host_strings(call, 0, &x));
-    splitter s = {.delimiter = gale__host_text(call, "delimiter", ""), .most = gale__net_attr_i(call->node, "maxsplit", -1)};
+    splitter s = {
+        .delimiter = gale__host_text(call, "delimiter", ""), .most = gale__net_attr_i(call->node, "maxsplit", -1)};
     s.size = strlen(s.delimiter);
     GALE_TRY(gale_tensor_create(NULL, GALE_I64, x->rank, x->dims, &counts));
     gale_status status = split_all(&s, x, gale_tensor_data(counts), &width);
@@ -175,7 +189,8 @@ gale_status gale__host_regex_full_match(gale__host_call *call)
     GALE_TRY(gale__regex_create(pattern, &regex));
     gale_status status = gale_tensor_create(NULL, GALE_BOOL, x->rank, x->dims, &made);
     bool *to = status == GALE_OK ? gale_tensor_data(made) : NULL;
-    for (int64_t i = 0; to && i < gale__tensor_elements(x); i++) to[i] = gale__regex_full_match(regex, string_at(x, i).text, string_at(x, i).size);
+    for (int64_t i = 0; to && i < gale__tensor_elements(x); i++)
+        to[i] = gale__regex_full_match(regex, string_at(x, i).text, string_at(x, i).size);
     gale__regex_destroy(&regex);
     return status == GALE_OK ? gale__host_give(call, 0, &made) : status;
 }
@@ -215,7 +230,8 @@ static bool equal_strings(gale__string a, gale__string b, bool fold, bool dotted
     while (p < p_end && q < q_end) {
         const char *from_p = p, *from_q = q;
         int32_t c = gale__utf8_take(&p, p_end), d = gale__utf8_take(&q, q_end);
-        if (c < 0 && d < 0 ? *from_p != *from_q : change_case(c, LOWER, dotted) != change_case(d, LOWER, dotted)) return false;
+        if (c < 0 && d < 0 ? *from_p != *from_q : change_case(c, LOWER, dotted) != change_case(d, LOWER, dotted))
+            return false;
     }
     return p == p_end && q == q_end;
 }
@@ -234,18 +250,23 @@ gale_status gale__host_string_normalizer(gale__host_call *call)
     gale__string_list list = {0};
     gale_status status = GALE_OK;
     const char *action = gale__host_text(call, "case_change_action", "NONE");
-    bool dotted = dotted_i(gale__host_text(call, "locale", "en_US")), fold = !gale__net_attr_i(call->node, "is_case_sensitive", 0);
+    bool dotted = dotted_i(gale__host_text(call, "locale", "en_US")),
+         fold = !gale__net_attr_i(call->node, "is_case_sensitive", 0);
     GALE_TRY(gale__host_strings(call, 0, &x));
-    if (x->rank != 1 && (x->rank != 2 || x->dims[0] != 1)) return gale__fail(GALE_INVALID, "the strings have to be of shape [C] or [1, C]");
+    if (x->rank != 1 && (x->rank != 2 || x->dims[0] != 1))
+        return gale__fail(GALE_INVALID, "the strings have to be of shape [C] or [1, C]");
     letter_case to = !strcmp(action, "LOWER") ? LOWER : !strcmp(action, "UPPER") ? UPPER : AS_IT_IS;
-    if (to == AS_IT_IS && strcmp(action, "NONE")) return gale__fail(GALE_INVALID, "case_change_action '%s' is not LOWER, UPPER or NONE", action);
+    if (to == AS_IT_IS && strcmp(action, "NONE"))
+        return gale__fail(GALE_INVALID, "case_change_action '%s' is not LOWER, UPPER or NONE", action);
     for (int64_t i = 0; status == GALE_OK && i < gale__tensor_elements(x); i++) {
         if (is_stopword(call, string_at(x, i), fold, dotted)) continue;
         add_cased(&list.text, string_at(x, i), to, dotted);
         status = gale__string_list_end(&list);
     }
     if (status == GALE_OK && !list.count) status = gale__string_list_end(&list); /* nothing left: one empty string */
-    if (status == GALE_OK) status = gale__string_list_tensor(&list, x->rank, x->rank == 1 ? (int64_t[]){(int64_t)list.count} : (int64_t[]){1, (int64_t)list.count}, &made);
+    if (status == GALE_OK)
+        status = gale__string_list_tensor(&list, x->rank,
+            x->rank == 1 ? (int64_t[]){(int64_t)list.count} : (int64_t[]){1, (int64_t)list.count}, &made);
     gale__string_list_finish(&list);
     return status == GALE_OK ? gale__host_give(call, 0, &made) : status;
 }

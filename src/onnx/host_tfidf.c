@@ -1,14 +1,18 @@
-/* TfIdfVectorizer: how often each n-gram of a pool occurs in a row of words or whole numbers.  Words are first numbered by their place in the
- * pool; the n-grams are a tree whose branches lie in one hash table, so a row is read once per distance of its items. */
+/* TfIdfVectorizer: how often each n-gram of a pool occurs in a row of words or whole numbers.  Words are first numbered
+ * by their place in the pool; the n-grams are a tree whose branches lie in one hash table, so a row is read once per
+ * distance of its items. */
 #include "base/hash.h"
 #include "onnx/lookup.h"
 #include <string.h>
 
-typedef struct branch { int32_t from, to; int64_t word; } branch; /* to 0: free */
+typedef struct branch {
+    int32_t from, to;
+    int64_t word;
+} branch; /* to 0: free */
 typedef struct tree {
     branch *branches;
     size_t mask;
-    int64_t *grams;            /* by node: which n-gram ends here, -1 none */
+    int64_t *grams; /* by node: which n-gram ends here, -1 none */
     int32_t nodes;
 } tree;
 typedef struct settings {
@@ -55,10 +59,15 @@ static gale_status fill_tree(const settings *s, const int64_t *pool, int64_t wor
 {
     int64_t number = 0;
     for (size_t k = 0; k < s->counts->count; k++) {
-        int64_t from = s->counts->ints[k], to = k + 1 < s->counts->count ? s->counts->ints[k + 1] : words, size = (int64_t)k + 1;
-        if (from < 0 || to < from || to > words || (to - from) % size) return gale__fail(GALE_INVALID, "the %lld-grams of the pool lie from %lld to %lld of %lld", (long long)size, (long long)from, (long long)to, (long long)words);
+        int64_t from = s->counts->ints[k], to = k + 1 < s->counts->count ? s->counts->ints[k + 1] : words,
+                size = (int64_t)k + 1;
+        if (from < 0 || to < from || to > words || (to - from) % size)
+            return gale__fail(GALE_INVALID, "the %lld-grams of the pool lie from %lld to %lld of %lld", (long long)size,
+                (long long)from, (long long)to, (long long)words);
         for (; from < to; from += size, number++) {
-            if (number >= (int64_t)s->indexes->count) return gale__fail(GALE_INVALID, "the pool has more n-grams than ngram_indexes, which are %zu", s->indexes->count);
+            if (number >= (int64_t)s->indexes->count)
+                return gale__fail(
+                    GALE_INVALID, "the pool has more n-grams than ngram_indexes, which are %zu", s->indexes->count);
             if (size >= s->least && size <= s->most) add_gram(t, pool + from, size, number);
         }
     }
@@ -68,19 +77,29 @@ static gale_status fill_tree(const settings *s, const int64_t *pool, int64_t wor
 static gale_status read_settings(gale__host_call *call, settings *s)
 {
     const gale__net_node *n = call->node;
-    *s = (settings){.least = gale__net_attr_i(n, "min_gram_length", 1), .most = gale__net_attr_i(n, "max_gram_length", 1), .skips = gale__net_attr_i(n, "max_skip_count", 0), .mode = gale__host_text(call, "mode", "TF")};
+    *s = (settings){.least = gale__net_attr_i(n, "min_gram_length", 1),
+        .most = gale__net_attr_i(n, "max_gram_length", 1),
+        .skips = gale__net_attr_i(n, "max_skip_count", 0),
+        .mode = gale__host_text(call, "mode", "TF")};
     s->counts = gale__net_attr(n, "ngram_counts");
     s->indexes = gale__net_attr(n, "ngram_indexes");
     s->weights = gale__net_attr(n, "weights");
-    if (!s->counts || !s->indexes || s->counts->kind != GALE_ATTR_INTS || s->indexes->kind != GALE_ATTR_INTS) return gale__fail(GALE_INVALID, "attributes ngram_counts and ngram_indexes are both needed");
-    if (s->least < 1 || s->most < s->least || s->skips < 0) return gale__fail(GALE_INVALID, "n-grams of %lld to %lld with %lld skips", (long long)s->least, (long long)s->most, (long long)s->skips);
-    if (strcmp(s->mode, "TF") && strcmp(s->mode, "IDF") && strcmp(s->mode, "TFIDF")) return gale__fail(GALE_INVALID, "mode '%s' is not TF, IDF or TFIDF", s->mode);
+    if (!s->counts || !s->indexes || s->counts->kind != GALE_ATTR_INTS || s->indexes->kind != GALE_ATTR_INTS)
+        return gale__fail(GALE_INVALID, "attributes ngram_counts and ngram_indexes are both needed");
+    if (s->least < 1 || s->most < s->least || s->skips < 0)
+        return gale__fail(GALE_INVALID, "n-grams of %lld to %lld with %lld skips", (long long)s->least,
+            (long long)s->most, (long long)s->skips);
+    if (strcmp(s->mode, "TF") && strcmp(s->mode, "IDF") && strcmp(s->mode, "TFIDF"))
+        return gale__fail(GALE_INVALID, "mode '%s' is not TF, IDF or TFIDF", s->mode);
     for (size_t i = 0; i < s->indexes->count; i++) {
         int64_t index = s->indexes->ints[i];
-        if (index < 0 || index >= INT32_MAX) return gale__fail(GALE_INVALID, "ngram_indexes[%zu] is %lld", i, (long long)index);
+        if (index < 0 || index >= INT32_MAX)
+            return gale__fail(GALE_INVALID, "ngram_indexes[%zu] is %lld", i, (long long)index);
         if (index >= s->columns) s->columns = index + 1;
     }
-    if (s->weights && s->weights->kind == GALE_ATTR_FLOATS && s->weights->count && s->weights->count < s->indexes->count) return gale__fail(GALE_INVALID, "%zu weights for %zu n-grams", s->weights->count, s->indexes->count);
+    if (s->weights && s->weights->kind == GALE_ATTR_FLOATS && s->weights->count &&
+        s->weights->count < s->indexes->count)
+        return gale__fail(GALE_INVALID, "%zu weights for %zu n-grams", s->weights->count, s->indexes->count);
     return GALE_OK;
 }
 
@@ -111,7 +130,8 @@ static void place(const settings *s, const float *counts, float *to)
     }
 }
 
-static gale_status count_all(gale__host_call *call, const settings *s, const gale_tensor *x, const gale_tensor *pool, gale_tensor **out)
+static gale_status count_all(
+    gale__host_call *call, const settings *s, const gale_tensor *x, const gale_tensor *pool, gale_tensor **out)
 {
     gale__lookup lookup;
     tree t;
@@ -125,7 +145,8 @@ static gale_status count_all(gale__host_call *call, const settings *s, const gal
     GALE_TRY(fill_tree(s, words, (int64_t)lookup.count, &t));
     float *counts = gale__arena_alloc(&call->arena, (s->indexes->count + 1) * sizeof *counts);
     if (!counts) return GALE_NO_MEMORY;
-    GALE_TRY(gale_tensor_create(NULL, GALE_F32, x->rank, x->rank == 2 ? (int64_t[]){rows, s->columns} : &s->columns, &made));
+    GALE_TRY(
+        gale_tensor_create(NULL, GALE_F32, x->rank, x->rank == 2 ? (int64_t[]){rows, s->columns} : &s->columns, &made));
     float *to = memset(gale_tensor_data(made), 0, gale_tensor_size_bytes(made));
     for (int64_t i = 0; i < rows; i++, to += s->columns) {
         memset(counts, 0, s->indexes->count * sizeof *counts);
@@ -141,7 +162,8 @@ gale_status gale__host_tfidf_vectorizer(gale__host_call *call)
     gale_tensor *x, *pool = NULL, *made = NULL;
     settings s;
     GALE_TRY(gale__host_tensor(call, 0, &x));
-    if (x->rank < 1 || x->rank > 2) return gale__fail(GALE_INVALID, "the input has rank %d, and 1 or 2 is needed", x->rank);
+    if (x->rank < 1 || x->rank > 2)
+        return gale__fail(GALE_INVALID, "the input has rank %d, and 1 or 2 is needed", x->rank);
     GALE_TRY(read_settings(call, &s));
     GALE_TRY(gale__lookup_column(call, "pool", &pool));
     if (!pool) return gale__fail(GALE_INVALID, "neither pool_strings nor pool_int64s is there");

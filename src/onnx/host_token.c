@@ -1,12 +1,19 @@
-/* Tokenizer of com.microsoft, which pipelines of scikit-learn begin with: strings become rows of tokens, found by an expression or between separators. */
+/* Tokenizer of com.microsoft, which pipelines of scikit-learn begin with: strings become rows of tokens, found by an
+ * expression or between separators. */
 #include "base/regex.h"
 #include "base/utf8.h"
 #include "graph/tensor.h"
 #include "onnx/host.h"
 #include <string.h>
 
-typedef struct piece { const char *text; size_t size; } piece;
-typedef struct pieces { piece *at; size_t count, capacity; } pieces;
+typedef struct piece {
+    const char *text;
+    size_t size;
+} piece;
+typedef struct pieces {
+    piece *at;
+    size_t count, capacity;
+} pieces;
 
 static gale_status add(pieces *p, const char *text, size_t size)
 {
@@ -61,8 +68,12 @@ static int64_t characters(piece x)
 }
 
 typedef struct tokenizer {
-    gale__regex **rules; size_t n_rules; bool between;
-    const char *pad; int64_t least; bool mark;
+    gale__regex **rules;
+    size_t n_rules;
+    bool between;
+    const char *pad;
+    int64_t least;
+    bool mark;
     pieces all, from, to; /* all: rows one after another, each as long as its count */
     int64_t *counts, width;
 } tokenizer;
@@ -72,12 +83,14 @@ static gale_status read_rules(gale__host_call *call, tokenizer *t)
     const gale_attr *separators = gale__net_attr(call->node, "separators");
     const char *expression = gale__host_text(call, "tokenexp", NULL);
     bool listed = separators && separators->kind == GALE_ATTR_STRINGS && separators->count;
-    if (listed == (expression && *expression)) return gale__fail(GALE_INVALID, "either attribute separators or tokenexp is wanted");
+    if (listed == (expression && *expression))
+        return gale__fail(GALE_INVALID, "either attribute separators or tokenexp is wanted");
     t->between = listed;
     if (listed && separators->count == 1 && !*separators->strings[0]) return GALE_OK; /* every character is a token */
     size_t n = listed ? separators->count : 1;
     if (!(t->rules = gale__calloc(n, sizeof *t->rules))) return GALE_NO_MEMORY;
-    for (; t->n_rules < n; t->n_rules++) GALE_TRY(gale__regex_create(listed ? separators->strings[t->n_rules] : expression, &t->rules[t->n_rules]));
+    for (; t->n_rules < n; t->n_rules++)
+        GALE_TRY(gale__regex_create(listed ? separators->strings[t->n_rules] : expression, &t->rules[t->n_rules]));
     return GALE_OK;
 }
 
@@ -125,11 +138,14 @@ static gale_status rows_of(const gale_tensor *x, const tokenizer *t, gale_tensor
 
 gale_status gale__host_tokenizer(gale__host_call *call)
 {
-    tokenizer t = {.pad = gale__host_text(call, "pad_value", ""), .least = gale__net_attr_i(call->node, "mincharnum", 1), .mark = gale__net_attr_i(call->node, "mark", 0)};
+    tokenizer t = {.pad = gale__host_text(call, "pad_value", ""),
+        .least = gale__net_attr_i(call->node, "mincharnum", 1),
+        .mark = gale__net_attr_i(call->node, "mark", 0)};
     gale_tensor *x, *made = NULL;
     GALE_TRY(gale__host_strings(call, 0, &x));
     gale_status status = read_rules(call, &t);
-    if (status == GALE_OK && !(t.counts = gale__calloc((size_t)gale__tensor_elements(x) + 1, sizeof *t.counts))) status = GALE_NO_MEMORY;
+    if (status == GALE_OK && !(t.counts = gale__calloc((size_t)gale__tensor_elements(x) + 1, sizeof *t.counts)))
+        status = GALE_NO_MEMORY;
     if (status == GALE_OK) status = find_all(x, &t);
     if (status == GALE_OK) status = rows_of(x, &t, &made);
     for (size_t i = 0; i < t.n_rules; i++) gale__regex_destroy(&t.rules[i]);

@@ -1,5 +1,6 @@
-/* From messages to a net: names become numbers, functions are inlined, graph attributes become nets of their own that take what they use
- * from outside as further inputs.  Nodes are read in an order in which what they read has been made (order.c); so there are no cycles to look for. */
+/* From messages to a net: names become numbers, functions are inlined, graph attributes become nets of their own that
+ * take what they use from outside as further inputs.  Nodes are read in an order in which what they read has been made
+ * (order.c); so there are no cycles to look for. */
 #include "graph/tensor.h"
 #include "onnx/import.h"
 #include <string.h>
@@ -11,10 +12,16 @@ static gale_status charge(const gale__scope *s, size_t bytes)
 {
     if (!s->function) return GALE_OK;
     *s->inlined += bytes < INLINED_MAX ? bytes : INLINED_MAX;
-    return *s->inlined < INLINED_MAX ? GALE_OK : gale__fail(GALE_LIMIT, "the functions of this model, inlined, take more than %d MiB", INLINED_MAX >> 20);
+    return *s->inlined < INLINED_MAX
+               ? GALE_OK
+               : gale__fail(
+                     GALE_LIMIT, "the functions of this model, inlined, take more than %d MiB", INLINED_MAX >> 20);
 }
 
-static gale_status charge_tensor(const gale__scope *s, const gale_tensor *t) { return gale__tensor_borrowed(t) ? GALE_OK : charge(s, gale_tensor_size_bytes(t)); }
+static gale_status charge_tensor(const gale__scope *s, const gale_tensor *t)
+{
+    return gale__tensor_borrowed(t) ? GALE_OK : charge(s, gale_tensor_size_bytes(t));
+}
 
 static gale_status charge_attrs(const gale__scope *s, const gale__net_node *node)
 {
@@ -28,7 +35,8 @@ static gale_status charge_attrs(const gale__scope *s, const gale__net_node *node
 
 static gale_status bind(gale__scope *s, gale__pb_text name, int32_t value)
 {
-    if (gale__names_find(&s->names, name.at, name.size) >= 0) return gale__fail(GALE_FORMAT, "value '%s' is made twice", name.at);
+    if (gale__names_find(&s->names, name.at, name.size) >= 0)
+        return gale__fail(GALE_FORMAT, "value '%s' is made twice", name.at);
     return gale__names_set(&s->names, name.at, name.size, value);
 }
 
@@ -43,7 +51,8 @@ static gale_status capture(gale__scope *s, const char *name, int32_t outside, in
         return gale__net_constant(net, name, &shared, out);
     }
     GALE_TRY(gale__grow((void **)&net->inputs, &net->inputs_capacity, (size_t)net->n_inputs + 1, sizeof *net->inputs));
-    GALE_TRY(gale__grow((void **)&net->captures, &net->captures_capacity, (size_t)net->n_captures + 1, sizeof *net->captures));
+    GALE_TRY(gale__grow(
+        (void **)&net->captures, &net->captures_capacity, (size_t)net->n_captures + 1, sizeof *net->captures));
     GALE_TRY(gale__net_new_value(net, name, out));
     v.node = -1;
     v.from = GALE__FROM_OUTSIDE;
@@ -75,13 +84,17 @@ static gale_status import_nodes(gale__scope *s, const gale__pb_node *nodes, size
 
 static bool same_text(gale__pb_text a, const char *b) { return strcmp(a.at ? a.at : "", b) == 0; }
 
-static const char *domain_of(const gale__pb_node *n) { return !n->domain.at || same_text(n->domain, "ai.onnx") ? "" : n->domain.at; }
+static const char *domain_of(const gale__pb_node *n)
+{
+    return !n->domain.at || same_text(n->domain, "ai.onnx") ? "" : n->domain.at;
+}
 
 static int opset_of(const gale__scope *s, const char *domain)
 {
     for (size_t i = 0; i < s->n_opsets; i++) {
         const char *d = s->opsets[i].domain.at ? s->opsets[i].domain.at : "";
-        if (strcmp(strcmp(d, "ai.onnx") ? d : "", domain) == 0) return s->opsets[i].version > 0 && s->opsets[i].version < 10000 ? (int)s->opsets[i].version : 1;
+        if (strcmp(strcmp(d, "ai.onnx") ? d : "", domain) == 0)
+            return s->opsets[i].version > 0 && s->opsets[i].version < 10000 ? (int)s->opsets[i].version : 1;
     }
     return *domain ? 1 : GALE__OPSET_NEWEST;
 }
@@ -92,19 +105,32 @@ static const gale__pb_function *find_function(const gale__scope *s, const gale__
     for (size_t i = 0; i < s->model->functions.n; i++) {
         const gale__pb_function *f = &s->model->functions.at[i];
         const char *d = f->domain.at && !same_text(f->domain, "ai.onnx") ? f->domain.at : "";
-        if (same_text(f->name, n->op_type.at) && strcmp(d, domain) == 0 && same_text(f->overload, n->overload.at ? n->overload.at : "")) return f;
+        if (same_text(f->name, n->op_type.at) && strcmp(d, domain) == 0 &&
+            same_text(f->overload, n->overload.at ? n->overload.at : ""))
+            return f;
     }
     return NULL;
 }
 
-static gale_status too_deep(const char *where) { return gale__fail(GALE_LIMIT, "%s: functions and graphs are nested more than %d deep", where, DEPTH_MAX); }
+static gale_status too_deep(const char *where)
+{
+    return gale__fail(GALE_LIMIT, "%s: functions and graphs are nested more than %d deep", where, DEPTH_MAX);
+}
 
 static gale_status import_body(gale__scope *s, const gale__pb_graph *g, const char *where, gale__net **out)
 {
     gale__net *net = gale__arena_alloc(s->net->arena, sizeof *net);
     if (!net) return GALE_NO_MEMORY;
     *net = (gale__net){.arena = s->net->arena, .file = s->net->file, .outer = s->net, .plain = s->net->plain};
-    gale__scope inner = {.parent = s, .net = net, .model = s->model, .opsets = s->opsets, .n_opsets = s->n_opsets, .function = s->function, .call = s->call, .depth = s->depth + 1, .inlined = s->inlined};
+    gale__scope inner = {.parent = s,
+        .net = net,
+        .model = s->model,
+        .opsets = s->opsets,
+        .n_opsets = s->n_opsets,
+        .function = s->function,
+        .call = s->call,
+        .depth = s->depth + 1,
+        .inlined = s->inlined};
     if (inner.depth > DEPTH_MAX) return too_deep(where);
     *out = net; /* what was made is freed with the node that holds it */
     gale_status status = import_graph(&inner, g);
@@ -134,7 +160,8 @@ static gale_status import_attrs(gale__scope *s, const gale__pb_node *n, gale__ne
     return GALE_OK;
 }
 
-/* Whether the function around has an input of that name, which its caller left out: then whoever reads it there does without, too. */
+/* Whether the function around has an input of that name, which its caller left out: then whoever reads it there does
+ * without, too. */
 static bool left_out(const gale__scope *s, gale__pb_text name)
 {
     for (size_t i = 0; s->function && i < s->function->input.n; i++)
@@ -152,7 +179,11 @@ static gale_status import_inputs(gale__scope *s, const gale__pb_node *n, gale__n
         node->in[i] = -1;
         if (!name.at || !name.size) continue;
         GALE_TRY(look_up(s, name, &node->in[i]));
-        if (node->in[i] < 0 && !left_out(s, name)) return gale__net_fail(node, GALE_FORMAT, "input '%s' is not made by any node before it: it does not exist, its operator has no such result, or the nodes form a cycle", name.at);
+        if (node->in[i] < 0 && !left_out(s, name))
+            return gale__net_fail(node, GALE_FORMAT,
+                "input '%s' is not made by any node before it: it does not exist, its operator has no such result, or "
+                "the nodes form a cycle",
+                name.at);
     }
     while (node->n_in && node->in[node->n_in - 1] < 0) node->n_in--; /* left out at the end: not given */
     return GALE_OK;
@@ -175,20 +206,32 @@ static gale_status import_outputs(gale__scope *s, const gale__pb_node *n, gale__
     return GALE_OK;
 }
 
-/* The function's nodes take the place of the call: its inputs are the call's, and the call's results are what its outputs name. */
-static gale_status inline_call(gale__scope *s, const gale__pb_node *n, const gale__pb_function *f, const gale__net_node *call)
+/* The function's nodes take the place of the call: its inputs are the call's, and the call's results are what its
+ * outputs name. */
+static gale_status inline_call(
+    gale__scope *s, const gale__pb_node *n, const gale__pb_function *f, const gale__net_node *call)
 {
-    gale__scope inner = {.net = s->net, .model = s->model, .opsets = f->opset_import.at, .n_opsets = f->opset_import.n, .function = f, .call = call, .depth = s->depth + 1, .inlined = s->inlined};
+    gale__scope inner = {.net = s->net,
+        .model = s->model,
+        .opsets = f->opset_import.at,
+        .n_opsets = f->opset_import.n,
+        .function = f,
+        .call = call,
+        .depth = s->depth + 1,
+        .inlined = s->inlined};
     gale_status status = GALE_OK;
     if (inner.depth > DEPTH_MAX) return too_deep(call->where);
-    if ((size_t)call->n_in > f->input.n || n->output.n > f->output.n) return gale__net_fail(call, GALE_FORMAT, "the function has %zu inputs and %zu outputs", f->input.n, f->output.n);
+    if ((size_t)call->n_in > f->input.n || n->output.n > f->output.n)
+        return gale__net_fail(
+            call, GALE_FORMAT, "the function has %zu inputs and %zu outputs", f->input.n, f->output.n);
     for (int i = 0; i < call->n_in; i++)
         if (call->in[i] >= 0) GALE_GO(bind(&inner, f->input.at[i], call->in[i]));
     GALE_GO(import_nodes(&inner, f->node.at, f->node.n));
     for (size_t i = 0; i < n->output.n; i++) {
         int32_t value = gale__names_find(&inner.names, f->output.at[i].at, f->output.at[i].size);
         if (!n->output.at[i].size) continue;
-        if (value < 0) status = gale__net_fail(call, GALE_FORMAT, "the function makes no value '%s'", f->output.at[i].at);
+        if (value < 0)
+            status = gale__net_fail(call, GALE_FORMAT, "the function makes no value '%s'", f->output.at[i].at);
         else status = bind(s, n->output.at[i], value);
         if (status != GALE_OK) break;
     }
@@ -203,11 +246,13 @@ static gale_status look_up_named(gale__scope *s, const gale__net_node *node, con
     return *out >= 0 ? GALE_OK : gale__net_fail(node, GALE_FORMAT, "there is no value '%s'", name);
 }
 
-/* Gradient names values instead of reading them: its inputs become the value to differentiate, then those to differentiate by. */
+/* Gradient names values instead of reading them: its inputs become the value to differentiate, then those to
+ * differentiate by. */
 static gale_status resolve_gradient(gale__scope *s, gale__net_node *node)
 {
     const gale_attr *xs = gale__net_attr(node, "xs"), *y = gale__net_attr(node, "y");
-    if (!xs || xs->kind != GALE_ATTR_STRINGS || !y || y->kind != GALE_ATTR_STRING) return gale__net_fail(node, GALE_FORMAT, "attributes xs and y are wanted");
+    if (!xs || xs->kind != GALE_ATTR_STRINGS || !y || y->kind != GALE_ATTR_STRING)
+        return gale__net_fail(node, GALE_FORMAT, "attributes xs and y are wanted");
     node->n_in = (int)xs->count + 1;
     node->in = gale__arena_alloc(s->net->arena, (size_t)node->n_in * sizeof *node->in);
     if (!node->in) return GALE_NO_MEMORY;
@@ -220,7 +265,8 @@ static gale_status import_constant_node(gale__scope *s, const gale__pb_node *n, 
 {
     gale_tensor *tensor = NULL;
     int32_t value;
-    if (n->output.n != 1 || !n->output.at[0].size) return gale__net_fail(node, GALE_FORMAT, "it has %zu outputs, not 1", n->output.n);
+    if (n->output.n != 1 || !n->output.at[0].size)
+        return gale__net_fail(node, GALE_FORMAT, "it has %zu outputs, not 1", n->output.n);
     GALE_TRY(gale__import_constant(s, node, &tensor));
     GALE_TRY(gale__net_constant(s->net, n->output.at[0].at, &tensor, &value));
     return bind(s, n->output.at[0], value);
@@ -240,7 +286,8 @@ static void finish_bodies(const gale__net *net, int before, gale__net_node *node
     for (int i = 0; i < node->n_bodies; i++) {
         bool held = false;
         for (int k = before; k < net->n_nodes; k++)
-            for (int b = 0; b < net->nodes[k].n_bodies; b++) held = held || net->nodes[k].bodies[b].net == node->bodies[i].net;
+            for (int b = 0; b < net->nodes[k].n_bodies; b++)
+                held = held || net->nodes[k].bodies[b].net == node->bodies[i].net;
         if (!held) gale__net_finish(node->bodies[i].net);
     }
     node->n_bodies = 0;
@@ -252,10 +299,14 @@ static gale_status import_node(gale__scope *s, const gale__pb_node *n, size_t in
     gale__net_node node = {.op = n->op_type.at ? n->op_type.at : "", .domain = domain_of(n), .from = n};
     bool named = n->name.at && n->name.size;
     node.opset = opset_of(s, node.domain);
-    node.where = gale__arena_printf(net->arena, "node %zu%s%s%s (%s)", index, named ? " '" : "", named ? n->name.at : "", named ? "'" : "", node.op);
+    node.where = gale__arena_printf(net->arena, "node %zu%s%s%s (%s)", index, named ? " '" : "",
+        named ? n->name.at : "", named ? "'" : "", node.op);
     if (!node.where) return GALE_NO_MEMORY;
-    if (net->n_nodes >= NODES_MAX) return gale__net_fail(&node, GALE_LIMIT, "the model has more than %d nodes with its functions inlined", NODES_MAX);
-    if (n->input.n > 1 << 20 || n->output.n > 1 << 20) return gale__net_fail(&node, GALE_LIMIT, "it has too many inputs or outputs");
+    if (net->n_nodes >= NODES_MAX)
+        return gale__net_fail(
+            &node, GALE_LIMIT, "the model has more than %d nodes with its functions inlined", NODES_MAX);
+    if (n->input.n > 1 << 20 || n->output.n > 1 << 20)
+        return gale__net_fail(&node, GALE_LIMIT, "it has too many inputs or outputs");
     const gale__pb_function *f = find_function(s, n);
     int before = net->n_nodes;
     gale_status status;
@@ -298,10 +349,12 @@ static gale_status import_initialisers(gale__scope *s, const gale__pb_graph *g)
         const gale__pb_sparse *p = sparse ? &g->sparse_initializer.at[i - g->initializer.n] : NULL;
         gale_tensor *tensor = NULL;
         int32_t value;
-        if (sparse && !p->values) return gale__fail(GALE_FORMAT, "sparse initialiser %zu has no values", i - g->initializer.n);
+        if (sparse && !p->values)
+            return gale__fail(GALE_FORMAT, "sparse initialiser %zu has no values", i - g->initializer.n);
         gale__pb_text name = sparse ? p->values->name : g->initializer.at[i].name;
         if (!name.at) name.at = "";
-        GALE_TRY(sparse ? gale__onnx_sparse(s->net->file, p, &tensor) : gale__onnx_tensor(s->net->file, &g->initializer.at[i], &tensor));
+        GALE_TRY(sparse ? gale__onnx_sparse(s->net->file, p, &tensor)
+                        : gale__onnx_tensor(s->net->file, &g->initializer.at[i], &tensor));
         GALE_TRY(gale__net_constant(s->net, name.at, &tensor, &value));
         GALE_TRY(charge_tensor(s, s->net->values[value].constant));
         GALE_TRY(bind(s, name, value));
@@ -329,7 +382,9 @@ static gale_status not_made(const gale__pb_graph *g, const char *output)
     for (size_t i = 0; i < g->node.n; i++) {
         const gale__pb_node *n = &g->node.at[i];
         for (size_t k = 0; k < n->output.n; k++)
-            if (same_text(n->output.at[k], output)) return gale__fail(GALE_FORMAT, "node %zu '%s' (%s): the operator has no result %zu, here '%s'", i, n->name.at ? n->name.at : "", n->op_type.at ? n->op_type.at : "", k, output);
+            if (same_text(n->output.at[k], output))
+                return gale__fail(GALE_FORMAT, "node %zu '%s' (%s): the operator has no result %zu, here '%s'", i,
+                    n->name.at ? n->name.at : "", n->op_type.at ? n->op_type.at : "", k, output);
     }
     return gale__fail(GALE_FORMAT, "output '%s' is not made by any node", output);
 }
@@ -360,13 +415,18 @@ static gale_status import(gale__onnx *file, bool plain, gale__net **out)
 {
     const gale__pb_model *model = gale__onnx_root(file);
     gale__arena *arena = gale__onnx_arena(file);
-    if (!model->graph) return gale__fail(GALE_FORMAT, "%s has no graph: it is not an ONNX model", gale__onnx_path(file));
+    if (!model->graph)
+        return gale__fail(GALE_FORMAT, "%s has no graph: it is not an ONNX model", gale__onnx_path(file));
     gale__net *net = gale__arena_alloc(arena, sizeof *net);
     if (!net) return GALE_NO_MEMORY;
     *net = (gale__net){.arena = arena, .file = file, .plain = plain};
     gale__onnx_hold(file);
     size_t inlined = 0;
-    gale__scope scope = {.net = net, .model = model, .opsets = model->opset_import.at, .n_opsets = model->opset_import.n, .inlined = &inlined};
+    gale__scope scope = {.net = net,
+        .model = model,
+        .opsets = model->opset_import.at,
+        .n_opsets = model->opset_import.n,
+        .inlined = &inlined};
     gale_status status = import_graph(&scope, model->graph);
     gale__names_finish(&scope.names);
     if (status != GALE_OK) {

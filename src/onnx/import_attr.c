@@ -1,5 +1,5 @@
-/* Attributes from messages: numbers widened, text borrowed from the file's arena, tensors decoded.  Inside a function an attribute may
- * stand for one that the caller gives. */
+/* Attributes from messages: numbers widened, text borrowed from the file's arena, tensors decoded.  Inside a function
+ * an attribute may stand for one that the caller gives. */
 #include "onnx/import.h"
 #include <string.h>
 
@@ -54,8 +54,12 @@ static gale_status read_value(gale__scope *scope, const gale__pb_attribute *a, g
     switch (type_of(a)) {
     case GALE__PB_INT: to->kind = GALE_ATTR_INT, to->i = a->i; return GALE_OK;
     case GALE__PB_FLOAT: to->kind = GALE_ATTR_FLOAT, to->f = (double)a->f; return GALE_OK;
-    case GALE__PB_STRING: to->kind = GALE_ATTR_STRING, to->s = a->s.at ? a->s.at : "", to->count = a->s.size; return GALE_OK;
-    case GALE__PB_INTS: to->kind = GALE_ATTR_INTS, to->ints = a->ints.n ? a->ints.at : none, to->count = a->ints.n; return GALE_OK;
+    case GALE__PB_STRING:
+        to->kind = GALE_ATTR_STRING, to->s = a->s.at ? a->s.at : "", to->count = a->s.size;
+        return GALE_OK;
+    case GALE__PB_INTS:
+        to->kind = GALE_ATTR_INTS, to->ints = a->ints.n ? a->ints.at : none, to->count = a->ints.n;
+        return GALE_OK;
     case GALE__PB_FLOATS: to->kind = GALE_ATTR_FLOATS; return copy_floats(net->arena, a, to);
     case GALE__PB_STRINGS: to->kind = GALE_ATTR_STRINGS; return copy_strings(net->arena, a, to);
     case GALE__PB_TENSOR:
@@ -86,13 +90,15 @@ static gale_status read_reference(gale__scope *scope, const char *name, gale_att
     return GALE_OK;
 }
 
-gale_status gale__import_attr(gale__scope *scope, const gale__pb_attribute *from, const char *where, gale_attr *to, bool *skip)
+gale_status gale__import_attr(
+    gale__scope *scope, const gale__pb_attribute *from, const char *where, gale_attr *to, bool *skip)
 {
     *to = (gale_attr){0};
     *skip = false;
     gale_status status = GALE_OK;
     if (!from->name.at || !from->name.size) return gale__fail(GALE_FORMAT, "%s: an attribute has no name", where);
-    if (from->ref_attr_name.at && from->ref_attr_name.size) status = read_reference(scope, from->ref_attr_name.at, to, skip);
+    if (from->ref_attr_name.at && from->ref_attr_name.size)
+        status = read_reference(scope, from->ref_attr_name.at, to, skip);
     else if (type_of(from) == GALE__PB_TYPE) *skip = true; /* types are found from values */
     else status = read_value(scope, from, to);
     to->name = from->name.at;
@@ -104,7 +110,8 @@ static gale_status from_numbers(const gale_attr *a, gale__arena *arena, gale_ten
 {
     bool list = a->kind == GALE_ATTR_INTS || a->kind == GALE_ATTR_FLOATS;
     int64_t n = list ? (int64_t)a->count : 1;
-    if (a->kind == GALE_ATTR_INT || a->kind == GALE_ATTR_INTS) return gale_tensor_from_cpu(NULL, GALE_I64, list, &n, list ? a->ints : &a->i, out);
+    if (a->kind == GALE_ATTR_INT || a->kind == GALE_ATTR_INTS)
+        return gale_tensor_from_cpu(NULL, GALE_I64, list, &n, list ? a->ints : &a->i, out);
     float *values = gale__arena_alloc(arena, (size_t)(n + 1) * sizeof *values);
     if (!values) return GALE_NO_MEMORY;
     for (int64_t i = 0; i < n; i++) values[i] = (float)(list ? a->floats[i] : a->f);
@@ -113,12 +120,15 @@ static gale_status from_numbers(const gale_attr *a, gale__arena *arena, gale_ten
 
 gale_status gale__import_constant(gale__scope *scope, const gale__net_node *node, gale_tensor **out)
 {
-    static const char *const names[] = {"value", "value_int", "value_ints", "value_float", "value_floats", "value_string", "value_strings", "sparse_value"};
+    static const char *const names[] = {"value", "value_int", "value_ints", "value_float", "value_floats",
+        "value_string", "value_strings", "sparse_value"};
     const gale_attr *a = NULL;
     for (size_t i = 0; !a && i < sizeof names / sizeof *names; i++) a = gale__net_attr(node, names[i]);
     if (!a) return gale__net_fail(node, GALE_FORMAT, "it has no value");
     switch (a->kind) {
-    case GALE_ATTR_TENSOR: return gale_tensor_reshape((gale_tensor *)a->tensor, gale_tensor_rank(a->tensor), gale_tensor_dims(a->tensor), out);
+    case GALE_ATTR_TENSOR:
+        return gale_tensor_reshape(
+            (gale_tensor *)a->tensor, gale_tensor_rank(a->tensor), gale_tensor_dims(a->tensor), out);
     case GALE_ATTR_STRING: return gale_tensor_from_strings(0, NULL, &a->s, &a->count, out);
     case GALE_ATTR_STRINGS: return gale_tensor_from_strings(1, &(int64_t){(int64_t)a->count}, a->strings, NULL, out);
     case GALE_ATTR_GRAPH: return gale__net_fail(node, GALE_FORMAT, "its value is a graph");

@@ -1,14 +1,18 @@
 /* Declared types of inputs and outputs: kind, element type, extents and their names. */
 #include "onnx/import.h"
 
-static gale_status read_tensor_type(const gale__pb_value_info *from, const gale__pb_tensor_type *type, gale__net_value *to)
+static gale_status read_tensor_type(
+    const gale__pb_value_info *from, const gale__pb_tensor_type *type, gale__net_value *to)
 {
     int known = type->elem_type ? gale__onnx_type(type->elem_type) : GALE_F32;
-    if (known < 0) return gale__fail(GALE_UNSUPPORTED, "%s: element type %d is not supported", from->name.at, type->elem_type);
+    if (known < 0)
+        return gale__fail(GALE_UNSUPPORTED, "%s: element type %d is not supported", from->name.at, type->elem_type);
     to->type = (gale_type)known;
     to->kind = known == GALE_STRING ? GALE__STRINGS : GALE__NUMBERS;
     if (!type->shape) return GALE_OK;
-    if (type->shape->dim.n > GALE_MAX_RANK) return gale__fail(GALE_LIMIT, "%s: %zu axes are more than %d", from->name.at, type->shape->dim.n, GALE_MAX_RANK);
+    if (type->shape->dim.n > GALE_MAX_RANK)
+        return gale__fail(
+            GALE_LIMIT, "%s: %zu axes are more than %d", from->name.at, type->shape->dim.n, GALE_MAX_RANK);
     to->rank = (int)type->shape->dim.n;
     for (int i = 0; i < to->rank; i++) {
         const gale__pb_dim *d = &type->shape->dim.at[i];
@@ -31,7 +35,8 @@ gale_status gale__import_type(gale__net *net, const gale__pb_value_info *from, g
     }
     if (!type) return GALE_OK;
     if (type->tensor_type) return read_tensor_type(from, type->tensor_type, to);
-    if (type->sparse_tensor_type) return gale__fail(GALE_UNSUPPORTED, "%s: sparse values can only be initialisers", from->name.at);
+    if (type->sparse_tensor_type)
+        return gale__fail(GALE_UNSUPPORTED, "%s: sparse values can only be initialisers", from->name.at);
     if (type->map_type) to->kind = GALE__MAP;
     if (!type->sequence_type) return GALE_OK;
     to->kind = GALE__SEQUENCE;

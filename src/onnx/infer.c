@@ -1,6 +1,7 @@
-/* Symbolic shapes without symbolic arithmetic: the graph is lowered for a few assignments of numbers to the free extents, node by node, and
- * each extent of each value is read off: the same every time, or a simple function of one or two symbols.  So an operator's shape rule is
- * what its lowering builds, as everywhere; a node that cannot be lowered leaves its results unknown and the rest goes on. */
+/* Symbolic shapes without symbolic arithmetic: the graph is lowered for a few assignments of numbers to the free
+ * extents, node by node, and each extent of each value is read off: the same every time, or a simple function of one or
+ * two symbols.  So an operator's shape rule is what its lowering builds, as everywhere; a node that cannot be lowered
+ * leaves its results unknown and the rest goes on. */
 #include "onnx/infer.h"
 #include "graph/opgraph.h"
 #include "onnx/session.h"
@@ -8,20 +9,31 @@
 
 enum { WORLDS = 3, SYMBOLS = 32, READS_MAX = 4096, DEPTH_MAX = 16 };
 
-typedef struct shape { gale__node node; int64_t dims[GALE_MAX_RANK]; int rank; gale_type type; } shape;
+typedef struct shape {
+    gale__node node;
+    int64_t dims[GALE_MAX_RANK];
+    int rank;
+    gale_type type;
+} shape;
 typedef struct world {
     gale__g g;
-    shape *values;             /* node NIL: not known */
-    gale_graph **kept; size_t n_kept, kept_capacity; /* whose constants g may read */
+    shape *values; /* node NIL: not known */
+    gale_graph **kept;
+    size_t n_kept, kept_capacity; /* whose constants g may read */
 } world;
 /* A graph in a world: the main one, or a branch that is taken. */
-typedef struct scope { world *w; gale__net *net; shape *values; int depth; } scope;
+typedef struct scope {
+    world *w;
+    gale__net *net;
+    shape *values;
+    int depth;
+} scope;
 typedef struct inference {
     gale__net *net;
     const char *symbols[SYMBOLS];
     int64_t numbers[SYMBOLS][WORLDS];
     int n_symbols;
-    int64_t unit;              /* what all numbers are multiples of */
+    int64_t unit; /* what all numbers are multiples of */
     world worlds[WORLDS];
 } inference;
 
@@ -87,7 +99,13 @@ static gale_status set_inputs(inference *f, const scope *main, int which)
 }
 
 /* What a node reads, each once: its inputs and what its bodies take from outside. */
-typedef struct reads { int32_t *values; gale_type *types; gale__node *nodes; int n; bool known; } reads;
+typedef struct reads {
+    int32_t *values;
+    gale_type *types;
+    gale__node *nodes;
+    int n;
+    bool known;
+} reads;
 
 static void add_read(const scope *s, int32_t value, reads *r)
 {
@@ -122,7 +140,8 @@ static gale_status let_go(world *w, const gale__net_node *node, gale_graph **gra
 {
     bool tensors = node->n_bodies;
     for (int i = 0; i < node->n_attrs; i++) tensors = tensors || node->attrs[i].kind == GALE_ATTR_TENSOR;
-    gale_status status = tensors && *graph ? gale__grow((void **)&w->kept, &w->kept_capacity, w->n_kept + 1, sizeof *w->kept) : GALE_OK;
+    gale_status status =
+        tensors && *graph ? gale__grow((void **)&w->kept, &w->kept_capacity, w->n_kept + 1, sizeof *w->kept) : GALE_OK;
     if (!tensors || !*graph || status != GALE_OK) gale_graph_destroy(graph);
     else w->kept[w->n_kept++] = *graph;
     return status;
@@ -171,7 +190,9 @@ static int condition(const scope *s, const gale__net_node *node)
     void *copy = NULL;
     const void *data;
     gale__node n = node->n_in && node->in[0] >= 0 ? s->values[node->in[0]].node : GALE__NIL;
-    if (n < 0 || gale__g_elements(&s->w->g, n) != 1 || gale__g_known(&s->w->g, n, &known) != GALE_OK || gale__g_read(known, &copy, &data) != GALE_OK) return -1;
+    if (n < 0 || gale__g_elements(&s->w->g, n) != 1 || gale__g_known(&s->w->g, n, &known) != GALE_OK ||
+        gale__g_read(known, &copy, &data) != GALE_OK)
+        return -1;
     int holds = gale__load_f64((gale_type)known->type, data) != 0;
     gale__free(copy);
     return holds;
@@ -185,7 +206,8 @@ static gale_status take_branch(const scope *s, const gale__net_node *node)
     for (int b = 0; b < node->n_bodies && holds >= 0; b++)
         if (strcmp(node->bodies[b].name, holds ? "then_branch" : "else_branch") == 0) body = node->bodies[b].net;
     if (!body || body->n_inputs != body->n_captures || body->n_outputs < node->n_out) return GALE_OK;
-    scope inner = {s->w, body, gale__arena_alloc(&s->w->g.arena, ((size_t)body->n_values + 1) * sizeof *inner.values), s->depth + 1};
+    scope inner = {s->w, body, gale__arena_alloc(&s->w->g.arena, ((size_t)body->n_values + 1) * sizeof *inner.values),
+        s->depth + 1};
     if (!inner.values) return GALE_NO_MEMORY;
     GALE_TRY(open_scope(&inner));
     for (int i = 0; i < body->n_captures; i++) inner.values[body->inputs[i]] = s->values[body->captures[i]];
@@ -237,10 +259,14 @@ static bool fit(const int64_t e[WORLDS], const int64_t x[WORLDS], gale__extent *
 }
 
 /* Fewer words are better: no offset, no factors. */
-static int words(const gale__extent *e) { return (e->plus != 0) * 2 + (e->over != 1) + (e->times != 1) + e->n_names * 4; }
+static int words(const gale__extent *e)
+{
+    return (e->plus != 0) * 2 + (e->over != 1) + (e->times != 1) + e->n_names * 4;
+}
 
 /* Tries the product, or the sum, of the symbols chosen. */
-static void consider(const inference *f, const int64_t e[WORLDS], const int *chosen, int n, bool sum, gale__extent *best)
+static void consider(
+    const inference *f, const int64_t e[WORLDS], const int *chosen, int n, bool sum, gale__extent *best)
 {
     int64_t x[WORLDS];
     gale__extent now;
@@ -319,7 +345,8 @@ static gale_status attempt(inference *f, int64_t unit, gale__inferred *out, int 
 
 gale_status gale__net_infer(gale__net *net, gale__inferred *out)
 {
-    static const int64_t units[] = {64, 8, 1}; /* models divide by their strides and windows, and have tables of positions */
+    static const int64_t units[] = {
+        64, 8, 1}; /* models divide by their strides and windows, and have tables of positions */
     gale__inferred *tried = gale__calloc((size_t)net->n_values + 1, sizeof *tried);
     inference *f = gale__calloc(1, sizeof *f);
     gale_status status = tried && f ? GALE_OK : GALE_NO_MEMORY;
@@ -345,7 +372,8 @@ void gale__extent_text(const gale__extent *e, gale__str *out)
     if (e->times != 1) gale__str_addf(out, "%lld*", (long long)e->times);
     for (int i = 0; i < e->n_names; i++) gale__str_addf(out, "%s%s", !i ? "" : e->sum ? " + " : "*", e->names[i]);
     if (e->over != 1) gale__str_addf(out, "/%lld", (long long)e->over);
-    if (e->plus) gale__str_addf(out, " %c %lld", e->plus < 0 ? '-' : '+', (long long)(e->plus < 0 ? -e->plus : e->plus));
+    if (e->plus)
+        gale__str_addf(out, " %c %lld", e->plus < 0 ? '-' : '+', (long long)(e->plus < 0 ? -e->plus : e->plus));
 }
 
 void gale__inferred_text(const gale__inferred *v, gale__str *out)

@@ -4,23 +4,25 @@
 #include "base/str.h"
 #include "onnx/net.h"
 
-/* times * (the names' product, or sum) / over + plus; names are free extents of the model's inputs; without any it is `plus`. */
+/* times * (the names' product, or sum) / over + plus; names are free extents of the model's inputs; without any it is
+ * `plus`. */
 typedef struct gale__extent {
     bool known, sum;
     int64_t times, over, plus;
-    const char *names[3]; int n_names;
+    const char *names[3];
+    int n_names;
 } gale__extent;
 
 typedef struct gale__inferred {
-    bool known;                /* type and rank */
+    bool known; /* type and rank */
     gale_type type;
     int rank;
     gale__extent dims[GALE_MAX_RANK];
 } gale__inferred;
 
-/* Fills one for each value of the net (a main graph).  Free extents of inputs are called by their symbols; those without one by the input's name
- * and the axis: "x.2".  An extent that no simple formula gives, or that depends on data, is not known.  Formulas hold for extents that the
- * model accepts; where it rounds, for those that divide. */
+/* Fills one for each value of the net (a main graph).  Free extents of inputs are called by their symbols; those
+ * without one by the input's name and the axis: "x.2".  An extent that no simple formula gives, or that depends on
+ * data, is not known.  Formulas hold for extents that the model accepts; where it rounds, for those that divide. */
 gale_status gale__net_infer(gale__net *net, gale__inferred *out);
 /* "2*height", "width/8 + 1", "batch*tokens", "past + tokens", "3", "?". */
 void gale__extent_text(const gale__extent *extent, gale__str *out);

@@ -1,5 +1,5 @@
-/* Who runs a node, and what its results are.  A name may stand for a device operator and, where strings or sequences come in, for a
- * host operator too, so the kinds of the inputs decide; they are known before any run. */
+/* Who runs a node, and what its results are.  A name may stand for a device operator and, where strings or sequences
+ * come in, for a host operator too, so the kinds of the inputs decide; they are known before any run. */
 #include "graph/opgraph.h"
 #include "onnx/host.h"
 #include "onnx/runner.h"
@@ -7,7 +7,10 @@
 
 enum { SCANNED_MOST = 64 }; /* values that a loop of the device takes or gives (ops/scan.c) */
 
-static bool is_control(const char *op) { return !strcmp(op, "If") || !strcmp(op, "Loop") || !strcmp(op, "SequenceMap"); }
+static bool is_control(const char *op)
+{
+    return !strcmp(op, "If") || !strcmp(op, "Loop") || !strcmp(op, "SequenceMap");
+}
 
 /* Whether all of a body can be computed on a device. */
 static bool body_is_numeric(const gale__net *body)
@@ -23,19 +26,25 @@ static bool body_is_numeric(const gale__net *body)
 static bool is_device_loop(const gale__net_node *node)
 {
     const gale__net *body = node->bodies[0].net;
-    return body_is_numeric(body) && body->planned_by != GALE__FROM_STEP && body->n_inputs <= SCANNED_MOST && body->n_outputs <= SCANNED_MOST;
+    return body_is_numeric(body) && body->planned_by != GALE__FROM_STEP && body->n_inputs <= SCANNED_MOST &&
+           body->n_outputs <= SCANNED_MOST;
 }
 
-/* Whose names mean what gale's operators do.  Others have operators of the same names and another meaning, such as convolutions with channels last or in
- * blocks; what gale knows of them has become the standard's before (expand.def). */
-static bool means_ours(const char *domain) { return !*domain || !strcmp(domain, "ai.onnx.ml") || !strncmp(domain, "ai.onnx.preview", 15); }
+/* Whose names mean what gale's operators do.  Others have operators of the same names and another meaning, such as
+ * convolutions with channels last or in blocks; what gale knows of them has become the standard's before (expand.def).
+ */
+static bool means_ours(const char *domain)
+{
+    return !*domain || !strcmp(domain, "ai.onnx.ml") || !strncmp(domain, "ai.onnx.preview", 15);
+}
 
 gale__runner gale__net_runner(const gale__net *net, const gale__net_node *node)
 {
     const gale__host_op *host = gale__host_find(node->domain, node->op);
     bool core = !*node->domain;
     if (core && is_control(node->op)) return GALE__RUNS_BODIES;
-    if (core && !strcmp(node->op, "Scan")) return node->n_bodies == 1 && is_device_loop(node) ? GALE__RUNS_ON_DEVICE : GALE__RUNS_BODIES;
+    if (core && !strcmp(node->op, "Scan"))
+        return node->n_bodies == 1 && is_device_loop(node) ? GALE__RUNS_ON_DEVICE : GALE__RUNS_BODIES;
     if (host && (!host->strings_only || gale__host_wanted(host, net, node))) return GALE__RUNS_ON_HOST;
     if (!core && !strcmp(node->op, "Gradient")) return GALE__RUNS_ON_DEVICE;
     return means_ours(node->domain) && gale__op_find(node->op) ? GALE__RUNS_ON_DEVICE : GALE__RUNS_NOWHERE;
@@ -47,7 +56,8 @@ static const gale__net_value *output_of(const gale__net *body, int i)
     return i < body->n_outputs ? &body->values[body->outputs[i]] : &numbers;
 }
 
-/* The results of If are its branches', those of Scan its body's, those of Loop its body's after the condition, those of SequenceMap sequences of its body's. */
+/* The results of If are its branches', those of Scan its body's, those of Loop its body's after the condition, those of
+ * SequenceMap sequences of its body's. */
 static void settle_bodies(gale__net *net, const gale__net_node *node)
 {
     const gale__net *body = node->n_bodies ? node->bodies[0].net : NULL;
@@ -92,7 +102,8 @@ gale_status gale__net_settle(gale__net *net, const gale__net_node *node)
     gale__runner runner = gale__net_runner(net, node);
     if (runner == GALE__RUNS_NOWHERE && net->plain) return GALE_OK;
     if (runner == GALE__RUNS_NOWHERE)
-        return gale__net_fail(node, GALE_UNSUPPORTED, "no operator is called %s%s%s", node->domain, *node->domain ? "." : "", node->op);
+        return gale__net_fail(
+            node, GALE_UNSUPPORTED, "no operator is called %s%s%s", node->domain, *node->domain ? "." : "", node->op);
     if (runner == GALE__RUNS_BODIES) settle_bodies(net, node);
     if (runner == GALE__RUNS_ON_HOST) gale__host_kinds(gale__host_find(node->domain, node->op), net, node);
     return GALE_OK;

@@ -1,11 +1,39 @@
-/* Ranks and element types of results, as far as they follow from what is known: enough for older forms of operators to be written in
- * newer ones without arithmetic on shapes.  What is not in the table stays unknown, which is always sound. */
+/* Ranks and element types of results, as far as they follow from what is known: enough for older forms of operators to
+ * be written in newer ones without arithmetic on shapes.  What is not in the table stays unknown, which is always
+ * sound. */
 #include "onnx/rewrite.h"
 #include <string.h>
 
-typedef enum rank_rule { UNKNOWN, AS_FIRST, AS_FIRST_ONLY, WIDEST, PRODUCT, NONE, ONE, TWO, AS_LONG_AS_SECOND, AT_LEAST_SECOND, LESS_AXES, MORE_AXES, GATHERED, ARGUMENT, REDUCED } rank_rule;
-typedef enum type_rule { TYPE_UNKNOWN, TYPE_FIRST, TYPE_FIRST_ONLY, TYPE_SECOND, TYPE_BOOL, TYPE_I64, TYPE_TO } type_rule;
-static const struct row { const char *op; uint8_t rank, type; } rows[] = {
+typedef enum rank_rule {
+    UNKNOWN,
+    AS_FIRST,
+    AS_FIRST_ONLY,
+    WIDEST,
+    PRODUCT,
+    NONE,
+    ONE,
+    TWO,
+    AS_LONG_AS_SECOND,
+    AT_LEAST_SECOND,
+    LESS_AXES,
+    MORE_AXES,
+    GATHERED,
+    ARGUMENT,
+    REDUCED
+} rank_rule;
+typedef enum type_rule {
+    TYPE_UNKNOWN,
+    TYPE_FIRST,
+    TYPE_FIRST_ONLY,
+    TYPE_SECOND,
+    TYPE_BOOL,
+    TYPE_I64,
+    TYPE_TO
+} type_rule;
+static const struct row {
+    const char *op;
+    uint8_t rank, type;
+} rows[] = {
 #define X(Name, rank, type) {#Name, rank, type},
 #include "onnx/learn.def"
 #undef X
@@ -52,10 +80,12 @@ static int reduced(const gale__net *net, const gale__net_node *node, int rank)
 
 static int rank_of(const gale__net *net, const gale__net_node *node, rank_rule rule)
 {
-    int a = node->n_in ? gale__net_rank(net, node->in[0]) : -1, b = node->n_in > 1 ? gale__net_rank(net, node->in[1]) : -1, n = length(net, node);
+    int a = node->n_in ? gale__net_rank(net, node->in[0]) : -1,
+        b = node->n_in > 1 ? gale__net_rank(net, node->in[1]) : -1, n = length(net, node);
     switch (rule) {
     case UNKNOWN: return -1;
-    case AS_FIRST: case AS_FIRST_ONLY: return a;
+    case AS_FIRST:
+    case AS_FIRST_ONLY: return a;
     case WIDEST: return widest(net, node);
     case PRODUCT: return a >= 2 && b >= 2 ? (a > b ? a : b) : -1;
     case NONE: return 0;
@@ -77,7 +107,8 @@ static bool type_of(const gale__net *net, const gale__net_node *node, type_rule 
     int number;
     switch (rule) {
     case TYPE_UNKNOWN: return false;
-    case TYPE_FIRST: case TYPE_FIRST_ONLY: return node->n_in > 0 && gale__net_type(net, node->in[0], type);
+    case TYPE_FIRST:
+    case TYPE_FIRST_ONLY: return node->n_in > 0 && gale__net_type(net, node->in[0], type);
     case TYPE_SECOND: return node->n_in > 1 && gale__net_type(net, node->in[1], type);
     case TYPE_BOOL: *type = GALE_BOOL; return true;
     case TYPE_I64: *type = GALE_I64; return true;

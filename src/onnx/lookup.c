@@ -1,13 +1,20 @@
-/* Look-ups: keys in order, found by halving.  Keys of attributes and of tensors are treated alike, so lists of either become tensors. */
+/* Look-ups: keys in order, found by halving.  Keys of attributes and of tensors are treated alike, so lists of either
+ * become tensors. */
 #include "onnx/lookup.h"
 #include "base/num.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int by_place(const gale__lookup_entry *a, const gale__lookup_entry *b) { return (a->at > b->at) - (a->at < b->at); }
+static int by_place(const gale__lookup_entry *a, const gale__lookup_entry *b)
+{
+    return (a->at > b->at) - (a->at < b->at);
+}
 
-static int order_s(const gale__lookup_entry *a, const gale__lookup_entry *b) { return gale__string_compare(&a->s, &b->s); }
+static int order_s(const gale__lookup_entry *a, const gale__lookup_entry *b)
+{
+    return gale__string_compare(&a->s, &b->s);
+}
 static int order_i(const gale__lookup_entry *a, const gale__lookup_entry *b) { return (a->i > b->i) - (a->i < b->i); }
 static int order_f(const gale__lookup_entry *a, const gale__lookup_entry *b)
 {
@@ -15,11 +22,26 @@ static int order_f(const gale__lookup_entry *a, const gale__lookup_entry *b)
     return (a->f > b->f) - (a->f < b->f);
 }
 
-static int compare(char kind, const gale__lookup_entry *a, const gale__lookup_entry *b) { return kind == 's' ? order_s(a, b) : kind == 'i' ? order_i(a, b) : order_f(a, b); }
+static int compare(char kind, const gale__lookup_entry *a, const gale__lookup_entry *b)
+{
+    return kind == 's' ? order_s(a, b) : kind == 'i' ? order_i(a, b) : order_f(a, b);
+}
 
-static int sort_s(const void *a, const void *b) { int o = order_s(a, b); return o ? o : by_place(a, b); }
-static int sort_i(const void *a, const void *b) { int o = order_i(a, b); return o ? o : by_place(a, b); }
-static int sort_f(const void *a, const void *b) { int o = order_f(a, b); return o ? o : by_place(a, b); }
+static int sort_s(const void *a, const void *b)
+{
+    int o = order_s(a, b);
+    return o ? o : by_place(a, b);
+}
+static int sort_i(const void *a, const void *b)
+{
+    int o = order_i(a, b);
+    return o ? o : by_place(a, b);
+}
+static int sort_f(const void *a, const void *b)
+{
+    int o = order_f(a, b);
+    return o ? o : by_place(a, b);
+}
 
 static gale__lookup_entry entry_of(char kind, const gale_tensor *t, const void *data, int64_t i)
 {
@@ -41,7 +63,10 @@ gale_status gale__lookup_make(gale__host_call *call, const gale_tensor *keys, ga
     if (!out->entries) return GALE_NO_MEMORY;
     if (out->kind != 's') GALE_TRY(gale__host_numbers(call, keys, &data));
     for (int64_t i = 0; i < n; i++) out->entries[i] = entry_of(out->kind, keys, data, i);
-    qsort(out->entries, (size_t)n, sizeof *out->entries, out->kind == 's' ? sort_s : out->kind == 'i' ? sort_i : sort_f);
+    qsort(out->entries, (size_t)n, sizeof *out->entries,
+        out->kind == 's'   ? sort_s
+        : out->kind == 'i' ? sort_i
+                           : sort_f);
     return GALE_OK;
 }
 
@@ -62,7 +87,9 @@ gale_status gale__lookup_all(gale__host_call *call, const gale__lookup *l, const
     int64_t n = gale__tensor_elements(x), *to = gale__arena_alloc(&call->arena, ((size_t)n + 1) * sizeof *to);
     const void *data = NULL;
     if (!to) return GALE_NO_MEMORY;
-    if ((x->type == GALE_STRING) != (l->kind == 's')) return gale__fail(GALE_INVALID, "%s cannot be looked up among keys that are %s", gale_type_name(x->type), l->kind == 's' ? "strings" : "numbers");
+    if ((x->type == GALE_STRING) != (l->kind == 's'))
+        return gale__fail(GALE_INVALID, "%s cannot be looked up among keys that are %s", gale_type_name(x->type),
+            l->kind == 's' ? "strings" : "numbers");
     if (l->kind != 's') GALE_TRY(gale__host_numbers(call, x, &data));
     for (int64_t i = 0; i < n; i++) {
         gale__lookup_entry e = entry_of(l->kind, x, data, i);

@@ -1,4 +1,5 @@
-/* The public face of models: what goes in is held against what the file declares, what comes out is looked at before it is given away. */
+/* The public face of models: what goes in is held against what the file declares, what comes out is looked at before it
+ * is given away. */
 #include "base/num.h"
 #include "graph/tensor.h"
 #include "onnx/defaults.h"
@@ -15,14 +16,17 @@ struct gale_model {
     gale_model *others, *next; /* the same model with some of the defaults as inputs, made when they are first given */
 };
 
-gale_status gale__model_from_file(gale__onnx **file, gale_device *device, const gale_model_options *options, gale_model **out)
+gale_status gale__model_from_file(
+    gale__onnx **file, gale_device *device, const gale_model_options *options, gale_model **out)
 {
     gale_model_options none = {0}, o = options ? *options : none;
     gale_model *m = gale__calloc(1, sizeof *m);
     gale_status status = m ? GALE_OK : GALE_NO_MEMORY;
     if (m) gale__mutex_init(&m->lock);
     if (status == GALE_OK) status = gale__defaults_find(*file, o.given, o.n_given, &m->defaults);
-    if (status == GALE_OK && o.precision) status = gale__edit_precision(*file, gale__onnx_root(*file), o.precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
+    if (status == GALE_OK && o.precision)
+        status = gale__edit_precision(
+            *file, gale__onnx_root(*file), o.precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
     o.given = NULL; /* the caller's, and done with */
     o.n_given = 0;
     if (status == GALE_OK) status = gale__session_open(*file, device, &o, &m->session);
@@ -39,7 +43,8 @@ gale_status gale_model_open(const char *path, gale_device *device, const gale_mo
     return gale__model_from_file(&file, device, options, out);
 }
 
-gale_status gale_model_from_memory(const void *data, size_t size, bool copy, gale_device *device, const gale_model_options *options, gale_model **out)
+gale_status gale_model_from_memory(
+    const void *data, size_t size, bool copy, gale_device *device, const gale_model_options *options, gale_model **out)
 {
     gale__onnx *file = NULL;
     GALE_TRY(gale__onnx_parse(data, size, copy, NULL, GALE__PB_KIND_MODEL, &file));
@@ -68,7 +73,9 @@ int gale_model_outputs(const gale_model *m) { return m->session->net->n_outputs;
 static void describe(const gale__net_value *v, gale_model_value *out)
 {
     *out = (gale_model_value){.name = v->name, .optional = v->optional, .type = v->type, .rank = v->rank};
-    out->kind = v->kind == GALE__SEQUENCE ? GALE_OBJECT_SEQUENCE : v->kind == GALE__MAP ? GALE_OBJECT_MAP : GALE_OBJECT_TENSOR;
+    out->kind = v->kind == GALE__SEQUENCE ? GALE_OBJECT_SEQUENCE
+                : v->kind == GALE__MAP    ? GALE_OBJECT_MAP
+                                          : GALE_OBJECT_TENSOR;
     memcpy(out->dims, v->dims, sizeof out->dims);
     memcpy(out->symbols, v->symbols, sizeof out->symbols);
 }
@@ -76,7 +83,8 @@ static void describe(const gale__net_value *v, gale_model_value *out)
 gale_status gale_model_input(const gale_model *m, int i, gale_model_value *out)
 {
     const gale__net *net = m->session->net;
-    if (i < 0 || i >= net->n_inputs) return gale__fail(GALE_INVALID, "the model has %d inputs: there is no input %d", net->n_inputs, i);
+    if (i < 0 || i >= net->n_inputs)
+        return gale__fail(GALE_INVALID, "the model has %d inputs: there is no input %d", net->n_inputs, i);
     describe(&net->values[net->inputs[i]], out);
     for (int k = 0; k < m->defaults.n_given; k++) out->has_default |= !strcmp(m->defaults.given[k]->name.at, out->name);
     return GALE_OK;
@@ -86,7 +94,9 @@ int gale_model_defaults(const gale_model *m) { return m->defaults.n; }
 
 gale_status gale_model_default(const gale_model *m, int i, gale_model_value *out)
 {
-    if (i < 0 || i >= m->defaults.n) return gale__fail(GALE_INVALID, "%d inputs of the model have a value in the file: there is no number %d", m->defaults.n, i);
+    if (i < 0 || i >= m->defaults.n)
+        return gale__fail(
+            GALE_INVALID, "%d inputs of the model have a value in the file: there is no number %d", m->defaults.n, i);
     const gale__pb_value_info *info = m->defaults.at[i];
     gale__net_value v = {.name = info->name.at, .rank = -1};
     GALE_TRY(gale__import_type(NULL, info, &v));
@@ -98,7 +108,8 @@ gale_status gale_model_default(const gale_model *m, int i, gale_model_value *out
 gale_status gale_model_output(const gale_model *m, int i, gale_model_value *out)
 {
     const gale__net *net = m->session->net;
-    if (i < 0 || i >= net->n_outputs) return gale__fail(GALE_INVALID, "the model has %d outputs: there is no output %d", net->n_outputs, i);
+    if (i < 0 || i >= net->n_outputs)
+        return gale__fail(GALE_INVALID, "the model has %d outputs: there is no output %d", net->n_outputs, i);
     describe(&net->declared[i], out);
     return GALE_OK;
 }
@@ -110,9 +121,12 @@ static gale_status check_symbols(const gale__net *net, gale_object *const *input
     int64_t mine = inputs[input]->tensor->dims[axis];
     for (int i = 0; i <= input; i++) {
         const gale__net_value *w = &net->values[net->inputs[i]];
-        for (int a = 0; a < w->rank && inputs[i] && inputs[i]->kind == GALE_OBJECT_TENSOR && w->rank == inputs[i]->tensor->rank; a++)
+        for (int a = 0;
+             a < w->rank && inputs[i] && inputs[i]->kind == GALE_OBJECT_TENSOR && w->rank == inputs[i]->tensor->rank;
+             a++)
             if (w->symbols[a] && !strcmp(w->symbols[a], v->symbols[axis]) && inputs[i]->tensor->dims[a] != mine)
-                return gale__fail(GALE_INVALID, "%s is %lld in input %s and %lld in input %s", v->symbols[axis], (long long)inputs[i]->tensor->dims[a], w->name, (long long)mine, v->name);
+                return gale__fail(GALE_INVALID, "%s is %lld in input %s and %lld in input %s", v->symbols[axis],
+                    (long long)inputs[i]->tensor->dims[a], w->name, (long long)mine, v->name);
     }
     return GALE_OK;
 }
@@ -121,11 +135,16 @@ static gale_status check_tensor(const gale__net *net, gale_object *const *inputs
 {
     const gale__net_value *v = &net->values[net->inputs[i]];
     const gale_tensor *t = inputs[i]->tensor;
-    if (t->type != v->type) return gale__fail(GALE_INVALID, "input %s has type %s, and the model wants %s", v->name, gale_type_name(t->type), gale_type_name(v->type));
+    if (t->type != v->type)
+        return gale__fail(GALE_INVALID, "input %s has type %s, and the model wants %s", v->name,
+            gale_type_name(t->type), gale_type_name(v->type));
     if (v->rank < 0) return GALE_OK;
-    if (t->rank != v->rank) return gale__fail(GALE_INVALID, "input %s has rank %d, and the model wants %d", v->name, t->rank, v->rank);
+    if (t->rank != v->rank)
+        return gale__fail(GALE_INVALID, "input %s has rank %d, and the model wants %d", v->name, t->rank, v->rank);
     for (int a = 0; a < t->rank; a++) {
-        if (v->dims[a] >= 0 && v->dims[a] != t->dims[a]) return gale__fail(GALE_INVALID, "input %s has extent %lld along axis %d, and the model wants %lld", v->name, (long long)t->dims[a], a, (long long)v->dims[a]);
+        if (v->dims[a] >= 0 && v->dims[a] != t->dims[a])
+            return gale__fail(GALE_INVALID, "input %s has extent %lld along axis %d, and the model wants %lld", v->name,
+                (long long)t->dims[a], a, (long long)v->dims[a]);
         if (v->symbols[a]) GALE_TRY(check_symbols(net, inputs, i, a));
     }
     return GALE_OK;
@@ -140,8 +159,12 @@ static gale_status check_inputs(const gale__net *net, gale_object *const *inputs
             if (v->optional) continue;
             return gale__fail(GALE_INVALID, "input %s is missing", v->name);
         }
-        bool wanted = v->kind == GALE__SEQUENCE ? o->kind == GALE_OBJECT_SEQUENCE : v->kind == GALE__MAP ? o->kind == GALE_OBJECT_MAP : o->kind == GALE_OBJECT_TENSOR;
-        if (!wanted) return gale__fail(GALE_INVALID, "input %s is not of the kind that the model wants (tensor, sequence or map)", v->name);
+        bool wanted = v->kind == GALE__SEQUENCE ? o->kind == GALE_OBJECT_SEQUENCE
+                      : v->kind == GALE__MAP    ? o->kind == GALE_OBJECT_MAP
+                                                : o->kind == GALE_OBJECT_TENSOR;
+        if (!wanted)
+            return gale__fail(
+                GALE_INVALID, "input %s is not of the kind that the model wants (tensor, sequence or map)", v->name);
         if (o->kind == GALE_OBJECT_TENSOR) GALE_TRY(check_tensor(net, inputs, i));
     }
     return GALE_OK;
@@ -165,10 +188,12 @@ gale_status gale_model_run(gale_model *m, gale_object *const *inputs, gale_objec
     gale__session *s = m->session;
     GALE_TRY(check_inputs(s->net, inputs));
     for (int i = 0; i < s->net->n_outputs; i++)
-        if (outputs[i] && outputs[i]->kind != GALE_OBJECT_TENSOR) return gale__fail(GALE_INVALID, "what is given for output %s is not a tensor", s->net->declared[i].name);
+        if (outputs[i] && outputs[i]->kind != GALE_OBJECT_TENSOR)
+            return gale__fail(GALE_INVALID, "what is given for output %s is not a tensor", s->net->declared[i].name);
     GALE_TRY(gale__exec_run(s, s->net, inputs, outputs, on_host));
     for (int i = 0; !s->options.allow_nonfinite && i < s->net->n_outputs; i++)
-        if (is_garbage(outputs[i])) return gale__fail(GALE_NOT_FINITE, "output %s has no finite number in it", s->net->declared[i].name);
+        if (is_garbage(outputs[i]))
+            return gale__fail(GALE_NOT_FINITE, "output %s has no finite number in it", s->net->declared[i].name);
     return GALE_OK;
 }
 
@@ -186,13 +211,19 @@ static int find_output(const gale__net *net, const char *name)
     return -1;
 }
 
-typedef struct named { gale_object **in, **out; const gale__net *net; } named;
+typedef struct named {
+    gale_object **in, **out;
+    const gale__net *net;
+} named;
 
-static gale_status gather_named(named *n, const char *const *input_names, gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs)
+static gale_status gather_named(named *n, const char *const *input_names, gale_tensor *const *inputs, int n_inputs,
+    const char *const *output_names, gale_tensor **outputs, int n_outputs)
 {
     for (int i = 0; i < n_inputs; i++) {
         int at = find_input(n->net, input_names[i]);
-        if (at < 0 || n->in[at]) return gale__fail(GALE_INVALID, at < 0 ? "the model has no input '%s'" : "input '%s' is given twice", input_names[i]);
+        if (at < 0 || n->in[at])
+            return gale__fail(
+                GALE_INVALID, at < 0 ? "the model has no input '%s'" : "input '%s' is given twice", input_names[i]);
         GALE_TRY(gale_object_tensor(inputs[i], &n->in[at]));
     }
     for (int i = 0; i < n_outputs; i++) {
@@ -254,8 +285,8 @@ static gale_status model_for(gale_model *m, const char *const *names, int n, gal
     return status;
 }
 
-gale_status gale_model_run_named(gale_model *m, const char *const *input_names, gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs,
-                                 bool on_host)
+gale_status gale_model_run_named(gale_model *m, const char *const *input_names, gale_tensor *const *inputs,
+    int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, bool on_host)
 {
     GALE_TRY(model_for(m, input_names, n_inputs, &m));
     named n = {.net = m->session->net};

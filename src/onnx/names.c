@@ -6,7 +6,8 @@
 static size_t slot_of(const gale__names *t, const char *name, size_t size)
 {
     size_t at = gale__hash(name, size, 1) & (t->size - 1);
-    while (t->slots[at].name && (t->slots[at].size != size || memcmp(t->slots[at].name, name, size))) at = (at + 1) & (t->size - 1);
+    while (t->slots[at].name && (t->slots[at].size != size || memcmp(t->slots[at].name, name, size)))
+        at = (at + 1) & (t->size - 1);
     return at;
 }
 

@@ -1,5 +1,5 @@
-/* The resolved graph and its builder functions.  Nodes and names lie in the model's arena; constants are counted tensors, so the net
- * must be destroyed. */
+/* The resolved graph and its builder functions.  Nodes and names lie in the model's arena; constants are counted
+ * tensors, so the net must be destroyed. */
 #include "onnx/net.h"
 #include "base/num.h"
 #include <stdarg.h>
@@ -62,10 +62,19 @@ gale_status gale__net_push(gale__net *net, const gale__net_node *node)
     return gale__net_settle(net, &copy);
 }
 
-gale_status gale__net_op(gale__net *net, const gale__net_node *from, const char *op, const int32_t *in, int n_in, const gale_attr *attrs, int n_attrs, int32_t *out)
+gale_status gale__net_op(gale__net *net, const gale__net_node *from, const char *op, const int32_t *in, int n_in,
+    const gale_attr *attrs, int n_attrs, int32_t *out)
 {
-    gale__net_node node = {.op = op, .domain = "", .opset = GALE__OPSET_NEWEST, .in = (int32_t *)in, .n_in = n_in, .out = out, .n_out = 1, .attrs = (gale_attr *)attrs,
-                           .n_attrs = n_attrs, .where = from->where};
+    gale__net_node node = {.op = op,
+        .domain = "",
+        .opset = GALE__OPSET_NEWEST,
+        .in = (int32_t *)in,
+        .n_in = n_in,
+        .out = out,
+        .n_out = 1,
+        .attrs = (gale_attr *)attrs,
+        .n_attrs = n_attrs,
+        .where = from->where};
     GALE_TRY(gale__net_new_value(net, NULL, out));
     return gale__net_push(net, &node);
 }

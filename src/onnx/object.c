@@ -1,5 +1,5 @@
-/* Objects: counted, immutable values around tensors.  A sequence holds its items, so passing one on, taking an item out of it or
- * putting one in moves references and no data. */
+/* Objects: counted, immutable values around tensors.  A sequence holds its items, so passing one on, taking an item out
+ * of it or putting one in moves references and no data. */
 #include "onnx/object.h"
 #include "base/mem.h"
 #include <stdatomic.h>
@@ -90,7 +90,9 @@ gale_status gale_object_map(gale_tensor *keys, gale_object *const *values, gale_
 {
     gale_type type = gale_tensor_type(keys);
     gale_object *o;
-    if ((type != GALE_I64 && type != GALE_STRING) || gale_tensor_rank(keys) != 1) return gale__fail(GALE_INVALID, "the keys of a map are i64 or strings, of rank 1; these are %s of rank %d", gale_type_name(type), gale_tensor_rank(keys));
+    if ((type != GALE_I64 && type != GALE_STRING) || gale_tensor_rank(keys) != 1)
+        return gale__fail(GALE_INVALID, "the keys of a map are i64 or strings, of rank 1; these are %s of rank %d",
+            gale_type_name(type), gale_tensor_rank(keys));
     GALE_TRY(new_object(GALE_OBJECT_MAP, (size_t)gale_tensor_dims(keys)[0], &o));
     gale_status status = gale_tensor_reshape(keys, 1, gale_tensor_dims(keys), &o->tensor);
     if (status == GALE_OK) status = hold_all(o, values);
@@ -102,4 +104,7 @@ gale_status gale_object_map(gale_tensor *keys, gale_object *const *values, gale_
 gale_object_kind gale_object_get_kind(const gale_object *object) { return object->kind; }
 gale_tensor *gale_object_get_tensor(const gale_object *object) { return object->tensor; }
 size_t gale_object_count(const gale_object *object) { return object->count; }
-gale_object *gale_object_item(const gale_object *object, size_t index) { return index < object->count ? object->items[index] : NULL; }
+gale_object *gale_object_item(const gale_object *object, size_t index)
+{
+    return index < object->count ? object->items[index] : NULL;
+}

@@ -1,5 +1,6 @@
-/* The order of nodes.  The standard asks for one in which a value is made before it is read; converters to half precision are known to append their casts
- * at the end instead, and other runtimes sort.  Nodes that are in order stay where they are. */
+/* The order of nodes.  The standard asks for one in which a value is made before it is read; converters to half
+ * precision are known to append their casts at the end instead, and other runtimes sort.  Nodes that are in order stay
+ * where they are. */
 #include "onnx/edit.h"
 #include "onnx/import.h"
 #include <string.h>
@@ -7,13 +8,17 @@
 enum { DEPTH_MAX = 32 }; /* of bodies; what lies deeper is refused when it is imported */
 
 /* Names that are a body's own, and those of the bodies around it. */
-typedef struct locals { gale__names names; const struct locals *up; } locals;
+typedef struct locals {
+    gale__names names;
+    const struct locals *up;
+} locals;
 
 typedef struct sorter {
-    gale__names makers;          /* the node that makes a value */
-    uint32_t *needs; size_t n_needs, capacity; /* nodes that must come before, node by node */
-    size_t *first;               /* of a node's needs, n + 1 */
-    bool mixed;                  /* a node reads what a later one makes */
+    gale__names makers; /* the node that makes a value */
+    uint32_t *needs;
+    size_t n_needs, capacity; /* nodes that must come before, node by node */
+    size_t *first;            /* of a node's needs, n + 1 */
+    bool mixed;               /* a node reads what a later one makes */
 } sorter;
 
 static gale_status add_read(sorter *o, size_t node, gale__pb_text name, const locals *inside)
@@ -29,7 +34,10 @@ static gale_status add_read(sorter *o, size_t node, gale__pb_text name, const lo
     return GALE_OK;
 }
 
-static gale_status own(locals *l, gale__pb_text name) { return name.at && name.size ? gale__names_set(&l->names, name.at, name.size, 0) : GALE_OK; }
+static gale_status own(locals *l, gale__pb_text name)
+{
+    return name.at && name.size ? gale__names_set(&l->names, name.at, name.size, 0) : GALE_OK;
+}
 
 static gale_status find_own(locals *l, const gale__pb_graph *g)
 {
@@ -78,7 +86,8 @@ static gale_status find_needs(sorter *o, const gale__pb_node *nodes, size_t n)
     return GALE_OK;
 }
 
-/* Each node behind what it needs, else as they are; where they form a cycle one of them comes too early, and is refused when it is read. */
+/* Each node behind what it needs, else as they are; where they form a cycle one of them comes too early, and is refused
+ * when it is read. */
 static void sort(const sorter *o, size_t n, size_t *next, uint32_t *stack, bool *seen, uint32_t *out)
 {
     size_t height = 0, placed = 0;

@@ -1,5 +1,6 @@
-/* Ranges of activations over samples.  A few outliers must not cost everybody else their precision; but in some networks the outliers carry what matters.  So the outermost
- * parts of a large tensor are cut off only where its squared error gets smaller by that, judged by a histogram of each tensor as it comes. */
+/* Ranges of activations over samples.  A few outliers must not cost everybody else their precision; but in some
+ * networks the outliers carry what matters.  So the outermost parts of a large tensor are cut off only where its
+ * squared error gets smaller by that, judged by a histogram of each tensor as it comes. */
 #include "graph/tensor.h"
 #include "onnx/edit.h"
 #include "onnx/int8.h"
@@ -18,7 +19,8 @@ void gale__ranges_finish(gale__ranges *r)
 
 bool gale__int8_takes(const gale__pb_node *n)
 {
-    return gale__pb_is_core(&n->domain) && (gale__pb_is(&n->op_type, "MatMul") || gale__pb_is(&n->op_type, "Gemm") || gale__pb_is(&n->op_type, "Conv"));
+    return gale__pb_is_core(&n->domain) &&
+           (gale__pb_is(&n->op_type, "MatMul") || gale__pb_is(&n->op_type, "Gemm") || gale__pb_is(&n->op_type, "Conv"));
 }
 
 bool gale__int8_reads_rows(const gale__pb_node *n)
@@ -42,7 +44,8 @@ gale_status gale__ranges_of(const gale__pb_model *model, gale__ranges *out)
                 GALE_TRY(gale__names_set(&out->names, name->at, name->size, at));
                 out->at[out->n++] = (gale__range){0};
             }
-            if (k == 0 && gale__int8_reads_rows(node) && gale__pb_has_value(g, &node->input.at[1])) out->at[at].by_channel = true;
+            if (k == 0 && gale__int8_reads_rows(node) && gale__pb_has_value(g, &node->input.at[1]))
+                out->at[at].by_channel = true;
         }
     return GALE_OK;
 }

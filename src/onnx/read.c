@@ -1,25 +1,36 @@
 /* Protocol buffers, read by hand: one walk for all messages, over the tables of schema.c.
  *
- * Each message is walked twice: first hopping over what is inside to count, then reading into lists of exactly that size.  So nothing grows, memory is
- * bounded before it is taken, and large tensor data is never touched.  A file may change between the two walks, so the second one checks too. */
+ * Each message is walked twice: first hopping over what is inside to count, then reading into lists of exactly that
+ * size.  So nothing grows, memory is bounded before it is taken, and large tensor data is never touched.  A file may
+ * change between the two walks, so the second one checks too. */
 #include "onnx/file.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { WINDOW = 64 << 10, WINDOW_FAR = 4 << 10, DEPTH = 64, RAW_KEPT = 4 << 10, ARENA_FLOOR = 1 << 20, ARENA_PER_BYTE = 64 };
+enum {
+    WINDOW = 64 << 10,
+    WINDOW_FAR = 4 << 10,
+    DEPTH = 64,
+    RAW_KEPT = 4 << 10,
+    ARENA_FLOOR = 1 << 20,
+    ARENA_PER_BYTE = 64
+};
 enum { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_GROUP, WIRE_GROUP_END, WIRE_32 };
 
 typedef struct reader {
     const gale__pb_source *source;
     gale__arena *arena;
-    uint64_t at;                     /* next byte */
-    const uint8_t *window;           /* bytes low to high of the source */
+    uint64_t at;           /* next byte */
+    const uint8_t *window; /* bytes low to high of the source */
     uint64_t low, high;
     uint8_t *buffer;
-    uint64_t used, most;             /* bytes of the arena */
+    uint64_t used, most; /* bytes of the arena */
     int depth;
-    struct { const gale__pb_field *field; size_t index; } path[DEPTH + 1];
+    struct {
+        const gale__pb_field *field;
+        size_t index;
+    } path[DEPTH + 1];
 } reader;
 
 static void path_text(const reader *r, char *text, size_t size)
@@ -29,7 +40,8 @@ static void path_text(const reader *r, char *text, size_t size)
     for (int i = 0; i <= r->depth && n + 1 < size; i++) {
         const gale__pb_field *f = r->path[i].field;
         if (!f) break;
-        int more = f->list ? snprintf(text + n, size - n, "%s%s[%zu]", i ? "." : ", ", f->name, r->path[i].index) : snprintf(text + n, size - n, "%s%s", i ? "." : ", ", f->name);
+        int more = f->list ? snprintf(text + n, size - n, "%s%s[%zu]", i ? "." : ", ", f->name, r->path[i].index)
+                           : snprintf(text + n, size - n, "%s%s", i ? "." : ", ", f->name);
         n += more > 0 ? (size_t)more : 0;
     }
     if (n >= size) snprintf(text + size - 4, 4, "...");
@@ -63,7 +75,8 @@ static gale_status fill(reader *r)
 
 static inline gale_status get_byte(reader *r, uint64_t end, uint8_t *out)
 {
-    if (r->at >= end) return fail(r, GALE_FORMAT, "ends in the middle of a value, at byte %llu", (unsigned long long)r->at);
+    if (r->at >= end)
+        return fail(r, GALE_FORMAT, "ends in the middle of a value, at byte %llu", (unsigned long long)r->at);
     if (r->at < r->low || r->at >= r->high) GALE_TRY(fill(r));
     *out = r->window[r->at++ - r->low];
     return GALE_OK;
@@ -83,7 +96,8 @@ static gale_status get_varint(reader *r, uint64_t end, uint64_t *out)
 
 static gale_status get_bytes(reader *r, uint64_t end, size_t size, void *to)
 {
-    if (size > end - r->at) return fail(r, GALE_FORMAT, "%zu bytes are asked for, %llu are left", size, (unsigned long long)(end - r->at));
+    if (size > end - r->at)
+        return fail(r, GALE_FORMAT, "%zu bytes are asked for, %llu are left", size, (unsigned long long)(end - r->at));
     for (uint8_t *p = to; size;) {
         if (r->at < r->low || r->at >= r->high) {
             if (size >= WINDOW) { /* past the window, which could only slow it down */
@@ -106,10 +120,13 @@ static gale_status get_tag(reader *r, uint64_t end, uint32_t *number, int *wire)
 {
     uint64_t tag = 0;
     GALE_TRY(get_varint(r, end, &tag));
-    if (tag > UINT32_MAX || tag < 8) return fail(r, GALE_FORMAT, "%llu is no field, at byte %llu", (unsigned long long)(tag >> 3), (unsigned long long)r->at);
+    if (tag > UINT32_MAX || tag < 8)
+        return fail(r, GALE_FORMAT, "%llu is no field, at byte %llu", (unsigned long long)(tag >> 3),
+            (unsigned long long)r->at);
     *number = (uint32_t)(tag >> 3);
     *wire = (int)(tag & 7);
-    if (*wire == WIRE_GROUP || *wire == WIRE_GROUP_END) return fail(r, GALE_UNSUPPORTED, "field %u is a group, which ONNX has none of", *number);
+    if (*wire == WIRE_GROUP || *wire == WIRE_GROUP_END)
+        return fail(r, GALE_UNSUPPORTED, "field %u is a group, which ONNX has none of", *number);
     if (*wire > WIRE_32) return fail(r, GALE_FORMAT, "field %u is of wire type %d, which there is not", *number, *wire);
     return GALE_OK;
 }
@@ -120,7 +137,8 @@ static gale_status get_end(reader *r, uint64_t end, uint64_t *stop)
     uint64_t length = 0;
     GALE_TRY(get_varint(r, end, &length));
     if (length > end - r->at)
-        return fail(r, GALE_FORMAT, "a length of %llu bytes, but %llu are left, at byte %llu", (unsigned long long)length, (unsigned long long)(end - r->at), (unsigned long long)r->at);
+        return fail(r, GALE_FORMAT, "a length of %llu bytes, but %llu are left, at byte %llu",
+            (unsigned long long)length, (unsigned long long)(end - r->at), (unsigned long long)r->at);
     *stop = r->at + length;
     return GALE_OK;
 }
@@ -135,7 +153,8 @@ static gale_status skip(reader *r, uint64_t end, int wire)
         return GALE_OK;
     }
     unsigned size = wire == WIRE_64 ? 8 : 4;
-    if (size > end - r->at) return fail(r, GALE_FORMAT, "ends in the middle of a value, at byte %llu", (unsigned long long)r->at);
+    if (size > end - r->at)
+        return fail(r, GALE_FORMAT, "ends in the middle of a value, at byte %llu", (unsigned long long)r->at);
     r->at += size;
     return GALE_OK;
 }
@@ -145,7 +164,8 @@ static gale_status skip(reader *r, uint64_t end, int wire)
 /* A few bytes of file can stand for a large struct; a file that is mostly such is not a model. */
 static gale_status take(reader *r, size_t size, void **out)
 {
-    if (size > r->most - r->used) return fail(r, GALE_LIMIT, "needs more than %d bytes of memory for each byte of the file", ARENA_PER_BYTE);
+    if (size > r->most - r->used)
+        return fail(r, GALE_LIMIT, "needs more than %d bytes of memory for each byte of the file", ARENA_PER_BYTE);
     r->used += size;
     *out = gale__arena_alloc(r->arena, size);
     return *out ? GALE_OK : GALE_NO_MEMORY;
@@ -182,7 +202,9 @@ static gale_status append(reader *r, void *list, size_t item_bytes, size_t *room
 static int wire_of(const gale__pb_field *f)
 {
     switch (f->kind) {
-    case GALE__PB_I32: case GALE__PB_I64: case GALE__PB_U64: return WIRE_VARINT;
+    case GALE__PB_I32:
+    case GALE__PB_I64:
+    case GALE__PB_U64: return WIRE_VARINT;
     case GALE__PB_F32: return WIRE_32;
     case GALE__PB_F64: return WIRE_64;
     default: return WIRE_BYTES;
@@ -267,7 +289,8 @@ static gale_status count_values(reader *r, uint64_t end, const gale__pb_table *t
     r->at = start;
     r->path[r->depth].field = NULL;
     for (int i = 0; i < t->n_fields; i++)
-        if (room[i] && t->fields[i].list) GALE_TRY(reserve(r, (char *)message + t->fields[i].offset, gale__pb_item_bytes(&t->fields[i]), room[i]));
+        if (room[i] && t->fields[i].list)
+            GALE_TRY(reserve(r, (char *)message + t->fields[i].offset, gale__pb_item_bytes(&t->fields[i]), room[i]));
     gale__pb_head *head = message;
     return room[t->n_fields] ? reserve(r, &head->unknown, sizeof(gale__pb_text), room[t->n_fields]) : GALE_OK;
 }
@@ -290,7 +313,8 @@ static void clear_others(const gale__pb_table *t, const gale__pb_field *f, void 
         const gale__pb_field *other = &t->fields[i];
         if (other == f || other->choice != f->choice) continue;
         head->present &= ~(1ull << i);
-        memset((char *)message + other->offset, 0, other->kind == GALE__PB_MESSAGE ? sizeof(void *) : gale__pb_item_bytes(other));
+        memset((char *)message + other->offset, 0,
+            other->kind == GALE__PB_MESSAGE ? sizeof(void *) : gale__pb_item_bytes(other));
         if (other->flag) *((bool *)message + other->flag) = false;
     }
 }
@@ -344,9 +368,23 @@ static gale_status read_value(reader *r, uint64_t end, const gale__pb_field *f, 
 /* Files of the first IR versions do not say of which kind an attribute is: the field that is there does. */
 static void find_attribute_type(gale__pb_attribute *a, gale__pb_head *head, const gale__pb_table *t)
 {
-    static const struct { uint8_t number, type; } values[] = {
-        {2, GALE__PB_FLOAT}, {3, GALE__PB_INT}, {4, GALE__PB_STRING}, {5, GALE__PB_TENSOR}, {6, GALE__PB_GRAPH}, {7, GALE__PB_FLOATS}, {8, GALE__PB_INTS}, {9, GALE__PB_STRINGS},
-        {10, GALE__PB_TENSORS}, {11, GALE__PB_GRAPHS}, {14, GALE__PB_TYPE}, {15, GALE__PB_TYPES}, {22, GALE__PB_SPARSE}, {23, GALE__PB_SPARSES},
+    static const struct {
+        uint8_t number, type;
+    } values[] = {
+        {2, GALE__PB_FLOAT},
+        {3, GALE__PB_INT},
+        {4, GALE__PB_STRING},
+        {5, GALE__PB_TENSOR},
+        {6, GALE__PB_GRAPH},
+        {7, GALE__PB_FLOATS},
+        {8, GALE__PB_INTS},
+        {9, GALE__PB_STRINGS},
+        {10, GALE__PB_TENSORS},
+        {11, GALE__PB_GRAPHS},
+        {14, GALE__PB_TYPE},
+        {15, GALE__PB_TYPES},
+        {22, GALE__PB_SPARSE},
+        {23, GALE__PB_SPARSES},
     };
     if (a->type || a->ref_attr_name.size) return;
     for (size_t i = 0; i < sizeof values / sizeof *values && !a->type; i++)
@@ -381,7 +419,9 @@ static gale_status read_message(reader *r, uint64_t end, gale__pb_which which, v
             continue;
         }
         r->path[r->depth].field = f;
-        if (wire != wire_of(f) && !(f->list && wire == WIRE_BYTES)) return fail(r, GALE_FORMAT, "is of wire type %d, not %d: not a file of this kind, or a damaged one", wire, wire_of(f));
+        if (wire != wire_of(f) && !(f->list && wire == WIRE_BYTES))
+            return fail(r, GALE_FORMAT, "is of wire type %d, not %d: not a file of this kind, or a damaged one", wire,
+                wire_of(f));
         if (f->choice) clear_others(t, f, message);
         if (f->list) GALE_TRY(read_list_value(r, end, f, wire, (char *)message + f->offset, &room[f - t->fields]));
         else GALE_TRY(read_value(r, end, f, message));
@@ -396,7 +436,8 @@ static gale_status read_message(reader *r, uint64_t end, gale__pb_which which, v
 gale_status gale__pb_read(const gale__pb_source *source, gale__pb_which which, gale__arena *arena, void **out)
 {
     reader r = {.source = source, .arena = arena};
-    r.most = source->size > (UINT64_MAX - ARENA_FLOOR) / ARENA_PER_BYTE ? UINT64_MAX : source->size * ARENA_PER_BYTE + ARENA_FLOOR;
+    r.most = source->size > (UINT64_MAX - ARENA_FLOOR) / ARENA_PER_BYTE ? UINT64_MAX
+                                                                        : source->size * ARENA_PER_BYTE + ARENA_FLOOR;
     if (source->memory) {
         r.window = source->memory;
         r.high = source->size;

@@ -32,8 +32,9 @@ static gale_status add_text(gale__session *s, gale__net *net, int indent, gale__
         const gale__exec_step *step = &e->steps[i];
         const gale__net_node *n = step->segment ? NULL : &net->nodes[step->node];
         if (!n) {
-            gale__str_addf(text, "%*sstep %d: %d nodes on %s %d (%s)\n", indent, "", i, step->segment->n_nodes, gale_device_get_info(s->device)->backend, gale_device_get_info(s->device)->index,
-                           gale_device_get_info(s->device)->name);
+            gale__str_addf(text, "%*sstep %d: %d nodes on %s %d (%s)\n", indent, "", i, step->segment->n_nodes,
+                gale_device_get_info(s->device)->backend, gale_device_get_info(s->device)->index,
+                gale_device_get_info(s->device)->name);
             GALE_TRY(add_programs(step->segment, false, text));
             continue;
         }
@@ -50,14 +51,16 @@ static gale_status add_json(gale__session *s, gale__net *net, gale__str *text)
     for (int i = 0; i < e->n_steps; i++) {
         const gale__exec_step *step = &e->steps[i];
         const gale__net_node *n = step->segment ? NULL : &net->nodes[step->node];
-        gale__str_addf(text, "%s{\"step\": %d, \"where\": \"%s\", ", i ? ",\n" : "", i, n ? "host" : gale_device_get_info(s->device)->backend);
+        gale__str_addf(text, "%s{\"step\": %d, \"where\": \"%s\", ", i ? ",\n" : "", i,
+            n ? "host" : gale_device_get_info(s->device)->backend);
         if (!n) {
             gale__str_addf(text, "\"nodes\": %d, \"programs\": [", step->segment->n_nodes);
             GALE_TRY(add_programs(step->segment, true, text));
             gale__str_add(text, "]}");
             continue;
         }
-        gale__str_addf(text, "\"operator\": \"%s\", \"reason\": \"%s\", \"bodies\": [", n->op, reason((gale__runner)step->runner));
+        gale__str_addf(
+            text, "\"operator\": \"%s\", \"reason\": \"%s\", \"bodies\": [", n->op, reason((gale__runner)step->runner));
         for (int b = 0; b < n->n_bodies; b++) {
             if (b) gale__str_add(text, ",");
             GALE_TRY(add_json(s, n->bodies[b].net, text));

@@ -14,7 +14,8 @@ static int given(const int32_t *in, int n)
     return n;
 }
 
-void gale__rw_node(gale__rewrite *w, const char *op, const gale_attr *attrs, int n_attrs, const int32_t *in, int n_in, int32_t *out, int n_out)
+void gale__rw_node(gale__rewrite *w, const char *op, const gale_attr *attrs, int n_attrs, const int32_t *in, int n_in,
+    int32_t *out, int n_out)
 {
     for (int i = 0; i < n_out && w->status == GALE_OK; i++)
         if (out[i] < 0) note(w, gale__net_new_value(w->net, NULL, &out[i]));
@@ -158,6 +159,7 @@ int32_t gale__rw_trail_by(gale__rewrite *w, int32_t x, int32_t count)
 {
     static const gale_attr first = GALE_INT("axis", 0);
     int32_t none = gale__rw_int(w, 0);
-    int32_t shape = gale__rw_with(w, "Concat", first, gale__rw(w, "Shape", x), gale__rw_ones(w, gale__rw(w, "Max", count, none)));
+    int32_t shape =
+        gale__rw_with(w, "Concat", first, gale__rw(w, "Shape", x), gale__rw_ones(w, gale__rw(w, "Max", count, none)));
     return gale__rw(w, "Reshape", x, shape);
 }

@@ -3,6 +3,11 @@
 #define GALE_ONNX_RUNNER_H
 #include "onnx/net.h"
 
-typedef enum gale__runner { GALE__RUNS_ON_DEVICE, GALE__RUNS_ON_HOST, GALE__RUNS_BODIES, GALE__RUNS_NOWHERE } gale__runner;
+typedef enum gale__runner {
+    GALE__RUNS_ON_DEVICE,
+    GALE__RUNS_ON_HOST,
+    GALE__RUNS_BODIES,
+    GALE__RUNS_NOWHERE
+} gale__runner;
 gale__runner gale__net_runner(const gale__net *net, const gale__net_node *node);
 #endif

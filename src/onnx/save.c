@@ -1,5 +1,6 @@
-/* A model as a file.  Data that lay in other files comes in, or, when a name for it is given, all large initialisers go out into one file beside
- * the model; the tree itself stays as it is.  Both files appear whole or not at all, the data first. */
+/* A model as a file.  Data that lay in other files comes in, or, when a name for it is given, all large initialisers go
+ * out into one file beside the model; the tree itself stays as it is.  Both files appear whole or not at all, the data
+ * first. */
 #include "onnx/write.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +10,18 @@ static const uint64_t most_bytes = INT32_MAX; /* other readers take no more */
 
 typedef struct plan {
     gale__onnx *file;
-    const char *location;      /* of data that goes out; NULL: none goes */
+    const char *location; /* of data that goes out; NULL: none goes */
     gale__arena arena;
     gale__pb_swap *swaps;
     size_t n, capacity;
-    uint64_t size;             /* of the data file */
+    uint64_t size; /* of the data file */
 } plan;
 
 static gale_status add_entry(gale__pb_tensor *as, const char *key, const char *value)
 {
     if (!value) return GALE_NO_MEMORY;
-    as->external_data.at[as->external_data.n++] = (gale__pb_entry){.key = {key, strlen(key)}, .value = {value, strlen(value)}};
+    as->external_data.at[as->external_data.n++] =
+        (gale__pb_entry){.key = {key, strlen(key)}, .value = {value, strlen(value)}};
     return GALE_OK;
 }
 
@@ -53,10 +55,13 @@ static gale_status look_at_tensor(plan *p, const gale__pb_tensor *tensor, bool i
     if (!external && (!out || !tensor->raw_data.size)) return GALE_OK;
     gale__pb_swap s = {.of = tensor, .as = *tensor};
     gale_status status = gale__onnx_place(p->file, tensor, &s.place);
-    if (status != GALE_OK) return gale__fail_within(status, "%s: tensor '%s'", gale__onnx_path(p->file), tensor->name.size ? tensor->name.at : "");
+    if (status != GALE_OK)
+        return gale__fail_within(
+            status, "%s: tensor '%s'", gale__onnx_path(p->file), tensor->name.size ? tensor->name.at : "");
     out = out && s.place.size > OUTSIDE_LEAST;
     if (!external && !out) return GALE_OK;
-    s.as.head.present = 0; /* what has a value is written, and nothing else: the scalars of a tensor have no meaning when zero */
+    s.as.head.present =
+        0; /* what has a value is written, and nothing else: the scalars of a tensor have no meaning when zero */
     if (out) GALE_TRY(move_out(p, &s));
     else move_in(&s);
     GALE_TRY(gale__grow((void **)&p->swaps, &p->capacity, p->n + 1, sizeof *p->swaps));
@@ -77,7 +82,8 @@ static gale_status look_at(plan *p, gale__pb_which which, const void *message, b
         if (f->list) memcpy(&l, at, sizeof l);
         else memcpy(&l.at, at, sizeof l.at);
         for (size_t k = 0; l.at && k < l.n; k++)
-            GALE_TRY(look_at(p, f->message, (const char *)l.at + k * gale__pb_item_bytes(f), which == GALE__PB_IS_graph && f->offset == offsetof(gale__pb_graph, initializer)));
+            GALE_TRY(look_at(p, f->message, (const char *)l.at + k * gale__pb_item_bytes(f),
+                which == GALE__PB_IS_graph && f->offset == offsetof(gale__pb_graph, initializer)));
     }
     return GALE_OK;
 }
@@ -113,7 +119,8 @@ static gale_status begin_data(const plan *p, const char *path, gale__file_out *o
     if (slash) gale__str_add_n(&name, path, (size_t)(slash - path) + 1);
     gale__str_add(&name, p->location);
     gale_status status = gale__str_check(&name);
-    if (status == GALE_OK && !strcmp(name.text, path)) status = gale__fail(GALE_INVALID, "%s: the model and its data cannot be one file", path);
+    if (status == GALE_OK && !strcmp(name.text, path))
+        status = gale__fail(GALE_INVALID, "%s: the model and its data cannot be one file", path);
     if (status == GALE_OK) status = gale__file_begin(name.text, out);
     gale__str_finish(&name);
     return status;
@@ -123,10 +130,13 @@ static gale_status check_size(const plan *p, const gale__pb_model *model, const 
 {
     uint64_t size = gale__pb_size(p->file, GALE__PB_IS_model, model, p->swaps, p->n);
     if (size <= most_bytes) return GALE_OK;
-    return gale__fail(GALE_LIMIT, "%s: would have %llu bytes, and readers of the format take %llu: put its data into a file of its own", path, (unsigned long long)size, (unsigned long long)most_bytes);
+    return gale__fail(GALE_LIMIT,
+        "%s: would have %llu bytes, and readers of the format take %llu: put its data into a file of its own", path,
+        (unsigned long long)size, (unsigned long long)most_bytes);
 }
 
-static gale_status write_both(plan *p, const gale__pb_model *model, const char *path, gale__file_out *data, gale__file_out *out)
+static gale_status write_both(
+    plan *p, const gale__pb_model *model, const char *path, gale__file_out *data, gale__file_out *out)
 {
     if (p->size) {
         GALE_TRY(begin_data(p, path, data));

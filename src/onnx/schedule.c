@@ -1,5 +1,6 @@
-/* The order of a net's nodes and where it is cut.  Whatever is ready for the device goes into the current segment; when nothing more is,
- * everything that is ready for the host runs, then the next segment begins.  So there are few cuts, whatever the order in the file. */
+/* The order of a net's nodes and where it is cut.  Whatever is ready for the device goes into the current segment; when
+ * nothing more is, everything that is ready for the host runs, then the next segment begins.  So there are few cuts,
+ * whatever the order in the file. */
 #include "graph/opgraph.h"
 #include "onnx/session.h"
 #include <string.h>
@@ -7,9 +8,9 @@
 typedef struct scheduler {
     gale__net *net;
     gale__exec *exec;
-    int32_t *made_in;          /* by value: the step that makes it, -1 not yet, -2 there from the start */
-    bool *fixed;               /* by value: made of shapes and constants alone, as far as the current segment is concerned */
-    int32_t *waiting;          /* nodes not done, in order */
+    int32_t *made_in; /* by value: the step that makes it, -1 not yet, -2 there from the start */
+    bool *fixed;      /* by value: made of shapes and constants alone, as far as the current segment is concerned */
+    int32_t *waiting; /* nodes not done, in order */
     int n_waiting;
 } scheduler;
 
@@ -65,12 +66,14 @@ static gale_status new_step(scheduler *s, gale__runner runner, int32_t node, gal
     GALE_TRY(gale__grow((void **)&e->steps, &e->steps_capacity, (size_t)e->n_steps + 1, sizeof *e->steps));
     *out = &e->steps[e->n_steps];
     **out = (gale__exec_step){.runner = (uint8_t)runner, .node = node};
-    if (runner == GALE__RUNS_ON_DEVICE && !((*out)->segment = gale__calloc(1, sizeof *(*out)->segment))) return GALE_NO_MEMORY;
+    if (runner == GALE__RUNS_ON_DEVICE && !((*out)->segment = gale__calloc(1, sizeof *(*out)->segment)))
+        return GALE_NO_MEMORY;
     e->n_steps++;
     return GALE_OK;
 }
 
-/* One pass over what waits: nodes that are ready and of the wanted kind.  A pass is enough for a segment, since nodes stand in order. */
+/* One pass over what waits: nodes that are ready and of the wanted kind.  A pass is enough for a segment, since nodes
+ * stand in order. */
 static gale_status take_ready(scheduler *s, bool device, bool *any)
 {
     gale__exec_step *step = NULL;
@@ -81,7 +84,8 @@ static gale_status take_ready(scheduler *s, bool device, bool *any)
         const gale__net_node *n = &s->net->nodes[at];
         gale__runner runner = gale__net_runner(s->net, n);
         int number = step && device ? s->exec->n_steps - 1 : s->exec->n_steps;
-        bool fits = (runner == GALE__RUNS_ON_DEVICE) == device && all_ready(s, n) && (!device || can_plan(s, n, number));
+        bool fits =
+            (runner == GALE__RUNS_ON_DEVICE) == device && all_ready(s, n) && (!device || can_plan(s, n, number));
         if (!fits) {
             s->waiting[kept++] = at;
             continue;
@@ -117,7 +121,8 @@ static void find_uses(gale__exec *e)
     for (int i = 0; i < e->n_steps; i++) {
         const gale__exec_step *s = &e->steps[i];
         if (!s->segment) note_uses(e, &e->net->nodes[s->node], i);
-        for (int k = 0; s->segment && k < s->segment->n_nodes; k++) note_uses(e, &e->net->nodes[s->segment->nodes[k]], i);
+        for (int k = 0; s->segment && k < s->segment->n_nodes; k++)
+            note_uses(e, &e->net->nodes[s->segment->nodes[k]], i);
     }
     for (int i = 0; i < e->net->n_outputs; i++) note_use(e, e->net->outputs[i], e->n_steps);
 }
@@ -150,7 +155,8 @@ static gale_status find_edges(scheduler *s, int step)
         const gale__net_node *n = &net->nodes[g->nodes[k]];
         for (int i = 0; i < n->n_in; i++) note_input(s, step, n->in[i], seen);
         for (int b = 0; b < n->n_bodies; b++)
-            for (int i = 0; i < n->bodies[b].net->n_captures; i++) note_input(s, step, n->bodies[b].net->captures[i], seen);
+            for (int i = 0; i < n->bodies[b].net->n_captures; i++)
+                note_input(s, step, n->bodies[b].net->captures[i], seen);
         for (int i = 0; i < n->n_out; i++)
             if (n->out[i] >= 0 && s->exec->last_use[n->out[i]] > step) g->outputs[g->n_outputs++] = n->out[i];
     }
@@ -245,7 +251,8 @@ gale_status gale__exec_make(gale__net *net)
     gale__free(s.fixed);
     gale__free(s.waiting);
     for (int i = 0; status == GALE_OK && i < net->n_nodes; i++)
-        for (int b = 0; status == GALE_OK && b < net->nodes[i].n_bodies; b++) status = gale__exec_make(net->nodes[i].bodies[b].net);
+        for (int b = 0; status == GALE_OK && b < net->nodes[i].n_bodies; b++)
+            status = gale__exec_make(net->nodes[i].bodies[b].net);
     return status;
 }
 

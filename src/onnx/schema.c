@@ -1,14 +1,33 @@
-/* ONNX's messages, a table each, in the order of field numbers: the order in which others write them, so that a file that is only read and written
- * again mostly keeps its bytes.  What no row names (training, sharding, annotations) is kept as it came. */
+/* ONNX's messages, a table each, in the order of field numbers: the order in which others write them, so that a file
+ * that is only read and written again mostly keeps its bytes.  What no row names (training, sharding, annotations) is
+ * kept as it came. */
 #include "onnx/schema.h"
 
 #define ROW(m, n, k, f) .name = #f, .number = n, .kind = GALE__PB_##k, .offset = offsetof(gale__pb_##m, f)
-#define ONE(m, n, k, f) {ROW(m, n, k, f)}
-#define MANY(m, n, k, f) {ROW(m, n, k, f), .list = true}
-#define PACKED(m, n, k, f) {ROW(m, n, k, f), .list = true, .packed = true}
-#define SUB(m, n, of, f) {ROW(m, n, MESSAGE, f), .message = GALE__PB_IS_##of}
-#define SUBS(m, n, of, f) {ROW(m, n, MESSAGE, f), .message = GALE__PB_IS_##of, .list = true}
-#define EITHER(m, n, of, f) {ROW(m, n, MESSAGE, f), .message = GALE__PB_IS_##of, .choice = 1}
+#define ONE(m, n, k, f) \
+    {                   \
+        ROW(m, n, k, f) \
+    }
+#define MANY(m, n, k, f)              \
+    {                                 \
+        ROW(m, n, k, f), .list = true \
+    }
+#define PACKED(m, n, k, f)                            \
+    {                                                 \
+        ROW(m, n, k, f), .list = true, .packed = true \
+    }
+#define SUB(m, n, of, f)                                   \
+    {                                                      \
+        ROW(m, n, MESSAGE, f), .message = GALE__PB_IS_##of \
+    }
+#define SUBS(m, n, of, f)                                                \
+    {                                                                    \
+        ROW(m, n, MESSAGE, f), .message = GALE__PB_IS_##of, .list = true \
+    }
+#define EITHER(m, n, of, f)                                             \
+    {                                                                   \
+        ROW(m, n, MESSAGE, f), .message = GALE__PB_IS_##of, .choice = 1 \
+    }
 
 static const gale__pb_field entry_fields[] = {ONE(entry, 1, TEXT, key), ONE(entry, 2, TEXT, value)};
 static const gale__pb_field opset_fields[] = {ONE(opset, 1, TEXT, domain), ONE(opset, 2, I64, version)};
@@ -31,7 +50,8 @@ static const gale__pb_field tensor_fields[] = {
     ONE(tensor, 14, I32, data_location),
     SUBS(tensor, 16, entry, metadata_props),
 };
-static const gale__pb_field sparse_fields[] = {SUB(sparse, 1, tensor, values), SUB(sparse, 2, tensor, indices), MANY(sparse, 3, I64, dims)};
+static const gale__pb_field sparse_fields[] = {
+    SUB(sparse, 1, tensor, values), SUB(sparse, 2, tensor, indices), MANY(sparse, 3, I64, dims)};
 
 static const gale__pb_field dim_fields[] = {
     {ROW(dim, 1, I64, dim_value), .choice = 1, .flag = offsetof(gale__pb_dim, has_value)},
@@ -39,7 +59,8 @@ static const gale__pb_field dim_fields[] = {
     ONE(dim, 3, TEXT, denotation),
 };
 static const gale__pb_field shape_fields[] = {SUBS(shape, 1, dim, dim)};
-static const gale__pb_field tensor_type_fields[] = {ONE(tensor_type, 1, I32, elem_type), SUB(tensor_type, 2, shape, shape)};
+static const gale__pb_field tensor_type_fields[] = {
+    ONE(tensor_type, 1, I32, elem_type), SUB(tensor_type, 2, shape, shape)};
 static const gale__pb_field element_type_fields[] = {SUB(element_type, 1, type, elem_type)};
 static const gale__pb_field map_type_fields[] = {ONE(map_type, 1, I32, key_type), SUB(map_type, 2, type, value_type)};
 static const gale__pb_field type_fields[] = {
@@ -157,7 +178,9 @@ const gale__pb_table gale__pb_tables[GALE__PB_MESSAGE_COUNT] = {
     GALE__PB_MESSAGES(X)
 #undef X
 };
-#define X(m) _Static_assert(sizeof m##_fields / sizeof *m##_fields <= GALE__PB_MOST_FIELDS, "GALE__PB_MOST_FIELDS is too small");
+#define X(m)                                                                                                      \
+    _Static_assert(sizeof m##_fields / sizeof *m##_fields <= GALE__PB_MOST_FIELDS, "GALE__PB_MOST_FIELDS is too " \
+                                                                                   "small");
 GALE__PB_MESSAGES(X)
 #undef X
 
@@ -177,8 +200,11 @@ gale__pb_which gale__pb_of_kind(gale__pb_kind kind)
 size_t gale__pb_item_bytes(const gale__pb_field *field)
 {
     switch (field->kind) {
-    case GALE__PB_I32: case GALE__PB_F32: return 4;
-    case GALE__PB_I64: case GALE__PB_U64: case GALE__PB_F64: return 8;
+    case GALE__PB_I32:
+    case GALE__PB_F32: return 4;
+    case GALE__PB_I64:
+    case GALE__PB_U64:
+    case GALE__PB_F64: return 8;
     case GALE__PB_MESSAGE: return gale__pb_tables[field->message].size_bytes;
     default: return sizeof(gale__pb_text);
     }

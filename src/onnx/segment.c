@@ -1,10 +1,14 @@
-/* A device segment as a gale_graph: the net's nodes with their operators' names, constants held where they lie, bodies as graphs of
- * their own whose captured values follow the node's inputs. */
+/* A device segment as a gale_graph: the net's nodes with their operators' names, constants held where they lie, bodies
+ * as graphs of their own whose captured values follow the node's inputs. */
 #include "graph/opgraph.h"
 #include "onnx/session.h"
 #include <string.h>
 
-typedef struct maker { gale__net *net; gale_graph *graph; gale_value *values; /* by value of the net; GALE_NONE not yet */ } maker;
+typedef struct maker {
+    gale__net *net;
+    gale_graph *graph;
+    gale_value *values; /* by value of the net; GALE_NONE not yet */
+} maker;
 
 static gale_status graph_of_body(gale__net *body, gale_graph **out);
 
@@ -13,12 +17,18 @@ static gale_status value_of(maker *m, int32_t v, gale_value *out)
 {
     *out = GALE_NONE;
     if (v < 0) return GALE_OK;
-    if (m->values[v] == GALE_NONE && m->net->values[v].constant) GALE_TRY(gale_graph_constant_tensor(m->graph, m->net->values[v].constant, &m->values[v]));
+    if (m->values[v] == GALE_NONE && m->net->values[v].constant)
+        GALE_TRY(gale_graph_constant_tensor(m->graph, m->net->values[v].constant, &m->values[v]));
     *out = m->values[v];
     return GALE_OK;
 }
 
-typedef struct call { gale_value *in, *out; gale_attr *attrs; gale_graph **bodies; int n_in, n_attrs; } call;
+typedef struct call {
+    gale_value *in, *out;
+    gale_attr *attrs;
+    gale_graph **bodies;
+    int n_in, n_attrs;
+} call;
 
 static void finish_call(const gale__net_node *n, call *c)
 {
@@ -48,7 +58,8 @@ static gale_status add_gradient(maker *m, const gale__net_node *n, call *c)
 {
     gale_value sum;
     gale_attr flat = GALE_INT("keepdims", 0);
-    if (c->n_in < 2 || c->in[0] == GALE_NONE || n->n_out > c->n_in - 1) return gale__net_fail(n, GALE_FORMAT, "it differentiates by %d values and gives %d", c->n_in - 1, n->n_out);
+    if (c->n_in < 2 || c->in[0] == GALE_NONE || n->n_out > c->n_in - 1)
+        return gale__net_fail(n, GALE_FORMAT, "it differentiates by %d values and gives %d", c->n_in - 1, n->n_out);
     GALE_TRY(gale_graph_op(m->graph, "ReduceSum", c->in, 1, &flat, 1, &sum, 1));
     return gale_graph_gradient(m->graph, sum, c->in + 1, n->n_out, c->out);
 }
@@ -115,7 +126,8 @@ static gale_status graph_of_body(gale__net *body, gale_graph **out)
 {
     maker m;
     gale_status status = begin(body, &m);
-    for (int i = 0; status == GALE_OK && i < body->n_inputs; i++) status = add_input(&m, body->inputs[i], body->values[body->inputs[i]].type);
+    for (int i = 0; status == GALE_OK && i < body->n_inputs; i++)
+        status = add_input(&m, body->inputs[i], body->values[body->inputs[i]].type);
     for (int i = 0; status == GALE_OK && i < body->n_nodes; i++) status = add_node(&m, &body->nodes[i]);
     for (int i = 0; status == GALE_OK && i < body->n_outputs; i++) status = add_output(&m, body->outputs[i]);
     return end(&m, status, out);
@@ -141,7 +153,8 @@ static gale__variant *find_variant(const gale__segment *g, gale_tensor *const *i
     return NULL;
 }
 
-static gale_status make_variant(gale__session *s, gale__net *net, gale__segment *g, gale_tensor *const *inputs, gale__variant **out)
+static gale_status make_variant(
+    gale__session *s, gale__net *net, gale__segment *g, gale_tensor *const *inputs, gale__variant **out)
 {
     gale__variant *v = gale__calloc(1, sizeof *v + ((size_t)g->n_inputs + 1) * sizeof *v->types);
     if (!v) return GALE_NO_MEMORY;
@@ -158,7 +171,8 @@ static gale_status make_variant(gale__session *s, gale__net *net, gale__segment 
     return GALE_OK;
 }
 
-gale_status gale__segment_program(gale__session *s, gale__net *net, gale__segment *g, gale_tensor *const *inputs, gale_program **out)
+gale_status gale__segment_program(
+    gale__session *s, gale__net *net, gale__segment *g, gale_tensor *const *inputs, gale_program **out)
 {
     gale__mutex_lock(&s->lock);
     gale__variant *v = find_variant(g, inputs);

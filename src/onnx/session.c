@@ -2,7 +2,8 @@
 #include "onnx/session.h"
 #include "device/device.h"
 
-gale_status gale__session_open(gale__onnx *file, gale_device *device, const gale_model_options *options, gale__session **out)
+gale_status gale__session_open(
+    gale__onnx *file, gale_device *device, const gale_model_options *options, gale__session **out)
 {
     gale__session *s = gale__calloc(1, sizeof *s);
     if (!s) return GALE_NO_MEMORY;

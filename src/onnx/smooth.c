@@ -1,23 +1,25 @@
-/* Few channels of an activation are often far larger than the others: networks for language keep them so from layer to layer.  In 8 bit they leave little for the rest.  A
- * product does not change when a channel is divided and the weights that meet it are multiplied by the same number, so the unevenness is shared between both sides, as much of
- * it as makes the error of the product least. */
+/* Few channels of an activation are often far larger than the others: networks for language keep them so from layer to
+ * layer.  In 8 bit they leave little for the rest.  A product does not change when a channel is divided and the weights
+ * that meet it are multiplied by the same number, so the unevenness is shared between both sides, as much of it as
+ * makes the error of the product least. */
 #include "onnx/int8.h"
 #include <math.h>
 #include <string.h>
 
-static const double strengths[] = {0, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75}; /* more than that leans on samples too much: other data goes beyond */
+static const double strengths[] = {
+    0, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75}; /* more than that leans on samples too much: other data goes beyond */
 enum { STRENGTHS = sizeof strengths / sizeof *strengths };
 static const double worth_it = 0.8; /* of the squared error may be left, else the multiplication is not added */
-static const double tail = 8;       /* times its root mean square a channel is taken to reach, whatever the samples had */
+static const double tail = 8; /* times its root mean square a channel is taken to reach, whatever the samples had */
 static const double floor_of = 1e-5; /* of the largest: for channels that are hardly there */
 
 typedef struct problem {
     const gale__range *range;
     const gale__smooth_weight *weights;
     size_t n_weights, channels;
-    double *large, *heavy;     /* by channel: the largest of the activation, and of its weights */
-    double *factors;           /* by channel */
-    double *most;              /* by output, of one weight */
+    double *large, *heavy; /* by channel: the largest of the activation, and of its weights */
+    double *factors;       /* by channel */
+    double *most;          /* by output, of one weight */
 } problem;
 
 static double larger(double a, double b) { return a > b ? a : b; }
@@ -37,7 +39,8 @@ static void look_at(problem *p)
         double extreme = larger(fabs((double)c->low), fabs((double)c->high));
         p->large[k] = larger(extreme, tail * sqrt(c->squares / (double)p->range->rows));
         for (size_t i = 0; i < p->n_weights; i++)
-            for (size_t n = 0; n < p->weights[i].outputs; n++) p->heavy[k] = larger(p->heavy[k], weight_at(&p->weights[i], k, n));
+            for (size_t n = 0; n < p->weights[i].outputs; n++)
+                p->heavy[k] = larger(p->heavy[k], weight_at(&p->weights[i], k, n));
         largest = larger(largest, p->large[k]);
         heaviest = larger(heaviest, p->heavy[k]);
     }
@@ -58,7 +61,8 @@ static void choose(problem *p, double strength)
     for (size_t k = 0; k < p->channels; k++) p->factors[k] = exp(p->factors[k] - sum / (double)p->channels);
 }
 
-/* The squared error of one row of products, up to a constant: rounding of the activation meets the weights, rounding of the weights the activation. */
+/* The squared error of one row of products, up to a constant: rounding of the activation meets the weights, rounding of
+ * the weights the activation. */
 static double error_of(problem *p)
 {
     double low = 0, high = 0, energy = 0, error = 0;
@@ -106,7 +110,8 @@ static bool solve(problem *p, float *factors)
     return true;
 }
 
-gale_status gale__smooth_find(const gale__range *range, const gale__smooth_weight *weights, size_t n_weights, float *factors, bool *worth)
+gale_status gale__smooth_find(
+    const gale__range *range, const gale__smooth_weight *weights, size_t n_weights, float *factors, bool *worth)
 {
     problem p = {.range = range, .weights = weights, .n_weights = n_weights, .channels = (size_t)range->n_channels};
     size_t outputs = 0;

@@ -1,15 +1,23 @@
-/* TensorProto and tensors.  A file may hold numbers in raw bytes, in one of six lists, or in another file; here they become what gale computes with.
- * The data must fit the shape exactly: whatever does not is an error and not a guess. */
+/* TensorProto and tensors.  A file may hold numbers in raw bytes, in one of six lists, or in another file; here they
+ * become what gale computes with. The data must fit the shape exactly: whatever does not is an error and not a guess.
+ */
 #include "base/num.h"
 #include "graph/tensor.h"
 #include "onnx/file.h"
 #include <stdatomic.h>
 #include <string.h>
 
-enum { BORROWED_LEAST = 64 << 10, PIECE = 4 << 10, SPARSE_FLOOR = 64 << 20, SPARSE_FLOOR_ALL = 1 << 30, SPARSE_PER_BYTE = 4096 };
+enum {
+    BORROWED_LEAST = 64 << 10,
+    PIECE = 4 << 10,
+    SPARSE_FLOOR = 64 << 20,
+    SPARSE_FLOOR_ALL = 1 << 30,
+    SPARSE_PER_BYTE = 4096
+};
 
-static const int8_t type_of_number[] = {-1, GALE_F32, GALE_U8, GALE_I8, GALE_U16, GALE_I16, GALE_I32, GALE_I64, GALE_STRING, GALE_BOOL, GALE_F16, GALE_F64, GALE_U32, GALE_U64, -1, -1,
-    GALE_BF16, GALE_F8E4M3FN, GALE_F8E4M3FNUZ, GALE_F8E5M2, GALE_F8E5M2FNUZ, GALE_U4, GALE_I4, GALE_F4E2M1, GALE_F8E8M0, GALE_U2, GALE_I2};
+static const int8_t type_of_number[] = {-1, GALE_F32, GALE_U8, GALE_I8, GALE_U16, GALE_I16, GALE_I32, GALE_I64,
+    GALE_STRING, GALE_BOOL, GALE_F16, GALE_F64, GALE_U32, GALE_U64, -1, -1, GALE_BF16, GALE_F8E4M3FN, GALE_F8E4M3FNUZ,
+    GALE_F8E5M2, GALE_F8E5M2FNUZ, GALE_U4, GALE_I4, GALE_F4E2M1, GALE_F8E8M0, GALE_U2, GALE_I2};
 enum { NUMBERS = sizeof type_of_number };
 
 int gale__onnx_type(int64_t number) { return number >= 0 && number < NUMBERS ? type_of_number[number] : -1; }
@@ -26,8 +34,8 @@ typedef struct decoded {
     gale_type type;
     int rank;
     int64_t elements;
-    size_t bytes;       /* in our memory */
-    size_t packed;      /* as raw data */
+    size_t bytes;  /* in our memory */
+    size_t packed; /* as raw data */
 } decoded;
 
 static size_t packed_bytes(gale_type type, int64_t elements)
@@ -40,10 +48,13 @@ static bool is_packed(gale_type type) { return type != GALE_STRING && gale__type
 static gale_status look_at(const gale__pb_tensor *m, decoded *d)
 {
     int type = gale__onnx_type(m->data_type);
-    if (m->data_type == 14 || m->data_type == 15) return gale__fail(GALE_UNSUPPORTED, "is of complex numbers, which no operator here takes");
-    if (type < 0) return gale__fail(GALE_FORMAT, "is of element type %d, which ONNX does not define", (int)m->data_type);
+    if (m->data_type == 14 || m->data_type == 15)
+        return gale__fail(GALE_UNSUPPORTED, "is of complex numbers, which no operator here takes");
+    if (type < 0)
+        return gale__fail(GALE_FORMAT, "is of element type %d, which ONNX does not define", (int)m->data_type);
     if (m->segment) return gale__fail(GALE_UNSUPPORTED, "is one segment of a larger tensor");
-    if (m->dims.n > GALE_MAX_RANK) return gale__fail(GALE_LIMIT, "has rank %zu, more than %d", m->dims.n, GALE_MAX_RANK);
+    if (m->dims.n > GALE_MAX_RANK)
+        return gale__fail(GALE_LIMIT, "has rank %zu, more than %d", m->dims.n, GALE_MAX_RANK);
     *d = (decoded){.from = m, .type = (gale_type)type, .rank = (int)m->dims.n};
     GALE_TRY(gale__shape_size(d->type, d->rank, m->dims.at, &d->elements, &d->bytes));
     d->packed = is_packed(d->type) ? packed_bytes(d->type, d->elements) : d->bytes;
@@ -62,7 +73,8 @@ gale_status gale__pb_raw_bytes(const gale__pb_tensor *tensor, size_t *out)
 
 static void unpack(gale_type type, const uint8_t *packed, size_t n, uint8_t *to)
 {
-    unsigned bits = (unsigned)gale__type_table[type].bits, per = 8 / bits, mask = (1u << bits) - 1, sign = gale__type_table[type].kind == 'i' ? 1u << (bits - 1) : 0;
+    unsigned bits = (unsigned)gale__type_table[type].bits, per = 8 / bits, mask = (1u << bits) - 1,
+             sign = gale__type_table[type].kind == 'i' ? 1u << (bits - 1) : 0;
     for (size_t i = 0; i < n; i++) {
         unsigned v = packed[i / per] >> (i % per * bits) & mask;
         to[i] = (uint8_t)((v ^ sign) - sign);
@@ -92,8 +104,10 @@ static void release(void *owner)
 static gale_status borrow(gale__onnx *file, const decoded *d, const gale__pb_place *p, gale_tensor **out)
 {
     gale__onnx_hold(file);
-    gale_status status = p->memory ? gale__tensor_borrow(d->type, d->rank, d->from->dims.at, p->memory, release, file, out)
-                                   : gale__tensor_borrow_map(d->type, d->rank, d->from->dims.at, &p->source->map, p->offset, release, file, out);
+    gale_status status = p->memory
+                             ? gale__tensor_borrow(d->type, d->rank, d->from->dims.at, p->memory, release, file, out)
+                             : gale__tensor_borrow_map(
+                                   d->type, d->rank, d->from->dims.at, &p->source->map, p->offset, release, file, out);
     if (status != GALE_OK) release(file);
     return status;
 }
@@ -103,7 +117,8 @@ static gale_status read_packed(const decoded *d, const gale__pb_place *p, uint8_
     uint8_t piece[PIECE];
     size_t per = d->bytes ? (size_t)(8 / gale__type_table[d->type].bits) : 1, left = (size_t)d->elements;
     for (size_t at = 0; at < d->packed; at += sizeof piece) {
-        size_t bytes = d->packed - at < sizeof piece ? d->packed - at : sizeof piece, n = left < bytes * per ? left : bytes * per;
+        size_t bytes = d->packed - at < sizeof piece ? d->packed - at : sizeof piece,
+               n = left < bytes * per ? left : bytes * per;
         GALE_TRY(gale__pb_place_read(p, at, bytes, piece));
         unpack(d->type, piece, n, to + at * per);
         left -= n;
@@ -117,9 +132,11 @@ static gale_status from_raw(gale__onnx *file, const decoded *d, gale_tensor **ou
     gale_tensor *t = NULL;
     GALE_TRY(gale__onnx_place(file, d->from, &p));
     if (p.size != d->packed)
-        return gale__fail(GALE_FORMAT, "has %llu bytes of data; %zu are needed for its %lld elements of %s", (unsigned long long)p.size, d->packed, (long long)d->elements, gale_type_name(d->type));
+        return gale__fail(GALE_FORMAT, "has %llu bytes of data; %zu are needed for its %lld elements of %s",
+            (unsigned long long)p.size, d->packed, (long long)d->elements, gale_type_name(d->type));
     bool as_it_is = !is_packed(d->type) && d->type != GALE_BOOL;
-    if (as_it_is && d->bytes >= BORROWED_LEAST && (!p.memory || (uintptr_t)p.memory % gale_type_size(d->type) == 0)) return borrow(file, d, &p, out);
+    if (as_it_is && d->bytes >= BORROWED_LEAST && (!p.memory || (uintptr_t)p.memory % gale_type_size(d->type) == 0))
+        return borrow(file, d, &p, out);
     GALE_TRY(gale_tensor_create(NULL, d->type, d->rank, d->from->dims.at, &t));
     uint8_t *data = t->host;
     gale_status status = is_packed(d->type) ? read_packed(d, &p, data) : gale__pb_place_read(&p, 0, d->bytes, data);
@@ -134,7 +151,8 @@ static gale_status from_raw(gale__onnx *file, const decoded *d, gale_tensor **ou
 static gale_status expect(const decoded *d, const char *list, size_t have, size_t want)
 {
     if (have == want) return GALE_OK;
-    return gale__fail(GALE_FORMAT, "has %zu values in %s; %zu are needed for its %lld elements of %s", have, list, want, (long long)d->elements, gale_type_name(d->type));
+    return gale__fail(GALE_FORMAT, "has %zu values in %s; %zu are needed for its %lld elements of %s", have, list, want,
+        (long long)d->elements, gale_type_name(d->type));
 }
 
 static gale_status from_strings(const decoded *d, gale_tensor **out)
@@ -154,7 +172,8 @@ static gale_status from_strings(const decoded *d, gale_tensor **out)
     return status;
 }
 
-/* int32_data serves every type of at most 16 bits: the low bits count.  Types under a byte are packed there as in raw data. */
+/* int32_data serves every type of at most 16 bits: the low bits count.  Types under a byte are packed there as in raw
+ * data. */
 static void from_int32(const decoded *d, void *to)
 {
     const int32_t *v = d->from->int32_data.at;
@@ -175,7 +194,12 @@ static void from_int32(const decoded *d, void *to)
 }
 
 /* The list that a type is kept in, and whether it lies there as it does in memory. */
-typedef struct held { const char *name; const void *at; size_t n; bool same; } held;
+typedef struct held {
+    const char *name;
+    const void *at;
+    size_t n;
+    bool same;
+} held;
 static held find_list(const decoded *d)
 {
     const gale__pb_tensor *m = d->from;
@@ -207,7 +231,8 @@ static gale_status decode(gale__onnx *file, const gale__pb_tensor *m, gale_tenso
 {
     decoded d;
     GALE_TRY(look_at(m, &d));
-    if (d.type == GALE_STRING && (m->raw_data.size || gale__pb_is_external(m))) return gale__fail(GALE_FORMAT, "is of strings, which have no raw form");
+    if (d.type == GALE_STRING && (m->raw_data.size || gale__pb_is_external(m)))
+        return gale__fail(GALE_FORMAT, "is of strings, which have no raw form");
     if (d.type == GALE_STRING) return from_strings(&d, out);
     return m->raw_data.size || gale__pb_is_external(m) ? from_raw(file, &d, out) : from_lists(&d, out);
 }
@@ -227,11 +252,15 @@ static gale_status sparse_index(const decoded *dense, const gale_tensor *indices
     int64_t index = 0;
     if (linear) {
         index = at[i];
-        if (index < 0 || index >= dense->elements) return gale__fail(GALE_FORMAT, "index %lld of a sparse tensor is not in 0 .. %lld", (long long)index, (long long)dense->elements - 1);
+        if (index < 0 || index >= dense->elements)
+            return gale__fail(GALE_FORMAT, "index %lld of a sparse tensor is not in 0 .. %lld", (long long)index,
+                (long long)dense->elements - 1);
     } else {
         for (int k = 0; k < dense->rank; k++) {
             int64_t c = at[i * (size_t)dense->rank + (size_t)k];
-            if (c < 0 || c >= dims[k]) return gale__fail(GALE_FORMAT, "coordinate %lld of axis %d of a sparse tensor is not in 0 .. %lld", (long long)c, k, (long long)dims[k] - 1);
+            if (c < 0 || c >= dims[k])
+                return gale__fail(GALE_FORMAT, "coordinate %lld of axis %d of a sparse tensor is not in 0 .. %lld",
+                    (long long)c, k, (long long)dims[k] - 1);
             index = index * dims[k] + c;
         }
     }
@@ -243,8 +272,10 @@ static gale_status scatter(const decoded *dense, const gale_tensor *values, cons
 {
     size_t n = (size_t)gale__tensor_elements(values), size = gale_type_size(dense->type);
     bool linear = indices->rank == 1;
-    if (values->rank != 1) return gale__fail(GALE_FORMAT, "values of a sparse tensor have rank %d, not 1", values->rank);
-    if (indices->type != GALE_I64 || indices->rank < 1 || indices->rank > 2 || indices->dims[0] != (int64_t)n || (!linear && indices->dims[1] != dense->rank))
+    if (values->rank != 1)
+        return gale__fail(GALE_FORMAT, "values of a sparse tensor have rank %d, not 1", values->rank);
+    if (indices->type != GALE_I64 || indices->rank < 1 || indices->rank > 2 || indices->dims[0] != (int64_t)n ||
+        (!linear && indices->dims[1] != dense->rank))
         return gale__fail(GALE_FORMAT, "indices of a sparse tensor are not i64 [%zu] or [%zu, %d]", n, n, dense->rank);
     memset(to->host, 0, dense->bytes);
     for (size_t i = 0; i < n; i++) {
@@ -269,10 +300,13 @@ static gale_status own(gale_tensor **t)
 /* Few bytes may stand for a shape that no memory holds, or for many that together none does. */
 static gale_status check_density(gale__onnx *file, size_t dense, size_t sparse)
 {
-    if (dense > SPARSE_FLOOR && dense / SPARSE_PER_BYTE > sparse) return gale__fail(GALE_LIMIT, "%zu bytes when made dense, for %zu bytes of values", dense, sparse);
-    uint64_t all_dense = atomic_fetch_add(&file->dense_bytes, dense) + dense, all_sparse = atomic_fetch_add(&file->sparse_bytes, sparse) + sparse;
+    if (dense > SPARSE_FLOOR && dense / SPARSE_PER_BYTE > sparse)
+        return gale__fail(GALE_LIMIT, "%zu bytes when made dense, for %zu bytes of values", dense, sparse);
+    uint64_t all_dense = atomic_fetch_add(&file->dense_bytes, dense) + dense,
+             all_sparse = atomic_fetch_add(&file->sparse_bytes, sparse) + sparse;
     if (all_dense <= SPARSE_FLOOR_ALL || all_dense / SPARSE_PER_BYTE <= all_sparse) return GALE_OK;
-    return gale__fail(GALE_LIMIT, "with those before it %llu bytes when made dense, for %llu bytes of values", (unsigned long long)all_dense, (unsigned long long)all_sparse);
+    return gale__fail(GALE_LIMIT, "with those before it %llu bytes when made dense, for %llu bytes of values",
+        (unsigned long long)all_dense, (unsigned long long)all_sparse);
 }
 
 gale_status gale__onnx_sparse(gale__onnx *file, const gale__pb_sparse *m, gale_tensor **out)

@@ -1,5 +1,5 @@
-/* Numbers for strings and strings for numbers.  With consecutive numbers an operator for numbers moves strings; with ranks it
- * compares, sorts and counts them too. */
+/* Numbers for strings and strings for numbers.  With consecutive numbers an operator for numbers moves strings; with
+ * ranks it compares, sorts and counts them too. */
 #include "onnx/texts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@ gale_status gale__texts_add(gale__texts *t, const gale_tensor *strings, size_t *
     size_t n = (size_t)gale__tensor_elements(strings);
     GALE_TRY(gale__grow((void **)&t->items, &t->capacity, t->count + n, sizeof *t->items));
     *base = t->count;
-    for (size_t i = 0; i < n; i++) t->items[t->count + i].text = gale_tensor_string(strings, (int64_t)i, &t->items[t->count + i].size);
+    for (size_t i = 0; i < n; i++)
+        t->items[t->count + i].text = gale_tensor_string(strings, (int64_t)i, &t->items[t->count + i].size);
     t->count += n;
     return GALE_OK;
 }
@@ -20,8 +21,14 @@ int gale__string_compare(const gale__string *a, const gale__string *b)
     return order ? order : (a->size > b->size) - (a->size < b->size);
 }
 
-typedef struct place { gale__string string; size_t number; } place;
-static int compare_places(const void *a, const void *b) { return gale__string_compare(&((const place *)a)->string, &((const place *)b)->string); }
+typedef struct place {
+    gale__string string;
+    size_t number;
+} place;
+static int compare_places(const void *a, const void *b)
+{
+    return gale__string_compare(&((const place *)a)->string, &((const place *)b)->string);
+}
 
 gale_status gale__texts_rank(gale__texts *t)
 {
@@ -58,9 +65,15 @@ gale_status gale__texts_pick(const gale__texts *t, const gale_tensor *numbers, g
     const char **texts = gale__calloc(n + 1, sizeof *texts);
     size_t *sizes = gale__calloc(n + 1, sizeof *sizes);
     gale_status status = from && texts && sizes ? GALE_OK : GALE_NO_MEMORY;
-    if (status == GALE_OK) status = numbers->type == GALE_I64 ? gale_tensor_to_cpu(numbers, from, n * sizeof *from) : gale__fail(GALE_INVALID, "strings come in, and its result is %s", gale_type_name(numbers->type));
+    if (status == GALE_OK)
+        status = numbers->type == GALE_I64
+                     ? gale_tensor_to_cpu(numbers, from, n * sizeof *from)
+                     : gale__fail(GALE_INVALID, "strings come in, and its result is %s", gale_type_name(numbers->type));
     for (size_t i = 0; status == GALE_OK && i < n; i++) {
-        if (from[i] < 0 || from[i] > (int64_t)t->count) status = gale__fail(GALE_INVALID, "strings come in where numbers are wanted: its result has %lld, which stands for none of %zu", (long long)from[i], t->count);
+        if (from[i] < 0 || from[i] > (int64_t)t->count)
+            status = gale__fail(GALE_INVALID,
+                "strings come in where numbers are wanted: its result has %lld, which stands for none of %zu",
+                (long long)from[i], t->count);
         else if (from[i] > 0) texts[i] = t->items[from[i] - 1].text, sizes[i] = t->items[from[i] - 1].size;
         else texts[i] = "";
     }
@@ -93,7 +106,8 @@ gale_status gale__string_list_tensor(const gale__string_list *list, int rank, co
     int64_t elements;
     size_t bytes;
     gale_status status = texts && sizes ? gale__shape_size(GALE_STRING, rank, dims, &elements, &bytes) : GALE_NO_MEMORY;
-    if (status == GALE_OK && (size_t)elements != list->count) status = gale__fail(GALE_INTERNAL, "%zu strings for a tensor of %lld", list->count, (long long)elements);
+    if (status == GALE_OK && (size_t)elements != list->count)
+        status = gale__fail(GALE_INTERNAL, "%zu strings for a tensor of %lld", list->count, (long long)elements);
     for (size_t i = 0, from = 0; status == GALE_OK && i < list->count; from = list->ends[i++]) {
         texts[i] = gale__str_text(&list->text) + from;
         sizes[i] = list->ends[i] - from;

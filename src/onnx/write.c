@@ -1,5 +1,6 @@
-/* Messages as bytes, by the tables they were read with.  One walk writes and, asked only to count, finds the lengths that stand in front of
- * sub-messages; nothing is kept in between, so a model's tensors pass through a small buffer from file to file. */
+/* Messages as bytes, by the tables they were read with.  One walk writes and, asked only to count, finds the lengths
+ * that stand in front of sub-messages; nothing is kept in between, so a model's tensors pass through a small buffer
+ * from file to file. */
 #include "onnx/write.h"
 #include <string.h>
 
@@ -10,9 +11,9 @@ typedef struct writer {
     gale__onnx *file;
     const gale__pb_swap *swaps;
     size_t n_swaps;
-    gale__str *text;           /* NULL: count only */
-    gale__file_out *out;       /* where text goes when it is long; NULL: nowhere */
-    uint64_t total;            /* when counting */
+    gale__str *text;     /* NULL: count only */
+    gale__file_out *out; /* where text goes when it is long; NULL: nowhere */
+    uint64_t total;      /* when counting */
     gale_status status;
 } writer;
 
@@ -41,9 +42,15 @@ static void put_varint(writer *w, uint64_t v)
     put(w, bytes, n);
 }
 
-static void put_tag(writer *w, const gale__pb_field *f, int wire) { put_varint(w, (uint64_t)f->number << 3 | (unsigned)wire); }
+static void put_tag(writer *w, const gale__pb_field *f, int wire)
+{
+    put_varint(w, (uint64_t)f->number << 3 | (unsigned)wire);
+}
 
-static int scalar_wire(const gale__pb_field *f) { return f->kind == GALE__PB_F32 ? WIRE_32 : f->kind == GALE__PB_F64 ? WIRE_64 : WIRE_VARINT; }
+static int scalar_wire(const gale__pb_field *f)
+{
+    return f->kind == GALE__PB_F32 ? WIRE_32 : f->kind == GALE__PB_F64 ? WIRE_64 : WIRE_VARINT;
+}
 
 static void put_scalar(writer *w, const gale__pb_field *f, const void *at)
 {
@@ -88,7 +95,8 @@ static void put_text(writer *w, const gale__pb_field *f, const gale__pb_text *te
     put(w, text->at, text->size);
 }
 
-gale_status gale__pb_place_copy(const gale__pb_place *place, gale_status (*to)(void *user, const void *data, size_t size), void *user)
+gale_status gale__pb_place_copy(
+    const gale__pb_place *place, gale_status (*to)(void *user, const void *data, size_t size), void *user)
 {
     size_t most = place->size < PIECE ? (size_t)place->size : PIECE;
     void *piece = gale__alloc(most);
@@ -201,14 +209,16 @@ gale_status gale__onnx_encode(gale__onnx *file, gale__pb_kind kind, const void *
     return w.status;
 }
 
-uint64_t gale__pb_size(gale__onnx *file, gale__pb_which which, const void *message, const gale__pb_swap *swaps, size_t n_swaps)
+uint64_t gale__pb_size(
+    gale__onnx *file, gale__pb_which which, const void *message, const gale__pb_swap *swaps, size_t n_swaps)
 {
     writer w = {.file = file, .swaps = swaps, .n_swaps = n_swaps};
     write_message(&w, which, message);
     return w.total;
 }
 
-gale_status gale__pb_write(gale__onnx *file, gale__pb_which which, const void *message, const gale__pb_swap *swaps, size_t n_swaps, gale__str *text, gale__file_out *out)
+gale_status gale__pb_write(gale__onnx *file, gale__pb_which which, const void *message, const gale__pb_swap *swaps,
+    size_t n_swaps, gale__str *text, gale__file_out *out)
 {
     gale__str buffer = {0};
     writer w = {.file = file, .swaps = swaps, .n_swaps = n_swaps, .text = out ? &buffer : text, .out = out};

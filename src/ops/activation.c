@@ -9,8 +9,14 @@ static void apply(gale__lower *L, body *f)
     L->out[0] = gale__g_cast(L->g, f(L, gale__wide(L, L->in[0])), gale__type_of(L->g, L->in[0]));
 }
 
-static gale__node max0(gale__lower *L, gale__node x) { return gale__g_binary(L->g, GALE__MAX, x, gale__value(L, x, 0)); }
-static gale__node min0(gale__lower *L, gale__node x) { return gale__g_binary(L->g, GALE__MIN, x, gale__value(L, x, 0)); }
+static gale__node max0(gale__lower *L, gale__node x)
+{
+    return gale__g_binary(L->g, GALE__MAX, x, gale__value(L, x, 0));
+}
+static gale__node min0(gale__lower *L, gale__node x)
+{
+    return gale__g_binary(L->g, GALE__MIN, x, gale__value(L, x, 0));
+}
 static gale__node times(gale__lower *L, gale__node x, double v) { return gale__g_mul(L->g, x, gale__value(L, x, v)); }
 static gale__node plus(gale__lower *L, gale__node x, double v) { return gale__g_add(L->g, x, gale__value(L, x, v)); }
 static gale__node expm1_(gale__lower *L, gale__node x) { return gale__g_unary(L->g, GALE__EXPM1, x); }
@@ -20,12 +26,19 @@ static gale__node below_zero(gale__lower *L, gale__node x, gale__node y)
     return gale__g_select(L->g, gale__g_binary(L->g, GALE__LT, x, gale__value(L, x, 0)), y, x);
 }
 
-static gale__node leaky_relu(gale__lower *L, gale__node x) { return below_zero(L, x, times(L, x, gale__attr_f(L, "alpha", 0.01))); }
-static gale__node elu(gale__lower *L, gale__node x) { return below_zero(L, x, times(L, expm1_(L, x), gale__attr_f(L, "alpha", 1))); }
+static gale__node leaky_relu(gale__lower *L, gale__node x)
+{
+    return below_zero(L, x, times(L, x, gale__attr_f(L, "alpha", 0.01)));
+}
+static gale__node elu(gale__lower *L, gale__node x)
+{
+    return below_zero(L, x, times(L, expm1_(L, x), gale__attr_f(L, "alpha", 1)));
+}
 
 static gale__node selu(gale__lower *L, gale__node x)
 {
-    double alpha = gale__attr_f(L, "alpha", 1.67326319217681884765625), gamma = gale__attr_f(L, "gamma", 1.05070102214813232421875);
+    double alpha = gale__attr_f(L, "alpha", 1.67326319217681884765625),
+           gamma = gale__attr_f(L, "gamma", 1.05070102214813232421875);
     return times(L, below_zero(L, x, times(L, expm1_(L, x), alpha)), gamma);
 }
 
@@ -38,26 +51,50 @@ static gale__node celu(gale__lower *L, gale__node x)
 /* max(x, 0) + log(1 + exp(-|x|)): neither end overflows. */
 gale__node gale__softplus(gale__lower *L, gale__node x)
 {
-    gale__node small = gale__g_unary(L->g, GALE__EXP, gale__g_unary(L->g, GALE__NEG, gale__g_unary(L->g, GALE__ABS, x)));
+    gale__node small =
+        gale__g_unary(L->g, GALE__EXP, gale__g_unary(L->g, GALE__NEG, gale__g_unary(L->g, GALE__ABS, x)));
     return gale__g_add(L->g, max0(L, x), gale__g_unary(L->g, GALE__LOG1P, small));
 }
 
 gale__node gale__gelu(gale__lower *L, gale__node x, bool fast)
 {
     gale__g *g = L->g;
-    gale__node cube = gale__g_mul(g, gale__g_mul(g, x, x), x), inner = times(L, gale__g_add(g, x, times(L, cube, 0.044715)), 0.79788456080286535588);
-    gale__node t = fast ? gale__g_unary(g, GALE__TANH, inner) : gale__g_unary(g, GALE__ERF, times(L, x, 0.70710678118654752440));
+    gale__node cube = gale__g_mul(g, gale__g_mul(g, x, x), x),
+               inner = times(L, gale__g_add(g, x, times(L, cube, 0.044715)), 0.79788456080286535588);
+    gale__node t =
+        fast ? gale__g_unary(g, GALE__TANH, inner) : gale__g_unary(g, GALE__ERF, times(L, x, 0.70710678118654752440));
     return gale__g_mul(g, times(L, x, 0.5), plus(L, t, 1));
 }
 
-static gale__node gelu(gale__lower *L, gale__node x) { return gale__gelu(L, x, !strcmp(gale__attr_s(L, "approximate", "none"), "tanh")); }
-static gale__node swish(gale__lower *L, gale__node x) { return gale__g_mul(L->g, x, gale__sigmoid(L, times(L, x, gale__attr_f(L, "alpha", 1)))); }
-static gale__node mish(gale__lower *L, gale__node x) { return gale__g_mul(L->g, x, gale__g_unary(L->g, GALE__TANH, gale__softplus(L, x))); }
-static gale__node softsign(gale__lower *L, gale__node x) { return gale__g_div(L->g, x, plus(L, gale__g_unary(L->g, GALE__ABS, x), 1)); }
-static gale__node hard_sigmoid(gale__lower *L, gale__node x) { return gale__clamp(L, plus(L, times(L, x, gale__attr_f(L, "alpha", 0.2)), gale__attr_f(L, "beta", 0.5)), 0, 1); }
+static gale__node gelu(gale__lower *L, gale__node x)
+{
+    return gale__gelu(L, x, !strcmp(gale__attr_s(L, "approximate", "none"), "tanh"));
+}
+static gale__node swish(gale__lower *L, gale__node x)
+{
+    return gale__g_mul(L->g, x, gale__sigmoid(L, times(L, x, gale__attr_f(L, "alpha", 1))));
+}
+static gale__node mish(gale__lower *L, gale__node x)
+{
+    return gale__g_mul(L->g, x, gale__g_unary(L->g, GALE__TANH, gale__softplus(L, x)));
+}
+static gale__node softsign(gale__lower *L, gale__node x)
+{
+    return gale__g_div(L->g, x, plus(L, gale__g_unary(L->g, GALE__ABS, x), 1));
+}
+static gale__node hard_sigmoid(gale__lower *L, gale__node x)
+{
+    return gale__clamp(L, plus(L, times(L, x, gale__attr_f(L, "alpha", 0.2)), gale__attr_f(L, "beta", 0.5)), 0, 1);
+}
 /* x + 3 before anything is rounded: near -3 little is left of it. */
-static gale__node hard_swish(gale__lower *L, gale__node x) { return gale__g_mul(L->g, x, times(L, gale__clamp(L, plus(L, x, 3), 0, 6), 1.0 / 6)); }
-static gale__node hard_tanh(gale__lower *L, gale__node x) { return gale__clamp(L, x, gale__attr_f(L, "min_val", -1), gale__attr_f(L, "max_val", 1)); }
+static gale__node hard_swish(gale__lower *L, gale__node x)
+{
+    return gale__g_mul(L->g, x, times(L, gale__clamp(L, plus(L, x, 3), 0, 6), 1.0 / 6));
+}
+static gale__node hard_tanh(gale__lower *L, gale__node x)
+{
+    return gale__clamp(L, x, gale__attr_f(L, "min_val", -1), gale__attr_f(L, "max_val", 1));
+}
 
 static gale__node thresholded_relu(gale__lower *L, gale__node x)
 {
@@ -69,7 +106,8 @@ static gale__node shrink(gale__lower *L, gale__node x)
 {
     gale__g *g = L->g;
     double bias = gale__attr_f(L, "bias", 0), bound = gale__attr_f(L, "lambd", 0.5);
-    gale__node low = gale__g_binary(g, GALE__LT, x, gale__value(L, x, -bound)), high = gale__g_binary(g, GALE__GT, x, gale__value(L, x, bound));
+    gale__node low = gale__g_binary(g, GALE__LT, x, gale__value(L, x, -bound)),
+               high = gale__g_binary(g, GALE__GT, x, gale__value(L, x, bound));
     return gale__g_select(g, low, plus(L, x, bias), gale__g_select(g, high, plus(L, x, -bias), gale__value(L, x, 0)));
 }
 
@@ -93,5 +131,6 @@ LOWER(Shrink) { apply(L, shrink); }
 LOWER(PRelu)
 {
     gale__node x = gale__wide(L, L->in[0]);
-    L->out[0] = gale__g_cast(L->g, below_zero(L, x, gale__g_mul(L->g, x, gale__wide(L, L->in[1]))), gale__type_of(L->g, L->in[0]));
+    L->out[0] = gale__g_cast(
+        L->g, below_zero(L, x, gale__g_mul(L->g, x, gale__wide(L, L->in[1]))), gale__type_of(L->g, L->in[0]));
 }

@@ -1,5 +1,5 @@
-/* Scaled dot product attention, for every operator that has one inside.  Half floats are computed in F32 from the first product to the
- * last; heads and their groups are views. */
+/* Scaled dot product attention, for every operator that has one inside.  Half floats are computed in F32 from the first
+ * product to the last; heads and their groups are views. */
 #include "ops/attention.h"
 #include "graph/paths.h"
 #include <math.h>
@@ -11,7 +11,8 @@ gale__node gale__heads_split(gale__lower *L, gale__node x, int64_t heads)
     const int turn[4] = {0, 2, 1, 3};
     if (!gale__good(L) || x < 0) return GALE__NIL;
     if (p.rank != 3 || heads < 1 || p.dims[2] % heads)
-        return gale__refuse(L, "%lld heads in a value of rank %d with %lld columns", (long long)heads, p.rank, (long long)(p.rank ? p.dims[p.rank - 1] : 0));
+        return gale__refuse(L, "%lld heads in a value of rank %d with %lld columns", (long long)heads, p.rank,
+            (long long)(p.rank ? p.dims[p.rank - 1] : 0));
     const int64_t dims[4] = {p.dims[0], p.dims[1], heads, p.dims[2] / heads};
     return gale__g_permute(L->g, gale__g_reshape(L->g, x, 4, dims), turn);
 }
@@ -35,7 +36,8 @@ gale__node gale__causal(gale__lower *L, int64_t m, int64_t n, gale__node offset,
     const int64_t dims[2] = {m, n};
     gale__node last = gale__g_add(g, gale__g_iota(g, 2, dims, 0), offset), at = gale__g_iota(g, 2, dims, 1);
     gale__node keep = gale__g_binary(g, GALE__LE, at, last);
-    if (window > 0) keep = gale__both(L, keep, gale__g_binary(g, GALE__GT, at, gale__g_sub(g, last, gale__index(L, window))));
+    if (window > 0)
+        keep = gale__both(L, keep, gale__g_binary(g, GALE__GT, at, gale__g_sub(g, last, gale__index(L, window))));
     return keep;
 }
 
@@ -52,7 +54,8 @@ static gale__node softmax_beside(gale__lower *L, gale__node s, gale__node sink)
     gale__g *g = L->g;
     gale__node top = gale__g_binary(g, GALE__MAX, gale__g_reduce(g, GALE__RMAX, s, 1u << 3, true), sink);
     gale__node e = gale__g_unary(g, GALE__EXP, gale__g_sub(g, s, top));
-    gale__node sum = gale__g_add(g, gale__g_reduce(g, GALE__SUM, e, 1u << 3, true), gale__g_unary(g, GALE__EXP, gale__g_sub(g, sink, top)));
+    gale__node sum = gale__g_add(
+        g, gale__g_reduce(g, GALE__SUM, e, 1u << 3, true), gale__g_unary(g, GALE__EXP, gale__g_sub(g, sink, top)));
     return gale__g_div(g, e, sum);
 }
 
@@ -76,7 +79,8 @@ static bool fits(gale__lower *L, const gale__attend *a)
 {
     gale__pnode q = gale__peek(L->g, a->q), k = gale__peek(L->g, a->k), v = gale__peek(L->g, a->v);
     if (!gale__good(L)) return false;
-    bool ok = q.rank == 4 && k.rank == 4 && v.rank == 4 && q.dims[0] == k.dims[0] && q.dims[0] == v.dims[0] && q.dims[3] == k.dims[3];
+    bool ok = q.rank == 4 && k.rank == 4 && v.rank == 4 && q.dims[0] == k.dims[0] && q.dims[0] == v.dims[0] &&
+              q.dims[3] == k.dims[3];
     ok = ok && k.dims[1] == v.dims[1] && k.dims[2] == v.dims[2] && k.dims[1] > 0 && q.dims[1] % k.dims[1] == 0;
     if (!ok) gale__refuse(L, "query, key and value do not go together: axes are [batch, heads, length, size]");
     return ok;
@@ -106,10 +110,20 @@ static gale__node ungrouped(gale__lower *L, gale__node x)
 /* A fast path for the whole, where the device has one; else y as it is. */
 static gale__node claimed(gale__lower *L, const gale__attend *a, const gale__node *qkv, int64_t groups, gale__node y)
 {
-    if (!L->device || !gale__good(L) || a->softcap > 0 || a->sink >= 0 || a->score_mod.body || a->prob_mod.body || a->softmax_type != GALE_F32) return y;
+    if (!L->device || !gale__good(L) || a->softcap > 0 || a->sink >= 0 || a->score_mod.body || a->prob_mod.body ||
+        a->softmax_type != GALE_F32)
+        return y;
     gale__node in[6] = {qkv[0], qkv[1], qkv[2], grouped(L, a->bias, groups), GALE__NIL, grouped(L, a->keep, groups)};
-    gale_attr attrs[4] = {GALE_FLOAT("scale", a->scale), GALE_FLOAT("fill", a->hidden), GALE_INT("turned", 1), GALE_INT("seen", a->seen)};
-    gale__op_node node = {.name = "Attention", .path = gale__paths_first("Attention"), .n_in = 6, .n_out = 1, .attrs = attrs, .n_attrs = 4, .body = L->node, .n_body = 1};
+    gale_attr attrs[4] = {
+        GALE_FLOAT("scale", a->scale), GALE_FLOAT("fill", a->hidden), GALE_INT("turned", 1), GALE_INT("seen", a->seen)};
+    gale__op_node node = {.name = "Attention",
+        .path = gale__paths_first("Attention"),
+        .n_in = 6,
+        .n_out = 1,
+        .attrs = attrs,
+        .n_attrs = 4,
+        .body = L->node,
+        .n_body = 1};
     gale_status status = gale__paths_claim(L->g, L->device, &node, in, &y);
     if (status != GALE_OK && gale__good(L)) L->g->status = status;
     return y;
@@ -122,18 +136,24 @@ static gale__node attend(gale__lower *L, gale__attend *a)
     const int turn[5] = {0, 1, 2, 4, 3};
     /* Heads that share keys are an axis of their own: [B, K, G, ..] beside [B, K, 1, ..]. */
     int64_t groups = gale__peek(g, a->k).dims[1];
-    gale__node qkv[3] = {grouped(L, a->q, groups), gale__g_unsqueeze(g, a->k, 1u << 2), gale__g_unsqueeze(g, a->v, 1u << 2)};
+    gale__node qkv[3] = {
+        grouped(L, a->q, groups), gale__g_unsqueeze(g, a->k, 1u << 2), gale__g_unsqueeze(g, a->v, 1u << 2)};
     gale__node s = ungrouped(L, gale__g_matmul(g, qkv[0], gale__g_permute(g, qkv[1], turn)));
     a->stage[0] = s = gale__g_mul(g, s, gale__value(L, s, a->scale));
-    if (a->softcap > 0) s = gale__g_mul(g, gale__g_unary(g, GALE__TANH, gale__g_mul(g, s, gale__value(L, s, 1 / a->softcap))), gale__value(L, s, a->softcap));
+    if (a->softcap > 0)
+        s = gale__g_mul(g, gale__g_unary(g, GALE__TANH, gale__g_mul(g, s, gale__value(L, s, 1 / a->softcap))),
+            gale__value(L, s, a->softcap));
     a->stage[1] = s;
     if (a->bias >= 0) s = gale__g_add(g, s, a->bias);
     gale__node keep = a->keep;
-    if (a->seen) keep = gale__both(L, keep, gale__causal(L, gale__peek(g, a->q).dims[2], gale__peek(g, a->k).dims[2], gale__index(L, a->seen - 1), 0));
+    if (a->seen)
+        keep = gale__both(L, keep,
+            gale__causal(L, gale__peek(g, a->q).dims[2], gale__peek(g, a->k).dims[2], gale__index(L, a->seen - 1), 0));
     if (keep >= 0) s = gale__g_select(g, keep, s, gale__value(L, s, a->hidden));
     a->stage[2] = s;
     s = modified(L, a->score_mod.body, a->score_mod.captured, gale__g_cast(g, s, a->softmax_type));
-    gale__node p = a->sink >= 0 ? softmax_beside(L, s, gale__g_cast(g, a->sink, a->softmax_type)) : gale__softmax(L, s, 1u << 3);
+    gale__node p =
+        a->sink >= 0 ? softmax_beside(L, s, gale__g_cast(g, a->sink, a->softmax_type)) : gale__softmax(L, s, 1u << 3);
     a->stage[3] = p = modified(L, a->prob_mod.body, a->prob_mod.captured, p);
     gale__node y = gale__g_matmul(g, grouped(L, p, groups), gale__g_cast(g, qkv[2], a->softmax_type));
     return gale__good(L) ? ungrouped(L, claimed(L, a, qkv, groups, y)) : GALE__NIL;
@@ -163,12 +183,14 @@ gale__node gale__attend_run(gale__lower *L, gale__attend *a)
     if (a->sink >= 0) a->sink = gale__along(L, a->sink, 4, 1);
     if (a->seen >= k.dims[2]) a->seen = 0;
     if (q.dims[2] != 1 || heads == groups || a->score_mod.body || a->prob_mod.body) return attend(L, a);
-    if (a->seen) a->keep = gale__both(L, a->keep, gale__causal(L, 1, k.dims[2], gale__index(L, a->seen - 1), 0)), a->seen = 0;
+    if (a->seen)
+        a->keep = gale__both(L, a->keep, gale__causal(L, 1, k.dims[2], gale__index(L, a->seen - 1), 0)), a->seen = 0;
     /* One row each: the heads that share keys are rows of one head, and read the keys once. */
     a->q = refold(L, a->q, groups, heads / groups);
     a->bias = refold_mask(L, a->bias, heads, groups);
     a->keep = refold_mask(L, a->keep, heads, groups);
-    if (a->sink >= 0 && gale__peek(L->g, a->sink).dims[1] == heads) a->sink = refold(L, a->sink, groups, heads / groups);
+    if (a->sink >= 0 && gale__peek(L->g, a->sink).dims[1] == heads)
+        a->sink = refold(L, a->sink, groups, heads / groups);
     gale__node y = attend(L, a);
     for (int i = 0; i < 4 && gale__good(L); i++) a->stage[i] = refold(L, a->stage[i], heads, 1);
     return gale__good(L) ? refold(L, y, heads, 1) : GALE__NIL;

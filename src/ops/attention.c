@@ -10,7 +10,8 @@ static gale__node headed(gale__lower *L, int i, const char *heads)
 {
     gale__node x = L->in[i];
     if (gale__rank_of(L->g, x) == 4) return x;
-    if (!gale__attr_given(L, heads)) return gale__refuse(L, "inputs of rank %d need the attribute '%s'", gale__rank_of(L->g, x), heads);
+    if (!gale__attr_given(L, heads))
+        return gale__refuse(L, "inputs of rank %d need the attribute '%s'", gale__rank_of(L->g, x), heads);
     return gale__heads_split(L, x, gale__attr_i(L, heads, 0));
 }
 
@@ -19,7 +20,9 @@ static gale__node grown(gale__lower *L, int past, gale__node x)
 {
     gale__node both[2] = {gale__arg(L, past), x};
     if (both[0] < 0) return x;
-    return gale__rank_of(L->g, both[0]) == 4 ? gale__g_concat(L->g, 2, both, 2) : gale__refuse(L, "input %d has rank %d, not 4", past, gale__rank_of(L->g, both[0]));
+    return gale__rank_of(L->g, both[0]) == 4
+               ? gale__g_concat(L->g, 2, both, 2)
+               : gale__refuse(L, "input %d has rank %d, not 4", past, gale__rank_of(L->g, both[0]));
 }
 
 /* The mask over all n keys: those it does not reach are hidden. */
@@ -41,7 +44,8 @@ static gale__node within_lengths(gale__lower *L, int64_t n)
     gale__node lengths = gale__arg(L, LENGTHS);
     const int64_t dims[4] = {1, 1, 1, n};
     if (lengths < 0) return lengths;
-    return gale__g_binary(L->g, GALE__LT, gale__g_iota(L->g, 4, dims, 3), gale__along(L, gale__g_cast(L->g, lengths, GALE_I64), 4, 0));
+    return gale__g_binary(
+        L->g, GALE__LT, gale__g_iota(L->g, 4, dims, 3), gale__along(L, gale__g_cast(L->g, lengths, GALE_I64), 4, 0));
 }
 
 static void set_masks(gale__lower *L, gale__attend *a, int64_t past)
@@ -70,7 +74,8 @@ LOWER(Attention)
     gale__pnode fresh = gale__peek(g, k);
     k = grown(L, PAST_KEY, k), v = grown(L, PAST_VALUE, v);
     if (!gale__good(L)) return;
-    gale__attend a = {.q = gale__wide(L, q), .k = gale__wide(L, k), .v = gale__wide(L, v), .hidden = -INFINITY, .sink = GALE__NIL};
+    gale__attend a = {
+        .q = gale__wide(L, q), .k = gale__wide(L, k), .v = gale__wide(L, v), .hidden = -INFINITY, .sink = GALE__NIL};
     a.scale = gale__attend_scale(L, q);
     a.softcap = gale__attr_f(L, "softcap", 0);
     a.softmax_type = softmax_type(L, type);
@@ -107,7 +112,12 @@ LOWER(FlexAttention)
 {
     gale__g *g = L->g;
     gale_type type = gale__type_of(g, L->in[Q]);
-    gale__attend a = {.q = gale__wide(L, L->in[Q]), .k = gale__wide(L, L->in[K]), .v = gale__wide(L, L->in[V]), .bias = GALE__NIL, .keep = GALE__NIL, .sink = GALE__NIL};
+    gale__attend a = {.q = gale__wide(L, L->in[Q]),
+        .k = gale__wide(L, L->in[K]),
+        .v = gale__wide(L, L->in[V]),
+        .bias = GALE__NIL,
+        .keep = GALE__NIL,
+        .sink = GALE__NIL};
     a.scale = gale__attend_scale(L, L->in[Q]);
     a.softmax_type = softmax_type(L, type);
     set_bodies(L, &a);

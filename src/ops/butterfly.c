@@ -1,5 +1,5 @@
-/* Fast Fourier transforms by butterflies of 2, 4 and odd numbers, each with the sums in FFTPACK's order: in the signal's own precision, results
- * are those of NumPy and its kin to the last digit, rounding included. */
+/* Fast Fourier transforms by butterflies of 2, 4 and odd numbers, each with the sums in FFTPACK's order: in the
+ * signal's own precision, results are those of NumPy and its kin to the last digit, rounding included. */
 #include "ops/signal.h"
 #include <math.h>
 
@@ -8,8 +8,14 @@
 
 typedef gale__signal signal;
 
-static signal add(gale__lower *L, signal a, signal b) { return (signal){gale__g_add(L->g, a.re, b.re), gale__g_add(L->g, a.im, b.im)}; }
-static signal sub(gale__lower *L, signal a, signal b) { return (signal){gale__g_sub(L->g, a.re, b.re), gale__g_sub(L->g, a.im, b.im)}; }
+static signal add(gale__lower *L, signal a, signal b)
+{
+    return (signal){gale__g_add(L->g, a.re, b.re), gale__g_add(L->g, a.im, b.im)};
+}
+static signal sub(gale__lower *L, signal a, signal b)
+{
+    return (signal){gale__g_sub(L->g, a.re, b.re), gale__g_sub(L->g, a.im, b.im)};
+}
 static signal scaled(gale__lower *L, signal a, double f)
 {
     gale__node c = gale__value(L, a.re, f);
@@ -76,8 +82,10 @@ static signal twisted(gale__lower *L, signal a, int u, int64_t m, int64_t n, int
     gale__g *g = L->g;
     gale_type type = gale__type_of(g, a.re);
     gale__node angle = gale__angle(L, gale__walk(L, 2, (int64_t[]){1, m}, 1, 2 * u), n, sign);
-    gale__node c = gale__g_cast(g, gale__g_unary(g, GALE__COS, angle), type), s = gale__g_cast(g, gale__g_unary(g, GALE__SIN, angle), type);
-    return (signal){gale__g_sub(g, gale__g_mul(g, a.re, c), gale__g_mul(g, a.im, s)), gale__g_add(g, gale__g_mul(g, a.re, s), gale__g_mul(g, a.im, c))};
+    gale__node c = gale__g_cast(g, gale__g_unary(g, GALE__COS, angle), type),
+               s = gale__g_cast(g, gale__g_unary(g, GALE__SIN, angle), type);
+    return (signal){gale__g_sub(g, gale__g_mul(g, a.re, c), gale__g_mul(g, a.im, s)),
+        gale__g_add(g, gale__g_mul(g, a.re, s), gale__g_mul(g, a.im, c))};
 }
 
 /* One part of results [rows, m] each, as [rows p, m], transformed further, and put back in order. */
@@ -88,7 +96,8 @@ static signal gathered(gale__lower *L, const signal *out, int p, int64_t rows, i
     for (int u = 0; u < p; u++) re[u] = gale__g_unsqueeze(g, out[u].re, 2), im[u] = gale__g_unsqueeze(g, out[u].im, 2);
     const int64_t flat[2] = {rows * p, m}, cut[3] = {rows, p, m}, all[2] = {rows, p * m};
     const int turn[3] = {0, 2, 1};
-    signal y = {gale__g_reshape(g, gale__g_concat(g, 1, re, p), 2, flat), gale__g_reshape(g, gale__g_concat(g, 1, im, p), 2, flat)};
+    signal y = {gale__g_reshape(g, gale__g_concat(g, 1, re, p), 2, flat),
+        gale__g_reshape(g, gale__g_concat(g, 1, im, p), 2, flat)};
     y = gale__butterflies(L, y, m, sign);
     y.re = gale__g_reshape(g, gale__g_permute(g, gale__g_reshape(g, y.re, 3, cut), turn), 2, all);
     y.im = gale__g_reshape(g, gale__g_permute(g, gale__g_reshape(g, y.im, 3, cut), turn), 2, all);
@@ -102,7 +111,8 @@ gale__signal gale__butterflies(gale__lower *L, gale__signal x, int64_t n, int si
     int p = radix(n);
     int64_t rows = gale__peek(g, x.re).dims[0], m = n / (p ? p : 1);
     signal c[LARGEST], out[LARGEST];
-    for (int j = 0; j < p; j++) c[j] = (signal){gale__g_slice_axis(g, x.re, 1, j * m, m), gale__g_slice_axis(g, x.im, 1, j * m, m)};
+    for (int j = 0; j < p; j++)
+        c[j] = (signal){gale__g_slice_axis(g, x.re, 1, j * m, m), gale__g_slice_axis(g, x.im, 1, j * m, m)};
     if (p == 2) out[0] = add(L, c[0], c[1]), out[1] = sub(L, c[0], c[1]);
     else if (p == 4) butterfly_4(L, c, sign, out);
     else butterfly_odd(L, c, p, sign, out);

@@ -7,9 +7,17 @@
 
 enum { VALUES_MAX = 32, ARGUMENTS_MAX = 4 };
 
-typedef struct body { gale_graph *graph; gale_value value[VALUES_MAX]; int n; const char *at; } body;
+typedef struct body {
+    gale_graph *graph;
+    gale_value value[VALUES_MAX];
+    int n;
+    const char *at;
+} body;
 
-static gale_status unreadable(const body *b) { return gale__fail(GALE_FORMAT, "a case's body cannot be read near '%.20s'", b->at); }
+static gale_status unreadable(const body *b)
+{
+    return gale__fail(GALE_FORMAT, "a case's body cannot be read near '%.20s'", b->at);
+}
 
 /* A value by its number, or a constant of rank 0. */
 static gale_status read_operand(body *b, gale_value *out)

@@ -14,7 +14,8 @@ gale_status gale__case_lower(gale__case_run *run, gale__g *g, gale__node *out)
         else in[i] = gale__g_input(g, which++, v->type, v->rank, v->dims);
     }
     for (int i = 0; i < run->n_out; i++) out[i] = GALE__NIL;
-    gale__op_node node = {.op = run->op, .n_in = run->n_in, .n_out = run->n_out, .attrs = run->attrs, .n_attrs = run->n_attrs};
+    gale__op_node node = {
+        .op = run->op, .n_in = run->n_in, .n_out = run->n_out, .attrs = run->attrs, .n_attrs = run->n_attrs};
     gale__lower L = {g, &node, in, out, run->n_in, run->n_out};
     if (g->status == GALE_OK) run->op->lower(&L);
     for (int i = 0; i < run->n_out && g->status == GALE_OK; i++)
@@ -80,20 +81,23 @@ static bool close_enough(gale_type type, double got, double want, double ulps)
     if (isinf(want) || isinf(got)) {
         /* the last finite number and infinity are neighbours */
         double finite = isinf(want) ? got : want, infinite = isinf(want) ? want : got;
-        return !isinf(finite) && (infinite > 0) == (finite > 0) && ulps > 0 && fabs(finite) >= gale__type_max(type) - ulps * ulp_at(type, gale__type_max(type));
+        return !isinf(finite) && (infinite > 0) == (finite > 0) && ulps > 0 &&
+               fabs(finite) >= gale__type_max(type) - ulps * ulp_at(type, gale__type_max(type));
     }
     double d = fabs(got - want);
     return d <= ulps * ulp_at(type, want) || (ulps > 0 && d <= flushed(type));
 }
 
-static bool equal_each(gale_type type, int64_t n, const char *got, const char *want, double ulps, char *text, size_t size)
+static bool equal_each(
+    gale_type type, int64_t n, const char *got, const char *want, double ulps, char *text, size_t size)
 {
     size_t step = gale_type_size(type);
     for (int64_t i = 0; i < n; i++, got += step, want += step) {
         double a = gale__load_f64(type, got), b = gale__load_f64(type, want);
         bool same = gale__type_is_float(type) ? close_enough(type, a, b, ulps) : !memcmp(got, want, step);
         if (same) continue;
-        snprintf(text, size, "element %lld is %.9g, not %.9g (%g units in the last place allowed)", (long long)i, a, b, ulps);
+        snprintf(text, size, "element %lld is %.9g, not %.9g (%g units in the last place allowed)", (long long)i, a, b,
+            ulps);
         return false;
     }
     return true;
@@ -108,7 +112,8 @@ static double relative_by_type(gale_type type)
     }
 }
 
-static bool equal_all(gale_type type, int64_t n, const char *got, const char *want, double allowed, char *text, size_t size)
+static bool equal_all(
+    gale_type type, int64_t n, const char *got, const char *want, double allowed, char *text, size_t size)
 {
     double error = 0, norm = 0;
     size_t step = gale_type_size(type);
@@ -127,8 +132,10 @@ static bool equal_all(gale_type type, int64_t n, const char *got, const char *wa
     return false;
 }
 
-bool gale__case_equal(gale_type type, int64_t n, const void *got, const void *want, gale__case_tolerance t, char *text, size_t size)
+bool gale__case_equal(
+    gale_type type, int64_t n, const void *got, const void *want, gale__case_tolerance t, char *text, size_t size)
 {
-    if (t.kind != 'r' || !gale__type_is_float(type)) return equal_each(type, n, got, want, t.kind == 'u' ? t.value : 0, text, size);
+    if (t.kind != 'r' || !gale__type_is_float(type))
+        return equal_each(type, n, got, want, t.kind == 'u' ? t.value : 0, text, size);
     return equal_all(type, n, got, want, t.value > 0 ? t.value : relative_by_type(type), text, size);
 }

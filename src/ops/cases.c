@@ -21,7 +21,12 @@ const gale__case gale__cases[] = {
 };
 const int gale__cases_count = sizeof gale__cases / sizeof *gale__cases;
 
-typedef struct reader { gale__case_run *run; const char *at; gale_type variant; bool failed; } reader;
+typedef struct reader {
+    gale__case_run *run;
+    const char *at;
+    gale_type variant;
+    bool failed;
+} reader;
 
 static void *take(reader *r, size_t size)
 {
@@ -45,8 +50,10 @@ static uint64_t mix(uint64_t seed, uint64_t i)
     return x ^ x >> 32;
 }
 
-static const double float_corners[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1, -1, 0.5, -0.5, 2.5, -2.5, 3.5, 1e-40, -1e-40, 65504, 3e38, -3e38, 1e-7, 100, -100, 88.7, -104, 1e-3, 255, 256.5, -129};
-static const int64_t int_corners[] = {0, 1, -1, INT64_MAX, INT64_MIN, 2, -7, 63, 64, 127, -128, 255, 32767, -32768, INT32_MAX, INT32_MIN, 3, 100};
+static const double float_corners[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1, -1, 0.5, -0.5, 2.5, -2.5, 3.5, 1e-40,
+    -1e-40, 65504, 3e38, -3e38, 1e-7, 100, -100, 88.7, -104, 1e-3, 255, 256.5, -129};
+static const int64_t int_corners[] = {
+    0, 1, -1, INT64_MAX, INT64_MIN, 2, -7, 63, 64, 127, -128, 255, 32767, -32768, INT32_MAX, INT32_MIN, 3, 100};
 
 static void corner(gale_type type, int64_t i, void *p)
 {
@@ -56,7 +63,8 @@ static void corner(gale_type type, int64_t i, void *p)
     }
     int64_t v = int_corners[i % (int64_t)(sizeof int_corners / sizeof *int_corners)];
     bool low = v == INT64_MIN, high = v == INT64_MAX;
-    if ((low || high) && type != GALE_I64 && type != GALE_U64) v = (int64_t)(low ? gale__type_min(type) : gale__type_max(type));
+    if ((low || high) && type != GALE_I64 && type != GALE_U64)
+        v = (int64_t)(low ? gale__type_min(type) : gale__type_max(type));
     gale__store_i64(type, p, v);
 }
 
@@ -68,7 +76,8 @@ static void generate(gale_type type, char kind, int64_t low, int64_t high, uint6
     else if (kind == 'i') gale__store_i64(type, p, low + (int64_t)((h >> 8) % (uint64_t)(high - low + 1)));
     else if (kind == 'q' && real) gale__store_f64(type, p, (double)(h >> 11) * 0x1p-51 - 2);
     else if (kind == 'q') gale__store_i64(type, p, (int64_t)h);
-    else if (real) gale__store_f64(type, p, positive ? (double)((h >> 8) % 32 + 1) / 8 : ((double)((h >> 8) % 33) - 16) / 8);
+    else if (real)
+        gale__store_f64(type, p, positive ? (double)((h >> 8) % 32 + 1) / 8 : ((double)((h >> 8) % 33) - 16) / 8);
     else if (type == GALE_BOOL) gale__store_i64(type, p, h >> 8 & 1);
     else gale__store_i64(type, p, positive ? (int64_t)((h >> 8) % 7 + 1) : (int64_t)((h >> 8) % 15) - (below ? 7 : 0));
 }
@@ -191,7 +200,8 @@ static void read_attribute(reader *r, char *word, gale_attr *a)
     }
     *text++ = 0;
     a->name = word;
-    bool number = *text && strspn(text, "+-.0123456789eE,na") == strlen(text) && (isdigit((unsigned char)*text) || text[1]);
+    bool number =
+        *text && strspn(text, "+-.0123456789eE,na") == strlen(text) && (isdigit((unsigned char)*text) || text[1]);
     bool real = number && strpbrk(text, ".eEn");
     if (*text == '{') {
         gale_graph *graph = NULL;
@@ -209,7 +219,8 @@ static void read_attributes(reader *r, const char *text)
     char *copy = gale__arena_strdup(&r->run->arena, text), *save = NULL;
     r->run->attrs = take(r, (strlen(text) / 2 + 1) * sizeof *r->run->attrs);
     if (!copy) r->failed = true;
-    for (char *word = r->failed ? NULL : strtok_r(copy, " ", &save); word && !r->failed; word = strtok_r(NULL, " ", &save))
+    for (char *word = r->failed ? NULL : strtok_r(copy, " ", &save); word && !r->failed;
+         word = strtok_r(NULL, " ", &save))
         read_attribute(r, word, &r->run->attrs[r->run->n_attrs++]);
 }
 
@@ -244,13 +255,15 @@ gale_status gale__case_open(const gale__case *c, int variant, gale__case_run *ru
     memset(run, 0, sizeof *run);
     bool known = find_variant(c, variant, type, &r.variant);
     run->op = find_op(c->op);
-    run->name = gale__arena_printf(&run->arena, "%s%s%s%s%s: %s", c->op, *type ? " " : "", type, *c->attrs ? " " : "", c->attrs, c->inputs);
+    run->name = gale__arena_printf(
+        &run->arena, "%s%s%s%s%s: %s", c->op, *type ? " " : "", type, *c->attrs ? " " : "", c->attrs, c->inputs);
     read_attributes(&r, c->attrs);
     if (!r.failed) run->n_in = read_values(&r, c->inputs, run->in);
     if (!r.failed) run->n_out = read_values(&r, *c->expected ? c->expected : "_", run->out);
     run->tolerance = (gale__case_tolerance){c->tolerance[0], c->tolerance[1] ? strtod(c->tolerance + 1, NULL) : 0};
     if (known && run->op && run->name && !r.failed) return GALE_OK;
-    gale_status status = gale__fail(GALE_FORMAT, "case %s %s: %s: cannot be read near '%.20s'", c->op, c->attrs, c->inputs, r.at ? r.at : "");
+    gale_status status = gale__fail(
+        GALE_FORMAT, "case %s %s: %s: cannot be read near '%.20s'", c->op, c->attrs, c->inputs, r.at ? r.at : "");
     gale__case_close(run);
     return status;
 }

@@ -38,12 +38,14 @@ LOWER(ConstantOfShape)
     int64_t rank;
     const int64_t *dims = gale__known_ints(L, 0, &rank);
     const gale_attr *value = find(L, "value");
-    if (gale__good(L) && rank > GALE_MAX_RANK) gale__refuse(L, "a shape of %lld axes; at most %d are possible", (long long)rank, GALE_MAX_RANK);
+    if (gale__good(L) && rank > GALE_MAX_RANK)
+        gale__refuse(L, "a shape of %lld axes; at most %d are possible", (long long)rank, GALE_MAX_RANK);
     if (!gale__good(L)) return;
     if (value && value->kind == GALE_ATTR_TENSOR) {
         gale__node one = gale__g_const_tensor(L->g, value->tensor);
         L->out[0] = gale__g_expand(L->g, gale__g_reshape(L->g, one, 0, NULL), (int)rank, dims);
     } else {
-        L->out[0] = gale__g_splat(L->g, gale__attr_type(L, "dtype", GALE_F32), (int)rank, dims, gale__attr_f(L, "value", 0));
+        L->out[0] =
+            gale__g_splat(L->g, gale__attr_type(L, "dtype", GALE_F32), (int)rank, dims, gale__attr_f(L, "value", 0));
     }
 }

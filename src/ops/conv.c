@@ -11,7 +11,8 @@ bool gale__read_ints(gale__lower *L, const char *name, int n, int64_t fallback, 
     if (v && count != n) gale__refuse(L, "attribute '%s' has %d numbers, not %d", name, count, n);
     for (int i = 0; i < n; i++) {
         out[i] = v && count == n ? v[i] : fallback;
-        if (out[i] > INT32_MAX || out[i] < -INT32_MAX) gale__refuse(L, "attribute '%s' has %lld", name, (long long)out[i]);
+        if (out[i] > INT32_MAX || out[i] < -INT32_MAX)
+            gale__refuse(L, "attribute '%s' has %lld", name, (long long)out[i]);
     }
     return gale__good(L);
 }
@@ -20,7 +21,8 @@ bool gale__read_ints(gale__lower *L, const char *name, int n, int64_t fallback, 
 static void same_padding(gale__windows *w, bool upper)
 {
     for (int i = 0; i < w->n; i++) {
-        int64_t out = (w->in[i] + w->stride[i] - 1) / w->stride[i], total = (out - 1) * w->stride[i] + gale__windows_reach(w, i) - w->in[i];
+        int64_t out = (w->in[i] + w->stride[i] - 1) / w->stride[i],
+                total = (out - 1) * w->stride[i] + gale__windows_reach(w, i) - w->in[i];
         if (total < 0) total = 0;
         w->low[i] = upper ? total / 2 : total - total / 2;
         w->high[i] = total - w->low[i];
@@ -50,16 +52,22 @@ bool gale__windows_read(gale__lower *L, gale__node x, const int64_t *kernel, gal
     for (int i = 0; i < w->n; i++) w->in[i] = p.dims[2 + i];
     if (kernel) memcpy(w->kernel, kernel, w->n * sizeof *kernel);
     else if (!gale__read_ints(L, "kernel_shape", w->n, 1, w->kernel)) return false;
-    if (!gale__read_ints(L, "strides", w->n, 1, w->stride) || !gale__read_ints(L, "dilations", w->n, 1, w->dilation)) return false;
+    if (!gale__read_ints(L, "strides", w->n, 1, w->stride) || !gale__read_ints(L, "dilations", w->n, 1, w->dilation))
+        return false;
     for (int i = 0; i < w->n; i++)
-        if (w->stride[i] < 1 || w->dilation[i] < 1 || w->kernel[i] < 1) gale__refuse(L, "strides, dilations and kernels must be at least 1");
+        if (w->stride[i] < 1 || w->dilation[i] < 1 || w->kernel[i] < 1)
+            gale__refuse(L, "strides, dilations and kernels must be at least 1");
         else if (w->kernel[i] > WIDEST) gale__refuse(L, "a window of %lld elements", (long long)w->kernel[i]);
     if (!gale__good(L) || !read_padding(L, w)) return false;
     bool up = gale__attr_i(L, "ceil_mode", 0);
     for (int i = 0; i < w->n; i++) {
         int64_t room = w->in[i] + w->low[i] + w->high[i] - gale__windows_reach(w, i);
-        bool fits = room >= 0 || (up && room > -w->stride[i]); /* rounding up, the first window may hang over the end as the last one may */
-        if (!fits) return gale__refuse(L, "a window of %lld does not fit axis %d of extent %lld", (long long)gale__windows_reach(w, i), 2 + i, (long long)w->in[i]) >= 0;
+        bool fits =
+            room >= 0 ||
+            (up && room > -w->stride[i]); /* rounding up, the first window may hang over the end as the last one may */
+        if (!fits)
+            return gale__refuse(L, "a window of %lld does not fit axis %d of extent %lld",
+                       (long long)gale__windows_reach(w, i), 2 + i, (long long)w->in[i]) >= 0;
         w->out[i] = (up ? (room + w->stride[i] - 1) / w->stride[i] : room / w->stride[i]) + 1;
         /* A window that would start behind the picture is none. */
         if (up && (w->out[i] - 1) * w->stride[i] >= w->in[i] + w->low[i]) w->out[i]--;
@@ -83,8 +91,10 @@ static gale__node finish(gale__lower *L, gale__node y)
 {
     gale__node bias = gale__arg(L, 2);
     gale__pnode b = gale__peek(L->g, bias), p = gale__peek(L->g, y);
-    if (bias >= 0 && gale__good(L) && (b.rank != 1 || b.dims[0] != p.dims[1] || b.type != gale__type_of(L->g, L->in[0]))) {
-        gale__refuse(L, "the bias must have one %s for each of %lld channels", gale_type_name(gale__type_of(L->g, L->in[0])), (long long)p.dims[1]);
+    if (bias >= 0 && gale__good(L) &&
+        (b.rank != 1 || b.dims[0] != p.dims[1] || b.type != gale__type_of(L->g, L->in[0]))) {
+        gale__refuse(L, "the bias must have one %s for each of %lld channels",
+            gale_type_name(gale__type_of(L->g, L->in[0])), (long long)p.dims[1]);
         return GALE__NIL;
     }
     if (bias >= 0) y = gale__g_add(L->g, y, gale__along(L, gale__wide(L, bias), gale__rank_of(L->g, y), 1));
@@ -95,7 +105,8 @@ gale__node gale__convolve(gale__lower *L, gale__node x, gale__node kernel)
 {
     gale__windows w;
     gale__pnode k = gale__peek(L->g, kernel);
-    if (k.rank != gale__rank_of(L->g, x)) gale__refuse(L, "the input has rank %d, the kernel %d", gale__rank_of(L->g, x), k.rank);
+    if (k.rank != gale__rank_of(L->g, x))
+        gale__refuse(L, "the input has rank %d, the kernel %d", gale__rank_of(L->g, x), k.rank);
     if (!gale__good(L) || !gale__windows_read(L, x, k.dims + 2, &w)) return GALE__NIL;
     gale__conv c = conv_of(&w, gale__attr_i(L, "group", 1));
     return gale__g_conv(L->g, x, kernel, &c);
@@ -112,7 +123,8 @@ static bool transposed_extents(gale__lower *L, gale__windows *w, int64_t *extent
     bool same = !strncmp(automatic, "SAME_", 5), given = gale__attr_ints(L, "output_shape", &count) != NULL;
     if (!gale__read_ints(L, "output_padding", w->n, 0, extra)) return false;
     /* Some exporters give the whole shape. */
-    if (given && count == w->n + 2) memcpy(wanted, gale__attr_ints(L, "output_shape", &count) + 2, w->n * sizeof *wanted);
+    if (given && count == w->n + 2)
+        memcpy(wanted, gale__attr_ints(L, "output_shape", &count) + 2, w->n * sizeof *wanted);
     else if (!gale__read_ints(L, "output_shape", w->n, 0, wanted)) return false;
     for (int i = 0; i < w->n; i++) {
         int64_t full = w->stride[i] * (w->in[i] - 1) + extra[i] + gale__windows_reach(w, i);
@@ -137,7 +149,9 @@ LOWER(ConvTranspose)
     if (k.rank != x.rank || w.n < 1 || w.n > 3) gale__refuse(L, "the input has rank %d, the kernel %d", x.rank, k.rank);
     if (!gale__good(L)) return;
     for (int i = 0; i < w.n; i++) w.in[i] = x.dims[2 + i], w.kernel[i] = k.dims[2 + i];
-    if (!gale__read_ints(L, "strides", w.n, 1, w.stride) || !gale__read_ints(L, "dilations", w.n, 1, w.dilation) || !gale__read_ints(L, "pads", 2 * w.n, 0, pads)) return;
+    if (!gale__read_ints(L, "strides", w.n, 1, w.stride) || !gale__read_ints(L, "dilations", w.n, 1, w.dilation) ||
+        !gale__read_ints(L, "pads", 2 * w.n, 0, pads))
+        return;
     for (int i = 0; i < w.n; i++) w.low[i] = pads[i], w.high[i] = pads[w.n + i];
     if (!transposed_extents(L, &w, extent)) return;
     gale__conv c = conv_of(&w, gale__attr_i(L, "group", 1));

@@ -10,15 +10,50 @@ static void unary(gale__lower *L, gale__scalar op)
     gale_type type = gale__type_of(L->g, x);
     L->out[0] = gale__g_cast(L->g, gale__g_unary(L->g, op, gale__wide(L, x)), type);
 }
-#define UNARY(Name, OP) LOWER(Name) { unary(L, GALE__##OP); }
-UNARY(Neg, NEG) UNARY(Abs, ABS) UNARY(Floor, FLOOR) UNARY(Ceil, CEIL) UNARY(Round, RINT) UNARY(Sqrt, SQRT) UNARY(Exp, EXP) UNARY(Log, LOG)
-UNARY(Sin, SIN) UNARY(Cos, COS) UNARY(Tan, TAN) UNARY(Asin, ASIN) UNARY(Acos, ACOS) UNARY(Atan, ATAN) UNARY(Sinh, SINH) UNARY(Cosh, COSH)
-UNARY(Asinh, ASINH) UNARY(Acosh, ACOSH) UNARY(Atanh, ATANH) UNARY(Erf, ERF) UNARY(Tanh, TANH) UNARY(Not, NOT) UNARY(BitwiseNot, NOT)
+#define UNARY(Name, OP) \
+    LOWER(Name) { unary(L, GALE__##OP); }
+UNARY(Neg, NEG)
+UNARY(Abs, ABS)
+UNARY(Floor, FLOOR)
+UNARY(Ceil, CEIL)
+UNARY(Round, RINT)
+UNARY(Sqrt, SQRT)
+UNARY(Exp, EXP)
+UNARY(Log, LOG)
+UNARY(Sin, SIN)
+UNARY(Cos, COS)
+UNARY(Tan, TAN)
+UNARY(Asin, ASIN)
+UNARY(Acos, ACOS)
+UNARY(Atan, ATAN)
+UNARY(Sinh, SINH)
+UNARY(Cosh, COSH)
+UNARY(Asinh, ASINH)
+UNARY(Acosh, ACOSH)
+UNARY(Atanh, ATANH)
+UNARY(Erf, ERF)
+UNARY(Tanh, TANH)
+UNARY(Not, NOT)
+UNARY(BitwiseNot, NOT)
 
 static void binary(gale__lower *L, gale__scalar op) { L->out[0] = gale__g_binary(L->g, op, L->in[0], L->in[1]); }
-#define BINARY(Name, OP) LOWER(Name) { binary(L, GALE__##OP); }
-BINARY(Add, ADD) BINARY(Sub, SUB) BINARY(Mul, MUL) BINARY(Div, DIV) BINARY(And, AND) BINARY(Or, OR) BINARY(Xor, XOR) BINARY(BitwiseAnd, AND)
-BINARY(BitwiseOr, OR) BINARY(BitwiseXor, XOR) BINARY(Equal, EQ) BINARY(Less, LT) BINARY(LessOrEqual, LE) BINARY(Greater, GT) BINARY(GreaterOrEqual, GE)
+#define BINARY(Name, OP) \
+    LOWER(Name) { binary(L, GALE__##OP); }
+BINARY(Add, ADD)
+BINARY(Sub, SUB)
+BINARY(Mul, MUL)
+BINARY(Div, DIV)
+BINARY(And, AND)
+BINARY(Or, OR)
+BINARY(Xor, XOR)
+BINARY(BitwiseAnd, AND)
+BINARY(BitwiseOr, OR)
+BINARY(BitwiseXor, XOR)
+BINARY(Equal, EQ)
+BINARY(Less, LT)
+BINARY(LessOrEqual, LE)
+BINARY(Greater, GT)
+BINARY(GreaterOrEqual, GE)
 
 /* Any number of operands, joined from the left. */
 static gale__node joined(gale__lower *L, gale__scalar op)
@@ -27,9 +62,15 @@ static gale__node joined(gale__lower *L, gale__scalar op)
     for (int i = 1; i < L->n_in; i++) all = gale__g_binary(L->g, op, all, gale__wide(L, L->in[i]));
     return all;
 }
-static void variadic(gale__lower *L, gale__scalar op) { L->out[0] = gale__g_cast(L->g, joined(L, op), gale__type_of(L->g, L->in[0])); }
-#define VARIADIC(Name, OP) LOWER(Name) { variadic(L, GALE__##OP); }
-VARIADIC(Sum, ADD) VARIADIC(Min, MIN) VARIADIC(Max, MAX)
+static void variadic(gale__lower *L, gale__scalar op)
+{
+    L->out[0] = gale__g_cast(L->g, joined(L, op), gale__type_of(L->g, L->in[0]));
+}
+#define VARIADIC(Name, OP) \
+    LOWER(Name) { variadic(L, GALE__##OP); }
+VARIADIC(Sum, ADD)
+VARIADIC(Min, MIN)
+VARIADIC(Max, MAX)
 
 LOWER(Mean)
 {
@@ -44,7 +85,8 @@ LOWER(Mod)
     gale__node x = L->in[0], y = L->in[1], r = gale__g_binary(g, GALE__REM, x, y), zero = gale__value(L, x, 0);
     bool plain = gale__attr_i(L, "fmod", 0) || gale__type_table[gale__type_of(g, x)].kind == 'u';
     if (!plain) {
-        gale__node signs = gale__g_binary(g, GALE__NE, gale__g_binary(g, GALE__LT, r, zero), gale__g_binary(g, GALE__LT, y, zero));
+        gale__node signs =
+            gale__g_binary(g, GALE__NE, gale__g_binary(g, GALE__LT, r, zero), gale__g_binary(g, GALE__LT, y, zero));
         gale__node off = gale__g_binary(g, GALE__AND, signs, gale__g_binary(g, GALE__NE, r, zero));
         r = gale__g_select(g, off, gale__g_add(g, r, y), r);
     }
@@ -123,10 +165,14 @@ LOWER(IsNaN) { L->out[0] = gale__g_binary(L->g, GALE__NE, L->in[0], L->in[0]); }
 LOWER(IsInf)
 {
     gale__g *g = L->g;
-    gale__node x = L->in[0], high = gale__g_binary(g, GALE__EQ, x, gale__value(L, x, INFINITY)), low = gale__g_binary(g, GALE__EQ, x, gale__value(L, x, -INFINITY));
+    gale__node x = L->in[0], high = gale__g_binary(g, GALE__EQ, x, gale__value(L, x, INFINITY)),
+               low = gale__g_binary(g, GALE__EQ, x, gale__value(L, x, -INFINITY));
     bool up = gale__attr_i(L, "detect_positive", 1), down = gale__attr_i(L, "detect_negative", 1);
     gale__pnode p = gale__peek(g, x);
-    L->out[0] = up && down ? gale__g_binary(g, GALE__OR, high, low) : up ? high : down ? low : gale__g_splat(g, GALE_BOOL, p.rank, p.dims, 0);
+    L->out[0] = up && down ? gale__g_binary(g, GALE__OR, high, low)
+                : up       ? high
+                : down     ? low
+                           : gale__g_splat(g, GALE_BOOL, p.rank, p.dims, 0);
 }
 
 /* --- Casts. --- */
@@ -135,11 +181,16 @@ gale__node gale__cast_open(gale__lower *L, gale__node x, gale_type type)
 {
     gale__g *g = L->g;
     bool fn = type == GALE_F8E4M3FN, zero_nan = type == GALE_F8E4M3FNUZ || type == GALE_F8E5M2FNUZ;
-    double bound = fn ? 464 : type == GALE_F8E4M3FNUZ ? 248 : 61440; /* where rounding leaves the range; 464 itself is a tie that stays */
-    if (!gale__type_is_float(gale__type_of(g, x))) x = gale__g_cast(g, x, GALE_F32); /* which has the bounds and is far finer */
+    double bound = fn ? 464
+                   : type == GALE_F8E4M3FNUZ
+                       ? 248
+                       : 61440; /* where rounding leaves the range; 464 itself is a tie that stays */
+    if (!gale__type_is_float(gale__type_of(g, x)))
+        x = gale__g_cast(g, x, GALE_F32); /* which has the bounds and is far finer */
     gale__node wide = gale__wide(L, x), size = gale__g_unary(g, GALE__ABS, wide);
     gale__node over = gale__g_binary(g, fn ? GALE__GT : GALE__GE, size, gale__value(L, wide, bound));
-    gale__node bits = gale__g_bitcast(g, gale__g_cast(g, wide, type), GALE_U8), negative = gale__g_binary(g, GALE__LT, wide, gale__value(L, wide, 0));
+    gale__node bits = gale__g_bitcast(g, gale__g_cast(g, wide, type), GALE_U8),
+               negative = gale__g_binary(g, GALE__LT, wide, gale__value(L, wide, 0));
     int top = zero_nan ? 0x80 : fn ? 0x7f : 0x7c;
     gale__node beyond = gale__g_select(g, negative, gale__value(L, bits, top | 0x80), gale__value(L, bits, top));
     return gale__g_bitcast(g, gale__g_select(g, over, beyond, bits), type);
@@ -148,7 +199,8 @@ gale__node gale__cast_open(gale__lower *L, gale__node x, gale_type type)
 gale__node gale__cast_closed(gale__lower *L, gale__node x, gale_type type)
 {
     double most = gale__type_max(type);
-    if (type == GALE_F8E5M2 && gale__type_is_float(gale__type_of(L->g, x))) x = gale__clamp(L, gale__wide(L, x), -most, most);
+    if (type == GALE_F8E5M2 && gale__type_is_float(gale__type_of(L->g, x)))
+        x = gale__clamp(L, gale__wide(L, x), -most, most);
     return gale__g_cast(L->g, x, type);
 }
 
@@ -158,16 +210,22 @@ static gale__node cast_exponent(gale__lower *L, const char *mode, bool saturate)
     gale__g *g = L->g;
     bool up = !strcmp(mode, "up"), nearest = !strcmp(mode, "nearest");
     if (!up && !nearest && strcmp(mode, "down")) return gale__refuse(L, "round_mode is '%s'", mode);
-    gale__node bits = gale__g_bitcast(g, gale__g_cast(g, L->in[0], GALE_F32), GALE_U32), rest = gale__g_binary(g, GALE__AND, bits, gale__value(L, bits, 0x7fffff));
-    gale__node e = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__SHR, bits, gale__value(L, bits, 23)), gale__value(L, bits, 255)), zero = gale__value(L, e, 0);
+    gale__node bits = gale__g_bitcast(g, gale__g_cast(g, L->in[0], GALE_F32), GALE_U32),
+               rest = gale__g_binary(g, GALE__AND, bits, gale__value(L, bits, 0x7fffff));
+    gale__node e = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__SHR, bits, gale__value(L, bits, 23)),
+                   gale__value(L, bits, 255)),
+               zero = gale__value(L, e, 0);
     /* halves go up, but from the smallest, which has no even neighbour below */
-    gale__node half = gale__g_select(g, gale__g_binary(g, GALE__EQ, e, zero), gale__value(L, e, 0x400000), gale__value(L, e, 0x3fffff));
-    gale__node more = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__GT, rest, nearest ? half : zero), gale__g_binary(g, GALE__LT, e, gale__value(L, e, saturate ? 254 : 255)));
+    gale__node half = gale__g_select(
+        g, gale__g_binary(g, GALE__EQ, e, zero), gale__value(L, e, 0x400000), gale__value(L, e, 0x3fffff));
+    gale__node more = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__GT, rest, nearest ? half : zero),
+        gale__g_binary(g, GALE__LT, e, gale__value(L, e, saturate ? 254 : 255)));
     if (up || nearest) e = gale__g_add(g, e, gale__g_cast(g, more, GALE_U32));
     return gale__g_bitcast(g, gale__g_cast(g, e, GALE_U8), GALE_F8E8M0);
 }
 
-/* Floats to integers of less than a byte keep the low bits of their whole part, as integers do; to larger ones they saturate. */
+/* Floats to integers of less than a byte keep the low bits of their whole part, as integers do; to larger ones they
+ * saturate. */
 static gale__node cast_to(gale__lower *L, gale_type type)
 {
     gale__g *g = L->g;
@@ -176,7 +234,8 @@ static gale__node cast_to(gale__lower *L, gale_type type)
     const char *mode = gale__attr_s(L, "round_mode", "up");
     if (small && !saturate) return gale__cast_open(L, L->in[0], type);
     if (type == GALE_F8E8M0 && (!saturate || strcmp(mode, "up"))) return cast_exponent(L, mode, saturate);
-    if (tiny && gale__type_is_float(gale__type_of(g, L->in[0]))) return gale__g_cast(g, gale__g_cast(g, L->in[0], GALE_I32), type);
+    if (tiny && gale__type_is_float(gale__type_of(g, L->in[0])))
+        return gale__g_cast(g, gale__g_cast(g, L->in[0], GALE_I32), type);
     return gale__cast_closed(L, L->in[0], type);
 }
 

@@ -6,7 +6,10 @@
 #include <string.h>
 
 /* A key with its place in the list; places decide which of equal keys counts. */
-typedef struct entry { double real; int64_t whole, place; } entry;
+typedef struct entry {
+    double real;
+    int64_t whole, place;
+} entry;
 
 static int by_key(const void *a, const void *b)
 {
@@ -78,15 +81,20 @@ static gale__list first_given(gale__lower *L, const char *const *names, int n, c
 
 LOWER(LabelEncoder)
 {
-    static const char *const key_names[] = {"keys_tensor", "keys_int64s", "keys_floats"}, *const value_names[] = {"values_tensor", "values_int64s", "values_floats"};
+    static const char *const key_names[] = {"keys_tensor", "keys_int64s", "keys_floats"}, *const value_names[] = {
+                                                                                              "values_tensor",
+                                                                                              "values_int64s",
+                                                                                              "values_floats"};
     gale__g *g = L->g;
     const char *name;
     gale__list keys = first_given(L, key_names, 3, &name), values = first_given(L, value_names, 3, &name);
-    if (gale__good(L) && (!keys.count || keys.count != values.count)) gale__refuse(L, "%lld keys and %lld values of numbers", (long long)keys.count, (long long)values.count);
+    if (gale__good(L) && (!keys.count || keys.count != values.count))
+        gale__refuse(L, "%lld keys and %lld values of numbers", (long long)keys.count, (long long)values.count);
     if (!gale__good(L)) return;
     bool real = gale__type_is_float(values.type), tensor = !strcmp(name, "values_tensor");
     gale__list other = gale__list_read(L, tensor ? "default_tensor" : real ? "default_float" : "default_int64");
-    gale__node fallback = other.count ? gale__list_node(L, &other, "default", values.type, 1, &(int64_t){1}) : gale__g_scalar(g, values.type, real ? -0.0 : -1);
+    gale__node fallback = other.count ? gale__list_node(L, &other, "default", values.type, 1, &(int64_t){1})
+                                      : gale__g_scalar(g, values.type, real ? -0.0 : -1);
     gale__node at = find_keys(L, L->in[0], &keys), found = gale__g_binary(g, GALE__GE, at, gale__index(L, 0));
     gale__node value = gale__g_take(g, gale__list_node(L, &values, name, values.type, 1, &values.count), at);
     L->out[0] = gale__g_select(g, found, value, gale__g_reshape(g, fallback, 0, NULL));
@@ -98,9 +106,11 @@ LOWER(OneHotEncoder)
     gale__g *g = L->g;
     gale__list categories = gale__list_read(L, "cats_int64s");
     gale__pnode p = gale__peek(g, L->in[0]);
-    if (!categories.count || p.rank >= GALE_MAX_RANK) gale__refuse(L, "attribute 'cats_int64s' is missing, or the input has too many axes");
+    if (!categories.count || p.rank >= GALE_MAX_RANK)
+        gale__refuse(L, "attribute 'cats_int64s' is missing, or the input has too many axes");
     if (!gale__good(L)) return;
     gale__node x = gale__g_unsqueeze(g, gale__g_cast(g, L->in[0], GALE_I64), 1u << p.rank);
-    gale__node all = gale__along(L, gale__list_node(L, &categories, "cats_int64s", GALE_I64, 1, &categories.count), p.rank + 1, p.rank);
+    gale__node all = gale__along(
+        L, gale__list_node(L, &categories, "cats_int64s", GALE_I64, 1, &categories.count), p.rank + 1, p.rank);
     L->out[0] = gale__g_cast(g, gale__g_binary(g, GALE__EQ, x, all), GALE_F32);
 }

@@ -16,8 +16,10 @@ LOWER(Range)
 {
     gale__g *g = L->g;
     int64_t n[3];
-    const double *start = gale__known_floats(L, 0, &n[0]), *limit = gale__known_floats(L, 1, &n[1]), *delta = gale__known_floats(L, 2, &n[2]);
-    if (gale__good(L) && (n[0] != 1 || n[1] != 1 || n[2] != 1 || delta[0] == 0)) gale__refuse(L, "start, limit and delta are one number each, and delta is not 0");
+    const double *start = gale__known_floats(L, 0, &n[0]), *limit = gale__known_floats(L, 1, &n[1]),
+                 *delta = gale__known_floats(L, 2, &n[2]);
+    if (gale__good(L) && (n[0] != 1 || n[1] != 1 || n[2] != 1 || delta[0] == 0))
+        gale__refuse(L, "start, limit and delta are one number each, and delta is not 0");
     if (!gale__good(L)) return;
     gale_type type = gale__type_of(g, L->in[0]);
     double span = ceil((limit[0] - start[0]) / delta[0]);
@@ -29,7 +31,8 @@ LOWER(Range)
     }
     gale_type work = gale__wide_type(type);
     gale__node i = gale__g_cast(g, gale__g_iota(g, 1, &count, 0), work);
-    L->out[0] = gale__g_cast(g, gale__g_add(g, gale__g_mul(g, i, gale__g_scalar(g, work, delta[0])), gale__g_scalar(g, work, start[0])), type);
+    L->out[0] = gale__g_cast(g,
+        gale__g_add(g, gale__g_mul(g, i, gale__g_scalar(g, work, delta[0])), gale__g_scalar(g, work, start[0])), type);
 }
 
 /* column - row over the last two axes, as I64. */
@@ -43,7 +46,8 @@ LOWER(EyeLike)
     gale__pnode p = gale__peek(L->g, L->in[0]);
     if (p.rank != 2) gale__refuse(L, "the input has rank %d, not 2", p.rank);
     if (!gale__good(L)) return;
-    gale__node on = gale__g_binary(L->g, GALE__EQ, above_diagonal(L, p.rank, p.dims), gale__index(L, gale__attr_i(L, "k", 0)));
+    gale__node on =
+        gale__g_binary(L->g, GALE__EQ, above_diagonal(L, p.rank, p.dims), gale__index(L, gale__attr_i(L, "k", 0)));
     L->out[0] = gale__g_cast(L->g, on, gale__attr_type(L, "dtype", p.type));
 }
 
@@ -56,7 +60,8 @@ LOWER(Trilu)
     if (p.rank < 2) gale__refuse(L, "the input has rank %d, at least 2 is needed", p.rank);
     if (!gale__good(L)) return;
     bool upper = gale__attr_i(L, "upper", 1);
-    gale__node keep = gale__g_binary(g, upper ? GALE__GE : GALE__LE, above_diagonal(L, p.rank, p.dims), gale__index(L, n ? k[0] : 0));
+    gale__node keep =
+        gale__g_binary(g, upper ? GALE__GE : GALE__LE, above_diagonal(L, p.rank, p.dims), gale__index(L, n ? k[0] : 0));
     L->out[0] = gale__g_select(g, keep, L->in[0], gale__value(L, L->in[0], 0));
 }
 
@@ -93,8 +98,10 @@ static void random_normal(gale__lower *L, gale_type type, int rank, const int64_
     gale__node u = uniform(L, seed, rank, dims), v = uniform(L, seed ^ 0xd1b54a32d192ed03ull, rank, dims);
     gale__node log = gale__g_unary(g, GALE__LOG, gale__g_add(g, u, gale__value(L, u, 0x1p-24)));
     gale__node radius = gale__g_unary(g, GALE__SQRT, gale__g_mul(g, log, gale__value(L, u, -2)));
-    gale__node n = gale__g_mul(g, radius, gale__g_unary(g, GALE__COS, gale__g_mul(g, v, gale__value(L, v, 6.283185307179586))));
-    n = gale__g_add(g, gale__g_mul(g, n, gale__value(L, n, gale__attr_f(L, "scale", 1))), gale__value(L, n, gale__attr_f(L, "mean", 0)));
+    gale__node n =
+        gale__g_mul(g, radius, gale__g_unary(g, GALE__COS, gale__g_mul(g, v, gale__value(L, v, 6.283185307179586))));
+    n = gale__g_add(g, gale__g_mul(g, n, gale__value(L, n, gale__attr_f(L, "scale", 1))),
+        gale__value(L, n, gale__attr_f(L, "mean", 0)));
     L->out[0] = gale__g_cast(g, n, type);
 }
 
@@ -119,7 +126,8 @@ LOWER(RandomNormalLike) { like(L, random_normal); }
 LOWER(Bernoulli)
 {
     gale__pnode p = gale__peek(L->g, L->in[0]);
-    gale__node x = gale__wide(L, L->in[0]), u = gale__g_cast(L->g, uniform(L, seed_of(L), p.rank, p.dims), gale__type_of(L->g, x));
+    gale__node x = gale__wide(L, L->in[0]),
+               u = gale__g_cast(L->g, uniform(L, seed_of(L), p.rank, p.dims), gale__type_of(L->g, x));
     L->out[0] = gale__g_cast(L->g, gale__g_binary(L->g, GALE__LT, u, x), gale__attr_type(L, "dtype", p.type));
 }
 
@@ -129,14 +137,20 @@ static gale__node uniform_at_run(gale__lower *L, gale__node seed, int rank, cons
     gale__g *g = L->g;
     int64_t n = 1;
     for (int d = 0; d < rank; d++) n *= dims[d];
-    gale__node counter = gale__g_cast(g, gale__g_iota(g, 1, &n, 0), GALE_U64), key = gale__g_cast(g, gale__g_reshape(g, seed, 0, NULL), GALE_U64);
-    gale__node bits = gale__g_binary(g, GALE__SHR, gale__g_binary(g, GALE__RANDOM, counter, key), gale__g_scalar(g, GALE_U32, 8));
-    return gale__g_reshape(g, gale__g_mul(g, gale__g_cast(g, bits, GALE_F32), gale__g_scalar(g, GALE_F32, 0x1p-24)), rank, dims);
+    gale__node counter = gale__g_cast(g, gale__g_iota(g, 1, &n, 0), GALE_U64),
+               key = gale__g_cast(g, gale__g_reshape(g, seed, 0, NULL), GALE_U64);
+    gale__node bits =
+        gale__g_binary(g, GALE__SHR, gale__g_binary(g, GALE__RANDOM, counter, key), gale__g_scalar(g, GALE_U32, 8));
+    return gale__g_reshape(
+        g, gale__g_mul(g, gale__g_cast(g, bits, GALE_F32), gale__g_scalar(g, GALE_F32, 0x1p-24)), rank, dims);
 }
 
 /* --- What NumPy's generator (MT19937) draws under a seed: ONNX's own expected values are made of it. --- */
 
-typedef struct twister { uint32_t word[624]; int at; } twister;
+typedef struct twister {
+    uint32_t word[624];
+    int at;
+} twister;
 
 static void twister_init(twister *t, uint32_t seed)
 {
@@ -172,7 +186,8 @@ static gale__node drawn(gale__lower *L, uint32_t seed, double ratio, int rank, c
     return gale__g_const(L->g, GALE_BOOL, rank, dims, keep);
 }
 
-/* What stays: drawn at run time under the fourth input, or once under the attribute, or under a seed of the node's own. */
+/* What stays: drawn at run time under the fourth input, or once under the attribute, or under a seed of the node's own.
+ */
 static gale__node kept(gale__lower *L, double ratio, int rank, const int64_t *dims)
 {
     gale__node seed = gale__arg(L, 3);
@@ -197,7 +212,8 @@ LOWER(Dropout)
         return;
     }
     gale__node keep = kept(L, ratio, p.rank, p.dims), x = gale__wide(L, L->in[0]);
-    gale__node y = gale__g_select(g, keep, gale__g_mul(g, x, gale__value(L, x, ratio < 1 ? 1 / (1 - ratio) : 0)), gale__value(L, x, 0));
+    gale__node y = gale__g_select(
+        g, keep, gale__g_mul(g, x, gale__value(L, x, ratio < 1 ? 1 / (1 - ratio) : 0)), gale__value(L, x, 0));
     L->out[0] = gale__g_cast(g, y, p.type);
     if (L->n_out > 1) L->out[1] = keep;
 }

@@ -17,7 +17,8 @@ static gale__node element_places(gale__lower *L, gale__node data, gale__node ind
     gale__node at = gale__index(L, 0);
     int64_t stride = 1;
     for (int d = p.rank - 1; d >= 0; stride *= p.dims[d--]) {
-        gale__node step = d == axis ? gale__g_mul(g, gale__wrap_index(L, index, p.dims[d]), gale__index(L, stride)) : gale__walk(L, q.rank, q.dims, d, stride);
+        gale__node step = d == axis ? gale__g_mul(g, gale__wrap_index(L, index, p.dims[d]), gale__index(L, stride))
+                                    : gale__walk(L, q.rank, q.dims, d, stride);
         at = gale__g_add(g, at, step);
     }
     return gale__g_expand(g, at, q.rank, q.dims);
@@ -44,7 +45,8 @@ static int reduction(gale__lower *L)
 static void scatter(gale__lower *L)
 {
     int axis = gale__axis(L, gale__attr_i(L, "axis", 0), gale__rank_of(L->g, L->in[0])), mode = reduction(L);
-    if (gale__good(L)) L->out[0] = gale__g_put(L->g, L->in[0], element_places(L, L->in[0], L->in[1], axis), L->in[2], mode);
+    if (gale__good(L))
+        L->out[0] = gale__g_put(L->g, L->in[0], element_places(L, L->in[0], L->in[1], axis), L->in[2], mode);
 }
 LOWER(ScatterElements) { scatter(L); }
 LOWER(Scatter) { scatter(L); }
@@ -102,7 +104,8 @@ LOWER(OneHot)
     int64_t n, dims[GALE_MAX_RANK];
     const double *depth = gale__known_floats(L, 1, &n);
     int axis = gale__axis(L, gale__attr_i(L, "axis", -1), p.rank + 1);
-    if (gale__good(L) && (n != 1 || !(depth[0] >= 1 && depth[0] < 1e15) || p.rank >= GALE_MAX_RANK)) gale__refuse(L, "depth must be one number of at least 1");
+    if (gale__good(L) && (n != 1 || !(depth[0] >= 1 && depth[0] < 1e15) || p.rank >= GALE_MAX_RANK))
+        gale__refuse(L, "depth must be one number of at least 1");
     if (!gale__good(L)) return;
     for (int d = 0; d <= p.rank; d++) dims[d] = d < axis ? p.dims[d] : d == axis ? (int64_t)depth[0] : p.dims[d - 1];
     gale__node at = gale__g_unsqueeze(g, gale__wrap_index(L, L->in[0], dims[axis]), 1u << axis);

@@ -2,7 +2,8 @@
 #include "ops/quantise.h"
 #include "ops/spatial.h"
 
-/* A scale or zero point of a matrix: one number, one per row (axis from the end 2) or column (1), or lined up already. */
+/* A scale or zero point of a matrix: one number, one per row (axis from the end 2) or column (1), or lined up already.
+ */
 static gale__node lined_up(gale__lower *L, gale__node s, int rank, int from_end)
 {
     return gale__lone_or_along(L, s, rank, rank - from_end);
@@ -50,5 +51,6 @@ LOWER(QLinearConv)
     gale__node sum = whole_convolution(L, L->in[0], L->in[2], L->in[3], L->in[5]), bias = gale__arg(L, 8);
     int rank = gale__rank_of(L->g, sum);
     if (bias >= 0) sum = gale__g_add(L->g, sum, gale__along(L, gale__g_cast(L->g, bias, GALE_I32), rank, 1));
-    L->out[0] = rescale(L, sum, gale__lone(L, L->in[1]), gale__lone_or_along(L, L->in[4], rank, 1), gale__lone(L, L->in[6]), gale__lone(L, L->in[7]));
+    L->out[0] = rescale(L, sum, gale__lone(L, L->in[1]), gale__lone_or_along(L, L->in[4], rank, 1),
+        gale__lone(L, L->in[6]), gale__lone(L, L->in[7]));
 }

@@ -1,4 +1,5 @@
-/* LinearAttention, CausalConvWithState and TensorScatter: operators of language models that keep a state of fixed size between calls. */
+/* LinearAttention, CausalConvWithState and TensorScatter: operators of language models that keep a state of fixed size
+ * between calls. */
 #include "ops/attention.h"
 #include <math.h>
 #include <string.h>
@@ -13,21 +14,27 @@ static gale__node by_time(gale__lower *L, gale__node x, int64_t heads)
     return gale__good(L) ? gale__g_permute(L->g, split, turn) : GALE__NIL;
 }
 
-typedef struct rule { bool gated, delta; int64_t heads, group; } rule;
+typedef struct rule {
+    bool gated, delta;
+    int64_t heads, group;
+} rule;
 
 static rule read_rule(gale__lower *L)
 {
     const char *name = gale__attr_s(L, "update_rule", "gated_delta");
     int64_t q = gale__attr_i(L, "q_num_heads", 0), kv = gale__attr_i(L, "kv_num_heads", 0);
-    rule r = {!strcmp(name, "gated") || !strcmp(name, "gated_delta"), !strcmp(name, "delta") || !strcmp(name, "gated_delta"), kv, kv > 0 ? q / kv : 0};
+    rule r = {!strcmp(name, "gated") || !strcmp(name, "gated_delta"),
+        !strcmp(name, "delta") || !strcmp(name, "gated_delta"), kv, kv > 0 ? q / kv : 0};
     if (!r.gated && !r.delta && strcmp(name, "linear")) gale__refuse(L, "update_rule is '%s'", name);
-    if (q < 1 || kv < 1 || q % kv) gale__refuse(L, "%lld heads of queries cannot share %lld of keys", (long long)q, (long long)kv);
+    if (q < 1 || kv < 1 || q % kv)
+        gale__refuse(L, "%lld heads of queries cannot share %lld of keys", (long long)q, (long long)kv);
     if (r.gated != (gale__arg(L, DECAY) >= 0) || r.delta != (gale__arg(L, BETA) >= 0))
         gale__refuse(L, "update_rule '%s' does not go with the inputs decay and beta that are there", name);
     return r;
 }
 
-/* One token: state [B, K, D, C], q [B, K * G, D], k [B, K, D], v [B, K, C], decay [B, K, D or 1], beta [B, K or 1, 1]. */
+/* One token: state [B, K, D, C], q [B, K * G, D], k [B, K, D], v [B, K, C], decay [B, K, D or 1], beta [B, K or 1, 1].
+ */
 static void step(gale__g *g, const rule *r, gale__node *in, gale__node *out)
 {
     gale__node state = in[0], k = gale__g_unsqueeze(g, in[2], 1u << 3), v = gale__g_unsqueeze(g, in[3], 1u << 2);
@@ -47,7 +54,12 @@ static void step(gale__g *g, const rule *r, gale__node *in, gale__node *out)
 static gale__node run_steps(gale__lower *L, const rule *r, const gale__node *inputs, int n)
 {
     gale__node in[6], out[2] = {GALE__NIL, GALE__NIL};
-    gale__loop loop = {.body = gale__body_begin(L), .trips = gale__peek(L->g, inputs[1]).dims[0], .n_carried = 1, .n_sliced = n - 1, .n_stacked = 1, .out = out};
+    gale__loop loop = {.body = gale__body_begin(L),
+        .trips = gale__peek(L->g, inputs[1]).dims[0],
+        .n_carried = 1,
+        .n_sliced = n - 1,
+        .n_stacked = 1,
+        .out = out};
     if (!loop.body) return GALE__NIL;
     for (int i = 0; i < n; i++) in[i] = gale__body_input(L, loop.body, i, inputs[i], i > 0);
     if (loop.body->status == GALE_OK) step(loop.body, r, in, out);
@@ -60,7 +72,8 @@ static gale__node first_state(gale__lower *L, gale__node k, gale__node v)
     const int64_t dims[4] = {p.dims[1], p.dims[2], p.dims[3], q.dims[3]};
     if (gale__arg(L, PAST) < 0) return gale__g_splat(L->g, (gale_type)p.type, 4, dims, 0);
     if (s.rank != 4 || memcmp(s.dims, dims, sizeof dims))
-        return gale__refuse(L, "past_state must be [%lld, %lld, %lld, %lld]", (long long)dims[0], (long long)dims[1], (long long)dims[2], (long long)dims[3]);
+        return gale__refuse(L, "past_state must be [%lld, %lld, %lld, %lld]", (long long)dims[0], (long long)dims[1],
+            (long long)dims[2], (long long)dims[3]);
     return gale__g_cast(L->g, gale__wide(L, L->in[PAST]), (gale_type)p.type);
 }
 
@@ -104,7 +117,8 @@ LOWER(CausalConvWithState)
         gale__refuse(L, "input must be [batch, channels, length] and weight [channels, 1, k]");
     if (!swish && strcmp(name, "none")) gale__refuse(L, "activation is '%s'", name);
     if (!gale__good(L)) return;
-    int64_t dilation = gale__attr_i(L, "dilation", 1), state = (w.dims[2] - 1) * dilation, low[3] = {0, 0, state}, none[3] = {0};
+    int64_t dilation = gale__attr_i(L, "dilation", 1), state = (w.dims[2] - 1) * dilation, low[3] = {0, 0, state},
+            none[3] = {0};
     if (dilation < 1 || dilation > 1 << 20) gale__refuse(L, "dilation is %lld", (long long)dilation);
     gale__node both[2] = {gale__arg(L, 3), L->in[0]};
     if (both[0] >= 0 && (past.rank != 3 || past.dims[2] != state))
@@ -139,12 +153,15 @@ gale__node gale__overwrite(gale__lower *L, gale__node cache, gale__node update, 
 {
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, cache), u = gale__peek(g, update);
-    gale__node after = gale__g_binary(g, GALE__GE, row, gale__index(L, 0)), before = gale__g_binary(g, GALE__LT, row, gale__index(L, u.dims[axis]));
+    gale__node after = gale__g_binary(g, GALE__GE, row, gale__index(L, 0)),
+               before = gale__g_binary(g, GALE__LT, row, gale__index(L, u.dims[axis]));
     gale__node at = gale__index(L, 0);
     int64_t stride = 1;
     for (int d = p.rank - 1; d >= 0; stride *= u.dims[d--])
-        at = gale__g_add(g, at, d == axis ? gale__g_mul(g, row, gale__index(L, stride)) : gale__walk(L, p.rank, p.dims, d, stride));
-    return gale__g_select(g, gale__both(L, after, before), gale__g_take(g, update, gale__g_expand(g, at, p.rank, p.dims)), cache);
+        at = gale__g_add(
+            g, at, d == axis ? gale__g_mul(g, row, gale__index(L, stride)) : gale__walk(L, p.rank, p.dims, d, stride));
+    return gale__g_select(
+        g, gale__both(L, after, before), gale__g_take(g, update, gale__g_expand(g, at, p.rank, p.dims)), cache);
 }
 
 LOWER(TensorScatter)
@@ -153,13 +170,16 @@ LOWER(TensorScatter)
     gale__pnode p = gale__peek(g, L->in[0]), u = gale__peek(g, L->in[1]);
     int axis = gale__axis(L, gale__attr_i(L, "axis", -2), p.rank);
     const char *mode = gale__attr_s(L, "mode", "linear");
-    bool circular = !strcmp(mode, "circular"), fits = p.rank == u.rank && axis > 0 && p.type == u.type && u.dims[axis] <= p.dims[axis];
+    bool circular = !strcmp(mode, "circular"),
+         fits = p.rank == u.rank && axis > 0 && p.type == u.type && u.dims[axis] <= p.dims[axis];
     for (int d = 0; fits && d < p.rank; d++) fits = d == axis || p.dims[d] == u.dims[d];
     if (!fits) gale__refuse(L, "the update does not fit the cache along axis %d", axis);
     if (!circular && strcmp(mode, "linear")) gale__refuse(L, "mode is '%s'", mode);
     if (!gale__good(L)) return;
-    gale__node row = gale__g_iota(g, p.rank, p.dims, axis), first = gale__arg(L, 2), extent = gale__index(L, p.dims[axis]);
+    gale__node row = gale__g_iota(g, p.rank, p.dims, axis), first = gale__arg(L, 2),
+               extent = gale__index(L, p.dims[axis]);
     if (first >= 0) row = gale__g_sub(g, row, gale__along(L, gale__g_cast(g, first, GALE_I64), p.rank, 0));
-    if (circular) row = gale__g_binary(g, GALE__REM, gale__g_add(g, gale__g_binary(g, GALE__REM, row, extent), extent), extent);
+    if (circular)
+        row = gale__g_binary(g, GALE__REM, gale__g_add(g, gale__g_binary(g, GALE__REM, row, extent), extent), extent);
     L->out[0] = u.dims[axis] ? gale__overwrite(L, L->in[0], L->in[1], axis, row) : L->in[0];
 }

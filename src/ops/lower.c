@@ -104,8 +104,9 @@ bool gale__attr_given(gale__lower *L, const char *name)
 }
 
 /* ONNX's TensorProto.DataType in its order. */
-static const int8_t onnx_types[] = {-1, GALE_F32, GALE_U8, GALE_I8, GALE_U16, GALE_I16, GALE_I32, GALE_I64, GALE_STRING, GALE_BOOL, GALE_F16, GALE_F64,
-    GALE_U32, GALE_U64, -1, -1, GALE_BF16, GALE_F8E4M3FN, GALE_F8E4M3FNUZ, GALE_F8E5M2, GALE_F8E5M2FNUZ, GALE_U4, GALE_I4, GALE_F4E2M1, GALE_F8E8M0, GALE_U2, GALE_I2};
+static const int8_t onnx_types[] = {-1, GALE_F32, GALE_U8, GALE_I8, GALE_U16, GALE_I16, GALE_I32, GALE_I64, GALE_STRING,
+    GALE_BOOL, GALE_F16, GALE_F64, GALE_U32, GALE_U64, -1, -1, GALE_BF16, GALE_F8E4M3FN, GALE_F8E4M3FNUZ, GALE_F8E5M2,
+    GALE_F8E5M2FNUZ, GALE_U4, GALE_I4, GALE_F4E2M1, GALE_F8E8M0, GALE_U2, GALE_I2};
 
 gale_type gale__attr_type(gale__lower *L, const char *name, gale_type fallback)
 {
@@ -113,7 +114,8 @@ gale_type gale__attr_type(gale__lower *L, const char *name, gale_type fallback)
     gale_type type = fallback;
     if (!a) return fallback;
     if (a->kind == GALE_ATTR_STRING) {
-        if (gale_type_parse(a->s, &type) != GALE_OK) gale__refuse(L, "attribute '%s': no element type is called '%s'", name, a->s);
+        if (gale_type_parse(a->s, &type) != GALE_OK)
+            gale__refuse(L, "attribute '%s': no element type is called '%s'", name, a->s);
         return type;
     }
     if (a->i > 0 && a->i < (int64_t)(sizeof onnx_types) && onnx_types[a->i] >= 0) return (gale_type)onnx_types[a->i];
@@ -137,7 +139,8 @@ const int64_t *gale__known_ints(gale__lower *L, int i, int64_t *count)
     *count = 0;
     if (n < 0 || !gale__good(L)) return NULL;
     gale_status status = gale__g_known_ints(L->g, n, &values, count);
-    if (status == GALE_NOT_FOUND) gale__refuse(L, "input %d must be known when planning (a constant, or made of shapes and constants)", i);
+    if (status == GALE_NOT_FOUND)
+        gale__refuse(L, "input %d must be known when planning (a constant, or made of shapes and constants)", i);
     else if (status != GALE_OK) gale__g_fail(L->g, status, "%s: input %d: %s", L->node->op->name, i, gale_error());
     return values;
 }
@@ -189,10 +192,7 @@ gale_type gale__precise(const gale__lower *L)
     return L->device && !gale_device_get_info(L->device)->caps.f64 ? GALE_F32 : GALE_F64;
 }
 
-gale_type gale__wide_type(gale_type type)
-{
-    return gale__type_is_float(type) && type != GALE_F64 ? GALE_F32 : type;
-}
+gale_type gale__wide_type(gale_type type) { return gale__type_is_float(type) && type != GALE_F64 ? GALE_F32 : type; }
 
 gale__node gale__wide(gale__lower *L, gale__node x)
 {
@@ -278,7 +278,8 @@ gale__g *gale__body_begin(gale__lower *L)
 gale__node gale__body_constant(gale__lower *L, gale__g *body, int which, gale__node outside)
 {
     gale__pnode p = gale__peek(L->g, outside);
-    if (outside < 0 || p.op != GALE__P_CONST || (!p.splat && gale__g_elements(L->g, outside) > GALE__FOLD_MAX)) return gale__body_input(L, body, which, outside, false);
+    if (outside < 0 || p.op != GALE__P_CONST || (!p.splat && gale__g_elements(L->g, outside) > GALE__FOLD_MAX))
+        return gale__body_input(L, body, which, outside, false);
     if (!p.splat) return gale__g_const(body, (gale_type)p.type, p.rank, p.dims, p.data);
     return gale__g_expand(body, gale__g_const(body, (gale_type)p.type, 0, NULL, p.data), p.rank, p.dims);
 }
@@ -295,7 +296,9 @@ gale__node gale__body_end(gale__lower *L, const gale__loop *loop, const gale__no
 gale__node gale__body_input(gale__lower *L, gale__g *body, int which, gale__node outside, bool sliced)
 {
     gale__pnode p = gale__peek(L->g, outside);
-    if (outside < 0 || (sliced && p.rank < 1)) return gale__g_fail(body, GALE_INVALID, "%s: input %d of the loop has no axis to go along", L->node->op->name, which);
+    if (outside < 0 || (sliced && p.rank < 1))
+        return gale__g_fail(
+            body, GALE_INVALID, "%s: input %d of the loop has no axis to go along", L->node->op->name, which);
     return gale__g_input(body, which, p.type, p.rank - sliced, p.dims + sliced);
 }
 
@@ -307,8 +310,10 @@ void gale__repeat(gale__lower *L, int64_t times, void (*step)(gale__lower *L, ga
     gale__lower inner = *L;
     inner.g = gale__body_begin(L);
     if (!inner.g) return;
-    gale__node out[2] = {gale__body_input(L, inner.g, 0, state[0], false), gale__body_input(L, inner.g, 1, state[1], false)};
+    gale__node out[2] = {
+        gale__body_input(L, inner.g, 0, state[0], false), gale__body_input(L, inner.g, 1, state[1], false)};
     step(&inner, out);
-    gale__node made = gale__body_end(L, &(gale__loop){.body = inner.g, .trips = times, .n_carried = 2, .out = out}, state);
+    gale__node made =
+        gale__body_end(L, &(gale__loop){.body = inner.g, .trips = times, .n_carried = 2, .out = out}, state);
     for (int i = 0; i < 2; i++) state[i] = gale__g_loop_out(L->g, made, i);
 }

@@ -42,11 +42,11 @@ gale__node gale__value(gale__lower *L, gale__node x, double value);
 gale__node gale__index(gale__lower *L, int64_t value); /* I64 */
 
 /* Common pieces. */
-gale__node gale__mean(gale__lower *L, gale__node x, uint32_t axes);              /* floats; axes kept */
+gale__node gale__mean(gale__lower *L, gale__node x, uint32_t axes); /* floats; axes kept */
 gale__node gale__sigmoid(gale__lower *L, gale__node x);
-gale__node gale__gelu(gale__lower *L, gale__node x, bool fast);                  /* fast: by tanh */
+gale__node gale__gelu(gale__lower *L, gale__node x, bool fast); /* fast: by tanh */
 gale__node gale__softplus(gale__lower *L, gale__node x);
-gale__node gale__softmax(gale__lower *L, gale__node x, uint32_t axes);           /* floats */
+gale__node gale__softmax(gale__lower *L, gale__node x, uint32_t axes); /* floats */
 gale__node gale__clamp(gale__lower *L, gale__node x, double low, double high);
 /* A cast to an 8-bit float without saturation: what is too large becomes NaN, or infinity where the format has one. */
 gale__node gale__cast_open(gale__lower *L, gale__node x, gale_type type);
@@ -61,13 +61,15 @@ gale__node gale__walk(gale__lower *L, int rank, const int64_t *dims, int axis, i
 /* Negative indices count from the end of `extent`; I64. */
 gale__node gale__wrap_index(gale__lower *L, gale__node index, int64_t extent);
 
-/* Bodies of loops: a graph of its own, or NULL on failure; its input `which` like the node outside, or like its slices; and the loop, which
- * takes the body over (and frees it when it cannot be made). */
+/* Bodies of loops: a graph of its own, or NULL on failure; its input `which` like the node outside, or like its slices;
+ * and the loop, which takes the body over (and frees it when it cannot be made). */
 gale__g *gale__body_begin(gale__lower *L);
 gale__node gale__body_input(gale__lower *L, gale__g *body, int which, gale__node outside, bool sliced);
-gale__node gale__body_constant(gale__lower *L, gale__g *body, int which, gale__node outside); /* the same at every step */
+gale__node gale__body_constant(
+    gale__lower *L, gale__g *body, int which, gale__node outside); /* the same at every step */
 gale__node gale__body_end(gale__lower *L, const gale__loop *loop, const gale__node *inputs);
 /* A step that turns two values into two of the same shapes, so many times: few side by side, more in a loop. */
-void gale__repeat(gale__lower *L, int64_t times, void (*step)(gale__lower *L, gale__node state[2]), gale__node state[2]);
+void gale__repeat(
+    gale__lower *L, int64_t times, void (*step)(gale__lower *L, gale__node state[2]), gale__node state[2]);
 static inline bool gale__good(const gale__lower *L) { return L->g->status == GALE_OK; }
 #endif

@@ -1,5 +1,5 @@
-/* com.microsoft's quantised operators: each is ONNX's own between a way in and a way out, and lowered by calling it.  Fused ones that
- * are chains of ONNX's operators are taken apart when a model is read. */
+/* com.microsoft's quantised operators: each is ONNX's own between a way in and a way out, and lowered by calling it.
+ * Fused ones that are chains of ONNX's operators are taken apart when a model is read. */
 #include "ops/quantise.h"
 #include <string.h>
 
@@ -30,12 +30,22 @@ static void give_quantised(gale__lower *L, gale__node y, int i, gale_type type)
 {
     gale__node zero = gale__lone(L, gale__arg(L, i + 1));
     if (zero >= 0) type = gale__type_of(L->g, zero);
-    L->out[0] = gale__quantise(L, gale__g_div(L->g, y, gale__g_cast(L->g, gale__lone(L, needed(L, i)), GALE_F32)), zero, type);
+    L->out[0] =
+        gale__quantise(L, gale__g_div(L->g, y, gale__g_cast(L->g, gale__lone(L, needed(L, i)), GALE_F32)), zero, type);
 }
 
-LOWER(MSQLinearAdd) { give_quantised(L, gale__g_add(L->g, value_at(L, 0), value_at(L, 3)), 6, gale__type_of(L->g, L->in[0])); }
-LOWER(MSQLinearMul) { give_quantised(L, gale__g_mul(L->g, value_at(L, 0), value_at(L, 3)), 6, gale__type_of(L->g, L->in[0])); }
-LOWER(MSQLinearWhere) { give_quantised(L, gale__g_select(L->g, L->in[0], value_at(L, 1), value_at(L, 4)), 7, gale__type_of(L->g, L->in[1])); }
+LOWER(MSQLinearAdd)
+{
+    give_quantised(L, gale__g_add(L->g, value_at(L, 0), value_at(L, 3)), 6, gale__type_of(L->g, L->in[0]));
+}
+LOWER(MSQLinearMul)
+{
+    give_quantised(L, gale__g_mul(L->g, value_at(L, 0), value_at(L, 3)), 6, gale__type_of(L->g, L->in[0]));
+}
+LOWER(MSQLinearWhere)
+{
+    give_quantised(L, gale__g_select(L->g, L->in[0], value_at(L, 1), value_at(L, 4)), 7, gale__type_of(L->g, L->in[1]));
+}
 
 /* One value through an operator of floats. */
 static void through(gale__lower *L, void (*lower)(gale__lower *))
@@ -77,7 +87,8 @@ LOWER(MSQLinearGlobalAveragePool) { pool(L, gale__lower_GlobalAveragePool); }
 LOWER(MSQLinearConcat)
 {
     int n = (L->n_in - 2) / 3;
-    if (L->n_in < 5 || (L->n_in - 2) % 3) gale__refuse(L, "%d inputs after scale and zero point; each part has 3", L->n_in - 2);
+    if (L->n_in < 5 || (L->n_in - 2) % 3)
+        gale__refuse(L, "%d inputs after scale and zero point; each part has 3", L->n_in - 2);
     gale__node *parts = gale__good(L) ? gale__arena_alloc(&L->g->arena, (size_t)n * sizeof *parts) : NULL;
     if (!parts && gale__good(L)) L->g->status = GALE_NO_MEMORY;
     for (int i = 0; parts && i < n; i++) parts[i] = value_at(L, 2 + 3 * i);
@@ -88,38 +99,51 @@ LOWER(MSQLinearConcat)
 
 /* --- Products. --- */
 
-static gale__node turned(gale__lower *L, gale__node x, bool turn) { return turn ? gale__g_permute(L->g, x, (int[]){1, 0}) : x; }
+static gale__node turned(gale__lower *L, gale__node x, bool turn)
+{
+    return turn ? gale__g_permute(L->g, x, (int[]){1, 0}) : x;
+}
 
 /* Scales come to the sums in whole numbers, of which C is one; those of B may be one per column. */
 LOWER(MSQGemm)
 {
     gale__g *g = L->g;
     if (gale__rank_of(g, L->in[0]) != 2 || gale__rank_of(g, L->in[3]) != 2)
-        gale__refuse(L, "the factors have %d and %d axes, not 2", gale__rank_of(g, L->in[0]), gale__rank_of(g, L->in[3]));
+        gale__refuse(
+            L, "the factors have %d and %d axes, not 2", gale__rank_of(g, L->in[0]), gale__rank_of(g, L->in[3]));
     if (!gale__good(L)) return;
-    gale__node a = gale__centre(L, turned(L, L->in[0], gale__attr_i(L, "transA", 0)), gale__lone(L, L->in[2])), c = gale__arg(L, 6);
-    gale__node b = gale__centre(L, turned(L, L->in[3], gale__attr_i(L, "transB", 0)), gale__lone(L, L->in[5])), sum = gale__g_matmul(g, a, b);
+    gale__node a = gale__centre(L, turned(L, L->in[0], gale__attr_i(L, "transA", 0)), gale__lone(L, L->in[2])),
+               c = gale__arg(L, 6);
+    gale__node b = gale__centre(L, turned(L, L->in[3], gale__attr_i(L, "transB", 0)), gale__lone(L, L->in[5])),
+               sum = gale__g_matmul(g, a, b);
     if (c >= 0) sum = gale__g_add(g, sum, gale__g_cast(g, c, GALE_I32));
     gale__node scale = gale__g_mul(g, gale__lone(L, L->in[1]), gale__lone(L, L->in[4]));
-    gale__node y = gale__g_mul(g, gale__g_cast(g, sum, GALE_F32), gale__g_mul(g, scale, gale__value(L, scale, gale__attr_f(L, "alpha", 1))));
+    gale__node y = gale__g_mul(
+        g, gale__g_cast(g, sum, GALE_F32), gale__g_mul(g, scale, gale__value(L, scale, gale__attr_f(L, "alpha", 1))));
     if (gale__arg(L, 7) >= 0) give_quantised(L, y, 7, gale__type_of(g, L->in[0]));
     else L->out[0] = y;
 }
 
 /* Whole numbers less their zero points, summed, then scaled; a bias is added to the floats. */
-static void float_product(gale__lower *L, gale__node a, gale__node a_scale, gale__node a_zero, gale__node b_scale, gale__node b_zero, gale__node bias)
+static void float_product(gale__lower *L, gale__node a, gale__node a_scale, gale__node a_zero, gale__node b_scale,
+    gale__node b_zero, gale__node bias)
 {
     gale__g *g = L->g;
     gale_type type = gale__type_of(g, b_scale);
     int rank = gale__rank_of(g, a);
-    gale__node x = gale__centre(L, a, gale__lone_or_along(L, a_zero, rank, rank - 2)), y = gale__product(L, x, gale__centre(L, L->in[1], gale__lone(L, b_zero)));
-    gale__node scale = gale__g_mul(g, gale__g_cast(g, gale__lone_or_along(L, a_scale, rank, rank - 2), GALE_F32), gale__g_cast(g, gale__lone(L, b_scale), GALE_F32));
+    gale__node x = gale__centre(L, a, gale__lone_or_along(L, a_zero, rank, rank - 2)),
+               y = gale__product(L, x, gale__centre(L, L->in[1], gale__lone(L, b_zero)));
+    gale__node scale = gale__g_mul(g, gale__g_cast(g, gale__lone_or_along(L, a_scale, rank, rank - 2), GALE_F32),
+        gale__g_cast(g, gale__lone(L, b_scale), GALE_F32));
     y = gale__g_mul(g, gale__g_cast(g, y, GALE_F32), scale);
     if (bias >= 0) y = gale__g_add(g, y, gale__g_cast(g, bias, GALE_F32));
     L->out[0] = gale__g_cast(g, y, type);
 }
 
-LOWER(MSMatMulIntegerToFloat) { float_product(L, L->in[0], L->in[2], gale__arg(L, 4), L->in[3], gale__arg(L, 5), gale__arg(L, 6)); }
+LOWER(MSMatMulIntegerToFloat)
+{
+    float_product(L, L->in[0], L->in[2], gale__arg(L, 4), L->in[3], gale__arg(L, 5), gale__arg(L, 6));
+}
 
 LOWER(MSDynamicQuantizeMatMul)
 {
@@ -147,15 +171,19 @@ static gale__node turned_batch(gale__lower *L, gale__node x, bool batch, bool ma
 
 LOWER(MSFusedMatMul)
 {
-    gale__node a = turned_batch(L, gale__wide(L, L->in[0]), gale__attr_i(L, "transBatchA", 0), gale__attr_i(L, "transA", 0));
-    gale__node b = turned_batch(L, gale__wide(L, L->in[1]), gale__attr_i(L, "transBatchB", 0), gale__attr_i(L, "transB", 0));
+    gale__node a =
+        turned_batch(L, gale__wide(L, L->in[0]), gale__attr_i(L, "transBatchA", 0), gale__attr_i(L, "transA", 0));
+    gale__node b =
+        turned_batch(L, gale__wide(L, L->in[1]), gale__attr_i(L, "transBatchB", 0), gale__attr_i(L, "transB", 0));
     gale__node y = gale__product(L, a, b);
-    L->out[0] = gale__g_cast(L->g, gale__g_mul(L->g, y, gale__value(L, y, gale__attr_f(L, "alpha", 1))), gale__type_of(L->g, L->in[0]));
+    L->out[0] = gale__g_cast(
+        L->g, gale__g_mul(L->g, y, gale__value(L, y, gale__attr_f(L, "alpha", 1))), gale__type_of(L->g, L->in[0]));
 }
 
 /* --- Scores with a bias. --- */
 
-/* All axes from `axis` on count as one.  Where the bias is short of axes, they are the batch's, or those before `axis`. */
+/* All axes from `axis` on count as one.  Where the bias is short of axes, they are the batch's, or those before `axis`.
+ */
 LOWER(MSBiasSoftmax)
 {
     gale__g *g = L->g;
@@ -163,9 +191,12 @@ LOWER(MSBiasSoftmax)
     int axis = gale__axis(L, gale__attr_i(L, "axis", 1), p.rank);
     gale__node bias = gale__wide(L, L->in[1]);
     int missing = gale__attr_i(L, "is_inner_broadcast", 0) && q.rank < p.rank ? p.rank - q.rank : 0;
-    if (missing > axis) gale__refuse(L, "a bias of rank %d does not fit scores of rank %d before axis %d", q.rank, p.rank, axis);
-    if (missing && gale__good(L)) bias = gale__g_unsqueeze(g, bias, ((1u << axis) - 1) & ~((1u << (axis - missing)) - 1));
-    gale__node y = gale__softmax(L, gale__g_add(g, gale__wide(L, L->in[0]), bias), ((1u << p.rank) - 1) & ~((1u << axis) - 1));
+    if (missing > axis)
+        gale__refuse(L, "a bias of rank %d does not fit scores of rank %d before axis %d", q.rank, p.rank, axis);
+    if (missing && gale__good(L))
+        bias = gale__g_unsqueeze(g, bias, ((1u << axis) - 1) & ~((1u << (axis - missing)) - 1));
+    gale__node y =
+        gale__softmax(L, gale__g_add(g, gale__wide(L, L->in[0]), bias), ((1u << p.rank) - 1) & ~((1u << axis) - 1));
     L->out[0] = gale__g_cast(g, y, gale__type_of(g, L->in[0]));
 }
 
@@ -174,7 +205,9 @@ LOWER(MSUnfoldTensor)
     gale__pnode p = gale__peek(L->g, L->in[0]);
     int axis = gale__axis(L, gale__attr_i(L, "dim", -1), p.rank), perm[GALE_MAX_RANK + 1];
     int64_t size = gale__attr_i(L, "size", 0), every = gale__attr_i(L, "step", 1);
-    if (gale__good(L) && (size < 1 || every < 1 || size > p.dims[axis] || p.rank >= GALE_MAX_RANK)) gale__refuse(L, "windows of %lld every %lld along %lld", (long long)size, (long long)every, (long long)p.dims[axis]);
+    if (gale__good(L) && (size < 1 || every < 1 || size > p.dims[axis] || p.rank >= GALE_MAX_RANK))
+        gale__refuse(
+            L, "windows of %lld every %lld along %lld", (long long)size, (long long)every, (long long)p.dims[axis]);
     if (!gale__good(L)) return;
     gale__node windows = gale__g_window(L->g, L->in[0], axis, (p.dims[axis] - size) / every + 1, size, every, 1, 0, 0);
     for (int d = 0; d <= p.rank; d++) perm[d] = d == p.rank ? axis + 1 : d + (d > axis);

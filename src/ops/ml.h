@@ -3,7 +3,8 @@
 #define GALE_OPS_ML_H
 #include "ops/lower.h"
 
-/* Numbers of an attribute, however it is written: a tensor, a list, or one number.  Lists of floats are F32, of whole numbers I64. */
+/* Numbers of an attribute, however it is written: a tensor, a list, or one number.  Lists of floats are F32, of whole
+ * numbers I64. */
 typedef struct gale__list {
     gale_type type;
     int64_t count;
@@ -15,7 +16,8 @@ gale__list gale__list_either(gale__lower *L, const char *name, const char *other
 double gale__list_f(const gale__list *list, int64_t i);
 int64_t gale__list_i(const gale__list *list, int64_t i);
 /* As a constant of `type` in the given shape, which must have as many elements. */
-gale__node gale__list_node(gale__lower *L, const gale__list *list, const char *name, gale_type type, int rank, const int64_t *dims);
+gale__node gale__list_node(
+    gale__lower *L, const gale__list *list, const char *name, gale_type type, int rank, const int64_t *dims);
 
 /* Input 0 as floats [N, F]: F64 stays, all else is F32; a vector is one row. */
 gale__node gale__samples(gale__lower *L);
@@ -23,6 +25,7 @@ gale__node gale__samples(gale__lower *L);
 gale__node gale__post_transform(gale__lower *L, gale__node scores);
 /* One score s for two classes: [N, 2] as (-s, s), or (1 - s, s). */
 gale__node gale__two_scores(gale__lower *L, gale__node score, bool from_one);
-/* The class of each row of scores: its label where whole-number labels are given as attribute `name`, else its number; I64 [N]. */
+/* The class of each row of scores: its label where whole-number labels are given as attribute `name`, else its number;
+ * I64 [N]. */
 gale__node gale__class_of(gale__lower *L, gale__node scores, const char *name);
 #endif

@@ -1,10 +1,11 @@
-/* Attention and MultiHeadAttention of com.microsoft, as onnxruntime's optimisers write them: projections and biases inside, masks as
- * whole numbers, a cache of keys and values in one value or two. */
+/* Attention and MultiHeadAttention of com.microsoft, as onnxruntime's optimisers write them: projections and biases
+ * inside, masks as whole numbers, a cache of keys and values in one value or two. */
 #include "ops/attention.h"
 #include <math.h>
 #include <string.h>
 
-/* A mask [B, total], [B, M, total], lengths [B], ends and starts [2 B], or [B, 1, max, max]: whether a key may be seen, [B, 1, M or 1, total]. */
+/* A mask [B, total], [B, M, total], lengths [B], ends and starts [2 B], or [B, 1, max, max]: whether a key may be seen,
+ * [B, 1, M or 1, total]. */
 static gale__node seen(gale__lower *L, gale__node mask, int64_t batch, int64_t rows, int64_t total, int64_t past)
 {
     gale__g *g = L->g;
@@ -17,13 +18,15 @@ static gale__node seen(gale__lower *L, gale__node mask, int64_t batch, int64_t r
         start = gale__g_binary(g, GALE__GE, at, gale__along(L, gale__g_slice_axis(g, whole, 0, batch, batch), 4, 0));
         return gale__both(L, end, start);
     }
-    bool fits = p.rank >= 2 && p.dims[0] == batch && p.dims[p.rank - 1] == total && (p.rank == 2 || (p.rank == 3 && p.dims[1] == rows));
+    bool fits = p.rank >= 2 && p.dims[0] == batch && p.dims[p.rank - 1] == total &&
+                (p.rank == 2 || (p.rank == 3 && p.dims[1] == rows));
     if (p.rank == 4 && p.dims[0] == batch && p.dims[1] == 1 && p.dims[2] >= past + rows && p.dims[3] >= total) {
         whole = gale__g_slice_axis(g, gale__g_slice_axis(g, whole, 2, past, rows), 3, 0, total);
         fits = true;
     } else if (fits) whole = gale__g_unsqueeze(g, whole, p.rank == 2 ? 1u << 1 | 1u << 2 : 1u << 1);
     if (!fits)
-        return gale__refuse(L, "a mask of rank %d does not fit a batch of %lld with %lld keys", p.rank, (long long)batch, (long long)total);
+        return gale__refuse(L, "a mask of rank %d does not fit a batch of %lld with %lld keys", p.rank,
+            (long long)batch, (long long)total);
     return gale__g_binary(g, GALE__GT, whole, gale__index(L, 0));
 }
 
@@ -35,7 +38,8 @@ static void set_masks(gale__lower *L, gale__attend *a, gale__node mask, gale__no
     double low = gale__attr_f(L, "mask_filter_value", -10000);
     a->bias = bias >= 0 ? gale__wide(L, bias) : GALE__NIL;
     if (mask >= 0) {
-        gale__node added = gale__g_select(g, seen(L, mask, q.dims[0], q.dims[2], k.dims[2], past), gale__value(L, a->q, 0), gale__value(L, a->q, low));
+        gale__node added = gale__g_select(g, seen(L, mask, q.dims[0], q.dims[2], k.dims[2], past),
+            gale__value(L, a->q, 0), gale__value(L, a->q, low));
         a->bias = a->bias >= 0 ? gale__g_add(g, a->bias, added) : added;
     }
     if (gale__attr_i(L, "unidirectional", 0)) a->seen = past + 1;
@@ -43,7 +47,13 @@ static void set_masks(gale__lower *L, gale__attend *a, gale__node mask, gale__no
 
 static gale__attend begin(gale__lower *L, gale__node q, gale__node k, gale__node v)
 {
-    gale__attend a = {.q = gale__wide(L, q), .k = gale__wide(L, k), .v = gale__wide(L, v), .bias = GALE__NIL, .keep = GALE__NIL, .sink = GALE__NIL, .hidden = -INFINITY};
+    gale__attend a = {.q = gale__wide(L, q),
+        .k = gale__wide(L, k),
+        .v = gale__wide(L, v),
+        .bias = GALE__NIL,
+        .keep = GALE__NIL,
+        .sink = GALE__NIL,
+        .hidden = -INFINITY};
     a.scale = gale__attend_scale(L, q);
     a.softmax_type = gale__wide_type(gale__type_of(L->g, q));
     return a;
@@ -64,12 +74,15 @@ static bool read_sizes(gale__lower *L, int64_t heads, int64_t all, int64_t size[
     for (int i = 0; i < 3; i++) size[i] = n == 3 ? given[i] : all / 3;
     bool ok = (!n || n == 3) && size[0] == size[1] && size[0] + size[1] + size[2] == all && heads > 0 && all > 0;
     for (int i = 0; ok && i < 3; i++) ok = size[i] > 0 && size[i] % heads == 0;
-    if (!ok) gale__refuse(L, "%lld columns of weights are not queries, keys and values of %lld heads", (long long)all, (long long)heads);
+    if (!ok)
+        gale__refuse(L, "%lld columns of weights are not queries, keys and values of %lld heads", (long long)all,
+            (long long)heads);
     return ok;
 }
 
 /* Attention of queries, keys and values side by side in `all` [B, M, columns]; -1 for an input that is not there. */
-static void attend_projected(gale__lower *L, gale__node all, gale_type type, int64_t heads, const int64_t size[3], int mask, int past_input, int added)
+static void attend_projected(gale__lower *L, gale__node all, gale_type type, int64_t heads, const int64_t size[3],
+    int mask, int past_input, int added)
 {
     gale__g *g = L->g;
     gale__node past = gale__arg(L, past_input), part[3], kept[2], state[2] = {GALE__NIL, GALE__NIL};
@@ -77,10 +90,13 @@ static void attend_projected(gale__lower *L, gale__node all, gale_type type, int
     int64_t at = 0;
     if (gale__attr_i(L, "do_rotary", 0) || gale__attr_i(L, "past_present_share_buffer", 0))
         gale__refuse(L, "do_rotary and past_present_share_buffer are not supported");
-    if (past >= 0 && (p.rank != 5 || p.dims[0] != 2)) gale__refuse(L, "past has rank %d, not 5 with 2 in front", p.rank);
-    for (int i = 0; i < 3 && gale__good(L); at += size[i++]) part[i] = gale__heads_split(L, gale__g_slice_axis(g, all, 2, at, size[i]), heads);
+    if (past >= 0 && (p.rank != 5 || p.dims[0] != 2))
+        gale__refuse(L, "past has rank %d, not 5 with 2 in front", p.rank);
+    for (int i = 0; i < 3 && gale__good(L); at += size[i++])
+        part[i] = gale__heads_split(L, gale__g_slice_axis(g, all, 2, at, size[i]), heads);
     if (!gale__good(L)) return;
-    for (int i = 0; i < 2 && past >= 0; i++) state[i] = gale__wide(L, gale__g_squeeze(g, gale__g_slice_axis(g, past, 0, i, 1), 1));
+    for (int i = 0; i < 2 && past >= 0; i++)
+        state[i] = gale__wide(L, gale__g_squeeze(g, gale__g_slice_axis(g, past, 0, i, 1), 1));
     gale__attend a = begin(L, part[0], after(L, state[0], part[1]), after(L, state[1], part[2]));
     if (!gale__good(L)) return;
     set_masks(L, &a, gale__arg(L, mask), gale__arg(L, added), past >= 0 ? p.dims[3] : 0);
@@ -94,7 +110,8 @@ static void attend_projected(gale__lower *L, gale__node all, gale_type type, int
 static bool has_axes(gale__lower *L)
 {
     gale__pnode x = gale__peek(L->g, L->in[0]), w = gale__peek(L->g, L->in[1]);
-    if (x.rank != 3 || w.rank != 2) gale__refuse(L, "input and weights have %d and %d axes, not 3 and 2", x.rank, w.rank);
+    if (x.rank != 3 || w.rank != 2)
+        gale__refuse(L, "input and weights have %d and %d axes, not 3 and 2", x.rank, w.rank);
     return gale__good(L);
 }
 
@@ -123,7 +140,8 @@ LOWER(MSQAttention)
     int64_t heads = gale__attr_i(L, "num_heads", 0), size[3];
     if (!has_axes(L) || !read_sizes(L, heads, gale__peek(g, L->in[W]).dims[1], size)) return;
     gale__node scale = gale__g_mul(g, gale__wide(L, L->in[X_SCALE]), gale__wide(L, L->in[W_SCALE]));
-    gale__node all = gale__g_cast(g, gale__g_matmul(g, centred(L, X, X_ZERO), centred(L, W, W_ZERO)), gale__type_of(g, scale));
+    gale__node all =
+        gale__g_cast(g, gale__g_matmul(g, centred(L, X, X_ZERO), centred(L, W, W_ZERO)), gale__type_of(g, scale));
     all = gale__g_add(g, gale__g_mul(g, all, scale), gale__wide(L, L->in[BIAS]));
     attend_projected(L, all, gale__type_of(g, L->in[BIAS]), heads, size, MASK, PAST, -1);
 }
@@ -158,16 +176,20 @@ LOWER(MSMultiHeadAttention)
     gale__node part[3];
     if (gale__arg(L, PAST_LENGTH) >= 0 || gale__arg(L, INDIRECTION) >= 0)
         gale__refuse(L, "buffers shared between past and present are not supported");
-    if (q.rank != 5 && (gale__arg(L, KEY) < 0 || (k.rank != 5 && gale__arg(L, VALUE) < 0))) gale__refuse(L, "there are no keys or values");
+    if (q.rank != 5 && (gale__arg(L, KEY) < 0 || (k.rank != 5 && gale__arg(L, VALUE) < 0)))
+        gale__refuse(L, "there are no keys or values");
     if (!gale__good(L)) return;
-    if (q.rank == 5) for (int i = 0; i < 3; i++) part[i] = unpacked(L, L->in[QUERY], i);
+    if (q.rank == 5)
+        for (int i = 0; i < 3; i++) part[i] = unpacked(L, L->in[QUERY], i);
     else part[0] = projected(L, QUERY, heads, &at);
     if (q.rank != 5 && k.rank == 5) part[1] = unpacked(L, L->in[KEY], 0), part[2] = unpacked(L, L->in[KEY], 1);
     else if (q.rank != 5) part[1] = projected(L, KEY, heads, &at), part[2] = projected(L, VALUE, heads, &at);
-    gale__node whole_k = after(L, gale__arg(L, PAST_KEY), part[1]), whole_v = after(L, gale__arg(L, PAST_VALUE), part[2]);
+    gale__node whole_k = after(L, gale__arg(L, PAST_KEY), part[1]),
+               whole_v = after(L, gale__arg(L, PAST_VALUE), part[2]);
     gale__attend a = begin(L, part[0], whole_k, whole_v);
     if (!gale__good(L)) return;
-    set_masks(L, &a, gale__arg(L, MASK), gale__arg(L, ADDED), gale__peek(g, whole_k).dims[2] - gale__peek(g, part[1]).dims[2]);
+    set_masks(L, &a, gale__arg(L, MASK), gale__arg(L, ADDED),
+        gale__peek(g, whole_k).dims[2] - gale__peek(g, part[1]).dims[2]);
     gale__node y = gale__g_cast(g, gale__attend_run(L, &a), (gale_type)q.type);
     if (!gale__good(L)) return;
     L->out[0] = gale__heads_join(L, y);

@@ -1,4 +1,5 @@
-/* Weights of few bits in blocks that share a scale, as com.microsoft's operators have them: packed into bytes or in types of their own. */
+/* Weights of few bits in blocks that share a scale, as com.microsoft's operators have them: packed into bytes or in
+ * types of their own. */
 #include "ops/quantise.h"
 #include <string.h>
 
@@ -7,12 +8,16 @@ gale__node gale__unpack(gale__lower *L, gale__node x, int bits, int64_t count, b
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, x);
     int64_t each = 8 / bits;
-    if (p.rank < 1 || p.rank >= GALE_MAX_RANK || p.dims[p.rank - 1] * each < count) return gale__refuse(L, "packed numbers are too few: %lld are wanted", (long long)count);
+    if (p.rank < 1 || p.rank >= GALE_MAX_RANK || p.dims[p.rank - 1] * each < count)
+        return gale__refuse(L, "packed numbers are too few: %lld are wanted", (long long)count);
     int64_t dims[GALE_MAX_RANK];
     memcpy(dims, p.dims, sizeof dims);
     dims[p.rank] = each;
-    gale__node low = gale__walk(L, p.rank + 1, dims, p.rank, bits), shift = gale__g_cast(g, high ? gale__g_sub(g, gale__index(L, 8 - bits), low) : low, GALE_U8), wide = gale__g_expand(g, gale__g_unsqueeze(g, x, 1u << p.rank), p.rank + 1, dims);
-    gale__node y = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__SHR, wide, shift), gale__value(L, x, (double)((1 << bits) - 1)));
+    gale__node low = gale__walk(L, p.rank + 1, dims, p.rank, bits),
+               shift = gale__g_cast(g, high ? gale__g_sub(g, gale__index(L, 8 - bits), low) : low, GALE_U8),
+               wide = gale__g_expand(g, gale__g_unsqueeze(g, x, 1u << p.rank), p.rank + 1, dims);
+    gale__node y = gale__g_binary(
+        g, GALE__AND, gale__g_binary(g, GALE__SHR, wide, shift), gale__value(L, x, (double)((1 << bits) - 1)));
     p.dims[p.rank - 1] *= each;
     return gale__g_slice_axis(g, gale__g_reshape(g, y, p.rank, p.dims), p.rank - 1, 0, count);
 }
@@ -32,13 +37,20 @@ static gale__node block_zeros(gale__lower *L, int bits, int64_t n, int64_t block
 LOWER(MSMatMulNBits)
 {
     gale__g *g = L->g;
-    int64_t n = gale__attr_i(L, "N", 0), k = gale__attr_i(L, "K", 0), size = gale__attr_i(L, "block_size", 0), bits = gale__attr_i(L, "bits", 4);
-    bool fits = n > 0 && k > 0 && size >= 8 && (bits == 2 || bits == 4 || bits == 8) && n < INT32_MAX && k < INT32_MAX && size < INT32_MAX;
-    if (!fits) gale__refuse(L, "N %lld, K %lld, block_size %lld, bits %lld", (long long)n, (long long)k, (long long)size, (long long)bits);
+    int64_t n = gale__attr_i(L, "N", 0), k = gale__attr_i(L, "K", 0), size = gale__attr_i(L, "block_size", 0),
+            bits = gale__attr_i(L, "bits", 4);
+    bool fits = n > 0 && k > 0 && size >= 8 && (bits == 2 || bits == 4 || bits == 8) && n < INT32_MAX &&
+                k < INT32_MAX && size < INT32_MAX;
+    if (!fits)
+        gale__refuse(L, "N %lld, K %lld, block_size %lld, bits %lld", (long long)n, (long long)k, (long long)size,
+            (long long)bits);
     if (!gale__good(L)) return;
     int64_t blocks = (k + size - 1) / size, whole[2] = {n, blocks * size}, in_blocks[3] = {n, blocks, size};
-    gale__node w = gale__unpack(L, gale__g_reshape(g, L->in[1], 2, (int64_t[]){n, blocks * size * bits / 8}), (int)bits, blocks * size, false), groups = gale__arg(L, 4), bias = gale__arg(L, 5);
-    gale__node scale = gale__g_cast(g, gale__g_reshape(g, L->in[2], 2, (int64_t[]){n, blocks}), GALE_F32), zero = block_zeros(L, (int)bits, n, blocks);
+    gale__node w = gale__unpack(L, gale__g_reshape(g, L->in[1], 2, (int64_t[]){n, blocks * size * bits / 8}), (int)bits,
+                   blocks * size, false),
+               groups = gale__arg(L, 4), bias = gale__arg(L, 5);
+    gale__node scale = gale__g_cast(g, gale__g_reshape(g, L->in[2], 2, (int64_t[]){n, blocks}), GALE_F32),
+               zero = block_zeros(L, (int)bits, n, blocks);
     w = gale__g_cast(g, w, GALE_F32);
     if (groups >= 0) { /* each row of the matrix names its block */
         w = gale__g_slice_axis(g, w, 1, 0, k);
@@ -62,7 +74,8 @@ gale__node gale__by_element(gale__lower *L, gale__node s, int axis, int64_t size
     int64_t wide[GALE_MAX_RANK];
     if (!gale__good(L)) return GALE__NIL;
     if (axis >= p.rank || p.rank >= GALE_MAX_RANK || size < 1 || size > INT32_MAX || p.dims[axis] * size < extent)
-        return gale__refuse(L, "scales of blocks of %lld do not reach over %lld elements", (long long)size, (long long)extent);
+        return gale__refuse(
+            L, "scales of blocks of %lld do not reach over %lld elements", (long long)size, (long long)extent);
     for (int d = 0; d <= p.rank; d++) wide[d] = d == axis + 1 ? size : p.dims[d - (d > axis)];
     s = gale__g_expand(g, gale__g_unsqueeze(g, s, 1u << (axis + 1)), p.rank + 1, wide);
     p.dims[axis] *= size;
@@ -74,25 +87,32 @@ static gale__node last_unpacked(gale__lower *L, gale__node x, int bits, int64_t 
     return x < 0 || gale__type_of(L->g, x) != GALE_U8 || bits == 8 ? x : gale__unpack(L, x, bits, count, false);
 }
 
-/* Rows are taken before they become floats, so that a table stays as small as it is; along the blocks themselves that cannot be. */
+/* Rows are taken before they become floats, so that a table stays as small as it is; along the blocks themselves that
+ * cannot be. */
 LOWER(MSGatherBlockQuantized)
 {
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, L->in[0]);
-    int from = gale__axis(L, gale__attr_i(L, "gather_axis", 0), p.rank), axis = gale__axis(L, gale__attr_i(L, "quantize_axis", 1), p.rank);
+    int from = gale__axis(L, gale__attr_i(L, "gather_axis", 0), p.rank),
+        axis = gale__axis(L, gale__attr_i(L, "quantize_axis", 1), p.rank);
     int64_t bits = gale__attr_i(L, "bits", 4), size = gale__attr_i(L, "block_size", 128);
     bool bytes = p.type == GALE_U8, before = from != axis;
     gale__node part[] = {L->in[0], L->in[2], gale__arg(L, 3)};
     if (bytes && bits != 2 && bits != 4 && bits != 8) gale__refuse(L, "%lld bits a number", (long long)bits);
-    if (bytes && bits < 8 && axis != p.rank - 1) gale__refuse(L, "packed numbers must be quantised along their last axis");
+    if (bytes && bits < 8 && axis != p.rank - 1)
+        gale__refuse(L, "packed numbers must be quantised along their last axis");
     for (int i = 0; i < 3 && gale__good(L) && before; i++)
         if (part[i] >= 0) part[i] = gale__g_gather(g, part[i], L->in[1], from);
     if (!gale__good(L)) return;
     if (before && from < axis) axis += gale__rank_of(g, L->in[1]) - 1;
-    int64_t extent = gale__peek(g, part[0]).dims[axis] * (bytes ? 8 / bits : 1), blocks = gale__peek(g, part[1]).dims[axis];
+    int64_t extent = gale__peek(g, part[0]).dims[axis] * (bytes ? 8 / bits : 1),
+            blocks = gale__peek(g, part[1]).dims[axis];
     gale__node x = last_unpacked(L, part[0], (int)bits, extent), zero = last_unpacked(L, part[2], (int)bits, blocks);
-    zero = zero >= 0 ? gale__by_element(L, zero, axis, size, extent) : bytes ? gale__value(L, x, (double)(1 << (bits - 1))) : GALE__NIL;
-    gale__node y = gale__g_cast(g, gale__dequantise(L, x, gale__by_element(L, part[1], axis, size, extent), zero), gale__type_of(g, L->in[2]));
+    zero = zero >= 0 ? gale__by_element(L, zero, axis, size, extent)
+           : bytes   ? gale__value(L, x, (double)(1 << (bits - 1)))
+                     : GALE__NIL;
+    gale__node y = gale__g_cast(
+        g, gale__dequantise(L, x, gale__by_element(L, part[1], axis, size, extent), zero), gale__type_of(g, L->in[2]));
     L->out[0] = before ? y : gale__g_gather(g, y, L->in[1], from);
 }
 
@@ -100,15 +120,22 @@ LOWER(MSGatherBlockQuantized)
 LOWER(MSMatMulBnb4)
 {
     static const float values[2][16] = {
-        {0, 5.208333333e-03f, 0.66666667f, 1, 0.33333333f, 0.5f, 0.16666667f, 0.25f, 0, -5.208333333e-03f, -0.66666667f, -1, -0.33333333f, -0.5f, -0.16666667f, -0.25f},
-        {-1, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f, -0.18477343022823334f, -0.09105003625154495f, 0, 0.07958029955625534f,
-         0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f, 0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1}};
+        {0, 5.208333333e-03f, 0.66666667f, 1, 0.33333333f, 0.5f, 0.16666667f, 0.25f, 0, -5.208333333e-03f, -0.66666667f,
+            -1, -0.33333333f, -0.5f, -0.16666667f, -0.25f},
+        {-1, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f,
+            -0.18477343022823334f, -0.09105003625154495f, 0, 0.07958029955625534f, 0.16093020141124725f,
+            0.24611230194568634f, 0.33791524171829224f, 0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f,
+            1}};
     gale__g *g = L->g;
-    int64_t n = gale__attr_i(L, "N", 0), k = gale__attr_i(L, "K", 0), size = gale__attr_i(L, "block_size", 0), kind = gale__attr_i(L, "quant_type", 0);
-    if (n < 1 || k < 1 || n > INT32_MAX || k > INT32_MAX || kind < 0 || kind > 1) gale__refuse(L, "N %lld, K %lld, quant_type %lld", (long long)n, (long long)k, (long long)kind);
+    int64_t n = gale__attr_i(L, "N", 0), k = gale__attr_i(L, "K", 0), size = gale__attr_i(L, "block_size", 0),
+            kind = gale__attr_i(L, "quant_type", 0);
+    if (n < 1 || k < 1 || n > INT32_MAX || k > INT32_MAX || kind < 0 || kind > 1)
+        gale__refuse(L, "N %lld, K %lld, quant_type %lld", (long long)n, (long long)k, (long long)kind);
     if (!gale__good(L)) return;
-    gale__node table = gale__g_const(g, GALE_F32, 1, (const int64_t[]){16}, values[kind]), code = gale__unpack(L, L->in[1], 4, n * k, true);
-    gale__node w = gale__g_mul(g, gale__g_gather(g, table, gale__g_cast(g, code, GALE_I64), 0), gale__g_cast(g, gale__by_element(L, L->in[2], 0, size, n * k), GALE_F32));
+    gale__node table = gale__g_const(g, GALE_F32, 1, (const int64_t[]){16}, values[kind]),
+               code = gale__unpack(L, L->in[1], 4, n * k, true);
+    gale__node w = gale__g_mul(g, gale__g_gather(g, table, gale__g_cast(g, code, GALE_I64), 0),
+        gale__g_cast(g, gale__by_element(L, L->in[2], 0, size, n * k), GALE_F32));
     w = gale__g_permute(g, gale__g_reshape(g, w, 2, (const int64_t[]){n, k}), (int[]){1, 0});
     L->out[0] = gale__g_cast(g, gale__product(L, gale__wide(L, L->in[0]), w), gale__type_of(g, L->in[0]));
 }

@@ -1,5 +1,6 @@
-/* Mixtures of experts of com.microsoft: a router picks k of them for each token.  Few tokens take the weights of their own experts; where there are more than
- * experts, all of them see all tokens and those that were not picked count for nothing. */
+/* Mixtures of experts of com.microsoft: a router picks k of them for each token.  Few tokens take the weights of their
+ * own experts; where there are more than experts, all of them see all tokens and those that were not picked count for
+ * nothing. */
 #include "ops/quantise.h"
 #include <math.h>
 #include <string.h>
@@ -7,20 +8,28 @@
 enum { PICKED_MOST = 64 };
 
 /* One product: weights [E, out, in] of floats, or packed with scales; NIL: left out. */
-typedef struct layer { gale__node weights, scale, zero, bias; int bits; } layer;
-typedef struct mixture { int64_t tokens, width, experts, k; gale__node picked[PICKED_MOST] /* [T, 1] */, share[PICKED_MOST], shares /* [T, E] */; } mixture;
+typedef struct layer {
+    gale__node weights, scale, zero, bias;
+    int bits;
+} layer;
+typedef struct mixture {
+    int64_t tokens, width, experts, k;
+    gale__node picked[PICKED_MOST] /* [T, 1] */, share[PICKED_MOST], shares /* [T, E] */;
+} mixture;
 
 /* Who is picked, and with which share. */
 static void route(gale__lower *L, mixture *m, gale__node shares)
 {
     gale__g *g = L->g;
-    gale__node logits = gale__wide(L, L->in[1]), rest = logits, row = gale__g_iota(g, 2, (const int64_t[]){1, m->experts}, 1), total = GALE__NIL;
+    gale__node logits = gale__wide(L, L->in[1]), rest = logits,
+               row = gale__g_iota(g, 2, (const int64_t[]){1, m->experts}, 1), total = GALE__NIL;
     shares = shares >= 0 ? gale__wide(L, shares) : gale__softmax(L, logits, 1u << 1);
     m->shares = gale__value(L, shares, 0);
     for (int64_t i = 0; i < m->k; i++) {
         m->picked[i] = gale__g_reduce(g, GALE__ARGMAX, rest, 1u << 1, true);
         gale__node here = gale__g_binary(g, GALE__EQ, row, m->picked[i]);
-        m->share[i] = gale__g_reduce(g, GALE__SUM, gale__g_select(g, here, shares, gale__value(L, shares, 0)), 1u << 1, true);
+        m->share[i] =
+            gale__g_reduce(g, GALE__SUM, gale__g_select(g, here, shares, gale__value(L, shares, 0)), 1u << 1, true);
         m->shares = gale__g_select(g, here, shares, m->shares);
         rest = gale__g_select(g, here, gale__value(L, rest, -INFINITY), rest);
         total = i ? gale__g_add(g, total, m->share[i]) : m->share[i];
@@ -31,7 +40,10 @@ static void route(gale__lower *L, mixture *m, gale__node shares)
 }
 
 /* A part of a layer for the experts at hand; at NIL: for all. */
-static gale__node part(gale__lower *L, gale__node x, gale__node at) { return x < 0 || at < 0 ? x : gale__g_gather(L->g, x, at, 0); }
+static gale__node part(gale__lower *L, gale__node x, gale__node at)
+{
+    return x < 0 || at < 0 ? x : gale__g_gather(L->g, x, at, 0);
+}
 
 /* [R, out, in] as floats: a scale and zero point for each row of a matrix, or for each block of it. */
 static gale__node weights_of(gale__lower *L, const layer *l, gale__node at, int64_t in)
@@ -46,7 +58,9 @@ static gale__node weights_of(gale__lower *L, const layer *l, gale__node at, int6
     bool blocks = q.rank == 3;
     int64_t size = gale__attr_i(L, "block_size", 0), count = blocks ? q.dims[2] : p.dims[1];
     if (zero >= 0) zero = gale__unpack(L, zero, l->bits, count, false);
-    if (blocks) scale = gale__by_element(L, scale, 2, size, in), zero = zero >= 0 ? gale__by_element(L, zero, 2, size, in) : zero;
+    if (blocks)
+        scale = gale__by_element(L, scale, 2, size, in),
+        zero = zero >= 0 ? gale__by_element(L, zero, 2, size, in) : zero;
     else scale = gale__g_unsqueeze(g, scale, 1u << 2), zero = zero >= 0 ? gale__g_unsqueeze(g, zero, 1u << 2) : zero;
     return gale__dequantise(L, w, scale, zero >= 0 ? zero : gale__value(L, w, (double)(1 << (l->bits - 1))));
 }
@@ -58,7 +72,8 @@ static gale__node through(gale__lower *L, const layer *l, gale__node at, gale__n
     gale__pnode p = gale__peek(g, x), q = gale__peek(g, l->weights);
     if (gale__good(L) && q.rank != 3) gale__refuse(L, "weights of experts have %d axes, not 3", q.rank);
     if (!gale__good(L)) return GALE__NIL;
-    gale__node y = gale__product(L, x, gale__g_permute(g, weights_of(L, l, at, p.dims[2]), (int[]){0, 2, 1})), bias = part(L, l->bias, at);
+    gale__node y = gale__product(L, x, gale__g_permute(g, weights_of(L, l, at, p.dims[2]), (int[]){0, 2, 1})),
+               bias = part(L, l->bias, at);
     return bias < 0 ? y : gale__g_add(g, y, gale__g_unsqueeze(g, gale__wide(L, bias), 1u << 1));
 }
 
@@ -67,15 +82,21 @@ static gale__node swiglu(gale__lower *L, gale__node x, gale__node up)
 {
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, x);
-    int64_t fused = gale__attr_i(L, "swiglu_fusion", 0), half = p.dims[2] / 2, two[4] = {p.dims[0], p.dims[1], fused == 1 ? half : 2, fused == 1 ? 2 : half};
+    int64_t fused = gale__attr_i(L, "swiglu_fusion", 0), half = p.dims[2] / 2,
+            two[4] = {p.dims[0], p.dims[1], fused == 1 ? half : 2, fused == 1 ? 2 : half};
     double limit = gale__attr_f(L, "swiglu_limit", INFINITY);
     int axis = fused == 1 ? 3 : 2;
     if (fused && p.dims[2] % 2) return gale__refuse(L, "gate and values are %lld together", (long long)p.dims[2]);
     if (!fused && up < 0) return gale__refuse(L, "swiglu_fusion is 0 and there is no third product");
-    gale__node pair = fused ? gale__g_reshape(g, x, 4, two) : GALE__NIL, gate = fused ? gale__g_reshape(g, gale__g_slice_axis(g, pair, axis, 0, 1), 3, (int64_t[]){two[0], two[1], half}) : x;
+    gale__node pair = fused ? gale__g_reshape(g, x, 4, two) : GALE__NIL,
+               gate = fused ? gale__g_reshape(
+                                  g, gale__g_slice_axis(g, pair, axis, 0, 1), 3, (int64_t[]){two[0], two[1], half})
+                            : x;
     if (fused) up = gale__g_reshape(g, gale__g_slice_axis(g, pair, axis, 1, 1), 3, (int64_t[]){two[0], two[1], half});
-    if (isfinite(limit)) gate = gale__g_binary(g, GALE__MIN, gate, gale__value(L, gate, limit)), up = gale__clamp(L, up, -limit, limit);
-    gate = gale__g_mul(g, gate, gale__sigmoid(L, gale__g_mul(g, gate, gale__value(L, gate, gale__attr_f(L, "activation_alpha", 1)))));
+    if (isfinite(limit))
+        gate = gale__g_binary(g, GALE__MIN, gate, gale__value(L, gate, limit)), up = gale__clamp(L, up, -limit, limit);
+    gate = gale__g_mul(
+        g, gate, gale__sigmoid(L, gale__g_mul(g, gate, gale__value(L, gate, gale__attr_f(L, "activation_alpha", 1)))));
     return gale__g_mul(g, gate, gale__g_add(g, up, gale__value(L, up, gale__attr_f(L, "activation_beta", 0))));
 }
 
@@ -98,19 +119,26 @@ static void mix(gale__lower *L, const layer fc[3], gale__node shares)
 {
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, L->in[0]), r = gale__peek(g, L->in[1]);
-    mixture m = {.width = p.rank > 0 ? p.dims[p.rank - 1] : 0, .tokens = 1, .experts = r.rank == 2 ? r.dims[1] : 0, .k = gale__attr_i(L, "k", 1)};
+    mixture m = {.width = p.rank > 0 ? p.dims[p.rank - 1] : 0,
+        .tokens = 1,
+        .experts = r.rank == 2 ? r.dims[1] : 0,
+        .k = gale__attr_i(L, "k", 1)};
     for (int d = 0; d < p.rank - 1; d++) m.tokens *= p.dims[d];
-    if (gale__good(L) && (p.rank < 2 || r.rank != 2 || r.dims[0] != m.tokens)) gale__refuse(L, "a router's row is needed for each of %lld tokens", (long long)m.tokens);
-    if (gale__good(L) && (m.k < 1 || m.k > m.experts || m.k > PICKED_MOST)) gale__refuse(L, "%lld of %lld experts", (long long)m.k, (long long)m.experts);
+    if (gale__good(L) && (p.rank < 2 || r.rank != 2 || r.dims[0] != m.tokens))
+        gale__refuse(L, "a router's row is needed for each of %lld tokens", (long long)m.tokens);
+    if (gale__good(L) && (m.k < 1 || m.k > m.experts || m.k > PICKED_MOST))
+        gale__refuse(L, "%lld of %lld experts", (long long)m.k, (long long)m.experts);
     if (!gale__good(L)) return;
     route(L, &m, shares);
     bool own = m.tokens <= m.experts / m.k;
     int64_t rows = m.tokens * m.k, each[3] = {m.tokens, m.k, m.width};
-    gale__node x = gale__g_reshape(g, gale__wide(L, L->in[0]), 3, (int64_t[]){1, m.tokens, m.width}), at = GALE__NIL, share;
+    gale__node x = gale__g_reshape(g, gale__wide(L, L->in[0]), 3, (int64_t[]){1, m.tokens, m.width}), at = GALE__NIL,
+               share;
     if (own) {
         at = gale__g_reshape(g, gale__g_concat(g, 1, m.picked, (int)m.k), 1, &rows);
         share = gale__g_reshape(g, gale__g_concat(g, 1, m.share, (int)m.k), 3, (int64_t[]){rows, 1, 1});
-        x = gale__g_reshape(g, gale__g_expand(g, gale__g_permute(g, x, (int[]){1, 0, 2}), 3, each), 3, (int64_t[]){rows, 1, m.width});
+        x = gale__g_reshape(
+            g, gale__g_expand(g, gale__g_permute(g, x, (int[]){1, 0, 2}), 3, each), 3, (int64_t[]){rows, 1, m.width});
     } else share = gale__g_unsqueeze(g, gale__g_permute(g, m.shares, (int[]){1, 0}), 1u << 2);
     gale__node up = fc[2].weights >= 0 ? through(L, &fc[2], at, x) : GALE__NIL;
     gale__node y = gale__g_mul(g, through(L, &fc[1], at, activated(L, through(L, &fc[0], at, x), up)), share);
@@ -121,7 +149,9 @@ static void mix(gale__lower *L, const layer fc[3], gale__node shares)
 
 LOWER(MSMoE)
 {
-    const layer fc[3] = {{L->in[2], GALE__NIL, GALE__NIL, gale__arg(L, 3), 0}, {gale__arg(L, 4), GALE__NIL, GALE__NIL, gale__arg(L, 5), 0}, {gale__arg(L, 6), GALE__NIL, GALE__NIL, gale__arg(L, 7), 0}};
+    const layer fc[3] = {{L->in[2], GALE__NIL, GALE__NIL, gale__arg(L, 3), 0},
+        {gale__arg(L, 4), GALE__NIL, GALE__NIL, gale__arg(L, 5), 0},
+        {gale__arg(L, 6), GALE__NIL, GALE__NIL, gale__arg(L, 7), 0}};
     if (fc[1].weights < 0) gale__refuse(L, "the second product has no weights");
     if (gale__good(L)) mix(L, fc, GALE__NIL);
 }
@@ -133,11 +163,15 @@ LOWER(MSQMoE)
     layer fc[3];
     for (int i = 0; i < 3; i++) {
         int64_t its = gale__attr_i(L, bits[i], all);
-        fc[i] = (layer){gale__arg(L, 2 + 3 * i), gale__arg(L, 3 + 3 * i), gale__arg(L, 11 + i), gale__arg(L, 4 + 3 * i), (int)its};
+        fc[i] = (layer){
+            gale__arg(L, 2 + 3 * i), gale__arg(L, 3 + 3 * i), gale__arg(L, 11 + i), gale__arg(L, 4 + 3 * i), (int)its};
         if (its != 2 && its != 4 && its != 8) gale__refuse(L, "%lld bits a number", (long long)its);
-        if (fc[i].weights >= 0 && gale__type_of(L->g, fc[i].weights) != GALE_U8) gale__refuse(L, "weights are %s; whole numbers in bytes are known", gale_type_name(gale__type_of(L->g, fc[i].weights)));
+        if (fc[i].weights >= 0 && gale__type_of(L->g, fc[i].weights) != GALE_U8)
+            gale__refuse(L, "weights are %s; whole numbers in bytes are known",
+                gale_type_name(gale__type_of(L->g, fc[i].weights)));
     }
-    if (strcmp(gale__attr_s(L, "quant_type", "int"), "int")) gale__refuse(L, "quant_type is '%s', and 'int' is known", gale__attr_s(L, "quant_type", "int"));
+    if (strcmp(gale__attr_s(L, "quant_type", "int"), "int"))
+        gale__refuse(L, "quant_type is '%s', and 'int' is known", gale__attr_s(L, "quant_type", "int"));
     if (fc[1].weights < 0) gale__refuse(L, "the second product has no weights");
     if (gale__good(L)) mix(L, fc, gale__arg(L, 14));
 }

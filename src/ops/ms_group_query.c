@@ -1,11 +1,29 @@
-/* com.microsoft's GroupQueryAttention: keys and values in a cache that new rows are written into, each item of the batch at its own
- * length; rotary embeddings on the way.  How long the cache becomes must be known when planning, how long each item is need not. */
+/* com.microsoft's GroupQueryAttention: keys and values in a cache that new rows are written into, each item of the
+ * batch at its own length; rotary embeddings on the way.  How long the cache becomes must be known when planning, how
+ * long each item is need not. */
 #include "ops/attention.h"
 #include "ops/rotary.h"
 #include <math.h>
 #include <string.h>
 
-enum { QUERY, KEY, VALUE, PAST_KEY, PAST_VALUE, LENGTHS, TOTAL, COSINE, SINE, POSITIONS, ADDED, SINK, KEY_SCALE, VALUE_SCALE, QUERY_NORM, KEY_NORM };
+enum {
+    QUERY,
+    KEY,
+    VALUE,
+    PAST_KEY,
+    PAST_VALUE,
+    LENGTHS,
+    TOTAL,
+    COSINE,
+    SINE,
+    POSITIONS,
+    ADDED,
+    SINK,
+    KEY_SCALE,
+    VALUE_SCALE,
+    QUERY_NORM,
+    KEY_NORM
+};
 
 typedef struct query {
     int64_t heads, groups, batch, rows, total, kept; /* kept: rows of the cache afterwards */
@@ -18,10 +36,13 @@ static bool read_query(gale__lower *L, query *c)
     const int64_t *total = gale__known_ints(L, TOTAL, &n);
     gale__pnode q = gale__peek(L->g, L->in[QUERY]), past = gale__peek(L->g, gale__arg(L, PAST_KEY));
     c->heads = gale__attr_i(L, "num_heads", 0), c->groups = gale__attr_i(L, "kv_num_heads", 0);
-    bool plain = !gale__attr_i(L, "sliding_window_cache", 0) && gale__arg(L, KEY_SCALE) < 0 && gale__arg(L, VALUE_SCALE) < 0;
+    bool plain =
+        !gale__attr_i(L, "sliding_window_cache", 0) && gale__arg(L, KEY_SCALE) < 0 && gale__arg(L, VALUE_SCALE) < 0;
     if (!plain) gale__refuse(L, "a cache of windows or of quantised values is not supported");
-    if (gale__good(L) && (n != 1 || q.rank != 3 || c->heads < 1 || c->heads > INT32_MAX || c->groups < 1 || c->groups > INT32_MAX || (past.rank && past.rank != 4) || total[0] < q.dims[1]))
-        gale__refuse(L, "query must have 3 axes and past 4, and total_sequence_length must be one number that counts the new rows");
+    if (gale__good(L) && (n != 1 || q.rank != 3 || c->heads < 1 || c->heads > INT32_MAX || c->groups < 1 ||
+                             c->groups > INT32_MAX || (past.rank && past.rank != 4) || total[0] < q.dims[1]))
+        gale__refuse(L,
+            "query must have 3 axes and past 4, and total_sequence_length must be one number that counts the new rows");
     if (!gale__good(L)) return false;
     c->batch = q.dims[0], c->rows = q.dims[1], c->total = total[0];
     c->kept = past.rank && past.dims[2] > c->total ? past.dims[2] : c->total;
@@ -30,7 +51,9 @@ static bool read_query(gale__lower *L, query *c)
     if (!gale__good(L)) return false;
     /* A prompt begins at 0, whatever its length; one item alone is as long as the longest. */
     if (c->batch == 1 || c->rows == c->total) c->first = gale__index(L, c->total - c->rows);
-    else c->first = gale__g_sub(L->g, gale__along(L, gale__g_cast(L->g, L->in[LENGTHS], GALE_I64), 4, 0), gale__index(L, c->rows - 1));
+    else
+        c->first = gale__g_sub(
+            L->g, gale__along(L, gale__g_cast(L->g, L->in[LENGTHS], GALE_I64), 4, 0), gale__index(L, c->rows - 1));
     return gale__good(L);
 }
 
@@ -41,10 +64,12 @@ static bool split_inputs(gale__lower *L, const query *c, gale__node part[3])
     int64_t heads[3] = {c->heads, c->groups, c->groups}, at = 0, all = c->heads + 2 * c->groups;
     bool packed = gale__arg(L, KEY) < 0;
     if (!packed && gale__arg(L, VALUE) < 0) gale__refuse(L, "there are keys but no values");
-    if (packed && q.dims[2] % all) gale__refuse(L, "%lld columns are not %lld heads", (long long)q.dims[2], (long long)all);
+    if (packed && q.dims[2] % all)
+        gale__refuse(L, "%lld columns are not %lld heads", (long long)q.dims[2], (long long)all);
     for (int i = 0; i < 3 && gale__good(L); i++) {
         int64_t width = packed ? q.dims[2] / all * heads[i] : 0;
-        part[i] = gale__heads_split(L, packed ? gale__g_slice_axis(L->g, L->in[QUERY], 2, at, width) : L->in[i], heads[i]);
+        part[i] =
+            gale__heads_split(L, packed ? gale__g_slice_axis(L->g, L->in[QUERY], 2, at, width) : L->in[i], heads[i]);
         at += width;
     }
     return gale__good(L);
@@ -56,8 +81,10 @@ static gale__node normed(gale__lower *L, gale__node x, int weights)
     gale__g *g = L->g;
     if (gale__arg(L, weights) < 0) return x;
     gale__node wide = gale__wide(L, x), square = gale__mean(L, gale__g_mul(g, wide, wide), 1u << 3);
-    gale__node root = gale__g_unary(g, GALE__SQRT, gale__g_add(g, square, gale__value(L, wide, gale__attr_f(L, "qk_norm_epsilon", 1e-6))));
-    return gale__g_cast(g, gale__g_mul(g, gale__g_div(g, wide, root), gale__wide(L, L->in[weights])), gale__type_of(g, x));
+    gale__node root = gale__g_unary(
+        g, GALE__SQRT, gale__g_add(g, square, gale__value(L, wide, gale__attr_f(L, "qk_norm_epsilon", 1e-6))));
+    return gale__g_cast(
+        g, gale__g_mul(g, gale__g_div(g, wide, root), gale__wide(L, L->in[weights])), gale__type_of(g, x));
 }
 
 /* x turned by the angles of its places in the whole sequence. */
@@ -67,15 +94,20 @@ static gale__node turned(gale__lower *L, const query *c, gale__node x)
     gale__node table[2], at = gale__arg(L, POSITIONS);
     const int64_t rows[4] = {1, 1, c->rows, 1}, flat[2] = {c->batch, c->rows}, all[4] = {c->batch, 1, c->rows, 1};
     if (!gale__attr_i(L, "do_rotary", 0)) return x;
-    if (gale__arg(L, COSINE) < 0 || gale__arg(L, SINE) < 0) return gale__refuse(L, "do_rotary needs cos_cache and sin_cache");
+    if (gale__arg(L, COSINE) < 0 || gale__arg(L, SINE) < 0)
+        return gale__refuse(L, "do_rotary needs cos_cache and sin_cache");
     if (at < 0 || c->rows == c->total) { /* a prompt lies in one piece, from the first position on that is given */
-        gale__node from = at < 0 ? c->first : gale__g_reshape(g, gale__g_slice_axis(g, gale__g_slice_axis(g, at, 0, 0, 1), 1, 0, 1), 0, NULL);
+        gale__node from =
+            at < 0 ? c->first
+                   : gale__g_reshape(g, gale__g_slice_axis(g, gale__g_slice_axis(g, at, 0, 0, 1), 1, 0, 1), 0, NULL);
         at = gale__g_reshape(g, gale__g_expand(g, gale__g_add(g, gale__g_iota(g, 4, rows, 2), from), 4, all), 2, flat);
     }
-    for (int i = 0; i < 2; i++) table[i] = gale__g_unsqueeze(g, gale__g_gather(g, gale__wide(L, L->in[COSINE + i]), at, 0), 1u << 1);
+    for (int i = 0; i < 2; i++)
+        table[i] = gale__g_unsqueeze(g, gale__g_gather(g, gale__wide(L, L->in[COSINE + i]), at, 0), 1u << 1);
     gale__pnode t = gale__peek(g, table[0]);
     if (!gale__good(L)) return GALE__NIL;
-    gale__node y = gale__rotate(L, gale__wide(L, x), table[0], table[1], 2 * t.dims[3], gale__attr_i(L, "rotary_interleaved", 0) != 0);
+    gale__node y = gale__rotate(
+        L, gale__wide(L, x), table[0], table[1], 2 * t.dims[3], gale__attr_i(L, "rotary_interleaved", 0) != 0);
     return gale__g_cast(g, y, gale__type_of(g, x));
 }
 
@@ -84,7 +116,8 @@ static gale__node cached(gale__lower *L, const query *c, int past, gale__node x)
 {
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, x);
-    int64_t dims[4] = {p.dims[0], p.dims[1], c->kept, p.dims[3]}, walk[4] = {1, 1, c->kept, 1}, low[4] = {0}, high[4] = {0, 0, 0, 0};
+    int64_t dims[4] = {p.dims[0], p.dims[1], c->kept, p.dims[3]}, walk[4] = {1, 1, c->kept, 1}, low[4] = {0},
+            high[4] = {0, 0, 0, 0};
     if (!gale__good(L)) return GALE__NIL;
     gale__node old = gale__arg(L, past), row = gale__g_sub(g, gale__g_iota(g, 4, walk, 2), c->first);
     gale__pnode o = gale__peek(g, old);
@@ -95,7 +128,8 @@ static gale__node cached(gale__lower *L, const query *c, int past, gale__node x)
     return gale__overwrite(L, old, x, 2, row);
 }
 
-/* Keys up to the row's own place, within the item's length.  Rows past it would see none through a window, and nobody reads them. */
+/* Keys up to the row's own place, within the item's length.  Rows past it would see none through a window, and nobody
+ * reads them. */
 static gale__node keys_seen(gale__lower *L, const query *c)
 {
     const int64_t walk[4] = {1, 1, 1, c->total};
@@ -103,7 +137,9 @@ static gale__node keys_seen(gale__lower *L, const query *c)
     bool causal = gale__attr_i(L, "causal", 1);
     gale__node keep = causal ? gale__causal(L, c->rows, c->total, c->first, window > 0 ? window : 0) : GALE__NIL;
     if (c->batch == 1 || (causal && (c->rows < c->total || window > 0))) return keep;
-    return gale__both(L, keep, gale__g_binary(L->g, GALE__LE, gale__g_iota(L->g, 4, walk, 3), gale__along(L, gale__g_cast(L->g, L->in[LENGTHS], GALE_I64), 4, 0)));
+    return gale__both(L, keep,
+        gale__g_binary(L->g, GALE__LE, gale__g_iota(L->g, 4, walk, 3),
+            gale__along(L, gale__g_cast(L->g, L->in[LENGTHS], GALE_I64), 4, 0)));
 }
 
 static gale__node sink_of(gale__lower *L, const query *c)
@@ -120,9 +156,13 @@ LOWER(MSGroupQueryAttention)
     gale__node part[3];
     if (!read_query(L, &c) || !split_inputs(L, &c, part)) return;
     gale_type type = gale__type_of(g, L->in[QUERY]);
-    gale__node q = turned(L, &c, normed(L, part[0], QUERY_NORM)), k = cached(L, &c, PAST_KEY, turned(L, &c, normed(L, part[1], KEY_NORM))), v = cached(L, &c, PAST_VALUE, part[2]);
+    gale__node q = turned(L, &c, normed(L, part[0], QUERY_NORM)),
+               k = cached(L, &c, PAST_KEY, turned(L, &c, normed(L, part[1], KEY_NORM))),
+               v = cached(L, &c, PAST_VALUE, part[2]);
     if (!gale__good(L)) return;
-    gale__attend a = {.q = gale__wide(L, q), .k = gale__wide(L, gale__g_slice_axis(g, k, 2, 0, c.total)), .v = gale__wide(L, gale__g_slice_axis(g, v, 2, 0, c.total))};
+    gale__attend a = {.q = gale__wide(L, q),
+        .k = gale__wide(L, gale__g_slice_axis(g, k, 2, 0, c.total)),
+        .v = gale__wide(L, gale__g_slice_axis(g, v, 2, 0, c.total))};
     a.bias = gale__arg(L, ADDED) >= 0 ? gale__wide(L, L->in[ADDED]) : GALE__NIL;
     a.hidden = -INFINITY;
     a.sink = sink_of(L, &c);

@@ -5,7 +5,8 @@
 
 /* --- Biases by distance. --- */
 
-/* T5's bucket of a key `distance` behind (negative) or ahead of its query: one each for small ones, then by logarithm. */
+/* T5's bucket of a key `distance` behind (negative) or ahead of its query: one each for small ones, then by logarithm.
+ */
 static int64_t bucket_of(int64_t distance, int64_t buckets, int64_t farthest, bool both_ways)
 {
     int64_t first = 0, n = distance < 0 ? -distance : 0;
@@ -16,7 +17,8 @@ static int64_t bucket_of(int64_t distance, int64_t buckets, int64_t farthest, bo
     }
     int64_t exact = buckets / 2;
     if (n < exact) return first + n;
-    int64_t far = exact + (int64_t)(logf((float)n / (float)exact) / logf((float)farthest / (float)exact) * (float)(buckets - exact));
+    int64_t far = exact + (int64_t)(logf((float)n / (float)exact) / logf((float)farthest / (float)exact) *
+                                    (float)(buckets - exact));
     return first + (far < buckets ? far : buckets - 1);
 }
 
@@ -26,7 +28,8 @@ LOWER(MSRelativePositionBias)
     int64_t n[2], farthest = gale__attr_i(L, "max_distance", 0);
     const int64_t *rows = gale__known_ints(L, 1, &n[0]), *columns = gale__known_ints(L, 2, &n[1]);
     gale__pnode table = gale__peek(g, L->in[0]);
-    if (gale__good(L) && (n[0] != 1 || n[1] != 1 || rows[0] < 1 || columns[0] < 1 || rows[0] > 1 << 24 || columns[0] > 1 << 24))
+    if (gale__good(L) &&
+        (n[0] != 1 || n[1] != 1 || rows[0] < 1 || columns[0] < 1 || rows[0] > 1 << 24 || columns[0] > 1 << 24))
         gale__refuse(L, "query_length and key_length are one number each, at least 1");
     if (table.rank != 2 || table.dims[0] < 4 || farthest <= table.dims[0] / 2)
         gale__refuse(L, "the table must be [buckets, heads], and max_distance more than its buckets tell apart");
@@ -34,13 +37,16 @@ LOWER(MSRelativePositionBias)
     int64_t count = rows[0] + columns[0] - 1, dims[2] = {rows[0], columns[0]};
     int64_t *bucket = gale__arena_alloc(&g->arena, (size_t)count * sizeof *bucket);
     if (!bucket) g->status = GALE_NO_MEMORY;
-    for (int64_t i = 0; bucket && i < count; i++) bucket[i] = bucket_of(i - rows[0] + 1, table.dims[0], farthest, gale__attr_i(L, "is_bidirectional", 0) != 0);
+    for (int64_t i = 0; bucket && i < count; i++)
+        bucket[i] = bucket_of(i - rows[0] + 1, table.dims[0], farthest, gale__attr_i(L, "is_bidirectional", 0) != 0);
     if (!bucket) return;
     /* The distance of key j from query i is j - i. */
-    gale__node at = gale__g_add(g, gale__g_sub(g, gale__g_iota(g, 2, dims, 1), gale__g_iota(g, 2, dims, 0)), gale__index(L, rows[0] - 1));
+    gale__node at = gale__g_add(
+        g, gale__g_sub(g, gale__g_iota(g, 2, dims, 1), gale__g_iota(g, 2, dims, 0)), gale__index(L, rows[0] - 1));
     /* The table says [buckets, heads], but its numbers lie head by head. */
     const int64_t by_head[2] = {table.dims[1], table.dims[0]};
-    gale__node all = gale__g_reshape(g, L->in[0], 2, by_head), which = gale__g_take(g, gale__g_const(g, GALE_I64, 1, &count, bucket), at);
+    gale__node all = gale__g_reshape(g, L->in[0], 2, by_head),
+               which = gale__g_take(g, gale__g_const(g, GALE_I64, 1, &count, bucket), at);
     L->out[0] = gale__g_unsqueeze(g, gale__g_gather(g, all, which, 1), 1);
 }
 
@@ -54,12 +60,15 @@ LOWER(MSGatedRelativePositionBias)
     gale__node q = gale__heads_split(L, gale__g_add(g, gale__wide(L, L->in[QUERY]), gale__wide(L, L->in[BIAS])), heads);
     gale__node ur = gale__g_add(g, gale__g_matmul(g, q, gale__wide(L, L->in[W])), gale__wide(L, L->in[W_BIAS]));
     gale__pnode p = gale__peek(g, ur);
-    if (gale__good(L) && p.dims[3] % 2) gale__refuse(L, "the weights have %lld columns, not an even number", (long long)p.dims[3]);
+    if (gale__good(L) && p.dims[3] % 2)
+        gale__refuse(L, "the weights have %lld columns, not an even number", (long long)p.dims[3]);
     if (!gale__good(L)) return;
     const int64_t pairs[5] = {p.dims[0], p.dims[1], p.dims[2], 2, p.dims[3] / 2};
     gale__node gate = gale__sigmoid(L, gale__g_reduce(g, GALE__SUM, gale__g_reshape(g, ur, 5, pairs), 1u << 4, false));
-    gale__node u = gale__g_slice_axis(g, gate, 3, 0, 1), r = gale__g_slice_axis(g, gate, 3, 1, 1), one = gale__value(L, u, 1);
-    gale__node scale = gale__g_add(g, gale__g_mul(g, u, gale__g_sub(g, gale__g_mul(g, r, gale__wide(L, L->in[ECO])), one)), gale__value(L, u, 2));
+    gale__node u = gale__g_slice_axis(g, gate, 3, 0, 1), r = gale__g_slice_axis(g, gate, 3, 1, 1),
+               one = gale__value(L, u, 1);
+    gale__node scale = gale__g_add(
+        g, gale__g_mul(g, u, gale__g_sub(g, gale__g_mul(g, r, gale__wide(L, L->in[ECO])), one)), gale__value(L, u, 2));
     L->out[0] = gale__g_cast(g, gale__g_mul(g, scale, gale__wide(L, L->in[DISTANCE])), type);
 }
 
@@ -73,7 +82,10 @@ LOWER(MSGemmaRotaryEmbedding)
     gale__node e = gale__wide(L, L->in[0]), part[2] = {gale__g_unary(g, GALE__COS, e), gale__g_unary(g, GALE__SIN, e)};
     for (int i = 0; i < 2; i++) part[i] = gale__wide(L, gale__g_cast(g, gale__g_unsqueeze(g, part[i], 1u << 1), type));
     for (int i = 0; i < L->n_out; i++)
-        L->out[i] = gale__g_cast(g, gale__g_add(g, gale__g_mul(g, gale__wide(L, L->in[1 + 2 * i]), part[0]), gale__g_mul(g, gale__wide(L, L->in[2 + 2 * i]), part[1])), type);
+        L->out[i] = gale__g_cast(g,
+            gale__g_add(g, gale__g_mul(g, gale__wide(L, L->in[1 + 2 * i]), part[0]),
+                gale__g_mul(g, gale__wide(L, L->in[2 + 2 * i]), part[1])),
+            type);
 }
 
 /* --- Gates. --- */
@@ -102,7 +114,8 @@ LOWER(MSGatedRMSNorm)
     memcpy(dims, p.dims, sizeof dims);
     dims[p.rank - 1] /= s.dims[0], dims[p.rank] = s.dims[0];
     gale__node x = gale__g_reshape(g, gale__wide(L, L->in[0]), p.rank + 1, dims), gate = gale__wide(L, L->in[2]);
-    gale__node square = gale__g_add(g, gale__mean(L, gale__g_mul(g, x, x), 1u << p.rank), gale__value(L, x, gale__attr_f(L, "epsilon", 1e-5)));
+    gale__node square = gale__g_add(
+        g, gale__mean(L, gale__g_mul(g, x, x), 1u << p.rank), gale__value(L, x, gale__attr_f(L, "epsilon", 1e-5)));
     gale__node y = gale__g_mul(g, gale__g_div(g, x, gale__g_unary(g, GALE__SQRT, square)), gale__wide(L, L->in[1]));
     gale__node open = gale__sigmoid(L, gate);
     if (!plain) open = gale__g_mul(g, gate, open);

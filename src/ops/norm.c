@@ -1,8 +1,11 @@
-/* Normalisations.  Statistics are taken in two passes (mean, then squares of differences) and in F32 for half floats. */
+/* Normalisations.  Statistics are taken in two passes (mean, then squares of differences) and in F32 for half floats.
+ */
 #include "ops/lower.h"
 
 /* (x - mean) / sqrt(variance + epsilon) over the axes; the pieces are there for those who need them. */
-typedef struct moments { gale__node mean, variance, inverse, y; } moments;
+typedef struct moments {
+    gale__node mean, variance, inverse, y;
+} moments;
 static moments standardize(gale__lower *L, gale__node x, uint32_t axes, double epsilon)
 {
     gale__g *g = L->g;
@@ -10,7 +13,8 @@ static moments standardize(gale__lower *L, gale__node x, uint32_t axes, double e
     m.mean = gale__mean(L, x, axes);
     gale__node d = gale__g_sub(g, x, m.mean);
     m.variance = gale__mean(L, gale__g_mul(g, d, d), axes);
-    m.inverse = gale__g_div(g, gale__value(L, x, 1), gale__g_unary(g, GALE__SQRT, gale__g_add(g, m.variance, gale__value(L, x, epsilon))));
+    m.inverse = gale__g_div(
+        g, gale__value(L, x, 1), gale__g_unary(g, GALE__SQRT, gale__g_add(g, m.variance, gale__value(L, x, epsilon))));
     m.y = gale__g_mul(g, d, m.inverse);
     return m;
 }
@@ -43,7 +47,8 @@ LOWER(RMSNormalization)
     gale__node x = gale__wide(L, L->in[0]);
     int rank = gale__rank_of(g, x), axis = gale__axis(L, gale__attr_i(L, "axis", -1), rank);
     gale__node square = gale__mean(L, gale__g_mul(g, x, x), from_axis(axis, rank));
-    gale__node root = gale__g_unary(g, GALE__SQRT, gale__g_add(g, square, gale__value(L, x, gale__attr_f(L, "epsilon", 1e-5))));
+    gale__node root =
+        gale__g_unary(g, GALE__SQRT, gale__g_add(g, square, gale__value(L, x, gale__attr_f(L, "epsilon", 1e-5))));
     L->out[0] = gale__g_cast(g, affine(L, gale__g_div(g, x, root), L->in[1], GALE__NIL), gale__type_of(g, L->in[0]));
 }
 
@@ -54,8 +59,10 @@ static gale__node channels(gale__lower *L, gale__node v, int rank) { return gale
 static gale__node batch_inference(gale__lower *L, gale__node x, double epsilon)
 {
     gale__g *g = L->g;
-    gale__node scale = gale__wide(L, L->in[1]), shift = gale__wide(L, L->in[2]), mean = gale__wide(L, L->in[3]), variance = gale__wide(L, L->in[4]);
-    gale__node a = gale__g_div(g, scale, gale__g_unary(g, GALE__SQRT, gale__g_add(g, variance, gale__value(L, variance, epsilon))));
+    gale__node scale = gale__wide(L, L->in[1]), shift = gale__wide(L, L->in[2]), mean = gale__wide(L, L->in[3]),
+               variance = gale__wide(L, L->in[4]);
+    gale__node a = gale__g_div(
+        g, scale, gale__g_unary(g, GALE__SQRT, gale__g_add(g, variance, gale__value(L, variance, epsilon))));
     gale__node b = gale__g_sub(g, shift, gale__g_mul(g, mean, a));
     int rank = gale__rank_of(g, x);
     return gale__g_add(g, gale__g_mul(g, x, channels(L, a, rank)), channels(L, b, rank));
@@ -97,7 +104,8 @@ LOWER(InstanceNormalization)
     if (rank < 3) gale__refuse(L, "the input has rank %d, at least 3 is needed", rank);
     if (!gale__good(L)) return;
     moments m = standardize(L, x, spatial(rank), gale__attr_f(L, "epsilon", 1e-5));
-    L->out[0] = gale__g_cast(g, affine(L, m.y, channels(L, L->in[1], rank), channels(L, L->in[2], rank)), gale__type_of(g, L->in[0]));
+    L->out[0] = gale__g_cast(
+        g, affine(L, m.y, channels(L, L->in[1], rank), channels(L, L->in[2], rank)), gale__type_of(g, L->in[0]));
 }
 
 /* Scale and bias per channel; or per group, as opset 18 had them. */
@@ -111,14 +119,16 @@ LOWER(GroupNormalization)
         gale__refuse(L, "%lld channels in %lld groups", (long long)(p.rank > 1 ? p.dims[1] : 0), (long long)groups);
         return;
     }
-    int64_t split[GALE_MAX_RANK] = {p.dims[0], groups, p.dims[1] / groups}, by_group[2] = {groups, 1}, by_channel[2] = {groups, p.dims[1] / groups};
+    int64_t split[GALE_MAX_RANK] = {p.dims[0], groups, p.dims[1] / groups}, by_group[2] = {groups, 1},
+            by_channel[2] = {groups, p.dims[1] / groups};
     bool whole = gale__g_elements(g, L->in[1]) == groups && groups != p.dims[1];
     int rest = p.rank - 2, rank = 3 + rest;
     for (int d = 0; d < rest && rank <= GALE_MAX_RANK; d++) split[3 + d] = p.dims[2 + d];
     gale__node y = gale__g_reshape(g, x, rank, split);
     if (!gale__good(L)) return;
     y = standardize(L, y, from_axis(2, rank), gale__attr_f(L, "epsilon", 1e-5)).y;
-    gale__node scale = gale__g_reshape(g, L->in[1], 2, whole ? by_group : by_channel), shift = gale__g_reshape(g, L->in[2], 2, whole ? by_group : by_channel);
+    gale__node scale = gale__g_reshape(g, L->in[1], 2, whole ? by_group : by_channel),
+               shift = gale__g_reshape(g, L->in[2], 2, whole ? by_group : by_channel);
     uint32_t tail = (((1u << rest) - 1) << 2);
     y = affine(L, y, gale__g_unsqueeze(g, scale, tail), gale__g_unsqueeze(g, shift, tail));
     L->out[0] = gale__g_cast(g, gale__g_reshape(g, y, p.rank, p.dims), gale__type_of(g, L->in[0]));
@@ -145,8 +155,10 @@ LOWER(MeanVarianceNormalization)
     bool given;
     uint32_t axes = gale__axes_mask(L, 1, rank, &given);
     if (!given) axes = (spatial(rank) | 1) & ((1u << rank) - 1);
-    gale__node d = gale__g_sub(g, x, gale__mean(L, x, axes)), deviation = gale__g_unary(g, GALE__SQRT, gale__mean(L, gale__g_mul(g, d, d), axes));
-    L->out[0] = gale__g_cast(g, gale__g_div(g, d, gale__g_add(g, deviation, gale__value(L, x, 1e-9))), gale__type_of(g, L->in[0]));
+    gale__node d = gale__g_sub(g, x, gale__mean(L, x, axes)),
+               deviation = gale__g_unary(g, GALE__SQRT, gale__mean(L, gale__g_mul(g, d, d), axes));
+    L->out[0] = gale__g_cast(
+        g, gale__g_div(g, d, gale__g_add(g, deviation, gale__value(L, x, 1e-9))), gale__type_of(g, L->in[0]));
 }
 
 /* Squares of neighbouring channels, through windows over axis 1. */
@@ -164,7 +176,10 @@ LOWER(LRN)
     if (behind > c) behind = c;
     gale__node windows = gale__g_window(g, gale__g_mul(g, x, x), 1, c, before + behind + 1, 1, 1, -before, 0);
     gale__node sum = gale__g_reduce(g, GALE__SUM, windows, 1u << 2, false);
-    double alpha = gale__attr_f(L, "alpha", 1e-4), beta = gale__attr_f(L, "beta", 0.75), bias = gale__attr_f(L, "bias", 1);
-    gale__node base = gale__g_add(g, gale__value(L, x, bias), gale__g_mul(g, sum, gale__value(L, x, alpha / (double)size)));
-    L->out[0] = gale__g_cast(g, gale__g_div(g, x, gale__g_binary(g, GALE__POW, base, gale__value(L, x, beta))), gale__type_of(g, L->in[0]));
+    double alpha = gale__attr_f(L, "alpha", 1e-4), beta = gale__attr_f(L, "beta", 0.75),
+           bias = gale__attr_f(L, "bias", 1);
+    gale__node base =
+        gale__g_add(g, gale__value(L, x, bias), gale__g_mul(g, sum, gale__value(L, x, alpha / (double)size)));
+    L->out[0] = gale__g_cast(
+        g, gale__g_div(g, x, gale__g_binary(g, GALE__POW, base, gale__value(L, x, beta))), gale__type_of(g, L->in[0]));
 }

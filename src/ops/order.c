@@ -9,7 +9,8 @@ static gale__node by_index(gale__lower *L, gale__node x, gale__node index, int a
     gale__node at = gale__index(L, 0);
     int64_t stride = 1;
     for (int d = p.rank - 1; d >= 0; stride *= p.dims[d--]) {
-        gale__node step = d == axis ? gale__g_mul(g, index, gale__index(L, stride)) : gale__walk(L, q.rank, q.dims, d, stride);
+        gale__node step =
+            d == axis ? gale__g_mul(g, index, gale__index(L, stride)) : gale__walk(L, q.rank, q.dims, d, stride);
         at = gale__g_add(g, at, step);
     }
     return gale__g_take(g, x, gale__g_expand(g, at, q.rank, q.dims));
@@ -22,9 +23,11 @@ LOWER(TopK)
     int axis = gale__axis(L, gale__attr_i(L, "axis", -1), p.rank);
     int64_t n = 0;
     const int64_t *k = gale__known_ints(L, 1, &n);
-    if (gale__good(L) && (n != 1 || k[0] < 0 || k[0] > p.dims[axis])) gale__refuse(L, "k is %lld of %lld elements", n ? (long long)k[0] : -1LL, (long long)p.dims[axis]);
+    if (gale__good(L) && (n != 1 || k[0] < 0 || k[0] > p.dims[axis]))
+        gale__refuse(L, "k is %lld of %lld elements", n ? (long long)k[0] : -1LL, (long long)p.dims[axis]);
     if (!gale__good(L)) return;
-    gale__node order = gale__g_slice_axis(g, gale__g_sort(g, L->in[0], axis, gale__attr_i(L, "largest", 1)), axis, 0, k[0]);
+    gale__node order =
+        gale__g_slice_axis(g, gale__g_sort(g, L->in[0], axis, gale__attr_i(L, "largest", 1)), axis, 0, k[0]);
     L->out[0] = by_index(L, L->in[0], order, axis);
     if (L->n_out > 1) L->out[1] = order;
 }

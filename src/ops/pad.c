@@ -4,17 +4,21 @@
 
 #define FARTHEST (1ll << 60) /* so that sums do not overflow */
 
-typedef struct sides { int64_t low[GALE_MAX_RANK], high[GALE_MAX_RANK]; } sides;
+typedef struct sides {
+    int64_t low[GALE_MAX_RANK], high[GALE_MAX_RANK];
+} sides;
 
 static bool read_sides(gale__lower *L, int rank, sides *s)
 {
     int64_t n = 0, n_axes;
     int count = 0;
-    const int64_t *pads = gale__arg(L, 1) >= 0 ? gale__known_ints(L, 1, &n) : gale__attr_ints(L, "pads", &count), *axes = gale__known_ints(L, 3, &n_axes);
+    const int64_t *pads = gale__arg(L, 1) >= 0 ? gale__known_ints(L, 1, &n) : gale__attr_ints(L, "pads", &count),
+                  *axes = gale__known_ints(L, 3, &n_axes);
     if (count) n = count;
     int64_t each = axes ? n_axes : rank;
     memset(s, 0, sizeof *s);
-    if (gale__good(L) && (n != 2 * each || (n && !pads))) gale__refuse(L, "%lld pads for %lld axes", (long long)n, (long long)each);
+    if (gale__good(L) && (n != 2 * each || (n && !pads)))
+        gale__refuse(L, "%lld pads for %lld axes", (long long)n, (long long)each);
     for (int64_t i = 0; i < each && gale__good(L); i++) {
         int axis = axes ? gale__axis(L, axes[i], rank) : (int)i;
         s->low[axis] = pads[i], s->high[axis] = pads[each + i];
@@ -31,7 +35,8 @@ static gale__node pad_constant(gale__lower *L, gale__node x, const sides *s)
     gale__node fill = gale__arg(L, 2);
     const gale__pnode *known = NULL;
     double value = gale__attr_f(L, "value", 0);
-    if (fill >= 0 && gale__g_elements(g, fill) != 1) return gale__refuse(L, "the fill has %lld elements, not one", (long long)gale__g_elements(g, fill));
+    if (fill >= 0 && gale__g_elements(g, fill) != 1)
+        return gale__refuse(L, "the fill has %lld elements, not one", (long long)gale__g_elements(g, fill));
     if (fill >= 0 && gale__g_known(g, fill, &known) == GALE_OK) value = gale__load_f64(known->type, known->data);
     gale__node y = gale__g_pad(g, x, s->low, s->high, NULL, value);
     if (fill < 0 || known) return y;

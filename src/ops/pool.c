@@ -8,33 +8,38 @@
 static gale__node windows_of(gale__lower *L, gale__node x, const gale__windows *w, double fill)
 {
     int n = w->n, perm[GALE_MAX_RANK] = {0, 1};
-    for (int i = n - 1; i >= 0; i--) x = gale__g_window(L->g, x, 2 + i, w->out[i], w->kernel[i], w->stride[i], w->dilation[i], -w->low[i], fill);
+    for (int i = n - 1; i >= 0; i--)
+        x = gale__g_window(L->g, x, 2 + i, w->out[i], w->kernel[i], w->stride[i], w->dilation[i], -w->low[i], fill);
     for (int i = 0; i < n; i++) perm[2 + i] = 2 + 2 * i, perm[2 + n + i] = 3 + 2 * i;
     return gale__g_permute(L->g, x, perm);
 }
 
 static uint32_t kernel_axes(const gale__windows *w) { return ((1u << w->n) - 1) << (2 + w->n); }
 
-static double least(gale_type type)
-{
-    return gale__type_is_float(type) ? -INFINITY : gale__type_min(type);
-}
+static double least(gale_type type) { return gale__type_is_float(type) ? -INFINITY : gale__type_min(type); }
 
 /* y, the maxima or sums of these windows over x, by a fast path where the device has one. */
 static gale__node claimed(gale__lower *L, gale__node x, const gale__windows *w, bool largest, gale__node y)
 {
     if (!L->device || !gale__good(L)) return y;
     size_t n = (size_t)w->n;
-    gale_attr attrs[5] = {GALE_INT("largest", largest), GALE_INTS("kernel_shape", w->kernel, n), GALE_INTS("strides", w->stride, n),
-        GALE_INTS("dilations", w->dilation, n), GALE_INTS("pads", w->low, n)};
-    gale__op_node node = {.name = "WindowPool", .path = gale__paths_first("WindowPool"), .n_in = 1, .n_out = 1, .attrs = attrs, .n_attrs = 5, .body = L->node, .n_body = 1};
+    gale_attr attrs[5] = {GALE_INT("largest", largest), GALE_INTS("kernel_shape", w->kernel, n),
+        GALE_INTS("strides", w->stride, n), GALE_INTS("dilations", w->dilation, n), GALE_INTS("pads", w->low, n)};
+    gale__op_node node = {.name = "WindowPool",
+        .path = gale__paths_first("WindowPool"),
+        .n_in = 1,
+        .n_out = 1,
+        .attrs = attrs,
+        .n_attrs = 5,
+        .body = L->node,
+        .n_body = 1};
     gale_status status = gale__paths_claim(L->g, L->device, &node, &x, &y);
     if (status != GALE_OK && gale__good(L)) L->g->status = status;
     return y;
 }
 
-/* The place of each maximum in the flat input, from its place in the window.  Where all in a window is the least there is, padding is no smaller and comes
- * first: the place is then the first inside. */
+/* The place of each maximum in the flat input, from its place in the window.  Where all in a window is the least there
+ * is, padding is no smaller and comes first: the place is then the first inside. */
 static gale__node max_places(gale__lower *L, gale__node windows, const gale__windows *w)
 {
     gale__g *g = L->g;
@@ -49,13 +54,20 @@ static gale__node max_places(gale__lower *L, gale__node windows, const gale__win
         stride[axis] = s;
         s *= w->in[axis];
     }
-    gale__node at = gale__g_add(g, gale__walk(L, q.rank, q.dims, 0, p.dims[1] * plane), gale__walk(L, q.rank, q.dims, 1, plane));
+    gale__node at =
+        gale__g_add(g, gale__walk(L, q.rank, q.dims, 0, p.dims[1] * plane), gale__walk(L, q.rank, q.dims, 1, plane));
     for (int i = w->n - 1; i >= 0; below *= w->kernel[i--]) {
-        gale__node k = gale__g_binary(g, GALE__REM, gale__g_div(g, in_window, gale__index(L, below)), gale__index(L, w->kernel[i]));
-        gale__node c = gale__g_add(g, gale__walk(L, q.rank, q.dims, 2 + i, w->stride[i]), gale__g_mul(g, k, gale__index(L, w->dilation[i])));
-        gale__node place = gale__g_sub(g, c, gale__index(L, w->low[i])), outside = gale__g_binary(g, GALE__MAX, gale__g_unary(g, GALE__NEG, place), gale__index(L, 0));
-        gale__node steps = gale__g_div(g, gale__g_add(g, outside, gale__index(L, w->dilation[i] - 1)), gale__index(L, w->dilation[i]));
-        at = gale__g_add(g, at, gale__g_mul(g, gale__g_add(g, place, gale__g_mul(g, steps, gale__index(L, w->dilation[i]))), gale__index(L, stride[i])));
+        gale__node k = gale__g_binary(
+            g, GALE__REM, gale__g_div(g, in_window, gale__index(L, below)), gale__index(L, w->kernel[i]));
+        gale__node c = gale__g_add(
+            g, gale__walk(L, q.rank, q.dims, 2 + i, w->stride[i]), gale__g_mul(g, k, gale__index(L, w->dilation[i])));
+        gale__node place = gale__g_sub(g, c, gale__index(L, w->low[i])),
+                   outside = gale__g_binary(g, GALE__MAX, gale__g_unary(g, GALE__NEG, place), gale__index(L, 0));
+        gale__node steps =
+            gale__g_div(g, gale__g_add(g, outside, gale__index(L, w->dilation[i] - 1)), gale__index(L, w->dilation[i]));
+        at = gale__g_add(g, at,
+            gale__g_mul(g, gale__g_add(g, place, gale__g_mul(g, steps, gale__index(L, w->dilation[i]))),
+                gale__index(L, stride[i])));
     }
     return at;
 }
@@ -89,7 +101,8 @@ LOWER(AveragePool)
     gale__g *g = L->g;
     gale__windows w;
     if (!gale__windows_read(L, L->in[0], NULL, &w)) return;
-    gale__node x = gale__wide(L, L->in[0]), sum = gale__g_reduce(g, GALE__SUM, windows_of(L, x, &w, 0), kernel_axes(&w), false);
+    gale__node x = gale__wide(L, L->in[0]),
+               sum = gale__g_reduce(g, GALE__SUM, windows_of(L, x, &w, 0), kernel_axes(&w), false);
     gale_type type = gale__type_of(g, x);
     sum = claimed(L, x, &w, false, sum);
     bool padded = gale__attr_i(L, "count_include_pad", 0);
@@ -123,6 +136,13 @@ static uint32_t spatial(gale__lower *L)
     return rank < 2 ? 0 : ((1u << rank) - 1) & ~3u;
 }
 
-LOWER(GlobalAveragePool) { L->out[0] = gale__g_cast(L->g, gale__mean(L, gale__wide(L, L->in[0]), spatial(L)), gale__type_of(L->g, L->in[0])); }
+LOWER(GlobalAveragePool)
+{
+    L->out[0] = gale__g_cast(L->g, gale__mean(L, gale__wide(L, L->in[0]), spatial(L)), gale__type_of(L->g, L->in[0]));
+}
 LOWER(GlobalMaxPool) { L->out[0] = gale__g_reduce(L->g, GALE__RMAX, L->in[0], spatial(L), true); }
-LOWER(GlobalLpPool) { L->out[0] = gale__g_cast(L->g, lp_norm(L, gale__wide(L, L->in[0]), spatial(L), true), gale__type_of(L->g, L->in[0])); }
+LOWER(GlobalLpPool)
+{
+    L->out[0] =
+        gale__g_cast(L->g, lp_norm(L, gale__wide(L, L->in[0]), spatial(L), true), gale__type_of(L->g, L->in[0]));
+}

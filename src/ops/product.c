@@ -27,7 +27,8 @@ LOWER(Gemm)
     gale__node a = L->in[0], b = L->in[1], c = gale__arg(L, 2);
     gale_type type = gale__type_of(g, a);
     double alpha = gale__attr_f(L, "alpha", 1), beta = gale__attr_f(L, "beta", 1);
-    if (gale__rank_of(g, a) != 2 || gale__rank_of(g, b) != 2) gale__refuse(L, "the factors have %d and %d axes, not 2", gale__rank_of(g, a), gale__rank_of(g, b));
+    if (gale__rank_of(g, a) != 2 || gale__rank_of(g, b) != 2)
+        gale__refuse(L, "the factors have %d and %d axes, not 2", gale__rank_of(g, a), gale__rank_of(g, b));
     if (!gale__good(L)) return;
     if (gale__attr_i(L, "transA", 0)) a = gale__g_permute(g, a, turn);
     if (gale__attr_i(L, "transB", 0)) b = gale__g_permute(g, b, turn);
@@ -37,9 +38,14 @@ LOWER(Gemm)
     L->out[0] = gale__g_cast(g, y, type);
 }
 
-/* --- Einsum.  Terms carry a label for each axis; '...' becomes labels of its own, upper-case control letters below 'A'. --- */
+/* --- Einsum.  Terms carry a label for each axis; '...' becomes labels of its own, upper-case control letters below
+ * 'A'. --- */
 
-typedef struct term { gale__node x; int rank; char label[GALE_MAX_RANK]; } term;
+typedef struct term {
+    gale__node x;
+    int rank;
+    char label[GALE_MAX_RANK];
+} term;
 #define ELLIPSIS_FIRST 1 /* labels 1, 2, ... stand for the axes of '...', counted from the right */
 
 static bool has(const term *t, char label) { return t->rank && memchr(t->label, label, t->rank); }
@@ -62,7 +68,8 @@ static const char *read_term(gale__lower *L, const char *s, int axes, int dots, 
         for (int i = 0; i < n; i++) t->label[t->rank++] = point ? (char)(ELLIPSIS_FIRST + n - 1 - i) : *s;
         if (point) s += 2;
     }
-    if (axes >= 0 && t->rank != axes) gale__refuse(L, "a term of '%s' has %d axes, its operand %d", gale__attr_s(L, "equation", ""), t->rank, axes);
+    if (axes >= 0 && t->rank != axes)
+        gale__refuse(L, "a term of '%s' has %d axes, its operand %d", gale__attr_s(L, "equation", ""), t->rank, axes);
     return s;
 }
 

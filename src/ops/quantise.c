@@ -1,4 +1,5 @@
-/* Floats to whole numbers of few bits and back: by one scale, one for each place along an axis, or one for each block of it. */
+/* Floats to whole numbers of few bits and back: by one scale, one for each place along an axis, or one for each block
+ * of it. */
 #include "ops/quantise.h"
 
 gale__node gale__lone(gale__lower *L, gale__node s)
@@ -21,7 +22,8 @@ gale__node gale__centre(gale__lower *L, gale__node x, gale__node zero)
 
 gale__node gale__dequantise(gale__lower *L, gale__node x, gale__node scale, gale__node zero)
 {
-    return gale__g_mul(L->g, gale__g_cast(L->g, gale__centre(L, x, zero), GALE_F32), gale__g_cast(L->g, scale, GALE_F32));
+    return gale__g_mul(
+        L->g, gale__g_cast(L->g, gale__centre(L, x, zero), GALE_F32), gale__g_cast(L->g, scale, GALE_F32));
 }
 
 gale__node gale__quantise(gale__lower *L, gale__node y, gale__node zero, gale_type type)
@@ -44,9 +46,12 @@ static gale__node spread(gale__lower *L, gale__node x, gale__node s)
     int axis = gale__axis(L, gale__attr_i(L, "axis", 1), p.rank);
     if (!gale__good(L)) return GALE__NIL;
     if (q.rank == 1 && q.dims[0] == p.dims[axis]) return gale__along(L, s, p.rank, axis);
-    bool blocks = size > 0 && size <= INT32_MAX && q.rank == p.rank && p.rank < GALE_MAX_RANK && q.dims[axis] == (p.dims[axis] + size - 1) / size;
+    bool blocks = size > 0 && size <= INT32_MAX && q.rank == p.rank && p.rank < GALE_MAX_RANK &&
+                  q.dims[axis] == (p.dims[axis] + size - 1) / size;
     for (int d = 0; blocks && d < p.rank; d++) blocks = d == axis || q.dims[d] == p.dims[d];
-    if (!blocks) return gale__refuse(L, "a scale of rank %d does not fit a value of rank %d along axis %d", q.rank, p.rank, axis);
+    if (!blocks)
+        return gale__refuse(
+            L, "a scale of rank %d does not fit a value of rank %d along axis %d", q.rank, p.rank, axis);
     s = gale__g_unsqueeze(g, s, 1u << (axis + 1));
     int64_t wide[GALE_MAX_RANK];
     for (int d = 0; d <= p.rank; d++) wide[d] = d == axis + 1 ? size : q.dims[d - (d > axis)];
@@ -91,7 +96,8 @@ void gale__quantise_range(gale__lower *L, gale__node x, gale__node *y, gale__nod
     gale__node low = gale__g_binary(g, GALE__MIN, gale__g_reduce(g, GALE__RMIN, x, all, false), none);
     gale__node same = gale__g_binary(g, GALE__EQ, high, low), one = gale__g_scalar(g, GALE_F32, 1);
     *scale = gale__g_select(g, same, one, gale__g_div(g, gale__g_sub(g, high, low), gale__g_scalar(g, GALE_F32, 255)));
-    gale__node at = gale__g_unary(g, GALE__RINT, gale__clamp(L, gale__g_div(g, gale__g_unary(g, GALE__NEG, low), *scale), 0, 255));
+    gale__node at =
+        gale__g_unary(g, GALE__RINT, gale__clamp(L, gale__g_div(g, gale__g_unary(g, GALE__NEG, low), *scale), 0, 255));
     *zero = gale__g_cast(g, at, GALE_U8);
     *y = gale__quantise(L, gale__g_div(g, x, *scale), *zero, GALE_U8);
 }

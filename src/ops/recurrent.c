@@ -1,5 +1,6 @@
-/* RNN, GRU and LSTM.  What the inputs contribute is one product for all steps; the loop has the product with the state and the gates.
- * The reverse direction is the same loop from the last slice to the first; sequences that are shorter keep their state while they are over. */
+/* RNN, GRU and LSTM.  What the inputs contribute is one product for all steps; the loop has the product with the state
+ * and the gates. The reverse direction is the same loop from the last slice to the first; sequences that are shorter
+ * keep their state while they are over. */
 #include "ops/recurrent.h"
 #include <string.h>
 
@@ -21,9 +22,15 @@ struct cell {
 };
 
 /* Gate k of [batch, gates * hidden]. */
-static gale__node gate(gale__lower *L, const cell *c, gale__node x, int k) { return gale__g_slice_axis(L->g, x, 1, k * c->hidden, c->hidden); }
+static gale__node gate(gale__lower *L, const cell *c, gale__node x, int k)
+{
+    return gale__g_slice_axis(L->g, x, 1, k * c->hidden, c->hidden);
+}
 
-static gale__node activate(gale__lower *L, const cell *c, int which, gale__node x) { return gale__activate(L, &c->function[which], c->clip, x); }
+static gale__node activate(gale__lower *L, const cell *c, int which, gale__node x)
+{
+    return gale__activate(L, &c->function[which], c->clip, x);
+}
 
 static void rnn_step(gale__lower *L, const cell *c, const gale__node *in, gale__node *state)
 {
@@ -53,8 +60,11 @@ static void lstm_step(gale__lower *L, const cell *c, const gale__node *in, gale_
     gale__g *g = L->g;
     gale__node sum = gale__g_add(g, in[2], gale__g_matmul(g, in[0], in[c->recurrent])), old = in[1], peep[3], x[4];
     for (int k = 0; k < 4; k++) x[k] = gate(L, c, sum, k);
-    for (int k = 0; c->peepholes && k < 3; k++) peep[k] = gale__g_slice_axis(g, in[c->peepholes], 0, k * c->hidden, c->hidden);
-    if (c->peepholes) x[0] = gale__g_add(g, x[0], gale__g_mul(g, peep[0], old)), x[2] = gale__g_add(g, x[2], gale__g_mul(g, peep[2], old));
+    for (int k = 0; c->peepholes && k < 3; k++)
+        peep[k] = gale__g_slice_axis(g, in[c->peepholes], 0, k * c->hidden, c->hidden);
+    if (c->peepholes)
+        x[0] = gale__g_add(g, x[0], gale__g_mul(g, peep[0], old)),
+        x[2] = gale__g_add(g, x[2], gale__g_mul(g, peep[2], old));
     gale__node input = activate(L, c, 0, x[0]);
     gale__node forget = c->input_forget ? gale__g_sub(g, gale__value(L, input, 1), input) : activate(L, c, 0, x[2]);
     state[1] = gale__g_add(g, gale__g_mul(g, forget, old), gale__g_mul(g, input, activate(L, c, 1, x[3])));
@@ -76,12 +86,14 @@ static gale__node input_part(gale__lower *L, const cell *c, gale__node x, int d,
 {
     gale__g *g = L->g;
     const int turn[2] = {1, 0};
-    int64_t columns = c->gates * c->hidden, rows[2] = {c->trips * c->batch, gale__peek(g, x).dims[2]}, dims[3] = {c->trips, c->batch, columns};
+    int64_t columns = c->gates * c->hidden, rows[2] = {c->trips * c->batch, gale__peek(g, x).dims[2]},
+            dims[3] = {c->trips, c->batch, columns};
     gale__node w = gale__g_permute(g, part(L, gale__wide(L, L->in[W]), d), turn);
     gale__node y = gale__g_matmul(g, gale__g_reshape(g, x, 2, rows), w), bias = part(L, gale__arg(L, B), d);
     if (bias >= 0) {
         bias = gale__wide(L, bias);
-        gale__node first = gale__g_slice_axis(g, bias, 0, 0, columns), second = gale__g_slice_axis(g, bias, 0, columns, columns);
+        gale__node first = gale__g_slice_axis(g, bias, 0, 0, columns),
+                   second = gale__g_slice_axis(g, bias, 0, columns, columns);
         if (c->linear_before_reset) {
             int64_t low = 0, high = c->hidden;
             *late_bias = gale__g_slice_axis(g, second, 0, 2 * c->hidden, c->hidden);
@@ -106,7 +118,9 @@ static void body_step(gale__lower *L, const cell *c, gale__g *body, const gale__
     c->step(&inside, c, in, out);
     out[c->n_states] = out[0];
     for (int i = 0; c->timed && i < c->n_states; i++) out[i] = gale__g_select(body, in[c->n_states + 1], out[i], in[i]);
-    if (c->timed) out[c->n_states] = gale__g_select(body, in[c->n_states + 1], out[c->n_states], gale__value(&inside, out[c->n_states], 0));
+    if (c->timed)
+        out[c->n_states] =
+            gale__g_select(body, in[c->n_states + 1], out[c->n_states], gale__value(&inside, out[c->n_states], 0));
 }
 
 /* The loop of one direction: its outputs are the states, and h of every step. */
@@ -118,18 +132,26 @@ static gale__node run_direction(gale__lower *L, cell *c, gale__node x, const gal
     for (; n < c->n_states; n++) inputs[n] = part(L, first[n], d);
     inputs[n++] = input_part(L, c, x, d, &late);
     if (c->timed) inputs[n++] = timing(L, c);
-    gale__loop loop = {.trips = c->trips, .n_carried = c->n_states, .n_sliced = n - c->n_states, .n_stacked = 1, .out = out, .reverse = reverse};
+    gale__loop loop = {.trips = c->trips,
+        .n_carried = c->n_states,
+        .n_sliced = n - c->n_states,
+        .n_stacked = 1,
+        .out = out,
+        .reverse = reverse};
     int at_once = c->gates - c->late_hidden;
     gale__node r = part(L, gale__wide(L, L->in[R]), d); /* turned once for all steps */
     inputs[c->recurrent = n++] = gale__g_permute(L->g, gale__g_slice_axis(L->g, r, 0, 0, at_once * c->hidden), turn);
-    if (c->late_hidden) inputs[c->hidden_gate = n++] = gale__g_permute(L->g, gale__g_slice_axis(L->g, r, 0, at_once * c->hidden, c->hidden), turn);
+    if (c->late_hidden)
+        inputs[c->hidden_gate = n++] =
+            gale__g_permute(L->g, gale__g_slice_axis(L->g, r, 0, at_once * c->hidden, c->hidden), turn);
     c->bias = late >= 0 ? n : 0;
     if (late >= 0) inputs[n++] = late;
     c->peepholes = gale__arg(L, PEEPHOLES) >= 0 ? n : 0;
     if (c->peepholes) inputs[n++] = part(L, gale__wide(L, L->in[PEEPHOLES]), d);
     loop.n_constant = n - loop.n_carried - loop.n_sliced;
     if (!(loop.body = gale__body_begin(L))) return GALE__NIL;
-    for (int i = 0; i < n; i++) in[i] = gale__body_input(L, loop.body, i, inputs[i], i >= loop.n_carried && i < loop.n_carried + loop.n_sliced);
+    for (int i = 0; i < n; i++)
+        in[i] = gale__body_input(L, loop.body, i, inputs[i], i >= loop.n_carried && i < loop.n_carried + loop.n_sliced);
     for (int i = 0; i < 3; i++) out[i] = GALE__NIL;
     if (loop.body->status == GALE_OK) body_step(L, c, loop.body, in, out);
     return gale__body_end(L, &loop, inputs);
@@ -142,7 +164,8 @@ static bool has_shape(gale__lower *L, int i, int rank, int64_t a, int64_t b, int
     const int64_t want[3] = {a, b, c};
     gale__pnode p = gale__peek(L->g, gale__arg(L, i));
     if (gale__arg(L, i) < 0 || (p.rank == rank && !memcmp(p.dims, want, (size_t)rank * sizeof *want))) return true;
-    gale__refuse(L, "input %d must have %d axes [%lld, %lld%s", i, rank, (long long)a, (long long)b, rank == 3 ? ", ...]" : "]");
+    gale__refuse(
+        L, "input %d must have %d axes [%lld, %lld%s", i, rank, (long long)a, (long long)b, rank == 3 ? ", ...]" : "]");
     return false;
 }
 
@@ -155,9 +178,11 @@ static bool read_cell(gale__lower *L, cell *c, int directions, bool batch_first)
     c->clip = gale__attr_f(L, "clip", 0);
     c->timed = gale__arg(L, LENGTHS) >= 0;
     int64_t rows = c->gates * c->hidden, d = directions;
-    bool ok = has_shape(L, W, 3, d, rows, x.dims[2]) && has_shape(L, R, 3, d, rows, c->hidden) && has_shape(L, B, 2, d, 2 * rows, 0);
+    bool ok = has_shape(L, W, 3, d, rows, x.dims[2]) && has_shape(L, R, 3, d, rows, c->hidden) &&
+              has_shape(L, B, 2, d, 2 * rows, 0);
     ok = ok && has_shape(L, LENGTHS, 1, c->batch, 0, 0) && has_shape(L, PEEPHOLES, 2, d, 3 * c->hidden, 0);
-    for (int i = FIRST_H; ok && i < FIRST_H + c->n_states; i++) ok = has_shape(L, i, 3, batch_first ? c->batch : d, batch_first ? d : c->batch, c->hidden);
+    for (int i = FIRST_H; ok && i < FIRST_H + c->n_states; i++)
+        ok = has_shape(L, i, 3, batch_first ? c->batch : d, batch_first ? d : c->batch, c->hidden);
     return ok;
 }
 
@@ -187,7 +212,8 @@ static void lower_cell(gale__lower *L, cell *c)
 {
     gale__g *g = L->g;
     const char *name = gale__attr_s(L, "direction", "forward");
-    bool batch_first = gale__attr_i(L, "layout", 0) != 0, both = !strcmp(name, "bidirectional"), reverse = !strcmp(name, "reverse");
+    bool batch_first = gale__attr_i(L, "layout", 0) != 0, both = !strcmp(name, "bidirectional"),
+         reverse = !strcmp(name, "reverse");
     const int turn[3] = {1, 0, 2};
     int directions = both ? 2 : 1;
     gale__node loop[2], first[2], parts[2];
@@ -217,13 +243,23 @@ LOWER(RNN)
 
 LOWER(GRU)
 {
-    cell c = {.gates = 3, .n_states = 1, .n_functions = 2, .defaults = functions, .step = gru_step, .linear_before_reset = gale__attr_i(L, "linear_before_reset", 0) != 0};
+    cell c = {.gates = 3,
+        .n_states = 1,
+        .n_functions = 2,
+        .defaults = functions,
+        .step = gru_step,
+        .linear_before_reset = gale__attr_i(L, "linear_before_reset", 0) != 0};
     c.late_hidden = !c.linear_before_reset;
     lower_cell(L, &c);
 }
 
 LOWER(LSTM)
 {
-    cell c = {.gates = 4, .n_states = 2, .n_functions = 3, .defaults = functions, .step = lstm_step, .input_forget = gale__attr_i(L, "input_forget", 0) != 0};
+    cell c = {.gates = 4,
+        .n_states = 2,
+        .n_functions = 3,
+        .defaults = functions,
+        .step = lstm_step,
+        .input_forget = gale__attr_i(L, "input_forget", 0) != 0};
     lower_cell(L, &c);
 }

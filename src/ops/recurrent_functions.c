@@ -4,10 +4,22 @@
 #include <strings.h>
 
 /* Which numbers a function takes from the lists, and what they are where the lists end. */
-static const struct { const char *name; bool alpha, beta; double default_alpha, default_beta; } functions[] = {
-    {"Tanh", false, false, 0, 0}, {"Sigmoid", false, false, 0, 0}, {"Relu", false, false, 0, 0}, {"Softsign", false, false, 0, 0}, {"Softplus", false, false, 0, 0},
-    {"Affine", true, true, 1, 0}, {"LeakyRelu", true, false, 0.01, 0}, {"ThresholdedRelu", true, false, 1, 0}, {"ScaledTanh", true, true, 1, 1},
-    {"HardSigmoid", true, true, 0.2, 0.5}, {"Elu", true, false, 1, 0},
+static const struct {
+    const char *name;
+    bool alpha, beta;
+    double default_alpha, default_beta;
+} functions[] = {
+    {"Tanh", false, false, 0, 0},
+    {"Sigmoid", false, false, 0, 0},
+    {"Relu", false, false, 0, 0},
+    {"Softsign", false, false, 0, 0},
+    {"Softplus", false, false, 0, 0},
+    {"Affine", true, true, 1, 0},
+    {"LeakyRelu", true, false, 0.01, 0},
+    {"ThresholdedRelu", true, false, 1, 0},
+    {"ScaledTanh", true, true, 1, 1},
+    {"HardSigmoid", true, true, 0.2, 0.5},
+    {"Elu", true, false, 1, 0},
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -22,7 +34,8 @@ bool gale__activations_read(gale__lower *L, const char *const *defaults, int cou
 {
     int n, n_alpha, n_beta, alpha = 0, beta = 0;
     const char *const *names = gale__attr_strings(L, "activations", &n);
-    const double *alphas = gale__attr_floats(L, "activation_alpha", &n_alpha), *betas = gale__attr_floats(L, "activation_beta", &n_beta);
+    const double *alphas = gale__attr_floats(L, "activation_alpha", &n_alpha),
+                 *betas = gale__attr_floats(L, "activation_beta", &n_beta);
     if (n && n < count * (which + 1)) gale__refuse(L, "%d activations are given, not %d for each direction", n, count);
     for (int i = 0; i < count * (which + 1) && gale__good(L); i++) {
         const char *name = n ? names[i] : defaults[i % count];
@@ -46,7 +59,8 @@ gale__node gale__activate(gale__lower *B, const gale__activation *a, double clip
     if (!strcmp(a->name, "Affine")) return gale__g_add(g, times(B, x, a->alpha), gale__value(B, x, a->beta));
     if (!strcmp(a->name, "ScaledTanh")) return times(B, gale__g_unary(g, GALE__TANH, times(B, x, a->beta)), a->alpha);
     gale_attr attrs[2] = {GALE_FLOAT("alpha", a->alpha), GALE_FLOAT("beta", a->beta)};
-    gale__op_node node = {.op = gale__op_find(a->name), .name = a->name, .n_in = 1, .n_out = 1, .attrs = attrs, .n_attrs = 2};
+    gale__op_node node = {
+        .op = gale__op_find(a->name), .name = a->name, .n_in = 1, .n_out = 1, .attrs = attrs, .n_attrs = 2};
     gale__node y = GALE__NIL;
     gale__lower one = {.g = g, .node = &node, .in = &x, .out = &y, .n_in = 1, .n_out = 1};
     if (g->status == GALE_OK) node.op->lower(&one);

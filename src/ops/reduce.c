@@ -19,17 +19,41 @@ static void apply(gale__lower *L, body *f)
     L->out[0] = keep ? r : gale__g_squeeze(g, r, axes);
 }
 
-static gale__node sum(gale__lower *L, gale__node x, uint32_t axes) { return gale__g_reduce(L->g, GALE__SUM, x, axes, true); }
-static gale__node product(gale__lower *L, gale__node x, uint32_t axes) { return gale__g_reduce(L->g, GALE__PROD, x, axes, true); }
-static gale__node largest(gale__lower *L, gale__node x, uint32_t axes) { return gale__g_reduce(L->g, GALE__RMAX, x, axes, true); }
-static gale__node least(gale__lower *L, gale__node x, uint32_t axes) { return gale__g_reduce(L->g, GALE__RMIN, x, axes, true); }
-static gale__node l1(gale__lower *L, gale__node x, uint32_t axes) { return sum(L, gale__g_unary(L->g, GALE__ABS, x), axes); }
+static gale__node sum(gale__lower *L, gale__node x, uint32_t axes)
+{
+    return gale__g_reduce(L->g, GALE__SUM, x, axes, true);
+}
+static gale__node product(gale__lower *L, gale__node x, uint32_t axes)
+{
+    return gale__g_reduce(L->g, GALE__PROD, x, axes, true);
+}
+static gale__node largest(gale__lower *L, gale__node x, uint32_t axes)
+{
+    return gale__g_reduce(L->g, GALE__RMAX, x, axes, true);
+}
+static gale__node least(gale__lower *L, gale__node x, uint32_t axes)
+{
+    return gale__g_reduce(L->g, GALE__RMIN, x, axes, true);
+}
+static gale__node l1(gale__lower *L, gale__node x, uint32_t axes)
+{
+    return sum(L, gale__g_unary(L->g, GALE__ABS, x), axes);
+}
 static gale__node squares(gale__lower *L, gale__node x, uint32_t axes) { return sum(L, gale__g_mul(L->g, x, x), axes); }
 
 /* What has no whole result: integers go through real numbers, and back in the end. */
-static gale__node real(gale__lower *L, gale__node x) { return gale__type_is_float(gale__type_of(L->g, x)) ? x : gale__g_cast(L->g, x, gale__precise(L)); }
-static gale__node l2(gale__lower *L, gale__node x, uint32_t axes) { return gale__g_unary(L->g, GALE__SQRT, real(L, squares(L, x, axes))); }
-static gale__node log_sum(gale__lower *L, gale__node x, uint32_t axes) { return gale__g_unary(L->g, GALE__LOG, real(L, sum(L, x, axes))); }
+static gale__node real(gale__lower *L, gale__node x)
+{
+    return gale__type_is_float(gale__type_of(L->g, x)) ? x : gale__g_cast(L->g, x, gale__precise(L));
+}
+static gale__node l2(gale__lower *L, gale__node x, uint32_t axes)
+{
+    return gale__g_unary(L->g, GALE__SQRT, real(L, squares(L, x, axes)));
+}
+static gale__node log_sum(gale__lower *L, gale__node x, uint32_t axes)
+{
+    return gale__g_unary(L->g, GALE__LOG, real(L, sum(L, x, axes)));
+}
 
 /* The largest, or 0 where it is not finite, so that x - largest is never inf - inf. */
 static gale__node finite_largest(gale__lower *L, gale__node x, uint32_t axes)
@@ -69,7 +93,10 @@ LOWER(ArgMin) { arg(L, GALE__ARGMIN, GALE__ARGMIN_LAST); }
 
 /* --- Softmax. --- */
 
-static uint32_t soft_axis(gale__lower *L) { return 1u << gale__axis(L, gale__attr_i(L, "axis", -1), gale__rank_of(L->g, L->in[0])); }
+static uint32_t soft_axis(gale__lower *L)
+{
+    return 1u << gale__axis(L, gale__attr_i(L, "axis", -1), gale__rank_of(L->g, L->in[0]));
+}
 
 LOWER(Softmax)
 {
@@ -82,7 +109,8 @@ LOWER(LogSoftmax)
     gale__g *g = L->g;
     uint32_t axis = soft_axis(L);
     gale__node x = gale__wide(L, L->in[0]), d = gale__g_sub(g, x, largest(L, x, axis));
-    L->out[0] = gale__g_cast(g, gale__g_sub(g, d, log_sum(L, gale__g_unary(g, GALE__EXP, d), axis)), gale__type_of(g, L->in[0]));
+    L->out[0] = gale__g_cast(
+        g, gale__g_sub(g, d, log_sum(L, gale__g_unary(g, GALE__EXP, d), axis)), gale__type_of(g, L->in[0]));
 }
 
 LOWER(Hardmax)

@@ -1,7 +1,8 @@
 /* The table of operators, from ops.def: a row names its lowering. */
 #include "ops/lower.h"
 
-#define X(Name, least, most, outputs, plan, shapes, text) static const gale__op op_##Name = {#Name, least, most, outputs, plan, gale__lower_##Name, text, shapes};
+#define X(Name, least, most, outputs, plan, shapes, text) \
+    static const gale__op op_##Name = {#Name, least, most, outputs, plan, gale__lower_##Name, text, shapes};
 #include "ops/ops.def"
 #undef X
 

@@ -1,5 +1,5 @@
-/* Resize and Upsample: the taps of each axis are small tables, and the elements are taken through them.  Nearest by whole
- * factors is only a view; long filters become a sum over a short axis. */
+/* Resize and Upsample: the taps of each axis are small tables, and the elements are taken through them.  Nearest by
+ * whole factors is only a view; long filters become a sum over a short axis. */
 #include "ops/resize.h"
 #include "graph/paths.h"
 #include <math.h>
@@ -20,7 +20,8 @@ static gale__node nearest_view(gale__lower *L, gale__node x, job *j, int d)
 {
     gale__g *g = L->g;
     const gale__taps *t = &j->taps[d];
-    int64_t times = t->in && t->out % t->in == 0 ? t->out / t->in : 0, step = t->out > 1 ? t->index[1] - t->index[0] : 1;
+    int64_t times = t->in && t->out % t->in == 0 ? t->out / t->in : 0,
+            step = t->out > 1 ? t->index[1] - t->index[0] : 1;
     bool repeats = times > 0, even = step != 0;
     for (int64_t o = 0; o < t->out; o++) {
         repeats = repeats && t->index[o] == o / times;
@@ -81,23 +82,30 @@ gale__node gale__tap_blend(gale__lower *L, gale__node ratio, int taps, int k, do
     if (taps == 2) return k ? ratio : rest;
     double near[4] = {a + 2, -(a + 3), 0, 1}, far[4] = {a, -5 * a, 8 * a, -4 * a};
     gale__node side = k < 2 ? ratio : rest;
-    return k == 1 || k == 2 ? polynomial(L, side, near) : polynomial(L, gale__g_add(g, side, gale__value(L, side, 1)), far);
+    return k == 1 || k == 2 ? polynomial(L, side, near)
+                            : polynomial(L, gale__g_add(g, side, gale__value(L, side, 1)), far);
 }
 
-/* The weight of tap k: from the ratio alone, so that an axis needs two short tables whatever its taps; from a table of its own where
- * taps outside do not count. */
+/* The weight of tap k: from the ratio alone, so that an axis needs two short tables whatever its taps; from a table of
+ * its own where taps outside do not count. */
 static gale__node tap_weight(gale__lower *L, const job *j, int d, int k, gale_type type)
 {
     gale__g *g = L->g;
     const gale__taps *t = &j->taps[d];
-    if (!j->how.exclude_outside && !j->how.antialias) return gale__tap_blend(L, real_numbers(L, j, d, t->ratio, type), t->count, k, j->how.cubic_a);
+    if (!j->how.exclude_outside && !j->how.antialias)
+        return gale__tap_blend(L, real_numbers(L, j, d, t->ratio, type), t->count, k, j->how.cubic_a);
     double *column = gale__arena_alloc(&g->arena, (size_t)(t->out + 1) * sizeof *column);
     if (!column) g->status = GALE_NO_MEMORY;
     for (int64_t o = 0; column && o < t->out; o++) column[o] = t->weight[o * t->count + k];
     return column ? real_numbers(L, j, d, column, type) : GALE__NIL;
 }
 
-typedef struct walk { gale__node x; const int *axes; int n; const int64_t *stride, *dims; } walk;
+typedef struct walk {
+    gale__node x;
+    const int *axes;
+    int n;
+    const int64_t *stride, *dims;
+} walk;
 
 /* Sums over the taps of axes[i...] of what is at `place` plus theirs. */
 static gale__node combine(gale__lower *L, const job *j, const walk *w, int i, gale__node place)
@@ -144,9 +152,11 @@ static gale__node sum_taps(gale__lower *L, gale__node x, const job *j, int d)
     gale__pnode p = gale__peek(g, x);
     int64_t dims[GALE_MAX_RANK], spot[GALE_MAX_RANK], table[2] = {t->out, t->count}, stride = 1;
     if (p.rank >= GALE_MAX_RANK) return gale__refuse(L, "rank %d is too large", p.rank);
-    for (int i = 0; i <= p.rank; i++) dims[i] = i == d ? t->out : i == p.rank ? t->count : p.dims[i], spot[i] = i == d || i == p.rank ? dims[i] : 1;
+    for (int i = 0; i <= p.rank; i++)
+        dims[i] = i == d ? t->out : i == p.rank ? t->count : p.dims[i], spot[i] = i == d || i == p.rank ? dims[i] : 1;
     gale__node place = gale__g_reshape(g, gale__g_const(g, GALE_I64, 2, table, t->index), p.rank + 1, spot);
-    gale__node weight = gale__g_reshape(g, gale__g_cast(g, gale__g_const(g, GALE_F64, 2, table, t->weight), p.type), p.rank + 1, spot);
+    gale__node weight =
+        gale__g_reshape(g, gale__g_cast(g, gale__g_const(g, GALE_F64, 2, table, t->weight), p.type), p.rank + 1, spot);
     for (int i = p.rank - 1; i > d; i--) stride *= p.dims[i];
     place = gale__g_mul(g, place, gale__index(L, stride));
     stride = 1;
@@ -180,11 +190,18 @@ static void add_tables(gale__lower *L, const job *j, int d, int64_t extent, bool
 static gale__node claimed(gale__lower *L, gale__node x, const job *j, const int *axes, int n, gale__node y)
 {
     gale__pnode p = gale__peek(L->g, x);
-    if (!L->device || !gale__good(L) || p.type != GALE_F32 || p.rank < 2 || p.dims[p.rank - 1] > INT32_MAX || p.dims[p.rank - 2] > INT32_MAX) return y;
+    if (!L->device || !gale__good(L) || p.type != GALE_F32 || p.rank < 2 || p.dims[p.rank - 1] > INT32_MAX ||
+        p.dims[p.rank - 2] > INT32_MAX)
+        return y;
     for (int i = 0; i < n; i++)
         if (axes[i] < p.rank - 2) return y;
     gale__node in[5] = {x};
-    gale__op_node node = {.name = "ResizeTaps", .path = gale__paths_first("ResizeTaps"), .n_in = 5, .n_out = 1, .body = L->node, .n_body = 1};
+    gale__op_node node = {.name = "ResizeTaps",
+        .path = gale__paths_first("ResizeTaps"),
+        .n_in = 5,
+        .n_out = 1,
+        .body = L->node,
+        .n_body = 1};
     add_tables(L, j, p.rank - 2, p.dims[p.rank - 2], false, in + 1);
     add_tables(L, j, p.rank - 1, p.dims[p.rank - 1], true, in + 3);
     gale_status status = gale__good(L) ? gale__paths_claim(L->g, L->device, &node, in, &y) : GALE_OK;
@@ -201,7 +218,10 @@ static gale__node run(gale__lower *L, gale__node x, job *j)
         if (j->resized[d] && j->how.mode == GALE__NEAREST) x = nearest_view(L, x, j, d);
         if (!j->resized[d]) continue;
         int i = n++;
-        for (; i > 0 && (double)j->taps[d].out / j->taps[d].in < (double)j->taps[axes[i - 1]].out / j->taps[axes[i - 1]].in; i--) axes[i] = axes[i - 1];
+        for (; i > 0 &&
+               (double)j->taps[d].out / j->taps[d].in < (double)j->taps[axes[i - 1]].out / j->taps[axes[i - 1]].in;
+             i--)
+            axes[i] = axes[i - 1];
         axes[i] = d;
         taps = taps > TAPS_AT_ONCE ? taps : taps * j->taps[d].count;
         few = few && j->taps[d].count <= 4;
@@ -209,7 +229,8 @@ static gale__node run(gale__lower *L, gale__node x, job *j)
     if (!n || !gale__good(L)) return x;
     gale__node from = x;
     if (few && taps <= TAPS_AT_ONCE) return claimed(L, from, j, axes, n, take_axes(L, x, j, axes, n));
-    for (int i = 0; i < n && gale__good(L); i++) x = j->taps[axes[i]].count > 4 ? sum_taps(L, x, j, axes[i]) : take_axes(L, x, j, &axes[i], 1);
+    for (int i = 0; i < n && gale__good(L); i++)
+        x = j->taps[axes[i]].count > 4 ? sum_taps(L, x, j, axes[i]) : take_axes(L, x, j, &axes[i], 1);
     return claimed(L, from, j, axes, n, x);
 }
 
@@ -244,21 +265,24 @@ static bool read_how(gale__lower *L, gale__resize *r)
 }
 
 /* Output extents and scales of all axes from `sizes` or `scales`, given for `axes` or for all. */
-static bool read_extents(gale__lower *L, int i_scales, int i_sizes, const gale__pnode *p, const int *axes, int n, int64_t *out, double *scale)
+static bool read_extents(gale__lower *L, int i_scales, int i_sizes, const gale__pnode *p, const int *axes, int n,
+    int64_t *out, double *scale)
 {
     int64_t n_scales, n_sizes;
     const double *scales = gale__known_floats(L, i_scales, &n_scales);
     const int64_t *sizes = gale__known_ints(L, i_sizes, &n_sizes);
     const char *policy = gale__attr_s(L, "keep_aspect_ratio_policy", "stretch");
     bool by_size = n_sizes > 0, least = !strcmp(policy, "not_larger"), most = !strcmp(policy, "not_smaller");
-    if (gale__good(L) && (by_size ? n_sizes : n_scales) != n) gale__refuse(L, "%lld scales or sizes for %d axes", (long long)(by_size ? n_sizes : n_scales), n);
+    if (gale__good(L) && (by_size ? n_sizes : n_scales) != n)
+        gale__refuse(L, "%lld scales or sizes for %d axes", (long long)(by_size ? n_sizes : n_scales), n);
     double common = 0;
     for (int i = 0; i < n && gale__good(L); i++) {
         int64_t in = p->dims[axes[i]];
         double s = by_size ? (double)sizes[i] / (double)(in ? in : 1) : scales[i];
         if (!(s > 0) && in) gale__refuse(L, "axis %d is scaled by %g", axes[i], s);
         if (i == 0 || (least && s < common) || (most && s > common)) common = s;
-        float product = (float)in * (float)s; /* in single precision as shape inference does it: 10 by 0.7 are 7, though the float 0.7 is a little less */
+        float product = (float)in * (float)s; /* in single precision as shape inference does it: 10 by 0.7 are 7, though
+                                                 the float 0.7 is a little less */
         double extent = floor((double)product);
         if (!by_size && !(extent <= INT32_MAX)) gale__refuse(L, "axis %d is scaled by %g", axes[i], s);
         out[axes[i]] = by_size ? sizes[i] : gale__good(L) ? (int64_t)extent : 0;
@@ -295,11 +319,13 @@ static void resize(gale__lower *L, job *j, int i_roi, int i_scales, int i_sizes)
         double start = roi ? roi[i] : 0, end = roi ? roi[n + i] : 1;
         j->resized[d] = out[d] != p.dims[d] || scale[d] != 1 || start != 0 || end != 1;
         if (j->resized[d] && p.dims[d] == 0) gale__refuse(L, "axis %d has no elements to resize", d);
-        if (j->resized[d] && gale__good(L)) gale__taps_make(L, &j->how, p.dims[d], out[d], scale[d], start, end, &j->taps[d]);
+        if (j->resized[d] && gale__good(L))
+            gale__taps_make(L, &j->how, p.dims[d], out[d], scale[d], start, end, &j->taps[d]);
     }
     if (!gale__good(L)) return;
     bool whole = !gale__type_is_float(p.type) && j->how.mode != GALE__NEAREST;
-    gale__node x = j->how.mode == GALE__NEAREST ? L->in[0] : gale__g_cast(g, L->in[0], whole ? GALE_F32 : gale__wide_type(p.type));
+    gale__node x =
+        j->how.mode == GALE__NEAREST ? L->in[0] : gale__g_cast(g, L->in[0], whole ? GALE_F32 : gale__wide_type(p.type));
     gale__node y = extrapolate(L, run(L, x, j), j);
     if (whole) y = gale__g_unary(g, GALE__RINT, y);
     L->out[0] = gale__g_cast(g, y, p.type);

@@ -6,7 +6,8 @@
 #define MOST_TAPS 0x1p27 /* of all elements of an axis: they are tables on the host */
 
 /* Where output element i lies in the input. */
-static double coordinate(gale__lower *L, const gale__resize *r, const gale__taps *t, double scale, double start, double end, double i)
+static double coordinate(
+    gale__lower *L, const gale__resize *r, const gale__taps *t, double scale, double start, double end, double i)
 {
     const char *c = r->coordinates;
     double in = (double)t->in, width = scale * in;
@@ -17,7 +18,8 @@ static double coordinate(gale__lower *L, const gale__resize *r, const gale__taps
     if (!strcmp(c, "asymmetric")) return i / scale;
     if (!strcmp(c, "tf_half_pixel_for_nn")) return (i + 0.5) / scale;
     if (!strcmp(c, "tf_crop_and_resize"))
-        return start * (in - 1) + (width == 1 ? (end - start) * (in - 1) / 2 : i * (end - start) * (in - 1) / (width - 1));
+        return start * (in - 1) +
+               (width == 1 ? (end - start) * (in - 1) / 2 : i * (end - start) * (in - 1) / (width - 1));
     gale__refuse(L, "coordinate_transformation_mode is '%s'", c);
     return 0;
 }
@@ -68,10 +70,13 @@ static double tap_count(const gale__resize *r, double scale)
     return 2 - 2 * (floor(-support / shrink) + 1);
 }
 
-bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t out, double scale, double roi_start, double roi_end, gale__taps *t)
+bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t out, double scale, double roi_start,
+    double roi_end, gale__taps *t)
 {
     bool crop = !strcmp(r->coordinates, "tf_crop_and_resize");
-    if (out > INT32_MAX || tap_count(r, scale) > MOST_TAPS / (double)(out > 0 ? out : 1)) return gale__refuse(L, "an axis of %lld elements becomes one of %lld, scaled by %g", (long long)in, (long long)out, scale) >= 0;
+    if (out > INT32_MAX || tap_count(r, scale) > MOST_TAPS / (double)(out > 0 ? out : 1))
+        return gale__refuse(L, "an axis of %lld elements becomes one of %lld, scaled by %g", (long long)in,
+                   (long long)out, scale) >= 0;
     *t = (gale__taps){.in = in, .out = out, .count = (int)tap_count(r, scale)};
     size_t n = (size_t)(out * t->count + 1);
     t->index = gale__arena_alloc(&L->g->arena, n * sizeof *t->index);
@@ -82,7 +87,8 @@ bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t 
     if (!t->index || !t->weight || !t->first || !t->ratio || (crop && !t->outside)) L->g->status = GALE_NO_MEMORY;
     for (int64_t o = 0; o < out && gale__good(L); o++) {
         double x = coordinate(L, r, t, scale, roi_start, roi_end, (double)o);
-        if (!(fabs(x) < 1e15)) return gale__refuse(L, "element %lld of an axis is taken from place %g", (long long)o, x) >= 0;
+        if (!(fabs(x) < 1e15))
+            return gale__refuse(L, "element %lld of an axis is taken from place %g", (long long)o, x) >= 0;
         if (crop) t->outside[o] = x < 0 || x > (double)(in - 1);
         if (r->mode != GALE__NEAREST) {
             fill(r, t, o, x, scale);

@@ -12,7 +12,8 @@ static gale__node columns(gale__lower *L, gale__node x, int64_t first, int64_t s
     return gale__g_slice(L->g, x, start, steps, p.dims);
 }
 
-gale__node gale__rotate(gale__lower *L, gale__node x, gale__node cosine, gale__node sine, int64_t size, bool interleaved)
+gale__node gale__rotate(
+    gale__lower *L, gale__node x, gale__node cosine, gale__node sine, int64_t size, bool interleaved)
 {
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, x);
@@ -21,8 +22,10 @@ gale__node gale__rotate(gale__lower *L, gale__node x, gale__node cosine, gale__n
     int64_t half = size / 2, all = p.dims[last];
     if (size < 2 || size % 2 || size > all)
         return gale__refuse(L, "%lld of %lld columns cannot be turned", (long long)size, (long long)all);
-    gale__node a = columns(L, x, 0, interleaved ? 2 : 1, half), b = columns(L, x, interleaved ? 1 : half, interleaved ? 2 : 1, half);
-    gale__node parts[3] = {gale__g_sub(g, gale__g_mul(g, cosine, a), gale__g_mul(g, sine, b)), gale__g_add(g, gale__g_mul(g, sine, a), gale__g_mul(g, cosine, b))};
+    gale__node a = columns(L, x, 0, interleaved ? 2 : 1, half),
+               b = columns(L, x, interleaved ? 1 : half, interleaved ? 2 : 1, half);
+    gale__node parts[3] = {gale__g_sub(g, gale__g_mul(g, cosine, a), gale__g_mul(g, sine, b)),
+        gale__g_add(g, gale__g_mul(g, sine, a), gale__g_mul(g, cosine, b))};
     if (interleaved) {
         for (int i = 0; i < 2; i++) parts[i] = gale__g_unsqueeze(g, parts[i], 1u << p.rank);
         p.dims[last] = size;
@@ -44,7 +47,8 @@ static gale__node table(gale__lower *L, int i, gale__node ids, int64_t half, int
     return gale__g_unsqueeze(L->g, t, 1u << heads_axis);
 }
 
-/* Input 0 of rank 3 or 4 turned by the tables at `tables` and the one after; head: columns of a head where the input has rank 3. */
+/* Input 0 of rank 3 or 4 turned by the tables at `tables` and the one after; head: columns of a head where the input
+ * has rank 3. */
 static void turn(gale__lower *L, int tables, gale__node ids, int64_t head, int64_t size)
 {
     gale__g *g = L->g;
@@ -68,7 +72,8 @@ LOWER(RotaryEmbedding)
     int64_t heads = gale__attr_i(L, "num_heads", 0);
     if (p.rank == 3 && (heads < 1 || p.dims[2] % heads))
         gale__refuse(L, "%lld columns are not %lld heads", (long long)p.dims[2], (long long)heads);
-    if (gale__good(L)) turn(L, 1, gale__arg(L, 3), p.rank == 3 ? p.dims[2] / heads : 0, gale__attr_i(L, "rotary_embedding_dim", 0));
+    if (gale__good(L))
+        turn(L, 1, gale__arg(L, 3), p.rank == 3 ? p.dims[2] / heads : 0, gale__attr_i(L, "rotary_embedding_dim", 0));
 }
 
 /* com.microsoft's: positions come before the tables, and one alone is where the first row lies. */
@@ -83,6 +88,9 @@ LOWER(MSRotaryEmbedding)
     if (!gale__good(L)) return;
     int64_t ids[2] = {p.dims[0], p.dims[p.rank - 2]}, rows[2] = {1, ids[1]}, one[2] = {1, 1};
     gale__node at = L->in[1];
-    if (i.rank == 1) at = gale__g_expand(g, gale__g_add(g, gale__g_reshape(g, gale__g_cast(g, at, GALE_I64), 2, one), gale__g_iota(g, 2, rows, 1)), 2, ids);
+    if (i.rank == 1)
+        at = gale__g_expand(g,
+            gale__g_add(g, gale__g_reshape(g, gale__g_cast(g, at, GALE_I64), 2, one), gale__g_iota(g, 2, rows, 1)), 2,
+            ids);
     turn(L, 2, at, size > 0 && p.rank == 3 ? p.dims[2] / heads : 2 * c.dims[1], size);
 }

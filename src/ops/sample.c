@@ -1,5 +1,5 @@
-/* Sampling at computed coordinates: GridSample, the grids of AffineGrid, and deformable convolutions.  Each tap of each axis is a place and a
- * weight; what is outside is zero, the edge, or mirrored. */
+/* Sampling at computed coordinates: GridSample, the grids of AffineGrid, and deformable convolutions.  Each tap of each
+ * axis is a place and a weight; what is outside is zero, the edge, or mirrored. */
 #include "ops/sample.h"
 #include "ops/spatial.h"
 #include <string.h>
@@ -36,9 +36,12 @@ static gale__node combine(gale__lower *L, const gale__sampler *s, int axis, gale
     gale__node at = s->at[axis], first = gale__g_unary(g, taps == 1 ? GALE__RINT : GALE__FLOOR, at), sum = GALE__NIL;
     gale__node ratio = taps > 1 ? gale__g_cast(g, gale__g_sub(g, at, first), gale__type_of(g, s->x)) : GALE__NIL;
     for (int k = 0; k < taps && gale__good(L); k++) {
-        gale__node t = gale__g_add(g, first, gale__value(L, at, k - (taps - 1) / 2)), last = gale__value(L, at, (double)(extent - 1));
-        gale__node inside = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__GE, t, gale__value(L, at, 0)), gale__g_binary(g, GALE__LE, t, last));
-        if (s->outside == GALE__OUTSIDE_MIRROR) t = gale__g_unary(g, GALE__TRUNC, gale__mirror(L, t, s->low[axis], s->high[axis]));
+        gale__node t = gale__g_add(g, first, gale__value(L, at, k - (taps - 1) / 2)),
+                   last = gale__value(L, at, (double)(extent - 1));
+        gale__node inside = gale__g_binary(
+            g, GALE__AND, gale__g_binary(g, GALE__GE, t, gale__value(L, at, 0)), gale__g_binary(g, GALE__LE, t, last));
+        if (s->outside == GALE__OUTSIDE_MIRROR)
+            t = gale__g_unary(g, GALE__TRUNC, gale__mirror(L, t, s->low[axis], s->high[axis]));
         gale__node i = gale__g_cast(g, gale__clamp(L, t, 0, (double)(extent - 1)), GALE_I64);
         gale__node v = combine(L, s, axis + 1, gale__g_add(g, place, gale__g_mul(g, i, gale__index(L, stride))));
         if (s->outside == GALE__OUTSIDE_ZERO) v = gale__g_select(g, inside, v, gale__value(L, v, 0));
@@ -61,7 +64,8 @@ gale__node gale__sample(gale__lower *L, const gale__sampler *s)
 static bool read_modes(gale__lower *L, gale__sampler *s)
 {
     const char *mode = gale__attr_s(L, "mode", "linear"), *padding = gale__attr_s(L, "padding_mode", "zeros");
-    bool linear = !strcmp(mode, "linear") || !strcmp(mode, "bilinear"), cubic = !strcmp(mode, "cubic") || !strcmp(mode, "bicubic");
+    bool linear = !strcmp(mode, "linear") || !strcmp(mode, "bilinear"),
+         cubic = !strcmp(mode, "cubic") || !strcmp(mode, "bicubic");
     if (!linear && !cubic && strcmp(mode, "nearest")) gale__refuse(L, "mode is '%s'", mode);
     bool border = !strcmp(padding, "border"), reflection = !strcmp(padding, "reflection");
     if (!border && !reflection && strcmp(padding, "zeros")) gale__refuse(L, "padding_mode is '%s'", padding);
@@ -82,8 +86,10 @@ static gale__node pixels(gale__lower *L, gale__sampler *s, gale__node grid, int 
     if (s->mode == GALE__NEAREST) x = gale__g_unary(g, GALE__RINT, x);
     s->low[d] = align ? 0 : -0.5, s->high[d] = align ? n - 1 : n - 0.5;
     if (s->outside == GALE__OUTSIDE_ZERO) return x;
-    gale__node back = s->outside == GALE__OUTSIDE_EDGE ? gale__clamp(L, x, 0, n - 1) : gale__mirror(L, x, s->low[d], s->high[d]);
-    gale__node gone = gale__g_binary(g, GALE__OR, gale__g_binary(g, GALE__LT, x, gale__value(L, x, s->low[d])), gale__g_binary(g, GALE__GT, x, gale__value(L, x, s->high[d])));
+    gale__node back =
+        s->outside == GALE__OUTSIDE_EDGE ? gale__clamp(L, x, 0, n - 1) : gale__mirror(L, x, s->low[d], s->high[d]);
+    gale__node gone = gale__g_binary(g, GALE__OR, gale__g_binary(g, GALE__LT, x, gale__value(L, x, s->low[d])),
+        gale__g_binary(g, GALE__GT, x, gale__value(L, x, s->high[d])));
     return gale__g_select(g, gone, back, x);
 }
 
@@ -103,7 +109,8 @@ LOWER(GridSample)
     memcpy(dims + 2, q.dims + 1, (p.rank - 2) * sizeof *dims);
     for (int d = 0; d < s.n; d++) { /* the grid names the last axis first */
         s.extent[d] = p.dims[2 + d];
-        gale__node c = gale__g_reshape(g, gale__g_slice_axis(g, gale__wide(L, L->in[1]), q.rank - 1, s.n - 1 - d, 1), p.rank, dims);
+        gale__node c = gale__g_reshape(
+            g, gale__g_slice_axis(g, gale__wide(L, L->in[1]), q.rank - 1, s.n - 1 - d, 1), p.rank, dims);
         s.at[d] = pixels(L, &s, c, d, align);
     }
     L->out[0] = gale__g_cast(g, gale__sample(L, &s), p.type);
@@ -126,17 +133,22 @@ LOWER(AffineGrid)
     int64_t count;
     const int64_t *size = gale__known_ints(L, 1, &count);
     int r = (int)count - 2;
-    if (gale__good(L) && (r < 1 || r > 3 || p.rank != 3 || p.dims[1] != r || p.dims[2] != r + 1 || p.dims[0] != size[0]))
-        gale__refuse(L, "%d matrices of %d by %d for a size of %d numbers", (int)p.dims[0], (int)p.dims[1], (int)p.dims[2], (int)count);
+    if (gale__good(L) &&
+        (r < 1 || r > 3 || p.rank != 3 || p.dims[1] != r || p.dims[2] != r + 1 || p.dims[0] != size[0]))
+        gale__refuse(L, "%d matrices of %d by %d for a size of %d numbers", (int)p.dims[0], (int)p.dims[1],
+            (int)p.dims[2], (int)count);
     for (int d = 0; d < r && gale__good(L); d++)
         if (size[2 + d] < 1) gale__refuse(L, "axis %d has extent %lld", 2 + d, (long long)size[2 + d]);
     if (!gale__good(L)) return;
     gale__node theta = gale__g_cast(g, L->in[0], gale__precise(L)), y = GALE__NIL;
-    for (int j = 0; j <= r; j++) { /* column j meets the position along the j-th axis from the end; the last is the shift */
+    for (int j = 0; j <= r;
+         j++) { /* column j meets the position along the j-th axis from the end; the last is the shift */
         int64_t dims[GALE_MAX_RANK] = {p.dims[0], 1, 1, 1, 1};
         dims[1 + r] = r;
         gale__node column = gale__g_reshape(g, gale__g_slice_axis(g, theta, 2, j, 1), r + 2, dims);
-        if (j < r) column = gale__g_mul(g, column, gale__along(L, positions(L, size[1 + r - j], gale__attr_i(L, "align_corners", 0)), r + 2, r - j));
+        if (j < r)
+            column = gale__g_mul(g, column,
+                gale__along(L, positions(L, size[1 + r - j], gale__attr_i(L, "align_corners", 0)), r + 2, r - j));
         y = j ? gale__g_add(g, y, column) : column;
     }
     L->out[0] = gale__g_cast(g, y, p.type);
@@ -161,7 +173,8 @@ static gale__node deformed(gale__lower *L, const deform *d, int i)
     memcpy(dims, d->plain, sizeof dims);
     dims[2] = 1;
     gale__node offset = gale__g_slice_axis(g, gale__g_reshape(g, gale__wide(L, L->in[2]), 4 + n, cut), 3, i, 1);
-    gale__node start = gale__g_add(g, gale__walk(L, d->rank, dims, 3 + i, d->w.dilation[i]), gale__walk(L, d->rank, dims, 3 + n + i, d->w.stride[i]));
+    gale__node start = gale__g_add(g, gale__walk(L, d->rank, dims, 3 + i, d->w.dilation[i]),
+        gale__walk(L, d->rank, dims, 3 + n + i, d->w.stride[i]));
     start = gale__g_sub(g, start, gale__index(L, d->w.low[i]));
     return gale__g_add(g, gale__g_cast(g, start, gale__type_of(g, offset)), gale__g_reshape(g, offset, d->rank, dims));
 }
@@ -175,8 +188,13 @@ static gale__node columns(gale__lower *L, const deform *d)
     for (int d2 = 2; d2 < p.rank; d2++) plane *= p.dims[d2];
     for (int k = 0; k < d->w.n; k++) out *= d->w.out[k];
     for (int k = 0; k < d->rank; k++) dims[k] = k < 3 ? d->plain[k] : 1;
-    gale__sampler s = {.x = gale__wide(L, L->in[0]), .n = d->w.n, .mode = GALE__LINEAR, .outside = GALE__OUTSIDE_ZERO, .join = GALE__ADD};
-    s.base = gale__g_add(g, gale__walk(L, d->rank, dims, 0, p.dims[1] * plane), gale__walk(L, d->rank, dims, 1, dims[2] * plane));
+    gale__sampler s = {.x = gale__wide(L, L->in[0]),
+        .n = d->w.n,
+        .mode = GALE__LINEAR,
+        .outside = GALE__OUTSIDE_ZERO,
+        .join = GALE__ADD};
+    s.base = gale__g_add(
+        g, gale__walk(L, d->rank, dims, 0, p.dims[1] * plane), gale__walk(L, d->rank, dims, 1, dims[2] * plane));
     s.base = gale__g_add(g, s.base, gale__walk(L, d->rank, dims, 2, plane));
     for (int i = 0; i < d->w.n; i++) s.extent[i] = p.dims[2 + i], s.at[i] = deformed(L, d, i);
     gale__node v = gale__sample(L, &s), mask = gale__arg(L, 4);
@@ -189,15 +207,18 @@ static gale__node columns(gale__lower *L, const deform *d)
 static bool read_deform(gale__lower *L, deform *d)
 {
     gale__pnode x = gale__peek(L->g, L->in[0]), w = gale__peek(L->g, L->in[1]), o = gale__peek(L->g, L->in[2]);
-    if (x.rank != w.rank || o.rank != x.rank) gale__refuse(L, "input, kernel and offsets have ranks %d, %d and %d", x.rank, w.rank, o.rank);
+    if (x.rank != w.rank || o.rank != x.rank)
+        gale__refuse(L, "input, kernel and offsets have ranks %d, %d and %d", x.rank, w.rank, o.rank);
     if (!gale__good(L) || !gale__windows_read(L, L->in[0], w.dims + 2, &d->w)) return false;
     d->groups = gale__attr_i(L, "group", 1), d->offset_groups = gale__attr_i(L, "offset_group", 1), d->kernel = 1;
     for (int i = 0; i < d->w.n; i++) d->kernel *= d->w.kernel[i];
-    if (d->groups < 1 || d->offset_groups < 1 || x.dims[1] % d->groups || x.dims[1] % d->offset_groups || w.dims[0] % d->groups || w.dims[1] != x.dims[1] / d->groups)
-        gale__refuse(L, "%lld channels, a kernel of %lld by %lld, group %lld, offset_group %lld", (long long)x.dims[1], (long long)w.dims[0], (long long)w.dims[1],
-            (long long)d->groups, (long long)d->offset_groups);
+    if (d->groups < 1 || d->offset_groups < 1 || x.dims[1] % d->groups || x.dims[1] % d->offset_groups ||
+        w.dims[0] % d->groups || w.dims[1] != x.dims[1] / d->groups)
+        gale__refuse(L, "%lld channels, a kernel of %lld by %lld, group %lld, offset_group %lld", (long long)x.dims[1],
+            (long long)w.dims[0], (long long)w.dims[1], (long long)d->groups, (long long)d->offset_groups);
     d->rank = 3 + 2 * d->w.n;
-    d->plain[0] = x.dims[0], d->plain[1] = d->offset_groups, d->plain[2] = gale__good(L) ? x.dims[1] / d->offset_groups : 1;
+    d->plain[0] = x.dims[0], d->plain[1] = d->offset_groups,
+    d->plain[2] = gale__good(L) ? x.dims[1] / d->offset_groups : 1;
     for (int i = 0; i < d->w.n; i++) d->plain[3 + i] = d->w.kernel[i], d->plain[3 + d->w.n + i] = d->w.out[i];
     return gale__good(L);
 }
@@ -209,9 +230,11 @@ LOWER(DeformConv)
     if (!read_deform(L, &d)) return;
     gale__pnode k = gale__peek(g, L->in[1]);
     gale__node bias = gale__arg(L, 3), v = columns(L, &d);
-    int64_t flat[4] = {1, d.groups, k.dims[0] / d.groups, k.dims[1] * d.kernel}, dims[GALE_MAX_RANK] = {d.plain[0], k.dims[0]};
+    int64_t flat[4] = {1, d.groups, k.dims[0] / d.groups, k.dims[1] * d.kernel},
+            dims[GALE_MAX_RANK] = {d.plain[0], k.dims[0]};
     for (int i = 0; i < d.w.n; i++) dims[2 + i] = d.w.out[i];
-    gale__node y = gale__g_reshape(g, gale__g_matmul(g, gale__g_reshape(g, gale__wide(L, L->in[1]), 4, flat), v), 2 + d.w.n, dims);
+    gale__node y =
+        gale__g_reshape(g, gale__g_matmul(g, gale__g_reshape(g, gale__wide(L, L->in[1]), 4, flat), v), 2 + d.w.n, dims);
     if (bias >= 0) y = gale__g_add(g, y, gale__along(L, gale__wide(L, bias), 2 + d.w.n, 1));
     L->out[0] = gale__g_cast(g, y, gale__type_of(g, L->in[0]));
 }

@@ -4,15 +4,15 @@
 #include "ops/resize.h"
 
 typedef struct gale__sampler {
-    gale__node x;                   /* the values, flat */
-    gale__node base;                /* I64: where a plane begins in them */
-    int n;                          /* spatial axes, the last ones of x */
+    gale__node x;    /* the values, flat */
+    gale__node base; /* I64: where a plane begins in them */
+    int n;           /* spatial axes, the last ones of x */
     int64_t extent[GALE_MAX_RANK];
-    gale__node at[GALE_MAX_RANK];   /* floats, in pixels; they and base broadcast to the result's shape */
-    int mode;                       /* GALE__NEAREST, GALE__LINEAR, GALE__CUBIC */
+    gale__node at[GALE_MAX_RANK]; /* floats, in pixels; they and base broadcast to the result's shape */
+    int mode;                     /* GALE__NEAREST, GALE__LINEAR, GALE__CUBIC */
     enum { GALE__OUTSIDE_ZERO, GALE__OUTSIDE_EDGE, GALE__OUTSIDE_MIRROR } outside;
     double low[GALE_MAX_RANK], high[GALE_MAX_RANK]; /* where mirrors stand */
-    gale__scalar join;              /* how weighted taps come together: ADD, or MAX */
+    gale__scalar join;                              /* how weighted taps come together: ADD, or MAX */
 } gale__sampler;
 
 /* The values at the coordinates; x's type must be F32 or F64 unless the mode is nearest. */

@@ -1,4 +1,5 @@
-/* Scan: a body run along an axis of its inputs, as the loop primitive.  Axes and directions are views before and after it. */
+/* Scan: a body run along an axis of its inputs, as the loop primitive.  Axes and directions are views before and after
+ * it. */
 #include "ops/lower.h"
 #include <string.h>
 
@@ -36,11 +37,18 @@ static gale__node run_body(gale__lower *L, const scan *s, int64_t trips)
 {
     gale__node in[VALUES_MAX], out[VALUES_MAX];
     int n = s->states + s->sliced + s->captured, n_out = s->states + s->stacked;
-    gale__loop loop = {.body = gale__body_begin(L), .trips = trips, .n_carried = s->states, .n_sliced = s->sliced, .n_constant = s->captured, .n_stacked = s->stacked, .out = out};
+    gale__loop loop = {.body = gale__body_begin(L),
+        .trips = trips,
+        .n_carried = s->states,
+        .n_sliced = s->sliced,
+        .n_constant = s->captured,
+        .n_stacked = s->stacked,
+        .out = out};
     if (!loop.body) return GALE__NIL;
     for (int i = 0; i < n; i++) {
         bool captured = i >= s->states + s->sliced;
-        in[i] = captured ? gale__body_constant(L, loop.body, i, s->in[i]) : gale__body_input(L, loop.body, i, s->in[i], i >= s->states);
+        in[i] = captured ? gale__body_constant(L, loop.body, i, s->in[i])
+                         : gale__body_input(L, loop.body, i, s->in[i], i >= s->states);
     }
     for (int i = 0; i < n_out; i++) out[i] = GALE__NIL;
     gale__opgraph_inline(s->body, loop.body, in, n, out, n_out);
@@ -58,10 +66,12 @@ static bool read_scan(gale__lower *L, scan *s)
     int n = s->body->n_inputs, n_out = s->body->n_outputs;
     s->states = n - s->sliced - s->captured;
     s->stacked = n_out - s->states;
-    bool ok = L->n_in == n && n <= VALUES_MAX && n_out <= VALUES_MAX && s->sliced > 0 && s->captured >= 0 && s->states >= 0 && s->stacked >= 0 && L->n_out <= n_out;
+    bool ok = L->n_in == n && n <= VALUES_MAX && n_out <= VALUES_MAX && s->sliced > 0 && s->captured >= 0 &&
+              s->states >= 0 && s->stacked >= 0 && L->n_out <= n_out;
     for (int i = 0; ok && i < n; i++) ok = (s->in[i] = L->in[i]) >= 0;
     if (!ok)
-        gale__refuse(L, "a body of %d inputs and %d outputs does not go with %d inputs, %d of them scanned", n, n_out, L->n_in, s->sliced);
+        gale__refuse(L, "a body of %d inputs and %d outputs does not go with %d inputs, %d of them scanned", n, n_out,
+            L->n_in, s->sliced);
     return ok;
 }
 
@@ -89,6 +99,7 @@ LOWER(Scan)
         L->out[o] = gale__g_loop_out(L->g, loop, o);
         if (o < s.states || !gale__good(L)) continue;
         if (flag(L, "scan_output_directions", o - s.states)) L->out[o] = gale__g_flip(L->g, L->out[o], 1);
-        L->out[o] = move_axis(L, L->out[o], 0, gale__axis(L, flag(L, "scan_output_axes", o - s.states), gale__rank_of(L->g, L->out[o])));
+        L->out[o] = move_axis(
+            L, L->out[o], 0, gale__axis(L, flag(L, "scan_output_axes", o - s.states), gale__rank_of(L->g, L->out[o])));
     }
 }

@@ -1,5 +1,5 @@
-/* Selections whose size depends on the data: the result has the largest possible size, and a count comes out beside it, so
- * that shapes are still known when planning. */
+/* Selections whose size depends on the data: the result has the largest possible size, and a count comes out beside it,
+ * so that shapes are still known when planning. */
 #include "ops/select.h"
 
 gale__node gale__search(gale__lower *L, gale__node sorted, gale__node targets)
@@ -12,7 +12,8 @@ gale__node gale__search(gale__lower *L, gale__node sorted, gale__node targets)
     for (; n > 0 && step > 0; step /= 2) {
         gale__node next = gale__g_add(g, at, gale__index(L, step));
         gale__node value = gale__g_take(g, sorted, gale__g_sub(g, next, gale__index(L, 1)));
-        gale__node below = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__LE, next, gale__index(L, n)), gale__g_binary(g, GALE__LT, value, targets));
+        gale__node below = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__LE, next, gale__index(L, n)),
+            gale__g_binary(g, GALE__LT, value, targets));
         at = gale__g_select(g, below, next, at);
     }
     return at;
@@ -28,7 +29,8 @@ static gale__node last(gale__lower *L, gale__node x)
 /* The number of each marked element, put where `to` says among `room` places; `fill` where nobody puts anything. */
 static gale__node place_marked(gale__lower *L, gale__node mask, gale__node to, int64_t room, int64_t fill)
 {
-    gale__node at = gale__g_select(L->g, mask, to, gale__index(L, -1)), n = gale__g_iota(L->g, 1, &(int64_t){gale__good(L) ? gale__g_elements(L->g, mask) : 0}, 0);
+    gale__node at = gale__g_select(L->g, mask, to, gale__index(L, -1)),
+               n = gale__g_iota(L->g, 1, &(int64_t){gale__good(L) ? gale__g_elements(L->g, mask) : 0}, 0);
     return gale__g_put(L->g, gale__g_splat_i(L->g, GALE_I64, 1, &room, fill), at, n, -1);
 }
 
@@ -50,7 +52,6 @@ static gale__node flat(gale__lower *L, gale__node x)
     return gale__g_reshape(L->g, x, 1, &(int64_t){gale__good(L) ? gale__g_elements(L->g, x) : 0});
 }
 
-
 LOWER(NonZeroPadded)
 {
     gale__g *g = L->g;
@@ -60,10 +61,13 @@ LOWER(NonZeroPadded)
     if (!gale__good(L)) return;
     int64_t n = gale__g_elements(g, x), stride = 1;
     for (int d = p.rank - 1; d >= 0; stride *= p.dims[d--]) {
-        gale__node c = d ? gale__g_binary(g, GALE__REM, gale__g_div(g, places, gale__index(L, stride)), gale__index(L, p.dims[d])) : gale__g_div(g, places, gale__index(L, stride));
+        gale__node c =
+            d ? gale__g_binary(g, GALE__REM, gale__g_div(g, places, gale__index(L, stride)), gale__index(L, p.dims[d]))
+              : gale__g_div(g, places, gale__index(L, stride));
         rows[d] = gale__g_unsqueeze(g, c, 1);
     }
-    gale__give(L, 0, p.rank ? gale__g_concat(g, 0, rows, p.rank) : gale__g_splat_i(g, GALE_I64, 2, (int64_t[]){0, n}, 0));
+    gale__give(
+        L, 0, p.rank ? gale__g_concat(g, 0, rows, p.rank) : gale__g_splat_i(g, GALE_I64, 2, (int64_t[]){0, n}, 0));
     gale__give(L, 1, count);
 }
 
@@ -85,7 +89,8 @@ LOWER(CompressPadded)
     if (!gale__good(L)) return;
     int64_t n = gale__peek(g, x).dims[axis], given = gale__g_elements(g, mask);
     mask = gale__g_cast(g, mask, GALE_BOOL);
-    mask = given > n ? gale__g_slice_axis(g, mask, 0, 0, n) : gale__g_pad(g, mask, &(int64_t){0}, &(int64_t){n - given}, NULL, 0);
+    mask = given > n ? gale__g_slice_axis(g, mask, 0, 0, n)
+                     : gale__g_pad(g, mask, &(int64_t){0}, &(int64_t){n - given}, NULL, 0);
     gale__node places = gale__chosen(L, mask, &count);
     gale__give(L, 0, gale__g_gather(g, x, places, axis));
     gale__give(L, 1, count);
@@ -108,16 +113,18 @@ static gale__node changes(gale__lower *L, gale__node x)
 {
     gale__g *g = L->g;
     int64_t n = gale__peek(g, x).dims[1];
-    gale__node a = gale__g_slice_axis(g, x, 1, 0, n - 1), b = gale__g_slice_axis(g, x, 1, 1, n - 1), differ = gale__g_binary(g, GALE__NE, a, b);
+    gale__node a = gale__g_slice_axis(g, x, 1, 0, n - 1), b = gale__g_slice_axis(g, x, 1, 1, n - 1),
+               differ = gale__g_binary(g, GALE__NE, a, b);
     if (gale__type_is_float(gale__type_of(g, x)))
-        differ = gale__g_binary(g, GALE__AND, differ, gale__g_binary(g, GALE__OR, gale__g_binary(g, GALE__EQ, a, a), gale__g_binary(g, GALE__EQ, b, b)));
+        differ = gale__g_binary(g, GALE__AND, differ,
+            gale__g_binary(g, GALE__OR, gale__g_binary(g, GALE__EQ, a, a), gale__g_binary(g, GALE__EQ, b, b)));
     return gale__g_pad(g, gale__g_cast(g, differ, GALE_I64), (int64_t[]){0, 1}, (int64_t[]){0, 0}, NULL, 0);
 }
 
 /* Elements numbered by value along the rows of [B, N]: equal ones have equal numbers, 0 is the least. */
 typedef struct ranked {
-    gale__node ranks;          /* of each element */
-    gale__node order, sorted;  /* elements' places (in all of [B, N]) row by row in order, and their ranks */
+    gale__node ranks;         /* of each element */
+    gale__node order, sorted; /* elements' places (in all of [B, N]) row by row in order, and their ranks */
 } ranked;
 
 static ranked dense_ranks(gale__lower *L, gale__node keys)
@@ -137,8 +144,10 @@ static ranked column_ranks(gale__lower *L, gale__node keys)
     gale__g *g = L->g;
     ranked all = dense_ranks(L, keys);
     while (gale__good(L) && gale__peek(g, all.ranks).dims[0] > 1) {
-        int64_t m = gale__peek(g, all.ranks).dims[0], n = gale__peek(g, all.ranks).dims[1], half[2] = {m / 2, n}, step[2] = {2, 1};
-        gale__node first = gale__g_slice(g, all.ranks, (int64_t[]){0, 0}, step, half), second = gale__g_slice(g, all.ranks, (int64_t[]){1, 0}, step, half);
+        int64_t m = gale__peek(g, all.ranks).dims[0], n = gale__peek(g, all.ranks).dims[1], half[2] = {m / 2, n},
+                step[2] = {2, 1};
+        gale__node first = gale__g_slice(g, all.ranks, (int64_t[]){0, 0}, step, half),
+                   second = gale__g_slice(g, all.ranks, (int64_t[]){1, 0}, step, half);
         gale__node pair = gale__g_add(g, gale__g_mul(g, first, gale__index(L, n)), second);
         if (m % 2) pair = gale__g_concat(g, 0, (gale__node[]){pair, gale__g_slice_axis(g, all.ranks, 0, m - 1, 1)}, 2);
         all = dense_ranks(L, pair);
@@ -193,7 +202,8 @@ LOWER(UniquePadded)
     ranked all = column_ranks(L, columns(L, keys_of(L, x), axis));
     gale__node inverse = flat(L, all.ranks), order = flat(L, all.order), sorted = flat(L, all.sorted);
     if (!gale__good(L)) return;
-    gale__node before = gale__g_pad(g, sorted, &(int64_t){1}, &(int64_t){-1}, NULL, -1), count = gale__g_add(g, last(L, sorted), gale__index(L, 1));
+    gale__node before = gale__g_pad(g, sorted, &(int64_t){1}, &(int64_t){-1}, NULL, -1),
+               count = gale__g_add(g, last(L, sorted), gale__index(L, 1));
     gale__node heads = place_marked(L, gale__g_binary(g, GALE__NE, sorted, before), sorted, n + 1, n);
     gale__node first = gale__g_take(g, order, gale__g_slice_axis(g, heads, 0, 0, n));
     gale__node counts = gale__g_sub(g, gale__g_slice_axis(g, heads, 0, 1, n), gale__g_slice_axis(g, heads, 0, 0, n));

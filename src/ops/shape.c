@@ -1,4 +1,5 @@
-/* Operators that only say where elements are: reshape and its kin, concat, split, slice, and blocks of depth and space. */
+/* Operators that only say where elements are: reshape and its kin, concat, split, slice, and blocks of depth and space.
+ */
 #include "ops/lower.h"
 #include <string.h>
 
@@ -10,14 +11,18 @@ LOWER(Reshape)
     bool zero_is_zero = gale__attr_i(L, "allowzero", 0);
     int open = -1;
     if (!gale__good(L)) return;
-    if (n > GALE_MAX_RANK) gale__refuse(L, "the new shape has %lld axes; at most %d are possible", (long long)n, GALE_MAX_RANK);
+    if (n > GALE_MAX_RANK)
+        gale__refuse(L, "the new shape has %lld axes; at most %d are possible", (long long)n, GALE_MAX_RANK);
     for (int d = 0; d < n && gale__good(L); d++) {
         dims[d] = shape[d];
-        if (shape[d] == 0 && !zero_is_zero && d >= p.rank) gale__refuse(L, "extent 0 at axis %d copies an axis the input does not have", d);
+        if (shape[d] == 0 && !zero_is_zero && d >= p.rank)
+            gale__refuse(L, "extent 0 at axis %d copies an axis the input does not have", d);
         else if (shape[d] == 0 && !zero_is_zero) dims[d] = p.dims[d];
-        if (shape[d] < -1 || (shape[d] == -1 && open >= 0)) gale__refuse(L, "extent %lld at axis %d", (long long)shape[d], d);
+        if (shape[d] < -1 || (shape[d] == -1 && open >= 0))
+            gale__refuse(L, "extent %lld at axis %d", (long long)shape[d], d);
         if (shape[d] == -1) open = d;
-        else if (gale__good(L) && __builtin_mul_overflow(known, dims[d], &known)) gale__refuse(L, "extent %lld at axis %d", (long long)shape[d], d);
+        else if (gale__good(L) && __builtin_mul_overflow(known, dims[d], &known))
+            gale__refuse(L, "extent %lld at axis %d", (long long)shape[d], d);
     }
     if (!gale__good(L)) return;
     if (open >= 0) dims[open] = known ? gale__g_elements(L->g, L->in[0]) / known : 0;
@@ -70,12 +75,14 @@ LOWER(Expand)
     gale__pnode p = gale__peek(L->g, L->in[0]);
     int64_t n, dims[GALE_MAX_RANK];
     const int64_t *shape = gale__known_ints(L, 1, &n);
-    if (n > GALE_MAX_RANK) gale__refuse(L, "the shape has %lld axes; at most %d are possible", (long long)n, GALE_MAX_RANK);
+    if (n > GALE_MAX_RANK)
+        gale__refuse(L, "the shape has %lld axes; at most %d are possible", (long long)n, GALE_MAX_RANK);
     if (!gale__good(L)) return;
     /* Either may be the longer one; an extent of 1 asks for the input's own. */
     int rank = n > p.rank ? (int)n : p.rank;
     for (int d = 0; d < rank; d++) {
-        int64_t own = d < rank - p.rank ? 1 : p.dims[d - (rank - p.rank)], asked = d < rank - n ? 1 : shape[d - (rank - n)];
+        int64_t own = d < rank - p.rank ? 1 : p.dims[d - (rank - p.rank)],
+                asked = d < rank - n ? 1 : shape[d - (rank - n)];
         dims[d] = asked == 1 ? own : asked;
     }
     L->out[0] = gale__g_expand(L->g, L->in[0], rank, dims);
@@ -103,7 +110,8 @@ LOWER(Tile)
     gale__node x = L->in[0];
     for (int d = 0; d < rank && gale__good(L); d++) {
         int64_t extent;
-        if (times[d] < 0 || __builtin_mul_overflow(times[d], gale__peek(L->g, x).dims[d], &extent)) gale__refuse(L, "%lld times axis %d", (long long)times[d], d);
+        if (times[d] < 0 || __builtin_mul_overflow(times[d], gale__peek(L->g, x).dims[d], &extent))
+            gale__refuse(L, "%lld times axis %d", (long long)times[d], d);
         else x = tile_axis(L, x, d, times[d]);
     }
     L->out[0] = x;
@@ -123,7 +131,8 @@ LOWER(Split)
     const int64_t *sizes = gale__arg(L, 1) >= 0 ? gale__known_ints(L, 1, &n) : gale__attr_ints(L, "split", &n_attr);
     if (sizes && !n) n = n_attr;
     /* The last parts may be left out. */
-    int64_t parts = sizes ? n : gale__attr_i(L, "num_outputs", L->n_out), each = parts > 0 ? total / parts + (total % parts != 0) : 0;
+    int64_t parts = sizes ? n : gale__attr_i(L, "num_outputs", L->n_out),
+            each = parts > 0 ? total / parts + (total % parts != 0) : 0;
     if (parts < L->n_out || parts > INT32_MAX) gale__refuse(L, "%lld parts for %d outputs", (long long)parts, L->n_out);
     for (int i = 0; i < (sizes ? parts : L->n_out) && gale__good(L); i++) {
         int64_t left = total - at, size = sizes ? sizes[i] : each < left ? each : left;
@@ -134,10 +143,12 @@ LOWER(Split)
         if (i < L->n_out) L->out[i] = gale__g_slice_axis(L->g, L->in[0], axis, size ? at : 0, size);
         at += size;
     }
-    if (gale__good(L) && sizes && at != total) gale__refuse(L, "the parts have %lld elements of %lld", (long long)at, (long long)total);
+    if (gale__good(L) && sizes && at != total)
+        gale__refuse(L, "the parts have %lld elements of %lld", (long long)at, (long long)total);
 }
 
-/* One axis of Slice, with the standard's rules for what is out of range: Python's, but that a start before the first element is the first one going back too. */
+/* One axis of Slice, with the standard's rules for what is out of range: Python's, but that a start before the first
+ * element is the first one going back too. */
 static void slice_range(int64_t n, int64_t start, int64_t end, int64_t step, int64_t *first, int64_t *count)
 {
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
@@ -155,8 +166,10 @@ LOWER(Slice)
 {
     gale__pnode p = gale__peek(L->g, L->in[0]);
     int64_t n, n_ends, n_axes, n_steps, first[GALE_MAX_RANK] = {0}, step[GALE_MAX_RANK], count[GALE_MAX_RANK];
-    const int64_t *starts = gale__known_ints(L, 1, &n), *ends = gale__known_ints(L, 2, &n_ends), *axes = gale__known_ints(L, 3, &n_axes), *steps = gale__known_ints(L, 4, &n_steps);
-    if (n != n_ends || (axes && n_axes != n) || (steps && n_steps != n)) gale__refuse(L, "starts, ends, axes and steps differ in length");
+    const int64_t *starts = gale__known_ints(L, 1, &n), *ends = gale__known_ints(L, 2, &n_ends),
+                  *axes = gale__known_ints(L, 3, &n_axes), *steps = gale__known_ints(L, 4, &n_steps);
+    if (n != n_ends || (axes && n_axes != n) || (steps && n_steps != n))
+        gale__refuse(L, "starts, ends, axes and steps differ in length");
     for (int d = 0; d < p.rank; d++) step[d] = 1, count[d] = p.dims[d];
     for (int64_t i = 0; i < n && gale__good(L); i++) {
         int axis = gale__axis(L, axes ? axes[i] : i, p.rank);
@@ -177,9 +190,11 @@ LOWER(DepthToSpace)
     gale__pnode p = gale__peek(L->g, L->in[0]);
     int64_t b = gale__attr_i(L, "blocksize", 1), c = p.dims[1] / (b > 0 && b <= INT32_MAX ? b * b : 1);
     bool crd = !strcmp(gale__attr_s(L, "mode", "DCR"), "CRD");
-    if (p.rank != 4 || b < 1 || b > INT32_MAX || p.dims[1] % (b * b)) gale__refuse(L, "blocks of %lld from %lld channels", (long long)b, (long long)p.dims[1]);
+    if (p.rank != 4 || b < 1 || b > INT32_MAX || p.dims[1] % (b * b))
+        gale__refuse(L, "blocks of %lld from %lld channels", (long long)b, (long long)p.dims[1]);
     if (!gale__good(L)) return;
-    int64_t dcr_dims[6] = {p.dims[0], b, b, c, p.dims[2], p.dims[3]}, crd_dims[6] = {p.dims[0], c, b, b, p.dims[2], p.dims[3]};
+    int64_t dcr_dims[6] = {p.dims[0], b, b, c, p.dims[2], p.dims[3]},
+            crd_dims[6] = {p.dims[0], c, b, b, p.dims[2], p.dims[3]};
     int64_t out[4] = {p.dims[0], c, p.dims[2] * b, p.dims[3] * b};
     gale__node x = gale__g_reshape(L->g, L->in[0], 6, crd ? crd_dims : dcr_dims);
     x = gale__g_permute(L->g, x, crd ? (int[]){0, 1, 4, 2, 5, 3} : (int[]){0, 3, 4, 1, 5, 2});
@@ -190,9 +205,11 @@ LOWER(SpaceToDepth)
 {
     gale__pnode p = gale__peek(L->g, L->in[0]);
     int64_t b = gale__attr_i(L, "blocksize", 1);
-    if (p.rank != 4 || b < 1 || b > INT32_MAX || p.dims[2] % b || p.dims[3] % b) gale__refuse(L, "blocks of %lld do not fill the input", (long long)b);
+    if (p.rank != 4 || b < 1 || b > INT32_MAX || p.dims[2] % b || p.dims[3] % b)
+        gale__refuse(L, "blocks of %lld do not fill the input", (long long)b);
     if (!gale__good(L)) return;
-    int64_t dims[6] = {p.dims[0], p.dims[1], p.dims[2] / b, b, p.dims[3] / b, b}, out[4] = {p.dims[0], p.dims[1] * b * b, p.dims[2] / b, p.dims[3] / b};
+    int64_t dims[6] = {p.dims[0], p.dims[1], p.dims[2] / b, b, p.dims[3] / b, b},
+            out[4] = {p.dims[0], p.dims[1] * b * b, p.dims[2] / b, p.dims[3] / b};
     gale__node x = gale__g_permute(L->g, gale__g_reshape(L->g, L->in[0], 6, dims), (int[]){0, 3, 5, 1, 2, 4});
     L->out[0] = gale__g_reshape(L->g, x, 4, out);
 }

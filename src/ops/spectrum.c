@@ -1,6 +1,7 @@
-/* Fourier transforms.  Short complex signals of smooth lengths go through butterflies (butterfly.c).  Others are transformed in double precision
- * whatever their type, where the device has it: short ones are matrix products, long ones are cut into short ones by Cooley and Tukey's rule, and lengths with a
- * large prime go through a convolution (Bluestein's).  All are sums of products, so they fuse, run everywhere and have gradients. */
+/* Fourier transforms.  Short complex signals of smooth lengths go through butterflies (butterfly.c).  Others are
+ * transformed in double precision whatever their type, where the device has it: short ones are matrix products, long
+ * ones are cut into short ones by Cooley and Tukey's rule, and lengths with a large prime go through a convolution
+ * (Bluestein's).  All are sums of products, so they fuse, run everywhere and have gradients. */
 #include "ops/signal.h"
 #include <math.h>
 
@@ -10,14 +11,18 @@
 
 typedef gale__signal signal;
 
-static gale__node last_axis(gale__lower *L, gale__node x, int64_t start, int64_t extent) { return gale__g_slice_axis(L->g, x, gale__rank_of(L->g, x) - 1, start, extent); }
+static gale__node last_axis(gale__lower *L, gale__node x, int64_t start, int64_t extent)
+{
+    return gale__g_slice_axis(L->g, x, gale__rank_of(L->g, x) - 1, start, extent);
+}
 static gale__node whole(gale__lower *L, gale__node x) { return gale__g_copy(L->g, x); }
 
 /* e^(i angle), once per plan. */
 static signal unit(gale__lower *L, gale__node angle)
 {
     gale__node c = gale__g_unary(L->g, GALE__COS, angle), s = gale__g_unary(L->g, GALE__SIN, angle);
-    return (signal){whole(L, gale__g_cast(L->g, c, gale__precise(L))), whole(L, gale__g_cast(L->g, s, gale__precise(L)))};
+    return (signal){
+        whole(L, gale__g_cast(L->g, c, gale__precise(L))), whole(L, gale__g_cast(L->g, s, gale__precise(L)))};
 }
 
 gale__node gale__angle(gale__lower *L, gale__node index, int64_t n, int sign)
@@ -53,7 +58,8 @@ static signal multiply(gale__lower *L, join *of, signal a, signal b)
 
 static signal reshaped(gale__lower *L, signal x, int rank, const int64_t *dims)
 {
-    return (signal){gale__g_reshape(L->g, x.re, rank, dims), x.im >= 0 ? gale__g_reshape(L->g, x.im, rank, dims) : GALE__NIL};
+    return (signal){
+        gale__g_reshape(L->g, x.re, rank, dims), x.im >= 0 ? gale__g_reshape(L->g, x.im, rank, dims) : GALE__NIL};
 }
 
 /* The last of two axes cut, or filled up with zeros, to n. */
@@ -74,7 +80,8 @@ static int64_t divisor(int64_t n)
 
 static signal transform(gale__lower *L, signal x, int64_t n, int sign);
 
-/* n = a b: transforms over a, a turn of every element, transforms over b; the result's digits come out in the other order. */
+/* n = a b: transforms over a, a turn of every element, transforms over b; the result's digits come out in the other
+ * order. */
 static signal in_two_steps(gale__lower *L, signal x, int64_t a, int64_t b, int sign)
 {
     gale__g *g = L->g;
@@ -94,8 +101,10 @@ static signal by_convolution(gale__lower *L, signal x, int64_t n, int sign)
     int64_t m = 1;
     while (m < 2 * n - 1) m *= 2;
     gale__node j = gale__g_iota(g, 2, (int64_t[]){1, n}, 1), k = gale__g_iota(g, 2, (int64_t[]){1, m}, 1);
-    gale__node d = gale__g_binary(g, GALE__MIN, k, gale__g_sub(g, gale__index(L, m), k)), near = gale__g_binary(g, GALE__LT, d, gale__index(L, n));
-    signal chirp = unit(L, gale__angle(L, gale__g_mul(g, j, j), n, sign)), back = unit(L, gale__angle(L, gale__g_mul(g, d, d), n, -sign));
+    gale__node d = gale__g_binary(g, GALE__MIN, k, gale__g_sub(g, gale__index(L, m), k)),
+               near = gale__g_binary(g, GALE__LT, d, gale__index(L, n));
+    signal chirp = unit(L, gale__angle(L, gale__g_mul(g, j, j), n, sign)),
+           back = unit(L, gale__angle(L, gale__g_mul(g, d, d), n, -sign));
     gale__node zero = gale__value(L, back.re, 0);
     back.re = gale__g_select(g, near, back.re, zero), back.im = gale__g_select(g, near, back.im, zero);
     back = transform(L, back, m, -1);
@@ -118,9 +127,9 @@ static signal transform(gale__lower *L, signal x, int64_t n, int sign)
 }
 
 typedef struct job {
-    int64_t n;               /* the transform's length */
+    int64_t n; /* the transform's length */
     bool inverse, onesided;
-    bool direct;             /* by butterflies, in the signal's own precision */
+    bool direct; /* by butterflies, in the signal's own precision */
 } job;
 
 /* Half a spectrum stands for the whole: all but its ends count twice, and the result is real. */
@@ -129,7 +138,8 @@ static signal both_sides(gale__lower *L, signal x, int64_t n)
     gale__g *g = L->g;
     int64_t half[2] = {1, n / 2 + 1};
     gale__node k = gale__g_mul(g, gale__g_iota(g, 2, half, 1), gale__index(L, 2));
-    gale__node inner = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__GT, k, gale__index(L, 0)), gale__g_binary(g, GALE__NE, k, gale__index(L, n)));
+    gale__node inner = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__GT, k, gale__index(L, 0)),
+        gale__g_binary(g, GALE__NE, k, gale__index(L, n)));
     gale__node weight = gale__g_select(g, inner, gale__value(L, x.re, 2), gale__value(L, x.re, 1));
     signal y = {gale__g_mul(g, fitted(L, x.re, half[1]), weight), GALE__NIL};
     if (x.im >= 0) y.im = gale__g_mul(g, fitted(L, x.im, half[1]), weight);
@@ -144,7 +154,8 @@ static signal spectrum(gale__lower *L, signal x, const job *j)
     x.re = fitted(L, x.re, j->n), x.im = fitted(L, x.im, j->n);
     int sign = j->inverse ? 1 : -1;
     signal y = j->direct ? gale__butterflies(L, x, j->n, sign) : transform(L, x, j->n, sign);
-    if (j->onesided && !j->inverse) y.re = last_axis(L, y.re, 0, j->n / 2 + 1), y.im = last_axis(L, y.im, 0, j->n / 2 + 1);
+    if (j->onesided && !j->inverse)
+        y.re = last_axis(L, y.re, 0, j->n / 2 + 1), y.im = last_axis(L, y.im, 0, j->n / 2 + 1);
     gale__node scale = gale__value(L, y.re, 1 / (double)j->n);
     if (j->inverse) y.re = gale__g_mul(g, y.re, scale), y.im = gale__g_mul(g, y.im, scale);
     if (j->inverse && j->onesided) y.im = GALE__NIL;
@@ -163,7 +174,8 @@ static gale__node along_axis(gale__lower *L, gale__node x, int axis, const job *
     gale__node part[2] = {GALE__NIL, GALE__NIL};
     gale__pnode p = {0};
     for (int c = 0; c < gale__peek(g, x).dims[rank]; c++) {
-        part[c] = gale__g_permute(g, gale__g_squeeze(g, last_axis(L, gale__g_cast(g, x, work), c, 1), 1u << rank), there);
+        part[c] =
+            gale__g_permute(g, gale__g_squeeze(g, last_axis(L, gale__g_cast(g, x, work), c, 1), 1u << rank), there);
         p = gale__peek(g, part[c]);
         int64_t n = p.dims[rank - 1], rows = 1;
         for (int d = 0; d < rank - 1; d++) rows *= p.dims[d];
@@ -175,7 +187,8 @@ static gale__node along_axis(gale__lower *L, gale__node x, int axis, const job *
     part[0] = y.re, part[1] = y.im;
     int parts = y.im >= 0 ? 2 : 1;
     for (int c = 0; c < parts; c++)
-        part[c] = gale__g_unsqueeze(g, gale__g_cast(g, gale__g_permute(g, gale__g_reshape(g, part[c], rank, p.dims), back), type), 1u << rank);
+        part[c] = gale__g_unsqueeze(
+            g, gale__g_cast(g, gale__g_permute(g, gale__g_reshape(g, part[c], rank, p.dims), back), type), 1u << rank);
     return gale__g_concat(g, rank, part, parts);
 }
 
@@ -185,7 +198,8 @@ int64_t gale__length(gale__lower *L, int i, int64_t fallback)
     const int64_t *v = gale__known_ints(L, i, &count);
     int64_t n = v && count == 1 ? v[0] : fallback;
     if (v && count != 1) gale__refuse(L, "input %d has %lld elements, not one", i, (long long)count);
-    else if (n < 1 || n > GALE__LONGEST) gale__refuse(L, "a length of %lld; 1 to %lld are possible", (long long)n, GALE__LONGEST);
+    else if (n < 1 || n > GALE__LONGEST)
+        gale__refuse(L, "a length of %lld; 1 to %lld are possible", (long long)n, GALE__LONGEST);
     return n;
 }
 
@@ -198,7 +212,9 @@ LOWER(DFT)
     int axis = gale__axis(L, given && count ? given[0] : gale__attr_i(L, "axis", -2), p.rank);
     job j = {.inverse = gale__attr_i(L, "inverse", 0), .onesided = gale__attr_i(L, "onesided", 0)};
     if (p.rank < 2 || axis == p.rank - 1 || p.dims[p.rank - 1] < 1 || p.dims[p.rank - 1] > 2)
-        gale__refuse(L, "a signal of rank %d along axis %d; its last axis, of extent 1 or 2, is for real and imaginary parts", p.rank, axis);
+        gale__refuse(L,
+            "a signal of rank %d along axis %d; its last axis, of extent 1 or 2, is for real and imaginary parts",
+            p.rank, axis);
     if (!gale__good(L)) return;
     j.n = gale__length(L, 1, j.inverse && j.onesided ? 2 * (p.dims[axis] - 1) : p.dims[axis]);
     j.direct = p.dims[p.rank - 1] == 2 && !j.onesided && j.n <= LONGEST_BUTTERFLY && gale__is_smooth(j.n);
@@ -211,12 +227,17 @@ LOWER(STFT)
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, L->in[0]);
     gale__node weights = gale__arg(L, 2);
-    if (p.rank != 3 || p.dims[2] < 1 || p.dims[2] > 2) gale__refuse(L, "the signal has rank %d, or its last axis is not 1 or 2", p.rank);
+    if (p.rank != 3 || p.dims[2] < 1 || p.dims[2] > 2)
+        gale__refuse(L, "the signal has rank %d, or its last axis is not 1 or 2", p.rank);
     if (!gale__good(L)) return;
-    int64_t step = gale__length(L, 1, 1), n = gale__length(L, 3, weights >= 0 ? gale__g_elements(g, weights) : p.dims[1]), size = weights >= 0 ? gale__g_elements(g, weights) : n;
-    if (gale__good(L) && n > p.dims[1]) gale__refuse(L, "a frame of %lld is longer than the signal of %lld", (long long)n, (long long)p.dims[1]);
+    int64_t step = gale__length(L, 1, 1),
+            n = gale__length(L, 3, weights >= 0 ? gale__g_elements(g, weights) : p.dims[1]),
+            size = weights >= 0 ? gale__g_elements(g, weights) : n;
+    if (gale__good(L) && n > p.dims[1])
+        gale__refuse(L, "a frame of %lld is longer than the signal of %lld", (long long)n, (long long)p.dims[1]);
     if (!gale__good(L)) return;
-    gale__node frames = gale__g_window(g, gale__g_cast(g, L->in[0], gale__precise(L)), 1, 1 + (p.dims[1] - n) / step, size, step, 1, 0, 0);
+    gale__node frames = gale__g_window(
+        g, gale__g_cast(g, L->in[0], gale__precise(L)), 1, 1 + (p.dims[1] - n) / step, size, step, 1, 0, 0);
     if (weights >= 0) frames = gale__g_mul(g, frames, gale__along(L, gale__g_cast(g, weights, gale__precise(L)), 4, 2));
     job j = {.n = n, .onesided = gale__attr_i(L, "onesided", 1)};
     L->out[0] = gale__g_cast(g, along_axis(L, frames, 2, &j), p.type);

@@ -1,4 +1,5 @@
-/* Non-maximum suppression: a loop that takes the best box left of every class at once and drops what overlaps it too much. */
+/* Non-maximum suppression: a loop that takes the best box left of every class at once and drops what overlaps it too
+ * much. */
 #include "ops/select.h"
 #include <math.h>
 
@@ -27,13 +28,16 @@ static gale__node extent(gale__g *g, gale__node low, gale__node high)
 /* Which boxes [B, 1, S] overlap the chosen ones [B, C, 1] by more than the threshold; boxes without area never do. */
 static gale__node overlapping(gale__g *b, const gale__node *box, const gale__node *best, gale__node threshold)
 {
-    gale__node y = extent(b, gale__g_binary(b, GALE__MAX, box[LOW_Y], best[LOW_Y]), gale__g_binary(b, GALE__MIN, box[HIGH_Y], best[HIGH_Y]));
-    gale__node x = extent(b, gale__g_binary(b, GALE__MAX, box[LOW_X], best[LOW_X]), gale__g_binary(b, GALE__MIN, box[HIGH_X], best[HIGH_X]));
+    gale__node y = extent(b, gale__g_binary(b, GALE__MAX, box[LOW_Y], best[LOW_Y]),
+        gale__g_binary(b, GALE__MIN, box[HIGH_Y], best[HIGH_Y]));
+    gale__node x = extent(b, gale__g_binary(b, GALE__MAX, box[LOW_X], best[LOW_X]),
+        gale__g_binary(b, GALE__MIN, box[HIGH_X], best[HIGH_X]));
     gale__node shared = gale__g_mul(b, y, x), none = gale__g_scalar(b, GALE_F32, 0);
     gale__node area = gale__g_mul(b, extent(b, box[LOW_Y], box[HIGH_Y]), extent(b, box[LOW_X], box[HIGH_X]));
     gale__node other = gale__g_mul(b, extent(b, best[LOW_Y], best[HIGH_Y]), extent(b, best[LOW_X], best[HIGH_X]));
     gale__node share = gale__g_div(b, shared, gale__g_sub(b, gale__g_add(b, area, other), shared));
-    return gale__g_binary(b, GALE__AND, gale__g_binary(b, GALE__GT, shared, none), gale__g_binary(b, GALE__GT, share, threshold));
+    return gale__g_binary(
+        b, GALE__AND, gale__g_binary(b, GALE__GT, shared, none), gale__g_binary(b, GALE__GT, share, threshold));
 }
 
 /* One step: live [B, C, S] holds scores, minus infinity where a box is out; *chosen [B, C] is the best place, or -1. */
@@ -45,8 +49,10 @@ static gale__node suppress(gale__g *b, const gale__pnode *scores, gale__node *ch
     for (int i = LOW_Y; i <= HIGH_X; i++) in[i] = gale__g_input(b, i, GALE_F32, 2, boxes);
     in[THRESHOLD] = gale__g_input(b, THRESHOLD, GALE_F32, 0, NULL);
     gale__node out = gale__g_scalar(b, GALE_F32, -INFINITY);
-    gale__node at = gale__g_reduce(b, GALE__ARGMAX, in[LIVE], 1u << 2, true), top = gale__g_reduce(b, GALE__RMAX, in[LIVE], 1u << 2, true);
-    gale__node row = gale__g_mul(b, gale__g_iota(b, 3, (int64_t[]){n, scores->dims[1], 1}, 0), gale__g_splat_i(b, GALE_I64, 0, NULL, s));
+    gale__node at = gale__g_reduce(b, GALE__ARGMAX, in[LIVE], 1u << 2, true),
+               top = gale__g_reduce(b, GALE__RMAX, in[LIVE], 1u << 2, true);
+    gale__node row = gale__g_mul(
+        b, gale__g_iota(b, 3, (int64_t[]){n, scores->dims[1], 1}, 0), gale__g_splat_i(b, GALE_I64, 0, NULL, s));
     gale__node place = gale__g_add(b, at, row);
     for (int i = LOW_Y; i <= HIGH_X; i++) {
         best[i] = gale__g_take(b, in[i], place);
@@ -54,7 +60,8 @@ static gale__node suppress(gale__g *b, const gale__pnode *scores, gale__node *ch
     }
     gale__node same = gale__g_binary(b, GALE__EQ, gale__g_iota(b, 3, scores->dims, 2), at);
     gale__node gone = gale__g_binary(b, GALE__OR, same, overlapping(b, in, best, in[THRESHOLD]));
-    gale__node found = gale__g_select(b, gale__g_binary(b, GALE__GT, top, out), at, gale__g_splat_i(b, GALE_I64, 0, NULL, -1));
+    gale__node found =
+        gale__g_select(b, gale__g_binary(b, GALE__GT, top, out), at, gale__g_splat_i(b, GALE_I64, 0, NULL, -1));
     *chosen = gale__g_squeeze(b, found, 1u << 2);
     return gale__g_select(b, gone, out, in[LIVE]);
 }
@@ -67,7 +74,8 @@ static gale__node choose(gale__lower *L, const gale__node *inputs, int64_t trips
     if (!body) return GALE__NIL;
     gale__pnode scores = gale__peek(L->g, inputs[LIVE]);
     out[0] = suppress(body, &scores, &out[1]);
-    gale__loop loop = {.body = body, .trips = trips, .n_carried = 1, .n_constant = INPUTS - 1, .n_stacked = 1, .out = out};
+    gale__loop loop = {
+        .body = body, .trips = trips, .n_carried = 1, .n_constant = INPUTS - 1, .n_stacked = 1, .out = out};
     return gale__g_loop_out(L->g, gale__body_end(L, &loop, inputs), 1);
 }
 
@@ -78,8 +86,10 @@ static void list(gale__lower *L, gale__node choices)
     gale__pnode p = gale__peek(g, choices);
     int64_t total = p.dims[0] * p.dims[1] * p.dims[2];
     gale__node count, flat = gale__g_reshape(g, gale__g_permute(g, choices, (int[]){1, 2, 0}), 1, &total);
-    gale__node places = gale__chosen(L, gale__g_binary(g, GALE__GE, flat, gale__index(L, 0)), &count), pair = gale__g_div(g, places, gale__index(L, p.dims[0]));
-    gale__node row[3] = {gale__g_div(g, pair, gale__index(L, p.dims[2])), gale__g_binary(g, GALE__REM, pair, gale__index(L, p.dims[2])), gale__g_take(g, flat, places)};
+    gale__node places = gale__chosen(L, gale__g_binary(g, GALE__GE, flat, gale__index(L, 0)), &count),
+               pair = gale__g_div(g, places, gale__index(L, p.dims[0]));
+    gale__node row[3] = {gale__g_div(g, pair, gale__index(L, p.dims[2])),
+        gale__g_binary(g, GALE__REM, pair, gale__index(L, p.dims[2])), gale__g_take(g, flat, places)};
     for (int i = 0; i < 3; i++) row[i] = gale__g_unsqueeze(g, row[i], 1u << 1);
     L->out[0] = gale__g_concat(g, 1, row, 3);
     gale__give(L, 1, count);
@@ -91,7 +101,8 @@ LOWER(NonMaxSuppressionPadded)
     gale__pnode boxes = gale__peek(g, L->in[0]), scores = gale__peek(g, L->in[1]);
     int64_t n = 0;
     const int64_t *most = gale__known_ints(L, 2, &n);
-    bool fits = boxes.rank == 3 && scores.rank == 3 && boxes.dims[2] == 4 && boxes.dims[0] == scores.dims[0] && boxes.dims[1] == scores.dims[2];
+    bool fits = boxes.rank == 3 && scores.rank == 3 && boxes.dims[2] == 4 && boxes.dims[0] == scores.dims[0] &&
+                boxes.dims[1] == scores.dims[2];
     if (!fits) gale__refuse(L, "boxes [batches, boxes, 4] and scores [batches, classes, boxes] are wanted");
     if (!gale__good(L)) return;
     int64_t trips = most && n > 0 && most[0] > 0 ? most[0] : 0;
@@ -104,10 +115,12 @@ LOWER(NonMaxSuppressionPadded)
     gale__node in[INPUTS], x = gale__g_cast(g, L->in[1], GALE_F32), overlap = gale__arg(L, 3), least = gale__arg(L, 4);
     in[LIVE] = x;
     if (least >= 0) {
-        gale__node enough = gale__g_binary(g, GALE__GT, x, gale__g_cast(g, gale__g_reshape(g, least, 0, NULL), GALE_F32));
+        gale__node enough =
+            gale__g_binary(g, GALE__GT, x, gale__g_cast(g, gale__g_reshape(g, least, 0, NULL), GALE_F32));
         in[LIVE] = gale__g_select(g, enough, x, gale__value(L, x, -INFINITY));
     }
     corners(L, gale__g_cast(g, L->in[0], GALE_F32), in);
-    in[THRESHOLD] = overlap >= 0 ? gale__g_cast(g, gale__g_reshape(g, overlap, 0, NULL), GALE_F32) : gale__g_scalar(g, GALE_F32, 0);
+    in[THRESHOLD] =
+        overlap >= 0 ? gale__g_cast(g, gale__g_reshape(g, overlap, 0, NULL), GALE_F32) : gale__g_scalar(g, GALE_F32, 0);
     list(L, choose(L, in, trips));
 }

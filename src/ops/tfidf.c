@@ -1,17 +1,20 @@
-/* TfIdfVectorizer on whole numbers: every window of a row is compared with every n-gram of its size at once, so counting is one reduction per size
- * and distance.  (On words it runs on the host, src/onnx/host_tfidf.c.) */
+/* TfIdfVectorizer on whole numbers: every window of a row is compared with every n-gram of its size at once, so
+ * counting is one reduction per size and distance.  (On words it runs on the host, src/onnx/host_tfidf.c.) */
 #include "ops/ml.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_WINDOWS 4096 /* sizes times distances: nodes of the graph */
 
-typedef struct gram { const int64_t *words; int64_t size, number; } gram;
+typedef struct gram {
+    const int64_t *words;
+    int64_t size, number;
+} gram;
 typedef struct grams {
     gram *all;
     int64_t count, least, most, distances, columns;
     gale__list indexes, weights;
-    bool *hidden;              /* by number: an equal n-gram stands behind it, and that one counts */
+    bool *hidden; /* by number: an equal n-gram stands behind it, and that one counts */
 } grams;
 
 static int compare(const void *a, const void *b)
@@ -39,18 +42,23 @@ static void read_grams(gale__lower *L, grams *s)
 {
     gale__list pool = gale__list_read(L, "pool_int64s"), counts = gale__list_read(L, "ngram_counts");
     s->indexes = gale__list_read(L, "ngram_indexes");
-    if (gale__good(L) && (!pool.data || pool.type != GALE_I64 || !counts.data || !s->indexes.data)) gale__refuse(L, "attributes pool_int64s, ngram_counts and ngram_indexes are all needed");
+    if (gale__good(L) && (!pool.data || pool.type != GALE_I64 || !counts.data || !s->indexes.data))
+        gale__refuse(L, "attributes pool_int64s, ngram_counts and ngram_indexes are all needed");
     if (!gale__good(L)) return;
     s->all = gale__arena_alloc(&L->g->arena, (size_t)(s->indexes.count + 1) * sizeof *s->all);
     s->hidden = gale__arena_alloc(&L->g->arena, (size_t)s->indexes.count + 1);
     if (!s->all || !s->hidden) return (void)(L->g->status = GALE_NO_MEMORY);
     for (int64_t k = 0; k < counts.count; k++) {
-        int64_t from = gale__list_i(&counts, k), to = k + 1 < counts.count ? gale__list_i(&counts, k + 1) : pool.count, size = k + 1;
-        if (from < 0 || to < from || to > pool.count || (to - from) % size || (to - from) / size > s->indexes.count - s->count) {
-            gale__refuse(L, "the %lld-grams of the pool lie from %lld to %lld of %lld", (long long)size, (long long)from, (long long)to, (long long)pool.count);
+        int64_t from = gale__list_i(&counts, k), to = k + 1 < counts.count ? gale__list_i(&counts, k + 1) : pool.count,
+                size = k + 1;
+        if (from < 0 || to < from || to > pool.count || (to - from) % size ||
+            (to - from) / size > s->indexes.count - s->count) {
+            gale__refuse(L, "the %lld-grams of the pool lie from %lld to %lld of %lld", (long long)size,
+                (long long)from, (long long)to, (long long)pool.count);
             return;
         }
-        for (; from < to; from += size, s->count++) s->all[s->count] = (gram){(const int64_t *)pool.data + from, size, s->count};
+        for (; from < to; from += size, s->count++)
+            s->all[s->count] = (gram){(const int64_t *)pool.data + from, size, s->count};
     }
     hide_repeated(L, s);
 }
@@ -61,14 +69,18 @@ static void read_settings(gale__lower *L, grams *s)
     s->most = gale__attr_i(L, "max_gram_length", 1);
     int64_t skips = gale__attr_i(L, "max_skip_count", 0);
     s->weights = gale__list_read(L, "weights");
-    if (s->least < 1 || s->most < s->least || skips < 0) gale__refuse(L, "n-grams of %lld to %lld with %lld skips", (long long)s->least, (long long)s->most, (long long)skips);
+    if (s->least < 1 || s->most < s->least || skips < 0)
+        gale__refuse(
+            L, "n-grams of %lld to %lld with %lld skips", (long long)s->least, (long long)s->most, (long long)skips);
     s->distances = skips < INT32_MAX ? skips + 1 : INT32_MAX;
     for (int64_t i = 0; gale__good(L) && i < s->indexes.count; i++) {
         int64_t index = gale__list_i(&s->indexes, i);
-        if (index < 0 || index >= INT32_MAX) gale__refuse(L, "ngram_indexes[%lld] is %lld", (long long)i, (long long)index);
+        if (index < 0 || index >= INT32_MAX)
+            gale__refuse(L, "ngram_indexes[%lld] is %lld", (long long)i, (long long)index);
         else if (index >= s->columns) s->columns = index + 1;
     }
-    if (gale__good(L) && s->weights.count && s->weights.count < s->count) gale__refuse(L, "%lld weights for %lld n-grams", (long long)s->weights.count, (long long)s->count);
+    if (gale__good(L) && s->weights.count && s->weights.count < s->count)
+        gale__refuse(L, "%lld weights for %lld n-grams", (long long)s->weights.count, (long long)s->count);
 }
 
 /* Whether each window of x [B, C] is each n-gram: [B, windows, n] of bool. */
@@ -88,8 +100,10 @@ static gale__node matches(gale__lower *L, gale__node x, const gram *first, int64
     return all;
 }
 
-/* How often each of n n-grams of one size occurs in the rows: F32 [B, n].  Single words do not depend on the distance. */
-static gale__node count_size(gale__lower *L, const grams *s, gale__node x, const gram *first, int64_t n, int *windows_made)
+/* How often each of n n-grams of one size occurs in the rows: F32 [B, n].  Single words do not depend on the distance.
+ */
+static gale__node count_size(
+    gale__lower *L, const grams *s, gale__node x, const gram *first, int64_t n, int *windows_made)
 {
     gale__g *g = L->g;
     gale__pnode p = gale__peek(g, x);
@@ -99,14 +113,16 @@ static gale__node count_size(gale__lower *L, const grams *s, gale__node x, const
         if (first->size > 1 && first->size - 1 > (p.dims[1] - 1) / d) break;
         int64_t windows = p.dims[1] - (first->size - 1) * d;
         if (windows <= 0) break;
-        if (++*windows_made > MOST_WINDOWS) return gale__refuse(L, "more than %d sizes and distances of n-grams", MOST_WINDOWS);
+        if (++*windows_made > MOST_WINDOWS)
+            return gale__refuse(L, "more than %d sizes and distances of n-grams", MOST_WINDOWS);
         gale__node found = gale__g_cast(g, matches(L, x, first, n, d, windows), GALE_F32);
         sum = gale__g_add(g, sum, gale__g_reduce(g, GALE__SUM, found, 1u << 1, false));
     }
     return sum;
 }
 
-/* counts [B, n + 1], the last column 0, to columns [B, columns]: one n-gram a column each time, until all are placed. */
+/* counts [B, n + 1], the last column 0, to columns [B, columns]: one n-gram a column each time, until all are placed.
+ */
 static gale__node place(gale__lower *L, const grams *s, gale__node counts)
 {
     gale__g *g = L->g;
@@ -166,7 +182,9 @@ LOWER(TfIdfVectorizer)
     }
     if (!gale__good(L)) return;
     gale__node none = gale__g_splat(g, GALE_F32, 2, (int64_t[]){gale__peek(g, x).dims[0], 1}, 0), all = none;
-    if (n) all = gale__g_concat(g, 1, (gale__node[]){weigh(L, &s, n > 1 ? gale__g_concat(g, 1, parts, n) : parts[0]), none}, 2);
+    if (n)
+        all = gale__g_concat(
+            g, 1, (gale__node[]){weigh(L, &s, n > 1 ? gale__g_concat(g, 1, parts, n) : parts[0]), none}, 2);
     gale__node y = place(L, &s, all);
     L->out[0] = p.rank == 1 ? gale__g_squeeze(g, y, 1u) : y;
 }

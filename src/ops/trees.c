@@ -1,5 +1,5 @@
-/* Decision trees on the device: one place per sample and tree, moved down a level at a time by gathers; leaves stay where they
- * are, so all trees take as many steps as the deepest. */
+/* Decision trees on the device: one place per sample and tree, moved down a level at a time by gathers; leaves stay
+ * where they are, so all trees take as many steps as the deepest. */
 #include "ops/trees.h"
 #include <math.h>
 #include <string.h>
@@ -7,13 +7,14 @@
 typedef enum combine { AVERAGE, SUM, MIN, MAX } combine;
 
 /* One number of every node as a constant. */
-#define COLUMN(L, t, gale_type_, c_type, field)                                                      \
+#define COLUMN(L, t, gale_type_, c_type, field) \
     column(L, t, gale_type_, sizeof(c_type), offsetof(gale__tree_node, field))
 static gale__node column(gale__lower *L, const gale__trees *t, gale_type type, size_t size, size_t offset)
 {
     char *data = gale__arena_alloc(&L->g->arena, (size_t)(t->n_nodes + 1) * size);
     if (!data) L->g->status = GALE_NO_MEMORY;
-    for (int64_t i = 0; data && i < t->n_nodes; i++) memcpy(data + (size_t)i * size, (const char *)&t->nodes[i] + offset, size);
+    for (int64_t i = 0; data && i < t->n_nodes; i++)
+        memcpy(data + (size_t)i * size, (const char *)&t->nodes[i] + offset, size);
     return data ? gale__g_const(L->g, type, 1, &t->n_nodes, data) : GALE__NIL;
 }
 
@@ -23,7 +24,8 @@ static uint32_t branches(const gale__trees *t, bool *missing)
     uint32_t mask = 0;
     *missing = false;
     for (int64_t i = 0; i < t->n_nodes; i++)
-        if (t->nodes[i].branch != GALE__TREE_LEAF) mask |= 1u << t->nodes[i].branch, *missing = *missing || t->nodes[i].missing;
+        if (t->nodes[i].branch != GALE__TREE_LEAF)
+            mask |= 1u << t->nodes[i].branch, *missing = *missing || t->nodes[i].missing;
     return mask;
 }
 
@@ -35,7 +37,9 @@ static gale__node compare(gale__lower *L, uint32_t mask, gale__node branch, gale
     for (int k = 0; k < 6; k++) {
         if (!(mask >> k & 1)) continue;
         gale__node holds = gale__g_binary(L->g, ops[k], x, value);
-        yes = yes < 0 ? holds : gale__g_select(L->g, gale__g_binary(L->g, GALE__EQ, branch, gale__value(L, branch, k)), holds, yes);
+        yes = yes < 0
+                  ? holds
+                  : gale__g_select(L->g, gale__g_binary(L->g, GALE__EQ, branch, gale__value(L, branch, k)), holds, yes);
     }
     return yes;
 }
@@ -47,15 +51,20 @@ static gale__node walk(gale__lower *L, const gale__trees *t, gale__node x)
     gale__pnode p = gale__peek(g, x);
     bool missing;
     uint32_t mask = branches(t, &missing);
-    gale__node feature = COLUMN(L, t, GALE_I64, int64_t, feature), value = gale__g_cast(g, COLUMN(L, t, GALE_F64, double, value), p.type);
+    gale__node feature = COLUMN(L, t, GALE_I64, int64_t, feature),
+               value = gale__g_cast(g, COLUMN(L, t, GALE_F64, double, value), p.type);
     gale__node yes = COLUMN(L, t, GALE_I64, int64_t, yes), no = COLUMN(L, t, GALE_I64, int64_t, no);
     gale__node branch = COLUMN(L, t, GALE_U8, uint8_t, branch), tracks = COLUMN(L, t, GALE_BOOL, bool, missing);
     int64_t dims[2] = {p.dims[0], t->n_roots}, row[2] = {1, t->n_roots};
-    gale__node at = gale__g_expand(g, gale__g_const(g, GALE_I64, 2, row, t->roots), 2, dims), start = gale__walk(L, 2, dims, 0, p.dims[1]);
+    gale__node at = gale__g_expand(g, gale__g_const(g, GALE_I64, 2, row, t->roots), 2, dims),
+               start = gale__walk(L, 2, dims, 0, p.dims[1]);
     for (int64_t d = 0; d < t->depth && gale__good(L); d++) {
         gale__node v = gale__g_take(g, x, gale__g_add(g, start, gale__g_take(g, feature, at)));
-        gale__node up = compare(L, mask, mask & (mask - 1) ? gale__g_take(g, branch, at) : GALE__NIL, v, gale__g_take(g, value, at));
-        if (missing) up = gale__g_binary(g, GALE__OR, up, gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__NE, v, v), gale__g_take(g, tracks, at)));
+        gale__node up = compare(
+            L, mask, mask & (mask - 1) ? gale__g_take(g, branch, at) : GALE__NIL, v, gale__g_take(g, value, at));
+        if (missing)
+            up = gale__g_binary(g, GALE__OR, up,
+                gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__NE, v, v), gale__g_take(g, tracks, at)));
         at = gale__g_select(g, up, gale__g_take(g, yes, at), gale__g_take(g, no, at));
     }
     return at;
@@ -66,11 +75,16 @@ static gale__node vote_table(gale__lower *L, const gale__trees *t, gale_type typ
 {
     int64_t dims[2] = {t->n_nodes, t->targets}, n = t->n_nodes * t->targets;
     double *data = n < INT64_C(1) << 40 ? gale__arena_alloc(&L->g->arena, (size_t)(n + 1) * sizeof *data) : NULL;
-    if (!data) return gale__g_fail(L->g, GALE_NO_MEMORY, "%s: out of memory for the votes of %lld nodes", L->node->op->name, (long long)t->n_nodes);
+    if (!data)
+        return gale__g_fail(L->g, GALE_NO_MEMORY, "%s: out of memory for the votes of %lld nodes", L->node->op->name,
+            (long long)t->n_nodes);
     for (int64_t i = 0; i < n; i++) data[i] = none;
     for (int64_t i = 0; i < t->n_votes; i++) {
         double *v = &data[t->votes[i].node * t->targets + t->votes[i].target];
-        *v = isinf(*v) ? t->votes[i].weight : none == 0 ? *v + t->votes[i].weight : none > 0 ? fmin(*v, t->votes[i].weight) : fmax(*v, t->votes[i].weight);
+        *v = isinf(*v)   ? t->votes[i].weight
+             : none == 0 ? *v + t->votes[i].weight
+             : none > 0  ? fmin(*v, t->votes[i].weight)
+                         : fmax(*v, t->votes[i].weight);
     }
     return gale__g_cast(L->g, gale__g_const(L->g, GALE_F64, 2, dims, data), type);
 }
@@ -82,10 +96,16 @@ static gale__node count_votes(gale__lower *L, const gale__trees *t, gale__node l
     double none = how == MIN ? INFINITY : how == MAX ? -INFINITY : 0;
     int64_t dims[3] = {gale__peek(g, leaves).dims[0], t->n_roots, t->targets};
     gale__node first = gale__g_mul(g, gale__g_unsqueeze(g, leaves, 1u << 2), gale__index(L, t->targets));
-    gale__node votes = gale__g_take(g, vote_table(L, t, type, none), gale__g_add(g, first, gale__g_iota(g, 3, dims, 2)));
-    gale__node y = gale__g_reduce(g, how == MIN ? GALE__RMIN : how == MAX ? GALE__RMAX : GALE__SUM, votes, 1u << 1, false);
+    gale__node votes =
+        gale__g_take(g, vote_table(L, t, type, none), gale__g_add(g, first, gale__g_iota(g, 3, dims, 2)));
+    gale__node y = gale__g_reduce(g,
+        how == MIN   ? GALE__RMIN
+        : how == MAX ? GALE__RMAX
+                     : GALE__SUM,
+        votes, 1u << 1, false);
     if (how == AVERAGE) y = gale__g_div(g, y, gale__value(L, y, (double)t->n_roots));
-    if (none != 0) y = gale__g_select(g, gale__g_binary(g, GALE__EQ, y, gale__value(L, y, none)), gale__value(L, y, 0), y);
+    if (none != 0)
+        y = gale__g_select(g, gale__g_binary(g, GALE__EQ, y, gale__value(L, y, none)), gale__value(L, y, 0), y);
     return y;
 }
 
@@ -96,7 +116,8 @@ static combine combine_of(gale__lower *L)
         const gale_attr *a = &L->node->attrs[i];
         if (strcmp(a->name, "aggregate_function")) continue;
         for (int k = 0; k < 4; k++)
-            if (a->kind == GALE_ATTR_INT ? a->i == k : a->kind == GALE_ATTR_STRING && !strcmp(a->s, names[k])) return (combine)k;
+            if (a->kind == GALE_ATTR_INT ? a->i == k : a->kind == GALE_ATTR_STRING && !strcmp(a->s, names[k]))
+                return (combine)k;
         gale__refuse(L, "attribute 'aggregate_function' is none of AVERAGE, SUM, MIN, MAX");
     }
     return SUM;
@@ -114,8 +135,11 @@ static gale__node plus_base(gale__lower *L, gale__node y, int64_t only)
     gale__list base = gale__list_either(L, "base_values", "base_values_as_tensor");
     if (!base.count || !gale__good(L)) return y;
     gale_type type = gale__type_of(L->g, y);
-    if (only >= 0) return gale__g_add(L->g, y, gale__g_scalar(L->g, type, gale__list_f(&base, base.count > only ? only : 0)));
-    return gale__g_add(L->g, y, gale__list_node(L, &base, "base_values", type, 2, (int64_t[]){1, base.count == 1 ? 1 : gale__peek(L->g, y).dims[1]}));
+    if (only >= 0)
+        return gale__g_add(L->g, y, gale__g_scalar(L->g, type, gale__list_f(&base, base.count > only ? only : 0)));
+    return gale__g_add(L->g, y,
+        gale__list_node(
+            L, &base, "base_values", type, 2, (int64_t[]){1, base.count == 1 ? 1 : gale__peek(L->g, y).dims[1]}));
 }
 
 LOWER(TreeEnsemble)
@@ -148,8 +172,8 @@ static int64_t only_class(const gale__trees *t, bool *positive)
     return only;
 }
 
-/* Votes for one of two classes only make both scores: shares of 1 where nothing votes against it and they stay as they are, else
- * margins around 0. */
+/* Votes for one of two classes only make both scores: shares of 1 where nothing votes against it and they stay as they
+ * are, else margins around 0. */
 LOWER(TreeEnsembleClassifier)
 {
     gale__g *g = L->g;
@@ -159,7 +183,8 @@ LOWER(TreeEnsembleClassifier)
     gale__list labels = gale__list_read(L, "classlabels_int64s");
     gale__attr_strings(L, "classlabels_strings", &strings);
     gale__node x = gale__samples(L);
-    if (!gale__good(L) || !gale__trees_read_old(L, "class", labels.count > strings ? labels.count : strings, &t)) return;
+    if (!gale__good(L) || !gale__trees_read_old(L, "class", labels.count > strings ? labels.count : strings, &t))
+        return;
     int64_t only = only_class(&t, &positive);
     const char *post = gale__attr_s(L, "post_transform", "NONE");
     gale__node y = score(L, &t, x, SUM);
@@ -169,7 +194,8 @@ LOWER(TreeEnsembleClassifier)
     if (pair) y = gale__two_scores(L, y, positive && (!strcmp(post, "NONE") || !strcmp(post, "PROBIT")));
     if (t.targets == 1 && gale__good(L)) { /* one class: that it is, or 0 */
         gale__node yes = gale__g_squeeze(g, gale__g_binary(g, GALE__GT, y, gale__value(L, y, 0)), 1u << 1);
-        L->out[0] = gale__g_select(g, yes, gale__index(L, labels.count ? gale__list_i(&labels, 0) : 1), gale__index(L, 0));
+        L->out[0] =
+            gale__g_select(g, yes, gale__index(L, labels.count ? gale__list_i(&labels, 0) : 1), gale__index(L, 0));
     } else {
         L->out[0] = gale__class_of(L, y, "classlabels_int64s");
     }

@@ -3,24 +3,38 @@
 #define GALE_OPS_TREES_H
 #include "ops/ml.h"
 
-typedef enum gale__branch { GALE__TREE_LEQ, GALE__TREE_LT, GALE__TREE_GTE, GALE__TREE_GT, GALE__TREE_EQ, GALE__TREE_NEQ, GALE__TREE_MEMBER, GALE__TREE_LEAF } gale__branch;
+typedef enum gale__branch {
+    GALE__TREE_LEQ,
+    GALE__TREE_LT,
+    GALE__TREE_GTE,
+    GALE__TREE_GT,
+    GALE__TREE_EQ,
+    GALE__TREE_NEQ,
+    GALE__TREE_MEMBER,
+    GALE__TREE_LEAF
+} gale__branch;
 
 typedef struct gale__tree_node {
-    uint8_t branch;    /* gale__branch */
-    bool missing;      /* NaN takes the true branch */
+    uint8_t branch; /* gale__branch */
+    bool missing;   /* NaN takes the true branch */
     int64_t feature;
     double value;
-    int64_t yes, no;   /* nodes; a leaf: itself */
+    int64_t yes, no; /* nodes; a leaf: itself */
 } gale__tree_node;
 
 /* A vote of a leaf. */
-typedef struct gale__tree_vote { int64_t node, target; double weight; } gale__tree_vote;
+typedef struct gale__tree_vote {
+    int64_t node, target;
+    double weight;
+} gale__tree_vote;
 
 /* All in the graph's arena. */
 typedef struct gale__trees {
-    gale__tree_node *nodes; int64_t n_nodes, capacity;
+    gale__tree_node *nodes;
+    int64_t n_nodes, capacity;
     int64_t *roots, n_roots;
-    gale__tree_vote *votes; int64_t n_votes, targets;
+    gale__tree_vote *votes;
+    int64_t n_votes, targets;
     int64_t depth;
 } gale__trees;
 

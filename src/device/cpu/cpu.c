@@ -20,7 +20,9 @@ typedef struct recording {
     size_t count, capacity;
     gale__arena arena;
 } recording;
-typedef struct cpu_stream { recording *recording; } cpu_stream; /* NULL: work runs at the call */
+typedef struct cpu_stream {
+    recording *recording;
+} cpu_stream; /* NULL: work runs at the call */
 
 static void describe(gale_device_info *info)
 {
@@ -35,7 +37,13 @@ static void describe(gale_device_info *info)
         .compute_units = (uint32_t)gale__cpu_cores(),
         .subgroup = 1,
         .group_max = 65535,
-        .f64 = true, .i64 = true, .unified_memory = true, .capture = true, .storage8 = true, .storage16 = true, .exact_division = true,
+        .f64 = true,
+        .i64 = true,
+        .unified_memory = true,
+        .capture = true,
+        .storage8 = true,
+        .storage16 = true,
+        .exact_division = true,
         .f16 = gale__cpu_has("fp16"),
         .bf16 = gale__cpu_has("bf16") || gale__cpu_has("avx512bf16"),
         .int8_dot = gale__cpu_has("dotprod") || gale__cpu_has("i8mm"),
@@ -141,11 +149,15 @@ static gale_status copy(gale_stream *stream, gale__ref to, gale__ref from, size_
     return send(stream, (command){.kind = COPY, .to = to, .from = from, .size = size});
 }
 
-static gale_status download(gale_stream *stream, gale__ref from, gale__ref host, size_t size) { return copy(stream, host, from, size); }
+static gale_status download(gale_stream *stream, gale__ref from, gale__ref host, size_t size)
+{
+    return copy(stream, host, from, size);
+}
 
 static gale_status fill(gale_stream *stream, gale__ref to, size_t size, uint64_t pattern, size_t pattern_bytes)
 {
-    return send(stream, (command){.kind = FILL, .to = to, .size = size, .pattern = pattern, .pattern_bytes = pattern_bytes});
+    return send(
+        stream, (command){.kind = FILL, .to = to, .size = size, .pattern = pattern, .pattern_bytes = pattern_bytes});
 }
 
 static gale_status build(gale_device *device, const gale__source *source, gale_module *module)
@@ -194,13 +206,25 @@ static gale_status capture_replay(gale_stream *stream, gale_capture *capture)
 static void capture_destroy(gale_capture *capture) { recording_destroy(capture->impl); }
 
 const gale__backend gale__backend_cpu = {
-    .name = "cpu", 
-    .probe = probe, .open = open_device, .close = close_device,
-    .alloc = alloc, .free = release, .memory_info = memory_info,
-    .stream_create = stream_create, .stream_destroy = stream_destroy,
-    .upload = copy, .download = download, .copy = copy, .fill = fill,
-    .build = build, .launch = launch,
+    .name = "cpu",
+    .probe = probe,
+    .open = open_device,
+    .close = close_device,
+    .alloc = alloc,
+    .free = release,
+    .memory_info = memory_info,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .upload = copy,
+    .download = download,
+    .copy = copy,
+    .fill = fill,
+    .build = build,
+    .launch = launch,
     .sync = gale__in_place_sync,
     GALE__IN_PLACE,
-    .capture_begin = capture_begin, .capture_end = capture_end, .capture_replay = capture_replay, .capture_destroy = capture_destroy,
+    .capture_begin = capture_begin,
+    .capture_end = capture_end,
+    .capture_replay = capture_replay,
+    .capture_destroy = capture_destroy,
 };

@@ -1,5 +1,5 @@
-/* The backend table of CUDA and of HIP: one set of functions over whichever driver's symbols the device was opened with.
- * Handles of the driver stand in the `impl` of our objects as they are, so nothing is allocated beside them. */
+/* The backend table of CUDA and of HIP: one set of functions over whichever driver's symbols the device was opened
+ * with. Handles of the driver stand in the `impl` of our objects as they are, so nothing is allocated beside them. */
 #include "device/cuda/driver.h"
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,8 +8,8 @@
 static gale__cu_device *of(const gale_device *device) { return device->impl; }
 static uint64_t at(gale__ref ref) { return ref.mem->address + ref.offset; }
 
-/* Set anew for each call, since other code in the process may have made another device current; it costs the driver less
- * than asking it which one is. */
+/* Set anew for each call, since other code in the process may have made another device current; it costs the driver
+ * less than asking it which one is. */
 gale_status gale__cu_enter(const gale__cu_device *d)
 {
     const gale__cu_api *api = d->api;
@@ -29,10 +29,12 @@ static gale_status open_with(const gale__cu_maker *maker, gale_device *device)
     GALE_GO(gale__cu_load(maker, &d->api, &step, &code));
     GALE_GO(gale__cu_check(d->api, d->api->device_get(&d->ordinal, device->info.index), "finding the device"));
     snprintf(d->name, sizeof d->name, "%s", device->info.name);
-    if (!maker->hip) GALE_GO(gale__cu_check(d->api, d->api->context_retain(&d->context, d->ordinal), "making a context"));
+    if (!maker->hip)
+        GALE_GO(gale__cu_check(d->api, d->api->context_retain(&d->context, d->ordinal), "making a context"));
     status = gale__cu_enter(d);
     size_t free_bytes = 0, total = 0;
-    if (status == GALE_OK) status = gale__cu_check(d->api, d->api->memory_info(&free_bytes, &total), "asking for memory");
+    if (status == GALE_OK)
+        status = gale__cu_check(d->api, d->api->memory_info(&free_bytes, &total), "asking for memory");
     if (status != GALE_OK) {
         if (d->context) d->api->context_release(d->ordinal);
         goto done;
@@ -88,8 +90,8 @@ static gale_status alloc(gale_device *device, gale__mem_kind kind, size_t size, 
     if (code == GALE__CU_OUT_OF_MEMORY) {
         size_t available = 0, total = 0;
         d->api->memory_info(&available, &total);
-        return gale__fail(GALE_NO_MEMORY, "%s out of memory: %zu bytes of %s memory asked for, %zu of %zu free on %s", d->api->maker->label, size,
-                          kind == GALE__MEM_HOST ? "pinned host" : "device", available, total, d->name);
+        return gale__fail(GALE_NO_MEMORY, "%s out of memory: %zu bytes of %s memory asked for, %zu of %zu free on %s",
+            d->api->maker->label, size, kind == GALE__MEM_HOST ? "pinned host" : "device", available, total, d->name);
     }
     GALE_TRY(gale__cu_check(d->api, code, "allocating memory"));
     *out = mem;
@@ -113,7 +115,8 @@ static gale_status stream_create(gale_device *device, gale_stream *stream)
 {
     gale__cu_device *d = of(device);
     GALE_TRY(gale__cu_enter(d));
-    return gale__cu_check(d->api, d->api->stream_create(&stream->impl, GALE__CU_STREAM_NON_BLOCKING), "making a stream");
+    return gale__cu_check(
+        d->api, d->api->stream_create(&stream->impl, GALE__CU_STREAM_NON_BLOCKING), "making a stream");
 }
 
 static void stream_destroy(gale_stream *stream)
@@ -127,14 +130,16 @@ static gale_status upload(gale_stream *stream, gale__ref to, gale__ref host, siz
 {
     gale__cu_device *d = of(stream->device);
     GALE_TRY(gale__cu_enter(d));
-    return gale__cu_check(d->api, d->api->upload(at(to), (char *)host.mem->host + host.offset, size, stream->impl), "uploading");
+    return gale__cu_check(
+        d->api, d->api->upload(at(to), (char *)host.mem->host + host.offset, size, stream->impl), "uploading");
 }
 
 static gale_status download(gale_stream *stream, gale__ref from, gale__ref host, size_t size)
 {
     gale__cu_device *d = of(stream->device);
     GALE_TRY(gale__cu_enter(d));
-    return gale__cu_check(d->api, d->api->download((char *)host.mem->host + host.offset, at(from), size, stream->impl), "downloading");
+    return gale__cu_check(
+        d->api, d->api->download((char *)host.mem->host + host.offset, at(from), size, stream->impl), "downloading");
 }
 
 static gale_status copy(gale_stream *stream, gale__ref to, gale__ref from, size_t size)
@@ -145,11 +150,13 @@ static gale_status copy(gale_stream *stream, gale__ref to, gale__ref from, size_
 }
 
 /* The driver sets units of up to four bytes; longer or unaligned patterns are written once and doubled by copies. */
-static int fill_by_copies(const gale__cu_api *api, uint64_t to, size_t size, uint64_t pattern, size_t unit, void *stream)
+static int fill_by_copies(
+    const gale__cu_api *api, uint64_t to, size_t size, uint64_t pattern, size_t unit, void *stream)
 {
     int code = 0;
     size_t done = 0;
-    for (; done < unit && done < size && !code; done++) code = api->set8(to + done, (unsigned char)(pattern >> 8 * done), 1, stream);
+    for (; done < unit && done < size && !code; done++)
+        code = api->set8(to + done, (unsigned char)(pattern >> 8 * done), 1, stream);
     while (done < size && !code) {
         size_t next = size - done < done ? size - done : done;
         code = api->copy(to + done, to, next, stream);
@@ -178,7 +185,8 @@ static gale_status fill(gale_stream *stream, gale__ref to, size_t size, uint64_t
     size_t unit = shortest(pattern, pattern_bytes);
     GALE_TRY(gale__cu_enter(d));
     int code;
-    if (unit > 4 || address % unit || size % unit) code = fill_by_copies(api, address, size, pattern, unit, stream->impl);
+    if (unit > 4 || address % unit || size % unit)
+        code = fill_by_copies(api, address, size, pattern, unit, stream->impl);
     else if (unit == 4) code = api->set32(address, (unsigned)pattern, size / 4, stream->impl);
     else if (unit == 2) code = api->set16(address, (unsigned short)pattern, size / 2, stream->impl);
     else code = api->set8(address, (unsigned char)pattern, size, stream->impl);
@@ -204,8 +212,8 @@ static gale_status wait_for(gale__cu_device *d, int (*query)(void *), int (*bloc
         if (waited > 2000000) gale__sleep_ns(waited / 20 < 1000000 ? waited / 20 : 1000000);
     }
     atomic_store(&d->hung, true);
-    return gale__fail(GALE_TIMEOUT, "%s device %d (%s) has not answered for %.0f s (GALE_WATCHDOG_S)", d->api->maker->label, d->ordinal, d->name,
-                      (double)limit / 1e9);
+    return gale__fail(GALE_TIMEOUT, "%s device %d (%s) has not answered for %.0f s (GALE_WATCHDOG_S)",
+        d->api->maker->label, d->ordinal, d->name, (double)limit / 1e9);
 }
 
 gale_status gale__cu_stream_sync(gale__cu_device *d, void *stream)
@@ -256,18 +264,22 @@ static gale_status event_elapsed(gale_event *from, gale_event *to, double *time_
     gale__cu_device *d = of(from->device);
     float time_ms = 0;
     GALE_TRY(gale__cu_enter(d));
-    GALE_TRY(gale__cu_check(d->api, d->api->event_elapsed(&time_ms, from->impl, to->impl), "reading the time between events"));
+    GALE_TRY(gale__cu_check(
+        d->api, d->api->event_elapsed(&time_ms, from->impl, to->impl), "reading the time between events"));
     *time_us = (double)time_ms * 1000;
     return GALE_OK;
 }
 
 /* ---- capture ---- */
 
-/* Relaxed: other threads, and allocations or builds of this one, go on undisturbed; only this stream's work is recorded. */
+/* Relaxed: other threads, and allocations or builds of this one, go on undisturbed; only this stream's work is
+ * recorded. */
 static gale_status capture_begin(gale_stream *stream)
 {
     gale__cu_device *d = of(stream->device);
-    if (!d->api->has_capture) return gale__fail(GALE_UNSUPPORTED, "this %s driver cannot capture: 11.4 or newer is needed", d->api->maker->label);
+    if (!d->api->has_capture)
+        return gale__fail(
+            GALE_UNSUPPORTED, "this %s driver cannot capture: 11.4 or newer is needed", d->api->maker->label);
     GALE_TRY(gale__cu_enter(d));
     return gale__cu_check(d->api, d->api->capture_begin(stream->impl, GALE__CU_CAPTURE_RELAXED), "beginning a capture");
 }
@@ -278,7 +290,8 @@ static gale_status capture_end(gale_stream *stream, gale_capture *capture)
     void *graph = NULL;
     GALE_TRY(gale__cu_enter(d));
     GALE_TRY(gale__cu_check(d->api, d->api->capture_end(stream->impl, &graph), "ending a capture"));
-    gale_status status = gale__cu_check(d->api, d->api->graph_instantiate(&capture->impl, graph, 0), "making a graph of a capture");
+    gale_status status =
+        gale__cu_check(d->api, d->api->graph_instantiate(&capture->impl, graph, 0), "making a graph of a capture");
     d->api->graph_destroy(graph);
     return status;
 }
@@ -297,18 +310,16 @@ static void capture_destroy(gale_capture *capture)
     capture->impl = NULL;
 }
 
-#define TABLE(label, probe_function, open_function)                                                             \
-    {                                                                                                           \
-        .name = label, .probe = probe_function, .open = open_function, .close = close_device,                   \
-        .alloc = alloc, .free = free_mem, .memory_info = memory_info,                                           \
-        .stream_create = stream_create, .stream_destroy = stream_destroy, .sync = sync,                         \
-        .upload = upload, .download = download, .copy = copy, .fill = fill,                                     \
-        .build = gale__cu_build, .unbuild = gale__cu_unbuild, .kernel = gale__cu_kernel,                        \
-        .kernel_destroy = gale__cu_kernel_destroy, .launch = gale__cu_launch,                                   \
-        .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,             \
-        .event_wait = event_wait, .stream_wait = stream_wait, .event_elapsed = event_elapsed,                   \
-        .capture_begin = capture_begin, .capture_end = capture_end, .capture_replay = capture_replay,           \
-        .capture_destroy = capture_destroy,                                                                     \
+#define TABLE(label, probe_function, open_function)                                                           \
+    {                                                                                                         \
+        .name = label, .probe = probe_function, .open = open_function, .close = close_device, .alloc = alloc, \
+        .free = free_mem, .memory_info = memory_info, .stream_create = stream_create,                         \
+        .stream_destroy = stream_destroy, .sync = sync, .upload = upload, .download = download, .copy = copy, \
+        .fill = fill, .build = gale__cu_build, .unbuild = gale__cu_unbuild, .kernel = gale__cu_kernel,        \
+        .kernel_destroy = gale__cu_kernel_destroy, .launch = gale__cu_launch, .event_create = event_create,   \
+        .event_destroy = event_destroy, .event_record = event_record, .event_wait = event_wait,               \
+        .stream_wait = stream_wait, .event_elapsed = event_elapsed, .capture_begin = capture_begin,           \
+        .capture_end = capture_end, .capture_replay = capture_replay, .capture_destroy = capture_destroy,     \
     }
 const gale__backend gale__backend_cuda = TABLE("cuda", gale__cu_probe_cuda, open_cuda);
 const gale__backend gale__backend_hip = TABLE("hip", gale__cu_probe_hip, open_hip);

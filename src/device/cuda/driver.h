@@ -33,7 +33,12 @@ enum {
     GALE__CU_COMPAT_NOT_SUPPORTED = 804,
     GALE__CU_UNKNOWN = 999,
 };
-enum { GALE__CU_STREAM_NON_BLOCKING = 1, GALE__CU_HOST_PORTABLE = 1, GALE__CU_HOST_MAPPED = 2, GALE__CU_CAPTURE_RELAXED = 2 };
+enum {
+    GALE__CU_STREAM_NON_BLOCKING = 1,
+    GALE__CU_HOST_PORTABLE = 1,
+    GALE__CU_HOST_MAPPED = 2,
+    GALE__CU_CAPTURE_RELAXED = 2
+};
 enum { GALE__CU_JIT_ERROR_LOG = 5, GALE__CU_JIT_ERROR_LOG_BYTES = 6, GALE__CU_FUNCTION_MAX_THREADS = 0 };
 
 typedef enum gale__cu_attribute {
@@ -45,11 +50,11 @@ typedef enum gale__cu_attribute {
 
 /* What tells the two makers apart. */
 typedef struct gale__cu_maker {
-    const char *label, *vendor;        /* "CUDA", "NVIDIA" */
+    const char *label, *vendor; /* "CUDA", "NVIDIA" */
     bool hip;
-    gale__env library, rtc_library;    /* variables that name another library */
-    const char *const *sonames;        /* of the driver; NULL-ended */
-    const char *rtc_label;             /* the compiler: "NVRTC" */
+    gale__env library, rtc_library; /* variables that name another library */
+    const char *const *sonames;     /* of the driver; NULL-ended */
+    const char *rtc_label;          /* the compiler: "NVRTC" */
     const char *const *rtc_sonames;
     const char *rtc_remedy;
     int oldest_version, major_unit, minor_unit; /* as the driver counts: CUDA 11.2 is 11020 */
@@ -68,25 +73,36 @@ typedef struct gale__cu_api {
 } gale__cu_api;
 
 /* How far loading came, for the reason of a missing device. */
-typedef enum gale__cu_step { GALE__CU_LIBRARY, GALE__CU_DAMAGED, GALE__CU_SYMBOLS, GALE__CU_TOO_OLD, GALE__CU_INIT, GALE__CU_READY } gale__cu_step;
+typedef enum gale__cu_step {
+    GALE__CU_LIBRARY,
+    GALE__CU_DAMAGED,
+    GALE__CU_SYMBOLS,
+    GALE__CU_TOO_OLD,
+    GALE__CU_INIT,
+    GALE__CU_READY
+} gale__cu_step;
 /* Opens the driver on first use and keeps it.  On failure: the step, and for INIT the driver's code. */
 gale_status gale__cu_load(const gale__cu_maker *maker, const gale__cu_api **out, gale__cu_step *step, int *code);
 
 /* Opening by symbol list, for the driver and for the compiler. */
-typedef struct gale__cu_symbol { bool need; const char *names[2]; size_t offset; } gale__cu_symbol; /* CUDA's, HIP's */
+typedef struct gale__cu_symbol {
+    bool need;
+    const char *names[2];
+    size_t offset;
+} gale__cu_symbol; /* CUDA's, HIP's */
 enum { GALE__CU_MAY, GALE__CU_NEED };
-/* Opens the first library that works: the one the variable names, else of the list.  A damaged one is a better reason than
- * one that is not there. */
+/* Opens the first library that works: the one the variable names, else of the list.  A damaged one is a better reason
+ * than one that is not there. */
 gale_status gale__cu_open_library(gale__env variable, const char *const *sonames, gale__dl **out, bool *damaged);
 /* Fills `table` at the offsets; GALE_UNSUPPORTED names the first needed symbol that is missing. */
 gale_status gale__cu_fill(gale__dl *dl, bool hip, const gale__cu_symbol *symbols, size_t count, void *table);
 
 typedef struct gale__cu_device {
     const gale__cu_api *api;
-    void *context;          /* CUDA's primary context */
+    void *context; /* CUDA's primary context */
     int ordinal;
     char name[128];
-    _Atomic bool hung;      /* the watchdog gave up on it: nothing that waits is called any more */
+    _Atomic bool hung; /* the watchdog gave up on it: nothing that waits is called any more */
 } gale__cu_device;
 
 /* GALE_OK, or the status that fits the code with the driver's own words for it. */

@@ -5,40 +5,56 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const cuda_sonames[] = {"libcuda.so.1", "libcuda.so", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", NULL};
-static const char *const hip_sonames[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so.4",
-                                          "libamdhip64.so", "/opt/rocm/lib/libamdhip64.so", NULL};
-static const char *const nvrtc_sonames[] = {
-    "libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.12",
-    "libnvrtc.so.11.2", "/usr/local/cuda/lib64/libnvrtc.so.11.2", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so", NULL};
-static const char *const hiprtc_sonames[] = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so", "/opt/rocm/lib/libhiprtc.so",
-                                             "libamdhip64.so.4", "libamdhip64.so", NULL};
+static const char *const cuda_sonames[] = {
+    "libcuda.so.1", "libcuda.so", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", NULL};
+static const char *const hip_sonames[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
+    "libamdhip64.so.4", "libamdhip64.so", "/opt/rocm/lib/libamdhip64.so", NULL};
+static const char *const nvrtc_sonames[] = {"libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13", "libnvrtc.so.12",
+    "/usr/local/cuda/lib64/libnvrtc.so.12", "libnvrtc.so.11.2", "/usr/local/cuda/lib64/libnvrtc.so.11.2", "libnvrtc.so",
+    "/usr/local/cuda/lib64/libnvrtc.so", NULL};
+static const char *const hiprtc_sonames[] = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so",
+    "/opt/rocm/lib/libhiprtc.so", "libamdhip64.so.4", "libamdhip64.so", NULL};
 
 const gale__cu_maker gale__cu_cuda = {
-    .label = "CUDA", .vendor = "NVIDIA", .hip = false,
-    .library = GALE__ENV_CUDA_LIBRARY, .rtc_library = GALE__ENV_NVRTC_LIBRARY,
+    .label = "CUDA",
+    .vendor = "NVIDIA",
+    .hip = false,
+    .library = GALE__ENV_CUDA_LIBRARY,
+    .rtc_library = GALE__ENV_NVRTC_LIBRARY,
     .sonames = cuda_sonames,
-    .rtc_label = "NVRTC", .rtc_sonames = nvrtc_sonames,
-    .rtc_remedy = "install NVRTC (libnvrtc11.2 or libnvrtc12 on Debian, cuda-nvrtc-12-8 or cuda-nvrtc-13-0 from NVIDIA)",
-    .oldest_version = 11000, .major_unit = 1000, .minor_unit = 10,
-    .attributes = {
+    .rtc_label = "NVRTC",
+    .rtc_sonames = nvrtc_sonames,
+    .rtc_remedy =
+        "install NVRTC (libnvrtc11.2 or libnvrtc12 on Debian, cuda-nvrtc-12-8 or cuda-nvrtc-13-0 from NVIDIA)",
+    .oldest_version = 11000,
+    .major_unit = 1000,
+    .minor_unit = 10,
+    .attributes =
+        {
 #define X(id, cuda, hip) cuda,
 #include "device/cuda/attributes.def"
 #undef X
-    },
+        },
 };
 const gale__cu_maker gale__cu_hip = {
-    .label = "HIP", .vendor = "AMD", .hip = true,
-    .library = GALE__ENV_HIP_LIBRARY, .rtc_library = GALE__ENV_HIPRTC_LIBRARY,
+    .label = "HIP",
+    .vendor = "AMD",
+    .hip = true,
+    .library = GALE__ENV_HIP_LIBRARY,
+    .rtc_library = GALE__ENV_HIPRTC_LIBRARY,
     .sonames = hip_sonames,
-    .rtc_label = "hipRTC", .rtc_sonames = hiprtc_sonames,
+    .rtc_label = "hipRTC",
+    .rtc_sonames = hiprtc_sonames,
     .rtc_remedy = "install hipRTC (libamdhip64-5 and libhiprtc-builtins5 on Debian, hip-runtime-amd from AMD)",
-    .oldest_version = 40300000, .major_unit = 10000000, .minor_unit = 100000,
-    .attributes = {
+    .oldest_version = 40300000,
+    .major_unit = 10000000,
+    .minor_unit = 100000,
+    .attributes =
+        {
 #define X(id, cuda, hip) hip,
 #include "device/cuda/attributes.def"
 #undef X
-    },
+        },
 };
 
 static const gale__cu_symbol symbols[] = {
@@ -88,14 +104,14 @@ static gale_status start(gale__cu_api *api, gale__cu_step *step, int *code)
     GALE_TRY(gale__cu_fill(api->dl, maker->hip, symbols, sizeof symbols / sizeof *symbols, api));
     *step = GALE__CU_TOO_OLD;
     if (api->driver_version(&api->version) == 0 && api->version > 0 && api->version < maker->oldest_version)
-        return gale__fail(GALE_UNSUPPORTED, "the driver is for %s %d.%d, older than %d.%d", maker->label, api->version / maker->major_unit,
-                          api->version % maker->major_unit / maker->minor_unit, maker->oldest_version / maker->major_unit,
-                          maker->oldest_version % maker->major_unit / maker->minor_unit);
+        return gale__fail(GALE_UNSUPPORTED, "the driver is for %s %d.%d, older than %d.%d", maker->label,
+            api->version / maker->major_unit, api->version % maker->major_unit / maker->minor_unit,
+            maker->oldest_version / maker->major_unit, maker->oldest_version % maker->major_unit / maker->minor_unit);
     *step = GALE__CU_INIT;
     *code = api->init(0);
     if (*code) return gale__cu_check(api, *code, "starting the driver");
-    api->has_capture = api->capture_begin && api->capture_end && api->graph_instantiate && api->graph_destroy && api->exec_launch &&
-                       api->exec_destroy;
+    api->has_capture = api->capture_begin && api->capture_end && api->graph_instantiate && api->graph_destroy &&
+                       api->exec_launch && api->exec_destroy;
     *step = GALE__CU_READY;
     return GALE_OK;
 }
@@ -155,7 +171,9 @@ static gale_status status_of(int code)
     case GALE__CU_CONTEXT_IS_DESTROYED:
     case GALE__CU_ASSERT:
     case GALE__CU_UNKNOWN: return GALE_DEVICE_LOST;
-    default: return code >= GALE__CU_HARDWARE_STACK_ERROR && code <= GALE__CU_LAUNCH_FAILED ? GALE_DEVICE_LOST : GALE_INTERNAL;
+    default:
+        return code >= GALE__CU_HARDWARE_STACK_ERROR && code <= GALE__CU_LAUNCH_FAILED ? GALE_DEVICE_LOST
+                                                                                       : GALE_INTERNAL;
     }
 }
 

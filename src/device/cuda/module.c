@@ -1,5 +1,5 @@
-/* Modules, kernels and launches on CUDA and HIP.  Text of our own printers is looked for in the cache of compiled kernels
- * first; the compiler is loaded only when it is not there. */
+/* Modules, kernels and launches on CUDA and HIP.  Text of our own printers is looked for in the cache of compiled
+ * kernels first; the compiler is loaded only when it is not there. */
 #include "device/binary_cache.h"
 #include "device/cuda/nvrtc.h"
 #include <stdatomic.h>
@@ -31,7 +31,8 @@ static void full_options(const gale_device *device, const gale__source *source, 
 {
     bool hip = of(device)->api->maker->hip;
     if (source->ours) gale__str_add(out, hip ? "-ffp-contract=off" : "--fmad=false");
-    else if (!hip && gale__file_exists("/usr/local/cuda/include/cuda_fp16.h")) gale__str_add(out, "--include-path=/usr/local/cuda/include");
+    else if (!hip && gale__file_exists("/usr/local/cuda/include/cuda_fp16.h"))
+        gale__str_add(out, "--include-path=/usr/local/cuda/include");
     if (device->debug_layer && !hip) gale__str_add(out, " --generate-line-info");
     if (source->options && *source->options) gale__str_addf(out, " %s", source->options);
 }
@@ -62,7 +63,8 @@ static gale_status build_text(gale_device *device, const gale__source *source, v
     full_options(device, source, &options);
     gale_status status;
     GALE_GO(gale__str_check(&options));
-    snprintf(target, sizeof target, "%s %u %s", d->api->maker->label, device->info.caps.arch, d->api->maker->hip ? device->info.name : "");
+    snprintf(target, sizeof target, "%s %u %s", d->api->maker->label, device->info.caps.arch,
+        d->api->maker->hip ? device->info.name : "");
     gale__binary_cache_key_for(source->data, source->size, target, device->info.driver, gale__str_text(&options), key);
     if (source->ours && gale__binary_cache_get(key, &code)) {
         if (load(d, code.data, module) == GALE_OK) goto done;
@@ -94,7 +96,10 @@ gale_status gale__cu_build(gale_device *device, const gale__source *source, gale
     switch (source->code) {
     case GALE__CODE_TEXT: return build_text(device, source, &module->impl);
     case GALE__CODE_BINARY: return build_binary(device, source, &module->impl);
-    default: return gale__fail(GALE_UNSUPPORTED, "%s builds kernels from its own C++ text or from a binary, not from SPIR-V, GLSL or host code", of(device)->api->maker->label);
+    default:
+        return gale__fail(GALE_UNSUPPORTED,
+            "%s builds kernels from its own C++ text or from a binary, not from SPIR-V, GLSL or host code",
+            of(device)->api->maker->label);
     }
 }
 
@@ -115,13 +120,16 @@ gale_status gale__cu_kernel(gale_module *module, gale_kernel *kernel)
     GALE_TRY(gale__cu_enter(d));
     int code = api->module_function(&function, module->impl, kernel->entry);
     if (code == GALE__CU_NOT_FOUND)
-        return gale__fail(GALE_NOT_FOUND, "kernel \"%s\" is not in the module: it must be declared extern \"C\" __global__", kernel->entry);
+        return gale__fail(GALE_NOT_FOUND,
+            "kernel \"%s\" is not in the module: it must be declared extern \"C\" __global__", kernel->entry);
     GALE_TRY(gale__cu_check(api, code, kernel->entry));
     int most = 0;
     uint64_t threads = (uint64_t)kernel->group[0] * kernel->group[1] * kernel->group[2];
-    if (api->function_attribute && !api->function_attribute(&most, GALE__CU_FUNCTION_MAX_THREADS, function) && most > 0 && threads > (uint64_t)most)
-        return gale__fail(GALE_LIMIT, "kernel \"%s\" asks for work-groups of %llu threads; with its registers at most %d fit", kernel->entry,
-                          (unsigned long long)threads, most);
+    if (api->function_attribute && !api->function_attribute(&most, GALE__CU_FUNCTION_MAX_THREADS, function) &&
+        most > 0 && threads > (uint64_t)most)
+        return gale__fail(GALE_LIMIT,
+            "kernel \"%s\" asks for work-groups of %llu threads; with its registers at most %d fit", kernel->entry,
+            (unsigned long long)threads, most);
     kernel->impl = function;
     return GALE_OK;
 }
@@ -130,8 +138,8 @@ void gale__cu_kernel_destroy(gale_kernel *kernel) { kernel->impl = NULL; } /* it
 
 /* ---- launching ---- */
 
-/* The parameter block { u64 p[]; u32 w[]; } of a launch, and the driver's list of parameters over it: one for our kernels,
- * which take the block by value; one for each pointer and word for users' kernels. */
+/* The parameter block { u64 p[]; u32 w[]; } of a launch, and the driver's list of parameters over it: one for our
+ * kernels, which take the block by value; one for each pointer and word for users' kernels. */
 typedef struct parameters {
     uint64_t block[MAX_PARAMETER_BYTES / 8];
     void *list[MAX_PARAMETER_BYTES / 4];
@@ -140,7 +148,9 @@ typedef struct parameters {
 static gale_status fill_parameters(const gale_kernel *kernel, const gale__launch *launch, parameters *p)
 {
     size_t pointers = (size_t)launch->n_refs, words = (size_t)launch->n_words, bytes = 8 * pointers + 4 * words;
-    if (bytes > MAX_PARAMETER_BYTES) return gale__fail(GALE_LIMIT, "kernel \"%s\" takes %zu bytes of parameters; %d fit", kernel->entry, bytes, MAX_PARAMETER_BYTES);
+    if (bytes > MAX_PARAMETER_BYTES)
+        return gale__fail(GALE_LIMIT, "kernel \"%s\" takes %zu bytes of parameters; %d fit", kernel->entry, bytes,
+            MAX_PARAMETER_BYTES);
     uint32_t *w = (uint32_t *)(p->block + pointers);
     for (size_t i = 0; i < pointers; i++) p->block[i] = launch->refs[i].mem->address + launch->refs[i].offset;
     if (words) memcpy(w, launch->words, 4 * words);

@@ -1,5 +1,5 @@
-/* The run-time compilers, opened when the first text has to be compiled: a start with a warm cache never loads them, and
- * they are large.  Once opened they stay open. */
+/* The run-time compilers, opened when the first text has to be compiled: a start with a warm cache never loads them,
+ * and they are large.  Once opened they stay open. */
 #include "device/cuda/nvrtc.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -46,7 +46,8 @@ static gale_status start(rtc *r, int driver_major)
     order_names(m->rtc_sonames, driver_major, names);
     gale_status status = gale__cu_open_library(m->rtc_library, names, &r->dl, &damaged);
     if (status == GALE_NOT_FOUND)
-        return gale__fail_within(GALE_NOT_FOUND, "%s needs %s to compile kernels: %s", m->label, m->rtc_label, m->rtc_remedy);
+        return gale__fail_within(
+            GALE_NOT_FOUND, "%s needs %s to compile kernels: %s", m->label, m->rtc_label, m->rtc_remedy);
     GALE_TRY(status);
     GALE_TRY(gale__cu_fill(r->dl, m->hip, symbols, sizeof symbols / sizeof *symbols, r));
     if (r->version(&r->major, &r->minor)) r->major = r->minor = 0;
@@ -85,7 +86,8 @@ static int by_number(const void *a, const void *b) { return *(const int *)a - *(
 static int list_archs(const rtc *r, int list[MAX_ARCHS])
 {
     int count = 0;
-    if (!r->arch_count || !r->archs || r->arch_count(&count) || count <= 0 || count > MAX_ARCHS || r->archs(list)) return 0;
+    if (!r->arch_count || !r->archs || r->arch_count(&count) || count <= 0 || count > MAX_ARCHS || r->archs(list))
+        return 0;
     qsort(list, (size_t)count, sizeof *list, by_number);
     return count;
 }
@@ -115,8 +117,9 @@ gale_status gale__rtc_target(const gale__cu_maker *maker, int driver_major, int 
     for (int i = 0; i < count; i++)
         if (list[i] <= arch) best = list[i];
     if (count && !best)
-        return gale__fail(GALE_UNSUPPORTED, "compute capability %d.%d is too old: NVRTC %d.%d compiles for %d.%d and newer; install an older NVRTC",
-                          arch / 10, arch % 10, r->major, r->minor, list[0] / 10, list[0] % 10);
+        return gale__fail(GALE_UNSUPPORTED,
+            "compute capability %d.%d is too old: NVRTC %d.%d compiles for %d.%d and newer; install an older NVRTC",
+            arch / 10, arch % 10, r->major, r->minor, list[0] / 10, list[0] % 10);
     if (!count) best = arch;
     snprintf(target, size, "%s_%d", best == arch && r->code ? "sm" : "compute", best);
     return GALE_OK;
@@ -124,7 +127,11 @@ gale_status gale__rtc_target(const gale__cu_maker *maker, int driver_major, int 
 
 /* ---- compiling ---- */
 
-typedef struct option_list { char *text; const char *items[MAX_OPTIONS]; int count; } option_list;
+typedef struct option_list {
+    char *text;
+    const char *items[MAX_OPTIONS];
+    int count;
+} option_list;
 
 /* Splits at blanks, in a copy; the target comes first unless the caller names one. */
 static gale_status split_options(const char *target, const char *options, option_list *out)
@@ -187,27 +194,30 @@ static gale_status compile(const rtc *r, const char *text, const option_list *op
     void *program = NULL;
     gale__str log = {0};
     int code = r->create(&program, text, "kernel.cu", 0, NULL, NULL);
-    if (code) return gale__fail(code == 1 ? GALE_NO_MEMORY : GALE_BUILD, "%s: %s", r->maker->rtc_label, r->error_text(code));
+    if (code)
+        return gale__fail(code == 1 ? GALE_NO_MEMORY : GALE_BUILD, "%s: %s", r->maker->rtc_label, r->error_text(code));
     uint64_t begin = gale__time_ns();
     code = r->compile(program, options->count, options->items);
     if (code || gale__log_on(GALE__DEBUG)) add_log(r, program, &log);
     if (gale__log_on(GALE__DEBUG)) {
-        gale__log(GALE__DEBUG, "%s: %zu bytes of text in %.1f ms", r->maker->rtc_label, strlen(text), (double)(gale__time_ns() - begin) / 1e6);
+        gale__log(GALE__DEBUG, "%s: %zu bytes of text in %.1f ms", r->maker->rtc_label, strlen(text),
+            (double)(gale__time_ns() - begin) / 1e6);
         for (int i = 0; i < options->count; i++) gale__log(GALE__DEBUG, "option %s", options->items[i]);
         log_lines(text);
         log_lines(gale__str_text(&log));
     }
     gale_status status;
     if (code)
-        status = gale__fail(code == 1 ? GALE_NO_MEMORY : GALE_BUILD, "%s: %s\n%s", r->maker->rtc_label, r->error_text(code), gale__str_text(&log));
+        status = gale__fail(code == 1 ? GALE_NO_MEMORY : GALE_BUILD, "%s: %s\n%s", r->maker->rtc_label,
+            r->error_text(code), gale__str_text(&log));
     else status = take_code(r, program, out);
     gale__str_finish(&log);
     r->destroy(&program);
     return status;
 }
 
-gale_status gale__rtc_compile(const gale__cu_maker *maker, int driver_major, bool ours, const char *text, const char *target, const char *options,
-                              gale__bytes *out)
+gale_status gale__rtc_compile(const gale__cu_maker *maker, int driver_major, bool ours, const char *text,
+    const char *target, const char *options, gale__bytes *out)
 {
     const rtc *r;
     option_list list = {0};

@@ -4,13 +4,13 @@
 #include "device/cuda/driver.h"
 
 /* Compiles `text`.  target: "sm_90" (machine code), "compute_90" (PTX), or "" (hipRTC: the current device).  options:
- * separated by blanks.  driver_major: a compiler no newer than the driver is preferred, since it may not load what a newer one
- * makes; 0 for none.  ours: text of our printers, which needs nothing of CUDA's run time and is cached by us.  The compiler's own
- * message is in the error (GALE_BUILD). */
-gale_status gale__rtc_compile(const gale__cu_maker *maker, int driver_major, bool ours, const char *text, const char *target, const char *options,
-                              gale__bytes *out);
-/* The target for a device of this compute capability: its own when the compiler knows it, else PTX of the newest older one.
- * GALE_UNSUPPORTED when the device is older than all it knows. */
+ * separated by blanks.  driver_major: a compiler no newer than the driver is preferred, since it may not load what a
+ * newer one makes; 0 for none.  ours: text of our printers, which needs nothing of CUDA's run time and is cached by us.
+ * The compiler's own message is in the error (GALE_BUILD). */
+gale_status gale__rtc_compile(const gale__cu_maker *maker, int driver_major, bool ours, const char *text,
+    const char *target, const char *options, gale__bytes *out);
+/* The target for a device of this compute capability: its own when the compiler knows it, else PTX of the newest older
+ * one. GALE_UNSUPPORTED when the device is older than all it knows. */
 gale_status gale__rtc_target(const gale__cu_maker *maker, int driver_major, int arch, char *target, size_t size);
 
 /* For checks without a device. */

@@ -34,7 +34,7 @@ static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *cap
         .subgroup = attribute_u32(api, device, GALE__CU_WARP_SIZE),
         .group_max = attribute_u32(api, device, GALE__CU_MAX_THREADS_PER_BLOCK),
         .groups_max = {attribute_u32(api, device, GALE__CU_GRID_X), attribute_u32(api, device, GALE__CU_GRID_Y),
-                       attribute_u32(api, device, GALE__CU_GRID_Z)},
+            attribute_u32(api, device, GALE__CU_GRID_Z)},
         /* What a kernel may declare; more is there for kernels that ask at launch, which ours do not. */
         .shared_bytes = attribute_u32(api, device, GALE__CU_SHARED_PER_BLOCK),
         .arch = arch > 0 ? (uint32_t)arch : 0,
@@ -45,7 +45,12 @@ static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *cap
         .corners = cuda && arch >= 80,
         .own_math = cuda,
         .exact_division = true,
-        .f64 = true, .i64 = true, .float_atomics = true, .subgroup_ops = true, .storage8 = true, .storage16 = true,
+        .f64 = true,
+        .i64 = true,
+        .float_atomics = true,
+        .subgroup_ops = true,
+        .storage8 = true,
+        .storage16 = true,
         .unified_memory = attribute(api, device, GALE__CU_INTEGRATED) > 0,
         .capture = api->has_capture,
     };
@@ -72,8 +77,8 @@ static void driver_words(const gale__cu_api *api, char *text, size_t size)
     const gale__cu_maker *m = api->maker;
     char kernel[48] = "";
     if (!m->hip) kernel_driver(kernel, sizeof kernel);
-    snprintf(text, size, "%s %d.%d%s%s", m->label, api->version / m->major_unit, api->version % m->major_unit / m->minor_unit,
-             kernel[0] ? ", driver " : "", kernel);
+    snprintf(text, size, "%s %d.%d%s%s", m->label, api->version / m->major_unit,
+        api->version % m->major_unit / m->minor_unit, kernel[0] ? ", driver " : "", kernel);
 }
 
 static void fill_id(const gale__cu_api *api, int device, char *text, size_t size)
@@ -85,7 +90,8 @@ static void fill_id(const gale__cu_api *api, int device, char *text, size_t size
     }
     size_t at = 0;
     for (int i = 0; i < 16; i++)
-        at += (size_t)snprintf(text + at, size - at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+        at +=
+            (size_t)snprintf(text + at, size - at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 }
 
 static gale_status fill_devices(const gale__cu_api *api, int count, gale__probe *out)
@@ -98,7 +104,8 @@ static gale_status fill_devices(const gale__cu_api *api, int count, gale__probe 
         int device = 0;
         if (api->device_get(&device, i)) continue;
         *info = (gale_device_info){.backend = api->maker->hip ? "hip" : "cuda", .index = i};
-        if (api->device_name(info->name, sizeof info->name, device)) snprintf(info->name, sizeof info->name, "%s device %d", api->maker->label, i);
+        if (api->device_name(info->name, sizeof info->name, device))
+            snprintf(info->name, sizeof info->name, "%s device %d", api->maker->label, i);
         snprintf(info->vendor, sizeof info->vendor, "%s", api->maker->vendor);
         driver_words(api, info->driver, sizeof info->driver);
         fill_id(api, device, info->id, sizeof info->id);
@@ -151,12 +158,16 @@ static void no_cuda_library(gale__probe *out)
 {
     bool module = gale__file_exists("/proc/driver/nvidia/version"), node = gale__file_exists("/dev/nvidia0");
     if (module || node) {
-        SAY(reason, "library not found: libcuda.so.1, though NVIDIA's kernel driver is %s", module ? "loaded" : "there (/dev/nvidia0)");
-        SAY(remedy, "install libcuda1 (Debian) or libnvidia-compute-NNN (Ubuntu) of the kernel driver's version; in a container: "
+        SAY(reason, "library not found: libcuda.so.1, though NVIDIA's kernel driver is %s",
+            module ? "loaded" : "there (/dev/nvidia0)");
+        SAY(remedy, "install libcuda1 (Debian) or libnvidia-compute-NNN (Ubuntu) of the kernel driver's version; in a "
+                    "container: "
                     "--gpus all, NVIDIA_DRIVER_CAPABILITIES=compute,utility");
     } else if (has_card("0x10de")) {
-        SAY(reason, "an NVIDIA card is there, but its driver is not installed (libcuda.so.1 not found, kernel driver not loaded)");
-        SAY(remedy, "install nvidia-driver and libcuda1 (Debian, non-free) or nvidia-driver-NNN (Ubuntu), then restart");
+        SAY(reason, "an NVIDIA card is there, but its driver is not installed (libcuda.so.1 not found, kernel driver "
+                    "not loaded)");
+        SAY(remedy,
+            "install nvidia-driver and libcuda1 (Debian, non-free) or nvidia-driver-NNN (Ubuntu), then restart");
     } else {
         SAY(reason, "No GPU detected: no NVIDIA card, kernel driver or libcuda.so.1 on this machine");
         SAY(remedy, "with a card in place: install nvidia-driver and libcuda1 (Debian, non-free)");
@@ -175,13 +186,21 @@ static void no_hip_library(gale__probe *out)
 }
 
 /* What a failed start means, where the driver's own words do not say it. */
-static const struct { int code; bool hip; const char *reason, *remedy; } start_rows[] = {
+static const struct {
+    int code;
+    bool hip;
+    const char *reason, *remedy;
+} start_rows[] = {
     {GALE__CU_STUB_LIBRARY, false, "the stub library of the CUDA toolkit was opened instead of the driver",
-     "take .../lib64/stubs out of LD_LIBRARY_PATH; install libcuda1 (Debian)"},
-    {GALE__CU_SYSTEM_NOT_READY, false, "the system is not ready: NVSwitch needs the fabric manager", "start nvidia-fabricmanager"},
-    {GALE__CU_SYSTEM_DRIVER_MISMATCH, false, "libcuda and the kernel driver have different versions", "restart the machine, or install both from one version"},
-    {GALE__CU_COMPAT_NOT_SUPPORTED, false, "the compatibility package's libcuda does not serve this card", "remove cuda-compat, or update the driver"},
-    {GALE__CU_UNKNOWN, false, "the driver does not start", "load its module: sudo modprobe nvidia_uvm (often needed after suspend)"},
+        "take .../lib64/stubs out of LD_LIBRARY_PATH; install libcuda1 (Debian)"},
+    {GALE__CU_SYSTEM_NOT_READY, false, "the system is not ready: NVSwitch needs the fabric manager",
+        "start nvidia-fabricmanager"},
+    {GALE__CU_SYSTEM_DRIVER_MISMATCH, false, "libcuda and the kernel driver have different versions",
+        "restart the machine, or install both from one version"},
+    {GALE__CU_COMPAT_NOT_SUPPORTED, false, "the compatibility package's libcuda does not serve this card",
+        "remove cuda-compat, or update the driver"},
+    {GALE__CU_UNKNOWN, false, "the driver does not start",
+        "load its module: sudo modprobe nvidia_uvm (often needed after suspend)"},
     {GALE__CU_NOT_PERMITTED, false, "the driver is not permitted to start", "check the container's device permissions"},
 };
 
@@ -213,10 +232,13 @@ static void no_device(const gale__cu_maker *maker, gale__probe *out)
     } else if (no_permission(maker, out)) {
         return;
     } else if (maker->hip) {
-        SAY(reason, "No GPU detected: the HIP driver finds no device%s", gale__file_exists("/dev/kfd") ? "" : " (/dev/kfd is missing: amdgpu is not loaded)");
-        SAY(remedy, "load amdgpu; in a container: --device /dev/kfd --device /dev/dri --group-add render --group-add video");
+        SAY(reason, "No GPU detected: the HIP driver finds no device%s",
+            gale__file_exists("/dev/kfd") ? "" : " (/dev/kfd is missing: amdgpu is not loaded)");
+        SAY(remedy,
+            "load amdgpu; in a container: --device /dev/kfd --device /dev/dri --group-add render --group-add video");
     } else {
-        SAY(reason, "No GPU detected: the CUDA driver finds no device%s", gale__file_exists("/dev/nvidia0") ? "" : " (/dev/nvidia0 is missing)");
+        SAY(reason, "No GPU detected: the CUDA driver finds no device%s",
+            gale__file_exists("/dev/nvidia0") ? "" : " (/dev/nvidia0 is missing)");
         SAY(remedy, "load the kernel driver: sudo modprobe nvidia; in a container: --gpus all");
     }
 }

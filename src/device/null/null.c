@@ -7,11 +7,25 @@
 #include <string.h>
 
 static const gale_device_caps generous = {
-    .memory_bytes = (uint64_t)64 << 30, .memory_free_bytes = (uint64_t)64 << 30, .alloc_max_bytes = (uint64_t)64 << 30,
-    .compute_units = 16, .clock_mhz = 1000, .subgroup = 32, .group_max = 1024, .groups_max = {INT32_MAX, 65535, 65535},
-    .shared_bytes = 48 << 10, .push_bytes = 256,
-    .f16 = true, .f64 = true, .i64 = true, .subgroup_ops = true, .capture = true, .storage8 = true, .storage16 = true,
-    .exact_division = true, .software = true,
+    .memory_bytes = (uint64_t)64 << 30,
+    .memory_free_bytes = (uint64_t)64 << 30,
+    .alloc_max_bytes = (uint64_t)64 << 30,
+    .compute_units = 16,
+    .clock_mhz = 1000,
+    .subgroup = 32,
+    .group_max = 1024,
+    .groups_max = {INT32_MAX, 65535, 65535},
+    .shared_bytes = 48 << 10,
+    .push_bytes = 256,
+    .f16 = true,
+    .f64 = true,
+    .i64 = true,
+    .subgroup_ops = true,
+    .capture = true,
+    .storage8 = true,
+    .storage16 = true,
+    .exact_division = true,
+    .software = true,
 };
 
 /* One lock for all: this device is for tests, and counting must be exact. */
@@ -26,11 +40,19 @@ static uint64_t next_address = 1 << 20;
 static uint64_t fail_launch; /* launches until one fails; 0: none does */
 
 /* A stream, while it is captured, and a capture keep how many commands they hold of each kind. */
-typedef struct tally { bool on; uint64_t launches, copies, fills; } tally;
+typedef struct tally {
+    bool on;
+    uint64_t launches, copies, fills;
+} tally;
 
 /* A stream remembers what was used on it since it was last waited for: more than this many are not told apart. */
 enum { USED = 64 };
-typedef struct queue { tally tally; const gale__mem *used[USED]; int n_used; struct queue *next; } queue;
+typedef struct queue {
+    tally tally;
+    const gale__mem *used[USED];
+    int n_used;
+    struct queue *next;
+} queue;
 static queue *queues;
 
 static void make_lock(void) { gale__mutex_init(&lock); }
@@ -288,12 +310,25 @@ static gale_status capture_replay(gale_stream *stream, gale_capture *capture)
 static void capture_destroy(gale_capture *capture) { gale__free(capture->impl); }
 
 const gale__backend gale__backend_null = {
-    .name = "null", 
-    .probe = probe, .open = open_device, .close = close_device,
-    .alloc = alloc, .free = release, .memory_info = memory_info,
-    .stream_create = stream_create, .stream_destroy = stream_destroy,
-    .upload = upload, .download = download, .copy = copy, .fill = fill,
-    .build = build, .launch = launch, .sync = sync,
+    .name = "null",
+    .probe = probe,
+    .open = open_device,
+    .close = close_device,
+    .alloc = alloc,
+    .free = release,
+    .memory_info = memory_info,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .upload = upload,
+    .download = download,
+    .copy = copy,
+    .fill = fill,
+    .build = build,
+    .launch = launch,
+    .sync = sync,
     GALE__IN_PLACE,
-    .capture_begin = capture_begin, .capture_end = capture_end, .capture_replay = capture_replay, .capture_destroy = capture_destroy,
+    .capture_begin = capture_begin,
+    .capture_end = capture_end,
+    .capture_replay = capture_replay,
+    .capture_destroy = capture_destroy,
 };

@@ -10,7 +10,8 @@ static const char *const symbols[] = {
 #undef X
 };
 static gale__cl table;
-static gale__library library = {sonames, symbols, sizeof symbols / sizeof *symbols, &table, "it is older than OpenCL 1.2", NULL};
+static gale__library library = {
+    sonames, symbols, sizeof symbols / sizeof *symbols, &table, "it is older than OpenCL 1.2", NULL};
 
 gale_status gale__cl_load(const gale__cl **cl, const char **soname)
 {

@@ -32,7 +32,9 @@ static gale_status find_device(gale__cl_device *d, int index)
     GALE_TRY(gale__cl_find(d->cl, &why, &found, &count));
     gale_status status = GALE_OK;
     if (index < count) d->id = found[index].device;
-    else status = gale__fail(GALE_NO_DEVICE, "opencl device %d: there are %d%s%s", index, count, count ? "" : ", because ", count ? "" : why.reason);
+    else
+        status = gale__fail(GALE_NO_DEVICE, "opencl device %d: there are %d%s%s", index, count,
+            count ? "" : ", because ", count ? "" : why.reason);
     gale__free(found);
     return status;
 }
@@ -66,7 +68,8 @@ static gale_status open_device(gale_device *device)
  * moving it to the device makes it show here. */
 static cl_int settle(gale__cl_device *d, cl_mem buffer)
 {
-    cl_int e = d->cl->clEnqueueMigrateMemObjects(d->queue, 1, &buffer, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, NULL, NULL);
+    cl_int e =
+        d->cl->clEnqueueMigrateMemObjects(d->queue, 1, &buffer, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, NULL, NULL);
     return e == CL_SUCCESS ? d->cl->clFinish(d->queue) : e;
 }
 
@@ -76,9 +79,12 @@ static gale_status alloc_memory(gale_device *device, gale__mem_kind kind, size_t
     bool host = kind == GALE__MEM_HOST;
     void *at = NULL;
     cl_int e = CL_SUCCESS;
-    cl_mem buffer = d->cl->clCreateBuffer(d->context, CL_MEM_READ_WRITE | (host ? CL_MEM_ALLOC_HOST_PTR : 0), size, NULL, &e);
+    cl_mem buffer =
+        d->cl->clCreateBuffer(d->context, CL_MEM_READ_WRITE | (host ? CL_MEM_ALLOC_HOST_PTR : 0), size, NULL, &e);
     if (!buffer) return gale__cl_fail(e, "clCreateBuffer of %zu bytes", size);
-    if (host) at = d->cl->clEnqueueMapBuffer(d->queue, buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, NULL, NULL, &e);
+    if (host)
+        at = d->cl->clEnqueueMapBuffer(
+            d->queue, buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, NULL, NULL, &e);
     else e = settle(d, buffer);
     if (e != CL_SUCCESS) {
         d->cl->clReleaseMemObject(buffer);
@@ -92,7 +98,8 @@ static void free_memory(gale_device *device, gale__mem *mem)
 {
     gale__cl_device *d = gale__cl_of(device);
     if (!mem->handle) return;
-    if (mem->host && d->cl->clEnqueueUnmapMemObject(d->queue, mem->handle, mem->host, 0, NULL, NULL) == CL_SUCCESS) d->cl->clFinish(d->queue);
+    if (mem->host && d->cl->clEnqueueUnmapMemObject(d->queue, mem->handle, mem->host, 0, NULL, NULL) == CL_SUCCESS)
+        d->cl->clFinish(d->queue);
     d->cl->clReleaseMemObject(mem->handle);
     *mem = (gale__mem){0};
 }

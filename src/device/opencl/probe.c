@@ -49,16 +49,20 @@ static bool usable(const gale__cl *cl, cl_device_id id, gale__probe *why)
     text(cl, id, CL_DEVICE_NAME, name, sizeof name);
     int version = version_of(cl, id);
     if (version < 12) {
-        snprintf(why->reason, sizeof why->reason, "%s: version too old: OpenCL %d.%d, and 1.2 is needed", name, version / 10, version % 10);
+        snprintf(why->reason, sizeof why->reason, "%s: version too old: OpenCL %d.%d, and 1.2 is needed", name,
+            version / 10, version % 10);
         snprintf(why->remedy, sizeof why->remedy, "install a newer OpenCL driver");
         return false;
     }
-    if (!number(cl, id, CL_DEVICE_AVAILABLE, sizeof(cl_bool)) || !number(cl, id, CL_DEVICE_COMPILER_AVAILABLE, sizeof(cl_bool))) {
-        snprintf(why->reason, sizeof why->reason, "%s: the driver says that the device or its compiler is not available", name);
+    if (!number(cl, id, CL_DEVICE_AVAILABLE, sizeof(cl_bool)) ||
+        !number(cl, id, CL_DEVICE_COMPILER_AVAILABLE, sizeof(cl_bool))) {
+        snprintf(why->reason, sizeof why->reason,
+            "%s: the driver says that the device or its compiler is not available", name);
         snprintf(why->remedy, sizeof why->remedy, "reinstall the OpenCL driver of this device");
         return false;
     }
-    if (number(cl, id, CL_DEVICE_ADDRESS_BITS, sizeof(cl_uint)) < 64 || !number(cl, id, CL_DEVICE_ENDIAN_LITTLE, sizeof(cl_bool))) {
+    if (number(cl, id, CL_DEVICE_ADDRESS_BITS, sizeof(cl_uint)) < 64 ||
+        !number(cl, id, CL_DEVICE_ENDIAN_LITTLE, sizeof(cl_bool))) {
         snprintf(why->reason, sizeof why->reason, "%s: 64-bit little-endian addresses are needed", name);
         why->remedy[0] = 0;
         return false;
@@ -83,10 +87,13 @@ gale_status gale__cl_find(const gale__cl *cl, gale__probe *why, gale__cl_found *
     if (!n_platforms) {
         snprintf(why->reason, sizeof why->reason, "no OpenCL platform: the loader is there, but no driver");
         snprintf(why->remedy, sizeof why->remedy,
-                 "install the driver of your device: nvidia-opencl-icd, intel-opencl-icd, mesa-opencl-icd, or pocl-opencl-icd for the processor");
+            "install the driver of your device: nvidia-opencl-icd, intel-opencl-icd, mesa-opencl-icd, or "
+            "pocl-opencl-icd for the processor");
     } else {
-        snprintf(why->reason, sizeof why->reason, "no OpenCL device on %u platform%s", n_platforms, n_platforms == 1 ? "" : "s");
-        snprintf(why->remedy, sizeof why->remedy, "check that this user may open the device (group render or video), or install pocl-opencl-icd");
+        snprintf(why->reason, sizeof why->reason, "no OpenCL device on %u platform%s", n_platforms,
+            n_platforms == 1 ? "" : "s");
+        snprintf(why->remedy, sizeof why->remedy,
+            "check that this user may open the device (group render or video), or install pocl-opencl-icd");
     }
     int cpus = 0;
     for (cl_uint p = 0; p < n_platforms; p++) {
@@ -133,10 +140,12 @@ static void describe_caps(const gale__cl *cl, cl_device_id id, gale_device_caps 
     if (!caps->subgroup) caps->subgroup = 1;
     caps->f16 = has_extension(ext, "cl_khr_fp16");
     caps->f64 = number(cl, id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(cl_device_fp_config)) != 0;
-    caps->exact_division = number(cl, id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(cl_device_fp_config)) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+    caps->exact_division =
+        number(cl, id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(cl_device_fp_config)) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     caps->i64 = caps->storage8 = caps->storage16 = true;
     caps->int8_dot = has_extension(ext, "cl_khr_integer_dot_product");
-    caps->subgroup_ops = caps->subgroup > 1 && has_extension(ext, "cl_khr_subgroups") && has_extension(ext, "cl_khr_subgroup_shuffle");
+    caps->subgroup_ops =
+        caps->subgroup > 1 && has_extension(ext, "cl_khr_subgroups") && has_extension(ext, "cl_khr_subgroup_shuffle");
     caps->unified_memory = number(cl, id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)) != 0;
     caps->software = is_cpu(cl, id);
     gale__free(list);
@@ -148,11 +157,13 @@ static void describe_id(const gale__cl *cl, const gale__cl_found *f, int index, 
     uint8_t uuid[16] = {0};
     if (query(cl, f->device, DEVICE_UUID, uuid, sizeof uuid)) {
         size_t used = (size_t)snprintf(out, size, "uuid-");
-        for (int i = 0; i < 16 && used + 2 < size; i++) used += (size_t)snprintf(out + used, size - used, "%02x", uuid[i]);
+        for (int i = 0; i < 16 && used + 2 < size; i++)
+            used += (size_t)snprintf(out + used, size - used, "%02x", uuid[i]);
         return;
     }
     cl_uint bus = 0, slot = 0;
-    if (query(cl, f->device, DEVICE_PCI_BUS_NV, &bus, sizeof bus) && query(cl, f->device, DEVICE_PCI_SLOT_NV, &slot, sizeof slot)) {
+    if (query(cl, f->device, DEVICE_PCI_BUS_NV, &bus, sizeof bus) &&
+        query(cl, f->device, DEVICE_PCI_SLOT_NV, &slot, sizeof slot)) {
         snprintf(out, size, "pci-%02x:%02x", bus, slot);
         return;
     }
@@ -174,7 +185,8 @@ static void describe(const gale__cl *cl, const gale__cl_found *f, int index, gal
     cl->clGetPlatformInfo(f->platform, CL_PLATFORM_NAME, sizeof platform, platform, NULL);
     platform[sizeof platform - 1] = 0;
     int opencl = version_of(cl, f->device);
-    snprintf(info->driver, sizeof info->driver, "%.40s %.30s (OpenCL %d.%d)", platform, version, opencl / 10, opencl % 10);
+    snprintf(
+        info->driver, sizeof info->driver, "%.40s %.30s (OpenCL %d.%d)", platform, version, opencl / 10, opencl % 10);
     describe_id(cl, f, index, info->id, sizeof info->id);
     describe_caps(cl, f->device, &info->caps);
 }
@@ -187,7 +199,8 @@ gale_status gale__cl_probe(gale__probe *out)
     if (status == GALE_NO_MEMORY) return status;
     if (status != GALE_OK) {
         snprintf(out->reason, sizeof out->reason, "%s", gale_error());
-        snprintf(out->remedy, sizeof out->remedy, "install ocl-icd-libopencl1 and the OpenCL driver of your device (pocl-opencl-icd for the processor)");
+        snprintf(out->remedy, sizeof out->remedy,
+            "install ocl-icd-libopencl1 and the OpenCL driver of your device (pocl-opencl-icd for the processor)");
         return GALE_OK;
     }
     snprintf(out->library, sizeof out->library, "%s", soname);

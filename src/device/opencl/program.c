@@ -63,7 +63,8 @@ static gale_status build_text(gale__cl_device *d, const char *text, size_t size,
 static void keep(gale__cl_device *d, cl_program program, const char *key)
 {
     size_t size = 0;
-    if (d->cl->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) != CL_SUCCESS || !size) return;
+    if (d->cl->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) != CL_SUCCESS || !size)
+        return;
     unsigned char *bytes = gale__alloc(size);
     if (bytes && d->cl->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL) == CL_SUCCESS)
         gale__binary_cache_put(key, bytes, size);
@@ -71,7 +72,8 @@ static void keep(gale__cl_device *d, cl_program program, const char *key)
 }
 
 /* Text that includes files is not all there is to the program, so it is compiled every time. */
-static gale_status build_cached(gale_device *device, const char *text, size_t size, const char *options, cl_program *out)
+static gale_status build_cached(
+    gale_device *device, const char *text, size_t size, const char *options, cl_program *out)
 {
     gale__cl_device *d = gale__cl_of(device);
     char key[GALE__BINARY_KEY];
@@ -93,12 +95,14 @@ gale_status gale__cl_build(gale_device *device, const gale__source *source, gale
 {
     gale__cl_device *d = gale__cl_of(device);
     char options[512];
-    const char *exact = source->ours && device->info.caps.exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "";
+    const char *exact =
+        source->ours && device->info.caps.exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "";
     if (snprintf(options, sizeof options, "%s%s", source->options ? source->options : "", exact) >= (int)sizeof options)
         return gale__fail(GALE_LIMIT, "OpenCL compiler options are longer than %zu characters", sizeof options - 1);
     cl_program program = NULL;
     if (source->code == GALE__CODE_TEXT) GALE_TRY(build_cached(device, source->data, source->size, options, &program));
-    else if (source->code == GALE__CODE_BINARY) GALE_TRY(build_binary(d, source->data, source->size, options, &program));
+    else if (source->code == GALE__CODE_BINARY)
+        GALE_TRY(build_binary(d, source->data, source->size, options, &program));
     else return gale__fail(GALE_UNSUPPORTED, "opencl builds kernels from OpenCL C or from a binary of its own driver");
     module->impl = program;
     return GALE_OK;
@@ -129,14 +133,17 @@ gale_status gale__cl_kernel(gale_module *module, gale_kernel *kernel)
         gale__free(k);
         return no_kernel(d, module->impl, kernel->entry, e);
     }
-    /* NVIDIA's driver says 256 even of a kernel that it has compiled for more: one with a size of its own is not asked. */
+    /* NVIDIA's driver says 256 even of a kernel that it has compiled for more: one with a size of its own is not asked.
+     */
     size_t most = 0, made_for[3] = {0}, wanted = (size_t)kernel->group[0] * kernel->group[1] * kernel->group[2];
-    d->cl->clGetKernelWorkGroupInfo(k->kernel, d->id, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof made_for, made_for, NULL);
+    d->cl->clGetKernelWorkGroupInfo(
+        k->kernel, d->id, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof made_for, made_for, NULL);
     e = d->cl->clGetKernelWorkGroupInfo(k->kernel, d->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
     if (e == CL_SUCCESS && !made_for[0] && wanted > most) {
         d->cl->clReleaseKernel(k->kernel);
         gale__free(k);
-        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %zu, and this device runs it with %zu at most", kernel->entry, wanted, most);
+        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %zu, and this device runs it with %zu at most",
+            kernel->entry, wanted, most);
     }
     gale__mutex_init(&k->lock);
     kernel->impl = k;
@@ -164,7 +171,8 @@ static gale_status set_block(const gale__cl *cl, cl_kernel kernel, const char *e
     uint64_t block[MAX_BLOCK / 8];
     size_t pointers = 8u * (size_t)l->n_refs, words = 4u * (size_t)l->n_words, size = pointers + words;
     if (l->n_refs) size = (size + 7) & ~(size_t)7; /* the struct is padded to its ulongs */
-    if (size > sizeof block) return gale__fail(GALE_LIMIT, "kernel %s: %zu bytes of parameters, at most %zu", entry, size, sizeof block);
+    if (size > sizeof block)
+        return gale__fail(GALE_LIMIT, "kernel %s: %zu bytes of parameters, at most %zu", entry, size, sizeof block);
     memset(block, 0, size);
     for (int i = 0; i < l->n_refs; i++) {
         cl_mem mem = l->refs[i].mem ? l->refs[i].mem->handle : NULL;
@@ -180,7 +188,8 @@ static gale_status set_block(const gale__cl *cl, cl_kernel kernel, const char *e
 
 /* A buffer of a user's kernel: the block itself, or a part of it that begins where the buffer does.  The part must live
  * until the launch is queued, since a kernel does not hold its arguments. */
-static gale_status set_buffer(gale__cl_device *d, cl_kernel kernel, const char *entry, int i, gale__ref ref, cl_mem *part)
+static gale_status set_buffer(
+    gale__cl_device *d, cl_kernel kernel, const char *entry, int i, gale__ref ref, cl_mem *part)
 {
     cl_mem mem = ref.mem ? ref.mem->handle : NULL;
     cl_int e = CL_SUCCESS;
@@ -188,15 +197,18 @@ static gale_status set_buffer(gale__cl_device *d, cl_kernel kernel, const char *
         cl_buffer_region region = {ref.offset, ref.mem->size - ref.offset};
         mem = *part = d->cl->clCreateSubBuffer(mem, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &e);
         if (!mem)
-            return gale__cl_fail(e, "kernel %s: buffer %d at offset %zu (this device wants multiples of %zu)", entry, i, (size_t)ref.offset, d->sub_align);
+            return gale__cl_fail(e, "kernel %s: buffer %d at offset %zu (this device wants multiples of %zu)", entry, i,
+                (size_t)ref.offset, d->sub_align);
     }
     e = d->cl->clSetKernelArg(kernel, (cl_uint)i, sizeof mem, &mem);
     return e == CL_SUCCESS ? GALE_OK : bad_argument(e, entry, i);
 }
 
-static gale_status set_plain(gale__cl_device *d, cl_kernel kernel, const char *entry, const gale__launch *l, cl_mem *parts)
+static gale_status set_plain(
+    gale__cl_device *d, cl_kernel kernel, const char *entry, const gale__launch *l, cl_mem *parts)
 {
-    if (l->n_refs > MAX_BUFFERS) return gale__fail(GALE_LIMIT, "kernel %s: %d buffers, at most %d", entry, l->n_refs, MAX_BUFFERS);
+    if (l->n_refs > MAX_BUFFERS)
+        return gale__fail(GALE_LIMIT, "kernel %s: %d buffers, at most %d", entry, l->n_refs, MAX_BUFFERS);
     for (int i = 0; i < l->n_refs; i++) GALE_TRY(set_buffer(d, kernel, entry, i, l->refs[i], &parts[i]));
     for (int i = 0; i < l->n_words; i++) {
         cl_int e = d->cl->clSetKernelArg(kernel, (cl_uint)(l->n_refs + i), sizeof l->words[i], &l->words[i]);

@@ -2,7 +2,7 @@
  * OpenCL has no wait with a time-out and a hung device must be told apart from a busy one. */
 #include "device/opencl/opencl.h"
 
-#define SPIN_NS 50000u       /* short waits: no sleep at all */
+#define SPIN_NS 50000u /* short waits: no sleep at all */
 #define SLEEP_MAX_NS 1000000u
 
 static cl_command_queue queue_of(const gale_stream *stream) { return stream->impl; }
@@ -22,7 +22,8 @@ gale_status gale__cl_wait(const gale__cl_device *d, cl_event event, const char *
         }
         uint64_t waited = gale__time_ns() - start;
         if (limit_ns && waited > limit_ns)
-            return gale__fail(GALE_TIMEOUT, "%s: no answer from the device for %.0f s (GALE_WATCHDOG_S)", what, (double)limit_ns * 1e-9);
+            return gale__fail(GALE_TIMEOUT, "%s: no answer from the device for %.0f s (GALE_WATCHDOG_S)", what,
+                (double)limit_ns * 1e-9);
         if (waited > SPIN_NS) gale__sleep_ns(waited / 8 < SLEEP_MAX_NS ? waited / 8 : SLEEP_MAX_NS);
     }
 }
@@ -44,29 +45,35 @@ void gale__cl_stream_destroy(gale_stream *stream)
 gale_status gale__cl_upload(gale_stream *stream, gale__ref to, gale__ref host, size_t size)
 {
     const char *at = (const char *)host.mem->host + host.offset;
-    cl_int e = gale__cl_of(stream->device)->cl->clEnqueueWriteBuffer(queue_of(stream), to.mem->handle, CL_FALSE, to.offset, size, at, 0, NULL, NULL);
+    cl_int e =
+        gale__cl_of(stream->device)
+            ->cl->clEnqueueWriteBuffer(queue_of(stream), to.mem->handle, CL_FALSE, to.offset, size, at, 0, NULL, NULL);
     return e == CL_SUCCESS ? GALE_OK : gale__cl_fail(e, "clEnqueueWriteBuffer of %zu bytes", size);
 }
 
 gale_status gale__cl_download(gale_stream *stream, gale__ref from, gale__ref host, size_t size)
 {
     char *at = (char *)host.mem->host + host.offset;
-    cl_int e = gale__cl_of(stream->device)->cl->clEnqueueReadBuffer(queue_of(stream), from.mem->handle, CL_FALSE, from.offset, size, at, 0, NULL, NULL);
+    cl_int e = gale__cl_of(stream->device)
+                   ->cl->clEnqueueReadBuffer(
+                       queue_of(stream), from.mem->handle, CL_FALSE, from.offset, size, at, 0, NULL, NULL);
     return e == CL_SUCCESS ? GALE_OK : gale__cl_fail(e, "clEnqueueReadBuffer of %zu bytes", size);
 }
 
 gale_status gale__cl_copy(gale_stream *stream, gale__ref to, gale__ref from, size_t size)
 {
-    cl_int e = gale__cl_of(stream->device)->cl->clEnqueueCopyBuffer(queue_of(stream), from.mem->handle, to.mem->handle, from.offset, to.offset,
-                                                                    size, 0, NULL, NULL);
+    cl_int e = gale__cl_of(stream->device)
+                   ->cl->clEnqueueCopyBuffer(
+                       queue_of(stream), from.mem->handle, to.mem->handle, from.offset, to.offset, size, 0, NULL, NULL);
     return e == CL_SUCCESS ? GALE_OK : gale__cl_fail(e, "clEnqueueCopyBuffer of %zu bytes", size);
 }
 
 /* Offset and size are whole patterns, as OpenCL wants them: the front sees to it. */
 gale_status gale__cl_fill(gale_stream *stream, gale__ref to, size_t size, uint64_t pattern, size_t pattern_bytes)
 {
-    cl_int e = gale__cl_of(stream->device)->cl->clEnqueueFillBuffer(queue_of(stream), to.mem->handle, &pattern, pattern_bytes, to.offset, size,
-                                                                    0, NULL, NULL);
+    cl_int e = gale__cl_of(stream->device)
+                   ->cl->clEnqueueFillBuffer(
+                       queue_of(stream), to.mem->handle, &pattern, pattern_bytes, to.offset, size, 0, NULL, NULL);
     return e == CL_SUCCESS ? GALE_OK : gale__cl_fail(e, "clEnqueueFillBuffer of %zu bytes", size);
 }
 

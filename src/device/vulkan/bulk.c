@@ -1,13 +1,14 @@
-/* Large copies and fills inside the device's memory, by kernels of our own: a driver's copy command may run at a fifth of
- * the memory's rate (NVIDIA's on a queue that only computes does). */
+/* Large copies and fills inside the device's memory, by kernels of our own: a driver's copy command may run at a fifth
+ * of the memory's rate (NVIDIA's on a queue that only computes does). */
 #include "device/vulkan/vulkan.h"
 #include <spirv/unified1/spirv.h>
 
 #define GROUP 256u
-#define VECTOR 16u                            /* bytes that a thread moves */
-#define GROUPS_MAX 65535u                     /* what every device takes */
-#define BULK_BYTES ((size_t)1 << 20)          /* below this the command is as good */
+#define VECTOR 16u                   /* bytes that a thread moves */
+#define GROUPS_MAX 65535u            /* what every device takes */
+#define BULK_BYTES ((size_t)1 << 20) /* below this the command is as good */
 
+/* clang-format off */
 #define I(op, words) (uint32_t)((words) << 16 | SpvOp##op)
 enum { VOID = 1, FN, U32, U64, BOOL, V3, V4, P_V3, ID, BLOCK, P_BLOCK, PUSH, PP_U64, PP_U32, P_V4, N0, N1, N2, L16, L32, COPY, FILL = COPY + 32, BOUND = FILL + 32 };
 
@@ -60,16 +61,22 @@ static const uint32_t words[] = {
     I(CompositeConstruct, 7), V4, FILL + 15, FILL + 16, FILL + 18, FILL + 16, FILL + 18,
     END(FILL),
 };
+/* clang-format on */
 
 static VkPipeline make_pipeline(gale__vk_device *d, VkShaderModule module, const char *entry)
 {
     VkPipeline made = VK_NULL_HANDLE;
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .stage = VK_SHADER_STAGE_COMPUTE_BIT, .module = module, .pName = entry},
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+            .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+            .module = module,
+            .pName = entry},
         .layout = d->layout,
     };
-    return d->fn.vkCreateComputePipelines(d->handle, VK_NULL_HANDLE, 1, &info, NULL, &made) == VK_SUCCESS ? made : VK_NULL_HANDLE;
+    return d->fn.vkCreateComputePipelines(d->handle, VK_NULL_HANDLE, 1, &info, NULL, &made) == VK_SUCCESS
+               ? made
+               : VK_NULL_HANDLE;
 }
 
 /* On first need; a device that fails here goes on with the driver's commands. */
@@ -80,7 +87,8 @@ static bool have_pipelines(gale__vk_device *d)
     if (!d->bulk.tried) {
         d->bulk.tried = true;
         VkShaderModule module = VK_NULL_HANDLE;
-        VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof words, .pCode = words};
+        VkShaderModuleCreateInfo info = {
+            .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof words, .pCode = words};
         if (d->fn.vkCreateShaderModule(d->handle, &info, NULL, &module) == VK_SUCCESS) {
             d->bulk.copy = make_pipeline(d, module, "copy");
             d->bulk.fill = make_pipeline(d, module, "fill");
@@ -99,13 +107,17 @@ void gale__vk_bulk_finish(gale__vk_device *d)
 }
 
 /* Dispatches that touch different places need no order among themselves. */
-static void dispatch(gale__vk_device *d, gale__vk_recorder *rec, VkPipeline pipeline, uint64_t to, uint64_t second, bool moves, size_t vectors)
+static void dispatch(gale__vk_device *d, gale__vk_recorder *rec, VkPipeline pipeline, uint64_t to, uint64_t second,
+    bool moves, size_t vectors)
 {
     rec->bound = pipeline;
     d->fn.vkCmdBindPipeline(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     for (size_t done = 0, n; done < vectors; done += n) {
         n = vectors - done < (size_t)GROUPS_MAX * GROUP ? vectors - done : (size_t)GROUPS_MAX * GROUP;
-        struct { uint64_t to, second; uint32_t n; } block = {to + done * VECTOR, moves ? second + done * VECTOR : second, (uint32_t)n};
+        struct {
+            uint64_t to, second;
+            uint32_t n;
+        } block = {to + done * VECTOR, moves ? second + done * VECTOR : second, (uint32_t)n};
         d->fn.vkCmdPushConstants(rec->commands, d->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 20, &block);
         d->fn.vkCmdDispatch(rec->commands, (uint32_t)((n + GROUP - 1) / GROUP), 1, 1);
     }

@@ -35,7 +35,8 @@ gale_status gale__vk_capture_grow(gale__vk_device *d, gale__vk_capture *c)
 
 static gale_status begin(gale__vk_device *d, gale__vk_capture *c)
 {
-    VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, .queueFamilyIndex = d->physical.family};
+    VkCommandPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, .queueFamilyIndex = d->physical.family};
     VkResult r = d->fn.vkCreateCommandPool(d->handle, &pool, NULL, &c->pool);
     if (r != VK_SUCCESS) return gale__vk_fail(r, "vkCreateCommandPool");
     VkCommandBufferAllocateInfo info = {
@@ -46,7 +47,8 @@ static gale_status begin(gale__vk_device *d, gale__vk_capture *c)
     };
     r = d->fn.vkAllocateCommandBuffers(d->handle, &info, &c->rec.commands);
     if (r != VK_SUCCESS) return gale__vk_fail(r, "vkAllocateCommandBuffers");
-    VkCommandBufferBeginInfo how = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
+    VkCommandBufferBeginInfo how = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
     r = d->fn.vkBeginCommandBuffer(c->rec.commands, &how);
     return r == VK_SUCCESS ? GALE_OK : gale__vk_fail(r, "vkBeginCommandBuffer");
 }
@@ -84,7 +86,8 @@ gale_status gale__vk_capture_end(gale_stream *stream, gale_capture *capture)
     return GALE_OK;
 }
 
-/* The capture remembers its last replay, to outlive it; replayed on another stream, it lets the former one end first. */
+/* The capture remembers its last replay, to outlive it; replayed on another stream, it lets the former one end first.
+ */
 gale_status gale__vk_capture_replay(gale_stream *stream, gale_capture *capture)
 {
     gale__vk_stream *s = stream->impl;

@@ -4,8 +4,8 @@
 
 static gale_status load_device(gale__vk_device *d)
 {
-#define DEVICE(name)                                                             \
-    d->fn.name = (PFN_##name)d->fn.vkGetDeviceProcAddr(d->handle, #name);        \
+#define DEVICE(name)                                                      \
+    d->fn.name = (PFN_##name)d->fn.vkGetDeviceProcAddr(d->handle, #name); \
     if (!d->fn.name) return gale__fail(GALE_UNSUPPORTED, "the Vulkan driver has no %s", #name);
 #include "device/vulkan/symbols.def"
     return GALE_OK;
@@ -19,7 +19,9 @@ static gale_status choose(gale__vk_device *d, int index)
     GALE_TRY(gale__vk_find(&d->instance, &why, &list, &count));
     gale_status status = GALE_OK;
     if (index < count) d->physical = list[index];
-    else status = gale__fail(GALE_NO_DEVICE, "vulkan device %d: there are %d%s%s", index, count, count ? "" : ", because ", count ? "" : why.reason);
+    else
+        status = gale__fail(GALE_NO_DEVICE, "vulkan device %d: there are %d%s%s", index, count,
+            count ? "" : ", because ", count ? "" : why.reason);
     gale__free(list);
     return status;
 }
@@ -113,17 +115,22 @@ static const VkMemoryPropertyFlags wishes[][3] = {
     [GALE__VK_PARAMS] = {SEEN | NEAR, SEEN | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, SEEN},
 };
 
-static VkResult take_memory(gale__vk_device *d, gale__vk_place place, const VkMemoryRequirements *need, VkDeviceMemory *out)
+static VkResult take_memory(
+    gale__vk_device *d, gale__vk_place place, const VkMemoryRequirements *need, VkDeviceMemory *out)
 {
-    VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO, .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
-    VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags, .allocationSize = need->size};
+    VkMemoryAllocateFlagsInfo flags = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO, .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+    VkMemoryAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags, .allocationSize = need->size};
     VkResult r = VK_ERROR_OUT_OF_DEVICE_MEMORY;
     uint32_t tried = 0;
     for (int w = 0; w < 3; w++) {
         for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++) {
             const VkMemoryType *type = &d->memory.memoryTypes[i];
             uint32_t bit = 1u << i;
-            if ((tried & bit) || !(need->memoryTypeBits & bit) || (type->propertyFlags & wishes[place][w]) != wishes[place][w]) continue;
+            if ((tried & bit) || !(need->memoryTypeBits & bit) ||
+                (type->propertyFlags & wishes[place][w]) != wishes[place][w])
+                continue;
             if (d->memory.memoryHeaps[type->heapIndex].size < need->size) continue;
             tried |= bit;
             info.memoryTypeIndex = i;
@@ -141,21 +148,23 @@ gale_status gale__vk_mem_alloc(gale__vk_device *d, gale__vk_place place, size_t 
     VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = size ? size : 1,
-        .usage = VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        .usage = VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
     };
     VkBuffer buffer = VK_NULL_HANDLE;
     VkDeviceMemory memory = VK_NULL_HANDLE;
     VkMemoryRequirements need;
     void *host = NULL;
     if (place == GALE__VK_DEVICE && size > d->physical.info.caps.alloc_max_bytes)
-        return gale__fail(GALE_NO_MEMORY, "%zu bytes, and %s gives at most %llu at once", size, d->name, (unsigned long long)d->physical.info.caps.alloc_max_bytes);
+        return gale__fail(GALE_NO_MEMORY, "%zu bytes, and %s gives at most %llu at once", size, d->name,
+            (unsigned long long)d->physical.info.caps.alloc_max_bytes);
     VkResult r = d->fn.vkCreateBuffer(d->handle, &info, NULL, &buffer);
     if (r != VK_SUCCESS) return gale__vk_fail(r, "vkCreateBuffer of %zu bytes", size);
     d->fn.vkGetBufferMemoryRequirements(d->handle, buffer, &need);
     r = take_memory(d, place, &need, &memory);
     if (r == VK_SUCCESS) r = d->fn.vkBindBufferMemory(d->handle, buffer, memory, 0);
-    if (r == VK_SUCCESS && place != GALE__VK_DEVICE) r = d->fn.vkMapMemory(d->handle, memory, 0, VK_WHOLE_SIZE, 0, &host);
+    if (r == VK_SUCCESS && place != GALE__VK_DEVICE)
+        r = d->fn.vkMapMemory(d->handle, memory, 0, VK_WHOLE_SIZE, 0, &host);
     if (r != VK_SUCCESS) {
         d->fn.vkDestroyBuffer(d->handle, buffer, NULL);
         if (memory) d->fn.vkFreeMemory(d->handle, memory, NULL);

@@ -4,7 +4,7 @@
 typedef struct event_impl {
     gale__vk_timeline *timeline; /* NULL until recorded */
     uint64_t value;
-    VkQueryPool pool;            /* one time stamp; none when the queue has no clock */
+    VkQueryPool pool; /* one time stamp; none when the queue has no clock */
 } event_impl;
 
 gale_status gale__vk_event_create(gale_device *device, gale_event *event)
@@ -12,7 +12,8 @@ gale_status gale__vk_event_create(gale_device *device, gale_event *event)
     gale__vk_device *d = gale__vk_of(device);
     event_impl *e = gale__calloc(1, sizeof *e);
     if (!e) return GALE_NO_MEMORY;
-    VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = 1};
+    VkQueryPoolCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = 1};
     VkResult r = d->physical.timestamp_bits ? d->fn.vkCreateQueryPool(d->handle, &info, NULL, &e->pool) : VK_SUCCESS;
     if (r != VK_SUCCESS) {
         gale__free(e);
@@ -91,7 +92,8 @@ gale_status gale__vk_stream_wait(gale_stream *stream, gale_event *event)
 static gale_status get_ticks(gale__vk_device *d, event_impl *e, uint64_t *ticks)
 {
     if (!e->pool) return gale__fail(GALE_UNSUPPORTED, "%s: the queue keeps no time", d->name);
-    VkResult r = d->fn.vkGetQueryPoolResults(d->handle, e->pool, 0, 1, sizeof *ticks, ticks, sizeof *ticks, VK_QUERY_RESULT_64_BIT);
+    VkResult r = d->fn.vkGetQueryPoolResults(
+        d->handle, e->pool, 0, 1, sizeof *ticks, ticks, sizeof *ticks, VK_QUERY_RESULT_64_BIT);
     return r == VK_SUCCESS ? GALE_OK : gale__vk_fail(r, "vkGetQueryPoolResults");
 }
 

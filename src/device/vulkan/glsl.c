@@ -31,7 +31,7 @@ gale_status gale__vk_glsl_macro(const char **at, size_t *n, bool *any)
 static gale_status add_macros(gale__arena *arena, const char *options, const char **argv, int *argc)
 {
     size_t n;
-    for (bool any; ; options += n) {
+    for (bool any;; options += n) {
         GALE_TRY(gale__vk_glsl_macro(&options, &n, &any));
         if (!any) return GALE_OK;
         if (*argc == MACROS_MAX) return gale__fail(GALE_LIMIT, "more than %d GLSL options", MACROS_MAX);
@@ -46,7 +46,8 @@ static const char *const compilers[][5] = {
     {"glslangValidator", "-V", "--target-env", "vulkan1.2", NULL},
 };
 
-static gale_status run_compiler(const char *const *first, gale__arena *arena, const char *in, const char *out, const char *options)
+static gale_status run_compiler(
+    const char *const *first, gale__arena *arena, const char *in, const char *out, const char *options)
 {
     const char *argv[MACROS_MAX + 8] = {NULL};
     gale__str said = {0};
@@ -62,16 +63,19 @@ static gale_status run_compiler(const char *const *first, gale__arena *arena, co
     return status;
 }
 
-static gale_status compile_in(const char *folder, const char *text, size_t size, const char *options, uint32_t **words, size_t *count)
+static gale_status compile_in(
+    const char *folder, const char *text, size_t size, const char *options, uint32_t **words, size_t *count)
 {
     gale__arena arena = {0};
     gale__bytes made = {0};
-    const char *in = gale__arena_printf(&arena, "%s/kernel.comp", folder), *out = gale__arena_printf(&arena, "%s/kernel.spv", folder);
+    const char *in = gale__arena_printf(&arena, "%s/kernel.comp", folder),
+               *out = gale__arena_printf(&arena, "%s/kernel.spv", folder);
     gale_status status = in && out ? gale__file_write(in, text, size) : GALE_NO_MEMORY;
     if (status == GALE_OK) status = run_compiler(compilers[0], &arena, in, out, options);
     if (status == GALE_NOT_FOUND) status = run_compiler(compilers[1], &arena, in, out, options);
     if (status == GALE_NOT_FOUND)
-        status = gale__fail(GALE_UNSUPPORTED, "GLSL needs a libshaderc that works, glslc or glslangValidator (install glslang-tools), or bring SPIR-V");
+        status = gale__fail(GALE_UNSUPPORTED,
+            "GLSL needs a libshaderc that works, glslc or glslangValidator (install glslang-tools), or bring SPIR-V");
     if (status == GALE_OK) status = gale__file_read(out, 0, &made);
     if (status == GALE_OK) status = gale__vk_words_copy(made.data, made.size, words, count);
     gale__bytes_finish(&made);
@@ -79,7 +83,8 @@ static gale_status compile_in(const char *folder, const char *text, size_t size,
     return status;
 }
 
-static gale_status compile_by_program(const char *text, size_t size, const char *options, uint32_t **words, size_t *count)
+static gale_status compile_by_program(
+    const char *text, size_t size, const char *options, uint32_t **words, size_t *count)
 {
     char folder[1024];
     GALE_TRY(gale__temp_folder_make(folder, sizeof folder));

@@ -6,14 +6,19 @@
 
 static const char *const sonames[] = {"libvulkan.so.1", "libvulkan.so", NULL};
 static const char *const symbols[] = {"vkGetInstanceProcAddr"};
-static struct { PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr; } table;
+static struct {
+    PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr;
+} table;
 static gale__library library = {sonames, symbols, 1, &table, "it is no Vulkan loader", NULL};
 
 /* Without the loader (containers often lack it) NVIDIA's driver is asked directly, as the loader would ask it.
  * The library for EGL comes first: the one for GLX refuses without an X server. */
 static const char *const driver_sonames[] = {"libEGL_nvidia.so.0", "libGLX_nvidia.so.0", NULL};
 static const char *const driver_symbols[] = {"vk_icdNegotiateLoaderICDInterfaceVersion", "vk_icdGetInstanceProcAddr"};
-static struct { VkResult (VKAPI_PTR *negotiate)(uint32_t *version); PFN_vkGetInstanceProcAddr get; } driver_table;
+static struct {
+    VkResult(VKAPI_PTR *negotiate)(uint32_t *version);
+    PFN_vkGetInstanceProcAddr get;
+} driver_table;
 static gale__library driver = {driver_sonames, driver_symbols, 2, &driver_table, "it is no Vulkan driver", NULL};
 
 const char *gale__vk_soname(void)
@@ -45,7 +50,8 @@ static gale_status find_entry(PFN_vkGetInstanceProcAddr *out)
     char reason[512];
     snprintf(reason, sizeof reason, "%s", gale_error());
     uint32_t version = 5;
-    if (status != GALE_NOT_FOUND || gale__library_load(&driver) != GALE_OK || driver_table.negotiate(&version) != VK_SUCCESS)
+    if (status != GALE_NOT_FOUND || gale__library_load(&driver) != GALE_OK ||
+        driver_table.negotiate(&version) != VK_SUCCESS)
         return gale__fail(status, "%s", reason);
     *out = ask_driver;
     return GALE_OK;
@@ -71,31 +77,33 @@ gale_status gale__vk_fail(VkResult error, const char *format, ...)
 static gale_status load_global(gale__vk *fn)
 {
     GALE_TRY(find_entry(&fn->vkGetInstanceProcAddr));
-#define GLOBAL(name)                                                     \
-    fn->name = (PFN_##name)fn->vkGetInstanceProcAddr(NULL, #name);       \
+#define GLOBAL(name)                                               \
+    fn->name = (PFN_##name)fn->vkGetInstanceProcAddr(NULL, #name); \
     if (!fn->name) return gale__fail(GALE_UNSUPPORTED, "%s is older than Vulkan 1.2 (no %s)", gale__vk_soname(), #name);
 #include "device/vulkan/symbols.def"
     uint32_t version = 0;
     fn->vkEnumerateInstanceVersion(&version);
     if (version < VK_API_VERSION_1_2)
-        return gale__fail(GALE_UNSUPPORTED, "%s is version %u.%u, and 1.2 is needed", gale__vk_soname(), VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
+        return gale__fail(GALE_UNSUPPORTED, "%s is version %u.%u, and 1.2 is needed", gale__vk_soname(),
+            VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
     return GALE_OK;
 }
 
 static gale_status load_instance(gale__vk *fn, VkInstance instance)
 {
-#define INSTANCE(name)                                                   \
-    fn->name = (PFN_##name)fn->vkGetInstanceProcAddr(instance, #name);   \
+#define INSTANCE(name)                                                 \
+    fn->name = (PFN_##name)fn->vkGetInstanceProcAddr(instance, #name); \
     if (!fn->name) return gale__fail(GALE_UNSUPPORTED, "%s has no %s", gale__vk_soname(), #name);
 #include "device/vulkan/symbols.def"
     return GALE_OK;
 }
 
-static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebugUtilsMessageTypeFlagsEXT type,
-                                                 const VkDebugUtilsMessengerCallbackDataEXT *data, void *user)
+static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+    VkDebugUtilsMessageTypeFlagsEXT type, const VkDebugUtilsMessengerCallbackDataEXT *data, void *user)
 {
     (void)type, (void)user;
-    gale__log(severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT ? GALE__WARN : GALE__INFO, "vulkan layer: %s", data->pMessage);
+    gale__log(severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT ? GALE__WARN : GALE__INFO, "vulkan layer: %s",
+        data->pMessage);
     return VK_FALSE;
 }
 
@@ -139,18 +147,23 @@ gale_status gale__vk_instance_open(bool debug_layer, gale__vk_instance *out)
     GALE_TRY(load_global(&i.fn));
     const char *layer = "VK_LAYER_KHRONOS_validation", *extensions[2];
     uint32_t n_extensions = 0;
-    bool layered = debug_layer && has_layer(&i.fn, layer), heard = layered && has_extension(&i.fn, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+    bool layered = debug_layer && has_layer(&i.fn, layer),
+         heard = layered && has_extension(&i.fn, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
     bool portable = has_extension(&i.fn, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
     if (debug_layer && !layered) gale__log(GALE__WARN, "vulkan: no validation layer (install vulkan-validationlayers)");
     if (heard) extensions[n_extensions++] = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
     if (portable) extensions[n_extensions++] = VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME;
     VkDebugUtilsMessengerCreateInfoEXT messages = {
         .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
-        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+        .messageSeverity =
+            VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
         .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT,
         .pfnUserCallback = on_message,
     };
-    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "gale", .pEngineName = "gale", .apiVersion = VK_API_VERSION_1_3};
+    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+        .pApplicationName = "gale",
+        .pEngineName = "gale",
+        .apiVersion = VK_API_VERSION_1_3};
     VkInstanceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
         .pNext = heard ? &messages : NULL,
@@ -177,8 +190,8 @@ void gale__vk_instance_close(gale__vk_instance *i)
 {
     if (!i->handle) return;
     if (i->messenger) {
-        PFN_vkDestroyDebugUtilsMessengerEXT destroy =
-            (PFN_vkDestroyDebugUtilsMessengerEXT)i->fn.vkGetInstanceProcAddr(i->handle, "vkDestroyDebugUtilsMessengerEXT");
+        PFN_vkDestroyDebugUtilsMessengerEXT destroy = (PFN_vkDestroyDebugUtilsMessengerEXT)i->fn.vkGetInstanceProcAddr(
+            i->handle, "vkDestroyDebugUtilsMessengerEXT");
         if (destroy) destroy(i->handle, i->messenger, NULL);
     }
     if (i->fn.vkDestroyInstance) i->fn.vkDestroyInstance(i->handle, NULL);

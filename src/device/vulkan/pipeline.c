@@ -17,11 +17,13 @@ static gale_status get_words(const gale__source *source, uint32_t **words, size_
 {
     const char *options = source->options ? source->options : "";
     if (source->code == GALE__CODE_GLSL) return gale__vk_glsl(source->data, source->size, options, words, count);
-    if (source->code != GALE__CODE_SPIRV) return gale__fail(GALE_UNSUPPORTED, "vulkan builds kernels from SPIR-V or GLSL");
+    if (source->code != GALE__CODE_SPIRV)
+        return gale__fail(GALE_UNSUPPORTED, "vulkan builds kernels from SPIR-V or GLSL");
     uint32_t magic = 0;
     if (source->size >= 20) memcpy(&magic, source->data, 4);
     if (source->size % 4 || magic != 0x07230203u)
-        return gale__fail(GALE_FORMAT, "this is no SPIR-V: %zu bytes that do not begin with its magic number", source->size);
+        return gale__fail(
+            GALE_FORMAT, "this is no SPIR-V: %zu bytes that do not begin with its magic number", source->size);
     return gale__vk_words_copy(source->data, source->size, words, count);
 }
 
@@ -39,7 +41,8 @@ gale_status gale__vk_build(gale_device *device, const gale__source *source, gale
     if (!m) return GALE_NO_MEMORY;
     gale_status status = get_words(source, &m->words, &m->count);
     if (status == GALE_OK) {
-        VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = m->count * 4, .pCode = m->words};
+        VkShaderModuleCreateInfo info = {
+            .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = m->count * 4, .pCode = m->words};
         VkResult r = d->fn.vkCreateShaderModule(d->handle, &info, NULL, &m->module);
         if (r != VK_SUCCESS) status = gale__vk_fail(r, "vkCreateShaderModule of %zu words", m->count);
     }
@@ -60,7 +63,8 @@ static VkPipelineCache open_cache(gale__vk_device *d, const char *key, bool *hit
     gale__bytes kept = {0};
     VkPipelineCache cache = VK_NULL_HANDLE;
     *hit = gale__binary_cache_get(key, &kept);
-    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = kept.size, .pInitialData = kept.data};
+    VkPipelineCacheCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = kept.size, .pInitialData = kept.data};
     if (d->fn.vkCreatePipelineCache(d->handle, &info, NULL, &cache) != VK_SUCCESS) cache = VK_NULL_HANDLE;
     if (*hit) gale__bytes_finish(&kept);
     return cache;
@@ -71,30 +75,34 @@ static void keep_cache(gale__vk_device *d, VkPipelineCache cache, const char *ke
     size_t size = 0;
     if (d->fn.vkGetPipelineCacheData(d->handle, cache, &size, NULL) != VK_SUCCESS || size <= CACHE_HEADER) return;
     void *data = gale__alloc(size);
-    if (data && d->fn.vkGetPipelineCacheData(d->handle, cache, &size, data) == VK_SUCCESS) gale__binary_cache_put(key, data, size);
+    if (data && d->fn.vkGetPipelineCacheData(d->handle, cache, &size, data) == VK_SUCCESS)
+        gale__binary_cache_put(key, data, size);
     gale__free(data);
 }
 
-static VkResult create_pipeline(gale__vk_device *d, const module_impl *m, const gale_kernel *k, VkPipelineCache cache, VkPipeline *out)
+static VkResult create_pipeline(
+    gale__vk_device *d, const module_impl *m, const gale_kernel *k, VkPipelineCache cache, VkPipeline *out)
 {
     const gale__vk_physical *p = &d->physical;
     uint32_t subgroup = p->info.caps.subgroup;
     /* Where the driver may choose among sizes, gale's own kernels get the one they were printed for. */
-    bool fix = p->subgroup_settable && p->subgroup_min != p->subgroup_max && k->module->source.ours && k->group[0] % subgroup == 0;
+    bool fix = p->subgroup_settable && p->subgroup_min != p->subgroup_max && k->module->source.ours &&
+               k->group[0] % subgroup == 0;
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
         .requiredSubgroupSize = subgroup,
     };
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .stage = {
-            .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-            .pNext = fix ? &size : NULL,
-            .flags = fix ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
-            .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-            .module = m->module,
-            .pName = k->entry,
-        },
+        .stage =
+            {
+                .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                .pNext = fix ? &size : NULL,
+                .flags = fix ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
+                .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                .module = m->module,
+                .pName = k->entry,
+            },
         .layout = d->layout,
     };
     return d->fn.vkCreateComputePipelines(d->handle, cache, 1, &info, NULL, out);
@@ -104,11 +112,11 @@ static gale_status check_group(const gale__vk_device *d, const gale_kernel *k, c
 {
     uint64_t threads = (uint64_t)k->group[0] * k->group[1] * k->group[2];
     if (group[0] && memcmp(group, k->group, 3 * sizeof *group))
-        return gale__fail(GALE_INVALID, "kernel %s: its local size is %ux%ux%u, and %ux%ux%u was asked for", k->entry, group[0], group[1], group[2],
-                          k->group[0], k->group[1], k->group[2]);
+        return gale__fail(GALE_INVALID, "kernel %s: its local size is %ux%ux%u, and %ux%ux%u was asked for", k->entry,
+            group[0], group[1], group[2], k->group[0], k->group[1], k->group[2]);
     if (threads > d->physical.info.caps.group_max)
-        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %llu, and this device takes %u at most", k->entry, (unsigned long long)threads,
-                          d->physical.info.caps.group_max);
+        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %llu, and this device takes %u at most", k->entry,
+            (unsigned long long)threads, d->physical.info.caps.group_max);
     return GALE_OK;
 }
 
@@ -145,14 +153,17 @@ void gale__vk_kernel_destroy(gale_kernel *kernel)
     kernel->impl = NULL;
 }
 
-static gale_status check_launch(const gale__vk_device *d, const gale_kernel *k, const gale__launch *l, size_t block_bytes)
+static gale_status check_launch(
+    const gale__vk_device *d, const gale_kernel *k, const gale__launch *l, size_t block_bytes)
 {
     const gale_device_caps *caps = &d->physical.info.caps;
     for (int i = 0; i < 3; i++)
         if (l->groups[i] > caps->groups_max[i])
-            return gale__fail(GALE_LIMIT, "kernel %s: %u work-groups on axis %d, and this device takes %u at most", k->entry, l->groups[i], i, caps->groups_max[i]);
+            return gale__fail(GALE_LIMIT, "kernel %s: %u work-groups on axis %d, and this device takes %u at most",
+                k->entry, l->groups[i], i, caps->groups_max[i]);
     size_t most = k->module->source.ours ? GALE__VK_CHUNK : caps->push_bytes;
-    if (block_bytes > most) return gale__fail(GALE_LIMIT, "kernel %s: %zu bytes of parameters, at most %zu", k->entry, block_bytes, most);
+    if (block_bytes > most)
+        return gale__fail(GALE_LIMIT, "kernel %s: %zu bytes of parameters, at most %zu", k->entry, block_bytes, most);
     return GALE_OK;
 }
 
@@ -166,7 +177,8 @@ static void write_block(const gale__launch *l, void *block)
     if (l->n_words) memcpy(at, l->words, 4u * (size_t)l->n_words);
 }
 
-static void record_launch(gale__vk_device *d, gale__vk_recorder *rec, const gale_kernel *k, const gale__launch *l, size_t block_bytes)
+static void record_launch(
+    gale__vk_device *d, gale__vk_recorder *rec, const gale_kernel *k, const gale__launch *l, size_t block_bytes)
 {
     char push[GALE__VK_PUSH];
     uint32_t push_bytes = (uint32_t)block_bytes;
@@ -179,7 +191,8 @@ static void record_launch(gale__vk_device *d, gale__vk_recorder *rec, const gale
     VkPipeline pipeline = k->impl;
     if (rec->bound != pipeline) d->fn.vkCmdBindPipeline(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     rec->bound = pipeline;
-    if (push_bytes) d->fn.vkCmdPushConstants(rec->commands, d->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, push_bytes, push);
+    if (push_bytes)
+        d->fn.vkCmdPushConstants(rec->commands, d->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, push_bytes, push);
     d->fn.vkCmdDispatch(rec->commands, l->groups[0], l->groups[1], l->groups[2]);
 }
 

@@ -24,7 +24,8 @@ static void *link_one(void *chain, bool known, VkBaseOutStructure *s, VkStructur
     s->pNext = chain;
     return s;
 }
-#define LINK(chain, known, s, type) link_one(chain, known, (VkBaseOutStructure *)(void *)(s), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##type)
+#define LINK(chain, known, s, type) \
+    link_one(chain, known, (VkBaseOutStructure *)(void *)(s), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##type)
 
 void gale__vk_features_link(gale__vk_physical *p, gale__vk_features *f)
 {
@@ -49,7 +50,8 @@ static void get_properties(const gale__vk *fn, gale__vk_physical *p, properties 
 }
 
 /* Turns on an extension that is there; true when the device has what it brings. */
-static bool take(gale__vk_physical *p, const VkExtensionProperties *list, uint32_t count, const char *name, bool in_version)
+static bool take(
+    gale__vk_physical *p, const VkExtensionProperties *list, uint32_t count, const char *name, bool in_version)
 {
     for (uint32_t i = 0; i < count; i++)
         if (!strcmp(list[i].extensionName, name)) {
@@ -104,8 +106,8 @@ static void choose_features(const gale__vk *fn, gale__vk_physical *p, gale__str 
     gale__vk_features_link(p, &have);
     fn->vkGetPhysicalDeviceFeatures2(p->handle, &have.base);
     memset(&p->features, 0, sizeof p->features);
-#define X(where, feature, needed)                                                                     \
-    p->features.where.feature = have.where.feature;                                                   \
+#define X(where, feature, needed)                   \
+    p->features.where.feature = have.where.feature; \
     if (needed && !have.where.feature) gale__str_addf(missing, "%s%s", missing->length ? ", " : "", #feature);
 #include "device/vulkan/features.def"
 #undef X
@@ -113,9 +115,19 @@ static void choose_features(const gale__vk *fn, gale__vk_physical *p, gale__str 
 
 static const char *vendor_name(uint32_t id)
 {
-    static const struct { uint32_t id; const char *name; } vendors[] = {
-        {0x10DE, "NVIDIA"}, {0x1002, "AMD"},      {0x8086, "Intel"},  {0x13B5, "ARM"}, {0x5143, "Qualcomm"},
-        {0x106B, "Apple"},  {0x1010, "ImgTec"},   {0x14E4, "Broadcom"}, {VK_VENDOR_ID_MESA, "Mesa"},
+    static const struct {
+        uint32_t id;
+        const char *name;
+    } vendors[] = {
+        {0x10DE, "NVIDIA"},
+        {0x1002, "AMD"},
+        {0x8086, "Intel"},
+        {0x13B5, "ARM"},
+        {0x5143, "Qualcomm"},
+        {0x106B, "Apple"},
+        {0x1010, "ImgTec"},
+        {0x14E4, "Broadcom"},
+        {VK_VENDOR_ID_MESA, "Mesa"},
     };
     for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++)
         if (vendors[i].id == id) return vendors[i].name;
@@ -124,15 +136,19 @@ static const char *vendor_name(uint32_t id)
 
 void gale__vk_heap(const gale__vk *fn, const gale__vk_physical *p, uint64_t *total, uint64_t *free_bytes)
 {
-    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
-    VkPhysicalDeviceMemoryProperties2 m = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, .pNext = p->has_budget ? &budget : NULL};
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 m = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, .pNext = p->has_budget ? &budget : NULL};
     fn->vkGetPhysicalDeviceMemoryProperties2(p->handle, &m);
     *total = *free_bytes = 0;
     for (uint32_t i = 0; i < m.memoryProperties.memoryHeapCount; i++) {
         const VkMemoryHeap *heap = &m.memoryProperties.memoryHeaps[i];
         if (!(heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) || heap->size <= *total) continue;
         *total = heap->size;
-        *free_bytes = p->has_budget && budget.heapBudget[i] > budget.heapUsage[i] ? budget.heapBudget[i] - budget.heapUsage[i] : 0;
+        *free_bytes = p->has_budget && budget.heapBudget[i] > budget.heapUsage[i]
+                          ? budget.heapBudget[i] - budget.heapUsage[i]
+                          : 0;
     }
 }
 
@@ -143,7 +159,8 @@ static void describe_caps(const gale__vk *fn, gale__vk_physical *p, const proper
     const VkPhysicalDeviceLimits *limits = &pr->base.properties.limits;
     const gale__vk_features *f = &p->features;
     gale__vk_heap(fn, p, &caps->memory_bytes, &caps->memory_free_bytes);
-    caps->alloc_max_bytes = least(least(caps->memory_bytes, pr->v11.maxMemoryAllocationSize), pr->maintenance4.maxBufferSize);
+    caps->alloc_max_bytes =
+        least(least(caps->memory_bytes, pr->v11.maxMemoryAllocationSize), pr->maintenance4.maxBufferSize);
     caps->compute_units = pr->sm.shaderSMCount;
     caps->subgroup = pr->v11.subgroupSize ? pr->v11.subgroupSize : 1;
     caps->group_max = limits->maxComputeWorkGroupInvocations;
@@ -157,7 +174,8 @@ static void describe_caps(const gale__vk *fn, gale__vk_physical *p, const proper
     caps->f64 = f->base.features.shaderFloat64;
     caps->i64 = true;
     /* Kernels ask for f32 alone; a driver that wants one answer for all widths is not asked. */
-    caps->denormals = pr->v12.shaderDenormPreserveFloat32 && pr->v12.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+    caps->denormals = pr->v12.shaderDenormPreserveFloat32 &&
+                      pr->v12.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     caps->nan_inf = pr->v12.shaderSignedZeroInfNanPreserveFloat32;
     caps->memory_model = f->v12.vulkanMemoryModel;
     caps->int8_dot = f->dot.shaderIntegerDotProduct;
@@ -165,10 +183,12 @@ static void describe_caps(const gale__vk *fn, gale__vk_physical *p, const proper
     const VkSubgroupFeatureFlags ops = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT |
                                        VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT;
     bool steady = p->subgroup_min == p->subgroup_max || p->subgroup_settable;
-    caps->subgroup_ops = steady && (pr->v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) && (pr->v11.subgroupSupportedOperations & ops) == ops;
+    caps->subgroup_ops = steady && (pr->v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+                         (pr->v11.subgroupSupportedOperations & ops) == ops;
     caps->capture = true;
     VkPhysicalDeviceType type = pr->base.properties.deviceType;
-    caps->software = caps->exact_division = type == VK_PHYSICAL_DEVICE_TYPE_CPU; /* Vulkan promises 2.5 ulp, and that not everywhere */
+    caps->software = caps->exact_division =
+        type == VK_PHYSICAL_DEVICE_TYPE_CPU; /* Vulkan promises 2.5 ulp, and that not everywhere */
     caps->unified_memory = caps->software || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
 }
 
@@ -187,14 +207,17 @@ static void describe(const gale__vk *fn, gale__vk_physical *p)
     snprintf(info->name, sizeof info->name, "%.127s", base->deviceName);
     snprintf(info->vendor, sizeof info->vendor, "%s", vendor_name(base->vendorID));
     snprintf(info->driver, sizeof info->driver, "%.30s %.40s (Vulkan %u.%u.%u)", pr.v12.driverName, pr.v12.driverInfo,
-             VK_API_VERSION_MAJOR(base->apiVersion), VK_API_VERSION_MINOR(base->apiVersion), VK_API_VERSION_PATCH(base->apiVersion));
+        VK_API_VERSION_MAJOR(base->apiVersion), VK_API_VERSION_MINOR(base->apiVersion),
+        VK_API_VERSION_PATCH(base->apiVersion));
     size_t used = (size_t)snprintf(info->id, sizeof info->id, "uuid-");
-    for (size_t i = 0; i < VK_UUID_SIZE; i++) used += (size_t)snprintf(info->id + used, sizeof info->id - used, "%02x", pr.v11.deviceUUID[i]);
+    for (size_t i = 0; i < VK_UUID_SIZE; i++)
+        used += (size_t)snprintf(info->id + used, sizeof info->id - used, "%02x", pr.v11.deviceUUID[i]);
     describe_caps(fn, p, &pr, &info->caps);
 }
 
 /* Fills `p` and says true when the device can serve; else why not. */
-static gale_status examine(const gale__vk *fn, VkPhysicalDevice handle, gale__probe *why, gale__vk_physical *p, bool *serves)
+static gale_status examine(
+    const gale__vk *fn, VkPhysicalDevice handle, gale__probe *why, gale__vk_physical *p, bool *serves)
 {
     VkPhysicalDeviceProperties2 base = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
     *p = (gale__vk_physical){.handle = handle};
@@ -204,7 +227,7 @@ static gale_status examine(const gale__vk *fn, VkPhysicalDevice handle, gale__pr
     p->version = base.properties.apiVersion;
     if (p->version < VK_API_VERSION_1_2) {
         snprintf(why->reason, sizeof why->reason, "%s: version too old: Vulkan %u.%u, and 1.2 is needed", name,
-                 VK_API_VERSION_MAJOR(p->version), VK_API_VERSION_MINOR(p->version));
+            VK_API_VERSION_MAJOR(p->version), VK_API_VERSION_MINOR(p->version));
         return GALE_OK;
     }
     GALE_TRY(take_extensions(fn, p));
@@ -229,7 +252,9 @@ gale_status gale__vk_find(gale__vk_instance *instance, gale__probe *why, gale__v
     uint32_t n = MAX_DEVICES;
     if (instance->fn.vkEnumeratePhysicalDevices(instance->handle, &n, handles) < 0) n = 0;
     snprintf(why->reason, sizeof why->reason, "no Vulkan device: the loader is there, but no driver found a device");
-    snprintf(why->remedy, sizeof why->remedy, "install the driver of your device, or mesa-vulkan-drivers; check that this user may open it (group render or video)");
+    snprintf(why->remedy, sizeof why->remedy,
+        "install the driver of your device, or mesa-vulkan-drivers; check that this user may open it (group render or "
+        "video)");
     gale__vk_physical *list = gale__calloc(n + 1, sizeof *list);
     if (!list) return GALE_NO_MEMORY;
     int real = 0, total = 0;
@@ -257,9 +282,9 @@ static void absent(gale_status status, gale__probe *out)
 {
     snprintf(out->reason, sizeof out->reason, "%s", gale_error());
     snprintf(out->remedy, sizeof out->remedy, "%s",
-             status == GALE_NOT_FOUND ? "install libvulkan1 and the Vulkan driver of your device (mesa-vulkan-drivers)"
-             : status == GALE_UNSUPPORTED ? "install a newer libvulkan1"
-                                          : "install the Vulkan driver of your device, or mesa-vulkan-drivers");
+        status == GALE_NOT_FOUND     ? "install libvulkan1 and the Vulkan driver of your device (mesa-vulkan-drivers)"
+        : status == GALE_UNSUPPORTED ? "install a newer libvulkan1"
+                                     : "install the Vulkan driver of your device, or mesa-vulkan-drivers");
 }
 
 gale_status gale__vk_probe(gale__probe *out)

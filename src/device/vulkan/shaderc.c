@@ -22,7 +22,7 @@ static gale__library library = {sonames, symbols, sizeof symbols / sizeof *symbo
 static gale_status add_macros(void *options, const char *text)
 {
     size_t n;
-    for (bool any; ; text += n) {
+    for (bool any;; text += n) {
         GALE_TRY(gale__vk_glsl_macro(&text, &n, &any));
         if (!any) return GALE_OK;
         const char *name = text + 2, *equals = memchr(name, '=', n - 2), *value = equals ? equals + 1 : "1";
@@ -31,12 +31,14 @@ static gale_status add_macros(void *options, const char *text)
     }
 }
 
-static gale_status compile(void *compiler, void *options, const char *text, size_t size, uint32_t **words, size_t *count)
+static gale_status compile(
+    void *compiler, void *options, const char *text, size_t size, uint32_t **words, size_t *count)
 {
     void *result = fn.compile_into_spv(compiler, text, size, COMPUTE_SHADER, "kernel.comp", "main", options);
     if (!result) return gale__fail(GALE_NO_MEMORY, "shaderc has no memory");
     gale_status status;
-    if (fn.result_get_compilation_status(result)) status = gale__fail(GALE_BUILD, "GLSL does not compile:\n%s", fn.result_get_error_message(result));
+    if (fn.result_get_compilation_status(result))
+        status = gale__fail(GALE_BUILD, "GLSL does not compile:\n%s", fn.result_get_error_message(result));
     else status = gale__vk_words_copy(fn.result_get_bytes(result), fn.result_get_length(result), words, count);
     fn.result_release(result);
     return status;

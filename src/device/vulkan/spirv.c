@@ -22,7 +22,8 @@ static bool find_entry(const uint32_t *w, size_t count, const char *entry, uint3
         if ((w[i] & SpvOpCodeMask) != SpvOpEntryPoint || n < 4 || w[i + 1] != SpvExecutionModelGLCompute) continue;
         *id = w[i + 2];
         if (name_is(&w[i + 3], n - 3, entry)) return true;
-        gale__str_addf(others, "%s%.*s", others->length ? ", " : "", (int)strnlen((const char *)&w[i + 3], (n - 3) * 4), (const char *)&w[i + 3]);
+        gale__str_addf(others, "%s%.*s", others->length ? ", " : "", (int)strnlen((const char *)&w[i + 3], (n - 3) * 4),
+            (const char *)&w[i + 3]);
     }
     return false;
 }
@@ -32,13 +33,17 @@ gale_status gale__vk_spirv_entry(const uint32_t *w, size_t count, const char *en
     uint32_t id = 0;
     gale__str others = {0};
     memset(group, 0, 3 * sizeof *group);
-    if (count < 5 || w[0] != SpvMagicNumber) return gale__fail(GALE_FORMAT, "this is no SPIR-V: it does not begin with its magic number");
+    if (count < 5 || w[0] != SpvMagicNumber)
+        return gale__fail(GALE_FORMAT, "this is no SPIR-V: it does not begin with its magic number");
     bool found = find_entry(w, count, entry, &id, &others);
-    if (!found) gale__fail(GALE_NOT_FOUND, "no compute entry %s in the SPIR-V module (it has: %s)", entry, gale__str_text(&others));
+    if (!found)
+        gale__fail(
+            GALE_NOT_FOUND, "no compute entry %s in the SPIR-V module (it has: %s)", entry, gale__str_text(&others));
     gale__str_finish(&others);
     if (!found) return GALE_NOT_FOUND;
     for (size_t i = 5, n; i < count && (n = length_at(w, count, i)); i += n)
-        if ((w[i] & SpvOpCodeMask) == SpvOpExecutionMode && n == 6 && w[i + 1] == id && w[i + 2] == SpvExecutionModeLocalSize)
+        if ((w[i] & SpvOpCodeMask) == SpvOpExecutionMode && n == 6 && w[i + 1] == id &&
+            w[i + 2] == SpvExecutionModeLocalSize)
             memcpy(group, &w[i + 3], 3 * sizeof *group);
     return GALE_OK;
 }

@@ -6,7 +6,7 @@
 
 #define BATCH_COMMANDS 64 /* submitted when so many are pending ... */
 #define SPIN_NS 30000u
-#define IDLE_EVERY 8      /* ... or at a multiple of this when the device has nothing to do */
+#define IDLE_EVERY 8 /* ... or at a multiple of this when the device has nothing to do */
 
 void gale__vk_timeline_drop(gale__vk_device *d, gale__vk_timeline *t)
 {
@@ -19,7 +19,8 @@ static gale_status timeline_create(gale__vk_device *d, gale__vk_timeline **out)
 {
     gale__vk_timeline *t = gale__calloc(1, sizeof *t);
     if (!t) return GALE_NO_MEMORY;
-    VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO, .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    VkSemaphoreTypeCreateInfo type = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO, .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
     VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
     VkResult r = d->fn.vkCreateSemaphore(d->handle, &info, NULL, &t->semaphore);
     if (r != VK_SUCCESS) {
@@ -55,7 +56,8 @@ gale_status gale__vk_timeline_wait(gale__vk_device *d, gale__vk_timeline *t, uin
     VkResult r = d->fn.vkWaitSemaphores(d->handle, &info, limit_ns ? limit_ns : UINT64_MAX);
     if (r == VK_SUCCESS) return GALE_OK;
     if (r == VK_TIMEOUT)
-        return gale__fail(GALE_TIMEOUT, "%s: no answer from the device for %.0f s (GALE_WATCHDOG_S)", d->name, (double)limit_ns * 1e-9);
+        return gale__fail(GALE_TIMEOUT, "%s: no answer from the device for %.0f s (GALE_WATCHDOG_S)", d->name,
+            (double)limit_ns * 1e-9);
     return gale__vk_fail(r, "%s: vkWaitSemaphores", d->name);
 }
 
@@ -65,10 +67,11 @@ void gale__vk_barrier(gale__vk_device *d, VkCommandBuffer commands, bool host)
     VkMemoryBarrier barrier = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT |
-                         (host ? VK_ACCESS_HOST_READ_BIT : 0),
+        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                         VK_ACCESS_TRANSFER_WRITE_BIT | (host ? VK_ACCESS_HOST_READ_BIT : 0),
     };
-    d->fn.vkCmdPipelineBarrier(commands, stages, stages | (host ? VK_PIPELINE_STAGE_HOST_BIT : 0), 0, 1, &barrier, 0, NULL, 0, NULL);
+    d->fn.vkCmdPipelineBarrier(
+        commands, stages, stages | (host ? VK_PIPELINE_STAGE_HOST_BIT : 0), 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
 /* Opens the next batch, waiting until the device is through with what it held before. */
@@ -76,7 +79,8 @@ static gale_status open_batch(gale__vk_stream *s)
 {
     VkCommandBuffer commands = s->batches[s->at].commands;
     if (s->batches[s->at].value) GALE_TRY(gale__vk_timeline_wait(s->d, s->timeline, s->batches[s->at].value));
-    VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+    VkCommandBufferBeginInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     VkResult r = s->d->fn.vkBeginCommandBuffer(commands, &info);
     if (r != VK_SUCCESS) return gale__vk_fail(r, "vkBeginCommandBuffer");
     s->rec = (gale__vk_recorder){
@@ -198,14 +202,16 @@ gale_status gale__vk_command(gale__vk_stream *s, size_t params_bytes, gale__vk_r
 static bool idle(gale__vk_stream *s)
 {
     uint64_t reached = 0;
-    return s->d->fn.vkGetSemaphoreCounterValue(s->d->handle, s->timeline->semaphore, &reached) == VK_SUCCESS && reached == s->submitted;
+    return s->d->fn.vkGetSemaphoreCounterValue(s->d->handle, s->timeline->semaphore, &reached) == VK_SUCCESS &&
+           reached == s->submitted;
 }
 
 gale_status gale__vk_command_done(gale__vk_stream *s, uint32_t weight)
 {
     if (s->capture) return GALE_OK;
     s->pending += weight;
-    if (s->pending >= BATCH_COMMANDS || (s->pending % IDLE_EVERY == 0 && idle(s))) return gale__vk_submit(s, VK_NULL_HANDLE);
+    if (s->pending >= BATCH_COMMANDS || (s->pending % IDLE_EVERY == 0 && idle(s)))
+        return gale__vk_submit(s, VK_NULL_HANDLE);
     return GALE_OK;
 }
 
@@ -231,7 +237,8 @@ void gale__vk_quiesce(gale__vk_device *d)
     gale__mutex_lock(&d->lock);
     for (gale__vk_stream *s = d->streams; s; s = s->next) {
         gale__mutex_lock(&s->lock);
-        if (gale__vk_submit(s, VK_NULL_HANDLE) == GALE_OK && s->submitted) gale__vk_timeline_wait(d, s->timeline, s->submitted);
+        if (gale__vk_submit(s, VK_NULL_HANDLE) == GALE_OK && s->submitted)
+            gale__vk_timeline_wait(d, s->timeline, s->submitted);
         gale__mutex_unlock(&s->lock);
     }
     gale__mutex_unlock(&d->lock);

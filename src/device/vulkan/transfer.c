@@ -27,8 +27,14 @@ gale_status gale__vk_copy(gale_stream *stream, gale__ref to, gale__ref from, siz
     return status;
 }
 
-gale_status gale__vk_upload(gale_stream *stream, gale__ref to, gale__ref host, size_t size) { return gale__vk_copy(stream, to, host, size); }
-gale_status gale__vk_download(gale_stream *stream, gale__ref from, gale__ref host, size_t size) { return gale__vk_copy(stream, host, from, size); }
+gale_status gale__vk_upload(gale_stream *stream, gale__ref to, gale__ref host, size_t size)
+{
+    return gale__vk_copy(stream, to, host, size);
+}
+gale_status gale__vk_download(gale_stream *stream, gale__ref from, gale__ref host, size_t size)
+{
+    return gale__vk_copy(stream, host, from, size);
+}
 
 /* Vulkan fills with whole 32-bit words.  Whatever does not suit that begins as a copy from the parameters, and then
  * doubles what is there already. */

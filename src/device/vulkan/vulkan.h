@@ -6,12 +6,12 @@
 #include <vulkan/vulkan_core.h>
 #include "device/device.h"
 
-#define GALE__VK_QUEUES 8   /* most queues to take: each stream keeps to one */
-#define GALE__VK_BATCHES 8  /* command buffers of a stream, each with a chunk of parameters */
+#define GALE__VK_QUEUES 8  /* most queues to take: each stream keeps to one */
+#define GALE__VK_BATCHES 8 /* command buffers of a stream, each with a chunk of parameters */
 #define GALE__VK_CHUNK 65536u
-#define GALE__VK_WAITS 8    /* events a stream may wait for at once */
-#define GALE__VK_HELD 64    /* of others that its submissions still wait for */
-#define GALE__VK_PUSH 256u  /* most bytes of push constants to use */
+#define GALE__VK_WAITS 8   /* events a stream may wait for at once */
+#define GALE__VK_HELD 64   /* of others that its submissions still wait for */
+#define GALE__VK_PUSH 256u /* most bytes of push constants to use */
 
 /* The functions by their own names: d->fn.vkQueueSubmit(...). */
 typedef struct gale__vk {
@@ -48,11 +48,12 @@ typedef struct gale__vk_features {
 typedef struct gale__vk_physical {
     VkPhysicalDevice handle;
     uint32_t version, family, n_queues, timestamp_bits;
-    bool has_control, has_dot, has_atomic, has_budget, has_portability, has_sm; /* extensions, or the versions that took them in */
-    const char *extensions[8];   /* to turn on */
+    bool has_control, has_dot, has_atomic, has_budget, has_portability,
+        has_sm;                /* extensions, or the versions that took them in */
+    const char *extensions[8]; /* to turn on */
     uint32_t n_extensions;
-    gale__vk_features features;  /* to turn on; linked by gale__vk_features_link */
-    double timestamp_ns;         /* of one tick */
+    gale__vk_features features; /* to turn on; linked by gale__vk_features_link */
+    double timestamp_ns;        /* of one tick */
     uint32_t subgroup_min, subgroup_max;
     bool subgroup_settable;
     gale_device_info info;
@@ -81,7 +82,11 @@ typedef struct gale__vk_device {
     uint32_t n_queues, next_queue;
     gale__mutex lock; /* for the list of streams; taken before a stream's own */
     struct gale__vk_stream *streams;
-    struct { VkPipeline copy, fill; bool wanted, tried; gale__mutex lock; } bulk; /* taken after a stream's */
+    struct {
+        VkPipeline copy, fill;
+        bool wanted, tried;
+        gale__mutex lock;
+    } bulk; /* taken after a stream's */
 } gale__vk_device;
 static inline gale__vk_device *gale__vk_of(const gale_device *device) { return device->impl; }
 
@@ -109,7 +114,7 @@ gale_status gale__vk_timeline_wait(gale__vk_device *d, gale__vk_timeline *t, uin
 typedef struct gale__vk_recorder {
     VkCommandBuffer commands;
     VkPipeline bound;
-    bool any;             /* something stands before: the next command needs a barrier */
+    bool any; /* something stands before: the next command needs a barrier */
     const gale__mem *params;
     size_t params_at, params_end;
 } gale__vk_recorder;
@@ -117,7 +122,7 @@ typedef struct gale__vk_recorder {
 typedef struct gale__vk_capture {
     VkCommandPool pool;
     gale__vk_recorder rec;
-    gale__mem **chunks;   /* parameters, as many as it took */
+    gale__mem **chunks; /* parameters, as many as it took */
     size_t n_chunks, capacity;
     gale__vk_timeline *timeline; /* the last replay */
     uint64_t value;
@@ -128,23 +133,33 @@ typedef struct gale__vk_stream {
     gale__vk_timeline *timeline;
     gale__vk_queue *queue;
     VkCommandPool pool;
-    struct { VkCommandBuffer commands; uint64_t value; } batches[GALE__VK_BATCHES];
-    gale__mem params;     /* a chunk for each batch */
+    struct {
+        VkCommandBuffer commands;
+        uint64_t value;
+    } batches[GALE__VK_BATCHES];
+    gale__mem params; /* a chunk for each batch */
     gale__vk_recorder rec;
-    int at;               /* the batch that rec writes to */
+    int at; /* the batch that rec writes to */
     bool open;
-    uint32_t pending;     /* commands in it; a large transfer counts as many */
-    uint64_t submitted;   /* the timeline's value when all that was submitted is done */
-    struct { gale__vk_timeline *timeline; uint64_t value; } waits[GALE__VK_WAITS];
+    uint32_t pending;   /* commands in it; a large transfer counts as many */
+    uint64_t submitted; /* the timeline's value when all that was submitted is done */
+    struct {
+        gale__vk_timeline *timeline;
+        uint64_t value;
+    } waits[GALE__VK_WAITS];
     int n_waits;
-    struct { gale__vk_timeline *timeline; uint64_t value; } held[GALE__VK_HELD]; /* submitted waits: until this stream's timeline is there */
+    struct {
+        gale__vk_timeline *timeline;
+        uint64_t value;
+    } held[GALE__VK_HELD]; /* submitted waits: until this stream's timeline is there */
     int n_held;
     gale__vk_capture *capture; /* being recorded */
-    gale__mutex lock;     /* against memory being freed in another thread */
+    gale__mutex lock;          /* against memory being freed in another thread */
     struct gale__vk_stream *next;
 } gale__vk_stream;
 /* The caller holds the stream's lock for these three. */
-gale_status gale__vk_command(gale__vk_stream *s, size_t params_bytes, gale__vk_recorder **out); /* room and order for one command */
+gale_status gale__vk_command(
+    gale__vk_stream *s, size_t params_bytes, gale__vk_recorder **out); /* room and order for one command */
 gale_status gale__vk_command_done(gale__vk_stream *s, uint32_t weight);
 gale_status gale__vk_submit(gale__vk_stream *s, VkCommandBuffer extra);
 void gale__vk_barrier(gale__vk_device *d, VkCommandBuffer commands, bool host);
@@ -161,8 +176,8 @@ gale_status gale__vk_download(gale_stream *stream, gale__ref from, gale__ref hos
 gale_status gale__vk_copy(gale_stream *stream, gale__ref to, gale__ref from, size_t size);
 gale_status gale__vk_fill(gale_stream *stream, gale__ref to, size_t size, uint64_t pattern, size_t pattern_bytes);
 
-/* A large copy or fill inside the device as a kernel: how many bytes it takes over, 0 when it does not suit.  The pattern is
- * that of 8 bytes. */
+/* A large copy or fill inside the device as a kernel: how many bytes it takes over, 0 when it does not suit.  The
+ * pattern is that of 8 bytes. */
 size_t gale__vk_bulk_copy(gale__vk_device *d, gale__vk_recorder *rec, gale__ref to, gale__ref from, size_t size);
 size_t gale__vk_bulk_fill(gale__vk_device *d, gale__vk_recorder *rec, gale__ref to, size_t size, uint64_t pattern);
 void gale__vk_bulk_finish(gale__vk_device *d);
@@ -190,8 +205,10 @@ gale_status gale__vk_launch(gale_stream *stream, gale_kernel *kernel, const gale
 /* GLSL of users to SPIR-V words (gale__free), with the compiler's message: through libshaderc, or where that cannot be
  * opened through a compiler that is a program. */
 gale_status gale__vk_glsl(const char *text, size_t size, const char *options, uint32_t **words, size_t *count);
-gale_status gale__vk_shaderc(const char *text, size_t size, const char *options, uint32_t **words, size_t *count); /* GALE_NOT_FOUND without it */
-/* The next "-DNAME" or "-DNAME=VALUE" of the options, all that a GLSL compiler is told from outside; *any: there is one. */
+gale_status gale__vk_shaderc(const char *text, size_t size, const char *options, uint32_t **words,
+    size_t *count); /* GALE_NOT_FOUND without it */
+/* The next "-DNAME" or "-DNAME=VALUE" of the options, all that a GLSL compiler is told from outside; *any: there is
+ * one. */
 gale_status gale__vk_glsl_macro(const char **at, size_t *n, bool *any);
 gale_status gale__vk_words_copy(const void *data, size_t size, uint32_t **words, size_t *count);
 /* Finds a compute entry; with its local size, zeros where it is not fixed.  GALE_NOT_FOUND lists those there are. */

@@ -1,5 +1,5 @@
-/* Attention without its scores in memory: keys and values of a head are packed once, then a few rows of queries at a time go
- * through product, softmax and product while everything lies in the first caches. */
+/* Attention without its scores in memory: keys and values of a head are packed once, then a few rows of queries at a
+ * time go through product, softmax and product while everything lies in the first caches. */
 #include "kernel/cpu/routines.h"
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"
@@ -9,7 +9,7 @@ enum { BLOCK = 64, FEW = 2 }; /* rows of q in a task; rows for which nothing is 
 
 /* Sizes of the packed parts, in floats. */
 typedef struct layout {
-    size_t mr, nr, n, c;               /* n, c: up to whole panels */
+    size_t mr, nr, n, c; /* n, c: up to whole panels */
     size_t keys, values, q, scores, p, out, total;
 } layout;
 
@@ -29,7 +29,10 @@ static layout make_layout(const gale__cpu_attention *a)
     return l;
 }
 
-size_t gale__cpu_attention_scratch(const gale__cpu_attention *a) { return (make_layout(a).total * sizeof(float) + 63) / 64 * 64; }
+size_t gale__cpu_attention_scratch(const gale__cpu_attention *a)
+{
+    return (make_layout(a).total * sizeof(float) + 63) / 64 * 64;
+}
 
 /* to[i][r] = from[r * pitch + i * step] for r < rows, zeros up to width; i < n. */
 static void pack(float *to, const float *from, int64_t pitch, int64_t step, size_t rows, size_t width, size_t n)
@@ -40,7 +43,8 @@ static void pack(float *to, const float *from, int64_t pitch, int64_t step, size
     }
     for (size_t i = 0; i < n; i++, to += width, from += step) {
         if (pitch == 1) memcpy(to, from, rows * sizeof *to);
-        else for (size_t r = 0; r < rows; r++) to[r] = from[(int64_t)r * pitch];
+        else
+            for (size_t r = 0; r < rows; r++) to[r] = from[(int64_t)r * pitch];
         for (size_t r = rows; r < width; r++) to[r] = 0;
     }
 }
@@ -67,7 +71,8 @@ typedef struct job {
 static int64_t head(const gale__cpu_attention *a, const gale__cpu_view *v, size_t number)
 {
     int64_t at = v->offset;
-    for (int i = GALE__CPU_LEAD - 1; i >= 0; number /= (size_t)a->lead[i], i--) at += (int64_t)(number % (size_t)a->lead[i]) * v->lead[i];
+    for (int i = GALE__CPU_LEAD - 1; i >= 0; number /= (size_t)a->lead[i], i--)
+        at += (int64_t)(number % (size_t)a->lead[i]) * v->lead[i];
     return at;
 }
 
@@ -84,7 +89,8 @@ static void mask_row(const job *j, float *scores, size_t number, size_t row)
     if (a->masked) {
         const float *mask = j->mask + head(a, &a->mask, number) + (int64_t)row * a->mask.row;
         if (a->mask.column == 1) j->simd->rows.add(scores, mask, (size_t)n);
-        else for (int64_t i = 0; i < n; i++) scores[i] += mask[i * a->mask.column];
+        else
+            for (int64_t i = 0; i < n; i++) scores[i] += mask[i * a->mask.column];
     }
     if (a->hides) {
         const uint8_t *hide = j->hide + head(a, &a->hide, number) + (int64_t)row * a->hide.row;
@@ -98,13 +104,15 @@ static void attend(const job *j, float *s, size_t number, size_t first, size_t r
     const gale__cpu_attention *a = j->a;
     const layout *l = &j->l;
     gale__simd_tile *tile = gale__simd_part_for(&j->simd->gemm[GALE__CT_F32], (int64_t)rows)->tile;
-    float *scores = s + l->scores, *mixed = s + l->out, *out = j->out + (number * (size_t)a->m + first) * (size_t)a->c, total[64];
+    float *scores = s + l->scores, *mixed = s + l->out, *out = j->out + (number * (size_t)a->m + first) * (size_t)a->c,
+          total[64];
     const float *q = j->q + head(a, &a->q, number);
     pack(s + l->q, q + (int64_t)first * a->q.row, a->q.row, a->q.column, rows, l->mr, (size_t)a->d);
     j->simd->rows.scale(s + l->q, s + l->q, (float)a->scale, l->mr * (size_t)a->d);
     size_t n = visible(a, first + rows - 1);
     memset(scores, 0, l->mr * l->n * sizeof *scores);
-    for (size_t at = 0; at < n; at += l->nr) tile(scores + at, l->n, s + l->q, s + l->keys + at * (size_t)a->d, (size_t)a->d);
+    for (size_t at = 0; at < n; at += l->nr)
+        tile(scores + at, l->n, s + l->q, s + l->keys + at * (size_t)a->d, (size_t)a->d);
     for (size_t r = 0; r < rows; r++) {
         float *row = scores + r * l->n;
         mask_row(j, row, number, first + r);
@@ -115,17 +123,22 @@ static void attend(const job *j, float *s, size_t number, size_t first, size_t r
     pack(s + l->p, scores, (int64_t)l->n, 1, rows, l->mr, n);
     memset(mixed, 0, l->mr * l->c * sizeof *mixed);
     for (size_t at = 0; at < l->c; at += l->nr) tile(mixed + at, l->c, s + l->p, s + l->values + at * keys, n);
-    for (size_t r = 0; r < rows; r++) j->simd->rows.scale(out + r * (size_t)a->c, mixed + r * l->c, 1 / total[r], (size_t)a->c);
+    for (size_t r = 0; r < rows; r++)
+        j->simd->rows.scale(out + r * (size_t)a->c, mixed + r * l->c, 1 / total[r], (size_t)a->c);
 }
 
 /* A few rows read keys and values once each: packing them would cost more than it saves. */
-static bool is_few(const gale__cpu_attention *a) { return a->m <= FEW && a->k.column == 1 && a->v.column == 1 && a->d >= 2; }
+static bool is_few(const gale__cpu_attention *a)
+{
+    return a->m <= FEW && a->k.column == 1 && a->v.column == 1 && a->d >= 2;
+}
 
 static void attend_few(const job *j, float *s, size_t number)
 {
     const gale__cpu_attention *a = j->a;
     const layout *l = &j->l;
-    const float *q = j->q + head(a, &a->q, number), *k = j->k + head(a, &a->k, number), *v = j->v + head(a, &a->v, number);
+    const float *q = j->q + head(a, &a->q, number), *k = j->k + head(a, &a->k, number),
+                *v = j->v + head(a, &a->v, number);
     float *out = j->out + number * (size_t)(a->m * a->c), *row = s + l->q, *scores = s + l->scores;
     int64_t *place = (int64_t *)(void *)(s + l->keys); /* where packed keys would lie: two floats and more for each */
     for (int64_t i = 0; i < a->n; i++) place[i] = i * a->v.row;
@@ -144,7 +157,8 @@ static void run_block(void *arg, size_t i, int worker)
 {
     const job *j = arg;
     const gale__cpu_attention *a = j->a;
-    size_t number = i / j->blocks, first = i % j->blocks * BLOCK, end = first + BLOCK < (size_t)a->m ? first + BLOCK : (size_t)a->m;
+    size_t number = i / j->blocks, first = i % j->blocks * BLOCK,
+           end = first + BLOCK < (size_t)a->m ? first + BLOCK : (size_t)a->m;
     float *s = (float *)(j->scratch.memory + (size_t)worker * j->scratch.bytes);
     if (is_few(a)) {
         attend_few(j, s, number);
@@ -153,13 +167,21 @@ static void run_block(void *arg, size_t i, int worker)
     size_t keys = visible(a, end - 1);
     pack_all(s + j->l.keys, j->k + head(a, &a->k, number), a->k.row, a->k.column, keys, j->l.nr, (size_t)a->d);
     pack_all(s + j->l.values, j->v + head(a, &a->v, number), a->v.column, a->v.row, (size_t)a->c, j->l.nr, keys);
-    for (; first < end; first += j->l.mr) attend(j, s, number, first, end - first < j->l.mr ? end - first : j->l.mr, keys);
+    for (; first < end; first += j->l.mr)
+        attend(j, s, number, first, end - first < j->l.mr ? end - first : j->l.mr, keys);
 }
 
 void gale__cpu_attention_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
     const gale__cpu_attention *a = args;
-    job j = {.a = a, .simd = gale__simd_get(), .l = make_layout(a), .out = buffers[0], .q = buffers[1], .k = buffers[2], .v = buffers[3], .scratch = scratch};
+    job j = {.a = a,
+        .simd = gale__simd_get(),
+        .l = make_layout(a),
+        .out = buffers[0],
+        .q = buffers[1],
+        .k = buffers[2],
+        .v = buffers[3],
+        .scratch = scratch};
     if (a->masked) j.mask = buffers[4];
     if (a->hides) j.hide = buffers[4 + a->masked];
     j.blocks = ((size_t)a->m + BLOCK - 1) / BLOCK;

@@ -4,19 +4,20 @@
 #include "base/thread.h"
 #include <string.h>
 
-#define K_BYTES 1024               /* of one row of a panel: what a tile's pass over k keeps in the first cache */
+#define K_BYTES 1024 /* of one row of a panel: what a tile's pass over k keeps in the first cache */
 #define TILE_ROWS 120
 #define TILE_LANES 768
-#define LEAST_PANELS 4             /* of a tile that is made smaller so that each thread has some; 1 where threads would have none */
-#define PACKED_BYTES (4u << 20)    /* of b, shared by all threads */
+#define LEAST_PANELS \
+    4 /* of a tile that is made smaller so that each thread has some; 1 where threads would have none */
+#define PACKED_BYTES (4u << 20) /* of b, shared by all threads */
 #define PARTS_BYTES (16u << 20)
-#define GROUP_K 1024               /* least k of a group */
-#define GROUP_RESULT 65536         /* most elements of a result whose k is split: others have tiles enough */
+#define GROUP_K 1024       /* least k of a group */
+#define GROUP_RESULT 65536 /* most elements of a result whose k is split: others have tiles enough */
 #define GROUPS_MOST 32
-#define SHORT_BYTES (1u << 20)     /* of a factor that every block of lanes reads as a whole */
-#define MANY_LANES 16              /* for each row of such a factor: fewer, and its panels are not read often enough */
+#define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
+#define MANY_LANES 16          /* for each row of such a factor: fewer, and its panels are not read often enough */
 #define SHORT_LANES 8
-#define FEW_K 32                   /* least k of a window with fewer rows than a tile is worth */
+#define FEW_K 32 /* least k of a window with fewer rows than a tile is worth */
 
 /* The type sums are taken in, when its products may be taken in it as well. */
 static bool sum_type(const gale__nest *nest, const gale__contraction *info, gale__ct *ct)
@@ -44,7 +45,8 @@ static const gale__access *access_of(const gale__nest *nest, int value)
     return nest->code[value].op == GALE__NEST_LOAD ? &nest->accesses[nest->code[value].access] : NULL;
 }
 
-/* The lanes are a's: the fastest outer dimension decides, unless it is short and the other operand lies side by side along a longer one. */
+/* The lanes are a's: the fastest outer dimension decides, unless it is short and the other operand lies side by side
+ * along a longer one. */
 static bool is_turned(const gale__nest *nest, const gale__contraction *info)
 {
     int last = nest->n_outer - 1;
@@ -52,14 +54,16 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     bool turned = info->kind[last] == 'M';
     const gale__access *other = access_of(nest, turned ? info->b : info->a);
     for (int d = 0; d < last && other && nest->extent[last] < SHORT_LANES; d++)
-        if (info->kind[d] == (turned ? 'N' : 'M') && other->stride[d] == 1 && nest->extent[d] >= 2 * SHORT_LANES) return !turned;
+        if (info->kind[d] == (turned ? 'N' : 'M') && other->stride[d] == 1 && nest->extent[d] >= 2 * SHORT_LANES)
+            return !turned;
     return turned;
 }
 
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
 {
     gale__ct ct;
-    if (!gale__nest_contraction(nest, info) || !sum_type(nest, info, &ct) || !gale__simd_get()->gemm[ct].mr) return false;
+    if (!gale__nest_contraction(nest, info) || !sum_type(nest, info, &ct) || !gale__simd_get()->gemm[ct].mr)
+        return false;
     for (int s = 0; s < nest->n_stores; s++)
         if (nest->stores[s].index >= 0) return false;
     bool turned = is_turned(nest, info);
@@ -68,7 +72,8 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
     gale__cpu_contract c = {.nest = nest};
     if (lanes < 32 || info->k < (info->b_count > 4 ? FEW_K : 8) || !nest->n_outer) return false;
     find_spans(&c, info, turned ? 'N' : 'M');
-    return gale__cpu_window_find(&c.window, nest, turned ? info->a : info->b, &c.b.rows, &c.k, ct) && (c.window.x.tap >= 0 || c.window.x.unit == 1);
+    return gale__cpu_window_find(&c.window, nest, turned ? info->a : info->b, &c.b.rows, &c.k, ct) &&
+           (c.window.x.tap >= 0 || c.window.x.unit == 1);
 }
 
 /* Emits the instructions that `wanted` marks, in order; `given` is already in its register. */
@@ -89,7 +94,8 @@ static void mark_below(const gale__nest *nest, uint8_t *wanted, int stop)
 }
 
 /* Lanes along k when that is how memory lies; with equal strides the longer run. */
-static bool prefers_k(const gale__nest *nest, const uint8_t *wanted, const gale__cpu_span *rows, const gale__cpu_span *k)
+static bool prefers_k(
+    const gale__nest *nest, const uint8_t *wanted, const gale__cpu_span *rows, const gale__cpu_span *k)
 {
     int score = 0;
     if (!rows->n || !k->n) return !rows->n;
@@ -111,8 +117,10 @@ static gale_status make_operand(gale__cpu_contract *c, gale__cpu_operand *o, int
     mark_below(c->nest, wanted, -1);
     o->along_k = prefers_k(c->nest, wanted, &o->rows, &c->k);
     GALE_TRY(emit_marked(&o->tape, wanted, -1, reg));
-    static const gale_type types[GALE__CT_COUNT] = {GALE_BOOL, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_F32, GALE_F64};
-    o->out = gale__cpu_tape_convert(&o->tape, reg[value], gale__ct_of((gale_type)c->nest->code[value].type), types[c->ct]);
+    static const gale_type types[GALE__CT_COUNT] = {
+        GALE_BOOL, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_F32, GALE_F64};
+    o->out =
+        gale__cpu_tape_convert(&o->tape, reg[value], gale__ct_of((gale_type)c->nest->code[value].type), types[c->ct]);
     o->section.count = (int)o->tape.n_steps;
     gale__cpu_section *sections[1] = {&o->section};
     gale__cpu_tape_keep(&o->tape, o->out);
@@ -150,7 +158,8 @@ static int64_t equal_parts(int64_t v, int64_t most, int64_t unit)
 
 static void choose_tiles(gale__cpu_contract *c)
 {
-    int64_t m = c->a.rows.count, n = c->b.rows.count, k = c->k.count, mr = c->gemm.mr, nr = c->gemm.nr, size = (int64_t)c->size;
+    int64_t m = c->a.rows.count, n = c->b.rows.count, k = c->k.count, mr = c->gemm.mr, nr = c->gemm.nr,
+            size = (int64_t)c->size;
     c->kc = equal_parts(k, K_BYTES / size, 1);
     c->mc = equal_parts(m, TILE_ROWS, mr);
     c->nt = equal_parts(n, TILE_LANES, nr);
@@ -170,7 +179,8 @@ static void choose_tiles(gale__cpu_contract *c)
         c->mc = round_up(c->mc / 2, mr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->nt) / c->nt);
     }
-    while (c->groups == 1 && !c->by_batch && width > 1 && tiles < 2 * width && c->nt > (tiles < width ? 1 : LEAST_PANELS) * nr) {
+    while (c->groups == 1 && !c->by_batch && width > 1 && tiles < 2 * width &&
+           c->nt > (tiles < width ? 1 : LEAST_PANELS) * nr) {
         c->nt = round_up(c->nt / 2, nr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->nt) / c->nt);
     }
@@ -183,7 +193,8 @@ static bool is_read_once(const gale__nest *nest, const gale__access *only)
 {
     int n = 0;
     for (int i = 0; i < nest->n_code; i++)
-        if (nest->code[i].op == GALE__NEST_LOAD || nest->code[i].op == GALE__NEST_TAKE) n += nest->accesses[nest->code[i].access].buffer == only->buffer;
+        if (nest->code[i].op == GALE__NEST_LOAD || nest->code[i].op == GALE__NEST_TAKE)
+            n += nest->accesses[nest->code[i].access].buffer == only->buffer;
     for (int s = 0; s < nest->n_stores; s++) n += nest->accesses[nest->stores[s].access].buffer == only->buffer;
     return n == 1;
 }
@@ -205,25 +216,32 @@ static void find_panels(gale__cpu_contract *c, int value)
     uint64_t words[8 + 4 * GALE__NEST_DIMS];
     int n = 0;
     c->panels = (gale__cpu_panels){.buffer = -1};
-    if (!x || c->nest->n_buffers > GALE__CPU_PANELS_BUFFERS || !c->nest->buffers[x->buffer].constant || c->groups > 1 || x->n_guards || (size_t)gale_type_size(x->type) != c->size || !is_read_once(c->nest, x)) return;
+    if (!x || c->nest->n_buffers > GALE__CPU_PANELS_BUFFERS || !c->nest->buffers[x->buffer].constant || c->groups > 1 ||
+        x->n_guards || (size_t)gale_type_size(x->type) != c->size || !is_read_once(c->nest, x))
+        return;
     for (int i = 0; i < c->batch.n; i++)
         if (x->stride[c->batch.dim[i]]) return;
     for (int i = 0; i < c->a.rows.n; i++)
         if (x->stride[c->a.rows.dim[i]]) return;
-    const uint64_t numbers[] = {(uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->ct, (uint64_t)c->gemm.nr, (uint64_t)c->kc};
+    const uint64_t numbers[] = {
+        (uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->ct, (uint64_t)c->gemm.nr, (uint64_t)c->kc};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) words[n++] = numbers[i];
     n = add_span(words, n, &c->b.rows, x);
     n = add_span(words, n, &c->k, x);
     c->nb = round_up(c->b.rows.count, c->nt); /* no room is needed for them, so all lanes are one part */
-    c->panels = (gale__cpu_panels){x->buffer, (size_t)(round_up(c->b.rows.count, c->gemm.nr) * c->k.count) * c->size, gale__hash(words, (size_t)n * sizeof *words, 1) | 1};
+    c->panels = (gale__cpu_panels){x->buffer, (size_t)(round_up(c->b.rows.count, c->gemm.nr) * c->k.count) * c->size,
+        gale__hash(words, (size_t)n * sizeof *words, 1) | 1};
 }
 
-/* Lanes are read where they lie when taps share them, or when the other factor stays in the cache and there are no panels. */
+/* Lanes are read where they lie when taps share them, or when the other factor stays in the cache and there are no
+ * panels. */
 static gale_status choose_window(gale__cpu_contract *c, int value)
 {
     gale__cpu_window *w = &c->window;
     if (c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->ct)) return GALE_OK;
-    bool shares = w->x.tap >= 0 || w->y.tap >= 0, small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES && c->b.rows.count >= MANY_LANES * c->a.rows.count;
+    bool shares = w->x.tap >= 0 || w->y.tap >= 0,
+         small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES &&
+                 c->b.rows.count >= MANY_LANES * c->a.rows.count;
     w->access = shares || (small && w->x.unit == 1 && !c->panels.bytes) ? w->access : NULL;
     if (!w->access) return GALE_OK;
     GALE_TRY(gale__cpu_window_init(w, &c->k, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->size));
@@ -248,12 +266,18 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     GALE_TRY(make_operand(c, &c->b, turned ? info->a : info->b));
     GALE_TRY(make_tail(c, info));
     int64_t mr = c->gemm.mr, widest = mr > c->gemm.nr ? mr : c->gemm.nr, tile = c->mc * c->nt;
-    size_t tapes = gale__cpu_tape_scratch_bytes(&c->a.tape) + gale__cpu_tape_scratch_bytes(&c->b.tape) + gale__cpu_tape_scratch_bytes(&c->tail);
-    c->private_bytes = tapes + (size_t)(c->mc * c->kc + widest * c->kc + tile + (c->groups > 1 ? c->nt * c->kc : 0)) * c->size + 1024;
-    if (c->groups > 1) c->shared_bytes = (size_t)(c->groups * c->batch.count * round_up(c->a.rows.count, c->mc) * round_up(c->b.rows.count, c->nt)) * c->size;
+    size_t tapes = gale__cpu_tape_scratch_bytes(&c->a.tape) + gale__cpu_tape_scratch_bytes(&c->b.tape) +
+                   gale__cpu_tape_scratch_bytes(&c->tail);
+    c->private_bytes =
+        tapes + (size_t)(c->mc * c->kc + widest * c->kc + tile + (c->groups > 1 ? c->nt * c->kc : 0)) * c->size + 1024;
+    if (c->groups > 1)
+        c->shared_bytes =
+            (size_t)(c->groups * c->batch.count * round_up(c->a.rows.count, c->mc) * round_up(c->b.rows.count, c->nt)) *
+            c->size;
     else if (!c->panels.bytes) c->shared_bytes = (size_t)(c->nb * c->k.count) * c->size;
     if (c->window.access) {
-        c->private_bytes += c->window.band_bytes + (size_t)c->window.phase * 8 + (size_t)(round_up(c->window.part_rows, mr) * c->nt) * c->size;
+        c->private_bytes += c->window.band_bytes + (size_t)c->window.phase * 8 +
+                            (size_t)(round_up(c->window.part_rows, mr) * c->nt) * c->size;
         c->shared_bytes = (size_t)(round_up(c->a.rows.count, mr) * c->k.count) * c->size;
     }
     c->shared_pieces = c->by_batch ? gale__parallel_width() : 1;

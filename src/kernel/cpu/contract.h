@@ -1,8 +1,9 @@
-/* The contraction schedule: matrix products, and convolutions as products of panels that are gathered as they are packed.
+/* The contraction schedule: matrix products, and convolutions as products of panels that are gathered as they are
+ * packed.
  *
- * Both operands are whatever expression stands under the multiplication; they are evaluated by the interpreter into panels
- * (mr rows of one, nr of the other, k side by side), tiles of the result are summed in registers, and what follows the
- * reduction runs over each tile while it is in the cache. */
+ * Both operands are whatever expression stands under the multiplication; they are evaluated by the interpreter into
+ * panels (mr rows of one, nr of the other, k side by side), tiles of the result are summed in registers, and what
+ * follows the reduction runs over each tile while it is in the cache. */
 #ifndef GALE_KERNEL_CPU_CONTRACT_H
 #define GALE_KERNEL_CPU_CONTRACT_H
 #include "kernel/cpu/interp.h"
@@ -12,23 +13,23 @@
 typedef struct gale__cpu_operand {
     gale__cpu_tape tape;
     gale__cpu_section section;
-    int out;                   /* register of the value */
-    bool along_k;              /* lanes walk k rather than rows */
+    int out;      /* register of the value */
+    bool along_k; /* lanes walk k rather than rows */
     gale__cpu_span rows;
-    int width;                 /* rows of a panel: mr or nr */
+    int width; /* rows of a panel: mr or nr */
 } gale__cpu_operand;
 
 enum { GALE__CPU_PANELS_BUFFERS = 64 }; /* of a nest whose panels are made once, at most */
 
 typedef struct gale__cpu_contract {
     const gale__nest *nest;
-    gale__ct ct;               /* type of the sums */
-    size_t size;               /* its bytes */
+    gale__ct ct; /* type of the sums */
+    size_t size; /* its bytes */
     gale__simd_gemm gemm;
-    gale__cpu_operand a, b;    /* a: the rows of the result's tiles; b: its lanes */
-    gale__cpu_tape tail;       /* what follows the reduction */
+    gale__cpu_operand a, b; /* a: the rows of the result's tiles; b: its lanes */
+    gale__cpu_tape tail;    /* what follows the reduction */
     gale__cpu_section tail_section;
-    int sum;                   /* its register of the reduction's value */
+    int sum; /* its register of the reduction's value */
     gale__cpu_span batch, k;
     int64_t kc, mc, nt, nb;    /* k of a panel; rows and lanes of a tile; lanes packed at a time */
     int64_t groups, group_len; /* k in parts that run side by side; 1: whole */
@@ -46,7 +47,9 @@ void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, b
 void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to);
 void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 /* Rows [r0, r0 + rows) of an operand as panels of kn steps from k0 on; temp: width * kc elements. */
-void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0, int64_t rows, int64_t k0, int64_t kn, char *temp, char *out);
+void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
+    int64_t rows, int64_t k0, int64_t kn, char *temp, char *out);
 /* What follows the reduction, for rows of sums that are `pitch` elements apart. */
-void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0, int64_t lanes, const char *sums, int64_t pitch);
+void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
+    int64_t lanes, const char *sums, int64_t pitch);
 #endif

@@ -37,9 +37,12 @@ static void open_bench(bench *w, const run *r)
     const gale__cpu_contract *c = r->c;
     char *at = w->piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
     int64_t widest = c->gemm.mr > c->gemm.nr ? c->gemm.mr : c->gemm.nr;
-    gale__cpu_frame_init(&w->a, &c->a.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->a.tape)), c->a.tape.block, r->aliased);
-    gale__cpu_frame_init(&w->b, &c->b.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->b.tape)), c->b.tape.block, r->aliased);
-    gale__cpu_frame_init(&w->tail, &c->tail, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->tail)), c->tail.block, r->aliased);
+    gale__cpu_frame_init(&w->a, &c->a.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->a.tape)),
+        c->a.tape.block, r->aliased);
+    gale__cpu_frame_init(&w->b, &c->b.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->b.tape)),
+        c->b.tape.block, r->aliased);
+    gale__cpu_frame_init(
+        &w->tail, &c->tail, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->tail)), c->tail.block, r->aliased);
     w->pack_a = carve(&at, (size_t)(c->mc * c->kc) * c->size);
     w->rows = carve(&at, (size_t)(widest * c->kc) * c->size);
     w->tile = carve(&at, (size_t)(c->mc * c->nt) * c->size);
@@ -73,7 +76,8 @@ static void deal(char *to, size_t pitch, const char *from, size_t bytes, size_t 
 }
 
 /* Lanes walk the rows: one k after the other. */
-static void pack_by_rows(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0, int64_t rows, int64_t k0, int64_t kn, char *out)
+static void pack_by_rows(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
+    int64_t rows, int64_t k0, int64_t kn, char *out)
 {
     int64_t width = o->width, step = (int64_t)o->tape.block / width * width;
     size_t row_bytes = (size_t)width * c->size, pitch = row_bytes * (size_t)kn;
@@ -83,7 +87,8 @@ static void pack_by_rows(const gale__cpu_contract *c, const gale__cpu_operand *o
         gale__cpu_frame_set(f, &o->rows, r0 + r, (size_t)n);
         for (int64_t k = 0; k < kn; k++) {
             gale__cpu_frame_run(f, o->section);
-            deal(out + (size_t)(r / width) * pitch + (size_t)k * row_bytes, pitch, f->r[o->out], row_bytes, (size_t)n * c->size);
+            deal(out + (size_t)(r / width) * pitch + (size_t)k * row_bytes, pitch, f->r[o->out], row_bytes,
+                (size_t)n * c->size);
             for (int j = c->k.n - 1; j >= 0; j--) {
                 if (++f->at[c->k.dim[j]] < c->k.extent[j]) break;
                 f->at[c->k.dim[j]] = 0;
@@ -93,7 +98,8 @@ static void pack_by_rows(const gale__cpu_contract *c, const gale__cpu_operand *o
 }
 
 /* Lanes walk k: rows are gathered, then interleaved a panel at a time. */
-static void pack_by_k(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0, int64_t rows, int64_t k0, int64_t kn, char *temp, char *out)
+static void pack_by_k(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
+    int64_t rows, int64_t k0, int64_t kn, char *temp, char *out)
 {
     int64_t width = o->width, block = (int64_t)o->tape.block;
     for (int64_t r = 0; r < rows; r += width) {
@@ -107,11 +113,13 @@ static void pack_by_k(const gale__cpu_contract *c, const gale__cpu_operand *o, g
                 memcpy(temp + (size_t)(i * kn + k) * c->size, f->r[o->out], (size_t)len * c->size);
             }
         }
-        f->tape->simd->interleave[c->size == 8](out + (size_t)(r * kn) * c->size, temp, (size_t)kn, (size_t)n, (size_t)width, (size_t)kn);
+        f->tape->simd->interleave[c->size == 8](
+            out + (size_t)(r * kn) * c->size, temp, (size_t)kn, (size_t)n, (size_t)width, (size_t)kn);
     }
 }
 
-void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0, int64_t rows, int64_t k0, int64_t kn, char *temp, char *out)
+void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
+    int64_t rows, int64_t k0, int64_t kn, char *temp, char *out)
 {
     if (o->along_k) pack_by_k(c, o, f, r0, rows, k0, kn, temp, out);
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
@@ -124,22 +132,28 @@ static void fetch(const char *from, size_t bytes)
     for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(from + i);
 }
 
-/* tile += a panel set times b panel set, over kn.  Panels that were made once lie in far memory: while one is at work the next is fetched, a share with each of its tiles;
- * with few tiles that is more at once than memory has under way, and the processor's own fetching does better. */
-static void multiply(const gale__cpu_contract *c, char *tile, const char *a, const char *b, int64_t rows, int64_t lanes, int64_t kn)
+/* tile += a panel set times b panel set, over kn.  Panels that were made once lie in far memory: while one is at work
+ * the next is fetched, a share with each of its tiles; with few tiles that is more at once than memory has under way,
+ * and the processor's own fetching does better. */
+static void multiply(
+    const gale__cpu_contract *c, char *tile, const char *a, const char *b, int64_t rows, int64_t lanes, int64_t kn)
 {
     int64_t mr = c->gemm.mr, nr = c->gemm.nr;
-    size_t panel = (size_t)(nr * kn) * c->size, share = c->panels.bytes && rows > FEW_TILES * mr ? panel / (size_t)parts(rows, mr) / LINE * LINE + LINE : 0;
+    size_t panel = (size_t)(nr * kn) * c->size,
+           share = c->panels.bytes && rows > FEW_TILES * mr ? panel / (size_t)parts(rows, mr) / LINE * LINE + LINE : 0;
     for (int64_t j = 0; j < lanes; j += nr) {
         const char *next = b + (size_t)(j * kn) * c->size + panel;
         for (int64_t i = 0; i < rows; i += mr, next += share) {
             fetch(next, share);
-            gale__simd_part_for(&c->gemm, rows - i)->tile(tile + (size_t)(i * c->nt + j) * c->size, (size_t)c->nt, a + (size_t)(i * kn) * c->size, b + (size_t)(j * kn) * c->size, (size_t)kn);
+            gale__simd_part_for(&c->gemm, rows - i)
+                ->tile(tile + (size_t)(i * c->nt + j) * c->size, (size_t)c->nt, a + (size_t)(i * kn) * c->size,
+                    b + (size_t)(j * kn) * c->size, (size_t)kn);
         }
     }
 }
 
-void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0, int64_t lanes, const char *sums, int64_t pitch)
+void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
+    int64_t lanes, const char *sums, int64_t pitch)
 {
     for (int64_t i = 0; i < rows; i++) {
         gale__cpu_frame_seek(f, &c->a.rows, m0 + i);
@@ -162,7 +176,8 @@ static char *packed_at(const run *r, int64_t k0, int64_t kn, int64_t lane)
 static int64_t task_lanes(const run *r)
 {
     const gale__cpu_contract *c = r->c;
-    int64_t nr = c->gemm.nr, panels = (int64_t)c->b.tape.block / nr, steps = parts(c->k.count, c->kc), width = gale__parallel_width();
+    int64_t nr = c->gemm.nr, panels = (int64_t)c->b.tape.block / nr, steps = parts(c->k.count, c->kc),
+            width = gale__parallel_width();
     if (panels < 1) panels = 1;
     while (panels > 4 && parts(r->nn, panels * nr) * steps < 4 * width) panels /= 2;
     return panels * nr;
@@ -188,7 +203,8 @@ static void tile_task(void *arg, size_t i, int worker)
     const run *r = arg;
     const gale__cpu_contract *c = r->c;
     /* Panels made before are many: those of one tile serve all rows while they are near. */
-    int64_t across = r->panels ? parts(c->a.rows.count, c->mc) : parts(r->nn, c->nt), slow = (int64_t)i / across, fast = (int64_t)i % across;
+    int64_t across = r->panels ? parts(c->a.rows.count, c->mc) : parts(r->nn, c->nt), slow = (int64_t)i / across,
+            fast = (int64_t)i % across;
     int64_t m0 = (r->panels ? fast : slow) * c->mc, lane = (r->panels ? slow : fast) * c->nt;
     int64_t rows = least(c->mc, c->a.rows.count - m0), lanes = least(c->nt, r->nn - lane);
     bench w;
@@ -205,7 +221,10 @@ static void tile_task(void *arg, size_t i, int worker)
     close_bench(&w);
 }
 
-static void pack_lanes(run *r) { gale__parallel((size_t)(parts(r->nn, task_lanes(r)) * parts(r->c->k.count, r->c->kc)), pack_task, r); }
+static void pack_lanes(run *r)
+{
+    gale__parallel((size_t)(parts(r->nn, task_lanes(r)) * parts(r->c->k.count, r->c->kc)), pack_task, r);
+}
 
 static void run_batch(run *r)
 {
@@ -240,14 +259,16 @@ static void batch_task(void *arg, size_t i, int worker)
 static char *part_at(const run *r, int64_t g, int64_t batch, int64_t tile)
 {
     const gale__cpu_contract *c = r->c;
-    return r->packed + (size_t)(((g * c->batch.count + batch) * r->rows_tiles * r->lane_tiles + tile) * c->mc * c->nt) * c->size;
+    return r->packed +
+           (size_t)(((g * c->batch.count + batch) * r->rows_tiles * r->lane_tiles + tile) * c->mc * c->nt) * c->size;
 }
 
 static void group_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
     const gale__cpu_contract *c = r->c;
-    int64_t g = (int64_t)i % c->groups, rest = (int64_t)i / c->groups, tiles = r->rows_tiles * r->lane_tiles, tile = rest % tiles, batch = rest / tiles;
+    int64_t g = (int64_t)i % c->groups, rest = (int64_t)i / c->groups, tiles = r->rows_tiles * r->lane_tiles,
+            tile = rest % tiles, batch = rest / tiles;
     int64_t m0 = tile / r->lane_tiles * c->mc, n0 = tile % r->lane_tiles * c->nt;
     int64_t rows = least(c->mc, c->a.rows.count - m0), lanes = least(c->nt, c->b.rows.count - n0);
     int64_t end = least((g + 1) * c->group_len, c->k.count);
@@ -271,20 +292,27 @@ static void join_task(void *arg, size_t i, int worker)
     const run *r = arg;
     const gale__cpu_contract *c = r->c;
     int64_t tiles = r->rows_tiles * r->lane_tiles, tile = (int64_t)i % tiles, batch = (int64_t)i / tiles;
-    int64_t m0 = tile / r->lane_tiles * c->mc, n0 = tile % r->lane_tiles * c->nt, rows = least(c->mc, c->a.rows.count - m0);
+    int64_t m0 = tile / r->lane_tiles * c->mc, n0 = tile % r->lane_tiles * c->nt,
+            rows = least(c->mc, c->a.rows.count - m0);
     char *sums = part_at(r, 0, batch, tile);
     bench w;
     (void)worker;
     open_bench(&w, r);
     set_batch(&w, c, batch);
-    for (int64_t g = 1; g < c->groups; g++) c->tail.simd->op[GALE__ADD][c->ct](sums, sums, part_at(r, g, batch, tile), NULL, (size_t)(rows * c->nt));
+    for (int64_t g = 1; g < c->groups; g++)
+        c->tail.simd->op[GALE__ADD][c->ct](sums, sums, part_at(r, g, batch, tile), NULL, (size_t)(rows * c->nt));
     gale__cpu_contract_tail(c, &w.tail, m0, rows, n0, least(c->nt, c->b.rows.count - n0), sums, c->nt);
     close_bench(&w);
 }
 
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
-    run r = {.c = c, .buffers = buffers, .aliased = aliased, .panels = c->panels.bytes ? buffers[c->panels.buffer] : NULL, .rows_tiles = parts(c->a.rows.count, c->mc), .lane_tiles = parts(c->b.rows.count, c->nt)};
+    run r = {.c = c,
+        .buffers = buffers,
+        .aliased = aliased,
+        .panels = c->panels.bytes ? buffers[c->panels.buffer] : NULL,
+        .rows_tiles = parts(c->a.rows.count, c->mc),
+        .lane_tiles = parts(c->b.rows.count, c->nt)};
     size_t tiles = (size_t)(r.rows_tiles * r.lane_tiles * c->batch.count);
     if (c->window.access) {
         gale__cpu_window_run(c, buffers, aliased);

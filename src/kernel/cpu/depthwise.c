@@ -1,5 +1,5 @@
-/* Convolution of each channel on its own, and pools.  A band of a channel is copied between borders of zeros (of minus infinity for maxima), so that every row of results
- * is one sum over taps without a question about edges. */
+/* Convolution of each channel on its own, and pools.  A band of a channel is copied between borders of zeros (of minus
+ * infinity for maxima), so that every row of results is one sum over taps without a question about edges. */
 #include "kernel/cpu/routines.h"
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"
@@ -8,11 +8,14 @@
 enum { BAND_FLOATS = 8192, TAPS_MAX = 64 };
 
 /* A band: so many rows of results, over so many padded rows of the input. */
-typedef struct band { int64_t rows, in_rows, pitch; } band;
+typedef struct band {
+    int64_t rows, in_rows, pitch;
+} band;
 
 static band make_band(const gale__cpu_depthwise *a)
 {
-    int64_t reach = (a->rows - 1) * a->dilation[0] + 1, need = (a->out_width - 1) * a->stride[1] + (a->columns - 1) * a->dilation[1] + 1;
+    int64_t reach = (a->rows - 1) * a->dilation[0] + 1,
+            need = (a->out_width - 1) * a->stride[1] + (a->columns - 1) * a->dilation[1] + 1;
     band b = {.pitch = (need + 15) / 16 * 16};
     int64_t fit = (BAND_FLOATS / b.pitch - reach) / a->stride[0] + 1;
     b.rows = fit < 8 ? 8 : fit;
@@ -71,20 +74,26 @@ static void run_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
     const gale__cpu_depthwise *a = j->a;
-    int64_t plane = (int64_t)(i / j->bands), first = (int64_t)(i % j->bands) * j->b.rows, offset[TAPS_MAX], taps = a->rows * a->columns;
+    int64_t plane = (int64_t)(i / j->bands), first = (int64_t)(i % j->bands) * j->b.rows, offset[TAPS_MAX],
+            taps = a->rows * a->columns;
     int64_t rows = a->out_height - first < j->b.rows ? a->out_height - first : j->b.rows;
     float *padded = (float *)(j->scratch.memory + (size_t)worker * j->scratch.bytes);
-    copy_rows(j, padded, j->x + plane * a->height * a->width, first * a->stride[0], (rows - 1) * a->stride[0] + (a->rows - 1) * a->dilation[0] + 1);
-    for (int64_t t = 0; t < taps; t++) offset[t] = t / a->columns * a->dilation[0] * j->b.pitch + t % a->columns * a->dilation[1];
+    copy_rows(j, padded, j->x + plane * a->height * a->width, first * a->stride[0],
+        (rows - 1) * a->stride[0] + (a->rows - 1) * a->dilation[0] + 1);
+    for (int64_t t = 0; t < taps; t++)
+        offset[t] = t / a->columns * a->dilation[0] * j->b.pitch + t % a->columns * a->dilation[1];
     for (int64_t k = 0; k < a->times; k++) {
         int64_t channel = plane % a->channels * a->times + k;
-        float *out = j->out + ((plane / a->channels * a->channels * a->times + channel) * a->out_height + first) * a->out_width;
+        float *out =
+            j->out + ((plane / a->channels * a->channels * a->times + channel) * a->out_height + first) * a->out_width;
         const float *w = j->w ? j->w + channel * taps : ones;
         for (int64_t r = 0; r < rows; r++) {
             float *to = out + r * a->out_width;
             const float *from = padded + r * a->stride[0] * j->b.pitch;
             if (a->largest) j->simd->rows.tops[a->stride[1] - 1](to, from, offset, (size_t)taps, (size_t)a->out_width);
-            else j->simd->rows.taps[a->stride[1] - 1](to, from, offset, w, (size_t)taps, j->bias ? j->bias[channel] : 0, (size_t)a->out_width);
+            else
+                j->simd->rows.taps[a->stride[1] - 1](
+                    to, from, offset, w, (size_t)taps, j->bias ? j->bias[channel] : 0, (size_t)a->out_width);
         }
     }
 }
@@ -101,12 +110,18 @@ static void run(job *j)
 void gale__cpu_depthwise_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
     const gale__cpu_depthwise *a = args;
-    run(&(job){.a = a, .out = buffers[0], .x = buffers[1], .w = buffers[2], .bias = a->biased ? buffers[3] : NULL, .scratch = scratch});
+    run(&(job){.a = a,
+        .out = buffers[0],
+        .x = buffers[1],
+        .w = buffers[2],
+        .bias = a->biased ? buffers[3] : NULL,
+        .scratch = scratch});
 }
 
 void gale__cpu_pool_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
     const gale__cpu_depthwise *a = args;
     gale__once_run(&ones_once, make_ones);
-    run(&(job){.a = a, .out = buffers[0], .x = buffers[1], .border = a->largest ? -__builtin_inff() : 0, .scratch = scratch});
+    run(&(job){
+        .a = a, .out = buffers[0], .x = buffers[1], .border = a->largest ? -__builtin_inff() : 0, .scratch = scratch});
 }

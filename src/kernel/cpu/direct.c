@@ -1,17 +1,18 @@
 /* See direct.h.  Outer points are taken in blocks that lie within one row of the fastest outer dimension, or are whole
- * rows of it.  When there are few of them and the inner loop is long, that loop is split into groups whose partial results are
- * combined in order; the split depends on the shape alone, so results do not depend on the number of threads. */
+ * rows of it.  When there are few of them and the inner loop is long, that loop is split into groups whose partial
+ * results are combined in order; the split depends on the shape alone, so results do not depend on the number of
+ * threads. */
 #include "kernel/cpu/direct.h"
 #include "base/thread.h"
 #include "kernel/cpu/scratch.h"
 #include <string.h>
 
-#define TASK_POINTS 32768   /* least work of one task, in points of the domain */
-#define TASKS_EACH 32       /* most tasks of one thread, for balance */
-#define FLUSH_ROW 64        /* iterations between the two levels of a sum */
+#define TASK_POINTS 32768 /* least work of one task, in points of the domain */
+#define TASKS_EACH 32     /* most tasks of one thread, for balance */
+#define FLUSH_ROW 64      /* iterations between the two levels of a sum */
 #define FLUSH_COLUMN 256
 #define GROUPS_MOST 64
-#define TURN_ROWS 32        /* of 4-byte elements: two cache lines */
+#define TURN_ROWS 32 /* of 4-byte elements: two cache lines */
 
 /* How many of the inner loads walk this dimension element by element, less those that jump. */
 static int contiguity(const gale__nest *nest, int dim)
@@ -39,7 +40,8 @@ static bool choose_inner_lanes(const gale__nest *nest, int64_t outer, int64_t in
     if (has_indexed_store(nest)) return true; /* the order of points must be kept */
     if (outer < 16) return inner > outer;
     if (inner < 16) return false;
-    return contiguity(nest, nest->n_outer + nest->n_inner - 1) >= (nest->n_outer ? contiguity(nest, nest->n_outer - 1) : 0);
+    return contiguity(nest, nest->n_outer + nest->n_inner - 1) >=
+           (nest->n_outer ? contiguity(nest, nest->n_outer - 1) : 0);
 }
 
 /* Two points of [from, to) may write to one place. */
@@ -116,7 +118,9 @@ static void choose_groups(gale__cpu_direct *d, const gale__nest *nest)
     int64_t inner = d->plan.inner.count, step = d->plan.inner_step;
     d->groups = 1;
     d->group_len = inner;
-    if (d->serial || d->blocks >= 16 || inner * d->lanes < 2 * TASK_POINTS || stores_meet(nest, nest->n_outer, nest->n_outer + nest->n_inner)) return;
+    if (d->serial || d->blocks >= 16 || inner * d->lanes < 2 * TASK_POINTS ||
+        stores_meet(nest, nest->n_outer, nest->n_outer + nest->n_inner))
+        return;
     int64_t most = GROUPS_MOST / d->blocks, by_work = inner * d->lanes / TASK_POINTS;
     int64_t wanted = most < by_work ? most : by_work;
     if (wanted < 2) return;
@@ -152,7 +156,7 @@ typedef struct run {
     void *const *buffers;
     char *parts;
     int64_t per_task;
-    int phase;      /* split runs: the phase at hand; n_phases: the last pass, which stores outer values */
+    int phase; /* split runs: the phase at hand; n_phases: the last pass, which stores outer values */
     bool aliased;
 } run;
 
@@ -174,7 +178,8 @@ static void block_range(const gale__cpu_direct *d, int64_t block, int64_t *start
 }
 
 /* The body of a phase over all inner points of n outer points. */
-static void run_short(gale__cpu_frame *f, const gale__cpu_direct *d, const gale__cpu_phase *ph, int64_t start, int64_t n)
+static void run_short(
+    gale__cpu_frame *f, const gale__cpu_direct *d, const gale__cpu_phase *ph, int64_t start, int64_t n)
 {
     int64_t row = d->plan.inner.count;
     gale__cpu_frame_set(f, &d->plan.all, start * row, (size_t)(n * row));
@@ -205,7 +210,8 @@ static void run_rows(gale__cpu_frame *f, const gale__cpu_direct *d, const gale__
     gale__cpu_frame_set(f, &no_span, 0, 1);
 }
 
-static void run_columns(gale__cpu_frame *f, const gale__cpu_direct *d, const gale__cpu_phase *ph, int64_t from, int64_t to)
+static void run_columns(
+    gale__cpu_frame *f, const gale__cpu_direct *d, const gale__cpu_phase *ph, int64_t from, int64_t to)
 {
     const gale__cpu_span *in = &d->plan.inner;
     gale__cpu_frame_seek(f, in, from);
@@ -222,7 +228,8 @@ static void run_columns(gale__cpu_frame *f, const gale__cpu_direct *d, const gal
 }
 
 /* [start, start + n): the block's outer points, to which the frame is set. */
-static void run_body(gale__cpu_frame *f, const gale__cpu_direct *d, const gale__cpu_phase *ph, int64_t start, int64_t n, int64_t from, int64_t to)
+static void run_body(gale__cpu_frame *f, const gale__cpu_direct *d, const gale__cpu_phase *ph, int64_t start, int64_t n,
+    int64_t from, int64_t to)
 {
     if (!ph->loops) return;
     gale__cpu_frame_run(f, ph->init);
@@ -236,7 +243,8 @@ static void set_rectangle(gale__cpu_frame *f, const gale__cpu_direct *d, int64_t
 {
     const gale__nest *nest = d->plan.nest;
     int last = nest->n_outer - 1;
-    int64_t rows = nest->extent[d->turn_dim], row = nest->extent[last], across = parts(row, d->lanes), down = parts(rows, d->turn_rows);
+    int64_t rows = nest->extent[d->turn_dim], row = nest->extent[last], across = parts(row, d->lanes),
+            down = parts(rows, d->turn_rows);
     int64_t j = block % across * d->lanes, i = block / across % down * d->turn_rows;
     *span = (gale__cpu_span){.n = 2, .dim = {(uint8_t)d->turn_dim, (uint8_t)last}, .base = {i, j}};
     span->extent[0] = rows - i < d->turn_rows ? rows - i : d->turn_rows;
@@ -254,7 +262,8 @@ static void run_blocks(void *arg, size_t i, int worker)
     void *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, d->scratch_bytes);
     gale__cpu_frame f;
     (void)worker;
-    gale__cpu_frame_init(&f, &d->plan.tape, r->buffers, scratch, d->plan.inner_lanes || d->turn_dim >= 0 ? d->plan.tape.block : (size_t)d->lanes, r->aliased);
+    gale__cpu_frame_init(&f, &d->plan.tape, r->buffers, scratch,
+        d->plan.inner_lanes || d->turn_dim >= 0 ? d->plan.tape.block : (size_t)d->lanes, r->aliased);
     for (int64_t b = first; b < end; b++) {
         int64_t start = 0, n = 0;
         gale__cpu_span span;
@@ -302,7 +311,9 @@ static void combine_parts(const run *r, gale__cpu_frame *f, int64_t block, int p
         if (index) memcpy(index, part_of(r, k, block, 0) + r->d->lanes * 8, f->n * 8);
         for (int64_t g = 1; g < r->d->groups; g++) {
             char *part = part_of(r, k, block, g);
-            if (index) simd->arg[rd->kind - GALE__ARGMAX][rd->ct](total, index, part, (const int64_t *)(void *)(part + r->d->lanes * 8), 0, f->n);
+            if (index)
+                simd->arg[rd->kind - GALE__ARGMAX][rd->ct](
+                    total, index, part, (const int64_t *)(void *)(part + r->d->lanes * 8), 0, f->n);
             else simd->op[ops[rd->kind]][rd->ct](total, total, part, NULL, f->n);
         }
     }
@@ -316,7 +327,8 @@ static void run_group(void *arg, size_t i, int worker)
     int64_t groups = r->phase < d->plan.n_phases ? d->groups : 1, block = (int64_t)i / groups, g = (int64_t)i % groups;
     bool last = r->phase == d->plan.n_phases;
     void *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, d->scratch_bytes);
-    int64_t start, n, from = g * d->group_len, to = from + d->group_len < d->plan.inner.count ? from + d->group_len : d->plan.inner.count;
+    int64_t start, n, from = g * d->group_len,
+                      to = from + d->group_len < d->plan.inner.count ? from + d->group_len : d->plan.inner.count;
     gale__cpu_frame f;
     (void)worker;
     gale__cpu_frame_init(&f, &d->plan.tape, r->buffers, scratch, d->plan.tape.block, r->aliased);
@@ -351,7 +363,8 @@ void gale__cpu_direct_run(const gale__cpu_direct *d, void *const *buffers, bool 
         run_split(&r);
         return;
     }
-    int64_t work = d->lanes * d->plan.inner.count * (d->turn_dim >= 0 ? d->turn_rows : 1), share = d->blocks / ((int64_t)gale__parallel_width() * TASKS_EACH);
+    int64_t work = d->lanes * d->plan.inner.count * (d->turn_dim >= 0 ? d->turn_rows : 1),
+            share = d->blocks / ((int64_t)gale__parallel_width() * TASKS_EACH);
     r.per_task = (TASK_POINTS + work - 1) / work;
     if (share > r.per_task) r.per_task = share;
     if (d->serial) r.per_task = d->blocks;

@@ -52,7 +52,8 @@ static uint64_t const_bits(const gale__cpu_frame *f, const gale__cpu_tape_const 
     return read_bits(widened, log2_of(c->size));
 }
 
-void gale__cpu_frame_init(gale__cpu_frame *f, const gale__cpu_tape *t, void *const *buffers, void *scratch, size_t lanes, bool aliased)
+void gale__cpu_frame_init(
+    gale__cpu_frame *f, const gale__cpu_tape *t, void *const *buffers, void *scratch, size_t lanes, bool aliased)
 {
     *f = (gale__cpu_frame){.tape = t, .buffers = buffers, .scratch = scratch, .r = scratch, .aliased = aliased};
     for (size_t i = 0; i < t->n_regs; i++) f->r[i] = t->regs[i].slot < 0 ? NULL : slot_of(f, (int)i);
@@ -73,7 +74,12 @@ void gale__cpu_frame_seek(gale__cpu_frame *f, const gale__cpu_span *span, int64_
     if (span->n) f->at[span->dim[0]] = span->base[0] + start;
 }
 
-typedef struct mover { const gale__cpu_frame *f; const gale__cpu_step *s; char *block, *memory; const int64_t *index; } mover;
+typedef struct mover {
+    const gale__cpu_frame *f;
+    const gale__cpu_step *s;
+    char *block, *memory;
+    const int64_t *index;
+} mover;
 
 static void load_piece(void *arg, const gale__cpu_piece *p)
 {
@@ -104,7 +110,8 @@ static void load_single(gale__cpu_frame *f, const gale__cpu_step *s, char *memor
     else memcpy(f->r[s->d], from, (size_t)1 << s->size);
 }
 
-/* A block that is a whole rectangle, of which memory holds the columns side by side: squares are turned in registers. */
+/* A block that is a whole rectangle, of which memory holds the columns side by side: squares are turned in registers.
+ */
 static bool load_turned(const gale__cpu_frame *f, const gale__cpu_step *s, char *block, const char *memory)
 {
     const gale__cpu_span *span = f->span;
@@ -113,7 +120,8 @@ static bool load_turned(const gale__cpu_frame *f, const gale__cpu_step *s, char 
     if (s->access->stride[span->dim[0]] != 1 || pitch < 2) return false;
     for (int d = 0; d < f->tape->n_dims; d++) address += s->access->stride[d] * f->at[d];
     size_t lanes = (size_t)span->extent[1];
-    f->tape->simd->interleave[s->size == 3](block, memory + address * ((int64_t)1 << s->size), (size_t)pitch, lanes, lanes, (size_t)span->extent[0]);
+    f->tape->simd->interleave[s->size == 3](
+        block, memory + address * ((int64_t)1 << s->size), (size_t)pitch, lanes, lanes, (size_t)span->extent[0]);
     return true;
 }
 
@@ -146,7 +154,8 @@ static void index_piece(void *arg, const gale__cpu_piece *p)
 {
     const mover *m = arg;
     int64_t *d = (int64_t *)(void *)m->block + p->at;
-    for (size_t i = 0; i < p->n; i++) d[i] = p->inside ? p->address + p->stride * (int64_t)i : (int64_t)m->s->access->fill;
+    for (size_t i = 0; i < p->n; i++)
+        d[i] = p->inside ? p->address + p->stride * (int64_t)i : (int64_t)m->s->access->fill;
 }
 
 static void outside_piece(void *arg, const gale__cpu_piece *p)
@@ -239,7 +248,8 @@ static void run_spread(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     size_t per = f->n / f->rows;
     for (size_t i = 0; i < f->rows; i++)
-        f->tape->simd->fill[s->size]((char *)f->r[s->d] + (i * per << s->size), read_bits((const char *)f->r[s->a] + (i << s->size), s->size), per);
+        f->tape->simd->fill[s->size]((char *)f->r[s->d] + (i * per << s->size),
+            read_bits((const char *)f->r[s->a] + (i << s->size), s->size), per);
 }
 
 static void run_fold(gale__cpu_frame *f, const gale__cpu_step *s)
@@ -248,7 +258,8 @@ static void run_fold(gale__cpu_frame *f, const gale__cpu_step *s)
     char *d = f->r[s->d];
     const char *a = f->r[s->a];
     for (size_t i = 0; i < f->rows; i++) {
-        if (s->kind == GALE__CPU_STEP_DOT) s->dot(d + (i << s->size), a + (i * per << s->size), (const char *)f->r[s->b] + (i * per << s->size), per);
+        if (s->kind == GALE__CPU_STEP_DOT)
+            s->dot(d + (i << s->size), a + (i * per << s->size), (const char *)f->r[s->b] + (i * per << s->size), per);
         else if (s->kind == GALE__CPU_STEP_FOLD) s->fold(d + (i << s->size), a + (i * per << s->size), per);
         else s->arg_fold(d + (i << s->size), (int64_t *)f->r[s->b] + i, a + (i * per << s->size), f->place, per);
     }

@@ -1,5 +1,5 @@
-/* Joins pairs of neighbouring f32 operations of a tape into one step, lets operations with a constant read it once instead
- * of block by block, and lets the last operation before a store write to memory. */
+/* Joins pairs of neighbouring f32 operations of a tape into one step, lets operations with a constant read it once
+ * instead of block by block, and lets the last operation before a store write to memory. */
 #include "kernel/cpu/tape.h"
 #include <math.h>
 #include <string.h>
@@ -7,8 +7,12 @@
 /* The operation as `x op y`; -1: not one that is joined. */
 static int kind_of(const gale__cpu_tape *t, const gale__cpu_step *s)
 {
-    static const int ops[] = {[GALE__PAIR_ADD] = GALE__ADD, [GALE__PAIR_SUB] = GALE__SUB, [GALE__PAIR_RSUB] = GALE__SUB, [GALE__PAIR_MUL] = GALE__MUL,
-                              [GALE__PAIR_MAX] = GALE__MAX, [GALE__PAIR_MIN] = GALE__MIN};
+    static const int ops[] = {[GALE__PAIR_ADD] = GALE__ADD,
+        [GALE__PAIR_SUB] = GALE__SUB,
+        [GALE__PAIR_RSUB] = GALE__SUB,
+        [GALE__PAIR_MUL] = GALE__MUL,
+        [GALE__PAIR_MAX] = GALE__MAX,
+        [GALE__PAIR_MIN] = GALE__MIN};
     if (s->kind != GALE__CPU_STEP_OP || s->c >= 0 || s->b < 0) return -1;
     for (int k = 0; k < GALE__PAIR_COUNT; k++)
         if (k != GALE__PAIR_RSUB && s->fn == t->simd->op[ops[k]][GALE__CT_F32]) return k;
@@ -51,7 +55,8 @@ static int settle(const gale__cpu_tape *t, gale__cpu_step *s, int kind)
 }
 
 /* Step q, which follows p, as the second half of a pair: the value of p is read by it alone, once. */
-static bool join(const gale__cpu_tape *t, gale__cpu_step *p, int at, int kind, const gale__cpu_step *q, gale__cpu_step *out)
+static bool join(
+    const gale__cpu_tape *t, gale__cpu_step *p, int at, int kind, const gale__cpu_step *q, gale__cpu_step *out)
 {
     int second = kind_of(t, q), value = p->d;
     const gale__cpu_reg *r = &t->regs[value];
@@ -59,7 +64,13 @@ static bool join(const gale__cpu_tape *t, gale__cpu_step *p, int at, int kind, c
     int other = q->a == value ? q->b : q->a;
     if (q->b == value) second = turned(second);
     int form = (is_number(t, p->b, kind) ? 1 : 0) | (is_number(t, other, second) ? 2 : 0);
-    *out = (gale__cpu_step){.kind = GALE__CPU_STEP_OP, .numbers = (uint8_t)form, .fn = t->simd->pair[kind][second][form], .d = q->d, .a = p->a, .b = p->b, .c = other};
+    *out = (gale__cpu_step){.kind = GALE__CPU_STEP_OP,
+        .numbers = (uint8_t)form,
+        .fn = t->simd->pair[kind][second][form],
+        .d = q->d,
+        .a = p->a,
+        .b = p->b,
+        .c = other};
     return true;
 }
 
@@ -68,7 +79,8 @@ static bool join_third(const gale__cpu_tape *t, gale__cpu_step *pair, int at, co
 {
     int kind = kind_of(t, q), value = pair->d;
     const gale__cpu_reg *r = &t->regs[value];
-    if (kind < GALE__PAIR_MAX || r->first != at || r->last != at + 1 || (q->a == value) == (q->b == value)) return false;
+    if (kind < GALE__PAIR_MAX || r->first != at || r->last != at + 1 || (q->a == value) == (q->b == value))
+        return false;
     int other = q->a == value ? q->b : q->a;
     if (!is_number(t, other, kind)) return false;
     for (int i = 0; i < 4; i++)
@@ -85,12 +97,15 @@ static bool join_third(const gale__cpu_tape *t, gale__cpu_step *pair, int at, co
 }
 
 /* A product that is only summed along the block. */
-static bool join_dot(const gale__cpu_tape *t, const gale__cpu_step *p, int at, const gale__cpu_step *q, gale__cpu_step *out)
+static bool join_dot(
+    const gale__cpu_tape *t, const gale__cpu_step *p, int at, const gale__cpu_step *q, gale__cpu_step *out)
 {
     const gale__cpu_reg *r = &t->regs[p->d];
-    if (q->kind != GALE__CPU_STEP_FOLD || q->fold != t->simd->fold[GALE__SUM][GALE__CT_F32] || q->a != p->d) return false;
+    if (q->kind != GALE__CPU_STEP_FOLD || q->fold != t->simd->fold[GALE__SUM][GALE__CT_F32] || q->a != p->d)
+        return false;
     if (r->first != at || r->last != at + 1 || p->fn != t->simd->op[GALE__MUL][GALE__CT_F32]) return false;
-    *out = (gale__cpu_step){.kind = GALE__CPU_STEP_DOT, .size = q->size, .dot = t->simd->dot, .d = q->d, .a = p->a, .b = p->b, .c = -1};
+    *out = (gale__cpu_step){
+        .kind = GALE__CPU_STEP_DOT, .size = q->size, .dot = t->simd->dot, .d = q->d, .a = p->a, .b = p->b, .c = -1};
     return true;
 }
 
@@ -126,7 +141,9 @@ static void write_through(gale__cpu_tape *t, gale__cpu_section s)
 {
     if (s.count < 2) return;
     gale__cpu_step *store = &t->steps[s.first + s.count - 1], *op = store - 1;
-    if (store->kind != GALE__CPU_STEP_STORE || store->fn || store->access->n_guards || (op->kind != GALE__CPU_STEP_OP && op->kind != GALE__CPU_STEP_TRIPLE)) return;
+    if (store->kind != GALE__CPU_STEP_STORE || store->fn || store->access->n_guards ||
+        (op->kind != GALE__CPU_STEP_OP && op->kind != GALE__CPU_STEP_TRIPLE))
+        return;
     if (op->d != store->a || op->a == op->d) return; /* an accumulator stays where it is */
     op->access = store->access;
     op->size = store->size;

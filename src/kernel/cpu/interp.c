@@ -1,4 +1,5 @@
-/* Makes a kernel of a nest: copies the nest, chooses a schedule, and reserves the scratch memory that runs will need. */
+/* Makes a kernel of a nest: copies the nest, chooses a schedule, and reserves the scratch memory that runs will need.
+ */
 #include "kernel/cpu/interp.h"
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
@@ -9,7 +10,7 @@
 struct gale__cpu_kernel {
     gale__arena arena;
     gale__nest nest;
-    bool contracts;            /* which of the two */
+    bool contracts; /* which of the two */
     gale__cpu_direct direct;
     gale__cpu_contract contract;
     size_t private_bytes, shared_bytes;
@@ -66,12 +67,13 @@ void gale__cpu_kernel_destroy(gale__cpu_kernel **kernel)
 
 static bool same_place(const gale__nest *nest, const gale__access *a, const gale__access *b)
 {
-    if (a->offset != b->offset || a->n_guards || b->n_guards || gale_type_size(a->type) != gale_type_size(b->type)) return false;
+    if (a->offset != b->offset || a->n_guards || b->n_guards || gale_type_size(a->type) != gale_type_size(b->type))
+        return false;
     return !memcmp(a->stride, b->stride, sizeof *a->stride * (size_t)(nest->n_outer + nest->n_inner));
 }
 
-/* An output is memory that the nest also reads, or another output's, in a way that element by element does not cover: what
- * is read then must be copied before anything is written. */
+/* An output is memory that the nest also reads, or another output's, in a way that element by element does not cover:
+ * what is read then must be copied before anything is written. */
 static bool outputs_aliased(const gale__nest *nest, void *const *buffers)
 {
     for (int s = 0; s < nest->n_stores; s++) {
@@ -80,7 +82,9 @@ static bool outputs_aliased(const gale__nest *nest, void *const *buffers)
             if (nest->code[i].op != GALE__NEST_LOAD && nest->code[i].op != GALE__NEST_TAKE) continue;
             const gale__access *in = &nest->accesses[nest->code[i].access];
             if (buffers[in->buffer] != buffers[out->buffer]) continue;
-            if (nest->n_stores > 1 || nest->n_inner || nest->code[i].op == GALE__NEST_TAKE || !same_place(nest, in, out)) return true;
+            if (nest->n_stores > 1 || nest->n_inner || nest->code[i].op == GALE__NEST_TAKE ||
+                !same_place(nest, in, out))
+                return true;
         }
     }
     return false;
@@ -93,13 +97,21 @@ void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers)
     else gale__cpu_direct_run(&k->direct, buffers, aliased);
 }
 
-gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k) { return k->contracts ? k->contract.panels : (gale__cpu_panels){.buffer = -1}; }
+gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k)
+{
+    return k->contracts ? k->contract.panels : (gale__cpu_panels){.buffer = -1};
+}
 
-void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *to) { gale__cpu_contract_make_panels(&k->contract, from, to); }
+void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *to)
+{
+    gale__cpu_contract_make_panels(&k->contract, from, to);
+}
 
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
 {
     if (k->contracts) return k->contract.groups > 1 ? "contraction, split" : "contraction";
     if (!k->nest.n_inner) return "map";
-    return k->direct.plan.inner_lanes ? k->direct.groups > 1 ? "row, split" : "row" : k->direct.groups > 1 ? "column, split" : "column";
+    return k->direct.plan.inner_lanes ? k->direct.groups > 1 ? "row, split" : "row"
+           : k->direct.groups > 1     ? "column, split"
+                                      : "column";
 }

@@ -1,6 +1,6 @@
-/* The CPU's vector interpreter: runs a loop nest over host pointers without a compiler.  Blocks of a few hundred elements go
- * through one tight SIMD loop per instruction and stay in the first cache; the work is split over the thread pool.
- * Results do not depend on the number of threads. */
+/* The CPU's vector interpreter: runs a loop nest over host pointers without a compiler.  Blocks of a few hundred
+ * elements go through one tight SIMD loop per instruction and stay in the first cache; the work is split over the
+ * thread pool. Results do not depend on the number of threads. */
 #ifndef GALE_KERNEL_CPU_INTERP_H
 #define GALE_KERNEL_CPU_INTERP_H
 #include "kernel/nest.h"
@@ -10,9 +10,14 @@ gale_status gale__cpu_kernel_create(const gale__nest *nest, gale__cpu_kernel **o
 /* buffers: in the order of nest.buffers.  Allocates nothing and cannot fail; several threads may run one kernel.
  * An output may be the very memory of an input that is read at the same places. */
 void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers);
-/* A product by a buffer that the nest calls constant may want it laid out once, as panels, which then stand in its place when the kernel runs.  They depend on that buffer and its use alone, not
- * on what it is multiplied by: kernels whose key is the same take the same panels. */
-typedef struct gale__cpu_panels { int buffer; size_t bytes; uint64_t key; } gale__cpu_panels; /* 0 bytes: there are none */
+/* A product by a buffer that the nest calls constant may want it laid out once, as panels, which then stand in its
+ * place when the kernel runs.  They depend on that buffer and its use alone, not on what it is multiplied by: kernels
+ * whose key is the same take the same panels. */
+typedef struct gale__cpu_panels {
+    int buffer;
+    size_t bytes;
+    uint64_t key;
+} gale__cpu_panels; /* 0 bytes: there are none */
 gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k);
 void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *to); /* to: aligned to 64 */
 void gale__cpu_kernel_destroy(gale__cpu_kernel **k);

@@ -8,10 +8,30 @@
 #include <string.h>
 
 #define M_INLINE static inline __attribute__((always_inline, unused))
-M_INLINE int32_t m32_bits(float v) { int32_t i; memcpy(&i, &v, 4); return i; }
-M_INLINE float m32_from(int32_t i) { float v; memcpy(&v, &i, 4); return v; }
-M_INLINE int64_t m64_bits(double v) { int64_t i; memcpy(&i, &v, 8); return i; }
-M_INLINE double m64_from(int64_t i) { double v; memcpy(&v, &i, 8); return v; }
+M_INLINE int32_t m32_bits(float v)
+{
+    int32_t i;
+    memcpy(&i, &v, 4);
+    return i;
+}
+M_INLINE float m32_from(int32_t i)
+{
+    float v;
+    memcpy(&v, &i, 4);
+    return v;
+}
+M_INLINE int64_t m64_bits(double v)
+{
+    int64_t i;
+    memcpy(&i, &v, 8);
+    return i;
+}
+M_INLINE double m64_from(int64_t i)
+{
+    double v;
+    memcpy(&v, &i, 8);
+    return v;
+}
 /* Whole numbers below 2^51 to and from double by way of the significand: AVX2 has no instruction for it. */
 #define M_MAGIC 0x1.8p52
 M_INLINE int64_t m64_to_i(double v) { return m64_bits(v + M_MAGIC) - m64_bits(M_MAGIC); }

@@ -1,5 +1,5 @@
-/* A few rows by a matrix of numbers of 4 or 8 bits: a worker unpacks a column at a time into its scratch and multiplies all rows
- * by it, so that the matrix is read once, packed as it is; its bytes are what the time goes to. */
+/* A few rows by a matrix of numbers of 4 or 8 bits: a worker unpacks a column at a time into its scratch and multiplies
+ * all rows by it, so that the matrix is read once, packed as it is; its bytes are what the time goes to. */
 #include "base/thread.h"
 #include "kernel/cpu/routines.h"
 
@@ -22,7 +22,10 @@ static int64_t blocks_of(const gale__cpu_packed *a) { return (a->k + a->size - 1
 static int64_t length_of(const gale__cpu_packed *a) { return blocks_of(a) * a->size; }
 
 /* The first worker's part holds the rows for all of them; behind that each has a column of its own. */
-size_t gale__cpu_packed_scratch(const gale__cpu_packed *a) { return (size_t)(a->m + 1) * (size_t)length_of(a) * sizeof(float); }
+size_t gale__cpu_packed_scratch(const gale__cpu_packed *a)
+{
+    return (size_t)(a->m + 1) * (size_t)length_of(a) * sizeof(float);
+}
 
 /* Of 4 bits, even places of a block come before odd ones; what lies past k is 0. */
 static void arrange(const gale__cpu_packed *a, const float *x, float *to)
@@ -48,7 +51,8 @@ static float zero_of(const job *j, int64_t column, int64_t block)
 }
 
 /* Simple loops, which compilers turn into vectors. */
-static void unpack_block(const uint8_t *restrict w, float *restrict to, int64_t size, bool bytes, float scale, float zero)
+static void unpack_block(
+    const uint8_t *restrict w, float *restrict to, int64_t size, bool bytes, float scale, float zero)
 {
     int64_t half = bytes ? size : size / 2;
     if (bytes)
@@ -70,19 +74,28 @@ static void run_columns(void *arg, size_t task, int worker)
 {
     const job *j = arg;
     const gale__cpu_packed *a = j->a;
-    int64_t first = (int64_t)task * TASK_COLUMNS, end = first + TASK_COLUMNS < a->n ? first + TASK_COLUMNS : a->n, blob = a->size * a->bits / 8, length = length_of(a);
+    int64_t first = (int64_t)task * TASK_COLUMNS, end = first + TASK_COLUMNS < a->n ? first + TASK_COLUMNS : a->n,
+            blob = a->size * a->bits / 8, length = length_of(a);
     float *column = (float *)(j->scratch.memory + (size_t)worker * j->scratch.bytes) + a->m * length;
     for (int64_t n = first; n < end; n++) {
         for (int64_t b = 0; b < j->blocks; b++)
-            unpack_block(j->w + (n * j->blocks + b) * blob, column + b * a->size, a->size, a->bits == 8, j->scales[n * j->blocks + b], zero_of(j, n, b));
-        for (int64_t row = 0; row < a->m; row++) j->y[row * a->n + n] = dot(column, j->x + row * length, length) + (j->bias ? j->bias[n] : 0);
+            unpack_block(j->w + (n * j->blocks + b) * blob, column + b * a->size, a->size, a->bits == 8,
+                j->scales[n * j->blocks + b], zero_of(j, n, b));
+        for (int64_t row = 0; row < a->m; row++)
+            j->y[row * a->n + n] = dot(column, j->x + row * length, length) + (j->bias ? j->bias[n] : 0);
     }
 }
 
 void gale__cpu_packed_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
     const gale__cpu_packed *a = args;
-    job j = {.a = a, .blocks = blocks_of(a), .x = (const float *)scratch.memory, .w = buffers[2], .scales = buffers[3], .y = buffers[0], .scratch = scratch};
+    job j = {.a = a,
+        .blocks = blocks_of(a),
+        .x = (const float *)scratch.memory,
+        .w = buffers[2],
+        .scales = buffers[3],
+        .y = buffers[0],
+        .scratch = scratch};
     if (a->zeros) j.zeros = buffers[4];
     if (a->biased) j.bias = buffers[4 + (a->zeros != 0)];
     arrange(a, buffers[1], (float *)scratch.memory);

@@ -20,7 +20,10 @@ typedef struct maker {
 
 static int operand(const gale__nest_instr *in, int k) { return k == 0 ? in->a : k == 1 ? in->b : in->c; }
 
-static bool is_inner(const maker *m, int i) { return m->nest->code[i].inner && m->nest->code[i].op != GALE__NEST_REDUCE; }
+static bool is_inner(const maker *m, int i)
+{
+    return m->nest->code[i].inner && m->nest->code[i].op != GALE__NEST_REDUCE;
+}
 
 static int store_phase(const maker *m, const gale__nest_store *s)
 {
@@ -54,7 +57,8 @@ static gale_status find_phases(maker *m)
         for (int k = 0; m->needed[i] && k < gale__nest_arity(in); k++) m->needed[operand(in, k)] = 1;
     }
     if (m->plan->n_phases <= GALE__CPU_PHASES) return GALE_OK;
-    return gale__fail(GALE_LIMIT, "cpu kernel: %d reductions depend on one another, at most %d may; split the kernel", m->plan->n_phases - 1, GALE__CPU_PHASES - 1);
+    return gale__fail(GALE_LIMIT, "cpu kernel: %d reductions depend on one another, at most %d may; split the kernel",
+        m->plan->n_phases - 1, GALE__CPU_PHASES - 1);
 }
 
 static void begin(maker *m, gale__cpu_section *s) { s->first = (int)m->tape->n_steps; }
@@ -63,8 +67,10 @@ static void end(maker *m, gale__cpu_section *s) { s->count = (int)m->tape->n_ste
 uint64_t gale__cpu_neutral(gale__reduce kind, gale__ct ct)
 {
     static const uint64_t one[GALE__CT_COUNT] = {1, 1, 1, 1, 1, 0x3f800000, 0x3ff0000000000000};
-    static const uint64_t low[GALE__CT_COUNT] = {0, 0x80000000, 0, 0x8000000000000000, 0, 0xff800000, 0xfff0000000000000};
-    static const uint64_t high[GALE__CT_COUNT] = {1, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, UINT64_MAX, 0x7f800000, 0x7ff0000000000000};
+    static const uint64_t low[GALE__CT_COUNT] = {
+        0, 0x80000000, 0, 0x8000000000000000, 0, 0xff800000, 0xfff0000000000000};
+    static const uint64_t high[GALE__CT_COUNT] = {
+        1, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, UINT64_MAX, 0x7f800000, 0x7ff0000000000000};
     return kind == GALE__PROD ? one[ct] : kind == GALE__RMAX ? low[ct] : kind == GALE__RMIN ? high[ct] : 0;
 }
 
@@ -72,7 +78,13 @@ static int size_log2(gale__ct ct) { return gale__ct_size(ct) == 8 ? 3 : gale__ct
 
 static void fill_step(maker *m, int reg, gale__ct ct, uint64_t bits)
 {
-    gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_FILL, .size = (uint8_t)size_log2(ct), .d = reg, .a = -1, .b = -1, .c = -1, .imm = bits});
+    gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_FILL,
+                                     .size = (uint8_t)size_log2(ct),
+                                     .d = reg,
+                                     .a = -1,
+                                     .b = -1,
+                                     .c = -1,
+                                     .imm = bits});
 }
 
 /* The value of a reduction from its accumulator. */
@@ -80,11 +92,13 @@ static void finish_reduce(maker *m, const gale__cpu_plan_reduce *r)
 {
     gale_type type = (gale_type)m->nest->code[r->instr].type;
     bool arg = r->kind >= GALE__ARGMAX;
-    int reg = gale__cpu_tape_convert(m->tape, arg ? r->index : r->total, arg ? GALE__CT_I64 : r->ct, gale__compute_type(type));
+    int reg = gale__cpu_tape_convert(
+        m->tape, arg ? r->index : r->total, arg ? GALE__CT_I64 : r->ct, gale__compute_type(type));
     gale__simd_fn *wrap = m->tape->simd->wrap[type];
     if (wrap) {
         int d = gale__cpu_tape_reg(m->tape, gale__ct_size(gale__ct_of(type)));
-        gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP, .fn = wrap, .d = d, .a = reg, .b = -1, .c = -1});
+        gale__cpu_tape_step(
+            m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP, .fn = wrap, .d = d, .a = reg, .b = -1, .c = -1});
         reg = d;
     }
     m->outer[r->instr] = reg;
@@ -103,7 +117,8 @@ static gale_status make_outer(maker *m, int p, gale__cpu_phase *ph)
     end(m, &ph->outer);
     begin(m, &ph->put);
     for (int s = 0; s < m->nest->n_stores; s++)
-        if (!store_is_inner(m, &m->nest->stores[s]) && store_phase(m, &m->nest->stores[s]) == p) gale__cpu_tape_emit_store(m->tape, &m->nest->stores[s], m->outer);
+        if (!store_is_inner(m, &m->nest->stores[s]) && store_phase(m, &m->nest->stores[s]) == p)
+            gale__cpu_tape_emit_store(m->tape, &m->nest->stores[s], m->outer);
     end(m, &ph->put);
     /* A map is one section, so that its last operation may write to memory. */
     if (ph->outer.count && ph->put.count == 1 && !m->plan->n_reduces) {
@@ -122,7 +137,8 @@ static bool is_dear(const maker *m, int i)
     for (int j = i; j >= 0; j--) {
         const gale__nest_instr *in = &m->nest->code[j];
         if (!seen[j] || !is_inner(m, j)) continue;
-        if (in->op == GALE__NEST_TAKE || (in->op < GALE__SCALAR_COUNT && gale__scalar_table[in->op].class_ == 'm')) return true;
+        if (in->op == GALE__NEST_TAKE || (in->op < GALE__SCALAR_COUNT && gale__scalar_table[in->op].class_ == 'm'))
+            return true;
         cost++;
         for (int k = 0; k < gale__nest_arity(in); k++) seen[operand(in, k)] = 1;
     }
@@ -134,7 +150,8 @@ static void find_wanted(maker *m, int p)
 {
     memset(m->wanted, 0, sizeof m->wanted);
     for (int i = 0; i < m->nest->n_code; i++)
-        if (m->needed[i] && m->nest->code[i].op == GALE__NEST_REDUCE && m->phase[i] == p + 1) m->wanted[m->nest->code[i].a] = 1;
+        if (m->needed[i] && m->nest->code[i].op == GALE__NEST_REDUCE && m->phase[i] == p + 1)
+            m->wanted[m->nest->code[i].a] = 1;
     for (int s = 0; s < m->nest->n_stores; s++) {
         const gale__nest_store *st = &m->nest->stores[s];
         if (!store_is_inner(m, st) || store_phase(m, st) != p) continue;
@@ -160,7 +177,8 @@ static void find_cached(maker *m)
             bool frontier = false; /* read by something of this phase, not only on the way to it */
             for (int j = i + 1; j < m->nest->n_code && !frontier; j++)
                 for (int k = 0; k < gale__nest_arity(&m->nest->code[j]); k++)
-                    frontier |= m->wanted[j] && operand(&m->nest->code[j], k) == i && (m->phase[j] >= p || m->nest->code[j].op == GALE__NEST_REDUCE);
+                    frontier |= m->wanted[j] && operand(&m->nest->code[j], k) == i &&
+                                (m->phase[j] >= p || m->nest->code[j].op == GALE__NEST_REDUCE);
             if (frontier && is_dear(m, i)) m->cached[i] = m->tape->n_cached++;
         }
         find_wanted(m, p);
@@ -193,7 +211,8 @@ static void feed_reduce(maker *m, const gale__cpu_plan_reduce *r)
     const gale__simd *simd = m->tape->simd;
     gale__ct from = gale__ct_of((gale_type)m->nest->code[in->a].type);
     if (r->kind >= GALE__ARGMAX) {
-        gale__cpu_step s = {.size = (uint8_t)size_log2(r->ct), .d = r->acc, .a = m->inner[in->a], .b = r->index, .c = -1};
+        gale__cpu_step s = {
+            .size = (uint8_t)size_log2(r->ct), .d = r->acc, .a = m->inner[in->a], .b = r->index, .c = -1};
         s.kind = m->plan->inner_lanes ? GALE__CPU_STEP_ARG_FOLD : GALE__CPU_STEP_ARG;
         if (m->plan->inner_lanes) s.arg_fold = simd->arg_fold[r->kind - GALE__ARGMAX][r->ct];
         else s.arg = simd->arg[r->kind - GALE__ARGMAX][r->ct];
@@ -201,8 +220,21 @@ static void feed_reduce(maker *m, const gale__cpu_plan_reduce *r)
         return;
     }
     int v = gale__cpu_tape_convert(m->tape, m->inner[in->a], from, gale__compute_type((gale_type)in->acc));
-    if (m->plan->inner_lanes) gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_FOLD, .size = (uint8_t)size_log2(r->ct), .fold = simd->fold[r->kind][r->ct], .d = r->acc, .a = v, .b = -1, .c = -1});
-    else gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP, .fn = simd->op[ops[r->kind]][r->ct], .d = r->acc, .a = r->acc, .b = v, .c = -1});
+    if (m->plan->inner_lanes)
+        gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_FOLD,
+                                         .size = (uint8_t)size_log2(r->ct),
+                                         .fold = simd->fold[r->kind][r->ct],
+                                         .d = r->acc,
+                                         .a = v,
+                                         .b = -1,
+                                         .c = -1});
+    else
+        gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP,
+                                         .fn = simd->op[ops[r->kind]][r->ct],
+                                         .d = r->acc,
+                                         .a = r->acc,
+                                         .b = v,
+                                         .c = -1});
 }
 
 /* Sums of floats are taken in two levels: for accuracy, and so that the result does not depend on who sums. */
@@ -211,7 +243,12 @@ static void flush_reduces(maker *m, int p)
     for (int k = 0; k < m->plan->n_reduces; k++) {
         const gale__cpu_plan_reduce *r = &m->plan->reduces[k];
         if (r->phase != p || r->total == r->acc) continue;
-        gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP, .fn = m->tape->simd->op[GALE__ADD][r->ct], .d = r->total, .a = r->total, .b = r->acc, .c = -1});
+        gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP,
+                                         .fn = m->tape->simd->op[GALE__ADD][r->ct],
+                                         .d = r->total,
+                                         .a = r->total,
+                                         .b = r->acc,
+                                         .c = -1});
         fill_step(m, r->acc, r->ct, 0);
     }
 }
@@ -227,7 +264,12 @@ static void enter_body(maker *m)
         if (!m->plan->inner_lanes || in->op == GALE__NEST_CONST) continue;
         gale__ct ct = gale__ct_of((gale_type)in->type);
         m->inner[i] = gale__cpu_tape_reg(m->tape, gale__ct_size(ct));
-        gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_SPREAD, .size = (uint8_t)size_log2(ct), .d = m->inner[i], .a = m->outer[i], .b = -1, .c = -1});
+        gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_SPREAD,
+                                         .size = (uint8_t)size_log2(ct),
+                                         .d = m->inner[i],
+                                         .a = m->outer[i],
+                                         .b = -1,
+                                         .c = -1});
     }
 }
 
@@ -239,17 +281,28 @@ static gale_status make_body(maker *m, int p, gale__cpu_phase *ph)
         gale__ct ct = gale__ct_of((gale_type)m->nest->code[i].type);
         if (m->cached[i] >= 0 && m->phase[i] < p) {
             m->inner[i] = gale__cpu_tape_reg(m->tape, gale__ct_size(ct));
-            gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_RECALL, .size = (uint8_t)size_log2(ct), .d = m->inner[i], .a = m->cached[i], .b = -1, .c = -1});
+            gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_RECALL,
+                                             .size = (uint8_t)size_log2(ct),
+                                             .d = m->inner[i],
+                                             .a = m->cached[i],
+                                             .b = -1,
+                                             .c = -1});
             continue;
         }
         GALE_TRY(gale__cpu_tape_emit(m->tape, i, m->inner));
         if (m->cached[i] >= 0)
-            gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_KEEP, .size = (uint8_t)size_log2(ct), .d = m->cached[i], .a = m->inner[i], .b = -1, .c = -1});
+            gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_KEEP,
+                                             .size = (uint8_t)size_log2(ct),
+                                             .d = m->cached[i],
+                                             .a = m->inner[i],
+                                             .b = -1,
+                                             .c = -1});
     }
     for (int r = 0; r < m->plan->n_reduces; r++)
         if (m->plan->reduces[r].phase == p) feed_reduce(m, &m->plan->reduces[r]);
     for (int s = 0; s < m->nest->n_stores; s++)
-        if (store_is_inner(m, &m->nest->stores[s]) && store_phase(m, &m->nest->stores[s]) == p) gale__cpu_tape_emit_store(m->tape, &m->nest->stores[s], m->inner);
+        if (store_is_inner(m, &m->nest->stores[s]) && store_phase(m, &m->nest->stores[s]) == p)
+            gale__cpu_tape_emit_store(m->tape, &m->nest->stores[s], m->inner);
     end(m, &ph->body);
     return GALE_OK;
 }
@@ -286,7 +339,8 @@ static gale_status list_reduces(maker *m)
         if (in->op != GALE__NEST_REDUCE || !m->needed[i]) continue;
         gale_type acc = (gale_type)(in->imm >= GALE__ARGMAX ? m->nest->code[in->a].type : in->acc);
         gale__cpu_plan_reduce *r = &m->plan->reduces[m->plan->n_reduces++];
-        *r = (gale__cpu_plan_reduce){.instr = i, .phase = m->phase[i] - 1, .kind = (gale__reduce)in->imm, .ct = gale__ct_of(acc), .index = -1};
+        *r = (gale__cpu_plan_reduce){
+            .instr = i, .phase = m->phase[i] - 1, .kind = (gale__reduce)in->imm, .ct = gale__ct_of(acc), .index = -1};
     }
     return GALE_OK;
 }
@@ -316,7 +370,9 @@ static gale_status make_plan(maker *m)
     }
     GALE_TRY(gale__cpu_tape_finish_build(&p->tape, sections, 6 * p->n_phases, loops, n_loops, lanes));
     p->short_rows = is_short && p->inner.count * 2 <= (int64_t)p->tape.block;
-    if (p->tape.n_cached) p->tape.cache_lanes = p->short_rows ? p->tape.block : (size_t)p->inner.count * (p->inner_lanes ? 1 : p->tape.block);
+    if (p->tape.n_cached)
+        p->tape.cache_lanes =
+            p->short_rows ? p->tape.block : (size_t)p->inner.count * (p->inner_lanes ? 1 : p->tape.block);
     p->inner_step = p->inner_lanes ? (int64_t)p->tape.block : 1;
     return GALE_OK;
 }
@@ -335,7 +391,8 @@ gale_status gale__cpu_plan_init(gale__cpu_plan *p, const gale__nest *nest, bool 
     gale__cpu_span_init(&p->outer, nest, dims, nest->n_outer);
     gale__cpu_span_init(&p->inner, nest, dims + nest->n_outer, nest->n_inner);
     gale__cpu_span_init(&p->all, nest, dims, nest->n_outer + nest->n_inner);
-    if (nest->n_code > GALE__NEST_CODE_MAX) return gale__fail(GALE_LIMIT, "cpu kernel: %d instructions, at most %d", nest->n_code, GALE__NEST_CODE_MAX);
+    if (nest->n_code > GALE__NEST_CODE_MAX)
+        return gale__fail(GALE_LIMIT, "cpu kernel: %d instructions, at most %d", nest->n_code, GALE__NEST_CODE_MAX);
     maker *m = gale__calloc(1, sizeof *m);
     if (!m) return GALE_NO_MEMORY;
     gale__cpu_tape_init(&p->tape, nest);

@@ -1,34 +1,35 @@
 /* A loop nest as phases of a tape.
  *
  * A reduction's result is known only after the inner loop, so work falls into phases: phase 0 is what needs no
- * reduction, phase 1 what needs one, and so on.  A phase runs its outer section, stores what is ready, then loops over the inner
- * points for the reductions and stores that are due.  Inner values that a later phase needs again are kept when they are
- * dear and a row fits, else computed again. */
+ * reduction, phase 1 what needs one, and so on.  A phase runs its outer section, stores what is ready, then loops over
+ * the inner points for the reductions and stores that are due.  Inner values that a later phase needs again are kept
+ * when they are dear and a row fits, else computed again. */
 #ifndef GALE_KERNEL_CPU_PLAN_H
 #define GALE_KERNEL_CPU_PLAN_H
 #include "kernel/cpu/tape.h"
 
 #define GALE__CPU_PHASES 12
 typedef struct gale__cpu_plan_reduce {
-    int instr, phase;             /* phase: whose loop feeds it */
+    int instr, phase; /* phase: whose loop feeds it */
     gale__reduce kind;
-    gale__ct ct;                  /* of the accumulator */
-    int acc, total, index;        /* registers; total is acc unless sums are taken in two levels; index: ARG only */
+    gale__ct ct;           /* of the accumulator */
+    int acc, total, index; /* registers; total is acc unless sums are taken in two levels; index: ARG only */
 } gale__cpu_plan_reduce;
 typedef struct gale__cpu_phase {
     gale__cpu_section outer, put, init, enter, body, flush;
-    bool loops;                   /* body has something to do */
+    bool loops; /* body has something to do */
 } gale__cpu_phase;
 typedef struct gale__cpu_plan {
     const gale__nest *nest;
     gale__cpu_tape tape;
-    bool inner_lanes;             /* lanes walk the inner dimensions, one outer point at a time; else the outer ones */
-    bool short_rows;              /* lanes walk the inner dimensions of several outer points at a time */
+    bool inner_lanes; /* lanes walk the inner dimensions, one outer point at a time; else the outer ones */
+    bool short_rows;  /* lanes walk the inner dimensions of several outer points at a time */
     gale__cpu_span outer, inner, all;
     int n_phases;
     gale__cpu_phase phases[GALE__CPU_PHASES];
-    gale__cpu_plan_reduce *reduces; int n_reduces;
-    int64_t inner_step;           /* inner points of one iteration of a body */
+    gale__cpu_plan_reduce *reduces;
+    int n_reduces;
+    int64_t inner_step; /* inner points of one iteration of a body */
 } gale__cpu_plan;
 gale_status gale__cpu_plan_init(gale__cpu_plan *p, const gale__nest *nest, bool inner_lanes, bool keep);
 void gale__cpu_plan_finish(gale__cpu_plan *p);

@@ -1,5 +1,5 @@
-/* Resizing planes by taps, one axis after the other: rows are resized along themselves, each once while it is needed, and results
- * are sums of such rows. */
+/* Resizing planes by taps, one axis after the other: rows are resized along themselves, each once while it is needed,
+ * and results are sums of such rows. */
 #include "kernel/cpu/routines.h"
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"
@@ -39,13 +39,15 @@ static void resize_row(const job *j, float *to, const float *row)
     }
 }
 
-/* A row's place among the resized ones is its number modulo their count: the rows that one result needs are neighbours. */
+/* A row's place among the resized ones is its number modulo their count: the rows that one result needs are neighbours.
+ */
 static void run_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
     const gale__cpu_resize *a = j->a;
     size_t plane = i / j->bands, pitch = pitch_of(a);
-    int64_t first = (int64_t)(i % j->bands) * BAND_ROWS, last = first + BAND_ROWS < a->out_height ? first + BAND_ROWS : a->out_height;
+    int64_t first = (int64_t)(i % j->bands) * BAND_ROWS,
+            last = first + BAND_ROWS < a->out_height ? first + BAND_ROWS : a->out_height;
     int64_t held[TAPS_MAX], offset[TAPS_MAX];
     float *rows = (float *)(void *)(j->scratch.memory + (size_t)worker * j->scratch.bytes);
     const float *x = j->x + plane * (size_t)(a->height * a->width);
@@ -58,14 +60,23 @@ static void run_band(void *arg, size_t i, int worker)
             resize_row(j, rows + offset[t], x + row * a->width);
             held[slot] = row;
         }
-        j->simd->rows.taps[0](j->out + ((int64_t)plane * a->out_height + y) * a->out_width, rows, offset, j->weight_y + y * a->taps_y, (size_t)a->taps_y, 0, (size_t)a->out_width);
+        j->simd->rows.taps[0](j->out + ((int64_t)plane * a->out_height + y) * a->out_width, rows, offset,
+            j->weight_y + y * a->taps_y, (size_t)a->taps_y, 0, (size_t)a->out_width);
     }
 }
 
 void gale__cpu_resize_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
     const gale__cpu_resize *a = args;
-    job j = {.a = a, .simd = gale__simd_get(), .out = buffers[0], .x = buffers[1], .index_y = buffers[2], .weight_y = buffers[3], .index_x = buffers[4], .weight_x = buffers[5], .scratch = scratch};
+    job j = {.a = a,
+        .simd = gale__simd_get(),
+        .out = buffers[0],
+        .x = buffers[1],
+        .index_y = buffers[2],
+        .weight_y = buffers[3],
+        .index_x = buffers[4],
+        .weight_x = buffers[5],
+        .scratch = scratch};
     j.bands = (size_t)((a->out_height + BAND_ROWS - 1) / BAND_ROWS);
     gale__parallel((size_t)a->planes * j.bands, run_band, &j);
 }

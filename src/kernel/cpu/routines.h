@@ -1,19 +1,25 @@
-/* Routines of the CPU behind fast paths: plain functions over host memory, on all cores.  `args` is the routine's own struct, of
- * 8-byte members only; buffers[0] is the result, dense, then the operands; scratch is there for each worker, scratch_bytes apart. */
+/* Routines of the CPU behind fast paths: plain functions over host memory, on all cores.  `args` is the routine's own
+ * struct, of 8-byte members only; buffers[0] is the result, dense, then the operands; scratch is there for each worker,
+ * scratch_bytes apart. */
 #ifndef GALE_KERNEL_CPU_ROUTINES_H
 #define GALE_KERNEL_CPU_ROUTINES_H
 #include "base/mem.h"
 
-typedef struct gale__cpu_scratch_space { char *memory; size_t bytes; } gale__cpu_scratch_space; /* bytes: of one worker's part */
+typedef struct gale__cpu_scratch_space {
+    char *memory;
+    size_t bytes;
+} gale__cpu_scratch_space; /* bytes: of one worker's part */
 typedef void gale__cpu_routine(const void *args, void *const *buffers, gale__cpu_scratch_space scratch);
 
 /* How an operand lies in its buffer, in elements: leading axes, then two of its own. */
 enum { GALE__CPU_LEAD = 4 };
-typedef struct gale__cpu_view { int64_t offset, lead[GALE__CPU_LEAD], row, column; } gale__cpu_view;
+typedef struct gale__cpu_view {
+    int64_t offset, lead[GALE__CPU_LEAD], row, column;
+} gale__cpu_view;
 
-/* softmax(scale q k + mask) v, f32: q [lead, m, d], k [lead, n, d], v [lead, n, c], mask [lead, m, n]; result [lead, m, c].  Where
- * hide [lead, m, n], bytes, is hidden (1 or 0) the score is fill.  When causal, row i sees the first i + seen keys alone.  Buffers: result,
- * q, k, v, then mask and hide where they are. */
+/* softmax(scale q k + mask) v, f32: q [lead, m, d], k [lead, n, d], v [lead, n, c], mask [lead, m, n]; result [lead, m,
+ * c].  Where hide [lead, m, n], bytes, is hidden (1 or 0) the score is fill.  When causal, row i sees the first i +
+ * seen keys alone.  Buffers: result, q, k, v, then mask and hide where they are. */
 typedef struct gale__cpu_attention {
     int64_t lead[GALE__CPU_LEAD], m, n, d, c, masked, hides, hidden, causal, seen;
     gale__cpu_view q, k, v, mask, hide;
@@ -22,39 +28,49 @@ typedef struct gale__cpu_attention {
 gale__cpu_routine gale__cpu_attention_run;
 size_t gale__cpu_attention_scratch(const gale__cpu_attention *a);
 
-/* Convolution of each channel on its own, f32: x [n, channels, height, width], w [channels * times, rows, columns], and a bias for
- * each result when biased; result [n, channels * times, out_height, out_width].  All dense. */
+/* Convolution of each channel on its own, f32: x [n, channels, height, width], w [channels * times, rows, columns], and
+ * a bias for each result when biased; result [n, channels * times, out_height, out_width].  All dense. */
 typedef struct gale__cpu_depthwise {
     int64_t n, channels, times, height, width, out_height, out_width, rows, columns, biased;
     int64_t stride[2], dilation[2], low[2];
-    int64_t largest;        /* of a pool: the largest element, else the sum */
+    int64_t largest; /* of a pool: the largest element, else the sum */
 } gale__cpu_depthwise;
 gale__cpu_routine gale__cpu_depthwise_run;
 gale__cpu_routine gale__cpu_pool_run; /* the same windows, without weights; what lies outside counts for nothing */
 size_t gale__cpu_depthwise_scratch(const gale__cpu_depthwise *a);
 
-/* Planes resized by taps, f32: x [planes, height, width] to [planes, out_height, out_width].  Buffers: result, x, places of rows (i32) and weights
- * [out_height, taps_y], places of columns and weights [taps_x, out_width]; the rows of one result are neighbours, or the same. */
-typedef struct gale__cpu_resize { int64_t planes, height, width, out_height, out_width, taps_y, taps_x; } gale__cpu_resize;
+/* Planes resized by taps, f32: x [planes, height, width] to [planes, out_height, out_width].  Buffers: result, x,
+ * places of rows (i32) and weights [out_height, taps_y], places of columns and weights [taps_x, out_width]; the rows of
+ * one result are neighbours, or the same. */
+typedef struct gale__cpu_resize {
+    int64_t planes, height, width, out_height, out_width, taps_y, taps_x;
+} gale__cpu_resize;
 gale__cpu_routine gale__cpu_resize_run;
 size_t gale__cpu_resize_scratch(const gale__cpu_resize *a);
 
 /* Rows of n elements, f32. */
-typedef struct gale__cpu_rows { int64_t rows, n, scaled, shifted; double epsilon; } gale__cpu_rows;
+typedef struct gale__cpu_rows {
+    int64_t rows, n, scaled, shifted;
+    double epsilon;
+} gale__cpu_rows;
 gale__cpu_routine gale__cpu_softmax_run;    /* buffers: y, x */
 gale__cpu_routine gale__cpu_layer_norm_run; /* buffers: y, x, then scale and shift [n] where there are any */
 
-/* Rows by packed numbers, f32: y [m, n] = x [m, k] by w [n, blocks of `size`, size * bits / 8 bytes], low bits first, less zero points,
- * times scales [n, blocks].  Buffers: y, x, w, scales, then zero points and bias [n] where there are any.  zeros: 0 none (half of the range),
- * 1 packed like w by column, 2 f32. */
-typedef struct gale__cpu_packed { int64_t m, n, k, bits, size, zeros, biased; } gale__cpu_packed;
+/* Rows by packed numbers, f32: y [m, n] = x [m, k] by w [n, blocks of `size`, size * bits / 8 bytes], low bits first,
+ * less zero points, times scales [n, blocks].  Buffers: y, x, w, scales, then zero points and bias [n] where there are
+ * any.  zeros: 0 none (half of the range), 1 packed like w by column, 2 f32. */
+typedef struct gale__cpu_packed {
+    int64_t m, n, k, bits, size, zeros, biased;
+} gale__cpu_packed;
 gale__cpu_routine gale__cpu_packed_run;
 size_t gale__cpu_packed_scratch(const gale__cpu_packed *a);
 
-/* Non-maximum suppression: rows (batch, class, box), i64, of at most `most` boxes a class, then the count of rows that are meant.  Buffers:
- * result [batches * classes * most * 3 + 1], boxes [batches, boxes, 4] (corners, or centre and size), scores [batches, classes, boxes], then
- * the overlap and the least score where they are given, f32. */
-typedef struct gale__cpu_suppress { int64_t batches, classes, boxes, most, centre, overlap, least; } gale__cpu_suppress;
+/* Non-maximum suppression: rows (batch, class, box), i64, of at most `most` boxes a class, then the count of rows that
+ * are meant.  Buffers: result [batches * classes * most * 3 + 1], boxes [batches, boxes, 4] (corners, or centre and
+ * size), scores [batches, classes, boxes], then the overlap and the least score where they are given, f32. */
+typedef struct gale__cpu_suppress {
+    int64_t batches, classes, boxes, most, centre, overlap, least;
+} gale__cpu_suppress;
 gale__cpu_routine gale__cpu_suppress_run;
 size_t gale__cpu_suppress_scratch(const gale__cpu_suppress *a);
 #endif

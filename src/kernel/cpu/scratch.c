@@ -1,15 +1,28 @@
 /* See scratch.h.  Pieces only grow: a larger one serves every smaller need, so a smaller one is freed for each that is
- * made, and all are freed with the last kernel.  Heads of pieces stay where they are, so that a thread can try the piece it had last, which is
- * in its caches, without the lock; that is for those who look for another, and for waiting. */
+ * made, and all are freed with the last kernel.  Heads of pieces stay where they are, so that a thread can try the
+ * piece it had last, which is in its caches, without the lock; that is for those who look for another, and for waiting.
+ */
 #include "kernel/cpu/scratch.h"
 #include "base/thread.h"
 #include <stdatomic.h>
 
 enum { ABSENT, IDLE, OUT, HEADS_MOST = 1024, BEFORE = 64 }; /* bytes before a piece, where its head is named */
-typedef struct head { _Alignas(64) _Atomic int state; size_t size; void *memory; } head; /* size and memory are set while it is absent */
-typedef struct store { head heads[HEADS_MOST]; int used, kernels; _Atomic int waiting; } store;
+typedef struct head {
+    _Alignas(64) _Atomic int state;
+    size_t size;
+    void *memory;
+} head; /* size and memory are set while it is absent */
+typedef struct store {
+    head heads[HEADS_MOST];
+    int used, kernels;
+    _Atomic int waiting;
+} store;
 
-static struct { gale__mutex lock; gale__cond given; store kind[GALE__CPU_SCRATCH_COUNT]; } scratch;
+static struct {
+    gale__mutex lock;
+    gale__cond given;
+    store kind[GALE__CPU_SCRATCH_COUNT];
+} scratch;
 static gale__once scratch_once;
 static _Thread_local int last_had[GALE__CPU_SCRATCH_COUNT];
 
@@ -118,7 +131,8 @@ static head *find_piece(store *s, size_t size)
     return best && change(best, IDLE, OUT) ? best : NULL;
 }
 
-/* Whoever gives a piece back looks at `waiting` afterwards; here it is counted first, so that one of the two sees the other. */
+/* Whoever gives a piece back looks at `waiting` afterwards; here it is counted first, so that one of the two sees the
+ * other. */
 static head *find_or_wait(store *s, size_t size)
 {
     head *h;
@@ -127,7 +141,8 @@ static head *find_or_wait(store *s, size_t size)
     while (!(h = find_piece(s, size))) {
         if (count_pieces(s, size) < gale__parallel_width() && (h = add_piece(s, whole_pages(size), OUT))) break;
         bool lost = false; /* it was idle, and another thread took it first: there may be more */
-        for (head *other = s->heads; other < s->heads + s->used; other++) lost |= other->size >= size && atomic_load(&other->state) == IDLE;
+        for (head *other = s->heads; other < s->heads + s->used; other++)
+            lost |= other->size >= size && atomic_load(&other->state) == IDLE;
         if (!lost) gale__cond_wait(&scratch.given, &scratch.lock);
     }
     atomic_fetch_sub(&s->waiting, 1);

@@ -1,17 +1,27 @@
-/* The loops that the CPU interpreter is made of: one table of functions per instruction set, every one a tight loop over
- * a block.  Values are held in compute types: f32, f64, 32- and 64-bit integers, and truth values as bytes 0 or 1.
+/* The loops that the CPU interpreter is made of: one table of functions per instruction set, every one a tight loop
+ * over a block.  Values are held in compute types: f32, f64, 32- and 64-bit integers, and truth values as bytes 0 or 1.
  * Blocks may be the same memory, never shifted against one another. */
 #ifndef GALE_KERNEL_CPU_SIMD_H
 #define GALE_KERNEL_CPU_SIMD_H
 #include "kernel/nest.h"
 
-typedef enum gale__ct { GALE__CT_BOOL, GALE__CT_I32, GALE__CT_U32, GALE__CT_I64, GALE__CT_U64, GALE__CT_F32, GALE__CT_F64, GALE__CT_COUNT } gale__ct;
+typedef enum gale__ct {
+    GALE__CT_BOOL,
+    GALE__CT_I32,
+    GALE__CT_U32,
+    GALE__CT_I64,
+    GALE__CT_U64,
+    GALE__CT_F32,
+    GALE__CT_F64,
+    GALE__CT_COUNT
+} gale__ct;
 
 typedef void gale__simd_fn(void *d, const void *a, const void *b, const void *c, size_t n);
 typedef void gale__simd_triple(void *d, const void *a, const void *b, const void *c, float e, size_t n);
 typedef void gale__simd_fold(void *acc, const void *a, size_t n);
 typedef void gale__simd_dot(void *acc, const void *a, const void *b, size_t n);
-/* Lane by lane: where a[i] beats best[i], it and its place (places[i], or k when places is NULL) are kept; index -1: nothing yet. */
+/* Lane by lane: where a[i] beats best[i], it and its place (places[i], or k when places is NULL) are kept; index -1:
+ * nothing yet. */
 typedef void gale__simd_arg(void *best, int64_t *index, const void *a, const int64_t *places, int64_t k, size_t n);
 /* The same along the block, whose first element has place k. */
 typedef void gale__simd_arg_fold(void *best, int64_t *index, const void *a, int64_t k, size_t n);
@@ -20,9 +30,16 @@ typedef void gale__simd_tile(void *c, size_t ldc, const void *a, const void *b, 
 /* The same, row k of b being b + offset[k] elements. */
 typedef void gale__simd_tile_at(void *c, size_t ldc, const void *a, const void *b, const int32_t *offset, size_t k);
 /* One that computes the first `rows` of mr rows only, for the last rows of a product, to the same bits. */
-typedef struct gale__simd_part { int rows; gale__simd_tile *tile; gale__simd_tile_at *tile_at; } gale__simd_part;
+typedef struct gale__simd_part {
+    int rows;
+    gale__simd_tile *tile;
+    gale__simd_tile_at *tile_at;
+} gale__simd_part;
 enum { GALE__SIMD_PARTS = 4 };
-typedef struct gale__simd_gemm { int mr, nr; gale__simd_part part[GALE__SIMD_PARTS]; /* fewest rows first; the last one mr */ } gale__simd_gemm;
+typedef struct gale__simd_gemm {
+    int mr, nr;
+    gale__simd_part part[GALE__SIMD_PARTS]; /* fewest rows first; the last one mr */
+} gale__simd_gemm;
 /* The least that does for so many rows, mr at most. */
 static inline const gale__simd_part *gale__simd_part_for(const gale__simd_gemm *g, int64_t rows)
 {
@@ -32,41 +49,55 @@ static inline const gale__simd_part *gale__simd_part_for(const gale__simd_gemm *
 }
 
 /* x op y, RSUB being y - x. */
-typedef enum gale__simd_pair { GALE__PAIR_ADD, GALE__PAIR_SUB, GALE__PAIR_RSUB, GALE__PAIR_MUL, GALE__PAIR_MAX, GALE__PAIR_MIN, GALE__PAIR_COUNT } gale__simd_pair;
+typedef enum gale__simd_pair {
+    GALE__PAIR_ADD,
+    GALE__PAIR_SUB,
+    GALE__PAIR_RSUB,
+    GALE__PAIR_MUL,
+    GALE__PAIR_MAX,
+    GALE__PAIR_MIN,
+    GALE__PAIR_COUNT
+} gale__simd_pair;
 
 /* Rows of f32, for the routines of fast paths. */
 typedef struct gale__simd_rows {
-    float (*exp)(float *y, const float *x, size_t n);     /* y = exp(x - max x); gives the sum of y */
+    float (*exp)(float *y, const float *x, size_t n); /* y = exp(x - max x); gives the sum of y */
     void (*softmax)(float *y, const float *x, size_t n);
-    void (*norm)(float *y, const float *x, const float *scale, const float *shift, float epsilon, size_t n); /* scale, shift: may be NULL */
+    void (*norm)(float *y, const float *x, const float *scale, const float *shift, float epsilon,
+        size_t n); /* scale, shift: may be NULL */
     void (*scale)(float *y, const float *x, float by, size_t n);
-    void (*add)(float *y, const float *x, size_t n);      /* y += x */
-    void (*dots)(float *y, const float *x, const float *rows, int64_t pitch, size_t count, size_t n); /* y[i] = the sum of x rows[i], rows `pitch` apart */
+    void (*add)(float *y, const float *x, size_t n); /* y += x */
+    void (*dots)(float *y, const float *x, const float *rows, int64_t pitch, size_t count,
+        size_t n); /* y[i] = the sum of x rows[i], rows `pitch` apart */
     /* y[i] = start + sum of w[t] * x[offset[t] + i * stride], for strides 1 and 2 */
-    void (*taps[2])(float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n);
+    void (*taps[2])(
+        float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
     void (*tops[2])(float *y, const float *x, const int64_t *offset, size_t taps, size_t n);
 } gale__simd_rows;
 
 typedef struct gale__simd {
     gale__simd_fn *op[GALE__SCALAR_COUNT][GALE__CT_COUNT]; /* by the type of the last operand (SELECT: of b and c) */
-    gale__simd_fn *pair[GALE__PAIR_COUNT][GALE__PAIR_COUNT][4]; /* f32: (a op b) op c; 1: b is one number (b[0]); 2: c is */
-    gale__simd_fn *by_number[GALE__PAIR_COUNT];            /* f32: a op b[0] */
-    gale__simd_triple *triple[4][4][2];                    /* f32: ((a op b[0]) op c[0]), then max (0) or min (1) with e */
-    gale__simd_fn *cast[GALE__CT_COUNT][GALE_TYPE_COUNT];  /* compute type to storage type, the result in its compute type */
-    gale__simd_fn *wrap[GALE_TYPE_COUNT];                  /* integers back into the storage type's range; NULL: nothing to do */
-    gale__simd_fn *widen[GALE_TYPE_COUNT];                 /* storage to compute; NULL: the same bits */
-    gale__simd_fn *narrow[GALE_TYPE_COUNT];                /* compute to storage; NULL: the same bits */
-    gale__simd_fold *fold[4][GALE__CT_COUNT];              /* GALE__SUM .. GALE__RMIN of a block into *acc */
-    gale__simd_dot *dot;                                   /* f32: the sum of a b of a block into *acc */
-    gale__simd_arg *arg[4][GALE__CT_COUNT];                /* GALE__ARGMAX .. */
+    gale__simd_fn
+        *pair[GALE__PAIR_COUNT][GALE__PAIR_COUNT][4]; /* f32: (a op b) op c; 1: b is one number (b[0]); 2: c is */
+    gale__simd_fn *by_number[GALE__PAIR_COUNT];       /* f32: a op b[0] */
+    gale__simd_triple *triple[4][4][2];               /* f32: ((a op b[0]) op c[0]), then max (0) or min (1) with e */
+    gale__simd_fn
+        *cast[GALE__CT_COUNT][GALE_TYPE_COUNT]; /* compute type to storage type, the result in its compute type */
+    gale__simd_fn *wrap[GALE_TYPE_COUNT];       /* integers back into the storage type's range; NULL: nothing to do */
+    gale__simd_fn *widen[GALE_TYPE_COUNT];      /* storage to compute; NULL: the same bits */
+    gale__simd_fn *narrow[GALE_TYPE_COUNT];     /* compute to storage; NULL: the same bits */
+    gale__simd_fold *fold[4][GALE__CT_COUNT];   /* GALE__SUM .. GALE__RMIN of a block into *acc */
+    gale__simd_dot *dot;                        /* f32: the sum of a b of a block into *acc */
+    gale__simd_arg *arg[4][GALE__CT_COUNT];     /* GALE__ARGMAX .. */
     gale__simd_arg_fold *arg_fold[4][GALE__CT_COUNT];
     /* Moves of whole elements, by the logarithm of their size; strides in elements. */
     void (*gather[4])(void *d, const void *s, int64_t stride, size_t n);
     void (*scatter[4])(void *d, const void *s, int64_t stride, size_t n);
     void (*fill[4])(void *d, uint64_t bits, size_t n);
     void (*take[4])(void *d, const void *s, const int64_t *index, size_t n);
-    /* d[i][r] = s[r][i] for `rows` rows of n 4- or 8-byte elements, `pitch` elements apart; r padded with zeros up to mr. */
+    /* d[i][r] = s[r][i] for `rows` rows of n 4- or 8-byte elements, `pitch` elements apart; r padded with zeros up to
+     * mr. */
     void (*interleave[2])(void *d, const void *s, size_t pitch, size_t rows, size_t mr, size_t n);
     gale__simd_gemm gemm[GALE__CT_COUNT];
     gale__simd_rows rows;
@@ -74,6 +105,6 @@ typedef struct gale__simd {
 
 /* The table for this processor. */
 const gale__simd *gale__simd_get(void);
-gale__ct gale__ct_of(gale_type storage);     /* of its compute type */
+gale__ct gale__ct_of(gale_type storage); /* of its compute type */
 int gale__ct_size(gale__ct ct);
 #endif

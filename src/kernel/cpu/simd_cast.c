@@ -9,19 +9,19 @@
 #endif
 
 /* Integers and truth values to integers: conversion wraps. */
-#define TO_INTS(N, T)                                                                                \
-    SIMD_FN1(N##_to_bool, uint8_t, T, x != 0)                                                        \
-    SIMD_FN1(N##_to_i32, int32_t, T, x)                                                              \
-    SIMD_FN1(N##_to_i64, int64_t, T, x)                                                              \
-    SIMD_FN1(N##_to_i8, int32_t, T, (int8_t)x)                                                       \
-    SIMD_FN1(N##_to_u8, uint32_t, T, (uint8_t)x)                                                     \
-    SIMD_FN1(N##_to_i16, int32_t, T, (int16_t)x)                                                     \
-    SIMD_FN1(N##_to_u16, uint32_t, T, (uint16_t)x)                                                   \
-    SIMD_FN1(N##_to_i4, int32_t, T, (int32_t)((uint32_t)x << 28) >> 28)                              \
-    SIMD_FN1(N##_to_u4, uint32_t, T, (uint32_t)x & 15)                                               \
-    SIMD_FN1(N##_to_i2, int32_t, T, (int32_t)((uint32_t)x << 30) >> 30)                              \
-    SIMD_FN1(N##_to_u2, uint32_t, T, (uint32_t)x & 3)                                                \
-    SIMD_FN1(N##_to_f32, float, T, x)                                                                \
+#define TO_INTS(N, T)                                                   \
+    SIMD_FN1(N##_to_bool, uint8_t, T, x != 0)                           \
+    SIMD_FN1(N##_to_i32, int32_t, T, x)                                 \
+    SIMD_FN1(N##_to_i64, int64_t, T, x)                                 \
+    SIMD_FN1(N##_to_i8, int32_t, T, (int8_t)x)                          \
+    SIMD_FN1(N##_to_u8, uint32_t, T, (uint8_t)x)                        \
+    SIMD_FN1(N##_to_i16, int32_t, T, (int16_t)x)                        \
+    SIMD_FN1(N##_to_u16, uint32_t, T, (uint16_t)x)                      \
+    SIMD_FN1(N##_to_i4, int32_t, T, (int32_t)((uint32_t)x << 28) >> 28) \
+    SIMD_FN1(N##_to_u4, uint32_t, T, (uint32_t)x & 15)                  \
+    SIMD_FN1(N##_to_i2, int32_t, T, (int32_t)((uint32_t)x << 30) >> 30) \
+    SIMD_FN1(N##_to_u2, uint32_t, T, (uint32_t)x & 3)                   \
+    SIMD_FN1(N##_to_f32, float, T, x)                                   \
     SIMD_FN1(N##_to_f64, double, T, x)
 TO_INTS(bool, uint8_t)
 TO_INTS(i32, int32_t)
@@ -29,33 +29,35 @@ TO_INTS(u32, uint32_t)
 TO_INTS(i64, int64_t)
 TO_INTS(u64, uint64_t)
 
-/* Floats to integers: truncate, saturate, NaN to 0.  `top` is the largest float of type T that fits; past it comes `most`. */
-#define CLAMP(N, T, to, D, low, top, least, most)                                                    \
-    static void N##_to_##to(void *d_, const void *a_, const void *b_, const void *c_, size_t n)      \
-    {                                                                                                \
-        D *d = d_;                                                                                   \
-        const T *a = a_;                                                                             \
-        SIMD_UNUSED;                                                                                 \
-        SIMD_LOOP for (size_t i = 0; i < n; i++) {                                                   \
-            T x = a[i], inside = ((x >= (T)(low)) & (x <= (T)(top))) ? x : 0;                          \
-            D v = (D)inside;                                                                         \
-            v = x < (T)(low) ? (D)(least) : v;                                                       \
-            d[i] = x > (T)(top) ? (D)(most) : v;                                                     \
-        }                                                                                            \
+/* Floats to integers: truncate, saturate, NaN to 0.  `top` is the largest float of type T that fits; past it comes
+ * `most`. */
+#define CLAMP(N, T, to, D, low, top, least, most)                                               \
+    static void N##_to_##to(void *d_, const void *a_, const void *b_, const void *c_, size_t n) \
+    {                                                                                           \
+        D *d = d_;                                                                              \
+        const T *a = a_;                                                                        \
+        SIMD_UNUSED;                                                                            \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                \
+        {                                                                                       \
+            T x = a[i], inside = ((x >= (T)(low)) & (x <= (T)(top))) ? x : 0;                   \
+            D v = (D)inside;                                                                    \
+            v = x < (T)(low) ? (D)(least) : v;                                                  \
+            d[i] = x > (T)(top) ? (D)(most) : v;                                                \
+        }                                                                                       \
     }
-#define FROM_FLOAT(N, T, top32, topu32, top64, topu64)                                               \
-    SIMD_FN1(N##_to_bool, uint8_t, T, x != 0)                                                        \
-    CLAMP(N, T, i32, int32_t, -2147483648.0, top32, INT32_MIN, INT32_MAX)                            \
-    CLAMP(N, T, u32, uint32_t, 0, topu32, 0, UINT32_MAX)                                             \
-    CLAMP(N, T, i64, int64_t, -9223372036854775808.0, top64, INT64_MIN, INT64_MAX)                   \
-    CLAMP(N, T, u64, uint64_t, 0, topu64, 0, UINT64_MAX)                                             \
-    CLAMP(N, T, i8, int32_t, -128, 127, -128, 127)                                                   \
-    CLAMP(N, T, u8, uint32_t, 0, 255, 0, 255)                                                        \
-    CLAMP(N, T, i16, int32_t, -32768, 32767, -32768, 32767)                                          \
-    CLAMP(N, T, u16, uint32_t, 0, 65535, 0, 65535)                                                   \
-    CLAMP(N, T, i4, int32_t, -8, 7, -8, 7)                                                           \
-    CLAMP(N, T, u4, uint32_t, 0, 15, 0, 15)                                                          \
-    CLAMP(N, T, i2, int32_t, -2, 1, -2, 1)                                                           \
+#define FROM_FLOAT(N, T, top32, topu32, top64, topu64)                             \
+    SIMD_FN1(N##_to_bool, uint8_t, T, x != 0)                                      \
+    CLAMP(N, T, i32, int32_t, -2147483648.0, top32, INT32_MIN, INT32_MAX)          \
+    CLAMP(N, T, u32, uint32_t, 0, topu32, 0, UINT32_MAX)                           \
+    CLAMP(N, T, i64, int64_t, -9223372036854775808.0, top64, INT64_MIN, INT64_MAX) \
+    CLAMP(N, T, u64, uint64_t, 0, topu64, 0, UINT64_MAX)                           \
+    CLAMP(N, T, i8, int32_t, -128, 127, -128, 127)                                 \
+    CLAMP(N, T, u8, uint32_t, 0, 255, 0, 255)                                      \
+    CLAMP(N, T, i16, int32_t, -32768, 32767, -32768, 32767)                        \
+    CLAMP(N, T, u16, uint32_t, 0, 65535, 0, 65535)                                 \
+    CLAMP(N, T, i4, int32_t, -8, 7, -8, 7)                                         \
+    CLAMP(N, T, u4, uint32_t, 0, 15, 0, 15)                                        \
+    CLAMP(N, T, i2, int32_t, -2, 1, -2, 1)                                         \
     CLAMP(N, T, u2, uint32_t, 0, 3, 0, 3)
 FROM_FLOAT(f32, float, 0x1.fffffep30, 0x1.fffffep31, 0x1.fffffep62, 0x1.fffffep63)
 FROM_FLOAT(f64, double, 2147483647.0, 4294967295.0, 0x1.fffffffffffffp62, 0x1.fffffffffffffp63)
@@ -146,13 +148,14 @@ SIMD_FN1(narrow_8, uint8_t, uint32_t, x)
 SIMD_FN1(narrow_16, uint16_t, uint32_t, x)
 
 /* The small floats that have no SIMD form: a table of 256 values each on the way in. */
-#define SMALL_FLOATS(DO)                                                                             \
-    DO(F8E4M3FN, e4m3fn) DO(F8E4M3FNUZ, e4m3fnuz) DO(F8E5M2, e5m2) DO(F8E5M2FNUZ, e5m2fnuz) DO(F8E8M0, e8m0) DO(F4E2M1, e2m1)
-#define SMALL(TYPE, N)                                                                               \
-    static float table_##N[256];                                                                     \
-    SIMD_FN1(widen_##N, float, uint8_t, table_##N[x])                                                \
-    SIMD_FN1(narrow_##N, uint8_t, float, gale__f64_to_f8(GALE_##TYPE, x, true))                      \
-    SIMD_FN1(f32_to_##N, float, float, table_##N[gale__f64_to_f8(GALE_##TYPE, x, true)])             \
+#define SMALL_FLOATS(DO) \
+    DO(F8E4M3FN, e4m3fn) \
+    DO(F8E4M3FNUZ, e4m3fnuz) DO(F8E5M2, e5m2) DO(F8E5M2FNUZ, e5m2fnuz) DO(F8E8M0, e8m0) DO(F4E2M1, e2m1)
+#define SMALL(TYPE, N)                                                                   \
+    static float table_##N[256];                                                         \
+    SIMD_FN1(widen_##N, float, uint8_t, table_##N[x])                                    \
+    SIMD_FN1(narrow_##N, uint8_t, float, gale__f64_to_f8(GALE_##TYPE, x, true))          \
+    SIMD_FN1(f32_to_##N, float, float, table_##N[gale__f64_to_f8(GALE_##TYPE, x, true)]) \
     SIMD_FN1(f64_to_##N, float, double, table_##N[gale__f64_to_f8(GALE_##TYPE, x, true)])
 SMALL_FLOATS(SMALL)
 
@@ -166,38 +169,40 @@ SIMD_FN1(f32_to_f16, float, float, f16_up(f16_down(x)))
 
 /* Integers to a small float: through f64, so that they are rounded once. */
 #define INT_TO_SMALL(N, T, to) SIMD_FN1(N##_to_##to, float, T, small_##to((double)x))
-#define ALL_INTS(to) INT_TO_SMALL(bool, uint8_t, to) INT_TO_SMALL(i32, int32_t, to) INT_TO_SMALL(u32, uint32_t, to) \
-    INT_TO_SMALL(i64, int64_t, to) INT_TO_SMALL(u64, uint64_t, to)
+#define ALL_INTS(to)                \
+    INT_TO_SMALL(bool, uint8_t, to) \
+    INT_TO_SMALL(i32, int32_t, to)  \
+    INT_TO_SMALL(u32, uint32_t, to) INT_TO_SMALL(i64, int64_t, to) INT_TO_SMALL(u64, uint64_t, to)
 static inline float small_f16(double x) { return gale__f16_to_f32(gale__f64_to_f16(x)); }
 static inline float small_bf16(double x) { return gale__bf16_to_f32(gale__f64_to_bf16(x)); }
 ALL_INTS(f16)
 ALL_INTS(bf16)
-#define SMALL_INTS(TYPE, N)                                                                          \
+#define SMALL_INTS(TYPE, N)                                                                              \
     static inline float small_##N(double x) { return table_##N[gale__f64_to_f8(GALE_##TYPE, x, true)]; } \
     ALL_INTS(N)
 SMALL_FLOATS(SMALL_INTS)
 
-#define INT_TARGETS(N, CT)                                                                           \
-    t->cast[CT][GALE_BOOL] = N##_to_bool;                                                            \
-    t->cast[CT][GALE_I8] = N##_to_i8;                                                                \
-    t->cast[CT][GALE_U8] = N##_to_u8;                                                                \
-    t->cast[CT][GALE_I16] = N##_to_i16;                                                              \
-    t->cast[CT][GALE_U16] = N##_to_u16;                                                              \
-    t->cast[CT][GALE_I32] = N##_to_i32;                                                              \
-    t->cast[CT][GALE_I64] = N##_to_i64;                                                              \
-    t->cast[CT][GALE_I4] = N##_to_i4;                                                                \
-    t->cast[CT][GALE_U4] = N##_to_u4;                                                                \
-    t->cast[CT][GALE_I2] = N##_to_i2;                                                                \
-    t->cast[CT][GALE_U2] = N##_to_u2;                                                                \
-    t->cast[CT][GALE_F32] = N##_to_f32;                                                              \
-    t->cast[CT][GALE_F64] = N##_to_f64;                                                              \
-    t->cast[CT][GALE_F16] = N##_to_f16;                                                              \
-    t->cast[CT][GALE_BF16] = N##_to_bf16;                                                            \
-    t->cast[CT][GALE_F8E4M3FN] = N##_to_e4m3fn;                                                      \
-    t->cast[CT][GALE_F8E4M3FNUZ] = N##_to_e4m3fnuz;                                                  \
-    t->cast[CT][GALE_F8E5M2] = N##_to_e5m2;                                                          \
-    t->cast[CT][GALE_F8E5M2FNUZ] = N##_to_e5m2fnuz;                                                  \
-    t->cast[CT][GALE_F8E8M0] = N##_to_e8m0;                                                          \
+#define INT_TARGETS(N, CT)                          \
+    t->cast[CT][GALE_BOOL] = N##_to_bool;           \
+    t->cast[CT][GALE_I8] = N##_to_i8;               \
+    t->cast[CT][GALE_U8] = N##_to_u8;               \
+    t->cast[CT][GALE_I16] = N##_to_i16;             \
+    t->cast[CT][GALE_U16] = N##_to_u16;             \
+    t->cast[CT][GALE_I32] = N##_to_i32;             \
+    t->cast[CT][GALE_I64] = N##_to_i64;             \
+    t->cast[CT][GALE_I4] = N##_to_i4;               \
+    t->cast[CT][GALE_U4] = N##_to_u4;               \
+    t->cast[CT][GALE_I2] = N##_to_i2;               \
+    t->cast[CT][GALE_U2] = N##_to_u2;               \
+    t->cast[CT][GALE_F32] = N##_to_f32;             \
+    t->cast[CT][GALE_F64] = N##_to_f64;             \
+    t->cast[CT][GALE_F16] = N##_to_f16;             \
+    t->cast[CT][GALE_BF16] = N##_to_bf16;           \
+    t->cast[CT][GALE_F8E4M3FN] = N##_to_e4m3fn;     \
+    t->cast[CT][GALE_F8E4M3FNUZ] = N##_to_e4m3fnuz; \
+    t->cast[CT][GALE_F8E5M2] = N##_to_e5m2;         \
+    t->cast[CT][GALE_F8E5M2FNUZ] = N##_to_e5m2fnuz; \
+    t->cast[CT][GALE_F8E8M0] = N##_to_e8m0;         \
     t->cast[CT][GALE_F4E2M1] = N##_to_e2m1;
 
 static void casts(gale__simd *t)
@@ -251,9 +256,9 @@ void SIMD(cast)(gale__simd *t)
     t->narrow[GALE_I8] = t->narrow[GALE_U8] = narrow_8;
     t->narrow[GALE_I4] = t->narrow[GALE_U4] = t->narrow[GALE_I2] = t->narrow[GALE_U2] = narrow_8;
     t->narrow[GALE_I16] = t->narrow[GALE_U16] = narrow_16;
-#define SMALL_ROWS(TYPE, N)                                                                          \
-    for (int i = 0; i < 256; i++) table_##N[i] = (float)gale__f8_to_f64(GALE_##TYPE, (uint8_t)i);    \
-    t->widen[GALE_##TYPE] = widen_##N;                                                               \
+#define SMALL_ROWS(TYPE, N)                                                                       \
+    for (int i = 0; i < 256; i++) table_##N[i] = (float)gale__f8_to_f64(GALE_##TYPE, (uint8_t)i); \
+    t->widen[GALE_##TYPE] = widen_##N;                                                            \
     t->narrow[GALE_##TYPE] = narrow_##N;
     SMALL_FLOATS(SMALL_ROWS)
 }

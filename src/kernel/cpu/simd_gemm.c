@@ -6,7 +6,10 @@
 #define PART(name, rows) PART2(name, rows)
 #define PART_AT2(name, rows) name##_at_##rows
 #define PART_AT(name, rows) PART_AT2(name, rows)
-#define ROW_OF(name, rows) {rows, PART(name, rows), PART_AT(name, rows)}
+#define ROW_OF(name, rows)                          \
+    {                                               \
+        rows, PART(name, rows), PART_AT(name, rows) \
+    }
 
 #define IS_scalar 1
 #define IS_neon 2
@@ -21,14 +24,14 @@
 #include <arm_neon.h>
 
 /* One step of k: four rows of the tile with the four (two) lanes of x. */
-#define ROW(r, x, lane)                                                                              \
-    s##r##0 = FMA(s##r##0, b0, x, lane);                                                             \
-    s##r##1 = FMA(s##r##1, b1, x, lane);                                                             \
+#define ROW(r, x, lane)                  \
+    s##r##0 = FMA(s##r##0, b0, x, lane); \
+    s##r##1 = FMA(s##r##1, b1, x, lane); \
     s##r##2 = FMA(s##r##2, b2, x, lane);
 #define SUMS(r) V s##r##0 = ZERO, s##r##1 = ZERO, s##r##2 = ZERO;
-#define PUT(r)                                                                                       \
-    STORE(c + r * ldc, ADD(LOAD(c + r * ldc), s##r##0));                                             \
-    STORE(c + r * ldc + LANES, ADD(LOAD(c + r * ldc + LANES), s##r##1));                             \
+#define PUT(r)                                                           \
+    STORE(c + r * ldc, ADD(LOAD(c + r * ldc), s##r##0));                 \
+    STORE(c + r * ldc + LANES, ADD(LOAD(c + r * ldc + LANES), s##r##1)); \
     STORE(c + r * ldc + 2 * LANES, ADD(LOAD(c + r * ldc + 2 * LANES), s##r##2));
 #define SUMS1 SUMS(0)
 #define SUMS4 SUMS1 SUMS(1) SUMS(2) SUMS(3)
@@ -36,27 +39,33 @@
 #define PUT1 PUT(0)
 #define PUT4 PUT1 PUT(1) PUT(2) PUT(3)
 #define PUT8 PUT4 PUT(4) PUT(5) PUT(6) PUT(7)
-#define TILE_OF(name, rows, T, MULTIPLY, NEXT, ...)                                                   \
-    static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__)              \
-    {                                                                                                \
-        const T *a = a_, *b = b_;                                                                    \
-        T *c = c_;                                                                                   \
-        SUMS##rows                                                                                   \
-        _Pragma("GCC unroll 4") for (size_t i = 0; i < k; i++, a += 8) {                              \
-            const T *p = NEXT;                                                                       \
-            V b0 = LOAD(p), b1 = LOAD(p + LANES), b2 = LOAD(p + 2 * LANES);                          \
-            MULTIPLY()                                                                               \
-        }                                                                                            \
-        PUT##rows                                                                                    \
+#define TILE_OF(name, rows, T, MULTIPLY, NEXT, ...)                                     \
+    static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__) \
+    {                                                                                   \
+        const T *a = a_, *b = b_;                                                       \
+        T *c = c_;                                                                      \
+        SUMS##rows _Pragma("GCC unroll 4") for (size_t i = 0; i < k; i++, a += 8)       \
+        {                                                                               \
+            const T *p = NEXT;                                                          \
+            V b0 = LOAD(p), b1 = LOAD(p + LANES), b2 = LOAD(p + 2 * LANES);             \
+            MULTIPLY()                                                                  \
+        }                                                                               \
+        PUT##rows                                                                       \
     }
-#define TILE(name, rows, T, MULTIPLY)                                                                \
-    TILE_OF(name##_##rows, rows, T, MULTIPLY, b + i * 3 * LANES, size_t k)                           \
+#define TILE(name, rows, T, MULTIPLY)                                      \
+    TILE_OF(name##_##rows, rows, T, MULTIPLY, b + i * 3 * LANES, size_t k) \
     TILE_OF(name##_at_##rows, rows, T, MULTIPLY, b + offset[i], const int32_t *offset, size_t k)
-#define FIRST1() V x = LOAD(a); ROW(0, x, 0)
-#define FIRST4() V x = LOAD(a); ROW(0, x, 0) ROW(1, x, 1) ROW(2, x, 2) ROW(3, x, 3)
-#define ALL4() FIRST4() V y = LOAD(a + 4); ROW(4, y, 0) ROW(5, y, 1) ROW(6, y, 2) ROW(7, y, 3)
-#define ALL2()                                                                                       \
-    V x = LOAD(a), y = LOAD(a + 2), z = LOAD(a + 4), w = LOAD(a + 6);                                \
+#define FIRST1()   \
+    V x = LOAD(a); \
+    ROW(0, x, 0)
+#define FIRST4()   \
+    V x = LOAD(a); \
+    ROW(0, x, 0) ROW(1, x, 1) ROW(2, x, 2) ROW(3, x, 3)
+#define ALL4()                  \
+    FIRST4() V y = LOAD(a + 4); \
+    ROW(4, y, 0) ROW(5, y, 1) ROW(6, y, 2) ROW(7, y, 3)
+#define ALL2()                                                        \
+    V x = LOAD(a), y = LOAD(a + 2), z = LOAD(a + 4), w = LOAD(a + 6); \
     ROW(0, x, 0) ROW(1, x, 1) ROW(2, y, 0) ROW(3, y, 1) ROW(4, z, 0) ROW(5, z, 1) ROW(6, w, 0) ROW(7, w, 1)
 
 #define V float32x4_t
@@ -97,23 +106,32 @@ TILE(tile_i32, 8, int32_t, ALL4)
 #define ADD vaddq_f64
 #define FMA vfmaq_laneq_f64
 TILE(tile_f64, 8, double, ALL2)
-#define GEMM_F32 {8, 12, {ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8)}}
-#define GEMM_F64 {8, 6, {ROW_OF(tile_f64, 8)}}
-#define GEMM_I32 {8, 12, {ROW_OF(tile_i32, 8)}}
+#define GEMM_F32                                                                 \
+    {                                                                            \
+        8, 12, { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8) } \
+    }
+#define GEMM_F64                      \
+    {                                 \
+        8, 6, { ROW_OF(tile_f64, 8) } \
+    }
+#define GEMM_I32                       \
+    {                                  \
+        8, 12, { ROW_OF(tile_i32, 8) } \
+    }
 
 #elif ISA == IS_sve
 #include <arm_sve.h>
 
 /* Vectors of a length known only at run time cannot stand in arrays: the tile is 8 x 3 named registers. */
-#define ROW(r)                                                                                       \
-    x = DUP(a[r]);                                                                                   \
-    s##r##0 = FMA(all, s##r##0, b0, x);                                                              \
-    s##r##1 = FMA(all, s##r##1, b1, x);                                                              \
+#define ROW(r)                          \
+    x = DUP(a[r]);                      \
+    s##r##0 = FMA(all, s##r##0, b0, x); \
+    s##r##1 = FMA(all, s##r##1, b1, x); \
     s##r##2 = FMA(all, s##r##2, b2, x);
 #define SUMS(r) V s##r##0 = DUP(0), s##r##1 = DUP(0), s##r##2 = DUP(0);
-#define PUT(r)                                                                                       \
-    STORE(all, c + r * ldc, ADD(all, LOAD(all, c + r * ldc), s##r##0));                              \
-    STORE(all, c + r * ldc + w, ADD(all, LOAD(all, c + r * ldc + w), s##r##1));                      \
+#define PUT(r)                                                                  \
+    STORE(all, c + r * ldc, ADD(all, LOAD(all, c + r * ldc), s##r##0));         \
+    STORE(all, c + r * ldc + w, ADD(all, LOAD(all, c + r * ldc + w), s##r##1)); \
     STORE(all, c + r * ldc + 2 * w, ADD(all, LOAD(all, c + r * ldc + 2 * w), s##r##2));
 #define SUMS1 SUMS(0)
 #define SUMS4 SUMS1 SUMS(1) SUMS(2) SUMS(3)
@@ -124,24 +142,24 @@ TILE(tile_f64, 8, double, ALL2)
 #define PUT1 PUT(0)
 #define PUT4 PUT1 PUT(1) PUT(2) PUT(3)
 #define PUT8 PUT4 PUT(4) PUT(5) PUT(6) PUT(7)
-#define TILE_OF(name, rows, T, TRUE, COUNT, NEXT, ...)                                                \
-    static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__)              \
-    {                                                                                                \
-        const T *a = a_, *b = b_;                                                                    \
-        T *c = c_;                                                                                   \
-        svbool_t all = TRUE();                                                                       \
-        size_t w = COUNT();                                                                          \
-        V x;                                                                                         \
-        SUMS##rows                                                                                   \
-        for (size_t i = 0; i < k; i++, a += 8) {                                                     \
-            const T *p = NEXT;                                                                       \
-            V b0 = LOAD(all, p), b1 = LOAD(all, p + w), b2 = LOAD(all, p + 2 * w);                   \
-            ROWS##rows                                                                               \
-        }                                                                                            \
-        PUT##rows                                                                                    \
+#define TILE_OF(name, rows, T, TRUE, COUNT, NEXT, ...)                                  \
+    static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__) \
+    {                                                                                   \
+        const T *a = a_, *b = b_;                                                       \
+        T *c = c_;                                                                      \
+        svbool_t all = TRUE();                                                          \
+        size_t w = COUNT();                                                             \
+        V x;                                                                            \
+        SUMS##rows for (size_t i = 0; i < k; i++, a += 8)                               \
+        {                                                                               \
+            const T *p = NEXT;                                                          \
+            V b0 = LOAD(all, p), b1 = LOAD(all, p + w), b2 = LOAD(all, p + 2 * w);      \
+            ROWS##rows                                                                  \
+        }                                                                               \
+        PUT##rows                                                                       \
     }
-#define TILE(name, rows, T, TRUE, COUNT)                                                             \
-    TILE_OF(name##_##rows, rows, T, TRUE, COUNT, b + i * 3 * w, size_t k)                            \
+#define TILE(name, rows, T, TRUE, COUNT)                                  \
+    TILE_OF(name##_##rows, rows, T, TRUE, COUNT, b + i * 3 * w, size_t k) \
     TILE_OF(name##_at_##rows, rows, T, TRUE, COUNT, b + offset[i], const int32_t *offset, size_t k)
 #define LOAD svld1
 #define STORE svst1
@@ -162,9 +180,18 @@ TILE(tile_i32, 8, int32_t, svptrue_b32, svcntw)
 #define V svfloat64_t
 #define DUP svdup_f64
 TILE(tile_f64, 8, double, svptrue_b64, svcntd)
-#define GEMM_F32 {8, (int)(3 * svcntw()), {ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8)}}
-#define GEMM_F64 {8, (int)(3 * svcntd()), {ROW_OF(tile_f64, 8)}}
-#define GEMM_I32 {8, (int)(3 * svcntw()), {ROW_OF(tile_i32, 8)}}
+#define GEMM_F32                                                                                  \
+    {                                                                                             \
+        8, (int)(3 * svcntw()), { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8) } \
+    }
+#define GEMM_F64                                        \
+    {                                                   \
+        8, (int)(3 * svcntd()), { ROW_OF(tile_f64, 8) } \
+    }
+#define GEMM_I32                                        \
+    {                                                   \
+        8, (int)(3 * svcntw()), { ROW_OF(tile_i32, 8) } \
+    }
 
 #elif ISA == IS_avx2
 #include <immintrin.h>
@@ -207,9 +234,18 @@ static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_a
 #define ADD _mm256_add_epi32
 #define FMA fma_i32
 #include "simd_gemm.inc"
-#define GEMM_F32 {6, 16, {ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 3), ROW_OF(tile_f32, 6)}}
-#define GEMM_F64 {6, 8, {ROW_OF(tile_f64, 6)}}
-#define GEMM_I32 {6, 16, {ROW_OF(tile_i32, 6)}}
+#define GEMM_F32                                                                 \
+    {                                                                            \
+        6, 16, { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 3), ROW_OF(tile_f32, 6) } \
+    }
+#define GEMM_F64                      \
+    {                                 \
+        6, 8, { ROW_OF(tile_f64, 6) } \
+    }
+#define GEMM_I32                       \
+    {                                  \
+        6, 16, { ROW_OF(tile_i32, 6) } \
+    }
 
 #elif ISA == IS_avx512
 #include <immintrin.h>
@@ -252,34 +288,52 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
 #define ADD _mm512_add_epi32
 #define FMA fma_i32
 #include "simd_gemm.inc"
-#define GEMM_F32 {14, 32, {ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8), ROW_OF(tile_f32, 14)}}
-#define GEMM_F64 {14, 16, {ROW_OF(tile_f64, 14)}}
-#define GEMM_I32 {14, 32, {ROW_OF(tile_i32, 14)}}
+#define GEMM_F32                                                                                        \
+    {                                                                                                   \
+        14, 32, { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8), ROW_OF(tile_f32, 14) } \
+    }
+#define GEMM_F64                         \
+    {                                    \
+        14, 16, { ROW_OF(tile_f64, 14) } \
+    }
+#define GEMM_I32                         \
+    {                                    \
+        14, 32, { ROW_OF(tile_i32, 14) } \
+    }
 
 #else
 /* Plain C: small enough for any register file; the compiler may vectorise the rows. */
-#define TILE_OF(name, T, U, NEXT, ...)                                                                \
-    static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__)              \
-    {                                                                                                \
-        const T *a = a_, *b = b_;                                                                    \
-        T *c = c_, s[4][8] = {{0}};                                                                  \
-        for (size_t i = 0; i < k; i++, a += 4) {                                                     \
-            const T *p = NEXT;                                                                       \
-            for (int r = 0; r < 4; r++)                                                              \
-                for (int j = 0; j < 8; j++) s[r][j] = (T)((U)s[r][j] + (U)a[r] * (U)p[j]);           \
-        }                                                                                            \
-        for (size_t r = 0; r < 4; r++)                                                               \
-            for (size_t j = 0; j < 8; j++) c[r * ldc + j] = (T)((U)c[r * ldc + j] + (U)s[r][j]);     \
+#define TILE_OF(name, T, U, NEXT, ...)                                                           \
+    static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__)          \
+    {                                                                                            \
+        const T *a = a_, *b = b_;                                                                \
+        T *c = c_, s[4][8] = {{0}};                                                              \
+        for (size_t i = 0; i < k; i++, a += 4) {                                                 \
+            const T *p = NEXT;                                                                   \
+            for (int r = 0; r < 4; r++)                                                          \
+                for (int j = 0; j < 8; j++) s[r][j] = (T)((U)s[r][j] + (U)a[r] * (U)p[j]);       \
+        }                                                                                        \
+        for (size_t r = 0; r < 4; r++)                                                           \
+            for (size_t j = 0; j < 8; j++) c[r * ldc + j] = (T)((U)c[r * ldc + j] + (U)s[r][j]); \
     }
-#define TILE(name, T, U)                                                                             \
-    TILE_OF(name##_4, T, U, b + i * 8, size_t k)                                                     \
+#define TILE(name, T, U)                         \
+    TILE_OF(name##_4, T, U, b + i * 8, size_t k) \
     TILE_OF(name##_at_4, T, U, b + offset[i], const int32_t *offset, size_t k)
 TILE(tile_f32, float, float)
 TILE(tile_f64, double, double)
 TILE(tile_i32, int32_t, uint32_t)
-#define GEMM_F32 {4, 8, {ROW_OF(tile_f32, 4)}}
-#define GEMM_F64 {4, 8, {ROW_OF(tile_f64, 4)}}
-#define GEMM_I32 {4, 8, {ROW_OF(tile_i32, 4)}}
+#define GEMM_F32                      \
+    {                                 \
+        4, 8, { ROW_OF(tile_f32, 4) } \
+    }
+#define GEMM_F64                      \
+    {                                 \
+        4, 8, { ROW_OF(tile_f64, 4) } \
+    }
+#define GEMM_I32                      \
+    {                                 \
+        4, 8, { ROW_OF(tile_i32, 4) } \
+    }
 #endif
 
 void SIMD(gemm)(gale__simd *t)

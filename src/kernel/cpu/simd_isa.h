@@ -26,30 +26,45 @@ void SIMD(rows)(gale__simd *t);
 #endif
 #define SIMD_UNUSED (void)a_, (void)b_, (void)c_
 /* A function over blocks: elements x, y, z of operands of types A, B, C; the result `expr` of type D. */
-#define SIMD_FN1(name, D, A, expr)                                                                   \
-    static void name(void *d_, const void *a_, const void *b_, const void *c_, size_t n)             \
-    {                                                                                                \
-        D *d = d_;                                                                                   \
-        const A *a = a_;                                                                             \
-        SIMD_UNUSED;                                                                                 \
-        SIMD_LOOP for (size_t i = 0; i < n; i++) { A x = a[i]; d[i] = (D)(expr); }                   \
+#define SIMD_FN1(name, D, A, expr)                                                       \
+    static void name(void *d_, const void *a_, const void *b_, const void *c_, size_t n) \
+    {                                                                                    \
+        D *d = d_;                                                                       \
+        const A *a = a_;                                                                 \
+        SIMD_UNUSED;                                                                     \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                                         \
+        {                                                                                \
+            A x = a[i];                                                                  \
+            d[i] = (D)(expr);                                                            \
+        }                                                                                \
     }
-#define SIMD_FN2(name, D, A, B, expr)                                                                \
-    static void name(void *d_, const void *a_, const void *b_, const void *c_, size_t n)             \
-    {                                                                                                \
-        D *d = d_;                                                                                   \
-        const A *a = a_;                                                                             \
-        const B *b = b_;                                                                             \
-        SIMD_UNUSED;                                                                                 \
-        SIMD_LOOP for (size_t i = 0; i < n; i++) { A x = a[i]; B y = b[i]; d[i] = (D)(expr); }       \
+#define SIMD_FN2(name, D, A, B, expr)                                                    \
+    static void name(void *d_, const void *a_, const void *b_, const void *c_, size_t n) \
+    {                                                                                    \
+        D *d = d_;                                                                       \
+        const A *a = a_;                                                                 \
+        const B *b = b_;                                                                 \
+        SIMD_UNUSED;                                                                     \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                                         \
+        {                                                                                \
+            A x = a[i];                                                                  \
+            B y = b[i];                                                                  \
+            d[i] = (D)(expr);                                                            \
+        }                                                                                \
     }
-#define SIMD_FN3(name, D, A, B, C, expr)                                                             \
-    static void name(void *d_, const void *a_, const void *b_, const void *c_, size_t n)             \
-    {                                                                                                \
-        D *d = d_;                                                                                   \
-        const A *a = a_;                                                                             \
-        const B *b = b_;                                                                             \
-        const C *c = c_;                                                                             \
-        SIMD_LOOP for (size_t i = 0; i < n; i++) { A x = a[i]; B y = b[i]; C z = c[i]; d[i] = (D)(expr); } \
+#define SIMD_FN3(name, D, A, B, C, expr)                                                 \
+    static void name(void *d_, const void *a_, const void *b_, const void *c_, size_t n) \
+    {                                                                                    \
+        D *d = d_;                                                                       \
+        const A *a = a_;                                                                 \
+        const B *b = b_;                                                                 \
+        const C *c = c_;                                                                 \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                                         \
+        {                                                                                \
+            A x = a[i];                                                                  \
+            B y = b[i];                                                                  \
+            C z = c[i];                                                                  \
+            d[i] = (D)(expr);                                                            \
+        }                                                                                \
     }
 #endif

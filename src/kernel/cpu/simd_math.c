@@ -2,22 +2,39 @@
 #include "kernel/cpu/simd_isa.h"
 #include "kernel/cpu/math.h"
 
-#define MATH1(NAME, name)                                                                            \
-    SIMD_FN1(name##_f32, float, float, m32_##name(x))                                                \
+#define MATH1(NAME, name)                             \
+    SIMD_FN1(name##_f32, float, float, m32_##name(x)) \
     SIMD_FN1(name##_f64, double, double, m64_##name(x))
-#define MATH2(NAME, name)                                                                            \
-    SIMD_FN2(name##_f32, float, float, float, m32_##name(x, y))                                      \
+#define MATH2(NAME, name)                                       \
+    SIMD_FN2(name##_f32, float, float, float, m32_##name(x, y)) \
     SIMD_FN2(name##_f64, double, double, double, m64_##name(x, y))
-#define LIST(ONE, TWO)                                                                               \
-    ONE(EXP, exp) ONE(EXPM1, expm1) ONE(LOG, log) ONE(LOG1P, log1p) ONE(SIN, sin) ONE(COS, cos) ONE(TAN, tan)      \
-    ONE(ASIN, asin) ONE(ACOS, acos) ONE(ATAN, atan) ONE(SINH, sinh) ONE(COSH, cosh) ONE(ASINH, asinh)              \
-    ONE(ACOSH, acosh) ONE(ATANH, atanh) ONE(TANH, tanh) ONE(ERF, erf) TWO(POW, pow) TWO(ATAN2, atan2)
+#define LIST(ONE, TWO) \
+    ONE(EXP, exp)      \
+    ONE(EXPM1, expm1)  \
+    ONE(LOG, log)      \
+    ONE(LOG1P, log1p)  \
+    ONE(SIN, sin)      \
+    ONE(COS, cos)      \
+    ONE(TAN, tan)      \
+    ONE(ASIN, asin)    \
+    ONE(ACOS, acos)    \
+    ONE(ATAN, atan)    \
+    ONE(SINH, sinh)    \
+    ONE(COSH, cosh)    \
+    ONE(ASINH, asinh)  \
+    ONE(ACOSH, acosh)  \
+    ONE(ATANH, atanh)  \
+    ONE(TANH, tanh)    \
+    ONE(ERF, erf)      \
+    TWO(POW, pow)      \
+    TWO(ATAN2, atan2)
 LIST(MATH1, MATH2)
 
-SIMD_FN2(random, uint32_t, uint64_t, uint64_t, m32_philox((uint32_t)x, (uint32_t)(x >> 32), (uint32_t)y, (uint32_t)(y >> 32)))
+SIMD_FN2(random, uint32_t, uint64_t, uint64_t,
+    m32_philox((uint32_t)x, (uint32_t)(x >> 32), (uint32_t)y, (uint32_t)(y >> 32)))
 
-#define ROWS(NAME, name)                                                                             \
-    t->op[GALE__##NAME][GALE__CT_F32] = name##_f32;                                                  \
+#define ROWS(NAME, name)                            \
+    t->op[GALE__##NAME][GALE__CT_F32] = name##_f32; \
     t->op[GALE__##NAME][GALE__CT_F64] = name##_f64;
 void SIMD(math)(gale__simd *t)
 {

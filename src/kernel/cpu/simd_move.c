@@ -7,33 +7,33 @@ typedef uint16_t __attribute__((may_alias)) e1;
 typedef uint32_t __attribute__((may_alias)) e2;
 typedef uint64_t __attribute__((may_alias)) e3;
 
-#define MOVES(E)                                                                                     \
-    static void gather_##E(void *d_, const void *s_, int64_t stride, size_t n)                       \
-    {                                                                                                \
-        E *d = d_;                                                                                   \
-        const E *s = s_;                                                                             \
-        if (stride == 2) {                                                                           \
-            SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = s[2 * i];                                \
-            return;                                                                                  \
-        }                                                                                            \
-        for (size_t i = 0; i < n; i++) d[i] = s[(int64_t)i * stride];                                \
-    }                                                                                                \
-    static void scatter_##E(void *d_, const void *s_, int64_t stride, size_t n)                      \
-    {                                                                                                \
-        E *d = d_;                                                                                   \
-        const E *s = s_;                                                                             \
-        for (size_t i = 0; i < n; i++) d[(int64_t)i * stride] = s[i];                                \
-    }                                                                                                \
-    static void fill_##E(void *d_, uint64_t bits, size_t n)                                          \
-    {                                                                                                \
-        E *d = d_, v = (E)bits;                                                                      \
-        SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = v;                                           \
-    }                                                                                                \
-    static void take_##E(void *d_, const void *s_, const int64_t *index, size_t n)                   \
-    {                                                                                                \
-        E *d = d_;                                                                                   \
-        const E *s = s_;                                                                             \
-        for (size_t i = 0; i < n; i++) d[i] = s[index[i]];                                           \
+#define MOVES(E)                                                                   \
+    static void gather_##E(void *d_, const void *s_, int64_t stride, size_t n)     \
+    {                                                                              \
+        E *d = d_;                                                                 \
+        const E *s = s_;                                                           \
+        if (stride == 2) {                                                         \
+            SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = s[2 * i];              \
+            return;                                                                \
+        }                                                                          \
+        for (size_t i = 0; i < n; i++) d[i] = s[(int64_t)i * stride];              \
+    }                                                                              \
+    static void scatter_##E(void *d_, const void *s_, int64_t stride, size_t n)    \
+    {                                                                              \
+        E *d = d_;                                                                 \
+        const E *s = s_;                                                           \
+        for (size_t i = 0; i < n; i++) d[(int64_t)i * stride] = s[i];              \
+    }                                                                              \
+    static void fill_##E(void *d_, uint64_t bits, size_t n)                        \
+    {                                                                              \
+        E *d = d_, v = (E)bits;                                                    \
+        SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = v;                         \
+    }                                                                              \
+    static void take_##E(void *d_, const void *s_, const int64_t *index, size_t n) \
+    {                                                                              \
+        E *d = d_;                                                                 \
+        const E *s = s_;                                                           \
+        for (size_t i = 0; i < n; i++) d[i] = s[index[i]];                         \
     }
 MOVES(e0)
 MOVES(e1)
@@ -41,11 +41,12 @@ MOVES(e2)
 MOVES(e3)
 
 /* Rows [r0, r0 + rows) of columns [i0, i0 + n), one by one. */
-#define INTERLEAVE_PART(E)                                                                           \
-    static void interleave_part_##E(E *d, const E *s, size_t pitch, size_t r0, size_t rows, size_t mr, size_t i0, size_t n) \
-    {                                                                                                \
-        for (size_t r = r0; r < r0 + rows; r++)                                                      \
-            for (size_t i = i0; i < i0 + n; i++) d[i * mr + r] = s[r * pitch + i];                   \
+#define INTERLEAVE_PART(E)                                                                      \
+    static void interleave_part_##E(                                                            \
+        E *d, const E *s, size_t pitch, size_t r0, size_t rows, size_t mr, size_t i0, size_t n) \
+    {                                                                                           \
+        for (size_t r = r0; r < r0 + rows; r++)                                                 \
+            for (size_t i = i0; i < i0 + n; i++) d[i * mr + r] = s[r * pitch + i];              \
     }
 INTERLEAVE_PART(e2)
 INTERLEAVE_PART(e3)
@@ -56,7 +57,8 @@ typedef uint64_t v3 __attribute__((vector_size(16), may_alias, aligned(8)));
 
 static void turn_e2(e2 *d, const e2 *s, size_t pitch, size_t mr)
 {
-    v2 a = *(const v2 *)s, b = *(const v2 *)(s + pitch), c = *(const v2 *)(s + 2 * pitch), e = *(const v2 *)(s + 3 * pitch);
+    v2 a = *(const v2 *)s, b = *(const v2 *)(s + pitch), c = *(const v2 *)(s + 2 * pitch),
+       e = *(const v2 *)(s + 3 * pitch);
     v2 ac = __builtin_shufflevector(a, c, 0, 4, 1, 5), ac2 = __builtin_shufflevector(a, c, 2, 6, 3, 7);
     v2 be = __builtin_shufflevector(b, e, 0, 4, 1, 5), be2 = __builtin_shufflevector(b, e, 2, 6, 3, 7);
     *(v2 *)d = __builtin_shufflevector(ac, be, 0, 4, 1, 5);
@@ -72,25 +74,25 @@ static void turn_e3(e3 *d, const e3 *s, size_t pitch, size_t mr)
     *(v3 *)(d + mr) = __builtin_shufflevector(a, b, 1, 3);
 }
 
-#define INTERLEAVE(E, Q)                                                                             \
-    static void interleave_##E(void *d_, const void *s_, size_t pitch, size_t rows, size_t mr, size_t n) \
-    {                                                                                                \
-        E *d = d_;                                                                                   \
-        const E *s = s_;                                                                             \
-        size_t r = 0, whole = n / Q * Q;                                                             \
-        for (; r + Q <= rows; r += Q)                                                                \
-            for (size_t i = 0; i < whole; i += Q) turn_##E(d + i * mr + r, s + r * pitch + i, pitch, mr); \
-        interleave_part_##E(d, s, pitch, 0, r, mr, whole, n - whole);                                \
-        interleave_part_##E(d, s, pitch, r, rows - r, mr, 0, n);                                     \
+#define INTERLEAVE(E, Q)                                                                                   \
+    static void interleave_##E(void *d_, const void *s_, size_t pitch, size_t rows, size_t mr, size_t n)   \
+    {                                                                                                      \
+        E *d = d_;                                                                                         \
+        const E *s = s_;                                                                                   \
+        size_t r = 0, whole = n / Q * Q;                                                                   \
+        for (; r + Q <= rows; r += Q)                                                                      \
+            for (size_t i = 0; i < whole; i += Q) turn_##E(d + i * mr + r, s + r * pitch + i, pitch, mr);  \
+        interleave_part_##E(d, s, pitch, 0, r, mr, whole, n - whole);                                      \
+        interleave_part_##E(d, s, pitch, r, rows - r, mr, 0, n);                                           \
         for (size_t i = 0; i < n && rows < mr; i++) memset(d + i * mr + rows, 0, (mr - rows) * sizeof(E)); \
     }
 INTERLEAVE(e2, 4)
 INTERLEAVE(e3, 2)
 
-#define ROWS(E, k)                                                                                   \
-    t->gather[k] = gather_##E;                                                                       \
-    t->scatter[k] = scatter_##E;                                                                     \
-    t->fill[k] = fill_##E;                                                                           \
+#define ROWS(E, k)               \
+    t->gather[k] = gather_##E;   \
+    t->scatter[k] = scatter_##E; \
+    t->fill[k] = fill_##E;       \
     t->take[k] = take_##E;
 void SIMD(move)(gale__simd *t)
 {

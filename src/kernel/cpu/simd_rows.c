@@ -1,5 +1,5 @@
-/* Whole rows of f32 at a time: what softmax, normalisation and convolution by channel are made of when rows are too short to go
- * through the interpreter one instruction after another. */
+/* Whole rows of f32 at a time: what softmax, normalisation and convolution by channel are made of when rows are too
+ * short to go through the interpreter one instruction after another. */
 #include "kernel/cpu/simd_isa.h"
 #include "kernel/cpu/math.h"
 
@@ -14,9 +14,18 @@ enum { WIDTH = 16 };
 enum { LANES = WIDTH / sizeof(float), STEP = 4 * LANES };
 typedef float lanes __attribute__((vector_size(WIDTH)));
 typedef int32_t masks __attribute__((vector_size(WIDTH)));
-M_INLINE lanes load(const float *p) { lanes v; memcpy(&v, p, sizeof v); return v; }
+M_INLINE lanes load(const float *p)
+{
+    lanes v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
 M_INLINE void store(float *p, lanes v) { memcpy(p, &v, sizeof v); }
-M_INLINE lanes all(float x) { lanes v = {0}; return v + x; }
+M_INLINE lanes all(float x)
+{
+    lanes v = {0};
+    return v + x;
+}
 M_INLINE lanes larger(lanes s, lanes v)
 {
     masks m = (v > s) | (v != v); /* NaN goes before all */
@@ -24,23 +33,23 @@ M_INLINE lanes larger(lanes s, lanes v)
 }
 
 /* `step` takes v into s; rest: what changes nothing.  The order is fixed. */
-#define FOLD(name, rest, step, join)                                                                 \
-    static float name(const float *x, size_t n)                                                      \
-    {                                                                                                \
-        lanes s0 = all(rest), s1 = s0, s2 = s0, s3 = s0;                                             \
-        float lane[LANES], total = rest;                                                             \
-        size_t i = 0;                                                                                \
-        for (; i + STEP <= n; i += STEP) {                                                           \
-            s0 = step(s0, load(x + i));                                                              \
-            s1 = step(s1, load(x + i + LANES));                                                      \
-            s2 = step(s2, load(x + i + 2 * LANES));                                                  \
-            s3 = step(s3, load(x + i + 3 * LANES));                                                  \
-        }                                                                                            \
-        for (; i + LANES <= n; i += LANES) s0 = step(s0, load(x + i));                               \
-        store(lane, join(join(s0, s1), join(s2, s3)));                                               \
-        for (int j = 0; j < (int)LANES; j++) total = join##_one(total, lane[j]);                     \
-        for (; i < n; i++) total = step##_one(total, x[i]);                                          \
-        return total;                                                                                \
+#define FOLD(name, rest, step, join)                                             \
+    static float name(const float *x, size_t n)                                  \
+    {                                                                            \
+        lanes s0 = all(rest), s1 = s0, s2 = s0, s3 = s0;                         \
+        float lane[LANES], total = rest;                                         \
+        size_t i = 0;                                                            \
+        for (; i + STEP <= n; i += STEP) {                                       \
+            s0 = step(s0, load(x + i));                                          \
+            s1 = step(s1, load(x + i + LANES));                                  \
+            s2 = step(s2, load(x + i + 2 * LANES));                              \
+            s3 = step(s3, load(x + i + 3 * LANES));                              \
+        }                                                                        \
+        for (; i + LANES <= n; i += LANES) s0 = step(s0, load(x + i));           \
+        store(lane, join(join(s0, s1), join(s2, s3)));                           \
+        for (int j = 0; j < (int)LANES; j++) total = join##_one(total, lane[j]); \
+        for (; i < n; i++) total = step##_one(total, x[i]);                      \
+        return total;                                                            \
     }
 #define add(s, v) ((s) + (v))
 #define add_one add
@@ -83,10 +92,7 @@ static void scale_row(float *y, const float *x, float by, size_t n)
     SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = x[i] * by;
 }
 
-static void add_row(float *y, const float *x, size_t n)
-{
-    SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] += x[i];
-}
+static void add_row(float *y, const float *x, size_t n) { SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] += x[i]; }
 
 static void dots_of_rows(float *y, const float *x, const float *rows, int64_t pitch, size_t count, size_t n)
 {
@@ -168,5 +174,6 @@ static void tops_2(float *y, const float *x, const int64_t *offset, size_t taps,
 
 void SIMD(rows)(gale__simd *t)
 {
-    t->rows = (gale__simd_rows){exp_row, softmax_row, norm_row, scale_row, add_row, dots_of_rows, {taps_1, taps_2}, {tops_1, tops_2}};
+    t->rows = (gale__simd_rows){
+        exp_row, softmax_row, norm_row, scale_row, add_row, dots_of_rows, {taps_1, taps_2}, {tops_1, tops_2}};
 }

@@ -1,5 +1,5 @@
-/* Plain loops, one per type through one macro.  Rows run side by side; within a row the order is the definition's, so the
- * results do not depend on the number of threads. */
+/* Plain loops, one per type through one macro.  Rows run side by side; within a row the order is the definition's, so
+ * the results do not depend on the number of threads. */
 #include "kernel/cpu/special.h"
 #include "base/thread.h"
 #include <string.h>
@@ -19,7 +19,13 @@ static uint64_t key_of(gale_type type, const void *p)
     return gale__type_table[type].kind == 'i' ? v ^ 1ull << 63 : v;
 }
 
-typedef struct sorter { gale_type type; const char *x; int64_t *index, *scratch; int64_t n; bool descending; } sorter;
+typedef struct sorter {
+    gale_type type;
+    const char *x;
+    int64_t *index, *scratch;
+    int64_t n;
+    bool descending;
+} sorter;
 
 enum { SMALL = 48, DIGITS = 8, BUCKETS = 256 }; /* elements up to which insertion is faster; bytes of a key */
 
@@ -33,8 +39,8 @@ static void sort_few(uint64_t *key, int64_t *index, int64_t n)
     }
 }
 
-/* By one byte of the key after another, the lowest first; bytes that are the same everywhere are passed over.  Returns where the indices
- * are. */
+/* By one byte of the key after another, the lowest first; bytes that are the same everywhere are passed over.  Returns
+ * where the indices are. */
 static const int64_t *sort_bytes(uint64_t *key, int64_t *index, uint64_t *key2, int64_t *index2, int64_t n)
 {
     int64_t count[DIGITS][BUCKETS] = {0};
@@ -65,7 +71,8 @@ static void sort_row(void *arg, size_t row, int worker)
     const sorter *s = arg;
     size_t size = gale_type_size(s->type);
     const char *x = s->x + row * (size_t)s->n * size;
-    int64_t *index = s->index + (int64_t)row * s->n, *index2 = s->scratch + (int64_t)worker * s->n * GALE__CPU_SORT_SCRATCH;
+    int64_t *index = s->index + (int64_t)row * s->n,
+            *index2 = s->scratch + (int64_t)worker * s->n * GALE__CPU_SORT_SCRATCH;
     uint64_t *key = (uint64_t *)(index2 + s->n);
     for (int64_t i = 0; i < s->n; i++) {
         uint64_t k = key_of(s->type, x + (size_t)i * size);
@@ -80,16 +87,28 @@ static void sort_row(void *arg, size_t row, int worker)
     if (sorted != index) memcpy(index, sorted, (size_t)s->n * sizeof *index);
 }
 
-void gale__cpu_sort(gale_type type, const void *x, int64_t *index, int64_t *scratch, int64_t rows, int64_t n, bool descending)
+void gale__cpu_sort(
+    gale_type type, const void *x, int64_t *index, int64_t *scratch, int64_t rows, int64_t n, bool descending)
 {
     sorter s = {type, x, index, scratch, n, descending};
     gale__parallel((size_t)rows, sort_row, &s);
 }
 
 /* One step of a reduction, in the type's own arithmetic; floats narrower than f32 are carried in f32 by the callers. */
-#define STEP(T, kind, a, b) ((kind) == GALE__SUM ? (T)((a) + (b)) : (kind) == GALE__PROD ? (T)((a) * (b)) : (a) != (a) ? (a) : (b) != (b) ? (b) : ((kind) == GALE__RMAX ? ((a) > (b) ? (a) : (b)) : ((a) < (b) ? (a) : (b))))
+#define STEP(T, kind, a, b)                     \
+    ((kind) == GALE__SUM       ? (T)((a) + (b)) \
+        : (kind) == GALE__PROD ? (T)((a) * (b)) \
+        : (a) != (a)           ? (a)            \
+        : (b) != (b)           ? (b)            \
+                               : ((kind) == GALE__RMAX ? ((a) > (b) ? (a) : (b)) : ((a) < (b) ? (a) : (b))))
 
-typedef struct scanner { gale_type type; gale__reduce kind; const char *x; char *y; int64_t n, inner; } scanner;
+typedef struct scanner {
+    gale_type type;
+    gale__reduce kind;
+    const char *x;
+    char *y;
+    int64_t n, inner;
+} scanner;
 
 static void scan_floats(const scanner *s, const char *x, char *y)
 {
@@ -115,7 +134,8 @@ static void scan_ints(const scanner *s, const char *x, char *y)
             if (k > 0 && (s->kind <= GALE__PROD || !is_signed)) total = STEP(uint64_t, s->kind, total, v);
             else if (k > 0) total = (uint64_t)STEP(int64_t, s->kind, (int64_t)total, (int64_t)v);
             gale__store_i64(s->type, y + (size_t)i * size + (size_t)k * step, (int64_t)total);
-            total = (uint64_t)gale__load_i64(s->type, y + (size_t)i * size + (size_t)k * step); /* wrapped to the width */
+            total =
+                (uint64_t)gale__load_i64(s->type, y + (size_t)i * size + (size_t)k * step); /* wrapped to the width */
         }
     }
 }
@@ -134,7 +154,8 @@ void gale__cpu_scan(gale_type type, gale__reduce kind, const void *x, void *y, i
     gale__parallel((size_t)outer, scan_part, &s);
 }
 
-void gale__cpu_put(gale_type type, int mode, void *y, int64_t n, const int64_t *index, const void *updates, int64_t count)
+void gale__cpu_put(
+    gale_type type, int mode, void *y, int64_t n, const int64_t *index, const void *updates, int64_t count)
 {
     size_t size = gale_type_size(type);
     bool is_float = gale__type_is_float(type), is_signed = gale__type_table[type].kind == 'i';

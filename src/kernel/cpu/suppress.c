@@ -1,5 +1,6 @@
-/* Non-maximum suppression class by class: candidates in a heap, best first, each compared with what was chosen before it.  A loop of
- * fixed length that looks at all boxes at every step, as other devices run it, is far more work for a few cores. */
+/* Non-maximum suppression class by class: candidates in a heap, best first, each compared with what was chosen before
+ * it.  A loop of fixed length that looks at all boxes at every step, as other devices run it, is far more work for a
+ * few cores. */
 #include "base/thread.h"
 #include "kernel/cpu/routines.h"
 #include <math.h>
@@ -8,11 +9,14 @@ typedef struct job {
     const gale__cpu_suppress *a;
     const float *boxes, *scores;
     float overlap, least;
-    int64_t *rows; /* [batches, classes, most, 3]: while classes are at work a row holds (count of the class, in its first row; ; box) */
+    int64_t *rows; /* [batches, classes, most, 3]: while classes are at work a row holds (count of the class, in its
+                      first row; ; box) */
     gale__cpu_scratch_space scratch;
 } job;
 
-typedef struct box { float y0, x0, y1, x1, area; } box;
+typedef struct box {
+    float y0, x0, y1, x1, area;
+} box;
 
 static float above(float low, float high) { return high > low ? high - low : 0; }
 
@@ -32,13 +36,17 @@ static box box_at(const job *j, int64_t batch, int64_t i)
 
 static bool overlapping(const box *a, const box *b, float most)
 {
-    float y = above(a->y0 > b->y0 ? a->y0 : b->y0, a->y1 < b->y1 ? a->y1 : b->y1), x = above(a->x0 > b->x0 ? a->x0 : b->x0, a->x1 < b->x1 ? a->x1 : b->x1), shared = y * x;
+    float y = above(a->y0 > b->y0 ? a->y0 : b->y0, a->y1 < b->y1 ? a->y1 : b->y1),
+          x = above(a->x0 > b->x0 ? a->x0 : b->x0, a->x1 < b->x1 ? a->x1 : b->x1), shared = y * x;
     return shared > 0 && shared / (a->area + b->area - shared) > most;
 }
 
 /* --- A heap of places, the best score on top, the first of equals. --- */
 
-static bool better(const float *scores, int32_t a, int32_t b) { return scores[a] > scores[b] || (scores[a] == scores[b] && a < b); }
+static bool better(const float *scores, int32_t a, int32_t b)
+{
+    return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
+}
 
 static void sink(const float *scores, int32_t *heap, int64_t n, int64_t at)
 {
@@ -97,12 +105,16 @@ static int64_t gather_rows(const job *j)
     return n;
 }
 
-size_t gale__cpu_suppress_scratch(const gale__cpu_suppress *a) { return (size_t)a->most * sizeof(box) + (size_t)(a->boxes + 4) / 4 * 4 * sizeof(int32_t); }
+size_t gale__cpu_suppress_scratch(const gale__cpu_suppress *a)
+{
+    return (size_t)a->most * sizeof(box) + (size_t)(a->boxes + 4) / 4 * 4 * sizeof(int32_t);
+}
 
 void gale__cpu_suppress_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
     const gale__cpu_suppress *a = args;
-    job j = {.a = a, .boxes = buffers[1], .scores = buffers[2], .least = -INFINITY, .rows = buffers[0], .scratch = scratch};
+    job j = {
+        .a = a, .boxes = buffers[1], .scores = buffers[2], .least = -INFINITY, .rows = buffers[0], .scratch = scratch};
     if (a->overlap) j.overlap = *(const float *)buffers[3];
     if (a->least) j.least = *(const float *)buffers[3 + a->overlap];
     gale__parallel((size_t)(a->batches * a->classes), run_class, &j);

@@ -1,9 +1,9 @@
-/* Turns instructions of a loop nest into steps over registers, and registers into few slots of scratch memory, so that a
- * block of every live value stays in the first cache. */
+/* Turns instructions of a loop nest into steps over registers, and registers into few slots of scratch memory, so that
+ * a block of every live value stays in the first cache. */
 #include "kernel/cpu/tape.h"
 #include <string.h>
 
-#define L1_BYTES 32768    /* what the registers of a tape may take together */
+#define L1_BYTES 32768 /* what the registers of a tape may take together */
 #define BLOCK_LEAST 64
 #define BLOCK_MOST 4096
 #define BLOCK_THROUGH 32768 /* when values go from memory to memory and no register is touched */
@@ -44,7 +44,8 @@ void gale__cpu_tape_step(gale__cpu_tape *t, gale__cpu_step step)
 static int add_const(gale__cpu_tape *t, gale__cpu_tape_const c)
 {
     c.reg = gale__cpu_tape_reg(t, c.size);
-    if (gale__grow((void **)&t->consts, &t->consts_capacity, t->n_consts + 1, sizeof *t->consts) != GALE_OK) t->failed = true;
+    if (gale__grow((void **)&t->consts, &t->consts_capacity, t->n_consts + 1, sizeof *t->consts) != GALE_OK)
+        t->failed = true;
     if (t->failed) return 0;
     t->regs[c.reg].fixed = true;
     t->consts[t->n_consts++] = c;
@@ -54,7 +55,8 @@ static int add_const(gale__cpu_tape *t, gale__cpu_tape_const c)
 int gale__cpu_tape_const_reg(gale__cpu_tape *t, int size_bytes, uint64_t bits)
 {
     for (size_t i = 0; i < t->n_consts; i++)
-        if (t->consts[i].size == size_bytes && t->consts[i].bits == bits && !t->consts[i].access) return t->consts[i].reg;
+        if (t->consts[i].size == size_bytes && t->consts[i].bits == bits && !t->consts[i].access)
+            return t->consts[i].reg;
     return add_const(t, (gale__cpu_tape_const){.size = (uint8_t)size_bytes, .bits = bits});
 }
 
@@ -68,7 +70,10 @@ static int op_step(gale__cpu_tape *t, gale__simd_fn *fn, int d, int a, int b, in
     return d;
 }
 
-int gale__cpu_tape_op(gale__cpu_tape *t, gale__simd_fn *fn, gale_type type, int a) { return op_step(t, fn, reg_of(t, type), a, -1, -1); }
+int gale__cpu_tape_op(gale__cpu_tape *t, gale__simd_fn *fn, gale_type type, int a)
+{
+    return op_step(t, fn, reg_of(t, type), a, -1, -1);
+}
 
 void gale__cpu_tape_keep(gale__cpu_tape *t, int reg)
 {
@@ -86,8 +91,15 @@ int gale__cpu_tape_convert(gale__cpu_tape *t, int r, gale__ct from, gale_type to
 static bool may_overflow(int op)
 {
     switch (op) {
-    case GALE__NEG: case GALE__ABS: case GALE__NOT: case GALE__ADD: case GALE__SUB:
-    case GALE__MUL: case GALE__DIV: case GALE__SHL: case GALE__FMA: return true;
+    case GALE__NEG:
+    case GALE__ABS:
+    case GALE__NOT:
+    case GALE__ADD:
+    case GALE__SUB:
+    case GALE__MUL:
+    case GALE__DIV:
+    case GALE__SHL:
+    case GALE__FMA: return true;
     default: return false;
     }
 }
@@ -100,10 +112,11 @@ static gale_status emit_scalar(gale__cpu_tape *t, const gale__nest_instr *in, co
     gale__ct ct = gale__ct_of((gale_type)code[last].type);
     gale__simd_fn *fn = t->simd->op[in->op][ct];
     if (!fn) {
-        return gale__fail(GALE_UNSUPPORTED, "cpu kernel: %s has no meaning for %s operands", gale__scalar_table[in->op].name,
-                          gale_type_name((gale_type)code[last].type));
+        return gale__fail(GALE_UNSUPPORTED, "cpu kernel: %s has no meaning for %s operands",
+            gale__scalar_table[in->op].name, gale_type_name((gale_type)code[last].type));
     }
-    *out = op_step(t, fn, reg_of(t, (gale_type)in->type), reg[in->a], arity > 1 ? reg[in->b] : -1, arity > 2 ? reg[in->c] : -1);
+    *out = op_step(
+        t, fn, reg_of(t, (gale_type)in->type), reg[in->a], arity > 1 ? reg[in->b] : -1, arity > 2 ? reg[in->c] : -1);
     gale__simd_fn *wrap = t->simd->wrap[in->type];
     if (wrap && may_overflow(in->op)) *out = op_step(t, wrap, reg_of(t, (gale_type)in->type), *out, -1, -1);
     return GALE_OK;
@@ -112,7 +125,9 @@ static gale_status emit_scalar(gale__cpu_tape *t, const gale__nest_instr *in, co
 /* By way of the bits in memory. */
 static int emit_bitcast(gale__cpu_tape *t, int r, gale_type from, gale_type to)
 {
-    int raw = t->simd->narrow[from] ? op_step(t, t->simd->narrow[from], gale__cpu_tape_reg(t, (int)gale_type_size(from)), r, -1, -1) : r;
+    int raw = t->simd->narrow[from]
+                  ? op_step(t, t->simd->narrow[from], gale__cpu_tape_reg(t, (int)gale_type_size(from)), r, -1, -1)
+                  : r;
     return t->simd->widen[to] ? op_step(t, t->simd->widen[to], reg_of(t, to), raw, -1, -1) : raw;
 }
 
@@ -129,10 +144,18 @@ static int emit_load(gale__cpu_tape *t, const gale__nest_instr *in)
     const gale__access *access = &t->nest->accesses[in->access];
     gale__simd_fn *widen = t->simd->widen[access->type];
     if (is_uniform(t, access, UINT32_MAX) && !t->nest->buffers[access->buffer].written)
-        return add_const(t, (gale__cpu_tape_const){.size = (uint8_t)gale__ct_size(gale__ct_of(access->type)), .access = access, .fn = widen});
+        return add_const(
+            t, (gale__cpu_tape_const){
+                   .size = (uint8_t)gale__ct_size(gale__ct_of(access->type)), .access = access, .fn = widen});
     int raw = widen ? gale__cpu_tape_reg(t, (int)gale_type_size(access->type)) : -1, d = reg_of(t, access->type);
-    gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_LOAD, .size = (uint8_t)storage_log2(access->type), .d = d, .a = -1, .b = -1, .c = raw,
-                                    .access = access, .fn = widen});
+    gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_LOAD,
+                               .size = (uint8_t)storage_log2(access->type),
+                               .d = d,
+                               .a = -1,
+                               .b = -1,
+                               .c = raw,
+                               .access = access,
+                               .fn = widen});
     if (t->lane_dims && !t->failed) t->regs[d].uniform = is_uniform(t, access, t->lane_dims);
     return d;
 }
@@ -144,8 +167,15 @@ static int emit_take(gale__cpu_tape *t, const gale__nest_instr *in, const int *r
     int index = gale__cpu_tape_convert(t, reg[in->a], gale__ct_of((gale_type)t->nest->code[in->a].type), GALE_I64);
     int places = gale__cpu_tape_reg(t, 8), d = reg_of(t, access->type);
     int raw = widen ? gale__cpu_tape_reg(t, (int)gale_type_size(access->type)) : -1;
-    gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_TAKE, .size = (uint8_t)storage_log2(access->type), .d = d, .a = index, .b = places,
-                                    .c = raw, .access = access, .fn = widen, .imm = in->imm});
+    gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_TAKE,
+                               .size = (uint8_t)storage_log2(access->type),
+                               .d = d,
+                               .a = index,
+                               .b = places,
+                               .c = raw,
+                               .access = access,
+                               .fn = widen,
+                               .imm = in->imm});
     return d;
 }
 
@@ -153,17 +183,25 @@ gale_status gale__cpu_tape_emit(gale__cpu_tape *t, int i, int *reg)
 {
     const gale__nest_instr *in = &t->nest->code[i];
     gale_type type = (gale_type)in->type;
-    if (in->op < GALE__SCALAR_COUNT && in->op != GALE__CAST && in->op != GALE__BITCAST) return emit_scalar(t, in, reg, &reg[i]);
+    if (in->op < GALE__SCALAR_COUNT && in->op != GALE__CAST && in->op != GALE__BITCAST)
+        return emit_scalar(t, in, reg, &reg[i]);
     switch (in->op) {
-    case GALE__CAST: reg[i] = gale__cpu_tape_convert(t, reg[in->a], gale__ct_of((gale_type)t->nest->code[in->a].type), type); break;
+    case GALE__CAST:
+        reg[i] = gale__cpu_tape_convert(t, reg[in->a], gale__ct_of((gale_type)t->nest->code[in->a].type), type);
+        break;
     case GALE__BITCAST: reg[i] = emit_bitcast(t, reg[in->a], (gale_type)t->nest->code[in->a].type, type); break;
     case GALE__NEST_CONST: reg[i] = gale__cpu_tape_const_reg(t, gale__ct_size(gale__ct_of(type)), in->imm); break;
     case GALE__NEST_LOAD: reg[i] = emit_load(t, in); break;
     case GALE__NEST_TAKE: reg[i] = emit_take(t, in, reg); break;
     case GALE__NEST_INDEX: {
         int d = gale__cpu_tape_reg(t, 8);
-        gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_INDEX, .size = 3, .d = d, .a = -1, .b = -1, .c = -1,
-                                        .access = &t->nest->accesses[in->access]});
+        gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_INDEX,
+                                   .size = 3,
+                                   .d = d,
+                                   .a = -1,
+                                   .b = -1,
+                                   .c = -1,
+                                   .access = &t->nest->accesses[in->access]});
         reg[i] = gale__cpu_tape_convert(t, d, GALE__CT_I64, type);
         break;
     }
@@ -178,12 +216,22 @@ void gale__cpu_tape_emit_store(gale__cpu_tape *t, const gale__nest_store *store,
     gale_type from = (gale_type)t->nest->code[store->value].type;
     int value = reg[store->value], index = -1;
     /* A store narrows from the compute type; a value of another compute type is cast first. */
-    if (gale__ct_of(from) != gale__ct_of(access->type)) value = gale__cpu_tape_convert(t, value, gale__ct_of(from), gale__compute_type(access->type));
-    if (store->index >= 0) index = gale__cpu_tape_convert(t, reg[store->index], gale__ct_of((gale_type)t->nest->code[store->index].type), GALE_I64);
+    if (gale__ct_of(from) != gale__ct_of(access->type))
+        value = gale__cpu_tape_convert(t, value, gale__ct_of(from), gale__compute_type(access->type));
+    if (store->index >= 0)
+        index = gale__cpu_tape_convert(
+            t, reg[store->index], gale__ct_of((gale_type)t->nest->code[store->index].type), GALE_I64);
     gale__simd_fn *narrow = t->simd->narrow[access->type];
     int raw = narrow ? gale__cpu_tape_reg(t, (int)gale_type_size(access->type)) : -1;
-    gale__cpu_tape_step(t, (gale__cpu_step){.kind = index >= 0 ? GALE__CPU_STEP_SCATTER : GALE__CPU_STEP_STORE, .size = (uint8_t)storage_log2(access->type),
-                                    .d = -1, .a = value, .b = index, .c = raw, .access = access, .fn = narrow, .imm = (uint64_t)store->limit});
+    gale__cpu_tape_step(t, (gale__cpu_step){.kind = index >= 0 ? GALE__CPU_STEP_SCATTER : GALE__CPU_STEP_STORE,
+                               .size = (uint8_t)storage_log2(access->type),
+                               .d = -1,
+                               .a = value,
+                               .b = index,
+                               .c = raw,
+                               .access = access,
+                               .fn = narrow,
+                               .imm = (uint64_t)store->limit});
 }
 
 /* The registers of a step: d, a, b, c; -1: none. */
@@ -216,7 +264,8 @@ static void find_lives(gale__cpu_tape *t, const gale__cpu_loop *loops, int n_loo
         for (int s = first; s <= last; s++) {
             regs_of(&t->steps[s], used);
             for (int k = 0; k < 4; k++)
-                if (used[k] >= 0 && t->regs[used[k]].first < first && t->regs[used[k]].last < last) t->regs[used[k]].last = last;
+                if (used[k] >= 0 && t->regs[used[k]].first < first && t->regs[used[k]].last < last)
+                    t->regs[used[k]].last = last;
         }
     }
 }
@@ -224,7 +273,8 @@ static void find_lives(gale__cpu_tape *t, const gale__cpu_loop *loops, int n_loo
 /* Constants, and loads that are the same in all lanes, of which no step reads more than lane 0. */
 static void find_singles(gale__cpu_tape *t)
 {
-    for (size_t i = 0; i < t->n_regs; i++) t->regs[i].single = (t->regs[i].fixed || t->regs[i].uniform) && !t->regs[i].kept;
+    for (size_t i = 0; i < t->n_regs; i++)
+        t->regs[i].single = (t->regs[i].fixed || t->regs[i].uniform) && !t->regs[i].kept;
     for (size_t s = 0; s < t->n_steps; s++) {
         int32_t used[4];
         regs_of(&t->steps[s], used);
@@ -245,7 +295,8 @@ static void assign_slots(gale__cpu_tape *t, int *free_list)
         int32_t used[4];
         regs_of(step, used);
         for (int k = 0; k < 4; k++)
-            if (used[k] >= 0 && t->regs[used[k]].slot < 0) t->regs[used[k]].slot = n_free ? free_list[--n_free] : t->n_slots++;
+            if (used[k] >= 0 && t->regs[used[k]].slot < 0)
+                t->regs[used[k]].slot = n_free ? free_list[--n_free] : t->n_slots++;
         for (int k = 0; k < 4; k++) {
             gale__cpu_reg *r = used[k] >= 0 ? &t->regs[used[k]] : NULL;
             if (!r || r->fixed || r->single || r->last > s) continue;
@@ -270,9 +321,11 @@ static bool goes_through(const gale__cpu_tape *t)
     return ops == 1 && !t->nest->n_inner;
 }
 
-gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, gale__cpu_section *const *sections, int n, const gale__cpu_loop *loops, int n_loops, size_t lanes)
+gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, gale__cpu_section *const *sections, int n,
+    const gale__cpu_loop *loops, int n_loops, size_t lanes)
 {
-    if (t->failed) return gale__fail(GALE_NO_MEMORY, "cpu kernel: no memory for a program of %d instructions", t->nest->n_code);
+    if (t->failed)
+        return gale__fail(GALE_NO_MEMORY, "cpu kernel: no memory for a program of %d instructions", t->nest->n_code);
     int *free_list = gale__alloc((t->n_regs + 1) * sizeof *free_list);
     if (!free_list) return GALE_NO_MEMORY;
     find_lives(t, loops, n_loops);

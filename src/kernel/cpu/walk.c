@@ -42,10 +42,10 @@ void gale__cpu_clip(int64_t v, int64_t c, int64_t limit, int64_t *lo, int64_t *h
         first = -v;
         end = limit - v;
     } else if (c > 0) {
-        first = -floor_div(v, c);               /* ceil(-v / c) */
+        first = -floor_div(v, c); /* ceil(-v / c) */
         end = floor_div(limit - 1 - v, c) + 1;
     } else {
-        first = -floor_div(limit - 1 - v, -c);  /* ceil((v - limit + 1) / -c) */
+        first = -floor_div(limit - 1 - v, -c); /* ceil((v - limit + 1) / -c) */
         end = floor_div(v, -c) + 1;
     }
     if (first > *lo) *lo = first < *hi ? first : *hi;
@@ -60,7 +60,8 @@ static int64_t guard_value(const gale__guard *g, const int64_t *at, int n_dims)
 }
 
 /* Lane by lane, where a dilated axis takes only some of the lanes. */
-static void walk_single(const gale__cpu_frame *f, const gale__access *a, const int64_t *at, gale__cpu_piece run, gale__cpu_piece_fn *fn, void *arg)
+static void walk_single(const gale__cpu_frame *f, const gale__access *a, const int64_t *at, gale__cpu_piece run,
+    gale__cpu_piece_fn *fn, void *arg)
 {
     int dim = lane_dim(f), n_dims = f->tape->n_dims;
     for (size_t i = 0; i < run.n; i++) {
@@ -76,7 +77,8 @@ static void walk_single(const gale__cpu_frame *f, const gale__access *a, const i
 }
 
 /* One run: at holds the coordinates of its first lane. */
-static void walk_run(const gale__cpu_frame *f, const gale__access *a, const int64_t *at, gale__cpu_piece run, gale__cpu_piece_fn *fn, void *arg)
+static void walk_run(const gale__cpu_frame *f, const gale__access *a, const int64_t *at, gale__cpu_piece run,
+    gale__cpu_piece_fn *fn, void *arg)
 {
     int dim = lane_dim(f), n_dims = f->tape->n_dims;
     int64_t lo = 0, hi = (int64_t)run.n;
@@ -85,7 +87,9 @@ static void walk_run(const gale__cpu_frame *f, const gale__access *a, const int6
         int64_t v = guard_value(g, at, n_dims), c = dim < 0 ? 0 : g->coef[dim];
         if (g->div > 1) {
             if (c % g->div) {
-                walk_single(f, a, at, (gale__cpu_piece){run.at, run.n, address_of(a, at, n_dims), dim < 0 ? 0 : a->stride[dim], true}, fn, arg);
+                walk_single(f, a, at,
+                    (gale__cpu_piece){run.at, run.n, address_of(a, at, n_dims), dim < 0 ? 0 : a->stride[dim], true}, fn,
+                    arg);
                 return;
             }
             if (v % g->div) hi = lo;
@@ -123,7 +127,8 @@ void gale__cpu_walk(const gale__cpu_frame *f, const gale__access *access, gale__
     int64_t at[GALE__NEST_DIMS];
     int dim = lane_dim(f);
     memcpy(at, f->at, sizeof(int64_t) * (size_t)f->tape->n_dims);
-    int64_t address = address_of(access, at, f->tape->n_dims), end = dim < 0 ? 1 : f->span->extent[f->span->n - 1] + f->span->base[f->span->n - 1];
+    int64_t address = address_of(access, at, f->tape->n_dims),
+            end = dim < 0 ? 1 : f->span->extent[f->span->n - 1] + f->span->base[f->span->n - 1];
     for (size_t done = 0; done < f->n;) {
         size_t n = f->n - done;
         if (dim >= 0 && (int64_t)n > end - at[dim]) n = (size_t)(end - at[dim]);

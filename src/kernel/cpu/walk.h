@@ -4,8 +4,13 @@
 #define GALE_KERNEL_CPU_WALK_H
 #include "kernel/cpu/tape.h"
 
-/* n lanes from lane `at` on: elements address, address + stride, ...; outside the guards (inside false) neither means anything. */
-typedef struct gale__cpu_piece { size_t at, n; int64_t address, stride; bool inside; } gale__cpu_piece;
+/* n lanes from lane `at` on: elements address, address + stride, ...; outside the guards (inside false) neither means
+ * anything. */
+typedef struct gale__cpu_piece {
+    size_t at, n;
+    int64_t address, stride;
+    bool inside;
+} gale__cpu_piece;
 typedef void gale__cpu_piece_fn(void *arg, const gale__cpu_piece *p);
 void gale__cpu_walk(const gale__cpu_frame *f, const gale__access *access, gale__cpu_piece_fn *fn, void *arg);
 /* True when the whole block is one run without guards; then *out is that piece. */

@@ -16,7 +16,9 @@ static const gale__access *load_of(const gale__nest *nest, int value, gale__ct c
 {
     const gale__nest_instr *in = &nest->code[value];
     if (in->op == GALE__CAST && gale__compute_type((gale_type)in->type) == (gale_type)in->type) in = &nest->code[in->a];
-    if (in->op != GALE__NEST_LOAD || gale__ct_of((gale_type)in->type) != ct || gale__ct_of((gale_type)nest->code[value].type) != ct) return NULL;
+    if (in->op != GALE__NEST_LOAD || gale__ct_of((gale_type)in->type) != ct ||
+        gale__ct_of((gale_type)nest->code[value].type) != ct)
+        return NULL;
     return &nest->accesses[in->access];
 }
 
@@ -31,10 +33,14 @@ static bool shares_axis(const gale__nest *nest, const gale__access *a, int lane,
     return true;
 }
 
-static int64_t places(const gale__cpu_axis *a, int64_t lanes) { return (lanes - 1) * a->step + (a->taps - 1) * a->hop + 1; }
+static int64_t places(const gale__cpu_axis *a, int64_t lanes)
+{
+    return (lanes - 1) * a->step + (a->taps - 1) * a->hop + 1;
+}
 
 /* The taps that share most with these lanes. */
-static gale__cpu_axis find_axis(const gale__nest *nest, const gale__access *a, const gale__cpu_span *k, int lane, int taken)
+static gale__cpu_axis find_axis(
+    const gale__nest *nest, const gale__access *a, const gale__cpu_span *k, int lane, int taken)
 {
     gale__cpu_axis best = {lane, -1, 1, 1, 1, 1, 1}, other;
     if (lane < 0) return best;
@@ -52,7 +58,8 @@ static gale__cpu_axis find_axis(const gale__nest *nest, const gale__access *a, c
     return best;
 }
 
-bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes, const gale__cpu_span *k, gale__ct ct)
+bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
+    const gale__cpu_span *k, gale__ct ct)
 {
     uint8_t dims[GALE__NEST_DIMS];
     int n = 0;
@@ -106,7 +113,8 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
     w->parts = parts_of(m, w->part_rows);
 }
 
-gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
+gale_status gale__cpu_window_init(
+    gale__cpu_window *w, const gale__cpu_span *k, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
 {
     choose_blocks(w, m, batches, gemm, size);
     if (w->band_bytes > (8u << 20)) {
@@ -135,13 +143,19 @@ void gale__cpu_window_finish(gale__cpu_window *w)
 }
 
 /* One row of the band: where it begins in memory, and each guard's value there. */
-typedef struct row { int64_t address, guard[GALE__GUARDS]; } row;
+typedef struct row {
+    int64_t address, guard[GALE__GUARDS];
+} row;
 
 /* What a guard's coordinate moves by from one place of an axis to the next. */
-static int64_t coef_of(const gale__guard *g, const gale__cpu_axis *a) { return a->lane < 0 ? 0 : g->coef[a->lane] / a->step; }
+static int64_t coef_of(const gale__guard *g, const gale__cpu_axis *a)
+{
+    return a->lane < 0 ? 0 : g->coef[a->lane] / a->step;
+}
 
 /* n places, `step` apart, from place p of a row on; what lies outside gives the access' fill. */
-static void copy_places(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const row *r, int64_t p, int64_t n, char *to)
+static void copy_places(
+    const gale__cpu_window *w, const gale__simd *simd, const char *memory, const row *r, int64_t p, int64_t n, char *to)
 {
     const gale__access *a = w->access;
     int64_t lo = 0, hi = n, stride = w->x.unit * w->phases, from = r->address + p * w->x.unit;
@@ -156,7 +170,8 @@ static void copy_places(const gale__cpu_window *w, const gale__simd *simd, const
     if (n > hi) simd->fill[w->size](to + (hi << w->size), a->fill, (size_t)(n - hi));
 }
 
-static void copy_row(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const row *r, int64_t columns, char *to, char *temp, size_t size)
+static void copy_row(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const row *r,
+    int64_t columns, char *to, char *temp, size_t size)
 {
     int64_t need = places(&w->x, columns);
     for (int64_t p = 0; p < w->phases; p++, to += (size_t)w->phase * size) {
@@ -178,7 +193,8 @@ static void set_plane(const gale__cpu_window *w, const int64_t *at, int n_dims, 
     }
 }
 
-void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const int64_t *start, int n_dims, int64_t first, int64_t column, char *band, size_t size)
+void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const int64_t *start,
+    int n_dims, int64_t first, int64_t column, char *band, size_t size)
 {
     int64_t at[GALE__NEST_DIMS], rows = w->y.lanes - first < w->rows ? w->y.lanes - first : w->rows;
     int64_t columns = w->x.lanes - column < w->columns ? w->x.lanes - column : w->columns, need = places(&w->y, rows);
@@ -187,7 +203,8 @@ void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, co
     for (int64_t i = 0; i < w->rest.count; i++, band += (size_t)w->plane * size) {
         int64_t left = i;
         row r;
-        for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1]) at[w->rest.dim[d]] = left % w->rest.extent[d];
+        for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1])
+            at[w->rest.dim[d]] = left % w->rest.extent[d];
         set_plane(w, at, n_dims, first * w->y.step, column * w->x.step, &r);
         for (int64_t p = 0; p < need; p++) {
             copy_row(w, simd, memory, &r, columns, band + (size_t)(p * w->pitch) * size, temp, size);

@@ -1,32 +1,39 @@
 /* Contractions whose lanes read memory as it lies: convolutions of any kind, and products whose other factor is short.
  *
- * The lanes' operand is one load.  A block of lanes reads a band of memory, in which neighbouring lanes and the taps of a window share
- * elements; the band is copied once, with what lies outside filled in, and the micro-kernel takes row k of its panel from there by
- * an offset.  So nothing is copied once per tap. */
+ * The lanes' operand is one load.  A block of lanes reads a band of memory, in which neighbouring lanes and the taps of
+ * a window share elements; the band is copied once, with what lies outside filled in, and the micro-kernel takes row k
+ * of its panel from there by an offset.  So nothing is copied once per tap. */
 #ifndef GALE_KERNEL_CPU_WINDOW_H
 #define GALE_KERNEL_CPU_WINDOW_H
 #include "kernel/cpu/tape.h"
 
-/* Lanes of one dimension, and the taps of the dimension of k that moves over the same places: lane l with tap t is at place l * step + t * hop. */
-typedef struct gale__cpu_axis { int lane, tap; int64_t lanes, taps, step, hop, unit; } gale__cpu_axis; /* lane, tap: dimensions, -1: none; unit: elements between places */
+/* Lanes of one dimension, and the taps of the dimension of k that moves over the same places: lane l with tap t is at
+ * place l * step + t * hop. */
+typedef struct gale__cpu_axis {
+    int lane, tap;
+    int64_t lanes, taps, step, hop, unit;
+} gale__cpu_axis; /* lane, tap: dimensions, -1: none; unit: elements between places */
 
 typedef struct gale__cpu_window {
-    const gale__access *access;    /* NULL: no window */
-    gale__simd_fn *widen;          /* NULL: memory holds what is multiplied */
-    int size;                      /* logarithm of the bytes of an element in memory */
-    gale__cpu_axis y, x;           /* of the two fastest dimensions of lanes */
-    gale__cpu_span far, rest;      /* the other dimensions of lanes, and of k */
-    int64_t rows, columns, padded; /* lanes of a block; columns in whole panels */
+    const gale__access *access;          /* NULL: no window */
+    gale__simd_fn *widen;                /* NULL: memory holds what is multiplied */
+    int size;                            /* logarithm of the bytes of an element in memory */
+    gale__cpu_axis y, x;                 /* of the two fastest dimensions of lanes */
+    gale__cpu_span far, rest;            /* the other dimensions of lanes, and of k */
+    int64_t rows, columns, padded;       /* lanes of a block; columns in whole panels */
     int64_t phases, phase, pitch, plane; /* of the band, in elements: a row is its places modulo phases, each so long */
     int64_t row_blocks, column_blocks, parts, part_rows; /* parts: of the rows of the result */
     size_t band_bytes;
-    int32_t *offset;               /* of each k in the band */
+    int32_t *offset; /* of each k in the band */
 } gale__cpu_window;
 /* The operand `value` as a window of lanes and k; false where it is none. */
-bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes, const gale__cpu_span *k, gale__ct ct);
+bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
+    const gale__cpu_span *k, gale__ct ct);
 /* Chooses blocks for m rows of results, and makes the offsets; an access of NULL when no block is small enough. */
-gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size);
+gale_status gale__cpu_window_init(
+    gale__cpu_window *w, const gale__cpu_span *k, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size);
 void gale__cpu_window_finish(gale__cpu_window *w);
 /* Copies the band of the block that begins at these lanes; at: coordinates of the batch and the far lanes, others 0. */
-void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const int64_t *at, int n_dims, int64_t row, int64_t column, char *band, size_t size);
+void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const int64_t *at,
+    int n_dims, int64_t row, int64_t column, char *band, size_t size);
 #endif

@@ -14,7 +14,9 @@ typedef struct run {
     char *packed; /* a, kc steps at a time: all panels of those steps */
 } run;
 
-typedef struct block { int64_t far, row, rows, column, columns, m0, m; } block; /* lanes, and rows of the result */
+typedef struct block {
+    int64_t far, row, rows, column, columns, m0, m;
+} block; /* lanes, and rows of the result */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
@@ -33,7 +35,8 @@ static void pack_task(void *arg, size_t i, int worker)
     gale__cpu_frame_init(&f, &c->a.tape, r->buffers, scratch, c->a.tape.block, r->aliased);
     gale__cpu_frame_seek(&f, &c->batch, r->batch);
     char *temp = scratch + (gale__cpu_tape_scratch_bytes(&c->a.tape) + 63) / 64 * 64;
-    gale__cpu_contract_pack(c, &c->a, &f, m0, rows, k0, kn, temp, r->packed + (size_t)(k0 * panels_of(c) + m0 * kn) * c->size);
+    gale__cpu_contract_pack(
+        c, &c->a, &f, m0, rows, k0, kn, temp, r->packed + (size_t)(k0 * panels_of(c) + m0 * kn) * c->size);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
 }
 
@@ -53,7 +56,8 @@ static block block_at(const gale__cpu_contract *c, int64_t i)
 }
 
 /* sums += a times the band, kn steps from k0 on. */
-static void multiply(const gale__cpu_contract *c, const block *b, const char *a, const char *band, char *sums, int64_t pitch, int64_t k0, int64_t kn)
+static void multiply(const gale__cpu_contract *c, const block *b, const char *a, const char *band, char *sums,
+    int64_t pitch, int64_t k0, int64_t kn)
 {
     const gale__cpu_window *w = &c->window;
     int64_t mr = c->gemm.mr, nr = c->gemm.nr, across = parts(b->columns, nr), tiles = b->rows * across;
@@ -62,8 +66,9 @@ static void multiply(const gale__cpu_contract *c, const block *b, const char *a,
             gale__simd_tile_at *tile = gale__simd_part_for(&c->gemm, b->m - m)->tile_at;
             for (int64_t t = t0; t < least(t0 + PANELS, tiles); t++) {
                 int64_t row = t / across, column = t % across * nr;
-                tile(sums + (size_t)(m * pitch + row * w->padded + column) * c->size, (size_t)pitch, a + (size_t)((b->m0 + m) * kn) * c->size,
-                     band + (size_t)(row * w->y.step * w->pitch + column) * c->size, w->offset + k0, (size_t)kn);
+                tile(sums + (size_t)(m * pitch + row * w->padded + column) * c->size, (size_t)pitch,
+                    a + (size_t)((b->m0 + m) * kn) * c->size,
+                    band + (size_t)(row * w->y.step * w->pitch + column) * c->size, w->offset + k0, (size_t)kn);
             }
         }
 }
@@ -75,12 +80,14 @@ static void finish_block(const gale__cpu_contract *c, gale__cpu_frame *tail, con
     int64_t n0 = (b->far * w->y.lanes + b->row) * w->x.lanes + b->column;
     if (b->columns < w->x.lanes) {
         for (int64_t r = 0; r < b->rows; r++)
-            gale__cpu_contract_tail(c, tail, b->m0, b->m, n0 + r * w->x.lanes, b->columns, sums + (size_t)(r * w->padded) * c->size, pitch);
+            gale__cpu_contract_tail(
+                c, tail, b->m0, b->m, n0 + r * w->x.lanes, b->columns, sums + (size_t)(r * w->padded) * c->size, pitch);
         return;
     }
     for (int64_t m = 0; m < b->m && b->columns < w->padded; m++)
         for (int64_t r = 1; r < b->rows; r++)
-            memmove(sums + (size_t)(m * pitch + r * b->columns) * c->size, sums + (size_t)(m * pitch + r * w->padded) * c->size, (size_t)b->columns * c->size);
+            memmove(sums + (size_t)(m * pitch + r * b->columns) * c->size,
+                sums + (size_t)(m * pitch + r * w->padded) * c->size, (size_t)b->columns * c->size);
     gale__cpu_contract_tail(c, tail, b->m0, b->m, n0, b->rows * b->columns, sums, pitch);
 }
 
@@ -92,13 +99,15 @@ static void block_task(void *arg, size_t i, int worker)
     block b = block_at(c, (int64_t)i);
     int64_t pitch = b.rows * w->padded;
     char *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
-    char *band = scratch + (gale__cpu_tape_scratch_bytes(&c->tail) + 63) / 64 * 64, *sums = band + (w->band_bytes + (size_t)w->phase * 8 + 63) / 64 * 64;
+    char *band = scratch + (gale__cpu_tape_scratch_bytes(&c->tail) + 63) / 64 * 64,
+         *sums = band + (w->band_bytes + (size_t)w->phase * 8 + 63) / 64 * 64;
     gale__cpu_frame f;
     (void)worker;
     gale__cpu_frame_init(&f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
     gale__cpu_frame_seek(&f, &c->batch, r->batch);
     gale__cpu_frame_seek(&f, &w->far, b.far);
-    gale__cpu_window_fill(w, c->tail.simd, r->buffers[w->access->buffer], f.at, c->tail.n_dims, b.row, b.column, band, c->size);
+    gale__cpu_window_fill(
+        w, c->tail.simd, r->buffers[w->access->buffer], f.at, c->tail.n_dims, b.row, b.column, band, c->size);
     memset(sums, 0, (size_t)(parts(b.m, c->gemm.mr) * c->gemm.mr * pitch) * c->size);
     for (int64_t k = 0; k < c->k.count; k += c->kc) {
         int64_t kn = least(c->kc, c->k.count - k);
