@@ -5,7 +5,8 @@ gale=$1
 . "$(dirname "$0")/expect.sh"
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
-export GALE_CACHE="$folder/cache" NO_COLOR=1
+# Stand-in drivers compute nothing: the part on trust below turns the self-test on.
+export GALE_CACHE="$folder/cache" NO_COLOR=1 GALE_ALLOW_UNTRUSTED=1
 unset RNN_CUDA_CACHE_PATH GALE_CACHE_LIMIT_MB
 
 # No letter stands for two options.
@@ -59,7 +60,7 @@ expect 0 '^null works here$' doctor --try null
 expect 2 "'nix' is no provider" doctor --try nix
 if [ -n "$2" ] && ! "$gale" devices | grep -q 'built without CUDA'; then
     export GALE_CUDA_LIBRARY="$2" GALE_WATCHDOG_S=1
-    expect 1 '^FAILED  *open the device: the driver took the process down with SIGABRT' doctor --try cuda
+    expect 1 '^FAILED  *open the device: the driver crashed with SIGABRT' doctor --try cuda
     HANG=1 expect 1 '^FAILED  *open the device: no answer, the driver hangs' doctor --try cuda
     unset GALE_CUDA_LIBRARY GALE_WATCHDOG_S
 else
@@ -125,7 +126,25 @@ if "$gale" devices | grep -q 'built without CUDA'; then skip 'CUDA drivers that 
     if [ -n "$4" ]; then
         export GALE_CUDA_LIBRARY="$4"
         expect 3 'lacks cuLaunchKernel: it is damaged, or too old' $run --provider cuda
-        export GALE_CUDA_LIBRARY="$3"
+        export GALE_CUDA_LIBRARY="$3" GALE_NVRTC_LIBRARY="$3"
+        # A driver is trusted once it has shown that it computes correctly: this one does nothing.
+        model=$(dirname "$0")/../fuzz/corpus/onnx/gemm.onnx
+        export GALE_ALLOW_UNTRUSTED=0
+        expect 0 'self-test not run yet' devices
+        expect 4 '^- element 0 is .* on the CPU' selftest --provider cuda
+        expect 1 '^FAILED  *map with Tanh(Softplus(x)): element 0 is' doctor --try cuda
+        expect 3 'failed the self-test: map with Tanh(Softplus(x)): element 0 is .*--allow-untrusted uses it' run "$model" --random --provider cuda
+        expect 0 'self-test FAILED: map with Tanh' devices
+        expect 0 'failed the self-test: map with Tanh' doctor
+        GALE_PROGRAM=/nonexistent expect 3 'failed the self-test' run "$model" --random --provider cuda
+        rm -rf "$folder/cache/trust"
+        GALE_PROGRAM=/nonexistent expect 3 'warning: .*the self-test runs in this process' run "$model" --random --provider cuda
+        expect 0 'stepping down to cpu' run "$model" --random --provider cuda,cpu
+        expect 3 'strict: no step down to cpu' run "$model" --random --provider cuda,cpu --strict
+        refused=$("$gale" run "$model" --random --provider cuda --allow-untrusted 2>&1 | grep -c 'failed the self-test')
+        [ "$refused" = 0 ] && passed=$((passed + 1)) || fail '--allow-untrusted does not let an untrusted device through'
+        export GALE_ALLOW_UNTRUSTED=1
+        unset GALE_NVRTC_LIBRARY
         FAKE_VERSION=9000 expect 3 'version too old: the driver is for CUDA 9.0, older than 11.0; install NVIDIA.* in a newer version' $run --provider cuda
         FAKE_DEVICES=0 expect 3 'No GPU detected: the CUDA driver finds no device' $run --provider cuda
         FAKE_INIT=3 expect 3 'the driver does not start' $run --provider cuda

@@ -4,7 +4,7 @@
 #define GALE_TEST_KERNEL_H
 #include "test.h"
 #include "base/file.h"
-#include "base/program.h"
+#include "base/process.h"
 #include "device/binary_cache.h"
 #include "device/registry.h"
 #include <ftw.h>
@@ -80,7 +80,7 @@ static inline bool probe_says(const char *setting, const char *wanted)
     gale__str said = {0};
     int code = 0;
     if (readlink("/proc/self/exe", self, sizeof self - 1) > 0) argv[2] = self;
-    CHECK_OK(gale__program_run(argv, &said, &code));
+    CHECK_OK(gale__process_run(argv, &said, &code));
     bool found = code == 0 && strstr(gale__str_text(&said), wanted);
     if (!found) printf("%s: %s", setting, gale__str_text(&said));
     gale__str_finish(&said);

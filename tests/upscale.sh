@@ -5,7 +5,7 @@ gale=$1
 . "$(dirname "$0")/expect.sh"
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
-export GALE_CACHE="$folder/cache" GALE_MODELS="$folder/models" GALE_PROVIDER=cpu NO_COLOR=1
+export GALE_ALLOW_UNTRUSTED=1 GALE_CACHE="$folder/cache" GALE_MODELS="$folder/models" GALE_PROVIDER=cpu NO_COLOR=1
 unset GALE_POOL_LIMIT_MB
 
 # holds WORDS...: a condition of test(1).

@@ -81,6 +81,16 @@ typedef struct gale_device_options {
         NULL, -1, false, false, 0 \
     }
 
+/* Some drivers compute wrong results unless an environment variable is set before they are loaded.  This call sets
+ * those variables where the user has not; it is for programs, first thing in main, before there are threads.  `gale
+ * doctor` lists them.  A library must not change its host's environment, so nothing else in gale calls it: where it was
+ * not called, such a device is refused by the self-test below. */
+GALE_API void gale_workarounds_apply(void);
+
+/* A driver is trusted once it has shown that it computes correctly: the first time a device with an unknown driver
+ * version is opened, a short self-test runs in a process of its own, and the verdict is kept in the cache folder.  A
+ * device that fails it is not opened, unless GALE_ALLOW_UNTRUSTED=1. */
+
 /* Opens the first device of the chain that works.  Each step down is one warning line to the log with the reason;
  * gale_device_why() keeps them.  NULL options: all defaults. */
 GALE_API gale_status gale_device_open(const gale_device_options *options, gale_device **out);

@@ -45,6 +45,8 @@ typedef struct gale__arg {
         "GALE_PROVIDER"},                                                                                             \
         {"device", 'd', GALE__ARG_INT, "N", NULL, "0..1023", "device index, counted per provider", "GALE_DEVICE"},    \
         {"strict", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "a step down the provider chain is an error", "GALE_STRICT"}, \
+        {"allow-untrusted", 0, GALE__ARG_FLAG, NULL, NULL, NULL,                                                      \
+            "use a device even if its driver failed the self-test", "GALE_ALLOW_UNTRUSTED"},                          \
     {                                                                                                                 \
         "debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "turn on the driver's own checks", "GALE_DEBUG_LAYER"     \
     }

@@ -2,10 +2,11 @@
  * since a broken driver may take the whole process with it. */
 #include "cli/cli.h"
 #include "cli/device_text.h"
-#include "cli/doctor.h"
 #include "base/access.h"
+#include "base/env.h"
 #include "base/file.h"
-#include "cli/child.h"
+#include "device/trust.h"
+#include "device/workarounds.h"
 #include <string.h>
 
 static const gale__arg args[] = {
@@ -16,6 +17,19 @@ static const gale__arg args[] = {
     {0},
 };
 
+/* What the self-test said, and the setting without which the driver computes wrong results. */
+static void check_trust(const gale_device_info *info, gale__str *out)
+{
+    const gale__workaround *w = gale__workaround_find(info);
+    gale__trust t;
+    char state[256];
+    gale__trust_load(info, &t);
+    gale__workaround_state(w, state, sizeof state);
+    if (t.verdict == GALE__FAILED) gale__str_addf(out, "                   failed the self-test: %s\n", t.reason);
+    if (w && *state) gale__str_addf(out, "                   runs with %s: %s\n", state, w->fault);
+    else if (w) gale__str_addf(out, "                   set %s=%s: %s\n", w->variable, w->value, w->fault);
+}
+
 static void check_provider(const gale__provider *p, gale__str *out)
 {
     const gale_device_info *info = gale__provider_device(p);
@@ -23,6 +37,7 @@ static void check_provider(const gale__provider *p, gale__str *out)
     if (info) {
         gale__str_addf(out, "ok       %-9s %s (%s)%s\n", p->name, info->name, info->driver,
             info->caps.software ? ": runs on the CPU, used only when asked for by name" : "");
+        check_trust(info, out);
         return;
     }
     if (gale__provider_probe(p, &probe) != GALE_OK) return;
@@ -89,29 +104,9 @@ static int examine(void)
     return gale__print(&out);
 }
 
-/* In the child: "> STEP" before a step, "+ NOTE" or "- REASON" after it. */
-static int try_steps(void *arg)
-{
-    gale__doctor d = {.provider = arg};
-    gale_status status = GALE_OK;
-    for (const gale__doctor_step *s = gale__doctor_steps; s->name && status == GALE_OK; s++) {
-        gale__child_tell("> %s", s->name);
-        d.note[0] = 0;
-        status = s->run(&d);
-        if (status == GALE_OK) gale__child_tell("+ %s", d.note);
-        else gale__child_tell("- %s", gale_error());
-    }
-    if (status == GALE_OK) gale__child_tell("> close the device");
-    gale_stream_destroy(&d.stream);
-    gale_buffer_destroy(&d.a);
-    gale_buffer_destroy(&d.b);
-    gale_device_close(&d.device);
-    if (status == GALE_OK) gale__child_tell("+ ");
-    return status == GALE_OK ? GALE__EXIT_OK : status == GALE_NO_DEVICE ? GALE__EXIT_NO_DEVICE : GALE__EXIT_FAILED;
-}
-
 typedef struct progress {
     char step[128];
+    bool told; /* the failure has been printed */
 } progress;
 
 static void show_line(void *user, const char *line)
@@ -120,33 +115,29 @@ static void show_line(void *user, const char *line)
     if (line[0] == '>') snprintf(p->step, sizeof p->step, "%s", line + 2);
     else if (line[0] == '+') printf("ok       %s%s%s\n", p->step, line[2] ? ": " : "", line + 2);
     else printf("FAILED   %s: %s\n", p->step, line + 2);
+    p->told |= line[0] == '-';
     fflush(stdout);
 }
 
-static int try_provider(const char *name)
+static int try_provider(const gale__provider *provider, const char *name, int index)
 {
     progress p = {"start"};
-    gale__child_end end;
+    gale__trust t;
     fflush(stdout);
-    gale_status status = gale__child_run(try_steps, (void *)name, show_line, &p, 2 * gale__watchdog_ns(), &end);
+    gale_status status = gale__trust_spawn(provider->backend, index, show_line, &p, &t);
     if (status != GALE_OK) return gale__report(status);
-    if (end.timed_out)
-        printf("FAILED   %s: no answer, the driver hangs (GALE_WATCHDOG_S sets how long to wait)\n", p.step);
-    else if (end.signal)
-        printf("FAILED   %s: the driver took the process down with %s; leave %s out of the provider chain, or update "
-               "its driver\n",
-            p.step, gale__signal_name(end.signal), name);
-    else if (end.code == 0) printf("%s works here\n", name);
-    return end.timed_out || end.signal ? GALE__EXIT_FAILED : end.code;
+    if (t.verdict == GALE__PASSED) printf("%s works here\n", name);
+    else if (!p.told) printf("FAILED   %s; leave %s out of the provider chain, or update its driver\n", t.reason, name);
+    return t.verdict == GALE__PASSED ? GALE__EXIT_OK : GALE__EXIT_FAILED;
 }
 
 static int run(const gale__args *a)
 {
     const char *name = gale__args_text(a, "try");
     if (!name) return examine();
-    if (!gale__provider_find(name))
-        return gale__usage("doctor", "doctor: '%s' is no provider (`gale devices` lists them)", name);
-    return try_provider(name);
+    const gale__provider *provider = gale__provider_find(name);
+    if (!provider) return gale__usage("doctor", "doctor: '%s' is no provider (`gale devices` lists them)", name);
+    return try_provider(provider, name, (int)gale__env_get_i64(GALE__ENV_DEVICE, 0));
 }
 
 const gale__command gale__command_doctor = {

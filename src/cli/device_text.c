@@ -1,6 +1,8 @@
 /* Devices in words and as JSON, from tables of their features and limits. */
 #include "cli/device_text.h"
 #include "cli/cli.h"
+#include "device/trust.h"
+#include "device/workarounds.h"
 #include <stddef.h>
 
 static const struct {
@@ -65,6 +67,20 @@ static void limits_text(const gale_device_caps *caps, gale__str *out)
     if (caps->arch) gale__str_addf(out, ", compute capability %u.%u", caps->arch / 10, caps->arch % 10);
 }
 
+/* Nothing for devices without a driver. */
+static void trust_text(const gale_device_info *info, gale__str *out)
+{
+    static const char *const texts[] = {"not run yet: it runs when the device is opened", "passed", "FAILED: "};
+    const gale__workaround *w = gale__workaround_find(info);
+    gale__trust t;
+    char state[256];
+    if (!info->caps.holds_data || info->caps.host_functions) return;
+    gale__trust_load(info, &t);
+    gale__str_addf(out, "\n  self-test %s%s", texts[t.verdict], t.reason);
+    gale__workaround_state(w, state, sizeof state);
+    if (*state) gale__str_addf(out, "\n  setting   %s, since %s", state, w->fault);
+}
+
 void gale__device_describe(const gale_device_info *info, gale__str *out)
 {
     const gale_device_caps *caps = &info->caps;
@@ -80,6 +96,7 @@ void gale__device_describe(const gale_device_info *info, gale__str *out)
     gale__features_text(caps, out);
     gale__str_add(out, "\n  ceilings  ");
     gale__ceilings_text(&info->ceilings, out);
+    trust_text(info, out);
     gale__str_add(out, "\n");
 }
 

@@ -1,6 +1,7 @@
 /* The program: finds the command, parses its arguments by its table and runs it.  What the tables cannot say
  * (--version, --completion, --manual, --help TOPIC) is handled here. */
 #include "cli/cli.h"
+#include "base/env.h"
 #include "base/file.h"
 #include "base/thread.h"
 #include <fcntl.h>
@@ -72,7 +73,8 @@ static int run_command(const gale__command_row *row, int argc, char **argv)
     if (gale__args_flag(&args, "help")) {
         code = run_help(row->name);
     } else {
-        gale__log_to_stderr(gale__args_flag(&args, "verbose") ? GALE__DEBUG : GALE__WARN);
+        bool all = gale__args_flag(&args, "verbose") || gale__env_get_i64(GALE__ENV_DEBUG, 0);
+        gale__log_to_stderr(all ? GALE__DEBUG : GALE__WARN);
         if (gale__args_flag(&args, "quiet")) gale__log_set(NULL, NULL, GALE__WARN);
         code = row->command->run(&args);
     }
@@ -132,6 +134,7 @@ static void hold_numbers(void)
 int main(int argc, char **argv)
 {
     hold_numbers();
+    gale_workarounds_apply();
     watch_signals();
     int code = run(argc, argv);
     /* A full disk or a closed pipe must not look like success. */

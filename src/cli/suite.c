@@ -1,7 +1,7 @@
 /* Finding the cases of a suite, in a folder or in an archive. */
 #include "base/file.h"
 #include "base/json.h"
-#include "base/program.h"
+#include "base/process.h"
 #include "cli/conformance.h"
 #include <stdio.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static gale_status unpack(const char *path, gale__suite *s)
     s->unpacked = gale__strdup(folder);
     if (!s->unpacked) return gale__temp_folder_remove(folder), GALE_NO_MEMORY;
     const char *argv[] = {"tar", "-xf", path, "-C", folder, NULL};
-    gale_status status = gale__program_run(argv, &output, &code);
+    gale_status status = gale__process_run(argv, &output, &code);
     if (status == GALE_OK && code)
         status = gale__fail(GALE_FORMAT, "%s cannot be unpacked: tar says: %.300s", path, gale__str_text(&output));
     gale__str_finish(&output);

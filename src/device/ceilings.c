@@ -1,11 +1,7 @@
-/* Ceilings: one small JSON file per device and driver, so that several processes never write over each other's
- * devices.  Garbage in a file means "not measured". */
+/* Ceilings: what a device reaches at best, measured with plain copies and launches. */
 #include "device/ceilings.h"
 #include "device/poke.h"
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/json.h"
-#include <stdio.h>
+#include "device/record.h"
 #include <string.h>
 
 static const struct {
@@ -22,55 +18,30 @@ static const struct {
 
 static double *field(gale_device_ceilings *c, size_t i) { return (double *)((char *)c + fields[i].at); }
 
-static gale_status make_path(const gale_device_info *info, char *path, size_t size, bool folder)
-{
-    char key[512], hex[65], cache[1024];
-    GALE_TRY(gale__cache_folder(cache, sizeof cache));
-    int n = snprintf(key, sizeof key, "%s\n%s\n%s\n%s", info->backend, info->id, info->driver, info->name);
-    gale__sha256_hex(key, (size_t)n, hex);
-    if (folder) n = snprintf(path, size, "%s/ceilings", cache);
-    else n = snprintf(path, size, "%s/ceilings/%.32s.json", cache, hex);
-    return n > 0 && (size_t)n < size ? GALE_OK : gale__fail(GALE_LIMIT, "%s: the path is too long", cache);
-}
-
 void gale__ceilings_load(gale_device_info *info)
 {
-    char path[1200];
-    gale__bytes bytes = {0};
     gale__arena arena = {0};
     gale__json *root;
-    if (make_path(info, path, sizeof path, false) != GALE_OK || !gale__file_exists(path)) return;
-    if (gale__file_read(path, 64 << 10, &bytes) == GALE_OK &&
-        gale__json_parse(&arena, bytes.data, bytes.size, &root) == GALE_OK) {
-        for (size_t i = 0; i < N_FIELDS; i++) {
-            double v = gale__json_number(root, fields[i].key, 0);
-            *field(&info->ceilings, i) = v > 0 && v < 1e12 ? v : 0;
-        }
-    } else gale__log(GALE__DEBUG, "ceilings of %s are not used: %s", info->name, gale_error());
+    gale__record_read(info, "ceilings", "", &arena, &root);
+    for (size_t i = 0; root && i < N_FIELDS; i++) {
+        double v = gale__json_number(root, fields[i].key, 0);
+        *field(&info->ceilings, i) = v > 0 && v < 1e12 ? v : 0;
+    }
     gale__arena_finish(&arena);
-    gale__bytes_finish(&bytes);
+}
+
+static void write_fields(gale__json_out *j, const void *user)
+{
+    gale_device_ceilings c = *(const gale_device_ceilings *)user;
+    for (size_t i = 0; i < N_FIELDS; i++) {
+        gale__json_key(j, fields[i].key);
+        gale__json_f64(j, *field(&c, i));
+    }
 }
 
 gale_status gale__ceilings_save(const gale_device_info *info)
 {
-    char path[1200], folder[1200];
-    gale__str text = {0};
-    gale__json_out j;
-    gale_device_ceilings c = info->ceilings;
-    GALE_TRY(make_path(info, folder, sizeof folder, true));
-    GALE_TRY(make_path(info, path, sizeof path, false));
-    gale__json_begin(&j, &text);
-    gale__json_object(&j);
-    gale__json_key(&j, "backend"), gale__json_string(&j, info->backend);
-    gale__json_key(&j, "name"), gale__json_string(&j, info->name);
-    gale__json_key(&j, "driver"), gale__json_string(&j, info->driver);
-    for (size_t i = 0; i < N_FIELDS; i++) gale__json_key(&j, fields[i].key), gale__json_f64(&j, *field(&c, i));
-    gale__json_close(&j, '}');
-    gale_status status = gale__str_check(&text);
-    if (status == GALE_OK) status = gale__folder_make(folder);
-    if (status == GALE_OK) status = gale__file_write(path, text.text, text.length);
-    gale__str_finish(&text);
-    return status;
+    return gale__record_write(info, "ceilings", "", write_fields, &info->ceilings);
 }
 
 /* What was measured is worth having even where it cannot be written down. */

@@ -3,6 +3,7 @@
  * keeps the wish it came from, so that work which it turns out to be unable to do can go on with the next. */
 #include "device/registry.h"
 #include "base/env.h"
+#include "device/trust.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -98,6 +99,10 @@ static gale_status try_step(const choice *c, const step *s, gale_device **out)
         return gale__fail(GALE_NO_DEVICE, "%s is a driver that runs on the CPU, used only when asked for by name",
             probe->devices[0].name);
     gale_status status = gale__device_open_one(gale__provider_backend(s->provider), index, c->options, out);
+    if (status == GALE_OK) {
+        status = gale__trust_require(*out);
+        if (status != GALE_OK) gale_device_close(out);
+    }
     if (status != GALE_OK && !s->automatic)
         return gale__fail_within(status, "%s execution provider requested but not available", s->provider->label);
     return status;

@@ -1,11 +1,29 @@
 /* Modules and kernels: source in a language the device knows goes in, entry points come out. */
+#include "base/env.h"
 #include "device/front.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+/* GALE_DEBUG: the text of every kernel, a log line each, since the log cuts lines that are too long. */
+static void log_source(const gale_device *device, const gale__source *source)
+{
+    if (!gale__log_on(GALE__DEBUG) || !gale__env_get_i64(GALE__ENV_DEBUG, 0)) return;
+    gale__log(GALE__DEBUG, "%s builds %zu bytes%s%s", device->backend->name, source->size,
+        source->options && *source->options ? " with options " : "", source->options ? source->options : "");
+    if (source->code != GALE__CODE_TEXT && source->code != GALE__CODE_GLSL) return;
+    const char *at = source->data, *end = at + source->size;
+    while (at < end && *at) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        size_t n = stop ? (size_t)(stop - at) : strnlen(at, (size_t)(end - at));
+        gale__log(GALE__DEBUG, "| %.*s", n > 4000 ? 4000 : (int)n, at);
+        at += n + 1;
+    }
+}
+
 gale_status gale__module_build(gale_device *device, const gale__source *source, gale_module **out)
 {
+    log_source(device, source);
     gale_module *m = gale__calloc(1, sizeof *m);
     if (!m) return GALE_NO_MEMORY;
     m->device = device;

@@ -203,7 +203,6 @@ static gale_status compile(const rtc *r, const char *text, const option_list *op
         gale__log(GALE__DEBUG, "%s: %zu bytes of text in %.1f ms", r->maker->rtc_label, strlen(text),
             (double)(gale__time_ns() - begin) / 1e6);
         for (int i = 0; i < options->count; i++) gale__log(GALE__DEBUG, "option %s", options->items[i]);
-        log_lines(text);
         log_lines(gale__str_text(&log));
     }
     gale_status status;

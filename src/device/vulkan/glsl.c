@@ -1,6 +1,6 @@
 /* GLSL that users bring: from the cache, through libshaderc, or through glslc or glslangValidator.  Debian 12's
  * libshaderc lacks the half of itself that a program would link to it, so that only the programs work there. */
-#include "base/program.h"
+#include "base/process.h"
 #include "device/binary_cache.h"
 #include "device/vulkan/vulkan.h"
 #include <stdio.h>
@@ -57,7 +57,7 @@ static gale_status run_compiler(
     argv[argc++] = "-o";
     argv[argc++] = out;
     argv[argc] = in;
-    gale_status status = gale__program_run(argv, &said, &code);
+    gale_status status = gale__process_run(argv, &said, &code);
     if (status == GALE_OK && code) status = gale__fail(GALE_BUILD, "GLSL does not compile:\n%s", gale__str_text(&said));
     gale__str_finish(&said);
     return status;

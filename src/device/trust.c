@@ -1,0 +1,154 @@
+/* Runs the self-test once per device and driver and keeps its verdict.  The test runs in a process of its own, since a
+ * faulty driver may crash or hang. */
+#include "device/trust.h"
+#include "base/cpu.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "device/record.h"
+#include "device/workarounds.h"
+#include <stdio.h>
+#include <string.h>
+
+#define REVISION "1" /* of the self-test: a new one asks for new verdicts */
+#define WAITS 4      /* times the watchdog: how long a step may take; compilers of software drivers are slow */
+
+static const char *const verdict_names[] = {"untested", "passed", "failed"};
+
+/* What else decides what a driver does: its setting, the processor (software drivers compile for it), our own version.
+ */
+static void make_extra(const gale_device_info *info, char *text, size_t size)
+{
+    char state[256];
+    gale__workaround_state(gale__workaround_find(info), state, sizeof state);
+    snprintf(text, size, "%s %s\n%s\n%s", REVISION, gale_version(), state, info->caps.software ? gale__cpu_name() : "");
+}
+
+void gale__trust_load(const gale_device_info *info, gale__trust *out)
+{
+    char extra[512];
+    gale__arena arena = {0};
+    gale__json *root;
+    *out = (gale__trust){0};
+    make_extra(info, extra, sizeof extra);
+    gale__record_read(info, "trust", extra, &arena, &root);
+    const char *verdict = root ? gale__json_text(root, "verdict", "") : "";
+    for (int i = GALE__PASSED; i <= GALE__FAILED; i++)
+        if (!strcmp(verdict, verdict_names[i])) out->verdict = (gale__verdict)i;
+    if (out->verdict == GALE__FAILED)
+        snprintf(out->reason, sizeof out->reason, "%s", gale__json_text(root, "reason", ""));
+    gale__arena_finish(&arena);
+}
+
+static void write_verdict(gale__json_out *j, const void *user)
+{
+    const gale__trust *t = user;
+    gale__json_key(j, "verdict");
+    gale__json_string(j, verdict_names[t->verdict]);
+    gale__json_key(j, "reason");
+    gale__json_string(j, t->reason);
+}
+
+/* A verdict that cannot be kept is found again the next time. */
+static void save(const gale_device_info *info, const gale__trust *t)
+{
+    char extra[512];
+    make_extra(info, extra, sizeof extra);
+    if (gale__record_write(info, "trust", extra, write_verdict, t) != GALE_OK)
+        gale__log(GALE__INFO, "the verdict on %s:%d is not kept: %s", info->backend, info->index, gale_error());
+}
+
+/* --- The self-test in a process of its own. --- */
+
+typedef struct watched {
+    gale__trust_line *on_line;
+    void *user;
+    char step[128], reason[512];
+    bool ended; /* the last step was reported as good */
+} watched;
+
+static void take_line(void *user, const char *line)
+{
+    watched *w = user;
+    bool ours = (line[0] == '>' || line[0] == '+' || line[0] == '-') && line[1] == ' ';
+    if (!ours) return; /* what drivers print */
+    if (line[0] == '>') snprintf(w->step, sizeof w->step, "%s", line + 2);
+    if (line[0] == '-') snprintf(w->reason, sizeof w->reason, "%s", line + 2);
+    w->ended = line[0] == '+';
+    if (w->on_line) w->on_line(w->user, line);
+}
+
+/* This program where it is gale, the one that GALE_PROGRAM names, else the one on PATH. */
+static void find_program(char *path, size_t size)
+{
+    const char *named = gale__env_get(GALE__ENV_PROGRAM);
+    gale__process_self(path, size);
+    const char *base = strrchr(path, '/');
+    if (*named) snprintf(path, size, "%s", named);
+    else if (!base || strcmp(base, "/gale")) snprintf(path, size, "gale");
+}
+
+gale_status gale__trust_spawn(const char *backend, int index, gale__trust_line *on_line, void *user, gale__trust *out)
+{
+    char program[1024], number[16];
+    watched w = {.on_line = on_line, .user = user, .step = "start"};
+    gale__process_end end;
+    find_program(program, sizeof program);
+    snprintf(number, sizeof number, "%d", index);
+    const char *argv[] = {program, "selftest", "--provider", backend, "--device", number, NULL};
+    GALE_TRY(gale__process_watch(argv, WAITS * gale__watchdog_ns(), take_line, &w, &end));
+    /* A busy machine may be slow or out of memory: only wrong results and crashes count for next time. */
+    *out = (gale__trust){.verdict = GALE__FAILED, .passing = end.timed_out || (!end.signal && end.code == 1)};
+    if (end.timed_out)
+        snprintf(out->reason, sizeof out->reason,
+            "%s: no answer, the driver hangs (GALE_WATCHDOG_S sets how long to wait)", w.step);
+    else if (end.signal)
+        snprintf(
+            out->reason, sizeof out->reason, "%s: the driver crashed with %s", w.step, gale__signal_name(end.signal));
+    else if (*w.reason) snprintf(out->reason, sizeof out->reason, "%s: %s", w.step, w.reason);
+    else if (end.code == 0 && w.ended) out->verdict = GALE__PASSED;
+    else return gale__fail(GALE_NOT_FOUND, "%s cannot run the self-test (exit code %d)", program, end.code);
+    return GALE_OK;
+}
+
+/* --- Requiring trust. --- */
+
+static gale_status test_here(gale_device *device, gale__trust *out)
+{
+    watched w = {.step = "start"};
+    gale__log(GALE__WARN, "%s:%d: the self-test runs in this process, since there is no gale program to run it (%s)",
+        device->info.backend, device->info.index, gale_error());
+    gale_status status = gale__selftest_run(device, take_line, &w);
+    if (status == GALE_NO_MEMORY) return status;
+    *out = (gale__trust){.verdict = status == GALE_OK ? GALE__PASSED : GALE__FAILED,
+        .passing = status != GALE_OK && status != GALE_MISMATCH};
+    if (status != GALE_OK) snprintf(out->reason, sizeof out->reason, "%s: %s", w.step, w.reason);
+    return GALE_OK;
+}
+
+static gale_status refuse(const gale_device_info *info, const gale__trust *t)
+{
+    const gale__workaround *w = gale__workaround_find(info);
+    char remedy[512] = "update the driver";
+    if (w)
+        snprintf(remedy, sizeof remedy, "set %s=%s before the program starts (%s), or update the driver", w->variable,
+            w->value, w->fault);
+    return gale__fail(GALE_NO_DEVICE,
+        "%s:%d %s (%s) failed the self-test: %s; %s; GALE_ALLOW_UNTRUSTED=1 or --allow-untrusted uses it all the same",
+        info->backend, info->index, info->name, info->driver, t->reason, remedy);
+}
+
+gale_status gale__trust_require(gale_device *device)
+{
+    gale__trust t;
+    bool driver = device->info.caps.holds_data && !device->info.caps.host_functions;
+    if (!driver || gale__env_get_i64(GALE__ENV_ALLOW_UNTRUSTED, 0) == 1) return GALE_OK;
+    gale__trust_load(&device->info, &t);
+    if (t.verdict == GALE__UNTESTED) {
+        gale_status status = gale__trust_spawn(device->info.backend, device->info.index, NULL, NULL, &t);
+        if (status != GALE_OK) status = test_here(device, &t);
+        if (status != GALE_OK) return status;
+        if (!t.passing) save(&device->info, &t);
+    }
+    return t.verdict == GALE__PASSED ? GALE_OK : refuse(&device->info, &t);
+}

@@ -1,0 +1,28 @@
+/* Whether a driver computes correctly.  The verdict of a short self-test is kept beside the measured ceilings, under
+ * the device, its driver and everything else that decides what the driver does. */
+#ifndef GALE_DEVICE_TRUST_H
+#define GALE_DEVICE_TRUST_H
+#include "device/device.h"
+
+typedef enum gale__verdict { GALE__UNTESTED, GALE__PASSED, GALE__FAILED } gale__verdict;
+typedef struct gale__trust {
+    gale__verdict verdict;
+    bool passing;     /* FAILED for a reason that may not hold the next time */
+    char reason[768]; /* FAILED: the step and what was wrong */
+} gale__trust;
+
+/* What is known of the device; no test is run. */
+void gale__trust_load(const gale_device_info *info, gale__trust *out);
+/* GALE_OK when the device may be used: it runs gale's own code, passed the self-test now or before, or the user allows
+ * untrusted ones. */
+gale_status gale__trust_require(gale_device *device);
+
+/* The self-test in a process of its own: `on_line` gets "> STEP" before a step and "+ NOTE" or "- REASON" after it.
+ * GALE_NOT_FOUND where there is no gale program to run it. */
+typedef void gale__trust_line(void *user, const char *line);
+gale_status gale__trust_spawn(const char *backend, int index, gale__trust_line *on_line, void *user, gale__trust *out);
+
+/* The self-test itself, in this process, with the same lines: GALE_MISMATCH where a result is wrong.  Defined in
+ * jobs/selftest: it runs operators, which this room knows nothing of. */
+gale_status gale__selftest_run(gale_device *device, gale__trust_line *on_line, void *user);
+#endif

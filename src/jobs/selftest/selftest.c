@@ -1,0 +1,179 @@
+/* The self-test of a driver: memory, a first kernel, then one kernel of each schedule beside the CPU.  Each step is
+ * told before it starts, so that whoever reads the lines knows at which one a driver crashed. */
+#include "base/error.h"
+#include "base/mem.h"
+#include "device/poke.h"
+#include "device/trust.h"
+#include "jobs/selftest/kernels.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COPY_BYTES ((size_t)1 << 20)
+#define ELEMENT_ERROR 2e-5
+#define SUM_ERROR 1e-5
+#define HALF_ERROR 2e-3
+
+typedef struct test {
+    gale_device *device;
+    gale__trust_line *on_line;
+    void *user;
+    gale_tensor *have[32], *want[32]; /* results on the device and on the CPU */
+} test;
+
+static void tell(const test *t, const char *format, ...) GALE__PRINTF(2, 3);
+static void tell(const test *t, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    for (char *p = line; *p; p++)
+        if (*p == '\n') *p = ' '; /* one call, one line */
+    t->on_line(t->user, line);
+}
+
+/* The null device runs nothing: there is nothing to compare. */
+static bool holds_data(const test *t) { return t->device->info.caps.holds_data; }
+
+static gale_status copy_there_and_back(test *t)
+{
+    gale_stream *stream = NULL;
+    gale_buffer *a = NULL, *b = NULL;
+    gale_status status;
+    uint8_t *host = gale__alloc(2 * COPY_BYTES);
+    if (!host) return GALE_NO_MEMORY;
+    for (size_t i = 0; i < COPY_BYTES; i++) host[i] = (uint8_t)(i * 2654435761u >> 13);
+    GALE_GO(gale_stream_create(t->device, &stream));
+    GALE_GO(gale_buffer_create(t->device, COPY_BYTES, &a));
+    GALE_GO(gale_buffer_create(t->device, COPY_BYTES, &b));
+    GALE_GO(gale_upload(stream, a, 0, host, COPY_BYTES));
+    GALE_GO(gale_copy(stream, b, 0, a, 0, COPY_BYTES));
+    GALE_GO(gale_download(stream, b, 0, host + COPY_BYTES, COPY_BYTES));
+    GALE_GO(gale_stream_sync(stream));
+    if (holds_data(t) && memcmp(host, host + COPY_BYTES, COPY_BYTES))
+        status = gale__fail(GALE_MISMATCH, "what came back is not what was sent");
+done:
+    gale_stream_destroy(&stream);
+    gale_buffer_destroy(&a);
+    gale_buffer_destroy(&b);
+    gale__free(host);
+    return status;
+}
+
+static gale_status first_kernel(test *t)
+{
+    gale_stream *stream = NULL;
+    gale_buffer *a = NULL;
+    gale__poke poke = {0};
+    uint32_t got = 0;
+    gale_status status;
+    GALE_GO(gale_stream_create(t->device, &stream));
+    GALE_GO(gale_buffer_create(t->device, 64, &a));
+    GALE_GO(gale__poke_create(t->device, &poke));
+    GALE_GO(gale__poke_run(&poke, stream, a, 20071));
+    GALE_GO(gale_download(stream, a, 0, &got, 4));
+    GALE_GO(gale_stream_sync(stream));
+    if (holds_data(t) && got != 20071) status = gale__fail(GALE_MISMATCH, "it wrote %u instead of 20071", got);
+done:
+    gale__poke_finish(&poke);
+    gale_buffer_destroy(&a);
+    gale_stream_destroy(&stream);
+    return status;
+}
+
+static gale_status run_net(gale_device *device, gale__selftest_net *net, gale_tensor **out)
+{
+    gale_program *p = NULL;
+    GALE_TRY(gale_program_create(net->graph, device, NULL, &p));
+    gale_status status = gale_program_run(p, net->inputs, out, true);
+    gale_program_destroy(&p);
+    return status;
+}
+
+static gale_status run_kernels(test *t)
+{
+    gale_device_options options = {"cpu", 0, true, false, 0};
+    gale__selftest_net net;
+    gale_device *cpu = NULL;
+    gale_status status;
+    GALE_TRY(gale__selftest_net_create(&net));
+    GALE_GO(gale_device_open(&options, &cpu));
+    GALE_GO(run_net(cpu, &net, t->want));
+    GALE_GO(run_net(t->device, &net, t->have));
+done:
+    gale_device_close(&cpu);
+    gale__selftest_net_finish(&net);
+    return status;
+}
+
+static gale_status compare_elements(const float *have, const float *want, size_t n, double tolerance)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs((double)have[i] - (double)want[i]) <= tolerance * fabs((double)want[i])))
+            return gale__fail(
+                GALE_MISMATCH, "element %zu is %g, and %g on the CPU", i, (double)have[i], (double)want[i]);
+    return GALE_OK;
+}
+
+static gale_status compare_sums(const float *have, const float *want, size_t n)
+{
+    double error = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)have[i] - (double)want[i];
+        error += d * d;
+        size += (double)want[i] * (double)want[i];
+    }
+    error = sqrt(error / size);
+    return error <= SUM_ERROR ? GALE_OK : gale__fail(GALE_MISMATCH, "relative error %.3g against the CPU", error);
+}
+
+static gale_status compare(const test *t, int i, char how)
+{
+    const float *have = gale_tensor_data(t->have[i]), *want = gale_tensor_data(t->want[i]);
+    size_t n = gale_tensor_size_bytes(t->want[i]) / sizeof *want;
+    if (!have || !want || gale_tensor_size_bytes(t->have[i]) != n * sizeof *want)
+        return gale__fail(GALE_MISMATCH, "the result has another size than on the CPU");
+    if (how == 's') return compare_sums(have, want, n);
+    return compare_elements(have, want, n, how == 'e' ? ELEMENT_ERROR : how == 'h' ? HALF_ERROR : 0);
+}
+
+/* Tells the step, runs it, tells how it went. */
+static gale_status step(test *t, const char *name, gale_status (*run)(test *))
+{
+    tell(t, "> %s", name);
+    gale_status status = run(t);
+    if (status == GALE_OK) tell(t, "+ ");
+    else tell(t, "- %s", gale_error());
+    return status;
+}
+
+static gale_status check_kernels(test *t)
+{
+    GALE_TRY(step(t, "compile and run a kernel of each kind", run_kernels));
+    for (int i = 0; holds_data(t) && gale__selftest_kernels[i].name; i++) {
+        tell(t, "> %s", gale__selftest_kernels[i].name);
+        gale_status status = compare(t, i, gale__selftest_kernels[i].compare);
+        if (status != GALE_OK) {
+            tell(t, "- %s", gale_error());
+            return status;
+        }
+        tell(t, "+ ");
+    }
+    return GALE_OK;
+}
+
+gale_status gale__selftest_run(gale_device *device, gale__trust_line *on_line, void *user)
+{
+    test t = {.device = device, .on_line = on_line, .user = user};
+    gale_status status = step(&t, "upload, copy and download 1 MiB", copy_there_and_back);
+    if (status == GALE_OK) status = step(&t, "build and launch a kernel", first_kernel);
+    if (status == GALE_OK) status = check_kernels(&t);
+    for (size_t i = 0; i < sizeof t.have / sizeof *t.have; i++) {
+        gale_tensor_destroy(&t.have[i]);
+        gale_tensor_destroy(&t.want[i]);
+    }
+    return status;
+}
