@@ -3,7 +3,7 @@
 usage: private_python.py BUILD    installs the packages, so that no test has to wait for them
 
 Tests run side by side, so the folder is filled under a temporary name, behind a lock, and renamed once it is complete.  What could not be had
-is written down there and not asked for again; remove BUILD/private-python to try again.
+is written down there, and asked for again only by the command above.
 """
 import contextlib
 import fcntl
@@ -72,7 +72,17 @@ def skip(name, why):
     return 0
 
 
+def forget_incomplete(folder):
+    try:
+        complete = set(json.loads((folder / "installed.json").read_text())) >= set(PACKAGES)
+    except OSError:
+        complete = False
+    if not complete:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 if __name__ == "__main__":
+    forget_incomplete(pathlib.Path(sys.argv[1]) / "private-python")
     _, problem = find(sys.argv[1], PACKAGES)
     if problem:
         print(f"{problem}: what needs it is skipped")
