@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BATCH 96         /* enough kernels at once for compilers on all cores */
-#define BATCH_SLOW 16    /* drivers that compile at the first launch must answer before the watchdog barks */
-#define BATCH_PATIENT 48 /* the same where the watchdog waits minutes: fewer and larger programs compile sooner */
+#define BATCH 96      /* enough kernels at once for compilers on all cores */
+#define BATCH_SLOW 16 /* drivers that compile at the first launch must answer before the watchdog barks */
 #define GUARD 256
 #define GUARD_BYTE 0xA5
 
@@ -359,18 +358,12 @@ static gale_status flush(batch *b, item *items, int *n)
     return status;
 }
 
-static int batch_size(const gale_device *device)
-{
-    if (!device->info.caps.software) return BATCH;
-    return gale__watchdog_ns() >= 300000000000u ? BATCH_PATIENT : BATCH_SLOW;
-}
-
 gale_status gale__check_device(gale_device *device, const char *filter, bool all, gale__check_result *out)
 {
     batch b = {.device = device, .result = out};
     item *items = gale__calloc(BATCH, sizeof *items);
     gale_status status = items ? find_flushing(device, &out->flushes) : GALE_NO_MEMORY;
-    int n = 0, size = batch_size(device);
+    int n = 0, size = device->info.caps.software ? BATCH_SLOW : BATCH;
     uint64_t total = 0;
     gale__progress progress;
     for (int c = 0; c < gale__cases_count; c++) total += (uint64_t)gale__case_variants(&gale__cases[c]) + 1;
