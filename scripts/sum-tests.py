@@ -24,4 +24,4 @@ for path in sys.argv[1:]:
             reasons[why].append(name)
 for why, names in sorted(reasons.items()):
     print(f"SKIP {names[0] if len(names) == 1 else f'{len(names)} tests'}: {why}")
-print(passed, failed, skipped)
+print(f"{passed} passed, {failed} failed, {skipped} skipped")

@@ -90,7 +90,7 @@ def main():
         return private_python.skip("real models", "shared/data/models is not beside the project")
     if os.environ.get("GALE_TEST_INSIDE"):
         return work(gale, models, providers)
-    python, why = private_python.find(build, {"onnxruntime": "onnxruntime", "numpy": "numpy"})
+    python, why = private_python.find(build, ["onnxruntime", "numpy"])
     if not python:
         return private_python.skip("real models", why)
     return subprocess.run([str(python), *sys.argv], env={**os.environ, "GALE_TEST_INSIDE": "1"}, check=False).returncode

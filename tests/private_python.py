@@ -1,31 +1,88 @@
-"""A Python with packages from PyPI, in a folder of the build: for peers and data that tests compare with, never for the product."""
+"""A Python with packages from PyPI, in a folder of the build: for peers and data that tests compare with, never for the product.
+
+usage: private_python.py BUILD    installs the packages, so that no test has to wait for them
+
+Tests run side by side, so the folder is filled under a temporary name, behind a lock, and renamed once it is complete.  What could not be had
+is written down there, and asked for again only by the command above.
+"""
+import contextlib
+import fcntl
+import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+PACKAGES = {"numpy": "numpy", "onnx": "onnx==1.22.*", "onnxruntime": "onnxruntime", "PIL": "pillow"}  # module: what pip installs
 
 
-def find(build, packages):
-    """(path of an interpreter, None) or (None, why there is none).  packages: {module: what pip installs}."""
-    folder = pathlib.Path(build) / "private-python"
+@contextlib.contextmanager
+def filled(folder):
+    """Yields a path to fill, which becomes `folder` when the block ends without an exception; None where that has been done already."""
+    folder = pathlib.Path(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{folder}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.exists():
+            yield None
+            return
+        part = pathlib.Path(f"{folder}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        yield part
+        part.rename(folder)
+
+
+def install(folder):
+    """A virtual environment with all packages that can be had; installed.json says which those are."""
     python = folder / "bin" / "python3"
+    try:
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120, **QUIET)
+        pip = [str(python), "-m", "pip", "install", "-q", "--retries", "1", "--timeout", "20"]
+        if subprocess.run([*pip, *PACKAGES.values()], check=False, timeout=600, **QUIET).returncode:
+            for wheel in PACKAGES.values():  # one that cannot be had must not keep the others away
+                subprocess.run([*pip, wheel], check=False, timeout=300, **QUIET)
+    except (OSError, subprocess.SubprocessError):
+        folder.mkdir(parents=True, exist_ok=True)
+    have = [module for module in PACKAGES if python.exists() and subprocess.run([str(python), "-c", f"import {module}"], check=False, **QUIET).returncode == 0]
+    (folder / "installed.json").write_text(json.dumps(have))
+
+
+def find(build, modules):
+    """(path of an interpreter that imports the modules, None) or (None, why there is none)."""
     named = os.environ.get("GALE_TEST_PYTHON")
     if named:
         return pathlib.Path(named), None
+    folder = pathlib.Path(build) / "private-python"
     try:
-        if not python.exists():
-            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120, **QUIET)
-        missing = [wheel for module, wheel in packages.items() if subprocess.run([str(python), "-c", f"import {module}"], check=False, **QUIET).returncode]
-        if missing:
-            subprocess.run([str(python), "-m", "pip", "install", "-q", *missing], check=True, timeout=300, **QUIET)
-        return python, None
-    except (OSError, subprocess.SubprocessError) as error:
-        return None, f"{', '.join(packages)} cannot be had from PyPI ({type(error).__name__})"
+        with filled(folder) as part:
+            if part:
+                install(part)
+        have = json.loads((folder / "installed.json").read_text())
+    except OSError as error:
+        return None, f"no folder for packages from PyPI ({error.strerror})"
+    missing = [PACKAGES[module] for module in modules if module not in have]
+    return (None, f"{', '.join(missing)} cannot be had from PyPI") if missing else (folder / "bin" / "python3", None)
 
 
 def skip(name, why):
     """The last lines of a test that cannot run here."""
     print(f"SKIP {name}: {why}\n0 passed, 0 failed, 1 skipped")
     return 0
+
+
+def forget_incomplete(folder):
+    try:
+        complete = set(json.loads((folder / "installed.json").read_text())) >= set(PACKAGES)
+    except OSError:
+        complete = False
+    if not complete:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    forget_incomplete(pathlib.Path(sys.argv[1]) / "private-python")
+    _, problem = find(sys.argv[1], PACKAGES)
+    if problem:
+        print(f"{problem}: what needs it is skipped")

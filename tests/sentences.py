@@ -92,7 +92,7 @@ def main():
         return private_python.skip("sentences in 8 bit", "shared/data is not beside the project")
     if os.environ.get("GALE_TEST_INSIDE"):
         return work(gale, data, samples, others)
-    python, why = private_python.find(build, {"numpy": "numpy"})
+    python, why = private_python.find(build, ["numpy"])
     if not python:
         return private_python.skip("sentences in 8 bit", why)
     return subprocess.run([str(python), *sys.argv], env={**os.environ, "GALE_TEST_INSIDE": "1"}, check=False).returncode

@@ -72,7 +72,14 @@ static inline bool test_check_ok(gale_status status, const char *file, int line,
 static inline bool test_light(void)
 {
     const char *light = getenv("GALE_TEST_LIGHT");
-    return light && *light == '1';
+    return light && (*light == '1' || *light == '2');
+}
+
+/* The default run of scripts/test: what takes long and looks at everything takes a spread of it. */
+static inline bool test_brief(void)
+{
+    const char *light = getenv("GALE_TEST_LIGHT");
+    return light && *light == '2';
 }
 
 /* The folder of real models and pictures; a test that needs them skips, said aloud, where they are missing. */

@@ -196,7 +196,7 @@ def main():
         return private_python.skip("real networks on photographs", "shared/data/photos is not beside the project")
     if os.environ.get("GALE_TEST_INSIDE"):
         return work(gale, data, providers)
-    python, why = private_python.find(build, {"onnxruntime": "onnxruntime", "numpy": "numpy", "PIL": "pillow"})
+    python, why = private_python.find(build, ["onnxruntime", "numpy", "PIL"])
     if not python:
         return private_python.skip("real networks on photographs", why)
     return subprocess.run([str(python), *sys.argv], env={**os.environ, "GALE_TEST_INSIDE": "1"}, check=False).returncode

@@ -91,6 +91,20 @@ static gale_status build_cached(
     return GALE_OK;
 }
 
+/* PoCL keeps what it compiles itself.  Asked for a binary it compiles every kernel once more, for any work-group size,
+ * and gale's kernels never run in that form. */
+static bool keeps_its_own(const gale_device *device)
+{
+    return !strncmp(device->info.driver, "Portable Computing Language", 27);
+}
+
+static gale_status build_source(gale_device *device, const gale__source *source, const char *options, cl_program *out)
+{
+    if (source->ours && keeps_its_own(device))
+        return build_text(gale__cl_of(device), source->data, source->size, options, out);
+    return build_cached(device, source->data, source->size, options, out);
+}
+
 gale_status gale__cl_build(gale_device *device, const gale__source *source, gale_module *module)
 {
     gale__cl_device *d = gale__cl_of(device);
@@ -100,7 +114,7 @@ gale_status gale__cl_build(gale_device *device, const gale__source *source, gale
     if (snprintf(options, sizeof options, "%s%s", source->options ? source->options : "", exact) >= (int)sizeof options)
         return gale__fail(GALE_LIMIT, "OpenCL compiler options are longer than %zu characters", sizeof options - 1);
     cl_program program = NULL;
-    if (source->code == GALE__CODE_TEXT) GALE_TRY(build_cached(device, source->data, source->size, options, &program));
+    if (source->code == GALE__CODE_TEXT) GALE_TRY(build_source(device, source, options, &program));
     else if (source->code == GALE__CODE_BINARY)
         GALE_TRY(build_binary(d, source->data, source->size, options, &program));
     else return gale__fail(GALE_UNSUPPORTED, "opencl builds kernels from OpenCL C or from a binary of its own driver");
