@@ -125,14 +125,36 @@ def functions_are_short():
     return complaints
 
 
+def without_comments(path):
+    return re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), path.read_text(), flags=re.S)
+
+
+def no_room_asks_for_a_backend():
+    """Above device/, what a device can do is read from its capabilities.  The backend's table is not reached into, no
+    backend is named by its symbol, and no backend's or provider's name is compared."""
+    names = "|".join(re.findall(r"^X\((\w+)", (root / "src/device/backends.def").read_text(), re.M))
+    banned = [(re.compile(rf"\bgale__backend_({names})\b"), "a backend by its symbol"),
+              (re.compile(r"(->|\.)backend\s*(->|==|!=)"), "the backend behind a device"),
+              (re.compile(r"[=!]=\s*\S*(->|\.)backend\b"), "the backend behind a device"),
+              (re.compile(r"(str\w*cmp|text_equal\w*)\([^;]*(->|\.)backend\b"), "a comparison of a backend's name"),
+              (re.compile(rf'(str\w*cmp|text_equal\w*)\([^;]*"({names})"'), "a comparison with a backend's name")]
+    complaints = []
+    for path in sources("src/**/*.c", "src/**/*.h", "src/**/*.inc", "src/**/*.def"):
+        if ROOMS.index(path.relative_to(root / "src").parts[0]) <= ROOMS.index("device"):
+            continue
+        for number, line in enumerate(without_comments(path).splitlines(), 1):
+            if what := next((text for pattern, text in banned if pattern.search(line)), None):
+                complaints.append(f"{name_of(path)}:{number}: {what}; ask for a capability (gale_device_caps)")
+    return complaints
+
+
 def memory_has_one_door():
     complaints = []
     banned = re.compile(r"(?<![\w.>])(malloc|calloc|realloc|free|strdup|strndup|asprintf)\s*\(")
     for path in sources("src/**/*.c", "src/**/*.h", "src/**/*.inc"):
         if path == root / "src/base/mem.c":
             continue
-        text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), path.read_text(), flags=re.S)
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(without_comments(path).splitlines(), 1):
             if match := banned.search(re.sub(r'"(\\.|[^"\\])*"', '""', line)):
                 complaints.append(f"{name_of(path)}:{number}: {match.group(1)} instead of gale__ (base/mem.h)")
     return complaints
@@ -187,6 +209,7 @@ report("kernels are not string literals", literals_are_short())
 report("files are short", files_are_short())
 report("functions are short", functions_are_short())
 report("memory has one door", memory_has_one_door())
+report("no room asks for a backend", no_room_asks_for_a_backend())
 report("environment is documented", environment_is_documented())
 if program := formatter():
     report("files are formatted", files_are_formatted(program))

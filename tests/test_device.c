@@ -355,7 +355,7 @@ static void limits(void)
 static void downloads_given_up(void)
 {
     uint8_t host[100], sent[100];
-    if (device->backend->in_place) return; /* nothing is on its way there */
+    if (device->info.caps.in_place) return; /* nothing is on its way there */
     gale_buffer *b = make(sizeof host);
     memset(sent, 1, sizeof sent);
     CHECK_OK(gale_upload(stream, b, 0, sent, sizeof sent));

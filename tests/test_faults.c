@@ -89,7 +89,7 @@ done:
 
 static void whole_faults(void)
 {
-    if (!device->backend->in_place) return;
+    if (!device->info.caps.in_place) return;
     CHECK_OK(whole_run(device->backend));
     int64_t live = gale__alloc_live();
     gale__alloc_fail_at(0);

@@ -188,7 +188,7 @@ static void weights_are_shared(void)
     gale_tensor_destroy(&w);
     if (!p[0] || !p[1]) return;
     uint64_t first = left_by_run(p[0], 2);
-    if (device->backend->in_place && strcmp(device->backend->name, "cpu")) CHECK(first < WEIGHT);
+    if (device->info.caps.in_place && strcmp(device->backend->name, "cpu")) CHECK(first < WEIGHT);
     else CHECK(first >= WEIGHT && first < 3 * WEIGHT);
     CHECK(left_by_run(p[0], 1) < WEIGHT);
     CHECK(left_by_run(p[1], 3) < WEIGHT);
@@ -488,7 +488,7 @@ static void replays(void)
     enum { ROWS = 300 /* too much work for the two kernels to be joined */, BYTES = ROWS * PG_OUT * sizeof(float) };
     gale_graph *graph = NULL;
     gale_program *p = compile(pg_layer(&graph), &graph);
-    bool can = device->info.caps.capture && !device->backend->in_place, any = false;
+    bool can = device->info.caps.capture && !device->info.caps.in_place, any = false;
     static float x[ROWS * PG_IN], want[ROWS * PG_OUT], first[2][ROWS * PG_OUT], got[ROWS * PG_OUT];
     gale_tensor *in = NULL, *out = NULL;
     CHECK_OK(gale_tensor_create(device, GALE_F32, SHAPE(ROWS, PG_IN), &in));
@@ -600,8 +600,8 @@ static void reports(void)
         CHECK_TEXT(gale__json_text(root, "backend", ""), device->info.backend);
         CHECK(gale__json_number(root, "kernels", 0) >= 1);
         CHECK(gale__json_number(root, "constant_bytes", 0) >= PG_IN * PG_OUT * 4);
-        CHECK_EQ(gale__json_number(root, "uploads", -1), device->backend->in_place ? 0 : 1);
-        CHECK_EQ(gale__json_number(root, "downloads", -1), device->backend->in_place ? 0 : 1);
+        CHECK_EQ(gale__json_number(root, "uploads", -1), device->info.caps.in_place ? 0 : 1);
+        CHECK_EQ(gale__json_number(root, "downloads", -1), device->info.caps.in_place ? 0 : 1);
         CHECK(gale__json_number(root, "run_us", -1) >= 0 && gale__json_number(root, "plan_us", -1) >= 0);
         const gale__json *rows = gale__json_get(root, "operators");
         CHECK(rows && rows->child);

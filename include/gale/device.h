@@ -33,9 +33,16 @@ typedef struct gale_device_caps {
     uint32_t shared_bytes;  /* work-group memory */
     uint32_t push_bytes;    /* Vulkan: parameters that travel without a block */
     uint32_t arch;          /* CUDA: 90 for compute capability 9.0 */
-    bool f16, f64, i64, bf16, int8_dot, matrix_units, unified_memory, float_atomics, subgroup_ops, capture;
-    bool denormals, nan_inf;  /* Vulkan: f32 denormals are kept, NaN and infinities honoured, when a kernel asks */
-    bool memory_model;        /* Vulkan: threads of a group can hand each other what lies in the device's memory */
+    const char *dialect;    /* of C that it builds kernels from: "cuda", "hip", "opencl"; NULL: it takes no such text */
+    bool spirv;             /* it builds kernels from SPIR-V */
+    bool host_functions;    /* it runs functions of this process over host memory, on its cores, and compiles nothing */
+    bool in_place;          /* work runs at the call, on the caller's thread: host memory is used where it lies */
+    bool holds_data;        /* what is written can be read back; the null device runs nothing and keeps nothing */
+    uint32_t kernels_per_module; /* kernels best compiled together, where a compiler is slow to start; 0: one */
+    bool f16, f64, i64, bf16, matrix_units, unified_memory, subgroup_ops, capture;
+    bool denormals;           /* f32 denormals are kept (SPIR-V: when a kernel asks) */
+    bool nan_inf;             /* SPIR-V: NaN and infinities are honoured when a kernel asks */
+    bool memory_model;        /* threads of a group can hand each other what lies in the device's memory */
     bool storage8, storage16; /* 8- and 16-bit loads and stores */
     bool own_math;            /* its own f32 exp, log and division keep to known bounds */
     bool exact_division;      /* f32 division is rounded correctly over the whole range; else kernels bring their own */

@@ -132,6 +132,8 @@ static void add_row(rows *all, const gale__provider *p, const char *why)
     snprintf(r->why, sizeof r->why, "%s", why);
 }
 
+static bool is_host(const gale_device_info *info) { return info && info->caps.host_functions; }
+
 /* Every provider once, the CPU first, to which the others are compared.  Software that stands in for a GPU is timed
  * only when it is asked for. */
 static void list_all(rows *all)
@@ -142,7 +144,7 @@ static void list_all(rows *all)
     for (int i = 0; i < count; i++) {
         const gale_device_info *info = gale__provider_device(&p[i]);
         const gale__probe *probe = NULL;
-        if (!p[i].rank || !strcmp(p[i].name, "cpu")) continue;
+        if (!p[i].rank || is_host(info)) continue;
         gale_status status = gale__provider_probe(&p[i], &probe);
         if (info && info->caps.software) {
             char why[256];
@@ -170,7 +172,7 @@ static gale_status list_named(const char *chain, rows *all)
 static double cpu_rate(const rows *all)
 {
     for (int i = 0; i < all->count; i++)
-        if (!strcmp(all->list[i].provider->name, "cpu")) return all->list[i].rate;
+        if (is_host(gale__provider_device(all->list[i].provider))) return all->list[i].rate;
     return 0;
 }
 

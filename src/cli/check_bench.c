@@ -22,8 +22,8 @@ static gale_status time_program(
     gale_device *device, gale_program *program, gale_tensor *const *in, const char *name, gale__check_times *out)
 {
     gale__timing t = {0};
-    GALE_TRY(gale__program_time(
-        program, in, device->info.caps.software || !strcmp(device->info.backend, "cpu") ? 7 : 51, &t));
+    GALE_TRY(
+        gale__program_time(program, in, device->info.caps.software || device->info.caps.host_functions ? 7 : 51, &t));
     GALE_TRY(gale__grow((void **)&out->items, &out->capacity, out->count + 1, sizeof *out->items));
     gale__check_time row = {
         gale__strdup(name), t.median_us, t.bytes / t.median_us / 1e3, t.operations / t.median_us / 1e3, 0, t.kernels};

@@ -172,7 +172,7 @@ static gale_status find_flushing(gale_device *device, bool *out)
     gale_value in, negated;
     gale_status status;
     *out = false;
-    if (strcmp(device->info.backend, "vulkan") != 0) return GALE_OK;
+    if (device->info.caps.denormals) return GALE_OK;
     GALE_TRY(gale_graph_create(&g));
     GALE_GO(gale_graph_input(g, "x", GALE_F32, 1, dims, NULL, &in));
     GALE_GO(gale_graph_op(g, "Neg", &in, 1, NULL, 0, &negated, 1));

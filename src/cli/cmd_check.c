@@ -59,8 +59,8 @@ static gale_status add_all(parts *p)
     for (int i = 0; i < count; i++) {
         const gale__probe *probe;
         char name[32];
-        if (!strcmp(all[i]->name, "null")) continue;
         GALE_TRY(gale__backend_probe(all[i], &probe));
+        if (probe->count && !probe->devices[0].caps.holds_data) continue;
         if (!probe->count) GALE_TRY(add_part(p, NULL, 0, all[i]->name, probe->reason));
         for (int k = 0; k < probe->count; k++) {
             snprintf(name, sizeof name, "%s:%d", all[i]->name, probe->devices[k].index);
@@ -87,7 +87,8 @@ static gale_status add_chain(parts *p, const char *chain, int index)
                 probe->count == 1 ? "" : "s");
         char label[32];
         snprintf(label, sizeof label, "%s:%d", name, index);
-        bool empty = !strcmp(provider->name, "null"); /* it runs nothing, so nothing can be compared */
+        bool empty =
+            probe->count && !probe->devices[0].caps.holds_data; /* it runs nothing, so nothing can be compared */
         GALE_TRY(add_part(
             p, probe->count && !empty ? backend : NULL, index, label, empty ? "it runs nothing" : probe->reason));
     }

@@ -112,8 +112,8 @@ static gale_status run_all(run *r, const gale__args *a, gale_device *device)
     const char *filter = gale__args_text(a, "filter");
     int64_t every = gale__args_int(a, "every");
     size_t seen = 0, chosen = 0;
-    bool cpu = !strcmp(gale_device_get_info(device)->backend, "cpu");
-    int jobs = gale__args_given(a, "jobs") ? (int)gale__args_int(a, "jobs") : cpu ? 1 : gale__cpu_cores();
+    bool host = gale_device_get_info(device)->caps.host_functions;
+    int jobs = gale__args_given(a, "jobs") ? (int)gale__args_int(a, "jobs") : host ? 1 : gale__cpu_cores();
     r->results = gale__calloc(r->suite.count, sizeof *r->results);
     r->chosen = gale__calloc(r->suite.count, sizeof *r->chosen);
     if (!r->results || !r->chosen) return GALE_NO_MEMORY;

@@ -25,10 +25,10 @@ static gale_status find_devices(found *f)
     const gale__backend *const *all = gale__backends(&count);
     for (int i = 0; i < count; i++) {
         const gale__probe *probe;
-        if (!strcmp(all[i]->name, "null")) continue;
         GALE_TRY(gale__backend_probe(all[i], &probe));
         GALE_TRY(gale__grow((void **)&f->items, &f->capacity, f->count + (size_t)probe->count + 1, sizeof *f->items));
         for (int k = 0; k < probe->count; k++) {
+            if (!probe->devices[k].caps.holds_data) continue;
             gale_device_info *info = &f->items[f->count++];
             *info = probe->devices[k];
             gale__ceilings_load(info);
@@ -46,7 +46,7 @@ static void measure(found *f)
         gale_device *device = NULL;
         gale_status status = gale__device_open_one(gale__provider_backend(&by), info->index, NULL, &device);
         if (status == GALE_OK) status = gale__ceilings_measure(device);
-        if (status == GALE_OK && strcmp(info->backend, "null") != 0) status = gale__measure_kernels(device);
+        if (status == GALE_OK) status = gale__measure_kernels(device);
         if (device) info->ceilings = device->info.ceilings;
         if (status != GALE_OK)
             gale__log(GALE__WARN, "%s:%d is not measured: %s", info->backend, info->index, gale_error());
@@ -88,7 +88,7 @@ static gale_status print_table(const found *f)
         gale__table_cell(&t, "%s", all[i].aliases);
     }
     GALE_TRY(gale__table_print(&t, stdout));
-    if (choice && !strcmp(choice->backend, "cpu"))
+    if (choice && choice->caps.host_functions)
         gale__str_add(&text, "\nNo GPU detected: `gale doctor` says what to install. ");
     else gale__str_add(&text, "\n");
     gale__str_add(&text, "* is what gale takes when nothing is asked for.\n");

@@ -16,26 +16,6 @@ static const gale__arg args[] = {
     {0},
 };
 
-static const struct {
-    const char *backend, *packages;
-} packages[] = {
-    {"cuda", "Debian: nvidia-driver (non-free); Ubuntu: nvidia-driver-550 or newer. Kernels need NVRTC: "
-             "nvidia-cuda-toolkit, or NVIDIA's cuda-nvrtc-12-x"},
-    {"hip", "Debian: libamdhip64-5 and libhiprtc-builtins5, or AMD's rocm-hip-runtime; the user must be in the groups "
-            "render and video"},
-    {"opencl", "ocl-icd-libopencl1 and a driver: nvidia-opencl-icd, mesa-opencl-icd, intel-opencl-icd, or "
-               "pocl-opencl-icd for the CPU"},
-    {"vulkan",
-        "libvulkan1 and a driver: mesa-vulkan-drivers (AMD, Intel, and lavapipe for the CPU) or nvidia-vulkan-icd"},
-};
-
-static const char *packages_for(const char *backend)
-{
-    for (size_t i = 0; i < sizeof packages / sizeof *packages; i++)
-        if (!strcmp(packages[i].backend, backend)) return packages[i].packages;
-    return "";
-}
-
 static void check_provider(const gale__provider *p, gale__str *out)
 {
     const gale_device_info *info = gale__provider_device(p);
@@ -48,7 +28,7 @@ static void check_provider(const gale__provider *p, gale__str *out)
     if (gale__provider_probe(p, &probe) != GALE_OK) return;
     gale__str_addf(out, "missing  %-9s %s\n", p->name, probe->reason);
     if (*probe->remedy) gale__str_addf(out, "                   %s\n", probe->remedy);
-    gale__str_addf(out, "                   packages: %s\n", packages_for(p->backend));
+    gale__str_addf(out, "                   packages: %s\n", gale__provider_packages(p));
 }
 
 /* Device files that are there but closed to this user explain many a missing GPU. */
@@ -101,7 +81,7 @@ static int examine(void)
     gale__probe_all();
     const gale__provider *all = gale__providers(&count);
     for (int i = 0; i < count; i++)
-        if (strcmp(all[i].name, "null") && strcmp(all[i].name, "tensorrt")) check_provider(&all[i], &out);
+        if (all[i].rank) check_provider(&all[i], &out); /* others are further names, or for tests */
     check_permissions(&out);
     check_library(&out, "shaderc", "GLSL kernels that users bring to Vulkan", shaderc, "libshaderc1");
     check_cache(&out);

@@ -115,10 +115,10 @@ static void add_others(rows *r)
     const gale__backend *const *all = gale__backends(&count);
     for (int i = 0; i < count && !r->count; i++) {
         const gale__probe *probe;
-        if (gale__backend_probe(all[i], &probe) != GALE_OK || !strcmp(all[i]->name, "cpu")) continue;
+        if (gale__backend_probe(all[i], &probe) != GALE_OK) continue;
         for (int k = 0; k < probe->count; k++) {
             const gale_device_info *info = &probe->devices[k];
-            if (info->caps.software) continue;
+            if (info->caps.software || info->caps.host_functions) continue;
             row *x = add_row(r);
             *x = (row){.busy = -1, .total = info->caps.memory_bytes};
             if (info->caps.memory_free_bytes && info->caps.memory_free_bytes < x->total)

@@ -139,8 +139,8 @@ void gale__suite_run(const gale__suite_case *c, gale_device *device, gale__case_
     }
     if (status != GALE_OK) snprintf(out->reason, sizeof out->reason, "%s", gale_error());
     const gale__session_counts *counts = m ? &gale__model_session(m)->counts : NULL;
-    bool cpu = !strcmp(gale_device_get_info(device)->backend, "cpu");
-    if (status == GALE_OK && !cpu && counts->host_numbers) {
+    bool host = gale_device_get_info(device)->caps.host_functions;
+    if (status == GALE_OK && !host && counts->host_numbers) {
         snprintf(out->reason, sizeof out->reason, "%s made numbers of numbers on the host", counts->host_number_op);
         status = GALE_MISMATCH;
     }

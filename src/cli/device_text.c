@@ -15,10 +15,8 @@ static const struct {
     F(bf16),
     F(f64),
     F(i64),
-    F(int8_dot),
     F(matrix_units),
     F(subgroup_ops),
-    F(float_atomics),
     F(storage8),
     F(storage16),
     F(denormals),
@@ -28,6 +26,9 @@ static const struct {
     F(exact_division),
     F(corners),
     F(unified_memory),
+    F(host_functions),
+    F(in_place),
+    F(spirv),
     F(capture),
     F(software),
 #undef F
@@ -118,6 +119,8 @@ static void json_limits(gale__json_out *j, const gale_device_caps *caps)
     key_u64(j, "shared_bytes", caps->shared_bytes);
     key_u64(j, "push_bytes", caps->push_bytes);
     key_u64(j, "arch", caps->arch);
+    key_u64(j, "kernels_per_module", caps->kernels_per_module);
+    if (caps->dialect) key_text(j, "dialect", caps->dialect);
 }
 
 void gale__device_json(gale__json_out *j, const gale_device_info *info)

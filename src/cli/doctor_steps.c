@@ -25,7 +25,7 @@ static gale_status allocate(gale__doctor *d)
     return gale_buffer_create(d->device, N, &d->b);
 }
 
-static bool holds_data(const gale__doctor *d) { return strcmp(d->device->info.backend, "null") != 0; }
+static bool holds_data(const gale__doctor *d) { return d->device->info.caps.holds_data; }
 
 static gale_status transfer(gale__doctor *d)
 {

@@ -118,8 +118,6 @@ typedef struct gale__probe {
 
 struct gale__backend {
     const char *name;
-    bool in_place; /* work runs at the call, on the caller's thread: `host` may then be any memory, and nothing is
-                      staged */
     gale_status (*probe)(gale__probe *out); /* fails only for lack of host memory */
     gale_status (*open)(
         gale_device *device); /* device->info.index, ->debug_layer are set; fills ->impl, may refine info */

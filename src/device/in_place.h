@@ -16,7 +16,7 @@ void gale__in_place_kernel_destroy(gale_kernel *kernel);
 void gale__in_place_unbuild(gale_module *module);
 
 #define GALE__IN_PLACE                                                                            \
-    .in_place = true, .unbuild = gale__in_place_unbuild, .kernel = gale__in_place_kernel,         \
+    .unbuild = gale__in_place_unbuild, .kernel = gale__in_place_kernel,                           \
     .kernel_destroy = gale__in_place_kernel_destroy, .event_create = gale__in_place_event_create, \
     .event_destroy = gale__in_place_event_destroy, .event_record = gale__in_place_event_record,   \
     .event_wait = gale__in_place_event_wait, .event_elapsed = gale__in_place_event_elapsed,       \

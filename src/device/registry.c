@@ -102,18 +102,36 @@ gale_status gale__backend_probe(const gale__backend *backend, const gale__probe 
     return status;
 }
 
-/* Driver headers of Khronos are asked for by the build; the rest can only be left out by an option. */
+/* Driver headers of Khronos are asked for by the build; the rest can only be left out by an option.  packages: what
+ * brings the driver. */
 static const struct {
-    const char *backend;
+    const char *backend, *packages;
     gale__probe probe;
 } absent[] = {
-    {"cuda", {.reason = "this gale was built without CUDA", .remedy = "build gale with -Dcuda=enabled"}},
-    {"hip", {.reason = "this gale was built without ROCm", .remedy = "build gale with -Drocm=enabled"}},
+    {"cuda",
+        "Debian: nvidia-driver (non-free); Ubuntu: nvidia-driver-550 or newer. Kernels need NVRTC: "
+        "nvidia-cuda-toolkit, or NVIDIA's cuda-nvrtc-12-x",
+        {.reason = "this gale was built without CUDA", .remedy = "build gale with -Dcuda=enabled"}},
+    {"hip",
+        "Debian: libamdhip64-5 and libhiprtc-builtins5, or AMD's rocm-hip-runtime; the user must be in the groups "
+        "render and video",
+        {.reason = "this gale was built without ROCm", .remedy = "build gale with -Drocm=enabled"}},
     {"opencl",
+        "ocl-icd-libopencl1 and a driver: nvidia-opencl-icd, mesa-opencl-icd, intel-opencl-icd, or "
+        "pocl-opencl-icd for the CPU",
         {.reason = "this gale was built without OpenCL", .remedy = "install opencl-headers and build gale again"}},
-    {"vulkan", {.reason = "this gale was built without Vulkan",
-                   .remedy = "install libvulkan-dev and spirv-headers and build gale again"}},
+    {"vulkan",
+        "libvulkan1 and a driver: mesa-vulkan-drivers (AMD, Intel, and lavapipe for the CPU) or nvidia-vulkan-icd",
+        {.reason = "this gale was built without Vulkan",
+            .remedy = "install libvulkan-dev and spirv-headers and build gale again"}},
 };
+
+const char *gale__provider_packages(const gale__provider *provider)
+{
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        if (!strcmp(absent[i].backend, provider->backend)) return absent[i].packages;
+    return "";
+}
 
 gale_status gale__provider_probe(const gale__provider *provider, const gale__probe **out)
 {

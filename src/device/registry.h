@@ -13,6 +13,8 @@ const gale__backend *gale__provider_backend(const gale__provider *provider); /* 
 const gale__backend *const *gale__backends(int *count);
 /* As gale__backend_probe, and for a backend that is not built a probe that says so. */
 gale_status gale__provider_probe(const gale__provider *provider, const gale__probe **out);
+/* What to install where there is no device of it; "": nothing. */
+const char *gale__provider_packages(const gale__provider *provider);
 /* Probes all backends side by side, so that one slow driver does not add to another. */
 void gale__probe_all(void);
 #endif

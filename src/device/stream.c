@@ -10,7 +10,7 @@ gale_status gale__stream_make(gale_device *device, gale_stream **out)
     if (!s) return GALE_NO_MEMORY;
     s->device = device;
     gale_status status = GALE_OK;
-    if (!device->backend->in_place) status = gale__staging_create(device, &s->staging);
+    if (!device->info.caps.in_place) status = gale__staging_create(device, &s->staging);
     if (status == GALE_OK) status = device->backend->stream_create(device, s);
     if (status != GALE_OK) {
         gale__staging_drop(&s->staging);

@@ -60,7 +60,7 @@ done:
 gale_status gale__measure_kernels(gale_device *device)
 {
     gale__timing chain = {0}, matmul = {0}, map = {0};
-    bool slow = device->backend->in_place || device->info.caps.software;
+    bool slow = device->info.caps.in_place || device->info.caps.software;
     bool software = device->info.caps.software; /* hundreds of times slower than the CPU itself */
     int64_t rows = software ? 32 : slow ? 256 : 4096, side = software ? 128 : slow ? 512 : 4096;
     GALE_TRY(time_graph(device, multiply_adds, rows, 1024, &chain));

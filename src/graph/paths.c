@@ -5,7 +5,7 @@
 #include "graph/planner.h"
 #include <string.h>
 
-static bool on_cpu(const gale_device *device) { return !strcmp(device->backend->name, "cpu"); }
+static bool on_cpu(const gale_device *device) { return device->info.caps.host_functions; }
 
 #define PATH(region, routine, where, claim, run) bool claim(gale__claim *c);
 #include "graph/paths.def"

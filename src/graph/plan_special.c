@@ -166,6 +166,6 @@ gale_status gale__plan_special(gale__planner *p, const gale__fused *k)
     special s = describe(&p->plan->g, n);
     gale__tag tag = tag_of(p, k, n);
     if (!tag.op) return GALE_NO_MEMORY;
-    bool cpu = !strcmp(p->plan->device->backend->name, "cpu");
-    return (cpu ? plan_on_host : plan_on_device)(p, k, n, &s, &tag);
+    bool host = p->plan->device->info.caps.host_functions;
+    return (host ? plan_on_host : plan_on_device)(p, k, n, &s, &tag);
 }

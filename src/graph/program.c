@@ -177,7 +177,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
     gale__fusion_options options = {.no_fusion = p->options.no_fusion,
         .layout = p->options.layout,
         .fast = p->options.fast,
-        .store_operands = !strcmp(p->device->backend->name, "cpu")};
+        .store_operands = p->device->info.caps.host_functions};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
 done:
     gale__g_finish(&g);

@@ -329,7 +329,7 @@ done:;
 static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
     run r = {
-        .p = p, .inputs = inputs, .outputs = outputs, .on_host = on_host, .in_place = p->device->backend->in_place};
+        .p = p, .inputs = inputs, .outputs = outputs, .on_host = on_host, .in_place = p->device->info.caps.in_place};
     GALE_TRY(gale__program_instance(p, inputs, &r.instance));
     gale_status status = gale__context_take(p, r.instance, &r.c);
     if (status == GALE_OK) {

@@ -198,7 +198,7 @@ gale_status gale__tensor_upload(const gale_tensor *t, gale_stream *stream, gale_
 {
     enum { PIECE = 4 << 20 };
     if (!gale__tensor_mapped(t)) return gale_upload(stream, to, offset, t->host, t->size_bytes);
-    if (to->device->backend->in_place && to->mem->host)
+    if (to->device->info.caps.in_place && to->mem->host)
         return gale__tensor_read(t, 0, t->size_bytes, (char *)to->mem->host + to->offset + offset);
     char *piece = gale__alloc(t->size_bytes < PIECE ? t->size_bytes : PIECE);
     gale_status status = piece ? GALE_OK : GALE_NO_MEMORY;

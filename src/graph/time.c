@@ -29,7 +29,7 @@ static gale_status time_one(
 
 uint64_t gale__warm_ns(const gale_device *device)
 {
-    return device->info.caps.software || device->backend->in_place ? 0 : WARM_NS;
+    return device->info.caps.software || device->info.caps.in_place ? 0 : WARM_NS;
 }
 
 static gale_status warm_up(
@@ -108,7 +108,7 @@ gale_status gale__program_time(gale_program *p, gale_tensor *const *inputs, int 
         GALE_GO(gale_buffer_create(p->device, size ? size : 1, &made[i]));
         s.bound[s.n_inputs + i] = gale__buffer_ref(made[i], 0);
     }
-    if (p->device->info.caps.capture && !p->device->backend->in_place) GALE_GO(capture_plan(&s));
+    if (p->device->info.caps.capture && !p->device->info.caps.in_place) GALE_GO(capture_plan(&s));
     GALE_GO(time_many(p->device, s.context->stream, repeats, send_plan, &s, &out->median_us, &out->least_us));
     out->bytes = plan->bytes;
     out->operations = plan->operations;

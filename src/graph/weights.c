@@ -58,7 +58,8 @@ static void free_weights(gale__weight *gone)
 
 static bool lies_well(const gale__weight *w, const gale_stream *stream)
 {
-    return stream->device->backend->in_place && !gale__tensor_mapped(w->tensor) && (uintptr_t)w->tensor->host % 64 == 0;
+    return stream->device->info.caps.in_place && !gale__tensor_mapped(w->tensor) &&
+           (uintptr_t)w->tensor->host % 64 == 0;
 }
 
 static void *host_of(const gale_buffer *b) { return (char *)(uintptr_t)b->mem->address + b->offset; }

@@ -12,7 +12,7 @@
 
 enum { SMALL = 64, ROUND = 16, BATCH_MOST = 64, GPU_LANES = 4 };
 
-static bool is_host(const gale_device *device) { return !strcmp(gale_device_get_info(device)->backend, "cpu"); }
+static bool is_host(const gale_device *device) { return gale_device_get_info(device)->caps.host_functions; }
 
 /* Of the memory that is left, what may be counted on: pieces do not fit without gaps, and others live on the host too.
  */

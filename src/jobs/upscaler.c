@@ -43,7 +43,7 @@ static const char *precision_of(const gale_model_options *o, gale_type type)
 static int64_t trial_side(const gale_upscaler *u)
 {
     const gale_device_info *info = gale_device_get_info(u->device);
-    return info->caps.software || !strcmp(info->backend, "cpu") ? 0 : u->manifest.tile;
+    return info->caps.software || info->caps.host_functions ? 0 : u->manifest.tile;
 }
 
 /* The model on the device as it is now, and what it wants. */

@@ -2,6 +2,7 @@
  * bits, LR (read-only load), LO (of what is read once), LD (load) and ST (store) of type V at element x of pointer i,
  * counted in elements of T. */
 #include "kernel/dialect.h"
+#include <string.h>
 
 /* clang-format off */
 #define ALL(s) {s, s, s, s, s}
@@ -107,6 +108,7 @@ const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
 
 const gale__dialect_table gale__dialects[] = {
     [GALE__DIALECT_CUDA] = {
+        .name = "cuda",
         .head = C_TYPES CUDA_CASTS C_MEMORY "#define LR(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+(x)))\n"
             "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",
         .head_f64 = "",
@@ -130,6 +132,7 @@ const gale__dialect_table gale__dialects[] = {
         },
     },
     [GALE__DIALECT_HIP] = {
+        .name = "hip",
         .head = "#pragma clang fp contract(off)\n" C_TYPES CUDA_CASTS C_MEMORY "#define LR LD\n#define LO LD\n",
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
@@ -149,6 +152,7 @@ const gale__dialect_table gale__dialects[] = {
         },
     },
     [GALE__DIALECT_OPENCL] = {
+        .name = "opencl",
         .head = CL_TYPES CL_MEMORY,
         .head_f64 = "#pragma OPENCL EXTENSION cl_khr_fp64:enable\ntypedef double f64;\n",
         .head_f16 = "static inline f32 from_half(u32 h){ushort s=(ushort)h;return vload_half(0,(const half*)&s);}\n"
@@ -181,3 +185,11 @@ const gale__dialect_table gale__dialects[] = {
     },
 };
 /* clang-format on */
+
+gale_status gale__dialect_find(const char *name, gale__dialect *out)
+{
+    for (int i = 0; name && i < GALE__DIALECT_COUNT; i++)
+        if (!strcmp(gale__dialects[i].name, name)) return *out = (gale__dialect)i, GALE_OK;
+    return gale__fail(
+        GALE_UNSUPPORTED, "no kernels are printed in the dialect \"%s\" (kernel/dialect.c)", name ? name : "");
+}

@@ -18,6 +18,7 @@ typedef enum gale__column {
 typedef const char *gale__spelling[GALE__COLUMNS];
 
 typedef struct gale__dialect_table {
+    const char *name; /* what devices call it: caps.dialect */
     const char *head, *head_f64, *head_f16, *head_subgroup,
         *head_own;               /* text in front of the kernels; all but the first where needed */
     const char *struct_pointers; /* member of the parameter struct, before [NP] */

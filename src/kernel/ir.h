@@ -131,7 +131,14 @@ void gale__ir_store_as(
 gale_type gale__mem_type(gale_type storage);
 
 /* Printing.  One text may hold many kernels. */
-typedef enum gale__dialect { GALE__DIALECT_CUDA, GALE__DIALECT_HIP, GALE__DIALECT_OPENCL } gale__dialect;
+typedef enum gale__dialect {
+    GALE__DIALECT_CUDA,
+    GALE__DIALECT_HIP,
+    GALE__DIALECT_OPENCL,
+    GALE__DIALECT_COUNT
+} gale__dialect;
+/* By the name that a device gives (caps.dialect). */
+gale_status gale__dialect_find(const char *name, gale__dialect *out);
 gale_status gale__ir_print_c(
     const gale__ir *const *kernels, int n, gale__dialect dialect, const gale_device_caps *caps, gale__str *out);
 typedef struct gale__words {

@@ -113,13 +113,12 @@ static gale_status keep_module(gale_device *device, gale_module *module)
     return status;
 }
 
-static gale__dialect dialect_of(const gale_device *device)
+static gale_status print_text(const gale__ir *const *irs, int n, const gale_device_caps *caps, gale__str *out)
 {
-    if (!strcmp(device->backend->name, "opencl")) return GALE__DIALECT_OPENCL;
-    return !strcmp(device->backend->name, "hip") ? GALE__DIALECT_HIP : GALE__DIALECT_CUDA;
+    gale__dialect dialect;
+    GALE_TRY(gale__dialect_find(caps->dialect, &dialect));
+    return gale__ir_print_c(irs, n, dialect, caps, out);
 }
-
-static bool takes_spirv(const gale_device *device) { return !strcmp(device->backend->name, "vulkan"); }
 
 static gale_status build_module(gale_device *device, const gale__ir *const *irs, int n, gale_module **out)
 {
@@ -127,13 +126,13 @@ static gale_status build_module(gale_device *device, const gale__ir *const *irs,
     gale__words words = {0};
     gale_status status;
     gale__source source = {.options = "", .ours = true, .in_device = true};
-    if (takes_spirv(device)) {
+    if (device->info.caps.spirv) {
         status = gale__ir_print_spirv(irs[0], &device->info.caps, &words);
         source.code = GALE__CODE_SPIRV;
         source.data = words.words;
         source.size = words.count * sizeof *words.words;
     } else {
-        status = gale__ir_print_c(irs, n, dialect_of(device), &device->info.caps, &text);
+        status = print_text(irs, n, &device->info.caps, &text);
         source.code = GALE__CODE_TEXT;
         source.data = gale__str_text(&text);
         source.size = text.length;
@@ -194,6 +193,7 @@ typedef struct missing {
     bool made;
     gale_kernel *kernel;
 } missing;
+enum { MODULE_KERNELS = 64 };
 typedef struct builder {
     const batch *batch;
     missing *list;
@@ -231,7 +231,7 @@ static gale_status build_ir(const batch *b, missing *m)
 static gale_status build_part(builder *b, size_t part)
 {
     int first = (int)part * b->per_module, last = first + b->per_module;
-    const gale__ir *irs[64];
+    const gale__ir *irs[MODULE_KERNELS];
     gale_module *module = NULL;
     if (last > b->count) last = b->count;
     for (int i = first; i < last; i++) {
@@ -257,16 +257,16 @@ static void build_part_on(void *arg, size_t part, int worker)
     gale__mutex_unlock(&b->lock);
 }
 
-/* Compilers that are slow per program get several kernels at once. */
-static int per_module(const gale_device *device)
+/* SPIR-V holds one kernel a module. */
+static int per_module(const gale_device_caps *caps)
 {
-    if (takes_spirv(device) || strcmp(device->backend->name, "opencl") != 0) return 1;
-    return device->info.caps.software ? 16 : 4;
+    uint32_t most = caps->spirv || !caps->kernels_per_module ? 1 : caps->kernels_per_module;
+    return most < MODULE_KERNELS ? (int)most : MODULE_KERNELS;
 }
 
 static gale_status build_all(const batch *whole, missing *list, int count)
 {
-    builder b = {.batch = whole, .list = list, .count = count, .per_module = per_module(whole->device)};
+    builder b = {.batch = whole, .list = list, .count = count, .per_module = per_module(&whole->device->info.caps)};
     if (count == 0) return GALE_OK;
     size_t parts = (size_t)((count + b.per_module - 1) / b.per_module);
     b.status = gale__calloc(parts, sizeof *b.status);
@@ -353,10 +353,7 @@ static void look_up(batch *b, int i, missing *list, int *count)
 }
 
 /* Parts of a joined kernel hand each other what lies in memory. */
-static bool can_join(const batch *b)
-{
-    return b->follows && (!takes_spirv(b->device) || b->device->info.caps.memory_model);
-}
+static bool can_join(const batch *b) { return b->follows && b->device->info.caps.memory_model; }
 
 static gale_status make_gpu(batch *b)
 {
@@ -541,8 +538,8 @@ gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const 
 {
     batch b = {.device = device, .arena = arena, .nests = nests, .follows = follows, .n = n, .out = out};
     memset(out, 0, (size_t)n * sizeof *out);
-    bool cpu = !strcmp(device->backend->name, "cpu");
-    gale_status status = cpu ? make_all_cpu(device, nests, n, out) : make_gpu(&b);
+    bool host = device->info.caps.host_functions;
+    gale_status status = host ? make_all_cpu(device, nests, n, out) : make_gpu(&b);
     if (status != GALE_OK)
         for (int i = 0; i < n; i++) gale__runnable_finish(&out[i]);
     return status;

@@ -41,12 +41,16 @@ static void describe(gale_device_info *info)
         .i64 = true,
         .unified_memory = true,
         .capture = true,
+        .host_functions = true,
+        .in_place = true,
+        .holds_data = true,
+        .denormals = true,
+        .memory_model = true,
         .storage8 = true,
         .storage16 = true,
         .exact_division = true,
         .f16 = gale__cpu_has("fp16"),
         .bf16 = gale__cpu_has("bf16") || gale__cpu_has("avx512bf16"),
-        .int8_dot = gale__cpu_has("dotprod") || gale__cpu_has("i8mm"),
         .matrix_units = gale__cpu_has("i8mm") || gale__cpu_has("amx"),
     };
 }

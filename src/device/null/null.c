@@ -22,6 +22,10 @@ static const gale_device_caps generous = {
     .i64 = true,
     .subgroup_ops = true,
     .capture = true,
+    .denormals = true,
+    .memory_model = true,
+    .in_place = true,
+    .dialect = "cuda",
     .storage8 = true,
     .storage16 = true,
     .exact_division = true,
@@ -133,7 +137,9 @@ static gale_status open_device(gale_device *device)
     enter();
     if (wanted_set) device->info.caps = wanted;
     leave();
-    device->info.caps.capture = true;
+    gale_device_caps *caps = &device->info.caps;
+    caps->capture = caps->in_place = true;
+    if (!caps->dialect && !caps->spirv) caps->dialect = generous.dialect;
     return GALE_OK;
 }
 

@@ -140,14 +140,16 @@ static void describe_caps(const gale__cl *cl, cl_device_id id, gale_device_caps 
     if (!caps->subgroup) caps->subgroup = 1;
     caps->f16 = has_extension(ext, "cl_khr_fp16");
     caps->f64 = number(cl, id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(cl_device_fp_config)) != 0;
-    caps->exact_division =
-        number(cl, id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(cl_device_fp_config)) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-    caps->i64 = caps->storage8 = caps->storage16 = true;
-    caps->int8_dot = has_extension(ext, "cl_khr_integer_dot_product");
+    uint64_t single = number(cl, id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(cl_device_fp_config));
+    caps->exact_division = single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+    caps->denormals = single & CL_FP_DENORM;
+    caps->i64 = caps->storage8 = caps->storage16 = caps->memory_model = caps->holds_data = true;
+    caps->dialect = "opencl";
     caps->subgroup_ops =
         caps->subgroup > 1 && has_extension(ext, "cl_khr_subgroups") && has_extension(ext, "cl_khr_subgroup_shuffle");
     caps->unified_memory = number(cl, id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)) != 0;
     caps->software = is_cpu(cl, id);
+    caps->kernels_per_module = caps->software ? 16 : 4;
     gale__free(list);
 }
 

@@ -178,14 +178,13 @@ static void describe_caps(const gale__vk *fn, gale__vk_physical *p, const proper
                       pr->v12.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     caps->nan_inf = pr->v12.shaderSignedZeroInfNanPreserveFloat32;
     caps->memory_model = f->v12.vulkanMemoryModel;
-    caps->int8_dot = f->dot.shaderIntegerDotProduct;
-    caps->float_atomics = f->atomic.shaderBufferFloat32AtomicAdd;
     const VkSubgroupFeatureFlags ops = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT |
                                        VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT;
     bool steady = p->subgroup_min == p->subgroup_max || p->subgroup_settable;
     caps->subgroup_ops = steady && (pr->v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
                          (pr->v11.subgroupSupportedOperations & ops) == ops;
-    caps->capture = true;
+    caps->capture = caps->spirv = caps->holds_data = true;
+    caps->kernels_per_module = 1;
     VkPhysicalDeviceType type = pr->base.properties.deviceType;
     caps->software = caps->exact_division =
         type == VK_PHYSICAL_DEVICE_TYPE_CPU; /* Vulkan promises 2.5 ulp, and that not everywhere */
