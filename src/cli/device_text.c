@@ -29,6 +29,7 @@ static const struct {
     F(host_functions),
     F(in_place),
     F(spirv),
+    F(products),
     F(capture),
     F(software),
 #undef F

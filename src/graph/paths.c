@@ -12,6 +12,7 @@ enum {
     HOST_FUNCTIONS = GALE__NEED_HOST_FUNCTIONS,
     KERNELS = GALE__NEED_KERNELS,
     I64 = GALE__NEED_I64,
+    PRODUCTS = GALE__NEED_PRODUCTS,
 };
 #define HOST(function)   \
     {                    \
@@ -20,6 +21,10 @@ enum {
 #define KERNELS(routine)    \
     {                       \
         .kernels = &routine \
+    }
+#define CALL(function)   \
+    {                    \
+        .call = function \
     }
 static const gale__path paths[] = {
 #define PATH(region, routine, needs, claim, run) {#region, routine, needs, claim, run},
@@ -31,7 +36,7 @@ static const gale__path paths[] = {
 static uint32_t abilities(const gale_device_caps *caps)
 {
     return (caps->host_functions ? HOST_FUNCTIONS : 0u) | (caps->dialect || caps->spirv ? KERNELS : 0u) |
-           (caps->i64 ? I64 : 0u);
+           (caps->i64 ? I64 : 0u) | (caps->products ? PRODUCTS : 0u);
 }
 
 const gale__path *gale__paths_at(int i)

@@ -34,7 +34,8 @@ typedef struct gale__claim {
 typedef enum gale__path_need {
     GALE__NEED_HOST_FUNCTIONS = 1,
     GALE__NEED_KERNELS = 2, /* builds them from text or SPIR-V */
-    GALE__NEED_I64 = 4
+    GALE__NEED_I64 = 4,
+    GALE__NEED_PRODUCTS = 8 /* a library for matrix products */
 } gale__path_need;
 
 /* One of three kinds (kernel/routines/routine.h): the member that is not NULL. */
@@ -45,6 +46,7 @@ typedef struct gale__path {
     struct {
         gale__cpu_routine *host;
         const gale__kernel_routine *kernels;
+        gale__call_routine *call;
     } run;
 } gale__path;
 

@@ -95,6 +95,21 @@ static gale_status plan_kernels(claimed *c)
     return GALE_OK;
 }
 
+/* --- Library calls. --- */
+
+static gale_status plan_call(claimed *c)
+{
+    gale__plan *plan = c->p->plan;
+    gale__call *call = NULL;
+    GALE_TRY(gale__grow((void **)&plan->calls, &plan->calls_capacity, (size_t)plan->n_calls + 1, sizeof *plan->calls));
+    GALE_TRY(c->path->run.call(plan->device, c->args, &call));
+    plan->calls[plan->n_calls++] = call;
+    if (call->workspace_bytes) GALE_TRY(gale__plan_scratch(c->p, call->workspace_bytes, &c->places[c->n_buffers]));
+    c->step.kind = GALE__STEP_CALL;
+    c->step.call = call;
+    return gale__plan_step(c->p, c->step, c->places, c->n_buffers + (call->workspace_bytes > 0));
+}
+
 /* --- Any. --- */
 
 static double bytes_of(const gale__g *g, gale__node n)
@@ -120,5 +135,6 @@ gale_status gale__plan_routine(gale__planner *p, const gale__fused *k)
     memcpy(c.args, n->attr + GALE__ROUTINE_ARGS, (size_t)(n->n_attr - GALE__ROUTINE_ARGS) * sizeof *c.args);
     memcpy(&c.step.tag.operations, &n->attr[GALE__ROUTINE_OPERATIONS], sizeof c.step.tag.operations);
     if (!(c.step.tag.op = gale__arena_strdup(&plan->arena, k->op))) return GALE_NO_MEMORY;
+    if (c.path->run.call) return plan_call(&c);
     return c.path->run.host ? plan_host(&c) : plan_kernels(&c);
 }

@@ -2,11 +2,12 @@
  *
  *   host    a function of this process over host memory, for devices that run those (kernel/cpu/routines.h)
  *   kernels launches of kernels written in IR, for any device that builds kernels
- *   call    a library's function on a stream, for devices with such a library (device/blas.h)
+ *   call    a library's function on a stream, for devices with such a library (device/call.h)
  *
  * All take `args`, a struct of the routine's own with 8-byte members only. */
 #ifndef GALE_KERNEL_ROUTINES_ROUTINE_H
 #define GALE_KERNEL_ROUTINES_ROUTINE_H
+#include "device/call.h"
 #include "kernel/cpu/routines.h"
 #include "kernel/ir.h"
 
@@ -29,6 +30,9 @@ typedef struct gale__kernel_routine {
     gale__routine_describe *describe;
     gale__routine_build *build;
 } gale__kernel_routine;
+
+/* Prepares a library's call for these arguments; its workspace is then known. */
+typedef gale_status gale__call_routine(gale_device *device, const void *args, gale__call **out);
 
 extern const gale__kernel_routine gale__suppress_kernels;
 /* Whether the kernels take such a suppression on this device, and the bytes of extra memory they need. */
