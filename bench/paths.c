@@ -112,7 +112,28 @@ static void packed_12(og *t) { og_output(t, og_packed(t, OG_INPUT(t, 12, 2048), 
 static void suppression(og *t)
 {
     gale_value out[2] = {GALE_NONE, GALE_NONE};
-    og_suppress(t, 20, 8400, 100, out);
+    og_suppress(t, 2, 20, 8400, 100, out);
+    og_output(t, out[0]);
+    og_output(t, out[1]);
+}
+
+static void product(og *t) { og_output(t, og_op2(t, "MatMul", OG_INPUT(t, 2048, 2048), OG_INPUT(t, 2048, 2048))); }
+
+static gale_value half(og *t, gale_value x)
+{
+    return og_op(t, "Cast", &x, 1, (gale_attr[]){GALE_INT("to", 10)}, 1); /* ONNX's number of FLOAT16 */
+}
+
+static void product_f16(og *t)
+{
+    gale_value a = half(t, OG_INPUT(t, 2048, 2048)), b = half(t, OG_INPUT(t, 2048, 2048));
+    og_output(t, og_op2(t, "MatMul", a, b));
+}
+
+static void suppression_one(og *t)
+{
+    gale_value out[2] = {GALE_NONE, GALE_NONE};
+    og_suppress(t, 1, 1, 300, 300, out);
     og_output(t, out[0]);
     og_output(t, out[1]);
 }
@@ -186,6 +207,9 @@ int main(int argc, char **argv)
         {"vector by 4 bits, 2048x2048", packed_1},
         {"12 rows by 4 bits, 2048x2048", packed_12},
         {"suppression 2x20x8400, 100 each", suppression},
+        {"product 2048x2048x2048 (GALE_BLAS=1)", product},
+        {"product in f16 (GALE_BLAS=1)", product_f16},
+        {"suppression 1x1x300, 300 at most", suppression_one},
     };
     gale_device_options options = GALE_DEVICE_OPTIONS;
     options.chain = argc > 1 ? argv[1] : "cpu";

@@ -3,7 +3,7 @@
  * in memory that is alive.  It checks what a driver would punish (a call without a context, freeing twice) and fails
  * where FAKE_* variables say so, so that the backend can be tested without a device: FAKE_VERSION  FAKE_INIT (code)
  * FAKE_DEVICES  FAKE_ARCH  FAKE_ALLOC_FAIL_FROM (the n-th from the start, and all later ones) FAKE_HANG (nothing ever
- * completes)  FAKE_NO_COMPILER (compiling is an error) */
+ * completes)  FAKE_NO_COMPILER (compiling is an error)  FAKE_NO_PRODUCTS (cuBLASLt has no algorithm for any product) */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -187,13 +187,21 @@ F(cuMemHostAlloc, hipHostMalloc, void **p, size_t n, unsigned flags)
 F(cuMemFreeHost, hipHostFree, void *p) { return current ? give(p) : BAD_CONTEXT; }
 
 /* ---- work: done at once, or kept while its stream captures ---- */
+typedef struct layout {
+    int type;
+    uint64_t rows, columns;
+    int64_t pitch, stride;
+    int32_t batches;
+} layout; /* of cuBLASLt, by columns */
 typedef struct work {
-    enum { COPY, SET, ADD, LOSE, TOUCH } kind;
+    enum { COPY, SET, ADD, LOSE, TOUCH, PRODUCT } kind;
     char *to;
     const char *from, *other;
     size_t size, unit;
     uint32_t value;
     uint64_t pointers[64]; /* TOUCH: `size` of them */
+    layout layout[3];      /* PRODUCT: of from, other and to */
+    int turned[2];
 } work;
 typedef struct graph {
     work items[256];
@@ -207,8 +215,38 @@ typedef struct event {
     double time_ms;
 } event;
 
+static float element(const layout *l, const char *data, int64_t batch, uint64_t row, uint64_t column)
+{
+    int64_t at = batch * l->stride + (int64_t)column * l->pitch + (int64_t)row;
+    float v;
+    if (!l->type) return ((const float *)data)[at];
+    uint32_t bits = (uint32_t)((const uint16_t *)data)[at] << 16;
+    return memcpy(&v, &bits, sizeof v), v;
+}
+
+/* f32, or bf16 cut off. */
+static void multiply(const work *w)
+{
+    const layout *a = &w->layout[0], *b = &w->layout[1], *d = &w->layout[2];
+    uint64_t depth = w->turned[0] ? a->rows : a->columns;
+    for (int64_t i = 0; i < d->batches; i++)
+        for (uint64_t c = 0; c < d->columns; c++)
+            for (uint64_t r = 0; r < d->rows; r++) {
+                float sum = 0;
+                for (uint64_t k = 0; k < depth; k++)
+                    sum += element(a, w->from, i, w->turned[0] ? k : r, w->turned[0] ? r : k) *
+                           element(b, w->other, i, w->turned[1] ? c : k, w->turned[1] ? k : c);
+                int64_t at = i * d->stride + (int64_t)c * d->pitch + (int64_t)r;
+                uint32_t bits;
+                memcpy(&bits, &sum, sizeof bits);
+                if (d->type) ((uint16_t *)w->to)[at] = (uint16_t)(bits >> 16);
+                else ((float *)w->to)[at] = sum;
+            }
+}
+
 static int run(const work *w)
 {
+    if (w->kind == PRODUCT) multiply(w);
     if (w->kind == TOUCH)
         for (size_t i = 0; i < w->size; i++)
             if (!is_alive(w->pointers[i])) lost = 1;
@@ -458,4 +496,102 @@ F(nvrtcGetProgramLogSize, hiprtcGetProgramLogSize, void *p, size_t *n)
 F(nvrtcGetProgramLog, hiprtcGetProgramLog, void *p, char *s) { return strcpy(s, ((program *)p)->log), 0; }
 F(nvrtcGetCUBINSize, hiprtcGetCodeSize, void *p, size_t *n) { return *n = strlen(((program *)p)->text) + 1, 0; }
 F(nvrtcGetCUBIN, hiprtcGetCode, void *p, char *s) { return strcpy(s, ((program *)p)->text), 0; }
+#endif
+
+/* ---- cuBLASLt: what it is told is checked, and products are real ---- */
+#if !defined(FAKE_HIP) && !defined(FAKE_WITHOUT_COMPILER)
+typedef struct product {
+    int compute, turned[2];
+} product;
+typedef struct wish {
+    uint64_t workspace;
+    uint32_t reductions, alignment;
+} wish;
+typedef struct choice {
+    uint64_t algorithm[8];
+    size_t workspace;
+    int state;
+    float waves;
+    int reserved[4];
+} choice;
+enum { BLAS_INVALID = 7, BLAS_WORKSPACE = 4096 };
+
+F(cublasLtCreate, x, void **handle) { return current ? make(handle, 1) : BLAS_INVALID; }
+F(cublasLtDestroy, x, void *handle) { return drop(handle); }
+F(cublasLtMatmulDescCreate, x, void **p, int compute, int scale)
+{
+    int code = scale ? BLAS_INVALID : make(p, sizeof(product));
+    if (!code) *(product *)*p = (product){compute, {0, 0}};
+    return code;
+}
+F(cublasLtMatmulDescDestroy, x, void *p) { return drop(p); }
+F(cublasLtMatmulDescSetAttribute, x, void *p, int attribute, const void *value, size_t size)
+{
+    if (attribute < 3 || attribute > 4 || size != 4) return BLAS_INVALID;
+    return memcpy(&((product *)p)->turned[attribute - 3], value, size), OK;
+}
+F(cublasLtMatrixLayoutCreate, x, void **l, int type, uint64_t rows, uint64_t columns, int64_t pitch)
+{
+    int code = (int64_t)rows > pitch ? BLAS_INVALID : make(l, sizeof(layout));
+    if (!code) *(layout *)*l = (layout){type, rows, columns, pitch, 0, 1};
+    return code;
+}
+F(cublasLtMatrixLayoutDestroy, x, void *l) { return drop(l); }
+F(cublasLtMatrixLayoutSetAttribute, x, void *l, int attribute, const void *value, size_t size)
+{
+    layout *at = l;
+    if (attribute == 5 && size == 4) return memcpy(&at->batches, value, size), OK;
+    if (attribute == 6 && size == 8) return memcpy(&at->stride, value, size), OK;
+    return BLAS_INVALID;
+}
+F(cublasLtMatmulPreferenceCreate, x, void **w)
+{
+    int code = make(w, sizeof(wish));
+    if (!code) *(wish *)*w = (wish){0, 7, 256};
+    return code;
+}
+F(cublasLtMatmulPreferenceDestroy, x, void *w) { return drop(w); }
+F(cublasLtMatmulPreferenceSetAttribute, x, void *w, int attribute, const void *value, size_t size)
+{
+    wish *at = w;
+    if (attribute == 1 && size == 8) return memcpy(&at->workspace, value, size), OK;
+    if (attribute == 3 && size == 4) return memcpy(&at->reductions, value, size), OK;
+    if (attribute >= 5 && attribute <= 8 && size == 4) return memcpy(&at->alignment, value, size), OK;
+    return BLAS_INVALID;
+}
+F(cublasLtMatmulAlgoGetHeuristic, x, void *handle, void *p, void *a, void *b, void *c, void *d, void *w, int wanted,
+    choice *out, int *found)
+{
+    const layout *first = a, *second = b, *to = d;
+    const product *how = p;
+    const wish *want = w;
+    *found = 0;
+    if (!handle || c != d || wanted < 1 || first->batches != to->batches || second->batches != to->batches)
+        return BLAS_INVALID;
+    if (first->type != to->type || second->type != to->type) return BLAS_INVALID;
+    if (setting("FAKE_NO_PRODUCTS", 0)) return 15;
+    uint64_t rows = how->turned[0] ? first->columns : first->rows,
+             depth = how->turned[0] ? first->rows : first->columns;
+    uint64_t depth_b = how->turned[1] ? second->columns : second->rows,
+             columns = how->turned[1] ? second->rows : second->columns;
+    if (rows != to->rows || columns != to->columns || depth != depth_b) return BLAS_INVALID;
+    /* f32 is multiplied as it is, sums have an order, and memory is as aligned as is said. */
+    if (how->compute != (to->type ? 68 : 69) || want->reductions != 2 || want->alignment != 16) return BLAS_INVALID;
+    *out = (choice){{0x5eed}, BLAS_WORKSPACE, 0, 1, {0}};
+    return *found = want->workspace >= BLAS_WORKSPACE, OK;
+}
+F(cublasLtMatmul, x, void *handle, void *p, const void *alpha, uint64_t a, void *la, uint64_t b, void *lb,
+    const void *beta, uint64_t c, void *lc, uint64_t d, void *ld, const uint64_t *algorithm, uint64_t workspace,
+    size_t size, void *s)
+{
+    const product *how = p;
+    if (!handle || *(const float *)alpha != 1 || *(const float *)beta != 0 || c != d || lc != ld) return BLAS_INVALID;
+    if (*algorithm != 0x5eed || size < BLAS_WORKSPACE || !workspace || !is_alive(workspace)) return BLAS_INVALID;
+    if (a % 16 || b % 16 || d % 16 || !is_alive(a) || !is_alive(b) || !is_alive(d)) return BLAS_INVALID;
+    work w = {.kind = PRODUCT, .to = P(d), .from = P(a), .other = P(b), .turned = {how->turned[0], how->turned[1]}};
+    memcpy(&w.layout[0], la, sizeof(layout));
+    memcpy(&w.layout[1], lb, sizeof(layout));
+    memcpy(&w.layout[2], ld, sizeof(layout));
+    return send(s, w);
+}
 #endif

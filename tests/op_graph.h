@@ -103,9 +103,10 @@ static inline gale_value og_packed(og *t, gale_value x, int64_t n, int64_t k, in
 }
 
 /* The best of s boxes for each of c classes, and how many rows that is. */
-static inline void og_suppress(og *t, int64_t c, int64_t s, int64_t most, gale_value out[2])
+/* n batches of c classes and s boxes. */
+static inline void og_suppress(og *t, int64_t n, int64_t c, int64_t s, int64_t most, gale_value out[2])
 {
-    const int64_t boxes[3] = {2, s, 4}, scores[3] = {2, c, s};
+    const int64_t boxes[3] = {n, s, 4}, scores[3] = {n, c, s};
     gale_value in[5] = {
         og_input(t, 3, boxes), og_input(t, 3, scores), og_ints(t, 1, &most), og_number(t, 0.2f), og_number(t, 0.1f)};
     if (t->status == GALE_OK) t->status = gale_graph_op(t->graph, "NonMaxSuppressionPadded", in, 5, NULL, 0, out, 2);

@@ -731,7 +731,16 @@ TEST(packed_weights)
 static void suppressed(og *t)
 {
     gale_value out[2] = {GALE_NONE, GALE_NONE};
-    og_suppress(t, 3, 40, 7, out);
+    og_suppress(t, 2, 3, 40, 7, out);
+    for (int i = 0; i < 2; i++) as_floats(t, out[i]);
+}
+
+static int64_t suppress_shape[4];
+static void suppressed_as(og *t)
+{
+    const int64_t *s = suppress_shape;
+    gale_value out[2] = {GALE_NONE, GALE_NONE};
+    og_suppress(t, s[0], s[1], s[2], s[3], out);
     for (int i = 0; i < 2; i++) as_floats(t, out[i]);
 }
 
@@ -759,6 +768,44 @@ static void softmax_columns(og *t) { og_output(t, og_softmax(t, OG_INPUT(t, 8, 9
 static void dense_conv(og *t)
 {
     og_output(t, og_conv(t, OG_INPUT(t, 1, 4, 9, 9), OG_INPUT(t, 4, 4, 3, 3), GALE_NONE, 1, 1, 1));
+}
+
+/* On `device`: one kernel for one class, two for several, the rest writes the outputs. */
+static void check_suppression(const char *provider, const int64_t *shape)
+{
+    og t;
+    result want = {0}, have = {0};
+    memcpy(suppress_shape, shape, sizeof suppress_shape);
+    bool alone = shape[0] * shape[1] == 1;
+    og_begin(&t);
+    suppressed_as(&t);
+    bool ok = CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && run_reference(&t, &want) &&
+              run_with(&t, NULL, &have) && CHECK_EQ(difference(&want, &have), 0) &&
+              CHECK_EQ(routines_of(suppressed_as, NULL, "work-group"), 1) && CHECK(have.kernels <= (alone ? 3 : 4));
+    if (!ok)
+        printf("  %s: %d classes, %d boxes: %d kernels\n", provider, (int)(shape[0] * shape[1]), (int)shape[2],
+            have.kernels);
+    result_free(&want), result_free(&have);
+    og_end(&t);
+}
+
+TEST(suppression_is_a_kernel)
+{
+    static const int64_t shapes[][4] = {{1, 1, 300, 300}, {1, 1, 7, 3}, {1, 1, 1, 1}, {2, 3, 40, 7}, {1, 5, 600, 20}};
+    static const char *const providers[] = {"opencl", "vulkan", "cuda", "hip"};
+    gale_device *cpu = device;
+    for (size_t i = 0; i < sizeof providers / sizeof *providers; i++) {
+        gale_device_options options = GALE_DEVICE_OPTIONS;
+        options.chain = providers[i];
+        options.strict = true;
+        if (gale_device_open(&options, &device) != GALE_OK) {
+            printf("SKIP suppression on %s: %s\n", providers[i], gale_error());
+            continue;
+        }
+        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) check_suppression(providers[i], shapes[k]);
+        gale_device_close(&device);
+    }
+    device = cpu;
 }
 
 TEST(rows_claim_what_is_theirs)
@@ -1040,6 +1087,7 @@ int main(int argc, char **argv)
         ROW(short_rows),
         ROW(packed_weights),
         ROW(rows_claim_what_is_theirs),
+        ROW(suppression_is_a_kernel),
         ROW(quantised_operators_are_named),
         ROW(networks_have_fixed_kernels),
         ROW(reports_name_regions_and_routines),

@@ -2,6 +2,7 @@
 #include "ir_run.h"
 #include "kernel/cpu/special.h"
 #include "kernel/kernels.h"
+#include "kernel/routines/routine.h"
 #include "kernel/special.h"
 #include "nest_random.h"
 
@@ -190,6 +191,44 @@ TEST(too_large)
     CHECK_OK(gale__special_sort(&job, &ir_full_caps, GALE_F32, 0, 5, false));
     CHECK_EQ(job.n_launches, 0);
 }
+/* Kernels of fast paths: what is printed for a device with everything is valid in every language. */
+static void check_routine(const gale__kernel_routine *routine, const void *args, int launches)
+{
+    gale__routine_launch l;
+    int n = 0;
+    for (; routine->describe(args, &ir_full_caps, n, &l); n++) {
+        gale__ir ir;
+        gale__str text = {0};
+        gale__words words = {0};
+        const gale__ir *list = &ir;
+        gale__ir_init(&ir, l.key);
+        ir.n_pointers = l.n_refs;
+        ir.n_words = l.n_words;
+        routine->build(args, &ir_full_caps, n, &ir);
+        if (CHECK_OK(gale__ir_validate(&ir))) {
+            if (CHECK_OK(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &ir_full_caps, &text)))
+                ir_nvrtc(text.text, ir.name);
+            if (CHECK_OK(gale__ir_print_spirv(&ir, &ir_full_caps, &words))) ir_spirv_val(&words, ir.name);
+        }
+        gale__str_finish(&text);
+        gale__words_finish(&words);
+        gale__ir_finish(&ir);
+    }
+    CHECK_EQ(n, launches);
+}
+
+TEST(routines)
+{
+    gale__suppress one = {.batches = 1, .classes = 1, .boxes = 300, .most = 300, .overlap = 1, .least = 1}, some = one;
+    some.classes = 20, some.centre = 1, some.least = 0, some.boxes = 8400;
+    check_routine(&gale__suppress_kernels, &one, 1);
+    check_routine(&gale__suppress_kernels, &some, 2);
+    uint64_t bytes = 0;
+    gale_device_caps caps = ir_full_caps;
+    CHECK(gale__suppress_fits(&some, &caps, &bytes) && bytes == 4 * (20 * 8400 + 20 * 300 + 20));
+    caps.loop_max = 1000; /* a driver that leaves long loops would give wrong boxes */
+    CHECK(!gale__suppress_fits(&some, &caps, &bytes));
+}
 TEST(close) { ir_close_devices(); }
 
-TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(too_large), ROW(close))
+TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(too_large), ROW(routines), ROW(close))

@@ -39,6 +39,7 @@ typedef struct gale_device_caps {
     bool in_place;          /* work runs at the call, on the caller's thread: host memory is used where it lies */
     bool holds_data;        /* what is written can be read back; the null device runs nothing and keeps nothing */
     uint32_t kernels_per_module; /* kernels best compiled together, where a compiler is slow to start; 0: one */
+    bool products;               /* a vendor's library multiplies matrices here (GALE_BLAS) */
     bool f16, f64, i64, bf16, matrix_units, unified_memory, subgroup_ops, capture;
     bool denormals;           /* f32 denormals are kept (SPIR-V: when a kernel asks) */
     bool nan_inf;             /* SPIR-V: NaN and infinities are honoured when a kernel asks */

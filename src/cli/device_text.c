@@ -31,6 +31,7 @@ static const struct {
     F(host_functions),
     F(in_place),
     F(spirv),
+    F(products),
     F(capture),
     F(software),
 #undef F

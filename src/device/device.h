@@ -9,6 +9,8 @@
 #include "gale/device.h"
 
 typedef struct gale__backend gale__backend;
+typedef struct gale__call gale__call; /* call.h */
+struct gale__matrix_product;
 
 /* A block of driver memory. */
 typedef struct gale__mem {
@@ -148,6 +150,11 @@ struct gale__backend {
     gale_status (*capture_replay)(gale_stream *stream, gale_capture *capture);
     void (*capture_destroy)(gale_capture *capture);
     gale_status (*sync)(gale_stream *stream); /* GALE_TIMEOUT after GALE_WATCHDOG_S, GALE_DEVICE_LOST */
+    /* Library calls (call.h), for devices with caps.products; the others leave these NULL.  product fills impl and
+     * workspace_bytes; refs are the result, the factors and the workspace. */
+    gale_status (*product)(gale_device *device, const struct gale__matrix_product *product, gale__call *call);
+    gale_status (*call_run)(gale_stream *stream, gale__call *call, const gale__ref *refs);
+    void (*call_destroy)(gale__call *call);
     gale_status (*memory_info)(gale_device *device, uint64_t *total, uint64_t *free_bytes); /* may be NULL */
 };
 /* Those that are built stand in backends.def. */

@@ -36,10 +36,10 @@ static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int 
 
 bool gale__claim_attention(gale__claim *c)
 {
-    gale__cpu_attention *a = &c->args.attention;
+    gale__cpu_attention *a = gale__claim_args(c, sizeof *a);
     gale__pnode out = gale__claim_node(c, c->out), q = gale__claim_node(c, c->in[0]), v = gale__claim_node(c, c->in[2]);
     int n_lead = out.rank - 2;
-    if (!c->node->n_body) return false; /* the operator of that name has inputs of its own */
+    if (!a || !c->node->n_body) return false; /* the operator of that name has inputs of its own */
     if (out.type != GALE_F32 || n_lead < 0 || n_lead > GALE__CPU_LEAD || q.rank != out.rank || v.rank != out.rank)
         return false;
     *a = (gale__cpu_attention){
@@ -63,6 +63,5 @@ bool gale__claim_attention(gale__claim *c)
     if (a->hides && !view_operand(c, hide, out.dims, n_lead, a->m, a->n, false, GALE_BOOL, &a->hide)) return false;
     c->scratch_bytes = gale__cpu_attention_scratch(a);
     c->operations = 2.0 * (double)gale__g_elements(c->g, c->out) / (double)a->c * (double)a->n * (double)(a->d + a->c);
-    GALE__CLAIM_ARGS(c, attention);
     return c->scratch_bytes <= SCRATCH_MAX;
 }

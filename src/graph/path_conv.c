@@ -24,10 +24,10 @@ static void read_ints(const gale__claim *c, const char *name, int n, int64_t fal
 
 bool gale__claim_depthwise(gale__claim *c)
 {
-    gale__cpu_depthwise *a = &c->args.depthwise;
+    gale__cpu_depthwise *a = gale__claim_args(c, sizeof *a);
     gale__pnode x = gale__claim_node(c, c->in[0]), w = gale__claim_node(c, c->in[1]), out = gale__claim_node(c, c->out);
     const gale_attr *automatic = find(c, "auto_pad");
-    if (x.type != GALE_F32 || w.type != GALE_F32 || x.rank != 4 || w.dims[1] != 1) return false;
+    if (!a || x.type != GALE_F32 || w.type != GALE_F32 || x.rank != 4 || w.dims[1] != 1) return false;
     if ((int64_t)gale__claim_attr(c, "group", 1) != x.dims[1] || (automatic && strcmp(automatic->s, "NOTSET")))
         return false;
     *a = (gale__cpu_depthwise){.n = x.dims[0],
@@ -51,16 +51,15 @@ bool gale__claim_depthwise(gale__claim *c)
     if (a->biased) gale__claim_operand(c, c->in[2]);
     c->scratch_bytes = gale__cpu_depthwise_scratch(a);
     c->operations = 2.0 * (double)gale__g_elements(c->g, c->out) * (double)(a->rows * a->columns);
-    GALE__CLAIM_ARGS(c, depthwise);
     return true;
 }
 
 bool gale__claim_pool(gale__claim *c)
 {
-    gale__cpu_depthwise *a = &c->args.depthwise;
+    gale__cpu_depthwise *a = gale__claim_args(c, sizeof *a);
     gale__pnode x = gale__claim_node(c, c->in[0]), out = gale__claim_node(c, c->out);
     int64_t kernel[2];
-    if (x.type != GALE_F32 || x.rank != 4) return false;
+    if (!a || x.type != GALE_F32 || x.rank != 4) return false;
     read_ints(c, "kernel_shape", 2, 1, kernel);
     *a = (gale__cpu_depthwise){.n = x.dims[0],
         .channels = x.dims[1],
@@ -80,6 +79,5 @@ bool gale__claim_pool(gale__claim *c)
     gale__claim_operand(c, c->in[0]);
     c->scratch_bytes = gale__cpu_depthwise_scratch(a);
     c->operations = (double)gale__g_elements(c->g, c->out) * (double)(a->rows * a->columns);
-    GALE__CLAIM_ARGS(c, depthwise);
     return true;
 }

@@ -17,8 +17,9 @@ static bool take(gale__claim *c, int i, gale_type type, int64_t elements, int64_
 
 bool gale__claim_packed(gale__claim *c)
 {
-    gale__cpu_packed *a = &c->args.packed;
+    gale__cpu_packed *a = gale__claim_args(c, sizeof *a);
     gale__pnode x = gale__claim_node(c, c->in[0]);
+    if (!a) return false;
     *a = (gale__cpu_packed){.n = (int64_t)gale__claim_attr(c, "N", 0),
         .k = (int64_t)gale__claim_attr(c, "K", 0),
         .bits = (int64_t)gale__claim_attr(c, "bits", 4),
@@ -36,7 +37,6 @@ bool gale__claim_packed(gale__claim *c)
         !take(c, 5, GALE_F32, a->n, &a->biased))
         return false;
     if (a->zeros) a->zeros = bytes ? 1 : 2;
-    GALE__CLAIM_ARGS(c, packed);
     c->scratch_bytes = gale__cpu_packed_scratch(a);
     c->operations = 2.0 * (double)(a->m * a->n) * (double)a->k;
     return true;

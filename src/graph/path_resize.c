@@ -7,10 +7,10 @@ bool gale__claim_resize(gale__claim *c);
 
 bool gale__claim_resize(gale__claim *c)
 {
-    gale__cpu_resize *a = &c->args.resize;
+    gale__cpu_resize *a = gale__claim_args(c, sizeof *a);
     gale__pnode x = gale__claim_node(c, c->in[0]), out = gale__claim_node(c, c->out),
                 y_taps = gale__claim_node(c, c->in[1]), x_taps = gale__claim_node(c, c->in[3]);
-    if (x.type != GALE_F32 || out.type != GALE_F32 || x.rank < 2 || y_taps.dims[1] > TAPS_MAX) return false;
+    if (!a || x.type != GALE_F32 || out.type != GALE_F32 || x.rank < 2 || y_taps.dims[1] > TAPS_MAX) return false;
     *a = (gale__cpu_resize){.planes = 1,
         .height = x.dims[x.rank - 2],
         .width = x.dims[x.rank - 1],
@@ -22,6 +22,5 @@ bool gale__claim_resize(gale__claim *c)
     for (int i = 0; i < 5; i++) gale__claim_operand(c, c->in[i]);
     c->scratch_bytes = gale__cpu_resize_scratch(a);
     c->operations = 2.0 * (double)gale__g_elements(c->g, c->out) * (double)(a->taps_y + a->taps_x);
-    GALE__CLAIM_ARGS(c, resize);
     return true;
 }

@@ -1,21 +1,43 @@
-/* The table of fast paths, what claims share, and the steps that a claimed region becomes. */
+/* The table of fast paths, and what claims share.  plan_routine.c makes steps of what was claimed. */
 #include "graph/paths.h"
 #include "graph/build.h"
 #include "graph/map.h"
-#include "graph/planner.h"
 #include <string.h>
 
-static bool on_cpu(const gale_device *device) { return device->info.caps.host_functions; }
-
-#define PATH(region, routine, where, claim, run) bool claim(gale__claim *c);
+#define PATH(region, routine, needs, claim, run) bool claim(gale__claim *c);
 #include "graph/paths.def"
 #undef PATH
+
+enum {
+    HOST_FUNCTIONS = GALE__NEED_HOST_FUNCTIONS,
+    KERNELS = GALE__NEED_KERNELS,
+    I64 = GALE__NEED_I64,
+    PRODUCTS = GALE__NEED_PRODUCTS,
+};
+#define HOST(function)   \
+    {                    \
+        .host = function \
+    }
+#define KERNELS(routine)    \
+    {                       \
+        .kernels = &routine \
+    }
+#define CALL(function)   \
+    {                    \
+        .call = function \
+    }
 static const gale__path paths[] = {
-#define PATH(region, routine, where, claim, run) {#region, routine, where, claim, run},
+#define PATH(region, routine, needs, claim, run) {#region, routine, needs, claim, run},
 #include "graph/paths.def"
 #undef PATH
     {0},
 };
+
+static uint32_t abilities(const gale_device_caps *caps)
+{
+    return (caps->host_functions ? HOST_FUNCTIONS : 0u) | (caps->dialect || caps->spirv ? KERNELS : 0u) |
+           (caps->i64 ? I64 : 0u) | (caps->products ? PRODUCTS : 0u);
+}
 
 const gale__path *gale__paths_at(int i)
 {
@@ -45,6 +67,16 @@ double gale__claim_attr(const gale__claim *c, const char *name, double fallback)
             return a->kind == GALE_ATTR_INT ? (double)a->i : a->kind == GALE_ATTR_FLOAT ? a->f : fallback;
     }
     return fallback;
+}
+
+void *gale__claim_args(gale__claim *c, size_t bytes)
+{
+    void *args = bytes <= GALE__PATH_ARGS * sizeof(int64_t) ? gale__arena_alloc(&c->g->arena, bytes) : NULL;
+    if (!args) c->g->status = GALE_NO_MEMORY;
+    else memset(args, 0, bytes);
+    c->args = args;
+    c->n_args = (int)(bytes / sizeof(int64_t));
+    return args;
 }
 
 bool gale__claim_operand(gale__claim *c, gale__node n)
@@ -102,7 +134,7 @@ static gale__node make_routine(const gale__claim *c, int row, int64_t total)
     }
     int64_t attr[GALE__ROUTINE_ARGS + GALE__PATH_ARGS] = {row, (int64_t)c->scratch_bytes};
     memcpy(&attr[GALE__ROUTINE_OPERATIONS], &c->operations, sizeof c->operations);
-    memcpy(&attr[GALE__ROUTINE_ARGS], c->args.words, (size_t)c->n_args * sizeof *attr);
+    memcpy(&attr[GALE__ROUTINE_ARGS], c->args, (size_t)c->n_args * sizeof *attr);
     node.op = GALE__P_ROUTINE;
     node.splat = 0;
     node.imm = 0;
@@ -134,65 +166,15 @@ gale_status gale__paths_claim(
     gale__g *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out)
 {
     if (out[0] < 0 || gale__g_at(g, out[0])->op == GALE__P_CONST || gale__g_elements(g, out[0]) == 0) return GALE_OK;
-    for (int i = node->path; paths[i].region; i++) {
-        if (strcmp(paths[i].region, node->name) || !paths[i].here(device)) continue;
+    uint32_t have = abilities(&device->info.caps);
+    for (int i = node->path; paths[i].region && g->status == GALE_OK; i++) {
+        if (strcmp(paths[i].region, node->name) || (paths[i].needs & ~have)) continue;
         gale__claim c = {
             .g = g, .device = device, .node = node, .in = in, .n_in = node->n_in, .out = out[0], .n_out = node->n_out};
         if (!paths[i].claim(&c)) continue;
         if (c.together) take_apart(&c, i, out);
         else out[0] = make_routine(&c, i, 0);
-        return g->status;
+        break;
     }
-    return GALE_OK;
-}
-
-/* --- Steps. --- */
-
-typedef struct routine {
-    gale__cpu_routine *run;
-    size_t scratch_bytes;
-    int n_buffers;
-    int64_t args[GALE__PATH_ARGS];
-} routine;
-
-static void run_on_host(void *user, const gale__launch *l)
-{
-    const routine *r = user;
-    void *pointers[GALE__PATH_OPERANDS + 2];
-    for (int i = 0; i < l->n_refs; i++) pointers[i] = (char *)(uintptr_t)l->refs[i].mem->address + l->refs[i].offset;
-    r->run(r->args, pointers,
-        (gale__cpu_scratch_space){r->scratch_bytes ? pointers[r->n_buffers] : NULL, r->scratch_bytes});
-}
-
-static double bytes_of(const gale__g *g, gale__node n)
-{
-    return (double)gale__g_elements(g, n) * (double)gale_type_size((gale_type)gale__g_at(g, n)->type);
-}
-
-gale_status gale__plan_routine(gale__planner *p, const gale__fused *k)
-{
-    gale__plan *plan = p->plan;
-    const gale__pnode *n = gale__g_at(&plan->g, k->root);
-    const gale__path *path = &paths[n->attr[GALE__ROUTINE_ROW]];
-    routine r = {.run = path->run, .scratch_bytes = (size_t)n->attr[GALE__ROUTINE_SCRATCH], .n_buffers = 1 + n->n_in};
-    gale__place refs[GALE__PATH_OPERANDS + 2] = {gale__plan_place(p, k->root)};
-    gale__step step = {.kind = GALE__STEP_LAUNCH,
-        .routine = true,
-        .once = n->invariant,
-        .groups = {1, 1, 1},
-        .tag = {.name = path->routine, .bytes = bytes_of(&plan->g, k->root)}};
-    for (int i = 0; i < n->n_in; i++) {
-        refs[1 + i] = gale__plan_place(p, n->in[i]);
-        step.tag.bytes += bytes_of(&plan->g, n->in[i]);
-    }
-    if (r.scratch_bytes)
-        GALE_TRY(gale__plan_scratch(p, r.scratch_bytes * (uint64_t)gale__parallel_width(), &refs[r.n_buffers]));
-    memcpy(r.args, n->attr + GALE__ROUTINE_ARGS, (size_t)(n->n_attr - GALE__ROUTINE_ARGS) * sizeof *r.args);
-    memcpy(&step.tag.operations, &n->attr[GALE__ROUTINE_OPERATIONS], sizeof step.tag.operations);
-    if (!(step.tag.op = gale__arena_strdup(&plan->arena, k->op))) return GALE_NO_MEMORY;
-    gale__runnable *run = &plan->runnables[plan->n_runnables];
-    GALE_TRY(gale__runnable_host(plan->device, run_on_host, &r, sizeof r, path->routine, run));
-    plan->n_runnables++;
-    step.kernel = run->kernel;
-    return gale__plan_step(p, step, refs, r.n_buffers + (r.scratch_bytes > 0));
+    return g->status;
 }

@@ -1,13 +1,14 @@
 /* Fast paths: routines that do a whole region better than what fusion makes of it.
  *
- * paths.def is the table.  While an operator graph is lowered, each region whose name is in the table is offered to its
- * rows; the first that claims it makes one ROUTINE of it, and what was lowered is left to nobody.  What no row claims
- * is fused as ever, so a row may be removed and everything still works. */
+ * paths.def is the table.  While an operator graph is lowered, each region whose name is in the table is offered to
+ * those of its rows whose needs the device meets; the first that claims it makes one ROUTINE of it, and what was
+ * lowered is left to nobody.  What no row claims is fused as ever, so a row may be removed and everything still works.
+ */
 #ifndef GALE_GRAPH_PATHS_H
 #define GALE_GRAPH_PATHS_H
 #include "device/device.h"
 #include "graph/opgraph.h"
-#include "kernel/cpu/routines.h"
+#include "kernel/routines/routine.h"
 
 enum { GALE__PATH_OPERANDS = 6, GALE__PATH_ARGS = 64 };
 
@@ -23,26 +24,30 @@ typedef struct gale__claim {
     bool together;  /* set by the row: the routine gives all results, of one type, one after another; else the first */
     gale__node operand[GALE__PATH_OPERANDS];
     int n_operands; /* read by the routine; each comes to lie in memory, dense */
-    union {
-        int64_t words[GALE__PATH_ARGS];
-        gale__cpu_attention attention;
-        gale__cpu_depthwise depthwise;
-        gale__cpu_resize resize;
-        gale__cpu_rows rows;
-        gale__cpu_packed packed;
-        gale__cpu_suppress suppress;
-    } args;
+    const void *args;
     int n_args;             /* words */
-    uint64_t scratch_bytes; /* for each worker */
+    uint64_t scratch_bytes; /* host functions: for each worker */
     double operations;
 } gale__claim;
-#define GALE__CLAIM_ARGS(c, member) ((c)->n_args = (int)(sizeof(c)->args.member / sizeof(int64_t)))
 
+/* What a row needs of a device, from its capabilities. */
+typedef enum gale__path_need {
+    GALE__NEED_HOST_FUNCTIONS = 1,
+    GALE__NEED_KERNELS = 2, /* builds them from text or SPIR-V */
+    GALE__NEED_I64 = 4,
+    GALE__NEED_PRODUCTS = 8 /* a library for matrix products */
+} gale__path_need;
+
+/* One of three kinds (kernel/routines/routine.h): the member that is not NULL. */
 typedef struct gale__path {
     const char *region, *routine;
-    bool (*here)(const gale_device *device);
+    uint32_t needs;
     bool (*claim)(gale__claim *c); /* false: not this one */
-    gale__cpu_routine *run;
+    struct {
+        gale__cpu_routine *host;
+        const gale__kernel_routine *kernels;
+        gale__call_routine *call;
+    } run;
 } gale__path;
 
 /* The first row for regions of this name; -1: none. */
@@ -56,6 +61,8 @@ gale_status gale__paths_claim(
 /* For claim functions. */
 gale__pnode gale__claim_node(const gale__claim *c, gale__node n); /* rank 0 for NIL */
 double gale__claim_attr(const gale__claim *c, const char *name, double fallback);
+/* Room for the routine's arguments, a struct of 8-byte members, cleared; NULL (and c->g->status) without memory. */
+void *gale__claim_args(gale__claim *c, size_t bytes);
 /* How n lies in the memory of another node, views between them being seen through: that node is *base, n's axis d moves
  * by stride[d]. */
 void gale__claim_view(const gale__claim *c, gale__node n, gale__node *base, int64_t *stride, int64_t *offset);

@@ -345,7 +345,7 @@ static void predict(gale__plan *plan)
     for (int i = 0; i < plan->n_steps; i++) {
         const gale__step *s = &plan->steps[i];
         if (s->once) continue;
-        plan->kernels += s->kind == GALE__STEP_LAUNCH;
+        plan->kernels += s->kind != GALE__STEP_COPY;
         plan->bytes += s->tag.bytes;
         plan->operations += s->tag.operations;
         plan->predicted_us += gale__ceiling_us(c, s->tag.bytes, s->tag.operations);
@@ -420,7 +420,9 @@ void gale__plan_destroy(gale__plan **plan)
     gale__plan *p = *plan;
     *plan = NULL;
     for (int i = 0; i < p->n_runnables; i++) gale__runnable_finish(&p->runnables[i]);
+    for (int i = 0; i < p->n_calls; i++) gale__call_destroy(&p->calls[i]);
     for (int i = 0; i < p->n_bodies; i++) gale__plan_destroy(&p->bodies[i]);
+    gale__free(p->calls);
     gale__free(p->bodies);
     gale__free(p->steps);
     gale__free(p->slabs);

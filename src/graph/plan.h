@@ -5,6 +5,7 @@
  * memory. */
 #ifndef GALE_GRAPH_PLAN_H
 #define GALE_GRAPH_PLAN_H
+#include "device/call.h"
 #include "graph/fuse.h"
 #include "graph/weights.h"
 #include "kernel/kernels.h"
@@ -23,12 +24,13 @@ typedef struct gale__place {
     uint64_t offset;
 } gale__place; /* index: slab, weight, input or output */
 
-typedef enum gale__step_kind { GALE__STEP_LAUNCH, GALE__STEP_COPY } gale__step_kind;
+typedef enum gale__step_kind { GALE__STEP_LAUNCH, GALE__STEP_COPY, GALE__STEP_CALL } gale__step_kind;
 typedef struct gale__step {
     uint8_t kind;
     bool once;    /* belongs to the prologue */
     bool routine; /* of a fast path: tag.name says which */
     gale_kernel *kernel;
+    gale__call *call; /* CALL: the plan's, or its body's */
     uint32_t groups[3];
     const uint32_t *words;
     int n_words, n_refs;
@@ -53,6 +55,9 @@ typedef struct gale__plan {
     size_t steps_capacity;
     gale__runnable *runnables;
     int n_runnables;
+    gale__call **calls;
+    int n_calls;
+    size_t calls_capacity; /* prepared library calls, owned */
     uint64_t *slabs;
     int n_slabs; /* bytes of each work slab */
     uint64_t const_bytes;
@@ -74,7 +79,7 @@ typedef struct gale__plan {
     size_t bodies_capacity; /* of loops: they own the kernels their steps use */
     double predicted_us, bytes, operations;
     uint64_t plan_ns;
-    int kernels; /* launches, the prologue's not counted */
+    int kernels; /* launches and calls, the prologue's not counted */
 } gale__plan;
 
 /* Takes over g (finished with the plan).  memory_limit 0: the device's. */

@@ -29,6 +29,10 @@ gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const g
             GALE_TRY(gale__copy_refs(stream, refs[0], refs[1], s->size, &s->tag));
             continue;
         }
+        if (s->kind == GALE__STEP_CALL) {
+            GALE_TRY(gale__call_run(stream, s->call, refs, s->n_refs, &s->tag));
+            continue;
+        }
         gale__launch launch = {
             .n_refs = s->n_refs, .refs = refs, .n_words = s->n_words, .words = s->words, .tag = &s->tag};
         memcpy(launch.groups, s->groups, sizeof launch.groups);

@@ -1,6 +1,7 @@
 /* The backend table of CUDA and of HIP: one set of functions over whichever driver's symbols the device was opened
  * with. Handles of the driver stand in the `impl` of our objects as they are, so nothing is allocated beside them. */
 #include "device/cuda/driver.h"
+#include "device/cuda/blas.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +42,7 @@ static gale_status open_with(const gale__cu_maker *maker, gale_device *device)
     }
     device->info.caps.memory_bytes = total;
     device->info.caps.memory_free_bytes = free_bytes;
+    device->info.caps.products = gale__cu_blas_open(d);
     device->impl = d;
 done:
     if (status != GALE_OK) gale__free(d);
@@ -55,6 +57,7 @@ static void close_device(gale_device *device)
     gale__cu_device *d = of(device);
     if (!d) return;
     if (d->context && !atomic_load(&d->hung)) {
+        gale__cu_blas_close(d);
         d->api->context_set(NULL);
         d->api->context_release(d->ordinal);
     }
@@ -320,6 +323,7 @@ static void capture_destroy(gale_capture *capture)
         .event_destroy = event_destroy, .event_record = event_record, .event_wait = event_wait,               \
         .stream_wait = stream_wait, .event_elapsed = event_elapsed, .capture_begin = capture_begin,           \
         .capture_end = capture_end, .capture_replay = capture_replay, .capture_destroy = capture_destroy,     \
+        .product = gale__cu_product, .call_run = gale__cu_call_run, .call_destroy = gale__cu_call_destroy,    \
     }
 const gale__backend gale__backend_cuda = TABLE("cuda", gale__cu_probe_cuda, open_cuda);
 const gale__backend gale__backend_hip = TABLE("hip", gale__cu_probe_hip, open_hip);

@@ -1,0 +1,32 @@
+/* Work that a vendor's library does better than a kernel of ours: a call prepared once for a shape, then sent to
+ * streams like a launch.  The library is opened at run time; a capability says whether it is there (caps.products).
+ * Calls can be captured: they send work to the stream and do not wait, and their workspace is the caller's. */
+#ifndef GALE_DEVICE_CALL_H
+#define GALE_DEVICE_CALL_H
+#include "device/device.h"
+
+/* Where element (batch i, row r, column c) of a factor lies, in elements: offset + i batch + r pitch + c, or, when it
+ * is turned, with r and c exchanged. */
+typedef struct gale__factor {
+    int64_t offset, pitch, batch, turned;
+} gale__factor;
+/* d [batches, m, n] = a [batches, m, k] by b [batches, k, n], all of one type (F32, F16, BF16), sums in F32 and without
+ * any narrower product; d is dense. */
+typedef struct gale__matrix_product {
+    int64_t type, m, n, k, batches;
+    gale__factor a, b;
+} gale__matrix_product;
+
+struct gale__call {
+    gale_device *device;
+    void *impl;
+    size_t workspace_bytes;
+    int n_refs; /* result and operands; the workspace, where there is any, follows them */
+};
+
+/* GALE_UNSUPPORTED where the library has nothing for this shape.  product: a gale__matrix_product. */
+gale_status gale__call_product(gale_device *device, const void *product, gale__call **out);
+void gale__call_destroy(gale__call **call);
+gale_status gale__call_run(
+    gale_stream *stream, gale__call *call, const gale__ref *refs, int n_refs, const gale__tag *tag);
+#endif

@@ -1,0 +1,40 @@
+/* Routines behind fast paths (graph/paths.def), in three kinds:
+ *
+ *   host    a function of this process over host memory, for devices that run those (kernel/cpu/routines.h)
+ *   kernels launches of kernels written in IR, for any device that builds kernels
+ *   call    a library's function on a stream, for devices with such a library (device/call.h)
+ *
+ * All take `args`, a struct of the routine's own with 8-byte members only. */
+#ifndef GALE_KERNEL_ROUTINES_ROUTINE_H
+#define GALE_KERNEL_ROUTINES_ROUTINE_H
+#include "device/call.h"
+#include "kernel/cpu/routines.h"
+#include "kernel/ir.h"
+
+/* One launch of a routine made of kernels. */
+enum { GALE__ROUTINE_WORDS = 8, GALE__ROUTINE_REFS = 8 };
+typedef struct gale__routine_launch {
+    char key[64]; /* names the kernel's text; a C identifier too */
+    uint32_t groups[3], words[GALE__ROUTINE_WORDS];
+    int n_words, n_refs;
+    int8_t refs[GALE__ROUTINE_REFS]; /* by pointer parameter: 0 the result, then the operands; GALE__ROUTINE_SPACE */
+} gale__routine_launch;
+#define GALE__ROUTINE_SPACE (-1) /* the extra memory that the claim asked for */
+
+/* Describes launch i; false: there is none, those before were all. */
+typedef bool gale__routine_describe(const void *args, const gale_device_caps *caps, int i, gale__routine_launch *out);
+/* Appends the code of launch i to `ir`, which has its name and parameters already, and sets the group: asked for once
+ * for each key. */
+typedef void gale__routine_build(const void *args, const gale_device_caps *caps, int i, gale__ir *ir);
+typedef struct gale__kernel_routine {
+    gale__routine_describe *describe;
+    gale__routine_build *build;
+} gale__kernel_routine;
+
+/* Prepares a library's call for these arguments; its workspace is then known. */
+typedef gale_status gale__call_routine(gale_device *device, const void *args, gale__call **out);
+
+extern const gale__kernel_routine gale__suppress_kernels;
+/* Whether the kernels take such a suppression on this device, and the bytes of extra memory they need. */
+bool gale__suppress_fits(const gale__suppress *a, const gale_device_caps *caps, uint64_t *space_bytes);
+#endif
