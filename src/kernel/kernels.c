@@ -147,7 +147,7 @@ static gale_status build_module(gale_device *device, const gale__ir *const *irs,
 static gale_status kernel_of(gale_device *device, gale_module *module, const gale__ir *ir, key k, gale_kernel **out)
 {
     uint32_t block = 8u * (uint32_t)ir->n_pointers + 4u * (uint32_t)ir->n_words;
-    GALE_TRY(gale__kernel_create(module, ir->name, ir->group, block, out));
+    GALE_TRY(gale__kernel_create(module, ir->name, ir->group, block, gale__ir_launch_bytes(ir), out));
     return insert(device, k, out);
 }
 

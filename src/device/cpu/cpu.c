@@ -47,7 +47,6 @@ static void describe(gale_device_info *info)
         .f16 = gale__cpu_has("fp16"),
         .bf16 = gale__cpu_has("bf16") || gale__cpu_has("avx512bf16"),
         .int8_dot = gale__cpu_has("dotprod") || gale__cpu_has("i8mm"),
-        .matrix_units = gale__cpu_has("i8mm") || gale__cpu_has("amx"),
     };
 }
 
