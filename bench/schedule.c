@@ -90,8 +90,8 @@ static void bench_schedule(const nest_case *c, const gale__schedule *s)
     double bytes, operations;
     if (!CHECK_OK(gale__schedule_build(&c->nest, s, "k", &ir))) return;
     if (CHECK_OK(ir_build(device, &ir, ir_targets[target].dialect, &module)) &&
-        CHECK_OK(
-            gale__kernel_create(module, ir.name, ir.group, (uint32_t)(8 * ir.n_pointers + 4 * ir.n_words), &kernel))) {
+        CHECK_OK(gale__kernel_create(module, ir.name, ir.group, (uint32_t)(8 * ir.n_pointers + 4 * ir.n_words),
+            gale__ir_launch_bytes(&ir), &kernel))) {
         double us = run_kernel(c, s, kernel, &ir);
         gale__nest_cost(&c->nest, &bytes, &operations);
         printf("%-26s %-9s v%d s%-2d t%-4d r%-3d %s | %9.1f us %6.0f GB/s %4.0f %% of copy %7.0f GFLOP/s\n", c->name,

@@ -152,8 +152,8 @@ static inline gale_status ir_launch(gale_device *device, gale_module *module, co
     gale__ref refs[8];
     gale_status status;
     GALE_GO(gale_stream_create(device, &stream));
-    GALE_GO(
-        gale__kernel_create(module, ir->name, ir->group, (uint32_t)(8 * ir->n_pointers + 4 * ir->n_words), &kernel));
+    GALE_GO(gale__kernel_create(module, ir->name, ir->group, (uint32_t)(8 * ir->n_pointers + 4 * ir->n_words),
+        gale__ir_launch_bytes(ir), &kernel));
     for (int i = 0; i < ir->n_pointers; i++) {
         GALE_GO(gale_buffer_create(device, job->buffers[i].size, &buffers[i]));
         GALE_GO(gale_upload(stream, buffers[i], 0, job->buffers[i].data, job->buffers[i].size));

@@ -52,7 +52,10 @@ static const gale_device_caps nvidia = {
     .group_max = 1024,
     .groups_max = {INT32_MAX, 65535, 65535},
     .shared_bytes = 48 << 10,
+    .shared_most_bytes = 227 << 10,
     .arch = 90,
+    .n_matrix = 2,
+    .matrix = {{16, 16, 16, GALE_F16, GALE_F32}, {16, 16, 16, GALE_BF16, GALE_F32}},
     .f16 = true,
     .bf16 = true,
     .f64 = true,
@@ -112,6 +115,9 @@ TEST(kernels_are_generated)
     generate();
     printf("%zu kernels, %zu of them different\n", all.seen, all.count);
     CHECK(all.count > 300);
+    size_t matrix = 0;
+    for (size_t i = 0; i < all.count; i++) matrix += strstr(all.items[i].text, "mma.sync") != NULL;
+    CHECK(matrix >= 3);
 }
 
 /* Kernels with the same head go together into texts, since the head takes the compiler longer than most kernels. */
@@ -127,16 +133,21 @@ typedef struct job {
     _Atomic int bad;
 } job;
 
+/* Matrix units and copies beside the threads came with 8.0. */
+static bool compiles_for(const kernel_text *k, int arch) { return arch >= 80 || !strstr(k->text, "mma.sync"); }
+
 static bool joins(const pack *p, const kernel_text *k)
 {
     return p->n < PACK && p->kernels[0]->head_hash == k->head_hash;
 }
 
 /* One in `stride` of the kernels. */
-static size_t make_packs(job *j, size_t first, size_t stride)
+static size_t make_packs(job *j, int arch, size_t stride)
 {
     size_t taken = 0;
-    for (size_t i = first; i < all.count; i += stride, taken++) {
+    for (size_t i = (size_t)arch % stride; i < all.count; i += stride) {
+        if (!compiles_for(&all.items[i], arch)) continue;
+        taken++;
         size_t p = j->n_packs;
         while (p > 0 && !joins(&j->packs[p - 1], &all.items[i])) p--;
         pack *to = &j->packs[p ? p - 1 : j->n_packs++];
@@ -174,7 +185,7 @@ static void compile_for(int arch, size_t stride)
     job j = {.packs = gale__calloc(all.count + 1, sizeof(pack))};
     if (!CHECK(j.packs != NULL)) return;
     snprintf(j.target, sizeof j.target, "sm_%d", arch);
-    size_t n = make_packs(&j, (size_t)arch % stride, stride);
+    size_t n = make_packs(&j, arch, stride);
     uint64_t begin = gale__time_ns();
     gale__parallel(j.n_packs, compile_pack, &j);
     printf("%s: %zu kernels of %zu in %zu texts, %.1f s\n", j.target, n, all.count, j.n_packs,

@@ -20,6 +20,14 @@ typedef struct gale_capture gale_capture;
 typedef struct gale_module gale_module;
 typedef struct gale_kernel gale_kernel;
 
+/* A product of small matrices that the threads of a subgroup compute together in one instruction:
+ * (m x k) * (k x n) + (m x n), operands and sums of these types. */
+typedef struct gale_matrix_shape {
+    uint16_t m, n, k;
+    uint8_t operand, sum; /* gale_type */
+} gale_matrix_shape;
+#define GALE_MATRIX_SHAPES 16
+
 /* What a device can do.  Zero means "no" or "not known". */
 typedef struct gale_device_caps {
     uint64_t memory_bytes, memory_free_bytes; /* as the driver says at probe time */
@@ -31,6 +39,7 @@ typedef struct gale_device_caps {
     uint32_t loop_max;      /* iterations of all loops of a thread after which the driver silently leaves them: 65535 on
                                lavapipe; 0: none */
     uint32_t shared_bytes;  /* work-group memory */
+    uint32_t shared_most_bytes; /* what a kernel gets that asks when it is launched; 0: no more than shared_bytes */
     uint32_t push_bytes;    /* Vulkan: parameters that travel without a block */
     uint32_t arch;          /* CUDA: 90 for compute capability 9.0 */
     const char *dialect;    /* of C that it builds kernels from: "cuda", "hip", "opencl"; NULL: it takes no such text */
@@ -40,7 +49,10 @@ typedef struct gale_device_caps {
     bool holds_data;        /* what is written can be read back; the null device runs nothing and keeps nothing */
     uint32_t kernels_per_module; /* kernels best compiled together, where a compiler is slow to start; 0: one */
     bool products;               /* a vendor's library multiplies matrices here (GALE_BLAS) */
-    bool f16, f64, i64, bf16, matrix_units, unified_memory, subgroup_ops, capture;
+    uint32_t n_matrix;           /* shapes of its matrix units */
+    gale_matrix_shape matrix[GALE_MATRIX_SHAPES];
+    bool matrix_emulated; /* kernels for matrix units are written for plain threads (GALE_MATRIX=emulate) */
+    bool f16, f64, i64, bf16, unified_memory, subgroup_ops, capture;
     bool denormals;           /* f32 denormals are kept (SPIR-V: when a kernel asks) */
     bool nan_inf;             /* SPIR-V: NaN and infinities are honoured when a kernel asks */
     bool memory_model;        /* threads of a group can hand each other what lies in the device's memory */

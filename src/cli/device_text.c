@@ -17,7 +17,6 @@ static const struct {
     F(bf16),
     F(f64),
     F(i64),
-    F(matrix_units),
     F(subgroup_ops),
     F(storage8),
     F(storage16),
@@ -82,6 +81,21 @@ static void trust_text(const gale_device_info *info, gale__str *out)
     if (*state) gale__str_addf(out, "\n  setting   %s, since %s", state, w->fault);
 }
 
+/* "16x16x16 f16 -> f32": m, n and k of each shape. */
+static void shape_text(const gale_matrix_shape *shape, gale__str *out)
+{
+    gale__str_addf(out, "%ux%ux%u %s -> %s", shape->m, shape->n, shape->k, gale_type_name((gale_type)shape->operand),
+        gale_type_name((gale_type)shape->sum));
+}
+
+static void matrix_text(const gale_device_caps *caps, gale__str *out)
+{
+    for (uint32_t i = 0; i < caps->n_matrix; i++) {
+        if (i) gale__str_add(out, ", ");
+        shape_text(&caps->matrix[i], out);
+    }
+}
+
 void gale__device_describe(const gale_device_info *info, gale__str *out)
 {
     const gale_device_caps *caps = &info->caps;
@@ -95,6 +109,8 @@ void gale__device_describe(const gale_device_info *info, gale__str *out)
     limits_text(caps, out);
     gale__str_add(out, "\n  features  ");
     gale__features_text(caps, out);
+    if (caps->n_matrix) gale__str_add(out, "\n  matrix    ");
+    matrix_text(caps, out);
     gale__str_add(out, "\n  ceilings  ");
     gale__ceilings_text(&info->ceilings, out);
     trust_text(info, out);
@@ -135,10 +151,28 @@ static void json_limits(gale__json_out *j, const gale_device_caps *caps)
     gale__json_close(j, ']');
     key_u64(j, "loop_max", caps->loop_max);
     key_u64(j, "shared_bytes", caps->shared_bytes);
+    key_u64(j, "shared_most_bytes", caps->shared_most_bytes);
     key_u64(j, "push_bytes", caps->push_bytes);
     key_u64(j, "arch", caps->arch);
     key_u64(j, "kernels_per_module", caps->kernels_per_module);
     if (caps->dialect) key_text(j, "dialect", caps->dialect);
+}
+
+static void json_matrix(gale__json_out *j, const gale_device_caps *caps)
+{
+    gale__json_key(j, "matrix");
+    gale__json_array(j);
+    for (uint32_t i = 0; i < caps->n_matrix; i++) {
+        const gale_matrix_shape *shape = &caps->matrix[i];
+        gale__json_object(j);
+        key_u64(j, "m", shape->m);
+        key_u64(j, "n", shape->n);
+        key_u64(j, "k", shape->k);
+        key_text(j, "operand", gale_type_name((gale_type)shape->operand));
+        key_text(j, "sum", gale_type_name((gale_type)shape->sum));
+        gale__json_close(j, '}');
+    }
+    gale__json_close(j, ']');
 }
 
 void gale__device_json(gale__json_out *j, const gale_device_info *info)
@@ -156,6 +190,7 @@ void gale__device_json(gale__json_out *j, const gale_device_info *info)
     for (size_t i = 0; i < N_FEATURES; i++)
         if (has(&info->caps, i)) gale__json_string(j, features[i].name);
     gale__json_close(j, ']');
+    json_matrix(j, &info->caps);
     gale__json_key(j, "ceilings");
     gale__json_object(j);
     key_f64(j, "copy_gbps", info->ceilings.copy_gbps);

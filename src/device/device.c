@@ -79,6 +79,18 @@ static uint64_t pool_limit(const gale_device_options *options)
     return mb > 0 ? (uint64_t)mb << 20 : 0;
 }
 
+/* GALE_MATRIX decides whether kernels see the device's matrix units, or plain threads in their place. */
+static void choose_matrix(gale_device *device)
+{
+    const char *how = gale__env_get(GALE__ENV_MATRIX);
+    gale_device_caps *caps = &device->info.caps;
+    bool off = !strcmp(how, "off"), emulate = !strcmp(how, "emulate");
+    if (!off && !emulate && *how && strcmp(how, "auto") != 0)
+        gale__log(GALE__WARN, "GALE_MATRIX=%s is none of auto, off and emulate, and is ignored", how);
+    if (off || emulate) caps->n_matrix = 0;
+    caps->matrix_emulated = emulate && strcmp(device->backend->name, "cpu") != 0;
+}
+
 gale_status gale__device_open_one(
     const gale__backend *backend, int index, const gale_device_options *options, gale_device **out)
 {
@@ -102,6 +114,7 @@ gale_status gale__device_open_one(
         finish(device);
         return status;
     }
+    choose_matrix(device);
     gale__ceilings_load(&device->info);
     *out = device;
     return GALE_OK;

@@ -89,7 +89,8 @@ struct gale_kernel {
     void *impl;
     char entry[64];
     uint32_t group[3];
-    uint32_t block_bytes; /* Vulkan: size of the parameter block; 0: not known before the launch */
+    uint32_t block_bytes;  /* Vulkan: size of the parameter block; 0: not known before the launch */
+    uint32_t shared_bytes; /* CUDA: work-group memory that is asked for at launch; 0: what the kernel declares is all */
 };
 struct gale_stream {
     gale_device *device;
@@ -136,7 +137,8 @@ struct gale__backend {
     gale_status (*fill)(gale_stream *stream, gale__ref to, size_t size, uint64_t pattern, size_t pattern_bytes);
     gale_status (*build)(gale_device *device, const gale__source *source, gale_module *module);
     void (*unbuild)(gale_module *module);
-    gale_status (*kernel)(gale_module *module, gale_kernel *kernel); /* entry, group and block_bytes are set */
+    gale_status (*kernel)(
+        gale_module *module, gale_kernel *kernel); /* entry, group, block_bytes and shared_bytes are set */
     void (*kernel_destroy)(gale_kernel *kernel);
     gale_status (*launch)(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
     gale_status (*event_create)(gale_device *device, gale_event *event);
@@ -205,9 +207,9 @@ gale__ref gale__buffer_ref(const gale_buffer *buffer, size_t offset);
 
 /* The front: validated, profiled. */
 gale_status gale__module_build(gale_device *device, const gale__source *source, gale_module **out);
-/* gale_kernel_get with the size of the parameter block. */
-gale_status gale__kernel_create(
-    gale_module *module, const char *entry, const uint32_t group[3], uint32_t block_bytes, gale_kernel **out);
+/* gale_kernel_get with the size of the parameter block, and of the work-group memory asked for at launch. */
+gale_status gale__kernel_create(gale_module *module, const char *entry, const uint32_t group[3], uint32_t block_bytes,
+    uint32_t shared_bytes, gale_kernel **out);
 gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
 /* A copy on one device between places already checked: what plans do. */
 gale_status gale__copy_refs(gale_stream *stream, gale__ref to, gale__ref from, size_t size, const gale__tag *tag);

@@ -110,8 +110,8 @@ void gale_module_destroy(gale_module **module)
     drop(m);
 }
 
-gale_status gale__kernel_create(
-    gale_module *module, const char *entry, const uint32_t group[3], uint32_t block_bytes, gale_kernel **out)
+gale_status gale__kernel_create(gale_module *module, const char *entry, const uint32_t group[3], uint32_t block_bytes,
+    uint32_t shared_bytes, gale_kernel **out)
 {
     uint32_t most = module->device->info.caps.group_max;
     uint64_t threads = (uint64_t)group[0] * group[1] * group[2];
@@ -129,6 +129,7 @@ gale_status gale__kernel_create(
     strcpy(k->entry, entry);
     memcpy(k->group, group, sizeof k->group);
     k->block_bytes = block_bytes;
+    k->shared_bytes = shared_bytes;
     k->module = module;
     gale_status status = module->device->backend->kernel(module, k);
     if (status != GALE_OK) {
@@ -142,7 +143,7 @@ gale_status gale__kernel_create(
 
 gale_status gale_kernel_get(gale_module *module, const char *entry, const uint32_t group[3], gale_kernel **out)
 {
-    return gale__kernel_create(module, entry, group, 0, out);
+    return gale__kernel_create(module, entry, group, 0, 0, out);
 }
 
 void gale_kernel_destroy(gale_kernel **kernel)

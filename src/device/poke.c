@@ -72,7 +72,8 @@ gale_status gale__poke_create(gale_device *device, gale__poke *out)
     gale__source source = source_for(device);
     gale__poke poke = {0};
     GALE_TRY(gale__module_build(device, &source, &poke.module));
-    gale_status status = gale__kernel_create(poke.module, "gale_poke", (const uint32_t[3]){1, 1, 1}, 12, &poke.kernel);
+    gale_status status =
+        gale__kernel_create(poke.module, "gale_poke", (const uint32_t[3]){1, 1, 1}, 12, 0, &poke.kernel);
     if (status == GALE_OK) *out = poke;
     else gale__poke_finish(&poke);
     return status;

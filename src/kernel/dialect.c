@@ -91,6 +91,42 @@ const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
     CUDA_ASM("u32", "sat_u16", "u16", "cvt.rzi.u16.f32", "h") CUDA_ASM("u32", "sat_u32", "u32", "cvt.rzi.u32.f32", "r") \
     CUDA_ASM("f32", "fast_sqrt", "f32", "sqrt.approx.f32", "f")
 
+/* The four ways to load a matrix: rows of 16 or halves of 8 in the order that mma.sync wants its registers, as they lie
+ * or turned.  Sums of a thread: columns 0..7 in r[0..3], columns 8..15 in r[4..7], as mma.sync leaves them. */
+#define CUDA_MATRIX_LOAD(name, row, column, turn) \
+    "static __device__ __forceinline__ matrix " name "(const u16*p,u32 row){u32 l=threadIdx.x&31u;matrix m;\n" \
+    "asm volatile(\"ldmatrix.sync.aligned.m8n8.x4" turn ".shared.b16 {%0,%1,%2,%3},[%4];\":\"=r\"(m.x),\"=r\"(m.y),\"=r\"(m.z),\"=r\"(m.w)" \
+    ":\"r\"(shared_at(p+(" row ")*row+(" column "))));return m;}\n"
+#define CUDA_SUMS_ADD(type) \
+    "static __device__ __forceinline__ void sums_add_" type "(sums&s,const matrix&a,const matrix&b){\n" \
+    "asm(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};\":" \
+    "\"+f\"(s.r[0]),\"+f\"(s.r[1]),\"+f\"(s.r[2]),\"+f\"(s.r[3]):\"r\"(a.x),\"r\"(a.y),\"r\"(a.z),\"r\"(a.w),\"r\"(b.x),\"r\"(b.y));\n" \
+    "asm(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};\":" \
+    "\"+f\"(s.r[4]),\"+f\"(s.r[5]),\"+f\"(s.r[6]),\"+f\"(s.r[7]):\"r\"(a.x),\"r\"(a.y),\"r\"(a.z),\"r\"(a.w),\"r\"(b.z),\"r\"(b.w));}\n"
+#define CUDA_COPY(bytes, level) \
+    "static __device__ __forceinline__ void copy_" bytes "(void*to,const void*from,bool ok){asm volatile(\"cp.async." level ".shared.global [%0],[%1]," bytes ",%2;\"" \
+    "::\"r\"(shared_at(to)),\"l\"(__cvta_generic_to_global(from)),\"r\"(ok?" bytes ":0):\"memory\");}\n"
+#define CUDA_MATRIX \
+    "struct matrix{u32 x,y,z,w;};struct sums{f32 r[8];};\n" \
+    "static __device__ __forceinline__ u32 shared_at(const void*p){return (u32)__cvta_generic_to_shared(p);}\n" \
+    CUDA_MATRIX_LOAD("matrix_a", "l&15u", "l>>4<<3", "") CUDA_MATRIX_LOAD("matrix_a_turned", "(l&7u)+(l>>4<<3)", "l&8u", ".trans") \
+    CUDA_MATRIX_LOAD("matrix_b", "l&15u", "l>>4<<3", ".trans") CUDA_MATRIX_LOAD("matrix_b_turned", "(l&7u)+(l>>4<<3)", "l&8u", "") \
+    CUDA_SUMS_ADD("f16") CUDA_SUMS_ADD("bf16") \
+    "static __device__ __forceinline__ void sums_zero(sums&s){\n#pragma unroll\nfor(u32 i=0;i<8u;i++)s.r[i]=0.0f;}\n" \
+    "static __device__ __forceinline__ void sums_store(const sums&s,f32*p,u32 row){u32 l=threadIdx.x&31u;p+=(l>>2)*row+(l&3u)*2u;\n" \
+    "*(float2*)p=make_float2(s.r[0],s.r[1]);*(float2*)(p+8u*row)=make_float2(s.r[2],s.r[3]);\n" \
+    "*(float2*)(p+8)=make_float2(s.r[4],s.r[5]);*(float2*)(p+8u*row+8)=make_float2(s.r[6],s.r[7]);}\n" \
+    CUDA_COPY("4", "ca") CUDA_COPY("8", "ca") CUDA_COPY("16", "cg") \
+    "#define copy_commit() asm volatile(\"cp.async.commit_group;\":::\"memory\")\n" \
+    "#define copy_wait(n) asm volatile(\"cp.async.wait_group %0;\"::\"n\"(n):\"memory\")\n"
+
+#define CL_WIDE_TYPES(type) "typedef " type "2 __attribute__((may_alias)) " type "2_o;typedef " type "4 __attribute__((may_alias)) " type "4_o;\n"
+#define CL_WIDE \
+    CL_WIDE_TYPES("float") CL_WIDE_TYPES("int") CL_WIDE_TYPES("uint") CL_WIDE_TYPES("short") CL_WIDE_TYPES("ushort") \
+    CL_WIDE_TYPES("char") CL_WIDE_TYPES("uchar") CL_WIDE_TYPES("long") CL_WIDE_TYPES("ulong") \
+    "typedef f32 __attribute__((may_alias)) f32_o;typedef i32 __attribute__((may_alias)) i32_o;typedef u32 __attribute__((may_alias)) u32_o;\n" \
+    "typedef u16 __attribute__((may_alias)) u16_o;typedef u8 __attribute__((may_alias)) u8_o;\n"
+
 #define C_MEMORY \
     "#define LD(V,T,i,x) (*(const V*)((const T*)P.p[i]+(x)))\n" \
     "#define ST(V,T,i,x) (*(V*)((T*)P.p[i]+(x)))\n"
@@ -114,12 +150,13 @@ const gale__dialect_table gale__dialects[] = {
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n"
                     "static __device__ __forceinline__ u32 to_half(f32 f){u16 h;asm(\"cvt.rn.f16.f32 %0,%1;\":\"=h\"(h):\"f\"(f));return h;}\n",
-        .head_own = CUDA_OWN,
+        .head_own = CUDA_OWN, .head_wide = "", .head_matrix = CUDA_MATRIX,
         .head_subgroup = "static __device__ __forceinline__ u32 lane_id(){u32 r;asm(\"mov.u32 %0,%%laneid;\":\"=r\"(r));return r;}\n",
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "",
-        .shared = "__shared__ ", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .unroll = "#pragma unroll\n",
+        .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
@@ -137,11 +174,12 @@ const gale__dialect_table gale__dialects[] = {
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
                     "static __device__ __forceinline__ u32 to_half(f32 f){return __builtin_bit_cast(u16,(_Float16)f);}\n",
-        .head_subgroup = "", .head_own = "",
+        .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = "",
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "",
-        .shared = "__shared__ ", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .unroll = "#pragma unroll\n",
+        .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
@@ -157,13 +195,14 @@ const gale__dialect_table gale__dialects[] = {
         .head_f64 = "#pragma OPENCL EXTENSION cl_khr_fp64:enable\ntypedef double f64;\n",
         .head_f16 = "static inline f32 from_half(u32 h){ushort s=(ushort)h;return vload_half(0,(const half*)&s);}\n"
                     "static inline u32 to_half(f32 f){ushort s;vstore_half_rte(f,0,(half*)&s);return s;}\n",
-        .head_own = "",
+        .head_own = "", .head_wide = CL_WIDE, .head_matrix = "",
         .head_subgroup = "#pragma OPENCL EXTENSION cl_khr_subgroups:enable\n#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle:enable\n",
         .struct_pointers = "ulong offset",
         .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",
         .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",
         .pointer_base = "p$i=b$i+P.offset[$i];",
-        .shared = "__local ", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .unroll = "#pragma unroll\n",
+        .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",
+        .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .unroll = "#pragma unroll\n",
         .make_vector = "($0)",
         .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",
             [GALE_U64] = "ulong", [GALE_I8] = "char", [GALE_U8] = "uchar", [GALE_I16] = "short", [GALE_U16] = "ushort"},

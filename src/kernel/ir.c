@@ -46,6 +46,15 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(FAST_COS, VALUE, 1),
     ROW(FAST_SQRT, VALUE, 1),
     ROW(FAST_DIV, VALUE, 2),
+    ROW(COPY, EFFECT, 4),
+    ROW(COMMIT, EFFECT, 0),
+    ROW(WAIT, EFFECT, 0),
+    ROW(MATRIX_A, READ, 2),
+    ROW(MATRIX_B, READ, 2),
+    ROW(SUMS, DECLARE, 0),
+    ROW(SUMS_ZERO, EFFECT, 1),
+    ROW(SUMS_ADD, EFFECT, 3),
+    ROW(SUMS_STORE, EFFECT, 3),
 #undef ROW
 };
 
@@ -149,6 +158,50 @@ void gale__ir_store(gale__ir *ir, int pointer, gale_type mem, int width, gale__v
                          .imm = (uint64_t)pointer});
 }
 
+static gale__val pack(gale__ir *ir, int width, const gale__val *lanes)
+{
+    gale__ir_instr in = {.op = GALE__IR_PACK, .type = (uint8_t)gale__ir_type(ir, lanes[0]), .width = (uint8_t)width};
+    in.a = lanes[0], in.b = lanes[1];
+    if (width == 4) in.c = lanes[2], in.d = lanes[3];
+    return gale__ir_add(ir, in);
+}
+
+void gale__ir_get_lanes(gale__ir *ir, gale__val array, gale_type mem, int width, gale__val index, gale__val *out)
+{
+    gale__ir_instr in = {.op = GALE__IR_GET, .type = (uint8_t)gale__compute_type(mem), .a = array, .b = index};
+    if (width > 1) in.mem = (uint8_t)mem, in.width = (uint8_t)width;
+    gale__val v = gale__ir_add(ir, in);
+    out[0] = v;
+    for (int i = 0; width > 1 && i < width; i++)
+        out[i] =
+            gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = in.type, .a = v, .imm = (uint64_t)i});
+}
+
+void gale__ir_set_lanes(
+    gale__ir *ir, gale__val array, gale_type mem, int width, gale__val index, const gale__val *values)
+{
+    gale__ir_instr in = {.op = GALE__IR_SET, .type = (uint8_t)gale__compute_type(mem), .a = array, .b = index};
+    in.c = width > 1 ? pack(ir, width, values) : values[0];
+    if (width > 1) in.mem = (uint8_t)mem, in.width = (uint8_t)width;
+    gale__ir_add(ir, in);
+}
+
+#define SHARED_DECLARED (48u << 10) /* what every CUDA device lets a kernel declare */
+
+uint32_t gale__ir_shared_bytes(const gale__ir *ir)
+{
+    uint64_t sum = 0;
+    for (gale__val v = 1; v < ir->count; v++)
+        if (ir->code[v].op == GALE__IR_SHARED && !ir->code[v].a) sum += gale__ir_array_bytes(&ir->code[v]);
+    return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+}
+
+uint32_t gale__ir_launch_bytes(const gale__ir *ir)
+{
+    uint32_t bytes = gale__ir_shared_bytes(ir);
+    return bytes > SHARED_DECLARED ? bytes : 0;
+}
+
 gale_type gale__ir_type(const gale__ir *ir, gale__val v)
 {
     return v && v < ir->count ? (gale_type)ir->code[v].type : GALE_F32;
@@ -198,6 +251,11 @@ gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
         if (in->op == GALE__IR_F16_TO_F32 || in->op == GALE__IR_F32_TO_F16) needs.f16 = true;
         if (in->op >= GALE__IR_MIN_NAN && in->op <= GALE__IR_SATURATE) needs.corners = true;
         if (in->op >= GALE__IR_FAST_EXP && in->op <= GALE__IR_FAST_DIV) needs.fast = true;
+        if (in->op == GALE__IR_COPY) needs.copies = true;
+        bool element = in->op == GALE__IR_GET || in->op == GALE__IR_SET;
+        if ((element && in->width > 1) || (in->op == GALE__IR_SHARED && in->a)) needs.wide = true;
+        if (in->op == GALE__IR_MATRIX_A || in->op == GALE__IR_MATRIX_B) needs.matrix |= in->type == GALE_F16 ? 1 : 2;
+        if (in->op == GALE__IR_SUMS) needs.sums = true;
         if (in->op != GALE__IR_LOAD && in->op != GALE__IR_STORE) continue;
         int bits = gale__type_table[in->mem].bits;
         if (bits == 8) needs.mem8 = true;

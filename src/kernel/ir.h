@@ -3,7 +3,12 @@
  * A kernel is a list of instructions in program order.  Values are SSA (an instruction's index); what changes in loops
  * lives in arrays (count 1: a variable).  Values are scalars of a compute type (BOOL I32 U32 I64 U64 F32 F64) or, from
  * a vector load until EXTRACT and from PACK until a vector store, vectors of 2 or 4.  Memory holds I8 U8 I16 U16 and
- * the compute types other than BOOL; loads of 8 and 16 bits give I32/U32, stores take the low bits. */
+ * the compute types other than BOOL; loads of 8 and 16 bits give I32/U32, stores take the low bits.  So do work-group
+ * arrays.
+ *
+ * Matrix units: the `subgroup` threads of a subgroup hold matrices of 16 x 16 together, and all of them reach each of
+ * the MATRIX and SUMS instructions at once, with the same operands.  Devices without such units get the same kernel
+ * with these instructions written out for plain threads (ir_matrix.c). */
 #ifndef GALE_KERNEL_IR_H
 #define GALE_KERNEL_IR_H
 #include "base/str.h"
@@ -39,10 +44,12 @@ typedef enum gale__ir_op {
     GALE__IR_STORE,   /* a: element index; b: value; as above */
     GALE__IR_EXTRACT, /* a: vector; imm: lane */
     GALE__IR_PACK,    /* a, b (, c, d): scalars of one type -> vector */
-    GALE__IR_SHARED,  /* declares a work-group array: imm elements of `type`; result names the array */
+    GALE__IR_SHARED,  /* declares a work-group array: imm elements of memory type `type`; result names the array; a: one
+                         declared before whose memory it takes over, 0: none */
     GALE__IR_ARRAY,   /* declares a private array */
-    GALE__IR_GET,     /* a: array; b: index (U32; 0 for a variable: pass a CONST) */
-    GALE__IR_SET,     /* a: array; b: index; c: value */
+    GALE__IR_GET, /* a: array; b: index (U32; 0 for a variable: pass a CONST); width 2, 4: neighbours in a work-group
+                     array, taken as elements of `mem`, at most 16 bytes and at a multiple of their size */
+    GALE__IR_SET, /* a: array; b: index; c: value; width and mem as above */
     GALE__IR_FOR, /* a: first, b: end, c: step (U32, step CONST > 0, end + step below 2^32); result: the counter; imm 1:
                      unroll (all CONST) */
     GALE__IR_IF,  /* a: BOOL */
@@ -60,6 +67,19 @@ typedef enum gale__ir_op {
     GALE__IR_FAST_COS,
     GALE__IR_FAST_SQRT,
     GALE__IR_FAST_DIV,
+    GALE__IR_COPY, /* `width` words of 4 bytes from pointer parameter imm, element c (U32 or U64, of the array's type),
+                      to work-group array a, element b; where d (BOOL) is false zeros, and nothing is read.  Both places
+                      are multiples of the size.  It may take until WAIT. */
+    GALE__IR_COMMIT,   /* the copies of this thread since the last COMMIT are a group */
+    GALE__IR_WAIT,     /* until at most imm groups of this thread are on their way; others see them after a BARRIER */
+    GALE__IR_MATRIX_A, /* a: work-group array of U16; b: first element (U32, a multiple of 8); imm: elements from row to
+                          row (a multiple of 8); type F16 or BF16: 16 x 16 [m][k]; mem 1: they lie there as [k][m] */
+    GALE__IR_MATRIX_B, /* 16 x 16 [k][n]; mem 1: they lie there as [n][k].  Used up before the array changes. */
+    GALE__IR_SUMS,     /* declares imm matrices of F32, held by the subgroup */
+    GALE__IR_SUMS_ZERO,  /* a: SUMS; imm: which */
+    GALE__IR_SUMS_ADD,   /* a: SUMS; b: MATRIX_A, c: MATRIX_B; imm: which: adds their product */
+    GALE__IR_SUMS_STORE, /* a: SUMS; b: work-group array of F32; c: first element (a multiple of 4); imm: which, and in
+                            the upper half elements from row to row (a multiple of 4) */
     GALE__IR_COUNT
 } gale__ir_op;
 
@@ -67,7 +87,7 @@ typedef struct gale__ir_instr {
     uint8_t op;
     uint8_t type;  /* gale_type of the result (element type for vectors and arrays) */
     uint8_t width; /* 1, 2, 4 */
-    uint8_t mem;   /* LOAD, STORE: gale_type in memory */
+    uint8_t mem;   /* LOAD, STORE, vector GET and SET: gale_type in memory; MATRIX_A, MATRIX_B: 1 turned */
     gale__val a, b, c, d;
     uint64_t imm;
 } gale__ir_instr;
@@ -88,6 +108,7 @@ typedef struct gale__ir {
     int n_pointers, n_words;
     uint64_t readonly; /* bit i: pointer i (of the first 64) is only read, and nothing written aliases it */
     bool subgroup_ops; /* uses LANE or SHUFFLE_XOR */
+    uint8_t subgroup;  /* threads that hold matrices together: 16, 32, 64, 128; 0: there are none */
     bool failed;       /* an append ran out of memory */
     uint8_t math;      /* gale__ir_math_flags; set before the first append */
     uint8_t once;      /* bit i: what pointer i (of the first 8, only read) points to need not stay in caches */
@@ -109,6 +130,13 @@ gale__val gale__ir_op3(gale__ir *ir, int op, gale_type type, gale__val a, gale__
 gale__val gale__ir_load(gale__ir *ir, int pointer, gale_type mem, int width, gale__val index);
 void gale__ir_store(gale__ir *ir, int pointer, gale_type mem, int width, gale__val index, gale__val value);
 gale_type gale__ir_type(const gale__ir *ir, gale__val v);
+/* Vectors in work-group arrays: GET into scalars, SET of scalars; `mem` and width as in GET. */
+void gale__ir_get_lanes(gale__ir *ir, gale__val array, gale_type mem, int width, gale__val index, gale__val *out);
+void gale__ir_set_lanes(
+    gale__ir *ir, gale__val array, gale_type mem, int width, gale__val index, const gale__val *values);
+/* Bytes of all work-group arrays; and those to ask for at launch: 0 when they are few enough to be declared. */
+uint32_t gale__ir_shared_bytes(const gale__ir *ir);
+uint32_t gale__ir_launch_bytes(const gale__ir *ir);
 /* Any scalar operation with its corner rules and our own mathematics: expands classes 'm' and 'c' into raw
  * instructions. `type` is the compute type of the result; operand types are read off the operands.  Storage narrower
  * than the compute type (i8, f16 ...) is the caller's business: gale__ir_narrow, gale__ir_load_as, gale__ir_store_as.

@@ -31,14 +31,19 @@ static bool is_mem(gale_type t)
     return (is_compute(t) && t != GALE_BOOL) || t == GALE_I8 || t == GALE_U8 || t == GALE_I16 || t == GALE_U16;
 }
 static gale_type type_of(const checker *c, gale__val v) { return (gale_type)c->ir->code[v].type; }
+static bool is_matrix(const checker *c, gale__val v)
+{
+    return c->ir->code[v].op == GALE__IR_MATRIX_A || c->ir->code[v].op == GALE__IR_MATRIX_B;
+}
 static bool is_scalar(const checker *c, gale__val v)
 {
-    return c->ir->code[v].width == 1 && gale__ir_op_get(c->ir->code[v].op).kind != GALE__IR_DECLARE;
+    return c->ir->code[v].width == 1 && gale__ir_op_get(c->ir->code[v].op).kind != GALE__IR_DECLARE && !is_matrix(c, v);
 }
 static bool is_array(const checker *c, gale__val v)
 {
-    return gale__ir_op_get(c->ir->code[v].op).kind == GALE__IR_DECLARE;
+    return c->ir->code[v].op == GALE__IR_SHARED || c->ir->code[v].op == GALE__IR_ARRAY;
 }
+static bool is_shared(const checker *c, gale__val v) { return c->ir->code[v].op == GALE__IR_SHARED; }
 
 /* Which operand types an arithmetic operation takes. */
 static bool takes(int op, gale_type t)
@@ -156,18 +161,86 @@ static gale_status check_memory(const checker *c, gale__val v, const gale__ir_in
     return GALE_OK;
 }
 
+static gale_status check_declaration(const checker *c, gale__val v, const gale__ir_instr *in)
+{
+    gale_type t = (gale_type)in->type;
+    bool fits = in->op == GALE__IR_SHARED ? is_compute(t) || is_mem(t) : is_compute(t);
+    if (!in->imm || in->imm >= 1u << 20 || !fits) return bad(c, v, "elements or type");
+    if (in->op != GALE__IR_SHARED || !in->a) return GALE_OK;
+    if (in->a >= v || !c->visible[in->a] || !is_shared(c, in->a) || c->ir->code[in->a].a)
+        return bad(c, v, "takes over the memory of no work-group array");
+    if (gale__ir_array_bytes(in) > gale__ir_array_bytes(&c->ir->code[in->a]))
+        return bad(c, v, "larger than the array whose memory it takes over");
+    return GALE_OK;
+}
+
+/* A vector in a work-group array, of elements of its own. */
+static gale_status check_neighbours(const checker *c, gale__val v, const gale__ir_instr *in, gale_type type)
+{
+    gale_type mem = (gale_type)in->mem;
+    if (!is_shared(c, in->a)) return bad(c, v, "vectors lie in work-group arrays only");
+    if (!is_mem(mem) || type != gale__compute_type(mem)) return bad(c, v, "memory type");
+    if (in->width * gale__type_table[mem].size > 16) return bad(c, v, "vector of more than 16 bytes");
+    if (in->op == GALE__IR_GET) return GALE_OK;
+    const gale__ir_instr *value = &c->ir->code[in->c];
+    if (value->width != in->width || is_array(c, in->c)) return bad(c, v, "value of another width");
+    if (value->op != GALE__IR_PACK && value->mem != in->mem) return bad(c, v, "vector of another memory type");
+    return GALE_OK;
+}
+
+static bool is_index(const checker *c, gale__val v) { return type_of(c, v) == GALE_U32 && is_scalar(c, v); }
+
+static gale_status check_copy(const checker *c, gale__val v, const gale__ir_instr *in)
+{
+    gale_type index = type_of(c, in->c);
+    if (in->imm >= (uint64_t)c->ir->n_pointers) return bad(c, v, "no such pointer parameter");
+    if (!is_shared(c, in->a)) return bad(c, v, "not a work-group array");
+    if (!is_index(c, in->b)) return bad(c, v, "index must be U32");
+    if ((index != GALE_U32 && index != GALE_U64) || !is_scalar(c, in->c)) return bad(c, v, "index must be U32 or U64");
+    if (in->width * 4 < gale__type_table[type_of(c, in->a)].size) return bad(c, v, "less than an element");
+    return type_of(c, in->d) == GALE_BOOL && is_scalar(c, in->d) ? GALE_OK : bad(c, v, "condition must be BOOL");
+}
+
+static gale_status check_matrix(const checker *c, gale__val v, const gale__ir_instr *in)
+{
+    const gale__ir_instr *from = &c->ir->code[in->a];
+    uint32_t threads = c->ir->subgroup;
+    if (threads != 16 && threads != 32 && threads != 64 && threads != 128)
+        return bad(c, v, "the kernel's subgroup has no size that matrices are shared by");
+    if (c->ir->group[0] % threads || c->ir->group[1] != 1 || c->ir->group[2] != 1)
+        return bad(c, v, "the work-group is no row of whole subgroups");
+    if (in->op == GALE__IR_SUMS)
+        return in->type == GALE_F32 && in->imm && in->imm <= 64 ? GALE_OK : bad(c, v, "count or type");
+    if (is_matrix(c, v)) {
+        if (in->type != GALE_F16 && in->type != GALE_BF16) return bad(c, v, "F16 or BF16");
+        if (!is_shared(c, in->a) || from->type != GALE_U16) return bad(c, v, "not a work-group array of U16");
+        if (!is_index(c, in->b) || !in->imm || in->imm % 8) return bad(c, v, "index or row");
+        return GALE_OK;
+    }
+    if (from->op != GALE__IR_SUMS || (uint32_t)in->imm >= from->imm) return bad(c, v, "no such sums");
+    if (in->op == GALE__IR_SUMS_ADD)
+        return c->ir->code[in->b].op == GALE__IR_MATRIX_A && c->ir->code[in->c].op == GALE__IR_MATRIX_B &&
+                       type_of(c, in->b) == type_of(c, in->c)
+                   ? GALE_OK
+                   : bad(c, v, "operands are no matrices of one type");
+    if (in->op == GALE__IR_SUMS_STORE && (!is_shared(c, in->b) || type_of(c, in->b) != GALE_F32 ||
+                                             !is_index(c, in->c) || !(in->imm >> 32) || (in->imm >> 32) % 4))
+        return bad(c, v, "array, index or row");
+    return GALE_OK;
+}
+
 static gale_status check_array(const checker *c, gale__val v, const gale__ir_instr *in)
 {
-    if (gale__ir_op_get(in->op).kind == GALE__IR_DECLARE)
-        return in->imm && in->imm < 1u << 20 && is_compute((gale_type)in->type) ? GALE_OK
-                                                                                : bad(c, v, "elements or type");
+    if (gale__ir_op_get(in->op).kind == GALE__IR_DECLARE) return check_declaration(c, v, in);
     if (!is_array(c, in->a)) return bad(c, v, "not an array");
     if (type_of(c, in->b) != GALE_U32 || !is_scalar(c, in->b)) return bad(c, v, "index must be U32");
     uint64_t index;
     if (gale__ir_is_const(c->ir, in->b, &index) && index >= c->ir->code[in->a].imm)
         return bad(c, v, "index past the end");
     gale_type t = in->op == GALE__IR_GET ? (gale_type)in->type : type_of(c, in->c);
-    if (t != type_of(c, in->a)) return bad(c, v, "value of another type");
+    if (in->width > 1) return check_neighbours(c, v, in, t);
+    gale_type element = type_of(c, in->a);
+    if (t != (element == GALE_BOOL ? element : gale__compute_type(element))) return bad(c, v, "value of another type");
     return in->op == GALE__IR_GET || is_scalar(c, in->c) ? GALE_OK : bad(c, v, "scalars only");
 }
 
@@ -250,6 +323,13 @@ static gale_status check_instr(checker *c, gale__val v)
     case GALE__IR_IF:
     case GALE__IR_ELSE:
     case GALE__IR_END: return check_control(c, v, in);
+    case GALE__IR_COPY: return check_copy(c, v, in);
+    case GALE__IR_MATRIX_A:
+    case GALE__IR_MATRIX_B:
+    case GALE__IR_SUMS:
+    case GALE__IR_SUMS_ZERO:
+    case GALE__IR_SUMS_ADD:
+    case GALE__IR_SUMS_STORE: return check_matrix(c, v, in);
     default: return n ? check_arithmetic(c, v, in) : check_leaf(c, v, in);
     }
 }

@@ -146,7 +146,7 @@ static gale_status build_module(gale_device *device, const gale__ir *const *irs,
 static gale_status kernel_of(gale_device *device, gale_module *module, const gale__ir *ir, key k, gale_kernel **out)
 {
     uint32_t block = 8u * (uint32_t)ir->n_pointers + 4u * (uint32_t)ir->n_words;
-    GALE_TRY(gale__kernel_create(module, ir->name, ir->group, block, out));
+    GALE_TRY(gale__kernel_create(module, ir->name, ir->group, block, gale__ir_launch_bytes(ir), out));
     return insert(device, k, out);
 }
 
@@ -221,7 +221,9 @@ static gale_status build_joined(const batch *b, const missing *m, const char *na
 static gale_status build_ir(const batch *b, missing *m)
 {
     char name[64];
-    snprintf(name, sizeof name, "gale_%s_%016llx", b->out[m->first].name, (unsigned long long)m->key.a);
+    snprintf(name, sizeof name, "gale_%s_%016llx",
+        m->parts > 1 ? b->out[m->first].name : gale__schedule_name(&b->schedules[m->first]),
+        (unsigned long long)m->key.a);
     if (m->parts > 1) GALE_TRY(build_joined(b, m, name, &m->ir));
     else GALE_TRY(gale__schedule_build(b->nests[m->first], &b->schedules[m->first], name, &m->ir));
     m->made = true;
@@ -306,7 +308,7 @@ static gale_status prepare(batch *b, int i, gale__str *text)
     r->words = gale__arena_copy(b->arena, words, (size_t)r->n_words * sizeof *words);
     if (!r->words) return GALE_NO_MEMORY;
     gale__schedule_grid(nest, s, r->groups);
-    r->name = gale__schedule_name(s);
+    r->name = gale__schedule_describe(s, &b->device->info.caps);
     r->parts = 1;
     return GALE_OK;
 }

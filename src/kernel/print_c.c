@@ -124,8 +124,23 @@ static void print_place(const printer *p, gale__str *s, const char *macro, const
 
 static void print_element(const printer *p, gale__str *s, const gale__ir_instr *in)
 {
+    if (in->width > 1) {
+        char vector[32];
+        const char *at = gale__arena_printf((gale__arena *)&p->arena, "v%u[%s]", in->a, p->text[in->b]);
+        snprintf(vector, sizeof vector, "%s%d", p->d->vector[in->mem], in->width);
+        spell(s, p->d->shared_vector, (const char *const[3]){vector, at ? at : ""}, GALE_F32, 0);
+        s->failed |= !at;
+        return;
+    }
     gale__str_addf(s, "v%u", in->a);
     if (p->ir->code[in->a].imm > 1) gale__str_addf(s, "[%s]", p->text[in->b]);
+}
+
+/* Elements of 8 and 16 bits are kept in arrays as they are. */
+static bool is_narrow(const printer *p, const gale__ir_instr *in)
+{
+    const gale__ir_instr *array = &p->ir->code[in->a];
+    return in->width == 1 && array->type != GALE_BOOL && gale__type_table[array->type].bits < 32;
 }
 
 static const char *load_macro(const gale__ir *ir, uint64_t pointer)
@@ -141,7 +156,10 @@ static gale_status print_value(const printer *p, gale__str *s, const gale__ir_in
     case GALE__IR_CONST: print_const(s, type, in->imm); return GALE_OK;
     case GALE__IR_WORD: print_word(s, type, in->imm); return GALE_OK;
     case GALE__IR_LOAD: print_place(p, s, load_macro(p->ir, in->imm), in); return GALE_OK;
-    case GALE__IR_GET: print_element(p, s, in); return GALE_OK;
+    case GALE__IR_GET:
+        if (is_narrow(p, in)) gale__str_addf(s, "(%s)", type_names[type]);
+        print_element(p, s, in);
+        return GALE_OK;
     case GALE__IR_EXTRACT:
         if (p->ir->code[in->a].mem != in->type) gale__str_addf(s, "(%s)", type_names[type]);
         gale__str_addf(s, "%s.%c", p->text[in->a], "xyzw"[in->imm & 3]);
@@ -206,20 +224,69 @@ static gale_status emit_value(printer *p, gale__val v)
     return p->text[v] ? GALE_OK : GALE_NO_MEMORY;
 }
 
+/* The lanes of a vector as one. */
+static void print_pack(const printer *p, const gale__ir_instr *in, const gale__ir_instr *value)
+{
+    char vector[32];
+    gale__val lanes[4];
+    snprintf(vector, sizeof vector, "%s%d", p->d->vector[in->mem], in->width);
+    spell(p->out, p->d->make_vector, (const char *const[3]){vector}, GALE_F32, 0);
+    int n = gale__ir_operands(value, lanes);
+    for (int i = 0; i < n; i++)
+        gale__str_addf(p->out, "%s(%s)%s", i ? "," : "(", type_names[in->mem], p->text[lanes[i]]);
+    gale__str_add(p->out, ");\n");
+}
+
+static void emit_set(printer *p, const gale__ir_instr *in)
+{
+    const gale__ir_instr *value = &p->ir->code[in->c];
+    print_element(p, p->out, in);
+    gale__str_add(p->out, "=");
+    if (in->width > 1 && value->op == GALE__IR_PACK) {
+        print_pack(p, in, value);
+        return;
+    }
+    if (is_narrow(p, in)) gale__str_addf(p->out, "(%s)", type_names[p->ir->code[in->a].type]);
+    gale__str_addf(p->out, "%s;\n", p->text[in->c]);
+}
+
+/* Copies and matrices: calls of what the dialect's head_matrix defines. */
+static gale_status emit_matrix(printer *p, gale__val v, const gale__ir_instr *in)
+{
+    gale__str *out = p->out;
+    bool a = in->op == GALE__IR_MATRIX_A;
+    switch (in->op) {
+    case GALE__IR_COPY:
+        gale__str_addf(out, "copy_%d(&v%u[%s],(const %s*)P.p[%u]+(%s),%s);\n", in->width * 4, in->a, p->text[in->b],
+            type_names[p->ir->code[in->a].type], (unsigned)in->imm, p->text[in->c], p->text[in->d]);
+        break;
+    case GALE__IR_COMMIT: gale__str_add(out, "copy_commit();\n"); break;
+    case GALE__IR_WAIT: gale__str_addf(out, "copy_wait(%u);\n", (unsigned)in->imm); break;
+    case GALE__IR_SUMS: gale__str_addf(out, "sums v%u[%u];\n", v, (unsigned)in->imm); break;
+    case GALE__IR_SUMS_ZERO: gale__str_addf(out, "sums_zero(v%u[%u]);\n", in->a, (unsigned)in->imm); break;
+    case GALE__IR_SUMS_ADD:
+        gale__str_addf(out, "sums_add_%s(v%u[%u],v%u,v%u);\n", p->ir->code[in->b].type == GALE_F16 ? "f16" : "bf16",
+            in->a, (unsigned)in->imm, in->b, in->c);
+        break;
+    case GALE__IR_SUMS_STORE:
+        gale__str_addf(out, "sums_store(v%u[%u],&v%u[%s],%uu);\n", in->a, (unsigned)in->imm, in->b, p->text[in->c],
+            (unsigned)(in->imm >> 32));
+        break;
+    default:
+        if (!p->uses[v]) return GALE_OK;
+        gale__str_addf(out, "matrix v%u=matrix_%s%s(&v%u[%s],%uu);\n", v, a ? "a" : "b", in->mem ? "_turned" : "",
+            in->a, p->text[in->b], (unsigned)in->imm);
+    }
+    return GALE_OK;
+}
+
 static void emit_store(printer *p, const gale__ir_instr *in)
 {
     const gale__ir_instr *value = &p->ir->code[in->b];
     print_place(p, p->out, "ST", in);
     gale__str_add(p->out, "=");
     if (value->op == GALE__IR_PACK) {
-        char vector[32];
-        snprintf(vector, sizeof vector, "%s%d", p->d->vector[in->mem], in->width);
-        spell(p->out, p->d->make_vector, (const char *const[3]){vector}, GALE_F32, 0);
-        gale__val lanes[4];
-        int n = gale__ir_operands(value, lanes);
-        for (int i = 0; i < n; i++)
-            gale__str_addf(p->out, "%s(%s)%s", i ? "," : "(", type_names[in->mem], p->text[lanes[i]]);
-        gale__str_add(p->out, ");\n");
+        print_pack(p, in, value);
     } else {
         if (in->width == 1) gale__str_addf(p->out, "(%s)", type_names[in->mem]);
         gale__str_addf(p->out, "%s;\n", p->text[in->b]);
@@ -250,10 +317,7 @@ static gale_status emit(printer *p, gale__val v)
     const gale__ir_instr *in = &p->ir->code[v];
     switch (in->op) {
     case GALE__IR_STORE: emit_store(p, in); return GALE_OK;
-    case GALE__IR_SET:
-        print_element(p, p->out, in);
-        gale__str_addf(p->out, "=%s;\n", p->text[in->c]);
-        return GALE_OK;
+    case GALE__IR_SET: emit_set(p, in); return GALE_OK;
     case GALE__IR_ARRAY:
         gale__str_addf(p->out, in->imm > 1 ? "%s v%u[%u];\n" : "%s v%u;\n", type_names[in->type], v, (unsigned)in->imm);
         return GALE_OK;
@@ -263,6 +327,15 @@ static gale_status emit(printer *p, gale__val v)
     case GALE__IR_IF:
     case GALE__IR_ELSE:
     case GALE__IR_END: return emit_control(p, v, in);
+    case GALE__IR_COPY:
+    case GALE__IR_COMMIT:
+    case GALE__IR_WAIT:
+    case GALE__IR_MATRIX_A:
+    case GALE__IR_MATRIX_B:
+    case GALE__IR_SUMS:
+    case GALE__IR_SUMS_ZERO:
+    case GALE__IR_SUMS_ADD:
+    case GALE__IR_SUMS_STORE: return emit_matrix(p, v, in);
     default: return emit_value(p, v);
     }
 }
@@ -277,6 +350,31 @@ static void number_blocks(printer *p)
         p->epoch[v] = epoch;
         if (kind == GALE__IR_CONTROL) block++;
         if (kind == GALE__IR_EFFECT || kind == GALE__IR_CONTROL) epoch++;
+    }
+}
+
+/* Work-group arrays: declared, or parts of the memory asked for at launch; some lie where another one did. */
+static void declare_shared(printer *p)
+{
+    gale__str *out = p->out;
+    bool launched = gale__ir_launch_bytes(p->ir) && *p->d->shared_launch;
+    uint64_t offset = 0;
+    if (launched) gale__str_add(out, p->d->shared_launch);
+    for (gale__val v = 1; v < p->ir->count; v++) {
+        const gale__ir_instr *in = &p->ir->code[v];
+        const char *type = type_names[in->type];
+        if (in->op != GALE__IR_SHARED) continue;
+        if (!in->a && !launched) {
+            gale__str_addf(
+                out, in->imm > 1 ? "%s%s v%u[%u];\n" : "%s%s v%u;\n", p->d->shared, type, v, (unsigned)in->imm);
+            continue;
+        }
+        spell(out, p->d->shared_type, (const char *const[3]){type}, GALE_F32, 0);
+        gale__str_addf(out, "v%u=(", v);
+        spell(out, p->d->shared_type, (const char *const[3]){type}, GALE_F32, 0);
+        if (in->a) gale__str_addf(out, ")v%u;\n", in->a);
+        else gale__str_addf(out, ")(gale_shared+%lluu);\n", (unsigned long long)offset);
+        if (!in->a) offset += gale__ir_array_bytes(in);
     }
 }
 
@@ -307,10 +405,7 @@ static void open_kernel(printer *p)
         spell(out, d->pointer_base, NULL, GALE_F32, (uint64_t)i);
         gale__str_add(out, "\n");
     }
-    for (gale__val v = 1; v < ir->count; v++)
-        if (ir->code[v].op == GALE__IR_SHARED)
-            gale__str_addf(out, ir->code[v].imm > 1 ? "%s%s v%u[%u];\n" : "%s%s v%u;\n", d->shared,
-                type_names[ir->code[v].type], v, (unsigned)ir->code[v].imm);
+    declare_shared(p);
 }
 
 static gale_status print_kernel(const gale__ir *ir, const gale__dialect_table *d, gale__str *out)
@@ -337,12 +432,35 @@ static gale_status print_kernel(const gale__ir *ir, const gale__dialect_table *d
 }
 
 /* Compilers of C fuse what they should; only division may be wanting. */
-static gale_status print_lowered(const gale__ir *ir, const gale__dialect_table *d, gale__str *out)
+static gale_status print_lowered(
+    const gale__ir *ir, const gale__dialect_table *d, const gale_device_caps *caps, gale__str *out)
 {
     gale__ir lowered;
+    if (caps->exact_division) return print_kernel(ir, d, out);
     GALE_TRY(gale__ir_lower(ir, (gale__ir_lowering){.division = true}, &lowered));
     gale_status status = print_kernel(&lowered, d, out);
     gale__ir_finish(&lowered);
+    return status;
+}
+
+/* What the dialect and the device have of copies and matrix units. */
+static gale__ir_plainly plainly_for(const gale__ir *ir, const gale__dialect_table *d, const gale_device_caps *caps)
+{
+    bool has = *d->head_matrix && caps->arch >= 80;
+    gale__ir_plainly what = gale__ir_plainly_for(ir, caps, has);
+    what.matrix |= ir->subgroup && !has;
+    return what;
+}
+
+static gale_status print_one(
+    const gale__ir *ir, const gale__dialect_table *d, const gale_device_caps *caps, gale__str *out)
+{
+    gale__ir plain;
+    gale__ir_plainly what = plainly_for(ir, d, caps);
+    if (!what.matrix && !what.copies) return print_lowered(ir, d, caps, out);
+    GALE_TRY(gale__ir_write_plainly(ir, what, &plain));
+    gale_status status = print_lowered(&plain, d, caps, out);
+    gale__ir_finish(&plain);
     return status;
 }
 
@@ -356,7 +474,11 @@ gale_status gale__ir_print_c(
         GALE_TRY(gale__ir_check_device(kernels[i], caps));
         gale__ir_needs needs = gale__ir_get_needs(kernels[i]);
         all.f64 |= needs.f64;
-        all.f16 |= needs.f16;
+        gale__ir_plainly plainly = plainly_for(kernels[i], d, caps);
+        all.f16 |= needs.f16 || (plainly.matrix && needs.matrix & 1);
+        all.copies |= needs.copies && !plainly.copies;
+        all.sums |= needs.sums && !plainly.matrix;
+        all.wide |= needs.wide || plainly.copies;
         all.subgroup |= needs.subgroup;
         all.corners |= needs.corners;
         all.fast |= needs.fast;
@@ -366,7 +488,8 @@ gale_status gale__ir_print_c(
     if (all.f16) gale__str_add(out, d->head_f16);
     if (all.subgroup) gale__str_add(out, d->head_subgroup);
     if (all.corners || all.fast) gale__str_add(out, d->head_own);
-    for (int i = 0; i < n; i++)
-        GALE_TRY(caps->exact_division ? print_kernel(kernels[i], d, out) : print_lowered(kernels[i], d, out));
+    if (all.wide) gale__str_add(out, d->head_wide);
+    if (all.copies || all.sums) gale__str_add(out, d->head_matrix);
+    for (int i = 0; i < n; i++) GALE_TRY(print_one(kernels[i], d, caps, out));
     return gale__str_check(out);
 }

@@ -17,29 +17,11 @@ gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps 
         "kernel %s: gale was built without SPIR-V (install spirv-headers and build again)", kernel->name);
 }
 #else
-#include "kernel/spirv.h"
+#include "kernel/print_spirv.h"
 #include <string.h>
 
-typedef struct frame {
-    uint32_t header, body, next, merge, counter, after, other;
-    uint8_t op;
-} frame;
-
-typedef struct printer {
-    gale__spv s;
-    const gale__ir *ir;
-    const gale_device_caps *caps;
-    uint32_t *id; /* by value */
-    uint32_t *uses;
-    uint32_t parameters; /* the push constants; when `block`, the address of the block */
-    bool block;
-    bool hands; /* threads read what others wrote to the device's memory: such accesses and barriers say so */
-    uint32_t *pointer, *word; /* by parameter: its value, once read */
-    uint32_t builtin[4];      /* by GROUP_ID .. LANE: its variable */
-    uint32_t builtin_value[4];
-    frame frames[64];
-    int depth;
-} printer;
+typedef gale__spv_frame frame;
+typedef gale__spv_printer printer;
 
 /* Opcodes by column: floats, signed, unsigned, bool; 0: none.  Those of the GLSL set are in the second table. */
 typedef struct opcode_row {
@@ -345,23 +327,6 @@ static uint32_t print_rem(printer *p, const gale__ir_instr *in)
     return VALUE(s, &s->body, SpvOpISub, type, a, whole);
 }
 
-static uint32_t element_pointer(printer *p, const gale__ir_instr *in)
-{
-    const gale__ir_instr *array = &p->ir->code[in->a];
-    if (array->imm == 1) return p->id[in->a];
-    SpvStorageClass where = array->op == GALE__IR_SHARED ? SpvStorageClassWorkgroup : SpvStorageClassFunction;
-    uint32_t type = gale__spv_pointer(&p->s, where, type1(p, (gale_type)array->type));
-    return VALUE(&p->s, &p->s.body, SpvOpAccessChain, type, p->id[in->a], p->id[in->b]);
-}
-
-static uint32_t declare(printer *p, const gale__ir_instr *in)
-{
-    uint32_t type = type1(p, (gale_type)in->type);
-    if (in->imm > 1) type = gale__spv_array(&p->s, type, in->imm);
-    return gale__spv_variable(
-        &p->s, in->op == GALE__IR_SHARED ? SpvStorageClassWorkgroup : SpvStorageClassFunction, type);
-}
-
 static void open_block(printer *p, uint32_t label)
 {
     EMIT(&p->s, &p->s.body, SpvOpLabel, label);
@@ -445,9 +410,8 @@ static void print_barrier(printer *p, const gale__ir_instr *in)
     gale__spv *s = &p->s;
     uint32_t scope = gale__spv_u32(s, SpvScopeWorkgroup),
              memory = SpvMemorySemanticsAcquireReleaseMask | SpvMemorySemanticsWorkgroupMemoryMask;
-    if (in->imm)
-        memory |= SpvMemorySemanticsUniformMemoryMask | SpvMemorySemanticsMakeAvailableMask |
-                  SpvMemorySemanticsMakeVisibleMask;
+    if (p->model) memory |= SpvMemorySemanticsMakeAvailableMask | SpvMemorySemanticsMakeVisibleMask;
+    if (in->imm) memory |= SpvMemorySemanticsUniformMemoryMask;
     EMIT(s, &s->body, SpvOpControlBarrier, scope, scope, gale__spv_u32(s, memory));
 }
 
@@ -479,9 +443,7 @@ static uint32_t print_value(printer *p, const gale__ir_instr *in)
         return gale__spv_value(
             s, &s->body, SpvOpCompositeConstruct, gale__spv_type(s, type, in->width), lanes, in->width);
     }
-    case GALE__IR_SHARED:
-    case GALE__IR_ARRAY: return declare(p, in);
-    case GALE__IR_GET: return VALUE(s, &s->body, SpvOpLoad, type1(p, type), element_pointer(p, in));
+    case GALE__IR_GET: return gale__spv_get(p, in);
     case GALE__IR_SHUFFLE_XOR: return print_shuffle(p, in);
     default: return print_arithmetic(p, in);
     }
@@ -494,11 +456,15 @@ static gale_status print_instr(printer *p, gale__val v)
     if ((kind == GALE__IR_VALUE || kind == GALE__IR_READ) && !p->uses[v]) return GALE_OK;
     switch (in->op) {
     case GALE__IR_STORE: return print_store(p, in);
-    case GALE__IR_SET: {
-        uint32_t place = element_pointer(p, in);
-        EMIT(&p->s, &p->s.body, SpvOpStore, place, p->id[in->c]);
-        return GALE_OK;
-    }
+    case GALE__IR_SET: gale__spv_set(p, in); return GALE_OK;
+    case GALE__IR_SHARED:
+    case GALE__IR_ARRAY: p->id[v] = gale__spv_declare(p, v); return GALE_OK;
+    case GALE__IR_MATRIX_A:
+    case GALE__IR_MATRIX_B:
+    case GALE__IR_SUMS:
+    case GALE__IR_SUMS_ZERO:
+    case GALE__IR_SUMS_ADD:
+    case GALE__IR_SUMS_STORE: gale__spv_matrix(p, v); return GALE_OK;
     case GALE__IR_BARRIER: print_barrier(p, in); return GALE_OK;
     case GALE__IR_FOR:
     case GALE__IR_IF:
@@ -514,7 +480,7 @@ static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *
     size_t n = kernel->count + 1u;
     printer *p = gale__arena_alloc(&arena, sizeof *p);
     uint32_t *arrays =
-        gale__arena_alloc(&arena, (3 * n + (size_t)kernel->n_pointers + (size_t)kernel->n_words) * sizeof *arrays);
+        gale__arena_alloc(&arena, (4 * n + (size_t)kernel->n_pointers + (size_t)kernel->n_words) * sizeof *arrays);
     if (!p || !arrays) {
         gale__arena_finish(&arena);
         return GALE_NO_MEMORY;
@@ -522,17 +488,18 @@ static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *
     p->ir = kernel, p->caps = caps, p->s.next_id = 1;
     p->s.capabilities =
         (caps->denormals ? 1u << GALE__SPV_DENORMALS : 0u) | (caps->nan_inf ? 1u << GALE__SPV_NAN_INF : 0u);
-    p->id = arrays, p->uses = arrays + n;
-    p->pointer = arrays + 3 * n, p->word = p->pointer + kernel->n_pointers;
+    p->id = arrays, p->uses = arrays + n, p->unit = arrays + 3 * n;
+    p->pointer = arrays + 4 * n, p->word = p->pointer + kernel->n_pointers;
     gale__ir_count_uses(kernel, p->uses, arrays + 2 * n);
     for (gale__val v = 1; v < kernel->count; v++)
         p->hands |= kernel->code[v].op == GALE__IR_BARRIER && kernel->code[v].imm;
-    if (p->hands) p->s.capabilities |= 1u << GALE__SPV_MEMORY_MODEL;
+    p->model = p->hands || kernel->subgroup;
+    if (p->model) p->s.capabilities |= 1u << GALE__SPV_MEMORY_MODEL;
     uint32_t function = gale__spv_id(&p->s);
     p->s.glsl = gale__spv_id(&p->s);
     p->s.first_label = p->s.label = gale__spv_id(&p->s);
     declare_parameters(p);
-    gale_status status = GALE_OK;
+    gale_status status = gale__spv_plan_arrays(p);
     for (gale__val v = 1; v < kernel->count && status == GALE_OK && !p->s.failed; v++) status = print_instr(p, v);
     if (status == GALE_OK) status = gale__spv_link(&p->s, kernel, function, out);
     gale__spv_finish(&p->s);
@@ -540,16 +507,27 @@ static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *
     return status;
 }
 
-gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out)
+static gale_status print_lowered(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out)
 {
-    GALE_TRY(gale__ir_check(kernel));
-    GALE_TRY(gale__ir_check_device(kernel, caps));
     gale__ir_lowering what = gale__ir_lowering_for(caps);
     if (!what.fma && !what.f16 && !what.integers && !what.division) return print_kernel(kernel, caps, out);
     gale__ir lowered;
     GALE_TRY(gale__ir_lower(kernel, what, &lowered));
     gale_status status = print_kernel(&lowered, caps, out);
     gale__ir_finish(&lowered);
+    return status;
+}
+
+gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out)
+{
+    GALE_TRY(gale__ir_check(kernel));
+    GALE_TRY(gale__ir_check_device(kernel, caps));
+    gale__ir_plainly what = gale__ir_plainly_for(kernel, caps, false);
+    if (!what.matrix && !what.copies) return print_lowered(kernel, caps, out);
+    gale__ir plain;
+    GALE_TRY(gale__ir_write_plainly(kernel, what, &plain));
+    gale_status status = print_lowered(&plain, caps, out);
+    gale__ir_finish(&plain);
     return status;
 }
 #endif

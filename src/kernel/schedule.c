@@ -41,7 +41,9 @@ static uint8_t find_once(const gale__nest *nest, const gale__schedule *s)
 {
     int all = nest->n_outer + nest->n_inner, uses[8] = {0};
     uint8_t once = 0;
-    if (s->kind == GALE__TILE || ((s->kind == GALE__ROW || s->kind == GALE__COLUMN) && !s->resident)) return 0;
+    if (s->kind == GALE__TILE || s->kind == GALE__MATRIX ||
+        ((s->kind == GALE__ROW || s->kind == GALE__COLUMN) && !s->resident))
+        return 0;
     for (int i = 0; i < nest->n_code; i++) {
         if (nest->code[i].op != GALE__NEST_LOAD && nest->code[i].op != GALE__NEST_TAKE) continue;
         const gale__access *a = &nest->accesses[nest->code[i].access];
@@ -73,7 +75,8 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
     s.math = (uint8_t)((nest->fast ? GALE__IR_FAST : 0) | (caps->corners ? GALE__IR_CORNERS : 0) |
                        (caps->own_math ? GALE__IR_LOOSE : 0));
     if (reduces) {
-        if (!gale__choose_tile(nest, caps, &s)) gale__choose_reduce(nest, caps, &s);
+        if (!gale__choose_matrix(nest, caps, &s) && !gale__choose_tile(nest, caps, &s))
+            gale__choose_reduce(nest, caps, &s);
     } else if (!gale__choose_transpose(nest, caps, &s)) {
         gale__choose_map(nest, caps, &s);
     }
@@ -117,6 +120,7 @@ gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s
     ir->math = s->math;
     ir->once = s->once;
     if (s->kind == GALE__TILE) status = gale__build_tile(nest, s, ir);
+    else if (s->kind == GALE__MATRIX) status = gale__build_matrix(nest, s, ir);
     else if (s->kind == GALE__TRANSPOSE) status = gale__build_transpose(nest, s, ir);
     else status = gale__build_loops(nest, s, ir);
     if (status == GALE_OK) status = gale__ir_check(ir);
@@ -128,6 +132,8 @@ void gale__schedule_group(const gale__schedule *s, uint32_t group[3])
 {
     group[0] = (uint32_t)s->threads * s->rows;
     if (s->kind == GALE__TILE) group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n);
+    if (s->kind == GALE__MATRIX)
+        group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n) * s->lanes;
     group[1] = group[2] = 1;
 }
 
@@ -138,7 +144,7 @@ int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s)
     int all = nest->n_outer + nest->n_inner, vdim = gale__schedule_vector_dim(nest, s);
     int outer = s->kind == GALE__MAP ? all : nest->n_outer;
     int64_t count = 1;
-    if (s->kind == GALE__TILE) {
+    if (s->kind == GALE__TILE || s->kind == GALE__MATRIX) {
         gale__contraction c;
         gale__nest_contraction(nest, &c);
         return c.b_count * up(s->swap ? c.n : c.m, s->tile_m) * up(s->swap ? c.m : c.n, s->tile_n);
@@ -162,6 +168,15 @@ void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32
 
 const char *gale__schedule_name(const gale__schedule *s)
 {
-    static const char *const names[] = {"map", "row", "column", "tile", "transpose"};
+    static const char *const names[] = {"map", "row", "column", "tile", "matrix", "transpose"};
     return names[s->kind];
+}
+
+const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps)
+{
+    bool f16 = s->narrow == GALE_F16;
+    if (s->kind != GALE__MATRIX) return gale__schedule_name(s);
+    if (caps->matrix_emulated) return f16 ? "matrix, emulated f16" : "matrix, emulated bf16";
+    if (caps->arch) return f16 ? "matrix, mma.sync m16n8k16 f16" : "matrix, mma.sync m16n8k16 bf16";
+    return f16 ? "matrix, cooperative 16x16x16 f16" : "matrix, cooperative 16x16x16 bf16";
 }

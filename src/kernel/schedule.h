@@ -22,6 +22,7 @@ typedef enum gale__schedule_kind {
     GALE__COLUMN, /* neighbours in memory are outer points: a thread walks `vector` of them through the inner dimensions
                    */
     GALE__TILE,   /* a contraction in tiles through work-group memory */
+    GALE__MATRIX, /* a contraction of f16 or bf16 by matrix units */
     GALE__TRANSPOSE, /* a map whose loads and stores run along different dimensions, through work-group memory */
 } gale__schedule_kind;
 
@@ -38,15 +39,20 @@ typedef struct gale__schedule {
     uint8_t shuffle;  /* threads whose values are exchanged by SHUFFLE_XOR; 0: work-group memory alone */
     uint16_t threads; /* ROW, COLUMN: threads that share an outer point (a power of two) */
     uint16_t rows;    /* how many outer points (vectors of them: MAP, COLUMN) a group takes at once */
-    uint8_t tile_m, tile_n, tile_k; /* TILE: tile of a group; TRANSPOSE: tile_m x tile_n */
-    uint8_t micro_m, micro_n;       /* TILE: tile of a thread */
-    uint8_t swap;                   /* TILE: b walks the rows, a the columns, so that stores run along the columns */
-    uint8_t fast[2]; /* TILE: operand loads run along k (1) or along the rows or columns (0); vector width in wide */
+    uint16_t tile_m, tile_n;  /* TILE, MATRIX: tile of a group; TRANSPOSE: tile_m x tile_n */
+    uint8_t tile_k;           /* TILE, MATRIX: how far along k at once */
+    uint8_t micro_m, micro_n; /* TILE: tile of a thread; MATRIX: of a subgroup, in multiples of 16 */
+    uint8_t swap;             /* TILE, MATRIX: b walks the rows, a the columns, so that stores run along the columns */
+    uint8_t fast[2]; /* and operand loads run along k (1) or along the rows or columns (0); vector width in wide */
     uint8_t wide[2];
     uint8_t axis;   /* TRANSPOSE: the dimension loads run along */
     uint8_t unroll; /* TILE: the walk through a part of k is written out */
     uint8_t math;   /* gale__ir_math_flags */
     uint8_t once;   /* bit i: buffer i is larger than caches, and each element is read once */
+    uint8_t lanes;  /* MATRIX: threads of a subgroup */
+    uint8_t stages; /* MATRIX: parts of both operands in work-group memory: one is used while the others arrive */
+    uint8_t narrow; /* MATRIX: GALE_F16 or GALE_BF16: what the operands are in work-group memory */
+    uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied as it lies, 8 elements at once */
 } gale__schedule;
 
 #define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */
@@ -67,6 +73,10 @@ void gale__schedule_group(const gale__schedule *s, uint32_t group[3]);
  * device: partial results first, then a second nest over them.  1: not worth it. */
 int64_t gale__schedule_split_hint(const gale__nest *nest, const gale_device_caps *caps);
 
-/* "row", for names and reports. */
+/* "row", for names; and for reports, with the instruction that matrix units have on this device. */
 const char *gale__schedule_name(const gale__schedule *s);
+const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps);
+/* Bytes of work-group memory: of the operands' parts and of the results on their way out, which may lie where the parts
+ * did.  MATRIX only. */
+void gale__matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results);
 #endif

@@ -228,7 +228,8 @@ void gale__choose_reduce(const gale__nest *nest, const gale_device_caps *caps, g
 int64_t gale__schedule_split_hint(const gale__nest *nest, const gale_device_caps *caps)
 {
     gale__schedule s;
-    if (!gale__nest_has_reduce(nest) || gale__schedule_choose(nest, caps, &s) != GALE_OK || s.kind == GALE__TILE)
+    if (!gale__nest_has_reduce(nest) || gale__schedule_choose(nest, caps, &s) != GALE_OK || s.kind == GALE__TILE ||
+        s.kind == GALE__MATRIX)
         return 1;
     int64_t groups = gale__schedule_groups(nest, &s),
             inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
@@ -258,7 +259,7 @@ static const gale__access *load_of(const gale__nest *nest, const uint8_t *wanted
 }
 
 /* Along k or along its rows: where the operand's loads find neighbours; and how many of them at once. */
-static void choose_operand(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which)
+void gale__choose_operand(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which)
 {
     uint8_t wanted[GALE__NEST_CODE_MAX];
     int votes = 0;
@@ -343,7 +344,7 @@ bool gale__choose_tile(const gale__nest *nest, const gale_device_caps *caps, gal
     t.kind = GALE__TILE;
     t.swap = c.kind[nest->n_outer - 1] == 'M';
     if (!choose_tile_sizes(nest, &c, caps, &t)) return false;
-    for (int w = 0; w < 2; w++) choose_operand(nest, &c, &t, w);
+    for (int w = 0; w < 2; w++) gale__choose_operand(nest, &c, &t, w);
     t.exact = c.k % t.tile_k == 0;
     *s = t;
     return true;

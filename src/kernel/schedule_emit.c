@@ -206,6 +206,11 @@ static gale__val address(gale__emit *e, int access, place p, gale__val *ok)
     return at;
 }
 
+gale__val gale__emit_address(gale__emit *e, int access, int b, int ib, gale__val *ok)
+{
+    return address(e, access, (place){b, ib, 0}, ok);
+}
+
 gale__val gale__emit_fill(gale__emit *e, const gale__access *a)
 {
     gale_type type = a->buffer < 0 ? GALE_I64 : gale__compute_type(a->type);

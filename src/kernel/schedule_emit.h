@@ -59,6 +59,7 @@ int64_t gale__nest_count(const gale__nest *nest, int from, int to); /* product o
 /* TILE: which operand walks the rows (0) and the columns (1), and along which dimension its vectors run. */
 int gale__tile_operand(const gale__schedule *s, const gale__contraction *c, int which);
 int gale__tile_vector_dim(const gale__nest *nest, const gale__schedule *s, const gale__contraction *c, int which);
+char gale__tile_kind(const gale__schedule *s, int which); /* 'M' or 'N': dimensions along the rows or the columns */
 /* True when the access changes along dimension d. */
 bool gale__access_walks(const gale__access *a, int d);
 
@@ -134,13 +135,42 @@ void gale__emit_reduce_finish(gale__emit *e, int r, const gale__acc *acc); /* se
 gale_type gale__emit_acc_type(const gale__nest *nest, int r);              /* compute type it is accumulated in */
 gale__val gale__emit_identity(gale__emit *e, int r);
 
+/* TILE and MATRIX: the tile of a group. */
+typedef struct gale__tiling {
+    gale__emit e; /* the result's lanes */
+    gale__contraction c;
+    gale__val batch, origin[2]; /* rows and columns where the tile begins */
+    gale__val zero;             /* index 0 */
+} gale__tiling;
+/* Which tile this group computes.  Groups without a tile of their own repeat the last one. */
+void gale__tile_place_group(gale__tiling *t);
+/* Coordinates of the dimensions of one kind, from their linear index; the rest of coord is left alone. */
+void gale__tile_coords(gale__tiling *t, gale__val linear, char kind, gale__val *coord);
+void gale__tile_clear_coords(gale__tiling *t, gale__val *coord); /* 0, and the batch's */
+/* Marks what the wanted instructions are made of, up to reductions. */
+void gale__mark_cone(const gale__nest *nest, uint8_t *wanted);
+
+/* The element an access means at an outer and an inner block; *ok is the guards' answer (0: always true). */
+gale__val gale__emit_address(gale__emit *e, int access, int b, int ib, gale__val *ok);
+
+/* MATRIX: the instruction whose value, rounded to `narrow`, the operand is; and the access when it is a plain load,
+ * else -1. */
+int gale__matrix_core(const gale__nest *nest, int operand);
+int gale__matrix_access(const gale__nest *nest, int operand);
+/* MATRIX: the dimension along which results are stored by vectors. */
+int gale__matrix_vector_dim(const gale__nest *nest, const gale__schedule *s, const gale__contraction *c);
+
 /* Choices (schedule_choose.c). */
 void gale__choose_map(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 void gale__choose_reduce(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s); /* ROW or COLUMN */
 bool gale__choose_tile(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s); /* false: better not */
+bool gale__choose_matrix(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
+/* Along which dimension an operand's loads find neighbours, and how many at once. */
+void gale__choose_operand(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which);
 bool gale__choose_transpose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 
 gale_status gale__build_loops(const gale__nest *nest, const gale__schedule *s, gale__ir *ir); /* MAP, ROW, COLUMN */
 gale_status gale__build_tile(const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
+gale_status gale__build_matrix(const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
 gale_status gale__build_transpose(const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
 #endif

@@ -11,8 +11,7 @@ int gale__tile_operand(const gale__schedule *s, const gale__contraction *c, int 
     return (which == 0) != s->swap ? c->a : c->b;
 }
 
-/* 'M' or 'N': the dimensions along the rows (0) or the columns (1) of the result. */
-static char side_kind(const gale__schedule *s, int which) { return (which == 0) != s->swap ? 'M' : 'N'; }
+char gale__tile_kind(const gale__schedule *s, int which) { return (which == 0) != s->swap ? 'M' : 'N'; }
 
 static int last_of(const gale__nest *nest, const gale__contraction *c, char kind)
 {
@@ -24,7 +23,7 @@ static int last_of(const gale__nest *nest, const gale__contraction *c, char kind
 
 int gale__tile_vector_dim(const gale__nest *nest, const gale__schedule *s, const gale__contraction *c, int which)
 {
-    return last_of(nest, c, s->fast[which] ? 'K' : side_kind(s, which));
+    return last_of(nest, c, s->fast[which] ? 'K' : gale__tile_kind(s, which));
 }
 
 /* One operand on its way into work-group memory. */
@@ -40,12 +39,9 @@ typedef struct part {
 } part;
 
 typedef struct tile {
-    gale__emit e; /* the result's lanes */
-    gale__contraction c;
+    gale__tiling g;
     part parts[2];
     gale_type type;
-    gale__val batch, origin[2]; /* rows and columns where the tile begins */
-    gale__val zero;             /* index 0 */
     gale__val sums[64];
 } tile;
 
@@ -54,8 +50,7 @@ static gale__val op32(gale__ir *ir, int op, gale__val a, uint32_t b)
     return gale__ir_op2(ir, op, GALE_U32, a, gale__ir_u32(ir, b));
 }
 
-/* Coordinates of the dimensions of one kind, from their linear index; the rest of coord is left alone. */
-static void side_coords(tile *t, gale__val linear, char kind, gale__val *coord)
+void gale__tile_coords(gale__tiling *t, gale__val linear, char kind, gale__val *coord)
 {
     const gale__nest *nest = t->e.nest;
     int first = -1;
@@ -68,14 +63,13 @@ static void side_coords(tile *t, gale__val linear, char kind, gale__val *coord)
     }
 }
 
-static void clear_coords(tile *t, gale__val *coord)
+void gale__tile_clear_coords(gale__tiling *t, gale__val *coord)
 {
     for (int d = 0; d < GALE__NEST_DIMS; d++) coord[d] = t->zero;
-    side_coords(t, t->batch, 'B', coord);
+    gale__tile_coords(t, t->batch, 'B', coord);
 }
 
-/* Which tile this group computes.  Groups without a tile of their own repeat the last one. */
-static void place_group(tile *t)
+void gale__tile_place_group(gale__tiling *t)
 {
     gale__emit *e = &t->e;
     gale__ir *ir = e->ir;
@@ -92,12 +86,12 @@ static void place_group(tile *t)
 /* How a part is divided among the threads: neighbours in memory go to neighbouring threads. */
 static gale_status begin_part(tile *t, int which)
 {
-    const gale__schedule *s = t->e.s;
+    const gale__schedule *s = t->g.e.s;
     part *p = &t->parts[which];
     uint32_t group[3], wide = s->wide[which];
     gale__schedule_group(s, group);
     p->which = which;
-    p->operand = gale__tile_operand(s, &t->c, which);
+    p->operand = gale__tile_operand(s, &t->g.c, which);
     p->size = which ? s->tile_n : s->tile_m;
     p->e.ob = p->e.ov = p->e.ib = p->e.iv = 1;
     p->per = (s->fast[which] ? s->tile_k : p->size) / wide;
@@ -111,13 +105,12 @@ static gale_status begin_part(tile *t, int which)
         p->step_k = across;
         p->e.ib = (int)(s->tile_k / across);
     }
-    GALE_TRY(gale__emit_begin_within(&p->e, &t->e));
-    p->e.vdim = gale__tile_vector_dim(t->e.nest, s, &t->c, which);
+    GALE_TRY(gale__emit_begin_within(&p->e, &t->g.e));
+    p->e.vdim = gale__tile_vector_dim(t->g.e.nest, s, &t->g.c, which);
     return GALE_OK;
 }
 
-/* Marks what the operand is made of. */
-static void mark_cone(const gale__nest *nest, uint8_t *wanted)
+void gale__mark_cone(const gale__nest *nest, uint8_t *wanted)
 {
     for (int i = nest->n_code - 1; i >= 0; i--) {
         const gale__nest_instr *in = &nest->code[i];
@@ -144,13 +137,14 @@ static void place_part(tile *t, part *p)
         gale__ir_op2(ir, GALE__SUB, e->index, p->which ? e->layout.n : e->layout.m, gale__emit_index(e, unit));
     for (int b = 0; b < e->ob; b++) {
         gale__val coord[GALE__NEST_DIMS], at = op32(ir, GALE__ADD, p->first_side, (uint32_t)b * p->step_side);
-        at = gale__emit_add(e, t->origin[p->which], gale__emit_widen(e, at));
-        clear_coords(t, coord);
-        side_coords(t, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top), side_kind(s, p->which), coord);
+        at = gale__emit_add(e, t->g.origin[p->which], gale__emit_widen(e, at));
+        gale__tile_clear_coords(&t->g, coord);
+        gale__tile_coords(
+            &t->g, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top), gale__tile_kind(s, p->which), coord);
         gale__emit_outer_place(e, b, coord, e->nest->n_outer);
     }
     e->wanted[p->operand] = 1;
-    mark_cone(e->nest, e->wanted);
+    gale__mark_cone(e->nest, e->wanted);
     for (int i = 0; i < e->nest->n_code; i++)
         if (e->wanted[i] && !e->nest->code[i].inner) gale__emit_instr(e, i);
     int lanes = e->ob * e->ov * e->ib * e->iv;
@@ -173,7 +167,7 @@ static void fetch(tile *t, part *p, gale__val k)
         e->inner_valid[b] = 0;
         if (!e->s->exact) e->inner_valid[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
         at = gale__ir_op2(ir, GALE__IR_MIN, GALE_U32, at, op32(ir, GALE__SUB, count, unit));
-        side_coords(t, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
+        gale__tile_coords(&t->g, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
     }
     for (int i = 0; i < e->nest->n_code; i++) {
         if (!e->wanted[i] || !e->nest->code[i].inner) continue;
@@ -212,8 +206,8 @@ static uint32_t columns_apart(const gale__schedule *s) { return (uint32_t)(s->ti
 
 static void multiply(tile *t, gale__val ty, gale__val tx)
 {
-    gale__ir *ir = t->e.ir;
-    const gale__schedule *s = t->e.s;
+    gale__ir *ir = t->g.e.ir;
+    const gale__schedule *s = t->g.e.s;
     gale__val x[16], y[16], zero = gale__ir_u32(ir, 0);
     gale__val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
                                        .type = GALE_U32,
@@ -236,38 +230,38 @@ static void multiply(tile *t, gale__val ty, gale__val tx)
             else v = gale__ir_op2(ir, GALE__ADD, t->type, old, gale__ir_op2(ir, GALE__MUL, t->type, x[i], y[j]));
             gale__ir_op3(ir, GALE__IR_SET, t->type, sum, zero, v);
         }
-    gale__emit_close(&t->e);
+    gale__emit_close(&t->g.e);
 }
 
 static void walk_k(tile *t, gale__val ty, gale__val tx)
 {
-    gale__ir *ir = t->e.ir;
-    const gale__schedule *s = t->e.s;
+    gale__ir *ir = t->g.e.ir;
+    const gale__schedule *s = t->g.e.s;
     gale__val none = gale__ir_const(ir, t->type, 0), zero = gale__ir_u32(ir, 0);
     for (int i = 0; i < s->micro_m * s->micro_n; i++) {
         t->sums[i] = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)t->type, .imm = 1});
         gale__ir_op3(ir, GALE__IR_SET, t->type, t->sums[i], zero, none);
     }
     for (int w = 0; w < 2; w++) fetch(t, &t->parts[w], zero);
-    gale__val k = gale__emit_for(&t->e, t->e.layout.inner_count, s->tile_k);
+    gale__val k = gale__emit_for(&t->g.e, t->g.e.layout.inner_count, s->tile_k);
     for (int w = 0; w < 2; w++) deliver(t, &t->parts[w]);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
     for (int w = 0; w < 2; w++) fetch(t, &t->parts[w], op32(ir, GALE__ADD, k, s->tile_k));
     multiply(t, ty, tx);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
-    gale__emit_close(&t->e);
+    gale__emit_close(&t->g.e);
 }
 
 /* sum of coef * coordinate over the dimensions of one kind; *walks: whether any of them counts. */
 static gale__val partial(
     tile *t, const gale__val *coef, const int64_t *number, const gale__val *coord, char kind, bool *walks)
 {
-    gale__val sum = t->zero;
+    gale__val sum = t->g.zero;
     *walks = false;
-    for (int d = 0; d < t->e.nest->n_outer; d++) {
-        if (t->c.kind[d] != kind || !number[d]) continue;
+    for (int d = 0; d < t->g.e.nest->n_outer; d++) {
+        if (t->g.c.kind[d] != kind || !number[d]) continue;
         *walks = true;
-        sum = gale__emit_add(&t->e, sum, gale__emit_mul(&t->e, coord[d], coef[d]));
+        sum = gale__emit_add(&t->g.e, sum, gale__emit_mul(&t->g.e, coord[d], coef[d]));
     }
     return sum;
 }
@@ -276,14 +270,14 @@ static gale__val partial(
 static void place_form(tile *t, gale__val start, const gale__val *coef, const int64_t *number,
     gale__val (*coord)[GALE__NEST_DIMS], gale__val *out)
 {
-    gale__emit *e = &t->e;
+    gale__emit *e = &t->g.e;
     int mm = e->s->micro_m, mn = e->s->micro_n;
     gale__val rows[16], columns[16];
     bool by_batch, by_row = false, by_column = false;
     start = gale__emit_add(e, start, partial(t, coef, number, coord[0], 'B', &by_batch));
-    for (int i = 0; i < mm; i++) rows[i] = partial(t, coef, number, coord[i], side_kind(e->s, 0), &by_row);
+    for (int i = 0; i < mm; i++) rows[i] = partial(t, coef, number, coord[i], gale__tile_kind(e->s, 0), &by_row);
     for (int j = 0; j < mn; j++) {
-        columns[j] = partial(t, coef, number, coord[16 + j], side_kind(e->s, 1), &by_column);
+        columns[j] = partial(t, coef, number, coord[16 + j], gale__tile_kind(e->s, 1), &by_column);
         columns[j] = by_column ? gale__emit_add(e, start, columns[j]) : start;
     }
     for (int i = 0; by_row && !by_column && i < mm; i++) rows[i] = gale__emit_add(e, start, rows[i]);
@@ -296,7 +290,7 @@ static void place_form(tile *t, gale__val start, const gale__val *coef, const in
 /* The lanes of the result: micro_m x micro_n outer blocks. */
 static void place_result(tile *t, gale__val ty, gale__val tx)
 {
-    gale__emit *e = &t->e;
+    gale__emit *e = &t->g.e;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->s;
     gale__val coord[32][GALE__NEST_DIMS], valid[32];
@@ -304,13 +298,13 @@ static void place_result(tile *t, gale__val ty, gale__val tx)
         for (int i = 0; i < (w ? s->micro_n : s->micro_m); i++) {
             gale__val count = w ? e->layout.n : e->layout.m, *c = coord[16 * w + i];
             gale__val at = op32(ir, GALE__ADD, w ? tx : ty, (uint32_t)i * (w ? columns_apart(s) : rows_apart(s)));
-            at = gale__emit_add(e, t->origin[w], gale__emit_widen(e, at));
+            at = gale__emit_add(e, t->g.origin[w], gale__emit_widen(e, at));
             valid[16 * w + i] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
             at = gale__ir_op2(
                 ir, GALE__IR_MIN, e->index, at, gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, 1)));
-            for (int d = 0; d < GALE__NEST_DIMS; d++) c[d] = t->zero;
-            if (!w && !i) side_coords(t, t->batch, 'B', c);
-            side_coords(t, at, side_kind(s, w), c);
+            for (int d = 0; d < GALE__NEST_DIMS; d++) c[d] = t->g.zero;
+            if (!w && !i) gale__tile_coords(&t->g, t->g.batch, 'B', c);
+            gale__tile_coords(&t->g, at, gale__tile_kind(s, w), c);
         }
     for (int b = 0; b < e->ob; b++)
         e->outer_valid[b] = gale__emit_and(e, valid[b / s->micro_n], valid[16 + b % s->micro_n]);
@@ -326,14 +320,14 @@ static void place_result(tile *t, gale__val ty, gale__val tx)
 
 static void emit_result(tile *t)
 {
-    gale__emit *e = &t->e;
+    gale__emit *e = &t->g.e;
     const gale__nest *nest = e->nest;
     gale__acc sums[64];
     for (int i = 0; i < e->ob; i++)
         sums[i] = (gale__acc){gale__ir_op2(e->ir, GALE__IR_GET, t->type, t->sums[i], gale__ir_u32(e->ir, 0)), 0};
-    gale__emit_reduce_finish(e, t->c.reduce, sums);
+    gale__emit_reduce_finish(e, t->g.c.reduce, sums);
     for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
-    mark_cone(nest, e->wanted);
+    gale__mark_cone(nest, e->wanted);
     for (int i = 0; i < nest->n_code; i++)
         if (e->wanted[i] && nest->code[i].op != GALE__NEST_REDUCE) gale__emit_instr(e, i);
     for (int i = 0; i < nest->n_stores; i++) gale__emit_store(e, &nest->stores[i], 0);
@@ -344,24 +338,24 @@ gale_status gale__build_tile(const gale__nest *nest, const gale__schedule *s, ga
     gale_status status;
     tile *t = gale__calloc(1, sizeof *t);
     if (!t) return GALE_NO_MEMORY;
-    t->e.ob = s->micro_m * s->micro_n;
-    t->e.ov = t->e.ib = t->e.iv = 1;
-    gale__nest_contraction(nest, &t->c);
-    t->type = gale__emit_acc_type(nest, t->c.reduce);
-    GALE_GO(gale__emit_begin(&t->e, nest, s, ir));
-    place_group(t);
+    t->g.e.ob = s->micro_m * s->micro_n;
+    t->g.e.ov = t->g.e.ib = t->g.e.iv = 1;
+    gale__nest_contraction(nest, &t->g.c);
+    t->type = gale__emit_acc_type(nest, t->g.c.reduce);
+    GALE_GO(gale__emit_begin(&t->g.e, nest, s, ir));
+    gale__tile_place_group(&t->g);
     for (int w = 0; w < 2; w++) {
         GALE_GO(begin_part(t, w));
         place_part(t, &t->parts[w]);
     }
-    gale__val ty = op32(ir, GALE__IR_DIV, t->e.tid, columns_apart(s)),
-              tx = op32(ir, GALE__IR_REM, t->e.tid, columns_apart(s));
+    gale__val ty = op32(ir, GALE__IR_DIV, t->g.e.tid, columns_apart(s)),
+              tx = op32(ir, GALE__IR_REM, t->g.e.tid, columns_apart(s));
     walk_k(t, ty, tx);
     place_result(t, ty, tx);
     emit_result(t);
 done:
     for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].e);
-    gale__emit_end(&t->e);
+    gale__emit_end(&t->g.e);
     gale__free(t);
     return status;
 }

@@ -115,7 +115,7 @@ int64_t gale__nest_count(const gale__nest *nest, int from, int to)
 
 /* Dimensions along which the kernel moves vectors, and how wide they are at most. */
 typedef struct vectors {
-    int n, dim[2], width[2];
+    int n, dim[3], width[3];
 } vectors;
 
 static void walk_access(gale__walk *w, const gale__access *a, gale__access_vals *out, const vectors *v)
@@ -203,7 +203,7 @@ static void walk_domain(gale__walk *w, gale__layout *out, int vdim)
     const gale__nest *nest = w->nest;
     const gale__schedule *s = w->s;
     int all = nest->n_outer + nest->n_inner, outer = gale__nest_has_reduce(nest) ? nest->n_outer : all;
-    bool tiles = s->kind == GALE__TILE || s->kind == GALE__TRANSPOSE;
+    bool tiles = s->kind == GALE__TILE || s->kind == GALE__MATRIX || s->kind == GALE__TRANSPOSE;
     int64_t count[2] = {1, 1};
     key_byte(w, nest->n_outer);
     key_byte(w, nest->n_inner);
@@ -245,12 +245,16 @@ gale_status gale__walk_run(gale__walk *w)
     for (size_t i = 0; i < sizeof *w->s; i++) key_byte(w, ((const uint8_t *)w->s)[i]);
     walk_domain(w, layout, v.dim[0]);
     if (w->s->kind == GALE__TRANSPOSE) walk_tiles(w, layout, NULL);
-    if (w->s->kind == GALE__TILE && gale__nest_contraction(nest, &c)) {
+    if ((w->s->kind == GALE__TILE || w->s->kind == GALE__MATRIX) && gale__nest_contraction(nest, &c)) {
         walk_tiles(w, layout, &c);
         v.n = 2;
         for (int i = 0; i < 2; i++) {
             v.dim[i] = gale__tile_vector_dim(nest, w->s, &c, i);
             v.width[i] = w->s->wide[i];
+        }
+        if (w->s->kind == GALE__MATRIX) {
+            v.dim[v.n] = gale__matrix_vector_dim(nest, w->s, &c);
+            v.width[v.n++] = w->s->vector;
         }
     }
     key_byte(w, nest->n_buffers);

@@ -70,6 +70,11 @@ uint32_t gale__spv_type(gale__spv *s, gale_type type, int width)
     return find_or_add(s, SpvOpTypeInt, (const uint32_t[]){bits, 0}, 2, 1);
 }
 
+uint32_t gale__spv_global_type(gale__spv *s, SpvOp op, const uint32_t *operands, int n)
+{
+    return find_or_add(s, op, operands, n, 1);
+}
+
 uint32_t gale__spv_pointer(gale__spv *s, SpvStorageClass where, uint32_t to)
 {
     return find_or_add(s, SpvOpTypePointer, (const uint32_t[]){(uint32_t)where, to}, 2, 1);
@@ -115,6 +120,14 @@ uint32_t gale__spv_builtin(gale__spv *s, SpvBuiltIn which, uint32_t type)
     return id;
 }
 
+/* A name fills whole words and ends with a zero byte. */
+static void add_extension(gale__spv *s, gale__words *out, const char *name)
+{
+    uint32_t words[16] = {0};
+    memcpy(words, name, strlen(name));
+    gale__spv_emit(s, out, SpvOpExtension, words, (int)strlen(name) / 4 + 1);
+}
+
 static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale__words *out)
 {
     static const SpvCapability capabilities[GALE__SPV_CAPABILITIES] = {
@@ -126,6 +139,13 @@ static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale_
         [GALE__SPV_DENORMALS] = SpvCapabilityDenormPreserve,
         [GALE__SPV_NAN_INF] = SpvCapabilitySignedZeroInfNanPreserve,
         [GALE__SPV_MEMORY_MODEL] = SpvCapabilityVulkanMemoryModel,
+        [GALE__SPV_INT8] = SpvCapabilityInt8,
+        [GALE__SPV_INT16] = SpvCapabilityInt16,
+        [GALE__SPV_FLOAT16] = SpvCapabilityFloat16,
+        /* CooperativeMatrixKHR, BFloat16TypeKHR, BFloat16CooperativeMatrixKHR: newer than Debian 12's headers. */
+        [GALE__SPV_MATRIX] = (SpvCapability)6022,
+        [GALE__SPV_BF16] = (SpvCapability)5116,
+        [GALE__SPV_BF16_MATRIX] = (SpvCapability)5118,
     };
     add_words(out, (const uint32_t[]){SpvMagicNumber, 0x10500, 0, s->next_id, 0}, 5);
     EMIT(s, out, SpvOpCapability, SpvCapabilityShader);
@@ -133,6 +153,8 @@ static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale_
     EMIT(s, out, SpvOpCapability, SpvCapabilityPhysicalStorageBufferAddresses);
     for (int i = 0; i < GALE__SPV_CAPABILITIES; i++)
         if (s->capabilities >> i & 1) EMIT(s, out, SpvOpCapability, (uint32_t)capabilities[i]);
+    if (s->capabilities >> GALE__SPV_MATRIX & 1) add_extension(s, out, "SPV_KHR_cooperative_matrix");
+    if (s->capabilities >> GALE__SPV_BF16 & 1) add_extension(s, out, "SPV_KHR_bfloat16");
     uint32_t words[5] = {s->glsl};
     memcpy(words + 1, "GLSL.std.450", 13);
     gale__spv_emit(s, out, SpvOpExtInstImport, words, 5);

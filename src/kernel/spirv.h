@@ -37,6 +37,12 @@ typedef enum gale__spv_capability {
     GALE__SPV_DENORMALS,
     GALE__SPV_NAN_INF,
     GALE__SPV_MEMORY_MODEL,
+    GALE__SPV_INT8,
+    GALE__SPV_INT16,
+    GALE__SPV_FLOAT16,
+    GALE__SPV_MATRIX,
+    GALE__SPV_BF16,
+    GALE__SPV_BF16_MATRIX,
     GALE__SPV_CAPABILITIES
 } gale__spv_capability;
 
@@ -53,6 +59,7 @@ static inline uint32_t gale__spv_id(gale__spv *s) { return s->next_id++; }
 
 /* Types by compute or memory type; integers carry no sign. */
 uint32_t gale__spv_type(gale__spv *s, gale_type type, int width);
+uint32_t gale__spv_global_type(gale__spv *s, SpvOp op, const uint32_t *operands, int n); /* any other type */
 uint32_t gale__spv_pointer(gale__spv *s, SpvStorageClass where, uint32_t to);
 uint32_t gale__spv_array(gale__spv *s, uint32_t of, uint64_t count);
 uint32_t gale__spv_const(gale__spv *s, gale_type type, uint64_t bits);

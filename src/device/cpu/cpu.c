@@ -51,7 +51,6 @@ static void describe(gale_device_info *info)
         .exact_division = true,
         .f16 = gale__cpu_has("fp16"),
         .bf16 = gale__cpu_has("bf16") || gale__cpu_has("avx512bf16"),
-        .matrix_units = gale__cpu_has("i8mm") || gale__cpu_has("amx"),
     };
 }
 

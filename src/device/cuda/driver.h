@@ -39,7 +39,12 @@ enum {
     GALE__CU_HOST_MAPPED = 2,
     GALE__CU_CAPTURE_RELAXED = 2
 };
-enum { GALE__CU_JIT_ERROR_LOG = 5, GALE__CU_JIT_ERROR_LOG_BYTES = 6, GALE__CU_FUNCTION_MAX_THREADS = 0 };
+enum {
+    GALE__CU_JIT_ERROR_LOG = 5,
+    GALE__CU_JIT_ERROR_LOG_BYTES = 6,
+    GALE__CU_FUNCTION_MAX_THREADS = 0,
+    GALE__CU_FUNCTION_SHARED = 8
+};
 
 typedef enum gale__cu_attribute {
 #define X(id, cuda, hip) GALE__CU_##id,

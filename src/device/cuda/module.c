@@ -130,6 +130,14 @@ gale_status gale__cu_kernel(gale_module *module, gale_kernel *kernel)
         return gale__fail(GALE_LIMIT,
             "kernel \"%s\" asks for work-groups of %llu threads; with its registers at most %d fit", kernel->entry,
             (unsigned long long)threads, most);
+    if (kernel->shared_bytes) {
+        if (!api->function_set)
+            return gale__fail(GALE_UNSUPPORTED,
+                "kernel \"%s\" asks for %u bytes of shared memory at launch; this driver gives none", kernel->entry,
+                kernel->shared_bytes);
+        code = api->function_set(function, GALE__CU_FUNCTION_SHARED, (int)kernel->shared_bytes);
+        GALE_TRY(gale__cu_check(api, code, kernel->entry));
+    }
     kernel->impl = function;
     return GALE_OK;
 }
@@ -169,7 +177,8 @@ gale_status gale__cu_launch(gale_stream *stream, gale_kernel *kernel, const gale
     parameters p;
     GALE_TRY(fill_parameters(kernel, launch, &p));
     GALE_TRY(gale__cu_enter(d));
-    int code = d->api->launch(kernel->impl, n[0], n[1], n[2], g[0], g[1], g[2], 0, stream->impl, p.list, NULL);
+    int code = d->api->launch(
+        kernel->impl, n[0], n[1], n[2], g[0], g[1], g[2], kernel->shared_bytes, stream->impl, p.list, NULL);
     GALE_TRY(gale__cu_check(d->api, code, kernel->entry));
     /* Under --debug-layer an error is told of the kernel that made it. */
     if (!stream->device->debug_layer || stream->capturing) return GALE_OK;

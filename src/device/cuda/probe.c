@@ -20,6 +20,14 @@ static uint32_t attribute_u32(const gale__cu_api *api, int device, gale__cu_attr
 
 /* ---- what a device can do ---- */
 
+/* mma.sync.m16n8k16, two of them side by side. */
+static void fill_matrix(gale_device_caps *caps)
+{
+    static const gale_type operands[] = {GALE_F16, GALE_BF16};
+    for (int i = 0; i < 2; i++)
+        caps->matrix[caps->n_matrix++] = (gale_matrix_shape){16, 16, 16, (uint8_t)operands[i], GALE_F32};
+}
+
 static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *caps)
 {
     size_t memory = 0;
@@ -35,12 +43,11 @@ static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *cap
         .group_max = attribute_u32(api, device, GALE__CU_MAX_THREADS_PER_BLOCK),
         .groups_max = {attribute_u32(api, device, GALE__CU_GRID_X), attribute_u32(api, device, GALE__CU_GRID_Y),
             attribute_u32(api, device, GALE__CU_GRID_Z)},
-        /* What a kernel may declare; more is there for kernels that ask at launch, which ours do not. */
+        /* What a kernel may declare; more is there for kernels that ask at launch. */
         .shared_bytes = attribute_u32(api, device, GALE__CU_SHARED_PER_BLOCK),
         .arch = arch > 0 ? (uint32_t)arch : 0,
         .f16 = !cuda || arch >= 53,
         .bf16 = cuda && arch >= 80,
-        .matrix_units = cuda && arch >= 70,
         .corners = cuda && arch >= 80,
         .own_math = cuda,
         .exact_division = true,
@@ -57,8 +64,10 @@ static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *cap
         .dialect = cuda ? "cuda" : "hip",
         .kernels_per_module = 1,
     };
+    if (cuda && api->function_set) caps->shared_most_bytes = attribute_u32(api, device, GALE__CU_SHARED_OPTIN);
     if (!caps->subgroup) caps->subgroup = 32;
     if (!caps->group_max) caps->group_max = 1024;
+    if (cuda && arch >= 80) fill_matrix(caps);
 }
 
 /* "580.65.06" out of the second word pair of /proc/driver/nvidia/version; "" when it is not told. */

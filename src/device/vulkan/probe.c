@@ -29,7 +29,11 @@ static void *link_one(void *chain, bool known, VkBaseOutStructure *s, VkStructur
 
 void gale__vk_features_link(gale__vk_physical *p, gale__vk_features *f)
 {
-    void *chain = LINK(NULL, p->has_atomic, &f->atomic, SHADER_ATOMIC_FLOAT_FEATURES_EXT);
+    void *chain = link_one(
+        NULL, p->has_matrix, (VkBaseOutStructure *)(void *)&f->matrix, (VkStructureType)GALE__VK_MATRIX_FEATURES);
+    chain =
+        link_one(chain, p->has_bf16, (VkBaseOutStructure *)(void *)&f->bf16, (VkStructureType)GALE__VK_BF16_FEATURES);
+    chain = LINK(chain, p->has_atomic, &f->atomic, SHADER_ATOMIC_FLOAT_FEATURES_EXT);
     chain = LINK(chain, p->has_dot, &f->dot, SHADER_INTEGER_DOT_PRODUCT_FEATURES);
     chain = LINK(chain, p->has_control, &f->control, SUBGROUP_SIZE_CONTROL_FEATURES);
     chain = LINK(chain, true, &f->v12, VULKAN_1_2_FEATURES);
@@ -74,6 +78,8 @@ static gale_status take_extensions(const gale__vk *fn, gale__vk_physical *p)
     p->has_atomic = take(p, list, count, "VK_EXT_shader_atomic_float", false);
     p->has_budget = take(p, list, count, "VK_EXT_memory_budget", false);
     p->has_sm = take(p, list, count, "VK_NV_shader_sm_builtins", false);
+    p->has_matrix = take(p, list, count, "VK_KHR_cooperative_matrix", false);
+    p->has_bf16 = p->has_matrix && take(p, list, count, "VK_KHR_shader_bfloat16", false);
     take(p, list, count, "VK_KHR_portability_subset", false); /* must be turned on where it is */
     gale__free(list);
     return GALE_OK;
@@ -191,7 +197,40 @@ static void describe_caps(const gale__vk *fn, gale__vk_physical *p, const proper
     caps->unified_memory = caps->software || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
 }
 
-static void describe(const gale__vk *fn, gale__vk_physical *p)
+static uint8_t component_type(uint32_t component)
+{
+    return (uint8_t)(component == GALE__VK_COMPONENT_F16    ? GALE_F16
+                     : component == GALE__VK_COMPONENT_BF16 ? GALE_BF16
+                     : component == GALE__VK_COMPONENT_F32  ? GALE_F32
+                                                            : GALE_TYPE_COUNT);
+}
+
+/* What subgroups multiply, of floats; kernels also need small work-group elements and the memory model. */
+static void describe_matrix(VkInstance instance, const gale__vk *fn, const gale__vk_physical *p, gale_device_caps *caps)
+{
+    gale__vk_matrix_properties list[64];
+    uint32_t count = 64;
+    gale__vk_get_matrix_properties get = (gale__vk_get_matrix_properties)fn->vkGetInstanceProcAddr(
+        instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    if (!p->features.matrix.cooperativeMatrix || !get || !caps->memory_model || !caps->storage16 || !caps->f16 ||
+        (p->subgroup_min != p->subgroup_max && !p->subgroup_settable))
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        list[i] = (gale__vk_matrix_properties){.sType = (VkStructureType)GALE__VK_MATRIX_PROPERTIES};
+    if (get(p->handle, &count, list) < 0) return;
+    for (uint32_t i = 0; i < count && caps->n_matrix < GALE_MATRIX_SHAPES; i++) {
+        const gale__vk_matrix_properties *m = &list[i];
+        uint8_t operand = component_type(m->a), sum = component_type(m->c);
+        bool bf16 = p->features.bf16.shaderBFloat16Type && p->features.bf16.shaderBFloat16CooperativeMatrix;
+        if (m->scope != GALE__VK_SCOPE_SUBGROUP || m->a != m->b || m->c != m->result || operand == GALE_TYPE_COUNT ||
+            sum == GALE_TYPE_COUNT || (operand == GALE_BF16 && !bf16))
+            continue;
+        caps->matrix[caps->n_matrix++] =
+            (gale_matrix_shape){(uint16_t)m->m, (uint16_t)m->n, (uint16_t)m->k, operand, sum};
+    }
+}
+
+static void describe(VkInstance instance, const gale__vk *fn, gale__vk_physical *p)
 {
     properties pr;
     get_properties(fn, p, &pr);
@@ -212,12 +251,14 @@ static void describe(const gale__vk *fn, gale__vk_physical *p)
     for (size_t i = 0; i < VK_UUID_SIZE; i++)
         used += (size_t)snprintf(info->id + used, sizeof info->id - used, "%02x", pr.v11.deviceUUID[i]);
     describe_caps(fn, p, &pr, &info->caps);
+    describe_matrix(instance, fn, p, &info->caps);
 }
 
 /* Fills `p` and says true when the device can serve; else why not. */
 static gale_status examine(
-    const gale__vk *fn, VkPhysicalDevice handle, gale__probe *why, gale__vk_physical *p, bool *serves)
+    const gale__vk_instance *instance, VkPhysicalDevice handle, gale__probe *why, gale__vk_physical *p, bool *serves)
 {
+    const gale__vk *fn = &instance->fn;
     VkPhysicalDeviceProperties2 base = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
     *p = (gale__vk_physical){.handle = handle};
     *serves = false;
@@ -237,7 +278,7 @@ static gale_status examine(
     gale__str missing = {0};
     choose_features(fn, p, &missing);
     if (!missing.length && !missing.failed) {
-        describe(fn, p);
+        describe(instance->handle, fn, p);
         *serves = true;
     } else snprintf(why->reason, sizeof why->reason, "%s: the driver lacks %s", name, gale__str_text(&missing));
     gale_status status = gale__str_check(&missing);
@@ -260,7 +301,7 @@ gale_status gale__vk_find(gale__vk_instance *instance, gale__probe *why, gale__v
     for (uint32_t i = 0; i < n; i++) {
         gale__vk_physical p;
         bool serves;
-        gale_status status = examine(&instance->fn, handles[i], why, &p, &serves);
+        gale_status status = examine(instance, handles[i], why, &p, &serves);
         if (status != GALE_OK) {
             gale__free(list);
             return status;

@@ -5,6 +5,7 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
 #include "device/device.h"
+#include "device/vulkan/matrix.h"
 
 #define GALE__VK_QUEUES 8  /* most queues to take: each stream keeps to one */
 #define GALE__VK_BATCHES 8 /* command buffers of a stream, each with a chunk of parameters */
@@ -42,15 +43,17 @@ typedef struct gale__vk_features {
     VkPhysicalDeviceSubgroupSizeControlFeatures control;
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot;
     VkPhysicalDeviceShaderAtomicFloatFeaturesEXT atomic;
+    gale__vk_matrix_features matrix;
+    gale__vk_bf16_features bf16;
 } gale__vk_features;
 
 /* A physical device that can serve, and what to ask of it. */
 typedef struct gale__vk_physical {
     VkPhysicalDevice handle;
     uint32_t version, family, n_queues, timestamp_bits;
-    bool has_control, has_dot, has_atomic, has_budget, has_portability,
-        has_sm;                /* extensions, or the versions that took them in */
-    const char *extensions[8]; /* to turn on */
+    bool has_control, has_dot, has_atomic, has_budget, has_portability, has_sm, has_matrix,
+        has_bf16;               /* extensions, or the versions that took them in */
+    const char *extensions[10]; /* to turn on */
     uint32_t n_extensions;
     gale__vk_features features; /* to turn on; linked by gale__vk_features_link */
     double timestamp_ns;        /* of one tick */

@@ -1,0 +1,205 @@
+/* Products of f16 and bf16 by matrix units, in every tile that is worth a try, for tuning the choice.
+ *
+ *     build/bench/bench_matrix cuda [f16|bf16] [nn|nt|tn|tt] [SIZE] [dump]
+ *
+ * prints a line per size and tile, TFLOP/s of the best of several runs, and marks the tile that the schedule chooses;
+ * `dump` prints the CUDA text of the chosen kernels instead, on any machine. */
+#include "../tests/ir_run.h"
+#include "../tests/nest_random.h"
+#include "kernel/schedule.h"
+
+static int target = 2;
+static gale_device *device;
+static gale_stream *stream;
+static gale_event *from, *to;
+static gale_type type = GALE_F16;
+static int turned; /* bit 0: the first operand lies as [k][m]; bit 1: the second as [n][k] */
+static bool dump;
+
+typedef struct tile {
+    int m, n, k, micro_m, micro_n, stages;
+} tile;
+static const tile tiles[] = {
+    {128, 256, 32, 64, 64, 3},
+    {128, 256, 32, 64, 64, 4},
+    {256, 128, 32, 64, 64, 3},
+    {256, 128, 32, 64, 64, 4},
+    {128, 256, 64, 64, 64, 3},
+    {128, 128, 32, 64, 32, 3},
+    {128, 128, 32, 64, 32, 4},
+    {128, 128, 32, 64, 64, 4},
+    {128, 128, 32, 32, 64, 4},
+    {128, 128, 64, 64, 32, 2},
+    {128, 128, 64, 64, 32, 3},
+    {128, 128, 64, 64, 64, 3},
+    {128, 64, 32, 64, 32, 4},
+    {128, 64, 32, 32, 32, 4},
+    {128, 64, 64, 64, 32, 3},
+    {64, 128, 32, 32, 32, 4},
+    {64, 128, 64, 32, 64, 3},
+    {64, 64, 32, 32, 32, 4},
+    {64, 64, 64, 32, 32, 3},
+    {64, 32, 32, 32, 16, 4},
+    {32, 64, 32, 16, 32, 4},
+    {32, 32, 32, 16, 16, 4},
+    {32, 32, 64, 16, 16, 3},
+};
+
+static void make_product(nest_case *c, int64_t m, int64_t n, int64_t k)
+{
+    nr_axis x[2] = {nr_plain(0, m), nr_plain(2, k)}, y[2] = {nr_plain(2, k), nr_plain(1, n)};
+    int order[2] = {1, 0};
+    nr_init(c, "product", 2, 1, (int64_t[]){m, n, k});
+    int p = nr_load(c, nr_access(c, type, x, 2, turned & 1 ? order : NULL, 0, 0)),
+        q = nr_load(c, nr_access(c, type, y, 2, turned & 2 ? order : NULL, 0, 0));
+    int r = nr_reduce(c, GALE__SUM, nr_op(c, GALE__MUL, type, p, q, 0));
+    c->code[r].acc = GALE_F32;
+    nr_store(c, r);
+    gale__nest_canonicalize(&c->nest);
+}
+
+static void fill(gale_buffer *buffer, size_t size)
+{
+    static uint16_t block[1 << 19];
+    for (size_t i = 0; i < sizeof block / 2; i++) gale__store_f64(type, &block[i], nr_unit() * 2 - 1);
+    for (size_t at = 0; at < size; at += sizeof block)
+        CHECK_OK(gale_upload(stream, buffer, at, block, size - at < sizeof block ? size - at : sizeof block));
+}
+
+static double time_launches(gale_kernel *kernel, const gale__launch *launch)
+{
+    double best = 1e30, us = 0;
+    int rounds = 1;
+    for (int r = 0; r < 6; r++) {
+        CHECK_OK(gale_event_record(from, stream));
+        for (int i = 0; i < rounds; i++) CHECK_OK(gale__launch_run(stream, kernel, launch));
+        CHECK_OK(gale_event_record(to, stream));
+        CHECK_OK(gale_event_wait(to));
+        CHECK_OK(gale_event_elapsed(from, to, &us));
+        us /= rounds;
+        if (r && us < best) best = us;
+        rounds = us > 5000 ? 1 : (int)(5000 / (us > 1 ? us : 1)) + 1;
+        if (us > 1e6) break;
+    }
+    return best < 1e30 ? best : us;
+}
+
+static double run_kernel(const nest_case *c, const gale__schedule *s, gale_buffer **buffers)
+{
+    gale__ir ir;
+    gale_module *module = NULL;
+    gale_kernel *kernel = NULL;
+    gale__ref refs[NR_BUFFERS];
+    uint32_t words[GALE__SCHEDULE_WORDS];
+    int n_words;
+    double us = 0;
+    if (!CHECK_OK(gale__schedule_build(&c->nest, s, "product", &ir))) return 0;
+    gale_status status = ir_build(device, &ir, ir_targets[target].dialect, &module);
+    if (status == GALE_OK)
+        status = gale__kernel_create(module, ir.name, ir.group, (uint32_t)(8 * ir.n_pointers + 4 * ir.n_words),
+            gale__ir_launch_bytes(&ir), &kernel);
+    if (status == GALE_OK && gale__schedule_params(&c->nest, s, words, &n_words) == GALE_OK) {
+        for (int b = 0; b < c->nest.n_buffers; b++) refs[b] = gale__buffer_ref(buffers[b], 0);
+        gale__launch launch = {.n_refs = ir.n_pointers, .n_words = n_words, .refs = refs, .words = words};
+        gale__schedule_grid(&c->nest, s, launch.groups);
+        memcpy(launch.group, ir.group, sizeof launch.group);
+        us = time_launches(kernel, &launch);
+    } else printf("    not built: %s\n", gale_error());
+    gale_kernel_destroy(&kernel);
+    gale_module_destroy(&module);
+    gale__ir_finish(&ir);
+    return us;
+}
+
+static void report(int64_t n, const gale__schedule *s, double us, const char *mark)
+{
+    printf("%5d %s %4d x %3d x %2d, subgroups %3d x %2d, %d stages, async %d | %10.1f us %7.1f TFLOP/s %s\n", (int)n,
+        gale_type_name(type), s->tile_m, s->tile_n, s->tile_k, s->micro_m, s->micro_n, s->stages, s->async, us,
+        us > 0 ? 2.0 * (double)n * (double)n * (double)n / us / 1e6 : 0, mark);
+    fflush(stdout);
+}
+
+static bool fits(const gale__schedule *s, const gale_device_caps *caps)
+{
+    uint32_t parts, results, group[3], most = caps->shared_most_bytes ? caps->shared_most_bytes : caps->shared_bytes;
+    gale__matrix_shared(s, &parts, &results);
+    gale__schedule_group(s, group);
+    if (!caps->shared_most_bytes) parts += results;
+    return (parts > results ? parts : results) <= most && group[0] <= caps->group_max;
+}
+
+static void bench_size(int64_t n)
+{
+    nest_case c;
+    gale__schedule s;
+    gale_buffer *buffers[NR_BUFFERS] = {0};
+    const gale_device_caps *caps = &gale_device_get_info(device)->caps;
+    make_product(&c, n, n, n);
+    if (!CHECK_OK(gale__schedule_choose(&c.nest, caps, &s))) return;
+    for (int b = 0; b < c.nest.n_buffers; b++) {
+        CHECK_OK(gale_buffer_create(device, (size_t)c.buffers[b].elements * 2, &buffers[b]));
+        fill(buffers[b], (size_t)c.buffers[b].elements * 2);
+    }
+    report(n, &s, run_kernel(&c, &s, buffers), s.kind == GALE__MATRIX ? "chosen" : "chosen: no matrix units");
+    for (size_t i = 0; s.kind == GALE__MATRIX && i < sizeof tiles / sizeof *tiles; i++) {
+        gale__schedule t = s;
+        t.tile_m = (uint16_t)tiles[i].m, t.tile_n = (uint16_t)tiles[i].n, t.tile_k = (uint8_t)tiles[i].k;
+        t.micro_m = (uint8_t)tiles[i].micro_m, t.micro_n = (uint8_t)tiles[i].micro_n;
+        t.stages = (uint8_t)tiles[i].stages, t.exact = n % t.tile_k == 0;
+        if (fits(&t, caps)) report(n, &t, run_kernel(&c, &t, buffers), "");
+    }
+    for (int b = 0; b < c.nest.n_buffers; b++) gale_buffer_destroy(&buffers[b]);
+    nr_finish(&c);
+}
+
+static void dump_size(int64_t n)
+{
+    gale_device_caps caps = ir_full_caps;
+    gale__schedule s;
+    nest_case c;
+    gale__ir ir;
+    const gale__ir *list = &ir;
+    gale__str text = {0};
+    caps.arch = 90, caps.compute_units = 132, caps.shared_most_bytes = 227 << 10, caps.n_matrix = 1;
+    caps.matrix[0] = (gale_matrix_shape){16, 16, 16, (uint8_t)type, GALE_F32};
+    make_product(&c, n, n, n);
+    if (CHECK_OK(gale__schedule_choose(&c.nest, &caps, &s)) &&
+        CHECK_OK(gale__schedule_build(&c.nest, &s, "product", &ir))) {
+        if (CHECK_OK(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &caps, &text))) printf("%s", text.text);
+        gale__ir_finish(&ir);
+    }
+    gale__str_finish(&text);
+    nr_finish(&c);
+}
+
+int main(int argc, char **argv)
+{
+    int64_t only = 0;
+    test_at = "bench";
+    nr_no_data = true;
+    for (int i = 1; i < argc; i++) {
+        for (int t = 0; t < IR_TARGETS; t++)
+            if (!strcmp(argv[i], ir_targets[t].provider)) target = t;
+        if (!strcmp(argv[i], "bf16")) type = GALE_BF16;
+        else if (!strcmp(argv[i], "dump")) dump = true;
+        else if (!strcmp(argv[i], "nt")) turned = 2;
+        else if (!strcmp(argv[i], "tn")) turned = 1;
+        else if (!strcmp(argv[i], "tt")) turned = 3;
+        else if (atoi(argv[i])) only = atoi(argv[i]);
+    }
+    if (dump) {
+        dump_size(only ? only : 4096);
+        return test_bad != 0;
+    }
+    device = ir_device(target);
+    if (!device || gale_stream_create(device, &stream) || gale_event_create(device, &from) ||
+        gale_event_create(device, &to))
+        return 1;
+    printf("%s, %s\n", gale_device_get_info(device)->name, gale_device_get_info(device)->driver);
+    for (int64_t n = only ? only : 512; n <= (only ? only : 8192); n *= 2) bench_size(n);
+    gale_event_destroy(&from);
+    gale_event_destroy(&to);
+    gale_stream_destroy(&stream);
+    ir_close_devices();
+    return test_bad != 0;
+}

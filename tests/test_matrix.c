@@ -1,0 +1,394 @@
+/* Contractions by matrix units: chosen and random ones, built for each device that is here with its own instructions
+ * or, where it has none, written for plain threads; run, and compared with their meaning.  The form with CUDA's
+ * instructions goes through NVRTC, the one with Vulkan's as far through spirv-val as that knows them. */
+#include "ir_run.h"
+#include "kernel/ir_util.h"
+#include "kernel/schedule.h"
+#include "nest_random.h"
+
+#define CASES 64
+typedef struct matrix_case {
+    nest_case c;
+    gale__schedule wish; /* tile_m 0: as chosen */
+    int async;           /* what must be copied as it lies; -1: anything */
+} matrix_case;
+static matrix_case *cases;
+static int n_cases;
+
+static nest_case *new_case(const char *name, int n_outer, int n_inner, const int64_t *extent)
+{
+    nr_init(&cases[n_cases].c, name, n_outer, n_inner, extent);
+    cases[n_cases].async = -1;
+    return &cases[n_cases].c;
+}
+
+static matrix_case *add_case(nest_case *c)
+{
+    nr_evaluate(c);
+    gale__nest_canonicalize(&c->nest);
+    return &cases[n_cases++];
+}
+
+static int to_f32(nest_case *c, int v)
+{
+    return c->code[v].type == GALE_F32 ? v : nr_op(c, GALE__CAST, GALE_F32, v, 0, 0);
+}
+
+static int sum_of(nest_case *c, int p, int q)
+{
+    return nr_reduce(c, GALE__SUM, nr_op(c, GALE__MUL, GALE_F32, to_f32(c, p), to_f32(c, q), 0));
+}
+
+/* What stands before the product and after the sum. */
+typedef enum fusion { PLAIN, BEFORE = 1, AFTER = 2, HALF_RESULT = 4 } fusion;
+
+static int before(nest_case *c, gale_type type, int v)
+{
+    int x = nr_op(c, GALE__MUL, GALE_F32, to_f32(c, v), nr_const(c, GALE_F32, 0.7), 0);
+    return nr_op(c, GALE__CAST, type, nr_op(c, GALE__TANH, GALE_F32, x, 0, 0), 0, 0);
+}
+
+static void finish(nest_case *c, int sum, gale_type type, int column_dim, int flags)
+{
+    if (flags & AFTER) {
+        nr_axis bias = nr_plain(column_dim, c->nest.extent[column_dim]);
+        sum = nr_op(c, GALE__ADD, GALE_F32, sum, to_f32(c, nr_load(c, nr_access(c, type, &bias, 1, NULL, 1, 0))), 0);
+        sum = nr_op(c, GALE__MAX, GALE_F32, sum, nr_const(c, GALE_F32, 0), 0);
+    }
+    if (flags & HALF_RESULT) sum = nr_op(c, GALE__CAST, type, sum, 0, 0);
+    nr_store(c, sum);
+}
+
+/* turned: bit 0 the first operand lies as [k][m], bit 1 the second as [n][k]. */
+static matrix_case *product(
+    const char *name, const int64_t size[4], gale_type type, int turned, int64_t lead, int64_t gap, int flags)
+{
+    int64_t b = size[0], m = size[1], n = size[2], k = size[3];
+    nest_case *c = new_case(name, 3, 1, size);
+    nr_axis x[3] = {nr_plain(0, b), nr_plain(1, m), nr_plain(3, k)},
+            y[3] = {nr_plain(0, b), nr_plain(3, k), nr_plain(2, n)};
+    int order[3] = {0, 2, 1};
+    int p = nr_load(c, nr_access(c, type, x, 3, turned & 1 ? order : NULL, lead, gap)),
+        q = nr_load(c, nr_access(c, type, y, 3, turned & 2 ? order : NULL, lead, gap));
+    if (flags & BEFORE) p = before(c, type, p);
+    finish(c, sum_of(c, p, q), type, 2, flags);
+    return add_case(c);
+}
+
+/* in[n, c, y, x] * w[o, c, ky, kx], or with channels last; k is (c, ky, kx) or (ky, kx, c). */
+static matrix_case *convolution(
+    const char *name, int64_t channels, int64_t out, int64_t size, int64_t stride, int64_t dilation, bool last)
+{
+    int64_t nchw[7] = {2, out, size, size, channels, 3, 3}, nhwc[7] = {2, size, size, out, 3, 3, channels};
+    nest_case *c = new_case(name, 4, 3, last ? nhwc : nchw);
+    int d_out = last ? 3 : 1, d_y = last ? 1 : 2, d_c = last ? 6 : 4, d_ky = last ? 4 : 5;
+    nr_axis x[4] = {nr_plain(0, 2)}, w[4] = {nr_plain(d_out, out)}, channel = nr_plain(d_c, channels);
+    for (int i = 0; i < 2; i++) {
+        nr_axis a = {
+            .c0 = -1, .extent = dilation > 1 ? (size + 1) / dilation : size * stride, .div = dilation, .guard = true};
+        a.coef[d_y + i] = stride;
+        a.coef[d_ky + i] = 1;
+        x[(last ? 1 : 2) + i] = a;
+        w[(last ? 1 : 2) + i] = nr_plain(d_ky + i, 3);
+    }
+    x[last ? 3 : 1] = w[last ? 3 : 1] = channel;
+    int p = nr_load(c, nr_access(c, GALE_F16, x, 4, NULL, 0, 0)),
+        q = nr_load(c, nr_access(c, GALE_F16, w, 4, NULL, 0, 0));
+    finish(c, sum_of(c, p, q), GALE_F16, d_out, AFTER);
+    return add_case(c);
+}
+
+/* Any order, batch and extents; a result as f32, to be near. */
+static void random_product(int seed)
+{
+    char name[32];
+    nr_state = (uint64_t)seed * 7127 + 5;
+    int64_t size[4] = {1 + nr_below(3), 20 + nr_below(60), 52 + nr_below(40), 16 + nr_below(80)};
+    if (nr_chance(50))
+        for (int i = 1; i < 4; i++) size[i] = (size[i] + 7) / 8 * 8;
+    snprintf(name, sizeof name, "random %d", seed);
+    int64_t lead = nr_chance(30) ? nr_below(9) : 0, gap = nr_chance(30) ? 8 * nr_below(2) + nr_below(2) : 0;
+    int turned = nr_below(4), flags = (nr_chance(30) ? BEFORE : 0) | (nr_chance(40) ? AFTER : 0);
+    product(name, size, nr_chance(30) ? GALE_BF16 : GALE_F16, turned, lead, gap, flags);
+}
+
+static void wish(matrix_case *c, int m, int n, int k, int micro_m, int micro_n, int stages)
+{
+    c->wish = (gale__schedule){.tile_m = (uint16_t)m,
+        .tile_n = (uint16_t)n,
+        .tile_k = (uint8_t)k,
+        .micro_m = (uint8_t)micro_m,
+        .micro_n = (uint8_t)micro_n,
+        .stages = (uint8_t)stages};
+}
+
+static void make_cases(void)
+{
+#define SIZE(...) \
+    (const int64_t[4]) { __VA_ARGS__ }
+    const char *more = getenv("GALE_TEST_MORE");
+    int n = (test_light() ? 1 : 4) + (more ? atoi(more) : 0);
+    cases = calloc(CASES, sizeof *cases);
+    product("f16, copied", SIZE(1, 64, 64, 96), GALE_F16, 0, 0, 0, PLAIN)->async = 3;
+    product("f16, both along k", SIZE(1, 64, 64, 96), GALE_F16, 2, 0, 0, PLAIN)->async = 3;
+    product("f16, both along their sides", SIZE(1, 64, 64, 40), GALE_F16, 1, 0, 0, HALF_RESULT)->async = 3;
+    product("f16, both turned", SIZE(2, 40, 72, 48), GALE_F16, 3, 8, 0, AFTER)->async = 3;
+    product("f16, odd sizes", SIZE(1, 45, 51, 37), GALE_F16, 0, 0, 0, AFTER | HALF_RESULT)->async = 0;
+    product("f16, odd start", SIZE(1, 64, 64, 32), GALE_F16, 2, 3, 0, PLAIN)->async = 0;
+    product("f16, rows apart", SIZE(1, 64, 64, 32), GALE_F16, 2, 8, 8, PLAIN)->async = 3;
+    product("f16, short k", SIZE(3, 33, 34, 17), GALE_F16, 1, 0, 0, PLAIN);
+    product("f16, work before", SIZE(1, 48, 64, 64), GALE_F16, 0, 0, 0, BEFORE | AFTER)->async = 2;
+    product("bf16", SIZE(1, 72, 40, 64), GALE_BF16, 2, 0, 0, HALF_RESULT)->async = 3;
+    product("bf16, odd sizes", SIZE(2, 35, 46, 61), GALE_BF16, 1, 0, 0, BEFORE);
+    convolution("convolution", 5, 40, 7, 1, 1, false);
+    convolution("convolution, strided", 8, 33, 6, 2, 1, false);
+    convolution("convolution, channels last", 16, 40, 6, 1, 1, true)->async = 3;
+    convolution("convolution, channels last, dilated input", 8, 36, 7, 1, 2, true);
+    wish(product("tiles 64 x 64", SIZE(1, 100, 136, 72), GALE_F16, 0, 0, 0, AFTER), 64, 64, 32, 32, 32, 2);
+    wish(product("tiles 64 x 64, three stages", SIZE(1, 64, 72, 200), GALE_F16, 2, 0, 0, PLAIN), 64, 64, 16, 32, 32, 3);
+    wish(product("tiles 64 x 32, four stages", SIZE(1, 80, 40, 104), GALE_BF16, 1, 0, 0, PLAIN), 64, 32, 32, 32, 16, 4);
+    wish(product("tiles 32 x 64, by registers", SIZE(1, 33, 65, 67), GALE_F16, 3, 1, 0, PLAIN), 32, 64, 32, 16, 32, 3);
+    for (int i = 0; i < n && n_cases < CASES; i++) random_product(i);
+}
+
+/* --- running --- */
+
+/* The device's own units where it has them, else plain threads. */
+static gale_device_caps caps_of(const gale_device_caps *caps)
+{
+    gale_device_caps c = *caps;
+    if (!c.n_matrix) c.matrix_emulated = true;
+    return c;
+}
+
+static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, gale__ir *ir)
+{
+    matrix_case *c = &cases[i];
+    char name[32];
+    if (!CHECK_OK(gale__schedule_choose(&c->c.nest, caps, s))) return false;
+    if (!CHECK_EQ(s->kind, GALE__MATRIX)) printf("  in %s\n", c->c.name);
+    if (s->kind != GALE__MATRIX) return false;
+    if (c->async >= 0 && !CHECK_EQ(s->async, s->swap ? (c->async & 1) << 1 | c->async >> 1 : c->async))
+        printf("  in %s\n", c->c.name);
+    if (c->wish.tile_m) {
+        s->tile_m = c->wish.tile_m, s->tile_n = c->wish.tile_n, s->tile_k = c->wish.tile_k;
+        s->micro_m = c->wish.micro_m, s->micro_n = c->wish.micro_n, s->stages = c->wish.stages;
+        s->exact = 0;
+    }
+    snprintf(name, sizeof name, "k%d", i);
+    if (!CHECK_OK(gale__schedule_build(&c->c.nest, s, name, ir))) return false;
+    if (CHECK_OK(gale__ir_validate(ir))) return true;
+    printf("  in %s\n", c->c.name);
+    return false;
+}
+
+static double distance(gale_type type, const void *want, const void *have, int64_t n)
+{
+    double off = 0, all = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double w = nr_read(type, want, i).f, h = nr_read(type, have, i).f;
+        off += (w - h) * (w - h), all += w * w;
+        if (isnan(h)) return INFINITY;
+    }
+    return sqrt(off / (all > 0 ? all : 1));
+}
+
+/* f32 results differ by the order of the sum alone; narrow ones are rounded besides, and so are operands that are
+ * computed. */
+static double bound(gale_type type) { return type == GALE_F32 ? 1e-5 : type == GALE_F16 ? 1e-3 : 8e-3; }
+
+static void run_case(gale_device *device, gale_module *module, int i, const gale__schedule *s, gale__ir *ir)
+{
+    const nest_case *c = &cases[i].c;
+    ir_job job = {.ir = ir};
+    void *results[NR_BUFFERS] = {0};
+    int n_words;
+    CHECK_OK(gale__schedule_params(&c->nest, s, job.words, &n_words));
+    CHECK_EQ(n_words, ir->n_words);
+    gale__schedule_grid(&c->nest, s, job.groups);
+    for (int b = 0; b < c->nest.n_buffers; b++) {
+        size_t size = (size_t)c->buffers[b].elements * gale_type_size(c->buffers[b].type);
+        job.buffers[b] = (ir_buffer){c->data[b], size};
+        if (c->buffers[b].written) results[b] = malloc(size);
+    }
+    bool ran = CHECK_OK(ir_launch(device, module, &job, results));
+    for (int b = 0; ran && b < c->nest.n_buffers; b++) {
+        if (!results[b]) continue;
+        gale_type type = c->buffers[b].type;
+        double d = distance(type, c->expected[b], results[b], c->buffers[b].elements);
+        /* tanh on devices may round to a neighbour in the narrow type */
+        double most = cases[i].c.nest.n_code > 12 && type == GALE_F32 ? 2e-4 : bound(type);
+        if (!CHECK(d <= most))
+            printf(
+                "  %s: relative L2 %.3g; tile %d x %d x %d, of a subgroup %d x %d, stages %d, async %d, wide %d %d\n",
+                c->name, d, s->tile_m, s->tile_n, s->tile_k, s->micro_m, s->micro_n, s->stages, s->async, s->wide[0],
+                s->wide[1]);
+    }
+    for (int b = 0; b < NR_BUFFERS; b++) free(results[b]);
+}
+
+static void run_target(int target)
+{
+    gale_device *device = ir_device(target);
+    if (!device) return;
+    gale_device_caps caps = caps_of(&gale_device_get_info(device)->caps);
+    int dialect = ir_targets[target].dialect;
+    printf("%s: %d contractions, %s\n", ir_targets[target].provider, n_cases,
+        caps.n_matrix ? "by matrix units" : "by plain threads");
+    for (int i = 0; i < n_cases; i++) {
+        gale__schedule s;
+        gale__ir ir;
+        gale_module *module = NULL;
+        if (!build_case(i, &caps, &s, &ir)) continue;
+        gale_status status = ir_build_for(device, &caps, &ir, dialect, &module);
+        if (status == GALE_UNSUPPORTED) printf("SKIP %s: %s\n", cases[i].c.name, gale_error());
+        else if (CHECK_OK(status)) run_case(device, module, i, &s, &ir);
+        gale_module_destroy(&module);
+        gale__ir_finish(&ir);
+    }
+}
+
+TEST(opencl) { run_target(0); }
+TEST(vulkan) { run_target(1); }
+TEST(cuda) { run_target(2); }
+
+/* --- printing --- */
+
+static gale_device_caps with_units(void)
+{
+    gale_device_caps caps = ir_full_caps;
+    caps.arch = 80, caps.compute_units = 1, caps.shared_most_bytes = 160 << 10, caps.memory_model = true;
+    caps.matrix[0] = (gale_matrix_shape){16, 16, 16, GALE_F16, GALE_F32};
+    caps.matrix[1] = (gale_matrix_shape){16, 16, 16, GALE_BF16, GALE_F32};
+    caps.n_matrix = 2;
+    return caps;
+}
+
+static void compile(const char *text, const char *target)
+{
+#ifdef GALE_HAVE_CUDA
+    gale__bytes code = {0};
+    if (!CHECK_OK(gale__nvrtc_compile_only(text, target, "--fmad=false", &code)))
+        printf("%s: %s\n", target, gale_error());
+    gale__bytes_finish(&code);
+#else
+    (void)text, (void)target;
+#endif
+}
+
+/* With mma.sync, ldmatrix and cp.async, for the oldest cards that have them and for Hopper. */
+TEST(nvrtc)
+{
+    gale_device_caps caps = with_units();
+    gale__str text = {0};
+    gale__ir irs[CASES];
+    const gale__ir *list[CASES];
+    int n = 0, archs[64], count = 64;
+#ifdef GALE_HAVE_CUDA
+    if (gale__nvrtc_archs(archs, &count) != GALE_OK) SKIP("%s", gale_error());
+#else
+    (void)archs, (void)count;
+    SKIP("built without CUDA");
+#endif
+    for (int i = 0; i < n_cases; i++) {
+        gale__schedule s;
+        if (build_case(i, &caps, &s, &irs[n])) list[n] = &irs[n], n++;
+    }
+    if (CHECK_OK(gale__ir_print_c(list, n, GALE__DIALECT_CUDA, &caps, &text))) {
+        CHECK(strstr(text.text, "mma.sync") && strstr(text.text, "sums_add_bf16(v") && strstr(text.text, "copy_16(&v"));
+        compile(text.text, "sm_80");
+        compile(text.text, "sm_90");
+    }
+    if (getenv("GALE_TEST_KEEP")) printf("%s", text.text);
+    for (int i = 0; i < n; i++) gale__ir_finish(&irs[i]);
+    gale__str_finish(&text);
+}
+
+static bool knows_matrices(void)
+{
+    /* An empty module that declares the extension and its capability. */
+    static const uint32_t words[] = {0x07230203, 0x10500, 0, 1, 0, 2 << 16 | 17, 1, 2 << 16 | 17, 6022, 2 << 16 | 17,
+        5345, 8 << 16 | 10, 0x5f565053, 0x5f52484b, 0x706f6f63, 0x74617265, 0x5f657669, 0x7274616d, 0x00007869,
+        3 << 16 | 14, 0, 3};
+    const char *path = ir_save("probe.spv", words, sizeof words);
+    char command[400];
+    snprintf(command, sizeof command, "spirv-val --target-env vulkan1.2 %s >/dev/null 2>&1", path ? path : "");
+    bool knows = path && system(command) == 0;
+    if (path) unlink(path);
+    return knows;
+}
+
+/* Every instruction of a module has a length that leads to the next, and cooperative matrices are among them. */
+static void check_words(const gale__words *w)
+{
+    int loads = 0, stores = 0, products = 0;
+    size_t at = 5;
+    while (at < w->count && w->words[at] >> 16) {
+        uint32_t op = w->words[at] & 0xffff;
+        loads += op == 4457, stores += op == 4458, products += op == 4459;
+        at += w->words[at] >> 16;
+    }
+    CHECK_EQ(at, w->count);
+    CHECK(loads && stores && products);
+}
+
+TEST(spirv)
+{
+    gale_device_caps caps = with_units();
+    bool knows = knows_matrices();
+    caps.arch = 0, caps.shared_most_bytes = 0;
+    for (int i = 0; i < n_cases; i++) {
+        gale__schedule s;
+        gale__ir ir;
+        gale__words words = {0};
+        if (!build_case(i, &caps, &s, &ir)) continue;
+        gale_status status = gale__ir_print_spirv(&ir, &caps, &words);
+        if (status == GALE_OK) check_words(&words);
+        if (status == GALE_OK && knows) ir_spirv_val(&words, cases[i].c.name);
+        if (status != GALE_UNSUPPORTED) CHECK_OK(status);
+        gale__words_finish(&words);
+        gale__ir_finish(&ir);
+    }
+    if (!knows) SKIP("this spirv-val does not know cooperative matrices: only the modules' form was checked");
+}
+
+/* --- choosing --- */
+
+TEST(choices)
+{
+    gale_device_caps caps = with_units(), none = ir_full_caps;
+    gale__schedule s;
+    gale__str keys[2] = {{0}};
+    CHECK_OK(gale__schedule_choose(&cases[0].c.nest, &none, &s));
+    CHECK_EQ(s.kind, GALE__TILE); /* no units */
+    caps.n_matrix = 1;
+    for (int i = 0; i < n_cases; i++) {
+        CHECK_OK(gale__schedule_choose(&cases[i].c.nest, &caps, &s));
+        CHECK_EQ(s.kind,
+            strncmp(cases[i].c.name, "bf16", 4) && cases[i].c.buffers[0].type == GALE_F16 ? GALE__MATRIX : GALE__TILE);
+    }
+    /* Two shapes of a class have one key, and so one kernel. */
+    caps = with_units();
+    nest_case *a = &cases[0].c;
+    gale__nest twin = a->nest;
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(gale__schedule_choose(i ? &twin : &a->nest, &caps, &s));
+        CHECK_OK(gale__schedule_key(i ? &twin : &a->nest, &s, &keys[i]));
+    }
+    CHECK(keys[0].length == keys[1].length && !memcmp(keys[0].text, keys[1].text, keys[0].length));
+    for (int i = 0; i < 2; i++) gale__str_finish(&keys[i]);
+}
+
+TEST(close)
+{
+    for (int i = 0; i < n_cases; i++) nr_finish(&cases[i].c);
+    free(cases);
+    ir_close_devices();
+}
+
+static const test_row rows[] = {ROW(choices), ROW(nvrtc), ROW(spirv), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(close)};
+int main(int argc, char **argv)
+{
+    make_cases();
+    return test_main(rows, sizeof rows / sizeof *rows, argc, argv);
+}
