@@ -295,8 +295,8 @@ int main(int argc, char **argv)
     words = argv + 1;
     cpu_time = getenv("BENCH_CPU_TIME") != NULL;
     double rate = copy_rate();
-    printf("%s, %s, %d threads, copy %.2f GB/s\n", gale__cpu_name(), gale__isa_name(gale__cpu_isa()),
-        gale__parallel_width(), rate * 1e-9);
+    printf("%s, %s, %d threads, copy %.2f GB/s\n", gale__cpu_name(), gale__cpu_isa_name(), gale__parallel_width(),
+        rate * 1e-9);
     chain(1 << 26, rate);
     chain(1 << 16, rate);
     chain(1000, rate);

@@ -137,6 +137,7 @@ def no_room_asks_for_a_backend():
     banned = [(re.compile(rf"\bgale__backend_({names})\b"), "a backend by its symbol"),
               (re.compile(r"(->|\.)backend\s*(->|==|!=)"), "the backend behind a device"),
               (re.compile(r"[=!]=\s*\S*(->|\.)backend\b"), "the backend behind a device"),
+              (re.compile(r"[=!]=\s*GALE__DIALECT_"), "a comparison of a dialect, which stands for a backend"),
               (re.compile(r"(str\w*cmp|text_equal\w*)\([^;]*(->|\.)backend\b"), "a comparison of a backend's name"),
               (re.compile(rf'(str\w*cmp|text_equal\w*)\([^;]*"({names})"'), "a comparison with a backend's name")]
     complaints = []

@@ -147,6 +147,7 @@ TEST(allocations_may_fail)
     og_begin(&t);
     chained(&t);
     CHECK_OK(og_tensors(&t, NULL));
+    int64_t live = gale__alloc_live();
     for (uint64_t n = 1, over = 0; !over && n < 2000; n++) {
         gale_program *p = NULL;
         gale__instance *i = NULL;
@@ -158,6 +159,7 @@ TEST(allocations_may_fail)
         CHECK(status == GALE_OK || (!over && status == GALE_NO_MEMORY));
         if (i) gale__instance_release(p, i);
         gale_program_destroy(&p);
+        if (!CHECK_EQ(gale__alloc_live(), live)) break;
     }
     og_end(&t);
 }

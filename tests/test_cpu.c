@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "kernel/cpu/interp.h"
 #include "kernel/cpu/scratch.h"
+#include "kernel/cpu/simd.h"
 #include "nest_build.h"
 #include "nest_eval.h"
 #include <stdlib.h>
@@ -639,8 +640,25 @@ TEST(faults)
     }
 }
 
-static void test_isa(void) { printf("instruction set: %s\n", gale__isa_name(gale__cpu_isa())); }
+/* Micro-kernels go by what they multiply; one that nobody wrote is not found. */
+static void test_keys(void)
+{
+    static const gale__ct types[] = {GALE__CT_F32, GALE__CT_F64, GALE__CT_I32, GALE__CT_U32};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        gale__simd_key key = gale__simd_plain(types[i]);
+        const gale__simd_gemm *g = gale__simd_gemm_find(key);
+        if (!CHECK(g != NULL)) continue;
+        CHECK(g->mr > 0 && g->nr > 0 && gale__simd_part_for(g, g->mr)->rows == g->mr);
+        CHECK(!(g->needs & ~gale__cpu_features()));
+        key.group = 4;
+        CHECK(gale__simd_gemm_find(key) == NULL);
+    }
+    CHECK(gale__simd_gemm_find(gale__simd_plain(GALE__CT_I64)) == NULL);
+    CHECK(gale__simd_gemm_find((gale__simd_key){GALE_U8, GALE_I8, GALE_I32, 4}) == NULL);
+}
 
-TESTS(ROW(isa), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
+static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name()); }
+
+TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
     ROW(panels), ROW(convolutions), ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths),
     ROW(scratch_grows), ROW(faults))

@@ -11,7 +11,8 @@
 
 static struct {
     char name[64];
-    gale__isa isa;
+    uint64_t present, allowed; /* bits: of the processor, and of those that GALE_ISA leaves */
+    const char *isa;
 } cpu;
 static gale__once cpu_once;
 
@@ -35,29 +36,28 @@ static uint64_t read_number(const char *path, const char *key, uint64_t fallback
 #include <sys/auxv.h>
 
 static const struct {
-    const char *name;
-    int word, bit;
+    int id, word, bit;
 } features[] = {
-    {"fp16", 0, 10},
-    {"dotprod", 0, 20},
-    {"sve", 0, 22},
-    {"fp16fml", 0, 23},
-    {"atomics", 0, 8},
-    {"sve2", 1, 1},
-    {"i8mm", 1, 13},
-    {"bf16", 1, 14},
-    {"svei8mm", 1, 9},
-    {"svebf16", 1, 12},
-    {"sme", 1, 23},
+    {GALE__CPU_AT_FP16, 0, 10},
+    {GALE__CPU_AT_DOTPROD, 0, 20},
+    {GALE__CPU_AT_SVE, 0, 22},
+    {GALE__CPU_AT_FP16FML, 0, 23},
+    {GALE__CPU_AT_ATOMICS, 0, 8},
+    {GALE__CPU_AT_SVE2, 1, 1},
+    {GALE__CPU_AT_I8MM, 1, 13},
+    {GALE__CPU_AT_BF16, 1, 14},
+    {GALE__CPU_AT_SVEI8MM, 1, 9},
+    {GALE__CPU_AT_SVEBF16, 1, 12},
+    {GALE__CPU_AT_SME, 1, 23},
 };
 
-bool gale__cpu_has(const char *feature)
+static uint64_t find_features(void)
 {
     const unsigned long words[2] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
-    if (!strcmp(feature, "neon")) return true;
+    uint64_t bits = GALE__CPU_BIT(NEON);
     for (size_t i = 0; i < sizeof features / sizeof *features; i++)
-        if (!strcmp(feature, features[i].name)) return words[features[i].word] >> features[i].bit & 1;
-    return false;
+        bits |= (uint64_t)(words[features[i].word] >> features[i].bit & 1) << features[i].id;
+    return bits;
 }
 
 /* /proc/cpuinfo has numbers only. */
@@ -101,27 +101,27 @@ static void find_name(char *name, size_t size)
 enum { EAX, EBX, ECX, EDX };
 /* `state`: the bits of XCR0 that say the operating system keeps those registers. */
 static const struct {
-    const char *name;
+    int id;
     unsigned leaf, sub;
     int reg, bit;
     unsigned state;
 } features[] = {
-    {"sse4.2", 1, 0, ECX, 20, 0},
-    {"fma", 1, 0, ECX, 12, 0x6},
-    {"f16c", 1, 0, ECX, 29, 0x6},
-    {"avx", 1, 0, ECX, 28, 0x6},
-    {"avx2", 7, 0, EBX, 5, 0x6},
-    {"avx512f", 7, 0, EBX, 16, 0xe6},
-    {"avx512dq", 7, 0, EBX, 17, 0xe6},
-    {"avx512bw", 7, 0, EBX, 30, 0xe6},
-    {"avx512vl", 7, 0, EBX, 31, 0xe6},
-    {"avx512vnni", 7, 0, ECX, 11, 0xe6},
-    {"avx512bf16", 7, 1, EAX, 5, 0xe6},
-    {"avx512fp16", 7, 0, EDX, 23, 0xe6},
-    {"avxvnni", 7, 1, EAX, 4, 0x6},
-    {"amx", 7, 0, EDX, 24, 0x60000},
-    {"amx-bf16", 7, 0, EDX, 22, 0x60000},
-    {"amx-int8", 7, 0, EDX, 25, 0x60000},
+    {GALE__CPU_AT_SSE42, 1, 0, ECX, 20, 0},
+    {GALE__CPU_AT_FMA, 1, 0, ECX, 12, 0x6},
+    {GALE__CPU_AT_F16C, 1, 0, ECX, 29, 0x6},
+    {GALE__CPU_AT_AVX, 1, 0, ECX, 28, 0x6},
+    {GALE__CPU_AT_AVX2, 7, 0, EBX, 5, 0x6},
+    {GALE__CPU_AT_AVX512F, 7, 0, EBX, 16, 0xe6},
+    {GALE__CPU_AT_AVX512DQ, 7, 0, EBX, 17, 0xe6},
+    {GALE__CPU_AT_AVX512BW, 7, 0, EBX, 30, 0xe6},
+    {GALE__CPU_AT_AVX512VL, 7, 0, EBX, 31, 0xe6},
+    {GALE__CPU_AT_AVX512VNNI, 7, 0, ECX, 11, 0xe6},
+    {GALE__CPU_AT_AVX512BF16, 7, 1, EAX, 5, 0xe6},
+    {GALE__CPU_AT_AVX512FP16, 7, 0, EDX, 23, 0xe6},
+    {GALE__CPU_AT_AVXVNNI, 7, 1, EAX, 4, 0x6},
+    {GALE__CPU_AT_AMX, 7, 0, EDX, 24, 0x60000},
+    {GALE__CPU_AT_AMX_BF16, 7, 0, EDX, 22, 0x60000},
+    {GALE__CPU_AT_AMX_INT8, 7, 0, EDX, 25, 0x60000},
 };
 
 static unsigned kept_state(void)
@@ -132,15 +132,17 @@ static unsigned kept_state(void)
     return low;
 }
 
-bool gale__cpu_has(const char *feature)
+static uint64_t find_features(void)
 {
+    uint64_t bits = 0;
+    unsigned kept = kept_state();
     for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
-        if (strcmp(feature, features[i].name)) continue;
         unsigned r[4];
-        if (!__get_cpuid_count(features[i].leaf, features[i].sub, &r[EAX], &r[EBX], &r[ECX], &r[EDX])) return false;
-        return r[features[i].reg] >> features[i].bit & 1 && (kept_state() & features[i].state) == features[i].state;
+        if (!__get_cpuid_count(features[i].leaf, features[i].sub, &r[EAX], &r[EBX], &r[ECX], &r[EDX])) continue;
+        if (r[features[i].reg] >> features[i].bit & 1 && (kept & features[i].state) == features[i].state)
+            bits |= (uint64_t)1 << features[i].id;
     }
-    return false;
+    return bits;
 }
 
 static void find_name(char *name, size_t size)
@@ -154,59 +156,95 @@ static void find_name(char *name, size_t size)
 }
 
 #else
-bool gale__cpu_has(const char *feature) { return (void)feature, false; }
+static uint64_t find_features(void) { return 0; }
 static void find_name(char *name, size_t size) { (void)name, (void)size; }
 #endif
 
-static const char *const isa_names[GALE__ISA_COUNT] = {"scalar", "neon", "sve", "avx2", "avx512"};
-
-const char *gale__isa_name(gale__isa isa) { return (unsigned)isa < GALE__ISA_COUNT ? isa_names[isa] : "?"; }
-
-/* Present in the processor and in this build. */
-static bool isa_usable(gale__isa isa)
-{
-    switch (isa) {
+/* Builds of the SIMD sources, better ones later; those of this binary are marked.  GALE_ISA names one of them, and
+ * leaves its bits. */
+static const struct {
+    const char *name;
+    uint64_t bits;
+    bool built;
+} builds[] = {
+    {"scalar", GALE__CPU_BITS_scalar, true},
+#define BUILD(isa, built)                 \
+    {                                     \
+#isa, GALE__CPU_BITS_##isa, built \
+    }
 #ifdef GALE_HAVE_ISA_NEON
-    case GALE__ISA_NEON: return gale__cpu_has("neon");
+    BUILD(neon, true),
+#else
+    BUILD(neon, false),
 #endif
 #ifdef GALE_HAVE_ISA_SVE
-    case GALE__ISA_SVE: return gale__cpu_has("sve");
+    BUILD(sve, true),
+#else
+    BUILD(sve, false),
 #endif
 #ifdef GALE_HAVE_ISA_AVX2
-    case GALE__ISA_AVX2: return gale__cpu_has("avx2") && gale__cpu_has("fma") && gale__cpu_has("f16c");
+    BUILD(avx2, true),
+#else
+    BUILD(avx2, false),
 #endif
 #ifdef GALE_HAVE_ISA_AVX512
-    case GALE__ISA_AVX512:
-        return isa_usable(GALE__ISA_AVX2) && gale__cpu_has("avx512f") && gale__cpu_has("avx512bw") &&
-               gale__cpu_has("avx512dq") && gale__cpu_has("avx512vl");
+    BUILD(avx512, true),
+#else
+    BUILD(avx512, false),
 #endif
-    default: return isa == GALE__ISA_SCALAR;
-    }
-}
+};
+enum { N_BUILDS = sizeof builds / sizeof *builds };
 
-static gale__isa find_isa(void)
+static bool usable(int i) { return builds[i].built && !(builds[i].bits & ~cpu.present); }
+
+static void find_isa(void)
 {
     const char *limit = gale__env_get(GALE__ENV_ISA);
-    int best = GALE__ISA_COUNT - 1;
-    while (!isa_usable((gale__isa)best)) best--;
-    if (!*limit) return (gale__isa)best;
-    for (int i = 0; i < GALE__ISA_COUNT; i++)
-        if (gale__text_equal_nocase(limit, isa_names[i]) && isa_usable((gale__isa)i)) return (gale__isa)i;
-    gale__log(GALE__WARN, "GALE_ISA=%s is not to be had here; %s is used", limit, isa_names[best]);
-    return (gale__isa)best;
+    int best = N_BUILDS - 1;
+    while (!usable(best)) best--;
+    cpu.isa = builds[best].name;
+    cpu.allowed = cpu.present;
+    if (!*limit) return;
+    for (int i = 0; i < N_BUILDS; i++)
+        if (gale__text_equal_nocase(limit, builds[i].name) && usable(i)) {
+            cpu.isa = builds[i].name;
+            cpu.allowed = builds[i].bits;
+            return;
+        }
+    gale__log(GALE__WARN, "GALE_ISA=%s is not to be had here; %s is used", limit, cpu.isa);
 }
 
 static void find_cpu(void)
 {
     find_name(cpu.name, sizeof cpu.name);
     if (!*cpu.name) snprintf(cpu.name, sizeof cpu.name, "unknown");
-    cpu.isa = find_isa();
+    cpu.present = find_features();
+    find_isa();
 }
 
-gale__isa gale__cpu_isa(void)
+uint64_t gale__cpu_features(void)
+{
+    gale__once_run(&cpu_once, find_cpu);
+    return cpu.allowed;
+}
+
+const char *gale__cpu_isa_name(void)
 {
     gale__once_run(&cpu_once, find_cpu);
     return cpu.isa;
+}
+
+bool gale__cpu_has(const char *name)
+{
+    static const char *const names[] = {
+#define X(id, text) text,
+#include "base/cpu_features.def"
+#undef X
+    };
+    gale__once_run(&cpu_once, find_cpu);
+    for (int i = 0; i < GALE__CPU_FEATURES; i++)
+        if (!strcmp(names[i], name)) return cpu.present >> i & 1;
+    return false;
 }
 
 const char *gale__cpu_name(void)

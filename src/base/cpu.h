@@ -1,21 +1,31 @@
-/* What this processor can do, found once, limited by GALE_ISA. */
+/* What this processor can do, found once. */
 #ifndef GALE_BASE_CPU_H
 #define GALE_BASE_CPU_H
 #include "gale/base.h"
-typedef enum gale__isa {
-    GALE__ISA_SCALAR,
-    GALE__ISA_NEON,
-    GALE__ISA_SVE,
-    GALE__ISA_AVX2,
-    GALE__ISA_AVX512,
-    GALE__ISA_COUNT
-} gale__isa;
-gale__isa gale__cpu_isa(void); /* the best set both present and allowed */
-const char *gale__isa_name(gale__isa isa);
-const char *gale__cpu_name(void); /* "Neoverse-V1"; "unknown" when not told */
-int gale__cpu_cores(void);        /* usable by this process */
+
+/* Features are bits: a routine names those it needs, and a processor with new ones needs no place in an order. */
+enum {
+#define X(id, name) GALE__CPU_AT_##id,
+#include "base/cpu_features.def"
+#undef X
+    GALE__CPU_FEATURES
+};
+#define GALE__CPU_BIT(id) ((uint64_t)1 << GALE__CPU_AT_##id)
+/* What the builds of SIMD sources named so take for granted (kernel/meson.build). */
+#define GALE__CPU_BITS_scalar 0
+#define GALE__CPU_BITS_neon GALE__CPU_BIT(NEON)
+#define GALE__CPU_BITS_sve (GALE__CPU_BIT(NEON) | GALE__CPU_BIT(SVE))
+#define GALE__CPU_BITS_avx2 (GALE__CPU_BIT(AVX2) | GALE__CPU_BIT(FMA) | GALE__CPU_BIT(F16C))
+#define GALE__CPU_BITS_avx512                                                                           \
+    (GALE__CPU_BITS_avx2 | GALE__CPU_BIT(AVX512F) | GALE__CPU_BIT(AVX512BW) | GALE__CPU_BIT(AVX512DQ) | \
+        GALE__CPU_BIT(AVX512VL))
+
+uint64_t gale__cpu_features(void);    /* bits, those that GALE_ISA leaves */
+const char *gale__cpu_isa_name(void); /* the best build that these serve: "sve" */
+bool gale__cpu_has(const char *name); /* "bf16", "i8mm" ...: of the processor itself, whatever GALE_ISA says */
+const char *gale__cpu_name(void);     /* "Neoverse-V1"; "unknown" when not told */
+int gale__cpu_cores(void);            /* usable by this process */
 uint64_t gale__cpu_memory_bytes(void);
 uint64_t gale__cpu_memory_free_bytes(void);
 uint64_t gale__cpu_memory_left_bytes(void); /* that, and what may go to disk instead */
-bool gale__cpu_has(const char *feature);    /* "bf16", "i8mm", "dotprod", "fp16", "avx512bf16", "amx" ... */
 #endif

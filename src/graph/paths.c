@@ -18,7 +18,7 @@ enum {
     {                    \
         .host = function \
     }
-#define KERNELS(routine)    \
+#define IR(routine)         \
     {                       \
         .kernels = &routine \
     }

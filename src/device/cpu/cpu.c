@@ -28,7 +28,7 @@ static void describe(gale_device_info *info)
 {
     info->backend = "cpu";
     snprintf(info->name, sizeof info->name, "%s", gale__cpu_name());
-    snprintf(info->driver, sizeof info->driver, "gale %s, %s", gale_version(), gale__isa_name(gale__cpu_isa()));
+    snprintf(info->driver, sizeof info->driver, "gale %s, %s", gale_version(), gale__cpu_isa_name());
     snprintf(info->id, sizeof info->id, "cpu-%s-%d", gale__cpu_name(), gale__cpu_cores());
     info->caps = (gale_device_caps){
         .memory_bytes = gale__cpu_memory_bytes(),

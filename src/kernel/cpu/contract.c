@@ -62,7 +62,8 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
 {
     gale__ct ct;
-    if (!gale__nest_contraction(nest, info) || !sum_type(nest, info, &ct) || !gale__simd_get()->gemm[ct].mr)
+    if (!gale__nest_contraction(nest, info) || !sum_type(nest, info, &ct) ||
+        !gale__simd_gemm_find(gale__simd_plain(ct)))
         return false;
     for (int s = 0; s < nest->n_stores; s++)
         if (nest->stores[s].index >= 0) return false;
@@ -255,7 +256,7 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     *c = (gale__cpu_contract){.nest = nest};
     sum_type(nest, info, &c->ct);
     c->size = (size_t)gale__ct_size(c->ct);
-    c->gemm = gale__simd_get()->gemm[c->ct];
+    c->gemm = *gale__simd_gemm_find(gale__simd_plain(c->ct));
     find_spans(c, info, turned ? 'N' : 'M');
     c->a.width = c->gemm.mr;
     c->b.width = c->gemm.nr;

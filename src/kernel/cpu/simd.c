@@ -40,29 +40,55 @@ ISA_PARTS(avx512)
 static gale__simd table;
 static gale__once table_once;
 
-static void make_table(void)
-{
-    switch (gale__cpu_isa()) {
+/* Later ones are better. */
+static const struct {
+    uint64_t needs;
+    void (*make)(gale__simd *t);
+} builds[] = {
+    {GALE__CPU_BITS_scalar, make_scalar},
 #ifdef GALE_HAVE_ISA_NEON
-    case GALE__ISA_NEON: make_neon(&table); break;
+    {GALE__CPU_BITS_neon, make_neon},
 #endif
 #ifdef GALE_HAVE_ISA_SVE
-    case GALE__ISA_SVE: make_sve(&table); break;
+    {GALE__CPU_BITS_sve, make_sve},
 #endif
 #ifdef GALE_HAVE_ISA_AVX2
-    case GALE__ISA_AVX2: make_avx2(&table); break;
+    {GALE__CPU_BITS_avx2, make_avx2},
 #endif
 #ifdef GALE_HAVE_ISA_AVX512
-    case GALE__ISA_AVX512: make_avx512(&table); break;
+    {GALE__CPU_BITS_avx512, make_avx512},
 #endif
-    default: make_scalar(&table); break;
-    }
+};
+
+static void make_table(void)
+{
+    size_t best = sizeof builds / sizeof *builds - 1;
+    while (builds[best].needs & ~gale__cpu_features()) best--;
+    builds[best].make(&table);
 }
 
 const gale__simd *gale__simd_get(void)
 {
     gale__once_run(&table_once, make_table);
     return &table;
+}
+
+gale__simd_key gale__simd_plain(gale__ct ct)
+{
+    static const uint8_t types[GALE__CT_COUNT] = {
+        GALE_BOOL, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_F32, GALE_F64};
+    return (gale__simd_key){types[ct], types[ct], types[ct], 1};
+}
+
+const gale__simd_gemm *gale__simd_gemm_find(gale__simd_key key)
+{
+    const gale__simd *t = gale__simd_get();
+    uint64_t have = gale__cpu_features();
+    for (const gale__simd_gemm *g = t->gemm; g < t->gemm + t->n_gemms; g++)
+        if (g->key.a == key.a && g->key.b == key.b && g->key.sum == key.sum && g->key.group == key.group &&
+            !(g->needs & ~have))
+            return g;
+    return NULL;
 }
 
 gale__ct gale__ct_of(gale_type storage)

@@ -35,8 +35,15 @@ typedef struct gale__simd_part {
     gale__simd_tile *tile;
     gale__simd_tile_at *tile_at;
 } gale__simd_part;
-enum { GALE__SIMD_PARTS = 4 };
+enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 16 };
+/* What a micro-kernel multiplies: types of the elements in the panels of a and b, the type of the sums, and how many
+ * steps of k lie side by side in a panel (1; 2 for instructions that add pairs of bf16, 4 for bytes). */
+typedef struct gale__simd_key {
+    uint8_t a, b, sum, group;
+} gale__simd_key;
 typedef struct gale__simd_gemm {
+    gale__simd_key key;
+    uint64_t needs; /* features (base/cpu.h) beyond those of its build */
     int mr, nr;
     gale__simd_part part[GALE__SIMD_PARTS]; /* fewest rows first; the last one mr */
 } gale__simd_gemm;
@@ -99,12 +106,16 @@ typedef struct gale__simd {
     /* d[i][r] = s[r][i] for `rows` rows of n 4- or 8-byte elements, `pitch` elements apart; r padded with zeros up to
      * mr. */
     void (*interleave[2])(void *d, const void *s, size_t pitch, size_t rows, size_t mr, size_t n);
-    gale__simd_gemm gemm[GALE__CT_COUNT];
+    gale__simd_gemm gemm[GALE__SIMD_GEMMS]; /* of one key, better ones first */
+    int n_gemms;
     gale__simd_rows rows;
 } gale__simd;
 
 /* The table for this processor. */
 const gale__simd *gale__simd_get(void);
-gale__ct gale__ct_of(gale_type storage); /* of its compute type */
+/* The micro-kernel of the key for this processor; NULL: there is none. */
+const gale__simd_gemm *gale__simd_gemm_find(gale__simd_key key);
+gale__simd_key gale__simd_plain(gale__ct ct); /* all of one type, step by step */
+gale__ct gale__ct_of(gale_type storage);      /* of its compute type */
 int gale__ct_size(gale__ct ct);
 #endif

@@ -106,17 +106,17 @@ TILE(tile_i32, 8, int32_t, ALL4)
 #define ADD vaddq_f64
 #define FMA vfmaq_laneq_f64
 TILE(tile_f64, 8, double, ALL2)
-#define GEMM_F32                                                                 \
-    {                                                                            \
-        8, 12, { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8) } \
+#define GEMM_F32                                                                                     \
+    {                                                                                                \
+        .mr = 8, .nr = 12, .part = { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8) } \
     }
-#define GEMM_F64                      \
-    {                                 \
-        8, 6, { ROW_OF(tile_f64, 8) } \
+#define GEMM_F64                                          \
+    {                                                     \
+        .mr = 8, .nr = 6, .part = { ROW_OF(tile_f64, 8) } \
     }
-#define GEMM_I32                       \
-    {                                  \
-        8, 12, { ROW_OF(tile_i32, 8) } \
+#define GEMM_I32                                           \
+    {                                                      \
+        .mr = 8, .nr = 12, .part = { ROW_OF(tile_i32, 8) } \
     }
 
 #elif ISA == IS_sve
@@ -180,17 +180,17 @@ TILE(tile_i32, 8, int32_t, svptrue_b32, svcntw)
 #define V svfloat64_t
 #define DUP svdup_f64
 TILE(tile_f64, 8, double, svptrue_b64, svcntd)
-#define GEMM_F32                                                                                  \
-    {                                                                                             \
-        8, (int)(3 * svcntw()), { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8) } \
+#define GEMM_F32                                                                                                      \
+    {                                                                                                                 \
+        .mr = 8, .nr = (int)(3 * svcntw()), .part = { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8) } \
     }
-#define GEMM_F64                                        \
-    {                                                   \
-        8, (int)(3 * svcntd()), { ROW_OF(tile_f64, 8) } \
+#define GEMM_F64                                                            \
+    {                                                                       \
+        .mr = 8, .nr = (int)(3 * svcntd()), .part = { ROW_OF(tile_f64, 8) } \
     }
-#define GEMM_I32                                        \
-    {                                                   \
-        8, (int)(3 * svcntw()), { ROW_OF(tile_i32, 8) } \
+#define GEMM_I32                                                            \
+    {                                                                       \
+        .mr = 8, .nr = (int)(3 * svcntw()), .part = { ROW_OF(tile_i32, 8) } \
     }
 
 #elif ISA == IS_avx2
@@ -234,17 +234,17 @@ static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_a
 #define ADD _mm256_add_epi32
 #define FMA fma_i32
 #include "simd_gemm.inc"
-#define GEMM_F32                                                                 \
-    {                                                                            \
-        6, 16, { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 3), ROW_OF(tile_f32, 6) } \
+#define GEMM_F32                                                                                     \
+    {                                                                                                \
+        .mr = 6, .nr = 16, .part = { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 3), ROW_OF(tile_f32, 6) } \
     }
-#define GEMM_F64                      \
-    {                                 \
-        6, 8, { ROW_OF(tile_f64, 6) } \
+#define GEMM_F64                                          \
+    {                                                     \
+        .mr = 6, .nr = 8, .part = { ROW_OF(tile_f64, 6) } \
     }
-#define GEMM_I32                       \
-    {                                  \
-        6, 16, { ROW_OF(tile_i32, 6) } \
+#define GEMM_I32                                           \
+    {                                                      \
+        .mr = 6, .nr = 16, .part = { ROW_OF(tile_i32, 6) } \
     }
 
 #elif ISA == IS_avx512
@@ -288,17 +288,22 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
 #define ADD _mm512_add_epi32
 #define FMA fma_i32
 #include "simd_gemm.inc"
-#define GEMM_F32                                                                                        \
-    {                                                                                                   \
-        14, 32, { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8), ROW_OF(tile_f32, 14) } \
+#define GEMM_F32                      \
+    {                                 \
+        .mr = 14, .nr = 32, .part = { \
+            ROW_OF(tile_f32, 1),      \
+            ROW_OF(tile_f32, 4),      \
+            ROW_OF(tile_f32, 8),      \
+            ROW_OF(tile_f32, 14)      \
+        }                             \
     }
-#define GEMM_F64                         \
-    {                                    \
-        14, 16, { ROW_OF(tile_f64, 14) } \
+#define GEMM_F64                                             \
+    {                                                        \
+        .mr = 14, .nr = 16, .part = { ROW_OF(tile_f64, 14) } \
     }
-#define GEMM_I32                         \
-    {                                    \
-        14, 32, { ROW_OF(tile_i32, 14) } \
+#define GEMM_I32                                             \
+    {                                                        \
+        .mr = 14, .nr = 32, .part = { ROW_OF(tile_i32, 14) } \
     }
 
 #else
@@ -322,23 +327,30 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
 TILE(tile_f32, float, float)
 TILE(tile_f64, double, double)
 TILE(tile_i32, int32_t, uint32_t)
-#define GEMM_F32                      \
-    {                                 \
-        4, 8, { ROW_OF(tile_f32, 4) } \
+#define GEMM_F32                                          \
+    {                                                     \
+        .mr = 4, .nr = 8, .part = { ROW_OF(tile_f32, 4) } \
     }
-#define GEMM_F64                      \
-    {                                 \
-        4, 8, { ROW_OF(tile_f64, 4) } \
+#define GEMM_F64                                          \
+    {                                                     \
+        .mr = 4, .nr = 8, .part = { ROW_OF(tile_f64, 4) } \
     }
-#define GEMM_I32                      \
-    {                                 \
-        4, 8, { ROW_OF(tile_i32, 4) } \
+#define GEMM_I32                                          \
+    {                                                     \
+        .mr = 4, .nr = 8, .part = { ROW_OF(tile_i32, 4) } \
     }
 #endif
 
+static void add_gemm(gale__simd *t, gale_type type, gale__simd_gemm gemm)
+{
+    gemm.key = (gale__simd_key){(uint8_t)type, (uint8_t)type, (uint8_t)type, 1};
+    t->gemm[t->n_gemms++] = gemm;
+}
+
 void SIMD(gemm)(gale__simd *t)
 {
-    t->gemm[GALE__CT_F32] = (gale__simd_gemm)GEMM_F32;
-    t->gemm[GALE__CT_F64] = (gale__simd_gemm)GEMM_F64;
-    t->gemm[GALE__CT_I32] = t->gemm[GALE__CT_U32] = (gale__simd_gemm)GEMM_I32;
+    add_gemm(t, GALE_F32, (gale__simd_gemm)GEMM_F32);
+    add_gemm(t, GALE_F64, (gale__simd_gemm)GEMM_F64);
+    add_gemm(t, GALE_I32, (gale__simd_gemm)GEMM_I32);
+    add_gemm(t, GALE_U32, (gale__simd_gemm)GEMM_I32);
 }
