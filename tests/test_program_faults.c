@@ -10,6 +10,16 @@
 
 enum { BATCH = 3, RESULTS = 1 + BATCH * 5 + 54 + BATCH * 72 };
 
+/* Every n; a spread of them in the default run, where sanitized code would take minutes over each third. */
+static int stride(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return test_brief() ? 13 : 1;
+#else
+    return test_brief() ? 3 : 1;
+#endif
+}
+
 typedef gale_status whole_fn(const gale__backend *backend, float *results);
 
 /* From the device to the report: the network on host tensors, then on the device's. */
@@ -152,7 +162,7 @@ static void fail_each(
     if (!CHECK_OK(run(backend, want))) return; /* twice, so that what is kept for the process is there */
     if (!CHECK_OK(run(backend, want))) return;
     int64_t live = gale__alloc_live();
-    int failed = 0, spared = 0, step = test_brief() ? 3 : 1;
+    int failed = 0, spared = 0, step = stride();
     for (uint64_t n = 1;; n += (uint64_t)step) {
         memcpy(got, want, sizeof got);
         gale__error_clear();
@@ -281,7 +291,7 @@ static void fail_case(gale_device *device, const gale__case *c)
     bool done = CHECK_OK(plan_case(device, &run)) &&
                 CHECK_OK(plan_case(device, &run)); /* what stays with the process or the device is made */
     int64_t live = gale__alloc_live();
-    for (uint64_t n = 1; done; n += test_brief() ? 3 : 1) {
+    for (uint64_t n = 1; done; n += (uint64_t)stride()) {
         gale__alloc_fail_at(n);
         gale_status status = plan_case(device, &run);
         bool over = gale__alloc_count() < n;

@@ -40,13 +40,13 @@ typedef struct gale_device_caps {
                                lavapipe; 0: none */
     uint32_t shared_bytes;  /* work-group memory */
     uint32_t shared_most_bytes; /* what a kernel gets that asks when it is launched; 0: no more than shared_bytes */
-    uint32_t push_bytes;    /* Vulkan: parameters that travel without a block */
-    uint32_t arch;          /* CUDA: 90 for compute capability 9.0 */
-    const char *dialect;    /* of C that it builds kernels from: "cuda", "hip", "opencl"; NULL: it takes no such text */
-    bool spirv;             /* it builds kernels from SPIR-V */
-    bool host_functions;    /* it runs functions of this process over host memory, on its cores, and compiles nothing */
-    bool in_place;          /* work runs at the call, on the caller's thread: host memory is used where it lies */
-    bool holds_data;        /* what is written can be read back; the null device runs nothing and keeps nothing */
+    uint32_t push_bytes;        /* Vulkan: parameters that travel without a block */
+    uint32_t arch;              /* CUDA: 90 for compute capability 9.0 */
+    const char *dialect; /* of C that it builds kernels from: "cuda", "hip", "opencl"; NULL: it takes no such text */
+    bool spirv;          /* it builds kernels from SPIR-V */
+    bool host_functions; /* it runs functions of this process over host memory, on its cores, and compiles nothing */
+    bool in_place;       /* work runs at the call, on the caller's thread: host memory is used where it lies */
+    bool holds_data;     /* what is written can be read back; the null device runs nothing and keeps nothing */
     uint32_t kernels_per_module; /* kernels best compiled together, where a compiler is slow to start; 0: one */
     bool products;               /* a vendor's library multiplies matrices here (GALE_BLAS) */
     uint32_t n_matrix;           /* shapes of its matrix units */
