@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GROUP = 256, BOXES_EACH = 4, PAIRS_MAX = 4096, GATHER_GROUP = 128 };
+enum { GROUP = 1024, SOFTWARE_GROUP = 256, BOXES_EACH = 4, PAIRS_MAX = 4096, GATHER_GROUP = 128 };
 enum { RESULT, BOXES, SCORES, NUMBERS }; /* buffers; thresholds follow where they are given */
 enum { W_BOXES, W_MOST, W_CLASSES, W_PAIRS, W_BATCHES, WORDS };
 #define NOBODY UINT32_MAX
@@ -18,7 +18,8 @@ static int64_t pairs_of(const gale__suppress *a) { return a->batches * a->classe
 /* A few boxes for each thread: more threads take longer to agree than they save. */
 static uint32_t threads_of(const gale__suppress *a, const gale_device_caps *caps)
 {
-    uint32_t most = caps->group_max && caps->group_max < GROUP ? caps->group_max : GROUP, n = 1;
+    uint32_t most = caps->software ? SOFTWARE_GROUP : GROUP, n = 1;
+    if (caps->group_max && caps->group_max < most) most = caps->group_max;
     while (2 * n <= most && (n < 32 || (int64_t)n * BOXES_EACH < a->boxes)) n *= 2;
     return n;
 }
