@@ -160,6 +160,13 @@ def every_capability_is_read():
     return [f"gale_device_caps.{f} is read by nothing" for f in unread] if len(fields) > 20 else ["the fields were not found"]
 
 
+def only_base_touches_the_system():
+    """In the library, headers of the operating system are base's; the program's own room talks to terminals and signals."""
+    system = re.compile(r"#include <((?:sys/|arpa/|netinet/)[^>]*|unistd\.h|fcntl\.h|poll\.h|signal\.h|spawn\.h|dlfcn\.h|pthread\.h|sched\.h|dirent\.h|termios\.h)>")
+    return [f"{name_of(p)}: <{m.group(1)}> belongs to src/base" for p in code_files()
+            if p.relative_to(root / "src").parts[0] not in ("base", "cli") and (m := system.search(p.read_text()))]
+
+
 def memory_has_one_door():
     complaints = []
     banned = re.compile(r"(?<![\w.>])(malloc|calloc|realloc|free|strdup|strndup|asprintf)\s*\(")
@@ -220,6 +227,7 @@ else:
 report("kernels are not string literals", literals_are_short())
 report("files are short", files_are_short())
 report("functions are short", functions_are_short())
+report("only base touches the system", only_base_touches_the_system())
 report("memory has one door", memory_has_one_door())
 report("no room asks for a backend", no_room_asks_for_a_backend())
 report("every capability is read", every_capability_is_read())

@@ -313,6 +313,14 @@ bool gale__folder_exists(const char *path)
     return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
+bool gale__file_identify(const char *path, gale__file_identity *out)
+{
+    struct stat st;
+    if (stat(path, &st) || !S_ISREG(st.st_mode)) return false;
+    *out = (gale__file_identity){(uint64_t)st.st_dev, (uint64_t)st.st_ino, (uint64_t)st.st_size};
+    return true;
+}
+
 bool gale__file_same(const char *a, const char *b)
 {
     struct stat x, y;

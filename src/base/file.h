@@ -33,6 +33,11 @@ void gale__file_keep(gale__file_out *out);
 void gale__file_fail_at(uint64_t n); /* for tests: the n-th write from now finds the disk full (0: none) */
 bool gale__file_exists(const char *path);
 bool gale__folder_exists(const char *path);
+/* What the file system knows a regular file by, whatever its names; false where there is none. */
+typedef struct gale__file_identity {
+    uint64_t device, number, size_bytes;
+} gale__file_identity;
+bool gale__file_identify(const char *path, gale__file_identity *out);
 bool gale__file_same(const char *a, const char *b); /* whether both are one file, by whatever names */
 gale_status gale__file_remove(const char *path);
 gale_status gale__folder_make(const char *path); /* with parents, mode 0700 */

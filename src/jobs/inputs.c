@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { DEPTH_MOST = 32 };
 
@@ -105,23 +104,15 @@ gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recurs
 
 /* A file as the file system knows it, and whose it is. */
 typedef struct identity {
-    uint64_t device, number;
+    gale__file_identity file;
     size_t index;
 } identity;
-
-static bool identify(const char *path, identity *out)
-{
-    struct stat st;
-    if (stat(path, &st) || !S_ISREG(st.st_mode)) return false;
-    out->device = (uint64_t)st.st_dev, out->number = (uint64_t)st.st_ino;
-    return true;
-}
 
 static int by_identity(const void *a, const void *b)
 {
     const identity *x = a, *y = b;
-    if (x->device != y->device) return x->device < y->device ? -1 : 1;
-    return (x->number > y->number) - (x->number < y->number);
+    if (x->file.device != y->file.device) return x->file.device < y->file.device ? -1 : 1;
+    return (x->file.number > y->file.number) - (x->file.number < y->file.number);
 }
 
 gale_status gale__inputs_settle(gale__inputs *in, size_t *left_out)
@@ -131,11 +122,12 @@ gale_status gale__inputs_settle(gale__inputs *in, size_t *left_out)
     size_t n = 0, kept = 0;
     gale_status status = known && drop ? GALE_OK : GALE_NO_MEMORY;
     for (size_t i = 0; i < in->count && status == GALE_OK; i++)
-        if (identify(in->list[i].path, &known[n])) known[n++].index = i;
+        if (gale__file_identify(in->list[i].path, &known[n].file)) known[n++].index = i;
     if (status == GALE_OK) qsort(known, n, sizeof *known, by_identity);
     for (size_t i = 0; i < in->count && status == GALE_OK; i++) {
-        const identity *same =
-            identify(in->list[i].output, &one) ? bsearch(&one, known, n, sizeof *known, by_identity) : NULL;
+        const identity *same = gale__file_identify(in->list[i].output, &one.file)
+                                   ? bsearch(&one, known, n, sizeof *known, by_identity)
+                                   : NULL;
         if (same && same->index == i)
             status = gale__fail(GALE_INVALID,
                 "%s: the result would replace it; choose another name, --suffix or --output-dir", in->list[i].path);

@@ -6,7 +6,6 @@
 #include "jobs/manifest.h"
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 void gale__models_finish(gale__model_entry **list, size_t count)
 {
@@ -32,10 +31,10 @@ static gale_status add(const char *folder, const char *name, gale__model_entry *
     gale_status status = gale__str_check(&path);
     if (status == GALE_OK) status = gale__manifest_read(path.text, &entry->manifest);
     *added = status == GALE_OK;
-    struct stat st;
+    gale__file_identity file;
     if (*added) {
         entry->path = path.text;
-        entry->size_bytes = stat(path.text, &st) ? 0 : (uint64_t)st.st_size;
+        entry->size_bytes = gale__file_identify(path.text, &file) ? file.size_bytes : 0;
     } else gale__str_finish(&path);
     if (status == GALE_OK || status == GALE_NO_MEMORY) return status;
     gale__log(GALE__WARN, "%s; the model is left out", gale_error());
