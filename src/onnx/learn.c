@@ -121,6 +121,37 @@ static bool type_of(const gale__net *net, const gale__net_node *node, type_rule 
     return false;
 }
 
+/* How long a list of numbers is, -1 when that is not known: exporters put the shape of a Reshape together from the
+ * extents of other values, and its length is the rank of what comes out. */
+static int64_t list_length(const gale__net *net, int32_t value)
+{
+    const gale__net_value *v = value >= 0 ? &net->values[value] : NULL;
+    return v && v->rank == 1 ? v->dims[0] : -1;
+}
+
+static int64_t joined_length(const gale__net *net, const gale__net_node *node)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < node->n_in; i++) {
+        int64_t n = list_length(net, node->in[i]);
+        if (n < 0 || n > GALE_MAX_RANK) return -1;
+        sum += n;
+    }
+    return sum;
+}
+
+/* The length of a node's only result, a list. */
+static int64_t result_length(const gale__net *net, const gale__net_node *node)
+{
+    bool part = gale__net_attr(node, "start") || gale__net_attr(node, "end");
+    if (!strcmp(node->op, "Shape")) return part ? -1 : gale__net_rank(net, node->in[0]);
+    if (!strcmp(node->op, "Concat")) return joined_length(net, node);
+    if (!strcmp(node->op, "Unsqueeze")) return 1;
+    if (!strcmp(node->op, "Cast") || !strcmp(node->op, "Identity")) return list_length(net, node->in[0]);
+    if (!strcmp(node->op, "Gather")) return list_length(net, node->in[1]);
+    return -1;
+}
+
 void gale__net_learn(gale__net *net, const gale__net_node *node)
 {
     const struct row *row = NULL;
@@ -137,6 +168,7 @@ void gale__net_learn(gale__net *net, const gale__net_node *node)
         if (v->rank < 0 && rank >= 0 && !(i && row->rank == AS_FIRST_ONLY)) {
             v->rank = rank;
             for (int k = 0; k < rank; k++) v->dims[k] = -1;
+            if (rank == 1) v->dims[0] = result_length(net, node);
         }
         if (!v->typed && typed && !(i && row->type == TYPE_FIRST_ONLY)) v->type = type, v->typed = true;
     }
