@@ -196,6 +196,7 @@ static gale_status take_value(parser *p, gale__json *v)
     v->boolean = take(p, "true");
     if (v->boolean) return GALE_OK;
     v->kind = GALE__JSON_NUMBER;
+    v->source = p->at;
     return take_number(p, &v->number);
 }
 

@@ -37,6 +37,7 @@ typedef struct gale__json {
     const char *string; /* also the key when inside an object: see key */
     const char *key;
     size_t string_size, key_size;    /* bytes, for texts that may hold zero bytes */
+    const char *source;              /* where a number stands in the text that was parsed */
     struct gale__json *child, *next; /* first child; next sibling */
 } gale__json;
 gale_status gale__json_parse(

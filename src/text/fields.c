@@ -1,6 +1,7 @@
 /* Reading fields: a wrong type is an error with the field's name, never a default. */
 #include "text/fields.h"
 #include "base/utf8.h"
+#include <stdio.h>
 #include <string.h>
 
 static const gale__json *member(const gale__json *object, const char *key)
@@ -72,6 +73,44 @@ gale_status gale__field_need_text(const gale__json *object, const char *key, con
 }
 
 const char *gale__field_type(const gale__json *object) { return gale__json_text(object, "type", ""); }
+
+static double power_of_ten(int64_t n)
+{
+    char text[8];
+    double power = 1;
+    snprintf(text, sizeof text, "1e%d", (int)n);
+    gale__text_to_f64(text, &power);
+    return power;
+}
+
+double gale__number_twice_rounded(const char *text)
+{
+    bool negative = *text == '-', point = false, full = false;
+    uint64_t digits = 0;
+    int64_t exponent = 0, written = 0;
+    for (text += negative; (*text >= '0' && *text <= '9') || (*text == '.' && !point); text++) {
+        uint64_t digit = (uint64_t)(*text - '0');
+        if (*text == '.') {
+            point = true;
+            continue;
+        }
+        full = full || digits > (UINT64_MAX - digit) / 10; /* what no longer fits is left out */
+        if (!full) digits = digits * 10 + digit;
+        exponent += full ? !point : -(int)point;
+    }
+    if (*text == 'e' || *text == 'E') {
+        bool small = text[1] == '-';
+        for (text += 1 + (text[1] == '-' || text[1] == '+'); *text >= '0' && *text <= '9'; text++)
+            if (written < 100000) written = written * 10 + (*text - '0');
+        exponent += small ? -written : written;
+    }
+    double v = (double)digits;
+    for (; exponent < -308 && v != 0; exponent += 308) v /= 1e308;
+    int64_t size = exponent < 0 ? -exponent : exponent;
+    double power = size > 308 ? 1 : power_of_ten(size);
+    v = exponent < 0 ? v / power : v * power;
+    return negative ? -v : v;
+}
 
 gale_status gale__copy_text(const char *text, size_t size, char **out)
 {

@@ -29,7 +29,7 @@ static uint32_t combining_class(uint32_t c)
 
 static uint32_t compose(uint32_t a, uint32_t b)
 {
-    if (b < 0x300) return 0;
+    if (b < 0x300 || b == 0x11a7) return 0; /* U+11A7 stands before the final consonants, and is none */
     utf8proc_int32_t pair[3] = {(utf8proc_int32_t)a, (utf8proc_int32_t)b, 0};
     bool one = utf8proc_normalize_utf32(pair, 2, UTF8PROC_STABLE | UTF8PROC_COMPOSE) == 1;
     return one && !is_left_whole((uint32_t)pair[0]) ? (uint32_t)pair[0] : 0;

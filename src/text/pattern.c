@@ -48,15 +48,55 @@ static gale_status refuse(const char *what)
     return gale__fail(GALE_UNSUPPORTED, "%s in a regular expression is not supported; write it another way", what);
 }
 
+/* Characters of a kind that PCRE2's older tables do not count among it, as ranges of a class. */
+static void add_newer(gale__str *out, uint32_t bit, const char *const *categories)
+{
+    uint32_t known = 0, first = 0, last = 0;
+    for (; *categories; categories++) known |= gale__category_mask(*categories, strlen(*categories));
+    for (; gale__unicode_next_run(bit, &first, &last); first = last + 1)
+        for (uint32_t c = first, begin; c <= last; c++) {
+            if (known >> gale__char_category((int32_t)c) & 1) continue;
+            for (begin = c; c < last && !(known >> gale__char_category((int32_t)c + 1) & 1);) c++;
+            gale__str_addf(out, "\\x{%x}-\\x{%x}", begin, c);
+        }
+}
+
+/* Letters, numbers and word characters as Oniguruma counts them: among the last are powers and fractions of Latin-1,
+ * but not inside a class. */
+static bool take_kind(source *s, bool in_class)
+{
+    static const struct {
+        const char *name, *perl, *categories[7];
+        uint32_t bit;
+    } kinds[] = {{"\\p{L}", "\\p{L}", {"L", NULL}, GALE__U_L}, {"\\p{N}", "\\p{N}", {"N", NULL}, GALE__U_N},
+        {"\\w", "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}", {"L", "M", "Nd", "Nl", "Pc", "Cf", NULL}, GALE__U_WORD}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t n = strlen(kinds[i].name);
+        bool there = (size_t)(s->end - s->at) >= n, same = there && !memcmp(s->at, kinds[i].name, n);
+        bool not =
+            there && !in_class && s->at[1] == (kinds[i].name[1] & ~32) && !memcmp(s->at + 2, kinds[i].name + 2, n - 2);
+        if (!same && !not ) continue;
+        if (!in_class) gale__str_add(s->out, not ? "[^" : "[");
+        gale__str_add(s->out, kinds[i].perl);
+        add_newer(s->out, kinds[i].bit, kinds[i].categories);
+        if (!in_class && kinds[i].bit == GALE__U_WORD) gale__str_add(s->out, "\\xb2\\xb3\\xb9\\xbc-\\xbe");
+        if (!in_class) gale__str_add(s->out, "]");
+        s->at += n;
+        return true;
+    }
+    return false;
+}
+
 /* An escape; outside a class \h is a hexadecimal digit, not white space. */
 static gale_status take_escape(source *s, bool in_class)
 {
     if (s->end - s->at < 2) return gale__fail(GALE_FORMAT, "a regular expression ends with a backslash");
+    if (take_kind(s, in_class)) return GALE_OK;
     char c = s->at[1];
     if (c == 'h') gale__str_add(s->out, in_class ? "0-9a-fA-F" : "[0-9a-fA-F]");
     else if (c == 'H' && !in_class) gale__str_add(s->out, "[^0-9a-fA-F]");
-    else if (c == 'H' || c == 'y' || c == 'Y' || c == 'O' || c == 'M' || c == 'C')
-        return refuse("Oniguruma's \\H in a class, \\y, \\Y, \\O, \\M or \\C");
+    else if (strchr(in_class ? "HWyYOMC" : "HyYOMC", c) && c)
+        return refuse("Oniguruma's \\H or \\W in a class, \\y, \\Y, \\O, \\M or \\C");
     else gale__str_add_n(s->out, s->at, 2);
     s->at += 2;
     return GALE_OK;

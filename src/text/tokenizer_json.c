@@ -98,8 +98,9 @@ static gale_status add_score(gale__model *m, const gale__json *v, size_t *capaci
         return gale__fail(GALE_FORMAT, "model.vocab: entry %u is not a token and its score", m->size);
     GALE_TRY(gale__vocab_add(&m->vocab, token->string, token->string_size, m->size));
     GALE_TRY(gale__grow((void **)&m->scores, capacity, (size_t)m->size + 1, sizeof *m->scores));
-    m->scores[m->size++] = score->number;
-    if (score->number < *least) *least = score->number;
+    double value = gale__number_twice_rounded(score->source);
+    m->scores[m->size++] = value;
+    if (value < *least) *least = value;
     return GALE_OK;
 }
 

@@ -48,6 +48,17 @@ static void fill(void)
 
 void gale__unicode_init(void) { gale__once_run(&once, fill); }
 
+bool gale__unicode_next_run(uint32_t bits, uint32_t *first, uint32_t *last)
+{
+    uint32_t at = *first;
+    while (at < 0x110000 && (gale__unicode_bits(at) & bits) != bits) at++;
+    if (at == 0x110000) return false;
+    *first = at;
+    while (at < 0x110000 && (gale__unicode_bits(at) & bits) == bits) at++;
+    *last = at - 1;
+    return true;
+}
+
 /* Capitals of Unicode 15 to 17, which base/case.def has not got. */
 static const struct {
     uint32_t first, last;

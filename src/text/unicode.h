@@ -28,6 +28,9 @@ static inline uint32_t gale__unicode_bits(uint32_t c)
     return gale__unicode_pages[gale__unicode_index[c >> 8]][c & 255];
 }
 
+/* The first run of characters from *first on that have all of the bits; false: there is none. */
+bool gale__unicode_next_run(uint32_t bits, uint32_t *first, uint32_t *last);
+
 /* Rust's char::to_lowercase, but for U+0130, which becomes two characters: i and U+0307. */
 uint32_t gale__unicode_lower(uint32_t c);
 /* A number per script, 0: none; what the UnicodeScripts pre-tokenizer compares. */
