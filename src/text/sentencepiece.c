@@ -174,11 +174,12 @@ static gale_status set_normalizers(gale_tokenizer *t, const spec *s)
     return s->escape ? add_replace(t, " ", MARK) : GALE_OK;
 }
 
-/* Words are cut in front of each mark where no piece goes over one: nothing changes, but words can be remembered. */
+/* BPE: words are cut in front of each mark where no piece goes over one: nothing changes, but words can be remembered.
+ * Unigram takes a text as a whole: its sums are single precision, and what was summed before decides between equals. */
 static gale_status set_splitters(gale_tokenizer *t, const spec *s)
 {
     gale__splitter *step = NULL;
-    bool alone = s->escape && gale__vocab_find(&t->model.vocab, MARK, 3) != GALE__NO_ID;
+    bool alone = s->escape && s->model_type == BPE && gale__vocab_find(&t->model.vocab, MARK, 3) != GALE__NO_ID;
     for (size_t i = 0; i < s->count && alone; i++)
         alone = s->pieces[i].size < 2 || !memmem(s->pieces[i].text + 1, s->pieces[i].size - 1, MARK, 3);
     if (!alone) return GALE_OK;
