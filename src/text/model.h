@@ -56,7 +56,7 @@ typedef struct gale__word {
     char text[28];
     uint32_t ids[6];
 } gale__word;
-enum { GALE__WORD_SLOTS = 1 << 13, GALE__WORD_BYTES = 28, GALE__WORD_PIECES = 6 };
+enum { GALE__WORD_SLOTS = 1 << 15, GALE__WORD_BYTES = 28, GALE__WORD_PIECES = 6 };
 
 typedef struct gale__symbol {
     uint32_t id, size;

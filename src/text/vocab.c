@@ -3,7 +3,7 @@
 #include "text/vocab.h"
 #include <stdlib.h>
 
-enum { PROBES_MOST = 2048, NODES_MOST = 1 << 24 };
+enum { PROBES_MOST = 2048, NODES_MOST = 1 << 24, TRIES_MOST = 64 };
 
 void gale__vocab_finish(gale__vocab *v)
 {
@@ -101,7 +101,6 @@ gale_status gale__vocab_add(gale__vocab *v, const char *text, size_t length, uin
 void gale__trie_finish(gale__trie *t)
 {
     gale__free(t->nodes);
-    gale__free(t->labels);
     *t = (gale__trie){0};
 }
 
@@ -115,54 +114,109 @@ static int by_text(const void *a, const void *b)
     return (x->value > y->value) - (x->value < y->value);
 }
 
-static gale_status add_node(gale__trie *t, uint8_t label)
-{
-    GALE_TRY(gale__grow((void **)&t->nodes, &t->capacity, t->count + 1, sizeof *t->nodes));
-    GALE_TRY(gale__grow((void **)&t->labels, &t->label_capacity, t->count + 1, 1));
-    if (t->count >= NODES_MOST) return gale__fail(GALE_LIMIT, "the tokens of the vocabulary are too long");
-    t->labels[t->count] = label;
-    t->nodes[t->count++] = (gale__trie_node){0};
-    return GALE_OK;
-}
-
-/* A node whose children are not made yet: the keys that pass through it. */
+/* A node whose children are not placed yet: the keys that pass through it. */
 typedef struct pending {
     uint32_t node, begin, end, depth;
 } pending;
-typedef struct queue {
-    pending *items;
+typedef struct builder {
+    gale__trie *trie;
+    const gale__trie_key *keys;
+    pending *queue;
     size_t count, capacity;
-} queue;
+    uint32_t first, last; /* of the free nodes, which are linked by base (next) and value (previous); 0: none */
+} builder;
 
-static gale_status spread(gale__trie *t, const gale__trie_key *keys, pending p, queue *q)
+/* Makes the array so long; what is new is free. */
+static gale_status make_room(builder *b, size_t count)
 {
+    gale__trie *t = b->trie;
+    size_t had = t->capacity;
+    if (count > NODES_MOST) return gale__fail(GALE_LIMIT, "the tokens of the vocabulary are too long");
+    GALE_TRY(gale__grow((void **)&t->nodes, &t->capacity, count + 256, sizeof *t->nodes));
+    if (t->capacity > had) memset(t->nodes + had, 0, (t->capacity - had) * sizeof *t->nodes);
+    for (; t->count < count; t->count++) {
+        uint32_t at = (uint32_t)t->count;
+        if (!at) continue; /* the root is never free */
+        t->nodes[at] = (gale__trie_node){0, 0, b->last};
+        if (b->last) t->nodes[b->last].base = at;
+        else b->first = at;
+        b->last = at;
+    }
+    return GALE_OK;
+}
+
+static void take(builder *b, uint32_t at, uint32_t parent)
+{
+    gale__trie_node *nodes = b->trie->nodes, free = nodes[at];
+    if (free.value) nodes[free.value].base = free.base;
+    else b->first = free.base;
+    if (free.base) nodes[free.base].value = free.value;
+    else b->last = free.value;
+    nodes[at] = (gale__trie_node){0, parent + 1, 0};
+}
+
+static bool is_free(const gale__trie *t, const uint8_t *labels, size_t count, size_t base)
+{
+    for (size_t i = 0; i < count; i++)
+        if (base + labels[i] < t->count && t->nodes[base + labels[i]].parent) return false;
+    return true;
+}
+
+/* The first base among the free places where all children fit; after some tries the end of the array, which always
+ * does. */
+static size_t find_base(const builder *b, const uint8_t *labels, size_t count)
+{
+    const gale__trie *t = b->trie;
+    uint32_t at = b->first;
+    for (int tries = 0; tries < TRIES_MOST && at; tries++, at = t->nodes[at].base)
+        if (at > labels[0] && is_free(t, labels, count, at - labels[0])) return at - labels[0];
+    return t->count > labels[0] ? t->count - labels[0] : 1;
+}
+
+static size_t collect(builder *b, pending p, uint32_t from, uint8_t *labels)
+{
+    size_t count = 0;
+    for (uint32_t i = from; i < p.end; i++) {
+        uint8_t label = (uint8_t)b->keys[i].text[p.depth];
+        if (!count || labels[count - 1] != label) labels[count++] = label;
+    }
+    return count;
+}
+
+static gale_status place_children(builder *b, pending p)
+{
+    gale__trie *t = b->trie;
+    uint8_t labels[256];
     uint32_t i = p.begin;
-    for (; i < p.end && keys[i].length == p.depth; i++)
-        if (p.depth) t->nodes[p.node].value = keys[i].value + 1;
-    t->nodes[p.node].first = (uint32_t)t->count;
-    while (i < p.end) {
-        uint8_t label = (uint8_t)keys[i].text[p.depth];
-        pending child = {(uint32_t)t->count, i, i, p.depth + 1};
-        while (child.end < p.end && (uint8_t)keys[child.end].text[p.depth] == label) child.end++;
-        GALE_TRY(gale__grow((void **)&q->items, &q->capacity, q->count + 1, sizeof *q->items));
-        GALE_TRY(add_node(t, label));
-        t->nodes[p.node].count++;
-        q->items[q->count++] = child;
-        i = child.end;
+    for (; i < p.end && b->keys[i].length == p.depth; i++)
+        if (p.depth) t->nodes[p.node].value = b->keys[i].value + 1;
+    size_t count = collect(b, p, i, labels);
+    if (!count) return GALE_OK;
+    size_t base = find_base(b, labels, count);
+    GALE_TRY(make_room(b, base + labels[count - 1] + 1));
+    GALE_TRY(gale__grow((void **)&b->queue, &b->capacity, b->count + count, sizeof *b->queue));
+    t->nodes[p.node].base = (uint32_t)base;
+    for (size_t k = 0; k < count; k++) {
+        pending child = {(uint32_t)base + labels[k], i, i, p.depth + 1};
+        while (i < p.end && (uint8_t)b->keys[i].text[p.depth] == labels[k]) i++;
+        child.end = i;
+        take(b, child.node, p.node);
+        b->queue[b->count++] = child;
     }
     return GALE_OK;
 }
 
 gale_status gale__trie_build(gale__trie *t, gale__trie_key *keys, size_t count)
 {
-    queue q = {0};
+    builder b = {.trie = t, .keys = keys};
     gale_status status;
     if (count) qsort(keys, count, sizeof *keys, by_text);
-    GALE_GO(add_node(t, 0));
-    GALE_GO(spread(t, keys, (pending){0, 0, (uint32_t)count, 0}, &q));
-    for (size_t i = 0; i < q.count; i++) GALE_GO(spread(t, keys, q.items[i], &q));
+    GALE_GO(make_room(&b, 1));
+    t->nodes[0].parent = UINT32_MAX; /* nobody's child */
+    GALE_GO(place_children(&b, (pending){0, 0, (uint32_t)count, 0}));
+    for (size_t i = 0; i < b.count; i++) GALE_GO(place_children(&b, b.queue[i]));
 done:
-    gale__free(q.items);
+    gale__free(b.queue);
     return status;
 }
 

@@ -31,15 +31,15 @@ uint32_t gale__vocab_find(const gale__vocab *v, const char *text, size_t length)
 const char *gale__vocab_token(const gale__vocab *v, uint32_t id, size_t *length); /* NULL: no such number */
 void gale__vocab_finish(gale__vocab *v);
 
-/* Nodes with their children side by side, in the order of their bytes. */
+/* A tree over bytes as a double array: the child of a node by a byte lies at the node's base plus the byte, and names
+ * its parent, so that a step is one comparison. */
 typedef struct gale__trie_node {
-    uint32_t first, value; /* value: + 1; 0: no key ends here */
-    uint32_t count;
+    uint32_t base, parent; /* parent: + 1; 0: free */
+    uint32_t value;        /* + 1; 0: no key ends here */
 } gale__trie_node;
 typedef struct gale__trie {
-    gale__trie_node *nodes;
-    uint8_t *labels; /* the byte that leads to a node */
-    size_t count, capacity, label_capacity;
+    gale__trie_node *nodes; /* node 0 is the root; 256 free ones follow the last */
+    size_t count, capacity;
 } gale__trie;
 typedef struct gale__trie_key {
     const char *text;
@@ -49,21 +49,11 @@ typedef struct gale__trie_key {
 gale_status gale__trie_build(gale__trie *t, gale__trie_key *keys, size_t count);
 void gale__trie_finish(gale__trie *t);
 
-/* The child of a node by a byte; 0: none.  Node 0 is the root. */
+/* The child of a node by a byte; 0: none. */
 static inline uint32_t gale__trie_step(const gale__trie *t, uint32_t node, uint8_t byte)
 {
-    const gale__trie_node *n = t->nodes + node;
-    const uint8_t *labels = t->labels + n->first;
-    uint32_t low = 0, high = n->count;
-    if (high == 256) return n->first + byte;
-    while (high - low > 8) {
-        uint32_t middle = (low + high) / 2;
-        if (labels[middle] <= byte) low = middle;
-        else high = middle;
-    }
-    for (; low < high; low++)
-        if (labels[low] == byte) return n->first + low;
-    return 0;
+    uint32_t child = t->nodes[node].base + byte;
+    return t->nodes[child].parent == node + 1 ? child : 0;
 }
 /* The longest key that begins the text: its bytes (0: none) and value. */
 size_t gale__trie_longest(const gale__trie *t, const char *text, size_t size, uint32_t *value);
