@@ -32,9 +32,23 @@ static void describe(const gale_encoding *e, gale__str *out)
     }
 }
 
+/* Bert's tokenizer without accents, which needs no library. */
+static const char plain[] =
+    "{\"normalizer\":{\"type\":\"BertNormalizer\",\"strip_accents\":false,\"lowercase\":true},"
+    "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"post_processor\":{\"type\":\"BertProcessing\","
+    "\"sep\":[\"[SEP]\",23],\"cls\":[\"[CLS]\",22]},\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\","
+    "\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"vocab\":{\"[UNK]\":0,\"hello\":1,"
+    "\"world\":2,\"##s\":3,\"##ing\":4,\"run\":5,\"!\":14,\",\":15,\"h\u00e9llo\":16,\"[CLS]\":22,\"[SEP]\":23}}}";
+
 static gale_status open_text(const char *json, gale_tokenizer **out)
 {
     return gale_tokenizer_open_memory(json, strlen(json), out);
+}
+
+/* A build without utf8proc or PCRE2 says which of them a tokenizer needs. */
+static bool is_built_without(gale_status status)
+{
+    return status == GALE_UNSUPPORTED && strstr(gale_error(), "built without") && strstr(gale_error(), "install lib");
 }
 
 TEST(cases)
@@ -51,7 +65,9 @@ TEST(cases)
             gale_encoder_destroy(&e);
             gale_tokenizer_destroy(&t);
             name = r->name;
-            if (CHECK_OK(open_text(r->json, &t))) CHECK_OK(gale_encoder_create(t, &e));
+            gale_status status = open_text(r->json, &t);
+            if (is_built_without(status)) continue;
+            if (CHECK_OK(status)) CHECK_OK(gale_encoder_create(t, &e));
             continue;
         }
         if (!e || !CHECK_OK(gale_tokenizer_encode(t, e, r->text.text, r->text.size, NULL, 0, NULL, &tokens))) continue;
@@ -73,7 +89,7 @@ TEST(remembers)
     gale_encoder *e = NULL;
     gale_encoding a;
     gale__str first = {0}, again = {0};
-    if (!CHECK_OK(open_text(rows[0].json, &t)) || !CHECK_OK(gale_encoder_create(t, &e))) return;
+    if (!CHECK_OK(open_text(plain, &t)) || !CHECK_OK(gale_encoder_create(t, &e))) return;
     for (int i = 0; i < 3; i++) {
         again.length = 0;
         CHECK_OK(gale_tokenizer_encode(t, e, "Hello, worlds runing!", 21, NULL, 0, NULL, &a));
@@ -95,7 +111,7 @@ TEST(options)
     gale_encoder *e = NULL;
     gale_encoding a;
     gale_tokenizer_info info;
-    if (!CHECK_OK(open_text(rows[0].json, &t)) || !CHECK_OK(gale_encoder_create(t, &e))) return;
+    if (!CHECK_OK(open_text(plain, &t)) || !CHECK_OK(gale_encoder_create(t, &e))) return;
     gale_encode_options o = {.no_special = true};
     CHECK_OK(gale_tokenizer_encode(t, e, "hello [CLS]", 11, NULL, 0, &o, &a));
     CHECK_EQ(a.count, 4); /* [ and ] are unknown, as is cls */
@@ -123,7 +139,7 @@ TEST(vocabulary)
     uint32_t id = 0;
     const char *token;
     size_t size;
-    if (!CHECK_OK(open_text(rows[0].json, &t))) return;
+    if (!CHECK_OK(open_text(plain, &t))) return;
     CHECK_OK(gale_tokenizer_find(t, "##ing", 5, &id));
     CHECK_EQ(id, 4);
     CHECK_OK(gale_tokenizer_token(t, 4, &token, &size));
@@ -213,7 +229,7 @@ TEST(threads)
 {
     gale_tokenizer *t = NULL;
     gale__thread *threads[3] = {NULL};
-    if (!CHECK_OK(open_text(rows[0].json, &t))) return;
+    if (!CHECK_OK(open_text(plain, &t))) return;
     for (int i = 0; i < 3; i++) CHECK_OK(gale__thread_start(encode_in_thread, t, &threads[i]));
     for (int i = 0; i < 3; i++) gale__thread_join(&threads[i]);
     gale_tokenizer_destroy(&t);
