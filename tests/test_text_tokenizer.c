@@ -264,6 +264,7 @@ TEST(allocation_faults)
             bool reached = gale__alloc_count() >= n;
             gale__alloc_fail_at(0);
             if (!CHECK_EQ(gale__alloc_live(), 0)) printf("    %s, allocation %d\n", rows[i].name, (int)n);
+            if (is_built_without(status)) break;
             if (!reached && !CHECK_OK(status)) break;
             if (!reached) break;
             if (status != GALE_OK && !CHECK_EQ(status, GALE_NO_MEMORY))

@@ -1,7 +1,7 @@
 /* Aligned text: growing, copying, rewriting. */
 #include "text/aligned.h"
 
-enum { SIZE_MOST = 1 << 30 }; /* spans are 32 bits wide */
+enum { SIZE_MOST = 1 << 28 }; /* with its spans that is 2.25 GiB */
 
 void gale__aligned_finish(gale__aligned *a)
 {
@@ -27,7 +27,7 @@ bool gale__aligned_reserve(gale__aligned *a, size_t more)
     gale__span *from = text ? gale__realloc(a->from, want * sizeof *from) : NULL;
     if (from) a->from = from;
     a->failed = !from;
-    if (want > SIZE_MOST) gale__fail(GALE_LIMIT, "a text grows to more than 1 GiB when it is normalised; cut it");
+    if (want > SIZE_MOST) gale__fail(GALE_LIMIT, "a text grows to more than 256 MiB when it is normalised; cut it");
     if (from) a->capacity = want;
     return from != NULL;
 }

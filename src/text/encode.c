@@ -1,7 +1,7 @@
 /* From a text to tokens: added tokens, normalization, words, pieces, and where each comes from. */
 #include "text/tokenizer.h"
 
-enum { TEXT_MOST = 1 << 28 };
+enum { TEXT_MOST = 1 << 26 };
 
 /* --- The words. --- */
 

@@ -15,8 +15,8 @@ gale_status gale__field_need(const gale__json *object, const char *key, const ga
 gale_status gale__field_need_text(const gale__json *object, const char *key, const char **out, size_t *size);
 /* "type"; "" when there is none. */
 const char *gale__field_type(const gale__json *object);
-/* The value of a number as the reference's parser reads it, which rounds twice: a score that differs in its last bit can
- * choose another token.  The text ends with something that is no part of a number. */
+/* The value of a number as the reference's parser reads it, which rounds twice: a score that differs in its last bit
+ * can choose another token.  The text ends with something that is no part of a number. */
 double gale__number_twice_rounded(const char *text);
 /* A copy with a zero behind it. */
 gale_status gale__copy_text(const char *text, size_t size, char **out);
