@@ -281,5 +281,25 @@ if command -v bash >/dev/null; then check 'bash completes' completes; else
     skipped=$((skipped + 1))
 fi
 
+# Tokenizers: a small one that needs no library.
+cat >"$folder/tokenizer.json" <<'END'
+{"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"},
+ "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u0120": 2, "ab": 3, "\u0120ab": 4}, "merges": ["a b", "\u0120 ab"]}}
+END
+printf 'ab ab\nba\n' >"$folder/texts"
+printf '3 4\n' >"$folder/ids"
+expect 0 'usage: gale tokenize' tokenize --help
+expect 0 '^{"ids": \[3, 4\], "offsets": \[\[0, 2\], \[2, 5\]\], "words": \[0, 1\]}$' tokenize "$folder/texts" --tokenizer "$folder/tokenizer.json" --json
+expect 0 '^b a$' tokenize "$folder/texts" --tokenizer "$folder"
+expect 0 '^ab ab$' tokenize "$folder/ids" --tokenizer "$folder" --decode
+expect 0 '"mask": \[1, 1, 0\]' tokenize "$folder/texts" --tokenizer "$folder" --json --pad 3
+expect 1 'line 1: no tab between two texts' tokenize "$folder/texts" --tokenizer "$folder" --pairs
+expect 1 "line 1: 'a' is not part of a list of numbers" tokenize "$folder/texts" --tokenizer "$folder" --decode
+expect 2 'tokenizer is missing' tokenize "$folder/texts"
+expect 2 'is a number of tokens or none' tokenize "$folder/texts" --tokenizer "$folder" --pad many
+mkdir "$folder/without"
+expect 1 'no tokenizer in this folder' tokenize "$folder/texts" --tokenizer "$folder/without"
+expect 0 'texts/s' bench tokenize --model "$folder" --texts "$folder/texts" --threads 1 --repeats 3
+
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

@@ -11,6 +11,7 @@ typedef struct parser {
     gale__arena *arena;
     const char *start, *at, *end;
     int depth;
+    bool zeros; /* allowed in strings */
 } parser;
 
 static gale_status fail_at(const parser *p, const char *what)
@@ -72,13 +73,13 @@ static gale_status take_escape(parser *p, char **out)
     } else if (high >= 0xdc00 && high < 0xe000) {
         return fail_at(p, "half of a surrogate pair");
     }
-    if (high == 0) return fail_at(p, "zero byte in a string");
+    if (high == 0 && !p->zeros) return fail_at(p, "zero byte in a string");
     *out = gale__utf8_put(*out, high);
     return GALE_OK;
 }
 
 /* The text after its opening quote.  Escapes only shrink, so the source length is room enough. */
-static gale_status take_string(parser *p, const char **out)
+static gale_status take_string(parser *p, const char **out, size_t *size)
 {
     const char *close = p->at;
     while (close < p->end && *close != '"') close += *close == '\\' && close + 1 < p->end ? 2 : 1;
@@ -101,6 +102,7 @@ static gale_status take_string(parser *p, const char **out)
     }
     p->at++;
     *out = text;
+    *size = (size_t)(to - text);
     return GALE_OK;
 }
 
@@ -147,7 +149,7 @@ static gale_status take_member(parser *p, bool object, gale__json *v)
     skip_space(p);
     if (object) {
         if (!take(p, "\"")) return fail_at(p, "a member needs a name in quotes");
-        GALE_TRY(take_string(p, &v->key));
+        GALE_TRY(take_string(p, &v->key, &v->key_size));
         skip_space(p);
         if (!take(p, ":")) return fail_at(p, "':' is missing after a member's name");
     }
@@ -186,7 +188,7 @@ static gale_status take_value(parser *p, gale__json *v)
     if (take(p, "[")) return take_items(p, false, v);
     if (take(p, "\"")) {
         v->kind = GALE__JSON_STRING;
-        return take_string(p, &v->string);
+        return take_string(p, &v->string, &v->string_size);
     }
     if (take(p, "null")) return GALE_OK;
     v->kind = GALE__JSON_BOOL;
@@ -194,12 +196,13 @@ static gale_status take_value(parser *p, gale__json *v)
     v->boolean = take(p, "true");
     if (v->boolean) return GALE_OK;
     v->kind = GALE__JSON_NUMBER;
+    v->source = p->at;
     return take_number(p, &v->number);
 }
 
-gale_status gale__json_parse(gale__arena *a, const char *text, size_t size, gale__json **out)
+static gale_status parse(gale__arena *a, const char *text, size_t size, bool zeros, gale__json **out)
 {
-    parser p = {.arena = a, .start = text, .at = text, .end = text + size};
+    parser p = {.arena = a, .start = text, .at = text, .end = text + size, .zeros = zeros};
     gale__json *v = gale__arena_alloc(a, sizeof *v);
     if (!v) return GALE_NO_MEMORY;
     GALE_TRY(take_value(&p, v));
@@ -207,6 +210,16 @@ gale_status gale__json_parse(gale__arena *a, const char *text, size_t size, gale
     if (p.at < p.end) return fail_at(&p, "text after the end");
     *out = v;
     return GALE_OK;
+}
+
+gale_status gale__json_parse(gale__arena *a, const char *text, size_t size, gale__json **out)
+{
+    return parse(a, text, size, false, out);
+}
+
+gale_status gale__json_parse_with_zeros(gale__arena *a, const char *text, size_t size, gale__json **out)
+{
+    return parse(a, text, size, true, out);
 }
 
 const gale__json *gale__json_get(const gale__json *object, const char *key)

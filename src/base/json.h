@@ -36,10 +36,14 @@ typedef struct gale__json {
     double number;
     const char *string; /* also the key when inside an object: see key */
     const char *key;
+    size_t string_size, key_size;    /* bytes, for texts that may hold zero bytes */
+    const char *source;              /* where a number stands in the text that was parsed */
     struct gale__json *child, *next; /* first child; next sibling */
 } gale__json;
 gale_status gale__json_parse(
-    gale__arena *a, const char *text, size_t size, gale__json **out);        /* message has line and column */
+    gale__arena *a, const char *text, size_t size, gale__json **out); /* message has line and column */
+/* The same where strings may hold zero bytes (\\u0000): only their sizes say where they end. */
+gale_status gale__json_parse_with_zeros(gale__arena *a, const char *text, size_t size, gale__json **out);
 const gale__json *gale__json_get(const gale__json *object, const char *key); /* NULL when missing */
 double gale__json_number(const gale__json *object, const char *key, double fallback);
 const char *gale__json_text(const gale__json *object, const char *key, const char *fallback);

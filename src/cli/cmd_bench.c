@@ -11,11 +11,12 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"WHAT", 0, GALE__ARG_TEXT, "kernels|plan|start|upscale|MODEL", "kernels", NULL,
+    {"WHAT", 0, GALE__ARG_TEXT, "kernels|plan|start|upscale|tokenize|MODEL", "kernels", NULL,
         "kernels: memory-bound work; plan: making plans; start: the first kernel; upscale: a picture in 36 tiles on "
-        "every provider; or an ONNX file"},
+        "every provider; tokenize: texts a second; or an ONNX file"},
     {"model", 'm', GALE__ARG_FILE, "NAME|FILE", NULL, NULL,
-        "upscale: the network; the one inside the program unless given"},
+        "upscale: the network; the one inside the program unless given; tokenize: the tokenizer"},
+    {"texts", 0, GALE__ARG_FILE, NULL, NULL, NULL, "tokenize: a file with a text a line"},
     {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "upscale: tiles in one run of the network; 0: by memory"},
     {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256",
         "upscale: runs side by side; 0: as many as the device has use for and memory holds"},
@@ -356,6 +357,7 @@ static int run(const gale__args *a)
     gale_device *device = NULL;
     const char *what = gale__args_text(a, "WHAT");
     if (!strcmp(what, "upscale")) return gale__report(gale__bench_upscale(a));
+    if (!strcmp(what, "tokenize")) return gale__report(gale__bench_tokenize(a));
     gale_status status = gale_device_open(NULL, &device);
     if (status == GALE_OK) {
         const gale_device_info *info = gale_device_get_info(device);
@@ -382,5 +384,6 @@ const gale__command gale__command_bench = {
     "gale bench kernels --provider cpu --scale 8   # smaller\n"
     "gale bench plan --provider cpu\n"
     "gale bench upscale --model scunet.onnx        # pictures in tiles, on every provider\n"
+    "gale bench tokenize --model all-MiniLM-L6-v2 --texts texts.txt\n"
     "gale bench model.onnx --shape x=1x3x256x256   # a model: cold start, percentiles, memory",
 };
