@@ -56,7 +56,10 @@ holds -f "$folder/bmp/b-twice.bmp" -a -f "$folder/bmp/b-twice-2.bmp"
 expect 0 '3 done, 0 failed, 0 skipped' upscale "$folder/in" -m twice
 expect 0 '^3 left out: results of others' upscale "$folder/in" -m twice --skip-existing
 expect 0 '0 done, 0 failed, 3 skipped' upscale "$folder/in" -m twice --skip-existing
-expect 1 'b.ppm: the result would replace it' upscale "$folder/in/b.ppm" -m twice -o "$folder/in/./b.ppm"
+expect 2 'output: .*b.ppm is an input as well (INPUT), and writing it would destroy that; choose another name' upscale "$folder/in/b.ppm" -m twice -o "$folder/in/./b.ppm"
+expect 2 'report: .*b.ppm is an input as well' upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --report "$folder/in/b.ppm"
+expect 1 'report: .*b.ppm is one of the pictures' upscale "$folder/in" -m twice -O "$folder/out" --report "$folder/in/b.ppm"
+expect 2 'output: .*twice.onnx is an input as well (--model)' upscale "$folder/in/b.ppm" -f ppm -m "$folder/models/twice.onnx" -o "$folder/models/twice.onnx"
 expect 1 '\*.xyz: no file has such a name' upscale "$folder/*.xyz" -m twice
 mkdir "$folder/empty"
 expect 1 'empty: there are no pictures in this folder' upscale "$folder/empty" -m twice

@@ -1,6 +1,5 @@
 /* gale compare: how two pictures differ. */
 #include "cli/cli.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "cli/table.h"
 #include "gale/picture.h"
@@ -10,7 +9,7 @@
 static const gale__arg args[] = {
     {"A", 0, GALE__ARG_FILE, NULL, NULL, NULL, "a picture; - is standard input", NULL, true},
     {"B", 0, GALE__ARG_FILE, NULL, NULL, NULL, "the picture to compare it with", NULL, true},
-    {"diff", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "write a picture of the differences"},
+    {"diff", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "write a picture of the differences", .writes = true},
     {"gain", 'g', GALE__ARG_REAL, NULL, "8", "0..1e6", "what differences are multiplied by in that picture"},
     {"min-psnr", 0, GALE__ARG_REAL, "DB", NULL, "0..1000", "exit with 4 when the PSNR of the colours is lower"},
     {"min-ssim", 0, GALE__ARG_REAL, NULL, NULL, "-1..1", "exit with 4 when the SSIM of the luma is lower"},
@@ -126,8 +125,6 @@ static int run(const gale__args *a)
     const char *diff = gale__args_text(a, "diff"), *one = gale__args_text(a, "A"), *other = gale__args_text(a, "B");
     gale_status status;
     if (!strcmp(one, "-") && !strcmp(other, "-")) return gale__usage("compare", "standard input can be read once");
-    if (diff && (gale__file_same(diff, one) || gale__file_same(diff, other)))
-        return gale__usage("compare", "--diff: %s is one of the pictures that are compared; choose another name", diff);
     GALE_GO(read_picture(a, "A", &p));
     GALE_GO(read_picture(a, "B", &q));
     GALE_GO(gale_picture_compare(p, q, &d, gale__args_real(a, "gain"), diff ? &made : NULL));

@@ -33,7 +33,7 @@ static const gale__arg args[] = {
         "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is "
         "inside the program"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL,
-        "where the only picture goes; - is standard output, in the format of --format or of the input"},
+        "where the only picture goes; - is standard output, in the format of --format or of the input", .writes = true},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
     {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL,
         "added to names; '-' and the model's name unless given; may be empty", NULL, false, false, true},
@@ -60,7 +60,7 @@ static const gale__arg args[] = {
     {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave pictures that are there already"},
     {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
     {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL,
-        "write a page (HTML) with the first picture before and after and a table of all"},
+        "write a page (HTML) with the first picture before and after and a table of all", .writes = true},
     {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models; ~/.local/share/gale/models unless given",
         "GALE_MODELS"},
     GALE__ARG_PRECISION,
@@ -145,6 +145,10 @@ static gale_status name_outputs(job *j)
     else
         GALE_TRY(gale__inputs_name(
             &j->inputs, gale__args_text(j->a, "output-dir"), suffix ? suffix : usual, format_of(j->a)));
+    const char *page = gale__args_text(j->a, "report");
+    for (size_t i = 0; page && i < j->inputs.count; i++)
+        if (gale__file_same(page, j->inputs.list[i].path))
+            return gale__fail(GALE_INVALID, "--report: %s is one of the pictures; choose another name", page);
     return gale__inputs_settle(&j->inputs, &j->sum.left_out);
 }
 

@@ -72,6 +72,8 @@ static int run_command(const gale__command_row *row, int argc, char **argv)
     int code;
     if (gale__args_flag(&args, "help")) {
         code = run_help(row->name);
+    } else if (gale__args_check_overwrites(&args) != GALE_OK) {
+        code = gale__usage(row->name, "%s: %s", row->name, gale_error());
     } else {
         bool all = gale__args_flag(&args, "verbose") || gale__env_get_i64(GALE__ENV_DEBUG, 0);
         gale__log_to_stderr(all ? GALE__DEBUG : GALE__WARN);
