@@ -51,8 +51,22 @@ expect 0 '1 done, 0 failed, 3 skipped' upscale "$folder/in" -m twice -O "$folder
 holds -f "$folder/out/below/b-twice.ppm"
 expect 0 '2 done, 0 failed, 0 skipped' upscale "$folder/in/b.*" -m twice -O "$folder/out"
 # Two of one name; beside the inputs; again, when results are there; onto itself.
-expect 0 'b-twice-2.bmp: 4 x 2' upscale "$folder/in" -m twice -O "$folder/bmp" -f bmp
-holds -f "$folder/bmp/b-twice.bmp" -a -f "$folder/bmp/b-twice-2.bmp"
+expect 0 'b-pgm-twice.bmp: 4 x 2' upscale "$folder/in" -m twice -O "$folder/bmp" -f bmp
+holds -f "$folder/bmp/b-pgm-twice.bmp" -a -f "$folder/bmp/b-ppm-twice.bmp"
+# A picture of the same stem that comes later is not taken for one that is done, in whatever order they are given.
+mkdir "$folder/grow"
+cp "$folder/in/b.ppm" "$folder/grow/b.ppm"
+expect 0 '1 done, 0 failed, 0 skipped' upscale "$folder/grow" -m twice -O "$folder/grown" -f bmp --skip-existing
+cp "$folder/in/b.pgm" "$folder/grow/b.pgm"
+expect 0 '1 done, 0 failed, 1 skipped' upscale "$folder/grow" -m twice -O "$folder/grown" -f bmp --skip-existing
+cp "$folder/in/b.ppm" "$folder/grow/b.pam"
+expect 0 'b.pam: .*b-pam-twice.bmp' upscale "$folder/grow/b.pam" -m twice -O "$folder/grown" -f bmp --skip-existing
+expect 0 '0 done, 0 failed, 3 skipped' upscale "$folder/grow/b.ppm" "$folder/grow/b.pgm" "$folder/grow/b.pam" -m twice -O "$folder/grown" -f bmp --skip-existing
+expect 0 'all the same' compare "$folder/grown/b-twice.bmp" "$folder/grown/b-pam-twice.bmp"
+holds "$(ls "$folder/grown" | tr '\n' ' ')" = 'b-pam-twice.bmp b-pgm-twice.bmp b-twice.bmp '
+# Two folders with the same names.
+expect 0 '2 done, 0 failed, 0 skipped' upscale "$folder/in/b.ppm" "$folder/grow/b.ppm" -m twice -O "$folder/both"
+expect 0 '0 done, 0 failed, 2 skipped' upscale "$folder/grow/b.ppm" "$folder/in/b.ppm" -m twice -O "$folder/both" --skip-existing
 expect 0 '3 done, 0 failed, 0 skipped' upscale "$folder/in" -m twice
 expect 0 '^3 left out: results of others' upscale "$folder/in" -m twice --skip-existing
 expect 0 '0 done, 0 failed, 3 skipped' upscale "$folder/in" -m twice --skip-existing

@@ -1,10 +1,8 @@
-/* Files, folders and patterns become a list, and the list gets names that are nobody else's.  Whether two paths are one
+/* Files, folders and patterns become a list.  Whether two paths are one
  * file is asked of the file system, so that links and ways of writing a path do not matter. */
 #include "jobs/inputs.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "gale/picture.h"
-#include "jobs/output.h"
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,45 +146,5 @@ gale_status gale__inputs_settle(gale__inputs *in, size_t *left_out)
     if (status == GALE_OK) *left_out = in->count - kept, in->count = kept;
     gale__free(known);
     gale__free(drop);
-    return status;
-}
-
-/* Takes a name; false when it was taken.  slots: a table of size mask + 1, with room to spare. */
-static bool take(const char **slots, size_t mask, const char *name)
-{
-    size_t at = (size_t)gale__hash(name, strlen(name), 0) & mask;
-    for (; slots[at]; at = (at + 1) & mask)
-        if (!strcmp(slots[at], name)) return false;
-    slots[at] = name;
-    return true;
-}
-
-static gale_status name_one(
-    gale__inputs *in, gale__input *one, const char *folder, const char *suffix, const char *extension, int number)
-{
-    gale__str text = {0}, numbered = {0};
-    const char *where = folder && *one->below ? joined(in, folder, one->below) : folder;
-    gale__str_add(&numbered, suffix);
-    if (number > 1) gale__str_addf(&numbered, "-%d", number);
-    gale_status status = folder && !where ? GALE_NO_MEMORY : gale__str_check(&numbered);
-    if (status == GALE_OK) status = gale__output_name(one->path, where, numbered.text, extension, &text);
-    if (status == GALE_OK && !(one->output = gale__arena_strdup(&in->arena, text.text))) status = GALE_NO_MEMORY;
-    gale__str_finish(&text);
-    gale__str_finish(&numbered);
-    return status;
-}
-
-gale_status gale__inputs_name(gale__inputs *in, const char *folder, const char *suffix, const char *extension)
-{
-    size_t size = 16;
-    while (size < in->count * 2) size *= 2;
-    const char **slots = gale__calloc(size, sizeof *slots);
-    gale_status status = slots ? GALE_OK : GALE_NO_MEMORY;
-    for (size_t i = 0; i < in->count && status == GALE_OK; i++) {
-        int number = 1;
-        do status = name_one(in, &in->list[i], folder, suffix, extension, number++);
-        while (status == GALE_OK && !take(slots, size - 1, in->list[i].output));
-    }
-    gale__free(slots);
     return status;
 }

@@ -19,7 +19,9 @@ typedef struct gale__inputs {
  * of folders in it when `recursive`; of a pattern (*, ?, [...] in the last part of a path that is no file) what
  * matches.  GALE_NOT_FOUND where a folder or a pattern gives none. */
 gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recursive);
-/* Names of results, as gale__output_name makes them.  Two that would be the same become NAME, NAME-2 ... */
+/* Names of results, as gale__output_name makes them.  Those that would be the same become STEM-EXTENSION SUFFIX, and
+ * where that is the same as well STEM-NUMBER SUFFIX, whatever order they are in.  In a folder that is there, names are
+ * kept in its journal: a picture keeps the name that it had in an earlier run, and gets none of another's. */
 gale_status gale__inputs_name(gale__inputs *in, const char *folder, const char *suffix, const char *extension);
 /* With outputs in place: an input that is the result of another one was made by a run before; it is left out, and
  * counted.  GALE_INVALID where a result would replace its own input. */
