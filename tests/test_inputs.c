@@ -82,6 +82,7 @@ TEST(folders)
     if (!folder_make(folder)) return;
     CHECK_OK(gale__inputs_add(&in, folder, false));
     check_list(&in, folder, "a-z.JPG> a.JPG> b.png> b.tif> ");
+    CHECK(in.ignored_count == 1 && in.ignored[0].count == 1 && !strcmp(in.ignored[0].extension, "txt"));
     CHECK_OK(gale__inputs_name(&in, NULL, "-z", NULL));
     CHECK_OK(gale__inputs_settle(&in, &left_out));
     CHECK_EQ(left_out, 1);

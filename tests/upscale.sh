@@ -75,6 +75,19 @@ expect 2 'report: .*b.ppm is an input as well' upscale "$folder/in/b.ppm" -m twi
 expect 1 'report: .*b.ppm is one of the pictures' upscale "$folder/in" -m twice -O "$folder/out" --report "$folder/in/b.ppm"
 expect 2 'output: .*twice.onnx is an input as well (--model)' upscale "$folder/in/b.ppm" -f ppm -m "$folder/models/twice.onnx" -o "$folder/models/twice.onnx"
 expect 1 '\*.xyz: no file has such a name' upscale "$folder/*.xyz" -m twice
+# What a folder has besides pictures is counted; what is no file is not waited for.
+mkdir "$folder/mixed"
+for name in a.ppm A.HEIC b.heic c.gif d .hidden; do cp "$folder/in/b.ppm" "$folder/mixed/$name"; done
+mkfifo "$folder/mixed/wait.ppm"
+ln -s nowhere "$folder/mixed/gone.ppm"
+expect 0 '^2 .heic files left out: no format of pictures that is read here; the first is .*mixed/A.HEIC$' upscale "$folder/mixed" -m twice -O "$folder/out"
+expect 0 '^1 file left out: no extension, so give it by its own name if it is a picture; it is .*mixed/d$' upscale "$folder/mixed" -m twice -O "$folder/out"
+expect 0 '^2 files left out: not regular files; the first is .*mixed/gone.ppm$' upscale "$folder/mixed" -m twice -O "$folder/out"
+expect 0 '^1 done, 0 failed' upscale "$folder/mixed/*.ppm" -m twice -O "$folder/out"
+expect 0 '"count": 2' upscale "$folder/mixed" -m twice -O "$folder/out" --json
+expect 0 '"extension": "gif"' upscale "$folder/mixed" -m twice -O "$folder/out" --json
+rm "$folder/mixed/a.ppm"
+expect 1 'mixed: there are no pictures in this folder in a format that is read here; it has .*A.HEIC' upscale "$folder/mixed" -m twice
 mkdir "$folder/empty"
 expect 1 'empty: there are no pictures in this folder' upscale "$folder/empty" -m twice
 expect 1 'is for one picture, and there are [0-9]' upscale "$folder/in" -m twice -o "$folder/x.ppm"

@@ -320,6 +320,8 @@ static gale_status list_inputs(job *j)
         if (status != GALE_OK) gale__report(status), j->sum.failed++;
     }
     j->sum.failed += (int)j->inputs.unread;
+    j->sum.ignored = j->inputs.ignored;
+    j->sum.ignored_count = j->inputs.ignored_count;
     return name_outputs(j);
 }
 

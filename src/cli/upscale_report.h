@@ -3,6 +3,7 @@
 #define GALE_CLI_UPSCALE_REPORT_H
 #include "base/str.h"
 #include "gale/upscale.h"
+#include "jobs/inputs.h"
 
 typedef struct gale__upscale_where {
     const char *provider, *device;
@@ -23,6 +24,8 @@ typedef struct gale__upscale_sum {
     gale_upscaler_info info;
     gale__upscale_row *rows; /* by file, those that were skipped not among them */
     size_t count, left_out;
+    const gale__ignored *ignored; /* of the inputs */
+    size_t ignored_count;
     int done, failed, skipped;
     uint64_t tiles;
     double seconds, run_seconds;  /* all of it; in the network */

@@ -14,6 +14,7 @@ enum { DEPTH_MOST = 32 };
 void gale__inputs_finish(gale__inputs *in)
 {
     gale__free(in->list);
+    gale__free(in->ignored);
     gale__arena_finish(&in->arena);
     *in = (gale__inputs){0};
 }
@@ -58,6 +59,35 @@ static gale_status skip_failed(gale__inputs *in, gale_status status)
     return GALE_OK;
 }
 
+static bool is_regular(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISREG(st.st_mode);
+}
+
+/* Counts a file that is not taken among those like it. */
+static gale_status ignore(gale__inputs *in, const char *path, bool irregular)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    const char *end = dot && dot > name && !irregular ? dot + 1 : "";
+    for (size_t i = 0; i < in->ignored_count; i++)
+        if (in->ignored[i].irregular == irregular && gale__text_equal_nocase(in->ignored[i].extension, end))
+            return in->ignored[i].count++, GALE_OK;
+    GALE_TRY(gale__grow((void **)&in->ignored, &in->ignored_capacity, in->ignored_count + 1, sizeof *in->ignored));
+    char *extension = gale__arena_strdup(&in->arena, end);
+    if (!extension) return GALE_NO_MEMORY;
+    for (char *c = extension; *c; c++)
+        if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
+    in->ignored[in->ignored_count++] = (gale__ignored){extension, irregular, 1, path};
+    return GALE_OK;
+}
+
+static gale_status add_found(gale__inputs *in, const char *path, const char *below, bool picture)
+{
+    if (!is_regular(path)) return ignore(in, path, true);
+    return picture ? add(in, path, below) : ignore(in, path, false);
+}
+
 /* pattern NULL: the pictures, but for those that are hidden. */
 static gale_status add_folder(gale__inputs *in, const char *folder, const char *below, const char *pattern, int depth)
 {
@@ -70,11 +100,11 @@ static gale_status add_folder(gale__inputs *in, const char *folder, const char *
         const char *name = list[i].name;
         if (list[i].folder ? depth < 1 || *name == '.'
             : pattern      ? fnmatch(pattern, name, FNM_PERIOD) != 0
-                           : *name == '.' || !is_picture(name))
+                           : *name == '.')
             continue;
         const char *path = joined(in, folder, name), *under = list[i].folder ? joined(in, below, name) : below;
         if (!path || !under) status = GALE_NO_MEMORY;
-        else if (!list[i].folder) status = add(in, path, below);
+        else if (!list[i].folder) status = add_found(in, path, below, pattern || is_picture(name));
         else status = skip_failed(in, add_folder(in, path, under, pattern, depth - 1));
     }
     gale__folder_list_free(&list, count);
@@ -84,12 +114,14 @@ static gale_status add_folder(gale__inputs *in, const char *folder, const char *
 gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recursive)
 {
     const char *slash = strrchr(argument, '/'), *file = slash ? slash + 1 : argument;
-    size_t before = in->count;
+    size_t before = in->count, kinds = in->ignored_count;
     int depth = recursive ? DEPTH_MOST : 0;
     if (gale__folder_exists(argument)) {
         GALE_TRY(add_folder(in, argument, "", NULL, depth));
         if (in->count == before)
-            return gale__fail(GALE_NOT_FOUND, "%s: there are no pictures in this folder%s", argument,
+            return gale__fail(GALE_NOT_FOUND, "%s: there are no pictures in this folder%s%s%s", argument,
+                in->ignored_count > kinds ? " in a format that is read here; it has " : "",
+                in->ignored_count > kinds ? in->ignored[kinds].example : "",
                 recursive ? "" : "; --recursive looks into those below");
         return GALE_OK;
     }
