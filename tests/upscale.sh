@@ -35,10 +35,19 @@ expect 1 'no model "none"' bench upscale -m none
 # Parts and layers of EXR, where it is read.
 exr="$(dirname "$0")/../fuzz/corpus/picture/exr-parts.exr"
 if "$gale" compare "$exr" "$exr" >/dev/null 2>&1; then
-    expect 0 'of part left; left out: part depth, a' upscale "$exr" -m twice -o "$folder/l.png"
+    expect 0 'warning: [^ ]*exr-parts.exr: EXR: .*of part left; left out: part depth, a' upscale "$exr" -m twice -o "$folder/l.png"
     expect 0 'a.R, a.G, a.B of part left; left out: part depth, B, G, R' upscale "$exr" --layer a -m twice -o "$folder/a.png"
     expect 1 'is called "b"; there are: part depth, part left' upscale "$exr" --layer b -m twice -o "$folder/b.png"
 fi
+
+# Warnings say of which file they are: a layer of what has none, alpha that is lost, a key that nobody knows.
+expect 0 'warning: [^ ]*small.ppm: pnm has no layers' upscale "$folder/small.ppm" --layer a -m twice -o "$folder/x.ppm"
+printf 'P7\nWIDTH 1\nHEIGHT 1\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\nabcd' >"$folder/soft.pam"
+expect 0 'warning: [^ ]*soft.ppm: pnm has no alpha' upscale "$folder/soft.pam" -m twice -o "$folder/soft.ppm"
+cp "$folder/models/twice.onnx" "$folder/models/odd.onnx"
+echo 'nmae: odd' >"$folder/models/odd.yml"
+expect 0 'warning: [^ ]*odd.yml: manifest: "nmae" is not known' upscale "$folder/small.ppm" -m odd -o "$folder/x.ppm"
+rm "$folder/models/odd.onnx" "$folder/models/odd.yml"
 
 # Folders and patterns.
 mkdir -p "$folder/in/below"

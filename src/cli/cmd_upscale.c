@@ -277,8 +277,11 @@ static gale_status upscale_one(void *user, gale__file_task *t)
 {
     job *j = user;
     const char *format = t->picture->format;
-    GALE_TRY(upscale(user, t));
-    return j->to_stdout ? to_stdout(j, t, format) : GALE_OK;
+    const char *before = gale__log_about(t->input);
+    gale_status status = upscale(user, t);
+    if (status == GALE_OK && j->to_stdout) status = to_stdout(j, t, format);
+    gale__log_about(before);
+    return status;
 }
 
 /* A file that fails does not end the others. */

@@ -207,7 +207,9 @@ gale_status gale_picture_read(const char *path, const gale_picture_read_options 
     gale__bytes file = {0};
     GALE_TRY(
         gale__file_read(path, options && options->max_bytes ? (size_t)options->max_bytes : (size_t)MAX_BYTES, &file));
+    const char *before = gale__log_about(path);
     gale_status status = gale_picture_from_memory(file.data, file.size, options, out);
+    gale__log_about(before);
     gale__bytes_finish(&file);
     return status == GALE_OK ? status : gale__fail_within(status, "%s", path);
 }
@@ -329,7 +331,9 @@ gale_status gale_picture_write(const gale_picture *picture, const char *path, co
     if (!o->format && (!dot || (slash && dot < slash)))
         return gale__fail(GALE_INVALID, "%s: has no extension that says in which format to write", path);
     gale_status status = format_for(o->format ? o->format : dot + 1, &f);
+    const char *before = gale__log_about(path);
     if (status == GALE_OK) status = encode(f, picture, o, &out);
+    gale__log_about(before);
     if (status != GALE_OK) gale__fail_within(status, "%s", path);
     else status = gale__file_write(path, out.text, out.length);
     gale__str_finish(&out);
