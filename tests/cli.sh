@@ -197,6 +197,9 @@ printf 'P5 2 1 255 %02d' 0 >"$folder/c.pgm"
 expect 0 '12 x 11 pixels, all the same' compare "$folder/a.pgm" "$folder/a.pgm"
 expect 0 '1 differ, most at 11,10 in grey' compare "$folder/a.pgm" "$folder/b.pgm" --diff "$folder/d.pgm" --gain 100
 expect 0 '"pixels_that_differ": 1' compare "$folder/a.pgm" "$folder/b.pgm" --json
+# The same unit in both.
+expect 0 '^grey .* 1$' compare "$folder/a.pgm" "$folder/b.pgm"
+expect 0 '"largest_of_255": 1$' compare "$folder/a.pgm" "$folder/b.pgm" --json
 printf 'P5 2 1 255 ab' >"$folder/two-pixels.pgm"
 printf 'P5 2 1 255 bb' >"$folder/two-others.pgm"
 expect 0 'all the same' compare "$folder/two-pixels.pgm" "$folder/two-pixels.pgm" --min-ssim 0.9

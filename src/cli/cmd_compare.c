@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { WHITE = 255 }; /* what differences are counted in, whatever the depth */
+
 static const gale__arg args[] = {
     {"A", 0, GALE__ARG_FILE, NULL, NULL, NULL, "a picture; - is standard input", NULL, true},
     {"B", 0, GALE__ARG_FILE, NULL, NULL, NULL, "the picture to compare it with", NULL, true},
@@ -24,6 +26,14 @@ static const char *channel_name(int channels, int i)
     return names[channels][i];
 }
 
+/* As many digits as a float has: 1 is not 0.99999994. */
+static double rounded(double v)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.6g", v);
+    return gale__text_to_f64(text, &v) ? v : NAN;
+}
+
 static void json_measure(gale__json_out *j, const char *name, const gale_picture_measure *m)
 {
     gale__json_key(j, name);
@@ -32,8 +42,8 @@ static void json_measure(gale__json_out *j, const char *name, const gale_picture
     gale__json_f64(j, m->psnr);
     gale__json_key(j, "ssim");
     gale__json_f64(j, m->ssim);
-    gale__json_key(j, "largest");
-    gale__json_f64(j, m->largest);
+    gale__json_key(j, "largest_of_255");
+    gale__json_f64(j, rounded(m->largest * WHITE));
     gale__json_close(j, '}');
 }
 
@@ -74,7 +84,7 @@ static void row(gale__table *t, const char *name, const gale_picture_measure *m)
     else gale__table_cell(t, "%.2f", m->psnr);
     if (isnan(m->ssim)) gale__table_cell(t, "-");
     else gale__table_cell(t, "%.5f", m->ssim);
-    gale__table_cell(t, "%.4g", m->largest * 255);
+    gale__table_cell(t, "%.4g", m->largest * WHITE);
 }
 
 static int print_table(const gale_picture *p, const gale_picture_difference *d)
@@ -146,7 +156,9 @@ const gale__command gale__command_compare = {
     .about =
         "Compares two pictures of the same size and prints PSNR, SSIM (11 x 11 Gaussian window of sigma 1.5) and the "
         "largest difference, for all colours together, "
-        "for the luma and for each channel. Orientation is applied first; a picture without alpha counts as opaque.",
+        "for the luma and for each channel. Orientation is applied first; a picture without alpha counts as opaque. "
+        "The largest difference is counted in levels of 8 bit, 255 for black against "
+        "white, for pictures of every depth, in the table as in the JSON (largest_of_255).",
     .examples = "  gale compare a.png b.jpg\n  gale compare a.png b.png --diff differences.png   # where they differ, "
                 "eight times as bright\n"
                 "  gale compare a.png b.png --min-psnr 40           # exit code 4 below 40 dB",
