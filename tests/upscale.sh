@@ -122,6 +122,16 @@ printf '\211PNG\015\012\032\012\000\000\000\015IHDR' >"$folder/picture.onnx"
 expect 1 'picture.onnx: .*; a network is an ONNX file$' upscale "$folder/in/b.ppm" -m "$folder/picture.onnx"
 expect 0 '^manifest embedded$' models info zoom2x
 
+# A name that stands for grey or for colours gets them.
+expect 0 'warning: [^ ]*grey.pgm: pgm holds no colours: the picture is written in grey' upscale "$folder/in/b.ppm" -m twice -o "$folder/grey.pgm"
+holds "$(head -c 2 "$folder/grey.pgm")" = P5
+expect 0 '1 done' upscale "$folder/in/b.pgm" -m twice -o "$folder/colour.ppm"
+holds "$(head -c 2 "$folder/colour.ppm")" = P6
+expect 2 'output: PBM holds black and white alone, and is only read here; write PGM' upscale "$folder/in/b.ppm" -m twice -o "$folder/x.pbm"
+# Names of files are bytes, and JSON is UTF-8.
+cp "$folder/in/b.ppm" "$folder/$(printf 'b\303\244\377.ppm')"
+expect 0 "\"input\": \".*/b$(printf '\303\244')\\\\udcff.ppm\"" upscale "$folder/$(printf 'b\303\244\377.ppm')" -m twice -o "$folder/x.ppm" --json
+
 # What can be known before the network runs is said then: `none` would not be found if it were opened.
 expect 2 'format: no format of pictures is called "gif"; there are png, jpeg' upscale "$folder/in/b.ppm" -m none -f gif
 expect 2 'output: no format of pictures is called "gif"' upscale "$folder/in/b.ppm" -m none -o "$folder/x.gif"
