@@ -187,6 +187,17 @@ holds $? = 143
 exec 3>&-
 holds -n "$(grep -e 'interrupted; the same command with --skip-existing goes on' "$folder/words")"
 
+# With --json, what was done by then is told, and the program ends as it was told to.
+"$gale" upscale "$folder/crowd" "$folder/crowd/wait.ppm" "$folder/in/b.ppm" -m twice -O "$folder/told" --json >"$folder/told.json" 2>/dev/null &
+exec 3>"$folder/crowd/wait.ppm"
+kill -TERM $!
+printf 'P6 2 1 255 abcdef' >&3
+exec 3>&-
+wait $! 2>/dev/null
+holds $? = 143
+holds -n "$(grep -e '"cancelled": [1-9]' "$folder/told.json")"
+holds "$(tail -c 2 "$folder/told.json")" = '}'
+
 # A value that is none is whose it is.
 printf 'Pf 2 1 -1.0\n\000\000\200\177\000\000\000\077' >"$folder/endless.pfm"
 expect 1 'endless.pfm: the picture itself has values that are infinite or no numbers' upscale "$folder/endless.pfm" -m twice -O "$folder/out"

@@ -96,7 +96,7 @@ static bool on_progress(void *user, int64_t done, int64_t tiles)
     p->total = (uint64_t)tiles;
     if (p->done > (uint64_t)done) p->done = 0;
     gale__progress_add(p, (uint64_t)done - p->done);
-    return true;
+    return !gale__ending;
 }
 
 static gale_status open_network(job *j)
@@ -277,6 +277,7 @@ static gale_status upscale_one(void *user, gale__file_task *t)
 {
     job *j = user;
     const char *format = t->picture->format;
+    if (gale__ending) return gale__fail(GALE_CANCELLED, "%s: not begun, since the program was ended", t->input);
     const char *before = gale__log_about(t->input);
     gale_status status = upscale(user, t);
     if (status == GALE_OK && j->to_stdout) status = to_stdout(j, t, format);
@@ -295,8 +296,9 @@ static void finish_file(void *user, gale__file_task *t)
                               : gale__arena_printf(&j->inputs.arena, "%s: %s", t->input, gale_status_text(t->status));
         r->error = why ? gale__arena_strdup(&j->inputs.arena, why) : NULL;
         if (!r->error) r->error = gale_status_text(t->status);
-        gale__report(gale__fail(t->status, "%s", r->error));
-        j->sum.failed++;
+        bool cancelled = t->status == GALE_CANCELLED && gale__ending;
+        if (cancelled) j->sum.cancelled++;
+        else gale__report(gale__fail(t->status, "%s", r->error)), j->sum.failed++;
         return;
     }
     r->read_seconds = (double)t->read_ns / 1e9;
@@ -359,8 +361,9 @@ static gale_status run_files(job *j)
     j->todo = j->sum.count;
     if (j->todo > 1)
         gale__last_words = "\ngale: interrupted; the same command with --skip-existing goes on from here\n";
+    gale__ends_itself = gale__args_flag(j->a, "json"); /* what is done is to be told */
     if (status == GALE_OK) status = gale__files_run(&files, tasks, j->sum.count);
-    gale__last_words = NULL;
+
     gale__free(tasks);
     return status;
 }
@@ -393,6 +396,8 @@ static int work(job *j)
         int page = gale__report(write_page(j));
         if (page != GALE__EXIT_OK) code = page;
     }
+    gale__end_as_signalled();
+    gale__last_words = NULL;
     return j->sum.failed ? GALE__EXIT_FAILED : code;
 }
 

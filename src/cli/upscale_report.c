@@ -121,6 +121,7 @@ void gale__upscale_json(const gale__upscale_sum *s, gale__str *out)
     key_number(&j, "done", s->done);
     key_number(&j, "failed", s->failed);
     key_number(&j, "skipped", s->skipped);
+    key_number(&j, "cancelled", s->cancelled);
     key_number(&j, "left_out", (int64_t)s->left_out);
     ignored_json(&j, s);
     key_number(&j, "tiles", (int64_t)s->tiles);

@@ -26,7 +26,7 @@ typedef struct gale__upscale_sum {
     size_t count, left_out;
     const gale__ignored *ignored; /* of the inputs */
     size_t ignored_count;
-    int done, failed, skipped;
+    int done, failed, skipped, cancelled;
     uint64_t tiles;
     double seconds, run_seconds;  /* all of it; in the network */
     gale_picture *before, *after; /* of the first, made small; NULL: none */
