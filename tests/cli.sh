@@ -77,6 +77,9 @@ expect 2 'is not one to three numbers' kernel run "$folder/scale.cl" --group 0
 expect 2 'neither a 32-bit number' kernel run "$folder/scale.cl" --word 1.5
 expect 2 'neither an .npy file' kernel run "$folder/scale.cl" --buffer f32
 expect 1 'cannot open' kernel run "$folder/scale.cl" --buffer "$folder/none.npy" --provider cpu
+echo >"$folder/own.npy"
+expect 2 'out: .*own.npy is an input as well (--buffer), .* or replace it with --overwrite' kernel run "$folder/scale.cl" --buffer "$folder/own.npy" --out "0=$folder/./own.npy"
+expect 1 'own.npy: not a' kernel run "$folder/scale.cl" --buffer "$folder/own.npy" --out "0=$folder/own.npy" --overwrite
 expect 1 'the language is told by' kernel run "$folder/scale.txt" --provider cpu
 expect 1 'cpu runs no opencl kernels' kernel run "$folder/scale.cl" --provider cpu
 expect 3 'unknown provider "cudda": known are' kernel run "$folder/scale.cl" --provider cudda
@@ -194,13 +197,16 @@ printf 'P5 2 1 255 %02d' 0 >"$folder/c.pgm"
 expect 0 '12 x 11 pixels, all the same' compare "$folder/a.pgm" "$folder/a.pgm"
 expect 0 '1 differ, most at 11,10 in grey' compare "$folder/a.pgm" "$folder/b.pgm" --diff "$folder/d.pgm" --gain 100
 expect 0 '"pixels_that_differ": 1' compare "$folder/a.pgm" "$folder/b.pgm" --json
+# The same unit in both.
+expect 0 '^grey .* 1$' compare "$folder/a.pgm" "$folder/b.pgm"
+expect 0 '"largest_of_255": 1$' compare "$folder/a.pgm" "$folder/b.pgm" --json
 printf 'P5 2 1 255 ab' >"$folder/two-pixels.pgm"
 printf 'P5 2 1 255 bb' >"$folder/two-others.pgm"
 expect 0 'all the same' compare "$folder/two-pixels.pgm" "$folder/two-pixels.pgm" --min-ssim 0.9
 expect 4 'smaller than 11 x 11 pixels have no SSIM, and these differ' compare "$folder/two-pixels.pgm" "$folder/two-others.pgm" --min-ssim 0.9
 if "$gale" compare "$folder/a.pgm" - <"$folder/a.pgm" | grep -q 'all the same'; then passed=$((passed + 1)); else fail 'gale compare with standard input'; fi
 expect 2 'standard input can be read once' compare - -
-expect 2 'a.pgm is one of the pictures that are compared' compare "$folder/b.pgm" "$folder/a.pgm" --diff "$folder/./a.pgm"
+expect 2 'a.pgm is an input as well (B), and writing it would destroy that; choose another name$' compare "$folder/b.pgm" "$folder/a.pgm" --diff "$folder/./a.pgm"
 expect 4 'PSNR of 69.34 dB is below 80' compare "$folder/a.pgm" "$folder/b.pgm" --min-psnr 80
 expect 4 'different sizes: 12 x 11 and 2 x 1' compare "$folder/a.pgm" "$folder/c.pgm"
 expect 1 'file: no picture' compare "$folder/a.pgm" "$folder/file"

@@ -41,6 +41,23 @@ expect 0 '1 of them in other files$' inspect "$folder/out.onnx"
 expect 0 '^y: u8 5000' run "$folder/out.onnx" --provider cpu
 expect 0 '' convert "$folder/out.onnx" -o "$folder/in.onnx"
 same 'data out and in again' "$models/large.onnx" "$folder/in.onnx"
+# What is read is not replaced unless that is asked for, by whatever path it is reached.
+cp "$models/relu.onnx" "$folder/own.onnx"
+ln -s own.onnx "$folder/link.onnx"
+ln "$folder/own.onnx" "$folder/hard.onnx"
+for name in own.onnx ./own.onnx link.onnx hard.onnx; do
+    expect 2 'is an input as well (MODEL), and writing it would destroy that; .*--overwrite' convert "$folder/own.onnx" -o "$folder/$name" --fold
+done
+cp "$models/large.onnx" "$folder/large.onnx"
+expect 1 'large.onnx: is the model that is read' convert "$folder/large.onnx" -o "$folder/x.onnx" --external large.onnx
+expect 1 'out.bin holds data of .*out.onnx, and writing it would destroy that' convert "$folder/out.onnx" -o "$folder/x.onnx" --external out.bin
+expect 1 'out.bin holds data of .*out.onnx' convert "$folder/out.onnx" -o "$folder/out.bin"
+expect 1 'out.bin holds data of .*out.onnx' convert "$folder/out.onnx" -o "$folder/out.bin" --emit c
+expect 2 'output: .*own.onnx is an input as well (MODEL)' run "$folder/own.onnx" --random --shape x=2x2 -o "y=$folder/own.onnx"
+expect 2 'html: .*own.onnx is an input as well (MODEL)' explain "$folder/own.onnx" --html "$folder/own.onnx"
+same 'a model that was not replaced' "$models/relu.onnx" "$folder/own.onnx"
+expect 0 '' convert "$folder/own.onnx" -o "$folder/own.onnx" --overwrite
+rm "$folder/link.onnx" "$folder/hard.onnx"
 cp "$models/external.onnx" "$folder/alone.onnx"
 expect 1 'error: [^ ]*alone.onnx: tensor' convert "$folder/alone.onnx" -o "$folder/x.onnx" --opset newest
 expect 1 'plain name' convert "$models/large.onnx" -o "$folder/x.onnx" --external ../x.bin

@@ -82,6 +82,7 @@ TEST(folders)
     if (!folder_make(folder)) return;
     CHECK_OK(gale__inputs_add(&in, folder, false));
     check_list(&in, folder, "a-z.JPG> a.JPG> b.png> b.tif> ");
+    CHECK(in.ignored_count == 1 && in.ignored[0].count == 1 && !strcmp(in.ignored[0].extension, "txt"));
     CHECK_OK(gale__inputs_name(&in, NULL, "-z", NULL));
     CHECK_OK(gale__inputs_settle(&in, &left_out));
     CHECK_EQ(left_out, 1);
@@ -92,7 +93,7 @@ TEST(folders)
     CHECK_OK(gale__inputs_settle(&in, &left_out));
     CHECK_EQ(left_out, 0);
     check_list(&in, folder,
-        "a-z.JPG>out/a-z-z.png a.JPG>out/a-z.png b.png>out/b-z.png b.tif>out/b-z-2.png below/c.png>out/below/c-z.png ");
+        "a-z.JPG>out/a-z-z.png a.JPG>out/a-z.png b.png>out/b-png-z.png b.tif>out/b-tif-z.png below/c.png>out/below/c-z.png ");
     gale__inputs_finish(&in);
     snprintf(path, sizeof path, "%s/[b-n]*.?[ni]*", folder);
     CHECK_OK(gale__inputs_add(&in, path, false));

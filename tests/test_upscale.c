@@ -59,6 +59,51 @@ TEST(every_kind)
     finish(&man, &n);
 }
 
+/* A soft edge through a network that is off by a hundredth: alpha comes near zero, and colours do not. */
+TEST(soft_edge)
+{
+    enum { W = 64, H = 8 };
+    maker m;
+    gale__manifest man;
+    gale__network n;
+    picture_net(&m, "n,1,h,w", "n,1,h,w");
+    make_initializer(&m, make_floats(&m, "w", "1", (float[]){0.01f}, 1));
+    make_node(&m, "Sub", "x,w", "y");
+    if (!CHECK_OK(probe(&m, "name: off", &man, &n))) return;
+    for (int kind = 0; kind < 3; kind++) { /* straight; premultiplied and linear, as EXR has it; bright */
+        gale_picture *in = NULL, *words = NULL, *out = NULL, *same = NULL;
+        float most = kind == 2 ? 40 : 1;
+        CHECK_OK(gale_picture_create(W, H, 2, GALE_F32, &in));
+        float *v = in->data;
+        for (int i = 0; i < W * H; i++) {
+            v[2 * i] = 0.5f + 0.5f * sinf((float)i);
+            if (kind == 2 && i == W / 2) v[2 * i] = most;
+            v[2 * i + 1] = i % W < 32 ? 0.01f + ldexpf(1, -i % W) : 0.01f + 0.99f * (float)(i % W - 31) / 32;
+        }
+        if (kind == 1) gale__premultiply(v, (size_t)W * H, 2);
+        in->linear = in->premultiplied = kind == 1;
+        CHECK_OK(gale_picture_convert(in, GALE_U16, 2, &words));
+        CHECK_OK(gale__upscale(&n, the_device(), in, NULL, NULL, NULL, &out));
+        CHECK_OK(gale__upscale(&n, the_device(), words, NULL, NULL, NULL, &same));
+        if (out && same) {
+            float low = 0, high = 0, far = 0;
+            const float *r = out->data;
+            for (int i = 0; i < W * H; i++) {
+                low = fminf(low, r[2 * i]), high = fmaxf(high, r[2 * i]);
+                if (kind == 0 && r[2 * i + 1] > 0.05f)
+                    far = fmaxf(far, fabsf(fminf(fmaxf(r[2 * i], 0), 1) - ((uint16_t *)same->data)[2 * i] / 65535.0f));
+            }
+            if (!CHECK(low > -0.02f && high < most + 0.02f && far < 1e-3f))
+                printf("  kind %d: %g to %g, %g from 16 bit\n", kind, (double)low, (double)high, (double)far);
+        }
+        gale_picture_destroy(&in);
+        gale_picture_destroy(&words);
+        gale_picture_destroy(&out);
+        gale_picture_destroy(&same);
+    }
+    finish(&man, &n);
+}
+
 /* A grey network, on colours: it makes the luma, and chroma is resized. */
 TEST(luma_alone)
 {
@@ -458,6 +503,6 @@ TEST(last)
     CHECK(!network_device);
 }
 
-TESTS(ROW(every_kind), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions),
+TESTS(ROW(every_kind), ROW(soft_edge), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions),
     ROW(wrong_multiple), ROW(resizing), ROW(side_by_side), ROW(batches_that_are_none), ROW(cancelled_and_checked),
     ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))

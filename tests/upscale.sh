@@ -35,10 +35,19 @@ expect 1 'no model "none"' bench upscale -m none
 # Parts and layers of EXR, where it is read.
 exr="$(dirname "$0")/../fuzz/corpus/picture/exr-parts.exr"
 if "$gale" compare "$exr" "$exr" >/dev/null 2>&1; then
-    expect 0 'of part left; left out: part depth, a' upscale "$exr" -m twice -o "$folder/l.png"
+    expect 0 'warning: [^ ]*exr-parts.exr: EXR: .*of part left; left out: part depth, a' upscale "$exr" -m twice -o "$folder/l.png"
     expect 0 'a.R, a.G, a.B of part left; left out: part depth, B, G, R' upscale "$exr" --layer a -m twice -o "$folder/a.png"
     expect 1 'is called "b"; there are: part depth, part left' upscale "$exr" --layer b -m twice -o "$folder/b.png"
 fi
+
+# Warnings say of which file they are: a layer of what has none, alpha that is lost, a key that nobody knows.
+expect 0 'warning: [^ ]*small.ppm: pnm has no layers' upscale "$folder/small.ppm" --layer a -m twice -o "$folder/x.ppm"
+printf 'P7\nWIDTH 1\nHEIGHT 1\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\nabcd' >"$folder/soft.pam"
+expect 0 'warning: [^ ]*soft.ppm: pnm has no alpha' upscale "$folder/soft.pam" -m twice -o "$folder/soft.ppm"
+cp "$folder/models/twice.onnx" "$folder/models/odd.onnx"
+echo 'nmae: odd' >"$folder/models/odd.yml"
+expect 0 'warning: [^ ]*odd.yml: manifest: "nmae" is not known' upscale "$folder/small.ppm" -m odd -o "$folder/x.ppm"
+rm "$folder/models/odd.onnx" "$folder/models/odd.yml"
 
 # Folders and patterns.
 mkdir -p "$folder/in/below"
@@ -51,13 +60,43 @@ expect 0 '1 done, 0 failed, 3 skipped' upscale "$folder/in" -m twice -O "$folder
 holds -f "$folder/out/below/b-twice.ppm"
 expect 0 '2 done, 0 failed, 0 skipped' upscale "$folder/in/b.*" -m twice -O "$folder/out"
 # Two of one name; beside the inputs; again, when results are there; onto itself.
-expect 0 'b-twice-2.bmp: 4 x 2' upscale "$folder/in" -m twice -O "$folder/bmp" -f bmp
-holds -f "$folder/bmp/b-twice.bmp" -a -f "$folder/bmp/b-twice-2.bmp"
+expect 0 'b-pgm-twice.bmp: 4 x 2' upscale "$folder/in" -m twice -O "$folder/bmp" -f bmp
+holds -f "$folder/bmp/b-pgm-twice.bmp" -a -f "$folder/bmp/b-ppm-twice.bmp"
+# A picture of the same stem that comes later is not taken for one that is done, in whatever order they are given.
+mkdir "$folder/grow"
+cp "$folder/in/b.ppm" "$folder/grow/b.ppm"
+expect 0 '1 done, 0 failed, 0 skipped' upscale "$folder/grow" -m twice -O "$folder/grown" -f bmp --skip-existing
+cp "$folder/in/b.pgm" "$folder/grow/b.pgm"
+expect 0 '1 done, 0 failed, 1 skipped' upscale "$folder/grow" -m twice -O "$folder/grown" -f bmp --skip-existing
+cp "$folder/in/b.ppm" "$folder/grow/b.pam"
+expect 0 'b.pam: .*b-pam-twice.bmp' upscale "$folder/grow/b.pam" -m twice -O "$folder/grown" -f bmp --skip-existing
+expect 0 '0 done, 0 failed, 3 skipped' upscale "$folder/grow/b.ppm" "$folder/grow/b.pgm" "$folder/grow/b.pam" -m twice -O "$folder/grown" -f bmp --skip-existing
+expect 0 'all the same' compare "$folder/grown/b-twice.bmp" "$folder/grown/b-pam-twice.bmp"
+holds "$(ls "$folder/grown" | tr '\n' ' ')" = 'b-pam-twice.bmp b-pgm-twice.bmp b-twice.bmp '
+# Two folders with the same names.
+expect 0 '2 done, 0 failed, 0 skipped' upscale "$folder/in/b.ppm" "$folder/grow/b.ppm" -m twice -O "$folder/both"
+expect 0 '0 done, 0 failed, 2 skipped' upscale "$folder/grow/b.ppm" "$folder/in/b.ppm" -m twice -O "$folder/both" --skip-existing
 expect 0 '3 done, 0 failed, 0 skipped' upscale "$folder/in" -m twice
 expect 0 '^3 left out: results of others' upscale "$folder/in" -m twice --skip-existing
 expect 0 '0 done, 0 failed, 3 skipped' upscale "$folder/in" -m twice --skip-existing
-expect 1 'b.ppm: the result would replace it' upscale "$folder/in/b.ppm" -m twice -o "$folder/in/./b.ppm"
+expect 2 'output: .*b.ppm is an input as well (INPUT), and writing it would destroy that; choose another name' upscale "$folder/in/b.ppm" -m twice -o "$folder/in/./b.ppm"
+expect 2 'report: .*b.ppm is an input as well' upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --report "$folder/in/b.ppm"
+expect 1 'report: .*b.ppm is one of the pictures' upscale "$folder/in" -m twice -O "$folder/out" --report "$folder/in/b.ppm"
+expect 2 'output: .*twice.onnx is an input as well (--model)' upscale "$folder/in/b.ppm" -f ppm -m "$folder/models/twice.onnx" -o "$folder/models/twice.onnx"
 expect 1 '\*.xyz: no file has such a name' upscale "$folder/*.xyz" -m twice
+# What a folder has besides pictures is counted; what is no file is not waited for.
+mkdir "$folder/mixed"
+for name in a.ppm A.HEIC b.heic c.gif d .hidden; do cp "$folder/in/b.ppm" "$folder/mixed/$name"; done
+mkfifo "$folder/mixed/wait.ppm"
+ln -s nowhere "$folder/mixed/gone.ppm"
+expect 0 '^2 .heic files left out: no format of pictures that is read here; the first is .*mixed/A.HEIC$' upscale "$folder/mixed" -m twice -O "$folder/out"
+expect 0 '^1 file left out: no extension, so give it by its own name if it is a picture; it is .*mixed/d$' upscale "$folder/mixed" -m twice -O "$folder/out"
+expect 0 '^2 files left out: not regular files; the first is .*mixed/gone.ppm$' upscale "$folder/mixed" -m twice -O "$folder/out"
+expect 0 '^1 done, 0 failed' upscale "$folder/mixed/*.ppm" -m twice -O "$folder/out"
+expect 0 '"count": 2' upscale "$folder/mixed" -m twice -O "$folder/out" --json
+expect 0 '"extension": "gif"' upscale "$folder/mixed" -m twice -O "$folder/out" --json
+rm "$folder/mixed/a.ppm"
+expect 1 'mixed: there are no pictures in this folder in a format that is read here; it has .*A.HEIC' upscale "$folder/mixed" -m twice
 mkdir "$folder/empty"
 expect 1 'empty: there are no pictures in this folder' upscale "$folder/empty" -m twice
 expect 1 'is for one picture, and there are [0-9]' upscale "$folder/in" -m twice -o "$folder/x.ppm"
@@ -82,6 +121,16 @@ expect 1 '2 done, 3 failed, 0 skipped' upscale "$folder/in/notes.txt" "$folder/i
 printf '\211PNG\015\012\032\012\000\000\000\015IHDR' >"$folder/picture.onnx"
 expect 1 'picture.onnx: .*; a network is an ONNX file$' upscale "$folder/in/b.ppm" -m "$folder/picture.onnx"
 expect 0 '^manifest embedded$' models info zoom2x
+
+# A name that stands for grey or for colours gets them.
+expect 0 'warning: [^ ]*grey.pgm: pgm holds no colours: the picture is written in grey' upscale "$folder/in/b.ppm" -m twice -o "$folder/grey.pgm"
+holds "$(head -c 2 "$folder/grey.pgm")" = P5
+expect 0 '1 done' upscale "$folder/in/b.pgm" -m twice -o "$folder/colour.ppm"
+holds "$(head -c 2 "$folder/colour.ppm")" = P6
+expect 2 'output: PBM holds black and white alone, and is only read here; write PGM' upscale "$folder/in/b.ppm" -m twice -o "$folder/x.pbm"
+# Names of files are bytes, and JSON is UTF-8.
+cp "$folder/in/b.ppm" "$folder/$(printf 'b\303\244\377.ppm')"
+expect 0 "\"input\": \".*/b$(printf '\303\244')\\\\udcff.ppm\"" upscale "$folder/$(printf 'b\303\244\377.ppm')" -m twice -o "$folder/x.ppm" --json
 
 # What can be known before the network runs is said then: `none` would not be found if it were opened.
 expect 2 'format: no format of pictures is called "gif"; there are png, jpeg' upscale "$folder/in/b.ppm" -m none -f gif
@@ -137,6 +186,17 @@ wait $! 2>/dev/null
 holds $? = 143
 exec 3>&-
 holds -n "$(grep -e 'interrupted; the same command with --skip-existing goes on' "$folder/words")"
+
+# With --json, what was done by then is told, and the program ends as it was told to.
+"$gale" upscale "$folder/crowd" "$folder/crowd/wait.ppm" "$folder/in/b.ppm" -m twice -O "$folder/told" --json >"$folder/told.json" 2>/dev/null &
+exec 3>"$folder/crowd/wait.ppm"
+kill -TERM $!
+printf 'P6 2 1 255 abcdef' >&3
+exec 3>&-
+wait $! 2>/dev/null
+holds $? = 143
+holds -n "$(grep -e '"cancelled": [1-9]' "$folder/told.json")"
+holds "$(tail -c 2 "$folder/told.json")" = '}'
 
 # A value that is none is whose it is.
 printf 'Pf 2 1 -1.0\n\000\000\200\177\000\000\000\077' >"$folder/endless.pfm"

@@ -61,7 +61,7 @@ def enlarge(name, *arguments):
 def difference(a, b):
     """PSNR in dB and the largest difference in levels."""
     said = json.loads(run("compare", a, b, "--json").stdout)
-    return (float("inf"), 0) if said["identical"] else (said["colours"]["psnr_db"], round(255 * said["colours"]["largest"]))
+    return (float("inf"), 0) if said["identical"] else (said["colours"]["psnr_db"], round(said["colours"]["largest_of_255"]))
 
 
 def quality(folder):

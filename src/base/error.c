@@ -75,13 +75,24 @@ bool gale__log_on(gale__level level)
     return atomic_load_explicit(&log_sink, memory_order_acquire) && (int)level >= atomic_load(&log_least);
 }
 
+static _Thread_local const char *log_subject;
+
+const char *gale__log_about(const char *subject)
+{
+    const char *before = log_subject;
+    log_subject = subject;
+    return before;
+}
+
 void gale__log(gale__level level, const char *format, ...)
 {
     if (!gale__log_on(level)) return;
     char line[SLOT_BYTES];
     va_list args;
+    int used = log_subject ? snprintf(line, sizeof line, "%s: ", log_subject) : 0;
+    if (used < 0 || used >= SLOT_BYTES / 2) used = 0; /* no subject is worth more than what is said of it */
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    vsnprintf(line + used, sizeof line - (size_t)used, format, args);
     va_end(args);
     gale__log_sink *sink = atomic_load(&log_sink);
     if (sink) sink(atomic_load(&log_user), level, line);

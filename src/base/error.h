@@ -35,4 +35,7 @@ typedef void gale__log_sink(void *user, gale__level level, const char *line);
 void gale__log_set(gale__log_sink *sink, void *user, gale__level least);
 void gale__log(gale__level level, const char *format, ...) GALE__PRINTF(2, 3);
 bool gale__log_on(gale__level level);
+/* What this thread works on, for lines that it logs: "SUBJECT: line".  NULL: nothing that has a name.  Gives what it
+ * was before, to be set again; the text has to live until then. */
+const char *gale__log_about(const char *subject);
 #endif

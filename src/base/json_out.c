@@ -1,9 +1,11 @@
 /* The JSON writer.  Members of objects stand on lines of their own; numbers and texts of an array share one, so that
  * shapes and rows stay readable. */
 #include "base/json.h"
+#include "base/utf8.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 void gale__json_begin(gale__json_out *j, gale__str *out) { *j = (gale__json_out){.out = out}; }
 
@@ -53,8 +55,11 @@ void gale__json_close(gale__json_out *j, char kind)
     if (j->depth == 0) gale__str_add(j->out, "\n");
 }
 
+/* Names of files may be any bytes.  One that is no UTF-8 is written as \udcXX, a lone surrogate, which no text has
+ * otherwise: Python's os.fsencode (surrogateescape) gives the bytes back. */
 static void add_quoted(gale__json_out *j, const char *text)
 {
+    const char *end = text + strlen(text);
     gale__str_add(j->out, "\"");
     for (const char *p = text; *p; p++) {
         unsigned char c = (unsigned char)*p;
@@ -62,7 +67,12 @@ static void add_quoted(gale__json_out *j, const char *text)
         else if (c == '\n') gale__str_add(j->out, "\\n");
         else if (c == '\t') gale__str_add(j->out, "\\t");
         else if (c < 0x20 || c == 0x7f) gale__str_addf(j->out, "\\u%04x", c);
-        else gale__str_add_n(j->out, p, 1);
+        else if (c < 0x80) gale__str_add_n(j->out, p, 1);
+        else {
+            int n = gale__utf8_length(p, (size_t)(end - p));
+            if (n > 0) gale__str_add_n(j->out, p, (size_t)n), p += n - 1;
+            else gale__str_addf(j->out, "\\udc%02x", c);
+        }
     }
     gale__str_add(j->out, "\"");
 }

@@ -33,6 +33,7 @@ typedef struct gale__arg {
     bool required;   /* a positional that must be given */
     bool many;       /* may be given again; a positional takes all that are left */
     bool empty;      /* a text may be empty */
+    bool writes;     /* a file to write, perhaps after NAME= */
 } gale__arg;
 
 /* Rows that several commands share. */
@@ -49,6 +50,10 @@ typedef struct gale__arg {
             "use a device even if its driver failed the self-test", "GALE_ALLOW_UNTRUSTED"},                          \
     {                                                                                                                 \
         "debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "turn on the driver's own checks", "GALE_DEBUG_LAYER"     \
+    }
+#define GALE__ARG_OVERWRITE                                                                                  \
+    {                                                                                                        \
+        "overwrite", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "let a result replace a file that it is made from" \
     }
 #define GALE__ARG_THREADS                                                                 \
     {                                                                                     \
@@ -71,6 +76,9 @@ typedef struct gale__args {
 /* GALE_INVALID with a message for the user.  `argv` has to live as long as the result. */
 gale_status gale__args_parse(const gale__arg *table, int argc, char **argv, gale__args *out);
 void gale__args_finish(gale__args *a);
+/* GALE_INVALID where a file to write is also one that another argument names, by whatever path, unless --overwrite is
+ * given. */
+gale_status gale__args_check_overwrites(const gale__args *a);
 
 /* The last value given, else the default.  A name that is not in the table gives 0, NULL or false. */
 bool gale__args_given(const gale__args *a, const char *name);

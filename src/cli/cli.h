@@ -5,6 +5,7 @@
 #define GALE_CLI_CLI_H
 #include "cli/args.h"
 #include "gale/device.h"
+#include <signal.h>
 #include <stdio.h>
 
 typedef enum gale__exit {
@@ -41,6 +42,11 @@ int gale__report(gale_status status);
 int gale__on_device(const gale__args *a, gale_status (*work)(const gale__args *a, gale_device *device));
 /* What is printed when a signal ends the program; NULL: nothing. */
 extern const char *volatile gale__last_words;
+/* A command that can stop in order sets `gale__ends_itself`: then the first signal that would end the program only sets
+ * `gale__ending` to its number, and a second one ends it.  Afterwards the command calls gale__end_as_signalled, which
+ * ends the program as the signal would have, or returns when there was none. */
+extern volatile sig_atomic_t gale__ends_itself, gale__ending;
+void gale__end_as_signalled(void);
 /* Prints "gale: MESSAGE" with a hint at --help; returns GALE__EXIT_USAGE. */
 int gale__usage(const char *command, const char *format, ...) GALE__PRINTF(2, 3);
 /* Writes a finished text to stdout and frees it. */

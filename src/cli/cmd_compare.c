@@ -1,16 +1,17 @@
 /* gale compare: how two pictures differ. */
 #include "cli/cli.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "cli/table.h"
 #include "gale/picture.h"
 #include <math.h>
 #include <string.h>
 
+enum { WHITE = 255 }; /* what differences are counted in, whatever the depth */
+
 static const gale__arg args[] = {
     {"A", 0, GALE__ARG_FILE, NULL, NULL, NULL, "a picture; - is standard input", NULL, true},
     {"B", 0, GALE__ARG_FILE, NULL, NULL, NULL, "the picture to compare it with", NULL, true},
-    {"diff", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "write a picture of the differences"},
+    {"diff", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "write a picture of the differences", .writes = true},
     {"gain", 'g', GALE__ARG_REAL, NULL, "8", "0..1e6", "what differences are multiplied by in that picture"},
     {"min-psnr", 0, GALE__ARG_REAL, "DB", NULL, "0..1000", "exit with 4 when the PSNR of the colours is lower"},
     {"min-ssim", 0, GALE__ARG_REAL, NULL, NULL, "-1..1", "exit with 4 when the SSIM of the luma is lower"},
@@ -25,6 +26,14 @@ static const char *channel_name(int channels, int i)
     return names[channels][i];
 }
 
+/* As many digits as a float has: 1 is not 0.99999994. */
+static double rounded(double v)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.6g", v);
+    return gale__text_to_f64(text, &v) ? v : NAN;
+}
+
 static void json_measure(gale__json_out *j, const char *name, const gale_picture_measure *m)
 {
     gale__json_key(j, name);
@@ -33,8 +42,8 @@ static void json_measure(gale__json_out *j, const char *name, const gale_picture
     gale__json_f64(j, m->psnr);
     gale__json_key(j, "ssim");
     gale__json_f64(j, m->ssim);
-    gale__json_key(j, "largest");
-    gale__json_f64(j, m->largest);
+    gale__json_key(j, "largest_of_255");
+    gale__json_f64(j, rounded(m->largest * WHITE));
     gale__json_close(j, '}');
 }
 
@@ -75,7 +84,7 @@ static void row(gale__table *t, const char *name, const gale_picture_measure *m)
     else gale__table_cell(t, "%.2f", m->psnr);
     if (isnan(m->ssim)) gale__table_cell(t, "-");
     else gale__table_cell(t, "%.5f", m->ssim);
-    gale__table_cell(t, "%.4g", m->largest * 255);
+    gale__table_cell(t, "%.4g", m->largest * WHITE);
 }
 
 static int print_table(const gale_picture *p, const gale_picture_difference *d)
@@ -126,8 +135,6 @@ static int run(const gale__args *a)
     const char *diff = gale__args_text(a, "diff"), *one = gale__args_text(a, "A"), *other = gale__args_text(a, "B");
     gale_status status;
     if (!strcmp(one, "-") && !strcmp(other, "-")) return gale__usage("compare", "standard input can be read once");
-    if (diff && (gale__file_same(diff, one) || gale__file_same(diff, other)))
-        return gale__usage("compare", "--diff: %s is one of the pictures that are compared; choose another name", diff);
     GALE_GO(read_picture(a, "A", &p));
     GALE_GO(read_picture(a, "B", &q));
     GALE_GO(gale_picture_compare(p, q, &d, gale__args_real(a, "gain"), diff ? &made : NULL));
@@ -149,7 +156,9 @@ const gale__command gale__command_compare = {
     .about =
         "Compares two pictures of the same size and prints PSNR, SSIM (11 x 11 Gaussian window of sigma 1.5) and the "
         "largest difference, for all colours together, "
-        "for the luma and for each channel. Orientation is applied first; a picture without alpha counts as opaque.",
+        "for the luma and for each channel. Orientation is applied first; a picture without alpha counts as opaque. "
+        "The largest difference is counted in levels of 8 bit, 255 for black against "
+        "white, for pictures of every depth, in the table as in the JSON (largest_of_255).",
     .examples = "  gale compare a.png b.jpg\n  gale compare a.png b.png --diff differences.png   # where they differ, "
                 "eight times as bright\n"
                 "  gale compare a.png b.png --min-psnr 40           # exit code 4 below 40 dB",

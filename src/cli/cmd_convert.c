@@ -7,7 +7,8 @@
 
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "an ONNX file", .required = true},
-    {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "the file to write"},
+    {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "the file to write", .writes = true},
+    GALE__ARG_OVERWRITE,
     {"emit", 0, GALE__ARG_CHOICE, NULL, "onnx", "onnx|c", "c: a C file with the model as an array of bytes"},
     {"name", 0, GALE__ARG_TEXT, "NAME", NULL, NULL, "--emit c: the array's name; else it follows from the file's"},
     {"external", 0, GALE__ARG_TEXT, "NAME", NULL, NULL, "put large tensors into a file of this name beside the model"},

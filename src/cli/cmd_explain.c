@@ -13,7 +13,8 @@
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "ONNX file", NULL, true},
     GALE__ARGS_MODEL_INPUTS,
-    {"html", 0, GALE__ARG_FILE, NULL, NULL, NULL, "write a page with the graph drawn and a bar for every kernel"},
+    {"html", 0, GALE__ARG_FILE, NULL, NULL, NULL, "write a page with the graph drawn and a bar for every kernel",
+        .writes = true},
     {"rows", 'n', GALE__ARG_INT, "N", "40", "0..1000000", "kernels in the table, the costliest first; 0: all in order"},
     GALE__ARGS_MODEL_OPTIONS,
     GALE__ARG_JSON,

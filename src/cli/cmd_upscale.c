@@ -33,7 +33,7 @@ static const gale__arg args[] = {
         "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is "
         "inside the program"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL,
-        "where the only picture goes; - is standard output, in the format of --format or of the input"},
+        "where the only picture goes; - is standard output, in the format of --format or of the input", .writes = true},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
     {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL,
         "added to names; '-' and the model's name unless given; may be empty", NULL, false, false, true},
@@ -60,7 +60,7 @@ static const gale__arg args[] = {
     {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave pictures that are there already"},
     {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
     {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL,
-        "write a page (HTML) with the first picture before and after and a table of all"},
+        "write a page (HTML) with the first picture before and after and a table of all", .writes = true},
     {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models; ~/.local/share/gale/models unless given",
         "GALE_MODELS"},
     GALE__ARG_PRECISION,
@@ -96,7 +96,7 @@ static bool on_progress(void *user, int64_t done, int64_t tiles)
     p->total = (uint64_t)tiles;
     if (p->done > (uint64_t)done) p->done = 0;
     gale__progress_add(p, (uint64_t)done - p->done);
-    return true;
+    return !gale__ending;
 }
 
 static gale_status open_network(job *j)
@@ -145,6 +145,10 @@ static gale_status name_outputs(job *j)
     else
         GALE_TRY(gale__inputs_name(
             &j->inputs, gale__args_text(j->a, "output-dir"), suffix ? suffix : usual, format_of(j->a)));
+    const char *page = gale__args_text(j->a, "report");
+    for (size_t i = 0; page && i < j->inputs.count; i++)
+        if (gale__file_same(page, j->inputs.list[i].path))
+            return gale__fail(GALE_INVALID, "--report: %s is one of the pictures; choose another name", page);
     return gale__inputs_settle(&j->inputs, &j->sum.left_out);
 }
 
@@ -273,8 +277,12 @@ static gale_status upscale_one(void *user, gale__file_task *t)
 {
     job *j = user;
     const char *format = t->picture->format;
-    GALE_TRY(upscale(user, t));
-    return j->to_stdout ? to_stdout(j, t, format) : GALE_OK;
+    if (gale__ending) return gale__fail(GALE_CANCELLED, "%s: not begun, since the program was ended", t->input);
+    const char *before = gale__log_about(t->input);
+    gale_status status = upscale(user, t);
+    if (status == GALE_OK && j->to_stdout) status = to_stdout(j, t, format);
+    gale__log_about(before);
+    return status;
 }
 
 /* A file that fails does not end the others. */
@@ -288,8 +296,9 @@ static void finish_file(void *user, gale__file_task *t)
                               : gale__arena_printf(&j->inputs.arena, "%s: %s", t->input, gale_status_text(t->status));
         r->error = why ? gale__arena_strdup(&j->inputs.arena, why) : NULL;
         if (!r->error) r->error = gale_status_text(t->status);
-        gale__report(gale__fail(t->status, "%s", r->error));
-        j->sum.failed++;
+        bool cancelled = t->status == GALE_CANCELLED && gale__ending;
+        if (cancelled) j->sum.cancelled++;
+        else gale__report(gale__fail(t->status, "%s", r->error)), j->sum.failed++;
         return;
     }
     r->read_seconds = (double)t->read_ns / 1e9;
@@ -316,6 +325,8 @@ static gale_status list_inputs(job *j)
         if (status != GALE_OK) gale__report(status), j->sum.failed++;
     }
     j->sum.failed += (int)j->inputs.unread;
+    j->sum.ignored = j->inputs.ignored;
+    j->sum.ignored_count = j->inputs.ignored_count;
     return name_outputs(j);
 }
 
@@ -350,8 +361,9 @@ static gale_status run_files(job *j)
     j->todo = j->sum.count;
     if (j->todo > 1)
         gale__last_words = "\ngale: interrupted; the same command with --skip-existing goes on from here\n";
+    gale__ends_itself = gale__args_flag(j->a, "json"); /* what is done is to be told */
     if (status == GALE_OK) status = gale__files_run(&files, tasks, j->sum.count);
-    gale__last_words = NULL;
+
     gale__free(tasks);
     return status;
 }
@@ -384,6 +396,8 @@ static int work(job *j)
         int page = gale__report(write_page(j));
         if (page != GALE__EXIT_OK) code = page;
     }
+    gale__end_as_signalled();
+    gale__last_words = NULL;
     return j->sum.failed ? GALE__EXIT_FAILED : code;
 }
 

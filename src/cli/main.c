@@ -72,6 +72,8 @@ static int run_command(const gale__command_row *row, int argc, char **argv)
     int code;
     if (gale__args_flag(&args, "help")) {
         code = run_help(row->name);
+    } else if (gale__args_check_overwrites(&args) != GALE_OK) {
+        code = gale__usage(row->name, "%s: %s", row->name, gale_error());
     } else {
         bool all = gale__args_flag(&args, "verbose") || gale__env_get_i64(GALE__ENV_DEBUG, 0);
         gale__log_to_stderr(all ? GALE__DEBUG : GALE__WARN);
@@ -103,14 +105,28 @@ static int run(int argc, char **argv)
 }
 
 const char *volatile gale__last_words;
+volatile sig_atomic_t gale__ends_itself, gale__ending;
 
 /* Half a file is nobody's: then the program ends as the signal says. */
 static void on_end(int number)
 {
     const char *words = gale__last_words;
+    if (gale__ends_itself && number != SIGPIPE) {
+        gale__ends_itself = 0;
+        gale__ending = number;
+        return; /* the handler is gone, so that a second signal ends the program at once */
+    }
     gale__file_abandon_all(true);
     if (words && number != SIGPIPE && write(STDERR_FILENO, words, strlen(words)) < 0) words = NULL;
     raise(number);
+}
+
+void gale__end_as_signalled(void)
+{
+    gale__ends_itself = 0;
+    if (!gale__ending) return;
+    fflush(stdout);
+    on_end(gale__ending);
 }
 
 static void watch_signals(void)

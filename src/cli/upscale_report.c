@@ -29,9 +29,21 @@ static void add_devices(const gale__upscale_sum *s, gale__str *out)
     if (!last) add_where(&s->where, out);
 }
 
+static void add_ignored(const gale__ignored *g, gale__str *out)
+{
+    bool one = g->count == 1;
+    gale__str_addf(out, "%zu %s%s%s%s left out: %s; %s %s\n", g->count, *g->extension ? "." : "", g->extension,
+        *g->extension ? " file" : "file", one ? "" : "s",
+        g->irregular    ? "not regular files"
+        : *g->extension ? "no format of pictures that is read here"
+                        : "no extension, so give it by its own name if it is a picture",
+        one ? "it is" : "the first is", g->example);
+}
+
 void gale__upscale_line(const gale__upscale_sum *s, gale__str *out)
 {
     if (s->left_out) gale__str_addf(out, "%zu left out: results of others\n", s->left_out);
+    for (size_t i = 0; i < s->ignored_count; i++) add_ignored(&s->ignored[i], out);
     gale__str_addf(out, "%d done, %d failed, %d skipped in %.2f s: %s %dx, %llu tile%s, %.2f tiles/s on ", s->done,
         s->failed, s->skipped, s->seconds, s->info.name, s->info.scale, (unsigned long long)s->tiles,
         s->tiles == 1 ? "" : "s", rate(s));
@@ -81,6 +93,21 @@ static void row_json(gale__json_out *j, const gale__upscale_row *r)
     gale__json_close(j, '}');
 }
 
+static void ignored_json(gale__json_out *j, const gale__upscale_sum *s)
+{
+    gale__json_key(j, "ignored");
+    gale__json_array(j);
+    for (size_t i = 0; i < s->ignored_count; i++) {
+        gale__json_object(j);
+        key_text(j, "extension", s->ignored[i].extension);
+        gale__json_key(j, "regular"), gale__json_bool(j, !s->ignored[i].irregular);
+        key_number(j, "count", (int64_t)s->ignored[i].count);
+        key_text(j, "example", s->ignored[i].example);
+        gale__json_close(j, '}');
+    }
+    gale__json_close(j, ']');
+}
+
 void gale__upscale_json(const gale__upscale_sum *s, gale__str *out)
 {
     gale__json_out j;
@@ -94,7 +121,9 @@ void gale__upscale_json(const gale__upscale_sum *s, gale__str *out)
     key_number(&j, "done", s->done);
     key_number(&j, "failed", s->failed);
     key_number(&j, "skipped", s->skipped);
+    key_number(&j, "cancelled", s->cancelled);
     key_number(&j, "left_out", (int64_t)s->left_out);
+    ignored_json(&j, s);
     key_number(&j, "tiles", (int64_t)s->tiles);
     key_real(&j, "seconds", s->seconds);
     key_real(&j, "tiles_per_second", rate(s));

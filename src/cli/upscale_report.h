@@ -3,6 +3,7 @@
 #define GALE_CLI_UPSCALE_REPORT_H
 #include "base/str.h"
 #include "gale/upscale.h"
+#include "jobs/inputs.h"
 
 typedef struct gale__upscale_where {
     const char *provider, *device;
@@ -23,7 +24,9 @@ typedef struct gale__upscale_sum {
     gale_upscaler_info info;
     gale__upscale_row *rows; /* by file, those that were skipped not among them */
     size_t count, left_out;
-    int done, failed, skipped;
+    const gale__ignored *ignored; /* of the inputs */
+    size_t ignored_count;
+    int done, failed, skipped, cancelled;
     uint64_t tiles;
     double seconds, run_seconds;  /* all of it; in the network */
     gale_picture *before, *after; /* of the first, made small; NULL: none */

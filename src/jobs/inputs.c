@@ -1,10 +1,8 @@
-/* Files, folders and patterns become a list, and the list gets names that are nobody else's.  Whether two paths are one
+/* Files, folders and patterns become a list.  Whether two paths are one
  * file is asked of the file system, so that links and ways of writing a path do not matter. */
 #include "jobs/inputs.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "gale/picture.h"
-#include "jobs/output.h"
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +13,7 @@ enum { DEPTH_MOST = 32 };
 void gale__inputs_finish(gale__inputs *in)
 {
     gale__free(in->list);
+    gale__free(in->ignored);
     gale__arena_finish(&in->arena);
     *in = (gale__inputs){0};
 }
@@ -59,6 +58,35 @@ static gale_status skip_failed(gale__inputs *in, gale_status status)
     return GALE_OK;
 }
 
+static bool is_regular(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISREG(st.st_mode);
+}
+
+/* Counts a file that is not taken among those like it. */
+static gale_status ignore(gale__inputs *in, const char *path, bool irregular)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    const char *end = dot && dot > name && !irregular ? dot + 1 : "";
+    for (size_t i = 0; i < in->ignored_count; i++)
+        if (in->ignored[i].irregular == irregular && gale__text_equal_nocase(in->ignored[i].extension, end))
+            return in->ignored[i].count++, GALE_OK;
+    GALE_TRY(gale__grow((void **)&in->ignored, &in->ignored_capacity, in->ignored_count + 1, sizeof *in->ignored));
+    char *extension = gale__arena_strdup(&in->arena, end);
+    if (!extension) return GALE_NO_MEMORY;
+    for (char *c = extension; *c; c++)
+        if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
+    in->ignored[in->ignored_count++] = (gale__ignored){extension, irregular, 1, path};
+    return GALE_OK;
+}
+
+static gale_status add_found(gale__inputs *in, const char *path, const char *below, bool picture)
+{
+    if (!is_regular(path)) return ignore(in, path, true);
+    return picture ? add(in, path, below) : ignore(in, path, false);
+}
+
 /* pattern NULL: the pictures, but for those that are hidden. */
 static gale_status add_folder(gale__inputs *in, const char *folder, const char *below, const char *pattern, int depth)
 {
@@ -71,11 +99,11 @@ static gale_status add_folder(gale__inputs *in, const char *folder, const char *
         const char *name = list[i].name;
         if (list[i].folder ? depth < 1 || *name == '.'
             : pattern      ? fnmatch(pattern, name, FNM_PERIOD) != 0
-                           : *name == '.' || !is_picture(name))
+                           : *name == '.')
             continue;
         const char *path = joined(in, folder, name), *under = list[i].folder ? joined(in, below, name) : below;
         if (!path || !under) status = GALE_NO_MEMORY;
-        else if (!list[i].folder) status = add(in, path, below);
+        else if (!list[i].folder) status = add_found(in, path, below, pattern || is_picture(name));
         else status = skip_failed(in, add_folder(in, path, under, pattern, depth - 1));
     }
     gale__folder_list_free(&list, count);
@@ -85,12 +113,14 @@ static gale_status add_folder(gale__inputs *in, const char *folder, const char *
 gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recursive)
 {
     const char *slash = strrchr(argument, '/'), *file = slash ? slash + 1 : argument;
-    size_t before = in->count;
+    size_t before = in->count, kinds = in->ignored_count;
     int depth = recursive ? DEPTH_MOST : 0;
     if (gale__folder_exists(argument)) {
         GALE_TRY(add_folder(in, argument, "", NULL, depth));
         if (in->count == before)
-            return gale__fail(GALE_NOT_FOUND, "%s: there are no pictures in this folder%s", argument,
+            return gale__fail(GALE_NOT_FOUND, "%s: there are no pictures in this folder%s%s%s", argument,
+                in->ignored_count > kinds ? " in a format that is read here; it has " : "",
+                in->ignored_count > kinds ? in->ignored[kinds].example : "",
                 recursive ? "" : "; --recursive looks into those below");
         return GALE_OK;
     }
@@ -140,45 +170,5 @@ gale_status gale__inputs_settle(gale__inputs *in, size_t *left_out)
     if (status == GALE_OK) *left_out = in->count - kept, in->count = kept;
     gale__free(known);
     gale__free(drop);
-    return status;
-}
-
-/* Takes a name; false when it was taken.  slots: a table of size mask + 1, with room to spare. */
-static bool take(const char **slots, size_t mask, const char *name)
-{
-    size_t at = (size_t)gale__hash(name, strlen(name), 0) & mask;
-    for (; slots[at]; at = (at + 1) & mask)
-        if (!strcmp(slots[at], name)) return false;
-    slots[at] = name;
-    return true;
-}
-
-static gale_status name_one(
-    gale__inputs *in, gale__input *one, const char *folder, const char *suffix, const char *extension, int number)
-{
-    gale__str text = {0}, numbered = {0};
-    const char *where = folder && *one->below ? joined(in, folder, one->below) : folder;
-    gale__str_add(&numbered, suffix);
-    if (number > 1) gale__str_addf(&numbered, "-%d", number);
-    gale_status status = folder && !where ? GALE_NO_MEMORY : gale__str_check(&numbered);
-    if (status == GALE_OK) status = gale__output_name(one->path, where, numbered.text, extension, &text);
-    if (status == GALE_OK && !(one->output = gale__arena_strdup(&in->arena, text.text))) status = GALE_NO_MEMORY;
-    gale__str_finish(&text);
-    gale__str_finish(&numbered);
-    return status;
-}
-
-gale_status gale__inputs_name(gale__inputs *in, const char *folder, const char *suffix, const char *extension)
-{
-    size_t size = 16;
-    while (size < in->count * 2) size *= 2;
-    const char **slots = gale__calloc(size, sizeof *slots);
-    gale_status status = slots ? GALE_OK : GALE_NO_MEMORY;
-    for (size_t i = 0; i < in->count && status == GALE_OK; i++) {
-        int number = 1;
-        do status = name_one(in, &in->list[i], folder, suffix, extension, number++);
-        while (status == GALE_OK && !take(slots, size - 1, in->list[i].output));
-    }
-    gale__free(slots);
     return status;
 }

@@ -187,7 +187,9 @@ static gale_status read_beside(const char *path, const char *name, gale__manifes
 {
     gale__bytes file = {0};
     GALE_TRY(gale__file_read(path, 1 << 20, &file));
+    const char *before = gale__log_about(path);
     gale_status status = gale__manifest_parse(file.data, file.size, name, out);
+    gale__log_about(before);
     gale__bytes_finish(&file);
     if (status != GALE_OK) return gale__fail_within(status, "%s", path);
     out->path = gale__arena_strdup(&out->arena, path);

@@ -3,6 +3,7 @@
 #include "base/thread.h"
 #include "jobs/batch.h"
 #include "jobs/budget.h"
+#include "jobs/matte.h"
 #include "jobs/resize.h"
 #include <math.h>
 #include <string.h>
@@ -361,6 +362,8 @@ static gale_status enlarge(work *w, const gale_picture *in, state *s)
     int64_t width, height, now_width = s->width, now_height = s->height;
     target(w, in, &width, &height);
     double before = spread(s);
+    gale__matte_range range = {0, 1};
+    if (s->alpha) range = gale__matte_find(s->data, s->planes, alpha_of(s), (size_t)(s->width * s->height));
     int passes = 0;
     for (; gale__upscale_next(w->n->scale, width, height, passes, &now_width, &now_height); passes++) {
         GALE_TRY(resize(w, s, now_width, now_height));
@@ -369,7 +372,9 @@ static gale_status enlarge(work *w, const gale_picture *in, state *s)
     }
     if (w->r) w->r->passes = passes;
     GALE_TRY(check(w, before, s)); /* before a picture becomes one pixel */
-    return resize(w, s, width, height);
+    GALE_TRY(resize(w, s, width, height));
+    if (s->alpha) gale__matte_limit(range, s->data, s->planes, alpha_of(s), (size_t)(width * height));
+    return GALE_OK;
 }
 
 /* Alpha that is opaque everywhere need not go through anything. */

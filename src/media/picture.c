@@ -207,7 +207,9 @@ gale_status gale_picture_read(const char *path, const gale_picture_read_options 
     gale__bytes file = {0};
     GALE_TRY(
         gale__file_read(path, options && options->max_bytes ? (size_t)options->max_bytes : (size_t)MAX_BYTES, &file));
+    const char *before = gale__log_about(path);
     gale_status status = gale_picture_from_memory(file.data, file.size, options, out);
+    gale__log_about(before);
     gale__bytes_finish(&file);
     return status == GALE_OK ? status : gale__fail_within(status, "%s", path);
 }
@@ -232,18 +234,28 @@ static gale_type type_for(const gale__format *f, gale_type type)
     return GALE_U8;
 }
 
-static int channels_for(const gale__format *f, int channels)
+static int channels_for(unsigned held, int channels)
 {
-    static const int near[5][4] = {{0}, {1, 3, 2, 4}, {2, 4, 1, 3}, {3, 4}, {4, 3}};
+    static const int near[5][4] = {{0}, {1, 3, 2, 4}, {2, 4, 1, 3}, {3, 4, 1}, {4, 3, 1}};
     for (int i = 0; i < 4 && near[channels][i]; i++)
-        if (f->channels & 1u << near[channels][i]) return near[channels][i];
+        if (held & 1u << near[channels][i]) return near[channels][i];
     return 3;
 }
 
-/* What the format holds of this picture. */
-static gale__picture_kind kind_for(const gale__format *f, const gale_picture *p)
+/* Names of one format that stand for a part of what it holds. */
+static unsigned channels_of_name(const gale__format *f, const char *name)
 {
-    gale__picture_kind k = {.type = type_for(f, p->type), .channels = channels_for(f, p->channels)};
+    bool grey = gale__text_equal_nocase(name, "pgm"), colour = gale__text_equal_nocase(name, "ppm");
+    return grey ? 1u << 1 : colour ? 1u << 3 : f->channels;
+}
+
+/* What the format, by the name it is asked for, holds of this picture. */
+static gale__picture_kind kind_for(const gale__format *f, const char *name, const gale_picture *p)
+{
+    unsigned channels = channels_of_name(f, name);
+    gale__picture_kind k = {.type = type_for(f, p->type), .channels = channels_for(channels, p->channels)};
+    if (p->channels > 2 && k.channels < 3)
+        gale__log(GALE__WARN, "%s holds no colours: the picture is written in grey", name);
     bool by_profile = f->keeps_icc && gale__icc_fits(p) && !p->linear;
     k.linear = gale__type_is_float(k.type) && f->linear_floats && !by_profile;
     k.premultiplied = k.channels % 2 == 0 && f->premultiplied;
@@ -262,15 +274,21 @@ static gale_status can_hold(const gale__format *f, int64_t width, int64_t height
         f->about.name, (long long)f->side_most, (long long)width, (long long)height);
 }
 
-static gale_status encode(
-    const gale__format *f, const gale_picture *p, const gale_picture_write_options *options, gale__str *out)
+static gale_status only_read(void)
 {
+    return gale__fail(GALE_UNSUPPORTED, "PBM holds black and white alone, and is only read here; write PGM");
+}
+
+static gale_status encode(const gale__format *f, const char *name, const gale_picture *p,
+    const gale_picture_write_options *options, gale__str *out)
+{
+    if (gale__text_equal_nocase(name, "pbm")) return only_read();
     GALE_TRY(can_hold(f, p->width, p->height));
     gale_picture_write_options o = *options;
     if (o.quality < 0 || o.quality > 100) return gale__fail(GALE_INVALID, "quality %d is not in 1..100", o.quality);
     if (!o.quality && p->lossless && p->format == f->about.name) o.lossless = true;
     if (!o.quality) o.quality = 92;
-    gale__picture_kind k = kind_for(f, p);
+    gale__picture_kind k = kind_for(f, name, p);
     if (!f->keeps_icc && gale__icc_fits(p))
         gale__log(GALE__WARN, "%s is written without a colour profile: it is left out", f->about.name);
     gale_picture *made = NULL;
@@ -299,6 +317,7 @@ gale_status gale__format_check(const char *name, int64_t width, int64_t height)
 {
     const gale__format *f;
     GALE_TRY(format_for(name, &f));
+    if (gale__text_equal_nocase(name, "pbm")) return only_read();
     return can_hold(f, width, height);
 }
 
@@ -310,7 +329,7 @@ gale_status gale_picture_to_memory(
     if (!options || !options->format)
         return gale__fail(GALE_INVALID, "writing a picture to memory needs the name of a format");
     GALE_TRY(format_for(options->format, &f));
-    gale_status status = encode(f, picture, options, &out);
+    gale_status status = encode(f, options->format, picture, options, &out);
     if (status != GALE_OK) {
         gale__str_finish(&out);
         return status;
@@ -328,8 +347,11 @@ gale_status gale_picture_write(const gale_picture *picture, const char *path, co
     gale__str out = {0};
     if (!o->format && (!dot || (slash && dot < slash)))
         return gale__fail(GALE_INVALID, "%s: has no extension that says in which format to write", path);
-    gale_status status = format_for(o->format ? o->format : dot + 1, &f);
-    if (status == GALE_OK) status = encode(f, picture, o, &out);
+    const char *name = o->format ? o->format : dot + 1;
+    gale_status status = format_for(name, &f);
+    const char *before = gale__log_about(path);
+    if (status == GALE_OK) status = encode(f, name, picture, o, &out);
+    gale__log_about(before);
     if (status != GALE_OK) gale__fail_within(status, "%s", path);
     else status = gale__file_write(path, out.text, out.length);
     gale__str_finish(&out);

@@ -67,6 +67,7 @@ gale_status gale__emit_c(gale__onnx *file, const gale__pb_model *model, const ch
     gale__file_out out = {.fd = -1};
     if (!gale__is_c_name(name)) return gale__fail(GALE_INVALID, "'%s' is no name in C", name);
     gale_status status = gale__onnx_pack(file, model, &bytes);
+    if (status == GALE_OK) status = gale__onnx_check_outside(file, path);
     if (status == GALE_OK) status = gale__file_begin(path, &out);
     if (status == GALE_OK) status = write_bytes(&bytes, name, &text, &out);
     if (status == GALE_OK) status = gale__file_end(&out);

@@ -134,6 +134,19 @@ gale_status gale__onnx_place_outside(gale__onnx *file, const gale__pb_tensor *te
     return GALE_OK;
 }
 
+gale_status gale__onnx_check_outside(gale__onnx *file, const char *path)
+{
+    bool used = false;
+    if (file->base) file = file->base;
+    gale__mutex_lock(&file->lock);
+    for (gale__pb_outside *o = file->outside; o && !used; o = o->next)
+        used = o->source.map.path && gale__file_same(path, o->source.map.path);
+    gale__mutex_unlock(&file->lock);
+    if (!used) return GALE_OK;
+    return gale__fail(GALE_INVALID, "%s holds data of %s, and writing it would destroy that; choose another name", path,
+        gale__onnx_path(file));
+}
+
 void gale__onnx_close_outside(gale__onnx *file)
 {
     for (gale__pb_outside *o = file->outside, *next; o; o = next) {

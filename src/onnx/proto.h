@@ -241,6 +241,8 @@ const char *gale__onnx_path(const gale__onnx *file); /* "model.onnx", or "(memor
  * KiB goes; NULL: all data comes inside. */
 gale_status gale__onnx_encode(gale__onnx *file, gale__pb_kind kind, const void *message, gale__str *out);
 gale_status gale__onnx_pack(gale__onnx *file, const gale__pb_model *model, gale__str *out); /* with all data inside */
+/* GALE_INVALID where the path is a file of external data that was read so far; gale__onnx_write asks this itself. */
+gale_status gale__onnx_check_outside(gale__onnx *file, const char *path);
 gale_status gale__onnx_write(
     gale__onnx *file, const gale__pb_model *model, const char *path, const char *external_path);
 

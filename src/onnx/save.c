@@ -121,6 +121,10 @@ static gale_status begin_data(const plan *p, const char *path, gale__file_out *o
     gale_status status = gale__str_check(&name);
     if (status == GALE_OK && !strcmp(name.text, path))
         status = gale__fail(GALE_INVALID, "%s: the model and its data cannot be one file", path);
+    if (status == GALE_OK && gale__file_same(name.text, gale__onnx_path(p->file)))
+        status = gale__fail(GALE_INVALID,
+            "%s: is the model that is read, and its data cannot go there; choose another name", name.text);
+    if (status == GALE_OK) status = gale__onnx_check_outside(p->file, name.text);
     if (status == GALE_OK) status = gale__file_begin(name.text, out);
     gale__str_finish(&name);
     return status;
@@ -144,6 +148,7 @@ static gale_status write_both(
     }
     if (p->n) qsort(p->swaps, p->n, sizeof *p->swaps, by_address);
     GALE_TRY(check_size(p, model, path));
+    GALE_TRY(gale__onnx_check_outside(p->file, path));
     GALE_TRY(gale__file_begin(path, out));
     GALE_TRY(gale__pb_write(p->file, GALE__PB_IS_model, model, p->swaps, p->n, NULL, out));
     if (p->size) GALE_TRY(gale__file_end(data));
