@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEEP, CONTRACTION, NARROW, WIDE };
+enum { KEEP, CONTRACTION, MAP, WIDE, NARROW };
 enum { AS_MADE, STAYS_F32, MADE_NARROW, TO_NARROW, TO_NARROW_CLAMPED }; /* what becomes of results */
 
 typedef struct entry {
@@ -64,11 +64,34 @@ static gale_status convert(gale_type type, const gale_tensor *from, gale_tensor 
     return status;
 }
 
+/* What is added to sums stays f32. */
+static bool is_added(const gale__op *op, int input)
+{
+    return input == 2 && (!strcmp(op->name, "Conv") || !strcmp(op->name, "ConvTranspose") || !strcmp(op->name, "Gemm"));
+}
+
 /* An input whose type is that of the operator's numbers: not one that only tells how. */
 static bool is_data(const gale__op *op, int input)
 {
     int bit = input < 31 ? input : 31;
-    return !((op->plan_inputs | op->shape_inputs) >> bit & 1);
+    return !is_added(op, input) && !((op->plan_inputs | op->shape_inputs) >> bit & 1);
+}
+
+/* Sums that a bias of this size brings back to the usual size lose most of their digits. */
+#define BIAS_MOST 64
+
+static bool bias_suits(const gale__narrowing *s, gale__node x)
+{
+    const gale__pnode *p;
+    void *copy = NULL;
+    const void *data = NULL;
+    bool ok = true;
+    if (gale__g_known(s->g, x, &p) != GALE_OK || gale__g_read(p, &copy, &data) != GALE_OK) return true;
+    int64_t n = p->splat ? 1 : gale__g_elements(s->g, x);
+    for (int64_t i = 0; i < n && ok; i++)
+        ok = fabs(gale__load_f64((gale_type)p->type, (const float *)data + i)) <= BIAS_MOST;
+    gale__free(copy);
+    return ok;
 }
 
 static gale_status convert_inputs(gale_graph *g, const gale__op_node *n)
@@ -105,12 +128,23 @@ void gale__precision_finish(gale_graph *g)
 
 /* --- Lowering. --- */
 
+static void count_readers(gale__narrowing *s, const gale__op_node *n)
+{
+    for (int i = 0; !n->op && i < n->n_body; i++) count_readers(s, &n->body[i]);
+    for (int i = 0; n->op && i < n->n_in; i++)
+        if (n->in[i] >= 0) s->readers[n->in[i]]++;
+}
+
 gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, gale__g *g)
 {
     *s = (gale__narrowing){.g = g, .graph = graph};
     if (graph->narrow == GALE_F32) return GALE_OK;
     s->narrow = gale__arena_alloc(&g->arena, (size_t)graph->n_values + 1);
-    return s->narrow ? GALE_OK : GALE_NO_MEMORY;
+    s->readers = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->readers);
+    if (!s->narrow || !s->readers) return GALE_NO_MEMORY;
+    for (int i = 0; i < graph->n_nodes; i++) count_readers(s, &graph->nodes[i]);
+    for (int i = 0; i < graph->n_outputs; i++) s->readers[graph->outputs[i]]++;
+    return GALE_OK;
 }
 
 /* A constant that lowering made. */
@@ -142,19 +176,21 @@ typedef struct kinds {
     int narrow, f32, unsuited, wide;
 } kinds;
 
-static kinds look(const gale__narrowing *s, const gale__op_node *n, const gale__node *in)
+static kinds look(const gale__narrowing *s, const gale__op_node *n, int class_, const gale__node *in)
 {
     kinds k = {0};
     for (int i = 0; i < n->n_in; i++) {
         gale_value v = n->in[i];
         if (v < 0 || in[i] < 0) continue;
         k.narrow += s->narrow[v];
+        if (is_added(n->op, i) && is_f32(s, in[i])) k.unsuited += !bias_suits(s, in[i]);
         if (!is_f32(s, in[i]) || !is_data(n->op, i)) continue;
         k.f32++;
         if (s->graph->narrow_constants[v]) continue;
-        bool constant = gale__g_at(s->g, in[i])->op == GALE__P_CONST;
-        if (!constant) k.wide++;
-        else k.unsuited += s->graph->values[v].constant || !folded_suits(s, in[i]);
+        bool converted = class_ == CONTRACTION || class_ == NARROW;
+        if (gale__g_at(s->g, in[i])->op != GALE__P_CONST) k.wide++;
+        else if (converted) k.unsuited += s->graph->values[v].constant || !folded_suits(s, in[i]);
+        else k.unsuited += gale__g_elements(s->g, in[i]) == 1 && !folded_suits(s, in[i]);
     }
     return k;
 }
@@ -170,24 +206,38 @@ static void narrow_all(gale__narrowing *s, const gale__op_node *n, gale__node *i
     }
 }
 
+/* A map that alone reads a value is fused with what makes it, and takes it as it is before it is rounded: one of its
+ * inputs, the one made last, since a kernel holds but one contraction. */
+static void take_unrounded(gale__narrowing *s, const gale__op_node *n, gale__node *in)
+{
+    int last = -1;
+    for (int i = 0; i < n->n_in; i++) {
+        gale_value v = n->in[i];
+        if (v < 0 || in[i] < 0 || !s->narrow[v] || s->readers[v] != 1) continue;
+        const gale__pnode *p = gale__g_at(s->g, in[i]);
+        if (p->op == GALE__CAST && is_f32(s, p->in[0]) && (last < 0 || in[i] > in[last])) last = i;
+    }
+    if (last >= 0) in[last] = gale__g_at(s->g, in[last])->in[0];
+}
+
 static void widen_all(gale__narrowing *s, const gale__op_node *n, gale__node *in)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] >= 0) in[i] = gale__narrowing_declared(s, n->in[i], in[i]);
+        if (n->in[i] >= 0 && in[i] >= 0 && !is_f32(s, in[i])) in[i] = gale__narrowing_declared(s, n->in[i], in[i]);
 }
 
 int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__node *in)
 {
     if (!s->narrow || s->g->status != GALE_OK) return AS_MADE;
     int class_ = s->off ? KEEP : class_of(n->op), how = STAYS_F32;
-    kinds k = look(s, n, in);
+    kinds k = look(s, n, class_, in);
     if ((k.unsuited && class_ != WIDE) || k.narrow + k.f32 == 0) class_ = KEEP;
     if (class_ == CONTRACTION || (class_ == NARROW && k.narrow && !k.wide)) {
         narrow_all(s, n, in);
         return MADE_NARROW;
     }
-    if (k.narrow && class_ == WIDE) how = TO_NARROW;
-    if (k.narrow && class_ == NARROW) how = TO_NARROW_CLAMPED;
+    if (k.narrow && class_ != KEEP) how = k.wide && class_ != WIDE ? TO_NARROW_CLAMPED : TO_NARROW;
+    if (class_ == MAP) take_unrounded(s, n, in);
     widen_all(s, n, in);
     return how;
 }
