@@ -94,4 +94,28 @@ TEST(cost_and_contraction)
     CHECK(!gale__nest_contraction(&p.nest, &c));
 }
 
-TESTS(ROW(canonical), ROW(guards), ROW(cost_and_contraction))
+/* What stands before a product is counted for each of its values, wherever the product reads it. */
+TEST(cost_of_work_before_a_product)
+{
+    product p;
+    double bytes, operations;
+    gale__nest_instr code[6];
+    make_product(&p, 3, 5, 7, 11);
+    code[0] = p.code[0];
+    code[1] = (gale__nest_instr){.op = GALE__EXP, .type = GALE_F32, .inner = 1, .a = 0};
+    code[2] = p.code[1];
+    code[3] = (gale__nest_instr){.op = GALE__NEG, .type = GALE_F32, .inner = 1, .a = 2};
+    code[4] = (gale__nest_instr){.op = GALE__MUL, .type = GALE_F32, .inner = 1, .a = 1, .b = 3};
+    code[5] = p.code[3];
+    code[5].a = 4;
+    p.nest.code = code;
+    p.nest.n_code = 6;
+    p.store.value = 5;
+    gale__nest_cost(&p.nest, &bytes, &operations);
+    CHECK_EQ(operations, 2 * 15 * 7 * 11 + 10 * 15 * 11 + 7 * 11);
+    p.buffers[0].elements = 40; /* a window over so many */
+    gale__nest_cost(&p.nest, &bytes, &operations);
+    CHECK_EQ(operations, 2 * 15 * 7 * 11 + 10 * 40 + 7 * 11);
+}
+
+TESTS(ROW(canonical), ROW(guards), ROW(cost_and_contraction), ROW(cost_of_work_before_a_product))

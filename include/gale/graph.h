@@ -106,6 +106,10 @@ GALE_API gale_status gale_graph_gradient(
 
 /* Programs. */
 typedef struct gale_program gale_program;
+/* Half precision: matrix products and convolutions multiply halves and add up in f32; values between operators are
+ * halves where the operators allow it.  Inputs and outputs keep their types; integers, indices and gradients are not
+ * touched. */
+typedef enum gale_precision { GALE_PRECISION_AS_IT_IS, GALE_PRECISION_F16, GALE_PRECISION_BF16 } gale_precision;
 typedef struct gale_program_options {
     bool no_fusion;              /* every primitive a kernel of its own: for checks */
     bool no_capture;             /* never replay captured sequences */
@@ -114,6 +118,7 @@ typedef struct gale_program_options {
     uint64_t memory_limit_bytes; /* most that a run may take for work and constants; 0: no limit */
     bool no_recognise;           /* chains of small operators stay as they are written */
     bool no_paths;               /* no fast paths: everything is fused from primitives */
+    gale_precision precision;
 } gale_program_options;
 GALE_API gale_status gale_program_create(
     const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out);

@@ -32,12 +32,10 @@ GALE_API size_t gale_object_count(const gale_object *object);
 GALE_API gale_object *gale_object_item(const gale_object *object, size_t index);
 
 typedef struct gale_model gale_model;
-typedef enum gale_precision { GALE_PRECISION_AS_IT_IS, GALE_PRECISION_F16, GALE_PRECISION_BF16 } gale_precision;
 typedef struct gale_model_options {
     gale_program_options program;
-    gale_precision
-        precision; /* weights and operators in half precision where they take it; inputs and outputs stay as they are */
-    bool allow_nonfinite; /* results that are all NaN, or infinite everywhere, are not an error */
+    gale_precision precision; /* of its programs, unless `program` says another */
+    bool allow_nonfinite;     /* results that are all NaN, or infinite everywhere, are not an error */
     /* Inputs that have a value in the file and that every run will give instead: they count among the inputs, in the
      * file's order.  Names of other inputs change nothing. */
     const char *const *given;

@@ -14,10 +14,10 @@
         {"random", 0, GALE__ARG_FLAG, NULL, NULL, NULL,                                               \
             "make up inputs that are not given: uniform numbers from 0 to 1, whole numbers 0 and 1"}, \
         {"seed", 0, GALE__ARG_INT, "N", "1", "0..2147483647", "of the made-up numbers"}, GALE__ARGS_PICTURES
-#define GALE__ARG_PRECISION                                                                                          \
-    {                                                                                                                \
-        "precision", 0, GALE__ARG_CHOICE, NULL, "fp32", "fp32|fp16|bf16|fast",                                       \
-            "fp16, bf16: weights and operators in half precision; fast: the device's own exp, log, sin and division" \
+#define GALE__ARG_PRECISION                                                                                            \
+    {                                                                                                                  \
+        "precision", 0, GALE__ARG_CHOICE, NULL, "fp32", "fp32|fp16|bf16|fast",                                         \
+            "fp16, bf16: values and weights as halves, sums in f32; fast: the device's own exp, log, sin and division" \
     }
 #define GALE__ARGS_MODEL_OPTIONS                                                                                   \
     GALE__ARG_PRECISION,                                                                                           \

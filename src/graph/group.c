@@ -196,6 +196,27 @@ static bool stored_once(const grouper *s, gale__node n)
     return false;
 }
 
+/* A cast to a narrower float: where the value goes through memory, this is what should lie there. */
+static bool narrows(const gale__g *g, const gale__pnode *p)
+{
+    if (p->op != GALE__CAST || (p->type != GALE_F16 && p->type != GALE_BF16)) return false;
+    gale_type from = (gale_type)gale__g_at(g, p->in[0])->type;
+    return from == GALE_F32 || from == GALE_F64;
+}
+
+/* Read by several kernels, or again and again by one, a narrow value is stored; one kernel takes it from memory as it
+ * lies there. */
+static bool stored_narrow(const grouper *s, gale__node n, bool multi)
+{
+    const gale__pnode *p = gale__g_at(s->g, n);
+    gale__node x = p->in[0];
+    if (blows_up(s->g, n)) return false;
+    if (multi) return true;
+    if (!(s->zone[n] & (ZONE | WINDOWED))) return false;
+    while (gale__prim_is_view(gale__g_at(s->g, x)->op)) x = gale__g_at(s->g, x)->in[0];
+    return p->invariant || !in_memory(gale__g_at(s->g, x));
+}
+
 /* Read by one kernel, element by element, a copy that asks for no more is left out. */
 static bool left_out(const grouper *s, gale__node n)
 {
@@ -218,6 +239,7 @@ static bool decide_root(grouper *s, gale__node n)
     if (p->op == GALE__P_REDUCE) return multi || reduce_conflicts(s, n);
     if (s->zone[n] & PRODUCT) return false;
     if (p->op == GALE__P_TAKE) return multi || (s->zone[n] & ZONE);
+    if (narrows(s->g, p) && stored_narrow(s, n, multi)) return true;
     if (stored_once(s, n)) return true;
     if (s->zone[n] & ZONE) return !light(p->op) || tensor_operands(s->g, p) > 1;
     if (!multi) return splits_kernel(s, n);

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/thread.h"
 #include "graph/paths.h"
+#include "graph/precision.h"
 #include "graph/tensor.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -344,6 +345,7 @@ typedef struct lowering {
     gale__node *nodes; /* by value */
     gale_device *device;
     int claim_from; /* gradients of what comes before are taken: they need what lies inside */
+    gale__narrowing narrowing;
 } lowering;
 
 static gale_status begin_region(gale__g *g, const gale__op_node *op)
@@ -398,6 +400,12 @@ static gale_status failed_at(gale_status status, const gale__op_node *n, int ind
                     : gale__fail_within(status, "%s (node %d%s)", n->name, index, of);
 }
 
+static void keep_results(lowering *l, const gale__op_node *n, int how, gale__node *out)
+{
+    gale__narrowing_results(&l->narrowing, n, how, out);
+    for (int i = 0; i < n->n_out; i++) l->nodes[n->out[i]] = out[i];
+}
+
 static gale_status lower_body(lowering *l, const gale__op_node *n, gale__node *out)
 {
     for (int i = 0; i < n->n_body && l->g->status == GALE_OK; i++) {
@@ -405,7 +413,9 @@ static gale_status lower_body(lowering *l, const gale__op_node *n, gale__node *o
         gale__node in_few[8], out_few[8], *in = room(l, in_few, b->n_in), *made = room(l, out_few, b->n_out);
         if (!in || !made) return GALE_NO_MEMORY;
         read_inputs(l, b, in);
+        int how = gale__narrowing_inputs(&l->narrowing, b, in);
         lower_op(l, b, NULL, in, made);
+        keep_results(l, b, how, made);
         if (l->g->status != GALE_OK)
             return b->where ? gale__fail_within(l->g->status, "%s", b->where)
                             : gale__fail_within(l->g->status, "%s", b->name);
@@ -433,13 +443,14 @@ static gale_status lower_node(lowering *l, int index)
     GALE_TRY(begin_region(l->g, n));
     bool same = applies(l, n, in);
     gale_device *device = index >= l->claim_from ? l->device : NULL;
-    if (n->op && same) lower_op(l, n, device, in, out);
+    bool whole = n->op && same;
+    l->narrowing.off = index < l->claim_from || !strncmp(n->name, "Quantized", 9); /* whole numbers: exact in f32 */
+    int how = whole ? gale__narrowing_inputs(&l->narrowing, n, in) : 0;
+    if (whole) lower_op(l, n, device, in, out);
     else GALE_TRY(lower_body(l, n, out));
     if (l->g->status != GALE_OK) return failed_at(l->g->status, n, index, "");
-    if (n->path >= 0 && same && device) {
-        GALE_TRY(gale__paths_claim(l->g, device, n, in, out));
-        for (int i = 0; i < n->n_out; i++) l->nodes[n->out[i]] = out[i];
-    }
+    if (n->path >= 0 && same && device) GALE_TRY(gale__paths_claim(l->g, device, n, in, out));
+    keep_results(l, n, how, out);
     return end_region(l->g, in, n->n_in, out, n->n_out);
 }
 
@@ -482,6 +493,7 @@ gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[G
     l.nodes = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *l.nodes);
     if (!l.nodes) return GALE_NO_MEMORY;
     g->region = -1;
+    GALE_TRY(gale__narrowing_init(&l.narrowing, graph, g));
     for (int v = 0; v < graph->n_values; v++) l.nodes[v] = lower_leaf(graph, v, dims, ranks, known, g);
     GALE_TRY(g->status);
     int next = 0;
@@ -491,7 +503,7 @@ gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[G
         if (i < graph->n_nodes) GALE_TRY(lower_node(&l, i));
     }
     for (int i = 0; i < graph->n_outputs; i++) {
-        out[i] = l.nodes[graph->outputs[i]];
+        out[i] = gale__narrowing_declared(&l.narrowing, graph->outputs[i], l.nodes[graph->outputs[i]]);
         if (out[i] == GALE__NIL) return no_result(graph, i);
     }
     return g->status;

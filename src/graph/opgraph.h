@@ -78,8 +78,11 @@ struct gale_graph {
     gale__gradient *gradients;
     int n_gradients;
     size_t gradients_capacity;
-    int depth;        /* of bodies within bodies among its attributes */
-    _Atomic int refs; /* its maker and the programs made from it */
+    gale_type
+        narrow; /* in a program: what f32 values are held in where operators allow (precision.h); F32: as they are */
+    gale_tensor **narrow_constants; /* by value: the constant in that type, or NULL; owned */
+    int depth;                      /* of bodies within bodies among its attributes */
+    _Atomic int refs;               /* its maker and the programs made from it */
 };
 /* Inputs whose values, not only shapes, must be known to plan: flags by input. */
 gale_status gale__opgraph_plan_inputs(const gale_graph *graph, bool *out);

@@ -1,6 +1,7 @@
 /* Programs: the plan for each signature is made once and kept; the plans used longest ago leave when there are many. */
 #include "graph/program.h"
 #include "base/hash.h"
+#include "graph/precision.h"
 #include "graph/recognise.h"
 #include "graph/run.h"
 #include <string.h>
@@ -17,7 +18,10 @@ gale_status gale_program_create(
     p->plan_inputs = gale__calloc((size_t)graph->n_inputs + 1, sizeof *p->plan_inputs);
     gale_status status = p->plan_inputs ? gale__opgraph_plan_inputs(graph, p->plan_inputs) : GALE_NO_MEMORY;
     if (status == GALE_OK) status = gale__recognise(graph, options && options->no_recognise, &p->arena, p->graph);
+    if (status == GALE_OK && options && options->precision)
+        status = gale__precision_apply(p->graph, options->precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
     if (status != GALE_OK) {
+        gale__precision_finish(p->graph);
         gale__arena_finish(&p->arena);
         gale__free(p->plan_inputs);
         gale__free(p);
@@ -66,6 +70,7 @@ void gale_program_destroy(gale_program **program)
         destroy_instance(p, i);
     }
     gale_graph *source = (gale_graph *)p->source;
+    gale__precision_finish(p->graph);
     gale_graph_destroy(&source);
     gale__arena_finish(&p->arena);
     gale_device_close(&p->device);

@@ -230,14 +230,70 @@ static double operations_of(const gale__nest_instr *in)
     return gale__scalar_table[in->op].class_ == 'm' ? MATH_OPERATIONS : 1;
 }
 
+/* The dimensions that an access tells apart, as a mask. */
+static int64_t walked(const gale__nest *nest, const gale__access *a)
+{
+    int64_t mask = 0;
+    for (int d = 0; d < dims_of(nest); d++) {
+        bool walks = a->stride[d] != 0;
+        for (int g = 0; g < a->n_guards; g++) walks |= a->guards[g].coef[d] != 0;
+        if (walks) mask |= (int64_t)1 << d;
+    }
+    return mask;
+}
+
+/* Values that differ: of an instruction over the dimensions of a mask, made of at most so many. */
+typedef struct distinct {
+    int64_t mask;
+    double most;
+} distinct;
+
+static distinct distinct_of(const gale__nest *nest, const gale__nest_instr *in, const distinct *before)
+{
+    const int32_t operand[3] = {in->a, in->b, in->c};
+    distinct r = {0, 1};
+    if (in->op == GALE__NEST_LOAD || in->op == GALE__NEST_INDEX || in->op == GALE__NEST_TAKE)
+        r.mask = walked(nest, &nest->accesses[in->access]);
+    if (in->op == GALE__NEST_LOAD) r.most = footprint(nest, &nest->accesses[in->access], false);
+    for (int k = 0; k < gale__nest_arity(in); k++) {
+        const distinct *x = &before[operand[k]];
+        bool side_by_side = x->mask == r.mask;
+        r.most = side_by_side ? (x->most > r.most ? x->most : r.most) : x->most * r.most;
+        r.mask |= x->mask;
+    }
+    double points = 1;
+    for (int d = 0; d < dims_of(nest); d++)
+        if (r.mask >> d & 1) points *= (double)nest->extent[d];
+    if (in->op == GALE__NEST_INDEX || in->op == GALE__NEST_TAKE || points < r.most) r.most = points;
+    return r;
+}
+
+/* What stands before a product is counted once for each of its values, not for each product that takes it: kernels keep
+ * it in tiles. */
+static double contraction_operations(const gale__nest *nest, const gale__contraction *c)
+{
+    distinct values[GALE__NEST_CODE_MAX];
+    double outer = points(nest, false), all = points(nest, true), sum = 0;
+    for (int i = 0; i < nest->n_code; i++) {
+        const gale__nest_instr *in = &nest->code[i];
+        bool factor = in->inner && i < c->mul;
+        values[i] = distinct_of(nest, in, values);
+        sum += operations_of(in) * (factor ? values[i].most : i == c->mul || i == c->reduce ? all : outer);
+    }
+    return sum;
+}
+
 void gale__nest_cost(const gale__nest *nest, double *bytes, double *operations)
 {
     double outer = points(nest, false), all = points(nest, true);
+    gale__contraction c;
     *bytes = *operations = 0;
-    for (int i = 0; i < nest->n_code; i++) {
-        bool inner = nest->code[i].inner || nest->code[i].op == GALE__NEST_REDUCE;
-        *operations += operations_of(&nest->code[i]) * (inner ? all : outer);
-    }
+    if (gale__nest_contraction(nest, &c)) *operations = contraction_operations(nest, &c);
+    else
+        for (int i = 0; i < nest->n_code; i++) {
+            bool inner = nest->code[i].inner || nest->code[i].op == GALE__NEST_REDUCE;
+            *operations += operations_of(&nest->code[i]) * (inner ? all : outer);
+        }
     for (int b = 0; b < nest->n_buffers; b++) {
         double read = 0, written = 0, size = (double)gale_type_size(nest->buffers[b].type);
         for (int i = 0; i < nest->n_code; i++) {
@@ -358,14 +414,8 @@ static int64_t walked_by(const gale__nest *nest, int at)
         const int32_t operand[3] = {in->a, in->b, in->c};
         if (!needed[i]) continue;
         if (in->op == GALE__NEST_REDUCE) return -1;
-        if (in->op == GALE__NEST_LOAD || in->op == GALE__NEST_INDEX || in->op == GALE__NEST_TAKE) {
-            const gale__access *a = &nest->accesses[in->access];
-            for (int d = 0; d < dims_of(nest); d++) {
-                bool walks = a->stride[d] != 0;
-                for (int g = 0; g < a->n_guards; g++) walks |= a->guards[g].coef[d] != 0;
-                if (walks) mask |= (int64_t)1 << d;
-            }
-        }
+        if (in->op == GALE__NEST_LOAD || in->op == GALE__NEST_INDEX || in->op == GALE__NEST_TAKE)
+            mask |= walked(nest, &nest->accesses[in->access]);
         for (int k = 0; k < gale__nest_arity(in); k++) needed[operand[k]] = 1;
     }
     return mask;

@@ -3,7 +3,6 @@
 #include "base/num.h"
 #include "graph/tensor.h"
 #include "onnx/defaults.h"
-#include "onnx/edit.h"
 #include "onnx/import.h"
 #include "onnx/session.h"
 #include <math.h>
@@ -24,9 +23,7 @@ gale_status gale__model_from_file(
     gale_status status = m ? GALE_OK : GALE_NO_MEMORY;
     if (m) gale__mutex_init(&m->lock);
     if (status == GALE_OK) status = gale__defaults_find(*file, o.given, o.n_given, &m->defaults);
-    if (status == GALE_OK && o.precision)
-        status = gale__edit_precision(
-            *file, gale__onnx_root(*file), o.precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
+    if (!o.program.precision) o.program.precision = o.precision;
     o.given = NULL; /* the caller's, and done with */
     o.n_given = 0;
     if (status == GALE_OK) status = gale__session_open(*file, device, &o, &m->session);

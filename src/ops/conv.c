@@ -91,8 +91,8 @@ static gale__node finish(gale__lower *L, gale__node y)
 {
     gale__node bias = gale__arg(L, 2);
     gale__pnode b = gale__peek(L->g, bias), p = gale__peek(L->g, y);
-    if (bias >= 0 && gale__good(L) &&
-        (b.rank != 1 || b.dims[0] != p.dims[1] || b.type != gale__type_of(L->g, L->in[0]))) {
+    bool fits = b.type == gale__type_of(L->g, L->in[0]) || b.type == p.type; /* of the values, or of their sums */
+    if (bias >= 0 && gale__good(L) && (b.rank != 1 || b.dims[0] != p.dims[1] || !fits)) {
         gale__refuse(L, "the bias must have one %s for each of %lld channels",
             gale_type_name(gale__type_of(L->g, L->in[0])), (long long)p.dims[1]);
         return GALE__NIL;
