@@ -93,7 +93,8 @@ TEST(folders)
     CHECK_OK(gale__inputs_settle(&in, &left_out));
     CHECK_EQ(left_out, 0);
     check_list(&in, folder,
-        "a-z.JPG>out/a-z-z.png a.JPG>out/a-z.png b.png>out/b-png-z.png b.tif>out/b-tif-z.png below/c.png>out/below/c-z.png ");
+        "a-z.JPG>out/a-z-z.png a.JPG>out/a-z.png b.png>out/b-png-z.png b.tif>out/b-tif-z.png "
+        "below/c.png>out/below/c-z.png ");
     gale__inputs_finish(&in);
     snprintf(path, sizeof path, "%s/[b-n]*.?[ni]*", folder);
     CHECK_OK(gale__inputs_add(&in, path, false));

@@ -60,8 +60,8 @@ static gale_status skip_failed(gale__inputs *in, gale_status status)
 
 static bool is_regular(const char *path)
 {
-    struct stat st;
-    return !stat(path, &st) && S_ISREG(st.st_mode);
+    gale__file_identity file;
+    return gale__file_identify(path, &file);
 }
 
 /* Counts a file that is not taken among those like it. */
