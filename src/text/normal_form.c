@@ -12,13 +12,13 @@ gale_status gale__normal_form_check(const char *what)
     return GALE_OK;
 }
 
-/* Decompositions of Unicode 12.1 and later. */
+/* Decompositions of Unicode 12 and later. */
 static bool is_left_whole(uint32_t c)
 {
-    return c == 0x32ff || (c >= 0xa7f1 && c <= 0xa7f4) || c == 0xab69 || (c >= 0x10781 && c <= 0x107ba) ||
-           c == 0x11938 || (c >= 0x105c9 && c <= 0x105e4) || (c >= 0x11383 && c <= 0x113c8) ||
-           (c >= 0x16121 && c <= 0x1612a) || (c >= 0x16d68 && c <= 0x16d6a) || (c >= 0x1ccd6 && c <= 0x1ccf9) ||
-           (c >= 0x1e030 && c <= 0x1e06d) || (c >= 0x1fbf0 && c <= 0x1fbf9);
+    return c == 0x32ff || c == 0x1f16c || (c >= 0xa7f1 && c <= 0xa7f4) || c == 0xab69 ||
+           (c >= 0x10781 && c <= 0x107ba) || c == 0x11938 || (c >= 0x105c9 && c <= 0x105e4) ||
+           (c >= 0x11383 && c <= 0x113c8) || (c >= 0x16121 && c <= 0x1612a) || (c >= 0x16d68 && c <= 0x16d6a) ||
+           (c >= 0x1ccd6 && c <= 0x1ccf9) || (c >= 0x1e030 && c <= 0x1e06d) || (c >= 0x1fbf0 && c <= 0x1fbf9);
 }
 
 static uint32_t combining_class(uint32_t c)
