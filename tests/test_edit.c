@@ -198,6 +198,47 @@ TEST(half_weights)
     gale__onnx_close(&f);
 }
 
+/* A dynamically quantised product as exporters write it.  Sums of products are millions, beyond f16, until both scales
+ * have been multiplied in: at once, or one after the other. */
+static gale__onnx *open_dynamic(bool at_once)
+{
+    enum { K = 512 };
+    gale__onnx *f = NULL;
+    maker m;
+    int8_t w[K * 2];
+    for (int i = 0; i < K * 2; i++) w[i] = (int8_t)(127 - i % 5);
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "3,512");
+    make_output(&m, "y", 1, "3,2");
+    gale__pb_tensor *weight = make_tensor(&m, "w", 3, "512,2");
+    make_raw(&m, weight, w, sizeof w);
+    make_initializer(&m, weight);
+    make_initializer(&m, make_floats(&m, "w_scale", "", (float[]){1e-6f}, 1));
+    make_initializer(&m, make_floats(&m, "bias", "2", (float[]){0.5f, -0.5f}, 2));
+    make_node(&m, "DynamicQuantizeLinear", "x", "q,x_scale,zero");
+    make_node(&m, "MatMulInteger", "q,w,zero", "sum");
+    make_attr_i(&m, make_node(&m, "Cast", "sum", "real"), "to", 1);
+    if (at_once) make_node(&m, "Mul", "x_scale,w_scale", "scale");
+    else make_node(&m, "Mul", "real,x_scale", "part");
+    make_node(&m, "Mul", at_once ? "real,scale" : "part,w_scale", "scaled");
+    make_node(&m, "Add", "scaled,bias", "y");
+    CHECK_OK(make_file(&m, &f));
+    return f;
+}
+
+TEST(half_leaves_sums)
+{
+    for (int k = 0; k < 4; k++) {
+        gale__onnx *a = open_dynamic(k % 2), *b = open_dynamic(k % 2);
+        if (CHECK_OK(gale__edit_precision(b, root(b), k < 2 ? GALE_F16 : GALE_BF16))) {
+            compare(a, b, k < 2 ? 2e-3 : 2e-2);
+            CHECK_EQ(count_ops(root(b)->graph, "Cast"), 3); /* of the sum, into Add and out of it */
+        }
+        gale__onnx_close(&a);
+        gale__onnx_close(&b);
+    }
+}
+
 /* The last node first. */
 static void turn(gale__pb_graph *g)
 {
@@ -386,8 +427,9 @@ TEST(every_allocation_fails_in_folding)
 }
 
 static const test_row rows[] = {ROW(pinned), ROW(freed), ROW(extracted), ROW(extracted_with_colons),
-    ROW(half_precision), ROW(half_weights), ROW(newest_opset), ROW(parts_are_counted_at_the_newest_opset), ROW(folded),
-    ROW(folded_away), ROW(folded_not_large), ROW(every_allocation_fails), ROW(every_allocation_fails_in_folding)};
+    ROW(half_precision), ROW(half_weights), ROW(half_leaves_sums), ROW(newest_opset),
+    ROW(parts_are_counted_at_the_newest_opset), ROW(folded), ROW(folded_away), ROW(folded_not_large),
+    ROW(every_allocation_fails), ROW(every_allocation_fails_in_folding)};
 
 int main(int argc, char **argv)
 {

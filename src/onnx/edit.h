@@ -50,6 +50,9 @@ static inline int gale__edit_type_of(const gale__names *types, const gale__pb_te
     int32_t type = name->size ? gale__names_find(types, name->at, name->size) : 0;
     return type < 0 ? 0 : type;
 }
+/* Which nodes, all in order, carry sums of integer products on their way to their last scaling, or make the scales:
+ * false is left as it is. */
+gale_status gale__edit_find_sums(const gale__pb_graph *graph, const gale__names *types, bool *keeps);
 /* Calls for each name that the bodies of a node use, also for those they make themselves. */
 typedef gale_status gale__edit_visit(void *user, const gale__pb_text *name);
 gale_status gale__edit_body_names(const gale__pb_node *node, gale__edit_visit *visit, void *user);
