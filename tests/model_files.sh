@@ -81,7 +81,10 @@ expect 0 '^nodes      2$' inspect "$folder/folded.onnx"
 expect 0 '^s: i64 3' run "$folder/folded.onnx" --provider cpu --random
 expect 0 '' convert "$models/old.onnx" -o "$folder/new.onnx" --opset newest
 expect 0 '^opsets     ai.onnx 27$' inspect "$folder/new.onnx"
-expect 2 'newest' convert "$models/old.onnx" -o "$folder/x.onnx" --opset 20
+expect 2 "'12' is neither 13 to 27 nor newest" convert "$models/old.onnx" -o "$folder/x.onnx" --opset 12
+expect 0 '' convert "$models/conv.onnx" -o "$folder/raised.onnx" --opset 17
+expect 0 '^opsets .*17' inspect "$folder/raised.onnx"
+expect 1 'needs opset 27, and 17 was asked for: models are brought up, not down' convert "$folder/new.onnx" -o "$folder/x.onnx" --opset 17
 expect 0 '' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8
 expect 0 '^ *1   DequantizeLinear$' inspect "$folder/int8.onnx"
 echo '[[0.5, -1, 2]]' >"$folder/sample.json"
@@ -89,7 +92,8 @@ expect 0 '^1 weights in 8 bit, 1 activations held to 8 bit (0 evened out by chan
 expect 0 '^ *1   QuantizeLinear$' inspect "$folder/int8.onnx"
 expect 0 '^0 weights in 8 bit' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8 --calibrate "$folder/sample.json" --leave Gemm
 expect 1 "is called 'x'" convert "$models/gemm.onnx" -o "$folder/x.onnx" --precision int8 --leave x
-expect 1 'opset newest' convert "$models/conv.onnx" -o "$folder/x.onnx" --precision int8
+expect 0 '' convert "$models/conv.onnx" -o "$folder/old-int8.onnx" --precision int8
+expect 0 '^opsets .*13' inspect "$folder/old-int8.onnx"
 expect 2 'precision int8' convert "$models/gemm.onnx" -o "$folder/x.onnx" --calibrate "$folder/sample.json"
 expect 0 '' convert "$models/relu.onnx" -o "$folder/my-model.c" --emit c
 if ! grep -q '^_Alignas(64) const unsigned char my_model\[[0-9]*\] = {$' "$folder/my-model.c"; then

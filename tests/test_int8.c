@@ -5,6 +5,7 @@
 #include "graph/tensor.h"
 #include "onnx/edit.h"
 #include "onnx/int8.h"
+#include "onnx/net.h"
 #include "onnx/object.h"
 #include "onnx_make.h"
 #include "test.h"
@@ -343,7 +344,7 @@ TEST(language_model)
     if (!CHECK_OK(gale__onnx_open(path, GALE__PB_KIND_MODEL, &a)) ||
         !CHECK_OK(gale__onnx_open(path, GALE__PB_KIND_MODEL, &b)))
         return;
-    CHECK_OK(gale__edit_opset(b, root(b)));
+    CHECK_OK(gale__edit_opset(b, root(b), GALE__OPSET_NEWEST, GALE__OPSET_NEWEST));
     CHECK_OK(gale__edit_fold(b, root(b), cpu));
     CHECK_OK(gale__edit_int8(b, root(b), &(gale__int8){0}));
     gale_tensor *x = run(a), *y = run(b);

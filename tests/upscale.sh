@@ -202,8 +202,22 @@ holds "$(tail -c 2 "$folder/told.json")" = '}'
 printf 'Pf 2 1 -1.0\n\000\000\200\177\000\000\000\077' >"$folder/endless.pfm"
 expect 1 'endless.pfm: the picture itself has values that are infinite or no numbers' upscale "$folder/endless.pfm" -m twice -O "$folder/out"
 
-# Tiles by memory: the whole picture, and with a small pool tiles that it holds; the picture is the same.
+expect 0 'warning: [^ ]*endless.pfm: 1 sample is infinite or no number, and taken for 0' upscale "$folder/endless.pfm" -m twice -O "$folder/out" --tolerant
 { printf 'P5 160 120 255 '; i=0; while [ $i -lt 1600 ]; do printf 'abcABC<=>xyz'; i=$((i + 1)); done; } >"$folder/large.pgm"
+# A JPEG that was cut: refused, or grey where it ends.
+if "$gale" upscale "$folder/large.pgm" -m twice -f jpeg -o "$folder/whole.jpg" >/dev/null 2>&1; then
+    head -c 1500 "$folder/whole.jpg" >"$folder/cut.jpg"
+    expect 1 'cut.jpg: JPEG: the file is truncated' upscale "$folder/cut.jpg" -m twice -o "$folder/x.ppm"
+    expect 0 'warning: [^ ]*cut.jpg: JPEG: the file is truncated: what is missing is grey' upscale "$folder/cut.jpg" -m twice -o "$folder/cut.pgm" --tolerant
+    holds "$(tail -c 1 "$folder/cut.pgm" | od -An -tu1 | tr -d ' ')" = 128
+    holds "$("$gale" upscale "$folder/cut.jpg" -m twice -o "$folder/cut.pgm" --tolerant 2>&1 | grep -c truncated)" = 1
+    head -c 100 "$folder/whole.jpg" >"$folder/stub.jpg"
+    expect 1 'stub.jpg: JPEG: ' upscale "$folder/stub.jpg" -m twice -o "$folder/x.ppm" --tolerant
+else
+    echo 'SKIP a JPEG that was cut: not in this build'
+fi
+
+# Tiles by memory: the whole picture, and with a small pool tiles that it holds; the picture is the same.
 expect 0 '320 x 240, 1 tile of 160 x 120, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/whole.pgm"
 GALE_POOL_LIMIT_MB=24 expect 0 'tiles of [0-9]* x [0-9]* by memory, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/tiled.pgm"
 GALE_POOL_LIMIT_MB=12 expect 0 'tiles of [0-9]* x [0-9]* by memory, ' upscale "$folder/large.pgm" --tile 0 -o "$folder/least.pgm"

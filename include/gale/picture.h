@@ -52,8 +52,11 @@ typedef struct gale_picture_read_options {
     bool keep_orientation; /* as stored: EXIF's orientation is neither applied nor reset */
     const char *layer; /* of an EXR: a part, a layer such as "diffuse", PART.LAYER, or one channel; NULL: the colours
                           that viewers show first; of a TIFF: the number of a page, from "1" */
+    bool tolerant; /* a truncated JPEG is grey where it ends, and samples that are infinite or no numbers are 0, with a
+                      line in the log, instead of an error or of trouble later */
 } gale_picture_read_options;
-/* The format is found from the first bytes.  options may be NULL.  A truncated file is GALE_FORMAT. */
+/* The format is found from the first bytes.  options may be NULL.  A truncated file is GALE_FORMAT, but for `tolerant`.
+ */
 GALE_API gale_status gale_picture_read(const char *path, const gale_picture_read_options *options, gale_picture **out);
 GALE_API gale_status gale_picture_from_memory(
     const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out);

@@ -3,6 +3,8 @@
 #include "cli/convert_int8.h"
 #include "cli/data_picture.h"
 #include "onnx/edit.h"
+#include "onnx/int8.h"
+#include "onnx/net.h"
 #include <string.h>
 
 static const gale__arg args[] = {
@@ -18,8 +20,8 @@ static const gale__arg args[] = {
         "give an open extent a number; INPUT:AXIS=N for one without a name", .many = true},
     {"free", 0, GALE__ARG_TEXT, "INPUT[:AXIS]", NULL, NULL, "open the extents of an input, or one of them",
         .many = true},
-    {"opset", 0, GALE__ARG_CHOICE, NULL, NULL, "27|newest",
-        "bring an older model up: operators in their newest form, functions inlined"},
+    {"opset", 0, GALE__ARG_TEXT, "N|newest", NULL, NULL,
+        "bring an older model up to opset N, 13 to 27, or to the newest: operators in its form, functions inlined"},
     {"fold", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
         "compute what depends on constants alone, join what is equal, drop what nothing reads"},
     {"precision", 0, GALE__ARG_CHOICE, NULL, NULL, "fp16|bf16|int8",
@@ -56,13 +58,24 @@ static gale_status fold(gale__onnx *file, gale__pb_model *model)
     return status;
 }
 
+/* To the opset that was asked for; for 8 bit to the least that has a scale for each channel. */
+static gale_status bring_up(const gale__args *a, gale__onnx *file, gale__pb_model *model)
+{
+    const char *opset = gale__args_text(a, "opset"), *precision = gale__args_text(a, "precision");
+    int64_t wanted = GALE__OPSET_NEWEST;
+    if (opset && strcmp(opset, "newest")) gale__text_to_i64(opset, &wanted);
+    if (opset) return gale__edit_opset(file, model, (int)wanted, (int)wanted);
+    if (!precision || strcmp(precision, "int8") || gale__edit_opset_of(model) >= GALE__INT8_OPSET) return GALE_OK;
+    return gale__edit_opset(file, model, GALE__INT8_OPSET, GALE__OPSET_NEWEST);
+}
+
 static gale_status edit(const gale__args *a, gale__onnx *file, gale__pb_model *model)
 {
     const char *text;
     if ((text = gale__args_text(a, "extract"))) GALE_TRY(gale__edit_extract(file, model, text));
     for (size_t i = 0; (text = gale__args_item(a, "free", i)); i++) GALE_TRY(gale__edit_free(file, model, text));
     for (size_t i = 0; (text = gale__args_item(a, "pin", i)); i++) GALE_TRY(pin(file, model, text));
-    if (gale__args_given(a, "opset")) GALE_TRY(gale__edit_opset(file, model));
+    GALE_TRY(bring_up(a, file, model));
     if (gale__args_flag(a, "fold")) GALE_TRY(fold(file, model));
     if ((text = gale__args_text(a, "precision")) && !strcmp(text, "int8")) GALE_TRY(gale__convert_int8(a, file, model));
     else if (text) GALE_TRY(gale__edit_precision(file, model, !strcmp(text, "fp16") ? GALE_F16 : GALE_BF16));
@@ -100,6 +113,11 @@ static int run(const gale__args *a)
 {
     const char *output = gale__args_text(a, "output");
     bool c = !strcmp(gale__args_text(a, "emit"), "c");
+    const char *opset = gale__args_text(a, "opset");
+    int64_t number = 0;
+    bool fits = opset && gale__text_to_i64(opset, &number) && number >= 13 && number <= GALE__OPSET_NEWEST;
+    if (opset && !fits && strcmp(opset, "newest"))
+        return gale__usage("convert", "--opset: '%s' is neither 13 to %d nor newest", opset, GALE__OPSET_NEWEST);
     if (!output) return gale__usage("convert", "where to? --output FILE is missing");
     if (c && gale__args_given(a, "external"))
         return gale__usage("convert", "a C file holds everything: --external does not go with --emit c");
@@ -119,7 +137,9 @@ const gale__command gale__command_convert = {
              "Half precision: operators that take it compute in it, others stay in single precision, with Cast nodes "
              "between. Numbers beyond the "
              "largest of the type become the largest.\n\n"
-             "8 bit: weights of MatMul, Gemm and Conv become int8 with a scale for each channel. With samples "
+             "8 bit: weights of MatMul, Gemm and Conv become int8 with a scale for each channel, for which models of "
+             "an opset "
+             "before 13 are brought up to the least opset that can express them. With samples "
              "(--calibrate), what these operators read is held to uint8 in the range it had "
              "there, evened out by channel where that loses less, and what the outputs lost is printed. Nodes named by "
              "--leave stay in single precision.\n\n"
@@ -132,7 +152,7 @@ const gale__command gale__command_convert = {
                 "  gale convert model.onnx -o open.onnx --free input:0\n"
                 "  gale convert model.onnx -o part.onnx --extract x,y:z\n"
                 "  gale convert model.onnx -o half.onnx --precision fp16\n"
-                "  gale convert model.onnx -o small.onnx --opset newest --fold --precision int8 --calibrate a.npy "
+                "  gale convert model.onnx -o small.onnx --fold --precision int8 --calibrate a.npy "
                 "--calibrate b.npy\n"
                 "  gale convert model.onnx -o model.c --emit c",
 };

@@ -58,6 +58,10 @@ static const gale__arg args[] = {
     {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL,
         "a control of the network, 0..1; `gale models info NAME` lists them", NULL, false, true},
     {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave pictures that are there already"},
+    {"tolerant", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "take damaged pictures as far as they go: a truncated JPEG is grey where it ends, and samples that are "
+        "infinite "
+        "or no numbers are 0"},
     {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
     {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL,
         "write a page (HTML) with the first picture before and after and a table of all", .writes = true},
@@ -351,8 +355,11 @@ static gale_status make_tasks(job *j, gale__file_task *tasks)
 
 static gale_status run_files(job *j)
 {
-    gale__file_job files = {
-        .work = upscale_one, .done = finish_file, .user = j, .read.layer = gale__args_text(j->a, "layer")};
+    gale__file_job files = {.work = upscale_one,
+        .done = finish_file,
+        .user = j,
+        .read.layer = gale__args_text(j->a, "layer"),
+        .read.tolerant = gale__args_flag(j->a, "tolerant")};
     files.write = write_options(j->a);
     GALE_TRY(list_inputs(j));
     gale__file_task *tasks = gale__calloc(j->inputs.count + 1, sizeof *tasks);

@@ -325,7 +325,8 @@ static gale_status check(const work *w, double before, const state *s)
 {
     double after = spread(s);
     if (isinf(after) && isinf(before))
-        return gale__fail(GALE_NOT_FINITE, "the picture itself has values that are infinite or no numbers");
+        return gale__fail(GALE_NOT_FINITE,
+            "the picture itself has values that are infinite or no numbers (--tolerant takes them for 0)");
     if (isinf(after)) return gale__fail(GALE_NOT_FINITE, "%s gives values that are no numbers", w->n->manifest->name);
     if (!w->o->no_check && before > 0.05 && after < 0.005)
         return gale__fail(GALE_NOT_FINITE,

@@ -1,6 +1,6 @@
 /* JPEG through libjpeg-turbo, with its exact DCT and smooth upsampling, as most programs decode.  Its errors jump to
  * the outermost function, whose struct holds whatever must be freed.  A file that ends before its last pixel is an
- * error; one that only lacks the end marker is not. */
+ * error; one that only lacks the end marker is not. Who is tolerant gets grey for what is missing. */
 #include "media/formats.h"
 #include <math.h>
 #include <setjmp.h>
@@ -20,7 +20,8 @@ typedef struct jpeg {
     struct jpeg_progress_mgr progress;
     jmp_buf back;
     gale_status status;
-    bool ended; /* the source has run dry */
+    bool ended;          /* the source has run dry */
+    bool tolerant, said; /* of that; it was said */
     gale_picture *picture;
     uint8_t *row; /* of CMYK */
     gale__str *out;
@@ -42,6 +43,13 @@ static void on_error(j_common_ptr c)
                                                     : gale__fail(GALE_FORMAT, "JPEG: %s", text));
 }
 
+/* The decoder leaves the blocks that are missing in the middle of the range. */
+static void say_truncated(jpeg *j)
+{
+    if (!j->said) gale__log(GALE__WARN, "JPEG: the file is truncated: what is missing is grey");
+    j->said = true;
+}
+
 static void on_message(j_common_ptr c, int level)
 {
     char text[JMSG_LENGTH_MAX];
@@ -49,8 +57,9 @@ static void on_message(j_common_ptr c, int level)
     if (level >= 0) return;
     c->err->num_warnings++;
     c->err->format_message(c, text);
-    if (j->ended) leave(j, gale__fail(GALE_FORMAT, "JPEG: the file is truncated: %s", text));
-    if (c->err->num_warnings == 1) gale__log(GALE__WARN, "JPEG: %s", text);
+    if (j->ended && !j->tolerant) leave(j, gale__fail(GALE_FORMAT, "JPEG: the file is truncated: %s", text));
+    if (j->ended) say_truncated(j);
+    else if (c->err->num_warnings == 1) gale__log(GALE__WARN, "JPEG: %s", text);
 }
 
 static void no_source(j_decompress_ptr d) { (void)d; }
@@ -60,7 +69,8 @@ static boolean more_source(j_decompress_ptr d)
 {
     static const JOCTET end[2] = {0xff, JPEG_EOI};
     jpeg *j = (jpeg *)d->err;
-    if (j->ended) leave(j, gale__fail(GALE_FORMAT, "JPEG: the file is truncated"));
+    if (j->ended && !j->tolerant) leave(j, gale__fail(GALE_FORMAT, "JPEG: the file is truncated"));
+    if (j->ended) say_truncated(j);
     j->ended = true;
     d->src->next_input_byte = end;
     d->src->bytes_in_buffer = 2;
@@ -70,8 +80,10 @@ static boolean more_source(j_decompress_ptr d)
 static void skip_source(j_decompress_ptr d, long n)
 {
     if (n <= 0) return;
-    if ((size_t)n > d->src->bytes_in_buffer)
-        leave((jpeg *)d->err, gale__fail(GALE_FORMAT, "JPEG: the file is truncated"));
+    jpeg *j = (jpeg *)d->err;
+    if ((size_t)n > d->src->bytes_in_buffer && !j->tolerant)
+        leave(j, gale__fail(GALE_FORMAT, "JPEG: the file is truncated"));
+    if ((size_t)n > d->src->bytes_in_buffer) n = (long)d->src->bytes_in_buffer;
     d->src->next_input_byte += n;
     d->src->bytes_in_buffer -= (size_t)n;
 }
@@ -199,6 +211,7 @@ gale_status gale__read_jpeg(gale__picture_source *in, gale_picture **out)
     j->d.err = jpeg_std_error(&j->errors);
     j->errors.error_exit = on_error;
     j->errors.emit_message = on_message;
+    j->tolerant = in->tolerant;
     if (!setjmp(j->back)) read_picture(j, in);
     jpeg_destroy_decompress(&j->d);
     gale_status status = j->status;

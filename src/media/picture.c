@@ -3,6 +3,7 @@
 #include "media/picture.h"
 #include "base/file.h"
 #include "base/num.h"
+#include <math.h>
 #include <string.h>
 
 #define MAX_PIXELS (UINT64_C(1) << 29)
@@ -128,6 +129,24 @@ bool gale__icc_fits(const gale_picture *p)
     return p->icc.size >= 128 && !memcmp((const char *)p->icc.data + 16, p->channels < 3 ? "GRAY" : "RGB ", 4);
 }
 
+/* Samples that are infinite or no numbers become 0. */
+static void clear_strange(gale_picture *p)
+{
+    size_t n = (size_t)p->width * (size_t)p->height * (size_t)p->channels, found = 0;
+    if (!gale__type_is_float(p->type)) return;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t *half = (uint16_t *)p->data + i;
+        float *whole = (float *)p->data + i;
+        bool strange = p->type == GALE_F16 ? (*half & 0x7c00) == 0x7c00 : !isfinite(*whole);
+        if (strange && p->type == GALE_F16) *half = 0;
+        else if (strange) *whole = 0;
+        found += strange;
+    }
+    if (found)
+        gale__log(GALE__WARN, "%zu sample%s infinite or no number%s, and taken for 0", found,
+            found == 1 ? " is" : "s are", found == 1 ? "" : "s");
+}
+
 /* What follows from notes: the way up, and a resolution. */
 static gale_status finish_reading(const gale__picture_source *in, bool keep_orientation, gale_picture **p)
 {
@@ -184,7 +203,8 @@ gale_status gale_picture_from_memory(
         .size = size,
         .max_pixels = o->max_pixels ? o->max_pixels : MAX_PIXELS,
         .max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES,
-        .layer = o->layer};
+        .layer = o->layer,
+        .tolerant = o->tolerant};
     gale_picture *p = NULL;
     if (!size) return gale__fail(GALE_FORMAT, "it is empty");
     const gale__format *f = gale__format_of_bytes(data, size);
@@ -195,6 +215,7 @@ gale_status gale_picture_from_memory(
     gale_status status = f->read(&in, &p);
     if (status == GALE_OK) {
         p->format = f->about.name;
+        if (o->tolerant) clear_strange(p);
         status = finish_reading(&in, o->keep_orientation, &p);
     }
     if (status == GALE_OK) *out = p;

@@ -13,6 +13,7 @@ typedef struct gale__picture_source {
     size_t size;
     uint64_t max_pixels, max_bytes;
     const char *layer; /* asked for; NULL: the usual one */
+    bool tolerant;     /* of what is missing in the file */
     int orientation;   /* 1..8, found by the reader outside EXIF; 0: not said */
 } gale__picture_source;
 

@@ -24,8 +24,11 @@ gale_status gale__adapt(gale__net *net, gale__net_node *node, bool *done)
 {
     *done = false;
     if (!standard(node)) return GALE_OK;
+    bool ml = node->domain && !strcmp(node->domain, "ai.onnx.ml");
+    int most = net->opset && !ml ? net->opset : GALE__EVERY;
     if (node->opset < 7) gale__net_drop_attr(node, "consumed_inputs"); /* said where memory could be used again */
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !*done; i++) {
+        if (steps[i].before > most && steps[i].before != GALE__EVERY) continue;
         if (node->opset >= steps[i].before || steps[i].op[0] != node->op[0] || strcmp(steps[i].op, node->op)) continue;
         GALE_TRY(steps[i].run(net, node, done));
     }

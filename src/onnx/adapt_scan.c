@@ -72,7 +72,7 @@ ADAPT(scan_batch)
     gale_attr *attrs = gale__arena_alloc(net->arena, 2 * sizeof *attrs);
     void *bodies = gale__arena_copy(net->arena, node->bodies, sizeof *node->bodies);
     if (!item || !attrs || !bodies) return GALE_NO_MEMORY;
-    *item = (gale__net){.arena = net->arena, .file = net->file, .outer = net, .plain = net->plain};
+    *item = (gale__net){.arena = net->arena, .file = net->file, .outer = net, .plain = net->plain, .opset = net->opset};
     gale__net_node inner = *node;
     inner.attrs = attrs, inner.n_attrs = 1, inner.bodies = bodies;
     inner.n_in = node->n_in - 1;

@@ -16,8 +16,11 @@ gale_status gale__edit_extract(gale__onnx *file, gale__pb_model *model, const ch
  * they are. */
 gale_status gale__edit_precision(gale__onnx *file, gale__pb_model *model, gale_type type);
 
-/* Every node in the form of the newest opset (GALE__OPSET_NEWEST), functions inlined (export.c). */
-gale_status gale__edit_opset(gale__onnx *file, gale__pb_model *model);
+/* Every node in the form of the least opset from `least` to `most` that can express it, functions inlined (export.c).
+ * Both are 13 to GALE__OPSET_NEWEST.  GALE_UNSUPPORTED where a node needs more than `most`. */
+gale_status gale__edit_opset(gale__onnx *file, gale__pb_model *model, int least, int most);
+/* The opset of ai.onnx that the model is of; 1 where it says none. */
+int64_t gale__edit_opset_of(const gale__pb_model *model);
 /* Computes what depends on constants alone, and Shape and Size of values whose extents follow from inputs that are
  * wholly fixed; then tidies.  Results that are much larger than what they are computed from stay nodes.  cpu: a device
  * to compute on. */
@@ -50,6 +53,9 @@ static inline int gale__edit_type_of(const gale__names *types, const gale__pb_te
     int32_t type = name->size ? gale__names_find(types, name->at, name->size) : 0;
     return type < 0 ? 0 : type;
 }
+/* Which nodes, all in order, carry sums of integer products on their way to their last scaling, or make the scales:
+ * false is left as it is. */
+gale_status gale__edit_find_sums(const gale__pb_graph *graph, const gale__names *types, bool *keeps);
 /* Calls for each name that the bodies of a node use, also for those they make themselves. */
 typedef gale_status gale__edit_visit(void *user, const gale__pb_text *name);
 gale_status gale__edit_body_names(const gale__pb_node *node, gale__edit_visit *visit, void *user);

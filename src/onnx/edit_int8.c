@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { F32 = 1, U8 = 2, I8 = 3, OPSET_LEAST = 13 };
+enum { F32 = 1, U8 = 2, I8 = 3 };
 
 /* How far rounding the weights moves the mean of each result of a product. */
 typedef struct shift {
@@ -552,9 +552,9 @@ gale_status gale__edit_int8(gale__onnx *file, gale__pb_model *model, gale__int8 
     if (!c.g) return gale__fail(GALE_INVALID, "the model has no graph");
     for (size_t i = 0; i < model->opset_import.n; i++)
         if (gale__pb_is_core(&model->opset_import.at[i].domain)) opset = model->opset_import.at[i].version;
-    if (opset < OPSET_LEAST)
+    if (opset < GALE__INT8_OPSET)
         return gale__fail(GALE_UNSUPPORTED,
-            "opset %lld has no scales for each channel: bring the model up first (--opset newest)", (long long)opset);
+            "opset %lld has no scales for each channel: bring the model up first (--opset 13)", (long long)opset);
     GALE_TRY(check_left(&c));
     gale__edit_drop_formal_inputs(model);
     gale_status status = gale__edit_hoist_constants(file, c.g);

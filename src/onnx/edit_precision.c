@@ -21,6 +21,7 @@ typedef struct change {
     gale_type type;
     int64_t opset;
     gale__names types, index;
+    bool *keeps;   /* of each node: it stays as it is, since it carries sums of integers */
     value *values; /* those of f32 */
     size_t n_values, capacity;
     gale__pb_node *nodes;
@@ -43,7 +44,7 @@ static bool takes_half(const change *c, const gale__pb_node *n)
 {
     bool any = false;
     size_t results = 0;
-    if (!n->op_type.size || !gale__pb_is_core(&n->domain)) return false;
+    if (!n->op_type.size || !gale__pb_is_core(&n->domain) || c->keeps[n - c->g->node.at]) return false;
     for (size_t i = 0; i < n->attribute.n; i++)
         if (n->attribute.at[i].g || n->attribute.at[i].graphs.n) return false;
     for (size_t i = 0; i < n->input.n; i++) {
@@ -259,6 +260,8 @@ static gale_status rename_infos(change *c)
 static gale_status rewrite(change *c)
 {
     GALE_TRY(gale__edit_types(c->g, &c->types));
+    if (!(c->keeps = gale__calloc(c->g->node.n + 1, sizeof *c->keeps))) return GALE_NO_MEMORY;
+    GALE_TRY(gale__edit_find_sums(c->g, &c->types, c->keeps));
     GALE_TRY(add_values(c));
     GALE_TRY(decide(c));
     GALE_TRY(name_halves(c));
@@ -290,6 +293,7 @@ gale_status gale__edit_precision(gale__onnx *file, gale__pb_model *model, gale_t
     if (status == GALE_OK) status = rewrite(&c);
     gale__names_finish(&c.types);
     gale__names_finish(&c.index);
+    gale__free(c.keeps);
     gale__free(c.values);
     gale__free(c.nodes);
     return status;

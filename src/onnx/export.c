@@ -7,7 +7,7 @@
 #include "onnx/schema.h"
 #include <string.h>
 
-enum { IR_NEWEST = 13, ML_NEWEST = 5, DOMAINS = 16 };
+enum { IR_NEWEST = 13, OPSET_LEAST = 13, ML_NEWEST = 5, DOMAINS = 16 };
 
 typedef struct export
 {
@@ -390,12 +390,18 @@ static gale_status write_graph(scope *s, gale__pb_graph *to)
     return status;
 }
 
+/* The version of the file format that came with the opset; 4 and later know weights that are no inputs. */
+static int64_t ir_of(int opset)
+{
+    return opset < 15 ? 7 : opset < 19 ? 8 : opset < 21 ? 9 : opset < 23 ? 10 : opset < 24 ? 11 : IR_NEWEST;
+}
+
 static gale_status write_model(export *x, const gale__net *net, gale__pb_model *model)
 {
     scope main = {.x = x, .net = net};
     gale__pb_graph *g = gale__arena_alloc(x->arena, sizeof *g);
     if (!g) return GALE_NO_MEMORY;
-    x->domains[x->n_domains++] = (gale__pb_opset){.domain = {"", 0}, .version = GALE__OPSET_NEWEST};
+    x->domains[x->n_domains++] = (gale__pb_opset){.domain = {"", 0}, .version = net->opset};
     GALE_TRY(write_graph(&main, g));
     if (!model->functions.n)
         g->value_info.at = model->graph->value_info.at, g->value_info.n = model->graph->value_info.n;
@@ -410,20 +416,72 @@ static gale_status write_model(export *x, const gale__net *net, gale__pb_model *
     model->opset_import.n = x->n_domains;
     model->functions.n = 0;
     model->graph = g;
-    if (model->ir_version < IR_NEWEST) model->ir_version = IR_NEWEST;
+    if (model->ir_version < ir_of(net->opset)) model->ir_version = ir_of(net->opset);
     return GALE_OK;
 }
 
-gale_status gale__edit_opset(gale__onnx *file, gale__pb_model *model)
+/* The first opset that has the node in this form.  Those that we make are in the newest, which for most operators is an
+ * old one. */
+static int needs_opset(const gale__net_node *n)
+{
+    bool core = !n->domain || !*n->domain || !strcmp(n->domain, "ai.onnx"), sum = !strcmp(n->op, "ReduceSum");
+    if (!core) return 1;
+    if (n->from) return n->opset;
+    if (!strcmp(n->op, "CastLike")) return 15;
+    return !strncmp(n->op, "Reduce", 6) && !sum && n->n_in > 1 ? 18 : OPSET_LEAST;
+}
+
+/* The node that needs the newest opset, if that is more than *opset. */
+static void find_need(const gale__net *net, int *opset, const gale__net_node **out)
+{
+    for (int i = 0; i < net->n_nodes; i++) {
+        const gale__net_node *n = &net->nodes[i];
+        if (needs_opset(n) > *opset) *opset = needs_opset(n), *out = n;
+        for (int b = 0; b < n->n_bodies; b++) find_need(n->bodies[b].net, opset, out);
+    }
+}
+
+/* With the least opset that it can be written in; nodes that are made on the way may need more than was tried. */
+static gale_status import_least(gale__onnx *file, int least, int most, gale__net **out)
+{
+    for (int opset = least;;) {
+        gale__net *net = NULL;
+        const gale__net_node *why = NULL;
+        int need = opset;
+        GALE_TRY(gale__net_import_plain(file, opset, &net));
+        find_need(net, &need, &why);
+        if (!why) return *out = net, GALE_OK;
+        gale_status status = GALE_OK;
+        if (need > most)
+            status = gale__fail(GALE_UNSUPPORTED,
+                "%s needs opset %d, and %d was asked for: models are brought up, not down", why->where, need, most);
+        gale__net_destroy(&net);
+        if (status != GALE_OK) return status;
+        opset = need;
+    }
+}
+
+gale_status gale__edit_opset(gale__onnx *file, gale__pb_model *model, int least, int most)
 {
     export x = {.arena = gale__onnx_arena(file)};
     gale__net *net = NULL;
     if (!model->graph) return gale__fail(GALE_INVALID, "the model has no graph");
+    if (least < OPSET_LEAST || least > most || most > GALE__OPSET_NEWEST)
+        return gale__fail(
+            GALE_INVALID, "models are written in opset %d to %d, not %d", OPSET_LEAST, GALE__OPSET_NEWEST, least);
     gale__edit_drop_formal_inputs(model);
-    GALE_TRY(gale__net_import_plain(file, &net));
+    GALE_TRY(import_least(file, least, most, &net));
     gale_status status = write_model(&x, net, model);
     gale__names_finish(&x.used);
     gale__names_finish(&x.nodes);
     gale__net_destroy(&net);
     return status;
+}
+
+int64_t gale__edit_opset_of(const gale__pb_model *model)
+{
+    int64_t opset = 1;
+    for (size_t i = 0; i < model->opset_import.n; i++)
+        if (gale__pb_is_core(&model->opset_import.at[i].domain)) opset = model->opset_import.at[i].version;
+    return opset;
 }

@@ -121,7 +121,8 @@ static gale_status import_body(gale__scope *s, const gale__pb_graph *g, const ch
 {
     gale__net *net = gale__arena_alloc(s->net->arena, sizeof *net);
     if (!net) return GALE_NO_MEMORY;
-    *net = (gale__net){.arena = s->net->arena, .file = s->net->file, .outer = s->net, .plain = s->net->plain};
+    *net = (gale__net){
+        .arena = s->net->arena, .file = s->net->file, .outer = s->net, .plain = s->net->plain, .opset = s->net->opset};
     gale__scope inner = {.parent = s,
         .net = net,
         .model = s->model,
@@ -411,7 +412,7 @@ static gale_status import_graph(gale__scope *s, const gale__pb_graph *g)
     return GALE_OK;
 }
 
-static gale_status import(gale__onnx *file, bool plain, gale__net **out)
+static gale_status import(gale__onnx *file, bool plain, int opset, gale__net **out)
 {
     const gale__pb_model *model = gale__onnx_root(file);
     gale__arena *arena = gale__onnx_arena(file);
@@ -419,7 +420,7 @@ static gale_status import(gale__onnx *file, bool plain, gale__net **out)
         return gale__fail(GALE_FORMAT, "%s has no graph: it is not an ONNX model", gale__onnx_path(file));
     gale__net *net = gale__arena_alloc(arena, sizeof *net);
     if (!net) return GALE_NO_MEMORY;
-    *net = (gale__net){.arena = arena, .file = file, .plain = plain};
+    *net = (gale__net){.arena = arena, .file = file, .plain = plain, .opset = opset};
     gale__onnx_hold(file);
     size_t inlined = 0;
     gale__scope scope = {.net = net,
@@ -438,5 +439,8 @@ static gale_status import(gale__onnx *file, bool plain, gale__net **out)
     return GALE_OK;
 }
 
-gale_status gale__net_import(gale__onnx *file, gale__net **out) { return import(file, false, out); }
-gale_status gale__net_import_plain(gale__onnx *file, gale__net **out) { return import(file, true, out); }
+gale_status gale__net_import(gale__onnx *file, gale__net **out) { return import(file, false, 0, out); }
+gale_status gale__net_import_plain(gale__onnx *file, int opset, gale__net **out)
+{
+    return import(file, true, opset, out);
+}

@@ -4,6 +4,8 @@
 #define GALE_ONNX_INT8_H
 #include "onnx/names.h"
 
+#define GALE__INT8_OPSET 13 /* the first that has a scale for each channel */
+
 typedef struct gale__channel {
     float low, high;
     double sum, squares;

@@ -59,6 +59,7 @@ struct gale__net {
     const gale__pb_graph
         *from;  /* what it was in the file; its initialisers are the first values.  NULL: a body of our own */
     bool plain; /* not expanded: for writing it again (export.c), not for running */
+    int opset;  /* plain: whose forms nodes are brought to; 0: the newest's */
     gale__net_value *values;
     int n_values;
     size_t values_capacity;
@@ -109,8 +110,8 @@ gale_status gale__expand(gale__net *net, gale__net_node *node, bool *done);
 
 /* import.c: the main graph of an opened model.  The net lives in the arena of `file`, which it holds. */
 gale_status gale__net_import(gale__onnx *file, gale__net **out);
-gale_status gale__net_import_plain(
-    gale__onnx *file, gale__net **out);  /* without expansions: operators of the newest opset alone */
+gale_status gale__net_import_plain(gale__onnx *file, int opset,
+    gale__net **out); /* without expansions: operators in the forms of `opset` (0: the newest) alone */
 void gale__net_destroy(gale__net **net); /* constants and bodies too */
 void gale__net_finish(gale__net *net);   /* of a body that no node holds */
 #endif
