@@ -41,6 +41,15 @@ static gale_value norm(og *t, gale_value x, int64_t n)
     return og_op(t, "LayerNormalization", in, 3, NULL, 0);
 }
 
+static bool run(og *t, const gale_program_options *options, gale_tensor **y)
+{
+    gale_program *p = NULL;
+    bool ok = CHECK_OK(gale_program_create(t->graph, device, options, &p)) &&
+              CHECK_OK(gale_program_run(p, t->inputs, y, true));
+    gale_program_destroy(&p);
+    return ok;
+}
+
 /* --- What becomes narrow. --- */
 
 /* The type of the first result of the last region of that name; and whether every sum is of f32. */
@@ -140,6 +149,11 @@ TEST(integers_are_left_alone)
     expect_type(&t, "Cast", GALE_F32);
     expect_type(&t, "Mul", GALE_F32);
     expect_type(&t, "ArgMax", GALE_I64);
+    gale_tensor *y_out[2] = {0};
+    if (CHECK_OK(og_tensors(&t, NULL)) && run(&t, &f16, y_out))
+        for (size_t i = 0; i < gale_tensor_size_bytes(y_out[0]) / sizeof(float); i++)
+            CHECK(isfinite(((const float *)gale_tensor_data(y_out[0]))[i]));
+    gale_tensor_destroy(&y_out[0]), gale_tensor_destroy(&y_out[1]);
     og_end(&t);
 }
 
@@ -194,15 +208,6 @@ static void scunet_block(og *t, int64_t e, int64_t w, int64_t p, int64_t h)
     gale_value all = og_op(t, "Concat", joined, 2, (gale_attr[]){GALE_INT("axis", 1)}, 1);
     all = og_conv(t, all, WEIGHT(t, 0.1f, 2 * e, 2 * e, 1, 1), WEIGHT(t, 0.1f, 2 * e), 1, 1, 0);
     og_output(t, op(t, "Add", all, x));
-}
-
-static bool run(og *t, const gale_program_options *options, gale_tensor **y)
-{
-    gale_program *p = NULL;
-    bool ok = CHECK_OK(gale_program_create(t->graph, device, options, &p)) &&
-              CHECK_OK(gale_program_run(p, t->inputs, y, true));
-    gale_program_destroy(&p);
-    return ok;
 }
 
 static double distance(gale_tensor *a, gale_tensor *b)
@@ -314,6 +319,38 @@ TEST(contractions_run_on_matrix_units)
     og_end(&t);
 }
 
+static bool run_faulty(uint64_t n)
+{
+    og t;
+    gale_program *p = NULL;
+    gale_tensor *y = NULL;
+    og_begin(&t);
+    encoder_layer(&t, 1, 6, 2, 8);
+    CHECK_OK(t.status);
+    CHECK_OK(og_tensors(&t, NULL));
+    gale__alloc_fail_at(n);
+    gale_status status = gale_program_create(t.graph, device, &f16, &p);
+    if (status == GALE_OK) status = gale_program_run(p, t.inputs, &y, true);
+    bool over = gale__alloc_count() < n;
+    gale__alloc_fail_at(0);
+    CHECK(status == GALE_OK || (!over && status == GALE_NO_MEMORY));
+    gale_tensor_destroy(&y);
+    gale_program_destroy(&p);
+    og_end(&t);
+    return over;
+}
+
+TEST(every_allocation_may_fail)
+{
+    run_faulty(1 << 30); /* pools and tables that stay */
+    gale_memory_trim(device);
+    int64_t live = gale__alloc_live();
+    for (uint64_t n = 1; n < 20000; n++)
+        if (run_faulty(n)) break;
+    gale_memory_trim(device);
+    CHECK_EQ(gale__alloc_live(), live);
+}
+
 int main(int argc, char **argv)
 {
     gale_device_options options = GALE_DEVICE_OPTIONS;
@@ -328,6 +365,7 @@ int main(int argc, char **argv)
         ROW(results_are_near),
         ROW(gradients_are_the_same),
         ROW(contractions_run_on_matrix_units),
+        ROW(every_allocation_may_fail),
     };
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
     gale_device_close(&device);
