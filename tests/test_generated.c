@@ -7,6 +7,7 @@
 #include "device/cuda/nvrtc.h"
 #include "device/null/null.h"
 #include "device/registry.h"
+#include "nvidia_caps.h"
 #include "program_graphs.h"
 
 typedef struct kernel_text {
@@ -41,33 +42,6 @@ static void keep(void *user, const char *text, size_t size)
         k->head_hash = gale__hash(text, k->head, 4);
     }
 }
-
-static const gale_device_caps nvidia = {
-    .memory_bytes = (uint64_t)128 << 30,
-    .memory_free_bytes = (uint64_t)128 << 30,
-    .alloc_max_bytes = (uint64_t)128 << 30,
-    .compute_units = 132,
-    .clock_mhz = 1980,
-    .subgroup = 32,
-    .group_max = 1024,
-    .groups_max = {INT32_MAX, 65535, 65535},
-    .shared_bytes = 48 << 10,
-    .shared_most_bytes = 227 << 10,
-    .arch = 90,
-    .n_matrix = 2,
-    .matrix = {{16, 16, 16, GALE_F16, GALE_F32}, {16, 16, 16, GALE_BF16, GALE_F32}},
-    .f16 = true,
-    .bf16 = true,
-    .f64 = true,
-    .i64 = true,
-    .subgroup_ops = true,
-    .memory_model = true,
-    .capture = true,
-    .storage8 = true,
-    .storage16 = true,
-    .own_math = true,
-    .exact_division = true,
-};
 
 static gale_device *open_nvidia(void)
 {

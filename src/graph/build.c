@@ -177,10 +177,18 @@ static bool is_constant(const gale__g *g, gale__node n)
     return p->op == GALE__P_CONST && (p->splat || p->data);
 }
 
+/* Matrices of halves stay halves, since it is halves that matrix units multiply. */
+static bool widens_matrix(const gale__g *g, const gale__pnode *p)
+{
+    if (p->op != GALE__CAST || p->type != GALE_F32 || p->rank < 2) return false;
+    const gale__pnode *from = &g->nodes[p->in[0]];
+    return (from->type == GALE_F16 || from->type == GALE_BF16) && !from->splat && gale__count(p->rank, p->dims) >= 256;
+}
+
 static bool foldable(const gale__g *g, const gale__pnode *p)
 {
     if (!p->n_in || p->op == GALE__P_EXPAND || p->op >= GALE__P_LOOP || p->op == GALE__P_INPUT) return false;
-    if (gale__count(p->rank, p->dims) > g->fold_max) return false;
+    if (gale__count(p->rank, p->dims) > g->fold_max || widens_matrix(g, p)) return false;
     for (int i = 0; i < p->n_in; i++)
         if (!is_constant(g, p->in[i]) || gale__g_elements(g, p->in[i]) > g->fold_max) return false;
     return true;

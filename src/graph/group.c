@@ -204,15 +204,29 @@ static bool narrows(const gale__g *g, const gale__pnode *p)
     return from == GALE_F32 || from == GALE_F64;
 }
 
+/* A contraction lies below, with nothing but element-wise work and views between. */
+static bool over_contraction(const grouper *s, gale__node n, int *budget)
+{
+    const gale__pnode *p = gale__g_at(s->g, n);
+    if (p->op == GALE__P_REDUCE) return gale__is_contraction(s->g, n);
+    if (in_memory(p) || s->f->root[n] || --*budget < 0) return false;
+    if (p->op >= GALE__SCALAR_COUNT && !gale__prim_is_view(p->op)) return false;
+    for (int i = 0; i < p->n_in; i++)
+        if (over_contraction(s, p->in[i], budget)) return true;
+    return false;
+}
+
 /* Read by several kernels, or again and again by one, a narrow value is stored; one kernel takes it from memory as it
- * lies there. */
+ * lies there.  Between a contraction and a kernel that reduces, it is what lies in memory. */
 static bool stored_narrow(const grouper *s, gale__node n, bool multi)
 {
     const gale__pnode *p = gale__g_at(s->g, n);
     gale__node x = p->in[0];
     if (blows_up(s->g, n)) return false;
     if (multi) return true;
-    if (!(s->zone[n] & (ZONE | WINDOWED))) return false;
+    int32_t job = s->f->group[n];
+    int budget = 32;
+    if (!(s->zone[n] & (ZONE | WINDOWED))) return job >= 0 && s->job[job] && over_contraction(s, n, &budget);
     while (gale__prim_is_view(gale__g_at(s->g, x)->op)) x = gale__g_at(s->g, x)->in[0];
     return p->invariant || !in_memory(gale__g_at(s->g, x));
 }

@@ -504,6 +504,7 @@ gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[G
     }
     for (int i = 0; i < graph->n_outputs; i++) {
         out[i] = gale__narrowing_declared(&l.narrowing, graph->outputs[i], l.nodes[graph->outputs[i]]);
+        GALE_TRY(g->status);
         if (out[i] == GALE__NIL) return no_result(graph, i);
     }
     return g->status;

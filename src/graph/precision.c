@@ -80,25 +80,18 @@ static bool is_data(const gale__op *op, int input)
 /* Sums that a bias of this size brings back to the usual size lose most of their digits. */
 #define BIAS_MOST 64
 
-static bool bias_suits(const gale__narrowing *s, gale__node x)
+static bool bias_suits(gale_type type, const float *x, size_t n)
 {
-    const gale__pnode *p;
-    void *copy = NULL;
-    const void *data = NULL;
-    bool ok = true;
-    if (gale__g_known(s->g, x, &p) != GALE_OK || gale__g_read(p, &copy, &data) != GALE_OK) return true;
-    int64_t n = p->splat ? 1 : gale__g_elements(s->g, x);
-    for (int64_t i = 0; i < n && ok; i++)
-        ok = fabs(gale__load_f64((gale_type)p->type, (const float *)data + i)) <= BIAS_MOST;
-    gale__free(copy);
-    return ok;
+    (void)type;
+    for (size_t i = 0; i < n; i++)
+        if (fabsf(x[i]) > BIAS_MOST) return false;
+    return true;
 }
 
 static gale_status convert_inputs(gale_graph *g, const gale__op_node *n)
 {
     for (int i = 0; i < n->n_body; i++) GALE_TRY(convert_inputs(g, &n->body[i]));
-    int class_ = n->op ? class_of(n->op) : KEEP;
-    if (class_ != CONTRACTION && class_ != NARROW) return GALE_OK;
+    if (!n->op || class_of(n->op) != CONTRACTION) return GALE_OK;
     for (int i = 0; i < n->n_in; i++) {
         gale_value v = n->in[i];
         if (v < 0 || !g->values[v].constant || g->values[v].type != GALE_F32 || g->narrow_constants[v]) continue;
@@ -147,15 +140,16 @@ gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, ga
     return GALE_OK;
 }
 
-/* A constant that lowering made. */
-static bool folded_suits(const gale__narrowing *s, gale__node x)
+/* Whether a constant passes the test; what is not known when planning does. */
+static bool passes(gale__narrowing *s, gale__node x, bool (*test)(gale_type, const float *, size_t))
 {
-    const gale__pnode *p;
+    const gale__pnode *p = gale__g_at(s->g, x);
     void *copy = NULL;
     const void *data = NULL;
-    if (gale__g_known(s->g, x, &p) != GALE_OK || gale__g_read(p, &copy, &data) != GALE_OK) return false;
-    size_t n = p->splat ? 1 : (size_t)gale__g_elements(s->g, x);
-    bool ok = suits(s->graph->narrow, data, n);
+    if (p->op != GALE__P_CONST) return true;
+    gale_status status = gale__g_read(p, &copy, &data);
+    if (status != GALE_OK) return s->g->status = status, true;
+    bool ok = test(s->graph->narrow, data, p->splat ? 1 : (size_t)gale__g_elements(s->g, x));
     gale__free(copy);
     return ok;
 }
@@ -176,21 +170,22 @@ typedef struct kinds {
     int narrow, f32, unsuited, wide;
 } kinds;
 
-static kinds look(const gale__narrowing *s, const gale__op_node *n, int class_, const gale__node *in)
+static kinds look(gale__narrowing *s, const gale__op_node *n, int class_, const gale__node *in)
 {
     kinds k = {0};
     for (int i = 0; i < n->n_in; i++) {
         gale_value v = n->in[i];
         if (v < 0 || in[i] < 0) continue;
         k.narrow += s->narrow[v];
-        if (is_added(n->op, i) && is_f32(s, in[i])) k.unsuited += !bias_suits(s, in[i]);
+        if (is_added(n->op, i) && is_f32(s, in[i])) k.unsuited += !passes(s, in[i], bias_suits);
         if (!is_f32(s, in[i]) || !is_data(n->op, i)) continue;
         k.f32++;
         if (s->graph->narrow_constants[v]) continue;
-        bool converted = class_ == CONTRACTION || class_ == NARROW;
-        if (gale__g_at(s->g, in[i])->op != GALE__P_CONST) k.wide++;
-        else if (converted) k.unsuited += s->graph->values[v].constant || !folded_suits(s, in[i]);
-        else k.unsuited += gale__g_elements(s->g, in[i]) == 1 && !folded_suits(s, in[i]);
+        int64_t n_elements = gale__g_elements(s->g, in[i]), read = class_ == NARROW ? GALE__FOLD_MAX : 1;
+        bool constant = gale__g_at(s->g, in[i])->op == GALE__P_CONST;
+        if (!constant || (class_ == NARROW && n_elements > read)) k.wide++;
+        else if (class_ == CONTRACTION) k.unsuited += s->graph->values[v].constant || !passes(s, in[i], suits);
+        else k.unsuited += n_elements <= read && !passes(s, in[i], suits);
     }
     return k;
 }

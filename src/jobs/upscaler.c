@@ -35,7 +35,10 @@ void gale_upscaler_close(gale_upscaler **upscaler)
 
 static const char *precision_of(const gale_model_options *o, gale_type type)
 {
-    if (o && o->precision != GALE_PRECISION_AS_IT_IS) return o->precision == GALE_PRECISION_F16 ? "fp16" : "bf16";
+    gale_precision precision = !o                     ? GALE_PRECISION_AS_IT_IS
+                               : o->program.precision ? o->program.precision
+                                                      : o->precision;
+    if (precision != GALE_PRECISION_AS_IT_IS) return precision == GALE_PRECISION_F16 ? "fp16" : "bf16";
     return type == GALE_F16 ? "fp16" : o && o->program.fast ? "fast" : "fp32";
 }
 
