@@ -7,6 +7,7 @@ is written down there, and asked for again only by the command above.
 """
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import pathlib
@@ -15,7 +16,12 @@ import subprocess
 import sys
 
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-PACKAGES = {"numpy": "numpy", "onnx": "onnx==1.22.*", "onnxruntime": "onnxruntime", "PIL": "pillow"}  # module: what pip installs
+PACKAGES = {"numpy": "numpy", "onnx": "onnx==1.22.*", "onnxruntime": "onnxruntime", "PIL": "pillow", "tokenizers": "tokenizers==0.23.3", "sentencepiece": "sentencepiece==0.2.2"}  # module: what pip installs
+
+
+def folder_of(build):
+    """Named after what is in it, so that a build that was kept gets a package that is new."""
+    return pathlib.Path(build) / f"private-python-{hashlib.sha256(repr(sorted(PACKAGES.items())).encode()).hexdigest()[:8]}"
 
 
 @contextlib.contextmanager
@@ -54,7 +60,7 @@ def find(build, modules):
     named = os.environ.get("GALE_TEST_PYTHON")
     if named:
         return pathlib.Path(named), None
-    folder = pathlib.Path(build) / "private-python"
+    folder = folder_of(build)
     try:
         with filled(folder) as part:
             if part:
@@ -82,7 +88,7 @@ def forget_incomplete(folder):
 
 
 if __name__ == "__main__":
-    forget_incomplete(pathlib.Path(sys.argv[1]) / "private-python")
+    forget_incomplete(folder_of(sys.argv[1]))
     _, problem = find(sys.argv[1], PACKAGES)
     if problem:
         print(f"{problem}: what needs it is skipped")

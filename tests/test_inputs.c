@@ -1,6 +1,7 @@
 /* Files, folders and patterns as inputs: order, names that meet nobody, and nothing lost when memory ends. */
 #include "base/file.h"
 #include "jobs/inputs.h"
+#include "jobs/journal.h"
 #include "test.h"
 #include <stdlib.h>
 #include <string.h>
@@ -131,4 +132,47 @@ TEST(faults)
     folder_remove(folder);
 }
 
-TESTS(ROW(unread), ROW(folders), ROW(faults))
+/* Names of any bytes come back; memory that ends leaves nothing behind; a line that is none is passed over. */
+TEST(journal)
+{
+    static const gale__journal_entry entries[] = {{"b-2.png", "/in/b.tif"}, {"a\tb%41\n.png", "/in/a\tb%41\n.png"},
+        {"b.png", "/in/b.tif"}, {"\xff.png", "/in/\xff"}};
+    char folder[] = "/tmp/gale-inputs-XXXXXX", path[128];
+    if (!CHECK(mkdtemp(folder) != NULL)) return;
+    snprintf(path, sizeof path, "%s/%s", folder, GALE__JOURNAL_NAME);
+    int64_t live = gale__alloc_live();
+    gale_status status = GALE_NO_MEMORY;
+    for (uint64_t n = 1; n < 100 && status == GALE_NO_MEMORY; n++) {
+        gale__journal none = {0}, j = {0};
+        gale__alloc_fail_at(n);
+        status = gale__journal_write(&none, folder, entries, 4);
+        if (status == GALE_OK) status = gale__journal_open(folder, &j);
+        gale__alloc_fail_at(0);
+        if (status == GALE_OK) {
+            CHECK_EQ(j.count, 4);
+            for (int i = 0; i < 4; i++) {
+                const char *input = gale__journal_input(&j, entries[i].output);
+                CHECK(input && !strcmp(input, entries[i].input));
+            }
+            CHECK(!strcmp(gale__journal_output(&j, "/in/b.tif", 0), "b-2.png"));
+            CHECK(!strcmp(gale__journal_output(&j, "/in/b.tif", 1), "b.png"));
+            CHECK(!gale__journal_output(&j, "/in/b.tif", 2) && !gale__journal_input(&j, "c.png"));
+            CHECK_OK(gale__journal_write(&j, folder, &(gale__journal_entry){"b.png", "/in/other"}, 1));
+        }
+        gale__journal_finish(&j);
+        CHECK_EQ(gale__alloc_live(), live);
+    }
+    CHECK_EQ(status, GALE_OK);
+    gale__journal again = {0};
+    CHECK_OK(gale__journal_open(folder, &again));
+    CHECK(again.count == 4 && !strcmp(gale__journal_input(&again, "b.png"), "/in/other"));
+    gale__journal_finish(&again);
+    CHECK_OK(gale__file_write(path, "no tab\n\t\nx\ty", 13));
+    CHECK_OK(gale__journal_open(folder, &again));
+    CHECK(gale__journal_input(&again, "x") && again.count == 2);
+    gale__journal_finish(&again);
+    gale__file_remove(path);
+    rmdir(folder);
+}
+
+TESTS(ROW(unread), ROW(folders), ROW(faults), ROW(journal))

@@ -248,9 +248,14 @@ expect 1 '"tiles_per_second": [0-9.]' upscale "$folder/in/b.ppm" "$folder/none.p
 expect 1 '"write_seconds": 0.0*[1-9]' upscale "$folder/in/b.ppm" "$folder/none.png" -m twice -O "$folder/out" --json
 expect 1 '"error": ".*none.png: cannot open' upscale "$folder/in/b.ppm" "$folder/none.png" -m twice -O "$folder/out" --json
 expect 1 '1 failed' upscale "$folder/none<1>.png" "$folder/in/b.ppm" -m twice -O "$folder/out" --report "$folder/page.html"
-for pattern in 'id=before alt=before src=.data:image/[a-z]*;base64,[A-Za-z0-9+/]*=*.>' 'id=after' '4 x 2<td' 'none&lt;1>.png: cannot open' '</html>$'; do
+for pattern in 'id=before alt=before src=.data:image/[a-z]*;base64,[A-Za-z0-9+/]*=*.>' 'id=after' 'id=loupe' '4 x 2<td' 'none&lt;1>.png: cannot open' '</html>$'; do
     if grep -q -e "$pattern" "$folder/page.html"; then passed=$((passed + 1)); else fail "no '$pattern' in the page"; fi
 done
+# Both pictures are in it as they are, not made small.
+printf 'P5 1500 2 255 %03000d' 7 >"$folder/wide.pgm"
+expect 0 '1 done' upscale "$folder/wide.pgm" -m twice -O "$folder/out" --report "$folder/page.html"
+grep -o "id=after alt=after src='data:image/[a-z]*;base64,[A-Za-z0-9+/=]*" "$folder/page.html" | sed 's/.*base64,//' | base64 -d >"$folder/shown"
+expect 0 '3000 x 4 pixels' compare "$folder/shown" "$folder/out/wide-twice.pgm"
 expect 1 'none/page.html' upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --report "$folder/none/page.html"
 
 # Progress is for terminals.

@@ -16,7 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THUMB = 1024 };
 #define STDIN "/dev/stdin"
 
 static const gale__arg args[] = {
@@ -64,7 +63,9 @@ static const gale__arg args[] = {
         "or no numbers are 0"},
     {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
     {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL,
-        "write a page (HTML) with the first picture before and after and a table of all", .writes = true},
+        "write a page (HTML) with the first picture before and after at full resolution, to zoom into, and a table of "
+        "all",
+        .writes = true},
     {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models; ~/.local/share/gale/models unless given",
         "GALE_MODELS"},
     GALE__ARG_PRECISION,
@@ -219,11 +220,10 @@ static const char *label(job *j, const char *input)
 }
 
 /* What the page shows of the first picture.  A page without it is still one. */
-static void keep_thumbs(job *j, const gale_picture *before, const gale_picture *after)
+static void keep_pictures(job *j, const gale_picture *before, const gale_picture *after)
 {
     if (!gale__args_given(j->a, "report") || j->sum.before) return;
-    gale_status status = gale__picture_thumb(before, THUMB, &j->sum.before);
-    if (status == GALE_OK) status = gale__picture_thumb(after, THUMB, &j->sum.after);
+    gale_status status = gale__upscale_keep(&j->sum, before, after);
     if (status != GALE_OK) gale__log(GALE__WARN, "--report: no pictures: %s", gale_error());
 }
 
@@ -257,7 +257,7 @@ static gale_status upscale(void *user, gale__file_task *t)
     gale__progress_end(&j->progress);
     if (status != GALE_OK) return gale__fail_within(status, "%s", t->input);
     r->seconds = (double)(gale__time_ns() - begun) / 1e9;
-    keep_thumbs(j, t->picture, out);
+    keep_pictures(j, t->picture, out);
     memcpy(r->size, (int64_t[4]){t->picture->width, t->picture->height, out->width, out->height}, sizeof r->size);
     gale_picture_destroy(&t->picture);
     t->picture = out;

@@ -1,8 +1,6 @@
-/* The sum of a run in its three shapes.  The page holds everything in itself: pictures are data in it, and nothing is
- * fetched. */
+/* The sum of a run as a line and as JSON. */
 #include "cli/upscale_report.h"
 #include "base/json.h"
-#include "cli/html.h"
 #include <string.h>
 
 static double rate(const gale__upscale_sum *s) { return s->run_seconds > 0 ? (double)s->tiles / s->run_seconds : 0; }
@@ -132,101 +130,4 @@ void gale__upscale_json(const gale__upscale_sum *s, gale__str *out)
     for (size_t i = 0; i < s->count; i++) row_json(&j, &s->rows[i]);
     gale__json_close(&j, ']');
     gale__json_close(&j, '}');
-}
-
-gale_status gale__picture_thumb(const gale_picture *p, int64_t most, gale_picture **out)
-{
-    gale_picture *full = NULL, *made = NULL;
-    GALE_TRY(gale_picture_convert(p, GALE_U8, 3, &full));
-    int64_t larger = full->width > full->height ? full->width : full->height, by = (larger + most - 1) / most;
-    int64_t width = full->width / by > 0 ? full->width / by : 1, height = full->height / by > 0 ? full->height / by : 1;
-    int64_t across = full->width < by ? full->width : by, down = full->height < by ? full->height : by;
-    gale_status status = gale_picture_create(width, height, 3, GALE_U8, &made);
-    for (int64_t i = 0; status == GALE_OK && i < width * height * 3; i++) {
-        int64_t x = i / 3 % width * by, y = i / 3 / width * by, sum = 0;
-        for (int64_t k = 0; k < across * down; k++)
-            sum += ((uint8_t *)full->data)[((y + k / across) * full->width + x + k % across) * 3 + i % 3];
-        ((uint8_t *)made->data)[i] = (uint8_t)((sum + across * down / 2) / (across * down));
-    }
-    gale_picture_destroy(&full);
-    if (status == GALE_OK) *out = made;
-    return status;
-}
-
-/* JPEG, PNG or BMP: the best that this build writes of what browsers show; BMP is always there. */
-static gale_status add_picture(gale__str *out, const char *id, const gale_picture *p)
-{
-    static const char *const shown[] = {"bmp", "png", "jpeg"};
-    gale_picture_write_options o = {.quality = 90};
-    const gale_picture_format *f;
-    void *data = NULL;
-    size_t size = 0;
-    for (size_t k = 0; k < sizeof shown / sizeof *shown; k++)
-        for (int i = 0; (f = gale_picture_format_get(i)); i++)
-            if (f->writes && !strcmp(f->name, shown[k])) o.format = f->name;
-    GALE_TRY(gale_picture_to_memory(p, &o, &data, &size));
-    gale__str_addf(out, "<img id=%s alt=%s src='data:image/%s;base64,", id, id, o.format);
-    gale__html_add_data(out, data, size);
-    gale__str_add(out, "'>");
-    gale_free(data);
-    return GALE_OK;
-}
-
-static gale_status add_pictures(const gale__upscale_sum *s, gale__str *out)
-{
-    gale__str_add(out, "<div class=both style='--at:50%'>");
-    GALE_TRY(add_picture(out, "after", s->after));
-    GALE_TRY(add_picture(out, "before", s->before));
-    gale__str_add(out,
-        "</div><label>before <input type=range min=0 max=100 value=50 "
-        "oninput=\"document.querySelector('.both').style.setProperty('--at',this.value+'%')\"> after</label>");
-    return GALE_OK;
-}
-
-static void add_row(const gale__upscale_row *r, gale__str *out)
-{
-    gale__str_add(out, "<tr><td>");
-    gale__html_add(out, r->input);
-    gale__str_add(out, "<td>");
-    gale__html_add(out, r->error ? r->error : r->output ? r->output : "-");
-    if (r->error) {
-        gale__str_add(out, "<td class=n>failed<td><td><td><td>");
-        return;
-    }
-    gale__str_addf(out,
-        "<td class=n>%lld x %lld<td class=n>%lld x %lld<td class=n>%lld of %lld x %lld%s<td class=n>%.2f s",
-        (long long)r->size[0], (long long)r->size[1], (long long)r->size[2], (long long)r->size[3],
-        (long long)r->report.tiles, (long long)r->report.tile_width, (long long)r->report.tile_height,
-        r->report.by_memory ? " by memory" : "", r->seconds);
-    gale__str_add(out, "<td>");
-    gale__html_add(out, r->where.device);
-}
-
-gale_status gale__upscale_html(const gale__upscale_sum *s, gale__str *out)
-{
-    gale__str line = {0};
-    gale__str_add(out,
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>gale "
-        "upscale</title><style>"
-        "body{font:14px/1.45 "
-        "system-ui,sans-serif;margin:24px;color:#1b2530;background:#fff}h1{font-size:20px}table{border-collapse:"
-        "collapse;margin-top:20px}"
-        "td,th{padding:2px 10px;text-align:left;border-bottom:1px solid "
-        "#e3e8ee}td.n{text-align:right;font-variant-numeric:tabular-nums}.both{position:relative;max-width:1024px}"
-        ".both img{width:100%;display:block}#before{position:absolute;inset:0;clip-path:inset(0 calc(100% - var(--at)) "
-        "0 0)}label{display:block;max-width:1024px;text-align:center}input{width:60%}"
-        "@media(prefers-color-scheme:dark){body{background:#141a21;color:#dde4ec}td,th{border-color:#2b3541}}</"
-        "style><h1>gale upscale: ");
-    gale__html_add(out, s->info.name);
-    gale__str_add(out, "</h1><p>");
-    gale__upscale_line(s, &line);
-    gale__html_add(out, gale__str_text(&line));
-    gale__str_add(out, "</p>");
-    out->failed |= line.failed;
-    gale__str_finish(&line);
-    if (s->before && s->after) GALE_TRY(add_pictures(s, out));
-    gale__str_add(out, "<table><tr><th>picture<th>became<th>pixels<th>pixels then<th>tiles<th>time<th>device");
-    for (size_t i = 0; i < s->count; i++) add_row(&s->rows[i], out);
-    gale__str_add(out, "</table></html>\n");
-    return gale__str_check(out);
 }

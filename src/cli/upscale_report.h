@@ -29,11 +29,12 @@ typedef struct gale__upscale_sum {
     int done, failed, skipped, cancelled;
     uint64_t tiles;
     double seconds, run_seconds;  /* all of it; in the network */
-    gale_picture *before, *after; /* of the first, made small; NULL: none */
+    gale_picture *before, *after; /* of the first, for the page; NULL: none */
+    bool cut;                     /* these are the middle of it */
 } gale__upscale_sum;
 
-/* A copy for a page: u8 RGB, no side longer than `most`. */
-gale_status gale__picture_thumb(const gale_picture *p, int64_t most, gale_picture **out);
+/* Keeps copies of both for the page, u8 RGB; of very large ones the same part from the middle. */
+gale_status gale__upscale_keep(gale__upscale_sum *s, const gale_picture *before, const gale_picture *after);
 void gale__upscale_line(const gale__upscale_sum *s, gale__str *out);
 void gale__upscale_json(const gale__upscale_sum *s, gale__str *out);
 gale_status gale__upscale_html(const gale__upscale_sum *s, gale__str *out);
