@@ -49,12 +49,14 @@ gale_status gale__encode_bert_ascii(
     if (!copy_lower(e->lower, text, size, t->bert_lower)) return GALE_OK;
     e->lower[size] = ' ';
     for (size_t at = 0; at < size;) {
-        uint8_t kind = class[(uint8_t)text[at]];
+        uint8_t kind = class[(uint8_t)e->lower[at]];
+        /* An added token may begin here, as the text has it or in lower case. */
+        if (kind == GALE__BERT_OTHER || class[(uint8_t)text[at]] == GALE__BERT_OTHER) return GALE_OK;
         size_t begin = at++;
         if (kind == GALE__BERT_SPACE) continue;
         if (kind == GALE__BERT_LETTER)
-            while (class[(uint8_t)e->lower[at]] == GALE__BERT_LETTER) at++;
-        if (kind == GALE__BERT_OTHER) return GALE_OK;
+            while (class[(uint8_t)e->lower[at]] == GALE__BERT_LETTER && class[(uint8_t)text[at]] != GALE__BERT_OTHER)
+                at++;
         GALE_TRY(add_word(t, e, begin, at, word++, out));
     }
     *done = true;
