@@ -258,7 +258,7 @@ def compare_files(c, data):
     peer = Tokenizer.from_file(str(real / "tokenizer.json"))
     c.guard("all-MiniLM-L6-v2", lambda: c.encode(peer, real, c.path, c.texts))
     c.guard("vocab.txt", lambda: c.encode(BertWordPieceTokenizer(str(real / "vocab.txt")), real / "vocab.txt", c.path, c.texts))
-    if sentences.exists():
+    if sentences.exists() and not os.environ.get("GALE_TEST_LIGHT"):
         lines = [line.decode() for line in sentences.read_bytes().split(b"\n")[:-1]]
         c.guard("all-MiniLM-L6-v2, sentences", lambda: c.encode(peer, real, sentences, lines))
     return 0
