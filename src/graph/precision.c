@@ -245,6 +245,7 @@ void gale__narrowing_results(gale__narrowing *s, const gale__op_node *n, int how
         if (out[i] < 0) continue;
         if (narrows && is_f32(s, out[i]))
             out[i] = how == TO_NARROW ? gale__g_cast(s->g, out[i], s->graph->narrow) : clamped(s, out[i]);
+        if (out[i] < 0) return; /* there was no memory for the cast */
         s->narrow[n->out[i]] = (how == MADE_NARROW || narrows) && gale__g_at(s->g, out[i])->type == s->graph->narrow;
     }
 }
