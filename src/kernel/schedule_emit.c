@@ -494,3 +494,12 @@ void gale__emit_store(gale__emit *e, const gale__nest_store *st, gale__val condi
             else store_block(e, st, p, lanes, index, vector, ok);
         }
 }
+
+void gale__emit_inner_cone(gale__emit *e)
+{
+    for (int i = 0; i < e->nest->n_code; i++) {
+        if (!e->wanted[i] || !e->nest->code[i].inner) continue;
+        e->done[i] = 0;
+        gale__emit_instr(e, i);
+    }
+}

@@ -117,6 +117,7 @@ void gale__emit_outer_place(gale__emit *e, int b, const gale__val *coord, int di
 bool gale__emit_is_inner(const gale__emit *e, int i);
 gale__val gale__emit_get(const gale__emit *e, int i, int outer_lane, int inner_lane);
 void gale__emit_instr(gale__emit *e, int i); /* all lanes of a load, constant or scalar instruction */
+void gale__emit_inner_cone(gale__emit *e);   /* wanted INNER instructions, anew for where the inner blocks are now */
 gale__val gale__emit_scalar(gale__emit *e, int i, gale__val a, gale__val b, gale__val c); /* one lane */
 gale__val gale__emit_fill(gale__emit *e, const gale__access *a);
 void gale__emit_store(gale__emit *e, const gale__nest_store *st, gale__val condition);

@@ -168,11 +168,7 @@ static void fetch_part(matrix *t, part *p, gale__val k)
     gale__ir *ir = e->ir;
     gale__val none = gale__ir_f32(ir, 0);
     place_inner(t, p, k);
-    for (int i = 0; i < e->nest->n_code; i++) {
-        if (!e->wanted[i] || !e->nest->code[i].inner) continue;
-        e->done[i] = 0;
-        gale__emit_instr(e, i);
-    }
+    gale__emit_inner_cone(e);
     int n_inner = e->ib * e->iv;
     for (int o = 0; o < e->ob * e->ov; o++)
         for (int i = 0; i < n_inner; i++) {

@@ -169,11 +169,7 @@ static void fetch(tile *t, part *p, gale__val k)
         at = gale__ir_op2(ir, GALE__IR_MIN, GALE_U32, at, op32(ir, GALE__SUB, count, unit));
         gale__tile_coords(&t->g, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
     }
-    for (int i = 0; i < e->nest->n_code; i++) {
-        if (!e->wanted[i] || !e->nest->code[i].inner) continue;
-        e->done[i] = 0;
-        gale__emit_instr(e, i);
-    }
+    gale__emit_inner_cone(e);
     int n_inner = e->ib * e->iv;
     for (int o = 0; o < e->ob * e->ov; o++)
         for (int i = 0; i < n_inner; i++) {
