@@ -125,6 +125,20 @@ static inline int test_main(const test_row *rows, size_t count, int argc, char *
     return failed ? 1 : 0;
 }
 
+/* The same on one device, opened for all of them: `device` is the program's gale_device *. */
+static inline int test_main_on(
+    const char *chain, gale_device **device, const test_row *rows, size_t count, int argc, char **argv)
+{
+    gale_device_options options = GALE_DEVICE_OPTIONS;
+    options.chain = chain;
+    options.strict = true;
+    test_at = "device";
+    if (!CHECK_OK(gale_device_open(&options, device))) return 1;
+    int status = test_main(rows, count, argc, argv);
+    gale_device_close(device);
+    return status;
+}
+
 #define TESTS(...)                                     \
     static const test_row test_rows[] = {__VA_ARGS__}; \
     int main(int argc, char **argv) { return test_main(test_rows, sizeof test_rows / sizeof *test_rows, argc, argv); }

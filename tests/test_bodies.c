@@ -129,14 +129,7 @@ TEST(a_long_loop)
 
 int main(int argc, char **argv)
 {
-    gale_device_options options = GALE_DEVICE_OPTIONS;
-    options.chain = "cpu";
-    options.strict = true;
-    test_at = "device";
-    if (!CHECK_OK(gale_device_open(&options, &device))) return 1;
     static const test_row rows[] = {ROW(captured_shapes_are_known_when_planning), ROW(bodies_within_bodies_have_an_end),
         ROW(scans_of_scans), ROW(a_long_loop)};
-    int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
-    gale_device_close(&device);
-    return status;
+    return test_main_on("cpu", &device, rows, sizeof rows / sizeof *rows, argc, argv);
 }

@@ -166,11 +166,6 @@ TEST(allocations_may_fail)
 
 int main(int argc, char **argv)
 {
-    gale_device_options options = GALE_DEVICE_OPTIONS;
-    options.chain = "cuda";
-    options.strict = true;
-    test_at = "device";
-    if (!CHECK_OK(gale_device_open(&options, &device))) return 1;
     static const test_row rows[] = {
         ROW(the_capability_says_so),
         ROW(large_plain_products_are_called),
@@ -180,7 +175,5 @@ int main(int argc, char **argv)
         ROW(without_an_algorithm_kernels_serve),
         ROW(allocations_may_fail),
     };
-    int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
-    gale_device_close(&device);
-    return status;
+    return test_main_on("cuda", &device, rows, sizeof rows / sizeof *rows, argc, argv);
 }

@@ -1071,11 +1071,6 @@ TEST(every_allocation_may_fail)
 
 int main(int argc, char **argv)
 {
-    gale_device_options options = GALE_DEVICE_OPTIONS;
-    options.chain = "cpu";
-    options.strict = true;
-    test_at = "device";
-    if (!CHECK_OK(gale_device_open(&options, &device))) return 1;
     static const test_row rows[] = {
         ROW(chains_are_recognised),
         ROW(patterns_of_the_table_can_be_read),
@@ -1094,7 +1089,5 @@ int main(int argc, char **argv)
         ROW(gradients_go_through_what_was_recognised),
         ROW(every_allocation_may_fail),
     };
-    int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
-    gale_device_close(&device);
-    return status;
+    return test_main_on("cpu", &device, rows, sizeof rows / sizeof *rows, argc, argv);
 }

@@ -353,11 +353,6 @@ TEST(every_allocation_may_fail)
 
 int main(int argc, char **argv)
 {
-    gale_device_options options = GALE_DEVICE_OPTIONS;
-    options.chain = "cpu";
-    options.strict = true;
-    test_at = "device";
-    if (!CHECK_OK(gale_device_open(&options, &device))) return 1;
     static const test_row rows[] = {
         ROW(activations_become_narrow),
         ROW(constants_out_of_range_stay),
@@ -367,7 +362,5 @@ int main(int argc, char **argv)
         ROW(contractions_run_on_matrix_units),
         ROW(every_allocation_may_fail),
     };
-    int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
-    gale_device_close(&device);
-    return status;
+    return test_main_on("cpu", &device, rows, sizeof rows / sizeof *rows, argc, argv);
 }
