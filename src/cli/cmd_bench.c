@@ -6,7 +6,7 @@
 #include "cli/model_inputs.h"
 #include "cli/table.h"
 #include "base/json.h"
-#include "graph/time.h"
+#include "graph/run/time.h"
 #include <math.h>
 #include <string.h>
 

@@ -4,8 +4,8 @@
 #include "base/thread.h"
 #include "cli/cli.h"
 #include "cli/model_inputs.h"
-#include "graph/time.h"
-#include "onnx/session.h"
+#include "graph/run/time.h"
+#include "onnx/run/session.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
