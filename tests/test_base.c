@@ -44,7 +44,7 @@ TEST(errors)
 
 static char logged[256];
 static int log_lines;
-static void keep_line(void *user, gale__level level, const char *line)
+static void keep_line(void *user, gale__log_level level, const char *line)
 {
     (void)user, (void)level;
     snprintf(logged, sizeof logged, "%s", line);

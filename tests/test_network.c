@@ -29,8 +29,8 @@ TEST(channels_first)
     gale__network n;
     repeating(&m);
     if (!CHECK_OK(probe(&m, "params: {range: [-1, 1], colours: bgr}", &man, &n))) return;
-    CHECK(n.scale == 2 && n.layout == GALE__LAYOUT_NCHW && n.channels_in == 3 && n.channels_out == 3 && n.control < 0 &&
-          !n.fixed_width && !n.multiple);
+    CHECK(n.scale == 2 && n.layout == GALE__MANIFEST_LAYOUT_NCHW && n.channels_in == 3 && n.channels_out == 3 &&
+          n.control < 0 && !n.fixed_width && !n.multiple);
     CHECK_OK(gale__network_find_multiple(&n));
     CHECK_EQ(n.multiple, 1);
     repeats(&n, 2, 5, 7, 1e-6f);
@@ -51,7 +51,7 @@ TEST(channels_last)
         twice(&m, "t", "u");
         make_attr_ints(&m, make_node(&m, "Transpose", "u", "y"), "perm", back, 4);
         if (!CHECK_OK(probe(&m, "params: {scale_factor: 2}", &man, &n))) continue;
-        CHECK(n.scale == 2 && n.layout == GALE__LAYOUT_NHWC && n.channels_out == 3);
+        CHECK(n.scale == 2 && n.layout == GALE__MANIFEST_LAYOUT_NHWC && n.channels_out == 3);
         repeats(&n, 3, 4, 6, 1e-6f);
         finish(&man, &n);
     }

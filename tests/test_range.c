@@ -5,7 +5,7 @@
 
 static char said[1000];
 static int warnings;
-static void hear(void *user, gale__level level, const char *line)
+static void hear(void *user, gale__log_level level, const char *line)
 {
     (void)user;
     snprintf(said, sizeof said, "%s", line);

@@ -104,11 +104,12 @@ static gradients compare(const gale_picture *whole, const gale_picture *tiled, c
 {
     double sums[2][2] = {{0}}, steepest = 0;
     for (int rows = 0; rows < 2; rows++) {
-        const gale__axis *a = rows ? &t->y : &t->x;
+        const gale__tile_axis *a = rows ? &t->y : &t->x;
         for (int64_t at = 1; at < a->size * scale; at++) {
             bool seam = false;
             for (int64_t i = 0; i + 1 < a->count; i++) {
-                double middle = 0.5 * (double)((gale__axis_at(a, i + 1) + gale__axis_at(a, i) + a->tile) * scale),
+                double middle =
+                           0.5 * (double)((gale__tile_axis_at(a, i + 1) + gale__tile_axis_at(a, i) + a->tile) * scale),
                        reach = 0.5 * (double)((a->overlap - 2 * a->margin) * scale);
                 seam |= fabs((double)at - middle) <= reach;
             }

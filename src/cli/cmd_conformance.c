@@ -28,14 +28,14 @@ typedef struct tally {
 } tally;
 typedef struct run {
     gale__suite suite;
-    gale__case_result *results;
+    gale__suite_result *results;
     bool *chosen;
     tally *tallies;
     size_t n_tallies, capacity;
     tally all;
 } run;
 
-static gale_status count(run *r, const gale__case_result *c)
+static gale_status count(run *r, const gale__suite_result *c)
 {
     size_t i = 0;
     while (i < r->n_tallies && strcmp(r->tallies[i].op, c->op)) i++;
@@ -46,9 +46,9 @@ static gale_status count(run *r, const gale__case_result *c)
     }
     tally *both[] = {&r->tallies[i], &r->all};
     for (int k = 0; k < 2; k++) {
-        both[k]->passed += c->outcome == GALE__PASSED;
-        both[k]->failed += c->outcome == GALE__FAILED;
-        both[k]->skipped += c->outcome == GALE__SKIPPED;
+        both[k]->passed += c->outcome == GALE__SUITE_PASSED;
+        both[k]->failed += c->outcome == GALE__SUITE_FAILED;
+        both[k]->skipped += c->outcome == GALE__SUITE_SKIPPED;
     }
     return GALE_OK;
 }
@@ -79,10 +79,10 @@ static void work(void *arg)
     queue *q = arg;
     for (size_t i; take(q, &i);) {
         const gale__suite_case *c = &q->r->suite.cases[i];
-        gale__case_result *result = &q->r->results[i];
+        gale__suite_result *result = &q->r->results[i];
         gale__suite_run(c, q->device, result);
         gale__mutex_lock(&q->lock);
-        if (!gale__args_flag(q->args, "json") && result->outcome != GALE__PASSED)
+        if (!gale__args_flag(q->args, "json") && result->outcome != GALE__SUITE_PASSED)
             printf("FAIL %s/%s: %s\n", c->group, c->name, result->reason), fflush(stdout);
         gale_status status = count(q->r, result);
         if (status != GALE_OK) q->status = status;

@@ -123,7 +123,7 @@ static gale_status print_text(const gale__ir *const *irs, int n, const gale_devi
 static gale_status build_module(gale_device *device, const gale__ir *const *irs, int n, gale_module **out)
 {
     gale__str text = {0};
-    gale__words words = {0};
+    gale__ir_words words = {0};
     gale_status status;
     gale__source source = {.options = "", .ours = true, .in_device = true};
     if (device->info.caps.spirv) {
@@ -139,7 +139,7 @@ static gale_status build_module(gale_device *device, const gale__ir *const *irs,
     }
     if (status == GALE_OK) status = gale__module_build(device, &source, out);
     gale__str_finish(&text);
-    gale__words_finish(&words);
+    gale__ir_words_finish(&words);
     return status;
 }
 
@@ -322,7 +322,7 @@ static int find_chain(const batch *b, int first)
         pointers += b->nests[i]->n_buffers;
         words += b->out[i].n_words + 4; /* with what joining adds */
         if (pointers > GALE__JOIN_POINTERS || words > GALE__JOIN_WORDS ||
-            !gale__join_takes(b->nests[i], &b->schedules[i]))
+            !gale__ir_join_takes(b->nests[i], &b->schedules[i]))
             break;
     }
     return n > 1 ? n : 1;
@@ -334,7 +334,7 @@ static gale_status join(batch *b, int first, int parts)
     gale__runnable *r = &b->out[first];
     int n = 0;
     for (int i = first; i < first + parts; i++)
-        n = gale__join_words(words, n, b->out[i].groups[0], b->out[i].words, b->out[i].n_words);
+        n = gale__ir_join_words(words, n, b->out[i].groups[0], b->out[i].words, b->out[i].n_words);
     for (int i = first + 1; i < first + parts; i++) b->out[i].parts = 0;
     *r = (gale__runnable){.groups = {1, 1, 1}, .n_words = n, .name = "chain", .parts = parts};
     r->words = gale__arena_copy(b->arena, words, (size_t)n * sizeof *words);
@@ -464,13 +464,13 @@ static void add_words(feed *f, const int64_t *words, int n)
 
 static uint64_t pair(int32_t a, int32_t b) { return (uint64_t)(uint32_t)a << 32 | (uint32_t)b; }
 
-static void add_access(feed *f, const gale__access *x, int dims)
+static void add_access(feed *f, const gale__nest_access *x, int dims)
 {
     add_word(f, pair(x->buffer, (int32_t)x->type << 8 | x->n_guards));
     add_words(f, (const int64_t[]){x->offset, (int64_t)x->fill}, 2);
     add_words(f, x->stride, dims);
     for (int g = 0; g < x->n_guards; g++) {
-        const gale__guard *y = &x->guards[g];
+        const gale__nest_guard *y = &x->guards[g];
         add_words(f, (const int64_t[]){y->c0, y->extent, y->div, y->stride}, 4);
         add_words(f, y->coef, dims);
     }

@@ -341,24 +341,24 @@ static gale_status note_captures(const gale__op_node *n, bool *needed)
 
 typedef struct lowering {
     const gale_graph *graph;
-    gale__g *g;
+    gale__prim_graph *g;
     gale__node *nodes; /* by value */
     gale_device *device;
     int claim_from; /* gradients of what comes before are taken: they need what lies inside */
     gale__narrowing narrowing;
 } lowering;
 
-static gale_status begin_region(gale__g *g, const gale__op_node *op)
+static gale_status begin_region(gale__prim_graph *g, const gale__op_node *op)
 {
     GALE_TRY(gale__grow((void **)&g->regions, &g->regions_capacity, (size_t)g->n_regions + 1, sizeof *g->regions));
     g->region = g->n_regions++;
-    g->regions[g->region] = (gale__region){.name = op ? op->name : "Gradient", .op = op, .first = g->count};
+    g->regions[g->region] = (gale__prim_region){.name = op ? op->name : "Gradient", .op = op, .first = g->count};
     return GALE_OK;
 }
 
-static gale_status end_region(gale__g *g, const gale__node *in, int n_in, const gale__node *out, int n_out)
+static gale_status end_region(gale__prim_graph *g, const gale__node *in, int n_in, const gale__node *out, int n_out)
 {
-    gale__region *r = &g->regions[g->region];
+    gale__prim_region *r = &g->regions[g->region];
     r->last = g->count;
     r->in = gale__arena_copy(&g->arena, in, (size_t)n_in * sizeof *in);
     r->out = gale__arena_copy(&g->arena, out, (size_t)n_out * sizeof *out);
@@ -385,7 +385,7 @@ static void lower_op(lowering *l, const gale__op_node *n, gale_device *device, c
     /* A result that its operator left out, since an input that it may do without was left out there. */
     for (int i = 0; i < n->op->min_in && i < n->n_in; i++)
         if (n->in[i] >= 0 && in[i] < 0) {
-            gale__g_fail(l->g, GALE_INVALID, "input %d was not made by the node that should", i);
+            gale__prim_fail(l->g, GALE_INVALID, "input %d was not made by the node that should", i);
             return;
         }
     gale__lower L = {.g = l->g, .node = n, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .device = device};
@@ -429,7 +429,7 @@ static bool applies(const lowering *l, const gale__op_node *n, const gale__node 
 {
     if (!n->n_body) return true;
     if (in[0] < 0) return false;
-    const gale__pnode *x = gale__g_at(l->g, in[0]);
+    const gale__prim_node *x = gale__prim_at(l->g, in[0]);
     return gale__type_is_float((gale_type)x->type) && x->rank >= n->min_rank &&
            (n->exact_rank < 0 || n->exact_rank == x->rank);
 }
@@ -449,7 +449,7 @@ static gale_status lower_node(lowering *l, int index)
     if (whole) lower_op(l, n, device, in, out);
     else GALE_TRY(lower_body(l, n, out));
     if (l->g->status != GALE_OK) return failed_at(l->g->status, n, index, "");
-    if (n->path >= 0 && same && device) GALE_TRY(gale__paths_claim(l->g, device, n, in, out));
+    if (n->path >= 0 && same && device) GALE_TRY(gale__fast_paths_claim(l->g, device, n, in, out));
     keep_results(l, n, how, out);
     return end_region(l->g, in, n->n_in, out, n->n_out);
 }
@@ -460,21 +460,21 @@ static gale_status lower_gradient(lowering *l, const gale__gradient *r)
     if (!wrt) return GALE_NO_MEMORY;
     for (int i = 0; i < r->n; i++) wrt[i] = l->nodes[r->wrt[i]];
     GALE_TRY(begin_region(l->g, NULL));
-    GALE_TRY(gale__g_gradient(l->g, l->nodes[r->loss], wrt, r->n, out));
+    GALE_TRY(gale__prim_gradient(l->g, l->nodes[r->loss], wrt, r->n, out));
     GALE_TRY(end_region(l->g, wrt, r->n, out, r->n));
     for (int i = 0; i < r->n; i++) l->nodes[r->out[i]] = out[i];
     return GALE_OK;
 }
 
 static gale__node lower_leaf(const gale_graph *graph, int v, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks,
-    const void *const *known, gale__g *g)
+    const void *const *known, gale__prim_graph *g)
 {
     const gale__value_info *info = &graph->values[v];
-    if (info->constant) return gale__g_const_tensor(g, info->constant);
+    if (info->constant) return gale__prim_const_tensor(g, info->constant);
     if (info->input < 0) return GALE__NIL;
     int i = info->input;
-    if (known && known[i]) return gale__g_const(g, info->type, ranks[i], dims[i], known[i]);
-    return gale__g_input(g, i, info->type, ranks[i], dims[i]);
+    if (known && known[i]) return gale__prim_const(g, info->type, ranks[i], dims[i], known[i]);
+    return gale__prim_input(g, i, info->type, ranks[i], dims[i]);
 }
 
 /* An output that its node leaves out, as its attributes or inputs are. */
@@ -486,7 +486,7 @@ static gale_status no_result(const gale_graph *graph, int output)
 }
 
 gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks,
-    const void *const *known, gale_device *device, gale__g *g, gale__node *out)
+    const void *const *known, gale_device *device, gale__prim_graph *g, gale__node *out)
 {
     lowering l = {.graph = graph, .g = g, .device = device};
     if (graph->n_gradients) l.claim_from = graph->gradients[graph->n_gradients - 1].after;
@@ -529,7 +529,7 @@ static gale_status inline_nodes(lowering *l, const gale__node *in)
 }
 
 gale_status gale__opgraph_inline(
-    const gale_graph *graph, gale__g *g, const gale__node *in, int n_in, gale__node *out, int n_out)
+    const gale_graph *graph, gale__prim_graph *g, const gale__node *in, int n_in, gale__node *out, int n_out)
 {
     lowering l = {.graph = graph, .g = g};
     GALE_TRY(g->status);

@@ -12,7 +12,7 @@ bool gale__claim_attention(gale__claim *c);
 static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int n_lead, int64_t rows, int64_t columns,
     bool turned, gale_type type, gale__cpu_view *out)
 {
-    gale__pnode p = gale__claim_node(c, n);
+    gale__prim_node p = gale__claim_node(c, n);
     int64_t want[GALE_MAX_RANK], stride[GALE_MAX_RANK] = {0};
     int rank = n_lead + 2;
     gale__node base;
@@ -37,7 +37,8 @@ static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int 
 bool gale__claim_attention(gale__claim *c)
 {
     gale__cpu_attention *a = gale__claim_args(c, sizeof *a);
-    gale__pnode out = gale__claim_node(c, c->out), q = gale__claim_node(c, c->in[0]), v = gale__claim_node(c, c->in[2]);
+    gale__prim_node out = gale__claim_node(c, c->out), q = gale__claim_node(c, c->in[0]),
+                    v = gale__claim_node(c, c->in[2]);
     int n_lead = out.rank - 2;
     if (!a || !c->node->n_body) return false; /* the operator of that name has inputs of its own */
     if (out.type != GALE_F32 || n_lead < 0 || n_lead > GALE__CPU_LEAD || q.rank != out.rank || v.rank != out.rank)
@@ -62,6 +63,7 @@ bool gale__claim_attention(gale__claim *c)
     if (a->masked && !view_operand(c, mask, out.dims, n_lead, a->m, a->n, false, GALE_F32, &a->mask)) return false;
     if (a->hides && !view_operand(c, hide, out.dims, n_lead, a->m, a->n, false, GALE_BOOL, &a->hide)) return false;
     c->scratch_bytes = gale__cpu_attention_scratch(a);
-    c->operations = 2.0 * (double)gale__g_elements(c->g, c->out) / (double)a->c * (double)a->n * (double)(a->d + a->c);
+    c->operations =
+        2.0 * (double)gale__prim_elements(c->g, c->out) / (double)a->c * (double)a->n * (double)(a->d + a->c);
     return c->scratch_bytes <= SCRATCH_MAX;
 }

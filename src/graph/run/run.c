@@ -4,7 +4,7 @@
 #include "graph/run/run.h"
 #include <string.h>
 
-static gale__ref resolve(gale__place place, const gale__memory *m)
+static gale__ref resolve(gale__plan_place place, const gale__run_memory *m)
 {
     gale__ref ref;
     switch (place.space) {
@@ -18,10 +18,10 @@ static gale__ref resolve(gale__place place, const gale__memory *m)
     return ref;
 }
 
-gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__memory *memory, bool prologue)
+gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__run_memory *memory, bool prologue)
 {
     for (int i = 0; i < plan->n_steps; i++) {
-        const gale__step *s = &plan->steps[i];
+        const gale__plan_step *s = &plan->steps[i];
         gale__ref refs[GALE__NEST_BUFFERS_MAX];
         if (s->once != prologue) continue;
         for (int k = 0; k < s->n_refs; k++) refs[k] = resolve(s->refs[k], memory);
@@ -42,7 +42,7 @@ gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const g
     return GALE_OK;
 }
 
-void gale__context_destroy(const gale__plan *plan, int n_inputs, gale__context *c)
+void gale__run_context_destroy(const gale__plan *plan, int n_inputs, gale__run_context *c)
 {
     if (c->stream)
         gale_stream_sync(
@@ -60,11 +60,11 @@ void gale__context_destroy(const gale__plan *plan, int n_inputs, gale__context *
     gale__free(c);
 }
 
-static gale_status new_context(gale_program *p, gale__instance *instance, gale__context **out)
+static gale_status new_context(gale_program *p, gale__instance *instance, gale__run_context **out)
 {
     const gale__plan *plan = instance->plan;
     size_t n = (size_t)p->graph->n_inputs + (size_t)plan->n_outputs + 1;
-    gale__context *c = gale__calloc(1, sizeof *c);
+    gale__run_context *c = gale__calloc(1, sizeof *c);
     gale_status status = GALE_NO_MEMORY;
     if (!c) return status;
     c->slabs = gale__calloc((size_t)plan->n_slabs + 1, sizeof *c->slabs);
@@ -79,14 +79,14 @@ static gale_status new_context(gale_program *p, gale__instance *instance, gale__
     *out = c;
     return GALE_OK;
 done:
-    gale__context_destroy(plan, p->graph->n_inputs, c);
+    gale__run_context_destroy(plan, p->graph->n_inputs, c);
     return status;
 }
 
-gale_status gale__context_take(gale_program *p, gale__instance *instance, gale__context **out)
+gale_status gale__run_context_take(gale_program *p, gale__instance *instance, gale__run_context **out)
 {
     gale__mutex_lock(&p->lock);
-    gale__context *c = instance->idle;
+    gale__run_context *c = instance->idle;
     if (c) instance->idle = c->next;
     gale__mutex_unlock(&p->lock);
     if (!c) return new_context(p, instance, out);
@@ -94,7 +94,7 @@ gale_status gale__context_take(gale_program *p, gale__instance *instance, gale__
     return GALE_OK;
 }
 
-void gale__context_give(gale_program *p, gale__instance *instance, gale__context *c)
+void gale__run_context_give(gale_program *p, gale__instance *instance, gale__run_context *c)
 {
     gale__mutex_lock(&p->lock);
     c->next = instance->idle;
@@ -102,9 +102,9 @@ void gale__context_give(gale_program *p, gale__instance *instance, gale__context
     gale__mutex_unlock(&p->lock);
 }
 
-static gale__memory memory_of(const gale_program *p, const gale__instance *instance, const gale__context *c)
+static gale__run_memory memory_of(const gale_program *p, const gale__instance *instance, const gale__run_context *c)
 {
-    return (gale__memory){instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs};
+    return (gale__run_memory){instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs};
 }
 
 /* Weights that the prologue alone reads are not needed any more. */
@@ -121,7 +121,7 @@ static void drop_weights(const gale_program *p, gale__instance *instance)
 gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
 {
     const gale__plan *plan = instance->plan;
-    gale__context *c = NULL;
+    gale__run_context *c = NULL;
     gale_status status;
     if (!plan->const_bytes && !plan->n_weights) return GALE_OK;
     instance->weights = gale__calloc((size_t)plan->n_weights + 1, sizeof *instance->weights);
@@ -133,7 +133,7 @@ gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
         if (plan->constants[i].size)
             GALE_GO(gale_upload(c->stream, instance->constants, plan->constants[i].offset, plan->constants[i].data,
                 plan->constants[i].size));
-    gale__memory memory = memory_of(p, instance, c);
+    gale__run_memory memory = memory_of(p, instance, c);
     GALE_GO(gale__plan_send(plan, c->stream, &memory, true));
     GALE_GO(gale_stream_sync(c->stream));
     drop_weights(p, instance);
@@ -141,7 +141,7 @@ gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
     instance->idle = c;
     return GALE_OK;
 done:
-    gale__context_destroy(plan, p->graph->n_inputs, c);
+    gale__run_context_destroy(plan, p->graph->n_inputs, c);
     return status;
 }
 
@@ -149,7 +149,7 @@ done:
 typedef struct run {
     gale_program *p;
     gale__instance *instance;
-    gale__context *c;
+    gale__run_context *c;
     gale_tensor *const *inputs;
     gale_tensor **outputs;
     bool on_host, in_place, replayed;
@@ -166,7 +166,7 @@ static gale_status bind_staged(run *r, int slot, size_t size)
 
 static gale_status bind_tensor(run *r, int slot, gale_tensor *t)
 {
-    gale__context *c = r->c;
+    gale__run_context *c = r->c;
     if (t->buffer) return c->refs[slot] = gale__buffer_ref(t->buffer, 0), GALE_OK;
     if (t->size_bytes && (!r->in_place || gale__tensor_mapped(t))) return bind_staged(r, slot, t->size_bytes);
     c->host_mems[slot] = (gale__mem){.address = (uint64_t)(uintptr_t)t->host, .host = t->host, .size = t->size_bytes};
@@ -193,7 +193,7 @@ static bool same_memory(const gale_tensor *a, const gale_tensor *b)
 }
 
 /* Whether the caller's tensor for output i fits, and lies apart from those of the outputs before it. */
-static gale_status check_output(const run *r, int i, const gale__result *n)
+static gale_status check_output(const run *r, int i, const gale__plan_result *n)
 {
     const gale_tensor *t = r->outputs[i];
     const char *const *names = r->p->graph->output_names;
@@ -222,7 +222,7 @@ static gale_status bind_outputs(run *r)
 {
     const gale__plan *plan = r->instance->plan;
     for (int i = 0; i < plan->n_outputs; i++) {
-        const gale__result *n = &plan->results[i];
+        const gale__plan_result *n = &plan->results[i];
         int slot = r->p->graph->n_inputs + i;
         if (r->outputs[i]) {
             GALE_TRY(check_output(r, i, n));
@@ -257,7 +257,7 @@ static gale_status fetch_outputs(run *r)
 /* Notes where the tensors lie; true when that is where they lay the last time. */
 static bool note_bindings(run *r)
 {
-    gale__context *c = r->c;
+    gale__run_context *c = r->c;
     int n = r->p->graph->n_inputs + r->instance->plan->n_outputs;
     bool same = c->seen;
     for (int i = 0; i < n; i++) {
@@ -272,8 +272,8 @@ static bool note_bindings(run *r)
 
 static gale_status capture(run *r)
 {
-    gale__context *c = r->c;
-    gale__memory memory = memory_of(r->p, r->instance, c);
+    gale__run_context *c = r->c;
+    gale__run_memory memory = memory_of(r->p, r->instance, c);
     GALE_TRY(gale_capture_begin(c->stream));
     gale_status status = gale__plan_send(r->instance->plan, c->stream, &memory, false);
     gale_status ended = gale_capture_end(c->stream, &c->capture);
@@ -284,7 +284,7 @@ static gale_status capture(run *r)
 
 static gale_status send(run *r)
 {
-    gale__context *c = r->c;
+    gale__run_context *c = r->c;
     const gale__plan *plan = r->instance->plan;
     bool can = r->p->device->info.caps.capture && !r->p->options.no_capture && !r->in_place && plan->kernels > 1 &&
                !r->p->device->profiler;
@@ -292,7 +292,7 @@ static gale_status send(run *r)
     else if (can && !c->capture) GALE_TRY(capture(r));
     r->replayed = can && c->capture;
     if (r->replayed) return gale_capture_replay(c->stream, c->capture);
-    gale__memory memory = memory_of(r->p, r->instance, c);
+    gale__run_memory memory = memory_of(r->p, r->instance, c);
     return gale__plan_send(plan, c->stream, &memory, false);
 }
 
@@ -335,14 +335,14 @@ static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_te
     run r = {
         .p = p, .inputs = inputs, .outputs = outputs, .on_host = on_host, .in_place = p->device->info.caps.in_place};
     GALE_TRY(gale__program_instance(p, inputs, &r.instance));
-    gale_status status = gale__context_take(p, r.instance, &r.c);
+    gale_status status = gale__run_context_take(p, r.instance, &r.c);
     if (status == GALE_OK) {
         status = run_on_context(&r);
         for (int i = 0; i < r.instance->plan->n_outputs; i++) {
             if (status == GALE_OK && r.c->made[i]) outputs[i] = r.c->made[i], r.c->made[i] = NULL;
             else gale_tensor_destroy(&r.c->made[i]);
         }
-        gale__context_give(p, r.instance, r.c);
+        gale__run_context_give(p, r.instance, r.c);
     }
     gale__instance_release(p, r.instance);
     return status;

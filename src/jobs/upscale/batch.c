@@ -13,7 +13,7 @@ static const float mixed_from = 0.02f; /* of black to white: five levels of 8 bi
                                           otherwise, in half precision as far as that */
 
 typedef struct job {
-    gale__batch *b;
+    gale__tile_batch *b;
     int64_t first, tile; /* of the picture's tiles: the batch's first; of the batch: the one that is added */
     int64_t rows, bands; /* rows of a plane of a tile, and bands they are cut into */
     const float *planes;
@@ -27,7 +27,7 @@ static int64_t bands_of(int64_t rows, int64_t width)
 }
 
 /* The feed of a tile of the batch, and which one it is there. */
-static gale__feed *feed_of(const gale__batch *b, int64_t tile, int64_t *within)
+static gale__feed *feed_of(const gale__tile_batch *b, int64_t tile, int64_t *within)
 {
     *within = b->apart ? 0 : tile;
     return &b->feeds[b->apart ? tile : 0];
@@ -36,7 +36,7 @@ static gale__feed *feed_of(const gale__batch *b, int64_t tile, int64_t *within)
 static void cut_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
-    const gale__batch *b = j->b;
+    const gale__tile_batch *b = j->b;
     int64_t band = (int64_t)i % j->bands, plane = (int64_t)i / j->bands % b->n->channels_in,
             tile = (int64_t)i / j->bands / b->n->channels_in, within;
     const gale__feed *f = feed_of(b, tile, &within);
@@ -50,7 +50,7 @@ static void cut_band(void *arg, size_t i, int worker)
 static void add_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
-    const gale__batch *b = j->b;
+    const gale__tile_batch *b = j->b;
     bool only = gale__tiling_count(b->t) == 1;
     int64_t band = (int64_t)i % j->bands, plane = (int64_t)i / j->bands, within;
     const gale__feed *f = feed_of(b, j->tile, &within);
@@ -62,7 +62,7 @@ static void add_band(void *arg, size_t i, int worker)
 
 static void cut(job *j)
 {
-    gale__batch *b = j->b;
+    gale__tile_batch *b = j->b;
     j->rows = gale__tiling_height(b->t);
     j->bands = bands_of(j->rows, gale__tiling_width(b->t));
     gale__parallel((size_t)(b->count * b->n->channels_in * j->bands), cut_band, j);
@@ -70,7 +70,7 @@ static void cut(job *j)
 
 static void add(job *j)
 {
-    gale__batch *b = j->b;
+    gale__tile_batch *b = j->b;
     j->rows = b->t->y.tile * b->n->scale;
     j->bands = bands_of(j->rows, b->t->x.tile * b->n->scale);
     for (j->tile = 0; j->tile < b->count; j->tile++) {
@@ -79,9 +79,9 @@ static void add(job *j)
     }
 }
 
-gale_status gale__batch_make(gale__network *n, const gale__tiling *t, const float *control, gale__batch *out)
+gale_status gale__tile_batch_make(gale__network *n, const gale__tiling *t, const float *control, gale__tile_batch *out)
 {
-    gale__batch b = {.n = n,
+    gale__tile_batch b = {.n = n,
         .t = t,
         .control = control,
         .width = gale__parallel_width(),
@@ -90,11 +90,11 @@ gale_status gale__batch_make(gale__network *n, const gale__tiling *t, const floa
     b.rooms = gale__calloc((size_t)b.width * b.room, sizeof *b.rooms);
     b.feeds = gale__calloc((size_t)b.width, sizeof *b.feeds);
     if (b.weights && b.rooms && b.feeds) return *out = b, GALE_OK;
-    gale__batch_finish(&b);
+    gale__tile_batch_finish(&b);
     return GALE_NO_MEMORY;
 }
 
-void gale__batch_finish(gale__batch *b)
+void gale__tile_batch_finish(gale__tile_batch *b)
 {
     for (int i = 0; b->feeds && i < b->width; i++) gale__feed_finish(&b->feeds[i]);
     gale__free(b->feeds);
@@ -104,7 +104,7 @@ void gale__batch_finish(gale__batch *b)
 
 /* Feeds for this run's tiles: those of the last one where they fit, which spares another plan; places that are left
  * over are filled up. */
-static gale_status make_feeds(gale__batch *b)
+static gale_status make_feeds(gale__tile_batch *b)
 {
     for (int64_t i = 0; i < (b->apart ? b->count : 1); i++) {
         gale__feed *f = &b->feeds[i];
@@ -124,7 +124,7 @@ typedef struct lane {
     char message[512];
 } lane; /* messages are a thread's own */
 typedef struct race {
-    gale__batch *b;
+    gale__tile_batch *b;
     lane *lanes;
 } race;
 
@@ -137,7 +137,7 @@ static void run_lane(void *arg, size_t i, int worker)
     if (l->status != GALE_OK) snprintf(l->message, sizeof l->message, "%s", gale_error());
 }
 
-static gale_status run_apart(gale__batch *b)
+static gale_status run_apart(gale__tile_batch *b)
 {
     race r = {b, gale__calloc((size_t)b->count, sizeof *r.lanes)};
     if (!r.lanes) return GALE_NO_MEMORY;
@@ -151,7 +151,7 @@ static gale_status run_apart(gale__batch *b)
 
 /* Whether the network gives for the last tile of the batch what it gives for it alone.  Tiles that are all the same
  * would show nothing. */
-static gale_status compare_alone(gale__batch *b)
+static gale_status compare_alone(gale__tile_batch *b)
 {
     const gale__feed *f = &b->feeds[0];
     gale__feed alone = {0};
@@ -181,7 +181,7 @@ done:
 static bool is_final(gale_status s) { return s == GALE_NO_MEMORY || s == GALE_CANCELLED || s == GALE_DEVICE_LOST; }
 
 /* A batch that nobody promised: the model leaves its first extent open, which its operators need not. */
-static gale_status run_batch(gale__batch *b)
+static gale_status run_batch(gale__tile_batch *b)
 {
     gale_status status = gale__feed_run(&b->feeds[0]);
     if (b->count == 1 || b->n->fixed_batch || b->n->batches == GALE__BATCHES_APART) return status;
@@ -195,7 +195,7 @@ static gale_status run_batch(gale__batch *b)
     return status;
 }
 
-gale_status gale__batch_run(gale__batch *b, int64_t first, int64_t count, bool apart, gale_tensor *planes,
+gale_status gale__tile_batch_run(gale__tile_batch *b, int64_t first, int64_t count, bool apart, gale_tensor *planes,
     gale_tensor *result, uint64_t *network_ns)
 {
     job j = {.b = b, .first = first, .planes = gale_tensor_data(planes), .result = gale_tensor_data(result)};

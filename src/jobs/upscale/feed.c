@@ -18,7 +18,7 @@ static lie lie_of(const gale__feed *f, bool result)
     gale_type type = result ? n->type_out : n->type_in;
     return (lie){type, result ? n->channels_out : n->channels_in, result ? gale__network_gives(n, f->width) : f->width,
         result ? gale__network_gives(n, f->height) : f->height, (float)range[0], (float)(range[1] - range[0]),
-        n->layout == GALE__LAYOUT_NHWC};
+        n->layout == GALE__MANIFEST_LAYOUT_NHWC};
 }
 
 static bool is_plain(const lie *l) { return l->type == GALE_F32 && !l->last && l->low == 0 && l->span == 1; }
@@ -100,7 +100,7 @@ gale_status gale__feed_make(
     const gale__network *n, int64_t batch, int64_t width, int64_t height, const float *control, gale__feed *out)
 {
     gale__feed f = {n, batch, width, height, NULL, NULL, NULL};
-    bool last = n->layout == GALE__LAYOUT_NHWC;
+    bool last = n->layout == GALE__MANIFEST_LAYOUT_NHWC;
     int64_t all = n->fixed_batch ? n->fixed_batch : batch, c = n->channels_in;
     if (batch > all)
         return gale__fail(GALE_INVALID, "%s takes %lld pictures at once, not %lld", n->manifest->name, (long long)all,
@@ -174,7 +174,7 @@ gale_status gale__feed_try(gale__feed *f, int64_t dims[4])
     }
     GALE_TRY(status);
     const int64_t *d = gale_tensor_dims(f->result);
-    bool last = n->layout == GALE__LAYOUT_NHWC;
+    bool last = n->layout == GALE__MANIFEST_LAYOUT_NHWC;
     if (gale_tensor_rank(f->result) != 4 || gale_tensor_type(f->result) != n->type_out)
         return gale__fail(GALE_UNSUPPORTED, "%s: the result is no picture of rank 4", n->manifest->name);
     memcpy(dims, (int64_t[4]){d[0], d[last ? 3 : 1], d[last ? 1 : 2], d[last ? 2 : 3]}, 4 * sizeof *dims);

@@ -10,7 +10,7 @@ typedef struct gale__network {
     const gale__manifest *manifest;
     int picture, control, result;   /* numbers of inputs and of the output; control -1: takes none */
     int control_rank, control_size; /* rank 0: a single number */
-    gale__layout layout;
+    gale__manifest_layout layout;
     int channels_in, channels_out;                  /* 1 or 3 */
     gale_type type_in, type_out;                    /* f32, f16 or u8 */
     int64_t fixed_batch, fixed_width, fixed_height; /* 0: any */

@@ -60,22 +60,22 @@ static bool shrink(work *w, gale_status status, int64_t lanes, int64_t count)
 static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes, gale_tensor *out)
 {
     int64_t tiles = gale__tiling_count(t);
-    gale__batch b = {0};
+    gale__tile_batch b = {0};
     if (w->batch > tiles) w->batch = tiles;
-    gale_status status = gale__batch_make(w->n, t, w->control, &b);
+    gale_status status = gale__tile_batch_make(w->n, t, w->control, &b);
     for (int64_t at = 0; at < tiles && status == GALE_OK;) {
         int64_t lanes = lanes_now(w, t, tiles - at), count = lanes > 1               ? lanes
                                                              : tiles - at < w->batch ? tiles - at
                                                                                      : w->batch;
         if (w->o->progress && !w->o->progress(w->o->user, at, tiles))
             status = gale__fail(GALE_CANCELLED, "cancelled after %lld of %lld tiles", (long long)at, (long long)tiles);
-        else status = gale__batch_run(&b, at, count, lanes > 1, planes, out, &w->network_ns);
+        else status = gale__tile_batch_run(&b, at, count, lanes > 1, planes, out, &w->network_ns);
         if (status == GALE_OK && count == 1) gale__budget_note(w->n, t->x.tile, t->y.tile);
         if (status == GALE_OK && w->r && lanes > w->r->lanes) w->r->lanes = lanes;
         if (status != GALE_OK && shrink(w, status, lanes, count)) status = GALE_OK;
         else at += count;
     }
-    gale__batch_finish(&b);
+    gale__tile_batch_finish(&b);
     return status;
 }
 

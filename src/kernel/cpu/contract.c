@@ -20,11 +20,11 @@
 #define FEW_K 32 /* least k of a window with fewer rows than a tile is worth */
 
 /* The type sums are taken in, when its products may be taken in it as well. */
-static bool sum_type(const gale__nest *nest, const gale__contraction *info, gale__ct *ct)
+static bool sum_type(const gale__nest *nest, const gale__contraction *info, gale__simd_type *ct)
 {
     gale_type mul = (gale_type)nest->code[info->mul].type, acc = (gale_type)nest->code[info->reduce].acc;
-    *ct = gale__ct_of(acc);
-    if (gale__type_is_float(mul)) return gale__type_is_float(acc) && *ct >= gale__ct_of(mul);
+    *ct = gale__simd_type_of(acc);
+    if (gale__type_is_float(mul)) return gale__type_is_float(acc) && *ct >= gale__simd_type_of(mul);
     return (mul == GALE_I32 || mul == GALE_U32) && (acc == GALE_I32 || acc == GALE_U32);
 }
 
@@ -40,7 +40,7 @@ static void find_spans(gale__cpu_contract *c, const gale__contraction *info, cha
     for (int i = 0; i < 4; i++) gale__cpu_span_init(spans[i], c->nest, dims[i], n[i]);
 }
 
-static const gale__access *access_of(const gale__nest *nest, int value)
+static const gale__nest_access *access_of(const gale__nest *nest, int value)
 {
     return nest->code[value].op == GALE__NEST_LOAD ? &nest->accesses[nest->code[value].access] : NULL;
 }
@@ -52,7 +52,7 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     int last = nest->n_outer - 1;
     if (last < 0) return false;
     bool turned = info->kind[last] == 'M';
-    const gale__access *other = access_of(nest, turned ? info->b : info->a);
+    const gale__nest_access *other = access_of(nest, turned ? info->b : info->a);
     for (int d = 0; d < last && other && nest->extent[last] < SHORT_LANES; d++)
         if (info->kind[d] == (turned ? 'N' : 'M') && other->stride[d] == 1 && nest->extent[d] >= 2 * SHORT_LANES)
             return !turned;
@@ -61,7 +61,7 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
 
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
 {
-    gale__ct ct;
+    gale__simd_type ct;
     if (!gale__nest_contraction(nest, info) || !sum_type(nest, info, &ct) ||
         !gale__simd_gemm_find(gale__simd_plain(ct)))
         return false;
@@ -102,7 +102,7 @@ static bool prefers_k(
     if (!rows->n || !k->n) return !rows->n;
     for (int i = 0; i < nest->n_code; i++) {
         if (!wanted[i] || nest->code[i].op != GALE__NEST_LOAD) continue;
-        const gale__access *a = &nest->accesses[nest->code[i].access];
+        const gale__nest_access *a = &nest->accesses[nest->code[i].access];
         int64_t sr = a->stride[rows->dim[rows->n - 1]], sk = a->stride[k->dim[k->n - 1]];
         score += (sk == 1 || sk == -1) - (sr == 1 || sr == -1);
     }
@@ -118,10 +118,10 @@ static gale_status make_operand(gale__cpu_contract *c, gale__cpu_operand *o, int
     mark_below(c->nest, wanted, -1);
     o->along_k = prefers_k(c->nest, wanted, &o->rows, &c->k);
     GALE_TRY(emit_marked(&o->tape, wanted, -1, reg));
-    static const gale_type types[GALE__CT_COUNT] = {
+    static const gale_type types[GALE__SIMD_TYPE_COUNT] = {
         GALE_BOOL, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_F32, GALE_F64};
-    o->out =
-        gale__cpu_tape_convert(&o->tape, reg[value], gale__ct_of((gale_type)c->nest->code[value].type), types[c->ct]);
+    o->out = gale__cpu_tape_convert(
+        &o->tape, reg[value], gale__simd_type_of((gale_type)c->nest->code[value].type), types[c->ct]);
     o->section.count = (int)o->tape.n_steps;
     gale__cpu_section *sections[1] = {&o->section};
     gale__cpu_tape_keep(&o->tape, o->out);
@@ -190,7 +190,7 @@ static void choose_tiles(gale__cpu_contract *c)
 }
 
 /* Whether the buffer is read by that load alone, and not written. */
-static bool is_read_once(const gale__nest *nest, const gale__access *only)
+static bool is_read_once(const gale__nest *nest, const gale__nest_access *only)
 {
     int n = 0;
     for (int i = 0; i < nest->n_code; i++)
@@ -200,7 +200,7 @@ static bool is_read_once(const gale__nest *nest, const gale__access *only)
     return n == 1;
 }
 
-static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const gale__access *x)
+static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const gale__nest_access *x)
 {
     words[n++] = (uint64_t)span->n;
     for (int i = 0; i < span->n; i++) {
@@ -213,7 +213,7 @@ static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const ga
 /* Panels of a constant, unless they would take more room than it. */
 static void find_panels(gale__cpu_contract *c, int value)
 {
-    const gale__access *x = access_of(c->nest, value);
+    const gale__nest_access *x = access_of(c->nest, value);
     uint64_t words[8 + 4 * GALE__NEST_DIMS];
     int n = 0;
     c->panels = (gale__cpu_panels){.buffer = -1};
@@ -255,7 +255,7 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     bool turned = is_turned(nest, info);
     *c = (gale__cpu_contract){.nest = nest};
     sum_type(nest, info, &c->ct);
-    c->size = (size_t)gale__ct_size(c->ct);
+    c->size = (size_t)gale__simd_type_size(c->ct);
     c->gemm = *gale__simd_gemm_find(gale__simd_plain(c->ct));
     find_spans(c, info, turned ? 'N' : 'M');
     c->a.width = c->gemm.mr;

@@ -23,8 +23,8 @@ enum { GALE__CPU_PANELS_BUFFERS = 64 }; /* of a nest whose panels are made once,
 
 typedef struct gale__cpu_contract {
     const gale__nest *nest;
-    gale__ct ct; /* type of the sums */
-    size_t size; /* its bytes */
+    gale__simd_type ct; /* type of the sums */
+    size_t size;        /* its bytes */
     gale__simd_gemm gemm;
     gale__cpu_operand a, b; /* a: the rows of the result's tiles; b: its lanes */
     gale__cpu_tape tail;    /* what follows the reduction */

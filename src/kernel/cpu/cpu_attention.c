@@ -15,7 +15,7 @@ typedef struct layout {
 
 static layout make_layout(const gale__cpu_attention *a)
 {
-    const gale__simd_gemm *g = gale__simd_gemm_find(gale__simd_plain(GALE__CT_F32));
+    const gale__simd_gemm *g = gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_F32));
     layout l = {.mr = (size_t)g->mr, .nr = (size_t)g->nr};
     size_t d = (size_t)a->d, n = (size_t)a->n, c = (size_t)a->c;
     l.n = (n + l.nr - 1) / l.nr * l.nr;
@@ -104,7 +104,7 @@ static void attend(const job *j, float *s, size_t number, size_t first, size_t r
     const gale__cpu_attention *a = j->a;
     const layout *l = &j->l;
     gale__simd_tile *tile =
-        gale__simd_part_for(gale__simd_gemm_find(gale__simd_plain(GALE__CT_F32)), (int64_t)rows)->tile;
+        gale__simd_part_for(gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_F32)), (int64_t)rows)->tile;
     float *scores = s + l->scores, *mixed = s + l->out, *out = j->out + (number * (size_t)a->m + first) * (size_t)a->c,
           total[64];
     const float *q = j->q + head(a, &a->q, number);

@@ -48,7 +48,7 @@ static bool choose_inner_lanes(const gale__nest *nest, int64_t outer, int64_t in
 static bool stores_meet(const gale__nest *nest, int from, int to)
 {
     for (int s = 0; s < nest->n_stores; s++) {
-        const gale__access *a = &nest->accesses[nest->stores[s].access];
+        const gale__nest_access *a = &nest->accesses[nest->stores[s].access];
         if (nest->stores[s].index >= 0) return true;
         bool inner = nest->code[nest->stores[s].value].inner;
         for (int d = from; d < to; d++) {
@@ -66,7 +66,7 @@ static int find_turn(const gale__nest *nest)
     int last = nest->n_outer - 1;
     for (int i = 0; i < nest->n_code && last > 0 && !nest->n_inner; i++) {
         if (nest->code[i].op != GALE__NEST_LOAD) continue;
-        const gale__access *a = &nest->accesses[nest->code[i].access];
+        const gale__nest_access *a = &nest->accesses[nest->code[i].access];
         if (a->stride[last] < 4 && a->stride[last] > -4) continue;
         for (int d = last - 1; d >= 0; d--)
             if (a->stride[d] == 1 && nest->extent[d] >= 4 && nest->extent[last] >= 4) return d;
@@ -294,7 +294,7 @@ static void save_parts(const run *r, gale__cpu_frame *f, int64_t block, int64_t 
         const gale__cpu_plan_reduce *rd = &r->d->plan.reduces[k];
         if (rd->phase != r->phase) continue;
         char *part = part_of(r, k, block, g);
-        memcpy(part, f->r[rd->total], f->n * (size_t)gale__ct_size(rd->ct));
+        memcpy(part, f->r[rd->total], f->n * (size_t)gale__simd_type_size(rd->ct));
         if (rd->index >= 0) memcpy(part + r->d->lanes * 8, f->r[rd->index], f->n * 8);
     }
 }
@@ -307,7 +307,7 @@ static void combine_parts(const run *r, gale__cpu_frame *f, int64_t block, int p
         const gale__cpu_plan_reduce *rd = &r->d->plan.reduces[k];
         if (rd->phase != phase) continue;
         void *total = f->r[rd->total], *index = rd->index >= 0 ? f->r[rd->index] : NULL;
-        memcpy(total, part_of(r, k, block, 0), f->n * (size_t)gale__ct_size(rd->ct));
+        memcpy(total, part_of(r, k, block, 0), f->n * (size_t)gale__simd_type_size(rd->ct));
         if (index) memcpy(index, part_of(r, k, block, 0) + r->d->lanes * 8, f->n * 8);
         for (int64_t g = 1; g < r->d->groups; g++) {
             char *part = part_of(r, k, block, g);

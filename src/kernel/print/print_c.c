@@ -15,7 +15,7 @@ typedef struct printer {
     gale__str *out;
     gale__arena arena;
     uint32_t *uses;
-    gale__val *user;
+    gale__ir_val *user;
     uint32_t *block, *epoch; /* by instruction: block it stands in; effects before it */
     bool *reads;             /* the value's text holds a GET */
     const char **text;       /* how a value is written where it is used */
@@ -36,11 +36,11 @@ static const char *const type_names[GALE_TYPE_COUNT] = {
     [GALE_U64] = "u64",
 };
 
-static gale__column column_of(gale_type t)
+static gale__dialect_column column_of(gale_type t)
 {
-    if (t == GALE_BOOL) return GALE__COLUMN_BOOL;
-    if (t == GALE_F32 || t == GALE_F64) return t == GALE_F32 ? GALE__COLUMN_F32 : GALE__COLUMN_F64;
-    return gale__type_is_signed(t) ? GALE__COLUMN_SIGNED : GALE__COLUMN_UNSIGNED;
+    if (t == GALE_BOOL) return GALE__DIALECT_COLUMN_BOOL;
+    if (t == GALE_F32 || t == GALE_F64) return t == GALE_F32 ? GALE__DIALECT_COLUMN_F32 : GALE__DIALECT_COLUMN_F64;
+    return gale__type_is_signed(t) ? GALE__DIALECT_COLUMN_SIGNED : GALE__DIALECT_COLUMN_UNSIGNED;
 }
 
 /* Fills the holes of a spelling. */
@@ -183,10 +183,10 @@ static bool is_inline(const gale__ir_instr *in)
            (in->op == GALE__IR_WORD && gale__ir_bits((gale_type)in->type) == 32);
 }
 
-static bool may_nest(const printer *p, gale__val v)
+static bool may_nest(const printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
-    gale__val user = p->user[v];
+    gale__ir_val user = p->user[v];
     int to = p->ir->code[user].op;
     if (is_inline(in)) return true;
     if (in->op == GALE__IR_LOAD || in->op == GALE__IR_SHUFFLE_XOR || p->uses[v] != 1 || p->block[user] != p->block[v])
@@ -197,10 +197,10 @@ static bool may_nest(const printer *p, gale__val v)
     return !p->reads[v] || p->epoch[user] == p->epoch[v];
 }
 
-static gale_status emit_value(printer *p, gale__val v)
+static gale_status emit_value(printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
-    gale__val operands[4];
+    gale__ir_val operands[4];
     int n = gale__ir_operands(in, operands);
     p->reads[v] = in->op == GALE__IR_GET;
     for (int i = 0; i < n; i++) p->reads[v] |= p->reads[operands[i]];
@@ -228,7 +228,7 @@ static gale_status emit_value(printer *p, gale__val v)
 static void print_pack(const printer *p, const gale__ir_instr *in, const gale__ir_instr *value)
 {
     char vector[32];
-    gale__val lanes[4];
+    gale__ir_val lanes[4];
     snprintf(vector, sizeof vector, "%s%d", p->d->vector[in->mem], in->width);
     spell(p->out, p->d->make_vector, (const char *const[3]){vector}, GALE_F32, 0);
     int n = gale__ir_operands(value, lanes);
@@ -251,7 +251,7 @@ static void emit_set(printer *p, const gale__ir_instr *in)
 }
 
 /* Copies and matrices: calls of what the dialect's head_matrix defines. */
-static gale_status emit_matrix(printer *p, gale__val v, const gale__ir_instr *in)
+static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
     bool a = in->op == GALE__IR_MATRIX_A;
@@ -293,7 +293,7 @@ static void emit_store(printer *p, const gale__ir_instr *in)
     }
 }
 
-static gale_status emit_control(printer *p, gale__val v, const gale__ir_instr *in)
+static gale_status emit_control(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
     switch (in->op) {
@@ -312,7 +312,7 @@ static gale_status emit_control(printer *p, gale__val v, const gale__ir_instr *i
     return GALE_OK;
 }
 
-static gale_status emit(printer *p, gale__val v)
+static gale_status emit(printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
     switch (in->op) {
@@ -344,7 +344,7 @@ static void number_blocks(printer *p)
 {
     const gale__ir *ir = p->ir;
     uint32_t block = 0, epoch = 0;
-    for (gale__val v = 1; v < ir->count; v++) {
+    for (gale__ir_val v = 1; v < ir->count; v++) {
         int kind = gale__ir_op_get(ir->code[v].op).kind;
         p->block[v] = block;
         p->epoch[v] = epoch;
@@ -360,7 +360,7 @@ static void declare_shared(printer *p)
     bool launched = gale__ir_launch_bytes(p->ir) && *p->d->shared_launch;
     uint64_t offset = 0;
     if (launched) gale__str_add(out, p->d->shared_launch);
-    for (gale__val v = 1; v < p->ir->count; v++) {
+    for (gale__ir_val v = 1; v < p->ir->count; v++) {
         const gale__ir_instr *in = &p->ir->code[v];
         const char *type = type_names[in->type];
         if (in->op != GALE__IR_SHARED) continue;
@@ -424,7 +424,7 @@ static gale_status print_kernel(const gale__ir *ir, const gale__dialect_table *d
         number_blocks(&p);
         open_kernel(&p);
     }
-    for (gale__val v = 1; v < ir->count && status == GALE_OK; v++) status = emit(&p, v);
+    for (gale__ir_val v = 1; v < ir->count && status == GALE_OK; v++) status = emit(&p, v);
     gale__str_add(out, "}\n");
     gale__str_finish(&p.scratch);
     gale__arena_finish(&p.arena);

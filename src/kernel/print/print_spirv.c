@@ -3,14 +3,14 @@
  * Integers carry no sign in their type: the operation does. */
 #include "kernel/ir/ir_util.h"
 
-void gale__words_finish(gale__words *w)
+void gale__ir_words_finish(gale__ir_words *w)
 {
     gale__free(w->words);
-    *w = (gale__words){0};
+    *w = (gale__ir_words){0};
 }
 
 #ifndef GALE_HAVE_SPIRV
-gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out)
+gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__ir_words *out)
 {
     (void)caps, (void)out;
     return gale__fail(GALE_UNSUPPORTED,
@@ -81,7 +81,7 @@ static void no_contraction(printer *p, uint32_t id)
     EMIT(&p->s, &p->s.notes, SpvOpDecorate, id, SpvDecorationNoContraction);
 }
 
-static uint32_t plus(printer *p, gale__words *to, uint32_t address, uint32_t offset)
+static uint32_t plus(printer *p, gale__ir_words *to, uint32_t address, uint32_t offset)
 {
     return offset ? VALUE(&p->s, to, SpvOpIAdd, type1(p, GALE_U64), address, gale__spv_const(&p->s, GALE_U64, offset))
                   : address;
@@ -93,7 +93,7 @@ static uint32_t access_mask(const printer *p)
     return SpvMemoryAccessAlignedMask | (p->hands ? SpvMemoryAccessNonPrivatePointerMask : 0);
 }
 
-static uint32_t load_at(printer *p, gale__words *to, gale_type t, int width, uint32_t address)
+static uint32_t load_at(printer *p, gale__ir_words *to, gale_type t, int width, uint32_t address)
 {
     uint32_t type = gale__spv_type(&p->s, t, width);
     uint32_t pointer = VALUE(
@@ -300,7 +300,7 @@ static uint32_t print_shuffle(printer *p, const gale__ir_instr *in)
 static uint32_t print_arithmetic(printer *p, const gale__ir_instr *in)
 {
     gale__spv *s = &p->s;
-    gale__val operands[4];
+    gale__ir_val operands[4];
     uint32_t words[6] = {s->glsl};
     int n = gale__ir_operands(in, operands), core = 0;
     gale_type by = in->op == GALE__SELECT ? (gale_type)in->type : gale__ir_type(p->ir, in->a);
@@ -333,7 +333,7 @@ static void open_block(printer *p, uint32_t label)
     p->s.label = label;
 }
 
-static void open_loop(printer *p, gale__val v, const gale__ir_instr *in)
+static void open_loop(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     gale__spv *s = &p->s;
     frame *f = &p->frames[p->depth++];
@@ -377,7 +377,7 @@ static void open_if(printer *p, const gale__ir_instr *in)
     open_block(p, f->body);
 }
 
-static void print_control(printer *p, gale__val v, const gale__ir_instr *in)
+static void print_control(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     if (in->op == GALE__IR_FOR) {
         open_loop(p, v, in);
@@ -449,7 +449,7 @@ static uint32_t print_value(printer *p, const gale__ir_instr *in)
     }
 }
 
-static gale_status print_instr(printer *p, gale__val v)
+static gale_status print_instr(printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
     int kind = gale__ir_op_get(in->op).kind;
@@ -474,7 +474,7 @@ static gale_status print_instr(printer *p, gale__val v)
     }
 }
 
-static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out)
+static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *caps, gale__ir_words *out)
 {
     gale__arena arena = {0};
     size_t n = kernel->count + 1u;
@@ -491,7 +491,7 @@ static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *
     p->id = arrays, p->uses = arrays + n, p->unit = arrays + 3 * n;
     p->pointer = arrays + 4 * n, p->word = p->pointer + kernel->n_pointers;
     gale__ir_count_uses(kernel, p->uses, arrays + 2 * n);
-    for (gale__val v = 1; v < kernel->count; v++)
+    for (gale__ir_val v = 1; v < kernel->count; v++)
         p->hands |= kernel->code[v].op == GALE__IR_BARRIER && kernel->code[v].imm;
     p->model = p->hands || kernel->subgroup;
     if (p->model) p->s.capabilities |= 1u << GALE__SPV_MEMORY_MODEL;
@@ -500,14 +500,14 @@ static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *
     p->s.first_label = p->s.label = gale__spv_id(&p->s);
     declare_parameters(p);
     gale_status status = gale__spv_plan_arrays(p);
-    for (gale__val v = 1; v < kernel->count && status == GALE_OK && !p->s.failed; v++) status = print_instr(p, v);
+    for (gale__ir_val v = 1; v < kernel->count && status == GALE_OK && !p->s.failed; v++) status = print_instr(p, v);
     if (status == GALE_OK) status = gale__spv_link(&p->s, kernel, function, out);
     gale__spv_finish(&p->s);
     gale__arena_finish(&arena);
     return status;
 }
 
-static gale_status print_lowered(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out)
+static gale_status print_lowered(const gale__ir *kernel, const gale_device_caps *caps, gale__ir_words *out)
 {
     gale__ir_lowering what = gale__ir_lowering_for(caps);
     if (!what.fma && !what.f16 && !what.integers && !what.division) return print_kernel(kernel, caps, out);
@@ -518,7 +518,7 @@ static gale_status print_lowered(const gale__ir *kernel, const gale_device_caps 
     return status;
 }
 
-gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out)
+gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__ir_words *out)
 {
     GALE_TRY(gale__ir_check(kernel));
     GALE_TRY(gale__ir_check_device(kernel, caps));

@@ -10,7 +10,7 @@ static uint32_t type1(printer *p, gale_type t) { return gale__spv_type(&p->s, t,
 static uint32_t size_of(gale_type t) { return t == GALE_BOOL ? 4 : (uint32_t)gale__type_table[t].size; }
 
 /* Bytes of the smallest access. */
-static void note_access(printer *p, gale__val array, uint32_t bytes)
+static void note_access(printer *p, gale__ir_val array, uint32_t bytes)
 {
     if (p->ir->code[array].op == GALE__IR_SHARED && bytes < p->unit[array]) p->unit[array] = bytes;
 }
@@ -18,14 +18,14 @@ static void note_access(printer *p, gale__val array, uint32_t bytes)
 gale_status gale__spv_plan_arrays(printer *p)
 {
     const gale__ir *ir = p->ir;
-    for (gale__val v = 1; v < ir->count; v++) {
+    for (gale__ir_val v = 1; v < ir->count; v++) {
         const gale__ir_instr *in = &ir->code[v];
         if (in->op == GALE__IR_SHARED) p->unit[v] = 16;
         if (in->op == GALE__IR_GET || in->op == GALE__IR_SET)
             note_access(p, in->a,
                 in->width > 1 ? in->width * size_of((gale_type)in->mem) : size_of((gale_type)ir->code[in->a].type));
     }
-    for (gale__val v = 1; v < ir->count; v++) {
+    for (gale__ir_val v = 1; v < ir->count; v++) {
         const gale__ir_instr *in = &ir->code[v];
         if (in->op != GALE__IR_SHARED) continue;
         uint32_t size = size_of((gale_type)in->type);
@@ -39,12 +39,12 @@ gale_status gale__spv_plan_arrays(printer *p)
     return GALE_OK;
 }
 
-uint32_t gale__spv_unit_bytes(const printer *p, gale__val array)
+uint32_t gale__spv_unit_bytes(const printer *p, gale__ir_val array)
 {
     return p->unit[array] ? p->unit[array] : size_of((gale_type)p->ir->code[array].type);
 }
 
-static uint32_t unit_type(printer *p, gale__val array)
+static uint32_t unit_type(printer *p, gale__ir_val array)
 {
     switch (p->unit[array]) {
     case 0: return type1(p, (gale_type)p->ir->code[array].type);
@@ -55,7 +55,7 @@ static uint32_t unit_type(printer *p, gale__val array)
     }
 }
 
-uint32_t gale__spv_declare(printer *p, gale__val v)
+uint32_t gale__spv_declare(printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
     bool shared = in->op == GALE__IR_SHARED;
@@ -67,7 +67,7 @@ uint32_t gale__spv_declare(printer *p, gale__val v)
 }
 
 /* Index in elements to index in units. */
-uint32_t gale__spv_unit_pointer(printer *p, gale__val array, uint32_t index)
+uint32_t gale__spv_unit_pointer(printer *p, gale__ir_val array, uint32_t index)
 {
     gale__spv *s = &p->s;
     const gale__ir_instr *in = &p->ir->code[array];
@@ -81,7 +81,7 @@ uint32_t gale__spv_unit_pointer(printer *p, gale__val array, uint32_t index)
     return VALUE(s, &s->body, SpvOpAccessChain, gale__spv_pointer(s, where, type), p->id[array], index);
 }
 
-static uint32_t load(printer *p, gale__val array, uint32_t type, uint32_t pointer)
+static uint32_t load(printer *p, gale__ir_val array, uint32_t type, uint32_t pointer)
 {
     gale__spv *s = &p->s;
     if (p->model && p->ir->code[array].op == GALE__IR_SHARED)
@@ -89,7 +89,7 @@ static uint32_t load(printer *p, gale__val array, uint32_t type, uint32_t pointe
     return VALUE(s, &s->body, SpvOpLoad, type, pointer);
 }
 
-static void store(printer *p, gale__val array, uint32_t pointer, uint32_t value)
+static void store(printer *p, gale__ir_val array, uint32_t pointer, uint32_t value)
 {
     gale__spv *s = &p->s;
     if (p->model && p->ir->code[array].op == GALE__IR_SHARED)

@@ -37,7 +37,7 @@ static uint32_t matrix_type(printer *p, gale_type type, uint32_t use)
 }
 
 /* From row to row, in what the array is an array of. */
-static uint32_t row_of(printer *p, gale__val array, uint64_t elements, uint32_t size)
+static uint32_t row_of(printer *p, gale__ir_val array, uint64_t elements, uint32_t size)
 {
     return gale__spv_u32(&p->s, (uint32_t)elements * size / gale__spv_unit_bytes(p, array));
 }
@@ -77,7 +77,7 @@ static void store(printer *p, const gale__ir_instr *in)
         SpvMemoryAccessNonPrivatePointerMask);
 }
 
-void gale__spv_matrix(printer *p, gale__val v)
+void gale__spv_matrix(printer *p, gale__ir_val v)
 {
     gale__spv *s = &p->s;
     const gale__ir_instr *in = &p->ir->code[v];

@@ -17,13 +17,15 @@
 #include "kernel/nest/nest.h"
 
 typedef enum gale__schedule_kind {
-    GALE__MAP,    /* no reduction: a thread computes `vector` neighbours, `steps` times */
-    GALE__ROW,    /* neighbours in memory are inner points: `threads` threads share an outer point */
-    GALE__COLUMN, /* neighbours in memory are outer points: a thread walks `vector` of them through the inner dimensions
-                   */
-    GALE__TILE,   /* a contraction in tiles through work-group memory */
-    GALE__MATRIX, /* a contraction of f16 or bf16 by matrix units */
-    GALE__TRANSPOSE, /* a map whose loads and stores run along different dimensions, through work-group memory */
+    GALE__SCHEDULE_MAP,    /* no reduction: a thread computes `vector` neighbours, `steps` times */
+    GALE__SCHEDULE_ROW,    /* neighbours in memory are inner points: `threads` threads share an outer point */
+    GALE__SCHEDULE_COLUMN, /* neighbours in memory are outer points: a thread walks `vector` of them through the inner
+                            * dimensions
+                            */
+    GALE__SCHEDULE_TILE,   /* a contraction in tiles through work-group memory */
+    GALE__SCHEDULE_MATRIX, /* a contraction of f16 or bf16 by matrix units */
+    GALE__SCHEDULE_TRANSPOSE, /* a map whose loads and stores run along different dimensions, through work-group memory
+                               */
 } gale__schedule_kind;
 
 /* The key takes the bytes of this struct: there is no padding in it. */
@@ -78,5 +80,5 @@ const char *gale__schedule_name(const gale__schedule *s);
 const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps);
 /* Bytes of work-group memory: of the operands' parts and of the results on their way out, which may lie where the parts
  * did.  MATRIX only. */
-void gale__matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results);
+void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results);
 #endif

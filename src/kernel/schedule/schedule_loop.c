@@ -4,25 +4,25 @@
 #include "kernel/schedule/schedule_emit.h"
 #include <string.h>
 
-static gale__val u32(gale__emit *e, uint32_t v) { return gale__ir_u32(e->ir, v); }
-static gale__val op32(gale__emit *e, int op, gale__val a, gale__val b)
+static gale__ir_val u32(gale__emit *e, uint32_t v) { return gale__ir_u32(e->ir, v); }
+static gale__ir_val op32(gale__emit *e, int op, gale__ir_val a, gale__ir_val b)
 {
     return gale__ir_op2(e->ir, op, GALE_U32, a, b);
 }
 
 /* A thread past the end repeats the last outer point and stores nothing. */
-static void place_outer(gale__emit *e, int b, gale__val chunk)
+static void place_outer(gale__emit *e, int b, gale__ir_val chunk)
 {
     gale__ir *ir = e->ir;
     int dims = e->nest->n_outer + (e->reduces ? 0 : e->nest->n_inner);
-    gale__val coord[GALE__NEST_DIMS],
+    gale__ir_val coord[GALE__NEST_DIMS],
         top = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.outer_count, gale__emit_index(e, 1));
     e->outer_valid[b] = gale__ir_op2(ir, GALE__LE, GALE_BOOL, chunk, top);
     chunk = gale__ir_op2(ir, GALE__IR_MIN, e->index, chunk, top);
     gale__emit_coords(e, chunk, 0, dims, coord);
     gale__emit_outer_place(e, b, coord, dims);
     if (!e->s->tail) return;
-    gale__val left = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.points, coord[e->vdim]);
+    gale__ir_val left = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.points, coord[e->vdim]);
     e->last[b] = gale__ir_op2(ir, GALE__SUB, e->index, left, gale__emit_index(e, 1));
     e->whole[b] = gale__ir_op2(ir, GALE__GE, GALE_BOOL, left, gale__emit_index(e, e->s->vector));
 }
@@ -32,29 +32,29 @@ static void place_outer(gale__emit *e, int b, gale__val chunk)
 static void place_threads(gale__emit *e)
 {
     const gale__schedule *s = e->s;
-    gale__val group = gale__emit_widen(e, gale__emit_group(e)), mine = e->tid;
+    gale__ir_val group = gale__emit_widen(e, gale__emit_group(e)), mine = e->tid;
     uint32_t rows = s->rows, threads = s->threads;
-    if (s->kind == GALE__ROW && threads > 1) {
+    if (s->kind == GALE__SCHEDULE_ROW && threads > 1) {
         mine = op32(e, GALE__IR_DIV, e->tid, u32(e, threads));
         e->t = op32(e, GALE__AND, e->tid, u32(e, threads - 1));
-    } else if (s->kind == GALE__COLUMN && threads > 1) {
+    } else if (s->kind == GALE__SCHEDULE_COLUMN && threads > 1) {
         mine = op32(e, GALE__AND, e->tid, u32(e, rows - 1));
         e->t = op32(e, GALE__IR_DIV, e->tid, u32(e, rows));
     }
     mine = gale__emit_widen(e, mine);
-    gale__val first = gale__emit_mul(e, group, gale__emit_index(e, rows * (uint32_t)e->ob));
+    gale__ir_val first = gale__emit_mul(e, group, gale__emit_index(e, rows * (uint32_t)e->ob));
     for (int b = 0; b < e->ob; b++)
         place_outer(e, b, gale__emit_add(e, gale__emit_add(e, first, mine), gale__emit_index(e, rows * (uint32_t)b)));
 }
 
 /* The inner blocks of this thread, beginning with block number `first` of the row (U32). */
-static void place_inner(gale__emit *e, gale__val first)
+static void place_inner(gale__emit *e, gale__ir_val first)
 {
     gale__ir *ir = e->ir;
-    gale__val count = e->layout.inner_count, top = op32(e, GALE__SUB, count, u32(e, 1));
+    gale__ir_val count = e->layout.inner_count, top = op32(e, GALE__SUB, count, u32(e, 1));
     int from = e->nest->n_outer, to = from + e->nest->n_inner;
     for (int b = 0; b < e->ib; b++) {
-        gale__val block = op32(e, GALE__ADD, op32(e, GALE__ADD, first, e->t), u32(e, (uint32_t)b * e->s->threads));
+        gale__ir_val block = op32(e, GALE__ADD, op32(e, GALE__ADD, first, e->t), u32(e, (uint32_t)b * e->s->threads));
         e->inner_valid[b] = 0;
         if (!e->s->exact) {
             e->inner_valid[b] = gale__ir_op2(ir, GALE__LE, GALE_BOOL, block, top);
@@ -142,7 +142,7 @@ static void load_early(gale__emit *e)
 /* The last pass goes block by block: what it loads and computes need not be held for all of them at once. */
 static gale_status pass_resident(gale__emit *e, int pass, bool last)
 {
-    gale__acc acc[GALE__LANES];
+    gale__emit_acc acc[GALE__EMIT_LANES];
     if (!last) emit_wanted(e, false);
     for (int b = 0; last && b < e->ib; b++) {
         e->ib_from = b;
@@ -164,7 +164,7 @@ static gale_status pass_resident(gale__emit *e, int pass, bool last)
 
 static gale_status pass_streaming(gale__emit *e, int pass, bool last)
 {
-    gale__acc variables[REDUCTIONS][16], acc[GALE__LANES];
+    gale__emit_acc variables[REDUCTIONS][16], acc[GALE__EMIT_LANES];
     int list[REDUCTIONS], n = 0;
     for (int i = 0; i < e->nest->n_code; i++) {
         if (!reduces_in(e, i, pass)) continue;
@@ -173,7 +173,7 @@ static gale_status pass_streaming(gale__emit *e, int pass, bool last)
         list[n] = i;
         gale__emit_reduce_begin(e, i, variables[n++]);
     }
-    gale__val first = gale__emit_for(e, e->layout.inner_count, (uint32_t)e->s->threads * e->s->steps);
+    gale__ir_val first = gale__emit_for(e, e->layout.inner_count, (uint32_t)e->s->threads * e->s->steps);
     place_inner(e, first);
     emit_wanted(e, last);
     for (int k = 0; k < n; k++) gale__emit_reduce_step(e, list[k], variables[k]);
@@ -209,18 +209,18 @@ static gale_status emit_passes(gale__emit *e)
 
 static void emit_outer_stores(gale__emit *e)
 {
-    gale__val first = 0;
+    gale__ir_val first = 0;
     if (e->s->threads > 1) first = gale__ir_op2(e->ir, GALE__EQ, GALE_BOOL, e->t, u32(e, 0));
     for (int s = 0; s < e->nest->n_stores; s++)
         if (!e->reduces || !store_is_inner(e, &e->nest->stores[s])) gale__emit_store(e, &e->nest->stores[s], first);
 }
 
-gale_status gale__build_loops(const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
+gale_status gale__schedule_build_loops(const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
 {
     gale__emit e = {.ob = 1, .ov = 1, .ib = 1, .iv = 1};
-    if (s->kind == GALE__MAP) e.ob = s->steps;
+    if (s->kind == GALE__SCHEDULE_MAP) e.ob = s->steps;
     else e.ib = s->steps;
-    if (s->kind == GALE__ROW) e.iv = s->vector;
+    if (s->kind == GALE__SCHEDULE_ROW) e.iv = s->vector;
     else e.ov = s->vector;
     gale_status status = gale__emit_begin(&e, nest, s, ir);
     if (status == GALE_OK) {

@@ -9,10 +9,10 @@
 #define LOADS 4         /* that can be turned in one kernel */
 
 static int dims_of(const gale__nest *nest) { return nest->n_outer + nest->n_inner; }
-static bool runs_along(const gale__access *a, int d) { return a->stride[d] == 1 || a->stride[d] == -1; }
+static bool runs_along(const gale__nest_access *a, int d) { return a->stride[d] == 1 || a->stride[d] == -1; }
 
 /* The dimension a load runs along when that is not the last one; -1 else. */
-static int turned_axis(const gale__nest *nest, const gale__access *a)
+static int turned_axis(const gale__nest *nest, const gale__nest_access *a)
 {
     int last = dims_of(nest) - 1;
     if (runs_along(a, last) || !a->stride[last] || nest->extent[last] < LEAST) return -1;
@@ -31,7 +31,7 @@ static int find_turned(const gale__nest *nest, int axis, int list[LOADS])
     return n;
 }
 
-bool gale__choose_transpose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+bool gale__schedule_choose_transpose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
 {
     int axis = -1, list[LOADS], last = dims_of(nest) - 1;
     uint32_t size = 8, bytes = 0, shared = caps->shared_bytes ? caps->shared_bytes : 16384;
@@ -54,7 +54,7 @@ bool gale__choose_transpose(const gale__nest *nest, const gale_device_caps *caps
     uint32_t tile =
         size < 4 && 64 * 65 * bytes <= shared && nest->extent[axis] > 32 && nest->extent[last] > 32 ? 64 : 32;
     if (tile * (tile + 1) * bytes > shared) return false;
-    s->kind = GALE__TRANSPOSE;
+    s->kind = GALE__SCHEDULE_TRANSPOSE;
     s->axis = (uint8_t)axis;
     s->tile_m = s->tile_n = (uint8_t)tile;
     s->rows = THREADS;
@@ -63,8 +63,8 @@ bool gale__choose_transpose(const gale__nest *nest, const gale_device_caps *caps
 
 typedef struct turner {
     gale__emit e, loads; /* the map's lanes; those of the turned loads */
-    gale__val coord[GALE__NEST_DIMS], origin[2];
-    gale__val across, along; /* thread in a tile: along the fast side, and the first of its rows */
+    gale__ir_val coord[GALE__NEST_DIMS], origin[2];
+    gale__ir_val across, along; /* thread in a tile: along the fast side, and the first of its rows */
     uint32_t tile, step;
 } turner;
 
@@ -73,8 +73,8 @@ static void place_group(turner *t)
     gale__emit *e = &t->e;
     gale__ir *ir = e->ir;
     int last = dims_of(e->nest) - 1;
-    gale__val group = gale__emit_widen(e, gale__emit_group(e)), row, column;
-    gale__val top = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.outer_count, gale__emit_index(e, 1));
+    gale__ir_val group = gale__emit_widen(e, gale__emit_group(e)), row, column;
+    gale__ir_val top = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.outer_count, gale__emit_index(e, 1));
     group = gale__ir_op2(ir, GALE__IR_MIN, e->index, group, top);
     gale__emit_divmod(e, group, &e->layout.tiles_n, &group, &column);
     gale__emit_divmod(e, group, &e->layout.tiles_m, &group, &row);
@@ -87,10 +87,10 @@ static void place_group(turner *t)
 }
 
 /* A coordinate inside the tile, kept below the dimension's end; *valid says whether it was. */
-static gale__val inside(turner *t, int d, gale__val origin, gale__val step, gale__val *valid)
+static gale__ir_val inside(turner *t, int d, gale__ir_val origin, gale__ir_val step, gale__ir_val *valid)
 {
     gale__emit *e = &t->e;
-    gale__val at = gale__emit_add(e, origin, gale__emit_widen(e, step)), count = e->layout.extent[d].by;
+    gale__ir_val at = gale__emit_add(e, origin, gale__emit_widen(e, step)), count = e->layout.extent[d].by;
     *valid = gale__ir_op2(e->ir, GALE__LT, GALE_BOOL, at, count);
     return gale__ir_op2(
         e->ir, GALE__IR_MIN, e->index, at, gale__ir_op2(e->ir, GALE__SUB, e->index, count, gale__emit_index(e, 1)));
@@ -101,8 +101,9 @@ static void place_lanes(turner *t, gale__emit *e, bool turned)
 {
     int last = dims_of(e->nest) - 1, axis = e->s->axis;
     for (int b = 0; b < e->ob; b++) {
-        gale__val row = gale__ir_op2(e->ir, GALE__ADD, GALE_U32, t->across, gale__ir_u32(e->ir, (uint32_t)b * t->step)),
-                  ok[2];
+        gale__ir_val row = gale__ir_op2(
+                         e->ir, GALE__ADD, GALE_U32, t->across, gale__ir_u32(e->ir, (uint32_t)b * t->step)),
+                     ok[2];
         t->coord[axis] = inside(t, axis, t->origin[0], turned ? t->along : row, &ok[0]);
         t->coord[last] = inside(t, last, t->origin[1], turned ? row : t->along, &ok[1]);
         e->outer_valid[b] = gale__emit_and(e, ok[0], ok[1]);
@@ -114,7 +115,7 @@ static void turn(turner *t, const int *list, int n)
 {
     gale__emit *e = &t->e, *loads = &t->loads;
     gale__ir *ir = e->ir;
-    gale__val shared[LOADS], row = gale__ir_u32(ir, t->tile + 1);
+    gale__ir_val shared[LOADS], row = gale__ir_u32(ir, t->tile + 1);
     for (int i = 0; i < n; i++) {
         gale_type type = gale__compute_type((gale_type)e->nest->code[list[i]].type),
                   held = type == GALE_BOOL ? GALE_U32 : type;
@@ -122,9 +123,9 @@ static void turn(turner *t, const int *list, int n)
             ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = (uint8_t)held, .imm = t->tile * (t->tile + 1)});
         gale__emit_instr(loads, list[i]);
         for (int b = 0; b < loads->ob; b++) {
-            gale__val at = gale__ir_op2(ir, GALE__ADD, GALE_U32, t->across, gale__ir_u32(ir, (uint32_t)b * t->step));
+            gale__ir_val at = gale__ir_op2(ir, GALE__ADD, GALE_U32, t->across, gale__ir_u32(ir, (uint32_t)b * t->step));
             at = gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, at, row), t->along);
-            gale__val v = gale__emit_get(loads, list[i], b, 0);
+            gale__ir_val v = gale__emit_get(loads, list[i], b, 0);
             gale__ir_op3(
                 ir, GALE__IR_SET, held, shared[i], at, type == held ? v : gale__ir_op1(ir, GALE__IR_CONVERT, held, v));
         }
@@ -134,9 +135,9 @@ static void turn(turner *t, const int *list, int n)
         gale_type type = gale__compute_type((gale_type)e->nest->code[list[i]].type),
                   held = type == GALE_BOOL ? GALE_U32 : type;
         for (int b = 0; b < e->ob; b++) {
-            gale__val at = gale__ir_op2(ir, GALE__ADD, GALE_U32, t->across, gale__ir_u32(ir, (uint32_t)b * t->step));
+            gale__ir_val at = gale__ir_op2(ir, GALE__ADD, GALE_U32, t->across, gale__ir_u32(ir, (uint32_t)b * t->step));
             at = gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, t->along, row), at);
-            gale__val v = gale__ir_op2(ir, GALE__IR_GET, held, shared[i], at);
+            gale__ir_val v = gale__ir_op2(ir, GALE__IR_GET, held, shared[i], at);
             e->val[list[i] * e->lanes + b] =
                 type == held ? v : gale__ir_op2(ir, GALE__NE, GALE_BOOL, v, gale__ir_u32(ir, 0));
         }
@@ -144,7 +145,7 @@ static void turn(turner *t, const int *list, int n)
     }
 }
 
-gale_status gale__build_transpose(const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
+gale_status gale__schedule_build_transpose(const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
 {
     gale_status status;
     int list[LOADS], n = find_turned(nest, s->axis, list);

@@ -42,7 +42,7 @@ static void add_gram(tree *t, const int64_t *words, int64_t size, int64_t number
     t->grams[node] = number;
 }
 
-static gale_status new_tree(gale__host_call *call, size_t words, tree *t)
+static gale_status new_tree(gale__onnx_host_call *call, size_t words, tree *t)
 {
     size_t slots = 16;
     while (slots < 2 * words + 2) slots *= 2;
@@ -74,16 +74,16 @@ static gale_status fill_tree(const settings *s, const int64_t *pool, int64_t wor
     return GALE_OK;
 }
 
-static gale_status read_settings(gale__host_call *call, settings *s)
+static gale_status read_settings(gale__onnx_host_call *call, settings *s)
 {
-    const gale__net_node *n = call->node;
-    *s = (settings){.least = gale__net_attr_i(n, "min_gram_length", 1),
-        .most = gale__net_attr_i(n, "max_gram_length", 1),
-        .skips = gale__net_attr_i(n, "max_skip_count", 0),
-        .mode = gale__host_text(call, "mode", "TF")};
-    s->counts = gale__net_attr(n, "ngram_counts");
-    s->indexes = gale__net_attr(n, "ngram_indexes");
-    s->weights = gale__net_attr(n, "weights");
+    const gale__onnx_net_node *n = call->node;
+    *s = (settings){.least = gale__onnx_net_attr_i(n, "min_gram_length", 1),
+        .most = gale__onnx_net_attr_i(n, "max_gram_length", 1),
+        .skips = gale__onnx_net_attr_i(n, "max_skip_count", 0),
+        .mode = gale__onnx_host_text(call, "mode", "TF")};
+    s->counts = gale__onnx_net_attr(n, "ngram_counts");
+    s->indexes = gale__onnx_net_attr(n, "ngram_indexes");
+    s->weights = gale__onnx_net_attr(n, "weights");
     if (!s->counts || !s->indexes || s->counts->kind != GALE_ATTR_INTS || s->indexes->kind != GALE_ATTR_INTS)
         return gale__fail(GALE_INVALID, "attributes ngram_counts and ngram_indexes are both needed");
     if (s->least < 1 || s->most < s->least || s->skips < 0)
@@ -131,16 +131,16 @@ static void place(const settings *s, const float *counts, float *to)
 }
 
 static gale_status count_all(
-    gale__host_call *call, const settings *s, const gale_tensor *x, const gale_tensor *pool, gale_tensor **out)
+    gale__onnx_host_call *call, const settings *s, const gale_tensor *x, const gale_tensor *pool, gale_tensor **out)
 {
-    gale__lookup lookup;
+    gale__onnx_lookup lookup;
     tree t;
     const int64_t *words, *items;
     gale_tensor *made = NULL;
     int64_t columns = x->dims[x->rank - 1], rows = x->rank == 2 ? x->dims[0] : 1;
-    GALE_TRY(gale__lookup_make(call, pool, &lookup));
-    GALE_TRY(gale__lookup_all(call, &lookup, pool, &words));
-    GALE_TRY(gale__lookup_all(call, &lookup, x, &items));
+    GALE_TRY(gale__onnx_lookup_make(call, pool, &lookup));
+    GALE_TRY(gale__onnx_lookup_all(call, &lookup, pool, &words));
+    GALE_TRY(gale__onnx_lookup_all(call, &lookup, x, &items));
     GALE_TRY(new_tree(call, lookup.count, &t));
     GALE_TRY(fill_tree(s, words, (int64_t)lookup.count, &t));
     float *counts = gale__arena_alloc(&call->arena, (s->indexes->count + 1) * sizeof *counts);
@@ -157,17 +157,17 @@ static gale_status count_all(
     return GALE_OK;
 }
 
-gale_status gale__host_tfidf_vectorizer(gale__host_call *call)
+gale_status gale__onnx_host_tfidf_vectorizer(gale__onnx_host_call *call)
 {
     gale_tensor *x, *pool = NULL, *made = NULL;
     settings s;
-    GALE_TRY(gale__host_tensor(call, 0, &x));
+    GALE_TRY(gale__onnx_host_tensor(call, 0, &x));
     if (x->rank < 1 || x->rank > 2)
         return gale__fail(GALE_INVALID, "the input has rank %d, and 1 or 2 is needed", x->rank);
     GALE_TRY(read_settings(call, &s));
-    GALE_TRY(gale__lookup_column(call, "pool", &pool));
+    GALE_TRY(gale__onnx_lookup_column(call, "pool", &pool));
     if (!pool) return gale__fail(GALE_INVALID, "neither pool_strings nor pool_int64s is there");
     gale_status status = count_all(call, &s, x, pool, &made);
     gale_tensor_destroy(&pool);
-    return status == GALE_OK ? gale__host_give(call, 0, &made) : status;
+    return status == GALE_OK ? gale__onnx_host_give(call, 0, &made) : status;
 }

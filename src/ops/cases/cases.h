@@ -50,7 +50,7 @@ int gale__case_variants(const gale__case *c); /* how many types: at least 1 */
 gale_status gale__case_open(const gale__case *c, int variant, gale__case_run *run);
 void gale__case_close(gale__case_run *run);
 /* Lowers the case into g (made by the caller); out[] as many as run->n_out. */
-gale_status gale__case_lower(gale__case_run *run, gale__g *g, gale__node *out);
+gale_status gale__case_lower(gale__case_run *run, gale__prim_graph *g, gale__node *out);
 /* The scalar reference's results: run->n_out values with type, dims and data in the run's arena. */
 gale_status gale__case_reference(gale__case_run *run, gale__case_value *results);
 /* Whether `got` is `want` within the tolerance; else a sentence about the worst element. */
