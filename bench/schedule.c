@@ -113,7 +113,7 @@ static void bench_variants(const nest_case *c, const gale__schedule *s)
     gale__schedule v = *s;
     int64_t inner = 1;
     for (int d = c->nest.n_outer; d < c->nest.n_outer + c->nest.n_inner; d++) inner *= c->nest.extent[d];
-    if (s->kind == GALE__MAP)
+    if (s->kind == GALE__SCHEDULE_MAP)
         for (int steps = 1; steps <= 4; steps *= 2)
             for (int rows = 128; rows <= 512; rows *= 2) {
                 v.steps = (uint8_t)steps;

@@ -18,7 +18,7 @@ typedef struct loss {
     uint64_t n;
 } loss;
 typedef struct work {
-    const gale__args *a;
+    const gale__args *args;
     gale_device *cpu;
     gale__int8_ranges ranges;
     size_t n_samples;
@@ -51,8 +51,8 @@ static gale_status read_sample(const work *w, gale_model *m, size_t sample, gale
         gale_model_value v;
         char path[1024];
         GALE_TRY(gale_model_input(m, i, &v));
-        GALE_TRY(file_for(gale__args_item(w->a, "calibrate", sample), &v, gale_model_inputs(m) == 1, path));
-        GALE_TRY(gale__is_picture(path) ? gale__picture_to_input(path, &v, w->a, &in[i])
+        GALE_TRY(file_for(gale__args_item(w->args, "calibrate", sample), &v, gale_model_inputs(m) == 1, path));
+        GALE_TRY(gale__is_picture(path) ? gale__picture_to_input(path, &v, w->args, &in[i])
                                         : gale__data_read(path, &v, &in[i]));
     }
     return GALE_OK;
@@ -171,7 +171,7 @@ static void print_loss(const work *w, const gale__int8 *how)
 
 gale_status gale__convert_int8(const gale__args *a, gale__onnx *file, gale__pb_model *model)
 {
-    work w = {.a = a};
+    work w = {.args = a};
     gale__int8 how = {0};
     gale_status status;
     const char **left = gale__calloc(a->count + 1, sizeof *left);

@@ -72,8 +72,8 @@ gale_status gale__bpe_add_merge(
 /* --- The symbols a word begins with. --- */
 
 typedef struct word {
-    const gale__token_model *m;
-    gale__token_model_state *s;
+    const gale__token_model *model;
+    gale__token_model_state *state;
     size_t count;
     uint32_t unknown; /* bytes of characters that wait to become one unknown symbol */
     bool waits;
@@ -81,19 +81,19 @@ typedef struct word {
 
 static void add_symbol(word *w, uint32_t id, uint32_t size)
 {
-    w->s->symbols[w->count] = (gale__bpe_symbol){id, size, (int32_t)w->count - 1, (int32_t)w->count + 1};
+    w->state->symbols[w->count] = (gale__bpe_symbol){id, size, (int32_t)w->count - 1, (int32_t)w->count + 1};
     w->count++;
 }
 
 static void add_waiting(word *w)
 {
-    if (w->waits) add_symbol(w, w->m->unk, w->unknown);
+    if (w->waits) add_symbol(w, w->model->unk, w->unknown);
     w->waits = false;
 }
 
 static gale_status add_unknown(word *w, const char *text, size_t text_size, uint32_t size)
 {
-    const gale__token_model *m = w->m;
+    const gale__token_model *m = w->model;
     bool bytes = m->byte_fallback;
     for (size_t i = 0; i < text_size && bytes; i++) bytes = m->byte_ids[(uint8_t)text[i]] != GALE__NO_ID;
     if (bytes) {
@@ -116,8 +116,8 @@ static gale_status add_unknown(word *w, const char *text, size_t text_size, uint
 /* The text that the vocabulary is asked for: the character, with prefix and suffix where they belong. */
 static const char *dress(const word *w, const char *c, size_t n, bool first, bool last, size_t *size)
 {
-    const gale__token_model *m = w->m;
-    char *to = w->s->text;
+    const gale__token_model *m = w->model;
+    char *to = w->state->text;
     size_t prefix = m->prefix && !first ? strlen(m->prefix) : 0, suffix = m->suffix && last ? strlen(m->suffix) : 0;
     *size = prefix + n + suffix;
     if (!prefix && !suffix) return c;
@@ -129,11 +129,11 @@ static const char *dress(const word *w, const char *c, size_t n, bool first, boo
 
 static gale_status begin(word *w, const char *text, size_t size)
 {
-    const gale__token_model *m = w->m;
+    const gale__token_model *m = w->model;
     size_t extra = (m->prefix ? strlen(m->prefix) : 0) + (m->suffix ? strlen(m->suffix) : 0), most = size;
     if (m->byte_fallback && gale__mul_size(size, 1 + extra, &most)) return gale__fail(GALE_LIMIT, "a word is too long");
-    GALE_TRY(gale__grow((void **)&w->s->symbols, &w->s->symbol_capacity, most + 1, sizeof *w->s->symbols));
-    if (extra) GALE_TRY(gale__grow((void **)&w->s->text, &w->s->text_capacity, extra + 8, 1));
+    GALE_TRY(gale__grow((void **)&w->state->symbols, &w->state->symbol_capacity, most + 1, sizeof *w->state->symbols));
+    if (extra) GALE_TRY(gale__grow((void **)&w->state->text, &w->state->text_capacity, extra + 8, 1));
     for (size_t i = 0, n; i < size; i += n) {
         uint32_t c = gale__utf8_at(text + i, &n), id;
         size_t whole = n;
@@ -156,9 +156,9 @@ static gale_status begin(word *w, const char *text, size_t size)
 static void merge_scanning(word *w)
 {
     uint32_t ranks[SCANNED_MOST], ids[SCANNED_MOST];
-    gale__bpe_symbol *s = w->s->symbols;
+    gale__bpe_symbol *s = w->state->symbols;
     for (size_t i = 0; i + 1 < w->count; i++) {
-        const gale__bpe_merge *found = find_merge(w->m, s[i].id, s[i + 1].id);
+        const gale__bpe_merge *found = find_merge(w->model, s[i].id, s[i + 1].id);
         ranks[i] = found ? found->rank : UINT32_MAX;
         ids[i] = found ? found->id : 0;
     }
@@ -174,7 +174,7 @@ static void merge_scanning(word *w)
         memmove(ids + best, ids + best + 1, (n - best - 1) * sizeof *ids);
         w->count--;
         for (size_t i = best ? best - 1 : 0; i <= best && i + 1 < w->count; i++) {
-            const gale__bpe_merge *found = find_merge(w->m, s[i].id, s[i + 1].id);
+            const gale__bpe_merge *found = find_merge(w->model, s[i].id, s[i + 1].id);
             ranks[i] = found ? found->rank : UINT32_MAX;
             ids[i] = found ? found->id : 0;
         }
@@ -188,10 +188,10 @@ static bool comes_before(const gale__bpe_merge *a, const gale__bpe_merge *b)
 
 static gale_status push(word *w, int32_t place)
 {
-    gale__token_model_state *s = w->s;
+    gale__token_model_state *s = w->state;
     const gale__bpe_symbol *symbol = s->symbols + place;
     if ((size_t)symbol->next >= w->count) return GALE_OK;
-    const gale__bpe_merge *found = find_merge(w->m, symbol->id, s->symbols[symbol->next].id);
+    const gale__bpe_merge *found = find_merge(w->model, symbol->id, s->symbols[symbol->next].id);
     if (!found) return GALE_OK;
     GALE_TRY(gale__grow((void **)&s->heap, &s->heap_capacity, s->heap_count + 1, sizeof *s->heap));
     gale__bpe_merge item = {(uint32_t)place, 0, found->rank, found->id};
@@ -217,15 +217,15 @@ static gale__bpe_merge pop(gale__token_model_state *s)
 
 static gale_status merge_by_heap(word *w)
 {
-    gale__bpe_symbol *s = w->s->symbols;
+    gale__bpe_symbol *s = w->state->symbols;
     size_t kept = 0;
-    w->s->heap_count = 0;
+    w->state->heap_count = 0;
     for (size_t i = 0; i + 1 < w->count; i++) GALE_TRY(push(w, (int32_t)i));
-    while (w->s->heap_count) {
-        gale__bpe_merge top = pop(w->s);
+    while (w->state->heap_count) {
+        gale__bpe_merge top = pop(w->state);
         gale__bpe_symbol *here = s + top.left, *right = s + here->next;
         if (!here->size || (size_t)here->next >= w->count) continue;
-        const gale__bpe_merge *now = find_merge(w->m, here->id, right->id);
+        const gale__bpe_merge *now = find_merge(w->model, here->id, right->id);
         if (!now || now->id != top.id) continue; /* merged meanwhile */
         here->id = top.id;
         here->size += right->size;

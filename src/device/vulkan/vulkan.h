@@ -132,7 +132,7 @@ typedef struct gale__vk_capture {
 } gale__vk_capture;
 
 typedef struct gale__vk_stream {
-    gale__vk_device *d;
+    gale__vk_device *device;
     gale__vk_timeline *timeline;
     gale__vk_queue *queue;
     VkCommandPool pool;

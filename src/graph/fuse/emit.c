@@ -86,7 +86,7 @@ static int add_access(emitter *e, const gale__nest_access *a)
 static int load_from(emitter *e, gale__node base, gale__node n, const gale__map *m)
 {
     int64_t strides[GALE_MAX_RANK];
-    if (base == n) gale__fuse_root_strides(e->f, n, strides);
+    if (base == n) gale__fuse_root_strides(e->fusion, n, strides);
     else {
         int64_t size = 1;
         for (int a = gale__prim_at(e->g, n)->rank - 1; a >= 0; a--)
@@ -105,7 +105,10 @@ static int load_from(emitter *e, gale__node base, gale__node n, const gale__map 
         (gale__nest_instr){.op = GALE__NEST_LOAD, .type = access.type, .a = -1, .b = -1, .c = -1, .access = at}, true);
 }
 
-static int load(emitter *e, gale__node n, const gale__map *m) { return load_from(e, gale__fuse_base(e->f, n), n, m); }
+static int load(emitter *e, gale__node n, const gale__map *m)
+{
+    return load_from(e, gale__fuse_base(e->fusion, n), n, m);
+}
 
 int gale__fuse_emit_const(emitter *e, gale_type type, uint64_t bits)
 {
@@ -187,10 +190,10 @@ static int emit_guarded(emitter *e, const gale__map *m, int from, int value, uin
 static int emit_view(emitter *e, gale__node n, const gale__map *m, bool sum_path)
 {
     const gale__prim_node *p = gale__prim_at(e->g, n);
-    gale__node base = gale__fuse_base(e->f, p->in[0]); /* of a reshape; n itself may be the root being written */
+    gale__node base = gale__fuse_base(e->fusion, p->in[0]); /* of a reshape; n itself may be the root being written */
     int op = gale__prim_at(e->g, base)->op;
-    bool stored =
-        e->f->root[base] || op == GALE__PRIM_INPUT || (op == GALE__PRIM_CONST && !gale__prim_at(e->g, base)->splat);
+    bool stored = e->fusion->root[base] || op == GALE__PRIM_INPUT ||
+                  (op == GALE__PRIM_CONST && !gale__prim_at(e->g, base)->splat);
     if (p->op == GALE__PRIM_RESHAPE && stored) return load_from(e, base, n, m);
     gale__map *inner = gale__fuse_emit_map(e);
     if (!inner) return ERROR;
@@ -199,8 +202,8 @@ static int emit_view(emitter *e, gale__node n, const gale__map *m, bool sum_path
     if (r == GALE__MAP_SPLIT && e->domain.n < GALE__NEST_DIMS - 2) return RESTART;
     if (r != GALE__MAP_OK) {
         /* Not affine: what is below goes to memory.  A reshape then only renames that memory. */
-        if (p->op == GALE__PRIM_RESHAPE) return gale__fuse_make_root(e->f, base), load_from(e, base, n, m);
-        if (n != e->root) return gale__fuse_make_root(e->f, n), load(e, n, m);
+        if (p->op == GALE__PRIM_RESHAPE) return gale__fuse_make_root(e->fusion, base), load_from(e, base, n, m);
+        if (n != e->root) return gale__fuse_make_root(e->fusion, n), load(e, n, m);
         return gale__fuse_emit_fail(e, gale__fail(GALE_LIMIT, "one view pads more than %d axes", GALE__GUARDS));
     }
     uint64_t fill = guarded && p->op != GALE__PRIM_UNWINDOW ? compute_bits((gale_type)p->type, &p->imm) : 0;
@@ -237,7 +240,7 @@ static bool too_dear(const emitter *e, gale__node n)
     if (e->n_code > MAX_CODE - 64 || e->n_buffers >= MAX_BUFFERS || e->depth > MAX_DEPTH ||
         e->recursion > MAX_RECURSION - 8)
         return true;
-    if (e->f->over_reduce[n] || p->op >= GALE__SCALAR_COUNT) return false;
+    if (e->fusion->over_reduce[n] || p->op >= GALE__SCALAR_COUNT) return false;
     bool heavy =
         gale__scalar_table[p->op].class_ == 'm' || p->op == GALE__DIV || p->op == GALE__SQRT || p->op == GALE__REM;
     int64_t own = gale__prim_elements(e->g, n);
@@ -263,7 +266,7 @@ static int emit_take(emitter *e, gale__node n, const gale__map *m)
     const gale__prim_node *p = gale__prim_at(e->g, n);
     int index = gale__fuse_emit_value(e, p->in[1], m, false);
     if (index < 0) return index;
-    gale__node base = gale__fuse_base(e->f, p->in[0]);
+    gale__node base = gale__fuse_base(e->fusion, p->in[0]);
     gale__nest_access access = {.buffer = buffer_of(e, base), .type = (gale_type)p->type};
     if (access.buffer < 0) return ERROR;
     int at = add_access(e, &access);
@@ -282,7 +285,7 @@ static int emit_take(emitter *e, gale__node n, const gale__map *m)
 int gale__fuse_emit_load_instead(emitter *e, gale__node n, const gale__map *m)
 {
     if (n == e->root) return gale__fuse_emit_fail(e, gale__fail(GALE_INTERNAL, "a reduction cannot be planned"));
-    gale__fuse_make_root(e->f, n);
+    gale__fuse_make_root(e->fusion, n);
     return load(e, n, m);
 }
 
@@ -297,7 +300,7 @@ static int emit_fresh(emitter *e, gale__node n, const gale__map *m, bool sum_pat
 {
     const gale__prim_node *p = gale__prim_at(e->g, n);
     if (p->op == GALE__PRIM_INPUT || (p->op == GALE__PRIM_CONST && !p->splat)) return load(e, n, m);
-    if (e->f->root[n] && n != e->root) return load(e, n, m);
+    if (e->fusion->root[n] && n != e->root) return load(e, n, m);
     note_region(e, p);
     if (p->op == GALE__PRIM_CONST)
         return gale__fuse_emit_const(e, (gale_type)p->type, compute_bits((gale_type)p->type, p->data));
@@ -359,7 +362,7 @@ static gale_status emit_once(emitter *e, gale__node value, int axis, int64_t off
     *restart = v == RESTART;
     if (v == RESTART) return GALE_OK;
     if (v < 0) return e->status;
-    gale__fuse_root_strides(e->f, e->root, strides);
+    gale__fuse_root_strides(e->fusion, e->root, strides);
     gale__nest_guard room[GALE__GUARDS];
     gale__nest_access access = {.buffer = buffer_of(e, e->root), .type = (gale_type)r->type, .guards = room};
     if (access.buffer < 0) return e->status;
@@ -373,7 +376,7 @@ static gale_status emit_once(emitter *e, gale__node value, int axis, int64_t off
 
 static void reset(emitter *e, gale__fusion *f, gale__node root)
 {
-    e->f = f;
+    e->fusion = f;
     e->g = f->g;
     e->root = root;
     e->n_added = e->n_maps = e->n_code = e->n_accesses = e->n_buffers = e->n_memos = e->depth = e->recursion =

@@ -81,7 +81,7 @@ static const char *join_names(emitter *e)
         gale__str_add(&s, e->names[i]);
         if (i) gale__str_add(&s, "+");
     }
-    const char *text = gale__arena_strdup(&e->f->arena, s.length ? gale__str_text(&s) : "Identity");
+    const char *text = gale__arena_strdup(&e->fusion->arena, s.length ? gale__str_text(&s) : "Identity");
     gale__str_finish(&s);
     return text;
 }
@@ -114,13 +114,13 @@ static void order_dims(emitter *e, gale__nest *nest)
 
 gale_status gale__fuse_emit_finish(emitter *e, int value, int store_access, gale__fused *out)
 {
-    gale__arena *a = &e->f->arena;
+    gale__arena *a = &e->fusion->arena;
     gale__nest *nest = &out->nest;
     find_inner(e);
     GALE_TRY(copy_outer_operands(e, &value));
     GALE_TRY(copy_spread_value(e, &value, &e->accesses[store_access]));
     order_dims(e, nest);
-    nest->fast = e->f->options.fast;
+    nest->fast = e->fusion->options.fast;
     nest->n_code = e->n_code;
     nest->code = gale__arena_copy(a, e->code, (size_t)e->n_code * sizeof *e->code);
     nest->n_accesses = e->n_accesses;

@@ -172,12 +172,12 @@ int gale__fuse_emit_reduce(emitter *e, gale__node n, const gale__map *m, bool su
     if (sum_path && p->attr[0] == GALE__SUM && n != e->root) return emit_merged_sum(e, n, m);
     int count = reduced_axes(in, p->attr[1], axes);
     uint32_t walked;
-    if (n != e->root && e->f->emitted_in[n] >= 0 && e->f->emitted_in[n] != e->root)
+    if (n != e->root && e->fusion->emitted_in[n] >= 0 && e->fusion->emitted_in[n] != e->root)
         return gale__fuse_emit_load_instead(e, n, m);
     if (count == 0) return emit_reduce_one(e, p, in, m);
     if (!gale__map_dims(m, &e->domain, p->dims, &walked) || !inner_dims(e, n, axes, count, walked, &w))
         return gale__fuse_emit_load_instead(e, n, m);
-    e->f->emitted_in[n] = e->root;
+    e->fusion->emitted_in[n] = e->root;
     const gale__map *inner = reduce_map(e, in, m, p->attr[1], axes, &w, count);
     if (!inner) return ERROR;
     e->reducing++;

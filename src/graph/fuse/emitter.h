@@ -20,7 +20,7 @@ typedef struct factors {
 enum { ADDED = GALE_MAX_RANK, MAX_AXES = GALE_MAX_RANK + GALE__NEST_DIMS };
 
 typedef struct emitter {
-    gale__fusion *f;
+    gale__fusion *fusion;
     const gale__prim_graph *g;
     gale__node root;
     gale__map_domain domain;

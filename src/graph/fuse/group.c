@@ -8,7 +8,7 @@ enum { HAS_REDUCE = 1, HAS_CONTRACTION = 2 };
 enum { ZONE = 1, PRODUCT = 2, SUM_CHAIN = 4, WINDOWED = 8 };
 
 typedef struct grouper {
-    gale__fusion *f;
+    gale__fusion *fusion;
     const gale__prim_graph *g;
     uint8_t *job;       /* flags by job; a job is numbered by its root, pieces of CONCAT above count */
     gale__node *reduce; /* by job: one of its reductions; the others must run over the same axes */
@@ -103,7 +103,7 @@ static bool is_places(const grouper *s, gale__node n, int *operations, int64_t *
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
     if (p->op == GALE__PRIM_IOTA || (p->op == GALE__PRIM_CONST && p->splat)) return true;
-    if (in_memory(p) || s->f->root[n]) return (*elements -= gale__prim_elements(s->g, n)) >= 0;
+    if (in_memory(p) || s->fusion->root[n]) return (*elements -= gale__prim_elements(s->g, n)) >= 0;
     if (--*operations < 0) return false;
     if (p->op == GALE__PRIM_EXPAND || p->op == GALE__PRIM_RESHAPE || p->op == GALE__PRIM_PERMUTE)
         return is_places(s, p->in[0], operations, elements);
@@ -156,11 +156,11 @@ static bool reduce_conflicts(grouper *s, gale__node n)
 {
     bool contraction = gale__fuse_is_contraction(s->g, n);
     if (s->zone[n] & SUM_CHAIN) {
-        if (contraction) s->job[s->f->group[n]] |= HAS_CONTRACTION;
+        if (contraction) s->job[s->fusion->group[n]] |= HAS_CONTRACTION;
         return false;
     }
     if (s->zone[n] & ZONE) return true;
-    int32_t job = s->f->group[n];
+    int32_t job = s->fusion->group[n];
     if (contraction ? s->job[job] != 0 : (s->job[job] & HAS_CONTRACTION) != 0) return true;
     if ((s->job[job] & HAS_REDUCE) && !same_axes(s->g, s->reduce[job], n)) return true;
     note_reduce(s, job, n, contraction);
@@ -171,7 +171,7 @@ static bool reduce_conflicts(grouper *s, gale__node n)
 static bool splits_kernel(const grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
-    int32_t job = s->f->group[n];
+    int32_t job = s->fusion->group[n];
     if (job < 0 || !s->job[job]) return false;
     for (int i = 0; i < p->n_in; i++) {
         gale__node x = p->in[i];
@@ -189,7 +189,7 @@ static bool splits_kernel(const grouper *s, gale__node n)
 static bool stored_once(const grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
-    if (!s->f->options.store_operands || p->op == GALE__CAST || p->invariant || blows_up(s->g, n)) return false;
+    if (!s->fusion->options.store_operands || p->op == GALE__CAST || p->invariant || blows_up(s->g, n)) return false;
     if (s->zone[n] & WINDOWED) return true;
     if (!(s->zone[n] & ZONE)) return false;
     for (int i = 0; i < p->n_in; i++) {
@@ -213,7 +213,7 @@ static bool over_contraction(const grouper *s, gale__node n, int *budget)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
     if (p->op == GALE__PRIM_REDUCE) return gale__fuse_is_contraction(s->g, n);
-    if (in_memory(p) || s->f->root[n] || --*budget < 0) return false;
+    if (in_memory(p) || s->fusion->root[n] || --*budget < 0) return false;
     if (p->op >= GALE__SCALAR_COUNT && !gale__prim_is_view(p->op)) return false;
     for (int i = 0; i < p->n_in; i++)
         if (over_contraction(s, p->in[i], budget)) return true;
@@ -228,7 +228,7 @@ static bool stored_narrow(const grouper *s, gale__node n, bool multi)
     gale__node x = p->in[0];
     if (blows_up(s->g, n)) return false;
     if (multi) return true;
-    int32_t job = s->f->group[n];
+    int32_t job = s->fusion->group[n];
     int budget = 32;
     if (!(s->zone[n] & (ZONE | WINDOWED))) return job >= 0 && s->job[job] && over_contraction(s, n, &budget);
     while (gale__prim_is_view(gale__prim_at(s->g, x)->op)) x = gale__prim_at(s->g, x)->in[0];
@@ -239,21 +239,21 @@ static bool stored_narrow(const grouper *s, gale__node n, bool multi)
 static bool left_out(const grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
-    int32_t job = s->f->group[n];
+    int32_t job = s->fusion->group[n];
     return p->op == GALE__PRIM_COPY && p->attr[0] && job >= 0 && !s->job[job] && !(s->zone[n] & (ZONE | WINDOWED)) &&
-           !s->f->options.no_fusion;
+           !s->fusion->options.no_fusion;
 }
 
 static bool decide_root(grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
-    if (s->f->root[n] || (always_root(p->op) && !left_out(s, n))) return true;
+    if (s->fusion->root[n] || (always_root(p->op) && !left_out(s, n))) return true;
     if (p->op == GALE__PRIM_COPY) return false;
     if (in_memory(p)) return false;
-    bool multi = s->f->group[n] == GALE__GROUP_MULTI;
+    bool multi = s->fusion->group[n] == GALE__GROUP_MULTI;
     if (p->op == GALE__PRIM_CONST || p->op == GALE__PRIM_IOTA || gale__prim_is_view(p->op))
-        return s->f->options.no_fusion && p->op == GALE__PRIM_IOTA;
-    if (s->f->options.no_fusion) return !(s->zone[n] & PRODUCT);
+        return s->fusion->options.no_fusion && p->op == GALE__PRIM_IOTA;
+    if (s->fusion->options.no_fusion) return !(s->zone[n] & PRODUCT);
     if (p->op == GALE__PRIM_REDUCE) return multi || reduce_conflicts(s, n);
     if (s->zone[n] & PRODUCT) return false;
     if (p->op == GALE__PRIM_TAKE) return multi || (s->zone[n] & ZONE);
@@ -274,8 +274,8 @@ static bool dear_invariant(const gale__prim_graph *g, gale__node x)
 
 static void note_user(grouper *s, gale__node x, int32_t job)
 {
-    int32_t *group = &s->f->group[x];
-    s->f->live[x] = 1;
+    int32_t *group = &s->fusion->group[x];
+    s->fusion->live[x] = 1;
     if (*group == GALE__GROUP_NONE) *group = job;
     else if (*group != job) *group = GALE__GROUP_MULTI;
 }
@@ -288,20 +288,20 @@ static bool single_use_view(const gale__prim_graph *g, gale__node n)
 static void visit_inputs(grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
-    bool root = s->f->root[n];
+    bool root = s->fusion->root[n];
     bool product_below = p->op == GALE__PRIM_REDUCE && gale__fuse_is_contraction(s->g, n);
-    bool sum = p->op == GALE__PRIM_REDUCE && p->attr[0] == GALE__SUM && !s->f->options.no_fusion;
+    bool sum = p->op == GALE__PRIM_REDUCE && p->attr[0] == GALE__SUM && !s->fusion->options.no_fusion;
     for (int i = 0; i < p->n_in; i++) {
         gale__node x = p->in[i];
-        int32_t job = root ? n : s->f->group[n];
+        int32_t job = root ? n : s->fusion->group[n];
         if (p->op == GALE__PRIM_CONCAT) job = s->next_job++;
-        bool first = s->f->group[x] == GALE__GROUP_NONE;
+        bool first = s->fusion->group[x] == GALE__GROUP_NONE;
         note_user(s, x, job);
-        if (!p->invariant && dear_invariant(s->g, x)) gale__fuse_make_root(s->f, x);
+        if (!p->invariant && dear_invariant(s->g, x)) gale__fuse_make_root(s->fusion, x);
         if (needs_memory(p, i)) {
-            gale__node base = gale__fuse_base(s->f, x);
-            gale__fuse_make_root(s->f, base);
-            s->f->dense[base] = 1;
+            gale__node base = gale__fuse_base(s->fusion, x);
+            gale__fuse_make_root(s->fusion, base);
+            s->fusion->dense[base] = 1;
         }
         if (product_below) s->zone[x] |= PRODUCT;
         if (s->zone[n] & PRODUCT || (!root && (s->zone[n] & ZONE))) s->zone[x] |= ZONE;
@@ -325,7 +325,7 @@ static void find_over_reduce(gale__fusion *f)
 
 static gale_status allocate(grouper *s)
 {
-    gale__fusion *f = s->f;
+    gale__fusion *f = s->fusion;
     size_t n = (size_t)s->g->count, pieces = 0;
     for (gale__node i = 0; i < s->g->count; i++)
         if (gale__prim_at(s->g, i)->op == GALE__PRIM_CONCAT) pieces += (size_t)gale__prim_at(s->g, i)->n_in;
@@ -349,7 +349,7 @@ static gale_status allocate(grouper *s)
 
 gale_status gale__fuse_group(gale__fusion *f, const gale__node *outputs, int n_outputs)
 {
-    grouper s = {.f = f, .g = f->g};
+    grouper s = {.fusion = f, .g = f->g};
     GALE_TRY(allocate(&s));
     for (int i = 0; i < n_outputs; i++) {
         gale__node base = gale__fuse_base(f, outputs[i]); /* a reshape is another name for the same memory */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 typedef struct unroll {
-    gale__planner *p;
+    gale__planner *planner;
     const gale__prim_node *node;
     const gale__prim_loop_args *loop;
     const gale__plan *body;
@@ -33,10 +33,10 @@ static gale__plan_place carried_out(const unroll *u, int i, int64_t trip)
 static gale__plan_place input_place(const unroll *u, int i, int64_t trip)
 {
     const gale__prim_loop_args *l = u->loop;
-    gale__plan_place whole = gale__planner_place(u->p, u->node->in[i]);
+    gale__plan_place whole = gale__planner_place(u->planner, u->node->in[i]);
     if (i < l->n_carried) return trip == 0 ? whole : carried_out(u, i, trip - 1);
     if (i >= l->n_carried + l->n_sliced) return whole;
-    uint64_t slice = bytes_of(&u->p->plan->g, u->node->in[i]) / (uint64_t)l->trips;
+    uint64_t slice = bytes_of(&u->planner->plan->g, u->node->in[i]) / (uint64_t)l->trips;
     return moved(whole, slice * (uint64_t)(l->reverse ? l->trips - 1 - trip : trip));
 }
 
@@ -70,7 +70,7 @@ static gale_status write_trip(unroll *u, int64_t trip)
         if (step.once && trip > 0) continue;
         step.once = step.once || u->once;
         for (int i = 0; i < step.n_refs; i++) refs[i] = translate(u, step.refs[i], trip);
-        GALE_TRY(gale__planner_step(u->p, step, refs, step.n_refs));
+        GALE_TRY(gale__planner_step(u->planner, step, refs, step.n_refs));
     }
     return GALE_OK;
 }
@@ -79,13 +79,13 @@ static gale_status copy_initial(unroll *u)
 {
     for (int i = 0; i < u->loop->n_carried; i++) {
         if (u->out[i].space == GALE__SPACE_NONE) continue;
-        gale__plan_place refs[2] = {u->out[i], gale__planner_place(u->p, u->node->in[i])};
-        uint64_t size = bytes_of(&u->p->plan->g, u->node->in[i]);
+        gale__plan_place refs[2] = {u->out[i], gale__planner_place(u->planner, u->node->in[i])};
+        uint64_t size = bytes_of(&u->planner->plan->g, u->node->in[i]);
         gale__plan_step step = {.kind = GALE__STEP_COPY,
             .once = u->once,
             .size = size,
             .tag = {.name = "copy", .op = "Loop", .bytes = 2.0 * (double)size}};
-        if (size) GALE_TRY(gale__planner_step(u->p, step, refs, 2));
+        if (size) GALE_TRY(gale__planner_step(u->planner, step, refs, 2));
     }
     return GALE_OK;
 }
@@ -132,7 +132,7 @@ static bool works_early(const gale__plan *body)
 
 static gale_status give_places(unroll *u, gale__node loop_node)
 {
-    gale__planner *p = u->p;
+    gale__planner *p = u->planner;
     const gale__prim_loop_args *l = u->loop;
     size_t n = (size_t)(l->n_carried + l->n_stacked) + 1;
     gale__arena *a = &p->plan->arena;
@@ -163,7 +163,7 @@ static gale_status give_places(unroll *u, gale__node loop_node)
 gale_status gale__planner_loop(gale__planner *p, const gale__fused *k)
 {
     const gale__prim_node *node = gale__prim_at(&p->plan->g, k->root);
-    unroll u = {.p = p, .node = node, .loop = node->loop, .once = node->invariant};
+    unroll u = {.planner = p, .node = node, .loop = node->loop, .once = node->invariant};
     gale__plan *body = NULL;
     if (u.loop->trips > 0) {
         GALE_TRY(plan_body(p, u.loop, &body));

@@ -90,18 +90,18 @@ static gale_status evaluate(const gale__prim_graph *g, const gale__reference_val
 
 typedef struct loop_state {
     const gale__prim_graph *g;
-    const gale__prim_node *p;
+    const gale__prim_node *node;
     gale__reference_value *in;  /* the body's inputs of one step; carried values are owned here */
     gale__reference_value *out; /* n_carried + n_stacked, complete */
 } loop_state;
 
 static gale_status loop_step(loop_state *s, const gale__reference_value *outer, int64_t step)
 {
-    const gale__prim_loop_args *l = s->p->loop;
+    const gale__prim_loop_args *l = s->node->loop;
     int n_out = l->n_carried + l->n_stacked;
-    for (int i = l->n_carried; i < s->p->n_in; i++) {
+    for (int i = l->n_carried; i < s->node->n_in; i++) {
         bool sliced = i < l->n_carried + l->n_sliced;
-        int64_t part = sliced ? gale__prim_elements(s->g, s->p->in[i]) / l->trips : 0;
+        int64_t part = sliced ? gale__prim_elements(s->g, s->node->in[i]) / l->trips : 0;
         s->in[i] = (gale__reference_value){outer[i].v + (sliced && !outer[i].splat ? step * part : 0), outer[i].splat};
     }
     gale__reference_value *made = gale__calloc(n_out, sizeof *made);

@@ -13,12 +13,12 @@ typedef struct goal {
     gale_value value;
 } goal;
 typedef struct state {
-    gale__pattern_match m;
+    gale__pattern_match match;
     goal goals[GOALS_MAX];
     int n_goals;
 } state;
 typedef struct search {
-    const gale__pattern *p;
+    const gale__pattern *pattern;
     const gale_graph *graph;
     const uint8_t *taken;
 } search;
@@ -230,8 +230,8 @@ static bool match_operator(
     const gale__op_node *n = &s->graph->nodes[node];
     int n_in = reduces(p->op) ? 1 : n->n_in;
     while (n_in && n->in[n_in - 1] == GALE_NONE) n_in--;
-    if (n->op != p->op || n->n_out != 1 || n_in != p->n_in || !match_attributes(s, p, n, &at->m)) return false;
-    gale__pattern_match *m = &at->m;
+    if (n->op != p->op || n->n_out != 1 || n_in != p->n_in || !match_attributes(s, p, n, &at->match)) return false;
+    gale__pattern_match *m = &at->match;
     int i = 0;
     while (i < m->n_members && m->member[i] != node) i++;
     if (i == GALE__PATTERN_NODES) return false;
@@ -244,14 +244,14 @@ static bool match_operator(
 static bool solve(const search *s, const state *before, gale__pattern_match *out)
 {
     state at = *before;
-    if (!at.n_goals) return *out = at.m, true;
+    if (!at.n_goals) return *out = at.match, true;
     goal g = at.goals[--at.n_goals];
-    const gale__pattern_node *p = &s->p->nodes[g.part];
+    const gale__pattern_node *p = &s->pattern->nodes[g.part];
     if (g.value < 0) return false;
     switch (p->kind) {
     case 'o': return match_operator(s, &at, p, g.value, out);
     case '#':
-    case '$': return match_number(s, p, g.value, &at.m) && solve(s, &at, out);
+    case '$': return match_number(s, p, g.value, &at.match) && solve(s, &at, out);
     case '|':
         for (int i = 0; i < p->n_in; i++) {
             state next = at;
@@ -260,7 +260,7 @@ static bool solve(const search *s, const state *before, gale__pattern_match *out
         return false;
     default: break;
     }
-    gale_value *bound = &at.m.value[p->slot];
+    gale_value *bound = &at.match.value[p->slot];
     if (p->kind == 'w' && s->graph->values[g.value].node >= 0 && !constant_of(s->graph, g.value, &(constant){0}))
         return false;
     if (*bound != GALE_NONE && *bound != g.value) return false;
@@ -299,6 +299,6 @@ bool gale__pattern_find(const gale__pattern *p, const gale_graph *graph, const i
     if (!root_fits(p, p->root, n->op) || n->n_out != 1) return false;
     search s = {p, graph, taken};
     state at = {.n_goals = 1, .goals = {{(int8_t)p->root, n->out[0]}}};
-    for (int i = 0; i < GALE__PATTERN_LETTERS; i++) at.m.value[i] = GALE_NONE;
+    for (int i = 0; i < GALE__PATTERN_LETTERS; i++) at.match.value[i] = GALE_NONE;
     return solve(&s, &at, out) && closed(graph, users, out);
 }

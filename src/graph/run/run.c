@@ -147,9 +147,9 @@ done:
 
 /* What one run needs beside its context. */
 typedef struct run {
-    gale_program *p;
+    gale_program *program;
     gale__instance *instance;
-    gale__run_context *c;
+    gale__run_context *context;
     gale_tensor *const *inputs;
     gale_tensor **outputs;
     bool on_host, in_place, replayed;
@@ -158,15 +158,15 @@ typedef struct run {
 
 static gale_status bind_staged(run *r, int slot, size_t size)
 {
-    gale_buffer **staged = &r->c->staged[slot];
-    if (!*staged) GALE_TRY(gale_buffer_create(r->p->device, size, staged));
-    r->c->refs[slot] = gale__buffer_ref(*staged, 0);
+    gale_buffer **staged = &r->context->staged[slot];
+    if (!*staged) GALE_TRY(gale_buffer_create(r->program->device, size, staged));
+    r->context->refs[slot] = gale__buffer_ref(*staged, 0);
     return GALE_OK;
 }
 
 static gale_status bind_tensor(run *r, int slot, gale_tensor *t)
 {
-    gale__run_context *c = r->c;
+    gale__run_context *c = r->context;
     if (t->buffer) return c->refs[slot] = gale__buffer_ref(t->buffer, 0), GALE_OK;
     if (t->size_bytes && (!r->in_place || gale__tensor_mapped(t))) return bind_staged(r, slot, t->size_bytes);
     c->host_mems[slot] = (gale__mem){.address = (uint64_t)(uintptr_t)t->host, .host = t->host, .size = t->size_bytes};
@@ -176,12 +176,12 @@ static gale_status bind_tensor(run *r, int slot, gale_tensor *t)
 
 static gale_status bind_inputs(run *r)
 {
-    for (int i = 0; i < r->p->graph->n_inputs; i++) {
+    for (int i = 0; i < r->program->graph->n_inputs; i++) {
         gale_tensor *t = r->inputs[i];
-        if (r->p->plan_inputs[i]) continue; /* a constant of the plan */
+        if (r->program->plan_inputs[i]) continue; /* a constant of the plan */
         GALE_TRY(bind_tensor(r, i, t));
         if (t->buffer || !t->size_bytes || (r->in_place && !gale__tensor_mapped(t))) continue;
-        GALE_TRY(gale__tensor_upload(t, r->c->stream, r->c->staged[i], 0));
+        GALE_TRY(gale__tensor_upload(t, r->context->stream, r->context->staged[i], 0));
         r->uploads++;
     }
     return GALE_OK;
@@ -196,8 +196,8 @@ static bool same_memory(const gale_tensor *a, const gale_tensor *b)
 static gale_status check_output(const run *r, int i, const gale__plan_result *n)
 {
     const gale_tensor *t = r->outputs[i];
-    const char *const *names = r->p->graph->output_names;
-    bool fits = t->type == n->type && t->rank == n->rank && (!t->device || t->device == r->p->device);
+    const char *const *names = r->program->graph->output_names;
+    bool fits = t->type == n->type && t->rank == n->rank && (!t->device || t->device == r->program->device);
     for (int a = 0; fits && a < n->rank; a++) fits = t->dims[a] == n->dims[a];
     if (!fits)
         return gale__fail(GALE_INVALID, "the tensor given for output %s does not fit its type and shape", names[i]);
@@ -213,7 +213,7 @@ static gale_status check_output(const run *r, int i, const gale__plan_result *n)
 /* A result that goes where an input lies is written beside it first, since other steps may still read the input. */
 static bool over_an_input(const run *r, const gale_tensor *t)
 {
-    for (int i = 0; i < r->p->graph->n_inputs; i++)
+    for (int i = 0; i < r->program->graph->n_inputs; i++)
         if (same_memory(t, r->inputs[i])) return true;
     return false;
 }
@@ -223,14 +223,15 @@ static gale_status bind_outputs(run *r)
     const gale__plan *plan = r->instance->plan;
     for (int i = 0; i < plan->n_outputs; i++) {
         const gale__plan_result *n = &plan->results[i];
-        int slot = r->p->graph->n_inputs + i;
+        int slot = r->program->graph->n_inputs + i;
         if (r->outputs[i]) {
             GALE_TRY(check_output(r, i, n));
             if (over_an_input(r, r->outputs[i])) GALE_TRY(bind_staged(r, slot, r->outputs[i]->size_bytes));
             else GALE_TRY(bind_tensor(r, slot, r->outputs[i]));
         } else {
-            GALE_TRY(gale_tensor_create(r->on_host ? NULL : r->p->device, n->type, n->rank, n->dims, &r->c->made[i]));
-            GALE_TRY(bind_tensor(r, slot, r->c->made[i]));
+            GALE_TRY(gale_tensor_create(
+                r->on_host ? NULL : r->program->device, n->type, n->rank, n->dims, &r->context->made[i]));
+            GALE_TRY(bind_tensor(r, slot, r->context->made[i]));
         }
     }
     return GALE_OK;
@@ -240,14 +241,14 @@ static gale_status bind_outputs(run *r)
 static gale_status fetch_outputs(run *r)
 {
     for (int i = 0; i < r->instance->plan->n_outputs; i++) {
-        gale_tensor *t = r->c->made[i] ? r->c->made[i] : r->outputs[i];
-        int slot = r->p->graph->n_inputs + i;
-        const gale_buffer *staged = r->c->staged[slot];
-        gale__ref ref = r->c->refs[slot];
+        gale_tensor *t = r->context->made[i] ? r->context->made[i] : r->outputs[i];
+        int slot = r->program->graph->n_inputs + i;
+        const gale_buffer *staged = r->context->staged[slot];
+        gale__ref ref = r->context->refs[slot];
         if (!staged || ref.mem != staged->mem || ref.offset != staged->offset) continue;
-        if (t->buffer) GALE_TRY(gale_copy(r->c->stream, t->buffer, 0, staged, 0, t->size_bytes));
+        if (t->buffer) GALE_TRY(gale_copy(r->context->stream, t->buffer, 0, staged, 0, t->size_bytes));
         else {
-            GALE_TRY(gale_download(r->c->stream, staged, 0, t->host, t->size_bytes));
+            GALE_TRY(gale_download(r->context->stream, staged, 0, t->host, t->size_bytes));
             r->downloads++;
         }
     }
@@ -257,8 +258,8 @@ static gale_status fetch_outputs(run *r)
 /* Notes where the tensors lie; true when that is where they lay the last time. */
 static bool note_bindings(run *r)
 {
-    gale__run_context *c = r->c;
-    int n = r->p->graph->n_inputs + r->instance->plan->n_outputs;
+    gale__run_context *c = r->context;
+    int n = r->program->graph->n_inputs + r->instance->plan->n_outputs;
     bool same = c->seen;
     for (int i = 0; i < n; i++) {
         const gale__mem *m = c->refs[i].mem;
@@ -272,8 +273,8 @@ static bool note_bindings(run *r)
 
 static gale_status capture(run *r)
 {
-    gale__run_context *c = r->c;
-    gale__run_memory memory = memory_of(r->p, r->instance, c);
+    gale__run_context *c = r->context;
+    gale__run_memory memory = memory_of(r->program, r->instance, c);
     GALE_TRY(gale_capture_begin(c->stream));
     gale_status status = gale__plan_send(r->instance->plan, c->stream, &memory, false);
     gale_status ended = gale_capture_end(c->stream, &c->capture);
@@ -284,22 +285,22 @@ static gale_status capture(run *r)
 
 static gale_status send(run *r)
 {
-    gale__run_context *c = r->c;
+    gale__run_context *c = r->context;
     const gale__plan *plan = r->instance->plan;
-    bool can = r->p->device->info.caps.capture && !r->p->options.no_capture && !r->in_place && plan->kernels > 1 &&
-               !r->p->device->profiler;
+    bool can = r->program->device->info.caps.capture && !r->program->options.no_capture && !r->in_place &&
+               plan->kernels > 1 && !r->program->device->profiler;
     if (!note_bindings(r)) gale_capture_destroy(&c->capture);
     else if (can && !c->capture) GALE_TRY(capture(r));
     r->replayed = can && c->capture;
     if (r->replayed) return gale_capture_replay(c->stream, c->capture);
-    gale__run_memory memory = memory_of(r->p, r->instance, c);
+    gale__run_memory memory = memory_of(r->program, r->instance, c);
     return gale__plan_send(plan, c->stream, &memory, false);
 }
 
 static void note_run(run *r, uint64_t start_ns)
 {
     const gale__plan *plan = r->instance->plan;
-    gale_program *p = r->p;
+    gale_program *p = r->program;
     gale__mutex_lock(&p->lock);
     p->last.predicted_us = plan->predicted_us;
     p->last.run_us = (double)(gale__time_ns() - start_ns) / 1e3;
@@ -323,8 +324,8 @@ static gale_status run_on_context(run *r)
     GALE_GO(send(r));
     GALE_GO(fetch_outputs(r));
 done:;
-    gale_status synced = gale_stream_sync(r->c->stream);
-    if (synced != GALE_OK) gale__stream_forget(r->c->stream);
+    gale_status synced = gale_stream_sync(r->context->stream);
+    if (synced != GALE_OK) gale__stream_forget(r->context->stream);
     if (status == GALE_OK) status = synced;
     if (status == GALE_OK) note_run(r, start);
     return status;
@@ -332,17 +333,20 @@ done:;
 
 static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
-    run r = {
-        .p = p, .inputs = inputs, .outputs = outputs, .on_host = on_host, .in_place = p->device->info.caps.in_place};
+    run r = {.program = p,
+        .inputs = inputs,
+        .outputs = outputs,
+        .on_host = on_host,
+        .in_place = p->device->info.caps.in_place};
     GALE_TRY(gale__program_instance(p, inputs, &r.instance));
-    gale_status status = gale__run_context_take(p, r.instance, &r.c);
+    gale_status status = gale__run_context_take(p, r.instance, &r.context);
     if (status == GALE_OK) {
         status = run_on_context(&r);
         for (int i = 0; i < r.instance->plan->n_outputs; i++) {
-            if (status == GALE_OK && r.c->made[i]) outputs[i] = r.c->made[i], r.c->made[i] = NULL;
-            else gale_tensor_destroy(&r.c->made[i]);
+            if (status == GALE_OK && r.context->made[i]) outputs[i] = r.context->made[i], r.context->made[i] = NULL;
+            else gale_tensor_destroy(&r.context->made[i]);
         }
-        gale__run_context_give(p, r.instance, r.c);
+        gale__run_context_give(p, r.instance, r.context);
     }
     gale__instance_release(p, r.instance);
     return status;

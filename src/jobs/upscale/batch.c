@@ -13,7 +13,7 @@ static const float mixed_from = 0.02f; /* of black to white: five levels of 8 bi
                                           otherwise, in half precision as far as that */
 
 typedef struct job {
-    gale__tile_batch *b;
+    gale__tile_batch *batch;
     int64_t first, tile; /* of the picture's tiles: the batch's first; of the batch: the one that is added */
     int64_t rows, bands; /* rows of a plane of a tile, and bands they are cut into */
     const float *planes;
@@ -36,7 +36,7 @@ static gale__feed *feed_of(const gale__tile_batch *b, int64_t tile, int64_t *wit
 static void cut_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
-    const gale__tile_batch *b = j->b;
+    const gale__tile_batch *b = j->batch;
     int64_t band = (int64_t)i % j->bands, plane = (int64_t)i / j->bands % b->n->channels_in,
             tile = (int64_t)i / j->bands / b->n->channels_in, within;
     const gale__feed *f = feed_of(b, tile, &within);
@@ -50,7 +50,7 @@ static void cut_band(void *arg, size_t i, int worker)
 static void add_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
-    const gale__tile_batch *b = j->b;
+    const gale__tile_batch *b = j->batch;
     bool only = gale__tiling_count(b->t) == 1;
     int64_t band = (int64_t)i % j->bands, plane = (int64_t)i / j->bands, within;
     const gale__feed *f = feed_of(b, j->tile, &within);
@@ -62,7 +62,7 @@ static void add_band(void *arg, size_t i, int worker)
 
 static void cut(job *j)
 {
-    gale__tile_batch *b = j->b;
+    gale__tile_batch *b = j->batch;
     j->rows = gale__tiling_height(b->t);
     j->bands = bands_of(j->rows, gale__tiling_width(b->t));
     gale__parallel((size_t)(b->count * b->n->channels_in * j->bands), cut_band, j);
@@ -70,7 +70,7 @@ static void cut(job *j)
 
 static void add(job *j)
 {
-    gale__tile_batch *b = j->b;
+    gale__tile_batch *b = j->batch;
     j->rows = b->t->y.tile * b->n->scale;
     j->bands = bands_of(j->rows, b->t->x.tile * b->n->scale);
     for (j->tile = 0; j->tile < b->count; j->tile++) {
@@ -124,7 +124,7 @@ typedef struct lane {
     char message[512];
 } lane; /* messages are a thread's own */
 typedef struct race {
-    gale__tile_batch *b;
+    gale__tile_batch *batch;
     lane *lanes;
 } race;
 
@@ -133,7 +133,7 @@ static void run_lane(void *arg, size_t i, int worker)
     const race *r = arg;
     lane *l = &r->lanes[i];
     (void)worker;
-    l->status = gale__feed_run(&r->b->feeds[i]);
+    l->status = gale__feed_run(&r->batch->feeds[i]);
     if (l->status != GALE_OK) snprintf(l->message, sizeof l->message, "%s", gale_error());
 }
 
@@ -198,7 +198,7 @@ static gale_status run_batch(gale__tile_batch *b)
 gale_status gale__tile_batch_run(gale__tile_batch *b, int64_t first, int64_t count, bool apart, gale_tensor *planes,
     gale_tensor *result, uint64_t *network_ns)
 {
-    job j = {.b = b, .first = first, .planes = gale_tensor_data(planes), .result = gale_tensor_data(result)};
+    job j = {.batch = b, .first = first, .planes = gale_tensor_data(planes), .result = gale_tensor_data(result)};
     bool lent = false;
     b->count = count;
     b->apart = apart;

@@ -6,12 +6,12 @@
 #include <string.h>
 
 typedef struct run {
-    const gale__cpu_contract *c;
+    const gale__cpu_contract *contract;
     void *const *buffers;
     bool aliased;
-    int64_t batch, n0, nn; /* the batch at hand; lanes [n0, n0 + nn) are packed */
-    char *panels;          /* of all lanes, made before; NULL: each run packs them */
-    char *packed;          /* b: a panel after the other, each of the whole k, kc at a time; or the groups' sums */
+    int64_t batch, lane_first, lane_count; /* the batch at hand; lanes [n0, n0 + nn) are packed */
+    char *panels;                          /* of all lanes, made before; NULL: each run packs them */
+    char *packed; /* b: a panel after the other, each of the whole k, kc at a time; or the groups' sums */
     int64_t rows_tiles, lane_tiles;
 } run;
 
@@ -34,7 +34,7 @@ static char *carve(char **at, size_t bytes)
 
 static void open_bench(bench *w, const run *r)
 {
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     char *at = w->piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
     int64_t widest = c->gemm.mr > c->gemm.nr ? c->gemm.mr : c->gemm.nr;
     gale__cpu_frame_init(&w->a, &c->a.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->a.tape)),
@@ -168,18 +168,18 @@ void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, in
 /* Shared panels of b: those of kc steps from k0 on begin at k0 * padded lanes. */
 static char *packed_at(const run *r, int64_t k0, int64_t kn, int64_t lane)
 {
-    int64_t padded = parts(r->nn, r->c->gemm.nr) * r->c->gemm.nr;
-    return r->packed + (size_t)(k0 * padded + lane * kn) * r->c->size;
+    int64_t padded = parts(r->lane_count, r->contract->gemm.nr) * r->contract->gemm.nr;
+    return r->packed + (size_t)(k0 * padded + lane * kn) * r->contract->size;
 }
 
 /* Panels of b that one task packs: as many as a block of lanes, unless that leaves threads idle. */
 static int64_t task_lanes(const run *r)
 {
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     int64_t nr = c->gemm.nr, panels = (int64_t)c->b.tape.block / nr, steps = parts(c->k.count, c->kc),
             width = gale__parallel_width();
     if (panels < 1) panels = 1;
-    while (panels > 4 && parts(r->nn, panels * nr) * steps < 4 * width) panels /= 2;
+    while (panels > 4 && parts(r->lane_count, panels * nr) * steps < 4 * width) panels /= 2;
     return panels * nr;
 }
 
@@ -187,26 +187,26 @@ static int64_t task_lanes(const run *r)
 static void pack_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     int64_t steps = parts(c->k.count, c->kc), k0 = (int64_t)i % steps * c->kc, kn = least(c->kc, c->k.count - k0);
-    int64_t most = task_lanes(r), lane = (int64_t)i / steps * most, lanes = least(most, r->nn - lane);
+    int64_t most = task_lanes(r), lane = (int64_t)i / steps * most, lanes = least(most, r->lane_count - lane);
     bench w;
     (void)worker;
     open_bench(&w, r);
     set_batch(&w, c, r->batch);
-    gale__cpu_contract_pack(c, &c->b, &w.b, r->n0 + lane, lanes, k0, kn, w.rows, packed_at(r, k0, kn, lane));
+    gale__cpu_contract_pack(c, &c->b, &w.b, r->lane_first + lane, lanes, k0, kn, w.rows, packed_at(r, k0, kn, lane));
     close_bench(&w);
 }
 
 static void tile_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     /* Panels made before are many: those of one tile serve all rows while they are near. */
-    int64_t across = r->panels ? parts(c->a.rows.count, c->mc) : parts(r->nn, c->nt), slow = (int64_t)i / across,
-            fast = (int64_t)i % across;
+    int64_t across = r->panels ? parts(c->a.rows.count, c->mc) : parts(r->lane_count, c->nt),
+            slow = (int64_t)i / across, fast = (int64_t)i % across;
     int64_t m0 = (r->panels ? fast : slow) * c->mc, lane = (r->panels ? slow : fast) * c->nt;
-    int64_t rows = least(c->mc, c->a.rows.count - m0), lanes = least(c->nt, r->nn - lane);
+    int64_t rows = least(c->mc, c->a.rows.count - m0), lanes = least(c->nt, r->lane_count - lane);
     bench w;
     (void)worker;
     open_bench(&w, r);
@@ -217,24 +217,25 @@ static void tile_task(void *arg, size_t i, int worker)
         gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
         multiply(c, w.tile, w.pack_a, packed_at(r, k, kn, lane), rows, lanes, kn);
     }
-    gale__cpu_contract_tail(c, &w.tail, m0, rows, r->n0 + lane, lanes, w.tile, c->nt);
+    gale__cpu_contract_tail(c, &w.tail, m0, rows, r->lane_first + lane, lanes, w.tile, c->nt);
     close_bench(&w);
 }
 
 static void pack_lanes(run *r)
 {
-    gale__parallel((size_t)(parts(r->nn, task_lanes(r)) * parts(r->c->k.count, r->c->kc)), pack_task, r);
+    gale__parallel(
+        (size_t)(parts(r->lane_count, task_lanes(r)) * parts(r->contract->k.count, r->contract->kc)), pack_task, r);
 }
 
 static void run_batch(run *r)
 {
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     void *piece = r->panels ? NULL : gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
     r->packed = piece ? piece : r->panels;
-    for (r->n0 = 0; r->n0 < c->b.rows.count; r->n0 += c->nb) {
-        r->nn = least(c->nb, c->b.rows.count - r->n0);
+    for (r->lane_first = 0; r->lane_first < c->b.rows.count; r->lane_first += c->nb) {
+        r->lane_count = least(c->nb, c->b.rows.count - r->lane_first);
         if (piece) pack_lanes(r);
-        gale__parallel((size_t)(parts(c->a.rows.count, c->mc) * parts(r->nn, c->nt)), tile_task, r);
+        gale__parallel((size_t)(parts(c->a.rows.count, c->mc) * parts(r->lane_count, c->nt)), tile_task, r);
     }
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, piece);
 }
@@ -242,7 +243,7 @@ static void run_batch(run *r)
 void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to)
 {
     void *buffers[GALE__CPU_PANELS_BUFFERS];
-    run r = {.c = c, .buffers = buffers, .packed = to, .nn = c->b.rows.count};
+    run r = {.contract = c, .buffers = buffers, .packed = to, .lane_count = c->b.rows.count};
     for (int i = 0; i < c->nest->n_buffers; i++) buffers[i] = from; /* the others are not read */
     pack_lanes(&r);
 }
@@ -258,7 +259,7 @@ static void batch_task(void *arg, size_t i, int worker)
 /* Sums of one group of one tile, in the shared area. */
 static char *part_at(const run *r, int64_t g, int64_t batch, int64_t tile)
 {
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     return r->packed +
            (size_t)(((g * c->batch.count + batch) * r->rows_tiles * r->lane_tiles + tile) * c->mc * c->nt) * c->size;
 }
@@ -266,7 +267,7 @@ static char *part_at(const run *r, int64_t g, int64_t batch, int64_t tile)
 static void group_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     int64_t g = (int64_t)i % c->groups, rest = (int64_t)i / c->groups, tiles = r->rows_tiles * r->lane_tiles,
             tile = rest % tiles, batch = rest / tiles;
     int64_t m0 = tile / r->lane_tiles * c->mc, n0 = tile % r->lane_tiles * c->nt;
@@ -290,7 +291,7 @@ static void group_task(void *arg, size_t i, int worker)
 static void join_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     int64_t tiles = r->rows_tiles * r->lane_tiles, tile = (int64_t)i % tiles, batch = (int64_t)i / tiles;
     int64_t m0 = tile / r->lane_tiles * c->mc, n0 = tile % r->lane_tiles * c->nt,
             rows = least(c->mc, c->a.rows.count - m0);
@@ -307,7 +308,7 @@ static void join_task(void *arg, size_t i, int worker)
 
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
-    run r = {.c = c,
+    run r = {.contract = c,
         .buffers = buffers,
         .aliased = aliased,
         .panels = c->panels.bytes ? buffers[c->panels.buffer] : NULL,

@@ -75,8 +75,8 @@ void gale__cpu_frame_seek(gale__cpu_frame *f, const gale__cpu_span *span, int64_
 }
 
 typedef struct mover {
-    const gale__cpu_frame *f;
-    const gale__cpu_step *s;
+    const gale__cpu_frame *frame;
+    const gale__cpu_step *step;
     char *block, *memory;
     const int64_t *index;
 } mover;
@@ -84,11 +84,11 @@ typedef struct mover {
 static void load_piece(void *arg, const gale__cpu_piece *p)
 {
     const mover *m = arg;
-    int size = m->s->size;
+    int size = m->step->size;
     char *d = m->block + (p->at << size);
     const char *from = m->memory + p->address * ((int64_t)1 << size);
-    const gale__simd *simd = m->f->tape->simd;
-    if (!p->inside) simd->fill[size](d, m->s->access->fill, p->n);
+    const gale__simd *simd = m->frame->tape->simd;
+    if (!p->inside) simd->fill[size](d, m->step->access->fill, p->n);
     else if (p->stride == 1) memcpy(d, from, p->n << size);
     else if (p->stride == 0) simd->fill[size](d, read_bits(from, size), p->n);
     else simd->gather[size](d, from, p->stride, p->n);
@@ -144,7 +144,7 @@ static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
         s->fn(f->r[s->d], from, NULL, NULL, f->n);
         return;
     }
-    mover m = {.f = f, .s = s, .block = f->r[s->fn ? s->c : s->d], .memory = memory};
+    mover m = {.frame = f, .step = s, .block = f->r[s->fn ? s->c : s->d], .memory = memory};
     if (plain) load_piece(&m, &p);
     else if (!load_turned(f, s, m.block, memory)) gale__cpu_walk(f, s->access, load_piece, &m);
     if (s->fn) s->fn(f->r[s->d], m.block, NULL, NULL, f->n);
@@ -155,18 +155,19 @@ static void index_piece(void *arg, const gale__cpu_piece *p)
     const mover *m = arg;
     int64_t *d = (int64_t *)(void *)m->block + p->at;
     for (size_t i = 0; i < p->n; i++)
-        d[i] = p->inside ? p->address + p->stride * (int64_t)i : (int64_t)m->s->access->fill;
+        d[i] = p->inside ? p->address + p->stride * (int64_t)i : (int64_t)m->step->access->fill;
 }
 
 static void outside_piece(void *arg, const gale__cpu_piece *p)
 {
     const mover *m = arg;
-    if (!p->inside) m->f->tape->simd->fill[m->s->size](m->block + (p->at << m->s->size), m->s->access->fill, p->n);
+    if (!p->inside)
+        m->frame->tape->simd->fill[m->step->size](m->block + (p->at << m->step->size), m->step->access->fill, p->n);
 }
 
 static void run_take(gale__cpu_frame *f, const gale__cpu_step *s)
 {
-    mover m = {.f = f, .s = s, .block = f->r[s->b]};
+    mover m = {.frame = f, .step = s, .block = f->r[s->b]};
     int64_t *places = f->r[s->b], last = (int64_t)s->imm - 1;
     const int64_t *index = f->r[s->a];
     gale__cpu_walk(f, s->access, index_piece, &m);
@@ -188,18 +189,18 @@ static void run_take(gale__cpu_frame *f, const gale__cpu_step *s)
 static void store_piece(void *arg, const gale__cpu_piece *p)
 {
     const mover *m = arg;
-    int size = m->s->size;
+    int size = m->step->size;
     const char *from = m->block + (p->at << size);
     char *d = m->memory + p->address * ((int64_t)1 << size);
     if (!p->inside) return;
     if (p->stride == 1) memcpy(d, from, p->n << size);
-    else m->f->tape->simd->scatter[size](d, from, p->stride, p->n);
+    else m->frame->tape->simd->scatter[size](d, from, p->stride, p->n);
 }
 
 static void run_store(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     gale__cpu_piece p;
-    mover m = {.f = f, .s = s, .block = f->r[s->a], .memory = f->buffers[s->access->buffer]};
+    mover m = {.frame = f, .step = s, .block = f->r[s->a], .memory = f->buffers[s->access->buffer]};
     bool plain = gale__cpu_walk_plain(f, s->access, &p);
     if (plain && p.stride == 1) {
         char *d = m.memory + p.address * ((int64_t)1 << s->size);
@@ -218,17 +219,18 @@ static void run_store(gale__cpu_frame *f, const gale__cpu_step *s)
 static void scatter_piece(void *arg, const gale__cpu_piece *p)
 {
     const mover *m = arg;
-    size_t bytes = (size_t)1 << m->s->size;
+    size_t bytes = (size_t)1 << m->step->size;
     for (size_t i = 0; i < p->n && p->inside; i++) {
         int64_t index = m->index[p->at + i], address = p->address + p->stride * (int64_t)i + index;
-        if (index >= 0 && index < (int64_t)m->s->imm)
-            memcpy(m->memory + address * (int64_t)bytes, m->block + ((p->at + i) << m->s->size), bytes);
+        if (index >= 0 && index < (int64_t)m->step->imm)
+            memcpy(m->memory + address * (int64_t)bytes, m->block + ((p->at + i) << m->step->size), bytes);
     }
 }
 
 static void run_scatter(gale__cpu_frame *f, const gale__cpu_step *s)
 {
-    mover m = {.f = f, .s = s, .block = f->r[s->a], .memory = f->buffers[s->access->buffer], .index = f->r[s->b]};
+    mover m = {
+        .frame = f, .step = s, .block = f->r[s->a], .memory = f->buffers[s->access->buffer], .index = f->r[s->b]};
     if (s->fn) {
         s->fn(f->r[s->c], m.block, NULL, NULL, f->n);
         m.block = f->r[s->c];
@@ -278,7 +280,7 @@ static void run_step(gale__cpu_frame *f, const gale__cpu_step *s)
     case GALE__CPU_STEP_LOAD: run_load(f, s); break;
     case GALE__CPU_STEP_TAKE: run_take(f, s); break;
     case GALE__CPU_STEP_INDEX:
-        m = (mover){.f = f, .s = s, .block = r[s->d]};
+        m = (mover){.frame = f, .step = s, .block = r[s->d]};
         gale__cpu_walk(f, s->access, index_piece, &m);
         break;
     case GALE__CPU_STEP_TRIPLE:

@@ -165,23 +165,23 @@ gale__ir_val gale__emit_get(const gale__emit *e, int i, int outer_lane, int inne
 
 /* A place in the domain: outer block, inner block (-1: none), and how far along the vector dimension. */
 typedef struct place {
-    int b, ib, v;
+    int outer_block, inner_block, lane;
 } place;
 
 /* Goes on by p.v points along the vector dimension, but not past its end. */
 static gale__ir_val along(gale__emit *e, gale__ir_val sum, gale__ir_val coef, place p)
 {
-    gale__ir_val step = gale__emit_index(e, (uint32_t)p.v);
-    if (!p.v) return sum;
-    if (e->s->tail) step = gale__ir_op2(e->ir, GALE__IR_MIN, e->index, step, e->last[p.b]);
+    gale__ir_val step = gale__emit_index(e, (uint32_t)p.lane);
+    if (!p.lane) return sum;
+    if (e->s->tail) step = gale__ir_op2(e->ir, GALE__IR_MIN, e->index, step, e->last[p.outer_block]);
     return gale__emit_add(e, sum, gale__emit_mul(e, coef, step));
 }
 
 static gale__ir_val affine(gale__emit *e, gale__ir_val base, const gale__ir_val *coef, place p)
 {
     int from = e->nest->n_outer, to = from + e->nest->n_inner;
-    for (int d = from; e->reduces && p.ib >= 0 && d < to; d++)
-        base = gale__emit_add(e, base, gale__emit_mul(e, e->inner_coord[p.ib][d], coef[d]));
+    for (int d = from; e->reduces && p.inner_block >= 0 && d < to; d++)
+        base = gale__emit_add(e, base, gale__emit_mul(e, e->inner_coord[p.inner_block][d], coef[d]));
     return e->vdim >= 0 ? along(e, base, coef[e->vdim], p) : base;
 }
 
@@ -191,11 +191,11 @@ static gale__ir_val address(gale__emit *e, int access, place p, gale__ir_val *ok
     const gale__nest_access *a = &e->nest->accesses[access];
     const gale__emit_access *vals = &e->layout.access[access];
     gale__ir *ir = e->ir;
-    gale__ir_val at = affine(e, e->base[access * e->ob + p.b], vals->stride, p);
+    gale__ir_val at = affine(e, e->base[access * e->ob + p.outer_block], vals->stride, p);
     *ok = 0;
     for (int g = 0; g < a->n_guards; g++) {
         const gale__emit_guard *gv = &vals->guard[g];
-        gale__ir_val c = affine(e, e->guard_base[(access * GALE__GUARDS + g) * e->ob + p.b], gv->coef, p);
+        gale__ir_val c = affine(e, e->guard_base[(access * GALE__GUARDS + g) * e->ob + p.outer_block], gv->coef, p);
         *ok = gale__emit_and(
             e, *ok, gale__ir_op2(ir, GALE__LT, GALE_BOOL, c, gv->limit)); /* negative ones are large: unsigned */
         if (a->guards[g].div <= 1) continue;
@@ -245,12 +245,13 @@ static void load_tail(gale__emit *e, int access, place p, int vector, gale__ir_v
     gale__ir_val ok, at = address(e, access, p, &ok), var[4], zero = gale__ir_u32(ir, 0);
     for (int v = 0; v < vector; v++)
         var[v] = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)type, .imm = 1});
-    gale__emit_if(e, e->whole[p.b]);
+    gale__emit_if(e, e->whole[p.outer_block]);
     gale__ir_load_as(ir, a->buffer, a->type, vector, at, out);
     for (int v = 0; v < vector; v++) gale__ir_op3(ir, GALE__IR_SET, type, var[v], zero, out[v]);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
     for (int v = 0; v < vector; v++) {
-        gale__ir_val step = gale__ir_op2(ir, GALE__IR_MIN, e->index, gale__emit_index(e, (uint32_t)v), e->last[p.b]);
+        gale__ir_val step =
+            gale__ir_op2(ir, GALE__IR_MIN, e->index, gale__emit_index(e, (uint32_t)v), e->last[p.outer_block]);
         gale__ir_load_as(ir, a->buffer, a->type, 1, gale__emit_add(e, at, step), out);
         gale__ir_op3(ir, GALE__IR_SET, type, var[v], zero, out[0]);
     }
@@ -335,7 +336,7 @@ static void emit_load_block(gale__emit *e, int i, place p, int vector, gale__ir_
         width = 1;
     }
     for (int v = 0; v < vector; v += width) {
-        p.v = v;
+        p.lane = v;
         if (same && v) out[v] = out[0];
         else if (in->op == GALE__NEST_INDEX) out[v] = index_value(e, in->access, p);
         else load(e, in->access, p, width, out + v);
@@ -386,7 +387,7 @@ static void emit_load(gale__emit *e, int i)
 static place place_of(const gale__emit *e, int outer_lane, int inner_lane, bool inner)
 {
     place p = {outer_lane / e->ov, inner ? inner_lane / e->iv : -1, outer_lane % e->ov};
-    if (inner && e->iv > 1) p.v = inner_lane % e->iv;
+    if (inner && e->iv > 1) p.lane = inner_lane % e->iv;
     return p;
 }
 
@@ -435,7 +436,7 @@ static void store_block(gale__emit *e, const gale__nest_store *st, place p, cons
     int width = st->index >= 0 || e->s->tail ? 1 : gale__schedule_access_width(e->nest, a, e->vdim, vector);
     if (condition) gale__emit_if(e, condition);
     for (int v = 0; v < vector; v += width) {
-        p.v = v;
+        p.lane = v;
         gale__ir_val ok, at = address(e, st->access, p, &ok);
         if (st->index >= 0) {
             gale_type type = gale__ir_type(ir, index[v]), positive = type == GALE_I64 ? GALE_U64 : GALE_U32;
@@ -446,7 +447,7 @@ static void store_block(gale__emit *e, const gale__nest_store *st, place p, cons
         }
         if (e->s->tail)
             ok = gale__emit_and(
-                e, ok, gale__ir_op2(ir, GALE__LE, GALE_BOOL, gale__emit_index(e, (uint32_t)v), e->last[p.b]));
+                e, ok, gale__ir_op2(ir, GALE__LE, GALE_BOOL, gale__emit_index(e, (uint32_t)v), e->last[p.outer_block]));
         if (ok) gale__emit_if(e, ok);
         gale__ir_store_as(ir, a->buffer, a->type, width, at, lanes + v);
         if (ok) gale__emit_close(e);
@@ -462,11 +463,12 @@ static void store_tail(
     const gale__nest_access *a = &e->nest->accesses[st->access];
     gale__ir_val ok, at = address(e, st->access, p, &ok);
     if (condition) gale__emit_if(e, condition);
-    gale__emit_if(e, e->whole[p.b]);
+    gale__emit_if(e, e->whole[p.outer_block]);
     gale__ir_store_as(ir, a->buffer, a->type, vector, at, lanes);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
     for (int v = 0; v + 1 < vector; v++) {
-        gale__emit_if(e, gale__ir_op2(ir, GALE__LE, GALE_BOOL, gale__emit_index(e, (uint32_t)v), e->last[p.b]));
+        gale__emit_if(
+            e, gale__ir_op2(ir, GALE__LE, GALE_BOOL, gale__emit_index(e, (uint32_t)v), e->last[p.outer_block]));
         gale__ir_store_as(
             ir, a->buffer, a->type, 1, gale__emit_add(e, at, gale__emit_index(e, (uint32_t)v)), lanes + v);
         gale__emit_close(e);

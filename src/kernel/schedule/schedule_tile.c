@@ -29,7 +29,7 @@ int gale__schedule_tile_vector_dim(
 
 /* One operand on its way into work-group memory. */
 typedef struct part {
-    gale__emit e;
+    gale__emit emit;
     int which, operand;
     uint32_t size, per;      /* rows or columns of the tile; vectors along the fast direction */
     gale__ir_val first_k;    /* of this thread inside the part */
@@ -40,7 +40,7 @@ typedef struct part {
 } part;
 
 typedef struct tile {
-    gale__emit_tiling g;
+    gale__emit_tiling tiling;
     part parts[2];
     gale_type type;
     gale__ir_val sums[64];
@@ -87,27 +87,27 @@ void gale__emit_tile_place_group(gale__emit_tiling *t)
 /* How a part is divided among the threads: neighbours in memory go to neighbouring threads. */
 static gale_status begin_part(tile *t, int which)
 {
-    const gale__schedule *s = t->g.e.s;
+    const gale__schedule *s = t->tiling.e.s;
     part *p = &t->parts[which];
     uint32_t group[3], wide = s->wide[which];
     gale__schedule_group(s, group);
     p->which = which;
-    p->operand = gale__schedule_tile_operand(s, &t->g.c, which);
+    p->operand = gale__schedule_tile_operand(s, &t->tiling.c, which);
     p->size = which ? s->tile_n : s->tile_m;
-    p->e.ob = p->e.ov = p->e.ib = p->e.iv = 1;
+    p->emit.ob = p->emit.ov = p->emit.ib = p->emit.iv = 1;
     p->per = (s->fast[which] ? s->tile_k : p->size) / wide;
     uint32_t across = group[0] / p->per;
     if (s->fast[which]) {
-        p->e.iv = (int)wide;
+        p->emit.iv = (int)wide;
         p->step_side = across;
-        p->e.ob = (int)(p->size / across);
+        p->emit.ob = (int)(p->size / across);
     } else {
-        p->e.ov = (int)wide;
+        p->emit.ov = (int)wide;
         p->step_k = across;
-        p->e.ib = (int)(s->tile_k / across);
+        p->emit.ib = (int)(s->tile_k / across);
     }
-    GALE_TRY(gale__emit_begin_within(&p->e, &t->g.e));
-    p->e.vdim = gale__schedule_tile_vector_dim(t->g.e.nest, s, &t->g.c, which);
+    GALE_TRY(gale__emit_begin_within(&p->emit, &t->tiling.e));
+    p->emit.vdim = gale__schedule_tile_vector_dim(t->tiling.e.nest, s, &t->tiling.c, which);
     return GALE_OK;
 }
 
@@ -124,7 +124,7 @@ void gale__nest_mark_cone(const gale__nest *nest, uint8_t *wanted)
 /* Rows or columns past the end repeat the last ones: what they give is never stored. */
 static void place_part(tile *t, part *p)
 {
-    gale__emit *e = &p->e;
+    gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->s;
     uint32_t wide = s->wide[p->which];
@@ -138,10 +138,10 @@ static void place_part(tile *t, part *p)
         gale__ir_op2(ir, GALE__SUB, e->index, p->which ? e->layout.n : e->layout.m, gale__emit_index(e, unit));
     for (int b = 0; b < e->ob; b++) {
         gale__ir_val coord[GALE__NEST_DIMS], at = op32(ir, GALE__ADD, p->first_side, (uint32_t)b * p->step_side);
-        at = gale__emit_add(e, t->g.origin[p->which], gale__emit_widen(e, at));
-        gale__emit_tile_clear_coords(&t->g, coord);
-        gale__emit_tile_coords(
-            &t->g, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top), gale__schedule_tile_kind(s, p->which), coord);
+        at = gale__emit_add(e, t->tiling.origin[p->which], gale__emit_widen(e, at));
+        gale__emit_tile_clear_coords(&t->tiling, coord);
+        gale__emit_tile_coords(&t->tiling, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top),
+            gale__schedule_tile_kind(s, p->which), coord);
         gale__emit_outer_place(e, b, coord, e->nest->n_outer);
     }
     e->wanted[p->operand] = 1;
@@ -158,7 +158,7 @@ static void place_part(tile *t, part *p)
 /* The operand's values from k on, into the staging variables; what is past the end becomes 0 in both operands. */
 static void fetch(tile *t, part *p, gale__ir_val k)
 {
-    gale__emit *e = &p->e;
+    gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
     gale__ir_val count = e->layout.inner_count, none = gale__ir_const(ir, t->type, 0), first = gale__ir_u32(ir, 0);
     uint32_t unit = (uint32_t)e->iv;
@@ -168,7 +168,7 @@ static void fetch(tile *t, part *p, gale__ir_val k)
         e->inner_valid[b] = 0;
         if (!e->s->exact) e->inner_valid[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
         at = gale__ir_op2(ir, GALE__IR_MIN, GALE_U32, at, op32(ir, GALE__SUB, count, unit));
-        gale__emit_tile_coords(&t->g, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
+        gale__emit_tile_coords(&t->tiling, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
     }
     gale__emit_inner_cone(e);
     int n_inner = e->ib * e->iv;
@@ -183,7 +183,7 @@ static void fetch(tile *t, part *p, gale__ir_val k)
 /* Staging variables into work-group memory: [k][row or column]. */
 static void deliver(tile *t, part *p)
 {
-    gale__emit *e = &p->e;
+    gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
     uint32_t row = p->size + PAD;
     gale__ir_val base = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, p->first_k, row), p->first_side);
@@ -203,8 +203,8 @@ static uint32_t columns_apart(const gale__schedule *s) { return (uint32_t)(s->ti
 
 static void multiply(tile *t, gale__ir_val ty, gale__ir_val tx)
 {
-    gale__ir *ir = t->g.e.ir;
-    const gale__schedule *s = t->g.e.s;
+    gale__ir *ir = t->tiling.e.ir;
+    const gale__schedule *s = t->tiling.e.s;
     gale__ir_val x[16], y[16], zero = gale__ir_u32(ir, 0);
     gale__ir_val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
                                           .type = GALE_U32,
@@ -227,38 +227,38 @@ static void multiply(tile *t, gale__ir_val ty, gale__ir_val tx)
             else v = gale__ir_op2(ir, GALE__ADD, t->type, old, gale__ir_op2(ir, GALE__MUL, t->type, x[i], y[j]));
             gale__ir_op3(ir, GALE__IR_SET, t->type, sum, zero, v);
         }
-    gale__emit_close(&t->g.e);
+    gale__emit_close(&t->tiling.e);
 }
 
 static void walk_k(tile *t, gale__ir_val ty, gale__ir_val tx)
 {
-    gale__ir *ir = t->g.e.ir;
-    const gale__schedule *s = t->g.e.s;
+    gale__ir *ir = t->tiling.e.ir;
+    const gale__schedule *s = t->tiling.e.s;
     gale__ir_val none = gale__ir_const(ir, t->type, 0), zero = gale__ir_u32(ir, 0);
     for (int i = 0; i < s->micro_m * s->micro_n; i++) {
         t->sums[i] = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)t->type, .imm = 1});
         gale__ir_op3(ir, GALE__IR_SET, t->type, t->sums[i], zero, none);
     }
     for (int w = 0; w < 2; w++) fetch(t, &t->parts[w], zero);
-    gale__ir_val k = gale__emit_for(&t->g.e, t->g.e.layout.inner_count, s->tile_k);
+    gale__ir_val k = gale__emit_for(&t->tiling.e, t->tiling.e.layout.inner_count, s->tile_k);
     for (int w = 0; w < 2; w++) deliver(t, &t->parts[w]);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
     for (int w = 0; w < 2; w++) fetch(t, &t->parts[w], op32(ir, GALE__ADD, k, s->tile_k));
     multiply(t, ty, tx);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
-    gale__emit_close(&t->g.e);
+    gale__emit_close(&t->tiling.e);
 }
 
 /* sum of coef * coordinate over the dimensions of one kind; *walks: whether any of them counts. */
 static gale__ir_val partial(
     tile *t, const gale__ir_val *coef, const int64_t *number, const gale__ir_val *coord, char kind, bool *walks)
 {
-    gale__ir_val sum = t->g.zero;
+    gale__ir_val sum = t->tiling.zero;
     *walks = false;
-    for (int d = 0; d < t->g.e.nest->n_outer; d++) {
-        if (t->g.c.kind[d] != kind || !number[d]) continue;
+    for (int d = 0; d < t->tiling.e.nest->n_outer; d++) {
+        if (t->tiling.c.kind[d] != kind || !number[d]) continue;
         *walks = true;
-        sum = gale__emit_add(&t->g.e, sum, gale__emit_mul(&t->g.e, coord[d], coef[d]));
+        sum = gale__emit_add(&t->tiling.e, sum, gale__emit_mul(&t->tiling.e, coord[d], coef[d]));
     }
     return sum;
 }
@@ -267,7 +267,7 @@ static gale__ir_val partial(
 static void place_form(tile *t, gale__ir_val start, const gale__ir_val *coef, const int64_t *number,
     gale__ir_val (*coord)[GALE__NEST_DIMS], gale__ir_val *out)
 {
-    gale__emit *e = &t->g.e;
+    gale__emit *e = &t->tiling.e;
     int mm = e->s->micro_m, mn = e->s->micro_n;
     gale__ir_val rows[16], columns[16];
     bool by_batch, by_row = false, by_column = false;
@@ -288,7 +288,7 @@ static void place_form(tile *t, gale__ir_val start, const gale__ir_val *coef, co
 /* The lanes of the result: micro_m x micro_n outer blocks. */
 static void place_result(tile *t, gale__ir_val ty, gale__ir_val tx)
 {
-    gale__emit *e = &t->g.e;
+    gale__emit *e = &t->tiling.e;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->s;
     gale__ir_val coord[32][GALE__NEST_DIMS], valid[32];
@@ -296,13 +296,13 @@ static void place_result(tile *t, gale__ir_val ty, gale__ir_val tx)
         for (int i = 0; i < (w ? s->micro_n : s->micro_m); i++) {
             gale__ir_val count = w ? e->layout.n : e->layout.m, *c = coord[16 * w + i];
             gale__ir_val at = op32(ir, GALE__ADD, w ? tx : ty, (uint32_t)i * (w ? columns_apart(s) : rows_apart(s)));
-            at = gale__emit_add(e, t->g.origin[w], gale__emit_widen(e, at));
+            at = gale__emit_add(e, t->tiling.origin[w], gale__emit_widen(e, at));
             valid[16 * w + i] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
             at = gale__ir_op2(
                 ir, GALE__IR_MIN, e->index, at, gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, 1)));
-            for (int d = 0; d < GALE__NEST_DIMS; d++) c[d] = t->g.zero;
-            if (!w && !i) gale__emit_tile_coords(&t->g, t->g.batch, 'B', c);
-            gale__emit_tile_coords(&t->g, at, gale__schedule_tile_kind(s, w), c);
+            for (int d = 0; d < GALE__NEST_DIMS; d++) c[d] = t->tiling.zero;
+            if (!w && !i) gale__emit_tile_coords(&t->tiling, t->tiling.batch, 'B', c);
+            gale__emit_tile_coords(&t->tiling, at, gale__schedule_tile_kind(s, w), c);
         }
     for (int b = 0; b < e->ob; b++)
         e->outer_valid[b] = gale__emit_and(e, valid[b / s->micro_n], valid[16 + b % s->micro_n]);
@@ -318,12 +318,12 @@ static void place_result(tile *t, gale__ir_val ty, gale__ir_val tx)
 
 static void emit_result(tile *t)
 {
-    gale__emit *e = &t->g.e;
+    gale__emit *e = &t->tiling.e;
     const gale__nest *nest = e->nest;
     gale__emit_acc sums[64];
     for (int i = 0; i < e->ob; i++)
         sums[i] = (gale__emit_acc){gale__ir_op2(e->ir, GALE__IR_GET, t->type, t->sums[i], gale__ir_u32(e->ir, 0)), 0};
-    gale__emit_reduce_finish(e, t->g.c.reduce, sums);
+    gale__emit_reduce_finish(e, t->tiling.c.reduce, sums);
     for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
     gale__nest_mark_cone(nest, e->wanted);
     for (int i = 0; i < nest->n_code; i++)
@@ -336,24 +336,24 @@ gale_status gale__schedule_build_tile(const gale__nest *nest, const gale__schedu
     gale_status status;
     tile *t = gale__calloc(1, sizeof *t);
     if (!t) return GALE_NO_MEMORY;
-    t->g.e.ob = s->micro_m * s->micro_n;
-    t->g.e.ov = t->g.e.ib = t->g.e.iv = 1;
-    gale__nest_contraction(nest, &t->g.c);
-    t->type = gale__emit_acc_type(nest, t->g.c.reduce);
-    GALE_GO(gale__emit_begin(&t->g.e, nest, s, ir));
-    gale__emit_tile_place_group(&t->g);
+    t->tiling.e.ob = s->micro_m * s->micro_n;
+    t->tiling.e.ov = t->tiling.e.ib = t->tiling.e.iv = 1;
+    gale__nest_contraction(nest, &t->tiling.c);
+    t->type = gale__emit_acc_type(nest, t->tiling.c.reduce);
+    GALE_GO(gale__emit_begin(&t->tiling.e, nest, s, ir));
+    gale__emit_tile_place_group(&t->tiling);
     for (int w = 0; w < 2; w++) {
         GALE_GO(begin_part(t, w));
         place_part(t, &t->parts[w]);
     }
-    gale__ir_val ty = op32(ir, GALE__IR_DIV, t->g.e.tid, columns_apart(s)),
-                 tx = op32(ir, GALE__IR_REM, t->g.e.tid, columns_apart(s));
+    gale__ir_val ty = op32(ir, GALE__IR_DIV, t->tiling.e.tid, columns_apart(s)),
+                 tx = op32(ir, GALE__IR_REM, t->tiling.e.tid, columns_apart(s));
     walk_k(t, ty, tx);
     place_result(t, ty, tx);
     emit_result(t);
 done:
-    for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].e);
-    gale__emit_end(&t->g.e);
+    for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].emit);
+    gale__emit_end(&t->tiling.e);
     gale__free(t);
     return status;
 }

@@ -62,7 +62,7 @@ bool gale__schedule_choose_transpose(const gale__nest *nest, const gale_device_c
 }
 
 typedef struct turner {
-    gale__emit e, loads; /* the map's lanes; those of the turned loads */
+    gale__emit emit, loads; /* the map's lanes; those of the turned loads */
     gale__ir_val coord[GALE__NEST_DIMS], origin[2];
     gale__ir_val across, along; /* thread in a tile: along the fast side, and the first of its rows */
     uint32_t tile, step;
@@ -70,7 +70,7 @@ typedef struct turner {
 
 static void place_group(turner *t)
 {
-    gale__emit *e = &t->e;
+    gale__emit *e = &t->emit;
     gale__ir *ir = e->ir;
     int last = dims_of(e->nest) - 1;
     gale__ir_val group = gale__emit_widen(e, gale__emit_group(e)), row, column;
@@ -89,7 +89,7 @@ static void place_group(turner *t)
 /* A coordinate inside the tile, kept below the dimension's end; *valid says whether it was. */
 static gale__ir_val inside(turner *t, int d, gale__ir_val origin, gale__ir_val step, gale__ir_val *valid)
 {
-    gale__emit *e = &t->e;
+    gale__emit *e = &t->emit;
     gale__ir_val at = gale__emit_add(e, origin, gale__emit_widen(e, step)), count = e->layout.extent[d].by;
     *valid = gale__ir_op2(e->ir, GALE__LT, GALE_BOOL, at, count);
     return gale__ir_op2(
@@ -113,7 +113,7 @@ static void place_lanes(turner *t, gale__emit *e, bool turned)
 
 static void turn(turner *t, const int *list, int n)
 {
-    gale__emit *e = &t->e, *loads = &t->loads;
+    gale__emit *e = &t->emit, *loads = &t->loads;
     gale__ir *ir = e->ir;
     gale__ir_val shared[LOADS], row = gale__ir_u32(ir, t->tile + 1);
     for (int i = 0; i < n; i++) {
@@ -153,20 +153,20 @@ gale_status gale__schedule_build_transpose(const gale__nest *nest, const gale__s
     if (!t) return GALE_NO_MEMORY;
     t->tile = s->tile_m;
     t->step = THREADS / t->tile;
-    t->e.ob = t->loads.ob = (int)(t->tile / t->step);
-    t->e.ov = t->e.ib = t->e.iv = t->loads.ov = t->loads.ib = t->loads.iv = 1;
-    GALE_GO(gale__emit_begin(&t->e, nest, s, ir));
+    t->emit.ob = t->loads.ob = (int)(t->tile / t->step);
+    t->emit.ov = t->emit.ib = t->emit.iv = t->loads.ov = t->loads.ib = t->loads.iv = 1;
+    GALE_GO(gale__emit_begin(&t->emit, nest, s, ir));
     t->loads.vdim = -1;
-    GALE_GO(gale__emit_begin_within(&t->loads, &t->e));
+    GALE_GO(gale__emit_begin_within(&t->loads, &t->emit));
     place_group(t);
     place_lanes(t, &t->loads, true);
     turn(t, list, n);
-    place_lanes(t, &t->e, false);
-    for (int i = 0; i < nest->n_code; i++) gale__emit_instr(&t->e, i);
-    for (int i = 0; i < nest->n_stores; i++) gale__emit_store(&t->e, &nest->stores[i], 0);
+    place_lanes(t, &t->emit, false);
+    for (int i = 0; i < nest->n_code; i++) gale__emit_instr(&t->emit, i);
+    for (int i = 0; i < nest->n_stores; i++) gale__emit_store(&t->emit, &nest->stores[i], 0);
 done:
     gale__emit_end(&t->loads);
-    gale__emit_end(&t->e);
+    gale__emit_end(&t->emit);
     gale__free(t);
     return status;
 }

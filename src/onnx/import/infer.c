@@ -23,7 +23,7 @@ typedef struct world {
 } world;
 /* A graph in a world: the main one, or a branch that is taken. */
 typedef struct scope {
-    world *w;
+    world *world;
     gale__onnx_net *net;
     shape *values;
     int depth;
@@ -72,7 +72,7 @@ static void note(const scope *s, int32_t value, gale__node n)
     shape *v = &s->values[value];
     v->node = n;
     if (n < 0) return;
-    const gale__prim_node *p = gale__prim_at(&s->w->g, n);
+    const gale__prim_node *p = gale__prim_at(&s->world->g, n);
     v->rank = p->rank;
     v->type = (gale_type)p->type;
     memcpy(v->dims, p->dims, (size_t)p->rank * sizeof *v->dims);
@@ -80,7 +80,7 @@ static void note(const scope *s, int32_t value, gale__node n)
 
 static gale_status set_inputs(inference *f, const scope *main, int which)
 {
-    gale__prim_graph *g = &main->w->g;
+    gale__prim_graph *g = &main->world->g;
     for (int i = 0; i < f->net->n_inputs; i++) {
         const gale__onnx_net_value *v = &f->net->values[f->net->inputs[i]];
         int64_t dims[GALE_MAX_RANK];
@@ -120,7 +120,7 @@ static void add_read(const scope *s, int32_t value, reads *r)
 
 static gale_status find_reads(const scope *s, const gale__onnx_net_node *node, reads *r)
 {
-    gale__arena *arena = &s->w->g.arena;
+    gale__arena *arena = &s->world->g.arena;
     size_t most = (size_t)node->n_in;
     for (int b = 0; b < node->n_bodies; b++) most += (size_t)node->bodies[b].net->n_captures;
     *r = (reads){.known = most <= READS_MAX};
@@ -151,7 +151,7 @@ static gale_status let_go(world *w, const gale__onnx_net_node *node, gale_graph 
 static gale_status lower_node(const scope *s, int32_t index)
 {
     const gale__onnx_net_node *node = &s->net->nodes[index];
-    gale__prim_graph *g = &s->w->g;
+    gale__prim_graph *g = &s->world->g;
     reads r;
     GALE_TRY(find_reads(s, node, &r));
     if (!r.known) return GALE_OK;
@@ -167,7 +167,7 @@ static gale_status lower_node(const scope *s, int32_t index)
     for (int i = 0; status == GALE_OK && i < one.n_outputs; i++) note(s, outputs[i], made[i]);
     g->status = GALE_OK;
     if (status == GALE_NO_MEMORY) gale_graph_destroy(&graph);
-    return status == GALE_NO_MEMORY ? status : let_go(s->w, node, &graph);
+    return status == GALE_NO_MEMORY ? status : let_go(s->world, node, &graph);
 }
 
 static gale_status run_scope(const scope *s);
@@ -178,9 +178,10 @@ static gale_status open_scope(const scope *s)
     for (int i = 0; i < s->net->n_values; i++) {
         const gale__onnx_net_value *v = &s->net->values[i];
         s->values[i].node = GALE__NIL;
-        if (v->constant && v->kind == GALE__KIND_NUMBERS) note(s, i, gale__prim_const_tensor(&s->w->g, v->constant));
+        if (v->constant && v->kind == GALE__KIND_NUMBERS)
+            note(s, i, gale__prim_const_tensor(&s->world->g, v->constant));
     }
-    return s->w->g.status;
+    return s->world->g.status;
 }
 
 /* The condition of an If where shapes and constants decide it: 1 or 0, else -1. */
@@ -190,7 +191,7 @@ static int condition(const scope *s, const gale__onnx_net_node *node)
     void *copy = NULL;
     const void *data;
     gale__node n = node->n_in && node->in[0] >= 0 ? s->values[node->in[0]].node : GALE__NIL;
-    if (n < 0 || gale__prim_elements(&s->w->g, n) != 1 || gale__prim_known(&s->w->g, n, &known) != GALE_OK ||
+    if (n < 0 || gale__prim_elements(&s->world->g, n) != 1 || gale__prim_known(&s->world->g, n, &known) != GALE_OK ||
         gale__prim_read(known, &copy, &data) != GALE_OK)
         return -1;
     int holds = gale__load_f64((gale_type)known->type, data) != 0;
@@ -206,8 +207,8 @@ static gale_status take_branch(const scope *s, const gale__onnx_net_node *node)
     for (int b = 0; b < node->n_bodies && holds >= 0; b++)
         if (strcmp(node->bodies[b].name, holds ? "then_branch" : "else_branch") == 0) body = node->bodies[b].net;
     if (!body || body->n_inputs != body->n_captures || body->n_outputs < node->n_out) return GALE_OK;
-    scope inner = {s->w, body, gale__arena_alloc(&s->w->g.arena, ((size_t)body->n_values + 1) * sizeof *inner.values),
-        s->depth + 1};
+    scope inner = {s->world, body,
+        gale__arena_alloc(&s->world->g.arena, ((size_t)body->n_values + 1) * sizeof *inner.values), s->depth + 1};
     if (!inner.values) return GALE_NO_MEMORY;
     GALE_TRY(open_scope(&inner));
     for (int i = 0; i < body->n_captures; i++) inner.values[body->inputs[i]] = s->values[body->captures[i]];

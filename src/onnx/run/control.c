@@ -39,14 +39,14 @@ gale_status gale__onnx_control_run_body(
     if (!in) return GALE_NO_MEMORY;
     for (int i = 0; i < own && i < n_given; i++) in[i] = given[i];
     for (int i = 0; i < body->n_captures; i++) in[own + i] = c->values[body->captures[i]];
-    status = gale__onnx_exec_run(c->s, body, in, results, false);
+    status = gale__onnx_exec_run(c->session, body, in, results, false);
     gale__free(in);
     return status;
 }
 
 gale_status gale__onnx_control_ask(const control *c, int64_t step, int64_t steps)
 {
-    const gale_model_options *o = &c->s->options;
+    const gale_model_options *o = &c->session->options;
     if (!o->progress || o->progress(o->user, (int)(step & 0x7fffffff), (int)(steps & 0x7fffffff))) return GALE_OK;
     return gale__fail(GALE_CANCELLED, "the run was cancelled");
 }
@@ -118,11 +118,11 @@ static gale_status join_numbers(const control *c, const stack *s, int rank, cons
     gale_tensor *all = NULL;
     gale_stream *stream = NULL;
     gale_status status = GALE_OK;
-    GALE_TRY(gale_tensor_create(c->s->device, first->type, rank, dims, &all));
-    GALE_GO(gale_stream_create(c->s->device, &stream));
+    GALE_TRY(gale_tensor_create(c->session->device, first->type, rank, dims, &all));
+    GALE_GO(gale_stream_create(c->session->device, &stream));
     for (size_t i = 0; i < s->count && first->size_bytes; i++) {
         const gale_tensor *t = s->items[i]->tensor;
-        if (t->buffer && t->device == c->s->device)
+        if (t->buffer && t->device == c->session->device)
             GALE_GO(gale_copy(stream, all->buffer, i * first->size_bytes, t->buffer, 0, first->size_bytes));
         else GALE_GO(gale__tensor_upload(t, stream, all->buffer, i * first->size_bytes));
     }
@@ -161,7 +161,7 @@ gale_status gale__onnx_stack_join(
 }
 
 typedef struct loop {
-    control *c;
+    control *control;
     gale__onnx_net *body;
     gale_object **state;   /* number of the step, condition, carried values */
     gale_object **results; /* of one step */
@@ -193,7 +193,7 @@ static bool is_steady(const gale__onnx_net *body)
 
 static gale_status begin_loop(loop *l)
 {
-    control *c = l->c;
+    control *c = l->control;
     int64_t go = 1;
     l->carried = c->node->n_in > 2 ? c->node->n_in - 2 : 0;
     l->stacked = l->body->n_outputs - 1 - l->carried;
@@ -225,12 +225,12 @@ static gale_status begin_loop(loop *l)
 static gale_status step_loop(loop *l, int64_t at)
 {
     int64_t go = 1;
-    GALE_TRY(gale__onnx_control_ask(l->c, at, l->trips));
+    GALE_TRY(gale__onnx_control_ask(l->control, at, l->trips));
     gale_object_destroy(&l->state[0]);
     gale_object_destroy(&l->state[1]);
     GALE_TRY(host_scalar(GALE_I64, at, &l->state[0]));
     GALE_TRY(host_scalar(GALE_BOOL, 1, &l->state[1]));
-    GALE_TRY(gale__onnx_control_run_body(l->c, l->body, l->state, l->carried + 2, l->results));
+    GALE_TRY(gale__onnx_control_run_body(l->control, l->body, l->state, l->carried + 2, l->results));
     for (int i = 0; i < l->carried; i++) {
         gale_object_destroy(&l->state[i + 2]);
         l->state[i + 2] = l->results[i + 1];
@@ -246,7 +246,7 @@ static gale_status step_loop(loop *l, int64_t at)
 
 static gale_status run_loop(control *c)
 {
-    loop l = {.c = c};
+    loop l = {.control = c};
     gale_status status;
     GALE_TRY(gale__onnx_control_body(c, "body", &l.body));
     if (l.body->n_outputs < 1) return gale__fail(GALE_FORMAT, "the body gives no condition");

@@ -4,7 +4,7 @@
 #include "onnx/run/session.h"
 
 typedef struct gale__onnx_control {
-    gale__onnx_session *s;
+    gale__onnx_session *session;
     gale__onnx_net *net;
     const gale__onnx_net_node *node;
     gale_object *const *values; /* of the net, by number */

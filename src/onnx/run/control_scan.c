@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct scan {
-    gale__onnx_control *c;
+    gale__onnx_control *control;
     gale__onnx_net *body;
     int states, sliced, stacked;
     int64_t trips;
@@ -18,7 +18,7 @@ typedef struct scan {
 /* Number i of an attribute's list, 0 where it has none. */
 static int64_t flag(const scan *s, const char *name, int i)
 {
-    const gale_attr *a = gale__onnx_net_attr(s->c->node, name);
+    const gale_attr *a = gale__onnx_net_attr(s->control->node, name);
     return a && a->kind == GALE_ATTR_INTS && (size_t)i < a->count ? a->ints[i] : 0;
 }
 
@@ -26,7 +26,7 @@ static int64_t flag(const scan *s, const char *name, int i)
 static gale_status move(
     const scan *s, const char *op, gale_tensor *const *in, int n_in, const gale_attr *attr, gale_tensor **out)
 {
-    gale__onnx_host_call call = {.node = s->c->node, .session = s->c->s};
+    gale__onnx_host_call call = {.node = s->control->node, .session = s->control->session};
     gale__onnx_move v = {.op = op, .in = in, .n_in = n_in, .attrs = attr, .n_attrs = 1};
     gale_status status = gale__onnx_host_move_as(&call, &v, &(bool){true}, out, 1);
     gale__arena_finish(&call.arena);
@@ -36,7 +36,7 @@ static gale_status move(
 /* The tensor of scanned input i, and the axis that it is scanned along. */
 static gale_status sliced_input(const scan *s, int i, gale_tensor **out, int *axis)
 {
-    gale_object *o = gale__onnx_control_input(s->c, s->states + i);
+    gale_object *o = gale__onnx_control_input(s->control, s->states + i);
     if (!o || o->kind != GALE_OBJECT_TENSOR) return gale__fail(GALE_INVALID, "scanned input %d is not a tensor", i);
     *out = o->tensor;
     return gale__onnx_host_axis(flag(s, "scan_input_axes", i), gale_tensor_rank(o->tensor), axis);
@@ -44,9 +44,9 @@ static gale_status sliced_input(const scan *s, int i, gale_tensor **out, int *ax
 
 static gale_status begin(scan *s)
 {
-    const gale__onnx_net_node *node = s->c->node;
+    const gale__onnx_net_node *node = s->control->node;
     int64_t sliced = gale__onnx_net_attr_i(node, "num_scan_inputs", 0);
-    GALE_TRY(gale__onnx_control_body(s->c, "body", &s->body));
+    GALE_TRY(gale__onnx_control_body(s->control, "body", &s->body));
     int own = s->body->n_inputs - s->body->n_captures;
     if (sliced < 1 || sliced > node->n_in || node->n_in != own || s->body->n_outputs < own - sliced ||
         node->n_out > s->body->n_outputs)
@@ -71,7 +71,7 @@ static gale_status begin(scan *s)
     s->stacks = gale__calloc((size_t)s->stacked + 1, sizeof *s->stacks);
     if (!s->given || !s->results || !s->stacks) return GALE_NO_MEMORY;
     for (int i = 0; i < s->states; i++) {
-        gale_object *first = gale__onnx_control_input(s->c, i);
+        gale_object *first = gale__onnx_control_input(s->control, i);
         if (!first) return gale__fail(GALE_FORMAT, "state %d has no beginning", i);
         s->given[i] = gale__onnx_object_hold(first);
     }
@@ -93,12 +93,12 @@ static gale_status cut(const scan *s, int i, int64_t at, gale_object **out)
 
 static gale_status step(scan *s, int64_t at)
 {
-    GALE_TRY(gale__onnx_control_ask(s->c, at, s->trips));
+    GALE_TRY(gale__onnx_control_ask(s->control, at, s->trips));
     for (int i = 0; i < s->sliced; i++) {
         gale_object_destroy(&s->given[s->states + i]);
         GALE_TRY(cut(s, i, at, &s->given[s->states + i]));
     }
-    GALE_TRY(gale__onnx_control_run_body(s->c, s->body, s->given, s->states + s->sliced, s->results));
+    GALE_TRY(gale__onnx_control_run_body(s->control, s->body, s->given, s->states + s->sliced, s->results));
     for (int i = 0; i < s->states; i++) {
         gale_object_destroy(&s->given[i]);
         s->given[i] = s->results[i];
@@ -120,7 +120,7 @@ static gale_status finish_stack(const scan *s, int i, gale_object **out)
         stack->items[a] = stack->items[stack->count - 1 - a];
         stack->items[stack->count - 1 - a] = swap;
     }
-    GALE_TRY(gale__onnx_stack_join(s->c, stack, s->body, s->states + i, &all));
+    GALE_TRY(gale__onnx_stack_join(s->control, stack, s->body, s->states + i, &all));
     gale_status status = gale__onnx_host_axis(flag(s, "scan_output_axes", i), gale_tensor_rank(all), &axis);
     if (status == GALE_OK && axis) {
         for (int d = 1; d < gale_tensor_rank(all); d++) {
@@ -139,7 +139,7 @@ static gale_status finish_stack(const scan *s, int i, gale_object **out)
 
 gale_status gale__onnx_control_scan(gale__onnx_control *c)
 {
-    scan s = {.c = c};
+    scan s = {.control = c};
     gale_status status;
     GALE_GO(begin(&s));
     for (int64_t i = 0; i < s.trips; i++) GALE_GO(step(&s, i));
