@@ -102,14 +102,14 @@ static int show(void *user, int64_t total, int64_t now, int64_t up_total, int64_
 static void set_up(void *h, transfer *t, char *reason)
 {
     const struct {
-        option o;
+        option which;
         long value;
     } numbers[] = {{OPTION_FOLLOWLOCATION, 1}, {OPTION_MAXREDIRS, REDIRECTS_MOST}, {OPTION_FAILONERROR, 1},
         {OPTION_NOSIGNAL, 1}, {OPTION_NOPROGRESS, 0}, {OPTION_CONNECTTIMEOUT, CONNECT_SECONDS},
         {OPTION_LOW_SPEED_LIMIT, SLOW_BYTES}, {OPTION_LOW_SPEED_TIME, SLOW_SECONDS},
         {OPTION_PROTOCOLS, HTTP | HTTPS | LOCAL},
         {OPTION_REDIR_PROTOCOLS, HTTP | HTTPS}}; /* a server may not send us to files of ours */
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) curl.set(h, numbers[i].o, numbers[i].value);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) curl.set(h, numbers[i].which, numbers[i].value);
     curl.set(h, OPTION_URL, t->fetch->url);
     curl.set(h, OPTION_USERAGENT, "gale");
     curl.set(h, OPTION_ERRORBUFFER, reason);

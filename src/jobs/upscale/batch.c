@@ -37,12 +37,12 @@ static void cut_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
     const gale__tile_batch *b = j->batch;
-    int64_t band = (int64_t)i % j->bands, plane = (int64_t)i / j->bands % b->n->channels_in,
-            tile = (int64_t)i / j->bands / b->n->channels_in, within;
+    int64_t band = (int64_t)i % j->bands, plane = (int64_t)i / j->bands % b->network->channels_in,
+            tile = (int64_t)i / j->bands / b->network->channels_in, within;
     const gale__feed *f = feed_of(b, tile, &within);
     for (int64_t y = band * j->rows / j->bands; y < (band + 1) * j->rows / j->bands; y++) {
         float *row = gale__feed_row(f, within, plane, y, b->rooms + (size_t)worker * b->room);
-        gale__tile_take_row(b->t, j->first + tile, plane, y, j->planes, row);
+        gale__tile_take_row(b->tiling, j->first + tile, plane, y, j->planes, row);
         gale__feed_put(f, within, plane, y, row);
     }
 }
@@ -51,38 +51,39 @@ static void add_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
     const gale__tile_batch *b = j->batch;
-    bool only = gale__tiling_count(b->t) == 1;
+    bool only = gale__tiling_count(b->tiling) == 1;
     int64_t band = (int64_t)i % j->bands, plane = (int64_t)i / j->bands, within;
     const gale__feed *f = feed_of(b, j->tile, &within);
     for (int64_t y = band * j->rows / j->bands; y < (band + 1) * j->rows / j->bands; y++) {
         const float *row = gale__feed_get(f, within, plane, y, b->rooms + (size_t)worker * b->room);
-        gale__tile_add_row(b->t, j->first + j->tile, b->n->scale, plane, y, row, only ? NULL : b->weights, j->result);
+        gale__tile_add_row(
+            b->tiling, j->first + j->tile, b->network->scale, plane, y, row, only ? NULL : b->weights, j->result);
     }
 }
 
 static void cut(job *j)
 {
     gale__tile_batch *b = j->batch;
-    j->rows = gale__tiling_height(b->t);
-    j->bands = bands_of(j->rows, gale__tiling_width(b->t));
-    gale__parallel((size_t)(b->count * b->n->channels_in * j->bands), cut_band, j);
+    j->rows = gale__tiling_height(b->tiling);
+    j->bands = bands_of(j->rows, gale__tiling_width(b->tiling));
+    gale__parallel((size_t)(b->count * b->network->channels_in * j->bands), cut_band, j);
 }
 
 static void add(job *j)
 {
     gale__tile_batch *b = j->batch;
-    j->rows = b->t->y.tile * b->n->scale;
-    j->bands = bands_of(j->rows, b->t->x.tile * b->n->scale);
+    j->rows = b->tiling->y.tile * b->network->scale;
+    j->bands = bands_of(j->rows, b->tiling->x.tile * b->network->scale);
     for (j->tile = 0; j->tile < b->count; j->tile++) {
-        gale__tile_weights(b->t, j->first + j->tile, b->n->scale, b->weights);
-        gale__parallel((size_t)(b->n->channels_out * j->bands), add_band, j);
+        gale__tile_weights(b->tiling, j->first + j->tile, b->network->scale, b->weights);
+        gale__parallel((size_t)(b->network->channels_out * j->bands), add_band, j);
     }
 }
 
 gale_status gale__tile_batch_make(gale__network *n, const gale__tiling *t, const float *control, gale__tile_batch *out)
 {
-    gale__tile_batch b = {.n = n,
-        .t = t,
+    gale__tile_batch b = {.network = n,
+        .tiling = t,
         .control = control,
         .width = gale__parallel_width(),
         .room = (size_t)(gale__tiling_width(t) * n->scale)};
@@ -114,7 +115,8 @@ static gale_status make_feeds(gale__tile_batch *b)
             continue;
         }
         gale__feed_finish(f);
-        GALE_TRY(gale__feed_make(b->n, tiles, gale__tiling_width(b->t), gale__tiling_height(b->t), b->control, f));
+        GALE_TRY(gale__feed_make(
+            b->network, tiles, gale__tiling_width(b->tiling), gale__tiling_height(b->tiling), b->control, f));
     }
     return GALE_OK;
 }
@@ -161,17 +163,18 @@ static gale_status compare_alone(gale__tile_batch *b)
     float worst = 0, *room = b->rooms, *other = NULL;
     if (!memcmp(gale_tensor_data(f->picture), last, tile)) return GALE_OK;
     if (!(other = gale__calloc(b->room, sizeof *other))) return GALE_NO_MEMORY;
-    GALE_GO(gale__feed_make(b->n, 1, gale__tiling_width(b->t), gale__tiling_height(b->t), b->control, &alone));
+    GALE_GO(gale__feed_make(
+        b->network, 1, gale__tiling_width(b->tiling), gale__tiling_height(b->tiling), b->control, &alone));
     memcpy(gale_tensor_data(alone.picture), last, tile);
     GALE_GO(gale__feed_run(&alone));
-    for (int64_t plane = 0; plane < b->n->channels_out; plane++)
-        for (int64_t y = 0; y < b->t->y.tile * b->n->scale; y++) {
+    for (int64_t plane = 0; plane < b->network->channels_out; plane++)
+        for (int64_t y = 0; y < b->tiling->y.tile * b->network->scale; y++) {
             const float *x = gale__feed_get(f, b->count - 1, plane, y, room),
                         *want = gale__feed_get(&alone, 0, plane, y, other);
-            for (int64_t i = 0; i < b->t->x.tile * b->n->scale; i++)
+            for (int64_t i = 0; i < b->tiling->x.tile * b->network->scale; i++)
                 worst = fabsf(x[i] - want[i]) <= worst ? worst : fabsf(x[i] - want[i]);
         }
-    b->n->batches = worst <= mixed_from ? GALE__BATCHES_APART : GALE__BATCHES_MIXED;
+    b->network->batches = worst <= mixed_from ? GALE__BATCHES_APART : GALE__BATCHES_MIXED;
 done:
     gale__feed_finish(&alone);
     gale__free(other);
@@ -184,14 +187,14 @@ static bool is_final(gale_status s) { return s == GALE_NO_MEMORY || s == GALE_CA
 static gale_status run_batch(gale__tile_batch *b)
 {
     gale_status status = gale__feed_run(&b->feeds[0]);
-    if (b->count == 1 || b->n->fixed_batch || b->n->batches == GALE__BATCHES_APART) return status;
+    if (b->count == 1 || b->network->fixed_batch || b->network->batches == GALE__BATCHES_APART) return status;
     if (status != GALE_OK && !is_final(status)) {
-        b->n->batches = GALE__BATCHES_MIXED;
-        return gale__fail_within(GALE_UNSUPPORTED, "%s takes no batches", b->n->manifest->name);
+        b->network->batches = GALE__BATCHES_MIXED;
+        return gale__fail_within(GALE_UNSUPPORTED, "%s takes no batches", b->network->manifest->name);
     }
     if (status == GALE_OK) status = compare_alone(b);
-    if (status == GALE_OK && b->n->batches == GALE__BATCHES_MIXED)
-        return gale__fail(GALE_UNSUPPORTED, "%s mixes the tiles of a batch", b->n->manifest->name);
+    if (status == GALE_OK && b->network->batches == GALE__BATCHES_MIXED)
+        return gale__fail(GALE_UNSUPPORTED, "%s mixes the tiles of a batch", b->network->manifest->name);
     return status;
 }
 
@@ -203,7 +206,7 @@ gale_status gale__tile_batch_run(gale__tile_batch *b, int64_t first, int64_t cou
     b->count = count;
     b->apart = apart;
     GALE_TRY(make_feeds(b));
-    if (gale__tiling_count(b->t) == 1) GALE_TRY(gale__feed_lend(&b->feeds[0], planes, result, &lent));
+    if (gale__tiling_count(b->tiling) == 1) GALE_TRY(gale__feed_lend(&b->feeds[0], planes, result, &lent));
     if (!lent) cut(&j);
     uint64_t begun = gale__time_ns();
     GALE_TRY(apart ? run_apart(b) : run_batch(b));

@@ -5,8 +5,8 @@
 #include "jobs/upscale/tiles.h"
 
 typedef struct gale__tile_batch {
-    gale__network *n;
-    const gale__tiling *t;
+    gale__network *network;
+    const gale__tiling *tiling;
     const float *control;
     gale__feed *feeds; /* the first for as many tiles as ran last, or, side by side, one for each tile */
     int width;         /* how many there are */

@@ -96,7 +96,7 @@ static void finish_reduce(maker *m, const gale__cpu_plan_reduce *r)
     gale_type type = (gale_type)m->nest->code[r->instr].type;
     bool arg = r->kind >= GALE__ARGMAX;
     int reg = gale__cpu_tape_convert(
-        m->tape, arg ? r->index : r->total, arg ? GALE__SIMD_TYPE_I64 : r->ct, gale__compute_type(type));
+        m->tape, arg ? r->index : r->total, arg ? GALE__SIMD_TYPE_I64 : r->type, gale__compute_type(type));
     gale__simd_fn *wrap = m->tape->simd->wrap[type];
     if (wrap) {
         int d = gale__cpu_tape_reg(m->tape, gale__simd_type_size(gale__simd_type_of(type)));
@@ -195,14 +195,14 @@ static void begin_reduces(maker *m, int p)
         gale__cpu_plan_reduce *r = &m->plan->reduces[k];
         if (r->phase != p) continue;
         bool arg = r->kind >= GALE__ARGMAX;
-        r->acc = r->total = gale__cpu_tape_reg(m->tape, gale__simd_type_size(r->ct));
-        fill_step(m, r->acc, r->ct, gale__cpu_neutral(r->kind, r->ct));
+        r->acc = r->total = gale__cpu_tape_reg(m->tape, gale__simd_type_size(r->type));
+        fill_step(m, r->acc, r->type, gale__cpu_neutral(r->kind, r->type));
         if (arg) {
             r->index = gale__cpu_tape_reg(m->tape, 8);
             fill_step(m, r->index, GALE__SIMD_TYPE_I64, (uint64_t)-1);
-        } else if (r->kind == GALE__SUM && r->ct >= GALE__SIMD_TYPE_F32) {
-            r->total = gale__cpu_tape_reg(m->tape, gale__simd_type_size(r->ct));
-            fill_step(m, r->total, r->ct, 0);
+        } else if (r->kind == GALE__SUM && r->type >= GALE__SIMD_TYPE_F32) {
+            r->total = gale__cpu_tape_reg(m->tape, gale__simd_type_size(r->type));
+            fill_step(m, r->total, r->type, 0);
         }
     }
 }
@@ -215,25 +215,25 @@ static void feed_reduce(maker *m, const gale__cpu_plan_reduce *r)
     gale__simd_type from = gale__simd_type_of((gale_type)m->nest->code[in->a].type);
     if (r->kind >= GALE__ARGMAX) {
         gale__cpu_step s = {
-            .size = (uint8_t)size_log2(r->ct), .d = r->acc, .a = m->inner[in->a], .b = r->index, .c = -1};
+            .size = (uint8_t)size_log2(r->type), .d = r->acc, .a = m->inner[in->a], .b = r->index, .c = -1};
         s.kind = m->plan->inner_lanes ? GALE__CPU_STEP_ARG_FOLD : GALE__CPU_STEP_ARG;
-        if (m->plan->inner_lanes) s.arg_fold = simd->arg_fold[r->kind - GALE__ARGMAX][r->ct];
-        else s.arg = simd->arg[r->kind - GALE__ARGMAX][r->ct];
+        if (m->plan->inner_lanes) s.arg_fold = simd->arg_fold[r->kind - GALE__ARGMAX][r->type];
+        else s.arg = simd->arg[r->kind - GALE__ARGMAX][r->type];
         gale__cpu_tape_step(m->tape, s);
         return;
     }
     int v = gale__cpu_tape_convert(m->tape, m->inner[in->a], from, gale__compute_type((gale_type)in->acc));
     if (m->plan->inner_lanes)
         gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_FOLD,
-                                         .size = (uint8_t)size_log2(r->ct),
-                                         .fold = simd->fold[r->kind][r->ct],
+                                         .size = (uint8_t)size_log2(r->type),
+                                         .fold = simd->fold[r->kind][r->type],
                                          .d = r->acc,
                                          .a = v,
                                          .b = -1,
                                          .c = -1});
     else
         gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP,
-                                         .fn = simd->op[ops[r->kind]][r->ct],
+                                         .fn = simd->op[ops[r->kind]][r->type],
                                          .d = r->acc,
                                          .a = r->acc,
                                          .b = v,
@@ -247,12 +247,12 @@ static void flush_reduces(maker *m, int p)
         const gale__cpu_plan_reduce *r = &m->plan->reduces[k];
         if (r->phase != p || r->total == r->acc) continue;
         gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP,
-                                         .fn = m->tape->simd->op[GALE__ADD][r->ct],
+                                         .fn = m->tape->simd->op[GALE__ADD][r->type],
                                          .d = r->total,
                                          .a = r->total,
                                          .b = r->acc,
                                          .c = -1});
-        fill_step(m, r->acc, r->ct, 0);
+        fill_step(m, r->acc, r->type, 0);
     }
 }
 
@@ -345,7 +345,7 @@ static gale_status list_reduces(maker *m)
         *r = (gale__cpu_plan_reduce){.instr = i,
             .phase = m->phase[i] - 1,
             .kind = (gale__reduce)in->imm,
-            .ct = gale__simd_type_of(acc),
+            .type = gale__simd_type_of(acc),
             .index = -1};
     }
     return GALE_OK;

@@ -12,7 +12,7 @@
 typedef struct gale__cpu_plan_reduce {
     int instr, phase; /* phase: whose loop feeds it */
     gale__reduce kind;
-    gale__simd_type ct;    /* of the accumulator */
+    gale__simd_type type;  /* of the accumulator */
     int acc, total, index; /* registers; total is acc unless sums are taken in two levels; index: ARG only */
 } gale__cpu_plan_reduce;
 typedef struct gale__cpu_phase {

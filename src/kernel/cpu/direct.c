@@ -294,8 +294,8 @@ static void save_parts(const run *r, gale__cpu_frame *f, int64_t block, int64_t 
         const gale__cpu_plan_reduce *rd = &r->direct->plan.reduces[k];
         if (rd->phase != r->phase) continue;
         char *part = part_of(r, k, block, g);
-        memcpy(part, f->r[rd->total], f->n * (size_t)gale__simd_type_size(rd->ct));
-        if (rd->index >= 0) memcpy(part + r->direct->lanes * 8, f->r[rd->index], f->n * 8);
+        memcpy(part, f->registers[rd->total], f->lanes * (size_t)gale__simd_type_size(rd->type));
+        if (rd->index >= 0) memcpy(part + r->direct->lanes * 8, f->registers[rd->index], f->lanes * 8);
     }
 }
 
@@ -306,15 +306,15 @@ static void combine_parts(const run *r, gale__cpu_frame *f, int64_t block, int p
     for (int k = 0; k < r->direct->plan.n_reduces; k++) {
         const gale__cpu_plan_reduce *rd = &r->direct->plan.reduces[k];
         if (rd->phase != phase) continue;
-        void *total = f->r[rd->total], *index = rd->index >= 0 ? f->r[rd->index] : NULL;
-        memcpy(total, part_of(r, k, block, 0), f->n * (size_t)gale__simd_type_size(rd->ct));
-        if (index) memcpy(index, part_of(r, k, block, 0) + r->direct->lanes * 8, f->n * 8);
+        void *total = f->registers[rd->total], *index = rd->index >= 0 ? f->registers[rd->index] : NULL;
+        memcpy(total, part_of(r, k, block, 0), f->lanes * (size_t)gale__simd_type_size(rd->type));
+        if (index) memcpy(index, part_of(r, k, block, 0) + r->direct->lanes * 8, f->lanes * 8);
         for (int64_t g = 1; g < r->direct->groups; g++) {
             char *part = part_of(r, k, block, g);
             if (index)
-                simd->arg[rd->kind - GALE__ARGMAX][rd->ct](
-                    total, index, part, (const int64_t *)(void *)(part + r->direct->lanes * 8), 0, f->n);
-            else simd->op[ops[rd->kind]][rd->ct](total, total, part, NULL, f->n);
+                simd->arg[rd->kind - GALE__ARGMAX][rd->type](
+                    total, index, part, (const int64_t *)(void *)(part + r->direct->lanes * 8), 0, f->lanes);
+            else simd->op[ops[rd->kind]][rd->type](total, total, part, NULL, f->lanes);
         }
     }
 }

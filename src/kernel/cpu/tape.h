@@ -116,14 +116,14 @@ typedef struct gale__cpu_frame {
     const gale__cpu_tape *tape;
     void *const *buffers;
     char *scratch;               /* gale__cpu_tape_scratch_bytes, aligned to 64 */
-    void **r;                    /* registers */
+    void **registers;            /* registers */
     int64_t at[GALE__NEST_DIMS]; /* coordinates: of the block's first lane, and of the dimensions that stand still */
     const gale__cpu_span *span;
-    size_t n, rows;  /* lanes of the running block, which is so many rows of equal length (for FOLD and SPREAD) */
-    int64_t place;   /* for ARG: place of the point (of the block's first lane) among the inner ones */
-    size_t cache_at; /* element of the cache where the block begins */
-    bool one_run;    /* the block lies within one row of the span */
-    bool aliased;    /* an output may be an input: nothing is read or written in place */
+    size_t lanes, rows; /* lanes of the running block, which is so many rows of equal length (for FOLD and SPREAD) */
+    int64_t place;      /* for ARG: place of the point (of the block's first lane) among the inner ones */
+    size_t cache_at;    /* element of the cache where the block begins */
+    bool one_run;       /* the block lies within one row of the span */
+    bool aliased;       /* an output may be an input: nothing is read or written in place */
 } gale__cpu_frame;
 void gale__cpu_frame_init(
     gale__cpu_frame *f, const gale__cpu_tape *t, void *const *buffers, void *scratch, size_t lanes, bool aliased);

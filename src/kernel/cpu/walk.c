@@ -23,7 +23,8 @@ bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__nest_access *acc
 {
     if (access->n_guards || (!f->one_run && !is_linear(access, f->span))) return false;
     int d = lane_dim(f);
-    *out = (gale__cpu_piece){0, f->n, address_of(access, f->at, f->tape->n_dims), d < 0 ? 0 : access->stride[d], true};
+    *out =
+        (gale__cpu_piece){0, f->lanes, address_of(access, f->at, f->tape->n_dims), d < 0 ? 0 : access->stride[d], true};
     return true;
 }
 
@@ -129,13 +130,13 @@ void gale__cpu_walk(const gale__cpu_frame *f, const gale__nest_access *access, g
     memcpy(at, f->at, sizeof(int64_t) * (size_t)f->tape->n_dims);
     int64_t address = address_of(access, at, f->tape->n_dims),
             end = dim < 0 ? 1 : f->span->extent[f->span->n - 1] + f->span->base[f->span->n - 1];
-    for (size_t done = 0; done < f->n;) {
-        size_t n = f->n - done;
+    for (size_t done = 0; done < f->lanes;) {
+        size_t n = f->lanes - done;
         if (dim >= 0 && (int64_t)n > end - at[dim]) n = (size_t)(end - at[dim]);
         gale__cpu_piece run = {done, n, address, dim < 0 ? 0 : access->stride[dim], true};
         if (access->n_guards) walk_run(f, access, at, run, fn, arg);
         else fn(arg, &run);
         done += n;
-        if (done < f->n) address += next_row(f->span, access, at);
+        if (done < f->lanes) address += next_row(f->span, access, at);
     }
 }

@@ -9,7 +9,7 @@ typedef struct gale__spv_frame {
 } gale__spv_frame;
 
 typedef struct gale__spv_printer {
-    gale__spv s;
+    gale__spv spv;
     const gale__ir *ir;
     const gale_device_caps *caps;
     uint32_t *id; /* by value */

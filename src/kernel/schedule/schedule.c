@@ -89,7 +89,7 @@ gale_status gale__schedule_key(const gale__nest *nest, const gale__schedule *s, 
 {
     gale__emit_walk w;
     w.nest = nest;
-    w.s = s;
+    w.schedule = s;
     w.key = key;
     w.words = NULL;
     w.ir = NULL;
@@ -102,7 +102,7 @@ gale_status gale__schedule_params(const gale__nest *nest, const gale__schedule *
 {
     gale__emit_walk w;
     w.nest = nest;
-    w.s = s;
+    w.schedule = s;
     w.key = NULL;
     w.words = words;
     w.ir = NULL;

@@ -7,15 +7,15 @@
 static gale_status take_memory(gale__emit *e, bool own_layout)
 {
     const gale__nest *nest = e->nest;
-    int lanes = e->ob * e->ov * e->ib * e->iv;
-    size_t code = (size_t)nest->n_code, accesses = (size_t)nest->n_accesses, blocks = (size_t)e->ob;
+    int lanes = e->outer_blocks * e->outer_vector * e->inner_blocks * e->inner_vector;
+    size_t code = (size_t)nest->n_code, accesses = (size_t)nest->n_accesses, blocks = (size_t)e->outer_blocks;
     size_t layout =
         own_layout ? accesses * sizeof(gale__emit_access) + (code + (size_t)nest->n_stores) * sizeof(gale__ir_val) : 0;
     size_t vals = accesses * blocks * (1 + GALE__GUARDS) + code * (size_t)lanes;
     char *p = e->memory = gale__calloc(1, layout + vals * sizeof(gale__ir_val) + 3 * code);
     if (!p) return GALE_NO_MEMORY;
     e->lanes = lanes;
-    e->ib_to = e->ib;
+    e->inner_to = e->inner_blocks;
     if (own_layout) {
         e->layout.access = (gale__emit_access *)p;
         e->layout.number = (gale__ir_val *)(e->layout.access + accesses);
@@ -33,13 +33,13 @@ static gale_status take_memory(gale__emit *e, bool own_layout)
 gale_status gale__emit_begin(gale__emit *e, const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
 {
     e->nest = nest;
-    e->s = s;
+    e->schedule = s;
     e->ir = ir;
     e->index = s->index64 ? GALE_U64 : GALE_U32;
-    e->vdim = gale__schedule_vector_dim(nest, s);
+    e->vector_dim = gale__schedule_vector_dim(nest, s);
     e->reduces = gale__nest_has_reduce(nest);
     GALE_TRY(take_memory(e, true));
-    gale__emit_walk walk = {.nest = nest, .s = s, .ir = ir, .layout = &e->layout};
+    gale__emit_walk walk = {.nest = nest, .schedule = s, .ir = ir, .layout = &e->layout};
     GALE_TRY(gale__emit_walk_run(&walk));
     ir->n_words = walk.n_words;
     ir->n_pointers = nest->n_buffers;
@@ -47,20 +47,20 @@ gale_status gale__emit_begin(gale__emit *e, const gale__nest *nest, const gale__
         if (!nest->buffers[i].written && i < 64) ir->readonly |= (uint64_t)1 << i;
     gale__schedule_group(s, ir->group);
     e->tid = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
-    e->t = gale__ir_u32(ir, 0);
+    e->row_tid = gale__ir_u32(ir, 0);
     return GALE_OK;
 }
 
 gale_status gale__emit_begin_within(gale__emit *e, const gale__emit *parent)
 {
     e->nest = parent->nest;
-    e->s = parent->s;
+    e->schedule = parent->schedule;
     e->ir = parent->ir;
     e->index = parent->index;
     e->reduces = parent->reduces;
     e->layout = parent->layout;
     e->tid = parent->tid;
-    e->t = parent->t;
+    e->row_tid = parent->row_tid;
     return take_memory(e, false);
 }
 
@@ -129,7 +129,7 @@ void gale__emit_coords(gale__emit *e, gale__ir_val linear, int from, int to, gal
     for (int d = to - 1; d >= from; d--) {
         gale__ir_val rest = linear;
         if (d > from) gale__emit_divmod(e, linear, &e->layout.extent[d], &linear, &rest);
-        if (d == e->vdim) rest = gale__emit_mul(e, rest, gale__emit_index(e, e->s->vector));
+        if (d == e->vector_dim) rest = gale__emit_mul(e, rest, gale__emit_index(e, e->schedule->vector));
         coord[d] = rest;
     }
 }
@@ -140,11 +140,11 @@ void gale__emit_outer_place(gale__emit *e, int b, const gale__ir_val *coord, int
         const gale__emit_access *a = &e->layout.access[i];
         gale__ir_val address = a->offset;
         for (int d = 0; d < dims; d++) address = gale__emit_add(e, address, gale__emit_mul(e, coord[d], a->stride[d]));
-        e->base[i * e->ob + b] = address;
+        e->base[i * e->outer_blocks + b] = address;
         for (int g = 0; g < e->nest->accesses[i].n_guards; g++) {
             gale__ir_val at = a->guard[g].c0;
             for (int d = 0; d < dims; d++) at = gale__emit_add(e, at, gale__emit_mul(e, coord[d], a->guard[g].coef[d]));
-            e->guard_base[(i * GALE__GUARDS + g) * e->ob + b] = at;
+            e->guard_base[(i * GALE__GUARDS + g) * e->outer_blocks + b] = at;
         }
     }
 }
@@ -154,7 +154,7 @@ bool gale__emit_is_inner(const gale__emit *e, int i) { return e->reduces && e->n
 /* Where lane (outer lane, inner lane) of instruction i is kept. */
 static gale__ir_val *slot(const gale__emit *e, int i, int outer_lane, int inner_lane)
 {
-    int inner = e->ib * e->iv;
+    int inner = e->inner_blocks * e->inner_vector;
     return &e->val[i * e->lanes + (gale__emit_is_inner(e, i) ? outer_lane * inner + inner_lane : outer_lane)];
 }
 
@@ -173,7 +173,7 @@ static gale__ir_val along(gale__emit *e, gale__ir_val sum, gale__ir_val coef, pl
 {
     gale__ir_val step = gale__emit_index(e, (uint32_t)p.lane);
     if (!p.lane) return sum;
-    if (e->s->tail) step = gale__ir_op2(e->ir, GALE__IR_MIN, e->index, step, e->last[p.outer_block]);
+    if (e->schedule->tail) step = gale__ir_op2(e->ir, GALE__IR_MIN, e->index, step, e->last[p.outer_block]);
     return gale__emit_add(e, sum, gale__emit_mul(e, coef, step));
 }
 
@@ -182,7 +182,7 @@ static gale__ir_val affine(gale__emit *e, gale__ir_val base, const gale__ir_val 
     int from = e->nest->n_outer, to = from + e->nest->n_inner;
     for (int d = from; e->reduces && p.inner_block >= 0 && d < to; d++)
         base = gale__emit_add(e, base, gale__emit_mul(e, e->inner_coord[p.inner_block][d], coef[d]));
-    return e->vdim >= 0 ? along(e, base, coef[e->vdim], p) : base;
+    return e->vector_dim >= 0 ? along(e, base, coef[e->vector_dim], p) : base;
 }
 
 /* The element an access means at a place; *ok is the guards' answer (0: always true). */
@@ -191,11 +191,12 @@ static gale__ir_val address(gale__emit *e, int access, place p, gale__ir_val *ok
     const gale__nest_access *a = &e->nest->accesses[access];
     const gale__emit_access *vals = &e->layout.access[access];
     gale__ir *ir = e->ir;
-    gale__ir_val at = affine(e, e->base[access * e->ob + p.outer_block], vals->stride, p);
+    gale__ir_val at = affine(e, e->base[access * e->outer_blocks + p.outer_block], vals->stride, p);
     *ok = 0;
     for (int g = 0; g < a->n_guards; g++) {
         const gale__emit_guard *gv = &vals->guard[g];
-        gale__ir_val c = affine(e, e->guard_base[(access * GALE__GUARDS + g) * e->ob + p.outer_block], gv->coef, p);
+        gale__ir_val c =
+            affine(e, e->guard_base[(access * GALE__GUARDS + g) * e->outer_blocks + p.outer_block], gv->coef, p);
         *ok = gale__emit_and(
             e, *ok, gale__ir_op2(ir, GALE__LT, GALE_BOOL, c, gv->limit)); /* negative ones are large: unsigned */
         if (a->guards[g].div <= 1) continue;
@@ -207,9 +208,9 @@ static gale__ir_val address(gale__emit *e, int access, place p, gale__ir_val *ok
     return at;
 }
 
-gale__ir_val gale__emit_address(gale__emit *e, int access, int b, int ib, gale__ir_val *ok)
+gale__ir_val gale__emit_address(gale__emit *e, int access, int outer_block, int inner_block, gale__ir_val *ok)
 {
-    return address(e, access, (place){b, ib, 0}, ok);
+    return address(e, access, (place){outer_block, inner_block, 0}, ok);
 }
 
 gale__ir_val gale__emit_fill(gale__emit *e, const gale__nest_access *a)
@@ -326,9 +327,9 @@ static void emit_load_block(gale__emit *e, int i, place p, int vector, gale__ir_
 {
     const gale__nest_instr *in = &e->nest->code[i];
     const gale__nest_access *a = &e->nest->accesses[in->access];
-    bool same = vector == 1 || !gale__schedule_access_walks(a, e->vdim);
-    int width = same ? 1 : gale__schedule_access_width(e->nest, a, e->vdim, vector);
-    if (in->op == GALE__NEST_LOAD && width > 1 && e->s->tail) {
+    bool same = vector == 1 || !gale__schedule_access_walks(a, e->vector_dim);
+    int width = same ? 1 : gale__schedule_access_width(e->nest, a, e->vector_dim, vector);
+    if (in->op == GALE__NEST_LOAD && width > 1 && e->schedule->tail) {
         if (width == vector) {
             load_tail(e, in->access, p, vector, out);
             return;
@@ -353,11 +354,12 @@ static bool walks_inner(const gale__emit *e, const gale__nest_access *a)
 /* The first outer block at which an access means the same element as at block b. */
 static int twin_of(const gale__emit *e, int access, int b)
 {
-    const gale__ir_val *base = e->base + access * e->ob, *guard = e->guard_base + access * GALE__GUARDS * e->ob;
+    const gale__ir_val *base = e->base + access * e->outer_blocks,
+                       *guard = e->guard_base + access * GALE__GUARDS * e->outer_blocks;
     for (int k = 0; k < b; k++) {
         bool same = base[k] == base[b];
         for (int g = 0; g < e->nest->accesses[access].n_guards; g++)
-            same &= guard[g * e->ob + k] == guard[g * e->ob + b];
+            same &= guard[g * e->outer_blocks + k] == guard[g * e->outer_blocks + b];
         if (same) return k;
     }
     return b;
@@ -368,26 +370,27 @@ static void emit_load(gale__emit *e, int i)
 {
     bool inner = gale__emit_is_inner(e, i),
          repeat = inner && !walks_inner(e, &e->nest->accesses[e->nest->code[i].access]);
-    int vector = e->ov > 1 ? e->ov : inner ? e->iv : 1;
+    int vector = e->outer_vector > 1 ? e->outer_vector : inner ? e->inner_vector : 1;
     gale__ir_val out[4];
-    for (int b = 0; b < e->ob; b++)
-        for (int ib = inner ? e->ib_from : 0; ib < (inner ? e->ib_to : 1); ib++) {
+    for (int b = 0; b < e->outer_blocks; b++)
+        for (int ib = inner ? e->inner_from : 0; ib < (inner ? e->inner_to : 1); ib++) {
             int twin = inner ? b : twin_of(e, e->nest->code[i].access, b);
             if (twin != b) {
-                for (int v = 0; v < e->ov; v++) *slot(e, i, b * e->ov + v, 0) = *slot(e, i, twin * e->ov + v, 0);
+                for (int v = 0; v < e->outer_vector; v++)
+                    *slot(e, i, b * e->outer_vector + v, 0) = *slot(e, i, twin * e->outer_vector + v, 0);
                 continue;
             }
-            if (!repeat || ib == e->ib_from) emit_load_block(e, i, (place){b, inner ? ib : -1, 0}, vector, out);
+            if (!repeat || ib == e->inner_from) emit_load_block(e, i, (place){b, inner ? ib : -1, 0}, vector, out);
             for (int v = 0; v < vector; v++)
-                if (e->ov > 1 || !inner) *slot(e, i, b * e->ov + v, ib) = out[v];
-                else *slot(e, i, b, ib * e->iv + v) = out[v];
+                if (e->outer_vector > 1 || !inner) *slot(e, i, b * e->outer_vector + v, ib) = out[v];
+                else *slot(e, i, b, ib * e->inner_vector + v) = out[v];
         }
 }
 
 static place place_of(const gale__emit *e, int outer_lane, int inner_lane, bool inner)
 {
-    place p = {outer_lane / e->ov, inner ? inner_lane / e->iv : -1, outer_lane % e->ov};
-    if (inner && e->iv > 1) p.lane = inner_lane % e->iv;
+    place p = {outer_lane / e->outer_vector, inner ? inner_lane / e->inner_vector : -1, outer_lane % e->outer_vector};
+    if (inner && e->inner_vector > 1) p.lane = inner_lane % e->inner_vector;
     return p;
 }
 
@@ -395,10 +398,10 @@ static void emit_lanes(gale__emit *e, int i)
 {
     const gale__nest_instr *in = &e->nest->code[i];
     bool inner = gale__emit_is_inner(e, i);
-    int arity = gale__nest_arity(in), first_inner = inner ? e->ib_from * e->iv : 0,
-        end_inner = inner ? e->ib_to * e->iv : 1;
+    int arity = gale__nest_arity(in), first_inner = inner ? e->inner_from * e->inner_vector : 0,
+        end_inner = inner ? e->inner_to * e->inner_vector : 1;
     gale__ir_val first[3] = {0}, shared = 0;
-    for (int o = 0; o < e->ob * e->ov; o++)
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++)
         for (int k = first_inner; k < end_inner; k++) {
             gale__ir_val x[3] = {0};
             if (arity > 0) x[0] = gale__emit_get(e, in->a, o, k);
@@ -420,7 +423,7 @@ void gale__emit_instr(gale__emit *e, int i)
 {
     const gale__nest_instr *in = &e->nest->code[i];
     if (e->done[i]) return;
-    e->done[i] = !gale__emit_is_inner(e, i) || e->ib_to == e->ib;
+    e->done[i] = !gale__emit_is_inner(e, i) || e->inner_to == e->inner_blocks;
     if (in->op == GALE__NEST_LOAD || in->op == GALE__NEST_INDEX) emit_load(e, i);
     else if (in->op == GALE__NEST_CONST)
         for (int l = 0; l < e->lanes; l++) e->val[i * e->lanes + l] = e->layout.number[i];
@@ -433,7 +436,8 @@ static void store_block(gale__emit *e, const gale__nest_store *st, place p, cons
 {
     gale__ir *ir = e->ir;
     const gale__nest_access *a = &e->nest->accesses[st->access];
-    int width = st->index >= 0 || e->s->tail ? 1 : gale__schedule_access_width(e->nest, a, e->vdim, vector);
+    int width =
+        st->index >= 0 || e->schedule->tail ? 1 : gale__schedule_access_width(e->nest, a, e->vector_dim, vector);
     if (condition) gale__emit_if(e, condition);
     for (int v = 0; v < vector; v += width) {
         p.lane = v;
@@ -445,7 +449,7 @@ static void store_block(gale__emit *e, const gale__nest_store *st, place p, cons
             ok = gale__emit_and(e, ok, gale__ir_op2(ir, GALE__LT, GALE_BOOL, u, limit));
             at = gale__emit_add(e, at, gale__ir_op1(ir, GALE__IR_CONVERT, e->index, u));
         }
-        if (e->s->tail)
+        if (e->schedule->tail)
             ok = gale__emit_and(
                 e, ok, gale__ir_op2(ir, GALE__LE, GALE_BOOL, gale__emit_index(e, (uint32_t)v), e->last[p.outer_block]));
         if (ok) gale__emit_if(e, ok);
@@ -481,14 +485,16 @@ void gale__emit_store(gale__emit *e, const gale__nest_store *st, gale__ir_val co
 {
     bool inner = e->reduces && (e->nest->code[st->value].inner || (st->index >= 0 && e->nest->code[st->index].inner));
     const gale__nest_access *a = &e->nest->accesses[st->access];
-    int vector = e->ov > 1 ? e->ov : inner ? e->iv : 1;
-    bool tail =
-        e->s->tail && st->index < 0 && gale__schedule_access_width(e->nest, a, e->vdim, vector) == vector && vector > 1;
-    for (int b = 0; b < e->ob; b++)
-        for (int ib = inner ? e->ib_from : 0; ib < (inner ? e->ib_to : 1); ib++) {
+    int vector = e->outer_vector > 1 ? e->outer_vector : inner ? e->inner_vector : 1;
+    bool tail = e->schedule->tail && st->index < 0 &&
+                gale__schedule_access_width(e->nest, a, e->vector_dim, vector) == vector && vector > 1;
+    for (int b = 0; b < e->outer_blocks; b++)
+        for (int ib = inner ? e->inner_from : 0; ib < (inner ? e->inner_to : 1); ib++) {
             gale__ir_val lanes[4], index[4] = {0}, ok = gale__emit_and(e, condition, e->outer_valid[b]);
             for (int v = 0; v < vector; v++) {
-                int o = e->ov > 1 ? b * e->ov + v : b, k = e->ov > 1 ? ib : inner ? ib * e->iv + v : 0;
+                int o = e->outer_vector > 1 ? b * e->outer_vector + v : b, k = e->outer_vector > 1 ? ib
+                                                                               : inner ? ib * e->inner_vector + v
+                                                                                       : 0;
                 lanes[v] = gale__emit_get(e, st->value, o, k);
                 if (st->index >= 0) index[v] = gale__emit_get(e, st->index, o, k);
             }

@@ -38,7 +38,7 @@ typedef struct gale__emit_layout {
  * and ir is there gets its share. */
 typedef struct gale__emit_walk {
     const gale__nest *nest;
-    const gale__schedule *s;
+    const gale__schedule *schedule;
     gale__str *key;
     uint32_t *words;
     gale__ir *ir;
@@ -65,18 +65,19 @@ char gale__schedule_tile_kind(
 /* True when the access changes along dimension d. */
 bool gale__schedule_access_walks(const gale__nest_access *a, int d);
 
-/* A thread's work: outer blocks of ov neighbours each; for every outer point inner blocks of iv neighbours.  An OUTER
- * instruction has ob * ov lanes; an INNER one ob * ov * ib * iv, inner lanes running fastest. */
+/* A thread's work: outer blocks of `outer_vector` neighbours each; for every outer point, inner blocks of
+ * `inner_vector` neighbours.  An OUTER instruction has outer_blocks * outer_vector lanes; an INNER one has that many
+ * times inner_blocks * inner_vector, inner lanes varying fastest. */
 typedef struct gale__emit {
     gale__ir *ir;
     const gale__nest *nest;
-    const gale__schedule *s;
+    const gale__schedule *schedule;
     gale__emit_layout layout;
     gale_type index; /* U32 or U64: type of addresses */
-    int ob, ov, ib, iv, vdim;
-    int ib_from, ib_to;                                /* inner blocks that are emitted now */
+    int outer_blocks, outer_vector, inner_blocks, inner_vector, vector_dim;
+    int inner_from, inner_to;                          /* inner blocks that are emitted now */
     bool reduces;                                      /* else every dimension counts as outer */
-    gale__ir_val tid, t;                               /* thread in the group; among those that share an outer point */
+    gale__ir_val tid, row_tid;                         /* thread in the group; among those that share an outer point */
     gale__ir_val outer_valid[GALE__EMIT_OUTER_BLOCKS]; /* 0: always */
     gale__ir_val whole[GALE__EMIT_OUTER_BLOCKS];       /* tail: the vector is whole */
     gale__ir_val last[GALE__EMIT_OUTER_BLOCKS];        /* tail: points left from its first one, less 1 */
@@ -91,9 +92,9 @@ typedef struct gale__emit {
     void *memory;
 } gale__emit;
 
-/* Takes the memory, walks the words; e->ob .. iv are set by the caller before. */
+/* Takes the memory, walks the words; the caller sets the numbers of blocks and the vectors before. */
 gale_status gale__emit_begin(gale__emit *e, const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
-/* A second set of lanes in the same kernel, with the numbers of the first; vdim is the caller's. */
+/* A second set of lanes in the same kernel, with the numbers of the first; the caller sets vector_dim. */
 gale_status gale__emit_begin_within(gale__emit *e, const gale__emit *parent);
 void gale__emit_end(gale__emit *e);
 
@@ -141,8 +142,8 @@ gale__ir_val gale__emit_identity(gale__emit *e, int r);
 
 /* TILE and MATRIX: the tile of a group. */
 typedef struct gale__emit_tiling {
-    gale__emit e; /* the result's lanes */
-    gale__contraction c;
+    gale__emit emit; /* the result's lanes */
+    gale__contraction contraction;
     gale__ir_val batch, origin[2]; /* rows and columns where the tile begins */
     gale__ir_val zero;             /* index 0 */
 } gale__emit_tiling;
@@ -155,7 +156,7 @@ void gale__emit_tile_clear_coords(gale__emit_tiling *t, gale__ir_val *coord); /*
 void gale__nest_mark_cone(const gale__nest *nest, uint8_t *wanted);
 
 /* The element an access means at an outer and an inner block; *ok is the guards' answer (0: always true). */
-gale__ir_val gale__emit_address(gale__emit *e, int access, int b, int ib, gale__ir_val *ok);
+gale__ir_val gale__emit_address(gale__emit *e, int access, int outer_block, int inner_block, gale__ir_val *ok);
 
 /* MATRIX: the instruction whose value, rounded to `narrow`, the operand is; and the access when it is a plain load,
  * else -1. */

@@ -63,33 +63,33 @@ static gale__ir_val loop(gale__ir *ir, uint32_t end, uint32_t step, bool unroll)
 /* How a part is divided among the threads: neighbours in memory go to neighbouring threads. */
 static gale_status begin_part(matrix *t, int which)
 {
-    const gale__schedule *s = t->tiling.e.s;
+    const gale__schedule *s = t->tiling.emit.schedule;
     part *p = &t->parts[which];
-    int operand = gale__schedule_tile_operand(s, &t->tiling.c, which);
+    int operand = gale__schedule_tile_operand(s, &t->tiling.contraction, which);
     uint32_t group[3], wide = s->wide[which];
     gale__schedule_group(s, group);
     p->which = which;
-    p->core = gale__schedule_matrix_core(t->tiling.e.nest, operand);
-    p->access = s->async >> which & 1 ? gale__schedule_matrix_access(t->tiling.e.nest, operand) : -1;
+    p->core = gale__schedule_matrix_core(t->tiling.emit.nest, operand);
+    p->access = s->async >> which & 1 ? gale__schedule_matrix_access(t->tiling.emit.nest, operand) : -1;
     p->size = which ? s->tile_n : s->tile_m;
     p->row = (s->fast[which] ? s->tile_k : p->size) + ROW_PAD;
     p->at = t->stage;
     t->stage += p->row * (s->fast[which] ? p->size : s->tile_k);
-    p->emit.ob = p->emit.ov = p->emit.ib = p->emit.iv = 1;
+    p->emit.outer_blocks = p->emit.outer_vector = p->emit.inner_blocks = p->emit.inner_vector = 1;
     p->per = (s->fast[which] ? s->tile_k : p->size) / wide;
     uint32_t across = group[0] / p->per;
     int lanes = p->access < 0 ? (int)wide : 1; /* a copy takes its neighbours unseen */
     if (s->fast[which]) {
-        p->emit.iv = lanes;
+        p->emit.inner_vector = lanes;
         p->step_side = across;
-        p->emit.ob = (int)(p->size / across);
+        p->emit.outer_blocks = (int)(p->size / across);
     } else {
-        p->emit.ov = lanes;
+        p->emit.outer_vector = lanes;
         p->step_k = across;
-        p->emit.ib = (int)(s->tile_k / across);
+        p->emit.inner_blocks = (int)(s->tile_k / across);
     }
-    GALE_TRY(gale__emit_begin_within(&p->emit, &t->tiling.e));
-    p->emit.vdim = gale__schedule_tile_vector_dim(t->tiling.e.nest, s, &t->tiling.c, which);
+    GALE_TRY(gale__emit_begin_within(&p->emit, &t->tiling.emit));
+    p->emit.vector_dim = gale__schedule_tile_vector_dim(t->tiling.emit.nest, s, &t->tiling.contraction, which);
     return GALE_OK;
 }
 
@@ -98,7 +98,7 @@ static void place_part(matrix *t, part *p)
 {
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    const gale__schedule *s = e->s;
+    const gale__schedule *s = e->schedule;
     uint32_t wide = s->wide[p->which], unit = s->fast[p->which] ? 1 : wide;
     gale__ir_val along = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, e->tid, p->per), wide);
     gale__ir_val across = op32(ir, GALE__IR_DIV, e->tid, p->per);
@@ -107,7 +107,7 @@ static void place_part(matrix *t, part *p)
     p->base = op32(ir, GALE__ADD, add32(ir, op32(ir, GALE__MUL, across, p->row), along), p->at);
     gale__ir_val count = p->which ? e->layout.n : e->layout.m,
                  top = gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, unit));
-    for (int b = 0; b < e->ob; b++) {
+    for (int b = 0; b < e->outer_blocks; b++) {
         gale__ir_val coord[GALE__NEST_DIMS], at = op32(ir, GALE__ADD, p->first_side, (uint32_t)b * p->step_side);
         at = gale__emit_add(e, t->tiling.origin[p->which], gale__emit_widen(e, at));
         gale__emit_tile_clear_coords(&t->tiling, coord);
@@ -128,12 +128,12 @@ static void place_inner(matrix *t, part *p, gale__ir_val k)
 {
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    for (int b = 0; b < e->ib; b++) {
+    for (int b = 0; b < e->inner_blocks; b++) {
         gale__ir_val at = add32(ir, k, op32(ir, GALE__ADD, p->first_k, (uint32_t)b * p->step_k)),
                      count = e->layout.inner_count;
         e->inner_valid[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
         if (p->access < 0)
-            at = gale__ir_op2(ir, GALE__IR_MIN, GALE_U32, at, op32(ir, GALE__SUB, count, (uint32_t)e->iv));
+            at = gale__ir_op2(ir, GALE__IR_MIN, GALE_U32, at, op32(ir, GALE__SUB, count, (uint32_t)e->inner_vector));
         gale__emit_tile_coords(&t->tiling, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
     }
 }
@@ -151,8 +151,8 @@ static void copy_part(matrix *t, part *p, gale__ir_val stage, gale__ir_val k)
     int buffer = e->nest->accesses[p->access].buffer;
     gale__ir_val to = add32(ir, stage, p->base);
     place_inner(t, p, k);
-    for (int b = 0; b < e->ob; b++)
-        for (int i = 0; i < e->ib; i++) {
+    for (int b = 0; b < e->outer_blocks; b++)
+        for (int i = 0; i < e->inner_blocks; i++) {
             gale__ir_val ok, from = gale__emit_address(e, p->access, b, i, &ok);
             gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_COPY,
                                  .width = 4,
@@ -172,10 +172,10 @@ static void fetch_part(matrix *t, part *p, gale__ir_val k)
     gale__ir_val none = gale__ir_f32(ir, 0);
     place_inner(t, p, k);
     gale__emit_inner_cone(e);
-    int n_inner = e->ib * e->iv;
-    for (int o = 0; o < e->ob * e->ov; o++)
+    int n_inner = e->inner_blocks * e->inner_vector;
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++)
         for (int i = 0; i < n_inner; i++) {
-            gale__ir_val v = gale__emit_get(e, p->core, o, i), valid = e->inner_valid[i / e->iv];
+            gale__ir_val v = gale__emit_get(e, p->core, o, i), valid = e->inner_valid[i / e->inner_vector];
             set(ir, p->staging[o * n_inner + i], gale__ir_op3(ir, GALE__SELECT, GALE_F32, valid, v, none));
         }
 }
@@ -185,14 +185,15 @@ static void deliver_part(matrix *t, part *p, gale__ir_val stage)
 {
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    gale_type type = (gale_type)e->s->narrow;
+    gale_type type = (gale_type)e->schedule->narrow;
     gale__ir_val to = add32(ir, stage, p->base);
-    int vector = e->ov > 1 ? e->ov : e->iv, n_inner = e->ib * e->iv;
-    for (int b = 0; b < e->ob; b++)
-        for (int i = 0; i < e->ib; i++) {
+    int vector = e->outer_vector > 1 ? e->outer_vector : e->inner_vector, n_inner = e->inner_blocks * e->inner_vector;
+    for (int b = 0; b < e->outer_blocks; b++)
+        for (int i = 0; i < e->inner_blocks; i++) {
             gale__ir_val codes[4] = {0};
             for (int v = 0; v < vector; v++) {
-                int o = e->ov > 1 ? b * e->ov + v : b, k = e->ov > 1 ? i : i * e->iv + v;
+                int o = e->outer_vector > 1 ? b * e->outer_vector + v : b,
+                    k = e->outer_vector > 1 ? i : i * e->inner_vector + v;
                 codes[v] = gale__ir_encode(ir, type, get(ir, p->staging[o * n_inner + k]));
             }
             gale__ir_val at = op32(ir, GALE__ADD, to, offset_of(p, (uint32_t)b, (uint32_t)i));
@@ -204,7 +205,7 @@ static void issue(matrix *t, gale__ir_val stage, gale__ir_val k)
 {
     for (int w = 0; w < 2; w++)
         if (t->parts[w].access >= 0) copy_part(t, &t->parts[w], stage, k);
-    if (t->tiling.e.s->async) gale__ir_add(t->tiling.e.ir, (gale__ir_instr){.op = GALE__IR_COMMIT});
+    if (t->tiling.emit.schedule->async) gale__ir_add(t->tiling.emit.ir, (gale__ir_instr){.op = GALE__IR_COMMIT});
 }
 static void fetch(matrix *t, gale__ir_val k)
 {
@@ -218,7 +219,8 @@ static void deliver(matrix *t, gale__ir_val stage)
 }
 static void wait_for_copies(matrix *t, uint32_t groups)
 {
-    if (t->tiling.e.s->async) gale__ir_add(t->tiling.e.ir, (gale__ir_instr){.op = GALE__IR_WAIT, .imm = groups});
+    if (t->tiling.emit.schedule->async)
+        gale__ir_add(t->tiling.emit.ir, (gale__ir_instr){.op = GALE__IR_WAIT, .imm = groups});
 }
 
 /* --- products --- */
@@ -226,8 +228,8 @@ static void wait_for_copies(matrix *t, uint32_t groups)
 /* Matrix i of this subgroup's rows (which 0) or columns, k elements into the stage. */
 static gale__ir_val load_matrix(matrix *t, int which, uint32_t i, gale__ir_val stage, gale__ir_val k)
 {
-    gale__ir *ir = t->tiling.e.ir;
-    const gale__schedule *s = t->tiling.e.s;
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
     const part *p = &t->parts[which];
     uint32_t micro = which ? s->micro_n : s->micro_m;
     gale__ir_val side = op32(ir, GALE__ADD, op32(ir, GALE__MUL, which ? t->column : t->row, micro), i * 16);
@@ -243,8 +245,8 @@ static gale__ir_val load_matrix(matrix *t, int which, uint32_t i, gale__ir_val s
 
 static void multiply(matrix *t, gale__ir_val stage)
 {
-    gale__ir *ir = t->tiling.e.ir;
-    const gale__schedule *s = t->tiling.e.s;
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
     uint32_t rows = s->micro_m / 16, columns = s->micro_n / 16;
     gale__ir_val b[16], k = loop(ir, s->tile_k, 16, true);
     for (uint32_t j = 0; j < columns; j++) b[j] = load_matrix(t, 1, j, stage, k);
@@ -254,23 +256,24 @@ static void multiply(matrix *t, gale__ir_val stage)
             gale__ir_add(
                 ir, (gale__ir_instr){.op = GALE__IR_SUMS_ADD, .a = t->sums, .b = a, .c = b[j], .imm = i * columns + j});
     }
-    gale__emit_close(&t->tiling.e);
+    gale__emit_close(&t->tiling.emit);
 }
 
 /* The next stage, and after the last one the first. */
 static void advance(matrix *t, gale__ir_val var)
 {
-    gale__ir *ir = t->tiling.e.ir;
+    gale__ir *ir = t->tiling.emit.ir;
     gale__ir_val next = op32(ir, GALE__ADD, get(ir, var), t->stage);
-    gale__ir_val past = gale__ir_op2(ir, GALE__GE, GALE_BOOL, next, gale__ir_u32(ir, t->stage * t->tiling.e.s->stages));
+    gale__ir_val past =
+        gale__ir_op2(ir, GALE__GE, GALE_BOOL, next, gale__ir_u32(ir, t->stage * t->tiling.emit.schedule->stages));
     set(ir, var, gale__ir_op3(ir, GALE__SELECT, GALE_U32, past, gale__ir_u32(ir, 0), next));
 }
 
 /* A stage is written while the one after it is read, and after the barrier that follows its last reading. */
 static void walk_k(matrix *t)
 {
-    gale__ir *ir = t->tiling.e.ir;
-    const gale__schedule *s = t->tiling.e.s;
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
     uint32_t ahead = s->stages - 1u;
     for (uint32_t i = 0; i < (uint32_t)(s->micro_m / 16) * (s->micro_n / 16); i++)
         gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_ZERO, .a = t->sums, .imm = i});
@@ -279,10 +282,10 @@ static void walk_k(matrix *t)
     issue(t, at, from);
     fetch(t, from);
     deliver(t, at);
-    gale__emit_close(&t->tiling.e);
+    gale__emit_close(&t->tiling.emit);
     set(ir, t->read, gale__ir_u32(ir, 0));
     set(ir, t->write, gale__ir_u32(ir, ahead * t->stage));
-    gale__ir_val k = gale__emit_for(&t->tiling.e, t->tiling.e.layout.inner_count, s->tile_k);
+    gale__ir_val k = gale__emit_for(&t->tiling.emit, t->tiling.emit.layout.inner_count, s->tile_k);
     gale__ir_val next = op32(ir, GALE__ADD, k, ahead * s->tile_k);
     wait_for_copies(t, ahead - 1);
     barrier(ir);
@@ -292,7 +295,7 @@ static void walk_k(matrix *t)
     deliver(t, get(ir, t->write));
     advance(t, t->read);
     advance(t, t->write);
-    gale__emit_close(&t->tiling.e);
+    gale__emit_close(&t->tiling.emit);
     wait_for_copies(t, 0);
     barrier(ir);
 }
@@ -301,8 +304,8 @@ static void walk_k(matrix *t)
 
 static void store_sums(matrix *t, uint32_t row)
 {
-    gale__ir *ir = t->tiling.e.ir;
-    const gale__schedule *s = t->tiling.e.s;
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
     uint32_t columns = s->micro_n / 16;
     gale__ir_val at = op32(ir, GALE__MUL, t->column, s->micro_n);
     for (uint32_t i = 0; i < (uint32_t)(s->micro_m / 16) * columns; i++)
@@ -316,17 +319,18 @@ static void store_sums(matrix *t, uint32_t row)
 /* The lanes of a result: neighbours along the columns from (row, column) of the tile on. */
 static void place_result(matrix *t, gale__ir_val row, gale__ir_val column)
 {
-    gale__emit *e = &t->tiling.e;
+    gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
     gale__ir_val coord[GALE__NEST_DIMS], valid[2];
     gale__emit_tile_clear_coords(&t->tiling, coord);
     for (int w = 0; w < 2; w++) {
         gale__ir_val count = w ? e->layout.n : e->layout.m;
         gale__ir_val at = gale__emit_add(e, t->tiling.origin[w], gale__emit_widen(e, w ? column : row));
-        gale__ir_val top = gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, w ? (uint32_t)e->ov : 1));
+        gale__ir_val top =
+            gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, w ? (uint32_t)e->outer_vector : 1));
         valid[w] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
-        gale__emit_tile_coords(
-            &t->tiling, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top), gale__schedule_tile_kind(e->s, w), coord);
+        gale__emit_tile_coords(&t->tiling, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top),
+            gale__schedule_tile_kind(e->schedule, w), coord);
     }
     e->outer_valid[0] = gale__emit_and(e, valid[0], valid[1]);
     gale__emit_outer_place(e, 0, coord, e->nest->n_outer);
@@ -334,13 +338,13 @@ static void place_result(matrix *t, gale__ir_val row, gale__ir_val column)
 
 static void emit_result(matrix *t, gale__ir_val at)
 {
-    gale__emit *e = &t->tiling.e;
+    gale__emit *e = &t->tiling.emit;
     const gale__nest *nest = e->nest;
     gale__ir_val lanes[4];
     gale__emit_acc sums[4];
-    gale__ir_get_lanes(e->ir, t->results, GALE_F32, e->ov, at, lanes);
-    for (int i = 0; i < e->ov; i++) sums[i] = (gale__emit_acc){lanes[i], 0};
-    gale__emit_reduce_finish(e, t->tiling.c.reduce, sums);
+    gale__ir_get_lanes(e->ir, t->results, GALE_F32, e->outer_vector, at, lanes);
+    for (int i = 0; i < e->outer_vector; i++) sums[i] = (gale__emit_acc){lanes[i], 0};
+    gale__emit_reduce_finish(e, t->tiling.contraction.reduce, sums);
     for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
     gale__nest_mark_cone(nest, e->wanted);
     for (int i = 0; i < nest->n_code; i++)
@@ -350,9 +354,9 @@ static void emit_result(matrix *t, gale__ir_val at)
 
 static void store_results(matrix *t)
 {
-    gale__emit *e = &t->tiling.e;
+    gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
-    const gale__schedule *s = e->s;
+    const gale__schedule *s = e->schedule;
     uint32_t group[3], row = s->tile_n + RESULT_PAD, per = s->tile_n / s->vector, vectors = s->micro_m * per;
     gale__schedule_group(s, group);
     gale__ir_val slice = loop(ir, s->tile_m / s->micro_m, 1, false);
@@ -374,11 +378,11 @@ static void store_results(matrix *t)
 
 static void declare(matrix *t)
 {
-    gale__ir *ir = t->tiling.e.ir;
-    const gale__schedule *s = t->tiling.e.s;
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
     uint32_t parts, results, columns = s->tile_n / s->micro_n;
     gale__schedule_matrix_shared(s, &parts, &results);
-    gale__ir_val subgroup = op32(ir, GALE__IR_DIV, t->tiling.e.tid, s->lanes);
+    gale__ir_val subgroup = op32(ir, GALE__IR_DIV, t->tiling.emit.tid, s->lanes);
     t->row = op32(ir, GALE__IR_DIV, subgroup, columns);
     t->column = op32(ir, GALE__IR_REM, subgroup, columns);
     t->shared = gale__ir_add(
@@ -397,12 +401,12 @@ gale_status gale__schedule_build_matrix(const gale__nest *nest, const gale__sche
     gale_status status;
     matrix *t = gale__calloc(1, sizeof *t);
     if (!t) return GALE_NO_MEMORY;
-    t->tiling.e.ob = t->tiling.e.ib = t->tiling.e.iv = 1;
-    t->tiling.e.ov = s->vector;
-    gale__nest_contraction(nest, &t->tiling.c);
+    t->tiling.emit.outer_blocks = t->tiling.emit.inner_blocks = t->tiling.emit.inner_vector = 1;
+    t->tiling.emit.outer_vector = s->vector;
+    gale__nest_contraction(nest, &t->tiling.contraction);
     ir->subgroup = s->lanes;
-    GALE_GO(gale__emit_begin(&t->tiling.e, nest, s, ir));
-    t->tiling.e.vdim = gale__schedule_matrix_vector_dim(nest, s, &t->tiling.c);
+    GALE_GO(gale__emit_begin(&t->tiling.emit, nest, s, ir));
+    t->tiling.emit.vector_dim = gale__schedule_matrix_vector_dim(nest, s, &t->tiling.contraction);
     gale__emit_tile_place_group(&t->tiling);
     for (int w = 0; w < 2; w++) {
         GALE_GO(begin_part(t, w));
@@ -413,7 +417,7 @@ gale_status gale__schedule_build_matrix(const gale__nest *nest, const gale__sche
     store_results(t);
 done:
     for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].emit);
-    gale__emit_end(&t->tiling.e);
+    gale__emit_end(&t->tiling.emit);
     gale__free(t);
     return status;
 }

@@ -66,23 +66,25 @@ static gale__emit_acc lane(gale__emit *e, int r, int outer_lane, int inner_lane)
     gale__ir *ir = e->ir;
     const gale__nest_instr *in = &e->nest->code[r];
     gale_type type = gale__emit_acc_type(e->nest, r), from = (gale_type)e->nest->code[in->a].type;
-    gale__ir_val v = gale__emit_get(e, in->a, outer_lane, inner_lane), valid = e->inner_valid[inner_lane / e->iv];
+    gale__ir_val v = gale__emit_get(e, in->a, outer_lane, inner_lane),
+                 valid = e->inner_valid[inner_lane / e->inner_vector];
     if (gale__compute_type(from) != type) v = gale__ir_cast(ir, from, type, v);
     gale__reduce k = kind_of(e, r);
     /* A lane past the end repeats the last point, which only sums and products mind. */
     if (valid && (k == GALE__SUM || k == GALE__PROD))
         v = gale__ir_op3(ir, GALE__SELECT, type, valid, v, gale__emit_identity(e, r));
     if (!is_arg(e, r)) return (gale__emit_acc){v, 0};
-    gale__ir_val at = e->inner_index[inner_lane / e->iv];
-    return (gale__emit_acc){v, gale__ir_op2(ir, GALE__ADD, GALE_I32, at, gale__ir_i32(ir, inner_lane % e->iv))};
+    gale__ir_val at = e->inner_index[inner_lane / e->inner_vector];
+    return (gale__emit_acc){
+        v, gale__ir_op2(ir, GALE__ADD, GALE_I32, at, gale__ir_i32(ir, inner_lane % e->inner_vector))};
 }
 
 /* Halves meet halves, so that rounding errors grow with the logarithm. */
 void gale__emit_reduce_local(gale__emit *e, int r, gale__emit_acc *out)
 {
-    int n = e->ib * e->iv;
+    int n = e->inner_blocks * e->inner_vector;
     gale__emit_acc part[GALE__EMIT_LANES];
-    for (int o = 0; o < e->ob * e->ov; o++) {
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++) {
         for (int k = 0; k < n; k++) part[k] = lane(e, r, o, k);
         for (int left = n; left > 1; left = (left + 1) / 2)
             for (int k = 0; k < left / 2; k++) part[k] = combine(e, r, part[k], part[k + (left + 1) / 2]);
@@ -158,7 +160,8 @@ static gale__ir_val add32(gale__emit *e, gale__ir_val a, gale__ir_val b)
 static gale__emit_acc across_subgroups(gale__emit *e, int r, gale__emit_acc x)
 {
     gale__ir *ir = e->ir;
-    uint32_t width = e->s->shuffle, parts = e->s->threads / width, all = (uint32_t)e->s->threads * e->s->rows / width;
+    uint32_t width = e->schedule->shuffle, parts = e->schedule->threads / width,
+             all = (uint32_t)e->schedule->threads * e->schedule->rows / width;
     board b = make_board(e, r, all);
     gale__ir_val lane_id = gale__ir_op2(ir, GALE__AND, GALE_U32, e->tid, gale__ir_u32(ir, width - 1));
     gale__ir_val subgroup = gale__ir_op2(ir, GALE__IR_DIV, GALE_U32, e->tid, gale__ir_u32(ir, width));
@@ -180,16 +183,16 @@ static gale__emit_acc across_subgroups(gale__emit *e, int r, gale__emit_acc x)
 static gale__emit_acc by_board(gale__emit *e, int r, gale__emit_acc x)
 {
     gale__ir *ir = e->ir;
-    uint32_t threads = e->s->threads, step = e->s->kind == GALE__SCHEDULE_ROW ? 1 : e->s->rows;
-    board b = make_board(e, r, threads * e->s->rows);
-    gale__ir_val head = e->s->kind == GALE__SCHEDULE_ROW
-                            ? gale__ir_op2(ir, GALE__SUB, GALE_U32, e->tid, e->t)
+    uint32_t threads = e->schedule->threads, step = e->schedule->kind == GALE__SCHEDULE_ROW ? 1 : e->schedule->rows;
+    board b = make_board(e, r, threads * e->schedule->rows);
+    gale__ir_val head = e->schedule->kind == GALE__SCHEDULE_ROW
+                            ? gale__ir_op2(ir, GALE__SUB, GALE_U32, e->tid, e->row_tid)
                             : gale__ir_op2(ir, GALE__AND, GALE_U32, e->tid, gale__ir_u32(ir, step - 1));
     write_board(e, b, e->tid, x);
     barrier(e);
     for (uint32_t left = threads; left > 8;) {
         uint32_t next = left / 8;
-        gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, e->t, gale__ir_u32(ir, next)));
+        gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, e->row_tid, gale__ir_u32(ir, next)));
         gale__emit_acc sum = x;
         if (left != threads) sum = read_board(e, b, e->tid);
         for (uint32_t i = 1; i < 8; i++)
@@ -208,10 +211,10 @@ static gale__emit_acc by_board(gale__emit *e, int r, gale__emit_acc x)
 
 void gale__emit_reduce_threads(gale__emit *e, int r, gale__emit_acc *acc)
 {
-    uint32_t threads = e->s->threads, width = e->s->shuffle;
+    uint32_t threads = e->schedule->threads, width = e->schedule->shuffle;
     if (threads <= 1) return;
-    for (int o = 0; o < e->ob * e->ov; o++) {
-        if (!width || e->s->kind != GALE__SCHEDULE_ROW) {
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++) {
+        if (!width || e->schedule->kind != GALE__SCHEDULE_ROW) {
             acc[o] = by_board(e, r, acc[o]);
             continue;
         }
@@ -225,7 +228,7 @@ void gale__emit_reduce_begin(gale__emit *e, int r, gale__emit_acc *variables)
     gale__ir *ir = e->ir;
     gale_type type = gale__emit_acc_type(e->nest, r);
     gale__ir_val zero = gale__ir_u32(ir, 0);
-    for (int o = 0; o < e->ob * e->ov; o++) {
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++) {
         variables[o] = (gale__emit_acc){
             gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)type, .imm = 1}), 0};
         gale__ir_op3(ir, GALE__IR_SET, type, variables[o].value, zero, gale__emit_identity(e, r));
@@ -238,7 +241,7 @@ void gale__emit_reduce_begin(gale__emit *e, int r, gale__emit_acc *variables)
 void gale__emit_reduce_read(gale__emit *e, int r, const gale__emit_acc *variables, gale__emit_acc *out)
 {
     board b = {.type = gale__emit_acc_type(e->nest, r)};
-    for (int o = 0; o < e->ob * e->ov; o++) {
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++) {
         b.value = variables[o].value;
         b.index = variables[o].index;
         out[o] = read_board(e, b, gale__ir_u32(e->ir, 0));
@@ -250,7 +253,7 @@ void gale__emit_reduce_step(gale__emit *e, int r, const gale__emit_acc *variable
     gale__emit_acc part[GALE__EMIT_LANES], old[GALE__EMIT_LANES];
     gale__emit_reduce_local(e, r, part);
     gale__emit_reduce_read(e, r, variables, old);
-    for (int o = 0; o < e->ob * e->ov; o++) {
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++) {
         board b = {variables[o].value, variables[o].index, gale__emit_acc_type(e->nest, r)};
         write_board(e, b, gale__ir_u32(e->ir, 0), combine(e, r, old[o], part[o]));
     }
@@ -260,7 +263,7 @@ void gale__emit_reduce_finish(gale__emit *e, int r, const gale__emit_acc *acc)
 {
     const gale__nest_instr *in = &e->nest->code[r];
     gale_type type = (gale_type)in->type, compute = gale__compute_type(type), have = gale__emit_acc_type(e->nest, r);
-    for (int o = 0; o < e->ob * e->ov; o++) {
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++) {
         gale__ir_val v = acc[o].value;
         if (is_arg(e, r)) v = gale__ir_op1(e->ir, GALE__IR_CONVERT, compute, acc[o].index);
         else if (have != compute || (gale__type_is_int(type) && gale__type_table[type].bits < 32))

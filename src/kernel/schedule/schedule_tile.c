@@ -53,14 +53,14 @@ static gale__ir_val op32(gale__ir *ir, int op, gale__ir_val a, uint32_t b)
 
 void gale__emit_tile_coords(gale__emit_tiling *t, gale__ir_val linear, char kind, gale__ir_val *coord)
 {
-    const gale__nest *nest = t->e.nest;
+    const gale__nest *nest = t->emit.nest;
     int first = -1;
     for (int d = nest->n_outer + nest->n_inner - 1; d >= 0; d--)
-        if (t->c.kind[d] == kind) first = d;
+        if (t->contraction.kind[d] == kind) first = d;
     for (int d = nest->n_outer + nest->n_inner - 1; d >= 0; d--) {
-        if (t->c.kind[d] != kind) continue;
+        if (t->contraction.kind[d] != kind) continue;
         coord[d] = linear;
-        if (d != first) gale__emit_divmod(&t->e, linear, &t->e.layout.extent[d], &linear, &coord[d]);
+        if (d != first) gale__emit_divmod(&t->emit, linear, &t->emit.layout.extent[d], &linear, &coord[d]);
     }
 }
 
@@ -72,42 +72,42 @@ void gale__emit_tile_clear_coords(gale__emit_tiling *t, gale__ir_val *coord)
 
 void gale__emit_tile_place_group(gale__emit_tiling *t)
 {
-    gale__emit *e = &t->e;
+    gale__emit *e = &t->emit;
     gale__ir *ir = e->ir;
     gale__ir_val group = gale__emit_widen(e, gale__emit_group(e)), row, column, rest;
     gale__ir_val top = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.outer_count, gale__emit_index(e, 1));
     group = gale__ir_op2(ir, GALE__IR_MIN, e->index, group, top);
     gale__emit_divmod(e, group, &e->layout.tiles_n, &rest, &column);
     gale__emit_divmod(e, rest, &e->layout.tiles_m, &t->batch, &row);
-    t->origin[0] = gale__emit_mul(e, row, gale__emit_index(e, e->s->tile_m));
-    t->origin[1] = gale__emit_mul(e, column, gale__emit_index(e, e->s->tile_n));
+    t->origin[0] = gale__emit_mul(e, row, gale__emit_index(e, e->schedule->tile_m));
+    t->origin[1] = gale__emit_mul(e, column, gale__emit_index(e, e->schedule->tile_n));
     t->zero = gale__emit_index(e, 0);
 }
 
 /* How a part is divided among the threads: neighbours in memory go to neighbouring threads. */
 static gale_status begin_part(tile *t, int which)
 {
-    const gale__schedule *s = t->tiling.e.s;
+    const gale__schedule *s = t->tiling.emit.schedule;
     part *p = &t->parts[which];
     uint32_t group[3], wide = s->wide[which];
     gale__schedule_group(s, group);
     p->which = which;
-    p->operand = gale__schedule_tile_operand(s, &t->tiling.c, which);
+    p->operand = gale__schedule_tile_operand(s, &t->tiling.contraction, which);
     p->size = which ? s->tile_n : s->tile_m;
-    p->emit.ob = p->emit.ov = p->emit.ib = p->emit.iv = 1;
+    p->emit.outer_blocks = p->emit.outer_vector = p->emit.inner_blocks = p->emit.inner_vector = 1;
     p->per = (s->fast[which] ? s->tile_k : p->size) / wide;
     uint32_t across = group[0] / p->per;
     if (s->fast[which]) {
-        p->emit.iv = (int)wide;
+        p->emit.inner_vector = (int)wide;
         p->step_side = across;
-        p->emit.ob = (int)(p->size / across);
+        p->emit.outer_blocks = (int)(p->size / across);
     } else {
-        p->emit.ov = (int)wide;
+        p->emit.outer_vector = (int)wide;
         p->step_k = across;
-        p->emit.ib = (int)(s->tile_k / across);
+        p->emit.inner_blocks = (int)(s->tile_k / across);
     }
-    GALE_TRY(gale__emit_begin_within(&p->emit, &t->tiling.e));
-    p->emit.vdim = gale__schedule_tile_vector_dim(t->tiling.e.nest, s, &t->tiling.c, which);
+    GALE_TRY(gale__emit_begin_within(&p->emit, &t->tiling.emit));
+    p->emit.vector_dim = gale__schedule_tile_vector_dim(t->tiling.emit.nest, s, &t->tiling.contraction, which);
     return GALE_OK;
 }
 
@@ -126,7 +126,7 @@ static void place_part(tile *t, part *p)
 {
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    const gale__schedule *s = e->s;
+    const gale__schedule *s = e->schedule;
     uint32_t wide = s->wide[p->which];
     gale__ir_val along =
         gale__ir_op2(ir, GALE__MUL, GALE_U32, op32(ir, GALE__IR_REM, e->tid, p->per), gale__ir_u32(ir, wide));
@@ -136,7 +136,7 @@ static void place_part(tile *t, part *p)
     uint32_t unit = s->fast[p->which] ? 1 : wide;
     gale__ir_val top =
         gale__ir_op2(ir, GALE__SUB, e->index, p->which ? e->layout.n : e->layout.m, gale__emit_index(e, unit));
-    for (int b = 0; b < e->ob; b++) {
+    for (int b = 0; b < e->outer_blocks; b++) {
         gale__ir_val coord[GALE__NEST_DIMS], at = op32(ir, GALE__ADD, p->first_side, (uint32_t)b * p->step_side);
         at = gale__emit_add(e, t->tiling.origin[p->which], gale__emit_widen(e, at));
         gale__emit_tile_clear_coords(&t->tiling, coord);
@@ -148,7 +148,7 @@ static void place_part(tile *t, part *p)
     gale__nest_mark_cone(e->nest, e->wanted);
     for (int i = 0; i < e->nest->n_code; i++)
         if (e->wanted[i] && !e->nest->code[i].inner) gale__emit_instr(e, i);
-    int lanes = e->ob * e->ov * e->ib * e->iv;
+    int lanes = e->outer_blocks * e->outer_vector * e->inner_blocks * e->inner_vector;
     for (int l = 0; l < lanes; l++)
         p->staging[l] = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)t->type, .imm = 1});
     p->shared = gale__ir_add(
@@ -161,20 +161,20 @@ static void fetch(tile *t, part *p, gale__ir_val k)
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
     gale__ir_val count = e->layout.inner_count, none = gale__ir_const(ir, t->type, 0), first = gale__ir_u32(ir, 0);
-    uint32_t unit = (uint32_t)e->iv;
-    for (int b = 0; b < e->ib; b++) {
+    uint32_t unit = (uint32_t)e->inner_vector;
+    for (int b = 0; b < e->inner_blocks; b++) {
         gale__ir_val at =
             gale__ir_op2(ir, GALE__ADD, GALE_U32, k, op32(ir, GALE__ADD, p->first_k, (uint32_t)b * p->step_k));
         e->inner_valid[b] = 0;
-        if (!e->s->exact) e->inner_valid[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
+        if (!e->schedule->exact) e->inner_valid[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
         at = gale__ir_op2(ir, GALE__IR_MIN, GALE_U32, at, op32(ir, GALE__SUB, count, unit));
         gale__emit_tile_coords(&t->tiling, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
     }
     gale__emit_inner_cone(e);
-    int n_inner = e->ib * e->iv;
-    for (int o = 0; o < e->ob * e->ov; o++)
+    int n_inner = e->inner_blocks * e->inner_vector;
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++)
         for (int i = 0; i < n_inner; i++) {
-            gale__ir_val v = gale__emit_get(e, p->operand, o, i), valid = e->inner_valid[i / e->iv];
+            gale__ir_val v = gale__emit_get(e, p->operand, o, i), valid = e->inner_valid[i / e->inner_vector];
             if (valid) v = gale__ir_op3(ir, GALE__SELECT, t->type, valid, v, none);
             gale__ir_op3(ir, GALE__IR_SET, t->type, p->staging[o * n_inner + i], first, v);
         }
@@ -187,11 +187,11 @@ static void deliver(tile *t, part *p)
     gale__ir *ir = e->ir;
     uint32_t row = p->size + PAD;
     gale__ir_val base = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, p->first_k, row), p->first_side);
-    int n_inner = e->ib * e->iv;
-    for (int o = 0; o < e->ob * e->ov; o++)
+    int n_inner = e->inner_blocks * e->inner_vector;
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++)
         for (int i = 0; i < n_inner; i++) {
-            uint32_t side = (uint32_t)(o / e->ov) * p->step_side + (uint32_t)(o % e->ov);
-            uint32_t k = (uint32_t)(i / e->iv) * p->step_k + (uint32_t)(i % e->iv);
+            uint32_t side = (uint32_t)(o / e->outer_vector) * p->step_side + (uint32_t)(o % e->outer_vector);
+            uint32_t k = (uint32_t)(i / e->inner_vector) * p->step_k + (uint32_t)(i % e->inner_vector);
             gale__ir_val v = gale__ir_op2(ir, GALE__IR_GET, t->type, p->staging[o * n_inner + i], gale__ir_u32(ir, 0));
             gale__ir_op3(ir, GALE__IR_SET, t->type, p->shared, op32(ir, GALE__ADD, base, k * row + side), v);
         }
@@ -203,8 +203,8 @@ static uint32_t columns_apart(const gale__schedule *s) { return (uint32_t)(s->ti
 
 static void multiply(tile *t, gale__ir_val ty, gale__ir_val tx)
 {
-    gale__ir *ir = t->tiling.e.ir;
-    const gale__schedule *s = t->tiling.e.s;
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
     gale__ir_val x[16], y[16], zero = gale__ir_u32(ir, 0);
     gale__ir_val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
                                           .type = GALE_U32,
@@ -227,26 +227,26 @@ static void multiply(tile *t, gale__ir_val ty, gale__ir_val tx)
             else v = gale__ir_op2(ir, GALE__ADD, t->type, old, gale__ir_op2(ir, GALE__MUL, t->type, x[i], y[j]));
             gale__ir_op3(ir, GALE__IR_SET, t->type, sum, zero, v);
         }
-    gale__emit_close(&t->tiling.e);
+    gale__emit_close(&t->tiling.emit);
 }
 
 static void walk_k(tile *t, gale__ir_val ty, gale__ir_val tx)
 {
-    gale__ir *ir = t->tiling.e.ir;
-    const gale__schedule *s = t->tiling.e.s;
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
     gale__ir_val none = gale__ir_const(ir, t->type, 0), zero = gale__ir_u32(ir, 0);
     for (int i = 0; i < s->micro_m * s->micro_n; i++) {
         t->sums[i] = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)t->type, .imm = 1});
         gale__ir_op3(ir, GALE__IR_SET, t->type, t->sums[i], zero, none);
     }
     for (int w = 0; w < 2; w++) fetch(t, &t->parts[w], zero);
-    gale__ir_val k = gale__emit_for(&t->tiling.e, t->tiling.e.layout.inner_count, s->tile_k);
+    gale__ir_val k = gale__emit_for(&t->tiling.emit, t->tiling.emit.layout.inner_count, s->tile_k);
     for (int w = 0; w < 2; w++) deliver(t, &t->parts[w]);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
     for (int w = 0; w < 2; w++) fetch(t, &t->parts[w], op32(ir, GALE__ADD, k, s->tile_k));
     multiply(t, ty, tx);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
-    gale__emit_close(&t->tiling.e);
+    gale__emit_close(&t->tiling.emit);
 }
 
 /* sum of coef * coordinate over the dimensions of one kind; *walks: whether any of them counts. */
@@ -255,10 +255,10 @@ static gale__ir_val partial(
 {
     gale__ir_val sum = t->tiling.zero;
     *walks = false;
-    for (int d = 0; d < t->tiling.e.nest->n_outer; d++) {
-        if (t->tiling.c.kind[d] != kind || !number[d]) continue;
+    for (int d = 0; d < t->tiling.emit.nest->n_outer; d++) {
+        if (t->tiling.contraction.kind[d] != kind || !number[d]) continue;
         *walks = true;
-        sum = gale__emit_add(&t->tiling.e, sum, gale__emit_mul(&t->tiling.e, coord[d], coef[d]));
+        sum = gale__emit_add(&t->tiling.emit, sum, gale__emit_mul(&t->tiling.emit, coord[d], coef[d]));
     }
     return sum;
 }
@@ -267,15 +267,15 @@ static gale__ir_val partial(
 static void place_form(tile *t, gale__ir_val start, const gale__ir_val *coef, const int64_t *number,
     gale__ir_val (*coord)[GALE__NEST_DIMS], gale__ir_val *out)
 {
-    gale__emit *e = &t->tiling.e;
-    int mm = e->s->micro_m, mn = e->s->micro_n;
+    gale__emit *e = &t->tiling.emit;
+    int mm = e->schedule->micro_m, mn = e->schedule->micro_n;
     gale__ir_val rows[16], columns[16];
     bool by_batch, by_row = false, by_column = false;
     start = gale__emit_add(e, start, partial(t, coef, number, coord[0], 'B', &by_batch));
     for (int i = 0; i < mm; i++)
-        rows[i] = partial(t, coef, number, coord[i], gale__schedule_tile_kind(e->s, 0), &by_row);
+        rows[i] = partial(t, coef, number, coord[i], gale__schedule_tile_kind(e->schedule, 0), &by_row);
     for (int j = 0; j < mn; j++) {
-        columns[j] = partial(t, coef, number, coord[16 + j], gale__schedule_tile_kind(e->s, 1), &by_column);
+        columns[j] = partial(t, coef, number, coord[16 + j], gale__schedule_tile_kind(e->schedule, 1), &by_column);
         columns[j] = by_column ? gale__emit_add(e, start, columns[j]) : start;
     }
     for (int i = 0; by_row && !by_column && i < mm; i++) rows[i] = gale__emit_add(e, start, rows[i]);
@@ -288,9 +288,9 @@ static void place_form(tile *t, gale__ir_val start, const gale__ir_val *coef, co
 /* The lanes of the result: micro_m x micro_n outer blocks. */
 static void place_result(tile *t, gale__ir_val ty, gale__ir_val tx)
 {
-    gale__emit *e = &t->tiling.e;
+    gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
-    const gale__schedule *s = e->s;
+    const gale__schedule *s = e->schedule;
     gale__ir_val coord[32][GALE__NEST_DIMS], valid[32];
     for (int w = 0; w < 2; w++)
         for (int i = 0; i < (w ? s->micro_n : s->micro_m); i++) {
@@ -304,26 +304,26 @@ static void place_result(tile *t, gale__ir_val ty, gale__ir_val tx)
             if (!w && !i) gale__emit_tile_coords(&t->tiling, t->tiling.batch, 'B', c);
             gale__emit_tile_coords(&t->tiling, at, gale__schedule_tile_kind(s, w), c);
         }
-    for (int b = 0; b < e->ob; b++)
+    for (int b = 0; b < e->outer_blocks; b++)
         e->outer_valid[b] = gale__emit_and(e, valid[b / s->micro_n], valid[16 + b % s->micro_n]);
     for (int i = 0; i < e->nest->n_accesses; i++) {
         const gale__nest_access *a = &e->nest->accesses[i];
         const gale__emit_access *v = &e->layout.access[i];
-        place_form(t, v->offset, v->stride, a->stride, coord, e->base + i * e->ob);
+        place_form(t, v->offset, v->stride, a->stride, coord, e->base + i * e->outer_blocks);
         for (int g = 0; g < a->n_guards; g++)
             place_form(t, v->guard[g].c0, v->guard[g].coef, a->guards[g].coef, coord,
-                e->guard_base + (i * GALE__GUARDS + g) * e->ob);
+                e->guard_base + (i * GALE__GUARDS + g) * e->outer_blocks);
     }
 }
 
 static void emit_result(tile *t)
 {
-    gale__emit *e = &t->tiling.e;
+    gale__emit *e = &t->tiling.emit;
     const gale__nest *nest = e->nest;
     gale__emit_acc sums[64];
-    for (int i = 0; i < e->ob; i++)
+    for (int i = 0; i < e->outer_blocks; i++)
         sums[i] = (gale__emit_acc){gale__ir_op2(e->ir, GALE__IR_GET, t->type, t->sums[i], gale__ir_u32(e->ir, 0)), 0};
-    gale__emit_reduce_finish(e, t->tiling.c.reduce, sums);
+    gale__emit_reduce_finish(e, t->tiling.contraction.reduce, sums);
     for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
     gale__nest_mark_cone(nest, e->wanted);
     for (int i = 0; i < nest->n_code; i++)
@@ -336,24 +336,24 @@ gale_status gale__schedule_build_tile(const gale__nest *nest, const gale__schedu
     gale_status status;
     tile *t = gale__calloc(1, sizeof *t);
     if (!t) return GALE_NO_MEMORY;
-    t->tiling.e.ob = s->micro_m * s->micro_n;
-    t->tiling.e.ov = t->tiling.e.ib = t->tiling.e.iv = 1;
-    gale__nest_contraction(nest, &t->tiling.c);
-    t->type = gale__emit_acc_type(nest, t->tiling.c.reduce);
-    GALE_GO(gale__emit_begin(&t->tiling.e, nest, s, ir));
+    t->tiling.emit.outer_blocks = s->micro_m * s->micro_n;
+    t->tiling.emit.outer_vector = t->tiling.emit.inner_blocks = t->tiling.emit.inner_vector = 1;
+    gale__nest_contraction(nest, &t->tiling.contraction);
+    t->type = gale__emit_acc_type(nest, t->tiling.contraction.reduce);
+    GALE_GO(gale__emit_begin(&t->tiling.emit, nest, s, ir));
     gale__emit_tile_place_group(&t->tiling);
     for (int w = 0; w < 2; w++) {
         GALE_GO(begin_part(t, w));
         place_part(t, &t->parts[w]);
     }
-    gale__ir_val ty = op32(ir, GALE__IR_DIV, t->tiling.e.tid, columns_apart(s)),
-                 tx = op32(ir, GALE__IR_REM, t->tiling.e.tid, columns_apart(s));
+    gale__ir_val ty = op32(ir, GALE__IR_DIV, t->tiling.emit.tid, columns_apart(s)),
+                 tx = op32(ir, GALE__IR_REM, t->tiling.emit.tid, columns_apart(s));
     walk_k(t, ty, tx);
     place_result(t, ty, tx);
     emit_result(t);
 done:
     for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].emit);
-    gale__emit_end(&t->tiling.e);
+    gale__emit_end(&t->tiling.emit);
     gale__free(t);
     return status;
 }

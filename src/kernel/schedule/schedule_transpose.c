@@ -81,7 +81,7 @@ static void place_group(turner *t)
     t->origin[0] = gale__emit_mul(e, row, gale__emit_index(e, t->tile));
     t->origin[1] = gale__emit_mul(e, column, gale__emit_index(e, t->tile));
     for (int d = last - 1; d >= 0; d--)
-        if (d != e->s->axis) gale__emit_divmod(e, group, &e->layout.extent[d], &group, &t->coord[d]);
+        if (d != e->schedule->axis) gale__emit_divmod(e, group, &e->layout.extent[d], &group, &t->coord[d]);
     t->along = gale__ir_op2(ir, GALE__IR_REM, GALE_U32, e->tid, gale__ir_u32(ir, t->tile));
     t->across = gale__ir_op2(ir, GALE__IR_DIV, GALE_U32, e->tid, gale__ir_u32(ir, t->tile));
 }
@@ -99,8 +99,8 @@ static gale__ir_val inside(turner *t, int d, gale__ir_val origin, gale__ir_val s
 /* turned: threads run along the loads' axis, else along the last dimension. */
 static void place_lanes(turner *t, gale__emit *e, bool turned)
 {
-    int last = dims_of(e->nest) - 1, axis = e->s->axis;
-    for (int b = 0; b < e->ob; b++) {
+    int last = dims_of(e->nest) - 1, axis = e->schedule->axis;
+    for (int b = 0; b < e->outer_blocks; b++) {
         gale__ir_val row = gale__ir_op2(
                          e->ir, GALE__ADD, GALE_U32, t->across, gale__ir_u32(e->ir, (uint32_t)b * t->step)),
                      ok[2];
@@ -122,7 +122,7 @@ static void turn(turner *t, const int *list, int n)
         shared[i] = gale__ir_add(
             ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = (uint8_t)held, .imm = t->tile * (t->tile + 1)});
         gale__emit_instr(loads, list[i]);
-        for (int b = 0; b < loads->ob; b++) {
+        for (int b = 0; b < loads->outer_blocks; b++) {
             gale__ir_val at = gale__ir_op2(ir, GALE__ADD, GALE_U32, t->across, gale__ir_u32(ir, (uint32_t)b * t->step));
             at = gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, at, row), t->along);
             gale__ir_val v = gale__emit_get(loads, list[i], b, 0);
@@ -134,7 +134,7 @@ static void turn(turner *t, const int *list, int n)
     for (int i = 0; i < n; i++) {
         gale_type type = gale__compute_type((gale_type)e->nest->code[list[i]].type),
                   held = type == GALE_BOOL ? GALE_U32 : type;
-        for (int b = 0; b < e->ob; b++) {
+        for (int b = 0; b < e->outer_blocks; b++) {
             gale__ir_val at = gale__ir_op2(ir, GALE__ADD, GALE_U32, t->across, gale__ir_u32(ir, (uint32_t)b * t->step));
             at = gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, t->along, row), at);
             gale__ir_val v = gale__ir_op2(ir, GALE__IR_GET, held, shared[i], at);
@@ -153,10 +153,11 @@ gale_status gale__schedule_build_transpose(const gale__nest *nest, const gale__s
     if (!t) return GALE_NO_MEMORY;
     t->tile = s->tile_m;
     t->step = THREADS / t->tile;
-    t->emit.ob = t->loads.ob = (int)(t->tile / t->step);
-    t->emit.ov = t->emit.ib = t->emit.iv = t->loads.ov = t->loads.ib = t->loads.iv = 1;
+    t->emit.outer_blocks = t->loads.outer_blocks = (int)(t->tile / t->step);
+    t->emit.outer_vector = t->emit.inner_blocks = t->emit.inner_vector = t->loads.outer_vector = t->loads.inner_blocks =
+        t->loads.inner_vector = 1;
     GALE_GO(gale__emit_begin(&t->emit, nest, s, ir));
-    t->loads.vdim = -1;
+    t->loads.vector_dim = -1;
     GALE_GO(gale__emit_begin_within(&t->loads, &t->emit));
     place_group(t);
     place_lanes(t, &t->loads, true);

@@ -38,7 +38,7 @@ static gale__ir_val put_word(gale__emit_walk *w, gale_type type, uint64_t bits)
     return v;
 }
 
-static gale_type index_type(const gale__emit_walk *w) { return w->s->index64 ? GALE_U64 : GALE_U32; }
+static gale_type index_type(const gale__emit_walk *w) { return w->schedule->index64 ? GALE_U64 : GALE_U32; }
 
 static gale__ir_val put_index(gale__emit_walk *w, int64_t v) { return put_word(w, index_type(w), (uint64_t)v); }
 
@@ -55,7 +55,7 @@ static gale__ir_val put_class(gale__emit_walk *w, int64_t v)
 static gale__emit_divisor put_divisor(gale__emit_walk *w, int64_t d)
 {
     gale__emit_divisor out = {put_index(w, d), 0, 0};
-    if (w->s->index64) return out;
+    if (w->schedule->index64) return out;
     uint32_t shift = 0;
     while (((int64_t)1 << shift) < d) shift++;
     uint64_t mul = ((((uint64_t)1 << shift) - (uint64_t)d) << 32) / (uint64_t)d + 1;
@@ -201,7 +201,7 @@ static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 static void walk_domain(gale__emit_walk *w, gale__emit_layout *out, int vdim)
 {
     const gale__nest *nest = w->nest;
-    const gale__schedule *s = w->s;
+    const gale__schedule *s = w->schedule;
     int all = nest->n_outer + nest->n_inner, outer = gale__nest_has_reduce(nest) ? nest->n_outer : all;
     bool tiles =
         s->kind == GALE__SCHEDULE_TILE || s->kind == GALE__SCHEDULE_MATRIX || s->kind == GALE__SCHEDULE_TRANSPOSE;
@@ -221,7 +221,7 @@ static void walk_domain(gale__emit_walk *w, gale__emit_layout *out, int vdim)
 static void walk_tiles(gale__emit_walk *w, gale__emit_layout *out, const gale__contraction *c)
 {
     const gale__nest *nest = w->nest;
-    const gale__schedule *s = w->s;
+    const gale__schedule *s = w->schedule;
     int all = nest->n_outer + nest->n_inner;
     if (s->kind == GALE__SCHEDULE_TRANSPOSE) {
         out->tiles_m = put_divisor(w, up(nest->extent[s->axis], s->tile_m));
@@ -242,21 +242,21 @@ gale_status gale__emit_walk_run(gale__emit_walk *w)
     gale__emit_layout unused, *layout = w->layout ? w->layout : &unused;
     gale__emit_access spare;
     gale__contraction c;
-    vectors v = {1, {gale__schedule_vector_dim(nest, w->s)}, {w->s->vector}};
-    for (size_t i = 0; i < sizeof *w->s; i++) key_byte(w, ((const uint8_t *)w->s)[i]);
+    vectors v = {1, {gale__schedule_vector_dim(nest, w->schedule)}, {w->schedule->vector}};
+    for (size_t i = 0; i < sizeof *w->schedule; i++) key_byte(w, ((const uint8_t *)w->schedule)[i]);
     walk_domain(w, layout, v.dim[0]);
-    if (w->s->kind == GALE__SCHEDULE_TRANSPOSE) walk_tiles(w, layout, NULL);
-    if ((w->s->kind == GALE__SCHEDULE_TILE || w->s->kind == GALE__SCHEDULE_MATRIX) &&
+    if (w->schedule->kind == GALE__SCHEDULE_TRANSPOSE) walk_tiles(w, layout, NULL);
+    if ((w->schedule->kind == GALE__SCHEDULE_TILE || w->schedule->kind == GALE__SCHEDULE_MATRIX) &&
         gale__nest_contraction(nest, &c)) {
         walk_tiles(w, layout, &c);
         v.n = 2;
         for (int i = 0; i < 2; i++) {
-            v.dim[i] = gale__schedule_tile_vector_dim(nest, w->s, &c, i);
-            v.width[i] = w->s->wide[i];
+            v.dim[i] = gale__schedule_tile_vector_dim(nest, w->schedule, &c, i);
+            v.width[i] = w->schedule->wide[i];
         }
-        if (w->s->kind == GALE__SCHEDULE_MATRIX) {
-            v.dim[v.n] = gale__schedule_matrix_vector_dim(nest, w->s, &c);
-            v.width[v.n++] = w->s->vector;
+        if (w->schedule->kind == GALE__SCHEDULE_MATRIX) {
+            v.dim[v.n] = gale__schedule_matrix_vector_dim(nest, w->schedule, &c);
+            v.width[v.n++] = w->schedule->vector;
         }
     }
     key_byte(w, nest->n_buffers);
