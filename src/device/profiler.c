@@ -14,33 +14,18 @@ const char *gale__profiler_span_kind_name(gale__profiler_span_kind kind)
     return names[kind];
 }
 
-static gale_status grow_texts(gale_profiler *p)
-{
-    size_t capacity = p->texts_capacity ? 2 * p->texts_capacity : 64;
-    const char **texts = gale__calloc(capacity, sizeof *texts);
-    if (!texts) return GALE_NO_MEMORY;
-    for (size_t i = 0; i < p->texts_capacity; i++) {
-        if (!p->texts[i]) continue;
-        size_t at = gale__hash(p->texts[i], strlen(p->texts[i]), 0) & (capacity - 1);
-        while (texts[at]) at = (at + 1) & (capacity - 1);
-        texts[at] = p->texts[i];
-    }
-    gale__free(p->texts);
-    p->texts = texts;
-    p->texts_capacity = capacity;
-    return GALE_OK;
-}
-
 static const char *intern(gale_profiler *p, const char *text)
 {
-    if (2 * p->n_texts >= p->texts_capacity && grow_texts(p) != GALE_OK) return NULL;
-    size_t at = gale__hash(text, strlen(text), 0) & (p->texts_capacity - 1);
-    while (p->texts[at] && strcmp(p->texts[at], text)) at = (at + 1) & (p->texts_capacity - 1);
-    if (!p->texts[at]) {
-        p->texts[at] = gale__arena_strdup(&p->arena, text);
-        if (p->texts[at]) p->n_texts++;
-    }
-    return p->texts[at];
+    uint64_t hash = gale__hash(text, strlen(text), 0);
+    gale__hash_table_probe probe = gale__hash_table_look(hash);
+    for (int64_t i; (i = gale__hash_table_next(&p->interned, &probe)) >= 0;)
+        if (!strcmp(p->texts[i], text)) return p->texts[i];
+    const char *copy = gale__arena_strdup(&p->arena, text);
+    if (!copy || gale__grow((void **)&p->texts, &p->texts_capacity, p->n_texts + 1, sizeof *p->texts) != GALE_OK ||
+        gale__hash_table_add(&p->interned, hash, (uint32_t)p->n_texts) != GALE_OK)
+        return NULL;
+    p->texts[p->n_texts++] = copy;
+    return copy;
 }
 
 static gale_event *take_event(gale_profiler *p)
@@ -210,6 +195,7 @@ void gale_profiler_destroy(gale_profiler **profiler)
     gale_stream_destroy(&p->stream);
     gale__free(p->records);
     gale__free(p->spare);
+    gale__hash_table_finish(&p->interned);
     gale__free(p->texts);
     gale__arena_finish(&p->arena);
     gale__mutex_finish(&p->lock);

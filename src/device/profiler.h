@@ -1,6 +1,7 @@
 /* Inside the profiler: profiler.c collects, profile_text.c writes. */
 #ifndef GALE_DEVICE_PROFILER_H
 #define GALE_DEVICE_PROFILER_H
+#include "base/hash_table.h"
 #include "device/front.h"
 #include "gale/profile.h"
 
@@ -25,8 +26,9 @@ struct gale_profiler {
     size_t settled;     /* records before this one have their times */
     gale_event **spare; /* for reuse */
     size_t n_spare, spare_capacity;
-    const char **texts; /* the intern table, open addressing */
+    const char **texts; /* the interned ones */
     size_t n_texts, texts_capacity;
+    gale__hash_table interned; /* texts by hash */
     gale__arena arena;
     const gale_stream *lanes[GALE__PROFILER_LANES_MAX];
     int n_lanes;

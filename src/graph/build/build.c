@@ -24,7 +24,7 @@ void gale__prim_finish(gale__prim_graph *g)
         gale__free(loop->body);
     }
     gale__free(g->nodes);
-    gale__free(g->table);
+    gale__hash_table_finish(&g->table);
     gale__free(g->regions);
     gale__arena_finish(&g->arena);
     memset(g, 0, sizeof *g);
@@ -80,7 +80,7 @@ static size_t data_bytes(const gale__prim_node *p)
 /* Large constants are borrowed, never read here, and equal only when they are the same memory. */
 static bool data_is_small(const gale__prim_node *p) { return !p->tensor && data_bytes(p) <= GALE__SMALL_BYTES; }
 
-static uint32_t hash_node(const gale__prim_node *p)
+static uint64_t hash_node(const gale__prim_node *p)
 {
     enum { IN_HEAD = 3 }; /* operands of nearly all nodes: one hash does for them */
     int64_t head[3 + GALE_MAX_RANK + IN_HEAD] = {
@@ -92,7 +92,7 @@ static uint32_t hash_node(const gale__prim_node *p)
     if (p->n_in > IN_HEAD) h = gale__hash(p->in + IN_HEAD, (size_t)(p->n_in - IN_HEAD) * sizeof *p->in, h);
     if (p->n_attr) h = gale__hash(p->attr, p->n_attr * sizeof *p->attr, h);
     if (p->data) h = data_is_small(p) ? gale__hash(p->data, data_bytes(p), h) : gale__hash(&p->data, sizeof p->data, h);
-    return (uint32_t)(h ^ h >> 32);
+    return h;
 }
 
 static bool same_node(const gale__prim_node *p, const gale__prim_node *q)
@@ -106,67 +106,42 @@ static bool same_node(const gale__prim_node *p, const gale__prim_node *q)
     return p->data == q->data || (data_is_small(p) && !memcmp(p->data, q->data, data_bytes(p)));
 }
 
-/* The slot where a node equal to p is, or would go. */
-static uint32_t find_slot(const gale__prim_graph *g, const gale__prim_node *p)
+static gale__node find_node(const gale__prim_graph *g, const gale__prim_node *p, uint64_t hash)
 {
-    uint32_t mask = g->table_size - 1, slot = p->hash & mask;
-    while (
-        g->table[slot].node >= 0 && (g->table[slot].hash != p->hash || !same_node(&g->nodes[g->table[slot].node], p)))
-        slot = (slot + 1) & mask;
-    return slot;
-}
-
-static gale_status set_table(gale__prim_graph *g, uint32_t size)
-{
-    struct gale__prim_slot *table = gale__alloc(size * sizeof *table);
-    if (!table) return GALE_NO_MEMORY;
-    memset(table, 0xff, size * sizeof *table);
-    gale__free(g->table);
-    g->table = table;
-    g->table_size = size;
-    for (int32_t i = 0; i < g->count; i++) {
-        uint32_t slot = g->nodes[i].hash & (size - 1);
-        while (table[slot].node >= 0) slot = (slot + 1) & (size - 1);
-        table[slot] = (struct gale__prim_slot){g->nodes[i].hash, i};
-    }
-    return GALE_OK;
-}
-
-static gale_status grow_table(gale__prim_graph *g)
-{
-    if (g->table && (uint32_t)g->count * 2 < g->table_size) return GALE_OK;
-    return set_table(g, g->table_size ? g->table_size * 2 : 256);
+    gale__hash_table_probe probe = gale__hash_table_look(hash);
+    for (int64_t i; (i = gale__hash_table_next(&g->table, &probe)) >= 0;)
+        if (same_node(&g->nodes[i], p)) return (gale__node)i;
+    return GALE__NIL;
 }
 
 gale_status gale__prim_reserve(gale__prim_graph *g, int32_t nodes)
 {
-    uint32_t size = 256;
-    while (size <= 2 * (uint32_t)nodes) size *= 2;
     if (nodes > 0) GALE_TRY(gale__grow((void **)&g->nodes, &g->capacity, (size_t)nodes, sizeof *g->nodes));
-    return size > g->table_size ? set_table(g, size) : GALE_OK;
+    return gale__hash_table_reserve(&g->table, nodes > 0 ? (size_t)nodes : 0);
 }
 
-static gale__node out_of_memory(gale__prim_graph *g)
+/* What failed has said why. */
+static gale__node stop(gale__prim_graph *g, gale_status status)
 {
-    if (g->status == GALE_OK) g->status = GALE_NO_MEMORY; /* the allocator has said why */
+    if (g->status == GALE_OK) g->status = status;
     return GALE__NIL;
 }
 
 static gale__node append(gale__prim_graph *g, const gale__prim_node *p)
 {
-    if (grow_table(g) != GALE_OK) return out_of_memory(g);
+    uint64_t hash = hash_node(p);
+    gale__node known = find_node(g, p, hash);
+    if (known >= 0) return known;
     gale__prim_node kept = *p;
-    kept.hash = hash_node(p);
-    uint32_t slot = find_slot(g, &kept);
-    if (g->table[slot].node >= 0) return g->table[slot].node;
     size_t need = (size_t)g->count + 1;
-    if (gale__grow((void **)&g->nodes, &g->capacity, need, sizeof *g->nodes) != GALE_OK) return out_of_memory(g);
+    if (gale__grow((void **)&g->nodes, &g->capacity, need, sizeof *g->nodes) != GALE_OK) return stop(g, GALE_NO_MEMORY);
     if (p->n_in) kept.in = gale__arena_copy(&g->arena, p->in, p->n_in * sizeof *p->in);
     if (p->n_attr) kept.attr = gale__arena_copy(&g->arena, p->attr, p->n_attr * sizeof *p->attr);
     if (p->data && data_is_small(p)) kept.data = gale__arena_copy(&g->arena, p->data, data_bytes(p));
-    if ((p->n_in && !kept.in) || (p->n_attr && !kept.attr) || (p->data && !kept.data)) return out_of_memory(g);
+    if ((p->n_in && !kept.in) || (p->n_attr && !kept.attr) || (p->data && !kept.data)) return stop(g, GALE_NO_MEMORY);
+    gale_status status = gale__hash_table_add(&g->table, hash, (uint32_t)g->count);
+    if (status != GALE_OK) return stop(g, status);
     g->nodes[g->count] = kept;
-    g->table[slot] = (struct gale__prim_slot){kept.hash, g->count};
     return g->count++;
 }
 

@@ -6,7 +6,7 @@
  * except in the helpers that say so. */
 #ifndef GALE_GRAPH_GRAPH_H
 #define GALE_GRAPH_GRAPH_H
-#include "base/mem.h"
+#include "base/hash_table.h"
 #include "gale/graph.h"
 #include "kernel/nest/nest.h"
 
@@ -61,7 +61,6 @@ typedef struct gale__prim_node {
         tensor; /* CONST: where `data` lies, when it is large and given as a tensor; only gale__prim_read may read it */
     struct gale__prim_loop_args *loop; /* LOOP */
     int32_t region;                    /* the operator it came from; -1 none */
-    uint32_t hash;                     /* of all that makes it equal to another */
 } gale__prim_node;
 
 /* One lowered operator: its name stays with its nodes for reports, profiles and fast paths. */
@@ -78,11 +77,7 @@ typedef struct gale__prim_graph {
     gale__prim_node *nodes;
     int32_t count;
     size_t capacity;
-    struct gale__prim_slot {
-        uint32_t hash;
-        gale__node node;
-    } * table;
-    uint32_t table_size; /* hash-consing; node -1: empty */
+    gale__hash_table table; /* nodes by hash: equal nodes are one */
     gale__prim_region *regions;
     int32_t n_regions;
     size_t regions_capacity;

@@ -1,12 +1,12 @@
 /* The operator graph: appended to by gale_graph_*, and lowered to primitives for one set of input shapes.  Nodes are in
  * topological order by construction, since an operator can only read values that exist. */
 #include "graph/build/opgraph.h"
-#include "base/hash.h"
 #include "base/thread.h"
 #include "graph/plan/paths.h"
 #include "graph/rewrite/precision.h"
 #include "graph/run/tensor.h"
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 gale_status gale_graph_create(gale_graph **out)
@@ -274,28 +274,30 @@ gale_status gale_graph_gradient(gale_graph *g, gale_value loss, const gale_value
     return GALE_OK;
 }
 
-/* Operators by the hash of their name; far more slots than there are operators. */
-enum { OP_SLOTS = 2048 };
-static const gale__op *op_slots[OP_SLOTS];
-static gale__once op_slots_filled;
+enum { OPS_MOST = 1024 };
+static const gale__op *ops_by_name[OPS_MOST];
+static gale__once ops_sorted;
 
-static const gale__op **op_slot(const char *name)
+static int by_name(const void *a, const void *b)
 {
-    size_t at = gale__hash(name, strlen(name), 0) % OP_SLOTS;
-    while (op_slots[at] && strcmp(op_slots[at]->name, name)) at = (at + 1) % OP_SLOTS;
-    return &op_slots[at];
+    const gale__op *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
 }
 
-static void fill_op_slots(void)
+static int known_ops(void) { return gale__ops_count < OPS_MOST ? gale__ops_count : OPS_MOST; }
+
+static void sort_ops(void)
 {
-    for (int i = 0; i < gale__ops_count && i < OP_SLOTS / 2; i++)
-        *op_slot(gale__ops_table[i]->name) = gale__ops_table[i];
+    for (int i = 0; i < known_ops(); i++) ops_by_name[i] = gale__ops_table[i];
+    qsort(ops_by_name, (size_t)known_ops(), sizeof *ops_by_name, by_name);
 }
 
 const gale__op *gale__op_find(const char *name)
 {
-    gale__once_run(&op_slots_filled, fill_op_slots);
-    return *op_slot(name);
+    gale__once_run(&ops_sorted, sort_ops);
+    const gale__op key = {.name = name}, *wanted = &key;
+    const gale__op **found = bsearch(&wanted, ops_by_name, (size_t)known_ops(), sizeof *ops_by_name, by_name);
+    return found ? *found : NULL;
 }
 
 /* What a body must know of the values it captures, which are the last inputs of both: flags by value of the graph

@@ -1,6 +1,7 @@
-/* A table from names to numbers, in an arena's memory for the names and the heap for the slots. */
+/* A table from names, which lie in an arena, to numbers. */
 #ifndef GALE_ONNX_NAMES_H
 #define GALE_ONNX_NAMES_H
+#include "base/hash_table.h"
 #include "onnx/wire/proto.h"
 
 typedef struct gale__onnx_names {
@@ -8,8 +9,9 @@ typedef struct gale__onnx_names {
         const char *name;
         size_t size;
         int32_t value;
-    } * slots;
-    size_t size, count;
+    } * items;
+    size_t count, capacity;
+    gale__hash_table table; /* items by hash */
 } gale__onnx_names;
 int32_t gale__onnx_names_find(const gale__onnx_names *names, const char *name, size_t size); /* -1: not there */
 /* Adds or replaces; the name is not copied. */
