@@ -117,7 +117,8 @@ TEST(types)
     if (CHECK_OK(gale__prim_gradient(&g, loss, (gale__node[]){x, y, unread}, 3, d))) {
         CHECK_EQ(gale__prim_at(&g, d[0])->type, GALE_F16);
         CHECK_EQ(gale__prim_at(&g, d[1])->type, GALE_F32);
-        CHECK(gale__prim_is_value(&g, d[2], 0) && gale__prim_same_shape(&g, d[2], unread));
+        double value = 1;
+        CHECK(gale__prim_is_splat(&g, d[2], &value) && value == 0 && gale__prim_same_shape(&g, d[2], unread));
     }
     CHECK_FAILS(gale__prim_gradient(&g, loss, &k, 1, d), INVALID);
     CHECK(strstr(gale_error(), "i32") != NULL);

@@ -63,7 +63,7 @@ TEST(texts)
 
 static int64_t find_u64(const gale__hash_table *t, const uint64_t *keys, uint64_t key)
 {
-    gale__hash_table_probe probe = gale__hash_table_look(gale__hash_u64(key));
+    gale__hash_table_probe probe = gale__hash_table_look(gale__hash(&key, sizeof key, 0));
     for (int64_t i; (i = gale__hash_table_next(t, &probe)) >= 0;)
         if (keys[i] == key) return i;
     return -1;
@@ -79,7 +79,7 @@ TEST(numbers)
         for (uint64_t right = 0; right < 64; right++) {
             keys[n] = left << 32 | right;
             wrong += find_u64(&t, keys, keys[n]) != -1;
-            CHECK_OK(gale__hash_table_add(&t, gale__hash_u64(keys[n]), (uint32_t)n));
+            CHECK_OK(gale__hash_table_add(&t, gale__hash(&keys[n], sizeof *keys, 0), (uint32_t)n));
             n++;
         }
     for (int i = 0; i < n; i++) wrong += find_u64(&t, keys, keys[i]) != i;
@@ -111,7 +111,7 @@ TEST(reserved)
     gale__hash_table t = {0};
     CHECK_OK(gale__hash_table_reserve(&t, 1000));
     size_t size = t.size;
-    for (uint32_t i = 0; i < 1000; i++) CHECK_OK(gale__hash_table_add(&t, gale__hash_u64(i), i));
+    for (uint32_t i = 0; i < 1000; i++) CHECK_OK(gale__hash_table_add(&t, gale__hash(&i, sizeof i, 0), i));
     CHECK_EQ(t.size, size);
     CHECK_OK(gale__hash_table_reserve(&t, 10));
     CHECK_EQ(t.size, size);

@@ -226,7 +226,7 @@ TEST(real_one)
             ((uint8_t *)in->data)[((400 + i / 3 / W) * in->width + 600 + i / 3 % W) * 3 + i % 3] / 255.0f;
     CHECK_OK(gale__manifest_read(path, &man));
     if (part && CHECK_OK(gale_model_open(path, the_device(), NULL, &model)) &&
-        CHECK_OK(gale__network_probe(model, &man, &n))) {
+        CHECK_OK(gale__network_probe(model, &man, 0, &n))) {
         o.tile = 0;
         if (CHECK_OK(gale__upscale(&n, the_device(), part, NULL, &o, NULL, &whole))) {
             gradients g = measure(&n, part, whole, 128, 64), small = measure(&n, part, whole, 64, 16),

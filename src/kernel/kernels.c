@@ -20,7 +20,6 @@ typedef struct kernels {
     gale__hash_table table; /* entries by key */
     gale_module **modules;  /* each once */
     size_t n_modules, modules_capacity;
-    uint64_t built, found;
 } kernels;
 
 static key key_of(const void *data, size_t size) { return (key){gale__hash(data, size, 1), gale__hash(data, size, 2)}; }
@@ -68,7 +67,6 @@ static gale_kernel *find(gale_device *device, key k)
     kernels *t = kernels_of(device);
     entry *e = t ? entry_of(t, k) : NULL;
     gale_kernel *found = e ? e->kernel : NULL;
-    if (found) t->found++;
     gale__mutex_unlock(&device->lock);
     return found;
 }
@@ -81,7 +79,6 @@ static gale_status insert(gale_device *device, key k, gale_kernel **kernel)
     entry *known = t ? entry_of(t, k) : NULL;
     gale_status status = known ? GALE_OK : t ? add_entry(t, (entry){k, *kernel}) : GALE_NO_MEMORY;
     if (known || status != GALE_OK) gale_kernel_destroy(kernel);
-    else t->built++;
     if (known) *kernel = known->kernel;
     gale__mutex_unlock(&device->lock);
     return status;
@@ -148,15 +145,6 @@ gale_status gale__kernel_from_ir(gale_device *device, const char *text, const ga
     gale_status status = keep_module(device, module);
     if (status != GALE_OK) return gale_module_destroy(&module), status;
     return kernel_of(device, module, ir, key_of(text, strlen(text)), out);
-}
-
-void gale__kernels_stats(gale_device *device, uint64_t *built, uint64_t *found)
-{
-    gale__mutex_lock(&device->lock);
-    const kernels *t = device->kernel_state;
-    *built = t ? t->built : 0;
-    *found = t ? t->found : 0;
-    gale__mutex_unlock(&device->lock);
 }
 
 /* Nests on their way to kernels. */

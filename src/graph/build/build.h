@@ -19,7 +19,6 @@ gale__node gale__prim_push(gale__prim_graph *g, const gale__prim_node *node);
 static inline bool gale__prim_ok(const gale__prim_graph *g, gale__node n) { return n >= 0 && g->status == GALE_OK; }
 /* A constant of equal elements: its value. */
 bool gale__prim_is_splat(const gale__prim_graph *g, gale__node n, double *value);
-bool gale__prim_is_value(const gale__prim_graph *g, gale__node n, double value);
 /* The constant n's single element, over another shape. */
 gale__node gale__prim_respread(gale__prim_graph *g, gale__node n, int rank, const int64_t *dims);
 /* `value` as bits of the storage type. */

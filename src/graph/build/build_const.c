@@ -155,12 +155,6 @@ bool gale__prim_is_splat(const gale__prim_graph *g, gale__node n, double *value)
     return true;
 }
 
-bool gale__prim_is_value(const gale__prim_graph *g, gale__node n, double value)
-{
-    double v;
-    return gale__prim_is_splat(g, n, &v) && v == value;
-}
-
 gale_status gale__prim_known(const gale__prim_graph *g, gale__node n, const gale__prim_node **out)
 {
     if (n < 0) return gale__fail(GALE_NOT_FOUND, "a value that must be known when planning is missing");

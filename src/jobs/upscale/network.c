@@ -184,8 +184,7 @@ static gale_status try_side(gale__network *n, int64_t side)
     return n->manifest->absent ? gale__network_find_range(n, width, height) : GALE_OK;
 }
 
-gale_status gale__network_probe_with(
-    gale_model *model, const gale__manifest *manifest, int64_t side, gale__network *out)
+gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, int64_t side, gale__network *out)
 {
     gale__network n = {.model = model,
         .manifest = manifest,
@@ -208,11 +207,6 @@ gale_status gale__network_probe_with(
     if (!free) n.multiple = 1;
     *out = n;
     return GALE_OK;
-}
-
-gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out)
-{
-    return gale__network_probe_with(model, manifest, 0, out);
 }
 
 /* A side that is a multiple of m and, but for m, of nothing that is usual. */

@@ -35,12 +35,10 @@ typedef struct gale__network {
     } ran; /* the size of the run that was noted last, and what its plan took */
 } gale__network;
 
-/* GALE_UNSUPPORTED for a model that is not of this kind, GALE_MISMATCH where it is not as its manifest says. */
-gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out);
-/* The same, trying pictures of this side first; where memory is too short for that, and for 0, small ones; where those
- * are none of the network's sizes, tiles of the manifest's. */
-gale_status gale__network_probe_with(
-    gale_model *model, const gale__manifest *manifest, int64_t side, gale__network *out);
+/* Tries pictures of this side first; where memory is too short for that, and for 0, small ones; where those are none of
+ * the network's sizes, tiles of the manifest's.  GALE_UNSUPPORTED for a model that is not of this kind, GALE_MISMATCH
+ * where it is not as its manifest says. */
+gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, int64_t side, gale__network *out);
 /* How long the result is for a side of so many pixels. */
 static inline int64_t gale__network_gives(const gale__network *n, int64_t side)
 {

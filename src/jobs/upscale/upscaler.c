@@ -56,7 +56,7 @@ static gale_status load_model(gale_upscaler *u)
                                  : gale_model_from_memory(u->data, u->size, false, u->device, &u->options, &u->model);
     if (status == GALE_FORMAT && u->path) return gale__fail(status, "%s; a network is an ONNX file", gale_error());
     GALE_TRY(status);
-    return gale__network_probe_with(u->model, &u->manifest, trial_side(u), &u->network);
+    return gale__network_probe(u->model, &u->manifest, trial_side(u), &u->network);
 }
 
 /* Whether another device may do what this one cannot. */

@@ -71,10 +71,6 @@ void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32
 /* Threads of a group: the `group` of the built kernel. */
 void gale__schedule_group(const gale__schedule *s, uint32_t group[3]);
 
-/* Into how many parts the inner points should be cut, by the planner, so that a reduction of few long rows fills the
- * device: partial results first, then a second nest over them.  1: not worth it. */
-int64_t gale__schedule_split_hint(const gale__nest *nest, const gale_device_caps *caps);
-
 /* "row", for names; and for reports, with the instruction that matrix units have on this device. */
 const char *gale__schedule_name(const gale__schedule *s);
 const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps);

@@ -224,23 +224,6 @@ void gale__schedule_choose_reduce(const gale__nest *nest, const gale_device_caps
     else choose_column(nest, caps, s);
 }
 
-#define SPLIT_LEAST 16384 /* inner points a part has at least, over all threads that share it */
-
-int64_t gale__schedule_split_hint(const gale__nest *nest, const gale_device_caps *caps)
-{
-    gale__schedule s;
-    if (!gale__nest_has_reduce(nest) || gale__schedule_choose(nest, caps, &s) != GALE_OK ||
-        s.kind == GALE__SCHEDULE_TILE || s.kind == GALE__SCHEDULE_MATRIX)
-        return 1;
-    int64_t groups = gale__schedule_groups(nest, &s),
-            inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
-    int64_t parts = up(2 * units_of(caps), groups),
-            most = inner / (s.kind == GALE__SCHEDULE_ROW ? SPLIT_LEAST : 64 * s.threads);
-    if (groups >= units_of(caps)) return 1;
-    if (parts > most) parts = most;
-    return parts < 2 ? 1 : parts;
-}
-
 /* --- TILE ------------------------------------------------------------------------------------------------------------
  */
 

@@ -63,23 +63,6 @@ gale_status gale__onnx_net_push(gale__onnx_net *net, const gale__onnx_net_node *
     return gale__onnx_net_settle(net, &copy);
 }
 
-gale_status gale__onnx_net_op(gale__onnx_net *net, const gale__onnx_net_node *from, const char *op, const int32_t *in,
-    int n_in, const gale_attr *attrs, int n_attrs, int32_t *out)
-{
-    gale__onnx_net_node node = {.op = op,
-        .domain = "",
-        .opset = GALE__OPSET_NEWEST,
-        .in = (int32_t *)in,
-        .n_in = n_in,
-        .out = out,
-        .n_out = 1,
-        .attrs = (gale_attr *)attrs,
-        .n_attrs = n_attrs,
-        .where = from->where};
-    GALE_TRY(gale__onnx_net_new_value(net, NULL, out));
-    return gale__onnx_net_push(net, &node);
-}
-
 const gale_attr *gale__onnx_net_attr(const gale__onnx_net_node *node, const char *name)
 {
     for (int i = 0; i < node->n_attrs; i++)

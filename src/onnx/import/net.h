@@ -92,9 +92,6 @@ gale_status gale__onnx_net_scalar(gale__onnx_net *net, gale_type type, double va
 gale_status gale__onnx_net_push(gale__onnx_net *net, const gale__onnx_net_node *node);
 /* kinds.c: what the results of a node are, from what its inputs are. */
 gale_status gale__onnx_net_settle(gale__onnx_net *net, const gale__onnx_net_node *node);
-/* A new node of our own in the place of `from` (for messages), with one result. */
-gale_status gale__onnx_net_op(gale__onnx_net *net, const gale__onnx_net_node *from, const char *op, const int32_t *in,
-    int n_in, const gale_attr *attrs, int n_attrs, int32_t *out);
 /* Attribute by name, or NULL. */
 const gale_attr *gale__onnx_net_attr(const gale__onnx_net_node *node, const char *name);
 int64_t gale__onnx_net_attr_i(const gale__onnx_net_node *node, const char *name, int64_t fallback);
