@@ -91,6 +91,24 @@ def internal_names_mean_one_thing():
     return twice if len(places) > 1000 else ["the declarations were not found"]
 
 
+def comments_name_what_exists():
+    """Comments and documents that name a file or an internal identifier must not outlive it.  Capitals stand for any name."""
+    files = [p for top in ("src", "include", "tests", "bench", "fuzz", "examples", "docs", "scripts") for p in sources(f"{top}/**/*")]
+    paths = {str(name_of(p)) for p in files}
+    code = {p: p.read_text() for p in files if p.suffix in (".c", ".h", ".inc", ".def")}
+    known = set(re.findall(r"\b(?:gale|GALE)__\w+", "\n".join(re.sub(r"/\*.*?\*/", " ", text, flags=re.S) for text in code.values())))
+    texts = {p: " ".join(re.findall(r"/\*.*?\*/", text, re.S)) for p, text in code.items()}
+    texts |= {p: p.read_text() for p in [*sources("docs/*.md"), root / "CONTRIBUTING.md"]}
+    complaints = []
+    for path, text in texts.items():
+        named = re.findall(r"(?<![\w./*-])((?:src|tests|bench|fuzz|examples|docs|scripts|" + "|".join(ROOMS) + r")/[\w/]+\.(?:c|h|inc|def|py))\b", text)
+        complaints += [f"{name_of(path)} names {n}, which is not there" for n in sorted(set(named))
+                       if "NAME" not in n and not any(there == n or there.endswith("/" + n) for there in paths)]
+        complaints += [f"{name_of(path)} names {n}, which is not there" for n in sorted(set(re.findall(r"\bgale__\w+", text)))
+                       if not re.search(r"[A-Z]{4}|module_name", n) and n not in known and not any(k.startswith(n) for k in known)]
+    return complaints if len(paths) > 500 else ["the files were not found"]
+
+
 def exported_symbols():
     text = subprocess.run(["nm", "-D", "--defined-only", build / "libgale.so"], capture_output=True, text=True, check=True).stdout
     names = [line.split()[-1] for line in text.splitlines()]
@@ -252,6 +270,7 @@ report("includes point left", includes_point_left())
 report("every source is built", every_source_is_built())
 report("basenames differ", basenames_differ())
 report("internal names mean one thing", internal_names_mean_one_thing())
+report("comments name what exists", comments_name_what_exists())
 if (build / "libgale.so").exists() and shutil.which("nm"):
     report("exported symbols", exported_symbols())
     report("public functions are there", public_functions_are_there())

@@ -14,7 +14,7 @@ typedef struct grouper {
     gale__node *reduce; /* by job: one of its reductions; the others must run over the same axes */
     uint8_t *zone; /* by node: ZONE feeds a contraction, PRODUCT is its MUL, SUM_CHAIN only views lie between it and a
                       sum, WINDOWED a window reads it again and again */
-    int32_t next_job, max_job;
+    int32_t next_job;
 } grouper;
 
 gale__node gale__fuse_base(const gale__fusion *f, gale__node n)

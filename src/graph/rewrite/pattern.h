@@ -1,10 +1,13 @@
 /* Patterns of operators, written as text and found in an operator graph.
  *
  *     Mul(x, Sigmoid(x))       an operator and its inputs; Add and Mul are found the other way round too
- *     x, S                     any value, the same wherever the letter stands; upper case: one that no operator makes
- * (a weight) #0.5, $e                 a constant of one element: this number; any number, kept under the letter <A|B>
- * either d=Sub(x, y);             names a part for what follows Conv[*]                  any attributes; without
- * brackets an operator must have none HardSigmoid[beta=0.5]    these numbers and no other attributes
+ *     x, S                     any value, the same wherever the letter stands; upper case: one that no operator makes,
+ *                              such as a weight
+ *     #0.5, $e                 a constant of one element: this number; any number, kept under the letter
+ *     <A|B>                    either
+ *     d=Sub(x, y);             names a part for what follows
+ *     Conv[*]                  any attributes; without brackets an operator must have none
+ *     HardSigmoid[beta=0.5]    these numbers and no other attributes
  *     Einsum[*ac,*bc->*ab]     an equation up to its letters; * stands for the axes all terms begin with
  *
  * Reductions and Softmax must run over the last axes of their input, the same ones in the whole pattern, and keep them.

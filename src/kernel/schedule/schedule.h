@@ -5,9 +5,10 @@
  *
  *     gale__nest_canonicalize(&nest);
  *     gale__schedule_choose(&nest, caps, &s);
- *     gale__schedule_key(&nest, &s, &key);             // new?  gale__schedule_build(&nest, &s, name, &ir), print,
- * compile gale__schedule_params(&nest, &s, words, &n);     // launch: pointers in the order of nest.buffers, then the
- * words gale__schedule_grid(&nest, &s, groups);
+ *     gale__schedule_key(&nest, &s, &key);
+ *     gale__schedule_build(&nest, &s, name, &ir);      // where the key is new; then print and compile
+ *     gale__schedule_params(&nest, &s, words, &n);     // launch: pointers as in nest.buffers, then the words
+ *     gale__schedule_grid(&nest, &s, groups);
  *
  * Kernels rely on every buffer starting on a 16-byte boundary, and on no written buffer overlapping another one that
  * the nest touches; a buffer may be read and written through accesses that are equal. */

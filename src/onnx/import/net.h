@@ -20,9 +20,9 @@ typedef enum gale__onnx_kind {
 } gale__onnx_kind;
 /* What the elements of a value in a body depend on, which decides whether a plan can know them. */
 typedef enum gale__onnx_origin {
-    GALE__ORIGIN_SHAPES,
-    /* and constants */ GALE__ORIGIN_OUTSIDE,
-    /* what a body takes from there too */ GALE__ORIGIN_STEP /* what a step is given, or computes */
+    GALE__ORIGIN_SHAPES,  /* and constants */
+    GALE__ORIGIN_OUTSIDE, /* what a body takes from there too */
+    GALE__ORIGIN_STEP     /* what a step is given, or computes */
 } gale__onnx_origin;
 typedef struct gale__onnx_net_value {
     const char *name; /* as in the file; "" for one of our own */
