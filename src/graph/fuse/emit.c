@@ -4,13 +4,13 @@
 #include "graph/fuse/emitter.h"
 #include <string.h>
 
-int gale__fuse_emit_fail(emitter *e, gale_status status)
+int gale__fuse_emit_fail(gale__fuse_emitter *e, gale_status status)
 {
     if (e->status == GALE_OK) e->status = status;
     return ERROR;
 }
 
-static void note_region(emitter *e, const gale__prim_node *p)
+static void note_region(gale__fuse_emitter *e, const gale__prim_node *p)
 {
     if (p->region < 0) return;
     const char *name = e->g->regions[p->region].name;
@@ -19,7 +19,7 @@ static void note_region(emitter *e, const gale__prim_node *p)
     if (e->n_names < 6) e->names[e->n_names++] = name;
 }
 
-int gale__fuse_emit_append(emitter *e, gale__nest_instr in, bool zero)
+int gale__fuse_emit_append(gale__fuse_emitter *e, gale__nest_instr in, bool zero)
 {
     if (e->n_code >= (int)(sizeof e->code / sizeof *e->code))
         return gale__fuse_emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel grew past %d instructions", e->n_code));
@@ -28,14 +28,14 @@ int gale__fuse_emit_append(emitter *e, gale__nest_instr in, bool zero)
     return e->n_code++;
 }
 
-static int remember(emitter *e, gale__node n, const gale__map *m, int instr)
+static int remember(gale__fuse_emitter *e, gale__node n, const gale__map *m, int instr)
 {
     if (instr >= 0 && e->n_memos < (int)(sizeof e->memos / sizeof *e->memos))
-        e->memos[e->n_memos++] = (memo){n, m, instr};
+        e->memos[e->n_memos++] = (gale__fuse_memo){n, m, instr};
     return instr;
 }
 
-gale__map *gale__fuse_emit_map(emitter *e)
+gale__map *gale__fuse_emit_map(gale__fuse_emitter *e)
 {
     if (e->n_maps == e->n_made) {
         if (gale__grow((void **)&e->maps, &e->maps_capacity, (size_t)e->n_made + 1, sizeof *e->maps))
@@ -47,7 +47,7 @@ gale__map *gale__fuse_emit_map(emitter *e)
     return e->maps[e->n_maps++];
 }
 
-static int buffer_of(emitter *e, gale__node base)
+static int buffer_of(gale__fuse_emitter *e, gale__node base)
 {
     for (int i = 0; i < e->n_buffers; i++)
         if (e->buffers[i] == base) return i;
@@ -65,7 +65,7 @@ static bool same_access(const gale__nest_access *a, const gale__nest_access *b)
            (a->n_guards == 0 || memcmp(a->guards, b->guards, (size_t)a->n_guards * sizeof *a->guards) == 0);
 }
 
-static int add_access(emitter *e, const gale__nest_access *a)
+static int add_access(gale__fuse_emitter *e, const gale__nest_access *a)
 {
     for (int i = 0; i < e->n_accesses; i++)
         if (same_access(&e->accesses[i], a)) return i;
@@ -83,7 +83,7 @@ static int add_access(emitter *e, const gale__nest_access *a)
 }
 
 /* Loads value n, which lies in the memory of base (itself, or what it reshapes), through m. */
-static int load_from(emitter *e, gale__node base, gale__node n, const gale__map *m)
+static int load_from(gale__fuse_emitter *e, gale__node base, gale__node n, const gale__map *m)
 {
     int64_t strides[GALE_MAX_RANK];
     if (base == n) gale__fuse_root_strides(e->fusion, n, strides);
@@ -105,12 +105,12 @@ static int load_from(emitter *e, gale__node base, gale__node n, const gale__map 
         (gale__nest_instr){.op = GALE__NEST_LOAD, .type = access.type, .a = -1, .b = -1, .c = -1, .access = at}, true);
 }
 
-static int load(emitter *e, gale__node n, const gale__map *m)
+static int load(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 {
     return load_from(e, gale__fuse_base(e->fusion, n), n, m);
 }
 
-int gale__fuse_emit_const(emitter *e, gale_type type, uint64_t bits)
+int gale__fuse_emit_const(gale__fuse_emitter *e, gale_type type, uint64_t bits)
 {
     for (int i = 0; i < e->n_code; i++)
         if (e->code[i].op == GALE__NEST_CONST && e->code[i].type == type && e->code[i].imm == bits) return i;
@@ -129,7 +129,7 @@ static uint64_t compute_bits(gale_type type, const void *element)
     return bits;
 }
 
-static int emit_op(emitter *e, int op, gale_type type, int a, int b, int c)
+static int emit_op(gale__fuse_emitter *e, int op, gale_type type, int a, int b, int c)
 {
     if (a < 0) return a;
     bool zero = false;
@@ -149,7 +149,7 @@ static int emit_op(emitter *e, int op, gale_type type, int a, int b, int c)
         e, (gale__nest_instr){.op = (uint8_t)op, .type = (uint8_t)type, .a = a, .b = b, .c = c, .access = -1}, zero);
 }
 
-static int emit_index(emitter *e, const int64_t *coef, int n, int64_t c0)
+static int emit_index(gale__fuse_emitter *e, const int64_t *coef, int n, int64_t c0)
 {
     gale__nest_access access = {.buffer = -1, .type = GALE_I64, .offset = c0};
     memcpy(access.stride, coef, (size_t)n * sizeof *coef);
@@ -160,7 +160,7 @@ static int emit_index(emitter *e, const int64_t *coef, int n, int64_t c0)
 }
 
 /* select(guards [from, ...) of m hold, value, fill). */
-static int emit_guarded(emitter *e, const gale__map *m, int from, int value, uint64_t fill_bits)
+static int emit_guarded(gale__fuse_emitter *e, const gale__map *m, int from, int value, uint64_t fill_bits)
 {
     gale_type type = (gale_type)e->code[value].type;
     int ok = -1;
@@ -187,7 +187,7 @@ static int emit_guarded(emitter *e, const gale__map *m, int from, int value, uin
                           fill_bits == 0 && from == 0);
 }
 
-static int emit_view(emitter *e, gale__node n, const gale__map *m, bool sum_path)
+static int emit_view(gale__fuse_emitter *e, gale__node n, const gale__map *m, bool sum_path)
 {
     const gale__prim_node *p = gale__prim_at(e->g, n);
     gale__node base = gale__fuse_base(e->fusion, p->in[0]); /* of a reshape; n itself may be the root being written */
@@ -226,7 +226,7 @@ static int emit_view(emitter *e, gale__node n, const gale__map *m, bool sum_path
     return emit_guarded(e, inner, m->n_guards, v, fill);
 }
 
-static int64_t domain_size(const emitter *e)
+static int64_t domain_size(const gale__fuse_emitter *e)
 {
     int64_t size = 1;
     for (int d = 0; d < e->domain.n; d++) size *= e->domain.extent[d];
@@ -234,7 +234,7 @@ static int64_t domain_size(const emitter *e)
 }
 
 /* Folding would compute something dear many times over. */
-static bool too_dear(const emitter *e, gale__node n)
+static bool too_dear(const gale__fuse_emitter *e, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(e->g, n);
     if (e->n_code > MAX_CODE - 64 || e->n_buffers >= MAX_BUFFERS || e->depth > MAX_DEPTH ||
@@ -247,7 +247,7 @@ static bool too_dear(const emitter *e, gale__node n)
     return heavy && own > 0 && domain_size(e) / own >= 8 && own > 1;
 }
 
-static int emit_scalar(emitter *e, gale__node n, const gale__map *m)
+static int emit_scalar(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 {
     const gale__prim_node *p = gale__prim_at(e->g, n);
     int in[3] = {-1, -1, -1};
@@ -261,7 +261,7 @@ static int emit_scalar(emitter *e, gale__node n, const gale__map *m)
     return emit_op(e, p->op, (gale_type)p->type, in[0], in[1], in[2]);
 }
 
-static int emit_take(emitter *e, gale__node n, const gale__map *m)
+static int emit_take(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 {
     const gale__prim_node *p = gale__prim_at(e->g, n);
     int index = gale__fuse_emit_value(e, p->in[1], m, false);
@@ -282,21 +282,21 @@ static int emit_take(emitter *e, gale__node n, const gale__map *m)
         false);
 }
 
-int gale__fuse_emit_load_instead(emitter *e, gale__node n, const gale__map *m)
+int gale__fuse_emit_load_instead(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 {
     if (n == e->root) return gale__fuse_emit_fail(e, gale__fail(GALE_INTERNAL, "a reduction cannot be planned"));
     gale__fuse_make_root(e->fusion, n);
     return load(e, n, m);
 }
 
-static int emit_iota(emitter *e, gale__node n, const gale__map *m)
+static int emit_iota(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 {
     const gale__map_axis *x = &m->axis[gale__prim_at(e->g, n)->attr[0]];
     if (x->div != 1) return gale__fuse_emit_load_instead(e, n, m);
     return emit_index(e, x->coef, m->n, x->c0);
 }
 
-static int emit_fresh(emitter *e, gale__node n, const gale__map *m, bool sum_path)
+static int emit_fresh(gale__fuse_emitter *e, gale__node n, const gale__map *m, bool sum_path)
 {
     const gale__prim_node *p = gale__prim_at(e->g, n);
     if (p->op == GALE__PRIM_INPUT || (p->op == GALE__PRIM_CONST && !p->splat)) return load(e, n, m);
@@ -313,7 +313,7 @@ static int emit_fresh(emitter *e, gale__node n, const gale__map *m, bool sum_pat
     return emit_scalar(e, n, m);
 }
 
-int gale__fuse_emit_value(emitter *e, gale__node n, const gale__map *m, bool sum_path)
+int gale__fuse_emit_value(gale__fuse_emitter *e, gale__node n, const gale__map *m, bool sum_path)
 {
     for (int i = 0; i < e->n_memos; i++)
         if (e->memos[i].node == n && gale__map_equal(e->memos[i].map, m)) return e->memos[i].instr;
@@ -327,7 +327,7 @@ int gale__fuse_emit_value(emitter *e, gale__node n, const gale__map *m, bool sum
 }
 
 /* The axes of the value as dimensions of the domain. */
-static bool set_domain(emitter *e, const gale__prim_node *p, int *dim_of_axis)
+static bool set_domain(gale__fuse_emitter *e, const gale__prim_node *p, int *dim_of_axis)
 {
     e->domain.n = 0;
     for (int a = 0; a < p->rank; a++) {
@@ -338,9 +338,9 @@ static bool set_domain(emitter *e, const gale__prim_node *p, int *dim_of_axis)
     return true;
 }
 
-static void split_factor(emitter *e)
+static void split_factor(gale__fuse_emitter *e)
 {
-    factors *f = &e->factors[e->axis_of[e->split.dim]];
+    gale__fuse_factors *f = &e->factors[e->axis_of[e->split.dim]];
     int at = e->place_of[e->split.dim];
     memmove(&f->f[at + 1], &f->f[at], (size_t)(f->n - at) * sizeof *f->f);
     f->n++;
@@ -348,7 +348,8 @@ static void split_factor(emitter *e)
     f->f[at + 1] = e->split.inner;
 }
 
-static gale_status emit_once(emitter *e, gale__node value, int axis, int64_t offset, gale__fused *out, bool *restart)
+static gale_status emit_once(
+    gale__fuse_emitter *e, gale__node value, int axis, int64_t offset, gale__fused *out, bool *restart)
 {
     const gale__prim_node *p = gale__prim_at(e->g, value), *r = gale__prim_at(e->g, e->root);
     int dim_of_axis[GALE_MAX_RANK + 1];
@@ -374,7 +375,7 @@ static gale_status emit_once(emitter *e, gale__node value, int axis, int64_t off
     return gale__fuse_emit_finish(e, v, at, out);
 }
 
-static void reset(emitter *e, gale__fusion *f, gale__node root)
+static void reset(gale__fuse_emitter *e, gale__fusion *f, gale__node root)
 {
     e->fusion = f;
     e->g = f->g;
@@ -387,8 +388,8 @@ static void reset(emitter *e, gale__fusion *f, gale__node root)
 gale_status gale__fuse_emit(
     gale__fusion *f, gale__node root, gale__node value, int axis, int64_t offset, gale__fused *out)
 {
-    if (!f->emitter) f->emitter = gale__calloc(1, sizeof(emitter));
-    emitter *e = f->emitter;
+    if (!f->emitter) f->emitter = gale__calloc(1, sizeof(gale__fuse_emitter));
+    gale__fuse_emitter *e = f->emitter;
     if (!e) return GALE_NO_MEMORY;
     for (int i = 0; i < MAX_AXES; i++) e->factors[i].n = 0;
     gale_status status;
@@ -406,7 +407,7 @@ gale_status gale__fuse_emit(
 
 void gale__fuse_emitter_finish(gale__fusion *f)
 {
-    emitter *e = f->emitter;
+    gale__fuse_emitter *e = f->emitter;
     if (!e) return;
     gale__arena_finish(&e->scratch);
     gale__free(e->maps);

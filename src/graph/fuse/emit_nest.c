@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Which instructions vary along inner dimensions; a reduction's operand always counts as inner. */
-static void find_inner(emitter *e)
+static void find_inner(gale__fuse_emitter *e)
 {
     for (int i = 0; i < e->n_code; i++) {
         gale__nest_instr *in = &e->code[i];
@@ -26,7 +26,7 @@ static void find_inner(emitter *e)
 }
 
 /* Reductions of values that do not vary inside (a constant, say) take an inner copy of them. */
-static gale_status copy_outer_operands(emitter *e, int *value)
+static gale_status copy_outer_operands(gale__fuse_emitter *e, int *value)
 {
     for (int i = 0; i < e->n_code; i++) {
         if (e->code[i].op != GALE__NEST_REDUCE || e->code[e->code[i].a].inner) continue;
@@ -53,7 +53,7 @@ static gale_status copy_outer_operands(emitter *e, int *value)
     return GALE_OK;
 }
 
-static bool walks_inside(const emitter *e, const gale__nest_access *a)
+static bool walks_inside(const gale__fuse_emitter *e, const gale__nest_access *a)
 {
     for (int d = 0; d < e->domain.n; d++)
         if (e->domain.inner[d] && e->domain.extent[d] > 1 && a->stride[d] != 0) return true;
@@ -62,7 +62,7 @@ static bool walks_inside(const emitter *e, const gale__nest_access *a)
 
 /* A reduced value that is spread again over what it was reduced over: it is stored at every inner point, so it takes an
  * inner copy. */
-static gale_status copy_spread_value(emitter *e, int *value, const gale__nest_access *store)
+static gale_status copy_spread_value(gale__fuse_emitter *e, int *value, const gale__nest_access *store)
 {
     if (e->code[*value].inner || !walks_inside(e, store)) return GALE_OK;
     int copy = gale__fuse_emit_append(e,
@@ -74,7 +74,7 @@ static gale_status copy_spread_value(emitter *e, int *value, const gale__nest_ac
     return GALE_OK;
 }
 
-static const char *join_names(emitter *e)
+static const char *join_names(gale__fuse_emitter *e)
 {
     gale__str s = {0};
     for (int i = e->n_names - 1; i >= 0; i--) {
@@ -87,7 +87,7 @@ static const char *join_names(emitter *e)
 }
 
 /* Outer dimensions first: permutes every coefficient. */
-static void order_dims(emitter *e, gale__nest *nest)
+static void order_dims(gale__fuse_emitter *e, gale__nest *nest)
 {
     int order[GALE__NEST_DIMS], n = 0;
     for (int pass = 0; pass < 2; pass++) {
@@ -112,7 +112,7 @@ static void order_dims(emitter *e, gale__nest *nest)
     }
 }
 
-gale_status gale__fuse_emit_finish(emitter *e, int value, int store_access, gale__fused *out)
+gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, int value, int store_access, gale__fused *out)
 {
     gale__arena *a = &e->fusion->arena;
     gale__nest *nest = &out->nest;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Value of a reduction over nothing. */
-static int emit_identity(emitter *e, const gale__prim_node *p)
+static int emit_identity(gale__fuse_emitter *e, const gale__prim_node *p)
 {
     uint64_t bits = 0;
     gale_type compute = gale__compute_type((gale_type)p->type);
@@ -27,12 +27,12 @@ static int reduced_axes(const gale__prim_node *in, int64_t mask, int *axes)
 }
 
 /* Appends an axis of the domain as dimensions, one for each factor. */
-bool gale__fuse_emit_axis(emitter *e, int axis, int64_t extent, bool inner)
+bool gale__fuse_emit_axis(gale__fuse_emitter *e, int axis, int64_t extent, bool inner)
 {
-    factors *f = &e->factors[axis];
+    gale__fuse_factors *f = &e->factors[axis];
     int64_t product = 1;
     for (int i = 0; i < f->n; i++) product *= f->f[i];
-    if (f->n == 0 || product != extent) *f = (factors){1, {extent}};
+    if (f->n == 0 || product != extent) *f = (gale__fuse_factors){1, {extent}};
     if (e->domain.n + f->n > GALE__NEST_DIMS) return false;
     for (int i = 0; i < f->n; i++) {
         e->axis_of[e->domain.n] = axis;
@@ -49,7 +49,7 @@ typedef struct walk {
     int first[GALE_MAX_RANK + 1];
 } walk;
 
-static bool add_inner(emitter *e, const gale__prim_node *in, const int *axes, int count, walk *w)
+static bool add_inner(gale__fuse_emitter *e, const gale__prim_node *in, const int *axes, int count, walk *w)
 {
     int k = 0;
     for (int i = 0; i < count; i++) {
@@ -65,8 +65,8 @@ static bool add_inner(emitter *e, const gale__prim_node *in, const int *axes, in
 }
 
 /* The dimensions not walked outside, in order, must walk the reduced axes one after the other. */
-static bool match_inner(
-    const emitter *e, const gale__prim_node *in, const int *axes, int count, const int *free_dims, int n_free, walk *w)
+static bool match_inner(const gale__fuse_emitter *e, const gale__prim_node *in, const int *axes, int count,
+    const int *free_dims, int n_free, walk *w)
 {
     int k = 0;
     for (int i = 0; i < count; i++) {
@@ -85,7 +85,7 @@ static bool match_inner(
 }
 
 /* Inner dimensions for the reduction: those the domain has already, or new ones. */
-static bool inner_dims(emitter *e, gale__node n, const int *axes, int count, uint32_t walked, walk *w)
+static bool inner_dims(gale__fuse_emitter *e, gale__node n, const int *axes, int count, uint32_t walked, walk *w)
 {
     const gale__prim_node *in = gale__prim_at(e->g, gale__prim_at(e->g, n)->in[0]);
     int free_dims[GALE__NEST_DIMS], n_free = 0;
@@ -110,8 +110,8 @@ static bool inner_dims(emitter *e, gale__node n, const int *axes, int count, uin
     return true;
 }
 
-static const gale__map *reduce_map(
-    emitter *e, const gale__prim_node *in, const gale__map *m, int64_t mask, const int *axes, const walk *w, int count)
+static const gale__map *reduce_map(gale__fuse_emitter *e, const gale__prim_node *in, const gale__map *m, int64_t mask,
+    const int *axes, const walk *w, int count)
 {
     gale__map *inner = gale__fuse_emit_map(e);
     if (!inner) return NULL;
@@ -139,7 +139,8 @@ static const gale__map *reduce_map(
 }
 
 /* One element only: its own sum, product, maximum; place 0. */
-static int emit_reduce_one(emitter *e, const gale__prim_node *p, const gale__prim_node *in, const gale__map *m)
+static int emit_reduce_one(
+    gale__fuse_emitter *e, const gale__prim_node *p, const gale__prim_node *in, const gale__map *m)
 {
     if (p->attr[0] >= GALE__ARGMAX) return gale__fuse_emit_const(e, GALE_I64, 0);
     const gale__map *inner = reduce_map(e, in, m, p->attr[1], NULL, NULL, 0);
@@ -147,7 +148,7 @@ static int emit_reduce_one(emitter *e, const gale__prim_node *p, const gale__pri
 }
 
 /* A sum read only through views by another sum: one sum over both. */
-static int emit_merged_sum(emitter *e, gale__node n, const gale__map *m)
+static int emit_merged_sum(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 {
     const gale__prim_node *p = gale__prim_at(e->g, n), *in = gale__prim_at(e->g, p->in[0]);
     int axes[GALE_MAX_RANK];
@@ -163,7 +164,7 @@ static int emit_merged_sum(emitter *e, gale__node n, const gale__map *m)
     return inner ? gale__fuse_emit_value(e, p->in[0], inner, true) : ERROR;
 }
 
-int gale__fuse_emit_reduce(emitter *e, gale__node n, const gale__map *m, bool sum_path)
+int gale__fuse_emit_reduce(gale__fuse_emitter *e, gale__node n, const gale__map *m, bool sum_path)
 {
     const gale__prim_node *p = gale__prim_at(e->g, n), *in = gale__prim_at(e->g, p->in[0]);
     int axes[GALE_MAX_RANK];
