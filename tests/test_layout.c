@@ -71,7 +71,7 @@ static const struct {
     const char *name;
     void (*make)(og *);
     int copied; /* kernels on matrix units whose operands are both copied: all but stems and very small ones */
-} networks[] = {{"residual", residual, 3}, {"branches", branches, 2}, {"rows", rows, 2}};
+} networks[] = {{"residual", residual, 3}, {"branches", branches, 3}, {"rows", rows, 2}};
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
 static double distance(gale_tensor *a, gale_tensor *b)

@@ -118,6 +118,15 @@ static bool copies(const gale__fusion *f, const use *u, bool last)
     return true;
 }
 
+/* Whether threads that share a sum find neighbours in one of its rows. */
+static bool reduces_along(const gale__fusion *f, const use *u, bool last)
+{
+    const gale__nest *nest = &u->kernel->nest;
+    for (int d = nest->n_outer; d < nest->n_outer + nest->n_inner; d++)
+        if (nest->extent[d] >= 32 && step_of(f, u->from, u->access->stride[d], last) == 1) return true;
+    return false;
+}
+
 static double cost(const chooser *c, const use *u, bool from_last, bool to_last)
 {
     const gale__fusion *f = c->f;
@@ -127,7 +136,7 @@ static double cost(const chooser *c, const use *u, bool from_last, bool to_last)
     if (fast == NONE || !u->access->stride[fast]) return 0;
     if (whole) return from_last != to_last ? u->bytes : 0;
     int64_t step = step_of(f, u->from, u->access->stride[fast], from_last);
-    return step >= -2 && step <= 2 ? 0 : u->bytes;
+    return (step >= -2 && step <= 2) || reduces_along(f, u, from_last) ? 0 : u->bytes;
 }
 
 static double cost_of(const chooser *c, gale__node n, bool last)
@@ -177,15 +186,14 @@ static bool describes(const gale__fused *k)
     return k->kind == GALE__K_NEST && k->nest.n_stores == 1 && k->nest.stores[0].index < 0;
 }
 
-/* Kernels that reduce and are no products find neighbours either way. */
 static void add_kernel(chooser *c, const gale__fused *k)
 {
     gale__contraction found;
     double operations = product(&k->nest, &found);
-    if (k->nest.n_inner && operations == 0) return;
     for (int i = 0; i < k->nest.n_code; i++) {
         const gale__nest_instr *in = &k->nest.code[i];
-        if (in->op == GALE__NEST_LOAD) add_use(c, k, &k->nest.accesses[in->access], in->inner != 0, operations);
+        if (in->op != GALE__NEST_LOAD) continue;
+        add_use(c, k, &k->nest.accesses[in->access], in->inner && operations > 0, operations);
     }
 }
 
