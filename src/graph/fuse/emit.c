@@ -87,7 +87,7 @@ static int load_from(gale__fuse_emitter *e, gale__node base, gale__node n, const
 {
     int64_t strides[GALE_MAX_RANK];
     if (base == n) gale__fuse_root_strides(e->fusion, n, strides);
-    else gale__reshaped_strides(e->fusion, base, n, strides);
+    else gale__fuse_reshaped_strides(e->fusion, base, n, strides);
     gale__nest_guard room[GALE__GUARDS];
     gale__nest_access access = {
         .buffer = buffer_of(e, base), .type = (gale_type)gale__prim_at(e->g, n)->type, .guards = room};

@@ -5,7 +5,7 @@
 
 int64_t gale__fuse_root_elements(const gale__prim_graph *g, gale__node n) { return gale__prim_elements(g, n); }
 
-bool gale__written_dense(int op)
+bool gale__fuse_written_dense(int op)
 {
     switch (op) {
     case GALE__PRIM_INPUT:
@@ -36,7 +36,7 @@ void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strid
 }
 
 /* Only axes of extent 1 come and go in a reshape of what is not dense. */
-void gale__reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides)
+void gale__fuse_reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n), *b = gale__prim_at(f->g, base);
     int64_t of_base[GALE_MAX_RANK], size = 1;

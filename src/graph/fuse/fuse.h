@@ -58,9 +58,9 @@ gale__node gale__fuse_base(const gale__fusion *f, gale__node n);
 bool gale__same_but_ones(const gale__prim_node *a, const gale__prim_node *b);
 /* Element strides of a root's memory, by its layout; and of a reshape of it. */
 void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strides);
-void gale__reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides);
+void gale__fuse_reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides);
 /* Whether what an operation gives is written by something else than a nest, and so always lies as declared. */
-bool gale__written_dense(int op);
+bool gale__fuse_written_dense(int op);
 int64_t gale__fuse_root_elements(const gale__prim_graph *g, gale__node n);
 
 /* group.c */

@@ -41,7 +41,7 @@ static bool has_channels(const gale__prim_node *p)
 static bool may_turn(const gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
-    return !f->dense[n] && !gale__written_dense(p->op) && has_channels(p);
+    return !f->dense[n] && !gale__fuse_written_dense(p->op) && has_channels(p);
 }
 
 /* Constants are turned on their way to the device. */
