@@ -55,7 +55,8 @@ typedef enum gale__ir_op {
     GALE__IR_IF,  /* a: BOOL */
     GALE__IR_ELSE,
     GALE__IR_END,         /* ends FOR or IF */
-    GALE__IR_BARRIER,     /* all threads of the group; orders shared memory; imm 1: the device's memory too */
+    GALE__IR_BARRIER,     /* all threads of the group; orders shared memory; imm 1: the device's memory too; 2: the
+                             threads of the subgroup alone (kernels with matrices; all of the group come here too) */
     GALE__IR_SHUFFLE_XOR, /* a: value (32-bit types); imm: lane mask; subgroup_ops only */
     GALE__IR_MIN_NAN,     /* F32; NaN passes on (devices with corners) */
     GALE__IR_MAX_NAN,

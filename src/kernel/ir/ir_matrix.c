@@ -22,6 +22,12 @@ bool gale__caps_have_matrix(const gale_device_caps *caps, gale_type operand)
     return false;
 }
 
+bool gale__caps_run_matrix(const gale_device_caps *caps, gale_type operand)
+{
+    bool native = gale__caps_have_matrix(caps, operand) && caps->subgroup >= 16 && caps->subgroup <= 128;
+    return (native || caps->matrix_emulated) && caps->storage16;
+}
+
 gale__ir_plainly gale__ir_plainly_for(const gale__ir *ir, const gale_device_caps *caps, bool copies)
 {
     gale__ir_needs needs = gale__ir_get_needs(ir);
@@ -167,6 +173,7 @@ gale_status gale__ir_write_plainly(const gale__ir *ir, gale__ir_plainly what, ga
     for (gale__val v = 1; v < ir->count && !out->failed; v++) {
         gale__ir_instr in = ir->code[v];
         if (replace(&w, v, &in)) continue;
+        if (in.op == GALE__IR_BARRIER && in.imm == 2 && what.matrix) in.imm = 0; /* there are no subgroups */
         in.a = w.now[in.a], in.b = w.now[in.b], in.c = w.now[in.c], in.d = w.now[in.d];
         w.now[v] = gale__ir_add(out, in);
     }

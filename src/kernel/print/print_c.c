@@ -322,7 +322,11 @@ static gale_status emit(printer *p, gale__val v)
         gale__str_addf(p->out, in->imm > 1 ? "%s v%u[%u];\n" : "%s v%u;\n", type_names[in->type], v, (unsigned)in->imm);
         return GALE_OK;
     case GALE__IR_SHARED: return GALE_OK; /* at the top */
-    case GALE__IR_BARRIER: gale__str_addf(p->out, "%s\n", in->imm ? p->d->barrier_all : p->d->barrier); return GALE_OK;
+    case GALE__IR_BARRIER: {
+        const char *const kinds[] = {p->d->barrier, p->d->barrier_all, p->d->barrier_subgroup};
+        gale__str_addf(p->out, "%s\n", kinds[in->imm]);
+        return GALE_OK;
+    }
     case GALE__IR_FOR:
     case GALE__IR_IF:
     case GALE__IR_ELSE:
