@@ -2,8 +2,10 @@
  * instructions or written for plain threads; run, and compared with a model in double precision.  The form with CUDA's
  * instructions goes through NVRTC, the one with Vulkan's as far through spirv-val as that knows them. */
 #include "base/num.h"
+#include "graph/run/program.h"
 #include "ir_run.h"
 #include "kernel/routines/routine.h"
+#include "op_graph.h"
 #include <math.h>
 
 typedef enum layout {
@@ -398,6 +400,113 @@ TEST(spirv)
     }
 }
 
+/* --- Programs. --- */
+
+typedef struct chain {
+    const char *name;
+    int64_t b, h, m, n, d;
+    int form; /* 0 a chain of products with a mask, 1 the same with a boolean mask, 2 the operator, causal */
+} chain;
+
+/* Queries, keys and values come from products, as they do in networks: so they are narrow. */
+static gale_value heads(og *t, int64_t b, int64_t rows, int64_t h, int64_t d, bool turned)
+{
+    const int64_t dims[2] = {h * d, h * d}, shape[4] = {b, rows, h, d};
+    float *w = malloc((size_t)(h * d * h * d) * sizeof *w);
+    for (int64_t i = 0; i < h * d * h * d; i++) w[i] = (float)random_number() / sqrtf((float)(h * d));
+    gale_value x = og_op2(t, "MatMul", OG_INPUT(t, b, rows, h * d), og_constant(t, 2, dims, w));
+    free(w);
+    x = og_reshape(t, x, og_ints(t, 4, shape));
+    return turned ? OG_TRANSPOSE(t, x, 0, 2, 3, 1) : OG_TRANSPOSE(t, x, 0, 2, 1, 3);
+}
+
+static void write_chain(og *t, const chain *c)
+{
+    gale_value q = heads(t, c->b, c->m, c->h, c->d, false), k = heads(t, c->b, c->n, c->h, c->d, c->form < 2),
+               v = heads(t, c->b, c->n, c->h, c->d, false);
+    if (c->form == 2) {
+        gale_value in[3] = {q, k, v};
+        og_output(t, og_op(t, "Attention", in, 3, (gale_attr[]){GALE_INT("is_causal", 1)}, 1));
+        return;
+    }
+    gale_value s = og_op2(t, "Div", og_op2(t, "MatMul", q, k), og_number(t, sqrtf((float)c->d)));
+    gale_value mask = OG_INPUT(t, c->b, 1, 1, c->n);
+    if (c->form == 0) s = og_op2(t, "Add", s, mask);
+    else {
+        gale_value in[3] = {og_op2(t, "Greater", mask, og_number(t, 0.4f)), og_number(t, -1e9f), s};
+        s = og_op(t, "Where", in, 3, NULL, 0);
+    }
+    og_output(t, og_op2(t, "MatMul", og_softmax(t, s, -1), v));
+}
+
+static bool run_program(og *t, gale_device *device, const gale_program_options *options, gale_tensor **y, int *routines)
+{
+    gale_program *p = NULL;
+    gale__instance *instance = NULL;
+    bool ok = CHECK_OK(gale_program_create(t->graph, device, options, &p)) &&
+              CHECK_OK(gale_program_run(p, t->inputs, y, true)) &&
+              CHECK_OK(gale__program_instance(p, t->inputs, &instance));
+    *routines = 0;
+    for (int i = 0; ok && i < instance->plan->n_steps; i++)
+        *routines += !strncmp(instance->plan->steps[i].tag.name, "attention in one kernel", 23);
+    if (instance) gale__instance_release(p, instance);
+    gale_program_destroy(&p);
+    return ok;
+}
+
+static double difference(gale_tensor *want, gale_tensor *have)
+{
+    size_t n = gale_tensor_size_bytes(want) / sizeof(float);
+    float *x = malloc(2 * n * sizeof *x), *y = x + n;
+    double off = 0, all = 0;
+    CHECK_OK(gale_tensor_to_cpu(want, x, n * sizeof *x));
+    CHECK_OK(gale_tensor_to_cpu(have, y, n * sizeof *x));
+    for (size_t i = 0; i < n; i++) off += ((double)x[i] - y[i]) * ((double)x[i] - y[i]), all += (double)x[i] * x[i];
+    free(x);
+    return sqrt(off / all);
+}
+
+/* Whole programs claim it, and give what f32 on the CPU gives. */
+static void run_programs(const char *provider)
+{
+    static const chain chains[] = {{"mask", 2, 2, 20, 20, 16, 0}, {"long, boolean mask", 1, 2, 24, 80, 24, 1},
+        {"operator, causal", 1, 2, 40, 40, 16, 2}};
+    gale_device_options options = {provider, -1, true, false, 0}, host = {"cpu", -1, true, false, 0};
+    gale_device *device = NULL, *cpu = NULL;
+    if (gale_device_open(&options, &device) != GALE_OK) {
+        printf("SKIP on %s: %s\n", provider, gale_error());
+        return;
+    }
+    CHECK_OK(gale_device_open(&host, &cpu));
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+        og t;
+        gale_tensor *y[2] = {0};
+        int routines = 0, none = 0;
+        seed = i + 1;
+        og_begin(&t);
+        write_chain(&t, &chains[i]);
+        const gale_program_options half = {.precision = i % 2 ? GALE_PRECISION_BF16 : GALE_PRECISION_F16};
+        if (CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && run_program(&t, cpu, NULL, &y[0], &none) &&
+            run_program(&t, device, &half, &y[1], &routines)) {
+            CHECK_EQ(none, 0);
+            double d = difference(y[0], y[1]);
+            if (!CHECK_EQ(routines, 1) || !CHECK(d < (i % 2 ? 2e-2 : 2e-3)))
+                printf("  %s on %s: relative L2 %g\n", chains[i].name, provider, d);
+        }
+        gale_tensor_destroy(&y[0]), gale_tensor_destroy(&y[1]);
+        og_end(&t);
+    }
+    gale_device_close(&device), gale_device_close(&cpu);
+}
+
+TEST(programs)
+{
+    setenv("GALE_MATRIX", "emulate", 1);
+    run_programs("opencl");
+    run_programs("vulkan");
+    unsetenv("GALE_MATRIX");
+}
+
 TEST(close) { ir_close_devices(); }
 
-TESTS(ROW(nvrtc), ROW(spirv), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(close))
+TESTS(ROW(nvrtc), ROW(spirv), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(programs), ROW(close))

@@ -35,11 +35,13 @@ static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int 
     return gale__claim_operand(c, base);
 }
 
+/* The operator of that name has inputs of its own. */
+static bool is_region(const gale__claim *c) { return c->node->n_body != 0; }
+
 static bool describe(gale__claim *c, gale_type type, gale_type mask_type, gale__cpu_attention *a)
 {
     gale__pnode out = gale__claim_node(c, c->out), q = gale__claim_node(c, c->in[0]), v = gale__claim_node(c, c->in[2]);
     int n_lead = out.rank - 2;
-    if (!c->node->n_body) return false; /* the operator of that name has inputs of its own */
     if (n_lead < 0 || n_lead > GALE__CPU_LEAD || q.rank != out.rank || v.rank != out.rank) return false;
     *a = (gale__cpu_attention){
         .m = out.dims[n_lead], .c = out.dims[n_lead + 1], .d = q.dims[n_lead + 1], .n = v.dims[n_lead]};
@@ -66,7 +68,7 @@ static bool describe(gale__claim *c, gale_type type, gale_type mask_type, gale__
 
 bool gale__claim_attention(gale__claim *c)
 {
-    gale__cpu_attention *a = gale__claim_args(c, sizeof *a);
+    gale__cpu_attention *a = is_region(c) ? gale__claim_args(c, sizeof *a) : NULL;
     if (!a || gale__claim_node(c, c->out).type != GALE_F32 || !describe(c, GALE_F32, GALE_F32, a)) return false;
     c->scratch_bytes = gale__cpu_attention_scratch(a);
     return c->scratch_bytes <= SCRATCH_MAX;
@@ -83,9 +85,10 @@ static bool is_countable(const gale__claim *c)
 /* Fewer rows, keys or columns leave most of the matrices empty. */
 bool gale__claim_attention_kernels(gale__claim *c)
 {
-    gale__attention *a = gale__claim_args(c, sizeof *a);
+    gale__attention *a = is_region(c) ? gale__claim_args(c, sizeof *a) : NULL;
+    if (!a) return false;
     gale_type type = (gale_type)gale__claim_node(c, c->out).type, mask = (gale_type)gale__claim_node(c, c->in[3]).type;
-    if (!a || (c->in[3] >= 0 && mask != GALE_F32 && mask != GALE_F16 && mask != GALE_BF16)) return false;
+    if (c->in[3] >= 0 && mask != GALE_F32 && mask != GALE_F16 && mask != GALE_BF16) return false;
     if (!describe(c, type, mask, &a->a) || a->a.m < LEAST_SIDE || a->a.n < LEAST_SIDE || a->a.d < LEAST_SIDE)
         return false;
     a->type = type;
