@@ -93,6 +93,7 @@ static bool fits(const gale_device_caps *caps, const gale__attention_shape *s)
     uint32_t rows = 16 * s->warps, scores = rows * s->score_row * 4, weights = rows * s->weight_row * 2;
     uint32_t parts = 2 * (rows * s->key_row + s->stages * s->n16 * (s->key_row + s->value_row));
     uint32_t rest = rows * 4 + (s->shuffles ? 0 : s->warps * s->lanes * 4);
+    if (s->quads) scores = weights = 0, rest += caps->matrix_emulated ? s->warps * 512 : 0;
     if (s->warps * s->lanes > (caps->group_max ? caps->group_max : 256)) return false;
     if (s->weights_over_scores) weights = 0;
     /* Half of what a kernel may ask for: two groups then share a unit. */
@@ -110,6 +111,7 @@ static void divide(const gale__attention *a, const gale_device_caps *caps, uint3
     s->n16 = up16(up(a->a.n, steps));
     s->online = steps > 1;
     s->stages = steps > 1 ? 2 : 1;
+    s->whole = !s->causal && a->a.n % s->n16 == 0;
     set_rows(s);
 }
 
@@ -118,7 +120,6 @@ static bool choose_sizes(const gale__attention *a, const gale_device_caps *caps,
     for (uint32_t keys = MOST_KEYS; keys >= 16; keys /= 2)
         for (uint32_t warps = MOST_WARPS; warps; warps /= 2) {
             divide(a, caps, warps, keys, s);
-            if (s->n16 % (4 * s->lanes / 16)) continue;
             for (; s->stages; s->stages--)
                 if (fits(caps, s)) return true;
         }
@@ -140,8 +141,9 @@ bool gale__attention_shape_for(const gale__attention *a, const gale_device_caps 
     if (c->d > MOST_SIZE || c->c > MOST_SIZE || c->n > INT32_MAX / 2 || c->m > INT32_MAX / 2) return false;
     s.lanes = caps->matrix_emulated ? EMULATED_LANES : caps->subgroup;
     if (s.lanes > 64) return false; /* threads that share a row of 16 would have nothing to do */
-    s.shuffles = caps->subgroup_ops && !caps->matrix_emulated && s.lanes > 16;
-    s.weights_over_scores = caps->shared_most_bytes != 0; /* others do not lay arrays over each other */
+    s.shuffles = caps->subgroup_ops && !caps->matrix_emulated;
+    s.quads = caps->matrix_quads && s.lanes == 32;
+    s.weights_over_scores = !s.quads && caps->shared_most_bytes != 0; /* others do not lay arrays over each other */
     s.d16 = up16(c->d), s.c16 = up16(c->c);
     s.masked = c->masked, s.hides = c->hides, s.hidden = c->hidden, s.causal = c->causal;
     for (int i = 0; i < 3; i++) s.load[i] = load_for(view_of(a, i), i == GALE__ATTENTION_V ? c->c : c->d);
@@ -190,10 +192,10 @@ static void set_words(const gale__attention *a, const gale__attention_shape *s, 
 static void set_key(const gale__attention_shape *s, char key[64])
 {
     static const char *const names[GALE_TYPE_COUNT] = {[GALE_F16] = "f16", [GALE_BF16] = "bf16", [GALE_F32] = "f32"};
-    snprintf(key, 64, "gale_attention_%s_%u_%ux%u_%u_%u_%u_%u%u%u_%s%u_%u%u%u%u%u%u%u_%u", names[s->type], s->lanes,
-        s->warps, s->n16, s->d16, s->c16, s->stages, s->load[0], s->load[1], s->load[2],
+    snprintf(key, 64, "gale_attention_%s%s_%u_%ux%u_%u_%u_%u_%u%u%u_%s%u_%u%u%u%u%u%u%u%u_%u", names[s->type],
+        s->quads ? "q" : "", s->lanes, s->warps, s->n16, s->d16, s->c16, s->stages, s->load[0], s->load[1], s->load[2],
         s->masked ? names[s->mask_type] : "", s->mask_wide, s->hides, s->hidden, s->causal, s->online, s->wide_result,
-        s->shuffles, s->weights_over_scores, s->axes);
+        s->shuffles, s->weights_over_scores, s->whole, s->axes);
 }
 
 static bool describe(const void *args, const gale_device_caps *caps, int i, gale__routine_launch *out)

@@ -27,7 +27,9 @@ typedef struct gale__attention_shape {
     uint32_t d16, c16, n16;                             /* n16: keys of a step */
     uint32_t key_row, value_row, score_row, weight_row; /* elements from row to row in work-group memory */
     uint8_t load[3];
+    bool quads;  /* scores stay in registers: it is known which thread holds what */
     bool online; /* more keys than one step takes */
+    bool whole;  /* all rows see all keys of each step */
     bool masked, mask_wide, hides, hidden, causal, wide_result, shuffles;
     bool weights_over_scores; /* weights take over the memory of the scores they were made from */
     uint32_t axes;            /* leading axes that are left when those that lie together in all operands are one */
