@@ -308,7 +308,8 @@ static void run_case(gale_device *device, const gale_device_caps *caps, int dial
     free_case(&t);
 }
 
-/* With scores in work-group memory, and in registers where the device says who holds what or has no say in it. */
+/* With scores in work-group memory, and in registers where the device says who holds what or has no say in it.
+ * Compilers of C on the CPU take seconds a kernel, so they get some of the cases, not the same in both forms. */
 static void run_target(int target)
 {
     gale_device *device = ir_device(target);
@@ -316,9 +317,10 @@ static void run_target(int target)
     for (int quads = 0; quads < 2; quads++) {
         gale_device_caps caps = caps_of(&gale_device_get_info(device)->caps);
         if (quads && !caps.matrix_quads && !caps.matrix_emulated) continue;
+        int every = test_light() ? 4 : caps.software && ir_targets[target].dialect >= 0 ? 2 : 1;
         caps.matrix_quads = quads;
         for (int i = 0; i < EXAMPLES; i++)
-            if (!test_light() || i % 3 == 0) run_case(device, &caps, ir_targets[target].dialect, i);
+            if (i % every == quads % every) run_case(device, &caps, ir_targets[target].dialect, i);
     }
 }
 
