@@ -188,34 +188,28 @@ static gale__ir_val op2f(gale__ir *ir, int op, gale__ir_val a, gale__ir_val b)
     return gale__ir_op2(ir, op, GALE_F32, a, b);
 }
 
-/* What is small is nearly `slope` times x; the rest is odd. */
-static gale__ir_val odd(gale__ir *ir, gale__ir_val x, double slope, gale__ir_val size, gale__ir_val v)
-{
-    gale_type t = GALE_F32;
-    v = pick(ir, compare(ir, GALE__LT, x, number(ir, t, 0)), gale__ir_op1(ir, GALE__NEG, t, v), v);
-    gale__ir_val small = compare(ir, GALE__LT, size, number(ir, t, 0.02));
-    return pick(ir, small, op2f(ir, GALE__MUL, x, number(ir, t, slope)), v);
-}
-
-/* erf by formula 7.1.26 of Abramowitz and Stegun: within 1.5e-7. */
+/* erf x = tanh(x q(x^2)) with a polynomial q: within 3e-6 of it everywhere (a fit of the least largest error over |x|
+ * < 4.2). */
 static gale__ir_val fast_erf(gale__ir *ir, gale__ir_val x)
 {
-    static const double factors[4] = {-1.453152027, 1.421413741, -0.284496736, 0.254829592};
+    static const double factors[4] = {-0.000415143079, -0.000496812413, 0.102932922, 1.12835817};
     gale_type t = GALE_F32;
-    gale__ir_val one = number(ir, t, 1), a = gale__ir_op1(ir, GALE__ABS, t, x), p = number(ir, t, 1.061405429);
-    gale__ir_val r = op2f(ir, GALE__IR_FAST_DIV, one, gale__ir_op3(ir, GALE__FMA, t, a, number(ir, t, 0.3275911), one));
-    for (int i = 0; i < 4; i++) p = gale__ir_op3(ir, GALE__FMA, t, p, r, number(ir, t, factors[i]));
-    gale__ir_val square = op2f(ir, GALE__MUL, a, gale__ir_op1(ir, GALE__NEG, t, a));
-    gale__ir_val rest = op2f(ir, GALE__MUL, op2f(ir, GALE__MUL, p, r), gale__ir_op1(ir, GALE__IR_FAST_EXP, t, square));
-    return odd(ir, x, 1.1283791671, a, op2f(ir, GALE__SUB, one, rest));
+    gale__ir_val square = op2f(ir, GALE__MUL, x, x), q = number(ir, t, 3.22447188e-05), two = number(ir, t, 2);
+    for (int i = 0; i < 4; i++) q = gale__ir_op3(ir, GALE__FMA, t, q, square, number(ir, t, factors[i]));
+    gale__ir_val e = gale__ir_op1(ir, GALE__IR_FAST_EXP, t, op2f(ir, GALE__MUL, op2f(ir, GALE__MUL, x, two), q));
+    gale__ir_val rest = op2f(ir, GALE__IR_FAST_DIV, two, op2f(ir, GALE__ADD, e, number(ir, t, 1)));
+    return op2f(ir, GALE__SUB, number(ir, t, 1), rest);
 }
 
+/* 1 - 2 / (e^2x + 1): small values lose their last digits, but not those that halves have. */
 static gale__ir_val fast_tanh(gale__ir *ir, gale__ir_val x)
 {
     gale_type t = GALE_F32;
-    gale__ir_val one = number(ir, t, 1), a = gale__ir_op1(ir, GALE__ABS, t, x);
-    gale__ir_val e = gale__ir_op1(ir, GALE__IR_FAST_EXP, t, op2f(ir, GALE__MUL, a, number(ir, t, -2)));
-    return odd(ir, x, 1, a, op2f(ir, GALE__IR_FAST_DIV, op2f(ir, GALE__SUB, one, e), op2f(ir, GALE__ADD, one, e)));
+    gale__ir_val one = number(ir, t, 1), two = number(ir, t, 2);
+    gale__ir_val e = gale__ir_op1(ir, GALE__IR_FAST_EXP, t, op2f(ir, GALE__MUL, x, two));
+    gale__ir_val v = op2f(ir, GALE__SUB, one, op2f(ir, GALE__IR_FAST_DIV, two, op2f(ir, GALE__ADD, e, one)));
+    gale__ir_val small = compare(ir, GALE__LT, gale__ir_op1(ir, GALE__ABS, t, x), number(ir, t, 0.02));
+    return pick(ir, small, x, v);
 }
 
 /* The device's own; 0 where the operation has none. */

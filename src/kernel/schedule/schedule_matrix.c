@@ -352,26 +352,52 @@ static void emit_result(matrix *t, gale__ir_val at)
     for (int i = 0; i < nest->n_stores; i++) gale__emit_store(e, &nest->stores[i], 0);
 }
 
+/* Threads take rows one after the other, always the same columns. */
+static void store_columns(matrix *t, gale__ir_val slice, uint32_t row, uint32_t per, uint32_t across)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
+    gale__ir_val c = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, e->tid, per), s->vector);
+    gale__ir_val first = op32(ir, GALE__IR_DIV, e->tid, per);
+    gale__ir_val i = loop(ir, s->micro_m, across, false), r = add32(ir, i, first);
+    place_result(t, add32(ir, op32(ir, GALE__MUL, slice, s->micro_m), r), c);
+    emit_result(t, add32(ir, op32(ir, GALE__MUL, r, row), c));
+    gale__emit_close(e);
+}
+
+/* Threads take vectors in order. */
+static void store_vectors(matrix *t, gale__ir_val slice, uint32_t row, uint32_t per, uint32_t group)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
+    uint32_t vectors = s->micro_m * per;
+    gale__ir_val i = loop(ir, vectors, group, false), at = add32(ir, i, e->tid);
+    if (vectors % group) gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, gale__ir_u32(ir, vectors)));
+    gale__ir_val r = op32(ir, GALE__IR_DIV, at, per),
+                 c = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, at, per), s->vector);
+    place_result(t, add32(ir, op32(ir, GALE__MUL, slice, s->micro_m), r), c);
+    emit_result(t, add32(ir, op32(ir, GALE__MUL, r, row), c));
+    if (vectors % group) gale__emit_close(e);
+    gale__emit_close(e);
+}
+
 static void store_results(matrix *t)
 {
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->schedule;
-    uint32_t group[3], row = s->tile_n + RESULT_PAD, per = s->tile_n / s->vector, vectors = s->micro_m * per;
+    uint32_t group[3], row = s->tile_n + RESULT_PAD, per = s->tile_n / s->vector;
     gale__schedule_group(s, group);
     gale__ir_val slice = loop(ir, s->tile_m / s->micro_m, 1, false);
     gale__emit_if(e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, t->row, slice));
     store_sums(t, row);
     gale__emit_close(e);
     barrier(ir);
-    gale__ir_val i = loop(ir, vectors, group[0], false), at = add32(ir, i, e->tid);
-    if (vectors % group[0]) gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, gale__ir_u32(ir, vectors)));
-    gale__ir_val r = op32(ir, GALE__IR_DIV, at, per),
-                 c = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, at, per), s->vector);
-    place_result(t, add32(ir, op32(ir, GALE__MUL, slice, s->micro_m), r), c);
-    emit_result(t, add32(ir, op32(ir, GALE__MUL, r, row), c));
-    if (vectors % group[0]) gale__emit_close(e);
-    gale__emit_close(e);
+    bool fixed = group[0] % per == 0 && s->micro_m % (group[0] / per) == 0; /* a thread keeps to its columns */
+    if (fixed) store_columns(t, slice, row, per, group[0] / per);
+    else store_vectors(t, slice, row, per, group[0]);
     barrier(ir);
     gale__emit_close(e);
 }

@@ -65,12 +65,20 @@ void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint
     *results = s->micro_m * (s->tile_n + 4u) * 4;
 }
 
+#define SHORT_K 256
+
 /* A subgroup computes up to 64 x 64: loads from work-group memory then cost less than the products (4096 cubed in f16
- * on an H200: 329 TFLOP/s, and 298 with 64 x 32). */
-static void divide_tile(gale__schedule *s, bool software)
+ * on an H200: 329 TFLOP/s, and 298 with 64 x 32).  Where k is short, what comes after the sum costs more than the
+ * products, and more subgroups share it.  A tile of 32 columns is not divided along them. */
+static void divide_tile(const gale__contraction *c, gale__schedule *s, bool software)
 {
     s->micro_m = (uint8_t)(s->tile_m >= 128 ? 64 : s->tile_m / 2);
     s->micro_n = (uint8_t)(s->tile_n >= 128 ? 64 : s->tile_n / 2);
+    if (s->tile_m >= 128 && s->tile_n >= 128 && c->k <= SHORT_K) s->micro_n = 32;
+    if (s->tile_m >= 128 && s->tile_n == 32) {
+        s->micro_m = (uint8_t)(s->tile_m / 4);
+        s->micro_n = 32;
+    }
     if (software) s->micro_n = (uint8_t)s->tile_n; /* several matrices a subgroup, few threads */
 }
 
@@ -104,6 +112,7 @@ static bool choose_sizes(const gale__contraction *c, const gale_device_caps *cap
 {
     int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
     int tm = tile_for(m), tn = tile_for(n);
+    if (tn == 32 && c->b_count * up(m, 256) >= 4 * units) tm = 256;
     if (caps->software) tm = tn = 32;
     /* Nearly a group for each unit is enough: larger tiles gain more than the last units. */
     while (tm + tn > 64 && c->b_count * up(m, tm) * up(n, tn) < units * 7 / 8) {
@@ -113,7 +122,7 @@ static bool choose_sizes(const gale__contraction *c, const gale_device_caps *cap
     for (;;) {
         s->tile_m = (uint16_t)tm;
         s->tile_n = (uint16_t)tn;
-        divide_tile(s, caps->software);
+        divide_tile(c, s, caps->software);
         if (choose_depth(c, caps, s)) return true;
         if (tm + tn <= 64) return false;
         if (tm >= tn) tm /= 2;
