@@ -1,6 +1,6 @@
 /* gale bench tokenize: how many texts a second one thread and all of them turn into tokens.  The texts lie in memory
  * and the tokens stay there, so that nothing but the tokenizer is timed. */
-#include "cli/model_bench.h"
+#include "cli/bench.h"
 #include "base/file.h"
 #include "base/thread.h"
 #include "cli/cli.h"

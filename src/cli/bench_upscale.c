@@ -1,11 +1,11 @@
 /* gale bench upscale: the job that everyone compares by, a picture of 1087 x 1087 in 36 tiles, on every provider of
  * this machine, beside what is claimed elsewhere for a network of that kind (SCUNet). */
-#include "cli/model_bench.h"
+#include "cli/bench.h"
 #include "base/json.h"
 #include "base/thread.h"
 #include "cli/cli.h"
 #include "cli/device_text.h"
-#include "cli/model_inputs.h"
+#include "cli/model_args.h"
 #include "cli/table.h"
 #include "jobs/upscale/embedded.h"
 #include "jobs/batch/output.h"

@@ -2,8 +2,8 @@
  * same run. */
 #include "cli/cli.h"
 #include "cli/device_text.h"
-#include "cli/model_bench.h"
-#include "cli/model_inputs.h"
+#include "cli/bench.h"
+#include "cli/model_args.h"
 #include "cli/table.h"
 #include "base/json.h"
 #include "graph/run/time.h"

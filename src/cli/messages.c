@@ -1,5 +1,6 @@
 /* The program's voice: errors and the library's log on stderr, results on stdout, colour only on a terminal. */
 #include "cli/cli.h"
+#include "gale/graph.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,13 @@ int gale__print(gale__str *s)
     gale_status status = gale__str_check(s);
     if (status == GALE_OK) fwrite(gale__str_text(s), 1, s->length, stdout);
     gale__str_finish(s);
+    return gale__report(status);
+}
+
+int gale__print_json(gale_status status, char *text)
+{
+    if (status == GALE_OK) printf("%s\n", text);
+    gale_free(text);
     return gale__report(status);
 }
 

@@ -1,11 +1,18 @@
-/* What the commands over models share: opening one as the arguments say, and the values that go in. */
-#ifndef GALE_CLI_MODEL_INPUTS_H
-#define GALE_CLI_MODEL_INPUTS_H
+/* What the commands over models share: the rows of their tables, and the options of jobs that follow from them. */
+#ifndef GALE_CLI_MODEL_ARGS_H
+#define GALE_CLI_MODEL_ARGS_H
 #include "cli/args.h"
-#include "cli/data_picture.h"
-#include "gale/model.h"
+#include "gale/model_jobs.h"
 
-/* Rows for the tables of such commands. */
+/* Rows: how pictures become numbers. */
+#define GALE__ARGS_PICTURES                                                                                            \
+    {"layout", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|nchw|nhwc",                                                    \
+        "of pictures among the inputs and outputs; auto: where 1, 3 or 4 channels stand in the shape"},                \
+        {"mean", 0, GALE__ARG_TEXT, "R,G,B", NULL, NULL, "taken from pixels (0..1) before they are divided by --std"}, \
+        {"std", 0, GALE__ARG_TEXT, "R,G,B", NULL, NULL, "deviations that pixels are divided by"},                      \
+    {                                                                                                                  \
+        "range", 0, GALE__ARG_CHOICE, NULL, "1", "1|255|-1", "of pixels: 0..1, 0..255, or -1..1"                       \
+    }
 #define GALE__ARGS_MODEL_INPUTS                                                                       \
     {"input", 'i', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL,                                           \
         "value of an input: .npy, .npz, .pb, .json, raw numbers or a picture", NULL, false, true},    \
@@ -28,20 +35,12 @@
 
 /* As the arguments say; those that a command does not have are left alone. */
 void gale__model_options(const gale__args *a, gale_model_options *out);
-/* A model whose inputs the arguments give: also those among them that have a value in the file. */
-gale_status gale__model_open_with(
-    const gale__args *a, const char *path, gale_device *device, const gale_model_options *options, gale_model **out);
-/* MODEL, opened so. */
-gale_status gale__model_open_for(const gale__args *a, gale_device *device, gale_model **out);
-/* One object per input of the model; `random`: what is not given is made up, whatever the flag says. */
-gale_status gale__model_inputs_make(gale_model *model, const gale__args *a, bool random, gale_object ***out);
-/* Whether every --output names one. */
-gale_status gale__model_outputs_check(gale_model *model, const gale__args *a);
-/* One run whose results nobody wants but the clock; *ms is left alone on failure. */
-gale_status gale__model_run_timed(gale_model *model, gale_object **inputs, double *ms);
-void gale__objects_free(gale_object ***objects, int count);
-/* "1x3x256x256"; -1 for an extent that is not known. */
-const char *gale__shape_text(int rank, const int64_t *dims, const char *const *symbols, char buf[256]);
-/* "1x3x8" to extents; false when it is not a shape. */
-bool gale__shape_parse(const char *text, int *rank, int64_t *dims);
+void gale__pixel_options(const gale__args *a, gale_pixel_options *out);
+/* The lists are of `arena`, their texts the arguments'. */
+gale_status gale__input_options(const gale__args *a, gale__arena *arena, gale_input_options *out);
+/* All of these for jobs that run a model on a device. */
+gale_status gale__model_job_options(const gale__args *a, gale__arena *arena, gale_model_job_options *out);
+/* All values of an argument that may be given again, in order. */
+gale_status gale__args_list(
+    const gale__args *a, const char *name, gale__arena *arena, const char *const **list, int *count);
 #endif

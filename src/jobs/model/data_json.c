@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/num.h"
-#include "cli/data_file.h"
+#include "jobs/model/data_file.h"
 #include "onnx/run/object.h"
 #include <math.h>
 #include <stdlib.h>

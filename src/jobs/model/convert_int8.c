@@ -1,24 +1,26 @@
 /* 8 bit with samples: the model as it is runs on all of them with the inputs of its products watched, then the changed
  * one runs on the same, and their outputs are held side by side. */
-#include "cli/convert_int8.h"
+#include "jobs/model/convert_int8.h"
 #include "base/num.h"
-#include "cli/cli.h"
-#include "cli/data_file.h"
-#include "cli/model_inputs.h"
-#include "cli/table.h"
 #include "graph/run/tensor.h"
+#include "jobs/model/data_file.h"
+#include "jobs/model/data_picture.h"
+#include "jobs/model/model_inputs.h"
 #include "onnx/edit/int8.h"
 #include "onnx/run/session.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct loss {
-    char name[80];
+    const char *name; /* the result's */
     double error, norm, low, high;
     uint64_t n;
 } loss;
 typedef struct work {
-    const gale__args *a;
+    const gale_convert_options *options;
+    gale__arena *arena; /* the result's */
+    gale__job_stage stage;
     gale_device *cpu;
     gale__ranges ranges;
     size_t n_samples;
@@ -51,8 +53,8 @@ static gale_status read_sample(const work *w, gale_model *m, size_t sample, gale
         gale_model_value v;
         char path[1024];
         GALE_TRY(gale_model_input(m, i, &v));
-        GALE_TRY(file_for(gale__args_item(w->a, "calibrate", sample), &v, gale_model_inputs(m) == 1, path));
-        GALE_TRY(gale__is_picture(path) ? gale__picture_to_input(path, &v, w->a, &in[i])
+        GALE_TRY(file_for(w->options->samples[sample], &v, gale_model_inputs(m) == 1, path));
+        GALE_TRY(gale__is_picture(path) ? gale__picture_to_input(path, &v, &w->options->pixels, &in[i])
                                         : gale__data_read(path, &v, &in[i]));
     }
     return GALE_OK;
@@ -106,6 +108,7 @@ static gale_status run_samples(work *w, gale_model *m, bool after)
     int n_in = gale_model_inputs(m);
     gale_status status = GALE_OK;
     for (size_t i = 0; i < w->n_samples && status == GALE_OK; i++) {
+        GALE_TRY(gale__job_tell(w->stage.control, w->stage.name, "samples", i, w->n_samples));
         gale_object **in = gale__calloc((size_t)n_in + 1, sizeof *in),
                     **out = gale__calloc((size_t)w->n_outputs + 1, sizeof *out);
         status = in && out ? read_sample(w, m, i, in) : GALE_NO_MEMORY;
@@ -132,7 +135,8 @@ static gale_status describe(work *w, gale_model *m)
     for (int i = 0; i < w->n_outputs; i++) {
         gale_model_value v;
         GALE_TRY(gale_model_output(m, i, &v));
-        snprintf(w->losses[i].name, sizeof w->losses[i].name, "%s", v.name);
+        w->losses[i].name = gale__arena_printf(w->arena, "%.79s", v.name);
+        if (!w->losses[i].name) return GALE_NO_MEMORY;
     }
     return watch(w, m);
 }
@@ -142,6 +146,7 @@ static gale_status run_model(work *w, gale__onnx *file, gale__pb_model *model, b
     gale__str bytes = {0};
     gale_model *m = NULL;
     gale_model_options options = {.allow_nonfinite = true};
+    w->stage.name = after ? "samples after" : "samples before";
     gale_status status = gale__onnx_pack(file, model, &bytes);
     if (status == GALE_OK) status = gale_model_from_memory(bytes.text, bytes.length, false, w->cpu, &options, &m);
     if (status == GALE_OK && !after) status = describe(w, m);
@@ -151,50 +156,48 @@ static gale_status run_model(work *w, gale__onnx *file, gale__pb_model *model, b
     return status;
 }
 
-static void print_loss(const work *w, const gale__int8 *how)
+/* Outputs of floats, with what all samples lost. */
+static gale_status tell_losses(const work *w, gale_convert_result *result)
 {
-    gale__table t = {.align = "lrr"};
-    gale__table_cell(&t, "output"), gale__table_cell(&t, "relative L2"), gale__table_cell(&t, "PSNR");
+    gale_convert_loss *losses = NULL;
     for (int i = 0; i < w->n_outputs; i++) {
         const loss *l = &w->losses[i];
         double mean = l->n ? l->error / (double)l->n : 0, span = l->high - l->low;
         if (!l->n) continue;
-        gale__table_cell(&t, "%s", l->name),
-            gale__table_cell(&t, "%.3g", l->norm > 0 ? sqrt(l->error / l->norm) : sqrt(l->error));
-        if (mean > 0 && span > 0) gale__table_cell(&t, "%.1f dB", 10 * log10(span * span / mean));
-        else gale__table_cell(&t, "-");
+        gale_convert_loss *to = gale__arena_add(w->arena, &losses, &result->n_losses, sizeof *to);
+        if (!to) return GALE_NO_MEMORY;
+        *to = (gale_convert_loss){l->name, l->norm > 0 ? sqrt(l->error / l->norm) : sqrt(l->error), 0};
+        if (mean > 0 && span > 0) to->psnr_db = 10 * log10(span * span / mean);
     }
-    gale__table_print(&t, stdout);
-    printf("%d weights in 8 bit, %d activations held to 8 bit (%d evened out by channel); %zu samples\n",
-        how->n_weights, how->n_values, how->n_smooth, w->n_samples);
+    result->losses = losses;
+    return GALE_OK;
 }
 
-gale_status gale__convert_int8(const gale__args *a, gale__onnx *file, gale__pb_model *model)
+static gale_status convert_with_samples(work *w, gale__onnx *file, gale__pb_model *model, gale__int8 *how)
 {
-    work w = {.a = a};
-    gale__int8 how = {0};
-    gale_status status;
-    const char **left = gale__calloc(a->count + 1, sizeof *left);
-    if (!left) return GALE_NO_MEMORY;
-    while ((left[how.n_left] = gale__args_item(a, "leave", (size_t)how.n_left))) how.n_left++;
-    how.left = left;
-    while (gale__args_item(a, "calibrate", w.n_samples)) w.n_samples++;
-    if (!w.n_samples) {
-        status = gale__edit_int8(file, model, &how);
-        goto done;
-    }
-    GALE_GO(gale_device_open(&(gale_device_options){.chain = "cpu"}, &w.cpu));
-    GALE_GO(gale__ranges_of(model, &w.ranges));
-    GALE_GO(run_model(&w, file, model, false));
-    how.ranges = &w.ranges;
-    GALE_GO(gale__edit_int8(file, model, &how));
-    GALE_GO(run_model(&w, file, model, true));
-    print_loss(&w, &how);
-done:
+    GALE_TRY(gale_device_open(&(gale_device_options){.chain = "cpu"}, &w->cpu));
+    GALE_TRY(gale__ranges_of(model, &w->ranges));
+    GALE_TRY(run_model(w, file, model, false));
+    how->ranges = &w->ranges;
+    GALE_TRY(gale__edit_int8(file, model, how));
+    return run_model(w, file, model, true);
+}
+
+gale_status gale__convert_int8(
+    const gale_convert_options *options, gale__onnx *file, gale__pb_model *model, gale_convert_result *result)
+{
+    gale__int8 how = {.left = options->leave, .n_left = options->n_leave};
+    work w = {.options = options, .arena = gale__result_arena(result), .n_samples = (size_t)options->n_samples};
+    w.stage.control = &options->control;
+    gale_status status = w.n_samples ? convert_with_samples(&w, file, model, &how) : gale__edit_int8(file, model, &how);
+    if (status == GALE_OK) status = tell_losses(&w, result);
+    result->n_weights = how.n_weights;
+    result->n_activations = how.n_values;
+    result->n_smoothed = how.n_smooth;
+    result->n_samples = options->n_samples;
     for (size_t i = 0; w.kept && i < w.n_samples; i++) gale__objects_free(&w.kept[i], w.n_outputs);
     gale__free(w.kept);
     gale__free(w.losses);
-    gale__free(left);
     gale__ranges_finish(&w.ranges);
     gale_device_close(&w.cpu);
     return status;

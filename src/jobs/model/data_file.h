@@ -1,6 +1,6 @@
 /* Values from and to files, by their names: .npy, .npz, .pb, .json, raw numbers. */
-#ifndef GALE_CLI_DATA_FILE_H
-#define GALE_CLI_DATA_FILE_H
+#ifndef GALE_JOBS_DATA_FILE_H
+#define GALE_JOBS_DATA_FILE_H
 #include "gale/model.h"
 
 /* want: what the model declares; raw numbers and JSON take type and shape from it.  FILE.npz:ENTRY names an entry;

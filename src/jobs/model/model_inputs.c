@@ -1,58 +1,55 @@
-/* Inputs of models for the command line: read from files, or made up from a seed. */
-#include "cli/model_inputs.h"
+/* Inputs of models: read from files, or made up from a seed. */
+#include "jobs/model/model_inputs.h"
 #include "base/num.h"
 #include "base/thread.h"
-#include "cli/data_file.h"
-#include "cli/data_picture.h"
+#include "jobs/model/data_file.h"
+#include "jobs/model/data_picture.h"
 #include "onnx/run/object.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void gale__model_options(const gale__args *a, gale_model_options *out)
+/* The names in NAME=TEXT; copies. */
+static gale_status add_names(const char *const *texts, int count, gale__arena *arena, const char **names, int *n)
 {
-    const char *precision = gale__args_text(a, "precision");
-    *out = (gale_model_options){.allow_nonfinite = gale__args_flag(a, "allow-nonfinite")};
-    out->program.fast = precision && !strcmp(precision, "fast");
-    if (precision && !strcmp(precision, "fp16")) out->precision = GALE_PRECISION_F16;
-    if (precision && !strcmp(precision, "bf16")) out->precision = GALE_PRECISION_BF16;
-    if (gale__args_given(a, "memory-limit"))
-        out->program.memory_limit_bytes = (uint64_t)gale__args_int(a, "memory-limit") << 20;
-}
-
-/* The names in NAME=TEXT of an argument; copies. */
-static gale_status add_names(const gale__args *a, const char *argument, gale__arena *arena, const char **names, int *n)
-{
-    const char *text;
-    for (size_t i = 0; (text = gale__args_item(a, argument, i)); i++) {
-        if (!strchr(text, '=')) continue;
-        if (!(names[*n] = gale__arena_printf(arena, "%.*s", (int)strcspn(text, "="), text))) return GALE_NO_MEMORY;
+    for (int i = 0; i < count; i++) {
+        if (!strchr(texts[i], '=')) continue;
+        names[*n] = gale__arena_printf(arena, "%.*s", (int)strcspn(texts[i], "="), texts[i]);
+        if (!names[*n]) return GALE_NO_MEMORY;
         ++*n;
     }
     return GALE_OK;
 }
 
-gale_status gale__model_open_with(
-    const gale__args *a, const char *path, gale_device *device, const gale_model_options *options, gale_model **out)
+gale_status gale__model_open_with(const char *path, gale_device *device, const gale_model_options *options,
+    const gale_input_options *inputs, gale__job_stage *stage, gale_model **out)
 {
     gale_model_options o = *options;
     gale__arena arena = {0};
-    const char **names = gale__calloc(a->count + 1, sizeof *names);
+    const char **names = gale__calloc((size_t)(inputs->n_files + inputs->n_shapes) + 1, sizeof *names);
     gale_status status = names ? GALE_OK : GALE_NO_MEMORY;
-    if (status == GALE_OK) status = add_names(a, "input", &arena, names, &o.n_given);
-    if (status == GALE_OK) status = add_names(a, "shape", &arena, names, &o.n_given);
+    bool told = stage && stage->control && (stage->control->progress || stage->control->cancel);
+    o.n_given = 0;
     o.given = names;
+    o.progress = told ? gale__job_step : NULL;
+    o.user = stage;
+    if (status == GALE_OK) status = add_names(inputs->files, inputs->n_files, &arena, names, &o.n_given);
+    if (status == GALE_OK) status = add_names(inputs->shapes, inputs->n_shapes, &arena, names, &o.n_given);
     if (status == GALE_OK) status = gale_model_open(path, device, &o, out);
     gale__arena_finish(&arena);
     gale__free(names);
     return status;
 }
 
-gale_status gale__model_open_for(const gale__args *a, gale_device *device, gale_model **out)
+const char *gale__text_for(const char *const *texts, int count, const char *key, bool only)
 {
-    gale_model_options options;
-    gale__model_options(a, &options);
-    return gale__model_open_with(a, gale__args_text(a, "MODEL"), device, &options, out);
+    const char *found = NULL;
+    size_t n = strlen(key);
+    for (int i = 0; i < count; i++) {
+        if (!strncmp(texts[i], key, n) && texts[i][n] == '=') found = texts[i] + n + 1;
+        else if (only && !strchr(texts[i], '=')) found = texts[i];
+    }
+    return found;
 }
 
 bool gale__shape_parse(const char *text, int *rank, int64_t *dims)
@@ -104,13 +101,14 @@ static gale_status fill(gale_tensor *t, uint64_t seed)
     return GALE_OK;
 }
 
-static gale_status make_up(const gale__args *a, const gale_model_value *v, int index, bool only, gale_object **out)
+static gale_status make_up(
+    const gale_input_options *o, const gale_model_value *v, int index, bool only, gale_object **out)
 {
     int64_t dims[GALE_MAX_RANK];
     int rank = v->rank;
     char text[256];
     gale_tensor *t = NULL;
-    const char *shape = gale__args_for(a, "shape", v->name, only);
+    const char *shape = gale__text_for(o->shapes, o->n_shapes, v->name, only);
     if (v->kind != GALE_OBJECT_TENSOR)
         return gale__fail(
             GALE_UNSUPPORTED, "input %s is a sequence or map: give it with --input %s=FILE", v->name, v->name);
@@ -129,7 +127,7 @@ static gale_status make_up(const gale__args *a, const gale_model_value *v, int i
         return gale__fail(
             GALE_INVALID, "input %s has no declared shape: give one with --shape %s=...", v->name, v->name);
     GALE_TRY(gale_tensor_create(NULL, v->type, rank, dims, &t));
-    gale_status status = fill(t, (uint64_t)gale__args_int(a, "seed") * 1000 + (uint64_t)index);
+    gale_status status = fill(t, o->seed * 1000 + (uint64_t)index);
     if (status != GALE_OK) return gale_tensor_destroy(&t), status;
     return gale__object_take(&t, out);
 }
@@ -144,26 +142,26 @@ static bool is_only(const gale_model *m, int input)
     return true;
 }
 
-static gale_status make_one(gale_model *m, const gale__args *a, bool random, int i, gale_object **out)
+static gale_status make_one(gale_model *m, const gale_input_options *o, bool random, int i, gale_object **out)
 {
     gale_model_value v;
     bool only = is_only(m, i);
     GALE_TRY(gale_model_input(m, i, &v));
-    const char *file = gale__args_for(a, "input", v.name, only);
-    if (file && gale__is_picture(file)) return gale__picture_to_input(file, &v, a, out);
+    const char *file = gale__text_for(o->files, o->n_files, v.name, only);
+    if (file && gale__is_picture(file)) return gale__picture_to_input(file, &v, &o->pixels, out);
     if (file) return gale__data_read(file, &v, out);
-    if (random) return make_up(a, &v, i, only, out);
+    if (random) return make_up(o, &v, i, only, out);
     if (v.optional) return gale_object_none(out);
     return gale__fail(
         GALE_INVALID, "input %s is not given: --input %s=FILE, or --random for made-up numbers", v.name, v.name);
 }
 
 /* An argument that names no input or output is a mistake, not a wish. */
-static gale_status check_names(gale_model *m, const gale__args *a, const char *argument, bool outputs)
+static gale_status check_names(gale_model *m, const char *const *texts, int count, const char *argument, bool outputs)
 {
-    const char *text;
     int n = outputs ? gale_model_outputs(m) : gale_model_inputs(m);
-    for (size_t i = 0; (text = gale__args_item(a, argument, i)); i++) {
+    for (int i = 0; i < count; i++) {
+        const char *text = texts[i];
         bool known = false;
         for (int k = 0; !known && k < n; k++) {
             gale_model_value v;
@@ -178,32 +176,43 @@ static gale_status check_names(gale_model *m, const gale__args *a, const char *a
     return GALE_OK;
 }
 
-gale_status gale__model_outputs_check(gale_model *m, const gale__args *a) { return check_names(m, a, "output", true); }
+gale_status gale__model_outputs_check(gale_model *m, const char *const *texts, int n)
+{
+    return check_names(m, texts, n, "output", true);
+}
 
-gale_status gale__model_inputs_make(gale_model *m, const gale__args *a, bool random, gale_object ***out)
+gale_status gale__model_inputs_make(gale_model *m, const gale_input_options *o, bool random, gale_object ***out)
 {
     int n = gale_model_inputs(m);
-    GALE_TRY(check_names(m, a, "input", false));
-    GALE_TRY(check_names(m, a, "shape", false));
+    GALE_TRY(check_names(m, o->files, o->n_files, "input", false));
+    GALE_TRY(check_names(m, o->shapes, o->n_shapes, "shape", false));
     gale_object **objects = gale__calloc((size_t)n + 1, sizeof *objects);
     gale_status status = objects ? GALE_OK : GALE_NO_MEMORY;
-    for (int i = 0; status == GALE_OK && i < n; i++)
-        status = make_one(m, a, random || gale__args_flag(a, "random"), i, &objects[i]);
+    for (int i = 0; status == GALE_OK && i < n; i++) status = make_one(m, o, random || o->random, i, &objects[i]);
     if (status != GALE_OK) return gale__objects_free(&objects, n), status;
     *out = objects;
     return GALE_OK;
 }
 
-gale_status gale__model_run_timed(gale_model *m, gale_object **inputs, double *ms)
+gale_status gale__model_run_once(gale_model *m, gale_object **inputs, bool on_host, gale_object ***outputs)
 {
     int n = gale_model_outputs(m);
-    gale_object **outputs = gale__calloc((size_t)n + 1, sizeof *outputs);
-    if (!outputs) return GALE_NO_MEMORY;
-    uint64_t start = gale__time_ns();
-    gale_status status = gale_model_run(m, inputs, outputs, true);
-    if (status == GALE_OK) *ms = (double)(gale__time_ns() - start) / 1e6;
-    gale__objects_free(&outputs, n);
+    gale_object **made = gale__calloc((size_t)n + 1, sizeof *made);
+    if (!made) return GALE_NO_MEMORY;
+    gale_status status = gale_model_run(m, inputs, made, on_host);
+    if (status == GALE_OK && outputs) *outputs = made;
+    else gale__objects_free(&made, n);
     return status;
+}
+
+gale_status gale__model_run_timed(gale_model *m, gale_object **inputs, double *ms)
+{
+    gale_object **outputs = NULL;
+    uint64_t start = gale__time_ns();
+    GALE_TRY(gale__model_run_once(m, inputs, true, &outputs));
+    *ms = (double)(gale__time_ns() - start) / 1e6;
+    gale__objects_free(&outputs, gale_model_outputs(m));
+    return GALE_OK;
 }
 
 void gale__objects_free(gale_object ***objects, int count)

@@ -1,6 +1,6 @@
 /* Values from and to files: NumPy's arrays and archives of them, ONNX's messages, JSON, and raw numbers.  The ending of
  * a name says which. */
-#include "cli/data_file.h"
+#include "jobs/model/data_file.h"
 #include "base/npy.h"
 #include "base/num.h"
 #include "base/utf8.h"

@@ -1,6 +1,7 @@
-/* Pictures to tensors and back for `gale run`: layout by the shape, pixels scaled and normalised as the flags say, and
- * undone on the way out. */
-#include "cli/data_picture.h"
+/* Pictures to tensors and back: layout by the shape, pixels scaled and normalised as the options say, and undone on the
+ * way out. */
+#include "jobs/model/data_picture.h"
+#include "base/error.h"
 #include "base/num.h"
 #include "gale/picture.h"
 #include "onnx/run/object.h"
@@ -26,15 +27,15 @@ typedef struct form {
     double scale, shift, mean[4], std[4];
 } form; /* number = ((pixel - mean) / std) * scale + shift */
 
-static gale_status read_list(const gale__args *a, const char *name, double *out)
+static gale_status read_list(const char *name, const char *list, double *out)
 {
-    const char *text = gale__args_text(a, name);
+    const char *text = list;
     for (int i = 0; text && i < 4; i++) {
         char *end;
         out[i] = strtod(text, &end);
         if (end == text || (*end && *end != ','))
-            return gale__fail(GALE_INVALID, "--%s: '%s' is not a list of numbers such as 0.485,0.456,0.406", name,
-                gale__args_text(a, name));
+            return gale__fail(
+                GALE_INVALID, "--%s: '%s' is not a list of numbers such as 0.485,0.456,0.406", name, list);
         if (!*end) {
             for (int k = i + 1; k < 4; k++) out[k] = out[i]; /* one number for all */
             return GALE_OK;
@@ -46,25 +47,24 @@ static gale_status read_list(const gale__args *a, const char *name, double *out)
 
 static bool is_channels(int64_t n) { return n == 1 || n == 3 || n == 4; }
 
-static gale_status find_form(const gale__args *a, int rank, const int64_t *dims, const char *name, form *f)
+static gale_status find_form(const gale_pixel_options *o, int rank, const int64_t *dims, const char *name, form *f)
 {
-    const char *layout = gale__args_text(a, "layout"), *range = gale__args_text(a, "range");
+    bool find = o->layout == GALE_PIXEL_LAYOUT_AUTO;
     *f = (form){.scale = 1, .std = {1, 1, 1, 1}};
     if (rank != 4 && rank != 3)
         return gale__fail(GALE_INVALID, "%s has rank %d: a picture needs 4 axes, or 3 without the batch", name, rank);
     int first = rank - 3, last = rank - 1;
-    f->last =
-        !strcmp(layout, "nhwc") || (!strcmp(layout, "auto") && !is_channels(dims[first]) && is_channels(dims[last]));
+    f->last = o->layout == GALE_PIXEL_LAYOUT_NHWC || (find && !is_channels(dims[first]) && is_channels(dims[last]));
     int64_t channels = dims[f->last ? last : first];
     f->channels = is_channels(channels) ? (int)channels : 3;
     if (channels >= 0 && !is_channels(channels))
         return gale__fail(GALE_INVALID,
             "%s has %lld channels: 1, 3 or 4 make a picture (--layout says where they stand)", name,
             (long long)channels);
-    if (!strcmp(range, "255")) f->scale = 255;
-    if (!strcmp(range, "-1")) f->scale = 2, f->shift = -1;
-    GALE_TRY(read_list(a, "mean", f->mean));
-    return read_list(a, "std", f->std);
+    if (o->range == GALE_PIXEL_RANGE_BYTES) f->scale = 255;
+    if (o->range == GALE_PIXEL_RANGE_SIGNED) f->scale = 2, f->shift = -1;
+    GALE_TRY(read_list("mean", o->mean, f->mean));
+    return read_list("std", o->std, f->std);
 }
 
 static size_t place(const form *f, const gale_picture *p, int64_t pixel, int channel)
@@ -73,13 +73,13 @@ static size_t place(const form *f, const gale_picture *p, int64_t pixel, int cha
 }
 
 gale_status gale__picture_to_input(
-    const char *path, const gale_model_value *want, const gale__args *a, gale_object **out)
+    const char *path, const gale_model_value *want, const gale_pixel_options *options, gale_object **out)
 {
     gale_picture *read = NULL, *p = NULL;
     gale_tensor *t = NULL;
     form f;
     gale_status status;
-    GALE_TRY(find_form(a, want->rank, want->dims, want->name, &f));
+    GALE_TRY(find_form(options, want->rank, want->dims, want->name, &f));
     GALE_GO(gale_picture_read(path, NULL, &read));
     GALE_GO(gale_picture_convert(read, GALE_F32, f.channels, &p));
     int64_t tall[4] = {1, p->height, p->width, f.channels}, planes[4] = {1, f.channels, p->height, p->width};
@@ -100,7 +100,7 @@ done:
     return status;
 }
 
-gale_status gale__picture_from_output(const char *path, const gale_object *value, const gale__args *a)
+gale_status gale__picture_from_output(const char *path, const gale_object *value, const gale_pixel_options *options)
 {
     gale_tensor *t = gale_object_get_tensor(value);
     gale_picture *p = NULL;
@@ -109,7 +109,7 @@ gale_status gale__picture_from_output(const char *path, const gale_object *value
         return gale__fail(GALE_INVALID, "%s: only a tensor can be written as a picture", path);
     int rank = gale_tensor_rank(t);
     const int64_t *dims = gale_tensor_dims(t);
-    GALE_TRY(find_form(a, rank, dims, path, &f));
+    GALE_TRY(find_form(options, rank, dims, path, &f));
     if (rank == 4 && dims[0] != 1)
         return gale__fail(GALE_INVALID, "%s: a batch of %lld is not one picture", path, (long long)dims[0]);
     const int64_t *sides = dims + (rank - 3) + !f.last;
