@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/thread.h"
 #include "cli/cli.h"
-#include "cli/device_text.h"
+#include "jobs/machine/machine.h"
 #include "cli/model_args.h"
 #include "cli/table.h"
 #include "jobs/upscale/embedded.h"

@@ -1,7 +1,7 @@
 /* gale bench: what the kernels that gale makes reach on a device, beside that device's own copy rate measured in the
  * same run. */
 #include "cli/cli.h"
-#include "cli/device_text.h"
+#include "jobs/machine/machine.h"
 #include "cli/bench.h"
 #include "cli/model_args.h"
 #include "cli/table.h"

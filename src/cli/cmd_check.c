@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/device_text.h"
+#include "jobs/machine/machine.h"
 #include "cli/table.h"
 #include "device/ceilings.h"
 #include <math.h>

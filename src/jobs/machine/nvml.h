@@ -1,6 +1,6 @@
 /* NVIDIA's management library, opened at run time: how busy its cards are, whoever uses them. */
-#ifndef GALE_CLI_NVML_H
-#define GALE_CLI_NVML_H
+#ifndef GALE_JOBS_NVML_H
+#define GALE_JOBS_NVML_H
 #include "base/file.h"
 
 typedef struct gale__nvml gale__nvml;

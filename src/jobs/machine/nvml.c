@@ -1,5 +1,5 @@
 /* The few calls of NVML that `gale top` needs; its header is not asked for. */
-#include "cli/nvml.h"
+#include "jobs/machine/nvml.h"
 #include <string.h>
 
 typedef struct memory {
