@@ -113,7 +113,7 @@ static gale_status verify_once(void)
     gale_verify_result_destroy(&r);
     return status;
 }
-TEST(verify_faults) { job_faults(verify_once, 30); }
+TEST(verify_faults) { job_faults(cpu, verify_once, 30, false); }
 
 /* --- Convert. --- */
 
@@ -199,7 +199,7 @@ static gale_status convert_once(void)
 TEST(convert_faults)
 {
     sample();
-    job_faults(convert_once, 20);
+    job_faults(cpu, convert_once, 20, false);
 }
 
 /* --- Inspect. --- */
@@ -253,7 +253,7 @@ static gale_status inspect_once(void)
     gale_inspect_result_destroy(&r);
     return status == GALE_LIMIT ? GALE_NO_MEMORY : status; /* what cannot be counted cannot be summed up */
 }
-TEST(inspect_faults) { job_faults(inspect_once, 100); }
+TEST(inspect_faults) { job_faults(cpu, inspect_once, 100, false); }
 
 /* --- Plan, explain. --- */
 
@@ -313,8 +313,8 @@ static gale_status explain_once(void)
     gale_explain_result_destroy(&r);
     return status;
 }
-TEST(plan_faults) { job_faults(plan_once, 30); }
-TEST(explain_faults) { job_faults(explain_once, 30); }
+TEST(plan_faults) { job_faults(cpu, plan_once, 30, false); }
+TEST(explain_faults) { job_faults(cpu, explain_once, 30, false); }
 
 /* --- Run, bench. --- */
 
@@ -383,7 +383,7 @@ static gale_status run_once(void)
     gale_run_result_destroy(&r);
     return status;
 }
-TEST(run_faults) { job_faults(run_once, 30); }
+TEST(run_faults) { job_faults(cpu, run_once, 30, false); }
 
 TEST(bench)
 {
@@ -420,7 +420,7 @@ static gale_status bench_once(void)
     gale_bench_result_destroy(&r);
     return status;
 }
-TEST(bench_faults) { job_faults(bench_once, 30); }
+TEST(bench_faults) { job_faults(cpu, bench_once, 30, false); }
 
 /* --- Inputs. --- */
 
@@ -460,7 +460,7 @@ int main(int argc, char **argv)
     if (gale_device_open(&options, &cpu) != GALE_OK) return 2;
     make_models();
     int code = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
-    folder_remove();
+    gale__temp_folder_remove(job_folder);
     gale_device_close(&cpu);
     return code;
 }

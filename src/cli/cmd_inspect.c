@@ -106,10 +106,7 @@ static int print_text(const gale_inspect_result *r)
 static int print_json(const gale_inspect_result *r)
 {
     char *text = NULL;
-    gale_status status = gale_inspect_result_json(r, &text);
-    if (status == GALE_OK) fputs(text, stdout);
-    gale_free(text);
-    return gale__report(status);
+    return gale__print_text(gale_inspect_result_json(r, &text), text);
 }
 
 static void print_plan(const gale_plan_result *p)

@@ -1,6 +1,6 @@
 /* One case of a suite: open the model, run every set of data, compare.  A case passes on a device only when every
  * number was computed there: host operators that make numbers of numbers count against it. */
-#include "cli/conformance.h"
+#include "jobs/selftest/suite.h"
 #include "base/file.h"
 #include "onnx/run/session.h"
 #include <stdio.h>
@@ -129,7 +129,7 @@ void gale__suite_run(const gale__suite_case *c, gale_device *device, gale__case_
     gale_model_options options = {.allow_nonfinite = true};
     gale__onnx *file = NULL;
     gale_model *m = NULL;
-    *out = (gale__case_result){.outcome = GALE__FAILED};
+    *out = (gale__case_result){.outcome = GALE_CASE_FAILED};
     gale_status status = gale__onnx_open(c->model, GALE__PB_KIND_MODEL, &file);
     if (status == GALE_OK) name_op(gale__onnx_root(file), out->op, sizeof out->op);
     if (status == GALE_OK) status = gale__model_from_file(&file, device, &options, &m);
@@ -144,6 +144,6 @@ void gale__suite_run(const gale__suite_case *c, gale_device *device, gale__case_
         snprintf(out->reason, sizeof out->reason, "%s made numbers of numbers on the host", counts->host_number_op);
         status = GALE_MISMATCH;
     }
-    if (status == GALE_OK) out->outcome = GALE__PASSED;
+    if (status == GALE_OK) out->outcome = GALE_CASE_PASSED;
     gale_model_close(&m);
 }

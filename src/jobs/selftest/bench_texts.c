@@ -1,15 +1,13 @@
-/* gale bench tokenize: how many texts a second one thread and all of them turn into tokens.  The texts lie in memory
- * and the tokens stay there, so that nothing but the tokenizer is timed. */
-#include "cli/bench.h"
+/* How many texts a second one thread and all of them turn into tokens.  The texts lie in memory and the tokens stay
+ * there, so that nothing but the tokenizer is timed. */
 #include "base/file.h"
 #include "base/thread.h"
-#include "cli/cli.h"
-#include "cli/table.h"
-#include "gale/text.h"
+#include "gale/selftest.h"
+#include "jobs/job.h"
 #include <string.h>
 #include <time.h>
 
-enum { TEXTS_PER_TASK = 512 };
+enum { TEXTS_PER_TASK = 512, REPEATS = 5 };
 
 typedef struct texts {
     gale__bytes file;
@@ -55,11 +53,13 @@ static void run_task(void *user, size_t task, int worker)
 }
 
 /* The shortest of several passes. */
-static gale_status time_passes(work *w, int width, int repeats, double *seconds, double *cpu)
+static gale_status time_passes(work *w, int width, const gale_texts_options *o, double *seconds, double *cpu)
 {
     size_t tasks = (w->texts->count + TEXTS_PER_TASK - 1) / TEXTS_PER_TASK;
+    int repeats = o->repeats ? o->repeats : REPEATS;
     *seconds = *cpu = 1e300;
     for (int r = 0; r < repeats; r++) {
+        GALE_TRY(gale__job_tell(&o->control, "encode", "passes", (uint64_t)r, (uint64_t)repeats));
         for (int i = 0; i < width; i++) w->tokens[i] = 0;
         clock_t busy = clock();
         uint64_t start = gale__time_ns();
@@ -76,57 +76,38 @@ static gale_status time_passes(work *w, int width, int repeats, double *seconds,
     return GALE_OK;
 }
 
-static gale_status print_rates(work *w, int width, int repeats, bool json)
+static gale_status time_widths(work *w, int width, const gale_texts_options *o, gale_texts_result *r)
 {
-    gale__table table = {.align = "rrrrrr"};
-    static const char *const head[] = {"threads", "texts/s", "MB/s", "tokens/s", "ns/text", "CPU ns/text"};
-    gale_status status = GALE_OK;
-    for (size_t i = 0; i < 6 && !json; i++) gale__table_cell(&table, "%s", head[i]);
-    for (int n = 1; n <= width && status == GALE_OK; n = n == 1 && width > 1 ? width : width + 1) {
-        double seconds = 0, cpu = 0, tokens = 0;
-        status = time_passes(w, n, repeats, &seconds, &cpu);
-        for (int i = 0; i < n; i++) tokens += (double)w->tokens[i];
-        double rate = (double)w->texts->count / seconds;
-        if (json)
-            printf("{\"threads\": %d, \"texts_per_s\": %.0f, \"mb_per_s\": %.2f, \"tokens\": %.0f, "
-                   "\"cpu_ns_per_text\": %.0f}\n",
-                n, rate, (double)w->texts->bytes / seconds / 1e6, tokens, 1e9 * cpu / (double)w->texts->count);
-        gale__table_cell(&table, "%d", n);
-        gale__table_cell(&table, "%.0f", rate);
-        gale__table_cell(&table, "%.1f", (double)w->texts->bytes / seconds / 1e6);
-        gale__table_cell(&table, "%.0f", tokens / seconds);
-        gale__table_cell(&table, "%.0f", 1e9 / rate);
-        gale__table_cell(&table, "%.0f", 1e9 * cpu / (double)w->texts->count);
+    gale_texts_time *rows = gale__arena_alloc(gale__result_arena(r), 2 * sizeof *rows);
+    if (!rows) return GALE_NO_MEMORY;
+    r->rows = rows;
+    for (int n = 1; n <= width; n = n == 1 && width > 1 ? width : width + 1) {
+        gale_texts_time *row = &rows[r->n_rows];
+        row->threads = n;
+        GALE_TRY(time_passes(w, n, o, &row->seconds, &row->cpu_seconds));
+        for (int i = 0; i < n; i++) row->tokens += w->tokens[i];
+        r->n_rows++;
+        if (o->row_done) o->row_done(o->user, row, r->n_texts, r->n_bytes);
     }
-    if (!json) return gale__table_print(&table, stdout) == GALE_OK ? status : GALE_NO_MEMORY;
-    for (size_t i = 0; i < table.count; i++) gale__free(table.cells[i]);
-    gale__free(table.cells);
-    return status;
+    return GALE_OK;
 }
 
-gale_status gale__bench_tokenize(const gale__args *a)
+static gale_status bench_texts(
+    const gale_tokenizer *tokenizer, const char *path, const gale_texts_options *o, gale_texts_result *r)
 {
-    const char *model = gale__args_text(a, "model"), *file = gale__args_text(a, "texts");
-    int width = gale__parallel_width(),
-        repeats = gale__args_given(a, "repeats") ? (int)gale__args_int(a, "repeats") : 5;
-    gale_tokenizer *tokenizer = NULL;
+    int width = gale__parallel_width();
     texts t = {0};
-    work w = {.texts = &t};
+    work w = {.texts = &t, .tokenizer = tokenizer};
     gale_status status;
-    if (!model || !file)
-        return gale__fail(
-            GALE_INVALID, "bench tokenize needs --model, a tokenizer, and --texts, a file with a text a line");
-    uint64_t start = gale__time_ns();
-    GALE_GO(gale_tokenizer_open(model, &tokenizer));
-    if (!gale__args_flag(a, "json")) printf("opened in %.1f ms\n", (double)(gale__time_ns() - start) / 1e6);
-    GALE_GO(read_texts(file, &t));
-    w.tokenizer = tokenizer;
+    GALE_GO(read_texts(path, &t));
+    r->n_texts = t.count;
+    r->n_bytes = t.bytes;
     w.encoders = gale__calloc((size_t)width, sizeof *w.encoders);
     w.tokens = gale__calloc((size_t)width, sizeof *w.tokens);
     w.statuses = gale__calloc((size_t)width, sizeof *w.statuses);
     GALE_GO(w.encoders && w.tokens && w.statuses ? GALE_OK : GALE_NO_MEMORY);
     for (int i = 0; i < width; i++) GALE_GO(gale_encoder_create(tokenizer, &w.encoders[i]));
-    status = print_rates(&w, width, repeats, gale__args_flag(a, "json"));
+    status = time_widths(&w, width, o, r);
 done:
     for (int i = 0; w.encoders && i < width; i++) gale_encoder_destroy(&w.encoders[i]);
     gale__free(w.encoders);
@@ -135,6 +116,45 @@ done:
     gale__bytes_finish(&t.file);
     gale__free(t.lines);
     gale__free(t.sizes);
-    gale_tokenizer_destroy(&tokenizer);
     return status;
+}
+
+gale_status gale_texts_bench(
+    const gale_tokenizer *tokenizer, const char *path, const gale_texts_options *options, gale_texts_result **out)
+{
+    static const gale_texts_options usual = {0};
+    const gale_texts_options *o = options ? options : &usual;
+    if (!tokenizer || !path || !out)
+        return gale__fail(GALE_INVALID, "texts: a tokenizer, a file and a result are needed");
+    if (o->repeats < 0) return gale__fail(GALE_INVALID, "texts: %d passes are not 1 or more", o->repeats);
+    gale_texts_result *result = gale__result_create(sizeof *result);
+    gale_status status = result ? bench_texts(tokenizer, path, o, result) : GALE_NO_MEMORY;
+    if (status == GALE_OK) *out = result;
+    else gale__result_destroy(result);
+    return status;
+}
+
+GALE__RESULT_DESTROY(gale_texts_result)
+
+gale_status gale_texts_result_json(const gale_texts_result *r, char **text)
+{
+    gale__str s = {0};
+    gale__json_out j;
+    gale__json_begin(&j, &s);
+    gale__json_object(&j);
+    gale__json_put_u64(&j, "texts", r->n_texts);
+    gale__json_put_u64(&j, "bytes", r->n_bytes);
+    gale__json_key(&j, "rows");
+    gale__json_array(&j);
+    for (size_t i = 0; i < r->n_rows; i++) {
+        gale__json_object(&j);
+        gale__json_put_i64(&j, "threads", r->rows[i].threads);
+        gale__json_put_f64(&j, "seconds", r->rows[i].seconds);
+        gale__json_put_f64(&j, "cpu_seconds", r->rows[i].cpu_seconds);
+        gale__json_put_u64(&j, "tokens", r->rows[i].tokens);
+        gale__json_close(&j, '}');
+    }
+    gale__json_close(&j, ']');
+    gale__json_close(&j, '}');
+    return gale__str_give(&s, text);
 }

@@ -1,6 +1,6 @@
 /* Comparing results with what a suite expects, by its rule: |a - b| <= atol + rtol |b|, types and shapes equal. */
 #include "base/num.h"
-#include "cli/conformance.h"
+#include "jobs/selftest/suite.h"
 #include "onnx/host/host.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* The cases of an ONNX suite: folders with a model and sets of inputs and outputs. */
-#ifndef GALE_CLI_CONFORMANCE_H
-#define GALE_CLI_CONFORMANCE_H
+#ifndef GALE_JOBS_SUITE_H
+#define GALE_JOBS_SUITE_H
 #include "base/str.h"
 #include "gale/model.h"
+#include "gale/selftest.h"
 
 typedef struct gale__suite_case {
     char *name, *group;   /* folder, and the folder around it: node, simple ... */
@@ -20,9 +21,8 @@ typedef struct gale__suite {
 gale_status gale__suite_open(const char *path, gale__suite *out);
 void gale__suite_finish(gale__suite *suite);
 
-typedef enum gale__outcome { GALE__PASSED, GALE__FAILED, GALE__SKIPPED } gale__outcome;
 typedef struct gale__case_result {
-    gale__outcome outcome;
+    gale_case_outcome outcome;
     char op[64];
     char reason[400];
     bool random;
@@ -30,7 +30,7 @@ typedef struct gale__case_result {
 /* Runs one case; the reason says why it did not pass. */
 void gale__suite_run(const gale__suite_case *c, gale_device *device, gale__case_result *out);
 
-/* compare.c: within |a - b| <= atol + rtol |b|; type and shape must be equal, NaN equals NaN.  GALE_MISMATCH with the
- * first place that differs. random: only type, shape and range (finite where b is). */
+/* object_compare.c: within |a - b| <= atol + rtol |b|; type and shape must be equal, NaN equals NaN.  GALE_MISMATCH
+ * with the first place that differs. random: only type, shape and range (finite where b is). */
 gale_status gale__object_compare(const gale_object *a, const gale_object *b, double rtol, double atol, bool random);
 #endif

@@ -1,8 +1,7 @@
 /* Cases on a device.  Several share one graph, since some compilers take long to start; when such a graph fails, its
  * cases are run one by one, so that each gets its own verdict.  Results lie between guard bytes that must survive. */
-#include "cli/check.h"
-#include "cli/progress.h"
 #include "graph/run/tensor.h"
+#include "jobs/selftest/check.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -227,7 +226,7 @@ static gale_status verdict(const item *it, int i, const uint8_t *bytes, char *te
 
 typedef struct batch {
     gale_device *device;
-    gale__check_result *result;
+    gale__check *check;
     item *items;
     int n;
     gale_graph *graph;
@@ -301,7 +300,7 @@ static gale_status judge(batch *b, const item *it)
         else snprintf(text, sizeof text, "%s", gale_error());
         gale__free(bytes);
     }
-    return gale__check_note(b->result, status, it->name, text);
+    return gale__check_note(b->check, status, it->name, text);
 }
 
 /* The device is lost, or memory is gone: no case is to blame. */
@@ -316,7 +315,7 @@ static gale_status run_items(batch *b, item *items, int n)
     gale_status noted = GALE_OK;
     if (status == GALE_OK)
         for (int k = 0; k < n && noted == GALE_OK; k++) noted = judge(b, &items[k]);
-    else if (n == 1) noted = gale__check_note(b->result, status, items[0].name, gale_error());
+    else if (n == 1) noted = gale__check_note(b->check, status, items[0].name, gale_error());
     clear(b);
     if (is_fatal(status)) return status;
     for (int k = 0; status != GALE_OK && n > 1 && k < n && noted == GALE_OK; k++) noted = run_items(b, &items[k], 1);
@@ -326,12 +325,13 @@ static gale_status run_items(batch *b, item *items, int n)
 /* --- All cases. --- */
 
 /* A case with its reference; false (and noted) when it cannot be had, or is left to faster devices. */
-static bool open_item(batch *b, const gale__case *c, int variant, bool turned, bool left, const char *filter, item *it)
+static bool open_item(batch *b, const gale__case *c, int variant, bool turned, bool left, item *it)
 {
+    const char *filter = b->check->options->filter;
     memset(it, 0, sizeof *it);
     it->turned = turned;
     if (gale__case_open(c, variant, &it->run) != GALE_OK) {
-        gale__check_note(b->result, GALE_FORMAT, c->op, gale_error());
+        gale__check_note(b->check, GALE_FORMAT, c->op, gale_error());
         return false;
     }
     it->name = gale__arena_printf(&it->run.arena, "%s%s", it->run.name, turned ? " (views)" : "");
@@ -340,11 +340,11 @@ static bool open_item(batch *b, const gale__case *c, int variant, bool turned, b
         any = any || (!it->run.in[i].plan && !it->run.in[i].absent && it->run.in[i].rank > 1);
     bool wanted = it->name && any && (!filter || strstr(it->name, filter));
     if (wanted && left)
-        gale__check_note(b->result, GALE_UNSUPPORTED, it->name,
+        gale__check_note(b->check, GALE_UNSUPPORTED, it->name,
             "further types and views are left to faster devices (--all runs them here too)");
     gale_status status = wanted && !left ? gale__case_reference(&it->run, it->want) : GALE_OK;
-    if (wanted && !left && status == GALE_OK && b->result->flushes) status = flushed_reference(it);
-    if (status != GALE_OK) gale__check_note(b->result, status, it->name, gale_error());
+    if (wanted && !left && status == GALE_OK && b->check->out->flushes) status = flushed_reference(it);
+    if (status != GALE_OK) gale__check_note(b->check, status, it->name, gale_error());
     if (wanted && !left && status == GALE_OK) return true;
     gale__case_close(&it->run);
     return false;
@@ -358,58 +358,67 @@ static gale_status flush(batch *b, item *items, int *n)
     return status;
 }
 
-gale_status gale__check_device(gale_device *device, const char *filter, bool all, gale__check_result *out)
+static gale_status run_cases(batch *b, item *items)
 {
-    batch b = {.device = device, .result = out};
-    item *items = gale__calloc(BATCH, sizeof *items);
-    gale_status status = items ? find_flushing(device, &out->flushes) : GALE_NO_MEMORY;
-    int n = 0, size = device->info.caps.software ? BATCH_SLOW : BATCH;
-    uint64_t total = 0;
-    gale__progress progress;
+    bool software = b->device->info.caps.software;
+    int n = 0, size = software ? BATCH_SLOW : BATCH;
+    uint64_t total = 0, done = 0;
+    gale_status status = GALE_OK;
     for (int c = 0; c < gale__cases_count; c++) total += (uint64_t)gale__case_variants(&gale__cases[c]) + 1;
-    gale__progress_begin(&progress, device->info.backend, "cases", total);
     for (int c = 0; c < gale__cases_count && status == GALE_OK; c++)
         for (int v = 0; v <= gale__case_variants(&gale__cases[c]) && status == GALE_OK; v++) {
             bool turned = v == gale__case_variants(&gale__cases[c]); /* the last round: the first type through views */
-            bool left = device->info.caps.software && !all && v > 0;
-            gale__progress_add(&progress, 1);
-            if (open_item(&b, &gale__cases[c], turned ? 0 : v, turned, left, filter, &items[n]) && ++n == size)
-                status = flush(&b, items, &n);
+            bool left = software && !b->check->options->all && v > 0;
+            status = gale__job_tell(&b->check->options->control, b->device->info.backend, "cases", ++done, total);
+            if (status == GALE_OK && open_item(b, &gale__cases[c], turned ? 0 : v, turned, left, &items[n]) &&
+                ++n == size)
+                status = flush(b, items, &n);
         }
-    if (status == GALE_OK) status = flush(&b, items, &n);
-    gale__progress_end(&progress);
-    for (int k = 0; items && k < n; k++) gale__case_close(&items[k].run);
+    if (status == GALE_OK) return flush(b, items, &n);
+    for (int k = 0; k < n; k++) gale__case_close(&items[k].run);
+    return status;
+}
+
+gale_status gale__check_cases(gale__check *check, gale_device *device)
+{
+    batch b = {.device = device, .check = check};
+    item *items = gale__calloc(BATCH, sizeof *items);
+    gale_status status = items ? find_flushing(device, &check->out->flushes) : GALE_NO_MEMORY;
+    if (status == GALE_OK) status = run_cases(&b, items);
     gale__free(items);
     return status;
 }
 
 /* --- Notes. --- */
 
-static gale_status add(gale__check_failure **items, size_t *count, size_t *capacity, const char *name, const char *text)
+static gale_check_note *add(gale__check *c, gale_check_note **items, size_t *count, const char *name, const char *text)
 {
-    GALE_TRY(gale__grow((void **)items, capacity, *count + 1, sizeof **items));
-    gale__check_failure f = {gale__strdup(name ? name : "?"), gale__strdup(text ? text : "")};
-    (*items)[(*count)++] = f;
-    return f.name && f.text ? GALE_OK : GALE_NO_MEMORY;
+    gale_check_note note = {
+        gale__arena_strdup(c->arena, name ? name : "?"), gale__arena_strdup(c->arena, text ? text : "")};
+    if (!note.name || !note.text) return NULL;
+    gale_check_note *to = gale__arena_add(c->arena, items, count, sizeof *to);
+    if (to) *to = note;
+    return to;
 }
 
-gale_status gale__check_note(gale__check_result *r, gale_status status, const char *name, const char *text)
+static gale_status add_failure(gale__check *c, const char *name, const char *text)
 {
-    if (status == GALE_OK) return r->passed++, GALE_OK;
-    if (status != GALE_UNSUPPORTED && r->live) printf("FAIL %s %s: %s\n", r->live, name, text), fflush(stdout);
-    if (status != GALE_UNSUPPORTED)
-        return r->failed++, add(&r->failures, &r->n_failures, &r->failures_capacity, name, text);
-    r->skipped++;
-    for (size_t i = 0; i < r->n_skips; i++)
-        if (!strcmp(r->skips[i].text, text)) return GALE_OK;
-    return add(&r->skips, &r->n_skips, &r->skips_capacity, name, text);
+    const gale_check_note *note = add(c, &c->failures, &c->out->n_failures, name, text);
+    c->out->failed++;
+    c->out->failures = c->failures;
+    if (note && c->options->failed) c->options->failed(c->options->user, c->out->name, note);
+    return note ? GALE_OK : GALE_NO_MEMORY;
 }
 
-void gale__check_finish(gale__check_result *r)
+gale_status gale__check_note(gale__check *c, gale_status status, const char *name, const char *text)
 {
-    for (size_t i = 0; i < r->n_failures; i++) gale__free(r->failures[i].name), gale__free(r->failures[i].text);
-    for (size_t i = 0; i < r->n_skips; i++) gale__free(r->skips[i].name), gale__free(r->skips[i].text);
-    gale__free(r->failures);
-    gale__free(r->skips);
-    *r = (gale__check_result){0};
+    gale_check_device *out = c->out;
+    if (status == GALE_OK) return out->passed++, GALE_OK;
+    if (status != GALE_UNSUPPORTED) return add_failure(c, name, text);
+    out->skipped++;
+    for (size_t i = 0; i < out->n_skips; i++)
+        if (!strcmp(out->skips[i].text, text)) return GALE_OK;
+    const gale_check_note *note = add(c, &c->skips, &out->n_skips, name, text);
+    out->skips = c->skips;
+    return note ? GALE_OK : GALE_NO_MEMORY;
 }

@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/process.h"
-#include "cli/conformance.h"
+#include "jobs/selftest/suite.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -106,7 +106,7 @@ gale_status gale__suite_open(const char *path, gale__suite *out)
     size_t count = 0;
     gale_status status = gale__folder_list(path, &list, &count);
     gale__folder_list_free(&list, count);
-    if (status != GALE_OK && gale__file_exists(path)) status = unpack(path, &s);
+    if (status != GALE_OK && status != GALE_NO_MEMORY && gale__file_exists(path)) status = unpack(path, &s);
     const char *root = s.unpacked ? s.unpacked : path;
     if (status == GALE_OK) status = find_cases(&s, root, root, "", "", 0);
     if (status == GALE_OK && !s.count)
