@@ -403,6 +403,11 @@ TEST(bench)
     CHECK_FAILS(gale_model_bench(mlp, cpu, &(gale_bench_options){.batches = &none, .n_batches = 1}, &r), INVALID);
     CHECK_FAILS(
         gale_model_bench(mlp, cpu, &(gale_bench_options){.job = {.control = {.cancel = &stop}}}, &r), CANCELLED);
+    o.on_device = true;
+    CHECK_FAILS(gale_model_bench(open_shape, cpu, &o, &r), INVALID);
+    o = (gale_bench_options){.repeats = 4, .on_device = true};
+    if (CHECK_OK(gale_model_bench(open_shape, cpu, &o, &r))) CHECK(r->n_runs == 4 && r->best_ms > 0);
+    gale_bench_result_destroy(&r);
     o = (gale_bench_options){0};
     if (CHECK_OK(gale_model_bench(open_shape, cpu, &o, &r))) CHECK(r->n_runs == 30 && !r->n_batches);
     gale_bench_result_destroy(&r);

@@ -272,6 +272,7 @@ typedef struct gale_bench_options {
     int repeats;            /* 0: 30 */
     const int64_t *batches; /* also the rate at these batch sizes, put in place of the first extents */
     int n_batches;
+    bool on_device; /* inputs are on the device before the steady runs, and results stay there; not with batches */
 } gale_bench_options;
 typedef struct gale_bench_batch {
     int64_t batch;

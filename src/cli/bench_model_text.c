@@ -48,7 +48,8 @@ static void show(const gale__args *a, const gale_bench_result *r)
 
 gale_status gale__bench_model(gale_device *device, const char *path, const gale__args *a)
 {
-    gale_bench_options options = {.repeats = (int)gale__args_int(a, "repeats")};
+    gale_bench_options options = {
+        .repeats = (int)gale__args_int(a, "repeats"), .on_device = gale__args_flag(a, "on-device")};
     gale_bench_result *result = NULL;
     gale__arena arena = {0};
     gale_status status;

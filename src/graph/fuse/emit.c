@@ -86,11 +86,7 @@ static int load_from(emitter *e, gale__node base, gale__node n, const gale__map 
 {
     int64_t strides[GALE_MAX_RANK];
     if (base == n) gale__root_strides(e->f, n, strides);
-    else {
-        int64_t size = 1;
-        for (int a = gale__g_at(e->g, n)->rank - 1; a >= 0; a--)
-            strides[a] = size, size *= gale__g_at(e->g, n)->dims[a];
-    }
+    else gale__reshaped_strides(e->f, base, n, strides);
     gale__guard room[GALE__GUARDS];
     gale__access access = {.buffer = buffer_of(e, base), .type = (gale_type)gale__g_at(e->g, n)->type, .guards = room};
     if (access.buffer < 0) return ERROR;

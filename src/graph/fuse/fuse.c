@@ -1,11 +1,11 @@
 /* Runs grouping and emission over a whole graph and puts the kernels in execution order. */
 #include "graph/fuse/fuse.h"
+#include "graph/fuse/layout.h"
 #include <string.h>
 
 int64_t gale__root_elements(const gale__g *g, gale__node n) { return gale__g_elements(g, n); }
 
-/* Written by something else than a nest: dense. */
-static bool written_dense(int op)
+bool gale__written_dense(int op)
 {
     switch (op) {
     case GALE__P_INPUT:
@@ -19,18 +19,12 @@ static bool written_dense(int op)
     }
 }
 
-static bool channels_last(const gale__fusion *f, gale__node n)
-{
-    const gale__pnode *p = gale__g_at(f->g, n);
-    return f->options.layout == 2 && !f->dense[n] && p->rank >= 4 && p->rank <= 5 && !written_dense(p->op);
-}
-
 void gale__root_strides(const gale__fusion *f, gale__node n, int64_t *strides)
 {
     const gale__pnode *p = gale__g_at(f->g, n);
     int order[GALE_MAX_RANK];
     for (int a = 0; a < p->rank; a++) order[a] = a;
-    if (channels_last(f, n)) {
+    if (f->last[n]) {
         for (int a = 1; a + 1 < p->rank; a++) order[a] = a + 1;
         order[p->rank - 1] = 1;
     }
@@ -38,6 +32,24 @@ void gale__root_strides(const gale__fusion *f, gale__node n, int64_t *strides)
     for (int i = p->rank - 1; i >= 0; i--) {
         strides[order[i]] = size;
         size *= p->dims[order[i]];
+    }
+}
+
+/* Only axes of extent 1 come and go in a reshape of what is not dense. */
+void gale__reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides)
+{
+    const gale__pnode *p = gale__g_at(f->g, n), *b = gale__g_at(f->g, base);
+    int64_t of_base[GALE_MAX_RANK], size = 1;
+    for (int a = p->rank - 1; a >= 0; a--) {
+        strides[a] = size;
+        size *= p->dims[a];
+    }
+    if (!f->last[base]) return;
+    gale__root_strides(f, base, of_base);
+    for (int a = 0, at = 0; a < p->rank; a++) {
+        if (p->dims[a] == 1) continue;
+        while (b->dims[at] == 1) at++;
+        strides[a] = of_base[at++];
     }
 }
 
@@ -82,22 +94,40 @@ static gale_status emit_root(gale__fusion *f, gale__node n)
     return add_kernel(f, &k);
 }
 
+/* From the last root back: emitting one may make roots of earlier nodes. */
+static gale_status emit_all(gale__fusion *f)
+{
+    gale_status status = GALE_OK;
+    f->n_kernels = 0;
+    for (gale__node n = 0; n < f->g->count; n++) f->emitted_in[n] = -1;
+    for (gale__node n = f->g->count - 1; n >= 0 && status == GALE_OK; n--)
+        if (f->live[n] && f->root[n]) status = emit_root(f, n);
+    gale__emitter_finish(f);
+    for (int i = 0, j = f->n_kernels - 1; i < j; i++, j--) {
+        gale__fused k = f->kernels[i];
+        f->kernels[i] = f->kernels[j];
+        f->kernels[j] = k;
+    }
+    return status;
+}
+
+static gale_status fuse(gale__fusion *f, const gale__node *outputs, int n_outputs)
+{
+    bool again = false;
+    GALE_TRY(gale__group(f, outputs, n_outputs));
+    if (f->options.layout == 2) gale__layout_force(f);
+    GALE_TRY(emit_all(f));
+    if (f->options.layout == 0 && f->options.matrix) GALE_TRY(gale__layout_choose(f, &again));
+    return again ? emit_all(f) : GALE_OK;
+}
+
 gale_status gale__fuse(
     const gale__g *g, const gale__node *outputs, int n_outputs, const gale__fusion_options *options, gale__fusion *out)
 {
     memset(out, 0, sizeof *out);
     out->g = g;
     if (options) out->options = *options;
-    gale_status status = gale__group(out, outputs, n_outputs);
-    /* From the last root back: emitting one may make roots of earlier nodes. */
-    for (gale__node n = g->count - 1; n >= 0 && status == GALE_OK; n--)
-        if (out->live[n] && out->root[n]) status = emit_root(out, n);
-    for (int i = 0, j = out->n_kernels - 1; i < j; i++, j--) {
-        gale__fused k = out->kernels[i];
-        out->kernels[i] = out->kernels[j];
-        out->kernels[j] = k;
-    }
-    gale__emitter_finish(out);
+    gale_status status = fuse(out, outputs, n_outputs);
     if (status != GALE_OK) gale__fusion_finish(out);
     return status;
 }

@@ -26,6 +26,7 @@ typedef struct gale__fused {
 typedef struct gale__fusion_options {
     bool no_fusion, fast;
     bool store_operands; /* what a contraction or a window reads several times is computed once and stored */
+    bool matrix;         /* the device has matrix units */
     int layout;          /* as in gale_program_options */
 } gale__fusion_options;
 
@@ -38,6 +39,7 @@ typedef struct gale__fusion {
     gale__arena arena;
     gale__fusion_options options;
     uint8_t *live, *root, *dense; /* by node; dense: identity layout is needed */
+    uint8_t *last;                /* by node: lies channels-last (layout.c) */
     uint8_t *over_reduce, *is_output;
     int32_t *group;      /* by node */
     int32_t *emitted_in; /* REDUCE: the root that folded it */
@@ -52,8 +54,13 @@ gale_status gale__fuse(
 void gale__fusion_finish(gale__fusion *f);
 /* The node whose memory `n` is: n itself or, through reshapes, what it renames. */
 gale__node gale__base(const gale__fusion *f, gale__node n);
-/* Element strides of a root's memory, by its layout. */
+/* Whether two shapes differ by axes of extent 1 alone. */
+bool gale__same_but_ones(const gale__pnode *a, const gale__pnode *b);
+/* Element strides of a root's memory, by its layout; and of a reshape of it. */
 void gale__root_strides(const gale__fusion *f, gale__node n, int64_t *strides);
+void gale__reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides);
+/* Whether what an operation gives is written by something else than a nest, and so always lies as declared. */
+bool gale__written_dense(int op);
 int64_t gale__root_elements(const gale__g *g, gale__node n);
 
 /* group.c */

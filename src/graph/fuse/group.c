@@ -23,6 +23,17 @@ gale__node gale__base(const gale__fusion *f, gale__node n)
     return n;
 }
 
+bool gale__same_but_ones(const gale__pnode *a, const gale__pnode *b)
+{
+    int i = 0, j = 0;
+    for (;;) {
+        while (i < a->rank && a->dims[i] == 1) i++;
+        while (j < b->rank && b->dims[j] == 1) j++;
+        if (i == a->rank || j == b->rank) return i == a->rank && j == b->rank;
+        if (a->dims[i++] != b->dims[j++]) return false;
+    }
+}
+
 static bool in_memory(const gale__pnode *n) { return n->op == GALE__P_INPUT || (n->op == GALE__P_CONST && !n->splat); }
 
 void gale__make_root(gale__fusion *f, gale__node n)
@@ -328,6 +339,7 @@ static gale_status allocate(grouper *s)
     f->live = gale__arena_alloc(&f->arena, n + 1);
     f->root = gale__arena_alloc(&f->arena, n + 1);
     f->dense = gale__arena_alloc(&f->arena, n + 1);
+    f->last = gale__arena_alloc(&f->arena, n + 1);
     f->over_reduce = gale__arena_alloc(&f->arena, n + 1);
     f->is_output = gale__arena_alloc(&f->arena, n + 1);
     f->group = gale__arena_alloc(&f->arena, (n + 1) * sizeof *f->group);
@@ -335,8 +347,8 @@ static gale_status allocate(grouper *s)
     s->job = gale__arena_alloc(&f->arena, n + pieces + 1);
     s->reduce = gale__arena_alloc(&f->arena, (n + pieces + 1) * sizeof *s->reduce);
     s->zone = gale__arena_alloc(&f->arena, n + 1);
-    if (!f->live || !f->root || !f->dense || !f->over_reduce || !f->is_output || !f->group || !f->emitted_in ||
-        !s->job || !s->reduce || !s->zone)
+    if (!f->live || !f->root || !f->dense || !f->last || !f->over_reduce || !f->is_output || !f->group ||
+        !f->emitted_in || !s->job || !s->reduce || !s->zone)
         return GALE_NO_MEMORY;
     for (size_t i = 0; i < n; i++) f->group[i] = GALE__GROUP_NONE, f->emitted_in[i] = -1;
     s->next_job = s->g->count;
@@ -358,7 +370,9 @@ gale_status gale__group(gale__fusion *f, const gale__node *outputs, int n_output
         f->root[n] = decide_root(&s, n);
         if (f->root[n] && gale__g_at(f->g, n)->op == GALE__P_REDUCE)
             note_reduce(&s, n, n, gale__is_contraction(f->g, n));
-        if (gale__g_at(f->g, n)->op == GALE__P_RESHAPE) f->dense[gale__base(f, n)] = 1;
+        if (gale__g_at(f->g, n)->op == GALE__P_RESHAPE &&
+            !gale__same_but_ones(gale__g_at(f->g, n), gale__g_at(f->g, gale__base(f, n))))
+            f->dense[gale__base(f, n)] = 1;
         visit_inputs(&s, n);
     }
     find_over_reduce(f);

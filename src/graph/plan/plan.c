@@ -1,4 +1,5 @@
 /* Making a plan: fuse, give every value a place, make the kernels, and write the steps down in order. */
+#include "graph/fuse/layout.h"
 #include "graph/plan/planner.h"
 #include "device/ceilings.h"
 #include "graph/run/tensor.h"
@@ -55,13 +56,21 @@ static gale_status place_constant(gale__planner *p, gale__node n)
     gale__plan *plan = p->plan;
     const gale__pnode *c = gale__g_at(&plan->g, n);
     size_t size = node_bytes(&plan->g, n);
+    bool last = p->fusion.last[n];
     if (c->tensor) {
         p->place[n] = (gale__place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
-        return gale__plan_weight(plan, (gale__wanted){.tensor = c->tensor});
+        return gale__plan_weight(plan, (gale__wanted){.tensor = c->tensor, .last = last});
+    }
+    const void *data = c->data;
+    if (last) {
+        void *turned = gale__arena_alloc(&plan->g.arena, size);
+        if (!turned) return GALE_NO_MEMORY;
+        gale__layout_turn(c->dims, c->rank, gale_type_size(c->type), data, turned);
+        data = turned;
     }
     GALE_TRY(gale__grow(
         (void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
-    plan->constants[plan->n_constants].data = c->data;
+    plan->constants[plan->n_constants].data = data;
     plan->constants[plan->n_constants].offset = plan->const_bytes;
     plan->constants[plan->n_constants++].size = size;
     p->place[n] = (gale__place){GALE__SPACE_CONST, 0, plan->const_bytes};
@@ -222,7 +231,7 @@ static gale_status take_panels(gale__planner *p, const gale__runnable *r, gale__
     if (!panels.bytes) return GALE_OK;
     const gale_tensor *tensor = plan->weights[refs[panels.buffer].index].tensor;
     refs[panels.buffer] = (gale__place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
-    return gale__plan_weight(plan, (gale__wanted){tensor, panels});
+    return gale__plan_weight(plan, (gale__wanted){.tensor = tensor, .panels = panels});
 }
 
 /* One step for a nest and those joined to it. */

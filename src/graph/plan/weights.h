@@ -9,11 +9,12 @@
 typedef struct gale__wanted {
     const gale_tensor *tensor;
     gale__panels panels;
+    bool last; /* channels-last, and not as panels */
 } gale__wanted;
 
 typedef struct gale__weight {
     struct gale__weight *next; /* in the store */
-    uint64_t key;              /* of panels; 0: as it lies */
+    uint64_t key;              /* of panels; 0: as it lies, LAST: channels-last */
     gale_tensor *tensor;       /* held, so that its memory stays what it is */
     gale_buffer *buffer;       /* NULL where the device reads the tensor as it lies */
     gale__mem mem;

@@ -70,20 +70,42 @@ static gale_status time_batches(
     return GALE_OK;
 }
 
-/* Steady runs, after as many that warm up. */
-static gale_status time_runs(
-    gale_model *m, gale_device *device, gale_object **inputs, int repeats, gale_bench_result *r)
+/* Moves the tensors among the inputs to the device, so that steady runs copy nothing from the host. */
+static gale_status upload(gale_device *device, gale_object **inputs, int n)
 {
-    double warm, *runs = gale__arena_alloc(gale__result_arena(r), (size_t)repeats * sizeof *runs);
-    if (!runs) return GALE_NO_MEMORY;
-    uint64_t start = gale__time_ns();
-    for (int i = 0; i < 2 || gale__time_ns() - start < gale__warm_ns(device); i++)
-        GALE_TRY(gale__model_run_timed(m, inputs, &warm));
+    for (int i = 0; i < n; i++) {
+        gale_tensor *there = NULL;
+        if (!inputs[i] || gale_object_get_kind(inputs[i]) != GALE_OBJECT_TENSOR) continue;
+        GALE_TRY(gale_tensor_to_device(gale_object_get_tensor(inputs[i]), device, &there));
+        gale_object_destroy(&inputs[i]);
+        GALE_TRY(gale__object_take(&there, &inputs[i]));
+    }
+    return GALE_OK;
+}
+
+/* Steady runs whose results stay on the device, in tensors that the first of them made. */
+static gale_status time_on_device(gale_model *m, gale_object **inputs, int repeats, double *runs)
+{
+    int n = gale_model_outputs(m);
+    gale_object **outputs = gale__calloc((size_t)n + 1, sizeof *outputs);
+    gale_status status = outputs ? GALE_OK : GALE_NO_MEMORY;
+    for (int i = -3; status == GALE_OK && i < repeats; i++) {
+        uint64_t start = gale__time_ns();
+        status = gale_model_run(m, inputs, outputs, false);
+        if (i >= 0) runs[i] = ms_since(start);
+    }
+    gale__objects_free(&outputs, n);
+    return status;
+}
+
+static gale_status time_on_host(gale_model *m, gale_object **inputs, int repeats, double *runs)
+{
     for (int i = 0; i < repeats; i++) GALE_TRY(gale__model_run_timed(m, inputs, &runs[i]));
-    gale_memory_stats stats;
-    gale_memory_get_stats(device, &stats);
-    r->device_peak_bytes = stats.peak_bytes;
-    r->process_peak_bytes = gale__process_peak_bytes();
+    return GALE_OK;
+}
+
+static void sum_up(double *runs, int repeats, gale_bench_result *r)
+{
     qsort(runs, (size_t)repeats, sizeof *runs, by_value);
     r->runs_ms = runs;
     r->n_runs = (size_t)repeats;
@@ -91,6 +113,24 @@ static gale_status time_runs(
     r->median_ms = percentile(runs, r->n_runs, 0.5);
     r->p90_ms = percentile(runs, r->n_runs, 0.9);
     r->p99_ms = percentile(runs, r->n_runs, 0.99);
+}
+
+/* Steady runs, after some that warm up. */
+static gale_status time_runs(gale_model *m, gale_device *device, gale_object **inputs, const gale_bench_options *o,
+    int repeats, gale_bench_result *r)
+{
+    gale_memory_stats stats;
+    double warm, *runs = gale__arena_alloc(gale__result_arena(r), (size_t)repeats * sizeof *runs);
+    if (!runs) return GALE_NO_MEMORY;
+    uint64_t start = gale__time_ns();
+    for (int i = 0; i < 2 || gale__time_ns() - start < gale__warm_ns(device); i++)
+        GALE_TRY(gale__model_run_timed(m, inputs, &warm));
+    if (o->on_device) GALE_TRY(upload(device, inputs, gale_model_inputs(m)));
+    GALE_TRY((o->on_device ? time_on_device : time_on_host)(m, inputs, repeats, runs));
+    gale_memory_get_stats(device, &stats);
+    r->device_peak_bytes = stats.peak_bytes;
+    r->process_peak_bytes = gale__process_peak_bytes();
+    sum_up(runs, repeats, r);
     return GALE_OK;
 }
 
@@ -106,7 +146,7 @@ static gale_status bench(const char *path, gale_device *device, const gale_bench
     r->open_ms = ms_since(start);
     GALE_GO(gale__model_inputs_make(m, &o->job.inputs, true, &inputs));
     GALE_GO(gale__model_run_timed(m, inputs, &r->first_ms));
-    GALE_GO(time_runs(m, device, inputs, repeats, r));
+    GALE_GO(time_runs(m, device, inputs, o, repeats, r));
     status = time_batches(m, inputs, o, repeats, r);
 done:
     if (m) gale__objects_free(&inputs, gale_model_inputs(m));
@@ -118,6 +158,7 @@ static gale_status check_options(const gale_bench_options *o)
 {
     if (o->repeats < 0 || o->repeats > REPEATS_MOST)
         return gale__fail(GALE_INVALID, "bench: %d repeats are not 1 to %d", o->repeats, REPEATS_MOST);
+    if (o->on_device && o->n_batches) return gale__fail(GALE_INVALID, "--on-device and --batches cannot be combined");
     for (int i = 0; i < o->n_batches; i++)
         if (o->batches[i] < 1 || o->batches[i] > BATCH_MOST)
             return gale__fail(

@@ -172,11 +172,17 @@ const char *gale__schedule_name(const gale__schedule *s)
     return names[s->kind];
 }
 
+#define MATRIX_NAMES(how)                                                                         \
+    {                                                                                             \
+        "matrix, " how, "matrix, " how ", one operand copied", "matrix, " how ", operands copied" \
+    }
+
 const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps)
 {
-    bool f16 = s->narrow == GALE_F16;
+    static const char *const names[][2][3] = {{MATRIX_NAMES("emulated bf16"), MATRIX_NAMES("emulated f16")},
+        {MATRIX_NAMES("mma.sync m16n8k16 bf16"), MATRIX_NAMES("mma.sync m16n8k16 f16")},
+        {MATRIX_NAMES("cooperative 16x16x16 bf16"), MATRIX_NAMES("cooperative 16x16x16 f16")}};
     if (s->kind != GALE__MATRIX) return gale__schedule_name(s);
-    if (caps->matrix_emulated) return f16 ? "matrix, emulated f16" : "matrix, emulated bf16";
-    if (caps->arch) return f16 ? "matrix, mma.sync m16n8k16 f16" : "matrix, mma.sync m16n8k16 bf16";
-    return f16 ? "matrix, cooperative 16x16x16 f16" : "matrix, cooperative 16x16x16 bf16";
+    int how = caps->matrix_emulated ? 0 : caps->arch ? 1 : 2;
+    return names[how][s->narrow == GALE_F16][(s->async & 1) + (s->async >> 1)];
 }

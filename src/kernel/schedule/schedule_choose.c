@@ -121,6 +121,8 @@ static int64_t inner_size(const gale__nest *nest)
 
 #define KERNEL_SIZE 4000 /* instructions above which an unrolled kernel costs more in the compiler than it gains */
 
+#define WINDOW 32 /* a row of a sliding window is shorter: then neighbouring results find neighbours too */
+
 /* Runs along the inner dimensions (1), along the outer ones (-1), or neither (0): by the bytes each access moves. */
 static int direction(const gale__nest *nest)
 {
@@ -137,8 +139,10 @@ static int direction(const gale__nest *nest)
         }
         if (a->buffer < 0 || !walks_inner) continue;
         weight *= (double)gale_type_size(a->type);
-        if (a->stride[inner] == 1 || a->stride[inner] == -1) along_inner += weight;
-        else if (outer >= 0 && (a->stride[outer] == 1 || a->stride[outer] == -1)) along_outer += weight;
+        int64_t in = a->stride[inner], out = outer >= 0 ? a->stride[outer] : 0;
+        bool slides = nest->extent[inner] < WINDOW && out && out >= -2 && out <= 2;
+        if ((in == 1 || in == -1) && !slides) along_inner += weight;
+        else if (out == 1 || out == -1 || slides) along_outer += weight;
     }
     return along_inner > along_outer ? 1 : along_outer > 0 ? -1 : 0;
 }

@@ -5,7 +5,7 @@
 
 #define LEAST_K 16
 #define LEAST_RESULTS 1024
-#define LEAST_SIDE 8
+#define LEAST_SIDE 2
 #define USUAL_SHARED (32u << 10) /* work-group memory of a device that does not tell */
 
 int gale__matrix_core(const gale__nest *nest, int operand)
