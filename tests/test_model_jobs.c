@@ -62,6 +62,9 @@ TEST(verify_halves)
     gale_verify_options o = {.model = {.precision = GALE_PRECISION_F16}};
     if (CHECK_OK(gale_model_verify(mlp, cpu, &o, &r))) CHECK(r->n_values == 1 && r->tolerance == 1e-2);
     gale_verify_result_destroy(&r);
+    o = (gale_verify_options){.model = {.program = {.precision = GALE_PRECISION_F16}}};
+    if (CHECK_OK(gale_model_verify(mlp, cpu, &o, &r))) CHECK(r->n_values == 1 && r->tolerance == 1e-2);
+    gale_verify_result_destroy(&r);
     o = (gale_verify_options){.model = {.precision = GALE_PRECISION_BF16}, .tolerance = -1};
     if (CHECK_OK(gale_model_verify(mlp, cpu, &o, &r))) CHECK(r->tolerance == 0);
     gale_verify_result_destroy(&r);
@@ -143,6 +146,13 @@ TEST(convert)
     CHECK(gale__file_exists(in_folder("mlp.c")));
 }
 
+static bool refuse(void *user, const gale_convert_result *result)
+{
+    CHECK_EQ(result->n_losses, 1);
+    ++*(int *)user;
+    return false;
+}
+
 TEST(convert_int8)
 {
     gale_convert_result *r = NULL;
@@ -155,6 +165,11 @@ TEST(convert_int8)
         CHECK_JSON(gale_convert_result_json(r, &text), text, "\"weights\": 2", "\"output\": \"y\"");
     }
     gale_convert_result_destroy(&r);
+    gale__file_remove(in_folder("int8.onnx"));
+    int told = 0;
+    o.accept = refuse, o.user = &told;
+    CHECK_FAILS(gale_model_convert(mlp, in_folder("int8.onnx"), &o, &r), CANCELLED);
+    CHECK(told == 1 && !gale__file_exists(in_folder("int8.onnx")));
     o = (gale_convert_options){.precision = GALE_CONVERT_INT8, .leave = &leave, .n_leave = 1};
     if (CHECK_OK(gale_model_convert(mlp, in_folder("int8.onnx"), &o, &r))) CHECK(r->n_weights == 1 && !r->n_losses);
     gale_convert_result_destroy(&r);

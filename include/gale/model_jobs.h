@@ -6,7 +6,8 @@
  *         printf("%s departs\n", r->values[r->first].node);
  *     gale_verify_result_destroy(&r);
  *
- * gale/job.h says what all jobs share.  Devices are the caller's.  The functions may be called from many threads. */
+ * gale/job.h says what all jobs share.  Devices are the caller's.  The functions may be called from many threads;
+ * explain, and run with a profile, one at a time on a device. */
 #ifndef GALE_MODEL_JOBS_H
 #define GALE_MODEL_JOBS_H
 
@@ -87,6 +88,7 @@ typedef enum gale_convert_precision {
     GALE_CONVERT_INT8 /* weights of products in 8 bit; with samples also what they are multiplied with */
 } gale_convert_precision;
 #define GALE_OPSET_NEWEST (-1)
+typedef struct gale_convert_result gale_convert_result;
 /* Steps are taken in the order of the fields; what is not asked for stays as it was. */
 typedef struct gale_convert_options {
     const char *extract;      /* "INPUTS:OUTPUTS": only what leads from these values to those; NULL: all */
@@ -105,6 +107,9 @@ typedef struct gale_convert_options {
     const char *external;      /* a file of this name beside the model takes large tensors; NULL: none */
     bool emit_c;               /* write C with the model as an array of bytes, not ONNX */
     const char *c_name;        /* of the array; NULL: it follows from the file's */
+    /* Called before the file is written; false: it is not (GALE_CANCELLED).  May be NULL. */
+    bool (*accept)(void *user, const gale_convert_result *result);
+    void *user;
     gale_job_control control;
 } gale_convert_options;
 typedef struct gale_convert_loss {
@@ -112,14 +117,14 @@ typedef struct gale_convert_loss {
     double relative; /* L2, over all samples */
     double psnr_db;  /* 0: no error, or nothing to hold it against */
 } gale_convert_loss;
-typedef struct gale_convert_result {
+struct gale_convert_result {
     const char *path;
     int n_weights, n_activations; /* INT8: what is held to 8 bit */
     int n_smoothed;               /* INT8: of the activations, evened out by channel */
     int n_samples;
     const gale_convert_loss *losses; /* INT8 with samples: what the outputs lost; those of floats alone */
     size_t n_losses;
-} gale_convert_result;
+};
 /* out may be NULL. */
 GALE_API gale_status gale_model_convert(
     const char *path, const char *output, const gale_convert_options *options, gale_convert_result **out);

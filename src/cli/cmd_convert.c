@@ -63,8 +63,11 @@ static gale_status read_options(const gale__args *a, gale__arena *arena, gale_co
     return gale__args_list(a, "leave", arena, &o->leave, &o->n_leave);
 }
 
-static void print_losses(const gale_convert_result *r)
+/* Before the file is written, which may fail. */
+static bool print_losses(void *user, const gale_convert_result *r)
 {
+    (void)user;
+    if (!r->n_samples) return true;
     gale__table t = {.align = "lrr"};
     gale__table_cell(&t, "output"), gale__table_cell(&t, "relative L2"), gale__table_cell(&t, "PSNR");
     for (size_t i = 0; i < r->n_losses; i++) {
@@ -76,17 +79,16 @@ static void print_losses(const gale_convert_result *r)
     gale__table_print(&t, stdout);
     printf("%d weights in 8 bit, %d activations held to 8 bit (%d evened out by channel); %d samples\n", r->n_weights,
         r->n_activations, r->n_smoothed, r->n_samples);
+    return true;
 }
 
 static int convert(const gale__args *a, const char *output)
 {
     gale_convert_options options;
-    gale_convert_result *result = NULL;
     gale__arena arena = {0};
     gale_status status = read_options(a, &arena, &options);
-    if (status == GALE_OK) status = gale_model_convert(gale__args_text(a, "MODEL"), output, &options, &result);
-    if (status == GALE_OK && result->n_samples) print_losses(result);
-    gale_convert_result_destroy(&result);
+    options.accept = print_losses;
+    if (status == GALE_OK) status = gale_model_convert(gale__args_text(a, "MODEL"), output, &options, NULL);
     gale__arena_finish(&arena);
     return gale__report(status);
 }

@@ -84,6 +84,8 @@ static gale_status convert(
     gale_status status = edit(o, file, model, result);
     if (status != GALE_OK) status = gale__fail_within(status, "%s", path);
     else status = gale__job_tell(&o->control, "edit", "steps", 3, 3);
+    if (status == GALE_OK && o->accept && !o->accept(o->user, result))
+        status = gale__fail(GALE_CANCELLED, "%s is not written: its losses were not accepted", output);
     if (status == GALE_OK) status = write_model(o, file, model, output);
     gale__onnx_close(&file);
     return status;

@@ -79,11 +79,16 @@ static gale_status compare(void *user, const gale__net *net, int32_t value, gale
     return add_value(c, v->node >= 0 ? net->nodes[v->node].where : "input", v->name, object, c->kept[value]);
 }
 
+static gale_precision precision_of(const gale_model_options *o)
+{
+    return o->program.precision ? o->program.precision : o->precision;
+}
+
 /* What everything is compared with runs in the model's own precision. */
 static gale_status open_model(check *c, gale_device *device, bool reference, gale_model **out)
 {
     gale_model_options options = c->options->model;
-    if (reference) options.precision = GALE_PRECISION_AS_IT_IS;
+    if (reference) options.precision = options.program.precision = GALE_PRECISION_AS_IT_IS;
     return gale__model_open_with(c->path, device, &options, &c->options->inputs, &c->stage, out);
 }
 
@@ -136,10 +141,10 @@ done:
 /* Halves round every value; the tolerance is that of a network of some dozen layers. */
 static double tolerance_of(const gale_verify_options *o)
 {
+    gale_precision precision = precision_of(&o->model);
     if (o->tolerance) return o->tolerance < 0 ? 0 : o->tolerance;
-    return o->model.precision == GALE_PRECISION_AS_IT_IS ? 1e-4
-           : o->model.precision == GALE_PRECISION_F16    ? 1e-2
-                                                         : 5e-2;
+    if (precision == GALE_PRECISION_AS_IT_IS) return 1e-4;
+    return precision == GALE_PRECISION_F16 ? 1e-2 : 5e-2;
 }
 
 static void sum_up(check *c)
@@ -160,7 +165,7 @@ static gale_status verify(check *c, gale_device *device, gale_device *cpu)
     if (!c->result->device) return GALE_NO_MEMORY;
     GALE_TRY(run_watched(c, cpu, keep));
     /* Values within a network of halves may well depart, small differences of large numbers say: outputs count. */
-    if (!c->options->model.precision) GALE_TRY(run_watched(c, device, compare));
+    if (!precision_of(&c->options->model)) GALE_TRY(run_watched(c, device, compare));
     GALE_TRY(run_fused(c, device));
     sum_up(c);
     return GALE_OK;
