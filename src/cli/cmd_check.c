@@ -59,8 +59,10 @@ static gale_status print_times(const gale_check_device *p, const earlier *e)
     for (size_t i = 0; i < p->n_times; i++) {
         const gale_check_time *x = &p->times[i];
         double before = earlier_median(e, p->name, x->name);
-        gale__table_cell(&t, "%.70s", x->name), gale__table_cell(&t, "%.1f", x->median_us),
-            gale__table_cell(&t, "%.1f", x->gbps), gale__table_cell(&t, "%.1f", x->gflops);
+        gale__table_cell(&t, "%.70s", x->name);
+        gale__table_cell(&t, "%.1f", x->median_us);
+        gale__table_cell(&t, "%.1f", x->gbps);
+        gale__table_cell(&t, "%.1f", x->gflops);
         if (x->share > 0) gale__table_cell(&t, "%.0f %%", 100 * x->share);
         else gale__table_cell(&t, "-");
         gale__table_cell(&t, "%d", x->kernels);

@@ -29,12 +29,15 @@ static void print_text(const gale_conformance_result *r, bool all)
 {
     if (r->failed || all) {
         gale__table t = {.align = "lrr"};
-        gale__table_cell(&t, "operator"), gale__table_cell(&t, "passed"), gale__table_cell(&t, "failed");
+        gale__table_cell(&t, "operator");
+        gale__table_cell(&t, "passed");
+        gale__table_cell(&t, "failed");
         for (size_t i = 0; i < r->n_operators; i++) {
             const gale_conformance_count *c = &r->operators[i];
             if (!c->failed && !all) continue;
-            gale__table_cell(&t, "%s", c->op), gale__table_cell(&t, "%d", c->passed),
-                gale__table_cell(&t, "%d", c->failed);
+            gale__table_cell(&t, "%s", c->op);
+            gale__table_cell(&t, "%d", c->passed);
+            gale__table_cell(&t, "%d", c->failed);
         }
         gale__table_print(&t, stdout);
     }

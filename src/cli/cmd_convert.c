@@ -69,10 +69,13 @@ static bool print_losses(void *user, const gale_convert_result *r)
     (void)user;
     if (!r->n_samples) return true;
     gale__table t = {.align = "lrr"};
-    gale__table_cell(&t, "output"), gale__table_cell(&t, "relative L2"), gale__table_cell(&t, "PSNR");
+    gale__table_cell(&t, "output");
+    gale__table_cell(&t, "relative L2");
+    gale__table_cell(&t, "PSNR");
     for (size_t i = 0; i < r->n_losses; i++) {
         const gale_convert_loss *l = &r->losses[i];
-        gale__table_cell(&t, "%s", l->output), gale__table_cell(&t, "%.3g", l->relative);
+        gale__table_cell(&t, "%s", l->output);
+        gale__table_cell(&t, "%.3g", l->relative);
         if (l->psnr_db) gale__table_cell(&t, "%.1f dB", l->psnr_db);
         else gale__table_cell(&t, "-");
     }

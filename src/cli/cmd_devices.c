@@ -14,8 +14,10 @@ static int print_table(const gale_devices_result *r)
 {
     gale__table t = {.align = "llll"};
     gale__str text = {0};
-    gale__table_cell(&t, "provider"), gale__table_cell(&t, "here"),
-        gale__table_cell(&t, "device, or why there is none"), gale__table_cell(&t, "aliases");
+    gale__table_cell(&t, "provider");
+    gale__table_cell(&t, "here");
+    gale__table_cell(&t, "device, or why there is none");
+    gale__table_cell(&t, "aliases");
     for (size_t i = 0; i < r->n_providers; i++) {
         const gale_provider_state *p = &r->providers[i];
         gale__table_cell(&t, "%s", p->name);

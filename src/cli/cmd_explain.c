@@ -30,10 +30,13 @@ static size_t costliest(const gale_explain_result *e, const bool *shown)
 static void add_row(gale__table *t, const gale_explain_result *e, size_t i)
 {
     const gale_explain_kernel *k = &e->kernels[i];
-    gale__table_cell(t, "%zu", i), gale__table_cell(t, "%.60s", *k->operators ? k->operators : k->kind),
-        gale__table_cell(t, "%.30s", k->name);
-    gale__table_cell(t, "%.2f", k->bytes / 1e6), gale__table_cell(t, "%.1f", k->operations / 1e6),
-        gale__table_cell(t, "%.1f", k->predicted_us), gale__table_cell(t, "%.1f", k->measured_us);
+    gale__table_cell(t, "%zu", i);
+    gale__table_cell(t, "%.60s", *k->operators ? k->operators : k->kind);
+    gale__table_cell(t, "%.30s", k->name);
+    gale__table_cell(t, "%.2f", k->bytes / 1e6);
+    gale__table_cell(t, "%.1f", k->operations / 1e6);
+    gale__table_cell(t, "%.1f", k->predicted_us);
+    gale__table_cell(t, "%.1f", k->measured_us);
     gale__table_cell(t, "%.0f %%", e->measured_us > 0 ? 100 * k->measured_us / e->measured_us : 0);
 }
 

@@ -31,12 +31,17 @@ static gale_status print_worst(const gale_verify_result *r, size_t most)
     if (r->n_values) memcpy(worst, r->values, r->n_values * sizeof *worst);
     qsort(worst, r->n_values, sizeof *worst, by_difference);
     gale__table t = {.align = "llrrl"};
-    gale__table_cell(&t, "node"), gale__table_cell(&t, "value"), gale__table_cell(&t, "relative"),
-        gale__table_cell(&t, "largest"), gale__table_cell(&t, "outcome");
+    gale__table_cell(&t, "node");
+    gale__table_cell(&t, "value");
+    gale__table_cell(&t, "relative");
+    gale__table_cell(&t, "largest");
+    gale__table_cell(&t, "outcome");
     for (size_t i = 0; i < r->n_values && i < most; i++) {
         const gale_verify_value *v = &worst[i];
-        gale__table_cell(&t, "%.60s", v->node), gale__table_cell(&t, "%.40s", v->name),
-            gale__table_cell(&t, "%.2e", v->relative), gale__table_cell(&t, "%.2e", v->largest);
+        gale__table_cell(&t, "%.60s", v->node);
+        gale__table_cell(&t, "%.40s", v->name);
+        gale__table_cell(&t, "%.2e", v->relative);
+        gale__table_cell(&t, "%.2e", v->largest);
         gale__table_cell(&t, "%s", v->departs ? "departs" : "agrees");
     }
     gale__free(worst);

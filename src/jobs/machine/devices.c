@@ -27,7 +27,11 @@ gale_status gale__device_state(gale__arena *arena, const gale_device_info *info,
     out->verdict = (gale_verdict)t.verdict;
     out->verdict_reason = gale__arena_strdup(arena, t.reason);
     out->setting = gale__arena_strdup(arena, state);
-    if (w) out->fault = w->fault, out->fault_variable = w->variable, out->fault_value = w->value;
+    if (w) {
+        out->fault = w->fault;
+        out->fault_variable = w->variable;
+        out->fault_value = w->value;
+    }
     return out->verdict_reason && out->setting ? GALE_OK : GALE_NO_MEMORY;
 }
 

@@ -198,7 +198,9 @@ static gale_status describe_lists(gale__arena *arena, const gale__pb_model *m, c
     gale_inspect_count *operators = gale__arena_alloc(arena, (f->n_ops + 1) * sizeof *operators);
     gale_inspect_note *metadata = gale__arena_alloc(arena, (m->metadata_props.n + 1) * sizeof *metadata);
     if (!opsets || !operators || !metadata) return GALE_NO_MEMORY;
-    r->opsets = opsets, r->operators = operators, r->metadata = metadata;
+    r->opsets = opsets;
+    r->operators = operators;
+    r->metadata = metadata;
     for (; r->n_opsets < m->opset_import.n; r->n_opsets++) {
         const gale__pb_opset *from = &m->opset_import.at[r->n_opsets];
         gale_inspect_opset to = {gale__arena_strdup(arena, domain_of(&from->domain)), from->version};

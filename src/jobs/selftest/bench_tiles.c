@@ -187,7 +187,9 @@ static gale_status time_all(const char *model, const gale_tiles_options *o, rows
         if (status == GALE_CANCELLED || status == GALE_NO_MEMORY) GALE_TRY(status);
         if (status != GALE_OK && !(row->reason = gale__arena_printf(all->arena, "%.255s", gale_error())))
             return GALE_NO_MEMORY;
-        if (row->device) r->last = i, any = true;
+        if (!row->device) continue;
+        r->last = i;
+        any = true;
     }
     return any ? GALE_OK : status;
 }

@@ -172,8 +172,11 @@ static void add_device(gale__json_out *j, const gale_check_device *d)
 {
     gale__json_object(j);
     gale__json_put_text(j, "name", d->name);
-    if (d->info) gale__json_key(j, "device"), gale__device_json(j, d->info);
-    else gale__json_put_text(j, "reason", d->reason);
+    if (!d->info) gale__json_put_text(j, "reason", d->reason);
+    else {
+        gale__json_key(j, "device");
+        gale__device_json(j, d->info);
+    }
     gale__json_put_i64(j, "passed", d->passed);
     gale__json_put_i64(j, "failed", d->failed);
     gale__json_put_i64(j, "skipped", d->skipped);

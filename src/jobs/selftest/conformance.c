@@ -43,9 +43,12 @@ static gale_status count(queue *q, const gale_conformance_case *c)
     }
     bool passed = c->outcome == GALE_CASE_PASSED, failed = c->outcome == GALE_CASE_FAILED,
          skipped = c->outcome == GALE_CASE_SKIPPED;
-    q->counts[i].passed += passed, r->passed += passed;
-    q->counts[i].failed += failed, r->failed += failed;
-    q->counts[i].skipped += skipped, r->skipped += skipped;
+    q->counts[i].passed += passed;
+    q->counts[i].failed += failed;
+    q->counts[i].skipped += skipped;
+    r->passed += passed;
+    r->failed += failed;
+    r->skipped += skipped;
     return GALE_OK;
 }
 
