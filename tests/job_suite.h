@@ -53,6 +53,7 @@ static inline void job_faults(gale_device *device, gale_status (*work)(void), ui
 {
     gale_status status = GALE_NO_MEMORY;
     uint64_t asked = UINT64_MAX;
+    if (test_light()) dense = 1 + dense / 4;
     gale__alloc_fail_at(0);
     for (int i = 0; i < 2; i++) CHECK_OK(work()); /* what is kept for good is made */
     if (device) gale_memory_trim(device);

@@ -146,7 +146,9 @@ static gale_status run_model(work *w, gale__onnx *file, gale__pb_model *model, b
     gale__str bytes = {0};
     gale_model *m = NULL;
     gale_model_options options = {.allow_nonfinite = true};
+    gale__job_stage runs = {w->stage.control, "run of a sample"};
     w->stage.name = after ? "samples after" : "samples before";
+    gale__model_follow(&options, &runs);
     gale_status status = gale__onnx_pack(file, model, &bytes);
     if (status == GALE_OK) status = gale_model_from_memory(bytes.text, bytes.length, false, w->cpu, &options, &m);
     if (status == GALE_OK && !after) status = describe(w, m);

@@ -21,6 +21,13 @@ static gale_status add_names(const char *const *texts, int count, gale__arena *a
     return GALE_OK;
 }
 
+void gale__model_follow(gale_model_options *options, gale__job_stage *stage)
+{
+    bool told = stage && stage->control && (stage->control->progress || stage->control->cancel);
+    options->progress = told ? gale__job_step : NULL;
+    options->user = stage;
+}
+
 gale_status gale__model_open_with(const char *path, gale_device *device, const gale_model_options *options,
     const gale_input_options *inputs, gale__job_stage *stage, gale_model **out)
 {
@@ -28,11 +35,9 @@ gale_status gale__model_open_with(const char *path, gale_device *device, const g
     gale__arena arena = {0};
     const char **names = gale__calloc((size_t)(inputs->n_files + inputs->n_shapes) + 1, sizeof *names);
     gale_status status = names ? GALE_OK : GALE_NO_MEMORY;
-    bool told = stage && stage->control && (stage->control->progress || stage->control->cancel);
     o.n_given = 0;
     o.given = names;
-    o.progress = told ? gale__job_step : NULL;
-    o.user = stage;
+    gale__model_follow(&o, stage);
     if (status == GALE_OK) status = add_names(inputs->files, inputs->n_files, &arena, names, &o.n_given);
     if (status == GALE_OK) status = add_names(inputs->shapes, inputs->n_shapes, &arena, names, &o.n_given);
     if (status == GALE_OK) status = gale_model_open(path, device, &o, out);

@@ -4,6 +4,8 @@
 #include "gale/model_jobs.h"
 #include "jobs/job.h"
 
+/* Runs of a model tell a job's progress and ask whether to go on; stage NULL, or its control empty: they do not. */
+void gale__model_follow(gale_model_options *options, gale__job_stage *stage);
 /* A model whose inputs the options give: also those among them that have a value in the file.  stage: what its runs
  * tell and ask, NULL: nothing. */
 gale_status gale__model_open_with(const char *path, gale_device *device, const gale_model_options *options,

@@ -47,6 +47,11 @@ static gale_status make_picture(int64_t side, gale_picture **out)
     return GALE_OK;
 }
 
+static bool tell_tiles(void *user, int64_t done, int64_t tiles)
+{
+    return gale__job_tell(user, "picture", "tiles", (uint64_t)done, (uint64_t)tiles) == GALE_OK;
+}
+
 static gale_status time_pictures(gale_upscaler *u, const gale_tiles_options *given, gale_tiles_time *r)
 {
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
@@ -63,6 +68,8 @@ static gale_status time_pictures(gale_upscaler *u, const gale_tiles_options *giv
                                  : OVERLAP; /* tiles of a network's own size have room for what they have room for */
     o.batch = given->batch;
     o.lanes = given->lanes;
+    o.progress = tell_tiles;
+    o.user = (void *)&given->control;
     GALE_GO(make_picture(o.batch == 1 && o.lanes < 2 && side > TILE ? TILE : side,
         &first)); /* batches are another plan than a tile, lanes other memory */
     GALE_GO(make_picture(side, &in));
