@@ -93,7 +93,7 @@ TEST(usage)
 {
     gale_usage_result *r = NULL;
     char *text = NULL;
-    if (!CHECK_OK(gale_usage_read(&(gale_usage_options){.seconds = 0.01}, &r))) return;
+    if (!CHECK_OK(gale_usage_read(NULL, &(gale_usage_options){.seconds = 0.01}, &r))) return;
     if (CHECK(r->n_devices > 0)) {
         const gale_usage *last = &r->devices[r->n_devices - 1];
         CHECK_TEXT(last->device, "cpu:0");
@@ -102,8 +102,18 @@ TEST(usage)
     CHECK_JSON(gale_usage_result_json(r, &text), text, "\"device\": \"cpu:0\"", "\"busy_percent\": ");
     gale_usage_result_destroy(&r);
     gale_usage_result_destroy(NULL);
-    CHECK_FAILS(gale_usage_read(NULL, NULL), INVALID);
-    CHECK_FAILS(gale_usage_read(&(gale_usage_options){.seconds = -1}, &r), INVALID);
+    gale_usage_meter *meter = NULL;
+    CHECK_FAILS(gale_usage_meter_open(NULL), INVALID);
+    if (CHECK_OK(gale_usage_meter_open(&meter)))
+        for (int i = 0; i < 2; i++) {
+            CHECK_OK(gale_usage_read(meter, &(gale_usage_options){.seconds = 1e-6}, &r));
+            gale_usage_result_destroy(&r);
+        }
+    gale_usage_meter_close(&meter);
+    gale_usage_meter_close(&meter);
+    gale_usage_meter_close(NULL);
+    CHECK_FAILS(gale_usage_read(NULL, NULL, NULL), INVALID);
+    CHECK_FAILS(gale_usage_read(NULL, &(gale_usage_options){.seconds = -1}, &r), INVALID);
 }
 
 TEST(cancelled)
@@ -116,7 +126,7 @@ TEST(cancelled)
     job_counter counter = {.until = 2};
     CHECK_FAILS(gale_devices_list(&(gale_devices_options){.control = now}, &devices), CANCELLED);
     CHECK_FAILS(gale_doctor_examine(&(gale_doctor_options){.control = now}, &doctor), CANCELLED);
-    CHECK_FAILS(gale_usage_read(&(gale_usage_options){.control = now}, &usage), CANCELLED);
+    CHECK_FAILS(gale_usage_read(NULL, &(gale_usage_options){.control = now}, &usage), CANCELLED);
     now = (gale_job_control){.progress = job_count, .user = &counter};
     CHECK_FAILS(gale_devices_list(&(gale_devices_options){.control = now}, &devices), CANCELLED);
     counter.calls = 0;
@@ -149,7 +159,7 @@ static gale_status usage_once(void)
 {
     gale_usage_result *r = NULL;
     char *text = NULL;
-    gale_status status = gale_usage_read(&(gale_usage_options){.seconds = 1e-6}, &r);
+    gale_status status = gale_usage_read(NULL, &(gale_usage_options){.seconds = 1e-6}, &r);
     if (status == GALE_OK) status = gale_usage_result_json(r, &text);
     gale_free(text);
     gale_usage_result_destroy(&r);

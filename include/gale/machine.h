@@ -123,7 +123,14 @@ typedef struct gale_usage_result {
     const gale_usage *devices;
     size_t n_devices;
 } gale_usage_result;
-GALE_API gale_status gale_usage_read(const gale_usage_options *options, gale_usage_result **out);
+/* What makers' libraries are kept open with from one look to the next: opening them takes longer than a look.  One
+ * thread at a time. */
+typedef struct gale_usage_meter gale_usage_meter;
+GALE_API gale_status gale_usage_meter_open(gale_usage_meter **out);
+GALE_API void gale_usage_meter_close(gale_usage_meter **meter);
+/* meter NULL: they are opened for this look alone. */
+GALE_API gale_status gale_usage_read(
+    gale_usage_meter *meter, const gale_usage_options *options, gale_usage_result **out);
 GALE_API gale_status gale_usage_result_json(const gale_usage_result *result, char **text);
 GALE_API void gale_usage_result_destroy(gale_usage_result **result);
 

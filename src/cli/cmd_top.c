@@ -45,18 +45,22 @@ static int run(const gale__args *a)
 {
     bool once = gale__args_flag(a, "once") || gale__args_flag(a, "json") || !isatty(STDOUT_FILENO);
     gale_usage_options options = {.seconds = gale__args_real(a, "interval")};
-    int code;
+    gale_usage_meter *meter = NULL;
+    int code = GALE__EXIT_OK;
+    gale_status status = gale_usage_meter_open(&meter);
     if (once && options.seconds > 0.2) options.seconds = 0.2;
-    do {
+    while (status == GALE_OK && code == GALE__EXIT_OK) {
         gale_usage_result *r = NULL;
-        gale_status status = gale_usage_read(&options, &r);
-        if (status != GALE_OK) return gale__report(status);
+        status = gale_usage_read(meter, &options, &r);
+        if (status != GALE_OK) break;
         if (!once) printf("\033[H\033[2J");
         code = gale__args_flag(a, "json") ? print_json(r) : print_rows(r);
         fflush(stdout);
         gale_usage_result_destroy(&r);
-    } while (!once && code == GALE__EXIT_OK);
-    return code;
+        if (once) break;
+    }
+    gale_usage_meter_close(&meter);
+    return status == GALE_OK ? code : gale__report(status);
 }
 
 const gale__command gale__command_top = {

@@ -7,6 +7,9 @@
 #include "jobs/machine/nvml.h"
 #include <stdio.h>
 
+struct gale_usage_meter {
+    gale__nvml *nvml; /* NULL: no such library */
+};
 typedef struct ticks {
     uint64_t busy, all;
 } ticks;
@@ -44,17 +47,16 @@ static ticks cpu_ticks(void)
 static void add_cpu(list *l, ticks before)
 {
     ticks now = cpu_ticks();
-    double all = (double)(now.all - before.all), total = (double)(now.busy - before.busy);
+    double all = (double)(now.all - before.all), busy = (double)(now.busy - before.busy);
     uint64_t bytes = gale__cpu_memory_bytes();
-    gale_usage one = {.busy_percent = now.all > before.all ? 100.0 * total / all : -1,
+    gale_usage one = {.busy_percent = now.all > before.all ? 100.0 * busy / all : -1,
         .memory_bytes = bytes,
         .memory_used_bytes = bytes - gale__cpu_memory_free_bytes()};
     add(l, one, "cpu:0", gale__arena_printf(l->arena, "%s, %d cores", gale__cpu_name(), gale__cpu_cores()));
 }
 
-static void add_nvidia(list *l)
+static void add_nvidia(list *l, const gale__nvml *nvml)
 {
-    gale__nvml *nvml = gale__nvml_open();
     for (unsigned i = 0; i < gale__nvml_count(nvml); i++) {
         gale__nvml_state s;
         if (!gale__nvml_get(nvml, i, &s)) continue;
@@ -65,7 +67,6 @@ static void add_nvidia(list *l)
             .watts = s.watts};
         add(l, one, gale__arena_printf(l->arena, "cuda:%u", i), gale__arena_strdup(l->arena, s.name));
     }
-    gale__nvml_close(&nvml);
 }
 
 static bool read_number(const char *folder, const char *name, uint64_t *out)
@@ -116,14 +117,14 @@ static void add_others(list *l)
     }
 }
 
-static gale_status read_usage(const gale_usage_options *o, gale_usage_result *r)
+static gale_status read_usage(const gale_usage_meter *meter, const gale_usage_options *o, gale_usage_result *r)
 {
     list l = {.arena = gale__result_arena(r)};
     ticks before = cpu_ticks();
     GALE_TRY(gale__job_tell(&o->control, "wait", "looks", 0, 1));
     gale__sleep_ns((uint64_t)(1e9 * (o->seconds > 0 ? o->seconds : 0.2)));
     GALE_TRY(gale__job_tell(&o->control, "read", "looks", 1, 1));
-    add_nvidia(&l);
+    add_nvidia(&l, meter->nvml);
     add_amd(&l);
     add_others(&l);
     add_cpu(&l, before);
@@ -132,15 +133,36 @@ static gale_status read_usage(const gale_usage_options *o, gale_usage_result *r)
     return l.failed ? GALE_NO_MEMORY : GALE_OK;
 }
 
-gale_status gale_usage_read(const gale_usage_options *options, gale_usage_result **out)
+gale_status gale_usage_meter_open(gale_usage_meter **out)
+{
+    if (!out) return gale__fail(GALE_INVALID, "usage: a place for the meter is needed");
+    gale_usage_meter *meter = gale__calloc(1, sizeof *meter);
+    if (!meter) return GALE_NO_MEMORY;
+    meter->nvml = gale__nvml_open();
+    *out = meter;
+    return GALE_OK;
+}
+
+void gale_usage_meter_close(gale_usage_meter **meter)
+{
+    if (!meter || !*meter) return;
+    gale__nvml_close(&(*meter)->nvml);
+    gale__free(*meter);
+    *meter = NULL;
+}
+
+gale_status gale_usage_read(gale_usage_meter *meter, const gale_usage_options *options, gale_usage_result **out)
 {
     static const gale_usage_options usual = {0};
     const gale_usage_options *o = options ? options : &usual;
+    gale_usage_meter *own = NULL;
     if (!out) return gale__fail(GALE_INVALID, "usage: a result is needed");
     if (!(o->seconds >= 0 && o->seconds <= 3600))
         return gale__fail(GALE_INVALID, "usage: %g seconds are not 0 to 3600", o->seconds);
+    if (!meter) GALE_TRY(gale_usage_meter_open(&own));
     gale_usage_result *result = gale__result_create(sizeof *result);
-    gale_status status = result ? read_usage(o, result) : GALE_NO_MEMORY;
+    gale_status status = result ? read_usage(meter ? meter : own, o, result) : GALE_NO_MEMORY;
+    gale_usage_meter_close(&own);
     if (status == GALE_OK) *out = result;
     else gale__result_destroy(result);
     return status;
