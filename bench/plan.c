@@ -2,7 +2,8 @@
  *
  *     bench_plan MODEL fp32|fp16|bf16 [NAME=]1x3x256x256 ...
  *
- * Inputs have the extents that are given, in order or by name; whole numbers are 1, others 0. */
+ * Inputs have the extents that are given, in order or by name; all their elements are 0.  The texts of the kernels go
+ * into the file that TEXTS names. */
 #include "../tests/nvidia_caps.h"
 #include "device/null/null.h"
 #include "device/profiler.h"
@@ -86,6 +87,9 @@ static void print_rows(const gale_profiler *p)
     printf("%zu kernels and copies, %.2f GB, %.1f GFLOP\n", p->count, bytes / 1e9, operations / 1e9);
 }
 
+/* Kernels one after the other into a file. */
+static void keep_text(void *file, const char *text, size_t size) { fwrite(text, 1, size, file); }
+
 int main(int argc, char **argv)
 {
     gale_model_options options = {.allow_nonfinite = true};
@@ -97,6 +101,8 @@ int main(int argc, char **argv)
     options.program.precision = !strcmp(argv[2], "fp16")   ? GALE_PRECISION_F16
                                 : !strcmp(argv[2], "bf16") ? GALE_PRECISION_BF16
                                                            : GALE_PRECISION_AS_IT_IS;
+    FILE *texts = getenv("TEXTS") ? fopen(getenv("TEXTS"), "w") : NULL;
+    if (texts) gale__null_set_sink(keep_text, texts);
     gale__null_set_caps(&nvidia);
     TRY(gale__device_open_one(&gale__backend_null, 0, NULL, &null));
     TRY(gale_model_open(argv[1], null, &options, &m));

@@ -107,12 +107,9 @@ static gale__node ungrouped(gale__lower *L, gale__node x)
     return gale__g_reshape(L->g, x, 4, dims);
 }
 
-/* A fast path for the whole, where the device has one; else y as it is. */
-static gale__node claimed(gale__lower *L, const gale__attend *a, const gale__node *qkv, int64_t groups, gale__node y)
+/* Offers queries, keys and values of one type, and the result as lowered; true when it became a routine's. */
+static bool offer(gale__lower *L, const gale__attend *a, const gale__node *qkv, int64_t groups, gale__node *y)
 {
-    if (!L->device || !gale__good(L) || a->softcap > 0 || a->sink >= 0 || a->score_mod.body || a->prob_mod.body ||
-        a->softmax_type != GALE_F32)
-        return y;
     gale__node in[6] = {qkv[0], qkv[1], qkv[2], grouped(L, a->bias, groups), GALE__NIL, grouped(L, a->keep, groups)};
     gale_attr attrs[4] = {
         GALE_FLOAT("scale", a->scale), GALE_FLOAT("fill", a->hidden), GALE_INT("turned", 1), GALE_INT("seen", a->seen)};
@@ -124,8 +121,35 @@ static gale__node claimed(gale__lower *L, const gale__attend *a, const gale__nod
         .n_attrs = 4,
         .body = L->node,
         .n_body = 1};
-    gale_status status = gale__paths_claim(L->g, L->device, &node, in, &y);
+    gale__node was = *y;
+    gale_status status = gale__good(L) ? gale__paths_claim(L->g, L->device, &node, in, y) : GALE_OK;
     if (status != GALE_OK && gale__good(L)) L->g->status = status;
+    return *y != was;
+}
+
+/* What a value was before it was widened; NIL where it was not. */
+static gale__node unwidened(gale__lower *L, gale__node x)
+{
+    gale__pnode p = gale__peek(L->g, x);
+    return p.op == GALE__CAST && p.type == GALE_F32 && gale__type_is_float(gale__type_of(L->g, p.in[0])) ? p.in[0]
+                                                                                                         : GALE__NIL;
+}
+
+/* A fast path for the whole, where the device has one; else y as it is.  Routines for halves read them as they lie. */
+static gale__node claimed(gale__lower *L, const gale__attend *a, const gale__node *qkv, int64_t groups, gale__node y)
+{
+    if (!L->device || !gale__good(L) || a->softcap > 0 || a->sink >= 0 || a->score_mod.body || a->prob_mod.body ||
+        a->softmax_type != GALE_F32)
+        return y;
+    gale__node q = unwidened(L, a->q), k = unwidened(L, a->k), v = unwidened(L, a->v);
+    gale_type type = gale__type_of(L->g, q);
+    if (q >= 0 && k >= 0 && v >= 0 && gale__type_of(L->g, k) == type && gale__type_of(L->g, v) == type) {
+        const gale__node narrow[3] = {
+            grouped(L, q, groups), gale__g_unsqueeze(L->g, k, 1u << 2), gale__g_unsqueeze(L->g, v, 1u << 2)};
+        gale__node result = gale__g_cast(L->g, y, type);
+        if (offer(L, a, narrow, groups, &result)) return gale__g_cast(L->g, result, GALE_F32);
+    }
+    offer(L, a, qkv, groups, &y);
     return y;
 }
 

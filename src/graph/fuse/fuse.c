@@ -25,8 +25,9 @@ void gale__root_strides(const gale__fusion *f, gale__node n, int64_t *strides)
     int order[GALE_MAX_RANK];
     for (int a = 0; a < p->rank; a++) order[a] = a;
     if (f->last[n]) {
-        for (int a = 1; a + 1 < p->rank; a++) order[a] = a + 1;
-        order[p->rank - 1] = 1;
+        int axis = gale__channel_axis(p->dims);
+        for (int a = axis; a + 1 < p->rank; a++) order[a] = a + 1;
+        order[p->rank - 1] = axis;
     }
     int64_t size = 1;
     for (int i = p->rank - 1; i >= 0; i--) {

@@ -30,12 +30,13 @@ typedef struct chooser {
     int *from, *to; /* by node: the first use */
 } chooser;
 
-/* Axes: items, channels, then one to three of the plane; a sum leaves axes of extent 1 behind. */
+/* Axes: items, channels, then one to three of the plane; a sum leaves axes of extent 1 behind.  Weights that have one
+ * channel each, of convolutions by channel, are the channels themselves. */
 static bool has_channels(const gale__pnode *p)
 {
     for (int a = 5; a < p->rank; a++)
         if (p->dims[a] != 1) return false;
-    return p->rank >= 4 && p->dims[1] > 1;
+    return p->rank >= 4 && (p->dims[1] > 1 || (p->op == GALE__P_CONST && p->dims[0] > 1));
 }
 
 static bool may_turn(const gale__fusion *f, gale__node n)
@@ -59,13 +60,17 @@ static int64_t plane(const gale__pnode *p)
     return size;
 }
 
+int gale__channel_axis(const int64_t *dims) { return dims[1] > 1 ? 1 : 0; }
+
+static int64_t channels_of(const gale__pnode *p) { return p->dims[gale__channel_axis(p->dims)]; }
+
 /* A stride of a declared value, as it is channels-last. */
 static int64_t turned(const gale__pnode *p, int64_t step)
 {
-    int64_t size = plane(p), item = size * p->dims[1];
+    int64_t size = plane(p), channels = channels_of(p), item = size * channels;
     if (item <= 0) return step;
     int64_t rest = step % item;
-    return step - rest + rest / size + rest % size * p->dims[1];
+    return step - rest + rest / size + rest % size * channels;
 }
 
 static int64_t step_of(const gale__fusion *f, gale__node n, int64_t step, bool last)
@@ -254,11 +259,12 @@ void gale__layout_force(gale__fusion *f)
 
 void gale__layout_turn(const int64_t *dims, int rank, size_t element, const void *from, void *to)
 {
-    int64_t size = 1, channels = dims[1];
+    int axis = gale__channel_axis(dims);
+    int64_t size = 1, items = axis ? dims[0] : 1, channels = dims[axis];
     for (int a = 2; a < rank; a++) size *= dims[a];
     const char *in = from;
     char *out = to;
-    for (int64_t item = 0; item < dims[0]; item++, in += (size_t)(size * channels) * element)
+    for (int64_t item = 0; item < items; item++, in += (size_t)(size * channels) * element)
         for (int64_t at = 0; at < size; at++)
             for (int64_t c = 0; c < channels; c++, out += element)
                 memcpy(out, in + (size_t)(c * size + at) * element, element);

@@ -13,6 +13,7 @@ enum {
     KERNELS = GALE__NEED_KERNELS,
     I64 = GALE__NEED_I64,
     PRODUCTS = GALE__NEED_PRODUCTS,
+    MATRIX = GALE__NEED_MATRIX,
 };
 #define HOST(function)   \
     {                    \
@@ -36,7 +37,8 @@ static const gale__path paths[] = {
 static uint32_t abilities(const gale_device_caps *caps)
 {
     return (caps->host_functions ? HOST_FUNCTIONS : 0u) | (caps->dialect || caps->spirv ? KERNELS : 0u) |
-           (caps->i64 ? I64 : 0u) | (caps->products ? PRODUCTS : 0u);
+           (caps->i64 ? I64 : 0u) | (caps->products ? PRODUCTS : 0u) |
+           (caps->n_matrix || caps->matrix_emulated ? MATRIX : 0u);
 }
 
 const gale__path *gale__paths_at(int i)

@@ -73,6 +73,9 @@ static gale_status plan_launch(claimed *c, int i, const gale__routine_launch *la
     step.n_words = launch->n_words;
     step.words = gale__arena_copy(&c->p->plan->arena, launch->words, (size_t)launch->n_words * sizeof *launch->words);
     if (!step.words) return GALE_NO_MEMORY;
+    if (launch->unit &&
+        !(step.tag.name = gale__arena_printf(&c->p->plan->arena, "%s (%s)", step.tag.name, launch->unit)))
+        return GALE_NO_MEMORY;
     memcpy(step.groups, launch->groups, sizeof step.groups);
     for (int k = 0; k < launch->n_refs; k++)
         refs[k] = c->places[launch->refs[k] == GALE__ROUTINE_SPACE ? c->n_buffers : launch->refs[k]];
@@ -129,8 +132,10 @@ gale_status gale__plan_routine(gale__planner *p, const gale__fused *k)
         .step = {.kind = GALE__STEP_LAUNCH, .routine = true, .once = n->invariant, .groups = {1, 1, 1}}};
     c.step.tag = (gale__tag){.name = c.path->routine, .bytes = bytes_of(&plan->g, k->root)};
     for (int i = 0; i < n->n_in; i++) {
+        bool again = false; /* parts of one value are read once */
+        for (int before = 0; before < i; before++) again = again || n->in[before] == n->in[i];
         c.places[1 + i] = gale__plan_place(p, n->in[i]);
-        c.step.tag.bytes += bytes_of(&plan->g, n->in[i]);
+        if (!again) c.step.tag.bytes += bytes_of(&plan->g, n->in[i]);
     }
     memcpy(c.args, n->attr + GALE__ROUTINE_ARGS, (size_t)(n->n_attr - GALE__ROUTINE_ARGS) * sizeof *c.args);
     memcpy(&c.step.tag.operations, &n->attr[GALE__ROUTINE_OPERATIONS], sizeof c.step.tag.operations);

@@ -55,6 +55,7 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(SUMS_ZERO, EFFECT, 1),
     ROW(SUMS_ADD, EFFECT, 3),
     ROW(SUMS_STORE, EFFECT, 3),
+    ROW(MATRIX_SUMS, READ, 2),
 #undef ROW
 };
 
@@ -256,6 +257,7 @@ gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
         if ((element && in->width > 1) || (in->op == GALE__IR_SHARED && in->a)) needs.wide = true;
         if (in->op == GALE__IR_MATRIX_A || in->op == GALE__IR_MATRIX_B) needs.matrix |= in->type == GALE_F16 ? 1 : 2;
         if (in->op == GALE__IR_SUMS) needs.sums = true;
+        if (in->op == GALE__IR_MATRIX_SUMS || (element && ir->code[in->a].op == GALE__IR_SUMS)) needs.quads = true;
         if (in->op != GALE__IR_LOAD && in->op != GALE__IR_STORE) continue;
         int bits = gale__type_table[in->mem].bits;
         if (bits == 8) needs.mem8 = true;

@@ -7,7 +7,10 @@
  * arrays.
  *
  * Matrix units: the `subgroup` threads of a subgroup hold matrices of 16 x 16 together, and all of them reach each of
- * the MATRIX and SUMS instructions at once, with the same operands.  Devices without such units get the same kernel
+ * the MATRIX and SUMS instructions at once, with the same operands.  Where it is known which thread holds what (the
+ * device's matrix_quads, subgroups of 32), GET and SET take SUMS for an array of this thread's own: 8 of each matrix.
+ * Thread l has rows l / 4 (numbers 0, 1, 4, 5) and l / 4 + 8 (2, 3, 6, 7), columns 2 (l % 4) and the next (0 to 3) and
+ * those 8 further (4 to 7).  Devices without such units get the same kernel
  * with these instructions written out for plain threads (ir_matrix.c). */
 #ifndef GALE_KERNEL_IR_H
 #define GALE_KERNEL_IR_H
@@ -55,7 +58,8 @@ typedef enum gale__ir_op {
     GALE__IR_IF,  /* a: BOOL */
     GALE__IR_ELSE,
     GALE__IR_END,         /* ends FOR or IF */
-    GALE__IR_BARRIER,     /* all threads of the group; orders shared memory; imm 1: the device's memory too */
+    GALE__IR_BARRIER,     /* all threads of the group; orders shared memory; imm 1: the device's memory too; 2: the
+                             threads of the subgroup alone (kernels with matrices; all of the group come here too) */
     GALE__IR_SHUFFLE_XOR, /* a: value (32-bit types); imm: lane mask; subgroup_ops only */
     GALE__IR_MIN_NAN,     /* F32; NaN passes on (devices with corners) */
     GALE__IR_MAX_NAN,
@@ -76,10 +80,11 @@ typedef enum gale__ir_op {
                           row (a multiple of 8); type F16 or BF16: 16 x 16 [m][k]; mem 1: they lie there as [k][m] */
     GALE__IR_MATRIX_B, /* 16 x 16 [k][n]; mem 1: they lie there as [n][k].  Used up before the array changes. */
     GALE__IR_SUMS,     /* declares imm matrices of F32, held by the subgroup */
-    GALE__IR_SUMS_ZERO,  /* a: SUMS; imm: which */
-    GALE__IR_SUMS_ADD,   /* a: SUMS; b: MATRIX_A, c: MATRIX_B; imm: which: adds their product */
-    GALE__IR_SUMS_STORE, /* a: SUMS; b: work-group array of F32; c: first element (a multiple of 4); imm: which, and in
-                            the upper half elements from row to row (a multiple of 4) */
+    GALE__IR_SUMS_ZERO,   /* a: SUMS; imm: which */
+    GALE__IR_SUMS_ADD,    /* a: SUMS; b: MATRIX_A, c: MATRIX_B; imm: which: adds their product */
+    GALE__IR_SUMS_STORE,  /* a: SUMS; b: work-group array of F32; c: first element (a multiple of 4); imm: which, and in
+                             the upper half elements from row to row (a multiple of 4) */
+    GALE__IR_MATRIX_SUMS, /* a: SUMS; b: which (U32); those, rounded to `type`, as a MATRIX_A */
     GALE__IR_COUNT
 } gale__ir_op;
 

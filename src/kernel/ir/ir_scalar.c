@@ -184,11 +184,6 @@ static gale__val fast_pow(gale__ir *ir, gale__val x, gale__val y)
 
 static gale__val op2f(gale__ir *ir, int op, gale__val a, gale__val b) { return gale__ir_op2(ir, op, GALE_F32, a, b); }
 
-static gale__val near_division(gale__ir *ir, gale__val a, gale__val b)
-{
-    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_DIV, .type = GALE_F32, .a = a, .b = b, .imm = 1});
-}
-
 /* What is small is nearly `slope` times x; the rest is odd. */
 static gale__val odd(gale__ir *ir, gale__val x, double slope, gale__val size, gale__val v)
 {
@@ -204,7 +199,7 @@ static gale__val fast_erf(gale__ir *ir, gale__val x)
     static const double factors[4] = {-1.453152027, 1.421413741, -0.284496736, 0.254829592};
     gale_type t = GALE_F32;
     gale__val one = number(ir, t, 1), a = gale__ir_op1(ir, GALE__ABS, t, x), p = number(ir, t, 1.061405429);
-    gale__val r = near_division(ir, one, gale__ir_op3(ir, GALE__FMA, t, a, number(ir, t, 0.3275911), one));
+    gale__val r = op2f(ir, GALE__IR_FAST_DIV, one, gale__ir_op3(ir, GALE__FMA, t, a, number(ir, t, 0.3275911), one));
     for (int i = 0; i < 4; i++) p = gale__ir_op3(ir, GALE__FMA, t, p, r, number(ir, t, factors[i]));
     gale__val square = op2f(ir, GALE__MUL, a, gale__ir_op1(ir, GALE__NEG, t, a));
     gale__val rest = op2f(ir, GALE__MUL, op2f(ir, GALE__MUL, p, r), gale__ir_op1(ir, GALE__IR_FAST_EXP, t, square));
@@ -216,7 +211,7 @@ static gale__val fast_tanh(gale__ir *ir, gale__val x)
     gale_type t = GALE_F32;
     gale__val one = number(ir, t, 1), a = gale__ir_op1(ir, GALE__ABS, t, x);
     gale__val e = gale__ir_op1(ir, GALE__IR_FAST_EXP, t, op2f(ir, GALE__MUL, a, number(ir, t, -2)));
-    return odd(ir, x, 1, a, near_division(ir, op2f(ir, GALE__SUB, one, e), op2f(ir, GALE__ADD, one, e)));
+    return odd(ir, x, 1, a, op2f(ir, GALE__IR_FAST_DIV, op2f(ir, GALE__SUB, one, e), op2f(ir, GALE__ADD, one, e)));
 }
 
 /* The device's own; 0 where the operation has none. */

@@ -30,6 +30,7 @@ int gale__ir_operands(const gale__ir_instr *in, gale__val out[4]);
 typedef struct gale__ir_needs {
     bool f64, i64, f16, subgroup, corners, fast, mem8, mem16, store8, store16;
     bool copies, sums, wide; /* wide: vectors in work-group arrays, or arrays that lie where another did */
+    bool quads;              /* it must be known which thread holds what of a sum */
     uint8_t matrix;          /* operands of matrix units: 1 F16, 2 BF16 */
 } gale__ir_needs;
 gale__ir_needs gale__ir_get_needs(const gale__ir *ir);
@@ -67,6 +68,8 @@ gale__ir_plainly gale__ir_plainly_for(const gale__ir *ir, const gale_device_caps
 gale_status gale__ir_write_plainly(const gale__ir *ir, gale__ir_plainly what, gale__ir *out);
 /* Whether the device multiplies 16 x 16 x 16 matrices of this type into F32. */
 bool gale__caps_have_matrix(const gale_device_caps *caps, gale_type operand);
+/* Whether it runs kernels that do: with its own units, or as plain threads because that was asked for. */
+bool gale__caps_run_matrix(const gale_device_caps *caps, gale_type operand);
 
 /* Class 'm' of gale__ir_scalar (ir_math.c); 0 when the operation has no mathematics of ours. */
 gale__val gale__ir_math(gale__ir *ir, gale__scalar op, gale_type type, gale__val a, gale__val b);

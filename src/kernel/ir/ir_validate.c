@@ -33,7 +33,8 @@ static bool is_mem(gale_type t)
 static gale_type type_of(const checker *c, gale__val v) { return (gale_type)c->ir->code[v].type; }
 static bool is_matrix(const checker *c, gale__val v)
 {
-    return c->ir->code[v].op == GALE__IR_MATRIX_A || c->ir->code[v].op == GALE__IR_MATRIX_B;
+    int op = c->ir->code[v].op;
+    return op == GALE__IR_MATRIX_A || op == GALE__IR_MATRIX_B || op == GALE__IR_MATRIX_SUMS;
 }
 static bool is_scalar(const checker *c, gale__val v)
 {
@@ -213,14 +214,17 @@ static gale_status check_matrix(const checker *c, gale__val v, const gale__ir_in
         return in->type == GALE_F32 && in->imm && in->imm <= 64 ? GALE_OK : bad(c, v, "count or type");
     if (is_matrix(c, v)) {
         if (in->type != GALE_F16 && in->type != GALE_BF16) return bad(c, v, "F16 or BF16");
+        if (in->op == GALE__IR_MATRIX_SUMS)
+            return from->op == GALE__IR_SUMS && is_index(c, in->b) && threads == 32 ? GALE_OK
+                                                                                    : bad(c, v, "no such sums");
         if (!is_shared(c, in->a) || from->type != GALE_U16) return bad(c, v, "not a work-group array of U16");
         if (!is_index(c, in->b) || !in->imm || in->imm % 8) return bad(c, v, "index or row");
         return GALE_OK;
     }
     if (from->op != GALE__IR_SUMS || (uint32_t)in->imm >= from->imm) return bad(c, v, "no such sums");
     if (in->op == GALE__IR_SUMS_ADD)
-        return c->ir->code[in->b].op == GALE__IR_MATRIX_A && c->ir->code[in->c].op == GALE__IR_MATRIX_B &&
-                       type_of(c, in->b) == type_of(c, in->c)
+        return is_matrix(c, in->b) && c->ir->code[in->b].op != GALE__IR_MATRIX_B &&
+                       c->ir->code[in->c].op == GALE__IR_MATRIX_B && type_of(c, in->b) == type_of(c, in->c)
                    ? GALE_OK
                    : bad(c, v, "operands are no matrices of one type");
     if (in->op == GALE__IR_SUMS_STORE && (!is_shared(c, in->b) || type_of(c, in->b) != GALE_F32 ||
@@ -232,10 +236,11 @@ static gale_status check_matrix(const checker *c, gale__val v, const gale__ir_in
 static gale_status check_array(const checker *c, gale__val v, const gale__ir_instr *in)
 {
     if (gale__ir_op_get(in->op).kind == GALE__IR_DECLARE) return check_declaration(c, v, in);
-    if (!is_array(c, in->a)) return bad(c, v, "not an array");
+    bool sums = c->ir->code[in->a].op == GALE__IR_SUMS && c->ir->subgroup == 32 && in->width == 1;
+    if (!is_array(c, in->a) && !sums) return bad(c, v, "not an array");
     if (type_of(c, in->b) != GALE_U32 || !is_scalar(c, in->b)) return bad(c, v, "index must be U32");
     uint64_t index;
-    if (gale__ir_is_const(c->ir, in->b, &index) && index >= c->ir->code[in->a].imm)
+    if (gale__ir_is_const(c->ir, in->b, &index) && index >= c->ir->code[in->a].imm * (sums ? 8 : 1))
         return bad(c, v, "index past the end");
     gale_type t = in->op == GALE__IR_GET ? (gale_type)in->type : type_of(c, in->c);
     if (in->width > 1) return check_neighbours(c, v, in, t);
@@ -329,7 +334,8 @@ static gale_status check_instr(checker *c, gale__val v)
     case GALE__IR_SUMS:
     case GALE__IR_SUMS_ZERO:
     case GALE__IR_SUMS_ADD:
-    case GALE__IR_SUMS_STORE: return check_matrix(c, v, in);
+    case GALE__IR_SUMS_STORE:
+    case GALE__IR_MATRIX_SUMS: return check_matrix(c, v, in);
     default: return n ? check_arithmetic(c, v, in) : check_leaf(c, v, in);
     }
 }

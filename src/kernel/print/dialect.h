@@ -30,9 +30,9 @@ typedef struct gale__dialect_table {
     const char *shared_launch;              /* declares the work-group memory asked for at launch, gale_shared; "" */
     const char *shared_type;                /* pointer to an array that takes over memory of another, of $0 */
     const char *shared_vector;              /* vector of type $0 at $1 of a work-group array */
-    const char *barrier, *barrier_all, *unroll; /* of work-group memory; of all memory */
-    const char *make_vector;                    /* before (a,b,c,d); $0: the vector type */
-    const char *vector[GALE_TYPE_COUNT];        /* vector types by memory type, without the count */
+    const char *barrier, *barrier_all, *barrier_subgroup, *unroll; /* of work-group memory; of all memory */
+    const char *make_vector;                                       /* before (a,b,c,d); $0: the vector type */
+    const char *vector[GALE_TYPE_COUNT];                           /* vector types by memory type, without the count */
     gale__spelling rows[GALE__IR_COUNT];
 } gale__dialect_table;
 

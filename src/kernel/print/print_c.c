@@ -133,7 +133,9 @@ static void print_element(const printer *p, gale__str *s, const gale__ir_instr *
         return;
     }
     gale__str_addf(s, "v%u", in->a);
-    if (p->ir->code[in->a].imm > 1) gale__str_addf(s, "[%s]", p->text[in->b]);
+    if (p->ir->code[in->a].op == GALE__IR_SUMS)
+        gale__str_addf(s, "[(%s)>>3].r[(%s)&7u]", p->text[in->b], p->text[in->b]);
+    else if (p->ir->code[in->a].imm > 1) gale__str_addf(s, "[%s]", p->text[in->b]);
 }
 
 /* Elements of 8 and 16 bits are kept in arrays as they are. */
@@ -272,6 +274,10 @@ static gale_status emit_matrix(printer *p, gale__val v, const gale__ir_instr *in
         gale__str_addf(out, "sums_store(v%u[%u],&v%u[%s],%uu);\n", in->a, (unsigned)in->imm, in->b, p->text[in->c],
             (unsigned)(in->imm >> 32));
         break;
+    case GALE__IR_MATRIX_SUMS:
+        gale__str_addf(out, "matrix v%u=matrix_of_%s(v%u[%s]);\n", v, in->type == GALE_F16 ? "f16" : "bf16", in->a,
+            p->text[in->b]);
+        break;
     default:
         if (!p->uses[v]) return GALE_OK;
         gale__str_addf(out, "matrix v%u=matrix_%s%s(&v%u[%s],%uu);\n", v, a ? "a" : "b", in->mem ? "_turned" : "",
@@ -322,7 +328,11 @@ static gale_status emit(printer *p, gale__val v)
         gale__str_addf(p->out, in->imm > 1 ? "%s v%u[%u];\n" : "%s v%u;\n", type_names[in->type], v, (unsigned)in->imm);
         return GALE_OK;
     case GALE__IR_SHARED: return GALE_OK; /* at the top */
-    case GALE__IR_BARRIER: gale__str_addf(p->out, "%s\n", in->imm ? p->d->barrier_all : p->d->barrier); return GALE_OK;
+    case GALE__IR_BARRIER: {
+        const char *const kinds[] = {p->d->barrier, p->d->barrier_all, p->d->barrier_subgroup};
+        gale__str_addf(p->out, "%s\n", kinds[in->imm]);
+        return GALE_OK;
+    }
     case GALE__IR_FOR:
     case GALE__IR_IF:
     case GALE__IR_ELSE:
@@ -335,7 +345,8 @@ static gale_status emit(printer *p, gale__val v)
     case GALE__IR_SUMS:
     case GALE__IR_SUMS_ZERO:
     case GALE__IR_SUMS_ADD:
-    case GALE__IR_SUMS_STORE: return emit_matrix(p, v, in);
+    case GALE__IR_SUMS_STORE:
+    case GALE__IR_MATRIX_SUMS: return emit_matrix(p, v, in);
     default: return emit_value(p, v);
     }
 }

@@ -408,10 +408,10 @@ static void print_control(printer *p, gale__val v, const gale__ir_instr *in)
 static void print_barrier(printer *p, const gale__ir_instr *in)
 {
     gale__spv *s = &p->s;
-    uint32_t scope = gale__spv_u32(s, SpvScopeWorkgroup),
+    uint32_t scope = gale__spv_u32(s, in->imm == 2 ? SpvScopeSubgroup : SpvScopeWorkgroup),
              memory = SpvMemorySemanticsAcquireReleaseMask | SpvMemorySemanticsWorkgroupMemoryMask;
     if (p->model) memory |= SpvMemorySemanticsMakeAvailableMask | SpvMemorySemanticsMakeVisibleMask;
-    if (in->imm) memory |= SpvMemorySemanticsUniformMemoryMask;
+    if (in->imm == 1) memory |= SpvMemorySemanticsUniformMemoryMask;
     EMIT(s, &s->body, SpvOpControlBarrier, scope, scope, gale__spv_u32(s, memory));
 }
 
@@ -492,7 +492,7 @@ static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *
     p->pointer = arrays + 4 * n, p->word = p->pointer + kernel->n_pointers;
     gale__ir_count_uses(kernel, p->uses, arrays + 2 * n);
     for (gale__val v = 1; v < kernel->count; v++)
-        p->hands |= kernel->code[v].op == GALE__IR_BARRIER && kernel->code[v].imm;
+        p->hands |= kernel->code[v].op == GALE__IR_BARRIER && kernel->code[v].imm == 1;
     p->model = p->hands || kernel->subgroup;
     if (p->model) p->s.capabilities |= 1u << GALE__SPV_MEMORY_MODEL;
     uint32_t function = gale__spv_id(&p->s);

@@ -31,12 +31,6 @@ int gale__matrix_vector_dim(const gale__nest *nest, const gale__schedule *s, con
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-static bool has_units(const gale_device_caps *caps, gale_type operand)
-{
-    bool native = gale__caps_have_matrix(caps, operand) && caps->subgroup >= 16 && caps->subgroup <= 128;
-    return (native || caps->matrix_emulated) && caps->storage16;
-}
-
 /* What both operands are; GALE_F32: they are something else. */
 static gale_type narrow_type(const gale__nest *nest, const gale__contraction *c)
 {
@@ -152,7 +146,7 @@ bool gale__choose_matrix(const gale__nest *nest, const gale_device_caps *caps, g
     if ((!caps->n_matrix && !caps->matrix_emulated) || !gale__nest_contraction(nest, &c)) return false;
     if (c.m < LEAST_SIDE || c.n < LEAST_SIDE || c.k < LEAST_K || c.m * c.n < LEAST_RESULTS) return false;
     gale_type type = narrow_type(nest, &c);
-    if (type == GALE_F32 || !has_units(caps, type) || gale__emit_acc_type(nest, c.reduce) != GALE_F32 ||
+    if (type == GALE_F32 || !gale__caps_run_matrix(caps, type) || gale__emit_acc_type(nest, c.reduce) != GALE_F32 ||
         gale__compute_type((gale_type)nest->code[c.mul].type) != GALE_F32)
         return false;
     gale__schedule t = *s;
