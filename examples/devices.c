@@ -1,7 +1,6 @@
 /* What this machine has for gale: every device, and why a provider has none.
  *
  *     devices [--json] */
-#include <gale/graph.h>
 #include <gale/machine.h>
 #include <stdio.h>
 #include <string.h>

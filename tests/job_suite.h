@@ -3,7 +3,6 @@
 #define GALE_TESTS_JOB_SUITE_H
 #include "base/file.h"
 #include "base/process.h"
-#include "gale/graph.h"
 #include "gale/job.h"
 #include "onnx_make.h"
 #include "test.h"

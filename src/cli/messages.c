@@ -1,6 +1,5 @@
 /* The program's voice: errors and the library's log on stderr, results on stdout, colour only on a terminal. */
 #include "cli/cli.h"
-#include "gale/graph.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
