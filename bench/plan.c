@@ -67,13 +67,13 @@ static void print_rows(const gale_profiler *p)
 {
     double bytes = 0, operations = 0;
     for (size_t i = 0; i < p->count; i++) {
-        const gale__record *r = &p->records[i];
+        const gale__profiler_record *r = &p->records[i];
         double row_bytes = 0, row_operations = 0;
         int kernels = 0, first = 1;
         bytes += r->bytes;
         operations += r->operations;
         for (size_t k = 0; k < p->count; k++) {
-            const gale__record *o = &p->records[k];
+            const gale__profiler_record *o = &p->records[k];
             if (strcmp(o->name, r->name) || strcmp(o->op, r->op)) continue;
             if (k < i) first = 0;
             kernels++;

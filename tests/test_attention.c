@@ -400,7 +400,7 @@ TEST(spirv)
         made t;
         gale__routine_launch launch;
         gale__ir ir;
-        gale__words words = {0};
+        gale__ir_words words = {0};
         caps.arch = 0, caps.shared_most_bytes = 0, caps.matrix_emulated = i >= EXAMPLES;
         if (caps.matrix_emulated) caps.n_matrix = 0;
         make_case(i % EXAMPLES, &t);
@@ -409,7 +409,7 @@ TEST(spirv)
                 ir_spirv_val(&words, launch.key);
             gale__ir_finish(&ir);
         }
-        gale__words_finish(&words);
+        gale__ir_words_finish(&words);
         free_case(&t);
     }
 }

@@ -56,22 +56,22 @@ static bool run(og *t, const gale_program_options *options, gale_tensor **y)
 static gale_type result_type(og *t, const gale_program_options *options, const char *region, bool *wide_sums)
 {
     gale_program *p = NULL;
-    gale__g g;
+    gale__prim_graph g;
     gale__node out[8];
     gale_type type = GALE_TYPE_COUNT;
     *wide_sums = true;
-    gale__g_init(&g);
+    gale__prim_init(&g);
     if (CHECK_OK(t->status) && CHECK_OK(gale_program_create(t->graph, device, options, &p)) &&
         CHECK_OK(
             gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])t->dims, t->rank, NULL, NULL, &g, out))) {
         for (int i = 0; i < g.n_regions; i++)
-            if (!strcmp(g.regions[i].name, region)) type = (gale_type)gale__g_at(&g, g.regions[i].out[0])->type;
+            if (!strcmp(g.regions[i].name, region)) type = (gale_type)gale__prim_at(&g, g.regions[i].out[0])->type;
         for (int i = 0; i < g.count; i++)
-            if (g.nodes[i].op == GALE__P_REDUCE)
+            if (g.nodes[i].op == GALE__PRIM_REDUCE)
                 *wide_sums = *wide_sums && g.nodes[i].type != GALE_F16 && g.nodes[i].type != GALE_BF16;
-        for (int i = 0; i < t->n_outputs; i++) CHECK(gale__g_at(&g, out[i])->type != GALE_F16);
+        for (int i = 0; i < t->n_outputs; i++) CHECK(gale__prim_at(&g, out[i])->type != GALE_F16);
     }
-    gale__g_finish(&g);
+    gale__prim_finish(&g);
     gale_program_destroy(&p);
     return type;
 }
@@ -277,7 +277,7 @@ static work plan_of(og *t, gale_device *null, const gale_program_options *option
         CHECK_OK(gale__program_instance(p, t->inputs, &i))) {
         w.kernels = i->plan->kernels;
         for (int k = 0; k < i->plan->n_steps; k++) {
-            const gale__step *s = &i->plan->steps[k];
+            const gale__plan_step *s = &i->plan->steps[k];
             if (s->once) continue;
             w.bytes += s->tag.bytes;
             w.matrix += !strncmp(s->tag.name, "matrix", 6);

@@ -121,8 +121,8 @@ static void make_case(const char *folder, float second)
         int64_t dims[1] = {2};
         snprintf(path, sizeof path, "%s/node/%s/test_data_set_0/%s_0.pb", job_folder, folder, i ? "output" : "input");
         CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, dims, i ? out : in, &t));
-        CHECK_OK(gale__object_take(&t, &object));
-        CHECK_OK(gale__object_write(path, object));
+        CHECK_OK(gale__onnx_object_take(&t, &object));
+        CHECK_OK(gale__onnx_object_write(path, object));
         gale_object_destroy(&object);
     }
     make_begin(&m, 17);

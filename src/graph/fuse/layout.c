@@ -16,7 +16,7 @@ enum { SWEEPS = 8, NONE = -1 };
 /* One access of a kernel to a value; in two lists, of what is read and of what is written. */
 typedef struct use {
     const gale__fused *kernel;
-    const gale__access *access;
+    const gale__nest_access *access;
     gale__node from, to;
     bool operand; /* of a product */
     double bytes, loss;
@@ -32,28 +32,28 @@ typedef struct chooser {
 
 /* Axes: items, channels, then one to three of the plane; a sum leaves axes of extent 1 behind.  Weights that have one
  * channel each, of convolutions by channel, are the channels themselves. */
-static bool has_channels(const gale__pnode *p)
+static bool has_channels(const gale__prim_node *p)
 {
     for (int a = 5; a < p->rank; a++)
         if (p->dims[a] != 1) return false;
-    return p->rank >= 4 && (p->dims[1] > 1 || (p->op == GALE__P_CONST && p->dims[0] > 1));
+    return p->rank >= 4 && (p->dims[1] > 1 || (p->op == GALE__PRIM_CONST && p->dims[0] > 1));
 }
 
 static bool may_turn(const gale__fusion *f, gale__node n)
 {
-    const gale__pnode *p = gale__g_at(f->g, n);
-    return !f->dense[n] && !gale__written_dense(p->op) && has_channels(p);
+    const gale__prim_node *p = gale__prim_at(f->g, n);
+    return !f->dense[n] && !gale__fuse_written_dense(p->op) && has_channels(p);
 }
 
 /* Constants are turned on their way to the device. */
 static bool may_choose(const gale__fusion *f, gale__node n)
 {
-    const gale__pnode *p = gale__g_at(f->g, n);
-    if (p->op != GALE__P_CONST) return f->root[n] && may_turn(f, n);
+    const gale__prim_node *p = gale__prim_at(f->g, n);
+    if (p->op != GALE__PRIM_CONST) return f->root[n] && may_turn(f, n);
     return f->live[n] && !f->dense[n] && !p->splat && has_channels(p);
 }
 
-static int64_t plane(const gale__pnode *p)
+static int64_t plane(const gale__prim_node *p)
 {
     int64_t size = 1;
     for (int a = 2; a < p->rank; a++) size *= p->dims[a];
@@ -62,10 +62,10 @@ static int64_t plane(const gale__pnode *p)
 
 int gale__channel_axis(const int64_t *dims) { return dims[1] > 1 ? 1 : 0; }
 
-static int64_t channels_of(const gale__pnode *p) { return p->dims[gale__channel_axis(p->dims)]; }
+static int64_t channels_of(const gale__prim_node *p) { return p->dims[gale__channel_axis(p->dims)]; }
 
 /* A stride of a declared value, as it is channels-last. */
-static int64_t turned(const gale__pnode *p, int64_t step)
+static int64_t turned(const gale__prim_node *p, int64_t step)
 {
     int64_t size = plane(p), channels = channels_of(p), item = size * channels;
     if (item <= 0) return step;
@@ -75,16 +75,16 @@ static int64_t turned(const gale__pnode *p, int64_t step)
 
 static int64_t step_of(const gale__fusion *f, gale__node n, int64_t step, bool last)
 {
-    return last ? turned(gale__g_at(f->g, n), step) : step;
+    return last ? turned(gale__prim_at(f->g, n), step) : step;
 }
 
 /* Where an access begins: padding takes it back by a part of the plane. */
 static int64_t offset_of(const gale__fusion *f, gale__node n, int64_t offset, bool last)
 {
-    int64_t half = plane(gale__g_at(f->g, n)) / 2;
+    int64_t half = plane(gale__prim_at(f->g, n)) / 2;
     if (!last) return offset;
-    return offset < 0 ? -turned(gale__g_at(f->g, n), -offset)
-                      : turned(gale__g_at(f->g, n), offset + half) - turned(gale__g_at(f->g, n), half);
+    return offset < 0 ? -turned(gale__prim_at(f->g, n), -offset)
+                      : turned(gale__prim_at(f->g, n), offset + half) - turned(gale__prim_at(f->g, n), half);
 }
 
 /* The dimension in which neighbours of what the kernel writes follow each other.  *whole: it covers channels and plane
@@ -92,8 +92,8 @@ static int64_t offset_of(const gale__fusion *f, gale__node n, int64_t offset, bo
 static int fast_dim(const gale__fusion *f, const use *u, bool last, bool *whole)
 {
     const gale__nest *nest = &u->kernel->nest;
-    const gale__access *store = &nest->accesses[nest->stores[0].access];
-    const gale__pnode *p = gale__g_at(f->g, u->to);
+    const gale__nest_access *store = &nest->accesses[nest->stores[0].access];
+    const gale__prim_node *p = gale__prim_at(f->g, u->to);
     int found = NONE;
     *whole = false;
     for (int d = 0; d < nest->n_outer; d++) {
@@ -111,7 +111,7 @@ static int fast_dim(const gale__fusion *f, const use *u, bool last, bool *whole)
 static bool copies(const gale__fusion *f, const use *u, bool last)
 {
     const gale__nest *nest = &u->kernel->nest;
-    const gale__access *a = u->access;
+    const gale__nest_access *a = u->access;
     int vector = NONE, dims = nest->n_outer + nest->n_inner;
     for (int d = 0; d < dims; d++)
         if (step_of(f, u->from, a->stride[d], last) == 1 && nest->extent[d] % 8 == 0) vector = d;
@@ -166,11 +166,11 @@ static double product(const gale__nest *nest, gale__contraction *c)
     return (double)c->b_count * (double)c->m * (double)c->n * (double)c->k;
 }
 
-static void add_use(chooser *c, const gale__fused *k, const gale__access *a, bool operand, double operations)
+static void add_use(chooser *c, const gale__fused *k, const gale__nest_access *a, bool operand, double operations)
 {
-    const gale__g *g = c->f->g;
+    const gale__prim_graph *g = c->f->g;
     gale__node from = k->buffers[a->buffer];
-    gale_type type = (gale_type)gale__g_at(g, from)->type;
+    gale_type type = (gale_type)gale__prim_at(g, from)->type;
     bool narrow = type == GALE_F16 || type == GALE_BF16;
     use *u = &c->uses[c->n_uses];
     *u = (use){.kernel = k,
@@ -178,17 +178,17 @@ static void add_use(chooser *c, const gale__fused *k, const gale__access *a, boo
         .from = from,
         .to = k->root,
         .operand = operand && narrow,
-        .bytes = (double)gale__g_elements(g, from) * (double)gale_type_size(type),
+        .bytes = (double)gale__prim_elements(g, from) * (double)gale_type_size(type),
         .loss = operations * BYTES_PER_OPERATION,
         .next_from = c->from[from],
         .next_to = c->to[k->root]};
-    if (gale__g_at(g, k->root)->invariant) u->bytes = 0; /* computed once */
+    if (gale__prim_at(g, k->root)->invariant) u->bytes = 0; /* computed once */
     c->from[from] = c->to[k->root] = c->n_uses++;
 }
 
 static bool describes(const gale__fused *k)
 {
-    return k->kind == GALE__K_NEST && k->nest.n_stores == 1 && k->nest.stores[0].index < 0;
+    return k->kind == GALE__FUSED_NEST && k->nest.n_stores == 1 && k->nest.stores[0].index < 0;
 }
 
 static void add_kernel(chooser *c, const gale__fused *k)

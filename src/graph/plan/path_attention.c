@@ -13,7 +13,7 @@ bool gale__claim_attention_kernels(gale__claim *c);
 static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int n_lead, int64_t rows, int64_t columns,
     bool turned, gale_type type, gale__cpu_view *out)
 {
-    gale__pnode p = gale__claim_node(c, n);
+    gale__prim_node p = gale__claim_node(c, n);
     int64_t want[GALE_MAX_RANK], stride[GALE_MAX_RANK] = {0};
     int rank = n_lead + 2;
     gale__node base;
@@ -40,7 +40,8 @@ static bool is_region(const gale__claim *c) { return c->node->n_body != 0; }
 
 static bool describe(gale__claim *c, gale_type type, gale_type mask_type, gale__cpu_attention *a)
 {
-    gale__pnode out = gale__claim_node(c, c->out), q = gale__claim_node(c, c->in[0]), v = gale__claim_node(c, c->in[2]);
+    gale__prim_node out = gale__claim_node(c, c->out), q = gale__claim_node(c, c->in[0]),
+                    v = gale__claim_node(c, c->in[2]);
     int n_lead = out.rank - 2;
     if (n_lead < 0 || n_lead > GALE__CPU_LEAD || q.rank != out.rank || v.rank != out.rank) return false;
     *a = (gale__cpu_attention){
@@ -62,7 +63,8 @@ static bool describe(gale__claim *c, gale_type type, gale_type mask_type, gale__
     if (!view_operand(c, c->in[2], out.dims, n_lead, a->n, a->c, false, type, &a->v)) return false;
     if (a->masked && !view_operand(c, mask, out.dims, n_lead, a->m, a->n, false, mask_type, &a->mask)) return false;
     if (a->hides && !view_operand(c, hide, out.dims, n_lead, a->m, a->n, false, GALE_BOOL, &a->hide)) return false;
-    c->operations = 2.0 * (double)gale__g_elements(c->g, c->out) / (double)a->c * (double)a->n * (double)(a->d + a->c);
+    c->operations =
+        2.0 * (double)gale__prim_elements(c->g, c->out) / (double)a->c * (double)a->n * (double)(a->d + a->c);
     return true;
 }
 
@@ -77,8 +79,8 @@ bool gale__claim_attention(gale__claim *c)
 /* Kernels count elements in 32 bits. */
 static bool is_countable(const gale__claim *c)
 {
-    bool ok = gale__g_elements(c->g, c->out) < INT32_MAX;
-    for (int i = 0; i < c->n_operands; i++) ok = ok && gale__g_elements(c->g, c->operand[i]) < INT32_MAX;
+    bool ok = gale__prim_elements(c->g, c->out) < INT32_MAX;
+    for (int i = 0; i < c->n_operands; i++) ok = ok && gale__prim_elements(c->g, c->operand[i]) < INT32_MAX;
     return ok;
 }
 

@@ -117,7 +117,8 @@ static gale_status fill(gale__weight *w, gale_stream *stream, bool *uploaded)
     return gale__tensor_upload(t, stream, w->buffer, 0);
 }
 
-static gale_status take(store *s, gale_stream *stream, const gale__wanted *wanted, bool *uploaded, gale__weight **out)
+static gale_status take(
+    store *s, gale_stream *stream, const gale__weight_wanted *wanted, bool *uploaded, gale__weight **out)
 {
     const gale_tensor *t = wanted->tensor;
     if (!t) return *out = NULL, GALE_OK;
@@ -143,7 +144,7 @@ static gale_status take(store *s, gale_stream *stream, const gale__wanted *wante
     return GALE_OK;
 }
 
-gale_status gale__weights_take(gale_stream *stream, const gale__wanted *wanted, int n, gale__weight **out)
+gale_status gale__weights_take(gale_stream *stream, const gale__weight_wanted *wanted, int n, gale__weight **out)
 {
     store *s = n ? store_of(stream->device) : NULL;
     if (!s) return n ? GALE_NO_MEMORY : GALE_OK;

@@ -60,7 +60,7 @@ static void name_of(const char *path, char name[128])
     snprintf(plain, sizeof plain, "%.*s", dot && dot > base ? (int)(dot - base) : (int)strlen(base), base);
     for (char *p = plain; *p; p++)
         if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9'))) *p = '_';
-    snprintf(name, 128, "%s%s", gale__is_c_name(plain) ? "" : "model_", plain);
+    snprintf(name, 128, "%s%s", gale__edit_is_c_name(plain) ? "" : "model_", plain);
 }
 
 static gale_status write_model(
@@ -69,7 +69,7 @@ static gale_status write_model(
     char name[128];
     if (!o->emit_c) return gale__onnx_write(file, model, output, o->external);
     name_of(output, name);
-    return gale__emit_c(file, model, o->c_name ? o->c_name : name, output);
+    return gale__edit_emit_c(file, model, o->c_name ? o->c_name : name, output);
 }
 
 static gale_status convert(

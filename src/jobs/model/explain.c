@@ -7,7 +7,7 @@
 #include "onnx/run/session.h"
 
 /* Time that the device's ceilings allow; 0 when they are not known. */
-static double predict_us(const gale_device_ceilings *c, const gale__record *r)
+static double predict_us(const gale_device_ceilings *c, const gale__profiler_record *r)
 {
     if (r->kind != GALE__SPAN_KERNEL || c->copy_gbps <= 0) return 0;
     return gale__ceiling_us(c, r->bytes, r->operations);
@@ -21,8 +21,8 @@ static gale_status describe_kernels(const gale_profiler *p, gale_explain_result 
     if (!kernels) return GALE_NO_MEMORY;
     r->kernels = kernels;
     for (; r->n_kernels < p->count; r->n_kernels++) {
-        const gale__record *from = &p->records[r->n_kernels];
-        gale_explain_kernel k = {.kind = gale__span_kind_name(from->kind),
+        const gale__profiler_record *from = &p->records[r->n_kernels];
+        gale_explain_kernel k = {.kind = gale__profiler_span_kind_name(from->kind),
             .operators = gale__arena_strdup(arena, from->op ? from->op : ""),
             .name = gale__arena_strdup(arena, from->name ? from->name : ""),
             .bytes = from->bytes,
@@ -38,13 +38,13 @@ static gale_status describe_kernels(const gale_profiler *p, gale_explain_result 
 }
 
 static gale_status describe_node(
-    gale__arena *arena, const gale__net *net, const gale__net_node *from, gale_explain_node *to)
+    gale__arena *arena, const gale__onnx_net *net, const gale__onnx_net_node *from, gale_explain_node *to)
 {
     int *reads = gale__arena_alloc(arena, ((size_t)from->n_in + 1) * sizeof *reads);
     to->op = gale__arena_strdup(arena, from->op);
     to->where = gale__arena_strdup(arena, from->where);
     if (!reads || !to->op || !to->where) return GALE_NO_MEMORY;
-    to->place = (gale_explain_place)gale__net_runner(net, from);
+    to->place = (gale_explain_place)gale__onnx_net_runner(net, from);
     to->reads = reads;
     for (int k = 0; k < from->n_in; k++) {
         int node = from->in[k] < 0 ? -1 : net->values[from->in[k]].node;
@@ -53,7 +53,7 @@ static gale_status describe_node(
     return GALE_OK;
 }
 
-static gale_status describe_nodes(const gale__net *net, gale_explain_result *r)
+static gale_status describe_nodes(const gale__onnx_net *net, gale_explain_result *r)
 {
     gale__arena *arena = gale__result_arena(r);
     gale_explain_node *nodes = gale__arena_alloc(arena, ((size_t)net->n_nodes + 1) * sizeof *nodes);
@@ -106,7 +106,7 @@ static gale_status explain(
     GALE_GO(gale__model_inputs_make(m, &o->inputs, true, &inputs));
     GALE_GO(run_profiled(m, device, inputs, r));
     GALE_GO(describe_device(path, device, r));
-    status = describe_nodes(gale__model_session(m)->net, r);
+    status = describe_nodes(gale__onnx_model_session(m)->net, r);
 done:
     if (m) gale__objects_free(&inputs, gale_model_inputs(m));
     gale_model_close(&m);

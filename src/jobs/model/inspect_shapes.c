@@ -3,23 +3,23 @@
 #include "onnx/import/infer.h"
 #include <string.h>
 
-static gale_status describe_extent(gale__arena *arena, const gale__extent *from, gale_inspect_extent *to)
+static gale_status describe_extent(gale__arena *arena, const gale__onnx_extent *from, gale_inspect_extent *to)
 {
     gale__str text = {0};
     to->known = from->known;
     to->value = from->plus;
     if (!from->known || !from->n_names) return GALE_OK;
-    gale__extent_text(from, &text);
+    gale__onnx_extent_text(from, &text);
     to->symbol = gale__arena_take(arena, &text);
     return to->symbol ? GALE_OK : GALE_NO_MEMORY;
 }
 
 static gale_status describe(
-    gale__arena *arena, const gale__net_value *v, const gale__inferred *shape, gale_inspect_value *to)
+    gale__arena *arena, const gale__onnx_net_value *v, const gale__onnx_inferred *shape, gale_inspect_value *to)
 {
     gale__str text = {0};
     to->name = gale__arena_strdup(arena, v->name);
-    gale__inferred_text(shape, &text);
+    gale__onnx_inferred_text(shape, &text);
     to->type = gale__arena_take(arena, &text);
     if (!to->name || !to->type) return GALE_NO_MEMORY;
     if (!shape->known) return GALE_OK;
@@ -37,10 +37,10 @@ gale_status gale__inspect_shapes(gale__onnx *file, gale_inspect_result *result)
 {
     gale__arena *arena = gale__result_arena(result);
     gale_inspect_value *values = NULL;
-    gale__net *net = NULL;
-    GALE_TRY(gale__net_import(file, &net));
-    gale__inferred *shapes = gale__calloc((size_t)net->n_values + 1, sizeof *shapes);
-    gale_status status = shapes ? gale__net_infer(net, shapes) : GALE_NO_MEMORY;
+    gale__onnx_net *net = NULL;
+    GALE_TRY(gale__onnx_net_import(file, &net));
+    gale__onnx_inferred *shapes = gale__calloc((size_t)net->n_values + 1, sizeof *shapes);
+    gale_status status = shapes ? gale__onnx_net_infer(net, shapes) : GALE_NO_MEMORY;
     for (int i = 0; i < net->n_values && status == GALE_OK; i++) {
         if (!*net->values[i].name || net->values[i].constant) continue;
         gale_inspect_value *to = gale__arena_add(arena, &values, &result->n_values, sizeof *to);
@@ -49,6 +49,6 @@ gale_status gale__inspect_shapes(gale__onnx *file, gale_inspect_result *result)
     result->values = values;
     result->has_values = true;
     gale__free(shapes);
-    gale__net_destroy(&net);
+    gale__onnx_net_destroy(&net);
     return status;
 }

@@ -134,7 +134,7 @@ static gale_status make_up(
     GALE_TRY(gale_tensor_create(NULL, v->type, rank, dims, &t));
     gale_status status = fill(t, o->seed * 1000 + (uint64_t)index);
     if (status != GALE_OK) return gale_tensor_destroy(&t), status;
-    return gale__object_take(&t, out);
+    return gale__onnx_object_take(&t, out);
 }
 
 /* The only input without a value in the file needs no name. */

@@ -15,14 +15,15 @@ static void add_program(gale_program *p, gale_plan_result *t)
     }
 }
 
-static void add_net(const gale__net *net, gale_plan_result *t)
+static void add_net(const gale__onnx_net *net, gale_plan_result *t)
 {
-    const gale__exec *e = net->exec;
+    const gale__onnx_exec *e = net->exec;
     for (int i = 0; i < e->n_steps; i++) {
-        const gale__exec_step *s = &e->steps[i];
+        const gale__onnx_exec_step *s = &e->steps[i];
         t->n_nodes_on_device += s->segment ? s->segment->n_nodes : 0;
         t->n_host_steps += !s->segment;
-        for (gale__variant *v = s->segment ? s->segment->variants : NULL; v; v = v->next) add_program(v->program, t);
+        for (gale__onnx_variant *v = s->segment ? s->segment->variants : NULL; v; v = v->next)
+            add_program(v->program, t);
         for (int b = 0; !s->segment && b < net->nodes[s->node].n_bodies; b++)
             add_net(net->nodes[s->node].bodies[b].net, t);
     }
@@ -32,7 +33,7 @@ static gale_status tell(gale_model *m, gale_device *device, gale_plan_result *r)
 {
     gale__arena *arena = gale__result_arena(r);
     char *report = NULL;
-    add_net(gale__model_session(m)->net, r);
+    add_net(gale__onnx_model_session(m)->net, r);
     r->device = gale__arena_strdup(arena, gale_device_get_info(device)->name);
     if (!r->device) return GALE_NO_MEMORY;
     GALE_TRY(gale_model_report(m, false, &report));

@@ -17,11 +17,11 @@ typedef struct check {
     gale_verify_value *values; /* the result's */
 } check;
 
-static gale_status keep(void *user, const gale__net *net, int32_t value, gale_object *object)
+static gale_status keep(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
 {
     check *c = user;
     (void)net;
-    return gale__object_to_host(object, &c->kept[value]);
+    return gale__onnx_object_to_host(object, &c->kept[value]);
 }
 
 /* Differences of two tensors of one type and shape; infinite where one of them is not finite and the other is. */
@@ -60,7 +60,7 @@ static gale_status add_value(check *c, const char *node, const char *name, gale_
         return GALE_OK; /* the host made it either way */
     gale_verify_value v = {.node = gale__arena_strdup(arena, node), .name = gale__arena_strdup(arena, name)};
     if (!v.node || !v.name) return GALE_NO_MEMORY;
-    GALE_TRY(gale__object_to_host(ours, &host));
+    GALE_TRY(gale__onnx_object_to_host(ours, &host));
     if (alike(host, cpu)) differ(host->tensor, cpu->tensor, &v.relative, &v.largest);
     else v.relative = v.largest = INFINITY;
     gale_object_destroy(&host);
@@ -71,10 +71,10 @@ static gale_status add_value(check *c, const char *node, const char *name, gale_
     return GALE_OK;
 }
 
-static gale_status compare(void *user, const gale__net *net, int32_t value, gale_object *object)
+static gale_status compare(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
 {
     check *c = user;
-    const gale__net_value *v = &net->values[value];
+    const gale__onnx_net_value *v = &net->values[value];
     if (!c->kept[value]) return GALE_OK;
     return add_value(c, v->node >= 0 ? net->nodes[v->node].where : "input", v->name, object, c->kept[value]);
 }
@@ -93,14 +93,14 @@ static gale_status open_model(check *c, gale_device *device, bool reference, gal
 }
 
 /* One run with every value shown to `watch`; the first one is the reference. */
-static gale_status run_watched(check *c, gale_device *device, gale__watch *watch)
+static gale_status run_watched(check *c, gale_device *device, gale__onnx_watch *watch)
 {
     gale_model *m = NULL;
     gale_object **in = NULL;
     gale_status status;
     c->stage.name = c->kept ? "nodes" : "reference";
     GALE_GO(open_model(c, device, !c->kept, &m));
-    gale__session *s = gale__model_session(m);
+    gale__onnx_session *s = gale__onnx_model_session(m);
     s->watch = watch;
     s->watch_user = c;
     if (!c->kept) {
@@ -108,7 +108,7 @@ static gale_status run_watched(check *c, gale_device *device, gale__watch *watch
         c->kept = gale__calloc((size_t)c->n_values + 1, sizeof *c->kept);
         GALE_GO(c->kept ? GALE_OK : GALE_NO_MEMORY);
     }
-    GALE_GO(gale__exec_expose(s->net));
+    GALE_GO(gale__onnx_exec_expose(s->net));
     GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
     status = gale__model_run_once(m, in, true, NULL);
 done:
@@ -127,7 +127,7 @@ static gale_status run_fused(check *c, gale_device *device)
     GALE_GO(open_model(c, device, false, &m));
     GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
     GALE_GO(gale__model_run_once(m, in, true, &out));
-    const gale__net *net = gale__model_session(m)->net;
+    const gale__onnx_net *net = gale__onnx_model_session(m)->net;
     for (int i = 0; i < net->n_outputs; i++)
         if (c->kept[net->outputs[i]])
             GALE_GO(add_value(c, "output of the fused run", net->declared[i].name, out[i], c->kept[net->outputs[i]]));

@@ -53,7 +53,7 @@ static gale_status count(queue *q, const gale_conformance_case *c)
 }
 
 static gale_status note(
-    queue *q, const gale__suite_case *from, const gale__case_result *found, gale_conformance_case *to)
+    queue *q, const gale__suite_case *from, const gale__suite_result *found, gale_conformance_case *to)
 {
     *to = (gale_conformance_case){.name = gale__arena_strdup(q->arena, from->name),
         .group = gale__arena_strdup(q->arena, from->group),
@@ -72,7 +72,7 @@ static void work(void *arg)
     queue *q = arg;
     for (size_t i; take(q, &i);) {
         const gale__suite_case *c = &q->suite->cases[q->chosen[i]];
-        gale__case_result found;
+        gale__suite_result found;
         gale__suite_run(c, q->device, &found);
         gale__mutex_lock(&q->lock);
         gale_status status = q->status == GALE_OK ? note(q, c, &found, &q->cases[i]) : GALE_OK;

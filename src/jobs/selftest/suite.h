@@ -21,14 +21,14 @@ typedef struct gale__suite {
 gale_status gale__suite_open(const char *path, gale__suite *out);
 void gale__suite_finish(gale__suite *suite);
 
-typedef struct gale__case_result {
+typedef struct gale__suite_result {
     gale_case_outcome outcome;
     char op[64];
     char reason[400];
     bool random;
-} gale__case_result;
+} gale__suite_result;
 /* Runs one case; the reason says why it did not pass. */
-void gale__suite_run(const gale__suite_case *c, gale_device *device, gale__case_result *out);
+void gale__suite_run(const gale__suite_case *c, gale_device *device, gale__suite_result *out);
 
 /* object_compare.c: within |a - b| <= atol + rtol |b|; type and shape must be equal, NaN equals NaN.  GALE_MISMATCH
  * with the first place that differs. random: only type, shape and range (finite where b is). */

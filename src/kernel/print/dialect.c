@@ -11,7 +11,7 @@
 /* Signed arithmetic wraps, so it goes through unsigned. */
 #define ARITHMETIC(sym) {"($0" sym "$1)", "($0" sym "$1)", "($t)(($u)$0" sym "($u)$1)", "($0" sym "$1)", NULL}
 
-const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
+const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     [GALE__NEG] = {"(-$0)", "(-$0)", "($t)(($u)0-($u)$0)", "(($t)0-$0)", NULL},
     [GALE__NOT] = {NULL, NULL, "(~$0)", "(~$0)", "(!$0)"},
     [GALE__ADD] = ARITHMETIC("+"),

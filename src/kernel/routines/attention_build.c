@@ -6,11 +6,11 @@
 
 /* --- Places. --- */
 
-static gale__val row_stride(const attention *t, int view)
+static gale__ir_val row_stride(const attention *t, int view)
 {
     return word(t->ir, GALE__AW_VIEWS + view * GALE__AW_VIEW + 1 + GALE__CPU_LEAD);
 }
-static gale__val column_stride(const attention *t, int view)
+static gale__ir_val column_stride(const attention *t, int view)
 {
     return word(t->ir, GALE__AW_VIEWS + view * GALE__AW_VIEW + 2 + GALE__CPU_LEAD);
 }
@@ -20,16 +20,18 @@ static void place_group(attention *t)
 {
     gale__ir *ir = t->ir;
     const gale__attention_shape *s = t->s;
-    gale__val last = bin(ir, GALE__SUB, word(ir, GALE__AW_GROUPS), u32(ir, 1)), group = least(ir, group_id(ir), last);
-    gale__val blocks = word(ir, GALE__AW_BLOCKS);
+    gale__ir_val last = bin(ir, GALE__SUB, word(ir, GALE__AW_GROUPS), u32(ir, 1)),
+                 group = least(ir, group_id(ir), last);
+    gale__ir_val blocks = word(ir, GALE__AW_BLOCKS);
     t->head = bin(ir, GALE__IR_DIV, group, blocks);
     t->first = times(ir, bin(ir, GALE__SUB, group, mul(ir, t->head, blocks)), 16 * s->warps);
     for (int v = 0; v < GALE__ATTENTION_VIEWS; v++) t->base[v] = word(ir, GALE__AW_VIEWS + v * GALE__AW_VIEW);
-    gale__val left = t->head;
+    gale__ir_val left = t->head;
     for (uint32_t i = s->axes; i-- > 0;) {
-        gale__val extent = word(ir, GALE__AW_EXTENT + (int)i), place = i ? bin(ir, GALE__IR_REM, left, extent) : left;
+        gale__ir_val extent = word(ir, GALE__AW_EXTENT + (int)i),
+                     place = i ? bin(ir, GALE__IR_REM, left, extent) : left;
         for (int v = 0; v < GALE__ATTENTION_VIEWS; v++) {
-            gale__val stride = word(ir, GALE__AW_VIEWS + v * GALE__AW_VIEW + 1 + (int)i);
+            gale__ir_val stride = word(ir, GALE__AW_VIEWS + v * GALE__AW_VIEW + 1 + (int)i);
             t->base[v] = add(ir, t->base[v], mul(ir, place, stride));
         }
         if (i) left = bin(ir, GALE__IR_DIV, left, extent);
@@ -58,17 +60,18 @@ static void declare(attention *t)
 
 typedef struct piece {
     int view;
-    gale__val to, at, first, end, columns; /* array; element; first row and end of the rows; columns that are there */
-    uint32_t rows, width, pitch;           /* with padding; elements from row to row */
+    gale__ir_val to, at, first, end,
+        columns;                 /* array; element; first row and end of the rows; columns that are there */
+    uint32_t rows, width, pitch; /* with padding; elements from row to row */
 } piece;
 
 static void copy_piece(const attention *t, const piece *p)
 {
     gale__ir *ir = t->ir;
     uint32_t per = p->width / 8;
-    gale__val i = begin_for(ir, t->tid, u32(ir, p->rows * per), t->threads), r = over(ir, i, per);
-    gale__val column = times(ir, rest(ir, i, per), 8), row = add(ir, p->first, r);
-    gale__val from = add(ir, t->base[p->view], add(ir, mul(ir, row, row_stride(t, p->view)), column));
+    gale__ir_val i = begin_for(ir, t->tid, u32(ir, p->rows * per), t->threads), r = over(ir, i, per);
+    gale__ir_val column = times(ir, rest(ir, i, per), 8), row = add(ir, p->first, r);
+    gale__ir_val from = add(ir, t->base[p->view], add(ir, mul(ir, row, row_stride(t, p->view)), column));
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_COPY,
                          .width = 4,
                          .a = p->to,
@@ -84,12 +87,14 @@ static void load_piece(const attention *t, const piece *p)
     gale__ir *ir = t->ir;
     bool by_row = t->s->load[p->view] == GALE__ATTENTION_BY_ROW;
     uint32_t per = by_row ? p->width : p->rows;
-    gale__val i = begin_for(ir, t->tid, u32(ir, p->rows * p->width), t->threads);
-    gale__val r = by_row ? over(ir, i, per) : rest(ir, i, per), column = by_row ? rest(ir, i, per) : over(ir, i, per);
-    gale__val row = add(ir, p->first, r);
-    gale__val ok = both(ir, test(ir, GALE__LT, row, p->end), test(ir, GALE__LT, column, p->columns));
-    gale__val from = add(ir, mul(ir, row, row_stride(t, p->view)), mul(ir, column, column_stride(t, p->view)));
-    gale__val v = gale__ir_load(ir, Q + p->view, GALE_U16, 1, pick(ir, ok, add(ir, t->base[p->view], from), t->zero));
+    gale__ir_val i = begin_for(ir, t->tid, u32(ir, p->rows * p->width), t->threads);
+    gale__ir_val r = by_row ? over(ir, i, per) : rest(ir, i, per),
+                 column = by_row ? rest(ir, i, per) : over(ir, i, per);
+    gale__ir_val row = add(ir, p->first, r);
+    gale__ir_val ok = both(ir, test(ir, GALE__LT, row, p->end), test(ir, GALE__LT, column, p->columns));
+    gale__ir_val from = add(ir, mul(ir, row, row_stride(t, p->view)), mul(ir, column, column_stride(t, p->view)));
+    gale__ir_val v =
+        gale__ir_load(ir, Q + p->view, GALE_U16, 1, pick(ir, ok, add(ir, t->base[p->view], from), t->zero));
     gale__ir_op3(ir, GALE__IR_SET, GALE_U32, p->to, add(ir, p->at, add(ir, times(ir, r, p->pitch), column)),
         pick(ir, ok, v, t->zero));
     end(ir);
@@ -108,7 +113,7 @@ static void bring_queries(const attention *t)
 }
 
 /* Keys and values from `from` on to the stage that begins at `to`. */
-static void bring_step(const attention *t, gale__val to, gale__val from)
+static void bring_step(const attention *t, gale__ir_val to, gale__ir_val from)
 {
     const gale__attention_shape *s = t->s;
     bring(t, &(piece){GALE__ATTENTION_K, t->parts, to, from, t->n, t->d, s->n16, s->d16, s->key_row});
@@ -135,36 +140,37 @@ static void wait_for_all(const attention *t)
 
 /* --- Products. --- */
 
-static gale__val matrix(const attention *t, int op, bool turned, gale__val from, gale__val at, uint32_t row)
+static gale__ir_val matrix(const attention *t, int op, bool turned, gale__ir_val from, gale__ir_val at, uint32_t row)
 {
     return gale__ir_add(
         t->ir, (gale__ir_instr){
                    .op = (uint8_t)op, .type = (uint8_t)t->s->type, .mem = turned, .a = from, .b = at, .imm = row});
 }
 
-void gale__attention_zero(const attention *t, gale__val sums, uint32_t n)
+void gale__attention_zero(const attention *t, gale__ir_val sums, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         gale__ir_add(t->ir, (gale__ir_instr){.op = GALE__IR_SUMS_ZERO, .a = sums, .imm = i});
 }
 
-void gale__attention_multiply(const attention *t, gale__val sums, uint32_t n, uint32_t k_end, gale__attention_left left,
-    gale__val b_at, bool turned)
+void gale__attention_multiply(const attention *t, gale__ir_val sums, uint32_t n, uint32_t k_end,
+    gale__attention_left left, gale__ir_val b_at, bool turned)
 {
     gale__ir *ir = t->ir;
     uint32_t row = turned ? t->s->key_row : t->s->value_row;
-    gale__val k = unrolled(ir, k_end, 16);
-    gale__val a = left.array ? matrix(t, GALE__IR_MATRIX_A, false, left.array, add(ir, left.at, k), left.row)
-                             : matrix(t, GALE__IR_MATRIX_SUMS, false, t->score_sums, over(ir, k, 16), 0);
-    gale__val along = add(ir, b_at, turned ? k : times(ir, k, row));
+    gale__ir_val k = unrolled(ir, k_end, 16);
+    gale__ir_val a = left.array ? matrix(t, GALE__IR_MATRIX_A, false, left.array, add(ir, left.at, k), left.row)
+                                : matrix(t, GALE__IR_MATRIX_SUMS, false, t->score_sums, over(ir, k, 16), 0);
+    gale__ir_val along = add(ir, b_at, turned ? k : times(ir, k, row));
     for (uint32_t i = 0; i < n; i++) {
-        gale__val b = matrix(t, GALE__IR_MATRIX_B, turned, t->parts, plus(ir, along, 16 * i * (turned ? row : 1)), row);
+        gale__ir_val b =
+            matrix(t, GALE__IR_MATRIX_B, turned, t->parts, plus(ir, along, 16 * i * (turned ? row : 1)), row);
         gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_ADD, .a = sums, .b = a, .c = b, .imm = i});
     }
     end(ir);
 }
 
-void gale__attention_score(const attention *t, gale__val stage)
+void gale__attention_score(const attention *t, gale__ir_val stage)
 {
     const gale__attention_shape *s = t->s;
     gale__attention_left queries = {t->queries, times(t->ir, t->warp, 16 * s->key_row), s->key_row};
@@ -174,40 +180,40 @@ void gale__attention_score(const attention *t, gale__val stage)
 
 /* --- Softmax. --- */
 
-static void load_mask(const attention *t, gale__val key, gale__val row, uint32_t n, gale__val *out)
+static void load_mask(const attention *t, gale__ir_val key, gale__ir_val row, uint32_t n, gale__ir_val *out)
 {
     gale__ir *ir = t->ir;
-    gale__val from = add(ir, t->base[GALE__ATTENTION_MASK], mul(ir, row, row_stride(t, GALE__ATTENTION_MASK)));
+    gale__ir_val from = add(ir, t->base[GALE__ATTENTION_MASK], mul(ir, row, row_stride(t, GALE__ATTENTION_MASK)));
     gale_type type = t->s->mask_type;
     if (t->s->mask_wide) {
-        gale__val at = pick(ir, test(ir, GALE__LT, key, t->n), add(ir, from, key), t->zero);
+        gale__ir_val at = pick(ir, test(ir, GALE__LT, key, t->n), add(ir, from, key), t->zero);
         gale__ir_load_as(ir, EXTRA, type, (int)n, at, out);
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
-        gale__val k = plus(ir, key, i), at = add(ir, from, mul(ir, k, column_stride(t, GALE__ATTENTION_MASK)));
+        gale__ir_val k = plus(ir, key, i), at = add(ir, from, mul(ir, k, column_stride(t, GALE__ATTENTION_MASK)));
         gale__ir_load_as(ir, EXTRA, type, 1, pick(ir, test(ir, GALE__LT, k, t->n), at, t->zero), &out[i]);
     }
 }
 
-static gale__val hide(const attention *t, gale__val key, gale__val row, gale__val v)
+static gale__ir_val hide(const attention *t, gale__ir_val key, gale__ir_val row, gale__ir_val v)
 {
     gale__ir *ir = t->ir;
-    gale__val from = add(ir, t->base[GALE__ATTENTION_HIDE], mul(ir, row, row_stride(t, GALE__ATTENTION_HIDE)));
-    gale__val at = add(ir, from, mul(ir, key, column_stride(t, GALE__ATTENTION_HIDE)));
-    gale__val byte =
+    gale__ir_val from = add(ir, t->base[GALE__ATTENTION_HIDE], mul(ir, row, row_stride(t, GALE__ATTENTION_HIDE)));
+    gale__ir_val at = add(ir, from, mul(ir, key, column_stride(t, GALE__ATTENTION_HIDE)));
+    gale__ir_val byte =
         gale__ir_load(ir, EXTRA + t->s->masked, GALE_U8, 1, pick(ir, test(ir, GALE__LT, key, t->n), at, t->zero));
     return pick(ir, test(ir, t->s->hidden ? GALE__NE : GALE__EQ, byte, t->zero), word_f32(ir, GALE__AW_FILL), v);
 }
 
-void gale__attention_scores(const attention *t, gale__val key, gale__val row, uint32_t n, gale__val *v)
+void gale__attention_scores(const attention *t, gale__ir_val key, gale__ir_val row, uint32_t n, gale__ir_val *v)
 {
     gale__ir *ir = t->ir;
-    gale__val there = least(ir, row, bin(ir, GALE__SUB, t->m, u32(ir, 1))), mask[4];
-    gale__val limit = t->s->causal ? least(ir, t->n, add(ir, row, word(ir, GALE__AW_SEEN))) : t->n;
+    gale__ir_val there = least(ir, row, bin(ir, GALE__SUB, t->m, u32(ir, 1))), mask[4];
+    gale__ir_val limit = t->s->causal ? least(ir, t->n, add(ir, row, word(ir, GALE__AW_SEEN))) : t->n;
     if (t->s->masked) load_mask(t, key, there, n, mask);
     for (uint32_t i = 0; i < n; i++) {
-        gale__val k = plus(ir, key, i);
+        gale__ir_val k = plus(ir, key, i);
         v[i] = f32(ir, GALE__MUL, v[i], word_f32(ir, GALE__AW_SCALE));
         if (t->s->masked) v[i] = f32(ir, GALE__ADD, v[i], mask[i]);
         if (t->s->hides) v[i] = hide(t, k, there, v[i]);
@@ -215,7 +221,7 @@ void gale__attention_scores(const attention *t, gale__val key, gale__val row, ui
     }
 }
 
-gale__val gale__attention_agree(const attention *t, int op, gale__val v)
+gale__ir_val gale__attention_agree(const attention *t, int op, gale__ir_val v)
 {
     gale__ir *ir = t->ir;
     if (t->s->shuffles) {
@@ -225,7 +231,7 @@ gale__val gale__attention_agree(const attention *t, int op, gale__val v)
         return v;
     }
     if (t->share == 1) return v;
-    gale__val from = bin(ir, GALE__SUB, t->tid, t->part);
+    gale__ir_val from = bin(ir, GALE__SUB, t->tid, t->part);
     set(ir, t->board, t->tid, v);
     sub_barrier(ir);
     v = get(ir, t->board, from);
@@ -234,13 +240,13 @@ gale__val gale__attention_agree(const attention *t, int op, gale__val v)
     return v;
 }
 
-gale__val gale__attention_measure(const attention *t, int row, gale__val largest)
+gale__ir_val gale__attention_measure(const attention *t, int row, gale__ir_val largest)
 {
     gale__ir *ir = t->ir;
-    gale__val most = gale__attention_agree(t, GALE__IR_MAX, largest), old = read(t, t->most[row]);
+    gale__ir_val most = gale__attention_agree(t, GALE__IR_MAX, largest), old = read(t, t->most[row]);
     if (t->s->online) most = f32(ir, GALE__IR_MAX, most, old);
-    gale__val none = test(ir, GALE__EQ, most, gale__ir_f32(ir, -INFINITY));
-    gale__val from = pick(ir, none, gale__ir_f32(ir, 0), most);
+    gale__ir_val none = test(ir, GALE__EQ, most, gale__ir_f32(ir, -INFINITY));
+    gale__ir_val from = pick(ir, none, gale__ir_f32(ir, 0), most);
     if (t->s->online) {
         write(t, t->factor[row], exponential(ir, f32(ir, GALE__SUB, old, from)));
         write(t, t->most[row], most);
@@ -248,10 +254,10 @@ gale__val gale__attention_measure(const attention *t, int row, gale__val largest
     return from;
 }
 
-void gale__attention_count(const attention *t, int row, gale__val sum)
+void gale__attention_count(const attention *t, int row, gale__ir_val sum)
 {
     gale__ir *ir = t->ir;
-    gale__val all = gale__attention_agree(t, GALE__ADD, sum);
+    gale__ir_val all = gale__attention_agree(t, GALE__ADD, sum);
     if (t->s->online) all = f32(ir, GALE__ADD, all, f32(ir, GALE__MUL, read(t, t->sum[row]), read(t, t->factor[row])));
     write(t, t->sum[row], all);
 }
@@ -268,7 +274,7 @@ static void begin_rows(const attention *t)
     else gale__attention_rows_begin(t);
 }
 
-static void take_step(const attention *t, gale__val step, gale__val stage)
+static void take_step(const attention *t, gale__ir_val step, gale__ir_val stage)
 {
     if (t->s->quads) gale__attention_quads_step(t, step, stage);
     else gale__attention_rows_step(t, step, stage);
@@ -279,12 +285,13 @@ static void take_steps(const attention *t)
 {
     gale__ir *ir = t->ir;
     const gale__attention_shape *s = t->s;
-    gale__val seen = add(ir, plus(ir, t->first, 16 * s->warps - 1), word(ir, GALE__AW_SEEN));
-    gale__val keys = s->causal ? least(ir, t->n, seen) : t->n;
+    gale__ir_val seen = add(ir, plus(ir, t->first, 16 * s->warps - 1), word(ir, GALE__AW_SEEN));
+    gale__ir_val keys = s->causal ? least(ir, t->n, seen) : t->n;
     write(t, t->current, t->zero);
-    gale__val step = begin_for(ir, t->zero, keys, s->n16), next = plus(ir, step, s->n16), stage = read(t, t->current);
+    gale__ir_val step = begin_for(ir, t->zero, keys, s->n16), next = plus(ir, step, s->n16),
+                 stage = read(t, t->current);
     wait_for_all(t);
-    gale__val other = s->stages > 1 ? bin(ir, GALE__SUB, u32(ir, t->stage), stage) : t->zero;
+    gale__ir_val other = s->stages > 1 ? bin(ir, GALE__SUB, u32(ir, t->stage), stage) : t->zero;
     if (s->stages == 1) take_step(t, step, stage), barrier(ir);
     begin_if(ir, test(ir, GALE__LT, next, keys));
     bring_step(t, other, next);

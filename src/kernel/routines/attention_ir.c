@@ -209,7 +209,8 @@ static bool describe(const void *args, const gale_device_caps *caps, int i, gale
     for (int b = 0; b < out->n_refs; b++) out->refs[b] = (int8_t)b;
     set_words(a, &s, out->words);
     set_key(&s, out->key);
-    out->unit = gale__schedule_describe(&(gale__schedule){.kind = GALE__MATRIX, .narrow = (uint8_t)s.type}, caps);
+    out->unit =
+        gale__schedule_describe(&(gale__schedule){.kind = GALE__SCHEDULE_MATRIX, .narrow = (uint8_t)s.type}, caps);
     return true;
 }
 

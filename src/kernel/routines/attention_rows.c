@@ -22,10 +22,10 @@ void gale__attention_rows_declare(attention *t)
     t->score_at = times(ir, add(ir, times(ir, t->warp, 16), t->at), s->score_row);
 }
 
-static void store_sums(const attention *t, gale__val sums, uint32_t n)
+static void store_sums(const attention *t, gale__ir_val sums, uint32_t n)
 {
     gale__ir *ir = t->ir;
-    gale__val at = times(ir, t->warp, 16 * t->s->score_row);
+    gale__ir_val at = times(ir, t->warp, 16 * t->s->score_row);
     for (uint32_t i = 0; i < n; i++)
         gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_STORE,
                              .a = sums,
@@ -35,17 +35,17 @@ static void store_sums(const attention *t, gale__val sums, uint32_t n)
 }
 
 /* Where this thread's group i of four neighbours begins in a row. */
-static gale__val column_of(const attention *t, gale__val i)
+static gale__ir_val column_of(const attention *t, gale__ir_val i)
 {
     return times(t->ir, add(t->ir, times(t->ir, i, t->share), t->part), 4);
 }
 
-static gale__val find_most(const attention *t, gale__val step)
+static gale__ir_val find_most(const attention *t, gale__ir_val step)
 {
     gale__ir *ir = t->ir;
-    gale__val largest = variable(ir, GALE_F32), v[4];
+    gale__ir_val largest = variable(ir, GALE_F32), v[4];
     write(t, largest, gale__ir_f32(ir, -INFINITY));
-    gale__val i = unrolled(ir, t->s->n16 / 4 / t->share, 1), column = column_of(t, i);
+    gale__ir_val i = unrolled(ir, t->s->n16 / 4 / t->share, 1), column = column_of(t, i);
     gale__ir_get_lanes(ir, t->scores, GALE_F32, 4, add(ir, t->score_at, column), v);
     gale__attention_scores(t, add(ir, step, column), t->row[0], 4, v);
     for (uint32_t k = 0; k < 4; k++) {
@@ -56,16 +56,16 @@ static gale__val find_most(const attention *t, gale__val step)
     return gale__attention_measure(t, 0, read(t, largest));
 }
 
-static void weigh(const attention *t, gale__val step)
+static void weigh(const attention *t, gale__ir_val step)
 {
     gale__ir *ir = t->ir;
-    gale__val sum = variable(ir, GALE_F32), codes[4], from = find_most(t, step);
-    gale__val at = add(ir, times(ir, t->warp, t->warp_weights), times(ir, t->at, t->s->weight_row));
+    gale__ir_val sum = variable(ir, GALE_F32), codes[4], from = find_most(t, step);
+    gale__ir_val at = add(ir, times(ir, t->warp, t->warp_weights), times(ir, t->at, t->s->weight_row));
     sub_barrier(ir); /* the weights lie where the scores did */
     write(t, sum, gale__ir_f32(ir, 0));
-    gale__val i = unrolled(ir, t->s->n16 / 4 / t->share, 1);
+    gale__ir_val i = unrolled(ir, t->s->n16 / 4 / t->share, 1);
     for (uint32_t k = 0; k < 4; k++) {
-        gale__val x = get(ir, t->x, plus(ir, times(ir, i, 4), k)), e = exponential(ir, f32(ir, GALE__SUB, x, from));
+        gale__ir_val x = get(ir, t->x, plus(ir, times(ir, i, 4), k)), e = exponential(ir, f32(ir, GALE__SUB, x, from));
         write(t, sum, f32(ir, GALE__ADD, read(t, sum), e));
         codes[k] = gale__ir_encode(ir, t->s->type, e);
     }
@@ -78,10 +78,10 @@ static void weigh(const attention *t, gale__val step)
 static void gather(const attention *t)
 {
     gale__ir *ir = t->ir;
-    gale__val i = unrolled(ir, t->s->c16 / 4 / t->share, 1), v[4], factor = read(t, t->factor[0]);
+    gale__ir_val i = unrolled(ir, t->s->c16 / 4 / t->share, 1), v[4], factor = read(t, t->factor[0]);
     gale__ir_get_lanes(ir, t->scores, GALE_F32, 4, add(ir, t->score_at, column_of(t, i)), v);
     for (uint32_t k = 0; k < 4; k++) {
-        gale__val at = plus(ir, times(ir, i, 4), k);
+        gale__ir_val at = plus(ir, times(ir, i, 4), k);
         set(ir, t->y, at, f32(ir, GALE__ADD, f32(ir, GALE__MUL, get(ir, t->y, at), factor), v[k]));
     }
     end(ir);
@@ -90,12 +90,12 @@ static void gather(const attention *t)
 void gale__attention_rows_begin(const attention *t)
 {
     if (!t->s->online) return;
-    gale__val i = unrolled(t->ir, t->s->c16 / t->share, 1);
+    gale__ir_val i = unrolled(t->ir, t->s->c16 / t->share, 1);
     set(t->ir, t->y, i, gale__ir_f32(t->ir, 0));
     end(t->ir);
 }
 
-void gale__attention_rows_step(const attention *t, gale__val step, gale__val stage)
+void gale__attention_rows_step(const attention *t, gale__ir_val step, gale__ir_val stage)
 {
     gale__ir *ir = t->ir;
     const gale__attention_shape *s = t->s;
@@ -119,16 +119,16 @@ void gale__attention_rows_step(const attention *t, gale__val step, gale__val sta
 static void put_back(const attention *t)
 {
     gale__ir *ir = t->ir;
-    gale__val i = unrolled(ir, t->s->c16 / 4 / t->share, 1), v[4];
+    gale__ir_val i = unrolled(ir, t->s->c16 / 4 / t->share, 1), v[4];
     for (uint32_t k = 0; k < 4; k++) v[k] = get(ir, t->y, plus(ir, times(ir, i, 4), k));
     gale__ir_set_lanes(ir, t->scores, GALE_F32, 4, add(ir, t->score_at, column_of(t, i)), v);
     end(ir);
 }
 
-static void store_wide(const attention *t, gale__val from, gale__val to, gale__val inverse)
+static void store_wide(const attention *t, gale__ir_val from, gale__ir_val to, gale__ir_val inverse)
 {
     gale__ir *ir = t->ir;
-    gale__val v[8], pairs[4];
+    gale__ir_val v[8], pairs[4];
     for (uint32_t i = 0; i < 2; i++) gale__ir_get_lanes(ir, t->scores, GALE_F32, 4, plus(ir, from, 4 * i), v + 4 * i);
     for (int i = 0; i < 8; i++) v[i] = gale__ir_encode(ir, t->s->type, f32(ir, GALE__MUL, v[i], inverse));
     for (int i = 0; i < 4; i++)
@@ -142,18 +142,18 @@ void gale__attention_rows_finish(const attention *t)
     gale__ir *ir = t->ir;
     const gale__attention_shape *s = t->s;
     uint32_t by = s->wide_result ? 8 : 1, per = s->c16 / by;
-    gale__val first = times(ir, t->warp, 16), one = gale__ir_f32(ir, 1);
+    gale__ir_val first = times(ir, t->warp, 16), one = gale__ir_f32(ir, 1);
     if (s->online) put_back(t);
     set(ir, t->inverse, add(ir, first, t->at), gale__ir_op2(ir, GALE__IR_FAST_DIV, GALE_F32, one, read(t, t->sum[0])));
     sub_barrier(ir);
-    gale__val i = begin_for(ir, t->lane, u32(ir, 16 * per), s->lanes), r = add(ir, first, over(ir, i, per));
-    gale__val column = times(ir, rest(ir, i, per), by), row = add(ir, t->first, r);
+    gale__ir_val i = begin_for(ir, t->lane, u32(ir, 16 * per), s->lanes), r = add(ir, first, over(ir, i, per));
+    gale__ir_val column = times(ir, rest(ir, i, per), by), row = add(ir, t->first, r);
     begin_if(ir, both(ir, test(ir, GALE__LT, row, t->m), test(ir, GALE__LT, column, t->c)));
-    gale__val to = add(ir, mul(ir, add(ir, mul(ir, t->head, t->m), row), t->c), column);
-    gale__val from = add(ir, times(ir, r, s->score_row), column), inverse = get(ir, t->inverse, r);
+    gale__ir_val to = add(ir, mul(ir, add(ir, mul(ir, t->head, t->m), row), t->c), column);
+    gale__ir_val from = add(ir, times(ir, r, s->score_row), column), inverse = get(ir, t->inverse, r);
     if (s->wide_result) store_wide(t, from, to, inverse);
     else {
-        gale__val v = f32(ir, GALE__MUL, get(ir, t->scores, from), inverse);
+        gale__ir_val v = f32(ir, GALE__MUL, get(ir, t->scores, from), inverse);
         gale__ir_store_as(ir, RESULT, s->type, 1, to, &v);
     }
     end(ir);
