@@ -6,6 +6,7 @@
  * Costs are bytes: what is read across the direction in which a kernel walks counts once more, and a product whose
  * operand cannot be copied by eights counts the time it loses. */
 #include "graph/fuse/layout.h"
+#include "kernel/schedule/schedule.h"
 #include <string.h>
 
 enum { SWEEPS = 8, NONE = -1 };
@@ -19,7 +20,7 @@ typedef struct use {
     const gale__fused *kernel;
     const gale__nest_access *access;
     gale__node from, to;
-    bool operand; /* of a product */
+    bool operand, grouped; /* of a product; that four subgroups would compute together */
     double bytes, loss;
     int next_from, next_to;
 } use;
@@ -133,7 +134,7 @@ static double operand_cost(const gale__fusion *f, const use *u, bool last)
 {
     int along = copies_along(f, u, last);
     if (along == NONE) return u->loss;
-    return f->options.groups && along < u->kernel->nest.n_outer ? u->loss * ACROSS : 0;
+    return u->grouped && along < u->kernel->nest.n_outer ? u->loss * ACROSS : 0;
 }
 
 /* Whether threads that share a sum find neighbours in one of its rows. */
@@ -179,7 +180,7 @@ static double product(const gale__nest *nest, gale__contraction *c)
     return (double)c->b_count * (double)c->m * (double)c->n * (double)c->k;
 }
 
-static void add_use(chooser *c, const gale__fused *k, const gale__nest_access *a, bool operand, double operations)
+static use *add_use(chooser *c, const gale__fused *k, const gale__nest_access *a, bool operand, double operations)
 {
     const gale__prim_graph *g = c->f->g;
     gale__node from = k->buffers[a->buffer];
@@ -197,6 +198,7 @@ static void add_use(chooser *c, const gale__fused *k, const gale__nest_access *a
         .next_to = c->to[k->root]};
     if (gale__prim_at(g, k->root)->invariant) u->bytes = 0; /* computed once */
     c->from[from] = c->to[k->root] = c->n_uses++;
+    return u;
 }
 
 static bool describes(const gale__fused *k)
@@ -208,10 +210,12 @@ static void add_kernel(chooser *c, const gale__fused *k)
 {
     gale__contraction found;
     double operations = product(&k->nest, &found);
+    bool grouped = operations > 0 && c->f->options.groups && gale__schedule_groups_pay(found.m, found.n, found.k);
     for (int i = 0; i < k->nest.n_code; i++) {
         const gale__nest_instr *in = &k->nest.code[i];
         if (in->op != GALE__NEST_LOAD) continue;
-        add_use(c, k, &k->nest.accesses[in->access], in->inner && operations > 0, operations);
+        use *u = add_use(c, k, &k->nest.accesses[in->access], in->inner && operations > 0, operations);
+        u->grouped = grouped;
     }
 }
 

@@ -77,6 +77,8 @@ void gale__schedule_group(const gale__schedule *s, uint32_t group[3]);
 /* "row", for names; and for reports, with the instruction that matrix units have on this device. */
 const char *gale__schedule_name(const gale__schedule *s);
 const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps);
+/* Whether a product is large enough for four subgroups together, either side being the rows. */
+bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k);
 /* Bytes of work-group memory: of the operands' parts and of the results on their way out, which may lie where the parts
  * did.  MATRIX only. */
 void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results);

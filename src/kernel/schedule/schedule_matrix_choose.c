@@ -132,12 +132,14 @@ static bool choose_sizes(const gale__contraction *c, const gale_device_caps *cap
     }
 }
 
+bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k) { return m >= 48 && n >= 48 && k >= 128; }
+
 /* Four subgroups at once, straight from work-group memory: both operands run along k, in steps of 64. */
 static bool choose_groups(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
     int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units;
     if (!caps->matrix_groups || caps->matrix_emulated || s->async != 3 || !s->fast[0] || !s->fast[1]) return false;
-    if (m < 64 || n < 48 || c->k < 128) return false;
+    if (!gale__schedule_groups_pay(m, n, c->k)) return false;
     gale__schedule t = *s;
     t.groups = 1;
     t.tile_m = 128;
