@@ -42,7 +42,7 @@ static void show(const gale__args *a, const gale_bench_result *r)
     for (size_t i = 0; i < r->n_batches; i++)
         printf("batch of %-6lld      %10.2f ms, %.1f items/s\n", (long long)r->batches[i].batch, r->batches[i].best_ms,
             (double)r->batches[i].batch * 1e3 / r->batches[i].best_ms);
-    if (gale__args_flag(a, "json")) gale__print_json(gale_bench_result_json(r, &text), text);
+    if (gale__args_flag(a, "json")) gale__print_json(gale_bench_result_json(r, &text), &text);
     else print(r);
 }
 

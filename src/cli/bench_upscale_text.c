@@ -52,7 +52,7 @@ gale_status gale__bench_upscale(const gale__args *a)
     gale__model_options(a, &options.options);
     GALE_TRY(gale_tiles_bench(&options, &r));
     gale_status status = GALE_OK;
-    if (gale__args_flag(a, "json")) gale__print_text(gale_tiles_result_json(r, &text), text);
+    if (gale__args_flag(a, "json")) gale__print_text(gale_tiles_result_json(r, &text), &text);
     else status = print(r);
     gale_tiles_result_destroy(&r);
     return status;

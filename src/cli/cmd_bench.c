@@ -81,7 +81,7 @@ static gale_status bench_kernels(gale_device *device, const gale__args *a)
     gale_kernels_result *result = NULL;
     gale_status status = gale_kernels_bench(device, &options, &result);
     gale_kernels_result shown = {.fast = options.fast, .rows = k.rows, .n_rows = k.count};
-    if (k.count && gale__args_flag(a, "json")) gale__print_text(gale_kernels_result_json(&shown, &text), text);
+    if (k.count && gale__args_flag(a, "json")) gale__print_text(gale_kernels_result_json(&shown, &text), &text);
     else if (k.count) print_kernels(&shown);
     gale_kernels_result_destroy(&result);
     gale__arena_finish(&k.arena);

@@ -152,7 +152,7 @@ static int run(const gale__args *given)
     gale_status status;
     if (compare) GALE_GO(read_earlier(compare, &p.earlier));
     GALE_GO(check(given, &p, &r));
-    if (gale__args_flag(given, "json")) code = gale__print_json(gale_check_result_json(r, &text), text);
+    if (gale__args_flag(given, "json")) code = gale__print_json(gale_check_result_json(r, &text), &text);
     else if (!gale__args_flag(given, "bench"))
         printf("%d passed, %d failed, %d skipped\n", r->passed, r->failed, r->skipped);
     if (r->failed) code = GALE__EXIT_DIFFER;

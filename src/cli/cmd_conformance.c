@@ -66,7 +66,7 @@ static int run_command(const gale__args *a)
     int code = GALE__EXIT_OK;
     if (status == GALE_OK) status = work(a, device, &r);
     if (status != GALE_OK) code = gale__report(status);
-    else if (gale__args_flag(a, "json")) code = gale__print_json(gale_conformance_result_json(r, &text), text);
+    else if (gale__args_flag(a, "json")) code = gale__print_json(gale_conformance_result_json(r, &text), &text);
     else print_text(r, gale__args_flag(a, "table"));
     if (code == GALE__EXIT_OK && r->failed) code = GALE__EXIT_DIFFER;
     gale_conformance_result_destroy(&r);

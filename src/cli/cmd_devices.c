@@ -45,7 +45,7 @@ static int print_table(const gale_devices_result *r)
 static int print_json(const gale_devices_result *r)
 {
     char *text = NULL;
-    return gale__print_json(gale_devices_result_json(r, &text), text);
+    return gale__print_json(gale_devices_result_json(r, &text), &text);
 }
 
 static int run(const gale__args *a)

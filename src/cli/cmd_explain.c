@@ -80,7 +80,7 @@ static gale_status show(const gale_explain_result *e, const gale__args *a)
     char *text = NULL;
     if (path) GALE_TRY(write_page(e, path));
     if (!gale__args_flag(a, "json")) return print_text(e, a);
-    gale__print_json(gale_explain_result_json(e, &text), text);
+    gale__print_json(gale_explain_result_json(e, &text), &text);
     return GALE_OK;
 }
 

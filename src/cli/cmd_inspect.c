@@ -106,7 +106,7 @@ static int print_text(const gale_inspect_result *r)
 static int print_json(const gale_inspect_result *r)
 {
     char *text = NULL;
-    return gale__print_text(gale_inspect_result_json(r, &text), text);
+    return gale__print_text(gale_inspect_result_json(r, &text), &text);
 }
 
 static void print_plan(const gale_plan_result *p)

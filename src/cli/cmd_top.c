@@ -38,7 +38,7 @@ static int print_rows(const gale_usage_result *r)
 static int print_json(const gale_usage_result *r)
 {
     char *text = NULL;
-    return gale__print_json(gale_usage_result_json(r, &text), text);
+    return gale__print_json(gale_usage_result_json(r, &text), &text);
 }
 
 static int run(const gale__args *a)

@@ -62,7 +62,7 @@ static int print_text(const gale_verify_result *r, size_t worst)
 static int print_json(const gale_verify_result *r)
 {
     char *text = NULL;
-    return gale__print_json(gale_verify_result_json(r, &text), text);
+    return gale__print_json(gale_verify_result_json(r, &text), &text);
 }
 
 static gale_status work(const gale__args *a, gale_device *device, gale__arena *arena, gale_verify_result **out)

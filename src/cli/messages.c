@@ -55,14 +55,14 @@ int gale__print(gale__str *s)
     return gale__report(status);
 }
 
-int gale__print_text(gale_status status, char *text)
+int gale__print_text(gale_status status, char **text)
 {
-    if (status == GALE_OK) fputs(text, stdout);
-    gale_free(text);
+    if (status == GALE_OK) fputs(*text, stdout);
+    gale_free(*text);
     return gale__report(status);
 }
 
-int gale__print_json(gale_status status, char *text)
+int gale__print_json(gale_status status, char **text)
 {
     int code = gale__print_text(status, text);
     if (code == GALE__EXIT_OK) puts("");
