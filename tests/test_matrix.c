@@ -313,32 +313,44 @@ static void compile(const char *text, const char *target)
 #endif
 }
 
-/* With mma.sync, ldmatrix and cp.async, for the oldest cards that have them and for Hopper. */
-TEST(nvrtc)
+/* All cases as these capabilities have them, in one text. */
+static void compile_cases(const gale_device_caps *caps, const char *const *wanted, const char *const *targets)
 {
-    gale_device_caps caps = with_units();
     gale__str text = {0};
     gale__ir irs[CASES];
     const gale__ir *list[CASES];
-    int n = 0, archs[64], count = 64;
+    int n = 0;
+    for (int i = 0; i < n_cases; i++) {
+        gale__schedule s;
+        if (build_case(i, caps, &s, &irs[n])) list[n] = &irs[n], n++;
+    }
+    if (CHECK_OK(gale__ir_print_c(list, n, GALE__DIALECT_CUDA, caps, &text))) {
+        for (; *wanted; wanted++) CHECK(strstr(text.text, *wanted));
+        for (; *targets; targets++) compile(text.text, *targets);
+    }
+    if (getenv("GALE_TEST_KEEP")) printf("%s", text.text);
+    for (int i = 0; i < n; i++) gale__ir_finish(&irs[i]);
+    gale__str_finish(&text);
+}
+
+/* With mma.sync, ldmatrix and cp.async, for the oldest cards that have them and for Hopper; with wgmma for Hopper,
+ * where the compiler is not older than it. */
+TEST(nvrtc)
+{
+    gale_device_caps caps = with_units();
+    int archs[64], count = 64;
 #ifdef GALE_HAVE_CUDA
     if (gale__nvrtc_archs(archs, &count) != GALE_OK) SKIP("%s", gale_error());
 #else
     (void)archs, (void)count;
     SKIP("built without CUDA");
 #endif
-    for (int i = 0; i < n_cases; i++) {
-        gale__schedule s;
-        if (build_case(i, &caps, &s, &irs[n])) list[n] = &irs[n], n++;
-    }
-    if (CHECK_OK(gale__ir_print_c(list, n, GALE__DIALECT_CUDA, &caps, &text))) {
-        CHECK(strstr(text.text, "mma.sync") && strstr(text.text, "sums_add_bf16(v") && strstr(text.text, "copy_16(&v"));
-        compile(text.text, "sm_80");
-        compile(text.text, "sm_90");
-    }
-    if (getenv("GALE_TEST_KEEP")) printf("%s", text.text);
-    for (int i = 0; i < n; i++) gale__ir_finish(&irs[i]);
-    gale__str_finish(&text);
+    compile_cases(&caps, (const char *const[]){"mma.sync", "sums_add_bf16(v", "copy_16(&v", NULL},
+        (const char *const[]){"sm_80", "sm_90", NULL});
+    caps.arch = 90, caps.matrix_groups = true, caps.shared_most_bytes = 227 << 10;
+    bool newer = archs[count - 1] >= 100;
+    compile_cases(&caps, (const char *const[]){"wgmma.mma_async", "m64n64k16.f32.f16", "m64n128k16.f32.bf16", NULL},
+        (const char *const[]){newer ? "sm_90a" : NULL, NULL});
 }
 
 static bool knows_matrices(void)
