@@ -1,0 +1,97 @@
+/* Text to vectors: sentence encoders as ONNX models.
+ *
+ *     gale_embedder *e;
+ *     gale_embedder_info info;
+ *     gale_embedder_open("all-MiniLM-L6-v2", device, NULL, &e);
+ *     gale_embedder_get_info(e, &info);
+ *     float vector[384];                                         // info.dims
+ *     gale_embed(e, &text, NULL, 1, vector);
+ *
+ * The folder is one that optimum or sentence-transformers exports: model.onnx or onnx/model.onnx, a tokenizer, and the
+ * configuration that says how tokens become one vector (docs/text.md lists the files).  Pooling and normalisation are
+ * part of the graph that runs on the device.  Padding never changes a vector, and a text gives the same vector in any
+ * batch, up to rounding (1e-5 in fp32). */
+#ifndef GALE_EMBED_H
+#define GALE_EMBED_H
+
+#include "model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gale_embedder gale_embedder;
+
+/* How the vectors of a text's tokens become one. */
+typedef enum gale_pooling {
+    GALE_POOLING_AUTO, /* as the folder says; mean where it says nothing */
+    GALE_POOLING_MEAN,
+    GALE_POOLING_CLS,       /* the first token's */
+    GALE_POOLING_MAX,       /* the largest number of each place */
+    GALE_POOLING_LAST,      /* the last token's */
+    GALE_POOLING_MEAN_SQRT, /* the sum divided by the square root of the number of tokens */
+    GALE_POOLING_WEIGHTED,  /* the mean with weights 1, 2, 3 ... */
+    GALE_POOLING_MODEL,     /* the model does it itself: its output sentence_embedding */
+    GALE_POOLING_COUNT
+} gale_pooling;
+/* "mean", "cls" ...; "?" out of range. */
+GALE_API const char *gale_pooling_name(gale_pooling pooling);
+
+/* All zero: as the folder says. */
+typedef struct gale_embedder_options {
+    gale_pooling pooling;
+    bool no_normalize;  /* vectors keep their length; else it is 1 */
+    int64_t dims;       /* keep the first so many numbers (Matryoshka), then normalise; 0: all */
+    int64_t max_length; /* tokens of a text, special ones included; longer texts are cut; 0: what the folder says */
+    const char *prompt; /* text put in front of every text; NULL: that of prompt_name */
+    const char *prompt_name; /* one of the folder's prompts, such as "query"; NULL: its default; "": none */
+    const char *file;        /* the model's file inside the folder, such as "onnx/model_O3.onnx"; NULL: the usual one */
+    gale_model_options model; /* precision and the like */
+} gale_embedder_options;
+
+/* path: a folder, an ONNX file in one, or a name in the folder of models (GALE_MODELS).  options may be NULL.
+ * GALE_NOT_FOUND: no model or no tokenizer; GALE_MISMATCH: the tokenizer's vocabulary does not fit the model;
+ * GALE_UNSUPPORTED: the model takes or gives something that an encoder of text does not, or the folder asks for a
+ * module that gale has not got; messages say what. */
+GALE_API gale_status gale_embedder_open(
+    const char *path, gale_device *device, const gale_embedder_options *options, gale_embedder **out);
+GALE_API void gale_embedder_close(gale_embedder **embedder);
+
+typedef struct gale_embedder_info {
+    const char *model;    /* path of the ONNX file; texts live as long as the embedder */
+    const char *family;   /* "bert" ..., "" where the folder does not say */
+    const char *prompt;   /* put in front of texts; "" */
+    int64_t dims;         /* numbers in a vector */
+    int64_t max_length;   /* tokens */
+    int64_t vocabulary;   /* tokens that the model knows; 0: not found */
+    gale_pooling pooling; /* never GALE_POOLING_AUTO */
+    bool normalized;
+    bool takes_mask, takes_types, takes_positions; /* inputs beside input_ids */
+} gale_embedder_info;
+GALE_API void gale_embedder_get_info(const gale_embedder *embedder, gale_embedder_info *out);
+/* Where it runs.  A device that fails (out of memory with one text, lost, without something that the model needs) is
+ * left for the next one of its chain, with a warning in the log; with `strict` that failure is the result. */
+GALE_API const gale_device *gale_embedder_device(const gale_embedder *embedder);
+
+/* Writes count rows of info.dims numbers.  sizes[i]: bytes of texts[i]; NULL: up to the zero.  Any number of threads at
+ * once.  Texts are sorted and batched inside; memory that is short halves the batch. */
+GALE_API gale_status gale_embed(
+    gale_embedder *embedder, const char *const *texts, const size_t *sizes, size_t count, float *vectors);
+
+/* Smaller vectors.  int8: round(127 x), for vectors of length 1; binary: a bit for each number, 1 where it is greater
+ * than 0, the first in the highest bit, as NumPy's packbits. */
+typedef enum gale_vector_type {
+    GALE_VECTOR_F32,
+    GALE_VECTOR_F16,
+    GALE_VECTOR_INT8,
+    GALE_VECTOR_BINARY,
+    GALE_VECTOR_TYPE_COUNT
+} gale_vector_type;
+GALE_API const char *gale_vector_type_name(gale_vector_type type);
+GALE_API size_t gale_vector_bytes(gale_vector_type type, int64_t dims);
+GALE_API void gale_vector_pack(gale_vector_type type, int64_t dims, const float *vector, void *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
