@@ -91,6 +91,69 @@ GALE_API const char *gale_vector_type_name(gale_vector_type type);
 GALE_API size_t gale_vector_bytes(gale_vector_type type, int64_t dims);
 GALE_API void gale_vector_pack(gale_vector_type type, int64_t dims, const float *vector, void *out);
 
+/* Files of texts to a file of vectors, row for row in the same order.  Reading, tokenizing, computing and writing run
+ * side by side; memory does not grow with the files.
+ *
+ * The result is written as OUT.part beside OUT.journal and renamed at the end.  A job that was killed goes on where the
+ * journal says, if inputs and settings are the same. */
+typedef enum gale_vector_format {
+    GALE_VECTORS_AUTO, /* by the end of the output's name, else .npy */
+    GALE_VECTORS_NPY,
+    GALE_VECTORS_JSONL,    /* {"index": 0, "vector": [...]} */
+    GALE_VECTORS_CSV,      /* numbers with commas between */
+    GALE_VECTORS_RAW,      /* rows of numbers and nothing else */
+    GALE_VECTORS_FVECS,    /* each row behind its length in 32 bits */
+    GALE_VECTORS_PGVECTOR, /* PostgreSQL's COPY: number, tab, [...] */
+    GALE_VECTOR_FORMAT_COUNT
+} gale_vector_format;
+GALE_API const char *gale_vector_format_name(gale_vector_format format);
+
+typedef enum gale_text_kind {
+    GALE_TEXTS_AUTO, /* by the end of a file's name, else lines */
+    GALE_TEXTS_LINES,
+    GALE_TEXTS_JSONL,
+    GALE_TEXTS_CSV,
+    GALE_TEXTS_TSV
+} gale_text_kind;
+
+/* What was done so far, and in the end. */
+typedef struct gale_embed_report {
+    uint64_t texts, resumed;  /* rows in the output; of them, from the run before */
+    uint64_t tokens, padding; /* that went through the model in this run, without and with texts' padding alone */
+    uint64_t empty, truncated,
+        cut; /* texts without a token of their own; with more tokens than the model takes; above 64 MiB */
+    uint64_t batches, bytes;                                /* runs of the model; bytes written */
+    uint64_t read_bytes, input_bytes;                       /* of the files: so far, and all; 0: not known */
+    double seconds, read_s, tokenize_s, compute_s, write_s; /* the last four overlap; compute_s is the sum over lanes */
+    int lanes;
+    uint64_t lengths[16]; /* texts by tokens: up to 4, 8, 16 ... */
+} gale_embed_report;
+
+/* All zero but `files` and `output`: defaults. */
+typedef struct gale_embed_options {
+    const char *const *files; /* "-": standard input; gzip and zstd are found by their first bytes */
+    size_t file_count;
+    gale_text_kind kind;
+    const char *field; /* of JSONL a key, of CSV and TSV a column's name or number; NULL: "text" */
+    const char *output;
+    /* Where it is not NULL, bytes go there instead of `output`; nothing is resumed then.  Returns false on failure. */
+    bool (*write)(void *user, const void *data, size_t size);
+    gale_vector_format format;
+    gale_vector_type type;
+    int64_t batch_texts, batch_tokens; /* most in a run; 0: by device */
+    int lanes;                         /* runs side by side; 0: by device */
+    int64_t window;                    /* texts that are sorted together; 0: by device */
+    int64_t shard, shards;             /* part `shard` (from 0) of `shards` equal ones; 0 shards: all */
+    bool restart;                      /* begin anew, whatever there is */
+    bool text;                         /* JSONL: the text as well */
+    /* Called from the calling thread a few times a second; false cancels (GALE_CANCELLED): what is written stays, to be
+     * gone on with. */
+    bool (*progress)(void *user, const gale_embed_report *so_far);
+    void *user;
+} gale_embed_options;
+GALE_API gale_status gale_embed_files(
+    gale_embedder *embedder, const gale_embed_options *options, gale_embed_report *report /* may be NULL */);
+
 #ifdef __cplusplus
 }
 #endif
