@@ -14,8 +14,6 @@ void gale__row_maker_finish(gale__row_maker *m)
     gale__str_finish(&m->text);
 }
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 28 && c <= 31); }
-
 /* Behind itself, since a letter's other case may have more bytes. */
 static gale_status make_lower(gale__row_maker *m, const char **text, size_t *size)
 {
@@ -36,11 +34,9 @@ static gale_status make_lower(gale__row_maker *m, const char **text, size_t *siz
     return GALE_OK;
 }
 
-/* The prompt and the text without space around it: what the reference tokenizes. */
+/* The prompt and the text. */
 static gale_status put_together(const gale_embedder *e, gale__row_maker *m, const char **text, size_t *size)
 {
-    while (*size && is_space(**text)) ++*text, --*size;
-    while (*size && is_space((*text)[*size - 1])) --*size;
     if (!e->prompt_size && !e->folder.lower) return GALE_OK;
     m->text.length = 0;
     gale__str_add_n(&m->text, e->info.prompt, e->prompt_size);
