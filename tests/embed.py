@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""gale embed from file to file with a small encoder whose vectors are known: formats of texts and vectors, order, parts, going on after a kill, and inputs that
-are wrong.
+"""gale embed from file to file with a small encoder whose vectors are known: formats of texts and vectors, order, parts, going on after a kill, inputs that are
+wrong; and gale search over what it made.
 
 usage: embed.py GALE
 """
@@ -226,6 +226,39 @@ def wrong_inputs():
     check("nothing is left of failures", not list(folder.glob("w.*")), str(list(folder.glob("w.*"))))
 
 
+def search(*arguments, code=0):
+    done = subprocess.run([gale, "search", *map(str, arguments)], capture_output=True, env=environment, timeout=60)
+    if done.returncode != code:
+        check("gale search " + " ".join(map(str, arguments)), False, f"exit code {done.returncode}, not {code}: {done.stderr.decode()[-300:]}")
+    return done
+
+
+def nearest(text, allowed, k):
+    query = vector(text)
+    scores = sorted(((-sum(a * b for a, b in zip(query, v)), i) for i, v in enumerate(wanted) if allowed(i)))
+    return [-score for score, _ in scores[:k]]
+
+
+def searches():
+    index, objects = folder / "s.npy", [{"text": t, "lang": "en" if i % 3 else "de", "year": i % 10} for i, t in enumerate(texts)]
+    jsonl = write("s.jsonl", "".join(json.dumps(o) + "\n" for o in objects))
+    embed(jsonl, "-o", index)
+    for extra, allowed in (([], lambda i: True), (["--where", "lang=de", "--where", "year=6"], lambda i: i % 3 == 0 and i % 10 == 6)):
+        lines_out = search(index, "one two", "six", "-m", encoder, "--texts", jsonl, "-k", 5, "--json", *extra).stdout.decode().splitlines()
+        for line, text in zip(lines_out, ("one two", "six")):
+            found = json.loads(line)
+            good = found["query"] == text and all(allowed(h["row"]) and texts[h["row"]] == h["text"] for h in found["hits"])
+            scores = [h["score"] for h in found["hits"]]
+            check(f"search {text} {extra}", good and near([scores], [nearest(text, allowed, 5)], 1e-5), line[:300])
+    questions = write("questions.txt", "two\nthree four\n")
+    check("queries from a file", len(search(index, "-q", questions, "-m", encoder, "--json").stdout.decode().splitlines()) == 2, "not a line for each")
+    for arguments, pattern, code in (([index, "one"], "--model is missing", 2), ([index], "what to look for", 2), ([folder / "none.npy", "one", "-m", encoder], "none.npy", 1),
+                                     ([lines, "one", "-m", encoder], "not a file of vectors", 1), ([index, "one", "-m", encoder, "--dims", 3], "the model makes 3", 4),
+                                     ([index, "one", "-m", encoder, "--where", "a=b"], "--texts", 1)):
+        done = search(*arguments, code=code)
+        check(f"search {arguments}", pattern in done.stderr.decode(), done.stderr.decode()[-300:])
+
+
 def memory_is_flat():
     def peak(n):
         before = write("big.txt", "one two three four\n" * n)
@@ -241,6 +274,7 @@ try:
     inputs()
     parts()
     wrong_inputs()
+    searches()
     after_kill()
     memory_is_flat()
 finally:
