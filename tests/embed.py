@@ -259,6 +259,63 @@ def searches():
         check(f"search {arguments}", pattern in done.stderr.decode(), done.stderr.decode()[-300:])
 
 
+def levels():
+    models = folder / "models"
+    small_encoder.make(models / "all-MiniLM-L6-v2")
+    one = write("one.txt", "one two\n")
+
+    def with_level(pattern, *arguments, code=0, env=None):
+        command = [gale, "embed", str(one), "-o", str(folder / "l.jsonl"), *arguments]
+        done = subprocess.run(command, capture_output=True, env={**environment, "GALE_MODELS": str(models), **(env or {})}, timeout=60)
+        check(f"{arguments} {env}", done.returncode == code and pattern in done.stderr.decode(), f"code {done.returncode}: {done.stderr.decode()[-300:]}")
+        return json.loads((folder / "l.jsonl").read_text())["vector"] if code == 0 else None
+
+    check("level medium", near([with_level("1 vectors", "--level", "MED")], [vector("one two")]), "another vector")
+    with_level("stepping down to medium", "--level", "high")
+    with_level("stepping down to medium", env={"OP_DBUS_VECTOR_LEVEL": "High"})
+    with_level("1 vectors", env={"GALE_MODELS": "", "OP_DBUS_MODEL_DIR": str(models), "OP_DBUS_VECTOR_LEVEL": "medium", "GALE_PROVIDER": "", "OP_DBUS_EXECUTION_PROVIDER": "cpu"})
+    with_level("neither its encoder", "--level", "low", code=1)
+    with_level("level none makes no vectors", "--level", "none", code=1)
+    with_level("no level", "--level", "huge", code=1)
+    with_level("neither its encoder", "--preset", "dev", code=1)
+    with_level("1 vectors", "--preset", "standard")
+    heuristic = with_level("1 vectors of 64", "--model", "heuristic")
+    check("heuristic", len(heuristic) == 64 and abs(sum(v * v for v in heuristic) - 1) < 1e-5, "not 64 numbers of length 1")
+    check("heuristic again", near([with_level("", "--model", "heuristic")], [heuristic]), "another vector for the same text")
+
+
+def pairs_and_duplicates():
+    some = texts[:300]
+    pairs = write("pairs.txt", "".join(f"{a}\t{b}\n" for a, b in zip(some, reversed(some))))
+    made = [float(line) for line in embed(pairs, "--pairs").stdout.split()]
+    expected = [sum(x * y for x, y in zip(vector(a), vector(b))) for a, b in zip(some, reversed(some))]
+    check("pairs", near([made], [expected], 2e-6), "other cosines")
+    complaint("no pair", "text 2 has no tab", write("nopair.txt", "a\tb\nab\n"), "--pairs")
+    done = embed(lines, "-o", folder / "u.npy", "--dedup", 0.99)
+    found = {int(a): (int(b), float(c)) for a, b, c in (line.split("\t") for line in done.stdout.decode().splitlines())}
+    kept, good = [], True
+    for i, v in enumerate(wanted):
+        scores = [(k, sum(a * b for a, b in zip(v, wanted[k]))) for k in kept]
+        near_ones = [k for k, score in scores if score >= 0.99 + 1e-5]
+        maybe = [k for k, score in scores if score >= 0.99 - 1e-5]
+        if i in found:
+            good = good and found[i][0] in maybe and (not near_ones or found[i][0] <= near_ones[0])
+        else:
+            good = good and not near_ones
+            kept.append(i)
+    check("near duplicates", good and len(found) > 100, f"{len(found)} found")
+    complaint("duplicates of nothing", "--dedup needs -o", lines, "--dedup", 0.9, code=2)
+
+
+def footprints():
+    objects = [{"operation": "create", "data": {"name": "one", "mtu": 1500, "up": True, "none": None, "inner": {"x": "two"}}, "plugin": "net", "metadata": {"host": "six"}, "tags": ["a", 2]}]
+    path = write("objects.jsonl", "".join(json.dumps(o) + "\n" for o in objects))
+    out = embed(path, "--input-format", "footprint", "--format", "jsonl", "--with-text").stdout
+    text = "plugin: net\noperation: create\nname: one\nmtu: 1500\nup: true\ninner.x: two\nmeta.host: six\ntags: a, 2"
+    check("footprint", json.loads(out)["text"] == text, out.decode())
+    complaint("no object", "not a JSON object", write("list.jsonl", "[1]\n"), "--input-format", "footprint")
+
+
 def memory_is_flat():
     def peak(n):
         before = write("big.txt", "one two three four\n" * n)
@@ -275,6 +332,9 @@ try:
     parts()
     wrong_inputs()
     searches()
+    levels()
+    pairs_and_duplicates()
+    footprints()
     after_kill()
     memory_is_flat()
 finally:

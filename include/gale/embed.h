@@ -49,13 +49,21 @@ typedef struct gale_embedder_options {
     gale_model_options model; /* precision and the like */
 } gale_embedder_options;
 
-/* path: a folder, an ONNX file in one, or a name in the folder of models (GALE_MODELS).  options may be NULL.
+/* path: a folder, an ONNX file in one, or a name in the folder of models (GALE_MODELS).  "heuristic" needs no model: 64
+ * numbers from words, their trigrams and counts of characters, for texts that only have to be told apart.  options may
+ * be NULL.
  * GALE_NOT_FOUND: no model or no tokenizer; GALE_MISMATCH: the tokenizer's vocabulary does not fit the model;
  * GALE_UNSUPPORTED: the model takes or gives something that an encoder of text does not, or the folder asks for a
  * module that gale has not got; messages say what. */
 GALE_API gale_status gale_embedder_open(
     const char *path, gale_device *device, const gale_embedder_options *options, gale_embedder **out);
 GALE_API void gale_embedder_close(gale_embedder **embedder);
+
+/* The encoder of a level, "none", "low", "medium" or "high" in any case, as a path that is open to gale_embedder_open:
+ * paraphrase-MiniLM-L3-v2, paraphrase-MiniLM-L6-v2 or all-MiniLM-L6-v2, all-mpnet-base-v2, or a folder called like the
+ * level, in the folder of models.  A level that is not there steps down to the next, with a warning in the log.
+ * GALE_NOT_FOUND: none of them is; GALE_INVALID: no such level, or "none". */
+GALE_API gale_status gale_encoder_find_level(const char *level, char **path /* gale_free */);
 
 typedef struct gale_embedder_info {
     const char *model;    /* path of the ONNX file; texts live as long as the embedder */
@@ -113,7 +121,8 @@ typedef enum gale_text_kind {
     GALE_TEXTS_LINES,
     GALE_TEXTS_JSONL,
     GALE_TEXTS_CSV,
-    GALE_TEXTS_TSV
+    GALE_TEXTS_TSV,
+    GALE_TEXTS_FOOTPRINT /* a JSON object a line, as the lines plugin: X, operation: Y, key: value, meta.key: value */
 } gale_text_kind;
 
 /* What was done so far, and in the end. */
@@ -151,6 +160,11 @@ typedef struct gale_embed_options {
     bool (*progress)(void *user, const gale_embed_report *so_far);
     void *user;
 } gale_embed_options;
+/* How alike the two texts of each line are, which a tab divides: the cosine, in order.  Of the options, files, kind,
+ * field, progress and user are used.  GALE_FORMAT: a line without a tab. */
+typedef bool gale_pair_sink(void *user, uint64_t number, float similarity); /* false cancels */
+GALE_API gale_status gale_embed_pairs(gale_embedder *embedder, const gale_embed_options *options, gale_pair_sink *sink);
+
 GALE_API gale_status gale_embed_files(
     gale_embedder *embedder, const gale_embed_options *options, gale_embed_report *report /* may be NULL */);
 

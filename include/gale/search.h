@@ -44,6 +44,10 @@ typedef struct gale_hit {
  * a time. */
 GALE_API gale_status gale_index_search(
     gale_index *index, const float *queries, size_t count, int64_t k, const uint8_t *allowed, gale_hit *hits);
+/* Near duplicates: of[i] is the first row that is kept and has a cosine of at least `threshold` with row i, and
+ * score[i] that cosine; rows that have none are kept, and of[i] is i.  Both have a place for each row.  Every row is
+ * held against all kept ones before it, on the cores. */
+GALE_API gale_status gale_index_duplicates(gale_index *index, float threshold, int64_t *of, float *score);
 /* One vector of the file as f32, not normalised. */
 GALE_API gale_status gale_index_vector(gale_index *index, int64_t row, float *out);
 

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/thread.h"
+#include "gale/search.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,8 +18,8 @@ static const gale__arg args[] = {
     {"format", 'f', GALE__ARG_CHOICE, NULL, "auto", "auto|npy|jsonl|csv|raw|fvecs|pgvector",
         "of the output; auto: by its name, else npy; pgvector is PostgreSQL's COPY"},
     {"type", 0, GALE__ARG_CHOICE, NULL, "f32", "f32|f16|int8|binary", "of the numbers; npy and raw take them all"},
-    {"input-format", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|lines|jsonl|csv|tsv",
-        "auto: by the name of a file, else a text a line"},
+    {"input-format", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|lines|jsonl|csv|tsv|footprint",
+        "auto: by the name of a file, else a text a line; footprint: JSON objects, as lines key: value"},
     {"field", 0, GALE__ARG_TEXT, "KEY|COLUMN", NULL, NULL,
         "JSONL: the key of the text; CSV, TSV: the column's name in the first record, or its number from 1; text "
         "unless given"},
@@ -32,6 +33,10 @@ static const gale__arg args[] = {
         "name"},
     {"restart", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "begin anew instead of going on with what a killed run left"},
     {"with-text", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "JSONL: write the text as well"},
+    {"pairs", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "a line holds two texts with a tab between: write how alike they are (cosine), a line each, and no vectors"},
+    {"dedup", 0, GALE__ARG_REAL, "THRESHOLD", NULL, "-1..1",
+        "afterwards list texts whose cosine with an earlier one that is kept is at least this: row, that row, cosine"},
     GALE__ARG_OVERWRITE,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
@@ -45,6 +50,7 @@ typedef struct job {
     gale_embed_report report;
     gale__str output; /* its name with the part */
     bool drawn;
+    gale__str *lines; /* of pairs */
 } job;
 
 /* --- Parts. --- */
@@ -173,6 +179,65 @@ static void print_summary(const job *j, const gale_embedder_info *info)
     if (r->cut) fprintf(stderr, "  %llu texts have more than 64 MiB and were cut there\n", (unsigned long long)r->cut);
 }
 
+/* --- Pairs and near duplicates. --- */
+
+static bool print_pair(void *user, uint64_t number, float similarity)
+{
+    const job *j = user;
+    gale__str *out = j->lines;
+    if (gale__args_flag(j->a, "json"))
+        gale__str_addf(
+            out, "{\"index\": %llu, \"similarity\": %.7g}\n", (unsigned long long)number, (double)similarity);
+    else gale__str_addf(out, "%.6f\n", (double)similarity);
+    return !gale__ending && !out->failed;
+}
+
+static gale_status embed_pairs(job *j, gale_embedder *e)
+{
+    gale__str lines = {0};
+    j->lines = &lines;
+    gale_status status = gale_embed_pairs(e, &j->options, print_pair);
+    if (status == GALE_OK) status = gale__str_check(&lines);
+    if (status == GALE_OK && j->options.output)
+        status = gale__file_write(j->options.output, gale__str_text(&lines), lines.length);
+    else if (status == GALE_OK && fwrite(gale__str_text(&lines), 1, lines.length, stdout) != lines.length)
+        status = gale__fail(GALE_IO, "standard output could not be written");
+    gale__str_finish(&lines);
+    return status;
+}
+
+static void print_duplicates(const job *j, const gale_index_info *info, const int64_t *of, const float *score)
+{
+    bool json = gale__args_flag(j->a, "json");
+    int64_t count = 0;
+    for (int64_t i = 0; i < info->rows; i++) {
+        if (of[i] == i) continue;
+        count++;
+        printf(json ? "{\"row\": %lld, \"of\": %lld, \"score\": %.7g}\n" : "%lld\t%lld\t%.6f\n", (long long)i,
+            (long long)of[i], (double)score[i]);
+    }
+    if (gale__log_on(GALE__WARN))
+        fprintf(stderr, "%lld of %lld texts are near duplicates\n", (long long)count, (long long)info->rows);
+}
+
+static gale_status find_duplicates(job *j, int64_t dims)
+{
+    gale_index_options o = {.format = j->options.format, .dims = dims, .type = j->options.type};
+    gale_index *index = NULL;
+    gale_index_info info;
+    GALE_TRY(gale_index_open(j->options.output, &o, &index));
+    gale_index_get_info(index, &info);
+    int64_t *of = gale__calloc((size_t)info.rows + 1, sizeof *of);
+    float *score = gale__calloc((size_t)info.rows + 1, sizeof *score);
+    gale_status status =
+        of && score ? gale_index_duplicates(index, (float)gale__args_real(j->a, "dedup"), of, score) : GALE_NO_MEMORY;
+    if (status == GALE_OK) print_duplicates(j, &info, of, score);
+    gale__free(of);
+    gale__free(score);
+    gale_index_close(&index);
+    return status;
+}
+
 static int choice_of(const gale__args *a, const char *name, const char *const *words)
 {
     const char *text = gale__args_text(a, name);
@@ -183,7 +248,7 @@ static int choice_of(const gale__args *a, const char *name, const char *const *w
 
 static gale_status fill_options(job *j, const char **files, size_t count)
 {
-    static const char *const kinds[] = {"auto", "lines", "jsonl", "csv", "tsv", NULL},
+    static const char *const kinds[] = {"auto", "lines", "jsonl", "csv", "tsv", "footprint", NULL},
                              *const formats[] = {"auto", "npy", "jsonl", "csv", "raw", "fvecs", "pgvector", NULL},
                              *const types[] = {"f32", "f16", "int8", "binary", NULL};
     const gale__args *a = j->a;
@@ -205,6 +270,8 @@ static gale_status fill_options(job *j, const char **files, size_t count)
         .text = gale__args_flag(a, "with-text"),
         .progress = progress,
         .user = j};
+    if (gale__args_given(a, "dedup") && (standard || gale__args_flag(a, "pairs")))
+        return gale__fail(GALE_INVALID, "--dedup needs -o: a file of vectors (npy, raw or fvecs) to look at");
     return parse_shard(j);
 }
 
@@ -215,15 +282,17 @@ static gale_status embed(job *j, gale_device *device)
     GALE_TRY(gale__encoder_open(j->a, device, &e));
     gale_embedder_get_info(e, &info);
     gale__ends_itself = 1;
-    gale_status status = gale_embed_files(e, &j->options, &j->report);
+    bool pairs = gale__args_flag(j->a, "pairs"), dedup = gale__args_given(j->a, "dedup");
+    gale_status status = pairs ? embed_pairs(j, e) : gale_embed_files(e, &j->options, &j->report);
     gale__ends_itself = 0;
     if (j->drawn) fputs("\r\033[K", stderr);
     if (status == GALE_OK && j->options.write && fflush(stdout))
         status = gale__fail(GALE_IO, "standard output could not be written");
-    if (status == GALE_OK && !j->options.write) {
-        if (gale__args_flag(j->a, "json")) print_json(j, &info, gale_embedder_device(e));
+    if (status == GALE_OK && !j->options.write && !pairs) {
+        if (gale__args_flag(j->a, "json") && !dedup) print_json(j, &info, gale_embedder_device(e));
         else print_summary(j, &info);
     }
+    if (status == GALE_OK && dedup) status = find_duplicates(j, info.dims);
     gale_embedder_close(&e);
     return status;
 }
@@ -239,12 +308,12 @@ static int run(const gale__args *a)
     if (!files) return gale__report(GALE_NO_MEMORY);
     for (size_t i = 0; i < count; i++) files[i] = gale__args_item(a, "FILE", i);
     if (!count) files[0] = usual;
-    gale_status status = gale__args_text(a, "model") ? fill_options(&j, files, count ? count : 1)
-                                                     : gale__fail(GALE_INVALID, "--model is missing");
+    gale_status status = gale__encoder_given(a) ? fill_options(&j, files, count ? count : 1)
+                                                : gale__fail(GALE_INVALID, "--model is missing");
     int code = 0;
     if (status != GALE_OK) code = gale__usage("embed", "%s", gale_error());
     else {
-        status = gale_device_open(NULL, &device);
+        status = gale__encoder_device(a, &device);
         if (status == GALE_OK) status = embed(&j, device);
         code = gale__report(status);
     }

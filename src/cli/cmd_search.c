@@ -214,7 +214,7 @@ static gale_status make_filter(job *j)
 static gale_status work(job *j)
 {
     const char *vectors = gale__args_text(j->a, "query-vectors"), *texts = gale__args_text(j->a, "texts");
-    GALE_TRY(gale_device_open(NULL, &j->device));
+    GALE_TRY(gale__encoder_device(j->a, &j->device));
     if (!vectors) GALE_TRY(gale__encoder_open(j->a, j->device, &j->encoder));
     GALE_TRY(open_index(j));
     GALE_TRY(make_filter(j));
@@ -239,7 +239,7 @@ static int run(const gale__args *a)
     bool asked = gale__args_item(a, "TEXT", 0) || gale__args_given(a, "queries");
     if (asked == gale__args_given(a, "query-vectors"))
         return gale__usage("search", "what to look for is a TEXT, --queries or --query-vectors");
-    if (asked && !gale__args_text(a, "model")) return gale__usage("search", "--model is missing");
+    if (asked && !gale__encoder_given(a)) return gale__usage("search", "--model is missing");
     gale_status status = work(&j);
     int code = gale__report(status);
     if (status == GALE_OK) code = print(&j);

@@ -2,6 +2,7 @@
  * hold the ends of lines. */
 #include "text/records.h"
 #include "base/json.h"
+#include "text/footprint.h"
 #include "text/text_file.h"
 #include <string.h>
 
@@ -169,6 +170,22 @@ static gale_status take_json(gale__records *r, const char **text, size_t *size)
     return GALE_OK;
 }
 
+static gale_status take_footprint(gale__records *r, const char **text, size_t *size)
+{
+    gale__json *object;
+    gale__arena_finish(&r->arena);
+    gale_status status = gale__json_parse(&r->arena, *text, *size, &object);
+    if (status == GALE_NO_MEMORY) return status;
+    if (status != GALE_OK || object->kind != GALE__JSON_OBJECT)
+        return wrong(r, status == GALE_OK ? "not a JSON object" : gale_error());
+    r->field.length = 0;
+    gale__str_add_n(&r->field, "", 0);
+    gale__footprint_add(object, &r->field);
+    *text = gale__str_text(&r->field);
+    *size = r->field.length;
+    return gale__str_check(&r->field);
+}
+
 /* The field at *at, which is moved behind it: at the separator, or at the end. */
 static gale_status take_field(gale__records *r, const char **at, const char *end, char separator)
 {
@@ -236,6 +253,7 @@ gale_status gale__records_next(gale__records *r, const char **text, size_t *size
             continue;
         }
         if (r->kind == GALE__RECORDS_JSONL && !r->options.whole) return take_json(r, text, size);
+        if (r->kind == GALE__RECORDS_FOOTPRINT) return take_footprint(r, text, size);
         if (r->kind != GALE__RECORDS_CSV && r->kind != GALE__RECORDS_TSV) return GALE_OK;
         if (r->column < 0 && numbered) r->column = number - 1;
         if (r->column >= 0) return take_column(r, text, size);

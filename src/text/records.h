@@ -8,7 +8,8 @@ typedef enum gale__record_kind {
     GALE__RECORDS_LINES,
     GALE__RECORDS_JSONL,
     GALE__RECORDS_CSV,
-    GALE__RECORDS_TSV
+    GALE__RECORDS_TSV,
+    GALE__RECORDS_FOOTPRINT /* JSON objects as footprints (footprint.h) */
 } gale__record_kind;
 
 enum { GALE__RECORD_BYTES = 64 << 20 }; /* what is longer is cut there */

@@ -20,6 +20,7 @@ typedef struct gale__encoder_place {
 struct gale_embedder {
     gale__encoder_folder folder;
     gale_tokenizer *tokenizer;
+    bool heuristic; /* no model: rows are the vectors themselves, number by number */
     gale_model_options options;
     gale_embedder_info info;
     gale__composed composed;

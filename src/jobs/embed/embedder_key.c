@@ -47,11 +47,13 @@ gale_status gale__embedder_key(gale_embedder *e, char hex[65])
     gale__sha sha;
     gale__str text = {0};
     gale__sha256_init(&sha);
-    GALE_TRY(add_file(&sha, info->model));
-    GALE_TRY(add_tokenizer(&sha, e->folder.path));
-    gale__str_addf(&text, "%lld %lld %d %d %d %u %d %d %s", (long long)info->dims, (long long)info->max_length,
-        (int)info->pooling, info->normalized, e->folder.lower, e->prompt_tokens, (int)e->options.precision,
-        (int)e->options.program.precision, info->prompt);
+    if (!e->heuristic) {
+        GALE_TRY(add_file(&sha, info->model));
+        GALE_TRY(add_tokenizer(&sha, e->folder.path));
+    }
+    gale__str_addf(&text, "%d %lld %lld %d %d %d %u %d %d %s", e->heuristic, (long long)info->dims,
+        (long long)info->max_length, (int)info->pooling, info->normalized, e->folder.lower, e->prompt_tokens,
+        (int)e->options.precision, (int)e->options.program.precision, info->prompt);
     gale_status status = gale__str_check(&text);
     if (status == GALE_OK) gale__sha_add(&sha, text.text, text.length);
     gale__str_finish(&text);
