@@ -313,8 +313,7 @@ static gale_status run_pipeline(gale__pipeline *p)
     run_threads(p, start);
     p->report.seconds = (double)(gale__time_ns() - start) * 1e-9;
     if (p->status != GALE_OK) {
-        gale_status kept = p->status == GALE_CANCELLED ? gale__vector_sink_save(&p->sink) : GALE_OK;
-        (void)kept; /* what is lost is work, and the first failure is the one to tell */
+        (void)gale__vector_sink_save(&p->sink); /* what is lost is work, and the first failure is the one to tell */
         return gale__fail(p->status, "%s", p->message);
     }
     return gale__vector_sink_end(&p->sink);

@@ -2,12 +2,11 @@
  * part is on the disk before the journal says so; whatever lies behind is cut off when the job goes on. */
 #include "jobs/embed/vector_sink.h"
 #include "base/json.h"
-#include "base/thread.h"
 #include <stdio.h>
 #include <string.h>
 
 enum { HEADER = 128, CHUNK = 64 };
-#define SAVE_NS 2000000000u
+#define SAVE_NS 1000000000u
 
 const char *gale_vector_format_name(gale_vector_format format)
 {
@@ -54,7 +53,7 @@ static void make_header(const gale__vector_sink *s, char header[HEADER])
 
 static gale_status put(gale__vector_sink *s, const void *data, size_t size)
 {
-    s->bytes += size;
+    s->pending += size;
     if (!s->options->write) return gale__file_add(&s->file, data, size);
     if (s->options->write(s->options->user, data, size)) return GALE_OK;
     return gale__fail(GALE_IO, "the output could not be written");
@@ -95,7 +94,10 @@ static gale_status begin(gale__vector_sink *s)
     s->rows = s->bytes = s->input_hash = 0;
     if (s->format != GALE_VECTORS_NPY) return GALE_OK;
     make_header(s, header);
-    return put(s, header, sizeof header);
+    GALE_TRY(put(s, header, sizeof header));
+    s->bytes = s->pending;
+    s->pending = 0;
+    return GALE_OK;
 }
 
 gale_status gale__vector_sink_restart(gale__vector_sink *s)
@@ -125,21 +127,67 @@ static gale_status open_file(gale__vector_sink *s)
     return gale__file_cut(&s->file, s->bytes);
 }
 
-gale_status gale__vector_sink_open(
-    const gale_embed_options *options, int64_t dims, const char *settings, gale__vector_sink *out)
+/* --- The journal. --- */
+
+gale_status gale__vector_sink_save(gale__vector_sink *s)
 {
-    gale__vector_sink s = {.options = options, .format = find_format(options), .dims = dims, .file = {.fd = -1}};
-    if (options->type != GALE_VECTOR_F32 && s.format != GALE_VECTORS_NPY && s.format != GALE_VECTORS_RAW)
-        return gale__fail(GALE_INVALID, "vectors of %s go to npy or raw, not to %s",
-            gale_vector_type_name(options->type), gale_vector_format_name(s.format));
-    if (options->write && s.format == GALE_VECTORS_NPY)
-        return gale__fail(GALE_INVALID, ".npy begins with the number of rows, so it needs a file; take --format raw");
-    snprintf(s.settings, sizeof s.settings, "%s", settings);
-    s.saved_ns = gale__time_ns();
-    gale_status status = options->write ? begin(&s) : open_file(&s);
-    if (status == GALE_OK) *out = s;
-    else gale__vector_sink_close(&s);
+    gale__str text = {0};
+    gale__mutex_lock(&s->lock);
+    uint64_t rows = s->rows, bytes = s->bytes, hash = s->input_hash;
+    gale__mutex_unlock(&s->lock);
+    if (!s->journal || !rows) return GALE_OK;
+    GALE_TRY(gale__file_sync(&s->file));
+    gale__str_addf(&text, "{\"settings\": \"%s\", \"rows\": %llu, \"bytes\": %llu, \"texts\": \"%llx\"}\n", s->settings,
+        (unsigned long long)rows, (unsigned long long)bytes, (unsigned long long)hash);
+    gale_status status = gale__str_check(&text);
+    if (status == GALE_OK) status = gale__file_write(s->journal, text.text, text.length);
+    gale__str_finish(&text);
     return status;
+}
+
+static void run_saver(void *arg)
+{
+    gale__vector_sink *s = arg;
+    uint64_t saved = 0;
+    gale__mutex_lock(&s->lock);
+    while (!s->ending) {
+        gale__cond_wait_ns(&s->wake, &s->lock, SAVE_NS);
+        if (s->ending || s->rows == saved) continue;
+        saved = s->rows;
+        gale__mutex_unlock(&s->lock);
+        gale_status status = gale__vector_sink_save(s);
+        gale__mutex_lock(&s->lock);
+        if (status == GALE_OK || s->save_status != GALE_OK) continue;
+        s->save_status = status;
+        snprintf(s->save_message, sizeof s->save_message, "%s", gale_error());
+    }
+    gale__mutex_unlock(&s->lock);
+}
+
+static void stop_saver(gale__vector_sink *s)
+{
+    if (!s->saving) return;
+    gale__mutex_lock(&s->lock);
+    s->ending = true;
+    gale__cond_signal(&s->wake);
+    gale__mutex_unlock(&s->lock);
+    gale__thread_end(&s->saver);
+    s->saving = false;
+}
+
+gale_status gale__vector_sink_open(
+    const gale_embed_options *options, int64_t dims, const char *settings, gale__vector_sink *s)
+{
+    *s = (gale__vector_sink){.options = options, .format = find_format(options), .dims = dims, .file = {.fd = -1}};
+    gale__mutex_init(&s->lock);
+    gale__cond_init(&s->wake);
+    if (options->type != GALE_VECTOR_F32 && s->format != GALE_VECTORS_NPY && s->format != GALE_VECTORS_RAW)
+        return gale__fail(GALE_INVALID, "vectors of %s go to npy or raw, not to %s",
+            gale_vector_type_name(options->type), gale_vector_format_name(s->format));
+    if (options->write && s->format == GALE_VECTORS_NPY)
+        return gale__fail(GALE_INVALID, ".npy begins with the number of rows, so it needs a file; take --format raw");
+    snprintf(s->settings, sizeof s->settings, "%s", settings);
+    return options->write ? begin(s) : open_file(s);
 }
 
 /* --- Rows. --- */
@@ -200,29 +248,24 @@ gale_status gale__vector_sink_add(
     if (!count) return GALE_OK;
     if (plain) GALE_TRY(put(s, vectors, count * (size_t)s->dims * sizeof *vectors));
     else GALE_TRY(add_chunks(s, vectors, texts, count));
+    gale__mutex_lock(&s->lock);
     s->rows += count;
+    s->bytes += s->pending;
+    s->pending = 0;
     s->input_hash = input_hash;
-    if (!s->journal || gale__time_ns() - s->saved_ns < SAVE_NS) return GALE_OK;
-    return gale__vector_sink_save(s);
-}
-
-gale_status gale__vector_sink_save(gale__vector_sink *s)
-{
-    gale__str text = {0};
-    if (!s->journal || !s->rows) return GALE_OK;
-    GALE_TRY(gale__file_sync(&s->file));
-    gale__str_addf(&text, "{\"settings\": \"%s\", \"rows\": %llu, \"bytes\": %llu, \"texts\": \"%llx\"}\n", s->settings,
-        (unsigned long long)s->rows, (unsigned long long)s->bytes, (unsigned long long)s->input_hash);
-    gale_status status = gale__str_check(&text);
-    if (status == GALE_OK) status = gale__file_write(s->journal, text.text, text.length);
-    gale__str_finish(&text);
-    s->saved_ns = gale__time_ns();
-    return status;
+    gale_status status = s->save_status;
+    gale__mutex_unlock(&s->lock);
+    if (s->journal && !s->saving) {
+        GALE_TRY(gale__thread_begin(&s->saver, run_saver, s));
+        s->saving = true;
+    }
+    return status == GALE_OK ? GALE_OK : gale__fail(status, "%s", s->save_message);
 }
 
 gale_status gale__vector_sink_end(gale__vector_sink *s)
 {
     char header[HEADER];
+    stop_saver(s);
     if (s->options->write) return GALE_OK;
     if (s->format == GALE_VECTORS_NPY) {
         make_header(s, header);
@@ -235,8 +278,12 @@ gale_status gale__vector_sink_end(gale__vector_sink *s)
 
 void gale__vector_sink_close(gale__vector_sink *s)
 {
+    if (!s->options) return; /* not opened at all */
+    stop_saver(s);
     if (s->journal && gale__file_exists(s->journal)) gale__file_keep(&s->file);
     else gale__file_drop(&s->file);
     gale__free(s->journal);
     s->journal = NULL;
+    gale__cond_finish(&s->wake);
+    gale__mutex_finish(&s->lock);
 }
