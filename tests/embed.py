@@ -316,6 +316,38 @@ def footprints():
     complaint("no object", "not a JSON object", write("list.jsonl", "[1]\n"), "--input-format", "footprint")
 
 
+def cached():
+    def cache(*arguments, code=0):
+        done = subprocess.run([gale, "cache", *arguments, "--kind", "vectors", "--json"], capture_output=True, env=environment, timeout=60)
+        check(f"gale cache {arguments}", done.returncode == code, done.stderr.decode())
+        return json.loads(done.stdout) if code == 0 else None
+
+    if "without SQLite" in embed(lines, "-o", folder / "c.npy", "--cache").stderr.decode():
+        skip("cache of vectors", "built without SQLite")
+        return
+    distinct = len(set(texts))
+    check("kept", cache("stats")["vectors"] == distinct, str(cache("stats")))
+    report = json.loads(embed(lines, "-o", folder / "c.npy", "--cache", "--json", "--window", 500).stdout)
+    check("from the cache", report["cached"] == len(texts) and report["batches"] == 0 and near(read_npy(folder / "c.npy"), wanted), str(report))
+    more = write("more.txt", "\n".join(["seven eight one " * 3, *texts[:100], "eight " * 9]) + "\n")
+    report = json.loads(embed(more, "-o", folder / "c.npy", "--cache", "--json").stdout)
+    check("some from the cache", report["cached"] == 100 and report["texts"] == 102, str(report))
+    check("others for other settings", json.loads(embed(more, "-o", folder / "c.npy", "--cache", "--json", "--dims", 3).stdout)["cached"] == 0, "taken from the cache")
+    both = [subprocess.Popen([gale, "embed", str(lines), "-o", str(folder / f"both{i}.npy"), "--cache", "--prompt", "one ", "--window", "64", "-m", str(encoder)], env=environment,
+                             stderr=subprocess.PIPE) for i in range(3)]
+    errors = [process.communicate()[1].decode() for process in both]
+    check("several at once", all(p.returncode == 0 for p in both) and not any("not kept" in e for e in errors), str(errors))
+    before = cache("stats")["vectors"]
+    check("shrunk", cache("clean", "--limit", "0")["vectors"] < before, "nothing went")
+    check("emptied", cache("clear")["vectors"] == 0, "something is left")
+    file = folder / "cache/vectors.sqlite"
+    file.write_bytes(b"this is no database at all, but it is longer than a header would be" * 30)
+    done = embed(lines, "-o", folder / "c.npy", "--cache")
+    check("a damaged cache", "not kept" in done.stderr.decode() and near(read_npy(folder / "c.npy"), wanted), done.stderr.decode())
+    cache("stats", code=1)
+    cache("clear")
+
+
 def memory_is_flat():
     def peak(n):
         before = write("big.txt", "one two three four\n" * n)
@@ -335,6 +367,7 @@ try:
     levels()
     pairs_and_duplicates()
     footprints()
+    cached()
     after_kill()
     memory_is_flat()
 finally:

@@ -132,6 +132,7 @@ typedef struct gale_embed_report {
     uint64_t empty, truncated,
         cut; /* texts without a token of their own; with more tokens than the model takes; above 64 MiB */
     uint64_t batches, bytes;                                /* runs of the model; bytes written */
+    uint64_t cached;                                        /* texts whose vectors the cache had */
     uint64_t read_bytes, input_bytes;                       /* of the files: so far, and all; 0: not known */
     double seconds, read_s, tokenize_s, compute_s, write_s; /* the last four overlap; compute_s is the sum over lanes */
     int lanes;
@@ -153,6 +154,7 @@ typedef struct gale_embed_options {
     int lanes;                         /* runs side by side; 0: by device */
     int64_t window;                    /* texts that are sorted together; 0: by device */
     int64_t shard, shards;             /* part `shard` (from 0) of `shards` equal ones; 0 shards: all */
+    bool cache;                        /* keep vectors in the cache folder, and take those that are there (SQLite) */
     bool restart;                      /* begin anew, whatever there is */
     bool text;                         /* JSONL: the text as well */
     /* Called from the calling thread a few times a second; false cancels (GALE_CANCELLED): what is written stays, to be

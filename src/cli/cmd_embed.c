@@ -31,6 +31,8 @@ static const gale__arg args[] = {
     {"shard", 0, GALE__ARG_TEXT, "K/N|auto", NULL, NULL,
         "only part K of N equal ones; auto: as MPI or Slurm numbers this process, and -K-of-N goes into the output's "
         "name"},
+    {"cache", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "keep vectors in the cache folder and take those that are there; `gale cache --kind vectors` shows them"},
     {"restart", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "begin anew instead of going on with what a killed run left"},
     {"with-text", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "JSONL: write the text as well"},
     {"pairs", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
@@ -146,6 +148,7 @@ static int print_json(const job *j, const gale_embedder_info *info, const gale_d
     FIELD("resumed", i64, (int64_t)r->resumed);
     FIELD("tokens", i64, (int64_t)r->tokens);
     FIELD("padding", i64, (int64_t)r->padding);
+    FIELD("cached", i64, (int64_t)r->cached);
     FIELD("empty", i64, (int64_t)r->empty);
     FIELD("truncated", i64, (int64_t)r->truncated);
     FIELD("cut", i64, (int64_t)r->cut);
@@ -173,6 +176,7 @@ static void print_summary(const job *j, const gale_embedder_info *info)
         r->seconds > 0 ? done / r->seconds : 0, r->seconds > 0 ? (double)r->tokens / r->seconds : 0,
         all > 0 ? 100 * (double)r->padding / all : 0);
     if (r->resumed) fprintf(stderr, "  of them %llu from the run before\n", (unsigned long long)r->resumed);
+    if (r->cached) fprintf(stderr, "  %llu were in the cache\n", (unsigned long long)r->cached);
     if (r->truncated)
         fprintf(stderr, "  %llu texts have %lld tokens or more and were cut\n", (unsigned long long)r->truncated,
             (long long)info->max_length);
@@ -266,6 +270,7 @@ static gale_status fill_options(job *j, const char **files, size_t count)
         .batch_tokens = gale__args_int(a, "batch-tokens"),
         .lanes = (int)gale__args_int(a, "lanes"),
         .window = gale__args_int(a, "window"),
+        .cache = gale__args_flag(a, "cache"),
         .restart = gale__args_flag(a, "restart"),
         .text = gale__args_flag(a, "with-text"),
         .progress = progress,

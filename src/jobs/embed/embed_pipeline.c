@@ -53,6 +53,13 @@ static bool take_batch(gale__pipeline *p, gale__window **w, gale__batch *b)
     gale__mutex_lock(&p->lock);
     while (!p->stop && !p->all_taken && !found) {
         gale__window *at = &p->windows[p->taking % GALE__WINDOWS];
+        if (at->state == GALE__WINDOW_READY && !at->n_batches) { /* nothing to run: empty, or all was in the cache */
+            at->state = GALE__WINDOW_DONE;
+            p->taking++;
+            p->all_taken = at->last;
+            gale__cond_broadcast(&p->changed);
+            continue;
+        }
         /* The place may still hold the window before, whose last batches run. */
         if (at->state != GALE__WINDOW_READY || at->next == at->n_batches) {
             gale__cond_wait(&p->changed, &p->lock);
@@ -124,9 +131,26 @@ static bool wait_done(gale__pipeline *p, const gale__window *w, uint64_t start)
     }
 }
 
+static gale_status keep_window(gale__pipeline *p, const gale__window *w)
+{
+    size_t dims = (size_t)p->info.dims;
+    const float **vectors = gale__alloc((w->n_rows + 1) * sizeof *vectors);
+    gale__vector_key *keys = gale__alloc((w->n_rows + 1) * sizeof *keys);
+    for (size_t i = 0; vectors && keys && i < w->n_rows; i++) {
+        vectors[i] = w->vectors + w->numbers[i] * dims;
+        keys[i] = w->keys[w->numbers[i]];
+    }
+    gale_status status = vectors && keys ? GALE_OK : GALE_NO_MEMORY;
+    if (status == GALE_OK) gale__vector_cache_put(p->cache, keys, vectors, w->n_rows, dims);
+    gale__free(vectors);
+    gale__free(keys);
+    return status;
+}
+
 static gale_status write_window(gale__pipeline *p, const gale__window *w)
 {
     uint64_t start = gale__time_ns();
+    if (p->cache) GALE_TRY(keep_window(p, w));
     GALE_TRY(gale__vector_sink_add(&p->sink, w->vectors, w->texts, w->count, w->hash));
     gale__mutex_lock(&p->lock);
     p->report.write_s += (double)(gale__time_ns() - start) * 1e-9;
@@ -167,6 +191,9 @@ static gale_status make_windows(gale__pipeline *p)
         w->batches = gale__calloc(n, sizeof *w->batches);
         w->chunks = gale__calloc(n / 64 + 1, sizeof *w->chunks);
         w->vectors = gale__alloc(n * dims * sizeof *w->vectors);
+        w->numbers = gale__calloc(n, sizeof *w->numbers);
+        w->keys = gale__calloc(p->cache ? n : 1, sizeof *w->keys);
+        if (!w->numbers || !w->keys) return GALE_NO_MEMORY;
         if (!w->texts || !w->rows || !w->batches || !w->chunks || !w->vectors) return GALE_NO_MEMORY;
     }
     p->makers = gale__calloc((size_t)gale__parallel_width(), sizeof *p->makers);
@@ -183,6 +210,8 @@ static void finish(gale__pipeline *p)
         gale__free(w->text);
         gale__free(w->texts);
         gale__free(w->rows);
+        gale__free(w->numbers);
+        gale__free(w->keys);
         gale__free(w->batches);
         gale__free(w->chunks);
         gale__free(w->vectors);
@@ -190,6 +219,7 @@ static void finish(gale__pipeline *p)
     for (int i = 0; p->makers && i < gale__parallel_width(); i++) gale__row_maker_finish(&p->makers[i]);
     gale__free(p->makers);
     gale__records_close(&p->records);
+    gale__vector_cache_close(&p->cache);
     gale__vector_sink_close(&p->sink);
     gale__cond_finish(&p->changed);
     gale__mutex_finish(&p->lock);
@@ -216,9 +246,8 @@ static gale_status settings_of(gale__pipeline *p, char hex[65])
 {
     const gale_embed_options *o = p->options;
     gale__str text = {0};
-    char model[65];
-    GALE_TRY(gale__embedder_key(p->e, model));
-    gale__str_addf(&text, "%s %d %d %d %lld/%lld %zu %lld %lld %d %s", model, (int)o->format, (int)o->type,
+    GALE_TRY(gale__embedder_key(p->e, p->settings));
+    gale__str_addf(&text, "%s %d %d %d %lld/%lld %zu %lld %lld %d %s", p->settings, (int)o->format, (int)o->type,
         (int)o->kind, (long long)o->shard, (long long)o->shards, p->window_texts, (long long)o->batch_tokens,
         (long long)o->batch_texts, o->text, o->field ? o->field : "");
     for (size_t i = 0; i < o->file_count; i++) gale__str_addf(&text, "\n%s", o->files[i]);
@@ -309,6 +338,10 @@ static gale_status run_pipeline(gale__pipeline *p)
     GALE_TRY(settings_of(p, settings));
     GALE_TRY(gale__vector_sink_open(p->options, p->info.dims, settings, &p->sink));
     GALE_TRY(go_on(p));
+    if (p->options->cache && gale__vector_cache_open(&p->cache) != GALE_OK) {
+        gale__log(GALE__WARN, "%s; vectors are not kept", gale_error());
+        gale__error_clear();
+    }
     GALE_TRY(make_windows(p));
     run_threads(p, start);
     p->report.seconds = (double)(gale__time_ns() - start) * 1e-9;

@@ -5,6 +5,7 @@
 #define GALE_JOBS_EMBED_EMBED_PIPELINE_H
 #include "base/thread.h"
 #include "jobs/embed/embedder.h"
+#include "jobs/embed/vector_cache.h"
 #include "jobs/embed/vector_sink.h"
 #include "text/records.h"
 #include <stdatomic.h>
@@ -33,8 +34,11 @@ typedef struct gale__window {
     size_t text_size, text_capacity;
     gale__vector_text *texts; /* into `text`, once it no longer grows */
     size_t count;
-    uint64_t hash; /* of the texts up to its end */
-    gale__row *rows;
+    uint64_t hash;   /* of the texts up to its end */
+    gale__row *rows; /* of the texts that have to run */
+    size_t n_rows;
+    uint32_t *numbers;      /* of their texts */
+    gale__vector_key *keys; /* of the texts; NULL without a cache */
     gale__token_chunk *chunks;
     float *vectors; /* [count, dims] */
     gale__batch *batches;
@@ -48,6 +52,8 @@ typedef struct gale__pipeline {
     gale_embedder_info info;
     gale__records *records;
     gale__vector_sink sink;
+    gale__vector_cache *cache; /* NULL: none */
+    char settings[65];         /* of the model, for its keys */
     gale__window windows[GALE__WINDOWS];
     size_t window_texts;
     int lanes;

@@ -103,30 +103,53 @@ static void tokenize_chunk(void *arg, size_t i, int worker)
     const tokenizing *t = arg;
     gale__window *w = t->w;
     gale__token_chunk *c = &w->chunks[i];
-    size_t first = i * CHUNK, end = first + CHUNK < w->count ? first + CHUNK : w->count;
+    size_t first = i * CHUNK, end = first + CHUNK < w->n_rows ? first + CHUNK : w->n_rows;
     c->used = c->empty = c->truncated = 0;
     c->status = GALE_OK;
     for (size_t k = first; k < end && c->status == GALE_OK; k++) {
         gale__row *row = &w->rows[k];
-        c->status = gale__row_make(t->p->e, &t->p->makers[worker], w->texts[k].at, w->texts[k].size, &c->tokens,
-            &c->used, &c->capacity, &row->count, &row->skip);
+        const gale__vector_text *text = &w->texts[w->numbers[k]];
+        c->status = gale__row_make(t->p->e, &t->p->makers[worker], text->at, text->size, &c->tokens, &c->used,
+            &c->capacity, &row->count, &row->skip);
         if (c->status != GALE_OK) gale__pipeline_fail(t->p, c->status); /* the message is this thread's */
-        c->empty += !w->texts[k].size;
+        c->empty += !text->size;
         c->truncated += row->count >= t->p->info.max_length;
-        row->out = w->vectors + k * (size_t)t->p->info.dims;
+        row->out = w->vectors + w->numbers[k] * (size_t)t->p->info.dims;
     }
     for (size_t k = first, at = 0; k < end; at += w->rows[k++].count) w->rows[k].tokens = c->tokens + at;
+}
+
+static void make_keys(void *arg, size_t i, int worker)
+{
+    const tokenizing *t = arg;
+    gale__window *w = t->w;
+    (void)worker;
+    for (size_t k = i * CHUNK; k < (i + 1) * CHUNK && k < w->count; k++)
+        gale__vector_cache_key(t->p->settings, w->texts[k].at, w->texts[k].size, &w->keys[k]);
+}
+
+/* Which texts have to run: all but those that the cache has. */
+static void choose_rows(gale__pipeline *p, gale__window *w)
+{
+    tokenizing t = {p, w};
+    size_t dims = (size_t)p->info.dims;
+    if (p->cache) gale__parallel((w->count + CHUNK - 1) / CHUNK, make_keys, &t);
+    w->n_rows = 0;
+    for (size_t i = 0; i < w->count; i++)
+        if (!p->cache || !gale__vector_cache_get(p->cache, &w->keys[i], w->vectors + i * dims, dims))
+            w->numbers[w->n_rows++] = (uint32_t)i;
 }
 
 static void note_lengths(gale__pipeline *p, const gale__window *w)
 {
     gale__mutex_lock(&p->lock);
-    for (size_t i = 0; i < w->count; i++) {
+    p->report.cached += w->count - w->n_rows;
+    for (size_t i = 0; i < w->n_rows; i++) {
         int k = 0;
         while (k < 15 && w->rows[i].count > 4u << k) k++;
         p->report.lengths[k]++;
     }
-    for (size_t i = 0; i * CHUNK < w->count; i++) {
+    for (size_t i = 0; i * CHUNK < w->n_rows; i++) {
         p->report.empty += w->chunks[i].empty;
         p->report.truncated += w->chunks[i].truncated;
     }
@@ -139,14 +162,14 @@ static gale_status make_batches(gale__pipeline *p, gale__window *w)
     const gale_embed_options *o = p->options;
     size_t most = o->batch_tokens > 0 ? (size_t)o->batch_tokens : gale__embedder_tokens(p->e);
     w->tokens = w->padding = w->n_batches = w->next = w->ran = 0;
-    for (size_t i = 0; i < w->count; i++) w->tokens += w->rows[i].count;
-    GALE_TRY(gale__rows_sort(w->rows, w->count));
+    for (size_t i = 0; i < w->n_rows; i++) w->tokens += w->rows[i].count;
+    GALE_TRY(gale__rows_sort(w->rows, w->n_rows));
     size_t share = (size_t)w->tokens / (size_t)p->lanes + 1;
     if (share < 128) share = 128;
     if (!o->batch_tokens && share < most) most = share;
-    for (size_t at = 0; at < w->count;) {
+    for (size_t at = 0; at < w->n_rows;) {
         gale__batch *b = &w->batches[w->n_batches++];
-        gale__batch_next(w->rows, w->count, at, most, (size_t)o->batch_texts, (size_t)p->info.max_length, b);
+        gale__batch_next(w->rows, w->n_rows, at, most, (size_t)o->batch_texts, (size_t)p->info.max_length, b);
         w->padding += b->slots * b->length;
         at += b->count;
     }
@@ -162,7 +185,8 @@ void gale__pipeline_tokenize(void *arg)
         uint64_t start = gale__time_ns();
         tokenizing t = {p, w};
         bool last = w->last;
-        gale__parallel((w->count + CHUNK - 1) / CHUNK, tokenize_chunk, &t);
+        choose_rows(p, w);
+        gale__parallel((w->n_rows + CHUNK - 1) / CHUNK, tokenize_chunk, &t);
         if (gale__pipeline_stopped(p)) return;
         note_lengths(p, w);
         gale_status status = make_batches(p, w);
@@ -172,9 +196,8 @@ void gale__pipeline_tokenize(void *arg)
         }
         gale__mutex_lock(&p->lock);
         p->report.tokenize_s += (double)(gale__time_ns() - start) * 1e-9;
-        if (!w->count) p->all_taken = true; /* only the last window may be empty */
         gale__mutex_unlock(&p->lock);
-        gale__pipeline_set(p, w, w->count ? GALE__WINDOW_READY : GALE__WINDOW_DONE);
+        gale__pipeline_set(p, w, GALE__WINDOW_READY);
         if (last) return;
     }
 }
