@@ -316,6 +316,13 @@ def footprints():
     complaint("no object", "not a JSON object", write("list.jsonl", "[1]\n"), "--input-format", "footprint")
 
 
+def report_page():
+    embed(lines, "-o", folder / "page.npy", "--report", folder / "page.html")
+    page = (folder / "page.html").read_text()
+    check("page", page.count("<svg") == 4 and page.count("<circle") == 1500 and "http" not in page and "NaN" not in page and "nan" not in page, f"{page.count('<svg')} charts, {page.count('<circle')} points")
+    complaint("a page of nothing", "--report needs -o", lines, "--report", folder / "page.html", code=2)
+
+
 def cached():
     def cache(*arguments, code=0):
         done = subprocess.run([gale, "cache", *arguments, "--kind", "vectors", "--json"], capture_output=True, env=environment, timeout=60)
@@ -367,6 +374,7 @@ try:
     levels()
     pairs_and_duplicates()
     footprints()
+    report_page()
     cached()
     after_kill()
     memory_is_flat()

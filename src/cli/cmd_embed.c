@@ -1,5 +1,6 @@
 /* gale embed: files of texts to a file of vectors. */
 #include "cli/cli.h"
+#include "cli/embed_page.h"
 #include "cli/encoder_args.h"
 #include "cli/progress.h"
 #include "base/file.h"
@@ -39,6 +40,9 @@ static const gale__arg args[] = {
         "a line holds two texts with a tab between: write how alike they are (cosine), a line each, and no vectors"},
     {"dedup", 0, GALE__ARG_REAL, "THRESHOLD", NULL, "-1..1",
         "afterwards list texts whose cosine with an earlier one that is kept is at least this: row, that row, cosine"},
+    {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL,
+        "write a page (HTML): rate over time, lengths of texts, where time went, and a map of a sample",
+        .writes = true},
     GALE__ARG_OVERWRITE,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
@@ -53,6 +57,7 @@ typedef struct job {
     gale__str output; /* its name with the part */
     bool drawn;
     gale__str *lines; /* of pairs */
+    gale__embed_page page;
 } job;
 
 /* --- Parts. --- */
@@ -116,6 +121,7 @@ static bool progress(void *user, const gale_embed_report *r)
     char left[32];
     uint64_t texts = r->texts - r->resumed;
     if (gale__ending) return false;
+    if (gale__args_given(j->a, "report") && gale__embed_page_note(&j->page, r) != GALE_OK) return false;
     if (!isatty(STDERR_FILENO) || !gale__log_on(GALE__WARN)) return true;
     double rate = r->seconds > 0 ? (double)texts / r->seconds : 0;
     fprintf(stderr, "\r\033[Kembed: %llu texts, %.0f texts/s, %.0f tokens/s", (unsigned long long)r->texts, rate,
@@ -277,6 +283,7 @@ static gale_status fill_options(job *j, const char **files, size_t count)
         .user = j};
     if (gale__args_given(a, "dedup") && (standard || gale__args_flag(a, "pairs")))
         return gale__fail(GALE_INVALID, "--dedup needs -o: a file of vectors (npy, raw or fvecs) to look at");
+    if (standard && gale__args_given(a, "report")) return gale__fail(GALE_INVALID, "--report needs -o");
     return parse_shard(j);
 }
 
@@ -296,6 +303,14 @@ static gale_status embed(job *j, gale_device *device)
     if (status == GALE_OK && !j->options.write && !pairs) {
         if (gale__args_flag(j->a, "json") && !dedup) print_json(j, &info, gale_embedder_device(e));
         else print_summary(j, &info);
+    }
+    if (status == GALE_OK && gale__args_given(j->a, "report") && !pairs) {
+        gale__embed_page_note(&j->page, &j->report);
+        j->page.options = &j->options;
+        j->page.report = &j->report;
+        j->page.info = &info;
+        j->page.device = gale_device_get_info(gale_embedder_device(e))->name;
+        status = gale__embed_page_write(&j->page, gale__args_text(j->a, "report"));
     }
     if (status == GALE_OK && dedup) status = find_duplicates(j, info.dims);
     gale_embedder_close(&e);
@@ -324,6 +339,7 @@ static int run(const gale__args *a)
     }
     gale_device_close(&device);
     gale__str_finish(&j.output);
+    gale__embed_page_finish(&j.page);
     gale__free(files);
     gale__end_as_signalled();
     return code;
