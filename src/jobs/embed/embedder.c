@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    TOKENS_HOST = 2048,    /* in a run: on the CPU what caches like, */
+    TOKENS_HOST = 1024,    /* in a run: on the CPU what caches like, */
     TOKENS_DEVICE = 32768, /* elsewhere what keeps a device busy */
     LENGTH_USUAL = 512
 };
