@@ -30,6 +30,7 @@ typedef struct encoder_kind {
     const char *input;  /* another one beside the usual three; NULL: none */
     const char *output; /* NULL: last_hidden_state; "sentence_embedding": the first token's */
     bool bare;          /* input_ids alone */
+    bool narrow;        /* inputs are i32 */
 } encoder_kind;
 
 static inline void encoder_model(const char *path, encoder_kind kind)
@@ -43,10 +44,10 @@ static inline void encoder_model(const char *path, encoder_kind kind)
         for (int k = 0; k < ENCODER_DIMS; k++)
             table[i * ENCODER_DIMS + k] = (float)(k == 0 ? i : k == 1 ? i * i : k == 2 ? -i : 1);
     make_begin(&m, kind.opset ? kind.opset : 17);
-    make_input(&m, "input_ids", 7, "b,t");
+    make_input(&m, "input_ids", kind.narrow ? 6 : 7, "b,t");
     if (!kind.bare) {
-        make_input(&m, "attention_mask", 7, "b,t");
-        make_input(&m, "token_type_ids", 7, "b,t");
+        make_input(&m, "attention_mask", kind.narrow ? 6 : 7, "b,t");
+        make_input(&m, "token_type_ids", kind.narrow ? 6 : 7, "b,t");
     }
     if (kind.input) make_input(&m, kind.input, 7, "b,t");
     snprintf(shape, sizeof shape, "%d,%d", words, ENCODER_DIMS);

@@ -139,6 +139,8 @@ TEST(models_that_pool_themselves)
     gale__temp_folder_remove(folder);
     encoder_make(folder, (encoder_kind){.bare = true});
     check_vector(folder, (gale_embedder_options){.no_normalize = true}, "", empty, 4);
+    gale__temp_folder_remove(folder);
+    encoder_make(folder, (encoder_kind){.narrow = true});
     check_vector(folder, (gale_embedder_options){.no_normalize = true}, " \t", empty, 4);
     gale__temp_folder_remove(folder);
 }

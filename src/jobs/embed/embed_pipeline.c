@@ -235,7 +235,10 @@ static void choose_sizes(gale__pipeline *p)
     size_t fit = VECTOR_BYTES / ((size_t)p->info.dims * sizeof(float)), usual = host ? TEXTS_HOST : TEXTS_DEVICE;
     if (fit < 64) fit = 64;
     p->window_texts = o->window > 0 ? (size_t)o->window : usual < fit ? usual : fit;
-    p->lanes = o->lanes > 0 ? o->lanes : device->caps.host_functions ? gale__parallel_width() : LANES_DEVICE;
+    p->lanes = o->lanes > 0                  ? o->lanes
+               : device->caps.host_functions ? gale__parallel_width()
+               : device->caps.software       ? 1
+                                             : LANES_DEVICE;
     if (p->lanes > GALE__LANES_MOST) p->lanes = GALE__LANES_MOST;
     p->alone = device->caps.host_functions && p->lanes > 1;
     p->report.lanes = p->lanes;

@@ -14,20 +14,31 @@ static void finish_feed(feed *f)
     for (int i = 0; i < f->n; i++) gale_tensor_destroy(&f->tensors[i]);
 }
 
-static void put(gale_tensor *t, size_t at, int64_t value)
+/* One row of an input: tokens, then padding. */
+static void fill_row(const gale_embedder *e, gale__text_input which, const gale__row *row, size_t length, int64_t *to)
 {
-    if (gale_tensor_type(t) == GALE_I64) ((int64_t *)gale_tensor_data(t))[at] = value;
-    else ((int32_t *)gale_tensor_data(t))[at] = (int32_t)value;
+    size_t live = row ? row->count : 0;
+    switch (which) {
+    case GALE__TEXT_IDS:
+        for (size_t i = 0; i < live; i++) to[i] = row->tokens[i] & 0xffffff;
+        for (size_t i = live; i < length; i++) to[i] = e->pad_id;
+        break;
+    case GALE__TEXT_MASK:
+        for (size_t i = 0; i < length; i++) to[i] = i < live;
+        if (!live) to[0] = 1; /* something is seen, so that the row is finite */
+        break;
+    case GALE__TEXT_TYPES:
+        for (size_t i = 0; i < live; i++) to[i] = row->tokens[i] >> 24;
+        for (size_t i = live; i < length; i++) to[i] = 0;
+        break;
+    default:
+        for (size_t i = 0; i < length; i++) to[i] = (int64_t)i;
+    }
 }
 
-static int64_t token_value(const gale_embedder *e, gale__text_input which, const gale__row *row, size_t i)
+static void narrow(const int64_t *from, size_t n, int32_t *to)
 {
-    bool live = row && i < row->count;
-    if (which == GALE__TEXT_IDS) return live ? row->tokens[i] & 0xffffff : e->pad_id;
-    if (which == GALE__TEXT_MASK)
-        return live || (!i && (!row || !row->count)); /* something is seen, so that the row is finite */
-    if (which == GALE__TEXT_TYPES) return live ? row->tokens[i] >> 24 : 0;
-    return (int64_t)i;
+    for (size_t i = 0; i < n; i++) to[i] = (int32_t)from[i];
 }
 
 static gale_status fill_input(const gale_embedder *e, feed *f, gale__text_input which, const gale__row *rows,
@@ -37,9 +48,14 @@ static gale_status fill_input(const gale_embedder *e, feed *f, gale__text_input 
     f->names[f->n] = gale__text_input_names[which];
     GALE_TRY(gale_tensor_create(NULL, e->composed.types[which], 2, dims, &f->tensors[f->n]));
     gale_tensor *t = f->tensors[f->n++];
-    for (size_t r = 0; r < slots; r++)
-        for (size_t i = 0; i < length; i++)
-            put(t, r * length + i, token_value(e, which, r < count ? &rows[r] : NULL, i));
+    bool wide = gale_tensor_type(t) == GALE_I64;
+    int64_t *row = wide ? NULL : gale__alloc(length * sizeof *row), *data = gale_tensor_data(t);
+    if (!wide && !row) return GALE_NO_MEMORY;
+    for (size_t r = 0; r < slots; r++) {
+        fill_row(e, which, r < count ? &rows[r] : NULL, length, wide ? data + r * length : row);
+        if (!wide) narrow(row, length, (int32_t *)(void *)data + r * length);
+    }
+    gale__free(row);
     return GALE_OK;
 }
 
@@ -65,12 +81,11 @@ static gale_status fill_weights(
     f->names[f->n] = GALE__POOL_INPUT;
     GALE_TRY(gale_tensor_create(NULL, GALE_F32, 3, dims, &f->tensors[f->n]));
     float *to = gale_tensor_data(f->tensors[f->n++]);
-    for (size_t r = 0; r < slots; r++)
-        for (size_t i = 0; i < length; i++, to++) {
-            size_t n = r < count ? rows[r].count : 1, first = r < count ? rows[r].skip : 0;
-            bool live = i >= first && i < n;
-            *to = max ? (live ? 0 : -1e30f) : live ? weight_of(pooling, i, first, n) : 0;
-        }
+    for (size_t r = 0; r < slots; r++, to += length) {
+        size_t n = r < count ? rows[r].count : 1, first = r < count ? rows[r].skip : 0;
+        for (size_t i = 0; i < length; i++) to[i] = max ? -1e30f : 0;
+        for (size_t i = first; i < n; i++) to[i] = max ? 0 : weight_of(pooling, i, first, n);
+    }
     return GALE_OK;
 }
 
