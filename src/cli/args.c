@@ -92,7 +92,7 @@ static gale_status keep(gale__args *a, const gale__arg *arg, const char *text)
 {
     if (arg->type != GALE__ARG_FLAG) GALE_TRY(check_value(arg, text));
     if (arg->env) setenv(arg->env, text, 1);
-    a->items[a->count++] = (struct gale__args_item){arg, text};
+    a->items[a->count++] = (struct gale__args_entry){arg, text};
     return GALE_OK;
 }
 
@@ -178,17 +178,6 @@ const char *gale__args_item(const gale__args *a, const char *name, size_t i)
     for (size_t k = 0; k < a->count; k++)
         if (!strcmp(a->items[k].arg->name, name) && i-- == 0) return a->items[k].text;
     return NULL;
-}
-
-const char *gale__args_for(const gale__args *a, const char *name, const char *key, bool only)
-{
-    const char *text, *found = NULL;
-    size_t n = strlen(key);
-    for (size_t i = 0; (text = gale__args_item(a, name, i)); i++) {
-        if (!strncmp(text, key, n) && text[n] == '=') found = text + n + 1;
-        else if (only && !strchr(text, '=')) found = text;
-    }
-    return found;
 }
 
 bool gale__args_given(const gale__args *a, const char *name) { return gale__args_item(a, name, 0) != NULL; }

@@ -1,11 +1,11 @@
 /* gale bench embed: texts a second of encoders with the shapes of the three levels and random weights, on every
  * provider of this machine, beside what is claimed elsewhere.  All texts have the same length, which is printed: a rate
  * without it says nothing. */
-#include "cli/model_bench.h"
+#include "cli/bench.h"
 #include "base/json.h"
 #include "base/thread.h"
 #include "cli/cli.h"
-#include "cli/model_inputs.h"
+#include "cli/model_args.h"
 #include "cli/table.h"
 #include <math.h>
 #include <stdatomic.h>

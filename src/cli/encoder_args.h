@@ -2,7 +2,7 @@
 #ifndef GALE_CLI_ENCODER_ARGS_H
 #define GALE_CLI_ENCODER_ARGS_H
 #include "cli/args.h"
-#include "cli/model_inputs.h"
+#include "cli/model_args.h"
 #include "gale/embed.h"
 
 #define GALE__ARGS_ENCODER                                                                                             \

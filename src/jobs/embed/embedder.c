@@ -37,7 +37,7 @@ static gale_status open_place(gale_embedder *e, gale_device *device, bool own, g
     gale_status status = p ? gale__onnx_open(e->folder.model, GALE__PB_KIND_MODEL, &file) : GALE_NO_MEMORY;
     if (status == GALE_OK) {
         status = gale__compose(file, e->wanted, e->folder.pooling, e->dims_wanted, e->info.normalized, &e->composed);
-        if (status == GALE_OK) status = gale__model_from_file(&file, device, &e->options, &p->model);
+        if (status == GALE_OK) status = gale__onnx_model_from_file(&file, device, &e->options, &p->model);
         else gale__onnx_close(&file);
         if (status != GALE_OK) gale__fail_within(status, "%s", e->folder.model);
     }
