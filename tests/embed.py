@@ -251,7 +251,7 @@ def searches():
             scores = [h["score"] for h in found["hits"]]
             check(f"search {text} {extra}", good and near([scores], [nearest(text, allowed, 5)], 1e-5), line[:300])
     questions = write("questions.txt", "two\nthree four\n")
-    check("queries from a file", len(search(index, "-q", questions, "-m", encoder, "--json").stdout.decode().splitlines()) == 2, "not a line for each")
+    check("queries from a file", len(search(index, "--queries", questions, "-m", encoder, "--json").stdout.decode().splitlines()) == 2, "not a line for each")
     for arguments, pattern, code in (([index, "one"], "--model is missing", 2), ([index], "what to look for", 2), ([folder / "none.npy", "one", "-m", encoder], "none.npy", 1),
                                      ([lines, "one", "-m", encoder], "not a file of vectors", 1), ([index, "one", "-m", encoder, "--dims", 3], "the model makes 3", 4),
                                      ([index, "one", "-m", encoder, "--where", "a=b"], "--texts", 1)):

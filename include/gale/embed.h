@@ -161,6 +161,8 @@ typedef struct gale_embed_options {
      * gone on with. */
     bool (*progress)(void *user, const gale_embed_report *so_far);
     void *user;
+    /* May be set from another thread or a signal handler: anything but 0 cancels too.  May be NULL. */
+    const volatile int *cancel;
 } gale_embed_options;
 /* How alike the two texts of each line are, which a tab divides: the cosine, in order.  Of the options, files, kind,
  * field, progress and user are used.  GALE_FORMAT: a line without a tab. */
@@ -169,6 +171,10 @@ GALE_API gale_status gale_embed_pairs(gale_embedder *embedder, const gale_embed_
 
 GALE_API gale_status gale_embed_files(
     gale_embedder *embedder, const gale_embed_options *options, gale_embed_report *report /* may be NULL */);
+
+/* The report as JSON, with where the vectors went and what made them. */
+GALE_API gale_status gale_embed_report_json(const gale_embedder *embedder, const gale_embed_options *options,
+    const gale_embed_report *report, char **text /* gale_free */);
 
 #ifdef __cplusplus
 }

@@ -137,39 +137,13 @@ static bool progress(void *user, const gale_embed_report *r)
 
 /* --- Afterwards. --- */
 
-static int print_json(const job *j, const gale_embedder_info *info, const gale_device *device)
+static int print_json(const job *j, const gale_embedder *e)
 {
-    const gale_embed_report *r = &j->report;
-    gale__str out = {0};
-    gale__json_out json;
-    gale__json_begin(&json, &out);
-    gale__json_object(&json);
-#define FIELD(name, kind, value) (gale__json_key(&json, name), gale__json_##kind(&json, value))
-    FIELD("output", string, j->options.output ? j->options.output : "-");
-    FIELD("model", string, info->model);
-    FIELD("provider", string, gale_device_get_info(device)->backend);
-    FIELD("pooling", string, gale_pooling_name(info->pooling));
-    FIELD("dims", i64, info->dims);
-    FIELD("texts", i64, (int64_t)r->texts);
-    FIELD("resumed", i64, (int64_t)r->resumed);
-    FIELD("tokens", i64, (int64_t)r->tokens);
-    FIELD("padding", i64, (int64_t)r->padding);
-    FIELD("cached", i64, (int64_t)r->cached);
-    FIELD("empty", i64, (int64_t)r->empty);
-    FIELD("truncated", i64, (int64_t)r->truncated);
-    FIELD("cut", i64, (int64_t)r->cut);
-    FIELD("batches", i64, (int64_t)r->batches);
-    FIELD("lanes", i64, r->lanes);
-    FIELD("bytes", i64, (int64_t)r->bytes);
-    FIELD("seconds", f64, r->seconds);
-    FIELD("read_seconds", f64, r->read_s);
-    FIELD("tokenize_seconds", f64, r->tokenize_s);
-    FIELD("compute_seconds", f64, r->compute_s);
-    FIELD("write_seconds", f64, r->write_s);
-    FIELD("texts_per_second", f64, r->seconds > 0 ? (double)(r->texts - r->resumed) / r->seconds : 0);
-#undef FIELD
-    gale__json_close(&json, '}');
-    return gale__print(&out);
+    char *text = NULL;
+    gale_status status = gale_embed_report_json(e, &j->options, &j->report, &text);
+    if (status == GALE_OK) fputs(text, stdout);
+    gale_free(text);
+    return gale__report(status);
 }
 
 static void print_summary(const job *j, const gale_embedder_info *info)
@@ -301,7 +275,7 @@ static gale_status embed(job *j, gale_device *device)
     if (status == GALE_OK && j->options.write && fflush(stdout))
         status = gale__fail(GALE_IO, "standard output could not be written");
     if (status == GALE_OK && !j->options.write && !pairs) {
-        if (gale__args_flag(j->a, "json") && !dedup) print_json(j, &info, gale_embedder_device(e));
+        if (gale__args_flag(j->a, "json") && !dedup) print_json(j, e);
         else print_summary(j, &info);
     }
     if (status == GALE_OK && gale__args_given(j->a, "report") && !pairs) {

@@ -13,7 +13,7 @@ static const gale__arg args[] = {
     {"INDEX", 0, GALE__ARG_FILE, NULL, NULL, NULL, "vectors: .npy, .fvecs or raw, as gale embed writes them", NULL,
         true},
     {"TEXT", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "what to look for", NULL, false, true},
-    {"queries", 'q', GALE__ARG_FILE, NULL, NULL, NULL, "a file of texts to look for; - is standard input"},
+    {"queries", 0, GALE__ARG_FILE, NULL, NULL, NULL, "a file of texts to look for; - is standard input"},
     {"query-vectors", 0, GALE__ARG_FILE, NULL, NULL, NULL, "an .npy file of vectors to look for; needs no model"},
     {"top", 'k', GALE__ARG_INT, NULL, "10", "1..100000", "how many of the nearest"},
     {"texts", 0, GALE__ARG_FILE, NULL, NULL, NULL, "what the vectors were made from: the hits' texts are shown"},
@@ -263,6 +263,6 @@ const gale__command gale__command_search = {
              "the text; with it a line is a query: {\"query\": ..., \"hits\": [{\"row\": 7, \"score\": 0.81, "
              "\"text\": ...}]}.",
     .examples = "  gale search vectors.npy \"a red bicycle\" -m all-MiniLM-L6-v2 --texts texts.txt\n"
-                "  gale search v.npy -q questions.txt -m e5-small --prompt-name query -k 5 --json\n"
+                "  gale search v.npy --queries questions.txt -m e5-small --prompt-name query -k 5 --json\n"
                 "  gale search v.npy \"refund\" -m bge-small --texts t.jsonl --where lang=en --where year=2024",
 };

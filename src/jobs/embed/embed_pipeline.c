@@ -108,6 +108,7 @@ static void run_lane(void *arg)
 static bool ask(gale__pipeline *p, uint64_t start)
 {
     gale_embed_report now;
+    if (p->options->cancel && *p->options->cancel) return false;
     if (!p->options->progress) return true;
     gale__mutex_lock(&p->lock);
     now = p->report;
