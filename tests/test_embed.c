@@ -203,6 +203,50 @@ TEST(memory_may_run_out)
     gale__temp_folder_remove(folder);
 }
 
+static gale_status embed_file(const char *folder, bool cache)
+{
+    char in[512], out[512];
+    const char *file = in;
+    gale_embedder *e = NULL;
+    gale_embed_report report;
+    snprintf(in, sizeof in, "%s/texts.txt", folder);
+    snprintf(out, sizeof out, "%s/vectors.npy", folder);
+    gale_embed_options o = {.files = &file, .file_count = 1, .output = out, .window = 8, .cache = cache};
+    gale_status status = gale_embedder_open(folder, cpu(), NULL, &e);
+    if (status == GALE_OK) status = gale_embed_files(e, &o, &report);
+    if (status == GALE_OK) CHECK_EQ(report.texts, 40);
+    gale_embedder_close(&e);
+    return status;
+}
+
+/* From file to file, with all its threads: whichever allocation fails, everybody stops and nothing is left. */
+TEST(memory_may_run_out_in_the_pipeline)
+{
+    char folder[256], text[40 * 8 + 1] = "";
+    encoder_make(folder, (encoder_kind){0});
+    setenv("GALE_CACHE", folder, 1);
+    for (int i = 0; i < 40; i++) strcat(text, i % 3 ? "one two\n" : "three\n");
+    encoder_write(folder, "texts.txt", text);
+    CHECK_OK(embed_file(folder, false));
+    gale_device_close(&cpu_device);
+    gale__parallel_finish();
+    int64_t live = gale__alloc_live(); /* what is made once and kept */
+    cpu();
+    for (uint64_t n = 1; n < 100000; n += n < 300 ? 3 : 11) {
+        gale__alloc_fail_at(n);
+        gale_status status = embed_file(folder, n % 2);
+        bool over = gale__alloc_count() < n;
+        gale__alloc_fail_at(0);
+        if (over) break;
+        if (status != GALE_OK) CHECK_EQ(status, GALE_NO_MEMORY);
+    }
+    CHECK_OK(embed_file(folder, true));
+    gale_device_close(&cpu_device);
+    gale__parallel_finish();
+    CHECK_EQ(gale__alloc_live(), live);
+    gale__temp_folder_remove(folder);
+}
+
 TEST(batches_have_few_shapes)
 {
     enum { N = 5000 };
@@ -304,4 +348,5 @@ TEST(device_closes)
 
 TESTS(ROW(pooling_is_what_it_says), ROW(vectors_are_cut_and_normalised), ROW(folders_say_how),
     ROW(models_that_pool_themselves), ROW(wrong_folders_are_refused), ROW(memory_may_run_out),
-    ROW(batches_have_few_shapes), ROW(smaller_vectors), ROW(minilm), ROW(device_closes))
+    ROW(memory_may_run_out_in_the_pipeline), ROW(batches_have_few_shapes), ROW(smaller_vectors), ROW(minilm),
+    ROW(device_closes))

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SAMPLE = 1500, STEPS = 40, WIDTH = 760, HEIGHT = 220, MAP = 620 };
+enum { SAMPLE = 1500, STEPS = 40, WIDTH = 760, HEIGHT = 220, MAP = 620, TITLE = 120 };
 
 gale_status gale__embed_page_note(gale__embed_page *p, const gale_embed_report *now)
 {
@@ -182,6 +182,19 @@ static gale_status find_texts(const gale__embed_page *p, const cloud *c, gale__r
     return status;
 }
 
+/* The beginning of a text, cut between characters. */
+static void add_title(gale__str *out, int64_t number, const gale__row_text *text)
+{
+    char cut[160];
+    size_t size = text ? text->size : 0;
+    if (size > TITLE) {
+        size = TITLE;
+        while (size && ((unsigned char)text->text[size] & 0xc0) == 0x80) size--;
+    }
+    snprintf(cut, sizeof cut, "%lld: %.*s", (long long)number, (int)size, text ? text->text : "");
+    gale__html_add(out, cut);
+}
+
 static void draw_map(gale__str *out, const cloud *c, const gale__row_text *texts, size_t n)
 {
     float low[2] = {0, 0}, high[2] = {1e-6f, 1e-6f};
@@ -193,12 +206,10 @@ static void draw_map(gale__str *out, const cloud *c, const gale__row_text *texts
     begin_chart(out, "Map of a sample (two principal components; point at one to read it)", MAP, MAP);
     for (size_t r = 0; r < c->count; r++) {
         const gale__row_text *text = gale__row_texts_get(texts, n, c->numbers[r]);
-        char cut[160];
-        snprintf(cut, sizeof cut, "%lld: %.120s", (long long)c->numbers[r], text ? text->text : "");
         gale__str_addf(out, "<circle cx='%.1f' cy='%.1f' r='3' fill='#2563eb' fill-opacity='.5'><title>",
             10 + (double)((c->places[r][0] - low[0]) / (high[0] - low[0])) * (MAP - 20),
             10 + (double)((c->places[r][1] - low[1]) / (high[1] - low[1])) * (MAP - 20));
-        gale__html_add(out, cut);
+        add_title(out, c->numbers[r], text);
         gale__str_add(out, "</title></circle>\n");
     }
     gale__str_add(out, "</svg>\n");
