@@ -13,8 +13,10 @@ enum { SAMPLE = 1500, STEPS = 40, WIDTH = 760, HEIGHT = 220, MAP = 620, TITLE = 
 
 gale_status gale__embed_page_note(gale__embed_page *p, const gale_embed_report *now)
 {
+    uint64_t texts = now->texts - now->resumed;
+    if (p->count ? p->points[p->count - 1].texts == texts : !texts) return GALE_OK; /* texts come by windows */
     GALE_TRY(gale__grow((void **)&p->points, &p->capacity, p->count + 1, sizeof *p->points));
-    p->points[p->count++] = (gale__embed_point){now->seconds, now->texts - now->resumed, now->tokens};
+    p->points[p->count++] = (gale__embed_point){now->seconds, texts, now->tokens};
     return GALE_OK;
 }
 
@@ -44,7 +46,8 @@ static void add_rates(gale__str *out, const gale__embed_page *p)
         last = now;
     }
     begin_chart(out, "Texts a second", WIDTH, HEIGHT);
-    gale__str_add(out, "<polyline fill='none' stroke='#2563eb' stroke-width='2' points='");
+    gale__str_addf(out, "<polyline fill='none' stroke='#2563eb' stroke-width='2' points='10,%.1f ",
+        HEIGHT - 20 - (spans ? (double)rates[0] : 0) / most * (HEIGHT - 40));
     for (size_t i = 0; i < spans; i++)
         gale__str_addf(out, "%.1f,%.1f ", 10 + (double)at[i] * (WIDTH - 20),
             HEIGHT - 20 - (double)rates[i] / most * (HEIGHT - 40));
