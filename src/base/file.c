@@ -264,9 +264,35 @@ gale_status gale__file_resume(const char *path, gale__file_out *out, uint64_t *h
     return status;
 }
 
-gale_status gale__file_restart(gale__file_out *out)
+gale_status gale__file_restart(gale__file_out *out) { return gale__file_cut(out, 0); }
+
+gale_status gale__file_cut(gale__file_out *out, uint64_t size)
 {
-    return ftruncate(out->fd, 0) ? fail_errno(out->name, "cannot empty") : GALE_OK;
+    return ftruncate(out->fd, (off_t)size) ? fail_errno(out->name, "cannot shorten") : GALE_OK;
+}
+
+gale_status gale__file_sync(gale__file_out *out)
+{
+    return fdatasync(out->fd) && errno != EINVAL && errno != EROFS ? fail_errno(out->path, "cannot bring to the disk")
+                                                                   : GALE_OK;
+}
+
+/* By a descriptor of its own, since what is gone on with is only appended to. */
+gale_status gale__file_patch(const gale__file_out *out, uint64_t offset, const void *data, size_t size)
+{
+    const char *name = out->name ? out->name : out->path;
+    int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return fail_errno(name, "cannot open");
+    bool bad = pwrite(fd, data, size, (off_t)offset) != (ssize_t)size;
+    gale_status status = bad ? fail_errno(name, "cannot write") : GALE_OK;
+    if (close(fd) && status == GALE_OK) status = fail_errno(name, "cannot write");
+    return status;
+}
+
+bool gale__file_is_stream(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
 gale_status gale__file_end(gale__file_out *out)
@@ -459,6 +485,13 @@ gale_status gale__file_map_hash(const gale__file_map *m, gale__sha *s, char *hex
     }
     gale__sha_end_hex(s, hex);
     return GALE_OK;
+}
+
+gale_status gale__file_map_check(const gale__file_map *m)
+{
+    struct stat st;
+    if (fstat(m->fd, &st)) return fail_errno(m->path, "cannot look at");
+    return (size_t)st.st_size < m->size ? became_shorter(m) : GALE_OK;
 }
 
 void gale__file_map_close(gale__file_map *m)

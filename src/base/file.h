@@ -28,9 +28,13 @@ void gale__file_abandon_all(bool for_good);
 /* The same over several runs of the program: PATH.part is begun or gone on with, its bytes so far in `have`; keep
  * closes it and leaves it for the next time. GALE_IO when another process is at it. */
 gale_status gale__file_resume(const char *path, gale__file_out *out, uint64_t *have);
-gale_status gale__file_restart(gale__file_out *out); /* empties it */
+gale_status gale__file_restart(gale__file_out *out);            /* empties it */
+gale_status gale__file_cut(gale__file_out *out, uint64_t size); /* what is behind is gone */
+gale_status gale__file_sync(gale__file_out *out);               /* to the disk, before something is said about it */
+gale_status gale__file_patch(const gale__file_out *out, uint64_t offset, const void *data, size_t size);
 void gale__file_keep(gale__file_out *out);
-void gale__file_fail_at(uint64_t n); /* for tests: the n-th write from now finds the disk full (0: none) */
+bool gale__file_is_stream(const char *path); /* a device or a pipe */
+void gale__file_fail_at(uint64_t n);         /* for tests: the n-th write from now finds the disk full (0: none) */
 bool gale__file_exists(const char *path);
 bool gale__folder_exists(const char *path);
 /* What the file system knows a regular file by, whatever its names; false where there is none. */
@@ -67,6 +71,7 @@ gale_status gale__file_map_open(const char *path, gale__file_map *out);
 gale_status gale__file_map_read(const gale__file_map *m, uint64_t offset, size_t size, void *to); /* any thread */
 gale_status gale__file_map_hash(
     const gale__file_map *m, gale__sha *s /* begun */, char *hex); /* of all of it; does not ask `check` */
+gale_status gale__file_map_check(const gale__file_map *m);         /* whether the file is still as long as it was */
 void gale__file_map_close(gale__file_map *m);
 
 /* The user's cache folder for gale: $GALE_CACHE, else $XDG_CACHE_HOME/gale, else ~/.cache/gale.

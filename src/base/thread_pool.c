@@ -217,6 +217,8 @@ void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), v
     if (s) take_job(s);
 }
 
+void gale__parallel_alone(bool alone) { inside_as = alone ? 0 : -1; }
+
 void gale__parallel_finish(void)
 {
     gale__once_run(&pool_once, init_pool);

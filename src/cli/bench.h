@@ -8,4 +8,6 @@ gale_status gale__bench_model(gale_device *device, const char *path, const gale_
 /* A picture in tiles, on every provider or those that --provider names. */
 gale_status gale__bench_upscale(const gale__args *a);
 gale_status gale__bench_tokenize(const gale__args *a);
+/* Encoders of three sizes, on every provider or the one that --provider names. */
+gale_status gale__bench_embed(const gale__args *a);
 #endif

@@ -8,12 +8,13 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"WHAT", 0, GALE__ARG_TEXT, "kernels|plan|start|upscale|tokenize|MODEL", "kernels", NULL,
+    {"WHAT", 0, GALE__ARG_TEXT, "kernels|plan|start|upscale|tokenize|embed|MODEL", "kernels", NULL,
         "kernels: memory-bound work; plan: making plans; start: the first kernel; upscale: a picture in 36 tiles on "
-        "every provider; tokenize: texts a second; or an ONNX file"},
+        "every provider; tokenize, embed: texts a second, embed on every provider; or an ONNX file"},
     {"model", 'm', GALE__ARG_FILE, "NAME|FILE", NULL, NULL,
         "upscale: the network; the one inside the program unless given; tokenize: the tokenizer"},
     {"texts", 0, GALE__ARG_FILE, NULL, NULL, NULL, "tokenize: a file with a text a line"},
+    {"length", 0, GALE__ARG_INT, "TOKENS", "18", "1..512", "embed: tokens of a text"},
     {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "upscale: tiles in one run of the network; 0: by memory"},
     {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256",
         "upscale: runs side by side; 0: as many as the device has use for and memory holds"},
@@ -111,6 +112,7 @@ static int run(const gale__args *a)
     const char *what = gale__args_text(a, "WHAT");
     if (!strcmp(what, "upscale")) return gale__report(gale__bench_upscale(a));
     if (!strcmp(what, "tokenize")) return gale__report(gale__bench_tokenize(a));
+    if (!strcmp(what, "embed")) return gale__report(gale__bench_embed(a));
     gale_status status = gale_device_open(NULL, &device);
     if (status == GALE_OK) {
         const gale_device_info *info = gale_device_get_info(device);

@@ -1,11 +1,13 @@
-/* gale cache: the folder of compiled kernels. */
+/* gale cache: the folder of compiled kernels, and the vectors of texts. */
 #include "cli/cli.h"
 #include "base/json.h"
 #include "device/binary_cache.h"
+#include "jobs/embed/vector_cache.h"
 #include <string.h>
 
 static const gale__arg args[] = {
     {"ACTION", 0, GALE__ARG_CHOICE, NULL, "stats", "stats|clean|clear", "show, shrink to the limit, or empty"},
+    {"kind", 'k', GALE__ARG_CHOICE, NULL, "kernels", "kernels|vectors", "compiled kernels, or vectors of texts"},
     {"limit", 'l', GALE__ARG_INT, "MB", NULL, "0..1048576", "clean: the size to keep", "GALE_CACHE_LIMIT_MB"},
     {"folder", 'f', GALE__ARG_FILE, NULL, NULL, NULL, "another folder than the usual one", "GALE_CACHE"},
     GALE__ARG_JSON,
@@ -43,9 +45,54 @@ static int print_stats(const gale__binary_cache_stats *s, uint64_t removed_files
     return gale__print(&out);
 }
 
+static int print_vectors(const gale__vector_cache_stats *s, uint64_t removed, bool json)
+{
+    gale__str out = {0};
+    char a[32];
+    if (json) {
+        gale__json_out j;
+        gale__json_begin(&j, &out);
+        gale__json_object(&j);
+        gale__json_key(&j, "file");
+        gale__json_string(&j, s->path);
+        gale__json_key(&j, "vectors");
+        gale__json_i64(&j, (int64_t)s->vectors);
+        gale__json_key(&j, "size_bytes");
+        gale__json_i64(&j, (int64_t)s->size_bytes);
+        gale__json_key(&j, "removed");
+        gale__json_i64(&j, (int64_t)removed);
+        gale__json_close(&j, '}');
+    } else {
+        gale__str_addf(&out, "file     %s\nvectors  %llu\nsize     %s\n", s->path, (unsigned long long)s->vectors,
+            gale__bytes_text(s->size_bytes, a));
+        if (removed) gale__str_addf(&out, "removed  %llu\n", (unsigned long long)removed);
+    }
+    return gale__print(&out);
+}
+
+/* What cannot be read any more can still be removed. */
+static int run_vectors(const gale__args *a, const char *action)
+{
+    gale__vector_cache_stats before = {0}, after;
+    gale__binary_cache_stats kernels;
+    gale_status status = gale__vector_cache_get_stats(&before);
+    if (status != GALE_OK && strcmp(action, "clear")) goto done;
+    if (!strcmp(action, "clear")) GALE_GO(gale__vector_cache_clear());
+    if (!strcmp(action, "clean")) {
+        GALE_GO(gale__binary_cache_get_stats(&kernels)); /* the limit is the same one */
+        GALE_GO(gale__vector_cache_trim(kernels.limit_bytes));
+    }
+    GALE_GO(gale__vector_cache_get_stats(&after));
+    return print_vectors(
+        &after, before.vectors > after.vectors ? before.vectors - after.vectors : 0, gale__args_flag(a, "json"));
+done:
+    return gale__report(status);
+}
+
 static int run(const gale__args *a)
 {
     const char *action = gale__args_text(a, "ACTION");
+    if (!strcmp(gale__args_text(a, "kind"), "vectors")) return run_vectors(a, action);
     gale__binary_cache_stats before, after;
     gale_status status;
     GALE_GO(gale__binary_cache_get_stats(&before));
@@ -62,6 +109,9 @@ const gale__command gale__command_cache = {
     .args = args,
     .run = run,
     .about = "Compiled kernels are kept on disk under a hash of text, device, driver and options, so that a second run "
-             "starts at once. Removing them is always safe: they are made again.",
-    .examples = "  gale cache\n  gale cache clean --limit 100   # keep the newest 100 MB\n  gale cache clear",
+             "starts at once. Vectors are kept by `gale embed --cache` under a hash of the text, the model and the "
+             "settings. "
+             "Removing either is always safe: they are made again.",
+    .examples = "  gale cache\n  gale cache clean --limit 100   # keep the newest 100 MB\n  gale cache clear\n  gale "
+                "cache stats --kind vectors",
 };

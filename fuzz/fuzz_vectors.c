@@ -1,0 +1,45 @@
+/* Bytes as a file of vectors, in every format: what opens can be searched, and gives rows that it has. */
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "base/thread.h"
+#include "fuzz.h"
+#include "gale/search.h"
+#include <math.h>
+#include <string.h>
+
+enum { DIMS_MOST = 512, K = 4 };
+
+static void search(gale_index *x)
+{
+    gale_index_info info;
+    gale_hit hits[K];
+    float query[DIMS_MOST];
+    gale_index_get_info(x, &info);
+    FUZZ_CHECK(info.rows >= 0 && info.dims > 0);
+    if (info.dims > DIMS_MOST) return;
+    for (int64_t i = 0; i < info.dims; i++) query[i] = i % 2 ? 1 : -0.5f;
+    if (gale_index_search(x, query, 1, K, NULL, hits) != GALE_OK) return;
+    for (int i = 0; i < K; i++) FUZZ_CHECK(hits[i].row >= -1 && hits[i].row < info.rows && !isnan(hits[i].score));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const gale_index_options ways[] = {{.format = GALE_VECTORS_NPY}, {.format = GALE_VECTORS_FVECS},
+        {.format = GALE_VECTORS_RAW, .dims = 3}, {.format = GALE_VECTORS_RAW, .dims = 20, .type = GALE_VECTOR_BINARY},
+        {.format = GALE_VECTORS_AUTO, .dims = 11}};
+    char folder[256], path[300];
+    gale__parallel_set_width(1);
+    FUZZ_CHECK(gale__temp_folder_make(folder, sizeof folder) == GALE_OK);
+    snprintf(path, sizeof path, "%s/v", folder);
+    FUZZ_CHECK(gale__file_write(path, data, size) == GALE_OK);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        gale_index *x = NULL;
+        if (gale_index_open(path, &ways[i], &x) != GALE_OK) continue;
+        search(x);
+        gale_index_close(&x);
+    }
+    gale__temp_folder_remove(folder);
+    FUZZ_CHECK(gale__alloc_live() == 0);
+    return 0;
+}

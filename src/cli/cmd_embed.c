@@ -1,0 +1,334 @@
+/* gale embed: files of texts to a file of vectors. */
+#include "cli/cli.h"
+#include "cli/embed_page.h"
+#include "cli/encoder_args.h"
+#include "cli/progress.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/thread.h"
+#include "gale/search.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const gale__arg args[] = {
+    {"FILE", 0, GALE__ARG_FILE, NULL, "-", NULL, "texts, plain or packed with gzip or zstd; - is standard input", NULL,
+        false, true},
+    {"output", 'o', GALE__ARG_FILE, NULL, "-", NULL, "where vectors go; - is standard output (JSONL unless --format)",
+        .writes = true},
+    {"format", 'f', GALE__ARG_CHOICE, NULL, "auto", "auto|npy|jsonl|csv|raw|fvecs|pgvector",
+        "of the output; auto: by its name, else npy; pgvector is PostgreSQL's COPY"},
+    {"type", 0, GALE__ARG_CHOICE, NULL, "f32", "f32|f16|int8|binary", "of the numbers; npy and raw take them all"},
+    {"input-format", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|lines|jsonl|csv|tsv|footprint",
+        "auto: by the name of a file, else a text a line; footprint: JSON objects, as lines key: value"},
+    {"field", 0, GALE__ARG_TEXT, "KEY|COLUMN", NULL, NULL,
+        "JSONL: the key of the text; CSV, TSV: the column's name in the first record, or its number from 1; text "
+        "unless given"},
+    GALE__ARGS_ENCODER,
+    {"batch", 'b', GALE__ARG_INT, "TEXTS", "0", "0..1000000", "most texts in a run of the model; 0: by tokens"},
+    {"batch-tokens", 0, GALE__ARG_INT, "N", "0", "0..100000000", "most tokens in a run, with padding; 0: by device"},
+    {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..64", "runs side by side; 0: by device"},
+    {"window", 0, GALE__ARG_INT, "TEXTS", "0", "0..10000000", "texts that are sorted by length together; 0: by device"},
+    {"shard", 0, GALE__ARG_TEXT, "K/N|auto", NULL, NULL,
+        "only part K of N equal ones; auto: as MPI or Slurm numbers this process, and -K-of-N goes into the output's "
+        "name"},
+    {"cache", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "keep vectors in the cache folder and take those that are there; `gale cache --kind vectors` shows them"},
+    {"restart", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "begin anew instead of going on with what a killed run left"},
+    {"with-text", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "JSONL: write the text as well"},
+    {"pairs", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "a line holds two texts with a tab between: write how alike they are (cosine), a line each, and no vectors"},
+    {"dedup", 0, GALE__ARG_REAL, "THRESHOLD", NULL, "-1..1",
+        "afterwards list texts whose cosine with an earlier one that is kept is at least this: row, that row, cosine"},
+    {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL,
+        "write a page (HTML): rate over time, lengths of texts, where time went, and a map of a sample",
+        .writes = true},
+    GALE__ARG_OVERWRITE,
+    GALE__ARGS_DEVICE,
+    GALE__ARG_THREADS,
+    GALE__ARG_JSON,
+    {0},
+};
+
+typedef struct job {
+    const gale__args *a;
+    gale_embed_options options;
+    gale_embed_report report;
+    gale__str output; /* its name with the part */
+    bool drawn;
+    gale__str *lines; /* of pairs */
+    gale__embed_page page;
+} job;
+
+/* --- Parts. --- */
+
+static bool read_number(const char *text, int64_t *out) { return text && gale__text_to_i64(text, out); }
+
+/* The first pair of variables that is set: Open MPI, MPICH and Intel MPI, MVAPICH, Slurm. */
+static bool find_rank(int64_t *rank, int64_t *size)
+{
+    static const char *const pairs[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"},
+        {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (read_number(getenv(pairs[i][0]), rank) && read_number(getenv(pairs[i][1]), size)) return true;
+    return false;
+}
+
+static gale_status name_part(job *j, const char *output)
+{
+    const char *slash = strrchr(output, '/'), *dot = strrchr(slash ? slash : output, '.');
+    size_t stem = dot ? (size_t)(dot - output) : strlen(output);
+    gale__str_addf(&j->output, "%.*s-%05lld-of-%05lld%s", (int)stem, output, (long long)j->options.shard + 1,
+        (long long)j->options.shards, output + stem);
+    j->options.output = gale__str_text(&j->output);
+    return gale__str_check(&j->output);
+}
+
+static gale_status parse_shard(job *j)
+{
+    const char *text = gale__args_text(j->a, "shard"), *slash = text ? strchr(text, '/') : NULL;
+    int64_t k = 0, n = 0;
+    char first[32];
+    if (!text) return GALE_OK;
+    if (!strcmp(text, "auto")) {
+        if (!find_rank(&k, &n))
+            return gale__fail(GALE_INVALID,
+                "--shard auto: neither MPI nor Slurm has numbered this process (OMPI_COMM_WORLD_RANK, PMI_RANK, "
+                "SLURM_PROCID); give K/N");
+        j->options.shard = k;
+        j->options.shards = n;
+        return n < 2 ? GALE_OK : name_part(j, j->options.output);
+    }
+    snprintf(first, sizeof first, "%.*s", slash ? (int)(slash - text) : 0, text);
+    if (!slash || !gale__text_to_i64(first, &k) || !gale__text_to_i64(slash + 1, &n) || k < 1 || n < 1 || k > n)
+        return gale__fail(GALE_INVALID, "--shard is K/N with K from 1 to N, or auto, not '%s'", text);
+    j->options.shard = k - 1;
+    j->options.shards = n;
+    return GALE_OK;
+}
+
+/* --- While it runs. --- */
+
+static bool write_out(void *user, const void *data, size_t size)
+{
+    (void)user;
+    return fwrite(data, 1, size, stdout) == size;
+}
+
+static bool progress(void *user, const gale_embed_report *r)
+{
+    job *j = user;
+    char left[32];
+    uint64_t texts = r->texts - r->resumed;
+    if (gale__ending) return false;
+    if (gale__args_given(j->a, "report") && gale__embed_page_note(&j->page, r) != GALE_OK) return false;
+    if (!isatty(STDERR_FILENO) || !gale__log_on(GALE__WARN)) return true;
+    double rate = r->seconds > 0 ? (double)texts / r->seconds : 0;
+    fprintf(stderr, "\r\033[Kembed: %llu texts, %.0f texts/s, %.0f tokens/s", (unsigned long long)r->texts, rate,
+        r->seconds > 0 ? (double)r->tokens / r->seconds : 0);
+    if (r->input_bytes && r->read_bytes && texts && r->seconds > 1 && r->read_bytes < r->input_bytes) {
+        double share = (double)r->read_bytes / (double)r->input_bytes;
+        fprintf(stderr, ", %s left", gale__duration_text(r->seconds * (1 - share) / share, left));
+    }
+    fflush(stderr);
+    j->drawn = true;
+    return true;
+}
+
+/* --- Afterwards. --- */
+
+static int print_json(const job *j, const gale_embedder *e)
+{
+    char *text = NULL;
+    gale_status status = gale_embed_report_json(e, &j->options, &j->report, &text);
+    if (status == GALE_OK) fputs(text, stdout);
+    gale_free(text);
+    return gale__report(status);
+}
+
+static void print_summary(const job *j, const gale_embedder_info *info)
+{
+    const gale_embed_report *r = &j->report;
+    double done = (double)(r->texts - r->resumed), all = (double)(r->tokens + r->padding);
+    if (!gale__log_on(GALE__WARN)) return;
+    fprintf(stderr, "%s: %llu vectors of %lld numbers in %.1f s, %.0f texts/s, %.0f tokens/s, %.0f %% padding\n",
+        j->options.output, (unsigned long long)r->texts, (long long)info->dims, r->seconds,
+        r->seconds > 0 ? done / r->seconds : 0, r->seconds > 0 ? (double)r->tokens / r->seconds : 0,
+        all > 0 ? 100 * (double)r->padding / all : 0);
+    if (r->resumed) fprintf(stderr, "  of them %llu from the run before\n", (unsigned long long)r->resumed);
+    if (r->cached) fprintf(stderr, "  %llu were in the cache\n", (unsigned long long)r->cached);
+    if (r->truncated)
+        fprintf(stderr, "  %llu texts have %lld tokens or more and were cut\n", (unsigned long long)r->truncated,
+            (long long)info->max_length);
+    if (r->cut) fprintf(stderr, "  %llu texts have more than 64 MiB and were cut there\n", (unsigned long long)r->cut);
+}
+
+/* --- Pairs and near duplicates. --- */
+
+static bool print_pair(void *user, uint64_t number, float similarity)
+{
+    const job *j = user;
+    gale__str *out = j->lines;
+    if (gale__args_flag(j->a, "json"))
+        gale__str_addf(
+            out, "{\"index\": %llu, \"similarity\": %.7g}\n", (unsigned long long)number, (double)similarity);
+    else gale__str_addf(out, "%.6f\n", (double)similarity);
+    return !gale__ending && !out->failed;
+}
+
+static gale_status embed_pairs(job *j, gale_embedder *e)
+{
+    gale__str lines = {0};
+    j->lines = &lines;
+    gale_status status = gale_embed_pairs(e, &j->options, print_pair);
+    if (status == GALE_OK) status = gale__str_check(&lines);
+    if (status == GALE_OK && j->options.output)
+        status = gale__file_write(j->options.output, gale__str_text(&lines), lines.length);
+    else if (status == GALE_OK && fwrite(gale__str_text(&lines), 1, lines.length, stdout) != lines.length)
+        status = gale__fail(GALE_IO, "standard output could not be written");
+    gale__str_finish(&lines);
+    return status;
+}
+
+static void print_duplicates(const job *j, const gale_index_info *info, const int64_t *of, const float *score)
+{
+    bool json = gale__args_flag(j->a, "json");
+    int64_t count = 0;
+    for (int64_t i = 0; i < info->rows; i++) {
+        if (of[i] == i) continue;
+        count++;
+        printf(json ? "{\"row\": %lld, \"of\": %lld, \"score\": %.7g}\n" : "%lld\t%lld\t%.6f\n", (long long)i,
+            (long long)of[i], (double)score[i]);
+    }
+    if (gale__log_on(GALE__WARN))
+        fprintf(stderr, "%lld of %lld texts are near duplicates\n", (long long)count, (long long)info->rows);
+}
+
+static gale_status find_duplicates(job *j, int64_t dims)
+{
+    gale_index_options o = {.format = j->options.format, .dims = dims, .type = j->options.type};
+    gale_index *index = NULL;
+    gale_index_info info;
+    GALE_TRY(gale_index_open(j->options.output, &o, &index));
+    gale_index_get_info(index, &info);
+    int64_t *of = gale__calloc((size_t)info.rows + 1, sizeof *of);
+    float *score = gale__calloc((size_t)info.rows + 1, sizeof *score);
+    gale_status status =
+        of && score ? gale_index_duplicates(index, (float)gale__args_real(j->a, "dedup"), of, score) : GALE_NO_MEMORY;
+    if (status == GALE_OK) print_duplicates(j, &info, of, score);
+    gale__free(of);
+    gale__free(score);
+    gale_index_close(&index);
+    return status;
+}
+
+static int choice_of(const gale__args *a, const char *name, const char *const *words)
+{
+    const char *text = gale__args_text(a, name);
+    for (int i = 0; words[i]; i++)
+        if (!strcmp(words[i], text)) return i;
+    return 0;
+}
+
+static gale_status fill_options(job *j, const char **files, size_t count)
+{
+    static const char *const kinds[] = {"auto", "lines", "jsonl", "csv", "tsv", "footprint", NULL},
+                             *const formats[] = {"auto", "npy", "jsonl", "csv", "raw", "fvecs", "pgvector", NULL},
+                             *const types[] = {"f32", "f16", "int8", "binary", NULL};
+    const gale__args *a = j->a;
+    const char *output = gale__args_text(a, "output");
+    bool standard = !strcmp(output, "-");
+    j->options = (gale_embed_options){.files = files,
+        .file_count = count,
+        .kind = (gale_text_kind)choice_of(a, "input-format", kinds),
+        .field = gale__args_text(a, "field"),
+        .output = standard ? NULL : output,
+        .write = standard ? write_out : NULL,
+        .format = (gale_vector_format)choice_of(a, "format", formats),
+        .type = (gale_vector_type)choice_of(a, "type", types),
+        .batch_texts = gale__args_int(a, "batch"),
+        .batch_tokens = gale__args_int(a, "batch-tokens"),
+        .lanes = (int)gale__args_int(a, "lanes"),
+        .window = gale__args_int(a, "window"),
+        .cache = gale__args_flag(a, "cache"),
+        .restart = gale__args_flag(a, "restart"),
+        .text = gale__args_flag(a, "with-text"),
+        .progress = progress,
+        .user = j};
+    if (gale__args_given(a, "dedup") && (standard || gale__args_flag(a, "pairs")))
+        return gale__fail(GALE_INVALID, "--dedup needs -o: a file of vectors (npy, raw or fvecs) to look at");
+    if (standard && gale__args_given(a, "report")) return gale__fail(GALE_INVALID, "--report needs -o");
+    return parse_shard(j);
+}
+
+static gale_status embed(job *j, gale_device *device)
+{
+    gale_embedder *e = NULL;
+    gale_embedder_info info;
+    GALE_TRY(gale__encoder_open(j->a, device, &e));
+    gale_embedder_get_info(e, &info);
+    gale__ends_itself = 1;
+    bool pairs = gale__args_flag(j->a, "pairs"), dedup = gale__args_given(j->a, "dedup");
+    gale_status status = pairs ? embed_pairs(j, e) : gale_embed_files(e, &j->options, &j->report);
+    gale__ends_itself = 0;
+    if (j->drawn) fputs("\r\033[K", stderr);
+    if (status == GALE_OK && j->options.write && fflush(stdout))
+        status = gale__fail(GALE_IO, "standard output could not be written");
+    if (status == GALE_OK && !j->options.write && !pairs) {
+        if (gale__args_flag(j->a, "json") && !dedup) print_json(j, e);
+        else print_summary(j, &info);
+    }
+    if (status == GALE_OK && gale__args_given(j->a, "report") && !pairs) {
+        gale__embed_page_note(&j->page, &j->report);
+        j->page.options = &j->options;
+        j->page.report = &j->report;
+        j->page.info = &info;
+        j->page.device = gale_device_get_info(gale_embedder_device(e))->name;
+        status = gale__embed_page_write(&j->page, gale__args_text(j->a, "report"));
+    }
+    if (status == GALE_OK && dedup) status = find_duplicates(j, info.dims);
+    gale_embedder_close(&e);
+    return status;
+}
+
+static int run(const gale__args *a)
+{
+    job j = {.a = a};
+    gale_device *device = NULL;
+    const char *usual = "-";
+    size_t count = 0;
+    while (gale__args_item(a, "FILE", count)) count++;
+    const char **files = gale__calloc(count + 1, sizeof *files);
+    if (!files) return gale__report(GALE_NO_MEMORY);
+    for (size_t i = 0; i < count; i++) files[i] = gale__args_item(a, "FILE", i);
+    if (!count) files[0] = usual;
+    gale_status status = gale__encoder_given(a) ? fill_options(&j, files, count ? count : 1)
+                                                : gale__fail(GALE_INVALID, "--model is missing");
+    int code = 0;
+    if (status != GALE_OK) code = gale__usage("embed", "%s", gale_error());
+    else {
+        status = gale__encoder_device(a, &device);
+        if (status == GALE_OK) status = embed(&j, device);
+        code = gale__report(status);
+    }
+    gale_device_close(&device);
+    gale__str_finish(&j.output);
+    gale__embed_page_finish(&j.page);
+    gale__free(files);
+    gale__end_as_signalled();
+    return code;
+}
+
+const gale__command gale__command_embed = {
+    .args = args,
+    .run = run,
+    .about =
+        "Every text becomes a row of the output, in the order of the files; empty texts too. Texts are sorted by "
+        "length within a window and run in batches, so that little is padding. The output is written as OUT.part "
+        "with OUT.journal beside it and renamed when it is complete: the same command goes on where a run that was "
+        "killed stopped. Bytes that are not UTF-8 are taken for U+FFFD.",
+    .examples = "  gale embed texts.txt --model all-MiniLM-L6-v2 -o vectors.npy\n"
+                "  zstdcat dump.jsonl.zst | gale embed - --input-format jsonl --field body -m e5-small -o v.npy "
+                "--prompt-name passage\n"
+                "  mpirun -n 4 gale embed corpus.txt.gz -m bge-small --shard auto -o vectors.raw",
+};

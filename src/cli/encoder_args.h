@@ -1,0 +1,40 @@
+/* Arguments of commands that turn texts into vectors. */
+#ifndef GALE_CLI_ENCODER_ARGS_H
+#define GALE_CLI_ENCODER_ARGS_H
+#include "cli/args.h"
+#include "cli/model_args.h"
+#include "gale/embed.h"
+
+#define GALE__ARGS_ENCODER                                                                                             \
+    {"model", 'm', GALE__ARG_FILE, "FOLDER|NAME", NULL, NULL,                                                          \
+        "folder of an encoder (model.onnx or onnx/model.onnx, tokenizer.json), or its name in the folder of models; "  \
+        "heuristic: 64 numbers without a model"},                                                                      \
+        {"level", 0, GALE__ARG_TEXT, "LEVEL", NULL, NULL,                                                              \
+            "low, medium or high in place of a model: an encoder of the folder of models; one that is missing steps "  \
+            "down",                                                                                                    \
+            "GALE_VECTOR_LEVEL"},                                                                                      \
+        {"preset", 0, GALE__ARG_CHOICE, NULL, NULL, "dev|standard|high-value|high-throughput|edge",                    \
+            "provider and level together: cpu and low, cuda and medium, tensorrt and high, tensorrt and low, cpu and " \
+            "low"},                                                                                                    \
+        {"pooling", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|mean|cls|max|last|mean-sqrt|weighted|model",              \
+            "how tokens' vectors become one; auto: as the folder says"},                                               \
+        {"no-normalize", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "keep the vectors' length, which is 1 otherwise"},       \
+        {"dims", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "keep the first N numbers (Matryoshka)"},                 \
+        {"max-length", 0, GALE__ARG_INT, "TOKENS", NULL, "1..1000000",                                                 \
+            "cut texts to so many tokens, special ones included; what the folder says unless given"},                  \
+        {"prompt", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "put this in front of every text", .empty = true},             \
+        {"prompt-name", 0, GALE__ARG_TEXT, NULL, NULL, NULL,                                                           \
+            "put one of the folder's prompts in front, such as query", .empty = true},                                 \
+        {"model-file", 0, GALE__ARG_TEXT, "FILE", NULL, NULL,                                                          \
+            "the model inside the folder, such as onnx/model_O3.onnx"},                                                \
+        {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL,                                                            \
+            "the folder of models; ~/.local/share/gale/models unless given", "GALE_MODELS"},                           \
+        GALE__ARG_PRECISION
+
+/* Whether a model, a level or a preset is given. */
+bool gale__encoder_given(const gale__args *a);
+/* The device: a preset's, unless a provider is named. */
+gale_status gale__encoder_device(const gale__args *a, gale_device **out);
+/* As the arguments say.  GALE_INVALID without a model. */
+gale_status gale__encoder_open(const gale__args *a, gale_device *device, gale_embedder **out);
+#endif

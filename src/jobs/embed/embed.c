@@ -1,0 +1,80 @@
+/* Some texts at once: what a program calls that has them in memory.  Files go through the pipeline instead. */
+#include "jobs/embed/embedder_inside.h"
+#include <string.h>
+
+typedef struct texts {
+    gale_embedder *e;
+    gale__row_maker maker;
+    bool has_maker;
+    uint32_t *tokens;
+    size_t used, capacity;
+    gale__row *rows;
+} texts;
+
+/* A row maker is large and slow to make: they are kept. */
+static gale_status take_maker(texts *t)
+{
+    gale_embedder *e = t->e;
+    gale__mutex_lock(&e->lock);
+    bool found = e->n_makers > 0;
+    if (found) t->maker = e->makers[--e->n_makers];
+    gale__mutex_unlock(&e->lock);
+    if (!found) GALE_TRY(gale__row_maker_init(e, &t->maker));
+    t->has_maker = true;
+    return GALE_OK;
+}
+
+static void give_maker(texts *t)
+{
+    gale_embedder *e = t->e;
+    if (!t->has_maker) return;
+    gale__mutex_lock(&e->lock);
+    bool room = e->n_makers < GALE__ROW_MAKERS;
+    if (room) e->makers[e->n_makers++] = t->maker;
+    gale__mutex_unlock(&e->lock);
+    if (!room) gale__row_maker_finish(&t->maker);
+}
+
+static gale_status make_rows(texts *t, const char *const *list, const size_t *sizes, size_t count, float *vectors)
+{
+    size_t dims = (size_t)t->e->info.dims, at = 0;
+    for (size_t i = 0; i < count; i++) {
+        gale__row *row = &t->rows[i];
+        size_t size = sizes ? sizes[i] : strlen(list[i]);
+        GALE_TRY(gale__row_make(
+            t->e, &t->maker, list[i], size, &t->tokens, &t->used, &t->capacity, &row->count, &row->skip));
+        row->out = vectors + i * dims;
+    }
+    for (size_t i = 0; i < count; at += t->rows[i++].count) t->rows[i].tokens = t->tokens + at;
+    return GALE_OK;
+}
+
+static gale_status run_rows(texts *t, size_t count)
+{
+    gale_embedder *e = t->e;
+    gale__batch b;
+    GALE_TRY(gale__rows_sort(t->rows, count));
+    for (size_t at = 0; at < count; at += b.count) {
+        gale__batch_next(t->rows, count, at, gale__embedder_tokens(e), 0, (size_t)e->info.max_length, &b);
+        GALE_TRY(gale__embedder_run(e, t->rows + at, b.count, b.slots, b.length));
+    }
+    return GALE_OK;
+}
+
+gale_status gale_embed(
+    gale_embedder *embedder, const char *const *list, const size_t *sizes, size_t count, float *vectors)
+{
+    texts t = {.e = embedder};
+    gale_status status;
+    if (!count) return GALE_OK;
+    t.rows = gale__calloc(count, sizeof *t.rows);
+    GALE_GO(t.rows ? GALE_OK : GALE_NO_MEMORY);
+    GALE_GO(take_maker(&t));
+    GALE_GO(make_rows(&t, list, sizes, count, vectors));
+    status = run_rows(&t, count);
+done:
+    give_maker(&t);
+    gale__free(t.rows);
+    gale__free(t.tokens);
+    return status;
+}

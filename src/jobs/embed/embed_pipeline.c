@@ -1,0 +1,376 @@
+/* Puts the parts together: threads for the reader, the tokenizer and the lanes; the caller's own writes. */
+#include "jobs/embed/embed_pipeline.h"
+#include "base/hash.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXTS_HOST = 8192, TEXTS_DEVICE = 32768, LANES_DEVICE = 3, VECTOR_BYTES = 64 << 20 };
+#define PROGRESS_NS 100000000u
+
+void gale__pipeline_fail(gale__pipeline *p, gale_status status)
+{
+    gale__mutex_lock(&p->lock);
+    if (p->status == GALE_OK) {
+        p->status = status;
+        snprintf(p->message, sizeof p->message, "%s", gale_error());
+    }
+    p->stop = true;
+    gale__cond_broadcast(&p->changed);
+    gale__mutex_unlock(&p->lock);
+}
+
+bool gale__pipeline_stopped(gale__pipeline *p)
+{
+    gale__mutex_lock(&p->lock);
+    bool stop = p->stop;
+    gale__mutex_unlock(&p->lock);
+    return stop;
+}
+
+bool gale__pipeline_wait(gale__pipeline *p, const gale__window *w, gale__window_state state)
+{
+    gale__mutex_lock(&p->lock);
+    while (!p->stop && w->state != state) gale__cond_wait(&p->changed, &p->lock);
+    bool go_on = !p->stop;
+    gale__mutex_unlock(&p->lock);
+    return go_on;
+}
+
+void gale__pipeline_set(gale__pipeline *p, gale__window *w, gale__window_state state)
+{
+    gale__mutex_lock(&p->lock);
+    w->state = state;
+    gale__cond_broadcast(&p->changed);
+    gale__mutex_unlock(&p->lock);
+}
+
+/* --- Lanes. --- */
+
+/* The next batch of the oldest window that has one; false: all stops, or nothing will come any more. */
+static bool take_batch(gale__pipeline *p, gale__window **w, gale__batch *b)
+{
+    bool found = false;
+    gale__mutex_lock(&p->lock);
+    while (!p->stop && !p->all_taken && !found) {
+        gale__window *at = &p->windows[p->taking % GALE__WINDOWS];
+        if (at->state == GALE__WINDOW_READY && !at->n_batches) { /* nothing to run: empty, or all was in the cache */
+            at->state = GALE__WINDOW_DONE;
+            p->taking++;
+            p->all_taken = at->last;
+            gale__cond_broadcast(&p->changed);
+            continue;
+        }
+        /* The place may still hold the window before, whose last batches run. */
+        if (at->state != GALE__WINDOW_READY || at->next == at->n_batches) {
+            gale__cond_wait(&p->changed, &p->lock);
+            continue;
+        }
+        *w = at;
+        *b = at->batches[at->next++];
+        found = true;
+        if (at->next < at->n_batches) continue;
+        p->taking++;
+        p->all_taken = at->last;
+        if (at->last) gale__cond_broadcast(&p->changed);
+    }
+    gale__mutex_unlock(&p->lock);
+    return found;
+}
+
+static void note_batch(gale__pipeline *p, gale__window *w, uint64_t time_ns)
+{
+    gale__mutex_lock(&p->lock);
+    p->report.batches++;
+    p->report.compute_s += (double)time_ns * 1e-9;
+    if (++w->ran == w->n_batches) {
+        w->state = GALE__WINDOW_DONE;
+        gale__cond_broadcast(&p->changed);
+    }
+    gale__mutex_unlock(&p->lock);
+}
+
+static void run_lane(void *arg)
+{
+    gale__pipeline *p = arg;
+    gale__window *w;
+    gale__batch b;
+    gale__parallel_alone(p->alone);
+    while (take_batch(p, &w, &b)) {
+        uint64_t start = gale__time_ns();
+        gale_status status = gale__embedder_run(p->e, w->rows + b.first, b.count, b.slots, b.length);
+        if (status != GALE_OK) gale__pipeline_fail(p, status);
+        else note_batch(p, w, gale__time_ns() - start);
+    }
+}
+
+/* --- Writing. --- */
+
+static bool ask(gale__pipeline *p, uint64_t start)
+{
+    gale_embed_report now;
+    if (p->options->cancel && *p->options->cancel) return false;
+    if (!p->options->progress) return true;
+    gale__mutex_lock(&p->lock);
+    now = p->report;
+    gale__mutex_unlock(&p->lock);
+    now.seconds = (double)(gale__time_ns() - start) * 1e-9;
+    return p->options->progress(p->options->user, &now);
+}
+
+static gale_status cancelled(void) { return gale__fail(GALE_CANCELLED, "cancelled; the same command goes on with it"); }
+
+/* As gale__pipeline_wait, asking now and then whether to go on. */
+static bool wait_done(gale__pipeline *p, const gale__window *w, uint64_t start)
+{
+    for (;;) {
+        gale__mutex_lock(&p->lock);
+        if (!p->stop && w->state != GALE__WINDOW_DONE) gale__cond_wait_ns(&p->changed, &p->lock, PROGRESS_NS);
+        bool done = w->state == GALE__WINDOW_DONE, stop = p->stop;
+        gale__mutex_unlock(&p->lock);
+        if (stop || done) return !stop;
+        if (!ask(p, start)) gale__pipeline_fail(p, cancelled());
+    }
+}
+
+static gale_status keep_window(gale__pipeline *p, const gale__window *w)
+{
+    size_t dims = (size_t)p->info.dims;
+    const float **vectors = gale__alloc((w->n_rows + 1) * sizeof *vectors);
+    gale__vector_key *keys = gale__alloc((w->n_rows + 1) * sizeof *keys);
+    for (size_t i = 0; vectors && keys && i < w->n_rows; i++) {
+        vectors[i] = w->vectors + w->numbers[i] * dims;
+        keys[i] = w->keys[w->numbers[i]];
+    }
+    gale_status status = vectors && keys ? GALE_OK : GALE_NO_MEMORY;
+    if (status == GALE_OK) gale__vector_cache_put(p->cache, keys, vectors, w->n_rows, dims);
+    gale__free(vectors);
+    gale__free(keys);
+    return status;
+}
+
+static gale_status write_window(gale__pipeline *p, const gale__window *w)
+{
+    uint64_t start = gale__time_ns();
+    if (p->cache) GALE_TRY(keep_window(p, w));
+    GALE_TRY(gale__vector_sink_add(&p->sink, w->vectors, w->texts, w->count, w->hash));
+    gale__mutex_lock(&p->lock);
+    p->report.write_s += (double)(gale__time_ns() - start) * 1e-9;
+    p->report.texts = p->sink.rows;
+    p->report.bytes = p->sink.bytes;
+    p->report.tokens += w->tokens;
+    p->report.padding += w->padding - w->tokens;
+    gale__mutex_unlock(&p->lock);
+    return GALE_OK;
+}
+
+static void write_all(gale__pipeline *p, uint64_t start)
+{
+    for (size_t i = 0;; i++) {
+        gale__window *w = &p->windows[i % GALE__WINDOWS];
+        if (!wait_done(p, w, start)) return;
+        bool last = w->last;
+        gale_status status = write_window(p, w);
+        if (status == GALE_OK && !ask(p, start) && !last) status = cancelled();
+        if (status != GALE_OK) {
+            gale__pipeline_fail(p, status);
+            return;
+        }
+        if (last) return;
+        gale__pipeline_set(p, w, GALE__WINDOW_FREE);
+    }
+}
+
+/* --- Beginning and end. --- */
+
+static gale_status make_windows(gale__pipeline *p)
+{
+    size_t n = p->window_texts, dims = (size_t)p->info.dims;
+    for (int i = 0; i < GALE__WINDOWS; i++) {
+        gale__window *w = &p->windows[i];
+        w->texts = gale__calloc(n, sizeof *w->texts);
+        w->rows = gale__calloc(n, sizeof *w->rows);
+        w->batches = gale__calloc(n, sizeof *w->batches);
+        w->chunks = gale__calloc(n / 64 + 1, sizeof *w->chunks);
+        w->vectors = gale__alloc(n * dims * sizeof *w->vectors);
+        w->numbers = gale__calloc(n, sizeof *w->numbers);
+        w->keys = gale__calloc(p->cache ? n : 1, sizeof *w->keys);
+        if (!w->numbers || !w->keys) return GALE_NO_MEMORY;
+        if (!w->texts || !w->rows || !w->batches || !w->chunks || !w->vectors) return GALE_NO_MEMORY;
+    }
+    p->makers = gale__calloc((size_t)gale__parallel_width(), sizeof *p->makers);
+    if (!p->makers) return GALE_NO_MEMORY;
+    for (int i = 0; i < gale__parallel_width(); i++) GALE_TRY(gale__row_maker_init(p->e, &p->makers[i]));
+    return GALE_OK;
+}
+
+static void finish(gale__pipeline *p)
+{
+    for (int i = 0; i < GALE__WINDOWS; i++) {
+        gale__window *w = &p->windows[i];
+        for (size_t k = 0; w->chunks && k <= p->window_texts / 64; k++) gale__free(w->chunks[k].tokens);
+        gale__free(w->text);
+        gale__free(w->texts);
+        gale__free(w->rows);
+        gale__free(w->numbers);
+        gale__free(w->keys);
+        gale__free(w->batches);
+        gale__free(w->chunks);
+        gale__free(w->vectors);
+    }
+    for (int i = 0; p->makers && i < gale__parallel_width(); i++) gale__row_maker_finish(&p->makers[i]);
+    gale__free(p->makers);
+    gale__records_close(&p->records);
+    gale__vector_cache_close(&p->cache);
+    gale__vector_sink_close(&p->sink);
+    gale__cond_finish(&p->changed);
+    gale__mutex_finish(&p->lock);
+}
+
+/* On the host a lane is a core, and a batch stays on it; elsewhere a few lanes keep the device busy while others fill
+ * and fetch. */
+static void choose_sizes(gale__pipeline *p)
+{
+    const gale_embed_options *o = p->options;
+    const gale_device_info *device = gale_device_get_info(gale_embedder_device(p->e));
+    bool host = device->caps.host_functions || device->caps.software;
+    size_t fit = VECTOR_BYTES / ((size_t)p->info.dims * sizeof(float)), usual = host ? TEXTS_HOST : TEXTS_DEVICE;
+    if (fit < 64) fit = 64;
+    p->window_texts = o->window > 0 ? (size_t)o->window : usual < fit ? usual : fit;
+    p->lanes = o->lanes > 0                  ? o->lanes
+               : device->caps.host_functions ? gale__parallel_width()
+               : device->caps.software       ? 1
+                                             : LANES_DEVICE;
+    if (p->lanes > GALE__LANES_MOST) p->lanes = GALE__LANES_MOST;
+    p->alone = device->caps.host_functions && p->lanes > 1;
+    p->report.lanes = p->lanes;
+}
+
+/* What the result depends on beside the texts, and which texts. */
+static gale_status settings_of(gale__pipeline *p, char hex[65])
+{
+    const gale_embed_options *o = p->options;
+    gale__str text = {0};
+    GALE_TRY(gale__embedder_key(p->e, p->settings));
+    gale__str_addf(&text, "%s %d %d %d %lld/%lld %zu %lld %lld %d %s", p->settings, (int)o->format, (int)o->type,
+        (int)o->kind, (long long)o->shard, (long long)o->shards, p->window_texts, (long long)o->batch_tokens,
+        (long long)o->batch_texts, o->text, o->field ? o->field : "");
+    for (size_t i = 0; i < o->file_count; i++) gale__str_addf(&text, "\n%s", o->files[i]);
+    gale_status status = gale__str_check(&text);
+    if (status == GALE_OK) gale__sha256_hex(text.text, text.length, hex);
+    gale__str_finish(&text);
+    return status;
+}
+
+static gale_status find_shard(gale__pipeline *p)
+{
+    uint64_t total, shards = (uint64_t)p->options->shards, shard = (uint64_t)p->options->shard;
+    p->most = UINT64_MAX;
+    if (!shards) return GALE_OK;
+    if (p->options->shard < 0 || p->options->shards < 0 || shard >= shards)
+        return gale__fail(GALE_INVALID, "there is no part %lld of %lld", (long long)p->options->shard + 1,
+            (long long)p->options->shards);
+    GALE_TRY(gale__pipeline_count(p, &total));
+    p->first = total / shards * shard + (total % shards < shard ? total % shards : shard);
+    p->most = total / shards + (shard < total % shards);
+    return GALE_OK;
+}
+
+/* Passes over what a run before has done; where the texts are not the same any more, all begins anew. */
+static gale_status go_on(gale__pipeline *p)
+{
+    uint64_t hash = 0, nothing = 0;
+    GALE_TRY(gale__pipeline_open_records(p, &p->records));
+    GALE_TRY(gale__pipeline_skip(p, p->first, &nothing));
+    p->sink.first_row = p->first;
+    if (!p->sink.rows) return GALE_OK;
+    GALE_TRY(gale__pipeline_skip(p, p->sink.rows, &hash));
+    if (hash == p->sink.input_hash) {
+        p->most -= p->sink.rows < p->most ? p->sink.rows : p->most;
+        p->report.resumed = p->report.texts = p->sink.rows;
+        return GALE_OK;
+    }
+    for (size_t i = 0; i < p->options->file_count; i++)
+        if (!strcmp(p->options->files[i], "-") || gale__file_is_stream(p->options->files[i]))
+            return gale__fail(GALE_INVALID,
+                "%s: the texts are others than those it was begun with, and %s cannot be read again; --restart begins "
+                "anew",
+                p->options->output, p->options->files[i]);
+    gale__log(
+        GALE__WARN, "%s: the texts are others than those it was begun with; the work begins anew", p->options->output);
+    gale__records_close(&p->records);
+    GALE_TRY(gale__vector_sink_restart(&p->sink));
+    GALE_TRY(gale__pipeline_open_records(p, &p->records));
+    return gale__pipeline_skip(p, p->first, &nothing);
+}
+
+static void run_threads(gale__pipeline *p, uint64_t start)
+{
+    static void (*const front[2])(void *) = {gale__pipeline_read, gale__pipeline_tokenize};
+    gale__thread threads[2 + GALE__LANES_MOST];
+    int n = 0;
+    gale_status status = GALE_OK;
+    for (; n < 2 + p->lanes && status == GALE_OK; n++) {
+        status = gale__thread_begin(&threads[n], n < 2 ? front[n] : run_lane, p);
+        if (status != GALE_OK) {
+            gale__pipeline_fail(p, status);
+            n--;
+        }
+    }
+    if (status == GALE_OK) write_all(p, start);
+    for (int i = 0; i < n; i++) gale__thread_end(&threads[i]);
+}
+
+/* Bytes of all inputs; 0 where one of them does not say. */
+static uint64_t input_bytes(const gale_embed_options *o)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < o->file_count; i++) {
+        gale__file_identity file;
+        if (!strcmp(o->files[i], "-") || !gale__file_identify(o->files[i], &file)) return 0;
+        sum += file.size_bytes;
+    }
+    return sum;
+}
+
+static gale_status run_pipeline(gale__pipeline *p)
+{
+    char settings[65];
+    uint64_t start = gale__time_ns();
+    choose_sizes(p);
+    p->report.input_bytes = p->options->shards ? 0 : input_bytes(p->options);
+    GALE_TRY(find_shard(p));
+    GALE_TRY(settings_of(p, settings));
+    GALE_TRY(gale__vector_sink_open(p->options, p->info.dims, settings, &p->sink));
+    GALE_TRY(go_on(p));
+    if (p->options->cache && gale__vector_cache_open(&p->cache) != GALE_OK) {
+        gale__log(GALE__WARN, "%s; vectors are not kept", gale_error());
+        gale__error_clear();
+    }
+    GALE_TRY(make_windows(p));
+    run_threads(p, start);
+    p->report.seconds = (double)(gale__time_ns() - start) * 1e-9;
+    if (p->status != GALE_OK) {
+        (void)gale__vector_sink_save(&p->sink); /* what is lost is work, and the first failure is the one to tell */
+        return gale__fail(p->status, "%s", p->message);
+    }
+    return gale__vector_sink_end(&p->sink);
+}
+
+gale_status gale_embed_files(gale_embedder *embedder, const gale_embed_options *options, gale_embed_report *report)
+{
+    if (!options->file_count || (!options->output && !options->write))
+        return gale__fail(GALE_INVALID, "texts need a file to come from and a place for their vectors");
+    gale__pipeline *p = gale__calloc(1, sizeof *p);
+    if (!p) return GALE_NO_MEMORY;
+    p->e = embedder;
+    p->options = options;
+    p->sink.file.fd = -1;
+    gale_embedder_get_info(embedder, &p->info);
+    gale__mutex_init(&p->lock);
+    gale__cond_init(&p->changed);
+    gale_status status = run_pipeline(p);
+    if (report) *report = p->report;
+    finish(p);
+    gale__free(p);
+    return status;
+}

@@ -1,0 +1,203 @@
+/* The front of the pipeline: texts into windows, windows into rows of tokens and batches. */
+#include "base/hash.h"
+#include "jobs/embed/embed_pipeline.h"
+#include <string.h>
+
+enum { CHUNK = 64 };
+
+gale_status gale__pipeline_open_records(gale__pipeline *p, gale__records **out)
+{
+    const gale_embed_options *o = p->options;
+    gale__records_options options = {o->files, o->file_count, (gale__record_kind)o->kind, o->field, false};
+    return gale__records_open(&options, out);
+}
+
+gale_status gale__pipeline_count(gale__pipeline *p, uint64_t *texts)
+{
+    gale__records *r = NULL;
+    const char *text = "";
+    size_t size;
+    *texts = 0;
+    for (size_t i = 0; i < p->options->file_count; i++)
+        if (!strcmp(p->options->files[i], "-") || gale__file_is_stream(p->options->files[i]))
+            return gale__fail(GALE_INVALID, "%s: a part of it cannot be told before all was read; --shard needs files",
+                p->options->files[i]);
+    GALE_TRY(gale__pipeline_open_records(p, &r));
+    gale_status status = GALE_OK;
+    while (status == GALE_OK && text) {
+        status = gale__records_next(r, &text, &size);
+        *texts += status == GALE_OK && text;
+    }
+    gale__records_close(&r);
+    return status;
+}
+
+gale_status gale__pipeline_skip(gale__pipeline *p, uint64_t texts, uint64_t *hash)
+{
+    const char *text;
+    size_t size;
+    for (uint64_t i = 0; i < texts; i++) {
+        GALE_TRY(gale__records_next(p->records, &text, &size));
+        if (!text) break;
+        *hash = gale__hash(text, size, *hash);
+    }
+    return GALE_OK;
+}
+
+/* Offsets stand in place of pointers until the window's text no longer moves. */
+static gale_status fill_window(gale__pipeline *p, gale__window *w, uint64_t *hash)
+{
+    w->count = w->text_size = 0;
+    w->last = false;
+    while (w->count < p->window_texts && w->text_size < GALE__WINDOW_TEXT) {
+        const char *text = NULL;
+        size_t size;
+        if (p->most) GALE_TRY(gale__records_next(p->records, &text, &size));
+        w->last = !text;
+        if (!text) break;
+        p->most--;
+        GALE_TRY(gale__grow((void **)&w->text, &w->text_capacity, w->text_size + size + 1, 1));
+        memcpy(w->text + w->text_size, text, size);
+        w->texts[w->count++].size = size;
+        w->text_size += size;
+        *hash = gale__hash(text, size, *hash);
+    }
+    for (size_t i = 0, at = 0; i < w->count; at += w->texts[i++].size) w->texts[i].at = w->text + at;
+    w->hash = *hash;
+    return GALE_OK;
+}
+
+void gale__pipeline_read(void *arg)
+{
+    gale__pipeline *p = arg;
+    uint64_t hash = p->sink.input_hash;
+    for (size_t i = 0;; i++) {
+        gale__window *w = &p->windows[i % GALE__WINDOWS];
+        if (!gale__pipeline_wait(p, w, GALE__WINDOW_FREE)) return;
+        uint64_t start = gale__time_ns();
+        gale_status status = fill_window(p, w, &hash);
+        if (status != GALE_OK) {
+            gale__pipeline_fail(p, status);
+            return;
+        }
+        bool last = w->last; /* the window is no longer ours once it is set */
+        gale__mutex_lock(&p->lock);
+        p->report.read_s += (double)(gale__time_ns() - start) * 1e-9;
+        p->report.cut = gale__records_cut(p->records);
+        p->report.read_bytes = gale__records_taken(p->records);
+        gale__mutex_unlock(&p->lock);
+        gale__pipeline_set(p, w, GALE__WINDOW_READ);
+        if (last) return;
+    }
+}
+
+/* --- Tokens. --- */
+
+typedef struct tokenizing {
+    gale__pipeline *p;
+    gale__window *w;
+} tokenizing;
+
+static void tokenize_chunk(void *arg, size_t i, int worker)
+{
+    const tokenizing *t = arg;
+    gale__window *w = t->w;
+    gale__token_chunk *c = &w->chunks[i];
+    size_t first = i * CHUNK, end = first + CHUNK < w->n_rows ? first + CHUNK : w->n_rows;
+    c->used = c->empty = c->truncated = 0;
+    c->status = GALE_OK;
+    for (size_t k = first; k < end && c->status == GALE_OK; k++) {
+        gale__row *row = &w->rows[k];
+        const gale__vector_text *text = &w->texts[w->numbers[k]];
+        c->status = gale__row_make(t->p->e, &t->p->makers[worker], text->at, text->size, &c->tokens, &c->used,
+            &c->capacity, &row->count, &row->skip);
+        if (c->status != GALE_OK) gale__pipeline_fail(t->p, c->status); /* the message is this thread's */
+        c->empty += !text->size;
+        c->truncated += row->count >= t->p->info.max_length;
+        row->out = w->vectors + w->numbers[k] * (size_t)t->p->info.dims;
+    }
+    for (size_t k = first, at = 0; k < end; at += w->rows[k++].count) w->rows[k].tokens = c->tokens + at;
+}
+
+static void make_keys(void *arg, size_t i, int worker)
+{
+    const tokenizing *t = arg;
+    gale__window *w = t->w;
+    (void)worker;
+    for (size_t k = i * CHUNK; k < (i + 1) * CHUNK && k < w->count; k++)
+        gale__vector_cache_key(t->p->settings, w->texts[k].at, w->texts[k].size, &w->keys[k]);
+}
+
+/* Which texts have to run: all but those that the cache has. */
+static void choose_rows(gale__pipeline *p, gale__window *w)
+{
+    tokenizing t = {p, w};
+    size_t dims = (size_t)p->info.dims;
+    if (p->cache) gale__parallel((w->count + CHUNK - 1) / CHUNK, make_keys, &t);
+    w->n_rows = 0;
+    for (size_t i = 0; i < w->count; i++)
+        if (!p->cache || !gale__vector_cache_get(p->cache, &w->keys[i], w->vectors + i * dims, dims))
+            w->numbers[w->n_rows++] = (uint32_t)i;
+}
+
+static void note_lengths(gale__pipeline *p, const gale__window *w)
+{
+    gale__mutex_lock(&p->lock);
+    p->report.cached += w->count - w->n_rows;
+    for (size_t i = 0; i < w->n_rows; i++) {
+        int k = 0;
+        while (k < 15 && w->rows[i].count > 4u << k) k++;
+        p->report.lengths[k]++;
+    }
+    for (size_t i = 0; i * CHUNK < w->n_rows; i++) {
+        p->report.empty += w->chunks[i].empty;
+        p->report.truncated += w->chunks[i].truncated;
+    }
+    gale__mutex_unlock(&p->lock);
+}
+
+/* A window with little in it is spread over all lanes. */
+static gale_status make_batches(gale__pipeline *p, gale__window *w)
+{
+    const gale_embed_options *o = p->options;
+    size_t most = o->batch_tokens > 0 ? (size_t)o->batch_tokens : gale__embedder_tokens(p->e);
+    w->tokens = w->padding = w->n_batches = w->next = w->ran = 0;
+    for (size_t i = 0; i < w->n_rows; i++) w->tokens += w->rows[i].count;
+    GALE_TRY(gale__rows_sort(w->rows, w->n_rows));
+    size_t share = (size_t)w->tokens / (size_t)p->lanes + 1;
+    if (share < 128) share = 128;
+    if (!o->batch_tokens && share < most) most = share;
+    for (size_t at = 0; at < w->n_rows;) {
+        gale__batch *b = &w->batches[w->n_batches++];
+        gale__batch_next(w->rows, w->n_rows, at, most, (size_t)o->batch_texts, (size_t)p->info.max_length, b);
+        w->padding += b->slots * b->length;
+        at += b->count;
+    }
+    return GALE_OK;
+}
+
+void gale__pipeline_tokenize(void *arg)
+{
+    gale__pipeline *p = arg;
+    for (size_t i = 0;; i++) {
+        gale__window *w = &p->windows[i % GALE__WINDOWS];
+        if (!gale__pipeline_wait(p, w, GALE__WINDOW_READ)) return;
+        uint64_t start = gale__time_ns();
+        tokenizing t = {p, w};
+        bool last = w->last;
+        choose_rows(p, w);
+        gale__parallel((w->n_rows + CHUNK - 1) / CHUNK, tokenize_chunk, &t);
+        if (gale__pipeline_stopped(p)) return;
+        note_lengths(p, w);
+        gale_status status = make_batches(p, w);
+        if (status != GALE_OK) {
+            gale__pipeline_fail(p, status);
+            return;
+        }
+        gale__mutex_lock(&p->lock);
+        p->report.tokenize_s += (double)(gale__time_ns() - start) * 1e-9;
+        gale__mutex_unlock(&p->lock);
+        gale__pipeline_set(p, w, GALE__WINDOW_READY);
+        if (last) return;
+    }
+}

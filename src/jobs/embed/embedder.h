@@ -1,0 +1,47 @@
+/* The parts of an embedder that pipelines put together themselves: texts become rows of tokens, rows become batches,
+ * batches run. */
+#ifndef GALE_JOBS_EMBED_EMBEDDER_H
+#define GALE_JOBS_EMBED_EMBEDDER_H
+#include "base/str.h"
+#include "gale/embed.h"
+#include "gale/text.h"
+
+/* A text as the model takes it.  A token is its number, with its type in the highest 8 bits. */
+typedef struct gale__row {
+    const uint32_t *tokens;
+    uint32_t count;
+    uint32_t skip; /* of them, tokens in front that pooling leaves out */
+    float *out;    /* where its vector goes */
+} gale__row;
+
+/* What one thread needs to make rows. */
+typedef struct gale__row_maker {
+    gale_encoder *encoder;
+    gale__str text; /* with the prompt in front */
+} gale__row_maker;
+gale_status gale__row_maker_init(const gale_embedder *e, gale__row_maker *out);
+void gale__row_maker_finish(gale__row_maker *m);
+/* Appends the tokens of a text to a growing list; *count of them, of which pooling skips *skip. */
+gale_status gale__row_make(const gale_embedder *e, gale__row_maker *m, const char *text, size_t size, uint32_t **tokens,
+    size_t *used, size_t *capacity, uint32_t *count, uint32_t *skip);
+
+/* token_batch.c: how rows that are sorted by length, the longest first, are cut into runs of few different shapes. */
+typedef struct gale__batch {
+    size_t first, count;  /* rows */
+    size_t slots, length; /* the shape of the run: at least as many rows and tokens */
+} gale__batch;
+/* tokens: most in a run, padding included; 0 rows left: count 0. */
+void gale__batch_next(const gale__row *sorted, size_t rows, size_t first, size_t tokens, size_t rows_most,
+    size_t length_most, gale__batch *out);
+/* Sorts them, the longest first; equals keep their order. */
+gale_status gale__rows_sort(gale__row *rows, size_t count);
+
+/* One run: rows of at most `length` tokens, and slots - count rows of padding.  Memory that is short halves the
+ * batch, and a device that fails is left for the next of its chain. */
+gale_status gale__embedder_run(gale_embedder *e, const gale__row *rows, size_t count, size_t slots, size_t length);
+/* Tokens that a run should have on this device. */
+size_t gale__embedder_tokens(const gale_embedder *e);
+gale_device *gale__embedder_device(const gale_embedder *e);
+/* SHA-256 of what vectors depend on beside the text: the model's file, the tokenizer's and the settings. */
+gale_status gale__embedder_key(gale_embedder *e, char hex[65]);
+#endif

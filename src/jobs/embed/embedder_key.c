@@ -1,0 +1,62 @@
+/* What vectors depend on beside the text.  The model's file is known by its size and its bytes at both ends and between
+ * them, since a gigabyte of weights would take longer to hash than a short job runs. */
+#include "base/file.h"
+#include "jobs/embed/embedder_inside.h"
+#include <string.h>
+
+enum { PIECE = 1 << 16, PIECES = 64 };
+
+static gale_status add_file(gale__sha *sha, const char *path)
+{
+    gale__file_map map;
+    uint8_t *piece = gale__alloc(PIECE);
+    gale_status status = piece ? gale__file_map_open(path, &map) : GALE_NO_MEMORY;
+    if (status != GALE_OK) return gale__free(piece), status;
+    uint64_t size = map.size;
+    gale__sha_add(sha, &size, sizeof size);
+    for (uint64_t i = 0; i < PIECES && status == GALE_OK; i++) {
+        uint64_t at = size <= PIECE ? 0 : (size - PIECE) / (PIECES - 1) * i;
+        size_t n = size < PIECE ? (size_t)size : PIECE;
+        status = gale__file_map_read(&map, at, n, piece);
+        if (status == GALE_OK) gale__sha_add(sha, piece, n);
+        if (size <= PIECE) break;
+    }
+    gale__file_map_close(&map);
+    gale__free(piece);
+    return status;
+}
+
+static gale_status add_tokenizer(gale__sha *sha, const char *folder)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+        "vocab.json", "vocab.txt", NULL};
+    gale_status status = GALE_OK;
+    for (int i = 0; names[i] && status == GALE_OK; i++) {
+        gale__str path = {0};
+        gale__str_addf(&path, "%s/%s", folder, names[i]);
+        status = gale__str_check(&path);
+        if (status == GALE_OK && gale__file_exists(path.text)) status = add_file(sha, path.text);
+        gale__str_finish(&path);
+    }
+    return status;
+}
+
+gale_status gale__embedder_key(gale_embedder *e, char hex[65])
+{
+    const gale_embedder_info *info = &e->info;
+    gale__sha sha;
+    gale__str text = {0};
+    gale__sha256_init(&sha);
+    if (!e->heuristic) {
+        GALE_TRY(add_file(&sha, info->model));
+        GALE_TRY(add_tokenizer(&sha, e->folder.path));
+    }
+    gale__str_addf(&text, "%d %lld %lld %d %d %d %u %d %d %s", e->heuristic, (long long)info->dims,
+        (long long)info->max_length, (int)info->pooling, info->normalized, e->folder.lower, e->prompt_tokens,
+        (int)e->options.precision, (int)e->options.program.precision, info->prompt);
+    gale_status status = gale__str_check(&text);
+    if (status == GALE_OK) gale__sha_add(&sha, text.text, text.length);
+    gale__str_finish(&text);
+    gale__sha_end_hex(&sha, hex);
+    return status;
+}

@@ -1,0 +1,26 @@
+/* What the files of an encoder's folder say: where the model and the tokenizer lie, how tokens become one vector, how
+ * long a text may be, and which prompts there are. */
+#ifndef GALE_JOBS_EMBED_ENCODER_FOLDER_H
+#define GALE_JOBS_EMBED_ENCODER_FOLDER_H
+#include "base/json.h"
+#include "gale/embed.h"
+
+typedef struct gale__encoder_folder {
+    gale__arena arena;
+    const char *path, *model;   /* the folder, and the ONNX file */
+    const char *family;         /* config.json's model_type, "" */
+    gale_pooling pooling;       /* GALE_POOLING_AUTO: not said */
+    bool prompt_in_pooling;     /* tokens of the prompt count when pooling */
+    bool lower;                 /* texts are written in lower case first */
+    int64_t max_length;         /* 0: not said */
+    int64_t pad_id, vocabulary; /* -1, 0: not said */
+    const gale__json *prompts;  /* texts by name, or NULL */
+    const char *prompt_name;    /* the default one, or NULL */
+} gale__encoder_folder;
+
+/* path and file as in gale_embedder_open. */
+gale_status gale__encoder_folder_open(const char *path, const char *file, gale__encoder_folder *out);
+void gale__encoder_folder_finish(gale__encoder_folder *f);
+/* The text in front of every text, never NULL.  GALE_NOT_FOUND lists the names there are. */
+gale_status gale__encoder_folder_prompt(const gale__encoder_folder *f, const char *name, const char **out);
+#endif

@@ -1,0 +1,119 @@
+/* Rows of tokens to the tensors that a model takes, and its vectors back to where they belong.  Padding stands behind
+ * the tokens, is masked, and has no weight when pooling. */
+#include "jobs/embed/embedder_inside.h"
+#include <string.h>
+
+typedef struct feed {
+    gale_tensor *tensors[GALE__TEXT_INPUTS + 1];
+    const char *names[GALE__TEXT_INPUTS + 1];
+    int n;
+} feed;
+
+static void finish_feed(feed *f)
+{
+    for (int i = 0; i < f->n; i++) gale_tensor_destroy(&f->tensors[i]);
+}
+
+/* One row of an input: tokens, then padding. */
+static void fill_row(const gale_embedder *e, gale__text_input which, const gale__row *row, size_t length, int64_t *to)
+{
+    size_t live = row ? row->count : 0;
+    switch (which) {
+    case GALE__TEXT_IDS:
+        for (size_t i = 0; i < live; i++) to[i] = row->tokens[i] & 0xffffff;
+        for (size_t i = live; i < length; i++) to[i] = e->pad_id;
+        break;
+    case GALE__TEXT_MASK:
+        for (size_t i = 0; i < length; i++) to[i] = i < live;
+        if (!live) to[0] = 1; /* something is seen, so that the row is finite */
+        break;
+    case GALE__TEXT_TYPES:
+        for (size_t i = 0; i < live; i++) to[i] = row->tokens[i] >> 24;
+        for (size_t i = live; i < length; i++) to[i] = 0;
+        break;
+    default:
+        for (size_t i = 0; i < length; i++) to[i] = (int64_t)i;
+    }
+}
+
+static void narrow(const int64_t *from, size_t n, int32_t *to)
+{
+    for (size_t i = 0; i < n; i++) to[i] = (int32_t)from[i];
+}
+
+static gale_status fill_input(const gale_embedder *e, feed *f, gale__text_input which, const gale__row *rows,
+    size_t count, size_t slots, size_t length)
+{
+    int64_t dims[2] = {(int64_t)slots, (int64_t)length};
+    f->names[f->n] = gale__text_input_names[which];
+    GALE_TRY(gale_tensor_create(NULL, e->composed.types[which], 2, dims, &f->tensors[f->n]));
+    gale_tensor *t = f->tensors[f->n++];
+    bool wide = gale_tensor_type(t) == GALE_I64;
+    int64_t *row = wide ? NULL : gale__alloc(length * sizeof *row), *data = gale_tensor_data(t);
+    if (!wide && !row) return GALE_NO_MEMORY;
+    for (size_t r = 0; r < slots; r++) {
+        fill_row(e, which, r < count ? &rows[r] : NULL, length, wide ? data + r * length : row);
+        if (!wide) narrow(row, length, (int32_t *)(void *)data + r * length);
+    }
+    gale__free(row);
+    return GALE_OK;
+}
+
+static float weight_of(gale_pooling pooling, size_t i, size_t first, size_t count)
+{
+    float n = (float)(count - first);
+    switch (pooling) {
+    case GALE_POOLING_CLS: return i == first;
+    case GALE_POOLING_LAST: return i + 1 == count;
+    case GALE_POOLING_MEAN_SQRT: return 1 / __builtin_sqrtf(n);
+    case GALE_POOLING_WEIGHTED: return (float)(i - first + 1) * 2 / (n * (n + 1));
+    default: return 1 / n;
+    }
+}
+
+static gale_status fill_weights(
+    const gale_embedder *e, feed *f, const gale__row *rows, size_t count, size_t slots, size_t length)
+{
+    gale_pooling pooling = e->info.pooling;
+    bool max = pooling == GALE_POOLING_MAX;
+    int64_t dims[3] = {(int64_t)slots, max ? (int64_t)length : 1, max ? 1 : (int64_t)length};
+    if (pooling == GALE_POOLING_MODEL) return GALE_OK;
+    f->names[f->n] = GALE__POOL_INPUT;
+    GALE_TRY(gale_tensor_create(NULL, GALE_F32, 3, dims, &f->tensors[f->n]));
+    float *to = gale_tensor_data(f->tensors[f->n++]);
+    for (size_t r = 0; r < slots; r++, to += length) {
+        size_t n = r < count ? rows[r].count : 1, first = r < count ? rows[r].skip : 0;
+        for (size_t i = 0; i < length; i++) to[i] = max ? -1e30f : 0;
+        for (size_t i = first; i < n; i++) to[i] = max ? 0 : weight_of(pooling, i, first, n);
+    }
+    return GALE_OK;
+}
+
+gale_status gale__encoder_run_once(const gale_embedder *e, gale__encoder_place *p, const gale__row *rows, size_t count,
+    size_t slots, size_t length, gale_tensor **out)
+{
+    feed f = {0};
+    const char *name = GALE__POOL_OUTPUT;
+    gale_status status = GALE_OK;
+    for (int i = 0; i < GALE__TEXT_INPUTS && status == GALE_OK; i++)
+        if (e->composed.takes[i]) status = fill_input(e, &f, (gale__text_input)i, rows, count, slots, length);
+    if (status == GALE_OK) status = fill_weights(e, &f, rows, count, slots, length);
+    if (status == GALE_OK) status = gale_model_run_named(p->model, f.names, f.tensors, f.n, &name, out, 1, true);
+    finish_feed(&f);
+    return status;
+}
+
+gale_status gale__encoder_run_at(
+    const gale_embedder *e, gale__encoder_place *p, const gale__row *rows, size_t count, size_t slots, size_t length)
+{
+    gale_tensor *out = NULL;
+    size_t dims = (size_t)e->info.dims;
+    GALE_TRY(gale__encoder_run_once(e, p, rows, count, slots, length, &out));
+    const float *from = gale_tensor_data(out);
+    gale_status status = GALE_OK;
+    if (gale_tensor_size_bytes(out) != slots * dims * sizeof *from)
+        status = gale__fail(GALE_MISMATCH, "the model gives vectors of another size for another batch");
+    for (size_t i = 0; status == GALE_OK && i < count; i++) memcpy(rows[i].out, from + i * dims, dims * sizeof *from);
+    gale_tensor_destroy(&out);
+    return status;
+}

@@ -1,0 +1,18 @@
+/* An index inside: the file, lengths of its vectors where they are not 1, and its copy on a device. */
+#ifndef GALE_JOBS_SEARCH_VECTOR_INDEX_H
+#define GALE_JOBS_SEARCH_VECTOR_INDEX_H
+#include "jobs/search/top.h"
+#include "jobs/search/vector_file.h"
+
+struct gale_index {
+    gale__vector_file file;
+    bool normalized;
+    float *scales;                        /* one over the length of each row; NULL: all are 1 */
+    struct gale__index_device *on_device; /* NULL: the cores search */
+};
+
+/* index_device.c: vectors of length 1 in the device's memory, searched by a graph of MatMul and TopK. */
+gale_status gale__index_to_device(gale_index *x, gale_device *device);
+void gale__index_from_device(gale_index *x);
+gale_status gale__index_search_device(gale_index *x, const float *queries, size_t count, int64_t k, gale_hit *hits);
+#endif

@@ -1,0 +1,352 @@
+/* Encoders of text: what a folder says, pooling computed by hand, padding and batches, wrong folders, and
+ * all-MiniLM-L6-v2 where it is there. */
+#include "base/mem.h"
+#include "base/thread.h"
+#include "encoder_make.h"
+#include "gale/embed.h"
+#include "jobs/embed/embedder.h"
+#include <math.h>
+
+/* Opened once: the last test closes it. */
+static gale_device *cpu_device;
+static gale_device *cpu(void)
+{
+    gale_device_options options = GALE_DEVICE_OPTIONS;
+    options.chain = "cpu";
+    if (!cpu_device) CHECK_OK(gale_device_open(&options, &cpu_device));
+    return cpu_device;
+}
+
+/* Opens, embeds one text, closes. */
+static gale_status vector_of(const char *folder, gale_embedder_options o, const char *text, float *out, int64_t *dims)
+{
+    gale_embedder *e = NULL;
+    gale_embedder_info info;
+    gale_status status = gale_embedder_open(folder, cpu(), &o, &e);
+    if (status == GALE_OK) {
+        gale_embedder_get_info(e, &info);
+        *dims = info.dims;
+        status = gale_embed(e, &text, NULL, 1, out);
+        gale_embedder_close(&e);
+    }
+    return status;
+}
+
+static void check_vector(const char *folder, gale_embedder_options o, const char *text, const float *want, int64_t n)
+{
+    float v[16];
+    int64_t dims = 0;
+    if (!CHECK_OK(vector_of(folder, o, text, v, &dims)) || !CHECK_EQ(dims, n)) return;
+    for (int64_t i = 0; i < n; i++)
+        if (!CHECK(fabsf(v[i] - want[i]) < 1e-5f)) printf("  %lld: %g, not %g\n", (long long)i, v[i], want[i]);
+}
+
+/* "one three" is 1 4 6 2. */
+TEST(pooling_is_what_it_says)
+{
+    static const struct {
+        gale_pooling pooling;
+        float want[4];
+    } cases[] = {
+        {GALE_POOLING_MEAN, {13 / 4.f, 57 / 4.f, -13 / 4.f, 1}},
+        {GALE_POOLING_CLS, {1, 1, -1, 1}},
+        {GALE_POOLING_MAX, {6, 36, -1, 1}},
+        {GALE_POOLING_LAST, {2, 4, -2, 1}},
+        {GALE_POOLING_MEAN_SQRT, {13 / 2.f, 57 / 2.f, -13 / 2.f, 2}},
+        {GALE_POOLING_WEIGHTED, {3.5f, 15.7f, -3.5f, 1}},
+    };
+    static const int opsets[] = {9, 11, 13, 18, 21};
+    char folder[256];
+    for (size_t k = 0; k < sizeof opsets / sizeof *opsets; k++) {
+        encoder_make(folder, (encoder_kind){.opset = opsets[k]});
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            gale_embedder_options o = {.pooling = cases[i].pooling, .no_normalize = true};
+            check_vector(folder, o, "one three", cases[i].want, 4);
+        }
+        gale__temp_folder_remove(folder);
+    }
+}
+
+TEST(vectors_are_cut_and_normalised)
+{
+    char folder[256];
+    encoder_make(folder, (encoder_kind){0});
+    float root = sqrtf(2), two[2] = {1 / root, 1 / root}, cut[3] = {1, 1, -1};
+    check_vector(folder, (gale_embedder_options){.pooling = GALE_POOLING_CLS, .dims = 2}, " one ", two, 2);
+    check_vector(
+        folder, (gale_embedder_options){.pooling = GALE_POOLING_CLS, .dims = 3, .no_normalize = true}, "one", cut, 3);
+    encoder_write(folder, "config.json", "{\"model_type\": \"bert\", \"max_position_embeddings\": 3}");
+    float short_mean[4] = {7 / 3.f, 21 / 3.f, -7 / 3.f, 1}; /* one three becomes 1 4 2 */
+    check_vector(folder, (gale_embedder_options){.no_normalize = true}, "one three", short_mean, 4);
+    gale__temp_folder_remove(folder);
+}
+
+static void make_pooling(const char *folder, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/1_Pooling", folder);
+    CHECK_OK(gale__folder_make(path));
+    encoder_write(path, "config.json", text);
+}
+
+static void remove_pooling(const char *folder)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/1_Pooling", folder);
+    gale__temp_folder_remove(path);
+}
+
+TEST(folders_say_how)
+{
+    char folder[256];
+    float v[16], cls[4] = {1, 1, -1, 1}, query[4] = {16 / 4.f, 90 / 4.f, -16 / 4.f, 1};
+    int64_t dims;
+    gale_embedder_options plain = {.no_normalize = true};
+    encoder_make(folder, (encoder_kind){0});
+    make_pooling(folder, "{\"pooling_mode_cls_token\": true, \"pooling_mode_mean_tokens\": false}");
+    check_vector(folder, plain, "three", cls, 4);
+    make_pooling(folder, "{\"pooling_mode\": \"cls\"}");
+    check_vector(folder, plain, "three", cls, 4);
+    make_pooling(folder, "{\"pooling_mode_mean_tokens\": true, \"include_prompt\": false}");
+    encoder_write(folder, "config_sentence_transformers.json",
+        "{\"prompts\": {\"query\": \"query \", \"passage\": \"\"}, \"default_prompt_name\": null}");
+    gale_embedder_options o = {.no_normalize = true, .prompt_name = "query"};
+    float behind[4] = {8 / 2.f, 40 / 2.f, -8 / 2.f, 1}; /* 1 7 6 2 without the first two */
+    check_vector(folder, o, "three", behind, 4);
+    make_pooling(folder, "{\"pooling_mode_mean_tokens\": true}");
+    check_vector(folder, o, "three", query, 4);
+    check_vector(folder, (gale_embedder_options){.no_normalize = true, .prompt = "query "}, "three", query, 4);
+    CHECK_FAILS(vector_of(folder, (gale_embedder_options){.prompt_name = "other"}, "one", v, &dims), NOT_FOUND);
+    CHECK(strstr(gale_error(), "query, passage") != NULL);
+    make_pooling(folder, "{\"pooling_mode_mean_tokens\": true, \"pooling_mode_max_tokens\": true}");
+    CHECK_FAILS(vector_of(folder, plain, "one", v, &dims), UNSUPPORTED);
+    make_pooling(folder, "{\"pooling_mode\": \"attention\"}");
+    CHECK_FAILS(vector_of(folder, plain, "one", v, &dims), UNSUPPORTED);
+    CHECK(strstr(gale_error(), "attention") != NULL);
+    remove_pooling(folder);
+    encoder_write(folder, "modules.json", "[{\"type\": \"sentence_transformers.models.Dense\"}]");
+    CHECK_FAILS(vector_of(folder, plain, "one", v, &dims), UNSUPPORTED);
+    CHECK(strstr(gale_error(), "Dense") != NULL);
+    gale__temp_folder_remove(folder);
+}
+
+TEST(models_that_pool_themselves)
+{
+    char folder[256];
+    float cls[4] = {1, 1, -1, 1}, empty[4] = {1.5f, 2.5f, -1.5f, 1};
+    encoder_make(folder, (encoder_kind){.output = "sentence_embedding"});
+    check_vector(folder, (gale_embedder_options){.no_normalize = true}, "three", cls, 4);
+    gale__temp_folder_remove(folder);
+    encoder_make(folder, (encoder_kind){.bare = true});
+    check_vector(folder, (gale_embedder_options){.no_normalize = true}, "", empty, 4);
+    gale__temp_folder_remove(folder);
+    encoder_make(folder, (encoder_kind){.narrow = true});
+    check_vector(folder, (gale_embedder_options){.no_normalize = true}, " \t", empty, 4);
+    gale__temp_folder_remove(folder);
+}
+
+TEST(wrong_folders_are_refused)
+{
+    char folder[256], path[512];
+    float v[16];
+    int64_t dims;
+    gale_embedder_options o = {0};
+    encoder_make(folder, (encoder_kind){.words = 6});
+    CHECK_FAILS(vector_of(folder, o, "one", v, &dims), MISMATCH);
+    CHECK(strstr(gale_error(), "8 tokens and the model knows 6") != NULL);
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    CHECK_OK(gale__file_remove(path));
+    CHECK(vector_of(folder, o, "one", v, &dims) != GALE_OK);
+    CHECK(strstr(gale_error(), "tokenizer") != NULL);
+    gale__temp_folder_remove(folder);
+    encoder_make(folder, (encoder_kind){.input = "past_key_values.0.key"});
+    CHECK_FAILS(vector_of(folder, o, "one", v, &dims), UNSUPPORTED);
+    CHECK(strstr(gale_error(), "past_key_values.0.key") != NULL);
+    gale__temp_folder_remove(folder);
+    encoder_make(folder, (encoder_kind){.output = "logits"});
+    CHECK_FAILS(vector_of(folder, o, "one", v, &dims), UNSUPPORTED);
+    CHECK(strstr(gale_error(), "logits") != NULL);
+    CHECK_FAILS(vector_of(folder, (gale_embedder_options){.file = "other.onnx"}, "one", v, &dims), NOT_FOUND);
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    CHECK_OK(gale__file_remove(path));
+    CHECK_FAILS(vector_of(folder, o, "one", v, &dims), NOT_FOUND);
+    CHECK_FAILS(vector_of("/nowhere/at/all", o, "one", v, &dims), NOT_FOUND);
+    gale__temp_folder_remove(folder);
+    encoder_make(folder, (encoder_kind){0});
+    CHECK_FAILS(vector_of(folder, (gale_embedder_options){.dims = 5}, "one", v, &dims), INVALID);
+    encoder_write(folder, "config.json", "{\"model_type\": ");
+    CHECK_FAILS(vector_of(folder, o, "one", v, &dims), FORMAT);
+    CHECK(strstr(gale_error(), "config.json") != NULL);
+    gale__temp_folder_remove(folder);
+}
+
+TEST(memory_may_run_out)
+{
+    char folder[256];
+    float v[16];
+    int64_t dims;
+    encoder_make(folder, (encoder_kind){0});
+    gale_device_close(&cpu_device);
+    int64_t live = gale__alloc_live(); /* the device's pool keeps some while it is open */
+    CHECK_OK(vector_of(folder, (gale_embedder_options){0}, "one two", v, &dims));
+    for (uint64_t n = 1; n < 100000; n += n < 400 ? 1 : 7) {
+        gale__alloc_fail_at(n);
+        gale_status status = vector_of(folder, (gale_embedder_options){0}, "one two", v, &dims);
+        bool over = gale__alloc_count() < n;
+        gale__alloc_fail_at(0);
+        if (over) break;
+        if (status == GALE_OK) continue; /* an allocation that something else could do without */
+        CHECK_EQ(status, GALE_NO_MEMORY);
+    }
+    gale_device_close(&cpu_device);
+    CHECK_EQ(gale__alloc_live(), live);
+    gale__temp_folder_remove(folder);
+}
+
+static gale_status embed_file(const char *folder, bool cache)
+{
+    char in[512], out[512];
+    const char *file = in;
+    gale_embedder *e = NULL;
+    gale_embed_report report;
+    snprintf(in, sizeof in, "%s/texts.txt", folder);
+    snprintf(out, sizeof out, "%s/vectors.npy", folder);
+    gale_embed_options o = {.files = &file, .file_count = 1, .output = out, .window = 8, .cache = cache};
+    gale_status status = gale_embedder_open(folder, cpu(), NULL, &e);
+    if (status == GALE_OK) status = gale_embed_files(e, &o, &report);
+    if (status == GALE_OK) CHECK_EQ(report.texts, 40);
+    gale_embedder_close(&e);
+    return status;
+}
+
+/* From file to file, with all its threads: whichever allocation fails, everybody stops and nothing is left. */
+TEST(memory_may_run_out_in_the_pipeline)
+{
+    char folder[256], text[40 * 8 + 1] = "";
+    encoder_make(folder, (encoder_kind){0});
+    setenv("GALE_CACHE", folder, 1);
+    for (int i = 0; i < 40; i++) strcat(text, i % 3 ? "one two\n" : "three\n");
+    encoder_write(folder, "texts.txt", text);
+    CHECK_OK(embed_file(folder, false));
+    gale_device_close(&cpu_device);
+    gale__parallel_finish();
+    int64_t live = gale__alloc_live(); /* what is made once and kept */
+    cpu();
+    for (uint64_t n = 1; n < 100000; n += n < 300 ? 3 : 11) {
+        gale__alloc_fail_at(n);
+        gale_status status = embed_file(folder, n % 2);
+        bool over = gale__alloc_count() < n;
+        gale__alloc_fail_at(0);
+        if (over) break;
+        if (status != GALE_OK) CHECK_EQ(status, GALE_NO_MEMORY);
+    }
+    CHECK_OK(embed_file(folder, true));
+    gale_device_close(&cpu_device);
+    gale__parallel_finish();
+    CHECK_EQ(gale__alloc_live(), live);
+    gale__temp_folder_remove(folder);
+}
+
+TEST(batches_have_few_shapes)
+{
+    enum { N = 5000 };
+    gale__row *rows = gale__calloc(N, sizeof *rows);
+    uint64_t seed = 1, shapes[64], tokens = 0, padded = 0;
+    int n_shapes = 0;
+    for (int i = 0; i < N; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        rows[i].count = 3 + (uint32_t)((seed >> 40) % 40 * ((seed >> 50) % 10 ? 1 : 8));
+        tokens += rows[i].count;
+    }
+    CHECK_OK(gale__rows_sort(rows, N));
+    gale__batch b;
+    for (size_t at = 0; at < N; at += b.count) {
+        gale__batch_next(rows, N, at, 2048, 0, 256, &b);
+        if (!CHECK(b.count > 0 && b.count <= b.slots && b.length >= rows[at].count && b.length * b.slots <= 2304))
+            break;
+        uint64_t shape = b.slots << 32 | b.length;
+        int k = 0;
+        while (k < n_shapes && shapes[k] != shape) k++;
+        if (k == n_shapes && n_shapes < 64) shapes[n_shapes++] = shape;
+        padded += b.slots * b.length;
+    }
+    CHECK(n_shapes <= 28);
+    CHECK((double)padded < 1.15 * (double)tokens);
+    gale__free(rows);
+}
+
+TEST(smaller_vectors)
+{
+    float v[10] = {1, -1, 0.5f, 0, -0.25f, 2, -3, NAN, 0.1f, -0.1f};
+    int8_t bytes[10], want[10] = {127, -127, 64, 0, -32, 127, -127, 0, 13, -13};
+    uint8_t bits[2];
+    gale_vector_pack(GALE_VECTOR_INT8, 10, v, bytes);
+    for (int i = 0; i < 10; i++) CHECK_EQ(bytes[i], want[i]);
+    gale_vector_pack(GALE_VECTOR_BINARY, 10, v, bits);
+    CHECK_EQ(bits[0], 0xa4);
+    CHECK_EQ(bits[1], 0x80);
+    CHECK_EQ(gale_vector_bytes(GALE_VECTOR_BINARY, 10), 2);
+    CHECK_EQ(gale_vector_bytes(GALE_VECTOR_F16, 10), 20);
+}
+
+/* --- A real one. --- */
+
+typedef struct caller {
+    gale_embedder *e;
+    const char *const *texts;
+    const float *want;
+    size_t dims;
+    float worst;
+} caller;
+
+static void call(void *arg)
+{
+    caller *c = arg;
+    float v[384];
+    for (int i = 0; i < 4; i++) {
+        if (gale_embed(c->e, &c->texts[i], NULL, 1, v) != GALE_OK) c->worst = 9;
+        for (size_t k = 0; k < c->dims; k++) c->worst = fmaxf(c->worst, fabsf(v[k] - c->want[(size_t)i * c->dims + k]));
+    }
+}
+
+TEST(minilm)
+{
+    static const char *const texts[] = {"this is an example sentence", "Short.", "",
+        "A sentence that is quite a bit longer than the others, so that they get padding when they stand beside it, "
+        "and which therefore shows whether padding is seen by anything."};
+    static const float want[5] = {0.06766f, 0.06350f, 0.04871f, 0.07930f, 0.03745f};
+    const char *data = getenv("GALE_TEST_DATA");
+    char path[512];
+    static float many[4 * 384];
+    snprintf(path, sizeof path, "%s/models/all-MiniLM-L6-v2", data ? data : "");
+    if (!gale__folder_exists(path)) SKIP("%s is not there", path);
+    gale_embedder *e = NULL;
+    gale_embedder_info info;
+    if (CHECK_OK(gale_embedder_open(path, cpu(), NULL, &e)) && CHECK_OK(gale_embed(e, texts, NULL, 4, many))) {
+        gale_embedder_get_info(e, &info);
+        CHECK(info.dims == 384 && info.vocabulary == 30522 && info.max_length == 512 && info.takes_types);
+        for (int i = 0; i < 5; i++) CHECK(fabsf(many[i] - want[i]) < 2e-5f);
+        caller callers[3];
+        gale__thread threads[3];
+        for (int i = 0; i < 3; i++) {
+            callers[i] = (caller){e, texts, many, 384, 0};
+            CHECK_OK(gale__thread_begin(&threads[i], call, &callers[i]));
+        }
+        for (int i = 0; i < 3; i++) {
+            gale__thread_end(&threads[i]);
+            CHECK(callers[i].worst < 1e-5f);
+        }
+    }
+    gale_embedder_close(&e);
+}
+
+TEST(device_closes)
+{
+    gale_device_close(&cpu_device);
+    CHECK(!cpu_device);
+}
+
+TESTS(ROW(pooling_is_what_it_says), ROW(vectors_are_cut_and_normalised), ROW(folders_say_how),
+    ROW(models_that_pool_themselves), ROW(wrong_folders_are_refused), ROW(memory_may_run_out),
+    ROW(memory_may_run_out_in_the_pipeline), ROW(batches_have_few_shapes), ROW(smaller_vectors), ROW(minilm),
+    ROW(device_closes))

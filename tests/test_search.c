@@ -1,0 +1,214 @@
+/* Search among vectors: every format and type against a plain loop, ties, filters, damaged files, and devices that
+ * build kernels where there are any. */
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/npy.h"
+#include "base/process.h"
+#include "gale/search.h"
+#include "test.h"
+#include <math.h>
+
+enum { ROWS = 3000, DIMS = 50, K = 7 };
+static float table[ROWS * DIMS], query[3 * DIMS];
+static char folder[256];
+
+static const char *path_of(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void fill(bool normal)
+{
+    uint64_t seed = 5;
+    for (int i = 0; i < (ROWS + 3) * DIMS; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        float v = (float)(int32_t)(seed >> 32) / 2147483648.f;
+        if (i < ROWS * DIMS) table[i] = v;
+        else query[i - ROWS * DIMS] = v;
+    }
+    memcpy(table + 2000 * DIMS, table + 10 * DIMS, DIMS * sizeof *table); /* a tie */
+    memcpy(query, table + 10 * DIMS, DIMS * sizeof *table);
+    for (int r = 0; normal && r < ROWS; r++) {
+        float sum = 0;
+        for (int i = 0; i < DIMS; i++) sum += table[r * DIMS + i] * table[r * DIMS + i];
+        for (int i = 0; i < DIMS; i++) table[r * DIMS + i] /= sqrtf(sum);
+    }
+}
+
+static double cosine(const float *a, const float *b)
+{
+    double ab = 0, aa = 0, bb = 0;
+    for (int i = 0; i < DIMS; i++) {
+        ab += (double)a[i] * b[i];
+        aa += (double)a[i] * a[i];
+        bb += (double)b[i] * b[i];
+    }
+    return ab / sqrt(aa * bb);
+}
+
+/* Each hit has the score it should have, and nothing that was left out has a better one than the last. */
+static void check_hits(const gale_hit *hits, const float *q, const uint8_t *allowed, double limit)
+{
+    for (int i = 0; i < K; i++) {
+        if (!CHECK(hits[i].row >= 0 && hits[i].row < ROWS)) return;
+        CHECK(fabs(hits[i].score - cosine(q, table + hits[i].row * DIMS)) < limit);
+        CHECK(!i || hits[i].score <= hits[i - 1].score);
+        CHECK(!allowed || allowed[hits[i].row]);
+    }
+    for (int r = 0; r < ROWS; r++) {
+        bool found = false;
+        for (int i = 0; i < K; i++) found |= hits[i].row == r;
+        if (!found && (!allowed || allowed[r])) CHECK(cosine(q, table + r * DIMS) <= hits[K - 1].score + 2 * limit);
+    }
+}
+
+static void search_file(const char *name, gale_index_options o, double limit)
+{
+    gale_index *x = NULL;
+    gale_index_info info;
+    gale_hit hits[3 * K];
+    if (!CHECK_OK(gale_index_open(path_of(name), &o, &x))) return;
+    gale_index_get_info(x, &info);
+    CHECK(info.rows == ROWS && info.dims == DIMS);
+    if (CHECK_OK(gale_index_search(x, query, 3, K, NULL, hits)))
+        for (int q = 0; q < 3; q++) check_hits(hits + q * K, query + q * DIMS, NULL, limit);
+    CHECK(hits[0].row == 10 && hits[1].row == 2000); /* of equals the lower row is first */
+    gale_index_close(&x);
+}
+
+static void write_all(void)
+{
+    const int64_t dims[2] = {ROWS, DIMS};
+    gale__str fvecs = {0};
+    int32_t n = DIMS;
+    CHECK_OK(gale__npy_write(path_of("v.npy"), GALE_F32, 2, dims, table));
+    CHECK_OK(gale__file_write(path_of("v.raw"), table, sizeof table));
+    for (int r = 0; r < ROWS; r++) {
+        gale__str_add_n(&fvecs, (const char *)&n, 4);
+        gale__str_add_n(&fvecs, (const char *)(table + r * DIMS), DIMS * 4);
+    }
+    CHECK_OK(gale__file_write(path_of("v.fvecs"), fvecs.text, fvecs.length));
+    gale__str_finish(&fvecs);
+}
+
+TEST(formats_give_the_same)
+{
+    for (int normal = 0; normal < 2; normal++) {
+        fill(normal);
+        write_all();
+        search_file("v.npy", (gale_index_options){0}, 1e-5);
+        search_file("v.raw", (gale_index_options){.dims = DIMS}, 1e-5);
+        search_file("v.fvecs", (gale_index_options){0}, 1e-5);
+    }
+}
+
+TEST(smaller_vectors_are_near)
+{
+    static const double limits[] = {0, 1e-3, 0.02, 0.6};
+    static const gale_type types[] = {GALE_F32, GALE_F16, GALE_I8, GALE_U8};
+    static uint8_t packed[ROWS * DIMS * 2];
+    gale_hit hits[K];
+    fill(true);
+    for (int t = GALE_VECTOR_F16; t <= GALE_VECTOR_BINARY; t++) {
+        size_t size = gale_vector_bytes((gale_vector_type)t, DIMS);
+        int64_t dims[2] = {ROWS, t == GALE_VECTOR_BINARY ? (int64_t)size : DIMS};
+        gale_index *x = NULL;
+        for (int r = 0; r < ROWS; r++)
+            gale_vector_pack((gale_vector_type)t, DIMS, table + r * DIMS, packed + (size_t)r * size);
+        CHECK_OK(gale__npy_write(path_of("p.npy"), types[t], 2, dims, packed));
+        if (t != GALE_VECTOR_BINARY) search_file("p.npy", (gale_index_options){.dims = DIMS}, limits[t]);
+        if (!CHECK_OK(gale_index_open(path_of("p.npy"), &(gale_index_options){.dims = DIMS}, &x))) continue;
+        if (CHECK_OK(gale_index_search(x, query, 1, K, NULL, hits)))
+            CHECK(hits[0].row == 10 && hits[1].row == 2000 && fabsf(hits[0].score - 1) < 0.01f);
+        gale_index_close(&x);
+    }
+}
+
+TEST(filters_and_few_rows)
+{
+    static uint8_t allowed[ROWS];
+    gale_index *x = NULL;
+    gale_hit hits[K], *many = gale__calloc(ROWS + 5, sizeof *many);
+    float v[DIMS];
+    fill(true);
+    write_all();
+    for (int i = 0; i < ROWS; i++) allowed[i] = i % 3 == 0;
+    if (CHECK_OK(gale_index_open(path_of("v.npy"), NULL, &x))) {
+        if (CHECK_OK(gale_index_search(x, query + DIMS, 1, K, allowed, hits)))
+            check_hits(hits, query + DIMS, allowed, 1e-5);
+        if (CHECK_OK(gale_index_search(x, query, 1, ROWS + 5, NULL, many)))
+            CHECK(many[ROWS - 1].row >= 0 && many[ROWS].row == -1 && many[0].row == 10);
+        CHECK_OK(gale_index_vector(x, 17, v));
+        CHECK(!memcmp(v, table + 17 * DIMS, sizeof v));
+        CHECK_FAILS(gale_index_vector(x, ROWS, v), INVALID);
+        CHECK_FAILS(gale_index_search(x, query, 1, 0, NULL, hits), INVALID);
+        memset(v, 0, sizeof v);
+        CHECK_FAILS(gale_index_search(x, v, 1, K, NULL, hits), INVALID);
+    }
+    gale_index_close(&x);
+    gale__free(many);
+}
+
+TEST(devices_find_the_same)
+{
+    static const char *const names[] = {"opencl", "vulkan"};
+    int found = 0;
+    fill(false);
+    write_all();
+    for (int i = 0; i < 2; i++) {
+        gale_device_options options = GALE_DEVICE_OPTIONS;
+        gale_device *device = NULL;
+        options.chain = names[i];
+        options.strict = true;
+        if (gale_device_open(&options, &device) != GALE_OK) continue;
+        found++;
+        search_file("v.npy", (gale_index_options){.device = device}, 1e-5);
+        gale_device_close(&device);
+    }
+    if (!found) SKIP("there is neither an OpenCL nor a Vulkan device");
+}
+
+TEST(damaged_files_are_refused)
+{
+    static const char *const heads[] = {
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }",
+        "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 3), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 3), }",
+        "{'shape': (2, 3)}",
+        "",
+    };
+    gale_index *x = NULL;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        char bytes[128 + 24];
+        memset(bytes, ' ', sizeof bytes);
+        memcpy(bytes, "\x93NUMPY\1\0\x76\0", 10);
+        memcpy(bytes + 10, heads[i], strlen(heads[i]));
+        CHECK_OK(gale__file_write(path_of("d.npy"), bytes, sizeof bytes));
+        CHECK_FAILS(gale_index_open(path_of("d.npy"), NULL, &x), FORMAT);
+    }
+    CHECK_OK(gale__file_write(path_of("d.npy"), "\x93NUMPY\1\0\xff\xff", 10));
+    CHECK_FAILS(gale_index_open(path_of("d.npy"), NULL, &x), FORMAT);
+    CHECK_OK(gale__file_write(path_of("d.fvecs"), "\3\0\0\0abcdabcdabcd\4\0\0\0abcdabcdabcd", 32));
+    CHECK_FAILS(gale_index_open(path_of("d.fvecs"), NULL, &x), FORMAT);
+    CHECK_OK(gale__file_write(path_of("d.raw"), "abcdabcd", 7));
+    CHECK_FAILS(gale_index_open(path_of("d.raw"), &(gale_index_options){.dims = 1}, &x), FORMAT);
+    CHECK_FAILS(gale_index_open(path_of("d.raw"), NULL, &x), INVALID);
+    CHECK_FAILS(gale_index_open(path_of("none.npy"), NULL, &x), NOT_FOUND);
+    CHECK(!x);
+}
+
+TEST(folder_goes)
+{
+    gale__temp_folder_remove(folder);
+    CHECK(!gale__folder_exists(folder));
+}
+
+TEST(folder_comes) { CHECK_OK(gale__temp_folder_make(folder, sizeof folder)); }
+
+TESTS(ROW(folder_comes), ROW(formats_give_the_same), ROW(smaller_vectors_are_near), ROW(filters_and_few_rows),
+    ROW(devices_find_the_same), ROW(damaged_files_are_refused), ROW(folder_goes))
