@@ -6,7 +6,7 @@
  * `dump` prints the CUDA text of the chosen kernels instead, on any machine. */
 #include "../tests/ir_run.h"
 #include "../tests/nest_random.h"
-#include "kernel/schedule.h"
+#include "kernel/schedule/schedule.h"
 
 static int target = 2;
 static gale_device *device;

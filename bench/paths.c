@@ -2,7 +2,7 @@
  *
  *     build/bench/bench_paths cpu [WORD] */
 #include "../tests/op_graph.h"
-#include "graph/time.h"
+#include "graph/run/time.h"
 
 static gale_device *device;
 

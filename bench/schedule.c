@@ -5,7 +5,7 @@
  * prints a line per nest whose name contains WORD; `all` tries other sizes of groups and steps too, for tuning. */
 #include "../tests/ir_run.h"
 #include "../tests/nest_random.h"
-#include "kernel/schedule.h"
+#include "kernel/schedule/schedule.h"
 
 static int target;
 static gale_device *device;

@@ -1,6 +1,6 @@
 /* Bytes as a manifest: YAML or JSON, then its keys. */
 #include "fuzz.h"
-#include "jobs/manifest.h"
+#include "jobs/models/manifest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -29,7 +29,7 @@ static const struct {
 #include "ops/ops.def"
 #undef X
 #define X(domain, Name, least, most, results, first, rest, anywhere, only, fn) {domain, #Name},
-#include "onnx/host.def"
+#include "onnx/host/host.def"
 #undef X
 };
 static const char *const mutate_attributes[] = {"axis", "axes", "keepdims", "perm", "pads", "strides", "dilations",

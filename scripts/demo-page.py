@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-MODEL = HERE.parent / "src/jobs/zoom2x.onnx"
+MODEL = HERE.parent / "src/jobs/upscale/zoom2x.onnx"
 gale, picture, output = sys.argv[1:4]
 quick = "--quick" in sys.argv[4:]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds the polynomials of src/kernel/math.inc: minimax fits by Remez exchange (needs mpmath).
+"""Finds the polynomials of src/kernel/ir/math.inc: minimax fits by Remez exchange (needs mpmath).
 
 Prints, for every function and precision, the Horner coefficients from the highest power down and the largest
 weighted error in bits, so that math.inc can be checked or refitted."""

@@ -4,7 +4,7 @@
 #ifndef GALE_TEST_GRAD_CHECK_H
 #define GALE_TEST_GRAD_CHECK_H
 #include "test.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include <math.h>
 
 #define DIMS(...) \

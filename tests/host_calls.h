@@ -3,7 +3,7 @@
 #ifndef GALE_TEST_HOST_CALLS_H
 #define GALE_TEST_HOST_CALLS_H
 #include "object_text.h"
-#include "onnx/session.h"
+#include "onnx/run/session.h"
 
 /* --- Attributes. --- */
 

@@ -3,7 +3,7 @@
 #ifndef GALE_TEST_IR_RUN_H
 #define GALE_TEST_IR_RUN_H
 #include "device/device.h"
-#include "kernel/ir.h"
+#include "kernel/ir/ir.h"
 #include "test.h"
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* Building loop nests by hand and at random, for tests. */
 #ifndef GALE_TEST_NEST_BUILD_H
 #define GALE_TEST_NEST_BUILD_H
-#include "kernel/nest.h"
+#include "kernel/nest/nest.h"
 #include <string.h>
 
 static uint64_t random_state = 0x9E3779B97F4A7C15ull;

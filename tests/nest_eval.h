@@ -4,7 +4,7 @@
 #define GALE_TEST_NEST_EVAL_H
 #include "base/mem.h"
 #include "kernel/cpu/math.h"
-#include "kernel/nest.h"
+#include "kernel/nest/nest.h"
 #include <string.h>
 
 typedef union eval_value {

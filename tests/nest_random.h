@@ -2,7 +2,7 @@
  * plainest way. */
 #ifndef GALE_TEST_NEST_RANDOM_H
 #define GALE_TEST_NEST_RANDOM_H
-#include "kernel/nest.h"
+#include "kernel/nest/nest.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

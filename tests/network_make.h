@@ -1,7 +1,7 @@
 /* Small networks from picture to picture, and what opens them. */
 #ifndef GALE_TEST_NETWORK_MAKE_H
 #define GALE_TEST_NETWORK_MAKE_H
-#include "jobs/feed.h"
+#include "jobs/upscale/feed.h"
 #include "onnx_make.h"
 #include "test.h"
 

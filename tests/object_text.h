@@ -3,8 +3,8 @@
 #ifndef GALE_TEST_OBJECT_TEXT_H
 #define GALE_TEST_OBJECT_TEXT_H
 #include "base/num.h"
-#include "graph/tensor.h"
-#include "onnx/object.h"
+#include "graph/run/tensor.h"
+#include "onnx/run/object.h"
 #include "test.h"
 #include <math.h>
 

@@ -7,7 +7,7 @@
  * All lies in the maker's arena; a failed allocation ends the program. */
 #ifndef GALE_TESTS_ONNX_MAKE_H
 #define GALE_TESTS_ONNX_MAKE_H
-#include "onnx/proto.h"
+#include "onnx/wire/proto.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Trees of messages: whether two are equal, and a walk over their tensors.  For tests and fuzzers. */
 #ifndef GALE_TESTS_ONNX_TREE_H
 #define GALE_TESTS_ONNX_TREE_H
-#include "onnx/file.h"
+#include "onnx/wire/model_file.h"
 #include <string.h>
 
 static inline bool tree_text_equal(const gale__pb_text *a, const gale__pb_text *b)

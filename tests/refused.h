@@ -1,7 +1,7 @@
 /* An operator case that must be refused, with words that its message must have. */
 #ifndef GALE_TEST_REFUSED_H
 #define GALE_TEST_REFUSED_H
-#include "ops/cases.h"
+#include "ops/cases/cases.h"
 #include "test.h"
 
 static inline void refused(const char *op, const char *attrs, const char *inputs, const char *words)

@@ -54,6 +54,16 @@ def includes_point_left():
     return complaints
 
 
+def basenames_differ():
+    """Two files of one name mislead; only backends name their parts alike, since each implements the same interface."""
+    places = {}
+    for path in code_files():
+        places.setdefault(path.name, []).append(path)
+    device = root / "src/device"
+    return [f"{' and '.join(str(name_of(p)) for p in paths)} share a name" for paths in places.values()
+            if len(paths) > 1 and not all(device in p.parents for p in paths)]
+
+
 def exported_symbols():
     text = subprocess.run(["nm", "-D", "--defined-only", build / "libgale.so"], capture_output=True, text=True, check=True).stdout
     names = [line.split()[-1] for line in text.splitlines()]
@@ -213,6 +223,7 @@ def files_are_formatted(program):
 
 report("includes point left", includes_point_left())
 report("every source is built", every_source_is_built())
+report("basenames differ", basenames_differ())
 if (build / "libgale.so").exists() and shutil.which("nm"):
     report("exported symbols", exported_symbols())
     report("public functions are there", public_functions_are_there())

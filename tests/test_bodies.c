@@ -1,7 +1,7 @@
 /* Operators whose attributes are graphs: what bodies capture, bodies within bodies, and loops of many steps. */
 #include "base/error.h"
 #include "op_graph.h"
-#include "ops/case_body.h"
+#include "ops/cases/case_body.h"
 #include <math.h>
 
 static gale_device *device;

@@ -3,7 +3,7 @@
  * kernels. */
 #include "op_graph.h"
 #include "device/call.h"
-#include "graph/program.h"
+#include "graph/run/program.h"
 #include <math.h>
 #include <stdlib.h>
 

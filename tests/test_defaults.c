@@ -2,8 +2,8 @@
  * does. */
 #include "onnx_make.h"
 #include "gale/model.h"
-#include "graph/program.h"
-#include "onnx/session.h"
+#include "graph/run/program.h"
+#include "onnx/run/session.h"
 #include "test.h"
 
 enum { N = 20000 }; /* large enough to stay in the file */

@@ -2,7 +2,7 @@
  * bits, quotients next to halfway between two numbers, quotients below the normal numbers.  The devices at hand divide
  * well, so the reciprocal that the rewritten kernel asks for is also put several units off. */
 #include "ir_run.h"
-#include "kernel/ir_util.h"
+#include "kernel/ir/ir_util.h"
 #include <math.h>
 #include <string.h>
 

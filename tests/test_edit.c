@@ -4,9 +4,9 @@
 #include "base/num.h"
 #include "gale/device.h"
 #include "gale/model.h"
-#include "graph/tensor.h"
-#include "onnx/edit.h"
-#include "onnx/net.h"
+#include "graph/run/tensor.h"
+#include "onnx/edit/edit.h"
+#include "onnx/import/net.h"
 #include "test.h"
 #include <math.h>
 

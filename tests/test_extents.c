@@ -1,6 +1,6 @@
 /* Pictures and networks of any extents: results of any size, networks with sizes of their own, networks that give less
  * than they take. */
-#include "jobs/upscale.h"
+#include "jobs/upscale/upscale.h"
 #include "network_make.h"
 #include "picture_make.h"
 

@@ -2,7 +2,7 @@
  * of, and that results stay near the reference on every device of this machine. */
 #include "graph_run.h"
 #include "ir_run.h"
-#include "kernel/ir_util.h"
+#include "kernel/ir/ir_util.h"
 
 static gale__node number(gale__g *g, double v) { return gale__g_scalar(g, GALE_F32, v); }
 

@@ -2,9 +2,9 @@
  * has the network. */
 #include "base/file.h"
 #include "base/hash.h"
-#include "jobs/catalogue.h"
-#include "jobs/fetch.h"
-#include "jobs/manifest.h"
+#include "jobs/models/catalogue.h"
+#include "jobs/models/fetch.h"
+#include "jobs/models/manifest.h"
 #include "test.h"
 #include <unistd.h>
 

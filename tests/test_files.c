@@ -1,7 +1,7 @@
 /* Many files through a job: in order, side by side, and one that fails costs itself alone. */
 #include "base/file.h"
 #include "base/thread.h"
-#include "jobs/files.h"
+#include "jobs/batch/files.h"
 #include "picture_make.h"
 #include "test.h"
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* Gradients of attention and of recurrent layers, by finite differences: operators whose lowering has loops, masks and
  * caches. */
 #include "grad_check.h"
-#include "graph/opgraph.h"
+#include "graph/build/opgraph.h"
 
 /* Output 0 of an operator, its inputs in their places; -1: left out. */
 static gale__node lower(gale__g *g, const char *name, const gale__node *in, int n, const gale_attr *attrs, int n_attrs)

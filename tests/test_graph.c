@@ -1,6 +1,6 @@
 /* The primitive graph: building, simplification, folding, and the scalar reference. */
 #include "test.h"
-#include "graph/build.h"
+#include "graph/build/build.h"
 #include "base/str.h"
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* How files are read and run: functions, a loop without steps, and what is refused by which words. */
 #include "onnx_made.h"
-#include "onnx/net.h"
+#include "onnx/import/net.h"
 
 /* x cut to what lies between "lo" and "hi" by a function, in a body in it too. */
 static void write_cut(maker *m, const char *given)

@@ -1,7 +1,7 @@
 /* Files, folders and patterns as inputs: order, names that meet nobody, and nothing lost when memory ends. */
 #include "base/file.h"
-#include "jobs/inputs.h"
-#include "jobs/journal.h"
+#include "jobs/batch/inputs.h"
+#include "jobs/batch/journal.h"
 #include "test.h"
 #include <stdlib.h>
 #include <string.h>

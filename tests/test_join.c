@@ -2,7 +2,7 @@
  * and the IR itself. */
 #include "device/registry.h"
 #include "graph_run.h"
-#include "kernel/join.h"
+#include "kernel/ir/join.h"
 
 static gale_device *device;
 

@@ -1,7 +1,7 @@
 /* Manifests of models: what is read, what is refused and by what name, controls, and a folder with a broken one in it.
  */
 #include "base/file.h"
-#include "jobs/manifest.h"
+#include "jobs/models/manifest.h"
 #include "test.h"
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-/* Measures every function of kernel/math.inc against libm in higher precision: dense samples of each range of interest
- * and all corners.  Fails above the bound that each row states, in units of the last place. */
+/* Measures every function of kernel/ir/math.inc against libm in higher precision: dense samples of each range of
+ * interest and all corners.  Fails above the bound that each row states, in units of the last place. */
 #include "test.h"
 #include "kernel/cpu/math.h"
 #include <float.h>

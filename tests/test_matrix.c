@@ -2,8 +2,8 @@
  * or, where it has none, written for plain threads; run, and compared with their meaning.  The form with CUDA's
  * instructions goes through NVRTC, the one with Vulkan's as far through spirv-val as that knows them. */
 #include "ir_run.h"
-#include "kernel/ir_util.h"
-#include "kernel/schedule.h"
+#include "kernel/ir/ir_util.h"
+#include "kernel/schedule/schedule.h"
 #include "nest_random.h"
 
 #define CASES 64

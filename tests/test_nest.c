@@ -1,7 +1,7 @@
 /* Canonical form, cost and pattern of loop nests. */
 #include "test.h"
 #include "base/thread.h"
-#include "kernel/nest.h"
+#include "kernel/nest/nest.h"
 
 /* c[b, m, n] = sum over k of a[b, m, k] * b[k, n], with extents of 1 strewn in and dimensions out of order. */
 typedef struct product {

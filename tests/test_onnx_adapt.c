@@ -2,7 +2,7 @@
  * of one node, run with shapes declared and without, and compared with values found independently. */
 #include "test.h"
 #include "onnx_made.h"
-#include "ops/cases.h"
+#include "ops/cases/cases.h"
 
 typedef struct old {
     int opset;

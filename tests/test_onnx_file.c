@@ -1,7 +1,7 @@
 /* Models whose weights stay in the file: given out as results, read by a program, and gone when the file is cut. */
 #include "onnx_make.h"
 #include "gale/model.h"
-#include "graph/tensor.h"
+#include "graph/run/tensor.h"
 #include "base/hash.h"
 #include "test.h"
 #include <unistd.h>

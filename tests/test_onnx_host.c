@@ -3,7 +3,7 @@
  * with a reason, and every allocation may fail. */
 #include "base/mem.h"
 #include "host_calls.h"
-#include "onnx/host.h"
+#include "onnx/host/host.h"
 #include "test.h"
 
 /* --- Objects. --- */

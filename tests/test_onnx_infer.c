@@ -1,7 +1,7 @@
 /* Symbolic shapes: small models, and the formulas that must come out. */
 #include "test.h"
 #include "onnx_make.h"
-#include "onnx/infer.h"
+#include "onnx/import/infer.h"
 
 /* The inferred text of each value asked for, "name=text; ...", compared. */
 static void check(maker *m, const char *const *names, const char *const *texts, int n)

@@ -3,7 +3,7 @@
  * written. */
 #include "../fuzz/seeds.h"
 #include "base/num.h"
-#include "graph/tensor.h"
+#include "graph/run/tensor.h"
 #include "onnx_tree.h"
 #include "test.h"
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
  */
 #include "refused.h"
 #include "test.h"
-#include "ops/cases.h"
+#include "ops/cases/cases.h"
 
 /* Whether the reference gives what the case expects. */
 static bool check_outputs(gale__case_run *run, const gale__case_value *got)

@@ -2,8 +2,8 @@
  * an H200 would run of two networks' parts. */
 #include "device/null/null.h"
 #include "device/registry.h"
-#include "graph/precision.h"
-#include "graph/program.h"
+#include "graph/rewrite/precision.h"
+#include "graph/run/program.h"
 #include "nvidia_caps.h"
 #include "op_graph.h"
 #include <math.h>

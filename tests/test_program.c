@@ -3,7 +3,7 @@
 #include "device_suite.h"
 #include "base/json.h"
 #include "gale/profile.h"
-#include "graph/program.h"
+#include "graph/run/program.h"
 #include "program_graphs.h"
 #include <stdatomic.h>
 

@@ -4,8 +4,8 @@
 #include "test.h"
 #include "device/null/null.h"
 #include "device/registry.h"
-#include "graph/run.h"
-#include "ops/cases.h"
+#include "graph/run/run.h"
+#include "ops/cases/cases.h"
 #include "program_graphs.h"
 
 enum { BATCH = 3, RESULTS = 1 + BATCH * 5 + 54 + BATCH * 72 };

@@ -3,7 +3,7 @@
 #include "onnx_make.h"
 #include "gale/model.h"
 #include "object_text.h"
-#include "onnx/session.h"
+#include "onnx/run/session.h"
 
 enum { F32 = 1, I64 = 7, STRING = 8, BOOL = 9 };
 typedef struct row {

@@ -1,7 +1,7 @@
 /* Schedules: nests of every kind, random and chosen, built for each device that is here, run, and compared with their
  * meaning point by point. */
 #include "ir_run.h"
-#include "kernel/schedule.h"
+#include "kernel/schedule/schedule.h"
 #include "nest_random.h"
 #include "base/thread.h"
 

@@ -5,7 +5,7 @@
  * averaged, and D times the ramp's steepness.  The ramp is t^2 (3 - 2 t) over the middle half of the overlap, 1.5 /
  * (overlap / 2 x scale) a pixel at its steepest.  Without an overlap it is D at once. */
 #include "base/file.h"
-#include "jobs/upscale.h"
+#include "jobs/upscale/upscale.h"
 #include "network_make.h"
 #include "picture_make.h"
 

@@ -2,7 +2,7 @@
  * differences, bad input, and lowering when memory runs out. */
 #include "refused.h"
 #include "grad_check.h"
-#include "ops/cases.h"
+#include "ops/cases/cases.h"
 #include "ops/ops.h"
 
 /* --- Transforms. --- */

@@ -1,9 +1,9 @@
 /* Sort, scan and scatter on every device that is here, against the CPU's plain loops. */
 #include "ir_run.h"
-#include "kernel/cpu/special.h"
+#include "kernel/cpu/cpu_special.h"
 #include "kernel/kernels.h"
 #include "kernel/routines/routine.h"
-#include "kernel/special.h"
+#include "kernel/schedule/special.h"
 #include "nest_random.h"
 
 typedef struct buffers {

@@ -1,7 +1,7 @@
 /* A device that cannot do the work hands it to the next of its chain: lost, too small, or without something that the
  * network needs; said aloud, once, or refused where the chain is strict. */
 #include "device/null/null.h"
-#include "jobs/upscale.h"
+#include "jobs/upscale/upscale.h"
 #include "network_make.h"
 #include "picture_make.h"
 

@@ -1,5 +1,5 @@
 /* Tensors on the host: strings, and memory that belongs to someone else. */
-#include "graph/program.h"
+#include "graph/run/program.h"
 #include "test.h"
 #include <unistd.h>
 

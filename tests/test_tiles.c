@@ -1,5 +1,5 @@
 /* Tiles: they cover the picture, their weights add up to one, and what is cut out and added up again is the picture. */
-#include "jobs/tiles.h"
+#include "jobs/upscale/tiles.h"
 #include "test.h"
 #include <math.h>
 

@@ -2,10 +2,10 @@
  * in tiles as without. */
 #include "base/file.h"
 #include "base/thread.h"
-#include "jobs/batch.h"
-#include "jobs/budget.h"
-#include "jobs/upscale.h"
-#include "jobs/resize.h"
+#include "jobs/upscale/batch.h"
+#include "jobs/upscale/budget.h"
+#include "jobs/upscale/upscale.h"
+#include "jobs/upscale/plane_resize.h"
 #include "network_make.h"
 #include "picture_make.h"
 

@@ -7,9 +7,9 @@
 #include "cli/device_text.h"
 #include "cli/model_inputs.h"
 #include "cli/table.h"
-#include "jobs/embedded.h"
-#include "jobs/output.h"
-#include "jobs/upscale.h"
+#include "jobs/upscale/embedded.h"
+#include "jobs/batch/output.h"
+#include "jobs/upscale/upscale.h"
 #include <math.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef GALE_CLI_CHECK_H
 #define GALE_CLI_CHECK_H
 #include "gale/graph.h"
-#include "ops/cases.h"
+#include "ops/cases/cases.h"
 
 typedef struct gale__check_failure {
     char *name, *text;

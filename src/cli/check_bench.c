@@ -2,12 +2,12 @@
  * the measured ceiling (bytes or operations, whichever is nearer) that is. */
 #include "cli/check.h"
 #include "cli/progress.h"
-#include "graph/time.h"
+#include "graph/run/time.h"
 #include <string.h>
 
 static const gale__case bench_cases[] = {
 #define CASE(...) {__VA_ARGS__},
-#include "ops/cases_bench.def"
+#include "ops/cases/cases_bench.def"
 #undef CASE
 };
 

@@ -2,7 +2,7 @@
  * cases are run one by one, so that each gets its own verdict.  Results lie between guard bytes that must survive. */
 #include "cli/check.h"
 #include "cli/progress.h"
-#include "graph/tensor.h"
+#include "graph/run/tensor.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 #include "cli/cli.h"
 #include "cli/convert_int8.h"
 #include "cli/data_picture.h"
-#include "onnx/edit.h"
-#include "onnx/int8.h"
-#include "onnx/net.h"
+#include "onnx/edit/edit.h"
+#include "onnx/edit/int8.h"
+#include "onnx/import/net.h"
 #include <string.h>
 
 static const gale__arg args[] = {

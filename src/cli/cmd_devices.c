@@ -3,7 +3,7 @@
 #include "cli/device_text.h"
 #include "cli/table.h"
 #include "device/ceilings.h"
-#include "graph/measure.h"
+#include "graph/run/measure.h"
 #include <string.h>
 
 static const gale__arg args[] = {

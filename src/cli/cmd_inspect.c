@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "cli/inspect.h"
 #include "cli/model_inputs.h"
-#include "onnx/edit.h"
+#include "onnx/edit/edit.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,10 +5,10 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "jobs/embedded.h"
-#include "jobs/fetch.h"
-#include "jobs/output.h"
-#include "jobs/upscale.h"
+#include "jobs/upscale/embedded.h"
+#include "jobs/models/fetch.h"
+#include "jobs/batch/output.h"
+#include "jobs/upscale/upscale.h"
 #include <string.h>
 
 static const gale__arg args[] = {

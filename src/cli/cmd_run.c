@@ -4,7 +4,7 @@
 #include "cli/model_inputs.h"
 #include "gale/profile.h"
 #include "base/thread.h"
-#include "onnx/object.h"
+#include "onnx/run/object.h"
 #include <string.h>
 
 static const gale__arg args[] = {

@@ -7,11 +7,11 @@
 #include "base/file.h"
 #include "base/thread.h"
 #include "gale/upscale.h"
-#include "jobs/embedded.h"
-#include "jobs/files.h"
-#include "jobs/inputs.h"
-#include "jobs/output.h"
-#include "jobs/upscale.h"
+#include "jobs/upscale/embedded.h"
+#include "jobs/batch/files.h"
+#include "jobs/batch/inputs.h"
+#include "jobs/batch/output.h"
+#include "jobs/upscale/upscale.h"
 #include "media/picture.h"
 #include <string.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/model_inputs.h"
 #include "cli/table.h"
-#include "onnx/session.h"
+#include "onnx/run/session.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

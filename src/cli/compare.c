@@ -1,7 +1,7 @@
 /* Comparing results with what a suite expects, by its rule: |a - b| <= atol + rtol |b|, types and shapes equal. */
 #include "base/num.h"
 #include "cli/conformance.h"
-#include "onnx/host.h"
+#include "onnx/host/host.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * number was computed there: host operators that make numbers of numbers count against it. */
 #include "cli/conformance.h"
 #include "base/file.h"
-#include "onnx/session.h"
+#include "onnx/run/session.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -6,9 +6,9 @@
 #include "cli/data_file.h"
 #include "cli/model_inputs.h"
 #include "cli/table.h"
-#include "graph/tensor.h"
-#include "onnx/int8.h"
-#include "onnx/session.h"
+#include "graph/run/tensor.h"
+#include "onnx/edit/int8.h"
+#include "onnx/run/session.h"
 #include <math.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "base/num.h"
 #include "base/utf8.h"
 #include "base/zip.h"
-#include "onnx/host.h"
+#include "onnx/host/host.h"
 #include <string.h>
 
 static bool ends_with(const char *path, const char *end)

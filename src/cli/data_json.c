@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/num.h"
 #include "cli/data_file.h"
-#include "onnx/object.h"
+#include "onnx/run/object.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

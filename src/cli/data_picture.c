@@ -3,7 +3,7 @@
 #include "cli/data_picture.h"
 #include "base/num.h"
 #include "gale/picture.h"
-#include "onnx/object.h"
+#include "onnx/run/object.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef GALE_CLI_EXPLAIN_H
 #define GALE_CLI_EXPLAIN_H
 #include "device/profiler.h"
-#include "onnx/session.h"
+#include "onnx/run/session.h"
 
 typedef struct gale__explained {
     const char *model;

@@ -3,7 +3,7 @@
 #define GALE_CLI_INSPECT_H
 #include "cli/args.h"
 #include "base/json.h"
-#include "onnx/proto.h"
+#include "onnx/wire/proto.h"
 
 /* Text of a file without its control characters. */
 void gale__add_plain(gale__str *out, const gale__pb_text *text);

@@ -3,8 +3,8 @@
 #include "base/json.h"
 #include "cli/inspect.h"
 #include "cli/model_inputs.h"
-#include "graph/program.h"
-#include "onnx/session.h"
+#include "graph/run/program.h"
+#include "onnx/run/session.h"
 #include <stdio.h>
 #include <string.h>
 

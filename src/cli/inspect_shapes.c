@@ -1,6 +1,6 @@
 /* gale inspect --shapes: types and shapes of all values, with symbols for what the inputs leave open. */
 #include "cli/inspect.h"
-#include "onnx/infer.h"
+#include "onnx/import/infer.h"
 #include <string.h>
 
 static void add_line(const gale__net_value *v, const gale__inferred *shape, gale__str *lines)

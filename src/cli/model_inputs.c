@@ -4,7 +4,7 @@
 #include "base/thread.h"
 #include "cli/data_file.h"
 #include "cli/data_picture.h"
-#include "onnx/object.h"
+#include "onnx/run/object.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

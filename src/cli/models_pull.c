@@ -3,9 +3,9 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "cli/progress.h"
-#include "jobs/catalogue.h"
-#include "jobs/fetch.h"
-#include "jobs/manifest.h"
+#include "jobs/models/catalogue.h"
+#include "jobs/models/fetch.h"
+#include "jobs/models/manifest.h"
 #include <string.h>
 
 /* Counts what is still to come: what an earlier fetch left would make the rate too good. */

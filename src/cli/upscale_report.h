@@ -3,7 +3,7 @@
 #define GALE_CLI_UPSCALE_REPORT_H
 #include "base/str.h"
 #include "gale/upscale.h"
-#include "jobs/inputs.h"
+#include "jobs/batch/inputs.h"
 
 typedef struct gale__upscale_where {
     const char *provider, *device;

@@ -1,7 +1,7 @@
 /* The one table a backend fills, and the objects in front of it.
  *
- * Validation (bounds, ownership, state) is done once in the front (device.c, stream.c, pool.c); a backend trusts what
- * it is given.  Callers above this room use the front only, never the table. */
+ * Validation (bounds, ownership, state) is done once in the front (device.c, stream.c, memory_pool.c); a backend trusts
+ * what it is given.  Callers above this room use the front only, never the table. */
 #ifndef GALE_DEVICE_DEVICE_H
 #define GALE_DEVICE_DEVICE_H
 #include "base/str.h"

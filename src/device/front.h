@@ -7,7 +7,7 @@
 gale_device *gale__device_attach(gale_device *device);
 void gale__device_detach(gale_device *device);
 
-/* pool.c: pieces of driver memory. */
+/* memory_pool.c: pieces of driver memory. */
 gale_status gale__pool_create(gale_device *device, uint64_t limit_bytes, struct gale__pool **out);
 void gale__pool_destroy(struct gale__pool **pool);
 /* Bytes that can still be had, by the driver and by the pool's limit. */

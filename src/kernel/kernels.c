@@ -2,7 +2,7 @@
 #include "kernel/kernels.h"
 #include "base/hash.h"
 #include "kernel/cpu/interp.h"
-#include "kernel/join.h"
+#include "kernel/ir/join.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -5,8 +5,8 @@
 #ifndef GALE_KERNEL_KERNELS_H
 #define GALE_KERNEL_KERNELS_H
 #include "device/device.h"
-#include "kernel/ir.h"
-#include "kernel/nest.h"
+#include "kernel/ir/ir.h"
+#include "kernel/nest/nest.h"
 
 typedef struct gale__runnable {
     gale_kernel *kernel; /* the device's, or host.kernel */

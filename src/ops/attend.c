@@ -1,7 +1,7 @@
 /* Scaled dot product attention, for every operator that has one inside.  Half floats are computed in F32 from the first
  * product to the last; heads and their groups are views. */
 #include "ops/attention.h"
-#include "graph/paths.h"
+#include "graph/plan/paths.h"
 #include <math.h>
 #include <string.h>
 

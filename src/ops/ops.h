@@ -2,8 +2,8 @@
  * cases. The shape rule is the lowering itself: what it builds has the shape. */
 #ifndef GALE_OPS_OPS_H
 #define GALE_OPS_OPS_H
-#include "graph/graph.h"
-#include "graph/opgraph.h"
+#include "graph/build/graph.h"
+#include "graph/build/opgraph.h"
 
 /* Reading attributes inside lower(): the default when absent.  A wrong kind sets L->g's error. */
 int64_t gale__attr_i(gale__lower *L, const char *name, int64_t fallback);

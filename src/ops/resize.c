@@ -1,7 +1,7 @@
 /* Resize and Upsample: the taps of each axis are small tables, and the elements are taken through them.  Nearest by
  * whole factors is only a view; long filters become a sum over a short axis. */
 #include "ops/resize.h"
-#include "graph/paths.h"
+#include "graph/plan/paths.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Fourier transforms.  Short complex signals of smooth lengths go through butterflies (butterfly.c).  Others are
+/* Fourier transforms.  Short complex signals of smooth lengths go through butterflies (fft.c).  Others are
  * transformed in double precision whatever their type, where the device has it: short ones are matrix products, long
  * ones are cut into short ones by Cooley and Tukey's rule, and lengths with a large prime go through a convolution
  * (Bluestein's).  All are sums of products, so they fuse, run everywhere and have gradients. */

@@ -1,7 +1,7 @@
 /* Added tokens: texts that are found before anything else is done to what stands around them. */
 #ifndef GALE_TEXT_ADDED_H
 #define GALE_TEXT_ADDED_H
-#include "text/model.h"
+#include "text/token_model.h"
 #include "text/normalize.h"
 
 typedef struct gale__added_token {

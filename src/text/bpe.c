@@ -1,6 +1,6 @@
 /* Byte pair encoding: the symbols of a word are merged, the earliest rule first, the leftmost of equals first.  Short
  * words are scanned for the next merge; long ones keep candidates in a heap, so that no word takes quadratic time. */
-#include "text/model.h"
+#include "text/token_model.h"
 #include "text/unicode.h"
 
 enum { SCANNED_MOST = 40 };

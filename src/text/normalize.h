@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "text/charsmap.h"
 #include "text/normal_form.h"
-#include "text/pattern.h"
+#include "text/split_pattern.h"
 
 typedef enum gale__normalizer_kind {
     GALE__NORM_CLEAN,   /* Bert: controls go, white space becomes a space */

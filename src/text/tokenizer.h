@@ -3,7 +3,7 @@
 #define GALE_TEXT_TOKENIZER_H
 #include "gale/text.h"
 #include "text/added.h"
-#include "text/decode.h"
+#include "text/decoder.h"
 #include "text/post.h"
 #include "text/split.h"
 

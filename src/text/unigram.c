@@ -1,5 +1,5 @@
 /* Unigram: the way through the word whose tokens have the highest sum of scores, found from left to right. */
-#include "text/model.h"
+#include "text/token_model.h"
 #include "text/unicode.h"
 
 static double sum(const gale__model *m, double a, double b) { return m->single ? (double)(float)(a + b) : a + b; }

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "device/poke.h"
 #include "device/trust.h"
-#include "jobs/selftest/kernels.h"
+#include "jobs/selftest/selftest_kernels.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

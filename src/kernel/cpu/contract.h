@@ -7,7 +7,7 @@
 #ifndef GALE_KERNEL_CPU_CONTRACT_H
 #define GALE_KERNEL_CPU_CONTRACT_H
 #include "kernel/cpu/interp.h"
-#include "kernel/cpu/window.h"
+#include "kernel/cpu/cpu_window.h"
 
 /* One operand: its expression, and the dimensions that its rows walk. */
 typedef struct gale__cpu_operand {

@@ -1,7 +1,7 @@
 /* The direct schedules: map, row (lanes walk the inner dimensions) and column (lanes walk the outer ones). */
 #ifndef GALE_KERNEL_CPU_DIRECT_H
 #define GALE_KERNEL_CPU_DIRECT_H
-#include "kernel/cpu/plan.h"
+#include "kernel/cpu/cpu_plan.h"
 
 typedef struct gale__cpu_direct {
     gale__cpu_plan plan;

@@ -3,7 +3,7 @@
  * thread pool. Results do not depend on the number of threads. */
 #ifndef GALE_KERNEL_CPU_INTERP_H
 #define GALE_KERNEL_CPU_INTERP_H
-#include "kernel/nest.h"
+#include "kernel/nest/nest.h"
 typedef struct gale__cpu_kernel gale__cpu_kernel;
 /* Copies what it needs of the nest.  GALE_UNSUPPORTED names an operation that has no meaning for its type. */
 gale_status gale__cpu_kernel_create(const gale__nest *nest, gale__cpu_kernel **out);

@@ -102,7 +102,7 @@ M_INLINE double m64_to_f(int64_t i) { return m64_from(i + m64_bits(M_MAGIC)) - M
 #define bits_f(a) m32_from(a)
 #define f_to_i(a) ((int32_t)(a))
 #define i_to_f(a) ((float)(a))
-#include "kernel/math.inc"
+#include "kernel/ir/math.inc"
 
 #undef VF
 #undef VI
@@ -148,7 +148,7 @@ M_INLINE double m64_to_f(int64_t i) { return m64_from(i + m64_bits(M_MAGIC)) - M
 #define bits_f(a) m64_from(a)
 #define f_to_i(a) m64_to_i(a)
 #define i_to_f(a) m64_to_f(a)
-#include "kernel/math.inc"
+#include "kernel/ir/math.inc"
 #undef VF
 #undef VI
 #undef VIU

@@ -3,7 +3,7 @@
  * Blocks may be the same memory, never shifted against one another. */
 #ifndef GALE_KERNEL_CPU_SIMD_H
 #define GALE_KERNEL_CPU_SIMD_H
-#include "kernel/nest.h"
+#include "kernel/nest/nest.h"
 
 typedef enum gale__ct {
     GALE__CT_BOOL,

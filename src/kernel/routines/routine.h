@@ -1,4 +1,4 @@
-/* Routines behind fast paths (graph/paths.def), in three kinds:
+/* Routines behind fast paths (graph/plan/paths.def), in three kinds:
  *
  *   host    a function of this process over host memory, for devices that run those (kernel/cpu/routines.h)
  *   kernels launches of kernels written in IR, for any device that builds kernels
@@ -9,7 +9,7 @@
 #define GALE_KERNEL_ROUTINES_ROUTINE_H
 #include "device/call.h"
 #include "kernel/cpu/routines.h"
-#include "kernel/ir.h"
+#include "kernel/ir/ir.h"
 
 /* One launch of a routine made of kernels. */
 enum { GALE__ROUTINE_WORDS = 8, GALE__ROUTINE_REFS = 8 };

@@ -1,0 +1,261 @@
+/* The builder's core: nodes, hash-consing and folding.  A node is compared with those already there by everything
+ * that defines it, so that equal work is done once without a pass that looks for it. */
+#include "graph/build/build.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void gale__g_init(gale__g *g)
+{
+    memset(g, 0, sizeof *g);
+    g->region = -1;
+    g->fold_max = GALE__FOLD_MAX;
+}
+
+void gale__g_finish(gale__g *g)
+{
+    for (int32_t i = 0; i < g->count; i++) {
+        gale__loop *loop = g->nodes[i].loop;
+        if (!loop || g->nodes[i].op != GALE__P_LOOP) continue;
+        gale__g_finish(loop->body);
+        gale__free(loop->body);
+    }
+    gale__free(g->nodes);
+    gale__free(g->table);
+    gale__free(g->regions);
+    gale__arena_finish(&g->arena);
+    memset(g, 0, sizeof *g);
+}
+
+gale__node gale__g_fail(gale__g *g, gale_status status, const char *format, ...)
+{
+    if (g->status != GALE_OK) return GALE__NIL;
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    g->status = gale__fail(status, "%s", text);
+    return GALE__NIL;
+}
+
+int64_t gale__count(int rank, const int64_t *dims)
+{
+    int64_t n = 1;
+    for (int d = 0; d < rank; d++) n *= dims[d];
+    return n;
+}
+
+int64_t gale__g_elements(const gale__g *g, gale__node n) { return gale__count(g->nodes[n].rank, g->nodes[n].dims); }
+
+bool gale__g_same_shape(const gale__g *g, gale__node a, gale__node b)
+{
+    const gale__pnode *p = &g->nodes[a], *q = &g->nodes[b];
+    return p->rank == q->rank && !memcmp(p->dims, q->dims, p->rank * sizeof *p->dims);
+}
+
+const char *gale__g_shape_text(gale__g *g, gale__node n)
+{
+    const char *text = "";
+    const gale__pnode *p = &g->nodes[n];
+    for (int d = 0; text && d < p->rank; d++)
+        text = gale__arena_printf(&g->arena, "%s%s%lld", text, d ? ", " : "", (long long)p->dims[d]);
+    text = text ? gale__arena_printf(&g->arena, "[%s]", text) : NULL;
+    return text ? text : "[?]";
+}
+
+/* --- Hash-consing. --- */
+
+static size_t data_bytes(const gale__pnode *p)
+{
+    return gale_type_size(p->type) * (size_t)(p->splat ? 1 : gale__count(p->rank, p->dims));
+}
+
+/* Large constants are borrowed, never read here, and equal only when they are the same memory. */
+static bool data_is_small(const gale__pnode *p) { return !p->tensor && data_bytes(p) <= GALE__SMALL_BYTES; }
+
+static uint32_t hash_node(const gale__pnode *p)
+{
+    enum { IN_HEAD = 3 }; /* operands of nearly all nodes: one hash does for them */
+    int64_t head[3 + GALE_MAX_RANK + IN_HEAD] = {
+        p->op | p->type << 8 | p->rank << 16 | p->splat << 24, (int64_t)p->imm, (int64_t)(intptr_t)p->loop};
+    int n = 3;
+    for (int d = 0; d < p->rank; d++) head[n++] = p->dims[d];
+    for (int i = 0; i < p->n_in && i < IN_HEAD; i++) head[n++] = p->in[i];
+    uint64_t h = gale__hash(head, (size_t)n * sizeof *head, 17);
+    if (p->n_in > IN_HEAD) h = gale__hash(p->in + IN_HEAD, (size_t)(p->n_in - IN_HEAD) * sizeof *p->in, h);
+    if (p->n_attr) h = gale__hash(p->attr, p->n_attr * sizeof *p->attr, h);
+    if (p->data) h = data_is_small(p) ? gale__hash(p->data, data_bytes(p), h) : gale__hash(&p->data, sizeof p->data, h);
+    return (uint32_t)(h ^ h >> 32);
+}
+
+static bool same_node(const gale__pnode *p, const gale__pnode *q)
+{
+    if (p->op != q->op || p->type != q->type || p->rank != q->rank || p->splat != q->splat || p->imm != q->imm)
+        return false;
+    if (p->n_in != q->n_in || p->n_attr != q->n_attr || p->loop != q->loop || !p->data != !q->data) return false;
+    if (memcmp(p->dims, q->dims, p->rank * sizeof *p->dims)) return false;
+    if (p->n_in && memcmp(p->in, q->in, p->n_in * sizeof *p->in)) return false;
+    if (p->n_attr && memcmp(p->attr, q->attr, p->n_attr * sizeof *p->attr)) return false;
+    return p->data == q->data || (data_is_small(p) && !memcmp(p->data, q->data, data_bytes(p)));
+}
+
+/* The slot where a node equal to p is, or would go. */
+static uint32_t find_slot(const gale__g *g, const gale__pnode *p)
+{
+    uint32_t mask = g->table_size - 1, slot = p->hash & mask;
+    while (
+        g->table[slot].node >= 0 && (g->table[slot].hash != p->hash || !same_node(&g->nodes[g->table[slot].node], p)))
+        slot = (slot + 1) & mask;
+    return slot;
+}
+
+static gale_status set_table(gale__g *g, uint32_t size)
+{
+    struct gale__slot *table = gale__alloc(size * sizeof *table);
+    if (!table) return GALE_NO_MEMORY;
+    memset(table, 0xff, size * sizeof *table);
+    gale__free(g->table);
+    g->table = table;
+    g->table_size = size;
+    for (int32_t i = 0; i < g->count; i++) {
+        uint32_t slot = g->nodes[i].hash & (size - 1);
+        while (table[slot].node >= 0) slot = (slot + 1) & (size - 1);
+        table[slot] = (struct gale__slot){g->nodes[i].hash, i};
+    }
+    return GALE_OK;
+}
+
+static gale_status grow_table(gale__g *g)
+{
+    if (g->table && (uint32_t)g->count * 2 < g->table_size) return GALE_OK;
+    return set_table(g, g->table_size ? g->table_size * 2 : 256);
+}
+
+gale_status gale__g_reserve(gale__g *g, int32_t nodes)
+{
+    uint32_t size = 256;
+    while (size <= 2 * (uint32_t)nodes) size *= 2;
+    if (nodes > 0) GALE_TRY(gale__grow((void **)&g->nodes, &g->capacity, (size_t)nodes, sizeof *g->nodes));
+    return size > g->table_size ? set_table(g, size) : GALE_OK;
+}
+
+static gale__node out_of_memory(gale__g *g)
+{
+    if (g->status == GALE_OK) g->status = GALE_NO_MEMORY; /* the allocator has said why */
+    return GALE__NIL;
+}
+
+static gale__node append(gale__g *g, const gale__pnode *p)
+{
+    if (grow_table(g) != GALE_OK) return out_of_memory(g);
+    gale__pnode kept = *p;
+    kept.hash = hash_node(p);
+    uint32_t slot = find_slot(g, &kept);
+    if (g->table[slot].node >= 0) return g->table[slot].node;
+    size_t need = (size_t)g->count + 1;
+    if (gale__grow((void **)&g->nodes, &g->capacity, need, sizeof *g->nodes) != GALE_OK) return out_of_memory(g);
+    if (p->n_in) kept.in = gale__arena_copy(&g->arena, p->in, p->n_in * sizeof *p->in);
+    if (p->n_attr) kept.attr = gale__arena_copy(&g->arena, p->attr, p->n_attr * sizeof *p->attr);
+    if (p->data && data_is_small(p)) kept.data = gale__arena_copy(&g->arena, p->data, data_bytes(p));
+    if ((p->n_in && !kept.in) || (p->n_attr && !kept.attr) || (p->data && !kept.data)) return out_of_memory(g);
+    g->nodes[g->count] = kept;
+    g->table[slot] = (struct gale__slot){kept.hash, g->count};
+    return g->count++;
+}
+
+/* --- Folding. --- */
+
+/* EXPAND is never folded itself: a table of equal rows would only cost more to read. */
+static bool is_constant(const gale__g *g, gale__node n)
+{
+    const gale__pnode *p = &g->nodes[n];
+    if (p->op == GALE__P_EXPAND) p = &g->nodes[p->in[0]];
+    return p->op == GALE__P_CONST && (p->splat || p->data);
+}
+
+/* Matrices of halves stay halves, since it is halves that matrix units multiply. */
+static bool widens_matrix(const gale__g *g, const gale__pnode *p)
+{
+    if (p->op != GALE__CAST || p->type != GALE_F32 || p->rank < 2) return false;
+    const gale__pnode *from = &g->nodes[p->in[0]];
+    return (from->type == GALE_F16 || from->type == GALE_BF16) && !from->splat && gale__count(p->rank, p->dims) >= 256;
+}
+
+static bool foldable(const gale__g *g, const gale__pnode *p)
+{
+    if (!p->n_in || p->op == GALE__P_EXPAND || p->op >= GALE__P_LOOP || p->op == GALE__P_INPUT) return false;
+    if (gale__count(p->rank, p->dims) > g->fold_max || widens_matrix(g, p)) return false;
+    for (int i = 0; i < p->n_in; i++)
+        if (!is_constant(g, p->in[i]) || gale__g_elements(g, p->in[i]) > g->fold_max) return false;
+    return true;
+}
+
+/* Element-wise work on constants of equal elements gives one too, of whatever size. */
+static bool all_splats(const gale__g *g, const gale__pnode *p)
+{
+    if (p->op >= GALE__SCALAR_COUNT || !g->fold_max) return false;
+    for (int i = 0; i < p->n_in; i++)
+        if (!g->nodes[p->in[i]].splat) return false;
+    return p->n_in > 0;
+}
+
+static gale__node fold(gale__g *g, const gale__pnode *p, bool splat)
+{
+    gale__pnode one = *p, value = {.op = GALE__P_CONST,
+                              .type = p->type,
+                              .rank = p->rank,
+                              .splat = splat,
+                              .invariant = true,
+                              .region = -1};
+    memcpy(value.dims, p->dims, sizeof value.dims);
+    if (splat) one.rank = 0;
+    const gale__pnode *from = &g->nodes[p->in[0]];
+    if (p->op == GALE__P_RESHAPE && from->op == GALE__P_CONST &&
+        !from->splat) { /* the same elements in the same order */
+        value.data = from->data;
+        return append(g, &value);
+    }
+    void *data = NULL;
+    gale_status status = gale__reference_fold(g, &one, &data);
+    if (status != GALE_OK) {
+        if (g->status == GALE_OK) g->status = status;
+        return GALE__NIL;
+    }
+    value.data = data;
+    gale__node n = append(g, &value);
+    gale__free(data);
+    return n;
+}
+
+gale__node gale__g_push(gale__g *g, const gale__pnode *p)
+{
+    if (g->status != GALE_OK) return GALE__NIL;
+    for (int i = 0; i < p->n_in; i++)
+        if (p->in[i] < 0 || p->in[i] >= g->count) return gale__g_fail(g, GALE_INVALID, "graph: an operand is missing");
+    if (!gale__g_shape_ok(g, p->rank, p->dims)) return GALE__NIL;
+    /* A value of no elements is the same whatever made it. */
+    if (p->n_in && p->op != GALE__P_LOOP && gale__count(p->rank, p->dims) == 0)
+        return gale__g_splat(g, p->type, p->rank, p->dims, 0);
+    if (all_splats(g, p)) return fold(g, p, true);
+    if (foldable(g, p)) return fold(g, p, false);
+    gale__pnode node = *p;
+    node.region = g->region;
+    node.invariant = p->op != GALE__P_INPUT;
+    for (int i = 0; i < p->n_in; i++) node.invariant = node.invariant && g->nodes[p->in[i]].invariant;
+    return append(g, &node);
+}
+
+void gale__draft_init(gale__draft *d, int op, gale_type type, int rank, const int64_t *dims)
+{
+    memset(d, 0, sizeof *d);
+    d->node.op = (uint8_t)op;
+    d->node.type = (uint8_t)type;
+    d->node.rank = (uint8_t)rank;
+    if (rank) memcpy(d->node.dims, dims, rank * sizeof *dims);
+    d->node.in = d->in;
+    d->node.attr = d->attr;
+}

@@ -1,0 +1,142 @@
+/* From the emitter's lists to a finished nest: what is inner, outer dimensions first, names for reports. */
+#include "graph/fuse/emitter.h"
+#include <string.h>
+
+/* Which instructions vary along inner dimensions; a reduction's operand always counts as inner. */
+static void find_inner(emitter *e)
+{
+    for (int i = 0; i < e->n_code; i++) {
+        gale__nest_instr *in = &e->code[i];
+        const int32_t ops[3] = {in->a, in->b, in->c};
+        if (in->op == GALE__NEST_REDUCE) {
+            in->inner = 0;
+            continue;
+        }
+        for (int k = 0; k < 3; k++)
+            if (ops[k] >= 0 && e->code[ops[k]].inner) in->inner = 1;
+        if (in->access < 0) continue;
+        const gale__access *a = &e->accesses[in->access];
+        for (int d = 0; d < e->domain.n; d++) {
+            if (!e->domain.inner[d] || e->domain.extent[d] == 1) continue;
+            if (a->stride[d] != 0) in->inner = 1;
+            for (int k = 0; k < a->n_guards; k++)
+                if (a->guards[k].coef[d] != 0) in->inner = 1;
+        }
+    }
+}
+
+/* Reductions of values that do not vary inside (a constant, say) take an inner copy of them. */
+static gale_status copy_outer_operands(emitter *e, int *value)
+{
+    for (int i = 0; i < e->n_code; i++) {
+        if (e->code[i].op != GALE__NEST_REDUCE || e->code[e->code[i].a].inner) continue;
+        /* shift [i, n) up by one and put the copy at i */
+        if (e->n_code >= (int)(sizeof e->code / sizeof *e->code))
+            return gale__fail(GALE_LIMIT, "a fused kernel grew past %d instructions", e->n_code);
+        memmove(&e->code[i + 1], &e->code[i], (size_t)(e->n_code - i) * sizeof *e->code);
+        e->n_code++;
+        if (*value >= i) (*value)++;
+        for (int k = i + 1; k < e->n_code; k++) {
+            int32_t *ops[3] = {&e->code[k].a, &e->code[k].b, &e->code[k].c};
+            for (int o = 0; o < 3; o++)
+                if (*ops[o] >= i) (*ops[o])++;
+        }
+        int32_t operand = e->code[i + 1].a;
+        e->code[i] = e->code[operand];
+        if (e->code[operand].op == GALE__NEST_REDUCE) /* a reduced value reduced again: pass it through a no-op */
+            e->code[i] = (gale__nest_instr){
+                .op = GALE__CAST, .type = e->code[operand].type, .a = operand, .b = -1, .c = -1, .access = -1};
+        e->code[i].inner = 1;
+        e->code[i + 1].a = i;
+        i++;
+    }
+    return GALE_OK;
+}
+
+static bool walks_inside(const emitter *e, const gale__access *a)
+{
+    for (int d = 0; d < e->domain.n; d++)
+        if (e->domain.inner[d] && e->domain.extent[d] > 1 && a->stride[d] != 0) return true;
+    return false;
+}
+
+/* A reduced value that is spread again over what it was reduced over: it is stored at every inner point, so it takes an
+ * inner copy. */
+static gale_status copy_spread_value(emitter *e, int *value, const gale__access *store)
+{
+    if (e->code[*value].inner || !walks_inside(e, store)) return GALE_OK;
+    int copy = gale__emit_append(e,
+        (gale__nest_instr){
+            .op = GALE__CAST, .type = e->code[*value].type, .inner = 1, .a = *value, .b = -1, .c = -1, .access = -1},
+        false);
+    if (copy < 0) return e->status;
+    *value = copy;
+    return GALE_OK;
+}
+
+static const char *join_names(emitter *e)
+{
+    gale__str s = {0};
+    for (int i = e->n_names - 1; i >= 0; i--) {
+        gale__str_add(&s, e->names[i]);
+        if (i) gale__str_add(&s, "+");
+    }
+    const char *text = gale__arena_strdup(&e->f->arena, s.length ? gale__str_text(&s) : "Identity");
+    gale__str_finish(&s);
+    return text;
+}
+
+/* Outer dimensions first: permutes every coefficient. */
+static void order_dims(emitter *e, gale__nest *nest)
+{
+    int order[GALE__NEST_DIMS], n = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int d = 0; d < e->domain.n; d++)
+            if (e->domain.inner[d] == (pass == 1)) order[n++] = d;
+        if (pass == 0) nest->n_outer = n;
+    }
+    nest->n_inner = n - nest->n_outer;
+    bool same = true;
+    for (int i = 0; i < n; i++) {
+        nest->extent[i] = e->domain.extent[order[i]];
+        same &= order[i] == i;
+    }
+    for (int i = 0; i < e->n_accesses && !same; i++) {
+        gale__access *a = &e->accesses[i], old;
+        gale__guard room[GALE__GUARDS];
+        gale__access_copy(&old, a, room);
+        for (int d = 0; d < n; d++) {
+            a->stride[d] = old.stride[order[d]];
+            for (int k = 0; k < a->n_guards; k++) a->guards[k].coef[d] = old.guards[k].coef[order[d]];
+        }
+    }
+}
+
+gale_status gale__emit_finish(emitter *e, int value, int store_access, gale__fused *out)
+{
+    gale__arena *a = &e->f->arena;
+    gale__nest *nest = &out->nest;
+    find_inner(e);
+    GALE_TRY(copy_outer_operands(e, &value));
+    GALE_TRY(copy_spread_value(e, &value, &e->accesses[store_access]));
+    order_dims(e, nest);
+    nest->fast = e->f->options.fast;
+    nest->n_code = e->n_code;
+    nest->code = gale__arena_copy(a, e->code, (size_t)e->n_code * sizeof *e->code);
+    nest->n_accesses = e->n_accesses;
+    nest->accesses = gale__accesses_copy(a, e->accesses, e->n_accesses);
+    nest->n_stores = 1;
+    nest->stores = gale__arena_alloc(a, sizeof *nest->stores);
+    nest->n_buffers = e->n_buffers;
+    nest->buffers = gale__arena_alloc(a, (size_t)e->n_buffers * sizeof *nest->buffers);
+    out->buffers = gale__arena_copy(a, e->buffers, (size_t)e->n_buffers * sizeof *e->buffers);
+    if (!nest->code || !nest->accesses || !nest->stores || !nest->buffers || !out->buffers) return GALE_NO_MEMORY;
+    nest->stores[0] = (gale__nest_store){value, store_access, -1, 0};
+    for (int i = 0; i < e->n_buffers; i++)
+        nest->buffers[i] = (gale__nest_buffer){gale__root_elements(e->g, e->buffers[i]),
+            (gale_type)gale__g_at(e->g, e->buffers[i])->type, i == nest->accesses[store_access].buffer};
+    if (!nest->fast) gale__nest_loosen(nest);
+    out->kind = GALE__K_NEST;
+    out->op = join_names(e);
+    return out->op ? GALE_OK : GALE_NO_MEMORY;
+}

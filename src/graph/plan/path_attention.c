@@ -1,0 +1,67 @@
+/* Which attention the CPU's routine takes: f32, all axes in their places, operands in memory however they are turned.
+ */
+#include "graph/plan/paths.h"
+#include <string.h>
+
+enum { SCRATCH_MAX = 32 << 20 };
+
+bool gale__claim_attention(gale__claim *c);
+
+/* The operand's view of [lead, rows, columns] in the result's axes; axes of extent 1 are repeated.  turned: it is
+ * [lead, columns, rows]. */
+static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int n_lead, int64_t rows, int64_t columns,
+    bool turned, gale_type type, gale__cpu_view *out)
+{
+    gale__pnode p = gale__claim_node(c, n);
+    int64_t want[GALE_MAX_RANK], stride[GALE_MAX_RANK] = {0};
+    int rank = n_lead + 2;
+    gale__node base;
+    if (p.type != type || p.rank > rank) return false;
+    memcpy(want, lead, (size_t)n_lead * sizeof *want);
+    want[n_lead + turned] = rows;
+    want[n_lead + !turned] = columns;
+    gale__claim_view(c, n, &base, stride, &out->offset);
+    memset(out->lead, 0, sizeof out->lead);
+    out->row = out->column = 0;
+    for (int a = 0; a < p.rank; a++) {
+        int axis = a + rank - p.rank;
+        if (p.dims[a] == 1) continue;
+        if (p.dims[a] != want[axis]) return false;
+        *(axis < n_lead               ? &out->lead[axis + GALE__CPU_LEAD - n_lead]
+            : axis == n_lead + turned ? &out->row
+                                      : &out->column) = stride[a];
+    }
+    return gale__claim_operand(c, base);
+}
+
+bool gale__claim_attention(gale__claim *c)
+{
+    gale__cpu_attention *a = gale__claim_args(c, sizeof *a);
+    gale__pnode out = gale__claim_node(c, c->out), q = gale__claim_node(c, c->in[0]), v = gale__claim_node(c, c->in[2]);
+    int n_lead = out.rank - 2;
+    if (!a || !c->node->n_body) return false; /* the operator of that name has inputs of its own */
+    if (out.type != GALE_F32 || n_lead < 0 || n_lead > GALE__CPU_LEAD || q.rank != out.rank || v.rank != out.rank)
+        return false;
+    *a = (gale__cpu_attention){
+        .m = out.dims[n_lead], .c = out.dims[n_lead + 1], .d = q.dims[n_lead + 1], .n = v.dims[n_lead]};
+    gale__node mask = c->in[3], hide = c->in[4] >= 0 ? c->in[4] : c->in[5];
+    a->masked = mask >= 0;
+    a->hides = hide >= 0;
+    a->hidden = c->in[4] >= 0;
+    a->scale = gale__claim_attr(c, "scale", 1) / gale__claim_attr(c, "divide", 1);
+    a->fill = gale__claim_attr(c, "fill", 0);
+    a->seen = (int64_t)gale__claim_attr(c, "seen", 0);
+    a->causal = a->seen > 0;
+    if (q.dims[n_lead] != a->m || v.dims[n_lead + 1] != a->c || a->n < 1 || a->d < 1) return false;
+    for (int i = 0; i < GALE__CPU_LEAD; i++)
+        a->lead[i] = i < GALE__CPU_LEAD - n_lead ? 1 : out.dims[i - GALE__CPU_LEAD + n_lead];
+    bool by_rows = gale__claim_attr(c, "turned", 0) != 0;
+    if (!view_operand(c, c->in[0], out.dims, n_lead, a->m, a->d, false, GALE_F32, &a->q)) return false;
+    if (!view_operand(c, c->in[1], out.dims, n_lead, a->n, a->d, !by_rows, GALE_F32, &a->k)) return false;
+    if (!view_operand(c, c->in[2], out.dims, n_lead, a->n, a->c, false, GALE_F32, &a->v)) return false;
+    if (a->masked && !view_operand(c, mask, out.dims, n_lead, a->m, a->n, false, GALE_F32, &a->mask)) return false;
+    if (a->hides && !view_operand(c, hide, out.dims, n_lead, a->m, a->n, false, GALE_BOOL, &a->hide)) return false;
+    c->scratch_bytes = gale__cpu_attention_scratch(a);
+    c->operations = 2.0 * (double)gale__g_elements(c->g, c->out) / (double)a->c * (double)a->n * (double)(a->d + a->c);
+    return c->scratch_bytes <= SCRATCH_MAX;
+}

@@ -1,0 +1,94 @@
+/* Which matrix products go to a vendor's library: large ones of floats, whose factors lie in memory in rows or columns.
+ * What follows a product is then a kernel of its own, so small ones stay with ours, which take it along. */
+#include "device/call.h"
+#include "graph/plan/paths.h"
+#include <string.h>
+
+#define LEAST_OPERATIONS ((double)(1 << 27)) /* multiplications: 512 x 512 x 512 */
+enum { LEAST_SIDE = 64, ALIGNMENT = 16, BATCHES_MOST = 65535 };
+
+bool gale__claim_matmul(gale__claim *c);
+bool gale__claim_gemm(gale__claim *c);
+
+static bool type_fits(const gale_device_caps *caps, int type)
+{
+    return type == GALE_F32 || (type == GALE_F16 && caps->f16) || (type == GALE_BF16 && caps->bf16);
+}
+
+/* The axes before the last two as one, in steps of the result's: *batch; false where they are not evenly spaced. */
+static bool join_lead(const gale__pnode *p, const int64_t *stride, const gale__pnode *out, int64_t *batch)
+{
+    int64_t step = 0, count = 1;
+    bool any = false;
+    for (int d = out->rank - 3; d >= 0; d--) {
+        int at = d - (out->rank - p->rank);
+        int64_t extent = out->dims[d], s = at < 0 || p->dims[at] == 1 ? 0 : stride[at];
+        if (extent == 1) continue;
+        if (any && s != step * count) return false;
+        if (!any) step = s, any = true;
+        count *= extent;
+    }
+    *batch = step;
+    return true;
+}
+
+/* A factor of `rows` and `columns`; turn: it is given as [columns, rows]. */
+static bool take_factor(gale__claim *c, gale__node n, bool turn, int64_t rows, int64_t columns, gale__factor *out)
+{
+    gale__pnode p = gale__claim_node(c, n), result = gale__claim_node(c, c->out);
+    int64_t stride[GALE_MAX_RANK] = {0}, size = (int64_t)gale_type_size((gale_type)p.type);
+    gale__node base;
+    if (p.rank < 2 || p.dims[p.rank - 2 + turn] != rows || p.dims[p.rank - 1 - turn] != columns) return false;
+    gale__claim_view(c, n, &base, stride, &out->offset);
+    int64_t row = stride[p.rank - 2 + turn], column = stride[p.rank - 1 - turn];
+    out->turned = column != 1;
+    out->pitch = out->turned ? column : row;
+    if ((out->turned && row != 1) || out->pitch < (out->turned ? rows : columns)) return false;
+    if (!join_lead(&p, stride, &result, &out->batch) || out->batch < 0) return false;
+    bool aligned = out->offset * size % ALIGNMENT == 0 && out->batch * size % ALIGNMENT == 0;
+    return aligned && gale__claim_operand(c, base);
+}
+
+/* The same matrix for every batch, and rows that go on from one batch to the next: one larger product. */
+static void fold_batches(gale__matrix_product *s)
+{
+    if (s->b.batch || s->a.turned || s->a.batch != s->m * s->a.pitch) return;
+    s->m *= s->batches;
+    s->batches = 1;
+    s->a.batch = 0;
+}
+
+static bool claim_product(gale__claim *c, bool turn_a, bool turn_b)
+{
+    gale__pnode out = gale__claim_node(c, c->out), a = gale__claim_node(c, c->in[0]), b = gale__claim_node(c, c->in[1]);
+    gale__matrix_product *s = gale__claim_args(c, sizeof *s);
+    gale__call *call = NULL;
+    if (!s || !type_fits(&c->device->info.caps, out.type) || a.type != out.type || b.type != out.type || a.rank < 2 ||
+        b.rank < 2)
+        return false;
+    *s = (gale__matrix_product){.type = out.type,
+        .m = out.dims[out.rank - 2],
+        .n = out.dims[out.rank - 1],
+        .k = a.dims[a.rank - 1 - turn_a],
+        .batches = 1};
+    for (int d = 0; d < out.rank - 2; d++) s->batches *= out.dims[d];
+    c->operations = 2.0 * (double)(s->m * s->n) * (double)s->k * (double)s->batches;
+    if (c->operations < 2 * LEAST_OPERATIONS || s->n < LEAST_SIDE || s->k < LEAST_SIDE) return false;
+    if (!take_factor(c, c->in[0], turn_a, s->m, s->k, &s->a) || !take_factor(c, c->in[1], turn_b, s->k, s->n, &s->b))
+        return false;
+    fold_batches(s);
+    if (s->m < LEAST_SIDE || s->batches > BATCHES_MOST || s->m > INT32_MAX || s->n > INT32_MAX || s->k > INT32_MAX)
+        return false;
+    /* Only the library knows whether it takes it. */
+    if (gale__call_product((gale_device *)c->device, s, &call) != GALE_OK) return false;
+    gale__call_destroy(&call);
+    return true;
+}
+
+bool gale__claim_matmul(gale__claim *c) { return claim_product(c, false, false); }
+
+bool gale__claim_gemm(gale__claim *c)
+{
+    if ((c->n_in > 2 && c->in[2] >= 0) || gale__claim_attr(c, "alpha", 1) != 1) return false;
+    return claim_product(c, gale__claim_attr(c, "transA", 0) != 0, gale__claim_attr(c, "transB", 0) != 0);
+}

@@ -1,0 +1,74 @@
+/* Fast paths: routines that do a whole region better than what fusion makes of it.
+ *
+ * paths.def is the table.  While an operator graph is lowered, each region whose name is in the table is offered to
+ * those of its rows whose needs the device meets; the first that claims it makes one ROUTINE of it, and what was
+ * lowered is left to nobody.  What no row claims is fused as ever, so a row may be removed and everything still works.
+ */
+#ifndef GALE_GRAPH_PATHS_H
+#define GALE_GRAPH_PATHS_H
+#include "device/device.h"
+#include "graph/build/opgraph.h"
+#include "kernel/routines/routine.h"
+
+enum { GALE__PATH_OPERANDS = 6, GALE__PATH_ARGS = 64 };
+
+/* A region offered to a row, and what the row makes of it. */
+typedef struct gale__claim {
+    gale__g *g;
+    const gale_device *device;
+    const gale__op_node *node; /* attributes */
+    const gale__node *in;
+    int n_in;
+    gale__node out; /* as lowered: it has the type and shape that the routine must give */
+    int n_out;      /* how many results the region has */
+    bool together;  /* set by the row: the routine gives all results, of one type, one after another; else the first */
+    gale__node operand[GALE__PATH_OPERANDS];
+    int n_operands; /* read by the routine; each comes to lie in memory, dense */
+    const void *args;
+    int n_args;             /* words */
+    uint64_t scratch_bytes; /* host functions: for each worker */
+    double operations;
+} gale__claim;
+
+/* What a row needs of a device, from its capabilities. */
+typedef enum gale__path_need {
+    GALE__NEED_HOST_FUNCTIONS = 1,
+    GALE__NEED_KERNELS = 2, /* builds them from text or SPIR-V */
+    GALE__NEED_I64 = 4,
+    GALE__NEED_PRODUCTS = 8 /* a library for matrix products */
+} gale__path_need;
+
+/* One of three kinds (kernel/routines/routine.h): the member that is not NULL. */
+typedef struct gale__path {
+    const char *region, *routine;
+    uint32_t needs;
+    bool (*claim)(gale__claim *c); /* false: not this one */
+    struct {
+        gale__cpu_routine *host;
+        const gale__kernel_routine *kernels;
+        gale__call_routine *call;
+    } run;
+} gale__path;
+
+/* The first row for regions of this name; -1: none. */
+int gale__paths_first(const char *region);
+/* Row i; NULL: there are no more. */
+const gale__path *gale__paths_at(int i);
+/* Offers the region to the rows for its name; out[0] becomes the routine's result when one claims it. */
+gale_status gale__paths_claim(
+    gale__g *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out);
+
+/* For claim functions. */
+gale__pnode gale__claim_node(const gale__claim *c, gale__node n); /* rank 0 for NIL */
+double gale__claim_attr(const gale__claim *c, const char *name, double fallback);
+/* Room for the routine's arguments, a struct of 8-byte members, cleared; NULL (and c->g->status) without memory. */
+void *gale__claim_args(gale__claim *c, size_t bytes);
+/* How n lies in the memory of another node, views between them being seen through: that node is *base, n's axis d moves
+ * by stride[d]. */
+void gale__claim_view(const gale__claim *c, gale__node n, gale__node *base, int64_t *stride, int64_t *offset);
+/* Adds an operand; false when there are too many. */
+bool gale__claim_operand(gale__claim *c, gale__node n);
+
+/* ROUTINE's attributes. */
+enum { GALE__ROUTINE_ROW, GALE__ROUTINE_SCRATCH, GALE__ROUTINE_OPERATIONS /* bits of a double */, GALE__ROUTINE_ARGS };
+#endif

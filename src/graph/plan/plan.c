@@ -1,0 +1,434 @@
+/* Making a plan: fuse, give every value a place, make the kernels, and write the steps down in order. */
+#include "graph/plan/planner.h"
+#include "device/ceilings.h"
+#include "graph/run/tensor.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNPACKED = 1 << 30 }; /* a work place's index is an item until the items are packed */
+
+gale__place gale__plan_place(const gale__planner *p, gale__node n) { return p->place[gale__base(&p->fusion, n)]; }
+
+static size_t node_bytes(const gale__g *g, gale__node n)
+{
+    return (size_t)gale__g_elements(g, n) * gale_type_size((gale_type)gale__g_at(g, n)->type);
+}
+
+gale_status gale__plan_step(gale__planner *p, gale__step step, const gale__place *refs, int n_refs)
+{
+    gale__plan *plan = p->plan;
+    step.n_refs = n_refs;
+    step.refs = gale__arena_copy(&plan->arena, refs, (size_t)n_refs * sizeof *refs);
+    if (!step.refs) return GALE_NO_MEMORY;
+    GALE_TRY(gale__grow((void **)&plan->steps, &plan->steps_capacity, (size_t)plan->n_steps + 1, sizeof *plan->steps));
+    plan->steps[plan->n_steps++] = step;
+    return GALE_OK;
+}
+
+static gale_status new_item(gale__planner *p, uint64_t size, int first, int last, gale__place *out)
+{
+    GALE_TRY(gale__grow((void **)&p->items, &p->items_capacity, (size_t)p->n_items + 1, sizeof *p->items));
+    *out = (gale__place){GALE__SPACE_WORK, UNPACKED | p->n_items, 0};
+    p->items[p->n_items++] = (gale__item){size ? size : 1, first, last, -1, 0};
+    return GALE_OK;
+}
+
+gale_status gale__plan_scratch(gale__planner *p, uint64_t size, gale__place *out)
+{
+    return new_item(p, size, p->position, p->position, out);
+}
+gale_status gale__plan_scratch_early(gale__planner *p, uint64_t size, gale__place *out)
+{
+    return new_item(p, size, 0, p->position, out);
+}
+
+gale_status gale__plan_weight(gale__plan *plan, gale__wanted wanted)
+{
+    GALE_TRY(gale__grow(
+        (void **)&plan->weights, &plan->weights_capacity, (size_t)plan->n_weights + 1, sizeof *plan->weights));
+    plan->weights[plan->n_weights++] = wanted;
+    return GALE_OK;
+}
+
+static gale_status place_constant(gale__planner *p, gale__node n)
+{
+    gale__plan *plan = p->plan;
+    const gale__pnode *c = gale__g_at(&plan->g, n);
+    size_t size = node_bytes(&plan->g, n);
+    if (c->tensor) {
+        p->place[n] = (gale__place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
+        return gale__plan_weight(plan, (gale__wanted){.tensor = c->tensor});
+    }
+    GALE_TRY(gale__grow(
+        (void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
+    plan->constants[plan->n_constants].data = c->data;
+    plan->constants[plan->n_constants].offset = plan->const_bytes;
+    plan->constants[plan->n_constants++].size = size;
+    p->place[n] = (gale__place){GALE__SPACE_CONST, 0, plan->const_bytes};
+    plan->const_bytes += (size + 255) / 256 * 256;
+    return GALE_OK;
+}
+
+/* What a place is decided by.  last: when the value is read for the last time; kept: the prologue computes it, and runs
+ * read it. */
+typedef struct use {
+    int last;
+    bool kept;
+} use;
+
+/* A place for what the kernel writes that runs at p->position.  What the prologue needs for itself is work like any
+ * other. */
+static gale_status place_root(gale__planner *p, gale__node n, const use *u)
+{
+    if (p->place[n].space != GALE__SPACE_NONE) return GALE_OK;
+    if (u->kept) {
+        p->place[n] = (gale__place){GALE__SPACE_CONST, 0, p->plan->const_bytes};
+        p->plan->const_bytes += (node_bytes(&p->plan->g, n) + 255) / 256 * 256;
+        return GALE_OK;
+    }
+    return new_item(
+        p, node_bytes(&p->plan->g, n), p->position, u->last > p->position ? u->last : p->position, &p->place[n]);
+}
+
+static void note_read(const gale__planner *p, gale__node n, int i, use *uses)
+{
+    const gale__g *g = p->fusion.g;
+    if (p->clock[i] > uses[n].last) uses[n].last = p->clock[i];
+    uses[n].kept |= gale__g_at(g, n)->invariant && !gale__g_at(g, p->fusion.kernels[i].root)->invariant;
+}
+
+/* What kernel i reads, and what it writes. */
+static void note_reads(const gale__planner *p, int i, use *uses)
+{
+    const gale__fusion *f = &p->fusion;
+    const gale__fused *k = &f->kernels[i];
+    const gale__pnode *n = gale__g_at(f->g, k->root);
+    if (k->kind == GALE__K_NEST)
+        for (int b = 0; b < k->nest.n_buffers; b++) note_read(p, k->buffers[b], i, uses);
+    else
+        for (int b = 0; b < n->n_in; b++) note_read(p, gale__base(f, n->in[b]), i, uses);
+}
+
+static gale_status set_clock(gale__planner *p)
+{
+    const gale__fusion *f = &p->fusion;
+    int now = 0;
+    p->clock = gale__arena_alloc(&p->plan->arena, ((size_t)f->n_kernels + 1) * sizeof *p->clock);
+    p->order = gale__arena_alloc(&p->plan->arena, ((size_t)f->n_kernels + 1) * sizeof *p->order);
+    if (!p->clock || !p->order) return GALE_NO_MEMORY;
+    for (int once = 1; once >= 0; once--)
+        for (int i = 0; i < f->n_kernels; i++)
+            if (gale__g_at(f->g, f->kernels[i].root)->invariant == once) {
+                p->order[now] = i;
+                p->clock[i] = now++;
+            }
+    return GALE_OK;
+}
+
+static gale_status place_all(gale__planner *p)
+{
+    gale__plan *plan = p->plan;
+    const gale__g *g = &plan->g;
+    const gale__fusion *f = &p->fusion;
+    use *uses = gale__arena_alloc(&p->fusion.arena, ((size_t)g->count + 1) * sizeof *uses);
+    if (!uses) return GALE_NO_MEMORY;
+    GALE_TRY(set_clock(p));
+    for (int i = 0; i < f->n_kernels; i++) note_reads(p, i, uses);
+    for (int i = plan->n_outputs - 1; i >= 0; i--) {
+        gale__node base = gale__base(f, plan->outputs[i]);
+        uses[base].kept |= gale__g_at(g, base)->invariant;
+        if (f->root[base] && !gale__g_at(g, base)->invariant) p->place[base] = (gale__place){GALE__SPACE_OUTPUT, i, 0};
+    }
+    for (gale__node n = 0; n < g->count; n++) {
+        const gale__pnode *x = gale__g_at(g, n);
+        if (!f->live[n] || f->root[n]) continue;
+        if (x->op == GALE__P_INPUT) p->place[n] = (gale__place){GALE__SPACE_INPUT, (int32_t)x->attr[0], 0};
+        if (x->op == GALE__P_CONST && !x->splat) GALE_TRY(place_constant(p, n));
+    }
+    for (int i = 0; i < f->n_kernels; i++) {
+        gale__node n = f->kernels[i].root;
+        p->position = p->clock[i];
+        if (f->kernels[i].kind != GALE__K_LOOP) {
+            GALE_TRY(place_root(p, n, &uses[n]));
+            continue;
+        }
+        for (gale__node o = n + 1; o < g->count; o++)
+            if (f->live[o] && gale__g_at(g, o)->op == GALE__P_LOOP_OUT && gale__g_at(g, o)->in[0] == n)
+                GALE_TRY(place_root(p, o, &uses[o]));
+    }
+    return GALE_OK;
+}
+
+static const gale__fused *kernel_at(const gale__planner *p, int at) { return &p->fusion.kernels[p->order[at]]; }
+
+/* Weights may be laid out for the kernels that read them; for the prologue, which runs once, that would be lost work.
+ */
+static void mark_constants(const gale__planner *p, gale__fused *k)
+{
+    for (int i = 0; i < k->nest.n_buffers && !gale__g_at(p->fusion.g, k->root)->invariant; i++)
+        k->nest.buffers[i].constant = gale__plan_place(p, k->buffers[i]).space == GALE__SPACE_WEIGHT;
+}
+
+/* Nests whose steps come one after the other, in the prologue both or in runs both, may become one kernel. */
+static gale_status make_runnables(gale__planner *p)
+{
+    gale__plan *plan = p->plan;
+    const gale__fusion *f = &p->fusion;
+    int n = 0;
+    for (int i = 0; i < f->n_kernels; i++) {
+        if (f->kernels[i].kind != GALE__K_NEST) continue;
+        n++;
+        mark_constants(p, &f->kernels[i]);
+    }
+    p->nests = gale__arena_alloc(&plan->arena, ((size_t)n + 1) * sizeof *p->nests);
+    bool *follows = gale__arena_alloc(&plan->arena, ((size_t)n + 1) * sizeof *follows);
+    plan->runnables = gale__arena_alloc(
+        &plan->arena, ((size_t)f->n_kernels + 1) * sizeof *plan->runnables); /* specials come after the nests */
+    if (!p->nests || !follows || !plan->runnables) return GALE_NO_MEMORY;
+    n = 0;
+    for (int at = 0; at < f->n_kernels; at++) {
+        const gale__fused *k = kernel_at(p, at), *last = kernel_at(p, at > 0 ? at - 1 : 0);
+        if (k->kind != GALE__K_NEST) continue;
+        follows[n] = at > 0 && last->kind == GALE__K_NEST &&
+                     gale__g_at(f->g, last->root)->invariant == gale__g_at(f->g, k->root)->invariant;
+        p->nests[n++] = &k->nest;
+    }
+    GALE_TRY(gale__runnables_make(
+        plan->device, &plan->arena, p->nests, f->options.no_fusion ? NULL : follows, n, plan->runnables));
+    plan->n_runnables = n;
+    return GALE_OK;
+}
+
+/* "ReduceMean x 3, Mul+Add": of kernels that became one. */
+static const char *name_chain(gale__planner *p, int at, int parts)
+{
+    gale__str text = {0};
+    for (int i = 0, same; i < parts; i += same) {
+        const char *op = kernel_at(p, at + i)->op;
+        for (same = 1; i + same < parts && !strcmp(kernel_at(p, at + i + same)->op, op);) same++;
+        gale__str_addf(&text, same > 1 ? "%s%s x %d" : "%s%s", i ? ", " : "", op, same);
+    }
+    const char *name =
+        gale__str_check(&text) == GALE_OK ? gale__arena_strdup(&p->plan->arena, gale__str_text(&text)) : NULL;
+    gale__str_finish(&text);
+    return name;
+}
+
+/* A product by a weight takes it as panels, which are made once and serve plans of other shapes too. */
+static gale_status take_panels(gale__planner *p, const gale__runnable *r, gale__place *refs)
+{
+    gale__plan *plan = p->plan;
+    gale__panels panels = gale__runnable_panels(r);
+    if (!panels.bytes) return GALE_OK;
+    const gale_tensor *tensor = plan->weights[refs[panels.buffer].index].tensor;
+    refs[panels.buffer] = (gale__place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
+    return gale__plan_weight(plan, (gale__wanted){tensor, panels});
+}
+
+/* One step for a nest and those joined to it. */
+static gale_status plan_nest(gale__planner *p, int at)
+{
+    const gale__fused *k = kernel_at(p, at);
+    const gale__runnable *r = &p->plan->runnables[p->next_runnable++];
+    gale__place refs[GALE__NEST_BUFFERS_MAX];
+    int n = 0;
+    if (!r->parts) return GALE_OK;
+    gale__step step = {.kind = GALE__STEP_LAUNCH,
+        .once = gale__g_at(&p->plan->g, k->root)->invariant,
+        .kernel = r->kernel,
+        .words = r->words,
+        .n_words = r->n_words};
+    memcpy(step.groups, r->groups, sizeof step.groups);
+    step.tag.name = r->name;
+    step.tag.op = r->parts > 1 ? name_chain(p, at, r->parts) : gale__arena_strdup(&p->plan->arena, k->op);
+    if (!step.tag.op) return GALE_NO_MEMORY;
+    for (int part = 0; part < r->parts; part++) {
+        double bytes, operations;
+        k = kernel_at(p, at + part);
+        for (int i = 0; i < k->nest.n_buffers; i++) refs[n++] = gale__plan_place(p, k->buffers[i]);
+        gale__nest_cost(&k->nest, &bytes, &operations);
+        step.tag.bytes += bytes, step.tag.operations += operations;
+    }
+    GALE_TRY(take_panels(p, r, refs));
+    return gale__plan_step(p, step, refs, n);
+}
+
+/* Outputs that are inputs, constants, or an output given twice: copied at the end. */
+static gale_status copy_outputs(gale__planner *p)
+{
+    for (int i = 0; i < p->plan->n_outputs; i++) {
+        gale__place from = gale__plan_place(p, p->plan->outputs[i]);
+        uint64_t size = node_bytes(&p->plan->g, p->plan->outputs[i]);
+        if ((from.space == GALE__SPACE_OUTPUT && from.index == i) || size == 0) continue;
+        gale__place refs[2] = {{GALE__SPACE_OUTPUT, i, 0}, from};
+        gale__step step = {.kind = GALE__STEP_COPY,
+            .size = size,
+            .tag = {.name = "copy", .op = "Identity", .bytes = 2.0 * (double)size}};
+        GALE_TRY(gale__plan_step(p, step, refs, 2));
+    }
+    return GALE_OK;
+}
+
+static gale_status make_steps(gale__planner *p)
+{
+    for (int at = 0; at < p->fusion.n_kernels; at++) {
+        const gale__fused *k = kernel_at(p, at);
+        p->position = at;
+        switch (k->kind) {
+        case GALE__K_NEST: GALE_TRY(plan_nest(p, at)); break;
+        case GALE__K_LOOP: GALE_TRY(gale__plan_loop(p, k)); break;
+        case GALE__K_ROUTINE: GALE_TRY(gale__plan_routine(p, k)); break;
+        default: GALE_TRY(gale__plan_special(p, k)); break;
+        }
+    }
+    return copy_outputs(p);
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const gale__item *const *x = a, *const *y = b;
+    return (*x)->first != (*y)->first ? (*x)->first - (*y)->first : (*x < *y ? -1 : *x > *y);
+}
+
+/* Scratch items were added after the values: pack in order of first use, then write the places down. */
+static gale_status pack(gale__planner *p)
+{
+    gale__plan *plan = p->plan;
+    gale__item **order = gale__arena_alloc(&plan->arena, ((size_t)p->n_items + 1) * sizeof *order);
+    gale__item *sorted = gale__arena_alloc(&plan->arena, ((size_t)p->n_items + 1) * sizeof *sorted);
+    if (!order || !sorted) return GALE_NO_MEMORY;
+    bool ordered = true;
+    for (int i = 0; i < p->n_items; i++) {
+        order[i] = &p->items[i];
+        ordered &= i == 0 || p->items[i - 1].first <= p->items[i].first;
+    }
+    if (!ordered) qsort(order, (size_t)p->n_items, sizeof *order, by_first);
+    for (int i = 0; i < p->n_items; i++) sorted[i] = *order[i];
+    GALE_TRY(
+        gale__memory_pack(sorted, p->n_items, plan->device->info.caps.alloc_max_bytes, &plan->slabs, &plan->n_slabs));
+    for (int i = 0; i < p->n_items; i++) *order[i] = sorted[i];
+    for (int i = 0; i < plan->n_steps; i++)
+        for (int k = 0; k < plan->steps[i].n_refs; k++) {
+            gale__place *place = &plan->steps[i].refs[k];
+            if (place->space != GALE__SPACE_WORK) continue;
+            const gale__item *item = &p->items[place->index & ~UNPACKED];
+            place->index = item->slab;
+            place->offset += item->offset;
+        }
+    return GALE_OK;
+}
+
+void gale__plan_weights_read(const gale__plan *plan, bool prologue, bool *read)
+{
+    for (int i = 0; i < plan->n_steps; i++)
+        for (int k = 0; k < plan->steps[i].n_refs && (prologue || !plan->steps[i].once); k++)
+            if (plan->steps[i].refs[k].space == GALE__SPACE_WEIGHT) read[plan->steps[i].refs[k].index] = true;
+}
+
+/* Weights that no step reads, since all take them as panels, are not wanted; the others are counted. */
+static gale_status count_weights(gale__plan *plan)
+{
+    bool *read = gale__arena_alloc(&plan->arena, ((size_t)plan->n_weights + 1) * sizeof *read);
+    if (!read) return GALE_NO_MEMORY;
+    gale__plan_weights_read(plan, true, read);
+    for (int i = 0; i < plan->n_weights; i++) {
+        gale__wanted *w = &plan->weights[i];
+        if (!read[i]) w->tensor = NULL;
+        if (w->tensor) plan->weight_bytes += w->panels.bytes ? w->panels.bytes : w->tensor->size_bytes;
+    }
+    return GALE_OK;
+}
+
+static void predict(gale__plan *plan)
+{
+    const gale_device_ceilings *c = &plan->device->info.ceilings;
+    for (int i = 0; i < plan->n_steps; i++) {
+        const gale__step *s = &plan->steps[i];
+        if (s->once) continue;
+        plan->kernels += s->kind != GALE__STEP_COPY;
+        plan->bytes += s->tag.bytes;
+        plan->operations += s->tag.operations;
+        plan->predicted_us += gale__ceiling_us(c, s->tag.bytes, s->tag.operations);
+    }
+}
+
+static gale_status note_results(gale__plan *plan)
+{
+    plan->results = gale__arena_alloc(&plan->arena, ((size_t)plan->n_outputs + 1) * sizeof *plan->results);
+    if (!plan->results) return GALE_NO_MEMORY;
+    for (int i = 0; i < plan->n_outputs; i++) {
+        const gale__pnode *n = gale__g_at(&plan->g, plan->outputs[i]);
+        gale__result *r = &plan->results[i];
+        *r = (gale__result){
+            .type = (gale_type)n->type, .rank = n->rank, .size_bytes = node_bytes(&plan->g, plan->outputs[i])};
+        memcpy(r->dims, n->dims, sizeof r->dims);
+    }
+    return GALE_OK;
+}
+
+static gale_status make(gale__planner *p, const gale__fusion_options *options)
+{
+    gale__plan *plan = p->plan;
+    GALE_TRY(note_results(plan));
+    GALE_TRY(gale__fuse(&plan->g, plan->outputs, plan->n_outputs, options, &p->fusion));
+    size_t n = (size_t)plan->g.count + 1;
+    p->place = gale__arena_alloc(&plan->arena, n * sizeof *p->place);
+    if (!p->place) return GALE_NO_MEMORY;
+    GALE_TRY(place_all(p));
+    GALE_TRY(make_runnables(p));
+    GALE_TRY(make_steps(p));
+    GALE_TRY(pack(p));
+    GALE_TRY(count_weights(plan));
+    predict(plan);
+    return GALE_OK;
+}
+
+gale_status gale__plan_make(gale_device *device, gale__g *g, const gale__node *outputs, int n_outputs,
+    const gale__fusion_options *options, gale__plan **out)
+{
+    uint64_t start = gale__time_ns();
+    gale__plan *plan = gale__calloc(1, sizeof *plan);
+    if (!plan) return GALE_NO_MEMORY;
+    plan->g = *g;
+    memset(g, 0, sizeof *g);
+    plan->device = device;
+    plan->n_outputs = n_outputs;
+    gale__planner p = {.plan = plan};
+    gale_status status = GALE_NO_MEMORY;
+    plan->outputs = gale__arena_copy(&plan->arena, outputs, (size_t)n_outputs * sizeof *outputs);
+    if (plan->outputs) status = make(&p, options);
+    gale__fusion_finish(&p.fusion);
+    gale__free(p.items);
+    plan->plan_ns = gale__time_ns() - start;
+    if (status != GALE_OK) return gale__plan_destroy(&plan), status;
+    *out = plan;
+    return GALE_OK;
+}
+
+void gale__plan_settle(gale__plan *p)
+{
+    for (int i = 0; i < p->n_bodies; i++) gale__plan_settle(p->bodies[i]);
+    gale__free(p->constants);
+    p->constants = NULL;
+    p->n_constants = 0;
+    gale__g_finish(&p->g);
+}
+
+void gale__plan_destroy(gale__plan **plan)
+{
+    if (!*plan) return;
+    gale__plan *p = *plan;
+    *plan = NULL;
+    for (int i = 0; i < p->n_runnables; i++) gale__runnable_finish(&p->runnables[i]);
+    for (int i = 0; i < p->n_calls; i++) gale__call_destroy(&p->calls[i]);
+    for (int i = 0; i < p->n_bodies; i++) gale__plan_destroy(&p->bodies[i]);
+    gale__free(p->calls);
+    gale__free(p->bodies);
+    gale__free(p->steps);
+    gale__free(p->slabs);
+    gale__free(p->constants);
+    gale__free(p->weights);
+    gale__g_finish(&p->g);
+    gale__arena_finish(&p->arena);
+    gale__free(p);
+}

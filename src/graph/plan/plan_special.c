@@ -1,0 +1,171 @@
+/* The steps of SORT, SCAN and PUT: a host function on the CPU, kernels of their own elsewhere. */
+#include "graph/plan/planner.h"
+#include "kernel/cpu/cpu_special.h"
+#include "kernel/schedule/special.h"
+#include <string.h>
+
+typedef struct special {
+    uint8_t op;
+    gale_type type;
+    int mode; /* SORT: descending; SCAN: gale__reduce; PUT: -1 or gale__reduce */
+    int64_t outer, n, inner, count;
+} special;
+
+static void *pointer(const gale__launch *l, int i)
+{
+    return (char *)(uintptr_t)l->refs[i].mem->address + l->refs[i].offset;
+}
+
+static void run_on_host(void *user, const gale__launch *l)
+{
+    const special *s = user;
+    switch (s->op) {
+    case GALE__P_SORT:
+        gale__cpu_sort(s->type, pointer(l, 1), pointer(l, 0), pointer(l, 2), s->outer, s->n, s->mode != 0);
+        break;
+    case GALE__P_SCAN:
+        gale__cpu_scan(s->type, (gale__reduce)s->mode, pointer(l, 1), pointer(l, 0), s->outer, s->n, s->inner);
+        break;
+    default: gale__cpu_put(s->type, s->mode, pointer(l, 0), s->n, pointer(l, 1), pointer(l, 2), s->count); break;
+    }
+}
+
+static special describe(const gale__g *g, const gale__pnode *n)
+{
+    const gale__pnode *x = gale__g_at(g, n->in[0]);
+    special s = {.op = n->op, .type = (gale_type)x->type, .mode = (int)n->attr[0], .outer = 1, .n = 1, .inner = 1};
+    int axis = n->op == GALE__P_SCAN ? (int)n->attr[1] : x->rank - 1;
+    if (n->op == GALE__P_PUT) {
+        s.n = gale__g_elements(g, n->in[0]);
+        s.count = gale__g_elements(g, n->in[1]);
+        return s;
+    }
+    for (int a = 0; a < x->rank; a++) *(a < axis ? &s.outer : a == axis ? &s.n : &s.inner) *= x->dims[a];
+    return s;
+}
+
+static double value_bytes(const gale__g *g, gale__node n)
+{
+    return (double)gale__g_elements(g, n) * (double)gale_type_size((gale_type)gale__g_at(g, n)->type);
+}
+
+static gale__tag tag_of(const gale__planner *p, const gale__fused *k, const gale__pnode *n)
+{
+    static const char *const names[] = {[GALE__P_SORT] = "sort", [GALE__P_SCAN] = "scan", [GALE__P_PUT] = "put"};
+    gale__tag tag = {.name = names[n->op], .op = gale__arena_strdup(&p->plan->arena, k->op)};
+    tag.bytes = value_bytes(&p->plan->g, k->root);
+    for (int i = 0; i < n->n_in; i++) tag.bytes += value_bytes(&p->plan->g, n->in[i]);
+    tag.operations = (double)gale__g_elements(&p->plan->g, k->root);
+    return tag;
+}
+
+/* The step of one host function over the places given. */
+static gale_status host_step(
+    gale__planner *p, const special *s, const gale__tag *tag, bool once, const gale__place *refs, int n)
+{
+    gale__plan *plan = p->plan;
+    gale__runnable *r = &plan->runnables[plan->n_runnables];
+    GALE_TRY(gale__runnable_host(plan->device, run_on_host, s, sizeof *s, tag->name, r));
+    plan->n_runnables++;
+    gale__step step = {.kind = GALE__STEP_LAUNCH, .once = once, .kernel = r->kernel, .groups = {1, 1, 1}, .tag = *tag};
+    return gale__plan_step(p, step, refs, n);
+}
+
+static gale_status copy_step(gale__planner *p, gale__place to, gale__place from, uint64_t size, bool once)
+{
+    gale__place refs[2] = {to, from};
+    gale__step step = {.kind = GALE__STEP_COPY,
+        .once = once,
+        .size = size,
+        .tag = {.name = "copy", .op = "Scatter", .bytes = 2.0 * (double)size}};
+    return size ? gale__plan_step(p, step, refs, 2) : GALE_OK;
+}
+
+static gale_status plan_on_host(
+    gale__planner *p, const gale__fused *k, const gale__pnode *n, const special *s, const gale__tag *tag)
+{
+    gale__place refs[3] = {gale__plan_place(p, k->root), gale__plan_place(p, n->in[0])};
+    if (n->op == GALE__P_SCAN) return host_step(p, s, tag, n->invariant, refs, 2);
+    if (n->op == GALE__P_SORT) {
+        GALE_TRY(gale__plan_scratch(
+            p, (uint64_t)s->n * GALE__CPU_SORT_SCRATCH * sizeof(int64_t) * (uint64_t)gale__parallel_width(), &refs[2]));
+        return host_step(p, s, tag, n->invariant, refs, 3);
+    }
+    GALE_TRY(copy_step(p, refs[0], refs[1], (uint64_t)value_bytes(&p->plan->g, n->in[0]), n->invariant));
+    if (s->count == 0) return GALE_OK;
+    refs[1] = gale__plan_place(p, n->in[1]);
+    refs[2] = gale__plan_place(p, n->in[2]);
+    return host_step(p, s, tag, n->invariant, refs, 3);
+}
+
+static gale_status make_job(const gale__planner *p, const special *s, gale__special_job *job)
+{
+    const gale_device_caps *caps = &p->plan->device->info.caps;
+    if (s->op == GALE__P_SORT) return gale__special_sort(job, caps, s->type, s->outer, s->n, s->mode != 0);
+    if (s->op == GALE__P_SCAN)
+        return gale__special_scan(job, caps, s->type, (gale__reduce)s->mode, s->outer, s->n, s->inner);
+    return gale__special_put(job, caps, s->type, s->mode, s->n, s->count);
+}
+
+static gale_status find_kernel(gale_device *device, const gale__special_launch *launch, gale_kernel **out)
+{
+    gale__ir ir;
+    if ((*out = gale__kernel_known(device, launch->key))) return GALE_OK;
+    GALE_TRY(gale__special_build(launch, &ir));
+    gale_status status = gale__kernel_from_ir(device, launch->key, &ir, out);
+    gale__ir_finish(&ir);
+    return status;
+}
+
+/* buffers: by GALE__SPECIAL_RESULT, INPUT, INDEX, SCRATCH. */
+static gale_status device_step(
+    gale__planner *p, const gale__special_launch *launch, const gale__place *buffers, const gale__tag *tag, bool once)
+{
+    gale__place refs[5];
+    gale__step step = {.kind = GALE__STEP_LAUNCH, .once = once, .n_words = launch->n_words, .tag = *tag};
+    GALE_TRY(find_kernel(p->plan->device, launch, &step.kernel));
+    step.words = gale__arena_copy(&p->plan->arena, launch->words, (size_t)launch->n_words * sizeof *launch->words);
+    if (!step.words) return GALE_NO_MEMORY;
+    memcpy(step.groups, launch->groups, sizeof step.groups);
+    for (int i = 0; i < launch->n_refs; i++) {
+        refs[i] = buffers[launch->refs[i].buffer];
+        refs[i].offset += launch->refs[i].offset;
+    }
+    return gale__plan_step(p, step, refs, launch->n_refs);
+}
+
+static gale_status plan_on_device(
+    gale__planner *p, const gale__fused *k, const gale__pnode *n, const special *s, const gale__tag *tag)
+{
+    gale__special_job job;
+    gale__place buffers[4] = {
+        [GALE__SPECIAL_RESULT] = gale__plan_place(p, k->root), [GALE__SPECIAL_INPUT] = gale__plan_place(p, n->in[0])};
+    if (n->op == GALE__P_PUT) {
+        GALE_TRY(copy_step(p, buffers[GALE__SPECIAL_RESULT], buffers[GALE__SPECIAL_INPUT],
+            (uint64_t)value_bytes(&p->plan->g, n->in[0]), n->invariant));
+        if (s->count == 0) return GALE_OK;
+        buffers[GALE__SPECIAL_INDEX] = gale__plan_place(p, n->in[1]);
+        buffers[GALE__SPECIAL_INPUT] = gale__plan_place(p, n->in[2]);
+    }
+    GALE_TRY(make_job(p, s, &job));
+    if (job.scratch_bytes) GALE_TRY(gale__plan_scratch(p, job.scratch_bytes, &buffers[GALE__SPECIAL_SCRATCH]));
+    gale__tag part = *tag;
+    part.bytes /= job.n_launches ? job.n_launches : 1;
+    part.operations /= job.n_launches ? job.n_launches : 1;
+    for (int i = 0; i < job.n_launches; i++) {
+        gale__special_launch launch;
+        gale__special_launch_get(&job, i, &launch);
+        GALE_TRY(device_step(p, &launch, buffers, &part, n->invariant));
+    }
+    return GALE_OK;
+}
+
+gale_status gale__plan_special(gale__planner *p, const gale__fused *k)
+{
+    const gale__pnode *n = gale__g_at(&p->plan->g, k->root);
+    special s = describe(&p->plan->g, n);
+    gale__tag tag = tag_of(p, k, n);
+    if (!tag.op) return GALE_NO_MEMORY;
+    bool host = p->plan->device->info.caps.host_functions;
+    return (host ? plan_on_host : plan_on_device)(p, k, n, &s, &tag);
+}

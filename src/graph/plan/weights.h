@@ -1,0 +1,27 @@
+/* Weights: large constants on a device, one copy however many plans and programs read them.  Programs made from parts
+ * of one model share them too, since a weight is known by the memory its tensor lies in. */
+#ifndef GALE_GRAPH_WEIGHTS_H
+#define GALE_GRAPH_WEIGHTS_H
+#include "graph/run/tensor.h"
+#include "kernel/kernels.h"
+
+/* What a plan wants: a tensor as it lies, or as panels for products.  A tensor that is NULL is not wanted. */
+typedef struct gale__wanted {
+    const gale_tensor *tensor;
+    gale__panels panels;
+} gale__wanted;
+
+typedef struct gale__weight {
+    struct gale__weight *next; /* in the store */
+    uint64_t key;              /* of panels; 0: as it lies */
+    gale_tensor *tensor;       /* held, so that its memory stays what it is */
+    gale_buffer *buffer;       /* NULL where the device reads the tensor as it lies */
+    gale__mem mem;
+    gale__ref ref; /* for launches */
+    int refs;
+} gale__weight;
+
+/* Finds them on the stream's device or brings them there, complete on return; out[i] stays until it is given back. */
+gale_status gale__weights_take(gale_stream *stream, const gale__wanted *wanted, int n, gale__weight **out);
+void gale__weights_give(gale_device *device, gale__weight **weights, int n); /* entries may be NULL; cleared */
+#endif

@@ -1,0 +1,256 @@
+/* Half precision as a pass over a program's graph.  Contractions read narrow factors and make narrow results from f32
+ * sums; what follows them reads and writes narrow values as far as its operator allows (precision.def).  Values that do
+ * not come from a contraction stay f32 until one reads them, so integers, indices, masks and shapes are never touched.
+ * Narrow values are typed narrow from the start, so fusion stores them so; inside a kernel they are f32. */
+#include "graph/rewrite/precision.h"
+#include "base/num.h"
+#include "graph/run/tensor.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEEP, CONTRACTION, MAP, WIDE, NARROW };
+enum { AS_MADE, STAYS_F32, MADE_NARROW, TO_NARROW, TO_NARROW_CLAMPED }; /* what becomes of results */
+
+typedef struct entry {
+    const char *op;
+    int class_;
+} entry;
+static const entry entries[] = {
+#define X(op, class_) {#op, class_},
+#include "graph/rewrite/precision.def"
+#undef X
+};
+
+static int by_name(const void *name, const void *e) { return strcmp(name, ((const entry *)e)->op); }
+
+static int class_of(const gale__op *op)
+{
+    const entry *e = bsearch(op->name, entries, sizeof entries / sizeof *entries, sizeof *entries, by_name);
+    return e ? e->class_ : KEEP;
+}
+
+/* --- Constants, when the program is made. --- */
+
+/* Whether numbers keep their meaning: none becomes infinite, and a single one, an epsilon say, does not vanish. */
+static bool suits(gale_type type, const float *x, size_t n)
+{
+    double most = gale__type_max(type), least = type == GALE_F16 ? 6.103515625e-05 : 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isfinite(x[i]) && fabs((double)x[i]) > most) return false;
+        if (n == 1 && x[i] != 0 && fabs((double)x[i]) < least) return false;
+    }
+    return true;
+}
+
+static void round_all(gale_type type, const float *x, size_t n, uint16_t *out)
+{
+    for (size_t i = 0; i < n; i++) out[i] = type == GALE_F16 ? gale__f32_to_f16(x[i]) : gale__f32_to_bf16(x[i]);
+}
+
+/* Nothing is made of a constant that does not suit. */
+static gale_status convert(gale_type type, const gale_tensor *from, gale_tensor **out)
+{
+    size_t n = (size_t)gale__tensor_elements(from);
+    float *x = gale__alloc(n * sizeof *x + 1);
+    uint16_t *half = gale__alloc(n * sizeof *half + 1);
+    gale_status status = x && half ? gale_tensor_to_cpu(from, x, n * sizeof *x) : GALE_NO_MEMORY;
+    if (status == GALE_OK && suits(type, x, n)) {
+        round_all(type, x, n, half);
+        status = gale_tensor_from_cpu(NULL, type, from->rank, from->dims, half, out);
+    }
+    gale__free(x);
+    gale__free(half);
+    return status;
+}
+
+/* What is added to sums stays f32. */
+static bool is_added(const gale__op *op, int input)
+{
+    return input == 2 && (!strcmp(op->name, "Conv") || !strcmp(op->name, "ConvTranspose") || !strcmp(op->name, "Gemm"));
+}
+
+/* An input whose type is that of the operator's numbers: not one that only tells how. */
+static bool is_data(const gale__op *op, int input)
+{
+    int bit = input < 31 ? input : 31;
+    return !is_added(op, input) && !((op->plan_inputs | op->shape_inputs) >> bit & 1);
+}
+
+/* Sums that a bias of this size brings back to the usual size lose most of their digits. */
+#define BIAS_MOST 64
+
+static bool bias_suits(gale_type type, const float *x, size_t n)
+{
+    (void)type;
+    for (size_t i = 0; i < n; i++)
+        if (fabsf(x[i]) > BIAS_MOST) return false;
+    return true;
+}
+
+static gale_status convert_inputs(gale_graph *g, const gale__op_node *n)
+{
+    for (int i = 0; i < n->n_body; i++) GALE_TRY(convert_inputs(g, &n->body[i]));
+    if (!n->op || class_of(n->op) != CONTRACTION) return GALE_OK;
+    for (int i = 0; i < n->n_in; i++) {
+        gale_value v = n->in[i];
+        if (v < 0 || !g->values[v].constant || g->values[v].type != GALE_F32 || g->narrow_constants[v]) continue;
+        if (is_data(n->op, i)) GALE_TRY(convert(g->narrow, g->values[v].constant, &g->narrow_constants[v]));
+    }
+    return GALE_OK;
+}
+
+/* Gradients are taken in the graph's own types, so what comes before the last of them stays as it is. */
+static int first_node(const gale_graph *g) { return g->n_gradients ? g->gradients[g->n_gradients - 1].after : 0; }
+
+gale_status gale__precision_apply(gale_graph *g, gale_type type)
+{
+    g->narrow_constants = gale__calloc((size_t)g->n_values + 1, sizeof *g->narrow_constants);
+    if (!g->narrow_constants) return GALE_NO_MEMORY;
+    g->narrow = type;
+    for (int i = first_node(g); i < g->n_nodes; i++) GALE_TRY(convert_inputs(g, &g->nodes[i]));
+    return GALE_OK;
+}
+
+void gale__precision_finish(gale_graph *g)
+{
+    for (int i = 0; g->narrow_constants && i < g->n_values; i++) gale_tensor_destroy(&g->narrow_constants[i]);
+    gale__free(g->narrow_constants);
+    g->narrow_constants = NULL;
+}
+
+/* --- Lowering. --- */
+
+static void count_readers(gale__narrowing *s, const gale__op_node *n)
+{
+    for (int i = 0; !n->op && i < n->n_body; i++) count_readers(s, &n->body[i]);
+    for (int i = 0; n->op && i < n->n_in; i++)
+        if (n->in[i] >= 0) s->readers[n->in[i]]++;
+}
+
+gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, gale__g *g)
+{
+    *s = (gale__narrowing){.g = g, .graph = graph};
+    if (graph->narrow == GALE_F32) return GALE_OK;
+    s->narrow = gale__arena_alloc(&g->arena, (size_t)graph->n_values + 1);
+    s->readers = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->readers);
+    if (!s->narrow || !s->readers) return GALE_NO_MEMORY;
+    for (int i = 0; i < graph->n_nodes; i++) count_readers(s, &graph->nodes[i]);
+    for (int i = 0; i < graph->n_outputs; i++) s->readers[graph->outputs[i]]++;
+    return GALE_OK;
+}
+
+/* Whether a constant passes the test; what is not known when planning does. */
+static bool passes(gale__narrowing *s, gale__node x, bool (*test)(gale_type, const float *, size_t))
+{
+    const gale__pnode *p = gale__g_at(s->g, x);
+    void *copy = NULL;
+    const void *data = NULL;
+    if (p->op != GALE__P_CONST) return true;
+    gale_status status = gale__g_read(p, &copy, &data);
+    if (status != GALE_OK) return s->g->status = status, true;
+    bool ok = test(s->graph->narrow, data, p->splat ? 1 : (size_t)gale__g_elements(s->g, x));
+    gale__free(copy);
+    return ok;
+}
+
+/* What is finite stays finite: the largest numbers stand in masks, where they are as good as any that is large. */
+static gale__node clamped(gale__narrowing *s, gale__node x)
+{
+    double most = gale__type_max(s->graph->narrow);
+    x = gale__g_binary(s->g, GALE__MIN, x, gale__g_scalar(s->g, GALE_F32, most));
+    x = gale__g_binary(s->g, GALE__MAX, x, gale__g_scalar(s->g, GALE_F32, -most));
+    return gale__g_cast(s->g, x, s->graph->narrow);
+}
+
+static bool is_f32(const gale__narrowing *s, gale__node x) { return x >= 0 && gale__g_at(s->g, x)->type == GALE_F32; }
+
+/* What an operator's inputs of f32 are: narrow already, constants, or neither. */
+typedef struct kinds {
+    int narrow, f32, unsuited, wide;
+} kinds;
+
+static kinds look(gale__narrowing *s, const gale__op_node *n, int class_, const gale__node *in)
+{
+    kinds k = {0};
+    for (int i = 0; i < n->n_in; i++) {
+        gale_value v = n->in[i];
+        if (v < 0 || in[i] < 0) continue;
+        k.narrow += s->narrow[v];
+        if (is_added(n->op, i) && is_f32(s, in[i])) k.unsuited += !passes(s, in[i], bias_suits);
+        if (!is_f32(s, in[i]) || !is_data(n->op, i)) continue;
+        k.f32++;
+        if (s->graph->narrow_constants[v]) continue;
+        int64_t n_elements = gale__g_elements(s->g, in[i]), read = class_ == NARROW ? GALE__FOLD_MAX : 1;
+        bool constant = gale__g_at(s->g, in[i])->op == GALE__P_CONST;
+        if (!constant || (class_ == NARROW && n_elements > read)) k.wide++;
+        else if (class_ == CONTRACTION) k.unsuited += s->graph->values[v].constant || !passes(s, in[i], suits);
+        else k.unsuited += n_elements <= read && !passes(s, in[i], suits);
+    }
+    return k;
+}
+
+static void narrow_all(gale__narrowing *s, const gale__op_node *n, gale__node *in)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        if (n->in[i] < 0 || !is_f32(s, in[i]) || !is_data(n->op, i)) continue;
+        gale_tensor *t = s->graph->narrow_constants[n->in[i]];
+        if (t) in[i] = gale__g_const_tensor(s->g, t);
+        else if (gale__g_at(s->g, in[i])->op == GALE__P_CONST) in[i] = gale__g_cast(s->g, in[i], s->graph->narrow);
+        else in[i] = clamped(s, in[i]);
+    }
+}
+
+/* A map that alone reads a value is fused with what makes it, and takes it as it is before it is rounded: one of its
+ * inputs, the one made last, since a kernel holds but one contraction. */
+static void take_unrounded(gale__narrowing *s, const gale__op_node *n, gale__node *in)
+{
+    int last = -1;
+    for (int i = 0; i < n->n_in; i++) {
+        gale_value v = n->in[i];
+        if (v < 0 || in[i] < 0 || !s->narrow[v] || s->readers[v] != 1) continue;
+        const gale__pnode *p = gale__g_at(s->g, in[i]);
+        if (p->op == GALE__CAST && is_f32(s, p->in[0]) && (last < 0 || in[i] > in[last])) last = i;
+    }
+    if (last >= 0) in[last] = gale__g_at(s->g, in[last])->in[0];
+}
+
+static void widen_all(gale__narrowing *s, const gale__op_node *n, gale__node *in)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] >= 0 && in[i] >= 0 && !is_f32(s, in[i])) in[i] = gale__narrowing_declared(s, n->in[i], in[i]);
+}
+
+int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__node *in)
+{
+    if (!s->narrow || s->g->status != GALE_OK) return AS_MADE;
+    int class_ = s->off ? KEEP : class_of(n->op), how = STAYS_F32;
+    kinds k = look(s, n, class_, in);
+    if ((k.unsuited && class_ != WIDE) || k.narrow + k.f32 == 0) class_ = KEEP;
+    if (class_ == CONTRACTION || (class_ == NARROW && k.narrow && !k.wide)) {
+        narrow_all(s, n, in);
+        return MADE_NARROW;
+    }
+    if (k.narrow && class_ != KEEP) how = k.wide && class_ != WIDE ? TO_NARROW_CLAMPED : TO_NARROW;
+    if (class_ == MAP) take_unrounded(s, n, in);
+    widen_all(s, n, in);
+    return how;
+}
+
+void gale__narrowing_results(gale__narrowing *s, const gale__op_node *n, int how, gale__node *out)
+{
+    if (!s->narrow || s->g->status != GALE_OK || how == AS_MADE) return;
+    for (int i = 0; i < n->n_out; i++) {
+        bool narrows = how >= TO_NARROW && i == 0; /* further ones are statistics */
+        if (out[i] < 0) continue;
+        if (narrows && is_f32(s, out[i]))
+            out[i] = how == TO_NARROW ? gale__g_cast(s->g, out[i], s->graph->narrow) : clamped(s, out[i]);
+        if (out[i] < 0) return; /* there was no memory for the cast */
+        s->narrow[n->out[i]] = (how == MADE_NARROW || narrows) && gale__g_at(s->g, out[i])->type == s->graph->narrow;
+    }
+}
+
+gale__node gale__narrowing_declared(gale__narrowing *s, gale_value value, gale__node x)
+{
+    return s->narrow && s->narrow[value] && x >= 0 ? gale__g_cast(s->g, x, GALE_F32) : x;
+}

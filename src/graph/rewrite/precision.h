@@ -1,0 +1,25 @@
+/* Half precision: which values of a program are f16 or bf16 though the graph says f32. */
+#ifndef GALE_GRAPH_PRECISION_H
+#define GALE_GRAPH_PRECISION_H
+#include "graph/build/opgraph.h"
+
+/* Makes a program's graph run in `type` (F16 or BF16) and converts the constants that its operators will read narrow;
+ * call once, after recognition.  What it makes goes with gale__precision_finish. */
+gale_status gale__precision_apply(gale_graph *graph, gale_type type);
+void gale__precision_finish(gale_graph *graph);
+
+/* Lowering, which knows the types of values: f32 values become narrow where the operator that makes them allows. */
+typedef struct gale__narrowing {
+    gale__g *g;
+    const gale_graph *graph;
+    uint8_t *narrow;  /* by value: f32 in the graph, narrow here; NULL: nothing is */
+    int32_t *readers; /* by value */
+    bool off;         /* operators stay in f32 for now */
+} gale__narrowing;
+gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, gale__g *g);
+/* Brings the inputs of an operator to the types it will be lowered in; gives what gale__narrowing_results wants. */
+int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__node *in);
+void gale__narrowing_results(gale__narrowing *s, const gale__op_node *n, int how, gale__node *out);
+/* The value in the type that the graph says. */
+gale__node gale__narrowing_declared(gale__narrowing *s, gale_value value, gale__node x);
+#endif

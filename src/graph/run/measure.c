@@ -1,0 +1,73 @@
+/* Ceilings that only kernels can show: chains of multiply-adds and a matrix product for arithmetic (the better of the
+ * two counts, since processors reach their peak only in products), a plain map for memory. */
+#include "graph/run/measure.h"
+#include "device/ceilings.h"
+#include "graph/run/time.h"
+
+typedef gale_status write_graph(gale_graph *g, gale_value x, gale_value *out);
+
+static gale_status number(gale_graph *g, float v, gale_value *out)
+{
+    return gale_graph_constant(g, GALE_F32, 0, NULL, &v, out);
+}
+
+static gale_status multiply_adds(gale_graph *g, gale_value x, gale_value *out)
+{
+    gale_value a, b;
+    GALE_TRY(number(g, 0.999f, &a));
+    GALE_TRY(number(g, 0.001f, &b));
+    for (int i = 0; i < 100; i++) {
+        gale_value in[3] = {x, a, b};
+        GALE_TRY(gale_graph_op(g, "FusedMultiplyAdd", in, 3, NULL, 0, &x, 1));
+    }
+    *out = x;
+    return GALE_OK;
+}
+
+static gale_status product(gale_graph *g, gale_value x, gale_value *out)
+{
+    gale_value in[2] = {x, x};
+    return gale_graph_op(g, "MatMul", in, 2, NULL, 0, out, 1);
+}
+
+static gale_status negate(gale_graph *g, gale_value x, gale_value *out)
+{
+    return gale_graph_op(g, "Neg", &x, 1, NULL, 0, out, 1);
+}
+
+static gale_status time_graph(gale_device *device, write_graph *write, int64_t rows, int64_t columns, gale__timing *t)
+{
+    gale_graph *g = NULL;
+    gale_program *p = NULL;
+    gale_tensor *x = NULL;
+    gale_value in, out;
+    gale_status status;
+    int64_t dims[2] = {rows, columns};
+    GALE_TRY(gale_graph_create(&g));
+    GALE_GO(gale_graph_input(g, "x", GALE_F32, 2, dims, NULL, &in));
+    GALE_GO(write(g, in, &out));
+    GALE_GO(gale_graph_output(g, "y", out));
+    GALE_GO(gale_program_create(g, device, NULL, &p));
+    GALE_GO(gale_tensor_create(device, GALE_F32, 2, dims, &x));
+    status = gale__program_time(p, &x, 5, t);
+done:
+    gale_tensor_destroy(&x);
+    gale_program_destroy(&p);
+    gale_graph_destroy(&g);
+    return status;
+}
+
+gale_status gale__measure_kernels(gale_device *device)
+{
+    gale__timing chain = {0}, matmul = {0}, map = {0};
+    bool slow = device->info.caps.in_place || device->info.caps.software;
+    bool software = device->info.caps.software; /* hundreds of times slower than the CPU itself */
+    int64_t rows = software ? 32 : slow ? 256 : 4096, side = software ? 128 : slow ? 512 : 4096;
+    GALE_TRY(time_graph(device, multiply_adds, rows, 1024, &chain));
+    GALE_TRY(time_graph(device, product, side, side, &matmul));
+    GALE_TRY(time_graph(device, negate, slow ? 4096 : 65536, 1024, &map));
+    double gflops = 200.0 * (double)rows * 1024 / chain.least_us / 1e3,
+           other = 2.0 * (double)side * (double)side * (double)side / matmul.least_us / 1e3;
+    GALE_TRY(gale__ceilings_set_f32(device, gflops > other ? gflops : other));
+    return gale__ceilings_raise_copy(device, 8.0 * (double)(slow ? 4096 : 65536) * 1024 / map.least_us / 1e3);
+}

@@ -1,0 +1,68 @@
+/* Programs inside: a graph on a device, its plans by signature, and the contexts that run them. */
+#ifndef GALE_GRAPH_PROGRAM_H
+#define GALE_GRAPH_PROGRAM_H
+#include "graph/build/opgraph.h"
+#include "graph/plan/plan.h"
+#include "graph/plan/weights.h"
+
+/* Where a tensor lay: by the driver's names, since a block of the pool may come to stand where another stood. */
+typedef struct gale__binding {
+    uint64_t address, offset;
+    void *handle;
+} gale__binding;
+
+/* Memory, stream and tables of one run; pooled by its instance.  Tables go by input, then output. */
+typedef struct gale__context {
+    struct gale__context *next;
+    gale_stream *stream;
+    gale_buffer **slabs;
+    gale_buffer **staged; /* device copies of host tensors, and of outputs that lie over inputs */
+    gale__ref *refs;      /* of this run */
+    gale__mem *host_mems; /* CPU: host tensors are read and written where they lie */
+    gale_tensor **made;   /* by output: tensors this run made */
+    gale__binding *bound; /* of the previous run: what the capture was made with */
+    gale_capture *capture;
+    bool seen; /* bound[] is filled */
+} gale__context;
+
+typedef struct gale__instance {
+    struct gale__instance *next;
+    uint64_t hash;
+    uint8_t *signature;
+    size_t signature_size;
+    gale__plan *plan;
+    gale_buffer *constants;
+    gale__weight **weights; /* by number in the plan */
+    gale__context *idle;
+    uint64_t used; /* clock of the latest use */
+    int running;
+} gale__instance;
+
+struct gale_program {
+    const gale_graph *source; /* as given, held */
+    gale_graph graph[1];      /* as recognised, in the arena; borrows from the source */
+    gale__arena arena;
+    gale_device *device;
+    gale_program_options options;
+    bool *plan_inputs;
+    gale__instance *instances;
+    int n_instances;
+    uint64_t clock;
+    int32_t nodes; /* of the latest plan's graph: the next one is about as large */
+    gale__mutex lock;
+    struct {
+        double predicted_us, run_us, plan_us;
+        int kernels, prologue;
+        uint64_t work_bytes, const_bytes, uploads, downloads;
+        bool replayed;
+    } last;
+};
+
+/* Sends the run to the context's stream without waiting; for benchmarks and pipelines. */
+gale_status gale__program_instance(gale_program *program, gale_tensor *const *inputs, gale__instance **out);
+void gale__instance_release(gale_program *program, gale__instance *instance);
+/* Lets go of what no run needs now: plans of other shapes, and idle contexts.  False when there was nothing. */
+bool gale__program_shed(gale_program *program);
+/* Fused kernels of the plan for these inputs, the prologue's not counted. */
+gale_status gale__program_kernels(gale_program *program, gale_tensor *const *inputs, int *kernels);
+#endif

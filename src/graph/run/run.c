@@ -1,0 +1,357 @@
+/* One run: bind tensors to places, send the steps, bring results back.  The steps of a run whose bindings have not
+ * changed since the one before are captured and replayed where the driver can.  A steady run allocates nothing but its
+ * outputs. */
+#include "graph/run/run.h"
+#include <string.h>
+
+static gale__ref resolve(gale__place place, const gale__memory *m)
+{
+    gale__ref ref;
+    switch (place.space) {
+    case GALE__SPACE_WORK: return gale__buffer_ref(m->slabs[place.index], place.offset);
+    case GALE__SPACE_CONST: return gale__buffer_ref(m->constants, place.offset);
+    case GALE__SPACE_WEIGHT: ref = m->weights[place.index]->ref; break;
+    case GALE__SPACE_INPUT: ref = m->bound[place.index]; break;
+    default: ref = m->bound[m->n_inputs + place.index]; break;
+    }
+    ref.offset += place.offset;
+    return ref;
+}
+
+gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__memory *memory, bool prologue)
+{
+    for (int i = 0; i < plan->n_steps; i++) {
+        const gale__step *s = &plan->steps[i];
+        gale__ref refs[GALE__NEST_BUFFERS_MAX];
+        if (s->once != prologue) continue;
+        for (int k = 0; k < s->n_refs; k++) refs[k] = resolve(s->refs[k], memory);
+        if (s->kind == GALE__STEP_COPY) {
+            GALE_TRY(gale__copy_refs(stream, refs[0], refs[1], s->size, &s->tag));
+            continue;
+        }
+        if (s->kind == GALE__STEP_CALL) {
+            GALE_TRY(gale__call_run(stream, s->call, refs, s->n_refs, &s->tag));
+            continue;
+        }
+        gale__launch launch = {
+            .n_refs = s->n_refs, .refs = refs, .n_words = s->n_words, .words = s->words, .tag = &s->tag};
+        memcpy(launch.groups, s->groups, sizeof launch.groups);
+        gale_status status = gale__launch_run(stream, s->kernel, &launch);
+        if (status != GALE_OK) return gale__fail_within(status, "%s", s->tag.op);
+    }
+    return GALE_OK;
+}
+
+void gale__context_destroy(const gale__plan *plan, int n_inputs, gale__context *c)
+{
+    if (c->stream)
+        gale_stream_sync(
+            c->stream); /* steps before one that failed may be on their way: the pool would hand their memory out */
+    gale_capture_destroy(&c->capture);
+    for (int i = 0; c->slabs && i < plan->n_slabs; i++) gale_buffer_destroy(&c->slabs[i]);
+    for (int i = 0; c->staged && i < n_inputs + plan->n_outputs; i++) gale_buffer_destroy(&c->staged[i]);
+    gale__free(c->slabs);
+    gale__free(c->staged);
+    gale__free(c->refs);
+    gale__free(c->host_mems);
+    gale__free(c->made);
+    gale__free(c->bound);
+    gale_stream_destroy(&c->stream);
+    gale__free(c);
+}
+
+static gale_status new_context(gale_program *p, gale__instance *instance, gale__context **out)
+{
+    const gale__plan *plan = instance->plan;
+    size_t n = (size_t)p->graph->n_inputs + (size_t)plan->n_outputs + 1;
+    gale__context *c = gale__calloc(1, sizeof *c);
+    gale_status status = GALE_NO_MEMORY;
+    if (!c) return status;
+    c->slabs = gale__calloc((size_t)plan->n_slabs + 1, sizeof *c->slabs);
+    c->staged = gale__calloc(n, sizeof *c->staged);
+    c->refs = gale__calloc(n, sizeof *c->refs);
+    c->host_mems = gale__calloc(n, sizeof *c->host_mems);
+    c->made = gale__calloc((size_t)plan->n_outputs + 1, sizeof *c->made);
+    c->bound = gale__calloc(n, sizeof *c->bound);
+    if (!c->slabs || !c->staged || !c->refs || !c->host_mems || !c->made || !c->bound) goto done;
+    GALE_GO(gale_stream_create(p->device, &c->stream));
+    for (int i = 0; i < plan->n_slabs; i++) GALE_GO(gale_buffer_create(p->device, plan->slabs[i], &c->slabs[i]));
+    *out = c;
+    return GALE_OK;
+done:
+    gale__context_destroy(plan, p->graph->n_inputs, c);
+    return status;
+}
+
+gale_status gale__context_take(gale_program *p, gale__instance *instance, gale__context **out)
+{
+    gale__mutex_lock(&p->lock);
+    gale__context *c = instance->idle;
+    if (c) instance->idle = c->next;
+    gale__mutex_unlock(&p->lock);
+    if (!c) return new_context(p, instance, out);
+    *out = c;
+    return GALE_OK;
+}
+
+void gale__context_give(gale_program *p, gale__instance *instance, gale__context *c)
+{
+    gale__mutex_lock(&p->lock);
+    c->next = instance->idle;
+    instance->idle = c;
+    gale__mutex_unlock(&p->lock);
+}
+
+static gale__memory memory_of(const gale_program *p, const gale__instance *instance, const gale__context *c)
+{
+    return (gale__memory){instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs};
+}
+
+/* Weights that the prologue alone reads are not needed any more. */
+static void drop_weights(const gale_program *p, gale__instance *instance)
+{
+    const gale__plan *plan = instance->plan;
+    bool *read = gale__calloc((size_t)plan->n_weights + 1, sizeof *read);
+    if (read) gale__plan_weights_read(plan, false, read);
+    for (int i = 0; read && i < plan->n_weights; i++)
+        if (!read[i]) gale__weights_give(p->device, &instance->weights[i], 1);
+    gale__free(read);
+}
+
+gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
+{
+    const gale__plan *plan = instance->plan;
+    gale__context *c = NULL;
+    gale_status status;
+    if (!plan->const_bytes && !plan->n_weights) return GALE_OK;
+    instance->weights = gale__calloc((size_t)plan->n_weights + 1, sizeof *instance->weights);
+    if (!instance->weights) return GALE_NO_MEMORY;
+    if (plan->const_bytes) GALE_TRY(gale_buffer_create(p->device, plan->const_bytes, &instance->constants));
+    GALE_TRY(new_context(p, instance, &c));
+    GALE_GO(gale__weights_take(c->stream, plan->weights, plan->n_weights, instance->weights));
+    for (int i = 0; i < plan->n_constants; i++)
+        if (plan->constants[i].size)
+            GALE_GO(gale_upload(c->stream, instance->constants, plan->constants[i].offset, plan->constants[i].data,
+                plan->constants[i].size));
+    gale__memory memory = memory_of(p, instance, c);
+    GALE_GO(gale__plan_send(plan, c->stream, &memory, true));
+    GALE_GO(gale_stream_sync(c->stream));
+    drop_weights(p, instance);
+    c->next = instance->idle;
+    instance->idle = c;
+    return GALE_OK;
+done:
+    gale__context_destroy(plan, p->graph->n_inputs, c);
+    return status;
+}
+
+/* What one run needs beside its context. */
+typedef struct run {
+    gale_program *p;
+    gale__instance *instance;
+    gale__context *c;
+    gale_tensor *const *inputs;
+    gale_tensor **outputs;
+    bool on_host, in_place, replayed;
+    uint64_t uploads, downloads;
+} run;
+
+static gale_status bind_staged(run *r, int slot, size_t size)
+{
+    gale_buffer **staged = &r->c->staged[slot];
+    if (!*staged) GALE_TRY(gale_buffer_create(r->p->device, size, staged));
+    r->c->refs[slot] = gale__buffer_ref(*staged, 0);
+    return GALE_OK;
+}
+
+static gale_status bind_tensor(run *r, int slot, gale_tensor *t)
+{
+    gale__context *c = r->c;
+    if (t->buffer) return c->refs[slot] = gale__buffer_ref(t->buffer, 0), GALE_OK;
+    if (t->size_bytes && (!r->in_place || gale__tensor_mapped(t))) return bind_staged(r, slot, t->size_bytes);
+    c->host_mems[slot] = (gale__mem){.address = (uint64_t)(uintptr_t)t->host, .host = t->host, .size = t->size_bytes};
+    c->refs[slot] = (gale__ref){&c->host_mems[slot], 0};
+    return GALE_OK;
+}
+
+static gale_status bind_inputs(run *r)
+{
+    for (int i = 0; i < r->p->graph->n_inputs; i++) {
+        gale_tensor *t = r->inputs[i];
+        if (r->p->plan_inputs[i]) continue; /* a constant of the plan */
+        GALE_TRY(bind_tensor(r, i, t));
+        if (t->buffer || !t->size_bytes || (r->in_place && !gale__tensor_mapped(t))) continue;
+        GALE_TRY(gale__tensor_upload(t, r->c->stream, r->c->staged[i], 0));
+        r->uploads++;
+    }
+    return GALE_OK;
+}
+
+static bool same_memory(const gale_tensor *a, const gale_tensor *b)
+{
+    return a->size_bytes && b->size_bytes && (a->buffer ? a->buffer == b->buffer : a->host && a->host == b->host);
+}
+
+/* Whether the caller's tensor for output i fits, and lies apart from those of the outputs before it. */
+static gale_status check_output(const run *r, int i, const gale__result *n)
+{
+    const gale_tensor *t = r->outputs[i];
+    const char *const *names = r->p->graph->output_names;
+    bool fits = t->type == n->type && t->rank == n->rank && (!t->device || t->device == r->p->device);
+    for (int a = 0; fits && a < n->rank; a++) fits = t->dims[a] == n->dims[a];
+    if (!fits)
+        return gale__fail(GALE_INVALID, "the tensor given for output %s does not fit its type and shape", names[i]);
+    if (gale__tensor_borrowed(t))
+        return gale__fail(
+            GALE_INVALID, "the tensor given for output %s lies in memory that is only to be read", names[i]);
+    for (int k = 0; k < i; k++)
+        if (r->outputs[k] && same_memory(t, r->outputs[k]))
+            return gale__fail(GALE_INVALID, "outputs %s and %s are given the same memory", names[k], names[i]);
+    return GALE_OK;
+}
+
+/* A result that goes where an input lies is written beside it first, since other steps may still read the input. */
+static bool over_an_input(const run *r, const gale_tensor *t)
+{
+    for (int i = 0; i < r->p->graph->n_inputs; i++)
+        if (same_memory(t, r->inputs[i])) return true;
+    return false;
+}
+
+static gale_status bind_outputs(run *r)
+{
+    const gale__plan *plan = r->instance->plan;
+    for (int i = 0; i < plan->n_outputs; i++) {
+        const gale__result *n = &plan->results[i];
+        int slot = r->p->graph->n_inputs + i;
+        if (r->outputs[i]) {
+            GALE_TRY(check_output(r, i, n));
+            if (over_an_input(r, r->outputs[i])) GALE_TRY(bind_staged(r, slot, r->outputs[i]->size_bytes));
+            else GALE_TRY(bind_tensor(r, slot, r->outputs[i]));
+        } else {
+            GALE_TRY(gale_tensor_create(r->on_host ? NULL : r->p->device, n->type, n->rank, n->dims, &r->c->made[i]));
+            GALE_TRY(bind_tensor(r, slot, r->c->made[i]));
+        }
+    }
+    return GALE_OK;
+}
+
+/* Brings the outputs that were staged where they belong. */
+static gale_status fetch_outputs(run *r)
+{
+    for (int i = 0; i < r->instance->plan->n_outputs; i++) {
+        gale_tensor *t = r->c->made[i] ? r->c->made[i] : r->outputs[i];
+        int slot = r->p->graph->n_inputs + i;
+        const gale_buffer *staged = r->c->staged[slot];
+        gale__ref ref = r->c->refs[slot];
+        if (!staged || ref.mem != staged->mem || ref.offset != staged->offset) continue;
+        if (t->buffer) GALE_TRY(gale_copy(r->c->stream, t->buffer, 0, staged, 0, t->size_bytes));
+        else {
+            GALE_TRY(gale_download(r->c->stream, staged, 0, t->host, t->size_bytes));
+            r->downloads++;
+        }
+    }
+    return GALE_OK;
+}
+
+/* Notes where the tensors lie; true when that is where they lay the last time. */
+static bool note_bindings(run *r)
+{
+    gale__context *c = r->c;
+    int n = r->p->graph->n_inputs + r->instance->plan->n_outputs;
+    bool same = c->seen;
+    for (int i = 0; i < n; i++) {
+        const gale__mem *m = c->refs[i].mem;
+        gale__binding now = {m ? m->address : 0, c->refs[i].offset, m ? m->handle : NULL}, *old = &c->bound[i];
+        same = same && now.address == old->address && now.offset == old->offset && now.handle == old->handle;
+        *old = now;
+    }
+    c->seen = true;
+    return same;
+}
+
+static gale_status capture(run *r)
+{
+    gale__context *c = r->c;
+    gale__memory memory = memory_of(r->p, r->instance, c);
+    GALE_TRY(gale_capture_begin(c->stream));
+    gale_status status = gale__plan_send(r->instance->plan, c->stream, &memory, false);
+    gale_status ended = gale_capture_end(c->stream, &c->capture);
+    if (status == GALE_OK && ended == GALE_OK) return GALE_OK;
+    gale_capture_destroy(&c->capture);
+    return status != GALE_OK ? status : ended;
+}
+
+static gale_status send(run *r)
+{
+    gale__context *c = r->c;
+    const gale__plan *plan = r->instance->plan;
+    bool can = r->p->device->info.caps.capture && !r->p->options.no_capture && !r->in_place && plan->kernels > 1 &&
+               !r->p->device->profiler;
+    if (!note_bindings(r)) gale_capture_destroy(&c->capture);
+    else if (can && !c->capture) GALE_TRY(capture(r));
+    r->replayed = can && c->capture;
+    if (r->replayed) return gale_capture_replay(c->stream, c->capture);
+    gale__memory memory = memory_of(r->p, r->instance, c);
+    return gale__plan_send(plan, c->stream, &memory, false);
+}
+
+static void note_run(run *r, uint64_t start_ns)
+{
+    const gale__plan *plan = r->instance->plan;
+    gale_program *p = r->p;
+    gale__mutex_lock(&p->lock);
+    p->last.predicted_us = plan->predicted_us;
+    p->last.run_us = (double)(gale__time_ns() - start_ns) / 1e3;
+    p->last.plan_us = (double)plan->plan_ns / 1e3;
+    p->last.kernels = plan->kernels;
+    p->last.const_bytes = plan->const_bytes + plan->weight_bytes;
+    p->last.uploads = r->uploads;
+    p->last.downloads = r->downloads;
+    p->last.replayed = r->replayed;
+    p->last.work_bytes = 0;
+    for (int i = 0; i < plan->n_slabs; i++) p->last.work_bytes += plan->slabs[i];
+    gale__mutex_unlock(&p->lock);
+}
+
+static gale_status run_on_context(run *r)
+{
+    uint64_t start = gale__time_ns();
+    gale_status status;
+    GALE_GO(bind_inputs(r));
+    GALE_GO(bind_outputs(r));
+    GALE_GO(send(r));
+    GALE_GO(fetch_outputs(r));
+done:;
+    gale_status synced = gale_stream_sync(r->c->stream);
+    if (synced != GALE_OK) gale__stream_forget(r->c->stream);
+    if (status == GALE_OK) status = synced;
+    if (status == GALE_OK) note_run(r, start);
+    return status;
+}
+
+static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
+{
+    run r = {
+        .p = p, .inputs = inputs, .outputs = outputs, .on_host = on_host, .in_place = p->device->info.caps.in_place};
+    GALE_TRY(gale__program_instance(p, inputs, &r.instance));
+    gale_status status = gale__context_take(p, r.instance, &r.c);
+    if (status == GALE_OK) {
+        status = run_on_context(&r);
+        for (int i = 0; i < r.instance->plan->n_outputs; i++) {
+            if (status == GALE_OK && r.c->made[i]) outputs[i] = r.c->made[i], r.c->made[i] = NULL;
+            else gale_tensor_destroy(&r.c->made[i]);
+        }
+        gale__context_give(p, r.instance, r.c);
+    }
+    gale__instance_release(p, r.instance);
+    return status;
+}
+
+gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
+{
+    gale_status status = run_once(p, inputs, outputs, on_host);
+    if (status != GALE_NO_MEMORY || !gale__program_shed(p)) return status;
+    gale__log(GALE__INFO, "%s; plans of other shapes were let go to make room", gale_error());
+    return run_once(p, inputs, outputs, on_host);
+}

@@ -1,0 +1,20 @@
+/* Running a plan: contexts, bindings, launches. */
+#ifndef GALE_GRAPH_RUN_H
+#define GALE_GRAPH_RUN_H
+#include "graph/run/program.h"
+
+/* Uploads the constants and runs the prologue. */
+gale_status gale__instance_prepare(gale_program *program, gale__instance *instance);
+gale_status gale__context_take(gale_program *program, gale__instance *instance, gale__context **out);
+void gale__context_give(gale_program *program, gale__instance *instance, gale__context *context);
+void gale__context_destroy(const gale__plan *plan, int n_inputs, gale__context *context);
+/* Sends the steps of one run to the stream, or those of the prologue. */
+typedef struct gale__memory {
+    gale_buffer *constants;
+    gale__weight *const *weights;
+    gale_buffer *const *slabs;
+    const gale__ref *bound; /* inputs, then outputs */
+    int n_inputs;
+} gale__memory;
+gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__memory *memory, bool prologue);
+#endif

@@ -1,0 +1,19 @@
+/* Timing a program on its device, without the host in the way: for benchmarks. */
+#ifndef GALE_GRAPH_TIME_H
+#define GALE_GRAPH_TIME_H
+#include "graph/run/program.h"
+
+typedef struct gale__timing {
+    double median_us, least_us; /* one run, by the device's own clock */
+    double bytes, operations;   /* of one run, as planned */
+    int kernels;
+    bool replayed;
+} gale__timing;
+/* How long to run before times count: until a card's clock has risen (one that has waited for a compiler was seen at a
+ * quarter of its speed for that long); 0 elsewhere. */
+uint64_t gale__warm_ns(const gale_device *device);
+/* Runs `repeats` times on tensors of the device (outputs made here), each run between two events, after warming up. */
+gale_status gale__program_time(gale_program *program, gale_tensor *const *inputs, int repeats, gale__timing *out);
+/* Median device time of a copy of `size` bytes. */
+gale_status gale__copy_time(gale_device *device, size_t size, int repeats, double *median_us);
+#endif

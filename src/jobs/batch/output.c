@@ -1,0 +1,50 @@
+/* Names of what a job writes, and of the models it takes. */
+#include "jobs/batch/output.h"
+#include "base/file.h"
+#include "jobs/upscale/embedded.h"
+#include "jobs/models/manifest.h"
+#include <string.h>
+
+gale_status gale__output_name(
+    const char *input, const char *folder, const char *suffix, const char *extension, gale__str *out)
+{
+    const char *slash = strrchr(input, '/'), *file = slash ? slash + 1 : input, *dot = strrchr(file, '.');
+    size_t stem = dot && dot > file ? (size_t)(dot - file) : strlen(file);
+    if (!*file) return gale__fail(GALE_INVALID, "%s: is a folder, not a file", input);
+    if (folder) gale__str_addf(out, "%s%s", folder, *folder && folder[strlen(folder) - 1] == '/' ? "" : "/");
+    else gale__str_add_n(out, input, (size_t)(file - input));
+    gale__str_add_n(out, file, stem);
+    gale__str_add(out, suffix);
+    if (extension) gale__str_addf(out, ".%s", extension);
+    else gale__str_add(out, file + stem);
+    return gale__str_check(out);
+}
+
+gale_status gale__model_find(const char *name, gale__str *out)
+{
+    gale__str folder = {0};
+    gale__str_add(out, name);
+    GALE_TRY(gale__str_check(out));
+    bool folder_there = gale__folder_exists(name); /* that of a model's results, say */
+    if (gale__embedded_find(name) || (gale__file_exists(name) && !folder_there)) return GALE_OK;
+    if (strstr(name, "://"))
+        return gale__fail(
+            GALE_NOT_FOUND, "no model \"%s\": `gale models pull` fetches one, and then its name is enough", name);
+    gale_status status = gale__models_folder(&folder);
+    bool found = false;
+    for (int i = 0; i < 2 && !found && status == GALE_OK && !strchr(name, '/'); i++) {
+        gale__str_finish(out);
+        gale__str_addf(out, "%s/%s%s", folder.text, name, i ? "" : ".onnx");
+        status = gale__str_check(out);
+        found = status == GALE_OK && gale__file_exists(out->text);
+    }
+    if (status == GALE_OK && !found && folder_there)
+        status = gale__fail(GALE_NOT_FOUND,
+            "no model \"%s\": it is a folder, and none of the models in %s (GALE_MODELS)", name, folder.text);
+    else if (status == GALE_OK && !found)
+        status = gale__fail(GALE_NOT_FOUND,
+            "no model \"%s\": there is no such file, and none in %s (GALE_MODELS); `gale models` lists those there are",
+            name, folder.text);
+    gale__str_finish(&folder);
+    return status;
+}

@@ -1,0 +1,204 @@
+/* Downloads.  libcurl is opened when something is fetched and not before: most uses of gale never need it, and it
+ * brings a long train of libraries.  Its numbers below are its binary interface, which it has kept since version 7.  */
+#include "jobs/models/fetch.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "device/library.h"
+#include <stdio.h>
+#include <string.h>
+
+bool gale__sha256_read(const char *text, char hex[65]) { return gale__hex_read(text, 64, hex); }
+
+gale_status gale__file_sha256(const char *path, char hex[65], uint64_t *size_bytes)
+{
+    gale__file_map map = {.fd = -1};
+    gale__sha s;
+    GALE_TRY(gale__file_map_open(path, &map));
+    gale__sha256_init(&s);
+    gale_status status = gale__file_map_hash(&map, &s, hex);
+    if (size_bytes && status == GALE_OK) *size_bytes = map.size;
+    gale__file_map_close(&map);
+    return status;
+}
+
+#ifdef GALE_HAVE_CURL
+enum { HTTP = 1, HTTPS = 2, LOCAL = 1 << 10 };
+enum { SLOW_BYTES = 1, SLOW_SECONDS = 60, CONNECT_SECONDS = 30, REDIRECTS_MOST = 10 };
+typedef enum code {
+    CODE_OK = 0,
+    CODE_UNREAD = 37,
+    CODE_HTTP = 22,
+    CODE_WRITE = 23,
+    CODE_RANGE = 33,
+    CODE_RESUME = 36,
+    CODE_CANCELLED = 42,
+    CODE_TOO_LARGE = 63,
+    CODE_NOT_THERE = 78
+} code;
+typedef enum option {
+    OPTION_LOW_SPEED_LIMIT = 19,
+    OPTION_LOW_SPEED_TIME = 20,
+    OPTION_NOPROGRESS = 43,
+    OPTION_FAILONERROR = 45,
+    OPTION_FOLLOWLOCATION = 52,
+    OPTION_MAXREDIRS = 68,
+    OPTION_CONNECTTIMEOUT = 78,
+    OPTION_NOSIGNAL = 99,
+    OPTION_PROTOCOLS = 181,
+    OPTION_REDIR_PROTOCOLS = 182,
+    OPTION_WRITEDATA = 10001,
+    OPTION_URL = 10002,
+    OPTION_ERRORBUFFER = 10010,
+    OPTION_USERAGENT = 10018,
+    OPTION_XFERINFODATA = 10057,
+    OPTION_WRITEFUNCTION = 20011,
+    OPTION_XFERINFOFUNCTION = 20219,
+    OPTION_RESUME_FROM_LARGE = 30116,
+} option;
+enum { INFO_RESPONSE_CODE = 0x200002 };
+
+static const char *const sonames[] = {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.so", NULL};
+static const char *const symbols[] = {"curl_global_init", "curl_easy_init", "curl_easy_setopt", "curl_easy_perform",
+    "curl_easy_getinfo", "curl_easy_cleanup", "curl_easy_strerror"};
+static struct {
+    code (*global_init)(long flags);
+    void *(*init)(void);
+    code (*set)(void *handle, option o, ...);
+    code (*perform)(void *handle);
+    code (*info)(void *handle, int what, ...);
+    void (*cleanup)(void *handle);
+    const char *(*text)(code c);
+} curl;
+static gale__library library = {sonames, symbols, sizeof symbols / sizeof *symbols, &curl, "it is too old", NULL};
+
+typedef struct transfer {
+    const gale__fetch *f;
+    gale__file_out out;
+    uint64_t begun, have;
+    gale_status status;
+} transfer;
+
+static size_t take(char *data, size_t size, size_t count, void *user)
+{
+    transfer *t = user;
+    size_t n = size * count;
+    if (t->f->size_bytes && (t->have > t->f->size_bytes || n > t->f->size_bytes - t->have))
+        t->status = gale__fail(GALE_MISMATCH, "%s: larger than the %llu bytes that it should have", t->f->url,
+            (unsigned long long)t->f->size_bytes);
+    else t->status = gale__file_add(&t->out, data, n);
+    if (t->status != GALE_OK) return 0;
+    t->have += n;
+    return n;
+}
+
+static int show(void *user, int64_t total, int64_t now, int64_t up_total, int64_t up_now)
+{
+    transfer *t = user;
+    (void)up_total, (void)up_now, (void)now;
+    uint64_t all = total > 0 ? t->begun + (uint64_t)total : t->f->size_bytes;
+    return t->f->progress && !t->f->progress(t->f->user, t->have, all);
+}
+
+static void set_up(void *h, transfer *t, char *reason)
+{
+    const struct {
+        option o;
+        long value;
+    } numbers[] = {{OPTION_FOLLOWLOCATION, 1}, {OPTION_MAXREDIRS, REDIRECTS_MOST}, {OPTION_FAILONERROR, 1},
+        {OPTION_NOSIGNAL, 1}, {OPTION_NOPROGRESS, 0}, {OPTION_CONNECTTIMEOUT, CONNECT_SECONDS},
+        {OPTION_LOW_SPEED_LIMIT, SLOW_BYTES}, {OPTION_LOW_SPEED_TIME, SLOW_SECONDS},
+        {OPTION_PROTOCOLS, HTTP | HTTPS | LOCAL},
+        {OPTION_REDIR_PROTOCOLS, HTTP | HTTPS}}; /* a server may not send us to files of ours */
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) curl.set(h, numbers[i].o, numbers[i].value);
+    curl.set(h, OPTION_URL, t->f->url);
+    curl.set(h, OPTION_USERAGENT, "gale");
+    curl.set(h, OPTION_ERRORBUFFER, reason);
+    curl.set(h, OPTION_WRITEFUNCTION, take);
+    curl.set(h, OPTION_WRITEDATA, t);
+    curl.set(h, OPTION_XFERINFOFUNCTION, show);
+    curl.set(h, OPTION_XFERINFODATA, t);
+    curl.set(h, OPTION_RESUME_FROM_LARGE, (int64_t)t->begun);
+}
+
+/* *again: the server cannot go on in the middle, or the part does not fit: from the beginning, then. */
+static gale_status judge(transfer *t, code c, long response, const char *reason, bool *again)
+{
+    const char *kept = t->have ? "; what has come is kept, and the same command goes on from there" : "";
+    if (t->status != GALE_OK) return t->status == GALE_IO ? gale__fail_within(t->status, "%s", t->f->url) : t->status;
+    if (c == CODE_CANCELLED) return gale__fail(GALE_CANCELLED, "%s: cancelled%s", t->f->url, kept);
+    *again = t->begun && (c == CODE_RANGE || c == CODE_RESUME || (c == CODE_HTTP && response == 416));
+    if (c == CODE_OK || *again) return GALE_OK;
+    if (c == CODE_UNREAD || c == CODE_NOT_THERE || (c == CODE_HTTP && (response == 404 || response == 410)))
+        return gale__fail(GALE_NOT_FOUND, "%s: there is no such file (%s)", t->f->url, reason);
+    return gale__fail(GALE_IO, "%s: %s%s", t->f->url, reason, kept);
+}
+
+static gale_status attempt(transfer *t, bool *again)
+{
+    char reason[256] = ""; /* libcurl's own size of such texts */
+    long response = 0;
+    void *h = curl.init();
+    if (!h) return gale__fail(GALE_NO_MEMORY, "libcurl does not start");
+    t->begun = t->have;
+    set_up(h, t, reason);
+    code c = curl.perform(h);
+    curl.info(h, INFO_RESPONSE_CODE, &response);
+    curl.cleanup(h);
+    return judge(t, c, response, *reason ? reason : curl.text(c), again);
+}
+
+static gale_status check(const transfer *t)
+{
+    char hex[65];
+    if (t->f->size_bytes && t->have != t->f->size_bytes)
+        return gale__fail(GALE_MISMATCH, "%s: has %llu bytes, not the %llu that it should have", t->f->url,
+            (unsigned long long)t->have, (unsigned long long)t->f->size_bytes);
+    if (!t->f->sha256) return GALE_OK;
+    GALE_TRY(gale__file_sha256(t->out.name, hex, NULL));
+    if (gale__text_equal_nocase(hex, t->f->sha256)) return GALE_OK;
+    return gale__fail(
+        GALE_MISMATCH, "%s: is not what was asked for: its SHA-256 is %s, not %s", t->f->url, hex, t->f->sha256);
+}
+
+static gale_status restart(transfer *t)
+{
+    t->have = 0;
+    t->status = GALE_OK;
+    return gale__file_restart(&t->out);
+}
+
+/* A part from an earlier time may be of another file: when it does not come out right, all of it is fetched once more.
+ */
+static gale_status fetch_and_check(transfer *t)
+{
+    bool resumed = t->have > 0, again = false;
+    gale_status status = GALE_OK;
+    if (!t->f->size_bytes || t->have != t->f->size_bytes) status = attempt(t, &again);
+    if (status == GALE_OK && !again) status = check(t);
+    if (!again && !(resumed && status == GALE_MISMATCH)) return status;
+    GALE_TRY(restart(t));
+    GALE_TRY(attempt(t, &again));
+    return check(t);
+}
+
+gale_status gale__fetch_run(const gale__fetch *f)
+{
+    transfer t = {.f = f};
+    if (gale__library_load(&library) != GALE_OK)
+        return gale__fail_within(GALE_UNSUPPORTED, "fetching needs libcurl (Debian's libcurl4t64 or libcurl4)");
+    if (curl.global_init(3) != CODE_OK) return gale__fail(GALE_UNSUPPORTED, "libcurl does not start");
+    GALE_TRY(gale__file_resume(f->path, &t.out, &t.have));
+    gale_status status = fetch_and_check(&t);
+    if (status == GALE_OK) return gale__file_end(&t.out);
+    if (status == GALE_MISMATCH || !t.have) gale__file_drop(&t.out);
+    else gale__file_keep(&t.out);
+    return status;
+}
+#else
+gale_status gale__fetch_run(const gale__fetch *f)
+{
+    return gale__fail(GALE_UNSUPPORTED,
+        "%s: this gale was built without fetching; build it with -Dcurl=auto, or fetch the file by other means",
+        f->url);
+}
+#endif

@@ -1,0 +1,172 @@
+/* What each kernel of the self-test computes, in the words of ONNX. */
+#include "jobs/selftest/selftest_kernels.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include <stdio.h>
+
+/* A new input with values in no order, all different: over -25..25, or scaled to -2..2 for what is summed. */
+static gale_status input(gale__selftest_net *net, int rank, const int64_t *dims, bool wide, gale_value *out)
+{
+    float *data;
+    char name[16];
+    int64_t size = 1;
+    for (int i = 0; i < rank; i++) size *= dims[i];
+    if (net->n_inputs == GALE__SELFTEST_INPUTS) return gale__fail(GALE_INTERNAL, "too many inputs in the self-test");
+    if (!(data = gale__alloc((size_t)size * sizeof *data))) return GALE_NO_MEMORY;
+    for (int64_t i = 0; i < size; i++) {
+        double at = (double)((i * 19 + net->n_inputs) % size) / (double)size;
+        data[i] = (float)((at * 2 - 1) * (wide ? 25 : 2));
+    }
+    snprintf(name, sizeof name, "x%d", net->n_inputs);
+    gale_status status = gale_tensor_from_cpu(NULL, GALE_F32, rank, dims, data, &net->inputs[net->n_inputs]);
+    gale__free(data);
+    if (status != GALE_OK) return status;
+    net->n_inputs++;
+    return gale_graph_input(net->graph, name, GALE_F32, rank, dims, NULL, out);
+}
+
+static gale_status unary(gale__selftest_net *net, const char *op, gale_value x, gale_value *out)
+{
+    return gale_graph_op(net->graph, op, &x, 1, NULL, 0, out, 1);
+}
+
+static gale_status mish(gale__selftest_net *net, gale_value *out)
+{
+    gale_value v;
+    GALE_TRY(input(net, 1, (int64_t[]){1031}, true, &v));
+    return unary(net, "Mish", v, out);
+}
+
+/* erf(sin(x)) + log(1 + exp(x)) through operators that fuse into one kernel. */
+static gale_status functions(gale__selftest_net *net, gale_value *out)
+{
+    gale_value v, sum[2], t;
+    GALE_TRY(input(net, 1, (int64_t[]){777}, true, &v));
+    GALE_TRY(unary(net, "Sin", v, &t));
+    GALE_TRY(unary(net, "Erf", t, &sum[0]));
+    GALE_TRY(unary(net, "Exp", v, &t));
+    GALE_TRY(unary(net, "Sqrt", t, &t));
+    GALE_TRY(unary(net, "Atan", t, &sum[1]));
+    GALE_TRY(gale_graph_op(net->graph, "Add", sum, 2, NULL, 0, &t, 1));
+    GALE_TRY(gale_graph_constant(net->graph, GALE_F32, 0, NULL, &(float){3}, &sum[1]));
+    sum[0] = t;
+    return gale_graph_op(
+        net->graph, "Add", sum, 2, NULL, 0, out, 1); /* away from zero, where rounding would be all there is */
+}
+
+static gale_status softmax(gale__selftest_net *net, gale_value *out)
+{
+    static const gale_attr axis[] = {GALE_INT("axis", 1)};
+    gale_value v;
+    GALE_TRY(input(net, 2, (int64_t[]){37, 129}, true, &v));
+    return gale_graph_op(net->graph, "Softmax", &v, 1, axis, 1, out, 1);
+}
+
+static gale_status column(gale__selftest_net *net, gale_value *out)
+{
+    static const int64_t one = 1, first = 0;
+    gale_value in[2];
+    GALE_TRY(input(net, 2, (int64_t[]){129, 37}, false, &in[0]));
+    GALE_TRY(gale_graph_constant(net->graph, GALE_I64, 1, &one, &first, &in[1]));
+    return gale_graph_op(net->graph, "ReduceSum", in, 2, NULL, 0, out, 1);
+}
+
+static gale_status convolution(gale__selftest_net *net, gale_value *out)
+{
+    static const int64_t pads[4] = {1, 1, 1, 1};
+    static const gale_attr attrs[] = {GALE_INTS("pads", pads, 4)};
+    gale_value in[2];
+    GALE_TRY(input(net, 4, (int64_t[]){1, 12, 4, 4}, false, &in[0]));
+    GALE_TRY(input(net, 4, (int64_t[]){44, 12, 3, 3}, false, &in[1]));
+    return gale_graph_op(net->graph, "Conv", in, 2, attrs, 1, out, 1);
+}
+
+static gale_status transpose(gale__selftest_net *net, gale_value *out)
+{
+    static const int64_t perm[2] = {1, 0};
+    static const gale_attr attrs[] = {GALE_INTS("perm", perm, 2)};
+    gale_value v;
+    GALE_TRY(input(net, 2, (int64_t[]){131, 149}, true, &v));
+    return gale_graph_op(net->graph, "Transpose", &v, 1, attrs, 1, out, 1);
+}
+
+static gale_status scan(gale__selftest_net *net, gale_value *out)
+{
+    gale_value in[2];
+    GALE_TRY(input(net, 2, (int64_t[]){3, 1201}, false, &in[0]));
+    GALE_TRY(gale_graph_constant(net->graph, GALE_I64, 0, NULL, &(int64_t){1}, &in[1]));
+    return gale_graph_op(net->graph, "CumSum", in, 2, NULL, 0, out, 1);
+}
+
+static gale_status sort(gale__selftest_net *net, gale_value *out)
+{
+    static const int64_t one = 1, k = 17;
+    gale_value in[2], both[2];
+    GALE_TRY(input(net, 2, (int64_t[]){3, 203}, true, &in[0]));
+    GALE_TRY(gale_graph_constant(net->graph, GALE_I64, 1, &one, &k, &in[1]));
+    GALE_TRY(gale_graph_op(net->graph, "TopK", in, 2, NULL, 0, both, 2));
+    *out = both[0];
+    return GALE_OK;
+}
+
+static gale_status pool(gale__selftest_net *net, gale_value *out)
+{
+    static const int64_t kernel[2] = {3, 3}, strides[2] = {2, 2}, pads[4] = {1, 1, 1, 1};
+    static const gale_attr attrs[] = {
+        GALE_INTS("kernel_shape", kernel, 2), GALE_INTS("strides", strides, 2), GALE_INTS("pads", pads, 4)};
+    gale_value v;
+    GALE_TRY(input(net, 4, (int64_t[]){1, 3, 19, 23}, true, &v));
+    return gale_graph_op(net->graph, "MaxPool", &v, 1, attrs, 3, out, 1);
+}
+
+static gale_status halves(gale__selftest_net *net, gale_value *out)
+{
+    static const gale_attr narrow[] = {GALE_INT("to", 10)}, wide[] = {GALE_INT("to", 1)};
+    gale_value in[2], h;
+    GALE_TRY(input(net, 1, (int64_t[]){501}, false, &in[0]));
+    GALE_TRY(gale_graph_op(net->graph, "Cast", in, 1, narrow, 1, &h, 1));
+    in[0] = in[1] = h;
+    GALE_TRY(gale_graph_op(net->graph, "Mul", in, 2, NULL, 0, &in[0], 1));
+    GALE_TRY(gale_graph_op(net->graph, "Add", in, 2, NULL, 0, &h, 1));
+    return gale_graph_op(net->graph, "Cast", &h, 1, wide, 1, out, 1);
+}
+
+static gale_status einsum_scatter(gale__selftest_net *net, gale_value *out)
+{
+    static const int64_t index_dims[2] = {2, 1}, index[2] = {0, 2};
+    static const gale_attr equation[] = {GALE_STRING_ATTR("equation", "cnhw,wk->nhkc")};
+    gale_value in[3], factors[2];
+    GALE_TRY(input(net, 4, (int64_t[]){3, 1, 8, 8}, false, &in[0]));
+    GALE_TRY(gale_graph_constant(net->graph, GALE_I64, 2, index_dims, index, &in[1]));
+    GALE_TRY(input(net, 4, (int64_t[]){2, 1, 8, 8}, false, &in[2]));
+    GALE_TRY(gale_graph_op(net->graph, "ScatterND", in, 3, NULL, 0, &factors[0], 1));
+    GALE_TRY(input(net, 2, (int64_t[]){8, 19}, false, &factors[1]));
+    return gale_graph_op(net->graph, "Einsum", factors, 2, equation, 1, out, 1);
+}
+
+const gale__selftest_kernel gale__selftest_kernels[] = {
+#define KERNEL(name, function, compare) {name, function, compare},
+#include "jobs/selftest/selftest_kernels.def"
+#undef KERNEL
+    {0},
+};
+
+gale_status gale__selftest_net_create(gale__selftest_net *net)
+{
+    gale_value y;
+    *net = (gale__selftest_net){0};
+    gale_status status = gale_graph_create(&net->graph);
+    for (const gale__selftest_kernel *k = gale__selftest_kernels; status == GALE_OK && k->name; k++) {
+        status = k->write(net, &y);
+        if (status == GALE_OK) status = gale_graph_output(net->graph, k->name, y);
+    }
+    if (status != GALE_OK) gale__selftest_net_finish(net);
+    return status;
+}
+
+void gale__selftest_net_finish(gale__selftest_net *net)
+{
+    gale_graph_destroy(&net->graph);
+    for (int i = 0; i < net->n_inputs; i++) gale_tensor_destroy(&net->inputs[i]);
+    net->n_inputs = 0;
+}

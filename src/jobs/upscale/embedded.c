@@ -1,0 +1,26 @@
+/* The embedded networks: files of this folder that the build turns into arrays. */
+#include "jobs/upscale/embedded.h"
+#include "jobs/embedded_files.h"
+#include <string.h>
+
+static const gale__embedded table[] = {
+    {"zoom2x", gale__text_zoom2x_yml, gale__bytes_zoom2x_onnx, sizeof gale__bytes_zoom2x_onnx},
+};
+
+const gale__embedded *gale__embedded_at(size_t i) { return i < sizeof table / sizeof *table ? &table[i] : NULL; }
+
+const gale__embedded *gale__embedded_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(table[i].name, name)) return &table[i];
+    return NULL;
+}
+
+bool gale__embedded_model(const char *name, const void **data, size_t *size)
+{
+    const gale__embedded *e = gale__embedded_find(name);
+    if (!e) return false;
+    *data = e->data;
+    *size = e->size;
+    return true;
+}

@@ -1,0 +1,193 @@
+/* The public face of upscaling: a model, its manifest and what was found out about it, held together.  Where a device
+ * cannot do the work, not even in the smallest tiles, all of it goes to the next one of the chain that the device was
+ * opened by. */
+#include "device/device.h"
+#include "jobs/upscale/embedded.h"
+#include "jobs/upscale/upscale.h"
+#include <stdio.h>
+#include <string.h>
+
+struct gale_upscaler {
+    gale_device *device, *own; /* own: opened here, where the caller's failed */
+    gale_model *model;
+    gale__manifest manifest;
+    bool has_manifest;
+    gale__network network;
+    const char *precision;
+    float controls[GALE__CONTROLS_MOST];
+    char *path;       /* where the model comes from: a file, */
+    const void *data; /* or memory */
+    size_t size;
+    gale_model_options options;
+};
+
+void gale_upscaler_close(gale_upscaler **upscaler)
+{
+    gale_upscaler *u = *upscaler;
+    if (!u) return;
+    gale_model_close(&u->model);
+    gale_device_close(&u->own);
+    if (u->has_manifest) gale__manifest_finish(&u->manifest);
+    gale__free(u->path);
+    gale__free(u);
+    *upscaler = NULL;
+}
+
+static const char *precision_of(const gale_model_options *o, gale_type type)
+{
+    gale_precision precision = !o                     ? GALE_PRECISION_AS_IT_IS
+                               : o->program.precision ? o->program.precision
+                                                      : o->precision;
+    if (precision != GALE_PRECISION_AS_IT_IS) return precision == GALE_PRECISION_F16 ? "fp16" : "bf16";
+    return type == GALE_F16 ? "fp16" : o && o->program.fast ? "fast" : "fp32";
+}
+
+/* A GPU tries a whole tile, whose plan is the one that the work needs; where a tile takes long, less must do. */
+static int64_t trial_side(const gale_upscaler *u)
+{
+    const gale_device_info *info = gale_device_get_info(u->device);
+    return info->caps.software || info->caps.host_functions ? 0 : u->manifest.tile;
+}
+
+/* The model on the device as it is now, and what it wants. */
+static gale_status load_model(gale_upscaler *u)
+{
+    gale_status status = u->path ? gale_model_open(u->path, u->device, &u->options, &u->model)
+                                 : gale_model_from_memory(u->data, u->size, false, u->device, &u->options, &u->model);
+    if (status == GALE_FORMAT && u->path) return gale__fail(status, "%s; a network is an ONNX file", gale_error());
+    GALE_TRY(status);
+    return gale__network_probe_with(u->model, &u->manifest, trial_side(u), &u->network);
+}
+
+/* Whether another device may do what this one cannot. */
+static bool is_of_device(gale_status status)
+{
+    return status == GALE_NO_MEMORY || status == GALE_UNSUPPORTED || status == GALE_BUILD ||
+           status == GALE_DEVICE_LOST || status == GALE_TIMEOUT;
+}
+
+static void say_step(const gale_upscaler *u, const char *why)
+{
+    gale__log(GALE__WARN, "%s; stepping down to %s", why, gale_device_get_info(u->device)->backend);
+}
+
+/* After a failure: the network on the next device of its chain that takes it, and a line about each step.  What is not
+ * supported may be so everywhere: then the line waits until a device has taken it. */
+static gale_status step_down(gale_upscaler *u, gale_status status)
+{
+    char why[1024];
+    while (is_of_device(status)) {
+        gale_device *next = NULL;
+        bool wait = status == GALE_UNSUPPORTED;
+        snprintf(why, sizeof why, "%s", *gale_error() ? gale_error() : gale_status_text(status));
+        GALE_TRY(gale__device_next(u->device, status, &next));
+        gale_model_close(&u->model);
+        gale_device_close(&u->own);
+        u->device = u->own = next;
+        if (!wait) say_step(u, why);
+        status = load_model(u);
+        if (wait && status == GALE_OK) say_step(u, why);
+    }
+    return status;
+}
+
+/* Controls that no manifest speaks of have numbers alone, and are 0. */
+static gale_status take_controls(gale_upscaler *u)
+{
+    gale__manifest *m = &u->manifest;
+    int count = u->network.control_size;
+    if (!m->control_count && count) {
+        if (!(m->defaults = gale__arena_alloc(&m->arena, (size_t)count * sizeof *m->defaults))) return GALE_NO_MEMORY;
+        m->control_count = count;
+    }
+    return gale__manifest_controls(m, NULL, 0, u->controls);
+}
+
+/* With manifest and source in place: loads the model and looks at it, or lets go of all. */
+static gale_status finish_opening(
+    gale_upscaler *u, const gale_model_options *options, gale_status status, gale_upscaler **out)
+{
+    if (options) u->options = *options;
+    u->has_manifest = status == GALE_OK;
+    if (status == GALE_OK) {
+        status = load_model(u);
+        if (status != GALE_OK) status = step_down(u, status);
+    }
+    if (status == GALE_OK) status = take_controls(u);
+    u->precision = precision_of(options, u->network.type_in);
+    if (status == GALE_OK) *out = u;
+    else gale_upscaler_close(&u);
+    return status;
+}
+
+gale_status gale_upscaler_open(
+    const char *model_path, gale_device *device, const gale_model_options *options, gale_upscaler **out)
+{
+    const gale__embedded *inside = gale__embedded_find(model_path ? model_path : GALE__EMBEDDED_USUAL);
+    if (inside) return gale_upscaler_from_memory(inside->data, inside->size, inside->manifest, device, options, out);
+    gale_upscaler *u = gale__calloc(1, sizeof *u);
+    if (!u) return GALE_NO_MEMORY;
+    u->device = device;
+    u->path = gale__strdup(model_path);
+    return finish_opening(u, options, u->path ? gale__manifest_read(model_path, &u->manifest) : GALE_NO_MEMORY, out);
+}
+
+gale_status gale_upscaler_from_memory(const void *data, size_t size, const char *manifest, gale_device *device,
+    const gale_model_options *options, gale_upscaler **out)
+{
+    gale_upscaler *u = gale__calloc(1, sizeof *u);
+    if (!u) return GALE_NO_MEMORY;
+    u->device = device;
+    u->data = data;
+    u->size = size;
+    return finish_opening(u, options,
+        gale__manifest_parse(manifest ? manifest : "{}", manifest ? strlen(manifest) : 2, "model", &u->manifest), out);
+}
+
+const gale_device *gale_upscaler_device(const gale_upscaler *u) { return u->device; }
+const gale_model *gale__upscaler_model(const gale_upscaler *u) { return u->model; }
+const gale__manifest *gale__upscaler_manifest(const gale_upscaler *u) { return &u->manifest; }
+const gale__network *gale__upscaler_network(const gale_upscaler *u) { return &u->network; }
+
+void gale_upscaler_get_info(const gale_upscaler *u, gale_upscaler_info *out)
+{
+    const gale__manifest *m = &u->manifest;
+    *out = (gale_upscaler_info){m->name, m->description, m->source, u->network.scale, m->tile, m->overlap,
+        u->network.control_size, u->precision};
+}
+
+bool gale_upscaler_control(
+    const gale_upscaler *u, int index, const char **name, const char **description, int *place, float *value)
+{
+    if (index < 0 || index >= u->manifest.named_count) return false;
+    const gale__control *c = &u->manifest.controls[index];
+    if (name) *name = c->name;
+    if (description) *description = c->description;
+    if (place) *place = c->index;
+    if (value) *value = u->controls[c->index];
+    return true;
+}
+
+gale_status gale_upscaler_set(gale_upscaler *u, const char *setting)
+{
+    float before[GALE__CONTROLS_MOST];
+    memcpy(before, u->controls, sizeof before);
+    gale_status status = gale__manifest_control(&u->manifest, setting, u->controls);
+    if (status != GALE_OK) memcpy(u->controls, before, sizeof before);
+    return status;
+}
+
+gale_status gale_upscale(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options,
+    gale_upscale_report *report, gale_picture **out)
+{
+    gale_status status =
+        u->model ? GALE_OK
+                 : load_model(
+                       u); /* it is gone where a device before the last of the chain had failed, and the last as well */
+    for (;;) {
+        if (status == GALE_OK) status = gale__upscale(&u->network, u->device, in, u->controls, options, report, out);
+        if (status == GALE_OK || !is_of_device(status)) return status;
+        GALE_TRY(step_down(u, status));
+        status = GALE_OK;
+    }
+}

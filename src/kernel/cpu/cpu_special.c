@@ -1,0 +1,178 @@
+/* Plain loops, one per type through one macro.  Rows run side by side; within a row the order is the definition's, so
+ * the results do not depend on the number of threads. */
+#include "kernel/cpu/cpu_special.h"
+#include "base/thread.h"
+#include <string.h>
+
+/* Sort keys: every type as a u64 that sorts like the value (NaN above all). */
+static uint64_t key_of(gale_type type, const void *p)
+{
+    if (gale__type_is_float(type)) {
+        double v = gale__load_f64(type, p);
+        uint64_t bits;
+        if (v != v) return UINT64_MAX;
+        if (v == 0) v = 0; /* both zeros are equal */
+        memcpy(&bits, &v, sizeof bits);
+        return bits >> 63 ? ~bits : bits | 1ull << 63;
+    }
+    uint64_t v = (uint64_t)gale__load_i64(type, p);
+    return gale__type_table[type].kind == 'i' ? v ^ 1ull << 63 : v;
+}
+
+typedef struct sorter {
+    gale_type type;
+    const char *x;
+    int64_t *index, *scratch;
+    int64_t n;
+    bool descending;
+} sorter;
+
+enum { SMALL = 48, DIGITS = 8, BUCKETS = 256 }; /* elements up to which insertion is faster; bytes of a key */
+
+static void sort_few(uint64_t *key, int64_t *index, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        uint64_t k = key[i];
+        int64_t v = index[i], at = i;
+        for (; at > 0 && key[at - 1] > k; at--) key[at] = key[at - 1], index[at] = index[at - 1];
+        key[at] = k, index[at] = v;
+    }
+}
+
+/* By one byte of the key after another, the lowest first; bytes that are the same everywhere are passed over.  Returns
+ * where the indices are. */
+static const int64_t *sort_bytes(uint64_t *key, int64_t *index, uint64_t *key2, int64_t *index2, int64_t n)
+{
+    int64_t count[DIGITS][BUCKETS] = {0};
+    for (int64_t i = 0; i < n; i++)
+        for (int d = 0; d < DIGITS; d++) count[d][key[i] >> 8 * d & 255]++;
+    for (int d = 0; d < DIGITS; d++) {
+        if (count[d][key[0] >> 8 * d & 255] == n) continue;
+        int64_t at = 0;
+        for (int b = 0; b < BUCKETS; b++) {
+            int64_t here = count[d][b];
+            count[d][b] = at;
+            at += here;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            int64_t to = count[d][key[i] >> 8 * d & 255]++;
+            key2[to] = key[i], index2[to] = index[i];
+        }
+        uint64_t *k = key;
+        int64_t *v = index;
+        key = key2, index = index2;
+        key2 = k, index2 = v;
+    }
+    return index;
+}
+
+static void sort_row(void *arg, size_t row, int worker)
+{
+    const sorter *s = arg;
+    size_t size = gale_type_size(s->type);
+    const char *x = s->x + row * (size_t)s->n * size;
+    int64_t *index = s->index + (int64_t)row * s->n,
+            *index2 = s->scratch + (int64_t)worker * s->n * GALE__CPU_SORT_SCRATCH;
+    uint64_t *key = (uint64_t *)(index2 + s->n);
+    for (int64_t i = 0; i < s->n; i++) {
+        uint64_t k = key_of(s->type, x + (size_t)i * size);
+        key[i] = s->descending ? ~k : k;
+        index[i] = i;
+    }
+    if (s->n <= SMALL) {
+        sort_few(key, index, s->n);
+        return;
+    }
+    const int64_t *sorted = sort_bytes(key, index, key + s->n, index2, s->n);
+    if (sorted != index) memcpy(index, sorted, (size_t)s->n * sizeof *index);
+}
+
+void gale__cpu_sort(
+    gale_type type, const void *x, int64_t *index, int64_t *scratch, int64_t rows, int64_t n, bool descending)
+{
+    sorter s = {type, x, index, scratch, n, descending};
+    gale__parallel((size_t)rows, sort_row, &s);
+}
+
+/* One step of a reduction, in the type's own arithmetic; floats narrower than f32 are carried in f32 by the callers. */
+#define STEP(T, kind, a, b)                     \
+    ((kind) == GALE__SUM       ? (T)((a) + (b)) \
+        : (kind) == GALE__PROD ? (T)((a) * (b)) \
+        : (a) != (a)           ? (a)            \
+        : (b) != (b)           ? (b)            \
+                               : ((kind) == GALE__RMAX ? ((a) > (b) ? (a) : (b)) : ((a) < (b) ? (a) : (b))))
+
+typedef struct scanner {
+    gale_type type;
+    gale__reduce kind;
+    const char *x;
+    char *y;
+    int64_t n, inner;
+} scanner;
+
+static void scan_floats(const scanner *s, const char *x, char *y)
+{
+    size_t size = gale_type_size(s->type), step = size * (size_t)s->inner;
+    for (int64_t i = 0; i < s->inner; i++) {
+        double total = gale__load_f64(s->type, x + (size_t)i * size);
+        for (int64_t k = 0; k < s->n; k++) {
+            double v = gale__load_f64(s->type, x + (size_t)i * size + (size_t)k * step);
+            if (k > 0) total = STEP(double, s->kind, total, v);
+            gale__store_f64(s->type, y + (size_t)i * size + (size_t)k * step, total);
+        }
+    }
+}
+
+static void scan_ints(const scanner *s, const char *x, char *y)
+{
+    size_t size = gale_type_size(s->type), step = size * (size_t)s->inner;
+    bool is_signed = gale__type_table[s->type].kind == 'i';
+    for (int64_t i = 0; i < s->inner; i++) {
+        uint64_t total = (uint64_t)gale__load_i64(s->type, x + (size_t)i * size);
+        for (int64_t k = 0; k < s->n; k++) {
+            uint64_t v = (uint64_t)gale__load_i64(s->type, x + (size_t)i * size + (size_t)k * step);
+            if (k > 0 && (s->kind <= GALE__PROD || !is_signed)) total = STEP(uint64_t, s->kind, total, v);
+            else if (k > 0) total = (uint64_t)STEP(int64_t, s->kind, (int64_t)total, (int64_t)v);
+            gale__store_i64(s->type, y + (size_t)i * size + (size_t)k * step, (int64_t)total);
+            total =
+                (uint64_t)gale__load_i64(s->type, y + (size_t)i * size + (size_t)k * step); /* wrapped to the width */
+        }
+    }
+}
+
+static void scan_part(void *arg, size_t part, int worker)
+{
+    const scanner *s = arg;
+    size_t bytes = part * (size_t)(s->n * s->inner) * gale_type_size(s->type);
+    (void)worker;
+    (gale__type_is_float(s->type) ? scan_floats : scan_ints)(s, s->x + bytes, s->y + bytes);
+}
+
+void gale__cpu_scan(gale_type type, gale__reduce kind, const void *x, void *y, int64_t outer, int64_t n, int64_t inner)
+{
+    scanner s = {type, kind, x, y, n, inner};
+    gale__parallel((size_t)outer, scan_part, &s);
+}
+
+void gale__cpu_put(
+    gale_type type, int mode, void *y, int64_t n, const int64_t *index, const void *updates, int64_t count)
+{
+    size_t size = gale_type_size(type);
+    bool is_float = gale__type_is_float(type), is_signed = gale__type_table[type].kind == 'i';
+    for (int64_t i = 0; i < count; i++) {
+        if (index[i] < 0 || index[i] >= n) continue;
+        char *to = (char *)y + (size_t)index[i] * size;
+        const char *from = (const char *)updates + (size_t)i * size;
+        if (mode < 0) memcpy(to, from, size);
+        else if (is_float) {
+            double a = gale__load_f64(type, to), b = gale__load_f64(type, from);
+            gale__store_f64(type, to, STEP(double, mode, a, b));
+        } else if (mode <= GALE__PROD || !is_signed) {
+            uint64_t a = (uint64_t)gale__load_i64(type, to), b = (uint64_t)gale__load_i64(type, from);
+            gale__store_i64(type, to, (int64_t)STEP(uint64_t, mode, a, b));
+        } else {
+            int64_t a = gale__load_i64(type, to), b = gale__load_i64(type, from);
+            gale__store_i64(type, to, STEP(int64_t, mode, a, b));
+        }
+    }
+}

@@ -1,0 +1,215 @@
+/* See cpu_window.h: finds windows, chooses blocks, copies bands. */
+#include "kernel/cpu/cpu_window.h"
+#include "base/thread.h"
+#include "kernel/cpu/walk.h"
+#include <string.h>
+
+#define BAND_BYTES (256u << 10) /* stays in the second cache */
+#define BLOCK_LANES 768
+#define BLOCK_COLUMNS 256
+
+static int64_t parts_of(int64_t v, int64_t of) { return (v + of - 1) / of; }
+static int64_t round_up(int64_t v, int64_t to) { return parts_of(v, to) * to; }
+static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a < 0 ? -a : a; }
+
+static const gale__access *load_of(const gale__nest *nest, int value, gale__ct ct)
+{
+    const gale__nest_instr *in = &nest->code[value];
+    if (in->op == GALE__CAST && gale__compute_type((gale_type)in->type) == (gale_type)in->type) in = &nest->code[in->a];
+    if (in->op != GALE__NEST_LOAD || gale__ct_of((gale_type)in->type) != ct ||
+        gale__ct_of((gale_type)nest->code[value].type) != ct)
+        return NULL;
+    return &nest->accesses[in->access];
+}
+
+/* Whether lanes and taps move over one axis; then the axis. */
+static bool shares_axis(const gale__nest *nest, const gale__access *a, int lane, int tap, gale__cpu_axis *out)
+{
+    int64_t s = a->stride[lane], t = a->stride[tap], unit = common(s, t);
+    if (s <= 0 || t <= 0) return false;
+    for (int g = 0; g < a->n_guards; g++)
+        if (a->guards[g].coef[lane] * t != a->guards[g].coef[tap] * s) return false;
+    *out = (gale__cpu_axis){lane, tap, nest->extent[lane], nest->extent[tap], s / unit, t / unit, unit};
+    return true;
+}
+
+static int64_t places(const gale__cpu_axis *a, int64_t lanes)
+{
+    return (lanes - 1) * a->step + (a->taps - 1) * a->hop + 1;
+}
+
+/* The taps that share most with these lanes. */
+static gale__cpu_axis find_axis(
+    const gale__nest *nest, const gale__access *a, const gale__cpu_span *k, int lane, int taken)
+{
+    gale__cpu_axis best = {lane, -1, 1, 1, 1, 1, 1}, other;
+    if (lane < 0) return best;
+    best.lanes = nest->extent[lane];
+    best.unit = a->stride[lane];
+    double least = 1;
+    for (int i = 0; i < k->n; i++) {
+        if (k->dim[i] == taken || !shares_axis(nest, a, lane, k->dim[i], &other)) continue;
+        int64_t some = other.lanes < 16 ? other.lanes : 16;
+        double share = (double)places(&other, some) / (double)(some * other.taps);
+        if (share >= least) continue;
+        least = share;
+        best = other;
+    }
+    return best;
+}
+
+bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
+    const gale__cpu_span *k, gale__ct ct)
+{
+    uint8_t dims[GALE__NEST_DIMS];
+    int n = 0;
+    const gale__access *a = load_of(nest, value, ct);
+    *w = (gale__cpu_window){0};
+    if (!a || !lanes->n) return false;
+    for (int g = 0; g < a->n_guards; g++)
+        if (a->guards[g].div > 1) return false;
+    w->x = find_axis(nest, a, k, lanes->dim[lanes->n - 1], -1);
+    w->y = find_axis(nest, a, k, lanes->n > 1 ? lanes->dim[lanes->n - 2] : -1, w->x.tap);
+    if (w->x.step > 8 || w->y.step > 8) return false;
+    gale__cpu_span_init(&w->far, nest, lanes->dim, lanes->n > 2 ? lanes->n - 2 : 0);
+    for (int i = 0; i < k->n; i++)
+        if (k->dim[i] != w->x.tap && k->dim[i] != w->y.tap) dims[n++] = k->dim[i];
+    gale__cpu_span_init(&w->rest, nest, dims, n);
+    w->access = a;
+    w->widen = gale__simd_get()->widen[a->type];
+    w->size = (int[]){[1] = 0, [2] = 1, [4] = 2, [8] = 3}[gale_type_size(a->type)];
+    return true;
+}
+
+static void lay_band(gale__cpu_window *w, int64_t nr, size_t size)
+{
+    w->padded = round_up(w->columns, nr);
+    w->phases = w->x.taps > 1 ? w->x.step : 1;
+    w->phase = w->padded + (w->x.taps - 1) * w->x.hop / w->x.step;
+    w->pitch = w->phases * w->phase;
+    w->plane = places(&w->y, w->rows) * w->pitch;
+    w->band_bytes = (size_t)(w->rest.count * w->plane) * size;
+}
+
+/* Blocks as large as the caches allow, then as small as it takes to keep the threads busy. */
+static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
+{
+    int64_t width = gale__parallel_width(), wide = parts_of(w->x.lanes, BLOCK_COLUMNS), blocks;
+    w->columns = wide > 1 ? round_up(parts_of(w->x.lanes, wide), gemm.nr) : w->x.lanes;
+    w->rows = BLOCK_LANES / w->columns < w->y.lanes ? BLOCK_LANES / w->columns : w->y.lanes;
+    if (w->rows < 1) w->rows = 1;
+    for (;;) {
+        lay_band(w, gemm.nr, size);
+        blocks = w->far.count * parts_of(w->y.lanes, w->rows) * parts_of(w->x.lanes, w->columns);
+        bool large = w->band_bytes > BAND_BYTES, few = blocks * batches < 4 * width && width > 1;
+        if (w->rows > (large ? 1 : 4) && (large || few)) w->rows = parts_of(w->rows, 2);
+        else if (w->columns > 4 * gemm.nr && (large || few)) w->columns = round_up(w->columns / 2, gemm.nr);
+        else break;
+    }
+    w->row_blocks = parts_of(w->y.lanes, w->rows);
+    w->column_blocks = parts_of(w->x.lanes, w->columns);
+    w->parts = blocks * batches >= 2 * width || width < 2 ? 1 : parts_of(2 * width, blocks * batches);
+    w->part_rows = round_up(parts_of(m, w->parts), gemm.mr);
+    w->parts = parts_of(m, w->part_rows);
+}
+
+gale_status gale__cpu_window_init(
+    gale__cpu_window *w, const gale__cpu_span *k, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
+{
+    choose_blocks(w, m, batches, gemm, size);
+    if (w->band_bytes > (8u << 20)) {
+        w->access = NULL;
+        return GALE_OK;
+    }
+    w->offset = gale__alloc((size_t)k->count * sizeof *w->offset);
+    if (!w->offset) return GALE_NO_MEMORY;
+    for (int64_t i = 0; i < k->count; i++) {
+        int64_t other = 0, row = 0, shift = 0, at[GALE__NEST_DIMS], left = i;
+        for (int d = k->n - 1; d >= 0; d--, left /= k->extent[d + 1]) at[d] = left % k->extent[d];
+        for (int d = 0; d < k->n; d++) {
+            if (k->dim[d] == w->x.tap) shift = at[d] * w->x.hop;
+            else if (k->dim[d] == w->y.tap) row = at[d] * w->y.hop;
+            else other = other * k->extent[d] + at[d];
+        }
+        w->offset[i] = (int32_t)(other * w->plane + row * w->pitch + shift % w->phases * w->phase + shift / w->phases);
+    }
+    return GALE_OK;
+}
+
+void gale__cpu_window_finish(gale__cpu_window *w)
+{
+    gale__free(w->offset);
+    *w = (gale__cpu_window){0};
+}
+
+/* One row of the band: where it begins in memory, and each guard's value there. */
+typedef struct row {
+    int64_t address, guard[GALE__GUARDS];
+} row;
+
+/* What a guard's coordinate moves by from one place of an axis to the next. */
+static int64_t coef_of(const gale__guard *g, const gale__cpu_axis *a)
+{
+    return a->lane < 0 ? 0 : g->coef[a->lane] / a->step;
+}
+
+/* n places, `step` apart, from place p of a row on; what lies outside gives the access' fill. */
+static void copy_places(
+    const gale__cpu_window *w, const gale__simd *simd, const char *memory, const row *r, int64_t p, int64_t n, char *to)
+{
+    const gale__access *a = w->access;
+    int64_t lo = 0, hi = n, stride = w->x.unit * w->phases, from = r->address + p * w->x.unit;
+    for (int g = 0; g < a->n_guards; g++) {
+        int64_t c = coef_of(&a->guards[g], &w->x);
+        gale__cpu_clip(r->guard[g] + c * p, c * w->phases, a->guards[g].extent, &lo, &hi);
+    }
+    const char *source = memory + (from + lo * stride) * ((int64_t)1 << w->size);
+    if (lo) simd->fill[w->size](to, a->fill, (size_t)lo);
+    if (hi > lo && stride == 1) memcpy(to + (lo << w->size), source, (size_t)(hi - lo) << w->size);
+    else if (hi > lo) simd->gather[w->size](to + (lo << w->size), source, stride, (size_t)(hi - lo));
+    if (n > hi) simd->fill[w->size](to + (hi << w->size), a->fill, (size_t)(n - hi));
+}
+
+static void copy_row(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const row *r,
+    int64_t columns, char *to, char *temp, size_t size)
+{
+    int64_t need = places(&w->x, columns);
+    for (int64_t p = 0; p < w->phases; p++, to += (size_t)w->phase * size) {
+        int64_t n = parts_of(need - p, w->phases);
+        copy_places(w, simd, memory, r, p, n, w->widen ? temp : to);
+        if (w->widen) w->widen(to, temp, NULL, NULL, (size_t)n);
+        memset(to + (size_t)n * size, 0, (size_t)(w->phase - n) * size);
+    }
+}
+
+static void set_plane(const gale__cpu_window *w, const int64_t *at, int n_dims, int64_t y, int64_t x, row *r)
+{
+    const gale__access *a = w->access;
+    r->address = a->offset + y * w->y.unit + x * w->x.unit;
+    for (int d = 0; d < n_dims; d++) r->address += a->stride[d] * at[d];
+    for (int g = 0; g < a->n_guards; g++) {
+        r->guard[g] = a->guards[g].c0 + coef_of(&a->guards[g], &w->y) * y + coef_of(&a->guards[g], &w->x) * x;
+        for (int d = 0; d < n_dims; d++) r->guard[g] += a->guards[g].coef[d] * at[d];
+    }
+}
+
+void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const int64_t *start,
+    int n_dims, int64_t first, int64_t column, char *band, size_t size)
+{
+    int64_t at[GALE__NEST_DIMS], rows = w->y.lanes - first < w->rows ? w->y.lanes - first : w->rows;
+    int64_t columns = w->x.lanes - column < w->columns ? w->x.lanes - column : w->columns, need = places(&w->y, rows);
+    char *temp = band + w->band_bytes;
+    memcpy(at, start, (size_t)n_dims * sizeof *at);
+    for (int64_t i = 0; i < w->rest.count; i++, band += (size_t)w->plane * size) {
+        int64_t left = i;
+        row r;
+        for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1])
+            at[w->rest.dim[d]] = left % w->rest.extent[d];
+        set_plane(w, at, n_dims, first * w->y.step, column * w->x.step, &r);
+        for (int64_t p = 0; p < need; p++) {
+            copy_row(w, simd, memory, &r, columns, band + (size_t)(p * w->pitch) * size, temp, size);
+            r.address += w->y.unit;
+            for (int g = 0; g < w->access->n_guards; g++) r.guard[g] += coef_of(&w->access->guards[g], &w->y);
+        }
+    }
+}

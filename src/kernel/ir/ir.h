@@ -1,0 +1,181 @@
+/* Kernel IR: a small typed, structured program that two printers turn into C-family text or SPIR-V words.
+ *
+ * A kernel is a list of instructions in program order.  Values are SSA (an instruction's index); what changes in loops
+ * lives in arrays (count 1: a variable).  Values are scalars of a compute type (BOOL I32 U32 I64 U64 F32 F64) or, from
+ * a vector load until EXTRACT and from PACK until a vector store, vectors of 2 or 4.  Memory holds I8 U8 I16 U16 and
+ * the compute types other than BOOL; loads of 8 and 16 bits give I32/U32, stores take the low bits.  So do work-group
+ * arrays.
+ *
+ * Matrix units: the `subgroup` threads of a subgroup hold matrices of 16 x 16 together, and all of them reach each of
+ * the MATRIX and SUMS instructions at once, with the same operands.  Devices without such units get the same kernel
+ * with these instructions written out for plain threads (ir_matrix.c). */
+#ifndef GALE_KERNEL_IR_H
+#define GALE_KERNEL_IR_H
+#include "base/str.h"
+#include "gale/device.h"
+#include "kernel/nest/scalar.h"
+
+typedef uint32_t gale__val; /* 0: none */
+
+/* Operations beside the scalar ones; numbers go on after GALE__SCALAR_COUNT.  Of the scalar operations only those of
+ * class 'r', the raw halves of class 'c' (IR_DIV ... below) and nothing of class 'm' reach a printer. */
+typedef enum gale__ir_op {
+    GALE__IR_CONST = GALE__SCALAR_COUNT, /* imm: the bits */
+    GALE__IR_WORD, /* parameter word imm, as U32, I32 or F32 (by type); I64, U64, F64: words imm, imm + 1 (low first;
+                      imm even) */
+    GALE__IR_GROUP_ID, /* imm: dimension; U32 */
+    GALE__IR_LOCAL_ID,
+    GALE__IR_GROUP_COUNT,
+    GALE__IR_LANE, /* place in the subgroup; U32 (only when the device has subgroup_ops) */
+    GALE__IR_DIV, /* plain division, as the language has it (the divisor is known not to be 0); imm 1: floats as exactly
+                     as the device likes */
+    GALE__IR_REM, /* integers only */
+    GALE__IR_MIN, /* plain; what NaN does is not specified */
+    GALE__IR_MAX,
+    GALE__IR_SHL, /* amount (same type as the value) is known to be less than the width */
+    GALE__IR_SHR,
+    GALE__IR_CONVERT,    /* numeric conversion, value known to be in range (floats to ints truncate); ints wrap; BOOL to
+                            number gives 0/1 */
+    GALE__IR_MULHI,      /* U32 x U32 -> high U32 */
+    GALE__IR_F16_TO_F32, /* U32 (low 16 bits) -> F32 */
+    GALE__IR_F32_TO_F16, /* F32 -> U32, nearest even */
+    GALE__IR_LOAD, /* a: element index (U32 or U64); imm: pointer parameter; mem: memory type; width 1, 2, 4, at most 16
+                      bytes */
+    GALE__IR_STORE,   /* a: element index; b: value; as above */
+    GALE__IR_EXTRACT, /* a: vector; imm: lane */
+    GALE__IR_PACK,    /* a, b (, c, d): scalars of one type -> vector */
+    GALE__IR_SHARED,  /* declares a work-group array: imm elements of memory type `type`; result names the array; a: one
+                         declared before whose memory it takes over, 0: none */
+    GALE__IR_ARRAY,   /* declares a private array */
+    GALE__IR_GET, /* a: array; b: index (U32; 0 for a variable: pass a CONST); width 2, 4: neighbours in a work-group
+                     array, taken as elements of `mem`, at most 16 bytes and at a multiple of their size */
+    GALE__IR_SET, /* a: array; b: index; c: value; width and mem as above */
+    GALE__IR_FOR, /* a: first, b: end, c: step (U32, step CONST > 0, end + step below 2^32); result: the counter; imm 1:
+                     unroll (all CONST) */
+    GALE__IR_IF,  /* a: BOOL */
+    GALE__IR_ELSE,
+    GALE__IR_END,         /* ends FOR or IF */
+    GALE__IR_BARRIER,     /* all threads of the group; orders shared memory; imm 1: the device's memory too */
+    GALE__IR_SHUFFLE_XOR, /* a: value (32-bit types); imm: lane mask; subgroup_ops only */
+    GALE__IR_MIN_NAN,     /* F32; NaN passes on (devices with corners) */
+    GALE__IR_MAX_NAN,
+    GALE__IR_SATURATE, /* F32 -> I32 or U32 in the range of imm bits: truncates, saturates, NaN to 0 (devices with
+                          corners) */
+    GALE__IR_FAST_EXP, /* F32, as exactly as the device likes */
+    GALE__IR_FAST_LOG,
+    GALE__IR_FAST_SIN,
+    GALE__IR_FAST_COS,
+    GALE__IR_FAST_SQRT,
+    GALE__IR_FAST_DIV,
+    GALE__IR_COPY, /* `width` words of 4 bytes from pointer parameter imm, element c (U32 or U64, of the array's type),
+                      to work-group array a, element b; where d (BOOL) is false zeros, and nothing is read.  Both places
+                      are multiples of the size.  It may take until WAIT. */
+    GALE__IR_COMMIT,   /* the copies of this thread since the last COMMIT are a group */
+    GALE__IR_WAIT,     /* until at most imm groups of this thread are on their way; others see them after a BARRIER */
+    GALE__IR_MATRIX_A, /* a: work-group array of U16; b: first element (U32, a multiple of 8); imm: elements from row to
+                          row (a multiple of 8); type F16 or BF16: 16 x 16 [m][k]; mem 1: they lie there as [k][m] */
+    GALE__IR_MATRIX_B, /* 16 x 16 [k][n]; mem 1: they lie there as [n][k].  Used up before the array changes. */
+    GALE__IR_SUMS,     /* declares imm matrices of F32, held by the subgroup */
+    GALE__IR_SUMS_ZERO,  /* a: SUMS; imm: which */
+    GALE__IR_SUMS_ADD,   /* a: SUMS; b: MATRIX_A, c: MATRIX_B; imm: which: adds their product */
+    GALE__IR_SUMS_STORE, /* a: SUMS; b: work-group array of F32; c: first element (a multiple of 4); imm: which, and in
+                            the upper half elements from row to row (a multiple of 4) */
+    GALE__IR_COUNT
+} gale__ir_op;
+
+typedef struct gale__ir_instr {
+    uint8_t op;
+    uint8_t type;  /* gale_type of the result (element type for vectors and arrays) */
+    uint8_t width; /* 1, 2, 4 */
+    uint8_t mem;   /* LOAD, STORE, vector GET and SET: gale_type in memory; MATRIX_A, MATRIX_B: 1 turned */
+    gale__val a, b, c, d;
+    uint64_t imm;
+} gale__ir_instr;
+
+/* How gale__ir_scalar writes f32: with the device's own mathematics; with its own instructions for corners. */
+typedef enum gale__ir_math_flags {
+    GALE__IR_FAST = 1,
+    GALE__IR_CORNERS = 2,
+    GALE__IR_LOOSE = 4 /* the device's own where a nest marks an operation */
+} gale__ir_math_flags;
+
+typedef struct gale__ir {
+    char name[64];        /* entry point, a C identifier */
+    gale__ir_instr *code; /* code[0] is unused */
+    uint32_t count;
+    size_t capacity;
+    uint32_t group[3]; /* work-group size */
+    int n_pointers, n_words;
+    uint64_t readonly; /* bit i: pointer i (of the first 64) is only read, and nothing written aliases it */
+    bool subgroup_ops; /* uses LANE or SHUFFLE_XOR */
+    uint8_t subgroup;  /* threads that hold matrices together: 16, 32, 64, 128; 0: there are none */
+    bool failed;       /* an append ran out of memory */
+    uint8_t math;      /* gale__ir_math_flags; set before the first append */
+    uint8_t once;      /* bit i: what pointer i (of the first 8, only read) points to need not stay in caches */
+} gale__ir;
+
+/* Building.  Appends never fail one by one: check once with gale__ir_check.  Constant operands are folded where trivial
+ * (x+0, x*1, x*0 on integers, constants). */
+void gale__ir_init(gale__ir *ir, const char *name);
+void gale__ir_finish(gale__ir *ir);
+gale_status gale__ir_check(const gale__ir *ir);
+gale__val gale__ir_add(gale__ir *ir, gale__ir_instr in);
+gale__val gale__ir_const(gale__ir *ir, gale_type type, uint64_t bits);
+gale__val gale__ir_u32(gale__ir *ir, uint32_t v);
+gale__val gale__ir_i32(gale__ir *ir, int32_t v);
+gale__val gale__ir_f32(gale__ir *ir, float v);
+gale__val gale__ir_op1(gale__ir *ir, int op, gale_type type, gale__val a);
+gale__val gale__ir_op2(gale__ir *ir, int op, gale_type type, gale__val a, gale__val b);
+gale__val gale__ir_op3(gale__ir *ir, int op, gale_type type, gale__val a, gale__val b, gale__val c);
+gale__val gale__ir_load(gale__ir *ir, int pointer, gale_type mem, int width, gale__val index);
+void gale__ir_store(gale__ir *ir, int pointer, gale_type mem, int width, gale__val index, gale__val value);
+gale_type gale__ir_type(const gale__ir *ir, gale__val v);
+/* Vectors in work-group arrays: GET into scalars, SET of scalars; `mem` and width as in GET. */
+void gale__ir_get_lanes(gale__ir *ir, gale__val array, gale_type mem, int width, gale__val index, gale__val *out);
+void gale__ir_set_lanes(
+    gale__ir *ir, gale__val array, gale_type mem, int width, gale__val index, const gale__val *values);
+/* Bytes of all work-group arrays; and those to ask for at launch: 0 when they are few enough to be declared. */
+uint32_t gale__ir_shared_bytes(const gale__ir *ir);
+uint32_t gale__ir_launch_bytes(const gale__ir *ir);
+/* Any scalar operation with its corner rules and our own mathematics: expands classes 'm' and 'c' into raw
+ * instructions. `type` is the compute type of the result; operand types are read off the operands.  Storage narrower
+ * than the compute type (i8, f16 ...) is the caller's business: gale__ir_narrow, gale__ir_load_as, gale__ir_store_as.
+ */
+gale__val gale__ir_scalar(gale__ir *ir, gale__scalar op, gale_type type, gale__val a, gale__val b, gale__val c);
+/* Brings a compute-type value into the range of storage type `to` (integers wrap and sign-extend; floats round to it
+ * and come back). */
+gale__val gale__ir_narrow(gale__ir *ir, gale_type to, gale__val v);
+/* Value of storage type `from` (already in range) to storage type `to` with CAST's rules; both held in their compute
+ * types. */
+gale__val gale__ir_cast(gale__ir *ir, gale_type from, gale_type to, gale__val v);
+/* F32 <-> the U32 code of a float type under 32 bits (saturating, as CAST). */
+gale__val gale__ir_encode(gale__ir *ir, gale_type to, gale__val v);
+gale__val gale__ir_decode(gale__ir *ir, gale_type from, gale__val code);
+/* Loads `width` elements of any storage type into out[], as compute-type scalars; and the way back (narrowing). */
+void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__val index, gale__val *out);
+void gale__ir_store_as(
+    gale__ir *ir, int pointer, gale_type storage, int width, gale__val index, const gale__val *values);
+/* The memory type a storage type travels in: F16 -> U16, BOOL -> U8, I4 -> I8 ... */
+gale_type gale__mem_type(gale_type storage);
+
+/* Printing.  One text may hold many kernels. */
+typedef enum gale__dialect {
+    GALE__DIALECT_CUDA,
+    GALE__DIALECT_HIP,
+    GALE__DIALECT_OPENCL,
+    GALE__DIALECT_COUNT
+} gale__dialect;
+/* By the name that a device gives (caps.dialect). */
+gale_status gale__dialect_find(const char *name, gale__dialect *out);
+gale_status gale__ir_print_c(
+    const gale__ir *const *kernels, int n, gale__dialect dialect, const gale_device_caps *caps, gale__str *out);
+typedef struct gale__words {
+    uint32_t *words;
+    size_t count, capacity;
+    bool failed;
+} gale__words;
+gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out);
+void gale__words_finish(gale__words *w);
+/* Structure and types checked; the message names the instruction.  Run by tests and debug builds on every kernel. */
+gale_status gale__ir_validate(const gale__ir *ir);
+#endif

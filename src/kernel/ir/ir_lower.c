@@ -1,0 +1,370 @@
+/* Rewrites what a driver gets wrong before it is printed.  Vulkan does not promise that an fma is fused, and Mesa's
+ * software device does not fuse it; our mathematics needs it.  Nor does it promise that a quotient is rounded
+ * correctly, or anything at all for divisors near the ends of the range.  Mesa's software device has no code for f16 on
+ * some processors, which ends the process, and compiles for the processor's name, so that on an aarch64 machine whose
+ * SVE is switched off (virtual machines) its code for integer division and for 64-bit products, minima and maxima stops
+ * with an illegal instruction: they are done with other instructions there. */
+#include "base/cpu.h"
+#include "kernel/ir/ir_util.h"
+#include <string.h>
+
+gale__ir_lowering gale__ir_lowering_for(const gale_device_caps *caps)
+{
+    gale__ir_lowering what = {
+        .fma = caps->software && caps->f64, .f16 = caps->software, .division = !caps->exact_division};
+#ifdef __aarch64__
+    what.integers = caps->software && caps->f64 && !gale__cpu_has("sve");
+#endif
+    return what;
+}
+
+static gale__val op1(gale__ir *ir, int op, gale__val a) { return gale__ir_op1(ir, op, gale__ir_type(ir, a), a); }
+static gale__val op2(gale__ir *ir, int op, gale__val a, gale__val b)
+{
+    return gale__ir_op2(ir, op, gale__ir_type(ir, a), a, b);
+}
+static gale__val convert(gale__ir *ir, gale_type to, gale__val a) { return gale__ir_op1(ir, GALE__IR_CONVERT, to, a); }
+static gale__val bits_as(gale__ir *ir, gale_type to, gale__val a) { return gale__ir_op1(ir, GALE__BITCAST, to, a); }
+static gale__val pick(gale__ir *ir, gale__val cond, gale__val a, gale__val b)
+{
+    return gale__ir_op3(ir, GALE__SELECT, gale__ir_type(ir, a), cond, a, b);
+}
+static gale__val f64_const(gale__ir *ir, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return gale__ir_const(ir, GALE_F64, bits);
+}
+
+/* What the rounding of s = p + c lost (Knuth). */
+static gale__val sum_error(gale__ir *ir, gale__val s, gale__val p, gale__val c)
+{
+    gale__val part = op2(ir, GALE__SUB, s, p);
+    return op2(ir, GALE__ADD, op2(ir, GALE__SUB, p, op2(ir, GALE__SUB, s, part)), op2(ir, GALE__SUB, c, part));
+}
+
+/* The product of two f32 is exact in f64.  The sum is rounded to odd there: then rounding it to f32 is the only
+ * rounding. */
+static gale__val fma_f32(gale__ir *ir, gale__val a, gale__val b, gale__val c)
+{
+    gale__val p = op2(ir, GALE__MUL, convert(ir, GALE_F64, a), convert(ir, GALE_F64, b)),
+              wide = convert(ir, GALE_F64, c);
+    gale__val s = op2(ir, GALE__ADD, p, wide), e = sum_error(ir, s, p, wide), bits = bits_as(ir, GALE_U64, s);
+    gale__val zero = f64_const(ir, 0), above = gale__ir_op2(ir, GALE__GT, GALE_BOOL, s, zero);
+    gale__val lost = gale__ir_op2(ir, GALE__OR, GALE_BOOL, gale__ir_op2(ir, GALE__LT, GALE_BOOL, e, zero),
+        gale__ir_op2(ir, GALE__GT, GALE_BOOL, e, zero));
+    gale__val outwards = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, above, gale__ir_op2(ir, GALE__GT, GALE_BOOL, e, zero));
+    gale__val cut = pick(ir, outwards, bits, op2(ir, GALE__SUB, bits, gale__ir_const(ir, GALE_U64, 1)));
+    gale__val odd = bits_as(ir, GALE_F64, op2(ir, GALE__OR, cut, gale__ir_const(ir, GALE_U64, 1)));
+    return convert(ir, GALE_F32, pick(ir, lost, odd, s));
+}
+
+/* The upper half of a's mantissa (Veltkamp). */
+static gale__val upper_half(gale__ir *ir, gale__val a)
+{
+    gale__val t = op2(ir, GALE__MUL, a, f64_const(ir, 134217729.0));
+    return op2(ir, GALE__SUB, t, op2(ir, GALE__SUB, t, a));
+}
+
+/* Product and sum with their errors (Dekker, Knuth), added at the end: within one ulp; where a half overflows, plainly.
+ */
+static gale__val fma_f64(gale__ir *ir, gale__val a, gale__val b, gale__val c)
+{
+    gale__val p = op2(ir, GALE__MUL, a, b);
+    gale__val ah = upper_half(ir, a), al = op2(ir, GALE__SUB, a, ah), bh = upper_half(ir, b),
+              bl = op2(ir, GALE__SUB, b, bh);
+    gale__val e = op2(ir, GALE__SUB, op2(ir, GALE__MUL, ah, bh), p);
+    e = op2(ir, GALE__ADD, e, op2(ir, GALE__MUL, ah, bl));
+    e = op2(ir, GALE__ADD, e, op2(ir, GALE__MUL, al, bh));
+    e = op2(ir, GALE__ADD, e, op2(ir, GALE__MUL, al, bl));
+    gale__val s = op2(ir, GALE__ADD, p, c);
+    gale__val r = op2(ir, GALE__ADD, s, op2(ir, GALE__ADD, sum_error(ir, s, p, c), e));
+    gale__val odd = gale__ir_op2(ir, GALE__NE, GALE_BOOL, r, r);
+    return pick(ir, odd, s, r);
+}
+
+static gale__val low_16(gale__ir *ir, gale__val a) { return op2(ir, GALE__AND, a, gale__ir_u32(ir, 0xffff)); }
+static gale__val high_16(gale__ir *ir, gale__val a) { return op2(ir, GALE__IR_SHR, a, gale__ir_u32(ir, 16)); }
+
+static gale__val mulhi(gale__ir *ir, gale__val a, gale__val b)
+{
+    gale__val al = low_16(ir, a), ah = high_16(ir, a), bl = low_16(ir, b), bh = high_16(ir, b);
+    gale__val lh = op2(ir, GALE__MUL, al, bh), hl = op2(ir, GALE__MUL, ah, bl);
+    gale__val middle =
+        op2(ir, GALE__ADD, high_16(ir, op2(ir, GALE__MUL, al, bl)), op2(ir, GALE__ADD, low_16(ir, lh), low_16(ir, hl)));
+    gale__val high =
+        op2(ir, GALE__ADD, op2(ir, GALE__MUL, ah, bh), op2(ir, GALE__ADD, high_16(ir, lh), high_16(ir, hl)));
+    return op2(ir, GALE__ADD, high, high_16(ir, middle));
+}
+
+/* In halves, and nowhere as a product of 64-bit numbers that the compiler could put together again. */
+static gale__val mul_64(gale__ir *ir, gale__val a, gale__val b)
+{
+    gale_type t = gale__ir_type(ir, a);
+    gale__val half = gale__ir_const(ir, GALE_U64, 32);
+    a = bits_as(ir, GALE_U64, a), b = bits_as(ir, GALE_U64, b);
+    gale__val al = convert(ir, GALE_U32, a), bl = convert(ir, GALE_U32, b);
+    gale__val ah = convert(ir, GALE_U32, op2(ir, GALE__IR_SHR, a, half)),
+              bh = convert(ir, GALE_U32, op2(ir, GALE__IR_SHR, b, half));
+    gale__val high = op2(ir, GALE__ADD, op2(ir, GALE__MUL, ah, bl), op2(ir, GALE__MUL, al, bh));
+    high = op2(ir, GALE__ADD, high, mulhi(ir, al, bl));
+    gale__val low = convert(ir, GALE_U64, op2(ir, GALE__MUL, al, bl));
+    return bits_as(ir, t, op2(ir, GALE__OR, op2(ir, GALE__IR_SHL, convert(ir, GALE_U64, high), half), low));
+}
+
+/* A select of this form would be made a minimum again. */
+static gale__val min_max_64(gale__ir *ir, int op, gale__val a, gale__val b)
+{
+    gale_type t = gale__ir_type(ir, a);
+    gale__val first = gale__ir_op2(ir, op == GALE__IR_MIN ? GALE__LT : GALE__GT, GALE_BOOL, a, b);
+    gale__val mask = op1(ir, GALE__NEG, convert(ir, t, first));
+    return op2(ir, GALE__XOR, b, op2(ir, GALE__AND, op2(ir, GALE__XOR, a, b), mask));
+}
+
+/* Exact: both are whole in f64 and the quotient is far enough from the next whole number. */
+static gale__val div_u32(gale__ir *ir, gale__val a, gale__val b)
+{
+    return convert(ir, GALE_U32, op2(ir, GALE__IR_DIV, convert(ir, GALE_F64, a), convert(ir, GALE_F64, b)));
+}
+
+/* Two estimates from below take all but the last unit or two off. */
+static gale__val div_u64(gale__ir *ir, gale__val a, gale__val b)
+{
+    gale__val divisor = convert(ir, GALE_F64, b), q = gale__ir_const(ir, GALE_U64, 0), rest = a;
+    for (int i = 0; i < 2; i++) {
+        gale__val shrunk = op2(ir, GALE__MUL, convert(ir, GALE_F64, rest), f64_const(ir, 1 - 0x1p-50));
+        gale__val more = convert(ir, GALE_U64, op2(ir, GALE__IR_DIV, shrunk, divisor));
+        q = op2(ir, GALE__ADD, q, more);
+        rest = op2(ir, GALE__SUB, rest, mul_64(ir, more, b));
+    }
+    for (int i = 0; i < 2; i++) {
+        gale__val fits = gale__ir_op2(ir, GALE__GE, GALE_BOOL, rest, b);
+        q = op2(ir, GALE__ADD, q, convert(ir, GALE_U64, fits));
+        rest = op2(ir, GALE__SUB, rest, pick(ir, fits, b, gale__ir_const(ir, GALE_U64, 0)));
+    }
+    return q;
+}
+
+static gale__val multiply(gale__ir *ir, gale__val a, gale__val b)
+{
+    return gale__ir_bits(gale__ir_type(ir, a)) == 64 ? mul_64(ir, a, b) : op2(ir, GALE__MUL, a, b);
+}
+
+static gale__val magnitude(gale__ir *ir, gale__val a, gale__val negative)
+{
+    gale__val v = pick(ir, negative, op1(ir, GALE__NEG, a), a);
+    return bits_as(ir, gale__ir_unsigned(gale__ir_type(ir, a)), v);
+}
+
+static gale__val divide(gale__ir *ir, int op, gale__val a, gale__val b)
+{
+    gale_type t = gale__ir_type(ir, a);
+    bool wide = gale__ir_bits(t) == 64;
+    gale__val q;
+    if (gale__type_is_signed(t)) {
+        gale__val zero = gale__ir_const(ir, t, 0);
+        gale__val below_a = gale__ir_op2(ir, GALE__LT, GALE_BOOL, a, zero),
+                  below_b = gale__ir_op2(ir, GALE__LT, GALE_BOOL, b, zero);
+        gale__val ua = magnitude(ir, a, below_a), ub = magnitude(ir, b, below_b);
+        q = bits_as(ir, t, wide ? div_u64(ir, ua, ub) : div_u32(ir, ua, ub));
+        q = pick(ir, gale__ir_op2(ir, GALE__XOR, GALE_BOOL, below_a, below_b), op1(ir, GALE__NEG, q), q);
+    } else {
+        q = wide ? div_u64(ir, a, b) : div_u32(ir, a, b);
+    }
+    return op == GALE__IR_DIV ? q : op2(ir, GALE__SUB, a, multiply(ir, q, b));
+}
+
+/* --- f32 division by the device's reciprocal, which may be a few units off: of numbers as they are where that is safe,
+ * else of their mantissas. --- */
+
+static gale__val test(gale__ir *ir, int op, gale__val a, gale__val b) { return gale__ir_op2(ir, op, GALE_BOOL, a, b); }
+static gale__val either(gale__ir *ir, gale__val a, gale__val b) { return gale__ir_op2(ir, GALE__OR, GALE_BOOL, a, b); }
+static gale__val both(gale__ir *ir, gale__val a, gale__val b) { return gale__ir_op2(ir, GALE__AND, GALE_BOOL, a, b); }
+static gale__val fma_by(gale__ir *ir, gale__ir_lowering what, gale__val a, gale__val b, gale__val c)
+{
+    return what.fma ? fma_f32(ir, a, b, c) : gale__ir_op3(ir, GALE__FMA, GALE_F32, a, b, c);
+}
+
+/* The mantissa in [1, 2), and the biased exponent, of the bits of a number above 0. */
+static gale__val split(gale__ir *ir, gale__val bits, gale__val *exponent)
+{
+    gale__val denormal = test(ir, GALE__LT, bits, gale__ir_u32(ir, 0x00800000));
+    bits = pick(ir, denormal, bits_as(ir, GALE_U32, convert(ir, GALE_F32, bits)), bits);
+    gale__val field = bits_as(ir, GALE_I32, op2(ir, GALE__IR_SHR, bits, gale__ir_u32(ir, 23)));
+    *exponent = op2(ir, GALE__SUB, field, pick(ir, denormal, gale__ir_i32(ir, 149), gale__ir_i32(ir, 0)));
+    gale__val mantissa = op2(ir, GALE__AND, bits, gale__ir_u32(ir, 0x007fffff));
+    return bits_as(ir, GALE_F32, op2(ir, GALE__OR, mantissa, gale__ir_u32(ir, 0x3f800000)));
+}
+
+/* What a division takes of the divisor alone, which often is one for many. */
+typedef struct divisor {
+    gale__val minus, inverse, half;
+} divisor;
+static divisor divisor_of(gale__ir *ir, gale__val y)
+{
+    gale__val inverse = gale__ir_add(
+        ir, (gale__ir_instr){.op = GALE__IR_DIV, .type = GALE_F32, .a = gale__ir_f32(ir, 1), .b = y, .imm = 1});
+    return (divisor){op1(ir, GALE__NEG, y), inverse, op2(ir, GALE__MUL, y, gale__ir_f32(ir, 0x1p-24f))};
+}
+
+/* Bits of x / y, nearest even, for both in [1, 2), or in the usual range.  After one correction the quotient is less
+ * than a unit off; then the rest is exact and says which neighbour is nearest.  Halfway does not happen, nor does the
+ * quotient cross a power of two.  0 / y stays 0. */
+static gale__val near_quotient(gale__ir *ir, gale__ir_lowering what, gale__val x, divisor d)
+{
+    gale__val q = op2(ir, GALE__MUL, x, d.inverse);
+    q = fma_by(ir, what, fma_by(ir, what, q, d.minus, x), d.inverse, q);
+    gale__val rest = fma_by(ir, what, q, d.minus, x), bits = bits_as(ir, GALE_U32, q);
+    gale__val half =
+        op2(ir, GALE__MUL, bits_as(ir, GALE_F32, op2(ir, GALE__AND, bits, gale__ir_u32(ir, 0x7f800000))), d.half);
+    bits = op2(ir, GALE__ADD, bits, convert(ir, GALE_U32, test(ir, GALE__GT, rest, half)));
+    return op2(ir, GALE__SUB, bits, convert(ir, GALE_U32, test(ir, GALE__LT, rest, op1(ir, GALE__NEG, half))));
+}
+
+/* Bits of a quotient below the normal numbers: what `bits` rounded away is looked up again, so that it is rounded once.
+ */
+static gale__val denormal_quotient(
+    gale__ir *ir, gale__ir_lowering what, gale__val x, gale__val y, gale__val bits, gale__val exponent)
+{
+    gale__val rest = fma_by(ir, what, bits_as(ir, GALE_F32, bits), op1(ir, GALE__NEG, y), x),
+              none = gale__ir_f32(ir, 0), one = gale__ir_u32(ir, 1);
+    gale__val cut = op2(ir, GALE__SUB, bits, convert(ir, GALE_U32, test(ir, GALE__LT, rest, none)));
+    gale__val m =
+        op2(ir, GALE__OR, op2(ir, GALE__AND, cut, gale__ir_u32(ir, 0x007fffff)), gale__ir_u32(ir, 0x00800000));
+    m = op2(ir, GALE__OR, op2(ir, GALE__ADD, m, m), convert(ir, GALE_U32, test(ir, GALE__NE, rest, none)));
+    gale__val by = op2(ir, GALE__SUB, gale__ir_i32(ir, 2), exponent);
+    by = op2(ir, GALE__IR_MAX, op2(ir, GALE__IR_MIN, by, gale__ir_i32(ir, 31)), gale__ir_i32(ir, 2));
+    by = bits_as(ir, GALE_U32, by);
+    gale__val below = op2(ir, GALE__SUB, op2(ir, GALE__IR_SHL, one, op2(ir, GALE__SUB, by, one)), one);
+    gale__val odd = op2(ir, GALE__AND, op2(ir, GALE__IR_SHR, m, by), one);
+    return op2(ir, GALE__IR_SHR, op2(ir, GALE__ADD, op2(ir, GALE__ADD, m, below), odd), by);
+}
+
+/* Bits of |a / b| from the bits of |a| and |b|, whatever they are: taken apart, so that nothing leaves the range on the
+ * way. */
+static gale__val any_quotient(gale__ir *ir, gale__ir_lowering what, gale__val ab, gale__val bb)
+{
+    gale__val infinite = gale__ir_u32(ir, 0x7f800000), zero = gale__ir_u32(ir, 0), ea, eb;
+    gale__val x = split(ir, ab, &ea), y = split(ir, bb, &eb), bits = near_quotient(ir, what, x, divisor_of(ir, y));
+    gale__val up = bits_as(ir, GALE_U32, op2(ir, GALE__SUB, ea, eb));
+    gale__val q = op2(ir, GALE__ADD, bits, op2(ir, GALE__IR_SHL, up, gale__ir_u32(ir, 23)));
+    gale__val exponent =
+        bits_as(ir, GALE_I32, op2(ir, GALE__ADD, op2(ir, GALE__IR_SHR, bits, gale__ir_u32(ir, 23)), up));
+    q = pick(
+        ir, test(ir, GALE__LT, exponent, gale__ir_i32(ir, 1)), denormal_quotient(ir, what, x, y, bits, exponent), q);
+    q = pick(ir, test(ir, GALE__GT, exponent, gale__ir_i32(ir, 254)), infinite, q);
+
+    gale__val a_none = test(ir, GALE__EQ, ab, zero), b_none = test(ir, GALE__EQ, bb, zero);
+    gale__val a_all = test(ir, GALE__EQ, ab, infinite), b_all = test(ir, GALE__EQ, bb, infinite);
+    q = pick(ir, either(ir, a_none, b_all), zero, q);
+    q = pick(ir, either(ir, b_none, a_all), infinite, q);
+    gale__val senseless = either(ir, both(ir, a_none, b_none), both(ir, a_all, b_all));
+    gale__val nan = either(ir, test(ir, GALE__GT, ab, infinite), test(ir, GALE__GT, bb, infinite));
+    return pick(ir, either(ir, senseless, nan), gale__ir_u32(ir, 0x7fc00000), q);
+}
+
+/* Whether bits lie from 2^low up to 2^high. */
+static gale__val between(gale__ir *ir, gale__val bits, int low, int high)
+{
+    return test(ir, GALE__LT, op2(ir, GALE__SUB, bits, gale__ir_u32(ir, (uint32_t)(127 + low) << 23)),
+        gale__ir_u32(ir, (uint32_t)(high - low) << 23));
+}
+
+/* Where both are, quotient, half a unit of it and rest are normal numbers, or the dividend is 0: so it is for nearly
+ * all numbers that programs meet. */
+static gale__val usual_dividend(gale__ir *ir, gale__val ab)
+{
+    return either(ir, between(ir, ab, -78, 86), test(ir, GALE__EQ, ab, gale__ir_u32(ir, 0)));
+}
+static gale__val usual_divisor(gale__ir *ir, gale__val bb) { return between(ir, bb, -39, 39); }
+
+/* What hangs on the divisor alone stands before the branch, so that a compiler takes it out of loops. */
+static gale__val divide_f32(gale__ir *ir, gale__ir_lowering what, gale__val a, gale__val b)
+{
+    gale__val ab = bits_as(ir, GALE_U32, a), bb = bits_as(ir, GALE_U32, b), size = gale__ir_u32(ir, 0x7fffffff),
+              first = gale__ir_u32(ir, 0);
+    gale__val sign = op2(ir, GALE__AND, op2(ir, GALE__XOR, ab, bb), gale__ir_u32(ir, 0x80000000));
+    gale__val q = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = GALE_U32, .imm = 1});
+    ab = op2(ir, GALE__AND, ab, size), bb = op2(ir, GALE__AND, bb, size);
+    divisor d = divisor_of(ir, bits_as(ir, GALE_F32, bb));
+    gale__val fits = usual_divisor(ir, bb);
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_IF, .a = both(ir, fits, usual_dividend(ir, ab))});
+    gale__ir_add(
+        ir, (gale__ir_instr){
+                .op = GALE__IR_SET, .a = q, .b = first, .c = near_quotient(ir, what, bits_as(ir, GALE_F32, ab), d)});
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SET, .a = q, .b = first, .c = any_quotient(ir, what, ab, bb)});
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_END});
+    return bits_as(ir, GALE_F32,
+        op2(ir, GALE__OR, gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GET, .type = GALE_U32, .a = q, .b = first}),
+            sign));
+}
+
+/* By 2, 4, 1/2 ...: the inverse is exact, and a product is always rounded correctly. */
+static gale__val by_power(gale__ir *ir, gale__val a, gale__val b)
+{
+    uint64_t bits;
+    if (!gale__ir_is_const(ir, b, &bits) || bits & 0x007fffff) return 0;
+    uint32_t field = bits >> 23 & 0xff;
+    if (field < 1 || field > 253) return 0;
+    return op2(ir, GALE__MUL, a, gale__ir_const(ir, GALE_F32, (bits & 0x80000000) | (uint64_t)(254 - field) << 23));
+}
+
+/* By 2^shift, towards zero: what is below that is lifted first. */
+static gale__val divide_power(gale__ir *ir, int op, gale__val a, int shift)
+{
+    gale_type t = gale__ir_type(ir, a);
+    gale__val by = gale__ir_const(ir, t, (uint64_t)shift),
+              sign = op2(ir, GALE__IR_SHR, a, gale__ir_const(ir, t, (uint64_t)(gale__ir_bits(t) - 1)));
+    gale__val q = op2(ir, GALE__IR_SHR,
+        op2(ir, GALE__ADD, a, op2(ir, GALE__AND, sign, gale__ir_const(ir, t, (1ull << shift) - 1))), by);
+    return op == GALE__IR_DIV ? q : op2(ir, GALE__SUB, a, op2(ir, GALE__IR_SHL, q, by));
+}
+
+/* The instruction done otherwise; 0: as it is. */
+static gale__val replace(gale__ir *ir, const gale__ir_instr *in, gale__ir_lowering what)
+{
+    gale_type t = gale__ir_type(ir, in->a);
+    bool is_float = t == GALE_F32 || t == GALE_F64, wide = gale__ir_bits(t) == 64;
+    if (what.fma && in->op == GALE__FMA)
+        return t == GALE_F32 ? fma_f32(ir, in->a, in->b, in->c) : fma_f64(ir, in->a, in->b, in->c);
+    if (what.f16 && (in->op == GALE__IR_F16_TO_F32 || in->op == GALE__IR_F32_TO_F16))
+        return gale__ir_half_by_bits(ir, in->op, in->a);
+    if (what.division && in->op == GALE__IR_DIV && t == GALE_F32 && !in->imm) {
+        gale__val product = by_power(ir, in->a, in->b);
+        return product ? product : divide_f32(ir, what, in->a, in->b);
+    }
+    if (!what.integers || is_float) return 0;
+    uint64_t bits;
+    bool by_const = gale__ir_is_const(ir, in->b, &bits), power = by_const && bits && !(bits & (bits - 1));
+    if (in->op == GALE__IR_DIV || in->op == GALE__IR_REM) {
+        if (power && !gale__type_is_signed(t)) return 0;
+        return power && bits < 1ull << (gale__ir_bits(t) - 1) ? divide_power(ir, in->op, in->a, __builtin_ctzll(bits))
+                                                              : divide(ir, in->op, in->a, in->b);
+    }
+    if (in->op == GALE__IR_MULHI) return mulhi(ir, in->a, in->b);
+    if (in->op == GALE__MUL && wide && !power) return mul_64(ir, in->a, in->b);
+    if ((in->op == GALE__IR_MIN || in->op == GALE__IR_MAX) && wide) return min_max_64(ir, in->op, in->a, in->b);
+    return 0;
+}
+
+gale_status gale__ir_lower(const gale__ir *ir, gale__ir_lowering what, gale__ir *out)
+{
+    gale__val *now = gale__calloc(ir->count + 1u, sizeof *now);
+    if (!now) return GALE_NO_MEMORY;
+    gale__ir_init(out, ir->name);
+    memcpy(out->group, ir->group, sizeof out->group);
+    out->n_pointers = ir->n_pointers, out->n_words = ir->n_words;
+    out->readonly = ir->readonly, out->once = ir->once, out->subgroup_ops = ir->subgroup_ops;
+    out->subgroup = ir->subgroup;
+    for (gale__val v = 1; v < ir->count && !out->failed; v++) {
+        gale__ir_instr in = ir->code[v];
+        in.a = now[in.a], in.b = now[in.b], in.c = now[in.c], in.d = now[in.d];
+        now[v] = replace(out, &in, what);
+        if (!now[v]) now[v] = gale__ir_add(out, in);
+    }
+    gale__free(now);
+    gale_status status = gale__ir_check(out);
+    if (status != GALE_OK) gale__ir_finish(out);
+    return status;
+}

@@ -1,0 +1,177 @@
+/* Matrix units and asynchronous copies, written out for plain threads, for devices that have none.  A matrix is then
+ * the place in work-group memory that it would be loaded from; each thread keeps a part of a row of every sum; a copy
+ * is a load and a store.  So the kernels for matrix units run on every device, which is how they are tested. */
+#include "kernel/ir/ir_util.h"
+#include <string.h>
+
+typedef struct writer {
+    const gale__ir *from;
+    gale__ir *ir;
+    gale__ir_plainly what;
+    gale__val *now; /* by instruction of `from` */
+    uint32_t per;   /* sums that a thread keeps of each matrix: neighbours in a row */
+    gale__val row, column;
+} writer;
+
+bool gale__caps_have_matrix(const gale_device_caps *caps, gale_type operand)
+{
+    for (uint32_t i = 0; i < caps->n_matrix; i++) {
+        const gale_matrix_shape *s = &caps->matrix[i];
+        if (s->m == 16 && s->n == 16 && s->k == 16 && s->operand == operand && s->sum == GALE_F32) return true;
+    }
+    return false;
+}
+
+gale__ir_plainly gale__ir_plainly_for(const gale__ir *ir, const gale_device_caps *caps, bool copies)
+{
+    gale__ir_needs needs = gale__ir_get_needs(ir);
+    bool native = caps->subgroup == ir->subgroup;
+    if (needs.matrix & 1) native = native && gale__caps_have_matrix(caps, GALE_F16);
+    if (needs.matrix & 2) native = native && gale__caps_have_matrix(caps, GALE_BF16);
+    return (gale__ir_plainly){.matrix = needs.sums && !native, .copies = needs.copies && !copies};
+}
+
+static gale__val op2(writer *w, int op, gale__val a, gale__val b) { return gale__ir_op2(w->ir, op, GALE_U32, a, b); }
+static gale__val op_const(writer *w, int op, gale__val a, uint64_t b)
+{
+    return op2(w, op, a, gale__ir_u32(w->ir, (uint32_t)b));
+}
+
+/* --- sums --- */
+
+static gale__val declare_sums(writer *w, const gale__ir_instr *in)
+{
+    gale__ir *ir = w->ir;
+    if (!w->row) {
+        gale__val thread = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
+        gale__val first = op_const(w, GALE__MUL, op_const(w, GALE__AND, thread, w->from->subgroup - 1u), w->per);
+        w->row = op_const(w, GALE__IR_SHR, first, 4);
+        w->column = op_const(w, GALE__AND, first, 15);
+    }
+    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = GALE_F32, .imm = in->imm * w->per});
+}
+
+static gale__val index_of_sum(writer *w, const gale__ir_instr *in, uint32_t i)
+{
+    return gale__ir_u32(w->ir, (uint32_t)in->imm * w->per + i);
+}
+
+static void zero_sums(writer *w, const gale__ir_instr *in)
+{
+    for (uint32_t i = 0; i < w->per; i++)
+        gale__ir_op3(w->ir, GALE__IR_SET, GALE_F32, w->now[in->a], index_of_sum(w, in, i), gale__ir_f32(w->ir, 0));
+}
+
+/* Element (side, k) of an operand: `along_k` says whether k runs along the rows that lie in memory. */
+static gale__val element(writer *w, const gale__ir_instr *matrix, bool along_k, gale__val side, gale__val k)
+{
+    gale__ir *ir = w->ir;
+    gale__val row = along_k ? side : k, column = along_k ? k : side;
+    gale__val at = op2(w, GALE__ADD, w->now[matrix->b], op_const(w, GALE__MUL, row, matrix->imm));
+    gale__val code = gale__ir_op2(ir, GALE__IR_GET, GALE_U32, w->now[matrix->a], op2(w, GALE__ADD, at, column));
+    return gale__ir_decode(ir, (gale_type)matrix->type, code);
+}
+
+/* Products of f16 and of bf16 are exact in f32, so a multiplication and an addition do what one instruction would. */
+static void add_product(writer *w, const gale__ir_instr *in)
+{
+    gale__ir *ir = w->ir;
+    const gale__ir_instr *a = &w->from->code[in->b], *b = &w->from->code[in->c];
+    gale__val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
+                                       .type = GALE_U32,
+                                       .a = gale__ir_u32(ir, 0),
+                                       .b = gale__ir_u32(ir, 16),
+                                       .c = gale__ir_u32(ir, 1)});
+    gale__val x = element(w, a, !a->mem, w->row, k);
+    for (uint32_t i = 0; i < w->per; i++) {
+        gale__val y = element(w, b, b->mem, op_const(w, GALE__ADD, w->column, i), k), at = index_of_sum(w, in, i);
+        gale__val old = gale__ir_op2(ir, GALE__IR_GET, GALE_F32, w->now[in->a], at);
+        gale__val sum = gale__ir_op2(ir, GALE__ADD, GALE_F32, old, gale__ir_op2(ir, GALE__MUL, GALE_F32, x, y));
+        gale__ir_op3(ir, GALE__IR_SET, GALE_F32, w->now[in->a], at, sum);
+    }
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_END});
+}
+
+static void store_sums(writer *w, const gale__ir_instr *in)
+{
+    gale__ir *ir = w->ir;
+    gale__val at = op2(w, GALE__ADD, w->now[in->c], op_const(w, GALE__MUL, w->row, in->imm >> 32));
+    at = op2(w, GALE__ADD, at, w->column);
+    for (uint32_t i = 0; i < w->per; i++) {
+        gale__val v = gale__ir_op2(ir, GALE__IR_GET, GALE_F32, w->now[in->a], index_of_sum(w, in, i));
+        gale__ir_op3(ir, GALE__IR_SET, GALE_F32, w->now[in->b], op_const(w, GALE__ADD, at, i), v);
+    }
+}
+
+/* --- copies --- */
+
+static void copy(writer *w, const gale__ir_instr *in)
+{
+    gale__ir *ir = w->ir;
+    gale__val at = w->now[in->c], ok = w->now[in->d], lanes[4], none = gale__ir_u32(ir, 0);
+    gale_type index = gale__ir_type(ir, at);
+    int size = gale__type_table[w->from->code[in->a].type].size, shift = size == 1 ? 2 : size == 2 ? 1 : 0;
+    if (size == 8) at = gale__ir_op2(ir, GALE__IR_SHL, index, at, gale__ir_const(ir, index, 1));
+    if (shift) at = gale__ir_op2(ir, GALE__IR_SHR, index, at, gale__ir_const(ir, index, (uint64_t)shift));
+    at = gale__ir_op3(ir, GALE__SELECT, index, ok, at, gale__ir_const(ir, index, 0));
+    gale__val v = gale__ir_load(ir, (int)in->imm, GALE_U32, in->width, at);
+    for (int i = 0; i < in->width; i++) {
+        gale__ir_instr lane = {.op = GALE__IR_EXTRACT, .type = GALE_U32, .a = v, .imm = (uint64_t)i};
+        lanes[i] = gale__ir_op3(ir, GALE__SELECT, GALE_U32, ok, in->width > 1 ? gale__ir_add(ir, lane) : v, none);
+    }
+    if (in->width > 1) {
+        gale__ir_set_lanes(ir, w->now[in->a], GALE_U32, in->width, w->now[in->b], lanes);
+        return;
+    }
+    /* One word: as the array's own elements. */
+    gale_type mem = (gale_type)w->from->code[in->a].type;
+    if (size == 4) lanes[0] = gale__ir_op1(ir, GALE__BITCAST, gale__compute_type(mem), lanes[0]);
+    int parts = 4 / size;
+    for (int i = parts - 1; i > 0; i--) lanes[i] = op_const(w, GALE__IR_SHR, lanes[0], (uint64_t)(32 * i / parts));
+    gale__ir_set_lanes(ir, w->now[in->a], mem, parts, w->now[in->b], lanes);
+}
+
+/* True when the instruction was written otherwise. */
+static bool replace(writer *w, gale__val v, const gale__ir_instr *in)
+{
+    switch (in->op) {
+    case GALE__IR_COPY:
+        if (w->what.copies) copy(w, in);
+        return w->what.copies;
+    case GALE__IR_COMMIT:
+    case GALE__IR_WAIT: return w->what.copies;
+    default: break;
+    }
+    if (!w->what.matrix) return false;
+    switch (in->op) {
+    case GALE__IR_MATRIX_A:
+    case GALE__IR_MATRIX_B: return true;
+    case GALE__IR_SUMS: w->now[v] = declare_sums(w, in); return true;
+    case GALE__IR_SUMS_ZERO: zero_sums(w, in); return true;
+    case GALE__IR_SUMS_ADD: add_product(w, in); return true;
+    case GALE__IR_SUMS_STORE: store_sums(w, in); return true;
+    default: return false;
+    }
+}
+
+gale_status gale__ir_write_plainly(const gale__ir *ir, gale__ir_plainly what, gale__ir *out)
+{
+    writer w = {.from = ir, .ir = out, .what = what, .per = ir->subgroup ? 256u / ir->subgroup : 0};
+    w.now = gale__calloc(ir->count + 1u, sizeof *w.now);
+    if (!w.now) return GALE_NO_MEMORY;
+    gale__ir_init(out, ir->name);
+    memcpy(out->group, ir->group, sizeof out->group);
+    out->n_pointers = ir->n_pointers, out->n_words = ir->n_words;
+    out->readonly = ir->readonly, out->once = ir->once, out->subgroup_ops = ir->subgroup_ops;
+    out->math = ir->math, out->subgroup = what.matrix ? 0 : ir->subgroup;
+    for (gale__val v = 1; v < ir->count && !out->failed; v++) {
+        gale__ir_instr in = ir->code[v];
+        if (replace(&w, v, &in)) continue;
+        in.a = w.now[in.a], in.b = w.now[in.b], in.c = w.now[in.c], in.d = w.now[in.d];
+        w.now[v] = gale__ir_add(out, in);
+    }
+    gale__free(w.now);
+    gale_status status = gale__ir_check(out);
+    if (status != GALE_OK) gale__ir_finish(out);
+    return status;
+}

@@ -1,0 +1,128 @@
+/* A loop nest: what one kernel computes, for one set of extents.
+ *
+ * The domain is `outer` dimensions (one result each) times `inner` ones (reduced over).  The work is a DAG of scalar
+ * instructions in topological order.  An instruction is OUTER (one value per outer point) or INNER (one per outer x
+ * inner point); a REDUCE takes an INNER value and gives an OUTER one.  Memory is touched only through accesses: affine
+ * maps from the domain's coordinates to an element, with guards for what padding adds.  So map, softmax, layer norm,
+ * matrix product and convolution are all nests; the schedule (kernel/schedule/schedule.h) recognises which.  Everything
+ * is concrete here; a kernel's key keeps only classes. */
+#ifndef GALE_KERNEL_NEST_H
+#define GALE_KERNEL_NEST_H
+#include "base/mem.h"
+#include "base/str.h"
+#include "kernel/nest/scalar.h"
+#include <string.h>
+
+#define GALE__NEST_DIMS 16 /* after refinement, before merging */
+#define GALE__GUARDS 6
+#define GALE__NEST_CODE_MAX 512 /* instructions; fusion stops before */
+
+/* Coordinate sum(coef * index) + c0 must be in [0, extent * div) and divisible by div; else the access gives `fill`.
+ * div > 1 (dilation): the axis' share of the address is coordinate / div * stride, and is not in access.stride. */
+typedef struct gale__guard {
+    int64_t coef[GALE__NEST_DIMS], c0, extent, div, stride;
+} gale__guard;
+typedef struct gale__access {
+    int buffer;                      /* index into nest.buffers; -1: the address itself is the value (an index, I64) */
+    gale_type type;                  /* storage */
+    int64_t offset;                  /* in elements */
+    int64_t stride[GALE__NEST_DIMS]; /* by domain dimension, in elements; may be 0 or negative */
+    uint64_t fill;                   /* bits, in the storage type */
+    int n_guards;
+    gale__guard *guards; /* most accesses have none */
+} gale__access;
+/* With guards in memory of its own: room for as many as there are. */
+static inline void gale__access_copy(gale__access *to, const gale__access *from, gale__guard *room)
+{
+    *to = *from;
+    to->guards = room;
+    if (from->n_guards) memcpy(room, from->guards, (size_t)from->n_guards * sizeof *room);
+}
+
+typedef enum gale__reduce {
+    GALE__SUM,
+    GALE__PROD,
+    GALE__RMAX,
+    GALE__RMIN,
+    GALE__ARGMAX,
+    GALE__ARGMIN /* first; index I64 over the inner dimensions in row-major order */,
+    GALE__ARGMAX_LAST,
+    GALE__ARGMIN_LAST
+} gale__reduce;
+
+/* Bits of the value a reduction starts from, in a compute type. */
+uint64_t gale__reduce_start(gale__reduce kind, gale_type compute);
+
+/* Instructions beside the scalar ones. */
+typedef enum gale__nest_op {
+    GALE__NEST_CONST =
+        GALE__SCALAR_COUNT, /* imm: bits in the compute type; key keeps the value only for 0, 1, -1, 2, 0.5 */
+    GALE__NEST_LOAD,        /* access */
+    GALE__NEST_TAKE,  /* access gives buffer, type and a base offset; a: linear index (I64 or I32) added; clamped to [0,
+                         imm) */
+    GALE__NEST_INDEX, /* access with buffer -1: the affine value, I64 */
+    GALE__NEST_REDUCE, /* a: INNER value; imm: gale__reduce */
+    GALE__NEST_OP_COUNT
+} gale__nest_op;
+typedef struct gale__nest_instr {
+    uint8_t op;    /* gale__scalar or gale__nest_op */
+    uint8_t type;  /* gale_type: storage type; held in its compute type, narrowed after each operation on integers,
+                      rounded at CAST, LOAD, store */
+    uint8_t inner; /* 1: INNER */
+    uint8_t acc;   /* REDUCE: type to accumulate in (F32, F64, I32, I64 ...); EXP, LOG, POW, DIV: 1 where a device's own
+                      will do (gale__nest_loosen) */
+    int32_t a, b, c; /* operands: indices of earlier instructions */
+    int32_t access;
+    uint64_t imm;
+} gale__nest_instr;
+typedef struct gale__nest_store {
+    int32_t value, access;
+    int32_t index; /* -1, or the instruction giving a linear index added to the address; out of [0, limit) is dropped */
+    int64_t limit;
+} gale__nest_store;
+
+typedef struct gale__nest_buffer {
+    int64_t elements;
+    gale_type type;
+    bool written, constant;
+} gale__nest_buffer; /* in the order of pointer parameters; constant: the same at every run, and may be laid out
+                        beforehand */
+
+typedef struct gale__nest {
+    int n_outer, n_inner;            /* dimension d < n_outer is outer */
+    int64_t extent[GALE__NEST_DIMS]; /* all >= 1 (a nest over nothing is not made) */
+    gale__nest_instr *code;
+    int n_code;
+    gale__access *accesses;
+    int n_accesses;
+    gale__nest_store *stores;
+    int n_stores; /* value OUTER: once per outer point; INNER: every point */
+    gale__nest_buffer *buffers;
+    int n_buffers;
+    bool fast; /* the device's own exp, log, sin, cos, division for f32 */
+} gale__nest;
+
+/* Copies with guards of their own; NULL when there is no memory. */
+gale__access *gale__accesses_copy(gale__arena *arena, const gale__access *accesses, int n);
+/* Drops extents of 1 and merges neighbours where every access allows it; sorts outer dimensions so that the one most
+ * accesses walk with stride 1 is last.  Everything stays in the given arena. */
+void gale__nest_canonicalize(gale__nest *nest);
+/* Marks operations whose last digits cannot be seen, since all that becomes of them is integers of 8 bits
+ * (nest_loosen.c). */
+void gale__nest_loosen(gale__nest *nest);
+/* How many of a, b, c an instruction reads. */
+int gale__nest_arity(const gale__nest_instr *in);
+/* Bytes that must move (each buffer element touched once) and operations done. */
+void gale__nest_cost(const gale__nest *nest, double *bytes, double *operations);
+/* A dump for people and tests. */
+void gale__nest_print(const gale__nest *nest, gale__str *out);
+
+/* The contraction pattern: REDUCE SUM of MUL(a, b) where every outer dimension is walked by a alone (M), b alone (N) or
+ * both (B). */
+typedef struct gale__contraction {
+    int reduce, mul, a, b;         /* instructions; a and b are MUL's operands */
+    uint8_t kind[GALE__NEST_DIMS]; /* 'B', 'M', 'N' for outer dimensions, 'K' for inner */
+    int64_t b_count, m, n, k;      /* products of extents */
+} gale__contraction;
+bool gale__nest_contraction(const gale__nest *nest, gale__contraction *out);
+#endif

@@ -1,0 +1,189 @@
+/* Where exactness cannot be seen.  A float that only ever becomes an integer of 8 bits may be off by a small part of a
+ * level, so what leads to it may be computed by the device's own exp, log, power and division, whose errors are
+ * bounded.  Ranges are found forwards, allowed errors backwards; an operation is marked (acc = 1) where its bound fits.
+ * Devices without such bounds ignore the mark. */
+#include "base/num.h"
+#include "kernel/nest/nest.h"
+#include <math.h>
+
+#define LEVEL (1.0 / 16)  /* of an 8-bit level: all errors together stay below half of it */
+#define OWN 0x1p-20       /* relative error of the device's own functions, absolute for a logarithm near 0 */
+#define LOG_LARGEST 104.0 /* |log x| of any positive f32 */
+
+/* What is known of a value, and what is asked of it: an error of at most `off` (absolute), and of at most `part` of it.
+ */
+typedef struct facts {
+    double low, high, off, part;
+} facts;
+
+static const facts anything = {-INFINITY, INFINITY, INFINITY, INFINITY};
+
+static bool is_const(const gale__nest *n, int i, double *v)
+{
+    const gale__nest_instr *in = &n->code[i];
+    if (in->op != GALE__NEST_CONST || !gale__type_is_float((gale_type)in->type)) return false;
+    *v = gale__load_f64(gale__compute_type((gale_type)in->type), &in->imm);
+    return true;
+}
+
+/* --- Ranges. --- */
+
+static void product_range(const facts *a, const facts *b, facts *out)
+{
+    double all[4] = {a->low * b->low, a->low * b->high, a->high * b->low, a->high * b->high};
+    out->low = INFINITY, out->high = -INFINITY;
+    for (int i = 0; i < 4; i++) {
+        if (isnan(all[i])) { /* 0 times infinity */
+            out->low = -INFINITY, out->high = INFINITY;
+            return;
+        }
+        out->low = fmin(out->low, all[i]), out->high = fmax(out->high, all[i]);
+    }
+}
+
+static void find_range(const gale__nest *n, int i, facts *f)
+{
+    const gale__nest_instr *in = &n->code[i];
+    const facts *a = &f[in->a], *b = &f[in->b];
+    double v;
+    f[i] = anything;
+    if (is_const(n, i, &v)) f[i].low = f[i].high = v;
+    if (!gale__type_is_float((gale_type)in->type)) return;
+    switch (in->op) {
+    case GALE__ADD: f[i].low = a->low + b->low, f[i].high = a->high + b->high; break;
+    case GALE__SUB: f[i].low = a->low - b->high, f[i].high = a->high - b->low; break;
+    case GALE__MUL: product_range(a, b, &f[i]); break;
+    case GALE__NEG: f[i].low = -a->high, f[i].high = -a->low; break;
+    case GALE__MIN: f[i].low = fmin(a->low, b->low), f[i].high = fmin(a->high, b->high); break;
+    case GALE__MAX: f[i].low = fmax(a->low, b->low), f[i].high = fmax(a->high, b->high); break;
+    case GALE__EXP: f[i].low = exp(a->low), f[i].high = exp(a->high); break;
+    case GALE__LOG:
+        f[i].low = a->low > 0 ? log(a->low) : -INFINITY, f[i].high = a->high > 0 ? log(a->high) : -INFINITY;
+        break;
+    case GALE__POW:
+        if (a->low >= 0 && b->low == b->high && b->low > 0)
+            f[i].low = pow(a->low, b->low), f[i].high = pow(a->high, b->high);
+        break;
+    default: break;
+    }
+    if (isnan(f[i].low)) f[i].low = -INFINITY;
+    if (isnan(f[i].high)) f[i].high = INFINITY;
+}
+
+/* --- What is asked. --- */
+
+static void ask(facts *f, double off, double part)
+{
+    f->off = fmin(f->off, off >= 0 ? off : 0);
+    f->part = fmin(f->part, part >= 0 ? part : 0);
+}
+
+static void ask_exact(facts *f) { ask(f, 0, 0); }
+
+static double largest(const facts *f) { return fmax(fabs(f->low), fabs(f->high)); }
+
+static void ask_of_product(const gale__nest *n, const gale__nest_instr *in, const facts *r, facts *f)
+{
+    double v;
+    for (int k = 0; k < 2; k++) {
+        int mine = k ? in->b : in->a, other = k ? in->a : in->b;
+        double bound = is_const(n, other, &v) ? fabs(v) : 2 * largest(&f[other]),
+               part = is_const(n, other, &v) ? r->part : r->part / 2;
+        ask(&f[mine], bound > 0 && isfinite(bound) ? r->off / bound : isinf(r->off) ? r->off : 0, part);
+    }
+}
+
+/* x / y and x^c: parts of the result are parts of the operands. */
+static void ask_parts(const facts *r, facts *f, double share)
+{
+    double bound = largest(r), part = isinf(r->off) ? INFINITY : isfinite(bound) && bound > 0 ? r->off / bound : 0;
+    ask(f, INFINITY, share * fmin(part, r->part));
+}
+
+static void ask_of_operands(const gale__nest *n, int i, facts *f)
+{
+    const gale__nest_instr *in = &n->code[i];
+    const facts r = f[i];
+    double v;
+    switch (in->op) {
+    case GALE__ADD:
+    case GALE__SUB: {
+        double share = is_const(n, in->a, &v) || is_const(n, in->b, &v) ? 1 : 0.5,
+               off = isinf(r.part) ? share * r.off : 0; /* parts are lost where terms cancel */
+        ask(&f[in->a], off, INFINITY), ask(&f[in->b], off, INFINITY);
+        return;
+    }
+    case GALE__MUL: ask_of_product(n, in, &r, f); return;
+    case GALE__NEG: ask(&f[in->a], r.off, r.part); return;
+    case GALE__MIN:
+    case GALE__MAX: ask(&f[in->a], r.off, r.part), ask(&f[in->b], r.off, r.part); return;
+    case GALE__EXP:
+        ask(&f[in->a],
+            fmin(isfinite(r.high) && r.high > 0 ? r.off / (2 * r.high)
+                 : isinf(r.off)                 ? INFINITY
+                                                : 0,
+                r.part / 2),
+            INFINITY);
+        return;
+    case GALE__LOG: ask(&f[in->a], INFINITY, isinf(r.part) ? r.off / 2 : 0); return;
+    case GALE__DIV: ask_parts(&r, &f[in->a], 0.25), ask_parts(&r, &f[in->b], 0.25); return;
+    case GALE__POW:
+        ask_exact(&f[in->b]);
+        if (is_const(n, in->b, &v) && v != 0) ask_parts(&r, &f[in->a], 0.25 / fabs(v));
+        else ask_exact(&f[in->a]);
+        return;
+    default: break;
+    }
+    bool to_byte = in->op == GALE__CAST && (in->type == GALE_U8 || in->type == GALE_I8) &&
+                   gale__type_is_float((gale_type)n->code[in->a].type);
+    int operands[3] = {in->a, in->b, in->c};
+    for (int k = 0; k < gale__nest_arity(in); k++) {
+        if (to_byte) ask(&f[in->a], LEVEL, INFINITY);
+        else ask_exact(&f[operands[k]]);
+    }
+}
+
+/* --- Marks. --- */
+
+static bool fits(const facts *f, double off, double part)
+{
+    bool asked = isfinite(f->off) || isfinite(f->part);
+    return asked && (isinf(f->off) || off <= f->off / 2) && (isinf(f->part) || part <= f->part / 2);
+}
+
+static bool is_loose(const gale__nest *n, int i, const facts *f)
+{
+    const gale__nest_instr *in = &n->code[i];
+    const facts *r = &f[i];
+    double v, size = largest(r);
+    if (in->type != GALE_F32) return false;
+    switch (in->op) {
+    case GALE__EXP: { /* its own error grows with the argument */
+        double x = fmax(fabs(f[in->a].high), 1);
+        return isfinite(r->high) && fits(r, OWN * r->high * (1 + x), OWN * (1 + largest(&f[in->a])));
+    }
+    case GALE__LOG: return fits(r, OWN * LOG_LARGEST, INFINITY);
+    case GALE__DIV: return fits(r, OWN * size, OWN);
+    case GALE__POW:
+        return is_const(n, in->b, &v) && f[in->a].low >= 0 && isfinite(size) &&
+               fits(r, OWN * size * (1 + fabs(v) * LOG_LARGEST), INFINITY);
+    default: return false;
+    }
+}
+
+void gale__nest_loosen(gale__nest *n)
+{
+    facts f[GALE__NEST_CODE_MAX];
+    if (n->n_code > GALE__NEST_CODE_MAX) return;
+    bool bytes = false;
+    for (int s = 0; s < n->n_stores; s++) bytes |= gale_type_size((gale_type)n->code[n->stores[s].value].type) == 1;
+    if (!bytes) return;
+    for (int i = 0; i < n->n_code; i++) find_range(n, i, f);
+    for (int s = 0; s < n->n_stores; s++) {
+        ask_exact(&f[n->stores[s].value]);
+        if (n->stores[s].index >= 0) ask_exact(&f[n->stores[s].index]);
+    }
+    for (int i = n->n_code - 1; i >= 0; i--) ask_of_operands(n, i, f);
+    for (int i = 0; i < n->n_code; i++)
+        if (n->code[i].op != GALE__NEST_REDUCE && is_loose(n, i, f)) n->code[i].acc = 1;
+}

@@ -1,0 +1,234 @@
+/* Spellings of CUDA C, HIP and OpenCL C.  Each head makes the same small vocabulary: types f32 ... u64, as_TYPE for
+ * bits, LR (read-only load), LO (of what is read once), LD (load) and ST (store) of type V at element x of pointer i,
+ * counted in elements of T. */
+#include "kernel/print/dialect.h"
+#include <string.h>
+
+/* clang-format off */
+#define ALL(s) {s, s, s, s, s}
+#define FLOATS(s) {s, s, NULL, NULL, NULL}
+#define F32_F64(a, b) {a, b, NULL, NULL, NULL}
+/* Signed arithmetic wraps, so it goes through unsigned. */
+#define ARITHMETIC(sym) {"($0" sym "$1)", "($0" sym "$1)", "($t)(($u)$0" sym "($u)$1)", "($0" sym "$1)", NULL}
+
+const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
+    [GALE__NEG] = {"(-$0)", "(-$0)", "($t)(($u)0-($u)$0)", "(($t)0-$0)", NULL},
+    [GALE__NOT] = {NULL, NULL, "(~$0)", "(~$0)", "(!$0)"},
+    [GALE__ADD] = ARITHMETIC("+"),
+    [GALE__SUB] = ARITHMETIC("-"),
+    [GALE__MUL] = ARITHMETIC("*"),
+    [GALE__AND] = {NULL, NULL, "($0&$1)", "($0&$1)", "($0&$1)"},
+    [GALE__OR] = {NULL, NULL, "($0|$1)", "($0|$1)", "($0|$1)"},
+    [GALE__XOR] = {NULL, NULL, "($0^$1)", "($0^$1)", "($0!=$1)"},
+    [GALE__EQ] = ALL("($0==$1)"),
+    [GALE__NE] = ALL("($0!=$1)"),
+    [GALE__LT] = ALL("($0<$1)"),
+    [GALE__LE] = ALL("($0<=$1)"),
+    [GALE__GT] = ALL("($0>$1)"),
+    [GALE__GE] = ALL("($0>=$1)"),
+    [GALE__SELECT] = ALL("($0?$1:$2)"),
+    [GALE__BITCAST] = ALL("as_$t($0)"),
+    [GALE__IR_DIV] = {"($0/$1)", "($0/$1)", "($0/$1)", "($0/$1)", NULL},
+    [GALE__IR_REM] = {NULL, NULL, "($0%$1)", "($0%$1)", NULL},
+    [GALE__IR_MIN] = {NULL, NULL, "min($0,$1)", "min($0,$1)", NULL},
+    [GALE__IR_MAX] = {NULL, NULL, "max($0,$1)", "max($0,$1)", NULL},
+    [GALE__IR_SHL] = {NULL, NULL, "($t)(($u)$0<<$1)", "($0<<$1)", NULL},
+    [GALE__IR_SHR] = {NULL, NULL, "($0>>$1)", "($0>>$1)", NULL},
+    [GALE__IR_CONVERT] = ALL("($t)($0)"),
+    [GALE__IR_F16_TO_F32] = {"from_half($0)", NULL, NULL, NULL, NULL},
+    [GALE__IR_F32_TO_F16] = {NULL, NULL, NULL, "to_half($0)", NULL},
+};
+
+/* CUDA and HIP name their mathematics alike. */
+#define C_MATH_ROWS                                                        \
+    [GALE__ABS] = F32_F64("fabsf($0)", "fabs($0)"),                        \
+    [GALE__FLOOR] = F32_F64("floorf($0)", "floor($0)"),                    \
+    [GALE__CEIL] = F32_F64("ceilf($0)", "ceil($0)"),                       \
+    [GALE__RINT] = F32_F64("rintf($0)", "rint($0)"),                       \
+    [GALE__TRUNC] = F32_F64("truncf($0)", "trunc($0)"),                    \
+    [GALE__FMA] = F32_F64("fmaf($0,$1,$2)", "fma($0,$1,$2)"),              \
+    [GALE__IR_MIN] = F32_F64("fminf($0,$1)", "fmin($0,$1)"),               \
+    [GALE__IR_MAX] = F32_F64("fmaxf($0,$1)", "fmax($0,$1)"),               \
+    [GALE__IR_MULHI] = ALL("__umulhi($0,$1)"),                             \
+    [GALE__IR_FAST_EXP] = FLOATS("__expf($0)"),                            \
+    [GALE__IR_FAST_LOG] = FLOATS("__logf($0)"),                            \
+    [GALE__IR_FAST_SIN] = FLOATS("__sinf($0)"),                            \
+    [GALE__IR_FAST_COS] = FLOATS("__cosf($0)"),                            \
+    [GALE__IR_GROUP_ID] = ALL("blockIdx.$x"),                              \
+    [GALE__IR_LOCAL_ID] = ALL("threadIdx.$x"),                             \
+    [GALE__IR_GROUP_COUNT] = ALL("gridDim.$x")
+
+#define C_VECTORS {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", \
+    [GALE_I64] = "longlong", [GALE_U64] = "ulonglong", [GALE_I8] = "char", [GALE_U8] = "uchar",            \
+    [GALE_I16] = "short", [GALE_U16] = "ushort"}
+
+#define C_TYPES \
+    "typedef float f32;typedef double f64;typedef signed char i8;typedef unsigned char u8;typedef short i16;typedef unsigned short u16;\n" \
+    "typedef int i32;typedef unsigned u32;typedef long long i64;typedef unsigned long long u64;\n"
+
+#define CUDA_CASTS \
+    "static __device__ __forceinline__ f32 as_f32(u32 x){return __uint_as_float(x);}\n" \
+    "static __device__ __forceinline__ f32 as_f32(i32 x){return __int_as_float(x);}\n" \
+    "static __device__ __forceinline__ f64 as_f64(u64 x){return __longlong_as_double((i64)x);}\n" \
+    "static __device__ __forceinline__ f64 as_f64(i64 x){return __longlong_as_double(x);}\n" \
+    "static __device__ __forceinline__ u32 as_u32(f32 x){return __float_as_uint(x);}\n" \
+    "static __device__ __forceinline__ u32 as_u32(i32 x){return (u32)x;}\n" \
+    "static __device__ __forceinline__ i32 as_i32(f32 x){return __float_as_int(x);}\n" \
+    "static __device__ __forceinline__ i32 as_i32(u32 x){return (i32)x;}\n" \
+    "static __device__ __forceinline__ u64 as_u64(f64 x){return (u64)__double_as_longlong(x);}\n" \
+    "static __device__ __forceinline__ u64 as_u64(i64 x){return (u64)x;}\n" \
+    "static __device__ __forceinline__ i64 as_i64(f64 x){return __double_as_longlong(x);}\n" \
+    "static __device__ __forceinline__ i64 as_i64(u64 x){return (i64)x;}\n"
+
+#define CUDA_ASM(result, name, type, form, letter) \
+    "static __device__ __forceinline__ " result " " name "(f32 f){" type " r;asm(\"" form " %0,%1;\":\"=" letter "\"(r):\"f\"(f));return r;}\n"
+#define CUDA_OWN \
+    "static __device__ __forceinline__ f32 min_nan(f32 a,f32 b){f32 r;asm(\"min.NaN.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
+    "static __device__ __forceinline__ f32 max_nan(f32 a,f32 b){f32 r;asm(\"max.NaN.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
+    "static __device__ __forceinline__ f32 fast_div(f32 a,f32 b){f32 r;asm(\"div.full.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
+    CUDA_ASM("i32", "sat_i8", "i16", "cvt.rzi.s8.f32", "h") CUDA_ASM("i32", "sat_i16", "i16", "cvt.rzi.s16.f32", "h") \
+    CUDA_ASM("i32", "sat_i32", "i32", "cvt.rzi.s32.f32", "r") CUDA_ASM("u32", "sat_u8", "u16", "cvt.rzi.u8.f32", "h") \
+    CUDA_ASM("u32", "sat_u16", "u16", "cvt.rzi.u16.f32", "h") CUDA_ASM("u32", "sat_u32", "u32", "cvt.rzi.u32.f32", "r") \
+    CUDA_ASM("f32", "fast_sqrt", "f32", "sqrt.approx.f32", "f")
+
+/* The four ways to load a matrix: rows of 16 or halves of 8 in the order that mma.sync wants its registers, as they lie
+ * or turned.  Sums of a thread: columns 0..7 in r[0..3], columns 8..15 in r[4..7], as mma.sync leaves them. */
+#define CUDA_MATRIX_LOAD(name, row, column, turn) \
+    "static __device__ __forceinline__ matrix " name "(const u16*p,u32 row){u32 l=threadIdx.x&31u;matrix m;\n" \
+    "asm volatile(\"ldmatrix.sync.aligned.m8n8.x4" turn ".shared.b16 {%0,%1,%2,%3},[%4];\":\"=r\"(m.x),\"=r\"(m.y),\"=r\"(m.z),\"=r\"(m.w)" \
+    ":\"r\"(shared_at(p+(" row ")*row+(" column "))));return m;}\n"
+#define CUDA_SUMS_ADD(type) \
+    "static __device__ __forceinline__ void sums_add_" type "(sums&s,const matrix&a,const matrix&b){\n" \
+    "asm(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};\":" \
+    "\"+f\"(s.r[0]),\"+f\"(s.r[1]),\"+f\"(s.r[2]),\"+f\"(s.r[3]):\"r\"(a.x),\"r\"(a.y),\"r\"(a.z),\"r\"(a.w),\"r\"(b.x),\"r\"(b.y));\n" \
+    "asm(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};\":" \
+    "\"+f\"(s.r[4]),\"+f\"(s.r[5]),\"+f\"(s.r[6]),\"+f\"(s.r[7]):\"r\"(a.x),\"r\"(a.y),\"r\"(a.z),\"r\"(a.w),\"r\"(b.z),\"r\"(b.w));}\n"
+#define CUDA_COPY(bytes, level) \
+    "static __device__ __forceinline__ void copy_" bytes "(void*to,const void*from,bool ok){asm volatile(\"cp.async." level ".shared.global [%0],[%1]," bytes ",%2;\"" \
+    "::\"r\"(shared_at(to)),\"l\"(__cvta_generic_to_global(from)),\"r\"(ok?" bytes ":0):\"memory\");}\n"
+#define CUDA_MATRIX \
+    "struct matrix{u32 x,y,z,w;};struct sums{f32 r[8];};\n" \
+    "static __device__ __forceinline__ u32 shared_at(const void*p){return (u32)__cvta_generic_to_shared(p);}\n" \
+    CUDA_MATRIX_LOAD("matrix_a", "l&15u", "l>>4<<3", "") CUDA_MATRIX_LOAD("matrix_a_turned", "(l&7u)+(l>>4<<3)", "l&8u", ".trans") \
+    CUDA_MATRIX_LOAD("matrix_b", "l&15u", "l>>4<<3", ".trans") CUDA_MATRIX_LOAD("matrix_b_turned", "(l&7u)+(l>>4<<3)", "l&8u", "") \
+    CUDA_SUMS_ADD("f16") CUDA_SUMS_ADD("bf16") \
+    "static __device__ __forceinline__ void sums_zero(sums&s){\n#pragma unroll\nfor(u32 i=0;i<8u;i++)s.r[i]=0.0f;}\n" \
+    "static __device__ __forceinline__ void sums_store(const sums&s,f32*p,u32 row){u32 l=threadIdx.x&31u;p+=(l>>2)*row+(l&3u)*2u;\n" \
+    "*(float2*)p=make_float2(s.r[0],s.r[1]);*(float2*)(p+8u*row)=make_float2(s.r[2],s.r[3]);\n" \
+    "*(float2*)(p+8)=make_float2(s.r[4],s.r[5]);*(float2*)(p+8u*row+8)=make_float2(s.r[6],s.r[7]);}\n" \
+    CUDA_COPY("4", "ca") CUDA_COPY("8", "ca") CUDA_COPY("16", "cg") \
+    "#define copy_commit() asm volatile(\"cp.async.commit_group;\":::\"memory\")\n" \
+    "#define copy_wait(n) asm volatile(\"cp.async.wait_group %0;\"::\"n\"(n):\"memory\")\n"
+
+#define CL_WIDE_TYPES(type) "typedef " type "2 __attribute__((may_alias)) " type "2_o;typedef " type "4 __attribute__((may_alias)) " type "4_o;\n"
+#define CL_WIDE \
+    CL_WIDE_TYPES("float") CL_WIDE_TYPES("int") CL_WIDE_TYPES("uint") CL_WIDE_TYPES("short") CL_WIDE_TYPES("ushort") \
+    CL_WIDE_TYPES("char") CL_WIDE_TYPES("uchar") CL_WIDE_TYPES("long") CL_WIDE_TYPES("ulong") \
+    "typedef f32 __attribute__((may_alias)) f32_o;typedef i32 __attribute__((may_alias)) i32_o;typedef u32 __attribute__((may_alias)) u32_o;\n" \
+    "typedef u16 __attribute__((may_alias)) u16_o;typedef u8 __attribute__((may_alias)) u8_o;\n"
+
+#define C_MEMORY \
+    "#define LD(V,T,i,x) (*(const V*)((const T*)P.p[i]+(x)))\n" \
+    "#define ST(V,T,i,x) (*(V*)((T*)P.p[i]+(x)))\n"
+
+#define CL_TYPES \
+    "#pragma OPENCL FP_CONTRACT OFF\n" \
+    "typedef float f32;typedef char i8;typedef uchar u8;typedef short i16;typedef ushort u16;\n" \
+    "typedef int i32;typedef uint u32;typedef long i64;typedef ulong u64;\n" \
+    "#define as_f32 as_float\n#define as_f64 as_double\n#define as_i32 as_int\n#define as_u32 as_uint\n#define as_i64 as_long\n#define as_u64 as_ulong\n"
+
+#define CL_MEMORY \
+    "#define LR(V,T,i,x) (*(const __global V*)((const __global T*)p##i+(x)))\n" \
+    "#define LD LR\n#define LO LR\n" \
+    "#define ST(V,T,i,x) (*(__global V*)((__global T*)p##i+(x)))\n"
+
+const gale__dialect_table gale__dialects[] = {
+    [GALE__DIALECT_CUDA] = {
+        .name = "cuda",
+        .head = C_TYPES CUDA_CASTS C_MEMORY "#define LR(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+(x)))\n"
+            "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",
+        .head_f64 = "",
+        .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n"
+                    "static __device__ __forceinline__ u32 to_half(f32 f){u16 h;asm(\"cvt.rn.f16.f32 %0,%1;\":\"=h\"(h):\"f\"(f));return h;}\n",
+        .head_own = CUDA_OWN, .head_wide = "", .head_matrix = CUDA_MATRIX,
+        .head_subgroup = "static __device__ __forceinline__ u32 lane_id(){u32 r;asm(\"mov.u32 %0,%%laneid;\":\"=r\"(r));return r;}\n",
+        .struct_pointers = "u64 p",
+        .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
+        .pointer = "", .pointer_readonly = "", .pointer_base = "",
+        .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .unroll = "#pragma unroll\n",
+        .make_vector = "make_$0", .vector = C_VECTORS,
+        .rows = {
+            C_MATH_ROWS,
+            [GALE__SQRT] = F32_F64("__fsqrt_rn($0)", "sqrt($0)"),
+            [GALE__IR_FAST_SQRT] = FLOATS("fast_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("fast_div($0,$1)"),
+            [GALE__IR_MIN_NAN] = FLOATS("min_nan($0,$1)"), [GALE__IR_MAX_NAN] = FLOATS("max_nan($0,$1)"),
+            [GALE__IR_SATURATE] = {NULL, NULL, "sat_i$i($0)", "sat_u$i($0)", NULL},
+            [GALE__IR_LANE] = ALL("lane_id()"),
+            [GALE__IR_SHUFFLE_XOR] = ALL("__shfl_xor_sync(0xffffffffu,$0,$i)"),
+        },
+    },
+    [GALE__DIALECT_HIP] = {
+        .name = "hip",
+        .head = "#pragma clang fp contract(off)\n" C_TYPES CUDA_CASTS C_MEMORY "#define LR LD\n#define LO LD\n",
+        .head_f64 = "",
+        .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
+                    "static __device__ __forceinline__ u32 to_half(f32 f){return __builtin_bit_cast(u16,(_Float16)f);}\n",
+        .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = "",
+        .struct_pointers = "u64 p",
+        .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
+        .pointer = "", .pointer_readonly = "", .pointer_base = "",
+        .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .unroll = "#pragma unroll\n",
+        .make_vector = "make_$0", .vector = C_VECTORS,
+        .rows = {
+            C_MATH_ROWS,
+            [GALE__SQRT] = F32_F64("sqrtf($0)", "sqrt($0)"),
+            [GALE__IR_FAST_SQRT] = FLOATS("__fsqrt_rn($0)"), [GALE__IR_FAST_DIV] = FLOATS("__fdividef($0,$1)"),
+            [GALE__IR_LANE] = ALL("(u32)__lane_id()"),
+            [GALE__IR_SHUFFLE_XOR] = ALL("__shfl_xor($0,$i)"),
+        },
+    },
+    [GALE__DIALECT_OPENCL] = {
+        .name = "opencl",
+        .head = CL_TYPES CL_MEMORY,
+        .head_f64 = "#pragma OPENCL EXTENSION cl_khr_fp64:enable\ntypedef double f64;\n",
+        .head_f16 = "static inline f32 from_half(u32 h){ushort s=(ushort)h;return vload_half(0,(const half*)&s);}\n"
+                    "static inline u32 to_half(f32 f){ushort s;vstore_half_rte(f,0,(half*)&s);return s;}\n",
+        .head_own = "", .head_wide = CL_WIDE, .head_matrix = "",
+        .head_subgroup = "#pragma OPENCL EXTENSION cl_khr_subgroups:enable\n#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle:enable\n",
+        .struct_pointers = "ulong offset",
+        .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",
+        .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",
+        .pointer_base = "p$i=b$i+P.offset[$i];",
+        .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",
+        .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .unroll = "#pragma unroll\n",
+        .make_vector = "($0)",
+        .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",
+            [GALE_U64] = "ulong", [GALE_I8] = "char", [GALE_U8] = "uchar", [GALE_I16] = "short", [GALE_U16] = "ushort"},
+        .rows = {
+            [GALE__ABS] = FLOATS("fabs($0)"), [GALE__FLOOR] = FLOATS("floor($0)"), [GALE__CEIL] = FLOATS("ceil($0)"),
+            [GALE__RINT] = FLOATS("rint($0)"), [GALE__TRUNC] = FLOATS("trunc($0)"), [GALE__SQRT] = FLOATS("sqrt($0)"),
+            [GALE__FMA] = FLOATS("fma($0,$1,$2)"),
+            [GALE__IR_MIN] = FLOATS("fmin($0,$1)"), [GALE__IR_MAX] = FLOATS("fmax($0,$1)"),
+            [GALE__IR_MULHI] = ALL("mul_hi($0,$1)"),
+            [GALE__IR_FAST_EXP] = FLOATS("native_exp($0)"), [GALE__IR_FAST_LOG] = FLOATS("native_log($0)"),
+            [GALE__IR_FAST_SIN] = FLOATS("native_sin($0)"), [GALE__IR_FAST_COS] = FLOATS("native_cos($0)"),
+            [GALE__IR_FAST_SQRT] = FLOATS("native_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("native_divide($0,$1)"),
+            [GALE__IR_GROUP_ID] = ALL("(u32)get_group_id($i)"),
+            [GALE__IR_LOCAL_ID] = ALL("(u32)get_local_id($i)"),
+            [GALE__IR_GROUP_COUNT] = ALL("(u32)get_num_groups($i)"),
+            [GALE__IR_LANE] = ALL("get_sub_group_local_id()"),
+            [GALE__IR_SHUFFLE_XOR] = ALL("sub_group_shuffle_xor($0,$i)"),
+        },
+    },
+};
+/* clang-format on */
+
+gale_status gale__dialect_find(const char *name, gale__dialect *out)
+{
+    for (int i = 0; name && i < GALE__DIALECT_COUNT; i++)
+        if (!strcmp(gale__dialects[i].name, name)) return *out = (gale__dialect)i, GALE_OK;
+    return gale__fail(
+        GALE_UNSUPPORTED, "no kernels are printed in the dialect \"%s\" (kernel/print/dialect.c)", name ? name : "");
+}

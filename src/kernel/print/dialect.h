@@ -1,0 +1,42 @@
+/* The C family's dialects as tables of spellings: print_c.c holds no word about any of them.
+ *
+ * A spelling is text with holes: $0 $1 $2 operands, $t the result's type, $u its unsigned twin, $i the instruction's
+ * immediate, $x the immediate as x, y or z.  A row has a column for f32, f64, signed, unsigned and bool; NULL: as
+ * the common table says. */
+#ifndef GALE_KERNEL_DIALECT_H
+#define GALE_KERNEL_DIALECT_H
+#include "kernel/ir/ir.h"
+
+typedef enum gale__column {
+    GALE__COLUMN_F32,
+    GALE__COLUMN_F64,
+    GALE__COLUMN_SIGNED,
+    GALE__COLUMN_UNSIGNED,
+    GALE__COLUMN_BOOL,
+    GALE__COLUMNS
+} gale__column;
+typedef const char *gale__spelling[GALE__COLUMNS];
+
+typedef struct gale__dialect_table {
+    const char *name; /* what devices call it: caps.dialect */
+    const char *head, *head_f64, *head_f16, *head_subgroup,
+        *head_own;                       /* text in front of the kernels; all but the first */
+    const char *head_wide, *head_matrix; /* where needed */
+    const char *struct_pointers;         /* member of the parameter struct, before [NP] */
+    const char *kernel; /* opens a kernel; $i: threads of a group; $0 $1 $2: its sides; the name follows */
+    const char *pointer, *pointer_readonly; /* parameter for pointer $i; "" when they travel in the struct */
+    const char *pointer_base;               /* statement that makes p$i of it; "" */
+    const char *shared;                     /* before a work-group array */
+    const char *shared_launch;              /* declares the work-group memory asked for at launch, gale_shared; "" */
+    const char *shared_type;                /* pointer to an array that takes over memory of another, of $0 */
+    const char *shared_vector;              /* vector of type $0 at $1 of a work-group array */
+    const char *barrier, *barrier_all, *unroll; /* of work-group memory; of all memory */
+    const char *make_vector;                    /* before (a,b,c,d); $0: the vector type */
+    const char *vector[GALE_TYPE_COUNT];        /* vector types by memory type, without the count */
+    gale__spelling rows[GALE__IR_COUNT];
+} gale__dialect_table;
+
+extern const gale__dialect_table gale__dialects[];
+/* What all dialects share. */
+extern const gale__spelling gale__dialect_common[GALE__IR_COUNT];
+#endif

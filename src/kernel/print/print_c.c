@@ -1,0 +1,495 @@
+/* Prints kernel IR as C-family text, the words taken from a dialect's table.  One short line per instruction; what is
+ * used once in the same block is nested into its user, since a driver's compiler takes its time per line. */
+#include "kernel/print/dialect.h"
+#include "kernel/ir/ir_util.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Beyond this an expression gets a name of its own. */
+#define NEST_CHARS 72
+
+typedef struct printer {
+    const gale__ir *ir;
+    const gale__dialect_table *d;
+    gale__str *out;
+    gale__arena arena;
+    uint32_t *uses;
+    gale__val *user;
+    uint32_t *block, *epoch; /* by instruction: block it stands in; effects before it */
+    bool *reads;             /* the value's text holds a GET */
+    const char **text;       /* how a value is written where it is used */
+    gale__str scratch;
+} printer;
+
+static const char *const type_names[GALE_TYPE_COUNT] = {
+    [GALE_BOOL] = "bool",
+    [GALE_F32] = "f32",
+    [GALE_F64] = "f64",
+    [GALE_I8] = "i8",
+    [GALE_U8] = "u8",
+    [GALE_I16] = "i16",
+    [GALE_U16] = "u16",
+    [GALE_I32] = "i32",
+    [GALE_U32] = "u32",
+    [GALE_I64] = "i64",
+    [GALE_U64] = "u64",
+};
+
+static gale__column column_of(gale_type t)
+{
+    if (t == GALE_BOOL) return GALE__COLUMN_BOOL;
+    if (t == GALE_F32 || t == GALE_F64) return t == GALE_F32 ? GALE__COLUMN_F32 : GALE__COLUMN_F64;
+    return gale__type_is_signed(t) ? GALE__COLUMN_SIGNED : GALE__COLUMN_UNSIGNED;
+}
+
+/* Fills the holes of a spelling. */
+static void spell(gale__str *out, const char *s, const char *const operands[3], gale_type type, uint64_t imm)
+{
+    for (const char *hole; (hole = strchr(s, '$')) != NULL; s = hole + 2) {
+        gale__str_add_n(out, s, (size_t)(hole - s));
+        switch (hole[1]) {
+        case 't': gale__str_add(out, type_names[type]); break;
+        case 'u': gale__str_add(out, type_names[gale__ir_unsigned(type)]); break;
+        case 'i': gale__str_addf(out, "%llu", (unsigned long long)imm); break;
+        case 'x': gale__str_addf(out, "%c", "xyzw"[imm & 3]); break;
+        default: gale__str_add(out, operands[hole[1] - '0']); break;
+        }
+    }
+    gale__str_add(out, s);
+}
+
+static void print_float(gale__str *s, gale_type type, uint64_t bits)
+{
+    double v;
+    float narrow;
+    uint32_t low = (uint32_t)bits;
+    memcpy(&narrow, &low, sizeof narrow);
+    memcpy(&v, &bits, sizeof v);
+    if (type == GALE_F32) v = narrow;
+    bool plain = type == GALE_F32 ? isnormal(narrow) || low << 1 == 0 : isnormal(v) || bits << 1 == 0;
+    const char *suffix = type == GALE_F32 ? "f" : "";
+    if (!plain)
+        gale__str_addf(s, type == GALE_F32 ? "as_f32(0x%llxu)" : "as_f64((u64)0x%llx)", (unsigned long long)bits);
+    else if (v == rint(v) && fabs(v) < 1e6) gale__str_addf(s, signbit(v) ? "(%.1f%s)" : "%.1f%s", v, suffix);
+    else gale__str_addf(s, signbit(v) ? "(%a%s)" : "%a%s", v, suffix);
+}
+
+static void print_const(gale__str *s, gale_type type, uint64_t bits)
+{
+    int64_t v = type == GALE_I32 ? (int32_t)(uint32_t)bits : (int64_t)bits;
+    switch (type) {
+    case GALE_BOOL: gale__str_add(s, bits ? "true" : "false"); break;
+    case GALE_F32:
+    case GALE_F64: print_float(s, type, bits); break;
+    case GALE_U32: gale__str_addf(s, "%lluu", (unsigned long long)bits); break;
+    case GALE_U64: gale__str_addf(s, "(u64)0x%llx", (unsigned long long)bits); break;
+    case GALE_I32:
+        if (v == INT32_MIN) gale__str_add(s, "(-2147483647-1)");
+        else gale__str_addf(s, v < 0 ? "(%lld)" : "%lld", (long long)v);
+        break;
+    default: gale__str_addf(s, "(i64)0x%llx", (unsigned long long)bits); break;
+    }
+}
+
+static void print_word(gale__str *s, gale_type type, uint64_t at)
+{
+    unsigned low = (unsigned)at, high = low + 1;
+    switch (type) {
+    case GALE_U32: gale__str_addf(s, "P.w[%u]", low); break;
+    case GALE_I32: gale__str_addf(s, "(i32)P.w[%u]", low); break;
+    case GALE_F32: gale__str_addf(s, "as_f32(P.w[%u])", low); break;
+    default:
+        gale__str_addf(s, "%s(P.w[%u]|(u64)P.w[%u]<<32)",
+            type == GALE_F64   ? "as_f64"
+            : type == GALE_I64 ? "(i64)"
+                               : "",
+            low, high);
+    }
+}
+
+static void print_vector_type(const printer *p, gale__str *s, gale_type mem, int width)
+{
+    if (width == 1) gale__str_add(s, type_names[mem]);
+    else gale__str_addf(s, "%s%d", p->d->vector[mem], width);
+}
+
+/* LR(float4,f32,0,v7) and its like. */
+static void print_place(const printer *p, gale__str *s, const char *macro, const gale__ir_instr *in)
+{
+    gale__str_addf(s, "%s(", macro);
+    print_vector_type(p, s, (gale_type)in->mem, in->width);
+    gale__str_addf(s, ",%s,%u,%s)", type_names[in->mem], (unsigned)in->imm, p->text[in->a]);
+}
+
+static void print_element(const printer *p, gale__str *s, const gale__ir_instr *in)
+{
+    if (in->width > 1) {
+        char vector[32];
+        const char *at = gale__arena_printf((gale__arena *)&p->arena, "v%u[%s]", in->a, p->text[in->b]);
+        snprintf(vector, sizeof vector, "%s%d", p->d->vector[in->mem], in->width);
+        spell(s, p->d->shared_vector, (const char *const[3]){vector, at ? at : ""}, GALE_F32, 0);
+        s->failed |= !at;
+        return;
+    }
+    gale__str_addf(s, "v%u", in->a);
+    if (p->ir->code[in->a].imm > 1) gale__str_addf(s, "[%s]", p->text[in->b]);
+}
+
+/* Elements of 8 and 16 bits are kept in arrays as they are. */
+static bool is_narrow(const printer *p, const gale__ir_instr *in)
+{
+    const gale__ir_instr *array = &p->ir->code[in->a];
+    return in->width == 1 && array->type != GALE_BOOL && gale__type_table[array->type].bits < 32;
+}
+
+static const char *load_macro(const gale__ir *ir, uint64_t pointer)
+{
+    if (!(ir->readonly >> pointer & 1)) return "LD";
+    return pointer < 8 && ir->once >> pointer & 1 ? "LO" : "LR";
+}
+
+static gale_status print_value(const printer *p, gale__str *s, const gale__ir_instr *in)
+{
+    gale_type type = (gale_type)in->type;
+    switch (in->op) {
+    case GALE__IR_CONST: print_const(s, type, in->imm); return GALE_OK;
+    case GALE__IR_WORD: print_word(s, type, in->imm); return GALE_OK;
+    case GALE__IR_LOAD: print_place(p, s, load_macro(p->ir, in->imm), in); return GALE_OK;
+    case GALE__IR_GET:
+        if (is_narrow(p, in)) gale__str_addf(s, "(%s)", type_names[type]);
+        print_element(p, s, in);
+        return GALE_OK;
+    case GALE__IR_EXTRACT:
+        if (p->ir->code[in->a].mem != in->type) gale__str_addf(s, "(%s)", type_names[type]);
+        gale__str_addf(s, "%s.%c", p->text[in->a], "xyzw"[in->imm & 3]);
+        return GALE_OK;
+    default: break;
+    }
+    gale_type by = gale__ir_is_compare(in->op) ? gale__ir_type(p->ir, in->a) : type;
+    const char *form = p->d->rows[in->op][column_of(by)];
+    if (!form) form = gale__dialect_common[in->op][column_of(by)];
+    if (!form)
+        return gale__fail(GALE_INTERNAL, "kernel %s: %s has no spelling for %s", p->ir->name,
+            gale__ir_op_get(in->op).name, gale_type_name(by));
+    spell(s, form, (const char *const[3]){p->text[in->a], p->text[in->b], p->text[in->c]}, type, in->imm);
+    return GALE_OK;
+}
+
+/* Written in full at every use: shorter than a name, or names nothing. */
+static bool is_inline(const gale__ir_instr *in)
+{
+    return in->op == GALE__IR_CONST || in->op == GALE__IR_EXTRACT ||
+           (in->op == GALE__IR_WORD && gale__ir_bits((gale_type)in->type) == 32);
+}
+
+static bool may_nest(const printer *p, gale__val v)
+{
+    const gale__ir_instr *in = &p->ir->code[v];
+    gale__val user = p->user[v];
+    int to = p->ir->code[user].op;
+    if (is_inline(in)) return true;
+    if (in->op == GALE__IR_LOAD || in->op == GALE__IR_SHUFFLE_XOR || p->uses[v] != 1 || p->block[user] != p->block[v])
+        return false;
+    if (to == GALE__IR_PACK || to == GALE__IR_FOR) return false;
+    if (to == GALE__SELECT && p->ir->code[user].a != v)
+        return false; /* an arm that is computed anyway does not become a branch */
+    return !p->reads[v] || p->epoch[user] == p->epoch[v];
+}
+
+static gale_status emit_value(printer *p, gale__val v)
+{
+    const gale__ir_instr *in = &p->ir->code[v];
+    gale__val operands[4];
+    int n = gale__ir_operands(in, operands);
+    p->reads[v] = in->op == GALE__IR_GET;
+    for (int i = 0; i < n; i++) p->reads[v] |= p->reads[operands[i]];
+    if (!p->uses[v] || in->op == GALE__IR_PACK) return GALE_OK;
+
+    gale__str *s = &p->scratch;
+    s->length = 0;
+    GALE_TRY(print_value(p, s, in));
+    GALE_TRY(gale__str_check(s));
+    if (!may_nest(p, v) || (s->length > NEST_CHARS && !is_inline(in))) {
+        if (in->width > 1) print_vector_type(p, p->out, (gale_type)in->mem, in->width);
+        else gale__str_add(p->out, type_names[in->type]);
+        gale__str_addf(p->out, " v%u=", v);
+        gale__str_add_n(p->out, s->text, s->length);
+        gale__str_add(p->out, ";\n");
+        p->text[v] = gale__arena_printf(&p->arena, "v%u", v);
+        p->reads[v] = false;
+    } else {
+        p->text[v] = gale__arena_copy(&p->arena, s->text, s->length + 1);
+    }
+    return p->text[v] ? GALE_OK : GALE_NO_MEMORY;
+}
+
+/* The lanes of a vector as one. */
+static void print_pack(const printer *p, const gale__ir_instr *in, const gale__ir_instr *value)
+{
+    char vector[32];
+    gale__val lanes[4];
+    snprintf(vector, sizeof vector, "%s%d", p->d->vector[in->mem], in->width);
+    spell(p->out, p->d->make_vector, (const char *const[3]){vector}, GALE_F32, 0);
+    int n = gale__ir_operands(value, lanes);
+    for (int i = 0; i < n; i++)
+        gale__str_addf(p->out, "%s(%s)%s", i ? "," : "(", type_names[in->mem], p->text[lanes[i]]);
+    gale__str_add(p->out, ");\n");
+}
+
+static void emit_set(printer *p, const gale__ir_instr *in)
+{
+    const gale__ir_instr *value = &p->ir->code[in->c];
+    print_element(p, p->out, in);
+    gale__str_add(p->out, "=");
+    if (in->width > 1 && value->op == GALE__IR_PACK) {
+        print_pack(p, in, value);
+        return;
+    }
+    if (is_narrow(p, in)) gale__str_addf(p->out, "(%s)", type_names[p->ir->code[in->a].type]);
+    gale__str_addf(p->out, "%s;\n", p->text[in->c]);
+}
+
+/* Copies and matrices: calls of what the dialect's head_matrix defines. */
+static gale_status emit_matrix(printer *p, gale__val v, const gale__ir_instr *in)
+{
+    gale__str *out = p->out;
+    bool a = in->op == GALE__IR_MATRIX_A;
+    switch (in->op) {
+    case GALE__IR_COPY:
+        gale__str_addf(out, "copy_%d(&v%u[%s],(const %s*)P.p[%u]+(%s),%s);\n", in->width * 4, in->a, p->text[in->b],
+            type_names[p->ir->code[in->a].type], (unsigned)in->imm, p->text[in->c], p->text[in->d]);
+        break;
+    case GALE__IR_COMMIT: gale__str_add(out, "copy_commit();\n"); break;
+    case GALE__IR_WAIT: gale__str_addf(out, "copy_wait(%u);\n", (unsigned)in->imm); break;
+    case GALE__IR_SUMS: gale__str_addf(out, "sums v%u[%u];\n", v, (unsigned)in->imm); break;
+    case GALE__IR_SUMS_ZERO: gale__str_addf(out, "sums_zero(v%u[%u]);\n", in->a, (unsigned)in->imm); break;
+    case GALE__IR_SUMS_ADD:
+        gale__str_addf(out, "sums_add_%s(v%u[%u],v%u,v%u);\n", p->ir->code[in->b].type == GALE_F16 ? "f16" : "bf16",
+            in->a, (unsigned)in->imm, in->b, in->c);
+        break;
+    case GALE__IR_SUMS_STORE:
+        gale__str_addf(out, "sums_store(v%u[%u],&v%u[%s],%uu);\n", in->a, (unsigned)in->imm, in->b, p->text[in->c],
+            (unsigned)(in->imm >> 32));
+        break;
+    default:
+        if (!p->uses[v]) return GALE_OK;
+        gale__str_addf(out, "matrix v%u=matrix_%s%s(&v%u[%s],%uu);\n", v, a ? "a" : "b", in->mem ? "_turned" : "",
+            in->a, p->text[in->b], (unsigned)in->imm);
+    }
+    return GALE_OK;
+}
+
+static void emit_store(printer *p, const gale__ir_instr *in)
+{
+    const gale__ir_instr *value = &p->ir->code[in->b];
+    print_place(p, p->out, "ST", in);
+    gale__str_add(p->out, "=");
+    if (value->op == GALE__IR_PACK) {
+        print_pack(p, in, value);
+    } else {
+        if (in->width == 1) gale__str_addf(p->out, "(%s)", type_names[in->mem]);
+        gale__str_addf(p->out, "%s;\n", p->text[in->b]);
+    }
+}
+
+static gale_status emit_control(printer *p, gale__val v, const gale__ir_instr *in)
+{
+    gale__str *out = p->out;
+    switch (in->op) {
+    case GALE__IR_FOR:
+        if (in->imm) gale__str_add(out, p->d->unroll);
+        gale__str_addf(
+            out, "for(u32 v%u=%s;v%u<%s;v%u+=%s){\n", v, p->text[in->a], v, p->text[in->b], v, p->text[in->c]);
+        p->text[v] = gale__arena_printf(&p->arena, "v%u", v);
+        return p->text[v] ? GALE_OK : GALE_NO_MEMORY;
+    case GALE__IR_IF: /* nested truth values stand in parentheses already: a second pair is a warning */
+        gale__str_addf(out, p->text[in->a][0] == '(' ? "if%s{\n" : "if(%s){\n", p->text[in->a]);
+        break;
+    case GALE__IR_ELSE: gale__str_add(out, "}else{\n"); break;
+    default: gale__str_add(out, "}\n"); break;
+    }
+    return GALE_OK;
+}
+
+static gale_status emit(printer *p, gale__val v)
+{
+    const gale__ir_instr *in = &p->ir->code[v];
+    switch (in->op) {
+    case GALE__IR_STORE: emit_store(p, in); return GALE_OK;
+    case GALE__IR_SET: emit_set(p, in); return GALE_OK;
+    case GALE__IR_ARRAY:
+        gale__str_addf(p->out, in->imm > 1 ? "%s v%u[%u];\n" : "%s v%u;\n", type_names[in->type], v, (unsigned)in->imm);
+        return GALE_OK;
+    case GALE__IR_SHARED: return GALE_OK; /* at the top */
+    case GALE__IR_BARRIER: gale__str_addf(p->out, "%s\n", in->imm ? p->d->barrier_all : p->d->barrier); return GALE_OK;
+    case GALE__IR_FOR:
+    case GALE__IR_IF:
+    case GALE__IR_ELSE:
+    case GALE__IR_END: return emit_control(p, v, in);
+    case GALE__IR_COPY:
+    case GALE__IR_COMMIT:
+    case GALE__IR_WAIT:
+    case GALE__IR_MATRIX_A:
+    case GALE__IR_MATRIX_B:
+    case GALE__IR_SUMS:
+    case GALE__IR_SUMS_ZERO:
+    case GALE__IR_SUMS_ADD:
+    case GALE__IR_SUMS_STORE: return emit_matrix(p, v, in);
+    default: return emit_value(p, v);
+    }
+}
+
+static void number_blocks(printer *p)
+{
+    const gale__ir *ir = p->ir;
+    uint32_t block = 0, epoch = 0;
+    for (gale__val v = 1; v < ir->count; v++) {
+        int kind = gale__ir_op_get(ir->code[v].op).kind;
+        p->block[v] = block;
+        p->epoch[v] = epoch;
+        if (kind == GALE__IR_CONTROL) block++;
+        if (kind == GALE__IR_EFFECT || kind == GALE__IR_CONTROL) epoch++;
+    }
+}
+
+/* Work-group arrays: declared, or parts of the memory asked for at launch; some lie where another one did. */
+static void declare_shared(printer *p)
+{
+    gale__str *out = p->out;
+    bool launched = gale__ir_launch_bytes(p->ir) && *p->d->shared_launch;
+    uint64_t offset = 0;
+    if (launched) gale__str_add(out, p->d->shared_launch);
+    for (gale__val v = 1; v < p->ir->count; v++) {
+        const gale__ir_instr *in = &p->ir->code[v];
+        const char *type = type_names[in->type];
+        if (in->op != GALE__IR_SHARED) continue;
+        if (!in->a && !launched) {
+            gale__str_addf(
+                out, in->imm > 1 ? "%s%s v%u[%u];\n" : "%s%s v%u;\n", p->d->shared, type, v, (unsigned)in->imm);
+            continue;
+        }
+        spell(out, p->d->shared_type, (const char *const[3]){type}, GALE_F32, 0);
+        gale__str_addf(out, "v%u=(", v);
+        spell(out, p->d->shared_type, (const char *const[3]){type}, GALE_F32, 0);
+        if (in->a) gale__str_addf(out, ")v%u;\n", in->a);
+        else gale__str_addf(out, ")(gale_shared+%lluu);\n", (unsigned long long)offset);
+        if (!in->a) offset += gale__ir_array_bytes(in);
+    }
+}
+
+static void open_kernel(printer *p)
+{
+    const gale__ir *ir = p->ir;
+    gale__str *out = p->out;
+    const gale__dialect_table *d = p->d;
+    bool has_struct = ir->n_pointers || ir->n_words;
+    if (has_struct) {
+        gale__str_addf(out, "struct P_%s{", ir->name);
+        if (ir->n_pointers) gale__str_addf(out, "%s[%d];", d->struct_pointers, ir->n_pointers);
+        if (ir->n_words) gale__str_addf(out, "u32 w[%d];", ir->n_words);
+        gale__str_add(out, "};\n");
+    }
+    char side[3][12];
+    for (int i = 0; i < 3; i++) snprintf(side[i], sizeof side[i], "%u", ir->group[i]);
+    spell(out, d->kernel, (const char *const[3]){side[0], side[1], side[2]}, GALE_F32,
+        (uint64_t)ir->group[0] * ir->group[1] * ir->group[2]);
+    gale__str_addf(out, "%s(", ir->name);
+    for (int i = 0; i < ir->n_pointers && *d->pointer; i++) {
+        spell(out, ir->readonly >> i & 1 ? d->pointer_readonly : d->pointer, NULL, GALE_F32, (uint64_t)i);
+        gale__str_add(out, ",");
+    }
+    gale__str_addf(out, has_struct ? "const struct P_%s P){\n" : "){\n", ir->name);
+    for (int i = 0; i < ir->n_pointers && *d->pointer_base; i++) {
+        gale__str_add(out, ir->readonly >> i & 1 ? "__global const uchar*" : "__global uchar*");
+        spell(out, d->pointer_base, NULL, GALE_F32, (uint64_t)i);
+        gale__str_add(out, "\n");
+    }
+    declare_shared(p);
+}
+
+static gale_status print_kernel(const gale__ir *ir, const gale__dialect_table *d, gale__str *out)
+{
+    printer p = {.ir = ir, .d = d, .out = out};
+    size_t n = ir->count + 1u;
+    p.uses = gale__arena_alloc(&p.arena, n * sizeof *p.uses);
+    p.user = gale__arena_alloc(&p.arena, n * sizeof *p.user);
+    p.block = gale__arena_alloc(&p.arena, n * sizeof *p.block);
+    p.epoch = gale__arena_alloc(&p.arena, n * sizeof *p.epoch);
+    p.reads = gale__arena_alloc(&p.arena, n * sizeof *p.reads);
+    p.text = gale__arena_alloc(&p.arena, n * sizeof *p.text);
+    gale_status status = p.uses && p.user && p.block && p.epoch && p.reads && p.text ? GALE_OK : GALE_NO_MEMORY;
+    if (status == GALE_OK) {
+        gale__ir_count_uses(ir, p.uses, p.user);
+        number_blocks(&p);
+        open_kernel(&p);
+    }
+    for (gale__val v = 1; v < ir->count && status == GALE_OK; v++) status = emit(&p, v);
+    gale__str_add(out, "}\n");
+    gale__str_finish(&p.scratch);
+    gale__arena_finish(&p.arena);
+    return status;
+}
+
+/* Compilers of C fuse what they should; only division may be wanting. */
+static gale_status print_lowered(
+    const gale__ir *ir, const gale__dialect_table *d, const gale_device_caps *caps, gale__str *out)
+{
+    gale__ir lowered;
+    if (caps->exact_division) return print_kernel(ir, d, out);
+    GALE_TRY(gale__ir_lower(ir, (gale__ir_lowering){.division = true}, &lowered));
+    gale_status status = print_kernel(&lowered, d, out);
+    gale__ir_finish(&lowered);
+    return status;
+}
+
+/* What the dialect and the device have of copies and matrix units. */
+static gale__ir_plainly plainly_for(const gale__ir *ir, const gale__dialect_table *d, const gale_device_caps *caps)
+{
+    bool has = *d->head_matrix && caps->arch >= 80;
+    gale__ir_plainly what = gale__ir_plainly_for(ir, caps, has);
+    what.matrix |= ir->subgroup && !has;
+    return what;
+}
+
+static gale_status print_one(
+    const gale__ir *ir, const gale__dialect_table *d, const gale_device_caps *caps, gale__str *out)
+{
+    gale__ir plain;
+    gale__ir_plainly what = plainly_for(ir, d, caps);
+    if (!what.matrix && !what.copies) return print_lowered(ir, d, caps, out);
+    GALE_TRY(gale__ir_write_plainly(ir, what, &plain));
+    gale_status status = print_lowered(&plain, d, caps, out);
+    gale__ir_finish(&plain);
+    return status;
+}
+
+gale_status gale__ir_print_c(
+    const gale__ir *const *kernels, int n, gale__dialect dialect, const gale_device_caps *caps, gale__str *out)
+{
+    const gale__dialect_table *d = &gale__dialects[dialect];
+    gale__ir_needs all = {0};
+    for (int i = 0; i < n; i++) {
+        GALE_TRY(gale__ir_check(kernels[i]));
+        GALE_TRY(gale__ir_check_device(kernels[i], caps));
+        gale__ir_needs needs = gale__ir_get_needs(kernels[i]);
+        all.f64 |= needs.f64;
+        gale__ir_plainly plainly = plainly_for(kernels[i], d, caps);
+        all.f16 |= needs.f16 || (plainly.matrix && needs.matrix & 1);
+        all.copies |= needs.copies && !plainly.copies;
+        all.sums |= needs.sums && !plainly.matrix;
+        all.wide |= needs.wide || plainly.copies;
+        all.subgroup |= needs.subgroup;
+        all.corners |= needs.corners;
+        all.fast |= needs.fast;
+    }
+    if (all.f64) gale__str_add(out, d->head_f64);
+    gale__str_add(out, d->head);
+    if (all.f16) gale__str_add(out, d->head_f16);
+    if (all.subgroup) gale__str_add(out, d->head_subgroup);
+    if (all.corners || all.fast) gale__str_add(out, d->head_own);
+    if (all.wide) gale__str_add(out, d->head_wide);
+    if (all.copies || all.sums) gale__str_add(out, d->head_matrix);
+    for (int i = 0; i < n; i++) GALE_TRY(print_one(kernels[i], d, caps, out));
+    return gale__str_check(out);
+}

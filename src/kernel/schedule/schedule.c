@@ -1,0 +1,182 @@
+/* Schedules seen from outside: choosing one, its key, its words, its grid, its kernel. */
+#include "kernel/schedule/schedule_emit.h"
+#include <string.h>
+
+static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
+
+/* Largest absolute value of sum(coef * index) + c0 over the domain. */
+static int64_t reach(const gale__nest *nest, const int64_t *coef, int64_t c0)
+{
+    int64_t sum = magnitude(c0), part;
+    for (int d = 0; d < nest->n_outer + nest->n_inner; d++)
+        if (__builtin_mul_overflow(magnitude(coef[d]), nest->extent[d] - 1, &part) ||
+            __builtin_add_overflow(sum, part, &sum))
+            return INT64_MAX;
+    return sum;
+}
+
+static bool needs_index64(const gale__nest *nest)
+{
+    const int64_t limit = INT32_MAX;
+    int all = nest->n_outer + nest->n_inner;
+    if (gale__nest_count(nest, 0, gale__nest_has_reduce(nest) ? nest->n_outer : all) > limit) return true;
+    for (int i = 0; i < nest->n_buffers; i++)
+        if (nest->buffers[i].elements > limit) return true;
+    for (int i = 0; i < nest->n_accesses; i++) {
+        const gale__access *a = &nest->accesses[i];
+        if (a->buffer < 0 && reach(nest, a->stride, a->offset) > limit) return true;
+        for (int g = 0; g < a->n_guards; g++) {
+            int64_t div = a->guards[g].div > 1 ? a->guards[g].div : 1;
+            if (reach(nest, a->guards[g].coef, a->guards[g].c0) > limit || a->guards[g].extent > limit / div)
+                return true;
+        }
+    }
+    return false;
+}
+
+#define ONCE_BYTES (32 << 20) /* what no cache keeps for the next kernel */
+
+/* Buffers that would only push others out of the caches: large, and no element is read again. */
+static uint8_t find_once(const gale__nest *nest, const gale__schedule *s)
+{
+    int all = nest->n_outer + nest->n_inner, uses[8] = {0};
+    uint8_t once = 0;
+    if (s->kind == GALE__TILE || s->kind == GALE__MATRIX ||
+        ((s->kind == GALE__ROW || s->kind == GALE__COLUMN) && !s->resident))
+        return 0;
+    for (int i = 0; i < nest->n_code; i++) {
+        if (nest->code[i].op != GALE__NEST_LOAD && nest->code[i].op != GALE__NEST_TAKE) continue;
+        const gale__access *a = &nest->accesses[nest->code[i].access];
+        if (a->buffer >= 8) continue;
+        const gale__nest_buffer *b = &nest->buffers[a->buffer];
+        bool whole = nest->code[i].op == GALE__NEST_LOAD && gale__nest_count(nest, 0, all) <= b->elements;
+        for (int d = 0; d < all; d++) whole = whole && a->stride[d] != 0;
+        if (whole && !uses[a->buffer] && b->elements >= ONCE_BYTES / (int64_t)gale_type_size(b->type))
+            once |= (uint8_t)(1 << a->buffer);
+        else once &= (uint8_t) ~(1 << a->buffer);
+        uses[a->buffer]++;
+    }
+    return once;
+}
+
+gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *out)
+{
+    gale__schedule s;
+    memset(&s, 0, sizeof s);
+    s.vector = s.steps = 1;
+    s.threads = s.rows = 1;
+    if (nest->n_code > GALE__NEST_CODE_MAX)
+        return gale__fail(
+            GALE_LIMIT, "a nest of %d instructions, and %d are the most: fuse less", nest->n_code, GALE__NEST_CODE_MAX);
+    bool reduces = gale__nest_has_reduce(nest);
+    if (reduces && gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner) > INT32_MAX)
+        return gale__fail(GALE_LIMIT, "a reduction over 2^31 or more points: split it");
+    s.index64 = needs_index64(nest);
+    s.math = (uint8_t)((nest->fast ? GALE__IR_FAST : 0) | (caps->corners ? GALE__IR_CORNERS : 0) |
+                       (caps->own_math ? GALE__IR_LOOSE : 0));
+    if (reduces) {
+        if (!gale__choose_matrix(nest, caps, &s) && !gale__choose_tile(nest, caps, &s))
+            gale__choose_reduce(nest, caps, &s);
+    } else if (!gale__choose_transpose(nest, caps, &s)) {
+        gale__choose_map(nest, caps, &s);
+    }
+    s.once = find_once(nest, &s);
+    *out = s;
+    return GALE_OK;
+}
+
+gale_status gale__schedule_key(const gale__nest *nest, const gale__schedule *s, gale__str *key)
+{
+    gale__walk w;
+    w.nest = nest;
+    w.s = s;
+    w.key = key;
+    w.words = NULL;
+    w.ir = NULL;
+    w.layout = NULL;
+    w.n_words = w.n_bytes = 0;
+    return gale__walk_run(&w);
+}
+
+gale_status gale__schedule_params(const gale__nest *nest, const gale__schedule *s, uint32_t *words, int *n_words)
+{
+    gale__walk w;
+    w.nest = nest;
+    w.s = s;
+    w.key = NULL;
+    w.words = words;
+    w.ir = NULL;
+    w.layout = NULL;
+    w.n_words = w.n_bytes = 0;
+    GALE_TRY(gale__walk_run(&w));
+    *n_words = w.n_words;
+    return GALE_OK;
+}
+
+gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s, const char *name, gale__ir *ir)
+{
+    gale_status status;
+    gale__ir_init(ir, name);
+    ir->math = s->math;
+    ir->once = s->once;
+    if (s->kind == GALE__TILE) status = gale__build_tile(nest, s, ir);
+    else if (s->kind == GALE__MATRIX) status = gale__build_matrix(nest, s, ir);
+    else if (s->kind == GALE__TRANSPOSE) status = gale__build_transpose(nest, s, ir);
+    else status = gale__build_loops(nest, s, ir);
+    if (status == GALE_OK) status = gale__ir_check(ir);
+    if (status != GALE_OK) gale__ir_finish(ir);
+    return status;
+}
+
+void gale__schedule_group(const gale__schedule *s, uint32_t group[3])
+{
+    group[0] = (uint32_t)s->threads * s->rows;
+    if (s->kind == GALE__TILE) group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n);
+    if (s->kind == GALE__MATRIX)
+        group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n) * s->lanes;
+    group[1] = group[2] = 1;
+}
+
+static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s)
+{
+    int all = nest->n_outer + nest->n_inner, vdim = gale__schedule_vector_dim(nest, s);
+    int outer = s->kind == GALE__MAP ? all : nest->n_outer;
+    int64_t count = 1;
+    if (s->kind == GALE__TILE || s->kind == GALE__MATRIX) {
+        gale__contraction c;
+        gale__nest_contraction(nest, &c);
+        return c.b_count * up(s->swap ? c.n : c.m, s->tile_m) * up(s->swap ? c.m : c.n, s->tile_n);
+    }
+    if (s->kind == GALE__TRANSPOSE) {
+        for (int d = 0; d < all - 1; d++) count *= d == s->axis ? up(nest->extent[d], s->tile_m) : nest->extent[d];
+        return count * up(nest->extent[all - 1], s->tile_n);
+    }
+    for (int d = 0; d < outer; d++) count *= d == vdim ? up(nest->extent[d], s->vector) : nest->extent[d];
+    return up(count, (int64_t)s->rows * (s->kind == GALE__MAP ? s->steps : 1));
+}
+
+/* No axis gets more than every device allows; kernels put the two axes together again. */
+void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32_t groups[3])
+{
+    int64_t n = gale__schedule_groups(nest, s), y = up(n, 65535);
+    groups[0] = (uint32_t)up(n, y);
+    groups[1] = (uint32_t)y;
+    groups[2] = 1;
+}
+
+const char *gale__schedule_name(const gale__schedule *s)
+{
+    static const char *const names[] = {"map", "row", "column", "tile", "matrix", "transpose"};
+    return names[s->kind];
+}
+
+const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps)
+{
+    bool f16 = s->narrow == GALE_F16;
+    if (s->kind != GALE__MATRIX) return gale__schedule_name(s);
+    if (caps->matrix_emulated) return f16 ? "matrix, emulated f16" : "matrix, emulated bf16";
+    if (caps->arch) return f16 ? "matrix, mma.sync m16n8k16 f16" : "matrix, mma.sync m16n8k16 bf16";
+    return f16 ? "matrix, cooperative 16x16x16 f16" : "matrix, cooperative 16x16x16 bf16";
+}

@@ -1,0 +1,82 @@
+/* Schedules: how a loop nest is laid over the threads of a GPU, and the kernel that follows from it.
+ *
+ * Use: canonicalize the nest, choose a schedule, look its key up, build the kernel when the key is new, and launch it
+ * with the words and the grid of this nest.  Nests with equal keys have the same kernel text; only their words differ.
+ *
+ *     gale__nest_canonicalize(&nest);
+ *     gale__schedule_choose(&nest, caps, &s);
+ *     gale__schedule_key(&nest, &s, &key);             // new?  gale__schedule_build(&nest, &s, name, &ir), print,
+ * compile gale__schedule_params(&nest, &s, words, &n);     // launch: pointers in the order of nest.buffers, then the
+ * words gale__schedule_grid(&nest, &s, groups);
+ *
+ * Kernels rely on every buffer starting on a 16-byte boundary, and on no written buffer overlapping another one that
+ * the nest touches; a buffer may be read and written through accesses that are equal. */
+#ifndef GALE_KERNEL_SCHEDULE_H
+#define GALE_KERNEL_SCHEDULE_H
+#include "kernel/ir/ir.h"
+#include "kernel/nest/nest.h"
+
+typedef enum gale__schedule_kind {
+    GALE__MAP,    /* no reduction: a thread computes `vector` neighbours, `steps` times */
+    GALE__ROW,    /* neighbours in memory are inner points: `threads` threads share an outer point */
+    GALE__COLUMN, /* neighbours in memory are outer points: a thread walks `vector` of them through the inner dimensions
+                   */
+    GALE__TILE,   /* a contraction in tiles through work-group memory */
+    GALE__MATRIX, /* a contraction of f16 or bf16 by matrix units */
+    GALE__TRANSPOSE, /* a map whose loads and stores run along different dimensions, through work-group memory */
+} gale__schedule_kind;
+
+/* The key takes the bytes of this struct: there is no padding in it. */
+typedef struct gale__schedule {
+    uint8_t kind;
+    uint8_t index64;  /* addresses and counts need 64 bits */
+    uint8_t vector;   /* 1, 2, 4: neighbours a thread takes at once */
+    uint8_t steps;    /* how often, unrolled */
+    uint8_t resident; /* ROW, COLUMN: threads * vector * steps cover the inner points: each is computed once and stays
+                         in registers */
+    uint8_t exact;    /* they cover them exactly: no bounds are checked */
+    uint8_t tail;     /* MAP: the last vector of the walked dimension is not whole */
+    uint8_t shuffle;  /* threads whose values are exchanged by SHUFFLE_XOR; 0: work-group memory alone */
+    uint16_t threads; /* ROW, COLUMN: threads that share an outer point (a power of two) */
+    uint16_t rows;    /* how many outer points (vectors of them: MAP, COLUMN) a group takes at once */
+    uint16_t tile_m, tile_n;  /* TILE, MATRIX: tile of a group; TRANSPOSE: tile_m x tile_n */
+    uint8_t tile_k;           /* TILE, MATRIX: how far along k at once */
+    uint8_t micro_m, micro_n; /* TILE: tile of a thread; MATRIX: of a subgroup, in multiples of 16 */
+    uint8_t swap;             /* TILE, MATRIX: b walks the rows, a the columns, so that stores run along the columns */
+    uint8_t fast[2]; /* and operand loads run along k (1) or along the rows or columns (0); vector width in wide */
+    uint8_t wide[2];
+    uint8_t axis;   /* TRANSPOSE: the dimension loads run along */
+    uint8_t unroll; /* TILE: the walk through a part of k is written out */
+    uint8_t math;   /* gale__ir_math_flags */
+    uint8_t once;   /* bit i: buffer i is larger than caches, and each element is read once */
+    uint8_t lanes;  /* MATRIX: threads of a subgroup */
+    uint8_t stages; /* MATRIX: parts of both operands in work-group memory: one is used while the others arrive */
+    uint8_t narrow; /* MATRIX: GALE_F16 or GALE_BF16: what the operands are in work-group memory */
+    uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied as it lies, 8 elements at once */
+} gale__schedule;
+
+#define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */
+
+/* Fails with GALE_LIMIT when the nest asks more than a kernel can do (inner points >= 2^31, too many words). */
+gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *out);
+/* Appends the shape class: equal bytes mean equal kernels. */
+gale_status gale__schedule_key(const gale__nest *nest, const gale__schedule *s, gale__str *key);
+/* Makes the kernel; `ir` is initialised here, and the caller finishes it (nothing to finish on failure). */
+gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s, const char *name, gale__ir *ir);
+/* words: room for GALE__SCHEDULE_WORDS. */
+gale_status gale__schedule_params(const gale__nest *nest, const gale__schedule *s, uint32_t *words, int *n_words);
+void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32_t groups[3]);
+/* Threads of a group: the `group` of the built kernel. */
+void gale__schedule_group(const gale__schedule *s, uint32_t group[3]);
+
+/* Into how many parts the inner points should be cut, by the planner, so that a reduction of few long rows fills the
+ * device: partial results first, then a second nest over them.  1: not worth it. */
+int64_t gale__schedule_split_hint(const gale__nest *nest, const gale_device_caps *caps);
+
+/* "row", for names; and for reports, with the instruction that matrix units have on this device. */
+const char *gale__schedule_name(const gale__schedule *s);
+const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps);
+/* Bytes of work-group memory: of the operands' parts and of the results on their way out, which may lie where the parts
+ * did.  MATRIX only. */
+void gale__matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results);
+#endif

@@ -1,0 +1,351 @@
+/* Choosing between the loop schedules: along which dimension neighbours lie in memory, how many of them a thread takes
+ * at once, how many threads share an outer point.  The choice looks at classes of sizes rather than sizes where it can,
+ * so that new shapes find kernels that are there already. */
+#include "kernel/schedule/schedule_emit.h"
+
+static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+static uint32_t power_up(int64_t n)
+{
+    uint32_t p = 1;
+    while (p < n) p *= 2;
+    return p;
+}
+
+static uint32_t group_limit(const gale_device_caps *caps, uint32_t wanted)
+{
+    uint32_t most = caps->group_max ? caps->group_max : 256, p = 1;
+    if (most > wanted) most = wanted;
+    while (p * 2 <= most) p *= 2;
+    return p;
+}
+
+/* Smallest element among the accesses that run along dim: what decides how many make 16 bytes. */
+static int most_vector(const gale__nest *nest, int dim)
+{
+    int size = 16;
+    for (int i = 0; i < nest->n_accesses; i++) {
+        const gale__access *a = &nest->accesses[i];
+        if (a->buffer >= 0 && a->stride[dim] == 1 && (int)gale_type_size(a->type) < size)
+            size = (int)gale_type_size(a->type);
+    }
+    return 16 / size < 4 ? 16 / size : 4;
+}
+
+/* True when everything that runs along dim with stride 1 can be moved in whole vectors, and something can. */
+static bool fits_vector(const gale__nest *nest, int dim, int vector)
+{
+    bool any = false;
+    for (int i = 0; i < nest->n_accesses; i++) {
+        const gale__access *a = &nest->accesses[i];
+        int most = a->buffer >= 0 ? 16 / (int)gale_type_size(a->type) : 1,
+            width = gale__access_width(nest, a, dim, vector);
+        bool guarded = false;
+        for (int g = 0; g < a->n_guards; g++) guarded |= a->guards[g].coef[dim] != 0;
+        if (a->buffer < 0 || a->stride[dim] != 1 || guarded) continue;
+        if (width < (vector < most ? vector : most)) return false;
+        any = true;
+    }
+    return any;
+}
+
+static int pick_vector(const gale__nest *nest, int dim)
+{
+    if (dim < 0) return 1;
+    for (int v = most_vector(nest, dim); v > 1; v /= 2)
+        if (nest->extent[dim] % v == 0 && fits_vector(nest, dim, v)) return v;
+    return 1;
+}
+
+/* Every access that runs along the dimension takes the whole vector: then a last one that is not whole is read point by
+ * point. */
+static bool fits_tail(const gale__nest *nest, int dim, int vector)
+{
+    for (int i = 0; i < nest->n_accesses; i++) {
+        const gale__access *a = &nest->accesses[i];
+        if (a->buffer >= 0 && gale__access_walks(a, dim) && gale__access_width(nest, a, dim, vector) != vector)
+            return false;
+    }
+    return true;
+}
+
+#define MAP_GROUP 256
+#define TAIL_LEAST 1024 /* points along the dimension that make a vector with a tail worth its code */
+
+static int64_t units_of(const gale_device_caps *caps) { return caps->compute_units ? caps->compute_units : 1; }
+
+/* Narrow elements: several vectors a thread, so that it still moves 16 bytes of the widest ones; not for small nests.
+ */
+static int map_steps(const gale__nest *nest, const gale_device_caps *caps, int dim, int vector)
+{
+    int size = 1;
+    for (int i = 0; i < nest->n_accesses; i++) {
+        const gale__access *a = &nest->accesses[i];
+        if (a->buffer >= 0 && a->stride[dim] && (int)gale_type_size(a->type) > size)
+            size = (int)gale_type_size(a->type);
+    }
+    int steps = 16 / (size * vector) < 4 ? 16 / (size * vector) : 4;
+    return vector > 1 && steps > 1 && gale__nest_count(nest, 0, dim + 1) / vector >= units_of(caps) * 4096 * steps
+               ? steps
+               : 1;
+}
+
+void gale__choose_map(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+{
+    int dim = nest->n_outer + nest->n_inner - 1, v;
+    s->kind = GALE__MAP;
+    s->rows = (uint16_t)group_limit(caps, MAP_GROUP);
+    if (dim < 0) return;
+    s->vector = (uint8_t)pick_vector(nest, dim);
+    if (s->vector == 1 && nest->extent[dim] >= TAIL_LEAST && (v = most_vector(nest, dim)) > 1 &&
+        fits_tail(nest, dim, v)) {
+        s->vector = (uint8_t)v;
+        s->tail = 1;
+    }
+    s->steps = (uint8_t)map_steps(nest, caps, dim, s->vector);
+}
+
+/* Instructions the kernel takes per INNER point, roughly. */
+static int64_t inner_size(const gale__nest *nest)
+{
+    int64_t size = 0;
+    for (int i = 0; i < nest->n_code; i++) {
+        const gale__nest_instr *in = &nest->code[i];
+        if (!in->inner && in->op != GALE__NEST_REDUCE) continue;
+        if (in->op >= GALE__SCALAR_COUNT)
+            size += 4 + (in->op == GALE__NEST_LOAD ? 4 * nest->accesses[in->access].n_guards : 0);
+        else size += gale__scalar_table[in->op].class_ == 'm' ? 25 : gale__scalar_table[in->op].class_ == 'c' ? 5 : 1;
+    }
+    return size;
+}
+
+#define KERNEL_SIZE 4000 /* instructions above which an unrolled kernel costs more in the compiler than it gains */
+
+/* Runs along the inner dimensions (1), along the outer ones (-1), or neither (0): by the bytes each access moves. */
+static int direction(const gale__nest *nest)
+{
+    int inner = nest->n_outer + nest->n_inner - 1, outer = nest->n_outer - 1;
+    double along_inner = 0, along_outer = 0;
+    if (!nest->n_inner) return -1;
+    for (int i = 0; i < nest->n_accesses; i++) {
+        const gale__access *a = &nest->accesses[i];
+        bool walks_inner = false;
+        double weight = 1;
+        for (int d = 0; d <= inner; d++) {
+            if (gale__access_walks(a, d)) weight *= (double)nest->extent[d];
+            walks_inner |= d > outer && gale__access_walks(a, d);
+        }
+        if (a->buffer < 0 || !walks_inner) continue;
+        weight *= (double)gale_type_size(a->type);
+        if (a->stride[inner] == 1 || a->stride[inner] == -1) along_inner += weight;
+        else if (outer >= 0 && (a->stride[outer] == 1 || a->stride[outer] == -1)) along_outer += weight;
+    }
+    return along_inner > along_outer ? 1 : along_outer > 0 ? -1 : 0;
+}
+
+#define ROW_LANES 16 /* inner points a thread holds at most */
+#define ROW_LONG 32  /* of rows that need the largest group */
+#define ROW_USUAL 8  /* and usually */
+#define ROW_GROUP 128
+#define ROW_THREADS 512 /* two groups of them run side by side with their rows in registers */
+
+static void choose_row(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+{
+    int all = nest->n_outer + nest->n_inner;
+    int64_t n = gale__nest_count(nest, nest->n_outer, all);
+    s->kind = GALE__ROW;
+    s->vector = (uint8_t)pick_vector(nest, nest->n_inner ? all - 1 : -1);
+    int64_t blocks = n / s->vector, usual = ROW_USUAL / s->vector, most = ROW_LANES / s->vector;
+    uint32_t limit = group_limit(caps, ROW_THREADS);
+    if (blocks > limit * most) most = ROW_LONG / s->vector;
+    while (most > 1 && inner_size(nest) * most * s->vector > KERNEL_SIZE) most /= 2;
+    if (usual > most) usual = most;
+    uint32_t threads = n <= ROW_USUAL ? 1 : power_up(up(blocks, usual));
+    if (threads > limit) threads = limit;
+    int64_t steps = up(blocks, threads);
+    /* Half the threads with steps that fit better: 768 = 64 threads x 4 x 3, not 128 x 4 x 2. */
+    if (threads > 1 && up(blocks, threads / 2) <= most && threads / 2 * up(blocks, threads / 2) < threads * steps)
+        steps = up(blocks, threads /= 2);
+    s->resident = steps <= most;
+    if (!s->resident) steps = usual;
+    s->threads = (uint16_t)threads;
+    s->steps = (uint8_t)steps;
+    s->exact = blocks % (steps * threads) == 0;
+    uint32_t group = group_limit(caps, ROW_GROUP);
+    s->rows = (uint16_t)(threads < group ? group / threads : 1);
+    uint32_t width = caps->subgroup_ops ? caps->subgroup : 0;
+    s->shuffle = (uint8_t)(width >= 2 && width <= 128 && !(width & (width - 1)) ? width : 0);
+}
+
+#define COLUMN_GROUP 128
+#define COLUMN_SPLIT 512   /* threads of a group when several share an outer point */
+#define COLUMN_LEAST 8     /* neighbours among them: fewer do not fill a memory transaction */
+#define COLUMN_RESIDENT 16 /* inner points a lone thread holds at most */
+
+/* Few outer points: several threads walk the inner ones of each, in groups narrow enough that there are many. */
+static void split_columns(int64_t chunks, int64_t n, const gale_device_caps *caps, uint32_t *rows, uint32_t *threads)
+{
+    uint32_t limit = group_limit(caps, COLUMN_SPLIT), r = chunks < 32 ? power_up(chunks) : 32, t = 1;
+    while (r > COLUMN_LEAST && chunks / r < 2 * units_of(caps)) r /= 2;
+    if (r > limit) r = limit;
+    while (chunks * t < units_of(caps) * 2048 && t * 8 <= n && t * 2 * r <= limit) t *= 2;
+    if (t == 1) return;
+    *rows = r;
+    *threads = t;
+}
+
+static void choose_column(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+{
+    int all = nest->n_outer + nest->n_inner;
+    int64_t n = gale__nest_count(nest, nest->n_outer, all);
+    s->kind = GALE__COLUMN;
+    s->vector = (uint8_t)pick_vector(nest, nest->n_outer - 1);
+    int64_t chunks = gale__nest_count(nest, 0, nest->n_outer) / s->vector;
+    uint32_t rows = group_limit(caps, COLUMN_GROUP), threads = 1;
+    bool too_long = caps->loop_max && n > caps->loop_max / 4; /* for one thread to walk, on this driver */
+    if ((chunks <= units_of(caps) * 512 || too_long) && n >= 32)
+        split_columns(too_long ? 1 : chunks, n, caps, &rows, &threads);
+    int64_t size = inner_size(nest) * s->vector, steps = up(n, threads), most = threads == 1 ? COLUMN_RESIDENT : 8;
+    s->resident = steps <= most && size * steps <= KERNEL_SIZE;
+    if (!s->resident) steps = size * 4 <= KERNEL_SIZE && n >= 4 * threads ? 4 : 1;
+    s->threads = (uint16_t)threads;
+    s->rows = (uint16_t)rows;
+    s->steps = (uint8_t)steps;
+    s->exact = n % (steps * threads) == 0;
+}
+
+void gale__choose_reduce(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+{
+    int along = direction(nest);
+    int64_t outer = gale__nest_count(nest, 0, nest->n_outer),
+            inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
+    if (along > 0 || (along == 0 && inner > outer)) choose_row(nest, caps, s);
+    else choose_column(nest, caps, s);
+}
+
+#define SPLIT_LEAST 16384 /* inner points a part has at least, over all threads that share it */
+
+int64_t gale__schedule_split_hint(const gale__nest *nest, const gale_device_caps *caps)
+{
+    gale__schedule s;
+    if (!gale__nest_has_reduce(nest) || gale__schedule_choose(nest, caps, &s) != GALE_OK || s.kind == GALE__TILE ||
+        s.kind == GALE__MATRIX)
+        return 1;
+    int64_t groups = gale__schedule_groups(nest, &s),
+            inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
+    int64_t parts = up(2 * units_of(caps), groups), most = inner / (s.kind == GALE__ROW ? SPLIT_LEAST : 64 * s.threads);
+    if (groups >= units_of(caps)) return 1;
+    if (parts > most) parts = most;
+    return parts < 2 ? 1 : parts;
+}
+
+/* --- TILE ------------------------------------------------------------------------------------------------------------
+ */
+
+/* Marks what instruction `at` is made of. */
+static void mark_cone(const gale__nest *nest, int at, uint8_t *wanted)
+{
+    for (int i = 0; i < nest->n_code; i++) wanted[i] = i == at;
+    for (int i = at; i >= 0; i--) {
+        const gale__nest_instr *in = &nest->code[i];
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        for (int k = 0; wanted[i] && k < gale__nest_arity(in); k++) wanted[operand[k]] = 1;
+    }
+}
+
+static const gale__access *load_of(const gale__nest *nest, const uint8_t *wanted, int i)
+{
+    return wanted[i] && nest->code[i].op == GALE__NEST_LOAD ? &nest->accesses[nest->code[i].access] : NULL;
+}
+
+/* Along k or along its rows: where the operand's loads find neighbours; and how many of them at once. */
+void gale__choose_operand(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which)
+{
+    uint8_t wanted[GALE__NEST_CODE_MAX];
+    int votes = 0;
+    mark_cone(nest, gale__tile_operand(s, c, which), wanted);
+    s->fast[which] = 1;
+    int k = gale__tile_vector_dim(nest, s, c, which);
+    s->fast[which] = 0;
+    int side = gale__tile_vector_dim(nest, s, c, which);
+    for (int i = 0; i < nest->n_code; i++) {
+        const gale__access *a = load_of(nest, wanted, i);
+        if (!a) continue;
+        if (k >= 0 && (a->stride[k] == 1 || a->stride[k] == -1)) votes++;
+        else if (side >= 0 && (a->stride[side] == 1 || a->stride[side] == -1)) votes--;
+    }
+    s->fast[which] = votes > 0 || side < 0;
+    int dim = s->fast[which] ? k : side;
+    for (s->wide[which] = 4; s->wide[which] > 1; s->wide[which] /= 2) {
+        bool fits = dim >= 0 && nest->extent[dim] % s->wide[which] == 0;
+        for (int i = 0; fits && i < nest->n_code; i++) {
+            const gale__access *a = load_of(nest, wanted, i);
+            if (a && gale__access_walks(a, dim) && gale__access_width(nest, a, dim, s->wide[which]) != s->wide[which])
+                fits = false;
+        }
+        if (fits) return;
+    }
+}
+
+/* Instructions after the sum, which every point of a micro-tile repeats. */
+static int64_t outer_size(const gale__nest *nest)
+{
+    int64_t size = 4 * nest->n_stores;
+    for (int i = 0; i < nest->n_code; i++) {
+        const gale__nest_instr *in = &nest->code[i];
+        if (in->inner) continue;
+        size += in->op >= GALE__SCALAR_COUNT ? 3 : gale__scalar_table[in->op].class_ == 'm' ? 25 : 3;
+    }
+    return size;
+}
+
+static int tile_for(int64_t n) { return n > 96 ? 128 : n > 32 ? 64 : 32; }
+
+static bool choose_tile_sizes(
+    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+{
+    int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
+    int tm = tile_for(m), tn = tile_for(n);
+    if (outer_size(nest) > 60) {
+        tm = tm > 64 ? 64 : tm;
+        tn = tn > 64 ? 64 : tn;
+    }
+    /* Compilers for processors take minutes over large tiles, and run them no faster. */
+    if (caps->software) tm = tn = 32;
+    s->unroll = !caps->software || (caps->loop_max && c->k + c->k / 8 > caps->loop_max);
+    /* Smaller tiles while the device would not be full. */
+    while (tm + tn > 64 && c->b_count * up(m, tm) * up(n, tn) < units) {
+        if (tm >= tn) tm /= 2;
+        else tn /= 2;
+    }
+    s->micro_m = tm == 128 ? 8 : 4;
+    s->micro_n = tn == 128 ? 8 : 4;
+    s->tile_m = (uint8_t)tm;
+    s->tile_n = (uint8_t)tn;
+    s->tile_k = tm == 128 && tn == 128 ? 8 : 16;
+    uint32_t threads = (uint32_t)(tm / s->micro_m) * (uint32_t)(tn / s->micro_n),
+             size = (uint32_t)gale_type_size((gale_type)nest->code[c->reduce].acc);
+    uint32_t shared = s->tile_k * (uint32_t)(tm + tn + 8) * size;
+    return threads <= (caps->group_max ? caps->group_max : 256) &&
+           (!caps->shared_bytes || shared <= caps->shared_bytes);
+}
+
+bool gale__choose_tile(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+{
+    gale__contraction c;
+    if (!gale__nest_contraction(nest, &c)) return false;
+    const gale__nest_instr *mul = &nest->code[c.mul];
+    gale_type type = gale__compute_type((gale_type)mul->type);
+    if (c.m < 8 || c.n < 8 || c.k < 4 || c.m * c.n < 256) return false;
+    if (type != gale__emit_acc_type(nest, c.reduce) ||
+        (gale__type_is_int((gale_type)mul->type) && gale__type_table[mul->type].bits < 32))
+        return false;
+    gale__schedule t = *s;
+    t.kind = GALE__TILE;
+    t.swap = c.kind[nest->n_outer - 1] == 'M';
+    if (!choose_tile_sizes(nest, &c, caps, &t)) return false;
+    for (int w = 0; w < 2; w++) gale__choose_operand(nest, &c, &t, w);
+    t.exact = c.k % t.tile_k == 0;
+    *s = t;
+    return true;
+}

@@ -1,0 +1,17 @@
+/* Inputs that have a value in the file.  While nobody gives another they are constants, and fold; one that is given
+ * loses its value before the model is prepared, so that from there on it is an input like any other. */
+#ifndef GALE_ONNX_DEFAULTS_H
+#define GALE_ONNX_DEFAULTS_H
+#include "onnx/wire/proto.h"
+
+typedef struct gale__defaults {
+    const gale__pb_value_info **at,
+        **given; /* of the file's arena: those that keep their value, and those that lost it */
+    int n, n_given;
+} gale__defaults;
+
+/* Finds them in a file that was just read, and takes the values of those named from it. */
+gale_status gale__defaults_find(gale__onnx *file, const char *const *given, int n_given, gale__defaults *out);
+bool gale__defaults_has(const gale__defaults *defaults, const char *name); /* among those that keep it */
+void gale__defaults_finish(gale__defaults *defaults);
+#endif

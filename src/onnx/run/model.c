@@ -1,0 +1,309 @@
+/* The public face of models: what goes in is held against what the file declares, what comes out is looked at before it
+ * is given away. */
+#include "base/num.h"
+#include "graph/run/tensor.h"
+#include "onnx/import/defaults.h"
+#include "onnx/import/import.h"
+#include "onnx/run/session.h"
+#include <math.h>
+#include <string.h>
+
+struct gale_model {
+    gale__session *session;
+    gale__defaults defaults;
+    gale__mutex lock;          /* of `others` */
+    gale_model *others, *next; /* the same model with some of the defaults as inputs, made when they are first given */
+};
+
+gale_status gale__model_from_file(
+    gale__onnx **file, gale_device *device, const gale_model_options *options, gale_model **out)
+{
+    gale_model_options none = {0}, o = options ? *options : none;
+    gale_model *m = gale__calloc(1, sizeof *m);
+    gale_status status = m ? GALE_OK : GALE_NO_MEMORY;
+    if (m) gale__mutex_init(&m->lock);
+    if (status == GALE_OK) status = gale__defaults_find(*file, o.given, o.n_given, &m->defaults);
+    if (!o.program.precision) o.program.precision = o.precision;
+    o.given = NULL; /* the caller's, and done with */
+    o.n_given = 0;
+    if (status == GALE_OK) status = gale__session_open(*file, device, &o, &m->session);
+    gale__onnx_close(file); /* the session holds it */
+    if (status == GALE_OK) *out = m;
+    else gale_model_close(&m);
+    return status;
+}
+
+gale_status gale_model_open(const char *path, gale_device *device, const gale_model_options *options, gale_model **out)
+{
+    gale__onnx *file = NULL;
+    GALE_TRY(gale__onnx_open(path, GALE__PB_KIND_MODEL, &file));
+    return gale__model_from_file(&file, device, options, out);
+}
+
+gale_status gale_model_from_memory(
+    const void *data, size_t size, bool copy, gale_device *device, const gale_model_options *options, gale_model **out)
+{
+    gale__onnx *file = NULL;
+    GALE_TRY(gale__onnx_parse(data, size, copy, NULL, GALE__PB_KIND_MODEL, &file));
+    return gale__model_from_file(&file, device, options, out);
+}
+
+void gale_model_close(gale_model **model)
+{
+    if (!model || !*model) return;
+    for (gale_model *other = (*model)->others, *next; other; other = next) {
+        next = other->next;
+        gale_model_close(&other);
+    }
+    gale__session_close(&(*model)->session);
+    gale__defaults_finish(&(*model)->defaults);
+    gale__mutex_finish(&(*model)->lock);
+    gale__free(*model);
+    *model = NULL;
+}
+
+gale__session *gale__model_session(gale_model *m) { return m->session; }
+
+int gale_model_inputs(const gale_model *m) { return m->session->net->n_inputs; }
+int gale_model_outputs(const gale_model *m) { return m->session->net->n_outputs; }
+
+static void describe(const gale__net_value *v, gale_model_value *out)
+{
+    *out = (gale_model_value){.name = v->name, .optional = v->optional, .type = v->type, .rank = v->rank};
+    out->kind = v->kind == GALE__SEQUENCE ? GALE_OBJECT_SEQUENCE
+                : v->kind == GALE__MAP    ? GALE_OBJECT_MAP
+                                          : GALE_OBJECT_TENSOR;
+    memcpy(out->dims, v->dims, sizeof out->dims);
+    memcpy(out->symbols, v->symbols, sizeof out->symbols);
+}
+
+gale_status gale_model_input(const gale_model *m, int i, gale_model_value *out)
+{
+    const gale__net *net = m->session->net;
+    if (i < 0 || i >= net->n_inputs)
+        return gale__fail(GALE_INVALID, "the model has %d inputs: there is no input %d", net->n_inputs, i);
+    describe(&net->values[net->inputs[i]], out);
+    for (int k = 0; k < m->defaults.n_given; k++) out->has_default |= !strcmp(m->defaults.given[k]->name.at, out->name);
+    return GALE_OK;
+}
+
+int gale_model_defaults(const gale_model *m) { return m->defaults.n; }
+
+gale_status gale_model_default(const gale_model *m, int i, gale_model_value *out)
+{
+    if (i < 0 || i >= m->defaults.n)
+        return gale__fail(
+            GALE_INVALID, "%d inputs of the model have a value in the file: there is no number %d", m->defaults.n, i);
+    const gale__pb_value_info *info = m->defaults.at[i];
+    gale__net_value v = {.name = info->name.at, .rank = -1};
+    GALE_TRY(gale__import_type(NULL, info, &v));
+    describe(&v, out);
+    out->has_default = true;
+    return GALE_OK;
+}
+
+gale_status gale_model_output(const gale_model *m, int i, gale_model_value *out)
+{
+    const gale__net *net = m->session->net;
+    if (i < 0 || i >= net->n_outputs)
+        return gale__fail(GALE_INVALID, "the model has %d outputs: there is no output %d", net->n_outputs, i);
+    describe(&net->declared[i], out);
+    return GALE_OK;
+}
+
+/* Extents with one name must be equal wherever they stand. */
+static gale_status check_symbols(const gale__net *net, gale_object *const *inputs, int input, int axis)
+{
+    const gale__net_value *v = &net->values[net->inputs[input]];
+    int64_t mine = inputs[input]->tensor->dims[axis];
+    for (int i = 0; i <= input; i++) {
+        const gale__net_value *w = &net->values[net->inputs[i]];
+        for (int a = 0;
+             a < w->rank && inputs[i] && inputs[i]->kind == GALE_OBJECT_TENSOR && w->rank == inputs[i]->tensor->rank;
+             a++)
+            if (w->symbols[a] && !strcmp(w->symbols[a], v->symbols[axis]) && inputs[i]->tensor->dims[a] != mine)
+                return gale__fail(GALE_INVALID, "%s is %lld in input %s and %lld in input %s", v->symbols[axis],
+                    (long long)inputs[i]->tensor->dims[a], w->name, (long long)mine, v->name);
+    }
+    return GALE_OK;
+}
+
+static gale_status check_tensor(const gale__net *net, gale_object *const *inputs, int i)
+{
+    const gale__net_value *v = &net->values[net->inputs[i]];
+    const gale_tensor *t = inputs[i]->tensor;
+    if (t->type != v->type)
+        return gale__fail(GALE_INVALID, "input %s has type %s, and the model wants %s", v->name,
+            gale_type_name(t->type), gale_type_name(v->type));
+    if (v->rank < 0) return GALE_OK;
+    if (t->rank != v->rank)
+        return gale__fail(GALE_INVALID, "input %s has rank %d, and the model wants %d", v->name, t->rank, v->rank);
+    for (int a = 0; a < t->rank; a++) {
+        if (v->dims[a] >= 0 && v->dims[a] != t->dims[a])
+            return gale__fail(GALE_INVALID, "input %s has extent %lld along axis %d, and the model wants %lld", v->name,
+                (long long)t->dims[a], a, (long long)v->dims[a]);
+        if (v->symbols[a]) GALE_TRY(check_symbols(net, inputs, i, a));
+    }
+    return GALE_OK;
+}
+
+static gale_status check_inputs(const gale__net *net, gale_object *const *inputs)
+{
+    for (int i = 0; i < net->n_inputs; i++) {
+        const gale__net_value *v = &net->values[net->inputs[i]];
+        const gale_object *o = inputs[i];
+        if (!o || o->kind == GALE_OBJECT_NONE) {
+            if (v->optional) continue;
+            return gale__fail(GALE_INVALID, "input %s is missing", v->name);
+        }
+        bool wanted = v->kind == GALE__SEQUENCE ? o->kind == GALE_OBJECT_SEQUENCE
+                      : v->kind == GALE__MAP    ? o->kind == GALE_OBJECT_MAP
+                                                : o->kind == GALE_OBJECT_TENSOR;
+        if (!wanted)
+            return gale__fail(
+                GALE_INVALID, "input %s is not of the kind that the model wants (tensor, sequence or map)", v->name);
+        if (o->kind == GALE_OBJECT_TENSOR) GALE_TRY(check_tensor(net, inputs, i));
+    }
+    return GALE_OK;
+}
+
+/* All NaN, or nothing finite at all: garbage, whatever the model. */
+static bool is_garbage(const gale_object *o)
+{
+    if (!o || o->kind != GALE_OBJECT_TENSOR || !gale__type_is_float(gale_tensor_type(o->tensor))) return false;
+    const char *data = gale_tensor_data(o->tensor);
+    size_t size = gale_type_size(gale_tensor_type(o->tensor));
+    int64_t n = gale__tensor_count(o->tensor);
+    if (!data || !n) return false;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(gale__load_f64(gale_tensor_type(o->tensor), data + (size_t)i * size))) return false;
+    return true;
+}
+
+gale_status gale_model_run(gale_model *m, gale_object *const *inputs, gale_object **outputs, bool on_host)
+{
+    gale__session *s = m->session;
+    GALE_TRY(check_inputs(s->net, inputs));
+    for (int i = 0; i < s->net->n_outputs; i++)
+        if (outputs[i] && outputs[i]->kind != GALE_OBJECT_TENSOR)
+            return gale__fail(GALE_INVALID, "what is given for output %s is not a tensor", s->net->declared[i].name);
+    GALE_TRY(gale__exec_run(s, s->net, inputs, outputs, on_host));
+    for (int i = 0; !s->options.allow_nonfinite && i < s->net->n_outputs; i++)
+        if (is_garbage(outputs[i]))
+            return gale__fail(GALE_NOT_FINITE, "output %s has no finite number in it", s->net->declared[i].name);
+    return GALE_OK;
+}
+
+static int find_input(const gale__net *net, const char *name)
+{
+    for (int i = 0; i < net->n_inputs; i++)
+        if (!strcmp(net->values[net->inputs[i]].name, name)) return i;
+    return -1;
+}
+
+static int find_output(const gale__net *net, const char *name)
+{
+    for (int i = 0; i < net->n_outputs; i++)
+        if (!strcmp(net->declared[i].name, name)) return i;
+    return -1;
+}
+
+typedef struct named {
+    gale_object **in, **out;
+    const gale__net *net;
+} named;
+
+static gale_status gather_named(named *n, const char *const *input_names, gale_tensor *const *inputs, int n_inputs,
+    const char *const *output_names, gale_tensor **outputs, int n_outputs)
+{
+    for (int i = 0; i < n_inputs; i++) {
+        int at = find_input(n->net, input_names[i]);
+        if (at < 0 || n->in[at])
+            return gale__fail(
+                GALE_INVALID, at < 0 ? "the model has no input '%s'" : "input '%s' is given twice", input_names[i]);
+        GALE_TRY(gale_object_tensor(inputs[i], &n->in[at]));
+    }
+    for (int i = 0; i < n_outputs; i++) {
+        int at = find_output(n->net, output_names[i]);
+        if (at < 0) return gale__fail(GALE_INVALID, "the model has no output '%s'", output_names[i]);
+        if (outputs[i]) GALE_TRY(gale_object_tensor(outputs[i], &n->out[at]));
+    }
+    return GALE_OK;
+}
+
+static gale_status make_other(gale_model *m, const char *const *given, int n, gale_model **out)
+{
+    gale__onnx *file = NULL;
+    gale_model_options options = m->session->options;
+    options.given = given;
+    options.n_given = n;
+    GALE_TRY(gale__onnx_again(m->session->net->file, &file));
+    GALE_TRY(gale__model_from_file(&file, m->session->device, &options, out));
+    (*out)->next = m->others;
+    m->others = *out;
+    return GALE_OK;
+}
+
+static bool is_in(const char *name, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(names[i], name)) return true;
+    return false;
+}
+
+/* Whether these are the inputs with a value in the file that `m` takes. */
+static bool takes(const gale_model *m, const char *const *names, int n)
+{
+    for (int i = 0; i < m->defaults.n_given; i++)
+        if (!is_in(m->defaults.given[i]->name.at, names, n)) return false;
+    return m->defaults.n_given == n;
+}
+
+/* The model that takes the inputs named: itself, unless some of them have a value in the file. */
+static gale_status model_for(gale_model *m, const char *const *names, int n, gale_model **out)
+{
+    int count = 0;
+    bool any = false;
+    for (int i = 0; i < n && !any; i++) any = gale__defaults_has(&m->defaults, names[i]);
+    if (!any) return *out = m, GALE_OK;
+    const char **given = gale__calloc((size_t)(n + m->defaults.n_given), sizeof *given);
+    gale_status status = GALE_OK;
+    if (!given) return GALE_NO_MEMORY;
+    for (int i = 0; i < n; i++)
+        if (gale__defaults_has(&m->defaults, names[i]) && !is_in(names[i], given, count)) given[count++] = names[i];
+    for (int i = 0; i < m->defaults.n_given; i++) given[count++] = m->defaults.given[i]->name.at;
+    gale__mutex_lock(&m->lock);
+    gale_model *other = m->others;
+    while (other && !takes(other, given, count)) other = other->next;
+    if (!other) status = make_other(m, given, count, &other);
+    gale__mutex_unlock(&m->lock);
+    gale__free(given);
+    if (status == GALE_OK) *out = other;
+    return status;
+}
+
+gale_status gale_model_run_named(gale_model *m, const char *const *input_names, gale_tensor *const *inputs,
+    int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, bool on_host)
+{
+    GALE_TRY(model_for(m, input_names, n_inputs, &m));
+    named n = {.net = m->session->net};
+    gale_status status = GALE_NO_MEMORY;
+    n.in = gale__calloc((size_t)n.net->n_inputs + 1, sizeof *n.in);
+    n.out = gale__calloc((size_t)n.net->n_outputs + 1, sizeof *n.out);
+    if (!n.in || !n.out) goto done;
+    GALE_GO(gather_named(&n, input_names, inputs, n_inputs, output_names, outputs, n_outputs));
+    GALE_GO(gale_model_run(m, n.in, n.out, on_host));
+    for (int i = 0; i < n_outputs; i++) {
+        gale_tensor *made = gale_object_get_tensor(n.out[find_output(n.net, output_names[i])]);
+        if (outputs[i]) continue;
+        if (!made) status = gale__fail(GALE_INVALID, "output '%s' is not a tensor", output_names[i]);
+        else status = gale_tensor_reshape(made, gale_tensor_rank(made), gale_tensor_dims(made), &outputs[i]);
+        if (status != GALE_OK) goto done;
+    }
+done:
+    for (int i = 0; n.in && i < n.net->n_inputs; i++) gale_object_destroy(&n.in[i]);
+    for (int i = 0; n.out && i < n.net->n_outputs; i++) gale_object_destroy(&n.out[i]);
+    gale__free(n.in);
+    gale__free(n.out);
+    return status;
+}

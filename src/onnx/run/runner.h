@@ -1,0 +1,13 @@
+/* Who runs a node: a device segment, a host operator, or the executor with the node's bodies. */
+#ifndef GALE_ONNX_RUNNER_H
+#define GALE_ONNX_RUNNER_H
+#include "onnx/import/net.h"
+
+typedef enum gale__runner {
+    GALE__RUNS_ON_DEVICE,
+    GALE__RUNS_ON_HOST,
+    GALE__RUNS_BODIES,
+    GALE__RUNS_NOWHERE
+} gale__runner;
+gale__runner gale__net_runner(const gale__net *net, const gale__net_node *node);
+#endif

@@ -1,0 +1,51 @@
+/* Strings as numbers: every operator that only moves elements works on strings by moving their numbers with the
+ * operator for numbers, and taking the strings by the numbers that come out. */
+#ifndef GALE_ONNX_TEXTS_H
+#define GALE_ONNX_TEXTS_H
+#include "base/str.h"
+#include "graph/run/tensor.h"
+#include "onnx/host/host.h"
+
+/* Strings that lie elsewhere.  Number 0 is the empty string, so that what an operator fills with zeros becomes empty.
+ */
+typedef struct gale__texts {
+    gale__string *items; /* by number - 1; once ranked by rank */
+    size_t count, capacity;
+    int64_t
+        *ranks; /* by number - 1: place among the different strings in order, the empty one is 0; NULL: not ranked */
+} gale__texts;
+/* Appends the strings of a tensor, which must outlive the list; base: how many stood there before. */
+gale_status gale__texts_add(gale__texts *t, const gale_tensor *strings, size_t *base);
+/* From here on equal strings have equal numbers, in the order of their bytes; nothing can be added. */
+gale_status gale__texts_rank(gale__texts *t);
+/* The numbers of a tensor that was added, in its shape. */
+gale_status gale__texts_numbers(const gale__texts *t, const gale_tensor *strings, size_t base, gale_tensor **numbers);
+/* And back; the numbers may lie on a device. */
+gale_status gale__texts_pick(const gale__texts *t, const gale_tensor *numbers, gale_tensor **strings);
+void gale__texts_finish(gale__texts *t);
+int gale__string_compare(const gale__string *a, const gale__string *b);
+
+/* Strings that are being made, one after another: append to `text`, then end. */
+typedef struct gale__string_list {
+    gale__str text;
+    size_t *ends, count, capacity;
+} gale__string_list;
+gale_status gale__string_list_end(gale__string_list *list);
+gale_status gale__string_list_tensor(const gale__string_list *list, int rank, const int64_t *dims, gale_tensor **out);
+void gale__string_list_finish(gale__string_list *list);
+
+/* An operator for numbers on tensors of which some hold strings.  strings: which results become strings again; ranked:
+ * equal strings must have equal numbers. */
+typedef struct gale__move {
+    const char *op;
+    gale_tensor *const *in;
+    int n_in;
+    const gale_attr *attrs;
+    int n_attrs;
+    bool ranked;
+} gale__move;
+gale_status gale__host_move_as(
+    gale__host_call *call, const gale__move *move, const bool *strings, gale_tensor **out, int n_out);
+/* Between strings and numbers, or as the device casts (host_cast.c). */
+gale_status gale__host_cast_to(gale__host_call *call, gale_tensor *x, gale_type type, gale_tensor **out);
+#endif

@@ -1,0 +1,291 @@
+/* Classical models' plain operators: scaling, filling in, encoding, and linear models.  Parameters are attributes, so
+ * they are constants of the plan. */
+#include "ops/ml/ml.h"
+#include <math.h>
+#include <string.h>
+
+/* --- Attributes as numbers. --- */
+
+static gale__list of_floats(gale__lower *L, const double *v, int64_t n)
+{
+    float *data = gale__arena_alloc(&L->g->arena, (size_t)(n + 1) * sizeof *data);
+    if (!data) L->g->status = GALE_NO_MEMORY;
+    for (int64_t i = 0; data && i < n; i++) data[i] = (float)v[i];
+    return (gale__list){GALE_F32, data ? n : 0, data};
+}
+
+gale__list gale__list_read(gale__lower *L, const char *name)
+{
+    for (int i = 0; i < L->node->n_attrs; i++) {
+        const gale_attr *a = &L->node->attrs[i];
+        if (strcmp(a->name, name)) continue;
+        switch (a->kind) {
+        case GALE_ATTR_INT: return (gale__list){GALE_I64, 1, &a->i};
+        case GALE_ATTR_FLOAT: return of_floats(L, &a->f, 1);
+        case GALE_ATTR_INTS: return (gale__list){GALE_I64, (int64_t)a->count, a->count ? a->ints : &a->i};
+        case GALE_ATTR_FLOATS: return of_floats(L, a->floats, (int64_t)a->count);
+        case GALE_ATTR_TENSOR: {
+            gale_type type = gale_tensor_type(a->tensor);
+            void *data = gale_tensor_data((gale_tensor *)a->tensor);
+            if (type != GALE_STRING && data)
+                return (gale__list){type, (int64_t)(gale_tensor_size_bytes(a->tensor) / gale_type_size(type)), data};
+            break;
+        }
+        default: break;
+        }
+        gale__refuse(L, "attribute '%s' holds no numbers", name);
+    }
+    return (gale__list){GALE_F32, 0, NULL};
+}
+
+gale__list gale__list_either(gale__lower *L, const char *name, const char *other)
+{
+    gale__list list = gale__list_read(L, name);
+    return list.count ? list : gale__list_read(L, other);
+}
+
+static const void *element(const gale__list *list, int64_t i)
+{
+    return (const char *)list->data + (size_t)i * gale_type_size(list->type);
+}
+double gale__list_f(const gale__list *list, int64_t i) { return gale__load_f64(list->type, element(list, i)); }
+int64_t gale__list_i(const gale__list *list, int64_t i) { return gale__load_i64(list->type, element(list, i)); }
+
+gale__node gale__list_node(
+    gale__lower *L, const gale__list *list, const char *name, gale_type type, int rank, const int64_t *dims)
+{
+    int64_t n = 1;
+    bool fits = true;
+    for (int d = 0; d < rank && fits; d++) fits = !__builtin_mul_overflow(n, dims[d], &n);
+    if (!gale__good(L)) return GALE__NIL;
+    if (!fits || list->count != n)
+        return gale__refuse(L, "attribute '%s' has %lld numbers, not %lld", name, (long long)list->count, (long long)n);
+    return gale__g_cast(L->g, gale__g_const(L->g, list->type, rank, dims, list->data), type);
+}
+
+/* The same along the last of `rank` axes, for `features` places; one number stands for all; NIL when absent. */
+static gale__node feature_values(gale__lower *L, const char *name, gale_type type, int rank, int64_t features)
+{
+    gale__list list = gale__list_read(L, name);
+    int64_t one = list.count == 1 ? 1 : features;
+    if (!list.count) return GALE__NIL;
+    gale__node v = gale__list_node(L, &list, name, type, 1, &one);
+    return list.count == 1 ? gale__g_reshape(L->g, v, 0, NULL) : gale__along(L, v, rank, rank - 1);
+}
+
+/* --- Scores. --- */
+
+gale__node gale__samples(gale__lower *L)
+{
+    gale__g *g = L->g;
+    gale__pnode p = gale__peek(g, L->in[0]);
+    if (p.rank != 1 && p.rank != 2) return gale__refuse(L, "the input has rank %d, not 1 or 2", p.rank);
+    gale__node x = gale__g_cast(g, L->in[0], p.type == GALE_F64 ? GALE_F64 : GALE_F32);
+    return p.rank == 1 ? gale__g_unsqueeze(g, x, 1u) : x;
+}
+
+/* Zeros stay zeros: only what is not 0 takes part in the exponentials. */
+static gale__node softmax_zero(gale__lower *L, gale__node x)
+{
+    gale__g *g = L->g;
+    gale__node top = gale__g_reduce(g, GALE__RMAX, x, 2, true),
+               off = gale__g_binary(g, GALE__GT, gale__g_unary(g, GALE__ABS, x), gale__value(L, x, 1e-7));
+    gale__node e = gale__g_select(g, off, gale__g_unary(g, GALE__EXP, gale__g_sub(g, x, top)),
+        gale__g_mul(g, x, gale__g_unary(g, GALE__EXP, gale__g_unary(g, GALE__NEG, top))));
+    gale__node sum = gale__g_reduce(g, GALE__SUM, e, 2, true),
+               none = gale__g_binary(g, GALE__EQ, sum, gale__value(L, x, 0));
+    return gale__g_select(g, none, gale__value(L, x, 0.5), gale__g_div(g, e, sum));
+}
+
+/* The inverse of the normal distribution by Winitzki's formula, which the exporters' own runtimes use. */
+static gale__node probit(gale__lower *L, gale__node x)
+{
+    gale__g *g = L->g;
+    gale__node y = gale__g_sub(g, gale__g_mul(g, x, gale__value(L, x, 2)), gale__value(L, x, 1)),
+               one = gale__value(L, x, 1);
+    gale__node log = gale__g_unary(g, GALE__LOG, gale__g_mul(g, gale__g_sub(g, one, y), gale__g_add(g, one, y)));
+    gale__node v = gale__g_add(
+        g, gale__value(L, x, 2 / (3.14159265358979323846 * 0.147)), gale__g_mul(g, log, gale__value(L, x, 0.5)));
+    gale__node root = gale__g_unary(
+        g, GALE__SQRT, gale__g_sub(g, gale__g_mul(g, v, v), gale__g_mul(g, log, gale__value(L, x, 1 / 0.147))));
+    gale__node size =
+        gale__g_mul(g, gale__g_unary(g, GALE__SQRT, gale__g_sub(g, root, v)), gale__value(L, x, 1.41421356));
+    return gale__g_select(
+        g, gale__g_binary(g, GALE__LT, y, gale__value(L, x, 0)), gale__g_unary(g, GALE__NEG, size), size);
+}
+
+static int post_kind(gale__lower *L)
+{
+    static const char *const names[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
+    for (int i = 0; i < L->node->n_attrs; i++) {
+        const gale_attr *a = &L->node->attrs[i];
+        if (strcmp(a->name, "post_transform")) continue;
+        for (int k = 0; k < 5; k++)
+            if (a->kind == GALE_ATTR_INT ? a->i == k : a->kind == GALE_ATTR_STRING && !strcmp(a->s, names[k])) return k;
+        gale__refuse(L, "attribute 'post_transform' is none of NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT");
+    }
+    return 0;
+}
+
+gale__node gale__post_transform(gale__lower *L, gale__node scores)
+{
+    switch (post_kind(L)) {
+    case 1: return gale__softmax(L, scores, 2);
+    case 2: return gale__sigmoid(L, scores);
+    case 3: return softmax_zero(L, scores);
+    case 4: return probit(L, scores);
+    default: return scores;
+    }
+}
+
+gale__node gale__two_scores(gale__lower *L, gale__node score, bool from_one)
+{
+    gale__node other =
+        from_one ? gale__g_sub(L->g, gale__value(L, score, 1), score) : gale__g_unary(L->g, GALE__NEG, score);
+    return gale__g_concat(L->g, 1, (gale__node[]){other, score}, 2);
+}
+
+gale__node gale__class_of(gale__lower *L, gale__node scores, const char *name)
+{
+    gale__list labels = gale__list_read(L, name);
+    gale__node at = gale__g_reduce(L->g, GALE__ARGMAX, scores, 2, false);
+    if (!labels.count || !gale__good(L)) return at;
+    return gale__g_take(L->g, gale__list_node(L, &labels, name, GALE_I64, 1, &labels.count), at);
+}
+
+/* --- Features. --- */
+
+/* A vector counts as one row. */
+LOWER(ArrayFeatureExtractor)
+{
+    gale__g *g = L->g;
+    gale__node x = L->in[0],
+               index = gale__g_reshape(g, L->in[1], 1, &(int64_t){gale__good(L) ? gale__g_elements(g, L->in[1]) : 0});
+    if (gale__rank_of(g, x) == 1) x = gale__g_unsqueeze(g, x, 1u);
+    if (gale__rank_of(g, x) < 1) gale__refuse(L, "the input has no axis");
+    if (gale__good(L)) L->out[0] = gale__g_gather(g, x, index, gale__rank_of(g, x) - 1);
+}
+
+LOWER(Binarizer)
+{
+    gale__node x = L->in[0];
+    gale_type type = gale__type_of(L->g, x);
+    double limit = gale__attr_f(L, "threshold", 0);
+    gale__node above =
+        gale__g_binary(L->g, GALE__GT, x, gale__value(L, x, gale__type_is_float(type) ? limit : floor(limit)));
+    L->out[0] = gale__g_cast(L->g, above, type);
+}
+
+static gale__node real(gale__lower *L, gale__node x)
+{
+    return gale__g_cast(L->g, x, gale__type_of(L->g, x) == GALE_F64 ? GALE_F64 : GALE_F32);
+}
+
+static int64_t features(gale__lower *L)
+{
+    gale__pnode p = gale__peek(L->g, L->in[0]);
+    return p.rank ? p.dims[p.rank - 1] : 1;
+}
+
+LOWER(Scaler)
+{
+    gale__node y = real(L, L->in[0]);
+    gale_type type = gale__type_of(L->g, y);
+    int rank = gale__rank_of(L->g, y);
+    gale__node offset = feature_values(L, "offset", type, rank, features(L)),
+               scale = feature_values(L, "scale", type, rank, features(L));
+    if (offset >= 0) y = gale__g_sub(L->g, y, offset);
+    if (scale >= 0) y = gale__g_mul(L->g, y, scale);
+    L->out[0] = gale__g_cast(L->g, y, GALE_F32);
+}
+
+/* Rows whose norm is 0 stay as they are. */
+LOWER(Normalizer)
+{
+    gale__g *g = L->g;
+    const char *norm = gale__attr_s(L, "norm", "MAX");
+    gale__node x = real(L, L->in[0]), size;
+    int rank = gale__rank_of(g, x);
+    uint32_t axis = rank ? 1u << (rank - 1) : 0;
+    if (!strcmp(norm, "MAX")) size = gale__g_reduce(g, GALE__RMAX, x, axis, true);
+    else if (!strcmp(norm, "L1")) size = gale__g_reduce(g, GALE__SUM, gale__g_unary(g, GALE__ABS, x), axis, true);
+    else if (!strcmp(norm, "L2"))
+        size = gale__g_unary(g, GALE__SQRT, gale__g_reduce(g, GALE__SUM, gale__g_mul(g, x, x), axis, true));
+    else size = gale__refuse(L, "norm is '%s', not MAX, L1 or L2", norm);
+    gale__node none = gale__g_binary(g, GALE__EQ, size, gale__value(L, x, 0));
+    L->out[0] = gale__g_cast(g, gale__g_select(g, none, x, gale__g_div(g, x, size)), GALE_F32);
+}
+
+LOWER(Imputer)
+{
+    gale__g *g = L->g;
+    gale__node x = L->in[0];
+    gale_type type = gale__type_of(g, x);
+    bool floats = gale__attr_given(L, "imputed_value_floats");
+    gale__node value = feature_values(
+        L, floats ? "imputed_value_floats" : "imputed_value_int64s", type, gale__rank_of(g, x), features(L));
+    if (value < 0) gale__refuse(L, "imputed_value_floats or imputed_value_int64s is missing");
+    if (!gale__good(L)) return;
+    double old = gale__attr_f(L, "replaced_value_float", 0);
+    gale__node hit, what = floats ? gale__value(L, x, old)
+                                  : gale__g_cast(g, gale__index(L, gale__attr_i(L, "replaced_value_int64", 0)), type);
+    hit = floats && isnan(old) ? gale__g_binary(g, GALE__NE, x, x) : gale__g_binary(g, GALE__EQ, x, what);
+    L->out[0] = gale__g_select(g, hit, value, x);
+}
+
+/* inputdimensions cuts each input or fills it up with zeros. */
+LOWER(FeatureVectorizer)
+{
+    gale__g *g = L->g;
+    int n = 0;
+    const int64_t *wanted = gale__attr_ints(L, "inputdimensions", &n);
+    gale__node *parts = gale__arena_alloc(&g->arena, (size_t)(L->n_in + 1) * sizeof *parts);
+    if (!parts) g->status = GALE_NO_MEMORY;
+    for (int i = 0; i < L->n_in && gale__good(L); i++) {
+        gale__node x = gale__g_cast(g, L->in[i], GALE_F32);
+        if (gale__rank_of(g, x) == 1) x = gale__g_unsqueeze(g, x, 1u);
+        if (gale__rank_of(g, x) != 2) gale__refuse(L, "input %d has rank %d, not 1 or 2", i, gale__rank_of(g, x));
+        if (!gale__good(L)) return;
+        int64_t more = wanted && i < n ? wanted[i] - gale__peek(g, x).dims[1] : 0;
+        if (more < -gale__peek(g, x).dims[1])
+            gale__refuse(L, "inputdimensions has the number %lld", (long long)wanted[i]);
+        parts[i] = more ? gale__g_pad(g, x, (int64_t[]){0, 0}, (int64_t[]){0, more}, NULL, 0) : x;
+    }
+    if (gale__good(L)) L->out[0] = gale__g_concat(g, 1, parts, L->n_in);
+}
+
+/* --- Linear models. --- */
+
+/* x [N, F] by coefficients [targets, F], plus intercepts. */
+static gale__node linear(gale__lower *L, int64_t targets)
+{
+    gale__g *g = L->g;
+    gale__node x = gale__samples(L);
+    gale__list w = gale__list_read(L, "coefficients"), b = gale__list_read(L, "intercepts");
+    int64_t n = gale__peek(g, x).dims[1];
+    if (gale__good(L) && targets <= 0) targets = n > 0 ? w.count / n : 1;
+    gale_type type = gale__type_of(g, x);
+    gale__node y = gale__g_matmul(g, x,
+        gale__g_permute(g, gale__list_node(L, &w, "coefficients", type, 2, (int64_t[]){targets, n}), (int[]){1, 0}));
+    return b.count ? gale__g_add(g, y, gale__list_node(L, &b, "intercepts", type, 2, (int64_t[]){1, targets})) : y;
+}
+
+LOWER(LinearRegressor)
+{
+    gale__node y = linear(L, gale__attr_i(L, "targets", 1));
+    L->out[0] = gale__g_cast(L->g, gale__post_transform(L, y), GALE_F32);
+}
+
+/* One row of coefficients for two classes gives (-s, s). */
+LOWER(LinearClassifier)
+{
+    int n_strings = 0;
+    gale__list labels = gale__list_read(L, "classlabels_ints");
+    gale__attr_strings(L, "classlabels_strings", &n_strings);
+    gale__node y = linear(L, 0);
+    int64_t classes = labels.count > n_strings ? labels.count : n_strings;
+    if (!gale__good(L)) return;
+    if (gale__peek(L->g, y).dims[1] == 1 && classes == 2) y = gale__two_scores(L, y, false);
+    L->out[0] = gale__class_of(L, y, "classlabels_ints");
+    gale__give(L, 1, gale__g_cast(L->g, gale__post_transform(L, y), GALE_F32));
+}
