@@ -11,6 +11,7 @@
 #ifndef GALE_EXR_H
 #define GALE_EXR_H
 
+#include "device.h"
 #include "picture.h"
 
 #ifdef __cplusplus
@@ -91,6 +92,110 @@ GALE_API gale_status gale_exr_channel_size(
  * of the targets may have been written. */
 GALE_API gale_status gale_exr_read(
     gale_exr *file, int part, int level_x, int level_y, const gale_exr_target *targets, int count);
+
+/* Pictures for screens: light to 8 or 16 bits.  In this order: the colours of the file's chromaticities to linear sRGB
+ * (Bradford to D65), what is negative or no finite number to 0, exposure, tone map, the curve of the screen, rounding;
+ * alpha is clamped, and colours are divided by it where it is kept.  Another size is made before, of linear values that
+ * are multiplied by alpha.  All of it is one graph, on any device. */
+typedef enum gale_exr_tone {
+    GALE_EXR_LINEAR,   /* cut off at 1 */
+    GALE_EXR_ACES,     /* Narkowicz' fit */
+    GALE_EXR_REINHARD, /* x / (1 + x) */
+    GALE_EXR_FILMIC,   /* Hable's curve as it is */
+    GALE_EXR_HABLE,    /* the same with 11.2 as white */
+    GALE_EXR_LOCAL,    /* Reinhard's, by the mean of log luminance around each pixel */
+    GALE_EXR_TONE_COUNT
+} gale_exr_tone;
+typedef enum gale_exr_filter {
+    GALE_EXR_TRIANGLE,
+    GALE_EXR_BOX,
+    GALE_EXR_CUBIC, /* Catmull-Rom */
+    GALE_EXR_MITCHELL,
+    GALE_EXR_LANCZOS, /* of three lobes */
+    GALE_EXR_FILTER_COUNT
+} gale_exr_filter;
+/* "aces", "triangle"; NULL past the last. */
+GALE_API const char *gale_exr_tone_name(int tone);
+GALE_API const char *gale_exr_filter_name(int filter);
+
+/* Zero means the default. */
+typedef struct gale_exr_look {
+    const char *layer; /* a part, a layer, PART.LAYER or a channel; NULL: the colours that viewers show first */
+    gale_exr_tone tone;
+    double exposure;       /* in stops */
+    double gamma;          /* 2.2 and the like; 0: the sRGB curve */
+    double radius;         /* local: of the surroundings, in pixels of the result; 0: 1/32 of the longer side */
+    int64_t width, height; /* of the result; one alone: the other in proportion; none: as it is */
+    int64_t side;          /* the longer side at most, where neither width nor height is given */
+    gale_exr_filter filter;
+    bool file_colours; /* the chromaticities are not looked at */
+    bool no_alpha;     /* over black */
+    bool dither;       /* noise of one level in place of bands */
+    int bits;          /* 8 (also for 0) or 16 */
+    bool full;         /* level 0 also where a smaller one of the file's would do */
+} gale_exr_look;
+
+/* Keeps the programs that it has made; from many threads at once.  The device must outlive it. */
+typedef struct gale_exr_viewer gale_exr_viewer;
+GALE_API gale_status gale_exr_viewer_create(gale_device *device, const gale_exr_look *look, gale_exr_viewer **out);
+GALE_API void gale_exr_viewer_destroy(gale_exr_viewer **viewer);
+/* What one picture took. */
+typedef struct gale_exr_report {
+    int64_t width, height;                 /* that were decoded */
+    int level_x, level_y;                  /* of the file */
+    uint64_t file_bytes;                   /* of the file */
+    uint64_t decoded_bytes;                /* samples that were made of it */
+    uint64_t upload_bytes, download_bytes; /* to the device and back; 0 where it works in the host's memory */
+    int uploads, downloads;
+    double decode_seconds, pixel_seconds;
+} gale_exr_report;
+/* report may be NULL. */
+GALE_API gale_status gale_exr_viewer_run(
+    gale_exr_viewer *viewer, gale_exr *file, gale_exr_report *report, gale_picture **out);
+
+/* Many files.  Each core reads and unpacks a file of its own while others compute or encode; with fewer files than
+ * cores, all cores work on each.  A file that fails is noted and passed over. */
+typedef struct gale_exr_item {
+    const char *input, *output; /* output NULL: nothing is written */
+    gale_status status;
+    const char *message; /* why it failed; "" */
+    int64_t width, height;
+    gale_exr_report report;
+    double encode_seconds;
+} gale_exr_item;
+typedef struct gale_exr_progress {
+    size_t done, failed, skipped, count; /* files; done counts the others too */
+    uint64_t bytes;                      /* of the files read so far */
+    double seconds;
+} gale_exr_progress;
+typedef struct gale_exr_batch_options {
+    gale_exr_look look;
+    gale_picture_write_options write;
+    gale_exr_limits limits;
+    int jobs;              /* files at once; 0: as many as there are cores */
+    uint64_t memory_bytes; /* for pictures on their way, all together; 0: half of the machine's */
+    bool skip_existing;    /* leaves results that are there already: goes on where an earlier run has ended */
+    int shard,
+        shards; /* takes the files whose number, from 0, leaves `shard` (from 0) when divided by shards; 0: all */
+    /* After each file, from any thread but from one at a time; false ends the batch after the files at hand. */
+    bool (*progress)(void *user, const gale_exr_progress *progress, const gale_exr_item *item);
+    void *user;
+} gale_exr_batch_options;
+typedef struct gale_exr_batch {
+    gale_exr_item *items; /* those of the shard */
+    size_t count;
+    gale_exr_progress total;
+    bool cancelled;
+    uint64_t decoded_bytes, upload_bytes, download_bytes, output_bytes;
+    uint64_t uploads, downloads;
+    double decode_seconds, pixel_seconds, encode_seconds; /* of all threads together */
+    int jobs;
+    uint64_t peak_bytes; /* of pictures on their way */
+} gale_exr_batch;
+/* GALE_OK also where files have failed: total.failed says how many.  inputs and outputs must outlive the result. */
+GALE_API gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, const char *const *outputs,
+    size_t count, const gale_exr_batch_options *options, gale_exr_batch **out);
+GALE_API void gale_exr_batch_destroy(gale_exr_batch **batch);
 
 #ifdef __cplusplus
 }

@@ -20,10 +20,14 @@ gale_exr_box gale__exr_frame(const gale_exr_part *p)
     const gale_exr_box *d = &p->data, *s = &p->display;
     if (s->x0 > d->x1 || s->x1 < d->x0 || s->y0 > d->y1 || s->y1 < d->y0 || box_width(s) < 1 || box_height(s) < 1)
         return *d;
+    return *s;
+}
+
+static void tell_cut(const gale_exr_box *d, const gale_exr_box *s)
+{
     if (s->x0 > d->x0 || s->x1 < d->x1 || s->y0 > d->y0 || s->y1 < d->y1)
         gale__log(GALE__WARN, "EXR: %lld x %lld pixels are cut to the display window of %lld x %lld",
             (long long)box_width(d), (long long)box_height(d), (long long)box_width(s), (long long)box_height(s));
-    return *s;
 }
 
 static gale_status read_notes(const gale_exr *f, int part, gale_picture *p)
@@ -43,10 +47,12 @@ static gale_status read_chosen(gale_exr *f, const gale__picture_source *in, gale
 {
     gale__exr_choice c;
     GALE_TRY(gale__exr_choose(f->file, in->layer, &c));
+    gale__exr_tell_rest(f->file, &c);
     const gale_exr_part *part = &f->parts[c.part];
     int64_t w, h;
     GALE_TRY(gale_exr_level_size(f, c.part, 0, 0, &w, &h));
     gale_exr_box shown = gale__exr_frame(part);
+    tell_cut(&part->data, &shown);
     GALE_TRY(
         gale__picture_begin(in, (uint64_t)box_width(&shown), (uint64_t)box_height(&shown), c.channels, c.type, made));
     gale_picture *p = *made;

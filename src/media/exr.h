@@ -38,6 +38,8 @@ typedef struct gale__exr_place {
 typedef exr_result_t gale__exr_unpack(exr_decode_pipeline_t *d);
 gale__exr_unpack *gale__exr_unpack_find(exr_compression_t how);
 void gale__exr_tool_free(void **tool);
+/* From unpacked bytes to the channels' places. */
+gale__exr_unpack gale__exr_put_rows;
 /* One chunk of a deep part, whose first pixel is (x, y) of the level, composited into the places. */
 typedef struct gale__exr_deep gale__exr_deep;
 gale_status gale__exr_deep_begin(gale_exr *f, int part, const gale__exr_place *places, int count, gale__exr_deep **out);
@@ -51,8 +53,10 @@ typedef struct gale__exr_choice {
     gale_type type;
 } gale__exr_choice;
 /* `wanted`: a part, a layer, PART.LAYER or a channel; NULL: plain colours before grey before named layers, of the first
- * part that has them.  What is left out is said in the log.  GALE_NOT_FOUND names what there is. */
+ * part that has them, flat ones before deep ones.  GALE_NOT_FOUND names what there is. */
 gale_status gale__exr_choose(exr_const_context_t file, const char *wanted, gale__exr_choice *out);
+/* Says in the log what is left out. */
+void gale__exr_tell_rest(exr_const_context_t file, const gale__exr_choice *out);
 /* Attributes that mean the same for another picture (comments, chromaticities, camera ...), as bytes, and into a header
  * that is being written. */
 gale_status gale__exr_notes_read(exr_const_context_t file, int part, gale_picture_bytes *out);

@@ -125,6 +125,7 @@ static exr_result_t decode_flat(const reading *r, hand *h, const exr_chunk_info_
     if (!point(r, d, x, y)) return EXR_ERR_BAD_CHUNK_LEADER;
     if (first) e = exr_decoding_choose_default_routines(r->f->file, r->part, d);
     if (first && r->unpack && d->decompress_fn) d->decompress_fn = r->unpack;
+    if (first && d->unpack_and_convert_fn && gale__host_is_little()) d->unpack_and_convert_fn = gale__exr_put_rows;
     d->decoding_user_data = &h->tool;
     return e == EXR_ERR_SUCCESS ? exr_decoding_run(r->f->file, r->part, d) : e;
 }

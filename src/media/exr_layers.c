@@ -191,7 +191,14 @@ gale_status gale__exr_choose(exr_const_context_t file, const char *wanted, gale_
         look_at(&l, wanted, &best, out);
     }
     if (best < 0) return refuse(file, parts, wanted);
-    GALE_TRY(find_type(file, out));
+    return find_type(file, out);
+}
+
+void gale__exr_tell_rest(exr_const_context_t file, const gale__exr_choice *out)
+{
+    int parts = 0;
+    layer l;
+    if (exr_get_count(file, &parts) != EXR_ERR_SUCCESS) parts = 1;
     gale__str rest = {0}, used = {0};
     list_rest(file, parts, out, &rest);
     for (int i = 0; i < out->channels; i++) gale__str_addf(&used, "%s%s", i ? ", " : "", out->names[i]);
@@ -200,5 +207,4 @@ gale_status gale__exr_choose(exr_const_context_t file, const char *wanted, gale_
             *l.part_name ? " of part " : "", l.part_name, gale__str_text(&rest));
     gale__str_finish(&rest);
     gale__str_finish(&used);
-    return GALE_OK;
 }

@@ -14,9 +14,9 @@ typedef struct gale__taps {
 } gale__taps;
 
 typedef struct gale__resize {
-    enum { GALE__NEAREST, GALE__LINEAR, GALE__CUBIC } mode;
+    enum { GALE__NEAREST, GALE__LINEAR, GALE__CUBIC, GALE__BOX, GALE__MITCHELL, GALE__LANCZOS } mode;
     const char *coordinates, *nearest; /* attribute values */
-    bool antialias, exclude_outside;
+    bool antialias, exclude_outside, finite;
     double cubic_a, extrapolation;
 } gale__resize;
 

@@ -1,0 +1,223 @@
+/* gale exr convert and thumbs: names in, the batch, and what came of it. */
+#include "cli/cmd_exr.h"
+#include "cli/progress.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "media/picture.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct job {
+    const gale__args *a;
+    bool thumbs, json;
+    gale__inputs inputs;
+    size_t failed; /* arguments without files */
+    gale_exr_batch_options options;
+    const char **in, **out;
+    gale__progress progress;
+    char label[200];
+    gale_exr_batch *batch;
+} job;
+
+/* K of N by the variables that MPI's and Slurm's starters set. */
+static bool shard_of_environment(int *shard, int *shards)
+{
+    static const char *const names[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"},
+        {"SLURM_PROCID", "SLURM_NTASKS"}, {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *k = getenv(names[i][0]), *n = getenv(names[i][1]);
+        int64_t a, b;
+        if (!k || !n || !gale__text_to_i64(k, &a) || !gale__text_to_i64(n, &b) || a < 0 || b < 1 || b > 1000000)
+            continue;
+        *shard = (int)(a % b), *shards = (int)b;
+        return true;
+    }
+    return false;
+}
+
+static gale_status read_shard(const char *text, gale_exr_batch_options *o)
+{
+    char *end = NULL;
+    if (!text) return GALE_OK;
+    if (!strcmp(text, "auto")) {
+        shard_of_environment(&o->shard, &o->shards); /* on a single machine all files are its own */
+        return GALE_OK;
+    }
+    long k = strtol(text, &end, 10), n = *end == '/' && end[1] ? strtol(end + 1, &end, 10) : 0;
+    if (*end || k < 1 || n < 1 || k > n || n > 1000000)
+        return gale__fail(GALE_INVALID, "--shard %s: K/N with K from 1 to N, or auto", text);
+    o->shard = (int)k - 1, o->shards = (int)n;
+    return GALE_OK;
+}
+
+static bool on_file(void *user, const gale_exr_progress *p, const gale_exr_item *item)
+{
+    job *j = user;
+    if (item->status != GALE_OK) gale__report(gale__fail(item->status, "%s", item->message));
+    double seconds = p->seconds > 0 ? p->seconds : 1e-9;
+    snprintf(j->label, sizeof j->label, "%.1f files/s, %.0f MB/s", (double)p->done / seconds,
+        (double)p->bytes / 1e6 / seconds);
+    j->progress.total = p->count;
+    gale__progress_add(&j->progress, p->done - j->progress.done);
+    return !gale__ending;
+}
+
+static gale_status set_options(job *j)
+{
+    gale_exr_batch_options *o = &j->options;
+    const char *format = gale__args_text(j->a, "format");
+    GALE_TRY(gale__exr_look_args(j->a, &o->look));
+    if (j->thumbs && !o->look.side && !o->look.width && !o->look.height) o->look.side = 256;
+    GALE_TRY(read_shard(gale__args_text(j->a, "shard"), o));
+    o->write = (gale_picture_write_options){
+        .format = format, .quality = (int)gale__args_int(j->a, "quality"), .effort = j->thumbs ? 1 : 0};
+    o->jobs = (int)gale__args_int(j->a, "jobs");
+    o->memory_bytes = (uint64_t)gale__args_int(j->a, "memory") << 20;
+    o->skip_existing = gale__args_flag(j->a, "skip-existing");
+    o->progress = on_file;
+    o->user = j;
+    return GALE_OK;
+}
+
+/* What the results are called. */
+static gale_status name_outputs(job *j)
+{
+    const char *only = gale__args_text(j->a, "output"), *suffix = gale__args_text(j->a, "suffix"),
+               *folder = gale__args_text(j->a, "output-dir"), *format = gale__args_text(j->a, "format");
+    size_t left_out = 0;
+    if (only && j->inputs.count > 1)
+        return gale__fail(
+            GALE_INVALID, "--output is for one file, and there are %zu; use --output-dir", j->inputs.count);
+    if (format && *format == '.') format++;
+    if (!format && !only) format = j->options.write.format = j->thumbs ? "jpg" : "png";
+    if (format) GALE_TRY(gale__format_check(format, 0, 0));
+    if (folder) GALE_TRY(gale__folder_make_public(folder));
+    if (only && j->inputs.count) j->inputs.list[0].output = only;
+    else
+        GALE_TRY(gale__inputs_name(&j->inputs, folder, suffix ? suffix : j->thumbs && !folder ? "-thumb" : "", format));
+    GALE_TRY(gale__inputs_settle(&j->inputs, &left_out));
+    j->in = gale__calloc(j->inputs.count + 1, sizeof *j->in);
+    j->out = gale__calloc(j->inputs.count + 1, sizeof *j->out);
+    if (!j->in || !j->out) return GALE_NO_MEMORY;
+    for (size_t i = 0; i < j->inputs.count; i++) {
+        const gale__input *one = &j->inputs.list[i];
+        const char *slash = *one->below ? strrchr(one->output, '/') : NULL;
+        char *below =
+            slash ? gale__arena_printf(&j->inputs.arena, "%.*s", (int)(slash - one->output), one->output) : NULL;
+        if (below) GALE_TRY(gale__folder_make_public(below));
+        j->in[i] = one->path, j->out[i] = one->output;
+    }
+    return GALE_OK;
+}
+
+static void json_number(gale__json_out *o, const char *key, double v)
+{
+    gale__json_key(o, key);
+    gale__json_f64(o, v);
+}
+
+static void json_item(gale__json_out *o, const gale_exr_item *i)
+{
+    gale__json_object(o);
+    gale__json_key(o, "input");
+    gale__json_string(o, i->input);
+    gale__json_key(o, "output");
+    gale__json_string(o, i->output ? i->output : "");
+    if (i->status != GALE_OK) {
+        gale__json_key(o, "error");
+        gale__json_string(o, i->message);
+    }
+    json_number(o, "width", (double)i->width);
+    json_number(o, "height", (double)i->height);
+    json_number(o, "decoded_width", (double)i->report.width);
+    json_number(o, "decoded_height", (double)i->report.height);
+    json_number(o, "decode_seconds", i->report.decode_seconds);
+    json_number(o, "pixel_seconds", i->report.pixel_seconds);
+    json_number(o, "encode_seconds", i->encode_seconds);
+    gale__json_close(o, '}');
+}
+
+/* Bytes that had to move are the planes and the pixels; what moved is counted. */
+static void json_batch(const job *j, const char *device, gale__str *text)
+{
+    const gale_exr_batch *b = j->batch;
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{"files", (double)b->total.done}, {"failed", (double)(b->total.failed + j->failed)},
+        {"skipped", (double)b->total.skipped}, {"seconds", b->total.seconds}, {"jobs", b->jobs},
+        {"file_bytes", (double)b->total.bytes}, {"decoded_bytes", (double)b->decoded_bytes},
+        {"uploads", (double)b->uploads}, {"downloads", (double)b->downloads}, {"upload_bytes", (double)b->upload_bytes},
+        {"download_bytes", (double)b->download_bytes}, {"decode_seconds", b->decode_seconds},
+        {"pixel_seconds", b->pixel_seconds}, {"encode_seconds", b->encode_seconds},
+        {"peak_bytes", (double)b->peak_bytes}};
+    gale__json_out o;
+    gale__json_begin(&o, text);
+    gale__json_object(&o);
+    gale__json_key(&o, "device");
+    gale__json_string(&o, device);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) json_number(&o, numbers[i].key, numbers[i].value);
+    gale__json_key(&o, "items");
+    gale__json_array(&o);
+    for (size_t i = 0; i < b->count; i++) json_item(&o, &b->items[i]);
+    gale__json_close(&o, ']');
+    gale__json_close(&o, '}');
+}
+
+static void text_batch(const job *j, const char *device, gale__str *text)
+{
+    const gale_exr_batch *b = j->batch;
+    double seconds = b->total.seconds > 0 ? b->total.seconds : 1e-9,
+           work = b->decode_seconds + b->pixel_seconds + b->encode_seconds;
+    size_t made = b->total.done - b->total.failed - b->total.skipped;
+    gale__str_addf(text, "%zu picture%s in %.2f s on %s: %.1f files/s, %.0f MB/s", made, made == 1 ? "" : "s",
+        b->total.seconds, device, (double)made / seconds, (double)b->total.bytes / 1e6 / seconds);
+    if (b->total.skipped) gale__str_addf(text, "; %zu were there already", b->total.skipped);
+    if (b->total.failed) gale__str_addf(text, "; %zu failed", b->total.failed);
+    if (work > 0)
+        gale__str_addf(text, "\ntime of all threads: %.0f %% decoding, %.0f %% pixels, %.0f %% encoding",
+            100 * b->decode_seconds / work, 100 * b->pixel_seconds / work, 100 * b->encode_seconds / work);
+    if (b->uploads)
+        gale__str_addf(text, "\n%llu uploads of %.1f MB and %llu downloads of %.1f MB in all",
+            (unsigned long long)b->uploads, (double)b->upload_bytes / 1e6, (unsigned long long)b->downloads,
+            (double)b->download_bytes / 1e6);
+    gale__str_add(text, "\n");
+}
+
+static gale_status work(job *j, gale_device *device)
+{
+    gale__str text = {0};
+    gale__ends_itself = true; /* the files at hand are finished, and what is done is told */
+    gale__last_words = NULL;
+    gale__progress_begin(&j->progress, j->label, "files", j->inputs.count);
+    gale_status status = gale_exr_batch_run(device, j->in, j->out, j->inputs.count, &j->options, &j->batch);
+    gale__progress_end(&j->progress);
+    GALE_TRY(status);
+    if (j->json) json_batch(j, gale_device_get_info(device)->name, &text);
+    else text_batch(j, gale_device_get_info(device)->name, &text);
+    gale__print(&text);
+    return GALE_OK;
+}
+
+int gale__exr_batch(const gale__args *a, bool thumbs)
+{
+    job j = {.a = a, .thumbs = thumbs, .json = gale__args_flag(a, "json")};
+    gale_device *device = NULL;
+    gale_status status;
+    int code = GALE__EXIT_OK;
+    GALE_GO(set_options(&j));
+    GALE_GO(gale__exr_inputs(a, &j.inputs, &j.failed));
+    GALE_GO(name_outputs(&j));
+    GALE_GO(gale_device_open(NULL, &device));
+    GALE_GO(work(&j, device));
+    if (j.failed || j.batch->total.failed) code = GALE__EXIT_FAILED;
+done:
+    if (status != GALE_OK) code = gale__report(status);
+    gale_exr_batch_destroy(&j.batch);
+    gale_device_close(&device);
+    gale__free(j.in);
+    gale__free(j.out);
+    gale__inputs_finish(&j.inputs);
+    if (status == GALE_OK) gale__end_as_signalled();
+    return code;
+}

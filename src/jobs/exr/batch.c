@@ -1,0 +1,204 @@
+/* Many files at once.  A lane takes a file from end to end: read, unpack, compute, encode, write; lanes are as many as
+ * cores, so all of these overlap, and what a lane calls runs in its own thread.  Memory is bounded by a budget that a
+ * lane draws on before it decodes. */
+#include "base/cpu.h"
+#include "base/file.h"
+#include "base/thread.h"
+#include "gale/exr.h"
+#include "media/exr_image.h"
+#include <stdatomic.h>
+#include <string.h>
+
+typedef struct belt {
+    const gale_exr_batch_options *options;
+    gale_exr_viewer *viewer;
+    gale_exr_batch *batch;
+    gale__arena *messages;
+    bool serial; /* lanes side by side */
+    _Atomic size_t next;
+    _Atomic bool stop;
+    gale__mutex lock; /* of all below, and of the batch */
+    gale__cond freed;
+    uint64_t used, budget, begun_ns;
+} belt;
+
+/* The arena behind the public part. */
+typedef struct whole {
+    gale_exr_batch batch;
+    gale__arena arena;
+} whole;
+
+void gale_exr_batch_destroy(gale_exr_batch **batch)
+{
+    whole *w = (whole *)*batch;
+    if (!w) return;
+    gale__free(w->batch.items);
+    gale__arena_finish(&w->arena);
+    gale__free(w);
+    *batch = NULL;
+}
+
+/* Waits until there is room; a picture larger than the budget goes alone. */
+static void draw(belt *b, uint64_t bytes)
+{
+    gale__mutex_lock(&b->lock);
+    while (b->used && b->used + bytes > b->budget) gale__cond_wait(&b->freed, &b->lock);
+    b->used += bytes;
+    if (b->used > b->batch->peak_bytes) b->batch->peak_bytes = b->used;
+    gale__mutex_unlock(&b->lock);
+}
+
+static void give_back(belt *b, uint64_t bytes)
+{
+    gale__mutex_lock(&b->lock);
+    b->used -= bytes;
+    gale__cond_broadcast(&b->freed);
+    gale__mutex_unlock(&b->lock);
+}
+
+/* Planes as half or float, and what the program and the encoder have beside them. */
+static uint64_t bytes_for(const belt *b, gale_exr *f)
+{
+    const gale_exr_look *l = &b->options->look;
+    int64_t w = 0, h = 0;
+    if (gale__exr_image_size(f, l->layer, &w, &h) != GALE_OK) return 0;
+    bool smaller = l->side || l->width || l->height;
+    return (uint64_t)(w * h) * (smaller ? 8 : 8 + 8);
+}
+
+static gale_status make_picture(belt *b, gale_exr_item *item, gale_picture **out)
+{
+    gale_exr_limits limits = b->options->limits;
+    gale_exr *f = NULL;
+    limits.serial = limits.serial || b->serial;
+    GALE_TRY(gale_exr_open(item->input, &limits, &f));
+    uint64_t bytes = bytes_for(b, f);
+    draw(b, bytes);
+    gale_status status = gale_exr_viewer_run(b->viewer, f, &item->report, out);
+    if (status != GALE_OK) status = gale__fail_within(status, "%s", item->input);
+    give_back(b, bytes);
+    gale_exr_close(&f);
+    return status;
+}
+
+static gale_status write_picture(belt *b, gale_exr_item *item, const gale_picture *p)
+{
+    uint64_t begun = gale__time_ns();
+    item->width = p->width, item->height = p->height;
+    gale_status status = item->output ? gale_picture_write(p, item->output, &b->options->write) : GALE_OK;
+    item->encode_seconds = (double)(gale__time_ns() - begun) / 1e9;
+    return status;
+}
+
+static void add_up(gale_exr_batch *t, const gale_exr_item *item)
+{
+    const gale_exr_report *r = &item->report;
+    t->total.bytes += r->file_bytes;
+    t->decoded_bytes += r->decoded_bytes;
+    t->upload_bytes += r->upload_bytes;
+    t->download_bytes += r->download_bytes;
+    t->uploads += (uint64_t)r->uploads;
+    t->downloads += (uint64_t)r->downloads;
+    t->decode_seconds += r->decode_seconds;
+    t->pixel_seconds += r->pixel_seconds;
+    t->encode_seconds += item->encode_seconds;
+}
+
+/* Counts the file and tells of it. */
+static void finish(belt *b, gale_exr_item *item, gale_status status, bool skipped)
+{
+    gale_exr_progress *total = &b->batch->total;
+    gale__mutex_lock(&b->lock);
+    item->status = status;
+    if (status != GALE_OK) {
+        item->message = gale__arena_strdup(b->messages, *gale_error() ? gale_error() : gale_status_text(status));
+        if (!item->message) item->message = gale_status_text(status);
+    }
+    add_up(b->batch, item);
+    total->done++;
+    total->failed += status != GALE_OK;
+    total->skipped += skipped;
+    total->seconds = (double)(gale__time_ns() - b->begun_ns) / 1e9;
+    if (b->options->progress && !b->options->progress(b->options->user, total, item)) atomic_store(&b->stop, true);
+    gale__mutex_unlock(&b->lock);
+    gale__error_clear();
+}
+
+static void run_file(belt *b, gale_exr_item *item)
+{
+    gale_picture *p = NULL;
+    if (b->options->skip_existing && item->output && gale__file_exists(item->output)) {
+        finish(b, item, GALE_OK, true);
+        return;
+    }
+    const char *before = gale__log_about(item->input);
+    gale_status status = make_picture(b, item, &p);
+    if (status == GALE_OK) status = write_picture(b, item, p);
+    gale_picture_destroy(&p);
+    finish(b, item, status, false);
+    gale__log_about(before);
+}
+
+static void run_lane(void *arg, size_t lane, int worker)
+{
+    belt *b = arg;
+    (void)lane, (void)worker;
+    for (;;) {
+        if (atomic_load(&b->stop)) return;
+        size_t i = atomic_fetch_add(&b->next, 1);
+        if (i >= b->batch->count) return;
+        run_file(b, &b->batch->items[i]);
+    }
+}
+
+static gale_status list_items(
+    whole *w, const char *const *inputs, const char *const *outputs, size_t count, const gale_exr_batch_options *o)
+{
+    if (o->shards < 0 || o->shard < 0 || (o->shards && o->shard >= o->shards))
+        return gale__fail(GALE_INVALID, "exr: shard %d of %d", o->shard, o->shards);
+    w->batch.items = gale__calloc(count + 1, sizeof *w->batch.items);
+    if (!w->batch.items) return GALE_NO_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        if (!o->shards || i % (size_t)o->shards == (size_t)o->shard)
+            w->batch.items[w->batch.count++] =
+                (gale_exr_item){.input = inputs[i], .output = outputs ? outputs[i] : NULL, .message = ""};
+    w->batch.total.count = w->batch.count;
+    return GALE_OK;
+}
+
+/* As many lanes as files can use; one, with all cores on each file, where there are fewer files than cores. */
+static void run_lanes(belt *b)
+{
+    int width = gale__parallel_width();
+    size_t lanes = (size_t)(b->options->jobs > 0 && b->options->jobs < width ? b->options->jobs : width);
+    if (b->batch->count < lanes) lanes = 1;
+    b->serial = lanes > 1;
+    b->batch->jobs = (int)lanes;
+    if (lanes > 1) gale__parallel(lanes, run_lane, b);
+    else run_lane(b, 0, 0);
+}
+
+gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, const char *const *outputs, size_t count,
+    const gale_exr_batch_options *options, gale_exr_batch **out)
+{
+    whole *w = gale__calloc(1, sizeof *w);
+    if (!w) return GALE_NO_MEMORY;
+    gale_exr_batch *batch = &w->batch;
+    belt b = {.options = options, .batch = batch, .messages = &w->arena, .begun_ns = gale__time_ns()};
+    b.budget = options->memory_bytes ? options->memory_bytes : gale__cpu_memory_bytes() / 2;
+    gale_status status = list_items(w, inputs, outputs, count, options);
+    if (status == GALE_OK) status = gale_exr_viewer_create(device, &options->look, &b.viewer);
+    if (status == GALE_OK) {
+        gale__mutex_init(&b.lock);
+        gale__cond_init(&b.freed);
+        run_lanes(&b);
+        gale__cond_finish(&b.freed);
+        gale__mutex_finish(&b.lock);
+        batch->cancelled = atomic_load(&b.stop);
+        batch->total.seconds = (double)(gale__time_ns() - b.begun_ns) / 1e9;
+    }
+    gale_exr_viewer_destroy(&b.viewer);
+    if (status == GALE_OK) *out = batch;
+    else gale_exr_batch_destroy(&batch);
+    return status;
+}
