@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "gale/exr.h"
 #include "media/exr_image.h"
+#include "media/picture.h"
 #include <stdatomic.h>
 #include <string.h>
 
@@ -178,6 +179,17 @@ static void run_lanes(belt *b)
     else run_lane(b, 0, 0);
 }
 
+/* A format without alpha gets pictures over black, which is what premultiplied colours are; without 16 bits, 8. */
+static gale_exr_look look_for(const gale_exr_batch_options *o, const char *output)
+{
+    gale_exr_look look = o->look;
+    const char *name = o->write.format, *dot = output ? strrchr(output, '.') : NULL;
+    const gale__format *f = name ? gale__format_of_name(name) : dot ? gale__format_of_name(dot) : NULL;
+    if (f && !(f->channels & 1 << 4)) look.no_alpha = true;
+    if (f && !(f->types & GALE__PIC_U16)) look.bits = 8;
+    return look;
+}
+
 gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, const char *const *outputs, size_t count,
     const gale_exr_batch_options *options, gale_exr_batch **out)
 {
@@ -187,7 +199,8 @@ gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, c
     belt b = {.options = options, .batch = batch, .messages = &w->arena, .begun_ns = gale__time_ns()};
     b.budget = options->memory_bytes ? options->memory_bytes : gale__cpu_memory_bytes() / 2;
     gale_status status = list_items(w, inputs, outputs, count, options);
-    if (status == GALE_OK) status = gale_exr_viewer_create(device, &options->look, &b.viewer);
+    gale_exr_look look = look_for(options, batch->count ? batch->items[0].output : NULL);
+    if (status == GALE_OK) status = gale_exr_viewer_create(device, &look, &b.viewer);
     if (status == GALE_OK) {
         gale__mutex_init(&b.lock);
         gale__cond_init(&b.freed);
