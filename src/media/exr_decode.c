@@ -202,21 +202,6 @@ static void run_chunks(reading *r)
         for (size_t i = 0; i < chunks; i++) run_chunk(r, i, 0);
 }
 
-/* B44 leaves floats as they are, but the C core (3.1) then mixes up the channels: better no picture than a wrong one.
- * Nor does it have DWA. */
-static gale_status check_compression(const gale_exr_part *p, exr_compression_t how)
-{
-    bool b44 = how == EXR_COMPRESSION_B44 || how == EXR_COMPRESSION_B44A;
-    if (how == EXR_COMPRESSION_DWAA || how == EXR_COMPRESSION_DWAB)
-        return gale__fail(GALE_UNSUPPORTED,
-            "EXR: %s compression is not read yet; convert the file first (oiiotool IN --compression zip -o OUT)",
-            p->compression);
-    for (int i = 0; i < p->channel_count && p->channel_count > 1 && b44; i++)
-        if (p->channels[i].type != GALE_F16)
-            return gale__fail(GALE_UNSUPPORTED, "EXR: B44 with channels that are not half is not read");
-    return GALE_OK;
-}
-
 static gale_status run(reading *r)
 {
     int width = gale__parallel_width();
@@ -224,7 +209,6 @@ static gale_status run(reading *r)
     GALE_TRY(set_steps(r));
     GALE_TRY(gale__exr_said(exr_get_compression(r->f->file, r->part, &how)));
     r->unpack = gale__exr_unpack_find(how);
-    GALE_TRY(check_compression(r->about, how));
     r->hands = gale__calloc((size_t)width, sizeof *r->hands);
     if (!r->hands) return GALE_NO_MEMORY;
     gale__mutex_init(&r->lock);
