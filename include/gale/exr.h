@@ -162,6 +162,7 @@ typedef struct gale_exr_item {
     int64_t width, height;
     gale_exr_report report;
     double encode_seconds;
+    gale_picture *picture; /* where they are kept */
 } gale_exr_item;
 typedef struct gale_exr_progress {
     size_t done, failed, skipped, count; /* files; done counts the others too */
@@ -174,6 +175,7 @@ typedef struct gale_exr_batch_options {
     gale_exr_limits limits;
     int jobs;              /* files at once; 0: as many as there are cores */
     uint64_t memory_bytes; /* for pictures on their way, all together; 0: half of the machine's */
+    bool keep;             /* pictures stay with the items */
     bool skip_existing;    /* leaves results that are there already: goes on where an earlier run has ended */
     int shard,
         shards; /* takes the files whose number, from 0, leaves `shard` (from 0) when divided by shards; 0: all */
@@ -196,6 +198,106 @@ typedef struct gale_exr_batch {
 GALE_API gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, const char *const *outputs,
     size_t count, const gale_exr_batch_options *options, gale_exr_batch **out);
 GALE_API void gale_exr_batch_destroy(gale_exr_batch **batch);
+
+/* Numbers of a channel.  Percentiles are those of its samples as halves, so exact for half channels; floats beyond
+ * 65504 count for nothing in them. */
+enum { GALE_EXR_PERCENTILES = 9, GALE_EXR_BINS = 256 };
+extern GALE_API const double gale_exr_percents[GALE_EXR_PERCENTILES]; /* 0.1, 1, 5, 25, 50, 75, 95, 99, 99.9 */
+typedef struct gale_exr_stats {
+    const char *name; /* the file's; valid while it is open */
+    gale_type type;
+    uint64_t samples, nans, infinities, negatives, zeros;
+    double least, largest, mean, deviation; /* of finite samples; 0 where there are none */
+    double percentiles[GALE_EXR_PERCENTILES];
+    uint64_t bins[GALE_EXR_BINS]; /* positive samples by their logarithm to base 2 */
+    double bins_low, bins_high;   /* logarithms at both ends; samples beyond them are in the outermost bins */
+} gale_exr_stats;
+/* Level 0 of channels of a part, by all cores.  names NULL: all channels.  *out (gale_free) has *count entries. */
+GALE_API gale_status gale_exr_measure(
+    gale_exr *file, int part, const char *const *names, int n, gale_exr_stats **out, int *count);
+/* Curves of up to four channels (the rest is left out) over each other, heights by logarithm. */
+GALE_API gale_status gale_exr_histogram_picture(
+    const gale_exr_stats *stats, int count, int64_t width, int64_t height, gale_picture **out);
+/* Depth as grey: 1 % of the finite samples are nearer than white, 1 % farther than black. */
+GALE_API gale_status gale_exr_depth(
+    gale_device *device, gale_exr *file, const char *channel /* NULL: Z */, gale_picture **out);
+
+/* How the channels of two files differ, sample by sample, over those that both have. */
+typedef struct gale_exr_difference {
+    char *name; /* PART.CHANNEL where there are parts */
+    uint64_t samples, differing;
+    double largest, mean, rms, psnr; /* psnr: against the largest sample of the first file; infinite where equal */
+    int64_t x, y;                    /* of the largest, from the data window's corner */
+} gale_exr_difference;
+typedef struct gale_exr_comparison {
+    gale_exr_difference *channels;
+    int count;
+    int only_first, only_second; /* channels without a partner */
+    bool same;                   /* nothing differs, and no channel is alone */
+    gale_picture *picture; /* the largest difference of colours a pixel, blue over green to red; NULL: not asked */
+} gale_exr_comparison;
+/* GALE_MISMATCH where the data windows differ. */
+GALE_API gale_status gale_exr_compare(gale_exr *a, gale_exr *b, bool picture, gale_exr_comparison *out);
+GALE_API void gale_exr_comparison_finish(gale_exr_comparison *c);
+
+/* Writing: any channels, one or several parts, scan lines or tiles, with levels that the caller has made. */
+typedef struct gale_exr_source {
+    const char *name;
+    gale_type type;   /* GALE_F16, GALE_F32 or GALE_U32 */
+    const void *data; /* level 0, of the data window, without gaps */
+} gale_exr_source;
+typedef struct gale_exr_new_part {
+    const char *name;            /* one for each where there are several parts */
+    gale_exr_box data, display;  /* display all 0: as data */
+    const char *compression;     /* as in gale_exr_part but for dwaa and dwab, which are not written; NULL: "zip" */
+    int tile_width, tile_height; /* 0: scan lines */
+    gale_exr_levels levels;      /* of tiles */
+    bool round_up;               /* their extents */
+    const gale_exr_source *channels;
+    int channel_count;
+    /* With levels: planes of level (x, y) of a channel, without gaps; (0, 0) is not asked for. */
+    const void *(*level)(void *user, int level_x, int level_y, int channel);
+    void *user;
+    const gale_exr *like; /* whose comments, chromaticities, camera ... are written too; NULL: none */
+    int like_part;
+} gale_exr_new_part;
+/* The file appears only when it is complete. */
+GALE_API gale_status gale_exr_write(const char *path, const gale_exr_new_part *parts, int count);
+
+/* Levels: each is made of the one before, of two pixels along each axis that is halved.  Where extents are rounded up,
+ * the last pixel of an odd axis is its own partner (the edge is clamped); else it is left out. */
+typedef enum gale_exr_reduce { GALE_EXR_AVERAGE, GALE_EXR_BRIGHTEST, GALE_EXR_DARKEST } gale_exr_reduce;
+typedef struct gale_exr_mip_options {
+    gale_exr_reduce reduce;
+    gale_exr_levels levels; /* GALE_EXR_ONE_LEVEL counts as GALE_EXR_MIPMAP */
+    bool round_up;
+    int tile;                /* 0: 64 */
+    const char *compression; /* NULL: "zip" */
+} gale_exr_mip_options;
+/* All channels of a part, computed on the device, into a tiled file. */
+GALE_API gale_status gale_exr_mip(
+    gale_device *device, gale_exr *file, int part, const gale_exr_mip_options *options, const char *path);
+
+/* Layers: channels of a part whose names begin alike, up to the last dot. */
+typedef struct gale_exr_layer {
+    int part;
+    char *name; /* "diffuse", "left.diffuse"; "" for channels without a dot */
+    const gale_exr_channel **channels;
+    int channel_count;
+} gale_exr_layer;
+/* *out goes to gale_exr_layers_free. */
+GALE_API gale_status gale_exr_layers(const gale_exr *file, gale_exr_layer **out, int *count);
+GALE_API void gale_exr_layers_free(gale_exr_layer **layers, int count);
+/* One layer as a file of its own, its channels without the prefix; samples as they are.  compression NULL: "zip". */
+GALE_API gale_status gale_exr_layer_write(
+    gale_exr *file, const gale_exr_layer *layer, const char *path, const char *compression);
+/* The first part of each file as a part of one; names of parts are the caller's, and all different. */
+GALE_API gale_status gale_exr_merge(
+    gale_exr *const *files, const char *const *names, int count, const char *path, const char *compression);
+/* Small pictures in rows, each in the middle of its cell, on a dark ground.  NULL entries stay empty.  columns 0: about
+ * as many as rows. */
+GALE_API gale_status gale_exr_sheet(
+    const gale_picture *const *pictures, size_t count, int columns, int64_t cell, gale_picture **out);
 
 #ifdef __cplusplus
 }

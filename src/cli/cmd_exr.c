@@ -3,8 +3,12 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"ACTION", 0, GALE__ARG_CHOICE, NULL, NULL, "info|convert|thumbs",
-        "info: what is in a file; convert: to pictures for screens; thumbs: small pictures of a folder", NULL, true},
+    {"ACTION", 0, GALE__ARG_CHOICE, NULL, NULL, "info|convert|thumbs|sheet|stats|histogram|layers|depth|diff|mip",
+        "info: what is in a file; convert: to pictures for screens; thumbs: small pictures of a folder; sheet: all of "
+        "them on one picture or page (-o FILE.png or FILE.html); stats: numbers of each channel; histogram: the same "
+        "with bins, and as a picture with -o; layers: list, --split or --merge; depth: Z as grey; diff: two files; "
+        "mip: levels into a tiled file",
+        NULL, true},
     {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL,
         "EXR files, folders of them, or patterns such as 'shot*.exr'; folders give what ends in .exr", NULL, true,
         true},
@@ -36,6 +40,16 @@ static const gale__arg args[] = {
     {"no-alpha", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "pictures without alpha, over black"},
     {"file-colours", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave the file's chromaticities alone"},
     {"dither", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "noise of one level in place of bands"},
+    {"columns", 0, GALE__ARG_INT, NULL, NULL, "1..1000", "sheet: pictures in a row; default: about as many as rows"},
+    {"split", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "layers: write each as an EXR of its own"},
+    {"merge", 0, GALE__ARG_FILE, NULL, NULL, NULL, "layers: write the first parts of all files as parts of this one",
+        .writes = true},
+    {"compression", 0, GALE__ARG_CHOICE, NULL, "zip", "none|rle|zips|zip|piz|pxr24|b44|b44a",
+        "of EXR files that are written"},
+    {"reduce", 0, GALE__ARG_CHOICE, NULL, "average", "average|brightest|darkest", "mip: what four pixels become"},
+    {"rip", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "mip: rip levels, which halve the axes one by one"},
+    {"round-up", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "mip: extents of levels are rounded up, with edges clamped"},
+    {"tile", 0, GALE__ARG_INT, NULL, "64", "8..4096", "mip: pixels of a tile"},
     {"jobs", 0, GALE__ARG_INT, "N", NULL, "1..256", "files at once; default: as many as there are cores"},
     {"memory", 0, GALE__ARG_INT, "MB", NULL, "1..16777216",
         "for pictures on their way; default: half of the machine's"},
@@ -94,7 +108,14 @@ gale_status gale__exr_inputs(const gale__args *a, gale__inputs *in, size_t *fail
 static int run(const gale__args *a)
 {
     const char *action = gale__args_text(a, "ACTION");
-    if (!strcmp(action, "info")) return gale__exr_info(a);
+    static const struct {
+        const char *name;
+        int (*run)(const gale__args *a);
+    } actions[] = {{"info", gale__exr_info}, {"sheet", gale__exr_contact_sheet}, {"depth", gale__exr_depth_view},
+        {"diff", gale__exr_diff}, {"layers", gale__exr_layer_list}, {"mip", gale__exr_mip_file}};
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        if (!strcmp(action, actions[i].name)) return actions[i].run(a);
+    if (!strcmp(action, "stats") || !strcmp(action, "histogram")) return gale__exr_stats(a, *action == 'h');
     return gale__exr_batch(a, !strcmp(action, "thumbs"));
 }
 
@@ -106,6 +127,9 @@ const gale__command gale__command_exr = {
              "sRGB, exposure, tone map, curve, rounding. Another size is computed from linear values. Folders are "
              "worked on by all cores at once; a damaged file is reported and passed over.",
     .examples =
+        "  gale exr sheet shots --tone aces -o sheet.html          # a page with all of them\n"
+        "  gale exr diff before.exr after.exr -o where.png         # numbers, and a picture of the differences\n"
+        "  gale exr mip texture.exr --rip -o texture-rip.exr\n"
         "  gale exr info render.exr                                # parts, channels, attributes\n"
         "  gale exr convert render.exr --tone aces -o render.png\n"
         "  gale exr thumbs shots --recursive --output-dir small    # a folder; again with --skip-existing after "

@@ -8,6 +8,12 @@
 /* Each returns an exit code. */
 int gale__exr_info(const gale__args *a);
 int gale__exr_batch(const gale__args *a, bool thumbs);
+int gale__exr_contact_sheet(const gale__args *a);
+int gale__exr_stats(const gale__args *a, bool histogram);
+int gale__exr_depth_view(const gale__args *a);
+int gale__exr_diff(const gale__args *a);
+int gale__exr_layer_list(const gale__args *a);
+int gale__exr_mip_file(const gale__args *a);
 
 /* What the arguments say of the look.  GALE_INVALID for a word that is none. */
 gale_status gale__exr_look_args(const gale__args *a, gale_exr_look *out);

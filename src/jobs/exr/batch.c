@@ -33,6 +33,7 @@ void gale_exr_batch_destroy(gale_exr_batch **batch)
 {
     whole *w = (whole *)*batch;
     if (!w) return;
+    for (size_t i = 0; w->batch.items && i < w->batch.count; i++) gale_picture_destroy(&w->batch.items[i].picture);
     gale__free(w->batch.items);
     gale__arena_finish(&w->arena);
     gale__free(w);
@@ -135,6 +136,7 @@ static void run_file(belt *b, gale_exr_item *item)
     const char *before = gale__log_about(item->input);
     gale_status status = make_picture(b, item, &p);
     if (status == GALE_OK) status = write_picture(b, item, p);
+    if (status == GALE_OK && b->options->keep) item->picture = p, p = NULL;
     gale_picture_destroy(&p);
     finish(b, item, status, false);
     gale__log_about(before);
