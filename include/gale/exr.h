@@ -299,6 +299,27 @@ GALE_API gale_status gale_exr_merge(
 GALE_API gale_status gale_exr_sheet(
     const gale_picture *const *pictures, size_t count, int columns, int64_t cell, gale_picture **out);
 
+/* Noise of renderers taken away by the networks of Open Image Denoise, whose weights (.tza) the caller has. */
+typedef struct gale_exr_denoise_options {
+    const char *weights; /* a file, or a folder with rt_hdr.tza and rt_hdr_alb_nrm.tza, of which the second is taken
+                            where the file has albedo and normals */
+    const char *layer;   /* with R, G and B; NULL: those without a name, else the first */
+    const char *albedo, *normal; /* layers; NULL: looked for by the usual names; "": not used */
+    int64_t tile;                /* pixels of a tile; 0: 512 */
+    const char *compression;     /* of the result; NULL: "zip" */
+    bool (*progress)(void *user, int64_t done, int64_t tiles); /* false cancels (GALE_CANCELLED) */
+    void *user;
+} gale_exr_denoise_options;
+typedef struct gale_exr_denoise_report {
+    bool guided; /* by albedo and normals */
+    int64_t tiles;
+    double scale; /* of the exposure that the network saw */
+    double seconds;
+} gale_exr_denoise_report;
+/* Writes the part again with the colours of the layer replaced.  report may be NULL. */
+GALE_API gale_status gale_exr_denoise(gale_device *device, gale_exr *file, const gale_exr_denoise_options *options,
+    const char *path, gale_exr_denoise_report *report);
+
 #ifdef __cplusplus
 }
 #endif

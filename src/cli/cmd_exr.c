@@ -3,11 +3,12 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"ACTION", 0, GALE__ARG_CHOICE, NULL, NULL, "info|convert|thumbs|sheet|stats|histogram|layers|depth|diff|mip",
+    {"ACTION", 0, GALE__ARG_CHOICE, NULL, NULL,
+        "info|convert|thumbs|sheet|stats|histogram|layers|depth|diff|mip|denoise",
         "info: what is in a file; convert: to pictures for screens; thumbs: small pictures of a folder; sheet: all of "
         "them on one picture or page (-o FILE.png or FILE.html); stats: numbers of each channel; histogram: the same "
         "with bins, and as a picture with -o; layers: list, --split or --merge; depth: Z as grey; diff: two files; "
-        "mip: levels into a tiled file",
+        "mip: levels into a tiled file; denoise: the noise of renderers taken away",
         NULL, true},
     {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL,
         "EXR files, folders of them, or patterns such as 'shot*.exr'; folders give what ends in .exr", NULL, true,
@@ -49,12 +50,19 @@ static const gale__arg args[] = {
     {"reduce", 0, GALE__ARG_CHOICE, NULL, "average", "average|brightest|darkest", "mip: what four pixels become"},
     {"rip", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "mip: rip levels, which halve the axes one by one"},
     {"round-up", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "mip: extents of levels are rounded up, with edges clamped"},
-    {"tile", 0, GALE__ARG_INT, NULL, "64", "8..4096", "mip: pixels of a tile"},
+    {"tile", 0, GALE__ARG_INT, NULL, NULL, "8..4096", "pixels of a tile; default: 64 for mip, 512 for denoise"},
+    {"weights", 0, GALE__ARG_FILE, "FILE|FOLDER", NULL, NULL,
+        "denoise: a .tza file of Open Image Denoise, or the folder with rt_hdr.tza and rt_hdr_alb_nrm.tza"},
+    {"albedo", 0, GALE__ARG_TEXT, "LAYER", NULL, NULL, "denoise: default: looked for by the usual names; '' for none",
+        NULL, false, false, true},
+    {"normal", 0, GALE__ARG_TEXT, "LAYER", NULL, NULL, "denoise: likewise", NULL, false, false, true},
     {"jobs", 0, GALE__ARG_INT, "N", NULL, "1..256", "files at once; default: as many as there are cores"},
     {"memory", 0, GALE__ARG_INT, "MB", NULL, "1..16777216",
         "for pictures on their way; default: half of the machine's"},
     {"shard", 0, GALE__ARG_TEXT, "K/N", NULL, NULL,
         "the K-th of N machines: every N-th file; auto: by MPI's or Slurm's variables"},
+    {"watch", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "convert, thumbs: go on looking for files, and take each when it is complete; Ctrl-C ends"},
     {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave pictures that are there already: resumes a run"},
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
@@ -99,9 +107,10 @@ gale_status gale__exr_inputs(const gale__args *a, gale__inputs *in, size_t *fail
     for (size_t i = 0; (argument = gale__args_item(a, "INPUT", i)); i++) {
         gale_status status = gale__inputs_add(in, argument, gale__args_flag(a, "recursive"));
         if (status == GALE_NO_MEMORY) return status;
-        if (status != GALE_OK) gale__report(status), ++*failed;
+        if (status != GALE_OK && failed) gale__report(status), ++*failed;
     }
-    *failed += in->unread;
+    if (failed) *failed += in->unread;
+    gale__error_clear();
     return GALE_OK;
 }
 
@@ -112,7 +121,8 @@ static int run(const gale__args *a)
         const char *name;
         int (*run)(const gale__args *a);
     } actions[] = {{"info", gale__exr_info}, {"sheet", gale__exr_contact_sheet}, {"depth", gale__exr_depth_view},
-        {"diff", gale__exr_diff}, {"layers", gale__exr_layer_list}, {"mip", gale__exr_mip_file}};
+        {"diff", gale__exr_diff}, {"layers", gale__exr_layer_list}, {"mip", gale__exr_mip_file},
+        {"denoise", gale__exr_denoise_file}};
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         if (!strcmp(action, actions[i].name)) return actions[i].run(a);
     if (!strcmp(action, "stats") || !strcmp(action, "histogram")) return gale__exr_stats(a, *action == 'h');

@@ -3,6 +3,8 @@
 #include "cli/progress.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/thread.h"
+#include "jobs/exr/watch.h"
 #include "media/picture.h"
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +69,7 @@ static gale_status set_options(job *j)
     gale_exr_batch_options *o = &j->options;
     const char *format = gale__args_text(j->a, "format");
     GALE_TRY(gale__exr_look_args(j->a, &o->look));
+    if (j->thumbs) o->look.no_alpha = true; /* a small picture is for looking at; some files have alpha 0 throughout */
     if (j->thumbs && !o->look.side && !o->look.width && !o->look.height) o->look.side = 256;
     GALE_TRY(read_shard(gale__args_text(j->a, "shard"), o));
     o->write = (gale_picture_write_options){
@@ -187,8 +190,6 @@ static void text_batch(const job *j, const char *device, gale__str *text)
 static gale_status work(job *j, gale_device *device)
 {
     gale__str text = {0};
-    gale__ends_itself = true; /* the files at hand are finished, and what is done is told */
-    gale__last_words = NULL;
     gale__progress_begin(&j->progress, j->label, "files", j->inputs.count);
     gale_status status = gale_exr_batch_run(device, j->in, j->out, j->inputs.count, &j->options, &j->batch);
     gale__progress_end(&j->progress);
@@ -199,25 +200,93 @@ static gale_status work(job *j, gale_device *device)
     return GALE_OK;
 }
 
+static gale_status prepare(job *j)
+{
+    gale__ends_itself = true; /* the files at hand are finished, and what is done is told */
+    GALE_TRY(set_options(j));
+    GALE_TRY(gale__exr_inputs(j->a, &j->inputs, gale__args_flag(j->a, "watch") ? NULL : &j->failed));
+    return name_outputs(j);
+}
+
+static void clear(job *j)
+{
+    gale_exr_batch_destroy(&j->batch);
+    gale__free(j->in);
+    gale__free(j->out);
+    j->in = j->out = NULL;
+    gale__inputs_finish(&j->inputs);
+}
+
+/* Keeps of the lists what is ready. */
+static gale_status keep_ready(job *j, gale__exr_watch *w, size_t *count)
+{
+    bool *ready = gale__calloc(j->inputs.count + 1, sizeof *ready);
+    gale_status status = ready ? gale__exr_watch_look(w, &j->inputs, ready) : GALE_NO_MEMORY;
+    *count = 0;
+    for (size_t i = 0; i < j->inputs.count && status == GALE_OK; i++) {
+        bool there = j->options.skip_existing && gale__file_exists(j->out[i]);
+        if (ready[i] && there) gale__exr_watch_note(w, j->in[i], GALE_OK);
+        else if (ready[i]) j->in[*count] = j->in[i], j->out[(*count)++] = j->out[i];
+    }
+    gale__free(ready);
+    return status;
+}
+
+/* One look at the folders, and the files that are ready. */
+static gale_status watch_once(job *j, gale_device *device, gale__exr_watch *w)
+{
+    size_t count = 0;
+    gale_status status;
+    GALE_GO(gale__exr_inputs(j->a, &j->inputs, NULL));
+    GALE_GO(name_outputs(j));
+    GALE_GO(keep_ready(j, w, &count));
+    if (count) GALE_GO(gale_exr_batch_run(device, j->in, j->out, count, &j->options, &j->batch));
+    for (size_t i = 0; j->batch && i < j->batch->count; i++) {
+        const gale_exr_item *item = &j->batch->items[i];
+        bool told = gale__exr_watch_note(w, item->input, item->status);
+        if (item->status == GALE_OK) printf("%s -> %s\n", item->input, item->output), fflush(stdout);
+        else if (told) gale__report(gale__fail(item->status, "%s", item->message)), j->failed++;
+    }
+done:
+    clear(j);
+    return status;
+}
+
+static bool while_watching(void *user, const gale_exr_progress *p, const gale_exr_item *item)
+{
+    return (void)user, (void)p, (void)item, !gale__ending;
+}
+
+static gale_status watch(job *j, gale_device *device)
+{
+    gale__exr_watch w = {0};
+    gale_status status = GALE_OK;
+    clear(j);
+    j->options.progress = while_watching;
+    while (!gale__ending && status == GALE_OK) {
+        status = watch_once(j, device, &w);
+        if (status == GALE_NOT_FOUND) status = GALE_OK; /* a folder that is empty still */
+        for (int i = 0; i < 10 && !gale__ending; i++) gale__sleep_ns(100000000);
+    }
+    gale__exr_watch_finish(&w);
+    return status;
+}
+
 int gale__exr_batch(const gale__args *a, bool thumbs)
 {
     job j = {.a = a, .thumbs = thumbs, .json = gale__args_flag(a, "json")};
     gale_device *device = NULL;
     gale_status status;
     int code = GALE__EXIT_OK;
-    GALE_GO(set_options(&j));
-    GALE_GO(gale__exr_inputs(a, &j.inputs, &j.failed));
-    GALE_GO(name_outputs(&j));
+    GALE_GO(prepare(&j));
     GALE_GO(gale_device_open(NULL, &device));
-    GALE_GO(work(&j, device));
-    if (j.failed || j.batch->total.failed) code = GALE__EXIT_FAILED;
+    if (gale__args_flag(a, "watch")) GALE_GO(watch(&j, device));
+    else GALE_GO(work(&j, device));
+    if (j.failed || (j.batch && j.batch->total.failed)) code = GALE__EXIT_FAILED;
 done:
     if (status != GALE_OK) code = gale__report(status);
-    gale_exr_batch_destroy(&j.batch);
+    clear(&j);
     gale_device_close(&device);
-    gale__free(j.in);
-    gale__free(j.out);
-    gale__inputs_finish(&j.inputs);
     if (status == GALE_OK) gale__end_as_signalled();
     return code;
 }

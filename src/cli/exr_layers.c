@@ -1,7 +1,8 @@
-/* gale exr layers and mip: channels listed, taken apart and put together; levels. */
+/* gale exr layers, mip and denoise: channels listed, taken apart and put together; files made from files. */
 #include "cli/cmd_exr.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "cli/progress.h"
 #include "jobs/batch/output.h"
 #include <string.h>
 
@@ -142,3 +143,40 @@ static gale_status mip(const gale__args *a, gale_device *device)
 }
 
 int gale__exr_mip_file(const gale__args *a) { return gale__on_device(a, mip); }
+
+static bool on_tile(void *user, int64_t done, int64_t tiles)
+{
+    gale__progress *p = user;
+    p->total = (uint64_t)tiles;
+    gale__progress_add(p, (uint64_t)done - p->done);
+    return !gale__ending;
+}
+
+static gale_status denoise(const gale__args *a, gale_device *device)
+{
+    const char *path = gale__args_text(a, "output"), *input = gale__args_item(a, "INPUT", 0);
+    gale__progress progress = {0};
+    gale_exr_denoise_report r;
+    gale_exr_denoise_options o = {.weights = gale__args_text(a, "weights"),
+        .layer = gale__args_text(a, "layer"),
+        .albedo = gale__args_text(a, "albedo"),
+        .normal = gale__args_text(a, "normal"),
+        .tile = gale__args_int(a, "tile"),
+        .compression = gale__args_text(a, "compression"),
+        .progress = on_tile,
+        .user = &progress};
+    gale_exr *f = NULL;
+    if (!path || gale__args_item(a, "INPUT", 1))
+        return gale__fail(GALE_INVALID, "denoise takes one file, and --output");
+    GALE_TRY(gale_exr_open(input, NULL, &f));
+    gale__progress_begin(&progress, input, "tiles", 0);
+    gale_status status = gale_exr_denoise(device, f, &o, path, &r);
+    gale__progress_end(&progress);
+    gale_exr_close(&f);
+    GALE_TRY(status);
+    printf("%s -> %s: %lld tile%s, %s, %.2f s\n", input, path, (long long)r.tiles, r.tiles == 1 ? "" : "s",
+        r.guided ? "with albedo and normals" : "colours alone", r.seconds);
+    return GALE_OK;
+}
+
+int gale__exr_denoise_file(const gale__args *a) { return gale__on_device(a, denoise); }

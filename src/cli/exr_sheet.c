@@ -27,6 +27,7 @@ static gale_status make_small(sheet *s, gale_device *device)
     if (!paths) return GALE_NO_MEMORY;
     gale_status status = gale__exr_look_args(s->a, &o.look);
     o.look.bits = 8;
+    o.look.no_alpha = true;
     o.look.width = o.look.height = 0;
     if (!o.look.side) o.look.side = 256;
     for (size_t i = 0; i < s->inputs.count; i++) paths[i] = s->inputs.list[i].path;
