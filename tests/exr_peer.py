@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
 """Reads OpenEXR files through libgale and through OpenEXR's own Python module and compares every sample, bit for bit.
 
-usage: exr_peer.py LIBGALE FOLDER|FILE...
+usage: exr_peer.py GALE SOURCE BUILD          with a Python of the build's own, and the pictures of ../shared/data
+       exr_peer.py --work LIBGALE FOLDER|FILE...
 
 Files of the kinds that the folder lacks (NONE, RLE, DWAA, DWAB, rip levels ...) are made with OpenEXR's tools where they
-are installed.  Skips, said aloud, where the module is missing.
+are installed.  Skips, said aloud, where the module or the pictures are missing.
 """
-import ctypes, glob, os, shutil, subprocess, sys, tempfile
+import ctypes, glob, os, pathlib, shutil, subprocess, sys, tempfile
 
-try:
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import private_python  # noqa: E402
+
+if "--work" in sys.argv:
     import numpy as np
     import OpenEXR
-except ImportError as error:
-    print(f"SKIP exr_peer: {error}")
-    sys.exit(77)
-
-TYPES = {"float16": 2, "float32": 4, "uint32": 4}
 
 
 class Box(ctypes.Structure):
@@ -150,17 +149,14 @@ def make_more(source, folder):
     return made
 
 
-def main():
-    gale, failed, passed = Gale(sys.argv[1]), 0, 0
+def work(library, words):
+    gale, failed, passed = Gale(library), 0, 0
     files = []
-    for word in sys.argv[2:]:
+    for word in words:
         files += sorted(glob.glob(f"{word}/*.exr")) if os.path.isdir(word) else [word]
-    if not files:
-        print("SKIP exr_peer: no files")
-        return 77
     with tempfile.TemporaryDirectory() as folder:
         source = next((f for f in files if "Carrots" in f), files[0])
-        for path in files + (make_more(source, folder) if any(map(os.path.isdir, sys.argv[2:])) else []):
+        for path in files + (make_more(source, folder) if any(map(os.path.isdir, words)) else []):
             try:
                 problems = compare(gale, path)
             except Exception as error:  # a file that one of them cannot read at all
@@ -170,6 +166,20 @@ def main():
             failed, passed = failed + bool(problems), passed + (not problems)
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
+
+
+def main():
+    if sys.argv[1] == "--work":
+        return work(sys.argv[2], sys.argv[3:])
+    source, build = sys.argv[2:4]
+    pictures = pathlib.Path(source).parent / "shared/data/exr"
+    if not pictures.is_dir():
+        return private_python.skip("exr files beside OpenEXR", f"no pictures at {pictures}")
+    python, why = private_python.find(build, ["numpy", "OpenEXR"])
+    if not python:
+        return private_python.skip("exr files beside OpenEXR", why)
+    words = [str(python), __file__, "--work", f"{build}/libgale.so", str(pictures)]
+    return subprocess.run(words, check=False).returncode
 
 
 if __name__ == "__main__":

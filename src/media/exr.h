@@ -40,6 +40,8 @@ gale__exr_unpack *gale__exr_unpack_find(exr_compression_t how);
 void gale__exr_tool_free(void **tool);
 /* From unpacked bytes to the channels' places. */
 gale__exr_unpack gale__exr_put_rows;
+/* A tile of a part with rip levels. */
+exr_result_t gale__exr_rip_chunk(const gale_exr *f, int part, int tx, int ty, int lx, int ly, exr_chunk_info_t *out);
 /* One chunk of a deep part, whose first pixel is (x, y) of the level, composited into the places. */
 typedef struct gale__exr_deep gale__exr_deep;
 gale_status gale__exr_deep_begin(gale_exr *f, int part, const gale__exr_place *places, int count, gale__exr_deep **out);

@@ -130,14 +130,22 @@ static exr_result_t decode_flat(const reading *r, hand *h, const exr_chunk_info_
     return e == EXR_ERR_SUCCESS ? exr_decoding_run(r->f->file, r->part, d) : e;
 }
 
+static exr_result_t find_chunk(const reading *r, int column, int row, exr_chunk_info_t *chunk)
+{
+    if (!r->tiled)
+        return exr_read_scanline_chunk_info(
+            r->f->file, r->part, (int)(r->about->data.y0 + (int64_t)row * r->step_y), chunk);
+    if (r->about->levels == GALE_EXR_RIPMAP && !r->deep)
+        return gale__exr_rip_chunk(r->f, r->part, column, row, r->level_x, r->level_y, chunk);
+    return exr_read_tile_chunk_info(r->f->file, r->part, column, row, r->level_x, r->level_y, chunk);
+}
+
 static exr_result_t decode_chunk(const reading *r, hand *h, size_t i)
 {
     exr_chunk_info_t chunk;
     int64_t column = (int64_t)(i % r->across), row = (int64_t)(i / r->across), x = column * r->step_x,
             y = row * r->step_y;
-    exr_result_t e =
-        r->tiled ? exr_read_tile_chunk_info(r->f->file, r->part, (int)column, (int)row, r->level_x, r->level_y, &chunk)
-                 : exr_read_scanline_chunk_info(r->f->file, r->part, (int)(r->about->data.y0 + y), &chunk);
+    exr_result_t e = find_chunk(r, (int)column, (int)row, &chunk);
     if (e != EXR_ERR_SUCCESS) return e;
     if (!r->deep) return decode_flat(r, h, &chunk, x, y);
     if (!h->deep && gale__exr_deep_begin(r->f, r->part, r->places, r->count, &h->deep) != GALE_OK)
