@@ -16,8 +16,8 @@ static void read_level(gale_exr *f, int part, int x, int y)
             w * h > PIXELS)
             continue;
         gale_type type = i % 2 ? GALE_F32 : p->channels[i].type; /* as it is, and converted */
-        t[count++] = (gale_exr_target){
-            p->channels[i].name, type, gale__calloc((size_t)(w * h) + 1, gale_type_size(type)), 0, 0};
+        t[count++] =
+            (gale_exr_target){p->channels[i].name, type, gale__calloc((size_t)(w * h) + 1, gale_type_size(type)), 0, 0};
     }
     if (count) gale_exr_read(f, part, x, y, t, count);
     for (int i = 0; i < count; i++) gale__free(t[i].data);

@@ -10,6 +10,7 @@ typedef struct exr {
     exr_context_t file;
     const gale_picture *picture;
     const char *names[4];
+    gale__exr_packer packer;
 } exr;
 
 static int64_t box_width(const gale_exr_box *b) { return (int64_t)b->x1 - b->x0 + 1; }
@@ -131,7 +132,7 @@ static exr_result_t write_lines(exr *e, exr_encode_pipeline_t *d)
             r = first ? exr_encoding_initialize(e->file, 0, &chunk, d) : exr_encoding_update(e->file, 0, &chunk, d);
         if (r != EXR_ERR_SUCCESS) break;
         point(e, d->channels, d->channel_count, y);
-        if (first) r = exr_encoding_choose_default_routines(e->file, 0, d);
+        if (first) r = gale__exr_packer_choose(e->file, 0, d, &e->packer);
         if (r == EXR_ERR_SUCCESS) r = exr_encoding_run(e->file, 0, d);
     }
     return r;

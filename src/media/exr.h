@@ -48,6 +48,13 @@ gale_status gale__exr_deep_begin(gale_exr *f, int part, const gale__exr_place *p
 exr_result_t gale__exr_deep_chunk(gale__exr_deep *deep, const exr_chunk_info_t *chunk, int64_t x, int64_t y);
 void gale__exr_deep_end(gale__exr_deep **deep);
 
+/* Chooses how chunks are packed.  What does not become smaller is stored as it is: the C core (3.1) stores it packed
+ * where both are of one size, which readers then take for unpacked.  The packer lives as long as the pipeline. */
+typedef struct gale__exr_packer {
+    exr_result_t (*pack)(exr_encode_pipeline_t *e);
+} gale__exr_packer;
+exr_result_t gale__exr_packer_choose(exr_context_t file, int part, exr_encode_pipeline_t *e, gale__exr_packer *own);
+
 typedef struct gale__exr_choice {
     int part, channels;   /* channels of the picture, 1 to 4 */
     const char *names[4]; /* their names; the file's */

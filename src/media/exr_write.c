@@ -7,6 +7,7 @@ typedef struct writing {
     gale__str bytes;
     const gale_exr_new_part *parts;
     int count;
+    gale__exr_packer packer;
 } writing;
 
 static int64_t take_bytes(
@@ -99,6 +100,24 @@ static void point(
         }
 }
 
+static exr_result_t pack(exr_encode_pipeline_t *e)
+{
+    const gale__exr_packer *own = e->encoding_user_data;
+    exr_result_t r = own->pack(e);
+    if (r == EXR_ERR_SUCCESS && e->compressed_bytes == e->packed_bytes && e->compressed_buffer != e->packed_buffer)
+        memcpy(e->compressed_buffer, e->packed_buffer, (size_t)e->packed_bytes);
+    return r;
+}
+
+exr_result_t gale__exr_packer_choose(exr_context_t file, int part, exr_encode_pipeline_t *e, gale__exr_packer *own)
+{
+    exr_result_t r = exr_encoding_choose_default_routines(file, part, e);
+    own->pack = e->compress_fn;
+    if (e->compress_fn) e->compress_fn = pack;
+    e->encoding_user_data = own;
+    return r;
+}
+
 static exr_result_t encode(writing *w, int part, exr_encode_pipeline_t *e, const exr_chunk_info_t *chunk, int lx,
     int ly, int64_t width, int64_t x, int64_t y)
 {
@@ -107,7 +126,7 @@ static exr_result_t encode(writing *w, int part, exr_encode_pipeline_t *e, const
         first ? exr_encoding_initialize(w->file, part, chunk, e) : exr_encoding_update(w->file, part, chunk, e);
     if (r != EXR_ERR_SUCCESS) return r;
     point(&w->parts[part], e, lx, ly, width, x, y);
-    if (first) r = exr_encoding_choose_default_routines(w->file, part, e);
+    if (first) r = gale__exr_packer_choose(w->file, part, e, &w->packer);
     return r == EXR_ERR_SUCCESS ? exr_encoding_run(w->file, part, e) : r;
 }
 
@@ -130,10 +149,16 @@ static exr_result_t write_level(writing *w, int part, exr_encode_pipeline_t *e, 
     const gale_exr_new_part *p = &w->parts[part];
     int32_t width = 0, height = 0, tw = p->tile_width, th = p->tile_height;
     exr_chunk_info_t chunk;
+    uint64_t pixel = 0;
+    for (int i = 0; i < p->channel_count; i++) pixel += gale_type_size(p->channels[i].type);
     exr_result_t r = exr_get_level_sizes(w->file, part, lx, ly, &width, &height);
     for (int32_t y = 0; y < height && r == EXR_ERR_SUCCESS; y += th)
         for (int32_t x = 0; x < width && r == EXR_ERR_SUCCESS; x += tw) {
             r = exr_write_tile_chunk_info(w->file, part, x / tw, y / th, lx, ly, &chunk);
+            /* The C core (3.1) takes tiles at the edges of levels for larger than they are. */
+            chunk.width = width - x < tw ? width - x : tw;
+            chunk.height = height - y < th ? height - y : th;
+            chunk.unpacked_size = (uint64_t)chunk.width * (uint64_t)chunk.height * pixel;
             if (r == EXR_ERR_SUCCESS) r = encode(w, part, e, &chunk, lx, ly, width, x, y);
         }
     return r;
@@ -173,7 +198,7 @@ done:
         exr_result_t end = exr_finish(&w.file);
         if (status == GALE_OK) status = gale__exr_said(end);
     }
-    if (status == GALE_OK) status = gale__str_check(&w.bytes);
+    if (w.bytes.failed) status = gale__str_check(&w.bytes);
     if (status == GALE_OK) status = gale__file_write(path, w.bytes.text, w.bytes.length);
     else status = gale__fail_within(status, "%s", path);
     gale__str_finish(&w.bytes);
