@@ -250,7 +250,8 @@ TEST(memory_runs_out_anywhere)
             printf("  allocation %d: %s\n", (int)n, gale_error());
     }
     CHECK(n > 50);
-    CHECK(gale__alloc_live() <= live + 8); /* the device's pools keep a few; a leak would have come up hundreds of times */
+    CHECK(gale__alloc_live() <=
+          live + 8); /* the device's pools keep a few; a leak would have come up hundreds of times */
 }
 
 static const test_row rows[] = {ROW(written_files_are_read), ROW(limits_come_before_memory), ROW(levels_are_true),
