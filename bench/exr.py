@@ -4,7 +4,7 @@
 usage: exr.py GALE [RUNS]
 
 Files are generated (oiiotool, from its own patterns with noise).  Runs of gale and of its peer take turns, and medians are printed, in milliseconds, so that what else the machine does
-touches both alike.  Both work with all cores.  Needs Debian's openimageio-tools; decoding is timed beside OpenEXR's C++ reader, through the Python module OpenEXR, where GALE_TEST_PYTHON has it.
+touches both alike.  Both work with all cores.  Needs Debian's openimageio-tools and libOpenEXR 3.1.
 """
 import json
 import os
@@ -82,8 +82,7 @@ def memory(gale, folder, runs):
 def decode(gale, folder, runs):
     library = pathlib.Path(gale).parent / "libgale.so"
     code = pathlib.Path(__file__).with_name("exr_decode.py")
-    python = os.environ.get("GALE_TEST_PYTHON", sys.executable)
-    done = subprocess.run([python, code, library, folder, str(runs)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, code, library, folder, str(runs)], capture_output=True, text=True)
     print(done.stdout if done.returncode == 0 else f"decoding: not measured: {done.stderr.strip().splitlines()[-1]}")
 
 

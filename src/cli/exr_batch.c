@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/thread.h"
-#include "jobs/exr/watch.h"
+#include "jobs/exr/exr_watch.h"
 #include "media/picture.h"
 #include <stdlib.h>
 #include <string.h>

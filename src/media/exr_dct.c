@@ -4,6 +4,7 @@
 #include "media/exr_dwa.h"
 #include "base/num.h"
 #include "base/thread.h"
+#include "kernel/cpu/simd.h"
 #include <math.h>
 #include <string.h>
 
@@ -27,27 +28,37 @@ static void make_linear(void)
     }
 }
 
-/* Eight values, `step` apart. */
-static void inverse_8(float *v, int step)
+typedef float lanes __attribute__((vector_size(32)));
+
+/* The transform along one axis, for eight lines side by side: v[i] has the i-th value of each. */
+static void inverse(lanes v[8])
 {
     const float a = 0.5f * cosf(3.14159f / 4), b = 0.5f * cosf(3.14159f / 16), c = 0.5f * cosf(3.14159f / 8),
                 d = 0.5f * cosf(3 * 3.14159f / 16), e = 0.5f * cosf(5 * 3.14159f / 16),
                 f = 0.5f * cosf(3 * 3.14159f / 8), g = 0.5f * cosf(7 * 3.14159f / 16);
-    float r[8], beta[4], gamma[4];
-    for (int i = 0; i < 8; i++) r[i] = v[i * step];
-    beta[0] = b * r[1] + d * r[3] + e * r[5] + g * r[7];
-    beta[1] = d * r[1] - g * r[3] - b * r[5] - e * r[7];
-    beta[2] = e * r[1] - b * r[3] + g * r[5] + d * r[7];
-    beta[3] = g * r[1] - e * r[3] + d * r[5] - b * r[7];
-    float even = a * (r[0] + r[4]), odd = a * (r[0] - r[4]), first = c * r[2] + f * r[6], second = f * r[2] - c * r[6];
-    gamma[0] = even + first, gamma[1] = odd + second, gamma[2] = odd - second, gamma[3] = even - first;
+    lanes beta[4] = {b * v[1] + d * v[3] + e * v[5] + g * v[7], d * v[1] - g * v[3] - b * v[5] - e * v[7],
+        e * v[1] - b * v[3] + g * v[5] + d * v[7], g * v[1] - e * v[3] + d * v[5] - b * v[7]};
+    lanes even = a * (v[0] + v[4]), odd = a * (v[0] - v[4]), first = c * v[2] + f * v[6], second = f * v[2] - c * v[6];
+    lanes gamma[4] = {even + first, odd + second, odd - second, even - first};
     for (int i = 0; i < 4; i++) {
-        v[i * step] = gamma[i] + beta[i];
-        v[(7 - i) * step] = gamma[i] - beta[i];
+        v[i] = gamma[i] + beta[i];
+        v[7 - i] = gamma[i] - beta[i];
     }
 }
 
-/* One block's coefficients, in place; false where the stream ends. */
+/* Coefficients that lie column by column become pixels row by row. */
+static void transform(float v[64])
+{
+    lanes rows[8], columns[8];
+    memcpy(columns, v, sizeof columns);
+    inverse(columns); /* along x, for eight rows at once */
+    for (int x = 0; x < 8; x++)
+        for (int y = 0; y < 8; y++) rows[y][x] = columns[x][y];
+    inverse(rows);
+    memcpy(v, rows, sizeof rows);
+}
+
+/* One block's pixels; false where the stream ends. */
 static bool open_block(gale__dwa_blocks *b, uint16_t dc, float v[64])
 {
     memset(v, 0, 64 * sizeof *v);
@@ -57,16 +68,17 @@ static bool open_block(gale__dwa_blocks *b, uint16_t dc, float v[64])
         if (b->ac >= b->ac_end) return false;
         uint16_t s = *b->ac++;
         if (s == END_OF_BLOCK) break;
-        if (s >> 8 == 0xff) i += s & 0xff;
-        else v[zigzag[i++]] = gale__f16_to_f32(s), flat = false;
+        if (s >> 8 == 0xff) {
+            i += s & 0xff;
+            continue;
+        }
+        int at = zigzag[i++];
+        v[at % 8 * 8 + at / 8] = gale__f16_to_f32(s);
+        flat = false;
     }
-    if (flat) {
-        float one = v[0] * 3.535536e-01f * 3.535536e-01f;
-        for (int i = 0; i < 64; i++) v[i] = one;
-        return true;
-    }
-    for (int y = 0; y < 8; y++) inverse_8(v + 8 * y, 1);
-    for (int x = 0; x < 8; x++) inverse_8(v + x, 8);
+    if (!flat) return transform(v), true;
+    float one = v[0] * 3.535536e-01f * 3.535536e-01f;
+    for (int i = 0; i < 64; i++) v[i] = one;
     return true;
 }
 
@@ -82,11 +94,13 @@ static void to_rgb(float v[3][64])
 
 static void put_block(const gale__dwa_blocks *b, int plane, int32_t x, int32_t y, const float v[64])
 {
-    for (int32_t k = 0; k < 8 && y + k < b->height; k++)
-        for (int32_t i = 0; i < 8 && x + i < b->width; i++) {
-            uint16_t h = gale__f32_to_f16(v[8 * k + i]);
-            b->planes[plane][(size_t)(y + k) * (size_t)b->width + (size_t)(x + i)] = b->linear ? h : linear_of[h];
-        }
+    uint16_t h[64];
+    int32_t wide = b->width - x < 8 ? b->width - x : 8, high = b->height - y < 8 ? b->height - y : 8;
+    gale__simd_get()->narrow[GALE_F16](h, v, NULL, NULL, 64);
+    for (int32_t k = 0; k < high; k++) {
+        uint16_t *to = b->planes[plane] + (size_t)(y + k) * (size_t)b->width + (size_t)x;
+        for (int32_t i = 0; i < wide; i++) to[i] = b->linear ? h[8 * k + i] : linear_of[h[8 * k + i]];
+    }
 }
 
 bool gale__dwa_open(gale__dwa_blocks *b, int count)

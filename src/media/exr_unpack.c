@@ -2,6 +2,7 @@
  * write beyond the ends of sub-sampled channels (3.1); here a row that stays what it is is one copy. */
 #include "media/exr.h"
 #include "base/num.h"
+#include "kernel/cpu/simd.h"
 #include <string.h>
 
 static const int sizes[] = {4, 2, 4}; /* EXR_PIXEL_UINT, HALF, FLOAT */
@@ -48,7 +49,7 @@ static void put_row(const exr_coding_channel_info_t *c, uint8_t *to, const uint8
     }
     bool aligned = (uintptr_t)to % sizeof(float) == 0 && step == sizeof(float);
     if (c->data_type == EXR_PIXEL_HALF && c->user_data_type == EXR_PIXEL_FLOAT && aligned) {
-        gale__samples_to_f32(GALE_F16, from, (float *)(void *)to, n);
+        gale__simd_get()->widen[GALE_F16](to, from, NULL, NULL, n);
         return;
     }
     for (size_t i = 0; i < n; i++)

@@ -1,5 +1,5 @@
 /* Which files are complete. */
-#include "jobs/exr/watch.h"
+#include "jobs/exr/exr_watch.h"
 #include "base/file.h"
 #include <string.h>
 
