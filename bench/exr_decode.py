@@ -24,6 +24,7 @@ def open_gale(path):
 
     def read(name):
         file = ctypes.c_void_p()
+        assert planes  # what the targets point to
         if lib.gale_exr_open(name.encode(), None, ctypes.byref(file)) or lib.gale_exr_read(file, 0, 0, 0, targets, 4):
             sys.exit(lib.gale_error().decode())
         lib.gale_exr_close(ctypes.byref(file))
