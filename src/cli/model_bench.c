@@ -43,7 +43,7 @@ static gale_status rebatch(const gale_object *from, int64_t batch, gale_object *
     GALE_TRY(gale_tensor_create(NULL, gale_tensor_type(t), gale_tensor_rank(t), dims, &made));
     for (int64_t i = 0; i < batch; i++)
         memcpy((char *)gale_tensor_data(made) + (size_t)i * item, gale_tensor_data(t), item);
-    return gale__object_take(&made, out);
+    return gale__onnx_object_take(&made, out);
 }
 
 static gale_status time_batch(gale_model *m, gale_object **inputs, int64_t batch, int64_t repeats)
@@ -85,7 +85,7 @@ static gale_status upload(gale_device *device, gale_object **inputs, int n)
         if (!inputs[i] || gale_object_get_kind(inputs[i]) != GALE_OBJECT_TENSOR) continue;
         GALE_TRY(gale_tensor_to_device(gale_object_get_tensor(inputs[i]), device, &there));
         gale_object_destroy(&inputs[i]);
-        GALE_TRY(gale__object_take(&there, &inputs[i]));
+        GALE_TRY(gale__onnx_object_take(&there, &inputs[i]));
     }
     return GALE_OK;
 }

@@ -82,7 +82,7 @@ static int64_t take_bytes(
     exr_const_context_t c, void *user, const void *from, uint64_t n, uint64_t at, exr_stream_error_func_ptr_t error)
 {
     (void)c, (void)error;
-    return gale__memory_put(((exr *)user)->out, at, from, (size_t)n) ? (int64_t)n : -1;
+    return gale__picture_memory_put(((exr *)user)->out, at, from, (size_t)n) ? (int64_t)n : -1;
 }
 
 /* Where the samples of rows from y on lie. */

@@ -50,7 +50,7 @@ static int64_t give_bytes(
 {
     const gale_exr *f = user;
     (void)c, (void)error;
-    if (f->data) return (int64_t)gale__memory_get(f->data, f->size, at, to, (size_t)n);
+    if (f->data) return (int64_t)gale__picture_memory_get(f->data, f->size, at, to, (size_t)n);
     uint64_t left = at < f->size ? f->size - at : 0;
     if (n > left) n = left;
     return n && gale__file_map_read(&f->map, at, (size_t)n, to) != GALE_OK ? -1 : (int64_t)n;

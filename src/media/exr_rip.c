@@ -8,7 +8,7 @@ enum { MULTIPLE_PARTS = 0x1000 };
 static bool get(const gale_exr *f, uint64_t at, void *to, size_t n)
 {
     if (at > f->size || n > f->size - at) return false;
-    if (f->data) return gale__memory_get(f->data, f->size, at, to, n) == n;
+    if (f->data) return gale__picture_memory_get(f->data, f->size, at, to, n) == n;
     return gale__file_map_read(&f->map, at, n, to) == GALE_OK;
 }
 

@@ -25,7 +25,8 @@ static void read_ints(const gale__claim *c, const char *name, int n, int64_t fal
 bool gale__claim_depthwise(gale__claim *c)
 {
     gale__cpu_depthwise *a = gale__claim_args(c, sizeof *a);
-    gale__pnode x = gale__claim_node(c, c->in[0]), w = gale__claim_node(c, c->in[1]), out = gale__claim_node(c, c->out);
+    gale__prim_node x = gale__claim_node(c, c->in[0]), w = gale__claim_node(c, c->in[1]),
+                    out = gale__claim_node(c, c->out);
     const gale_attr *automatic = find(c, "auto_pad");
     if (!a || x.type != GALE_F32 || w.type != GALE_F32 || x.rank != 4 || w.dims[1] != 1) return false;
     if ((int64_t)gale__claim_attr(c, "group", 1) != x.dims[1] || (automatic && strcmp(automatic->s, "NOTSET")))
@@ -44,20 +45,21 @@ bool gale__claim_depthwise(gale__claim *c)
     read_ints(c, "dilations", 2, 1, a->dilation);
     read_ints(c, "pads", 2, 0, a->low);
     if (a->stride[1] > 2 || a->rows * a->columns > TAPS_MAX) return false;
-    if (a->biased && (gale__claim_node(c, c->in[2]).type != GALE_F32 || gale__g_elements(c->g, c->in[2]) != w.dims[0]))
+    if (a->biased &&
+        (gale__claim_node(c, c->in[2]).type != GALE_F32 || gale__prim_elements(c->g, c->in[2]) != w.dims[0]))
         return false;
     gale__claim_operand(c, c->in[0]);
     gale__claim_operand(c, c->in[1]);
     if (a->biased) gale__claim_operand(c, c->in[2]);
     c->scratch_bytes = gale__cpu_depthwise_scratch(a);
-    c->operations = 2.0 * (double)gale__g_elements(c->g, c->out) * (double)(a->rows * a->columns);
+    c->operations = 2.0 * (double)gale__prim_elements(c->g, c->out) * (double)(a->rows * a->columns);
     return true;
 }
 
 bool gale__claim_pool(gale__claim *c)
 {
     gale__cpu_depthwise *a = gale__claim_args(c, sizeof *a);
-    gale__pnode x = gale__claim_node(c, c->in[0]), out = gale__claim_node(c, c->out);
+    gale__prim_node x = gale__claim_node(c, c->in[0]), out = gale__claim_node(c, c->out);
     int64_t kernel[2];
     if (!a || x.type != GALE_F32 || x.rank != 4) return false;
     read_ints(c, "kernel_shape", 2, 1, kernel);
@@ -78,6 +80,6 @@ bool gale__claim_pool(gale__claim *c)
         return false;
     gale__claim_operand(c, c->in[0]);
     c->scratch_bytes = gale__cpu_depthwise_scratch(a);
-    c->operations = (double)gale__g_elements(c->g, c->out) * (double)(a->rows * a->columns);
+    c->operations = (double)gale__prim_elements(c->g, c->out) * (double)(a->rows * a->columns);
     return true;
 }

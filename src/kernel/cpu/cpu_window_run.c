@@ -7,7 +7,7 @@
 enum { PANELS = 4 }; /* of lanes that stay in the first cache while the rows go by */
 
 typedef struct run {
-    const gale__cpu_contract *c;
+    const gale__cpu_contract *contract;
     void *const *buffers;
     bool aliased;
     int64_t batch;
@@ -26,7 +26,7 @@ static int64_t panels_of(const gale__cpu_contract *c) { return parts(c->a.rows.c
 static void pack_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     int64_t steps = parts(c->k.count, c->kc), k0 = (int64_t)i % steps * c->kc, kn = least(c->kc, c->k.count - k0);
     int64_t m0 = (int64_t)i / steps * c->gemm.mr * 8, rows = least(c->gemm.mr * 8, c->a.rows.count - m0);
     char *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
@@ -94,7 +94,7 @@ static void finish_block(const gale__cpu_contract *c, gale__cpu_frame *tail, con
 static void block_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
     block b = block_at(c, (int64_t)i);
     int64_t pitch = b.rows * w->padded;
@@ -119,7 +119,7 @@ static void block_task(void *arg, size_t i, int worker)
 
 static void run_batch(run *r)
 {
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
     r->packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
     gale__parallel((size_t)(parts(c->a.rows.count, c->gemm.mr * 8) * parts(c->k.count, c->kc)), pack_task, r);
@@ -137,7 +137,7 @@ static void batch_task(void *arg, size_t i, int worker)
 
 void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
-    run r = {.c = c, .buffers = buffers, .aliased = aliased};
+    run r = {.contract = c, .buffers = buffers, .aliased = aliased};
     if (c->by_batch) gale__parallel((size_t)c->batch.count, batch_task, &r);
     else
         for (r.batch = 0; r.batch < c->batch.count; r.batch++) run_batch(&r);

@@ -31,7 +31,7 @@ size_t gale__cpu_depthwise_scratch(const gale__cpu_depthwise *a)
 }
 
 typedef struct job {
-    const gale__cpu_depthwise *a;
+    const gale__cpu_depthwise *args;
     const gale__simd *simd;
     band b;
     float *out;
@@ -49,7 +49,7 @@ static void fill_border(float *to, float border, int64_t n)
 /* Rows [first, first + count) of the padded plane. */
 static void copy_rows(const job *j, float *to, const float *plane, int64_t first, int64_t count)
 {
-    const gale__cpu_depthwise *a = j->a;
+    const gale__cpu_depthwise *a = j->args;
     int64_t low = a->low[1] > 0 ? a->low[1] : 0, from = a->low[1] < 0 ? -a->low[1] : 0, length = a->width - from;
     if (length > j->b.pitch - low) length = j->b.pitch - low;
     if (length < 0) length = 0;
@@ -73,7 +73,7 @@ static void make_ones(void) { fill_border(ones, 1, TAPS_MAX); }
 static void run_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
-    const gale__cpu_depthwise *a = j->a;
+    const gale__cpu_depthwise *a = j->args;
     int64_t plane = (int64_t)(i / j->bands), first = (int64_t)(i % j->bands) * j->b.rows, offset[TAPS_MAX],
             taps = a->rows * a->columns;
     int64_t rows = a->out_height - first < j->b.rows ? a->out_height - first : j->b.rows;
@@ -100,7 +100,7 @@ static void run_band(void *arg, size_t i, int worker)
 
 static void run(job *j)
 {
-    const gale__cpu_depthwise *a = j->a;
+    const gale__cpu_depthwise *a = j->args;
     j->simd = gale__simd_get();
     j->b = make_band(a);
     j->bands = (size_t)((a->out_height + j->b.rows - 1) / j->b.rows);
@@ -110,7 +110,7 @@ static void run(job *j)
 void gale__cpu_depthwise_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
     const gale__cpu_depthwise *a = args;
-    run(&(job){.a = a,
+    run(&(job){.args = a,
         .out = buffers[0],
         .x = buffers[1],
         .w = buffers[2],
@@ -122,6 +122,9 @@ void gale__cpu_pool_run(const void *args, void *const *buffers, gale__cpu_scratc
 {
     const gale__cpu_depthwise *a = args;
     gale__once_run(&ones_once, make_ones);
-    run(&(job){
-        .a = a, .out = buffers[0], .x = buffers[1], .border = a->largest ? -__builtin_inff() : 0, .scratch = scratch});
+    run(&(job){.args = a,
+        .out = buffers[0],
+        .x = buffers[1],
+        .border = a->largest ? -__builtin_inff() : 0,
+        .scratch = scratch});
 }
