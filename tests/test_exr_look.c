@@ -127,6 +127,28 @@ static double *surroundings(const gale__look_plan *p, const double *rgb, int col
     return l;
 }
 
+/* Between the eight nearest entries. */
+static void through_cube(const gale__cube *c, double rgb[3])
+{
+    int64_t n = c->size, at[3];
+    double part[3], out[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        double t = fmin(fmax((rgb[i] - c->low[i]) / (c->high[i] - c->low[i]), 0), 1) * (double)(n - 1);
+        at[i] = (int64_t)fmin(floor(t), (double)(n - 2));
+        part[i] = t - (double)at[i];
+    }
+    for (int k = 0; k < 8; k++) {
+        double w = 1;
+        int64_t index = 0, step = 1;
+        for (int i = 0; i < 3; i++, step *= n) {
+            w *= k >> i & 1 ? part[i] : 1 - part[i];
+            index += (at[i] + (k >> i & 1)) * step;
+        }
+        for (int i = 0; i < 3; i++) out[i] += w * (double)c->values[i * n * n * n + index];
+    }
+    for (int i = 0; i < 3; i++) rgb[i] = fmin(fmax(out[i], 0), 1);
+}
+
 static double encode(const gale__look_plan *p, double v)
 {
     v = fmin(fmax(v, 0), 1);
@@ -160,6 +182,7 @@ static double *model(const gale__look_plan *p, const float *planes)
     for (int64_t i = 0; i < n; i++)
         for (int c = 0; c < colours; c++)
             out[i * p->kept + c] = encode(p, tone(p->tone, v[c * n + i], around ? around[i] : 0));
+    for (int64_t i = 0; i < n && p->cube && colours == 3; i++) through_cube(p->cube, out + i * p->kept);
     free(around);
     free(v);
     return out;
@@ -245,6 +268,19 @@ static void options(void)
     p.bits = 16;
     check("16 bits", &p, 1);
     p.bits = 8;
+    gale__cube cube;
+    if (CHECK_OK(gale__cube_parse("TITLE \"turned\"\n# red and blue change places\nLUT_3D_SIZE 2\nDOMAIN_MAX 1 1 0.8\n"
+                                  "0 0 0\n0 0 1\n0 0.9 0\n0 1 1\n1 0 0\n1 0.2 1\n0.7 1 0\n1 1 1\n",
+            &cube))) {
+        p.cube = &cube;
+        check("cube", &p, 0);
+        p.cube = NULL;
+        gale__cube_finish(&cube);
+    }
+    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 2\n0 0 0\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 2\n0 0 zero\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_1D_SIZE 2\n0 0 0\n1 1 1\n", &cube), UNSUPPORTED);
+    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 500\n", &cube), FORMAT);
     p.dither = true;
     check("dither", &p, 0);
 }

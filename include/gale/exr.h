@@ -94,7 +94,8 @@ GALE_API gale_status gale_exr_read(
     gale_exr *file, int part, int level_x, int level_y, const gale_exr_target *targets, int count);
 
 /* Pictures for screens: light to 8 or 16 bits.  In this order: the colours of the file's chromaticities to linear sRGB
- * (Bradford to D65), what is negative or no finite number to 0, exposure, tone map, the curve of the screen, rounding;
+ * (Bradford to D65), what is negative or no finite number to 0, exposure, tone map, the curve of the screen, a table of
+ * colours where one is given, rounding;
  * alpha is clamped, and colours are divided by it where it is kept.  Another size is made before, of linear values that
  * are multiplied by alpha.  All of it is one graph, on any device. */
 typedef enum gale_exr_tone {
@@ -128,6 +129,7 @@ typedef struct gale_exr_look {
     int64_t width, height; /* of the result; one alone: the other in proportion; none: as it is */
     int64_t side;          /* the longer side at most, where neither width nor height is given */
     gale_exr_filter filter;
+    const char *lut;   /* a .cube file with a 3D table, through which encoded colours go at the end; NULL: none */
     bool file_colours; /* the chromaticities are not looked at */
     bool no_alpha;     /* over black */
     bool dither;       /* noise of one level in place of bands */

@@ -3,7 +3,6 @@
 #include "jobs/exr/look.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "jobs/exr/maker.h"
 #include <math.h>
 #include <string.h>
 
@@ -241,7 +240,9 @@ static void build(look *l)
     }
     v = limited(l, gale__make_affine(m, v, exp2(p->exposure), 0), 0, 1e15); /* whose square is a number still */
     v = limited(l, toned(l, v), 0, 1);
-    v = rounded(l, encoded(l, v));
+    v = encoded(l, v);
+    if (p->cube) v = limited(l, gale__look_cube(m, p->cube, v, l->colours, p->kept), 0, 1);
+    v = rounded(l, v);
     if (alpha) v = with_alpha(l, v, a);
     v = gale__make_cast(m, v, p->bits == 16 ? GALE_U16 : GALE_U8);
     v = gale__make_op(m, "Transpose", &v, 1, &perm, 1);

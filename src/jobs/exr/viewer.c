@@ -23,6 +23,7 @@ struct gale_exr_viewer {
     gale_device *device;
     gale_exr_look look;
     char *layer;
+    gale__cube cube; /* size 0: none */
     gale__mutex lock;
     entry entries[PROGRAMS_MOST];
     uint64_t clock;
@@ -51,12 +52,11 @@ gale_status gale_exr_viewer_create(gale_device *device, const gale_exr_look *loo
     v->layer = look->layer ? gale__strdup(look->layer) : NULL;
     v->look.layer = v->layer;
     gale__mutex_init(&v->lock);
-    if (look->layer && !v->layer) {
-        gale_exr_viewer_destroy(&v);
-        return GALE_NO_MEMORY;
-    }
-    *out = v;
-    return GALE_OK;
+    gale_status status = look->layer && !v->layer ? GALE_NO_MEMORY : GALE_OK;
+    if (status == GALE_OK && look->lut) status = gale__cube_read(look->lut, &v->cube);
+    if (status == GALE_OK) *out = v;
+    else gale_exr_viewer_destroy(&v);
+    return status;
 }
 
 void gale_exr_viewer_destroy(gale_exr_viewer **viewer)
@@ -66,6 +66,7 @@ void gale_exr_viewer_destroy(gale_exr_viewer **viewer)
     for (int i = 0; i < PROGRAMS_MOST; i++) gale_program_destroy(&v->entries[i].program);
     gale__mutex_finish(&v->lock);
     gale__free(v->layer);
+    gale__cube_finish(&v->cube);
     gale__free(v);
     *viewer = NULL;
 }
@@ -206,6 +207,7 @@ gale_status gale_exr_viewer_run(gale_exr_viewer *v, gale_exr *f, gale_exr_report
     r.decode_seconds = (double)(gale__time_ns() - begun) / 1e9;
     begun = gale__time_ns();
     gale__look_plan plan = plan_for(&v->look, &image);
+    plan.cube = v->cube.size ? &v->cube : NULL;
     GALE_GO(gale_picture_create(plan.width, plan.height, plan.kept, plan.bits == 16 ? GALE_U16 : GALE_U8, &p));
     GALE_GO(run_program(v, &plan, &image, p));
     r.pixel_seconds = (double)(gale__time_ns() - begun) / 1e9;
