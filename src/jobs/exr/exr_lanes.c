@@ -1,6 +1,7 @@
-/* Many files at once.  A lane takes a file from end to end: read, unpack, compute, encode, write; lanes are as many as
- * cores, so all of these overlap, and what a lane calls runs in its own thread.  Memory is bounded by a budget that a
- * lane draws on before it decodes. */
+/* Many files at once.  A lane takes a file from reading to encoding: read, unpack, compute, encode; lanes are as many
+ * as cores, so all of these overlap, and what a lane calls runs in its own thread.  Encoded files go to two threads
+ * that write them and wait for the disk.  Memory is bounded by a budget that a lane draws on before it decodes, and by
+ * how many encoded files may wait. */
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/thread.h"
@@ -9,6 +10,25 @@
 #include "media/picture.h"
 #include <stdatomic.h>
 #include <string.h>
+
+enum { WRITERS = 2, WAITING_MOST = 16 };
+
+/* An encoded file on its way to the disk. */
+typedef struct parcel {
+    gale_exr_item *item;
+    void *data;
+    size_t size;
+} parcel;
+
+typedef struct post {
+    gale__mutex lock;
+    gale__cond moved;
+    parcel waiting[WAITING_MOST]; /* a ring */
+    int first, count;
+    bool closed;
+    gale__thread writers[WRITERS];
+    int n_writers;
+} post;
 
 typedef struct belt {
     const gale_exr_batch_options *options;
@@ -21,6 +41,7 @@ typedef struct belt {
     gale__mutex lock; /* of all below, and of the batch */
     gale__cond freed;
     uint64_t used, budget, begun_ns;
+    post post;
 } belt;
 
 /* The arena behind the public part. */
@@ -83,13 +104,20 @@ static gale_status make_picture(belt *b, gale_exr_item *item, gale_picture **out
     return status;
 }
 
-static gale_status write_picture(belt *b, gale_exr_item *item, const gale_picture *p)
+/* The file's bytes; none where nothing is to be written. */
+static gale_status encode_picture(belt *b, gale_exr_item *item, const gale_picture *p, parcel *out)
 {
     uint64_t begun = gale__time_ns();
+    gale_picture_write_options o = b->options->write;
     item->width = p->width, item->height = p->height;
-    gale_status status = item->output ? gale_picture_write(p, item->output, &b->options->write) : GALE_OK;
+    *out = (parcel){.item = item};
+    if (!item->output) return GALE_OK;
+    const char *dot = strrchr(item->output, '.');
+    if (!o.format && dot) o.format = dot + 1;
+    if (!o.format) return gale__fail(GALE_INVALID, "%s: the name says no format; try --format", item->output);
+    gale_status status = gale_picture_to_memory(p, &o, &out->data, &out->size);
     item->encode_seconds = (double)(gale__time_ns() - begun) / 1e9;
-    return status;
+    return status == GALE_OK ? status : gale__fail_within(status, "%s", item->output);
 }
 
 static void add_up(gale_exr_batch *t, const gale_exr_item *item)
@@ -126,6 +154,68 @@ static void finish(belt *b, gale_exr_item *item, gale_status status, bool skippe
     gale__error_clear();
 }
 
+static void deliver(belt *b, parcel *p)
+{
+    gale_status status = gale__file_write(p->item->output, p->data, p->size);
+    gale__free(p->data);
+    finish(b, p->item, status, false);
+}
+
+static void run_writer(void *arg)
+{
+    belt *b = arg;
+    post *t = &b->post;
+    for (;;) {
+        gale__mutex_lock(&t->lock);
+        while (!t->count && !t->closed) gale__cond_wait(&t->moved, &t->lock);
+        bool some = t->count > 0;
+        parcel p = t->waiting[t->first];
+        if (some) t->first = (t->first + 1) % WAITING_MOST, t->count--;
+        gale__cond_broadcast(&t->moved);
+        gale__mutex_unlock(&t->lock);
+        if (!some) return;
+        deliver(b, &p);
+    }
+}
+
+/* To a writer; where there are none, to the disk at once. */
+static void post_parcel(belt *b, parcel *p)
+{
+    post *t = &b->post;
+    if (!t->n_writers) {
+        deliver(b, p);
+        return;
+    }
+    gale__mutex_lock(&t->lock);
+    while (t->count == WAITING_MOST) gale__cond_wait(&t->moved, &t->lock);
+    t->waiting[(t->first + t->count++) % WAITING_MOST] = *p;
+    gale__cond_broadcast(&t->moved);
+    gale__mutex_unlock(&t->lock);
+}
+
+static void open_post(belt *b)
+{
+    post *t = &b->post;
+    gale__mutex_init(&t->lock);
+    gale__cond_init(&t->moved);
+    while (t->n_writers < WRITERS && gale__thread_begin(&t->writers[t->n_writers], run_writer, b) == GALE_OK)
+        t->n_writers++;
+    gale__error_clear();
+}
+
+/* Waits until all is written. */
+static void close_post(belt *b)
+{
+    post *t = &b->post;
+    gale__mutex_lock(&t->lock);
+    t->closed = true;
+    gale__cond_broadcast(&t->moved);
+    gale__mutex_unlock(&t->lock);
+    for (int i = 0; i < t->n_writers; i++) gale__thread_end(&t->writers[i]);
+    gale__cond_finish(&t->moved);
+    gale__mutex_finish(&t->lock);
+}
+
 static void run_file(belt *b, gale_exr_item *item)
 {
     gale_picture *p = NULL;
@@ -134,11 +224,13 @@ static void run_file(belt *b, gale_exr_item *item)
         return;
     }
     const char *before = gale__log_about(item->input);
+    parcel encoded = {0};
     gale_status status = make_picture(b, item, &p);
-    if (status == GALE_OK) status = write_picture(b, item, p);
+    if (status == GALE_OK) status = encode_picture(b, item, p, &encoded);
     if (status == GALE_OK && b->options->keep) item->picture = p, p = NULL;
     gale_picture_destroy(&p);
-    finish(b, item, status, false);
+    if (status == GALE_OK && encoded.data) post_parcel(b, &encoded);
+    else finish(b, item, status, false);
     gale__log_about(before);
 }
 
@@ -206,7 +298,9 @@ gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, c
     if (status == GALE_OK) {
         gale__mutex_init(&b.lock);
         gale__cond_init(&b.freed);
+        open_post(&b);
         run_lanes(&b);
+        close_post(&b);
         gale__cond_finish(&b.freed);
         gale__mutex_finish(&b.lock);
         batch->cancelled = atomic_load(&b.stop);
