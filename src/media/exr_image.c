@@ -55,6 +55,7 @@ gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__
     gale__exr_choice c;
     gale__exr_image i = {0};
     GALE_TRY(gale__exr_choose(f->file, wish->layer, &c));
+    if (wish->no_alpha && c.channels % 2 == 0) c.channels--; /* it is the last one */
     const gale_exr_part *p = &f->parts[c.part];
     gale_exr_box box = gale__exr_frame(p);
     i = (gale__exr_image){.width = box_width(&box),

@@ -14,11 +14,12 @@ typedef struct gale__exr_image {
     bool has_chromaticities;
     double chromaticities[8];
 } gale__exr_image;
-/* Extents of the chosen layer's frame before anything is decoded. */
 typedef struct gale__exr_wish {
     const char *layer;                 /* NULL: what viewers show first */
+    bool no_alpha;                     /* alpha is not read */
     int64_t least_width, least_height; /* a smaller level of the file will do, if it has so many pixels; 0: level 0 */
 } gale__exr_wish;
+/* Extents of the chosen layer's frame before anything is decoded. */
 gale_status gale__exr_image_size(gale_exr *f, const char *layer, int64_t *width, int64_t *height);
 gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *out);
 void gale__exr_image_finish(gale__exr_image *image);

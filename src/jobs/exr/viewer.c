@@ -187,7 +187,7 @@ static void note(
 
 static gale_status decode(gale_exr_viewer *v, gale_exr *f, gale__exr_image *image)
 {
-    gale__exr_wish wish = {.layer = v->look.layer};
+    gale__exr_wish wish = {.layer = v->look.layer, .no_alpha = v->look.no_alpha};
     int64_t w, h;
     if ((v->look.width || v->look.height || v->look.side) && !v->look.full) {
         GALE_TRY(gale__exr_image_size(f, v->look.layer, &w, &h));
