@@ -54,6 +54,12 @@ done
 expect 4 'PSNR' exr diff "$seeds/dwaa.exr" "$seeds/zip.exr" -o "$folder/d.png"
 holds -s "$folder/d.png"
 
+# Samples as they are.
+expect 0 '^1 picture' exr convert "$seeds/dwaa.exr" --compression piz --tile 8 -o "$folder/again.exr"
+expect 0 '' exr diff "$seeds/dwaa.exr" "$folder/again.exr"
+expect 0 'tiles, piz, tiles of 8 x 8' exr info "$folder/again.exr"
+expect 0 '^1 picture' exr convert "$seeds/zip.exr" --light -o "$folder/light.pfm" --no-alpha
+
 # Numbers, layers, levels.
 expect 0 'deviation' exr stats "$folder/in"
 expect 0 '"p99.9"' exr histogram "$seeds/zip.exr" --json -o "$folder/h.png" --width 64 --height 32

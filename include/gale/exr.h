@@ -177,8 +177,12 @@ typedef struct gale_exr_batch_options {
     gale_exr_limits limits;
     int jobs;              /* files at once; 0: as many as there are cores */
     uint64_t memory_bytes; /* for pictures on their way, all together; 0: half of the machine's */
-    bool keep;             /* pictures stay with the items */
-    bool skip_existing;    /* leaves results that are there already: goes on where an earlier run has ended */
+    bool light;            /* samples as they are, in place of pictures for screens: to EXR as gale_exr_rewrite does, to
+                              TIFF and others as half or float */
+    const char *compression; /* of EXR; NULL: "zip" */
+    int tile;                /* of EXR; 0: scan lines */
+    bool keep;               /* pictures stay with the items */
+    bool skip_existing;      /* leaves results that are there already: goes on where an earlier run has ended */
     int shard,
         shards; /* takes the files whose number, from 0, leaves `shard` (from 0) when divided by shards; 0: all */
     /* After each file, from any thread but from one at a time; false ends the batch after the files at hand. */
@@ -293,6 +297,10 @@ GALE_API void gale_exr_layers_free(gale_exr_layer **layers, int count);
 /* One layer as a file of its own, its channels without the prefix; samples as they are.  compression NULL: "zip". */
 GALE_API gale_status gale_exr_layer_write(
     gale_exr *file, const gale_exr_layer *layer, const char *path, const char *compression);
+/* The file again, samples as they are (deep parts flattened, level 0 alone), with another compression, in tiles (0:
+ * scan lines); layer: that layer or part alone, in scan lines; NULL: all parts. */
+GALE_API gale_status gale_exr_rewrite(
+    gale_exr *file, const char *layer, const char *path, const char *compression, int tile);
 /* The first part of each file as a part of one; names of parts are the caller's, and all different. */
 GALE_API gale_status gale_exr_merge(
     gale_exr *const *files, const char *const *names, int count, const char *path, const char *compression);

@@ -74,6 +74,11 @@ static gale_status set_options(job *j)
     GALE_TRY(read_shard(gale__args_text(j->a, "shard"), o));
     o->write = (gale_picture_write_options){
         .format = format, .quality = (int)gale__args_int(j->a, "quality"), .effort = j->thumbs ? 1 : 0};
+    const char *only = gale__args_text(j->a, "output"), *end = only ? strrchr(only, '.') : NULL;
+    o->light = !j->thumbs && (gale__args_flag(j->a, "light") || (format && gale__text_equal_nocase(format, "exr")) ||
+                                 (!format && end && gale__text_equal_nocase(end, ".exr")));
+    o->compression = gale__args_text(j->a, "compression");
+    o->tile = (int)gale__args_int(j->a, "tile");
     o->jobs = (int)gale__args_int(j->a, "jobs");
     o->memory_bytes = (uint64_t)gale__args_int(j->a, "memory") << 20;
     o->skip_existing = gale__args_flag(j->a, "skip-existing");

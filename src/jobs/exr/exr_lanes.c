@@ -216,11 +216,43 @@ static void close_post(belt *b)
     gale__mutex_finish(&t->lock);
 }
 
+/* Nothing is computed: from file to file. */
+static gale_status write_light(belt *b, gale_exr_item *item)
+{
+    const gale_exr_batch_options *o = b->options;
+    const char *dot = item->output ? strrchr(item->output, '.') : NULL,
+               *format = o->write.format ? o->write.format : dot;
+    const gale__format *known = format ? gale__format_of_name(format) : NULL;
+    gale_exr_limits limits = o->limits;
+    limits.serial = limits.serial || b->serial;
+    if (!item->output || !known) return gale__fail(GALE_INVALID, "%s: no format to write light in", item->input);
+    if (!strcmp(known->about.name, "exr")) {
+        gale_exr *f = NULL;
+        GALE_TRY(gale_exr_open(item->input, &limits, &f));
+        item->report.file_bytes = gale_exr_size_bytes(f);
+        gale_status status = gale_exr_rewrite(f, o->look.layer, item->output, o->compression, o->tile);
+        gale_exr_close(&f);
+        return status;
+    }
+    gale_picture *p = NULL;
+    gale_picture_read_options read = {
+        .layer = o->look.layer, .max_pixels = limits.max_pixels, .max_bytes = limits.max_bytes};
+    GALE_TRY(gale_picture_read(item->input, &read, &p));
+    item->width = p->width, item->height = p->height;
+    gale_status status = gale_picture_write(p, item->output, &o->write);
+    gale_picture_destroy(&p);
+    return status;
+}
+
 static void run_file(belt *b, gale_exr_item *item)
 {
     gale_picture *p = NULL;
     if (b->options->skip_existing && item->output && gale__file_exists(item->output)) {
         finish(b, item, GALE_OK, true);
+        return;
+    }
+    if (b->options->light) {
+        finish(b, item, write_light(b, item), false);
         return;
     }
     const char *before = gale__log_about(item->input);

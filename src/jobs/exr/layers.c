@@ -115,17 +115,17 @@ gale_status gale_exr_layer_write(gale_exr *f, const gale_exr_layer *l, const cha
     return status;
 }
 
-static gale_status hold_part(gale_exr *f, held *h, gale_exr_new_part *out)
+static gale_status hold_part(gale_exr *f, int part, held *h, gale_exr_new_part *out)
 {
-    const gale_exr_part *p = gale_exr_part_get(f, 0);
+    const gale_exr_part *p = gale_exr_part_get(f, part);
     const gale_exr_channel **all = gale__calloc((size_t)p->channel_count, sizeof *all);
     if (!all) return GALE_NO_MEMORY;
     for (int i = 0; i < p->channel_count; i++) all[i] = &p->channels[i];
-    gale_status status = hold(f, 0, all, p->channel_count, 0, h);
+    gale_status status = hold(f, part, all, p->channel_count, 0, h);
     gale__free(all);
     out->data = p->data, out->display = p->display;
     out->channels = h->sources, out->channel_count = h->count;
-    out->like = f;
+    out->like = f, out->like_part = part;
     return status;
 }
 
@@ -141,11 +141,45 @@ gale_status gale_exr_merge(
         for (int k = 0; k < i && status == GALE_OK; k++)
             if (!strcmp(names[i], names[k]))
                 status = gale__fail(GALE_INVALID, "EXR: two parts would be called \"%s\"", names[i]);
-        if (status == GALE_OK) status = hold_part(files[i], &h[i], &parts[i]);
+        if (status == GALE_OK) status = hold_part(files[i], 0, &h[i], &parts[i]);
     }
     if (status == GALE_OK) status = gale_exr_write(path, parts, count);
     for (int i = 0; h && i < count; i++) let_go(&h[i]);
     gale__free(h);
     gale__free(parts);
+    return status;
+}
+
+static gale_status write_all(gale_exr *f, const char *path, const char *compression, int tile)
+{
+    int count = gale_exr_part_count(f);
+    held *h = gale__calloc((size_t)count + 1, sizeof *h);
+    gale_exr_new_part *parts = gale__calloc((size_t)count + 1, sizeof *parts);
+    gale_status status = h && parts ? GALE_OK : GALE_NO_MEMORY;
+    for (int i = 0; i < count && status == GALE_OK; i++) {
+        parts[i].name = gale_exr_part_get(f, i)->name;
+        parts[i].compression = compression;
+        parts[i].tile_width = parts[i].tile_height = tile;
+        status = hold_part(f, i, &h[i], &parts[i]);
+    }
+    if (status == GALE_OK) status = gale_exr_write(path, parts, count);
+    for (int i = 0; h && i < count; i++) let_go(&h[i]);
+    gale__free(h);
+    gale__free(parts);
+    return status;
+}
+
+gale_status gale_exr_rewrite(gale_exr *f, const char *layer, const char *path, const char *compression, int tile)
+{
+    gale_exr_layer *list = NULL;
+    int count = 0;
+    if (!layer) return write_all(f, path, compression, tile);
+    GALE_TRY(gale_exr_layers(f, &list, &count));
+    const gale_exr_layer *found = NULL;
+    for (int i = 0; i < count && !found; i++)
+        if (!strcmp(list[i].name, layer) || !strcmp(gale_exr_part_get(f, list[i].part)->name, layer)) found = &list[i];
+    gale_status status = found ? gale_exr_layer_write(f, found, path, compression)
+                               : gale__fail(GALE_NOT_FOUND, "EXR: no part or layer is called \"%s\"", layer);
+    gale_exr_layers_free(&list, count);
     return status;
 }
