@@ -202,6 +202,10 @@ TEST(many_files)
     CHECK_EQ(b->count, 4);
     CHECK_EQ(b->total.failed, 1);
     gale_exr_batch_destroy(&b);
+    o = (gale_exr_batch_options){.look.side = 16, .second = device};
+    CHECK_OK(gale_exr_batch_run(device, in, out, 12, &o, &b));
+    CHECK(b->on_second > 0 && b->on_second < 12 && b->total.failed == 1);
+    gale_exr_batch_destroy(&b);
     o = (gale_exr_batch_options){.progress = on_file, .jobs = 1};
     told = 0, stop_after = 3;
     CHECK_OK(gale_exr_batch_run(device, in, out, 12, &o, &b));

@@ -175,7 +175,9 @@ typedef struct gale_exr_batch_options {
     gale_exr_look look;
     gale_picture_write_options write;
     gale_exr_limits limits;
-    int jobs;              /* files at once; 0: as many as there are cores */
+    gale_device *second; /* shares the pixels with the first device: each file goes where files have taken less time so
+                            far; NULL: all go to the first */
+    int jobs;            /* files at once; 0: as many as there are cores */
     uint64_t memory_bytes; /* for pictures on their way, all together; 0: half of the machine's */
     bool light;            /* samples as they are, in place of pictures for screens: to EXR as gale_exr_rewrite does, to
                               TIFF and others as half or float */
@@ -194,6 +196,7 @@ typedef struct gale_exr_batch {
     size_t count;
     gale_exr_progress total;
     bool cancelled;
+    size_t on_second; /* files whose pixels the second device computed */
     uint64_t decoded_bytes, upload_bytes, download_bytes, output_bytes;
     uint64_t uploads, downloads;
     double decode_seconds, pixel_seconds, encode_seconds; /* of all threads together */

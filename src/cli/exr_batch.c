@@ -1,6 +1,7 @@
 /* gale exr convert and thumbs: names in, the batch, and what came of it. */
 #include "cli/cmd_exr.h"
 #include "cli/progress.h"
+#include "base/env.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/thread.h"
@@ -158,7 +159,7 @@ static void json_batch(const job *j, const char *device, gale__str *text)
         {"uploads", (double)b->uploads}, {"downloads", (double)b->downloads}, {"upload_bytes", (double)b->upload_bytes},
         {"download_bytes", (double)b->download_bytes}, {"decode_seconds", b->decode_seconds},
         {"pixel_seconds", b->pixel_seconds}, {"encode_seconds", b->encode_seconds},
-        {"peak_bytes", (double)b->peak_bytes}};
+        {"peak_bytes", (double)b->peak_bytes}, {"on_cpu_beside", (double)b->on_second}};
     gale__json_out o;
     gale__json_begin(&o, text);
     gale__json_object(&o);
@@ -185,6 +186,8 @@ static void text_batch(const job *j, const char *device, gale__str *text)
     if (work > 0)
         gale__str_addf(text, "\ntime of all threads: %.0f %% decoding, %.0f %% pixels, %.0f %% encoding",
             100 * b->decode_seconds / work, 100 * b->pixel_seconds / work, 100 * b->encode_seconds / work);
+    if (b->on_second)
+        gale__str_addf(text, "\npixels of %zu files were computed by the CPU, which was faster", b->on_second);
     if (b->uploads)
         gale__str_addf(text, "\n%llu uploads of %.1f MB and %llu downloads of %.1f MB in all",
             (unsigned long long)b->uploads, (double)b->upload_bytes / 1e6, (unsigned long long)b->downloads,
@@ -192,9 +195,19 @@ static void text_batch(const job *j, const char *device, gale__str *text)
     gale__str_add(text, "\n");
 }
 
+/* The CPU beside a GPU that was chosen automatically; where a provider was asked for, it does all. */
+static gale_status open_second(job *j, gale_device *device)
+{
+    gale_device_options o = GALE_DEVICE_OPTIONS;
+    o.chain = "cpu";
+    if (gale_device_get_info(device)->caps.host_functions || *gale__env_get(GALE__ENV_PROVIDER)) return GALE_OK;
+    return gale_device_open(&o, &j->options.second);
+}
+
 static gale_status work(job *j, gale_device *device)
 {
     gale__str text = {0};
+    GALE_TRY(open_second(j, device));
     gale__progress_begin(&j->progress, j->label, "files", j->inputs.count);
     gale_status status = gale_exr_batch_run(device, j->in, j->out, j->inputs.count, &j->options, &j->batch);
     gale__progress_end(&j->progress);
@@ -291,6 +304,7 @@ int gale__exr_batch(const gale__args *a, bool thumbs)
 done:
     if (status != GALE_OK) code = gale__report(status);
     clear(&j);
+    gale_device_close(&j.options.second);
     gale_device_close(&device);
     if (status == GALE_OK) gale__end_as_signalled();
     return code;

@@ -32,7 +32,7 @@ typedef struct post {
 
 typedef struct belt {
     const gale_exr_batch_options *options;
-    gale_exr_viewer *viewer;
+    gale_exr_viewer *viewers[2]; /* the second may be NULL */
     gale_exr_batch *batch;
     gale__arena *messages;
     bool serial; /* lanes side by side */
@@ -41,6 +41,8 @@ typedef struct belt {
     gale__mutex lock; /* of all below, and of the batch */
     gale__cond freed;
     uint64_t used, budget, begun_ns;
+    double pace[2]; /* seconds a byte of decoded samples, of late; 0: not known */
+    size_t chosen;  /* how often a device was chosen */
     post post;
 } belt;
 
@@ -89,6 +91,27 @@ static uint64_t bytes_for(const belt *b, gale_exr *f)
     return (uint64_t)(w * h) * (smaller ? 8 : 8 + 8);
 }
 
+/* The device that has been faster of late; now and then the other, which may have got faster. */
+static int choose_device(belt *b)
+{
+    enum { AGAIN = 32 };
+    if (!b->viewers[1]) return 0;
+    gale__mutex_lock(&b->lock);
+    int faster = b->pace[0] == 0 ? 0 : b->pace[1] == 0 || b->pace[1] < b->pace[0];
+    if (++b->chosen % AGAIN == 0) faster = !faster;
+    gale__mutex_unlock(&b->lock);
+    return faster;
+}
+
+static void note_pace(belt *b, int which, const gale_exr_report *r)
+{
+    double pace = r->pixel_seconds / (double)(r->decoded_bytes + 1);
+    gale__mutex_lock(&b->lock);
+    b->pace[which] = b->pace[which] == 0 ? pace : 0.7 * b->pace[which] + 0.3 * pace;
+    b->batch->on_second += which == 1;
+    gale__mutex_unlock(&b->lock);
+}
+
 static gale_status make_picture(belt *b, gale_exr_item *item, gale_picture **out)
 {
     gale_exr_limits limits = b->options->limits;
@@ -97,7 +120,9 @@ static gale_status make_picture(belt *b, gale_exr_item *item, gale_picture **out
     GALE_TRY(gale_exr_open(item->input, &limits, &f));
     uint64_t bytes = bytes_for(b, f);
     draw(b, bytes);
-    gale_status status = gale_exr_viewer_run(b->viewer, f, &item->report, out);
+    int which = choose_device(b);
+    gale_status status = gale_exr_viewer_run(b->viewers[which], f, &item->report, out);
+    if (status == GALE_OK) note_pace(b, which, &item->report);
     if (status != GALE_OK) status = gale__fail_within(status, "%s", item->input);
     give_back(b, bytes);
     gale_exr_close(&f);
@@ -326,7 +351,8 @@ gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, c
     b.budget = options->memory_bytes ? options->memory_bytes : gale__cpu_memory_bytes() / 2;
     gale_status status = list_items(w, inputs, outputs, count, options);
     gale_exr_look look = look_for(options, batch->count ? batch->items[0].output : NULL);
-    if (status == GALE_OK) status = gale_exr_viewer_create(device, &look, &b.viewer);
+    if (status == GALE_OK) status = gale_exr_viewer_create(device, &look, &b.viewers[0]);
+    if (status == GALE_OK && options->second) status = gale_exr_viewer_create(options->second, &look, &b.viewers[1]);
     if (status == GALE_OK) {
         gale__mutex_init(&b.lock);
         gale__cond_init(&b.freed);
@@ -338,7 +364,7 @@ gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, c
         batch->cancelled = atomic_load(&b.stop);
         batch->total.seconds = (double)(gale__time_ns() - b.begun_ns) / 1e9;
     }
-    gale_exr_viewer_destroy(&b.viewer);
+    for (int i = 0; i < 2; i++) gale_exr_viewer_destroy(&b.viewers[i]);
     if (status == GALE_OK) *out = batch;
     else gale_exr_batch_destroy(&batch);
     return status;
