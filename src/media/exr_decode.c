@@ -147,6 +147,10 @@ static exr_result_t decode_chunk(const reading *r, hand *h, size_t i)
             y = row * r->step_y;
     exr_result_t e = find_chunk(r, (int)column, (int)row, &chunk);
     if (e != EXR_ERR_SUCCESS) return e;
+    /* Deep chunks say their sizes themselves. */
+    if (chunk.packed_size > r->f->size || chunk.sample_count_table_size > r->f->size ||
+        chunk.unpacked_size > r->f->limits.max_bytes)
+        return EXR_ERR_BAD_CHUNK_LEADER;
     if (!r->deep) return decode_flat(r, h, &chunk, x, y);
     if (!h->deep && gale__exr_deep_begin(r->f, r->part, r->places, r->count, &h->deep) != GALE_OK)
         return EXR_ERR_OUT_OF_MEMORY;
