@@ -69,6 +69,8 @@ expect 0 '' exr layers "$folder/split/zip.colour.exr" "$seeds/none.exr" --merge 
 expect 0 ' part 1: none' exr info "$folder/merged.exr"
 expect 0 '' exr mip "$seeds/zip.exr" -o "$folder/mip.exr" --reduce brightest --round-up --tile 8
 expect 0 '6 mip levels' exr info "$folder/mip.exr"
+expect 0 '' exr mip "$seeds/zip.exr" -o "$folder/rip.exr" --rip --tile 8
+expect 0 '5 x 4 rip levels' exr info "$folder/rip.exr"
 expect 0 '' exr depth "$seeds/deep.exr" -o "$folder/z.png"
 expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.png" --size 32 --columns 4
 expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.html"

@@ -134,6 +134,48 @@ TEST(levels_are_true)
         }
 }
 
+/* One axis halved, by the definition; gives its new extent. */
+static int64_t halve(float *v, int64_t *w, int64_t *h, bool down, bool up)
+{
+    float out[W * H];
+    int64_t n = down ? *h : *w, m = n < 2 ? 1 : (n + up) / 2, nw = down ? *w : m, nh = down ? m : *h;
+    for (int64_t i = 0; i < nw * nh && n > 1; i++) {
+        int64_t x = i % nw, y = i / nw, a = 2 * (down ? y : x), b = a + 1 < n ? a + 1 : a;
+        out[i] = (down ? v[a * *w + x] + v[b * *w + x] : v[y * *w + a] + v[y * *w + b]) / 2;
+    }
+    if (n > 1) memcpy(v, out, (size_t)(nw * nh) * sizeof *v);
+    *w = nw, *h = nh;
+    return m;
+}
+
+TEST(rip_levels_are_true)
+{
+    for (int up = 0; up < 2; up++) {
+        gale_exr *f = NULL;
+        gale_exr_mip_options o = {.levels = GALE_EXR_RIPMAP, .round_up = up, .tile = 16};
+        CHECK_OK(write_file(path_of("a.exr"), 1, NULL, 0));
+        if (!CHECK_OK(gale_exr_open(path_of("a.exr"), NULL, &f))) return;
+        CHECK_OK(gale_exr_mip(device, f, 0, &o, path_of("r.exr")));
+        gale_exr_close(&f);
+        if (!CHECK_OK(gale_exr_open(path_of("r.exr"), NULL, &f))) return;
+        const gale_exr_part *p = gale_exr_part_get(f, 0);
+        CHECK(p->levels == GALE_EXR_RIPMAP && p->levels_x == (up ? 7 : 6) && p->levels_y == (up ? 6 : 5));
+        for (int i = 0; i < p->levels_x * p->levels_y; i++) {
+            int64_t w = W, h = H, nw, nh;
+            float want[W * H], got[W * H];
+            for (int k = 0; k < W * H; k++) want[k] = sample(1, k);
+            for (int k = 0; k < i / p->levels_x; k++) halve(want, &w, &h, true, up);
+            for (int k = 0; k < i % p->levels_x; k++) halve(want, &w, &h, false, up);
+            CHECK_OK(gale_exr_level_size(f, 0, i % p->levels_x, i / p->levels_x, &nw, &nh));
+            CHECK(nw == w && nh == h);
+            CHECK_OK(
+                gale_exr_read(f, 0, i % p->levels_x, i / p->levels_x, &(gale_exr_target){"G", GALE_F32, got, 0, 0}, 1));
+            for (int64_t k = 0; k < w * h; k++) CHECK(fabsf(got[k] - want[k]) <= 2e-3f * fmaxf(1, fabsf(want[k])));
+        }
+        gale_exr_close(&f);
+    }
+}
+
 TEST(numbers_are_right)
 {
     gale_exr *f = NULL;
@@ -259,7 +301,7 @@ TEST(memory_runs_out_anywhere)
 }
 
 static const test_row rows[] = {ROW(written_files_are_read), ROW(limits_come_before_memory), ROW(levels_are_true),
-    ROW(numbers_are_right), ROW(many_files), ROW(memory_runs_out_anywhere)};
+    ROW(rip_levels_are_true), ROW(numbers_are_right), ROW(many_files), ROW(memory_runs_out_anywhere)};
 
 int main(int argc, char **argv)
 {

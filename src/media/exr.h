@@ -40,6 +40,11 @@ gale__exr_unpack *gale__exr_unpack_find(exr_compression_t how);
 void gale__exr_tool_free(void **tool);
 /* From unpacked bytes to the channels' places. */
 gale__exr_unpack gale__exr_put_rows;
+/* Where the part's table of offsets begins, and whether chunks begin with the number of their part. */
+bool gale__exr_find_table(const gale_exr *f, int part, bool *many, uint64_t *at);
+/* A file with these parts, as bytes; one with rip levels behind the header that the library made for it. */
+gale_status gale__exr_pack(const gale_exr_new_part *parts, int count, gale__str *out);
+gale_status gale__exr_pack_rip(const gale_exr_new_part *part, const gale__str *header, gale__str *out);
 /* A tile of a part with rip levels. */
 exr_result_t gale__exr_rip_chunk(const gale_exr *f, int part, int tx, int ty, int lx, int ly, exr_chunk_info_t *out);
 /* One chunk of a deep part, whose first pixel is (x, y) of the level, composited into the places. */

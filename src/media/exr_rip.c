@@ -37,7 +37,7 @@ static bool skip_header(const gale_exr *f, uint64_t *at)
 }
 
 /* Where the part's table of offsets begins. */
-static bool find_table(const gale_exr *f, int part, bool *many, uint64_t *at)
+bool gale__exr_find_table(const gale_exr *f, int part, bool *many, uint64_t *at)
 {
     uint8_t head[8];
     *at = 8;
@@ -81,7 +81,7 @@ exr_result_t gale__exr_rip_chunk(const gale_exr *f, int part, int tx, int ty, in
     uint8_t bytes[24];
     bool many;
     int64_t w, h, pixel = 0;
-    if (!find_table(f, part, &many, &table) || !first_chunk(f, part, lx, ly, &first, &across) ||
+    if (!gale__exr_find_table(f, part, &many, &table) || !first_chunk(f, part, lx, ly, &first, &across) ||
         gale_exr_level_size(f, part, lx, ly, &w, &h) != GALE_OK)
         return EXR_ERR_BAD_CHUNK_LEADER;
     uint64_t index = first + (uint64_t)ty * across + (uint64_t)tx;

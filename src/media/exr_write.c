@@ -38,8 +38,8 @@ static gale_status check_part(const gale_exr_new_part *p, int count)
         return gale__fail(GALE_INVALID, "EXR: a data window of %lld x %lld is none", (long long)w, (long long)h);
     if (count > 1 && (!p->name || !*p->name)) return gale__fail(GALE_INVALID, "EXR: a part among several needs a name");
     if (p->channel_count < 1) return gale__fail(GALE_INVALID, "EXR: a part without channels");
-    if (p->levels == GALE_EXR_RIPMAP) /* the C core (3.1) counts their chunks wrongly */
-        return gale__fail(GALE_UNSUPPORTED, "EXR: rip levels are not written; use mip levels");
+    if (p->levels == GALE_EXR_RIPMAP && count > 1)
+        return gale__fail(GALE_UNSUPPORTED, "EXR: rip levels are written to files of one part");
     if (p->levels != GALE_EXR_ONE_LEVEL && (!p->tile_width || !p->level))
         return gale__fail(GALE_INVALID, "EXR: levels need tiles");
     return GALE_OK;
@@ -181,26 +181,47 @@ static exr_result_t write_part(writing *w, int part)
     return r;
 }
 
-gale_status gale_exr_write(const char *path, const gale_exr_new_part *parts, int count)
+/* The library's bytes so far are the header alone; it is not asked for more. */
+static gale_status finish_rip(writing *w, gale__str *out)
+{
+    gale__str header = w->bytes;
+    w->bytes = (gale__str){0};
+    gale_status status = gale__exr_pack_rip(&w->parts[0], &header, out);
+    gale__str_finish(&header);
+    return status;
+}
+
+gale_status gale__exr_pack(const gale_exr_new_part *parts, int count, gale__str *out)
 {
     writing w = {.parts = parts, .count = count};
     exr_context_initializer_t s = gale__exr_starter(&w);
+    bool rip = count == 1 && parts[0].levels == GALE_EXR_RIPMAP;
     gale_status status;
-    if (count < 1) return gale__fail(GALE_INVALID, "EXR: a file without parts");
     s.write_fn = take_bytes;
     gale__exr_hush();
     GALE_GO(gale__exr_said(exr_start_write(&w.file, "picture", EXR_WRITE_FILE_DIRECTLY, &s)));
     for (int i = 0; i < count; i++) GALE_GO(add_part(&w, i));
     GALE_GO(gale__exr_said(exr_write_header(w.file)));
-    for (int i = 0; i < count; i++) GALE_GO(gale__exr_said(write_part(&w, i)));
+    if (rip) GALE_GO(finish_rip(&w, out));
+    for (int i = 0; i < count && !rip; i++) GALE_GO(gale__exr_said(write_part(&w, i)));
 done:
     if (w.file) {
         exr_result_t end = exr_finish(&w.file);
-        if (status == GALE_OK) status = gale__exr_said(end);
+        if (status == GALE_OK && !rip) status = gale__exr_said(end);
     }
     if (w.bytes.failed) status = gale__str_check(&w.bytes);
-    if (status == GALE_OK) status = gale__file_write(path, w.bytes.text, w.bytes.length);
+    if (status == GALE_OK && !rip) *out = w.bytes;
+    else gale__str_finish(&w.bytes);
+    return status;
+}
+
+gale_status gale_exr_write(const char *path, const gale_exr_new_part *parts, int count)
+{
+    gale__str bytes = {0};
+    if (count < 1) return gale__fail(GALE_INVALID, "EXR: a file without parts");
+    gale_status status = gale__exr_pack(parts, count, &bytes);
+    if (status == GALE_OK) status = gale__file_write(path, bytes.text, bytes.length);
     else status = gale__fail_within(status, "%s", path);
-    gale__str_finish(&w.bytes);
+    gale__str_finish(&bytes);
     return status;
 }
