@@ -1,8 +1,64 @@
-/* What the files for OpenEXR share: which channels make the picture, and what is kept of a header. */
+/* What the files for OpenEXR share: an open file, which channels make the picture, and what is kept of a header. */
 #ifndef GALE_MEDIA_EXR_H
 #define GALE_MEDIA_EXR_H
+#include "base/file.h"
+#include "gale/exr.h"
 #include "media/formats.h"
 #include <OpenEXR/openexr.h>
+
+struct gale_exr {
+    exr_context_t file;
+    const uint8_t *data; /* NULL: the bytes are the map's */
+    size_t size;
+    gale__file_map map;
+    gale_exr_limits limits;
+    gale__arena arena; /* of what is said of the parts */
+    gale_exr_part *parts;
+    int count;
+};
+
+/* The library's answers as ours, with the first complaint of this thread since gale__exr_hush. */
+gale_status gale__exr_said(exr_result_t result);
+void gale__exr_hush(void);
+/* What a context is begun with: our memory and our ears.  The functions to read or write are the caller's to add. */
+exr_context_initializer_t gale__exr_starter(void *user);
+/* Fills the parts from the headers. */
+gale_status gale__exr_describe(gale_exr *f);
+gale_status gale__exr_type(exr_pixel_type_t type, gale_type *out);
+/* Compressions by the numbers of the format. */
+extern const char *const gale__exr_compressions[EXR_COMPRESSION_LAST_TYPE];
+
+/* A level that is being read: the targets with their places. */
+typedef struct gale__exr_place {
+    gale_exr_target to;
+    int64_t width, height; /* samples that there is room for */
+} gale__exr_place;
+/* What a chunk is unpacked by where the library does not do it, or not as fast; NULL: by the library.  The pipeline's
+ * user data is a void * that the function keeps its own state in from chunk to chunk, freed below. */
+typedef exr_result_t gale__exr_unpack(exr_decode_pipeline_t *d);
+gale__exr_unpack *gale__exr_unpack_find(exr_compression_t how);
+void gale__exr_tool_free(void **tool);
+/* From unpacked bytes to the channels' places. */
+gale__exr_unpack gale__exr_put_rows;
+/* Where the part's table of offsets begins, and whether chunks begin with the number of their part. */
+bool gale__exr_find_table(const gale_exr *f, int part, bool *many, uint64_t *at);
+/* A file with these parts, as bytes; one with rip levels behind the header that the library made for it. */
+gale_status gale__exr_pack(const gale_exr_new_part *parts, int count, gale__str *out);
+gale_status gale__exr_pack_rip(const gale_exr_new_part *part, const gale__str *header, gale__str *out);
+/* A tile of a part with rip levels. */
+exr_result_t gale__exr_rip_chunk(const gale_exr *f, int part, int tx, int ty, int lx, int ly, exr_chunk_info_t *out);
+/* One chunk of a deep part, whose first pixel is (x, y) of the level, composited into the places. */
+typedef struct gale__exr_deep gale__exr_deep;
+gale_status gale__exr_deep_begin(gale_exr *f, int part, const gale__exr_place *places, int count, gale__exr_deep **out);
+exr_result_t gale__exr_deep_chunk(gale__exr_deep *deep, const exr_chunk_info_t *chunk, int64_t x, int64_t y);
+void gale__exr_deep_end(gale__exr_deep **deep);
+
+/* Chooses how chunks are packed.  What does not become smaller is stored as it is: the C core (3.1) stores it packed
+ * where both are of one size, which readers then take for unpacked.  The packer lives as long as the pipeline. */
+typedef struct gale__exr_packer {
+    exr_result_t (*pack)(exr_encode_pipeline_t *e);
+} gale__exr_packer;
+exr_result_t gale__exr_packer_choose(exr_context_t file, int part, exr_encode_pipeline_t *e, gale__exr_packer *own);
 
 typedef struct gale__exr_choice {
     int part, channels;   /* channels of the picture, 1 to 4 */
@@ -11,18 +67,30 @@ typedef struct gale__exr_choice {
     gale_type type;
 } gale__exr_choice;
 /* `wanted`: a part, a layer, PART.LAYER or a channel; NULL: plain colours before grey before named layers, of the first
- * part that has them.  What is left out is said in the log.  GALE_NOT_FOUND names what there is. */
+ * part that has them, flat ones before deep ones.  GALE_NOT_FOUND names what there is. */
 gale_status gale__exr_choose(exr_const_context_t file, const char *wanted, gale__exr_choice *out);
+/* Says in the log what is left out. */
+void gale__exr_tell_rest(exr_const_context_t file, const gale__exr_choice *out);
 /* Attributes that mean the same for another picture (comments, chromaticities, camera ...), as bytes, and into a header
  * that is being written. */
 gale_status gale__exr_notes_read(exr_const_context_t file, int part, gale_picture_bytes *out);
 exr_result_t gale__exr_notes_write(exr_context_t file, int part, const gale_picture_bytes *notes);
-/* Luminance with chroma: [0] of each float pixel is Y, the planes hold RY and BY at each `x`-th and `y`-th pixel.
- * primaries may be NULL. */
-typedef struct gale__exr_chroma {
-    float *planes[2];
-    int32_t x[2], y[2];
-    int64_t width[2];
-} gale__exr_chroma;
-void gale__exr_to_rgb(gale_picture *p, const gale__exr_chroma *c, const exr_attr_chromaticities_t *primaries);
+/* How much red, green and blue there are in luminance.  primaries: as in gale_exr_part; NULL: Rec. 709. */
+void gale__exr_luminance(const double *primaries, double weights[3]);
+
+/* The pixels that a part shows: its display window, or the data window where they have nothing in common. */
+gale_exr_box gale__exr_frame(const gale_exr_part *p);
+
+/* Memory for the chosen channels of a picture, interleaved or in planes. */
+typedef struct gale__exr_canvas {
+    gale_type type; /* GALE_F16 or GALE_F32 */
+    char *data;
+    size_t channel_bytes, pixel_bytes, row_bytes; /* from channel to channel, pixel to pixel, row to row */
+    int64_t width, height;
+    int64_t left, top; /* where the level's first pixel lies on it, perhaps outside */
+} gale__exr_canvas;
+/* Reads a level onto the canvas; what lies outside is cut off.  What the level does not reach stays as it is.  RGB is
+ * made of luminance and chroma, and sub-sampled channels are repeated. */
+gale_status gale__exr_paint(
+    gale_exr *f, const gale__exr_choice *c, int level_x, int level_y, const gale__exr_canvas *canvas);
 #endif

@@ -9,6 +9,7 @@ typedef struct layer {
     int part;
     const char *part_name, *prefix;
     size_t length; /* of the prefix, with its dot */
+    bool deep;
 } layer;
 
 /* The prefix of a channel's name, with its dot. */
@@ -89,6 +90,7 @@ static void look_at(layer *l, const char *wanted, int *best, gale__exr_choice *o
             c = (gale__exr_choice){.part = l->part, .channels = 1, .names = {name}};
             rank = 30;
         }
+        if (rank >= 0 && l->deep) rank += 100; /* flat ones first */
         if (rank < 0 || (*best >= 0 && rank >= *best)) continue;
         *best = rank;
         *out = c;
@@ -144,8 +146,8 @@ static void list_rest(exr_const_context_t file, int parts, const gale__exr_choic
     if (count > NAMED_MOST) gale__str_addf(text, " and %d more", count - NAMED_MOST);
 }
 
-/* The type that holds all, where all are as large as the picture. */
-static gale_status check_channels(exr_const_context_t file, gale__exr_choice *c)
+/* The type that holds all. */
+static gale_status find_type(exr_const_context_t file, gale__exr_choice *c)
 {
     layer l;
     c->type = GALE_F16;
@@ -154,15 +156,12 @@ static gale_status check_channels(exr_const_context_t file, gale__exr_choice *c)
         for (int k = 0; k < c->channels; k++) {
             const exr_attr_chlist_entry_t *e = &l.list->entries[i];
             if (strcmp(e->name.str, c->names[k])) continue;
-            int most = c->chroma && (k == 1 || k == 2) ? 2 : 1;
             if (e->pixel_type != EXR_PIXEL_HALF) c->type = GALE_F32;
-            if (e->x_sampling < 1 || e->x_sampling > most || e->y_sampling < 1 || e->y_sampling > most)
-                return gale__fail(GALE_UNSUPPORTED, "EXR: channel %s is smaller than the picture", c->names[k]);
         }
     return GALE_OK;
 }
 
-static gale_status refuse(exr_const_context_t file, int parts, const char *wanted, bool deep)
+static gale_status refuse(exr_const_context_t file, int parts, const char *wanted)
 {
     gale__str all = {0};
     list_rest(file, parts, NULL, &all);
@@ -171,7 +170,6 @@ static gale_status refuse(exr_const_context_t file, int parts, const char *wante
         status =
             gale__fail(GALE_NOT_FOUND, "EXR: no part, layer or channel with a picture is called \"%s\"; there are: %s",
                 wanted, gale__str_text(&all));
-    else if (deep) status = gale__fail(GALE_UNSUPPORTED, "EXR: deep pictures have no single value a pixel");
     else
         status = gale__fail(GALE_UNSUPPORTED, "EXR: neither R, G and B nor Y are among its channels, which are: %s",
             gale__str_text(&all));
@@ -182,7 +180,6 @@ static gale_status refuse(exr_const_context_t file, int parts, const char *wante
 gale_status gale__exr_choose(exr_const_context_t file, const char *wanted, gale__exr_choice *out)
 {
     int parts = 0, best = -1, channels = 0;
-    bool deep = false;
     layer l;
     if (exr_get_count(file, &parts) != EXR_ERR_SUCCESS) parts = 1;
     for (int i = 0; i < parts; i++) {
@@ -190,11 +187,18 @@ gale_status gale__exr_choose(exr_const_context_t file, const char *wanted, gale_
         if (l.list->num_channels > CHANNELS_MOST - channels)
             return gale__fail(GALE_LIMIT, "EXR: more than %d channels", CHANNELS_MOST);
         channels += l.list->num_channels;
-        if (is_deep(file, i)) deep = true;
-        else look_at(&l, wanted, &best, out);
+        l.deep = is_deep(file, i);
+        look_at(&l, wanted, &best, out);
     }
-    if (best < 0) return refuse(file, parts, wanted, deep);
-    GALE_TRY(check_channels(file, out));
+    if (best < 0) return refuse(file, parts, wanted);
+    return find_type(file, out);
+}
+
+void gale__exr_tell_rest(exr_const_context_t file, const gale__exr_choice *out)
+{
+    int parts = 0;
+    layer l;
+    if (exr_get_count(file, &parts) != EXR_ERR_SUCCESS) parts = 1;
     gale__str rest = {0}, used = {0};
     list_rest(file, parts, out, &rest);
     for (int i = 0; i < out->channels; i++) gale__str_addf(&used, "%s%s", i ? ", " : "", out->names[i]);
@@ -203,5 +207,4 @@ gale_status gale__exr_choose(exr_const_context_t file, const char *wanted, gale_
             *l.part_name ? " of part " : "", l.part_name, gale__str_text(&rest));
     gale__str_finish(&rest);
     gale__str_finish(&used);
-    return GALE_OK;
 }

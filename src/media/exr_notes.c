@@ -1,7 +1,6 @@
 /* What a header says beside the pixels (comments, chromaticities, camera, time ...): carried as bytes beside the
- * picture and written again to EXR.  And luminance with chroma, for which the chromaticities are needed. */
+ * picture and written again to EXR. */
 #include "media/exr.h"
-#include <math.h>
 #include <string.h>
 
 enum { NOTES_MOST = 1 << 20 };
@@ -120,52 +119,4 @@ exr_result_t gale__exr_notes_write(exr_context_t file, int part, const gale_pict
         left -= (size_t)whole;
     }
     return EXR_ERR_SUCCESS;
-}
-
-static double determinant(const double a[3], const double b[3], const double c[3])
-{
-    return a[0] * (b[1] * c[2] - b[2] * c[1]) - b[0] * (a[1] * c[2] - a[2] * c[1]) + c[0] * (a[1] * b[2] - a[2] * b[1]);
-}
-
-/* How much red, green and blue there are in luminance: as much of each as makes white.  Rec. 709 where the numbers are
- * no triangle. */
-static void weights(const exr_attr_chromaticities_t *p, double w[3])
-{
-    static const double usual[3] = {0.2126, 0.7152, 0.0722};
-    memcpy(w, usual, sizeof usual);
-    if (!p) return;
-    const double r[3] = {p->red_x, p->red_y, 1.0 - p->red_x - p->red_y},
-                 g[3] = {p->green_x, p->green_y, 1.0 - p->green_x - p->green_y},
-                 b[3] = {p->blue_x, p->blue_y, 1.0 - p->blue_x - p->blue_y};
-    const double white[3] = {p->white_x / p->white_y, 1, (1.0 - p->white_x - p->white_y) / p->white_y},
-                 all = determinant(r, g, b);
-    const double found[3] = {determinant(white, g, b) / all * r[1], determinant(r, white, b) / all * g[1],
-        determinant(r, g, white) / all * b[1]};
-    if (isfinite(found[0] + found[1] + found[2]) && fabs(found[1]) > 1e-3) memcpy(w, found, sizeof found);
-}
-
-/* The chroma at pixel (x, y): between the samples next to it, of which those at the edge are repeated. */
-static float chroma_at(const gale_picture *p, const gale__exr_chroma *c, int k, int64_t x, int64_t y)
-{
-    int64_t wide = c->width[k], high = (p->height + c->y[k] - 1) / c->y[k], x0 = x / c->x[k], y0 = y / c->y[k];
-    int64_t x1 = x % c->x[k] && x0 + 1 < wide ? x0 + 1 : x0, y1 = y % c->y[k] && y0 + 1 < high ? y0 + 1 : y0;
-    const float *v = c->planes[k];
-    return 0.25f * (v[y0 * wide + x0] + v[y0 * wide + x1] + v[y1 * wide + x0] +
-                       v[y1 * wide + x1]); /* steps are of 1 or 2, so the next is as near as the last */
-}
-
-void gale__exr_to_rgb(gale_picture *p, const gale__exr_chroma *c, const exr_attr_chromaticities_t *primaries)
-{
-    double w[3];
-    weights(primaries, w);
-    for (int64_t y = 0; y < p->height; y++) {
-        float *pixel = gale__picture_row(p, y);
-        for (int64_t x = 0; x < p->width; x++, pixel += p->channels) {
-            double luma = pixel[0], r = (chroma_at(p, c, 0, x, y) + 1.0) * luma,
-                   b = (chroma_at(p, c, 1, x, y) + 1.0) * luma;
-            pixel[0] = (float)r;
-            pixel[1] = (float)((luma - r * w[0] - b * w[2]) / w[1]);
-            pixel[2] = (float)b;
-        }
-    }
 }

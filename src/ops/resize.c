@@ -12,6 +12,7 @@ typedef struct job {
     gale__taps taps[GALE_MAX_RANK];
     bool resized[GALE_MAX_RANK];
     int rank;
+    gale__node raw; /* what is resized, before samples that are no finite numbers are left out */
 } job;
 
 /* --- Nearest as a view where the places walk evenly. --- */
@@ -192,22 +193,33 @@ static void add_tables(gale__lower *L, const job *j, int d, int64_t extent, bool
 
 static gale__node claimed(gale__lower *L, gale__node x, const job *j, const int *axes, int n, gale__node y)
 {
-    gale__prim_node p = gale__lower_peek(L->g, x);
+    gale__prim_node p = gale__lower_peek(L->g, x), source = p;
     if (!L->device || !gale__lower_good(L) || p.type != GALE_F32 || p.rank < 2 || p.dims[p.rank - 1] > INT32_MAX ||
         p.dims[p.rank - 2] > INT32_MAX)
         return y;
     for (int i = 0; i < n; i++)
         if (axes[i] < p.rank - 2) return y;
-    gale__node in[5] = {x};
+    /* As it was before it was widened and freed of what is no number: that is the routine's business. */
+    gale__node in[5] = {j->raw};
+    source = gale__lower_peek(L->g, j->raw);
+    if (source.op == GALE__CAST && gale__lower_type_of(L->g, source.in[0]) == GALE_F16) in[0] = source.in[0];
     gale__op_node node = {.name = "ResizeTaps",
         .path = gale__fast_paths_first("ResizeTaps"),
         .n_in = 5,
         .n_out = 1,
+        .attrs = L->node->attrs,
+        .n_attrs = L->node->n_attrs,
         .body = L->node,
         .n_body = 1};
     add_tables(L, j, p.rank - 2, p.dims[p.rank - 2], false, in + 1);
     add_tables(L, j, p.rank - 1, p.dims[p.rank - 1], true, in + 3);
+    gale__node before = y;
     gale_status status = gale__lower_good(L) ? gale__fast_paths_claim(L->g, L->device, &node, in, &y) : GALE_OK;
+    if (y == before && in[0] != x && status == GALE_OK && gale__lower_good(L)) {
+        in[0] = x;
+        node.n_attrs = 0;
+        status = gale__fast_paths_claim(L->g, L->device, &node, in, &y);
+    }
     if (status != GALE_OK && gale__lower_good(L)) L->g->status = status;
     return y;
 }
@@ -256,11 +268,19 @@ static bool read_how(gale__lower *L, gale__resize *r)
 {
     const char *mode = gale__attr_s(L, "mode", "nearest");
     bool cubic = !strcmp(mode, "cubic"), linear = !strcmp(mode, "linear") || !strcmp(mode, "bilinear");
-    if (!cubic && !linear && strcmp(mode, "nearest")) gale__lower_refuse(L, "mode is '%s'", mode);
-    r->mode = cubic ? GALE__RESIZE_CUBIC : linear ? GALE__RESIZE_LINEAR : GALE__RESIZE_NEAREST;
+    bool box = !strcmp(mode, "box"), mitchell = !strcmp(mode, "mitchell"), lanczos = !strcmp(mode, "lanczos3");
+    if (!cubic && !linear && !box && !mitchell && !lanczos && strcmp(mode, "nearest"))
+        gale__lower_refuse(L, "mode is '%s'", mode);
+    r->mode = cubic      ? GALE__RESIZE_CUBIC
+              : linear   ? GALE__RESIZE_LINEAR
+              : box      ? GALE__RESIZE_BOX
+              : mitchell ? GALE__RESIZE_MITCHELL
+              : lanczos  ? GALE__RESIZE_LANCZOS
+                         : GALE__RESIZE_NEAREST;
+    r->finite = gale__attr_i(L, "finite", 0) && r->mode != GALE__RESIZE_NEAREST;
     r->coordinates = gale__attr_s(L, "coordinate_transformation_mode", "half_pixel");
     r->nearest = gale__attr_s(L, "nearest_mode", "round_prefer_floor");
-    r->antialias = gale__attr_i(L, "antialias", 0) && r->mode != GALE__RESIZE_NEAREST;
+    r->antialias = (gale__attr_i(L, "antialias", 0) && r->mode != GALE__RESIZE_NEAREST) || r->mode > GALE__RESIZE_CUBIC;
     r->exclude_outside = gale__attr_i(L, "exclude_outside", 0);
     r->cubic_a = gale__attr_f(L, "cubic_coeff_a", -0.75);
     r->extrapolation = gale__attr_f(L, "extrapolation_value", 0);
@@ -330,6 +350,12 @@ static void resize(gale__lower *L, job *j, int i_roi, int i_scales, int i_sizes)
     gale__node x = j->how.mode == GALE__RESIZE_NEAREST
                        ? L->in[0]
                        : gale__prim_cast(g, L->in[0], whole ? GALE_F32 : gale__lower_wide_type(p.type));
+    j->raw = x;
+    if (j->how.finite) {
+        gale__node zero = gale__lower_value(L, x, 0), most = gale__lower_value(L, x, 0x1.fffffep127),
+                   size = gale__prim_unary(g, GALE__ABS, x);
+        x = gale__prim_select(g, gale__prim_binary(g, GALE__LE, size, most), x, zero);
+    }
     gale__node y = extrapolate(L, run(L, x, j), j);
     if (whole) y = gale__prim_unary(g, GALE__RINT, y);
     L->out[0] = gale__prim_cast(g, y, p.type);

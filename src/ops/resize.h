@@ -14,9 +14,16 @@ typedef struct gale__taps {
 } gale__taps;
 
 typedef struct gale__resize {
-    enum { GALE__RESIZE_NEAREST, GALE__RESIZE_LINEAR, GALE__RESIZE_CUBIC } mode;
+    enum {
+        GALE__RESIZE_NEAREST,
+        GALE__RESIZE_LINEAR,
+        GALE__RESIZE_CUBIC,
+        GALE__RESIZE_BOX,
+        GALE__RESIZE_MITCHELL,
+        GALE__RESIZE_LANCZOS
+    } mode;
     const char *coordinates, *nearest; /* attribute values */
-    bool antialias, exclude_outside;
+    bool antialias, exclude_outside, finite;
     double cubic_a, extrapolation;
 } gale__resize;
 

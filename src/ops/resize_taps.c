@@ -37,8 +37,16 @@ static double nearest_of(gale__lower *L, const char *mode, double x)
 
 static double filter(const gale__resize *r, double distance)
 {
+    const double pi = 3.14159265358979323846;
     double x = fabs(distance), a = r->cubic_a;
     if (r->mode == GALE__RESIZE_LINEAR) return x < 1 ? 1 - x : 0;
+    if (r->mode == GALE__RESIZE_BOX) return distance >= -0.5 && distance < 0.5 ? 1 : 0;
+    if (r->mode == GALE__RESIZE_LANCZOS)
+        return x < 1e-9 ? 1 : x < 3 ? 3 * sin(pi * x) * sin(pi * x / 3) / (pi * pi * x * x) : 0;
+    if (r->mode == GALE__RESIZE_MITCHELL)
+        return x < 1   ? ((7 * x - 12) * x * x + 16.0 / 3) / 6
+               : x < 2 ? (((-7.0 / 3 * x + 12) * x - 20) * x + 32.0 / 3) / 6
+                       : 0;
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
@@ -66,7 +74,8 @@ static void fill(const gale__resize *r, gale__taps *t, int64_t o, double x, doub
 static double tap_count(const gale__resize *r, double scale)
 {
     if (r->mode == GALE__RESIZE_NEAREST) return 1;
-    double support = r->mode == GALE__RESIZE_LINEAR ? 1 : 2, shrink = r->antialias && scale < 1 ? scale : 1;
+    static const double supports[] = {0, 1, 2, 0.5, 2, 3};
+    double support = supports[r->mode], shrink = r->antialias && scale < 1 ? scale : 1;
     return 2 - 2 * (floor(-support / shrink) + 1);
 }
 

@@ -28,9 +28,10 @@ static gale_status add(gale__inputs *in, const char *path, const char *below)
 }
 
 /* Whether the name ends as pictures' names do. */
-static bool is_picture(const char *name)
+static bool is_picture(const gale__inputs *in, const char *name)
 {
     const char *dot = strrchr(name, '.');
+    if (in->only) return dot && dot > name && gale__text_equal_nocase(dot + 1, in->only);
     const gale_picture_format *f;
     for (int i = 0; dot && dot > name && (f = gale_picture_format_get(i)); i++)
         for (const char *at = f->extensions; *at;) {
@@ -103,7 +104,7 @@ static gale_status add_folder(gale__inputs *in, const char *folder, const char *
             continue;
         const char *path = joined(in, folder, name), *under = list[i].folder ? joined(in, below, name) : below;
         if (!path || !under) status = GALE_NO_MEMORY;
-        else if (!list[i].folder) status = add_found(in, path, below, pattern || is_picture(name));
+        else if (!list[i].folder) status = add_found(in, path, below, pattern || is_picture(in, name));
         else status = skip_failed(in, add_folder(in, path, under, pattern, depth - 1));
     }
     gale__folder_list_free(&list, count);

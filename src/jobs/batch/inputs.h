@@ -21,6 +21,8 @@ typedef struct gale__inputs {
     size_t count, capacity;
     gale__ignored *ignored;
     size_t ignored_count, ignored_capacity;
+    const char
+        *only;     /* of folders, files with this extension alone; NULL: all formats of pictures; set by the caller */
     size_t unread; /* folders below that could not be read: said in the log */
 } gale__inputs;
 

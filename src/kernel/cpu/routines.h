@@ -48,6 +48,14 @@ typedef struct gale__cpu_resize {
 gale__cpu_routine gale__cpu_resize_run;
 size_t gale__cpu_resize_scratch(const gale__cpu_resize *a);
 
+/* The same for planes that become much smaller, of f16 (half) or f32; with `finite`, samples that are no finite numbers
+ * count as 0. */
+typedef struct gale__cpu_shrink {
+    int64_t planes, height, width, out_height, out_width, taps_y, taps_x, half, finite;
+} gale__cpu_shrink;
+gale__cpu_routine gale__cpu_shrink_run;
+size_t gale__cpu_shrink_scratch(const gale__cpu_shrink *a);
+
 /* Rows of n elements, f32. */
 typedef struct gale__cpu_rows {
     int64_t rows, n, scaled, shifted;

@@ -81,6 +81,8 @@ typedef struct gale__simd_rows {
         float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
     void (*tops[2])(float *y, const float *x, const int64_t *offset, size_t taps, size_t n);
+    void (*add_scaled)(float *y, const float *x, float by, size_t n); /* y += by x */
+    void (*finite)(float *y, size_t n);                               /* what is no finite number becomes 0 */
 } gale__simd_rows;
 
 typedef struct gale__simd {

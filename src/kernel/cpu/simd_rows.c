@@ -94,6 +94,16 @@ static void scale_row(float *y, const float *x, float by, size_t n)
 
 static void add_row(float *y, const float *x, size_t n) { SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] += x[i]; }
 
+static void add_scaled_row(float *y, const float *x, float by, size_t n)
+{
+    SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] += x[i] * by;
+}
+
+static void finite_row(float *y, size_t n)
+{
+    SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = y[i] - y[i] == 0 ? y[i] : 0;
+}
+
 static void dots_of_rows(float *y, const float *x, const float *rows, int64_t pitch, size_t count, size_t n)
 {
     for (size_t r = 0; r < count; r++, rows += pitch) {
@@ -174,6 +184,6 @@ static void tops_2(float *y, const float *x, const int64_t *offset, size_t taps,
 
 void SIMD(rows)(gale__simd *t)
 {
-    t->rows = (gale__simd_rows){
-        exp_row, softmax_row, norm_row, scale_row, add_row, dots_of_rows, {taps_1, taps_2}, {tops_1, tops_2}};
+    t->rows = (gale__simd_rows){exp_row, softmax_row, norm_row, scale_row, add_row, dots_of_rows, {taps_1, taps_2},
+        {tops_1, tops_2}, add_scaled_row, finite_row};
 }

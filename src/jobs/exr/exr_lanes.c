@@ -1,0 +1,371 @@
+/* Many files at once.  A lane takes a file from reading to encoding: read, unpack, compute, encode; lanes are as many
+ * as cores, so all of these overlap, and what a lane calls runs in its own thread.  Encoded files go to two threads
+ * that write them and wait for the disk.  Memory is bounded by a budget that a lane draws on before it decodes, and by
+ * how many encoded files may wait. */
+#include "base/cpu.h"
+#include "base/file.h"
+#include "base/thread.h"
+#include "gale/exr.h"
+#include "media/exr_image.h"
+#include "media/picture.h"
+#include <stdatomic.h>
+#include <string.h>
+
+enum { WRITERS = 2, WAITING_MOST = 16 };
+
+/* An encoded file on its way to the disk. */
+typedef struct parcel {
+    gale_exr_item *item;
+    void *data;
+    size_t size;
+} parcel;
+
+typedef struct post {
+    gale__mutex lock;
+    gale__cond moved;
+    parcel waiting[WAITING_MOST]; /* a ring */
+    int first, count;
+    bool closed;
+    gale__thread writers[WRITERS];
+    int n_writers;
+} post;
+
+typedef struct belt {
+    const gale_exr_batch_options *options;
+    gale_exr_viewer *viewers[2]; /* the second may be NULL */
+    gale_exr_batch *batch;
+    gale__arena *messages;
+    bool serial; /* lanes side by side */
+    _Atomic size_t next;
+    _Atomic bool stop;
+    gale__mutex lock; /* of all below, and of the batch */
+    gale__cond freed;
+    uint64_t used, budget, begun_ns;
+    double pace[2]; /* seconds a byte of decoded samples, of late; 0: not known */
+    size_t chosen;  /* how often a device was chosen */
+    post post;
+} belt;
+
+/* The arena behind the public part. */
+typedef struct whole {
+    gale_exr_batch batch;
+    gale__arena arena;
+} whole;
+
+void gale_exr_batch_destroy(gale_exr_batch **batch)
+{
+    whole *w = (whole *)*batch;
+    if (!w) return;
+    for (size_t i = 0; w->batch.items && i < w->batch.count; i++) gale_picture_destroy(&w->batch.items[i].picture);
+    gale__free(w->batch.items);
+    gale__arena_finish(&w->arena);
+    gale__free(w);
+    *batch = NULL;
+}
+
+/* Waits until there is room; a picture larger than the budget goes alone. */
+static void draw(belt *b, uint64_t bytes)
+{
+    gale__mutex_lock(&b->lock);
+    while (b->used && b->used + bytes > b->budget) gale__cond_wait(&b->freed, &b->lock);
+    b->used += bytes;
+    if (b->used > b->batch->peak_bytes) b->batch->peak_bytes = b->used;
+    gale__mutex_unlock(&b->lock);
+}
+
+static void give_back(belt *b, uint64_t bytes)
+{
+    gale__mutex_lock(&b->lock);
+    b->used -= bytes;
+    gale__cond_broadcast(&b->freed);
+    gale__mutex_unlock(&b->lock);
+}
+
+/* Planes as half or float, and what the program and the encoder have beside them. */
+static uint64_t bytes_for(const belt *b, gale_exr *f)
+{
+    const gale_exr_look *l = &b->options->look;
+    int64_t w = 0, h = 0;
+    if (gale__exr_image_size(f, l->layer, &w, &h) != GALE_OK) return 0;
+    bool smaller = l->side || l->width || l->height;
+    return (uint64_t)(w * h) * (smaller ? 8 : 8 + 8);
+}
+
+/* The device that has been faster of late; now and then the other, which may have got faster. */
+static int choose_device(belt *b)
+{
+    enum { AGAIN = 32 };
+    if (!b->viewers[1]) return 0;
+    gale__mutex_lock(&b->lock);
+    int faster = b->pace[0] == 0 ? 0 : b->pace[1] == 0 || b->pace[1] < b->pace[0];
+    if (++b->chosen % AGAIN == 0) faster = !faster;
+    gale__mutex_unlock(&b->lock);
+    return faster;
+}
+
+static void note_pace(belt *b, int which, const gale_exr_report *r)
+{
+    double pace = r->pixel_seconds / (double)(r->decoded_bytes + 1);
+    gale__mutex_lock(&b->lock);
+    b->pace[which] = b->pace[which] == 0 ? pace : 0.7 * b->pace[which] + 0.3 * pace;
+    b->batch->on_second += which == 1;
+    gale__mutex_unlock(&b->lock);
+}
+
+static gale_status make_picture(belt *b, gale_exr_item *item, gale_picture **out)
+{
+    gale_exr_limits limits = b->options->limits;
+    gale_exr *f = NULL;
+    limits.serial = limits.serial || b->serial;
+    GALE_TRY(gale_exr_open(item->input, &limits, &f));
+    uint64_t bytes = bytes_for(b, f);
+    draw(b, bytes);
+    int which = choose_device(b);
+    gale_status status = gale_exr_viewer_run(b->viewers[which], f, &item->report, out);
+    if (status == GALE_OK) note_pace(b, which, &item->report);
+    if (status != GALE_OK) status = gale__fail_within(status, "%s", item->input);
+    give_back(b, bytes);
+    gale_exr_close(&f);
+    return status;
+}
+
+/* The file's bytes; none where nothing is to be written. */
+static gale_status encode_picture(belt *b, gale_exr_item *item, const gale_picture *p, parcel *out)
+{
+    uint64_t begun = gale__time_ns();
+    gale_picture_write_options o = b->options->write;
+    item->width = p->width, item->height = p->height;
+    *out = (parcel){.item = item};
+    if (!item->output) return GALE_OK;
+    const char *dot = strrchr(item->output, '.');
+    if (!o.format && dot) o.format = dot + 1;
+    if (!o.format) return gale__fail(GALE_INVALID, "%s: the name says no format; try --format", item->output);
+    gale_status status = gale_picture_to_memory(p, &o, &out->data, &out->size);
+    item->encode_seconds = (double)(gale__time_ns() - begun) / 1e9;
+    return status == GALE_OK ? status : gale__fail_within(status, "%s", item->output);
+}
+
+static void add_up(gale_exr_batch *t, const gale_exr_item *item)
+{
+    const gale_exr_report *r = &item->report;
+    t->total.bytes += r->file_bytes;
+    t->decoded_bytes += r->decoded_bytes;
+    t->upload_bytes += r->upload_bytes;
+    t->download_bytes += r->download_bytes;
+    t->uploads += (uint64_t)r->uploads;
+    t->downloads += (uint64_t)r->downloads;
+    t->decode_seconds += r->decode_seconds;
+    t->pixel_seconds += r->pixel_seconds;
+    t->encode_seconds += item->encode_seconds;
+}
+
+/* Counts the file and tells of it. */
+static void finish(belt *b, gale_exr_item *item, gale_status status, bool skipped)
+{
+    gale_exr_progress *total = &b->batch->total;
+    gale__mutex_lock(&b->lock);
+    item->status = status;
+    if (status != GALE_OK) {
+        item->message = gale__arena_strdup(b->messages, *gale_error() ? gale_error() : gale_status_text(status));
+        if (!item->message) item->message = gale_status_text(status);
+    }
+    add_up(b->batch, item);
+    total->done++;
+    total->failed += status != GALE_OK;
+    total->skipped += skipped;
+    total->seconds = (double)(gale__time_ns() - b->begun_ns) / 1e9;
+    if (b->options->progress && !b->options->progress(b->options->user, total, item)) atomic_store(&b->stop, true);
+    gale__mutex_unlock(&b->lock);
+    gale__error_clear();
+}
+
+static void deliver(belt *b, parcel *p)
+{
+    gale_status status = gale__file_write(p->item->output, p->data, p->size);
+    gale__free(p->data);
+    finish(b, p->item, status, false);
+}
+
+static void run_writer(void *arg)
+{
+    belt *b = arg;
+    post *t = &b->post;
+    for (;;) {
+        gale__mutex_lock(&t->lock);
+        while (!t->count && !t->closed) gale__cond_wait(&t->moved, &t->lock);
+        bool some = t->count > 0;
+        parcel p = t->waiting[t->first];
+        if (some) t->first = (t->first + 1) % WAITING_MOST, t->count--;
+        gale__cond_broadcast(&t->moved);
+        gale__mutex_unlock(&t->lock);
+        if (!some) return;
+        deliver(b, &p);
+    }
+}
+
+/* To a writer; where there are none, to the disk at once. */
+static void post_parcel(belt *b, parcel *p)
+{
+    post *t = &b->post;
+    if (!t->n_writers) {
+        deliver(b, p);
+        return;
+    }
+    gale__mutex_lock(&t->lock);
+    while (t->count == WAITING_MOST) gale__cond_wait(&t->moved, &t->lock);
+    t->waiting[(t->first + t->count++) % WAITING_MOST] = *p;
+    gale__cond_broadcast(&t->moved);
+    gale__mutex_unlock(&t->lock);
+}
+
+static void open_post(belt *b)
+{
+    post *t = &b->post;
+    gale__mutex_init(&t->lock);
+    gale__cond_init(&t->moved);
+    while (t->n_writers < WRITERS && gale__thread_begin(&t->writers[t->n_writers], run_writer, b) == GALE_OK)
+        t->n_writers++;
+    gale__error_clear();
+}
+
+/* Waits until all is written. */
+static void close_post(belt *b)
+{
+    post *t = &b->post;
+    gale__mutex_lock(&t->lock);
+    t->closed = true;
+    gale__cond_broadcast(&t->moved);
+    gale__mutex_unlock(&t->lock);
+    for (int i = 0; i < t->n_writers; i++) gale__thread_end(&t->writers[i]);
+    gale__cond_finish(&t->moved);
+    gale__mutex_finish(&t->lock);
+}
+
+/* Nothing is computed: from file to file. */
+static gale_status write_light(belt *b, gale_exr_item *item)
+{
+    const gale_exr_batch_options *o = b->options;
+    const char *dot = item->output ? strrchr(item->output, '.') : NULL,
+               *format = o->write.format ? o->write.format : dot;
+    const gale__format *known = format ? gale__format_of_name(format) : NULL;
+    gale_exr_limits limits = o->limits;
+    limits.serial = limits.serial || b->serial;
+    if (!item->output || !known) return gale__fail(GALE_INVALID, "%s: no format to write light in", item->input);
+    if (!strcmp(known->about.name, "exr")) {
+        gale_exr *f = NULL;
+        GALE_TRY(gale_exr_open(item->input, &limits, &f));
+        item->report.file_bytes = gale_exr_size_bytes(f);
+        gale_status status = gale_exr_rewrite(f, o->look.layer, item->output, o->compression, o->tile);
+        gale_exr_close(&f);
+        return status;
+    }
+    gale_picture *p = NULL;
+    gale_picture_read_options read = {
+        .layer = o->look.layer, .max_pixels = limits.max_pixels, .max_bytes = limits.max_bytes};
+    GALE_TRY(gale_picture_read(item->input, &read, &p));
+    item->width = p->width, item->height = p->height;
+    gale_status status = gale_picture_write(p, item->output, &o->write);
+    gale_picture_destroy(&p);
+    return status;
+}
+
+static void run_file(belt *b, gale_exr_item *item)
+{
+    gale_picture *p = NULL;
+    if (b->options->skip_existing && item->output && gale__file_exists(item->output)) {
+        finish(b, item, GALE_OK, true);
+        return;
+    }
+    if (b->options->light) {
+        finish(b, item, write_light(b, item), false);
+        return;
+    }
+    const char *before = gale__log_about(item->input);
+    parcel encoded = {0};
+    gale_status status = make_picture(b, item, &p);
+    if (status == GALE_OK) status = encode_picture(b, item, p, &encoded);
+    if (status == GALE_OK && b->options->keep) item->picture = p, p = NULL;
+    gale_picture_destroy(&p);
+    if (status == GALE_OK && encoded.data) post_parcel(b, &encoded);
+    else finish(b, item, status, false);
+    gale__log_about(before);
+}
+
+static void run_lane(void *arg, size_t lane, int worker)
+{
+    belt *b = arg;
+    (void)lane, (void)worker;
+    for (;;) {
+        if (atomic_load(&b->stop)) return;
+        size_t i = atomic_fetch_add(&b->next, 1);
+        if (i >= b->batch->count) return;
+        run_file(b, &b->batch->items[i]);
+    }
+}
+
+static gale_status list_items(
+    whole *w, const char *const *inputs, const char *const *outputs, size_t count, const gale_exr_batch_options *o)
+{
+    if (o->shards < 0 || o->shard < 0 || (o->shards && o->shard >= o->shards))
+        return gale__fail(GALE_INVALID, "exr: shard %d of %d", o->shard, o->shards);
+    w->batch.items = gale__calloc(count + 1, sizeof *w->batch.items);
+    if (!w->batch.items) return GALE_NO_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        if (!o->shards || i % (size_t)o->shards == (size_t)o->shard)
+            w->batch.items[w->batch.count++] =
+                (gale_exr_item){.input = inputs[i], .output = outputs ? outputs[i] : NULL, .message = ""};
+    w->batch.total.count = w->batch.count;
+    return GALE_OK;
+}
+
+/* As many lanes as files can use; one, with all cores on each file, where there are fewer files than cores. */
+static void run_lanes(belt *b)
+{
+    int width = gale__parallel_width();
+    size_t lanes = (size_t)(b->options->jobs > 0 && b->options->jobs < width ? b->options->jobs : width);
+    if (b->batch->count < lanes) lanes = 1;
+    b->serial = lanes > 1;
+    b->batch->jobs = (int)lanes;
+    if (lanes > 1) gale__parallel(lanes, run_lane, b);
+    else run_lane(b, 0, 0);
+}
+
+/* A format without alpha gets pictures over black, which is what premultiplied colours are; without 16 bits, 8. */
+static gale_exr_look look_for(const gale_exr_batch_options *o, const char *output)
+{
+    gale_exr_look look = o->look;
+    const char *name = o->write.format, *dot = output ? strrchr(output, '.') : NULL;
+    const gale__format *f = name ? gale__format_of_name(name) : dot ? gale__format_of_name(dot) : NULL;
+    if (f && !(f->channels & 1 << 4)) look.no_alpha = true;
+    if (f && !(f->types & GALE__PIC_U16)) look.bits = 8;
+    return look;
+}
+
+gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, const char *const *outputs, size_t count,
+    const gale_exr_batch_options *options, gale_exr_batch **out)
+{
+    whole *w = gale__calloc(1, sizeof *w);
+    if (!w) return GALE_NO_MEMORY;
+    gale_exr_batch *batch = &w->batch;
+    belt b = {.options = options, .batch = batch, .messages = &w->arena, .begun_ns = gale__time_ns()};
+    b.budget = options->memory_bytes ? options->memory_bytes : gale__cpu_memory_bytes() / 2;
+    gale_status status = list_items(w, inputs, outputs, count, options);
+    gale_exr_look look = look_for(options, batch->count ? batch->items[0].output : NULL);
+    if (status == GALE_OK) status = gale_exr_viewer_create(device, &look, &b.viewers[0]);
+    if (status == GALE_OK && options->second) status = gale_exr_viewer_create(options->second, &look, &b.viewers[1]);
+    if (status == GALE_OK) {
+        gale__mutex_init(&b.lock);
+        gale__cond_init(&b.freed);
+        open_post(&b);
+        run_lanes(&b);
+        close_post(&b);
+        gale__cond_finish(&b.freed);
+        gale__mutex_finish(&b.lock);
+        batch->cancelled = atomic_load(&b.stop);
+        batch->total.seconds = (double)(gale__time_ns() - b.begun_ns) / 1e9;
+    }
+    for (int i = 0; i < 2; i++) gale_exr_viewer_destroy(&b.viewers[i]);
+    if (status == GALE_OK) *out = batch;
+    else gale_exr_batch_destroy(&batch);
+    return status;
+}

@@ -1,0 +1,260 @@
+/* The graph of the pixel pipeline.  Colours are mixed by sums over planes that are read once for each channel of the
+ * result, and alpha takes its place by a choice, so that without resizing all of it is one kernel. */
+#include "jobs/exr/look.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include <math.h>
+#include <string.h>
+
+static const char *const tones[] = {"linear", "aces", "reinhard", "filmic", "hable", "local"};
+static const char *const filters[] = {"triangle", "box", "cubic", "mitchell", "lanczos"};
+static const char *const modes[] = {"linear", "box", "cubic", "mitchell", "lanczos3"};
+
+const char *gale_exr_tone_name(int tone) { return tone >= 0 && tone < GALE_EXR_TONE_COUNT ? tones[tone] : NULL; }
+const char *gale_exr_filter_name(int filter)
+{
+    return filter >= 0 && filter < GALE_EXR_FILTER_COUNT ? filters[filter] : NULL;
+}
+
+typedef struct look {
+    gale__maker m;
+    const gale__look_plan *p;
+    gale_value x;      /* planes, f32, of the result's extents */
+    int colours;       /* 1 or 3 */
+    int64_t planes[3]; /* extents of the result, channel by channel */
+} look;
+
+static bool has_alpha(const gale__look_plan *p) { return p->channels % 2 == 0; }
+
+/* Samples that are no finite numbers count as 0 in sums: one of them would take its surroundings with it. */
+static gale_value resized(look *l, gale_value x)
+{
+    const gale__look_plan *p = l->p;
+    const int64_t sizes[3] = {p->channels, p->height, p->width};
+    const gale_attr attrs[] = {GALE_STRING_ATTR("mode", modes[p->filter]), GALE_FLOAT("cubic_coeff_a", -0.5),
+        GALE_INT("antialias", 1), GALE_INT("exclude_outside", 1), GALE_INT("finite", 1)};
+    if (p->width == p->in_width && p->height == p->in_height) return x;
+    return gale__make_op(
+        &l->m, "Resize", (gale_value[]){x, GALE_NONE, GALE_NONE, gale__make_ints(&l->m, 3, sizes)}, 4, attrs, 5);
+}
+
+/* One factor for each channel of the result, 0 for alpha. */
+static gale_value column(look *l, const double *factors, int step)
+{
+    float v[4] = {0};
+    const int64_t dims[3] = {l->p->kept, 1, 1};
+    for (int i = 0; i < l->colours; i++) v[i] = (float)factors[i * step];
+    return gale__make_floats(&l->m, 3, dims, v);
+}
+
+/* The colours by the matrix, and a channel of zeros where alpha will be. */
+static gale_value mixed(look *l)
+{
+    static const double identity[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    const double *matrix = l->p->by_matrix ? l->p->matrix : identity;
+    gale__maker *m = &l->m;
+    if (!l->p->by_matrix && l->p->channels == l->p->kept) return l->x; /* alpha's lane is overwritten at the end */
+    if (!l->p->by_matrix) return gale__make_slice(m, l->x, 0, 0, l->colours);
+    gale_value sum = GALE_NONE;
+    for (int i = 0; i < l->colours; i++) {
+        gale_value part =
+            gale__make_2(m, "Mul", gale__make_slice(m, l->x, 0, i, i + 1), column(l, matrix + i, l->colours));
+        sum = i ? gale__make_2(m, "Add", sum, part) : part;
+    }
+    return sum;
+}
+
+/* What is between 0 and the largest number stays. */
+static gale_value clean(look *l, gale_value v)
+{
+    gale__maker *m = &l->m;
+    gale_value zero = gale__make_number(m, 0), most = gale__make_number(m, 3.4028234663852886e38);
+    gale_value good =
+        gale__make_2(m, "And", gale__make_2(m, "Greater", v, zero), gale__make_2(m, "LessOrEqual", v, most));
+    return gale__make_select(m, good, v, zero);
+}
+
+static gale_value limited(look *l, gale_value v, double low, double high)
+{
+    gale__maker *m = &l->m;
+    return gale__make_op(
+        m, "Clip", (gale_value[]){v, gale__make_number(m, low), gale__make_number(m, high)}, 3, NULL, 0);
+}
+
+/* Alpha between 0 and 1, NaN as 0; [1, height, width]. */
+static gale_value alpha_of(look *l)
+{
+    gale__maker *m = &l->m;
+    gale_value a = gale__make_slice(m, l->x, 0, l->colours, l->colours + 1), zero = gale__make_number(m, 0);
+    return limited(l, gale__make_select(m, gale__make_2(m, "Greater", a, zero), a, zero), 0, 1);
+}
+
+/* (x (a x + b) + c) / (x (d x + e) + f). */
+static gale_value ratio(look *l, gale_value x, const double k[6])
+{
+    gale__maker *m = &l->m;
+    gale_value top = gale__make_2(m, "Mul", x, gale__make_affine(m, x, k[0], k[1]));
+    gale_value bottom = gale__make_2(m, "Mul", x, gale__make_affine(m, x, k[3], k[4]));
+    return gale__make_2(m, "Div", gale__make_affine(m, top, 1, k[2]), gale__make_affine(m, bottom, 1, k[5]));
+}
+
+/* Hable's: a .15, b .5, c .1, d .2, e .02, f .3. */
+static const double hable[6] = {0.15, 0.05, 0.004, 0.15, 0.5, 0.06};
+static double hable_of(double x)
+{
+    return (x * (0.15 * x + 0.05) + 0.004) / (x * (0.15 * x + 0.5) + 0.06) - 0.02 / 0.3;
+}
+
+/* One axis of a Gaussian, whose weights add up to one; what lies beyond the edge is the edge. */
+static gale_value blurred(look *l, gale_value x, bool down, int64_t radius)
+{
+    gale__maker *m = &l->m;
+    int64_t n = 2 * radius + 1, kernel[4] = {1, 1, down ? n : 1, down ? 1 : n};
+    int64_t pads[8] = {0, 0, down ? radius : 0, down ? 0 : radius, 0, 0, down ? radius : 0, down ? 0 : radius};
+    float *w = gale__calloc((size_t)n, sizeof *w);
+    double sum = 0, sigma = (double)radius / 2;
+    if (!w) m->status = GALE_NO_MEMORY;
+    if (m->status != GALE_OK) return gale__free(w), GALE_NONE;
+    for (int64_t i = 0; i < n; i++) sum += exp(-0.5 * pow((double)(i - radius) / sigma, 2));
+    for (int64_t i = 0; i < n; i++) w[i] = (float)(exp(-0.5 * pow((double)(i - radius) / sigma, 2)) / sum);
+    const gale_attr edge = GALE_STRING_ATTR("mode", "edge");
+    gale_value padded = gale__make_op(m, "Pad", (gale_value[]){x, gale__make_ints(m, 8, pads)}, 2, &edge, 1);
+    gale_value y = gale__make_2(m, "Conv", padded, gale__make_floats(m, 4, kernel, w));
+    gale__free(w);
+    return y;
+}
+
+/* x / (1 + the geometric mean of luminance around it). */
+static gale_value local(look *l, gale_value v)
+{
+    static const double weights[3] = {0.2126, 0.7152, 0.0722};
+    gale__maker *m = &l->m;
+    const int64_t four[4] = {1, 1, l->p->height, l->p->width};
+    gale_value sum = GALE_NONE;
+    for (int i = 0; i < l->colours; i++) {
+        gale_value part =
+            gale__make_affine(m, gale__make_slice(m, v, 0, i, i + 1), l->colours == 1 ? 1 : weights[i], 0);
+        sum = i ? gale__make_2(m, "Add", sum, part) : part;
+    }
+    gale_value log = gale__make_1(m, "Log", gale__make_affine(m, sum, 1, 1e-6));
+    log = gale__make_2(m, "Reshape", log, gale__make_ints(m, 4, four));
+    int64_t radius = (int64_t)(l->p->radius + 0.5), longer = l->p->width > l->p->height ? l->p->width : l->p->height;
+    if (radius < 1) radius = longer / 32 > 1 ? longer / 32 : 1;
+    log = blurred(l, blurred(l, log, true, radius), false, radius);
+    log = gale__make_2(m, "Reshape", log, gale__make_ints(m, 3, four + 1));
+    return gale__make_2(m, "Div", v, gale__make_affine(m, gale__make_1(m, "Exp", log), 1, 1));
+}
+
+static gale_value toned(look *l, gale_value v)
+{
+    static const double aces[6] = {2.51, 0.03, 0, 2.43, 0.59, 0.14};
+    gale__maker *m = &l->m;
+    switch (l->p->tone) {
+    case GALE_EXR_ACES: return ratio(l, v, aces);
+    case GALE_EXR_REINHARD: return gale__make_2(m, "Div", v, gale__make_affine(m, v, 1, 1));
+    case GALE_EXR_FILMIC: return gale__make_affine(m, ratio(l, v, hable), 1, -0.02 / 0.3);
+    case GALE_EXR_HABLE:
+        return gale__make_affine(m, gale__make_affine(m, ratio(l, v, hable), 1, -0.02 / 0.3), 1 / hable_of(11.2), 0);
+    case GALE_EXR_LOCAL: return local(l, v);
+    default: return v;
+    }
+}
+
+/* v to a power by exp and log, for results of 16 bits at most: a third of what Pow takes, which is exact to the last
+ * place.  0 gives nearly 0. */
+static gale_value raised(look *l, gale_value v, double power)
+{
+    gale__maker *m = &l->m;
+    gale_value log = gale__make_1(m, "Log", gale__make_2(m, "Max", v, gale__make_number(m, 1e-30)));
+    return gale__make_1(m, "Exp", gale__make_affine(m, log, power, 0));
+}
+
+/* The curve of the screen, of values from 0 to 1. */
+static gale_value encoded(look *l, gale_value v)
+{
+    gale__maker *m = &l->m;
+    if (l->p->gamma > 0) return raised(l, v, 1 / l->p->gamma);
+    gale_value curve = raised(l, v, 1 / 2.4);
+    gale_value low = gale__make_2(m, "LessOrEqual", v, gale__make_number(m, 0.0031308));
+    return gale__make_select(m, low, gale__make_affine(m, v, 12.92, 0), gale__make_affine(m, curve, 1.055, -0.055));
+}
+
+/* Numbers 0, 1, 2 ... times a factor along the second or third axis. */
+static gale_value ramp(look *l, bool down, double factor)
+{
+    int64_t n = down ? l->p->height : l->p->width, dims[3] = {1, down ? n : 1, down ? 1 : n};
+    float *v = gale__calloc((size_t)n, sizeof *v);
+    if (!v) l->m.status = GALE_NO_MEMORY;
+    for (int64_t i = 0; v && i < n; i++) v[i] = (float)fmod((double)i * factor, 1);
+    gale_value out = v ? gale__make_floats(&l->m, 3, dims, v) : GALE_NONE;
+    gale__free(v);
+    return out;
+}
+
+/* Noise in 0..1 that differs between neighbours as much as it can (Jimenez' interleaved gradient noise). */
+static gale_value noise(look *l)
+{
+    gale__maker *m = &l->m;
+    gale_value sum = gale__make_2(m, "Add", ramp(l, false, 0.06711056), ramp(l, true, 0.00583715));
+    sum = gale__make_affine(m, gale__make_2(m, "Sub", sum, gale__make_1(m, "Floor", sum)), 52.9829189, 0);
+    return gale__make_2(m, "Sub", sum, gale__make_1(m, "Floor", sum));
+}
+
+static gale_value rounded(look *l, gale_value v)
+{
+    gale__maker *m = &l->m;
+    double most = l->p->bits == 16 ? 65535 : 255;
+    v = gale__make_affine(m, v, most, 0);
+    v = l->p->dither ? gale__make_2(m, "Add", v, noise(l)) : gale__make_affine(m, v, 1, 0.5);
+    return limited(l, gale__make_1(m, "Floor", v), 0, most);
+}
+
+/* Alpha in its channel, the colours in theirs. */
+static gale_value with_alpha(look *l, gale_value colours, gale_value alpha)
+{
+    gale__maker *m = &l->m;
+    const int64_t dims[3] = {l->p->kept, 1, 1};
+    bool is[4] = {false};
+    gale_value mask = GALE_NONE;
+    is[l->p->kept - 1] = true;
+    if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_BOOL, 3, dims, is, &mask);
+    gale_value a = gale__make_affine(m, alpha, l->p->bits == 16 ? 65535 : 255, 0.5);
+    return gale__make_select(m, mask, gale__make_1(m, "Floor", a), colours);
+}
+
+static void build(look *l)
+{
+    static const int64_t interleaved[3] = {1, 2, 0};
+    const gale_attr perm = GALE_INTS("perm", interleaved, 3);
+    const gale__look_plan *p = l->p;
+    const int64_t dims[3] = {p->channels, p->in_height, p->in_width};
+    gale__maker *m = &l->m;
+    bool alpha = has_alpha(p) && p->kept == p->channels;
+    m->status = gale_graph_input(m->graph, "planes", p->type, 3, dims, NULL, &l->x);
+    l->colours = p->channels > 2 ? 3 : 1;
+    l->x = resized(l, gale__make_cast(m, l->x, GALE_F32));
+    gale_value a = alpha ? alpha_of(l) : GALE_NONE, v = clean(l, mixed(l));
+    if (alpha) { /* straight colours; those of nothing stay as they are */
+        gale_value some = gale__make_2(m, "Greater", a, gale__make_number(m, 0));
+        v = gale__make_2(m, "Div", v, gale__make_select(m, some, a, gale__make_number(m, 1)));
+    }
+    v = limited(l, gale__make_affine(m, v, exp2(p->exposure), 0), 0, 1e15); /* whose square is a number still */
+    v = limited(l, toned(l, v), 0, 1);
+    v = encoded(l, v);
+    if (p->cube) v = limited(l, gale__look_cube(m, p->cube, v, l->colours, p->kept), 0, 1);
+    v = rounded(l, v);
+    if (alpha) v = with_alpha(l, v, a);
+    v = gale__make_cast(m, v, p->bits == 16 ? GALE_U16 : GALE_U8);
+    v = gale__make_op(m, "Transpose", &v, 1, &perm, 1);
+    if (m->status == GALE_OK) m->status = gale_graph_output(m->graph, "picture", v);
+}
+
+gale_status gale__look_graph(const gale__look_plan *plan, gale_graph **out)
+{
+    look l = {.p = plan};
+    GALE_TRY(gale_graph_create(&l.m.graph));
+    build(&l);
+    if (l.m.status == GALE_OK) *out = l.m.graph;
+    else gale_graph_destroy(&l.m.graph);
+    return l.m.status;
+}

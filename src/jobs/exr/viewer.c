@@ -1,0 +1,221 @@
+/* Files to pictures for screens: decoded into planes, sent to the device once, and fetched once as pixels.  Programs
+ * are kept by what they were made for, since the pictures of a batch are mostly of one size. */
+#include "base/thread.h"
+#include "gale/graph.h"
+#include "graph/run/tensor.h"
+#include "jobs/exr/colour.h"
+#include "jobs/exr/look.h"
+#include "media/exr_image.h"
+#include "media/picture.h"
+#include <math.h>
+#include <string.h>
+
+enum { PROGRAMS_MOST = 8, SIDE_MOST = 1000000 };
+
+typedef struct entry {
+    gale__look_plan plan;
+    gale_program *program;
+    int users;
+    uint64_t used; /* when: the oldest goes first */
+} entry;
+
+struct gale_exr_viewer {
+    gale_device *device;
+    gale_exr_look look;
+    char *layer;
+    gale__cube cube; /* size 0: none */
+    gale__mutex lock;
+    entry entries[PROGRAMS_MOST];
+    uint64_t clock;
+};
+
+static gale_status check_look(const gale_exr_look *l)
+{
+    if ((unsigned)l->tone >= GALE_EXR_TONE_COUNT || (unsigned)l->filter >= GALE_EXR_FILTER_COUNT)
+        return gale__fail(GALE_INVALID, "exr: no such tone map or filter");
+    if (l->bits && l->bits != 8 && l->bits != 16) return gale__fail(GALE_INVALID, "exr: %d bits; 8 or 16", l->bits);
+    if (!(fabs(l->exposure) <= 64)) return gale__fail(GALE_INVALID, "exr: an exposure of %g stops", l->exposure);
+    if (!(l->gamma >= 0 && l->gamma <= 100)) return gale__fail(GALE_INVALID, "exr: a gamma of %g", l->gamma);
+    if (!(l->radius >= 0 && l->radius <= 4096)) return gale__fail(GALE_INVALID, "exr: a radius of %g", l->radius);
+    if (l->width < 0 || l->height < 0 || l->side < 0 || l->width > SIDE_MOST || l->height > SIDE_MOST)
+        return gale__fail(GALE_INVALID, "exr: a size of %lld x %lld", (long long)l->width, (long long)l->height);
+    return GALE_OK;
+}
+
+gale_status gale_exr_viewer_create(gale_device *device, const gale_exr_look *look, gale_exr_viewer **out)
+{
+    GALE_TRY(check_look(look));
+    gale_exr_viewer *v = gale__calloc(1, sizeof *v);
+    if (!v) return GALE_NO_MEMORY;
+    v->device = device;
+    v->look = *look;
+    v->layer = look->layer ? gale__strdup(look->layer) : NULL;
+    v->look.layer = v->layer;
+    gale__mutex_init(&v->lock);
+    gale_status status = look->layer && !v->layer ? GALE_NO_MEMORY : GALE_OK;
+    if (status == GALE_OK && look->lut) status = gale__cube_read(look->lut, &v->cube);
+    if (status == GALE_OK) *out = v;
+    else gale_exr_viewer_destroy(&v);
+    return status;
+}
+
+void gale_exr_viewer_destroy(gale_exr_viewer **viewer)
+{
+    gale_exr_viewer *v = *viewer;
+    if (!v) return;
+    for (int i = 0; i < PROGRAMS_MOST; i++) gale_program_destroy(&v->entries[i].program);
+    gale__mutex_finish(&v->lock);
+    gale__free(v->layer);
+    gale__cube_finish(&v->cube);
+    gale__free(v);
+    *viewer = NULL;
+}
+
+/* Extents of the result for a picture of these. */
+static void size_of(const gale_exr_look *l, int64_t width, int64_t height, int64_t *w, int64_t *h)
+{
+    double scale = 1, longer = (double)(width > height ? width : height);
+    *w = l->width, *h = l->height;
+    if (*w && *h) return;
+    if (*w) scale = (double)*w / (double)width;
+    else if (*h) scale = (double)*h / (double)height;
+    else if (l->side && (double)l->side < longer) scale = (double)l->side / longer;
+    if (!*w) *w = (int64_t)fmax(1, floor((double)width * scale + 0.5));
+    if (!*h) *h = (int64_t)fmax(1, floor((double)height * scale + 0.5));
+}
+
+static gale__look_plan plan_for(const gale_exr_look *l, const gale__exr_image *i)
+{
+    gale__look_plan p;
+    double matrix[3][3];
+    memset(&p, 0, sizeof p);
+    p.in_width = i->width, p.in_height = i->height;
+    size_of(l, i->full_width, i->full_height, &p.width, &p.height);
+    p.channels = i->channels;
+    p.kept = l->no_alpha && i->channels % 2 == 0 ? i->channels - 1 : i->channels;
+    p.type = i->type;
+    p.tone = l->tone, p.filter = l->filter;
+    p.exposure = l->exposure, p.gamma = l->gamma, p.radius = l->tone == GALE_EXR_LOCAL ? l->radius : 0;
+    p.by_matrix =
+        i->channels > 2 && i->has_chromaticities && !l->file_colours && gale__colour_matrix(i->chromaticities, matrix);
+    if (p.by_matrix) memcpy(p.matrix, matrix, sizeof p.matrix);
+    p.dither = l->dither;
+    p.bits = l->bits ? l->bits : 8;
+    return p;
+}
+
+static gale_status make_program(gale_exr_viewer *v, const gale__look_plan *plan, gale_program **out)
+{
+    gale_graph *graph = NULL;
+    GALE_TRY(gale__look_graph(plan, &graph));
+    gale_status status = gale_program_create(graph, v->device, NULL, out);
+    gale_graph_destroy(&graph);
+    return status;
+}
+
+/* An entry with the program, counted as in use; where all are in use, one of nobody's that the caller destroys. */
+static gale_status take_program(gale_exr_viewer *v, const gale__look_plan *plan, entry **kept, gale_program **out)
+{
+    gale_status status = GALE_OK;
+    entry *oldest = NULL;
+    gale__mutex_lock(&v->lock);
+    *kept = NULL;
+    for (entry *e = v->entries; e < v->entries + PROGRAMS_MOST && !*kept; e++) {
+        if (e->program && !memcmp(&e->plan, plan, sizeof *plan)) *kept = e;
+        else if (!e->users && (!oldest || e->used < oldest->used)) oldest = e;
+    }
+    if (!*kept && oldest) {
+        gale_program_destroy(&oldest->program);
+        status = make_program(v, plan, &oldest->program);
+        oldest->plan = *plan;
+        if (status == GALE_OK) *kept = oldest;
+    } else if (!*kept) status = make_program(v, plan, out);
+    if (*kept) {
+        (*kept)->users++;
+        (*kept)->used = ++v->clock;
+        *out = (*kept)->program;
+    }
+    gale__mutex_unlock(&v->lock);
+    return status;
+}
+
+static void give_program(gale_exr_viewer *v, entry *kept, gale_program **program)
+{
+    if (!kept) {
+        gale_program_destroy(program);
+        return;
+    }
+    gale__mutex_lock(&v->lock);
+    kept->users--;
+    gale__mutex_unlock(&v->lock);
+}
+
+/* From the planes to the picture's own memory. */
+static gale_status run_program(
+    gale_exr_viewer *v, const gale__look_plan *plan, const gale__exr_image *image, gale_picture *picture)
+{
+    const int64_t dims[3] = {plan->channels, plan->in_height, plan->in_width},
+                  size[3] = {plan->height, plan->width, plan->kept};
+    entry *kept = NULL;
+    gale_program *program = NULL;
+    gale_tensor *in = NULL, *out = NULL;
+    gale_status status;
+    GALE_TRY(take_program(v, plan, &kept, &program));
+    GALE_GO(gale__tensor_borrow(image->type, 3, dims, image->data, NULL, NULL, &in));
+    GALE_GO(gale_program_run(program, &in, &out, true));
+    GALE_GO(
+        gale_tensor_to_cpu(out, picture->data, (size_t)(size[0] * size[1] * size[2]) * gale_type_size(picture->type)));
+done:
+    gale_tensor_destroy(&in);
+    gale_tensor_destroy(&out);
+    give_program(v, kept, &program);
+    return status;
+}
+
+static void note(
+    const gale_exr_viewer *v, const gale_exr *f, const gale__exr_image *i, const gale_picture *p, gale_exr_report *r)
+{
+    bool apart = !gale_device_get_info(v->device)->caps.host_functions;
+    r->width = i->width, r->height = i->height;
+    r->level_x = i->level_x, r->level_y = i->level_y;
+    r->file_bytes = gale_exr_size_bytes(f);
+    r->decoded_bytes = (uint64_t)(i->width * i->height * i->channels) * gale_type_size(i->type);
+    r->uploads = r->downloads = apart;
+    r->upload_bytes = apart ? r->decoded_bytes : 0;
+    r->download_bytes = apart ? (uint64_t)(p->width * p->height * p->channels) * gale_type_size(p->type) : 0;
+}
+
+static gale_status decode(gale_exr_viewer *v, gale_exr *f, gale__exr_image *image)
+{
+    gale__exr_wish wish = {.layer = v->look.layer, .no_alpha = v->look.no_alpha};
+    int64_t w, h;
+    if ((v->look.width || v->look.height || v->look.side) && !v->look.full) {
+        GALE_TRY(gale__exr_image_size(f, v->look.layer, &w, &h));
+        size_of(&v->look, w, h, &wish.least_width, &wish.least_height);
+    }
+    return gale__exr_image_read(f, &wish, image);
+}
+
+gale_status gale_exr_viewer_run(gale_exr_viewer *v, gale_exr *f, gale_exr_report *report, gale_picture **out)
+{
+    gale__exr_image image = {0};
+    gale_picture *p = NULL;
+    gale_exr_report r = {0};
+    gale_status status;
+    uint64_t begun = gale__time_ns();
+    GALE_TRY(decode(v, f, &image));
+    r.decode_seconds = (double)(gale__time_ns() - begun) / 1e9;
+    begun = gale__time_ns();
+    gale__look_plan plan = plan_for(&v->look, &image);
+    plan.cube = v->cube.size ? &v->cube : NULL;
+    GALE_GO(gale_picture_create(plan.width, plan.height, plan.kept, plan.bits == 16 ? GALE_U16 : GALE_U8, &p));
+    GALE_GO(run_program(v, &plan, &image, p));
+    r.pixel_seconds = (double)(gale__time_ns() - begun) / 1e9;
+    note(v, f, &image, p, &r);
+    if (report) *report = r;
+done:
+    gale__exr_image_finish(&image);
+    if (status == GALE_OK) *out = p;
+    else gale_picture_destroy(&p);
+    return status;
+}

@@ -1,0 +1,101 @@
+/* B44: blocks of 4 x 4 halves in 14 bytes, or in 3 where all are equal; other types as they are.  The library has it as
+ * well, but (3.1) mixes up the channels where some are not half. */
+#include "media/exr_pack.h"
+#include "base/num.h"
+#include <math.h>
+#include <string.h>
+
+enum { FLAT = 13 << 2 };
+
+/* Order of halves as numbers: the sign's bit turned, or all bits. */
+static uint16_t ordered(uint32_t v) { return (uint16_t)(v & 0x8000 ? v & 0x7fff : ~v); }
+
+/* Six bits of the block from bit `at` on, where the first is that of byte 2's third bit from below. */
+static uint32_t six(const uint8_t *b, int i)
+{
+    int bit = 22 + 6 * i; /* of the block: 16 of the first value, 6 of the shift */
+    uint32_t word = (uint32_t)b[bit / 8] << 8 | (bit / 8 + 1 < 14 ? b[bit / 8 + 1] : 0u);
+    return word >> (10 - bit % 8) & 0x3f;
+}
+
+/* Values follow each other down the first column, then from each to its right neighbour. */
+static void open_block(const uint8_t *b, uint16_t s[16])
+{
+    uint32_t v[16], shift = b[2] >> 2, bias = 0x20u << shift;
+    v[0] = (uint32_t)b[0] << 8 | b[1];
+    for (int y = 1; y < 4; y++) v[4 * y] = v[4 * (y - 1)] + (six(b, y - 1) << shift) - bias;
+    for (int x = 1; x < 4; x++)
+        for (int y = 0; y < 4; y++) v[4 * y + x] = v[4 * y + x - 1] + (six(b, 3 + 4 * (x - 1) + y) << shift) - bias;
+    for (int i = 0; i < 16; i++) s[i] = ordered(v[i] & 0xffff);
+}
+
+/* Channels that are marked as linear were packed as exp(x / 8). */
+static void to_linear(uint16_t s[16])
+{
+    for (int i = 0; i < 16; i++) {
+        float x = gale__f16_to_f32(s[i]);
+        s[i] = x > 0 && isfinite(x) ? gale__f32_to_f16((float)(8 * log((double)x))) : 0;
+    }
+}
+
+/* One channel of the chunk into a plane of it; gives the bytes used, 0 where there are too few. */
+static size_t open_plane(const exr_coding_channel_info_t *c, const uint8_t *from, size_t left, uint16_t *plane)
+{
+    size_t used = 0;
+    for (int32_t y = 0; y < c->height; y += 4)
+        for (int32_t x = 0; x < c->width; x += 4) {
+            uint16_t s[16];
+            if (left - used < 3) return 0;
+            const uint8_t *b = from + used;
+            bool flat = b[2] >= FLAT;
+            used += flat ? 3 : 14;
+            if (used > left) return 0;
+            if (!flat) open_block(b, s);
+            for (int i = 0; flat && i < 16; i++) s[i] = ordered((uint32_t)b[0] << 8 | b[1]);
+            if (c->p_linear) to_linear(s);
+            for (int32_t k = 0; k < 4 && y + k < c->height; k++)
+                for (int32_t i = 0; i < 4 && x + i < c->width; i++) plane[(y + k) * c->width + x + i] = s[4 * k + i];
+        }
+    return used;
+}
+
+/* Planes of channels, one after another, to lines of all channels. */
+exr_result_t gale__exr_to_lines(exr_decode_pipeline_t *d, const uint8_t *planes)
+{
+    uint8_t *to = d->unpacked_buffer, *end = to + d->chunk.unpacked_size;
+    for (int32_t y = 0; y < d->chunk.height; y++) {
+        const uint8_t *plane = planes;
+        for (int i = 0; i < d->channel_count; i++) {
+            const exr_coding_channel_info_t *c = &d->channels[i];
+            size_t row = (size_t)c->width * (size_t)c->bytes_per_element;
+            int32_t step = c->y_samples > 1 ? c->y_samples : 1;
+            bool here = c->height > 0 && ((int64_t)d->chunk.start_y + y) % step == 0 && y / step < c->height;
+            if (here && (size_t)(end - to) < row) return EXR_ERR_CORRUPT_CHUNK;
+            if (here) memcpy(to, plane + (size_t)(y / step) * row, row), to += row;
+            plane += row * (size_t)(c->height > 0 ? c->height : 0);
+        }
+    }
+    return EXR_ERR_SUCCESS;
+}
+
+exr_result_t gale__exr_unb44(exr_decode_pipeline_t *d)
+{
+    const uint8_t *from = d->packed_buffer;
+    size_t left = (size_t)d->chunk.packed_size, all = 0;
+    for (int i = 0; i < d->channel_count; i++)
+        if (d->channels[i].width > 0 && d->channels[i].height > 0)
+            all +=
+                (size_t)d->channels[i].width * (size_t)d->channels[i].height * (size_t)d->channels[i].bytes_per_element;
+    uint8_t *planes = gale__exr_scratch(&d->scratch_buffer_1, &d->scratch_alloc_size_1, all), *to = planes;
+    if (!planes) return EXR_ERR_OUT_OF_MEMORY;
+    for (int i = 0; i < d->channel_count; i++) {
+        const exr_coding_channel_info_t *c = &d->channels[i];
+        if (c->width < 1 || c->height < 1) continue;
+        size_t bytes = (size_t)c->width * (size_t)c->height * (size_t)c->bytes_per_element, used = bytes;
+        if (c->data_type == EXR_PIXEL_HALF) used = open_plane(c, from, left, (uint16_t *)(void *)to);
+        else if (bytes <= left) memcpy(to, from, bytes);
+        if (!used || used > left) return EXR_ERR_CORRUPT_CHUNK;
+        from += used, left -= used, to += bytes;
+    }
+    return gale__exr_to_lines(d, planes);
+}

@@ -1,0 +1,120 @@
+/* Blocks of DWA: coefficients as halves in zigzag order, zeros in runs; the inverse transform in the order of
+ * operations that OpenEXR has, so that results differ in the last place at most; luma and chroma to RGB; perceptual to
+ * linear. */
+#include "media/exr_dwa.h"
+#include "base/num.h"
+#include "base/thread.h"
+#include "kernel/cpu/simd.h"
+#include <math.h>
+#include <string.h>
+
+enum { END_OF_BLOCK = 0xff00 };
+
+static const uint8_t zigzag[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41,
+    34, 27, 20, 13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45,
+    38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+
+static uint16_t linear_of[65536]; /* a half in perceptual terms to one in linear ones */
+static gale__once linear_once;
+
+static void make_linear(void)
+{
+    const float base = (float)pow(2.7182818, 2.2);
+    for (int i = 0; i < 65536; i++) {
+        float x = gale__f16_to_f32((uint16_t)i), a = fabsf(x), y;
+        if ((i & 0x7c00) == 0x7c00 || a == 0) continue;
+        y = a <= 1 ? powf(a, 2.2f) : powf(base, a - 1);
+        linear_of[i] = gale__f32_to_f16(x < 0 ? -y : y);
+    }
+}
+
+typedef float lanes __attribute__((vector_size(32)));
+
+/* The transform along one axis, for eight lines side by side: v[i] has the i-th value of each. */
+static void inverse(lanes v[8])
+{
+    const float a = 0.5f * cosf(3.14159f / 4), b = 0.5f * cosf(3.14159f / 16), c = 0.5f * cosf(3.14159f / 8),
+                d = 0.5f * cosf(3 * 3.14159f / 16), e = 0.5f * cosf(5 * 3.14159f / 16),
+                f = 0.5f * cosf(3 * 3.14159f / 8), g = 0.5f * cosf(7 * 3.14159f / 16);
+    lanes beta[4] = {b * v[1] + d * v[3] + e * v[5] + g * v[7], d * v[1] - g * v[3] - b * v[5] - e * v[7],
+        e * v[1] - b * v[3] + g * v[5] + d * v[7], g * v[1] - e * v[3] + d * v[5] - b * v[7]};
+    lanes even = a * (v[0] + v[4]), odd = a * (v[0] - v[4]), first = c * v[2] + f * v[6], second = f * v[2] - c * v[6];
+    lanes gamma[4] = {even + first, odd + second, odd - second, even - first};
+    for (int i = 0; i < 4; i++) {
+        v[i] = gamma[i] + beta[i];
+        v[7 - i] = gamma[i] - beta[i];
+    }
+}
+
+/* Coefficients that lie column by column become pixels row by row. */
+static void transform(float v[64])
+{
+    lanes rows[8], columns[8];
+    memcpy(columns, v, sizeof columns);
+    inverse(columns); /* along x, for eight rows at once */
+    for (int x = 0; x < 8; x++)
+        for (int y = 0; y < 8; y++) rows[y][x] = columns[x][y];
+    inverse(rows);
+    memcpy(v, rows, sizeof rows);
+}
+
+/* One block's pixels; false where the stream ends. */
+static bool open_block(gale__dwa_blocks *b, uint16_t dc, float v[64])
+{
+    memset(v, 0, 64 * sizeof *v);
+    v[0] = gale__f16_to_f32(dc);
+    bool flat = true;
+    for (int i = 1; i < 64;) {
+        if (b->ac >= b->ac_end) return false;
+        uint16_t s = *b->ac++;
+        if (s == END_OF_BLOCK) break;
+        if (s >> 8 == 0xff) {
+            i += s & 0xff;
+            continue;
+        }
+        int at = zigzag[i++];
+        v[at % 8 * 8 + at / 8] = gale__f16_to_f32(s);
+        flat = false;
+    }
+    if (!flat) return transform(v), true;
+    float one = v[0] * 3.535536e-01f * 3.535536e-01f;
+    for (int i = 0; i < 64; i++) v[i] = one;
+    return true;
+}
+
+static void to_rgb(float v[3][64])
+{
+    for (int i = 0; i < 64; i++) {
+        float y = v[0][i], cb = v[1][i], cr = v[2][i];
+        v[0][i] = y + 1.5747f * cr;
+        v[1][i] = y - 0.1873f * cb - 0.4682f * cr;
+        v[2][i] = y + 1.8556f * cb;
+    }
+}
+
+static void put_block(const gale__dwa_blocks *b, int plane, int32_t x, int32_t y, const float v[64])
+{
+    uint16_t h[64];
+    int32_t wide = b->width - x < 8 ? b->width - x : 8, high = b->height - y < 8 ? b->height - y : 8;
+    gale__simd_get()->narrow[GALE_F16](h, v, NULL, NULL, 64);
+    for (int32_t k = 0; k < high; k++) {
+        uint16_t *to = b->planes[plane] + (size_t)(y + k) * (size_t)b->width + (size_t)x;
+        for (int32_t i = 0; i < wide; i++) to[i] = b->linear ? h[8 * k + i] : linear_of[h[8 * k + i]];
+    }
+}
+
+bool gale__dwa_open(gale__dwa_blocks *b, int count)
+{
+    size_t across = ((size_t)b->width + 7) / 8, blocks = across * (((size_t)b->height + 7) / 8);
+    float v[3][64];
+    gale__once_run(&linear_once, make_linear);
+    if ((size_t)(b->dc_end - b->dc) < blocks * (size_t)count) return false;
+    for (size_t i = 0; i < blocks; i++) {
+        for (int k = 0; k < count; k++)
+            if (!open_block(b, b->dc[(size_t)k * blocks + i], v[k])) return false;
+        if (count == 3) to_rgb(v);
+        for (int k = 0; k < count; k++) put_block(b, k, (int32_t)(i % across) * 8, (int32_t)(i / across) * 8, v[k]);
+    }
+    b->dc += blocks * (size_t)count;
+    return true;
+}

@@ -1,0 +1,26 @@
+/* The colours of an EXR file in planes, as programs take them: what a viewer shows first, or a layer by name, framed by
+ * the display window, at the smallest level of the file that is large enough. */
+#ifndef GALE_MEDIA_EXR_IMAGE_H
+#define GALE_MEDIA_EXR_IMAGE_H
+#include "gale/exr.h"
+
+typedef struct gale__exr_image {
+    int64_t width, height;
+    int channels; /* 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA; colours are multiplied by alpha */
+    gale_type type;
+    void *data; /* [channels][height][width] */
+    int part, level_x, level_y;
+    int64_t full_width, full_height; /* of level 0 */
+    bool has_chromaticities;
+    double chromaticities[8];
+} gale__exr_image;
+typedef struct gale__exr_wish {
+    const char *layer;                 /* NULL: what viewers show first */
+    bool no_alpha;                     /* alpha is not read */
+    int64_t least_width, least_height; /* a smaller level of the file will do, if it has so many pixels; 0: level 0 */
+} gale__exr_wish;
+/* Extents of the chosen layer's frame before anything is decoded. */
+gale_status gale__exr_image_size(gale_exr *f, const char *layer, int64_t *width, int64_t *height);
+gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *out);
+void gale__exr_image_finish(gale__exr_image *image);
+#endif

@@ -1,0 +1,19 @@
+/* What the unpackers share: zlib's streams, OpenEXR's predictor and its Huffman code. */
+#ifndef GALE_MEDIA_EXR_PACK_H
+#define GALE_MEDIA_EXR_PACK_H
+#include "media/exr.h"
+
+/* A zlib stream of exactly `size` bytes. */
+exr_result_t gale__exr_inflate(exr_decode_pipeline_t *d, const void *from, size_t packed, void *to, size_t size);
+/* What ZIP does to bytes before deflating them, undone; from and to are different. */
+void gale__exr_unpredict(uint8_t *from, uint8_t *to, size_t size);
+/* n symbols. */
+exr_result_t gale__exr_huffman(const uint8_t *data, size_t size, uint16_t *out, size_t n);
+/* A buffer of the pipeline's that is at least so large; its contents are lost.  NULL: no memory. */
+void *gale__exr_scratch(void **buffer, size_t *capacity, size_t size);
+
+/* Planes of the chunk's channels, one after another, to the lines that a chunk has. */
+exr_result_t gale__exr_to_lines(exr_decode_pipeline_t *d, const uint8_t *planes);
+
+gale__exr_unpack gale__exr_undwa, gale__exr_unb44;
+#endif

@@ -1,0 +1,93 @@
+#!/bin/sh
+# gale exr as a user meets it: files of every compression, folders, damaged files, shards, resuming, each action.
+# usage: exr.sh PROGRAM SOURCE
+gale=$1
+. "$(dirname "$0")/expect.sh"
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+export GALE_ALLOW_UNTRUSTED=1 GALE_CACHE="$folder/cache" GALE_PROVIDER=cpu NO_COLOR=1
+seeds="$2/fuzz/corpus/exr"
+
+# holds WORDS...: a condition of test(1).
+holds() {
+    if test "$@"; then passed=$((passed + 1)); else fail "not so: $*"; fi
+}
+
+cp -r "$seeds" "$folder/in" && chmod -R u+w "$folder/in"
+count=$(ls "$folder/in" | wc -l)
+
+expect 0 'stored as  *scan lines, dwaa' exr info "$seeds/dwaa.exr"
+expect 0 '5 mip levels' exr info "$seeds/mip.exr"
+expect 0 '"deep": true' exr info "$seeds/deep.exr" --json
+expect 0 'deep scan lines, zips' exr info "$seeds/deep.exr"
+expect 1 'none.exr: ' exr info "$folder/none.exr"
+expect 1 'not.exr: ' exr info "$2/README.md" "$folder/not.exr"
+
+# Pictures of a folder; a damaged file costs itself alone.
+expect 0 "^$count pictures in " exr convert "$folder/in" -O "$folder/out"
+holds "$(ls "$folder/out" | grep -c png)" -eq "$count"
+expect 0 '; '"$count"' were there already' exr convert "$folder/in" -O "$folder/out" --skip-existing
+head -c 1500 "$seeds/zip.exr" >"$folder/in/cut.exr"
+expect 1 'cut.exr: EXR: ' exr thumbs "$folder/in" -O "$folder/small" --size 8 --format png
+expect 1 "^$count pictures in .*; 1 failed" exr thumbs "$folder/in" -O "$folder/small" --size 8 --format png
+holds ! -e "$folder/small/cut.png"
+rm "$folder/in/cut.exr"
+expect 0 '"uploads": 0' exr thumbs "$folder/in" -O "$folder/small" --json
+expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/a" --shard 1/2
+expect 0 '^7 pictures in ' exr thumbs "$folder/in" -O "$folder/b" --shard 2/2
+SLURM_PROCID=1 SLURM_NTASKS=2 expect 0 '^7 pictures in ' exr thumbs "$folder/in" -O "$folder/c" --shard auto
+expect 1 'shard 3/2' exr thumbs "$folder/in" -O "$folder/c" --shard 3/2
+expect 2 'sepia' exr convert "$seeds/zip.exr" --tone sepia -o "$folder/x.png"
+expect 1 'called "nix"' exr convert "$seeds/zip.exr" --layer nix -o "$folder/x.png"
+
+# What was packed without loss is one picture; every tone map and filter runs.
+for name in none rle zips piz; do
+    expect 0 '' compare "$folder/out/$name.png" "$folder/out/zip.png"
+    expect 0 '' exr diff "$seeds/$name.exr" "$seeds/zip.exr"
+done
+for tone in aces reinhard filmic hable local; do
+    expect 0 '^1 picture' exr convert "$seeds/zip.exr" --tone $tone -o "$folder/$tone.png"
+done
+for filter in box cubic mitchell lanczos; do
+    expect 0 '^1 picture' exr convert "$seeds/zip.exr" --filter $filter --size 9 --bits 16 -o "$folder/$filter.png"
+done
+expect 4 'PSNR' exr diff "$seeds/dwaa.exr" "$seeds/zip.exr" -o "$folder/d.png"
+holds -s "$folder/d.png"
+
+# Samples as they are.
+expect 0 '^1 picture' exr convert "$seeds/dwaa.exr" --compression piz --tile 8 -o "$folder/again.exr"
+expect 0 '' exr diff "$seeds/dwaa.exr" "$folder/again.exr"
+expect 0 'tiles, piz, tiles of 8 x 8' exr info "$folder/again.exr"
+expect 0 '^1 picture' exr convert "$seeds/zip.exr" --light -o "$folder/light.pfm" --no-alpha
+
+# Numbers, layers, levels.
+expect 0 'deviation' exr stats "$folder/in"
+expect 0 '"p99.9"' exr histogram "$seeds/zip.exr" --json -o "$folder/h.png" --width 64 --height 32
+expect 0 '(without a name): A B G R' exr layers "$seeds/zip.exr"
+expect 0 'zip.colour.exr' exr layers "$seeds/zip.exr" --split -O "$folder/split"
+expect 0 '' exr layers "$folder/split/zip.colour.exr" "$seeds/none.exr" --merge "$folder/merged.exr"
+expect 0 ' part 1: none' exr info "$folder/merged.exr"
+expect 0 '' exr mip "$seeds/zip.exr" -o "$folder/mip.exr" --reduce brightest --round-up --tile 8
+expect 0 '6 mip levels' exr info "$folder/mip.exr"
+expect 0 '' exr mip "$seeds/zip.exr" -o "$folder/rip.exr" --rip --tile 8
+expect 0 '5 x 4 rip levels' exr info "$folder/rip.exr"
+expect 0 '' exr depth "$seeds/deep.exr" -o "$folder/z.png"
+expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.png" --size 32 --columns 4
+expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.html"
+holds "$(grep -c figcaption "$folder/sheet.html")" -ge 1
+expect 2 'sheet needs --output' exr sheet "$folder/in"
+expect 1 'no weights' exr denoise "$seeds/zip.exr" -o "$folder/n.exr"
+
+# Files that come while it looks.
+mkdir "$folder/watched"
+timeout -s INT 8 "$gale" exr thumbs "$folder/watched" -O "$folder/seen" --format png --watch >"$folder/log" 2>&1 &
+sleep 1
+head -c 1500 "$seeds/zip.exr" >"$folder/watched/late.exr"
+sleep 3
+holds ! -e "$folder/seen/late.png"
+cp "$seeds/zip.exr" "$folder/watched/late.exr"
+wait
+holds -s "$folder/seen/late.png"
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]

@@ -1,0 +1,313 @@
+/* `gale exr` as a library: files written and read again, levels, numbers, many files at once, and what happens when
+ * memory runs out anywhere. */
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "gale/exr.h"
+#include "gale/graph.h"
+#include "test.h"
+#include <math.h>
+#include <unistd.h>
+
+enum { W = 37, H = 21 };
+static gale_device *device;
+static char folder[] = "/tmp/gale-exr-XXXXXX";
+
+static const char *path_of(const char *name)
+{
+    static char paths[8][200];
+    static int next;
+    char *p = paths[next++ % 8];
+    snprintf(p, sizeof paths[0], "%s/%s", folder, name);
+    return p;
+}
+
+static float sample(int c, int i) { return (float)(c + 1) * 0.25f + (float)(i % 97) * 0.03125f - (c == 2 ? 1 : 0); }
+
+/* R, G, B as half, Z as float, id as whole numbers; parts: 1 or 2. */
+static gale_status write_file(const char *path, int parts, const char *compression, int tile)
+{
+    static uint16_t rgb[3][W * H];
+    static float z[W * H];
+    static uint32_t id[W * H];
+    for (int i = 0; i < W * H; i++) {
+        for (int c = 0; c < 3; c++) rgb[c][i] = gale__f32_to_f16(sample(c, i));
+        z[i] = sample(3, i);
+        id[i] = (uint32_t)i * 100003u;
+    }
+    const gale_exr_source colours[] = {{"R", GALE_F16, rgb[0]}, {"G", GALE_F16, rgb[1]}, {"B", GALE_F16, rgb[2]}};
+    const gale_exr_source data[] = {{"Z", GALE_F32, z}, {"id", GALE_U32, id}};
+    gale_exr_new_part p[2] = {{.name = parts > 1 ? "colour" : NULL,
+                                  .data = {-3, 5, W - 4, H + 4},
+                                  .display = {0, 0, W + 5, H + 9},
+                                  .compression = compression,
+                                  .tile_width = tile,
+                                  .tile_height = tile,
+                                  .channels = colours,
+                                  .channel_count = 3},
+        {.name = "data", .data = {0, 0, W - 1, H - 1}, .channels = data, .channel_count = 2}};
+    return gale_exr_write(path, p, parts);
+}
+
+TEST(written_files_are_read)
+{
+    static const char *const ways[] = {"none", "rle", "zips", "zip", "piz"};
+    for (int k = 0; k < 10; k++) {
+        const char *path = path_of("a.exr");
+        gale_exr *f = NULL;
+        float got[W * H];
+        uint32_t id[W * H];
+        if (!CHECK_OK(write_file(path, 2, ways[k % 5], k < 5 ? 0 : 16)) || !CHECK_OK(gale_exr_open(path, NULL, &f)))
+            continue;
+        CHECK_EQ(gale_exr_part_count(f), 2);
+        CHECK_TEXT(gale_exr_part_get(f, 0)->name, "colour");
+        CHECK_EQ(gale_exr_part_get(f, 0)->data.x0, -3);
+        CHECK_EQ(gale_exr_part_get(f, 0)->display.y1, H + 9);
+        CHECK_OK(gale_exr_read(f, 0, 0, 0, &(gale_exr_target){"G", GALE_F32, got, 0, 0}, 1));
+        for (int i = 0; i < W * H; i++) CHECK(got[i] == sample(1, i));
+        CHECK_OK(gale_exr_read(f, 1, 0, 0, &(gale_exr_target){"id", GALE_U32, id, 0, 0}, 1));
+        for (int i = 0; i < W * H; i++) CHECK_EQ(id[i], (uint32_t)i * 100003u);
+        CHECK_FAILS(gale_exr_read(f, 0, 0, 0, &(gale_exr_target){"X", GALE_F32, got, 0, 0}, 1), NOT_FOUND);
+        CHECK_FAILS(gale_exr_read(f, 0, 1, 1, &(gale_exr_target){"R", GALE_F32, got, 0, 0}, 1), NOT_FOUND);
+        gale_exr_close(&f);
+    }
+    CHECK_FAILS(write_file(path_of("a.exr"), 1, "dwaa", 0), UNSUPPORTED);
+    CHECK_FAILS(write_file(path_of("a.exr"), 1, "zap", 0), INVALID);
+}
+
+TEST(limits_come_before_memory)
+{
+    gale_exr *f = NULL;
+    float got[W * H];
+    gale_exr_limits small = {.max_pixels = W * H - 1};
+    CHECK_OK(write_file(path_of("a.exr"), 1, NULL, 0));
+    if (!CHECK_OK(gale_exr_open(path_of("a.exr"), &small, &f))) return;
+    CHECK_FAILS(gale_exr_read(f, 0, 0, 0, &(gale_exr_target){"R", GALE_F32, got, 0, 0}, 1), LIMIT);
+    gale_exr_close(&f);
+    CHECK_FAILS(gale_exr_open(path_of("none.exr"), NULL, &f), NOT_FOUND);
+    CHECK_FAILS(gale_exr_from_memory("not an EXR file at all", 22, NULL, &f), FORMAT);
+}
+
+/* What a pixel of the next level is, by the definition. */
+static float reduced(gale_exr_reduce how, const float *in, int64_t w, int64_t h, int64_t x, int64_t y)
+{
+    float v[4];
+    for (int k = 0; k < 4; k++) {
+        int64_t i = 2 * x + k % 2, j = 2 * y + k / 2;
+        v[k] = in[(j < h ? j : h - 1) * w + (i < w ? i : w - 1)];
+    }
+    if (how == GALE_EXR_BRIGHTEST) return fmaxf(fmaxf(v[0], v[1]), fmaxf(v[2], v[3]));
+    if (how == GALE_EXR_DARKEST) return fminf(fminf(v[0], v[1]), fminf(v[2], v[3]));
+    return (v[0] + v[1] + v[2] + v[3]) / 4;
+}
+
+TEST(levels_are_true)
+{
+    for (int how = 0; how < 3; how++)
+        for (int up = 0; up < 2; up++) {
+            gale_exr *f = NULL;
+            gale_exr_mip_options o = {.reduce = (gale_exr_reduce)how, .round_up = up, .tile = 16};
+            float before[W * H], now[W * H];
+            int64_t w = W, h = H, nw = 0, nh = 0;
+            CHECK_OK(write_file(path_of("a.exr"), 1, NULL, 0));
+            if (!CHECK_OK(gale_exr_open(path_of("a.exr"), NULL, &f))) return;
+            CHECK_OK(gale_exr_mip(device, f, 0, &o, path_of("m.exr")));
+            gale_exr_close(&f);
+            if (!CHECK_OK(gale_exr_open(path_of("m.exr"), NULL, &f))) return;
+            CHECK_EQ(gale_exr_part_get(f, 0)->levels_x, up ? 7 : 6);
+            CHECK_EQ(gale_exr_part_get(f, 0)->round_up, up);
+            for (int i = 0; i < W * H; i++) before[i] = sample(1, i);
+            for (int l = 1; l < gale_exr_part_get(f, 0)->levels_x; l++) {
+                CHECK_OK(gale_exr_level_size(f, 0, l, l, &nw, &nh));
+                CHECK_OK(gale_exr_read(f, 0, l, l, &(gale_exr_target){"G", GALE_F32, now, 0, 0}, 1));
+                for (int64_t i = 0; i < nw * nh; i++) {
+                    float want = reduced(o.reduce, before, w, h, i % nw, i / nw);
+                    if (!CHECK(fabsf(now[i] - want) <= 2e-3f * fmaxf(1, fabsf(want))))
+                        printf("  how %d up %d level %d at %d of %d x %d: %g, not %g\n", how, up, l, (int)i, (int)nw,
+                            (int)nh, (double)now[i], (double)want);
+                    now[i] = want;
+                }
+                memcpy(before, now, sizeof before);
+                w = nw, h = nh;
+            }
+            gale_exr_close(&f);
+        }
+}
+
+/* One axis halved, by the definition; gives its new extent. */
+static int64_t halve(float *v, int64_t *w, int64_t *h, bool down, bool up)
+{
+    float out[W * H];
+    int64_t n = down ? *h : *w, m = n < 2 ? 1 : (n + up) / 2, nw = down ? *w : m, nh = down ? m : *h;
+    for (int64_t i = 0; i < nw * nh && n > 1; i++) {
+        int64_t x = i % nw, y = i / nw, a = 2 * (down ? y : x), b = a + 1 < n ? a + 1 : a;
+        out[i] = (down ? v[a * *w + x] + v[b * *w + x] : v[y * *w + a] + v[y * *w + b]) / 2;
+    }
+    if (n > 1) memcpy(v, out, (size_t)(nw * nh) * sizeof *v);
+    *w = nw, *h = nh;
+    return m;
+}
+
+TEST(rip_levels_are_true)
+{
+    for (int up = 0; up < 2; up++) {
+        gale_exr *f = NULL;
+        gale_exr_mip_options o = {.levels = GALE_EXR_RIPMAP, .round_up = up, .tile = 16};
+        CHECK_OK(write_file(path_of("a.exr"), 1, NULL, 0));
+        if (!CHECK_OK(gale_exr_open(path_of("a.exr"), NULL, &f))) return;
+        CHECK_OK(gale_exr_mip(device, f, 0, &o, path_of("r.exr")));
+        gale_exr_close(&f);
+        if (!CHECK_OK(gale_exr_open(path_of("r.exr"), NULL, &f))) return;
+        const gale_exr_part *p = gale_exr_part_get(f, 0);
+        CHECK(p->levels == GALE_EXR_RIPMAP && p->levels_x == (up ? 7 : 6) && p->levels_y == (up ? 6 : 5));
+        for (int i = 0; i < p->levels_x * p->levels_y; i++) {
+            int64_t w = W, h = H, nw, nh;
+            float want[W * H], got[W * H];
+            for (int k = 0; k < W * H; k++) want[k] = sample(1, k);
+            for (int k = 0; k < i / p->levels_x; k++) halve(want, &w, &h, true, up);
+            for (int k = 0; k < i % p->levels_x; k++) halve(want, &w, &h, false, up);
+            CHECK_OK(gale_exr_level_size(f, 0, i % p->levels_x, i / p->levels_x, &nw, &nh));
+            CHECK(nw == w && nh == h);
+            CHECK_OK(
+                gale_exr_read(f, 0, i % p->levels_x, i / p->levels_x, &(gale_exr_target){"G", GALE_F32, got, 0, 0}, 1));
+            for (int64_t k = 0; k < w * h; k++) CHECK(fabsf(got[k] - want[k]) <= 2e-3f * fmaxf(1, fabsf(want[k])));
+        }
+        gale_exr_close(&f);
+    }
+}
+
+TEST(numbers_are_right)
+{
+    gale_exr *f = NULL;
+    gale_exr_stats *s = NULL;
+    int n = 0;
+    double sum = 0, least = 1e9, largest = -1e9;
+    CHECK_OK(write_file(path_of("a.exr"), 1, NULL, 0));
+    if (!CHECK_OK(gale_exr_open(path_of("a.exr"), NULL, &f))) return;
+    CHECK_OK(gale_exr_measure(f, 0, NULL, 0, &s, &n));
+    CHECK_EQ(n, 3);
+    uint64_t negative = 0;
+    for (int i = 0; i < W * H; i++) {
+        double v = (double)sample(2, i);
+        sum += v, least = fmin(least, v), largest = fmax(largest, v), negative += v < 0;
+    }
+    CHECK_TEXT(s[0].name, "B");
+    CHECK(s[0].least == least && s[0].largest == largest);
+    CHECK(fabs(s[0].mean - sum / (W * H)) < 1e-6);
+    CHECK_EQ(s[0].negatives, negative);
+    CHECK(s[0].percentiles[0] >= least && s[0].percentiles[8] <= largest);
+    for (int i = 1; i < GALE_EXR_PERCENTILES; i++) CHECK(s[0].percentiles[i] >= s[0].percentiles[i - 1]);
+    gale_free(s);
+    gale_exr_comparison c;
+    CHECK_OK(gale_exr_compare(f, f, true, &c));
+    CHECK(c.same && c.count == 3 && c.picture && c.picture->width == W);
+    gale_exr_comparison_finish(&c);
+    gale_exr_close(&f);
+}
+
+static size_t told, stop_after;
+static bool on_file(void *user, const gale_exr_progress *p, const gale_exr_item *item)
+{
+    (void)user;
+    CHECK_EQ(p->done, ++told);
+    CHECK(item->input != NULL);
+    return told < stop_after;
+}
+
+TEST(many_files)
+{
+    static char names[12][200];
+    const char *in[12], *out[12];
+    gale_exr_batch *b = NULL;
+    for (int i = 0; i < 12; i++) {
+        snprintf(names[i], sizeof names[i], "%s/n%d.exr", folder, i);
+        in[i] = names[i], out[i] = NULL;
+        if (i == 5) CHECK_OK(gale__file_write(in[i], "\x76\x2f\x31\x01 and nothing more", 20));
+        else CHECK_OK(write_file(in[i], 1, NULL, 0));
+    }
+    gale_exr_batch_options o = {.look.side = 16, .keep = true, .progress = on_file};
+    told = 0, stop_after = 100;
+    if (!CHECK_OK(gale_exr_batch_run(device, in, out, 12, &o, &b))) return;
+    CHECK_EQ(b->total.done, 12);
+    CHECK_EQ(b->total.failed, 1);
+    CHECK(b->items[5].status == GALE_FORMAT && strstr(b->items[5].message, "n5.exr: "));
+    for (int i = 0; i < 12; i++)
+        if (i != 5 && CHECK(b->items[i].picture != NULL)) {
+            CHECK_EQ(b->items[i].picture->width, 16);
+            CHECK(!memcmp(
+                b->items[i].picture->data, b->items[0].picture->data, (size_t)(16 * b->items[0].picture->height * 3)));
+        }
+    gale_exr_batch_destroy(&b);
+    o.shard = 2, o.shards = 3, o.memory_bytes = 1; /* less than one picture: then they go one by one */
+    told = 0;
+    CHECK_OK(gale_exr_batch_run(device, in, out, 12, &o, &b));
+    CHECK_EQ(b->count, 4);
+    CHECK_EQ(b->total.failed, 1);
+    gale_exr_batch_destroy(&b);
+    o = (gale_exr_batch_options){.look.side = 16, .second = device};
+    CHECK_OK(gale_exr_batch_run(device, in, out, 12, &o, &b));
+    CHECK(b->on_second > 0 && b->on_second < 12 && b->total.failed == 1);
+    gale_exr_batch_destroy(&b);
+    o = (gale_exr_batch_options){.progress = on_file, .jobs = 1};
+    told = 0, stop_after = 3;
+    CHECK_OK(gale_exr_batch_run(device, in, out, 12, &o, &b));
+    CHECK(b->cancelled && b->total.done == 3);
+    gale_exr_batch_destroy(&b);
+}
+
+/* Everything that takes memory, with the n-th allocation failing. */
+static gale_status everything(const char *path)
+{
+    gale_exr *f = NULL;
+    gale_exr_viewer *v = NULL;
+    gale_picture *p = NULL;
+    gale_exr_layer *layers = NULL;
+    gale_exr_stats *s = NULL;
+    gale_exr_look look = {.side = 12};
+    int count = 0, n = 0;
+    gale_status status;
+    GALE_GO(gale_exr_open(path, NULL, &f));
+    GALE_GO(gale_exr_viewer_create(device, &look, &v));
+    GALE_GO(gale_exr_viewer_run(v, f, NULL, &p));
+    GALE_GO(gale_exr_layers(f, &layers, &count));
+    GALE_GO(gale_exr_layer_write(f, &layers[0], path_of("l.exr"), NULL));
+    GALE_GO(gale_exr_measure(f, 0, NULL, 0, &s, &n));
+done:
+    gale_free(s);
+    gale_exr_layers_free(&layers, count);
+    gale_picture_destroy(&p);
+    gale_exr_viewer_destroy(&v);
+    gale_exr_close(&f);
+    return status;
+}
+
+TEST(memory_runs_out_anywhere)
+{
+    CHECK_OK(write_file(path_of("a.exr"), 1, "zip", 0));
+    CHECK_OK(everything(path_of("a.exr")));
+    int64_t live = gale__alloc_live();
+    uint64_t n = 1;
+    for (bool failed = true; failed && n < 5000; n += test_light() ? 7 : 1) {
+        gale__alloc_fail_at(n);
+        gale_status status = everything(path_of("a.exr"));
+        failed = gale__alloc_count() >= n;
+        gale__alloc_fail_at(0);
+        if (!CHECK(status == GALE_OK || status == GALE_NO_MEMORY))
+            printf("  allocation %d: %s\n", (int)n, gale_error());
+    }
+    CHECK(n > 50);
+    CHECK(gale__alloc_live() <=
+          live + 8); /* the device's pools keep a few; a leak would have come up hundreds of times */
+}
+
+static const test_row rows[] = {ROW(written_files_are_read), ROW(limits_come_before_memory), ROW(levels_are_true),
+    ROW(rip_levels_are_true), ROW(numbers_are_right), ROW(many_files), ROW(memory_runs_out_anywhere)};
+
+int main(int argc, char **argv)
+{
+    char command[100];
+    if (!mkdtemp(folder)) return 1;
+    int status = test_main_on("cpu", &device, rows, sizeof rows / sizeof *rows, argc, argv);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command) ? 1 : status;
+}
