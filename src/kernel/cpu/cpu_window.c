@@ -4,9 +4,13 @@
 #include "kernel/cpu/walk.h"
 #include <string.h>
 
-#define BAND_BYTES (256u << 10) /* stays in the second cache */
+#define BAND_BYTES (512u << 10) /* stays in the second cache */
+#define GROUP_BYTES (48u << 10) /* of packed panels, which stay in the first */
+#define PACK_COST 5             /* of a lane of one step, in multiplications */
 #define BLOCK_LANES 768
 #define BLOCK_COLUMNS 256
+
+enum { SEGMENTS = 64 }; /* of a panel that crosses rows */
 
 static int64_t parts_of(int64_t v, int64_t of) { return (v + of - 1) / of; }
 static int64_t round_up(int64_t v, int64_t to) { return parts_of(v, to) * to; }
@@ -83,12 +87,22 @@ bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int valu
 
 static void lay_band(gale__cpu_window *w, int64_t nr, size_t size)
 {
-    w->padded = round_up(w->columns, nr);
+    w->padded = w->flat ? w->columns : round_up(w->columns, nr);
+    w->block_lanes = round_up(w->rows * w->padded, nr);
     w->phases = w->x.taps > 1 ? w->x.step : 1;
     w->phase = w->padded + (w->x.taps - 1) * w->x.hop / w->x.step;
     w->pitch = w->phases * w->phase;
     w->plane = places(&w->y, w->rows) * w->pitch;
-    w->band_bytes = (size_t)(w->rest.count * w->plane) * size;
+    w->band_bytes = (size_t)(w->rest.count * w->plane + (w->flat ? nr : 0)) * size; /* copies are whole panels long */
+}
+
+/* Work on all lanes of one step of k: multiplications, and copies where panels are packed. */
+static int64_t cost_of(const gale__cpu_window *w, int64_t m, gale__simd_gemm gemm)
+{
+    int64_t rows = round_up(m, gemm.mr), last = w->y.lanes - (w->row_blocks - 1) * w->rows, panels;
+    if (!w->flat) return w->y.lanes * w->column_blocks * w->padded * rows;
+    panels = (w->row_blocks - 1) * parts_of(w->rows * w->columns, gemm.nr) + parts_of(last * w->columns, gemm.nr);
+    return panels * gemm.nr * (rows + w->parts * PACK_COST * (1 + parts_of(gemm.nr, w->columns)));
 }
 
 /* Blocks as large as the caches allow, then as small as it takes to keep the threads busy. */
@@ -113,10 +127,25 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
     w->parts = parts_of(m, w->part_rows);
 }
 
-gale_status gale__cpu_window_init(
-    gale__cpu_window *w, const gale__cpu_span *k, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
+/* Rows that fill their panels badly are better packed across their ends. */
+static void choose_form(gale__cpu_window *w, int64_t kc, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
 {
+    gale__cpu_window flat = *w;
     choose_blocks(w, m, batches, gemm, size);
+    if (w->columns < w->x.lanes || w->columns % gemm.nr == 0 || gemm.nr / w->columns + 2 > SEGMENTS) return;
+    flat.flat = true;
+    choose_blocks(&flat, m, batches, gemm, size);
+    if (flat.columns < flat.x.lanes || cost_of(&flat, m, gemm) >= cost_of(w, m, gemm)) return;
+    flat.group = (int64_t)(GROUP_BYTES / size) / (kc * gemm.nr);
+    if (flat.group < 1) flat.group = 1;
+    flat.packed = (flat.group * kc + 1) * gemm.nr;
+    *w = flat;
+}
+
+gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
+    gale__simd_gemm gemm, size_t size)
+{
+    choose_form(w, kc, m, batches, gemm, size);
     if (w->band_bytes > (8u << 20)) {
         w->access = NULL;
         return GALE_OK;
@@ -134,6 +163,55 @@ gale_status gale__cpu_window_init(
         w->offset[i] = (int32_t)(other * w->plane + row * w->pitch + shift % w->phases * w->phase + shift / w->phases);
     }
     return GALE_OK;
+}
+
+/* A run of lanes within a panel that lies within a row of the band. */
+typedef struct segment {
+    int64_t lane, place;
+} segment;
+
+static int find_segments(const gale__cpu_window *w, int64_t lane, int64_t end, segment *out)
+{
+    int n = 0;
+    for (int64_t l = lane; l < end; n++) {
+        int64_t row = l / w->columns, column = l % w->columns;
+        out[n] = (segment){l - lane, row * w->y.step * w->pitch + column};
+        l += w->columns - column;
+    }
+    return n;
+}
+
+/* Every copy is a panel long, since that is quick: the next one, and at last the next step, covers what is too much. */
+#define PACK(T, NR)                                                                                             \
+    for (int64_t i = 0; i < kn; i++, to += (size_t)(NR) * sizeof(T))                                            \
+        for (int s = 0; s < n; s++)                                                                             \
+            memcpy(to + (size_t)seg[s].lane * sizeof(T), band + (size_t)(seg[s].place + offset[i]) * sizeof(T), \
+                (size_t)(NR) * sizeof(T));
+
+static void pack_panel(
+    const char *band, const segment *seg, int n, const int32_t *offset, int64_t kn, int64_t nr, size_t size, char *to)
+{
+    if (size == 4 && nr == 12) {
+        PACK(float, 12)
+    } else if (size == 4 && nr == 16) {
+        PACK(float, 16)
+    } else if (size == 4 && nr == 32) {
+        PACK(float, 32)
+    } else if (size == 4) {
+        PACK(float, nr)
+    } else {
+        PACK(double, nr)
+    }
+}
+
+void gale__cpu_window_pack(const gale__cpu_window *w, const char *band, int64_t lanes, int64_t first, int64_t count,
+    int64_t k0, int64_t kn, int64_t nr, size_t size, char *to)
+{
+    segment seg[SEGMENTS];
+    for (int64_t p = first; p < first + count; p++, to += (size_t)(kn * nr) * size) {
+        int64_t lane = p * nr, end = lane + nr < lanes ? lane + nr : lanes;
+        pack_panel(band, seg, find_segments(w, lane, end, seg), w->offset + k0, kn, nr, size, to);
+    }
 }
 
 void gale__cpu_window_finish(gale__cpu_window *w)

@@ -99,7 +99,8 @@ void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers)
 
 gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k)
 {
-    return k->contracts ? k->contract.panels : (gale__cpu_panels){.buffer = -1};
+    if (!k->contracts) return (gale__cpu_panels){.buffer = -1};
+    return k->contract.panels.bytes ? k->contract.panels : k->contract.a_panels;
 }
 
 void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *to)
