@@ -66,6 +66,15 @@ typedef enum gale__simd_pair {
     GALE__PAIR_COUNT
 } gale__simd_pair;
 
+/* Units of a recurrent cell: z, x: sums of the state and of the input for each gate, so far apart; before: the h
+ * before.
+ */
+typedef struct gale__simd_cell {
+    const float *z, *x, *before, *bias; /* bias: of a GRU's hidden gate, or NULL */
+    int64_t pitch, x_pitch;
+    float *h, *c; /* c: of an LSTM, before and after */
+} gale__simd_cell;
+
 /* Rows of f32, for the routines of fast paths. */
 typedef struct gale__simd_rows {
     float (*exp)(float *y, const float *x, size_t n); /* y = exp(x - max x); gives the sum of y */
@@ -81,6 +90,11 @@ typedef struct gale__simd_rows {
         float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
     void (*tops[2])(float *y, const float *x, const int64_t *offset, size_t taps, size_t n);
+    /* z[b] = the sum over i < n of x[b][i] rows[i], rows of `width` elements, a multiple of 16, at most 64; for up to 4
+     * items b, z_pitch and x_pitch apart */
+    void (*mix)(float *z, int64_t z_pitch, const float *x, int64_t x_pitch, size_t items, const float *rows,
+        size_t width, size_t n);
+    void (*cell[3])(const gale__simd_cell *v, size_t n); /* RNN, GRU, LSTM */
 } gale__simd_rows;
 
 typedef struct gale__simd {
