@@ -385,6 +385,21 @@ TEST(kept_weights)
     }
 }
 
+/* Each channel by its own weights, one long row at a time; what follows is done for several channels together. */
+TEST(channels)
+{
+    static const int64_t shapes[][2] = {{1, 9}, {5, 3}, {40, 7}, {3, 64}, {2, 150}, {300, 2}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        build b;
+        gale__cpu_kernel *k = NULL;
+        grouped_convolution(&b, shapes[i][0], 1, shapes[i][1], 1);
+        gale__nest_canonicalize(&b.nest);
+        if (!CHECK(agree(&b, "by channel")) || !CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
+        CHECK(shapes[i][0] == 1 || !strcmp(gale__cpu_kernel_schedule(k), "by channel"));
+        gale__cpu_kernel_destroy(&k);
+    }
+}
+
 /* out[i] = table[index[i]], and out[index[i]] = in[i] where the last one wins. */
 TEST(indirection)
 {
@@ -728,5 +743,5 @@ static void test_keys(void)
 static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name()); }
 
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
-    ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads),
-    ROW(widths), ROW(scratch_grows), ROW(faults))
+    ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(channels), ROW(indirection), ROW(in_place),
+    ROW(random_nests), ROW(threads), ROW(widths), ROW(scratch_grows), ROW(faults))

@@ -688,6 +688,18 @@ static int routines_of(builder *build, const gale_program_options *options, cons
     return n;
 }
 
+static void gate_of_channels(og *t)
+{
+    gale_value s = OG_INPUT(t, 2, 8, 1, 1);
+    og_output(t, mul(t, OG_INPUT(t, 2, 8, 16, 16), og_op1(t, "Sigmoid", add(t, s, s))));
+}
+TEST(gates_are_computed_once)
+{
+    int with;
+    compare("gate", gate_of_channels, 1e-5, &with, NULL);
+    CHECK_EQ(with, 2); /* not one that computes the gate for every element */
+}
+
 typedef struct cell {
     const char *op;
     int64_t gates, trips, batch, inputs, hidden;
@@ -858,7 +870,7 @@ TEST(rows_claim_what_is_theirs)
     the_conv = (conv){1, 3, 1, 9, 11, 3, 3, {1, 1}, {1, 1}, {1, 1, 1, 1}, true};
     rows_of = 64;
     CHECK_EQ(routines_of(attention_masked, NULL, "attention"), 1);
-    CHECK_EQ(routines_of(depthwise, NULL, "channel"), 1);
+    CHECK_EQ(routines_of(depthwise, NULL, NULL), 0); /* fused, with what follows it */
     CHECK_EQ(routines_of(softmax_rows, NULL, "softmax"), 1);
     CHECK_EQ(routines_of(norm_rows, NULL, "layer norm"), 1);
     CHECK_EQ(routines_of(layer_norm, NULL, "layer norm"), 1);
@@ -1125,6 +1137,7 @@ int main(int argc, char **argv)
         ROW(attention_operator_is_one_kernel),
         ROW(convolution_by_channel),
         ROW(recurrent_steps),
+        ROW(gates_are_computed_once),
         ROW(short_rows),
         ROW(packed_weights),
         ROW(rows_claim_what_is_theirs),

@@ -11,8 +11,8 @@
     4 /* of a tile that is made smaller so that each thread has some; 1 where threads would have none */
 #define PACKED_BYTES (4u << 20) /* of b, shared by all threads */
 #define PARTS_BYTES (16u << 20)
-#define GROUP_K 1024       /* least k of a group */
-#define GROUP_RESULT 65536 /* most elements of a result whose k is split: others have tiles enough */
+#define GROUP_K 1024      /* least k of a group */
+#define GROUP_RESULT 8192 /* most elements of a result whose k is split: others have tiles enough */
 #define GROUPS_MOST 32
 #define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
 #define MANY_LANES 16          /* for each row of such a factor: fewer, and its panels are not read often enough */
@@ -64,6 +64,18 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     return turned;
 }
 
+/* One row of weights for each batch, and lanes that taps share, whichever of the two factors they are. */
+static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, gale__ct ct, bool *turned)
+{
+    *turned = info->n == 1;
+    int lanes = *turned ? info->a : info->b, other = *turned ? info->b : info->a;
+    if (ct != GALE__CT_F32 || (info->m != 1 && info->n != 1) || info->k < 2 || info->m * info->n < 4) return false;
+    find_spans(c, info, *turned ? 'N' : 'M');
+    return gale__cpu_window_find(&c->window, c->nest, lanes, &c->b.rows, &c->k, ct) &&
+           (c->window.x.tap >= 0 || c->window.y.tap >= 0) &&
+           gale__cpu_channel_find(&c->channel, &c->window, c->nest, other, &c->batch, &c->b.rows, &c->k);
+}
+
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
 {
     gale__ct ct;
@@ -72,7 +84,9 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
         return false;
     for (int s = 0; s < nest->n_stores; s++)
         if (nest->stores[s].index >= 0) return false;
-    bool turned = is_turned(nest, info);
+    bool turned;
+    if (find_channel(&(gale__cpu_contract){.nest = nest}, info, ct, &turned)) return true;
+    turned = is_turned(nest, info);
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
     if (rows >= 4 && lanes >= 8 && info->k >= 4) return true;
     gale__cpu_contract c = {.nest = nest};
@@ -300,12 +314,30 @@ static void join_rows(gale__cpu_contract *c)
     gale__cpu_span_init(&c->joint, c->nest, dims, n);
 }
 
+static gale_status init_channel(gale__cpu_contract *c, const gale__contraction *info)
+{
+    const gale__cpu_window *w = &c->window;
+    uint8_t dims[GALE__NEST_DIMS];
+    int n = c->batch.n;
+    gale__cpu_channel_init(&c->channel, &c->window, &c->k, c->batch.count);
+    memcpy(dims, c->batch.dim, (size_t)n);
+    if (w->y.lane >= 0) dims[n++] = (uint8_t)w->y.lane;
+    dims[n++] = (uint8_t)w->x.lane;
+    gale__cpu_span_init(&c->joint, c->nest, dims, n);
+    GALE_TRY(make_tail(c, info));
+    c->private_bytes = gale__cpu_channel_bytes(c);
+    return GALE_OK;
+}
+
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info)
 {
-    bool turned = is_turned(nest, info);
-    *c = (gale__cpu_contract){.nest = nest};
+    bool turned;
+    *c = (gale__cpu_contract){.nest = nest, .panels = {.buffer = -1}, .a_panels = {.buffer = -1}};
     sum_type(nest, info, &c->ct);
     c->size = (size_t)gale__ct_size(c->ct);
+    if (find_channel(c, info, c->ct, &turned)) return init_channel(c, info);
+    turned = is_turned(nest, info);
+    c->window = (gale__cpu_window){0};
     c->gemm = *gale__simd_gemm_find(gale__simd_plain(c->ct));
     find_spans(c, info, turned ? 'N' : 'M');
     c->a.width = c->gemm.mr;

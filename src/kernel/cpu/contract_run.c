@@ -380,7 +380,9 @@ void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, b
         .rows_tiles = parts(c->a.rows.count, c->mc),
         .lane_tiles = parts(c->b.rows.count, c->nt)};
     size_t tiles = (size_t)(r.rows_tiles * r.lane_tiles * c->batch.count);
-    if (c->window.access) {
+    if (c->channel.weights) {
+        gale__cpu_channel_run(c, buffers, aliased);
+    } else if (c->window.access) {
         gale__cpu_window_run(c, buffers, aliased);
     } else if (c->groups > 1) {
         r.packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);

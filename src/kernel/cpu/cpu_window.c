@@ -220,47 +220,51 @@ void gale__cpu_window_finish(gale__cpu_window *w)
     *w = (gale__cpu_window){0};
 }
 
-/* One row of the band: where it begins in memory, and each guard's value there. */
-typedef struct row {
-    int64_t address, guard[GALE__GUARDS];
-} row;
-
 /* What a guard's coordinate moves by from one place of an axis to the next. */
 static int64_t coef_of(const gale__guard *g, const gale__cpu_axis *a)
 {
     return a->lane < 0 ? 0 : g->coef[a->lane] / a->step;
 }
 
-/* n places, `step` apart, from place p of a row on; what lies outside gives the access' fill. */
-static void copy_places(
-    const gale__cpu_window *w, const gale__simd *simd, const char *memory, const row *r, int64_t p, int64_t n, char *to)
+void gale__cpu_window_inside(const gale__cpu_window *w, const gale__cpu_window_row *r, int64_t p, int64_t n,
+    int64_t *lo, int64_t *hi, int64_t *from)
 {
     const gale__access *a = w->access;
-    int64_t lo = 0, hi = n, stride = w->x.unit * w->phases, from = r->address + p * w->x.unit;
+    *lo = 0, *hi = n;
     for (int g = 0; g < a->n_guards; g++) {
         int64_t c = coef_of(&a->guards[g], &w->x);
-        gale__cpu_clip(r->guard[g] + c * p, c * w->phases, a->guards[g].extent, &lo, &hi);
+        gale__cpu_clip(r->guard[g] + c * p, c * w->phases, a->guards[g].extent, lo, hi);
     }
-    const char *source = memory + (from + lo * stride) * ((int64_t)1 << w->size);
+    *from = r->address + (p + *lo * w->phases) * w->x.unit;
+}
+
+void gale__cpu_window_copy(const gale__cpu_window *w, const gale__simd *simd, const char *memory,
+    const gale__cpu_window_row *r, int64_t p, int64_t n, char *to)
+{
+    const gale__access *a = w->access;
+    int64_t lo, hi, stride = w->x.unit * w->phases, from;
+    gale__cpu_window_inside(w, r, p, n, &lo, &hi, &from);
+    const char *source = memory + from * ((int64_t)1 << w->size);
     if (lo) simd->fill[w->size](to, a->fill, (size_t)lo);
     if (hi > lo && stride == 1) memcpy(to + (lo << w->size), source, (size_t)(hi - lo) << w->size);
     else if (hi > lo) simd->gather[w->size](to + (lo << w->size), source, stride, (size_t)(hi - lo));
     if (n > hi) simd->fill[w->size](to + (hi << w->size), a->fill, (size_t)(n - hi));
 }
 
-static void copy_row(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const row *r,
-    int64_t columns, char *to, char *temp, size_t size)
+static void copy_row(const gale__cpu_window *w, const gale__simd *simd, const char *memory,
+    const gale__cpu_window_row *r, int64_t columns, char *to, char *temp, size_t size)
 {
     int64_t need = places(&w->x, columns);
     for (int64_t p = 0; p < w->phases; p++, to += (size_t)w->phase * size) {
         int64_t n = parts_of(need - p, w->phases);
-        copy_places(w, simd, memory, r, p, n, w->widen ? temp : to);
+        gale__cpu_window_copy(w, simd, memory, r, p, n, w->widen ? temp : to);
         if (w->widen) w->widen(to, temp, NULL, NULL, (size_t)n);
         memset(to + (size_t)n * size, 0, (size_t)(w->phase - n) * size);
     }
 }
 
-static void set_plane(const gale__cpu_window *w, const int64_t *at, int n_dims, int64_t y, int64_t x, row *r)
+void gale__cpu_window_seek(
+    const gale__cpu_window *w, const int64_t *at, int n_dims, int64_t y, int64_t x, gale__cpu_window_row *r)
 {
     const gale__access *a = w->access;
     r->address = a->offset + y * w->y.unit + x * w->x.unit;
@@ -269,6 +273,12 @@ static void set_plane(const gale__cpu_window *w, const int64_t *at, int n_dims, 
         r->guard[g] = a->guards[g].c0 + coef_of(&a->guards[g], &w->y) * y + coef_of(&a->guards[g], &w->x) * x;
         for (int d = 0; d < n_dims; d++) r->guard[g] += a->guards[g].coef[d] * at[d];
     }
+}
+
+void gale__cpu_window_next(const gale__cpu_window *w, gale__cpu_window_row *r)
+{
+    r->address += w->y.unit;
+    for (int g = 0; g < w->access->n_guards; g++) r->guard[g] += coef_of(&w->access->guards[g], &w->y);
 }
 
 void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const int64_t *start,
@@ -280,14 +290,13 @@ void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, co
     memcpy(at, start, (size_t)n_dims * sizeof *at);
     for (int64_t i = 0; i < w->rest.count; i++, band += (size_t)w->plane * size) {
         int64_t left = i;
-        row r;
+        gale__cpu_window_row r;
         for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1])
             at[w->rest.dim[d]] = left % w->rest.extent[d];
-        set_plane(w, at, n_dims, first * w->y.step, column * w->x.step, &r);
+        gale__cpu_window_seek(w, at, n_dims, first * w->y.step, column * w->x.step, &r);
         for (int64_t p = 0; p < need; p++) {
             copy_row(w, simd, memory, &r, columns, band + (size_t)(p * w->pitch) * size, temp, size);
-            r.address += w->y.unit;
-            for (int g = 0; g < w->access->n_guards; g++) r.guard[g] += coef_of(&w->access->guards[g], &w->y);
+            gale__cpu_window_next(w, &r);
         }
     }
 }

@@ -88,6 +88,8 @@ typedef struct gale__simd_rows {
     /* y[i] = start + sum of w[t] * x[offset[t] + i * stride], for strides 1 and 2 */
     void (*taps[2])(
         float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n);
+    /* y[i] = the sum of w[t] x[offset[t] + i], n a multiple of 16 */
+    void (*flat)(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t n);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
     void (*tops[2])(float *y, const float *x, const int64_t *offset, size_t taps, size_t n);
     /* z[b] = the sum over i < n of x[b][i] rows[i], rows of `width` elements, a multiple of 16, at most 64; for up to 4

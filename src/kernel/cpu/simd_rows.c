@@ -255,6 +255,25 @@ static void taps_1(float *y, const float *x, const int64_t *offset, const float 
     }
 }
 
+/* N registers of results stay while the taps go by. */
+#define FLAT(N)                                                                                                   \
+    for (; i + N * LANES <= n; i += N * LANES) {                                                                  \
+        lanes s[N] = {{0}};                                                                                       \
+        for (size_t t = 0; t < taps; t++) {                                                                       \
+            const float *p = x + offset[t] + i;                                                                   \
+            lanes k = all(w[t]);                                                                                  \
+            _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) s[j] = fma_of(s[j], k, load(p + j * (int)LANES)); \
+        }                                                                                                         \
+        _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) store(y + i + j * (int)LANES, s[j]);                  \
+    }
+static void flat_taps(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t n)
+{
+    size_t i = 0;
+    FLAT(8)
+    FLAT(4)
+    FLAT(1)
+}
+
 static void taps_2(float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n)
 {
     SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = start;
@@ -289,6 +308,15 @@ static void tops_2(float *y, const float *x, const int64_t *offset, size_t taps,
 
 void SIMD(rows)(gale__simd *t)
 {
-    t->rows = (gale__simd_rows){exp_row, softmax_row, norm_row, scale_row, add_row, dots_of_rows, {taps_1, taps_2},
-        {tops_1, tops_2}, mix_rows, {rnn_units, gru_units, lstm_units}};
+    t->rows = (gale__simd_rows){.exp = exp_row,
+        .softmax = softmax_row,
+        .norm = norm_row,
+        .scale = scale_row,
+        .add = add_row,
+        .dots = dots_of_rows,
+        .taps = {taps_1, taps_2},
+        .flat = flat_taps,
+        .tops = {tops_1, tops_2},
+        .mix = mix_rows,
+        .cell = {rnn_units, gru_units, lstm_units}};
 }
