@@ -5,7 +5,7 @@
 #include "kernel/cpu/simd.h"
 #include <string.h>
 
-enum { UNITS = GALE__CELL_UNITS, TOGETHER = 4, SHARED_PRODUCTS = 1 << 17 };
+enum { UNITS = GALE__CELL_UNITS, TOGETHER = 16, SHARED_PRODUCTS = 1 << 17 };
 /* together: items of a batch; shared: least multiplications of a step that is worth several threads */
 
 typedef struct job {

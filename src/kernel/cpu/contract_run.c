@@ -371,7 +371,7 @@ static void join_task(void *arg, size_t i, int worker)
     close_bench(&w);
 }
 
-void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
+static void run_products(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
     run r = {.c = c,
         .buffers = buffers,
@@ -380,11 +380,7 @@ void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, b
         .rows_tiles = parts(c->a.rows.count, c->mc),
         .lane_tiles = parts(c->b.rows.count, c->nt)};
     size_t tiles = (size_t)(r.rows_tiles * r.lane_tiles * c->batch.count);
-    if (c->channel.weights) {
-        gale__cpu_channel_run(c, buffers, aliased);
-    } else if (c->window.access) {
-        gale__cpu_window_run(c, buffers, aliased);
-    } else if (c->groups > 1) {
+    if (c->groups > 1) {
         r.packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
         gale__parallel(tiles * (size_t)c->groups, group_task, &r);
         gale__parallel(tiles, join_task, &r);
@@ -394,4 +390,11 @@ void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, b
     } else {
         for (r.batch = 0; r.batch < c->batch.count; r.batch++) run_batch(&r);
     }
+}
+
+void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
+{
+    if (c->channel.weights) gale__cpu_channel_run(c, buffers, aliased);
+    else if (c->window.access) gale__cpu_window_run(c, buffers, aliased);
+    else run_products(c, buffers, aliased);
 }
