@@ -29,6 +29,7 @@ static gale_status copy_nest(gale__cpu_kernel *k, const gale__nest *nest)
 static gale_status prepare(gale__cpu_kernel *k, const gale__nest *nest)
 {
     GALE_TRY(copy_nest(k, nest));
+    gale__nest_trim(&k->nest);
     gale__contraction info;
     k->contracts = gale__cpu_contract_fits(&k->nest, &info);
     if (k->contracts) GALE_TRY(gale__cpu_contract_init(&k->contract, &k->nest, &info));
