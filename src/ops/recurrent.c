@@ -132,11 +132,11 @@ static bool is_usual(const cell *c)
     return c->clip == 0 && !c->timed && !c->input_forget && !c->late_hidden && !c->peepholes;
 }
 
-/* Recurrent weights [gates * hidden, hidden] as routines read them: [blocks of units, hidden, gates, units of a block].
+/* Recurrent weights [gates * hidden, hidden] as routines read them: [blocks of units, gates, hidden, units of a block].
  */
 static gale__node blocked_weights(gale__lower *L, const cell *c, gale__node r)
 {
-    const int order[4] = {1, 3, 0, 2};
+    const int order[4] = {1, 0, 3, 2};
     int64_t blocks = (c->hidden + GALE__CELL_UNITS - 1) / GALE__CELL_UNITS, low[3] = {0},
             high[3] = {0, blocks * GALE__CELL_UNITS - c->hidden}, by_gate[3] = {c->gates, c->hidden, c->hidden},
             by_block[4] = {c->gates, blocks, GALE__CELL_UNITS, c->hidden};

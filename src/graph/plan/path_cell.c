@@ -17,6 +17,7 @@ bool gale__claim_cell(gale__claim *c)
     for (int i = 0; i < c->n_in; i++)
         if (gale__claim_node(c, c->in[i]).type != GALE_F32 || !gale__claim_operand(c, c->in[i])) return false;
     c->together = true;
+    c->scratch_bytes = gale__cpu_cell_scratch(a);
     c->operations = 2.0 * (double)(gale__g_elements(c->g, c->in[1]) * a->trips * a->batch);
     return true;
 }

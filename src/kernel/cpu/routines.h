@@ -66,7 +66,7 @@ size_t gale__cpu_packed_scratch(const gale__cpu_packed *a);
 
 /* The steps of a recurrent cell with its usual activations, f32.  Buffers: result (h of every step [trips, batch,
  * hidden], the last h and, of an LSTM, the last c [batch, hidden]), what the inputs contribute [trips, batch, gates *
- * hidden], recurrent weights [blocks of units, hidden, gates, GALE__CELL_UNITS], the first h, of an LSTM the first c,
+ * hidden], recurrent weights [blocks of units, gates, hidden, GALE__CELL_UNITS], the first h, of an LSTM the first c,
  * and of a GRU the bias of its hidden gate [hidden] when biased.  Gates in ONNX's order; a GRU is linear before its
  * reset. */
 typedef enum gale__cpu_cell_kind {
@@ -80,6 +80,7 @@ typedef struct gale__cpu_cell {
     int64_t kind, trips, batch, hidden, reverse, biased;
 } gale__cpu_cell;
 gale__cpu_routine gale__cpu_cell_run;
+size_t gale__cpu_cell_scratch(const gale__cpu_cell *a);
 
 /* Non-maximum suppression: rows (batch, class, box), i64, of at most `most` boxes a class, then the count of rows that
  * are meant.  Buffers: result [batches * classes * most * 3 + 1], boxes [batches, boxes, 4] (corners, or centre and

@@ -92,10 +92,13 @@ typedef struct gale__simd_rows {
     void (*flat)(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t n);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
     void (*tops[2])(float *y, const float *x, const int64_t *offset, size_t taps, size_t n);
-    /* z[b] = the sum over i < n of x[b][i] rows[i], rows of `width` elements, a multiple of 16, at most 64; for
-     * items b, z_pitch and x_pitch apart */
+    /* z[b][p] = the sum over i < n of x[b][i] rows[p][i], vectors of 16, for 1, 3 or 4 parts p and all items b, which
+     * are z_pitch and x_pitch apart */
     void (*mix)(float *z, int64_t z_pitch, const float *x, int64_t x_pitch, size_t items, const float *rows,
-        size_t width, size_t n);
+        size_t parts, size_t n);
+    /* the same for four times `quads` items, x being [quads][n][4] */
+    void (*mix_quads)(
+        float *z, int64_t z_pitch, const float *x, size_t quads, const float *rows, size_t parts, size_t n);
     void (*cell[3])(const gale__simd_cell *v, size_t n); /* RNN, GRU, LSTM */
 } gale__simd_rows;
 

@@ -154,42 +154,79 @@ static void dots_of_rows(float *y, const float *x, const float *rows, int64_t pi
 }
 
 /* ITEMS rows of results, 16 * PARTS elements of each, stay in registers while the rows go by. */
-#define MIX(ITEMS, PARTS)                                                                                       \
-    static void mix_##ITEMS##_##PARTS(                                                                          \
-        float *z, int64_t z_pitch, const float *x, int64_t x_pitch, const float *rows, size_t width, size_t n)  \
-    {                                                                                                           \
-        enum { N = 16 * PARTS / LANES };                                                                        \
-        lanes s[ITEMS][N] = {{{0}}};                                                                            \
-        for (size_t i = 0; i < n; i++, rows += width) _Pragma("GCC unroll 16") for (int k = 0; k < (int)N; k++) \
-            {                                                                                                   \
-                lanes r = load(rows + k * (int)LANES);                                                          \
-                _Pragma("GCC unroll 4") for (int b = 0; b < ITEMS; b++) s[b][k] =                               \
-                    fma_of(s[b][k], all(x[b * x_pitch + (int64_t)i]), r);                                       \
-            }                                                                                                   \
-        for (int b = 0; b < ITEMS; b++)                                                                         \
-            for (int k = 0; k < (int)N; k++) store(z + b * z_pitch + k * (int)LANES, s[b][k]);                  \
+#define MIX(ITEMS, PARTS)                                                                                      \
+    static void mix_##ITEMS##_##PARTS(                                                                         \
+        float *z, int64_t z_pitch, const float *x, int64_t x_pitch, const float *rows, size_t n)               \
+    {                                                                                                          \
+        enum { N = 16 / LANES };                                                                               \
+        lanes s[ITEMS][PARTS][N] = {{{{0}}}};                                                                  \
+        for (size_t i = 0; i < n; i++, rows += 16)                                                             \
+            _Pragma("GCC unroll 4") for (int p = 0; p < PARTS; p++)                                            \
+                _Pragma("GCC unroll 4") for (int k = 0; k < (int)N; k++)                                       \
+            {                                                                                                  \
+                lanes r = load(rows + (size_t)p * n * 16 + k * (int)LANES);                                    \
+                _Pragma("GCC unroll 4") for (int b = 0; b < ITEMS; b++) s[b][p][k] =                           \
+                    fma_of(s[b][p][k], all(x[b * x_pitch + (int64_t)i]), r);                                   \
+            }                                                                                                  \
+        for (int b = 0; b < ITEMS; b++)                                                                        \
+            for (int p = 0; p < PARTS; p++)                                                                    \
+                for (int k = 0; k < (int)N; k++) store(z + b * z_pitch + 16 * p + k * (int)LANES, s[b][p][k]); \
     }
 MIX(1, 1)
 MIX(1, 3)
 MIX(1, 4)
 MIX(2, 1)
-MIX(4, 1)
+
+/* s[b] += r x[b] for four numbers side by side. */
+M_INLINE void add_quad(lanes *s0, lanes *s1, lanes *s2, lanes *s3, lanes r, const float *x)
+{
+#if defined(__ARM_NEON) && defined(__aarch64__) && !defined(__AVX__)
+    float32x4_t q = vld1q_f32(x);
+    *s0 = (lanes)vfmaq_laneq_f32((float32x4_t)*s0, (float32x4_t)r, q, 0);
+    *s1 = (lanes)vfmaq_laneq_f32((float32x4_t)*s1, (float32x4_t)r, q, 1);
+    *s2 = (lanes)vfmaq_laneq_f32((float32x4_t)*s2, (float32x4_t)r, q, 2);
+    *s3 = (lanes)vfmaq_laneq_f32((float32x4_t)*s3, (float32x4_t)r, q, 3);
+#else
+    *s0 = fma_of(*s0, r, all(x[0])), *s1 = fma_of(*s1, r, all(x[1]));
+    *s2 = fma_of(*s2, r, all(x[2])), *s3 = fma_of(*s3, r, all(x[3]));
+#endif
+}
+
+static void mix_quad(float *z, int64_t z_pitch, const float *x, const float *rows, size_t n)
+{
+    enum { N = 16 / LANES };
+    lanes s[N][4] = {{{0}}};
+    for (size_t i = 0; i < n; i++, rows += 16)
+        _Pragma("GCC unroll 4") for (int k = 0; k < (int)N; k++)
+            add_quad(&s[k][0], &s[k][1], &s[k][2], &s[k][3], load(rows + k * (int)LANES), x + 4 * i);
+    for (int b = 0; b < 4; b++)
+        for (int k = 0; k < (int)N; k++) store(z + b * z_pitch + k * (int)LANES, s[k][b]);
+}
+
+/* One part of the rows stays in the first cache while the items go by. */
+static void mix_quads(
+    float *z, int64_t z_pitch, const float *x, size_t quads, const float *rows, size_t parts, size_t n)
+{
+    for (size_t p = 0; p < parts; p++)
+        for (size_t q = 0; q < quads; q++)
+            mix_quad(z + 4 * (int64_t)q * z_pitch + 16 * (int64_t)p, z_pitch, x + 4 * q * n, rows + p * n * 16, n);
+}
 
 static void mix_rows(
-    float *z, int64_t z_pitch, const float *x, int64_t x_pitch, size_t items, const float *rows, size_t width, size_t n)
+    float *z, int64_t z_pitch, const float *x, int64_t x_pitch, size_t items, const float *rows, size_t parts, size_t n)
 {
     if (items == 1) {
-        (width == 64 ? mix_1_4 : width == 48 ? mix_1_3 : mix_1_1)(z, z_pitch, x, x_pitch, rows, width, n);
+        (parts == 4 ? mix_1_4 : parts == 3 ? mix_1_3 : mix_1_1)(z, z_pitch, x, x_pitch, rows, n);
         return;
     }
-    for (size_t at = 0; at < width; at += 16) {
+    for (size_t p = 0; p < parts; p++) {
         size_t b = 0;
-        for (; b + 4 <= items; b += 4)
-            mix_4_1(z + (int64_t)b * z_pitch + at, z_pitch, x + (int64_t)b * x_pitch, x_pitch, rows + at, width, n);
         for (; b + 2 <= items; b += 2)
-            mix_2_1(z + (int64_t)b * z_pitch + at, z_pitch, x + (int64_t)b * x_pitch, x_pitch, rows + at, width, n);
+            mix_2_1(
+                z + (int64_t)b * z_pitch + 16 * p, z_pitch, x + (int64_t)b * x_pitch, x_pitch, rows + p * n * 16, n);
         for (; b < items; b++)
-            mix_1_1(z + (int64_t)b * z_pitch + at, z_pitch, x + (int64_t)b * x_pitch, x_pitch, rows + at, width, n);
+            mix_1_1(
+                z + (int64_t)b * z_pitch + 16 * p, z_pitch, x + (int64_t)b * x_pitch, x_pitch, rows + p * n * 16, n);
     }
 }
 
@@ -318,5 +355,6 @@ void SIMD(rows)(gale__simd *t)
         .flat = flat_taps,
         .tops = {tops_1, tops_2},
         .mix = mix_rows,
+        .mix_quads = mix_quads,
         .cell = {rnn_units, gru_units, lstm_units}};
 }
