@@ -64,8 +64,8 @@ static void run_copy(void *arg)
 typedef struct bench {
     gale__nest nest;
     gale__nest_instr code[32];
-    gale__access accesses[8];
-    gale__guard guards[8][GALE__GUARDS];
+    gale__nest_access accesses[8];
+    gale__nest_guard guards[8][GALE__GUARDS];
     gale__nest_store stores[2];
     gale__nest_buffer buffers[8];
     void *memory[8];
@@ -84,12 +84,12 @@ static void begin(bench *b, int n_outer, int n_inner, const int64_t *extent)
     memcpy(b->nest.extent, extent, sizeof(int64_t) * (size_t)(n_outer + n_inner));
 }
 
-static gale__access *buffer(bench *b, uint32_t mask, bool written)
+static gale__nest_access *buffer(bench *b, uint32_t mask, bool written)
 {
     int n = b->nest.n_buffers++;
-    gale__access *a = &b->accesses[b->nest.n_accesses++];
+    gale__nest_access *a = &b->accesses[b->nest.n_accesses++];
     int64_t size = 1;
-    *a = (gale__access){.buffer = n, .type = GALE_F32, .guards = b->guards[b->nest.n_accesses - 1]};
+    *a = (gale__nest_access){.buffer = n, .type = GALE_F32, .guards = b->guards[b->nest.n_accesses - 1]};
     for (int d = b->nest.n_outer + b->nest.n_inner - 1; d >= 0; d--)
         if (mask >> d & 1) a->stride[d] = size, size *= b->nest.extent[d];
     b->buffers[n] = (gale__nest_buffer){size, GALE_F32, written};
@@ -102,7 +102,7 @@ static int op(bench *b, int code, int inner, int x, int y)
         (gale__nest_instr){.op = (uint8_t)code, .type = GALE_F32, .inner = (uint8_t)inner, .a = x, .b = y};
     return b->nest.n_code++;
 }
-static int load(bench *b, gale__access *a, int inner)
+static int load(bench *b, gale__nest_access *a, int inner)
 {
     int i = op(b, GALE__NEST_LOAD, inner, 0, 0);
     b->code[i].access = (int32_t)(a - b->accesses);
@@ -121,7 +121,7 @@ static int reduce(bench *b, int kind, int x)
     b->code[i].acc = GALE_F32;
     return i;
 }
-static void store(bench *b, int v, gale__access *a)
+static void store(bench *b, int v, gale__nest_access *a)
 {
     b->stores[b->nest.n_stores++] = (gale__nest_store){v, (int32_t)(a - b->accesses), -1, 0};
 }
@@ -217,7 +217,7 @@ static void sum(int64_t rows, int64_t n, bool column, double rate)
     bench b;
     char name[64];
     begin(&b, 1, 1, (int64_t[]){rows, n});
-    gale__access *a = buffer(&b, 3, false);
+    gale__nest_access *a = buffer(&b, 3, false);
     if (column) a->stride[0] = 1, a->stride[1] = rows;
     store(&b, reduce(&b, GALE__SUM, load(&b, a, 1)), buffer(&b, 1, true));
     snprintf(name, sizeof name, "%s sum %" PRId64 " of %" PRId64, column ? "column" : "row", rows, n);
@@ -229,7 +229,7 @@ static void transpose(int64_t m, int64_t n, double rate)
     bench b;
     char name[64];
     begin(&b, 2, 0, (int64_t[]){m, n});
-    gale__access *a = buffer(&b, 3, false);
+    gale__nest_access *a = buffer(&b, 3, false);
     a->stride[0] = 1, a->stride[1] = m;
     store(&b, load(&b, a, 0), buffer(&b, 3, true));
     snprintf(name, sizeof name, "transpose %" PRId64 " x %" PRId64, m, n);
@@ -241,7 +241,7 @@ static void product(int64_t batch, int64_t m, int64_t n, int64_t k, bool turned,
     bench b;
     char name[64];
     begin(&b, 3, 1, (int64_t[]){batch, m, n, k});
-    gale__access *y, *x = buffer(&b, 1 | 2 | 8, false);
+    gale__nest_access *y, *x = buffer(&b, 1 | 2 | 8, false);
     y = buffer(&b, 1 | 4 | 8, false);
     if (!turned) y->stride[2] = 1, y->stride[3] = n;
     store(&b, reduce(&b, GALE__SUM, op(&b, GALE__MUL, 1, load(&b, x, 1), load(&b, y, 1))), buffer(&b, 7, true));
@@ -257,7 +257,7 @@ static void convolution(
     char name[64];
     int64_t pad = kernel / 2;
     begin(&b, 3, 3, (int64_t[]){o, h, h, depthwise ? 1 : c, kernel, kernel});
-    gale__access *x = buffer(&b, 0, false), *w = buffer(&b, 1 | 8 | 16 | 32, false), *y = buffer(&b, 7, true);
+    gale__nest_access *x = buffer(&b, 0, false), *w = buffer(&b, 1 | 8 | 16 | 32, false), *y = buffer(&b, 7, true);
     b.buffers[x->buffer].elements = c * h * h;
     int64_t sy = channels_last ? h * c : h, sx = channels_last ? c : 1, sc = channels_last ? 1 : h * h;
     x->stride[depthwise ? 0 : 3] = sc;
@@ -265,7 +265,7 @@ static void convolution(
     x->stride[2] = x->stride[5] = sx;
     x->offset = -pad * (sy + sx);
     for (int axis = 0; axis < 2; axis++) {
-        x->guards[axis] = (gale__guard){.c0 = -pad, .extent = h, .div = 1};
+        x->guards[axis] = (gale__nest_guard){.c0 = -pad, .extent = h, .div = 1};
         x->guards[axis].coef[1 + axis] = x->guards[axis].coef[4 + axis] = 1;
     }
     x->n_guards = 2;

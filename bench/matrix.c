@@ -122,7 +122,7 @@ static void report(int64_t n, const gale__schedule *s, double us, const char *ma
 static bool fits(const gale__schedule *s, const gale_device_caps *caps)
 {
     uint32_t parts, results, group[3], most = caps->shared_most_bytes ? caps->shared_most_bytes : caps->shared_bytes;
-    gale__matrix_shared(s, &parts, &results);
+    gale__schedule_matrix_shared(s, &parts, &results);
     gale__schedule_group(s, group);
     if (!caps->shared_most_bytes) parts += results;
     return (parts > results ? parts : results) <= most && group[0] <= caps->group_max;
@@ -140,8 +140,8 @@ static void bench_size(int64_t n)
         CHECK_OK(gale_buffer_create(device, (size_t)c.buffers[b].elements * 2, &buffers[b]));
         fill(buffers[b], (size_t)c.buffers[b].elements * 2);
     }
-    report(n, &s, run_kernel(&c, &s, buffers), s.kind == GALE__MATRIX ? "chosen" : "chosen: no matrix units");
-    for (size_t i = 0; s.kind == GALE__MATRIX && i < sizeof tiles / sizeof *tiles; i++) {
+    report(n, &s, run_kernel(&c, &s, buffers), s.kind == GALE__SCHEDULE_MATRIX ? "chosen" : "chosen: no matrix units");
+    for (size_t i = 0; s.kind == GALE__SCHEDULE_MATRIX && i < sizeof tiles / sizeof *tiles; i++) {
         gale__schedule t = s;
         t.tile_m = (uint16_t)tiles[i].m, t.tile_n = (uint16_t)tiles[i].n, t.tile_k = (uint8_t)tiles[i].k;
         t.micro_m = (uint8_t)tiles[i].micro_m, t.micro_n = (uint8_t)tiles[i].micro_n;

@@ -96,9 +96,9 @@ static void bench_schedule(const nest_case *c, const gale__schedule *s)
         gale__nest_cost(&c->nest, &bytes, &operations);
         printf("%-26s %-9s v%d s%-2d t%-4d r%-3d %s | %9.1f us %6.0f GB/s %4.0f %% of copy %7.0f GFLOP/s\n", c->name,
             gale__schedule_name(s), s->vector, s->steps, s->threads, s->rows,
-            s->kind == GALE__TILE ? "tile"
-            : s->resident         ? "resident"
-                                  : "streaming",
+            s->kind == GALE__SCHEDULE_TILE ? "tile"
+            : s->resident                  ? "resident"
+                                           : "streaming",
             us, bytes / us / 1e3, bytes / us / 1e3 / copy_gbps * 100, operations / us / 1e3);
         fflush(stdout);
     }
@@ -113,14 +113,14 @@ static void bench_variants(const nest_case *c, const gale__schedule *s)
     gale__schedule v = *s;
     int64_t inner = 1;
     for (int d = c->nest.n_outer; d < c->nest.n_outer + c->nest.n_inner; d++) inner *= c->nest.extent[d];
-    if (s->kind == GALE__MAP)
+    if (s->kind == GALE__SCHEDULE_MAP)
         for (int steps = 1; steps <= 4; steps *= 2)
             for (int rows = 128; rows <= 512; rows *= 2) {
                 v.steps = (uint8_t)steps;
                 v.rows = (uint16_t)rows;
                 bench_schedule(c, &v);
             }
-    if (s->kind == GALE__ROW && s->resident)
+    if (s->kind == GALE__SCHEDULE_ROW && s->resident)
         for (int threads = s->threads > 2 ? s->threads / 4 : 1; threads <= s->threads * 2 && threads <= 1024;
              threads *= 2)
             for (int group = 64; group <= 256; group *= 2) {
@@ -132,12 +132,12 @@ static void bench_variants(const nest_case *c, const gale__schedule *s)
                 v.exact = inner / s->vector % (steps * threads) == 0;
                 bench_schedule(c, &v);
             }
-    if ((s->kind == GALE__COLUMN || s->kind == GALE__ROW) && !s->resident)
+    if ((s->kind == GALE__SCHEDULE_COLUMN || s->kind == GALE__SCHEDULE_ROW) && !s->resident)
         for (int steps = 1; steps <= 8; steps *= 2) {
             v.steps = (uint8_t)steps;
-            v.exact = inner / (s->kind == GALE__ROW ? s->vector : 1) % (steps * v.threads) == 0;
+            v.exact = inner / (s->kind == GALE__SCHEDULE_ROW ? s->vector : 1) % (steps * v.threads) == 0;
             bench_schedule(c, &v);
-            if (s->kind == GALE__ROW) {
+            if (s->kind == GALE__SCHEDULE_ROW) {
                 v.threads /= 2;
                 bench_schedule(c, &v);
                 v.threads *= 2;

@@ -17,7 +17,7 @@ RUNS = 5
 STAGES = {  # functions of the running thread; reading and writing have threads of their own
     "planes": ("split_band", "load", "load.isra.0", "gale__samples_to_f32"),
     "cut": ("cut_band", "gale__tile_take", "gale__tile_take_row", "gale__feed_row", "gale__feed_put"),
-    "blend": ("add_band", "gale__tile_add", "gale__tile_add_row", "gale__feed_get", "gale__axis_weights"),
+    "blend": ("add_band", "gale__tile_add", "gale__tile_add_row", "gale__feed_get", "gale__tile_axis_weights"),
     "check": ("extent_band", "find_extent", "is_opaque"),
     "finish": ("merge_band", "store", "gale__samples_from_f32", "gale__unpremultiply"),
     "copies": ("__memcpy_generic", "__memset_zva64", "__memset_generic", "__memmove_avx_unaligned_erms", "__memset_avx2_unaligned_erms", "__memmove_evex_unaligned_erms", "__memset_evex_unaligned_erms"),

@@ -5,10 +5,16 @@
 
 /* --- Scalars. --- */
 
-#define UNARY(OP) \
-    static gale__node make_##OP(gale__g *g, const gale__node *x) { return gale__g_unary(g, GALE__##OP, x[0]); }
-#define BINARY(OP) \
-    static gale__node make_##OP(gale__g *g, const gale__node *x) { return gale__g_binary(g, GALE__##OP, x[0], x[1]); }
+#define UNARY(OP)                                                         \
+    static gale__node make_##OP(gale__prim_graph *g, const gale__node *x) \
+    {                                                                     \
+        return gale__prim_unary(g, GALE__##OP, x[0]);                     \
+    }
+#define BINARY(OP)                                                        \
+    static gale__node make_##OP(gale__prim_graph *g, const gale__node *x) \
+    {                                                                     \
+        return gale__prim_binary(g, GALE__##OP, x[0], x[1]);              \
+    }
 UNARY(NEG)
 UNARY(ABS)
 UNARY(FLOOR)
@@ -52,29 +58,30 @@ BINARY(ATAN2)
 #OP, make_##OP, low, high, {S(3, 4), S(4) }, 0 \
     }
 
-static gale__node make_select(gale__g *g, const gale__node *x)
+static gale__node make_select(gale__prim_graph *g, const gale__node *x)
 {
-    return gale__g_select(
-        g, gale__g_binary(g, GALE__LT, x[0], x[1]), gale__g_mul(g, x[0], x[1]), gale__g_unary(g, GALE__SIN, x[0]));
+    return gale__prim_select(g, gale__prim_binary(g, GALE__LT, x[0], x[1]), gale__prim_mul(g, x[0], x[1]),
+        gale__prim_unary(g, GALE__SIN, x[0]));
 }
-static gale__node make_fma(gale__g *g, const gale__node *x)
+static gale__node make_fma(gale__prim_graph *g, const gale__node *x)
 {
-    return gale__g_fma(g, x[0], x[1], gale__g_mul(g, x[2], x[0]));
+    return gale__prim_fma(g, x[0], x[1], gale__prim_mul(g, x[2], x[0]));
 }
-static gale__node make_powers(gale__g *g, const gale__node *x)
+static gale__node make_powers(gale__prim_graph *g, const gale__node *x)
 {
     gale__node sum = GALE__NIL;
     const double powers[] = {-1.5, 0, 0.5, 1, 2, 3, 4, 2.5};
     for (int i = 0; i < 8; i++) {
-        gale__node y = gale__g_binary(g, GALE__POW, x[0], gale__g_scalar(g, GALE_F64, powers[i]));
-        sum = i ? gale__g_add(g, sum, y) : y;
+        gale__node y = gale__prim_binary(g, GALE__POW, x[0], gale__prim_scalar(g, GALE_F64, powers[i]));
+        sum = i ? gale__prim_add(g, sum, y) : y;
     }
     return sum;
 }
-static gale__node make_sigmoid(gale__g *g, const gale__node *x)
+static gale__node make_sigmoid(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node one = gale__g_like(g, x[0], 1);
-    return gale__g_div(g, one, gale__g_add(g, one, gale__g_unary(g, GALE__EXP, gale__g_unary(g, GALE__NEG, x[0]))));
+    gale__node one = gale__prim_like(g, x[0], 1);
+    return gale__prim_div(
+        g, one, gale__prim_add(g, one, gale__prim_unary(g, GALE__EXP, gale__prim_unary(g, GALE__NEG, x[0]))));
 }
 
 static const grad_case scalars_cases[] = {
@@ -120,57 +127,61 @@ static const grad_case scalars_cases[] = {
 
 /* --- Views. --- */
 
-static gale__node make_reshape(gale__g *g, const gale__node *x)
+static gale__node make_reshape(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node y = gale__g_permute(g, gale__g_reshape(g, x[0], DIMS(2, 3, 4)), (int[]){2, 0, 1});
-    return gale__g_mul(
-        g, gale__g_unsqueeze(g, y, 2), gale__g_expand(g, gale__g_unary(g, GALE__SIN, x[1]), DIMS(5, 2, 3)));
+    gale__node y = gale__prim_permute(g, gale__prim_reshape(g, x[0], DIMS(2, 3, 4)), (int[]){2, 0, 1});
+    return gale__prim_mul(
+        g, gale__prim_unsqueeze(g, y, 2), gale__prim_expand(g, gale__prim_unary(g, GALE__SIN, x[1]), DIMS(5, 2, 3)));
 }
-static gale__node make_expand(gale__g *g, const gale__node *x)
+static gale__node make_expand(gale__prim_graph *g, const gale__node *x)
 {
-    return gale__g_unary(
-        g, GALE__EXP, gale__g_mul(g, gale__g_expand(g, x[0], DIMS(2, 3, 4)), gale__g_expand(g, x[1], DIMS(2, 3, 4))));
+    return gale__prim_unary(g, GALE__EXP,
+        gale__prim_mul(g, gale__prim_expand(g, x[0], DIMS(2, 3, 4)), gale__prim_expand(g, x[1], DIMS(2, 3, 4))));
 }
-static gale__node make_slice(gale__g *g, const gale__node *x)
+static gale__node make_slice(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node up = gale__g_slice(g, x[0], (int64_t[]){1, 0}, (int64_t[]){2, 3}, (int64_t[]){2, 3});
-    gale__node down = gale__g_slice(g, x[0], (int64_t[]){4, 7}, (int64_t[]){-2, -3}, (int64_t[]){2, 3});
-    gale__node one = gale__g_slice(g, x[0], (int64_t[]){2, 5}, (int64_t[]){1, -1}, (int64_t[]){1, 3});
-    return gale__g_mul(g, gale__g_mul(g, up, down),
-        gale__g_add(g, one,
-            gale__g_slice(g, gale__g_flip(g, x[0], 3), (int64_t[]){0, 2}, (int64_t[]){4, 1}, (int64_t[]){2, 3})));
+    gale__node up = gale__prim_slice(g, x[0], (int64_t[]){1, 0}, (int64_t[]){2, 3}, (int64_t[]){2, 3});
+    gale__node down = gale__prim_slice(g, x[0], (int64_t[]){4, 7}, (int64_t[]){-2, -3}, (int64_t[]){2, 3});
+    gale__node one = gale__prim_slice(g, x[0], (int64_t[]){2, 5}, (int64_t[]){1, -1}, (int64_t[]){1, 3});
+    return gale__prim_mul(g, gale__prim_mul(g, up, down),
+        gale__prim_add(g, one,
+            gale__prim_slice(g, gale__prim_flip(g, x[0], 3), (int64_t[]){0, 2}, (int64_t[]){4, 1}, (int64_t[]){2, 3})));
 }
-static gale__node make_pad(gale__g *g, const gale__node *x)
+static gale__node make_pad(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node wide = gale__g_pad(g, x[0], (int64_t[]){2, -1}, (int64_t[]){-1, 3}, (int64_t[]){0, 2}, 1.5);
-    gale__node narrow = gale__g_pad(g, x[0], (int64_t[]){-1, -2}, (int64_t[]){0, -1}, (int64_t[]){1, 2}, 0);
-    wide = gale__g_mul(g, wide, wide);
-    narrow = gale__g_unary(g, GALE__EXP, narrow);
-    return gale__g_add(g, gale__g_reduce(g, GALE__SUM, wide, 2, true), gale__g_reduce(g, GALE__SUM, narrow, 3, true));
+    gale__node wide = gale__prim_pad(g, x[0], (int64_t[]){2, -1}, (int64_t[]){-1, 3}, (int64_t[]){0, 2}, 1.5);
+    gale__node narrow = gale__prim_pad(g, x[0], (int64_t[]){-1, -2}, (int64_t[]){0, -1}, (int64_t[]){1, 2}, 0);
+    wide = gale__prim_mul(g, wide, wide);
+    narrow = gale__prim_unary(g, GALE__EXP, narrow);
+    return gale__prim_add(
+        g, gale__prim_reduce(g, GALE__SUM, wide, 2, true), gale__prim_reduce(g, GALE__SUM, narrow, 3, true));
 }
-static gale__node make_window(gale__g *g, const gale__node *x)
+static gale__node make_window(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node w = gale__g_window(g, x[0], 1, 4, 3, 2, 2, -2, 0.5), v = gale__g_window(g, x[0], 1, 4, 3, -1, 1, 3, 0);
-    gale__node z = gale__g_window(g, x[0], 1, 4, 3, 0, 2, 1, 0);
-    return gale__g_mul(g, gale__g_mul(g, w, w), gale__g_unary(g, GALE__EXP, gale__g_mul(g, v, z)));
+    gale__node w = gale__prim_window(g, x[0], 1, 4, 3, 2, 2, -2, 0.5),
+               v = gale__prim_window(g, x[0], 1, 4, 3, -1, 1, 3, 0);
+    gale__node z = gale__prim_window(g, x[0], 1, 4, 3, 0, 2, 1, 0);
+    return gale__prim_mul(g, gale__prim_mul(g, w, w), gale__prim_unary(g, GALE__EXP, gale__prim_mul(g, v, z)));
 }
-static gale__node make_window_twice(gale__g *g, const gale__node *x)
+static gale__node make_window_twice(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node w =
-        gale__g_window(g, gale__g_window(g, x[0], 1, 4, 3, 1, 1, -1, 0), 1, 3, 2, 1, 1, 0, 0); /* windows of windows */
-    gale__node v = gale__g_window(
-        g, gale__g_pad(g, x[0], (int64_t[]){1, -1}, (int64_t[]){0, 2}, (int64_t[]){1, 1}, 0), 1, 4, 3, 2, 1, -1, 0);
-    return gale__g_add(g, gale__g_mul(g, w, w), gale__g_reduce(g, GALE__SUM, gale__g_mul(g, v, v), 7, false));
+    gale__node w = gale__prim_window(
+        g, gale__prim_window(g, x[0], 1, 4, 3, 1, 1, -1, 0), 1, 3, 2, 1, 1, 0, 0); /* windows of windows */
+    gale__node v = gale__prim_window(
+        g, gale__prim_pad(g, x[0], (int64_t[]){1, -1}, (int64_t[]){0, 2}, (int64_t[]){1, 1}, 0), 1, 4, 3, 2, 1, -1, 0);
+    return gale__prim_add(
+        g, gale__prim_mul(g, w, w), gale__prim_reduce(g, GALE__SUM, gale__prim_mul(g, v, v), 7, false));
 }
-static gale__node make_unwindow(gale__g *g, const gale__node *x)
+static gale__node make_unwindow(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node u = gale__g_unwindow(g, x[0], 1, 7, 2, 1, -1), v = gale__g_unwindow(g, x[0], 1, 7, 1, 2, 0);
-    return gale__g_add(g, gale__g_mul(g, u, v), gale__g_mul(g, u, u));
+    gale__node u = gale__prim_unwindow(g, x[0], 1, 7, 2, 1, -1), v = gale__prim_unwindow(g, x[0], 1, 7, 1, 2, 0);
+    return gale__prim_add(g, gale__prim_mul(g, u, v), gale__prim_mul(g, u, u));
 }
-static gale__node make_concat(gale__g *g, const gale__node *x)
+static gale__node make_concat(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node y = gale__g_concat(g, 1, (gale__node[]){x[0], x[1], x[0], gale__g_splat(g, GALE_F64, DIMS(3, 2), 1)}, 4);
-    return gale__g_mul(g, y, gale__g_copy(g, gale__g_unary(g, GALE__SIN, y)));
+    gale__node y =
+        gale__prim_concat(g, 1, (gale__node[]){x[0], x[1], x[0], gale__prim_splat(g, GALE_F64, DIMS(3, 2), 1)}, 4);
+    return gale__prim_mul(g, y, gale__prim_copy(g, gale__prim_unary(g, GALE__SIN, y)));
 }
 
 static const grad_case views_cases[] = {
@@ -186,16 +197,16 @@ static const grad_case views_cases[] = {
 
 /* --- Reductions and scans. --- */
 
-#define REDUCE(KIND)                                                                  \
-    static gale__node make_reduce_##KIND(gale__g *g, const gale__node *x)             \
-    {                                                                                 \
-        return gale__g_reduce(g, GALE__##KIND, gale__g_mul(g, x[0], x[0]), 5, false); \
+#define REDUCE(KIND)                                                                        \
+    static gale__node make_reduce_##KIND(gale__prim_graph *g, const gale__node *x)          \
+    {                                                                                       \
+        return gale__prim_reduce(g, GALE__##KIND, gale__prim_mul(g, x[0], x[0]), 5, false); \
     }
-#define SCAN(KIND)                                                                  \
-    static gale__node make_scan_##KIND(gale__g *g, const gale__node *x)             \
-    {                                                                               \
-        return gale__g_mul(g, gale__g_scan(g, GALE__##KIND, x[0], 1, false, false), \
-            gale__g_scan(g, GALE__##KIND, x[0], 0, true, true));                    \
+#define SCAN(KIND)                                                                        \
+    static gale__node make_scan_##KIND(gale__prim_graph *g, const gale__node *x)          \
+    {                                                                                     \
+        return gale__prim_mul(g, gale__prim_scan(g, GALE__##KIND, x[0], 1, false, false), \
+            gale__prim_scan(g, GALE__##KIND, x[0], 0, true, true));                       \
     }
 REDUCE(SUM)
 REDUCE(PROD)
@@ -203,33 +214,34 @@ REDUCE(RMAX)
 REDUCE(RMIN)
 SCAN(SUM)
 SCAN(PROD)
-#define BEST(KIND)                                                                         \
-    static gale__node make_scan_##KIND(gale__g *g, const gale__node *x)                    \
-    {                                                                                      \
-        return gale__g_scan(g, GALE__##KIND, gale__g_mul(g, x[0], x[0]), 1, false, false); \
+#define BEST(KIND)                                                                               \
+    static gale__node make_scan_##KIND(gale__prim_graph *g, const gale__node *x)                 \
+    {                                                                                            \
+        return gale__prim_scan(g, GALE__##KIND, gale__prim_mul(g, x[0], x[0]), 1, false, false); \
     }
 BEST(RMAX)
 BEST(RMIN)
 
 /* Factors of exactly 0: all inputs are 0 here. */
-static gale__node make_zero_products(gale__g *g, const gale__node *x)
+static gale__node make_zero_products(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node y =
-        gale__g_add(g, x[0], gale__g_const(g, GALE_F64, DIMS(3, 4), (double[]){0, 2, 3, 4, 1, 0, 0, 2, 2, 0, 0, 0}));
-    gale__node all = gale__g_reduce(g, GALE__PROD, y, 2, true),
-               running = gale__g_scan(g, GALE__PROD, y, 1, false, false);
-    return gale__g_concat(g, 1, (gale__node[]){all, running}, 2);
+    gale__node y = gale__prim_add(
+        g, x[0], gale__prim_const(g, GALE_F64, DIMS(3, 4), (double[]){0, 2, 3, 4, 1, 0, 0, 2, 2, 0, 0, 0}));
+    gale__node all = gale__prim_reduce(g, GALE__PROD, y, 2, true),
+               running = gale__prim_scan(g, GALE__PROD, y, 1, false, false);
+    return gale__prim_concat(g, 1, (gale__node[]){all, running}, 2);
 }
 
 /* Integers on the way carry no gradient. */
-static gale__node make_sorted(gale__g *g, const gale__node *x)
+static gale__node make_sorted(gale__prim_graph *g, const gale__node *x)
 {
-    return gale__g_take(g, x[0], gale__g_sort(g, gale__g_mul(g, x[0], x[0]), 0, true));
+    return gale__prim_take(g, x[0], gale__prim_sort(g, gale__prim_mul(g, x[0], x[0]), 0, true));
 }
-static gale__node make_arg(gale__g *g, const gale__node *x)
+static gale__node make_arg(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node at = gale__g_reduce(g, GALE__ARGMAX, x[0], 1, false), rank = gale__g_cast(g, at, GALE_F64);
-    return gale__g_mul(g, gale__g_add(g, gale__g_take(g, x[0], at), rank), gale__g_slice_axis(g, x[0], 0, 0, 1));
+    gale__node at = gale__prim_reduce(g, GALE__ARGMAX, x[0], 1, false), rank = gale__prim_cast(g, at, GALE_F64);
+    return gale__prim_mul(
+        g, gale__prim_add(g, gale__prim_take(g, x[0], at), rank), gale__prim_slice_axis(g, x[0], 0, 0, 1));
 }
 
 static const grad_case reductions_cases[] = {
@@ -250,26 +262,26 @@ static const grad_case reductions_cases[] = {
 
 static const int64_t places[7] = {2, 0, 2, 9, -3, 4, 2};
 
-static gale__node make_take(gale__g *g, const gale__node *x)
+static gale__node make_take(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node t = gale__g_take(g, x[0], gale__g_const(g, GALE_I64, DIMS(7), places));
-    return gale__g_mul(g, t, t);
+    gale__node t = gale__prim_take(g, x[0], gale__prim_const(g, GALE_I64, DIMS(7), places));
+    return gale__prim_mul(g, t, t);
 }
-static gale__node make_gather(gale__g *g, const gale__node *x)
+static gale__node make_gather(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node t = gale__g_gather(g, x[0], gale__g_const(g, GALE_I64, DIMS(2, 2), (int64_t[]){-1, 0, 1, 0}), 1);
-    return gale__g_unary(g, GALE__EXP, t);
+    gale__node t = gale__prim_gather(g, x[0], gale__prim_const(g, GALE_I64, DIMS(2, 2), (int64_t[]){-1, 0, 1, 0}), 1);
+    return gale__prim_unary(g, GALE__EXP, t);
 }
-static gale__node put(gale__g *g, const gale__node *x, int mode)
+static gale__node put(gale__prim_graph *g, const gale__node *x, int mode)
 {
-    gale__node y = gale__g_put(g, x[0], gale__g_const(g, GALE_I64, DIMS(7), places), x[1], mode);
-    return gale__g_mul(g, y, gale__g_unary(g, GALE__SIN, y));
+    gale__node y = gale__prim_put(g, x[0], gale__prim_const(g, GALE_I64, DIMS(7), places), x[1], mode);
+    return gale__prim_mul(g, y, gale__prim_unary(g, GALE__SIN, y));
 }
-static gale__node make_put_set(gale__g *g, const gale__node *x) { return put(g, x, -1); }
-static gale__node make_put_sum(gale__g *g, const gale__node *x) { return put(g, x, GALE__SUM); }
-static gale__node make_put_prod(gale__g *g, const gale__node *x) { return put(g, x, GALE__PROD); }
-static gale__node make_put_max(gale__g *g, const gale__node *x) { return put(g, x, GALE__RMAX); }
-static gale__node make_put_min(gale__g *g, const gale__node *x) { return put(g, x, GALE__RMIN); }
+static gale__node make_put_set(gale__prim_graph *g, const gale__node *x) { return put(g, x, -1); }
+static gale__node make_put_sum(gale__prim_graph *g, const gale__node *x) { return put(g, x, GALE__SUM); }
+static gale__node make_put_prod(gale__prim_graph *g, const gale__node *x) { return put(g, x, GALE__PROD); }
+static gale__node make_put_max(gale__prim_graph *g, const gale__node *x) { return put(g, x, GALE__RMAX); }
+static gale__node make_put_min(gale__prim_graph *g, const gale__node *x) { return put(g, x, GALE__RMIN); }
 
 static const grad_case indices_cases[] = {
     {"take", make_take, -2, 2, {S(5)}, 0},
@@ -281,56 +293,63 @@ static const grad_case indices_cases[] = {
     {"put min", make_put_min, -2, 2, {S(5), S(7)}, 0},
 };
 
-static gale__node mean(gale__g *g, gale__node x, uint32_t axes)
+static gale__node mean(gale__prim_graph *g, gale__node x, uint32_t axes)
 {
     double n = 1;
-    for (int d = 0; d < gale__g_at(g, x)->rank; d++)
-        if (axes >> d & 1) n *= (double)gale__g_at(g, x)->dims[d];
-    return gale__g_mul(g, gale__g_reduce(g, GALE__SUM, x, axes, true), gale__g_scalar(g, GALE_F64, 1 / n));
+    for (int d = 0; d < gale__prim_at(g, x)->rank; d++)
+        if (axes >> d & 1) n *= (double)gale__prim_at(g, x)->dims[d];
+    return gale__prim_mul(g, gale__prim_reduce(g, GALE__SUM, x, axes, true), gale__prim_scalar(g, GALE_F64, 1 / n));
 }
-static gale__node sum(gale__g *g, gale__node x, uint32_t axes) { return gale__g_reduce(g, GALE__SUM, x, axes, true); }
+static gale__node sum(gale__prim_graph *g, gale__node x, uint32_t axes)
+{
+    return gale__prim_reduce(g, GALE__SUM, x, axes, true);
+}
 
 /* --- Softmax and norms. --- */
 
-static gale__node softmax(gale__g *g, gale__node x, bool stop)
+static gale__node softmax(gale__prim_graph *g, gale__node x, bool stop)
 {
-    uint32_t axis = 1u << (gale__g_at(g, x)->rank - 1);
-    gale__node most = gale__g_reduce(g, GALE__RMAX, x, axis, true);
-    if (stop) most = gale__g_stop_gradient(g, most);
-    gale__node e = gale__g_unary(g, GALE__EXP, gale__g_sub(g, x, most));
-    return gale__g_div(g, e, sum(g, e, axis));
+    uint32_t axis = 1u << (gale__prim_at(g, x)->rank - 1);
+    gale__node most = gale__prim_reduce(g, GALE__RMAX, x, axis, true);
+    if (stop) most = gale__prim_stop_gradient(g, most);
+    gale__node e = gale__prim_unary(g, GALE__EXP, gale__prim_sub(g, x, most));
+    return gale__prim_div(g, e, sum(g, e, axis));
 }
-static gale__node make_softmax(gale__g *g, const gale__node *x) { return softmax(g, x[0], false); }
-static gale__node make_softmax_stop(gale__g *g, const gale__node *x) { return softmax(g, x[0], true); }
+static gale__node make_softmax(gale__prim_graph *g, const gale__node *x) { return softmax(g, x[0], false); }
+static gale__node make_softmax_stop(gale__prim_graph *g, const gale__node *x) { return softmax(g, x[0], true); }
 
-static gale__node make_cross_entropy(gale__g *g, const gale__node *x)
+static gale__node make_cross_entropy(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node z = gale__g_sub(g, x[0], gale__g_reduce(g, GALE__RMAX, x[0], 2, true));
-    gale__node log_p = gale__g_sub(g, z, gale__g_unary(g, GALE__LOG, sum(g, gale__g_unary(g, GALE__EXP, z), 2)));
-    gale__node label = gale__g_const(g, GALE_I64, DIMS(4), (int64_t[]){2, 0, 4 + 5, 1}),
-               row = gale__g_iota(g, DIMS(4), 0);
+    gale__node z = gale__prim_sub(g, x[0], gale__prim_reduce(g, GALE__RMAX, x[0], 2, true));
+    gale__node log_p =
+        gale__prim_sub(g, z, gale__prim_unary(g, GALE__LOG, sum(g, gale__prim_unary(g, GALE__EXP, z), 2)));
+    gale__node label = gale__prim_const(g, GALE_I64, DIMS(4), (int64_t[]){2, 0, 4 + 5, 1}),
+               row = gale__prim_iota(g, DIMS(4), 0);
     gale__node picked =
-        gale__g_take(g, log_p, gale__g_add(g, label, gale__g_mul(g, row, gale__g_scalar(g, GALE_I64, 5))));
-    return gale__g_unary(g, GALE__NEG, mean(g, picked, 1));
+        gale__prim_take(g, log_p, gale__prim_add(g, label, gale__prim_mul(g, row, gale__prim_scalar(g, GALE_I64, 5))));
+    return gale__prim_unary(g, GALE__NEG, mean(g, picked, 1));
 }
 
-static gale__node normalize(gale__g *g, gale__node x, uint32_t axes, gale__node gain, gale__node bias)
+static gale__node normalize(gale__prim_graph *g, gale__node x, uint32_t axes, gale__node gain, gale__node bias)
 {
-    gale__node centred = gale__g_sub(g, x, mean(g, x, axes));
-    gale__node spread = mean(g, gale__g_mul(g, centred, centred), axes);
-    gale__node scale = gale__g_unary(g, GALE__SQRT, gale__g_add(g, spread, gale__g_scalar(g, GALE_F64, 1e-2)));
-    return gale__g_add(g, gale__g_mul(g, gale__g_div(g, centred, scale), gain), bias);
+    gale__node centred = gale__prim_sub(g, x, mean(g, x, axes));
+    gale__node spread = mean(g, gale__prim_mul(g, centred, centred), axes);
+    gale__node scale = gale__prim_unary(g, GALE__SQRT, gale__prim_add(g, spread, gale__prim_scalar(g, GALE_F64, 1e-2)));
+    return gale__prim_add(g, gale__prim_mul(g, gale__prim_div(g, centred, scale), gain), bias);
 }
-static gale__node make_layer_norm(gale__g *g, const gale__node *x) { return normalize(g, x[0], 4, x[1], x[2]); }
-static gale__node make_batch_norm(gale__g *g, const gale__node *x)
+static gale__node make_layer_norm(gale__prim_graph *g, const gale__node *x)
 {
-    return normalize(g, x[0], 5, gale__g_unsqueeze(g, x[1], 2), gale__g_unsqueeze(g, x[2], 2));
+    return normalize(g, x[0], 4, x[1], x[2]);
 }
-static gale__node make_gelu(gale__g *g, const gale__node *x)
+static gale__node make_batch_norm(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node half = gale__g_scalar(g, GALE_F64, 0.5),
-               e = gale__g_unary(g, GALE__ERF, gale__g_mul(g, x[0], gale__g_scalar(g, GALE_F64, sqrt(0.5))));
-    return gale__g_mul(g, gale__g_mul(g, x[0], half), gale__g_add(g, e, gale__g_scalar(g, GALE_F64, 1)));
+    return normalize(g, x[0], 5, gale__prim_unsqueeze(g, x[1], 2), gale__prim_unsqueeze(g, x[2], 2));
+}
+static gale__node make_gelu(gale__prim_graph *g, const gale__node *x)
+{
+    gale__node half = gale__prim_scalar(g, GALE_F64, 0.5),
+               e = gale__prim_unary(g, GALE__ERF, gale__prim_mul(g, x[0], gale__prim_scalar(g, GALE_F64, sqrt(0.5))));
+    return gale__prim_mul(g, gale__prim_mul(g, x[0], half), gale__prim_add(g, e, gale__prim_scalar(g, GALE_F64, 1)));
 }
 
 static const grad_case norms_cases[] = {
@@ -344,37 +363,40 @@ static const grad_case norms_cases[] = {
 
 /* --- Products. --- */
 
-static gale__node make_matmul(gale__g *g, const gale__node *x) { return gale__g_matmul(g, x[0], x[1]); }
-static gale__node make_attention(gale__g *g, const gale__node *x)
+static gale__node make_matmul(gale__prim_graph *g, const gale__node *x) { return gale__prim_matmul(g, x[0], x[1]); }
+static gale__node make_attention(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node scores = gale__g_matmul(g, x[0], gale__g_permute(g, x[1], (int[]){0, 2, 1}));
-    return gale__g_matmul(g, softmax(g, scores, true), x[2]);
+    gale__node scores = gale__prim_matmul(g, x[0], gale__prim_permute(g, x[1], (int[]){0, 2, 1}));
+    return gale__prim_matmul(g, softmax(g, scores, true), x[2]);
 }
-static gale__node conv(gale__g *g, const gale__node *x, gale__conv c) { return gale__g_conv(g, x[0], x[1], &c); }
-static gale__node make_conv1(gale__g *g, const gale__node *x)
+static gale__node conv(gale__prim_graph *g, const gale__node *x, gale__prim_conv_args c)
 {
-    return conv(g, x, (gale__conv){1, {2}, {2}, {1}, {3}, {1}, 1});
+    return gale__prim_conv(g, x[0], x[1], &c);
 }
-static gale__node make_conv2(gale__g *g, const gale__node *x)
+static gale__node make_conv1(gale__prim_graph *g, const gale__node *x)
 {
-    return conv(g, x, (gale__conv){2, {2, 1}, {1, 2}, {1, 1}, {1, 2}, {1, -1}, 1});
+    return conv(g, x, (gale__prim_conv_args){1, {2}, {2}, {1}, {3}, {1}, 1});
 }
-static gale__node make_conv2_groups(gale__g *g, const gale__node *x)
+static gale__node make_conv2(gale__prim_graph *g, const gale__node *x)
 {
-    return conv(g, x, (gale__conv){2, {1, 2}, {1, 1}, {2, 1}, {0, 1}, {1, 1}, 2});
+    return conv(g, x, (gale__prim_conv_args){2, {2, 1}, {1, 2}, {1, 1}, {1, 2}, {1, -1}, 1});
 }
-static gale__node make_conv3(gale__g *g, const gale__node *x)
+static gale__node make_conv2_groups(gale__prim_graph *g, const gale__node *x)
 {
-    return conv(g, x, (gale__conv){3, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 0, 0}, {0, 1, 0}, 1});
+    return conv(g, x, (gale__prim_conv_args){2, {1, 2}, {1, 1}, {2, 1}, {0, 1}, {1, 1}, 2});
 }
-static gale__node make_depthwise(gale__g *g, const gale__node *x)
+static gale__node make_conv3(gale__prim_graph *g, const gale__node *x)
 {
-    return conv(g, x, (gale__conv){1, {1}, {1}, {1}, {1}, {1}, 3});
+    return conv(g, x, (gale__prim_conv_args){3, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, {1, 0, 0}, {0, 1, 0}, 1});
 }
-static gale__node make_transposed(gale__g *g, const gale__node *x)
+static gale__node make_depthwise(gale__prim_graph *g, const gale__node *x)
 {
-    gale__conv c = {2, {2, 1, 1}, {1, 2, 1}, {1, 1, 1}, {1, 0, 0}, {0, 0, 0}, 2};
-    return gale__g_conv_transpose(g, x[0], x[1], &c, (int64_t[]){5, 6});
+    return conv(g, x, (gale__prim_conv_args){1, {1}, {1}, {1}, {1}, {1}, 3});
+}
+static gale__node make_transposed(gale__prim_graph *g, const gale__node *x)
+{
+    gale__prim_conv_args c = {2, {2, 1, 1}, {1, 2, 1}, {1, 1, 1}, {1, 0, 0}, {0, 0, 0}, 2};
+    return gale__prim_conv_transpose(g, x[0], x[1], &c, (int64_t[]){5, 6});
 }
 
 static const grad_case products_cases[] = {
@@ -392,38 +414,40 @@ static const grad_case products_cases[] = {
 
 /* --- Pooling, resizing, a small network. --- */
 
-static gale__node windows(gale__g *g, gale__node x, double fill)
+static gale__node windows(gale__prim_graph *g, gale__node x, double fill)
 {
-    x = gale__g_window(g, x, 3, 3, 3, 2, 1, -1, fill);
-    x = gale__g_window(g, x, 2, 3, 2, 2, 1, 0, fill);
+    x = gale__prim_window(g, x, 3, 3, 3, 2, 1, -1, fill);
+    x = gale__prim_window(g, x, 2, 3, 2, 2, 1, 0, fill);
     return x; /* [N, C, oh, kh, ow, kw] */
 }
-static gale__node make_max_pool(gale__g *g, const gale__node *x)
+static gale__node make_max_pool(gale__prim_graph *g, const gale__node *x)
 {
-    return gale__g_reduce(g, GALE__RMAX, windows(g, x[0], -INFINITY), 1u << 3 | 1u << 5, false);
+    return gale__prim_reduce(g, GALE__RMAX, windows(g, x[0], -INFINITY), 1u << 3 | 1u << 5, false);
 }
-static gale__node make_average_pool(gale__g *g, const gale__node *x)
+static gale__node make_average_pool(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node total = gale__g_reduce(g, GALE__SUM, windows(g, x[0], 0), 1u << 3 | 1u << 5, false);
-    return gale__g_div(g, gale__g_mul(g, total, total),
-        gale__g_reduce(g, GALE__SUM, windows(g, gale__g_like(g, x[0], 1), 0), 1u << 3 | 1u << 5, false));
+    gale__node total = gale__prim_reduce(g, GALE__SUM, windows(g, x[0], 0), 1u << 3 | 1u << 5, false);
+    return gale__prim_div(g, gale__prim_mul(g, total, total),
+        gale__prim_reduce(g, GALE__SUM, windows(g, gale__prim_like(g, x[0], 1), 0), 1u << 3 | 1u << 5, false));
 }
-static gale__node make_resize(gale__g *g, const gale__node *x)
+static gale__node make_resize(gale__prim_graph *g, const gale__node *x)
 {
-    gale__node left = gale__g_gather(g, x[0], gale__g_const(g, GALE_I64, DIMS(5), (int64_t[]){0, 0, 1, 1, 2}), 1);
-    gale__node right = gale__g_gather(g, x[0], gale__g_const(g, GALE_I64, DIMS(5), (int64_t[]){1, 1, 2, 2, 2}), 1);
-    gale__node part = gale__g_const(g, GALE_F64, DIMS(5, 1), (double[]){0, 0.5, 0, 0.5, 0});
-    return gale__g_unary(g, GALE__TANH, gale__g_add(g, left, gale__g_mul(g, gale__g_sub(g, right, left), part)));
+    gale__node left = gale__prim_gather(g, x[0], gale__prim_const(g, GALE_I64, DIMS(5), (int64_t[]){0, 0, 1, 1, 2}), 1);
+    gale__node right =
+        gale__prim_gather(g, x[0], gale__prim_const(g, GALE_I64, DIMS(5), (int64_t[]){1, 1, 2, 2, 2}), 1);
+    gale__node part = gale__prim_const(g, GALE_F64, DIMS(5, 1), (double[]){0, 0.5, 0, 0.5, 0});
+    return gale__prim_unary(
+        g, GALE__TANH, gale__prim_add(g, left, gale__prim_mul(g, gale__prim_sub(g, right, left), part)));
 }
-static gale__node make_network(gale__g *g, const gale__node *x)
+static gale__node make_network(gale__prim_graph *g, const gale__node *x)
 {
-    gale__conv c = {2, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 0}, {1, 1, 0}, 1};
-    gale__node h = gale__g_add(g, gale__g_conv(g, x[0], x[1], &c), gale__g_reshape(g, x[2], DIMS(1, 2, 1, 1)));
-    h = gale__g_binary(g, GALE__MAX, h, gale__g_scalar(g, GALE_F64, 0));
-    h = gale__g_reshape(g,
-        gale__g_reduce(g, GALE__RMAX, gale__g_reshape(g, h, DIMS(2, 2, 2, 2, 2, 2)), 1u << 3 | 1u << 5, false),
+    gale__prim_conv_args c = {2, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 0}, {1, 1, 0}, 1};
+    gale__node h = gale__prim_add(g, gale__prim_conv(g, x[0], x[1], &c), gale__prim_reshape(g, x[2], DIMS(1, 2, 1, 1)));
+    h = gale__prim_binary(g, GALE__MAX, h, gale__prim_scalar(g, GALE_F64, 0));
+    h = gale__prim_reshape(g,
+        gale__prim_reduce(g, GALE__RMAX, gale__prim_reshape(g, h, DIMS(2, 2, 2, 2, 2, 2)), 1u << 3 | 1u << 5, false),
         DIMS(2, 8));
-    return gale__g_unary(g, GALE__LOG, softmax(g, gale__g_matmul(g, h, x[3]), false));
+    return gale__prim_unary(g, GALE__LOG, softmax(g, gale__prim_matmul(g, h, x[3]), false));
 }
 
 static const grad_case networks_cases[] = {
@@ -435,80 +459,86 @@ static const grad_case networks_cases[] = {
 
 /* --- Loops. --- */
 
-static gale__g *new_body(void)
+static gale__prim_graph *new_body(void)
 {
-    gale__g *body = gale__alloc(sizeof *body);
-    if (body) gale__g_init(body);
+    gale__prim_graph *body = gale__alloc(sizeof *body);
+    if (body) gale__prim_init(body);
     return body;
 }
 
-static gale__node add_loop(gale__g *g, gale__loop loop, const gale__node *inputs)
+static gale__node add_loop(gale__prim_graph *g, gale__prim_loop_args loop, const gale__node *inputs)
 {
-    gale__node n = gale__g_loop(g, &loop, inputs);
-    if (n < 0) gale__g_finish(loop.body), gale__free(loop.body);
+    gale__node n = gale__prim_loop(g, &loop, inputs);
+    if (n < 0) gale__prim_finish(loop.body), gale__free(loop.body);
     return n;
 }
 
 /* An LSTM without biases: h, c carried; x[t] sliced; W [8, 3], R [8, 2] constant; h stacked. */
-static gale__node lstm(gale__g *g, const gale__node *x, bool reverse)
+static gale__node lstm(gale__prim_graph *g, const gale__node *x, bool reverse)
 {
-    gale__g *b = new_body();
-    if (!b) return gale__g_fail(g, GALE_NO_MEMORY, "no memory");
-    gale__node h = gale__g_input(b, 0, GALE_F64, DIMS(2, 1)), c = gale__g_input(b, 1, GALE_F64, DIMS(2, 1)),
-               xt = gale__g_input(b, 2, GALE_F64, DIMS(3, 1));
-    gale__node w = gale__g_input(b, 3, GALE_F64, DIMS(8, 3)), r = gale__g_input(b, 4, GALE_F64, DIMS(8, 2)), gate[4];
-    gale__node z = gale__g_add(b, gale__g_matmul(b, w, xt), gale__g_matmul(b, r, h)),
-               one = gale__g_scalar(b, GALE_F64, 1);
+    gale__prim_graph *b = new_body();
+    if (!b) return gale__prim_fail(g, GALE_NO_MEMORY, "no memory");
+    gale__node h = gale__prim_input(b, 0, GALE_F64, DIMS(2, 1)), c = gale__prim_input(b, 1, GALE_F64, DIMS(2, 1)),
+               xt = gale__prim_input(b, 2, GALE_F64, DIMS(3, 1));
+    gale__node w = gale__prim_input(b, 3, GALE_F64, DIMS(8, 3)), r = gale__prim_input(b, 4, GALE_F64, DIMS(8, 2)),
+               gate[4];
+    gale__node z = gale__prim_add(b, gale__prim_matmul(b, w, xt), gale__prim_matmul(b, r, h)),
+               one = gale__prim_scalar(b, GALE_F64, 1);
     for (int i = 0; i < 4; i++) {
-        gate[i] = gale__g_slice_axis(b, z, 0, 2 * i, 2);
-        if (i == 3) gate[i] = gale__g_unary(b, GALE__TANH, gate[i]);
+        gate[i] = gale__prim_slice_axis(b, z, 0, 2 * i, 2);
+        if (i == 3) gate[i] = gale__prim_unary(b, GALE__TANH, gate[i]);
         else
-            gate[i] = gale__g_div(
-                b, one, gale__g_add(b, one, gale__g_unary(b, GALE__EXP, gale__g_unary(b, GALE__NEG, gate[i]))));
+            gate[i] = gale__prim_div(b, one,
+                gale__prim_add(b, one, gale__prim_unary(b, GALE__EXP, gale__prim_unary(b, GALE__NEG, gate[i]))));
     }
-    gale__node next_c = gale__g_add(b, gale__g_mul(b, gate[1], c), gale__g_mul(b, gate[0], gate[3]));
-    gale__node next_h = gale__g_mul(b, gate[2], gale__g_unary(b, GALE__TANH, next_c));
-    gale__node zero = gale__g_splat(g, GALE_F64, DIMS(2, 1), 0);
-    gale__node loop = add_loop(g, (gale__loop){b, 4, 2, 1, 2, 1, (gale__node[]){next_h, next_c, next_h}, reverse},
-        (gale__node[]){x[3], zero, x[0], x[1], x[2]});
-    gale__node all = gale__g_reshape(g, gale__g_loop_out(g, loop, 2), DIMS(8, 1));
-    return gale__g_concat(g, 0, (gale__node[]){all, gale__g_loop_out(g, loop, 0), gale__g_loop_out(g, loop, 1)}, 3);
+    gale__node next_c = gale__prim_add(b, gale__prim_mul(b, gate[1], c), gale__prim_mul(b, gate[0], gate[3]));
+    gale__node next_h = gale__prim_mul(b, gate[2], gale__prim_unary(b, GALE__TANH, next_c));
+    gale__node zero = gale__prim_splat(g, GALE_F64, DIMS(2, 1), 0);
+    gale__node loop =
+        add_loop(g, (gale__prim_loop_args){b, 4, 2, 1, 2, 1, (gale__node[]){next_h, next_c, next_h}, reverse},
+            (gale__node[]){x[3], zero, x[0], x[1], x[2]});
+    gale__node all = gale__prim_reshape(g, gale__prim_loop_out(g, loop, 2), DIMS(8, 1));
+    return gale__prim_concat(
+        g, 0, (gale__node[]){all, gale__prim_loop_out(g, loop, 0), gale__prim_loop_out(g, loop, 1)}, 3);
 }
-static gale__node make_lstm(gale__g *g, const gale__node *x) { return lstm(g, x, false); }
-static gale__node make_lstm_reverse(gale__g *g, const gale__node *x) { return lstm(g, x, true); }
+static gale__node make_lstm(gale__prim_graph *g, const gale__node *x) { return lstm(g, x, false); }
+static gale__node make_lstm_reverse(gale__prim_graph *g, const gale__node *x) { return lstm(g, x, true); }
 
 /* A step counter (integer) and a value that forgets its past; the final value of one and the stack of the other are
  * read. */
-static gale__node make_mixed(gale__g *g, const gale__node *x)
+static gale__node make_mixed(gale__prim_graph *g, const gale__node *x)
 {
-    gale__g *b = new_body();
-    if (!b) return gale__g_fail(g, GALE_NO_MEMORY, "no memory");
-    gale__node t = gale__g_input(b, 0, GALE_I64, DIMS(1)), y = gale__g_input(b, 1, GALE_F64, DIMS(2)),
-               step = gale__g_input(b, 3, GALE_F64, DIMS(2));
-    gale__node next_t = gale__g_add(b, t, gale__g_scalar(b, GALE_I64, 1)), at = gale__g_cast(b, next_t, GALE_F64);
-    gale__node next_y = gale__g_add(b, gale__g_mul(b, y, gale__g_unary(b, GALE__SIN, step)), at),
-               last = gale__g_mul(b, step, at);
-    gale__node stack = gale__g_mul(b, next_y, step);
-    gale__loop loop = {b, 3, 3, 1, 0, 2, (gale__node[]){next_t, next_y, last, stack, next_t}, false};
-    gale__node n = add_loop(g, loop, (gale__node[]){gale__g_splat(g, GALE_I64, DIMS(1), 0), x[0], x[0], x[1]});
-    gale__node out[3] = {gale__g_loop_out(g, n, 2), gale__g_reshape(g, gale__g_loop_out(g, n, 3), DIMS(6)),
-        gale__g_cast(g, gale__g_reshape(g, gale__g_loop_out(g, n, 4), DIMS(3)), GALE_F64)};
-    return gale__g_concat(g, 0, out, 3);
+    gale__prim_graph *b = new_body();
+    if (!b) return gale__prim_fail(g, GALE_NO_MEMORY, "no memory");
+    gale__node t = gale__prim_input(b, 0, GALE_I64, DIMS(1)), y = gale__prim_input(b, 1, GALE_F64, DIMS(2)),
+               step = gale__prim_input(b, 3, GALE_F64, DIMS(2));
+    gale__node next_t = gale__prim_add(b, t, gale__prim_scalar(b, GALE_I64, 1)),
+               at = gale__prim_cast(b, next_t, GALE_F64);
+    gale__node next_y = gale__prim_add(b, gale__prim_mul(b, y, gale__prim_unary(b, GALE__SIN, step)), at),
+               last = gale__prim_mul(b, step, at);
+    gale__node stack = gale__prim_mul(b, next_y, step);
+    gale__prim_loop_args loop = {b, 3, 3, 1, 0, 2, (gale__node[]){next_t, next_y, last, stack, next_t}, false};
+    gale__node n = add_loop(g, loop, (gale__node[]){gale__prim_splat(g, GALE_I64, DIMS(1), 0), x[0], x[0], x[1]});
+    gale__node out[3] = {gale__prim_loop_out(g, n, 2), gale__prim_reshape(g, gale__prim_loop_out(g, n, 3), DIMS(6)),
+        gale__prim_cast(g, gale__prim_reshape(g, gale__prim_loop_out(g, n, 4), DIMS(3)), GALE_F64)};
+    return gale__prim_concat(g, 0, out, 3);
 }
 
 /* A loop in a loop: the inner one squares and adds the outer's slice. */
-static gale__node make_nested(gale__g *g, const gale__node *x)
+static gale__node make_nested(gale__prim_graph *g, const gale__node *x)
 {
-    gale__g *in = new_body(), *b = new_body();
-    if (!in || !b) return gale__free(in), gale__free(b), gale__g_fail(g, GALE_NO_MEMORY, "no memory");
-    gale__node u = gale__g_input(in, 0, GALE_F64, DIMS(2)), k = gale__g_input(in, 1, GALE_F64, DIMS(2));
-    gale__node next = gale__g_add(in, gale__g_mul(in, gale__g_mul(in, u, u), gale__g_scalar(in, GALE_F64, 0.5)), k);
-    gale__node y = gale__g_input(b, 0, GALE_F64, DIMS(2)), step = gale__g_input(b, 1, GALE_F64, DIMS(2)),
-               w = gale__g_input(b, 2, GALE_F64, DIMS(2));
-    gale__node inner = add_loop(b, (gale__loop){in, 2, 1, 0, 1, 0, &next, false}, (gale__node[]){y, step}),
-               after = gale__g_mul(b, gale__g_loop_out(b, inner, 0), w);
-    gale__node outer = add_loop(g, (gale__loop){b, 3, 1, 1, 1, 0, &after, false}, (gale__node[]){x[0], x[1], x[2]});
-    return gale__g_loop_out(g, outer, 0);
+    gale__prim_graph *in = new_body(), *b = new_body();
+    if (!in || !b) return gale__free(in), gale__free(b), gale__prim_fail(g, GALE_NO_MEMORY, "no memory");
+    gale__node u = gale__prim_input(in, 0, GALE_F64, DIMS(2)), k = gale__prim_input(in, 1, GALE_F64, DIMS(2));
+    gale__node next =
+        gale__prim_add(in, gale__prim_mul(in, gale__prim_mul(in, u, u), gale__prim_scalar(in, GALE_F64, 0.5)), k);
+    gale__node y = gale__prim_input(b, 0, GALE_F64, DIMS(2)), step = gale__prim_input(b, 1, GALE_F64, DIMS(2)),
+               w = gale__prim_input(b, 2, GALE_F64, DIMS(2));
+    gale__node inner = add_loop(b, (gale__prim_loop_args){in, 2, 1, 0, 1, 0, &next, false}, (gale__node[]){y, step}),
+               after = gale__prim_mul(b, gale__prim_loop_out(b, inner, 0), w);
+    gale__node outer =
+        add_loop(g, (gale__prim_loop_args){b, 3, 1, 1, 1, 0, &after, false}, (gale__node[]){x[0], x[1], x[2]});
+    return gale__prim_loop_out(g, outer, 0);
 }
 
 static const grad_case loops_cases[] = {

@@ -14,7 +14,7 @@
 #define GRAD_STEP 1e-5
 #define GRAD_TOLERANCE 1e-5
 
-typedef gale__node grad_make(gale__g *g, const gale__node *x);
+typedef gale__node grad_make(gale__prim_graph *g, const gale__node *x);
 typedef struct grad_shape {
     int rank;
     int64_t dims[5];
@@ -41,7 +41,7 @@ static inline double grad_random(uint64_t *state, double low, double high)
 }
 
 typedef struct grad_run {
-    gale__g g;
+    gale__prim_graph g;
     const grad_case *c;
     int n;
     gale__node x[GRAD_INPUTS], d[GRAD_INPUTS];
@@ -54,11 +54,11 @@ typedef struct grad_run {
 static inline gale__node grad_weigh(grad_run *r, gale__node y)
 {
     if (y < 0 || r->g.status != GALE_OK) return GALE__NIL;
-    int64_t n = gale__g_elements(&r->g, y);
+    int64_t n = gale__prim_elements(&r->g, y);
     double *c = gale__calloc((size_t)n + 1, sizeof *c);
     for (int64_t i = 0; i < n; i++) c[i] = grad_random(&r->seed, 0.5, 2) * (i & 1 ? -1 : 1);
-    gale__node flat = gale__g_reshape(&r->g, y, 1, &n), weights = gale__g_const(&r->g, GALE_F64, 1, &n, c);
-    gale__node sum = gale__g_reduce(&r->g, GALE__SUM, gale__g_mul(&r->g, flat, weights), 1, false);
+    gale__node flat = gale__prim_reshape(&r->g, y, 1, &n), weights = gale__prim_const(&r->g, GALE_F64, 1, &n, c);
+    gale__node sum = gale__prim_reduce(&r->g, GALE__SUM, gale__prim_mul(&r->g, flat, weights), 1, false);
     if (n * sizeof *c <= GALE__FOLD_MAX * sizeof(double)) gale__free(c); /* copied */
     else CHECK(!"a case so large that its weights would be borrowed");
     return sum;
@@ -116,18 +116,18 @@ static inline bool grad_compare(grad_run *r, gale__node loss, int order)
 static inline void grad_check(const grad_case *c)
 {
     grad_run r = {.c = c, .seed = 1};
-    gale__g_init(&r.g);
+    gale__prim_init(&r.g);
     for (; r.n < GRAD_INPUTS && c->in[r.n].rank > 0; r.n++) {
         int i = r.n;
-        r.x[i] = gale__g_input(&r.g, i, GALE_F64, c->in[i].rank, c->in[i].dims);
-        r.count[i] = gale__g_elements(&r.g, r.x[i]);
+        r.x[i] = gale__prim_input(&r.g, i, GALE_F64, c->in[i].rank, c->in[i].dims);
+        r.count[i] = gale__prim_elements(&r.g, r.x[i]);
         r.value[i] = gale__calloc((size_t)r.count[i], sizeof(double));
         r.direction[i] = gale__calloc((size_t)r.count[i], sizeof(double));
         for (int64_t k = 0; k < r.count[i]; k++) r.value[i][k] = grad_random(&r.seed, c->low, c->high);
     }
     gale__node loss = grad_weigh(&r, c->make(&r.g, r.x));
     for (int order = 1; order <= (c->orders ? c->orders : 2); order++) {
-        if (!CHECK_OK(r.g.status) || !CHECK_OK(gale__g_gradient(&r.g, loss, r.x, r.n, r.d)) ||
+        if (!CHECK_OK(r.g.status) || !CHECK_OK(gale__prim_gradient(&r.g, loss, r.x, r.n, r.d)) ||
             !grad_compare(&r, loss, order)) {
             printf("  in %s\n", c->name);
             break;
@@ -135,12 +135,12 @@ static inline void grad_check(const grad_case *c)
         gale__node next = GALE__NIL;
         for (int i = 0; i < r.n; i++) {
             gale__node part = grad_weigh(&r, r.d[i]);
-            next = next < 0 ? part : gale__g_add(&r.g, next, part);
+            next = next < 0 ? part : gale__prim_add(&r.g, next, part);
         }
         loss = next;
     }
     for (int i = 0; i < r.n; i++) gale__free(r.value[i]), gale__free(r.direction[i]);
-    gale__g_finish(&r.g);
+    gale__prim_finish(&r.g);
 }
 
 #endif

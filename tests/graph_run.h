@@ -17,7 +17,7 @@ static inline int gr_below(int n) { return (int)(gr_next() % (uint32_t)n); }
 static inline double gr_unit(void) { return (double)gr_next() / 2147483648.0; }
 
 typedef struct gr_graph {
-    gale__g g;
+    gale__prim_graph g;
     int n_inputs;
     void *inputs[GR_INPUTS];
     size_t bytes[GR_INPUTS];
@@ -26,7 +26,7 @@ typedef struct gr_graph {
 static inline void gr_begin(gr_graph *t)
 {
     memset(t, 0, sizeof *t);
-    gale__g_init(&t->g);
+    gale__prim_init(&t->g);
 }
 
 /* A new input with random contents in (-2, 2), integers in -3 .. 3. */
@@ -43,7 +43,7 @@ static inline gale__node gr_input(gr_graph *t, gale_type type, int rank, const i
         if (gale__type_is_float(type)) gale__store_f64(type, p, 4 * gr_unit() - 2);
         else gale__store_i64(type, p, type == GALE_BOOL ? gr_below(2) : gr_below(7) - 3);
     }
-    return gale__g_input(&t->g, at, type, rank, dims);
+    return gale__prim_input(&t->g, at, type, rank, dims);
 }
 #define GR_INPUT(t, ...) \
     gr_input(t, GALE_F32, (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
@@ -51,7 +51,7 @@ static inline gale__node gr_input(gr_graph *t, gale_type type, int rank, const i
 static inline void gr_end(gr_graph *t)
 {
     for (int i = 0; i < t->n_inputs; i++) free(t->inputs[i]);
-    gale__g_finish(&t->g);
+    gale__prim_finish(&t->g);
 }
 
 /* Largest difference, relative to 1 + |want|; integers must agree. */
@@ -107,8 +107,8 @@ static inline bool gr_run(gr_graph *t, gale_device *device, const gale__node *ou
         if (ok) refs[i] = gale__buffer_ref(bound[i], 0);
     }
     for (int i = 0; ok && i < n; i++) {
-        size_t size = (size_t)gale__g_elements(&plan->g, outputs[i]) *
-                      gale_type_size((gale_type)gale__g_at(&plan->g, outputs[i])->type);
+        size_t size = (size_t)gale__prim_elements(&plan->g, outputs[i]) *
+                      gale_type_size((gale_type)gale__prim_at(&plan->g, outputs[i])->type);
         int at = t->n_inputs + i;
         ok = CHECK_OK(gale_buffer_create(device, size ? size : 1, &bound[at]));
         if (ok) refs[at] = gale__buffer_ref(bound[at], 0);
@@ -119,13 +119,13 @@ static inline bool gr_run(gr_graph *t, gale_device *device, const gale__node *ou
         if (plan->constants[i].size)
             ok = CHECK_OK(gale_upload(
                 stream, constants, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
-    gale__memory memory = {constants, NULL, slabs, refs, t->n_inputs};
+    gale__run_memory memory = {constants, NULL, slabs, refs, t->n_inputs};
     for (int once = 1; once >= 0; once--) ok = ok && CHECK_OK(gale__plan_send(plan, stream, &memory, once));
     out->kernels = ok ? plan->kernels : -1;
     out->difference = out->levels = 0;
     for (int i = 0; ok && i < n; i++) {
-        const gale__pnode *node = gale__g_at(&plan->g, outputs[i]);
-        int64_t count = gale__g_elements(&plan->g, outputs[i]);
+        const gale__prim_node *node = gale__prim_at(&plan->g, outputs[i]);
+        int64_t count = gale__prim_elements(&plan->g, outputs[i]);
         size_t size = (size_t)count * gale_type_size((gale_type)node->type);
         if (!size) continue;
         void *have = malloc(size);

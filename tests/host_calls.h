@@ -75,7 +75,7 @@ static inline void forget_attrs(parsed *p)
 /* --- Calls. --- */
 
 /* A session that has a device and no model. */
-static gale__session *test_session;
+static gale__onnx_session *test_session;
 
 static inline void open_session(void)
 {
@@ -85,24 +85,24 @@ static inline void open_session(void)
         gale_device_open(&(gale_device_options){.chain = "cpu", .index = -1, .strict = true}, &test_session->device));
 }
 
-static inline void close_session(void) { gale__session_close(&test_session); }
+static inline void close_session(void) { gale__onnx_session_close(&test_session); }
 
 /* A node of a host operator, with its attributes; to be forgotten. */
 typedef struct called {
-    const gale__host_op *row;
-    gale__net_node node;
+    const gale__onnx_host_op *row;
+    gale__onnx_net_node node;
     parsed attrs;
 } called;
 
 static inline called *prepare(const char *op, const char *attrs)
 {
     called *c = calloc(1, sizeof *c);
-    c->row = gale__host_find("", op);
-    if (!c->row) c->row = gale__host_find("ai.onnx.ml", op);
-    if (!c->row) c->row = gale__host_find("com.microsoft", op);
+    c->row = gale__onnx_host_find("", op);
+    if (!c->row) c->row = gale__onnx_host_find("ai.onnx.ml", op);
+    if (!c->row) c->row = gale__onnx_host_find("com.microsoft", op);
     if (!CHECK(c->row != NULL)) exit(1);
     parse_attrs(&c->attrs, attrs);
-    c->node = (gale__net_node){
+    c->node = (gale__onnx_net_node){
         .op = c->row->name, .domain = c->row->domain, .attrs = c->attrs.attrs, .n_attrs = c->attrs.n, .where = op};
     return c;
 }
@@ -117,7 +117,7 @@ static inline gale_status call_host(called *c, gale_object *const *in, int n_in,
 {
     c->node.n_in = n_in;
     c->node.n_out = n_out;
-    gale__host_call call = {
+    gale__onnx_host_call call = {
         .node = &c->node, .in = in, .n_in = n_in, .out = out, .n_out = n_out, .session = test_session};
     gale_status status = c->row->run(&call);
     gale__arena_finish(&call.arena);

@@ -81,7 +81,7 @@ static inline const char *ir_save(const char *name, const void *data, size_t siz
     return fclose(f) == 0 && ok ? path : NULL;
 }
 
-static inline void ir_spirv_val(const gale__words *w, const char *name)
+static inline void ir_spirv_val(const gale__ir_words *w, const char *name)
 {
     static int have = -1;
     if (have < 0) {
@@ -121,7 +121,7 @@ static inline gale_status ir_build_for(
     gale_device *device, const gale_device_caps *caps, const gale__ir *ir, int dialect, gale_module **out)
 {
     gale__str text = {0};
-    gale__words words = {0};
+    gale__ir_words words = {0};
     gale__source source = {.options = dialect == GALE__DIALECT_CUDA ? "-fmad=false" : "", .ours = true};
     gale_status status;
     if (dialect < 0) {
@@ -134,7 +134,7 @@ static inline gale_status ir_build_for(
     if (status == GALE_OK) status = gale__module_build(device, &source, out);
     if (status == GALE_BUILD && dialect >= 0) printf("%.4000s\n", gale__str_text(&text));
     gale__str_finish(&text);
-    gale__words_finish(&words);
+    gale__ir_words_finish(&words);
     return status;
 }
 
@@ -204,7 +204,7 @@ static inline void ir_run(ir_job *job)
 {
     const gale__ir *ir = job->ir;
     gale__str text = {0};
-    gale__words words = {0};
+    gale__ir_words words = {0};
     if (CHECK_OK(gale__ir_validate(ir))) {
         if (CHECK_OK(gale__ir_print_c(&ir, 1, GALE__DIALECT_CUDA, &ir_full_caps, &text))) ir_nvrtc(text.text, ir->name);
         gale_status status = gale__ir_print_spirv(ir, &ir_full_caps, &words);
@@ -212,7 +212,7 @@ static inline void ir_run(ir_job *job)
         for (int i = 0; i < IR_TARGETS; i++) ir_run_on(job, i);
     }
     gale__str_finish(&text);
-    gale__words_finish(&words);
+    gale__ir_words_finish(&words);
     gale__ir_finish(job->ir);
 }
 

@@ -18,8 +18,8 @@ static inline bool chance(int percent) { return below(100) < percent; }
 typedef struct build {
     gale__nest nest;
     gale__nest_instr code[64];
-    gale__access accesses[32];
-    gale__guard guards[32][GALE__GUARDS];
+    gale__nest_access accesses[32];
+    gale__nest_guard guards[32][GALE__GUARDS];
     gale__nest_store stores[8];
     gale__nest_buffer buffers[24];
 } build;
@@ -42,11 +42,11 @@ static inline int add_buffer(build *b, gale_type type, int64_t elements, bool wr
     return b->nest.n_buffers++;
 }
 
-static inline gale__access *add_access(build *b, int buffer)
+static inline gale__nest_access *add_access(build *b, int buffer)
 {
     int i = b->nest.n_accesses++;
-    gale__access *a = &b->accesses[i];
-    *a = (gale__access){
+    gale__nest_access *a = &b->accesses[i];
+    *a = (gale__nest_access){
         .buffer = buffer, .type = buffer < 0 ? GALE_I64 : b->buffers[buffer].type, .guards = b->guards[i]};
     return a;
 }
@@ -58,7 +58,7 @@ static inline int add(build *b, int op, gale_type type, int inner, int x, int y,
     return b->nest.n_code++;
 }
 
-static inline int add_load(build *b, gale__access *a, int inner)
+static inline int add_load(build *b, gale__nest_access *a, int inner)
 {
     int i = add(b, GALE__NEST_LOAD, a->type, inner, 0, 0, 0);
     b->code[i].access = (int32_t)(a - b->accesses);
@@ -80,13 +80,13 @@ static inline int add_reduce(build *b, int kind, gale_type type, gale_type acc, 
     return i;
 }
 
-static inline void add_store(build *b, int value, gale__access *a)
+static inline void add_store(build *b, int value, gale__nest_access *a)
 {
     b->stores[b->nest.n_stores++] = (gale__nest_store){value, (int32_t)(a - b->accesses), -1, 0};
 }
 
 /* Dense row-major strides over the dimensions of mask, in their order. */
-static inline int64_t dense(const build *b, gale__access *a, uint32_t mask)
+static inline int64_t dense(const build *b, gale__nest_access *a, uint32_t mask)
 {
     int64_t size = 1;
     for (int d = b->nest.n_outer + b->nest.n_inner - 1; d >= 0; d--)
@@ -98,9 +98,9 @@ static inline int64_t dense(const build *b, gale__access *a, uint32_t mask)
 }
 
 /* A new input or output buffer, dense over mask. */
-static inline gale__access *dense_access(build *b, gale_type type, uint32_t mask, bool written)
+static inline gale__nest_access *dense_access(build *b, gale_type type, uint32_t mask, bool written)
 {
-    gale__access *a = add_access(b, add_buffer(b, type, 0, written));
+    gale__nest_access *a = add_access(b, add_buffer(b, type, 0, written));
     b->buffers[a->buffer].elements = dense(b, a, mask);
     return a;
 }

@@ -53,13 +53,13 @@ static inline eval_value eval_cast(gale_type from, gale_type to, eval_value v)
 }
 
 /* False when a guard keeps the access out. */
-static inline bool eval_address(const eval *e, const gale__access *a, int64_t *address)
+static inline bool eval_address(const eval *e, const gale__nest_access *a, int64_t *address)
 {
     int n = e->nest->n_outer + e->nest->n_inner;
     *address = a->offset;
     for (int d = 0; d < n; d++) *address += a->stride[d] * e->at[d];
     for (int g = 0; g < a->n_guards; g++) {
-        const gale__guard *gd = &a->guards[g];
+        const gale__nest_guard *gd = &a->guards[g];
         int64_t v = gd->c0;
         for (int d = 0; d < n; d++) v += gd->coef[d] * e->at[d];
         if (v < 0 || v >= gd->extent * gd->div || v % gd->div) return false;
@@ -186,7 +186,7 @@ static inline eval_value eval_scalar(eval *e, const gale__nest_instr *in)
 static inline eval_value eval_instr(eval *e, int i)
 {
     const gale__nest_instr *in = &e->nest->code[i];
-    const gale__access *a = &e->nest->accesses[in->access];
+    const gale__nest_access *a = &e->nest->accesses[in->access];
     int64_t address;
     eval_value v = {0};
     if (in->op < GALE__SCALAR_COUNT) return eval_scalar(e, in);
@@ -257,7 +257,7 @@ static inline void eval_reduce(eval *e, int i)
 
 static inline void eval_store(eval *e, const gale__nest_store *st)
 {
-    const gale__access *a = &e->nest->accesses[st->access];
+    const gale__nest_access *a = &e->nest->accesses[st->access];
     gale_type type = (gale_type)e->nest->code[st->value].type;
     int64_t address;
     if (!eval_address(e, a, &address)) return;

@@ -15,8 +15,8 @@ typedef struct nest_case {
     char name[64];
     gale__nest nest;
     gale__nest_instr code[NR_CODE];
-    gale__access accesses[16];
-    gale__guard guards[16][GALE__GUARDS];
+    gale__nest_access accesses[16];
+    gale__nest_guard guards[16][GALE__GUARDS];
     gale__nest_store stores[4];
     gale__nest_buffer buffers[NR_BUFFERS];
     void *data[NR_BUFFERS];     /* contents before the run */
@@ -91,9 +91,9 @@ static inline void nr_random_fill(nest_case *c, int buffer)
 static inline int nr_access(
     nest_case *c, gale_type type, const nr_axis *axes, int n, const int *order, int64_t lead, int64_t gap)
 {
-    gale__access *a = &c->accesses[c->nest.n_accesses];
+    gale__nest_access *a = &c->accesses[c->nest.n_accesses];
     int64_t stride = 1, st[8];
-    *a = (gale__access){
+    *a = (gale__nest_access){
         .buffer = c->nest.n_buffers, .type = type, .offset = lead, .guards = c->guards[c->nest.n_accesses]};
     for (int k = n - 1; k >= 0; k--) {
         int x = order ? order[k] : k;
@@ -107,8 +107,8 @@ static inline int nr_access(
             for (int d = 0; d < GALE__NEST_DIMS; d++) a->stride[d] += ax->coef[d] * st[x];
         }
         if (!ax->guard) continue;
-        gale__guard *g = &a->guards[a->n_guards++];
-        *g = (gale__guard){.c0 = ax->c0, .extent = ax->extent, .div = ax->div, .stride = ax->div > 1 ? st[x] : 0};
+        gale__nest_guard *g = &a->guards[a->n_guards++];
+        *g = (gale__nest_guard){.c0 = ax->c0, .extent = ax->extent, .div = ax->div, .stride = ax->div > 1 ? st[x] : 0};
         memcpy(g->coef, ax->coef, sizeof g->coef);
     }
     c->buffers[c->nest.n_buffers] = (gale__nest_buffer){.elements = stride + lead, .type = type};
@@ -130,7 +130,7 @@ static inline int nr_op(nest_case *c, int op, gale_type type, int a, int b, int 
     return nr_add(c, in);
 }
 
-static inline bool nr_walks_inner(const nest_case *c, const gale__access *a)
+static inline bool nr_walks_inner(const nest_case *c, const gale__nest_access *a)
 {
     for (int d = c->nest.n_outer; d < c->nest.n_outer + c->nest.n_inner; d++) {
         if (a->stride[d]) return true;
@@ -142,7 +142,7 @@ static inline bool nr_walks_inner(const nest_case *c, const gale__access *a)
 
 static inline int nr_load(nest_case *c, int access)
 {
-    gale__access *a = &c->accesses[access];
+    gale__nest_access *a = &c->accesses[access];
     return nr_add(
         c, (gale__nest_instr){
                .op = GALE__NEST_LOAD, .type = (uint8_t)a->type, .inner = nr_walks_inner(c, a), .access = access});
@@ -160,8 +160,8 @@ static inline int nr_const(nest_case *c, gale_type type, double v)
 
 static inline int nr_index(nest_case *c, const int64_t *stride, int64_t offset)
 {
-    gale__access *a = &c->accesses[c->nest.n_accesses];
-    *a = (gale__access){.buffer = -1, .type = GALE_I64, .offset = offset};
+    gale__nest_access *a = &c->accesses[c->nest.n_accesses];
+    *a = (gale__nest_access){.buffer = -1, .type = GALE_I64, .offset = offset};
     memcpy(a->stride, stride, sizeof *stride * (size_t)(c->nest.n_outer + c->nest.n_inner));
     return nr_add(c,
         (gale__nest_instr){
@@ -205,7 +205,7 @@ typedef struct nr_run {
 static inline bool nr_float(gale_type t) { return gale__type_is_float(t); }
 
 /* False where a guard fails. */
-static inline bool nr_address(const nr_run *r, const gale__access *a, int64_t *out)
+static inline bool nr_address(const nr_run *r, const gale__nest_access *a, int64_t *out)
 {
     int64_t at = a->offset;
     int dims = r->c->nest.n_outer + r->c->nest.n_inner;
@@ -347,7 +347,7 @@ static inline nr_value nr_reduce_all(nr_run *r, const gale__nest_instr *in)
 static inline nr_value nr_compute(nr_run *r, int i)
 {
     const gale__nest_instr *in = &r->c->code[i];
-    const gale__access *a = &r->c->accesses[in->access];
+    const gale__nest_access *a = &r->c->accesses[in->access];
     gale_type type = (gale_type)in->type, from = (gale_type)r->c->code[in->a].type;
     nr_value v = {0}, x = {0}, y = {0}, z = {0};
     int64_t at = 0;
@@ -393,7 +393,7 @@ static inline nr_value nr_eval(nr_run *r, int i)
 
 static inline void nr_write(nr_run *r, const gale__nest_store *st)
 {
-    const gale__access *a = &r->c->accesses[st->access];
+    const gale__nest_access *a = &r->c->accesses[st->access];
     int64_t at = 0;
     nr_value v = nr_eval(r, st->value);
     if (!nr_address(r, a, &at)) return;

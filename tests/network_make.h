@@ -67,7 +67,7 @@ static inline gale_status probe(maker *m, const char *manifest, gale__manifest *
     gale_model *model = open_model(m);
     if (!model) return GALE_INTERNAL;
     CHECK_OK(gale__manifest_parse(manifest, strlen(manifest), "net", man));
-    gale_status status = gale__network_probe(model, man, n);
+    gale_status status = gale__network_probe(model, man, 0, n);
     if (status != GALE_OK) {
         gale_model_close(&model);
         gale__manifest_finish(man);

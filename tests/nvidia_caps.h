@@ -17,6 +17,7 @@ static const gale_device_caps nvidia = {
     .arch = 90,
     .n_matrix = 2,
     .matrix = {{16, 16, 16, GALE_F16, GALE_F32}, {16, 16, 16, GALE_BF16, GALE_F32}},
+    .matrix_quads = true,
     .f16 = true,
     .bf16 = true,
     .f64 = true,

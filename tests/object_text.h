@@ -111,7 +111,7 @@ static inline gale_object *read_value(const char **at)
         gale_tensor_destroy(&keys);
     } else {
         gale_tensor *t = read_tensor(at, ' ');
-        CHECK_OK(gale__object_take(&t, &made));
+        CHECK_OK(gale__onnx_object_take(&t, &made));
     }
     return made;
 }

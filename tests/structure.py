@@ -64,6 +64,51 @@ def basenames_differ():
             if len(paths) > 1 and not all(device in p.parents for p in paths)]
 
 
+def declarations(path):
+    """What a file declares under an internal name: (name, kind).  A forward declaration of a struct is none."""
+    text = re.sub(r"\\\n", " ", without_comments(path))
+    found = {(n, "macro") for n in re.findall(r"^\s*#\s*define\s+(gale__\w+|GALE__\w+)", text, re.M)}
+    text = re.sub(r"^\s*#.*$", "", text, flags=re.M)
+    found |= {(n, "type") for n in re.findall(r"\b(?:struct|union|enum)\s+(gale__\w+)\s*\{", text)}
+    found |= {(n, "type") for n in re.findall(r"^typedef (?!struct gale__\w+ gale__\w+;)[^{}();]*?\(?\*?(gale__\w+)\)?(?:\([^;{}]*)?;", text, re.M)}
+    if path.suffix == ".h":
+        found |= {(n, "type") for n in re.findall(r"^\} (gale__\w+);", text, re.M)}
+        found |= {(n, "function") for n in re.findall(r"^(?!typedef)[a-z][\w \*]*?\b(gale__\w+)\(", text, re.M)}
+        found |= {(n, "variable") for n in re.findall(r"^extern [^;]*?\b(gale__\w+)(?:\[\w*\])?;", text, re.M)}
+    for body in re.findall(r"\benum\b[^{};()]*\{([^{}]*)\}", text):
+        found |= {(n, "constant") for n in re.findall(r"(?:^|,)\s*(GALE__\w+)\b(?!\()", body)}
+    return found
+
+
+def internal_names_mean_one_thing():
+    """No two files declare the same internal name, and no name is that of a type and of a function, macro or constant."""
+    places = {}
+    for path in sources("src/**/*.h", "src/**/*.c", "src/**/*.inc"):
+        for name, kind in declarations(path):
+            if path.suffix == ".h" or kind == "type":
+                places.setdefault(name, set()).add((str(name_of(path)), kind))
+    twice = [f"{name} is declared as {' and as '.join(f'{kind} in {path}' for path, kind in sorted(where))}" for name, where in sorted(places.items()) if len(where) > 1]
+    return twice if len(places) > 1000 else ["the declarations were not found"]
+
+
+def comments_name_what_exists():
+    """Comments and documents that name a file or an internal identifier must not outlive it.  Capitals stand for any name."""
+    files = [p for top in ("src", "include", "tests", "bench", "fuzz", "examples", "docs", "scripts") for p in sources(f"{top}/**/*")]
+    paths = {str(name_of(p)) for p in files}
+    code = {p: p.read_text() for p in files if p.suffix in (".c", ".h", ".inc", ".def")}
+    known = set(re.findall(r"\b(?:gale|GALE)__\w+", "\n".join(re.sub(r"/\*.*?\*/", " ", text, flags=re.S) for text in code.values())))
+    texts = {p: " ".join(re.findall(r"/\*.*?\*/", text, re.S)) for p, text in code.items()}
+    texts |= {p: p.read_text() for p in [*sources("docs/*.md"), root / "CONTRIBUTING.md"]}
+    complaints = []
+    for path, text in texts.items():
+        named = re.findall(r"(?<![\w./*-])((?:src|tests|bench|fuzz|examples|docs|scripts|" + "|".join(ROOMS) + r")/[\w/]+\.(?:c|h|inc|def|py))\b", text)
+        complaints += [f"{name_of(path)} names {n}, which is not there" for n in sorted(set(named))
+                       if "NAME" not in n and not any(there == n or there.endswith("/" + n) for there in paths)]
+        complaints += [f"{name_of(path)} names {n}, which is not there" for n in sorted(set(re.findall(r"\bgale__\w+", text)))
+                       if not re.search(r"[A-Z]{4}|module_name", n) and n not in known and not any(k.startswith(n) for k in known)]
+    return complaints if len(paths) > 500 else ["the files were not found"]
+
+
 def exported_symbols():
     text = subprocess.run(["nm", "-D", "--defined-only", build / "libgale.so"], capture_output=True, text=True, check=True).stdout
     names = [line.split()[-1] for line in text.splitlines()]
@@ -224,6 +269,8 @@ def files_are_formatted(program):
 report("includes point left", includes_point_left())
 report("every source is built", every_source_is_built())
 report("basenames differ", basenames_differ())
+report("internal names mean one thing", internal_names_mean_one_thing())
+report("comments name what exists", comments_name_what_exists())
 if (build / "libgale.so").exists() and shutil.which("nm"):
     report("exported symbols", exported_symbols())
     report("public functions are there", public_functions_are_there())

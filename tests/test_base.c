@@ -44,7 +44,7 @@ TEST(errors)
 
 static char logged[256];
 static int log_lines;
-static void keep_line(void *user, gale__level level, const char *line)
+static void keep_line(void *user, gale__log_level level, const char *line)
 {
     (void)user, (void)level;
     snprintf(logged, sizeof logged, "%s", line);
@@ -341,13 +341,11 @@ TEST(maps)
     CHECK_OK(gale__file_write(path, "0123456789", 10));
     CHECK_OK(gale__file_map_open(path, &m));
     CHECK(m.size == 10 && !memcmp(m.data, "0123456789", 10));
-    CHECK_OK(gale__file_map_check(&m));
     CHECK_OK(gale__file_map_read(&m, 3, 7, into));
     CHECK(!memcmp(into, "3456789", 7));
     CHECK_FAILS(gale__file_map_read(&m, 3, 8, into), IO);
     CHECK_FAILS(gale__file_map_read(&m, UINT64_MAX, 2, into), IO);
     CHECK(truncate(path, 4) == 0);
-    CHECK_FAILS(gale__file_map_check(&m), IO);
     CHECK_OK(gale__file_map_read(&m, 0, 4, into));
     CHECK_FAILS(gale__file_map_read(&m, 2, 3, into), IO);
     CHECK(strstr(gale_error(), "m.bin: became shorter while it was read"));

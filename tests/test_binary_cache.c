@@ -10,7 +10,7 @@
 static char root[64];
 static int warnings;
 
-static void count_warnings(void *user, gale__level level, const char *line)
+static void count_warnings(void *user, gale__log_level level, const char *line)
 {
     (void)user, (void)line;
     if (level == GALE__WARN) warnings++;

@@ -149,7 +149,7 @@ TEST(arg_reductions)
             for (int column = 0; column < 2; column++) {
                 build b;
                 build_init(&b, 1, 1, shapes[s]);
-                gale__access *a = dense_access(&b, kind & 1 ? GALE_F32 : GALE_I16, 3, false);
+                gale__nest_access *a = dense_access(&b, kind & 1 ? GALE_F32 : GALE_I16, 3, false);
                 if (column) a->stride[0] = 1, a->stride[1] = shapes[s][0];
                 int x = add_load(&b, a, 1);
                 add_store(&b, add_reduce(&b, kind, GALE_I64, GALE_I64, x), dense_access(&b, GALE_I64, 1, true));
@@ -165,7 +165,7 @@ TEST(big_reductions)
             for (int kind = GALE__SUM; kind <= GALE__RMIN; kind++) {
                 build b;
                 build_init(&b, 1, 1, shapes[s]);
-                gale__access *a = dense_access(&b, GALE_F32, 3, false);
+                gale__nest_access *a = dense_access(&b, GALE_F32, 3, false);
                 if (column) a->stride[0] = 1, a->stride[1] = shapes[s][0];
                 int x = add_load(&b, a, 1);
                 if (kind == GALE__PROD)
@@ -182,7 +182,7 @@ static void product(build *b, gale_type type, gale_type acc, int64_t batch, int6
     bool a_turned, bool b_turned)
 {
     build_init(b, 3, 1, (int64_t[]){batch, m, n, k});
-    gale__access *x = dense_access(b, type, 1 | 2 | 8, false), *y = dense_access(b, type, 1 | 4 | 8, false);
+    gale__nest_access *x = dense_access(b, type, 1 | 2 | 8, false), *y = dense_access(b, type, 1 | 4 | 8, false);
     if (a_turned) x->stride[1] = 1, x->stride[3] = m;
     if (b_turned) y->stride[2] = 1, y->stride[3] = n;
     int mul = add(b, GALE__MUL, acc, 1, add(b, GALE__CAST, acc, 1, add_load(b, x, 1), 0, 0),
@@ -215,7 +215,7 @@ TEST(products)
 static void plain_product(build *b, gale_type type, int64_t m, int64_t n, int64_t k, bool turned)
 {
     build_init(b, 2, 1, (int64_t[]){m, n, k});
-    gale__access *x = dense_access(b, type, 1 | 4, false), *y = dense_access(b, type, 2 | 4, false);
+    gale__nest_access *x = dense_access(b, type, 1 | 4, false), *y = dense_access(b, type, 2 | 4, false);
     if (turned) y->stride[1] = 1, y->stride[2] = n;
     int sum = add_reduce(b, GALE__SUM, type, type, add(b, GALE__MUL, type, 1, add_load(b, x, 1), add_load(b, y, 1), 0));
     add_store(b, add(b, GALE__MAX, type, 0, sum, add_const(b, type, 0), 0), dense_access(b, type, 3, true));
@@ -281,12 +281,12 @@ static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, in
     int64_t reach = dilation * (kernel - 1) + 1, oh = (h * div + 2 * pad - reach) / stride + 1,
             ow = (w * div + 2 * pad - reach) / stride + 1;
     build_init(b, 4, 3, (int64_t[]){n, o, oh, ow, c, kernel, kernel});
-    gale__access *x = add_access(b, add_buffer(b, GALE_F32, n * c * h * w, false));
+    gale__nest_access *x = add_access(b, add_buffer(b, GALE_F32, n * c * h * w, false));
     x->stride[0] = c * h * w;
     x->stride[4] = h * w;
     for (int axis = 0; axis < 2; axis++) {
-        gale__guard *g = &x->guards[x->n_guards++];
-        *g = (gale__guard){.c0 = -pad, .extent = axis ? w : h, .div = div, .stride = axis ? 1 : w};
+        gale__nest_guard *g = &x->guards[x->n_guards++];
+        *g = (gale__nest_guard){.c0 = -pad, .extent = axis ? w : h, .div = div, .stride = axis ? 1 : w};
         g->coef[2 + axis] = stride;
         g->coef[5 + axis] = dilation;
         if (div > 1) continue;
@@ -323,13 +323,13 @@ TEST(convolutions)
 static void grouped_convolution(build *b, int64_t groups, int64_t c, int64_t side, int64_t o)
 {
     build_init(b, 4, 3, (int64_t[]){groups, o, side, side, c, 3, 3});
-    gale__access *x = add_access(b, add_buffer(b, GALE_F32, groups * c * side * side, false));
+    gale__nest_access *x = add_access(b, add_buffer(b, GALE_F32, groups * c * side * side, false));
     x->stride[0] = c * side * side;
     x->stride[4] = side * side;
     x->offset = -side - 1;
     for (int axis = 0; axis < 2; axis++) {
-        gale__guard *g = &x->guards[x->n_guards++];
-        *g = (gale__guard){.c0 = -1, .extent = side, .div = 1};
+        gale__nest_guard *g = &x->guards[x->n_guards++];
+        *g = (gale__nest_guard){.c0 = -1, .extent = side, .div = 1};
         g->coef[2 + axis] = g->coef[5 + axis] = 1;
         x->stride[2 + axis] = x->stride[5 + axis] = axis ? 1 : side;
     }
@@ -407,13 +407,13 @@ TEST(indirection)
     build b;
     int64_t n = 1000;
     build_init(&b, 1, 0, &n);
-    gale__access *table = add_access(&b, add_buffer(&b, GALE_F16, 15, false));
+    gale__nest_access *table = add_access(&b, add_buffer(&b, GALE_F16, 15, false));
     int index = add_load(&b, dense_access(&b, GALE_I32, 1, false), 0);
     int take = add(&b, GALE__NEST_TAKE, GALE_F16, 0, index, 0, 0);
     b.code[take].access = (int32_t)(table - b.accesses);
     b.code[take].imm = 15;
     add_store(&b, take, dense_access(&b, GALE_F32, 1, true));
-    gale__access *out = add_access(&b, add_buffer(&b, GALE_F32, 12, true));
+    gale__nest_access *out = add_access(&b, add_buffer(&b, GALE_F32, 12, true));
     add_store(&b, add_load(&b, dense_access(&b, GALE_F32, 1, false), 0), out);
     b.stores[1].index = index;
     b.stores[1].limit = 12;
@@ -454,9 +454,9 @@ static void random_dims(build *b)
 
 /* Axes in random order, each a sum of one or two dimensions with steps, an offset, perhaps padding, flipping and
  * dilation. */
-static gale__access *random_access(build *b, gale_type type, int n_dims)
+static gale__nest_access *random_access(build *b, gale_type type, int n_dims)
 {
-    gale__access *a = add_access(b, add_buffer(b, type, 0, false));
+    gale__nest_access *a = add_access(b, add_buffer(b, type, 0, false));
     int64_t size = 1 + below(2);
     uint32_t left = (1u << n_dims) - 1;
     gale__store_f64(type, &a->fill, below(3));
@@ -476,8 +476,8 @@ static gale__access *random_access(build *b, gale_type type, int n_dims)
         if (chance(15)) c0 = most, cd = -cd, ce = -ce; /* flipped */
         if (guard) c0 += below(5) - 2, extent = extent > 2 ? extent - below(2) : extent;
         if (guard) {
-            gale__guard *g = &a->guards[a->n_guards++];
-            *g = (gale__guard){.c0 = c0, .extent = extent, .div = div, .stride = div > 1 ? size : 0};
+            gale__nest_guard *g = &a->guards[a->n_guards++];
+            *g = (gale__nest_guard){.c0 = c0, .extent = extent, .div = div, .stride = div > 1 ? size : 0};
             g->coef[d] = cd;
             if (e >= 0) g->coef[e] = ce;
         }
@@ -497,7 +497,7 @@ static int random_value(build *b, gale_type type, int inner)
     int n_dims = b->nest.n_outer + (inner ? b->nest.n_inner : 0);
     if (chance(10)) return add_const(b, type, chance(50) ? 1 : 2);
     if (chance(8)) {
-        gale__access *a = add_access(b, -1);
+        gale__nest_access *a = add_access(b, -1);
         for (int d = 0; d < n_dims; d++) a->stride[d] = below(3);
         int i = add(b, GALE__NEST_INDEX, GALE_I64, inner, 0, 0, 0);
         b->code[i].access = (int32_t)(a - b->accesses);
@@ -548,7 +548,7 @@ static void random_store(build *b, int v, int inner)
 {
     uint32_t mask = (1u << (b->nest.n_outer + (inner ? b->nest.n_inner : 0))) - 1;
     gale_type type = (gale_type)b->code[v].type;
-    gale__access *a = dense_access(b, chance(70) ? type : gale__type_is_float(type) ? GALE_F16 : type, mask, true);
+    gale__nest_access *a = dense_access(b, chance(70) ? type : gale__type_is_float(type) ? GALE_F16 : type, mask, true);
     if (chance(20)) { /* reversed order of dimensions */
         int64_t size = 1;
         for (int d = 0; d < b->nest.n_outer + (inner ? b->nest.n_inner : 0); d++)
@@ -727,7 +727,8 @@ TEST(faults)
 /* Micro-kernels go by what they multiply; one that nobody wrote is not found. */
 static void test_keys(void)
 {
-    static const gale__ct types[] = {GALE__CT_F32, GALE__CT_F64, GALE__CT_I32, GALE__CT_U32};
+    static const gale__simd_type types[] = {
+        GALE__SIMD_TYPE_F32, GALE__SIMD_TYPE_F64, GALE__SIMD_TYPE_I32, GALE__SIMD_TYPE_U32};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         gale__simd_key key = gale__simd_plain(types[i]);
         const gale__simd_gemm *g = gale__simd_gemm_find(key);
@@ -737,7 +738,7 @@ static void test_keys(void)
         key.group = 4;
         CHECK(gale__simd_gemm_find(key) == NULL);
     }
-    CHECK(gale__simd_gemm_find(gale__simd_plain(GALE__CT_I64)) == NULL);
+    CHECK(gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_I64)) == NULL);
     CHECK(gale__simd_gemm_find((gale__simd_key){GALE_U8, GALE_I8, GALE_I32, 4}) == NULL);
 }
 

@@ -162,10 +162,10 @@ TEST(given_always)
 
 static int count_kernels(gale_model *model)
 {
-    const gale__exec *e = gale__model_session(model)->net->exec;
+    const gale__onnx_exec *e = gale__onnx_model_session(model)->net->exec;
     int n = 0;
     for (int i = 0; i < e->n_steps; i++)
-        for (gale__variant *v = e->steps[i].segment ? e->steps[i].segment->variants : NULL; v; v = v->next)
+        for (gale__onnx_variant *v = e->steps[i].segment ? e->steps[i].segment->variants : NULL; v; v = v->next)
             for (gale__instance *p = v->program->instances; p; p = p->next) n += p->plan->kernels;
     return n;
 }
@@ -180,7 +180,7 @@ TEST(listed_weights_cost_nothing)
     CHECK_EQ(gale_model_defaults(plain_one), 0);
     CHECK(count_kernels(listed) > 0);
     CHECK_EQ(count_kernels(listed), count_kernels(plain_one));
-    CHECK_EQ(((gale__exec *)gale__model_session(listed)->net->exec)->n_steps, 1);
+    CHECK_EQ(((gale__onnx_exec *)gale__onnx_model_session(listed)->net->exec)->n_steps, 1);
     gale_model_close(&listed), gale_model_close(&plain_one);
 }
 

@@ -63,11 +63,11 @@ static void build(gale__ir *ir)
     gale__ir_init(ir, "divide");
     ir->group[0] = GROUP, ir->group[1] = ir->group[2] = 1;
     ir->n_pointers = 3, ir->readonly = 3;
-    gale__val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
-    gale__val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
-    gale__val at = gale__ir_op2(
+    gale__ir_val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
+    gale__ir_val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
+    gale__ir_val at = gale__ir_op2(
         ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, GROUP)), local);
-    gale__val x = gale__ir_load(ir, 0, GALE_F32, 1, at), y = gale__ir_load(ir, 1, GALE_F32, 1, at);
+    gale__ir_val x = gale__ir_load(ir, 0, GALE_F32, 1, at), y = gale__ir_load(ir, 1, GALE_F32, 1, at);
     gale__ir_store(ir, 2, GALE_F32, 1, at, gale__ir_scalar(ir, GALE__DIV, GALE_F32, x, y, 0));
 }
 
@@ -90,7 +90,7 @@ static bool check(const ir_job *job, const char *device)
 static bool spoil(gale__ir *ir, float one)
 {
     bool any = false;
-    for (gale__val v = 1; v < ir->count; v++) {
+    for (gale__ir_val v = 1; v < ir->count; v++) {
         uint64_t bits;
         if (ir->code[v].op != GALE__IR_DIV || !gale__ir_is_const(ir, ir->code[v].a, &bits) ||
             (bits != as_bits(1) && bits != as_bits(one)))
@@ -149,11 +149,11 @@ TEST(division_by_a_power_is_a_product)
     gale__ir ir, lowered;
     gale__ir_init(&ir, "halve");
     ir.group[0] = ir.group[1] = ir.group[2] = 1, ir.n_pointers = 1;
-    gale__val zero = gale__ir_u32(&ir, 0), v = gale__ir_load(&ir, 0, GALE_F32, 1, zero);
+    gale__ir_val zero = gale__ir_u32(&ir, 0), v = gale__ir_load(&ir, 0, GALE_F32, 1, zero);
     gale__ir_store(&ir, 0, GALE_F32, 1, zero, gale__ir_scalar(&ir, GALE__DIV, GALE_F32, v, gale__ir_f32(&ir, -8), 0));
     if (CHECK_OK(gale__ir_lower(&ir, (gale__ir_lowering){.division = true}, &lowered))) {
         int products = 0, others = 0;
-        for (gale__val k = 1; k < lowered.count; k++) {
+        for (gale__ir_val k = 1; k < lowered.count; k++) {
             uint64_t bits;
             products += lowered.code[k].op == GALE__MUL && gale__ir_is_const(&lowered, lowered.code[k].b, &bits) &&
                         bits == as_bits(-0.125f);
@@ -178,11 +178,11 @@ static struct {
     int32_t narrow[WHOLE][DIVISORS][2];
 } quotients;
 
-static void divide_all(gale__ir *ir, gale_type t, int from, int to, gale__val at)
+static void divide_all(gale__ir *ir, gale_type t, int from, int to, gale__ir_val at)
 {
-    gale__val v = gale__ir_load(ir, from, t, 1, at);
+    gale__ir_val v = gale__ir_load(ir, from, t, 1, at);
     for (uint32_t i = 0; i < 2 * DIVISORS; i++) {
-        gale__val to_place = gale__ir_op2(ir, GALE__ADD, GALE_U32,
+        gale__ir_val to_place = gale__ir_op2(ir, GALE__ADD, GALE_U32,
             gale__ir_op2(ir, GALE__MUL, GALE_U32, at, gale__ir_u32(ir, 2 * DIVISORS)), gale__ir_u32(ir, i));
         uint64_t by = t == GALE_I32 ? (uint32_t)divisors[i / 2] : (uint64_t)divisors[i / 2];
         gale__ir_store(ir, to, t, 1, to_place,
@@ -219,14 +219,14 @@ TEST(whole_numbers_by_powers)
     gale__ir_init(&ir, "whole");
     ir.group[0] = GROUP, ir.group[1] = ir.group[2] = 1;
     ir.n_pointers = 4, ir.readonly = 3;
-    gale__val group = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
-    gale__val local = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
-    gale__val at = gale__ir_op2(
+    gale__ir_val group = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
+    gale__ir_val local = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
+    gale__ir_val at = gale__ir_op2(
         &ir, GALE__ADD, GALE_U32, gale__ir_op2(&ir, GALE__MUL, GALE_U32, group, gale__ir_u32(&ir, GROUP)), local);
     divide_all(&ir, GALE_I64, 0, 2, at);
     divide_all(&ir, GALE_I32, 1, 3, at);
     if (CHECK_OK(gale__ir_lower(&ir, (gale__ir_lowering){.integers = true}, &lowered))) {
-        for (gale__val k = 1; k < lowered.count; k++) CHECK(lowered.code[k].op != GALE__IR_REM);
+        for (gale__ir_val k = 1; k < lowered.count; k++) CHECK(lowered.code[k].op != GALE__IR_REM);
         ir_job job = {.ir = &lowered,
             .buffers = {{whole, sizeof whole}, {narrow, sizeof narrow}, {quotients.wide, sizeof quotients.wide},
                 {quotients.narrow, sizeof quotients.narrow}},

@@ -269,12 +269,12 @@ static void check_opsets(int least, int most)
     int ran = 0;
     for (int i = 0; i < SEEDS; i++) {
         gale__onnx *a = open_seed(seeds[i].name), *b = open_seed(seeds[i].name);
-        gale__net *net = NULL;
+        gale__onnx_net *net = NULL;
         int before = test_bad;
-        bool runs = gale__net_import(a, &net) == GALE_OK && net->n_inputs <= 8 && net->n_outputs <= 8;
-        for (int k = 0; runs && k < net->n_inputs; k++) runs = net->values[net->inputs[k]].kind == GALE__NUMBERS;
-        for (int k = 0; runs && k < net->n_outputs; k++) runs = net->declared[k].kind == GALE__NUMBERS;
-        gale__net_destroy(&net);
+        bool runs = gale__onnx_net_import(a, &net) == GALE_OK && net->n_inputs <= 8 && net->n_outputs <= 8;
+        for (int k = 0; runs && k < net->n_inputs; k++) runs = net->values[net->inputs[k]].kind == GALE__KIND_NUMBERS;
+        for (int k = 0; runs && k < net->n_outputs; k++) runs = net->declared[k].kind == GALE__KIND_NUMBERS;
+        gale__onnx_net_destroy(&net);
         gale_status status = gale__edit_opset(b, root(b), least, most);
         if (runs && CHECK_OK(status)) {
             ran++;

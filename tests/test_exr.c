@@ -147,7 +147,7 @@ static gale__str make_file(const part *parts, int count)
 }
 
 static char said[1000];
-static void hear(void *user, gale__level level, const char *text_of)
+static void hear(void *user, gale__log_level level, const char *text_of)
 {
     (void)user, (void)level;
     snprintf(said, sizeof said, "%s", text_of);

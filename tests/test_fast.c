@@ -4,37 +4,38 @@
 #include "ir_run.h"
 #include "kernel/ir/ir_util.h"
 
-static gale__node number(gale__g *g, double v) { return gale__g_scalar(g, GALE_F32, v); }
+static gale__node number(gale__prim_graph *g, double v) { return gale__prim_scalar(g, GALE_F32, v); }
 
 /* A tone curve, gamma 2.2 as exp(log) and 8 bit; *level: before the last step. */
-static gale__node tone_map(gale__g *g, gale__node x, gale__node *level)
+static gale__node tone_map(gale__prim_graph *g, gale__node x, gale__node *level)
 {
-    gale__node a = gale__g_mul(g, x, gale__g_add(g, gale__g_mul(g, x, number(g, 2.51)), number(g, 0.03)));
-    gale__node b = gale__g_add(
-        g, gale__g_mul(g, x, gale__g_add(g, gale__g_mul(g, x, number(g, 2.43)), number(g, 0.59))), number(g, 0.14));
-    gale__node y =
-        gale__g_binary(g, GALE__MIN, gale__g_binary(g, GALE__MAX, gale__g_div(g, a, b), number(g, 0)), number(g, 1));
-    y = gale__g_unary(g, GALE__EXP, gale__g_mul(g, gale__g_unary(g, GALE__LOG, y), number(g, 1 / 2.2)));
-    *level = gale__g_mul(g, y, number(g, 255));
-    return gale__g_cast(g, gale__g_add(g, *level, number(g, 0.5)), GALE_U8);
+    gale__node a = gale__prim_mul(g, x, gale__prim_add(g, gale__prim_mul(g, x, number(g, 2.51)), number(g, 0.03)));
+    gale__node b = gale__prim_add(g,
+        gale__prim_mul(g, x, gale__prim_add(g, gale__prim_mul(g, x, number(g, 2.43)), number(g, 0.59))),
+        number(g, 0.14));
+    gale__node y = gale__prim_binary(
+        g, GALE__MIN, gale__prim_binary(g, GALE__MAX, gale__prim_div(g, a, b), number(g, 0)), number(g, 1));
+    y = gale__prim_unary(g, GALE__EXP, gale__prim_mul(g, gale__prim_unary(g, GALE__LOG, y), number(g, 1 / 2.2)));
+    *level = gale__prim_mul(g, y, number(g, 255));
+    return gale__prim_cast(g, gale__prim_add(g, *level, number(g, 0.5)), GALE_U8);
 }
 
-static gale__node softmax(gale__g *g, gale__node x)
+static gale__node softmax(gale__prim_graph *g, gale__node x)
 {
-    gale__node e = gale__g_unary(g, GALE__EXP, gale__g_sub(g, x, gale__g_reduce(g, GALE__RMAX, x, 2, true)));
-    return gale__g_div(g, e, gale__g_reduce(g, GALE__SUM, e, 2, true));
+    gale__node e = gale__prim_unary(g, GALE__EXP, gale__prim_sub(g, x, gale__prim_reduce(g, GALE__RMAX, x, 2, true)));
+    return gale__prim_div(g, e, gale__prim_reduce(g, GALE__SUM, e, 2, true));
 }
 
 /* sin, cos, square roots and powers of numbers of both signs. */
-static gale__node mixture(gale__g *g, gale__node x)
+static gale__node mixture(gale__prim_graph *g, gale__node x)
 {
-    gale__node wave = gale__g_add(g, gale__g_unary(g, GALE__SIN, x), gale__g_unary(g, GALE__COS, x));
-    gale__node root =
-        gale__g_div(g, x, gale__g_unary(g, GALE__SQRT, gale__g_add(g, gale__g_mul(g, x, x), number(g, 1e-3))));
-    gale__node cube = gale__g_binary(g, GALE__POW, x, number(g, 3)),
-               square = gale__g_binary(g, GALE__POW, x, number(g, 2));
-    gale__node one = gale__g_binary(g, GALE__POW, x, gale__g_mul(g, x, number(g, 0)));
-    return gale__g_add(g, gale__g_add(g, wave, root), gale__g_add(g, gale__g_sub(g, cube, square), one));
+    gale__node wave = gale__prim_add(g, gale__prim_unary(g, GALE__SIN, x), gale__prim_unary(g, GALE__COS, x));
+    gale__node root = gale__prim_div(
+        g, x, gale__prim_unary(g, GALE__SQRT, gale__prim_add(g, gale__prim_mul(g, x, x), number(g, 1e-3))));
+    gale__node cube = gale__prim_binary(g, GALE__POW, x, number(g, 3)),
+               square = gale__prim_binary(g, GALE__POW, x, number(g, 2));
+    gale__node one = gale__prim_binary(g, GALE__POW, x, gale__prim_mul(g, x, number(g, 0)));
+    return gale__prim_add(g, gale__prim_add(g, wave, root), gale__prim_add(g, gale__prim_sub(g, cube, square), one));
 }
 
 static void run_graphs(gale_device *device, const char *provider)
@@ -89,15 +90,16 @@ TEST(fast_kernels_use_the_devices_own)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int wide = 0; wide < 2; wide++) {
             gale_type type = wide ? GALE_F64 : GALE_F32;
-            gale__val x = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = (uint8_t)type, .imm = 2 * i});
-            gale__val y = gale__ir_scalar(&ir, rows[i].op, type, x, x, 0);
+            gale__ir_val x =
+                gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = (uint8_t)type, .imm = 2 * i});
+            gale__ir_val y = gale__ir_scalar(&ir, rows[i].op, type, x, x, 0);
             if (CHECK(y != 0)) CHECK((ir.code[y].op == rows[i].own) == !wide); /* f64 stays ours */
         }
     gale__ir_finish(&ir);
 }
 
 /* Marked operations of the only kernel of a graph. */
-static int marks(gale__g *g, gale__node out, gale__scalar op, int *seen)
+static int marks(gale__prim_graph *g, gale__node out, gale__scalar op, int *seen)
 {
     const gale__fusion_options options = {0};
     gale__fusion f;
@@ -105,7 +107,7 @@ static int marks(gale__g *g, gale__node out, gale__scalar op, int *seen)
     *seen = 0;
     if (!CHECK_OK(gale__fuse(g, &out, 1, &options, &f))) return -1;
     for (int k = 0; k < f.n_kernels; k++)
-        for (int i = 0; f.kernels[k].kind == GALE__K_NEST && i < f.kernels[k].nest.n_code; i++)
+        for (int i = 0; f.kernels[k].kind == GALE__FUSED_NEST && i < f.kernels[k].nest.n_code; i++)
             if (f.kernels[k].nest.code[i].op == op) ++*seen, n += f.kernels[k].nest.code[i].acc;
     gale__fusion_finish(&f);
     return n;
@@ -116,19 +118,20 @@ TEST(what_becomes_eight_bits_may_be_loose)
     static const gale__scalar ops[] = {GALE__EXP, GALE__LOG, GALE__DIV};
     for (int kind = 0; kind < 4; kind++)
         for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-            gale__g g;
+            gale__prim_graph g;
             gale__node level;
             int seen;
-            gale__g_init(&g);
-            gale__node x = gale__g_input(&g, 0, GALE_F32, 1, (int64_t[]){64}), y = tone_map(&g, x, &level);
+            gale__prim_init(&g);
+            gale__node x = gale__prim_input(&g, 0, GALE_F32, 1, (int64_t[]){64}), y = tone_map(&g, x, &level);
             if (kind == 1) y = level; /* a float that is kept */
             if (kind == 2)
-                y = gale__g_cast(&g, gale__g_mul(&g, level, number(&g, 1e6)), GALE_U8); /* errors grow past a level */
-            if (kind == 3) y = gale__g_cast(&g, level, GALE_I32);                       /* an integer that can tell */
+                y = gale__prim_cast(
+                    &g, gale__prim_mul(&g, level, number(&g, 1e6)), GALE_U8); /* errors grow past a level */
+            if (kind == 3) y = gale__prim_cast(&g, level, GALE_I32);          /* an integer that can tell */
             int n = marks(&g, y, ops[i], &seen);
             CHECK(seen == 1);
             CHECK_EQ(n, kind == 0);
-            gale__g_finish(&g);
+            gale__prim_finish(&g);
         }
 }
 
@@ -167,13 +170,13 @@ TEST(corners_in_single_instructions)
     ir.n_pointers = 2;
     ir.readonly = 1;
     ir.group[0] = ITEMS;
-    gale__val at = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32}),
-              x = gale__ir_load(&ir, 0, GALE_F32, 1, at);
-    gale__val first = gale__ir_op2(&ir, GALE__MUL, GALE_U32, at, gale__ir_u32(&ir, MIN_MAX + CASTS)),
-              one = gale__ir_f32(&ir, 1);
+    gale__ir_val at = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32}),
+                 x = gale__ir_load(&ir, 0, GALE_F32, 1, at);
+    gale__ir_val first = gale__ir_op2(&ir, GALE__MUL, GALE_U32, at, gale__ir_u32(&ir, MIN_MAX + CASTS)),
+                 one = gale__ir_f32(&ir, 1);
     for (uint32_t k = 0; k < MIN_MAX + CASTS; k++) {
-        gale__val v = k < MIN_MAX ? gale__ir_scalar(&ir, k ? GALE__MAX : GALE__MIN, GALE_F32, x, one, 0)
-                                  : gale__ir_float_to_int(&ir, cast_types[k - MIN_MAX], x);
+        gale__ir_val v = k < MIN_MAX ? gale__ir_scalar(&ir, k ? GALE__MAX : GALE__MIN, GALE_F32, x, one, 0)
+                                     : gale__ir_float_to_int(&ir, cast_types[k - MIN_MAX], x);
         CHECK_EQ(ir.code[v].op, k == 0 ? GALE__IR_MIN_NAN : k == 1 ? GALE__IR_MAX_NAN : GALE__IR_SATURATE);
         if (gale__ir_type(&ir, v) != GALE_I32) v = gale__ir_op1(&ir, GALE__BITCAST, GALE_I32, v);
         gale__ir_store(&ir, 1, GALE_I32, 1, gale__ir_op2(&ir, GALE__ADD, GALE_U32, first, gale__ir_u32(&ir, k)), v);

@@ -16,14 +16,14 @@ static void run_case(const grad_case *c, gale_device *device)
     }
     r.g = t.g;
     gale__node loss = grad_weigh(&r, c->make(&r.g, r.x));
-    gale_status status = gale__g_gradient(&r.g, loss, r.x, r.n, r.d);
+    gale_status status = gale__prim_gradient(&r.g, loss, r.x, r.n, r.d);
     gale__node next = GALE__NIL;
     for (int i = 0; i < r.n && status == GALE_OK; i++) {
         gale__node part = grad_weigh(&r, r.d[i]);
-        next = next < 0 ? part : gale__g_add(&r.g, next, part);
+        next = next < 0 ? part : gale__prim_add(&r.g, next, part);
         out[i] = r.d[i];
     }
-    if (status == GALE_OK) status = gale__g_gradient(&r.g, next, r.x, r.n, out + r.n);
+    if (status == GALE_OK) status = gale__prim_gradient(&r.g, next, r.x, r.n, out + r.n);
     t.g = r.g;
     gr_result result;
     if (CHECK_OK(status) &&

@@ -4,7 +4,8 @@
 #include "graph/build/opgraph.h"
 
 /* Output 0 of an operator, its inputs in their places; -1: left out. */
-static gale__node lower(gale__g *g, const char *name, const gale__node *in, int n, const gale_attr *attrs, int n_attrs)
+static gale__node lower(
+    gale__prim_graph *g, const char *name, const gale__node *in, int n, const gale_attr *attrs, int n_attrs)
 {
     gale__node out[3] = {GALE__NIL, GALE__NIL, GALE__NIL};
     gale__op_node node = {.op = gale__op_find(name),
@@ -21,57 +22,57 @@ static gale__node lower(gale__g *g, const char *name, const gale__node *in, int 
     lower(g, name, inputs, (int)(sizeof(inputs) / sizeof *(inputs)), (const gale_attr[]){__VA_ARGS__}, \
         (int)(sizeof((const gale_attr[]){__VA_ARGS__}) / sizeof(gale_attr)))
 
-static gale__node lengths(gale__g *g, int64_t a, int64_t b)
+static gale__node lengths(gale__prim_graph *g, int64_t a, int64_t b)
 {
-    return gale__g_const(g, GALE_I64, DIMS(2), (int64_t[]){a, b});
+    return gale__prim_const(g, GALE_I64, DIMS(2), (int64_t[]){a, b});
 }
 
-static gale__node make_attention(gale__g *g, const gale__node *x)
+static gale__node make_attention(gale__prim_graph *g, const gale__node *x)
 {
     const gale__node in[] = {x[0], x[1], x[2], x[3], x[4], x[5]};
     return LOWERED("Attention", in, GALE_INT("is_causal", 1), GALE_FLOAT("softcap", 2));
 }
-static gale__node make_attention_lengths(gale__g *g, const gale__node *x)
+static gale__node make_attention_lengths(gale__prim_graph *g, const gale__node *x)
 {
     const gale__node in[] = {x[0], x[1], x[2], GALE__NIL, GALE__NIL, GALE__NIL, lengths(g, 3, 1)};
     return LOWERED("Attention", in, GALE_INT("q_num_heads", 2), GALE_INT("kv_num_heads", 1));
 }
-static gale__node make_rnn(gale__g *g, const gale__node *x)
+static gale__node make_rnn(gale__prim_graph *g, const gale__node *x)
 {
     const gale__node in[] = {x[0], x[1], x[2], x[3], lengths(g, 3, 2), x[4]};
     return LOWERED("RNN", in, GALE_STRING_ATTR("direction", "reverse"));
 }
-static gale__node make_gru(gale__g *g, const gale__node *x)
+static gale__node make_gru(gale__prim_graph *g, const gale__node *x)
 {
     const gale__node in[] = {x[0], x[1], x[2], x[3], GALE__NIL, x[4]};
     return LOWERED("GRU", in, GALE_STRING_ATTR("direction", "bidirectional"));
 }
-static gale__node make_gru_linear(gale__g *g, const gale__node *x)
+static gale__node make_gru_linear(gale__prim_graph *g, const gale__node *x)
 {
     const gale__node in[] = {x[0], x[1], x[2], x[3]};
     return LOWERED("GRU", in, GALE_INT("linear_before_reset", 1));
 }
-static gale__node make_lstm(gale__g *g, const gale__node *x)
+static gale__node make_lstm(gale__prim_graph *g, const gale__node *x)
 {
     const gale__node in[] = {x[0], x[1], x[2], x[3], lengths(g, 1, 3), x[4], x[5], x[6]};
     return LOWERED("LSTM", in, GALE_STRING_ATTR("direction", "forward"));
 }
-static gale__node make_linear_attention(gale__g *g, const gale__node *x)
+static gale__node make_linear_attention(gale__prim_graph *g, const gale__node *x)
 {
     const gale__node in[] = {x[0], x[1], x[2], x[3], x[4], x[5]};
     return LOWERED("LinearAttention", in, GALE_INT("q_num_heads", 2), GALE_INT("kv_num_heads", 1));
 }
-static gale__node make_causal_conv(gale__g *g, const gale__node *x)
+static gale__node make_causal_conv(gale__prim_graph *g, const gale__node *x)
 {
     const gale__node in[] = {x[0], x[1], x[2], x[3]};
     return LOWERED("CausalConvWithState", in, GALE_STRING_ATTR("activation", "silu"));
 }
-static gale__node make_rotary(gale__g *g, const gale__node *x)
+static gale__node make_rotary(gale__prim_graph *g, const gale__node *x)
 {
     const gale__node in[] = {x[0], x[1], x[2]};
     return LOWERED("RotaryEmbedding", in, GALE_INT("interleaved", 1));
 }
-static gale__node make_scatter(gale__g *g, const gale__node *x)
+static gale__node make_scatter(gale__prim_graph *g, const gale__node *x)
 {
     const gale__node in[] = {x[0], x[1], lengths(g, 3, 1)};
     return LOWERED("TensorScatter", in, GALE_STRING_ATTR("mode", "circular"));

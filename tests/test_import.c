@@ -249,20 +249,20 @@ TEST(ranks_follow_from_lengths)
 {
     maker m;
     gale__onnx *file = NULL;
-    gale__net *net = NULL;
+    gale__onnx_net *net = NULL;
     bool softmax = false;
     write_heads(&m);
-    if (!CHECK_OK(make_file(&m, &file)) || !CHECK_OK(gale__net_import(file, &net))) return;
+    if (!CHECK_OK(make_file(&m, &file)) || !CHECK_OK(gale__onnx_net_import(file, &net))) return;
     for (int i = 0; i < net->n_nodes; i++) {
-        const gale__net_node *node = &net->nodes[i];
+        const gale__onnx_net_node *node = &net->nodes[i];
         CHECK(strcmp(node->op, "Flatten") != 0);
         if (strcmp(node->op, "Softmax")) continue;
         softmax = true;
-        CHECK_EQ(gale__net_attr_i(node, "axis", 0), -1);
+        CHECK_EQ(gale__onnx_net_attr_i(node, "axis", 0), -1);
         CHECK_EQ(net->values[node->in[0]].rank, 4);
     }
     CHECK(softmax);
-    gale__net_destroy(&net);
+    gale__onnx_net_destroy(&net);
     gale__onnx_close(&file);
 }
 

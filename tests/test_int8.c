@@ -75,7 +75,7 @@ static gale_tensor *run(gale__onnx *f)
                 v.type == GALE_F32 ? (double)x[e]
                 : i                ? 1
                                    : floor((double)(x[e] + 1) * 499));
-        if (!CHECK_OK(gale__object_take(&t, &in[i]))) goto done;
+        if (!CHECK_OK(gale__onnx_object_take(&t, &in[i]))) goto done;
     }
     if (!CHECK_OK(gale_model_run(m, in, out, true))) goto done;
     gale_tensor *made = gale_object_get_tensor(out[0]);
@@ -138,15 +138,15 @@ TEST(activations)
         float low, high;
     } seen[] = {{"x", -1, 1}, {"r1", 0, 12}, {"f", 0, 16}, {"g", -24, 24}};
     gale__onnx *a = make_net(17), *b = make_net(17);
-    gale__ranges ranges = {0};
+    gale__int8_ranges ranges = {0};
     double relative, cosine;
-    CHECK_OK(gale__ranges_of(root(b), &ranges));
+    CHECK_OK(gale__int8_ranges_of(root(b), &ranges));
     CHECK_EQ(ranges.n, 4);
     for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
         gale_tensor *t = NULL;
         if (!CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, &(int64_t){2}, &seen[i].low, &t))) continue;
-        CHECK_OK(gale__ranges_note(&ranges, seen[i].name, t));
-        CHECK_OK(gale__ranges_note(&ranges, "nobody", t));
+        CHECK_OK(gale__int8_ranges_note(&ranges, seen[i].name, t));
+        CHECK_OK(gale__int8_ranges_note(&ranges, "nobody", t));
         gale_tensor_destroy(&t);
     }
     gale__int8 how = {.ranges = &ranges};
@@ -158,7 +158,7 @@ TEST(activations)
     if (!CHECK(relative < 0.02 && relative > 0)) printf("relative %g\n", relative);
     gale_tensor_destroy(&x);
     gale_tensor_destroy(&y);
-    gale__ranges_finish(&ranges);
+    gale__int8_ranges_finish(&ranges);
     gale__onnx_close(&a);
     gale__onnx_close(&b);
 }
@@ -169,15 +169,15 @@ TEST(outliers)
     gale__onnx *f = make_net(13);
     gale_tensor *t = NULL;
     for (int far = 0; far < 2; far++) {
-        gale__ranges ranges = {0};
-        CHECK_OK(gale__ranges_of(root(f), &ranges));
+        gale__int8_ranges ranges = {0};
+        CHECK_OK(gale__int8_ranges_of(root(f), &ranges));
         CHECK_OK(gale_tensor_create(NULL, GALE_F32, 1, &(int64_t){1000000}, &t));
         for (int i = 0; i < 1000000; i++) ((float *)t->host)[i] = (float)(i % 1000) / 1000;
         if (far) ((float *)t->host)[77] = 50;
-        CHECK_OK(gale__ranges_note(&ranges, "x", t));
+        CHECK_OK(gale__int8_ranges_note(&ranges, "x", t));
         CHECK(ranges.at[0].seen && ranges.at[0].low <= 0 && ranges.at[0].high > 0.99 && ranges.at[0].high < 1.1);
         gale_tensor_destroy(&t);
-        gale__ranges_finish(&ranges);
+        gale__int8_ranges_finish(&ranges);
     }
     gale__onnx_close(&f);
 }
@@ -226,21 +226,21 @@ static gale_tensor *run_products(gale__onnx *f, float large)
 static double loss_of(float large, bool by_channel, const char *left, gale__int8 *how)
 {
     gale__onnx *a = make_products(), *b = make_products();
-    gale__ranges ranges = {0};
+    gale__int8_ranges ranges = {0};
     gale_tensor *u = NULL;
     double relative, cosine;
-    CHECK_OK(gale__ranges_of(root(b), &ranges));
+    CHECK_OK(gale__int8_ranges_of(root(b), &ranges));
     CHECK(ranges.n == 1 && ranges.at[0].by_channel);
     ranges.at[0].by_channel = by_channel;
     CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 2, (int64_t[]){8, 32}, noise(256, 9), &u));
     for (int i = 0; i < 8; i++) ((float *)u->host)[i * 32 + 5] *= large;
-    CHECK_OK(gale__ranges_note(&ranges, "u", u));
+    CHECK_OK(gale__int8_ranges_note(&ranges, "u", u));
     *how = (gale__int8){.ranges = &ranges, .left = &left, .n_left = left != NULL};
     CHECK_OK(gale__edit_int8(b, root(b), how));
     gale_tensor *x = run_products(a, large), *y = run_products(b, large);
     differ(x, y, &relative, &cosine);
     gale_tensor_destroy(&u), gale_tensor_destroy(&x), gale_tensor_destroy(&y);
-    gale__ranges_finish(&ranges);
+    gale__int8_ranges_finish(&ranges);
     gale__onnx_close(&a), gale__onnx_close(&b);
     return relative;
 }
@@ -260,7 +260,7 @@ static double mean_shift(bool gemm, bool by_channel, size_t *biases)
     enum { ROWS = 64, IN = 32, OUT = 8 };
     gale__onnx *f[2] = {NULL, NULL};
     gale_tensor *x = NULL, *y[2] = {NULL, NULL};
-    gale__ranges ranges = {0};
+    gale__int8_ranges ranges = {0};
     double sum = 0;
     CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 2, (int64_t[]){ROWS, IN}, noise(ROWS * IN, 3), &x));
     for (int i = 0; i < ROWS * IN; i++) ((float *)x->host)[i] += 1;
@@ -278,9 +278,9 @@ static double mean_shift(bool gemm, bool by_channel, size_t *biases)
         CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &f[k]));
         gale__str_finish(&bytes);
         if (k) {
-            CHECK_OK(gale__ranges_of(root(f[k]), &ranges));
+            CHECK_OK(gale__int8_ranges_of(root(f[k]), &ranges));
             ranges.at[0].by_channel = by_channel;
-            CHECK_OK(gale__ranges_note(&ranges, "x", x));
+            CHECK_OK(gale__int8_ranges_note(&ranges, "x", x));
             CHECK_OK(gale__edit_int8(f[k], root(f[k]), &(gale__int8){.ranges = &ranges}));
             *biases = 0;
             for (size_t i = 0; i < root(f[k])->graph->initializer.n; i++)
@@ -302,7 +302,7 @@ static double mean_shift(bool gemm, bool by_channel, size_t *biases)
         sum += fabs(mean) / ROWS;
     }
     gale_tensor_destroy(&x), gale_tensor_destroy(&y[0]), gale_tensor_destroy(&y[1]);
-    gale__ranges_finish(&ranges);
+    gale__int8_ranges_finish(&ranges);
     return sum;
 }
 
@@ -364,15 +364,15 @@ TEST(every_allocation_fails)
         (float[16]){100, -1, 1, 1, 1, 1, 1, 1, -50, 1, 1, 1, 1, 1, 1, 1}, &uneven));
     for (uint64_t n = 1; status != GALE_OK && n < 3000; n++) {
         gale__onnx *f = make_net(13);
-        gale__ranges ranges = {0};
+        gale__int8_ranges ranges = {0};
         gale__alloc_fail_at(n);
-        status = gale__ranges_of(root(f), &ranges);
+        status = gale__int8_ranges_of(root(f), &ranges);
         for (size_t i = 0; i < ranges.n; i++) ranges.at[i].low = -1, ranges.at[i].high = 1, ranges.at[i].seen = true;
-        if (status == GALE_OK) status = gale__ranges_note(&ranges, "f", uneven);
+        if (status == GALE_OK) status = gale__int8_ranges_note(&ranges, "f", uneven);
         if (status == GALE_OK) status = gale__edit_int8(f, root(f), &(gale__int8){.ranges = &ranges});
         gale__alloc_fail_at(0);
         if (status != GALE_OK && !CHECK_EQ(status, GALE_NO_MEMORY)) n = 3000;
-        gale__ranges_finish(&ranges);
+        gale__int8_ranges_finish(&ranges);
         gale__onnx_close(&f);
     }
     CHECK_OK(status);

@@ -5,43 +5,46 @@
 
 #define N 1024
 
-static gale__val builtin(gale__ir *ir, int op, int dimension)
+static gale__ir_val builtin(gale__ir *ir, int op, int dimension)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op, .type = GALE_U32, .imm = (uint64_t)dimension});
 }
-static gale__val add(gale__ir *ir, gale__val a, gale__val b)
+static gale__ir_val add(gale__ir *ir, gale__ir_val a, gale__ir_val b)
 {
     return gale__ir_op2(ir, GALE__ADD, gale__ir_type(ir, a), a, b);
 }
-static gale__val mul(gale__ir *ir, gale__val a, gale__val b)
+static gale__ir_val mul(gale__ir *ir, gale__ir_val a, gale__ir_val b)
 {
     return gale__ir_op2(ir, GALE__MUL, gale__ir_type(ir, a), a, b);
 }
-static gale__val less(gale__ir *ir, gale__val a, gale__val b) { return gale__ir_op2(ir, GALE__LT, GALE_BOOL, a, b); }
-static gale__val word(gale__ir *ir, gale_type t, int at)
+static gale__ir_val less(gale__ir *ir, gale__ir_val a, gale__ir_val b)
+{
+    return gale__ir_op2(ir, GALE__LT, GALE_BOOL, a, b);
+}
+static gale__ir_val word(gale__ir *ir, gale_type t, int at)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = (uint8_t)t, .imm = (uint64_t)at});
 }
-static gale__val array(gale__ir *ir, int op, gale_type t, int n)
+static gale__ir_val array(gale__ir *ir, int op, gale_type t, int n)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op, .type = (uint8_t)t, .imm = (uint64_t)n});
 }
-static gale__val get(gale__ir *ir, gale__val a, gale__val i)
+static gale__ir_val get(gale__ir *ir, gale__ir_val a, gale__ir_val i)
 {
     return gale__ir_op2(ir, GALE__IR_GET, gale__ir_type(ir, a), a, i);
 }
-static void set(gale__ir *ir, gale__val a, gale__val i, gale__val v)
+static void set(gale__ir *ir, gale__ir_val a, gale__ir_val i, gale__ir_val v)
 {
     gale__ir_op3(ir, GALE__IR_SET, gale__ir_type(ir, a), a, i, v);
 }
 static void mark(gale__ir *ir, int op) { gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op}); }
-static gale__val loop(gale__ir *ir, gale__val from, gale__val to, uint32_t step, bool unroll)
+static gale__ir_val loop(gale__ir *ir, gale__ir_val from, gale__ir_val to, uint32_t step, bool unroll)
 {
     return gale__ir_add(
         ir, (gale__ir_instr){
                 .op = GALE__IR_FOR, .type = GALE_U32, .a = from, .b = to, .c = gale__ir_u32(ir, step), .imm = unroll});
 }
-static gale__val index_1d(gale__ir *ir)
+static gale__ir_val index_1d(gale__ir *ir)
 {
     return add(ir, mul(ir, builtin(ir, GALE__IR_GROUP_ID, 0), gale__ir_u32(ir, ir->group[0])),
         builtin(ir, GALE__IR_LOCAL_ID, 0));
@@ -79,21 +82,22 @@ TEST(folding)
     gale__ir ir;
     uint64_t bits = 0;
     start(&ir, "fold", 1, 1, 1, 1, 0);
-    gale__val x = word(&ir, GALE_U32, 0), f = gale__ir_load(&ir, 0, GALE_F32, 1, gale__ir_u32(&ir, 0));
-    gale__val zero = gale__ir_u32(&ir, 0), one = gale__ir_u32(&ir, 1), minus = gale__ir_i32(&ir, -7);
+    gale__ir_val x = word(&ir, GALE_U32, 0), f = gale__ir_load(&ir, 0, GALE_F32, 1, gale__ir_u32(&ir, 0));
+    gale__ir_val zero = gale__ir_u32(&ir, 0), one = gale__ir_u32(&ir, 1), minus = gale__ir_i32(&ir, -7);
     CHECK_EQ(add(&ir, x, zero), x);
     CHECK_EQ(add(&ir, zero, x), x);
     CHECK_EQ(mul(&ir, one, x), x);
     CHECK_EQ(gale__ir_op2(&ir, GALE__IR_DIV, GALE_U32, x, one), x);
     CHECK_EQ(gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_U32, x), x);
-    gale__val nothing = mul(&ir, x, zero);
+    gale__ir_val nothing = mul(&ir, x, zero);
     CHECK(ir.code[nothing].op == GALE__IR_CONST && ir.code[nothing].imm == 0);
-    gale__val q = gale__ir_op2(&ir, GALE__IR_DIV, GALE_I32, minus, gale__ir_i32(&ir, 2));
+    gale__ir_val q = gale__ir_op2(&ir, GALE__IR_DIV, GALE_I32, minus, gale__ir_i32(&ir, 2));
     CHECK(ir.code[q].op == GALE__IR_CONST && (int32_t)ir.code[q].imm == -3);
-    gale__val c = gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_F32, minus);
+    gale__ir_val c = gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_F32, minus);
     bits = ir.code[c].imm;
     CHECK_EQ(bits, 0xc0e00000u);
-    gale__val below = less(&ir, minus, gale__ir_i32(&ir, 1)), beyond = less(&ir, gale__ir_u32(&ir, 0xfffffff9u), one);
+    gale__ir_val below = less(&ir, minus, gale__ir_i32(&ir, 1)),
+                 beyond = less(&ir, gale__ir_u32(&ir, 0xfffffff9u), one);
     CHECK(ir.code[below].imm == 1 && ir.code[beyond].imm == 0);
     /* -0 + 0 is 0: not folded; -0 - 0 is -0. */
     CHECK(add(&ir, f, gale__ir_f32(&ir, 0)) != f);
@@ -109,7 +113,7 @@ static void bad_type(gale__ir *ir) { add(ir, word(ir, GALE_U32, 0), word(ir, GAL
 static void bad_scope(gale__ir *ir)
 {
     gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL, less(ir, word(ir, GALE_U32, 0), word(ir, GALE_U32, 1)));
-    gale__val v = add(ir, word(ir, GALE_U32, 0), word(ir, GALE_U32, 1));
+    gale__ir_val v = add(ir, word(ir, GALE_U32, 0), word(ir, GALE_U32, 1));
     mark(ir, GALE__IR_END);
     gale__ir_store(ir, 0, GALE_U32, 1, gale__ir_u32(ir, 0), v);
 }
@@ -164,11 +168,11 @@ TEST(unsupported)
 {
     gale__ir ir;
     gale__str text = {0};
-    gale__words words = {0};
+    gale__ir_words words = {0};
     gale_device_caps caps = ir_full_caps;
     const gale__ir *list = &ir;
     start(&ir, "needy", 1, 1, 2, 2, 1);
-    gale__val v = gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_F32, word(&ir, GALE_F64, 0));
+    gale__ir_val v = gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_F32, word(&ir, GALE_F64, 0));
     gale__ir_store_as(&ir, 1, GALE_F16, 1, gale__ir_u32(&ir, 0), &v);
     caps.f64 = false;
     CHECK_FAILS(gale__ir_print_c(&list, 1, GALE__DIALECT_OPENCL, &caps, &text), UNSUPPORTED);
@@ -178,7 +182,7 @@ TEST(unsupported)
     caps.storage16 = false;
     CHECK_FAILS(gale__ir_print_spirv(&ir, &caps, &words), UNSUPPORTED);
     gale__str_finish(&text);
-    gale__words_finish(&words);
+    gale__ir_words_finish(&words);
     gale__ir_finish(&ir);
 }
 
@@ -193,13 +197,13 @@ static uint32_t collatz(uint32_t x)
 
 static void build_collatz(gale__ir *ir)
 {
-    gale__val i = index_1d(ir), zero = gale__ir_u32(ir, 0), one = gale__ir_u32(ir, 1), two = gale__ir_u32(ir, 2);
-    gale__val n = array(ir, GALE__IR_ARRAY, GALE_U32, 1), steps = array(ir, GALE__IR_ARRAY, GALE_U32, 1);
-    gale__val x = gale__ir_load(ir, 0, GALE_U32, 1, i);
+    gale__ir_val i = index_1d(ir), zero = gale__ir_u32(ir, 0), one = gale__ir_u32(ir, 1), two = gale__ir_u32(ir, 2);
+    gale__ir_val n = array(ir, GALE__IR_ARRAY, GALE_U32, 1), steps = array(ir, GALE__IR_ARRAY, GALE_U32, 1);
+    gale__ir_val x = gale__ir_load(ir, 0, GALE_U32, 1, i);
     set(ir, n, zero, add(ir, gale__ir_op2(ir, GALE__IR_REM, GALE_U32, x, gale__ir_u32(ir, 97)), one));
     set(ir, steps, zero, zero);
     loop(ir, zero, word(ir, GALE_U32, 0), 1, false);
-    gale__val now = get(ir, n, zero);
+    gale__ir_val now = get(ir, n, zero);
     gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL, gale__ir_op2(ir, GALE__GT, GALE_BOOL, now, one));
     gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL,
         gale__ir_op2(ir, GALE__NE, GALE_BOOL, gale__ir_op2(ir, GALE__AND, GALE_U32, now, one), zero));
@@ -238,11 +242,12 @@ TEST(control_flow)
  * unrolled loop. */
 static void build_reduction(gale__ir *ir)
 {
-    gale__val t = builtin(ir, GALE__IR_LOCAL_ID, 0), g = builtin(ir, GALE__IR_GROUP_ID, 0), zero = gale__ir_u32(ir, 0);
-    gale__val tile = array(ir, GALE__IR_SHARED, GALE_F32, 16), mine = array(ir, GALE__IR_ARRAY, GALE_F32, 4),
-              sum = array(ir, GALE__IR_ARRAY, GALE_F32, 1);
-    gale__val base = add(ir, mul(ir, g, gale__ir_u32(ir, 64)), mul(ir, t, gale__ir_u32(ir, 4)));
-    gale__val k = loop(ir, zero, gale__ir_u32(ir, 4), 1, true);
+    gale__ir_val t = builtin(ir, GALE__IR_LOCAL_ID, 0), g = builtin(ir, GALE__IR_GROUP_ID, 0),
+                 zero = gale__ir_u32(ir, 0);
+    gale__ir_val tile = array(ir, GALE__IR_SHARED, GALE_F32, 16), mine = array(ir, GALE__IR_ARRAY, GALE_F32, 4),
+                 sum = array(ir, GALE__IR_ARRAY, GALE_F32, 1);
+    gale__ir_val base = add(ir, mul(ir, g, gale__ir_u32(ir, 64)), mul(ir, t, gale__ir_u32(ir, 4)));
+    gale__ir_val k = loop(ir, zero, gale__ir_u32(ir, 4), 1, true);
     set(ir, mine, k, gale__ir_load(ir, 0, GALE_F32, 1, add(ir, base, k)));
     mark(ir, GALE__IR_END);
     set(ir, sum, zero, gale__ir_f32(ir, 0));
@@ -251,8 +256,8 @@ static void build_reduction(gale__ir *ir)
     mark(ir, GALE__IR_END);
     set(ir, tile, t, get(ir, sum, zero));
     mark(ir, GALE__IR_BARRIER);
-    gale__val level = loop(ir, zero, gale__ir_u32(ir, 4), 1, false);
-    gale__val half = gale__ir_op2(ir, GALE__IR_SHR, GALE_U32, gale__ir_u32(ir, 8), level);
+    gale__ir_val level = loop(ir, zero, gale__ir_u32(ir, 4), 1, false);
+    gale__ir_val half = gale__ir_op2(ir, GALE__IR_SHR, GALE_U32, gale__ir_u32(ir, 8), level);
     gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL, less(ir, t, half));
     set(ir, tile, t, add(ir, get(ir, tile, t), get(ir, tile, add(ir, t, half))));
     mark(ir, GALE__IR_END);
@@ -287,16 +292,16 @@ TEST(reduction)
 /* y = transpose of x, 32 x 32, by tiles of 8 x 8 in groups of two dimensions. */
 static void build_transpose(gale__ir *ir)
 {
-    gale__val tx = builtin(ir, GALE__IR_LOCAL_ID, 0), ty = builtin(ir, GALE__IR_LOCAL_ID, 1),
-              eight = gale__ir_u32(ir, 8);
-    gale__val gx = mul(ir, builtin(ir, GALE__IR_GROUP_ID, 0), eight),
-              gy = mul(ir, builtin(ir, GALE__IR_GROUP_ID, 1), eight);
-    gale__val width = mul(ir, builtin(ir, GALE__IR_GROUP_COUNT, 0), eight);
-    gale__val tile = array(ir, GALE__IR_SHARED, GALE_U32, 8 * 9), pitch = gale__ir_u32(ir, 9);
-    gale__val from = add(ir, mul(ir, add(ir, gy, ty), width), add(ir, gx, tx));
+    gale__ir_val tx = builtin(ir, GALE__IR_LOCAL_ID, 0), ty = builtin(ir, GALE__IR_LOCAL_ID, 1),
+                 eight = gale__ir_u32(ir, 8);
+    gale__ir_val gx = mul(ir, builtin(ir, GALE__IR_GROUP_ID, 0), eight),
+                 gy = mul(ir, builtin(ir, GALE__IR_GROUP_ID, 1), eight);
+    gale__ir_val width = mul(ir, builtin(ir, GALE__IR_GROUP_COUNT, 0), eight);
+    gale__ir_val tile = array(ir, GALE__IR_SHARED, GALE_U32, 8 * 9), pitch = gale__ir_u32(ir, 9);
+    gale__ir_val from = add(ir, mul(ir, add(ir, gy, ty), width), add(ir, gx, tx));
     set(ir, tile, add(ir, mul(ir, ty, pitch), tx), gale__ir_load(ir, 0, GALE_U32, 1, from));
     mark(ir, GALE__IR_BARRIER);
-    gale__val to = add(ir, mul(ir, add(ir, gx, ty), width), add(ir, gy, tx));
+    gale__ir_val to = add(ir, mul(ir, add(ir, gx, ty), width), add(ir, gy, tx));
     gale__ir_store(ir, 1, GALE_U32, 1, to, get(ir, tile, add(ir, mul(ir, tx, pitch), ty)));
 }
 
@@ -326,14 +331,14 @@ static const gale_type memory_types[] = {
 
 static void build_vectors(gale__ir *ir)
 {
-    gale__val i = index_1d(ir);
+    gale__ir_val i = index_1d(ir);
     for (int r = 0; r < ROWS; r++) {
         gale_type t = memory_types[r];
         uint32_t per_row = ROW_BYTES / (uint32_t)gale_type_size(t);
         for (int width = 1; width <= 4; width *= 2) {
             /* Threads 0..15 take elements width * (16 + i) of the row: places apart for each width. */
-            gale__val v[4], at = mul(ir, add(ir, i, gale__ir_u32(ir, 16)), gale__ir_u32(ir, (uint32_t)width));
-            gale__val place = add(ir, at, gale__ir_u32(ir, (uint32_t)r * per_row));
+            gale__ir_val v[4], at = mul(ir, add(ir, i, gale__ir_u32(ir, 16)), gale__ir_u32(ir, (uint32_t)width));
+            gale__ir_val place = add(ir, at, gale__ir_u32(ir, (uint32_t)r * per_row));
             gale__ir_load_as(ir, 0, t, width, place, v);
             for (int k = 0; k < width; k++) v[k] = add(ir, v[k], v[k]);
             gale__ir_store_as(ir, 1, t, width, place, v);
@@ -383,10 +388,10 @@ TEST(vectors)
  * vectors. */
 static void build_by_words(gale__ir *ir)
 {
-    gale__val i = index_1d(ir), sum = gale__ir_i32(ir, 0);
+    gale__ir_val i = index_1d(ir), sum = gale__ir_i32(ir, 0);
     for (int r = 0; r < 4; r++)
         for (int width = 1; width <= 4; width *= 2) {
-            gale__val v[4], at = mul(ir, i, gale__ir_u32(ir, (uint32_t)width));
+            gale__ir_val v[4], at = mul(ir, i, gale__ir_u32(ir, (uint32_t)width));
             gale__ir_load_as(ir, 0, memory_types[r], width, at, v);
             for (int k = 0; k < width; k++) sum = add(ir, sum, gale__ir_scalar(ir, GALE__CAST, GALE_I32, v[k], 0, 0));
         }
@@ -424,7 +429,7 @@ TEST(loads_by_words)
 #define PARAMETER_WORDS 64
 static void build_parameters(gale__ir *ir)
 {
-    gale__val i = gale__ir_op1(ir, GALE__IR_CONVERT, GALE_U64, index_1d(ir)), v[6];
+    gale__ir_val i = gale__ir_op1(ir, GALE__IR_CONVERT, GALE_U64, index_1d(ir)), v[6];
     v[0] = gale__ir_op1(ir, GALE__IR_CONVERT, GALE_F64, word(ir, GALE_U32, 0));
     v[1] = gale__ir_op1(ir, GALE__IR_CONVERT, GALE_F64, word(ir, GALE_I32, 1));
     v[2] = gale__ir_op1(ir, GALE__IR_CONVERT, GALE_F64, word(ir, GALE_F32, 2));
@@ -432,7 +437,8 @@ static void build_parameters(gale__ir *ir)
     v[4] = gale__ir_op1(ir, GALE__IR_CONVERT, GALE_F64, word(ir, GALE_U64, 6));
     v[5] = word(ir, GALE_F64, PARAMETER_WORDS - 2);
     for (int k = 0; k < 6; k++) {
-        gale__val at = add(ir, mul(ir, i, gale__ir_const(ir, GALE_U64, 6)), gale__ir_const(ir, GALE_U64, (uint64_t)k));
+        gale__ir_val at =
+            add(ir, mul(ir, i, gale__ir_const(ir, GALE_U64, 6)), gale__ir_const(ir, GALE_U64, (uint64_t)k));
         gale__ir_store(ir, 0, GALE_F64, 1, at, v[k]);
     }
 }
@@ -480,9 +486,9 @@ TEST(shuffle)
     gale__ir ir;
     fill_inputs();
     start(&ir, "shuffle", 64, 1, 2, 0, 1);
-    gale__val i = index_1d(&ir), lane = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LANE, .type = GALE_U32});
-    gale__val even = gale__ir_op2(&ir, GALE__IR_SHR, GALE_U32, lane, gale__ir_u32(&ir, 31));
-    gale__val v = gale__ir_add(
+    gale__ir_val i = index_1d(&ir), lane = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LANE, .type = GALE_U32});
+    gale__ir_val even = gale__ir_op2(&ir, GALE__IR_SHR, GALE_U32, lane, gale__ir_u32(&ir, 31));
+    gale__ir_val v = gale__ir_add(
         &ir, (gale__ir_instr){
                  .op = GALE__IR_SHUFFLE_XOR, .type = GALE_F32, .a = gale__ir_load(&ir, 0, GALE_F32, 1, i), .imm = 1});
     gale__ir_store(&ir, 1, GALE_F32, 1, add(&ir, i, even), v);
@@ -532,11 +538,12 @@ TEST(bits)
     gale__ir ir;
     fill_inputs();
     start(&ir, "bits", 64, 1, 3, 0, 3);
-    gale__val i = index_1d(&ir), x = gale__ir_load(&ir, 0, GALE_U32, 1, i), f = gale__ir_load(&ir, 1, GALE_F32, 1, i);
-    gale__val high = gale__ir_op2(&ir, GALE__IR_SHL, GALE_U64, gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_U64, x),
+    gale__ir_val i = index_1d(&ir), x = gale__ir_load(&ir, 0, GALE_U32, 1, i),
+                 f = gale__ir_load(&ir, 1, GALE_F32, 1, i);
+    gale__ir_val high = gale__ir_op2(&ir, GALE__IR_SHL, GALE_U64, gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_U64, x),
         gale__ir_const(&ir, GALE_U64, 32));
-    gale__val counter = add(&ir, gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_U64, i), high);
-    gale__val rows[3], bits = gale__ir_op1(&ir, GALE__BITCAST, GALE_U32, f);
+    gale__ir_val counter = add(&ir, gale__ir_op1(&ir, GALE__IR_CONVERT, GALE_U64, i), high);
+    gale__ir_val rows[3], bits = gale__ir_op1(&ir, GALE__BITCAST, GALE_U32, f);
     rows[0] =
         gale__ir_scalar(&ir, GALE__RANDOM, GALE_U32, counter, gale__ir_const(&ir, GALE_U64, 0x123456789abcdef0u), 0);
     rows[1] = gale__ir_op2(
@@ -577,14 +584,14 @@ static gale_status build_and_print(void)
 {
     gale__ir ir;
     gale__str text = {0};
-    gale__words words = {0};
+    gale__ir_words words = {0};
     const gale__ir *list = &ir;
     start(&ir, "faults", 16, 1, 2, 0, 1);
     build_reduction(&ir);
     gale_status status = gale__ir_validate(&ir);
     if (status == GALE_OK) status = gale__ir_print_c(&list, 1, GALE__DIALECT_OPENCL, &ir_full_caps, &text);
     if (status == GALE_OK) status = gale__ir_print_spirv(&ir, &ir_full_caps, &words);
-    gale__words_finish(&words);
+    gale__ir_words_finish(&words);
     gale__str_finish(&text);
     gale__ir_finish(&ir);
     return status == GALE_UNSUPPORTED ? GALE_OK : status; /* built without SPIR-V */

@@ -140,18 +140,18 @@ static void build(gale__ir *ir, gale_type from)
     ir->n_pointers = 2;
     ir->n_words = 1;
     ir->readonly = 1;
-    gale__val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
-    gale__val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
-    gale__val items = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = GALE_U32});
-    gale__val index = gale__ir_op2(
-                  ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, 64)), local),
-              v;
+    gale__ir_val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
+    gale__ir_val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
+    gale__ir_val items = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = GALE_U32});
+    gale__ir_val index = gale__ir_op2(ir, GALE__ADD, GALE_U32,
+                     gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, 64)), local),
+                 v;
     gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL, gale__ir_op2(ir, GALE__LT, GALE_BOOL, index, items));
     gale__ir_load_as(ir, 0, from, 1, index, &v);
     for (int k = 0; k < TYPES; k++) {
         gale_type to = (gale_type)k;
-        gale__val r = gale__ir_cast(ir, from, to, v);
-        gale__val row =
+        gale__ir_val r = gale__ir_cast(ir, from, to, v);
+        gale__ir_val row =
             gale__ir_op2(ir, GALE__MUL, GALE_U32, items, gale__ir_u32(ir, (uint32_t)(k * 8 / (int)gale_type_size(to))));
         gale__ir_store_as(ir, 1, to, 1, gale__ir_op2(ir, GALE__ADD, GALE_U32, row, index), &r);
     }

@@ -4,19 +4,19 @@
 #include "base/num.h"
 #include <math.h>
 
-static gale__ir_instr shared(gale_type type, uint64_t n, gale__val over)
+static gale__ir_instr shared(gale_type type, uint64_t n, gale__ir_val over)
 {
     return (gale__ir_instr){.op = GALE__IR_SHARED, .type = (uint8_t)type, .imm = n, .a = over};
 }
-static gale__val local_id(gale__ir *ir)
+static gale__ir_val local_id(gale__ir *ir)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
 }
-static gale__val times(gale__ir *ir, gale__val a, uint32_t b)
+static gale__ir_val times(gale__ir *ir, gale__ir_val a, uint32_t b)
 {
     return gale__ir_op2(ir, GALE__MUL, GALE_U32, a, gale__ir_u32(ir, b));
 }
-static gale__val plus(gale__ir *ir, gale__val a, uint32_t b)
+static gale__ir_val plus(gale__ir *ir, gale__ir_val a, uint32_t b)
 {
     return gale__ir_op2(ir, GALE__ADD, GALE_U32, a, gale__ir_u32(ir, b));
 }
@@ -48,14 +48,14 @@ static void small_elements(gale_type type, bool put_vector, int take_width)
     static uint32_t out[128];
     gale__ir_init(&ir, "small");
     ir.n_pointers = 1, ir.group[0] = 32;
-    gale__val array = gale__ir_add(&ir, shared(type, 128, 0)), t = local_id(&ir), v[4], got[4];
-    gale__val at = times(&ir, t, 4);
+    gale__ir_val array = gale__ir_add(&ir, shared(type, 128, 0)), t = local_id(&ir), v[4], got[4];
+    gale__ir_val at = times(&ir, t, 4);
     for (uint32_t i = 0; i < 4; i++) v[i] = times(&ir, plus(&ir, at, i), 2731);
     for (uint32_t i = 0; i < 4; i++)
         if (!put_vector) gale__ir_set_lanes(&ir, array, type, 1, plus(&ir, at, i), &v[i]);
     if (put_vector) gale__ir_set_lanes(&ir, array, type, 4, at, v);
     plain(&ir, GALE__IR_BARRIER);
-    gale__val other = times(&ir, gale__ir_op2(&ir, GALE__XOR, GALE_U32, t, gale__ir_u32(&ir, 1)), 4);
+    gale__ir_val other = times(&ir, gale__ir_op2(&ir, GALE__XOR, GALE_U32, t, gale__ir_u32(&ir, 1)), 4);
     for (int i = 0; i < 4; i += take_width)
         gale__ir_get_lanes(&ir, array, type, take_width, plus(&ir, other, (uint32_t)i), got + i);
     for (uint32_t i = 0; i < 4; i++) gale__ir_store(&ir, 0, GALE_U32, 1, plus(&ir, at, i), got[i]);
@@ -96,9 +96,10 @@ static void copies(gale_type type, uint32_t words)
     for (uint32_t i = 0; i < 256; i++) in[i] = i * 0x01030507u + 9;
     gale__ir_init(&ir, "copies");
     ir.n_pointers = 2, ir.group[0] = 32, ir.readonly = 1;
-    gale__val array = gale__ir_add(&ir, shared(type, 128 * per, 0)), t = local_id(&ir);
-    gale__val third = gale__ir_op2(&ir, GALE__IR_REM, GALE_U32, t, gale__ir_u32(&ir, 3));
-    gale__val ok = gale__ir_op2(&ir, GALE__NE, GALE_BOOL, third, gale__ir_u32(&ir, 1)), at = times(&ir, t, words * per);
+    gale__ir_val array = gale__ir_add(&ir, shared(type, 128 * per, 0)), t = local_id(&ir);
+    gale__ir_val third = gale__ir_op2(&ir, GALE__IR_REM, GALE_U32, t, gale__ir_u32(&ir, 3));
+    gale__ir_val ok = gale__ir_op2(&ir, GALE__NE, GALE_BOOL, third, gale__ir_u32(&ir, 1)),
+                 at = times(&ir, t, words * per);
     gale__ir_add(&ir,
         (gale__ir_instr){
             .op = GALE__IR_COPY, .width = (uint8_t)words, .a = array, .b = at, .c = plus(&ir, at, 4 * per), .d = ok});
@@ -106,7 +107,7 @@ static void copies(gale_type type, uint32_t words)
     plain(&ir, GALE__IR_WAIT);
     plain(&ir, GALE__IR_BARRIER);
     for (uint32_t i = 0; i < words; i++) {
-        gale__val lanes[4], place = plus(&ir, at, i * per), word;
+        gale__ir_val lanes[4], place = plus(&ir, at, i * per), word;
         gale__ir_get_lanes(&ir, array, type, (int)per, place, lanes);
         word = lanes[0];
         for (uint32_t k = 1; k < per; k++)
@@ -179,13 +180,13 @@ static void run_product(gale_type type, bool turn_a, bool turn_b)
     expect_product(&p, in);
     gale__ir_init(&ir, "product");
     ir.n_pointers = 2, ir.group[0] = 64, ir.readonly = 1, ir.subgroup = 32;
-    gale__val operands = gale__ir_add(&ir, shared(GALE_U16, 2048, 0)),
-              results = gale__ir_add(&ir, shared(GALE_F32, 2 * 16 * 20, operands)), t = local_id(&ir);
-    gale__val sums = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_SUMS, .type = GALE_F32, .imm = 2});
-    gale__val yes = gale__ir_const(&ir, GALE_BOOL, 1),
-              second = gale__ir_op2(&ir, GALE__IR_DIV, GALE_U32, t, gale__ir_u32(&ir, 32));
+    gale__ir_val operands = gale__ir_add(&ir, shared(GALE_U16, 2048, 0)),
+                 results = gale__ir_add(&ir, shared(GALE_F32, 2 * 16 * 20, operands)), t = local_id(&ir);
+    gale__ir_val sums = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_SUMS, .type = GALE_F32, .imm = 2});
+    gale__ir_val yes = gale__ir_const(&ir, GALE_BOOL, 1),
+                 second = gale__ir_op2(&ir, GALE__IR_DIV, GALE_U32, t, gale__ir_u32(&ir, 32));
     for (uint32_t i = 0; i < 2; i++) { /* 96 copies of 8 */
-        gale__val at = times(&ir, plus(&ir, t, i * 64), 8);
+        gale__ir_val at = times(&ir, plus(&ir, t, i * 64), 8);
         if (i)
             gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_IF,
                                   .a = gale__ir_op2(&ir, GALE__LT, GALE_BOOL, t, gale__ir_u32(&ir, 32))});
@@ -196,18 +197,18 @@ static void run_product(gale_type type, bool turn_a, bool turn_b)
     plain(&ir, GALE__IR_WAIT);
     plain(&ir, GALE__IR_BARRIER);
     for (uint32_t i = 0; i < 2; i++) gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_SUMS_ZERO, .a = sums, .imm = i});
-    gale__val a = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_MATRIX_A,
-                                        .type = (uint8_t)type,
-                                        .mem = turn_a,
-                                        .a = operands,
-                                        .b = gale__ir_u32(&ir, 0),
-                                        .imm = STRIDE});
-    gale__val b = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_MATRIX_B,
-                                        .type = (uint8_t)type,
-                                        .mem = turn_b,
-                                        .a = operands,
-                                        .b = gale__ir_u32(&ir, 16 * STRIDE),
-                                        .imm = STRIDE});
+    gale__ir_val a = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_MATRIX_A,
+                                           .type = (uint8_t)type,
+                                           .mem = turn_a,
+                                           .a = operands,
+                                           .b = gale__ir_u32(&ir, 0),
+                                           .imm = STRIDE});
+    gale__ir_val b = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_MATRIX_B,
+                                           .type = (uint8_t)type,
+                                           .mem = turn_b,
+                                           .a = operands,
+                                           .b = gale__ir_u32(&ir, 16 * STRIDE),
+                                           .imm = STRIDE});
     gale__ir_instr add = {.op = GALE__IR_SUMS_ADD, .a = sums, .b = a, .c = b, .imm = 1};
     gale__ir_add(&ir, add);
     gale__ir_add(&ir,
@@ -222,9 +223,9 @@ static void run_product(gale_type type, bool turn_a, bool turn_b)
                           .imm = (uint64_t)20 << 32 | 1});
     plain(&ir, GALE__IR_BARRIER);
     for (uint32_t i = 0; i < 8; i++) {
-        gale__val at = plus(&ir, t, i * 64), row = gale__ir_op2(&ir, GALE__IR_SHR, GALE_U32, at, gale__ir_u32(&ir, 4)),
-                  v;
-        gale__val column = gale__ir_op2(&ir, GALE__AND, GALE_U32, at, gale__ir_u32(&ir, 15));
+        gale__ir_val at = plus(&ir, t, i * 64),
+                     row = gale__ir_op2(&ir, GALE__IR_SHR, GALE_U32, at, gale__ir_u32(&ir, 4)), v;
+        gale__ir_val column = gale__ir_op2(&ir, GALE__AND, GALE_U32, at, gale__ir_u32(&ir, 15));
         gale__ir_get_lanes(
             &ir, results, GALE_F32, 1, gale__ir_op2(&ir, GALE__ADD, GALE_U32, times(&ir, row, 20), column), &v);
         gale__ir_store(&ir, 1, GALE_F32, 1, at, v);
@@ -303,9 +304,9 @@ TEST(launch_memory)
     const gale__ir *list = &ir;
     gale__ir_init(&ir, "large");
     ir.n_pointers = 1;
-    gale__val a = gale__ir_add(&ir, shared(GALE_F32, 12288, 0)), zero = gale__ir_u32(&ir, 0);
+    gale__ir_val a = gale__ir_add(&ir, shared(GALE_F32, 12288, 0)), zero = gale__ir_u32(&ir, 0);
     CHECK_EQ(gale__ir_launch_bytes(&ir), 0);
-    gale__val b = gale__ir_add(&ir, shared(GALE_U16, 9, 0)), c = gale__ir_add(&ir, shared(GALE_U32, 64, a));
+    gale__ir_val b = gale__ir_add(&ir, shared(GALE_U16, 9, 0)), c = gale__ir_add(&ir, shared(GALE_U32, 64, a));
     CHECK_EQ(gale__ir_launch_bytes(&ir), 49152 + 32);
     gale__ir_op3(&ir, GALE__IR_SET, GALE_U32, c, zero, zero);
     gale__ir_store(&ir, 0, GALE_U32, 1, zero, gale__ir_op2(&ir, GALE__IR_GET, GALE_U32, b, zero));

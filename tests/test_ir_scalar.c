@@ -239,17 +239,17 @@ static bool check_ops(const ir_job *job, const char *device)
 }
 
 /* Element index of this thread, for groups of 64. */
-static gale__val thread_index(gale__ir *ir)
+static gale__ir_val thread_index(gale__ir *ir)
 {
-    gale__val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
-    gale__val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
+    gale__ir_val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
+    gale__ir_val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
     return gale__ir_op2(
         ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, 64)), local);
 }
 
-static gale__val guard(gale__ir *ir, gale__val index)
+static gale__ir_val guard(gale__ir *ir, gale__ir_val index)
 {
-    gale__val items = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = GALE_U32});
+    gale__ir_val items = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = GALE_U32});
     gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL, gale__ir_op2(ir, GALE__LT, GALE_BOOL, index, items));
     return items;
 }
@@ -264,17 +264,17 @@ static void build_ops(gale__ir *ir, const plan *p, const char *name)
     ir->n_pointers = 4;
     ir->n_words = 1;
     ir->readonly = 7;
-    gale__val index = thread_index(ir), in[3];
-    gale__val items = guard(ir, index);
+    gale__ir_val index = thread_index(ir), in[3];
+    gale__ir_val items = guard(ir, index);
     for (int i = 0; i < 3; i++) gale__ir_load_as(ir, i, p->in, 1, index, &in[i]);
     for (int k = 0; k < p->n; k++) {
         const column *c = &p->columns[k];
-        gale__val a = in[0], b = in[1], z = in[2];
+        gale__ir_val a = in[0], b = in[1], z = in[2];
         if (c->op == GALE__SELECT) a = gale__ir_op2(ir, GALE__LT, GALE_BOOL, a, b);
-        gale__val v = gale__ir_scalar(ir, (gale__scalar)c->op, gale__compute_type(c->to), a, b, z);
+        gale__ir_val v = gale__ir_scalar(ir, (gale__scalar)c->op, gale__compute_type(c->to), a, b, z);
         if (c->to != GALE_BOOL && !is_float(c->to)) v = gale__ir_narrow(ir, c->to, v);
         int per_row = 8 / (int)gale_type_size(c->to);
-        gale__val row = gale__ir_op2(ir, GALE__MUL, GALE_U32, items, gale__ir_u32(ir, (uint32_t)(k * per_row)));
+        gale__ir_val row = gale__ir_op2(ir, GALE__MUL, GALE_U32, items, gale__ir_u32(ir, (uint32_t)(k * per_row)));
         gale__ir_store_as(ir, 3, c->to, 1, gale__ir_op2(ir, GALE__ADD, GALE_U32, row, index), &v);
     }
     end(ir);

@@ -9,19 +9,19 @@ static gale_device *device;
 /* Averages of 2 x 2 down to one, an odd edge repeated. */
 static int pyramid(gr_graph *t, int64_t h, int64_t w, gale__node *out)
 {
-    gale__g *g = &t->g;
+    gale__prim_graph *g = &t->g;
     gale__node x = GR_INPUT(t, h, w, 4);
     int n = 0;
     while (h > 1 || w > 1) {
         int64_t rows = (h + 1) / 2, columns = (w + 1) / 2;
-        gale__node row = gale__g_binary(g, GALE__MIN, gale__g_iota(g, 1, (const int64_t[]){2 * rows}, 0),
-            gale__g_scalar(g, GALE_I64, (double)(h - 1)));
-        gale__node column = gale__g_binary(g, GALE__MIN, gale__g_iota(g, 1, (const int64_t[]){2 * columns}, 0),
-            gale__g_scalar(g, GALE_I64, (double)(w - 1)));
-        x = gale__g_gather(g, gale__g_gather(g, x, row, 0), column, 1);
-        x = gale__g_reduce(g, GALE__SUM, gale__g_reshape(g, x, 5, (const int64_t[]){rows, 2, columns, 2, 4}),
+        gale__node row = gale__prim_binary(g, GALE__MIN, gale__prim_iota(g, 1, (const int64_t[]){2 * rows}, 0),
+            gale__prim_scalar(g, GALE_I64, (double)(h - 1)));
+        gale__node column = gale__prim_binary(g, GALE__MIN, gale__prim_iota(g, 1, (const int64_t[]){2 * columns}, 0),
+            gale__prim_scalar(g, GALE_I64, (double)(w - 1)));
+        x = gale__prim_gather(g, gale__prim_gather(g, x, row, 0), column, 1);
+        x = gale__prim_reduce(g, GALE__SUM, gale__prim_reshape(g, x, 5, (const int64_t[]){rows, 2, columns, 2, 4}),
             1u << 1 | 1u << 3, false);
-        out[n++] = x = gale__g_mul(g, x, gale__g_scalar(g, GALE_F32, 0.25));
+        out[n++] = x = gale__prim_mul(g, x, gale__prim_scalar(g, GALE_F32, 0.25));
         h = rows, w = columns;
     }
     return n;
@@ -51,12 +51,13 @@ static void memory_used_again(void)
     gr_begin(&t);
     gale__node x = GR_INPUT(&t, 24, 24);
     for (int i = 0; i < 12; i++) {
-        gale__node pairs = gale__g_reshape(&t.g, x, 3, (const int64_t[]){12, 2, 24});
-        gale__node sum = gale__g_mul(
-            &t.g, gale__g_reduce(&t.g, GALE__SUM, pairs, 1u << 1, true), gale__g_scalar(&t.g, GALE_F32, 0.25));
-        x = gale__g_reshape(&t.g, gale__g_sub(&t.g, pairs, gale__g_expand(&t.g, sum, 3, (const int64_t[]){12, 2, 24})),
-            2, (const int64_t[]){24, 24});
-        x = gale__g_permute(&t.g, x, (const int[]){1, 0});
+        gale__node pairs = gale__prim_reshape(&t.g, x, 3, (const int64_t[]){12, 2, 24});
+        gale__node sum = gale__prim_mul(
+            &t.g, gale__prim_reduce(&t.g, GALE__SUM, pairs, 1u << 1, true), gale__prim_scalar(&t.g, GALE_F32, 0.25));
+        x = gale__prim_reshape(&t.g,
+            gale__prim_sub(&t.g, pairs, gale__prim_expand(&t.g, sum, 3, (const int64_t[]){12, 2, 24})), 2,
+            (const int64_t[]){24, 24});
+        x = gale__prim_permute(&t.g, x, (const int[]){1, 0});
     }
     if (gr_run(&t, device, &x, 1, NULL, &r)) {
         if (!CHECK(r.kernels <= 6)) printf("  %d launches\n", r.kernels);
@@ -105,11 +106,11 @@ static void add_word(gale__ir *ir, uint32_t size)
     ir->n_pointers = 2;
     ir->n_words = 3;
     ir->readonly = 1;
-    gale__val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
-    gale__val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
-    gale__val i = gale__ir_op2(
+    gale__ir_val group = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32});
+    gale__ir_val local = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
+    gale__ir_val i = gale__ir_op2(
         ir, GALE__ADD, GALE_U32, gale__ir_op2(ir, GALE__MUL, GALE_U32, group, gale__ir_u32(ir, size)), local);
-    gale__val add = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = GALE_U32, .imm = 2});
+    gale__ir_val add = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = GALE_U32, .imm = 2});
     gale__ir_store(
         ir, 1, GALE_U32, 1, i, gale__ir_op2(ir, GALE__ADD, GALE_U32, gale__ir_load(ir, 0, GALE_U32, 1, i), add));
 }
@@ -120,7 +121,7 @@ static void check_spirv(const gale__ir *ir, bool hands)
 {
     enum { MEMORY_MODEL = 14, CONSTANT = 43, CONTROL_BARRIER = 224, VULKAN = 3, SHOWN = 0x8 | 0x40 | 0x2000 | 0x4000 };
     gale_device_caps caps = {.push_bytes = 128, .i64 = true, .exact_division = true, .memory_model = true};
-    gale__words out = {0};
+    gale__ir_words out = {0};
     int barriers = 0;
     if (gale__ir_print_spirv(ir, &caps, &out) == GALE_UNSUPPORTED) return; /* built without SPIR-V */
     uint32_t semantics = 0;
@@ -132,7 +133,7 @@ static void check_spirv(const gale__ir *ir, bool hands)
         if (op == CONTROL_BARRIER) barriers += semantics && out.words[i + 3] == semantics;
     }
     CHECK_EQ(barriers, hands);
-    gale__words_finish(&out);
+    gale__ir_words_finish(&out);
 }
 
 TEST(joined_kernels_are_sound)
@@ -143,8 +144,8 @@ TEST(joined_kernels_are_sound)
     if (CHECK_OK(gale__ir_join((const gale__ir *const[]){&part[0], &part[1]}, 2, "whole", 128, &whole))) {
         CHECK_OK(gale__ir_validate(&whole));
         CHECK(whole.group[0] == 128 && whole.n_pointers == 4 && whole.readonly == 0);
-        int n = gale__join_words(words, 0, 5, (const uint32_t[]){1, 2, 3}, 3);
-        CHECK_EQ(gale__join_words(words, n, 6, (const uint32_t[]){7, 8, 9}, 3), whole.n_words);
+        int n = gale__ir_join_words(words, 0, 5, (const uint32_t[]){1, 2, 3}, 3);
+        CHECK_EQ(gale__ir_join_words(words, n, 6, (const uint32_t[]){7, 8, 9}, 3), whole.n_words);
         CHECK(words[0] == 5 && words[4] == 3 && words[6] == 6 && words[10] == 9);
         check_spirv(&whole, true);
         gale__ir_finish(&whole);

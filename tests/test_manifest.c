@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 static int warnings;
-static void count_warnings(void *user, gale__level level, const char *line)
+static void count_warnings(void *user, gale__log_level level, const char *line)
 {
     (void)user, (void)line;
     warnings += level == GALE__WARN;
@@ -37,7 +37,7 @@ TEST(reads)
             &m)))
         return;
     CHECK_TEXT(m.name, "file");
-    CHECK(m.scale == 0 && m.tile == 256 && m.overlap == 32 && m.layout == GALE__LAYOUT_NHWC &&
+    CHECK(m.scale == 0 && m.tile == 256 && m.overlap == 32 && m.layout == GALE__MANIFEST_LAYOUT_NHWC &&
           m.colours == GALE__COLOURS_BGR && m.low == -1 && m.multiple == 64 && m.padding == GALE__PAD_REFLECT);
     gale__manifest_finish(&m);
     if (CHECK_OK(parse("name: 4\nparams: {tile_size: 16}", &m))) {
@@ -99,21 +99,21 @@ TEST(controls)
     gale__manifest m;
     float v[3];
     if (!CHECK_OK(parse(zoom, &m))) return;
-    CHECK_OK(gale__manifest_controls(&m, NULL, 0, v));
+    CHECK_OK(gale__manifest_set_controls(&m, NULL, 0, v));
     CHECK(v[0] == 0 && v[1] == 0.5f && v[2] == 1);
-    CHECK_OK(gale__manifest_controls(&m, (const char *[]){"Deblur=0.7", "1=0.25", "deartifact=-3"}, 3, v));
+    CHECK_OK(gale__manifest_set_controls(&m, (const char *[]){"Deblur=0.7", "1=0.25", "deartifact=-3"}, 3, v));
     CHECK(v[0] == 0.7f && v[1] == 0.25f && v[2] == 0);
-    CHECK_OK(gale__manifest_controls(&m, (const char *[]){"0.1,0.2,0.3"}, 1, v));
+    CHECK_OK(gale__manifest_set_controls(&m, (const char *[]){"0.1,0.2,0.3"}, 1, v));
     CHECK(v[2] == 0.3f);
-    CHECK_FAILS(gale__manifest_controls(&m, (const char *[]){"0.1,0.2"}, 1, v), INVALID);
-    CHECK_FAILS(gale__manifest_controls(&m, (const char *[]){"0.1,0.2,0.3,0.4"}, 1, v), INVALID);
-    CHECK_FAILS(gale__manifest_controls(&m, (const char *[]){"sharpen=1"}, 1, v), INVALID);
+    CHECK_FAILS(gale__manifest_set_controls(&m, (const char *[]){"0.1,0.2"}, 1, v), INVALID);
+    CHECK_FAILS(gale__manifest_set_controls(&m, (const char *[]){"0.1,0.2,0.3,0.4"}, 1, v), INVALID);
+    CHECK_FAILS(gale__manifest_set_controls(&m, (const char *[]){"sharpen=1"}, 1, v), INVALID);
     CHECK(strstr(gale_error(), "deblur, deartifact") != NULL);
-    CHECK_FAILS(gale__manifest_controls(&m, (const char *[]){"deblur=much"}, 1, v), INVALID);
-    CHECK_FAILS(gale__manifest_controls(&m, (const char *[]){"3=1"}, 1, v), INVALID);
+    CHECK_FAILS(gale__manifest_set_controls(&m, (const char *[]){"deblur=much"}, 1, v), INVALID);
+    CHECK_FAILS(gale__manifest_set_controls(&m, (const char *[]){"3=1"}, 1, v), INVALID);
     gale__manifest_finish(&m);
     CHECK_OK(parse("name: plain", &m));
-    CHECK_FAILS(gale__manifest_controls(&m, (const char *[]){"1"}, 1, v), INVALID);
+    CHECK_FAILS(gale__manifest_set_controls(&m, (const char *[]){"1"}, 1, v), INVALID);
     gale__manifest_finish(&m);
 }
 

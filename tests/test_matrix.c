@@ -166,8 +166,8 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
     matrix_case *c = &cases[i];
     char name[32];
     if (!CHECK_OK(gale__schedule_choose(&c->c.nest, caps, s))) return false;
-    if (!CHECK_EQ(s->kind, GALE__MATRIX)) printf("  in %s\n", c->c.name);
-    if (s->kind != GALE__MATRIX) return false;
+    if (!CHECK_EQ(s->kind, GALE__SCHEDULE_MATRIX)) printf("  in %s\n", c->c.name);
+    if (s->kind != GALE__SCHEDULE_MATRIX) return false;
     if (c->async >= 0 && !CHECK_EQ(s->async, s->swap ? (c->async & 1) << 1 | c->async >> 1 : c->async))
         printf("  in %s\n", c->c.name);
     if (c->wish.tile_m) {
@@ -351,7 +351,7 @@ static bool knows_matrices(void)
 }
 
 /* Every instruction of a module has a length that leads to the next, and cooperative matrices are among them. */
-static void check_words(const gale__words *w)
+static void check_words(const gale__ir_words *w)
 {
     int loads = 0, stores = 0, products = 0;
     size_t at = 5;
@@ -372,13 +372,13 @@ TEST(spirv)
     for (int i = 0; i < n_cases; i++) {
         gale__schedule s;
         gale__ir ir;
-        gale__words words = {0};
+        gale__ir_words words = {0};
         if (!build_case(i, &caps, &s, &ir)) continue;
         gale_status status = gale__ir_print_spirv(&ir, &caps, &words);
         if (status == GALE_OK) check_words(&words);
         if (status == GALE_OK && knows) ir_spirv_val(&words, cases[i].c.name);
         if (status != GALE_UNSUPPORTED) CHECK_OK(status);
-        gale__words_finish(&words);
+        gale__ir_words_finish(&words);
         gale__ir_finish(&ir);
     }
     if (!knows) SKIP("this spirv-val does not know cooperative matrices: only the modules' form was checked");
@@ -392,12 +392,13 @@ TEST(choices)
     gale__schedule s;
     gale__str keys[2] = {{0}};
     CHECK_OK(gale__schedule_choose(&cases[0].c.nest, &none, &s));
-    CHECK_EQ(s.kind, GALE__TILE); /* no units */
+    CHECK_EQ(s.kind, GALE__SCHEDULE_TILE); /* no units */
     caps.n_matrix = 1;
     for (int i = 0; i < n_cases; i++) {
         CHECK_OK(gale__schedule_choose(&cases[i].c.nest, &caps, &s));
-        CHECK_EQ(s.kind,
-            strncmp(cases[i].c.name, "bf16", 4) && cases[i].c.buffers[0].type == GALE_F16 ? GALE__MATRIX : GALE__TILE);
+        CHECK_EQ(s.kind, strncmp(cases[i].c.name, "bf16", 4) && cases[i].c.buffers[0].type == GALE_F16
+                             ? GALE__SCHEDULE_MATRIX
+                             : GALE__SCHEDULE_TILE);
     }
     /* Two shapes of a class have one key, and so one kernel. */
     caps = with_units();

@@ -7,7 +7,7 @@
 typedef struct product {
     gale__nest nest;
     gale__nest_instr code[4];
-    gale__access accesses[3];
+    gale__nest_access accesses[3];
     gale__nest_store store;
     gale__nest_buffer buffers[3];
 } product;
@@ -20,9 +20,9 @@ static void make_product(product *p, int64_t b, int64_t m, int64_t n, int64_t k)
     p->code[2] = (gale__nest_instr){.op = GALE__MUL, .type = GALE_F32, .inner = 1, .a = 0, .b = 1};
     p->code[3] =
         (gale__nest_instr){.op = GALE__NEST_REDUCE, .type = GALE_F32, .acc = GALE_F32, .a = 2, .imm = GALE__SUM};
-    p->accesses[0] = (gale__access){.buffer = 0, .type = GALE_F32, .stride = {0, 5, m * k, k, 1}};
-    p->accesses[1] = (gale__access){.buffer = 1, .type = GALE_F32, .stride = {1, 5, 0, 0, n}};
-    p->accesses[2] = (gale__access){.buffer = 2, .type = GALE_F32, .stride = {1, 5, m * n, n, 0}};
+    p->accesses[0] = (gale__nest_access){.buffer = 0, .type = GALE_F32, .stride = {0, 5, m * k, k, 1}};
+    p->accesses[1] = (gale__nest_access){.buffer = 1, .type = GALE_F32, .stride = {1, 5, 0, 0, n}};
+    p->accesses[2] = (gale__nest_access){.buffer = 2, .type = GALE_F32, .stride = {1, 5, m * n, n, 0}};
     p->store = (gale__nest_store){.value = 3, .access = 2, .index = -1};
     for (int i = 0; i < 3; i++)
         p->buffers[i] = (gale__nest_buffer){.elements = 1 << 30, .type = GALE_F32, .written = i == 2};
@@ -61,12 +61,13 @@ TEST(guards)
 {
     product p;
     make_product(&p, 3, 5, 8, 12);
-    gale__guard room[2];
+    gale__nest_guard room[2];
     p.accesses[0].n_guards = 2;
     p.accesses[0].guards = room;
-    p.accesses[0].guards[0] = (gale__guard){.coef = {0, 0, 0, 1, 0}, .c0 = 0, .extent = 5, .div = 1}; /* always true */
+    p.accesses[0].guards[0] =
+        (gale__nest_guard){.coef = {0, 0, 0, 1, 0}, .c0 = 0, .extent = 5, .div = 1}; /* always true */
     p.accesses[0].guards[1] =
-        (gale__guard){.coef = {0, 0, 0, 0, 2}, .c0 = -2, .extent = 9, .div = 2, .stride = 4}; /* whole */
+        (gale__nest_guard){.coef = {0, 0, 0, 0, 2}, .c0 = -2, .extent = 9, .div = 2, .stride = 4}; /* whole */
     gale__nest_canonicalize(&p.nest);
     CHECK_EQ(p.accesses[0].n_guards, 1);
     CHECK_EQ(p.accesses[0].guards[0].div, 1);

@@ -29,8 +29,8 @@ TEST(channels_first)
     gale__network n;
     repeating(&m);
     if (!CHECK_OK(probe(&m, "params: {range: [-1, 1], colours: bgr}", &man, &n))) return;
-    CHECK(n.scale == 2 && n.layout == GALE__LAYOUT_NCHW && n.channels_in == 3 && n.channels_out == 3 && n.control < 0 &&
-          !n.fixed_width && !n.multiple);
+    CHECK(n.scale == 2 && n.layout == GALE__MANIFEST_LAYOUT_NCHW && n.channels_in == 3 && n.channels_out == 3 &&
+          n.control < 0 && !n.fixed_width && !n.multiple);
     CHECK_OK(gale__network_find_multiple(&n));
     CHECK_EQ(n.multiple, 1);
     repeats(&n, 2, 5, 7, 1e-6f);
@@ -51,7 +51,7 @@ TEST(channels_last)
         twice(&m, "t", "u");
         make_attr_ints(&m, make_node(&m, "Transpose", "u", "y"), "perm", back, 4);
         if (!CHECK_OK(probe(&m, "params: {scale_factor: 2}", &man, &n))) continue;
-        CHECK(n.scale == 2 && n.layout == GALE__LAYOUT_NHWC && n.channels_out == 3);
+        CHECK(n.scale == 2 && n.layout == GALE__MANIFEST_LAYOUT_NHWC && n.channels_out == 3);
         repeats(&n, 3, 4, 6, 1e-6f);
         finish(&man, &n);
     }
@@ -132,8 +132,8 @@ TEST(trial_of_a_size)
     gale_model *model = open_model(&m);
     CHECK_OK(gale__manifest_parse("params: {multiple: 8}", 21, "net", &man));
     if (!model) return;
-    CHECK(gale__network_probe(model, &man, &n) != GALE_OK);
-    CHECK_OK(gale__network_probe_with(model, &man, 20, &n)); /* rounded up */
+    CHECK(gale__network_probe(model, &man, 0, &n) != GALE_OK);
+    CHECK_OK(gale__network_probe(model, &man, 20, &n)); /* rounded up */
     CHECK_EQ(n.scale, 1);
     n.model = model;
     finish(&man, &n);
@@ -163,7 +163,7 @@ TEST(trial_too_large)
     CHECK_OK(gale__manifest_parse("{}", 2, "net", &man));
     CHECK_OK(gale_device_open(&small, &device));
     if (CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, &model)) &&
-        CHECK_OK(gale__network_probe_with(model, &man, 600, &n))) {
+        CHECK_OK(gale__network_probe(model, &man, 600, &n))) {
         CHECK_EQ(n.scale, 1);
         CHECK_FAILS(gale__network_try(&n, 600, 600, dims), NO_MEMORY);
     }
@@ -295,7 +295,7 @@ TEST(real_ones)
         snprintf(path, sizeof path, "%s/models/%s.onnx", test_data(), rows[i].name);
         if (!CHECK_OK(gale_model_open(path, the_device(), NULL, &model))) continue;
         if (CHECK_OK(gale__manifest_read(path, &man))) {
-            CHECK_OK(gale__network_probe(model, &man, &n));
+            CHECK_OK(gale__network_probe(model, &man, 0, &n));
             CHECK(n.scale == rows[i].scale && n.control_size == rows[i].controls && n.channels_in == 3 &&
                   n.channels_out == 3);
             CHECK_TEXT(man.name, rows[i].name);

@@ -47,27 +47,27 @@ TEST(objects)
 
 TEST(table)
 {
-    const gale__host_op *rows;
-    size_t n = gale__host_rows(&rows);
+    const gale__onnx_host_op *rows;
+    size_t n = gale__onnx_host_rows(&rows);
     for (size_t i = 0; i < n; i++) {
-        CHECK(gale__host_find(rows[i].domain, rows[i].name) == &rows[i]);
+        CHECK(gale__onnx_host_find(rows[i].domain, rows[i].name) == &rows[i]);
         if (i && !CHECK(strcmp(rows[i - 1].name, rows[i].name) < 0))
             printf("    %s before %s\n", rows[i - 1].name, rows[i].name);
     }
-    CHECK(!gale__host_find("", "LabelEncoder") && !gale__host_find("ai.onnx.ml", "Gather") &&
-          !gale__host_find("", "Conv"));
-    CHECK(gale__host_find("ai.onnx", "Gather") != NULL);
+    CHECK(!gale__onnx_host_find("", "LabelEncoder") && !gale__onnx_host_find("ai.onnx.ml", "Gather") &&
+          !gale__onnx_host_find("", "Conv"));
+    CHECK(gale__onnx_host_find("ai.onnx", "Gather") != NULL);
 }
 
 /* What one node's first result is, given the kinds of its inputs. */
-static gale__net_value kind_of(
-    const char *op, const char *domain, const char *attrs, gale__kind in, gale__kind of, bool optional, bool *wanted)
+static gale__onnx_net_value kind_of(const char *op, const char *domain, const char *attrs, gale__onnx_kind in,
+    gale__onnx_kind of, bool optional, bool *wanted)
 {
-    gale__net_value values[2] = {{.kind = (uint8_t)in, .of = (uint8_t)of, .optional = optional}};
-    gale__net net = {.values = values, .n_values = 2};
+    gale__onnx_net_value values[2] = {{.kind = (uint8_t)in, .of = (uint8_t)of, .optional = optional}};
+    gale__onnx_net net = {.values = values, .n_values = 2};
     parsed p = {0};
     parse_attrs(&p, attrs);
-    gale__net_node node = {.op = op,
+    gale__onnx_net_node node = {.op = op,
         .domain = domain,
         .in = &(int32_t){0},
         .n_in = 1,
@@ -75,9 +75,9 @@ static gale__net_value kind_of(
         .n_out = 1,
         .attrs = p.attrs,
         .n_attrs = p.n};
-    const gale__host_op *row = gale__host_find(domain, op);
-    gale__host_kinds(row, &net, &node);
-    if (wanted) *wanted = gale__host_wanted(row, &net, &node);
+    const gale__onnx_host_op *row = gale__onnx_host_find(domain, op);
+    gale__onnx_host_kinds(row, &net, &node);
+    if (wanted) *wanted = gale__onnx_host_wanted(row, &net, &node);
     forget_attrs(&p);
     return values[1];
 }
@@ -85,29 +85,30 @@ static gale__net_value kind_of(
 TEST(kinds)
 {
     bool wanted;
-    CHECK_EQ(kind_of("SequenceAt", "", "", GALE__SEQUENCE, GALE__STRINGS, false, NULL).kind, GALE__STRINGS);
-    CHECK_EQ(kind_of("SplitToSequence", "", "", GALE__STRINGS, 0, false, NULL).of, GALE__STRINGS);
-    CHECK_EQ(kind_of("SplitToSequence", "", "", GALE__STRINGS, 0, false, NULL).kind, GALE__SEQUENCE);
-    CHECK(kind_of("Optional", "", "", GALE__SEQUENCE, GALE__NUMBERS, false, NULL).optional);
-    CHECK(!kind_of("OptionalGetElement", "", "", GALE__SEQUENCE, GALE__NUMBERS, true, NULL).optional);
-    CHECK(kind_of("Identity", "", "", GALE__NUMBERS, 0, true, &wanted).optional && wanted);
-    kind_of("Identity", "", "", GALE__NUMBERS, 0, false, &wanted);
-    CHECK(!wanted);
-    CHECK_EQ(kind_of("Cast", "", "to=8", GALE__NUMBERS, 0, false, &wanted).kind, GALE__STRINGS);
-    CHECK(wanted);
-    CHECK_EQ(kind_of("Cast", "", "to=1", GALE__STRINGS, 0, false, &wanted).kind, GALE__NUMBERS);
-    CHECK(wanted);
-    CHECK_EQ(kind_of("Cast", "", "to=1", GALE__NUMBERS, 0, false, &wanted).kind, GALE__NUMBERS);
-    CHECK(!wanted);
-    CHECK_EQ(kind_of("LabelEncoder", "ai.onnx.ml", "values_strings='a'", GALE__NUMBERS, 0, false, &wanted).kind,
-        GALE__STRINGS);
-    CHECK(wanted);
     CHECK_EQ(
-        kind_of("LabelEncoder", "ai.onnx.ml", "values_int64s=1,", GALE__STRINGS, 0, false, NULL).kind, GALE__NUMBERS);
-    CHECK_EQ(kind_of("CategoryMapper", "ai.onnx.ml", "", GALE__NUMBERS, 0, false, NULL).kind, GALE__STRINGS);
-    CHECK_EQ(kind_of("ZipMap", "ai.onnx.ml", "", GALE__NUMBERS, 0, false, NULL).of, GALE__MAP);
-    CHECK_EQ(kind_of("Shape", "", "", GALE__STRINGS, 0, false, NULL).kind, GALE__NUMBERS);
-    CHECK_EQ(kind_of("Transpose", "", "", GALE__STRINGS, 0, false, NULL).kind, GALE__STRINGS);
+        kind_of("SequenceAt", "", "", GALE__KIND_SEQUENCE, GALE__KIND_STRINGS, false, NULL).kind, GALE__KIND_STRINGS);
+    CHECK_EQ(kind_of("SplitToSequence", "", "", GALE__KIND_STRINGS, 0, false, NULL).of, GALE__KIND_STRINGS);
+    CHECK_EQ(kind_of("SplitToSequence", "", "", GALE__KIND_STRINGS, 0, false, NULL).kind, GALE__KIND_SEQUENCE);
+    CHECK(kind_of("Optional", "", "", GALE__KIND_SEQUENCE, GALE__KIND_NUMBERS, false, NULL).optional);
+    CHECK(!kind_of("OptionalGetElement", "", "", GALE__KIND_SEQUENCE, GALE__KIND_NUMBERS, true, NULL).optional);
+    CHECK(kind_of("Identity", "", "", GALE__KIND_NUMBERS, 0, true, &wanted).optional && wanted);
+    kind_of("Identity", "", "", GALE__KIND_NUMBERS, 0, false, &wanted);
+    CHECK(!wanted);
+    CHECK_EQ(kind_of("Cast", "", "to=8", GALE__KIND_NUMBERS, 0, false, &wanted).kind, GALE__KIND_STRINGS);
+    CHECK(wanted);
+    CHECK_EQ(kind_of("Cast", "", "to=1", GALE__KIND_STRINGS, 0, false, &wanted).kind, GALE__KIND_NUMBERS);
+    CHECK(wanted);
+    CHECK_EQ(kind_of("Cast", "", "to=1", GALE__KIND_NUMBERS, 0, false, &wanted).kind, GALE__KIND_NUMBERS);
+    CHECK(!wanted);
+    CHECK_EQ(kind_of("LabelEncoder", "ai.onnx.ml", "values_strings='a'", GALE__KIND_NUMBERS, 0, false, &wanted).kind,
+        GALE__KIND_STRINGS);
+    CHECK(wanted);
+    CHECK_EQ(kind_of("LabelEncoder", "ai.onnx.ml", "values_int64s=1,", GALE__KIND_STRINGS, 0, false, NULL).kind,
+        GALE__KIND_NUMBERS);
+    CHECK_EQ(kind_of("CategoryMapper", "ai.onnx.ml", "", GALE__KIND_NUMBERS, 0, false, NULL).kind, GALE__KIND_STRINGS);
+    CHECK_EQ(kind_of("ZipMap", "ai.onnx.ml", "", GALE__KIND_NUMBERS, 0, false, NULL).of, GALE__KIND_MAP);
+    CHECK_EQ(kind_of("Shape", "", "", GALE__KIND_STRINGS, 0, false, NULL).kind, GALE__KIND_NUMBERS);
+    CHECK_EQ(kind_of("Transpose", "", "", GALE__KIND_STRINGS, 0, false, NULL).kind, GALE__KIND_STRINGS);
 }
 
 /* --- Operators, by rows: operator, attributes, inputs, results (or "!" and a status). --- */
@@ -379,7 +380,7 @@ TEST(many_parts)
     float data[N];
     for (int i = 0; i < N; i++) data[i] = (float)i;
     CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, &(int64_t){N}, data, &t));
-    CHECK_OK(gale__object_take(&t, &x));
+    CHECK_OK(gale__onnx_object_take(&t, &x));
     open_session();
     if (CHECK_OK(call_with("SplitToSequence", "", &x, 1, &parts, 1))) CHECK_EQ(gale_object_count(parts), N);
     for (int i = 0; parts && i < N; i++) {

@@ -8,27 +8,27 @@ static void check(maker *m, const char *const *names, const char *const *texts, 
 {
     gale__str bytes = {0};
     gale__onnx *file = NULL;
-    gale__net *net = NULL;
-    gale__inferred *shapes = NULL;
+    gale__onnx_net *net = NULL;
+    gale__onnx_inferred *shapes = NULL;
     bool ok = CHECK_OK(make_encode(m, &bytes)) &&
               CHECK_OK(gale__onnx_parse(bytes.text, bytes.length, true, NULL, GALE__PB_KIND_MODEL, &file)) &&
-              CHECK_OK(gale__net_import(file, &net));
+              CHECK_OK(gale__onnx_net_import(file, &net));
     if (ok) shapes = gale__calloc((size_t)net->n_values + 1, sizeof *shapes);
-    ok = ok && CHECK(shapes != NULL) && CHECK_OK(gale__net_infer(net, shapes));
+    ok = ok && CHECK(shapes != NULL) && CHECK_OK(gale__onnx_net_infer(net, shapes));
     for (int i = 0; i < n && ok; i++) {
         bool found = false;
         for (int v = 0; v < net->n_values; v++) {
             gale__str text = {0};
             if (strcmp(net->values[v].name, names[i])) continue;
             found = true;
-            gale__inferred_text(&shapes[v], &text);
+            gale__onnx_inferred_text(&shapes[v], &text);
             if (!CHECK_TEXT(gale__str_text(&text), texts[i])) printf("  of %s\n", names[i]);
             gale__str_finish(&text);
         }
         CHECK(found);
     }
     gale__free(shapes);
-    gale__net_destroy(&net);
+    gale__onnx_net_destroy(&net);
     gale__onnx_close(&file);
     gale__str_finish(&bytes);
 }
@@ -128,15 +128,15 @@ TEST(without_memory)
     if (!CHECK_OK(make_encode(&m, &bytes))) return;
     for (uint64_t n = 1; n < 5000 && status == GALE_NO_MEMORY; n++) {
         gale__onnx *file = NULL;
-        gale__net *net = NULL;
-        gale__inferred shapes[32];
+        gale__onnx_net *net = NULL;
+        gale__onnx_inferred shapes[32];
         int64_t live = gale__alloc_live();
         gale__alloc_fail_at(n);
         status = gale__onnx_parse(bytes.text, bytes.length, false, NULL, GALE__PB_KIND_MODEL, &file);
-        if (status == GALE_OK) status = gale__net_import(file, &net);
-        if (status == GALE_OK) status = CHECK(net->n_values <= 32) ? gale__net_infer(net, shapes) : GALE_LIMIT;
+        if (status == GALE_OK) status = gale__onnx_net_import(file, &net);
+        if (status == GALE_OK) status = CHECK(net->n_values <= 32) ? gale__onnx_net_infer(net, shapes) : GALE_LIMIT;
         gale__alloc_fail_at(0);
-        gale__net_destroy(&net);
+        gale__onnx_net_destroy(&net);
         gale__onnx_close(&file);
         CHECK_EQ(gale__alloc_live(), live);
     }

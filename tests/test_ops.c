@@ -157,15 +157,15 @@ TEST(no_memory)
         for (uint64_t n = 1; n < 5000; n++) {
             gale__case_run run;
             gale__node out[GALE__CASE_VALUES];
-            gale__g g;
+            gale__prim_graph g;
             if (!CHECK_OK(gale__case_open(&gale__cases[c], 0, &run))) return;
-            gale__g_init(&g);
+            gale__prim_init(&g);
             gale__alloc_fail_at(n);
             gale_status status = gale__case_lower(&run, &g, out);
             bool over = gale__alloc_count() < n;
             gale__alloc_fail_at(0);
             if (!over) CHECK_EQ(status, GALE_NO_MEMORY);
-            gale__g_finish(&g);
+            gale__prim_finish(&g);
             gale__case_close(&run);
             if (!CHECK_EQ(gale__alloc_live(), 0) || over) break;
         }

@@ -60,27 +60,27 @@ static bool run_with(og *t, const gale_program_options *options, result *r)
 /* The scalar reference over the graph as it was written. */
 static bool run_reference(og *t, result *r)
 {
-    gale__g g;
+    gale__prim_graph g;
     gale__node out[OUTPUTS];
     void *results[OUTPUTS] = {0};
     const void *inputs[OG_INPUTS];
     memset(r, 0, sizeof *r);
     r->n = t->n_outputs;
-    gale__g_init(&g);
+    gale__prim_init(&g);
     for (int i = 0; i < t->n_inputs; i++) inputs[i] = gale_tensor_data(t->inputs[i]);
     bool ok =
         CHECK_OK(gale__opgraph_lower(t->graph, (const int64_t(*)[GALE_MAX_RANK])t->dims, t->rank, NULL, NULL, &g, out));
     ok = ok && CHECK_OK(gale__reference_run(&g, inputs, out, r->n, results));
     for (int i = 0; ok && i < r->n; i++) {
-        const gale__pnode *p = gale__g_at(&g, out[i]);
-        r->count[i] = (size_t)gale__g_elements(&g, out[i]);
+        const gale__prim_node *p = gale__prim_at(&g, out[i]);
+        r->count[i] = (size_t)gale__prim_elements(&g, out[i]);
         r->rank[i] = p->rank;
         memcpy(r->dims[i], p->dims, (size_t)p->rank * sizeof *p->dims);
         r->y[i] = malloc(r->count[i] * sizeof(float) + 1);
         memcpy(r->y[i], results[i], r->count[i] * sizeof(float));
     }
     for (int i = 0; i < OUTPUTS; i++) gale__free(results[i]);
-    gale__g_finish(&g);
+    gale__prim_finish(&g);
     return ok;
 }
 
@@ -308,8 +308,8 @@ TEST(patterns_of_the_table_can_be_read)
         if (!CHECK(!error)) printf("  %s: %s\n", region, error);
     }
     CHECK(rows > 15);
-    for (int i = 0; gale__paths_at(i); i++) CHECK(gale__paths_first(gale__paths_at(i)->region) >= 0);
-    CHECK_EQ(gale__paths_first("no such region"), -1);
+    for (int i = 0; gale__fast_paths_at(i); i++) CHECK(gale__fast_paths_first(gale__fast_paths_at(i)->region) >= 0);
+    CHECK_EQ(gale__fast_paths_first("no such region"), -1);
 }
 
 /* --- What only looks like one. --- */

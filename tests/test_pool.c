@@ -177,7 +177,7 @@ TEST(steady)
 static int told;
 static char last_line[512];
 
-static void count_line(void *user, gale__level level, const char *line)
+static void count_line(void *user, gale__log_level level, const char *line)
 {
     (void)user, (void)level;
     told++;

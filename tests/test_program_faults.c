@@ -69,26 +69,26 @@ done:
 }
 
 /* A loop and its gradient, which only primitives can say: h' = tanh(x_t + h), squares stacked and summed; by x. */
-static gale_status build_loop(gale__g *g, gale__node out[2])
+static gale_status build_loop(gale__prim_graph *g, gale__node out[2])
 {
-    gale__g *body = gale__alloc(sizeof *body);
+    gale__prim_graph *body = gale__alloc(sizeof *body);
     if (!body) return GALE_NO_MEMORY;
-    gale__g_init(body);
+    gale__prim_init(body);
     static const int64_t row[] = {4}, all[] = {5, 4};
-    gale__node h = gale__g_unary(body, GALE__TANH,
-        gale__g_add(body, gale__g_input(body, 0, GALE_F32, 1, row), gale__g_input(body, 1, GALE_F32, 1, row)));
-    gale__node outs[2] = {h, gale__g_mul(body, h, h)};
-    gale__loop loop = {.body = body, .trips = 5, .n_carried = 1, .n_sliced = 1, .n_stacked = 1, .out = outs};
-    gale__node start = gale__g_splat(g, GALE_F32, 1, row, 0.5), x = gale__g_input(g, 0, GALE_F32, 2, all);
-    gale__node n = gale__g_loop(g, &loop, (gale__node[]){start, x});
+    gale__node h = gale__prim_unary(body, GALE__TANH,
+        gale__prim_add(body, gale__prim_input(body, 0, GALE_F32, 1, row), gale__prim_input(body, 1, GALE_F32, 1, row)));
+    gale__node outs[2] = {h, gale__prim_mul(body, h, h)};
+    gale__prim_loop_args loop = {.body = body, .trips = 5, .n_carried = 1, .n_sliced = 1, .n_stacked = 1, .out = outs};
+    gale__node start = gale__prim_splat(g, GALE_F32, 1, row, 0.5), x = gale__prim_input(g, 0, GALE_F32, 2, all);
+    gale__node n = gale__prim_loop(g, &loop, (gale__node[]){start, x});
     if (n < 0) {
-        gale__g_finish(body);
+        gale__prim_finish(body);
         gale__free(body);
         return g->status;
     }
-    out[0] = gale__g_reduce(g, GALE__SUM, gale__g_loop_out(g, n, 1), 3, false);
+    out[0] = gale__prim_reduce(g, GALE__SUM, gale__prim_loop_out(g, n, 1), 3, false);
     GALE_TRY(g->status);
-    return gale__g_gradient(g, out[0], &x, 1, &out[1]);
+    return gale__prim_gradient(g, out[0], &x, 1, &out[1]);
 }
 
 static gale_status run_loop(gale_device *device, gale__plan *plan, float *results)
@@ -111,7 +111,7 @@ static gale_status run_loop(gale_device *device, gale__plan *plan, float *result
         GALE_GO(gale_upload(
             stream, constants, plan->constants[i].offset, plan->constants[i].data, plan->constants[i].size));
     GALE_GO(gale_upload(stream, bound[0], 0, x, sizeof x));
-    gale__memory memory = {constants, NULL, slabs, refs, 1};
+    gale__run_memory memory = {constants, NULL, slabs, refs, 1};
     for (int once = 1; once >= 0; once--) GALE_GO(gale__plan_send(plan, stream, &memory, once));
     GALE_GO(gale_download(stream, bound[1], 0, results, 4));
     GALE_GO(gale_download(stream, bound[2], 0, results + 1, sizeof x));
@@ -129,16 +129,16 @@ static gale_status loop(const gale__backend *backend, float *results)
     gale_device *device = NULL;
     gale__plan *plan = NULL;
     gale__node out[2];
-    gale__g g;
+    gale__prim_graph g;
     gale_status status;
-    gale__g_init(&g);
+    gale__prim_init(&g);
     GALE_GO(gale__device_open_one(backend, 0, NULL, &device));
     GALE_GO(build_loop(&g, out));
     GALE_GO(gale__plan_make(device, &g, out, 2, NULL, &plan));
     GALE_GO(run_loop(device, plan, results));
 done:
     if (plan) gale__plan_destroy(&plan);
-    gale__g_finish(&g);
+    gale__prim_finish(&g);
     gale_device_close(&device);
     return status;
 }
@@ -263,24 +263,24 @@ TEST(memory_outlives_what_was_sent)
 /* Every row of the cases is lowered, and differentiated where its first input and output are real, and planned. */
 static gale_status plan_case(gale_device *device, gale__case_run *run)
 {
-    gale__g g;
+    gale__prim_graph g;
     gale__node out[GALE__CASE_VALUES];
     gale__plan *plan = NULL;
     gale_status status;
-    gale__g_init(&g);
+    gale__prim_init(&g);
     GALE_GO(gale__case_lower(run, &g, out));
     int n = run->n_out;
-    if (g.count && g.nodes[0].op == GALE__P_INPUT && g.nodes[0].type == GALE_F32 && g.nodes[out[0]].type == GALE_F32 &&
-        n < GALE__CASE_VALUES) {
-        gale__node loss = gale__g_reduce(&g, GALE__SUM, out[0], (1u << g.nodes[out[0]].rank) - 1, false), x = 0;
+    if (g.count && g.nodes[0].op == GALE__PRIM_INPUT && g.nodes[0].type == GALE_F32 &&
+        g.nodes[out[0]].type == GALE_F32 && n < GALE__CASE_VALUES) {
+        gale__node loss = gale__prim_reduce(&g, GALE__SUM, out[0], (1u << g.nodes[out[0]].rank) - 1, false), x = 0;
         GALE_GO(g.status);
-        GALE_GO(gale__g_gradient(&g, loss, &x, 1, &out[n]));
+        GALE_GO(gale__prim_gradient(&g, loss, &x, 1, &out[n]));
         n++;
     }
     status = gale__plan_make(device, &g, out, n, NULL, &plan);
 done:
     if (plan) gale__plan_destroy(&plan);
-    gale__g_finish(&g);
+    gale__prim_finish(&g);
     return status;
 }
 

@@ -5,7 +5,7 @@
 
 static char said[1000];
 static int warnings;
-static void hear(void *user, gale__level level, const char *line)
+static void hear(void *user, gale__log_level level, const char *line)
 {
     (void)user;
     snprintf(said, sizeof said, "%s", line);
@@ -149,7 +149,7 @@ TEST(real_ones)
         warnings = 0;
         CHECK_OK(gale__manifest_parse("{}", 2, names[i], &man));
         gale__log_set(hear, NULL, GALE__INFO);
-        CHECK_OK(gale__network_probe(model, &man, &n));
+        CHECK_OK(gale__network_probe(model, &man, 0, &n));
         gale__log_set(NULL, NULL, GALE__WARN);
         if (warnings || n.range[0][0] != 0 || n.range[0][1] != 1 || n.range[1][0] != 0 || n.range[1][1] != 1)
             printf("FAIL %s\n", said), test_bad++;

@@ -149,7 +149,7 @@ static gale_status encode(const row *r, gale__str *bytes)
 
 static int device_steps(gale_model *model)
 {
-    const gale__exec *e = gale__model_session(model)->net->exec;
+    const gale__onnx_exec *e = gale__onnx_model_session(model)->net->exec;
     int n = 0;
     for (int i = 0; i < e->n_steps; i++) n += e->steps[i].segment != NULL;
     return n;

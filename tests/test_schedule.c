@@ -130,7 +130,7 @@ static void softmax(const char *name, int n_outer, const int64_t *extent, bool p
     int z = nr_op(c, GALE__DIV, GALE_F32, y, nr_reduce(c, GALE__SUM, y), 0);
     nr_store(c, z);
     if (permuted) { /* the result lies as the operand does */
-        gale__access *a = &c->accesses[c->stores[0].access], *from = &c->accesses[0];
+        gale__nest_access *a = &c->accesses[c->stores[0].access], *from = &c->accesses[0];
         memcpy(a->stride, from->stride, sizeof a->stride);
     }
     add_case(c);
@@ -355,7 +355,7 @@ static bool build_case(kernels *k, int i, const gale_device_caps *caps)
     if (!CHECK_OK(gale__schedule_choose(&cases[i].nest, caps, &k->s[i]))) return false;
     /* As if the buffers were huge.  (lavapipe may not survive 64-bit division: see ir_lower.c.) */
     if (i % 6 == 5 && !(caps->software && caps->push_bytes)) k->s[i].index64 = 1;
-    if (k->s[i].kind == GALE__MAP && i % 6 == 4) k->s[i].steps = 2;
+    if (k->s[i].kind == GALE__SCHEDULE_MAP && i % 6 == 4) k->s[i].steps = 2;
     if (strstr(cases[i].name, "many groups")) k->s[i].rows = 1; /* more than one axis of the grid takes */
     CHECK_OK(gale__schedule_key(&cases[i].nest, &k->s[i], &key));
     while (at < k->n && (k->keys[at].length != key.length || memcmp(k->keys[at].text, key.text, key.length))) at++;

@@ -104,11 +104,12 @@ static gradients compare(const gale_picture *whole, const gale_picture *tiled, c
 {
     double sums[2][2] = {{0}}, steepest = 0;
     for (int rows = 0; rows < 2; rows++) {
-        const gale__axis *a = rows ? &t->y : &t->x;
+        const gale__tile_axis *a = rows ? &t->y : &t->x;
         for (int64_t at = 1; at < a->size * scale; at++) {
             bool seam = false;
             for (int64_t i = 0; i + 1 < a->count; i++) {
-                double middle = 0.5 * (double)((gale__axis_at(a, i + 1) + gale__axis_at(a, i) + a->tile) * scale),
+                double middle =
+                           0.5 * (double)((gale__tile_axis_at(a, i + 1) + gale__tile_axis_at(a, i) + a->tile) * scale),
                        reach = 0.5 * (double)((a->overlap - 2 * a->margin) * scale);
                 seam |= fabs((double)at - middle) <= reach;
             }
@@ -225,7 +226,7 @@ TEST(real_one)
             ((uint8_t *)in->data)[((400 + i / 3 / W) * in->width + 600 + i / 3 % W) * 3 + i % 3] / 255.0f;
     CHECK_OK(gale__manifest_read(path, &man));
     if (part && CHECK_OK(gale_model_open(path, the_device(), NULL, &model)) &&
-        CHECK_OK(gale__network_probe(model, &man, &n))) {
+        CHECK_OK(gale__network_probe(model, &man, 0, &n))) {
         o.tile = 0;
         if (CHECK_OK(gale__upscale(&n, the_device(), part, NULL, &o, NULL, &whole))) {
             gradients g = measure(&n, part, whole, 128, 64), small = measure(&n, part, whole, 64, 16),

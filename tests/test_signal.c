@@ -48,7 +48,7 @@ TEST(transforms)
 
 /* --- Gradients. --- */
 
-static gale__node lower_op(gale__g *g, const char *name, const char *attrs, const gale__node *in, int n)
+static gale__node lower_op(gale__prim_graph *g, const char *name, const char *attrs, const gale__node *in, int n)
 {
     gale__case c = {name, attrs, "", "", "e", ""};
     gale__case_run run;
@@ -61,29 +61,38 @@ static gale__node lower_op(gale__g *g, const char *name, const char *attrs, cons
     return out;
 }
 
-static gale__node ints(gale__g *g, int64_t n, const int64_t *v) { return gale__g_const(g, GALE_I64, 1, &n, v); }
+static gale__node ints(gale__prim_graph *g, int64_t n, const int64_t *v)
+{
+    return gale__prim_const(g, GALE_I64, 1, &n, v);
+}
 
-static gale__node make_dft(gale__g *g, const gale__node *x) { return lower_op(g, "DFT", "onesided=1", x, 1); }
-static gale__node make_dft_complex(gale__g *g, const gale__node *x) { return lower_op(g, "DFT", "inverse=1", x, 1); }
-static gale__node make_grid(gale__g *g, const gale__node *x) { return lower_op(g, "GridSample", "mode=linear", x, 2); }
-static gale__node make_grid_cubic(gale__g *g, const gale__node *x)
+static gale__node make_dft(gale__prim_graph *g, const gale__node *x) { return lower_op(g, "DFT", "onesided=1", x, 1); }
+static gale__node make_dft_complex(gale__prim_graph *g, const gale__node *x)
+{
+    return lower_op(g, "DFT", "inverse=1", x, 1);
+}
+static gale__node make_grid(gale__prim_graph *g, const gale__node *x)
+{
+    return lower_op(g, "GridSample", "mode=linear", x, 2);
+}
+static gale__node make_grid_cubic(gale__prim_graph *g, const gale__node *x)
 {
     return lower_op(g, "GridSample", "mode=cubic padding_mode=reflection align_corners=1", x, 2);
 }
-static gale__node make_det(gale__g *g, const gale__node *x) { return lower_op(g, "Det", "", x, 1); }
-static gale__node make_deform(gale__g *g, const gale__node *x)
+static gale__node make_det(gale__prim_graph *g, const gale__node *x) { return lower_op(g, "Det", "", x, 1); }
+static gale__node make_deform(gale__prim_graph *g, const gale__node *x)
 {
     return lower_op(g, "DeformConv", "pads=1,1,0,0", (gale__node[]){x[0], x[1], x[2], GALE__NIL, x[3]}, 5);
 }
-static gale__node make_col2im(gale__g *g, const gale__node *x)
+static gale__node make_col2im(gale__prim_graph *g, const gale__node *x)
 {
     return lower_op(g, "Col2Im", "strides=1,2",
         (gale__node[]){x[0], ints(g, 2, (int64_t[]){3, 4}), ints(g, 2, (int64_t[]){2, 2})}, 3);
 }
-static gale__node make_roi(gale__g *g, const gale__node *x)
+static gale__node make_roi(gale__prim_graph *g, const gale__node *x)
 {
     static const double boxes[8] = {0.3, 0.2, 3.1, 2.6, 1.2, 0.1, 4.4, 3.3};
-    gale__node rois = gale__g_const(g, GALE_F64, 2, (int64_t[]){2, 4}, boxes);
+    gale__node rois = gale__prim_const(g, GALE_F64, 2, (int64_t[]){2, 4}, boxes);
     return lower_op(
         g, "RoiAlign", "output_height=2 output_width=2", (gale__node[]){x[0], rois, ints(g, 2, (int64_t[]){0, 0})}, 3);
 }
@@ -157,15 +166,15 @@ TEST(no_memory)
         for (uint64_t n = 1; n < 5000; n++) {
             gale__case_run run;
             gale__node out[GALE__CASE_VALUES];
-            gale__g g;
+            gale__prim_graph g;
             if (!CHECK_OK(gale__case_open(&cases[i], 0, &run))) return;
-            gale__g_init(&g);
+            gale__prim_init(&g);
             gale__alloc_fail_at(n);
             gale_status status = gale__case_lower(&run, &g, out);
             bool over = gale__alloc_count() < n;
             gale__alloc_fail_at(0);
             if (!over && !CHECK_EQ(status, GALE_NO_MEMORY)) printf("  %s, allocation %d\n", run.name, (int)n);
-            gale__g_finish(&g);
+            gale__prim_finish(&g);
             gale__case_close(&run);
             if (!CHECK_EQ(gale__alloc_live(), 0) || over) break;
         }

@@ -199,7 +199,7 @@ static void check_routine(const gale__kernel_routine *routine, const void *args,
     for (; routine->describe(args, &ir_full_caps, n, &l); n++) {
         gale__ir ir;
         gale__str text = {0};
-        gale__words words = {0};
+        gale__ir_words words = {0};
         const gale__ir *list = &ir;
         gale__ir_init(&ir, l.key);
         ir.n_pointers = l.n_refs;
@@ -211,7 +211,7 @@ static void check_routine(const gale__kernel_routine *routine, const void *args,
             if (CHECK_OK(gale__ir_print_spirv(&ir, &ir_full_caps, &words))) ir_spirv_val(&words, ir.name);
         }
         gale__str_finish(&text);
-        gale__words_finish(&words);
+        gale__ir_words_finish(&words);
         gale__ir_finish(&ir);
     }
     CHECK_EQ(n, launches);
@@ -219,15 +219,15 @@ static void check_routine(const gale__kernel_routine *routine, const void *args,
 
 TEST(routines)
 {
-    gale__suppress one = {.batches = 1, .classes = 1, .boxes = 300, .most = 300, .overlap = 1, .least = 1}, some = one;
+    gale__nms_args one = {.batches = 1, .classes = 1, .boxes = 300, .most = 300, .overlap = 1, .least = 1}, some = one;
     some.classes = 20, some.centre = 1, some.least = 0, some.boxes = 8400;
-    check_routine(&gale__suppress_kernels, &one, 1);
-    check_routine(&gale__suppress_kernels, &some, 2);
+    check_routine(&gale__nms_kernels, &one, 1);
+    check_routine(&gale__nms_kernels, &some, 2);
     uint64_t bytes = 0;
     gale_device_caps caps = ir_full_caps;
-    CHECK(gale__suppress_fits(&some, &caps, &bytes) && bytes == 4 * (20 * 8400 + 20 * 300 + 20));
+    CHECK(gale__nms_kernels_fit(&some, &caps, &bytes) && bytes == 4 * (20 * 8400 + 20 * 300 + 20));
     caps.loop_max = 1000; /* a driver that leaves long loops would give wrong boxes */
-    CHECK(!gale__suppress_fits(&some, &caps, &bytes));
+    CHECK(!gale__nms_kernels_fit(&some, &caps, &bytes));
 }
 TEST(close) { ir_close_devices(); }
 

@@ -31,8 +31,8 @@ TEST(positions)
     /* the figures of seed 000: 1087 x 1087, tile 256, overlap 64 are 36 tiles */
     CHECK_OK(gale__tiling_make(1087, 1087, &(gale__tile_wish){256, 256, 64, -1, 64}, &t));
     CHECK_EQ(gale__tiling_count(&t), 36);
-    CHECK_EQ(gale__axis_at(&t.x, 4), 768);
-    CHECK_EQ(gale__axis_at(&t.x, 5), 1087 - 256);
+    CHECK_EQ(gale__tile_axis_at(&t.x, 4), 768);
+    CHECK_EQ(gale__tile_axis_at(&t.x, 5), 1087 - 256);
     CHECK_OK(gale__tiling_make(256, 100, &(gale__tile_wish){256, 256, 32, -1, 64}, &t));
     CHECK(gale__tiling_count(&t) == 1 && t.x.tile == 256 && t.y.tile == 128);
     CHECK_OK(gale__tiling_make(300, 500, &(gale__tile_wish){0, 0, 32, -1, 0}, &t));
@@ -48,7 +48,7 @@ static gale__tile_wish any_wish(void)
 {
     int64_t tile = any(4, 40);
     return (gale__tile_wish){tile, any(0, 3) ? tile : any(4, 40), any(0, 3), any(-1, 3), any(0, 3) ? 0 : any(1, 8),
-        any(0, 4) == 0, any(0, 4) == 0, (gale__padding)any(0, 1)};
+        any(0, 4) == 0, any(0, 4) == 0, (gale__tile_padding)any(0, 1)};
 }
 
 TEST(weights_add_up)
@@ -59,9 +59,9 @@ TEST(weights_add_up)
         float sums[800] = {0}, w[400];
         if (!CHECK_OK(gale__tiling_make(size, 8, &(gale__tile_wish){tile, 8, overlap, any(-1, 20), 0}, &t))) continue;
         for (int64_t i = 0; i < t.x.count; i++) {
-            int64_t at = gale__axis_at(&t.x, i);
+            int64_t at = gale__tile_axis_at(&t.x, i);
             CHECK(at >= 0 && (t.x.count == 1 || at + t.x.tile <= size));
-            gale__axis_weights(&t.x, i, scale, w);
+            gale__tile_axis_weights(&t.x, i, scale, w);
             for (int64_t x = 0; x < t.x.tile * scale && at * scale + x < size * scale; x++) {
                 CHECK(w[x] >= 0 && w[x] <= 1);
                 bool outer =
@@ -119,7 +119,7 @@ TEST(padding)
         gale__tiling t;
         float tile[8];
         CHECK_OK(gale__tiling_make(
-            3, 1, &(gale__tile_wish){8, 1, 0, -1, 0, .fixed_width = true, .padding = (gale__padding)k}, &t));
+            3, 1, &(gale__tile_wish){8, 1, 0, -1, 0, .fixed_width = true, .padding = (gale__tile_padding)k}, &t));
         take(&t, 0, row, 1, tile);
         for (int i = 0; i < 8; i++) CHECK_EQ(tile[i], wanted[k][i] - '0');
     }

@@ -168,21 +168,21 @@ TEST(blended_anywhere)
     for (int round = 0; round < 4; round++) {
         gale__tile_wish wish = {round == 3 ? 0 : 24, round == 3 ? 0 : 16, 7, -1, 1, false, false, GALE__PAD_REPLICATE};
         gale__tiling t;
-        gale__batch b = {0};
+        gale__tile_batch b = {0};
         uint64_t ns = 0;
         gale__parallel_set_width(round % 3 + 1);
         for (int i = 0; i < N; i++) out[i] = NAN;
         CHECK_OK(gale__tiling_make(W, H, &wish, &t));
-        CHECK_OK(gale__batch_make(&n, &t, NULL, &b));
+        CHECK_OK(gale__tile_batch_make(&n, &t, NULL, &b));
         int64_t tiles = gale__tiling_count(&t), size = round == 1 ? 4 : 1;
         for (int64_t at = 0; at < tiles; at += size)
-            CHECK_OK(gale__batch_run(&b, at, tiles - at < size ? tiles - at : size, false, planes, result, &ns));
+            CHECK_OK(gale__tile_batch_run(&b, at, tiles - at < size ? tiles - at : size, false, planes, result, &ns));
         CHECK(ns > 0);
         if (!round) memcpy(first, out, N * sizeof *out);
         float worst = 0;
         for (int i = 0; i < N; i++) worst = fabsf(out[i] - first[i]) <= worst ? worst : fabsf(out[i] - first[i]);
         CHECK(worst <= (round == 3 ? 1e-6f : 0)); /* the last one is one tile, which is not even copied */
-        gale__batch_finish(&b);
+        gale__tile_batch_finish(&b);
     }
     gale__parallel_set_width(0);
     gale__free(first);

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-gale__access gale__path_access(const char *path, char *group, size_t size)
+gale__file_access gale__path_access(const char *path, char *group, size_t size)
 {
     struct stat st;
     if (size) group[0] = 0;

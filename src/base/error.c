@@ -63,14 +63,14 @@ static gale__log_sink *_Atomic log_sink;
 static void *_Atomic log_user;
 static _Atomic int log_least = GALE__WARN;
 
-void gale__log_set(gale__log_sink *sink, void *user, gale__level least)
+void gale__log_set(gale__log_sink *sink, void *user, gale__log_level least)
 {
     atomic_store(&log_user, user);
     atomic_store(&log_least, least);
     atomic_store(&log_sink, sink);
 }
 
-bool gale__log_on(gale__level level)
+bool gale__log_on(gale__log_level level)
 {
     return atomic_load_explicit(&log_sink, memory_order_acquire) && (int)level >= atomic_load(&log_least);
 }
@@ -84,7 +84,7 @@ const char *gale__log_about(const char *subject)
     return before;
 }
 
-void gale__log(gale__level level, const char *format, ...)
+void gale__log(gale__log_level level, const char *format, ...)
 {
     if (!gale__log_on(level)) return;
     char line[SLOT_BYTES];

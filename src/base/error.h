@@ -30,11 +30,11 @@ void gale__error_clear(void);
     } while (0)
 
 /* Log lines go to the sink the program sets (none by default: the library never prints). */
-typedef enum gale__level { GALE__DEBUG, GALE__INFO, GALE__WARN } gale__level;
-typedef void gale__log_sink(void *user, gale__level level, const char *line);
-void gale__log_set(gale__log_sink *sink, void *user, gale__level least);
-void gale__log(gale__level level, const char *format, ...) GALE__PRINTF(2, 3);
-bool gale__log_on(gale__level level);
+typedef enum gale__log_level { GALE__DEBUG, GALE__INFO, GALE__WARN } gale__log_level;
+typedef void gale__log_sink(void *user, gale__log_level level, const char *line);
+void gale__log_set(gale__log_sink *sink, void *user, gale__log_level least);
+void gale__log(gale__log_level level, const char *format, ...) GALE__PRINTF(2, 3);
+bool gale__log_on(gale__log_level level);
 /* What this thread works on, for lines that it logs: "SUBJECT: line".  NULL: nothing that has a name.  Gives what it
  * was before, to be set again; the text has to live until then. */
 const char *gale__log_about(const char *subject);

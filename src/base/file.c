@@ -461,13 +461,6 @@ gale_status gale__file_map_hash(const gale__file_map *m, gale__sha *s, char *hex
     return GALE_OK;
 }
 
-gale_status gale__file_map_check(const gale__file_map *m)
-{
-    struct stat st;
-    if (fstat(m->fd, &st)) return fail_errno(m->path, "cannot look at");
-    return (size_t)st.st_size < m->size ? became_shorter(m) : GALE_OK;
-}
-
 void gale__file_map_close(gale__file_map *m)
 {
     if (m->data && m->size) munmap((void *)(uintptr_t)m->data, m->size);

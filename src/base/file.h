@@ -67,7 +67,6 @@ gale_status gale__file_map_open(const char *path, gale__file_map *out);
 gale_status gale__file_map_read(const gale__file_map *m, uint64_t offset, size_t size, void *to); /* any thread */
 gale_status gale__file_map_hash(
     const gale__file_map *m, gale__sha *s /* begun */, char *hex); /* of all of it; does not ask `check` */
-gale_status gale__file_map_check(const gale__file_map *m);         /* whether the file is still as long as it was */
 void gale__file_map_close(gale__file_map *m);
 
 /* The user's cache folder for gale: $GALE_CACHE, else $XDG_CACHE_HOME/gale, else ~/.cache/gale.

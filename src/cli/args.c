@@ -92,7 +92,7 @@ static gale_status keep(gale__args *a, const gale__arg *arg, const char *text)
 {
     if (arg->type != GALE__ARG_FLAG) GALE_TRY(check_value(arg, text));
     if (arg->env) setenv(arg->env, text, 1);
-    a->items[a->count++] = (struct gale__args_item){arg, text};
+    a->items[a->count++] = (struct gale__args_entry){arg, text};
     return GALE_OK;
 }
 

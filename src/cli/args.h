@@ -66,7 +66,7 @@ extern const gale__arg gale__args_common[];
 /* What was given.  Arguments that name a variable have set it, so that the library sees them. */
 typedef struct gale__args {
     const gale__arg *table;
-    struct gale__args_item {
+    struct gale__args_entry {
         const gale__arg *arg;
         const char *text;
     } * items;

@@ -54,7 +54,7 @@ int gale__print(gale__str *s);
 /* Whether the stream is a terminal that likes colour (NO_COLOR and TERM=dumb say no). */
 bool gale__is_colour(FILE *f);
 /* Sends the library's log to stderr from `least` on. */
-void gale__log_to_stderr(gale__level least);
+void gale__log_to_stderr(gale__log_level least);
 
 /* Help, completion and manual, all from the tables. */
 void gale__help_program(gale__str *out);

@@ -23,6 +23,8 @@ static const gale__arg args[] = {
     GALE__ARGS_MODEL_INPUTS,
     {"batches", 0, GALE__ARG_TEXT, "1,2,4", NULL, NULL,
         "a model: also the rate at these batch sizes, put in place of the first extents"},
+    {"on-device", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "a model: inputs are on the device before the steady runs, and results stay there"},
     GALE__ARGS_MODEL_OPTIONS,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,

@@ -28,14 +28,14 @@ typedef struct tally {
 } tally;
 typedef struct run {
     gale__suite suite;
-    gale__case_result *results;
+    gale__suite_result *results;
     bool *chosen;
     tally *tallies;
     size_t n_tallies, capacity;
     tally all;
 } run;
 
-static gale_status count(run *r, const gale__case_result *c)
+static gale_status count(run *r, const gale__suite_result *c)
 {
     size_t i = 0;
     while (i < r->n_tallies && strcmp(r->tallies[i].op, c->op)) i++;
@@ -46,16 +46,16 @@ static gale_status count(run *r, const gale__case_result *c)
     }
     tally *both[] = {&r->tallies[i], &r->all};
     for (int k = 0; k < 2; k++) {
-        both[k]->passed += c->outcome == GALE__PASSED;
-        both[k]->failed += c->outcome == GALE__FAILED;
-        both[k]->skipped += c->outcome == GALE__SKIPPED;
+        both[k]->passed += c->outcome == GALE__SUITE_PASSED;
+        both[k]->failed += c->outcome == GALE__SUITE_FAILED;
+        both[k]->skipped += c->outcome == GALE__SUITE_SKIPPED;
     }
     return GALE_OK;
 }
 
 /* Cases are handed out one by one to as many threads as there are jobs. */
 typedef struct queue {
-    run *r;
+    run *run;
     const gale__args *args;
     gale_device *device;
     gale__mutex lock;
@@ -67,8 +67,8 @@ typedef struct queue {
 static bool take(queue *q, size_t *index)
 {
     gale__mutex_lock(&q->lock);
-    while (q->next < q->r->suite.count && !q->r->chosen[q->next]) q->next++;
-    bool any = q->next < q->r->suite.count && q->status == GALE_OK;
+    while (q->next < q->run->suite.count && !q->run->chosen[q->next]) q->next++;
+    bool any = q->next < q->run->suite.count && q->status == GALE_OK;
     if (any) *index = q->next++;
     gale__mutex_unlock(&q->lock);
     return any;
@@ -78,13 +78,13 @@ static void work(void *arg)
 {
     queue *q = arg;
     for (size_t i; take(q, &i);) {
-        const gale__suite_case *c = &q->r->suite.cases[i];
-        gale__case_result *result = &q->r->results[i];
+        const gale__suite_case *c = &q->run->suite.cases[i];
+        gale__suite_result *result = &q->run->results[i];
         gale__suite_run(c, q->device, result);
         gale__mutex_lock(&q->lock);
-        if (!gale__args_flag(q->args, "json") && result->outcome != GALE__PASSED)
+        if (!gale__args_flag(q->args, "json") && result->outcome != GALE__SUITE_PASSED)
             printf("FAIL %s/%s: %s\n", c->group, c->name, result->reason), fflush(stdout);
-        gale_status status = count(q->r, result);
+        gale_status status = count(q->run, result);
         if (status != GALE_OK) q->status = status;
         gale__progress_add(&q->progress, 1);
         gale__mutex_unlock(&q->lock);
@@ -124,7 +124,7 @@ static gale_status run_all(run *r, const gale__args *a, gale_device *device)
     }
     if (!chosen)
         return gale__fail(GALE_NOT_FOUND, "no case of %zu has '%s' in its name", r->suite.count, filter ? filter : "");
-    queue q = {.r = r, .args = a, .device = device};
+    queue q = {.run = r, .args = a, .device = device};
     return run_queue(&q, jobs, chosen);
 }
 

@@ -90,7 +90,7 @@ static void name_of(const char *path, char name[128])
     snprintf(plain, sizeof plain, "%.*s", dot && dot > base ? (int)(dot - base) : (int)strlen(base), base);
     for (char *p = plain; *p; p++)
         if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9'))) *p = '_';
-    snprintf(name, 128, "%s%s", gale__is_c_name(plain) ? "" : "model_", plain);
+    snprintf(name, 128, "%s%s", gale__edit_is_c_name(plain) ? "" : "model_", plain);
 }
 
 static gale_status convert(const gale__args *a, const char *path, const char *output)
@@ -103,7 +103,8 @@ static gale_status convert(const gale__args *a, const char *path, const char *ou
     if (status != GALE_OK) status = gale__fail_within(status, "%s", path);
     else if (!strcmp(gale__args_text(a, "emit"), "c")) {
         name_of(output, name);
-        status = gale__emit_c(file, model, gale__args_given(a, "name") ? gale__args_text(a, "name") : name, output);
+        status =
+            gale__edit_emit_c(file, model, gale__args_given(a, "name") ? gale__args_text(a, "name") : name, output);
     } else status = gale__onnx_write(file, model, output, gale__args_text(a, "external"));
     gale__onnx_close(&file);
     return status;

@@ -25,7 +25,7 @@ static void check_trust(const gale_device_info *info, gale__str *out)
     char state[256];
     gale__trust_load(info, &t);
     gale__workaround_state(w, state, sizeof state);
-    if (t.verdict == GALE__FAILED) gale__str_addf(out, "                   failed the self-test: %s\n", t.reason);
+    if (t.verdict == GALE__TRUST_FAILED) gale__str_addf(out, "                   failed the self-test: %s\n", t.reason);
     if (w && *state) gale__str_addf(out, "                   runs with %s: %s\n", state, w->fault);
     else if (w) gale__str_addf(out, "                   set %s=%s: %s\n", w->variable, w->value, w->fault);
 }
@@ -126,9 +126,9 @@ static int try_provider(const gale__provider *provider, const char *name, int in
     fflush(stdout);
     gale_status status = gale__trust_spawn(provider->backend, index, show_line, &p, &t);
     if (status != GALE_OK) return gale__report(status);
-    if (t.verdict == GALE__PASSED) printf("%s works here\n", name);
+    if (t.verdict == GALE__TRUST_PASSED) printf("%s works here\n", name);
     else if (!p.told) printf("FAILED   %s; leave %s out of the provider chain, or update its driver\n", t.reason, name);
-    return t.verdict == GALE__PASSED ? GALE__EXIT_OK : GALE__EXIT_FAILED;
+    return t.verdict == GALE__TRUST_PASSED ? GALE__EXIT_OK : GALE__EXIT_FAILED;
 }
 
 static int run(const gale__args *a)

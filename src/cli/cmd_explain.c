@@ -23,7 +23,7 @@ static const gale__arg args[] = {
     {0},
 };
 
-double gale__predict_us(const gale_device_ceilings *c, const gale__record *r)
+double gale__predict_us(const gale_device_ceilings *c, const gale__profiler_record *r)
 {
     if (r->kind != GALE__SPAN_KERNEL || c->copy_gbps <= 0) return 0;
     return gale__ceiling_us(c, r->bytes, r->operations);
@@ -45,10 +45,10 @@ static size_t costliest(const gale__explained *e, const bool *shown)
 
 static void add_row(gale__table *t, const gale__explained *e, size_t i)
 {
-    const gale__record *r = &e->records[i];
+    const gale__profiler_record *r = &e->records[i];
     double predicted = gale__predict_us(ceilings(e), r);
     gale__table_cell(t, "%zu", i),
-        gale__table_cell(t, "%.60s", r->op && *r->op ? r->op : gale__span_kind_name(r->kind)),
+        gale__table_cell(t, "%.60s", r->op && *r->op ? r->op : gale__profiler_span_kind_name(r->kind)),
         gale__table_cell(t, "%.30s", r->name);
     gale__table_cell(t, "%.2f", r->bytes / 1e6), gale__table_cell(t, "%.1f", r->operations / 1e6),
         gale__table_cell(t, "%.1f", predicted), gale__table_cell(t, "%.1f", r->time_us);
@@ -95,9 +95,9 @@ static void add_json(const gale__explained *e, gale__str *text)
     gale__json_key(&j, "kernels");
     gale__json_array(&j);
     for (size_t i = 0; i < e->count; i++) {
-        const gale__record *r = &e->records[i];
+        const gale__profiler_record *r = &e->records[i];
         gale__json_object(&j);
-        gale__json_key(&j, "kind"), gale__json_string(&j, gale__span_kind_name(r->kind));
+        gale__json_key(&j, "kind"), gale__json_string(&j, gale__profiler_span_kind_name(r->kind));
         gale__json_key(&j, "operators"), gale__json_string(&j, r->op ? r->op : "");
         gale__json_key(&j, "kernel"), gale__json_string(&j, r->name ? r->name : "");
         gale__json_key(&j, "bytes"), gale__json_f64(&j, r->bytes);
@@ -143,7 +143,7 @@ static gale_status work(const gale__args *a, gale_device *device)
     uint64_t start = gale__time_ns();
     GALE_GO(gale__model_open_with(a, e.model, device, &options, &m));
     e.open_ms = (double)(gale__time_ns() - start) / 1e6;
-    e.session = gale__model_session(m);
+    e.session = gale__onnx_model_session(m);
     GALE_GO(gale__model_inputs_make(m, a, true, &inputs));
     GALE_GO(gale__model_run_timed(m, inputs, &e.first_ms));
     GALE_GO(gale__model_run_timed(m, inputs, &ms));

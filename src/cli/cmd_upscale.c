@@ -76,7 +76,7 @@ static const gale__arg args[] = {
 };
 
 typedef struct job {
-    const gale__args *a;
+    const gale__args *args;
     gale_device *device;
     gale_upscaler *upscaler;
     gale__inputs inputs;
@@ -110,11 +110,11 @@ static gale_status open_network(job *j)
     const char *setting;
     gale_model_options options;
     gale_status status;
-    gale__model_options(j->a, &options);
-    GALE_GO(gale__model_find(gale__args_text(j->a, "model"), &path));
+    gale__model_options(j->args, &options);
+    GALE_GO(gale__model_find(gale__args_text(j->args, "model"), &path));
     GALE_GO(gale_upscaler_open(path.text, j->device, &options, &j->upscaler));
     gale_upscaler_get_info(j->upscaler, &j->sum.info);
-    for (size_t i = 0; (setting = gale__args_item(j->a, "control", i)); i++)
+    for (size_t i = 0; (setting = gale__args_item(j->args, "control", i)); i++)
         GALE_GO(gale_upscaler_set(j->upscaler, setting));
 done:
     gale__str_finish(&path);
@@ -138,7 +138,7 @@ static gale_picture_write_options write_options(const gale__args *a)
 /* Names for all that is to be written.  One that was given by hand is for the only picture. */
 static gale_status name_outputs(job *j)
 {
-    const char *suffix = gale__args_text(j->a, "suffix"), *only = gale__args_text(j->a, "output");
+    const char *suffix = gale__args_text(j->args, "suffix"), *only = gale__args_text(j->args, "output");
     char usual[256];
     snprintf(usual, sizeof usual, "-%s", j->sum.info.name);
     for (char *c = usual; *c; c++)
@@ -149,8 +149,8 @@ static gale_status name_outputs(job *j)
     if (only && j->inputs.count) j->inputs.list[0].output = only;
     else
         GALE_TRY(gale__inputs_name(
-            &j->inputs, gale__args_text(j->a, "output-dir"), suffix ? suffix : usual, format_of(j->a)));
-    const char *page = gale__args_text(j->a, "report");
+            &j->inputs, gale__args_text(j->args, "output-dir"), suffix ? suffix : usual, format_of(j->args)));
+    const char *page = gale__args_text(j->args, "report");
     for (size_t i = 0; page && i < j->inputs.count; i++)
         if (gale__file_same(page, j->inputs.list[i].path))
             return gale__fail(GALE_INVALID, "--report: %s is one of the pictures; choose another name", page);
@@ -159,9 +159,9 @@ static gale_status name_outputs(job *j)
 
 static void set_size(const job *j, const gale_picture *p, gale_upscale_options *o)
 {
-    double scale = gale__args_given(j->a, "scale") ? gale__args_real(j->a, "scale") : j->sum.info.scale;
-    o->width = gale__args_int(j->a, "width");
-    o->height = gale__args_int(j->a, "height");
+    double scale = gale__args_given(j->args, "scale") ? gale__args_real(j->args, "scale") : j->sum.info.scale;
+    o->width = gale__args_int(j->args, "width");
+    o->height = gale__args_int(j->args, "height");
     if (o->width || o->height)
         scale = o->width ? (double)o->width / (double)p->width : (double)o->height / (double)p->height;
     if (!o->width) o->width = (int64_t)((double)p->width * scale + 0.5);
@@ -191,7 +191,7 @@ static gale_status check_memory(const gale_picture *p, int64_t width, int64_t he
  * result, a folder that takes no files, more pixels than there is memory for, in the end or on the way. */
 static gale_status check_output(const job *j, gale__file_task *t, const gale_upscale_options *o)
 {
-    const char *given = format_of(j->a), *extension = extension_of(t->output);
+    const char *given = format_of(j->args), *extension = extension_of(t->output);
     if (!given && !(extension && gale__format_of_name(extension))) t->format = t->picture->format;
     GALE_TRY(gale__format_check(given ? given : t->format ? t->format : extension, o->width, o->height));
     if (t->output) GALE_TRY(gale__file_check(t->output));
@@ -222,7 +222,7 @@ static const char *label(job *j, const char *input)
 /* What the page shows of the first picture.  A page without it is still one. */
 static void keep_pictures(job *j, const gale_picture *before, const gale_picture *after)
 {
-    if (!gale__args_given(j->a, "report") || j->sum.before) return;
+    if (!gale__args_given(j->args, "report") || j->sum.before) return;
     gale_status status = gale__upscale_keep(&j->sum, before, after);
     if (status != GALE_OK) gale__log(GALE__WARN, "--report: no pictures: %s", gale_error());
 }
@@ -241,11 +241,11 @@ static gale_status upscale(void *user, gale__file_task *t)
     gale__upscale_row *r = t->user;
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
     gale_picture *out = NULL;
-    if (gale__args_given(j->a, "tile")) o.tile = gale__args_int(j->a, "tile");
-    if (gale__args_given(j->a, "overlap")) o.overlap = gale__args_int(j->a, "overlap");
-    o.batch = gale__args_int(j->a, "batch");
-    o.lanes = gale__args_int(j->a, "lanes");
-    o.no_check = gale__args_flag(j->a, "no-self-check");
+    if (gale__args_given(j->args, "tile")) o.tile = gale__args_int(j->args, "tile");
+    if (gale__args_given(j->args, "overlap")) o.overlap = gale__args_int(j->args, "overlap");
+    o.batch = gale__args_int(j->args, "batch");
+    o.lanes = gale__args_int(j->args, "lanes");
+    o.no_check = gale__args_flag(j->args, "no-self-check");
     o.progress = on_progress;
     o.user = &j->progress;
     set_size(j, t->picture, &o);
@@ -269,7 +269,7 @@ static gale_status to_stdout(job *j, gale__file_task *t, const char *format)
 {
     void *data = NULL;
     size_t size = 0;
-    gale_picture_write_options o = write_options(j->a);
+    gale_picture_write_options o = write_options(j->args);
     if (!o.format) o.format = format;
     GALE_TRY(gale_picture_to_memory(t->picture, &o, &data, &size));
     bool written = fwrite(data, 1, size, stdout) == size && !fflush(stdout);
@@ -310,7 +310,7 @@ static void finish_file(void *user, gale__file_task *t)
     j->sum.done++;
     j->sum.tiles += (uint64_t)r->report.tiles;
     j->sum.run_seconds += r->seconds;
-    if (j->to_stdout || gale__args_flag(j->a, "json")) return;
+    if (j->to_stdout || gale__args_flag(j->args, "json")) return;
     printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tile%s of %lld x %lld%s, %.2f s\n", t->input,
         (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3],
         (long long)r->report.tiles, r->report.tiles == 1 ? "" : "s", (long long)r->report.tile_width,
@@ -322,9 +322,9 @@ static void finish_file(void *user, gale__file_task *t)
 static gale_status list_inputs(job *j)
 {
     const char *argument;
-    for (size_t i = 0; (argument = gale__args_item(j->a, "INPUT", i)); i++) {
+    for (size_t i = 0; (argument = gale__args_item(j->args, "INPUT", i)); i++) {
         if (is_piped(argument)) argument = STDIN;
-        gale_status status = gale__inputs_add(&j->inputs, argument, gale__args_flag(j->a, "recursive"));
+        gale_status status = gale__inputs_add(&j->inputs, argument, gale__args_flag(j->args, "recursive"));
         if (status == GALE_NO_MEMORY) return status;
         if (status != GALE_OK) gale__report(status), j->sum.failed++;
     }
@@ -338,7 +338,7 @@ static gale_status make_tasks(job *j, gale__file_task *tasks)
 {
     for (size_t i = 0; i < j->inputs.count; i++) {
         const gale__input *in = &j->inputs.list[i];
-        if (gale__args_flag(j->a, "skip-existing") && !j->to_stdout && gale__file_exists(in->output)) {
+        if (gale__args_flag(j->args, "skip-existing") && !j->to_stdout && gale__file_exists(in->output)) {
             j->sum.skipped++;
             continue;
         }
@@ -358,9 +358,9 @@ static gale_status run_files(job *j)
     gale__file_job files = {.work = upscale_one,
         .done = finish_file,
         .user = j,
-        .read.layer = gale__args_text(j->a, "layer"),
-        .read.tolerant = gale__args_flag(j->a, "tolerant")};
-    files.write = write_options(j->a);
+        .read.layer = gale__args_text(j->args, "layer"),
+        .read.tolerant = gale__args_flag(j->args, "tolerant")};
+    files.write = write_options(j->args);
     GALE_TRY(list_inputs(j));
     gale__file_task *tasks = gale__calloc(j->inputs.count + 1, sizeof *tasks);
     j->sum.rows = gale__calloc(j->inputs.count + 1, sizeof *j->sum.rows);
@@ -368,7 +368,7 @@ static gale_status run_files(job *j)
     j->todo = j->sum.count;
     if (j->todo > 1)
         gale__last_words = "\ngale: interrupted; the same command with --skip-existing goes on from here\n";
-    gale__ends_itself = gale__args_flag(j->a, "json"); /* what is done is to be told */
+    gale__ends_itself = gale__args_flag(j->args, "json"); /* what is done is to be told */
     if (status == GALE_OK) status = gale__files_run(&files, tasks, j->sum.count);
 
     gale__free(tasks);
@@ -379,7 +379,7 @@ static gale_status write_page(const job *j)
 {
     gale__str page = {0};
     gale_status status = gale__upscale_html(&j->sum, &page);
-    if (status == GALE_OK) status = gale__file_write(gale__args_text(j->a, "report"), page.text, page.length);
+    if (status == GALE_OK) status = gale__file_write(gale__args_text(j->args, "report"), page.text, page.length);
     gale__str_finish(&page);
     return status;
 }
@@ -388,18 +388,19 @@ static int work(job *j)
 {
     gale__str out = {0};
     j->begun_ns = gale__time_ns();
-    gale_status status = gale__args_given(j->a, "report") ? gale__file_check(gale__args_text(j->a, "report")) : GALE_OK;
+    gale_status status =
+        gale__args_given(j->args, "report") ? gale__file_check(gale__args_text(j->args, "report")) : GALE_OK;
     if (status == GALE_OK) status = open_network(j);
-    if (status == GALE_OK && gale__args_given(j->a, "output-dir"))
-        status = gale__folder_make_public(gale__args_text(j->a, "output-dir"));
+    if (status == GALE_OK && gale__args_given(j->args, "output-dir"))
+        status = gale__folder_make_public(gale__args_text(j->args, "output-dir"));
     if (status == GALE_OK) status = run_files(j);
     if (status == GALE_OK) status = note_device(j, &j->sum.where);
     if (status != GALE_OK) return gale__report(status);
     j->sum.seconds = (double)(gale__time_ns() - j->begun_ns) / 1e9;
-    if (gale__args_flag(j->a, "json")) gale__upscale_json(&j->sum, &out);
+    if (gale__args_flag(j->args, "json")) gale__upscale_json(&j->sum, &out);
     else if (!j->to_stdout) gale__upscale_line(&j->sum, &out);
     int code = j->to_stdout ? GALE__EXIT_OK : gale__print(&out);
-    if (gale__args_given(j->a, "report")) {
+    if (gale__args_given(j->args, "report")) {
         int page = gale__report(write_page(j));
         if (page != GALE__EXIT_OK) code = page;
     }
@@ -438,7 +439,7 @@ static int check_usage(const gale__args *a, bool to_stdout)
 
 static int run(const gale__args *a)
 {
-    job j = {.a = a};
+    job j = {.args = a};
     const char *only = gale__args_item(a, "INPUT", 1) ? "" : gale__args_item(a, "INPUT", 0);
     j.to_stdout = is_piped(gale__args_given(a, "output")       ? gale__args_text(a, "output")
                            : gale__args_given(a, "output-dir") ? ""

@@ -38,11 +38,11 @@ typedef struct check {
     gale__arena arena; /* of names: the models go before the table is printed */
 } check;
 
-static gale_status keep(void *user, const gale__net *net, int32_t value, gale_object *object)
+static gale_status keep(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
 {
     check *c = user;
     (void)net;
-    return gale__object_to_host(object, &c->kept[value]);
+    return gale__onnx_object_to_host(object, &c->kept[value]);
 }
 
 /* Differences of two tensors of one type and shape; infinite where one of them is not finite and the other is. */
@@ -79,7 +79,7 @@ static gale_status add_row(check *c, const char *where, const char *name, gale_o
     if (!r.where || !r.name) return GALE_NO_MEMORY;
     if (cpu->kind != GALE_OBJECT_TENSOR || gale_tensor_type(cpu->tensor) == GALE_STRING)
         return GALE_OK; /* the host made it either way */
-    GALE_TRY(gale__object_to_host(ours, &host));
+    GALE_TRY(gale__onnx_object_to_host(ours, &host));
     if (alike(host, cpu)) differ(host->tensor, cpu->tensor, &r.relative, &r.largest);
     else r.relative = r.largest = INFINITY;
     gale_object_destroy(&host);
@@ -89,10 +89,10 @@ static gale_status add_row(check *c, const char *where, const char *name, gale_o
     return GALE_OK;
 }
 
-static gale_status compare(void *user, const gale__net *net, int32_t value, gale_object *object)
+static gale_status compare(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
 {
     check *c = user;
-    const gale__net_value *v = &net->values[value];
+    const gale__onnx_net_value *v = &net->values[value];
     if (!c->kept[value]) return GALE_OK;
     return add_row(c, v->node >= 0 ? net->nodes[v->node].where : "input", v->name, object, c->kept[value]);
 }
@@ -107,13 +107,13 @@ static gale_status open_model(const gale__args *a, gale_device *device, bool ref
 }
 
 /* One run with every value shown to `watch`; the first one is the reference. */
-static gale_status run_watched(const gale__args *a, gale_device *device, gale__watch *watch, check *c)
+static gale_status run_watched(const gale__args *a, gale_device *device, gale__onnx_watch *watch, check *c)
 {
     gale_model *m = NULL;
     gale_object **in = NULL, **out = NULL;
     gale_status status;
     GALE_GO(open_model(a, device, !c->kept, &m));
-    gale__session *s = gale__model_session(m);
+    gale__onnx_session *s = gale__onnx_model_session(m);
     s->watch = watch;
     s->watch_user = c;
     if (!c->kept) {
@@ -123,7 +123,7 @@ static gale_status run_watched(const gale__args *a, gale_device *device, gale__w
             goto done;
         }
     }
-    GALE_GO(gale__exec_expose(s->net));
+    GALE_GO(gale__onnx_exec_expose(s->net));
     GALE_GO(gale__model_inputs_make(m, a, true, &in));
     out = gale__calloc((size_t)gale_model_outputs(m) + 1, sizeof *out);
     status = out ? gale_model_run(m, in, out, true) : GALE_NO_MEMORY;
@@ -148,7 +148,7 @@ static gale_status run_fused(const gale__args *a, gale_device *device, check *c)
         goto done;
     }
     GALE_GO(gale_model_run(m, in, out, true));
-    const gale__net *net = gale__model_session(m)->net;
+    const gale__onnx_net *net = gale__onnx_model_session(m)->net;
     for (int i = 0; i < net->n_outputs; i++)
         if (c->kept[net->outputs[i]])
             GALE_GO(add_row(c, "output of the fused run", net->declared[i].name, out[i], c->kept[net->outputs[i]]));

@@ -21,7 +21,7 @@ static gale_status shape_differs(const gale_tensor *a, const gale_tensor *b)
 
 static gale_status compare_strings(const gale_tensor *a, const gale_tensor *b)
 {
-    for (int64_t i = 0, n = gale__tensor_count(a); i < n; i++) {
+    for (int64_t i = 0, n = gale__onnx_tensor_count(a); i < n; i++) {
         size_t sa, sb;
         const char *ta = gale_tensor_string(a, i, &sa), *tb = gale_tensor_string(b, i, &sb);
         if (sa != sb || memcmp(ta, tb, sa))
@@ -44,7 +44,7 @@ static gale_status compare_numbers(gale_tensor *a, gale_tensor *b, double rtol, 
     size_t size = gale_type_size(type);
     const char *pa = gale_tensor_data(a), *pb = gale_tensor_data(b);
     double low = INFINITY, high = -INFINITY;
-    int64_t n = gale__tensor_count(a);
+    int64_t n = gale__onnx_tensor_count(a);
     for (int64_t i = 0; random && i < n; i++) {
         double y = gale__load_f64(type, pb + (size_t)i * size);
         if (y < low) low = y;

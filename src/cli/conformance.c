@@ -11,7 +11,7 @@ typedef struct set {
     int n_in, n_out;
 } set;
 
-static bool is_random(const gale__net *net)
+static bool is_random(const gale__onnx_net *net)
 {
     static const char *const names[] = {
         "Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"};
@@ -34,7 +34,7 @@ static gale_status make_ramp(const gale_model_value *want, gale_object **out)
     GALE_TRY(gale_tensor_create(NULL, GALE_F32, want->rank, dims, &t));
     float *data = gale_tensor_data(t);
     for (int64_t i = 0; i < n; i++) data[i] = (float)((double)i / (double)n);
-    return gale__object_take(&t, out);
+    return gale__onnx_object_take(&t, out);
 }
 
 static gale_status read_set(const gale__suite_case *c, gale_model *m, int number, set *s)
@@ -49,13 +49,13 @@ static gale_status read_set(const gale__suite_case *c, gale_model *m, int number
         }
         snprintf(path, sizeof path, "%s/test_data_set_%d/input_%d.pb", c->folder, number, i);
         if (!gale__file_exists(path)) continue;
-        GALE_TRY(gale__object_read(path, &want, &s->in[i]));
+        GALE_TRY(gale__onnx_object_read(path, &want, &s->in[i]));
     }
     for (int i = 0; i < s->n_out; i++) {
         GALE_TRY(gale_model_output(m, i, &want));
         if (c->light_output) snprintf(path, sizeof path, "%s%d.pb", c->light_output, i);
         else snprintf(path, sizeof path, "%s/test_data_set_%d/output_%d.pb", c->folder, number, i);
-        if (gale__file_exists(path)) GALE_TRY(gale__object_read(path, &want, &s->expected[i]));
+        if (gale__file_exists(path)) GALE_TRY(gale__onnx_object_read(path, &want, &s->expected[i]));
     }
     return GALE_OK;
 }
@@ -124,26 +124,26 @@ static void name_op(const gale__pb_model *m, char *op, size_t size)
     }
 }
 
-void gale__suite_run(const gale__suite_case *c, gale_device *device, gale__case_result *out)
+void gale__suite_run(const gale__suite_case *c, gale_device *device, gale__suite_result *out)
 {
     gale_model_options options = {.allow_nonfinite = true};
     gale__onnx *file = NULL;
     gale_model *m = NULL;
-    *out = (gale__case_result){.outcome = GALE__FAILED};
+    *out = (gale__suite_result){.outcome = GALE__SUITE_FAILED};
     gale_status status = gale__onnx_open(c->model, GALE__PB_KIND_MODEL, &file);
     if (status == GALE_OK) name_op(gale__onnx_root(file), out->op, sizeof out->op);
-    if (status == GALE_OK) status = gale__model_from_file(&file, device, &options, &m);
+    if (status == GALE_OK) status = gale__onnx_model_from_file(&file, device, &options, &m);
     if (status == GALE_OK) {
-        out->random = is_random(gale__model_session(m)->net);
+        out->random = is_random(gale__onnx_model_session(m)->net);
         status = run_sets(c, m, out->random);
     }
     if (status != GALE_OK) snprintf(out->reason, sizeof out->reason, "%s", gale_error());
-    const gale__session_counts *counts = m ? &gale__model_session(m)->counts : NULL;
+    const gale__onnx_session_counts *counts = m ? &gale__onnx_model_session(m)->counts : NULL;
     bool host = gale_device_get_info(device)->caps.host_functions;
     if (status == GALE_OK && !host && counts->host_numbers) {
         snprintf(out->reason, sizeof out->reason, "%s made numbers of numbers on the host", counts->host_number_op);
         status = GALE_MISMATCH;
     }
-    if (status == GALE_OK) out->outcome = GALE__PASSED;
+    if (status == GALE_OK) out->outcome = GALE__SUITE_PASSED;
     gale_model_close(&m);
 }

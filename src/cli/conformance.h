@@ -20,15 +20,15 @@ typedef struct gale__suite {
 gale_status gale__suite_open(const char *path, gale__suite *out);
 void gale__suite_finish(gale__suite *suite);
 
-typedef enum gale__outcome { GALE__PASSED, GALE__FAILED, GALE__SKIPPED } gale__outcome;
-typedef struct gale__case_result {
-    gale__outcome outcome;
+typedef enum gale__suite_outcome { GALE__SUITE_PASSED, GALE__SUITE_FAILED, GALE__SUITE_SKIPPED } gale__suite_outcome;
+typedef struct gale__suite_result {
+    gale__suite_outcome outcome;
     char op[64];
     char reason[400];
     bool random;
-} gale__case_result;
+} gale__suite_result;
 /* Runs one case; the reason says why it did not pass. */
-void gale__suite_run(const gale__suite_case *c, gale_device *device, gale__case_result *out);
+void gale__suite_run(const gale__suite_case *c, gale_device *device, gale__suite_result *out);
 
 /* compare.c: within |a - b| <= atol + rtol |b|; type and shape must be equal, NaN equals NaN.  GALE_MISMATCH with the
  * first place that differs. random: only type, shape and range (finite where b is). */

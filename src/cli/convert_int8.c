@@ -18,9 +18,9 @@ typedef struct loss {
     uint64_t n;
 } loss;
 typedef struct work {
-    const gale__args *a;
+    const gale__args *args;
     gale_device *cpu;
-    gale__ranges ranges;
+    gale__int8_ranges ranges;
     size_t n_samples;
     gale_object ***kept; /* by sample: the outputs before */
     int n_outputs;
@@ -51,32 +51,32 @@ static gale_status read_sample(const work *w, gale_model *m, size_t sample, gale
         gale_model_value v;
         char path[1024];
         GALE_TRY(gale_model_input(m, i, &v));
-        GALE_TRY(file_for(gale__args_item(w->a, "calibrate", sample), &v, gale_model_inputs(m) == 1, path));
-        GALE_TRY(gale__is_picture(path) ? gale__picture_to_input(path, &v, w->a, &in[i])
+        GALE_TRY(file_for(gale__args_item(w->args, "calibrate", sample), &v, gale_model_inputs(m) == 1, path));
+        GALE_TRY(gale__is_picture(path) ? gale__picture_to_input(path, &v, w->args, &in[i])
                                         : gale__data_read(path, &v, &in[i]));
     }
     return GALE_OK;
 }
 
-static gale_status note(void *user, const gale__net *net, int32_t value, gale_object *object)
+static gale_status note(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
 {
     work *w = user;
     gale_object *host = NULL;
     const char *name = net->values[value].name;
-    if (object->kind != GALE_OBJECT_TENSOR || gale__names_find(&w->ranges.names, name, strlen(name)) < 0)
+    if (object->kind != GALE_OBJECT_TENSOR || gale__onnx_names_find(&w->ranges.names, name, strlen(name)) < 0)
         return GALE_OK;
-    GALE_TRY(gale__object_to_host(object, &host));
-    gale_status status = gale__ranges_note(&w->ranges, name, host->tensor);
+    GALE_TRY(gale__onnx_object_to_host(object, &host));
+    gale_status status = gale__int8_ranges_note(&w->ranges, name, host->tensor);
     gale_object_destroy(&host);
     return status;
 }
 
 static gale_status watch(work *w, gale_model *m)
 {
-    gale__session *s = gale__model_session(m);
+    gale__onnx_session *s = gale__onnx_model_session(m);
     s->watch = note;
     s->watch_user = w;
-    return gale__exec_expose(s->net);
+    return gale__onnx_exec_expose(s->net);
 }
 
 /* --- What was lost. --- */
@@ -110,7 +110,7 @@ static gale_status run_samples(work *w, gale_model *m, bool after)
                     **out = gale__calloc((size_t)w->n_outputs + 1, sizeof *out);
         status = in && out ? read_sample(w, m, i, in) : GALE_NO_MEMORY;
         for (int k = 0; k < n_in && status == GALE_OK && !after; k++) {
-            gale__net *net = gale__model_session(m)->net;
+            gale__onnx_net *net = gale__onnx_model_session(m)->net;
             status = note(w, net, net->inputs[k], in[k]);
         }
         if (status == GALE_OK) status = gale_model_run(m, in, out, true);
@@ -171,7 +171,7 @@ static void print_loss(const work *w, const gale__int8 *how)
 
 gale_status gale__convert_int8(const gale__args *a, gale__onnx *file, gale__pb_model *model)
 {
-    work w = {.a = a};
+    work w = {.args = a};
     gale__int8 how = {0};
     gale_status status;
     const char **left = gale__calloc(a->count + 1, sizeof *left);
@@ -184,7 +184,7 @@ gale_status gale__convert_int8(const gale__args *a, gale__onnx *file, gale__pb_m
         goto done;
     }
     GALE_GO(gale_device_open(&(gale_device_options){.chain = "cpu"}, &w.cpu));
-    GALE_GO(gale__ranges_of(model, &w.ranges));
+    GALE_GO(gale__int8_ranges_of(model, &w.ranges));
     GALE_GO(run_model(&w, file, model, false));
     how.ranges = &w.ranges;
     GALE_GO(gale__edit_int8(file, model, &how));
@@ -195,7 +195,7 @@ done:
     gale__free(w.kept);
     gale__free(w.losses);
     gale__free(left);
-    gale__ranges_finish(&w.ranges);
+    gale__int8_ranges_finish(&w.ranges);
     gale_device_close(&w.cpu);
     return status;
 }

@@ -79,7 +79,7 @@ static gale_status take_npy(gale__npy *a, const gale_model_value *want, gale_obj
                                                 : gale_tensor_from_cpu(NULL, stored_type(a->type, want), a->rank,
                                                       a->dims, a->data.data, &t);
     gale__npy_finish(a);
-    return status == GALE_OK ? gale__object_take(&t, out) : status;
+    return status == GALE_OK ? gale__onnx_object_take(&t, out) : status;
 }
 
 static gale_status read_entry(const gale__zip *z, size_t i, const gale_model_value *want, gale_object **out)
@@ -109,11 +109,11 @@ static gale_status find_entry(const gale__zip *z, const char *name, bool must, s
 static gale_status read_all_entries(const gale__zip *z, const gale_model_value *want, gale_object **out)
 {
     gale_object *made = NULL;
-    GALE_TRY(gale__object_room(z->count, &made));
+    GALE_TRY(gale__onnx_object_room(z->count, &made));
     for (size_t i = 0; i < z->count; i++) {
         gale_object *item = NULL;
         gale_status status = read_entry(z, i, want, &item);
-        if (status == GALE_OK) status = gale__object_put(made, i, item);
+        if (status == GALE_OK) status = gale__onnx_object_put(made, i, item);
         if (status != GALE_OK) return gale_object_destroy(&made), status;
     }
     *out = made;
@@ -154,7 +154,7 @@ static int64_t spread_text(const char *text, size_t size, uint32_t *to)
 
 static gale_status encode_texts(const char *path, gale_tensor *t, gale__str *out)
 {
-    int64_t n = gale__tensor_count(t), width = 1;
+    int64_t n = gale__onnx_tensor_count(t), width = 1;
     size_t size;
     for (int64_t i = 0; i < n; i++) {
         const char *text = gale_tensor_string(t, i, &size);
@@ -244,7 +244,7 @@ static gale_status read_raw(const char *path, const gale_model_value *want, gale
     gale_status status = fit_shape(path, want, file.size, dims);
     if (status == GALE_OK) status = gale_tensor_from_cpu(NULL, want->type, want->rank, dims, file.data, &t);
     gale__bytes_finish(&file);
-    return status == GALE_OK ? gale__object_take(&t, out) : status;
+    return status == GALE_OK ? gale__onnx_object_take(&t, out) : status;
 }
 
 /* --- By ending. --- */
@@ -255,7 +255,7 @@ gale_status gale__data_read(const char *path, const gale_model_value *want, gale
 {
     gale__npy a = {0};
     gale__bytes file = {0};
-    if (ends_with(path, ".pb")) return gale__object_read(path, want, out);
+    if (ends_with(path, ".pb")) return gale__onnx_object_read(path, want, out);
     if (ends_with(path, ".json")) return gale__json_value_read(path, want, out);
     if (ends_with(path, ".npz") || strstr(path, ".npz:")) return read_npz(path, want, out);
     if (is_raw(path)) return read_raw(path, want, out);
@@ -269,7 +269,7 @@ gale_status gale__data_write(const char *path, const gale_object *value)
 {
     gale__str text = {0};
     gale_tensor *t = value->kind == GALE_OBJECT_TENSOR ? value->tensor : NULL;
-    if (ends_with(path, ".pb")) return gale__object_write(path, value);
+    if (ends_with(path, ".pb")) return gale__onnx_object_write(path, value);
     if (ends_with(path, ".json")) return gale__json_value_write(path, value);
     if (ends_with(path, ".npz")) return write_npz(path, value);
     if (!ends_with(path, ".npy") && !is_raw(path)) return unknown(path);

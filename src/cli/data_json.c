@@ -103,7 +103,7 @@ static gale_status read_tensor(
     GALE_TRY(read_level(&r, j, rank, dims));
     if (type == GALE_STRING) GALE_TRY(gale_tensor_from_strings(rank, dims, r.texts, NULL, &t));
     else GALE_TRY(gale_tensor_from_cpu(NULL, type, rank, dims, r.data, &t));
-    return gale__object_take(&t, out);
+    return gale__onnx_object_take(&t, out);
 }
 
 static gale_status read_items(
@@ -112,11 +112,11 @@ static gale_status read_items(
     size_t n = 0, i = 0;
     gale_object *made = NULL;
     for (const gale__json *c = j->child; c; c = c->next) n++;
-    GALE_TRY(gale__object_room(n, &made));
+    GALE_TRY(gale__onnx_object_room(n, &made));
     for (const gale__json *c = j->child; c; c = c->next) {
         gale_object *item = NULL;
         gale_status status = read_tensor(path, c, type, arena, &item);
-        if (status == GALE_OK) status = gale__object_put(made, i++, item);
+        if (status == GALE_OK) status = gale__onnx_object_put(made, i++, item);
         if (status != GALE_OK) return gale_object_destroy(&made), status;
     }
     *out = made;

@@ -92,7 +92,7 @@ gale_status gale__picture_to_input(
             gale__store_f64(want->type, data + place(&f, p, i, c) * size,
                 gale__type_is_float(want->type) ? v : v * (f.scale == 1 ? 255 : 1) + 0.5);
         }
-    status = gale__object_take(&t, out);
+    status = gale__onnx_object_take(&t, out);
 done:
     gale_picture_destroy(&read);
     gale_picture_destroy(&p);

@@ -46,10 +46,10 @@ static void add_bars(const gale__explained *e, gale__str *out)
         "<h2>Kernels, in the order they ran</h2><p>Thick: measured. Thin: what the ceilings "
         "allow.</p><table><tr><th>#<th>operators<th>kernel<th>MB<th>MFLOP<th>predicted us<th>measured us<th>");
     for (size_t i = 0; i < e->count && i < NODES_MAX; i++) {
-        const gale__record *r = &e->records[i];
+        const gale__profiler_record *r = &e->records[i];
         double predicted = gale__predict_us(c, r);
         gale__str_addf(out, "<tr><td class=n>%zu<td>", i);
-        gale__html_add(out, r->op && *r->op ? r->op : gale__span_kind_name(r->kind));
+        gale__html_add(out, r->op && *r->op ? r->op : gale__profiler_span_kind_name(r->kind));
         gale__str_add(out, "<td>");
         gale__html_add(out, r->name);
         gale__str_addf(out,
@@ -67,11 +67,11 @@ typedef struct place {
 
 /* A node lies one layer below the lowest of those it reads; then it moves down to just above those that read it, which
  * keeps lines short. */
-static void lay_out(const gale__net *net, place *places, int n, int *layers, int *columns)
+static void lay_out(const gale__onnx_net *net, place *places, int n, int *layers, int *columns)
 {
     *layers = *columns = 0;
     for (int i = 0; i < n; i++) {
-        const gale__net_node *node = &net->nodes[i];
+        const gale__onnx_net_node *node = &net->nodes[i];
         for (int k = 0; k < node->n_in; k++) {
             int from = node->in[k] < 0 ? -1 : net->values[node->in[k]].node;
             if (from >= 0 && from < n && places[from].layer + 1 > places[i].layer)
@@ -81,7 +81,7 @@ static void lay_out(const gale__net *net, place *places, int n, int *layers, int
     }
     for (int i = 0; i < n; i++) places[i].column = *layers; /* the highest reader, until columns are given out */
     for (int i = n - 1; i >= 0; i--) {
-        const gale__net_node *node = &net->nodes[i];
+        const gale__onnx_net_node *node = &net->nodes[i];
         if (places[i].column < *layers) places[i].layer = places[i].column - 1;
         for (int k = 0; k < node->n_in; k++) {
             int from = node->in[k] < 0 ? -1 : net->values[node->in[k]].node;
@@ -90,7 +90,7 @@ static void lay_out(const gale__net *net, place *places, int n, int *layers, int
     }
 }
 
-static void add_edges(const gale__net *net, const place *places, int n, gale__str *out)
+static void add_edges(const gale__onnx_net *net, const place *places, int n, gale__str *out)
 {
     for (int i = 0; i < n; i++)
         for (int k = 0; k < net->nodes[i].n_in; k++) {
@@ -103,18 +103,18 @@ static void add_edges(const gale__net *net, const place *places, int n, gale__st
         }
 }
 
-static void add_boxes(const gale__net *net, const place *places, int n, gale__str *out)
+static void add_boxes(const gale__onnx_net *net, const place *places, int n, gale__str *out)
 {
     static const char *const colours[] = {"#d7e8f7", "#fbe3c0", "#e6d9f5", "#f5c8c8"};
     for (int i = 0; i < n; i++) {
-        const gale__net_node *node = &net->nodes[i];
+        const gale__onnx_net_node *node = &net->nodes[i];
         int x = places[i].column * WIDTH, y = places[i].layer * HEIGHT;
         gale__str_addf(out, "<g><title>");
         gale__html_add(out, node->where);
         gale__str_addf(out,
             "</title><rect x='%d' y='%d' width='%d' height='%d' rx='4' fill='%s' stroke='#5b7083'/><text x='%d' y='%d' "
             "text-anchor=middle fill='#1b2530'>",
-            x, y, BOX_W, BOX_H, colours[gale__net_runner(net, node)], x + BOX_W / 2, y + 16);
+            x, y, BOX_W, BOX_H, colours[gale__onnx_net_runner(net, node)], x + BOX_W / 2, y + 16);
         char name[20];
         snprintf(name, sizeof name, "%s", node->op);
         gale__html_add(out, name);
@@ -124,7 +124,7 @@ static void add_boxes(const gale__net *net, const place *places, int n, gale__st
 
 static void add_graph(const gale__explained *e, gale__str *out)
 {
-    const gale__net *net = e->session->net;
+    const gale__onnx_net *net = e->session->net;
     int n = net->n_nodes < NODES_MAX ? net->n_nodes : NODES_MAX, layers, columns;
     place *places = gale__calloc((size_t)n + 1, sizeof *places);
     int *width = places ? gale__calloc((size_t)n + 1, sizeof *width) : NULL;

@@ -25,14 +25,15 @@ static void add_program(gale_program *p, total *t)
     }
 }
 
-static void add_net(const gale__net *net, total *t)
+static void add_net(const gale__onnx_net *net, total *t)
 {
-    const gale__exec *e = net->exec;
+    const gale__onnx_exec *e = net->exec;
     for (int i = 0; i < e->n_steps; i++) {
-        const gale__exec_step *s = &e->steps[i];
+        const gale__onnx_exec_step *s = &e->steps[i];
         t->on_device += s->segment ? s->segment->n_nodes : 0;
         t->on_host += !s->segment;
-        for (gale__variant *v = s->segment ? s->segment->variants : NULL; v; v = v->next) add_program(v->program, t);
+        for (gale__onnx_variant *v = s->segment ? s->segment->variants : NULL; v; v = v->next)
+            add_program(v->program, t);
         for (int b = 0; !s->segment && b < net->nodes[s->node].n_bodies; b++)
             add_net(net->nodes[s->node].bodies[b].net, t);
     }
@@ -50,7 +51,7 @@ gale_status gale__inspect_plan(const gale__args *a, gale_device *device)
     status = out ? gale_model_run(m, in, out, false) : GALE_NO_MEMORY;
     if (status != GALE_OK) goto done;
     total t = {0};
-    add_net(gale__model_session(m)->net, &t);
+    add_net(gale__onnx_model_session(m)->net, &t);
     printf("\nplan on %s: %d nodes in %d kernels on the device, %d steps on the host\n",
         gale_device_get_info(device)->name, t.on_device, t.kernels, t.on_host);
     printf("operations %.3f G, bytes moved %.1f M\n", t.operations / 1e9, t.bytes / 1e6);

@@ -3,12 +3,12 @@
 #include "onnx/import/infer.h"
 #include <string.h>
 
-static void add_line(const gale__net_value *v, const gale__inferred *shape, gale__str *lines)
+static void add_line(const gale__onnx_net_value *v, const gale__onnx_inferred *shape, gale__str *lines)
 {
     gale__str_addf(lines, "%-11s", "value");
     gale__add_plain(lines, &(gale__pb_text){v->name, strlen(v->name)});
     gale__str text = {0};
-    gale__inferred_text(shape, &text);
+    gale__onnx_inferred_text(shape, &text);
     gale__str_add(lines, "  ");
     gale__add_plain(lines, &(gale__pb_text){gale__str_text(&text), text.length}); /* symbols come from the file too */
     gale__str_add(lines, "\n");
@@ -16,7 +16,7 @@ static void add_line(const gale__net_value *v, const gale__inferred *shape, gale
     gale__str_finish(&text);
 }
 
-static void add_json(const gale__net_value *v, const gale__inferred *shape, gale__json_out *json)
+static void add_json(const gale__onnx_net_value *v, const gale__onnx_inferred *shape, gale__json_out *json)
 {
     gale__json_object(json);
     gale__json_key(json, "name");
@@ -28,9 +28,9 @@ static void add_json(const gale__net_value *v, const gale__inferred *shape, gale
         gale__json_key(json, "shape");
         gale__json_array(json);
         for (int d = 0; d < shape->rank; d++) {
-            const gale__extent *e = &shape->dims[d];
+            const gale__onnx_extent *e = &shape->dims[d];
             gale__str text = {0};
-            gale__extent_text(e, &text);
+            gale__onnx_extent_text(e, &text);
             if (!e->known) gale__json_null(json);
             else if (!e->n_names) gale__json_i64(json, e->plus);
             else gale__json_string(json, gale__str_text(&text));
@@ -43,10 +43,10 @@ static void add_json(const gale__net_value *v, const gale__inferred *shape, gale
 
 gale_status gale__inspect_shapes(gale__onnx *file, gale__str *lines, gale__json_out *json)
 {
-    gale__net *net = NULL;
-    GALE_TRY(gale__net_import(file, &net));
-    gale__inferred *shapes = gale__calloc((size_t)net->n_values + 1, sizeof *shapes);
-    gale_status status = shapes ? gale__net_infer(net, shapes) : GALE_NO_MEMORY;
+    gale__onnx_net *net = NULL;
+    GALE_TRY(gale__onnx_net_import(file, &net));
+    gale__onnx_inferred *shapes = gale__calloc((size_t)net->n_values + 1, sizeof *shapes);
+    gale_status status = shapes ? gale__onnx_net_infer(net, shapes) : GALE_NO_MEMORY;
     if (json && status == GALE_OK) gale__json_key(json, "values"), gale__json_array(json);
     for (int i = 0; i < net->n_values && status == GALE_OK; i++) {
         if (!*net->values[i].name || net->values[i].constant) continue;
@@ -55,6 +55,6 @@ gale_status gale__inspect_shapes(gale__onnx *file, gale__str *lines, gale__json_
     }
     if (json && status == GALE_OK) gale__json_close(json, ']');
     gale__free(shapes);
-    gale__net_destroy(&net);
+    gale__onnx_net_destroy(&net);
     return status;
 }

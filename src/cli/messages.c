@@ -55,7 +55,7 @@ int gale__print(gale__str *s)
     return gale__report(status);
 }
 
-static void print_line(void *user, gale__level level, const char *line)
+static void print_line(void *user, gale__log_level level, const char *line)
 {
     static const char *const names[] = {"debug", "note", "warning"};
     static const char *const colours[] = {"\033[2m", "\033[36m", "\033[1;33m"};
@@ -64,7 +64,7 @@ static void print_line(void *user, gale__level level, const char *line)
     fprintf(stderr, "%sgale: %s:%s %s\n", colour ? colours[level] : "", names[level], colour ? "\033[0m" : "", line);
 }
 
-void gale__log_to_stderr(gale__level least)
+void gale__log_to_stderr(gale__log_level least)
 {
     static char yes;
     gale__log_set(print_line, gale__is_colour(stderr) ? &yes : NULL, least);

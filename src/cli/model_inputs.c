@@ -131,7 +131,7 @@ static gale_status make_up(const gale__args *a, const gale_model_value *v, int i
     GALE_TRY(gale_tensor_create(NULL, v->type, rank, dims, &t));
     gale_status status = fill(t, (uint64_t)gale__args_int(a, "seed") * 1000 + (uint64_t)index);
     if (status != GALE_OK) return gale_tensor_destroy(&t), status;
-    return gale__object_take(&t, out);
+    return gale__onnx_object_take(&t, out);
 }
 
 /* The only input without a value in the file needs no name. */

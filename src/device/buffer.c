@@ -30,19 +30,19 @@ gale_status gale_buffer_create(gale_device *device, size_t size_bytes, gale_buff
             gale__backend_label(device->backend), size_bytes);
     gale_buffer *b = gale__calloc(1, sizeof *b);
     if (!b) return GALE_NO_MEMORY;
-    size_t guard = device->watch ? GALE__WATCH_BYTES : 0, whole = size_bytes + 2 * guard;
+    size_t guard = device->watch ? GALE__BUFFER_WATCH_BYTES : 0, whole = size_bytes + 2 * guard;
     gale_status status = gale__pool_take(device->pool, whole < size_bytes ? size_bytes : whole, &b->piece);
     if (status != GALE_OK) {
         gale__free(b);
         return status;
     }
-    b->mem = gale__piece_mem(b->piece, &b->offset);
+    b->mem = gale__pool_piece_mem(b->piece, &b->offset);
     b->offset += guard;
     b->size = size_bytes;
     b->refs = 1;
     b->device = gale__device_attach(device);
     *out = b;
-    if (guard) status = gale__watch_fill(b);
+    if (guard) status = gale__buffer_watch_fill(b);
     if (status != GALE_OK) gale_buffer_destroy(out);
     return status;
 }
@@ -59,7 +59,7 @@ void gale_buffer_destroy(gale_buffer **buffer)
     gale_buffer *b = *buffer;
     *buffer = NULL;
     if (atomic_fetch_sub(&b->refs, 1) != 1) return;
-    if (b->device->watch) gale__watch_check(b), gale__watch_fill(b);
+    if (b->device->watch) gale__buffer_watch_check(b), gale__buffer_watch_fill(b);
     gale__pool_give(b->device->pool, b->piece);
     gale__device_detach(b->device);
     gale__free(b);

@@ -32,9 +32,9 @@ gale_status gale__call_run(
         return gale__fail(GALE_INVALID, "%s: the call and the stream belong to different devices", tag->name);
     if (n_refs != call->n_refs + (call->workspace_bytes > 0))
         return gale__fail(GALE_INTERNAL, "%s: %d places instead of %d", tag->name, n_refs, call->n_refs);
-    gale__span span = {0};
-    if (GALE__PROFILER(stream->device)) span = gale__span_begin(stream, GALE__SPAN_KERNEL, tag);
+    gale__profiler_span span = {0};
+    if (GALE__PROFILER(stream->device)) span = gale__profiler_span_begin(stream, GALE__SPAN_KERNEL, tag);
     gale_status status = stream->device->backend->call_run(stream, call, refs);
-    if (span.profiler) gale__span_end(stream, span);
+    if (span.profiler) gale__profiler_span_end(stream, span);
     return status;
 }

@@ -32,7 +32,7 @@ static void finish(gale_device *device)
 {
     if (device->kernel_state_finish) device->kernel_state_finish(device->kernel_state);
     if (device->graph_state_finish) device->graph_state_finish(device->graph_state);
-    gale__watch_destroy(&device->watch);
+    gale__buffer_watch_destroy(&device->watch);
     gale__pool_destroy(&device->pool);
     if (device->impl) device->backend->close(device);
     gale__mutex_finish(&device->lock);
@@ -109,7 +109,7 @@ gale_status gale__device_open_one(
     gale__mutex_init(&device->lock);
     gale_status status = backend->open(device);
     if (status == GALE_OK) status = gale__pool_create(device, pool_limit(options), &device->pool);
-    if (status == GALE_OK) status = gale__watch_create(device, &device->watch);
+    if (status == GALE_OK) status = gale__buffer_watch_create(device, &device->watch);
     if (status != GALE_OK) {
         finish(device);
         return status;
@@ -123,7 +123,7 @@ gale_status gale__device_open_one(
 /* The public log speaks in plain numbers; the levels are the same. */
 static gale_log_sink *_Atomic public_sink;
 
-static void pass_on(void *user, gale__level level, const char *line)
+static void pass_on(void *user, gale__log_level level, const char *line)
 {
     gale_log_sink *sink = atomic_load(&public_sink);
     if (sink) sink(user, (int)level, line);

@@ -111,13 +111,13 @@ gale_status gale_capture_replay(gale_stream *stream, gale_capture *capture)
     if (stream->device != capture->device)
         return gale__fail(GALE_INVALID, "replay: capture and stream belong to different devices");
     if (stream->capturing) return gale__fail(GALE_UNSUPPORTED, "a replay cannot be captured");
-    gale__span span = {0};
+    gale__profiler_span span = {0};
     if (GALE__PROFILER(stream->device)) {
         gale__tag t = {.name = "replay", .op = ""};
-        span = gale__span_begin(stream, GALE__SPAN_REPLAY, &t);
+        span = gale__profiler_span_begin(stream, GALE__SPAN_REPLAY, &t);
     }
     gale_status status = stream->device->backend->capture_replay(stream, capture);
-    if (span.profiler) gale__span_end(stream, span);
+    if (span.profiler) gale__profiler_span_end(stream, span);
     return status;
 }
 

@@ -11,19 +11,19 @@ void gale__device_detach(gale_device *device);
 gale_status gale__pool_create(gale_device *device, uint64_t limit_bytes, struct gale__pool **out);
 void gale__pool_destroy(struct gale__pool **pool);
 /* Bytes that can still be had, by the driver and by the pool's limit. */
-uint64_t gale__memory_left(const gale_device *device);
+uint64_t gale__device_memory_left(const gale_device *device);
 gale_status gale__pool_take(struct gale__pool *pool, size_t size, struct gale__pool_piece **out);
 void gale__pool_give(struct gale__pool *pool, struct gale__pool_piece *piece);
 /* One more stream whose work the watchdog gave up on, or one less.  While there is any, what is given is kept aside:
  * that work may still write to it. */
 void gale__pool_late(struct gale__pool *pool, bool late);
-gale__mem *gale__piece_mem(struct gale__pool_piece *piece, size_t *offset);
+gale__mem *gale__pool_piece_mem(struct gale__pool_piece *piece, size_t *offset);
 /* watch.c: GALE_POOL_FILL; device->watch is NULL without it. */
-#define GALE__WATCH_BYTES 4096u /* a multiple of the pool's grain */
-gale_status gale__watch_create(gale_device *device, struct gale__watch **out);
-void gale__watch_destroy(struct gale__watch **watch);
-gale_status gale__watch_fill(gale_buffer *buffer);
-void gale__watch_check(gale_buffer *buffer);
+#define GALE__BUFFER_WATCH_BYTES 4096u /* a multiple of the pool's grain */
+gale_status gale__buffer_watch_create(gale_device *device, struct gale__buffer_watch **out);
+void gale__buffer_watch_destroy(struct gale__buffer_watch **watch);
+gale_status gale__buffer_watch_fill(gale_buffer *buffer);
+void gale__buffer_watch_check(gale_buffer *buffer);
 /* A stream that does not hold its device, for what belongs to the device. */
 gale_status gale__stream_make(gale_device *device, gale_stream **out);
 void gale__stream_free(gale_stream **stream);
@@ -43,7 +43,7 @@ void gale__staging_reset(struct gale__staging *s);                   /* after a 
 void gale__staging_close(struct gale__staging *s);                   /* the stream ends: pinned memory goes back */
 
 /* profiler.c: what stands around a launch or a transfer while a profiler is on. */
-typedef enum gale__span_kind {
+typedef enum gale__profiler_span_kind {
     GALE__SPAN_KERNEL,
     GALE__SPAN_UPLOAD,
     GALE__SPAN_DOWNLOAD,
@@ -52,12 +52,12 @@ typedef enum gale__span_kind {
     GALE__SPAN_REPLAY,
     GALE__SPAN_RANGE,
     GALE__SPAN_COUNT
-} gale__span_kind;
-typedef struct gale__span {
+} gale__profiler_span_kind;
+typedef struct gale__profiler_span {
     struct gale_profiler *profiler;
     size_t record;
-} gale__span;
-gale__span gale__span_begin(gale_stream *stream, gale__span_kind kind, const gale__tag *tag);
-void gale__span_end(gale_stream *stream, gale__span span);
+} gale__profiler_span;
+gale__profiler_span gale__profiler_span_begin(gale_stream *stream, gale__profiler_span_kind kind, const gale__tag *tag);
+void gale__profiler_span_end(gale_stream *stream, gale__profiler_span span);
 #define GALE__PROFILER(device) atomic_load_explicit(&(device)->profiler, memory_order_acquire)
 #endif

@@ -146,7 +146,7 @@ static uint64_t memory_left(const pool *p, uint64_t *total)
     return left;
 }
 
-uint64_t gale__memory_left(const gale_device *device)
+uint64_t gale__device_memory_left(const gale_device *device)
 {
     uint64_t total;
     gale__mutex_lock(&device->pool->lock);
@@ -202,7 +202,7 @@ static gale_status block_create(pool *p, size_t size, piece **out)
     return GALE_OK;
 }
 
-gale__mem *gale__piece_mem(piece *x, size_t *offset)
+gale__mem *gale__pool_piece_mem(piece *x, size_t *offset)
 {
     *offset = x->offset;
     return &x->in->mem;

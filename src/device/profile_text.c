@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct group {
-    gale__span_kind kind;
+    gale__profiler_span_kind kind;
     const char *op, *name;
     uint64_t calls;
     double total_us, min_us, max_us, bytes, operations;
@@ -18,7 +18,7 @@ typedef struct groups {
     double total_us;
 } groups;
 
-static void add_to(group *g, const gale__record *r)
+static void add_to(group *g, const gale__profiler_record *r)
 {
     if (!g->calls || r->time_us < g->min_us) g->min_us = r->time_us;
     if (!g->calls || r->time_us > g->max_us) g->max_us = r->time_us;
@@ -39,7 +39,7 @@ static int by_time(const void *a, const void *b)
 static gale_status collect(const gale_profiler *p, bool operators, groups *out)
 {
     for (size_t i = 0; i < p->count; i++) {
-        const gale__record *r = &p->records[i];
+        const gale__profiler_record *r = &p->records[i];
         if (r->time_us < 0 || (operators && r->kind != GALE__SPAN_KERNEL)) continue;
         const char *name = operators ? "" : r->name;
         size_t at = 0;
@@ -65,7 +65,7 @@ static double ratio(double value, double ceiling) { return ceiling > 0 ? value /
 
 /* The share of the ceiling that binds: bytes or operations, whichever is nearer to its own. */
 static double share(
-    const gale_device_ceilings *c, gale__span_kind kind, double bytes, double operations, double time_us)
+    const gale_device_ceilings *c, gale__profiler_span_kind kind, double bytes, double operations, double time_us)
 {
     double gbps = rate(bytes, time_us);
     if (kind == GALE__SPAN_UPLOAD) return ratio(gbps, c->upload_gbps);
@@ -77,7 +77,7 @@ static double share(
 static void table_row(gale__str *s, const gale_profiler *p, const group *g, double total_us)
 {
     double part = share(&p->device->info.ceilings, g->kind, g->bytes, g->operations, g->total_us);
-    const char *op = *g->op ? g->op : gale__span_kind_name(g->kind);
+    const char *op = *g->op ? g->op : gale__profiler_span_kind_name(g->kind);
     gale__str_addf(s, "%-24.24s %-28.28s %8llu %11.3f %6.1f%% %11.2f %9.1f %10.1f ", op, g->name,
         (unsigned long long)g->calls, g->total_us / 1e3,
         g->kind == GALE__SPAN_RANGE ? 0 : 100 * ratio(g->total_us, total_us), g->total_us / (double)g->calls,
@@ -126,7 +126,7 @@ static void json_groups(gale__json_out *j, const gale_profiler *p, const char *k
     for (size_t i = 0; i < all->count; i++) {
         const group *g = &all->items[i];
         gale__json_object(j);
-        key_text(j, "kind", gale__span_kind_name(g->kind));
+        key_text(j, "kind", gale__profiler_span_kind_name(g->kind));
         key_text(j, "operator", g->op);
         if (*g->name) key_text(j, "name", g->name);
         gale__json_key(j, "calls"), gale__json_i64(j, (int64_t)g->calls);
@@ -178,7 +178,7 @@ static gale_status write_json(const gale_profiler *p, gale__str *s)
 }
 
 /* Ranges get lanes of their own, so that they stand above what they cover. */
-static int trace_lane(const gale__record *r) { return r->kind == GALE__SPAN_RANGE ? 1000 + r->lane : r->lane; }
+static int trace_lane(const gale__profiler_record *r) { return r->kind == GALE__SPAN_RANGE ? 1000 + r->lane : r->lane; }
 
 static void trace_name(gale__json_out *j, const char *what, int lane, const char *name)
 {
@@ -194,11 +194,11 @@ static void trace_name(gale__json_out *j, const char *what, int lane, const char
     gale__json_close(j, '}');
 }
 
-static void trace_record(gale__json_out *j, const gale_profiler *p, const gale__record *r)
+static void trace_record(gale__json_out *j, const gale_profiler *p, const gale__profiler_record *r)
 {
     gale__json_object(j);
     key_text(j, "name", r->name);
-    key_text(j, "cat", gale__span_kind_name(r->kind));
+    key_text(j, "cat", gale__profiler_span_kind_name(r->kind));
     key_text(j, "ph", "X");
     gale__json_key(j, "pid"), gale__json_i64(j, 1);
     gale__json_key(j, "tid"), gale__json_i64(j, trace_lane(r));

@@ -7,40 +7,25 @@
 
 #define OUTSTANDING_MAX 1024 /* drivers keep a slot for every event that is not read yet */
 
-const char *gale__span_kind_name(gale__span_kind kind)
+const char *gale__profiler_span_kind_name(gale__profiler_span_kind kind)
 {
     static const char *const names[GALE__SPAN_COUNT] = {
         "kernel", "upload", "download", "copy", "fill", "replay", "range"};
     return names[kind];
 }
 
-static gale_status grow_texts(gale_profiler *p)
-{
-    size_t capacity = p->texts_capacity ? 2 * p->texts_capacity : 64;
-    const char **texts = gale__calloc(capacity, sizeof *texts);
-    if (!texts) return GALE_NO_MEMORY;
-    for (size_t i = 0; i < p->texts_capacity; i++) {
-        if (!p->texts[i]) continue;
-        size_t at = gale__hash(p->texts[i], strlen(p->texts[i]), 0) & (capacity - 1);
-        while (texts[at]) at = (at + 1) & (capacity - 1);
-        texts[at] = p->texts[i];
-    }
-    gale__free(p->texts);
-    p->texts = texts;
-    p->texts_capacity = capacity;
-    return GALE_OK;
-}
-
 static const char *intern(gale_profiler *p, const char *text)
 {
-    if (2 * p->n_texts >= p->texts_capacity && grow_texts(p) != GALE_OK) return NULL;
-    size_t at = gale__hash(text, strlen(text), 0) & (p->texts_capacity - 1);
-    while (p->texts[at] && strcmp(p->texts[at], text)) at = (at + 1) & (p->texts_capacity - 1);
-    if (!p->texts[at]) {
-        p->texts[at] = gale__arena_strdup(&p->arena, text);
-        if (p->texts[at]) p->n_texts++;
-    }
-    return p->texts[at];
+    uint64_t hash = gale__hash(text, strlen(text), 0);
+    gale__hash_table_probe probe = gale__hash_table_look(hash);
+    for (int64_t i; (i = gale__hash_table_next(&p->interned, &probe)) >= 0;)
+        if (!strcmp(p->texts[i], text)) return p->texts[i];
+    const char *copy = gale__arena_strdup(&p->arena, text);
+    if (!copy || gale__grow((void **)&p->texts, &p->texts_capacity, p->n_texts + 1, sizeof *p->texts) != GALE_OK ||
+        gale__hash_table_add(&p->interned, hash, (uint32_t)p->n_texts) != GALE_OK)
+        return NULL;
+    p->texts[p->n_texts++] = copy;
+    return copy;
 }
 
 static gale_event *take_event(gale_profiler *p)
@@ -59,7 +44,7 @@ static void give_event(gale_profiler *p, gale_event **event)
     *event = NULL;
 }
 
-static void settle(gale_profiler *p, gale__record *r)
+static void settle(gale_profiler *p, gale__profiler_record *r)
 {
     if (gale_event_elapsed(r->from, r->to, &r->time_us) != GALE_OK) r->time_us = -1;
     if (gale_event_elapsed(p->base, r->from, &r->start_us) != GALE_OK) r->start_us = 0;
@@ -72,7 +57,7 @@ static void settle_ended(gale_profiler *p)
 {
     bool gap = false;
     for (size_t i = p->settled; i < p->count; i++) {
-        gale__record *r = &p->records[i];
+        gale__profiler_record *r = &p->records[i];
         if (r->ended && r->from) settle(p, r);
         gap |= !r->ended;
         if (!gap) p->settled = i + 1;
@@ -83,17 +68,17 @@ static int find_lane(gale_profiler *p, const gale_stream *stream)
 {
     for (int i = 0; i < p->n_lanes; i++)
         if (p->lanes[i] == stream) return i;
-    if (p->n_lanes == GALE__LANES_MAX) return GALE__LANES_MAX - 1;
+    if (p->n_lanes == GALE__PROFILER_LANES_MAX) return GALE__PROFILER_LANES_MAX - 1;
     p->lanes[p->n_lanes] = stream;
     return p->n_lanes++;
 }
 
 static gale_status add_record(
-    gale_profiler *p, gale_stream *stream, gale__span_kind kind, const gale__tag *tag, size_t *out)
+    gale_profiler *p, gale_stream *stream, gale__profiler_span_kind kind, const gale__tag *tag, size_t *out)
 {
     if (p->count - p->settled >= OUTSTANDING_MAX) settle_ended(p);
     GALE_TRY(gale__grow((void **)&p->records, &p->capacity, p->count + 1, sizeof *p->records));
-    gale__record r = {.kind = kind, .bytes = tag->bytes, .operations = tag->operations, .time_us = -1};
+    gale__profiler_record r = {.kind = kind, .bytes = tag->bytes, .operations = tag->operations, .time_us = -1};
     r.name = intern(p, tag->name);
     r.op = intern(p, tag->op);
     if (!r.name || !r.op) return GALE_NO_MEMORY;
@@ -110,10 +95,10 @@ static gale_status add_record(
     return GALE_OK;
 }
 
-gale__span gale__span_begin(gale_stream *stream, gale__span_kind kind, const gale__tag *tag)
+gale__profiler_span gale__profiler_span_begin(gale_stream *stream, gale__profiler_span_kind kind, const gale__tag *tag)
 {
     gale_profiler *p = GALE__PROFILER(stream->device);
-    gale__span span = {0};
+    gale__profiler_span span = {0};
     if (!p || stream->capturing) return span; /* a capture holds no events; its replay is timed instead */
     gale__mutex_lock(&p->lock);
     if (add_record(p, stream, kind, tag, &span.record) == GALE_OK) span.profiler = p;
@@ -122,11 +107,11 @@ gale__span gale__span_begin(gale_stream *stream, gale__span_kind kind, const gal
     return span;
 }
 
-void gale__span_end(gale_stream *stream, gale__span span)
+void gale__profiler_span_end(gale_stream *stream, gale__profiler_span span)
 {
     gale_profiler *p = span.profiler;
     gale__mutex_lock(&p->lock);
-    gale__record *r = &p->records[span.record];
+    gale__profiler_record *r = &p->records[span.record];
     if (r->to && !r->ended) {
         if (gale_event_record(r->to, stream) != GALE_OK) {
             give_event(p, &r->from);
@@ -143,7 +128,7 @@ gale_status gale_profiler_range_begin(gale_stream *stream, const char *name, dou
     *range = 0;
     if (!GALE__PROFILER(stream->device)) return GALE_OK;
     gale__tag tag = {.name = name, .op = "", .bytes = bytes};
-    gale__span span = gale__span_begin(stream, GALE__SPAN_RANGE, &tag);
+    gale__profiler_span span = gale__profiler_span_begin(stream, GALE__SPAN_RANGE, &tag);
     if (span.profiler) *range = span.record + 1;
     return GALE_OK;
 }
@@ -154,7 +139,7 @@ gale_status gale_profiler_range_end(gale_stream *stream, uint64_t range)
     if (!p || !range) return GALE_OK;
     if (range > p->count || p->records[range - 1].kind != GALE__SPAN_RANGE)
         return gale__fail(GALE_INVALID, "profiler: %llu is no range that was begun", (unsigned long long)range);
-    gale__span_end(stream, (gale__span){p, range - 1});
+    gale__profiler_span_end(stream, (gale__profiler_span){p, range - 1});
     return GALE_OK;
 }
 
@@ -210,6 +195,7 @@ void gale_profiler_destroy(gale_profiler **profiler)
     gale_stream_destroy(&p->stream);
     gale__free(p->records);
     gale__free(p->spare);
+    gale__hash_table_finish(&p->interned);
     gale__free(p->texts);
     gale__arena_finish(&p->arena);
     gale__mutex_finish(&p->lock);

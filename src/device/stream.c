@@ -127,17 +127,17 @@ gale_status gale__upload_tagged(
     GALE_TRY(check_transfer(stream, to, offset, host, size, "upload"));
     if (!size) return GALE_OK;
     count_copy(0, size);
-    gale__span span = {0};
+    gale__profiler_span span = {0};
     if (GALE__PROFILER(stream->device)) {
         gale__tag t = plain(tag, "upload", size);
-        span = gale__span_begin(stream, GALE__SPAN_UPLOAD, &t);
+        span = gale__profiler_span_begin(stream, GALE__SPAN_UPLOAD, &t);
     }
     gale__ref target = gale__buffer_ref(to, offset);
     gale__mem direct = {.address = (uintptr_t)host, .host = (void *)host, .size = size};
     gale_status status = stream->staging
                              ? gale__staging_upload(stream, target, host, size)
                              : stream->device->backend->upload(stream, target, (gale__ref){&direct, 0}, size);
-    if (span.profiler) gale__span_end(stream, span);
+    if (span.profiler) gale__profiler_span_end(stream, span);
     return status;
 }
 
@@ -151,17 +151,17 @@ gale_status gale_download(gale_stream *stream, const gale_buffer *from, size_t o
     GALE_TRY(check_transfer(stream, from, offset, host, size, "download"));
     if (!size) return GALE_OK;
     count_copy(1, size);
-    gale__span span = {0};
+    gale__profiler_span span = {0};
     if (GALE__PROFILER(stream->device)) {
         gale__tag t = plain(NULL, "download", size);
-        span = gale__span_begin(stream, GALE__SPAN_DOWNLOAD, &t);
+        span = gale__profiler_span_begin(stream, GALE__SPAN_DOWNLOAD, &t);
     }
     gale__ref source = gale__buffer_ref(from, offset);
     gale__mem direct = {.address = (uintptr_t)host, .host = host, .size = size};
     gale_status status = stream->staging
                              ? gale__staging_download(stream, source, host, size)
                              : stream->device->backend->download(stream, source, (gale__ref){&direct, 0}, size);
-    if (span.profiler) gale__span_end(stream, span);
+    if (span.profiler) gale__profiler_span_end(stream, span);
     return status;
 }
 
@@ -209,13 +209,13 @@ gale_status gale_copy(
 
 gale_status gale__copy_refs(gale_stream *stream, gale__ref to, gale__ref from, size_t size, const gale__tag *tag)
 {
-    gale__span span = {0};
+    gale__profiler_span span = {0};
     if (GALE__PROFILER(stream->device)) {
         gale__tag t = tag ? *tag : plain(NULL, "copy", 2 * size);
-        span = gale__span_begin(stream, GALE__SPAN_COPY, &t);
+        span = gale__profiler_span_begin(stream, GALE__SPAN_COPY, &t);
     }
     gale_status status = stream->device->backend->copy(stream, to, from, size);
-    if (span.profiler) gale__span_end(stream, span);
+    if (span.profiler) gale__profiler_span_end(stream, span);
     return status;
 }
 
@@ -231,13 +231,13 @@ gale_status gale_fill(
     if (!size) return GALE_OK;
     uint64_t bits = 0;
     memcpy(&bits, pattern, pattern_bytes);
-    gale__span span = {0};
+    gale__profiler_span span = {0};
     if (GALE__PROFILER(stream->device)) {
         gale__tag t = plain(NULL, "fill", size);
-        span = gale__span_begin(stream, GALE__SPAN_FILL, &t);
+        span = gale__profiler_span_begin(stream, GALE__SPAN_FILL, &t);
     }
     gale_status status = stream->device->backend->fill(stream, gale__buffer_ref(to, offset), size, bits, pattern_bytes);
-    if (span.profiler) gale__span_end(stream, span);
+    if (span.profiler) gale__profiler_span_end(stream, span);
     return status;
 }
 
@@ -273,8 +273,8 @@ gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gal
     gale__tag t = l.tag ? *l.tag : (gale__tag){0};
     if (!t.name) t.name = kernel->entry;
     if (!t.op) t.op = "";
-    gale__span span = gale__span_begin(stream, GALE__SPAN_KERNEL, &t);
+    gale__profiler_span span = gale__profiler_span_begin(stream, GALE__SPAN_KERNEL, &t);
     gale_status status = stream->device->backend->launch(stream, kernel, &l);
-    if (span.profiler) gale__span_end(stream, span);
+    if (span.profiler) gale__profiler_span_end(stream, span);
     return status;
 }

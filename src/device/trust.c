@@ -33,9 +33,9 @@ void gale__trust_load(const gale_device_info *info, gale__trust *out)
     make_extra(info, extra, sizeof extra);
     gale__record_read(info, "trust", extra, &arena, &root);
     const char *verdict = root ? gale__json_text(root, "verdict", "") : "";
-    for (int i = GALE__PASSED; i <= GALE__FAILED; i++)
-        if (!strcmp(verdict, verdict_names[i])) out->verdict = (gale__verdict)i;
-    if (out->verdict == GALE__FAILED)
+    for (int i = GALE__TRUST_PASSED; i <= GALE__TRUST_FAILED; i++)
+        if (!strcmp(verdict, verdict_names[i])) out->verdict = (gale__trust_verdict)i;
+    if (out->verdict == GALE__TRUST_FAILED)
         snprintf(out->reason, sizeof out->reason, "%s", gale__json_text(root, "reason", ""));
     gale__arena_finish(&arena);
 }
@@ -98,7 +98,7 @@ gale_status gale__trust_spawn(const char *backend, int index, gale__trust_line *
     const char *argv[] = {program, "selftest", "--provider", backend, "--device", number, NULL};
     GALE_TRY(gale__process_watch(argv, WAITS * gale__watchdog_ns(), take_line, &w, &end));
     /* A busy machine may be slow or out of memory: only wrong results and crashes count for next time. */
-    *out = (gale__trust){.verdict = GALE__FAILED, .passing = end.timed_out || (!end.signal && end.code == 1)};
+    *out = (gale__trust){.verdict = GALE__TRUST_FAILED, .passing = end.timed_out || (!end.signal && end.code == 1)};
     if (end.timed_out)
         snprintf(out->reason, sizeof out->reason,
             "%s: no answer, the driver hangs (GALE_WATCHDOG_S sets how long to wait)", w.step);
@@ -106,7 +106,7 @@ gale_status gale__trust_spawn(const char *backend, int index, gale__trust_line *
         snprintf(
             out->reason, sizeof out->reason, "%s: the driver crashed with %s", w.step, gale__signal_name(end.signal));
     else if (*w.reason) snprintf(out->reason, sizeof out->reason, "%s: %s", w.step, w.reason);
-    else if (end.code == 0 && w.ended) out->verdict = GALE__PASSED;
+    else if (end.code == 0 && w.ended) out->verdict = GALE__TRUST_PASSED;
     else return gale__fail(GALE_NOT_FOUND, "%s cannot run the self-test (exit code %d)", program, end.code);
     return GALE_OK;
 }
@@ -120,7 +120,7 @@ static gale_status test_here(gale_device *device, gale__trust *out)
         device->info.backend, device->info.index, gale_error());
     gale_status status = gale__selftest_run(device, take_line, &w);
     if (status == GALE_NO_MEMORY) return status;
-    *out = (gale__trust){.verdict = status == GALE_OK ? GALE__PASSED : GALE__FAILED,
+    *out = (gale__trust){.verdict = status == GALE_OK ? GALE__TRUST_PASSED : GALE__TRUST_FAILED,
         .passing = status != GALE_OK && status != GALE_MISMATCH};
     if (status != GALE_OK) snprintf(out->reason, sizeof out->reason, "%s: %s", w.step, w.reason);
     return GALE_OK;
@@ -144,11 +144,11 @@ gale_status gale__trust_require(gale_device *device)
     bool driver = device->info.caps.holds_data && !device->info.caps.host_functions;
     if (!driver || gale__env_get_i64(GALE__ENV_ALLOW_UNTRUSTED, 0) == 1) return GALE_OK;
     gale__trust_load(&device->info, &t);
-    if (t.verdict == GALE__UNTESTED) {
+    if (t.verdict == GALE__TRUST_UNTESTED) {
         gale_status status = gale__trust_spawn(device->info.backend, device->info.index, NULL, NULL, &t);
         if (status != GALE_OK) status = test_here(device, &t);
         if (status != GALE_OK) return status;
         if (!t.passing) save(&device->info, &t);
     }
-    return t.verdict == GALE__PASSED ? GALE_OK : refuse(&device->info, &t);
+    return t.verdict == GALE__TRUST_PASSED ? GALE_OK : refuse(&device->info, &t);
 }

@@ -4,9 +4,9 @@
 #define GALE_DEVICE_TRUST_H
 #include "device/device.h"
 
-typedef enum gale__verdict { GALE__UNTESTED, GALE__PASSED, GALE__FAILED } gale__verdict;
+typedef enum gale__trust_verdict { GALE__TRUST_UNTESTED, GALE__TRUST_PASSED, GALE__TRUST_FAILED } gale__trust_verdict;
 typedef struct gale__trust {
-    gale__verdict verdict;
+    gale__trust_verdict verdict;
     bool passing;     /* FAILED for a reason that may not hold the next time */
     char reason[768]; /* FAILED: the step and what was wrong */
 } gale__trust;

@@ -7,16 +7,16 @@
 
 #define NOTHING 0xFFu /* NaN in every float type, -1 in every signed one */
 
-struct gale__watch {
+struct gale__buffer_watch {
     gale_stream *stream;
     gale__mutex lock; /* one stream for all threads */
 };
 
-gale_status gale__watch_create(gale_device *device, struct gale__watch **out)
+gale_status gale__buffer_watch_create(gale_device *device, struct gale__buffer_watch **out)
 {
     *out = NULL;
     if (gale__env_get_i64(GALE__ENV_POOL_FILL, 0) != 1) return GALE_OK;
-    struct gale__watch *g = gale__calloc(1, sizeof *g);
+    struct gale__buffer_watch *g = gale__calloc(1, sizeof *g);
     if (!g) return GALE_NO_MEMORY;
     gale_status status = gale__stream_make(device, &g->stream);
     if (status != GALE_OK) return gale__free(g), status;
@@ -25,9 +25,9 @@ gale_status gale__watch_create(gale_device *device, struct gale__watch **out)
     return GALE_OK;
 }
 
-void gale__watch_destroy(struct gale__watch **watch)
+void gale__buffer_watch_destroy(struct gale__buffer_watch **watch)
 {
-    struct gale__watch *g = *watch;
+    struct gale__buffer_watch *g = *watch;
     *watch = NULL;
     if (!g) return;
     gale__stream_free(&g->stream);
@@ -40,13 +40,13 @@ static gale_buffer whole(const gale_buffer *b)
 {
     return (gale_buffer){.device = b->device,
         .mem = b->mem,
-        .offset = b->offset - GALE__WATCH_BYTES,
-        .size = b->size + 2 * GALE__WATCH_BYTES};
+        .offset = b->offset - GALE__BUFFER_WATCH_BYTES,
+        .size = b->size + 2 * GALE__BUFFER_WATCH_BYTES};
 }
 
-gale_status gale__watch_fill(gale_buffer *buffer)
+gale_status gale__buffer_watch_fill(gale_buffer *buffer)
 {
-    struct gale__watch *g = buffer->device->watch;
+    struct gale__buffer_watch *g = buffer->device->watch;
     gale_buffer all = whole(buffer);
     const uint8_t nothing = NOTHING;
     gale__mutex_lock(&g->lock);
@@ -59,15 +59,15 @@ gale_status gale__watch_fill(gale_buffer *buffer)
 static size_t intact(const uint8_t *bytes)
 {
     size_t n = 0;
-    while (n < GALE__WATCH_BYTES && bytes[n] == NOTHING) n++;
+    while (n < GALE__BUFFER_WATCH_BYTES && bytes[n] == NOTHING) n++;
     return n;
 }
 
-void gale__watch_check(gale_buffer *buffer)
+void gale__buffer_watch_check(gale_buffer *buffer)
 {
-    struct gale__watch *g = buffer->device->watch;
+    struct gale__buffer_watch *g = buffer->device->watch;
     gale_buffer all = whole(buffer);
-    uint8_t before[GALE__WATCH_BYTES], after[GALE__WATCH_BYTES];
+    uint8_t before[GALE__BUFFER_WATCH_BYTES], after[GALE__BUFFER_WATCH_BYTES];
     const gale_device_info *info = &buffer->device->info;
     gale__mutex_lock(&g->lock);
     gale_status status = gale_download(g->stream, &all, 0, before, sizeof before);

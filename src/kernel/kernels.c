@@ -1,6 +1,7 @@
 /* The device's table of built kernels, keyed by shape class, and the builds that fill it. */
 #include "kernel/kernels.h"
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "kernel/cpu/interp.h"
 #include "kernel/ir/join.h"
 #include <stdio.h>
@@ -12,57 +13,50 @@ typedef struct key {
 typedef struct entry {
     key key;
     gale_kernel *kernel;
-    gale_module *module;
 } entry;
-typedef struct table {
-    entry *slots;          /* open addressing; kernel NULL: empty */
-    size_t size, count;    /* size is a power of two */
-    gale_module **modules; /* each once */
+typedef struct kernels {
+    entry *entries;
+    size_t count, capacity;
+    gale__hash_table table; /* entries by key */
+    gale_module **modules;  /* each once */
     size_t n_modules, modules_capacity;
-    uint64_t built, found;
-} table;
+} kernels;
 
 static key key_of(const void *data, size_t size) { return (key){gale__hash(data, size, 1), gale__hash(data, size, 2)}; }
 
-static entry *slot_of(const table *t, key k)
+static entry *entry_of(const kernels *t, key k)
 {
-    if (!t->size) return NULL;
-    for (size_t i = k.a & (t->size - 1);; i = (i + 1) & (t->size - 1)) {
-        entry *e = &t->slots[i];
-        if (!e->kernel || (e->key.a == k.a && e->key.b == k.b)) return e;
-    }
+    gale__hash_table_probe probe = gale__hash_table_look(k.a);
+    for (int64_t i; (i = gale__hash_table_next(&t->table, &probe)) >= 0;)
+        if (t->entries[i].key.a == k.a && t->entries[i].key.b == k.b) return &t->entries[i];
+    return NULL;
 }
 
-static gale_status reserve(table *t)
+static gale_status add_entry(kernels *t, entry e)
 {
-    if ((t->count + 1) * 2 <= t->size) return GALE_OK;
-    table bigger = {.size = t->size ? t->size * 2 : 64};
-    bigger.slots = gale__calloc(bigger.size, sizeof *bigger.slots);
-    if (!bigger.slots) return GALE_NO_MEMORY;
-    for (size_t i = 0; i < t->size; i++)
-        if (t->slots[i].kernel) *slot_of(&bigger, t->slots[i].key) = t->slots[i];
-    gale__free(t->slots);
-    t->slots = bigger.slots;
-    t->size = bigger.size;
+    GALE_TRY(gale__grow((void **)&t->entries, &t->capacity, t->count + 1, sizeof *t->entries));
+    GALE_TRY(gale__hash_table_add(&t->table, e.key.a, (uint32_t)t->count));
+    t->entries[t->count++] = e;
     return GALE_OK;
 }
 
-static void finish_table(void *state)
+static void finish_kernels(void *state)
 {
-    table *t = state;
-    for (size_t i = 0; i < t->size; i++) gale_kernel_destroy(&t->slots[i].kernel);
+    kernels *t = state;
+    for (size_t i = 0; i < t->count; i++) gale_kernel_destroy(&t->entries[i].kernel);
     for (size_t i = 0; i < t->n_modules; i++) gale_module_destroy(&t->modules[i]);
     gale__free(t->modules);
-    gale__free(t->slots);
+    gale__free(t->entries);
+    gale__hash_table_finish(&t->table);
     gale__free(t);
 }
 
 /* Called with device->lock held. */
-static table *table_of(gale_device *device)
+static kernels *kernels_of(gale_device *device)
 {
     if (!device->kernel_state) {
-        device->kernel_state = gale__calloc(1, sizeof(table));
-        device->kernel_state_finish = device->kernel_state ? finish_table : NULL;
+        device->kernel_state = gale__calloc(1, sizeof(kernels));
+        device->kernel_state_finish = device->kernel_state ? finish_kernels : NULL;
     }
     return device->kernel_state;
 }
@@ -70,33 +64,22 @@ static table *table_of(gale_device *device)
 static gale_kernel *find(gale_device *device, key k)
 {
     gale__mutex_lock(&device->lock);
-    table *t = table_of(device);
-    entry *e = t ? slot_of(t, k) : NULL;
+    kernels *t = kernels_of(device);
+    entry *e = t ? entry_of(t, k) : NULL;
     gale_kernel *found = e ? e->kernel : NULL;
-    if (found) t->found++;
     gale__mutex_unlock(&device->lock);
     return found;
 }
 
-/* Takes the kernel (and the module, when given); one that came in meanwhile stays, and *kernel becomes it. */
+/* Takes the kernel; one that came in meanwhile stays, and *kernel becomes it. */
 static gale_status insert(gale_device *device, key k, gale_kernel **kernel)
 {
-    gale_status status = GALE_NO_MEMORY;
     gale__mutex_lock(&device->lock);
-    table *t = table_of(device);
-    if (t) status = reserve(t);
-    if (status == GALE_OK) {
-        entry *e = slot_of(t, k);
-        if (e->kernel) gale_kernel_destroy(kernel);
-        else {
-            *e = (entry){.key = k, .kernel = *kernel};
-            t->count++;
-            t->built++;
-        }
-        *kernel = e->kernel;
-    } else {
-        gale_kernel_destroy(kernel);
-    }
+    kernels *t = kernels_of(device);
+    entry *known = t ? entry_of(t, k) : NULL;
+    gale_status status = known ? GALE_OK : t ? add_entry(t, (entry){k, *kernel}) : GALE_NO_MEMORY;
+    if (known || status != GALE_OK) gale_kernel_destroy(kernel);
+    if (known) *kernel = known->kernel;
     gale__mutex_unlock(&device->lock);
     return status;
 }
@@ -104,7 +87,7 @@ static gale_status insert(gale_device *device, key k, gale_kernel **kernel)
 static gale_status keep_module(gale_device *device, gale_module *module)
 {
     gale__mutex_lock(&device->lock);
-    table *t = table_of(device);
+    kernels *t = kernels_of(device);
     gale_status status =
         t ? gale__grow((void **)&t->modules, &t->modules_capacity, t->n_modules + 1, sizeof *t->modules)
           : GALE_NO_MEMORY;
@@ -123,7 +106,7 @@ static gale_status print_text(const gale__ir *const *irs, int n, const gale_devi
 static gale_status build_module(gale_device *device, const gale__ir *const *irs, int n, gale_module **out)
 {
     gale__str text = {0};
-    gale__words words = {0};
+    gale__ir_words words = {0};
     gale_status status;
     gale__source source = {.options = "", .ours = true, .in_device = true};
     if (device->info.caps.spirv) {
@@ -139,7 +122,7 @@ static gale_status build_module(gale_device *device, const gale__ir *const *irs,
     }
     if (status == GALE_OK) status = gale__module_build(device, &source, out);
     gale__str_finish(&text);
-    gale__words_finish(&words);
+    gale__ir_words_finish(&words);
     return status;
 }
 
@@ -162,15 +145,6 @@ gale_status gale__kernel_from_ir(gale_device *device, const char *text, const ga
     gale_status status = keep_module(device, module);
     if (status != GALE_OK) return gale_module_destroy(&module), status;
     return kernel_of(device, module, ir, key_of(text, strlen(text)), out);
-}
-
-void gale__kernels_stats(gale_device *device, uint64_t *built, uint64_t *found)
-{
-    gale__mutex_lock(&device->lock);
-    const table *t = device->kernel_state;
-    *built = t ? t->built : 0;
-    *found = t ? t->found : 0;
-    gale__mutex_unlock(&device->lock);
 }
 
 /* Nests on their way to kernels. */
@@ -322,7 +296,7 @@ static int find_chain(const batch *b, int first)
         pointers += b->nests[i]->n_buffers;
         words += b->out[i].n_words + 4; /* with what joining adds */
         if (pointers > GALE__JOIN_POINTERS || words > GALE__JOIN_WORDS ||
-            !gale__join_takes(b->nests[i], &b->schedules[i]))
+            !gale__ir_join_takes(b->nests[i], &b->schedules[i]))
             break;
     }
     return n > 1 ? n : 1;
@@ -334,7 +308,7 @@ static gale_status join(batch *b, int first, int parts)
     gale__runnable *r = &b->out[first];
     int n = 0;
     for (int i = first; i < first + parts; i++)
-        n = gale__join_words(words, n, b->out[i].groups[0], b->out[i].words, b->out[i].n_words);
+        n = gale__ir_join_words(words, n, b->out[i].groups[0], b->out[i].words, b->out[i].n_words);
     for (int i = first + 1; i < first + parts; i++) b->out[i].parts = 0;
     *r = (gale__runnable){.groups = {1, 1, 1}, .n_words = n, .name = "chain", .parts = parts};
     r->words = gale__arena_copy(b->arena, words, (size_t)n * sizeof *words);
@@ -464,13 +438,13 @@ static void add_words(feed *f, const int64_t *words, int n)
 
 static uint64_t pair(int32_t a, int32_t b) { return (uint64_t)(uint32_t)a << 32 | (uint32_t)b; }
 
-static void add_access(feed *f, const gale__access *x, int dims)
+static void add_access(feed *f, const gale__nest_access *x, int dims)
 {
     add_word(f, pair(x->buffer, (int32_t)x->type << 8 | x->n_guards));
     add_words(f, (const int64_t[]){x->offset, (int64_t)x->fill}, 2);
     add_words(f, x->stride, dims);
     for (int g = 0; g < x->n_guards; g++) {
-        const gale__guard *y = &x->guards[g];
+        const gale__nest_guard *y = &x->guards[g];
         add_words(f, (const int64_t[]){y->c0, y->extent, y->div, y->stride}, 4);
         add_words(f, y->coef, dims);
     }

@@ -46,6 +46,4 @@ void gale__runnable_finish(gale__runnable *r);
 gale_status gale__kernel_from_ir(gale_device *device, const char *key, const gale__ir *ir, gale_kernel **out);
 /* Looks such a kernel up without building its IR; NULL when it is not there yet. */
 gale_kernel *gale__kernel_known(gale_device *device, const char *key);
-/* How many kernels this device has built and how often one was found ready. */
-void gale__kernels_stats(gale_device *device, uint64_t *built, uint64_t *found);
 #endif

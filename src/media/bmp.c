@@ -4,7 +4,7 @@
 #include <string.h>
 
 typedef struct bmp {
-    const uint8_t *d, *end; /* the file */
+    const uint8_t *data, *end; /* the file */
     const uint8_t *pixels;
     const uint8_t *palette;
     uint32_t colours, entry; /* of the palette, and bytes of each */
@@ -22,8 +22,8 @@ static gale_status read_masks(bmp *b, uint32_t header)
     if (b->bits == 16 || b->bits == 32) memcpy(b->masks, usual[b->bits == 32], sizeof b->masks);
     if (b->compression != 3 && b->compression != 6) return GALE_OK;
     size_t count = header >= 56 || b->compression == 6 ? 4 : 3;
-    if ((size_t)(b->end - b->d) < 54 + 4 * count) return truncated();
-    for (size_t i = 0; i < count; i++) b->masks[i] = gale__le32(b->d + 54 + 4 * i);
+    if ((size_t)(b->end - b->data) < 54 + 4 * count) return truncated();
+    for (size_t i = 0; i < count; i++) b->masks[i] = gale__le32(b->data + 54 + 4 * i);
     b->compression = 0;
     return GALE_OK;
 }
@@ -31,7 +31,7 @@ static gale_status read_masks(bmp *b, uint32_t header)
 /* The old header of OS/2 has 16-bit extents; all later ones begin alike. */
 static gale_status read_header(bmp *b, size_t size)
 {
-    const uint8_t *d = b->d;
+    const uint8_t *d = b->data;
     uint32_t start, header, colours = 0;
     if (size < 26) return truncated();
     start = gale__le32(d + 10);
@@ -139,7 +139,7 @@ static void read_row(const bmp *b, const uint8_t *from, uint8_t *to, int channel
 
 gale_status gale__read_bmp(gale__picture_source *in, gale_picture **out)
 {
-    bmp b = {.d = in->data, .end = in->data + in->size};
+    bmp b = {.data = in->data, .end = in->data + in->size};
     GALE_TRY(read_header(&b, in->size));
     if (b.bits != 1 && b.bits != 4 && b.bits != 8 && b.bits != 16 && b.bits != 24 && b.bits != 32)
         return gale__fail(GALE_FORMAT, "%u bits a pixel are none of BMP's", b.bits);

@@ -5,17 +5,17 @@
 #include <string.h>
 
 typedef struct exif {
-    uint8_t *d;
-    size_t n;
+    uint8_t *data;
+    size_t size;
     bool big;
 } exif;
 
-static uint32_t get16(const exif *e, size_t at) { return e->big ? gale__be16(e->d + at) : gale__le16(e->d + at); }
-static uint32_t get32(const exif *e, size_t at) { return e->big ? gale__be32(e->d + at) : gale__le32(e->d + at); }
+static uint32_t get16(const exif *e, size_t at) { return e->big ? gale__be16(e->data + at) : gale__le16(e->data + at); }
+static uint32_t get32(const exif *e, size_t at) { return e->big ? gale__be32(e->data + at) : gale__le32(e->data + at); }
 
 static void put(const exif *e, size_t at, int bytes, uint32_t v)
 {
-    for (int i = 0; i < bytes; i++) e->d[at + (size_t)i] = (uint8_t)(v >> 8 * (e->big ? bytes - 1 - i : i));
+    for (int i = 0; i < bytes; i++) e->data[at + (size_t)i] = (uint8_t)(v >> 8 * (e->big ? bytes - 1 - i : i));
 }
 
 static bool open_exif(const gale_picture_bytes *b, exif *e)
@@ -27,9 +27,9 @@ static bool open_exif(const gale_picture_bytes *b, exif *e)
 /* Entries of the directory at `at`; 0 when it does not lie inside. */
 static size_t entries(const exif *e, size_t at)
 {
-    if (at < 8 || at > e->n - 2) return 0;
+    if (at < 8 || at > e->size - 2) return 0;
     size_t count = get16(e, at);
-    return count <= (e->n - 2 - at) / 12 ? count : 0;
+    return count <= (e->size - 2 - at) / 12 ? count : 0;
 }
 
 /* The entry's place; 0: there is none. */
@@ -59,13 +59,13 @@ void gale__exif_upright(gale_picture_bytes *b)
     if (!open_exif(b, &e) || gale__exif_orientation(b) <= 1) return;
     size_t first = get32(&e, 4), end = first + 2 + 12 * entries(&e, first), at = find(&e, first, 0x112);
     put(&e, at + 8, get16(&e, at + 2) == 3 ? 2 : 4, 1);
-    if (end + 4 <= e.n) put(&e, end, 4, 0);
+    if (end + 4 <= e.size) put(&e, end, 4, 0);
 }
 
 static double rational(const exif *e, size_t directory, uint32_t tag)
 {
     size_t at = find(e, directory, tag);
-    if (!at || get16(e, at + 2) != 5 || get32(e, at + 8) > e->n || e->n - get32(e, at + 8) < 8) return 0;
+    if (!at || get16(e, at + 2) != 5 || get32(e, at + 8) > e->size || e->size - get32(e, at + 8) < 8) return 0;
     double below = get32(e, get32(e, at + 8) + 4);
     return below > 0 ? get32(e, get32(e, at + 8)) / below : 0;
 }
@@ -122,7 +122,7 @@ static size_t value_size(const exif *e, size_t at)
     uint32_t type = get16(e, at + 2), count = get32(e, at + 4);
     uint64_t size = type < sizeof sizes ? (uint64_t)sizes[type] * count : 0;
     if (size <= 4) return (size_t)size;
-    return get32(e, at + 8) <= e->n && size <= e->n - get32(e, at + 8) ? (size_t)size : 0;
+    return get32(e, at + 8) <= e->size && size <= e->size - get32(e, at + 8) ? (size_t)size : 0;
 }
 
 /* Whether a tag is about the scene, not about how the pixels are stored. */
@@ -193,7 +193,7 @@ static gale_status copy_entry(copier *c, const entry *e, directory d, size_t her
     const exif *from = &c->from;
     uint32_t type = get16(from, e->at + 2);
     size_t size = value_size(from, e->at), value = get32(from, e->at + 8);
-    const uint8_t *bytes = from->d + (size > 4 ? value : e->at + 8);
+    const uint8_t *bytes = from->data + (size > 4 ? value : e->at + 8);
     bool apart = size > 4;
     for (int i = 0; i < 3; i++)
         if (inner[i].in == d && inner[i].tag == e->tag && size == 4) {
@@ -213,8 +213,8 @@ static gale_status copy_entry(copier *c, const entry *e, directory d, size_t her
     put(&made, here + 2, 2, type);
     put(&made, here + 4, 4, get32(from, e->at + 4));
     if (apart) put(&made, here + 8, 4, (uint32_t)value);
-    else memcpy(made.d + here + 8, bytes, size);
-    if (c->big != from->big && size) reorder(made.d + (apart ? value : here + 8), size, type);
+    else memcpy(made.data + here + 8, bytes, size);
+    if (c->big != from->big && size) reorder(made.data + (apart ? value : here + 8), size, type);
     return GALE_OK;
 }
 
@@ -243,7 +243,7 @@ static gale_status copy_directory(copier *c, size_t at, directory d, size_t own_
 /* The first directory of `from` into a block that has one already, or none yet; the block's head then leads to it. */
 static gale_status copy_all(const exif *from, gale__str *to, bool big, size_t own_at)
 {
-    copier c = {*from, to, big, from->n < VALUES_MOST ? from->n : VALUES_MOST};
+    copier c = {*from, to, big, from->size < VALUES_MOST ? from->size : VALUES_MOST};
     size_t place;
     GALE_TRY(copy_directory(&c, get32(from, 4), OUTER, own_at, &place));
     put(&(exif){(uint8_t *)to->text, to->length, big}, 4, 4, (uint32_t)place);
@@ -288,7 +288,7 @@ gale_status gale__iptc_from_tiff(const void *file, size_t size, gale_picture_byt
     exif e;
     size_t at, n;
     if (!open_exif(&all, &e) || !(at = find(&e, get32(&e, 4), IPTC)) || (n = value_size(&e, at)) <= 4) return GALE_OK;
-    GALE_TRY(gale__picture_bytes_set(out, e.d + get32(&e, at + 8), n));
+    GALE_TRY(gale__picture_bytes_set(out, e.data + get32(&e, at + 8), n));
     const uint8_t *d = out->data;
     if (get16(&e, at + 2) == 4 && d[0] != 0x1c && d[3] == 0x1c) reorder(out->data, n, 4);
     return GALE_OK;

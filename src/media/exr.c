@@ -20,7 +20,7 @@ static int64_t give_bytes(
 {
     const exr *e = user;
     (void)c, (void)error;
-    return (int64_t)gale__memory_get(e->in->data, e->in->size, at, to, (size_t)n);
+    return (int64_t)gale__picture_memory_get(e->in->data, e->in->size, at, to, (size_t)n);
 }
 
 static int64_t give_size(exr_const_context_t c, void *user) { return (void)c, (int64_t)((exr *)user)->in->size; }
@@ -29,7 +29,7 @@ static int64_t take_bytes(
     exr_const_context_t c, void *user, const void *from, uint64_t n, uint64_t at, exr_stream_error_func_ptr_t error)
 {
     (void)c, (void)error;
-    return gale__memory_put(((exr *)user)->out, at, from, (size_t)n) ? (int64_t)n : -1;
+    return gale__picture_memory_put(((exr *)user)->out, at, from, (size_t)n) ? (int64_t)n : -1;
 }
 
 /* The first complaint.  A thread's own, since the library holds its lock while it complains, and would wait for it if

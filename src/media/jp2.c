@@ -14,7 +14,7 @@ typedef struct memory {
 static OPJ_SIZE_T give_bytes(void *to, OPJ_SIZE_T n, void *user)
 {
     memory *m = user;
-    size_t got = gale__memory_get(m->in->data, m->in->size, m->at, to, n);
+    size_t got = gale__picture_memory_get(m->in->data, m->in->size, m->at, to, n);
     m->at += got;
     return got ? got : (OPJ_SIZE_T)-1;
 }
@@ -22,7 +22,7 @@ static OPJ_SIZE_T give_bytes(void *to, OPJ_SIZE_T n, void *user)
 static OPJ_SIZE_T take_bytes(void *from, OPJ_SIZE_T n, void *user)
 {
     memory *m = user;
-    if (!gale__memory_put(m->out, m->at, from, n)) return (OPJ_SIZE_T)-1;
+    if (!gale__picture_memory_put(m->out, m->at, from, n)) return (OPJ_SIZE_T)-1;
     m->at += n;
     return n;
 }

@@ -103,7 +103,7 @@ gale_status gale__notes_extents(gale_picture *p)
     return gale__xmp_extents(&p->xmp, p->width, p->height);
 }
 
-size_t gale__memory_get(const void *data, uint64_t size, uint64_t at, void *to, size_t n)
+size_t gale__picture_memory_get(const void *data, uint64_t size, uint64_t at, void *to, size_t n)
 {
     uint64_t left = at < size ? size - at : 0;
     if (n > left) n = (size_t)left;
@@ -111,7 +111,7 @@ size_t gale__memory_get(const void *data, uint64_t size, uint64_t at, void *to, 
     return n;
 }
 
-bool gale__memory_put(gale__str *out, uint64_t at, const void *from, size_t n)
+bool gale__picture_memory_put(gale__str *out, uint64_t at, const void *from, size_t n)
 {
     static const char zeros[1024];
     while (at > out->length && !out->failed)

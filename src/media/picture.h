@@ -103,8 +103,8 @@ gale_status gale__picture_decode(const void *data, size_t size, const char *orde
 
 /* Memory as a file that libraries read and write at any place: n bytes from or to `at`.  Reading gives how many there
  * were; writing fills a gap with zeros, and is false when there is no memory. */
-size_t gale__memory_get(const void *data, uint64_t size, uint64_t at, void *to, size_t n);
-bool gale__memory_put(gale__str *out, uint64_t at, const void *from, size_t n);
+size_t gale__picture_memory_get(const void *data, uint64_t size, uint64_t at, void *to, size_t n);
+bool gale__picture_memory_put(gale__str *out, uint64_t at, const void *from, size_t n);
 
 /* Numbers in files. */
 static inline uint32_t gale__le16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }

@@ -24,7 +24,7 @@ typedef struct band {
     uint32_t adler;
 } band;
 typedef struct job {
-    const gale_picture *p;
+    const gale_picture *picture;
     int effort;
     size_t row, pixel; /* bytes; a filtered row has one more in front */
     int64_t band_rows;
@@ -38,8 +38,8 @@ typedef struct job {
 /* Row y as PNG has it: big end first. */
 static const uint8_t *row_bytes(const job *j, int64_t y, uint8_t *room)
 {
-    const uint8_t *from = gale__picture_row(j->p, y);
-    if (j->p->type == GALE_U8 || !gale__host_is_little()) return from;
+    const uint8_t *from = gale__picture_row(j->picture, y);
+    if (j->picture->type == GALE_U8 || !gale__host_is_little()) return from;
     for (size_t i = 0; i < j->row; i += 2) room[i] = from[i + 1], room[i + 1] = from[i];
     return room;
 }
@@ -91,7 +91,7 @@ static void filter_row(const job *j, const uint8_t *row, const uint8_t *above, u
 
 static int64_t rows_of(const job *j, int64_t band_index)
 {
-    int64_t left = j->p->height - band_index * j->band_rows;
+    int64_t left = j->picture->height - band_index * j->band_rows;
     return left < j->band_rows ? left : j->band_rows;
 }
 
@@ -212,7 +212,7 @@ static void add_bands(job *j, uint32_t *adler, gale__str *out)
 
 gale_status gale__png_pack(const gale_picture *p, int effort, gale__str *out)
 {
-    job j = {.p = p,
+    job j = {.picture = p,
         .effort = effort,
         .row = gale__picture_row_bytes(p),
         .pixel = (size_t)p->channels * gale_type_size(p->type)};

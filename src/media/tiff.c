@@ -20,7 +20,7 @@ typedef struct memory {
 static tmsize_t memory_read(thandle_t h, void *to, tmsize_t n)
 {
     memory *m = h;
-    size_t got = n > 0 ? gale__memory_get(m->out ? (const uint8_t *)m->out->text : m->data,
+    size_t got = n > 0 ? gale__picture_memory_get(m->out ? (const uint8_t *)m->out->text : m->data,
                              m->out ? m->out->length : m->size, m->at, to, (size_t)n)
                        : 0;
     m->at += got;
@@ -30,7 +30,7 @@ static tmsize_t memory_read(thandle_t h, void *to, tmsize_t n)
 static tmsize_t memory_write(thandle_t h, void *from, tmsize_t n)
 {
     memory *m = h;
-    if (n < 0 || !gale__memory_put(m->out, m->at, from, (size_t)n)) return -1;
+    if (n < 0 || !gale__picture_memory_put(m->out, m->at, from, (size_t)n)) return -1;
     m->at += (uint64_t)n;
     return n;
 }

@@ -5,8 +5,8 @@
 #include "ops/lower.h"
 
 /* [B, T, heads * D] as [B, heads, T, D], and back; refuses where heads do not divide the last axis. */
-gale__node gale__heads_split(gale__lower *L, gale__node x, int64_t heads);
-gale__node gale__heads_join(gale__lower *L, gale__node x);
+gale__node gale__lower_heads_split(gale__lower *L, gale__node x, int64_t heads);
+gale__node gale__lower_heads_join(gale__lower *L, gale__node x);
 
 /* q [B, H, M, D], k [B, K, N, D], v [B, K, N, C] with H a multiple of K, all of one wide type.  Filled in by the
  * caller. */
@@ -32,10 +32,10 @@ gale__node gale__attend_run(gale__lower *L, gale__attend *a);
 double gale__attend_scale(gale__lower *L, gale__node q);
 /* Whether key j may be seen from row i of m rows: j <= i + offset, [m, n]; with window > 0 only the last `window` of
  * those. */
-gale__node gale__causal(gale__lower *L, int64_t m, int64_t n, gale__node offset, int64_t window);
+gale__node gale__lower_causal(gale__lower *L, int64_t m, int64_t n, gale__node offset, int64_t window);
 /* a and b, either of which may be NIL. */
-gale__node gale__both(gale__lower *L, gale__node a, gale__node b);
+gale__node gale__lower_both(gale__lower *L, gale__node a, gale__node b);
 /* The cache with rows of the update along `axis`: row, which broadcasts to the cache, says which one falls on a place;
  * none where it is out of range. */
-gale__node gale__overwrite(gale__lower *L, gale__node cache, gale__node update, int axis, gale__node row);
+gale__node gale__lower_overwrite(gale__lower *L, gale__node cache, gale__node update, int axis, gale__node row);
 #endif

@@ -7,8 +7,8 @@
 static void unary(gale__lower *L, gale__scalar op)
 {
     gale__node x = L->in[0];
-    gale_type type = gale__type_of(L->g, x);
-    L->out[0] = gale__g_cast(L->g, gale__g_unary(L->g, op, gale__wide(L, x)), type);
+    gale_type type = gale__lower_type_of(L->g, x);
+    L->out[0] = gale__prim_cast(L->g, gale__prim_unary(L->g, op, gale__lower_wide(L, x)), type);
 }
 #define UNARY(Name, OP) \
     LOWER(Name) { unary(L, GALE__##OP); }
@@ -36,7 +36,7 @@ UNARY(Tanh, TANH)
 UNARY(Not, NOT)
 UNARY(BitwiseNot, NOT)
 
-static void binary(gale__lower *L, gale__scalar op) { L->out[0] = gale__g_binary(L->g, op, L->in[0], L->in[1]); }
+static void binary(gale__lower *L, gale__scalar op) { L->out[0] = gale__prim_binary(L->g, op, L->in[0], L->in[1]); }
 #define BINARY(Name, OP) \
     LOWER(Name) { binary(L, GALE__##OP); }
 BINARY(Add, ADD)
@@ -58,13 +58,13 @@ BINARY(GreaterOrEqual, GE)
 /* Any number of operands, joined from the left. */
 static gale__node joined(gale__lower *L, gale__scalar op)
 {
-    gale__node all = gale__wide(L, L->in[0]);
-    for (int i = 1; i < L->n_in; i++) all = gale__g_binary(L->g, op, all, gale__wide(L, L->in[i]));
+    gale__node all = gale__lower_wide(L, L->in[0]);
+    for (int i = 1; i < L->n_in; i++) all = gale__prim_binary(L->g, op, all, gale__lower_wide(L, L->in[i]));
     return all;
 }
 static void variadic(gale__lower *L, gale__scalar op)
 {
-    L->out[0] = gale__g_cast(L->g, joined(L, op), gale__type_of(L->g, L->in[0]));
+    L->out[0] = gale__prim_cast(L->g, joined(L, op), gale__lower_type_of(L->g, L->in[0]));
 }
 #define VARIADIC(Name, OP) \
     LOWER(Name) { variadic(L, GALE__##OP); }
@@ -75,20 +75,21 @@ VARIADIC(Max, MAX)
 LOWER(Mean)
 {
     gale__node all = joined(L, GALE__ADD);
-    L->out[0] = gale__g_cast(L->g, gale__g_div(L->g, all, gale__value(L, all, L->n_in)), gale__type_of(L->g, L->in[0]));
+    L->out[0] = gale__prim_cast(
+        L->g, gale__prim_div(L->g, all, gale__lower_value(L, all, L->n_in)), gale__lower_type_of(L->g, L->in[0]));
 }
 
 /* The remainder has the divisor's sign, unless fmod asks for the dividend's. */
 LOWER(Mod)
 {
-    gale__g *g = L->g;
-    gale__node x = L->in[0], y = L->in[1], r = gale__g_binary(g, GALE__REM, x, y), zero = gale__value(L, x, 0);
-    bool plain = gale__attr_i(L, "fmod", 0) || gale__type_table[gale__type_of(g, x)].kind == 'u';
+    gale__prim_graph *g = L->g;
+    gale__node x = L->in[0], y = L->in[1], r = gale__prim_binary(g, GALE__REM, x, y), zero = gale__lower_value(L, x, 0);
+    bool plain = gale__attr_i(L, "fmod", 0) || gale__type_table[gale__lower_type_of(g, x)].kind == 'u';
     if (!plain) {
-        gale__node signs =
-            gale__g_binary(g, GALE__NE, gale__g_binary(g, GALE__LT, r, zero), gale__g_binary(g, GALE__LT, y, zero));
-        gale__node off = gale__g_binary(g, GALE__AND, signs, gale__g_binary(g, GALE__NE, r, zero));
-        r = gale__g_select(g, off, gale__g_add(g, r, y), r);
+        gale__node signs = gale__prim_binary(
+            g, GALE__NE, gale__prim_binary(g, GALE__LT, r, zero), gale__prim_binary(g, GALE__LT, y, zero));
+        gale__node off = gale__prim_binary(g, GALE__AND, signs, gale__prim_binary(g, GALE__NE, r, zero));
+        r = gale__prim_select(g, off, gale__prim_add(g, r, y), r);
     }
     L->out[0] = r;
 }
@@ -96,150 +97,160 @@ LOWER(Mod)
 /* Whole bases and exponents: by squaring, for exponents up to 63; a negative one leaves only 1 and -1 standing. */
 static gale__node int_pow(gale__lower *L, gale__node x, gale__node y)
 {
-    gale__g *g = L->g;
-    gale__node one = gale__value(L, x, 1), zero = gale__value(L, x, 0), base = x, all = gale__g_like(g, x, 1);
-    gale__node negative = gale__g_binary(g, GALE__LT, y, zero), size = gale__g_unary(g, GALE__ABS, y);
+    gale__prim_graph *g = L->g;
+    gale__node one = gale__lower_value(L, x, 1), zero = gale__lower_value(L, x, 0), base = x,
+               all = gale__prim_like(g, x, 1);
+    gale__node negative = gale__prim_binary(g, GALE__LT, y, zero), size = gale__prim_unary(g, GALE__ABS, y);
     for (int bit = 0; bit < 6; bit++) {
-        gale__node set = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__SHR, size, gale__value(L, x, bit)), one);
-        all = gale__g_select(g, gale__g_binary(g, GALE__NE, set, zero), gale__g_mul(g, all, base), all);
-        base = gale__g_mul(g, base, base);
+        gale__node set =
+            gale__prim_binary(g, GALE__AND, gale__prim_binary(g, GALE__SHR, size, gale__lower_value(L, x, bit)), one);
+        all = gale__prim_select(g, gale__prim_binary(g, GALE__NE, set, zero), gale__prim_mul(g, all, base), all);
+        base = gale__prim_mul(g, base, base);
     }
-    gale__node unit = gale__g_binary(g, GALE__EQ, gale__g_unary(g, GALE__ABS, x), one);
-    return gale__g_select(g, negative, gale__g_select(g, unit, all, zero), all);
+    gale__node unit = gale__prim_binary(g, GALE__EQ, gale__prim_unary(g, GALE__ABS, x), one);
+    return gale__prim_select(g, negative, gale__prim_select(g, unit, all, zero), all);
 }
 
 LOWER(Pow)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     gale__node x = L->in[0], y = L->in[1];
-    gale_type type = gale__type_of(g, x), power = gale__type_of(g, y);
+    gale_type type = gale__lower_type_of(g, x), power = gale__lower_type_of(g, y);
     if (!gale__type_is_float(type) && !gale__type_is_float(power)) {
-        L->out[0] = int_pow(L, x, gale__g_cast(g, y, type));
+        L->out[0] = int_pow(L, x, gale__prim_cast(g, y, type));
         return;
     }
-    gale_type work = gale__type_is_float(type) ? gale__wide_type(type) : GALE_F64;
-    L->out[0] = gale__g_cast(g, gale__g_binary(g, GALE__POW, gale__g_cast(g, x, work), gale__g_cast(g, y, work)), type);
+    gale_type work = gale__type_is_float(type) ? gale__lower_wide_type(type) : GALE_F64;
+    L->out[0] = gale__prim_cast(
+        g, gale__prim_binary(g, GALE__POW, gale__prim_cast(g, x, work), gale__prim_cast(g, y, work)), type);
 }
 
 LOWER(Reciprocal)
 {
-    gale__node x = gale__wide(L, L->in[0]);
-    L->out[0] = gale__g_cast(L->g, gale__g_div(L->g, gale__value(L, x, 1), x), gale__type_of(L->g, L->in[0]));
+    gale__node x = gale__lower_wide(L, L->in[0]);
+    L->out[0] =
+        gale__prim_cast(L->g, gale__prim_div(L->g, gale__lower_value(L, x, 1), x), gale__lower_type_of(L->g, L->in[0]));
 }
 
 LOWER(Sign)
 {
-    gale__g *g = L->g;
-    gale__node x = L->in[0], zero = gale__value(L, x, 0), none = zero;
+    gale__prim_graph *g = L->g;
+    gale__node x = L->in[0], zero = gale__lower_value(L, x, 0), none = zero;
     /* NaN stays.  A device may take a denormal for 0, so what is neither above nor below is not simply x. */
-    if (gale__type_is_float(gale__type_of(g, x))) none = gale__g_select(g, gale__g_binary(g, GALE__NE, x, x), x, zero);
-    gale__node below = gale__g_select(g, gale__g_binary(g, GALE__LT, x, zero), gale__value(L, x, -1), none);
-    L->out[0] = gale__g_select(g, gale__g_binary(g, GALE__GT, x, zero), gale__value(L, x, 1), below);
+    if (gale__type_is_float(gale__lower_type_of(g, x)))
+        none = gale__prim_select(g, gale__prim_binary(g, GALE__NE, x, x), x, zero);
+    gale__node below = gale__prim_select(g, gale__prim_binary(g, GALE__LT, x, zero), gale__lower_value(L, x, -1), none);
+    L->out[0] = gale__prim_select(g, gale__prim_binary(g, GALE__GT, x, zero), gale__lower_value(L, x, 1), below);
 }
 
 LOWER(BitShift)
 {
     const char *direction = gale__attr_s(L, "direction", "");
     bool left = !strcmp(direction, "LEFT");
-    if (!left && strcmp(direction, "RIGHT")) gale__refuse(L, "direction is '%s', not LEFT or RIGHT", direction);
+    if (!left && strcmp(direction, "RIGHT")) gale__lower_refuse(L, "direction is '%s', not LEFT or RIGHT", direction);
     binary(L, left ? GALE__SHL : GALE__SHR);
 }
 
-LOWER(Where) { L->out[0] = gale__g_select(L->g, L->in[0], L->in[1], L->in[2]); }
-LOWER(FusedMultiplyAdd) { L->out[0] = gale__g_fma(L->g, L->in[0], L->in[1], L->in[2]); }
+LOWER(Where) { L->out[0] = gale__prim_select(L->g, L->in[0], L->in[1], L->in[2]); }
+LOWER(FusedMultiplyAdd) { L->out[0] = gale__prim_fma(L->g, L->in[0], L->in[1], L->in[2]); }
 
 /* Bounds are scalars; older models give them as attributes. */
 LOWER(Clip)
 {
-    gale__node x = L->in[0], low = gale__arg(L, 1), high = gale__arg(L, 2);
+    gale__node x = L->in[0], low = gale__lower_arg(L, 1), high = gale__lower_arg(L, 2);
     double a = gale__attr_f(L, "min", -INFINITY), b = gale__attr_f(L, "max", INFINITY);
-    if (low < 0 && a > -INFINITY) low = gale__value(L, x, a);
-    if (high < 0 && b < INFINITY) high = gale__value(L, x, b);
-    if (low >= 0) x = gale__g_binary(L->g, GALE__MAX, x, gale__g_reshape(L->g, low, 0, NULL));
-    if (high >= 0) x = gale__g_binary(L->g, GALE__MIN, x, gale__g_reshape(L->g, high, 0, NULL));
+    if (low < 0 && a > -INFINITY) low = gale__lower_value(L, x, a);
+    if (high < 0 && b < INFINITY) high = gale__lower_value(L, x, b);
+    if (low >= 0) x = gale__prim_binary(L->g, GALE__MAX, x, gale__prim_reshape(L->g, low, 0, NULL));
+    if (high >= 0) x = gale__prim_binary(L->g, GALE__MIN, x, gale__prim_reshape(L->g, high, 0, NULL));
     L->out[0] = x;
 }
 
-LOWER(IsNaN) { L->out[0] = gale__g_binary(L->g, GALE__NE, L->in[0], L->in[0]); }
+LOWER(IsNaN) { L->out[0] = gale__prim_binary(L->g, GALE__NE, L->in[0], L->in[0]); }
 
 LOWER(IsInf)
 {
-    gale__g *g = L->g;
-    gale__node x = L->in[0], high = gale__g_binary(g, GALE__EQ, x, gale__value(L, x, INFINITY)),
-               low = gale__g_binary(g, GALE__EQ, x, gale__value(L, x, -INFINITY));
+    gale__prim_graph *g = L->g;
+    gale__node x = L->in[0], high = gale__prim_binary(g, GALE__EQ, x, gale__lower_value(L, x, INFINITY)),
+               low = gale__prim_binary(g, GALE__EQ, x, gale__lower_value(L, x, -INFINITY));
     bool up = gale__attr_i(L, "detect_positive", 1), down = gale__attr_i(L, "detect_negative", 1);
-    gale__pnode p = gale__peek(g, x);
-    L->out[0] = up && down ? gale__g_binary(g, GALE__OR, high, low)
+    gale__prim_node p = gale__lower_peek(g, x);
+    L->out[0] = up && down ? gale__prim_binary(g, GALE__OR, high, low)
                 : up       ? high
                 : down     ? low
-                           : gale__g_splat(g, GALE_BOOL, p.rank, p.dims, 0);
+                           : gale__prim_splat(g, GALE_BOOL, p.rank, p.dims, 0);
 }
 
 /* --- Casts. --- */
 
-gale__node gale__cast_open(gale__lower *L, gale__node x, gale_type type)
+gale__node gale__lower_cast_open(gale__lower *L, gale__node x, gale_type type)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     bool fn = type == GALE_F8E4M3FN, zero_nan = type == GALE_F8E4M3FNUZ || type == GALE_F8E5M2FNUZ;
     double bound = fn ? 464
                    : type == GALE_F8E4M3FNUZ
                        ? 248
                        : 61440; /* where rounding leaves the range; 464 itself is a tie that stays */
-    if (!gale__type_is_float(gale__type_of(g, x)))
-        x = gale__g_cast(g, x, GALE_F32); /* which has the bounds and is far finer */
-    gale__node wide = gale__wide(L, x), size = gale__g_unary(g, GALE__ABS, wide);
-    gale__node over = gale__g_binary(g, fn ? GALE__GT : GALE__GE, size, gale__value(L, wide, bound));
-    gale__node bits = gale__g_bitcast(g, gale__g_cast(g, wide, type), GALE_U8),
-               negative = gale__g_binary(g, GALE__LT, wide, gale__value(L, wide, 0));
+    if (!gale__type_is_float(gale__lower_type_of(g, x)))
+        x = gale__prim_cast(g, x, GALE_F32); /* which has the bounds and is far finer */
+    gale__node wide = gale__lower_wide(L, x), size = gale__prim_unary(g, GALE__ABS, wide);
+    gale__node over = gale__prim_binary(g, fn ? GALE__GT : GALE__GE, size, gale__lower_value(L, wide, bound));
+    gale__node bits = gale__prim_bitcast(g, gale__prim_cast(g, wide, type), GALE_U8),
+               negative = gale__prim_binary(g, GALE__LT, wide, gale__lower_value(L, wide, 0));
     int top = zero_nan ? 0x80 : fn ? 0x7f : 0x7c;
-    gale__node beyond = gale__g_select(g, negative, gale__value(L, bits, top | 0x80), gale__value(L, bits, top));
-    return gale__g_bitcast(g, gale__g_select(g, over, beyond, bits), type);
+    gale__node beyond =
+        gale__prim_select(g, negative, gale__lower_value(L, bits, top | 0x80), gale__lower_value(L, bits, top));
+    return gale__prim_bitcast(g, gale__prim_select(g, over, beyond, bits), type);
 }
 
-gale__node gale__cast_closed(gale__lower *L, gale__node x, gale_type type)
+gale__node gale__lower_cast_closed(gale__lower *L, gale__node x, gale_type type)
 {
     double most = gale__type_max(type);
-    if (type == GALE_F8E5M2 && gale__type_is_float(gale__type_of(L->g, x)))
-        x = gale__clamp(L, gale__wide(L, x), -most, most);
-    return gale__g_cast(L->g, x, type);
+    if (type == GALE_F8E5M2 && gale__type_is_float(gale__lower_type_of(L->g, x)))
+        x = gale__lower_clamp(L, gale__lower_wide(L, x), -most, most);
+    return gale__prim_cast(L->g, x, type);
 }
 
 /* Exponents alone, rounded as `mode` says; past the largest they stay, or become NaN. */
 static gale__node cast_exponent(gale__lower *L, const char *mode, bool saturate)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     bool up = !strcmp(mode, "up"), nearest = !strcmp(mode, "nearest");
-    if (!up && !nearest && strcmp(mode, "down")) return gale__refuse(L, "round_mode is '%s'", mode);
-    gale__node bits = gale__g_bitcast(g, gale__g_cast(g, L->in[0], GALE_F32), GALE_U32),
-               rest = gale__g_binary(g, GALE__AND, bits, gale__value(L, bits, 0x7fffff));
-    gale__node e = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__SHR, bits, gale__value(L, bits, 23)),
-                   gale__value(L, bits, 255)),
-               zero = gale__value(L, e, 0);
+    if (!up && !nearest && strcmp(mode, "down")) return gale__lower_refuse(L, "round_mode is '%s'", mode);
+    gale__node bits = gale__prim_bitcast(g, gale__prim_cast(g, L->in[0], GALE_F32), GALE_U32),
+               rest = gale__prim_binary(g, GALE__AND, bits, gale__lower_value(L, bits, 0x7fffff));
+    gale__node e = gale__prim_binary(g, GALE__AND,
+                   gale__prim_binary(g, GALE__SHR, bits, gale__lower_value(L, bits, 23)),
+                   gale__lower_value(L, bits, 255)),
+               zero = gale__lower_value(L, e, 0);
     /* halves go up, but from the smallest, which has no even neighbour below */
-    gale__node half = gale__g_select(
-        g, gale__g_binary(g, GALE__EQ, e, zero), gale__value(L, e, 0x400000), gale__value(L, e, 0x3fffff));
-    gale__node more = gale__g_binary(g, GALE__AND, gale__g_binary(g, GALE__GT, rest, nearest ? half : zero),
-        gale__g_binary(g, GALE__LT, e, gale__value(L, e, saturate ? 254 : 255)));
-    if (up || nearest) e = gale__g_add(g, e, gale__g_cast(g, more, GALE_U32));
-    return gale__g_bitcast(g, gale__g_cast(g, e, GALE_U8), GALE_F8E8M0);
+    gale__node half = gale__prim_select(g, gale__prim_binary(g, GALE__EQ, e, zero), gale__lower_value(L, e, 0x400000),
+        gale__lower_value(L, e, 0x3fffff));
+    gale__node more = gale__prim_binary(g, GALE__AND, gale__prim_binary(g, GALE__GT, rest, nearest ? half : zero),
+        gale__prim_binary(g, GALE__LT, e, gale__lower_value(L, e, saturate ? 254 : 255)));
+    if (up || nearest) e = gale__prim_add(g, e, gale__prim_cast(g, more, GALE_U32));
+    return gale__prim_bitcast(g, gale__prim_cast(g, e, GALE_U8), GALE_F8E8M0);
 }
 
 /* Floats to integers of less than a byte keep the low bits of their whole part, as integers do; to larger ones they
  * saturate. */
 static gale__node cast_to(gale__lower *L, gale_type type)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     bool small = type >= GALE_F8E4M3FN && type <= GALE_F8E5M2FNUZ, saturate = gale__attr_i(L, "saturate", 1);
     bool tiny = !gale__type_is_float(type) && type != GALE_BOOL && gale__type_table[type].bits < 8;
     const char *mode = gale__attr_s(L, "round_mode", "up");
-    if (small && !saturate) return gale__cast_open(L, L->in[0], type);
+    if (small && !saturate) return gale__lower_cast_open(L, L->in[0], type);
     if (type == GALE_F8E8M0 && (!saturate || strcmp(mode, "up"))) return cast_exponent(L, mode, saturate);
-    if (tiny && gale__type_is_float(gale__type_of(g, L->in[0])))
-        return gale__g_cast(g, gale__g_cast(g, L->in[0], GALE_I32), type);
-    return gale__cast_closed(L, L->in[0], type);
+    if (tiny && gale__type_is_float(gale__lower_type_of(g, L->in[0])))
+        return gale__prim_cast(g, gale__prim_cast(g, L->in[0], GALE_I32), type);
+    return gale__lower_cast_closed(L, L->in[0], type);
 }
 
-LOWER(Cast) { L->out[0] = cast_to(L, gale__attr_type(L, "to", gale__type_of(L->g, L->in[0]))); }
-LOWER(CastLike) { L->out[0] = cast_to(L, gale__type_of(L->g, L->in[1])); }
-LOWER(BitCast) { L->out[0] = gale__g_bitcast(L->g, L->in[0], gale__attr_type(L, "to", gale__type_of(L->g, L->in[0]))); }
+LOWER(Cast) { L->out[0] = cast_to(L, gale__attr_type(L, "to", gale__lower_type_of(L->g, L->in[0]))); }
+LOWER(CastLike) { L->out[0] = cast_to(L, gale__lower_type_of(L->g, L->in[1])); }
+LOWER(BitCast)
+{
+    L->out[0] = gale__prim_bitcast(L->g, L->in[0], gale__attr_type(L, "to", gale__lower_type_of(L->g, L->in[0])));
+}
 LOWER(Identity) { L->out[0] = L->in[0]; }

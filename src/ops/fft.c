@@ -10,19 +10,19 @@ typedef gale__signal signal;
 
 static signal add(gale__lower *L, signal a, signal b)
 {
-    return (signal){gale__g_add(L->g, a.re, b.re), gale__g_add(L->g, a.im, b.im)};
+    return (signal){gale__prim_add(L->g, a.re, b.re), gale__prim_add(L->g, a.im, b.im)};
 }
 static signal sub(gale__lower *L, signal a, signal b)
 {
-    return (signal){gale__g_sub(L->g, a.re, b.re), gale__g_sub(L->g, a.im, b.im)};
+    return (signal){gale__prim_sub(L->g, a.re, b.re), gale__prim_sub(L->g, a.im, b.im)};
 }
 static signal scaled(gale__lower *L, signal a, double f)
 {
-    gale__node c = gale__value(L, a.re, f);
-    return (signal){gale__g_mul(L->g, c, a.re), gale__g_mul(L->g, c, a.im)};
+    gale__node c = gale__lower_value(L, a.re, f);
+    return (signal){gale__prim_mul(L->g, c, a.re), gale__prim_mul(L->g, c, a.im)};
 }
 /* i a. */
-static signal turned(gale__lower *L, signal a) { return (signal){gale__g_unary(L->g, GALE__NEG, a.im), a.re}; }
+static signal turned(gale__lower *L, signal a) { return (signal){gale__prim_unary(L->g, GALE__NEG, a.im), a.re}; }
 
 /* The next factor: a single 2 comes before fours, those before odd ones.  0: there is none so small. */
 static int radix(int64_t n)
@@ -36,7 +36,7 @@ static int radix(int64_t n)
     return 0;
 }
 
-bool gale__is_smooth(int64_t n)
+bool gale__signal_is_smooth(int64_t n)
 {
     while (n > 1) {
         int p = radix(n);
@@ -79,40 +79,41 @@ static void butterfly_odd(gale__lower *L, const signal *c, int p, int sign, sign
 /* Element i of result u is turned by u i of n parts of a circle. */
 static signal twisted(gale__lower *L, signal a, int u, int64_t m, int64_t n, int sign)
 {
-    gale__g *g = L->g;
-    gale_type type = gale__type_of(g, a.re);
-    gale__node angle = gale__angle(L, gale__walk(L, 2, (int64_t[]){1, m}, 1, 2 * u), n, sign);
-    gale__node c = gale__g_cast(g, gale__g_unary(g, GALE__COS, angle), type),
-               s = gale__g_cast(g, gale__g_unary(g, GALE__SIN, angle), type);
-    return (signal){gale__g_sub(g, gale__g_mul(g, a.re, c), gale__g_mul(g, a.im, s)),
-        gale__g_add(g, gale__g_mul(g, a.re, s), gale__g_mul(g, a.im, c))};
+    gale__prim_graph *g = L->g;
+    gale_type type = gale__lower_type_of(g, a.re);
+    gale__node angle = gale__signal_angle(L, gale__lower_walk(L, 2, (int64_t[]){1, m}, 1, 2 * u), n, sign);
+    gale__node c = gale__prim_cast(g, gale__prim_unary(g, GALE__COS, angle), type),
+               s = gale__prim_cast(g, gale__prim_unary(g, GALE__SIN, angle), type);
+    return (signal){gale__prim_sub(g, gale__prim_mul(g, a.re, c), gale__prim_mul(g, a.im, s)),
+        gale__prim_add(g, gale__prim_mul(g, a.re, s), gale__prim_mul(g, a.im, c))};
 }
 
 /* One part of results [rows, m] each, as [rows p, m], transformed further, and put back in order. */
 static signal gathered(gale__lower *L, const signal *out, int p, int64_t rows, int64_t m, int sign)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     gale__node re[LARGEST], im[LARGEST];
-    for (int u = 0; u < p; u++) re[u] = gale__g_unsqueeze(g, out[u].re, 2), im[u] = gale__g_unsqueeze(g, out[u].im, 2);
+    for (int u = 0; u < p; u++)
+        re[u] = gale__prim_unsqueeze(g, out[u].re, 2), im[u] = gale__prim_unsqueeze(g, out[u].im, 2);
     const int64_t flat[2] = {rows * p, m}, cut[3] = {rows, p, m}, all[2] = {rows, p * m};
     const int turn[3] = {0, 2, 1};
-    signal y = {gale__g_reshape(g, gale__g_concat(g, 1, re, p), 2, flat),
-        gale__g_reshape(g, gale__g_concat(g, 1, im, p), 2, flat)};
-    y = gale__butterflies(L, y, m, sign);
-    y.re = gale__g_reshape(g, gale__g_permute(g, gale__g_reshape(g, y.re, 3, cut), turn), 2, all);
-    y.im = gale__g_reshape(g, gale__g_permute(g, gale__g_reshape(g, y.im, 3, cut), turn), 2, all);
+    signal y = {gale__prim_reshape(g, gale__prim_concat(g, 1, re, p), 2, flat),
+        gale__prim_reshape(g, gale__prim_concat(g, 1, im, p), 2, flat)};
+    y = gale__signal_butterflies(L, y, m, sign);
+    y.re = gale__prim_reshape(g, gale__prim_permute(g, gale__prim_reshape(g, y.re, 3, cut), turn), 2, all);
+    y.im = gale__prim_reshape(g, gale__prim_permute(g, gale__prim_reshape(g, y.im, 3, cut), turn), 2, all);
     return y;
 }
 
-gale__signal gale__butterflies(gale__lower *L, gale__signal x, int64_t n, int sign)
+gale__signal gale__signal_butterflies(gale__lower *L, gale__signal x, int64_t n, int sign)
 {
-    gale__g *g = L->g;
-    if (n == 1 || !gale__good(L)) return x;
+    gale__prim_graph *g = L->g;
+    if (n == 1 || !gale__lower_good(L)) return x;
     int p = radix(n);
-    int64_t rows = gale__peek(g, x.re).dims[0], m = n / (p ? p : 1);
+    int64_t rows = gale__lower_peek(g, x.re).dims[0], m = n / (p ? p : 1);
     signal c[LARGEST], out[LARGEST];
     for (int j = 0; j < p; j++)
-        c[j] = (signal){gale__g_slice_axis(g, x.re, 1, j * m, m), gale__g_slice_axis(g, x.im, 1, j * m, m)};
+        c[j] = (signal){gale__prim_slice_axis(g, x.re, 1, j * m, m), gale__prim_slice_axis(g, x.im, 1, j * m, m)};
     if (p == 2) out[0] = add(L, c[0], c[1]), out[1] = sub(L, c[0], c[1]);
     else if (p == 4) butterfly_4(L, c, sign, out);
     else butterfly_odd(L, c, p, sign, out);

@@ -2,7 +2,7 @@
 #include "ops/lower.h"
 
 #define X(Name, least, most, outputs, plan, shapes, text) \
-    static const gale__op op_##Name = {#Name, least, most, outputs, plan, gale__lower_##Name, text, shapes};
+    static const gale__op op_##Name = {#Name, least, most, outputs, plan, gale__op_##Name, text, shapes};
 #include "ops/ops.def"
 #undef X
 

@@ -16,5 +16,5 @@ const char *const *gale__attr_strings(
 const gale_graph *gale__attr_graph(gale__lower *L, const char *name); /* NULL when absent */
 bool gale__attr_given(gale__lower *L, const char *name);
 /* Negative axes count from the end; out of range sets the error and gives 0. */
-int gale__axis(gale__lower *L, int64_t axis, int rank);
+int gale__lower_axis(gale__lower *L, int64_t axis, int rank);
 #endif

@@ -12,87 +12,91 @@ static bool read_sides(gale__lower *L, int rank, sides *s)
 {
     int64_t n = 0, n_axes;
     int count = 0;
-    const int64_t *pads = gale__arg(L, 1) >= 0 ? gale__known_ints(L, 1, &n) : gale__attr_ints(L, "pads", &count),
-                  *axes = gale__known_ints(L, 3, &n_axes);
+    const int64_t *pads = gale__lower_arg(L, 1) >= 0 ? gale__lower_known_ints(L, 1, &n)
+                                                     : gale__attr_ints(L, "pads", &count),
+                  *axes = gale__lower_known_ints(L, 3, &n_axes);
     if (count) n = count;
     int64_t each = axes ? n_axes : rank;
     memset(s, 0, sizeof *s);
-    if (gale__good(L) && (n != 2 * each || (n && !pads)))
-        gale__refuse(L, "%lld pads for %lld axes", (long long)n, (long long)each);
-    for (int64_t i = 0; i < each && gale__good(L); i++) {
-        int axis = axes ? gale__axis(L, axes[i], rank) : (int)i;
+    if (gale__lower_good(L) && (n != 2 * each || (n && !pads)))
+        gale__lower_refuse(L, "%lld pads for %lld axes", (long long)n, (long long)each);
+    for (int64_t i = 0; i < each && gale__lower_good(L); i++) {
+        int axis = axes ? gale__lower_axis(L, axes[i], rank) : (int)i;
         s->low[axis] = pads[i], s->high[axis] = pads[each + i];
         if (pads[i] > FARTHEST || pads[i] < -FARTHEST || pads[each + i] > FARTHEST || pads[each + i] < -FARTHEST)
-            gale__refuse(L, "pads of %lld and %lld at axis %d", (long long)pads[i], (long long)pads[each + i], axis);
+            gale__lower_refuse(
+                L, "pads of %lld and %lld at axis %d", (long long)pads[i], (long long)pads[each + i], axis);
     }
-    return gale__good(L);
+    return gale__lower_good(L);
 }
 
 /* A fill that is not known when planning is selected where a padded mask says "outside". */
 static gale__node pad_constant(gale__lower *L, gale__node x, const sides *s)
 {
-    gale__g *g = L->g;
-    gale__node fill = gale__arg(L, 2);
-    const gale__pnode *known = NULL;
+    gale__prim_graph *g = L->g;
+    gale__node fill = gale__lower_arg(L, 2);
+    const gale__prim_node *known = NULL;
     double value = gale__attr_f(L, "value", 0);
-    if (fill >= 0 && gale__g_elements(g, fill) != 1)
-        return gale__refuse(L, "the fill has %lld elements, not one", (long long)gale__g_elements(g, fill));
-    if (fill >= 0 && gale__g_known(g, fill, &known) == GALE_OK) value = gale__load_f64(known->type, known->data);
-    gale__node y = gale__g_pad(g, x, s->low, s->high, NULL, value);
+    if (fill >= 0 && gale__prim_elements(g, fill) != 1)
+        return gale__lower_refuse(L, "the fill has %lld elements, not one", (long long)gale__prim_elements(g, fill));
+    if (fill >= 0 && gale__prim_known(g, fill, &known) == GALE_OK) value = gale__load_f64(known->type, known->data);
+    gale__node y = gale__prim_pad(g, x, s->low, s->high, NULL, value);
     if (fill < 0 || known) return y;
-    gale__pnode p = gale__peek(g, x);
-    gale__node inside = gale__g_pad(g, gale__g_splat(g, GALE_BOOL, p.rank, p.dims, 1), s->low, s->high, NULL, 0);
-    return gale__g_select(g, inside, y, gale__g_reshape(g, fill, 0, NULL));
+    gale__prim_node p = gale__lower_peek(g, x);
+    gale__node inside = gale__prim_pad(g, gale__prim_splat(g, GALE_BOOL, p.rank, p.dims, 1), s->low, s->high, NULL, 0);
+    return gale__prim_select(g, inside, y, gale__prim_reshape(g, fill, 0, NULL));
 }
 
 /* Where the element at distance i - low comes from, for an axis of n. */
 static gale__node source(gale__lower *L, gale__node i, int64_t n, const char *mode)
 {
-    gale__g *g = L->g;
-    gale__node zero = gale__index(L, 0), last = gale__index(L, n - 1);
-    if (!strcmp(mode, "edge")) return gale__g_binary(g, GALE__MIN, gale__g_binary(g, GALE__MAX, i, zero), last);
+    gale__prim_graph *g = L->g;
+    gale__node zero = gale__lower_index(L, 0), last = gale__lower_index(L, n - 1);
+    if (!strcmp(mode, "edge")) return gale__prim_binary(g, GALE__MIN, gale__prim_binary(g, GALE__MAX, i, zero), last);
     /* wrap repeats after n places, reflect after 2 (n - 1), the second half mirrored */
     int64_t period = !strcmp(mode, "wrap") ? n : n > 1 ? 2 * (n - 1) : 1;
-    gale__node r = gale__g_binary(g, GALE__REM, i, gale__index(L, period));
-    r = gale__g_select(g, gale__g_binary(g, GALE__LT, r, zero), gale__g_add(g, r, gale__index(L, period)), r);
+    gale__node r = gale__prim_binary(g, GALE__REM, i, gale__lower_index(L, period));
+    r = gale__prim_select(
+        g, gale__prim_binary(g, GALE__LT, r, zero), gale__prim_add(g, r, gale__lower_index(L, period)), r);
     if (!strcmp(mode, "wrap")) return r;
-    return gale__g_sub(g, last, gale__g_unary(g, GALE__ABS, gale__g_sub(g, last, r)));
+    return gale__prim_sub(g, last, gale__prim_unary(g, GALE__ABS, gale__prim_sub(g, last, r)));
 }
 
 static gale__node pad_by_place(gale__lower *L, gale__node x, const sides *s, const char *mode)
 {
-    gale__g *g = L->g;
-    gale__pnode p = gale__peek(g, x);
+    gale__prim_graph *g = L->g;
+    gale__prim_node p = gale__lower_peek(g, x);
     int64_t dims[GALE_MAX_RANK], stride = 1;
     for (int d = 0; d < p.rank; d++) dims[d] = p.dims[d] + s->low[d] + s->high[d];
-    gale__node at = gale__index(L, 0);
+    gale__node at = gale__lower_index(L, 0);
     for (int d = p.rank - 1; d >= 0; stride *= p.dims[d--]) {
-        if (p.dims[d] == 0 && dims[d] != 0) return gale__refuse(L, "axis %d has no element to repeat", d);
-        gale__node i = gale__g_iota(g, p.rank, dims, d);
-        if (dims[d] != p.dims[d]) i = source(L, gale__g_sub(g, i, gale__index(L, s->low[d])), p.dims[d], mode);
-        at = gale__g_add(g, at, gale__g_mul(g, i, gale__index(L, stride)));
+        if (p.dims[d] == 0 && dims[d] != 0) return gale__lower_refuse(L, "axis %d has no element to repeat", d);
+        gale__node i = gale__prim_iota(g, p.rank, dims, d);
+        if (dims[d] != p.dims[d]) i = source(L, gale__prim_sub(g, i, gale__lower_index(L, s->low[d])), p.dims[d], mode);
+        at = gale__prim_add(g, at, gale__prim_mul(g, i, gale__lower_index(L, stride)));
     }
-    return gale__g_take(g, x, gale__g_expand(g, at, p.rank, dims));
+    return gale__prim_take(g, x, gale__prim_expand(g, at, p.rank, dims));
 }
 
 LOWER(Pad)
 {
     const char *mode = gale__attr_s(L, "mode", "constant");
     gale__node x = L->in[0];
-    int rank = gale__rank_of(L->g, x);
+    int rank = gale__lower_rank_of(L->g, x);
     sides s, crop = {{0}, {0}};
     if (!read_sides(L, rank, &s)) return;
     if (!strcmp(mode, "constant")) {
         L->out[0] = pad_constant(L, x, &s);
         return;
     }
-    if (strcmp(mode, "reflect") && strcmp(mode, "edge") && strcmp(mode, "wrap")) gale__refuse(L, "mode is '%s'", mode);
+    if (strcmp(mode, "reflect") && strcmp(mode, "edge") && strcmp(mode, "wrap"))
+        gale__lower_refuse(L, "mode is '%s'", mode);
     bool grows = false;
     for (int d = 0; d < rank; d++) {
         if (s.low[d] < 0) crop.low[d] = s.low[d], s.low[d] = 0;
         if (s.high[d] < 0) crop.high[d] = s.high[d], s.high[d] = 0;
         grows = grows || s.low[d] || s.high[d];
     }
-    x = gale__g_pad(L->g, x, crop.low, crop.high, NULL, 0);
-    L->out[0] = grows && gale__good(L) ? pad_by_place(L, x, &s, mode) : x;
+    x = gale__prim_pad(L->g, x, crop.low, crop.high, NULL, 0);
+    L->out[0] = grows && gale__lower_good(L) ? pad_by_place(L, x, &s, mode) : x;
 }

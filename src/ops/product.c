@@ -4,38 +4,41 @@
 #include <string.h>
 
 /* An axis of 1 is added to vectors and taken away again. */
-gale__node gale__product(gale__lower *L, gale__node a, gale__node b)
+gale__node gale__lower_product(gale__lower *L, gale__node a, gale__node b)
 {
-    gale__g *g = L->g;
-    int ra = gale__rank_of(g, a), rb = gale__rank_of(g, b);
-    if (ra == 1) a = gale__g_unsqueeze(g, a, 1);
-    if (rb == 1) b = gale__g_unsqueeze(g, b, 2);
-    gale__node y = gale__g_matmul(g, a, b);
-    int rank = gale__rank_of(g, y);
+    gale__prim_graph *g = L->g;
+    int ra = gale__lower_rank_of(g, a), rb = gale__lower_rank_of(g, b);
+    if (ra == 1) a = gale__prim_unsqueeze(g, a, 1);
+    if (rb == 1) b = gale__prim_unsqueeze(g, b, 2);
+    gale__node y = gale__prim_matmul(g, a, b);
+    int rank = gale__lower_rank_of(g, y);
     uint32_t drop = 0;
     if (ra == 1 && rank >= 2) drop |= 1u << (rank - 2);
     if (rb == 1 && rank >= 1) drop |= 1u << (rank - 1);
-    return gale__g_squeeze(g, y, drop);
+    return gale__prim_squeeze(g, y, drop);
 }
 
-LOWER(MatMul) { L->out[0] = gale__product(L, L->in[0], L->in[1]); }
+LOWER(MatMul) { L->out[0] = gale__lower_product(L, L->in[0], L->in[1]); }
 
 LOWER(Gemm)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     const int turn[2] = {1, 0};
-    gale__node a = L->in[0], b = L->in[1], c = gale__arg(L, 2);
-    gale_type type = gale__type_of(g, a);
+    gale__node a = L->in[0], b = L->in[1], c = gale__lower_arg(L, 2);
+    gale_type type = gale__lower_type_of(g, a);
     double alpha = gale__attr_f(L, "alpha", 1), beta = gale__attr_f(L, "beta", 1);
-    if (gale__rank_of(g, a) != 2 || gale__rank_of(g, b) != 2)
-        gale__refuse(L, "the factors have %d and %d axes, not 2", gale__rank_of(g, a), gale__rank_of(g, b));
-    if (!gale__good(L)) return;
-    if (gale__attr_i(L, "transA", 0)) a = gale__g_permute(g, a, turn);
-    if (gale__attr_i(L, "transB", 0)) b = gale__g_permute(g, b, turn);
-    gale__node y = gale__g_matmul(g, gale__wide(L, a), gale__wide(L, b));
-    y = gale__g_mul(g, y, gale__value(L, y, alpha));
-    if (c >= 0) y = gale__g_add(g, y, gale__g_mul(g, gale__wide(L, c), gale__value(L, gale__wide(L, c), beta)));
-    L->out[0] = gale__g_cast(g, y, type);
+    if (gale__lower_rank_of(g, a) != 2 || gale__lower_rank_of(g, b) != 2)
+        gale__lower_refuse(
+            L, "the factors have %d and %d axes, not 2", gale__lower_rank_of(g, a), gale__lower_rank_of(g, b));
+    if (!gale__lower_good(L)) return;
+    if (gale__attr_i(L, "transA", 0)) a = gale__prim_permute(g, a, turn);
+    if (gale__attr_i(L, "transB", 0)) b = gale__prim_permute(g, b, turn);
+    gale__node y = gale__prim_matmul(g, gale__lower_wide(L, a), gale__lower_wide(L, b));
+    y = gale__prim_mul(g, y, gale__lower_value(L, y, alpha));
+    if (c >= 0)
+        y = gale__prim_add(
+            g, y, gale__prim_mul(g, gale__lower_wide(L, c), gale__lower_value(L, gale__lower_wide(L, c), beta)));
+    L->out[0] = gale__prim_cast(g, y, type);
 }
 
 /* --- Einsum.  Terms carry a label for each axis; '...' becomes labels of its own, upper-case control letters below
@@ -62,37 +65,38 @@ static const char *read_term(gale__lower *L, const char *s, int axes, int dots, 
         bool point = *s == '.' && s[1] == '.' && s[2] == '.', letter = isalpha((unsigned char)*s);
         int n = point ? dots : 1;
         if ((!point && !letter) || n < 0 || t->rank + n > GALE_MAX_RANK) {
-            gale__refuse(L, "the equation '%s' does not fit the operands", gale__attr_s(L, "equation", ""));
+            gale__lower_refuse(L, "the equation '%s' does not fit the operands", gale__attr_s(L, "equation", ""));
             return "";
         }
         for (int i = 0; i < n; i++) t->label[t->rank++] = point ? (char)(ELLIPSIS_FIRST + n - 1 - i) : *s;
         if (point) s += 2;
     }
     if (axes >= 0 && t->rank != axes)
-        gale__refuse(L, "a term of '%s' has %d axes, its operand %d", gale__attr_s(L, "equation", ""), t->rank, axes);
+        gale__lower_refuse(
+            L, "a term of '%s' has %d axes, its operand %d", gale__attr_s(L, "equation", ""), t->rank, axes);
     return s;
 }
 
 /* A label that comes twice in one term is a diagonal: both axes last and joined, every (n + 1)-th element. */
 static void take_diagonals(gale__lower *L, term *t)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     for (int i = 0; i < t->rank; i++) {
         char *again = memchr(t->label + i + 1, t->label[i], t->rank - i - 1);
-        if (!again || !gale__good(L)) continue;
+        if (!again || !gale__lower_good(L)) continue;
         int j = (int)(again - t->label), perm[GALE_MAX_RANK], n = 0;
         for (int d = 0; d < t->rank; d++)
             if (d != i && d != j) perm[n++] = d;
         perm[n++] = i, perm[n++] = j;
-        t->x = gale__g_permute(g, t->x, perm);
-        gale__pnode p = gale__peek(g, t->x);
-        if (!gale__good(L)) return;
+        t->x = gale__prim_permute(g, t->x, perm);
+        gale__prim_node p = gale__lower_peek(g, t->x);
+        if (!gale__lower_good(L)) return;
         int64_t extent = p.dims[p.rank - 1], start[GALE_MAX_RANK] = {0}, step[GALE_MAX_RANK], size[GALE_MAX_RANK];
         p.dims[p.rank - 2] = extent * p.dims[p.rank - 1];
-        t->x = gale__g_reshape(g, t->x, p.rank - 1, p.dims);
+        t->x = gale__prim_reshape(g, t->x, p.rank - 1, p.dims);
         for (int d = 0; d < p.rank - 1; d++) step[d] = 1, size[d] = p.dims[d];
         step[p.rank - 2] = extent + 1, size[p.rank - 2] = extent;
-        t->x = gale__g_slice(g, t->x, start, step, size);
+        t->x = gale__prim_slice(g, t->x, start, step, size);
         char label = t->label[i];
         for (int d = 0, k = 0; d < t->rank; d++)
             if (d != i && d != j) t->label[k++] = t->label[d];
@@ -111,7 +115,7 @@ static void sum_out(gale__lower *L, term *t, const char *wanted, int n)
         if (memchr(wanted, t->label[d], n)) t->label[k++] = t->label[d];
         else axes |= 1u << d;
     }
-    t->x = gale__g_reduce(L->g, GALE__SUM, t->x, axes, false);
+    t->x = gale__prim_reduce(L->g, GALE__SUM, t->x, axes, false);
     t->rank = k;
 }
 
@@ -125,7 +129,7 @@ static gale__node line_up(gale__lower *L, const term *t, const char *order, int 
         if (at) perm[k++] = (int)(at - t->label);
         else missing |= 1u << i;
     }
-    return gale__g_unsqueeze(L->g, gale__g_permute(L->g, t->x, perm), missing);
+    return gale__prim_unsqueeze(L->g, gale__prim_permute(L->g, t->x, perm), missing);
 }
 
 /* a times b, summed over the labels that are in `wanted` no more: [both..., a's, b's | summed]. */
@@ -142,11 +146,11 @@ static void contract(gale__lower *L, term *a, const term *b, const char *wanted,
         if (pass == 2) kept = n;
     }
     if (n > GALE_MAX_RANK) {
-        gale__refuse(L, "two operands have %d labels together; at most %d are possible", n, GALE_MAX_RANK);
+        gale__lower_refuse(L, "two operands have %d labels together; at most %d are possible", n, GALE_MAX_RANK);
         return;
     }
-    gale__node product = gale__g_mul(L->g, line_up(L, a, order, n), line_up(L, b, order, n));
-    a->x = gale__g_reduce(L->g, GALE__SUM, product, ((1u << n) - 1) & ~((1u << kept) - 1), false);
+    gale__node product = gale__prim_mul(L->g, line_up(L, a, order, n), line_up(L, b, order, n));
+    a->x = gale__prim_reduce(L->g, GALE__SUM, product, ((1u << n) - 1) & ~((1u << kept) - 1), false);
     a->rank = kept;
     memcpy(a->label, order, kept);
 }
@@ -168,24 +172,24 @@ static bool read_equation(gale__lower *L, term *terms, term *out)
 {
     const char *s = gale__attr_s(L, "equation", "");
     int dots = 0;
-    for (int i = 0; i < L->n_in && gale__good(L); i++) {
-        terms[i].x = gale__wide(L, L->in[i]);
-        s = read_term(L, s, gale__rank_of(L->g, L->in[i]), 0, &terms[i]);
+    for (int i = 0; i < L->n_in && gale__lower_good(L); i++) {
+        terms[i].x = gale__lower_wide(L, L->in[i]);
+        s = read_term(L, s, gale__lower_rank_of(L->g, L->in[i]), 0, &terms[i]);
         for (int d = 0; d < terms[i].rank; d++)
             if (terms[i].label[d] < 'A' && terms[i].label[d] > dots) dots = terms[i].label[d];
         if (*s == ',' && i < L->n_in - 1) s++;
-        else if (i < L->n_in - 1) gale__refuse(L, "the equation has fewer terms than there are inputs");
+        else if (i < L->n_in - 1) gale__lower_refuse(L, "the equation has fewer terms than there are inputs");
     }
-    if (!gale__good(L)) return false;
+    if (!gale__lower_good(L)) return false;
     if (s[0] == '-' && s[1] == '>') s = read_term(L, s + 2, -1, dots, out);
     else implicit_result(terms, L->n_in, dots, out);
-    if (*s) gale__refuse(L, "the equation goes on after its result");
-    return gale__good(L);
+    if (*s) gale__lower_refuse(L, "the equation goes on after its result");
+    return gale__lower_good(L);
 }
 
 LOWER(Einsum)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     term *terms = gale__arena_alloc(&g->arena, (size_t)(L->n_in + 1) * sizeof *terms), out = {0};
     if (!terms) g->status = GALE_NO_MEMORY;
     if (!terms || !read_equation(L, terms, &out)) return;
@@ -201,8 +205,8 @@ LOWER(Einsum)
         for (int d = 0; i && d < terms[0].rank; d++) other[m++] = terms[0].label[d];
         sum_out(L, &terms[i], other, m);
         if (i) contract(L, &terms[0], &terms[i], wanted, n);
-        if (!gale__good(L)) return;
+        if (!gale__lower_good(L)) return;
     }
     gale__node y = line_up(L, &terms[0], out.label, out.rank);
-    L->out[0] = gale__g_cast(g, y, gale__type_of(g, L->in[0]));
+    L->out[0] = gale__prim_cast(g, y, gale__lower_type_of(g, L->in[0]));
 }

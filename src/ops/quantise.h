@@ -5,20 +5,21 @@
 
 /* y (F32, divided by the scale already) as `type`: rounded to even, plus the zero point (lined up with y; NIL: 0),
  * saturated. */
-gale__node gale__quantise(gale__lower *L, gale__node y, gale__node zero, gale_type type);
+gale__node gale__lower_quantise(gale__lower *L, gale__node y, gale__node zero, gale_type type);
 /* x less its zero point (lined up with x; NIL: 0): I32, or F32 where x is a float. */
-gale__node gale__centre(gale__lower *L, gale__node x, gale__node zero);
-/* x as F32: gale__centre times the scale (lined up with x). */
-gale__node gale__dequantise(gale__lower *L, gale__node x, gale__node scale, gale__node zero);
+gale__node gale__lower_centre(gale__lower *L, gale__node x, gale__node zero);
+/* x as F32: gale__lower_centre times the scale (lined up with x). */
+gale__node gale__lower_dequantise(gale__lower *L, gale__node x, gale__node scale, gale__node zero);
 /* A scale or zero point of one element, whatever its rank, as rank 0; others as they are, NIL too. */
-gale__node gale__lone(gale__lower *L, gale__node s);
-/* gale__lone, where more than one element is a vector along `axis` of a value of rank `rank`; higher ranks as they are.
+gale__node gale__lower_lone(gale__lower *L, gale__node s);
+/* gale__lower_lone, where more than one element is a vector along `axis` of a value of rank `rank`; higher ranks as
+ * they are.
  */
-gale__node gale__lone_or_along(gale__lower *L, gale__node s, int rank, int axis);
+gale__node gale__lower_lone_or_along(gale__lower *L, gale__node s, int rank, int axis);
 /* x (F32) as U8 with a scale and zero point found from its own range: DynamicQuantizeLinear. */
-void gale__quantise_range(gale__lower *L, gale__node x, gale__node *y, gale__node *scale, gale__node *zero);
+void gale__lower_quantise_range(gale__lower *L, gale__node x, gale__node *y, gale__node *scale, gale__node *zero);
 /* Numbers of `bits` (2, 4, 8) bits out of bytes, the low ones first unless `high`: the last axis grows to `count`. */
-gale__node gale__unpack(gale__lower *L, gale__node x, int bits, int64_t count, bool high);
+gale__node gale__lower_unpack(gale__lower *L, gale__node x, int bits, int64_t count, bool high);
 /* What the blocks of `size` along `axis` have in common, for each of `extent` elements. */
-gale__node gale__by_element(gale__lower *L, gale__node s, int axis, int64_t size, int64_t extent);
+gale__node gale__lower_by_element(gale__lower *L, gale__node s, int axis, int64_t size, int64_t extent);
 #endif

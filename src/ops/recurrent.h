@@ -12,5 +12,5 @@ typedef struct gale__activation {
  * `defaults` where none are given. */
 bool gale__activations_read(gale__lower *L, const char *const *defaults, int count, int which, gale__activation *out);
 /* The activation of x, kept within +-clip first (0: not).  B lowers into the body. */
-gale__node gale__activate(gale__lower *B, const gale__activation *a, double clip, gale__node x);
+gale__node gale__lower_activate(gale__lower *B, const gale__activation *a, double clip, gale__node x);
 #endif

@@ -36,28 +36,33 @@ bool gale__activations_read(gale__lower *L, const char *const *defaults, int cou
     const char *const *names = gale__attr_strings(L, "activations", &n);
     const double *alphas = gale__attr_floats(L, "activation_alpha", &n_alpha),
                  *betas = gale__attr_floats(L, "activation_beta", &n_beta);
-    if (n && n < count * (which + 1)) gale__refuse(L, "%d activations are given, not %d for each direction", n, count);
-    for (int i = 0; i < count * (which + 1) && gale__good(L); i++) {
+    if (n && n < count * (which + 1))
+        gale__lower_refuse(L, "%d activations are given, not %d for each direction", n, count);
+    for (int i = 0; i < count * (which + 1) && gale__lower_good(L); i++) {
         const char *name = n ? names[i] : defaults[i % count];
         int f = find_function(name);
-        if (f < 0) gale__refuse(L, "no activation is called '%s'", name);
+        if (f < 0) gale__lower_refuse(L, "no activation is called '%s'", name);
         if (f < 0) break;
         gale__activation a = {functions[f].name, functions[f].default_alpha, functions[f].default_beta};
         if (functions[f].alpha && alpha < n_alpha) a.alpha = alphas[alpha++];
         if (functions[f].beta && beta < n_beta) a.beta = betas[beta++];
         if (i >= count * which) out[i - count * which] = a;
     }
-    return gale__good(L);
+    return gale__lower_good(L);
 }
 
-static gale__node times(gale__lower *B, gale__node x, double v) { return gale__g_mul(B->g, x, gale__value(B, x, v)); }
-
-gale__node gale__activate(gale__lower *B, const gale__activation *a, double clip, gale__node x)
+static gale__node times(gale__lower *B, gale__node x, double v)
 {
-    gale__g *g = B->g;
-    if (clip > 0) x = gale__clamp(B, x, -clip, clip);
-    if (!strcmp(a->name, "Affine")) return gale__g_add(g, times(B, x, a->alpha), gale__value(B, x, a->beta));
-    if (!strcmp(a->name, "ScaledTanh")) return times(B, gale__g_unary(g, GALE__TANH, times(B, x, a->beta)), a->alpha);
+    return gale__prim_mul(B->g, x, gale__lower_value(B, x, v));
+}
+
+gale__node gale__lower_activate(gale__lower *B, const gale__activation *a, double clip, gale__node x)
+{
+    gale__prim_graph *g = B->g;
+    if (clip > 0) x = gale__lower_clamp(B, x, -clip, clip);
+    if (!strcmp(a->name, "Affine")) return gale__prim_add(g, times(B, x, a->alpha), gale__lower_value(B, x, a->beta));
+    if (!strcmp(a->name, "ScaledTanh"))
+        return times(B, gale__prim_unary(g, GALE__TANH, times(B, x, a->beta)), a->alpha);
     gale_attr attrs[2] = {GALE_FLOAT("alpha", a->alpha), GALE_FLOAT("beta", a->beta)};
     gale__op_node node = {
         .op = gale__op_find(a->name), .name = a->name, .n_in = 1, .n_out = 1, .attrs = attrs, .n_attrs = 2};

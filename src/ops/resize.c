@@ -18,7 +18,7 @@ typedef struct job {
 
 static gale__node nearest_view(gale__lower *L, gale__node x, job *j, int d)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     const gale__taps *t = &j->taps[d];
     int64_t times = t->in && t->out % t->in == 0 ? t->out / t->in : 0,
             step = t->out > 1 ? t->index[1] - t->index[0] : 1;
@@ -27,19 +27,19 @@ static gale__node nearest_view(gale__lower *L, gale__node x, job *j, int d)
         repeats = repeats && t->index[o] == o / times;
         even = even && t->index[o] == t->index[0] + o * step;
     }
-    gale__pnode p = gale__peek(g, x), q = p;
+    gale__prim_node p = gale__lower_peek(g, x), q = p;
     if (repeats && p.rank < GALE_MAX_RANK) {
         memmove(q.dims + d + 2, p.dims + d + 1, (p.rank - d - 1) * sizeof *p.dims);
         q.dims[d + 1] = times;
         p.dims[d] = t->out;
-        x = gale__g_expand(g, gale__g_unsqueeze(g, x, 1u << (d + 1)), p.rank + 1, q.dims);
-        x = gale__g_reshape(g, x, p.rank, p.dims);
+        x = gale__prim_expand(g, gale__prim_unsqueeze(g, x, 1u << (d + 1)), p.rank + 1, q.dims);
+        x = gale__prim_reshape(g, x, p.rank, p.dims);
         j->resized[d] = false;
     } else if (even) {
         int64_t first[GALE_MAX_RANK] = {0}, steps[GALE_MAX_RANK];
         for (int i = 0; i < p.rank; i++) steps[i] = 1;
         first[d] = t->index[0], steps[d] = step, p.dims[d] = t->out;
-        x = gale__g_slice(g, x, first, steps, p.dims);
+        x = gale__prim_slice(g, x, first, steps, p.dims);
         j->resized[d] = false;
     }
     return x;
@@ -49,48 +49,50 @@ static gale__node nearest_view(gale__lower *L, gale__node x, job *j, int d)
 
 static gale__node whole_numbers(gale__lower *L, const job *j, int d, const int64_t *v)
 {
-    return gale__along(L, gale__g_const(L->g, GALE_I64, 1, &j->taps[d].out, v), j->rank, d);
+    return gale__lower_along(L, gale__prim_const(L->g, GALE_I64, 1, &j->taps[d].out, v), j->rank, d);
 }
 
 static gale__node real_numbers(gale__lower *L, const job *j, int d, const double *v, gale_type type)
 {
-    return gale__along(L, gale__g_cast(L->g, gale__g_const(L->g, GALE_F64, 1, &j->taps[d].out, v), type), j->rank, d);
+    return gale__lower_along(
+        L, gale__prim_cast(L->g, gale__prim_const(L->g, GALE_F64, 1, &j->taps[d].out, v), type), j->rank, d);
 }
 
 /* Where tap k of axis d is read: one after the first, kept in range. */
 static gale__node tap_place(gale__lower *L, const job *j, int d, int k)
 {
     const gale__taps *t = &j->taps[d];
-    gale__g *g = L->g;
-    if (j->how.mode == GALE__NEAREST) return whole_numbers(L, j, d, t->index);
-    gale__node at = gale__g_add(g, whole_numbers(L, j, d, t->first), gale__index(L, k));
-    return gale__g_binary(g, GALE__MIN, gale__g_binary(g, GALE__MAX, at, gale__index(L, 0)), gale__index(L, t->in - 1));
+    gale__prim_graph *g = L->g;
+    if (j->how.mode == GALE__RESIZE_NEAREST) return whole_numbers(L, j, d, t->index);
+    gale__node at = gale__prim_add(g, whole_numbers(L, j, d, t->first), gale__lower_index(L, k));
+    return gale__prim_binary(
+        g, GALE__MIN, gale__prim_binary(g, GALE__MAX, at, gale__lower_index(L, 0)), gale__lower_index(L, t->in - 1));
 }
 
 /* ((c[0] x + c[1]) x + c[2]) x + c[3]. */
 static gale__node polynomial(gale__lower *L, gale__node x, const double c[4])
 {
-    gale__node v = gale__value(L, x, c[0]);
-    for (int i = 1; i < 4; i++) v = gale__g_add(L->g, gale__g_mul(L->g, v, x), gale__value(L, x, c[i]));
+    gale__node v = gale__lower_value(L, x, c[0]);
+    for (int i = 1; i < 4; i++) v = gale__prim_add(L->g, gale__prim_mul(L->g, v, x), gale__lower_value(L, x, c[i]));
     return v;
 }
 
 gale__node gale__tap_blend(gale__lower *L, gale__node ratio, int taps, int k, double a)
 {
-    gale__g *g = L->g;
-    gale__node rest = gale__g_sub(g, gale__value(L, ratio, 1), ratio);
+    gale__prim_graph *g = L->g;
+    gale__node rest = gale__prim_sub(g, gale__lower_value(L, ratio, 1), ratio);
     if (taps == 2) return k ? ratio : rest;
     double near[4] = {a + 2, -(a + 3), 0, 1}, far[4] = {a, -5 * a, 8 * a, -4 * a};
     gale__node side = k < 2 ? ratio : rest;
     return k == 1 || k == 2 ? polynomial(L, side, near)
-                            : polynomial(L, gale__g_add(g, side, gale__value(L, side, 1)), far);
+                            : polynomial(L, gale__prim_add(g, side, gale__lower_value(L, side, 1)), far);
 }
 
 /* The weight of tap k: from the ratio alone, so that an axis needs two short tables whatever its taps; from a table of
  * its own where taps outside do not count. */
 static gale__node tap_weight(gale__lower *L, const job *j, int d, int k, gale_type type)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     const gale__taps *t = &j->taps[d];
     if (!j->how.exclude_outside && !j->how.antialias)
         return gale__tap_blend(L, real_numbers(L, j, d, t->ratio, type), t->count, k, j->how.cubic_a);
@@ -110,31 +112,32 @@ typedef struct walk {
 /* Sums over the taps of axes[i...] of what is at `place` plus theirs. */
 static gale__node combine(gale__lower *L, const job *j, const walk *w, int i, gale__node place)
 {
-    gale__g *g = L->g;
-    if (i == w->n) return gale__g_take(g, w->x, gale__g_expand(g, place, j->rank, w->dims));
+    gale__prim_graph *g = L->g;
+    if (i == w->n) return gale__prim_take(g, w->x, gale__prim_expand(g, place, j->rank, w->dims));
     int d = w->axes[i];
     gale__node sum = GALE__NIL;
     for (int k = 0; k < j->taps[d].count; k++) {
-        gale__node here = gale__g_mul(g, tap_place(L, j, d, k), gale__index(L, w->stride[d]));
-        gale__node v = combine(L, j, w, i + 1, gale__g_add(g, place, here));
-        if (j->how.mode != GALE__NEAREST) v = gale__g_mul(g, v, tap_weight(L, j, d, k, gale__type_of(g, v)));
-        sum = k ? gale__g_add(g, sum, v) : v;
+        gale__node here = gale__prim_mul(g, tap_place(L, j, d, k), gale__lower_index(L, w->stride[d]));
+        gale__node v = combine(L, j, w, i + 1, gale__prim_add(g, place, here));
+        if (j->how.mode != GALE__RESIZE_NEAREST)
+            v = gale__prim_mul(g, v, tap_weight(L, j, d, k, gale__lower_type_of(g, v)));
+        sum = k ? gale__prim_add(g, sum, v) : v;
     }
     return sum;
 }
 
 static gale__node take_axes(gale__lower *L, gale__node x, const job *j, const int *axes, int n)
 {
-    gale__g *g = L->g;
-    gale__pnode p = gale__peek(g, x);
+    gale__prim_graph *g = L->g;
+    gale__prim_node p = gale__lower_peek(g, x);
     int64_t dims[GALE_MAX_RANK], stride[GALE_MAX_RANK], s = 1;
     uint32_t mask = 0;
     memcpy(dims, p.dims, sizeof dims);
     for (int i = 0; i < n; i++) dims[axes[i]] = j->taps[axes[i]].out, mask |= 1u << axes[i];
     for (int d = p.rank - 1; d >= 0; s *= p.dims[d--]) stride[d] = s;
-    gale__node place = gale__index(L, 0);
+    gale__node place = gale__lower_index(L, 0);
     for (int d = 0; d < p.rank; d++)
-        if (!(mask >> d & 1)) place = gale__g_add(g, place, gale__walk(L, p.rank, dims, d, stride[d]));
+        if (!(mask >> d & 1)) place = gale__prim_add(g, place, gale__lower_walk(L, p.rank, dims, d, stride[d]));
     walk w = {x, axes, n, stride, dims};
     /* Folded, every tap would have tables of its own: more to read than there is to compute. */
     int64_t fold = g->fold_max;
@@ -147,23 +150,23 @@ static gale__node take_axes(gale__lower *L, gale__node x, const job *j, const in
 /* A long filter: the taps are an axis of their own, behind the others, and are summed. */
 static gale__node sum_taps(gale__lower *L, gale__node x, const job *j, int d)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     const gale__taps *t = &j->taps[d];
-    gale__pnode p = gale__peek(g, x);
+    gale__prim_node p = gale__lower_peek(g, x);
     int64_t dims[GALE_MAX_RANK], spot[GALE_MAX_RANK], table[2] = {t->out, t->count}, stride = 1;
-    if (p.rank >= GALE_MAX_RANK) return gale__refuse(L, "rank %d is too large", p.rank);
+    if (p.rank >= GALE_MAX_RANK) return gale__lower_refuse(L, "rank %d is too large", p.rank);
     for (int i = 0; i <= p.rank; i++)
         dims[i] = i == d ? t->out : i == p.rank ? t->count : p.dims[i], spot[i] = i == d || i == p.rank ? dims[i] : 1;
-    gale__node place = gale__g_reshape(g, gale__g_const(g, GALE_I64, 2, table, t->index), p.rank + 1, spot);
-    gale__node weight =
-        gale__g_reshape(g, gale__g_cast(g, gale__g_const(g, GALE_F64, 2, table, t->weight), p.type), p.rank + 1, spot);
+    gale__node place = gale__prim_reshape(g, gale__prim_const(g, GALE_I64, 2, table, t->index), p.rank + 1, spot);
+    gale__node weight = gale__prim_reshape(
+        g, gale__prim_cast(g, gale__prim_const(g, GALE_F64, 2, table, t->weight), p.type), p.rank + 1, spot);
     for (int i = p.rank - 1; i > d; i--) stride *= p.dims[i];
-    place = gale__g_mul(g, place, gale__index(L, stride));
+    place = gale__prim_mul(g, place, gale__lower_index(L, stride));
     stride = 1;
     for (int i = p.rank - 1; i >= 0; stride *= p.dims[i--])
-        if (i != d) place = gale__g_add(g, place, gale__walk(L, p.rank + 1, dims, i, stride));
-    gale__node v = gale__g_mul(g, gale__g_take(g, x, gale__g_expand(g, place, p.rank + 1, dims)), weight);
-    return gale__g_reduce(g, GALE__SUM, v, 1u << p.rank, false);
+        if (i != d) place = gale__prim_add(g, place, gale__lower_walk(L, p.rank + 1, dims, i, stride));
+    gale__node v = gale__prim_mul(g, gale__prim_take(g, x, gale__prim_expand(g, place, p.rank + 1, dims)), weight);
+    return gale__prim_reduce(g, GALE__SUM, v, 1u << p.rank, false);
 }
 
 /* --- The whole by a fast path, where the device has one. --- */
@@ -171,41 +174,41 @@ static gale__node sum_taps(gale__lower *L, gale__node x, const job *j, int d)
 /* Places and weights of an axis, [out][count] or turned; an axis that stays as it is has one tap. */
 static void add_tables(gale__lower *L, const job *j, int d, int64_t extent, bool turned, gale__node *in)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     const gale__taps *t = j->resized[d] ? &j->taps[d] : NULL;
     int64_t out = t ? t->out : extent, count = t ? t->count : 1, dims[2] = {turned ? count : out, turned ? out : count};
     int32_t *place = gale__arena_alloc(&g->arena, (size_t)(out * count + 1) * sizeof *place);
     float *weight = gale__arena_alloc(&g->arena, (size_t)(out * count + 1) * sizeof *weight);
     if (!place || !weight) g->status = GALE_NO_MEMORY;
-    for (int64_t i = 0; i < out * count && gale__good(L); i++) {
+    for (int64_t i = 0; i < out * count && gale__lower_good(L); i++) {
         int64_t to = turned ? i % count * out + i / count : i;
         place[to] = (int32_t)(t ? t->index[i] : i);
         weight[to] = t ? (float)t->weight[i] : 1;
     }
-    if (!gale__good(L)) return;
-    in[0] = gale__g_const(g, GALE_I32, 2, dims, place);
-    in[1] = gale__g_const(g, GALE_F32, 2, dims, weight);
+    if (!gale__lower_good(L)) return;
+    in[0] = gale__prim_const(g, GALE_I32, 2, dims, place);
+    in[1] = gale__prim_const(g, GALE_F32, 2, dims, weight);
 }
 
 static gale__node claimed(gale__lower *L, gale__node x, const job *j, const int *axes, int n, gale__node y)
 {
-    gale__pnode p = gale__peek(L->g, x);
-    if (!L->device || !gale__good(L) || p.type != GALE_F32 || p.rank < 2 || p.dims[p.rank - 1] > INT32_MAX ||
+    gale__prim_node p = gale__lower_peek(L->g, x);
+    if (!L->device || !gale__lower_good(L) || p.type != GALE_F32 || p.rank < 2 || p.dims[p.rank - 1] > INT32_MAX ||
         p.dims[p.rank - 2] > INT32_MAX)
         return y;
     for (int i = 0; i < n; i++)
         if (axes[i] < p.rank - 2) return y;
     gale__node in[5] = {x};
     gale__op_node node = {.name = "ResizeTaps",
-        .path = gale__paths_first("ResizeTaps"),
+        .path = gale__fast_paths_first("ResizeTaps"),
         .n_in = 5,
         .n_out = 1,
         .body = L->node,
         .n_body = 1};
     add_tables(L, j, p.rank - 2, p.dims[p.rank - 2], false, in + 1);
     add_tables(L, j, p.rank - 1, p.dims[p.rank - 1], true, in + 3);
-    gale_status status = gale__good(L) ? gale__paths_claim(L->g, L->device, &node, in, &y) : GALE_OK;
-    if (status != GALE_OK && gale__good(L)) L->g->status = status;
+    gale_status status = gale__lower_good(L) ? gale__fast_paths_claim(L->g, L->device, &node, in, &y) : GALE_OK;
+    if (status != GALE_OK && gale__lower_good(L)) L->g->status = status;
     return y;
 }
 
@@ -214,8 +217,8 @@ static gale__node run(gale__lower *L, gale__node x, job *j)
 {
     int axes[GALE_MAX_RANK], n = 0, taps = 1;
     bool few = true;
-    for (int d = 0; d < j->rank && gale__good(L); d++) {
-        if (j->resized[d] && j->how.mode == GALE__NEAREST) x = nearest_view(L, x, j, d);
+    for (int d = 0; d < j->rank && gale__lower_good(L); d++) {
+        if (j->resized[d] && j->how.mode == GALE__RESIZE_NEAREST) x = nearest_view(L, x, j, d);
         if (!j->resized[d]) continue;
         int i = n++;
         for (; i > 0 &&
@@ -226,10 +229,10 @@ static gale__node run(gale__lower *L, gale__node x, job *j)
         taps = taps > TAPS_AT_ONCE ? taps : taps * j->taps[d].count;
         few = few && j->taps[d].count <= 4;
     }
-    if (!n || !gale__good(L)) return x;
+    if (!n || !gale__lower_good(L)) return x;
     gale__node from = x;
     if (few && taps <= TAPS_AT_ONCE) return claimed(L, from, j, axes, n, take_axes(L, x, j, axes, n));
-    for (int i = 0; i < n && gale__good(L); i++)
+    for (int i = 0; i < n && gale__lower_good(L); i++)
         x = j->taps[axes[i]].count > 4 ? sum_taps(L, x, j, axes[i]) : take_axes(L, x, j, &axes[i], 1);
     return claimed(L, from, j, axes, n, x);
 }
@@ -237,12 +240,12 @@ static gale__node run(gale__lower *L, gale__node x, job *j)
 /* What the coordinates left behind gets the extrapolation value. */
 static gale__node extrapolate(gale__lower *L, gale__node y, const job *j)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     for (int d = 0; d < j->rank; d++) {
         const gale__taps *t = &j->taps[d];
         if (!t->outside) continue;
-        gale__node gone = gale__along(L, gale__g_const(g, GALE_BOOL, 1, &t->out, t->outside), j->rank, d);
-        y = gale__g_select(g, gone, gale__value(L, y, j->how.extrapolation), y);
+        gale__node gone = gale__lower_along(L, gale__prim_const(g, GALE_BOOL, 1, &t->out, t->outside), j->rank, d);
+        y = gale__prim_select(g, gone, gale__lower_value(L, y, j->how.extrapolation), y);
     }
     return y;
 }
@@ -253,82 +256,83 @@ static bool read_how(gale__lower *L, gale__resize *r)
 {
     const char *mode = gale__attr_s(L, "mode", "nearest");
     bool cubic = !strcmp(mode, "cubic"), linear = !strcmp(mode, "linear") || !strcmp(mode, "bilinear");
-    if (!cubic && !linear && strcmp(mode, "nearest")) gale__refuse(L, "mode is '%s'", mode);
-    r->mode = cubic ? GALE__CUBIC : linear ? GALE__LINEAR : GALE__NEAREST;
+    if (!cubic && !linear && strcmp(mode, "nearest")) gale__lower_refuse(L, "mode is '%s'", mode);
+    r->mode = cubic ? GALE__RESIZE_CUBIC : linear ? GALE__RESIZE_LINEAR : GALE__RESIZE_NEAREST;
     r->coordinates = gale__attr_s(L, "coordinate_transformation_mode", "half_pixel");
     r->nearest = gale__attr_s(L, "nearest_mode", "round_prefer_floor");
-    r->antialias = gale__attr_i(L, "antialias", 0) && r->mode != GALE__NEAREST;
+    r->antialias = gale__attr_i(L, "antialias", 0) && r->mode != GALE__RESIZE_NEAREST;
     r->exclude_outside = gale__attr_i(L, "exclude_outside", 0);
     r->cubic_a = gale__attr_f(L, "cubic_coeff_a", -0.75);
     r->extrapolation = gale__attr_f(L, "extrapolation_value", 0);
-    return gale__good(L);
+    return gale__lower_good(L);
 }
 
 /* Output extents and scales of all axes from `sizes` or `scales`, given for `axes` or for all. */
-static bool read_extents(gale__lower *L, int i_scales, int i_sizes, const gale__pnode *p, const int *axes, int n,
+static bool read_extents(gale__lower *L, int i_scales, int i_sizes, const gale__prim_node *p, const int *axes, int n,
     int64_t *out, double *scale)
 {
     int64_t n_scales, n_sizes;
-    const double *scales = gale__known_floats(L, i_scales, &n_scales);
-    const int64_t *sizes = gale__known_ints(L, i_sizes, &n_sizes);
+    const double *scales = gale__lower_known_floats(L, i_scales, &n_scales);
+    const int64_t *sizes = gale__lower_known_ints(L, i_sizes, &n_sizes);
     const char *policy = gale__attr_s(L, "keep_aspect_ratio_policy", "stretch");
     bool by_size = n_sizes > 0, least = !strcmp(policy, "not_larger"), most = !strcmp(policy, "not_smaller");
-    if (gale__good(L) && (by_size ? n_sizes : n_scales) != n)
-        gale__refuse(L, "%lld scales or sizes for %d axes", (long long)(by_size ? n_sizes : n_scales), n);
+    if (gale__lower_good(L) && (by_size ? n_sizes : n_scales) != n)
+        gale__lower_refuse(L, "%lld scales or sizes for %d axes", (long long)(by_size ? n_sizes : n_scales), n);
     double common = 0;
-    for (int i = 0; i < n && gale__good(L); i++) {
+    for (int i = 0; i < n && gale__lower_good(L); i++) {
         int64_t in = p->dims[axes[i]];
         double s = by_size ? (double)sizes[i] / (double)(in ? in : 1) : scales[i];
-        if (!(s > 0) && in) gale__refuse(L, "axis %d is scaled by %g", axes[i], s);
+        if (!(s > 0) && in) gale__lower_refuse(L, "axis %d is scaled by %g", axes[i], s);
         if (i == 0 || (least && s < common) || (most && s > common)) common = s;
         float product = (float)in * (float)s; /* in single precision as shape inference does it: 10 by 0.7 are 7, though
                                                  the float 0.7 is a little less */
         double extent = floor((double)product);
-        if (!by_size && !(extent <= INT32_MAX)) gale__refuse(L, "axis %d is scaled by %g", axes[i], s);
-        out[axes[i]] = by_size ? sizes[i] : gale__good(L) ? (int64_t)extent : 0;
+        if (!by_size && !(extent <= INT32_MAX)) gale__lower_refuse(L, "axis %d is scaled by %g", axes[i], s);
+        out[axes[i]] = by_size ? sizes[i] : gale__lower_good(L) ? (int64_t)extent : 0;
         scale[axes[i]] = s;
     }
     for (int i = 0; by_size && (least || most) && i < n; i++) {
         scale[axes[i]] = common;
         double extent = floor(common * (double)p->dims[axes[i]] + 0.5);
-        if (!(extent <= INT32_MAX)) gale__refuse(L, "axis %d is scaled by %g", axes[i], common);
+        if (!(extent <= INT32_MAX)) gale__lower_refuse(L, "axis %d is scaled by %g", axes[i], common);
         else out[axes[i]] = (int64_t)extent;
     }
-    return gale__good(L);
+    return gale__lower_good(L);
 }
 
 static void resize(gale__lower *L, job *j, int i_roi, int i_scales, int i_sizes)
 {
-    gale__g *g = L->g;
-    gale__pnode p = gale__peek(g, L->in[0]);
+    gale__prim_graph *g = L->g;
+    gale__prim_node p = gale__lower_peek(g, L->in[0]);
     int64_t out[GALE_MAX_RANK], n_roi;
     double scale[GALE_MAX_RANK];
     int axes[GALE_MAX_RANK], count, n;
     const int64_t *given = gale__attr_ints(L, "axes", &count);
     bool crop = !strcmp(j->how.coordinates, "tf_crop_and_resize");
-    const double *roi = crop ? gale__known_floats(L, i_roi, &n_roi) : NULL;
+    const double *roi = crop ? gale__lower_known_floats(L, i_roi, &n_roi) : NULL;
     n = given ? count : p.rank;
-    if (n > p.rank) gale__refuse(L, "%d axes for a value of rank %d", n, p.rank);
-    for (int i = 0; i < n && gale__good(L); i++) axes[i] = given ? gale__axis(L, given[i], p.rank) : i;
+    if (n > p.rank) gale__lower_refuse(L, "%d axes for a value of rank %d", n, p.rank);
+    for (int i = 0; i < n && gale__lower_good(L); i++) axes[i] = given ? gale__lower_axis(L, given[i], p.rank) : i;
     for (int d = 0; d < p.rank; d++) out[d] = p.dims[d], scale[d] = 1;
-    if (!gale__good(L) || !read_extents(L, i_scales, i_sizes, &p, axes, n, out, scale)) return;
-    if (crop && (!roi || n_roi != 2 * n)) gale__refuse(L, "tf_crop_and_resize needs roi, two numbers an axis");
+    if (!gale__lower_good(L) || !read_extents(L, i_scales, i_sizes, &p, axes, n, out, scale)) return;
+    if (crop && (!roi || n_roi != 2 * n)) gale__lower_refuse(L, "tf_crop_and_resize needs roi, two numbers an axis");
     j->rank = p.rank;
-    for (int i = 0; i < n && gale__good(L); i++) {
+    for (int i = 0; i < n && gale__lower_good(L); i++) {
         int d = axes[i];
         double start = roi ? roi[i] : 0, end = roi ? roi[n + i] : 1;
         j->resized[d] = out[d] != p.dims[d] || scale[d] != 1 || start != 0 || end != 1;
-        if (j->resized[d] && p.dims[d] == 0) gale__refuse(L, "axis %d has no elements to resize", d);
-        if (j->resized[d] && gale__good(L))
+        if (j->resized[d] && p.dims[d] == 0) gale__lower_refuse(L, "axis %d has no elements to resize", d);
+        if (j->resized[d] && gale__lower_good(L))
             gale__taps_make(L, &j->how, p.dims[d], out[d], scale[d], start, end, &j->taps[d]);
     }
-    if (!gale__good(L)) return;
-    bool whole = !gale__type_is_float(p.type) && j->how.mode != GALE__NEAREST;
-    gale__node x =
-        j->how.mode == GALE__NEAREST ? L->in[0] : gale__g_cast(g, L->in[0], whole ? GALE_F32 : gale__wide_type(p.type));
+    if (!gale__lower_good(L)) return;
+    bool whole = !gale__type_is_float(p.type) && j->how.mode != GALE__RESIZE_NEAREST;
+    gale__node x = j->how.mode == GALE__RESIZE_NEAREST
+                       ? L->in[0]
+                       : gale__prim_cast(g, L->in[0], whole ? GALE_F32 : gale__lower_wide_type(p.type));
     gale__node y = extrapolate(L, run(L, x, j), j);
-    if (whole) y = gale__g_unary(g, GALE__RINT, y);
-    L->out[0] = gale__g_cast(g, y, p.type);
+    if (whole) y = gale__prim_unary(g, GALE__RINT, y);
+    L->out[0] = gale__prim_cast(g, y, p.type);
 }
 
 LOWER(Resize)

@@ -14,7 +14,7 @@ typedef struct gale__taps {
 } gale__taps;
 
 typedef struct gale__resize {
-    enum { GALE__NEAREST, GALE__LINEAR, GALE__CUBIC } mode;
+    enum { GALE__RESIZE_NEAREST, GALE__RESIZE_LINEAR, GALE__RESIZE_CUBIC } mode;
     const char *coordinates, *nearest; /* attribute values */
     bool antialias, exclude_outside;
     double cubic_a, extrapolation;

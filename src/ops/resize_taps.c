@@ -20,7 +20,7 @@ static double coordinate(
     if (!strcmp(c, "tf_crop_and_resize"))
         return start * (in - 1) +
                (width == 1 ? (end - start) * (in - 1) / 2 : i * (end - start) * (in - 1) / (width - 1));
-    gale__refuse(L, "coordinate_transformation_mode is '%s'", c);
+    gale__lower_refuse(L, "coordinate_transformation_mode is '%s'", c);
     return 0;
 }
 
@@ -31,14 +31,14 @@ static double nearest_of(gale__lower *L, const char *mode, double x)
     if (!strcmp(mode, "ceil")) return low + 1;
     if (!strcmp(mode, "round_prefer_floor")) return ratio <= 0.5 ? low : low + 1;
     if (!strcmp(mode, "round_prefer_ceil")) return ratio < 0.5 ? low : low + 1;
-    gale__refuse(L, "nearest_mode is '%s'", mode);
+    gale__lower_refuse(L, "nearest_mode is '%s'", mode);
     return low;
 }
 
 static double filter(const gale__resize *r, double distance)
 {
     double x = fabs(distance), a = r->cubic_a;
-    if (r->mode == GALE__LINEAR) return x < 1 ? 1 - x : 0;
+    if (r->mode == GALE__RESIZE_LINEAR) return x < 1 ? 1 - x : 0;
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
@@ -65,8 +65,8 @@ static void fill(const gale__resize *r, gale__taps *t, int64_t o, double x, doub
 
 static double tap_count(const gale__resize *r, double scale)
 {
-    if (r->mode == GALE__NEAREST) return 1;
-    double support = r->mode == GALE__LINEAR ? 1 : 2, shrink = r->antialias && scale < 1 ? scale : 1;
+    if (r->mode == GALE__RESIZE_NEAREST) return 1;
+    double support = r->mode == GALE__RESIZE_LINEAR ? 1 : 2, shrink = r->antialias && scale < 1 ? scale : 1;
     return 2 - 2 * (floor(-support / shrink) + 1);
 }
 
@@ -75,7 +75,7 @@ bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t 
 {
     bool crop = !strcmp(r->coordinates, "tf_crop_and_resize");
     if (out > INT32_MAX || tap_count(r, scale) > MOST_TAPS / (double)(out > 0 ? out : 1))
-        return gale__refuse(L, "an axis of %lld elements becomes one of %lld, scaled by %g", (long long)in,
+        return gale__lower_refuse(L, "an axis of %lld elements becomes one of %lld, scaled by %g", (long long)in,
                    (long long)out, scale) >= 0;
     *t = (gale__taps){.in = in, .out = out, .count = (int)tap_count(r, scale)};
     size_t n = (size_t)(out * t->count + 1);
@@ -85,12 +85,12 @@ bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t 
     t->ratio = gale__arena_alloc(&L->g->arena, ((size_t)out + 1) * sizeof *t->ratio);
     t->outside = crop ? gale__arena_alloc(&L->g->arena, (size_t)out + 1) : NULL;
     if (!t->index || !t->weight || !t->first || !t->ratio || (crop && !t->outside)) L->g->status = GALE_NO_MEMORY;
-    for (int64_t o = 0; o < out && gale__good(L); o++) {
+    for (int64_t o = 0; o < out && gale__lower_good(L); o++) {
         double x = coordinate(L, r, t, scale, roi_start, roi_end, (double)o);
         if (!(fabs(x) < 1e15))
-            return gale__refuse(L, "element %lld of an axis is taken from place %g", (long long)o, x) >= 0;
+            return gale__lower_refuse(L, "element %lld of an axis is taken from place %g", (long long)o, x) >= 0;
         if (crop) t->outside[o] = x < 0 || x > (double)(in - 1);
-        if (r->mode != GALE__NEAREST) {
+        if (r->mode != GALE__RESIZE_NEAREST) {
             fill(r, t, o, x, scale);
             continue;
         }
@@ -98,5 +98,5 @@ bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t 
         t->index[o] = at < 0 ? 0 : at > (double)(in - 1) ? in - 1 : (int64_t)at;
         t->weight[o] = 1;
     }
-    return gale__good(L);
+    return gale__lower_good(L);
 }

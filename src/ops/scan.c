@@ -22,14 +22,14 @@ static int64_t flag(gale__lower *L, const char *name, int i)
 /* x with `from` moved to `to`, the other axes in order. */
 static gale__node move_axis(gale__lower *L, gale__node x, int from, int to)
 {
-    int perm[GALE_MAX_RANK], n = 0, rank = gale__rank_of(L->g, x);
-    if (from == to || !gale__good(L)) return x;
+    int perm[GALE_MAX_RANK], n = 0, rank = gale__lower_rank_of(L->g, x);
+    if (from == to || !gale__lower_good(L)) return x;
     for (int d = 0; d < rank; d++) {
         if (n == to) perm[n++] = from;
         if (d != from) perm[n++] = d;
     }
     if (n < rank) perm[n] = from;
-    return gale__g_permute(L->g, x, perm);
+    return gale__prim_permute(L->g, x, perm);
 }
 
 /* The loop over trips slices; outputs are states, then stacks. */
@@ -37,7 +37,7 @@ static gale__node run_body(gale__lower *L, const scan *s, int64_t trips)
 {
     gale__node in[VALUES_MAX], out[VALUES_MAX];
     int n = s->states + s->sliced + s->captured, n_out = s->states + s->stacked;
-    gale__loop loop = {.body = gale__body_begin(L),
+    gale__prim_loop_args loop = {.body = gale__lower_body_begin(L),
         .trips = trips,
         .n_carried = s->states,
         .n_sliced = s->sliced,
@@ -47,12 +47,12 @@ static gale__node run_body(gale__lower *L, const scan *s, int64_t trips)
     if (!loop.body) return GALE__NIL;
     for (int i = 0; i < n; i++) {
         bool captured = i >= s->states + s->sliced;
-        in[i] = captured ? gale__body_constant(L, loop.body, i, s->in[i])
-                         : gale__body_input(L, loop.body, i, s->in[i], i >= s->states);
+        in[i] = captured ? gale__lower_body_constant(L, loop.body, i, s->in[i])
+                         : gale__lower_body_input(L, loop.body, i, s->in[i], i >= s->states);
     }
     for (int i = 0; i < n_out; i++) out[i] = GALE__NIL;
     gale__opgraph_inline(s->body, loop.body, in, n, out, n_out);
-    return gale__body_end(L, &loop, s->in);
+    return gale__lower_body_end(L, &loop, s->in);
 }
 
 static bool read_scan(gale__lower *L, scan *s)
@@ -61,8 +61,8 @@ static bool read_scan(gale__lower *L, scan *s)
     int64_t sliced = gale__attr_i(L, "num_scan_inputs", 0), captured = gale__attr_i(L, "captures", 0);
     s->sliced = sliced < 0 || sliced > VALUES_MAX ? -1 : (int)sliced;
     s->captured = captured < 0 || captured > VALUES_MAX ? -1 : (int)captured;
-    if (!s->body) gale__refuse(L, "there is no body");
-    if (!gale__good(L)) return false;
+    if (!s->body) gale__lower_refuse(L, "there is no body");
+    if (!gale__lower_good(L)) return false;
     int n = s->body->n_inputs, n_out = s->body->n_outputs;
     s->states = n - s->sliced - s->captured;
     s->stacked = n_out - s->states;
@@ -70,23 +70,24 @@ static bool read_scan(gale__lower *L, scan *s)
               s->states >= 0 && s->stacked >= 0 && L->n_out <= n_out;
     for (int i = 0; ok && i < n; i++) ok = (s->in[i] = L->in[i]) >= 0;
     if (!ok)
-        gale__refuse(L, "a body of %d inputs and %d outputs does not go with %d inputs, %d of them scanned", n, n_out,
-            L->n_in, s->sliced);
+        gale__lower_refuse(L, "a body of %d inputs and %d outputs does not go with %d inputs, %d of them scanned", n,
+            n_out, L->n_in, s->sliced);
     return ok;
 }
 
 /* Scanned inputs with their axis in front, in the order of the steps. */
 static bool turn_inputs(gale__lower *L, scan *s, int64_t *trips)
 {
-    for (int i = 0; i < s->sliced && gale__good(L); i++) {
+    for (int i = 0; i < s->sliced && gale__lower_good(L); i++) {
         gale__node *x = &s->in[s->states + i];
-        *x = move_axis(L, *x, gale__axis(L, flag(L, "scan_input_axes", i), gale__rank_of(L->g, *x)), 0);
-        gale__pnode p = gale__peek(L->g, *x);
+        *x = move_axis(L, *x, gale__lower_axis(L, flag(L, "scan_input_axes", i), gale__lower_rank_of(L->g, *x)), 0);
+        gale__prim_node p = gale__lower_peek(L->g, *x);
         if (i == 0) *trips = p.rank ? p.dims[0] : 0;
-        if (gale__good(L) && (p.rank < 1 || p.dims[0] != *trips)) gale__refuse(L, "scanned inputs differ in length");
-        if (flag(L, "scan_input_directions", i)) *x = gale__g_flip(L->g, *x, 1);
+        if (gale__lower_good(L) && (p.rank < 1 || p.dims[0] != *trips))
+            gale__lower_refuse(L, "scanned inputs differ in length");
+        if (flag(L, "scan_input_directions", i)) *x = gale__prim_flip(L->g, *x, 1);
     }
-    return gale__good(L);
+    return gale__lower_good(L);
 }
 
 LOWER(Scan)
@@ -95,11 +96,11 @@ LOWER(Scan)
     int64_t trips = 0;
     if (!read_scan(L, &s)) return;
     gale__node loop = turn_inputs(L, &s, &trips) ? run_body(L, &s, trips) : GALE__NIL;
-    for (int o = 0; o < L->n_out && gale__good(L); o++) {
-        L->out[o] = gale__g_loop_out(L->g, loop, o);
-        if (o < s.states || !gale__good(L)) continue;
-        if (flag(L, "scan_output_directions", o - s.states)) L->out[o] = gale__g_flip(L->g, L->out[o], 1);
-        L->out[o] = move_axis(
-            L, L->out[o], 0, gale__axis(L, flag(L, "scan_output_axes", o - s.states), gale__rank_of(L->g, L->out[o])));
+    for (int o = 0; o < L->n_out && gale__lower_good(L); o++) {
+        L->out[o] = gale__prim_loop_out(L->g, loop, o);
+        if (o < s.states || !gale__lower_good(L)) continue;
+        if (flag(L, "scan_output_directions", o - s.states)) L->out[o] = gale__prim_flip(L->g, L->out[o], 1);
+        L->out[o] = move_axis(L, L->out[o], 0,
+            gale__lower_axis(L, flag(L, "scan_output_axes", o - s.states), gale__lower_rank_of(L->g, L->out[o])));
     }
 }

@@ -6,16 +6,19 @@
 
 static void window(gale__lower *L, double c0, double c1, double c2)
 {
-    gale__g *g = L->g;
-    int64_t n = gale__length(L, 0, 1), turns = gale__attr_i(L, "periodic", 1) || n == 1 ? n : n - 1;
+    gale__prim_graph *g = L->g;
+    int64_t n = gale__signal_length(L, 0, 1), turns = gale__attr_i(L, "periodic", 1) || n == 1 ? n : n - 1;
     gale_type type = gale__attr_type(L, "output_datatype", GALE_F32);
-    if (!gale__good(L)) return;
-    gale__node i = gale__g_iota(g, 1, &n, 0),
-               one = gale__g_unary(g, GALE__COS, gale__angle(L, gale__g_mul(g, i, gale__index(L, 2)), turns, 1));
-    gale__node two = gale__g_unary(g, GALE__COS, gale__angle(L, gale__g_mul(g, i, gale__index(L, 4)), turns, 1));
-    gale__node y = gale__g_sub(g, gale__value(L, one, c0), gale__g_mul(g, one, gale__value(L, one, c1)));
-    y = gale__g_add(g, y, gale__g_mul(g, two, gale__value(L, two, c2)));
-    L->out[0] = gale__g_cast(g, y, type);
+    if (!gale__lower_good(L)) return;
+    gale__node i = gale__prim_iota(g, 1, &n, 0),
+               one = gale__prim_unary(
+                   g, GALE__COS, gale__signal_angle(L, gale__prim_mul(g, i, gale__lower_index(L, 2)), turns, 1));
+    gale__node two =
+        gale__prim_unary(g, GALE__COS, gale__signal_angle(L, gale__prim_mul(g, i, gale__lower_index(L, 4)), turns, 1));
+    gale__node y =
+        gale__prim_sub(g, gale__lower_value(L, one, c0), gale__prim_mul(g, one, gale__lower_value(L, one, c1)));
+    y = gale__prim_add(g, y, gale__prim_mul(g, two, gale__lower_value(L, two, c2)));
+    L->out[0] = gale__prim_cast(g, y, type);
 }
 LOWER(HannWindow) { window(L, 0.5, 0.5, 0); }
 LOWER(HammingWindow) { window(L, 25.0 / 46, 21.0 / 46, 0); }
@@ -43,14 +46,14 @@ static void triangle(double *y, int64_t rows, int64_t columns, int64_t column, i
 
 LOWER(MelWeightMatrix)
 {
-    int64_t bands = gale__length(L, 0, 0), n = gale__length(L, 1, 0), rate = gale__length(L, 2, 0), n_low, n_high,
-            dims[2] = {n / 2 + 1, bands};
-    const double *low = gale__known_floats(L, 3, &n_low), *high = gale__known_floats(L, 4, &n_high);
+    int64_t bands = gale__signal_length(L, 0, 0), n = gale__signal_length(L, 1, 0), rate = gale__signal_length(L, 2, 0),
+            n_low, n_high, dims[2] = {n / 2 + 1, bands};
+    const double *low = gale__lower_known_floats(L, 3, &n_low), *high = gale__lower_known_floats(L, 4, &n_high);
     gale_type type = gale__attr_type(L, "output_datatype", GALE_F32);
-    if (gale__good(L) && (n_low != 1 || n_high != 1)) gale__refuse(L, "the edges are one number each");
-    if (gale__good(L) && bands > GALE__LONGEST / dims[0])
-        gale__refuse(L, "a matrix of %lld by %lld", (long long)dims[0], (long long)bands);
-    if (!gale__good(L)) return;
+    if (gale__lower_good(L) && (n_low != 1 || n_high != 1)) gale__lower_refuse(L, "the edges are one number each");
+    if (gale__lower_good(L) && bands > GALE__SIGNAL_LONGEST / dims[0])
+        gale__lower_refuse(L, "a matrix of %lld by %lld", (long long)dims[0], (long long)bands);
+    if (!gale__lower_good(L)) return;
     double bottom = to_mel(low[0]), step = (to_mel(high[0]) - bottom) / (double)(bands + 2);
     double *y = gale__arena_alloc(&L->g->arena, (size_t)(dims[0] * bands) * sizeof *y);
     if (!y) L->g->status = GALE_NO_MEMORY;
@@ -59,5 +62,5 @@ LOWER(MelWeightMatrix)
                 to = edge(bottom, step, i + 2, n, (double)rate);
         triangle(y, dims[0], bands, i, from, top, to);
     }
-    if (y) L->out[0] = gale__g_cast(L->g, gale__g_const(L->g, GALE_F64, 2, dims, y), type);
+    if (y) L->out[0] = gale__prim_cast(L->g, gale__prim_const(L->g, GALE_F64, 2, dims, y), type);
 }

@@ -16,8 +16,8 @@ static inline int64_t gale__windows_reach(const gale__windows *w, int i)
     return (w->kernel[i] - 1) * w->dilation[i] + 1;
 }
 /* An attribute of n whole numbers into out, `fallback` when absent; the count and a range of 32 bits are checked. */
-bool gale__read_ints(gale__lower *L, const char *name, int n, int64_t fallback, int64_t *out);
+bool gale__lower_read_ints(gale__lower *L, const char *name, int n, int64_t fallback, int64_t *out);
 /* x by a kernel of the same type, with strides, dilations, pads, auto_pad and group from the attributes: Conv without
  * its bias. */
-gale__node gale__convolve(gale__lower *L, gale__node x, gale__node kernel);
+gale__node gale__lower_convolve(gale__lower *L, gale__node x, gale__node kernel);
 #endif

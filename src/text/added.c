@@ -30,7 +30,7 @@ const gale__added_token *gale__added_find(const gale__added *a, const char *text
     return place == GALE__NO_ID ? NULL : a->items + place;
 }
 
-static gale_status choose_id(gale__added *a, const gale__model *m, const gale__added_token *t, uint32_t *out)
+static gale_status choose_id(gale__added *a, const gale__token_model *m, const gale__added_token *t, uint32_t *out)
 {
     uint32_t id = gale__vocab_find(&m->vocab, t->content, t->size);
     if (id == GALE__NO_ID) {
@@ -54,7 +54,7 @@ static void set_flags(gale__added_token *to, const gale__added_token *from)
     to->hidden = from->hidden;
 }
 
-gale_status gale__added_add(gale__added *a, const gale__model *m, const gale__added_token *token)
+gale_status gale__added_add(gale__added *a, const gale__token_model *m, const gale__added_token *token)
 {
     uint32_t place = gale__vocab_find(&a->names, token->content, token->size), id = 0;
     if (!token->size) return GALE_OK;
@@ -107,7 +107,7 @@ static gale_status build_set(const gale__added *a, bool normalized, gale__added_
     return status;
 }
 
-gale_status gale__added_prepare(gale__added *a, const gale__model *m, const gale__normalizers *n)
+gale_status gale__added_prepare(gale__added *a, const gale__token_model *m, const gale__normalizers *n)
 {
     gale__normalize_state s = {0};
     gale_status status;

@@ -33,9 +33,9 @@ typedef struct gale__added {
 void gale__added_finish(gale__added *a);
 /* Takes a copy of the content.  The model's number where it has the token, else the next free one.  A token that is
  * there already is replaced. */
-gale_status gale__added_add(gale__added *a, const gale__model *m, const gale__added_token *token);
+gale_status gale__added_add(gale__added *a, const gale__token_model *m, const gale__added_token *token);
 /* After the last one. */
-gale_status gale__added_prepare(gale__added *a, const gale__model *m, const gale__normalizers *n);
+gale_status gale__added_prepare(gale__added *a, const gale__token_model *m, const gale__normalizers *n);
 const gale__added_token *gale__added_by_id(const gale__added *a, uint32_t id); /* NULL: none */
 const gale__added_token *gale__added_find(const gale__added *a, const char *text, size_t size);
 

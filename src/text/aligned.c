@@ -24,7 +24,7 @@ bool gale__aligned_reserve(gale__aligned *a, size_t more)
     size_t want = a->size + more < 256 ? 256 : (a->size + more) + (a->size + more) / 2;
     char *text = want > SIZE_MOST ? NULL : gale__realloc(a->text, want);
     if (text) a->text = text;
-    gale__span *from = text ? gale__realloc(a->from, want * sizeof *from) : NULL;
+    gale__text_span *from = text ? gale__realloc(a->from, want * sizeof *from) : NULL;
     if (from) a->from = from;
     a->failed = !from;
     if (want > SIZE_MOST) gale__fail(GALE_LIMIT, "a text grows to more than 256 MiB when it is normalised; cut it");
@@ -35,11 +35,11 @@ bool gale__aligned_reserve(gale__aligned *a, size_t more)
 void gale__aligned_add_plain(gale__aligned *a, const char *text, size_t size, uint32_t base)
 {
     if (!gale__aligned_reserve(a, size)) return;
-    gale__span *from = a->from + a->size;
+    gale__text_span *from = a->from + a->size;
     memcpy(a->text + a->size, text, size);
     for (size_t i = 0, n; i < size; i += n) {
         n = gale__utf8_size(text + i);
-        gale__span span = {base + (uint32_t)i, base + (uint32_t)(i + n)};
+        gale__text_span span = {base + (uint32_t)i, base + (uint32_t)(i + n)};
         for (size_t k = i; k < i + n; k++) from[k] = span;
     }
     a->size += size;
@@ -53,16 +53,16 @@ void gale__aligned_add_part(gale__aligned *a, const gale__aligned *from, size_t 
     a->size += end - begin;
 }
 
-void gale__rewrite_skip(gale__rewrite *r, size_t characters)
+void gale__aligned_rewrite_skip(gale__aligned_rewrite *r, size_t characters)
 {
     for (; characters && r->at < r->in->size; characters--) r->at += gale__utf8_size(r->in->text + r->at);
 }
 
-void gale__rewrite_put(gale__rewrite *r, uint32_t c, int32_t change)
+void gale__aligned_rewrite_put(gale__aligned_rewrite *r, uint32_t c, int32_t change)
 {
     bool new = change > 0 || r->at >= r->in->size;
-    gale__span base = {r->in->base, r->in->base};
-    gale__span from = !new ? r->in->from[r->at] : r->at ? r->in->from[r->at - 1] : base;
+    gale__text_span base = {r->in->base, r->in->base};
+    gale__text_span from = !new ? r->in->from[r->at] : r->at ? r->in->from[r->at - 1] : base;
     gale__aligned_put(r->out, c, from);
-    if (change <= 0) gale__rewrite_skip(r, 1 + (size_t) - (int64_t)change);
+    if (change <= 0) gale__aligned_rewrite_skip(r, 1 + (size_t) - (int64_t)change);
 }

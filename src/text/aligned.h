@@ -6,14 +6,14 @@
 #include "text/unicode.h"
 #include <string.h>
 
-typedef struct gale__span {
+typedef struct gale__text_span {
     uint32_t begin, end; /* bytes of the original */
-} gale__span;
+} gale__text_span;
 
 /* Grows and is used again; appends after a failed one do nothing, so callers check once. */
 typedef struct gale__aligned {
-    char *text;       /* valid UTF-8 */
-    gale__span *from; /* one for each byte */
+    char *text;            /* valid UTF-8 */
+    gale__text_span *from; /* one for each byte */
     size_t size, capacity;
     uint32_t base; /* where the original piece begins: what belongs to nothing is put there */
     bool failed;
@@ -25,7 +25,7 @@ bool gale__aligned_reserve(gale__aligned *a, size_t more); /* room for so many b
 void gale__aligned_add_plain(gale__aligned *a, const char *text, size_t size, uint32_t base);
 void gale__aligned_add_part(gale__aligned *a, const gale__aligned *from, size_t begin, size_t end);
 
-static inline void gale__aligned_put(gale__aligned *a, uint32_t c, gale__span from)
+static inline void gale__aligned_put(gale__aligned *a, uint32_t c, gale__text_span from)
 {
     if (a->capacity - a->size < 4 && !gale__aligned_reserve(a, 4)) return;
     size_t begin = a->size;
@@ -36,11 +36,11 @@ static inline void gale__aligned_put(gale__aligned *a, uint32_t c, gale__span fr
 /* Rewriting a whole text by steps: each puts a character and says how it relates to the next one of the source.
  * change 0: takes its place; 1: is new, and comes from where the one before does; -n: takes its place, and the n that
  * follow are gone. */
-typedef struct gale__rewrite {
+typedef struct gale__aligned_rewrite {
     const gale__aligned *in;
     gale__aligned *out;
     size_t at; /* in the source */
-} gale__rewrite;
-void gale__rewrite_put(gale__rewrite *r, uint32_t c, int32_t change);
-void gale__rewrite_skip(gale__rewrite *r, size_t characters);
+} gale__aligned_rewrite;
+void gale__aligned_rewrite_put(gale__aligned_rewrite *r, uint32_t c, int32_t change);
+void gale__aligned_rewrite_skip(gale__aligned_rewrite *r, size_t characters);
 #endif

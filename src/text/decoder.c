@@ -1,20 +1,20 @@
 /* Decoders at work: each turns a list of texts into another one. */
 #include "text/decoder.h"
 
-void gale__texts_list_clear(gale__texts_list *l)
+void gale__text_list_clear(gale__text_list *l)
 {
     l->pool.length = l->count = 0;
     l->pool.failed = false;
 }
 
-void gale__texts_list_finish(gale__texts_list *l)
+void gale__text_list_finish(gale__text_list *l)
 {
     gale__str_finish(&l->pool);
     gale__free(l->ends);
-    *l = (gale__texts_list){0};
+    *l = (gale__text_list){0};
 }
 
-gale_status gale__texts_list_end(gale__texts_list *l)
+gale_status gale__text_list_end(gale__text_list *l)
 {
     GALE_TRY(gale__str_check(&l->pool));
     GALE_TRY(gale__grow((void **)&l->ends, &l->capacity, l->count + 1, sizeof *l->ends));
@@ -22,7 +22,7 @@ gale_status gale__texts_list_end(gale__texts_list *l)
     return GALE_OK;
 }
 
-const char *gale__texts_list_get(const gale__texts_list *l, size_t i, size_t *size)
+const char *gale__text_list_get(const gale__text_list *l, size_t i, size_t *size)
 {
     size_t begin = i ? l->ends[i - 1] : 0;
     *size = l->ends[i] - begin;
@@ -31,8 +31,8 @@ const char *gale__texts_list_get(const gale__texts_list *l, size_t i, size_t *si
 
 void gale__decode_state_finish(gale__decode_state *s)
 {
-    gale__texts_list_finish(&s->a);
-    gale__texts_list_finish(&s->b);
+    gale__text_list_finish(&s->a);
+    gale__text_list_finish(&s->b);
     gale__str_finish(&s->first);
     gale__str_finish(&s->second);
 }
@@ -113,12 +113,12 @@ static void decode_strip(const gale__decoder *d, gale__str *out, const char *tex
 }
 
 static gale_status decode_replace(
-    const gale__decoder *d, gale__pattern_state *patterns, gale__str *out, const char *text, size_t size)
+    const gale__decoder *d, gale__split_pattern_state *patterns, gale__str *out, const char *text, size_t size)
 {
-    gale__pattern_walk walk = {0};
+    gale__split_pattern_walk walk = {0};
     size_t last = 0;
     for (bool found;;) {
-        GALE_TRY(gale__pattern_next(d->pattern, patterns, text, size, &walk, &found));
+        GALE_TRY(gale__split_pattern_next(d->pattern, patterns, text, size, &walk, &found));
         if (!found) break;
         gale__str_add_n(out, text + last, walk.begin - last);
         gale__str_add(out, d->text);
@@ -129,10 +129,10 @@ static gale_status decode_replace(
 }
 
 /* One text after the other. */
-static gale_status decode_each(const gale__decoder *d, gale__decode_state *s, gale__pattern_state *patterns)
+static gale_status decode_each(const gale__decoder *d, gale__decode_state *s, gale__split_pattern_state *patterns)
 {
     for (size_t i = 0, size; i < s->a.count; i++) {
-        const char *text = gale__texts_list_get(&s->a, i, &size);
+        const char *text = gale__text_list_get(&s->a, i, &size);
         gale__str *out = &s->b.pool;
         if (d->kind == GALE__DECODE_BPE) add_replaced(out, text, size, d->text, i + 1 == s->a.count ? "" : " ");
         else if (d->kind == GALE__DECODE_WORDPIECE) decode_wordpiece(d, s, i, text, size);
@@ -140,15 +140,15 @@ static gale_status decode_each(const gale__decoder *d, gale__decode_state *s, ga
         else if (d->kind == GALE__DECODE_STRIP) decode_strip(d, out, text, size);
         else if (d->kind == GALE__DECODE_REPLACE) GALE_TRY(decode_replace(d, patterns, out, text, size));
         else gale__str_add_n(out, text, size);
-        if (d->kind != GALE__DECODE_FUSE || i + 1 == s->a.count) GALE_TRY(gale__texts_list_end(&s->b));
+        if (d->kind != GALE__DECODE_FUSE || i + 1 == s->a.count) GALE_TRY(gale__text_list_end(&s->b));
     }
     return GALE_OK;
 }
 
-static bool same(const gale__texts_list *l, size_t i, size_t k)
+static bool same(const gale__text_list *l, size_t i, size_t k)
 {
     size_t a, b;
-    const char *x = gale__texts_list_get(l, i, &a), *y = gale__texts_list_get(l, k, &b);
+    const char *x = gale__text_list_get(l, i, &a), *y = gale__text_list_get(l, k, &b);
     return a == b && !memcmp(x, y, a);
 }
 
@@ -157,7 +157,7 @@ static gale_status decode_ctc(const gale__decoder *d, gale__decode_state *s)
     gale__str kept = {0};
     gale_status status = GALE_OK;
     for (size_t i = 0, size; i < s->a.count && status == GALE_OK; i++) {
-        const char *text = gale__texts_list_get(&s->a, i, &size);
+        const char *text = gale__text_list_get(&s->a, i, &size);
         size_t before = s->b.pool.length;
         if (i && same(&s->a, i - 1, i)) continue;
         clear(&kept);
@@ -172,7 +172,7 @@ static gale_status decode_ctc(const gale__decoder *d, gale__decode_state *s)
             gale__str_add_n(&s->b.pool, gale__str_text(&kept), kept.length);
         }
         if (kept.failed) s->b.pool.failed = true;
-        if (s->b.pool.length > before || s->b.pool.failed) status = gale__texts_list_end(&s->b);
+        if (s->b.pool.length > before || s->b.pool.failed) status = gale__text_list_end(&s->b);
     }
     gale__str_finish(&kept);
     return status;
@@ -196,7 +196,7 @@ static gale_status decode_bytes(gale__decode_state *s)
     gale__str *bytes = &s->first;
     clear(bytes);
     for (size_t i = 0, size; i < s->a.count; i++) {
-        const char *text = gale__texts_list_get(&s->a, i, &size);
+        const char *text = gale__text_list_get(&s->a, i, &size);
         size_t before = bytes->length, k = 0, n;
         for (; k < size; k += n) {
             int byte = gale__character_byte(gale__utf8_at(text + k, &n));
@@ -210,7 +210,7 @@ static gale_status decode_bytes(gale__decode_state *s)
     }
     if (bytes->failed) return GALE_NO_MEMORY;
     add_repaired(&s->b.pool, gale__str_text(bytes), bytes->length);
-    return gale__texts_list_end(&s->b);
+    return gale__text_list_end(&s->b);
 }
 
 static int hex(char c)
@@ -239,7 +239,7 @@ static gale_status end_bytes(gale__decode_state *s)
     for (size_t i = 0; i < (text ? 1 : n); i++) {
         if (text) gale__str_add_n(&s->b.pool, bytes->text, n);
         else gale__str_add(&s->b.pool, "\xef\xbf\xbd");
-        GALE_TRY(gale__texts_list_end(&s->b));
+        GALE_TRY(gale__text_list_end(&s->b));
     }
     clear(bytes);
     return GALE_OK;
@@ -249,7 +249,7 @@ static gale_status decode_fallback(gale__decode_state *s)
 {
     clear(&s->first);
     for (size_t i = 0, size; i < s->a.count; i++) {
-        const char *text = gale__texts_list_get(&s->a, i, &size);
+        const char *text = gale__text_list_get(&s->a, i, &size);
         int byte = fallback_byte(text, size);
         char one = (char)byte;
         if (byte >= 0) {
@@ -258,29 +258,30 @@ static gale_status decode_fallback(gale__decode_state *s)
         }
         GALE_TRY(end_bytes(s));
         gale__str_add_n(&s->b.pool, text, size);
-        GALE_TRY(gale__texts_list_end(&s->b));
+        GALE_TRY(gale__text_list_end(&s->b));
     }
     return end_bytes(s);
 }
 
-static gale_status run(const gale__decoder *d, gale__decode_state *s, gale__pattern_state *patterns)
+static gale_status run(const gale__decoder *d, gale__decode_state *s, gale__split_pattern_state *patterns)
 {
-    gale__texts_list_clear(&s->b);
+    gale__text_list_clear(&s->b);
     if (d->kind == GALE__DECODE_BYTES) GALE_TRY(decode_bytes(s));
     else if (d->kind == GALE__DECODE_CTC) GALE_TRY(decode_ctc(d, s));
     else if (d->kind == GALE__DECODE_BYTE_FALLBACK) GALE_TRY(decode_fallback(s));
     else GALE_TRY(decode_each(d, s, patterns));
-    gale__texts_list swapped = s->a;
+    gale__text_list swapped = s->a;
     s->a = s->b;
     s->b = swapped;
     return GALE_OK;
 }
 
-gale_status gale__decode(const gale__decoders *d, gale__decode_state *s, gale__pattern_state *patterns, gale__str *out)
+gale_status gale__decode(
+    const gale__decoders *d, gale__decode_state *s, gale__split_pattern_state *patterns, gale__str *out)
 {
     for (size_t i = 0; i < d->count; i++) GALE_TRY(run(d->items + i, s, patterns));
     for (size_t i = 0, size; i < s->a.count; i++) {
-        const char *text = gale__texts_list_get(&s->a, i, &size);
+        const char *text = gale__text_list_get(&s->a, i, &size);
         if (i && d->none) gale__str_add(out, " ");
         gale__str_add_n(out, text, size);
     }

@@ -20,7 +20,7 @@ typedef struct gale__decoder {
     char *text, *more;      /* suffix, prefix, pad token or content; delimiter of words */
     bool cleanup, prepends; /* prepends: Metaspace put a mark in front of the first word */
     uint32_t character, start, stop;
-    gale__pattern *pattern;
+    gale__split_pattern *pattern;
 } gale__decoder;
 typedef struct gale__decoders {
     gale__decoder *items;
@@ -32,22 +32,23 @@ gale_status gale__decoders_add(gale__decoders *d, gale__decoder_kind kind, gale_
 gale_status gale__decoders_read(gale__decoders *d, const gale__json *v);
 
 /* Texts side by side. */
-typedef struct gale__texts_list {
+typedef struct gale__text_list {
     gale__str pool;
     size_t *ends;
     size_t count, capacity;
-} gale__texts_list;
-void gale__texts_list_clear(gale__texts_list *l);
-void gale__texts_list_finish(gale__texts_list *l);
+} gale__text_list;
+void gale__text_list_clear(gale__text_list *l);
+void gale__text_list_finish(gale__text_list *l);
 /* Ends the text that was written to the pool. */
-gale_status gale__texts_list_end(gale__texts_list *l);
-const char *gale__texts_list_get(const gale__texts_list *l, size_t i, size_t *size);
+gale_status gale__text_list_end(gale__text_list *l);
+const char *gale__text_list_get(const gale__text_list *l, size_t i, size_t *size);
 
 typedef struct gale__decode_state {
-    gale__texts_list a, b;
+    gale__text_list a, b;
     gale__str first, second;
 } gale__decode_state;
 void gale__decode_state_finish(gale__decode_state *s);
 /* The tokens lie in s->a; the text is appended to *out. */
-gale_status gale__decode(const gale__decoders *d, gale__decode_state *s, gale__pattern_state *patterns, gale__str *out);
+gale_status gale__decode(
+    const gale__decoders *d, gale__decode_state *s, gale__split_pattern_state *patterns, gale__str *out);
 #endif

@@ -9,7 +9,7 @@ void gale__decoders_finish(gale__decoders *d)
     for (size_t i = 0; i < d->count; i++) {
         gale__free(d->items[i].text);
         gale__free(d->items[i].more);
-        gale__pattern_destroy(&d->items[i].pattern);
+        gale__split_pattern_destroy(&d->items[i].pattern);
     }
     gale__free(d->items);
     *d = (gale__decoders){0};
@@ -85,7 +85,7 @@ static gale_status read_replace(gale__decoders *d, const gale__json *v)
     if (!literal) GALE_TRY(gale__field_need_text(pattern, "Regex", &text, &size));
     GALE_TRY(gale__decoders_add(d, GALE__DECODE_REPLACE, &step));
     GALE_TRY(copy(v, "content", "", &step->text));
-    return gale__pattern_create(text, size, literal, &step->pattern);
+    return gale__split_pattern_create(text, size, literal, &step->pattern);
 }
 
 static gale_status read_strip(gale__decoders *d, const gale__json *v)

@@ -70,23 +70,23 @@ static void measure(const char *text, size_t size, uint16_t *front, uint16_t *ba
 
 /* Of tokens that stand for a text of their own the text counts, else the token. */
 static void set_trims(
-    const gale_tokenizer *t, const gale__aligned *text, gale__split word, gale__piece p, gale__token *to)
+    const gale_tokenizer *t, const gale__aligned *text, gale__split word, gale__token_piece p, gale__token *to)
 {
     const char *token = text->text + word.begin + p.begin;
     size_t size = p.end - p.begin;
-    bool own = word.token != GALE__NO_ID || (t->model.kind == GALE__MODEL_UNIGRAM && p.id == t->model.unk);
+    bool own = word.token != GALE__NO_ID || (t->model.kind == GALE__TOKEN_MODEL_UNIGRAM && p.id == t->model.unk);
     if (!own) token = gale__vocab_token(&t->model.vocab, p.id, &size);
     if (token) measure(token, size, &to->trim_front, &to->trim_back);
 }
 
 /* Where a piece comes from.  What lies outside its word (characters that the model left out move the rest) is given as
  * it is, as in the reference. */
-static gale__span origin(const gale__aligned *text, gale__split word, gale__piece p)
+static gale__text_span origin(const gale__aligned *text, gale__split word, gale__token_piece p)
 {
-    const gale__span *from = text->from + word.begin;
-    if (p.begin == p.end) return (gale__span){from->begin + p.begin, from->begin + p.end};
-    if (p.end > word.end - word.begin) return (gale__span){p.begin, p.end};
-    return (gale__span){from[p.begin].begin, from[p.end - 1].end};
+    const gale__text_span *from = text->from + word.begin;
+    if (p.begin == p.end) return (gale__text_span){from->begin + p.begin, from->begin + p.end};
+    if (p.end > word.end - word.begin) return (gale__text_span){p.begin, p.end};
+    return (gale__text_span){from[p.begin].begin, from[p.end - 1].end};
 }
 
 static gale_status add_tokens(const gale_tokenizer *t, gale_encoder *e, size_t index, gale__tokens *out)
@@ -94,13 +94,15 @@ static gale_status add_tokens(const gale_tokenizer *t, gale_encoder *e, size_t i
     gale__split word = e->split.now.items[index];
     const gale__aligned *text = &e->split.text;
     e->pieces.count = 0;
-    if (word.token != GALE__NO_ID) GALE_TRY(gale__pieces_add(&e->pieces, word.token, 0, word.end - word.begin));
-    else GALE_TRY(gale__model_encode(&t->model, &e->model, text->text + word.begin, word.end - word.begin, &e->pieces));
+    if (word.token != GALE__NO_ID) GALE_TRY(gale__token_pieces_add(&e->pieces, word.token, 0, word.end - word.begin));
+    else
+        GALE_TRY(
+            gale__token_model_encode(&t->model, &e->model, text->text + word.begin, word.end - word.begin, &e->pieces));
     if (out->capacity - out->count < e->pieces.count)
         GALE_TRY(gale__grow((void **)&out->items, &out->capacity, out->count + e->pieces.count, sizeof *out->items));
     for (size_t i = 0; i < e->pieces.count; i++) {
-        gale__piece p = e->pieces.items[i];
-        gale__span from = origin(text, word, p);
+        gale__token_piece p = e->pieces.items[i];
+        gale__text_span from = origin(text, word, p);
         gale__token *to = out->items + out->count++;
         *to = (gale__token){p.id, from.begin, from.end, (uint32_t)index, 0, 0};
         if (t->post.trim_count) set_trims(t, text, word, p, to);

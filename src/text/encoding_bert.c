@@ -18,9 +18,9 @@ static inline gale_status add_word(
 {
     const char *text = e->lower + begin;
     size_t size = end - begin;
-    uint64_t hash = size <= GALE__WORD_BYTES ? gale__word_hash(text, size) : 0;
-    const gale__word *w = e->model.words + (hash & (GALE__WORD_SLOTS - 1));
-    if (size <= GALE__WORD_BYTES && gale__word_is(w, hash, text, size)) {
+    uint64_t hash = size <= GALE__WORD_BYTES ? gale__token_word_hash(text, size) : 0;
+    const gale__token_word *w = e->model.words + (hash & (GALE__WORD_SLOTS - 1));
+    if (size <= GALE__WORD_BYTES && gale__token_word_is(w, hash, text, size)) {
         gale__token *to = out->items + out->count;
         uint32_t at = (uint32_t)begin;
         for (uint32_t i = 0; i < w->count; i++) {
@@ -31,9 +31,9 @@ static inline gale_status add_word(
         return GALE_OK;
     }
     e->pieces.count = 0;
-    GALE_TRY(gale__model_encode(&t->model, &e->model, text, size, &e->pieces));
+    GALE_TRY(gale__token_model_encode(&t->model, &e->model, text, size, &e->pieces));
     for (size_t i = 0; i < e->pieces.count; i++) {
-        gale__piece p = e->pieces.items[i];
+        gale__token_piece p = e->pieces.items[i];
         out->items[out->count++] = (gale__token){p.id, (uint32_t)begin + p.begin, (uint32_t)begin + p.end, word, 0, 0};
     }
     return GALE_OK;

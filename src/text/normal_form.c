@@ -35,22 +35,22 @@ static uint32_t compose(uint32_t a, uint32_t b)
     return one && !is_left_whole((uint32_t)pair[0]) ? (uint32_t)pair[0] : 0;
 }
 
-static gale_status add_step(gale__steps *s, uint32_t c, int32_t change)
+static gale_status add_step(gale__normal_steps *s, uint32_t c, int32_t change)
 {
     GALE_TRY(gale__grow((void **)&s->items, &s->capacity, s->count + 1, sizeof *s->items));
-    s->items[s->count++] = (gale__step){c, change, combining_class(c)};
+    s->items[s->count++] = (gale__normal_step){c, change, combining_class(c)};
     return GALE_OK;
 }
 
 static int by_class(const void *a, const void *b)
 {
-    const gale__step *x = a, *y = b;
+    const gale__normal_step *x = a, *y = b;
     return (x->order > y->order) - (x->order < y->order);
 }
 
 /* Marks in the order of their classes, those of one class as they stood.  Texts have a few in a row; hostile ones
  * thousands, so longer rows are sorted by class and place. */
-static void sort_marks(gale__step *s, size_t n)
+static void sort_marks(gale__normal_step *s, size_t n)
 {
     if (n < 2) return;
     if (n > 32) {
@@ -60,14 +60,14 @@ static void sort_marks(gale__step *s, size_t n)
         return;
     }
     for (size_t i = 1; i < n; i++) {
-        gale__step moved = s[i];
+        gale__normal_step moved = s[i];
         size_t k = i;
         for (; k > 0 && s[k - 1].order > moved.order; k--) s[k] = s[k - 1];
         s[k] = moved;
     }
 }
 
-static gale_status decompose(const gale__aligned *in, bool compatible, gale__steps *s)
+static gale_status decompose(const gale__aligned *in, bool compatible, gale__normal_steps *s)
 {
     utf8proc_int32_t parts[32];
     size_t marks = 0; /* where the marks behind the last starter begin */
@@ -93,12 +93,12 @@ static gale_status decompose(const gale__aligned *in, bool compatible, gale__ste
 
 /* Puts together what can be, in place: a starter swallows marks that no other mark of their class or a higher one
  * stands before.  One that swallows an original character says so with its change. */
-static void recompose(gale__steps *s)
+static void recompose(gale__normal_steps *s)
 {
-    gale__step *items = s->items;
+    gale__normal_step *items = s->items;
     size_t out = 0, starter = SIZE_MAX;
     for (size_t i = 0; i < s->count; i++) {
-        gale__step now = items[i];
+        gale__normal_step now = items[i];
         bool behind = starter != SIZE_MAX && out > starter + 1; /* marks stand between */
         bool blocked = behind && items[out - 1].order >= now.order;
         uint32_t one = starter != SIZE_MAX && !blocked ? compose(items[starter].c, now.c) : 0;
@@ -113,12 +113,13 @@ static void recompose(gale__steps *s)
     s->count = out;
 }
 
-gale_status gale__normal_form(const gale__aligned *in, gale__form form, gale__steps *steps, gale__aligned *out)
+gale_status gale__normal_form(
+    const gale__aligned *in, gale__normal_form_kind form, gale__normal_steps *steps, gale__aligned *out)
 {
-    gale__rewrite r = {in, out, 0};
+    gale__aligned_rewrite r = {in, out, 0};
     GALE_TRY(decompose(in, form == GALE__NFKD || form == GALE__NFKC, steps));
     if (form == GALE__NFC || form == GALE__NFKC) recompose(steps);
-    for (size_t i = 0; i < steps->count; i++) gale__rewrite_put(&r, steps->items[i].c, steps->items[i].change);
+    for (size_t i = 0; i < steps->count; i++) gale__aligned_rewrite_put(&r, steps->items[i].c, steps->items[i].change);
     return out->failed ? GALE_NO_MEMORY : GALE_OK;
 }
 
@@ -141,7 +142,8 @@ gale_status gale__normal_form_check(const char *what)
         "%s needs utf8proc, which this gale was built without; install libutf8proc-dev and build it again", what);
 }
 
-gale_status gale__normal_form(const gale__aligned *in, gale__form form, gale__steps *steps, gale__aligned *out)
+gale_status gale__normal_form(
+    const gale__aligned *in, gale__normal_form_kind form, gale__normal_steps *steps, gale__aligned *out)
 {
     (void)in, (void)form, (void)steps, (void)out;
     return gale__normal_form_check("a normal form");

@@ -2,14 +2,17 @@
  * is, which is the usual case for plain English. */
 #include "text/normalize.h"
 
-gale_status gale__normalize_state_init(gale__normalize_state *s) { return gale__pattern_state_init(&s->patterns); }
+gale_status gale__normalize_state_init(gale__normalize_state *s)
+{
+    return gale__split_pattern_state_init(&s->patterns);
+}
 
 void gale__normalize_state_finish(gale__normalize_state *s)
 {
     gale__aligned_finish(&s->a);
     gale__aligned_finish(&s->b);
     gale__free(s->steps.items);
-    gale__pattern_state_finish(&s->patterns);
+    gale__split_pattern_state_finish(&s->patterns);
     *s = (gale__normalize_state){0};
 }
 
@@ -26,11 +29,11 @@ int gale__character_byte(uint32_t c)
     return c <= 0x142 ? (int)c - 0x121 + 0x7f : c == 0x143 ? 0xad : -1;
 }
 
-void gale__byte_level_add(gale__aligned *out, const char *text, const gale__span *from, size_t size)
+void gale__byte_level_add(gale__aligned *out, const char *text, const gale__text_span *from, size_t size)
 {
     if (!gale__aligned_reserve(out, 2 * size)) return;
     char *to = out->text + out->size;
-    gale__span *spans = out->from + out->size;
+    gale__text_span *spans = out->from + out->size;
     for (size_t i = 0; i < size; i++) {
         uint8_t byte = (uint8_t)text[i];
         *spans++ = from[i];
@@ -136,7 +139,7 @@ static void squeeze(const gale__aligned *in, gale__aligned *out)
     }
 }
 
-static void put_text(gale__aligned *out, const char *text, size_t size, gale__span from)
+static void put_text(gale__aligned *out, const char *text, size_t size, gale__text_span from)
 {
     for (size_t i = 0, n; i < size; i += n) gale__aligned_put(out, gale__utf8_at(text + i, &n), from);
 }
@@ -144,12 +147,12 @@ static void put_text(gale__aligned *out, const char *text, size_t size, gale__sp
 static gale_status replace(
     const gale__normalizer *step, gale__normalize_state *s, const gale__aligned *in, gale__aligned *out)
 {
-    gale__pattern_walk walk = {0};
+    gale__split_pattern_walk walk = {0};
     size_t last = 0;
     for (bool found;;) {
-        GALE_TRY(gale__pattern_next(step->pattern, &s->patterns, in->text, in->size, &walk, &found));
+        GALE_TRY(gale__split_pattern_next(step->pattern, &s->patterns, in->text, in->size, &walk, &found));
         if (!found) break;
-        gale__span base = {in->base, in->base};
+        gale__text_span base = {in->base, in->base};
         gale__aligned_add_part(out, in, last, walk.begin);
         put_text(out, step->text, step->text_size, walk.end ? in->from[walk.end - 1] : base);
         last = walk.end;
@@ -158,10 +161,10 @@ static gale_status replace(
     return GALE_OK;
 }
 
-static gale_status add_step(gale__steps *s, uint32_t c, int32_t change)
+static gale_status add_step(gale__normal_steps *s, uint32_t c, int32_t change)
 {
     if (s->count == s->capacity) GALE_TRY(gale__grow((void **)&s->items, &s->capacity, s->count + 1, sizeof *s->items));
-    s->items[s->count++] = (gale__step){c, change, 0};
+    s->items[s->count++] = (gale__normal_step){c, change, 0};
     return GALE_OK;
 }
 
@@ -174,7 +177,7 @@ static size_t count_characters(const char *text, size_t size)
 
 /* Puts what stands for `taken` characters of the source: the first take their places, more are new; what is left over
  * is swallowed by the last character put, whichever that is (none at the front of a text, as in the reference). */
-static gale_status add_replacement(gale__steps *s, size_t taken, const char *text, size_t size)
+static gale_status add_replacement(gale__normal_steps *s, size_t taken, const char *text, size_t size)
 {
     size_t count = 0;
     for (size_t i = 0, n; i < size; i += n, count++) {
@@ -187,7 +190,7 @@ static gale_status add_replacement(gale__steps *s, size_t taken, const char *tex
 
 /* As the reference does it: by graphemes, of which a short one is replaced as a whole by what its shortest key stands
  * for; else character by character. */
-static gale_status map_graphemes(const gale__charsmap *m, const gale__aligned *in, gale__steps *s)
+static gale_status map_graphemes(const gale__charsmap *m, const gale__aligned *in, gale__normal_steps *s)
 {
     size_t length, n;
     for (size_t i = 0, whole; i < in->size; i += whole) {
@@ -209,7 +212,7 @@ static gale_status map_graphemes(const gale__charsmap *m, const gale__aligned *i
     return GALE_OK;
 }
 
-static gale_status map_longest(const gale__charsmap *m, const gale__aligned *in, gale__steps *s)
+static gale_status map_longest(const gale__charsmap *m, const gale__aligned *in, gale__normal_steps *s)
 {
     for (size_t i = 0, taken, length; i < in->size; i += taken) {
         const char *to = gale__charsmap_longest(m, in->text + i, in->size - i, &taken, &length);
@@ -219,13 +222,13 @@ static gale_status map_longest(const gale__charsmap *m, const gale__aligned *in,
     return GALE_OK;
 }
 
-static gale_status map(const gale__normalizer *step, gale__steps *s, const gale__aligned *in, gale__aligned *out)
+static gale_status map(const gale__normalizer *step, gale__normal_steps *s, const gale__aligned *in, gale__aligned *out)
 {
-    gale__rewrite r = {in, out, 0};
+    gale__aligned_rewrite r = {in, out, 0};
     s->count = 0;
     if (step->whole) GALE_TRY(map_longest(&step->map, in, s));
     else GALE_TRY(map_graphemes(&step->map, in, s));
-    for (size_t i = 0; i < s->count; i++) gale__rewrite_put(&r, s->items[i].c, s->items[i].change);
+    for (size_t i = 0; i < s->count; i++) gale__aligned_rewrite_put(&r, s->items[i].c, s->items[i].change);
     return GALE_OK;
 }
 

@@ -26,11 +26,11 @@ typedef enum gale__normalizer_kind {
 /* One step; sequences are laid out flat. */
 typedef struct gale__normalizer {
     gale__normalizer_kind kind;
-    gale__form form;
-    bool left, right;       /* STRIP */
-    bool whole;             /* CHARSMAP: SentencePiece's own way, longest keys first, without regard to graphemes */
-    gale__pattern *pattern; /* REPLACE */
-    char *text;             /* REPLACE, PREPEND */
+    gale__normal_form_kind form;
+    bool left, right; /* STRIP */
+    bool whole;       /* CHARSMAP: SentencePiece's own way, longest keys first, without regard to graphemes */
+    gale__split_pattern *pattern; /* REPLACE */
+    char *text;                   /* REPLACE, PREPEND */
     size_t text_size;
     gale__charsmap map;
 } gale__normalizer;
@@ -44,8 +44,8 @@ gale_status gale__normalizers_read(gale__normalizers *n, const gale__json *v); /
 
 typedef struct gale__normalize_state {
     gale__aligned a, b;
-    gale__steps steps;
-    gale__pattern_state patterns;
+    gale__normal_steps steps;
+    gale__split_pattern_state patterns;
 } gale__normalize_state;
 gale_status gale__normalize_state_init(gale__normalize_state *s);
 void gale__normalize_state_finish(gale__normalize_state *s);
@@ -55,5 +55,5 @@ gale_status gale__normalize(const gale__normalizers *n, gale__normalize_state *s
 /* The character that stands for a byte in byte-level tokenizers; and back, -1: none. */
 uint32_t gale__byte_character(uint8_t byte);
 int gale__character_byte(uint32_t c);
-void gale__byte_level_add(gale__aligned *out, const char *text, const gale__span *from, size_t size);
+void gale__byte_level_add(gale__aligned *out, const char *text, const gale__text_span *from, size_t size);
 #endif

@@ -6,7 +6,7 @@ enum { STEPS_MOST = 256 };
 
 static void finish_step(gale__normalizer *n)
 {
-    gale__pattern_destroy(&n->pattern);
+    gale__split_pattern_destroy(&n->pattern);
     gale__free(n->text);
     gale__charsmap_finish(&n->map);
 }
@@ -33,7 +33,7 @@ static gale_status add(gale__normalizers *n, gale__normalizer_kind kind)
     return gale__normalizers_add(n, kind, &step);
 }
 
-static gale_status add_form(gale__normalizers *n, gale__form form)
+static gale_status add_form(gale__normalizers *n, gale__normal_form_kind form)
 {
     gale__normalizer *step = NULL;
     GALE_TRY(gale__normal_form_check("a normalizer (NFC, NFD, NFKC, NFKD, or BertNormalizer, which strips accents)"));
@@ -78,7 +78,7 @@ static gale_status read_replace(gale__normalizers *n, const gale__json *v)
     if (!literal) GALE_TRY(gale__field_need_text(pattern, "Regex", &text, &size));
     GALE_TRY(gale__field_need_text(v, "content", &content, &content_size));
     GALE_TRY(gale__normalizers_add(n, GALE__NORM_REPLACE, &step));
-    GALE_TRY(gale__pattern_create(text, size, literal, &step->pattern));
+    GALE_TRY(gale__split_pattern_create(text, size, literal, &step->pattern));
     step->text_size = content_size;
     return gale__copy_text(content, content_size, &step->text);
 }

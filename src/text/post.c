@@ -11,11 +11,11 @@ void gale__post_finish(gale__post *p)
 
 void gale__post_init(gale__post *p)
 {
-    p->single = (gale__template){.pieces = {{0, 0, 0, 0}}, .count = 1};
-    p->pair = (gale__template){.pieces = {{0, 0, 0, 0}, {1, 1, 0, 0}}, .count = 2};
+    p->single = (gale__post_template){.pieces = {{0, 0, 0, 0}}, .count = 1};
+    p->pair = (gale__post_template){.pieces = {{0, 0, 0, 0}, {1, 1, 0, 0}}, .count = 2};
 }
 
-static gale_status add_piece(gale__template *t, gale__post_piece piece)
+static gale_status add_piece(gale__post_template *t, gale__post_piece piece)
 {
     if (t->count == GALE__POST_PIECES)
         return gale__fail(GALE_LIMIT, "a template of the post-processor has more than %d parts", GALE__POST_PIECES);
@@ -24,7 +24,7 @@ static gale_status add_piece(gale__template *t, gale__post_piece piece)
     return GALE_OK;
 }
 
-static gale_status add_special(gale__post *p, gale__template *t, uint32_t id, uint32_t type_id)
+static gale_status add_special(gale__post *p, gale__post_template *t, uint32_t id, uint32_t type_id)
 {
     if (id == GALE__NO_ID) return GALE_OK;
     GALE_TRY(gale__grow((void **)&p->ids, &p->id_capacity, p->id_count + 1, sizeof *p->ids));
@@ -35,7 +35,7 @@ static gale_status add_special(gale__post *p, gale__template *t, uint32_t id, ui
 gale_status gale__post_set_bert(gale__post *p, uint32_t cls, uint32_t sep, bool roberta)
 {
     uint32_t second = roberta ? 0 : 1;
-    p->single = p->pair = (gale__template){0};
+    p->single = p->pair = (gale__post_template){0};
     GALE_TRY(add_special(p, &p->single, cls, 0));
     GALE_TRY(add_piece(&p->single, (gale__post_piece){0, 0, 0, 0}));
     GALE_TRY(add_special(p, &p->single, sep, 0));
@@ -89,7 +89,7 @@ static gale_status read_bert(gale__post *p, const gale__json *v, bool roberta)
 /* --- Templates. --- */
 
 static gale_status add_named(
-    gale__post *p, gale__template *t, const gale__json *specials, const char *name, uint32_t type_id)
+    gale__post *p, gale__post_template *t, const gale__json *specials, const char *name, uint32_t type_id)
 {
     const gale__json *token = gale__json_get(specials, name), *ids = gale__json_get(token, "ids");
     if (!ids || ids->kind != GALE__JSON_ARRAY)
@@ -103,7 +103,7 @@ static gale_status add_named(
 }
 
 static gale_status read_piece(
-    gale__post *p, gale__template *t, const gale__json *specials, const gale__json *v, bool pair)
+    gale__post *p, gale__post_template *t, const gale__json *specials, const gale__json *v, bool pair)
 {
     const gale__json *sequence = gale__json_get(v, "Sequence"), *special = gale__json_get(v, "SpecialToken");
     const char *name = "";
@@ -122,12 +122,12 @@ static gale_status read_piece(
 
 static gale_status read_template(gale__post *p, const gale__json *v, bool pair)
 {
-    gale__template *t = pair ? &p->pair : &p->single;
+    gale__post_template *t = pair ? &p->pair : &p->single;
     const gale__json *list = NULL;
     GALE_TRY(gale__field_need(v, pair ? "pair" : "single", &list));
     if (list->kind != GALE__JSON_ARRAY)
         return gale__fail(GALE_FORMAT, "'%s' of the post-processor has to be a list", pair ? "pair" : "single");
-    *t = (gale__template){0};
+    *t = (gale__post_template){0};
     for (const gale__json *item = list->child; item; item = item->next)
         GALE_TRY(read_piece(p, t, gale__json_get(v, "special_tokens"), item, pair));
     return GALE_OK;
@@ -184,7 +184,7 @@ gale_status gale__post_read_truncation(gale__post *p, const gale__json *v)
     GALE_TRY(read_side(v, "truncation", &p->truncate_left));
     int found = gale__word_index(strategy, names);
     if (found < 0) return gale__fail(GALE_UNSUPPORTED, "the truncation strategy '%.40s' is not supported", strategy);
-    p->strategy = (gale__strategy)found;
+    p->strategy = (gale__post_strategy)found;
     p->truncates = true;
     return GALE_OK;
 }
@@ -226,7 +226,7 @@ gale_status gale__post_truncate(const gale__post *p, size_t most, bool pair, siz
     size_t total = *a + *b;
     if (most == 0) *a = *b = 0;
     if (total <= most || most == 0) return GALE_OK;
-    if (p->strategy == GALE__LONGEST_FIRST) {
+    if (p->strategy == GALE__POST_LONGEST_FIRST) {
         if (pair) {
             size_t had_a = *a, had_b = *b;
             share(most, a, b);
@@ -237,8 +237,8 @@ gale_status gale__post_truncate(const gale__post *p, size_t most, bool pair, siz
         }
         return GALE_OK;
     }
-    size_t *target = p->strategy == GALE__ONLY_FIRST ? a : b;
-    if (p->strategy == GALE__ONLY_SECOND && !pair)
+    size_t *target = p->strategy == GALE__POST_ONLY_FIRST ? a : b;
+    if (p->strategy == GALE__POST_ONLY_SECOND && !pair)
         return gale__fail(GALE_INVALID, "truncation.strategy is OnlySecond, but there is no second text");
     if (*target <= total - most)
         return gale__fail(GALE_INVALID, "the text to be cut is too short for a result of %zu tokens", most);

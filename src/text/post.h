@@ -11,22 +11,26 @@ typedef struct gale__post_piece {
     uint32_t type_id;
     uint32_t first, count; /* of the special ids */
 } gale__post_piece;
-typedef struct gale__template {
+typedef struct gale__post_template {
     gale__post_piece pieces[GALE__POST_PIECES];
     size_t count, added; /* added: special tokens in it */
-} gale__template;
+} gale__post_template;
 
-typedef enum gale__strategy { GALE__LONGEST_FIRST, GALE__ONLY_FIRST, GALE__ONLY_SECOND } gale__strategy;
+typedef enum gale__post_strategy {
+    GALE__POST_LONGEST_FIRST,
+    GALE__POST_ONLY_FIRST,
+    GALE__POST_ONLY_SECOND
+} gale__post_strategy;
 
 typedef struct gale__post {
-    gale__template single, pair;
+    gale__post_template single, pair;
     uint32_t *ids; /* special ones */
     size_t id_count, id_capacity;
     size_t trim_count;
     bool trim_prefix_space[GALE__TRIMS]; /* white space at the ends of tokens is not theirs */
     bool adds;                           /* a processor has set the templates */
     bool truncates, truncate_left;
-    gale__strategy strategy;
+    gale__post_strategy strategy;
     uint32_t max_length, stride;
     bool pads, pad_left;
     uint32_t pad_length, pad_multiple, pad_id, pad_type_id; /* pad_length 0: the longest of a batch */

@@ -148,7 +148,7 @@ static gale_status add_replace(gale_tokenizer *t, const char *from, const char *
 {
     gale__normalizer *step = NULL;
     GALE_TRY(gale__normalizers_add(&t->normalizers, GALE__NORM_REPLACE, &step));
-    GALE_TRY(gale__pattern_create(from, strlen(from), true, &step->pattern));
+    GALE_TRY(gale__split_pattern_create(from, strlen(from), true, &step->pattern));
     step->text_size = strlen(to);
     return gale__copy_text(to, step->text_size, &step->text);
 }
@@ -185,7 +185,7 @@ static gale_status set_splitters(gale_tokenizer *t, const spec *s)
     if (!alone) return GALE_OK;
     GALE_TRY(gale__splitters_add(&t->splitters, GALE__SPLIT_CHARACTER, &step));
     step->character = 0x2581;
-    step->behaviour = GALE__MERGED_WITH_NEXT;
+    step->behaviour = GALE__SPLIT_MERGED_WITH_NEXT;
     return GALE_OK;
 }
 
@@ -194,7 +194,7 @@ static gale_status set_decoders(gale_tokenizer *t, const spec *s)
     gale__decoder *step = NULL;
     GALE_TRY(gale__decoders_add(&t->decoders, GALE__DECODE_REPLACE, &step));
     GALE_TRY(gale__copy_text(" ", 1, &step->text));
-    GALE_TRY(gale__pattern_create(MARK, 3, true, &step->pattern));
+    GALE_TRY(gale__split_pattern_create(MARK, 3, true, &step->pattern));
     GALE_TRY(gale__decoders_add(&t->decoders, GALE__DECODE_BYTE_FALLBACK, &step));
     GALE_TRY(gale__decoders_add(&t->decoders, GALE__DECODE_FUSE, &step));
     if (!s->dummy_prefix) return GALE_OK;
@@ -222,7 +222,7 @@ static gale_status set_added(gale_tokenizer *t, const spec *s)
 
 /* --- Unigram: only normal pieces are found in a text. --- */
 
-static gale_status set_unigram(gale__model *m, const spec *s)
+static gale_status set_unigram(gale__token_model *m, const spec *s)
 {
     double least = 0;
     size_t n = 0;
@@ -240,7 +240,7 @@ static gale_status set_unigram(gale__model *m, const spec *s)
     m->unk_score = (double)(float)(least - 10);
     m->single = true;
     gale__free(keys);
-    return status == GALE_OK ? gale__model_prepare(m) : status;
+    return status == GALE_OK ? gale__token_model_prepare(m) : status;
 }
 
 /* --- BPE: pieces that two others make are rules, those with the highest score first. --- */
@@ -257,7 +257,7 @@ static int by_score(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static gale_status add_rules(gale__model *m, const spec *s, uint32_t id, uint32_t rank)
+static gale_status add_rules(gale__token_model *m, const spec *s, uint32_t id, uint32_t rank)
 {
     const piece *p = s->pieces + id;
     for (size_t cut = 1; cut < p->size; cut++) {
@@ -270,11 +270,11 @@ static gale_status add_rules(gale__model *m, const spec *s, uint32_t id, uint32_
     return GALE_OK;
 }
 
-static gale_status set_bpe(gale__model *m, const spec *s)
+static gale_status set_bpe(gale__token_model *m, const spec *s)
 {
     size_t n = 0;
     ranked *order = gale__alloc((s->count + 1) * sizeof *order);
-    gale_status status = order ? gale__model_prepare(m) : GALE_NO_MEMORY;
+    gale_status status = order ? gale__token_model_prepare(m) : GALE_NO_MEMORY;
     for (size_t i = 0; i < s->count && status == GALE_OK; i++) {
         if (s->pieces[i].type == UNUSED) status = gale__fail(GALE_UNSUPPORTED, "a BPE model with unused pieces");
         if (s->pieces[i].type == NORMAL) order[n++] = (ranked){s->pieces[i].score, (uint32_t)i};
@@ -290,8 +290,8 @@ static gale_status set_bpe(gale__model *m, const spec *s)
 
 static gale_status set_model(gale_tokenizer *t, const spec *s)
 {
-    gale__model *m = &t->model;
-    m->kind = s->model_type == BPE ? GALE__MODEL_BPE : GALE__MODEL_UNIGRAM;
+    gale__token_model *m = &t->model;
+    m->kind = s->model_type == BPE ? GALE__TOKEN_MODEL_BPE : GALE__TOKEN_MODEL_UNIGRAM;
     m->unk = GALE__NO_ID;
     m->byte_fallback = s->byte_fallback;
     m->fuse_unk = true;

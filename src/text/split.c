@@ -56,12 +56,12 @@ static gale_status match_characters(const gale__splitter *step, const char *text
 
 static gale_status match_pattern(const gale__splitter *step, gale__split_state *s, gale__split word)
 {
-    gale__pattern_walk walk = {0};
+    gale__split_pattern_walk walk = {0};
     const char *text = s->text.text + word.begin;
     size_t last = 0, size = word.end - word.begin;
     uint32_t match = step->invert ? BETWEEN : MATCH, between = step->invert ? MATCH : BETWEEN;
     for (bool found;;) {
-        GALE_TRY(gale__pattern_next(step->pattern, s->patterns, text, size, &walk, &found));
+        GALE_TRY(gale__split_pattern_next(step->pattern, s->patterns, text, size, &walk, &found));
         if (!found) break;
         if (last < walk.begin) GALE_TRY(add_segment(&s->segments, word.begin + last, word.begin + walk.begin, between));
         GALE_TRY(add_segment(&s->segments, word.begin + walk.begin, word.begin + walk.end, match));
@@ -84,17 +84,17 @@ static gale_status match_words(const char *text, gale__split word, gale__splits 
 
 /* --- What becomes of them. --- */
 
-static gale_status apply(gale__behaviour behaviour, const gale__splits *segments, gale__splits *out)
+static gale_status apply(gale__split_behaviour behaviour, const gale__splits *segments, gale__splits *out)
 {
     size_t n = segments->count, begin = out->count;
-    bool backwards = behaviour == GALE__MERGED_WITH_NEXT, before = false;
+    bool backwards = behaviour == GALE__SPLIT_MERGED_WITH_NEXT, before = false;
     for (size_t k = 0; k < n; k++) {
         gale__split s = segments->items[backwards ? n - 1 - k : k];
         bool match = s.token == MATCH, any = out->count > begin;
-        bool join = behaviour == GALE__CONTIGUOUS ? match == before : match && !before;
+        bool join = behaviour == GALE__SPLIT_CONTIGUOUS ? match == before : match && !before;
         s.token = GALE__NO_ID;
-        if (behaviour == GALE__REMOVED && match) continue;
-        if (behaviour <= GALE__ISOLATED || !join || !any) {
+        if (behaviour == GALE__SPLIT_REMOVED && match) continue;
+        if (behaviour <= GALE__SPLIT_ISOLATED || !join || !any) {
             if (out->count == out->capacity)
                 GALE_TRY(gale__grow((void **)&out->items, &out->capacity, out->count + 1, sizeof *out->items));
             out->items[out->count++] = s;
@@ -187,7 +187,7 @@ static gale_status split_bytes(const gale__splitter *step, gale__split_state *s,
 {
     gale__aligned *out = &s->other;
     const char *text = s->text.text + word.begin;
-    const gale__span *from = s->text.from + word.begin;
+    const gale__text_span *from = s->text.from + word.begin;
     size_t size = word.end - word.begin;
     if (step->prefix_space && *text != ' ') {
         gale__aligned_clear(&s->spaced, 0);

@@ -17,26 +17,26 @@ typedef enum gale__splitter_kind {
     GALE__SPLIT_LENGTH
 } gale__splitter_kind;
 /* What becomes of the matches. */
-typedef enum gale__behaviour {
-    GALE__REMOVED,
-    GALE__ISOLATED,
-    GALE__MERGED_WITH_PREVIOUS,
-    GALE__MERGED_WITH_NEXT,
-    GALE__CONTIGUOUS
-} gale__behaviour;
-typedef enum gale__prepend { GALE__PREPEND_ALWAYS, GALE__PREPEND_FIRST, GALE__PREPEND_NEVER } gale__prepend;
+typedef enum gale__split_behaviour {
+    GALE__SPLIT_REMOVED,
+    GALE__SPLIT_ISOLATED,
+    GALE__SPLIT_MERGED_WITH_PREVIOUS,
+    GALE__SPLIT_MERGED_WITH_NEXT,
+    GALE__SPLIT_CONTIGUOUS
+} gale__split_behaviour;
+typedef enum gale__split_prepend { GALE__PREPEND_ALWAYS, GALE__PREPEND_FIRST, GALE__PREPEND_NEVER } gale__split_prepend;
 
 /* One step; sequences are laid out flat. */
 typedef struct gale__splitter {
     gale__splitter_kind kind;
-    gale__behaviour behaviour;
+    gale__split_behaviour behaviour;
     bool invert;              /* PATTERN */
     bool prefix_space, regex; /* BYTES */
     bool split;               /* METASPACE */
-    gale__prepend prepend;
+    gale__split_prepend prepend;
     uint32_t character; /* METASPACE, CHARACTER */
     uint32_t length;
-    gale__pattern *pattern;
+    gale__split_pattern *pattern;
 } gale__splitter;
 typedef struct gale__splitters {
     gale__splitter *items;
@@ -61,7 +61,7 @@ typedef struct gale__split_state {
     gale__aligned text, other; /* the text, and room for the next one */
     gale__aligned spaced;      /* a word with a space in front */
     gale__splits now, next, segments;
-    gale__pattern_state *patterns;
+    gale__split_pattern_state *patterns;
 } gale__split_state;
 void gale__split_state_finish(gale__split_state *s);
 /* Cuts the words of s->now. */

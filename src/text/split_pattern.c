@@ -16,7 +16,7 @@ typedef void pcre2_match_context;
 
 enum { STEPS_MOST = 1000000, PATTERN_MOST = 1 << 16 };
 
-struct gale__pattern {
+struct gale__split_pattern {
     char *literal; /* NULL: an expression */
     size_t literal_size;
     pcre2_code *code;
@@ -148,7 +148,7 @@ static gale_status translate(const char *text, size_t size, gale__str *out)
     return gale__str_check(out);
 }
 
-static gale_status compile(gale__pattern *p, const char *text, size_t size)
+static gale_status compile(gale__split_pattern *p, const char *text, size_t size)
 {
     pcre2_general_context *memory = pcre2_general_context_create(give, take, NULL);
     pcre2_compile_context *how = memory ? pcre2_compile_context_create(memory) : NULL;
@@ -180,7 +180,7 @@ static gale_status compile(gale__pattern *p, const char *text, size_t size)
     return status;
 }
 
-gale_status gale__pattern_state_init(gale__pattern_state *s)
+gale_status gale__split_pattern_state_init(gale__split_pattern_state *s)
 {
     pcre2_general_context *memory = pcre2_general_context_create(give, take, NULL);
     s->match = memory ? pcre2_match_data_create(1, memory) : NULL;
@@ -188,14 +188,14 @@ gale_status gale__pattern_state_init(gale__pattern_state *s)
     return s->match ? GALE_OK : GALE_NO_MEMORY;
 }
 
-void gale__pattern_state_finish(gale__pattern_state *s)
+void gale__split_pattern_state_finish(gale__split_pattern_state *s)
 {
     pcre2_match_data_free(s->match);
     s->match = NULL;
 }
 
-static gale_status search(
-    const gale__pattern *p, gale__pattern_state *s, const char *text, size_t size, gale__pattern_walk *w, bool *found)
+static gale_status search(const gale__split_pattern *p, gale__split_pattern_state *s, const char *text, size_t size,
+    gale__split_pattern_walk *w, bool *found)
 {
     int rc = pcre2_match(p->code, (PCRE2_SPTR)text, size, w->at, PCRE2_NO_UTF_CHECK, s->match, p->limits);
     *found = rc >= 0;
@@ -210,13 +210,13 @@ static gale_status search(
     return GALE_OK;
 }
 
-static void free_code(gale__pattern *p)
+static void free_code(gale__split_pattern *p)
 {
     pcre2_code_free(p->code);
     pcre2_match_context_free(p->limits);
 }
 #else
-static gale_status compile(gale__pattern *p, const char *text, size_t size)
+static gale_status compile(gale__split_pattern *p, const char *text, size_t size)
 {
     (void)p, (void)text, (void)size;
     return gale__fail(GALE_UNSUPPORTED,
@@ -224,27 +224,27 @@ static gale_status compile(gale__pattern *p, const char *text, size_t size)
         "install libpcre2-dev and build it again",
         text);
 }
-gale_status gale__pattern_state_init(gale__pattern_state *s)
+gale_status gale__split_pattern_state_init(gale__split_pattern_state *s)
 {
     s->match = NULL;
     return GALE_OK;
 }
-void gale__pattern_state_finish(gale__pattern_state *s) { s->match = NULL; }
-static gale_status search(
-    const gale__pattern *p, gale__pattern_state *s, const char *text, size_t size, gale__pattern_walk *w, bool *found)
+void gale__split_pattern_state_finish(gale__split_pattern_state *s) { s->match = NULL; }
+static gale_status search(const gale__split_pattern *p, gale__split_pattern_state *s, const char *text, size_t size,
+    gale__split_pattern_walk *w, bool *found)
 {
     (void)p, (void)s, (void)text, (void)size, (void)w;
     *found = false;
     return GALE_OK;
 }
-static void free_code(gale__pattern *p) { (void)p; }
+static void free_code(gale__split_pattern *p) { (void)p; }
 #endif
 
-gale_status gale__pattern_create(const char *text, size_t size, bool literal, gale__pattern **out)
+gale_status gale__split_pattern_create(const char *text, size_t size, bool literal, gale__split_pattern **out)
 {
     if (!size) return gale__fail(GALE_FORMAT, "a pattern is empty");
     if (size > PATTERN_MOST) return gale__fail(GALE_LIMIT, "a pattern has more than %d bytes", PATTERN_MOST);
-    gale__pattern *p = gale__calloc(1, sizeof *p);
+    gale__split_pattern *p = gale__calloc(1, sizeof *p);
     gale_status status = p ? GALE_OK : GALE_NO_MEMORY;
     if (p && literal) {
         p->literal = gale__alloc(size);
@@ -255,11 +255,11 @@ gale_status gale__pattern_create(const char *text, size_t size, bool literal, ga
         status = compile(p, text, size);
     }
     if (status == GALE_OK) *out = p;
-    else gale__pattern_destroy(&p);
+    else gale__split_pattern_destroy(&p);
     return status;
 }
 
-void gale__pattern_destroy(gale__pattern **p)
+void gale__split_pattern_destroy(gale__split_pattern **p)
 {
     if (!*p) return;
     gale__free((*p)->literal);
@@ -268,7 +268,7 @@ void gale__pattern_destroy(gale__pattern **p)
     *p = NULL;
 }
 
-static bool find_literal(const gale__pattern *p, const char *text, size_t size, gale__pattern_walk *w)
+static bool find_literal(const gale__split_pattern *p, const char *text, size_t size, gale__split_pattern_walk *w)
 {
     const char *found = w->at < size ? memmem(text + w->at, size - w->at, p->literal, p->literal_size) : NULL;
     if (!found) return false;
@@ -277,8 +277,8 @@ static bool find_literal(const gale__pattern *p, const char *text, size_t size, 
     return true;
 }
 
-gale_status gale__pattern_next(
-    const gale__pattern *p, gale__pattern_state *s, const char *text, size_t size, gale__pattern_walk *w, bool *found)
+gale_status gale__split_pattern_next(const gale__split_pattern *p, gale__split_pattern_state *s, const char *text,
+    size_t size, gale__split_pattern_walk *w, bool *found)
 {
     for (;;) {
         *found = false;

@@ -6,7 +6,7 @@ enum { STEPS_MOST = 256 };
 
 void gale__splitters_finish(gale__splitters *s)
 {
-    for (size_t i = 0; i < s->count; i++) gale__pattern_destroy(&s->items[i].pattern);
+    for (size_t i = 0; i < s->count; i++) gale__split_pattern_destroy(&s->items[i].pattern);
     gale__free(s->items);
     *s = (gale__splitters){0};
 }
@@ -20,7 +20,7 @@ gale_status gale__splitters_add(gale__splitters *s, gale__splitter_kind kind, ga
     return GALE_OK;
 }
 
-static gale_status read_behaviour(const gale__json *v, gale__behaviour *out)
+static gale_status read_behaviour(const gale__json *v, gale__split_behaviour *out)
 {
     static const char *const names[] = {
         "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous", NULL};
@@ -30,7 +30,7 @@ static gale_status read_behaviour(const gale__json *v, gale__behaviour *out)
     int found = text ? gale__word_index(text, names) : (int)*out;
     if (found < 0)
         return gale__fail(GALE_UNSUPPORTED, "the behavior '%.60s' of a pre-tokenizer is not supported", text);
-    *out = (gale__behaviour)found;
+    *out = (gale__split_behaviour)found;
     return GALE_OK;
 }
 
@@ -39,7 +39,7 @@ static gale_status read_bert(gale__splitters *s)
     gale__splitter *step = NULL;
     GALE_TRY(gale__splitters_add(s, GALE__SPLIT_WHITE, &step));
     GALE_TRY(gale__splitters_add(s, GALE__SPLIT_PUNCT, &step));
-    step->behaviour = GALE__ISOLATED;
+    step->behaviour = GALE__SPLIT_ISOLATED;
     return GALE_OK;
 }
 
@@ -67,7 +67,7 @@ gale_status gale__splitter_read_metaspace(gale__splitter *step, const gale__json
     if (found < 0) return gale__fail(GALE_UNSUPPORTED, "the prepend_scheme '%.60s' is not supported", scheme);
     if (!add && found != GALE__PREPEND_NEVER && gale__json_get(v, "prepend_scheme"))
         return gale__fail(GALE_FORMAT, "'add_prefix_space' and 'prepend_scheme' contradict each other");
-    step->prepend = add ? (gale__prepend)found : GALE__PREPEND_NEVER;
+    step->prepend = add ? (gale__split_prepend)found : GALE__PREPEND_NEVER;
     return GALE_OK;
 }
 
@@ -75,7 +75,7 @@ static gale_status read_punctuation(gale__splitters *s, const gale__json *v)
 {
     gale__splitter *step = NULL;
     GALE_TRY(gale__splitters_add(s, GALE__SPLIT_PUNCT, &step));
-    step->behaviour = GALE__ISOLATED;
+    step->behaviour = GALE__SPLIT_ISOLATED;
     return read_behaviour(v, &step->behaviour);
 }
 
@@ -85,7 +85,7 @@ static gale_status read_digits(gale__splitters *s, const gale__json *v)
     bool each = false;
     GALE_TRY(gale__field_bool(v, "individual_digits", &each));
     GALE_TRY(gale__splitters_add(s, GALE__SPLIT_DIGITS, &step));
-    step->behaviour = each ? GALE__ISOLATED : GALE__CONTIGUOUS;
+    step->behaviour = each ? GALE__SPLIT_ISOLATED : GALE__SPLIT_CONTIGUOUS;
     return GALE_OK;
 }
 
@@ -103,7 +103,7 @@ static gale_status read_pattern(gale__splitters *s, const gale__json *v)
     GALE_TRY(gale__splitters_add(s, GALE__SPLIT_PATTERN, &step));
     GALE_TRY(gale__field_bool(v, "invert", &step->invert));
     GALE_TRY(read_behaviour(v, &step->behaviour));
-    return gale__pattern_create(text, size, literal, &step->pattern);
+    return gale__split_pattern_create(text, size, literal, &step->pattern);
 }
 
 static gale_status read_delimiter(gale__splitters *s, const gale__json *v)

@@ -4,7 +4,7 @@
 #include "text/unicode.h"
 #include <stdio.h>
 
-void gale__model_finish(gale__model *m)
+void gale__token_model_finish(gale__token_model *m)
 {
     gale__vocab_finish(&m->vocab);
     gale__trie_finish(&m->trie);
@@ -14,10 +14,10 @@ void gale__model_finish(gale__model *m)
     gale__free(m->suffix);
     gale__free(m->merges);
     gale__free(m->scores);
-    *m = (gale__model){0};
+    *m = (gale__token_model){0};
 }
 
-gale_status gale__model_state_init(gale__model_state *s)
+gale_status gale__token_model_state_init(gale__token_model_state *s)
 {
     s->words = gale__alloc_aligned(64, GALE__WORD_SLOTS * sizeof *s->words);
     if (!s->words) return GALE_NO_MEMORY;
@@ -25,26 +25,26 @@ gale_status gale__model_state_init(gale__model_state *s)
     return GALE_OK;
 }
 
-void gale__model_state_finish(gale__model_state *s)
+void gale__token_model_state_finish(gale__token_model_state *s)
 {
     gale__free(s->words);
     gale__free(s->symbols);
     gale__free(s->heap);
     gale__free(s->paths);
     gale__free(s->text);
-    *s = (gale__model_state){0};
+    *s = (gale__token_model_state){0};
 }
 
-gale_status gale__pieces_add(gale__pieces *p, uint32_t id, size_t begin, size_t end)
+gale_status gale__token_pieces_add(gale__token_pieces *p, uint32_t id, size_t begin, size_t end)
 {
     if (p->count == p->capacity) GALE_TRY(gale__grow((void **)&p->items, &p->capacity, p->count + 1, sizeof *p->items));
-    p->items[p->count++] = (gale__piece){id, (uint32_t)begin, (uint32_t)end};
+    p->items[p->count++] = (gale__token_piece){id, (uint32_t)begin, (uint32_t)end};
     return GALE_OK;
 }
 
 /* --- Preparation. --- */
 
-gale_status gale__model_build_trie(const gale__vocab *v, const char *prefix, gale__trie *out)
+gale_status gale__token_model_build_trie(const gale__vocab *v, const char *prefix, gale__trie *out)
 {
     size_t skip = prefix ? strlen(prefix) : 0, n = 0;
     gale__trie_key *keys = gale__alloc((v->count + 1) * sizeof *keys);
@@ -60,14 +60,14 @@ gale_status gale__model_build_trie(const gale__vocab *v, const char *prefix, gal
     return status;
 }
 
-static void find_characters(gale__model *m)
+static void find_characters(gale__token_model *m)
 {
     char text[8];
     for (uint32_t c = 0; c < 0x800; c++)
         m->character_ids[c] = gale__vocab_find(&m->vocab, text, (size_t)(gale__utf8_put(text, c) - text));
 }
 
-static void find_bytes(gale__model *m)
+static void find_bytes(gale__token_model *m)
 {
     char text[8];
     for (int b = 0; b < 256; b++) {
@@ -76,30 +76,30 @@ static void find_bytes(gale__model *m)
     }
 }
 
-gale_status gale__model_prepare(gale__model *m)
+gale_status gale__token_model_prepare(gale__token_model *m)
 {
-    if (m->kind != GALE__MODEL_UNIGRAM) {
+    if (m->kind != GALE__TOKEN_MODEL_UNIGRAM) {
         m->size = (uint32_t)m->vocab.count;
         m->unk = m->unk_token ? gale__vocab_find(&m->vocab, m->unk_token, strlen(m->unk_token)) : GALE__NO_ID;
     }
     find_bytes(m);
-    if (m->kind == GALE__MODEL_BPE) find_characters(m);
-    if (m->kind == GALE__MODEL_WORDPIECE || (m->kind == GALE__MODEL_UNIGRAM && !m->trie.count))
-        GALE_TRY(gale__model_build_trie(&m->vocab, NULL, &m->trie));
-    if (m->kind == GALE__MODEL_WORDPIECE) GALE_TRY(gale__model_build_trie(&m->vocab, m->prefix, &m->inner));
+    if (m->kind == GALE__TOKEN_MODEL_BPE) find_characters(m);
+    if (m->kind == GALE__TOKEN_MODEL_WORDPIECE || (m->kind == GALE__TOKEN_MODEL_UNIGRAM && !m->trie.count))
+        GALE_TRY(gale__token_model_build_trie(&m->vocab, NULL, &m->trie));
+    if (m->kind == GALE__TOKEN_MODEL_WORDPIECE) GALE_TRY(gale__token_model_build_trie(&m->vocab, m->prefix, &m->inner));
     return GALE_OK;
 }
 
 /* --- WordPiece and WordLevel. --- */
 
-static gale_status add_unknown(const gale__model *m, size_t size, gale__pieces *out)
+static gale_status add_unknown(const gale__token_model *m, size_t size, gale__token_pieces *out)
 {
     if (m->unk == GALE__NO_ID)
         return gale__fail(GALE_NOT_FOUND,
             "a word is not in the vocabulary, and neither is the token for unknown words "
             "(model.unk_token is '%s')",
             m->unk_token ? m->unk_token : "");
-    return gale__pieces_add(out, m->unk, 0, size);
+    return gale__token_pieces_add(out, m->unk, 0, size);
 }
 
 static size_t count_characters(const char *text, size_t size)
@@ -110,7 +110,7 @@ static size_t count_characters(const char *text, size_t size)
 }
 
 gale_status gale__wordpiece_encode(
-    const gale__model *m, gale__model_state *s, const char *word, size_t size, gale__pieces *out)
+    const gale__token_model *m, gale__token_model_state *s, const char *word, size_t size, gale__token_pieces *out)
 {
     size_t before = out->count;
     uint32_t id = 0;
@@ -123,32 +123,33 @@ gale_status gale__wordpiece_encode(
             out->count = before;
             return add_unknown(m, size, out);
         }
-        GALE_TRY(gale__pieces_add(out, id, at, at + n));
+        GALE_TRY(gale__token_pieces_add(out, id, at, at + n));
     }
     return GALE_OK;
 }
 
-static gale_status encode_whole(const gale__model *m, const char *word, size_t size, gale__pieces *out)
+static gale_status encode_whole(const gale__token_model *m, const char *word, size_t size, gale__token_pieces *out)
 {
     uint32_t id = gale__vocab_find(&m->vocab, word, size);
-    return id == GALE__NO_ID ? add_unknown(m, size, out) : gale__pieces_add(out, id, 0, size);
+    return id == GALE__NO_ID ? add_unknown(m, size, out) : gale__token_pieces_add(out, id, 0, size);
 }
 
 /* --- The cache. --- */
 
 static gale_status encode_anew(
-    const gale__model *m, gale__model_state *s, const char *word, size_t size, gale__pieces *out)
+    const gale__token_model *m, gale__token_model_state *s, const char *word, size_t size, gale__token_pieces *out)
 {
     switch (m->kind) {
-    case GALE__MODEL_WORDPIECE: return gale__wordpiece_encode(m, s, word, size, out);
-    case GALE__MODEL_BPE: return gale__bpe_encode(m, s, word, size, out);
-    case GALE__MODEL_UNIGRAM: return gale__unigram_encode(m, s, word, size, out);
-    case GALE__MODEL_WORDLEVEL: break;
+    case GALE__TOKEN_MODEL_WORDPIECE: return gale__wordpiece_encode(m, s, word, size, out);
+    case GALE__TOKEN_MODEL_BPE: return gale__bpe_encode(m, s, word, size, out);
+    case GALE__TOKEN_MODEL_UNIGRAM: return gale__unigram_encode(m, s, word, size, out);
+    case GALE__TOKEN_MODEL_WORDLEVEL: break;
     }
     return encode_whole(m, word, size, out);
 }
 
-static void keep(gale__word *w, uint64_t hash, const char *word, size_t size, const gale__piece *pieces, size_t count)
+static void keep(
+    gale__token_word *w, uint64_t hash, const char *word, size_t size, const gale__token_piece *pieces, size_t count)
 {
     uint32_t at = 0;
     if (count > GALE__WORD_PIECES) return;
@@ -164,17 +165,17 @@ static void keep(gale__word *w, uint64_t hash, const char *word, size_t size, co
     }
 }
 
-gale_status gale__model_encode(
-    const gale__model *m, gale__model_state *s, const char *word, size_t size, gale__pieces *out)
+gale_status gale__token_model_encode(
+    const gale__token_model *m, gale__token_model_state *s, const char *word, size_t size, gale__token_pieces *out)
 {
     size_t before = out->count;
     if (!size) return GALE_OK;
     if (size > GALE__WORD_BYTES) return encode_anew(m, s, word, size, out);
-    uint64_t hash = gale__word_hash(word, size);
-    gale__word *w = s->words + (hash & (GALE__WORD_SLOTS - 1));
-    if (gale__word_is(w, hash, word, size)) {
+    uint64_t hash = gale__token_word_hash(word, size);
+    gale__token_word *w = s->words + (hash & (GALE__WORD_SLOTS - 1));
+    if (gale__token_word_is(w, hash, word, size)) {
         for (uint32_t i = 0, at = 0; i < w->count; at = w->ends[i++])
-            GALE_TRY(gale__pieces_add(out, w->ids[i], at, w->ends[i]));
+            GALE_TRY(gale__token_pieces_add(out, w->ids[i], at, w->ends[i]));
         return GALE_OK;
     }
     GALE_TRY(encode_anew(m, s, word, size, out));

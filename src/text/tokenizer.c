@@ -6,7 +6,7 @@
 static bool is_bert(const gale_tokenizer *t)
 {
     const gale__splitters *s = &t->splitters;
-    if (t->model.kind != GALE__MODEL_WORDPIECE || !t->normalizers.count || t->post.trim_count) return false;
+    if (t->model.kind != GALE__TOKEN_MODEL_WORDPIECE || !t->normalizers.count || t->post.trim_count) return false;
     if (t->normalizers.items[0].kind != GALE__NORM_CLEAN) return false;
     for (size_t i = 1; i < t->normalizers.count; i++) {
         gale__normalizer_kind kind = t->normalizers.items[i].kind;
@@ -15,7 +15,7 @@ static bool is_bert(const gale_tokenizer *t)
         if (!fits) return false;
     }
     return s->count == 2 && s->items[0].kind == GALE__SPLIT_WHITE && s->items[1].kind == GALE__SPLIT_PUNCT &&
-           s->items[1].behaviour == GALE__ISOLATED;
+           s->items[1].behaviour == GALE__SPLIT_ISOLATED;
 }
 
 static void prepare_bert(gale_tokenizer *t)
@@ -49,7 +49,7 @@ void gale_tokenizer_destroy(gale_tokenizer **tokenizer)
     if (!t) return;
     gale__normalizers_finish(&t->normalizers);
     gale__splitters_finish(&t->splitters);
-    gale__model_finish(&t->model);
+    gale__token_model_finish(&t->model);
     gale__added_finish(&t->added);
     gale__post_finish(&t->post);
     gale__decoders_finish(&t->decoders);
@@ -102,7 +102,7 @@ void gale_tokenizer_get_info(const gale_tokenizer *t, gale_tokenizer_info *out)
 gale_status gale_encoder_create(const gale_tokenizer *t, gale_encoder **out)
 {
     gale_encoder *e = gale__calloc(1, sizeof *e);
-    gale_status status = e ? gale__model_state_init(&e->model) : GALE_NO_MEMORY;
+    gale_status status = e ? gale__token_model_state_init(&e->model) : GALE_NO_MEMORY;
     (void)t;
     if (status == GALE_OK) status = gale__normalize_state_init(&e->normal);
     if (status == GALE_OK) *out = e;
@@ -114,7 +114,7 @@ void gale_encoder_destroy(gale_encoder **encoder)
 {
     gale_encoder *e = encoder ? *encoder : NULL;
     if (!e) return;
-    gale__model_state_finish(&e->model);
+    gale__token_model_state_finish(&e->model);
     gale__normalize_state_finish(&e->normal);
     gale__split_state_finish(&e->split);
     gale__decode_state_finish(&e->decode);
@@ -209,7 +209,7 @@ static gale_status assemble(const gale_tokenizer *t, gale_encoder *e, const part
     const gale_encode_options *o, gale_encoding *out)
 {
     const gale__post *p = &t->post;
-    const gale__template *shape = pair ? &p->pair : &p->single;
+    const gale__post_template *shape = pair ? &p->pair : &p->single;
     size_t count = o->no_special ? 0 : shape->added, at = 0;
     for (size_t i = 0; i < shape->count; i++)
         if (shape->pieces[i].sequence >= 0) count += parts[shape->pieces[i].sequence].count;
@@ -242,7 +242,7 @@ gale_status gale_tokenizer_encode(const gale_tokenizer *t, gale_encoder *e, cons
 {
     static const gale_encode_options none = {0};
     const gale_encode_options *o = options ? options : &none;
-    const gale__template *shape = pair ? &t->post.pair : &t->post.single;
+    const gale__post_template *shape = pair ? &t->post.pair : &t->post.single;
     size_t most = SIZE_MAX, kept[2];
     part parts[2] = {{0}};
     if (o->pad_length > GALE__VOCAB_ID_MOST)
@@ -264,7 +264,7 @@ gale_status gale_tokenizer_encode(const gale_tokenizer *t, gale_encoder *e, cons
 
 /* --- Decoding. --- */
 
-static gale_status add_decoded(const gale_tokenizer *t, gale__texts_list *list, uint32_t id, bool with_special)
+static gale_status add_decoded(const gale_tokenizer *t, gale__text_list *list, uint32_t id, bool with_special)
 {
     const gale__added_token *added = gale__added_by_id(&t->added, id);
     size_t size = 0;
@@ -279,13 +279,13 @@ static gale_status add_decoded(const gale_tokenizer *t, gale__texts_list *list, 
     const gale__added_token *same = with_special ? NULL : gale__added_find(&t->added, text, size);
     if (same && same->special) return GALE_OK;
     gale__str_add_n(&list->pool, text, size);
-    return gale__texts_list_end(list);
+    return gale__text_list_end(list);
 }
 
 gale_status gale_tokenizer_decode(const gale_tokenizer *t, gale_encoder *e, const uint32_t *ids, size_t count,
     bool with_special, const char **text, size_t *size)
 {
-    gale__texts_list_clear(&e->decode.a);
+    gale__text_list_clear(&e->decode.a);
     e->decoded.length = 0;
     e->decoded.failed = false;
     gale__str_add(&e->decoded, "");

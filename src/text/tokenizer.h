@@ -18,7 +18,7 @@ typedef enum gale__bert_class {
 struct gale_tokenizer {
     gale__normalizers normalizers;
     gale__splitters splitters;
-    gale__model model;
+    gale__token_model model;
     gale__added added;
     gale__post post;
     gale__decoders decoders;
@@ -49,11 +49,11 @@ typedef struct gale__tokens {
 } gale__tokens;
 
 struct gale_encoder {
-    gale__model_state model;
+    gale__token_model_state model;
     gale__normalize_state normal;
     gale__split_state split;
     gale__decode_state decode;
-    gale__pieces pieces;
+    gale__token_pieces pieces;
     gale__tokens tokens[2]; /* of both sequences */
     char *repaired, *lower;
     uint32_t *places; /* the code point of each byte */

@@ -4,7 +4,7 @@
 
 /* --- Models. --- */
 
-static gale_status add_vocab(gale__model *m, const gale__json *v)
+static gale_status add_vocab(gale__token_model *m, const gale__json *v)
 {
     if (v->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "model.vocab has to map tokens to numbers");
     for (const gale__json *token = v->child; token; token = token->next) {
@@ -28,10 +28,10 @@ static gale_status copy(const gale__json *v, const char *key, char **out)
     return gale__copy_text(text, size, out);
 }
 
-static gale_status read_wordpiece(gale__model *m, const gale__json *v)
+static gale_status read_wordpiece(gale__token_model *m, const gale__json *v)
 {
     const gale__json *vocab = NULL;
-    m->kind = GALE__MODEL_WORDPIECE;
+    m->kind = GALE__TOKEN_MODEL_WORDPIECE;
     m->characters_most = 100;
     GALE_TRY(gale__field_need(v, "vocab", &vocab));
     GALE_TRY(add_vocab(m, vocab));
@@ -40,22 +40,22 @@ static gale_status read_wordpiece(gale__model *m, const gale__json *v)
     GALE_TRY(copy(v, "unk_token", &m->unk_token));
     GALE_TRY(copy(v, "continuing_subword_prefix", &m->prefix));
     GALE_TRY(gale__field_u32(v, "max_input_chars_per_word", &m->characters_most));
-    return gale__model_prepare(m);
+    return gale__token_model_prepare(m);
 }
 
-static gale_status read_wordlevel(gale__model *m, const gale__json *v)
+static gale_status read_wordlevel(gale__token_model *m, const gale__json *v)
 {
     const gale__json *vocab = NULL;
-    m->kind = GALE__MODEL_WORDLEVEL;
+    m->kind = GALE__TOKEN_MODEL_WORDLEVEL;
     GALE_TRY(gale__field_need(v, "vocab", &vocab));
     GALE_TRY(add_vocab(m, vocab));
     GALE_TRY(gale__copy_text("<unk>", 5, &m->unk_token));
     GALE_TRY(copy(v, "unk_token", &m->unk_token));
-    return gale__model_prepare(m);
+    return gale__token_model_prepare(m);
 }
 
 /* A merge as a pair of texts, or as one text with a space in it. */
-static gale_status add_merge(gale__model *m, const gale__json *v)
+static gale_status add_merge(gale__token_model *m, const gale__json *v)
 {
     if (v->kind == GALE__JSON_ARRAY) {
         const gale__json *left = v->child, *right = left ? left->next : NULL;
@@ -70,10 +70,10 @@ static gale_status add_merge(gale__model *m, const gale__json *v)
     return gale__fail(GALE_FORMAT, "model.merges: rule %zu is not a pair of tokens", m->merge_count + 1);
 }
 
-static gale_status read_bpe(gale__model *m, const gale__json *v)
+static gale_status read_bpe(gale__token_model *m, const gale__json *v)
 {
     const gale__json *vocab = NULL, *merges = NULL, *dropout = gale__json_get(v, "dropout");
-    m->kind = GALE__MODEL_BPE;
+    m->kind = GALE__TOKEN_MODEL_BPE;
     if (dropout && dropout->kind == GALE__JSON_NUMBER && dropout->number != 0)
         return gale__fail(GALE_UNSUPPORTED, "model.dropout is set, which makes tokens random; set it to null");
     GALE_TRY(gale__field_need(v, "vocab", &vocab));
@@ -85,13 +85,13 @@ static gale_status read_bpe(gale__model *m, const gale__json *v)
     GALE_TRY(gale__field_bool(v, "fuse_unk", &m->fuse_unk));
     GALE_TRY(gale__field_bool(v, "byte_fallback", &m->byte_fallback));
     GALE_TRY(gale__field_bool(v, "ignore_merges", &m->ignore_merges));
-    GALE_TRY(gale__model_prepare(m));
+    GALE_TRY(gale__token_model_prepare(m));
     if (merges->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "model.merges has to be a list");
     for (const gale__json *item = merges->child; item; item = item->next) GALE_TRY(add_merge(m, item));
     return GALE_OK;
 }
 
-static gale_status add_score(gale__model *m, const gale__json *v, size_t *capacity, double *least)
+static gale_status add_score(gale__token_model *m, const gale__json *v, size_t *capacity, double *least)
 {
     const gale__json *token = v->kind == GALE__JSON_ARRAY ? v->child : NULL, *score = token ? token->next : NULL;
     if (!score || token->kind != GALE__JSON_STRING || score->kind != GALE__JSON_NUMBER)
@@ -104,12 +104,12 @@ static gale_status add_score(gale__model *m, const gale__json *v, size_t *capaci
     return GALE_OK;
 }
 
-static gale_status read_unigram(gale__model *m, const gale__json *v)
+static gale_status read_unigram(gale__token_model *m, const gale__json *v)
 {
     const gale__json *vocab = NULL;
     size_t capacity = 0;
     double least = 1e300;
-    m->kind = GALE__MODEL_UNIGRAM;
+    m->kind = GALE__TOKEN_MODEL_UNIGRAM;
     m->unk = GALE__NO_ID;
     GALE_TRY(gale__field_need(v, "vocab", &vocab));
     if (vocab->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "model.vocab has to be a list");
@@ -120,7 +120,7 @@ static gale_status read_unigram(gale__model *m, const gale__json *v)
     if (m->unk != GALE__NO_ID && m->unk >= m->size)
         return gale__fail(GALE_FORMAT, "model.unk_id is %u, but there are %u tokens", m->unk, m->size);
     m->unk_score = least - 10;
-    return gale__model_prepare(m);
+    return gale__token_model_prepare(m);
 }
 
 /* Old files do not name the model. */
@@ -132,7 +132,7 @@ static const char *guess_model(const gale__json *v)
     return gale__json_get(v, "continuing_subword_prefix") ? "WordPiece" : "WordLevel";
 }
 
-static gale_status read_model(gale__model *m, const gale__json *v)
+static gale_status read_model(gale__token_model *m, const gale__json *v)
 {
     static const char *const names[] = {"WordPiece", "BPE", "Unigram", "WordLevel", NULL};
     if (v->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "'model' has to be an object");

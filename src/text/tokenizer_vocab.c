@@ -59,7 +59,7 @@ static gale_status set_bert(gale_tokenizer *t, const gale__bert_options *o)
     if (o->lower) GALE_TRY(add_step(t, GALE__NORM_LOWERCASE));
     GALE_TRY(gale__splitters_add(&t->splitters, GALE__SPLIT_WHITE, &splitter));
     GALE_TRY(gale__splitters_add(&t->splitters, GALE__SPLIT_PUNCT, &splitter));
-    splitter->behaviour = GALE__ISOLATED;
+    splitter->behaviour = GALE__SPLIT_ISOLATED;
     GALE_TRY(gale__decoders_add(&t->decoders, GALE__DECODE_WORDPIECE, &decoder));
     return gale__copy_text("##", 2, &decoder->text);
 }
@@ -68,17 +68,17 @@ gale_status gale__tokenizer_read_bert_vocab(
     gale_tokenizer *t, const char *text, size_t size, const gale__bert_options *options)
 {
     static const char *const specials[] = {"[UNK]", "[SEP]", "[CLS]", "[PAD]", "[MASK]"};
-    gale__model *m = &t->model;
+    gale__token_model *m = &t->model;
     const char *at = text, *line;
     uint32_t id = 0;
     GALE_TRY(need_utf8(text, size));
-    m->kind = GALE__MODEL_WORDPIECE;
+    m->kind = GALE__TOKEN_MODEL_WORDPIECE;
     m->characters_most = 100;
     for (size_t n; next_line(&at, text + size, &line, &n); id++)
         GALE_TRY(gale__vocab_add(&m->vocab, line, without_end(line, n), id));
     GALE_TRY(gale__copy_text("[UNK]", 5, &m->unk_token));
     GALE_TRY(gale__copy_text("##", 2, &m->prefix));
-    GALE_TRY(gale__model_prepare(m));
+    GALE_TRY(gale__token_model_prepare(m));
     GALE_TRY(set_bert(t, options));
     for (size_t i = 0; i < sizeof specials / sizeof *specials; i++) GALE_TRY(add_special(t, specials[i]));
     uint32_t cls = gale__vocab_find(&m->vocab, "[CLS]", 5), sep = gale__vocab_find(&m->vocab, "[SEP]", 5);
@@ -89,7 +89,7 @@ gale_status gale__tokenizer_read_bert_vocab(
     return gale__tokenizer_prepare(t);
 }
 
-static gale_status add_vocab(gale__model *m, const char *text, size_t size)
+static gale_status add_vocab(gale__token_model *m, const char *text, size_t size)
 {
     gale__arena arena = {0};
     gale__json *v = NULL;
@@ -107,7 +107,7 @@ static gale_status add_vocab(gale__model *m, const char *text, size_t size)
     return status;
 }
 
-static gale_status add_merges(gale__model *m, const char *text, size_t size)
+static gale_status add_merges(gale__token_model *m, const char *text, size_t size)
 {
     const char *at = text, *line;
     GALE_TRY(need_utf8(text, size));
@@ -128,9 +128,9 @@ gale_status gale__tokenizer_read_bpe_files(
 {
     gale__splitter *splitter = NULL;
     gale__decoder *decoder = NULL;
-    t->model.kind = GALE__MODEL_BPE;
+    t->model.kind = GALE__TOKEN_MODEL_BPE;
     GALE_TRY(add_vocab(&t->model, vocab, vocab_size));
-    GALE_TRY(gale__model_prepare(&t->model));
+    GALE_TRY(gale__token_model_prepare(&t->model));
     GALE_TRY(add_merges(&t->model, merges, merges_size));
     GALE_TRY(gale__splitters_add(&t->splitters, GALE__SPLIT_BYTES, &splitter));
     GALE_TRY(gale__decoders_add(&t->decoders, GALE__DECODE_BYTES, &decoder));

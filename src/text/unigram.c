@@ -2,18 +2,18 @@
 #include "text/token_model.h"
 #include "text/unicode.h"
 
-static double sum(const gale__model *m, double a, double b) { return m->single ? (double)(float)(a + b) : a + b; }
+static double sum(const gale__token_model *m, double a, double b) { return m->single ? (double)(float)(a + b) : a + b; }
 
-static void offer(gale__path *paths, size_t begin, size_t end, double score, uint32_t id)
+static void offer(gale__unigram_path *paths, size_t begin, size_t end, double score, uint32_t id)
 {
-    gale__path *to = paths + end;
+    gale__unigram_path *to = paths + end;
     if (to->begin != GALE__NO_ID && !(score > to->score)) return;
-    *to = (gale__path){score, (uint32_t)begin, id, 0};
+    *to = (gale__unigram_path){score, (uint32_t)begin, id, 0};
 }
 
-static gale_status find_paths(const gale__model *m, gale__path *paths, const char *word, size_t size)
+static gale_status find_paths(const gale__token_model *m, gale__unigram_path *paths, const char *word, size_t size)
 {
-    for (size_t i = 0; i <= size; i++) paths[i] = (gale__path){0, GALE__NO_ID, 0, 0};
+    for (size_t i = 0; i <= size; i++) paths[i] = (gale__unigram_path){0, GALE__NO_ID, 0, 0};
     for (size_t at = 0, n; at < size; at += n) {
         double here = paths[at].score;
         bool single = false;
@@ -34,25 +34,26 @@ static gale_status find_paths(const gale__model *m, gale__path *paths, const cha
     return GALE_OK;
 }
 
-static gale_status add_piece(const gale__model *m, const char *word, size_t begin, size_t end, gale__pieces *out)
+static gale_status add_piece(
+    const gale__token_model *m, const char *word, size_t begin, size_t end, gale__token_pieces *out)
 {
     uint32_t id = gale__vocab_find(&m->vocab, word + begin, end - begin);
     bool bytes = m->byte_fallback;
-    if (id != GALE__NO_ID) return gale__pieces_add(out, id, begin, end);
+    if (id != GALE__NO_ID) return gale__token_pieces_add(out, id, begin, end);
     for (size_t i = begin; i < end && bytes; i++) bytes = m->byte_ids[(uint8_t)word[i]] != GALE__NO_ID;
     for (size_t i = begin; i < end && bytes; i++)
-        GALE_TRY(gale__pieces_add(out, m->byte_ids[(uint8_t)word[i]], begin, end));
+        GALE_TRY(gale__token_pieces_add(out, m->byte_ids[(uint8_t)word[i]], begin, end));
     if (bytes) return GALE_OK;
     if (m->unk == GALE__NO_ID)
         return gale__fail(GALE_NOT_FOUND, "model.unk_id is not set, and an unknown text needs it");
-    return gale__pieces_add(out, m->unk, begin, end);
+    return gale__token_pieces_add(out, m->unk, begin, end);
 }
 
 gale_status gale__unigram_encode(
-    const gale__model *m, gale__model_state *s, const char *word, size_t size, gale__pieces *out)
+    const gale__token_model *m, gale__token_model_state *s, const char *word, size_t size, gale__token_pieces *out)
 {
     GALE_TRY(gale__grow((void **)&s->paths, &s->path_capacity, size + 1, sizeof *s->paths));
-    gale__path *paths = s->paths;
+    gale__unigram_path *paths = s->paths;
     size_t end = size;
     GALE_TRY(find_paths(m, paths, word, size));
     /* From the end back: each place learns where the token behind it ends. */

@@ -1,15 +1,14 @@
-/* Vocabularies.  The table probes in a row; a file that is made so that its tokens collide is refused instead of being
- * slow. */
+/* Vocabularies: tokens by number and by text, and the tree that finds the tokens at the front of a text. */
 #include "text/vocab.h"
 #include <stdlib.h>
 
-enum { PROBES_MOST = 2048, NODES_MOST = 1 << 24, TRIES_MOST = 64 };
+enum { NODES_MOST = 1 << 24, TRIES_MOST = 64 };
 
 void gale__vocab_finish(gale__vocab *v)
 {
     gale__free(v->pool);
     gale__free(v->entries);
-    gale__free(v->slots);
+    gale__hash_table_finish(&v->table);
     gale__free(v->by_id);
     *v = (gale__vocab){0};
 }
@@ -20,20 +19,18 @@ static bool is_entry(const gale__vocab *v, uint32_t entry, const char *text, siz
     return e->length == length && !memcmp(v->pool + e->at, text, length);
 }
 
-/* The slot of a token, or the free one where it would be; SIZE_MAX: none within reach. */
-static size_t find_slot(const gale__vocab *v, const char *text, size_t length)
+static int64_t find_entry(const gale__vocab *v, const char *text, size_t length, uint64_t hash)
 {
-    size_t at = (size_t)gale__hash(text, length, 0) & (v->slot_count - 1);
-    for (int probes = 0; probes < PROBES_MOST; probes++, at = (at + 1) & (v->slot_count - 1))
-        if (!v->slots[at] || is_entry(v, v->slots[at] - 1, text, length)) return at;
-    return SIZE_MAX;
+    gale__hash_table_probe probe = gale__hash_table_look(hash);
+    for (int64_t i; (i = gale__hash_table_next(&v->table, &probe)) >= 0;)
+        if (is_entry(v, (uint32_t)i, text, length)) return i;
+    return -1;
 }
 
 uint32_t gale__vocab_find(const gale__vocab *v, const char *text, size_t length)
 {
-    if (!v->slot_count) return GALE__NO_ID;
-    size_t at = find_slot(v, text, length);
-    return at == SIZE_MAX || !v->slots[at] ? GALE__NO_ID : v->entries[v->slots[at] - 1].id;
+    int64_t i = find_entry(v, text, length, gale__hash(text, length, 0));
+    return i < 0 ? GALE__NO_ID : v->entries[i].id;
 }
 
 const char *gale__vocab_token(const gale__vocab *v, uint32_t id, size_t *length)
@@ -42,22 +39,6 @@ const char *gale__vocab_token(const gale__vocab *v, uint32_t id, size_t *length)
     const gale__vocab_entry *e = v->entries + v->by_id[id] - 1;
     *length = e->length;
     return v->pool + e->at;
-}
-
-static gale_status grow_slots(gale__vocab *v)
-{
-    size_t want = v->slot_count ? v->slot_count * 2 : 1024;
-    uint32_t *slots = gale__calloc(want, sizeof *slots), *old = v->slots;
-    if (!slots) return GALE_NO_MEMORY;
-    v->slots = slots;
-    v->slot_count = want;
-    gale__free(old);
-    for (size_t i = 0; i < v->count; i++) {
-        size_t at = find_slot(v, v->pool + v->entries[i].at, v->entries[i].length);
-        if (at == SIZE_MAX) return gale__fail(GALE_LIMIT, "the tokens of the vocabulary collide in the table");
-        v->slots[at] = (uint32_t)i + 1;
-    }
-    return GALE_OK;
 }
 
 static gale_status set_id(gale__vocab *v, uint32_t id, uint32_t entry)
@@ -78,21 +59,20 @@ gale_status gale__vocab_add(gale__vocab *v, const char *text, size_t length, uin
     if (length > GALE__TOKEN_BYTES_MOST || v->pool_size > UINT32_MAX / 2)
         return gale__fail(
             GALE_LIMIT, "token %u has %zu bytes; at most %d can be read", id, length, GALE__TOKEN_BYTES_MOST);
-    if (v->count * 2 >= v->slot_count) GALE_TRY(grow_slots(v));
-    size_t at = find_slot(v, text, length);
-    if (at == SIZE_MAX) return gale__fail(GALE_LIMIT, "the tokens of the vocabulary collide in the table");
-    if (v->slots[at]) {
-        v->entries[v->slots[at] - 1].id = id;
-        return set_id(v, id, v->slots[at] - 1);
+    uint64_t hash = gale__hash(text, length, 0);
+    int64_t known = find_entry(v, text, length, hash);
+    if (known >= 0) {
+        v->entries[known].id = id;
+        return set_id(v, id, (uint32_t)known);
     }
     GALE_TRY(gale__grow((void **)&v->pool, &v->pool_capacity, v->pool_size + length + 1, 1));
     GALE_TRY(gale__grow((void **)&v->entries, &v->capacity, v->count + 1, sizeof *v->entries));
     GALE_TRY(set_id(v, id, (uint32_t)v->count));
+    GALE_TRY(gale__hash_table_add(&v->table, hash, (uint32_t)v->count));
     memcpy(v->pool + v->pool_size, text, length);
     v->pool[v->pool_size + length] = 0;
     v->entries[v->count++] = (gale__vocab_entry){(uint32_t)v->pool_size, (uint32_t)length, id};
     v->pool_size += length + 1;
-    v->slots[at] = (uint32_t)v->count;
     return GALE_OK;
 }
 

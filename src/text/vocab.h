@@ -3,7 +3,7 @@
 #ifndef GALE_TEXT_VOCAB_H
 #define GALE_TEXT_VOCAB_H
 #include "base/hash.h"
-#include "base/mem.h"
+#include "base/hash_table.h"
 #include <string.h>
 
 enum {
@@ -20,9 +20,8 @@ typedef struct gale__vocab {
     size_t pool_size, pool_capacity;
     gale__vocab_entry *entries;
     size_t count, capacity;
-    uint32_t *slots; /* entry + 1; 0: free */
-    size_t slot_count;
-    uint32_t *by_id; /* entry + 1 */
+    gale__hash_table table; /* entries by hash */
+    uint32_t *by_id;        /* entry + 1 */
     size_t id_count, id_capacity;
 } gale__vocab;
 /* A token that is there already gets the new number. */

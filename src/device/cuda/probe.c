@@ -26,6 +26,7 @@ static void fill_matrix(gale_device_caps *caps)
     static const gale_type operands[] = {GALE_F16, GALE_BF16};
     for (int i = 0; i < 2; i++)
         caps->matrix[caps->n_matrix++] = (gale_matrix_shape){16, 16, 16, (uint8_t)operands[i], GALE_F32};
+    caps->matrix_quads = true;
 }
 
 static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *caps)

@@ -58,9 +58,9 @@ gale_status gale__vk_capture_begin(gale_stream *stream)
     gale__vk_stream *s = stream->impl;
     gale__vk_capture *c = gale__calloc(1, sizeof *c);
     if (!c) return GALE_NO_MEMORY;
-    gale_status status = begin(s->d, c);
+    gale_status status = begin(s->device, c);
     if (status != GALE_OK) {
-        gale__vk_capture_free(s->d, c);
+        gale__vk_capture_free(s->device, c);
         return status;
     }
     gale__mutex_lock(&s->lock);
@@ -76,10 +76,10 @@ gale_status gale__vk_capture_end(gale_stream *stream, gale_capture *capture)
     gale__vk_capture *c = s->capture;
     s->capture = NULL;
     gale__mutex_unlock(&s->lock);
-    gale__vk_barrier(s->d, c->rec.commands, true);
-    VkResult r = s->d->fn.vkEndCommandBuffer(c->rec.commands);
+    gale__vk_barrier(s->device, c->rec.commands, true);
+    VkResult r = s->device->fn.vkEndCommandBuffer(c->rec.commands);
     if (r != VK_SUCCESS) {
-        gale__vk_capture_free(s->d, c);
+        gale__vk_capture_free(s->device, c);
         return gale__vk_fail(r, "vkEndCommandBuffer");
     }
     capture->impl = c;
@@ -92,12 +92,12 @@ gale_status gale__vk_capture_replay(gale_stream *stream, gale_capture *capture)
 {
     gale__vk_stream *s = stream->impl;
     gale__vk_capture *c = capture->impl;
-    if (c->timeline && c->timeline != s->timeline) GALE_TRY(gale__vk_timeline_wait(s->d, c->timeline, c->value));
+    if (c->timeline && c->timeline != s->timeline) GALE_TRY(gale__vk_timeline_wait(s->device, c->timeline, c->value));
     gale__mutex_lock(&s->lock);
     gale_status status = gale__vk_submit(s, c->rec.commands);
     if (status == GALE_OK) {
         s->timeline->refs++;
-        gale__vk_timeline_drop(s->d, c->timeline);
+        gale__vk_timeline_drop(s->device, c->timeline);
         c->timeline = s->timeline;
         c->value = s->submitted;
     }

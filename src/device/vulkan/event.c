@@ -41,11 +41,11 @@ static gale_status record(event_impl *e, gale__vk_stream *s)
     if (s->capture) return gale__fail(GALE_UNSUPPORTED, "an event cannot be recorded while the stream is captured");
     if (e->pool) {
         GALE_TRY(gale__vk_command(s, 0, &rec));
-        s->d->fn.vkCmdResetQueryPool(rec->commands, e->pool, 0, 1);
-        s->d->fn.vkCmdWriteTimestamp(rec->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->pool, 0);
+        s->device->fn.vkCmdResetQueryPool(rec->commands, e->pool, 0, 1);
+        s->device->fn.vkCmdWriteTimestamp(rec->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->pool, 0);
     }
     GALE_TRY(gale__vk_submit(s, VK_NULL_HANDLE));
-    gale__vk_timeline_drop(s->d, e->timeline);
+    gale__vk_timeline_drop(s->device, e->timeline);
     s->timeline->refs++;
     e->timeline = s->timeline;
     e->value = s->submitted;

@@ -201,11 +201,11 @@ gale_status gale__vk_launch(gale_stream *stream, gale_kernel *kernel, const gale
     gale__vk_stream *s = stream->impl;
     gale__vk_recorder *rec;
     size_t block_bytes = 8u * (size_t)launch->n_refs + 4u * (size_t)launch->n_words;
-    GALE_TRY(check_launch(s->d, kernel, launch, block_bytes));
+    GALE_TRY(check_launch(s->device, kernel, launch, block_bytes));
     gale__mutex_lock(&s->lock);
     gale_status status = gale__vk_command(s, block_bytes, &rec);
     if (status == GALE_OK) {
-        record_launch(s->d, rec, kernel, launch, block_bytes);
+        record_launch(s->device, rec, kernel, launch, block_bytes);
         status = gale__vk_command_done(s, 1);
     }
     gale__mutex_unlock(&s->lock);

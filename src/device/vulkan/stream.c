@@ -78,10 +78,10 @@ void gale__vk_barrier(gale__vk_device *d, VkCommandBuffer commands, bool host)
 static gale_status open_batch(gale__vk_stream *s)
 {
     VkCommandBuffer commands = s->batches[s->at].commands;
-    if (s->batches[s->at].value) GALE_TRY(gale__vk_timeline_wait(s->d, s->timeline, s->batches[s->at].value));
+    if (s->batches[s->at].value) GALE_TRY(gale__vk_timeline_wait(s->device, s->timeline, s->batches[s->at].value));
     VkCommandBufferBeginInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-    VkResult r = s->d->fn.vkBeginCommandBuffer(commands, &info);
+    VkResult r = s->device->fn.vkBeginCommandBuffer(commands, &info);
     if (r != VK_SUCCESS) return gale__vk_fail(r, "vkBeginCommandBuffer");
     s->rec = (gale__vk_recorder){
         .commands = commands,
@@ -99,9 +99,10 @@ static void release_held(gale__vk_stream *s)
 {
     uint64_t reached = 0;
     int kept = 0;
-    if (s->d->fn.vkGetSemaphoreCounterValue(s->d->handle, s->timeline->semaphore, &reached) != VK_SUCCESS) return;
+    if (s->device->fn.vkGetSemaphoreCounterValue(s->device->handle, s->timeline->semaphore, &reached) != VK_SUCCESS)
+        return;
     for (int i = 0; i < s->n_held; i++)
-        if (s->held[i].value <= reached) gale__vk_timeline_drop(s->d, s->held[i].timeline);
+        if (s->held[i].value <= reached) gale__vk_timeline_drop(s->device, s->held[i].timeline);
         else s->held[kept++] = s->held[i];
     s->n_held = kept;
 }
@@ -111,7 +112,7 @@ static gale_status make_room(gale__vk_stream *s)
 {
     if (s->n_held) release_held(s);
     if (s->n_held + s->n_waits <= GALE__VK_HELD) return GALE_OK;
-    GALE_TRY(gale__vk_timeline_wait(s->d, s->timeline, s->held[s->n_waits - 1].value));
+    GALE_TRY(gale__vk_timeline_wait(s->device, s->timeline, s->held[s->n_waits - 1].value));
     release_held(s);
     return GALE_OK;
 }
@@ -121,7 +122,7 @@ static void settle_waits(gale__vk_stream *s, bool submitted, uint64_t signal)
 {
     for (int i = 0; i < s->n_waits; i++) {
         if (!submitted) {
-            gale__vk_timeline_drop(s->d, s->waits[i].timeline);
+            gale__vk_timeline_drop(s->device, s->waits[i].timeline);
             continue;
         }
         s->held[s->n_held].timeline = s->waits[i].timeline;
@@ -132,7 +133,7 @@ static void settle_waits(gale__vk_stream *s, bool submitted, uint64_t signal)
 
 gale_status gale__vk_submit(gale__vk_stream *s, VkCommandBuffer extra)
 {
-    gale__vk_device *d = s->d;
+    gale__vk_device *d = s->device;
     VkCommandBuffer commands[2];
     VkSemaphore waits[GALE__VK_WAITS];
     VkPipelineStageFlags stages[GALE__VK_WAITS];
@@ -188,12 +189,12 @@ gale_status gale__vk_command(gale__vk_stream *s, size_t params_bytes, gale__vk_r
 {
     gale__vk_recorder *rec = s->capture ? &s->capture->rec : &s->rec;
     if (s->capture) {
-        if (rec->params_at + params_bytes > rec->params_end) GALE_TRY(gale__vk_capture_grow(s->d, s->capture));
+        if (rec->params_at + params_bytes > rec->params_end) GALE_TRY(gale__vk_capture_grow(s->device, s->capture));
     } else {
         if (s->open && rec->params_at + params_bytes > rec->params_end) GALE_TRY(gale__vk_submit(s, VK_NULL_HANDLE));
         if (!s->open) GALE_TRY(open_batch(s));
     }
-    if (rec->any) gale__vk_barrier(s->d, rec->commands, false);
+    if (rec->any) gale__vk_barrier(s->device, rec->commands, false);
     rec->any = true;
     *out = rec;
     return GALE_OK;
@@ -202,7 +203,8 @@ gale_status gale__vk_command(gale__vk_stream *s, size_t params_bytes, gale__vk_r
 static bool idle(gale__vk_stream *s)
 {
     uint64_t reached = 0;
-    return s->d->fn.vkGetSemaphoreCounterValue(s->d->handle, s->timeline->semaphore, &reached) == VK_SUCCESS &&
+    return s->device->fn.vkGetSemaphoreCounterValue(s->device->handle, s->timeline->semaphore, &reached) ==
+               VK_SUCCESS &&
            reached == s->submitted;
 }
 
@@ -229,7 +231,7 @@ gale_status gale__vk_sync(gale_stream *stream)
     gale_status status = gale__vk_submit(s, VK_NULL_HANDLE);
     uint64_t value = s->submitted;
     gale__mutex_unlock(&s->lock);
-    return status == GALE_OK && value ? gale__vk_timeline_wait(s->d, s->timeline, value) : status;
+    return status == GALE_OK && value ? gale__vk_timeline_wait(s->device, s->timeline, value) : status;
 }
 
 void gale__vk_quiesce(gale__vk_device *d)
@@ -246,7 +248,7 @@ void gale__vk_quiesce(gale__vk_device *d)
 
 static void free_stream(gale__vk_stream *s)
 {
-    gale__vk_device *d = s->d;
+    gale__vk_device *d = s->device;
     if (s->capture) gale__vk_capture_free(d, s->capture);
     for (int i = 0; i < s->n_waits; i++) gale__vk_timeline_drop(d, s->waits[i].timeline);
     for (int i = 0; i < s->n_held; i++) gale__vk_timeline_drop(d, s->held[i].timeline);
@@ -259,7 +261,7 @@ static void free_stream(gale__vk_stream *s)
 
 static gale_status make_batches(gale__vk_stream *s)
 {
-    gale__vk_device *d = s->d;
+    gale__vk_device *d = s->device;
     VkCommandBuffer commands[GALE__VK_BATCHES];
     VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
@@ -285,7 +287,7 @@ gale_status gale__vk_stream_create(gale_device *device, gale_stream *stream)
     gale__vk_device *d = gale__vk_of(device);
     gale__vk_stream *s = gale__calloc(1, sizeof *s);
     if (!s) return GALE_NO_MEMORY;
-    s->d = d;
+    s->device = d;
     gale__mutex_init(&s->lock);
     gale_status status = timeline_create(d, &s->timeline);
     if (status == GALE_OK) status = make_batches(s);
@@ -306,11 +308,11 @@ void gale__vk_stream_destroy(gale_stream *stream)
 {
     gale__vk_stream *s = stream->impl;
     if (!s) return;
-    gale__mutex_lock(&s->d->lock);
-    gale__vk_stream **at = &s->d->streams;
+    gale__mutex_lock(&s->device->lock);
+    gale__vk_stream **at = &s->device->streams;
     while (*at != s) at = &(*at)->next;
     *at = s->next;
-    gale__mutex_unlock(&s->d->lock);
+    gale__mutex_unlock(&s->device->lock);
     gale__vk_sync(stream);
     free_stream(s);
     stream->impl = NULL;

@@ -20,7 +20,7 @@ gale_status gale__vk_copy(gale_stream *stream, gale__ref to, gale__ref from, siz
     gale__mutex_lock(&s->lock);
     gale_status status = gale__vk_command(s, 0, &rec);
     if (status == GALE_OK) {
-        copy_one(s->d, rec, to, from, size);
+        copy_one(s->device, rec, to, from, size);
         status = gale__vk_command_done(s, WEIGHT(size));
     }
     gale__mutex_unlock(&s->lock);
@@ -81,7 +81,7 @@ gale_status gale__vk_fill(gale_stream *stream, gale__ref to, size_t size, uint64
     gale__mutex_lock(&s->lock);
     gale_status status = gale__vk_command(s, PATTERN_BYTES, &rec);
     if (status == GALE_OK) {
-        fill_one(s->d, rec, to, size, widen(pattern, pattern_bytes));
+        fill_one(s->device, rec, to, size, widen(pattern, pattern_bytes));
         status = gale__vk_command_done(s, WEIGHT(size));
     }
     gale__mutex_unlock(&s->lock);

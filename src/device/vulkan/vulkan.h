@@ -51,7 +51,7 @@ typedef struct gale__vk_features {
 typedef struct gale__vk_physical {
     VkPhysicalDevice handle;
     uint32_t version, family, n_queues, timestamp_bits;
-    bool has_control, has_dot, has_atomic, has_budget, has_portability, has_sm, has_matrix,
+    bool has_control, has_dot, has_atomic, has_budget, has_sm, has_matrix,
         has_bf16;               /* extensions, or the versions that took them in */
     const char *extensions[10]; /* to turn on */
     uint32_t n_extensions;
@@ -132,7 +132,7 @@ typedef struct gale__vk_capture {
 } gale__vk_capture;
 
 typedef struct gale__vk_stream {
-    gale__vk_device *d;
+    gale__vk_device *device;
     gale__vk_timeline *timeline;
     gale__vk_queue *queue;
     VkCommandPool pool;

@@ -8,29 +8,29 @@
 #include <stdio.h>
 #include <string.h>
 
-void gale__g_init(gale__g *g)
+void gale__prim_init(gale__prim_graph *g)
 {
     memset(g, 0, sizeof *g);
     g->region = -1;
     g->fold_max = GALE__FOLD_MAX;
 }
 
-void gale__g_finish(gale__g *g)
+void gale__prim_finish(gale__prim_graph *g)
 {
     for (int32_t i = 0; i < g->count; i++) {
-        gale__loop *loop = g->nodes[i].loop;
-        if (!loop || g->nodes[i].op != GALE__P_LOOP) continue;
-        gale__g_finish(loop->body);
+        gale__prim_loop_args *loop = g->nodes[i].loop;
+        if (!loop || g->nodes[i].op != GALE__PRIM_LOOP) continue;
+        gale__prim_finish(loop->body);
         gale__free(loop->body);
     }
     gale__free(g->nodes);
-    gale__free(g->table);
+    gale__hash_table_finish(&g->table);
     gale__free(g->regions);
     gale__arena_finish(&g->arena);
     memset(g, 0, sizeof *g);
 }
 
-gale__node gale__g_fail(gale__g *g, gale_status status, const char *format, ...)
+gale__node gale__prim_fail(gale__prim_graph *g, gale_status status, const char *format, ...)
 {
     if (g->status != GALE_OK) return GALE__NIL;
     char text[1024];
@@ -42,25 +42,28 @@ gale__node gale__g_fail(gale__g *g, gale_status status, const char *format, ...)
     return GALE__NIL;
 }
 
-int64_t gale__count(int rank, const int64_t *dims)
+int64_t gale__dims_count(int rank, const int64_t *dims)
 {
     int64_t n = 1;
     for (int d = 0; d < rank; d++) n *= dims[d];
     return n;
 }
 
-int64_t gale__g_elements(const gale__g *g, gale__node n) { return gale__count(g->nodes[n].rank, g->nodes[n].dims); }
-
-bool gale__g_same_shape(const gale__g *g, gale__node a, gale__node b)
+int64_t gale__prim_elements(const gale__prim_graph *g, gale__node n)
 {
-    const gale__pnode *p = &g->nodes[a], *q = &g->nodes[b];
+    return gale__dims_count(g->nodes[n].rank, g->nodes[n].dims);
+}
+
+bool gale__prim_same_shape(const gale__prim_graph *g, gale__node a, gale__node b)
+{
+    const gale__prim_node *p = &g->nodes[a], *q = &g->nodes[b];
     return p->rank == q->rank && !memcmp(p->dims, q->dims, p->rank * sizeof *p->dims);
 }
 
-const char *gale__g_shape_text(gale__g *g, gale__node n)
+const char *gale__prim_shape_text(gale__prim_graph *g, gale__node n)
 {
     const char *text = "";
-    const gale__pnode *p = &g->nodes[n];
+    const gale__prim_node *p = &g->nodes[n];
     for (int d = 0; text && d < p->rank; d++)
         text = gale__arena_printf(&g->arena, "%s%s%lld", text, d ? ", " : "", (long long)p->dims[d]);
     text = text ? gale__arena_printf(&g->arena, "[%s]", text) : NULL;
@@ -69,15 +72,15 @@ const char *gale__g_shape_text(gale__g *g, gale__node n)
 
 /* --- Hash-consing. --- */
 
-static size_t data_bytes(const gale__pnode *p)
+static size_t data_bytes(const gale__prim_node *p)
 {
-    return gale_type_size(p->type) * (size_t)(p->splat ? 1 : gale__count(p->rank, p->dims));
+    return gale_type_size(p->type) * (size_t)(p->splat ? 1 : gale__dims_count(p->rank, p->dims));
 }
 
 /* Large constants are borrowed, never read here, and equal only when they are the same memory. */
-static bool data_is_small(const gale__pnode *p) { return !p->tensor && data_bytes(p) <= GALE__SMALL_BYTES; }
+static bool data_is_small(const gale__prim_node *p) { return !p->tensor && data_bytes(p) <= GALE__SMALL_BYTES; }
 
-static uint32_t hash_node(const gale__pnode *p)
+static uint64_t hash_node(const gale__prim_node *p)
 {
     enum { IN_HEAD = 3 }; /* operands of nearly all nodes: one hash does for them */
     int64_t head[3 + GALE_MAX_RANK + IN_HEAD] = {
@@ -89,10 +92,10 @@ static uint32_t hash_node(const gale__pnode *p)
     if (p->n_in > IN_HEAD) h = gale__hash(p->in + IN_HEAD, (size_t)(p->n_in - IN_HEAD) * sizeof *p->in, h);
     if (p->n_attr) h = gale__hash(p->attr, p->n_attr * sizeof *p->attr, h);
     if (p->data) h = data_is_small(p) ? gale__hash(p->data, data_bytes(p), h) : gale__hash(&p->data, sizeof p->data, h);
-    return (uint32_t)(h ^ h >> 32);
+    return h;
 }
 
-static bool same_node(const gale__pnode *p, const gale__pnode *q)
+static bool same_node(const gale__prim_node *p, const gale__prim_node *q)
 {
     if (p->op != q->op || p->type != q->type || p->rank != q->rank || p->splat != q->splat || p->imm != q->imm)
         return false;
@@ -103,99 +106,75 @@ static bool same_node(const gale__pnode *p, const gale__pnode *q)
     return p->data == q->data || (data_is_small(p) && !memcmp(p->data, q->data, data_bytes(p)));
 }
 
-/* The slot where a node equal to p is, or would go. */
-static uint32_t find_slot(const gale__g *g, const gale__pnode *p)
+static gale__node find_node(const gale__prim_graph *g, const gale__prim_node *p, uint64_t hash)
 {
-    uint32_t mask = g->table_size - 1, slot = p->hash & mask;
-    while (
-        g->table[slot].node >= 0 && (g->table[slot].hash != p->hash || !same_node(&g->nodes[g->table[slot].node], p)))
-        slot = (slot + 1) & mask;
-    return slot;
-}
-
-static gale_status set_table(gale__g *g, uint32_t size)
-{
-    struct gale__slot *table = gale__alloc(size * sizeof *table);
-    if (!table) return GALE_NO_MEMORY;
-    memset(table, 0xff, size * sizeof *table);
-    gale__free(g->table);
-    g->table = table;
-    g->table_size = size;
-    for (int32_t i = 0; i < g->count; i++) {
-        uint32_t slot = g->nodes[i].hash & (size - 1);
-        while (table[slot].node >= 0) slot = (slot + 1) & (size - 1);
-        table[slot] = (struct gale__slot){g->nodes[i].hash, i};
-    }
-    return GALE_OK;
-}
-
-static gale_status grow_table(gale__g *g)
-{
-    if (g->table && (uint32_t)g->count * 2 < g->table_size) return GALE_OK;
-    return set_table(g, g->table_size ? g->table_size * 2 : 256);
-}
-
-gale_status gale__g_reserve(gale__g *g, int32_t nodes)
-{
-    uint32_t size = 256;
-    while (size <= 2 * (uint32_t)nodes) size *= 2;
-    if (nodes > 0) GALE_TRY(gale__grow((void **)&g->nodes, &g->capacity, (size_t)nodes, sizeof *g->nodes));
-    return size > g->table_size ? set_table(g, size) : GALE_OK;
-}
-
-static gale__node out_of_memory(gale__g *g)
-{
-    if (g->status == GALE_OK) g->status = GALE_NO_MEMORY; /* the allocator has said why */
+    gale__hash_table_probe probe = gale__hash_table_look(hash);
+    for (int64_t i; (i = gale__hash_table_next(&g->table, &probe)) >= 0;)
+        if (same_node(&g->nodes[i], p)) return (gale__node)i;
     return GALE__NIL;
 }
 
-static gale__node append(gale__g *g, const gale__pnode *p)
+gale_status gale__prim_reserve(gale__prim_graph *g, int32_t nodes)
 {
-    if (grow_table(g) != GALE_OK) return out_of_memory(g);
-    gale__pnode kept = *p;
-    kept.hash = hash_node(p);
-    uint32_t slot = find_slot(g, &kept);
-    if (g->table[slot].node >= 0) return g->table[slot].node;
+    if (nodes > 0) GALE_TRY(gale__grow((void **)&g->nodes, &g->capacity, (size_t)nodes, sizeof *g->nodes));
+    return gale__hash_table_reserve(&g->table, nodes > 0 ? (size_t)nodes : 0);
+}
+
+/* What failed has said why. */
+static gale__node stop(gale__prim_graph *g, gale_status status)
+{
+    if (g->status == GALE_OK) g->status = status;
+    return GALE__NIL;
+}
+
+static gale__node append(gale__prim_graph *g, const gale__prim_node *p)
+{
+    uint64_t hash = hash_node(p);
+    gale__node known = find_node(g, p, hash);
+    if (known >= 0) return known;
+    gale__prim_node kept = *p;
     size_t need = (size_t)g->count + 1;
-    if (gale__grow((void **)&g->nodes, &g->capacity, need, sizeof *g->nodes) != GALE_OK) return out_of_memory(g);
+    if (gale__grow((void **)&g->nodes, &g->capacity, need, sizeof *g->nodes) != GALE_OK) return stop(g, GALE_NO_MEMORY);
     if (p->n_in) kept.in = gale__arena_copy(&g->arena, p->in, p->n_in * sizeof *p->in);
     if (p->n_attr) kept.attr = gale__arena_copy(&g->arena, p->attr, p->n_attr * sizeof *p->attr);
     if (p->data && data_is_small(p)) kept.data = gale__arena_copy(&g->arena, p->data, data_bytes(p));
-    if ((p->n_in && !kept.in) || (p->n_attr && !kept.attr) || (p->data && !kept.data)) return out_of_memory(g);
+    if ((p->n_in && !kept.in) || (p->n_attr && !kept.attr) || (p->data && !kept.data)) return stop(g, GALE_NO_MEMORY);
+    gale_status status = gale__hash_table_add(&g->table, hash, (uint32_t)g->count);
+    if (status != GALE_OK) return stop(g, status);
     g->nodes[g->count] = kept;
-    g->table[slot] = (struct gale__slot){kept.hash, g->count};
     return g->count++;
 }
 
 /* --- Folding. --- */
 
 /* EXPAND is never folded itself: a table of equal rows would only cost more to read. */
-static bool is_constant(const gale__g *g, gale__node n)
+static bool is_constant(const gale__prim_graph *g, gale__node n)
 {
-    const gale__pnode *p = &g->nodes[n];
-    if (p->op == GALE__P_EXPAND) p = &g->nodes[p->in[0]];
-    return p->op == GALE__P_CONST && (p->splat || p->data);
+    const gale__prim_node *p = &g->nodes[n];
+    if (p->op == GALE__PRIM_EXPAND) p = &g->nodes[p->in[0]];
+    return p->op == GALE__PRIM_CONST && (p->splat || p->data);
 }
 
 /* Matrices of halves stay halves, since it is halves that matrix units multiply. */
-static bool widens_matrix(const gale__g *g, const gale__pnode *p)
+static bool widens_matrix(const gale__prim_graph *g, const gale__prim_node *p)
 {
     if (p->op != GALE__CAST || p->type != GALE_F32 || p->rank < 2) return false;
-    const gale__pnode *from = &g->nodes[p->in[0]];
-    return (from->type == GALE_F16 || from->type == GALE_BF16) && !from->splat && gale__count(p->rank, p->dims) >= 256;
+    const gale__prim_node *from = &g->nodes[p->in[0]];
+    return (from->type == GALE_F16 || from->type == GALE_BF16) && !from->splat &&
+           gale__dims_count(p->rank, p->dims) >= 256;
 }
 
-static bool foldable(const gale__g *g, const gale__pnode *p)
+static bool foldable(const gale__prim_graph *g, const gale__prim_node *p)
 {
-    if (!p->n_in || p->op == GALE__P_EXPAND || p->op >= GALE__P_LOOP || p->op == GALE__P_INPUT) return false;
-    if (gale__count(p->rank, p->dims) > g->fold_max || widens_matrix(g, p)) return false;
+    if (!p->n_in || p->op == GALE__PRIM_EXPAND || p->op >= GALE__PRIM_LOOP || p->op == GALE__PRIM_INPUT) return false;
+    if (gale__dims_count(p->rank, p->dims) > g->fold_max || widens_matrix(g, p)) return false;
     for (int i = 0; i < p->n_in; i++)
-        if (!is_constant(g, p->in[i]) || gale__g_elements(g, p->in[i]) > g->fold_max) return false;
+        if (!is_constant(g, p->in[i]) || gale__prim_elements(g, p->in[i]) > g->fold_max) return false;
     return true;
 }
 
 /* Element-wise work on constants of equal elements gives one too, of whatever size. */
-static bool all_splats(const gale__g *g, const gale__pnode *p)
+static bool all_splats(const gale__prim_graph *g, const gale__prim_node *p)
 {
     if (p->op >= GALE__SCALAR_COUNT || !g->fold_max) return false;
     for (int i = 0; i < p->n_in; i++)
@@ -203,18 +182,18 @@ static bool all_splats(const gale__g *g, const gale__pnode *p)
     return p->n_in > 0;
 }
 
-static gale__node fold(gale__g *g, const gale__pnode *p, bool splat)
+static gale__node fold(gale__prim_graph *g, const gale__prim_node *p, bool splat)
 {
-    gale__pnode one = *p, value = {.op = GALE__P_CONST,
-                              .type = p->type,
-                              .rank = p->rank,
-                              .splat = splat,
-                              .invariant = true,
-                              .region = -1};
+    gale__prim_node one = *p, value = {.op = GALE__PRIM_CONST,
+                                  .type = p->type,
+                                  .rank = p->rank,
+                                  .splat = splat,
+                                  .invariant = true,
+                                  .region = -1};
     memcpy(value.dims, p->dims, sizeof value.dims);
     if (splat) one.rank = 0;
-    const gale__pnode *from = &g->nodes[p->in[0]];
-    if (p->op == GALE__P_RESHAPE && from->op == GALE__P_CONST &&
+    const gale__prim_node *from = &g->nodes[p->in[0]];
+    if (p->op == GALE__PRIM_RESHAPE && from->op == GALE__PRIM_CONST &&
         !from->splat) { /* the same elements in the same order */
         value.data = from->data;
         return append(g, &value);
@@ -231,25 +210,26 @@ static gale__node fold(gale__g *g, const gale__pnode *p, bool splat)
     return n;
 }
 
-gale__node gale__g_push(gale__g *g, const gale__pnode *p)
+gale__node gale__prim_push(gale__prim_graph *g, const gale__prim_node *p)
 {
     if (g->status != GALE_OK) return GALE__NIL;
     for (int i = 0; i < p->n_in; i++)
-        if (p->in[i] < 0 || p->in[i] >= g->count) return gale__g_fail(g, GALE_INVALID, "graph: an operand is missing");
-    if (!gale__g_shape_ok(g, p->rank, p->dims)) return GALE__NIL;
+        if (p->in[i] < 0 || p->in[i] >= g->count)
+            return gale__prim_fail(g, GALE_INVALID, "graph: an operand is missing");
+    if (!gale__prim_shape_ok(g, p->rank, p->dims)) return GALE__NIL;
     /* A value of no elements is the same whatever made it. */
-    if (p->n_in && p->op != GALE__P_LOOP && gale__count(p->rank, p->dims) == 0)
-        return gale__g_splat(g, p->type, p->rank, p->dims, 0);
+    if (p->n_in && p->op != GALE__PRIM_LOOP && gale__dims_count(p->rank, p->dims) == 0)
+        return gale__prim_splat(g, p->type, p->rank, p->dims, 0);
     if (all_splats(g, p)) return fold(g, p, true);
     if (foldable(g, p)) return fold(g, p, false);
-    gale__pnode node = *p;
+    gale__prim_node node = *p;
     node.region = g->region;
-    node.invariant = p->op != GALE__P_INPUT;
+    node.invariant = p->op != GALE__PRIM_INPUT;
     for (int i = 0; i < p->n_in; i++) node.invariant = node.invariant && g->nodes[p->in[i]].invariant;
     return append(g, &node);
 }
 
-void gale__draft_init(gale__draft *d, int op, gale_type type, int rank, const int64_t *dims)
+void gale__prim_draft_init(gale__prim_draft *d, int op, gale_type type, int rank, const int64_t *dims)
 {
     memset(d, 0, sizeof *d);
     d->node.op = (uint8_t)op;

@@ -6,124 +6,127 @@
 /* Sums of half floats are kept in F32; the result goes back to `type`. */
 static gale_type sum_type(gale_type type) { return gale__type_is_float(type) && type != GALE_F64 ? GALE_F32 : type; }
 
-gale__node gale__g_matmul(gale__g *g, gale__node a, gale__node b)
+gale__node gale__prim_matmul(gale__prim_graph *g, gale__node a, gale__node b)
 {
-    if (!gale__g_ok(g, a) || !gale__g_ok(g, b)) return GALE__NIL;
+    if (!gale__prim_ok(g, a) || !gale__prim_ok(g, b)) return GALE__NIL;
     gale_type type = g->nodes[a].type;
-    gale__node wide_a = gale__g_cast(g, a, sum_type(type)), wide_b = gale__g_cast(g, b, sum_type(type));
+    gale__node wide_a = gale__prim_cast(g, a, sum_type(type)), wide_b = gale__prim_cast(g, b, sum_type(type));
     if (wide_a < 0 || wide_b < 0) return GALE__NIL;
-    gale__pnode p = g->nodes[a], q = g->nodes[b];
+    gale__prim_node p = g->nodes[a], q = g->nodes[b];
     int r = p.rank, s = q.rank;
     if (r < 2 || s < 2 || p.type != q.type || p.dims[r - 1] != q.dims[s - 2] || r >= GALE_MAX_RANK ||
         s >= GALE_MAX_RANK)
-        return gale__g_fail(g, GALE_INVALID, "matmul: %s %s by %s %s", gale_type_name(p.type), gale__g_shape_text(g, a),
-            gale_type_name(q.type), gale__g_shape_text(g, b));
+        return gale__prim_fail(g, GALE_INVALID, "matmul: %s %s by %s %s", gale_type_name(p.type),
+            gale__prim_shape_text(g, a), gale_type_name(q.type), gale__prim_shape_text(g, b));
     int perm[GALE_MAX_RANK];
     for (int d = 0; d < s; d++) perm[d] = d < s - 2 ? d : d == s - 2 ? s - 1 : s - 2;
     /* a [batch..., M, 1, K], b [batch..., 1, N, K] */
-    gale__node x = gale__g_unsqueeze(g, wide_a, 1u << (r - 1));
-    gale__node y = gale__g_unsqueeze(g, gale__g_permute(g, wide_b, perm), 1u << (s - 2));
-    gale__node product = gale__g_mul(g, x, y);
+    gale__node x = gale__prim_unsqueeze(g, wide_a, 1u << (r - 1));
+    gale__node y = gale__prim_unsqueeze(g, gale__prim_permute(g, wide_b, perm), 1u << (s - 2));
+    gale__node product = gale__prim_mul(g, x, y);
     if (product < 0) return GALE__NIL;
-    gale__node sum = gale__g_reduce(g, GALE__SUM, product, 1u << (g->nodes[product].rank - 1), false);
-    return gale__g_cast(g, sum, type);
+    gale__node sum = gale__prim_reduce(g, GALE__SUM, product, 1u << (g->nodes[product].rank - 1), false);
+    return gale__prim_cast(g, sum, type);
 }
 
 /* x as [N, G, 1, o..., C/G, k...]: windows on each spatial axis; out[i] of them, the first at -low[i]. */
-static gale__node conv_windows(gale__g *g, gale__node x, const gale__conv *c, const int64_t *kernel, const int64_t *out)
+static gale__node conv_windows(
+    gale__prim_graph *g, gale__node x, const gale__prim_conv_args *c, const int64_t *kernel, const int64_t *out)
 {
     int n = c->spatial;
-    gale__pnode p = g->nodes[x];
+    gale__prim_node p = g->nodes[x];
     int64_t dims[GALE_MAX_RANK] = {p.dims[0], c->groups, p.dims[1] / c->groups}, zero[GALE_MAX_RANK] = {0},
             between[GALE_MAX_RANK] = {0};
     for (int i = 0; i < n; i++) dims[3 + i] = p.dims[2 + i], between[3 + i] = c->input_dilation[i] - 1;
-    x = gale__g_reshape(g, x, 3 + n, dims);
-    x = gale__g_pad(g, x, zero, zero, between, 0);
+    x = gale__prim_reshape(g, x, 3 + n, dims);
+    x = gale__prim_pad(g, x, zero, zero, between, 0);
     for (int i = n - 1; i >= 0; i--)
-        x = gale__g_window(g, x, 3 + i, out[i], kernel[i], c->stride[i], c->dilation[i], -c->low[i], 0);
+        x = gale__prim_window(g, x, 3 + i, out[i], kernel[i], c->stride[i], c->dilation[i], -c->low[i], 0);
     int perm[GALE_MAX_RANK] = {0, 1};
     for (int i = 0; i < n; i++) perm[2 + i] = 3 + 2 * i, perm[3 + n + i] = 4 + 2 * i;
     perm[2 + n] = 2;
-    return gale__g_unsqueeze(g, gale__g_permute(g, x, perm), 1u << 2);
+    return gale__prim_unsqueeze(g, gale__prim_permute(g, x, perm), 1u << 2);
 }
 
 /* w [O, C/G, k...] as [1, G, O/G, 1..., C/G, k...]. */
-static gale__node conv_kernel(gale__g *g, gale__node w, const gale__conv *c)
+static gale__node conv_kernel(gale__prim_graph *g, gale__node w, const gale__prim_conv_args *c)
 {
     int n = c->spatial;
-    gale__pnode p = g->nodes[w];
+    gale__prim_node p = g->nodes[w];
     int64_t dims[GALE_MAX_RANK] = {1, c->groups, p.dims[0] / c->groups};
     for (int i = 0; i < n; i++) dims[3 + i] = 1, dims[4 + n + i] = p.dims[2 + i];
     dims[3 + n] = p.dims[1];
-    return gale__g_reshape(g, w, 4 + 2 * n, dims);
+    return gale__prim_reshape(g, w, 4 + 2 * n, dims);
 }
 
 /* The sum itself, for windows already counted. */
-static gale__node convolve(gale__g *g, gale__node x, gale__node w, const gale__conv *c, const int64_t *out)
+static gale__node convolve(
+    gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c, const int64_t *out)
 {
     int n = c->spatial;
-    gale__pnode p = g->nodes[x], q = g->nodes[w];
+    gale__prim_node p = g->nodes[x], q = g->nodes[w];
     int64_t dims[GALE_MAX_RANK] = {p.dims[0], q.dims[0]};
     memcpy(dims + 2, out, n * sizeof *out);
     gale_type type = p.type;
-    x = gale__g_cast(g, x, sum_type(type));
-    w = gale__g_cast(g, w, sum_type(type));
+    x = gale__prim_cast(g, x, sum_type(type));
+    w = gale__prim_cast(g, w, sum_type(type));
     if (x < 0 || w < 0) return GALE__NIL;
-    gale__node product = gale__g_mul(g, conv_windows(g, x, c, q.dims + 2, out), conv_kernel(g, w, c));
+    gale__node product = gale__prim_mul(g, conv_windows(g, x, c, q.dims + 2, out), conv_kernel(g, w, c));
     uint32_t axes = ((1u << (n + 1)) - 1) << (3 + n);
-    gale__node sum = gale__g_reduce(g, GALE__SUM, product, axes, false);
-    return gale__g_cast(g, gale__g_reshape(g, sum, 2 + n, dims), type);
+    gale__node sum = gale__prim_reduce(g, GALE__SUM, product, axes, false);
+    return gale__prim_cast(g, gale__prim_reshape(g, sum, 2 + n, dims), type);
 }
 
-static bool conv_fits(gale__g *g, const char *name, gale__node x, gale__node w, const gale__conv *c, bool transposed)
+static bool conv_fits(
+    gale__prim_graph *g, const char *name, gale__node x, gale__node w, const gale__prim_conv_args *c, bool transposed)
 {
-    const gale__pnode *p = &g->nodes[x], *q = &g->nodes[w];
+    const gale__prim_node *p = &g->nodes[x], *q = &g->nodes[w];
     int n = c->spatial;
     bool ok = n >= 1 && n <= 3 && p->rank == 2 + n && q->rank == 2 + n && p->type == q->type && c->groups >= 1;
     ok = ok && p->dims[1] % c->groups == 0 && q->dims[0] % c->groups == 0;
     ok = ok && (transposed ? q->dims[0] == p->dims[1] : q->dims[1] == p->dims[1] / c->groups);
     for (int i = 0; ok && i < n; i++) ok = c->stride[i] >= 1 && c->dilation[i] >= 1 && c->input_dilation[i] >= 1;
     if (!ok)
-        gale__g_fail(g, GALE_INVALID, "%s: %s %s with kernel %s %s, %lld groups, %d spatial axes", name,
-            gale_type_name(p->type), gale__g_shape_text(g, x), gale_type_name(q->type), gale__g_shape_text(g, w),
+        gale__prim_fail(g, GALE_INVALID, "%s: %s %s with kernel %s %s, %lld groups, %d spatial axes", name,
+            gale_type_name(p->type), gale__prim_shape_text(g, x), gale_type_name(q->type), gale__prim_shape_text(g, w),
             (long long)c->groups, n);
     return ok;
 }
 
-gale__node gale__g_conv(gale__g *g, gale__node x, gale__node w, const gale__conv *c)
+gale__node gale__prim_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c)
 {
-    if (!gale__g_ok(g, x) || !gale__g_ok(g, w) || !conv_fits(g, "conv", x, w, c, false)) return GALE__NIL;
+    if (!gale__prim_ok(g, x) || !gale__prim_ok(g, w) || !conv_fits(g, "conv", x, w, c, false)) return GALE__NIL;
     int64_t out[3];
     for (int i = 0; i < c->spatial; i++) {
         int64_t n = g->nodes[x].dims[2 + i], k = g->nodes[w].dims[2 + i];
         int64_t wide = n ? (n - 1) * c->input_dilation[i] + 1 : 0;
         int64_t room = wide + c->low[i] + c->high[i] - ((k - 1) * c->dilation[i] + 1);
         if (room < 0)
-            return gale__g_fail(g, GALE_INVALID, "conv: a kernel of %lld does not fit axis %d of %s", (long long)k,
-                2 + i, gale__g_shape_text(g, x));
+            return gale__prim_fail(g, GALE_INVALID, "conv: a kernel of %lld does not fit axis %d of %s", (long long)k,
+                2 + i, gale__prim_shape_text(g, x));
         out[i] = room / c->stride[i] + 1;
     }
     return convolve(g, x, w, c, out);
 }
 
 /* w [C, O/G, k...] as a convolution's [O, C/G, k...], turned round. */
-static gale__node turn_kernel(gale__g *g, gale__node w, const gale__conv *c)
+static gale__node turn_kernel(gale__prim_graph *g, gale__node w, const gale__prim_conv_args *c)
 {
     int n = c->spatial, perm[GALE_MAX_RANK] = {0, 2, 1};
-    gale__pnode p = g->nodes[w];
+    gale__prim_node p = g->nodes[w];
     int64_t split[GALE_MAX_RANK] = {c->groups, p.dims[0] / c->groups, p.dims[1]};
     int64_t dims[GALE_MAX_RANK] = {c->groups * p.dims[1], p.dims[0] / c->groups};
     for (int i = 0; i < n; i++) split[3 + i] = dims[2 + i] = p.dims[2 + i], perm[3 + i] = 3 + i;
-    w = gale__g_reshape(g, w, 3 + n, split);
-    w = gale__g_reshape(g, gale__g_permute(g, w, perm), 2 + n, dims);
-    return gale__g_flip(g, w, ((1u << n) - 1) << 2);
+    w = gale__prim_reshape(g, w, 3 + n, split);
+    w = gale__prim_reshape(g, gale__prim_permute(g, w, perm), 2 + n, dims);
+    return gale__prim_flip(g, w, ((1u << n) - 1) << 2);
 }
 
 /* w [C, O/G, k...] as [C, O/G * stride..., taps...]: kernel place tap * stride + phase, filled up with zeros. */
-static gale__node kernel_by_phase(gale__g *g, gale__node w, const gale__conv *c, int64_t *taps)
+static gale__node kernel_by_phase(gale__prim_graph *g, gale__node w, const gale__prim_conv_args *c, int64_t *taps)
 {
     int n = c->spatial, perm[GALE_MAX_RANK] = {0, 1};
-    gale__pnode p = g->nodes[w];
+    gale__prim_node p = g->nodes[w];
     int64_t zero[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0}, split[GALE_MAX_RANK] = {p.dims[0], p.dims[1]},
             dims[GALE_MAX_RANK] = {p.dims[0], p.dims[1]};
     for (int i = 0; i < n; i++) {
@@ -135,17 +138,18 @@ static gale__node kernel_by_phase(gale__g *g, gale__node w, const gale__conv *c,
         perm[2 + i] = 3 + 2 * i;
         perm[2 + n + i] = 2 + 2 * i;
     }
-    w = gale__g_reshape(g, gale__g_pad(g, w, zero, high, NULL, 0), 2 + 2 * n, split);
-    return gale__g_reshape(g, gale__g_permute(g, w, perm), 2 + n, dims);
+    w = gale__prim_reshape(g, gale__prim_pad(g, w, zero, high, NULL, 0), 2 + 2 * n, split);
+    return gale__prim_reshape(g, gale__prim_permute(g, w, perm), 2 + n, dims);
 }
 
 /* y [N, O * stride..., i...] as [N, O, i * stride...], of which [low, low + extent) are wanted; zeros where there are
  * no more. */
-static gale__node join_phases(gale__g *g, gale__node y, const gale__conv *c, int64_t channels, const int64_t *extent)
+static gale__node join_phases(
+    gale__prim_graph *g, gale__node y, const gale__prim_conv_args *c, int64_t channels, const int64_t *extent)
 {
     int n = c->spatial, perm[GALE_MAX_RANK] = {0, 1};
     if (y < 0) return y;
-    gale__pnode p = g->nodes[y];
+    gale__prim_node p = g->nodes[y];
     int64_t split[GALE_MAX_RANK] = {p.dims[0], channels}, dims[GALE_MAX_RANK] = {p.dims[0], channels},
             low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0};
     for (int i = 0; i < n; i++) {
@@ -157,16 +161,17 @@ static gale__node join_phases(gale__g *g, gale__node y, const gale__conv *c, int
         low[2 + i] = -c->low[i];
         high[2 + i] = extent[i] + c->low[i] - dims[2 + i];
     }
-    y = gale__g_reshape(g, gale__g_permute(g, gale__g_reshape(g, y, 2 + 2 * n, split), perm), 2 + n, dims);
-    return gale__g_pad(g, y, low, high, NULL, 0);
+    y = gale__prim_reshape(g, gale__prim_permute(g, gale__prim_reshape(g, y, 2 + 2 * n, split), perm), 2 + n, dims);
+    return gale__prim_pad(g, y, low, high, NULL, 0);
 }
 
 /* Each result belongs to one phase of the strides, and only every stride-th place of the kernel reaches it: a
  * convolution that gives all phases as channels, without the zeros between the inputs. */
-static gale__node transpose_by_phase(gale__g *g, gale__node x, gale__node w, const gale__conv *c, const int64_t *extent)
+static gale__node transpose_by_phase(
+    gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c, const int64_t *extent)
 {
     int64_t taps[3], out[3], channels = g->nodes[w].dims[1] * c->groups;
-    gale__conv back = *c;
+    gale__prim_conv_args back = *c;
     w = kernel_by_phase(g, w, c, taps);
     for (int i = 0; i < c->spatial; i++) {
         back.stride[i] = 1;
@@ -175,14 +180,16 @@ static gale__node transpose_by_phase(gale__g *g, gale__node x, gale__node w, con
     }
     w = w < 0 ? w : turn_kernel(g, w, &back);
     return w < 0 ? GALE__NIL
-                 : gale__g_laid_out(g, join_phases(g, convolve(g, x, w, &back, out), c, channels,
-                                           extent)); /* phases side by side are slow to read */
+                 : gale__prim_laid_out(g, join_phases(g, convolve(g, x, w, &back, out), c, channels,
+                                              extent)); /* phases side by side are slow to read */
 }
 
-gale__node gale__g_conv_transpose(gale__g *g, gale__node x, gale__node w, const gale__conv *c, const int64_t *extent)
+gale__node gale__prim_conv_transpose(
+    gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c, const int64_t *extent)
 {
-    if (!gale__g_ok(g, x) || !gale__g_ok(g, w) || !conv_fits(g, "conv_transpose", x, w, c, true)) return GALE__NIL;
-    gale__conv back = *c;
+    if (!gale__prim_ok(g, x) || !gale__prim_ok(g, w) || !conv_fits(g, "conv_transpose", x, w, c, true))
+        return GALE__NIL;
+    gale__prim_conv_args back = *c;
     bool strided = false, dense = true;
     for (int i = 0; i < c->spatial; i++) {
         strided |= c->stride[i] > 1;
@@ -194,7 +201,7 @@ gale__node gale__g_conv_transpose(gale__g *g, gale__node x, gale__node w, const 
         back.input_dilation[i] = c->stride[i];
         back.stride[i] = 1;
         back.low[i] = c->dilation[i] * (g->nodes[w].dims[2 + i] - 1) - c->low[i];
-        if (extent[i] < 0) return gale__g_fail(g, GALE_INVALID, "conv_transpose: extent %lld", (long long)extent[i]);
+        if (extent[i] < 0) return gale__prim_fail(g, GALE_INVALID, "conv_transpose: extent %lld", (long long)extent[i]);
     }
     w = turn_kernel(g, w, c);
     if (w < 0) return GALE__NIL;

@@ -6,7 +6,7 @@
  * except in the helpers that say so. */
 #ifndef GALE_GRAPH_GRAPH_H
 #define GALE_GRAPH_GRAPH_H
-#include "base/mem.h"
+#include "base/hash_table.h"
 #include "gale/graph.h"
 #include "kernel/nest/nest.h"
 
@@ -16,38 +16,38 @@ typedef int32_t gale__node;
 #define GALE__SMALL_BYTES (GALE__FOLD_MAX * sizeof(double)) /* constants up to this are copied into the graph */
 
 typedef enum gale__prim { /* element-wise primitives are the scalar operations 0 .. GALE__SCALAR_COUNT - 1 */
-    GALE__P_CONST = GALE__SCALAR_COUNT, /* data: dense elements, or one element when splat */
-    GALE__P_INPUT,                      /* attr[0]: which */
-    GALE__P_IOTA,                       /* I64; attr[0]: axis whose coordinate it is */
-    GALE__P_RESHAPE,
-    GALE__P_PERMUTE, /* attr[d]: the input's axis that becomes axis d */
-    GALE__P_EXPAND,  /* input has the same rank; extents of 1 become any extent */
-    GALE__P_SLICE,   /* attr[2d] start, attr[2d+1] step (not 0; negative walks down); extents from dims */
-    GALE__P_PAD, /* attr[3d] low, [3d+1] high (both may be negative), [3d+2] interior (zeros between neighbours); fill
-                    in imm (bits in the storage type) */
-    GALE__P_WINDOW,   /* axis attr[0] of extent n becomes two axes (o, k) in its place: element (o, k) is coordinate
-                         o*attr[1] + k*attr[2] + attr[3]; out of range gives fill (imm) */
-    GALE__P_UNWINDOW, /* the sheared view behind window's gradient: input has axes (o, k) at attr[0]; output (i, k):
+    GALE__PRIM_CONST = GALE__SCALAR_COUNT, /* data: dense elements, or one element when splat */
+    GALE__PRIM_INPUT,                      /* attr[0]: which */
+    GALE__PRIM_IOTA,                       /* I64; attr[0]: axis whose coordinate it is */
+    GALE__PRIM_RESHAPE,
+    GALE__PRIM_PERMUTE, /* attr[d]: the input's axis that becomes axis d */
+    GALE__PRIM_EXPAND,  /* input has the same rank; extents of 1 become any extent */
+    GALE__PRIM_SLICE,   /* attr[2d] start, attr[2d+1] step (not 0; negative walks down); extents from dims */
+    GALE__PRIM_PAD,     /* attr[3d] low, [3d+1] high (both may be negative), [3d+2] interior (zeros between neighbours);
+                        fill     in imm (bits in the storage type) */
+    GALE__PRIM_WINDOW,  /* axis attr[0] of extent n becomes two axes (o, k) in its place: element (o, k) is coordinate
+                        o*attr[1] + k*attr[2] + attr[3]; out of range gives fill (imm) */
+    GALE__PRIM_UNWINDOW, /* the sheared view behind window's gradient: input has axes (o, k) at attr[0]; output (i, k):
                          element (i, k) is input ((i - k*attr[2] - attr[3]) / attr[1], k) where that is whole and in
                          range, else 0 */
-    GALE__P_REDUCE, /* attr[0] gale__reduce, attr[1] mask of axes, which stay as extents of 1; attr[2] accumulator type;
-                       ARG*: I64 */
-    GALE__P_TAKE,   /* in[0]: data of rank 1; in[1]: I64 linear index of any shape, clamped into range; result has the
-                       index's shape */
-    GALE__P_PUT,    /* in[0]: initial values, rank 1; in[1]: I64 index, rank 1; in[2]: updates, rank 1; attr[0]: -1 set
-                       (the last wins), or SUM PROD RMAX RMIN. Index out of range: dropped */
-    GALE__P_CONCAT, /* attr[0]: axis; any number of inputs */
-    GALE__P_SCAN,   /* attr[0] gale__reduce (SUM PROD RMAX RMIN), attr[1] axis: inclusive, forward */
-    GALE__P_SORT,   /* argsort along the last axis, stable; attr[0]: 1 descending; I64; NaN counts as largest */
-    GALE__P_LOOP,   /* see gale__g_loop */
-    GALE__P_LOOP_OUT, /* in[0]: LOOP; attr[0]: which output */
-    GALE__P_COPY,     /* the value, materialised: stops fusion; attr 0 is 1: only where several kernels, or a sum of
+    GALE__PRIM_REDUCE,   /* attr[0] gale__reduce, attr[1] mask of axes, which stay as extents of 1; attr[2] accumulator
+                         type;   ARG*: I64 */
+    GALE__PRIM_TAKE, /* in[0]: data of rank 1; in[1]: I64 linear index of any shape, clamped into range; result has the
+                     index's shape */
+    GALE__PRIM_PUT,  /* in[0]: initial values, rank 1; in[1]: I64 index, rank 1; in[2]: updates, rank 1; attr[0]: -1 set
+                     (the last wins), or SUM PROD RMAX RMIN. Index out of range: dropped */
+    GALE__PRIM_CONCAT,   /* attr[0]: axis; any number of inputs */
+    GALE__PRIM_SCAN,     /* attr[0] gale__reduce (SUM PROD RMAX RMIN), attr[1] axis: inclusive, forward */
+    GALE__PRIM_SORT,     /* argsort along the last axis, stable; attr[0]: 1 descending; I64; NaN counts as largest */
+    GALE__PRIM_LOOP,     /* see gale__prim_loop */
+    GALE__PRIM_LOOP_OUT, /* in[0]: LOOP; attr[0]: which output */
+    GALE__PRIM_COPY,     /* the value, materialised: stops fusion; attr 0 is 1: only where several kernels, or a sum of
                          products, read it */
-    GALE__P_ROUTINE,  /* claimed by a fast path: attr[0] row of the table */
-    GALE__P_COUNT
+    GALE__PRIM_ROUTINE,  /* claimed by a fast path: attr[0] row of the table */
+    GALE__PRIM_COUNT
 } gale__prim;
 
-typedef struct gale__pnode {
+typedef struct gale__prim_node {
     uint8_t op, type, rank, splat;
     bool invariant; /* depends on constants alone: computed once per signature */
     int32_t n_in;
@@ -57,162 +57,161 @@ typedef struct gale__pnode {
     int32_t n_attr;
     uint64_t imm;
     const void *data; /* CONST */
-    const gale_tensor
-        *tensor; /* CONST: where `data` lies, when it is large and given as a tensor; only gale__g_read may read it */
-    struct gale__loop *loop; /* LOOP */
-    int32_t region;          /* the operator it came from; -1 none */
-    uint32_t hash;           /* of all that makes it equal to another */
-} gale__pnode;
+    const gale_tensor *
+        tensor; /* CONST: where `data` lies, when it is large and given as a tensor; only gale__prim_read may read it */
+    struct gale__prim_loop_args *loop; /* LOOP */
+    int32_t region;                    /* the operator it came from; -1 none */
+} gale__prim_node;
 
 /* One lowered operator: its name stays with its nodes for reports, profiles and fast paths. */
-typedef struct gale__region {
+typedef struct gale__prim_region {
     const char *name;
     const struct gale__op_node *op;
     gale__node *in, *out;
     int n_in, n_out;
     gale__node first, last; /* nodes made while lowering: [first, last) */
-} gale__region;
+} gale__prim_region;
 
-typedef struct gale__g {
+typedef struct gale__prim_graph {
     gale__arena arena;
-    gale__pnode *nodes;
+    gale__prim_node *nodes;
     int32_t count;
     size_t capacity;
-    struct gale__slot {
-        uint32_t hash;
-        gale__node node;
-    } * table;
-    uint32_t table_size; /* hash-consing; node -1: empty */
-    gale__region *regions;
+    gale__hash_table table; /* nodes by hash: equal nodes are one */
+    gale__prim_region *regions;
     int32_t n_regions;
     size_t regions_capacity;
     int32_t region; /* current, -1 none */
     gale_status status;
     int64_t fold_max; /* GALE__FOLD_MAX; 0: fold nothing (checks) */
-} gale__g;
+} gale__prim_graph;
 
-void gale__g_init(gale__g *g);
-void gale__g_finish(gale__g *g);
-gale_status gale__g_reserve(gale__g *g, int32_t nodes); /* room for so many, when that is known before */
+void gale__prim_init(gale__prim_graph *g);
+void gale__prim_finish(gale__prim_graph *g);
+gale_status gale__prim_reserve(gale__prim_graph *g, int32_t nodes); /* room for so many, when that is known before */
 /* Sets g->status once and returns GALE__NIL. */
-gale__node gale__g_fail(gale__g *g, gale_status status, const char *format, ...) GALE__PRINTF(3, 4);
-static inline const gale__pnode *gale__g_at(const gale__g *g, gale__node n) { return &g->nodes[n]; }
-int64_t gale__g_elements(const gale__g *g, gale__node n);
-bool gale__g_same_shape(const gale__g *g, gale__node a, gale__node b);
-void gale__g_print(const gale__g *g, gale__str *out);
+gale__node gale__prim_fail(gale__prim_graph *g, gale_status status, const char *format, ...) GALE__PRINTF(3, 4);
+static inline const gale__prim_node *gale__prim_at(const gale__prim_graph *g, gale__node n) { return &g->nodes[n]; }
+int64_t gale__prim_elements(const gale__prim_graph *g, gale__node n);
+bool gale__prim_same_shape(const gale__prim_graph *g, gale__node a, gale__node b);
+void gale__prim_print(const gale__prim_graph *g, gale__str *out);
 
 /* Leaves. */
-gale__node gale__g_input(gale__g *g, int which, gale_type type, int rank, const int64_t *dims);
-gale__node gale__g_const(gale__g *g, gale_type type, int rank, const int64_t *dims,
+gale__node gale__prim_input(gale__prim_graph *g, int which, gale_type type, int rank, const int64_t *dims);
+gale__node gale__prim_const(gale__prim_graph *g, gale_type type, int rank, const int64_t *dims,
     const void *data); /* data is copied when small, else borrowed until finish */
-gale__node gale__g_const_tensor(gale__g *g, const gale_tensor *host); /* the same; the tensor lives until finish */
-gale__node gale__g_splat(gale__g *g, gale_type type, int rank, const int64_t *dims, double value);
-gale__node gale__g_splat_i(gale__g *g, gale_type type, int rank, const int64_t *dims, int64_t value);
-gale__node gale__g_scalar(gale__g *g, gale_type type, double value); /* rank 0 */
-gale__node gale__g_like(gale__g *g, gale__node n, double value);     /* n's type and shape */
-gale__node gale__g_iota(gale__g *g, int rank, const int64_t *dims, int axis);
-/* The value at plan time: a constant of the graph, or GALE_NOT_FOUND.  gale__g_read gives its elements (one where
+gale__node gale__prim_const_tensor(
+    gale__prim_graph *g, const gale_tensor *host); /* the same; the tensor lives until finish */
+gale__node gale__prim_splat(gale__prim_graph *g, gale_type type, int rank, const int64_t *dims, double value);
+gale__node gale__prim_splat_i(gale__prim_graph *g, gale_type type, int rank, const int64_t *dims, int64_t value);
+gale__node gale__prim_scalar(gale__prim_graph *g, gale_type type, double value); /* rank 0 */
+gale__node gale__prim_like(gale__prim_graph *g, gale__node n, double value);     /* n's type and shape */
+gale__node gale__prim_iota(gale__prim_graph *g, int rank, const int64_t *dims, int axis);
+/* The value at plan time: a constant of the graph, or GALE_NOT_FOUND.  gale__prim_read gives its elements (one where
  * splat), for gale__load_i64 and gale__load_f64; *copy goes to gale__free. */
-gale_status gale__g_known(const gale__g *g, gale__node n, const gale__pnode **out);
-gale_status gale__g_read(const gale__pnode *constant, void **copy, const void **data);
-gale_status gale__g_known_ints(
-    gale__g *g, gale__node n, int64_t **out, int64_t *count); /* in the arena; any integer type */
+gale_status gale__prim_known(const gale__prim_graph *g, gale__node n, const gale__prim_node **out);
+gale_status gale__prim_read(const gale__prim_node *constant, void **copy, const void **data);
+gale_status gale__prim_known_ints(
+    gale__prim_graph *g, gale__node n, int64_t **out, int64_t *count); /* in the arena; any integer type */
 
 /* Element-wise; operands of one type are broadcast to each other as in NumPy. */
-gale__node gale__g_unary(gale__g *g, gale__scalar op, gale__node x);
-gale__node gale__g_binary(gale__g *g, gale__scalar op, gale__node x, gale__node y);
-gale__node gale__g_select(gale__g *g, gale__node condition, gale__node x, gale__node y);
-gale__node gale__g_fma(gale__g *g, gale__node x, gale__node y, gale__node z);
-gale__node gale__g_cast(gale__g *g, gale__node x, gale_type type);    /* same type: x itself */
-gale__node gale__g_bitcast(gale__g *g, gale__node x, gale_type type); /* same size */
-static inline gale__node gale__g_add(gale__g *g, gale__node x, gale__node y)
+gale__node gale__prim_unary(gale__prim_graph *g, gale__scalar op, gale__node x);
+gale__node gale__prim_binary(gale__prim_graph *g, gale__scalar op, gale__node x, gale__node y);
+gale__node gale__prim_select(gale__prim_graph *g, gale__node condition, gale__node x, gale__node y);
+gale__node gale__prim_fma(gale__prim_graph *g, gale__node x, gale__node y, gale__node z);
+gale__node gale__prim_cast(gale__prim_graph *g, gale__node x, gale_type type);    /* same type: x itself */
+gale__node gale__prim_bitcast(gale__prim_graph *g, gale__node x, gale_type type); /* same size */
+static inline gale__node gale__prim_add(gale__prim_graph *g, gale__node x, gale__node y)
 {
-    return gale__g_binary(g, GALE__ADD, x, y);
+    return gale__prim_binary(g, GALE__ADD, x, y);
 }
-static inline gale__node gale__g_sub(gale__g *g, gale__node x, gale__node y)
+static inline gale__node gale__prim_sub(gale__prim_graph *g, gale__node x, gale__node y)
 {
-    return gale__g_binary(g, GALE__SUB, x, y);
+    return gale__prim_binary(g, GALE__SUB, x, y);
 }
-static inline gale__node gale__g_mul(gale__g *g, gale__node x, gale__node y)
+static inline gale__node gale__prim_mul(gale__prim_graph *g, gale__node x, gale__node y)
 {
-    return gale__g_binary(g, GALE__MUL, x, y);
+    return gale__prim_binary(g, GALE__MUL, x, y);
 }
-static inline gale__node gale__g_div(gale__g *g, gale__node x, gale__node y)
+static inline gale__node gale__prim_div(gale__prim_graph *g, gale__node x, gale__node y)
 {
-    return gale__g_binary(g, GALE__DIV, x, y);
+    return gale__prim_binary(g, GALE__DIV, x, y);
 }
 
 /* Views: cost nothing until somebody must read them through memory. */
-gale__node gale__g_reshape(gale__g *g, gale__node x, int rank, const int64_t *dims); /* exact extents */
-gale__node gale__g_permute(gale__g *g, gale__node x, const int *perm);
-gale__node gale__g_expand(
-    gale__g *g, gale__node x, int rank, const int64_t *dims); /* NumPy's broadcast_to: leading axes are added */
-gale__node gale__g_slice(gale__g *g, gale__node x, const int64_t *start, const int64_t *step, const int64_t *extent);
-gale__node gale__g_slice_axis(gale__g *g, gale__node x, int axis, int64_t start, int64_t extent);
-gale__node gale__g_flip(gale__g *g, gale__node x, uint32_t axes);
-gale__node gale__g_pad(gale__g *g, gale__node x, const int64_t *low, const int64_t *high,
+gale__node gale__prim_reshape(gale__prim_graph *g, gale__node x, int rank, const int64_t *dims); /* exact extents */
+gale__node gale__prim_permute(gale__prim_graph *g, gale__node x, const int *perm);
+gale__node gale__prim_expand(gale__prim_graph *g, gale__node x, int rank,
+    const int64_t *dims); /* NumPy's broadcast_to: leading axes are added */
+gale__node gale__prim_slice(
+    gale__prim_graph *g, gale__node x, const int64_t *start, const int64_t *step, const int64_t *extent);
+gale__node gale__prim_slice_axis(gale__prim_graph *g, gale__node x, int axis, int64_t start, int64_t extent);
+gale__node gale__prim_flip(gale__prim_graph *g, gale__node x, uint32_t axes);
+gale__node gale__prim_pad(gale__prim_graph *g, gale__node x, const int64_t *low, const int64_t *high,
     const int64_t *interior /* NULL: 0 */, double fill);
-gale__node gale__g_window(gale__g *g, gale__node x, int axis, int64_t count, int64_t size, int64_t stride,
+gale__node gale__prim_window(gale__prim_graph *g, gale__node x, int axis, int64_t count, int64_t size, int64_t stride,
     int64_t dilation, int64_t offset, double fill);
-gale__node gale__g_unwindow(
-    gale__g *g, gale__node x, int axis, int64_t extent, int64_t stride, int64_t dilation, int64_t offset);
-gale__node gale__g_squeeze(gale__g *g, gale__node x, uint32_t axes);   /* drops extents of 1 */
-gale__node gale__g_unsqueeze(gale__g *g, gale__node x, uint32_t axes); /* axes of the result */
+gale__node gale__prim_unwindow(
+    gale__prim_graph *g, gale__node x, int axis, int64_t extent, int64_t stride, int64_t dilation, int64_t offset);
+gale__node gale__prim_squeeze(gale__prim_graph *g, gale__node x, uint32_t axes);   /* drops extents of 1 */
+gale__node gale__prim_unsqueeze(gale__prim_graph *g, gale__node x, uint32_t axes); /* axes of the result */
 
 /* The rest. */
-gale__node gale__g_reduce(gale__g *g, gale__reduce kind, gale__node x, uint32_t axes, bool keep);
-gale__node gale__g_sum_to(gale__g *g, gale__node x, int rank, const int64_t *dims); /* reverse of broadcasting */
-gale__node gale__g_take(gale__g *g, gale__node data, gale__node index);             /* data is flattened */
-gale__node gale__g_gather(gale__g *g, gale__node data, gale__node index,
+gale__node gale__prim_reduce(gale__prim_graph *g, gale__reduce kind, gale__node x, uint32_t axes, bool keep);
+gale__node gale__prim_sum_to(
+    gale__prim_graph *g, gale__node x, int rank, const int64_t *dims);              /* reverse of broadcasting */
+gale__node gale__prim_take(gale__prim_graph *g, gale__node data, gale__node index); /* data is flattened */
+gale__node gale__prim_gather(gale__prim_graph *g, gale__node data, gale__node index,
     int axis); /* ONNX Gather on TAKE; negative indices count from the end */
-gale__node gale__g_put(gale__g *g, gale__node init, gale__node index, gale__node updates,
+gale__node gale__prim_put(gale__prim_graph *g, gale__node init, gale__node index, gale__node updates,
     int mode); /* flattened; result has init's shape */
-gale__node gale__g_concat(gale__g *g, int axis, const gale__node *xs, int n);
-gale__node gale__g_scan(gale__g *g, gale__reduce kind, gale__node x, int axis, bool exclusive, bool reverse);
-gale__node gale__g_sort(gale__g *g, gale__node x, int axis, bool descending); /* indices along axis, I64 */
-gale__node gale__g_copy(gale__g *g, gale__node x);
+gale__node gale__prim_concat(gale__prim_graph *g, int axis, const gale__node *xs, int n);
+gale__node gale__prim_scan(
+    gale__prim_graph *g, gale__reduce kind, gale__node x, int axis, bool exclusive, bool reverse);
+gale__node gale__prim_sort(gale__prim_graph *g, gale__node x, int axis, bool descending); /* indices along axis, I64 */
+gale__node gale__prim_copy(gale__prim_graph *g, gale__node x);
 /* Stored in the order of its own axes where it is stored, instead of the order that views lay over; one kernel that
  * takes it element by element still takes it in. */
-gale__node gale__g_laid_out(gale__g *g, gale__node x);
-gale__node gale__g_random(gale__g *g, uint64_t seed, int rank,
+gale__node gale__prim_laid_out(gale__prim_graph *g, gale__node x);
+gale__node gale__prim_random(gale__prim_graph *g, uint64_t seed, int rank,
     const int64_t *dims); /* U32 bits; the same for the same seed and shape on every device */
 /* Products.  Leading axes broadcast; f16, bf16 accumulate in F32.  conv: x [N, C, spatial...], w [O, C/groups,
  * kernel...]. */
-gale__node gale__g_matmul(gale__g *g, gale__node a, gale__node b); /* rank >= 2 each */
-typedef struct gale__conv {
+gale__node gale__prim_matmul(gale__prim_graph *g, gale__node a, gale__node b); /* rank >= 2 each */
+typedef struct gale__prim_conv_args {
     int spatial;
     int64_t stride[3], dilation[3], input_dilation[3], low[3], high[3], groups;
-} gale__conv;
-gale__node gale__g_conv(gale__g *g, gale__node x, gale__node w, const gale__conv *c);
-gale__node gale__g_conv_transpose(gale__g *g, gale__node x, gale__node w, const gale__conv *c,
+} gale__prim_conv_args;
+gale__node gale__prim_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
+gale__node gale__prim_conv_transpose(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c,
     const int64_t *extent); /* w [C, O/groups, kernel...]; extent: output's */
 
 /* A loop of `trips` steps.  The body is a primitive graph of its own: inputs are [carried..., sliced..., constant...],
  * outputs [carried..., stacked...].  Sliced inputs have a leading axis of `trips` outside; stacked outputs get one. The
- * result's outputs, by gale__g_loop_out: final carried values, then stacks. */
-typedef struct gale__loop {
-    gale__g *body; /* owned by the graph that holds the loop */
+ * result's outputs, by gale__prim_loop_out: final carried values, then stacks. */
+typedef struct gale__prim_loop_args {
+    gale__prim_graph *body; /* owned by the graph that holds the loop */
     int64_t trips;
     int n_carried, n_sliced, n_constant, n_stacked;
     gale__node *out; /* in the body: n_carried + n_stacked */
     bool reverse;    /* steps run from the last slice to the first */
-} gale__loop;
-gale__node gale__g_loop(gale__g *g, const gale__loop *loop, const gale__node *inputs);
-gale__node gale__g_loop_out(gale__g *g, gale__node loop, int which);
+} gale__prim_loop_args;
+gale__node gale__prim_loop(gale__prim_graph *g, const gale__prim_loop_args *loop, const gale__node *inputs);
+gale__node gale__prim_loop_out(gale__prim_graph *g, gale__node loop, int which);
 
 /* Gradients (grad.c): appends to g the derivative of the scalar `loss` with respect to each of `wrt`; zeros where it
  * does not depend on it.  Loops that are differentiated get more stacked outputs, for the loop that runs back. */
-gale_status gale__g_gradient(gale__g *g, gale__node loss, const gale__node *wrt, int n, gale__node *out);
+gale_status gale__prim_gradient(gale__prim_graph *g, gale__node loss, const gale__node *wrt, int n, gale__node *out);
 /* General form: seeds[i] is the incoming gradient of outputs[i]; NIL: none. */
-gale_status gale__g_gradient_from(gale__g *g, const gale__node *outputs, const gale__node *seeds, int n_outputs,
-    const gale__node *wrt, int n, gale__node *out);
+gale_status gale__prim_gradient_from(gale__prim_graph *g, const gale__node *outputs, const gale__node *seeds,
+    int n_outputs, const gale__node *wrt, int n, gale__node *out);
 /* x, a constant to gradients: for a part whose gradient is known to come to nothing, like the maximum that softmax
  * takes away. */
-gale__node gale__g_stop_gradient(gale__g *g, gale__node x);
+gale__node gale__prim_stop_gradient(gale__prim_graph *g, gale__node x);
 
 /* The scalar reference (reference.c): evaluates `outputs` naively, one primitive at a time; floats in f64 (rounded to
  * the storage type only at CAST to a narrower type, TAKE of bits, BITCAST, and at outputs), integers exactly.  Inputs
  * and results are dense host arrays of the storage types.  Used by checks and by constant folding. */
-gale_status gale__reference_run(
-    const gale__g *g, const void *const *inputs, const gale__node *outputs, int n, void **results /* gale__alloc'd */);
+gale_status gale__reference_run(const gale__prim_graph *g, const void *const *inputs, const gale__node *outputs, int n,
+    void **results /* gale__alloc'd */);
 #endif

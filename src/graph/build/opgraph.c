@@ -1,12 +1,12 @@
 /* The operator graph: appended to by gale_graph_*, and lowered to primitives for one set of input shapes.  Nodes are in
  * topological order by construction, since an operator can only read values that exist. */
 #include "graph/build/opgraph.h"
-#include "base/hash.h"
 #include "base/thread.h"
 #include "graph/plan/paths.h"
 #include "graph/rewrite/precision.h"
 #include "graph/run/tensor.h"
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 gale_status gale_graph_create(gale_graph **out)
@@ -274,28 +274,30 @@ gale_status gale_graph_gradient(gale_graph *g, gale_value loss, const gale_value
     return GALE_OK;
 }
 
-/* Operators by the hash of their name; far more slots than there are operators. */
-enum { OP_SLOTS = 2048 };
-static const gale__op *op_slots[OP_SLOTS];
-static gale__once op_slots_filled;
+enum { OPS_MOST = 1024 };
+static const gale__op *ops_by_name[OPS_MOST];
+static gale__once ops_sorted;
 
-static const gale__op **op_slot(const char *name)
+static int by_name(const void *a, const void *b)
 {
-    size_t at = gale__hash(name, strlen(name), 0) % OP_SLOTS;
-    while (op_slots[at] && strcmp(op_slots[at]->name, name)) at = (at + 1) % OP_SLOTS;
-    return &op_slots[at];
+    const gale__op *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
 }
 
-static void fill_op_slots(void)
+static int known_ops(void) { return gale__ops_count < OPS_MOST ? gale__ops_count : OPS_MOST; }
+
+static void sort_ops(void)
 {
-    for (int i = 0; i < gale__ops_count && i < OP_SLOTS / 2; i++)
-        *op_slot(gale__ops_table[i]->name) = gale__ops_table[i];
+    for (int i = 0; i < known_ops(); i++) ops_by_name[i] = gale__ops_table[i];
+    qsort(ops_by_name, (size_t)known_ops(), sizeof *ops_by_name, by_name);
 }
 
 const gale__op *gale__op_find(const char *name)
 {
-    gale__once_run(&op_slots_filled, fill_op_slots);
-    return *op_slot(name);
+    gale__once_run(&ops_sorted, sort_ops);
+    const gale__op key = {.name = name}, *wanted = &key;
+    const gale__op **found = bsearch(&wanted, ops_by_name, (size_t)known_ops(), sizeof *ops_by_name, by_name);
+    return found ? *found : NULL;
 }
 
 /* What a body must know of the values it captures, which are the last inputs of both: flags by value of the graph
@@ -341,24 +343,24 @@ static gale_status note_captures(const gale__op_node *n, bool *needed)
 
 typedef struct lowering {
     const gale_graph *graph;
-    gale__g *g;
+    gale__prim_graph *g;
     gale__node *nodes; /* by value */
     gale_device *device;
     int claim_from; /* gradients of what comes before are taken: they need what lies inside */
     gale__narrowing narrowing;
 } lowering;
 
-static gale_status begin_region(gale__g *g, const gale__op_node *op)
+static gale_status begin_region(gale__prim_graph *g, const gale__op_node *op)
 {
     GALE_TRY(gale__grow((void **)&g->regions, &g->regions_capacity, (size_t)g->n_regions + 1, sizeof *g->regions));
     g->region = g->n_regions++;
-    g->regions[g->region] = (gale__region){.name = op ? op->name : "Gradient", .op = op, .first = g->count};
+    g->regions[g->region] = (gale__prim_region){.name = op ? op->name : "Gradient", .op = op, .first = g->count};
     return GALE_OK;
 }
 
-static gale_status end_region(gale__g *g, const gale__node *in, int n_in, const gale__node *out, int n_out)
+static gale_status end_region(gale__prim_graph *g, const gale__node *in, int n_in, const gale__node *out, int n_out)
 {
-    gale__region *r = &g->regions[g->region];
+    gale__prim_region *r = &g->regions[g->region];
     r->last = g->count;
     r->in = gale__arena_copy(&g->arena, in, (size_t)n_in * sizeof *in);
     r->out = gale__arena_copy(&g->arena, out, (size_t)n_out * sizeof *out);
@@ -385,7 +387,7 @@ static void lower_op(lowering *l, const gale__op_node *n, gale_device *device, c
     /* A result that its operator left out, since an input that it may do without was left out there. */
     for (int i = 0; i < n->op->min_in && i < n->n_in; i++)
         if (n->in[i] >= 0 && in[i] < 0) {
-            gale__g_fail(l->g, GALE_INVALID, "input %d was not made by the node that should", i);
+            gale__prim_fail(l->g, GALE_INVALID, "input %d was not made by the node that should", i);
             return;
         }
     gale__lower L = {.g = l->g, .node = n, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .device = device};
@@ -429,7 +431,7 @@ static bool applies(const lowering *l, const gale__op_node *n, const gale__node 
 {
     if (!n->n_body) return true;
     if (in[0] < 0) return false;
-    const gale__pnode *x = gale__g_at(l->g, in[0]);
+    const gale__prim_node *x = gale__prim_at(l->g, in[0]);
     return gale__type_is_float((gale_type)x->type) && x->rank >= n->min_rank &&
            (n->exact_rank < 0 || n->exact_rank == x->rank);
 }
@@ -449,7 +451,7 @@ static gale_status lower_node(lowering *l, int index)
     if (whole) lower_op(l, n, device, in, out);
     else GALE_TRY(lower_body(l, n, out));
     if (l->g->status != GALE_OK) return failed_at(l->g->status, n, index, "");
-    if (n->path >= 0 && same && device) GALE_TRY(gale__paths_claim(l->g, device, n, in, out));
+    if (n->path >= 0 && same && device) GALE_TRY(gale__fast_paths_claim(l->g, device, n, in, out));
     keep_results(l, n, how, out);
     return end_region(l->g, in, n->n_in, out, n->n_out);
 }
@@ -460,21 +462,21 @@ static gale_status lower_gradient(lowering *l, const gale__gradient *r)
     if (!wrt) return GALE_NO_MEMORY;
     for (int i = 0; i < r->n; i++) wrt[i] = l->nodes[r->wrt[i]];
     GALE_TRY(begin_region(l->g, NULL));
-    GALE_TRY(gale__g_gradient(l->g, l->nodes[r->loss], wrt, r->n, out));
+    GALE_TRY(gale__prim_gradient(l->g, l->nodes[r->loss], wrt, r->n, out));
     GALE_TRY(end_region(l->g, wrt, r->n, out, r->n));
     for (int i = 0; i < r->n; i++) l->nodes[r->out[i]] = out[i];
     return GALE_OK;
 }
 
 static gale__node lower_leaf(const gale_graph *graph, int v, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks,
-    const void *const *known, gale__g *g)
+    const void *const *known, gale__prim_graph *g)
 {
     const gale__value_info *info = &graph->values[v];
-    if (info->constant) return gale__g_const_tensor(g, info->constant);
+    if (info->constant) return gale__prim_const_tensor(g, info->constant);
     if (info->input < 0) return GALE__NIL;
     int i = info->input;
-    if (known && known[i]) return gale__g_const(g, info->type, ranks[i], dims[i], known[i]);
-    return gale__g_input(g, i, info->type, ranks[i], dims[i]);
+    if (known && known[i]) return gale__prim_const(g, info->type, ranks[i], dims[i], known[i]);
+    return gale__prim_input(g, i, info->type, ranks[i], dims[i]);
 }
 
 /* An output that its node leaves out, as its attributes or inputs are. */
@@ -486,7 +488,7 @@ static gale_status no_result(const gale_graph *graph, int output)
 }
 
 gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks,
-    const void *const *known, gale_device *device, gale__g *g, gale__node *out)
+    const void *const *known, gale_device *device, gale__prim_graph *g, gale__node *out)
 {
     lowering l = {.graph = graph, .g = g, .device = device};
     if (graph->n_gradients) l.claim_from = graph->gradients[graph->n_gradients - 1].after;
@@ -529,7 +531,7 @@ static gale_status inline_nodes(lowering *l, const gale__node *in)
 }
 
 gale_status gale__opgraph_inline(
-    const gale_graph *graph, gale__g *g, const gale__node *in, int n_in, gale__node *out, int n_out)
+    const gale_graph *graph, gale__prim_graph *g, const gale__node *in, int n_in, gale__node *out, int n_out)
 {
     lowering l = {.graph = graph, .g = g};
     GALE_TRY(g->status);

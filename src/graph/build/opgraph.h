@@ -19,9 +19,9 @@ typedef struct gale__op_node {
 } gale__op_node;
 
 /* What lower() works with: in[i] may be GALE__NIL for an optional input left out; it fills out[].  Errors:
- * gale__g_fail. */
+ * gale__prim_fail. */
 typedef struct gale__lower {
-    gale__g *g;
+    gale__prim_graph *g;
     const gale__op_node *node;
     const gale__node *in;
     gale__node *out;
@@ -94,9 +94,9 @@ gale_status gale__opgraph_place(gale_graph *graph, int first, const char *where)
  * whose values are plan-time values, or NULL.  device: whose fast paths may claim regions; NULL: none may.  out[j]:
  * node of output j. */
 gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks,
-    const void *const *known, gale_device *device, gale__g *g, gale__node *out);
+    const void *const *known, gale_device *device, gale__prim_graph *g, gale__node *out);
 /* Lowers another graph's operators in place, as part of the operator being lowered: bodies given as attributes.  in[i]
  * stands for its input i; out[j] becomes its output j.  A failure is g->status too. */
 gale_status gale__opgraph_inline(
-    const gale_graph *graph, gale__g *g, const gale__node *in, int n_in, gale__node *out, int n_out);
+    const gale_graph *graph, gale__prim_graph *g, const gale__node *in, int n_in, gale__node *out, int n_out);
 #endif

@@ -2,16 +2,16 @@
 #include "graph/build/graph.h"
 #include "base/str.h"
 
-static const char *const prim_names[GALE__P_COUNT - GALE__SCALAR_COUNT] = {"const", "input", "iota", "reshape",
+static const char *const prim_names[GALE__PRIM_COUNT - GALE__SCALAR_COUNT] = {"const", "input", "iota", "reshape",
     "permute", "expand", "slice", "pad", "window", "unwindow", "reduce", "take", "put", "concat", "scan", "sort",
     "loop", "loop_out", "copy", "routine"};
 
-static const char *name_of(const gale__pnode *p)
+static const char *name_of(const gale__prim_node *p)
 {
     return p->op < GALE__SCALAR_COUNT ? gale__scalar_table[p->op].name : prim_names[p->op - GALE__SCALAR_COUNT];
 }
 
-static void print_data(const gale__pnode *p, gale__str *out)
+static void print_data(const gale__prim_node *p, gale__str *out)
 {
     int64_t n = 1;
     for (int d = 0; d < p->rank; d++) n *= p->dims[d];
@@ -23,17 +23,17 @@ static void print_data(const gale__pnode *p, gale__str *out)
     if (n > 8) gale__str_add(out, " ...");
 }
 
-void gale__g_print(const gale__g *g, gale__str *out)
+void gale__prim_print(const gale__prim_graph *g, gale__str *out)
 {
     for (int32_t i = 0; i < g->count; i++) {
-        const gale__pnode *p = &g->nodes[i];
+        const gale__prim_node *p = &g->nodes[i];
         gale__str_addf(out, "%%%d = %s %s[", i, name_of(p), gale_type_name(p->type));
         for (int d = 0; d < p->rank; d++) gale__str_addf(out, "%s%lld", d ? ", " : "", (long long)p->dims[d]);
         gale__str_add(out, "]");
         for (int k = 0; k < p->n_in; k++) gale__str_addf(out, " %%%d", p->in[k]);
         for (int k = 0; k < p->n_attr; k++) gale__str_addf(out, "%s%lld", k ? ", " : " {", (long long)p->attr[k]);
         if (p->n_attr) gale__str_add(out, "}");
-        if (p->op == GALE__P_CONST && p->data && !p->tensor) print_data(p, out);
+        if (p->op == GALE__PRIM_CONST && p->data && !p->tensor) print_data(p, out);
         if (p->region >= 0 && p->region < g->n_regions) gale__str_addf(out, "  # %s", g->regions[p->region].name);
         gale__str_add(out, "\n");
     }

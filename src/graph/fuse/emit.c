@@ -4,13 +4,13 @@
 #include "graph/fuse/emitter.h"
 #include <string.h>
 
-int gale__emit_fail(emitter *e, gale_status status)
+int gale__fuse_emit_fail(gale__fuse_emitter *e, gale_status status)
 {
     if (e->status == GALE_OK) e->status = status;
     return ERROR;
 }
 
-static void note_region(emitter *e, const gale__pnode *p)
+static void note_region(gale__fuse_emitter *e, const gale__prim_node *p)
 {
     if (p->region < 0) return;
     const char *name = e->g->regions[p->region].name;
@@ -19,97 +19,98 @@ static void note_region(emitter *e, const gale__pnode *p)
     if (e->n_names < 6) e->names[e->n_names++] = name;
 }
 
-int gale__emit_append(emitter *e, gale__nest_instr in, bool zero)
+int gale__fuse_emit_append(gale__fuse_emitter *e, gale__nest_instr in, bool zero)
 {
     if (e->n_code >= (int)(sizeof e->code / sizeof *e->code))
-        return gale__emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel grew past %d instructions", e->n_code));
+        return gale__fuse_emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel grew past %d instructions", e->n_code));
     e->code[e->n_code] = in;
     e->zero[e->n_code] = zero;
     return e->n_code++;
 }
 
-static int remember(emitter *e, gale__node n, const gale__map *m, int instr)
+static int remember(gale__fuse_emitter *e, gale__node n, const gale__map *m, int instr)
 {
     if (instr >= 0 && e->n_memos < (int)(sizeof e->memos / sizeof *e->memos))
-        e->memos[e->n_memos++] = (memo){n, m, instr};
+        e->memos[e->n_memos++] = (gale__fuse_memo){n, m, instr};
     return instr;
 }
 
-gale__map *gale__emit_map(emitter *e)
+gale__map *gale__fuse_emit_map(gale__fuse_emitter *e)
 {
     if (e->n_maps == e->n_made) {
         if (gale__grow((void **)&e->maps, &e->maps_capacity, (size_t)e->n_made + 1, sizeof *e->maps))
-            return gale__emit_fail(e, GALE_NO_MEMORY), NULL;
+            return gale__fuse_emit_fail(e, GALE_NO_MEMORY), NULL;
         e->maps[e->n_made] = gale__arena_alloc(&e->scratch, sizeof(gale__map));
-        if (!e->maps[e->n_made]) return gale__emit_fail(e, GALE_NO_MEMORY), NULL;
+        if (!e->maps[e->n_made]) return gale__fuse_emit_fail(e, GALE_NO_MEMORY), NULL;
         e->n_made++;
     }
     return e->maps[e->n_maps++];
 }
 
-static int buffer_of(emitter *e, gale__node base)
+static int buffer_of(gale__fuse_emitter *e, gale__node base)
 {
     for (int i = 0; i < e->n_buffers; i++)
         if (e->buffers[i] == base) return i;
     if (e->n_buffers == HARD_BUFFERS)
-        return gale__emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel reads more than %d buffers", HARD_BUFFERS));
+        return gale__fuse_emit_fail(
+            e, gale__fail(GALE_LIMIT, "a fused kernel reads more than %d buffers", HARD_BUFFERS));
     e->buffers[e->n_buffers] = base;
     return e->n_buffers++;
 }
 
-static bool same_access(const gale__access *a, const gale__access *b)
+static bool same_access(const gale__nest_access *a, const gale__nest_access *b)
 {
     return a->buffer == b->buffer && a->offset == b->offset && a->type == b->type && a->n_guards == b->n_guards &&
            a->fill == b->fill && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
            (a->n_guards == 0 || memcmp(a->guards, b->guards, (size_t)a->n_guards * sizeof *a->guards) == 0);
 }
 
-static int add_access(emitter *e, const gale__access *a)
+static int add_access(gale__fuse_emitter *e, const gale__nest_access *a)
 {
     for (int i = 0; i < e->n_accesses; i++)
         if (same_access(&e->accesses[i], a)) return i;
     if (e->n_accesses >= MAX_CODE + 4 * MAX_RECURSION)
-        return gale__emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel has too many accesses"));
+        return gale__fuse_emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel has too many accesses"));
     if (gale__grow((void **)&e->accesses, &e->accesses_capacity, (size_t)e->n_accesses + 1, sizeof *e->accesses) !=
         GALE_OK)
-        return gale__emit_fail(e, GALE_NO_MEMORY);
-    gale__guard *room = a->n_guards ? e->guards[e->n_accesses] : NULL;
+        return gale__fuse_emit_fail(e, GALE_NO_MEMORY);
+    gale__nest_guard *room = a->n_guards ? e->guards[e->n_accesses] : NULL;
     if (a->n_guards && !room)
         room = e->guards[e->n_accesses] = gale__arena_alloc(&e->scratch, GALE__GUARDS * sizeof *room);
-    if (a->n_guards && !room) return gale__emit_fail(e, GALE_NO_MEMORY);
-    gale__access_copy(&e->accesses[e->n_accesses], a, room);
+    if (a->n_guards && !room) return gale__fuse_emit_fail(e, GALE_NO_MEMORY);
+    gale__nest_access_copy(&e->accesses[e->n_accesses], a, room);
     return e->n_accesses++;
 }
 
 /* Loads value n, which lies in the memory of base (itself, or what it reshapes), through m. */
-static int load_from(emitter *e, gale__node base, gale__node n, const gale__map *m)
+static int load_from(gale__fuse_emitter *e, gale__node base, gale__node n, const gale__map *m)
 {
     int64_t strides[GALE_MAX_RANK];
-    if (base == n) gale__root_strides(e->f, n, strides);
-    else {
-        int64_t size = 1;
-        for (int a = gale__g_at(e->g, n)->rank - 1; a >= 0; a--)
-            strides[a] = size, size *= gale__g_at(e->g, n)->dims[a];
-    }
-    gale__guard room[GALE__GUARDS];
-    gale__access access = {.buffer = buffer_of(e, base), .type = (gale_type)gale__g_at(e->g, n)->type, .guards = room};
+    if (base == n) gale__fuse_root_strides(e->fusion, n, strides);
+    else gale__fuse_reshaped_strides(e->fusion, base, n, strides);
+    gale__nest_guard room[GALE__GUARDS];
+    gale__nest_access access = {
+        .buffer = buffer_of(e, base), .type = (gale_type)gale__prim_at(e->g, n)->type, .guards = room};
     if (access.buffer < 0) return ERROR;
     gale__map_access(m, strides, &access);
     int at = add_access(e, &access);
     if (at < 0) return ERROR;
     for (int i = 0; i < e->n_code; i++)
         if (e->code[i].op == GALE__NEST_LOAD && e->code[i].access == at) return i;
-    return gale__emit_append(e,
+    return gale__fuse_emit_append(e,
         (gale__nest_instr){.op = GALE__NEST_LOAD, .type = access.type, .a = -1, .b = -1, .c = -1, .access = at}, true);
 }
 
-static int load(emitter *e, gale__node n, const gale__map *m) { return load_from(e, gale__base(e->f, n), n, m); }
+static int load(gale__fuse_emitter *e, gale__node n, const gale__map *m)
+{
+    return load_from(e, gale__fuse_base(e->fusion, n), n, m);
+}
 
-int gale__emit_const(emitter *e, gale_type type, uint64_t bits)
+int gale__fuse_emit_const(gale__fuse_emitter *e, gale_type type, uint64_t bits)
 {
     for (int i = 0; i < e->n_code; i++)
         if (e->code[i].op == GALE__NEST_CONST && e->code[i].type == type && e->code[i].imm == bits) return i;
-    return gale__emit_append(e,
+    return gale__fuse_emit_append(e,
         (gale__nest_instr){.op = GALE__NEST_CONST, .type = type, .a = -1, .b = -1, .c = -1, .access = -1, .imm = bits},
         bits == 0);
 }
@@ -124,7 +125,7 @@ static uint64_t compute_bits(gale_type type, const void *element)
     return bits;
 }
 
-static int emit_op(emitter *e, int op, gale_type type, int a, int b, int c)
+static int emit_op(gale__fuse_emitter *e, int op, gale_type type, int a, int b, int c)
 {
     if (a < 0) return a;
     bool zero = false;
@@ -140,79 +141,80 @@ static int emit_op(emitter *e, int op, gale_type type, int a, int b, int c)
     case GALE__CAST: zero = e->zero[a]; break;
     default: break;
     }
-    return gale__emit_append(
+    return gale__fuse_emit_append(
         e, (gale__nest_instr){.op = (uint8_t)op, .type = (uint8_t)type, .a = a, .b = b, .c = c, .access = -1}, zero);
 }
 
-static int emit_index(emitter *e, const int64_t *coef, int n, int64_t c0)
+static int emit_index(gale__fuse_emitter *e, const int64_t *coef, int n, int64_t c0)
 {
-    gale__access access = {.buffer = -1, .type = GALE_I64, .offset = c0};
+    gale__nest_access access = {.buffer = -1, .type = GALE_I64, .offset = c0};
     memcpy(access.stride, coef, (size_t)n * sizeof *coef);
     int at = add_access(e, &access);
     if (at < 0) return ERROR;
-    return gale__emit_append(e,
+    return gale__fuse_emit_append(e,
         (gale__nest_instr){.op = GALE__NEST_INDEX, .type = GALE_I64, .a = -1, .b = -1, .c = -1, .access = at}, false);
 }
 
 /* select(guards [from, ...) of m hold, value, fill). */
-static int emit_guarded(emitter *e, const gale__map *m, int from, int value, uint64_t fill_bits)
+static int emit_guarded(gale__fuse_emitter *e, const gale__map *m, int from, int value, uint64_t fill_bits)
 {
     gale_type type = (gale_type)e->code[value].type;
     int ok = -1;
     for (int i = from; i < m->n_guards; i++) {
-        const gale__guard *guard = &m->guards[i];
+        const gale__nest_guard *guard = &m->guards[i];
         int x = emit_index(e, guard->coef, m->n, guard->c0);
-        int low = emit_op(e, GALE__GE, GALE_BOOL, x, gale__emit_const(e, GALE_I64, 0), -1);
+        int low = emit_op(e, GALE__GE, GALE_BOOL, x, gale__fuse_emit_const(e, GALE_I64, 0), -1);
         int high = emit_op(
-            e, GALE__LT, GALE_BOOL, x, gale__emit_const(e, GALE_I64, (uint64_t)(guard->extent * guard->div)), -1);
+            e, GALE__LT, GALE_BOOL, x, gale__fuse_emit_const(e, GALE_I64, (uint64_t)(guard->extent * guard->div)), -1);
         int both = emit_op(e, GALE__AND, GALE_BOOL, low, high, -1);
         if (guard->div > 1) {
-            int rest = emit_op(e, GALE__REM, GALE_I64, x, gale__emit_const(e, GALE_I64, (uint64_t)guard->div), -1);
+            int rest = emit_op(e, GALE__REM, GALE_I64, x, gale__fuse_emit_const(e, GALE_I64, (uint64_t)guard->div), -1);
             both = emit_op(e, GALE__AND, GALE_BOOL, both,
-                emit_op(e, GALE__EQ, GALE_BOOL, rest, gale__emit_const(e, GALE_I64, 0), -1), -1);
+                emit_op(e, GALE__EQ, GALE_BOOL, rest, gale__fuse_emit_const(e, GALE_I64, 0), -1), -1);
         }
         ok = ok < 0 ? both : emit_op(e, GALE__AND, GALE_BOOL, ok, both, -1);
         if (e->status != GALE_OK) return ERROR;
     }
-    int fill = gale__emit_const(e, type, fill_bits);
+    int fill = gale__fuse_emit_const(e, type, fill_bits);
     return fill < 0 ? ERROR
-                    : gale__emit_append(e,
+                    : gale__fuse_emit_append(e,
                           (gale__nest_instr){
                               .op = GALE__SELECT, .type = (uint8_t)type, .a = ok, .b = value, .c = fill, .access = -1},
                           fill_bits == 0 && from == 0);
 }
 
-static int emit_view(emitter *e, gale__node n, const gale__map *m, bool sum_path)
+static int emit_view(gale__fuse_emitter *e, gale__node n, const gale__map *m, bool sum_path)
 {
-    const gale__pnode *p = gale__g_at(e->g, n);
-    gale__node base = gale__base(e->f, p->in[0]); /* of a reshape; n itself may be the root being written */
-    int op = gale__g_at(e->g, base)->op;
-    bool stored = e->f->root[base] || op == GALE__P_INPUT || (op == GALE__P_CONST && !gale__g_at(e->g, base)->splat);
-    if (p->op == GALE__P_RESHAPE && stored) return load_from(e, base, n, m);
-    gale__map *inner = gale__emit_map(e);
+    const gale__prim_node *p = gale__prim_at(e->g, n);
+    gale__node base = gale__fuse_base(e->fusion, p->in[0]); /* of a reshape; n itself may be the root being written */
+    int op = gale__prim_at(e->g, base)->op;
+    bool stored = e->fusion->root[base] || op == GALE__PRIM_INPUT ||
+                  (op == GALE__PRIM_CONST && !gale__prim_at(e->g, base)->splat);
+    if (p->op == GALE__PRIM_RESHAPE && stored) return load_from(e, base, n, m);
+    gale__map *inner = gale__fuse_emit_map(e);
     if (!inner) return ERROR;
     bool guarded;
     gale__map_result r = gale__map_view(e->g, n, &e->domain, m, inner, &guarded, &e->split);
     if (r == GALE__MAP_SPLIT && e->domain.n < GALE__NEST_DIMS - 2) return RESTART;
     if (r != GALE__MAP_OK) {
         /* Not affine: what is below goes to memory.  A reshape then only renames that memory. */
-        if (p->op == GALE__P_RESHAPE) return gale__make_root(e->f, base), load_from(e, base, n, m);
-        if (n != e->root) return gale__make_root(e->f, n), load(e, n, m);
-        return gale__emit_fail(e, gale__fail(GALE_LIMIT, "one view pads more than %d axes", GALE__GUARDS));
+        if (p->op == GALE__PRIM_RESHAPE) return gale__fuse_make_root(e->fusion, base), load_from(e, base, n, m);
+        if (n != e->root) return gale__fuse_make_root(e->fusion, n), load(e, n, m);
+        return gale__fuse_emit_fail(e, gale__fail(GALE_LIMIT, "one view pads more than %d axes", GALE__GUARDS));
     }
-    uint64_t fill = guarded && p->op != GALE__P_UNWINDOW ? compute_bits((gale_type)p->type, &p->imm) : 0;
+    uint64_t fill = guarded && p->op != GALE__PRIM_UNWINDOW ? compute_bits((gale_type)p->type, &p->imm) : 0;
     /* One sum over both would count a fill once for every term of the sum below. */
-    int v = gale__emit_value(e, p->in[0], inner, sum_path && p->op != GALE__P_EXPAND && fill == 0);
+    int v = gale__fuse_emit_value(e, p->in[0], inner, sum_path && p->op != GALE__PRIM_EXPAND && fill == 0);
     if (v < 0 || !guarded) return v;
     if (fill == 0 && e->zero[v]) return v;
     gale__nest_instr *in = &e->code[v];
     if (in->op == GALE__NEST_LOAD && m->n_guards == 0 &&
         e->accesses[in->access].n_guards == inner->n_guards) { /* a load of its own with this fill */
-        gale__access access = e->accesses[in->access];
+        gale__nest_access access = e->accesses[in->access];
         access.fill = p->imm;
         int at = add_access(e, &access);
         return at < 0 ? ERROR
-                      : gale__emit_append(e,
+                      : gale__fuse_emit_append(e,
                             (gale__nest_instr){
                                 .op = GALE__NEST_LOAD, .type = access.type, .a = -1, .b = -1, .c = -1, .access = at},
                             false);
@@ -220,7 +222,7 @@ static int emit_view(emitter *e, gale__node n, const gale__map *m, bool sum_path
     return emit_guarded(e, inner, m->n_guards, v, fill);
 }
 
-static int64_t domain_size(const emitter *e)
+static int64_t domain_size(const gale__fuse_emitter *e)
 {
     int64_t size = 1;
     for (int d = 0; d < e->domain.n; d++) size *= e->domain.extent[d];
@@ -228,92 +230,92 @@ static int64_t domain_size(const emitter *e)
 }
 
 /* Folding would compute something dear many times over. */
-static bool too_dear(const emitter *e, gale__node n)
+static bool too_dear(const gale__fuse_emitter *e, gale__node n)
 {
-    const gale__pnode *p = gale__g_at(e->g, n);
+    const gale__prim_node *p = gale__prim_at(e->g, n);
     if (e->n_code > MAX_CODE - 64 || e->n_buffers >= MAX_BUFFERS || e->depth > MAX_DEPTH ||
         e->recursion > MAX_RECURSION - 8)
         return true;
-    if (e->f->over_reduce[n] || p->op >= GALE__SCALAR_COUNT) return false;
+    if (e->fusion->over_reduce[n] || p->op >= GALE__SCALAR_COUNT) return false;
     bool heavy =
         gale__scalar_table[p->op].class_ == 'm' || p->op == GALE__DIV || p->op == GALE__SQRT || p->op == GALE__REM;
-    int64_t own = gale__g_elements(e->g, n);
+    int64_t own = gale__prim_elements(e->g, n);
     return heavy && own > 0 && domain_size(e) / own >= 8 && own > 1;
 }
 
-static int emit_scalar(emitter *e, gale__node n, const gale__map *m)
+static int emit_scalar(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 {
-    const gale__pnode *p = gale__g_at(e->g, n);
+    const gale__prim_node *p = gale__prim_at(e->g, n);
     int in[3] = {-1, -1, -1};
-    int weight = p->n_in > 1 && gale__g_at(e->g, p->in[1])->op != GALE__P_CONST;
+    int weight = p->n_in > 1 && gale__prim_at(e->g, p->in[1])->op != GALE__PRIM_CONST;
     e->depth += weight;
     for (int i = 0; i < p->n_in; i++) {
-        in[i] = gale__emit_value(e, p->in[i], m, false);
+        in[i] = gale__fuse_emit_value(e, p->in[i], m, false);
         if (in[i] < 0) return in[i];
     }
     e->depth -= weight;
     return emit_op(e, p->op, (gale_type)p->type, in[0], in[1], in[2]);
 }
 
-static int emit_take(emitter *e, gale__node n, const gale__map *m)
+static int emit_take(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 {
-    const gale__pnode *p = gale__g_at(e->g, n);
-    int index = gale__emit_value(e, p->in[1], m, false);
+    const gale__prim_node *p = gale__prim_at(e->g, n);
+    int index = gale__fuse_emit_value(e, p->in[1], m, false);
     if (index < 0) return index;
-    gale__node base = gale__base(e->f, p->in[0]);
-    gale__access access = {.buffer = buffer_of(e, base), .type = (gale_type)p->type};
+    gale__node base = gale__fuse_base(e->fusion, p->in[0]);
+    gale__nest_access access = {.buffer = buffer_of(e, base), .type = (gale_type)p->type};
     if (access.buffer < 0) return ERROR;
     int at = add_access(e, &access);
     if (at < 0) return ERROR;
-    return gale__emit_append(e,
+    return gale__fuse_emit_append(e,
         (gale__nest_instr){.op = GALE__NEST_TAKE,
             .type = p->type,
             .a = index,
             .b = -1,
             .c = -1,
             .access = at,
-            .imm = (uint64_t)gale__g_elements(e->g, p->in[0])},
+            .imm = (uint64_t)gale__prim_elements(e->g, p->in[0])},
         false);
 }
 
-int gale__emit_load_instead(emitter *e, gale__node n, const gale__map *m)
+int gale__fuse_emit_load_instead(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 {
-    if (n == e->root) return gale__emit_fail(e, gale__fail(GALE_INTERNAL, "a reduction cannot be planned"));
-    gale__make_root(e->f, n);
+    if (n == e->root) return gale__fuse_emit_fail(e, gale__fail(GALE_INTERNAL, "a reduction cannot be planned"));
+    gale__fuse_make_root(e->fusion, n);
     return load(e, n, m);
 }
 
-static int emit_iota(emitter *e, gale__node n, const gale__map *m)
+static int emit_iota(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 {
-    const gale__map_axis *x = &m->axis[gale__g_at(e->g, n)->attr[0]];
-    if (x->div != 1) return gale__emit_load_instead(e, n, m);
+    const gale__map_axis *x = &m->axis[gale__prim_at(e->g, n)->attr[0]];
+    if (x->div != 1) return gale__fuse_emit_load_instead(e, n, m);
     return emit_index(e, x->coef, m->n, x->c0);
 }
 
-static int emit_fresh(emitter *e, gale__node n, const gale__map *m, bool sum_path)
+static int emit_fresh(gale__fuse_emitter *e, gale__node n, const gale__map *m, bool sum_path)
 {
-    const gale__pnode *p = gale__g_at(e->g, n);
-    if (p->op == GALE__P_INPUT || (p->op == GALE__P_CONST && !p->splat)) return load(e, n, m);
-    if (e->f->root[n] && n != e->root) return load(e, n, m);
+    const gale__prim_node *p = gale__prim_at(e->g, n);
+    if (p->op == GALE__PRIM_INPUT || (p->op == GALE__PRIM_CONST && !p->splat)) return load(e, n, m);
+    if (e->fusion->root[n] && n != e->root) return load(e, n, m);
     note_region(e, p);
-    if (p->op == GALE__P_CONST)
-        return gale__emit_const(e, (gale_type)p->type, compute_bits((gale_type)p->type, p->data));
+    if (p->op == GALE__PRIM_CONST)
+        return gale__fuse_emit_const(e, (gale_type)p->type, compute_bits((gale_type)p->type, p->data));
     if (gale__prim_is_view(p->op)) return emit_view(e, n, m, sum_path);
-    if (p->op == GALE__P_REDUCE) return gale__emit_reduce(e, n, m, sum_path);
-    if (p->op == GALE__P_IOTA) return emit_iota(e, n, m);
-    if (p->op == GALE__P_COPY) return gale__emit_value(e, p->in[0], m, false);
-    if (n != e->root && too_dear(e, n)) return gale__emit_load_instead(e, n, m);
-    if (p->op == GALE__P_TAKE) return emit_take(e, n, m);
+    if (p->op == GALE__PRIM_REDUCE) return gale__fuse_emit_reduce(e, n, m, sum_path);
+    if (p->op == GALE__PRIM_IOTA) return emit_iota(e, n, m);
+    if (p->op == GALE__PRIM_COPY) return gale__fuse_emit_value(e, p->in[0], m, false);
+    if (n != e->root && too_dear(e, n)) return gale__fuse_emit_load_instead(e, n, m);
+    if (p->op == GALE__PRIM_TAKE) return emit_take(e, n, m);
     return emit_scalar(e, n, m);
 }
 
-int gale__emit_value(emitter *e, gale__node n, const gale__map *m, bool sum_path)
+int gale__fuse_emit_value(gale__fuse_emitter *e, gale__node n, const gale__map *m, bool sum_path)
 {
     for (int i = 0; i < e->n_memos; i++)
         if (e->memos[i].node == n && gale__map_equal(e->memos[i].map, m)) return e->memos[i].instr;
-    if (++e->recursion > MAX_RECURSION && n != e->root && !gale__prim_is_view(gale__g_at(e->g, n)->op)) {
+    if (++e->recursion > MAX_RECURSION && n != e->root && !gale__prim_is_view(gale__prim_at(e->g, n)->op)) {
         e->recursion--;
-        return remember(e, n, m, gale__emit_load_instead(e, n, m));
+        return remember(e, n, m, gale__fuse_emit_load_instead(e, n, m));
     }
     int instr = emit_fresh(e, n, m, sum_path);
     e->recursion--;
@@ -321,20 +323,20 @@ int gale__emit_value(emitter *e, gale__node n, const gale__map *m, bool sum_path
 }
 
 /* The axes of the value as dimensions of the domain. */
-static bool set_domain(emitter *e, const gale__pnode *p, int *dim_of_axis)
+static bool set_domain(gale__fuse_emitter *e, const gale__prim_node *p, int *dim_of_axis)
 {
     e->domain.n = 0;
     for (int a = 0; a < p->rank; a++) {
         dim_of_axis[a] = e->domain.n;
-        if (p->dims[a] > 1 && !gale__emit_axis(e, a, p->dims[a], false)) return false;
+        if (p->dims[a] > 1 && !gale__fuse_emit_axis(e, a, p->dims[a], false)) return false;
     }
     dim_of_axis[p->rank] = e->domain.n;
     return true;
 }
 
-static void split_factor(emitter *e)
+static void split_factor(gale__fuse_emitter *e)
 {
-    factors *f = &e->factors[e->axis_of[e->split.dim]];
+    gale__fuse_factors *f = &e->factors[e->axis_of[e->split.dim]];
     int at = e->place_of[e->split.dim];
     memmove(&f->f[at + 1], &f->f[at], (size_t)(f->n - at) * sizeof *f->f);
     f->n++;
@@ -342,35 +344,36 @@ static void split_factor(emitter *e)
     f->f[at + 1] = e->split.inner;
 }
 
-static gale_status emit_once(emitter *e, gale__node value, int axis, int64_t offset, gale__fused *out, bool *restart)
+static gale_status emit_once(
+    gale__fuse_emitter *e, gale__node value, int axis, int64_t offset, gale__fused *out, bool *restart)
 {
-    const gale__pnode *p = gale__g_at(e->g, value), *r = gale__g_at(e->g, e->root);
+    const gale__prim_node *p = gale__prim_at(e->g, value), *r = gale__prim_at(e->g, e->root);
     int dim_of_axis[GALE_MAX_RANK + 1];
     int64_t strides[GALE_MAX_RANK];
     if (!set_domain(e, p, dim_of_axis))
         return gale__fail(GALE_LIMIT, "a kernel needs more than %d dimensions", GALE__NEST_DIMS);
-    gale__map *m = gale__emit_map(e);
+    gale__map *m = gale__fuse_emit_map(e);
     if (!m) return GALE_NO_MEMORY;
     gale__map_identity(m, &e->domain, p->rank, p->dims, dim_of_axis);
-    int v = gale__emit_value(e, value, m, false);
+    int v = gale__fuse_emit_value(e, value, m, false);
     *restart = v == RESTART;
     if (v == RESTART) return GALE_OK;
     if (v < 0) return e->status;
-    gale__root_strides(e->f, e->root, strides);
-    gale__guard room[GALE__GUARDS];
-    gale__access access = {.buffer = buffer_of(e, e->root), .type = (gale_type)r->type, .guards = room};
+    gale__fuse_root_strides(e->fusion, e->root, strides);
+    gale__nest_guard room[GALE__GUARDS];
+    gale__nest_access access = {.buffer = buffer_of(e, e->root), .type = (gale_type)r->type, .guards = room};
     if (access.buffer < 0) return e->status;
     gale__map_access(m, strides, &access);
     access.offset += offset * (axis >= 0 ? strides[axis] : 0);
     int at = add_access(e, &access);
     if (at < 0) return e->status;
     note_region(e, r);
-    return gale__emit_finish(e, v, at, out);
+    return gale__fuse_emit_finish(e, v, at, out);
 }
 
-static void reset(emitter *e, gale__fusion *f, gale__node root)
+static void reset(gale__fuse_emitter *e, gale__fusion *f, gale__node root)
 {
-    e->f = f;
+    e->fusion = f;
     e->g = f->g;
     e->root = root;
     e->n_added = e->n_maps = e->n_code = e->n_accesses = e->n_buffers = e->n_memos = e->depth = e->recursion =
@@ -378,10 +381,11 @@ static void reset(emitter *e, gale__fusion *f, gale__node root)
     e->status = GALE_OK;
 }
 
-gale_status gale__emit(gale__fusion *f, gale__node root, gale__node value, int axis, int64_t offset, gale__fused *out)
+gale_status gale__fuse_emit(
+    gale__fusion *f, gale__node root, gale__node value, int axis, int64_t offset, gale__fused *out)
 {
-    if (!f->emitter) f->emitter = gale__calloc(1, sizeof(emitter));
-    emitter *e = f->emitter;
+    if (!f->emitter) f->emitter = gale__calloc(1, sizeof(gale__fuse_emitter));
+    gale__fuse_emitter *e = f->emitter;
     if (!e) return GALE_NO_MEMORY;
     for (int i = 0; i < MAX_AXES; i++) e->factors[i].n = 0;
     gale_status status;
@@ -397,9 +401,9 @@ gale_status gale__emit(gale__fusion *f, gale__node root, gale__node value, int a
     return status;
 }
 
-void gale__emitter_finish(gale__fusion *f)
+void gale__fuse_emitter_finish(gale__fusion *f)
 {
-    emitter *e = f->emitter;
+    gale__fuse_emitter *e = f->emitter;
     if (!e) return;
     gale__arena_finish(&e->scratch);
     gale__free(e->maps);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Which instructions vary along inner dimensions; a reduction's operand always counts as inner. */
-static void find_inner(emitter *e)
+static void find_inner(gale__fuse_emitter *e)
 {
     for (int i = 0; i < e->n_code; i++) {
         gale__nest_instr *in = &e->code[i];
@@ -15,7 +15,7 @@ static void find_inner(emitter *e)
         for (int k = 0; k < 3; k++)
             if (ops[k] >= 0 && e->code[ops[k]].inner) in->inner = 1;
         if (in->access < 0) continue;
-        const gale__access *a = &e->accesses[in->access];
+        const gale__nest_access *a = &e->accesses[in->access];
         for (int d = 0; d < e->domain.n; d++) {
             if (!e->domain.inner[d] || e->domain.extent[d] == 1) continue;
             if (a->stride[d] != 0) in->inner = 1;
@@ -26,7 +26,7 @@ static void find_inner(emitter *e)
 }
 
 /* Reductions of values that do not vary inside (a constant, say) take an inner copy of them. */
-static gale_status copy_outer_operands(emitter *e, int *value)
+static gale_status copy_outer_operands(gale__fuse_emitter *e, int *value)
 {
     for (int i = 0; i < e->n_code; i++) {
         if (e->code[i].op != GALE__NEST_REDUCE || e->code[e->code[i].a].inner) continue;
@@ -53,7 +53,7 @@ static gale_status copy_outer_operands(emitter *e, int *value)
     return GALE_OK;
 }
 
-static bool walks_inside(const emitter *e, const gale__access *a)
+static bool walks_inside(const gale__fuse_emitter *e, const gale__nest_access *a)
 {
     for (int d = 0; d < e->domain.n; d++)
         if (e->domain.inner[d] && e->domain.extent[d] > 1 && a->stride[d] != 0) return true;
@@ -62,10 +62,10 @@ static bool walks_inside(const emitter *e, const gale__access *a)
 
 /* A reduced value that is spread again over what it was reduced over: it is stored at every inner point, so it takes an
  * inner copy. */
-static gale_status copy_spread_value(emitter *e, int *value, const gale__access *store)
+static gale_status copy_spread_value(gale__fuse_emitter *e, int *value, const gale__nest_access *store)
 {
     if (e->code[*value].inner || !walks_inside(e, store)) return GALE_OK;
-    int copy = gale__emit_append(e,
+    int copy = gale__fuse_emit_append(e,
         (gale__nest_instr){
             .op = GALE__CAST, .type = e->code[*value].type, .inner = 1, .a = *value, .b = -1, .c = -1, .access = -1},
         false);
@@ -74,20 +74,20 @@ static gale_status copy_spread_value(emitter *e, int *value, const gale__access 
     return GALE_OK;
 }
 
-static const char *join_names(emitter *e)
+static const char *join_names(gale__fuse_emitter *e)
 {
     gale__str s = {0};
     for (int i = e->n_names - 1; i >= 0; i--) {
         gale__str_add(&s, e->names[i]);
         if (i) gale__str_add(&s, "+");
     }
-    const char *text = gale__arena_strdup(&e->f->arena, s.length ? gale__str_text(&s) : "Identity");
+    const char *text = gale__arena_strdup(&e->fusion->arena, s.length ? gale__str_text(&s) : "Identity");
     gale__str_finish(&s);
     return text;
 }
 
 /* Outer dimensions first: permutes every coefficient. */
-static void order_dims(emitter *e, gale__nest *nest)
+static void order_dims(gale__fuse_emitter *e, gale__nest *nest)
 {
     int order[GALE__NEST_DIMS], n = 0;
     for (int pass = 0; pass < 2; pass++) {
@@ -102,9 +102,9 @@ static void order_dims(emitter *e, gale__nest *nest)
         same &= order[i] == i;
     }
     for (int i = 0; i < e->n_accesses && !same; i++) {
-        gale__access *a = &e->accesses[i], old;
-        gale__guard room[GALE__GUARDS];
-        gale__access_copy(&old, a, room);
+        gale__nest_access *a = &e->accesses[i], old;
+        gale__nest_guard room[GALE__GUARDS];
+        gale__nest_access_copy(&old, a, room);
         for (int d = 0; d < n; d++) {
             a->stride[d] = old.stride[order[d]];
             for (int k = 0; k < a->n_guards; k++) a->guards[k].coef[d] = old.guards[k].coef[order[d]];
@@ -112,19 +112,19 @@ static void order_dims(emitter *e, gale__nest *nest)
     }
 }
 
-gale_status gale__emit_finish(emitter *e, int value, int store_access, gale__fused *out)
+gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, int value, int store_access, gale__fused *out)
 {
-    gale__arena *a = &e->f->arena;
+    gale__arena *a = &e->fusion->arena;
     gale__nest *nest = &out->nest;
     find_inner(e);
     GALE_TRY(copy_outer_operands(e, &value));
     GALE_TRY(copy_spread_value(e, &value, &e->accesses[store_access]));
     order_dims(e, nest);
-    nest->fast = e->f->options.fast;
+    nest->fast = e->fusion->options.fast;
     nest->n_code = e->n_code;
     nest->code = gale__arena_copy(a, e->code, (size_t)e->n_code * sizeof *e->code);
     nest->n_accesses = e->n_accesses;
-    nest->accesses = gale__accesses_copy(a, e->accesses, e->n_accesses);
+    nest->accesses = gale__nest_accesses_copy(a, e->accesses, e->n_accesses);
     nest->n_stores = 1;
     nest->stores = gale__arena_alloc(a, sizeof *nest->stores);
     nest->n_buffers = e->n_buffers;
@@ -133,10 +133,10 @@ gale_status gale__emit_finish(emitter *e, int value, int store_access, gale__fus
     if (!nest->code || !nest->accesses || !nest->stores || !nest->buffers || !out->buffers) return GALE_NO_MEMORY;
     nest->stores[0] = (gale__nest_store){value, store_access, -1, 0};
     for (int i = 0; i < e->n_buffers; i++)
-        nest->buffers[i] = (gale__nest_buffer){gale__root_elements(e->g, e->buffers[i]),
-            (gale_type)gale__g_at(e->g, e->buffers[i])->type, i == nest->accesses[store_access].buffer};
+        nest->buffers[i] = (gale__nest_buffer){gale__fuse_root_elements(e->g, e->buffers[i]),
+            (gale_type)gale__prim_at(e->g, e->buffers[i])->type, i == nest->accesses[store_access].buffer};
     if (!nest->fast) gale__nest_loosen(nest);
-    out->kind = GALE__K_NEST;
+    out->kind = GALE__FUSED_NEST;
     out->op = join_names(e);
     return out->op ? GALE_OK : GALE_NO_MEMORY;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Value of a reduction over nothing. */
-static int emit_identity(emitter *e, const gale__pnode *p)
+static int emit_identity(gale__fuse_emitter *e, const gale__prim_node *p)
 {
     uint64_t bits = 0;
     gale_type compute = gale__compute_type((gale_type)p->type);
@@ -14,11 +14,11 @@ static int emit_identity(emitter *e, const gale__pnode *p)
     else if (p->attr[0] == GALE__RMIN)
         v = gale__type_is_float((gale_type)p->type) ? __builtin_inf() : gale__type_max((gale_type)p->type);
     gale__store_f64(compute, &bits, v);
-    return gale__emit_const(e, (gale_type)p->type, bits);
+    return gale__fuse_emit_const(e, (gale_type)p->type, bits);
 }
 
 /* Reduced axes of extent > 1, in order. */
-static int reduced_axes(const gale__pnode *in, int64_t mask, int *axes)
+static int reduced_axes(const gale__prim_node *in, int64_t mask, int *axes)
 {
     int count = 0;
     for (int a = 0; a < in->rank; a++)
@@ -27,12 +27,12 @@ static int reduced_axes(const gale__pnode *in, int64_t mask, int *axes)
 }
 
 /* Appends an axis of the domain as dimensions, one for each factor. */
-bool gale__emit_axis(emitter *e, int axis, int64_t extent, bool inner)
+bool gale__fuse_emit_axis(gale__fuse_emitter *e, int axis, int64_t extent, bool inner)
 {
-    factors *f = &e->factors[axis];
+    gale__fuse_factors *f = &e->factors[axis];
     int64_t product = 1;
     for (int i = 0; i < f->n; i++) product *= f->f[i];
-    if (f->n == 0 || product != extent) *f = (factors){1, {extent}};
+    if (f->n == 0 || product != extent) *f = (gale__fuse_factors){1, {extent}};
     if (e->domain.n + f->n > GALE__NEST_DIMS) return false;
     for (int i = 0; i < f->n; i++) {
         e->axis_of[e->domain.n] = axis;
@@ -49,13 +49,13 @@ typedef struct walk {
     int first[GALE_MAX_RANK + 1];
 } walk;
 
-static bool add_inner(emitter *e, const gale__pnode *in, const int *axes, int count, walk *w)
+static bool add_inner(gale__fuse_emitter *e, const gale__prim_node *in, const int *axes, int count, walk *w)
 {
     int k = 0;
     for (int i = 0; i < count; i++) {
         w->first[i] = k;
         int from = e->domain.n;
-        if (e->n_added == GALE__NEST_DIMS || !gale__emit_axis(e, ADDED + e->n_added, in->dims[axes[i]], true))
+        if (e->n_added == GALE__NEST_DIMS || !gale__fuse_emit_axis(e, ADDED + e->n_added, in->dims[axes[i]], true))
             return false;
         e->n_added++;
         for (int d = from; d < e->domain.n; d++) w->list[k++] = d;
@@ -65,8 +65,8 @@ static bool add_inner(emitter *e, const gale__pnode *in, const int *axes, int co
 }
 
 /* The dimensions not walked outside, in order, must walk the reduced axes one after the other. */
-static bool match_inner(
-    const emitter *e, const gale__pnode *in, const int *axes, int count, const int *free_dims, int n_free, walk *w)
+static bool match_inner(const gale__fuse_emitter *e, const gale__prim_node *in, const int *axes, int count,
+    const int *free_dims, int n_free, walk *w)
 {
     int k = 0;
     for (int i = 0; i < count; i++) {
@@ -85,9 +85,9 @@ static bool match_inner(
 }
 
 /* Inner dimensions for the reduction: those the domain has already, or new ones. */
-static bool inner_dims(emitter *e, gale__node n, const int *axes, int count, uint32_t walked, walk *w)
+static bool inner_dims(gale__fuse_emitter *e, gale__node n, const int *axes, int count, uint32_t walked, walk *w)
 {
-    const gale__pnode *in = gale__g_at(e->g, gale__g_at(e->g, n)->in[0]);
+    const gale__prim_node *in = gale__prim_at(e->g, gale__prim_at(e->g, n)->in[0]);
     int free_dims[GALE__NEST_DIMS], n_free = 0;
     bool all_inner = true, some_inner = false;
     int64_t inner_size = 1, outer_size = 1;
@@ -103,17 +103,17 @@ static bool inner_dims(emitter *e, gale__node n, const int *axes, int count, uin
         }
     }
     if (n_free == 0 && !some_inner) return add_inner(e, in, axes, count, w); /* the reduction is the whole kernel's */
-    if (gale__is_contraction(e->g, n) || (some_inner && !all_inner)) return false;
+    if (gale__fuse_is_contraction(e->g, n) || (some_inner && !all_inner)) return false;
     if (!some_inner && inner_size > 16384 && outer_size < 1024) return false; /* too few rows for one kernel */
     if (!match_inner(e, in, axes, count, free_dims, n_free, w)) return false;
     for (int i = 0; i < n_free; i++) e->domain.inner[free_dims[i]] = true;
     return true;
 }
 
-static const gale__map *reduce_map(
-    emitter *e, const gale__pnode *in, const gale__map *m, int64_t mask, const int *axes, const walk *w, int count)
+static const gale__map *reduce_map(gale__fuse_emitter *e, const gale__prim_node *in, const gale__map *m, int64_t mask,
+    const int *axes, const walk *w, int count)
 {
-    gale__map *inner = gale__emit_map(e);
+    gale__map *inner = gale__fuse_emit_map(e);
     if (!inner) return NULL;
     inner->rank = m->rank;
     inner->n = e->domain.n;
@@ -139,52 +139,53 @@ static const gale__map *reduce_map(
 }
 
 /* One element only: its own sum, product, maximum; place 0. */
-static int emit_reduce_one(emitter *e, const gale__pnode *p, const gale__pnode *in, const gale__map *m)
+static int emit_reduce_one(
+    gale__fuse_emitter *e, const gale__prim_node *p, const gale__prim_node *in, const gale__map *m)
 {
-    if (p->attr[0] >= GALE__ARGMAX) return gale__emit_const(e, GALE_I64, 0);
+    if (p->attr[0] >= GALE__ARGMAX) return gale__fuse_emit_const(e, GALE_I64, 0);
     const gale__map *inner = reduce_map(e, in, m, p->attr[1], NULL, NULL, 0);
-    return inner ? gale__emit_value(e, p->in[0], inner, false) : ERROR;
+    return inner ? gale__fuse_emit_value(e, p->in[0], inner, false) : ERROR;
 }
 
 /* A sum read only through views by another sum: one sum over both. */
-static int emit_merged_sum(emitter *e, gale__node n, const gale__map *m)
+static int emit_merged_sum(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 {
-    const gale__pnode *p = gale__g_at(e->g, n), *in = gale__g_at(e->g, p->in[0]);
+    const gale__prim_node *p = gale__prim_at(e->g, n), *in = gale__prim_at(e->g, p->in[0]);
     int axes[GALE_MAX_RANK];
     walk w;
     int count = reduced_axes(in, p->attr[1], axes);
     /* Any other reduction, there already or around the one this goes into, would run over the new dimensions as well.
      */
-    if (e->reducing > 1) return gale__emit_load_instead(e, n, m);
+    if (e->reducing > 1) return gale__fuse_emit_load_instead(e, n, m);
     for (int i = 0; i < e->n_code; i++)
-        if (e->code[i].op == GALE__NEST_REDUCE) return gale__emit_load_instead(e, n, m);
-    if (!add_inner(e, in, axes, count, &w)) return gale__emit_load_instead(e, n, m);
+        if (e->code[i].op == GALE__NEST_REDUCE) return gale__fuse_emit_load_instead(e, n, m);
+    if (!add_inner(e, in, axes, count, &w)) return gale__fuse_emit_load_instead(e, n, m);
     const gale__map *inner = reduce_map(e, in, m, p->attr[1], axes, &w, count);
-    return inner ? gale__emit_value(e, p->in[0], inner, true) : ERROR;
+    return inner ? gale__fuse_emit_value(e, p->in[0], inner, true) : ERROR;
 }
 
-int gale__emit_reduce(emitter *e, gale__node n, const gale__map *m, bool sum_path)
+int gale__fuse_emit_reduce(gale__fuse_emitter *e, gale__node n, const gale__map *m, bool sum_path)
 {
-    const gale__pnode *p = gale__g_at(e->g, n), *in = gale__g_at(e->g, p->in[0]);
+    const gale__prim_node *p = gale__prim_at(e->g, n), *in = gale__prim_at(e->g, p->in[0]);
     int axes[GALE_MAX_RANK];
     walk w;
-    if (gale__g_elements(e->g, p->in[0]) == 0) return emit_identity(e, p);
+    if (gale__prim_elements(e->g, p->in[0]) == 0) return emit_identity(e, p);
     if (sum_path && p->attr[0] == GALE__SUM && n != e->root) return emit_merged_sum(e, n, m);
     int count = reduced_axes(in, p->attr[1], axes);
     uint32_t walked;
-    if (n != e->root && e->f->emitted_in[n] >= 0 && e->f->emitted_in[n] != e->root)
-        return gale__emit_load_instead(e, n, m);
+    if (n != e->root && e->fusion->emitted_in[n] >= 0 && e->fusion->emitted_in[n] != e->root)
+        return gale__fuse_emit_load_instead(e, n, m);
     if (count == 0) return emit_reduce_one(e, p, in, m);
     if (!gale__map_dims(m, &e->domain, p->dims, &walked) || !inner_dims(e, n, axes, count, walked, &w))
-        return gale__emit_load_instead(e, n, m);
-    e->f->emitted_in[n] = e->root;
+        return gale__fuse_emit_load_instead(e, n, m);
+    e->fusion->emitted_in[n] = e->root;
     const gale__map *inner = reduce_map(e, in, m, p->attr[1], axes, &w, count);
     if (!inner) return ERROR;
     e->reducing++;
-    int v = gale__emit_value(e, p->in[0], inner, p->attr[0] == GALE__SUM);
+    int v = gale__fuse_emit_value(e, p->in[0], inner, p->attr[0] == GALE__SUM);
     if (v < 0) return v;
     e->reducing--;
-    return gale__emit_append(e,
+    return gale__fuse_emit_append(e,
         (gale__nest_instr){.op = GALE__NEST_REDUCE,
             .type = p->type,
             .acc = (uint8_t)p->attr[2],

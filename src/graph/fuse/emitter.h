@@ -6,24 +6,24 @@
 enum { MAX_CODE = 400, MAX_BUFFERS = 16, MAX_DEPTH = 32, MAX_RECURSION = 400, HARD_BUFFERS = GALE__NEST_BUFFERS_MAX };
 enum { RESTART = -2, ERROR = -1 };
 
-typedef struct memo {
+typedef struct gale__fuse_memo {
     gale__node node;
     const gale__map *map;
     int instr;
-} memo;
+} gale__fuse_memo;
 
 /* The dimensions an axis is split into; none: one dimension. */
-typedef struct factors {
+typedef struct gale__fuse_factors {
     int n;
     int64_t f[GALE__NEST_DIMS];
-} factors;
+} gale__fuse_factors;
 enum { ADDED = GALE_MAX_RANK, MAX_AXES = GALE_MAX_RANK + GALE__NEST_DIMS };
 
-typedef struct emitter {
-    gale__fusion *f;
-    const gale__g *g;
+typedef struct gale__fuse_emitter {
+    gale__fusion *fusion;
+    const gale__prim_graph *g;
     gale__node root;
-    gale__domain domain;
+    gale__map_domain domain;
     int axis_of[GALE__NEST_DIMS], place_of[GALE__NEST_DIMS]; /* of each dimension: which factors it is one of */
     int n_added;                                             /* reduced axes that became dimensions of their own */
     gale__arena scratch;                                     /* holds maps[], which are used again for every kernel */
@@ -33,35 +33,37 @@ typedef struct emitter {
     gale__nest_instr code[MAX_CODE + 4 * MAX_RECURSION];
     uint8_t zero[MAX_CODE + 4 * MAX_RECURSION]; /* 0 wherever a guard of its map fails */
     int n_code;
-    gale__access *accesses;
+    gale__nest_access *accesses;
     size_t accesses_capacity;
-    gale__guard *guards[MAX_CODE + 4 * MAX_RECURSION]; /* of the accesses: in scratch, used again for every kernel */
+    gale__nest_guard
+        *guards[MAX_CODE + 4 * MAX_RECURSION]; /* of the accesses: in scratch, used again for every kernel */
     int n_accesses;
     gale__node buffers[HARD_BUFFERS];
     int n_buffers;
-    memo memos[MAX_CODE + 4 * MAX_RECURSION];
+    gale__fuse_memo memos[MAX_CODE + 4 * MAX_RECURSION];
     int n_memos;
     int depth, recursion;
     int reducing; /* reductions whose operand is being emitted */
-    gale__split split;
+    gale__map_split split;
     gale_status status;
     const char *names[6];
     int n_names;
-    factors factors[MAX_AXES]; /* by axis of the value, then by added axis; kept over restarts */
-} emitter;
+    gale__fuse_factors factors[MAX_AXES]; /* by axis of the value, then by added axis; kept over restarts */
+} gale__fuse_emitter;
 
 /* emit.c.  Each gives the instruction of a value, RESTART when the domain needs a split, or ERROR. */
-int gale__emit_value(emitter *e, gale__node n, const gale__map *m, bool sum_path);
-int gale__emit_const(emitter *e, gale_type type, uint64_t bits);
-int gale__emit_append(emitter *e, gale__nest_instr in, bool zero); /* zero: 0 wherever a guard of its map fails */
-int gale__emit_fail(emitter *e, gale_status status);
+int gale__fuse_emit_value(gale__fuse_emitter *e, gale__node n, const gale__map *m, bool sum_path);
+int gale__fuse_emit_const(gale__fuse_emitter *e, gale_type type, uint64_t bits);
+int gale__fuse_emit_append(
+    gale__fuse_emitter *e, gale__nest_instr in, bool zero); /* zero: 0 wherever a guard of its map fails */
+int gale__fuse_emit_fail(gale__fuse_emitter *e, gale_status status);
 /* The value becomes a root and is loaded. */
-int gale__emit_load_instead(emitter *e, gale__node n, const gale__map *m);
-gale__map *gale__emit_map(emitter *e);
+int gale__fuse_emit_load_instead(gale__fuse_emitter *e, gale__node n, const gale__map *m);
+gale__map *gale__fuse_emit_map(gale__fuse_emitter *e);
 /* emit_reduce.c */
-int gale__emit_reduce(emitter *e, gale__node n, const gale__map *m, bool sum_path);
+int gale__fuse_emit_reduce(gale__fuse_emitter *e, gale__node n, const gale__map *m, bool sum_path);
 /* Appends an axis of the domain as dimensions, one for each factor. */
-bool gale__emit_axis(emitter *e, int axis, int64_t extent, bool inner);
+bool gale__fuse_emit_axis(gale__fuse_emitter *e, int axis, int64_t extent, bool inner);
 /* emit_nest.c: the finished nest, its value stored through access number `store_access`. */
-gale_status gale__emit_finish(emitter *e, int value, int store_access, gale__fused *out);
+gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, int value, int store_access, gale__fused *out);
 #endif

@@ -6,17 +6,17 @@
 #define GALE_GRAPH_FUSE_H
 #include "graph/fuse/map.h"
 
-typedef enum gale__kernel_kind {
-    GALE__K_NEST,
-    GALE__K_SORT,
-    GALE__K_SCAN,
-    GALE__K_PUT,
-    GALE__K_LOOP,
-    GALE__K_ROUTINE
-} gale__kernel_kind;
+typedef enum gale__fused_kind {
+    GALE__FUSED_NEST,
+    GALE__FUSED_SORT,
+    GALE__FUSED_SCAN,
+    GALE__FUSED_PUT,
+    GALE__FUSED_LOOP,
+    GALE__FUSED_ROUTINE
+} gale__fused_kind;
 
 typedef struct gale__fused {
-    gale__kernel_kind kind;
+    gale__fused_kind kind;
     gale__node root;     /* what it writes */
     gale__nest nest;     /* K_NEST */
     gale__node *buffers; /* K_NEST: the value behind each of nest.buffers */
@@ -26,6 +26,7 @@ typedef struct gale__fused {
 typedef struct gale__fusion_options {
     bool no_fusion, fast;
     bool store_operands; /* what a contraction or a window reads several times is computed once and stored */
+    bool matrix;         /* the device has matrix units */
     int layout;          /* as in gale_program_options */
 } gale__fusion_options;
 
@@ -34,10 +35,11 @@ typedef struct gale__fusion_options {
 enum { GALE__GROUP_NONE = -1, GALE__GROUP_MULTI = -2 };
 
 typedef struct gale__fusion {
-    const gale__g *g;
+    const gale__prim_graph *g;
     gale__arena arena;
     gale__fusion_options options;
     uint8_t *live, *root, *dense; /* by node; dense: identity layout is needed */
+    uint8_t *last;                /* by node: lies channels-last (layout.c) */
     uint8_t *over_reduce, *is_output;
     int32_t *group;      /* by node */
     int32_t *emitted_in; /* REDUCE: the root that folded it */
@@ -47,21 +49,27 @@ typedef struct gale__fusion {
     size_t kernels_capacity; /* in execution order when done */
 } gale__fusion;
 
-gale_status gale__fuse(
-    const gale__g *g, const gale__node *outputs, int n_outputs, const gale__fusion_options *options, gale__fusion *out);
+gale_status gale__fuse(const gale__prim_graph *g, const gale__node *outputs, int n_outputs,
+    const gale__fusion_options *options, gale__fusion *out);
 void gale__fusion_finish(gale__fusion *f);
 /* The node whose memory `n` is: n itself or, through reshapes, what it renames. */
-gale__node gale__base(const gale__fusion *f, gale__node n);
-/* Element strides of a root's memory, by its layout. */
-void gale__root_strides(const gale__fusion *f, gale__node n, int64_t *strides);
-int64_t gale__root_elements(const gale__g *g, gale__node n);
+gale__node gale__fuse_base(const gale__fusion *f, gale__node n);
+/* Whether two shapes differ by axes of extent 1 alone. */
+bool gale__same_but_ones(const gale__prim_node *a, const gale__prim_node *b);
+/* Element strides of a root's memory, by its layout; and of a reshape of it. */
+void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strides);
+void gale__fuse_reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides);
+/* Whether what an operation gives is written by something else than a nest, and so always lies as declared. */
+bool gale__fuse_written_dense(int op);
+int64_t gale__fuse_root_elements(const gale__prim_graph *g, gale__node n);
 
 /* group.c */
-gale_status gale__group(gale__fusion *f, const gale__node *outputs, int n_outputs);
-void gale__make_root(gale__fusion *f, gale__node n);
-bool gale__is_contraction(const gale__g *g, gale__node reduce);
+gale_status gale__fuse_group(gale__fusion *f, const gale__node *outputs, int n_outputs);
+void gale__fuse_make_root(gale__fusion *f, gale__node n);
+bool gale__fuse_is_contraction(const gale__prim_graph *g, gale__node reduce);
 /* emit.c: the nest of `value` over its own domain, stored into `root` (value == root, or a piece of a CONCAT at
  * `offset` along `axis`). */
-gale_status gale__emit(gale__fusion *f, gale__node root, gale__node value, int axis, int64_t offset, gale__fused *out);
-void gale__emitter_finish(gale__fusion *f);
+gale_status gale__fuse_emit(
+    gale__fusion *f, gale__node root, gale__node value, int axis, int64_t offset, gale__fused *out);
+void gale__fuse_emitter_finish(gale__fusion *f);
 #endif

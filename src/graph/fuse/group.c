@@ -8,53 +8,67 @@ enum { HAS_REDUCE = 1, HAS_CONTRACTION = 2 };
 enum { ZONE = 1, PRODUCT = 2, SUM_CHAIN = 4, WINDOWED = 8 };
 
 typedef struct grouper {
-    gale__fusion *f;
-    const gale__g *g;
+    gale__fusion *fusion;
+    const gale__prim_graph *g;
     uint8_t *job;       /* flags by job; a job is numbered by its root, pieces of CONCAT above count */
     gale__node *reduce; /* by job: one of its reductions; the others must run over the same axes */
     uint8_t *zone; /* by node: ZONE feeds a contraction, PRODUCT is its MUL, SUM_CHAIN only views lie between it and a
                       sum, WINDOWED a window reads it again and again */
-    int32_t next_job, max_job;
+    int32_t next_job;
 } grouper;
 
-gale__node gale__base(const gale__fusion *f, gale__node n)
+gale__node gale__fuse_base(const gale__fusion *f, gale__node n)
 {
-    while (!f->root[n] && gale__g_at(f->g, n)->op == GALE__P_RESHAPE) n = gale__g_at(f->g, n)->in[0];
+    while (!f->root[n] && gale__prim_at(f->g, n)->op == GALE__PRIM_RESHAPE) n = gale__prim_at(f->g, n)->in[0];
     return n;
 }
 
-static bool in_memory(const gale__pnode *n) { return n->op == GALE__P_INPUT || (n->op == GALE__P_CONST && !n->splat); }
-
-void gale__make_root(gale__fusion *f, gale__node n)
+bool gale__same_but_ones(const gale__prim_node *a, const gale__prim_node *b)
 {
-    if (!in_memory(gale__g_at(f->g, n))) f->root[n] = 1;
+    int i = 0, j = 0;
+    for (;;) {
+        while (i < a->rank && a->dims[i] == 1) i++;
+        while (j < b->rank && b->dims[j] == 1) j++;
+        if (i == a->rank || j == b->rank) return i == a->rank && j == b->rank;
+        if (a->dims[i++] != b->dims[j++]) return false;
+    }
+}
+
+static bool in_memory(const gale__prim_node *n)
+{
+    return n->op == GALE__PRIM_INPUT || (n->op == GALE__PRIM_CONST && !n->splat);
+}
+
+void gale__fuse_make_root(gale__fusion *f, gale__node n)
+{
+    if (!in_memory(gale__prim_at(f->g, n))) f->root[n] = 1;
 }
 
 static bool always_root(int op)
 {
     switch (op) {
-    case GALE__P_CONCAT:
-    case GALE__P_SORT:
-    case GALE__P_SCAN:
-    case GALE__P_PUT:
-    case GALE__P_LOOP:
-    case GALE__P_LOOP_OUT:
-    case GALE__P_COPY:
-    case GALE__P_ROUTINE: return true;
+    case GALE__PRIM_CONCAT:
+    case GALE__PRIM_SORT:
+    case GALE__PRIM_SCAN:
+    case GALE__PRIM_PUT:
+    case GALE__PRIM_LOOP:
+    case GALE__PRIM_LOOP_OUT:
+    case GALE__PRIM_COPY:
+    case GALE__PRIM_ROUTINE: return true;
     default: return false;
     }
 }
 
 /* Inputs that must lie in memory as they are, row by row. */
-static bool needs_memory(const gale__pnode *n, int input)
+static bool needs_memory(const gale__prim_node *n, int input)
 {
     switch (n->op) {
-    case GALE__P_SORT:
-    case GALE__P_SCAN:
-    case GALE__P_PUT:
-    case GALE__P_LOOP:
-    case GALE__P_ROUTINE: return true;
-    case GALE__P_TAKE: return input == 0;
+    case GALE__PRIM_SORT:
+    case GALE__PRIM_SCAN:
+    case GALE__PRIM_PUT:
+    case GALE__PRIM_LOOP:
+    case GALE__PRIM_ROUTINE: return true;
+    case GALE__PRIM_TAKE: return input == 0;
     default: return false;
     }
 }
@@ -65,44 +79,44 @@ static bool light(int op)
            op != GALE__SQRT;
 }
 
-static int tensor_operands(const gale__g *g, const gale__pnode *n)
+static int tensor_operands(const gale__prim_graph *g, const gale__prim_node *n)
 {
     int count = 0;
     for (int i = 0; i < n->n_in; i++) {
         gale__node x = n->in[i];
-        while (gale__prim_is_view(gale__g_at(g, x)->op)) x = gale__g_at(g, x)->in[0];
-        const gale__pnode *p = gale__g_at(g, x);
-        if (!(p->op == GALE__P_CONST && p->splat) && p->op != GALE__P_IOTA) count++;
+        while (gale__prim_is_view(gale__prim_at(g, x)->op)) x = gale__prim_at(g, x)->in[0];
+        const gale__prim_node *p = gale__prim_at(g, x);
+        if (!(p->op == GALE__PRIM_CONST && p->splat) && p->op != GALE__PRIM_IOTA) count++;
     }
     return count;
 }
 
-static int64_t source_elements(const gale__g *g, gale__node x)
+static int64_t source_elements(const gale__prim_graph *g, gale__node x)
 {
-    while (gale__g_at(g, x)->op == GALE__P_EXPAND || gale__g_at(g, x)->op == GALE__P_RESHAPE ||
-           gale__g_at(g, x)->op == GALE__P_PERMUTE)
-        x = gale__g_at(g, x)->in[0];
-    return gale__g_elements(g, x);
+    while (gale__prim_at(g, x)->op == GALE__PRIM_EXPAND || gale__prim_at(g, x)->op == GALE__PRIM_RESHAPE ||
+           gale__prim_at(g, x)->op == GALE__PRIM_PERMUTE)
+        x = gale__prim_at(g, x)->in[0];
+    return gale__prim_elements(g, x);
 }
 
 /* Storing it would take much more memory than what it is made of. */
-static bool blows_up(const gale__g *g, gale__node n)
+static bool blows_up(const gale__prim_graph *g, gale__node n)
 {
-    const gale__pnode *p = gale__g_at(g, n);
+    const gale__prim_node *p = gale__prim_at(g, n);
     int64_t sources = 0;
     for (int i = 0; i < p->n_in; i++) sources += source_elements(g, p->in[i]);
-    return gale__g_elements(g, n) > 4 * sources;
+    return gale__prim_elements(g, n) > 4 * sources;
 }
 
 /* Whole numbers made of counters and short tables by a few light operations: places, say.  Computing them again costs
  * little, a table of their size much memory.  What may still be spent counts down. */
 static bool is_places(const grouper *s, gale__node n, int *operations, int64_t *elements)
 {
-    const gale__pnode *p = gale__g_at(s->g, n);
-    if (p->op == GALE__P_IOTA || (p->op == GALE__P_CONST && p->splat)) return true;
-    if (in_memory(p) || s->f->root[n]) return (*elements -= gale__g_elements(s->g, n)) >= 0;
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    if (p->op == GALE__PRIM_IOTA || (p->op == GALE__PRIM_CONST && p->splat)) return true;
+    if (in_memory(p) || s->fusion->root[n]) return (*elements -= gale__prim_elements(s->g, n)) >= 0;
     if (--*operations < 0) return false;
-    if (p->op == GALE__P_EXPAND || p->op == GALE__P_RESHAPE || p->op == GALE__P_PERMUTE)
+    if (p->op == GALE__PRIM_EXPAND || p->op == GALE__PRIM_RESHAPE || p->op == GALE__PRIM_PERMUTE)
         return is_places(s, p->in[0], operations, elements);
     if (!p->invariant || !light(p->op) || (!gale__type_is_int((gale_type)p->type) && p->type != GALE_BOOL))
         return false;
@@ -114,43 +128,43 @@ static bool is_places(const grouper *s, gale__node n, int *operations, int64_t *
 static bool cheap_places(const grouper *s, gale__node n)
 {
     int operations = 48; /* and views */
-    int64_t elements = gale__g_elements(s->g, n) / 16;
-    return gale__g_at(s->g, n)->invariant && is_places(s, n, &operations, &elements);
+    int64_t elements = gale__prim_elements(s->g, n) / 16;
+    return gale__prim_at(s->g, n)->invariant && is_places(s, n, &operations, &elements);
 }
 
 /* Views of a window: the other factor of weights by channel, which need not be expanded. */
-static bool over_window(const gale__g *g, gale__node n)
+static bool over_window(const gale__prim_graph *g, gale__node n)
 {
-    while (gale__g_at(g, n)->op == GALE__P_RESHAPE || gale__g_at(g, n)->op == GALE__P_PERMUTE)
-        n = gale__g_at(g, n)->in[0];
-    return gale__g_at(g, n)->op == GALE__P_WINDOW;
+    while (gale__prim_at(g, n)->op == GALE__PRIM_RESHAPE || gale__prim_at(g, n)->op == GALE__PRIM_PERMUTE)
+        n = gale__prim_at(g, n)->in[0];
+    return gale__prim_at(g, n)->op == GALE__PRIM_WINDOW;
 }
 
-bool gale__is_contraction(const gale__g *g, gale__node reduce)
+bool gale__fuse_is_contraction(const gale__prim_graph *g, gale__node reduce)
 {
-    const gale__pnode *r = gale__g_at(g, reduce);
-    if (r->op != GALE__P_REDUCE || r->attr[0] != GALE__SUM) return false;
-    const gale__pnode *m = gale__g_at(g, r->in[0]);
+    const gale__prim_node *r = gale__prim_at(g, reduce);
+    if (r->op != GALE__PRIM_REDUCE || r->attr[0] != GALE__SUM) return false;
+    const gale__prim_node *m = gale__prim_at(g, r->in[0]);
     if (m->op != GALE__MUL) return false;
-    const gale__pnode *a = gale__g_at(g, m->in[0]), *b = gale__g_at(g, m->in[1]);
-    bool a_wide = a->op == GALE__P_EXPAND, b_wide = b->op == GALE__P_EXPAND;
+    const gale__prim_node *a = gale__prim_at(g, m->in[0]), *b = gale__prim_at(g, m->in[1]);
+    bool a_wide = a->op == GALE__PRIM_EXPAND, b_wide = b->op == GALE__PRIM_EXPAND;
     if (!(a_wide && b_wide) && !(a_wide && over_window(g, m->in[1])) && !(b_wide && over_window(g, m->in[0])))
         return false;
     bool a_alone = false, b_alone = false;
     for (int d = 0; d < m->rank; d++) {
         if (r->attr[1] >> d & 1 || m->dims[d] == 1) continue;
-        bool in_a = !a_wide || gale__g_at(g, a->in[0])->dims[d] != 1,
-             in_b = !b_wide || gale__g_at(g, b->in[0])->dims[d] != 1;
+        bool in_a = !a_wide || gale__prim_at(g, a->in[0])->dims[d] != 1,
+             in_b = !b_wide || gale__prim_at(g, b->in[0])->dims[d] != 1;
         a_alone |= in_a && !in_b;
         b_alone |= in_b && !in_a;
     }
     return a_alone || b_alone;
 }
 
-static bool same_axes(const gale__g *g, gale__node a, gale__node b)
+static bool same_axes(const gale__prim_graph *g, gale__node a, gale__node b)
 {
-    const gale__pnode *x = gale__g_at(g, a), *y = gale__g_at(g, b);
-    return x->attr[1] == y->attr[1] && gale__g_same_shape(g, x->in[0], y->in[0]);
+    const gale__prim_node *x = gale__prim_at(g, a), *y = gale__prim_at(g, b);
+    return x->attr[1] == y->attr[1] && gale__prim_same_shape(g, x->in[0], y->in[0]);
 }
 
 static void note_reduce(grouper *s, int32_t job, gale__node n, bool contraction)
@@ -162,13 +176,13 @@ static void note_reduce(grouper *s, int32_t job, gale__node n, bool contraction)
 /* What the node adds to its kernel's flags; true when the kernel cannot take it. */
 static bool reduce_conflicts(grouper *s, gale__node n)
 {
-    bool contraction = gale__is_contraction(s->g, n);
+    bool contraction = gale__fuse_is_contraction(s->g, n);
     if (s->zone[n] & SUM_CHAIN) {
-        if (contraction) s->job[s->f->group[n]] |= HAS_CONTRACTION;
+        if (contraction) s->job[s->fusion->group[n]] |= HAS_CONTRACTION;
         return false;
     }
     if (s->zone[n] & ZONE) return true;
-    int32_t job = s->f->group[n];
+    int32_t job = s->fusion->group[n];
     if (contraction ? s->job[job] != 0 : (s->job[job] & HAS_CONTRACTION) != 0) return true;
     if ((s->job[job] & HAS_REDUCE) && !same_axes(s->g, s->reduce[job], n)) return true;
     note_reduce(s, job, n, contraction);
@@ -178,14 +192,15 @@ static bool reduce_conflicts(grouper *s, gale__node n)
 /* An input of n, views aside, is a reduction that n's kernel cannot take: n then goes with the reduction. */
 static bool splits_kernel(const grouper *s, gale__node n)
 {
-    const gale__pnode *p = gale__g_at(s->g, n);
-    int32_t job = s->f->group[n];
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    int32_t job = s->fusion->group[n];
     if (job < 0 || !s->job[job]) return false;
     for (int i = 0; i < p->n_in; i++) {
         gale__node x = p->in[i];
-        while (gale__prim_is_view(gale__g_at(s->g, x)->op)) x = gale__g_at(s->g, x)->in[0];
-        if (gale__g_at(s->g, x)->op != GALE__P_REDUCE) continue;
-        if (gale__is_contraction(s->g, x) || (s->job[job] & HAS_CONTRACTION) || !same_axes(s->g, s->reduce[job], x))
+        while (gale__prim_is_view(gale__prim_at(s->g, x)->op)) x = gale__prim_at(s->g, x)->in[0];
+        if (gale__prim_at(s->g, x)->op != GALE__PRIM_REDUCE) continue;
+        if (gale__fuse_is_contraction(s->g, x) || (s->job[job] & HAS_CONTRACTION) ||
+            !same_axes(s->g, s->reduce[job], x))
             return true;
     }
     return false;
@@ -195,32 +210,32 @@ static bool splits_kernel(const grouper *s, gale__node n)
  * makes it. */
 static bool stored_once(const grouper *s, gale__node n)
 {
-    const gale__pnode *p = gale__g_at(s->g, n);
-    if (!s->f->options.store_operands || p->op == GALE__CAST || p->invariant || blows_up(s->g, n)) return false;
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    if (!s->fusion->options.store_operands || p->op == GALE__CAST || p->invariant || blows_up(s->g, n)) return false;
     if (s->zone[n] & WINDOWED) return true;
     if (!(s->zone[n] & ZONE)) return false;
     for (int i = 0; i < p->n_in; i++) {
         gale__node x = p->in[i];
-        while (gale__prim_is_view(gale__g_at(s->g, x)->op)) x = gale__g_at(s->g, x)->in[0];
-        if (!in_memory(gale__g_at(s->g, x)) && gale__g_at(s->g, x)->op != GALE__P_CONST) return true;
+        while (gale__prim_is_view(gale__prim_at(s->g, x)->op)) x = gale__prim_at(s->g, x)->in[0];
+        if (!in_memory(gale__prim_at(s->g, x)) && gale__prim_at(s->g, x)->op != GALE__PRIM_CONST) return true;
     }
     return false;
 }
 
 /* A cast to a narrower float: where the value goes through memory, this is what should lie there. */
-static bool narrows(const gale__g *g, const gale__pnode *p)
+static bool narrows(const gale__prim_graph *g, const gale__prim_node *p)
 {
     if (p->op != GALE__CAST || (p->type != GALE_F16 && p->type != GALE_BF16)) return false;
-    gale_type from = (gale_type)gale__g_at(g, p->in[0])->type;
+    gale_type from = (gale_type)gale__prim_at(g, p->in[0])->type;
     return from == GALE_F32 || from == GALE_F64;
 }
 
 /* A contraction lies below, with nothing but element-wise work and views between. */
 static bool over_contraction(const grouper *s, gale__node n, int *budget)
 {
-    const gale__pnode *p = gale__g_at(s->g, n);
-    if (p->op == GALE__P_REDUCE) return gale__is_contraction(s->g, n);
-    if (in_memory(p) || s->f->root[n] || --*budget < 0) return false;
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    if (p->op == GALE__PRIM_REDUCE) return gale__fuse_is_contraction(s->g, n);
+    if (in_memory(p) || s->fusion->root[n] || --*budget < 0) return false;
     if (p->op >= GALE__SCALAR_COUNT && !gale__prim_is_view(p->op)) return false;
     for (int i = 0; i < p->n_in; i++)
         if (over_contraction(s, p->in[i], budget)) return true;
@@ -231,39 +246,39 @@ static bool over_contraction(const grouper *s, gale__node n, int *budget)
  * lies there.  Between a contraction and a kernel that reduces, it is what lies in memory. */
 static bool stored_narrow(const grouper *s, gale__node n, bool multi)
 {
-    const gale__pnode *p = gale__g_at(s->g, n);
+    const gale__prim_node *p = gale__prim_at(s->g, n);
     gale__node x = p->in[0];
     if (blows_up(s->g, n)) return false;
     if (multi) return true;
-    int32_t job = s->f->group[n];
+    int32_t job = s->fusion->group[n];
     int budget = 32;
     if (!(s->zone[n] & (ZONE | WINDOWED))) return job >= 0 && s->job[job] && over_contraction(s, n, &budget);
-    while (gale__prim_is_view(gale__g_at(s->g, x)->op)) x = gale__g_at(s->g, x)->in[0];
-    return p->invariant || !in_memory(gale__g_at(s->g, x));
+    while (gale__prim_is_view(gale__prim_at(s->g, x)->op)) x = gale__prim_at(s->g, x)->in[0];
+    return p->invariant || !in_memory(gale__prim_at(s->g, x));
 }
 
 /* Read by one kernel, element by element, a copy that asks for no more is left out. */
 static bool left_out(const grouper *s, gale__node n)
 {
-    const gale__pnode *p = gale__g_at(s->g, n);
-    int32_t job = s->f->group[n];
-    return p->op == GALE__P_COPY && p->attr[0] && job >= 0 && !s->job[job] && !(s->zone[n] & (ZONE | WINDOWED)) &&
-           !s->f->options.no_fusion;
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    int32_t job = s->fusion->group[n];
+    return p->op == GALE__PRIM_COPY && p->attr[0] && job >= 0 && !s->job[job] && !(s->zone[n] & (ZONE | WINDOWED)) &&
+           !s->fusion->options.no_fusion;
 }
 
 static bool decide_root(grouper *s, gale__node n)
 {
-    const gale__pnode *p = gale__g_at(s->g, n);
-    if (s->f->root[n] || (always_root(p->op) && !left_out(s, n))) return true;
-    if (p->op == GALE__P_COPY) return false;
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    if (s->fusion->root[n] || (always_root(p->op) && !left_out(s, n))) return true;
+    if (p->op == GALE__PRIM_COPY) return false;
     if (in_memory(p)) return false;
-    bool multi = s->f->group[n] == GALE__GROUP_MULTI;
-    if (p->op == GALE__P_CONST || p->op == GALE__P_IOTA || gale__prim_is_view(p->op))
-        return s->f->options.no_fusion && p->op == GALE__P_IOTA;
-    if (s->f->options.no_fusion) return !(s->zone[n] & PRODUCT);
-    if (p->op == GALE__P_REDUCE) return multi || reduce_conflicts(s, n);
+    bool multi = s->fusion->group[n] == GALE__GROUP_MULTI;
+    if (p->op == GALE__PRIM_CONST || p->op == GALE__PRIM_IOTA || gale__prim_is_view(p->op))
+        return s->fusion->options.no_fusion && p->op == GALE__PRIM_IOTA;
+    if (s->fusion->options.no_fusion) return !(s->zone[n] & PRODUCT);
+    if (p->op == GALE__PRIM_REDUCE) return multi || reduce_conflicts(s, n);
     if (s->zone[n] & PRODUCT) return false;
-    if (p->op == GALE__P_TAKE) return multi || (s->zone[n] & ZONE);
+    if (p->op == GALE__PRIM_TAKE) return multi || (s->zone[n] & ZONE);
     if (narrows(s->g, p) && stored_narrow(s, n, multi)) return true;
     if (stored_once(s, n)) return true;
     if (s->zone[n] & ZONE) return !light(p->op) || tensor_operands(s->g, p) > 1;
@@ -272,20 +287,21 @@ static bool decide_root(grouper *s, gale__node n)
 }
 
 /* Worth keeping from one run to the next, when it depends on constants alone. */
-static bool dear_invariant(const gale__g *g, gale__node x)
+static bool dear_invariant(const gale__prim_graph *g, gale__node x)
 {
-    const gale__pnode *p = gale__g_at(g, x);
+    const gale__prim_node *p = gale__prim_at(g, x);
     if (!p->invariant || blows_up(g, x)) return false;
-    return p->op == GALE__P_REDUCE || p->op == GALE__P_TAKE || (p->op < GALE__SCALAR_COUNT && !light(p->op));
+    return p->op == GALE__PRIM_REDUCE || p->op == GALE__PRIM_TAKE || (p->op < GALE__SCALAR_COUNT && !light(p->op));
 }
 
 /* A reduction of so many elements that is no contraction lies below, with nothing but element-wise work and views
  * between: the kernel that reduces them computes what follows once for each result. */
 static bool over_reduction(const grouper *s, gale__node n, int64_t elements, int *budget)
 {
-    const gale__pnode *p = gale__g_at(s->g, n);
-    if (p->op == GALE__P_REDUCE) return !gale__is_contraction(s->g, n) && gale__g_elements(s->g, p->in[0]) >= elements;
-    if (in_memory(p) || s->f->root[n] || always_root(p->op)) return false;
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    if (p->op == GALE__PRIM_REDUCE)
+        return !gale__fuse_is_contraction(s->g, n) && gale__prim_elements(s->g, p->in[0]) >= elements;
+    if (in_memory(p) || s->fusion->root[n] || always_root(p->op)) return false;
     if (--*budget < 0) return true;
     for (int i = 0; i < p->n_in; i++)
         if (over_reduction(s, p->in[i], elements, budget)) return true;
@@ -298,52 +314,53 @@ enum { SPREAD = 16 };
  * them. */
 static void store_spread(const grouper *s, gale__node n)
 {
-    gale__node x = gale__g_at(s->g, n)->in[0];
+    gale__node x = gale__prim_at(s->g, n)->in[0];
     int budget = 32;
-    while (gale__g_at(s->g, x)->op == GALE__P_RESHAPE || gale__g_at(s->g, x)->op == GALE__P_PERMUTE)
-        x = gale__g_at(s->g, x)->in[0];
-    const gale__pnode *p = gale__g_at(s->g, x);
-    if (!s->f->options.store_operands || p->op >= GALE__SCALAR_COUNT || p->op == GALE__CAST || p->invariant) return;
-    if (s->zone[n] || gale__g_elements(s->g, n) < SPREAD * gale__g_elements(s->g, x)) return;
-    if (gale__g_elements(s->g, x) > 1 && !over_reduction(s, x, gale__g_elements(s->g, n), &budget))
-        gale__make_root(s->f, x);
+    while (gale__prim_at(s->g, x)->op == GALE__PRIM_RESHAPE || gale__prim_at(s->g, x)->op == GALE__PRIM_PERMUTE)
+        x = gale__prim_at(s->g, x)->in[0];
+    const gale__prim_node *p = gale__prim_at(s->g, x);
+    if (!s->fusion->options.store_operands || p->op >= GALE__SCALAR_COUNT || p->op == GALE__CAST || p->invariant)
+        return;
+    if (s->zone[n] || gale__prim_elements(s->g, n) < SPREAD * gale__prim_elements(s->g, x)) return;
+    if (gale__prim_elements(s->g, x) > 1 && !over_reduction(s, x, gale__prim_elements(s->g, n), &budget))
+        gale__fuse_make_root(s->fusion, x);
 }
 
 static void note_user(grouper *s, gale__node x, int32_t job)
 {
-    int32_t *group = &s->f->group[x];
-    s->f->live[x] = 1;
+    int32_t *group = &s->fusion->group[x];
+    s->fusion->live[x] = 1;
     if (*group == GALE__GROUP_NONE) *group = job;
     else if (*group != job) *group = GALE__GROUP_MULTI;
 }
 
-static bool single_use_view(const gale__g *g, gale__node n)
+static bool single_use_view(const gale__prim_graph *g, gale__node n)
 {
-    return gale__prim_is_view(gale__g_at(g, n)->op) && gale__g_at(g, n)->op != GALE__P_EXPAND;
+    return gale__prim_is_view(gale__prim_at(g, n)->op) && gale__prim_at(g, n)->op != GALE__PRIM_EXPAND;
 }
 
 static void visit_inputs(grouper *s, gale__node n)
 {
-    const gale__pnode *p = gale__g_at(s->g, n);
-    bool root = s->f->root[n];
-    bool product_below = p->op == GALE__P_REDUCE && gale__is_contraction(s->g, n);
-    bool sum = p->op == GALE__P_REDUCE && p->attr[0] == GALE__SUM && !s->f->options.no_fusion;
-    if (p->op == GALE__P_EXPAND && !s->f->options.no_fusion) store_spread(s, n);
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    bool root = s->fusion->root[n];
+    bool product_below = p->op == GALE__PRIM_REDUCE && gale__fuse_is_contraction(s->g, n);
+    bool sum = p->op == GALE__PRIM_REDUCE && p->attr[0] == GALE__SUM && !s->fusion->options.no_fusion;
+    if (p->op == GALE__PRIM_EXPAND && !s->fusion->options.no_fusion) store_spread(s, n);
     for (int i = 0; i < p->n_in; i++) {
         gale__node x = p->in[i];
-        int32_t job = root ? n : s->f->group[n];
-        if (p->op == GALE__P_CONCAT) job = s->next_job++;
-        bool first = s->f->group[x] == GALE__GROUP_NONE;
+        int32_t job = root ? n : s->fusion->group[n];
+        if (p->op == GALE__PRIM_CONCAT) job = s->next_job++;
+        bool first = s->fusion->group[x] == GALE__GROUP_NONE;
         note_user(s, x, job);
-        if (!p->invariant && dear_invariant(s->g, x)) gale__make_root(s->f, x);
+        if (!p->invariant && dear_invariant(s->g, x)) gale__fuse_make_root(s->fusion, x);
         if (needs_memory(p, i)) {
-            gale__node base = gale__base(s->f, x);
-            gale__make_root(s->f, base);
-            s->f->dense[base] = 1;
+            gale__node base = gale__fuse_base(s->fusion, x);
+            gale__fuse_make_root(s->fusion, base);
+            s->fusion->dense[base] = 1;
         }
         if (product_below) s->zone[x] |= PRODUCT;
         if (s->zone[n] & PRODUCT || (!root && (s->zone[n] & ZONE))) s->zone[x] |= ZONE;
-        if (p->op == GALE__P_WINDOW || (!root && (s->zone[n] & WINDOWED))) s->zone[x] |= WINDOWED;
+        if (p->op == GALE__PRIM_WINDOW || (!root && (s->zone[n] & WINDOWED))) s->zone[x] |= WINDOWED;
         bool chain = sum || ((s->zone[n] & SUM_CHAIN) && single_use_view(s->g, n));
         if (chain && first) s->zone[x] |= SUM_CHAIN;
         else s->zone[x] &= (uint8_t)~SUM_CHAIN;
@@ -353,9 +370,9 @@ static void visit_inputs(grouper *s, gale__node n)
 static void find_over_reduce(gale__fusion *f)
 {
     for (gale__node n = 0; n < f->g->count; n++) {
-        const gale__pnode *p = gale__g_at(f->g, n);
+        const gale__prim_node *p = gale__prim_at(f->g, n);
         if (!f->live[n] || f->root[n]) continue;
-        if (p->op == GALE__P_REDUCE) f->over_reduce[n] = 1;
+        if (p->op == GALE__PRIM_REDUCE) f->over_reduce[n] = 1;
         for (int i = 0; i < p->n_in; i++)
             if (f->over_reduce[p->in[i]]) f->over_reduce[n] = 1;
     }
@@ -363,13 +380,14 @@ static void find_over_reduce(gale__fusion *f)
 
 static gale_status allocate(grouper *s)
 {
-    gale__fusion *f = s->f;
+    gale__fusion *f = s->fusion;
     size_t n = (size_t)s->g->count, pieces = 0;
     for (gale__node i = 0; i < s->g->count; i++)
-        if (gale__g_at(s->g, i)->op == GALE__P_CONCAT) pieces += (size_t)gale__g_at(s->g, i)->n_in;
+        if (gale__prim_at(s->g, i)->op == GALE__PRIM_CONCAT) pieces += (size_t)gale__prim_at(s->g, i)->n_in;
     f->live = gale__arena_alloc(&f->arena, n + 1);
     f->root = gale__arena_alloc(&f->arena, n + 1);
     f->dense = gale__arena_alloc(&f->arena, n + 1);
+    f->last = gale__arena_alloc(&f->arena, n + 1);
     f->over_reduce = gale__arena_alloc(&f->arena, n + 1);
     f->is_output = gale__arena_alloc(&f->arena, n + 1);
     f->group = gale__arena_alloc(&f->arena, (n + 1) * sizeof *f->group);
@@ -377,30 +395,32 @@ static gale_status allocate(grouper *s)
     s->job = gale__arena_alloc(&f->arena, n + pieces + 1);
     s->reduce = gale__arena_alloc(&f->arena, (n + pieces + 1) * sizeof *s->reduce);
     s->zone = gale__arena_alloc(&f->arena, n + 1);
-    if (!f->live || !f->root || !f->dense || !f->over_reduce || !f->is_output || !f->group || !f->emitted_in ||
-        !s->job || !s->reduce || !s->zone)
+    if (!f->live || !f->root || !f->dense || !f->last || !f->over_reduce || !f->is_output || !f->group ||
+        !f->emitted_in || !s->job || !s->reduce || !s->zone)
         return GALE_NO_MEMORY;
     for (size_t i = 0; i < n; i++) f->group[i] = GALE__GROUP_NONE, f->emitted_in[i] = -1;
     s->next_job = s->g->count;
     return GALE_OK;
 }
 
-gale_status gale__group(gale__fusion *f, const gale__node *outputs, int n_outputs)
+gale_status gale__fuse_group(gale__fusion *f, const gale__node *outputs, int n_outputs)
 {
-    grouper s = {.f = f, .g = f->g};
+    grouper s = {.fusion = f, .g = f->g};
     GALE_TRY(allocate(&s));
     for (int i = 0; i < n_outputs; i++) {
-        gale__node base = gale__base(f, outputs[i]); /* a reshape is another name for the same memory */
+        gale__node base = gale__fuse_base(f, outputs[i]); /* a reshape is another name for the same memory */
         f->live[outputs[i]] = f->is_output[outputs[i]] = f->dense[base] = 1;
-        gale__make_root(f, base);
+        gale__fuse_make_root(f, base);
         f->group[outputs[i]] = f->group[base] = GALE__GROUP_MULTI;
     }
     for (gale__node n = f->g->count - 1; n >= 0; n--) {
         if (!f->live[n]) continue;
         f->root[n] = decide_root(&s, n);
-        if (f->root[n] && gale__g_at(f->g, n)->op == GALE__P_REDUCE)
-            note_reduce(&s, n, n, gale__is_contraction(f->g, n));
-        if (gale__g_at(f->g, n)->op == GALE__P_RESHAPE) f->dense[gale__base(f, n)] = 1;
+        if (f->root[n] && gale__prim_at(f->g, n)->op == GALE__PRIM_REDUCE)
+            note_reduce(&s, n, n, gale__fuse_is_contraction(f->g, n));
+        if (gale__prim_at(f->g, n)->op == GALE__PRIM_RESHAPE &&
+            !gale__same_but_ones(gale__prim_at(f->g, n), gale__prim_at(f->g, gale__fuse_base(f, n))))
+            f->dense[gale__fuse_base(f, n)] = 1;
         visit_inputs(&s, n);
     }
     find_over_reduce(f);

@@ -3,9 +3,9 @@
 #include "graph/fuse/map.h"
 #include <string.h>
 
-bool gale__prim_is_view(int op) { return op >= GALE__P_RESHAPE && op <= GALE__P_UNWINDOW; }
+bool gale__prim_is_view(int op) { return op >= GALE__PRIM_RESHAPE && op <= GALE__PRIM_UNWINDOW; }
 
-void gale__map_identity(gale__map *m, const gale__domain *domain, int rank, const int64_t *dims, int *dim_of_axis)
+void gale__map_identity(gale__map *m, const gale__map_domain *domain, int rank, const int64_t *dims, int *dim_of_axis)
 {
     m->rank = rank;
     m->n = domain->n;
@@ -42,7 +42,7 @@ static void axis_constant(gale__map_axis *x, int64_t value)
 
 /* Smallest and largest value the numerator of an axis takes over the domain. */
 static void axis_range(
-    const gale__map *m, const gale__map_axis *x, const gale__domain *domain, int64_t *low, int64_t *high)
+    const gale__map *m, const gale__map_axis *x, const gale__map_domain *domain, int64_t *low, int64_t *high)
 {
     *low = *high = x->c0;
     for (int d = 0; d < m->n; d++) {
@@ -53,13 +53,13 @@ static void axis_range(
 }
 
 /* Adds "axis x of extent n must be whole and inside"; drops it when that is certain. */
-static bool add_guard(gale__map *out, gale__map_axis *x, int64_t extent, const gale__domain *domain, bool *guarded)
+static bool add_guard(gale__map *out, gale__map_axis *x, int64_t extent, const gale__map_domain *domain, bool *guarded)
 {
     int64_t low, high;
     axis_range(out, x, domain, &low, &high);
     if (x->div == 1 && low >= 0 && high < extent) return true;
     if (out->n_guards == GALE__GUARDS) return false;
-    gale__guard *guard = &out->guards[out->n_guards];
+    gale__nest_guard *guard = &out->guards[out->n_guards];
     memset(guard, 0, sizeof *guard);
     memcpy(guard->coef, x->coef, (size_t)out->n * sizeof *x->coef);
     guard->c0 = x->c0;
@@ -78,7 +78,7 @@ typedef struct digit {
 } digit;
 
 /* Takes an axis of extent n apart into digits, most significant first; false when it is not a plain positional walk. */
-static bool axis_digits(const gale__map *m, int a, int64_t n, const gale__domain *domain, digit *out, int *count)
+static bool axis_digits(const gale__map *m, int a, int64_t n, const gale__map_domain *domain, digit *out, int *count)
 {
     const gale__map_axis *x = &m->axis[a];
     if (x->div != 1) return false;
@@ -107,7 +107,7 @@ static bool axis_digits(const gale__map *m, int a, int64_t n, const gale__domain
 
 /* Reads input axes [first, last) of extents `in` off the digits, least significant first. */
 static gale__map_result digits_to_axes(
-    digit *digits, int count, const int64_t *in, int first, int last, gale__map *out, gale__split *split)
+    digit *digits, int count, const int64_t *in, int first, int last, gale__map *out, gale__map_split *split)
 {
     int at = count - 1;
     for (int a = last - 1; a >= first; a--) {
@@ -127,7 +127,7 @@ static gale__map_result digits_to_axes(
             } else {
                 if (d->extent % rest != 0) return GALE__MAP_FAIL;
                 if (d->dim >= 0) {
-                    *split = (gale__split){d->dim, rest};
+                    *split = (gale__map_split){d->dim, rest};
                     return GALE__MAP_SPLIT;
                 }
                 x->c0 += d->value % rest * weight;
@@ -141,8 +141,8 @@ static gale__map_result digits_to_axes(
 }
 
 /* Output axes [oa, ob) and input axes [ia, ib) of equal product. */
-static gale__map_result reshape_group(const gale__domain *domain, const gale__map *m, const int64_t *od, int oa, int ob,
-    const int64_t *id, int ia, int ib, gale__map *out, gale__split *split)
+static gale__map_result reshape_group(const gale__map_domain *domain, const gale__map *m, const int64_t *od, int oa,
+    int ob, const int64_t *id, int ia, int ib, gale__map *out, gale__map_split *split)
 {
     int out_real = 0, in_real = 0, o1 = oa, i1 = ia;
     for (int a = oa; a < ob; a++)
@@ -180,8 +180,8 @@ static gale__map_result reshape_group(const gale__domain *domain, const gale__ma
     return digits_to_axes(digits, count, id, ia, ib, out, split);
 }
 
-static gale__map_result map_reshape(const gale__domain *domain, const gale__pnode *n, const gale__pnode *in,
-    const gale__map *m, gale__map *out, gale__split *split)
+static gale__map_result map_reshape(const gale__map_domain *domain, const gale__prim_node *n, const gale__prim_node *in,
+    const gale__map *m, gale__map *out, gale__map_split *split)
 {
     int oa = 0, ia = 0;
     while (oa < n->rank || ia < in->rank) {
@@ -205,7 +205,7 @@ static gale__map_result map_reshape(const gale__domain *domain, const gale__pnod
     return GALE__MAP_OK;
 }
 
-static gale__map_result map_slice(const gale__pnode *n, const gale__map *m, gale__map *out)
+static gale__map_result map_slice(const gale__prim_node *n, const gale__map *m, gale__map *out)
 {
     for (int a = 0; a < n->rank; a++) {
         gale__map_axis *x = &out->axis[a];
@@ -219,7 +219,7 @@ static gale__map_result map_slice(const gale__pnode *n, const gale__map *m, gale
     return GALE__MAP_OK;
 }
 
-static gale__map_result map_pad(const gale__domain *domain, const gale__pnode *n, const gale__pnode *in,
+static gale__map_result map_pad(const gale__map_domain *domain, const gale__prim_node *n, const gale__prim_node *in,
     const gale__map *m, gale__map *out, bool *guarded)
 {
     for (int a = 0; a < n->rank; a++) {
@@ -235,7 +235,7 @@ static gale__map_result map_pad(const gale__domain *domain, const gale__pnode *n
     return GALE__MAP_OK;
 }
 
-static gale__map_result map_window(const gale__domain *domain, const gale__pnode *n, const gale__pnode *in,
+static gale__map_result map_window(const gale__map_domain *domain, const gale__prim_node *n, const gale__prim_node *in,
     const gale__map *m, gale__map *out, bool *guarded)
 {
     int axis = (int)n->attr[0];
@@ -248,8 +248,8 @@ static gale__map_result map_window(const gale__domain *domain, const gale__pnode
     return add_guard(out, x, in->dims[axis], domain, guarded) ? GALE__MAP_OK : GALE__MAP_FAIL;
 }
 
-static gale__map_result map_unwindow(const gale__domain *domain, const gale__pnode *n, const gale__pnode *in,
-    const gale__map *m, gale__map *out, bool *guarded)
+static gale__map_result map_unwindow(const gale__map_domain *domain, const gale__prim_node *n,
+    const gale__prim_node *in, const gale__map *m, gale__map *out, bool *guarded)
 {
     int axis = (int)n->attr[0];
     for (int a = 0; a < in->rank; a++) out->axis[a] = m->axis[a];
@@ -262,23 +262,23 @@ static gale__map_result map_unwindow(const gale__domain *domain, const gale__pno
     return add_guard(out, x, in->dims[axis], domain, guarded) ? GALE__MAP_OK : GALE__MAP_FAIL;
 }
 
-gale__map_result gale__map_view(const gale__g *g, gale__node node, const gale__domain *domain, const gale__map *m,
-    gale__map *out, bool *guarded, gale__split *split)
+gale__map_result gale__map_view(const gale__prim_graph *g, gale__node node, const gale__map_domain *domain,
+    const gale__map *m, gale__map *out, bool *guarded, gale__map_split *split)
 {
-    const gale__pnode *n = gale__g_at(g, node), *in = gale__g_at(g, n->in[0]);
+    const gale__prim_node *n = gale__prim_at(g, node), *in = gale__prim_at(g, n->in[0]);
     copy_guards(m, out);
     out->rank = in->rank;
     *guarded = false;
     switch (n->op) {
-    case GALE__P_RESHAPE: return map_reshape(domain, n, in, m, out, split);
-    case GALE__P_SLICE: return map_slice(n, m, out);
-    case GALE__P_PAD: return map_pad(domain, n, in, m, out, guarded);
-    case GALE__P_WINDOW: return map_window(domain, n, in, m, out, guarded);
-    case GALE__P_UNWINDOW: return map_unwindow(domain, n, in, m, out, guarded);
-    case GALE__P_PERMUTE:
+    case GALE__PRIM_RESHAPE: return map_reshape(domain, n, in, m, out, split);
+    case GALE__PRIM_SLICE: return map_slice(n, m, out);
+    case GALE__PRIM_PAD: return map_pad(domain, n, in, m, out, guarded);
+    case GALE__PRIM_WINDOW: return map_window(domain, n, in, m, out, guarded);
+    case GALE__PRIM_UNWINDOW: return map_unwindow(domain, n, in, m, out, guarded);
+    case GALE__PRIM_PERMUTE:
         for (int a = 0; a < n->rank; a++) out->axis[n->attr[a]] = m->axis[a];
         return GALE__MAP_OK;
-    case GALE__P_EXPAND:
+    case GALE__PRIM_EXPAND:
         for (int a = 0; a < n->rank; a++) {
             if (in->dims[a] == 1 && n->dims[a] != 1) axis_constant(&out->axis[a], 0);
             else out->axis[a] = m->axis[a];
@@ -301,7 +301,7 @@ bool gale__map_equal(const gale__map *a, const gale__map *b)
     return memcmp(a->guards, b->guards, (size_t)a->n_guards * sizeof *a->guards) == 0;
 }
 
-void gale__map_access(const gale__map *m, const int64_t *strides, gale__access *out)
+void gale__map_access(const gale__map *m, const int64_t *strides, gale__nest_access *out)
 {
     memset(out->stride, 0, sizeof out->stride);
     out->offset = 0;
@@ -318,7 +318,7 @@ void gale__map_access(const gale__map *m, const int64_t *strides, gale__access *
     }
 }
 
-bool gale__map_dims(const gale__map *m, const gale__domain *domain, const int64_t *dims, uint32_t *walked)
+bool gale__map_dims(const gale__map *m, const gale__map_domain *domain, const int64_t *dims, uint32_t *walked)
 {
     digit digits[GALE__NEST_DIMS + GALE_MAX_RANK];
     *walked = 0;

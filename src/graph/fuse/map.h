@@ -17,37 +17,37 @@ typedef struct gale__map {
     int rank, n; /* axes; domain dimensions known when it was made (coefficients of later ones are 0) */
     int n_guards;
     gale__map_axis axis[GALE_MAX_RANK];
-    gale__guard guards[GALE__GUARDS]; /* coef, c0, extent, div; stride is filled by the access */
+    gale__nest_guard guards[GALE__GUARDS]; /* coef, c0, extent, div; stride is filled by the access */
 } gale__map;
 
-typedef struct gale__domain {
+typedef struct gale__map_domain {
     int n;
     int64_t extent[GALE__NEST_DIMS];
     bool inner[GALE__NEST_DIMS];
-} gale__domain;
+} gale__map_domain;
 
 typedef enum gale__map_result { GALE__MAP_OK, GALE__MAP_FAIL, GALE__MAP_SPLIT } gale__map_result;
-typedef struct gale__split {
+typedef struct gale__map_split {
     int dim;
     int64_t inner;
-} gale__split; /* extent becomes extent/inner x inner */
+} gale__map_split; /* extent becomes extent/inner x inner */
 
 static inline int64_t gale__map_coef(const gale__map *m, int axis, int d)
 {
     return d < m->n ? m->axis[axis].coef[d] : 0;
 }
 /* Axis a is domain dimension first + a. */
-void gale__map_identity(gale__map *m, const gale__domain *domain, int rank, const int64_t *dims, int *dim_of_axis);
+void gale__map_identity(gale__map *m, const gale__map_domain *domain, int rank, const int64_t *dims, int *dim_of_axis);
 /* The map of view `n`'s input, given the map of `n` itself.  *guarded: new guards were added (n is PAD, WINDOW or
  * UNWINDOW). */
-gale__map_result gale__map_view(const gale__g *g, gale__node n, const gale__domain *domain, const gale__map *m,
-    gale__map *out, bool *guarded, gale__split *split);
+gale__map_result gale__map_view(const gale__prim_graph *g, gale__node n, const gale__map_domain *domain,
+    const gale__map *m, gale__map *out, bool *guarded, gale__map_split *split);
 bool gale__map_equal(const gale__map *a, const gale__map *b);
 /* Fills an access from a map over a value stored with these element strides. */
-void gale__map_access(
-    const gale__map *m, const int64_t *strides, gale__access *out); /* out->guards: room for all the map may have */
+void gale__map_access(const gale__map *m, const int64_t *strides,
+    gale__nest_access *out); /* out->guards: room for all the map may have */
 /* Which domain dimensions a value read through m walks (bit set); false when an axis of extent > 1 is not a plain
  * positional walk of whole dimensions (coefficients mixed, offset, divided). */
-bool gale__map_dims(const gale__map *m, const gale__domain *domain, const int64_t *dims, uint32_t *walked);
+bool gale__map_dims(const gale__map *m, const gale__map_domain *domain, const int64_t *dims, uint32_t *walked);
 bool gale__prim_is_view(int op);
 #endif

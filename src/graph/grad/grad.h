@@ -4,7 +4,7 @@
 #include "graph/build/build.h"
 
 typedef struct gale__grad {
-    gale__g *g;
+    gale__prim_graph *g;
     int32_t count;  /* nodes there before the first gradient was made */
     bool *active;   /* by node: a float that depends on one of the wanted values */
     gale__node *of; /* by node: the gradient gathered so far, or NIL */
@@ -12,12 +12,12 @@ typedef struct gale__grad {
 
 /* A rule: p is a copy of node n, d the gradient of its value.  Rules ask `wants` first, so as not to make what nobody
  * reads. */
-typedef void gale__grad_rule(gale__grad *s, gale__node n, const gale__pnode *p, gale__node d);
+typedef void gale__grad_rule(gale__grad *s, gale__node n, const gale__prim_node *p, gale__node d);
 static inline bool gale__grad_wants(const gale__grad *s, gale__node x) { return s->active[x]; }
 void gale__grad_add(gale__grad *s, gale__node x, gale__node d);
 
 /* Spreads `active`, set for the starting points, to all nodes whose derivative by them may be other than 0. */
-void gale__grad_spread(const gale__g *g, bool *active);
+void gale__grad_spread(const gale__prim_graph *g, bool *active);
 
 gale__grad_rule gale__grad_scalar;
 gale__grad_rule gale__grad_view;
@@ -29,10 +29,10 @@ gale__grad_rule gale__grad_put;
 gale__grad_rule gale__grad_loop; /* d is not used: the gradients are those of its LOOP_OUT nodes */
 
 /* clone.c: marks what outputs[] depend on, themselves included. */
-void gale__g_reach(const gale__g *g, const gale__node *outputs, int n, bool *needed);
+void gale__prim_reach(const gale__prim_graph *g, const gale__node *outputs, int n, bool *needed);
 /* Appends to `to` what outputs[] need of `from`.  Input i becomes number[i] (NULL: stays i).  map[] has one entry per
  * node of `from`: its node in `to`, or NIL where it was not needed.  Large constants are borrowed from where `from` has
  * them. */
-gale_status gale__g_clone(
-    const gale__g *from, const gale__node *outputs, int n, const int *number, gale__g *to, gale__node *map);
+gale_status gale__prim_clone(const gale__prim_graph *from, const gale__node *outputs, int n, const int *number,
+    gale__prim_graph *to, gale__node *map);
 #endif

@@ -2,92 +2,98 @@
  */
 #include "graph/grad/grad.h"
 
-static gale__node whole(gale__g *g, gale__node like, int64_t value)
+static gale__node whole(gale__prim_graph *g, gale__node like, int64_t value)
 {
-    if (!gale__g_ok(g, like)) return GALE__NIL;
-    const gale__pnode p = g->nodes[like];
-    return gale__g_splat_i(g, GALE_I64, p.rank, p.dims, value);
+    if (!gale__prim_ok(g, like)) return GALE__NIL;
+    const gale__prim_node p = g->nodes[like];
+    return gale__prim_splat_i(g, GALE_I64, p.rank, p.dims, value);
 }
 
-static gale__node when(gale__g *g, gale__node condition, gale__node d)
+static gale__node when(gale__prim_graph *g, gale__node condition, gale__node d)
 {
-    return gale__g_select(g, condition, d, gale__g_like(g, d, 0));
+    return gale__prim_select(g, condition, d, gale__prim_like(g, d, 0));
 }
-static gale__node equal(gale__g *g, gale__node x, gale__node y) { return gale__g_binary(g, GALE__EQ, x, y); }
+static gale__node equal(gale__prim_graph *g, gale__node x, gale__node y)
+{
+    return gale__prim_binary(g, GALE__EQ, x, y);
+}
 
-void gale__grad_take(gale__grad *s, gale__node n, const gale__pnode *p, gale__node d)
+void gale__grad_take(gale__grad *s, gale__node n, const gale__prim_node *p, gale__node d)
 {
     (void)n;
-    gale__g *g = s->g;
+    gale__prim_graph *g = s->g;
     gale__node data = p->in[0], index = p->in[1];
     if (!gale__grad_wants(s, data)) return;
-    index = gale__g_binary(g, GALE__MAX, index, whole(g, index, 0));
-    index = gale__g_binary(g, GALE__MIN, index, whole(g, index, g->nodes[data].dims[0] - 1));
-    gale__grad_add(s, data, gale__g_put(g, gale__g_like(g, data, 0), index, d, GALE__SUM));
+    index = gale__prim_binary(g, GALE__MAX, index, whole(g, index, 0));
+    index = gale__prim_binary(g, GALE__MIN, index, whole(g, index, g->nodes[data].dims[0] - 1));
+    gale__grad_add(s, data, gale__prim_put(g, gale__prim_like(g, data, 0), index, d, GALE__SUM));
 }
 
 /* Where the update was not dropped. */
-static gale__node in_range(gale__g *g, gale__node index, int64_t extent)
+static gale__node in_range(gale__prim_graph *g, gale__node index, int64_t extent)
 {
-    gale__node low = gale__g_binary(g, GALE__GE, index, whole(g, index, 0));
-    return gale__g_binary(g, GALE__AND, low, gale__g_binary(g, GALE__LT, index, whole(g, index, extent)));
+    gale__node low = gale__prim_binary(g, GALE__GE, index, whole(g, index, 0));
+    return gale__prim_binary(g, GALE__AND, low, gale__prim_binary(g, GALE__LT, index, whole(g, index, extent)));
 }
 
 /* Only what was written last, or never overwritten, is still there. */
-static void put_set(gale__grad *s, const gale__pnode *p, gale__node there, gale__node d)
+static void put_set(gale__grad *s, const gale__prim_node *p, gale__node there, gale__node d)
 {
-    gale__g *g = s->g;
+    gale__prim_graph *g = s->g;
     gale__node index = p->in[1];
-    const gale__pnode at = g->nodes[index];
-    gale__node turn = gale__g_iota(g, 1, at.dims, 0);
-    gale__node last = gale__g_put(g, gale__g_splat_i(g, GALE_I64, 1, p->dims, -1), index, turn, -1);
+    const gale__prim_node at = g->nodes[index];
+    gale__node turn = gale__prim_iota(g, 1, at.dims, 0);
+    gale__node last = gale__prim_put(g, gale__prim_splat_i(g, GALE_I64, 1, p->dims, -1), index, turn, -1);
     if (gale__grad_wants(s, p->in[0]))
-        gale__grad_add(s, p->in[0], when(g, gale__g_binary(g, GALE__LT, last, whole(g, last, 0)), d));
+        gale__grad_add(s, p->in[0], when(g, gale__prim_binary(g, GALE__LT, last, whole(g, last, 0)), d));
     if (!gale__grad_wants(s, p->in[2])) return;
-    gale__node mine = gale__g_binary(g, GALE__AND, there, equal(g, gale__g_take(g, last, index), turn));
-    gale__grad_add(s, p->in[2], when(g, mine, gale__g_take(g, d, index)));
+    gale__node mine = gale__prim_binary(g, GALE__AND, there, equal(g, gale__prim_take(g, last, index), turn));
+    gale__grad_add(s, p->in[2], when(g, mine, gale__prim_take(g, d, index)));
 }
 
-static void put_sum(gale__grad *s, const gale__pnode *p, gale__node there, gale__node d)
+static void put_sum(gale__grad *s, const gale__prim_node *p, gale__node there, gale__node d)
 {
     gale__grad_add(s, p->in[0], d);
-    if (gale__grad_wants(s, p->in[2])) gale__grad_add(s, p->in[2], when(s->g, there, gale__g_take(s->g, d, p->in[1])));
+    if (gale__grad_wants(s, p->in[2]))
+        gale__grad_add(s, p->in[2], when(s->g, there, gale__prim_take(s->g, d, p->in[1])));
 }
 
 /* An update's factor is the product of all others at its place: the product of those that are not 0, if no other one
  * is. */
-static void put_product(gale__grad *s, const gale__pnode *p, gale__node there, gale__node d)
+static void put_product(gale__grad *s, const gale__prim_node *p, gale__node there, gale__node d)
 {
-    gale__g *g = s->g;
-    gale__node init = p->in[0], index = p->in[1], x = p->in[2], one = gale__g_like(g, x, 1);
+    gale__prim_graph *g = s->g;
+    gale__node init = p->in[0], index = p->in[1], x = p->in[2], one = gale__prim_like(g, x, 1);
     if (gale__grad_wants(s, init))
-        gale__grad_add(s, init, gale__g_mul(g, d, gale__g_put(g, gale__g_like(g, init, 1), index, x, GALE__PROD)));
+        gale__grad_add(
+            s, init, gale__prim_mul(g, d, gale__prim_put(g, gale__prim_like(g, init, 1), index, x, GALE__PROD)));
     if (!gale__grad_wants(s, x)) return;
-    gale__node is_zero = equal(g, x, gale__g_like(g, x, 0)), safe = gale__g_select(g, is_zero, one, x);
-    gale__node zeros = gale__g_put(
-        g, gale__g_splat_i(g, GALE_I64, 1, p->dims, 0), index, gale__g_cast(g, is_zero, GALE_I64), GALE__SUM);
-    gale__node rest = gale__g_put(g, init, index, safe, GALE__PROD);
-    gale__node other_zeros = gale__g_sub(g, gale__g_take(g, zeros, index), gale__g_cast(g, is_zero, GALE_I64));
-    gale__node factor = gale__g_div(g, gale__g_take(g, rest, index), safe);
-    gale__node some = gale__g_binary(g, GALE__AND, there, equal(g, other_zeros, whole(g, other_zeros, 0)));
-    gale__grad_add(s, x, when(g, some, gale__g_mul(g, gale__g_take(g, d, index), factor)));
+    gale__node is_zero = equal(g, x, gale__prim_like(g, x, 0)), safe = gale__prim_select(g, is_zero, one, x);
+    gale__node zeros = gale__prim_put(
+        g, gale__prim_splat_i(g, GALE_I64, 1, p->dims, 0), index, gale__prim_cast(g, is_zero, GALE_I64), GALE__SUM);
+    gale__node rest = gale__prim_put(g, init, index, safe, GALE__PROD);
+    gale__node other_zeros = gale__prim_sub(g, gale__prim_take(g, zeros, index), gale__prim_cast(g, is_zero, GALE_I64));
+    gale__node factor = gale__prim_div(g, gale__prim_take(g, rest, index), safe);
+    gale__node some = gale__prim_binary(g, GALE__AND, there, equal(g, other_zeros, whole(g, other_zeros, 0)));
+    gale__grad_add(s, x, when(g, some, gale__prim_mul(g, gale__prim_take(g, d, index), factor)));
 }
 
 /* Whatever equals the result shares its gradient evenly. */
-static void put_winner(gale__grad *s, gale__node n, const gale__pnode *p, gale__node there, gale__node d)
+static void put_winner(gale__grad *s, gale__node n, const gale__prim_node *p, gale__node there, gale__node d)
 {
-    gale__g *g = s->g;
+    gale__prim_graph *g = s->g;
     gale__node init = p->in[0], index = p->in[1], x = p->in[2];
     gale__node kept = equal(g, init, n),
-               won = gale__g_binary(g, GALE__AND, there, equal(g, x, gale__g_take(g, n, index)));
+               won = gale__prim_binary(g, GALE__AND, there, equal(g, x, gale__prim_take(g, n, index)));
     gale_type type = (gale_type)p->type;
-    gale__node count = gale__g_put(g, gale__g_cast(g, kept, type), index, gale__g_cast(g, won, type), GALE__SUM);
-    gale__node share = gale__g_div(g, d, count);
+    gale__node count =
+        gale__prim_put(g, gale__prim_cast(g, kept, type), index, gale__prim_cast(g, won, type), GALE__SUM);
+    gale__node share = gale__prim_div(g, d, count);
     if (gale__grad_wants(s, init)) gale__grad_add(s, init, when(g, kept, share));
-    if (gale__grad_wants(s, x)) gale__grad_add(s, x, when(g, won, gale__g_take(g, share, index)));
+    if (gale__grad_wants(s, x)) gale__grad_add(s, x, when(g, won, gale__prim_take(g, share, index)));
 }
 
-void gale__grad_put(gale__grad *s, gale__node n, const gale__pnode *p, gale__node d)
+void gale__grad_put(gale__grad *s, gale__node n, const gale__prim_node *p, gale__node d)
 {
     gale__node there = in_range(s->g, p->in[1], p->dims[0]);
     switch ((int)p->attr[0]) {

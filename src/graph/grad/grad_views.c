@@ -2,15 +2,15 @@
 #include "graph/grad/grad.h"
 #include <string.h>
 
-static gale__node unpermute(gale__g *g, const gale__pnode *p, gale__node d)
+static gale__node unpermute(gale__prim_graph *g, const gale__prim_node *p, gale__node d)
 {
     int back[GALE_MAX_RANK];
     for (int i = 0; i < p->rank; i++) back[p->attr[i]] = i;
-    return gale__g_permute(g, d, back);
+    return gale__prim_permute(g, d, back);
 }
 
 /* Each element goes back to its place; those that were skipped get 0. */
-static gale__node unslice(gale__g *g, const gale__pnode *p, const gale__pnode *in, gale__node d)
+static gale__node unslice(gale__prim_graph *g, const gale__prim_node *p, const gale__prim_node *in, gale__node d)
 {
     int64_t low[GALE_MAX_RANK], high[GALE_MAX_RANK], between[GALE_MAX_RANK];
     uint32_t turned = 0;
@@ -21,7 +21,7 @@ static gale__node unslice(gale__g *g, const gale__pnode *p, const gale__pnode *i
         high[i] = in->dims[i] - 1 - (first + reach);
         between[i] = step - 1;
     }
-    return gale__g_pad(g, gale__g_flip(g, d, turned), low, high, between, 0);
+    return gale__prim_pad(g, gale__prim_flip(g, d, turned), low, high, between, 0);
 }
 
 /* A gradient d that is a SUM over UNWINDOW's k axes.  What the next rule does to d it does under that sum: so there is
@@ -33,12 +33,13 @@ typedef struct open_sum {
     int at[GALE_MAX_RANK]; /* by axis of d: where it is in `inside` */
 } open_sum;
 
-static bool find_sum(const gale__g *g, gale__node d, open_sum *s)
+static bool find_sum(const gale__prim_graph *g, gale__node d, open_sum *s)
 {
-    const gale__pnode *p = &g->nodes[d];
-    const gale__pnode *r = p->op == GALE__P_RESHAPE ? &g->nodes[p->in[0]] : p;
+    const gale__prim_node *p = &g->nodes[d];
+    const gale__prim_node *r = p->op == GALE__PRIM_RESHAPE ? &g->nodes[p->in[0]] : p;
     int kept = 0;
-    if (r->op != GALE__P_REDUCE || r->attr[0] != GALE__SUM || g->nodes[r->in[0]].op != GALE__P_UNWINDOW) return false;
+    if (r->op != GALE__PRIM_REDUCE || r->attr[0] != GALE__SUM || g->nodes[r->in[0]].op != GALE__PRIM_UNWINDOW)
+        return false;
     for (int i = 0; i < r->rank; i++) {
         if (r->attr[1] >> i & 1) continue;
         if (kept >= p->rank || p->dims[kept] != r->dims[i]) return false;
@@ -57,14 +58,14 @@ static open_sum no_sum(gale__node d)
 }
 
 /* What was added is cut off, what was cut off gets 0. */
-static gale__node unpad(gale__g *g, const gale__pnode *p, const gale__pnode *in, gale__node d)
+static gale__node unpad(gale__prim_graph *g, const gale__prim_node *p, const gale__prim_node *in, gale__node d)
 {
-    if (!gale__g_ok(g, d)) return GALE__NIL;
+    if (!gale__prim_ok(g, d)) return GALE__NIL;
     open_sum s;
     if (!find_sum(g, d, &s)) s = no_sum(d);
     int64_t low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0}, first[GALE_MAX_RANK] = {0}, step[GALE_MAX_RANK],
             dims[GALE_MAX_RANK];
-    const gale__pnode *inside = &g->nodes[s.inside];
+    const gale__prim_node *inside = &g->nodes[s.inside];
     for (int i = 0; i < inside->rank; i++) step[i] = 1, dims[i] = inside->dims[i];
     for (int i = 0; i < p->rank; i++) {
         low[s.at[i]] = -p->attr[3 * i];
@@ -72,63 +73,64 @@ static gale__node unpad(gale__g *g, const gale__pnode *p, const gale__pnode *in,
         step[s.at[i]] = p->attr[3 * i + 2] + 1;
         dims[s.at[i]] = in->dims[i];
     }
-    gale__node part = gale__g_slice(g, gale__g_pad(g, s.inside, low, high, NULL, 0), first, step, dims);
-    return gale__g_reduce(g, GALE__SUM, part, s.axes, false);
+    gale__node part = gale__prim_slice(g, gale__prim_pad(g, s.inside, low, high, NULL, 0), first, step, dims);
+    return gale__prim_reduce(g, GALE__SUM, part, s.axes, false);
 }
 
 /* Element i is the sum over k of d at (o, k) where o*stride + k*dilation + offset = i. */
-static gale__node unwindow(gale__g *g, const gale__pnode *p, const gale__pnode *in, gale__node d)
+static gale__node unwindow(gale__prim_graph *g, const gale__prim_node *p, const gale__prim_node *in, gale__node d)
 {
     int axis = (int)p->attr[0];
     int64_t stride = p->attr[1], offset = p->attr[3];
-    if (stride == 0) d = gale__g_reduce(g, GALE__SUM, d, 1u << axis, true), stride = 1;
-    if (stride < 0) d = gale__g_flip(g, d, 1u << axis), offset += (p->dims[axis] - 1) * stride, stride = -stride;
-    if (!gale__g_ok(g, d)) return GALE__NIL;
+    if (stride == 0) d = gale__prim_reduce(g, GALE__SUM, d, 1u << axis, true), stride = 1;
+    if (stride < 0) d = gale__prim_flip(g, d, 1u << axis), offset += (p->dims[axis] - 1) * stride, stride = -stride;
+    if (!gale__prim_ok(g, d)) return GALE__NIL;
     open_sum s;
     if (!find_sum(g, d, &s) || s.at[axis + 1] != s.at[axis] + 1) s = no_sum(d);
-    gale__node sheared = gale__g_unwindow(g, s.inside, s.at[axis], in->dims[axis], stride, p->attr[2], offset);
-    return gale__g_reduce(g, GALE__SUM, sheared, s.axes | 1u << (s.at[axis] + 1), false);
+    gale__node sheared = gale__prim_unwindow(g, s.inside, s.at[axis], in->dims[axis], stride, p->attr[2], offset);
+    return gale__prim_reduce(g, GALE__SUM, sheared, s.axes | 1u << (s.at[axis] + 1), false);
 }
 
 /* (o, k) shows (o*stride + k*dilation + offset, k).  With (i, k) as one axis of i*K + k that is a window of its own,
  * and i is out of range exactly where the joined coordinate is. */
-static gale__node unshear(gale__g *g, const gale__pnode *p, const gale__pnode *in, gale__node d)
+static gale__node unshear(gale__prim_graph *g, const gale__prim_node *p, const gale__prim_node *in, gale__node d)
 {
     int axis = (int)p->attr[0], rank = p->rank - 1;
     int64_t dims[GALE_MAX_RANK], k = p->dims[axis + 1];
     memcpy(dims, p->dims, sizeof dims);
     dims[axis] *= k;
     memmove(dims + axis + 1, p->dims + axis + 2, (p->rank - axis - 2) * sizeof *dims);
-    gale__node joined = gale__g_reshape(g, d, rank, dims);
-    return gale__g_window(g, joined, axis, in->dims[axis], k, p->attr[1] * k, p->attr[2] * k + 1, p->attr[3] * k, 0);
+    gale__node joined = gale__prim_reshape(g, d, rank, dims);
+    return gale__prim_window(g, joined, axis, in->dims[axis], k, p->attr[1] * k, p->attr[2] * k + 1, p->attr[3] * k, 0);
 }
 
-void gale__grad_view(gale__grad *s, gale__node n, const gale__pnode *p, gale__node d)
+void gale__grad_view(gale__grad *s, gale__node n, const gale__prim_node *p, gale__node d)
 {
     (void)n;
-    gale__g *g = s->g;
-    const gale__pnode in = g->nodes[p->in[0]];
+    gale__prim_graph *g = s->g;
+    const gale__prim_node in = g->nodes[p->in[0]];
     switch ((int)p->op) {
-    case GALE__P_RESHAPE: d = gale__g_reshape(g, d, in.rank, in.dims); break;
-    case GALE__P_PERMUTE: d = unpermute(g, p, d); break;
-    case GALE__P_EXPAND: d = gale__g_sum_to(g, d, in.rank, in.dims); break;
-    case GALE__P_SLICE: d = unslice(g, p, &in, d); break;
-    case GALE__P_PAD: d = unpad(g, p, &in, d); break;
-    case GALE__P_WINDOW: d = unwindow(g, p, &in, d); break;
-    case GALE__P_UNWINDOW: d = unshear(g, p, &in, d); break;
+    case GALE__PRIM_RESHAPE: d = gale__prim_reshape(g, d, in.rank, in.dims); break;
+    case GALE__PRIM_PERMUTE: d = unpermute(g, p, d); break;
+    case GALE__PRIM_EXPAND: d = gale__prim_sum_to(g, d, in.rank, in.dims); break;
+    case GALE__PRIM_SLICE: d = unslice(g, p, &in, d); break;
+    case GALE__PRIM_PAD: d = unpad(g, p, &in, d); break;
+    case GALE__PRIM_WINDOW: d = unwindow(g, p, &in, d); break;
+    case GALE__PRIM_UNWINDOW: d = unshear(g, p, &in, d); break;
     default: break;
     }
     gale__grad_add(s, p->in[0], d);
 }
 
-void gale__grad_concat(gale__grad *s, gale__node n, const gale__pnode *p, gale__node d)
+void gale__grad_concat(gale__grad *s, gale__node n, const gale__prim_node *p, gale__node d)
 {
     (void)n;
     int axis = (int)p->attr[0];
     int64_t at = 0;
     for (int i = 0; i < p->n_in; i++) {
         int64_t extent = s->g->nodes[p->in[i]].dims[axis];
-        if (gale__grad_wants(s, p->in[i])) gale__grad_add(s, p->in[i], gale__g_slice_axis(s->g, d, axis, at, extent));
+        if (gale__grad_wants(s, p->in[i]))
+            gale__grad_add(s, p->in[i], gale__prim_slice_axis(s->g, d, axis, at, extent));
         at += extent;
     }
 }

@@ -54,7 +54,7 @@ static gale_status new_slab(packer *p, uint64_t size)
     return GALE_OK;
 }
 
-static gale_status take(packer *p, gale__item *item)
+static gale_status take(packer *p, gale__plan_item *item)
 {
     uint64_t size = (item->size + ALIGN - 1) / ALIGN * ALIGN;
     int best = -1;
@@ -89,7 +89,7 @@ static gale_status take(packer *p, gale__item *item)
 }
 
 /* Min-heap by last use. */
-static void push(packer *p, const gale__item *items, int i)
+static void push(packer *p, const gale__plan_item *items, int i)
 {
     int at = p->n_active++;
     while (at > 0 && items[p->active[(at - 1) / 2]].last > items[i].last) {
@@ -99,7 +99,7 @@ static void push(packer *p, const gale__item *items, int i)
     p->active[at] = i;
 }
 
-static int pop(packer *p, const gale__item *items)
+static int pop(packer *p, const gale__plan_item *items)
 {
     int top = p->active[0], last = p->active[--p->n_active], at = 0;
     for (int child; (child = 2 * at + 1) < p->n_active; at = child) {
@@ -111,7 +111,7 @@ static int pop(packer *p, const gale__item *items)
     return top;
 }
 
-gale_status gale__memory_pack(gale__item *items, int n, uint64_t slab_limit, uint64_t **slabs, int *n_slabs)
+gale_status gale__plan_memory_pack(gale__plan_item *items, int n, uint64_t slab_limit, uint64_t **slabs, int *n_slabs)
 {
     packer p = {.limit = slab_limit ? slab_limit / ALIGN * ALIGN : UINT64_MAX / 2};
     gale_status status = GALE_OK;
@@ -119,7 +119,7 @@ gale_status gale__memory_pack(gale__item *items, int n, uint64_t slab_limit, uin
     if (!p.active) return GALE_NO_MEMORY;
     for (int i = 0; i < n && status == GALE_OK; i++) {
         while (p.n_active && items[p.active[0]].last < items[i].first && status == GALE_OK) {
-            const gale__item *gone = &items[pop(&p, items)];
+            const gale__plan_item *gone = &items[pop(&p, items)];
             status = give_back(&p, gone->slab, gone->offset, (gone->size + ALIGN - 1) / ALIGN * ALIGN);
         }
         if (status == GALE_OK) status = take(&p, &items[i]);

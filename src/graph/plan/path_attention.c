@@ -1,18 +1,19 @@
-/* Which attention the CPU's routine takes: f32, all axes in their places, operands in memory however they are turned.
- */
+/* Which attention the routines take: f32 on the CPU, f16 and bf16 on matrix units, all axes in their places, operands
+ * in memory however they are turned. */
 #include "graph/plan/paths.h"
 #include <string.h>
 
-enum { SCRATCH_MAX = 32 << 20 };
+enum { SCRATCH_MAX = 32 << 20, LEAST_SIDE = 8 };
 
 bool gale__claim_attention(gale__claim *c);
+bool gale__claim_attention_kernels(gale__claim *c);
 
 /* The operand's view of [lead, rows, columns] in the result's axes; axes of extent 1 are repeated.  turned: it is
  * [lead, columns, rows]. */
 static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int n_lead, int64_t rows, int64_t columns,
     bool turned, gale_type type, gale__cpu_view *out)
 {
-    gale__pnode p = gale__claim_node(c, n);
+    gale__prim_node p = gale__claim_node(c, n);
     int64_t want[GALE_MAX_RANK], stride[GALE_MAX_RANK] = {0};
     int rank = n_lead + 2;
     gale__node base;
@@ -34,14 +35,15 @@ static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int 
     return gale__claim_operand(c, base);
 }
 
-bool gale__claim_attention(gale__claim *c)
+/* The operator of that name has inputs of its own. */
+static bool is_region(const gale__claim *c) { return c->node->n_body != 0; }
+
+static bool describe(gale__claim *c, gale_type type, gale_type mask_type, gale__cpu_attention *a)
 {
-    gale__cpu_attention *a = gale__claim_args(c, sizeof *a);
-    gale__pnode out = gale__claim_node(c, c->out), q = gale__claim_node(c, c->in[0]), v = gale__claim_node(c, c->in[2]);
+    gale__prim_node out = gale__claim_node(c, c->out), q = gale__claim_node(c, c->in[0]),
+                    v = gale__claim_node(c, c->in[2]);
     int n_lead = out.rank - 2;
-    if (!a || !c->node->n_body) return false; /* the operator of that name has inputs of its own */
-    if (out.type != GALE_F32 || n_lead < 0 || n_lead > GALE__CPU_LEAD || q.rank != out.rank || v.rank != out.rank)
-        return false;
+    if (n_lead < 0 || n_lead > GALE__CPU_LEAD || q.rank != out.rank || v.rank != out.rank) return false;
     *a = (gale__cpu_attention){
         .m = out.dims[n_lead], .c = out.dims[n_lead + 1], .d = q.dims[n_lead + 1], .n = v.dims[n_lead]};
     gale__node mask = c->in[3], hide = c->in[4] >= 0 ? c->in[4] : c->in[5];
@@ -56,12 +58,42 @@ bool gale__claim_attention(gale__claim *c)
     for (int i = 0; i < GALE__CPU_LEAD; i++)
         a->lead[i] = i < GALE__CPU_LEAD - n_lead ? 1 : out.dims[i - GALE__CPU_LEAD + n_lead];
     bool by_rows = gale__claim_attr(c, "turned", 0) != 0;
-    if (!view_operand(c, c->in[0], out.dims, n_lead, a->m, a->d, false, GALE_F32, &a->q)) return false;
-    if (!view_operand(c, c->in[1], out.dims, n_lead, a->n, a->d, !by_rows, GALE_F32, &a->k)) return false;
-    if (!view_operand(c, c->in[2], out.dims, n_lead, a->n, a->c, false, GALE_F32, &a->v)) return false;
-    if (a->masked && !view_operand(c, mask, out.dims, n_lead, a->m, a->n, false, GALE_F32, &a->mask)) return false;
+    if (!view_operand(c, c->in[0], out.dims, n_lead, a->m, a->d, false, type, &a->q)) return false;
+    if (!view_operand(c, c->in[1], out.dims, n_lead, a->n, a->d, !by_rows, type, &a->k)) return false;
+    if (!view_operand(c, c->in[2], out.dims, n_lead, a->n, a->c, false, type, &a->v)) return false;
+    if (a->masked && !view_operand(c, mask, out.dims, n_lead, a->m, a->n, false, mask_type, &a->mask)) return false;
     if (a->hides && !view_operand(c, hide, out.dims, n_lead, a->m, a->n, false, GALE_BOOL, &a->hide)) return false;
+    c->operations =
+        2.0 * (double)gale__prim_elements(c->g, c->out) / (double)a->c * (double)a->n * (double)(a->d + a->c);
+    return true;
+}
+
+bool gale__claim_attention(gale__claim *c)
+{
+    gale__cpu_attention *a = is_region(c) ? gale__claim_args(c, sizeof *a) : NULL;
+    if (!a || gale__claim_node(c, c->out).type != GALE_F32 || !describe(c, GALE_F32, GALE_F32, a)) return false;
     c->scratch_bytes = gale__cpu_attention_scratch(a);
-    c->operations = 2.0 * (double)gale__g_elements(c->g, c->out) / (double)a->c * (double)a->n * (double)(a->d + a->c);
     return c->scratch_bytes <= SCRATCH_MAX;
+}
+
+/* Kernels count elements in 32 bits. */
+static bool is_countable(const gale__claim *c)
+{
+    bool ok = gale__prim_elements(c->g, c->out) < INT32_MAX;
+    for (int i = 0; i < c->n_operands; i++) ok = ok && gale__prim_elements(c->g, c->operand[i]) < INT32_MAX;
+    return ok;
+}
+
+/* Fewer rows, keys or columns leave most of the matrices empty. */
+bool gale__claim_attention_kernels(gale__claim *c)
+{
+    gale__attention *a = is_region(c) ? gale__claim_args(c, sizeof *a) : NULL;
+    if (!a) return false;
+    gale_type type = (gale_type)gale__claim_node(c, c->out).type, mask = (gale_type)gale__claim_node(c, c->in[3]).type;
+    if (c->in[3] >= 0 && mask != GALE_F32 && mask != GALE_F16 && mask != GALE_BF16) return false;
+    if (!describe(c, type, mask, &a->a) || a->a.m < LEAST_SIDE || a->a.n < LEAST_SIDE || a->a.d < LEAST_SIDE)
+        return false;
+    a->type = type;
+    a->mask_type = mask;
+    return is_countable(c) && gale__attention_fits(a, &c->device->info.caps);
 }

@@ -10,17 +10,17 @@ static bool take(gale__claim *c, int i, int64_t *present)
     gale__node n = i < c->n_in ? c->in[i] : GALE__NIL;
     *present = n >= 0;
     return n < 0 ||
-           (gale__claim_node(c, n).type == GALE_F32 && gale__g_elements(c->g, n) == 1 && gale__claim_operand(c, n));
+           (gale__claim_node(c, n).type == GALE_F32 && gale__prim_elements(c->g, n) == 1 && gale__claim_operand(c, n));
 }
 
-static gale__suppress *describe(gale__claim *c)
+static gale__nms_args *describe(gale__claim *c)
 {
-    gale__suppress *a = gale__claim_args(c, sizeof *a);
-    gale__pnode boxes = gale__claim_node(c, c->in[0]), scores = gale__claim_node(c, c->in[1]),
-                out = gale__claim_node(c, c->out);
+    gale__nms_args *a = gale__claim_args(c, sizeof *a);
+    gale__prim_node boxes = gale__claim_node(c, c->in[0]), scores = gale__claim_node(c, c->in[1]),
+                    out = gale__claim_node(c, c->out);
     if (!a || boxes.type != GALE_F32 || scores.type != GALE_F32 || boxes.dims[1] > INT32_MAX || c->n_out != 2)
         return NULL;
-    *a = (gale__suppress){.batches = scores.dims[0],
+    *a = (gale__nms_args){.batches = scores.dims[0],
         .classes = scores.dims[1],
         .boxes = scores.dims[2],
         .most = out.dims[0] / (scores.dims[0] * scores.dims[1]),
@@ -29,19 +29,19 @@ static gale__suppress *describe(gale__claim *c)
     gale__claim_operand(c, c->in[1]);
     if (!take(c, 3, &a->overlap) || !take(c, 4, &a->least)) return NULL;
     c->together = true;
-    c->operations = 20.0 * (double)gale__g_elements(c->g, c->in[1]);
+    c->operations = 20.0 * (double)gale__prim_elements(c->g, c->in[1]);
     return a;
 }
 
 bool gale__claim_suppress(gale__claim *c)
 {
-    gale__suppress *a = describe(c);
-    if (a) c->scratch_bytes = gale__cpu_suppress_scratch(a);
+    gale__nms_args *a = describe(c);
+    if (a) c->scratch_bytes = gale__cpu_nms_scratch(a);
     return a != NULL;
 }
 
 bool gale__claim_suppress_kernels(gale__claim *c)
 {
-    gale__suppress *a = describe(c);
-    return a && gale__suppress_fits(a, &c->device->info.caps, &c->scratch_bytes);
+    gale__nms_args *a = describe(c);
+    return a && gale__nms_kernels_fit(a, &c->device->info.caps, &c->scratch_bytes);
 }

@@ -12,13 +12,13 @@ static bool take(gale__claim *c, int i, gale_type type, int64_t elements, int64_
     gale__node n = i < c->n_in ? c->in[i] : GALE__NIL;
     *present = n >= 0;
     if (n < 0) return true;
-    return gale__claim_node(c, n).type == type && gale__g_elements(c->g, n) == elements && gale__claim_operand(c, n);
+    return gale__claim_node(c, n).type == type && gale__prim_elements(c->g, n) == elements && gale__claim_operand(c, n);
 }
 
 bool gale__claim_packed(gale__claim *c)
 {
     gale__cpu_packed *a = gale__claim_args(c, sizeof *a);
-    gale__pnode x = gale__claim_node(c, c->in[0]);
+    gale__prim_node x = gale__claim_node(c, c->in[0]);
     if (!a) return false;
     *a = (gale__cpu_packed){.n = (int64_t)gale__claim_attr(c, "N", 0),
         .k = (int64_t)gale__claim_attr(c, "K", 0),
@@ -26,7 +26,7 @@ bool gale__claim_packed(gale__claim *c)
         .size = (int64_t)gale__claim_attr(c, "block_size", 0)};
     if (x.type != GALE_F32 || (a->bits != 4 && a->bits != 8) || a->size % LANES || a->k < 1 || a->size < 1)
         return false;
-    a->m = gale__g_elements(c->g, c->in[0]) / a->k;
+    a->m = gale__prim_elements(c->g, c->in[0]) / a->k;
     int64_t blocks = (a->k + a->size - 1) / a->size, there,
             bytes = gale__claim_node(c, c->n_in > 3 ? c->in[3] : GALE__NIL).type == GALE_U8;
     if (a->m < 1 || a->m > ROWS_MAX || (c->n_in > 4 && c->in[4] >= 0)) return false;

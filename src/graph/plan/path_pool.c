@@ -23,7 +23,7 @@ static void read_ints(const gale__claim *c, const char *name, int n, int64_t fal
 bool gale__claim_pool(gale__claim *c)
 {
     gale__cpu_pool *a = gale__claim_args(c, sizeof *a);
-    gale__pnode x = gale__claim_node(c, c->in[0]), out = gale__claim_node(c, c->out);
+    gale__prim_node x = gale__claim_node(c, c->in[0]), out = gale__claim_node(c, c->out);
     int64_t kernel[2];
     if (!a || x.type != GALE_F32 || x.rank != 4) return false;
     read_ints(c, "kernel_shape", 2, 1, kernel);
@@ -43,6 +43,6 @@ bool gale__claim_pool(gale__claim *c)
         return false;
     gale__claim_operand(c, c->in[0]);
     c->scratch_bytes = gale__cpu_pool_scratch(a);
-    c->operations = (double)gale__g_elements(c->g, c->out) * (double)(a->rows * a->columns);
+    c->operations = (double)gale__prim_elements(c->g, c->out) * (double)(a->rows * a->columns);
     return true;
 }

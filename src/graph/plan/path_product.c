@@ -16,7 +16,7 @@ static bool type_fits(const gale_device_caps *caps, int type)
 }
 
 /* The axes before the last two as one, in steps of the result's: *batch; false where they are not evenly spaced. */
-static bool join_lead(const gale__pnode *p, const int64_t *stride, const gale__pnode *out, int64_t *batch)
+static bool join_lead(const gale__prim_node *p, const int64_t *stride, const gale__prim_node *out, int64_t *batch)
 {
     int64_t step = 0, count = 1;
     bool any = false;
@@ -35,7 +35,7 @@ static bool join_lead(const gale__pnode *p, const int64_t *stride, const gale__p
 /* A factor of `rows` and `columns`; turn: it is given as [columns, rows]. */
 static bool take_factor(gale__claim *c, gale__node n, bool turn, int64_t rows, int64_t columns, gale__factor *out)
 {
-    gale__pnode p = gale__claim_node(c, n), result = gale__claim_node(c, c->out);
+    gale__prim_node p = gale__claim_node(c, n), result = gale__claim_node(c, c->out);
     int64_t stride[GALE_MAX_RANK] = {0}, size = (int64_t)gale_type_size((gale_type)p.type);
     gale__node base;
     if (p.rank < 2 || p.dims[p.rank - 2 + turn] != rows || p.dims[p.rank - 1 - turn] != columns) return false;
@@ -60,7 +60,8 @@ static void fold_batches(gale__matrix_product *s)
 
 static bool claim_product(gale__claim *c, bool turn_a, bool turn_b)
 {
-    gale__pnode out = gale__claim_node(c, c->out), a = gale__claim_node(c, c->in[0]), b = gale__claim_node(c, c->in[1]);
+    gale__prim_node out = gale__claim_node(c, c->out), a = gale__claim_node(c, c->in[0]),
+                    b = gale__claim_node(c, c->in[1]);
     gale__matrix_product *s = gale__claim_args(c, sizeof *s);
     gale__call *call = NULL;
     if (!s || !type_fits(&c->device->info.caps, out.type) || a.type != out.type || b.type != out.type || a.rank < 2 ||

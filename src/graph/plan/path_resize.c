@@ -8,8 +8,8 @@ bool gale__claim_resize(gale__claim *c);
 bool gale__claim_resize(gale__claim *c)
 {
     gale__cpu_resize *a = gale__claim_args(c, sizeof *a);
-    gale__pnode x = gale__claim_node(c, c->in[0]), out = gale__claim_node(c, c->out),
-                y_taps = gale__claim_node(c, c->in[1]), x_taps = gale__claim_node(c, c->in[3]);
+    gale__prim_node x = gale__claim_node(c, c->in[0]), out = gale__claim_node(c, c->out),
+                    y_taps = gale__claim_node(c, c->in[1]), x_taps = gale__claim_node(c, c->in[3]);
     if (!a || x.type != GALE_F32 || out.type != GALE_F32 || x.rank < 2 || y_taps.dims[1] > TAPS_MAX) return false;
     *a = (gale__cpu_resize){.planes = 1,
         .height = x.dims[x.rank - 2],
@@ -21,6 +21,6 @@ bool gale__claim_resize(gale__claim *c)
     for (int d = 0; d < x.rank - 2; d++) a->planes *= x.dims[d];
     for (int i = 0; i < 5; i++) gale__claim_operand(c, c->in[i]);
     c->scratch_bytes = gale__cpu_resize_scratch(a);
-    c->operations = 2.0 * (double)gale__g_elements(c->g, c->out) * (double)(a->taps_y + a->taps_x);
+    c->operations = 2.0 * (double)gale__prim_elements(c->g, c->out) * (double)(a->taps_y + a->taps_x);
     return true;
 }

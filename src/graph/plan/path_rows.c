@@ -10,15 +10,15 @@ bool gale__claim_layer_norm(gale__claim *c);
 /* The axes from `axis` on as rows; NULL: it does not fit. */
 static gale__cpu_rows *make_rows(gale__claim *c, double axis, int64_t most)
 {
-    gale__pnode x = gale__claim_node(c, c->in[0]);
+    gale__prim_node x = gale__claim_node(c, c->in[0]);
     int first = (int)axis + (axis < 0 ? x.rank : 0);
     gale__cpu_rows *a = gale__claim_args(c, sizeof *a);
     if (!a) return NULL;
     *a = (gale__cpu_rows){.rows = 1, .n = 1};
     for (int d = 0; d < x.rank; d++) *(d < first ? &a->rows : &a->n) *= x.dims[d];
     gale__claim_operand(c, c->in[0]);
-    c->operations = 8.0 * (double)gale__g_elements(c->g, c->in[0]);
-    bool fits = x.type == GALE_F32 && a->n > 1 && a->n <= most && gale__g_same_shape(c->g, c->in[0], c->out);
+    c->operations = 8.0 * (double)gale__prim_elements(c->g, c->in[0]);
+    bool fits = x.type == GALE_F32 && a->n > 1 && a->n <= most && gale__prim_same_shape(c->g, c->in[0], c->out);
     return fits ? a : NULL;
 }
 
@@ -31,7 +31,7 @@ bool gale__claim_softmax(gale__claim *c)
 /* A scale or shift with an element for each of the row's. */
 static bool along_row(gale__claim *c, const gale__cpu_rows *a, gale__node n, int64_t *present)
 {
-    gale__pnode p = gale__claim_node(c, n), x = gale__claim_node(c, c->in[0]);
+    gale__prim_node p = gale__claim_node(c, n), x = gale__claim_node(c, c->in[0]);
     *present = n >= 0;
     if (n < 0) return true;
     int64_t left = a->n;

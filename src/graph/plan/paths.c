@@ -13,6 +13,7 @@ enum {
     KERNELS = GALE__NEED_KERNELS,
     I64 = GALE__NEED_I64,
     PRODUCTS = GALE__NEED_PRODUCTS,
+    MATRIX = GALE__NEED_MATRIX,
 };
 #define HOST(function)   \
     {                    \
@@ -26,7 +27,7 @@ enum {
     {                    \
         .call = function \
     }
-static const gale__path paths[] = {
+static const gale__fast_path paths[] = {
 #define PATH(region, routine, needs, claim, run) {#region, routine, needs, claim, run},
 #include "graph/plan/paths.def"
 #undef PATH
@@ -36,15 +37,16 @@ static const gale__path paths[] = {
 static uint32_t abilities(const gale_device_caps *caps)
 {
     return (caps->host_functions ? HOST_FUNCTIONS : 0u) | (caps->dialect || caps->spirv ? KERNELS : 0u) |
-           (caps->i64 ? I64 : 0u) | (caps->products ? PRODUCTS : 0u);
+           (caps->i64 ? I64 : 0u) | (caps->products ? PRODUCTS : 0u) |
+           (caps->n_matrix || caps->matrix_emulated ? MATRIX : 0u);
 }
 
-const gale__path *gale__paths_at(int i)
+const gale__fast_path *gale__fast_paths_at(int i)
 {
     return i >= 0 && i < (int)(sizeof paths / sizeof *paths) - 1 ? &paths[i] : NULL;
 }
 
-int gale__paths_first(const char *region)
+int gale__fast_paths_first(const char *region)
 {
     for (int i = 0; paths[i].region; i++)
         if (!strcmp(paths[i].region, region)) return i;
@@ -53,10 +55,10 @@ int gale__paths_first(const char *region)
 
 /* --- For claims. --- */
 
-gale__pnode gale__claim_node(const gale__claim *c, gale__node n)
+gale__prim_node gale__claim_node(const gale__claim *c, gale__node n)
 {
-    static const gale__pnode nothing;
-    return n < 0 ? nothing : *gale__g_at(c->g, n);
+    static const gale__prim_node nothing;
+    return n < 0 ? nothing : *gale__prim_at(c->g, n);
 }
 
 double gale__claim_attr(const gale__claim *c, const char *name, double fallback)
@@ -71,7 +73,7 @@ double gale__claim_attr(const gale__claim *c, const char *name, double fallback)
 
 void *gale__claim_args(gale__claim *c, size_t bytes)
 {
-    void *args = bytes <= GALE__PATH_ARGS * sizeof(int64_t) ? gale__arena_alloc(&c->g->arena, bytes) : NULL;
+    void *args = bytes <= GALE__FAST_PATH_ARGS * sizeof(int64_t) ? gale__arena_alloc(&c->g->arena, bytes) : NULL;
     if (!args) c->g->status = GALE_NO_MEMORY;
     else memset(args, 0, bytes);
     c->args = args;
@@ -81,12 +83,12 @@ void *gale__claim_args(gale__claim *c, size_t bytes)
 
 bool gale__claim_operand(gale__claim *c, gale__node n)
 {
-    if (c->n_operands == GALE__PATH_OPERANDS) return false;
+    if (c->n_operands == GALE__FAST_PATH_OPERANDS) return false;
     c->operand[c->n_operands++] = n;
     return true;
 }
 
-static void dense_strides(const gale__pnode *p, int64_t *stride)
+static void dense_strides(const gale__prim_node *p, int64_t *stride)
 {
     int64_t size = 1;
     for (int a = p->rank - 1; a >= 0; a--) {
@@ -97,26 +99,26 @@ static void dense_strides(const gale__pnode *p, int64_t *stride)
 
 void gale__claim_view(const gale__claim *c, gale__node n, gale__node *base, int64_t *stride, int64_t *offset)
 {
-    const gale__pnode *p = gale__g_at(c->g, n);
-    gale__domain domain = {.n = p->rank};
+    const gale__prim_node *p = gale__prim_at(c->g, n);
+    gale__map_domain domain = {.n = p->rank};
     gale__map maps[2];
     int dim[GALE_MAX_RANK + 1], at = 0, rank = p->rank;
     for (int a = 0; a <= rank; a++) dim[a] = a;
     memcpy(domain.extent, p->dims, (size_t)rank * sizeof *p->dims);
     gale__map_identity(&maps[0], &domain, rank, p->dims, dim);
-    while (gale__prim_is_view(gale__g_at(c->g, n)->op)) {
+    while (gale__prim_is_view(gale__prim_at(c->g, n)->op)) {
         bool guarded = false;
-        gale__split split;
+        gale__map_split split;
         if (gale__map_view(c->g, n, &domain, &maps[at], &maps[1 - at], &guarded, &split) != GALE__MAP_OK || guarded ||
             maps[1 - at].n_guards)
             break;
         at = 1 - at;
-        n = gale__g_at(c->g, n)->in[0];
+        n = gale__prim_at(c->g, n)->in[0];
     }
     int64_t dense[GALE_MAX_RANK];
-    gale__guard room[GALE__GUARDS];
-    gale__access access = {.guards = room};
-    dense_strides(gale__g_at(c->g, n), dense);
+    gale__nest_guard room[GALE__GUARDS];
+    gale__nest_access access = {.guards = room};
+    dense_strides(gale__prim_at(c->g, n), dense);
     gale__map_access(&maps[at], dense, &access);
     memcpy(stride, access.stride, (size_t)rank * sizeof *stride);
     *offset = access.offset;
@@ -127,15 +129,15 @@ void gale__claim_view(const gale__claim *c, gale__node n, gale__node *base, int6
 
 static gale__node make_routine(const gale__claim *c, int row, int64_t total)
 {
-    gale__pnode node = *gale__g_at(c->g, c->out);
+    gale__prim_node node = *gale__prim_at(c->g, c->out);
     if (c->together) {
         node.rank = 1;
         node.dims[0] = total;
     }
-    int64_t attr[GALE__ROUTINE_ARGS + GALE__PATH_ARGS] = {row, (int64_t)c->scratch_bytes};
+    int64_t attr[GALE__ROUTINE_ARGS + GALE__FAST_PATH_ARGS] = {row, (int64_t)c->scratch_bytes};
     memcpy(&attr[GALE__ROUTINE_OPERATIONS], &c->operations, sizeof c->operations);
     memcpy(&attr[GALE__ROUTINE_ARGS], c->args, (size_t)c->n_args * sizeof *attr);
-    node.op = GALE__P_ROUTINE;
+    node.op = GALE__PRIM_ROUTINE;
     node.splat = 0;
     node.imm = 0;
     node.data = NULL;
@@ -144,28 +146,29 @@ static gale__node make_routine(const gale__claim *c, int row, int64_t total)
     node.n_in = c->n_operands;
     node.attr = attr;
     node.n_attr = GALE__ROUTINE_ARGS + c->n_args;
-    return gale__g_push(c->g, &node);
+    return gale__prim_push(c->g, &node);
 }
 
 /* The results of one routine, which lie one after another. */
 static void take_apart(const gale__claim *c, int row, gale__node *out)
 {
     int64_t total = 0, from = 0;
-    for (int i = 0; i < c->n_out; i++) total += out[i] >= 0 ? gale__g_elements(c->g, out[i]) : 0;
+    for (int i = 0; i < c->n_out; i++) total += out[i] >= 0 ? gale__prim_elements(c->g, out[i]) : 0;
     gale__node all = make_routine(c, row, total);
     for (int i = 0; i < c->n_out; i++) {
         if (out[i] < 0) continue;
-        gale__pnode p = *gale__g_at(c->g, out[i]);
-        int64_t n = gale__g_elements(c->g, out[i]);
-        out[i] = gale__g_reshape(c->g, gale__g_slice_axis(c->g, all, 0, from, n), p.rank, p.dims);
+        gale__prim_node p = *gale__prim_at(c->g, out[i]);
+        int64_t n = gale__prim_elements(c->g, out[i]);
+        out[i] = gale__prim_reshape(c->g, gale__prim_slice_axis(c->g, all, 0, from, n), p.rank, p.dims);
         from += n;
     }
 }
 
-gale_status gale__paths_claim(
-    gale__g *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out)
+gale_status gale__fast_paths_claim(
+    gale__prim_graph *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out)
 {
-    if (out[0] < 0 || gale__g_at(g, out[0])->op == GALE__P_CONST || gale__g_elements(g, out[0]) == 0) return GALE_OK;
+    if (out[0] < 0 || gale__prim_at(g, out[0])->op == GALE__PRIM_CONST || gale__prim_elements(g, out[0]) == 0)
+        return GALE_OK;
     uint32_t have = abilities(&device->info.caps);
     for (int i = node->path; paths[i].region && g->status == GALE_OK; i++) {
         if (strcmp(paths[i].region, node->name) || (paths[i].needs & ~have)) continue;

@@ -10,11 +10,11 @@
 #include "graph/build/opgraph.h"
 #include "kernel/routines/routine.h"
 
-enum { GALE__PATH_OPERANDS = 6, GALE__PATH_ARGS = 64 };
+enum { GALE__FAST_PATH_OPERANDS = 6, GALE__FAST_PATH_ARGS = 64 };
 
 /* A region offered to a row, and what the row makes of it. */
 typedef struct gale__claim {
-    gale__g *g;
+    gale__prim_graph *g;
     const gale_device *device;
     const gale__op_node *node; /* attributes */
     const gale__node *in;
@@ -22,7 +22,7 @@ typedef struct gale__claim {
     gale__node out; /* as lowered: it has the type and shape that the routine must give */
     int n_out;      /* how many results the region has */
     bool together;  /* set by the row: the routine gives all results, of one type, one after another; else the first */
-    gale__node operand[GALE__PATH_OPERANDS];
+    gale__node operand[GALE__FAST_PATH_OPERANDS];
     int n_operands; /* read by the routine; each comes to lie in memory, dense */
     const void *args;
     int n_args;             /* words */
@@ -31,15 +31,16 @@ typedef struct gale__claim {
 } gale__claim;
 
 /* What a row needs of a device, from its capabilities. */
-typedef enum gale__path_need {
+typedef enum gale__fast_path_need {
     GALE__NEED_HOST_FUNCTIONS = 1,
     GALE__NEED_KERNELS = 2, /* builds them from text or SPIR-V */
     GALE__NEED_I64 = 4,
-    GALE__NEED_PRODUCTS = 8 /* a library for matrix products */
-} gale__path_need;
+    GALE__NEED_PRODUCTS = 8, /* a library for matrix products */
+    GALE__NEED_MATRIX = 16   /* matrix units, or kernels for them written for plain threads */
+} gale__fast_path_need;
 
 /* One of three kinds (kernel/routines/routine.h): the member that is not NULL. */
-typedef struct gale__path {
+typedef struct gale__fast_path {
     const char *region, *routine;
     uint32_t needs;
     bool (*claim)(gale__claim *c); /* false: not this one */
@@ -48,18 +49,18 @@ typedef struct gale__path {
         const gale__kernel_routine *kernels;
         gale__call_routine *call;
     } run;
-} gale__path;
+} gale__fast_path;
 
 /* The first row for regions of this name; -1: none. */
-int gale__paths_first(const char *region);
+int gale__fast_paths_first(const char *region);
 /* Row i; NULL: there are no more. */
-const gale__path *gale__paths_at(int i);
+const gale__fast_path *gale__fast_paths_at(int i);
 /* Offers the region to the rows for its name; out[0] becomes the routine's result when one claims it. */
-gale_status gale__paths_claim(
-    gale__g *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out);
+gale_status gale__fast_paths_claim(
+    gale__prim_graph *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out);
 
 /* For claim functions. */
-gale__pnode gale__claim_node(const gale__claim *c, gale__node n); /* rank 0 for NIL */
+gale__prim_node gale__claim_node(const gale__claim *c, gale__node n); /* rank 0 for NIL */
 double gale__claim_attr(const gale__claim *c, const char *name, double fallback);
 /* Room for the routine's arguments, a struct of 8-byte members, cleared; NULL (and c->g->status) without memory. */
 void *gale__claim_args(gale__claim *c, size_t bytes);

@@ -1,4 +1,5 @@
 /* Making a plan: fuse, give every value a place, make the kernels, and write the steps down in order. */
+#include "graph/fuse/layout.h"
 #include "graph/plan/planner.h"
 #include "device/ceilings.h"
 #include "graph/run/tensor.h"
@@ -7,14 +8,17 @@
 
 enum { UNPACKED = 1 << 30 }; /* a work place's index is an item until the items are packed */
 
-gale__place gale__plan_place(const gale__planner *p, gale__node n) { return p->place[gale__base(&p->fusion, n)]; }
-
-static size_t node_bytes(const gale__g *g, gale__node n)
+gale__plan_place gale__planner_place(const gale__planner *p, gale__node n)
 {
-    return (size_t)gale__g_elements(g, n) * gale_type_size((gale_type)gale__g_at(g, n)->type);
+    return p->place[gale__fuse_base(&p->fusion, n)];
 }
 
-gale_status gale__plan_step(gale__planner *p, gale__step step, const gale__place *refs, int n_refs)
+static size_t node_bytes(const gale__prim_graph *g, gale__node n)
+{
+    return (size_t)gale__prim_elements(g, n) * gale_type_size((gale_type)gale__prim_at(g, n)->type);
+}
+
+gale_status gale__planner_step(gale__planner *p, gale__plan_step step, const gale__plan_place *refs, int n_refs)
 {
     gale__plan *plan = p->plan;
     step.n_refs = n_refs;
@@ -25,24 +29,24 @@ gale_status gale__plan_step(gale__planner *p, gale__step step, const gale__place
     return GALE_OK;
 }
 
-static gale_status new_item(gale__planner *p, uint64_t size, int first, int last, gale__place *out)
+static gale_status new_item(gale__planner *p, uint64_t size, int first, int last, gale__plan_place *out)
 {
     GALE_TRY(gale__grow((void **)&p->items, &p->items_capacity, (size_t)p->n_items + 1, sizeof *p->items));
-    *out = (gale__place){GALE__SPACE_WORK, UNPACKED | p->n_items, 0};
-    p->items[p->n_items++] = (gale__item){size ? size : 1, first, last, -1, 0};
+    *out = (gale__plan_place){GALE__SPACE_WORK, UNPACKED | p->n_items, 0};
+    p->items[p->n_items++] = (gale__plan_item){size ? size : 1, first, last, -1, 0};
     return GALE_OK;
 }
 
-gale_status gale__plan_scratch(gale__planner *p, uint64_t size, gale__place *out)
+gale_status gale__planner_scratch(gale__planner *p, uint64_t size, gale__plan_place *out)
 {
     return new_item(p, size, p->position, p->position, out);
 }
-gale_status gale__plan_scratch_early(gale__planner *p, uint64_t size, gale__place *out)
+gale_status gale__planner_scratch_early(gale__planner *p, uint64_t size, gale__plan_place *out)
 {
     return new_item(p, size, 0, p->position, out);
 }
 
-gale_status gale__plan_weight(gale__plan *plan, gale__wanted wanted)
+gale_status gale__planner_weight(gale__plan *plan, gale__weight_wanted wanted)
 {
     GALE_TRY(gale__grow(
         (void **)&plan->weights, &plan->weights_capacity, (size_t)plan->n_weights + 1, sizeof *plan->weights));
@@ -53,18 +57,26 @@ gale_status gale__plan_weight(gale__plan *plan, gale__wanted wanted)
 static gale_status place_constant(gale__planner *p, gale__node n)
 {
     gale__plan *plan = p->plan;
-    const gale__pnode *c = gale__g_at(&plan->g, n);
+    const gale__prim_node *c = gale__prim_at(&plan->g, n);
     size_t size = node_bytes(&plan->g, n);
+    bool last = p->fusion.last[n];
     if (c->tensor) {
-        p->place[n] = (gale__place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
-        return gale__plan_weight(plan, (gale__wanted){.tensor = c->tensor});
+        p->place[n] = (gale__plan_place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
+        return gale__planner_weight(plan, (gale__weight_wanted){.tensor = c->tensor, .last = last});
+    }
+    const void *data = c->data;
+    if (last) {
+        void *turned = gale__arena_alloc(&plan->g.arena, size);
+        if (!turned) return GALE_NO_MEMORY;
+        gale__layout_turn(c->dims, c->rank, gale_type_size(c->type), data, turned);
+        data = turned;
     }
     GALE_TRY(gale__grow(
         (void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
-    plan->constants[plan->n_constants].data = c->data;
+    plan->constants[plan->n_constants].data = data;
     plan->constants[plan->n_constants].offset = plan->const_bytes;
     plan->constants[plan->n_constants++].size = size;
-    p->place[n] = (gale__place){GALE__SPACE_CONST, 0, plan->const_bytes};
+    p->place[n] = (gale__plan_place){GALE__SPACE_CONST, 0, plan->const_bytes};
     plan->const_bytes += (size + 255) / 256 * 256;
     return GALE_OK;
 }
@@ -82,7 +94,7 @@ static gale_status place_root(gale__planner *p, gale__node n, const use *u)
 {
     if (p->place[n].space != GALE__SPACE_NONE) return GALE_OK;
     if (u->kept) {
-        p->place[n] = (gale__place){GALE__SPACE_CONST, 0, p->plan->const_bytes};
+        p->place[n] = (gale__plan_place){GALE__SPACE_CONST, 0, p->plan->const_bytes};
         p->plan->const_bytes += (node_bytes(&p->plan->g, n) + 255) / 256 * 256;
         return GALE_OK;
     }
@@ -92,9 +104,9 @@ static gale_status place_root(gale__planner *p, gale__node n, const use *u)
 
 static void note_read(const gale__planner *p, gale__node n, int i, use *uses)
 {
-    const gale__g *g = p->fusion.g;
+    const gale__prim_graph *g = p->fusion.g;
     if (p->clock[i] > uses[n].last) uses[n].last = p->clock[i];
-    uses[n].kept |= gale__g_at(g, n)->invariant && !gale__g_at(g, p->fusion.kernels[i].root)->invariant;
+    uses[n].kept |= gale__prim_at(g, n)->invariant && !gale__prim_at(g, p->fusion.kernels[i].root)->invariant;
 }
 
 /* What kernel i reads, and what it writes. */
@@ -102,11 +114,11 @@ static void note_reads(const gale__planner *p, int i, use *uses)
 {
     const gale__fusion *f = &p->fusion;
     const gale__fused *k = &f->kernels[i];
-    const gale__pnode *n = gale__g_at(f->g, k->root);
-    if (k->kind == GALE__K_NEST)
+    const gale__prim_node *n = gale__prim_at(f->g, k->root);
+    if (k->kind == GALE__FUSED_NEST)
         for (int b = 0; b < k->nest.n_buffers; b++) note_read(p, k->buffers[b], i, uses);
     else
-        for (int b = 0; b < n->n_in; b++) note_read(p, gale__base(f, n->in[b]), i, uses);
+        for (int b = 0; b < n->n_in; b++) note_read(p, gale__fuse_base(f, n->in[b]), i, uses);
 }
 
 static gale_status set_clock(gale__planner *p)
@@ -118,7 +130,7 @@ static gale_status set_clock(gale__planner *p)
     if (!p->clock || !p->order) return GALE_NO_MEMORY;
     for (int once = 1; once >= 0; once--)
         for (int i = 0; i < f->n_kernels; i++)
-            if (gale__g_at(f->g, f->kernels[i].root)->invariant == once) {
+            if (gale__prim_at(f->g, f->kernels[i].root)->invariant == once) {
                 p->order[now] = i;
                 p->clock[i] = now++;
             }
@@ -128,32 +140,33 @@ static gale_status set_clock(gale__planner *p)
 static gale_status place_all(gale__planner *p)
 {
     gale__plan *plan = p->plan;
-    const gale__g *g = &plan->g;
+    const gale__prim_graph *g = &plan->g;
     const gale__fusion *f = &p->fusion;
     use *uses = gale__arena_alloc(&p->fusion.arena, ((size_t)g->count + 1) * sizeof *uses);
     if (!uses) return GALE_NO_MEMORY;
     GALE_TRY(set_clock(p));
     for (int i = 0; i < f->n_kernels; i++) note_reads(p, i, uses);
     for (int i = plan->n_outputs - 1; i >= 0; i--) {
-        gale__node base = gale__base(f, plan->outputs[i]);
-        uses[base].kept |= gale__g_at(g, base)->invariant;
-        if (f->root[base] && !gale__g_at(g, base)->invariant) p->place[base] = (gale__place){GALE__SPACE_OUTPUT, i, 0};
+        gale__node base = gale__fuse_base(f, plan->outputs[i]);
+        uses[base].kept |= gale__prim_at(g, base)->invariant;
+        if (f->root[base] && !gale__prim_at(g, base)->invariant)
+            p->place[base] = (gale__plan_place){GALE__SPACE_OUTPUT, i, 0};
     }
     for (gale__node n = 0; n < g->count; n++) {
-        const gale__pnode *x = gale__g_at(g, n);
+        const gale__prim_node *x = gale__prim_at(g, n);
         if (!f->live[n] || f->root[n]) continue;
-        if (x->op == GALE__P_INPUT) p->place[n] = (gale__place){GALE__SPACE_INPUT, (int32_t)x->attr[0], 0};
-        if (x->op == GALE__P_CONST && !x->splat) GALE_TRY(place_constant(p, n));
+        if (x->op == GALE__PRIM_INPUT) p->place[n] = (gale__plan_place){GALE__SPACE_INPUT, (int32_t)x->attr[0], 0};
+        if (x->op == GALE__PRIM_CONST && !x->splat) GALE_TRY(place_constant(p, n));
     }
     for (int i = 0; i < f->n_kernels; i++) {
         gale__node n = f->kernels[i].root;
         p->position = p->clock[i];
-        if (f->kernels[i].kind != GALE__K_LOOP) {
+        if (f->kernels[i].kind != GALE__FUSED_LOOP) {
             GALE_TRY(place_root(p, n, &uses[n]));
             continue;
         }
         for (gale__node o = n + 1; o < g->count; o++)
-            if (f->live[o] && gale__g_at(g, o)->op == GALE__P_LOOP_OUT && gale__g_at(g, o)->in[0] == n)
+            if (f->live[o] && gale__prim_at(g, o)->op == GALE__PRIM_LOOP_OUT && gale__prim_at(g, o)->in[0] == n)
                 GALE_TRY(place_root(p, o, &uses[o]));
     }
     return GALE_OK;
@@ -165,8 +178,8 @@ static const gale__fused *kernel_at(const gale__planner *p, int at) { return &p-
  */
 static void mark_constants(const gale__planner *p, gale__fused *k)
 {
-    for (int i = 0; i < k->nest.n_buffers && !gale__g_at(p->fusion.g, k->root)->invariant; i++)
-        k->nest.buffers[i].constant = gale__plan_place(p, k->buffers[i]).space == GALE__SPACE_WEIGHT;
+    for (int i = 0; i < k->nest.n_buffers && !gale__prim_at(p->fusion.g, k->root)->invariant; i++)
+        k->nest.buffers[i].constant = gale__planner_place(p, k->buffers[i]).space == GALE__SPACE_WEIGHT;
 }
 
 /* Nests whose steps come one after the other, in the prologue both or in runs both, may become one kernel. */
@@ -176,7 +189,7 @@ static gale_status make_runnables(gale__planner *p)
     const gale__fusion *f = &p->fusion;
     int n = 0;
     for (int i = 0; i < f->n_kernels; i++) {
-        if (f->kernels[i].kind != GALE__K_NEST) continue;
+        if (f->kernels[i].kind != GALE__FUSED_NEST) continue;
         n++;
         mark_constants(p, &f->kernels[i]);
     }
@@ -188,9 +201,9 @@ static gale_status make_runnables(gale__planner *p)
     n = 0;
     for (int at = 0; at < f->n_kernels; at++) {
         const gale__fused *k = kernel_at(p, at), *last = kernel_at(p, at > 0 ? at - 1 : 0);
-        if (k->kind != GALE__K_NEST) continue;
-        follows[n] = at > 0 && last->kind == GALE__K_NEST &&
-                     gale__g_at(f->g, last->root)->invariant == gale__g_at(f->g, k->root)->invariant;
+        if (k->kind != GALE__FUSED_NEST) continue;
+        follows[n] = at > 0 && last->kind == GALE__FUSED_NEST &&
+                     gale__prim_at(f->g, last->root)->invariant == gale__prim_at(f->g, k->root)->invariant;
         p->nests[n++] = &k->nest;
     }
     GALE_TRY(gale__runnables_make(
@@ -215,14 +228,14 @@ static const char *name_chain(gale__planner *p, int at, int parts)
 }
 
 /* A product by a weight takes it as panels, which are made once and serve plans of other shapes too. */
-static gale_status take_panels(gale__planner *p, const gale__runnable *r, gale__place *refs)
+static gale_status take_panels(gale__planner *p, const gale__runnable *r, gale__plan_place *refs)
 {
     gale__plan *plan = p->plan;
     gale__panels panels = gale__runnable_panels(r);
     if (!panels.bytes) return GALE_OK;
     const gale_tensor *tensor = plan->weights[refs[panels.buffer].index].tensor;
-    refs[panels.buffer] = (gale__place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
-    return gale__plan_weight(plan, (gale__wanted){tensor, panels});
+    refs[panels.buffer] = (gale__plan_place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
+    return gale__planner_weight(plan, (gale__weight_wanted){.tensor = tensor, .panels = panels});
 }
 
 /* One step for a nest and those joined to it. */
@@ -230,11 +243,11 @@ static gale_status plan_nest(gale__planner *p, int at)
 {
     const gale__fused *k = kernel_at(p, at);
     const gale__runnable *r = &p->plan->runnables[p->next_runnable++];
-    gale__place refs[GALE__NEST_BUFFERS_MAX];
+    gale__plan_place refs[GALE__NEST_BUFFERS_MAX];
     int n = 0;
     if (!r->parts) return GALE_OK;
-    gale__step step = {.kind = GALE__STEP_LAUNCH,
-        .once = gale__g_at(&p->plan->g, k->root)->invariant,
+    gale__plan_step step = {.kind = GALE__STEP_LAUNCH,
+        .once = gale__prim_at(&p->plan->g, k->root)->invariant,
         .kernel = r->kernel,
         .words = r->words,
         .n_words = r->n_words};
@@ -245,26 +258,26 @@ static gale_status plan_nest(gale__planner *p, int at)
     for (int part = 0; part < r->parts; part++) {
         double bytes, operations;
         k = kernel_at(p, at + part);
-        for (int i = 0; i < k->nest.n_buffers; i++) refs[n++] = gale__plan_place(p, k->buffers[i]);
+        for (int i = 0; i < k->nest.n_buffers; i++) refs[n++] = gale__planner_place(p, k->buffers[i]);
         gale__nest_cost(&k->nest, &bytes, &operations);
         step.tag.bytes += bytes, step.tag.operations += operations;
     }
     GALE_TRY(take_panels(p, r, refs));
-    return gale__plan_step(p, step, refs, n);
+    return gale__planner_step(p, step, refs, n);
 }
 
 /* Outputs that are inputs, constants, or an output given twice: copied at the end. */
 static gale_status copy_outputs(gale__planner *p)
 {
     for (int i = 0; i < p->plan->n_outputs; i++) {
-        gale__place from = gale__plan_place(p, p->plan->outputs[i]);
+        gale__plan_place from = gale__planner_place(p, p->plan->outputs[i]);
         uint64_t size = node_bytes(&p->plan->g, p->plan->outputs[i]);
         if ((from.space == GALE__SPACE_OUTPUT && from.index == i) || size == 0) continue;
-        gale__place refs[2] = {{GALE__SPACE_OUTPUT, i, 0}, from};
-        gale__step step = {.kind = GALE__STEP_COPY,
+        gale__plan_place refs[2] = {{GALE__SPACE_OUTPUT, i, 0}, from};
+        gale__plan_step step = {.kind = GALE__STEP_COPY,
             .size = size,
             .tag = {.name = "copy", .op = "Identity", .bytes = 2.0 * (double)size}};
-        GALE_TRY(gale__plan_step(p, step, refs, 2));
+        GALE_TRY(gale__planner_step(p, step, refs, 2));
     }
     return GALE_OK;
 }
@@ -275,10 +288,10 @@ static gale_status make_steps(gale__planner *p)
         const gale__fused *k = kernel_at(p, at);
         p->position = at;
         switch (k->kind) {
-        case GALE__K_NEST: GALE_TRY(plan_nest(p, at)); break;
-        case GALE__K_LOOP: GALE_TRY(gale__plan_loop(p, k)); break;
-        case GALE__K_ROUTINE: GALE_TRY(gale__plan_routine(p, k)); break;
-        default: GALE_TRY(gale__plan_special(p, k)); break;
+        case GALE__FUSED_NEST: GALE_TRY(plan_nest(p, at)); break;
+        case GALE__FUSED_LOOP: GALE_TRY(gale__planner_loop(p, k)); break;
+        case GALE__FUSED_ROUTINE: GALE_TRY(gale__planner_routine(p, k)); break;
+        default: GALE_TRY(gale__planner_special(p, k)); break;
         }
     }
     return copy_outputs(p);
@@ -286,7 +299,7 @@ static gale_status make_steps(gale__planner *p)
 
 static int by_first(const void *a, const void *b)
 {
-    const gale__item *const *x = a, *const *y = b;
+    const gale__plan_item *const *x = a, *const *y = b;
     return (*x)->first != (*y)->first ? (*x)->first - (*y)->first : (*x < *y ? -1 : *x > *y);
 }
 
@@ -294,8 +307,8 @@ static int by_first(const void *a, const void *b)
 static gale_status pack(gale__planner *p)
 {
     gale__plan *plan = p->plan;
-    gale__item **order = gale__arena_alloc(&plan->arena, ((size_t)p->n_items + 1) * sizeof *order);
-    gale__item *sorted = gale__arena_alloc(&plan->arena, ((size_t)p->n_items + 1) * sizeof *sorted);
+    gale__plan_item **order = gale__arena_alloc(&plan->arena, ((size_t)p->n_items + 1) * sizeof *order);
+    gale__plan_item *sorted = gale__arena_alloc(&plan->arena, ((size_t)p->n_items + 1) * sizeof *sorted);
     if (!order || !sorted) return GALE_NO_MEMORY;
     bool ordered = true;
     for (int i = 0; i < p->n_items; i++) {
@@ -304,14 +317,14 @@ static gale_status pack(gale__planner *p)
     }
     if (!ordered) qsort(order, (size_t)p->n_items, sizeof *order, by_first);
     for (int i = 0; i < p->n_items; i++) sorted[i] = *order[i];
-    GALE_TRY(
-        gale__memory_pack(sorted, p->n_items, plan->device->info.caps.alloc_max_bytes, &plan->slabs, &plan->n_slabs));
+    GALE_TRY(gale__plan_memory_pack(
+        sorted, p->n_items, plan->device->info.caps.alloc_max_bytes, &plan->slabs, &plan->n_slabs));
     for (int i = 0; i < p->n_items; i++) *order[i] = sorted[i];
     for (int i = 0; i < plan->n_steps; i++)
         for (int k = 0; k < plan->steps[i].n_refs; k++) {
-            gale__place *place = &plan->steps[i].refs[k];
+            gale__plan_place *place = &plan->steps[i].refs[k];
             if (place->space != GALE__SPACE_WORK) continue;
-            const gale__item *item = &p->items[place->index & ~UNPACKED];
+            const gale__plan_item *item = &p->items[place->index & ~UNPACKED];
             place->index = item->slab;
             place->offset += item->offset;
         }
@@ -332,7 +345,7 @@ static gale_status count_weights(gale__plan *plan)
     if (!read) return GALE_NO_MEMORY;
     gale__plan_weights_read(plan, true, read);
     for (int i = 0; i < plan->n_weights; i++) {
-        gale__wanted *w = &plan->weights[i];
+        gale__weight_wanted *w = &plan->weights[i];
         if (!read[i]) w->tensor = NULL;
         if (w->tensor) plan->weight_bytes += w->panels.bytes ? w->panels.bytes : w->tensor->size_bytes;
     }
@@ -343,7 +356,7 @@ static void predict(gale__plan *plan)
 {
     const gale_device_ceilings *c = &plan->device->info.ceilings;
     for (int i = 0; i < plan->n_steps; i++) {
-        const gale__step *s = &plan->steps[i];
+        const gale__plan_step *s = &plan->steps[i];
         if (s->once) continue;
         plan->kernels += s->kind != GALE__STEP_COPY;
         plan->bytes += s->tag.bytes;
@@ -357,9 +370,9 @@ static gale_status note_results(gale__plan *plan)
     plan->results = gale__arena_alloc(&plan->arena, ((size_t)plan->n_outputs + 1) * sizeof *plan->results);
     if (!plan->results) return GALE_NO_MEMORY;
     for (int i = 0; i < plan->n_outputs; i++) {
-        const gale__pnode *n = gale__g_at(&plan->g, plan->outputs[i]);
-        gale__result *r = &plan->results[i];
-        *r = (gale__result){
+        const gale__prim_node *n = gale__prim_at(&plan->g, plan->outputs[i]);
+        gale__plan_result *r = &plan->results[i];
+        *r = (gale__plan_result){
             .type = (gale_type)n->type, .rank = n->rank, .size_bytes = node_bytes(&plan->g, plan->outputs[i])};
         memcpy(r->dims, n->dims, sizeof r->dims);
     }
@@ -383,7 +396,7 @@ static gale_status make(gale__planner *p, const gale__fusion_options *options)
     return GALE_OK;
 }
 
-gale_status gale__plan_make(gale_device *device, gale__g *g, const gale__node *outputs, int n_outputs,
+gale_status gale__plan_make(gale_device *device, gale__prim_graph *g, const gale__node *outputs, int n_outputs,
     const gale__fusion_options *options, gale__plan **out)
 {
     uint64_t start = gale__time_ns();
@@ -411,7 +424,7 @@ void gale__plan_settle(gale__plan *p)
     gale__free(p->constants);
     p->constants = NULL;
     p->n_constants = 0;
-    gale__g_finish(&p->g);
+    gale__prim_finish(&p->g);
 }
 
 void gale__plan_destroy(gale__plan **plan)
@@ -428,7 +441,7 @@ void gale__plan_destroy(gale__plan **plan)
     gale__free(p->slabs);
     gale__free(p->constants);
     gale__free(p->weights);
-    gale__g_finish(&p->g);
+    gale__prim_finish(&p->g);
     gale__arena_finish(&p->arena);
     gale__free(p);
 }

@@ -10,22 +10,22 @@
 #include "graph/plan/weights.h"
 #include "kernel/kernels.h"
 
-typedef enum gale__space {
+typedef enum gale__plan_space {
     GALE__SPACE_NONE,
     GALE__SPACE_WORK,
     GALE__SPACE_CONST,
     GALE__SPACE_WEIGHT,
     GALE__SPACE_INPUT,
     GALE__SPACE_OUTPUT
-} gale__space;
-typedef struct gale__place {
+} gale__plan_space;
+typedef struct gale__plan_place {
     uint8_t space;
     int32_t index;
     uint64_t offset;
-} gale__place; /* index: slab, weight, input or output */
+} gale__plan_place; /* index: slab, weight, input or output */
 
-typedef enum gale__step_kind { GALE__STEP_LAUNCH, GALE__STEP_COPY, GALE__STEP_CALL } gale__step_kind;
-typedef struct gale__step {
+typedef enum gale__plan_step_kind { GALE__STEP_LAUNCH, GALE__STEP_COPY, GALE__STEP_CALL } gale__plan_step_kind;
+typedef struct gale__plan_step {
     uint8_t kind;
     bool once;    /* belongs to the prologue */
     bool routine; /* of a fast path: tag.name says which */
@@ -34,23 +34,23 @@ typedef struct gale__step {
     uint32_t groups[3];
     const uint32_t *words;
     int n_words, n_refs;
-    gale__place *refs; /* COPY: to, from */
-    uint64_t size;     /* COPY */
+    gale__plan_place *refs; /* COPY: to, from */
+    uint64_t size;          /* COPY */
     gale__tag tag;
-} gale__step;
+} gale__plan_step;
 
-typedef struct gale__result {
+typedef struct gale__plan_result {
     gale_type type;
     int rank;
     int64_t dims[GALE_MAX_RANK];
     size_t size_bytes;
-} gale__result;
+} gale__plan_result;
 
 typedef struct gale__plan {
-    gale__g g; /* empty once the plan has settled */
+    gale__prim_graph g; /* empty once the plan has settled */
     gale__arena arena;
     gale_device *device;
-    gale__step *steps;
+    gale__plan_step *steps;
     int n_steps;
     size_t steps_capacity;
     gale__runnable *runnables;
@@ -67,13 +67,13 @@ typedef struct gale__plan {
     } * constants;
     int n_constants;
     size_t constants_capacity;
-    gale__wanted *weights;
+    gale__weight_wanted *weights;
     int n_weights;
     size_t weights_capacity; /* constants that are shared between plans: see weights.h */
     uint64_t weight_bytes;
     gale__node *outputs;
     int n_outputs;
-    gale__result *results; /* what the outputs are */
+    gale__plan_result *results; /* what the outputs are */
     struct gale__plan **bodies;
     int n_bodies;
     size_t bodies_capacity; /* of loops: they own the kernels their steps use */
@@ -83,7 +83,7 @@ typedef struct gale__plan {
 } gale__plan;
 
 /* Takes over g (finished with the plan).  memory_limit 0: the device's. */
-gale_status gale__plan_make(gale_device *device, gale__g *g, const gale__node *outputs, int n_outputs,
+gale_status gale__plan_make(gale_device *device, gale__prim_graph *g, const gale__node *outputs, int n_outputs,
     const gale__fusion_options *options, gale__plan **out);
 void gale__plan_destroy(gale__plan **plan);
 /* The constants are uploaded and the prologue has run: lets go of what was only needed up to then. */
@@ -92,15 +92,15 @@ void gale__plan_settle(gale__plan *plan);
 void gale__plan_weights_read(const gale__plan *plan, bool prologue, bool *read);
 
 /* memory.c: packs values with lifetimes into slabs. */
-typedef struct gale__item {
+typedef struct gale__plan_item {
     uint64_t size;
     int first, last;
     int32_t slab;
     uint64_t offset;
-} gale__item; /* in order of `first` */
-gale_status gale__memory_pack(gale__item *items, int n, uint64_t slab_limit, uint64_t **slabs, int *n_slabs);
+} gale__plan_item; /* in order of `first` */
+gale_status gale__plan_memory_pack(gale__plan_item *items, int n, uint64_t slab_limit, uint64_t **slabs, int *n_slabs);
 
 /* plan_special.c: the steps of SORT, SCAN and PUT. */
 typedef struct gale__planner gale__planner;
-gale_status gale__plan_special(gale__planner *p, const gale__fused *k);
+gale_status gale__planner_special(gale__planner *p, const gale__fused *k);
 #endif

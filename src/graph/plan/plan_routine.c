@@ -5,13 +5,13 @@
 
 /* A routine on its way into the plan.  places: the result, the operands, then the extra memory where there is any. */
 typedef struct claimed {
-    gale__planner *p;
-    const gale__path *path;
-    int64_t args[GALE__PATH_ARGS];
-    gale__place places[GALE__PATH_OPERANDS + 2];
+    gale__planner *planner;
+    const gale__fast_path *path;
+    int64_t args[GALE__FAST_PATH_ARGS];
+    gale__plan_place places[GALE__FAST_PATH_OPERANDS + 2];
     int n_buffers; /* without the extra memory */
     uint64_t scratch_bytes;
-    gale__step step; /* what all steps of it have in common */
+    gale__plan_step step; /* what all steps of it have in common */
 } claimed;
 
 /* --- Host functions. --- */
@@ -20,13 +20,13 @@ typedef struct host_routine {
     gale__cpu_routine *run;
     size_t scratch_bytes;
     int n_buffers;
-    int64_t args[GALE__PATH_ARGS];
+    int64_t args[GALE__FAST_PATH_ARGS];
 } host_routine;
 
 static void run_on_host(void *user, const gale__launch *l)
 {
     const host_routine *r = user;
-    void *pointers[GALE__PATH_OPERANDS + 2];
+    void *pointers[GALE__FAST_PATH_OPERANDS + 2];
     for (int i = 0; i < l->n_refs; i++) pointers[i] = (char *)(uintptr_t)l->refs[i].mem->address + l->refs[i].offset;
     r->run(r->args, pointers,
         (gale__cpu_scratch_space){r->scratch_bytes ? pointers[r->n_buffers] : NULL, r->scratch_bytes});
@@ -34,24 +34,24 @@ static void run_on_host(void *user, const gale__launch *l)
 
 static gale_status plan_host(claimed *c)
 {
-    gale__plan *plan = c->p->plan;
+    gale__plan *plan = c->planner->plan;
     gale__runnable *run = &plan->runnables[plan->n_runnables];
     host_routine r = {.run = c->path->run.host, .scratch_bytes = (size_t)c->scratch_bytes, .n_buffers = c->n_buffers};
     memcpy(r.args, c->args, sizeof r.args);
     if (r.scratch_bytes)
-        GALE_TRY(
-            gale__plan_scratch(c->p, c->scratch_bytes * (uint64_t)gale__parallel_width(), &c->places[c->n_buffers]));
+        GALE_TRY(gale__planner_scratch(
+            c->planner, c->scratch_bytes * (uint64_t)gale__parallel_width(), &c->places[c->n_buffers]));
     GALE_TRY(gale__runnable_host(plan->device, run_on_host, &r, sizeof r, c->path->routine, run));
     plan->n_runnables++;
     c->step.kernel = run->kernel;
-    return gale__plan_step(c->p, c->step, c->places, c->n_buffers + (r.scratch_bytes > 0));
+    return gale__planner_step(c->planner, c->step, c->places, c->n_buffers + (r.scratch_bytes > 0));
 }
 
 /* --- Kernels. --- */
 
 static gale_status find_kernel(const claimed *c, int i, const gale__routine_launch *launch, gale_kernel **out)
 {
-    gale_device *device = c->p->plan->device;
+    gale_device *device = c->planner->plan->device;
     gale__ir ir;
     if ((*out = gale__kernel_known(device, launch->key))) return GALE_OK;
     gale__ir_init(&ir, launch->key);
@@ -66,28 +66,32 @@ static gale_status find_kernel(const claimed *c, int i, const gale__routine_laun
 
 static gale_status plan_launch(claimed *c, int i, const gale__routine_launch *launch)
 {
-    gale__place refs[GALE__ROUTINE_REFS];
-    gale__step step = c->step;
+    gale__plan_place refs[GALE__ROUTINE_REFS];
+    gale__plan_step step = c->step;
     step.routine = i == 0; /* a report counts it once */
     GALE_TRY(find_kernel(c, i, launch, &step.kernel));
     step.n_words = launch->n_words;
-    step.words = gale__arena_copy(&c->p->plan->arena, launch->words, (size_t)launch->n_words * sizeof *launch->words);
+    step.words =
+        gale__arena_copy(&c->planner->plan->arena, launch->words, (size_t)launch->n_words * sizeof *launch->words);
     if (!step.words) return GALE_NO_MEMORY;
+    if (launch->unit &&
+        !(step.tag.name = gale__arena_printf(&c->planner->plan->arena, "%s (%s)", step.tag.name, launch->unit)))
+        return GALE_NO_MEMORY;
     memcpy(step.groups, launch->groups, sizeof step.groups);
     for (int k = 0; k < launch->n_refs; k++)
         refs[k] = c->places[launch->refs[k] == GALE__ROUTINE_SPACE ? c->n_buffers : launch->refs[k]];
-    return gale__plan_step(c->p, step, refs, launch->n_refs);
+    return gale__planner_step(c->planner, step, refs, launch->n_refs);
 }
 
 static gale_status plan_kernels(claimed *c)
 {
-    const gale_device_caps *caps = &c->p->plan->device->info.caps;
+    const gale_device_caps *caps = &c->planner->plan->device->info.caps;
     const gale__kernel_routine *routine = c->path->run.kernels;
     gale__routine_launch launch;
     int n = 0;
     while (routine->describe(c->args, caps, n, &launch)) n++;
     c->step.tag.bytes /= n, c->step.tag.operations /= n;
-    if (c->scratch_bytes) GALE_TRY(gale__plan_scratch(c->p, c->scratch_bytes, &c->places[c->n_buffers]));
+    if (c->scratch_bytes) GALE_TRY(gale__planner_scratch(c->planner, c->scratch_bytes, &c->places[c->n_buffers]));
     for (int i = 0; i < n; i++) {
         routine->describe(c->args, caps, i, &launch);
         GALE_TRY(plan_launch(c, i, &launch));
@@ -99,38 +103,41 @@ static gale_status plan_kernels(claimed *c)
 
 static gale_status plan_call(claimed *c)
 {
-    gale__plan *plan = c->p->plan;
+    gale__plan *plan = c->planner->plan;
     gale__call *call = NULL;
     GALE_TRY(gale__grow((void **)&plan->calls, &plan->calls_capacity, (size_t)plan->n_calls + 1, sizeof *plan->calls));
     GALE_TRY(c->path->run.call(plan->device, c->args, &call));
     plan->calls[plan->n_calls++] = call;
-    if (call->workspace_bytes) GALE_TRY(gale__plan_scratch(c->p, call->workspace_bytes, &c->places[c->n_buffers]));
+    if (call->workspace_bytes)
+        GALE_TRY(gale__planner_scratch(c->planner, call->workspace_bytes, &c->places[c->n_buffers]));
     c->step.kind = GALE__STEP_CALL;
     c->step.call = call;
-    return gale__plan_step(c->p, c->step, c->places, c->n_buffers + (call->workspace_bytes > 0));
+    return gale__planner_step(c->planner, c->step, c->places, c->n_buffers + (call->workspace_bytes > 0));
 }
 
 /* --- Any. --- */
 
-static double bytes_of(const gale__g *g, gale__node n)
+static double bytes_of(const gale__prim_graph *g, gale__node n)
 {
-    return (double)gale__g_elements(g, n) * (double)gale_type_size((gale_type)gale__g_at(g, n)->type);
+    return (double)gale__prim_elements(g, n) * (double)gale_type_size((gale_type)gale__prim_at(g, n)->type);
 }
 
-gale_status gale__plan_routine(gale__planner *p, const gale__fused *k)
+gale_status gale__planner_routine(gale__planner *p, const gale__fused *k)
 {
     gale__plan *plan = p->plan;
-    const gale__pnode *n = gale__g_at(&plan->g, k->root);
-    claimed c = {.p = p,
-        .path = gale__paths_at((int)n->attr[GALE__ROUTINE_ROW]),
-        .places = {gale__plan_place(p, k->root)},
+    const gale__prim_node *n = gale__prim_at(&plan->g, k->root);
+    claimed c = {.planner = p,
+        .path = gale__fast_paths_at((int)n->attr[GALE__ROUTINE_ROW]),
+        .places = {gale__planner_place(p, k->root)},
         .n_buffers = 1 + n->n_in,
         .scratch_bytes = (uint64_t)n->attr[GALE__ROUTINE_SCRATCH],
         .step = {.kind = GALE__STEP_LAUNCH, .routine = true, .once = n->invariant, .groups = {1, 1, 1}}};
     c.step.tag = (gale__tag){.name = c.path->routine, .bytes = bytes_of(&plan->g, k->root)};
     for (int i = 0; i < n->n_in; i++) {
-        c.places[1 + i] = gale__plan_place(p, n->in[i]);
-        c.step.tag.bytes += bytes_of(&plan->g, n->in[i]);
+        bool again = false; /* parts of one value are read once */
+        for (int before = 0; before < i; before++) again = again || n->in[before] == n->in[i];
+        c.places[1 + i] = gale__planner_place(p, n->in[i]);
+        if (!again) c.step.tag.bytes += bytes_of(&plan->g, n->in[i]);
     }
     memcpy(c.args, n->attr + GALE__ROUTINE_ARGS, (size_t)(n->n_attr - GALE__ROUTINE_ARGS) * sizeof *c.args);
     memcpy(&c.step.tag.operations, &n->attr[GALE__ROUTINE_OPERATIONS], sizeof c.step.tag.operations);

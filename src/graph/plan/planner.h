@@ -6,9 +6,9 @@
 struct gale__planner {
     gale__plan *plan;
     gale__fusion fusion;
-    gale__place *place; /* by node: of roots, inputs and constants */
-    int32_t *item;      /* by node: index into items, -1 */
-    gale__item *items;
+    gale__plan_place *place; /* by node: of roots, inputs and constants */
+    int32_t *item;           /* by node: index into items, -1 */
+    gale__plan_item *items;
     int n_items;
     size_t items_capacity;
     int *clock,
@@ -18,14 +18,14 @@ struct gale__planner {
     int next_runnable;
 };
 
-gale_status gale__plan_weight(gale__plan *plan, gale__wanted wanted); /* appended */
-gale_status gale__plan_step(gale__planner *p, gale__step step, const gale__place *refs, int n_refs);
+gale_status gale__planner_weight(gale__plan *plan, gale__weight_wanted wanted); /* appended */
+gale_status gale__planner_step(gale__planner *p, gale__plan_step step, const gale__plan_place *refs, int n_refs);
 /* Memory for this kernel alone, or from the start up to it; valid as a place with GALE__SPACE_WORK once items are
  * packed: index is the item until then. */
-gale_status gale__plan_scratch(gale__planner *p, uint64_t size, gale__place *out);
-gale_status gale__plan_scratch_early(gale__planner *p, uint64_t size, gale__place *out);
+gale_status gale__planner_scratch(gale__planner *p, uint64_t size, gale__plan_place *out);
+gale_status gale__planner_scratch_early(gale__planner *p, uint64_t size, gale__plan_place *out);
 /* Where the (dense) value of n lies. */
-gale__place gale__plan_place(const gale__planner *p, gale__node n);
-gale_status gale__plan_loop(gale__planner *p, const gale__fused *k);
-gale_status gale__plan_routine(gale__planner *p, const gale__fused *k);
+gale__plan_place gale__planner_place(const gale__planner *p, gale__node n);
+gale_status gale__planner_loop(gale__planner *p, const gale__fused *k);
+gale_status gale__planner_routine(gale__planner *p, const gale__fused *k);
 #endif

@@ -2,8 +2,10 @@
  * and leaves with the last plan that reads it. */
 #include "graph/plan/weights.h"
 #include "base/hash.h"
+#include "graph/fuse/layout.h"
 
 enum { BUCKETS = 1024 };
+#define LAST UINT64_MAX /* key of what lies channels-last */
 typedef struct store {
     gale__mutex lock;
     gale__weight *buckets[BUCKETS];
@@ -82,6 +84,24 @@ done:
     return status;
 }
 
+static gale_status fill_turned(gale__weight *w, gale_stream *stream)
+{
+    const gale_tensor *t = w->tensor;
+    char *declared = gale__alloc(t->size_bytes), *turned = gale__alloc(t->size_bytes);
+    gale_status status = declared && turned ? GALE_OK : GALE_NO_MEMORY;
+    if (status != GALE_OK) goto done;
+    GALE_GO(gale__tensor_read(t, 0, t->size_bytes, declared));
+    gale__layout_turn(t->dims, t->rank, gale_type_size(t->type), declared, turned);
+    GALE_GO(gale_buffer_create(stream->device, t->size_bytes, &w->buffer));
+    w->ref = gale__buffer_ref(w->buffer, 0);
+    GALE_GO(gale_upload(stream, w->buffer, 0, turned, t->size_bytes));
+    status = gale_stream_sync(stream);
+done:
+    gale__free(declared);
+    gale__free(turned);
+    return status;
+}
+
 /* Where it lies, for a device that can read it there; else in memory of the device's own. */
 static gale_status fill(gale__weight *w, gale_stream *stream, bool *uploaded)
 {
@@ -97,19 +117,22 @@ static gale_status fill(gale__weight *w, gale_stream *stream, bool *uploaded)
     return gale__tensor_upload(t, stream, w->buffer, 0);
 }
 
-static gale_status take(store *s, gale_stream *stream, const gale__wanted *wanted, bool *uploaded, gale__weight **out)
+static gale_status take(
+    store *s, gale_stream *stream, const gale__weight_wanted *wanted, bool *uploaded, gale__weight **out)
 {
     const gale_tensor *t = wanted->tensor;
     if (!t) return *out = NULL, GALE_OK;
     gale__weight **bucket = bucket_of(s, t);
+    uint64_t key = wanted->last ? LAST : wanted->panels.key;
     for (gale__weight *w = *bucket; w; w = w->next)
-        if (w->tensor->host == t->host && w->tensor->size_bytes == t->size_bytes && w->key == wanted->panels.key)
+        if (w->tensor->host == t->host && w->tensor->size_bytes == t->size_bytes && w->key == key)
             return w->refs++, *out = w, GALE_OK;
     gale__weight *w = gale__calloc(1, sizeof *w);
     if (!w) return GALE_NO_MEMORY;
     gale_status status = gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, &w->tensor);
-    w->key = wanted->panels.key;
-    if (status == GALE_OK) status = w->key ? fill_panels(w, stream, &wanted->panels) : fill(w, stream, uploaded);
+    w->key = key;
+    if (status == GALE_OK && key == LAST) status = fill_turned(w, stream);
+    else if (status == GALE_OK) status = key ? fill_panels(w, stream, &wanted->panels) : fill(w, stream, uploaded);
     if (status != GALE_OK) {
         if (*uploaded) gale_stream_sync(stream); /* part of it may be on its way */
         return free_weights(w), status;          /* the caller's tensor lives: nobody is told */
@@ -121,7 +144,7 @@ static gale_status take(store *s, gale_stream *stream, const gale__wanted *wante
     return GALE_OK;
 }
 
-gale_status gale__weights_take(gale_stream *stream, const gale__wanted *wanted, int n, gale__weight **out)
+gale_status gale__weights_take(gale_stream *stream, const gale__weight_wanted *wanted, int n, gale__weight **out)
 {
     store *s = n ? store_of(stream->device) : NULL;
     if (!s) return n ? GALE_NO_MEMORY : GALE_OK;

@@ -6,14 +6,15 @@
 #include "kernel/kernels.h"
 
 /* What a plan wants: a tensor as it lies, or as panels for products.  A tensor that is NULL is not wanted. */
-typedef struct gale__wanted {
+typedef struct gale__weight_wanted {
     const gale_tensor *tensor;
     gale__panels panels;
-} gale__wanted;
+    bool last; /* channels-last, and not as panels */
+} gale__weight_wanted;
 
 typedef struct gale__weight {
     struct gale__weight *next; /* in the store */
-    uint64_t key;              /* of panels; 0: as it lies */
+    uint64_t key;              /* of panels; 0: as it lies, LAST: channels-last */
     gale_tensor *tensor;       /* held, so that its memory stays what it is */
     gale_buffer *buffer;       /* NULL where the device reads the tensor as it lies */
     gale__mem mem;
@@ -22,6 +23,6 @@ typedef struct gale__weight {
 } gale__weight;
 
 /* Finds them on the stream's device or brings them there, complete on return; out[i] stays until it is given back. */
-gale_status gale__weights_take(gale_stream *stream, const gale__wanted *wanted, int n, gale__weight **out);
+gale_status gale__weights_take(gale_stream *stream, const gale__weight_wanted *wanted, int n, gale__weight **out);
 void gale__weights_give(gale_device *device, gale__weight **weights, int n); /* entries may be NULL; cleared */
 #endif

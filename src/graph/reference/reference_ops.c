@@ -135,41 +135,41 @@ static int64_t integer(gale__scalar op, gale_type t, int64_t a, int64_t b)
     }
 }
 
-static gale__number cast(gale_type type, gale_type from, gale__number a)
+static gale__reference_number cast(gale_type type, gale_type from, gale__reference_number a)
 {
     uint64_t bits = 0;
     bool f = gale__type_is_float(from);
-    if (type == GALE_BOOL) return (gale__number){.i = f ? a.f != 0 : a.i != 0};
+    if (type == GALE_BOOL) return (gale__reference_number){.i = f ? a.f != 0 : a.i != 0};
     if (!f) {
         /* u64 above the middle is a number of its own, not a negative one */
         bool high = from == GALE_U64 && a.i < 0 && gale__type_is_float(type);
         if (high) gale__store_f64(type, &bits, (double)(uint64_t)a.i);
         else gale__store_i64(type, &bits, a.i);
-        return gale__number_load(type, &bits);
+        return gale__reference_number_load(type, &bits);
     }
     bool wider = gale__type_is_float(type) && gale__type_table[type].bits > gale__type_table[from].bits;
     if (wider && (type == GALE_F64 || type == GALE_F32)) return a;
     gale__store_f64(type, &bits, a.f);
-    return gale__number_load(type, &bits);
+    return gale__reference_number_load(type, &bits);
 }
 
-gale__number gale__reference_scalar(
-    gale__scalar op, gale_type type, gale_type from, gale__number a, gale__number b, gale__number c)
+gale__reference_number gale__reference_scalar(gale__scalar op, gale_type type, gale_type from, gale__reference_number a,
+    gale__reference_number b, gale__reference_number c)
 {
-    gale__number r = {.i = 0};
+    gale__reference_number r = {.i = 0};
     bool f = gale__type_is_float(from);
     if (op == GALE__SELECT) return a.i ? b : c;
     if (op == GALE__CAST) return cast(type, from, a);
     if (op == GALE__BITCAST) {
         uint64_t bits = 0;
-        gale__number_store(from, &bits, a);
-        return gale__number_load(type, &bits);
+        gale__reference_number_store(from, &bits, a);
+        return gale__reference_number_load(type, &bits);
     }
-    if (op == GALE__FMA) return (gale__number){.f = fma(a.f, b.f, c.f)};
-    if (op == GALE__RANDOM) return (gale__number){.i = philox((uint64_t)a.i, (uint64_t)b.i)};
+    if (op == GALE__FMA) return (gale__reference_number){.f = fma(a.f, b.f, c.f)};
+    if (op == GALE__RANDOM) return (gale__reference_number){.i = philox((uint64_t)a.i, (uint64_t)b.i)};
     if (op >= GALE__EQ && op <= GALE__GE)
-        return (gale__number){.i = f ? float_compare(op, a.f, b.f) : int_compare(op, from, a.i, b.i)};
+        return (gale__reference_number){.i = f ? float_compare(op, a.f, b.f) : int_compare(op, from, a.i, b.i)};
     if (f) r.f = op < GALE__ADD ? float1(op, a.f) : float2(op, a.f, b.f);
-    else r = gale__number_round(type, (gale__number){.i = integer(op, type, a.i, b.i)});
+    else r = gale__reference_number_round(type, (gale__reference_number){.i = integer(op, type, a.i, b.i)});
     return r;
 }

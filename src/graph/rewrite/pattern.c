@@ -6,7 +6,7 @@
 
 typedef struct reader {
     const char *at;
-    gale__pattern *p;
+    gale__pattern *pattern;
     const char *error;
     int8_t part[26]; /* by letter: the node a name stands for, -1 */
 } reader;
@@ -28,9 +28,9 @@ static bool take(reader *r, char c)
 
 static int new_node(reader *r, char kind)
 {
-    if (r->p->count == GALE__PATTERN_NODES) return fail(r, "too many nodes");
-    r->p->nodes[r->p->count] = (gale__pattern_node){.kind = kind, .slot = -1};
-    return r->p->count++;
+    if (r->pattern->count == GALE__PATTERN_NODES) return fail(r, "too many nodes");
+    r->pattern->nodes[r->pattern->count] = (gale__pattern_node){.kind = kind, .slot = -1};
+    return r->pattern->count++;
 }
 
 int gale__pattern_slot(const gale__pattern *p, char letter)
@@ -42,11 +42,11 @@ int gale__pattern_slot(const gale__pattern *p, char letter)
 
 static int8_t slot_of(reader *r, char letter)
 {
-    int slot = gale__pattern_slot(r->p, letter);
+    int slot = gale__pattern_slot(r->pattern, letter);
     if (slot >= 0) return (int8_t)slot;
-    if (r->p->n_letters == GALE__PATTERN_LETTERS) return (int8_t)fail(r, "too many letters");
-    r->p->letters[r->p->n_letters] = letter;
-    return (int8_t)r->p->n_letters++;
+    if (r->pattern->n_letters == GALE__PATTERN_LETTERS) return (int8_t)fail(r, "too many letters");
+    r->pattern->letters[r->pattern->n_letters] = letter;
+    return (int8_t)r->pattern->n_letters++;
 }
 
 static int read_part(reader *r);
@@ -56,7 +56,7 @@ static void read_inputs(reader *r, int n, char between, char end)
 {
     do {
         int input = read_part(r);
-        gale__pattern_node *node = &r->p->nodes[n];
+        gale__pattern_node *node = &r->pattern->nodes[n];
         if (node->n_in == GALE__PATTERN_INPUTS) fail(r, "too many inputs");
         if (r->error) return;
         node->in[node->n_in++] = (int8_t)input;
@@ -74,7 +74,7 @@ static int read_operator(reader *r)
     name[length] = 0;
     r->at += length;
     int n = new_node(r, 'o');
-    gale__pattern_node *node = &r->p->nodes[n];
+    gale__pattern_node *node = &r->pattern->nodes[n];
     if (!(node->op = gale__op_find(name))) return fail(r, "no operator has this name");
     if (*r->at == '[') {
         node->attrs = r->at + 1;
@@ -98,7 +98,7 @@ static int read_part(reader *r)
     if (*r->at == '#') {
         char *end;
         int n = new_node(r, '#');
-        r->p->nodes[n].value = strtod(r->at + 1, &end);
+        r->pattern->nodes[n].value = strtod(r->at + 1, &end);
         if (end == r->at + 1) return fail(r, "no number after #");
         r->at = end;
         return n;
@@ -110,13 +110,13 @@ static int read_part(reader *r)
     r->at = letter + 1;
     if (!number && islower((unsigned char)*letter) && r->part[*letter - 'a'] >= 0) return r->part[*letter - 'a'];
     int n = new_node(r, number ? '$' : isupper((unsigned char)*letter) ? 'w' : 'v');
-    r->p->nodes[n].slot = slot_of(r, *letter);
+    r->pattern->nodes[n].slot = slot_of(r, *letter);
     return n;
 }
 
 const char *gale__pattern_parse(const char *text, gale__pattern *out)
 {
-    reader r = {.at = text, .p = out};
+    reader r = {.at = text, .pattern = out};
     memset(out, 0, sizeof *out);
     memset(r.part, -1, sizeof r.part);
     while (islower((unsigned char)r.at[0]) && r.at[1] == '=') {

@@ -13,17 +13,17 @@ typedef struct goal {
     gale_value value;
 } goal;
 typedef struct state {
-    gale__match m;
+    gale__pattern_match match;
     goal goals[GOALS_MAX];
     int n_goals;
 } state;
 typedef struct search {
-    const gale__pattern *p;
+    const gale__pattern *pattern;
     const gale_graph *graph;
     const uint8_t *taken;
 } search;
 
-static bool solve(const search *s, const state *at, gale__match *out);
+static bool solve(const search *s, const state *at, gale__pattern_match *out);
 
 static const gale_attr *attr_of(const gale__op_node *n, const char *name, size_t length)
 {
@@ -84,7 +84,7 @@ static bool same_number(gale_type type, double a, double b)
     return a == b || fabs(a - b) <= ldexp(fabs(b), -gale__type_table[type].mantissa_bits);
 }
 
-static bool match_number(const search *s, const gale__pattern_node *p, gale_value v, gale__match *m)
+static bool match_number(const search *s, const gale__pattern_node *p, gale_value v, gale__pattern_match *m)
 {
     constant c;
     if (!constant_of(s->graph, v, &c) || c.count != 1 || !gale__type_is_float(c.type)) return false;
@@ -104,7 +104,7 @@ static bool reduces(const gale__op *op) { return !strncmp(op->name, "Reduce", 6)
 static bool is_softmax(const gale__op *op) { return !strcmp(op->name, "Softmax"); }
 
 /* A run of last axes: -n .. -1, or a .. b where b + 1 is the rank. */
-static bool note_axes(const int64_t *axes, int64_t n, gale__match *m)
+static bool note_axes(const int64_t *axes, int64_t n, gale__pattern_match *m)
 {
     int64_t low = n ? axes[0] : 0, high = low;
     uint64_t seen = 0;
@@ -124,7 +124,7 @@ static bool note_axes(const int64_t *axes, int64_t n, gale__match *m)
     return true;
 }
 
-static bool match_reduce(const search *s, const gale__op_node *n, gale__match *m)
+static bool match_reduce(const search *s, const gale__op_node *n, gale__pattern_match *m)
 {
     constant c;
     const gale_attr *axes = attr_of(n, "axes", 4), *keep = attr_of(n, "keepdims", 8);
@@ -135,7 +135,7 @@ static bool match_reduce(const search *s, const gale__op_node *n, gale__match *m
     return axes && axes->kind == GALE_ATTR_INTS && note_axes(axes->ints, (int64_t)axes->count, m);
 }
 
-static bool match_softmax(const gale__op_node *n, gale__match *m)
+static bool match_softmax(const gale__op_node *n, gale__pattern_match *m)
 {
     const gale_attr *axis = attr_of(n, "axis", 4);
     if (n->n_attrs > (axis != NULL) || (axis && axis->kind != GALE_ATTR_INT)) return false;
@@ -191,7 +191,8 @@ static bool same_numbers(const gale__pattern_node *p, const gale__op_node *n)
     return count == n->n_attrs;
 }
 
-static bool match_attributes(const search *s, const gale__pattern_node *p, const gale__op_node *n, gale__match *m)
+static bool match_attributes(
+    const search *s, const gale__pattern_node *p, const gale__op_node *n, gale__pattern_match *m)
 {
     if (reduces(p->op)) return match_reduce(s, n, m);
     if (is_softmax(p->op)) return match_softmax(n, m);
@@ -213,7 +214,7 @@ static bool push(state *s, int part, gale_value v)
 }
 
 static bool match_inputs(const search *s, const state *at, const gale__pattern_node *p, const gale__op_node *n,
-    bool swapped, gale__match *out)
+    bool swapped, gale__pattern_match *out)
 {
     state next = *at;
     for (int i = p->n_in - 1; i >= 0; i--)
@@ -221,15 +222,16 @@ static bool match_inputs(const search *s, const state *at, const gale__pattern_n
     return solve(s, &next, out);
 }
 
-static bool match_operator(const search *s, state *at, const gale__pattern_node *p, gale_value v, gale__match *out)
+static bool match_operator(
+    const search *s, state *at, const gale__pattern_node *p, gale_value v, gale__pattern_match *out)
 {
     int node = s->graph->values[v].node;
     if (node < 0 || s->taken[node]) return false;
     const gale__op_node *n = &s->graph->nodes[node];
     int n_in = reduces(p->op) ? 1 : n->n_in;
     while (n_in && n->in[n_in - 1] == GALE_NONE) n_in--;
-    if (n->op != p->op || n->n_out != 1 || n_in != p->n_in || !match_attributes(s, p, n, &at->m)) return false;
-    gale__match *m = &at->m;
+    if (n->op != p->op || n->n_out != 1 || n_in != p->n_in || !match_attributes(s, p, n, &at->match)) return false;
+    gale__pattern_match *m = &at->match;
     int i = 0;
     while (i < m->n_members && m->member[i] != node) i++;
     if (i == GALE__PATTERN_NODES) return false;
@@ -239,17 +241,17 @@ static bool match_operator(const search *s, state *at, const gale__pattern_node 
     return commutes && match_inputs(s, at, p, n, true, out);
 }
 
-static bool solve(const search *s, const state *before, gale__match *out)
+static bool solve(const search *s, const state *before, gale__pattern_match *out)
 {
     state at = *before;
-    if (!at.n_goals) return *out = at.m, true;
+    if (!at.n_goals) return *out = at.match, true;
     goal g = at.goals[--at.n_goals];
-    const gale__pattern_node *p = &s->p->nodes[g.part];
+    const gale__pattern_node *p = &s->pattern->nodes[g.part];
     if (g.value < 0) return false;
     switch (p->kind) {
     case 'o': return match_operator(s, &at, p, g.value, out);
     case '#':
-    case '$': return match_number(s, p, g.value, &at.m) && solve(s, &at, out);
+    case '$': return match_number(s, p, g.value, &at.match) && solve(s, &at, out);
     case '|':
         for (int i = 0; i < p->n_in; i++) {
             state next = at;
@@ -258,7 +260,7 @@ static bool solve(const search *s, const state *before, gale__match *out)
         return false;
     default: break;
     }
-    gale_value *bound = &at.m.value[p->slot];
+    gale_value *bound = &at.match.value[p->slot];
     if (p->kind == 'w' && s->graph->values[g.value].node >= 0 && !constant_of(s->graph, g.value, &(constant){0}))
         return false;
     if (*bound != GALE_NONE && *bound != g.value) return false;
@@ -267,7 +269,7 @@ static bool solve(const search *s, const state *before, gale__match *out)
 }
 
 /* Values inside are read by members alone. */
-static bool closed(const gale_graph *graph, const int32_t *users, const gale__match *m)
+static bool closed(const gale_graph *graph, const int32_t *users, const gale__pattern_match *m)
 {
     for (int i = 1; i < m->n_members; i++) {
         gale_value v = graph->nodes[m->member[i]].out[0];
@@ -291,12 +293,12 @@ static bool root_fits(const gale__pattern *p, int part, const gale__op *op)
 }
 
 bool gale__pattern_find(const gale__pattern *p, const gale_graph *graph, const int32_t *users, const uint8_t *taken,
-    int root, gale__match *out)
+    int root, gale__pattern_match *out)
 {
     const gale__op_node *n = &graph->nodes[root];
     if (!root_fits(p, p->root, n->op) || n->n_out != 1) return false;
     search s = {p, graph, taken};
     state at = {.n_goals = 1, .goals = {{(int8_t)p->root, n->out[0]}}};
-    for (int i = 0; i < GALE__PATTERN_LETTERS; i++) at.m.value[i] = GALE_NONE;
+    for (int i = 0; i < GALE__PATTERN_LETTERS; i++) at.match.value[i] = GALE_NONE;
     return solve(&s, &at, out) && closed(graph, users, out);
 }

@@ -128,7 +128,7 @@ static void count_readers(gale__narrowing *s, const gale__op_node *n)
         if (n->in[i] >= 0) s->readers[n->in[i]]++;
 }
 
-gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, gale__g *g)
+gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, gale__prim_graph *g)
 {
     *s = (gale__narrowing){.g = g, .graph = graph};
     if (graph->narrow == GALE_F32) return GALE_OK;
@@ -143,13 +143,13 @@ gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, ga
 /* Whether a constant passes the test; what is not known when planning does. */
 static bool passes(gale__narrowing *s, gale__node x, bool (*test)(gale_type, const float *, size_t))
 {
-    const gale__pnode *p = gale__g_at(s->g, x);
+    const gale__prim_node *p = gale__prim_at(s->g, x);
     void *copy = NULL;
     const void *data = NULL;
-    if (p->op != GALE__P_CONST) return true;
-    gale_status status = gale__g_read(p, &copy, &data);
+    if (p->op != GALE__PRIM_CONST) return true;
+    gale_status status = gale__prim_read(p, &copy, &data);
     if (status != GALE_OK) return s->g->status = status, true;
-    bool ok = test(s->graph->narrow, data, p->splat ? 1 : (size_t)gale__g_elements(s->g, x));
+    bool ok = test(s->graph->narrow, data, p->splat ? 1 : (size_t)gale__prim_elements(s->g, x));
     gale__free(copy);
     return ok;
 }
@@ -158,12 +158,15 @@ static bool passes(gale__narrowing *s, gale__node x, bool (*test)(gale_type, con
 static gale__node clamped(gale__narrowing *s, gale__node x)
 {
     double most = gale__type_max(s->graph->narrow);
-    x = gale__g_binary(s->g, GALE__MIN, x, gale__g_scalar(s->g, GALE_F32, most));
-    x = gale__g_binary(s->g, GALE__MAX, x, gale__g_scalar(s->g, GALE_F32, -most));
-    return gale__g_cast(s->g, x, s->graph->narrow);
+    x = gale__prim_binary(s->g, GALE__MIN, x, gale__prim_scalar(s->g, GALE_F32, most));
+    x = gale__prim_binary(s->g, GALE__MAX, x, gale__prim_scalar(s->g, GALE_F32, -most));
+    return gale__prim_cast(s->g, x, s->graph->narrow);
 }
 
-static bool is_f32(const gale__narrowing *s, gale__node x) { return x >= 0 && gale__g_at(s->g, x)->type == GALE_F32; }
+static bool is_f32(const gale__narrowing *s, gale__node x)
+{
+    return x >= 0 && gale__prim_at(s->g, x)->type == GALE_F32;
+}
 
 /* What an operator's inputs of f32 are: narrow already, constants, or neither. */
 typedef struct kinds {
@@ -181,8 +184,8 @@ static kinds look(gale__narrowing *s, const gale__op_node *n, int class_, const 
         if (!is_f32(s, in[i]) || !is_data(n->op, i)) continue;
         k.f32++;
         if (s->graph->narrow_constants[v]) continue;
-        int64_t n_elements = gale__g_elements(s->g, in[i]), read = class_ == NARROW ? GALE__FOLD_MAX : 1;
-        bool constant = gale__g_at(s->g, in[i])->op == GALE__P_CONST;
+        int64_t n_elements = gale__prim_elements(s->g, in[i]), read = class_ == NARROW ? GALE__FOLD_MAX : 1;
+        bool constant = gale__prim_at(s->g, in[i])->op == GALE__PRIM_CONST;
         if (!constant || (class_ == NARROW && n_elements > read)) k.wide++;
         else if (class_ == CONTRACTION) k.unsuited += s->graph->values[v].constant || !passes(s, in[i], suits);
         else k.unsuited += n_elements <= read && !passes(s, in[i], suits);
@@ -195,8 +198,9 @@ static void narrow_all(gale__narrowing *s, const gale__op_node *n, gale__node *i
     for (int i = 0; i < n->n_in; i++) {
         if (n->in[i] < 0 || !is_f32(s, in[i]) || !is_data(n->op, i)) continue;
         gale_tensor *t = s->graph->narrow_constants[n->in[i]];
-        if (t) in[i] = gale__g_const_tensor(s->g, t);
-        else if (gale__g_at(s->g, in[i])->op == GALE__P_CONST) in[i] = gale__g_cast(s->g, in[i], s->graph->narrow);
+        if (t) in[i] = gale__prim_const_tensor(s->g, t);
+        else if (gale__prim_at(s->g, in[i])->op == GALE__PRIM_CONST)
+            in[i] = gale__prim_cast(s->g, in[i], s->graph->narrow);
         else in[i] = clamped(s, in[i]);
     }
 }
@@ -209,10 +213,10 @@ static void take_unrounded(gale__narrowing *s, const gale__op_node *n, gale__nod
     for (int i = 0; i < n->n_in; i++) {
         gale_value v = n->in[i];
         if (v < 0 || in[i] < 0 || !s->narrow[v] || s->readers[v] != 1) continue;
-        const gale__pnode *p = gale__g_at(s->g, in[i]);
+        const gale__prim_node *p = gale__prim_at(s->g, in[i]);
         if (p->op == GALE__CAST && is_f32(s, p->in[0]) && (last < 0 || in[i] > in[last])) last = i;
     }
-    if (last >= 0) in[last] = gale__g_at(s->g, in[last])->in[0];
+    if (last >= 0) in[last] = gale__prim_at(s->g, in[last])->in[0];
 }
 
 static void widen_all(gale__narrowing *s, const gale__op_node *n, gale__node *in)
@@ -244,13 +248,13 @@ void gale__narrowing_results(gale__narrowing *s, const gale__op_node *n, int how
         bool narrows = how >= TO_NARROW && i == 0; /* further ones are statistics */
         if (out[i] < 0) continue;
         if (narrows && is_f32(s, out[i]))
-            out[i] = how == TO_NARROW ? gale__g_cast(s->g, out[i], s->graph->narrow) : clamped(s, out[i]);
+            out[i] = how == TO_NARROW ? gale__prim_cast(s->g, out[i], s->graph->narrow) : clamped(s, out[i]);
         if (out[i] < 0) return; /* there was no memory for the cast */
-        s->narrow[n->out[i]] = (how == MADE_NARROW || narrows) && gale__g_at(s->g, out[i])->type == s->graph->narrow;
+        s->narrow[n->out[i]] = (how == MADE_NARROW || narrows) && gale__prim_at(s->g, out[i])->type == s->graph->narrow;
     }
 }
 
 gale__node gale__narrowing_declared(gale__narrowing *s, gale_value value, gale__node x)
 {
-    return s->narrow && s->narrow[value] && x >= 0 ? gale__g_cast(s->g, x, GALE_F32) : x;
+    return s->narrow && s->narrow[value] && x >= 0 ? gale__prim_cast(s->g, x, GALE_F32) : x;
 }

@@ -10,13 +10,13 @@ void gale__precision_finish(gale_graph *graph);
 
 /* Lowering, which knows the types of values: f32 values become narrow where the operator that makes them allows. */
 typedef struct gale__narrowing {
-    gale__g *g;
+    gale__prim_graph *g;
     const gale_graph *graph;
     uint8_t *narrow;  /* by value: f32 in the graph, narrow here; NULL: nothing is */
     int32_t *readers; /* by value */
     bool off;         /* operators stay in f32 for now */
 } gale__narrowing;
-gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, gale__g *g);
+gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, gale__prim_graph *g);
 /* Brings the inputs of an operator to the types it will be lowered in; gives what gale__narrowing_results wants. */
 int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__node *in);
 void gale__narrowing_results(gale__narrowing *s, const gale__op_node *n, int how, gale__node *out);

@@ -66,7 +66,7 @@ static void count_users(recogniser *r)
 /* One attribute of a rule's text; gives where the next one begins.  The name stays empty when the number was not met.
  */
 static const char *make_attr(
-    gale__arena *arena, const char *text, const gale__pattern *p, const gale__match *m, gale_attr *out)
+    gale__arena *arena, const char *text, const gale__pattern *p, const gale__pattern_match *m, gale_attr *out)
 {
     const char *equal = strchr(text, '='), *value = equal + 1, *end = value + strcspn(value, " "),
                *next = end + (*end == ' ');
@@ -91,7 +91,7 @@ static const char *make_attr(
 
 static int by_index(const void *a, const void *b) { return *(const int32_t *)a - *(const int32_t *)b; }
 
-static gale_status make_body(recogniser *r, gale__match *m, gale__op_node *node)
+static gale_status make_body(recogniser *r, gale__pattern_match *m, gale__op_node *node)
 {
     gale__op_node *body = gale__arena_alloc(r->arena, (size_t)m->n_members * sizeof *body);
     if (!body) return GALE_NO_MEMORY;
@@ -107,7 +107,7 @@ static gale_status make_body(recogniser *r, gale__match *m, gale__op_node *node)
     return GALE_OK;
 }
 
-static gale_status make_node(recogniser *r, const rule *found, const gale__pattern *p, gale__match *m, int root)
+static gale_status make_node(recogniser *r, const rule *found, const gale__pattern *p, gale__pattern_match *m, int root)
 {
     gale__op_node *node = gale__arena_alloc(r->arena, sizeof *node);
     size_t n_in = strlen(found->inputs);
@@ -134,7 +134,7 @@ static gale_status find_chains(recogniser *r)
 {
     for (int i = r->graph->n_nodes - 1; i >= 0; i--)
         for (int k = 0; k < N_RULES && !r->taken[i]; k++) {
-            gale__match m;
+            gale__pattern_match m;
             if (errors[k] || !gale__pattern_find(&patterns[k], r->graph, r->users, r->taken, i, &m)) continue;
             GALE_TRY(make_node(r, &rules[k], &patterns[k], &m, i));
         }
@@ -185,6 +185,6 @@ gale_status gale__recognise(const gale_graph *g, bool no_recognise, gale__arena 
     out->n_gradients = g->n_gradients;
     if (!out->nodes || !out->gradients) return GALE_NO_MEMORY;
     if (!no_recognise) GALE_TRY(recognise(out, arena));
-    for (int i = 0; i < out->n_nodes; i++) out->nodes[i].path = gale__paths_first(out->nodes[i].name);
+    for (int i = 0; i < out->n_nodes; i++) out->nodes[i].path = gale__fast_paths_first(out->nodes[i].name);
     return GALE_OK;
 }

@@ -37,13 +37,13 @@ gale_status gale_program_create(
 }
 
 /* Destroys the contexts of a list; true when there were any. */
-static bool destroy_contexts(const gale_program *p, const gale__instance *i, gale__context **list)
+static bool destroy_contexts(const gale_program *p, const gale__instance *i, gale__run_context **list)
 {
     bool any = *list != NULL;
     while (*list) {
-        gale__context *c = *list;
+        gale__run_context *c = *list;
         *list = c->next;
-        gale__context_destroy(i->plan, p->graph->n_inputs, c);
+        gale__run_context_destroy(i->plan, p->graph->n_inputs, c);
     }
     return any;
 }
@@ -164,8 +164,8 @@ static void finish_known(const gale_program *p, known *k)
 static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const known *k, gale__plan **out)
 {
     int n = p->graph->n_inputs;
-    gale__g g;
-    gale__g_init(&g);
+    gale__prim_graph g;
+    gale__prim_init(&g);
     int64_t(*dims)[GALE_MAX_RANK] = gale__arena_alloc(&g.arena, ((size_t)n + 1) * sizeof *dims);
     int *ranks = gale__arena_alloc(&g.arena, ((size_t)n + 1) * sizeof *ranks);
     gale__node *outputs = gale__calloc((size_t)p->graph->n_outputs, sizeof *outputs);
@@ -175,17 +175,18 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         ranks[i] = inputs[i]->rank;
         memcpy(dims[i], inputs[i]->dims, sizeof dims[i]);
     }
-    GALE_GO(gale__g_reserve(&g, p->nodes));
+    GALE_GO(gale__prim_reserve(&g, p->nodes));
     GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data,
         p->options.no_paths || p->options.no_fusion ? NULL : p->device, &g, outputs));
     p->nodes = g.count;
     gale__fusion_options options = {.no_fusion = p->options.no_fusion,
         .layout = p->options.layout,
+        .matrix = p->device->info.caps.n_matrix > 0 || p->device->info.caps.matrix_emulated,
         .fast = p->options.fast,
         .store_operands = p->device->info.caps.host_functions};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
 done:
-    gale__g_finish(&g);
+    gale__prim_finish(&g);
     gale__free(outputs);
     return status;
 }

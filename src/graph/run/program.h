@@ -12,8 +12,8 @@ typedef struct gale__binding {
 } gale__binding;
 
 /* Memory, stream and tables of one run; pooled by its instance.  Tables go by input, then output. */
-typedef struct gale__context {
-    struct gale__context *next;
+typedef struct gale__run_context {
+    struct gale__run_context *next;
     gale_stream *stream;
     gale_buffer **slabs;
     gale_buffer **staged; /* device copies of host tensors, and of outputs that lie over inputs */
@@ -23,7 +23,7 @@ typedef struct gale__context {
     gale__binding *bound; /* of the previous run: what the capture was made with */
     gale_capture *capture;
     bool seen; /* bound[] is filled */
-} gale__context;
+} gale__run_context;
 
 typedef struct gale__instance {
     struct gale__instance *next;
@@ -33,7 +33,7 @@ typedef struct gale__instance {
     gale__plan *plan;
     gale_buffer *constants;
     gale__weight **weights; /* by number in the plan */
-    gale__context *idle;
+    gale__run_context *idle;
     uint64_t used; /* clock of the latest use */
     int running;
 } gale__instance;

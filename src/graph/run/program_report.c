@@ -14,7 +14,7 @@ static int rows_by_op(const gale__plan *plan, row *rows, int max)
 {
     int n = 0;
     for (int i = 0; i < plan->n_steps; i++) {
-        const gale__step *s = &plan->steps[i];
+        const gale__plan_step *s = &plan->steps[i];
         int k = 0;
         if (s->once) continue;
         while (k < n && strcmp(rows[k].op, s->tag.op)) k++;

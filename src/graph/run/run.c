@@ -4,7 +4,7 @@
 #include "graph/run/run.h"
 #include <string.h>
 
-static gale__ref resolve(gale__place place, const gale__memory *m)
+static gale__ref resolve(gale__plan_place place, const gale__run_memory *m)
 {
     gale__ref ref;
     switch (place.space) {
@@ -18,10 +18,10 @@ static gale__ref resolve(gale__place place, const gale__memory *m)
     return ref;
 }
 
-gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__memory *memory, bool prologue)
+gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__run_memory *memory, bool prologue)
 {
     for (int i = 0; i < plan->n_steps; i++) {
-        const gale__step *s = &plan->steps[i];
+        const gale__plan_step *s = &plan->steps[i];
         gale__ref refs[GALE__NEST_BUFFERS_MAX];
         if (s->once != prologue) continue;
         for (int k = 0; k < s->n_refs; k++) refs[k] = resolve(s->refs[k], memory);
@@ -42,7 +42,7 @@ gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const g
     return GALE_OK;
 }
 
-void gale__context_destroy(const gale__plan *plan, int n_inputs, gale__context *c)
+void gale__run_context_destroy(const gale__plan *plan, int n_inputs, gale__run_context *c)
 {
     if (c->stream)
         gale_stream_sync(
@@ -60,11 +60,11 @@ void gale__context_destroy(const gale__plan *plan, int n_inputs, gale__context *
     gale__free(c);
 }
 
-static gale_status new_context(gale_program *p, gale__instance *instance, gale__context **out)
+static gale_status new_context(gale_program *p, gale__instance *instance, gale__run_context **out)
 {
     const gale__plan *plan = instance->plan;
     size_t n = (size_t)p->graph->n_inputs + (size_t)plan->n_outputs + 1;
-    gale__context *c = gale__calloc(1, sizeof *c);
+    gale__run_context *c = gale__calloc(1, sizeof *c);
     gale_status status = GALE_NO_MEMORY;
     if (!c) return status;
     c->slabs = gale__calloc((size_t)plan->n_slabs + 1, sizeof *c->slabs);
@@ -79,14 +79,14 @@ static gale_status new_context(gale_program *p, gale__instance *instance, gale__
     *out = c;
     return GALE_OK;
 done:
-    gale__context_destroy(plan, p->graph->n_inputs, c);
+    gale__run_context_destroy(plan, p->graph->n_inputs, c);
     return status;
 }
 
-gale_status gale__context_take(gale_program *p, gale__instance *instance, gale__context **out)
+gale_status gale__run_context_take(gale_program *p, gale__instance *instance, gale__run_context **out)
 {
     gale__mutex_lock(&p->lock);
-    gale__context *c = instance->idle;
+    gale__run_context *c = instance->idle;
     if (c) instance->idle = c->next;
     gale__mutex_unlock(&p->lock);
     if (!c) return new_context(p, instance, out);
@@ -94,7 +94,7 @@ gale_status gale__context_take(gale_program *p, gale__instance *instance, gale__
     return GALE_OK;
 }
 
-void gale__context_give(gale_program *p, gale__instance *instance, gale__context *c)
+void gale__run_context_give(gale_program *p, gale__instance *instance, gale__run_context *c)
 {
     gale__mutex_lock(&p->lock);
     c->next = instance->idle;
@@ -102,9 +102,9 @@ void gale__context_give(gale_program *p, gale__instance *instance, gale__context
     gale__mutex_unlock(&p->lock);
 }
 
-static gale__memory memory_of(const gale_program *p, const gale__instance *instance, const gale__context *c)
+static gale__run_memory memory_of(const gale_program *p, const gale__instance *instance, const gale__run_context *c)
 {
-    return (gale__memory){instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs};
+    return (gale__run_memory){instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs};
 }
 
 /* Weights that the prologue alone reads are not needed any more. */
@@ -121,7 +121,7 @@ static void drop_weights(const gale_program *p, gale__instance *instance)
 gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
 {
     const gale__plan *plan = instance->plan;
-    gale__context *c = NULL;
+    gale__run_context *c = NULL;
     gale_status status;
     if (!plan->const_bytes && !plan->n_weights) return GALE_OK;
     instance->weights = gale__calloc((size_t)plan->n_weights + 1, sizeof *instance->weights);
@@ -133,7 +133,7 @@ gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
         if (plan->constants[i].size)
             GALE_GO(gale_upload(c->stream, instance->constants, plan->constants[i].offset, plan->constants[i].data,
                 plan->constants[i].size));
-    gale__memory memory = memory_of(p, instance, c);
+    gale__run_memory memory = memory_of(p, instance, c);
     GALE_GO(gale__plan_send(plan, c->stream, &memory, true));
     GALE_GO(gale_stream_sync(c->stream));
     drop_weights(p, instance);
@@ -141,15 +141,15 @@ gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
     instance->idle = c;
     return GALE_OK;
 done:
-    gale__context_destroy(plan, p->graph->n_inputs, c);
+    gale__run_context_destroy(plan, p->graph->n_inputs, c);
     return status;
 }
 
 /* What one run needs beside its context. */
 typedef struct run {
-    gale_program *p;
+    gale_program *program;
     gale__instance *instance;
-    gale__context *c;
+    gale__run_context *context;
     gale_tensor *const *inputs;
     gale_tensor **outputs;
     bool on_host, in_place, replayed;
@@ -158,15 +158,15 @@ typedef struct run {
 
 static gale_status bind_staged(run *r, int slot, size_t size)
 {
-    gale_buffer **staged = &r->c->staged[slot];
-    if (!*staged) GALE_TRY(gale_buffer_create(r->p->device, size, staged));
-    r->c->refs[slot] = gale__buffer_ref(*staged, 0);
+    gale_buffer **staged = &r->context->staged[slot];
+    if (!*staged) GALE_TRY(gale_buffer_create(r->program->device, size, staged));
+    r->context->refs[slot] = gale__buffer_ref(*staged, 0);
     return GALE_OK;
 }
 
 static gale_status bind_tensor(run *r, int slot, gale_tensor *t)
 {
-    gale__context *c = r->c;
+    gale__run_context *c = r->context;
     if (t->buffer) return c->refs[slot] = gale__buffer_ref(t->buffer, 0), GALE_OK;
     if (t->size_bytes && (!r->in_place || gale__tensor_mapped(t))) return bind_staged(r, slot, t->size_bytes);
     c->host_mems[slot] = (gale__mem){.address = (uint64_t)(uintptr_t)t->host, .host = t->host, .size = t->size_bytes};
@@ -176,12 +176,12 @@ static gale_status bind_tensor(run *r, int slot, gale_tensor *t)
 
 static gale_status bind_inputs(run *r)
 {
-    for (int i = 0; i < r->p->graph->n_inputs; i++) {
+    for (int i = 0; i < r->program->graph->n_inputs; i++) {
         gale_tensor *t = r->inputs[i];
-        if (r->p->plan_inputs[i]) continue; /* a constant of the plan */
+        if (r->program->plan_inputs[i]) continue; /* a constant of the plan */
         GALE_TRY(bind_tensor(r, i, t));
         if (t->buffer || !t->size_bytes || (r->in_place && !gale__tensor_mapped(t))) continue;
-        GALE_TRY(gale__tensor_upload(t, r->c->stream, r->c->staged[i], 0));
+        GALE_TRY(gale__tensor_upload(t, r->context->stream, r->context->staged[i], 0));
         r->uploads++;
     }
     return GALE_OK;
@@ -193,11 +193,11 @@ static bool same_memory(const gale_tensor *a, const gale_tensor *b)
 }
 
 /* Whether the caller's tensor for output i fits, and lies apart from those of the outputs before it. */
-static gale_status check_output(const run *r, int i, const gale__result *n)
+static gale_status check_output(const run *r, int i, const gale__plan_result *n)
 {
     const gale_tensor *t = r->outputs[i];
-    const char *const *names = r->p->graph->output_names;
-    bool fits = t->type == n->type && t->rank == n->rank && (!t->device || t->device == r->p->device);
+    const char *const *names = r->program->graph->output_names;
+    bool fits = t->type == n->type && t->rank == n->rank && (!t->device || t->device == r->program->device);
     for (int a = 0; fits && a < n->rank; a++) fits = t->dims[a] == n->dims[a];
     if (!fits)
         return gale__fail(GALE_INVALID, "the tensor given for output %s does not fit its type and shape", names[i]);
@@ -213,7 +213,7 @@ static gale_status check_output(const run *r, int i, const gale__result *n)
 /* A result that goes where an input lies is written beside it first, since other steps may still read the input. */
 static bool over_an_input(const run *r, const gale_tensor *t)
 {
-    for (int i = 0; i < r->p->graph->n_inputs; i++)
+    for (int i = 0; i < r->program->graph->n_inputs; i++)
         if (same_memory(t, r->inputs[i])) return true;
     return false;
 }
@@ -222,15 +222,16 @@ static gale_status bind_outputs(run *r)
 {
     const gale__plan *plan = r->instance->plan;
     for (int i = 0; i < plan->n_outputs; i++) {
-        const gale__result *n = &plan->results[i];
-        int slot = r->p->graph->n_inputs + i;
+        const gale__plan_result *n = &plan->results[i];
+        int slot = r->program->graph->n_inputs + i;
         if (r->outputs[i]) {
             GALE_TRY(check_output(r, i, n));
             if (over_an_input(r, r->outputs[i])) GALE_TRY(bind_staged(r, slot, r->outputs[i]->size_bytes));
             else GALE_TRY(bind_tensor(r, slot, r->outputs[i]));
         } else {
-            GALE_TRY(gale_tensor_create(r->on_host ? NULL : r->p->device, n->type, n->rank, n->dims, &r->c->made[i]));
-            GALE_TRY(bind_tensor(r, slot, r->c->made[i]));
+            GALE_TRY(gale_tensor_create(
+                r->on_host ? NULL : r->program->device, n->type, n->rank, n->dims, &r->context->made[i]));
+            GALE_TRY(bind_tensor(r, slot, r->context->made[i]));
         }
     }
     return GALE_OK;
@@ -240,14 +241,14 @@ static gale_status bind_outputs(run *r)
 static gale_status fetch_outputs(run *r)
 {
     for (int i = 0; i < r->instance->plan->n_outputs; i++) {
-        gale_tensor *t = r->c->made[i] ? r->c->made[i] : r->outputs[i];
-        int slot = r->p->graph->n_inputs + i;
-        const gale_buffer *staged = r->c->staged[slot];
-        gale__ref ref = r->c->refs[slot];
+        gale_tensor *t = r->context->made[i] ? r->context->made[i] : r->outputs[i];
+        int slot = r->program->graph->n_inputs + i;
+        const gale_buffer *staged = r->context->staged[slot];
+        gale__ref ref = r->context->refs[slot];
         if (!staged || ref.mem != staged->mem || ref.offset != staged->offset) continue;
-        if (t->buffer) GALE_TRY(gale_copy(r->c->stream, t->buffer, 0, staged, 0, t->size_bytes));
+        if (t->buffer) GALE_TRY(gale_copy(r->context->stream, t->buffer, 0, staged, 0, t->size_bytes));
         else {
-            GALE_TRY(gale_download(r->c->stream, staged, 0, t->host, t->size_bytes));
+            GALE_TRY(gale_download(r->context->stream, staged, 0, t->host, t->size_bytes));
             r->downloads++;
         }
     }
@@ -257,8 +258,8 @@ static gale_status fetch_outputs(run *r)
 /* Notes where the tensors lie; true when that is where they lay the last time. */
 static bool note_bindings(run *r)
 {
-    gale__context *c = r->c;
-    int n = r->p->graph->n_inputs + r->instance->plan->n_outputs;
+    gale__run_context *c = r->context;
+    int n = r->program->graph->n_inputs + r->instance->plan->n_outputs;
     bool same = c->seen;
     for (int i = 0; i < n; i++) {
         const gale__mem *m = c->refs[i].mem;
@@ -272,8 +273,8 @@ static bool note_bindings(run *r)
 
 static gale_status capture(run *r)
 {
-    gale__context *c = r->c;
-    gale__memory memory = memory_of(r->p, r->instance, c);
+    gale__run_context *c = r->context;
+    gale__run_memory memory = memory_of(r->program, r->instance, c);
     GALE_TRY(gale_capture_begin(c->stream));
     gale_status status = gale__plan_send(r->instance->plan, c->stream, &memory, false);
     gale_status ended = gale_capture_end(c->stream, &c->capture);
@@ -284,22 +285,22 @@ static gale_status capture(run *r)
 
 static gale_status send(run *r)
 {
-    gale__context *c = r->c;
+    gale__run_context *c = r->context;
     const gale__plan *plan = r->instance->plan;
-    bool can = r->p->device->info.caps.capture && !r->p->options.no_capture && !r->in_place && plan->kernels > 1 &&
-               !r->p->device->profiler;
+    bool can = r->program->device->info.caps.capture && !r->program->options.no_capture && !r->in_place &&
+               plan->kernels > 1 && !r->program->device->profiler;
     if (!note_bindings(r)) gale_capture_destroy(&c->capture);
     else if (can && !c->capture) GALE_TRY(capture(r));
     r->replayed = can && c->capture;
     if (r->replayed) return gale_capture_replay(c->stream, c->capture);
-    gale__memory memory = memory_of(r->p, r->instance, c);
+    gale__run_memory memory = memory_of(r->program, r->instance, c);
     return gale__plan_send(plan, c->stream, &memory, false);
 }
 
 static void note_run(run *r, uint64_t start_ns)
 {
     const gale__plan *plan = r->instance->plan;
-    gale_program *p = r->p;
+    gale_program *p = r->program;
     gale__mutex_lock(&p->lock);
     p->last.predicted_us = plan->predicted_us;
     p->last.run_us = (double)(gale__time_ns() - start_ns) / 1e3;
@@ -323,8 +324,8 @@ static gale_status run_on_context(run *r)
     GALE_GO(send(r));
     GALE_GO(fetch_outputs(r));
 done:;
-    gale_status synced = gale_stream_sync(r->c->stream);
-    if (synced != GALE_OK) gale__stream_forget(r->c->stream);
+    gale_status synced = gale_stream_sync(r->context->stream);
+    if (synced != GALE_OK) gale__stream_forget(r->context->stream);
     if (status == GALE_OK) status = synced;
     if (status == GALE_OK) note_run(r, start);
     return status;
@@ -332,17 +333,20 @@ done:;
 
 static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
-    run r = {
-        .p = p, .inputs = inputs, .outputs = outputs, .on_host = on_host, .in_place = p->device->info.caps.in_place};
+    run r = {.program = p,
+        .inputs = inputs,
+        .outputs = outputs,
+        .on_host = on_host,
+        .in_place = p->device->info.caps.in_place};
     GALE_TRY(gale__program_instance(p, inputs, &r.instance));
-    gale_status status = gale__context_take(p, r.instance, &r.c);
+    gale_status status = gale__run_context_take(p, r.instance, &r.context);
     if (status == GALE_OK) {
         status = run_on_context(&r);
         for (int i = 0; i < r.instance->plan->n_outputs; i++) {
-            if (status == GALE_OK && r.c->made[i]) outputs[i] = r.c->made[i], r.c->made[i] = NULL;
-            else gale_tensor_destroy(&r.c->made[i]);
+            if (status == GALE_OK && r.context->made[i]) outputs[i] = r.context->made[i], r.context->made[i] = NULL;
+            else gale_tensor_destroy(&r.context->made[i]);
         }
-        gale__context_give(p, r.instance, r.c);
+        gale__run_context_give(p, r.instance, r.context);
     }
     gale__instance_release(p, r.instance);
     return status;

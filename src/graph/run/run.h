@@ -5,16 +5,16 @@
 
 /* Uploads the constants and runs the prologue. */
 gale_status gale__instance_prepare(gale_program *program, gale__instance *instance);
-gale_status gale__context_take(gale_program *program, gale__instance *instance, gale__context **out);
-void gale__context_give(gale_program *program, gale__instance *instance, gale__context *context);
-void gale__context_destroy(const gale__plan *plan, int n_inputs, gale__context *context);
+gale_status gale__run_context_take(gale_program *program, gale__instance *instance, gale__run_context **out);
+void gale__run_context_give(gale_program *program, gale__instance *instance, gale__run_context *context);
+void gale__run_context_destroy(const gale__plan *plan, int n_inputs, gale__run_context *context);
 /* Sends the steps of one run to the stream, or those of the prologue. */
-typedef struct gale__memory {
+typedef struct gale__run_memory {
     gale_buffer *constants;
     gale__weight *const *weights;
     gale_buffer *const *slabs;
     const gale__ref *bound; /* inputs, then outputs */
     int n_inputs;
-} gale__memory;
-gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__memory *memory, bool prologue);
+} gale__run_memory;
+gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__run_memory *memory, bool prologue);
 #endif

@@ -64,7 +64,7 @@ static gale_status time_many(gale_device *device, gale_stream *stream, int repea
 
 typedef struct sender {
     gale__instance *instance;
-    gale__context *context;
+    gale__run_context *context;
     gale__ref *bound;
     int n_inputs;
     gale_capture *capture;
@@ -74,7 +74,7 @@ static gale_status send_plan(void *arg)
 {
     sender *s = arg;
     if (s->capture) return gale_capture_replay(s->context->stream, s->capture);
-    gale__memory memory = {s->instance->constants, s->instance->weights, s->context->slabs, s->bound, s->n_inputs};
+    gale__run_memory memory = {s->instance->constants, s->instance->weights, s->context->slabs, s->bound, s->n_inputs};
     return gale__plan_send(s->instance->plan, s->context->stream, &memory, false);
 }
 
@@ -94,7 +94,7 @@ gale_status gale__program_time(gale_program *p, gale_tensor *const *inputs, int 
     gale_status status;
     GALE_TRY(gale__program_instance(p, inputs, &s.instance));
     const gale__plan *plan = s.instance->plan;
-    GALE_GO(gale__context_take(p, s.instance, &s.context));
+    GALE_GO(gale__run_context_take(p, s.instance, &s.context));
     made = gale__calloc((size_t)plan->n_outputs + 1, sizeof *made);
     s.bound = gale__calloc((size_t)(s.n_inputs + plan->n_outputs) + 1, sizeof *s.bound);
     if (!made || !s.bound) {
@@ -119,7 +119,7 @@ done:
     for (int i = 0; made && i < plan->n_outputs; i++) gale_buffer_destroy(&made[i]);
     gale__free(made);
     gale__free(s.bound);
-    if (s.context) gale__context_give(p, s.instance, s.context);
+    if (s.context) gale__run_context_give(p, s.instance, s.context);
     gale__instance_release(p, s.instance);
     return status;
 }

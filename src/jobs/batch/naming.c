@@ -3,6 +3,7 @@
  * name get what tells them apart: first their extensions, then a number that follows from their paths. */
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "jobs/batch/inputs.h"
 #include "jobs/batch/journal.h"
 #include "jobs/batch/output.h"
@@ -17,28 +18,25 @@ typedef struct naming {
     gale__inputs *in;
     const char *folder, *suffix, *extension;
     gale__journal journal;
-    const char **real;  /* of each input, with all links followed */
-    const char **tried; /* of each input, in the form that is tried now */
-    const char **taken; /* a table of names with room to spare */
-    size_t mask;
+    const char **real;      /* of each input, with all links followed */
+    const char **tried;     /* of each input, in the form that is tried now */
+    gale__hash_table taken; /* inputs by the hash of their output, once it is decided */
 } naming;
-
-/* Takes a name; false when it was taken. */
-static bool take(const char **slots, size_t mask, const char *name)
-{
-    size_t at = (size_t)gale__hash(name, strlen(name), 0) & mask;
-    for (; slots[at]; at = (at + 1) & mask)
-        if (!strcmp(slots[at], name)) return false;
-    slots[at] = name;
-    return true;
-}
 
 static bool is_taken(const naming *n, const char *name)
 {
-    size_t at = (size_t)gale__hash(name, strlen(name), 0) & n->mask;
-    for (; n->taken[at]; at = (at + 1) & n->mask)
-        if (!strcmp(n->taken[at], name)) return true;
+    gale__hash_table_probe probe = gale__hash_table_look(gale__hash(name, strlen(name), 0));
+    for (int64_t i; (i = gale__hash_table_next(&n->taken, &probe)) >= 0;)
+        if (!strcmp(n->in->list[i].output, name)) return true;
     return false;
+}
+
+/* Gives input i a name that is not taken. */
+static gale_status take(naming *n, size_t i, const char *name)
+{
+    GALE_TRY(gale__hash_table_add(&n->taken, gale__hash(name, strlen(name), 0), (uint32_t)i));
+    n->in->list[i].output = name;
+    return GALE_OK;
 }
 
 /* Adds what the form puts between the stem and the suffix. */
@@ -93,10 +91,8 @@ static gale_status name_as_before(naming *n, size_t i)
     for (int form = PLAIN; form < FORMS; form++) {
         GALE_TRY(make_name(n, i, form, 1, &name));
         for (size_t k = 0; (known = gale__journal_output(&n->journal, n->real[i], k)); k++)
-            if (!strcmp(known, below_folder(n, name)) && gale__file_exists(name) && take(n->taken, n->mask, name)) {
-                n->in->list[i].output = name;
-                return GALE_OK;
-            }
+            if (!strcmp(known, below_folder(n, name)) && gale__file_exists(name) && !is_taken(n, name))
+                return take(n, i, name);
     }
     return GALE_OK;
 }
@@ -121,8 +117,7 @@ static gale_status name_in_form(naming *n, int form, const char **sorted)
         bool shared =
             (at > 0 && !strcmp(sorted[at - 1], *found)) || (at + 1 < count && !strcmp(sorted[at + 1], *found));
         if (shared || is_taken(n, n->tried[i]) || is_foreign(n, i, n->tried[i])) continue;
-        take(n->taken, n->mask, n->tried[i]);
-        in->list[i].output = n->tried[i];
+        GALE_TRY(take(n, i, n->tried[i]));
     }
     return GALE_OK;
 }
@@ -134,7 +129,7 @@ static gale_status name_rest(naming *n)
         for (int number = 1; !n->in->list[i].output; number++) {
             const char *name = NULL;
             GALE_TRY(make_name(n, i, WITH_PATH, number, &name));
-            if (!is_foreign(n, i, name) && take(n->taken, n->mask, name)) n->in->list[i].output = name;
+            if (!is_foreign(n, i, name) && !is_taken(n, name)) GALE_TRY(take(n, i, name));
         }
     return GALE_OK;
 }
@@ -169,14 +164,10 @@ static gale_status write_journal(const naming *n)
 gale_status gale__inputs_name(gale__inputs *in, const char *folder, const char *suffix, const char *extension)
 {
     naming n = {.in = in, .folder = folder, .suffix = suffix, .extension = extension};
-    size_t size = 16;
-    while (size < in->count * 2) size *= 2;
-    n.mask = size - 1;
-    n.taken = gale__calloc(size, sizeof *n.taken);
     n.real = gale__calloc(in->count + 1, sizeof *n.real);
     n.tried = gale__calloc(in->count + 1, sizeof *n.tried);
     const char **sorted = gale__calloc(in->count + 1, sizeof *sorted);
-    gale_status status = n.taken && n.real && n.tried && sorted ? find_real(&n) : GALE_NO_MEMORY;
+    gale_status status = n.real && n.tried && sorted ? find_real(&n) : GALE_NO_MEMORY;
     if (status == GALE_OK && folder) status = gale__journal_open(folder, &n.journal);
     for (size_t i = 0; i < in->count && status == GALE_OK; i++) status = name_as_before(&n, i);
     for (int form = PLAIN; form < FORMS && status == GALE_OK; form++) status = name_in_form(&n, form, sorted);
@@ -186,6 +177,6 @@ gale_status gale__inputs_name(gale__inputs *in, const char *folder, const char *
     gale__free(sorted);
     gale__free(n.tried);
     gale__free(n.real);
-    gale__free(n.taken);
+    gale__hash_table_finish(&n.taken);
     return status;
 }

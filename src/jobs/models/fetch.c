@@ -72,7 +72,7 @@ static struct {
 static gale__library library = {sonames, symbols, sizeof symbols / sizeof *symbols, &curl, "it is too old", NULL};
 
 typedef struct transfer {
-    const gale__fetch *f;
+    const gale__fetch *fetch;
     gale__file_out out;
     uint64_t begun, have;
     gale_status status;
@@ -82,9 +82,9 @@ static size_t take(char *data, size_t size, size_t count, void *user)
 {
     transfer *t = user;
     size_t n = size * count;
-    if (t->f->size_bytes && (t->have > t->f->size_bytes || n > t->f->size_bytes - t->have))
-        t->status = gale__fail(GALE_MISMATCH, "%s: larger than the %llu bytes that it should have", t->f->url,
-            (unsigned long long)t->f->size_bytes);
+    if (t->fetch->size_bytes && (t->have > t->fetch->size_bytes || n > t->fetch->size_bytes - t->have))
+        t->status = gale__fail(GALE_MISMATCH, "%s: larger than the %llu bytes that it should have", t->fetch->url,
+            (unsigned long long)t->fetch->size_bytes);
     else t->status = gale__file_add(&t->out, data, n);
     if (t->status != GALE_OK) return 0;
     t->have += n;
@@ -95,22 +95,22 @@ static int show(void *user, int64_t total, int64_t now, int64_t up_total, int64_
 {
     transfer *t = user;
     (void)up_total, (void)up_now, (void)now;
-    uint64_t all = total > 0 ? t->begun + (uint64_t)total : t->f->size_bytes;
-    return t->f->progress && !t->f->progress(t->f->user, t->have, all);
+    uint64_t all = total > 0 ? t->begun + (uint64_t)total : t->fetch->size_bytes;
+    return t->fetch->progress && !t->fetch->progress(t->fetch->user, t->have, all);
 }
 
 static void set_up(void *h, transfer *t, char *reason)
 {
     const struct {
-        option o;
+        option which;
         long value;
     } numbers[] = {{OPTION_FOLLOWLOCATION, 1}, {OPTION_MAXREDIRS, REDIRECTS_MOST}, {OPTION_FAILONERROR, 1},
         {OPTION_NOSIGNAL, 1}, {OPTION_NOPROGRESS, 0}, {OPTION_CONNECTTIMEOUT, CONNECT_SECONDS},
         {OPTION_LOW_SPEED_LIMIT, SLOW_BYTES}, {OPTION_LOW_SPEED_TIME, SLOW_SECONDS},
         {OPTION_PROTOCOLS, HTTP | HTTPS | LOCAL},
         {OPTION_REDIR_PROTOCOLS, HTTP | HTTPS}}; /* a server may not send us to files of ours */
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) curl.set(h, numbers[i].o, numbers[i].value);
-    curl.set(h, OPTION_URL, t->f->url);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) curl.set(h, numbers[i].which, numbers[i].value);
+    curl.set(h, OPTION_URL, t->fetch->url);
     curl.set(h, OPTION_USERAGENT, "gale");
     curl.set(h, OPTION_ERRORBUFFER, reason);
     curl.set(h, OPTION_WRITEFUNCTION, take);
@@ -124,13 +124,14 @@ static void set_up(void *h, transfer *t, char *reason)
 static gale_status judge(transfer *t, code c, long response, const char *reason, bool *again)
 {
     const char *kept = t->have ? "; what has come is kept, and the same command goes on from there" : "";
-    if (t->status != GALE_OK) return t->status == GALE_IO ? gale__fail_within(t->status, "%s", t->f->url) : t->status;
-    if (c == CODE_CANCELLED) return gale__fail(GALE_CANCELLED, "%s: cancelled%s", t->f->url, kept);
+    if (t->status != GALE_OK)
+        return t->status == GALE_IO ? gale__fail_within(t->status, "%s", t->fetch->url) : t->status;
+    if (c == CODE_CANCELLED) return gale__fail(GALE_CANCELLED, "%s: cancelled%s", t->fetch->url, kept);
     *again = t->begun && (c == CODE_RANGE || c == CODE_RESUME || (c == CODE_HTTP && response == 416));
     if (c == CODE_OK || *again) return GALE_OK;
     if (c == CODE_UNREAD || c == CODE_NOT_THERE || (c == CODE_HTTP && (response == 404 || response == 410)))
-        return gale__fail(GALE_NOT_FOUND, "%s: there is no such file (%s)", t->f->url, reason);
-    return gale__fail(GALE_IO, "%s: %s%s", t->f->url, reason, kept);
+        return gale__fail(GALE_NOT_FOUND, "%s: there is no such file (%s)", t->fetch->url, reason);
+    return gale__fail(GALE_IO, "%s: %s%s", t->fetch->url, reason, kept);
 }
 
 static gale_status attempt(transfer *t, bool *again)
@@ -150,14 +151,14 @@ static gale_status attempt(transfer *t, bool *again)
 static gale_status check(const transfer *t)
 {
     char hex[65];
-    if (t->f->size_bytes && t->have != t->f->size_bytes)
-        return gale__fail(GALE_MISMATCH, "%s: has %llu bytes, not the %llu that it should have", t->f->url,
-            (unsigned long long)t->have, (unsigned long long)t->f->size_bytes);
-    if (!t->f->sha256) return GALE_OK;
+    if (t->fetch->size_bytes && t->have != t->fetch->size_bytes)
+        return gale__fail(GALE_MISMATCH, "%s: has %llu bytes, not the %llu that it should have", t->fetch->url,
+            (unsigned long long)t->have, (unsigned long long)t->fetch->size_bytes);
+    if (!t->fetch->sha256) return GALE_OK;
     GALE_TRY(gale__file_sha256(t->out.name, hex, NULL));
-    if (gale__text_equal_nocase(hex, t->f->sha256)) return GALE_OK;
-    return gale__fail(
-        GALE_MISMATCH, "%s: is not what was asked for: its SHA-256 is %s, not %s", t->f->url, hex, t->f->sha256);
+    if (gale__text_equal_nocase(hex, t->fetch->sha256)) return GALE_OK;
+    return gale__fail(GALE_MISMATCH, "%s: is not what was asked for: its SHA-256 is %s, not %s", t->fetch->url, hex,
+        t->fetch->sha256);
 }
 
 static gale_status restart(transfer *t)
@@ -173,7 +174,7 @@ static gale_status fetch_and_check(transfer *t)
 {
     bool resumed = t->have > 0, again = false;
     gale_status status = GALE_OK;
-    if (!t->f->size_bytes || t->have != t->f->size_bytes) status = attempt(t, &again);
+    if (!t->fetch->size_bytes || t->have != t->fetch->size_bytes) status = attempt(t, &again);
     if (status == GALE_OK && !again) status = check(t);
     if (!again && !(resumed && status == GALE_MISMATCH)) return status;
     GALE_TRY(restart(t));
@@ -183,7 +184,7 @@ static gale_status fetch_and_check(transfer *t)
 
 gale_status gale__fetch_run(const gale__fetch *f)
 {
-    transfer t = {.f = f};
+    transfer t = {.fetch = f};
     if (gale__library_load(&library) != GALE_OK)
         return gale__fail_within(GALE_UNSUPPORTED, "fetching needs libcurl (Debian's libcurl4t64 or libcurl4)");
     if (curl.global_init(3) != CODE_OK) return gale__fail(GALE_UNSUPPORTED, "libcurl does not start");

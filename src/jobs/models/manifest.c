@@ -65,12 +65,12 @@ static gale_status read_params(const gale__json *params, gale__manifest *m)
     GALE_TRY(int_of(params, "tile_size", 0, 65536, &m->tile));
     GALE_TRY(int_of(params, "tile_overlap", 0, 65535, &m->overlap));
     GALE_TRY(int_of(params, "multiple", 1, 4096, &m->multiple));
-    GALE_TRY(choice_of(params, "layout", layouts, GALE__LAYOUT_NCHW, &layout));
+    GALE_TRY(choice_of(params, "layout", layouts, GALE__MANIFEST_LAYOUT_NCHW, &layout));
     GALE_TRY(choice_of(params, "colours", colours, 0, &colour));
     GALE_TRY(choice_of(params, "padding", paddings, 0, &padding));
-    m->layout = (gale__layout)layout;
-    m->colours = (gale__colours)colour;
-    m->padding = (gale__padding)padding;
+    m->layout = (gale__manifest_layout)layout;
+    m->colours = (gale__manifest_colours)colour;
+    m->padding = (gale__tile_padding)padding;
     m->overlap_said = gale__json_get(params, "tile_overlap");
     if (m->tile && !m->overlap_said && m->overlap > m->tile / 4) m->overlap = m->tile / 8;
     if (m->tile && m->overlap >= m->tile)
@@ -100,8 +100,8 @@ static gale_status read_defaults(const gale__json *control, gale__manifest *m)
 static gale_status read_parameter(const gale__json *p, gale__manifest *m)
 {
     static const char *const known[] = {"name", "description", "index", NULL};
-    gale__control *c = &m->controls[m->named_count];
-    *c = (gale__control){.description = "", .index = m->named_count};
+    gale__manifest_control *c = &m->controls[m->named_count];
+    *c = (gale__manifest_control){.description = "", .index = m->named_count};
     if (p->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "control: a parameter is no map");
     warn_unknown(p, "control: parameters: ", known);
     GALE_TRY(gale__json_copy_text(&m->arena, p, "name", &c->name));
@@ -269,7 +269,7 @@ static gale_status set_one(const gale__manifest *m, const char *text, size_t nam
     return GALE_OK;
 }
 
-gale_status gale__manifest_control(const gale__manifest *m, const char *setting, float *values)
+gale_status gale__manifest_set_control(const gale__manifest *m, const char *setting, float *values)
 {
     const char *equals = strchr(setting, '=');
     if (!m->control_count) return gale__fail(GALE_INVALID, "%s takes no control", m->name);
@@ -287,9 +287,10 @@ gale_status gale__manifest_control(const gale__manifest *m, const char *setting,
     return GALE_OK;
 }
 
-gale_status gale__manifest_controls(const gale__manifest *m, const char *const *settings, size_t count, float *values)
+gale_status gale__manifest_set_controls(
+    const gale__manifest *m, const char *const *settings, size_t count, float *values)
 {
     for (int i = 0; i < m->control_count; i++) values[i] = m->defaults[i];
-    for (size_t i = 0; i < count; i++) GALE_TRY(gale__manifest_control(m, settings[i], values));
+    for (size_t i = 0; i < count; i++) GALE_TRY(gale__manifest_set_control(m, settings[i], values));
     return GALE_OK;
 }

@@ -19,13 +19,17 @@
 #include "jobs/upscale/tiles.h"
 
 enum { GALE__TILE_USUAL = 256, GALE__OVERLAP_USUAL = 32, GALE__CONTROLS_MOST = 256 };
-typedef enum gale__layout { GALE__LAYOUT_UNKNOWN, GALE__LAYOUT_NCHW, GALE__LAYOUT_NHWC } gale__layout;
-typedef enum gale__colours { GALE__COLOURS_RGB, GALE__COLOURS_BGR, GALE__COLOURS_LUMA } gale__colours;
+typedef enum gale__manifest_layout {
+    GALE__MANIFEST_LAYOUT_UNKNOWN,
+    GALE__MANIFEST_LAYOUT_NCHW,
+    GALE__MANIFEST_LAYOUT_NHWC
+} gale__manifest_layout;
+typedef enum gale__manifest_colours { GALE__COLOURS_RGB, GALE__COLOURS_BGR, GALE__COLOURS_LUMA } gale__manifest_colours;
 
-typedef struct gale__control {
+typedef struct gale__manifest_control {
     const char *name, *description;
     int index;
-} gale__control;
+} gale__manifest_control;
 typedef struct gale__manifest {
     gale__arena arena; /* all texts */
     const char *path;  /* of the manifest; NULL: there is none */
@@ -34,16 +38,16 @@ typedef struct gale__manifest {
     int scale;   /* 0: not said */
     int tile, overlap;
     bool overlap_said; /* by the manifest */
-    gale__layout layout;
-    gale__colours colours;
+    gale__manifest_layout layout;
+    gale__manifest_colours colours;
     double low, high;         /* what black and white are for the network, */
     double low_out, high_out; /* and in its result */
     bool absent;              /* nobody says anything: there is no manifest, or an empty one */
     int multiple;             /* 0: not said */
-    gale__padding padding;
-    int control_count;       /* length of the control vector; 0: none */
-    float *defaults;         /* of that length */
-    gale__control *controls; /* those with a name */
+    gale__tile_padding padding;
+    int control_count;                /* length of the control vector; 0: none */
+    float *defaults;                  /* of that length */
+    gale__manifest_control *controls; /* those with a name */
     int named_count;
 } gale__manifest;
 
@@ -54,9 +58,10 @@ gale_status gale__manifest_read(const char *model_path, gale__manifest *out);
 void gale__manifest_finish(gale__manifest *m);
 /* Changes the control vector by "name=0.7", "2=0.7" or "0.1,0.2,0.3".  Values are clamped to 0..1, which is said in the
  * log; an unknown name or a wrong count is GALE_INVALID. */
-gale_status gale__manifest_control(const gale__manifest *m, const char *setting, float *values);
+gale_status gale__manifest_set_control(const gale__manifest *m, const char *setting, float *values);
 /* The defaults, changed by each of the settings. */
-gale_status gale__manifest_controls(const gale__manifest *m, const char *const *settings, size_t count, float *values);
+gale_status gale__manifest_set_controls(
+    const gale__manifest *m, const char *const *settings, size_t count, float *values);
 
 /* The embedded models and those (*.onnx) of a folder by name, each with its manifest; folder "": the embedded ones
  * alone.  A manifest that cannot be read is a warning in the log, and the model is left out. */

@@ -13,7 +13,7 @@ static const float mixed_from = 0.02f; /* of black to white: five levels of 8 bi
                                           otherwise, in half precision as far as that */
 
 typedef struct job {
-    gale__batch *b;
+    gale__tile_batch *batch;
     int64_t first, tile; /* of the picture's tiles: the batch's first; of the batch: the one that is added */
     int64_t rows, bands; /* rows of a plane of a tile, and bands they are cut into */
     const float *planes;
@@ -27,7 +27,7 @@ static int64_t bands_of(int64_t rows, int64_t width)
 }
 
 /* The feed of a tile of the batch, and which one it is there. */
-static gale__feed *feed_of(const gale__batch *b, int64_t tile, int64_t *within)
+static gale__feed *feed_of(const gale__tile_batch *b, int64_t tile, int64_t *within)
 {
     *within = b->apart ? 0 : tile;
     return &b->feeds[b->apart ? tile : 0];
@@ -36,13 +36,13 @@ static gale__feed *feed_of(const gale__batch *b, int64_t tile, int64_t *within)
 static void cut_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
-    const gale__batch *b = j->b;
-    int64_t band = (int64_t)i % j->bands, plane = (int64_t)i / j->bands % b->n->channels_in,
-            tile = (int64_t)i / j->bands / b->n->channels_in, within;
+    const gale__tile_batch *b = j->batch;
+    int64_t band = (int64_t)i % j->bands, plane = (int64_t)i / j->bands % b->network->channels_in,
+            tile = (int64_t)i / j->bands / b->network->channels_in, within;
     const gale__feed *f = feed_of(b, tile, &within);
     for (int64_t y = band * j->rows / j->bands; y < (band + 1) * j->rows / j->bands; y++) {
         float *row = gale__feed_row(f, within, plane, y, b->rooms + (size_t)worker * b->room);
-        gale__tile_take_row(b->t, j->first + tile, plane, y, j->planes, row);
+        gale__tile_take_row(b->tiling, j->first + tile, plane, y, j->planes, row);
         gale__feed_put(f, within, plane, y, row);
     }
 }
@@ -50,39 +50,40 @@ static void cut_band(void *arg, size_t i, int worker)
 static void add_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
-    const gale__batch *b = j->b;
-    bool only = gale__tiling_count(b->t) == 1;
+    const gale__tile_batch *b = j->batch;
+    bool only = gale__tiling_count(b->tiling) == 1;
     int64_t band = (int64_t)i % j->bands, plane = (int64_t)i / j->bands, within;
     const gale__feed *f = feed_of(b, j->tile, &within);
     for (int64_t y = band * j->rows / j->bands; y < (band + 1) * j->rows / j->bands; y++) {
         const float *row = gale__feed_get(f, within, plane, y, b->rooms + (size_t)worker * b->room);
-        gale__tile_add_row(b->t, j->first + j->tile, b->n->scale, plane, y, row, only ? NULL : b->weights, j->result);
+        gale__tile_add_row(
+            b->tiling, j->first + j->tile, b->network->scale, plane, y, row, only ? NULL : b->weights, j->result);
     }
 }
 
 static void cut(job *j)
 {
-    gale__batch *b = j->b;
-    j->rows = gale__tiling_height(b->t);
-    j->bands = bands_of(j->rows, gale__tiling_width(b->t));
-    gale__parallel((size_t)(b->count * b->n->channels_in * j->bands), cut_band, j);
+    gale__tile_batch *b = j->batch;
+    j->rows = gale__tiling_height(b->tiling);
+    j->bands = bands_of(j->rows, gale__tiling_width(b->tiling));
+    gale__parallel((size_t)(b->count * b->network->channels_in * j->bands), cut_band, j);
 }
 
 static void add(job *j)
 {
-    gale__batch *b = j->b;
-    j->rows = b->t->y.tile * b->n->scale;
-    j->bands = bands_of(j->rows, b->t->x.tile * b->n->scale);
+    gale__tile_batch *b = j->batch;
+    j->rows = b->tiling->y.tile * b->network->scale;
+    j->bands = bands_of(j->rows, b->tiling->x.tile * b->network->scale);
     for (j->tile = 0; j->tile < b->count; j->tile++) {
-        gale__tile_weights(b->t, j->first + j->tile, b->n->scale, b->weights);
-        gale__parallel((size_t)(b->n->channels_out * j->bands), add_band, j);
+        gale__tile_weights(b->tiling, j->first + j->tile, b->network->scale, b->weights);
+        gale__parallel((size_t)(b->network->channels_out * j->bands), add_band, j);
     }
 }
 
-gale_status gale__batch_make(gale__network *n, const gale__tiling *t, const float *control, gale__batch *out)
+gale_status gale__tile_batch_make(gale__network *n, const gale__tiling *t, const float *control, gale__tile_batch *out)
 {
-    gale__batch b = {.n = n,
-        .t = t,
+    gale__tile_batch b = {.network = n,
+        .tiling = t,
         .control = control,
         .width = gale__parallel_width(),
         .room = (size_t)(gale__tiling_width(t) * n->scale)};
@@ -90,11 +91,11 @@ gale_status gale__batch_make(gale__network *n, const gale__tiling *t, const floa
     b.rooms = gale__calloc((size_t)b.width * b.room, sizeof *b.rooms);
     b.feeds = gale__calloc((size_t)b.width, sizeof *b.feeds);
     if (b.weights && b.rooms && b.feeds) return *out = b, GALE_OK;
-    gale__batch_finish(&b);
+    gale__tile_batch_finish(&b);
     return GALE_NO_MEMORY;
 }
 
-void gale__batch_finish(gale__batch *b)
+void gale__tile_batch_finish(gale__tile_batch *b)
 {
     for (int i = 0; b->feeds && i < b->width; i++) gale__feed_finish(&b->feeds[i]);
     gale__free(b->feeds);
@@ -104,7 +105,7 @@ void gale__batch_finish(gale__batch *b)
 
 /* Feeds for this run's tiles: those of the last one where they fit, which spares another plan; places that are left
  * over are filled up. */
-static gale_status make_feeds(gale__batch *b)
+static gale_status make_feeds(gale__tile_batch *b)
 {
     for (int64_t i = 0; i < (b->apart ? b->count : 1); i++) {
         gale__feed *f = &b->feeds[i];
@@ -114,7 +115,8 @@ static gale_status make_feeds(gale__batch *b)
             continue;
         }
         gale__feed_finish(f);
-        GALE_TRY(gale__feed_make(b->n, tiles, gale__tiling_width(b->t), gale__tiling_height(b->t), b->control, f));
+        GALE_TRY(gale__feed_make(
+            b->network, tiles, gale__tiling_width(b->tiling), gale__tiling_height(b->tiling), b->control, f));
     }
     return GALE_OK;
 }
@@ -124,7 +126,7 @@ typedef struct lane {
     char message[512];
 } lane; /* messages are a thread's own */
 typedef struct race {
-    gale__batch *b;
+    gale__tile_batch *batch;
     lane *lanes;
 } race;
 
@@ -133,11 +135,11 @@ static void run_lane(void *arg, size_t i, int worker)
     const race *r = arg;
     lane *l = &r->lanes[i];
     (void)worker;
-    l->status = gale__feed_run(&r->b->feeds[i]);
+    l->status = gale__feed_run(&r->batch->feeds[i]);
     if (l->status != GALE_OK) snprintf(l->message, sizeof l->message, "%s", gale_error());
 }
 
-static gale_status run_apart(gale__batch *b)
+static gale_status run_apart(gale__tile_batch *b)
 {
     race r = {b, gale__calloc((size_t)b->count, sizeof *r.lanes)};
     if (!r.lanes) return GALE_NO_MEMORY;
@@ -151,7 +153,7 @@ static gale_status run_apart(gale__batch *b)
 
 /* Whether the network gives for the last tile of the batch what it gives for it alone.  Tiles that are all the same
  * would show nothing. */
-static gale_status compare_alone(gale__batch *b)
+static gale_status compare_alone(gale__tile_batch *b)
 {
     const gale__feed *f = &b->feeds[0];
     gale__feed alone = {0};
@@ -161,17 +163,18 @@ static gale_status compare_alone(gale__batch *b)
     float worst = 0, *room = b->rooms, *other = NULL;
     if (!memcmp(gale_tensor_data(f->picture), last, tile)) return GALE_OK;
     if (!(other = gale__calloc(b->room, sizeof *other))) return GALE_NO_MEMORY;
-    GALE_GO(gale__feed_make(b->n, 1, gale__tiling_width(b->t), gale__tiling_height(b->t), b->control, &alone));
+    GALE_GO(gale__feed_make(
+        b->network, 1, gale__tiling_width(b->tiling), gale__tiling_height(b->tiling), b->control, &alone));
     memcpy(gale_tensor_data(alone.picture), last, tile);
     GALE_GO(gale__feed_run(&alone));
-    for (int64_t plane = 0; plane < b->n->channels_out; plane++)
-        for (int64_t y = 0; y < b->t->y.tile * b->n->scale; y++) {
+    for (int64_t plane = 0; plane < b->network->channels_out; plane++)
+        for (int64_t y = 0; y < b->tiling->y.tile * b->network->scale; y++) {
             const float *x = gale__feed_get(f, b->count - 1, plane, y, room),
                         *want = gale__feed_get(&alone, 0, plane, y, other);
-            for (int64_t i = 0; i < b->t->x.tile * b->n->scale; i++)
+            for (int64_t i = 0; i < b->tiling->x.tile * b->network->scale; i++)
                 worst = fabsf(x[i] - want[i]) <= worst ? worst : fabsf(x[i] - want[i]);
         }
-    b->n->batches = worst <= mixed_from ? GALE__BATCHES_APART : GALE__BATCHES_MIXED;
+    b->network->batches = worst <= mixed_from ? GALE__BATCHES_APART : GALE__BATCHES_MIXED;
 done:
     gale__feed_finish(&alone);
     gale__free(other);
@@ -181,29 +184,29 @@ done:
 static bool is_final(gale_status s) { return s == GALE_NO_MEMORY || s == GALE_CANCELLED || s == GALE_DEVICE_LOST; }
 
 /* A batch that nobody promised: the model leaves its first extent open, which its operators need not. */
-static gale_status run_batch(gale__batch *b)
+static gale_status run_batch(gale__tile_batch *b)
 {
     gale_status status = gale__feed_run(&b->feeds[0]);
-    if (b->count == 1 || b->n->fixed_batch || b->n->batches == GALE__BATCHES_APART) return status;
+    if (b->count == 1 || b->network->fixed_batch || b->network->batches == GALE__BATCHES_APART) return status;
     if (status != GALE_OK && !is_final(status)) {
-        b->n->batches = GALE__BATCHES_MIXED;
-        return gale__fail_within(GALE_UNSUPPORTED, "%s takes no batches", b->n->manifest->name);
+        b->network->batches = GALE__BATCHES_MIXED;
+        return gale__fail_within(GALE_UNSUPPORTED, "%s takes no batches", b->network->manifest->name);
     }
     if (status == GALE_OK) status = compare_alone(b);
-    if (status == GALE_OK && b->n->batches == GALE__BATCHES_MIXED)
-        return gale__fail(GALE_UNSUPPORTED, "%s mixes the tiles of a batch", b->n->manifest->name);
+    if (status == GALE_OK && b->network->batches == GALE__BATCHES_MIXED)
+        return gale__fail(GALE_UNSUPPORTED, "%s mixes the tiles of a batch", b->network->manifest->name);
     return status;
 }
 
-gale_status gale__batch_run(gale__batch *b, int64_t first, int64_t count, bool apart, gale_tensor *planes,
+gale_status gale__tile_batch_run(gale__tile_batch *b, int64_t first, int64_t count, bool apart, gale_tensor *planes,
     gale_tensor *result, uint64_t *network_ns)
 {
-    job j = {.b = b, .first = first, .planes = gale_tensor_data(planes), .result = gale_tensor_data(result)};
+    job j = {.batch = b, .first = first, .planes = gale_tensor_data(planes), .result = gale_tensor_data(result)};
     bool lent = false;
     b->count = count;
     b->apart = apart;
     GALE_TRY(make_feeds(b));
-    if (gale__tiling_count(b->t) == 1) GALE_TRY(gale__feed_lend(&b->feeds[0], planes, result, &lent));
+    if (gale__tiling_count(b->tiling) == 1) GALE_TRY(gale__feed_lend(&b->feeds[0], planes, result, &lent));
     if (!lent) cut(&j);
     uint64_t begun = gale__time_ns();
     GALE_TRY(apart ? run_apart(b) : run_batch(b));

@@ -16,16 +16,19 @@ static bool is_host(const gale_device *device) { return gale_device_get_info(dev
 
 /* Of the memory that is left, what may be counted on: pieces do not fit without gaps, and others live on the host too.
  */
-static double left(gale_device *device) { return (double)gale__memory_left(device) * (is_host(device) ? 0.5 : 0.75); }
+static double left(gale_device *device)
+{
+    return (double)gale__device_memory_left(device) * (is_host(device) ? 0.5 : 0.75);
+}
 
 /* Work memory of all programs of the model, by the plans that ran last. */
 static double planned(gale_model *model)
 {
-    const gale__exec *exec = gale__model_session(model)->net->exec;
+    const gale__onnx_exec *exec = gale__onnx_model_session(model)->net->exec;
     double sum = 0;
     for (int i = 0; exec && i < exec->n_steps; i++) {
-        const gale__segment *s = exec->steps[i].segment;
-        for (const gale__variant *v = s ? s->variants : NULL; v; v = v->next)
+        const gale__onnx_segment *s = exec->steps[i].segment;
+        for (const gale__onnx_variant *v = s ? s->variants : NULL; v; v = v->next)
             sum += v->program ? (double)v->program->last.work_bytes : 0;
     }
     return sum;

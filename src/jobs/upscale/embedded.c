@@ -15,12 +15,3 @@ const gale__embedded *gale__embedded_find(const char *name)
         if (!strcmp(table[i].name, name)) return &table[i];
     return NULL;
 }
-
-bool gale__embedded_model(const char *name, const void **data, size_t *size)
-{
-    const gale__embedded *e = gale__embedded_find(name);
-    if (!e) return false;
-    *data = e->data;
-    *size = e->size;
-    return true;
-}

@@ -13,6 +13,4 @@ typedef struct gale__embedded {
 const gale__embedded *gale__embedded_at(size_t i);
 /* By name; NULL: there is none. */
 const gale__embedded *gale__embedded_find(const char *name);
-/* The bytes of the model file; false, and nothing is written, where there is none of this name. */
-bool gale__embedded_model(const char *name, const void **data, size_t *size);
 #endif

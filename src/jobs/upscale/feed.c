@@ -3,30 +3,30 @@
 #include "base/num.h"
 #include <string.h>
 
-/* How rows of one of the two tensors lie. */
-typedef struct lie {
+/* The layout of the rows of one of the two tensors. */
+typedef struct row_layout {
     gale_type type;
     int64_t channels, width, height;
     float low, span;
     bool last;
-} lie;
+} row_layout;
 
-static lie lie_of(const gale__feed *f, bool result)
+static row_layout row_layout_of(const gale__feed *f, bool result)
 {
-    const gale__network *n = f->n;
+    const gale__network *n = f->network;
     const double *range = n->range[result];
     gale_type type = result ? n->type_out : n->type_in;
-    return (lie){type, result ? n->channels_out : n->channels_in, result ? gale__network_gives(n, f->width) : f->width,
-        result ? gale__network_gives(n, f->height) : f->height, (float)range[0], (float)(range[1] - range[0]),
-        n->layout == GALE__LAYOUT_NHWC};
+    return (row_layout){type, result ? n->channels_out : n->channels_in,
+        result ? gale__network_gives(n, f->width) : f->width, result ? gale__network_gives(n, f->height) : f->height,
+        (float)range[0], (float)(range[1] - range[0]), n->layout == GALE__MANIFEST_LAYOUT_NHWC};
 }
 
-static bool is_plain(const lie *l) { return l->type == GALE_F32 && !l->last && l->low == 0 && l->span == 1; }
+static bool is_plain(const row_layout *l) { return l->type == GALE_F32 && !l->last && l->low == 0 && l->span == 1; }
 
 /* Where row y of a plane of RGB begins, in samples. */
-static int64_t place(const gale__feed *f, const lie *l, int64_t tile, int64_t plane, int64_t y)
+static int64_t place(const gale__feed *f, const row_layout *l, int64_t tile, int64_t plane, int64_t y)
 {
-    if (f->n->manifest->colours == GALE__COLOURS_BGR && l->channels == 3) plane = 2 - plane;
+    if (f->network->manifest->colours == GALE__COLOURS_BGR && l->channels == 3) plane = 2 - plane;
     return l->last ? (tile * l->height + y) * l->width * l->channels + plane
                    : ((tile * l->channels + plane) * l->height + y) * l->width;
 }
@@ -58,13 +58,13 @@ static void get_samples(
 
 float *gale__feed_row(const gale__feed *f, int64_t tile, int64_t plane, int64_t y, float *room)
 {
-    lie l = lie_of(f, false);
+    row_layout l = row_layout_of(f, false);
     return is_plain(&l) ? (float *)gale_tensor_data(f->picture) + place(f, &l, tile, plane, y) : room;
 }
 
 void gale__feed_put(const gale__feed *f, int64_t tile, int64_t plane, int64_t y, const float *row)
 {
-    lie l = lie_of(f, false);
+    row_layout l = row_layout_of(f, false);
     if (!is_plain(&l))
         put_samples(l.type, gale_tensor_data(f->picture), place(f, &l, tile, plane, y), l.last ? l.channels : 1, row,
             l.width, l.low, l.span);
@@ -72,9 +72,9 @@ void gale__feed_put(const gale__feed *f, int64_t tile, int64_t plane, int64_t y,
 
 const float *gale__feed_get(const gale__feed *f, int64_t tile, int64_t plane, int64_t y, float *room)
 {
-    lie l = lie_of(f, true);
+    row_layout l = row_layout_of(f, true);
     const void *data = gale_tensor_data(f->result);
-    int64_t beyond = f->n->border * f->n->scale - f->n->lost, step = l.last ? l.channels : 1,
+    int64_t beyond = f->network->border * f->network->scale - f->network->lost, step = l.last ? l.channels : 1,
             at = place(f, &l, tile, plane, y + beyond) + beyond * step;
     if (is_plain(&l)) return (const float *)data + at;
     get_samples(l.type, data, at, step, room, l.width - 2 * beyond, l.low, l.span);
@@ -83,7 +83,7 @@ const float *gale__feed_get(const gale__feed *f, int64_t tile, int64_t plane, in
 
 static gale_status make_control(gale__feed *f, const float *control)
 {
-    const gale__network *n = f->n;
+    const gale__network *n = f->network;
     gale_model_value v;
     GALE_TRY(gale_model_input(n->model, n->control, &v));
     int64_t all = n->control_rank < 2 ? 1 : v.dims[0] > 0 ? v.dims[0] : n->fixed_batch ? n->fixed_batch : f->batch;
@@ -100,7 +100,7 @@ gale_status gale__feed_make(
     const gale__network *n, int64_t batch, int64_t width, int64_t height, const float *control, gale__feed *out)
 {
     gale__feed f = {n, batch, width, height, NULL, NULL, NULL};
-    bool last = n->layout == GALE__LAYOUT_NHWC;
+    bool last = n->layout == GALE__MANIFEST_LAYOUT_NHWC;
     int64_t all = n->fixed_batch ? n->fixed_batch : batch, c = n->channels_in;
     if (batch > all)
         return gale__fail(GALE_INVALID, "%s takes %lld pictures at once, not %lld", n->manifest->name, (long long)all,
@@ -123,9 +123,9 @@ void gale__feed_finish(gale__feed *f)
 
 static bool fits(const gale__feed *f, const gale_tensor *t, bool result)
 {
-    lie l = lie_of(f, result);
+    row_layout l = row_layout_of(f, result);
     const int64_t *d = gale_tensor_dims(t);
-    bool order = l.channels == 1 || f->n->manifest->colours != GALE__COLOURS_BGR;
+    bool order = l.channels == 1 || f->network->manifest->colours != GALE__COLOURS_BGR;
     return is_plain(&l) && order && gale_tensor_rank(t) == 4 && d[0] == 1 && d[1] == l.channels && d[2] == l.height &&
            d[3] == l.width;
 }
@@ -133,7 +133,7 @@ static bool fits(const gale__feed *f, const gale_tensor *t, bool result)
 gale_status gale__feed_lend(gale__feed *f, gale_tensor *in, gale_tensor *out, bool *lent)
 {
     gale_tensor *views[2] = {0};
-    *lent = f->batch == 1 && f->n->fixed_batch <= 1 && fits(f, in, false) && fits(f, out, true);
+    *lent = f->batch == 1 && f->network->fixed_batch <= 1 && fits(f, in, false) && fits(f, out, true);
     if (!*lent) return GALE_OK;
     GALE_TRY(gale_tensor_reshape(in, 4, gale_tensor_dims(in), &views[0]));
     gale_status status = gale_tensor_reshape(out, 4, gale_tensor_dims(out), &views[1]);
@@ -157,7 +157,7 @@ static void fill_up(gale__feed *f)
 
 gale_status gale__feed_try(gale__feed *f, int64_t dims[4])
 {
-    const gale__network *n = f->n;
+    const gale__network *n = f->network;
     gale_tensor *inputs[2] = {f->picture, f->control};
     gale_model_value in, control = {0}, out;
     GALE_TRY(gale_model_input(n->model, n->picture, &in));
@@ -174,7 +174,7 @@ gale_status gale__feed_try(gale__feed *f, int64_t dims[4])
     }
     GALE_TRY(status);
     const int64_t *d = gale_tensor_dims(f->result);
-    bool last = n->layout == GALE__LAYOUT_NHWC;
+    bool last = n->layout == GALE__MANIFEST_LAYOUT_NHWC;
     if (gale_tensor_rank(f->result) != 4 || gale_tensor_type(f->result) != n->type_out)
         return gale__fail(GALE_UNSUPPORTED, "%s: the result is no picture of rank 4", n->manifest->name);
     memcpy(dims, (int64_t[4]){d[0], d[last ? 3 : 1], d[last ? 1 : 2], d[last ? 2 : 3]}, 4 * sizeof *dims);
@@ -183,7 +183,7 @@ gale_status gale__feed_try(gale__feed *f, int64_t dims[4])
 
 gale_status gale__feed_run(gale__feed *f)
 {
-    const gale__network *n = f->n;
+    const gale__network *n = f->network;
     int64_t dims[4];
     GALE_TRY(gale__feed_try(f, dims));
     if (dims[0] >= f->batch && dims[1] == n->channels_out && dims[2] == gale__network_gives(n, f->height) &&

@@ -6,7 +6,7 @@
 #include "jobs/upscale/network.h"
 
 typedef struct gale__feed {
-    const gale__network *n;
+    const gale__network *network;
     int64_t batch, width, height;            /* tiles, and pixels of one with its border */
     gale_tensor *picture, *control, *result; /* result: of the last run, and where the next one goes */
 } gale__feed;

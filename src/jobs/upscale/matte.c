@@ -23,7 +23,7 @@ typedef struct limiting {
     float *colours;
     int planes;
     const float *alpha;
-    size_t n;
+    size_t count;
 } limiting;
 
 /* What lies beyond the range shrinks with the square of alpha: one power undoes the division, the other one lets it
@@ -40,10 +40,10 @@ static float limited(float v, float alpha, gale__matte_range r)
 static void limit_band(void *arg, size_t band, int worker)
 {
     const limiting *l = arg;
-    size_t from = band * BAND, to = l->n - from < BAND ? l->n : from + BAND;
+    size_t from = band * BAND, to = l->count - from < BAND ? l->count : from + BAND;
     (void)worker;
     for (int c = 0; c < l->planes; c++) {
-        float *colours = l->colours + (size_t)c * l->n;
+        float *colours = l->colours + (size_t)c * l->count;
         for (size_t i = from; i < to; i++)
             if (l->alpha[i] > 0 && l->alpha[i] < 1) colours[i] = limited(colours[i], l->alpha[i], l->range);
     }

@@ -57,8 +57,9 @@ static gale_status find_output(gale__network *n)
     for (int i = 0; i < gale_model_outputs(n->model); i++) {
         GALE_TRY(gale_model_output(n->model, i, &v));
         if (v.kind != GALE_OBJECT_TENSOR || !is_picture_type(v.type) || (v.rank >= 0 && v.rank != 4)) continue;
-        int64_t channels =
-            v.rank == 4 && n->layout != GALE__LAYOUT_UNKNOWN ? v.dims[n->layout == GALE__LAYOUT_NHWC ? 3 : 1] : 0;
+        int64_t channels = v.rank == 4 && n->layout != GALE__MANIFEST_LAYOUT_UNKNOWN
+                               ? v.dims[n->layout == GALE__MANIFEST_LAYOUT_NHWC ? 3 : 1]
+                               : 0;
         bool features = channels > 0 && !is_channels(channels);
         if (features && n->result >= 0) continue;
         n->result = i;
@@ -77,13 +78,13 @@ static gale_status read_extents(gale__network *n)
     GALE_TRY(gale_model_input(n->model, n->picture, &v));
     n->type_in = v.type;
     n->layout = n->manifest->layout;
-    if (n->layout == GALE__LAYOUT_UNKNOWN && v.rank == 4)
-        n->layout = is_channels(v.dims[1])   ? GALE__LAYOUT_NCHW
-                    : is_channels(v.dims[3]) ? GALE__LAYOUT_NHWC
-                                             : GALE__LAYOUT_UNKNOWN;
+    if (n->layout == GALE__MANIFEST_LAYOUT_UNKNOWN && v.rank == 4)
+        n->layout = is_channels(v.dims[1])   ? GALE__MANIFEST_LAYOUT_NCHW
+                    : is_channels(v.dims[3]) ? GALE__MANIFEST_LAYOUT_NHWC
+                                             : GALE__MANIFEST_LAYOUT_UNKNOWN;
     n->channels_in = n->manifest->colours == GALE__COLOURS_LUMA ? 1 : 3;
-    if (v.rank != 4 || n->layout == GALE__LAYOUT_UNKNOWN) return GALE_OK;
-    bool last = n->layout == GALE__LAYOUT_NHWC;
+    if (v.rank != 4 || n->layout == GALE__MANIFEST_LAYOUT_UNKNOWN) return GALE_OK;
+    bool last = n->layout == GALE__MANIFEST_LAYOUT_NHWC;
     int64_t channels = v.dims[last ? 3 : 1], h = v.dims[last ? 1 : 2], w = v.dims[last ? 2 : 3];
     if (channels > 0 && !is_channels(channels))
         return gale__fail(GALE_UNSUPPORTED, "%s: a picture of %lld channels is neither grey nor RGB", n->manifest->name,
@@ -159,13 +160,13 @@ static gale_status learn_scale(gale__network *n, const int64_t dims[4], int64_t 
 /* A run of the usual kind first; where the layout is not known, the other one after it. */
 static gale_status try_layouts(gale__network *n, int64_t width, int64_t height, int64_t dims[4])
 {
-    if (n->layout != GALE__LAYOUT_UNKNOWN) return gale__network_try(n, width, height, dims);
-    n->layout = GALE__LAYOUT_NCHW;
+    if (n->layout != GALE__MANIFEST_LAYOUT_UNKNOWN) return gale__network_try(n, width, height, dims);
+    n->layout = GALE__MANIFEST_LAYOUT_NCHW;
     gale_status status = gale__network_try(n, width, height, dims);
     if (status == GALE_OK && is_channels(dims[1])) return GALE_OK;
-    n->layout = GALE__LAYOUT_NHWC;
+    n->layout = GALE__MANIFEST_LAYOUT_NHWC;
     status = gale__network_try(n, width, height, dims);
-    if (status != GALE_OK) n->layout = GALE__LAYOUT_UNKNOWN;
+    if (status != GALE_OK) n->layout = GALE__MANIFEST_LAYOUT_UNKNOWN;
     return status;
 }
 
@@ -183,8 +184,7 @@ static gale_status try_side(gale__network *n, int64_t side)
     return n->manifest->absent ? gale__network_find_range(n, width, height) : GALE_OK;
 }
 
-gale_status gale__network_probe_with(
-    gale_model *model, const gale__manifest *manifest, int64_t side, gale__network *out)
+gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, int64_t side, gale__network *out)
 {
     gale__network n = {.model = model,
         .manifest = manifest,
@@ -207,11 +207,6 @@ gale_status gale__network_probe_with(
     if (!free) n.multiple = 1;
     *out = n;
     return GALE_OK;
-}
-
-gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out)
-{
-    return gale__network_probe_with(model, manifest, 0, out);
 }
 
 /* A side that is a multiple of m and, but for m, of nothing that is usual. */

@@ -10,7 +10,7 @@ typedef struct gale__network {
     const gale__manifest *manifest;
     int picture, control, result;   /* numbers of inputs and of the output; control -1: takes none */
     int control_rank, control_size; /* rank 0: a single number */
-    gale__layout layout;
+    gale__manifest_layout layout;
     int channels_in, channels_out;                  /* 1 or 3 */
     gale_type type_in, type_out;                    /* f32, f16 or u8 */
     int64_t fixed_batch, fixed_width, fixed_height; /* 0: any */
@@ -35,12 +35,10 @@ typedef struct gale__network {
     } ran; /* the size of the run that was noted last, and what its plan took */
 } gale__network;
 
-/* GALE_UNSUPPORTED for a model that is not of this kind, GALE_MISMATCH where it is not as its manifest says. */
-gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, gale__network *out);
-/* The same, trying pictures of this side first; where memory is too short for that, and for 0, small ones; where those
- * are none of the network's sizes, tiles of the manifest's. */
-gale_status gale__network_probe_with(
-    gale_model *model, const gale__manifest *manifest, int64_t side, gale__network *out);
+/* Tries pictures of this side first; where memory is too short for that, and for 0, small ones; where those are none of
+ * the network's sizes, tiles of the manifest's.  GALE_UNSUPPORTED for a model that is not of this kind, GALE_MISMATCH
+ * where it is not as its manifest says. */
+gale_status gale__network_probe(gale_model *model, const gale__manifest *manifest, int64_t side, gale__network *out);
 /* How long the result is for a side of so many pixels. */
 static inline int64_t gale__network_gives(const gale__network *n, int64_t side)
 {

@@ -24,7 +24,7 @@ static double pattern(int64_t plane, int64_t planes, double x, double y)
 }
 
 typedef struct trial {
-    gale__network n; /* under the range that is tried; results as they are */
+    gale__network network; /* under the range that is tried; results as they are */
     int64_t width, height;
     float *room;      /* for a row of the result */
     double *small;    /* the result at the picture's size, less the border: [channels_out][height][width] */
@@ -33,24 +33,24 @@ typedef struct trial {
 
 static void fill(const trial *t, gale__feed *f)
 {
-    for (int64_t at = 0; at < t->n.channels_in * t->height; at++) {
+    for (int64_t at = 0; at < t->network.channels_in * t->height; at++) {
         int64_t plane = at / t->height, y = at % t->height;
         float *row = gale__feed_row(f, 0, plane, y, t->room);
         for (int64_t x = 0; x < t->width; x++)
-            row[x] = (float)pattern(
-                plane, t->n.channels_in, ((double)x + 0.5) / (double)t->width, ((double)y + 0.5) / (double)t->height);
+            row[x] = (float)pattern(plane, t->network.channels_in, ((double)x + 0.5) / (double)t->width,
+                ((double)y + 0.5) / (double)t->height);
         gale__feed_put(f, 0, plane, y, row);
     }
 }
 
 static void shrink(trial *t, const gale__feed *f)
 {
-    int64_t scale = t->n.scale, wide = t->width - 2 * t->n.border, high = (t->height - 2 * t->n.border) * scale,
-            count = t->n.channels_out * high / scale * wide;
+    int64_t scale = t->network.scale, wide = t->width - 2 * t->network.border,
+            high = (t->height - 2 * t->network.border) * scale, count = t->network.channels_out * high / scale * wide;
     t->low = INFINITY;
     t->high = -INFINITY;
     for (int64_t i = 0; i < count; i++) t->small[i] = 0;
-    for (int64_t at = 0; at < t->n.channels_out * high; at++) {
+    for (int64_t at = 0; at < t->network.channels_out * high; at++) {
         const float *row = gale__feed_get(f, 0, at / high, at % high, t->room);
         double *to = t->small + at / scale * wide;
         for (int64_t x = 0; x < wide * scale; x++) {
@@ -66,10 +66,10 @@ static void shrink(trial *t, const gale__feed *f)
 static gale_status try_range(trial *t, const double range[2])
 {
     gale__feed f = {0};
-    t->n.range[0][0] = range[0];
-    t->n.range[0][1] = range[1];
+    t->network.range[0][0] = range[0];
+    t->network.range[0][1] = range[1];
     t->low = t->high = NAN;
-    gale_status status = gale__feed_make(&t->n, 1, t->width, t->height, t->n.manifest->defaults, &f);
+    gale_status status = gale__feed_make(&t->network, 1, t->width, t->height, t->network.manifest->defaults, &f);
     if (status == GALE_OK) fill(t, &f);
     if (status == GALE_OK) status = gale__feed_run(&f);
     if (status == GALE_OK) shrink(t, &f);
@@ -81,13 +81,13 @@ static gale_status try_range(trial *t, const double range[2])
 static double off(const trial *t, const double range[2])
 {
     double sum = 0;
-    int64_t border = t->n.border, wide = t->width - 2 * border, pixels = wide * (t->height - 2 * border),
-            count = t->n.channels_out * pixels;
+    int64_t border = t->network.border, wide = t->width - 2 * border, pixels = wide * (t->height - 2 * border),
+            count = t->network.channels_out * pixels;
     if (isnan(t->low)) return INFINITY;
     for (int64_t i = 0; i < count; i++) {
         double x = ((double)(i % wide + border) + 0.5) / (double)t->width,
                y = ((double)(i % pixels / wide + border) + 0.5) / (double)t->height;
-        double planes = t->n.channels_in == t->n.channels_out ? t->n.channels_out : 1,
+        double planes = t->network.channels_in == t->network.channels_out ? t->network.channels_out : 1,
                d = (t->small[i] - range[0]) / (range[1] - range[0]) - pattern(i / pixels, (int64_t)planes, x, y);
         sum += d * d;
     }
@@ -127,7 +127,8 @@ static void say(const gale__network *n, int in, int out, bool other, double foun
 /* *in and *out: what is taken where nothing better is found. */
 static gale_status choose(trial *t, int *in, int *out, double *found, double *as_usual)
 {
-    bool bytes_in = t->n.type_in == GALE_U8, bytes_out = t->n.type_out == GALE_U8; /* whose range is theirs */
+    bool bytes_in = t->network.type_in == GALE_U8,
+         bytes_out = t->network.type_out == GALE_U8; /* whose range is theirs */
     int ends = -1, first_in = *in, first_out = *out;
     if (!bytes_in && !bytes_out) {
         GALE_TRY(try_range(t, far_beyond));
@@ -150,12 +151,12 @@ static gale_status choose(trial *t, int *in, int *out, double *found, double *as
 
 gale_status gale__network_find_range(gale__network *n, int64_t width, int64_t height)
 {
-    trial t = {.n = *n, .width = width, .height = height};
+    trial t = {.network = *n, .width = width, .height = height};
     const int first_in = n->type_in == GALE_U8 ? BYTES : 0, first_out = n->type_out == GALE_U8 ? BYTES : 0;
     int in = first_in, out = first_out;
     double found, as_usual;
-    t.n.range[1][0] = 0;
-    t.n.range[1][1] = 1;
+    t.network.range[1][0] = 0;
+    t.network.range[1][1] = 1;
     t.room = gale__calloc((size_t)(width * n->scale), sizeof *t.room);
     t.small = gale__calloc((size_t)(n->channels_out * width * height), sizeof *t.small);
     gale_status status = t.room && t.small ? choose(&t, &in, &out, &found, &as_usual) : GALE_NO_MEMORY;

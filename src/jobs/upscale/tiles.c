@@ -7,9 +7,9 @@ static int64_t round_up(int64_t v, int64_t multiple)
     return multiple > 1 ? (v + multiple - 1) / multiple * multiple : v;
 }
 
-static gale_status make_axis(int64_t size, int64_t tile, bool fixed, const gale__tile_wish *w, gale__axis *out)
+static gale_status make_axis(int64_t size, int64_t tile, bool fixed, const gale__tile_wish *w, gale__tile_axis *out)
 {
-    gale__axis a = {.size = size, .tile = tile > 0 ? tile - 2 * w->border : size, .overlap = w->overlap};
+    gale__tile_axis a = {.size = size, .tile = tile > 0 ? tile - 2 * w->border : size, .overlap = w->overlap};
     if (a.tile < 1)
         return gale__fail(GALE_INVALID,
             "of tiles of %lld pixels nothing is left, since the network takes %lld away on each side", (long long)tile,
@@ -48,20 +48,20 @@ gale_status gale__tiling_make(int64_t width, int64_t height, const gale__tile_wi
 /* How far tile i + 1 has taken over from tile i at v, which counts the picture's pixels: 0 to 1 around the middle of
  * their overlap.  All ramps are alike and only shifted, so that differences of neighbours are never negative and add up
  * to one. */
-static double taken_over(const gale__axis *a, int64_t i, double v)
+static double taken_over(const gale__tile_axis *a, int64_t i, double v)
 {
     if (i < 0) return 1;
     if (i >= a->count - 1) return 0;
-    double middle = 0.5 * (double)(gale__axis_at(a, i + 1) + gale__axis_at(a, i) + a->tile),
+    double middle = 0.5 * (double)(gale__tile_axis_at(a, i + 1) + gale__tile_axis_at(a, i) + a->tile),
            width = (double)(a->overlap - 2 * a->margin);
     double t = width > 0 ? (v - middle) / width + 0.5 : v >= middle;
     t = t < 0 ? 0 : t > 1 ? 1 : t;
     return t * t * (3 - 2 * t);
 }
 
-void gale__axis_weights(const gale__axis *a, int64_t i, int64_t scale, float *weights)
+void gale__tile_axis_weights(const gale__tile_axis *a, int64_t i, int64_t scale, float *weights)
 {
-    int64_t first = gale__axis_at(a, i);
+    int64_t first = gale__tile_axis_at(a, i);
     for (int64_t k = 0; k < a->tile * scale; k++) {
         double v = (double)first + ((double)k + 0.5) / (double)scale;
         weights[k] = v < (double)a->size ? (float)(taken_over(a, i - 1, v) - taken_over(a, i, v)) : 0;
@@ -69,7 +69,7 @@ void gale__axis_weights(const gale__axis *a, int64_t i, int64_t scale, float *we
 }
 
 /* The picture's pixel that stands for one at v, which may lie beyond. */
-static int64_t inside(int64_t v, int64_t size, gale__padding padding)
+static int64_t inside(int64_t v, int64_t size, gale__tile_padding padding)
 {
     if (padding == GALE__PAD_REPLICATE || size == 1) return v < 0 ? 0 : v < size ? v : size - 1;
     v = (v < 0 ? -v : v) % (2 * (size - 1));
@@ -79,8 +79,8 @@ static int64_t inside(int64_t v, int64_t size, gale__padding padding)
 void gale__tile_take_row(
     const gale__tiling *t, int64_t index, int64_t plane, int64_t y, const float *picture, float *row)
 {
-    int64_t x0 = gale__axis_at(&t->x, index % t->x.count) - t->border,
-            y0 = gale__axis_at(&t->y, index / t->x.count) - t->border, width = gale__tiling_width(t);
+    int64_t x0 = gale__tile_axis_at(&t->x, index % t->x.count) - t->border,
+            y0 = gale__tile_axis_at(&t->y, index / t->x.count) - t->border, width = gale__tiling_width(t);
     int64_t first = x0 < 0 ? -x0 : 0, end = t->x.size - x0 < width ? t->x.size - x0 : width;
     const float *from = picture + (plane * t->y.size + inside(y0 + y, t->y.size, t->padding)) * t->x.size;
     memcpy(row + first, from + x0 + first, (size_t)(end - first) * sizeof *row);
@@ -90,8 +90,8 @@ void gale__tile_take_row(
 
 void gale__tile_weights(const gale__tiling *t, int64_t index, int64_t scale, float *weights)
 {
-    gale__axis_weights(&t->x, index % t->x.count, scale, weights);
-    gale__axis_weights(&t->y, index / t->x.count, scale, weights + t->x.tile * scale);
+    gale__tile_axis_weights(&t->x, index % t->x.count, scale, weights);
+    gale__tile_axis_weights(&t->y, index / t->x.count, scale, weights + t->x.tile * scale);
 }
 
 /* How much of row y of a tile lies where tiles before it have been: all of it where those above reach, else what the
@@ -99,16 +99,17 @@ void gale__tile_weights(const gale__tiling *t, int64_t index, int64_t scale, flo
 static int64_t seen(const gale__tiling *t, int64_t index, int64_t scale, int64_t y)
 {
     int64_t i = index % t->x.count, j = index / t->x.count;
-    if (j && y < (gale__axis_at(&t->y, j - 1) + t->y.tile - gale__axis_at(&t->y, j)) * scale) return t->x.tile * scale;
-    return i ? (gale__axis_at(&t->x, i - 1) + t->x.tile - gale__axis_at(&t->x, i)) * scale : 0;
+    if (j && y < (gale__tile_axis_at(&t->y, j - 1) + t->y.tile - gale__tile_axis_at(&t->y, j)) * scale)
+        return t->x.tile * scale;
+    return i ? (gale__tile_axis_at(&t->x, i - 1) + t->x.tile - gale__tile_axis_at(&t->x, i)) * scale : 0;
 }
 
 void gale__tile_add_row(const gale__tiling *t, int64_t index, int64_t scale, int64_t plane, int64_t y,
     const float *restrict row, const float *restrict weights, float *restrict picture)
 {
     int64_t w = t->x.tile * scale, wide = t->x.size * scale, high = t->y.size * scale;
-    int64_t x0 = gale__axis_at(&t->x, index % t->x.count) * scale,
-            y0 = gale__axis_at(&t->y, index / t->x.count) * scale, within = x0 + w < wide ? w : wide - x0,
+    int64_t x0 = gale__tile_axis_at(&t->x, index % t->x.count) * scale,
+            y0 = gale__tile_axis_at(&t->y, index / t->x.count) * scale, within = x0 + w < wide ? w : wide - x0,
             old = seen(t, index, scale, y);
     if (y0 + y >= high) return;
     float *restrict to = picture + (plane * high + y0 + y) * wide + x0, v = weights ? weights[w + y] : 1;

@@ -8,17 +8,17 @@
 #define GALE_JOBS_TILES_H
 #include "base/mem.h"
 
-typedef enum gale__padding { GALE__PAD_REPLICATE, GALE__PAD_REFLECT } gale__padding;
+typedef enum gale__tile_padding { GALE__PAD_REPLICATE, GALE__PAD_REFLECT } gale__tile_padding;
 
-typedef struct gale__axis {
+typedef struct gale__tile_axis {
     int64_t size; /* of the picture */
     int64_t tile; /* of each tile, without its border; larger than the picture where that must be padded */
     int64_t stride, overlap, margin;
     int64_t count;
-} gale__axis;
+} gale__tile_axis;
 typedef struct gale__tiling {
-    gale__axis x, y;
-    gale__padding padding;
+    gale__tile_axis x, y;
+    gale__tile_padding padding;
     int64_t border;
 } gale__tiling;
 
@@ -28,7 +28,7 @@ typedef struct gale__tile_wish {
     int64_t margin;                 /* -1: a quarter of the overlap */
     int64_t multiple;               /* of which the extents of a tile must be; 0 or 1: any */
     bool fixed_width, fixed_height; /* a tile has exactly this extent, also where the picture is smaller */
-    gale__padding padding;
+    gale__tile_padding padding;
     int64_t border; /* of a tile's pixels, those on each side of which no result comes: they are its neighbours', or
                        padding */
 } gale__tile_wish;
@@ -39,12 +39,12 @@ static inline int64_t gale__tiling_width(const gale__tiling *t) { return t->x.ti
 static inline int64_t gale__tiling_height(const gale__tiling *t) { return t->y.tile + 2 * t->border; }
 static inline int64_t gale__tiling_count(const gale__tiling *t) { return t->x.count * t->y.count; }
 /* Where tile i begins along an axis. */
-static inline int64_t gale__axis_at(const gale__axis *a, int64_t i)
+static inline int64_t gale__tile_axis_at(const gale__tile_axis *a, int64_t i)
 {
     return i < a->count - 1 || a->count == 1 ? i * a->stride : a->size - a->tile;
 }
 /* The weights of tile i for its tile x scale results; those that lie beyond the picture are 0. */
-void gale__axis_weights(const gale__axis *a, int64_t i, int64_t scale, float *weights);
+void gale__tile_axis_weights(const gale__tile_axis *a, int64_t i, int64_t scale, float *weights);
 
 /* Row y of the tile's part of a plane, border and all, from planes of the picture's size, padded where it goes beyond.
  */

@@ -11,11 +11,11 @@
 enum { TILE_LEAST = 32, PADDING_USUAL = 64, PASSES_MOST = 6, EXTENT_BANDS = 64 };
 
 typedef struct work {
-    gale__network *n;
+    gale__network *network;
     gale_device *device;
     const float *control;
-    const gale_upscale_options *o;
-    gale_upscale_report *r;
+    const gale_upscale_options *options;
+    gale_upscale_report *report;
     int64_t tile, overlap, batch; /* as they are now: memory may have made them smaller; 0: by memory */
     int64_t now;                  /* the tile of this run; 0: the whole picture */
     bool batches;                 /* the batch is found for each run */
@@ -28,8 +28,8 @@ typedef struct work {
 static int64_t lanes_now(const work *w, const gale__tiling *t, int64_t tiles)
 {
     int64_t most = gale__parallel_width();
-    if (w->batch > 1 || w->n->fixed_batch > 1) return 1;
-    if (!w->lanes) return gale__budget_lanes(w->n, w->device, t->x.tile, t->y.tile, tiles);
+    if (w->batch > 1 || w->network->fixed_batch > 1) return 1;
+    if (!w->lanes) return gale__budget_lanes(w->network, w->device, t->x.tile, t->y.tile, tiles);
     if (most > w->lanes) most = w->lanes;
     return tiles < most ? tiles : most;
 }
@@ -37,7 +37,7 @@ static int64_t lanes_now(const work *w, const gale__tiling *t, int64_t tiles)
 /* Whether less at once may do what failed: memory that ran short, or a network that takes tiles one by one. */
 static bool shrink(work *w, gale_status status, int64_t lanes, int64_t count)
 {
-    if (status == GALE_UNSUPPORTED && count > 1 && w->n->batches == GALE__BATCHES_MIXED) {
+    if (status == GALE_UNSUPPORTED && count > 1 && w->network->batches == GALE__BATCHES_MIXED) {
         w->batch = 1;
         w->batches = false;
         gale__log(GALE__WARN, "%s: one tile at a time instead of %lld", gale_error(), (long long)count);
@@ -60,22 +60,22 @@ static bool shrink(work *w, gale_status status, int64_t lanes, int64_t count)
 static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes, gale_tensor *out)
 {
     int64_t tiles = gale__tiling_count(t);
-    gale__batch b = {0};
+    gale__tile_batch b = {0};
     if (w->batch > tiles) w->batch = tiles;
-    gale_status status = gale__batch_make(w->n, t, w->control, &b);
+    gale_status status = gale__tile_batch_make(w->network, t, w->control, &b);
     for (int64_t at = 0; at < tiles && status == GALE_OK;) {
         int64_t lanes = lanes_now(w, t, tiles - at), count = lanes > 1               ? lanes
                                                              : tiles - at < w->batch ? tiles - at
                                                                                      : w->batch;
-        if (w->o->progress && !w->o->progress(w->o->user, at, tiles))
+        if (w->options->progress && !w->options->progress(w->options->user, at, tiles))
             status = gale__fail(GALE_CANCELLED, "cancelled after %lld of %lld tiles", (long long)at, (long long)tiles);
-        else status = gale__batch_run(&b, at, count, lanes > 1, planes, out, &w->network_ns);
-        if (status == GALE_OK && count == 1) gale__budget_note(w->n, t->x.tile, t->y.tile);
-        if (status == GALE_OK && w->r && lanes > w->r->lanes) w->r->lanes = lanes;
+        else status = gale__tile_batch_run(&b, at, count, lanes > 1, planes, out, &w->network_ns);
+        if (status == GALE_OK && count == 1) gale__budget_note(w->network, t->x.tile, t->y.tile);
+        if (status == GALE_OK && w->report && lanes > w->report->lanes) w->report->lanes = lanes;
         if (status != GALE_OK && shrink(w, status, lanes, count)) status = GALE_OK;
         else at += count;
     }
-    gale__batch_finish(&b);
+    gale__tile_batch_finish(&b);
     return status;
 }
 
@@ -85,15 +85,15 @@ static bool is_fixed(const gale__network *n) { return n->fixed_width && n->fixed
  * less where tiles are small. */
 static int64_t overlap_for(const work *w, int64_t tile)
 {
-    if (w->o->overlap >= 0) return w->overlap;
-    if (w->n->manifest->overlap_said) return w->overlap < tile ? w->overlap : tile / 2;
+    if (w->options->overlap >= 0) return w->overlap;
+    if (w->network->manifest->overlap_said) return w->overlap < tile ? w->overlap : tile / 2;
     return w->overlap <= tile / 2 ? w->overlap : tile / 4;
 }
 
 /* Whether tiles of the picture must be of extents that are not the manifest's own. */
 static gale_status make_tiling(work *w, int64_t width, int64_t height, gale__tiling *t)
 {
-    gale__network *n = w->n;
+    gale__network *n = w->network;
     int64_t tile_width = n->fixed_width ? n->fixed_width : w->now,
             tile_height = n->fixed_height ? n->fixed_height : w->now,
             smaller = tile_height && (!tile_width || tile_height < tile_width) ? tile_height : tile_width;
@@ -112,20 +112,20 @@ static int64_t with_padding(int64_t side) { return (side + PADDING_USUAL - 1) / 
 /* Tile and batch where they are left to us: the whole picture where memory holds it, else the largest tile. */
 static gale_status choose(work *w, int64_t width, int64_t height, gale__tiling *t)
 {
-    int64_t pixels = 0, border = w->n->border, wide = width + 2 * border, high = height + 2 * border;
-    bool tile = !w->tile && !w->n->fixed_width && !w->n->fixed_height;
+    int64_t pixels = 0, border = w->network->border, wide = width + 2 * border, high = height + 2 * border;
+    bool tile = !w->tile && !w->network->fixed_width && !w->network->fixed_height;
     w->now = w->tile;
-    if (tile) GALE_TRY(gale__network_find_multiple(w->n));
+    if (tile) GALE_TRY(gale__network_find_multiple(w->network));
     if (tile || w->batches)
         GALE_TRY(gale__budget_pixels(
-            w->n, w->device, tile ? with_padding(wide) * with_padding(high) : GALE__PIXELS_ENOUGH, &pixels));
-    if (tile && wide * high > pixels) w->now = gale__budget_tile(w->n, pixels, TILE_LEAST + 2 * border);
+            w->network, w->device, tile ? with_padding(wide) * with_padding(high) : GALE__PIXELS_ENOUGH, &pixels));
+    if (tile && wide * high > pixels) w->now = gale__budget_tile(w->network, pixels, TILE_LEAST + 2 * border);
     if (tile && w->now && w->overlap > w->now / 4) w->overlap = w->now / 4;
     GALE_TRY(make_tiling(w, width, height, t));
     if (w->batches)
         w->batch = gale__budget_batch(
             w->device, pixels, gale__tiling_width(t) * gale__tiling_height(t), gale__tiling_count(t));
-    if (w->r) w->r->by_memory |= tile && w->now;
+    if (w->report) w->report->by_memory |= tile && w->now;
     return GALE_OK;
 }
 
@@ -138,15 +138,16 @@ static gale_status run_planes(work *w, gale_tensor *planes, gale_tensor *out)
         GALE_TRY(choose(w, width, height, &t));
         bool chosen = !w->tile;
         gale_status status = run_tiles(w, &t, planes, out);
-        if (status == GALE_OK && w->r)
-            w->r->tiles += gale__tiling_count(&t), w->r->tile_width = gale__tiling_width(&t),
-                                                   w->r->tile_height = gale__tiling_height(&t), w->r->batch = w->batch;
-        int64_t x = w->n->fixed_width ? 0 : gale__tiling_width(&t),
-                y = w->n->fixed_height ? 0 : gale__tiling_height(&t), larger = x > y ? x : y;
+        if (status == GALE_OK && w->report)
+            w->report->tiles += gale__tiling_count(&t), w->report->tile_width = gale__tiling_width(&t),
+                                                        w->report->tile_height = gale__tiling_height(&t),
+                                                        w->report->batch = w->batch;
+        int64_t x = w->network->fixed_width ? 0 : gale__tiling_width(&t),
+                y = w->network->fixed_height ? 0 : gale__tiling_height(&t), larger = x > y ? x : y;
         bool large = status == GALE_NO_MEMORY ||
                      (status == GALE_UNSUPPORTED && chosen); /* the latter: more elements than kernels count */
         if (!large || larger / 2 < TILE_LEAST + 2 * t.border) return status;
-        if (w->r) w->r->by_memory = true;
+        if (w->report) w->report->by_memory = true;
         w->tile = larger / 2;
         if (w->overlap > w->tile / 4) w->overlap = w->tile / 4;
         gale__log(GALE__WARN, "%s: tiles of %lld pixels instead of %lld",
@@ -162,12 +163,12 @@ static gale_status make_planes(int64_t planes, int64_t width, int64_t height, ga
 /* A grey plane (alpha, luma) through the network: repeated for one that takes RGB, and the mean of what it gives. */
 static gale_status run_grey(work *w, const float *plane, int64_t width, int64_t height, float *out)
 {
-    size_t n = (size_t)(width * height), m = n * (size_t)(w->n->scale * w->n->scale);
-    int in = w->n->channels_in, results = w->n->channels_out;
+    size_t n = (size_t)(width * height), m = n * (size_t)(w->network->scale * w->network->scale);
+    int in = w->network->channels_in, results = w->network->channels_out;
     gale_tensor *wide = NULL, *large = NULL;
     gale_status status;
     GALE_GO(make_planes(in, width, height, &wide));
-    GALE_GO(make_planes(results, width * w->n->scale, height * w->n->scale, &large));
+    GALE_GO(make_planes(results, width * w->network->scale, height * w->network->scale, &large));
     for (int c = 0; c < in; c++) memcpy((float *)gale_tensor_data(wide) + (size_t)c * n, plane, n * sizeof *plane);
     GALE_GO(run_planes(w, wide, large));
     const float *from = gale_tensor_data(large);
@@ -185,7 +186,7 @@ done:
 /* A network for luma alone: it enlarges that, and the colours are resized beside it (ITU-R 601). */
 static gale_status run_luma(work *w, const float *rgb, int64_t width, int64_t height, float *out)
 {
-    size_t n = (size_t)(width * height), m = n * (size_t)(w->n->scale * w->n->scale);
+    size_t n = (size_t)(width * height), m = n * (size_t)(w->network->scale * w->network->scale);
     float *ycc = gale__calloc(3 * n, sizeof *ycc);
     if (!ycc) return GALE_NO_MEMORY;
     for (size_t i = 0; i < n; i++) {
@@ -197,7 +198,7 @@ static gale_status run_luma(work *w, const float *rgb, int64_t width, int64_t he
     gale_status status = run_grey(w, ycc, width, height, out);
     if (status == GALE_OK)
         status = gale__planes_resize(
-            w->device, ycc + n, 2, width, height, width * w->n->scale, height * w->n->scale, out + m);
+            w->device, ycc + n, 2, width, height, width * w->network->scale, height * w->network->scale, out + m);
     gale__free(ycc);
     for (size_t i = 0; i < m && status == GALE_OK; i++) {
         float y = out[i], cb = out[m + i], cr = out[2 * m + i];
@@ -233,14 +234,16 @@ static float *alpha_of(const state *s)
 /* Once through the network. */
 static gale_status pass(work *w, state *s)
 {
-    int scale = w->n->scale;
+    int scale = w->network->scale;
     state large;
     bool colour = s->planes == 3;
-    int planes = colour && w->n->channels_in == 1 ? 3 : s->planes == w->n->channels_in ? w->n->channels_out : 1;
+    int planes = colour && w->network->channels_in == 1 ? 3
+                 : s->planes == w->network->channels_in ? w->network->channels_out
+                                                        : 1;
     GALE_TRY(state_make(planes, s->alpha, s->width * scale, s->height * scale, &large));
     gale_status status;
-    if (colour && w->n->channels_in == 1) status = run_luma(w, s->data, s->width, s->height, large.data);
-    else if (s->planes == w->n->channels_in) status = run_planes(w, s->memory, large.memory);
+    if (colour && w->network->channels_in == 1) status = run_luma(w, s->data, s->width, s->height, large.data);
+    else if (s->planes == w->network->channels_in) status = run_planes(w, s->memory, large.memory);
     else status = run_grey(w, s->data, s->width, s->height, large.data);
     if (status == GALE_OK && s->alpha) status = run_grey(w, alpha_of(s), s->width, s->height, alpha_of(&large));
     gale_tensor_destroy(status == GALE_OK ? &s->memory : &large.memory);
@@ -264,7 +267,7 @@ static gale_status resize(work *w, state *s, int64_t width, int64_t height)
  * what is no number lies at the ends. */
 typedef struct extent {
     const float *data;
-    size_t n;
+    size_t count;
     int32_t low[EXTENT_BANDS], high[EXTENT_BANDS];
 } extent;
 
@@ -281,8 +284,8 @@ static float float_of(int32_t order)
 static void extent_band(void *arg, size_t band, int worker)
 {
     extent *e = arg;
-    size_t size = (e->n + EXTENT_BANDS - 1) / EXTENT_BANDS, from = band * size,
-           to = from + size < e->n ? from + size : e->n;
+    size_t size = (e->count + EXTENT_BANDS - 1) / EXTENT_BANDS, from = band * size,
+           to = from + size < e->count ? from + size : e->count;
     int32_t low = INT32_MAX, high = INT32_MIN;
     (void)worker;
     for (size_t i = from; i < to; i++) {
@@ -298,7 +301,7 @@ static void extent_band(void *arg, size_t band, int worker)
 
 static void find_extent(const float *data, size_t n, float *low, float *high)
 {
-    extent e = {.data = data, .n = n};
+    extent e = {.data = data, .count = n};
     gale__parallel(EXTENT_BANDS, extent_band, &e);
     for (int i = 1; i < EXTENT_BANDS; i++) {
         e.low[0] = e.low[i] < e.low[0] ? e.low[i] : e.low[0];
@@ -327,19 +330,20 @@ static gale_status check(const work *w, double before, const state *s)
     if (isinf(after) && isinf(before))
         return gale__fail(GALE_NOT_FINITE,
             "the picture itself has values that are infinite or no numbers (--tolerant takes them for 0)");
-    if (isinf(after)) return gale__fail(GALE_NOT_FINITE, "%s gives values that are no numbers", w->n->manifest->name);
-    if (!w->o->no_check && before > 0.05 && after < 0.005)
+    if (isinf(after))
+        return gale__fail(GALE_NOT_FINITE, "%s gives values that are no numbers", w->network->manifest->name);
+    if (!w->options->no_check && before > 0.05 && after < 0.005)
         return gale__fail(GALE_NOT_FINITE,
             "%s gives a picture of one colour; the network or its range is not as the manifest says",
-            w->n->manifest->name);
+            w->network->manifest->name);
     return GALE_OK;
 }
 
 static void target(const work *w, const gale_picture *in, int64_t *width, int64_t *height)
 {
-    *width = w->o->width;
-    *height = w->o->height;
-    if (!*width && !*height) *width = in->width * w->n->scale, *height = in->height * w->n->scale;
+    *width = w->options->width;
+    *height = w->options->height;
+    if (!*width && !*height) *width = in->width * w->network->scale, *height = in->height * w->network->scale;
     else if (!*width) *width = (in->width * *height + in->height / 2) / in->height;
     else if (!*height) *height = (in->height * *width + in->width / 2) / in->width;
     if (*width < 1) *width = 1;
@@ -366,12 +370,12 @@ static gale_status enlarge(work *w, const gale_picture *in, state *s)
     gale__matte_range range = {0, 1};
     if (s->alpha) range = gale__matte_find(s->data, s->planes, alpha_of(s), (size_t)(s->width * s->height));
     int passes = 0;
-    for (; gale__upscale_next(w->n->scale, width, height, passes, &now_width, &now_height); passes++) {
+    for (; gale__upscale_next(w->network->scale, width, height, passes, &now_width, &now_height); passes++) {
         GALE_TRY(resize(w, s, now_width, now_height));
         GALE_TRY(pass(w, s));
         now_width = s->width, now_height = s->height;
     }
-    if (w->r) w->r->passes = passes;
+    if (w->report) w->report->passes = passes;
     GALE_TRY(check(w, before, s)); /* before a picture becomes one pixel */
     GALE_TRY(resize(w, s, width, height));
     if (s->alpha) gale__matte_limit(range, s->data, s->planes, alpha_of(s), (size_t)(width * height));

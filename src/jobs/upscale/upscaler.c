@@ -56,7 +56,7 @@ static gale_status load_model(gale_upscaler *u)
                                  : gale_model_from_memory(u->data, u->size, false, u->device, &u->options, &u->model);
     if (status == GALE_FORMAT && u->path) return gale__fail(status, "%s; a network is an ONNX file", gale_error());
     GALE_TRY(status);
-    return gale__network_probe_with(u->model, &u->manifest, trial_side(u), &u->network);
+    return gale__network_probe(u->model, &u->manifest, trial_side(u), &u->network);
 }
 
 /* Whether another device may do what this one cannot. */
@@ -100,7 +100,7 @@ static gale_status take_controls(gale_upscaler *u)
         if (!(m->defaults = gale__arena_alloc(&m->arena, (size_t)count * sizeof *m->defaults))) return GALE_NO_MEMORY;
         m->control_count = count;
     }
-    return gale__manifest_controls(m, NULL, 0, u->controls);
+    return gale__manifest_set_controls(m, NULL, 0, u->controls);
 }
 
 /* With manifest and source in place: loads the model and looks at it, or lets go of all. */
@@ -160,7 +160,7 @@ bool gale_upscaler_control(
     const gale_upscaler *u, int index, const char **name, const char **description, int *place, float *value)
 {
     if (index < 0 || index >= u->manifest.named_count) return false;
-    const gale__control *c = &u->manifest.controls[index];
+    const gale__manifest_control *c = &u->manifest.controls[index];
     if (name) *name = c->name;
     if (description) *description = c->description;
     if (place) *place = c->index;
@@ -172,7 +172,7 @@ gale_status gale_upscaler_set(gale_upscaler *u, const char *setting)
 {
     float before[GALE__CONTROLS_MOST];
     memcpy(before, u->controls, sizeof before);
-    gale_status status = gale__manifest_control(&u->manifest, setting, u->controls);
+    gale_status status = gale__manifest_set_control(&u->manifest, setting, u->controls);
     if (status != GALE_OK) memcpy(u->controls, before, sizeof before);
     return status;
 }

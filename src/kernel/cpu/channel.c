@@ -15,7 +15,7 @@ bool gale__cpu_channel_find(gale__cpu_channel *c, const gale__cpu_window *w, con
     const gale__nest_instr *in = &nest->code[other];
     *c = (gale__cpu_channel){0};
     if (in->op != GALE__NEST_LOAD || w->widen || w->access->type != GALE_F32 || w->rest.count != 1) return false;
-    const gale__access *a = &nest->accesses[in->access];
+    const gale__nest_access *a = &nest->accesses[in->access];
     if (a->type != GALE_F32 || a->n_guards || k->count > GALE__CHANNEL_TAPS || !batch->n) return false;
     for (int i = 0; i < lanes->n; i++)
         if (a->stride[lanes->dim[i]]) return false;
@@ -64,7 +64,7 @@ void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gal
 }
 
 typedef struct run {
-    const gale__cpu_contract *c;
+    const gale__cpu_contract *contract;
     void *const *buffers;
     bool aliased;
     int64_t groups, per_task; /* of channels */
@@ -92,8 +92,8 @@ static int64_t places(const gale__cpu_axis *a, int64_t lanes)
 /* Fills the borders of the band for a block of rows, and finds its pieces. */
 static void prepare_block(const run *r, bench *b, int64_t block, int64_t rows)
 {
-    const gale__cpu_window *w = &r->c->window;
-    const gale__cpu_channel *c = &r->c->channel;
+    const gale__cpu_window *w = &r->contract->window;
+    const gale__cpu_channel *c = &r->contract->channel;
     const int64_t zero[GALE__NEST_DIMS] = {0};
     int64_t need = places(&w->y, rows), across = places(&w->x, w->x.lanes), lo, hi, from;
     gale__cpu_window_row at;
@@ -126,7 +126,7 @@ static inline void copy_floats(float *to, const float *from, int64_t n)
 
 static void fill_band(const run *r, bench *b)
 {
-    const gale__cpu_window *w = &r->c->window;
+    const gale__cpu_window *w = &r->contract->window;
     const float *memory = r->buffers[w->access->buffer];
     int64_t stride = w->x.unit * w->phases;
     for (int d = 0; d < b->f.tape->n_dims; d++) memory += w->access->stride[d] * b->f.at[d];
@@ -138,11 +138,12 @@ static void fill_band(const run *r, bench *b)
 
 static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const float *band, float *flat, float *sums)
 {
-    const gale__cpu_window *w = &r->c->window;
-    const gale__cpu_channel *c = &r->c->channel;
+    const gale__cpu_window *w = &r->contract->window;
+    const gale__cpu_channel *c = &r->contract->channel;
     const float *from = (const float *)r->buffers[c->weights->buffer] + c->weights->offset;
     float weights[GALE__CHANNEL_TAPS];
-    for (int i = 0; i < r->c->batch.n; i++) from += c->weights->stride[r->c->batch.dim[i]] * f->at[r->c->batch.dim[i]];
+    for (int i = 0; i < r->contract->batch.n; i++)
+        from += c->weights->stride[r->contract->batch.dim[i]] * f->at[r->contract->batch.dim[i]];
     for (int64_t t = 0; t < c->taps; t++) weights[t] = from[c->weight_at[t]];
     int64_t n = parts((rows - 1) * c->pitch + w->x.lanes, VECTOR) * VECTOR;
     bool dense = c->pitch == w->x.lanes;
@@ -153,7 +154,7 @@ static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const fl
 static void finish_channels(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t start, int64_t n, float *sums)
 {
     for (int64_t j = 0, block = (int64_t)c->tail.block; j < n; j += block) {
-        f->r[c->sum] = sums + j;
+        f->registers[c->sum] = sums + j;
         gale__cpu_frame_set(f, &c->joint, start + j, (size_t)least(block, n - j));
         gale__cpu_frame_run(f, c->tail_section);
     }
@@ -162,7 +163,7 @@ static void finish_channels(const gale__cpu_contract *c, gale__cpu_frame *f, int
 /* Some channels, whole, or one band of one. */
 static void run_group(const run *r, bench *b, int64_t i)
 {
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     const gale__cpu_channel *ch = &c->channel;
     const gale__cpu_window *w = &c->window;
     int64_t group = i % r->groups, far = i / r->groups % w->far.count, block = i / r->groups / w->far.count,
@@ -190,7 +191,7 @@ static char *carve(char **at, int64_t bytes)
 static void run_task(void *arg, size_t task, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     const gale__cpu_channel *ch = &c->channel;
     int64_t all = c->window.far.count * r->groups * ch->row_blocks, first = (int64_t)task * r->per_task;
     char *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes), *at = scratch;
@@ -218,7 +219,7 @@ size_t gale__cpu_channel_bytes(const gale__cpu_contract *c)
 void gale__cpu_channel_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
     const gale__cpu_channel *ch = &c->channel;
-    run r = {.c = c, .buffers = buffers, .aliased = aliased, .groups = parts(c->batch.count, ch->together)};
+    run r = {.contract = c, .buffers = buffers, .aliased = aliased, .groups = parts(c->batch.count, ch->together)};
     int64_t all = c->window.far.count * r.groups * ch->row_blocks;
     r.per_task = parts(TASK_LANES, ch->together * ch->rows * c->window.x.lanes);
     r.per_task = least(r.per_task, parts(all, (int64_t)gale__parallel_width() * TASKS_EACH));

@@ -9,7 +9,7 @@
 
 enum { GALE__CHANNEL_TAPS = 128 };
 typedef struct gale__cpu_channel {
-    const gale__access *weights;              /* NULL: not a convolution by channel */
+    const gale__nest_access *weights;         /* NULL: not a convolution by channel */
     int64_t taps, rows, row_blocks, together; /* rows of a band; channels that are finished together */
     int64_t pitch, plane_rows, flat;          /* of a phase; elements of a long row, in whole vectors */
     int64_t band_floats, sums_floats;

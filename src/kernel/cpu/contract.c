@@ -25,11 +25,11 @@ static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The type sums are taken in, when its products may be taken in it as well. */
-static bool sum_type(const gale__nest *nest, const gale__contraction *info, gale__ct *ct)
+static bool sum_type(const gale__nest *nest, const gale__contraction *info, gale__simd_type *ct)
 {
     gale_type mul = (gale_type)nest->code[info->mul].type, acc = (gale_type)nest->code[info->reduce].acc;
-    *ct = gale__ct_of(acc);
-    if (gale__type_is_float(mul)) return gale__type_is_float(acc) && *ct >= gale__ct_of(mul);
+    *ct = gale__simd_type_of(acc);
+    if (gale__type_is_float(mul)) return gale__type_is_float(acc) && *ct >= gale__simd_type_of(mul);
     return (mul == GALE_I32 || mul == GALE_U32) && (acc == GALE_I32 || acc == GALE_U32);
 }
 
@@ -45,7 +45,7 @@ static void find_spans(gale__cpu_contract *c, const gale__contraction *info, cha
     for (int i = 0; i < 4; i++) gale__cpu_span_init(spans[i], c->nest, dims[i], n[i]);
 }
 
-static const gale__access *access_of(const gale__nest *nest, int value)
+static const gale__nest_access *access_of(const gale__nest *nest, int value)
 {
     return nest->code[value].op == GALE__NEST_LOAD ? &nest->accesses[nest->code[value].access] : NULL;
 }
@@ -57,7 +57,7 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     int last = nest->n_outer - 1;
     if (last < 0) return false;
     bool turned = info->kind[last] == 'M';
-    const gale__access *other = access_of(nest, turned ? info->b : info->a);
+    const gale__nest_access *other = access_of(nest, turned ? info->b : info->a);
     for (int d = 0; d < last && other && nest->extent[last] < SHORT_LANES; d++)
         if (info->kind[d] == (turned ? 'N' : 'M') && other->stride[d] == 1 && nest->extent[d] >= 2 * SHORT_LANES)
             return !turned;
@@ -65,11 +65,12 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
 }
 
 /* One row of weights for each batch, and lanes that taps share, whichever of the two factors they are. */
-static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, gale__ct ct, bool *turned)
+static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, gale__simd_type ct, bool *turned)
 {
     *turned = info->n == 1;
     int lanes = *turned ? info->a : info->b, other = *turned ? info->b : info->a;
-    if (ct != GALE__CT_F32 || (info->m != 1 && info->n != 1) || info->k < 2 || info->m * info->n < 4) return false;
+    if (ct != GALE__SIMD_TYPE_F32 || (info->m != 1 && info->n != 1) || info->k < 2 || info->m * info->n < 4)
+        return false;
     find_spans(c, info, *turned ? 'N' : 'M');
     return gale__cpu_window_find(&c->window, c->nest, lanes, &c->b.rows, &c->k, ct) &&
            (c->window.x.tap >= 0 || c->window.y.tap >= 0) &&
@@ -78,7 +79,7 @@ static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, g
 
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
 {
-    gale__ct ct;
+    gale__simd_type ct;
     if (!gale__nest_contraction(nest, info) || !sum_type(nest, info, &ct) ||
         !gale__simd_gemm_find(gale__simd_plain(ct)))
         return false;
@@ -121,7 +122,7 @@ static bool prefers_k(
     if (!rows->n || !k->n) return !rows->n;
     for (int i = 0; i < nest->n_code; i++) {
         if (!wanted[i] || nest->code[i].op != GALE__NEST_LOAD) continue;
-        const gale__access *a = &nest->accesses[nest->code[i].access];
+        const gale__nest_access *a = &nest->accesses[nest->code[i].access];
         int64_t sr = a->stride[rows->dim[rows->n - 1]], sk = a->stride[k->dim[k->n - 1]];
         score += (sk == 1 || sk == -1) - (sr == 1 || sr == -1);
     }
@@ -137,10 +138,10 @@ static gale_status make_operand(gale__cpu_contract *c, gale__cpu_operand *o, int
     mark_below(c->nest, wanted, -1);
     o->along_k = prefers_k(c->nest, wanted, &o->rows, &c->k);
     GALE_TRY(emit_marked(&o->tape, wanted, -1, reg));
-    static const gale_type types[GALE__CT_COUNT] = {
+    static const gale_type types[GALE__SIMD_TYPE_COUNT] = {
         GALE_BOOL, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_F32, GALE_F64};
-    o->out =
-        gale__cpu_tape_convert(&o->tape, reg[value], gale__ct_of((gale_type)c->nest->code[value].type), types[c->ct]);
+    o->out = gale__cpu_tape_convert(
+        &o->tape, reg[value], gale__simd_type_of((gale_type)c->nest->code[value].type), types[c->sum_type]);
     o->section.count = (int)o->tape.n_steps;
     gale__cpu_section *sections[1] = {&o->section};
     gale__cpu_tape_keep(&o->tape, o->out);
@@ -157,14 +158,14 @@ static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *inf
     for (int s = 0; s < c->nest->n_stores; s++) wanted[c->nest->stores[s].value] = 1;
     mark_below(c->nest, wanted, info->reduce);
     c->sum = gale__cpu_tape_reg(t, (int)c->size);
-    reg[info->reduce] = gale__cpu_tape_convert(t, c->sum, c->ct, gale__compute_type(type));
+    reg[info->reduce] = gale__cpu_tape_convert(t, c->sum, c->sum_type, gale__compute_type(type));
     if (t->simd->wrap[type]) reg[info->reduce] = gale__cpu_tape_op(t, t->simd->wrap[type], type, reg[info->reduce]);
     GALE_TRY(emit_marked(t, wanted, info->reduce, reg));
     for (int s = 0; s < c->nest->n_stores; s++) gale__cpu_tape_emit_store(t, &c->nest->stores[s], reg);
     c->tail_section.count = (int)t->n_steps;
     gale__cpu_section *sections[1] = {&c->tail_section};
     return gale__cpu_tape_finish_build(
-        t, sections, 1, NULL, 0, (size_t)(c->joint.count ? least(c->joint.count, JOINT_BLOCK) : c->nt));
+        t, sections, 1, NULL, 0, (size_t)(c->joint.count ? least(c->joint.count, JOINT_BLOCK) : c->tile_lanes));
 }
 
 /* v in equal parts of at most `most`, each a multiple of `unit`. */
@@ -180,8 +181,8 @@ static void choose_tiles(gale__cpu_contract *c)
             size = (int64_t)c->size;
     c->kc = equal_parts(k, K_BYTES / size, 1);
     c->mc = equal_parts(m, TILE_ROWS, mr);
-    c->nt = equal_parts(n, TILE_LANES, nr);
-    int64_t tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->nt) / c->nt);
+    c->tile_lanes = equal_parts(n, TILE_LANES, nr);
+    int64_t tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     c->groups = 1;
     c->group_len = k;
     if (m * n * c->batch.count <= GROUP_RESULT && tiles * c->batch.count < 8 && k >= 8 * GROUP_K) {
@@ -195,19 +196,19 @@ static void choose_tiles(gale__cpu_contract *c)
     c->by_batch = c->groups == 1 && c->batch.count >= 2 * width;
     while (c->groups == 1 && !c->by_batch && tiles < 4 * width && c->mc > 2 * mr) {
         c->mc = round_up(c->mc / 2, mr);
-        tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->nt) / c->nt);
+        tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     }
     while (c->groups == 1 && !c->by_batch && width > 1 && tiles < 2 * width &&
-           c->nt > (tiles < width ? 1 : LEAST_PANELS) * nr) {
-        c->nt = round_up(c->nt / 2, nr);
-        tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->nt) / c->nt);
+           c->tile_lanes > (tiles < width ? 1 : LEAST_PANELS) * nr) {
+        c->tile_lanes = round_up(c->tile_lanes / 2, nr);
+        tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     }
-    int64_t fit = (int64_t)PACKED_BYTES / (k * size) / c->nt * c->nt;
-    c->nb = least(round_up(n, c->nt), fit < c->nt ? c->nt : fit);
+    int64_t fit = (int64_t)PACKED_BYTES / (k * size) / c->tile_lanes * c->tile_lanes;
+    c->packed_lanes = least(round_up(n, c->tile_lanes), fit < c->tile_lanes ? c->tile_lanes : fit);
 }
 
 /* Whether the buffer is read by that load alone, and not written. */
-static bool is_read_once(const gale__nest *nest, const gale__access *only)
+static bool is_read_once(const gale__nest *nest, const gale__nest_access *only)
 {
     int n = 0;
     for (int i = 0; i < nest->n_code; i++)
@@ -217,7 +218,7 @@ static bool is_read_once(const gale__nest *nest, const gale__access *only)
     return n == 1;
 }
 
-static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const gale__access *x)
+static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const gale__nest_access *x)
 {
     words[n++] = (uint64_t)span->n;
     for (int i = 0; i < span->n; i++) {
@@ -228,9 +229,9 @@ static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const ga
 }
 
 /* The constant that a load reads and nothing else does, as it is multiplied. */
-static const gale__access *constant_of(const gale__cpu_contract *c, int value)
+static const gale__nest_access *constant_of(const gale__cpu_contract *c, int value)
 {
-    const gale__access *x = access_of(c->nest, value);
+    const gale__nest_access *x = access_of(c->nest, value);
     if (!x || c->nest->n_buffers > GALE__CPU_PANELS_BUFFERS || !c->nest->buffers[x->buffer].constant || c->groups > 1 ||
         x->n_guards || (size_t)gale_type_size(x->type) != c->size || !is_read_once(c->nest, x))
         return NULL;
@@ -238,12 +239,12 @@ static const gale__access *constant_of(const gale__cpu_contract *c, int value)
 }
 
 static uint64_t panels_key(
-    const gale__cpu_contract *c, const gale__access *x, const gale__cpu_operand *o, const gale__cpu_span *batch)
+    const gale__cpu_contract *c, const gale__nest_access *x, const gale__cpu_operand *o, const gale__cpu_span *batch)
 {
     uint64_t words[8 + 6 * GALE__NEST_DIMS];
     int n = 0;
     const uint64_t numbers[] = {
-        (uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->ct, (uint64_t)o->width, (uint64_t)c->kc};
+        (uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width, (uint64_t)c->kc};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) words[n++] = numbers[i];
     n = add_span(words, n, &o->rows, x);
     n = add_span(words, n, &c->k, x);
@@ -254,14 +255,15 @@ static uint64_t panels_key(
 /* Panels of a constant, unless they would take more room than it. */
 static void find_panels(gale__cpu_contract *c, int value)
 {
-    const gale__access *x = constant_of(c, value);
+    const gale__nest_access *x = constant_of(c, value);
     c->panels = c->a_panels = (gale__cpu_panels){.buffer = -1};
     if (!x) return;
     for (int i = 0; i < c->batch.n; i++)
         if (x->stride[c->batch.dim[i]]) return;
     for (int i = 0; i < c->a.rows.n; i++)
         if (x->stride[c->a.rows.dim[i]]) return;
-    c->nb = round_up(c->b.rows.count, c->nt); /* no room is needed for them, so all lanes are one part */
+    c->packed_lanes =
+        round_up(c->b.rows.count, c->tile_lanes); /* no room is needed for them, so all lanes are one part */
     c->panels = (gale__cpu_panels){x->buffer, (size_t)(round_up(c->b.rows.count, c->gemm.nr) * c->k.count) * c->size,
         panels_key(c, x, &c->b, NULL)};
 }
@@ -269,7 +271,7 @@ static void find_panels(gale__cpu_contract *c, int value)
 /* The same for a, whose batches may each have their own: the weights of groups. */
 static void find_a_panels(gale__cpu_contract *c, int value)
 {
-    const gale__access *x = constant_of(c, value);
+    const gale__nest_access *x = constant_of(c, value);
     if (!x || c->panels.bytes) return;
     int64_t shared = 1;
     for (int i = 0; i < c->b.rows.n; i++)
@@ -288,14 +290,14 @@ static void find_a_panels(gale__cpu_contract *c, int value)
 static gale_status choose_window(gale__cpu_contract *c, int value)
 {
     gale__cpu_window *w = &c->window;
-    if (c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->ct)) return GALE_OK;
+    if (c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->sum_type)) return GALE_OK;
     bool shares = w->x.tap >= 0 || w->y.tap >= 0,
          small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES &&
                  c->b.rows.count >= MANY_LANES * c->a.rows.count;
     w->access = shares || (small && w->x.unit == 1 && !c->panels.bytes) ? w->access : NULL;
     if (!w->access) return GALE_OK;
     GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->size));
-    if (w->access) c->nt = w->block_lanes, c->panels.bytes = 0;
+    if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
     return GALE_OK;
 }
 
@@ -333,12 +335,12 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
 {
     bool turned;
     *c = (gale__cpu_contract){.nest = nest, .panels = {.buffer = -1}, .a_panels = {.buffer = -1}};
-    sum_type(nest, info, &c->ct);
-    c->size = (size_t)gale__ct_size(c->ct);
-    if (find_channel(c, info, c->ct, &turned)) return init_channel(c, info);
+    sum_type(nest, info, &c->sum_type);
+    c->size = (size_t)gale__simd_type_size(c->sum_type);
+    if (find_channel(c, info, c->sum_type, &turned)) return init_channel(c, info);
     turned = is_turned(nest, info);
     c->window = (gale__cpu_window){0};
-    c->gemm = *gale__simd_gemm_find(gale__simd_plain(c->ct));
+    c->gemm = *gale__simd_gemm_find(gale__simd_plain(c->sum_type));
     find_spans(c, info, turned ? 'N' : 'M');
     c->a.width = c->gemm.mr;
     c->b.width = c->gemm.nr;
@@ -350,19 +352,20 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     GALE_TRY(make_operand(c, &c->a, turned ? info->b : info->a));
     GALE_TRY(make_operand(c, &c->b, turned ? info->a : info->b));
     GALE_TRY(make_tail(c, info));
-    int64_t mr = c->gemm.mr, widest = mr > c->gemm.nr ? mr : c->gemm.nr, tile = c->mc * c->nt;
+    int64_t mr = c->gemm.mr, widest = mr > c->gemm.nr ? mr : c->gemm.nr, tile = c->mc * c->tile_lanes;
     size_t tapes = gale__cpu_tape_scratch_bytes(&c->a.tape) + gale__cpu_tape_scratch_bytes(&c->b.tape) +
                    gale__cpu_tape_scratch_bytes(&c->tail);
     c->private_bytes =
-        tapes + (size_t)(c->mc * c->kc + widest * c->kc + tile + (c->groups > 1 ? c->nt * c->kc : 0)) * c->size + 1024;
+        tapes +
+        (size_t)(c->mc * c->kc + widest * c->kc + tile + (c->groups > 1 ? c->tile_lanes * c->kc : 0)) * c->size + 1024;
     if (c->groups > 1)
-        c->shared_bytes =
-            (size_t)(c->groups * c->batch.count * round_up(c->a.rows.count, c->mc) * round_up(c->b.rows.count, c->nt)) *
-            c->size;
-    else if (!c->panels.bytes) c->shared_bytes = (size_t)(c->nb * c->k.count) * c->size;
+        c->shared_bytes = (size_t)(c->groups * c->batch.count * round_up(c->a.rows.count, c->mc) *
+                                   round_up(c->b.rows.count, c->tile_lanes)) *
+                          c->size;
+    else if (!c->panels.bytes) c->shared_bytes = (size_t)(c->packed_lanes * c->k.count) * c->size;
     if (c->window.access) {
         c->private_bytes += c->window.band_bytes + (size_t)c->window.phase * 8 +
-                            (size_t)(round_up(c->window.part_rows, mr) * c->nt + c->window.packed) * c->size;
+                            (size_t)(round_up(c->window.part_rows, mr) * c->tile_lanes + c->window.packed) * c->size;
         c->shared_bytes = c->a_panels.bytes ? 0 : (size_t)(round_up(c->a.rows.count, mr) * c->k.count) * c->size;
     }
     c->shared_pieces = c->by_batch ? gale__parallel_width() : 1;

@@ -23,22 +23,22 @@ enum { GALE__CPU_PANELS_BUFFERS = 64 }; /* of a nest whose panels are made once,
 
 typedef struct gale__cpu_contract {
     const gale__nest *nest;
-    gale__ct ct; /* type of the sums */
-    size_t size; /* its bytes */
+    gale__simd_type sum_type; /* type of the sums */
+    size_t size;              /* its bytes */
     gale__simd_gemm gemm;
     gale__cpu_operand a, b; /* a: the rows of the result's tiles; b: its lanes */
     gale__cpu_tape tail;    /* what follows the reduction */
     gale__cpu_section tail_section;
     int sum; /* its register of the reduction's value */
     gale__cpu_span batch, k;
-    int64_t kc, mc, nt, nb;    /* k of a panel; rows and lanes of a tile; lanes packed at a time */
-    int64_t groups, group_len; /* k in parts that run side by side; 1: whole */
-    bool by_batch;             /* batches run side by side, each on one thread */
-    gale__cpu_window window;   /* how b's lanes are read, where that is better than packing them */
-    gale__cpu_channel channel; /* each batch by one row of weights; the window is the lanes' */
-    gale__cpu_panels panels;   /* of b, made before; none: each run packs them */
-    gale__cpu_panels a_panels; /* of a, for every batch that has its own; one of the two at most */
-    gale__cpu_span joint;      /* rows and lanes of a block that is whole, for what follows short rows; count 0: none */
+    int64_t kc, mc, tile_lanes, packed_lanes; /* k of a panel; rows and lanes of a tile; lanes packed at a time */
+    int64_t groups, group_len;                /* k in parts that run side by side; 1: whole */
+    bool by_batch;                            /* batches run side by side, each on one thread */
+    gale__cpu_window window;                  /* how b's lanes are read, where that is better than packing them */
+    gale__cpu_channel channel;                /* each batch by one row of weights; the window is the lanes' */
+    gale__cpu_panels panels;                  /* of b, made before; none: each run packs them */
+    gale__cpu_panels a_panels;                /* of a, for every batch that has its own; one of the two at most */
+    gale__cpu_span joint; /* rows and lanes of a block that is whole, for what follows short rows; count 0: none */
     size_t private_bytes, shared_bytes;
     int shared_pieces;
 } gale__cpu_contract;

@@ -6,13 +6,13 @@
 #include <string.h>
 
 typedef struct run {
-    const gale__cpu_contract *c;
+    const gale__cpu_contract *contract;
     void *const *buffers;
     bool aliased;
-    int64_t batch, n0, nn; /* the batch at hand; lanes [n0, n0 + nn) are packed */
-    char *panels;          /* of all lanes, made before; NULL: each run packs them */
-    const char *rows;      /* panels of a, made before; NULL: each tile packs them */
-    char *packed;          /* b: a panel after the other, each of the whole k, kc at a time; or the groups' sums */
+    int64_t batch, lane_first, lane_count; /* the batch at hand; those lanes are packed */
+    char *panels;                          /* of all lanes, made before; NULL: each run packs them */
+    const char *rows;                      /* panels of a, made before; NULL: each tile packs them */
+    char *packed; /* b: a panel after the other, each of the whole k, kc at a time; or the groups' sums */
     int64_t rows_tiles, lane_tiles;
 } run;
 
@@ -35,7 +35,7 @@ static char *carve(char **at, size_t bytes)
 
 static void open_bench(bench *w, const run *r)
 {
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     char *at = w->piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
     int64_t widest = c->gemm.mr > c->gemm.nr ? c->gemm.mr : c->gemm.nr;
     gale__cpu_frame_init(&w->a, &c->a.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->a.tape)),
@@ -46,7 +46,7 @@ static void open_bench(bench *w, const run *r)
         &w->tail, &c->tail, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->tail)), c->tail.block, r->aliased);
     w->pack_a = carve(&at, (size_t)(c->mc * c->kc) * c->size);
     w->rows = carve(&at, (size_t)(widest * c->kc) * c->size);
-    w->tile = carve(&at, (size_t)(c->mc * c->nt) * c->size);
+    w->tile = carve(&at, (size_t)(c->mc * c->tile_lanes) * c->size);
     w->pack_b = at;
 }
 
@@ -88,7 +88,7 @@ static void pack_by_rows(const gale__cpu_contract *c, const gale__cpu_operand *o
         gale__cpu_frame_set(f, &o->rows, r0 + r, (size_t)n);
         for (int64_t k = 0; k < kn; k++) {
             gale__cpu_frame_run(f, o->section);
-            deal(out + (size_t)(r / width) * pitch + (size_t)k * row_bytes, pitch, f->r[o->out], row_bytes,
+            deal(out + (size_t)(r / width) * pitch + (size_t)k * row_bytes, pitch, f->registers[o->out], row_bytes,
                 (size_t)n * c->size);
             for (int j = c->k.n - 1; j >= 0; j--) {
                 if (++f->at[c->k.dim[j]] < c->k.extent[j]) break;
@@ -111,7 +111,7 @@ static void pack_by_k(const gale__cpu_contract *c, const gale__cpu_operand *o, g
                 int64_t len = least(block, kn - k);
                 gale__cpu_frame_set(f, &c->k, k0 + k, (size_t)len);
                 gale__cpu_frame_run(f, o->section);
-                memcpy(temp + (size_t)(i * kn + k) * c->size, f->r[o->out], (size_t)len * c->size);
+                memcpy(temp + (size_t)(i * kn + k) * c->size, f->registers[o->out], (size_t)len * c->size);
             }
         }
         f->tape->simd->interleave[c->size == 8](
@@ -147,8 +147,8 @@ static void multiply(
         for (int64_t i = 0; i < rows; i += mr, next += share) {
             fetch(next, share);
             gale__simd_part_for(&c->gemm, rows - i)
-                ->tile(tile + (size_t)(i * c->nt + j) * c->size, (size_t)c->nt, a + (size_t)(i * kn) * c->size,
-                    b + (size_t)(j * kn) * c->size, (size_t)kn);
+                ->tile(tile + (size_t)(i * c->tile_lanes + j) * c->size, (size_t)c->tile_lanes,
+                    a + (size_t)(i * kn) * c->size, b + (size_t)(j * kn) * c->size, (size_t)kn);
         }
     }
 }
@@ -161,7 +161,7 @@ static void finish_joint(
     for (int64_t i = 1; i < rows && pitch > lanes; i++)
         memmove(sums + (size_t)(i * lanes) * c->size, sums + (size_t)(i * pitch) * c->size, (size_t)lanes * c->size);
     for (int64_t j = 0; j < rows * lanes; j += block) {
-        f->r[c->sum] = sums + (size_t)j * c->size;
+        f->registers[c->sum] = sums + (size_t)j * c->size;
         gale__cpu_frame_set(f, &c->joint, m0 * lanes + j, (size_t)least(block, rows * lanes - j));
         gale__cpu_frame_run(f, c->tail_section);
     }
@@ -177,7 +177,7 @@ void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, in
     for (int64_t i = 0; i < rows; i++) {
         gale__cpu_frame_seek(f, &c->a.rows, m0 + i);
         for (int64_t j = 0; j < lanes; j += (int64_t)c->tail.block) {
-            f->r[c->sum] = sums + (size_t)(i * pitch + j) * c->size;
+            f->registers[c->sum] = sums + (size_t)(i * pitch + j) * c->size;
             gale__cpu_frame_set(f, &c->b.rows, n0 + j, (size_t)least((int64_t)c->tail.block, lanes - j));
             gale__cpu_frame_run(f, c->tail_section);
         }
@@ -187,18 +187,18 @@ void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, in
 /* Shared panels of b: those of kc steps from k0 on begin at k0 * padded lanes. */
 static char *packed_at(const run *r, int64_t k0, int64_t kn, int64_t lane)
 {
-    int64_t padded = parts(r->nn, r->c->gemm.nr) * r->c->gemm.nr;
-    return r->packed + (size_t)(k0 * padded + lane * kn) * r->c->size;
+    int64_t padded = parts(r->lane_count, r->contract->gemm.nr) * r->contract->gemm.nr;
+    return r->packed + (size_t)(k0 * padded + lane * kn) * r->contract->size;
 }
 
 /* Panels of b that one task packs: as many as a block of lanes, unless that leaves threads idle. */
 static int64_t task_lanes(const run *r)
 {
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     int64_t nr = c->gemm.nr, panels = (int64_t)c->b.tape.block / nr, steps = parts(c->k.count, c->kc),
             width = gale__parallel_width();
     if (panels < 1) panels = 1;
-    while (panels > 4 && parts(r->nn, panels * nr) * steps < 4 * width) panels /= 2;
+    while (panels > 4 && parts(r->lane_count, panels * nr) * steps < 4 * width) panels /= 2;
     return panels * nr;
 }
 
@@ -206,31 +206,31 @@ static int64_t task_lanes(const run *r)
 static void pack_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     int64_t steps = parts(c->k.count, c->kc), k0 = (int64_t)i % steps * c->kc, kn = least(c->kc, c->k.count - k0);
-    int64_t most = task_lanes(r), lane = (int64_t)i / steps * most, lanes = least(most, r->nn - lane);
+    int64_t most = task_lanes(r), lane = (int64_t)i / steps * most, lanes = least(most, r->lane_count - lane);
     bench w;
     (void)worker;
     open_bench(&w, r);
     set_batch(&w, c, r->batch);
-    gale__cpu_contract_pack(c, &c->b, &w.b, r->n0 + lane, lanes, k0, kn, w.rows, packed_at(r, k0, kn, lane));
+    gale__cpu_contract_pack(c, &c->b, &w.b, r->lane_first + lane, lanes, k0, kn, w.rows, packed_at(r, k0, kn, lane));
     close_bench(&w);
 }
 
 static void tile_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     /* Panels made before are many: those of one tile serve all rows while they are near. */
-    int64_t across = r->panels ? parts(c->a.rows.count, c->mc) : parts(r->nn, c->nt), slow = (int64_t)i / across,
-            fast = (int64_t)i % across;
-    int64_t m0 = (r->panels ? fast : slow) * c->mc, lane = (r->panels ? slow : fast) * c->nt;
-    int64_t rows = least(c->mc, c->a.rows.count - m0), lanes = least(c->nt, r->nn - lane);
+    int64_t across = r->panels ? parts(c->a.rows.count, c->mc) : parts(r->lane_count, c->tile_lanes),
+            slow = (int64_t)i / across, fast = (int64_t)i % across;
+    int64_t m0 = (r->panels ? fast : slow) * c->mc, lane = (r->panels ? slow : fast) * c->tile_lanes;
+    int64_t rows = least(c->mc, c->a.rows.count - m0), lanes = least(c->tile_lanes, r->lane_count - lane);
     bench w;
     (void)worker;
     open_bench(&w, r);
     set_batch(&w, c, r->batch);
-    memset(w.tile, 0, (size_t)(parts(rows, c->gemm.mr) * c->gemm.mr * c->nt) * c->size);
+    memset(w.tile, 0, (size_t)(parts(rows, c->gemm.mr) * c->gemm.mr * c->tile_lanes) * c->size);
     for (int64_t k = 0; k < c->k.count; k += c->kc) {
         int64_t kn = least(c->kc, c->k.count - k);
         const char *a = w.pack_a;
@@ -238,7 +238,7 @@ static void tile_task(void *arg, size_t i, int worker)
         else gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
         multiply(c, w.tile, a, packed_at(r, k, kn, lane), rows, lanes, kn);
     }
-    gale__cpu_contract_tail(c, &w.tail, m0, rows, r->n0 + lane, lanes, w.tile, c->nt);
+    gale__cpu_contract_tail(c, &w.tail, m0, rows, r->lane_first + lane, lanes, w.tile, c->tile_lanes);
     close_bench(&w);
 }
 
@@ -259,7 +259,7 @@ enum { TASK_PANELS = 8 };
 static void pack_rows_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     int64_t steps = parts(c->k.count, c->kc), k0 = (int64_t)i % steps * c->kc, kn = least(c->kc, c->k.count - k0),
             most = c->gemm.mr * TASK_PANELS, m0 = (int64_t)i / steps * most, rows = least(most, c->a.rows.count - m0);
     bench w;
@@ -274,27 +274,28 @@ static void pack_rows_task(void *arg, size_t i, int worker)
 void gale__cpu_contract_pack_rows(
     const gale__cpu_contract *c, void *const *buffers, bool aliased, int64_t batch, char *to)
 {
-    run r = {.c = c, .buffers = buffers, .aliased = aliased, .batch = batch, .packed = to};
+    run r = {.contract = c, .buffers = buffers, .aliased = aliased, .batch = batch, .packed = to};
     int64_t tasks = parts(c->a.rows.count, c->gemm.mr * TASK_PANELS) * parts(c->k.count, c->kc);
     gale__parallel((size_t)tasks, pack_rows_task, &r);
 }
 
 static void pack_lanes(run *r)
 {
-    gale__parallel((size_t)(parts(r->nn, task_lanes(r)) * parts(r->c->k.count, r->c->kc)), pack_task, r);
+    gale__parallel(
+        (size_t)(parts(r->lane_count, task_lanes(r)) * parts(r->contract->k.count, r->contract->kc)), pack_task, r);
 }
 
 static void run_batch(run *r)
 {
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     if (c->a_panels.bytes)
         r->rows = (const char *)r->buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r->batch);
     void *piece = r->panels ? NULL : gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
     r->packed = piece ? piece : r->panels;
-    for (r->n0 = 0; r->n0 < c->b.rows.count; r->n0 += c->nb) {
-        r->nn = least(c->nb, c->b.rows.count - r->n0);
+    for (r->lane_first = 0; r->lane_first < c->b.rows.count; r->lane_first += c->packed_lanes) {
+        r->lane_count = least(c->packed_lanes, c->b.rows.count - r->lane_first);
         if (piece) pack_lanes(r);
-        gale__parallel((size_t)(parts(c->a.rows.count, c->mc) * parts(r->nn, c->nt)), tile_task, r);
+        gale__parallel((size_t)(parts(c->a.rows.count, c->mc) * parts(r->lane_count, c->tile_lanes)), tile_task, r);
     }
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, piece);
 }
@@ -302,7 +303,7 @@ static void run_batch(run *r)
 void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to)
 {
     void *buffers[GALE__CPU_PANELS_BUFFERS];
-    run r = {.c = c, .buffers = buffers, .packed = to, .nn = c->b.rows.count};
+    run r = {.contract = c, .buffers = buffers, .packed = to, .lane_count = c->b.rows.count};
     for (int i = 0; i < c->nest->n_buffers; i++) buffers[i] = from; /* the others are not read */
     if (c->panels.bytes) {
         pack_lanes(&r);
@@ -324,26 +325,27 @@ static void batch_task(void *arg, size_t i, int worker)
 /* Sums of one group of one tile, in the shared area. */
 static char *part_at(const run *r, int64_t g, int64_t batch, int64_t tile)
 {
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     return r->packed +
-           (size_t)(((g * c->batch.count + batch) * r->rows_tiles * r->lane_tiles + tile) * c->mc * c->nt) * c->size;
+           (size_t)(((g * c->batch.count + batch) * r->rows_tiles * r->lane_tiles + tile) * c->mc * c->tile_lanes) *
+               c->size;
 }
 
 static void group_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     int64_t g = (int64_t)i % c->groups, rest = (int64_t)i / c->groups, tiles = r->rows_tiles * r->lane_tiles,
             tile = rest % tiles, batch = rest / tiles;
-    int64_t m0 = tile / r->lane_tiles * c->mc, n0 = tile % r->lane_tiles * c->nt;
-    int64_t rows = least(c->mc, c->a.rows.count - m0), lanes = least(c->nt, c->b.rows.count - n0);
+    int64_t m0 = tile / r->lane_tiles * c->mc, n0 = tile % r->lane_tiles * c->tile_lanes;
+    int64_t rows = least(c->mc, c->a.rows.count - m0), lanes = least(c->tile_lanes, c->b.rows.count - n0);
     int64_t end = least((g + 1) * c->group_len, c->k.count);
     char *sums = part_at(r, g, batch, tile);
     bench w;
     (void)worker;
     open_bench(&w, r);
     set_batch(&w, c, batch);
-    memset(sums, 0, (size_t)(c->mc * c->nt) * c->size);
+    memset(sums, 0, (size_t)(c->mc * c->tile_lanes) * c->size);
     for (int64_t k = g * c->group_len; k < end; k += c->kc) {
         int64_t kn = least(c->kc, end - k);
         gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
@@ -356,9 +358,9 @@ static void group_task(void *arg, size_t i, int worker)
 static void join_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     int64_t tiles = r->rows_tiles * r->lane_tiles, tile = (int64_t)i % tiles, batch = (int64_t)i / tiles;
-    int64_t m0 = tile / r->lane_tiles * c->mc, n0 = tile % r->lane_tiles * c->nt,
+    int64_t m0 = tile / r->lane_tiles * c->mc, n0 = tile % r->lane_tiles * c->tile_lanes,
             rows = least(c->mc, c->a.rows.count - m0);
     char *sums = part_at(r, 0, batch, tile);
     bench w;
@@ -366,19 +368,20 @@ static void join_task(void *arg, size_t i, int worker)
     open_bench(&w, r);
     set_batch(&w, c, batch);
     for (int64_t g = 1; g < c->groups; g++)
-        c->tail.simd->op[GALE__ADD][c->ct](sums, sums, part_at(r, g, batch, tile), NULL, (size_t)(rows * c->nt));
-    gale__cpu_contract_tail(c, &w.tail, m0, rows, n0, least(c->nt, c->b.rows.count - n0), sums, c->nt);
+        c->tail.simd->op[GALE__ADD][c->sum_type](
+            sums, sums, part_at(r, g, batch, tile), NULL, (size_t)(rows * c->tile_lanes));
+    gale__cpu_contract_tail(c, &w.tail, m0, rows, n0, least(c->tile_lanes, c->b.rows.count - n0), sums, c->tile_lanes);
     close_bench(&w);
 }
 
 static void run_products(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
-    run r = {.c = c,
+    run r = {.contract = c,
         .buffers = buffers,
         .aliased = aliased,
         .panels = c->panels.bytes ? buffers[c->panels.buffer] : NULL,
         .rows_tiles = parts(c->a.rows.count, c->mc),
-        .lane_tiles = parts(c->b.rows.count, c->nt)};
+        .lane_tiles = parts(c->b.rows.count, c->tile_lanes)};
     size_t tiles = (size_t)(r.rows_tiles * r.lane_tiles * c->batch.count);
     if (c->groups > 1) {
         r.packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);

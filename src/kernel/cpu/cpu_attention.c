@@ -15,7 +15,7 @@ typedef struct layout {
 
 static layout make_layout(const gale__cpu_attention *a)
 {
-    const gale__simd_gemm *g = gale__simd_gemm_find(gale__simd_plain(GALE__CT_F32));
+    const gale__simd_gemm *g = gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_F32));
     layout l = {.mr = (size_t)g->mr, .nr = (size_t)g->nr};
     size_t d = (size_t)a->d, n = (size_t)a->n, c = (size_t)a->c;
     l.n = (n + l.nr - 1) / l.nr * l.nr;
@@ -57,9 +57,9 @@ static void pack_all(float *to, const float *from, int64_t pitch, int64_t step, 
 }
 
 typedef struct job {
-    const gale__cpu_attention *a;
+    const gale__cpu_attention *args;
     const gale__simd *simd;
-    layout l;
+    layout layout;
     float *out;
     const float *q, *k, *v, *mask;
     const uint8_t *hide;
@@ -84,7 +84,7 @@ static size_t visible(const gale__cpu_attention *a, size_t row)
 
 static void mask_row(const job *j, float *scores, size_t number, size_t row)
 {
-    const gale__cpu_attention *a = j->a;
+    const gale__cpu_attention *a = j->args;
     int64_t n = (int64_t)visible(a, row);
     if (a->masked) {
         const float *mask = j->mask + head(a, &a->mask, number) + (int64_t)row * a->mask.row;
@@ -101,10 +101,10 @@ static void mask_row(const job *j, float *scores, size_t number, size_t row)
 /* Rows [first, first + rows) of one head, of which `keys` keys and values lie packed in s. */
 static void attend(const job *j, float *s, size_t number, size_t first, size_t rows, size_t keys)
 {
-    const gale__cpu_attention *a = j->a;
-    const layout *l = &j->l;
+    const gale__cpu_attention *a = j->args;
+    const layout *l = &j->layout;
     gale__simd_tile *tile =
-        gale__simd_part_for(gale__simd_gemm_find(gale__simd_plain(GALE__CT_F32)), (int64_t)rows)->tile;
+        gale__simd_part_for(gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_F32)), (int64_t)rows)->tile;
     float *scores = s + l->scores, *mixed = s + l->out, *out = j->out + (number * (size_t)a->m + first) * (size_t)a->c,
           total[64];
     const float *q = j->q + head(a, &a->q, number);
@@ -136,8 +136,8 @@ static bool is_few(const gale__cpu_attention *a)
 
 static void attend_few(const job *j, float *s, size_t number)
 {
-    const gale__cpu_attention *a = j->a;
-    const layout *l = &j->l;
+    const gale__cpu_attention *a = j->args;
+    const layout *l = &j->layout;
     const float *q = j->q + head(a, &a->q, number), *k = j->k + head(a, &a->k, number),
                 *v = j->v + head(a, &a->v, number);
     float *out = j->out + number * (size_t)(a->m * a->c), *row = s + l->q, *scores = s + l->scores;
@@ -157,7 +157,7 @@ static void attend_few(const job *j, float *s, size_t number)
 static void run_block(void *arg, size_t i, int worker)
 {
     const job *j = arg;
-    const gale__cpu_attention *a = j->a;
+    const gale__cpu_attention *a = j->args;
     size_t number = i / j->blocks, first = i % j->blocks * BLOCK,
            end = first + BLOCK < (size_t)a->m ? first + BLOCK : (size_t)a->m;
     float *s = (float *)(j->scratch.memory + (size_t)worker * j->scratch.bytes);
@@ -166,18 +166,20 @@ static void run_block(void *arg, size_t i, int worker)
         return;
     }
     size_t keys = visible(a, end - 1);
-    pack_all(s + j->l.keys, j->k + head(a, &a->k, number), a->k.row, a->k.column, keys, j->l.nr, (size_t)a->d);
-    pack_all(s + j->l.values, j->v + head(a, &a->v, number), a->v.column, a->v.row, (size_t)a->c, j->l.nr, keys);
-    for (; first < end; first += j->l.mr)
-        attend(j, s, number, first, end - first < j->l.mr ? end - first : j->l.mr, keys);
+    pack_all(
+        s + j->layout.keys, j->k + head(a, &a->k, number), a->k.row, a->k.column, keys, j->layout.nr, (size_t)a->d);
+    pack_all(
+        s + j->layout.values, j->v + head(a, &a->v, number), a->v.column, a->v.row, (size_t)a->c, j->layout.nr, keys);
+    for (; first < end; first += j->layout.mr)
+        attend(j, s, number, first, end - first < j->layout.mr ? end - first : j->layout.mr, keys);
 }
 
 void gale__cpu_attention_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
     const gale__cpu_attention *a = args;
-    job j = {.a = a,
+    job j = {.args = a,
         .simd = gale__simd_get(),
-        .l = make_layout(a),
+        .layout = make_layout(a),
         .out = buffers[0],
         .q = buffers[1],
         .k = buffers[2],

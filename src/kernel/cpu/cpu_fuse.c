@@ -15,7 +15,7 @@ static int kind_of(const gale__cpu_tape *t, const gale__cpu_step *s)
         [GALE__PAIR_MIN] = GALE__MIN};
     if (s->kind != GALE__CPU_STEP_OP || s->c >= 0 || s->b < 0) return -1;
     for (int k = 0; k < GALE__PAIR_COUNT; k++)
-        if (k != GALE__PAIR_RSUB && s->fn == t->simd->op[ops[k]][GALE__CT_F32]) return k;
+        if (k != GALE__PAIR_RSUB && s->fn == t->simd->op[ops[k]][GALE__SIMD_TYPE_F32]) return k;
     return -1;
 }
 
@@ -101,9 +101,9 @@ static bool join_dot(
     const gale__cpu_tape *t, const gale__cpu_step *p, int at, const gale__cpu_step *q, gale__cpu_step *out)
 {
     const gale__cpu_reg *r = &t->regs[p->d];
-    if (q->kind != GALE__CPU_STEP_FOLD || q->fold != t->simd->fold[GALE__SUM][GALE__CT_F32] || q->a != p->d)
+    if (q->kind != GALE__CPU_STEP_FOLD || q->fold != t->simd->fold[GALE__SUM][GALE__SIMD_TYPE_F32] || q->a != p->d)
         return false;
-    if (r->first != at || r->last != at + 1 || p->fn != t->simd->op[GALE__MUL][GALE__CT_F32]) return false;
+    if (r->first != at || r->last != at + 1 || p->fn != t->simd->op[GALE__MUL][GALE__SIMD_TYPE_F32]) return false;
     *out = (gale__cpu_step){
         .kind = GALE__CPU_STEP_DOT, .size = q->size, .dot = t->simd->dot, .d = q->d, .a = p->a, .b = p->b, .c = -1};
     return true;

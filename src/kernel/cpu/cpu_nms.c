@@ -6,7 +6,7 @@
 #include <math.h>
 
 typedef struct job {
-    const gale__suppress *a;
+    const gale__nms_args *args;
     const float *boxes, *scores;
     float overlap, least;
     int64_t *rows; /* [batches, classes, most, 3]: while classes are at work a row holds (count of the class, in its
@@ -22,9 +22,9 @@ static float above(float low, float high) { return high > low ? high - low : 0; 
 
 static box box_at(const job *j, int64_t batch, int64_t i)
 {
-    const float *p = j->boxes + (batch * j->a->boxes + i) * 4;
+    const float *p = j->boxes + (batch * j->args->boxes + i) * 4;
     float y0 = p[0], x0 = p[1], y1 = p[2], x1 = p[3];
-    if (j->a->centre) {
+    if (j->args->centre) {
         float height = y1 * 0.5f, width = x1 * 0.5f;
         y1 = y0 + height, x1 = x0 + width;
         y0 = y0 - height, x0 = x0 - width;
@@ -82,12 +82,12 @@ static void sink(const float *scores, int32_t *heap, int64_t n, int64_t at)
     }
 }
 
-static int64_t blocks_of(const gale__suppress *a) { return (a->most + SIDE_BY_SIDE - 1) / SIDE_BY_SIDE; }
+static int64_t blocks_of(const gale__nms_args *a) { return (a->most + SIDE_BY_SIDE - 1) / SIDE_BY_SIDE; }
 
 static void run_class(void *arg, size_t which, int worker)
 {
     const job *j = arg;
-    const gale__suppress *a = j->a;
+    const gale__nms_args *a = j->args;
     const float *scores = j->scores + (int64_t)which * a->boxes;
     int64_t batch = (int64_t)which / a->classes, n = 0, count = 0, *rows = j->rows + (int64_t)which * a->most * 3;
     chosen *kept = (chosen *)(void *)(j->scratch.memory + (size_t)worker * j->scratch.bytes);
@@ -112,7 +112,7 @@ static void run_class(void *arg, size_t which, int worker)
 /* Rows that are there move to the front, batch and class are written into them, and the rest is like the last place. */
 static int64_t gather_rows(const job *j)
 {
-    const gale__suppress *a = j->a;
+    const gale__nms_args *a = j->args;
     int64_t pairs = a->batches * a->classes, n = 0, last = -1;
     for (int64_t p = 0; p < pairs; p++) {
         const int64_t *from = j->rows + p * a->most * 3;
@@ -130,16 +130,20 @@ static int64_t gather_rows(const job *j)
     return n;
 }
 
-size_t gale__cpu_suppress_scratch(const gale__suppress *a)
+size_t gale__cpu_nms_scratch(const gale__nms_args *a)
 {
     return (size_t)blocks_of(a) * sizeof(chosen) + (size_t)(a->boxes + 4) / 4 * 4 * sizeof(int32_t);
 }
 
-void gale__cpu_suppress_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
+void gale__cpu_nms_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
-    const gale__suppress *a = args;
-    job j = {
-        .a = a, .boxes = buffers[1], .scores = buffers[2], .least = -INFINITY, .rows = buffers[0], .scratch = scratch};
+    const gale__nms_args *a = args;
+    job j = {.args = a,
+        .boxes = buffers[1],
+        .scores = buffers[2],
+        .least = -INFINITY,
+        .rows = buffers[0],
+        .scratch = scratch};
     if (a->overlap) j.overlap = *(const float *)buffers[3];
     if (a->least) j.least = *(const float *)buffers[3 + a->overlap];
     gale__parallel((size_t)(a->batches * a->classes), run_class, &j);

@@ -64,19 +64,22 @@ static gale_status find_phases(maker *m)
 static void begin(maker *m, gale__cpu_section *s) { s->first = (int)m->tape->n_steps; }
 static void end(maker *m, gale__cpu_section *s) { s->count = (int)m->tape->n_steps - s->first; }
 
-uint64_t gale__cpu_neutral(gale__reduce kind, gale__ct ct)
+uint64_t gale__cpu_neutral(gale__reduce kind, gale__simd_type ct)
 {
-    static const uint64_t one[GALE__CT_COUNT] = {1, 1, 1, 1, 1, 0x3f800000, 0x3ff0000000000000};
-    static const uint64_t low[GALE__CT_COUNT] = {
+    static const uint64_t one[GALE__SIMD_TYPE_COUNT] = {1, 1, 1, 1, 1, 0x3f800000, 0x3ff0000000000000};
+    static const uint64_t low[GALE__SIMD_TYPE_COUNT] = {
         0, 0x80000000, 0, 0x8000000000000000, 0, 0xff800000, 0xfff0000000000000};
-    static const uint64_t high[GALE__CT_COUNT] = {
+    static const uint64_t high[GALE__SIMD_TYPE_COUNT] = {
         1, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, UINT64_MAX, 0x7f800000, 0x7ff0000000000000};
     return kind == GALE__PROD ? one[ct] : kind == GALE__RMAX ? low[ct] : kind == GALE__RMIN ? high[ct] : 0;
 }
 
-static int size_log2(gale__ct ct) { return gale__ct_size(ct) == 8 ? 3 : gale__ct_size(ct) == 4 ? 2 : 0; }
+static int size_log2(gale__simd_type ct)
+{
+    return gale__simd_type_size(ct) == 8 ? 3 : gale__simd_type_size(ct) == 4 ? 2 : 0;
+}
 
-static void fill_step(maker *m, int reg, gale__ct ct, uint64_t bits)
+static void fill_step(maker *m, int reg, gale__simd_type ct, uint64_t bits)
 {
     gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_FILL,
                                      .size = (uint8_t)size_log2(ct),
@@ -93,10 +96,10 @@ static void finish_reduce(maker *m, const gale__cpu_plan_reduce *r)
     gale_type type = (gale_type)m->nest->code[r->instr].type;
     bool arg = r->kind >= GALE__ARGMAX;
     int reg = gale__cpu_tape_convert(
-        m->tape, arg ? r->index : r->total, arg ? GALE__CT_I64 : r->ct, gale__compute_type(type));
+        m->tape, arg ? r->index : r->total, arg ? GALE__SIMD_TYPE_I64 : r->type, gale__compute_type(type));
     gale__simd_fn *wrap = m->tape->simd->wrap[type];
     if (wrap) {
-        int d = gale__cpu_tape_reg(m->tape, gale__ct_size(gale__ct_of(type)));
+        int d = gale__cpu_tape_reg(m->tape, gale__simd_type_size(gale__simd_type_of(type)));
         gale__cpu_tape_step(
             m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP, .fn = wrap, .d = d, .a = reg, .b = -1, .c = -1});
         reg = d;
@@ -192,14 +195,14 @@ static void begin_reduces(maker *m, int p)
         gale__cpu_plan_reduce *r = &m->plan->reduces[k];
         if (r->phase != p) continue;
         bool arg = r->kind >= GALE__ARGMAX;
-        r->acc = r->total = gale__cpu_tape_reg(m->tape, gale__ct_size(r->ct));
-        fill_step(m, r->acc, r->ct, gale__cpu_neutral(r->kind, r->ct));
+        r->acc = r->total = gale__cpu_tape_reg(m->tape, gale__simd_type_size(r->type));
+        fill_step(m, r->acc, r->type, gale__cpu_neutral(r->kind, r->type));
         if (arg) {
             r->index = gale__cpu_tape_reg(m->tape, 8);
-            fill_step(m, r->index, GALE__CT_I64, (uint64_t)-1);
-        } else if (r->kind == GALE__SUM && r->ct >= GALE__CT_F32) {
-            r->total = gale__cpu_tape_reg(m->tape, gale__ct_size(r->ct));
-            fill_step(m, r->total, r->ct, 0);
+            fill_step(m, r->index, GALE__SIMD_TYPE_I64, (uint64_t)-1);
+        } else if (r->kind == GALE__SUM && r->type >= GALE__SIMD_TYPE_F32) {
+            r->total = gale__cpu_tape_reg(m->tape, gale__simd_type_size(r->type));
+            fill_step(m, r->total, r->type, 0);
         }
     }
 }
@@ -209,28 +212,28 @@ static void feed_reduce(maker *m, const gale__cpu_plan_reduce *r)
     static const int ops[4] = {GALE__ADD, GALE__MUL, GALE__MAX, GALE__MIN};
     const gale__nest_instr *in = &m->nest->code[r->instr];
     const gale__simd *simd = m->tape->simd;
-    gale__ct from = gale__ct_of((gale_type)m->nest->code[in->a].type);
+    gale__simd_type from = gale__simd_type_of((gale_type)m->nest->code[in->a].type);
     if (r->kind >= GALE__ARGMAX) {
         gale__cpu_step s = {
-            .size = (uint8_t)size_log2(r->ct), .d = r->acc, .a = m->inner[in->a], .b = r->index, .c = -1};
+            .size = (uint8_t)size_log2(r->type), .d = r->acc, .a = m->inner[in->a], .b = r->index, .c = -1};
         s.kind = m->plan->inner_lanes ? GALE__CPU_STEP_ARG_FOLD : GALE__CPU_STEP_ARG;
-        if (m->plan->inner_lanes) s.arg_fold = simd->arg_fold[r->kind - GALE__ARGMAX][r->ct];
-        else s.arg = simd->arg[r->kind - GALE__ARGMAX][r->ct];
+        if (m->plan->inner_lanes) s.arg_fold = simd->arg_fold[r->kind - GALE__ARGMAX][r->type];
+        else s.arg = simd->arg[r->kind - GALE__ARGMAX][r->type];
         gale__cpu_tape_step(m->tape, s);
         return;
     }
     int v = gale__cpu_tape_convert(m->tape, m->inner[in->a], from, gale__compute_type((gale_type)in->acc));
     if (m->plan->inner_lanes)
         gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_FOLD,
-                                         .size = (uint8_t)size_log2(r->ct),
-                                         .fold = simd->fold[r->kind][r->ct],
+                                         .size = (uint8_t)size_log2(r->type),
+                                         .fold = simd->fold[r->kind][r->type],
                                          .d = r->acc,
                                          .a = v,
                                          .b = -1,
                                          .c = -1});
     else
         gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP,
-                                         .fn = simd->op[ops[r->kind]][r->ct],
+                                         .fn = simd->op[ops[r->kind]][r->type],
                                          .d = r->acc,
                                          .a = r->acc,
                                          .b = v,
@@ -244,12 +247,12 @@ static void flush_reduces(maker *m, int p)
         const gale__cpu_plan_reduce *r = &m->plan->reduces[k];
         if (r->phase != p || r->total == r->acc) continue;
         gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP,
-                                         .fn = m->tape->simd->op[GALE__ADD][r->ct],
+                                         .fn = m->tape->simd->op[GALE__ADD][r->type],
                                          .d = r->total,
                                          .a = r->total,
                                          .b = r->acc,
                                          .c = -1});
-        fill_step(m, r->acc, r->ct, 0);
+        fill_step(m, r->acc, r->type, 0);
     }
 }
 
@@ -262,8 +265,8 @@ static void enter_body(maker *m)
         if (!m->wanted[i] || is_inner(m, i)) continue;
         m->inner[i] = m->outer[i];
         if (!m->plan->inner_lanes || in->op == GALE__NEST_CONST) continue;
-        gale__ct ct = gale__ct_of((gale_type)in->type);
-        m->inner[i] = gale__cpu_tape_reg(m->tape, gale__ct_size(ct));
+        gale__simd_type ct = gale__simd_type_of((gale_type)in->type);
+        m->inner[i] = gale__cpu_tape_reg(m->tape, gale__simd_type_size(ct));
         gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_SPREAD,
                                          .size = (uint8_t)size_log2(ct),
                                          .d = m->inner[i],
@@ -278,9 +281,9 @@ static gale_status make_body(maker *m, int p, gale__cpu_phase *ph)
     begin(m, &ph->body);
     for (int i = 0; i < m->nest->n_code; i++) {
         if (!m->wanted[i] || !is_inner(m, i)) continue;
-        gale__ct ct = gale__ct_of((gale_type)m->nest->code[i].type);
+        gale__simd_type ct = gale__simd_type_of((gale_type)m->nest->code[i].type);
         if (m->cached[i] >= 0 && m->phase[i] < p) {
-            m->inner[i] = gale__cpu_tape_reg(m->tape, gale__ct_size(ct));
+            m->inner[i] = gale__cpu_tape_reg(m->tape, gale__simd_type_size(ct));
             gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_RECALL,
                                              .size = (uint8_t)size_log2(ct),
                                              .d = m->inner[i],
@@ -339,8 +342,11 @@ static gale_status list_reduces(maker *m)
         if (in->op != GALE__NEST_REDUCE || !m->needed[i]) continue;
         gale_type acc = (gale_type)(in->imm >= GALE__ARGMAX ? m->nest->code[in->a].type : in->acc);
         gale__cpu_plan_reduce *r = &m->plan->reduces[m->plan->n_reduces++];
-        *r = (gale__cpu_plan_reduce){
-            .instr = i, .phase = m->phase[i] - 1, .kind = (gale__reduce)in->imm, .ct = gale__ct_of(acc), .index = -1};
+        *r = (gale__cpu_plan_reduce){.instr = i,
+            .phase = m->phase[i] - 1,
+            .kind = (gale__reduce)in->imm,
+            .type = gale__simd_type_of(acc),
+            .index = -1};
     }
     return GALE_OK;
 }

@@ -12,7 +12,7 @@
 typedef struct gale__cpu_plan_reduce {
     int instr, phase; /* phase: whose loop feeds it */
     gale__reduce kind;
-    gale__ct ct;           /* of the accumulator */
+    gale__simd_type type;  /* of the accumulator */
     int acc, total, index; /* registers; total is acc unless sums are taken in two levels; index: ARG only */
 } gale__cpu_plan_reduce;
 typedef struct gale__cpu_phase {
@@ -33,5 +33,5 @@ typedef struct gale__cpu_plan {
 } gale__cpu_plan;
 gale_status gale__cpu_plan_init(gale__cpu_plan *p, const gale__nest *nest, bool inner_lanes, bool keep);
 void gale__cpu_plan_finish(gale__cpu_plan *p);
-uint64_t gale__cpu_neutral(gale__reduce kind, gale__ct ct);
+uint64_t gale__cpu_neutral(gale__reduce kind, gale__simd_type ct);
 #endif

@@ -7,7 +7,7 @@
 enum { TAPS_MAX = 64, BAND_ROWS = 32 };
 
 typedef struct job {
-    const gale__cpu_resize *a;
+    const gale__cpu_resize *args;
     const gale__simd *simd;
     float *out;
     const float *x, *weight_y, *weight_x;
@@ -25,15 +25,15 @@ size_t gale__cpu_resize_scratch(const gale__cpu_resize *a)
 
 static void resize_row(const job *j, float *to, const float *row)
 {
-    size_t n = (size_t)j->a->out_width;
+    size_t n = (size_t)j->args->out_width;
     const float *w = j->weight_x;
     const int32_t *at = j->index_x;
-    if (j->a->taps_x == 2) { /* linear, nearly always */
+    if (j->args->taps_x == 2) { /* linear, nearly always */
         for (size_t i = 0; i < n; i++) to[i] = w[i] * row[at[i]] + w[n + i] * row[at[n + i]];
         return;
     }
     for (size_t i = 0; i < n; i++) to[i] = w[i] * row[at[i]];
-    for (int64_t t = 1; t < j->a->taps_x; t++) {
+    for (int64_t t = 1; t < j->args->taps_x; t++) {
         w += n, at += n;
         for (size_t i = 0; i < n; i++) to[i] += w[i] * row[at[i]];
     }
@@ -44,7 +44,7 @@ static void resize_row(const job *j, float *to, const float *row)
 static void run_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
-    const gale__cpu_resize *a = j->a;
+    const gale__cpu_resize *a = j->args;
     size_t plane = i / j->bands, pitch = pitch_of(a);
     int64_t first = (int64_t)(i % j->bands) * BAND_ROWS,
             last = first + BAND_ROWS < a->out_height ? first + BAND_ROWS : a->out_height;
@@ -68,7 +68,7 @@ static void run_band(void *arg, size_t i, int worker)
 void gale__cpu_resize_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
     const gale__cpu_resize *a = args;
-    job j = {.a = a,
+    job j = {.args = a,
         .simd = gale__simd_get(),
         .out = buffers[0],
         .x = buffers[1],

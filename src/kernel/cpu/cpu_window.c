@@ -16,18 +16,18 @@ static int64_t parts_of(int64_t v, int64_t of) { return (v + of - 1) / of; }
 static int64_t round_up(int64_t v, int64_t to) { return parts_of(v, to) * to; }
 static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a < 0 ? -a : a; }
 
-static const gale__access *load_of(const gale__nest *nest, int value, gale__ct ct)
+static const gale__nest_access *load_of(const gale__nest *nest, int value, gale__simd_type ct)
 {
     const gale__nest_instr *in = &nest->code[value];
     if (in->op == GALE__CAST && gale__compute_type((gale_type)in->type) == (gale_type)in->type) in = &nest->code[in->a];
-    if (in->op != GALE__NEST_LOAD || gale__ct_of((gale_type)in->type) != ct ||
-        gale__ct_of((gale_type)nest->code[value].type) != ct)
+    if (in->op != GALE__NEST_LOAD || gale__simd_type_of((gale_type)in->type) != ct ||
+        gale__simd_type_of((gale_type)nest->code[value].type) != ct)
         return NULL;
     return &nest->accesses[in->access];
 }
 
 /* Whether lanes and taps move over one axis; then the axis. */
-static bool shares_axis(const gale__nest *nest, const gale__access *a, int lane, int tap, gale__cpu_axis *out)
+static bool shares_axis(const gale__nest *nest, const gale__nest_access *a, int lane, int tap, gale__cpu_axis *out)
 {
     int64_t s = a->stride[lane], t = a->stride[tap], unit = common(s, t);
     if (s <= 0 || t <= 0) return false;
@@ -44,7 +44,7 @@ static int64_t places(const gale__cpu_axis *a, int64_t lanes)
 
 /* The taps that share most with these lanes. */
 static gale__cpu_axis find_axis(
-    const gale__nest *nest, const gale__access *a, const gale__cpu_span *k, int lane, int taken)
+    const gale__nest *nest, const gale__nest_access *a, const gale__cpu_span *k, int lane, int taken)
 {
     gale__cpu_axis best = {lane, -1, 1, 1, 1, 1, 1}, other;
     if (lane < 0) return best;
@@ -63,11 +63,11 @@ static gale__cpu_axis find_axis(
 }
 
 bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
-    const gale__cpu_span *k, gale__ct ct)
+    const gale__cpu_span *k, gale__simd_type ct)
 {
     uint8_t dims[GALE__NEST_DIMS];
     int n = 0;
-    const gale__access *a = load_of(nest, value, ct);
+    const gale__nest_access *a = load_of(nest, value, ct);
     *w = (gale__cpu_window){0};
     if (!a || !lanes->n) return false;
     for (int g = 0; g < a->n_guards; g++)
@@ -221,7 +221,7 @@ void gale__cpu_window_finish(gale__cpu_window *w)
 }
 
 /* What a guard's coordinate moves by from one place of an axis to the next. */
-static int64_t coef_of(const gale__guard *g, const gale__cpu_axis *a)
+static int64_t coef_of(const gale__nest_guard *g, const gale__cpu_axis *a)
 {
     return a->lane < 0 ? 0 : g->coef[a->lane] / a->step;
 }
@@ -229,7 +229,7 @@ static int64_t coef_of(const gale__guard *g, const gale__cpu_axis *a)
 void gale__cpu_window_inside(const gale__cpu_window *w, const gale__cpu_window_row *r, int64_t p, int64_t n,
     int64_t *lo, int64_t *hi, int64_t *from)
 {
-    const gale__access *a = w->access;
+    const gale__nest_access *a = w->access;
     *lo = 0, *hi = n;
     for (int g = 0; g < a->n_guards; g++) {
         int64_t c = coef_of(&a->guards[g], &w->x);
@@ -241,7 +241,7 @@ void gale__cpu_window_inside(const gale__cpu_window *w, const gale__cpu_window_r
 void gale__cpu_window_copy(const gale__cpu_window *w, const gale__simd *simd, const char *memory,
     const gale__cpu_window_row *r, int64_t p, int64_t n, char *to)
 {
-    const gale__access *a = w->access;
+    const gale__nest_access *a = w->access;
     int64_t lo, hi, stride = w->x.unit * w->phases, from;
     gale__cpu_window_inside(w, r, p, n, &lo, &hi, &from);
     const char *source = memory + from * ((int64_t)1 << w->size);
@@ -266,7 +266,7 @@ static void copy_row(const gale__cpu_window *w, const gale__simd *simd, const ch
 void gale__cpu_window_seek(
     const gale__cpu_window *w, const int64_t *at, int n_dims, int64_t y, int64_t x, gale__cpu_window_row *r)
 {
-    const gale__access *a = w->access;
+    const gale__nest_access *a = w->access;
     r->address = a->offset + y * w->y.unit + x * w->x.unit;
     for (int d = 0; d < n_dims; d++) r->address += a->stride[d] * at[d];
     for (int g = 0; g < a->n_guards; g++) {

@@ -15,7 +15,7 @@ typedef struct gale__cpu_axis {
 } gale__cpu_axis; /* lane, tap: dimensions, -1: none; unit: elements between places */
 
 typedef struct gale__cpu_window {
-    const gale__access *access;          /* NULL: no window */
+    const gale__nest_access *access;     /* NULL: no window */
     gale__simd_fn *widen;                /* NULL: memory holds what is multiplied */
     int size;                            /* logarithm of the bytes of an element in memory */
     gale__cpu_axis y, x;                 /* of the two fastest dimensions of lanes */
@@ -31,7 +31,7 @@ typedef struct gale__cpu_window {
 } gale__cpu_window;
 /* The operand `value` as a window of lanes and k; false where it is none. */
 bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
-    const gale__cpu_span *k, gale__ct ct);
+    const gale__cpu_span *k, gale__simd_type ct);
 /* Chooses blocks for m rows of results, and makes the offsets; an access of NULL when no block is small enough. */
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
     gale__simd_gemm gemm, size_t size);

@@ -7,7 +7,7 @@
 enum { PANELS = 4 }; /* of lanes that stay in the first cache while the rows go by */
 
 typedef struct run {
-    const gale__cpu_contract *c;
+    const gale__cpu_contract *contract;
     void *const *buffers;
     bool aliased;
     int64_t batch;
@@ -92,7 +92,7 @@ static void finish_block(const gale__cpu_contract *c, gale__cpu_frame *tail, con
 static void block_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
     block b = block_at(c, (int64_t)i);
     int64_t pitch = (b.rows * w->padded + c->gemm.nr - 1) / c->gemm.nr * c->gemm.nr;
@@ -120,7 +120,7 @@ static void block_task(void *arg, size_t i, int worker)
 
 static void run_batch(run *r)
 {
-    const gale__cpu_contract *c = r->c;
+    const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
     char *piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
     if (piece) gale__cpu_contract_pack_rows(c, r->buffers, r->aliased, r->batch, piece);
@@ -140,7 +140,7 @@ static void batch_task(void *arg, size_t i, int worker)
 
 void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
-    run r = {.c = c, .buffers = buffers, .aliased = aliased};
+    run r = {.contract = c, .buffers = buffers, .aliased = aliased};
     if (c->by_batch) gale__parallel((size_t)c->batch.count, batch_task, &r);
     else
         for (r.batch = 0; r.batch < c->batch.count; r.batch++) run_batch(&r);

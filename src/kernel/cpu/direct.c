@@ -48,7 +48,7 @@ static bool choose_inner_lanes(const gale__nest *nest, int64_t outer, int64_t in
 static bool stores_meet(const gale__nest *nest, int from, int to)
 {
     for (int s = 0; s < nest->n_stores; s++) {
-        const gale__access *a = &nest->accesses[nest->stores[s].access];
+        const gale__nest_access *a = &nest->accesses[nest->stores[s].access];
         if (nest->stores[s].index >= 0) return true;
         bool inner = nest->code[nest->stores[s].value].inner;
         for (int d = from; d < to; d++) {
@@ -66,7 +66,7 @@ static int find_turn(const gale__nest *nest)
     int last = nest->n_outer - 1;
     for (int i = 0; i < nest->n_code && last > 0 && !nest->n_inner; i++) {
         if (nest->code[i].op != GALE__NEST_LOAD) continue;
-        const gale__access *a = &nest->accesses[nest->code[i].access];
+        const gale__nest_access *a = &nest->accesses[nest->code[i].access];
         if (a->stride[last] < 4 && a->stride[last] > -4) continue;
         for (int d = last - 1; d >= 0; d--)
             if (a->stride[d] == 1 && nest->extent[d] >= 4 && nest->extent[last] >= 4) return d;
@@ -152,7 +152,7 @@ gale_status gale__cpu_direct_init(gale__cpu_direct *d, const gale__nest *nest)
 void gale__cpu_direct_finish(gale__cpu_direct *d) { gale__cpu_plan_finish(&d->plan); }
 
 typedef struct run {
-    const gale__cpu_direct *d;
+    const gale__cpu_direct *direct;
     void *const *buffers;
     char *parts;
     int64_t per_task;
@@ -257,7 +257,7 @@ static void set_rectangle(gale__cpu_frame *f, const gale__cpu_direct *d, int64_t
 static void run_blocks(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_direct *d = r->d;
+    const gale__cpu_direct *d = r->direct;
     int64_t first = (int64_t)i * r->per_task, end = first + r->per_task < d->blocks ? first + r->per_task : d->blocks;
     void *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, d->scratch_bytes);
     gale__cpu_frame f;
@@ -285,17 +285,17 @@ static void run_blocks(void *arg, size_t i, int worker)
 /* Where group g of a block keeps what reduction k has come to: the value's lanes, then the place's. */
 static char *part_of(const run *r, int k, int64_t block, int64_t g)
 {
-    return r->parts + (size_t)(((k * r->d->blocks + block) * r->d->groups + g) * r->d->lanes) * 16;
+    return r->parts + (size_t)(((k * r->direct->blocks + block) * r->direct->groups + g) * r->direct->lanes) * 16;
 }
 
 static void save_parts(const run *r, gale__cpu_frame *f, int64_t block, int64_t g)
 {
-    for (int k = 0; k < r->d->plan.n_reduces; k++) {
-        const gale__cpu_plan_reduce *rd = &r->d->plan.reduces[k];
+    for (int k = 0; k < r->direct->plan.n_reduces; k++) {
+        const gale__cpu_plan_reduce *rd = &r->direct->plan.reduces[k];
         if (rd->phase != r->phase) continue;
         char *part = part_of(r, k, block, g);
-        memcpy(part, f->r[rd->total], f->n * (size_t)gale__ct_size(rd->ct));
-        if (rd->index >= 0) memcpy(part + r->d->lanes * 8, f->r[rd->index], f->n * 8);
+        memcpy(part, f->registers[rd->total], f->lanes * (size_t)gale__simd_type_size(rd->type));
+        if (rd->index >= 0) memcpy(part + r->direct->lanes * 8, f->registers[rd->index], f->lanes * 8);
     }
 }
 
@@ -303,18 +303,18 @@ static void combine_parts(const run *r, gale__cpu_frame *f, int64_t block, int p
 {
     static const int ops[4] = {GALE__ADD, GALE__MUL, GALE__MAX, GALE__MIN};
     const gale__simd *simd = f->tape->simd;
-    for (int k = 0; k < r->d->plan.n_reduces; k++) {
-        const gale__cpu_plan_reduce *rd = &r->d->plan.reduces[k];
+    for (int k = 0; k < r->direct->plan.n_reduces; k++) {
+        const gale__cpu_plan_reduce *rd = &r->direct->plan.reduces[k];
         if (rd->phase != phase) continue;
-        void *total = f->r[rd->total], *index = rd->index >= 0 ? f->r[rd->index] : NULL;
-        memcpy(total, part_of(r, k, block, 0), f->n * (size_t)gale__ct_size(rd->ct));
-        if (index) memcpy(index, part_of(r, k, block, 0) + r->d->lanes * 8, f->n * 8);
-        for (int64_t g = 1; g < r->d->groups; g++) {
+        void *total = f->registers[rd->total], *index = rd->index >= 0 ? f->registers[rd->index] : NULL;
+        memcpy(total, part_of(r, k, block, 0), f->lanes * (size_t)gale__simd_type_size(rd->type));
+        if (index) memcpy(index, part_of(r, k, block, 0) + r->direct->lanes * 8, f->lanes * 8);
+        for (int64_t g = 1; g < r->direct->groups; g++) {
             char *part = part_of(r, k, block, g);
             if (index)
-                simd->arg[rd->kind - GALE__ARGMAX][rd->ct](
-                    total, index, part, (const int64_t *)(void *)(part + r->d->lanes * 8), 0, f->n);
-            else simd->op[ops[rd->kind]][rd->ct](total, total, part, NULL, f->n);
+                simd->arg[rd->kind - GALE__ARGMAX][rd->type](
+                    total, index, part, (const int64_t *)(void *)(part + r->direct->lanes * 8), 0, f->lanes);
+            else simd->op[ops[rd->kind]][rd->type](total, total, part, NULL, f->lanes);
         }
     }
 }
@@ -323,7 +323,7 @@ static void combine_parts(const run *r, gale__cpu_frame *f, int64_t block, int p
 static void run_group(void *arg, size_t i, int worker)
 {
     const run *r = arg;
-    const gale__cpu_direct *d = r->d;
+    const gale__cpu_direct *d = r->direct;
     int64_t groups = r->phase < d->plan.n_phases ? d->groups : 1, block = (int64_t)i / groups, g = (int64_t)i % groups;
     bool last = r->phase == d->plan.n_phases;
     void *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, d->scratch_bytes);
@@ -348,7 +348,7 @@ static void run_group(void *arg, size_t i, int worker)
 
 static void run_split(run *r)
 {
-    const gale__cpu_direct *d = r->d;
+    const gale__cpu_direct *d = r->direct;
     r->parts = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, d->parts_bytes);
     for (r->phase = 0; r->phase < d->plan.n_phases; r->phase++)
         if (d->plan.phases[r->phase].loops) gale__parallel((size_t)(d->blocks * d->groups), run_group, r);
@@ -358,7 +358,7 @@ static void run_split(run *r)
 
 void gale__cpu_direct_run(const gale__cpu_direct *d, void *const *buffers, bool aliased)
 {
-    run r = {.d = d, .buffers = buffers, .aliased = aliased};
+    run r = {.direct = d, .buffers = buffers, .aliased = aliased};
     if (d->groups > 1) {
         run_split(&r);
         return;

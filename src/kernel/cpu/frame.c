@@ -55,12 +55,12 @@ static uint64_t const_bits(const gale__cpu_frame *f, const gale__cpu_tape_const 
 void gale__cpu_frame_init(
     gale__cpu_frame *f, const gale__cpu_tape *t, void *const *buffers, void *scratch, size_t lanes, bool aliased)
 {
-    *f = (gale__cpu_frame){.tape = t, .buffers = buffers, .scratch = scratch, .r = scratch, .aliased = aliased};
-    for (size_t i = 0; i < t->n_regs; i++) f->r[i] = t->regs[i].slot < 0 ? NULL : slot_of(f, (int)i);
+    *f = (gale__cpu_frame){.tape = t, .buffers = buffers, .scratch = scratch, .registers = scratch, .aliased = aliased};
+    for (size_t i = 0; i < t->n_regs; i++) f->registers[i] = t->regs[i].slot < 0 ? NULL : slot_of(f, (int)i);
     if (lanes > t->block) lanes = t->block;
     for (size_t i = 0; i < t->n_consts; i++) {
         const gale__cpu_tape_const *c = &t->consts[i];
-        t->simd->fill[log2_of(c->size)](f->r[c->reg], const_bits(f, c), t->regs[c->reg].single ? 1 : lanes);
+        t->simd->fill[log2_of(c->size)](f->registers[c->reg], const_bits(f, c), t->regs[c->reg].single ? 1 : lanes);
     }
 }
 
@@ -75,8 +75,8 @@ void gale__cpu_frame_seek(gale__cpu_frame *f, const gale__cpu_span *span, int64_
 }
 
 typedef struct mover {
-    const gale__cpu_frame *f;
-    const gale__cpu_step *s;
+    const gale__cpu_frame *frame;
+    const gale__cpu_step *step;
     char *block, *memory;
     const int64_t *index;
 } mover;
@@ -84,11 +84,11 @@ typedef struct mover {
 static void load_piece(void *arg, const gale__cpu_piece *p)
 {
     const mover *m = arg;
-    int size = m->s->size;
+    int size = m->step->size;
     char *d = m->block + (p->at << size);
     const char *from = m->memory + p->address * ((int64_t)1 << size);
-    const gale__simd *simd = m->f->tape->simd;
-    if (!p->inside) simd->fill[size](d, m->s->access->fill, p->n);
+    const gale__simd *simd = m->frame->tape->simd;
+    if (!p->inside) simd->fill[size](d, m->step->access->fill, p->n);
     else if (p->stride == 1) memcpy(d, from, p->n << size);
     else if (p->stride == 0) simd->fill[size](d, read_bits(from, size), p->n);
     else simd->gather[size](d, from, p->stride, p->n);
@@ -97,17 +97,17 @@ static void load_piece(void *arg, const gale__cpu_piece *p)
 /* The same in all lanes, and only lane 0 will be read. */
 static void load_single(gale__cpu_frame *f, const gale__cpu_step *s, char *memory)
 {
-    size_t n = f->n;
+    size_t n = f->lanes;
     gale__cpu_piece p = {0};
     bool one_run = f->one_run;
-    f->n = 1;
+    f->lanes = 1;
     f->one_run = true;
     gale__cpu_walk_plain(f, s->access, &p);
-    f->n = n;
+    f->lanes = n;
     f->one_run = one_run;
     const char *from = memory + p.address * ((int64_t)1 << s->size);
-    if (s->fn) s->fn(f->r[s->d], from, NULL, NULL, 1);
-    else memcpy(f->r[s->d], from, (size_t)1 << s->size);
+    if (s->fn) s->fn(f->registers[s->d], from, NULL, NULL, 1);
+    else memcpy(f->registers[s->d], from, (size_t)1 << s->size);
 }
 
 /* A block that is a whole rectangle, of which memory holds the columns side by side: squares are turned in registers.
@@ -115,7 +115,7 @@ static void load_single(gale__cpu_frame *f, const gale__cpu_step *s, char *memor
 static bool load_turned(const gale__cpu_frame *f, const gale__cpu_step *s, char *block, const char *memory)
 {
     const gale__cpu_span *span = f->span;
-    if (span->n != 2 || s->size < 2 || s->access->n_guards || (int64_t)f->n != span->count) return false;
+    if (span->n != 2 || s->size < 2 || s->access->n_guards || (int64_t)f->lanes != span->count) return false;
     int64_t pitch = s->access->stride[span->dim[1]], address = s->access->offset;
     if (s->access->stride[span->dim[0]] != 1 || pitch < 2) return false;
     for (int d = 0; d < f->tape->n_dims; d++) address += s->access->stride[d] * f->at[d];
@@ -136,18 +136,18 @@ static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
     bool plain = gale__cpu_walk_plain(f, s->access, &p), row = plain && p.stride == 1;
     char *from = plain ? memory + p.address * ((int64_t)1 << s->size) : NULL;
     if (!s->fn && row && !f->aliased) {
-        f->r[s->d] = from;
+        f->registers[s->d] = from;
         return;
     }
-    if (!s->fn) f->r[s->d] = slot_of(f, s->d);
+    if (!s->fn) f->registers[s->d] = slot_of(f, s->d);
     if (s->fn && row) {
-        s->fn(f->r[s->d], from, NULL, NULL, f->n);
+        s->fn(f->registers[s->d], from, NULL, NULL, f->lanes);
         return;
     }
-    mover m = {.f = f, .s = s, .block = f->r[s->fn ? s->c : s->d], .memory = memory};
+    mover m = {.frame = f, .step = s, .block = f->registers[s->fn ? s->c : s->d], .memory = memory};
     if (plain) load_piece(&m, &p);
     else if (!load_turned(f, s, m.block, memory)) gale__cpu_walk(f, s->access, load_piece, &m);
-    if (s->fn) s->fn(f->r[s->d], m.block, NULL, NULL, f->n);
+    if (s->fn) s->fn(f->registers[s->d], m.block, NULL, NULL, f->lanes);
 }
 
 static void index_piece(void *arg, const gale__cpu_piece *p)
@@ -155,62 +155,63 @@ static void index_piece(void *arg, const gale__cpu_piece *p)
     const mover *m = arg;
     int64_t *d = (int64_t *)(void *)m->block + p->at;
     for (size_t i = 0; i < p->n; i++)
-        d[i] = p->inside ? p->address + p->stride * (int64_t)i : (int64_t)m->s->access->fill;
+        d[i] = p->inside ? p->address + p->stride * (int64_t)i : (int64_t)m->step->access->fill;
 }
 
 static void outside_piece(void *arg, const gale__cpu_piece *p)
 {
     const mover *m = arg;
-    if (!p->inside) m->f->tape->simd->fill[m->s->size](m->block + (p->at << m->s->size), m->s->access->fill, p->n);
+    if (!p->inside)
+        m->frame->tape->simd->fill[m->step->size](m->block + (p->at << m->step->size), m->step->access->fill, p->n);
 }
 
 static void run_take(gale__cpu_frame *f, const gale__cpu_step *s)
 {
-    mover m = {.f = f, .s = s, .block = f->r[s->b]};
-    int64_t *places = f->r[s->b], last = (int64_t)s->imm - 1;
-    const int64_t *index = f->r[s->a];
+    mover m = {.frame = f, .step = s, .block = f->registers[s->b]};
+    int64_t *places = f->registers[s->b], last = (int64_t)s->imm - 1;
+    const int64_t *index = f->registers[s->a];
     gale__cpu_walk(f, s->access, index_piece, &m);
-    for (size_t i = 0; i < f->n; i++) {
+    for (size_t i = 0; i < f->lanes; i++) {
         int64_t at = index[i] > last ? last : index[i];
         places[i] += at < 0 ? 0 : at;
     }
-    m.block = f->r[s->fn ? s->c : s->d];
+    m.block = f->registers[s->fn ? s->c : s->d];
     if (s->access->n_guards) {
         /* An address outside means nothing: such lanes read element 0, and are filled afterwards. */
         int64_t count = f->tape->nest->buffers[s->access->buffer].elements;
-        for (size_t i = 0; i < f->n; i++) places[i] = places[i] < 0 || places[i] >= count ? 0 : places[i];
+        for (size_t i = 0; i < f->lanes; i++) places[i] = places[i] < 0 || places[i] >= count ? 0 : places[i];
     }
-    f->tape->simd->take[s->size](m.block, f->buffers[s->access->buffer], places, f->n);
+    f->tape->simd->take[s->size](m.block, f->buffers[s->access->buffer], places, f->lanes);
     if (s->access->n_guards) gale__cpu_walk(f, s->access, outside_piece, &m);
-    if (s->fn) s->fn(f->r[s->d], m.block, NULL, NULL, f->n);
+    if (s->fn) s->fn(f->registers[s->d], m.block, NULL, NULL, f->lanes);
 }
 
 static void store_piece(void *arg, const gale__cpu_piece *p)
 {
     const mover *m = arg;
-    int size = m->s->size;
+    int size = m->step->size;
     const char *from = m->block + (p->at << size);
     char *d = m->memory + p->address * ((int64_t)1 << size);
     if (!p->inside) return;
     if (p->stride == 1) memcpy(d, from, p->n << size);
-    else m->f->tape->simd->scatter[size](d, from, p->stride, p->n);
+    else m->frame->tape->simd->scatter[size](d, from, p->stride, p->n);
 }
 
 static void run_store(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     gale__cpu_piece p;
-    mover m = {.f = f, .s = s, .block = f->r[s->a], .memory = f->buffers[s->access->buffer]};
+    mover m = {.frame = f, .step = s, .block = f->registers[s->a], .memory = f->buffers[s->access->buffer]};
     bool plain = gale__cpu_walk_plain(f, s->access, &p);
     if (plain && p.stride == 1) {
         char *d = m.memory + p.address * ((int64_t)1 << s->size);
         if (d == m.block) return; /* written in place */
-        if (s->fn) s->fn(d, m.block, NULL, NULL, f->n);
-        else memcpy(d, m.block, f->n << s->size);
+        if (s->fn) s->fn(d, m.block, NULL, NULL, f->lanes);
+        else memcpy(d, m.block, f->lanes << s->size);
         return;
     }
     if (s->fn) {
-        s->fn(f->r[s->c], m.block, NULL, NULL, f->n);
-        m.block = f->r[s->c];
+        s->fn(f->registers[s->c], m.block, NULL, NULL, f->lanes);
+        m.block = f->registers[s->c];
     }
     gale__cpu_walk(f, s->access, store_piece, &m);
 }
@@ -218,20 +219,24 @@ static void run_store(gale__cpu_frame *f, const gale__cpu_step *s)
 static void scatter_piece(void *arg, const gale__cpu_piece *p)
 {
     const mover *m = arg;
-    size_t bytes = (size_t)1 << m->s->size;
+    size_t bytes = (size_t)1 << m->step->size;
     for (size_t i = 0; i < p->n && p->inside; i++) {
         int64_t index = m->index[p->at + i], address = p->address + p->stride * (int64_t)i + index;
-        if (index >= 0 && index < (int64_t)m->s->imm)
-            memcpy(m->memory + address * (int64_t)bytes, m->block + ((p->at + i) << m->s->size), bytes);
+        if (index >= 0 && index < (int64_t)m->step->imm)
+            memcpy(m->memory + address * (int64_t)bytes, m->block + ((p->at + i) << m->step->size), bytes);
     }
 }
 
 static void run_scatter(gale__cpu_frame *f, const gale__cpu_step *s)
 {
-    mover m = {.f = f, .s = s, .block = f->r[s->a], .memory = f->buffers[s->access->buffer], .index = f->r[s->b]};
+    mover m = {.frame = f,
+        .step = s,
+        .block = f->registers[s->a],
+        .memory = f->buffers[s->access->buffer],
+        .index = f->registers[s->b]};
     if (s->fn) {
-        s->fn(f->r[s->c], m.block, NULL, NULL, f->n);
-        m.block = f->r[s->c];
+        s->fn(f->registers[s->c], m.block, NULL, NULL, f->lanes);
+        m.block = f->registers[s->c];
     }
     gale__cpu_walk(f, s->access, scatter_piece, &m);
 }
@@ -241,60 +246,63 @@ static void place_output(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     gale__cpu_piece p;
     bool row = !f->aliased && gale__cpu_walk_plain(f, s->access, &p) && p.stride == 1;
-    f->r[s->d] = row ? (char *)f->buffers[s->access->buffer] + p.address * ((int64_t)1 << s->size) : slot_of(f, s->d);
+    f->registers[s->d] =
+        row ? (char *)f->buffers[s->access->buffer] + p.address * ((int64_t)1 << s->size) : slot_of(f, s->d);
 }
 
 static void run_spread(gale__cpu_frame *f, const gale__cpu_step *s)
 {
-    size_t per = f->n / f->rows;
+    size_t per = f->lanes / f->rows;
     for (size_t i = 0; i < f->rows; i++)
-        f->tape->simd->fill[s->size]((char *)f->r[s->d] + (i * per << s->size),
-            read_bits((const char *)f->r[s->a] + (i << s->size), s->size), per);
+        f->tape->simd->fill[s->size]((char *)f->registers[s->d] + (i * per << s->size),
+            read_bits((const char *)f->registers[s->a] + (i << s->size), s->size), per);
 }
 
 static void run_fold(gale__cpu_frame *f, const gale__cpu_step *s)
 {
-    size_t per = f->n / f->rows;
-    char *d = f->r[s->d];
-    const char *a = f->r[s->a];
+    size_t per = f->lanes / f->rows;
+    char *d = f->registers[s->d];
+    const char *a = f->registers[s->a];
     for (size_t i = 0; i < f->rows; i++) {
         if (s->kind == GALE__CPU_STEP_DOT)
-            s->dot(d + (i << s->size), a + (i * per << s->size), (const char *)f->r[s->b] + (i * per << s->size), per);
+            s->dot(d + (i << s->size), a + (i * per << s->size),
+                (const char *)f->registers[s->b] + (i * per << s->size), per);
         else if (s->kind == GALE__CPU_STEP_FOLD) s->fold(d + (i << s->size), a + (i * per << s->size), per);
-        else s->arg_fold(d + (i << s->size), (int64_t *)f->r[s->b] + i, a + (i * per << s->size), f->place, per);
+        else
+            s->arg_fold(d + (i << s->size), (int64_t *)f->registers[s->b] + i, a + (i * per << s->size), f->place, per);
     }
 }
 
 static void run_step(gale__cpu_frame *f, const gale__cpu_step *s)
 {
-    void **r = f->r;
+    void **r = f->registers;
     mover m;
     float e;
     switch ((gale__cpu_step_kind)s->kind) {
     case GALE__CPU_STEP_OP:
         if (s->access) place_output(f, s);
-        s->fn(r[s->d], r[s->a], s->b < 0 ? NULL : r[s->b], s->c < 0 ? NULL : r[s->c], f->n);
+        s->fn(r[s->d], r[s->a], s->b < 0 ? NULL : r[s->b], s->c < 0 ? NULL : r[s->c], f->lanes);
         break;
     case GALE__CPU_STEP_LOAD: run_load(f, s); break;
     case GALE__CPU_STEP_TAKE: run_take(f, s); break;
     case GALE__CPU_STEP_INDEX:
-        m = (mover){.f = f, .s = s, .block = r[s->d]};
+        m = (mover){.frame = f, .step = s, .block = r[s->d]};
         gale__cpu_walk(f, s->access, index_piece, &m);
         break;
     case GALE__CPU_STEP_TRIPLE:
         if (s->access) place_output(f, s);
         memcpy(&e, &s->imm, 4);
-        s->triple(r[s->d], r[s->a], r[s->b], r[s->c], e, f->n);
+        s->triple(r[s->d], r[s->a], r[s->b], r[s->c], e, f->lanes);
         break;
     case GALE__CPU_STEP_STORE: run_store(f, s); break;
     case GALE__CPU_STEP_SCATTER: run_scatter(f, s); break;
-    case GALE__CPU_STEP_FILL: f->tape->simd->fill[s->size](r[s->d], s->imm, f->n); break;
+    case GALE__CPU_STEP_FILL: f->tape->simd->fill[s->size](r[s->d], s->imm, f->lanes); break;
     case GALE__CPU_STEP_SPREAD: run_spread(f, s); break;
     case GALE__CPU_STEP_FOLD:
     case GALE__CPU_STEP_DOT:
     case GALE__CPU_STEP_ARG_FOLD: run_fold(f, s); break;
-    case GALE__CPU_STEP_ARG: s->arg(r[s->d], r[s->b], r[s->a], NULL, f->place, f->n); break;
-    case GALE__CPU_STEP_KEEP: memcpy(cache_row(f, s->d, s->size), r[s->a], f->n << s->size); break;
+    case GALE__CPU_STEP_ARG: s->arg(r[s->d], r[s->b], r[s->a], NULL, f->place, f->lanes); break;
+    case GALE__CPU_STEP_KEEP: memcpy(cache_row(f, s->d, s->size), r[s->a], f->lanes << s->size); break;
     case GALE__CPU_STEP_RECALL: r[s->d] = cache_row(f, s->a, s->size); break;
     }
 }
@@ -309,7 +317,7 @@ void gale__cpu_frame_set(gale__cpu_frame *f, const gale__cpu_span *span, int64_t
 {
     gale__cpu_frame_seek(f, span, start);
     f->span = span;
-    f->n = n;
+    f->lanes = n;
     f->rows = 1;
     int last = span->n - 1;
     f->one_run = last < 0 || f->at[span->dim[last]] - span->base[last] + (int64_t)n <= span->extent[last];

@@ -20,7 +20,7 @@ static gale_status copy_nest(gale__cpu_kernel *k, const gale__nest *nest)
 {
     k->nest = *nest;
     k->nest.code = gale__arena_copy(&k->arena, nest->code, sizeof *nest->code * (size_t)nest->n_code);
-    k->nest.accesses = gale__accesses_copy(&k->arena, nest->accesses, nest->n_accesses);
+    k->nest.accesses = gale__nest_accesses_copy(&k->arena, nest->accesses, nest->n_accesses);
     k->nest.stores = gale__arena_copy(&k->arena, nest->stores, sizeof *nest->stores * (size_t)nest->n_stores);
     k->nest.buffers = gale__arena_copy(&k->arena, nest->buffers, sizeof *nest->buffers * (size_t)nest->n_buffers);
     return k->nest.code && k->nest.accesses && k->nest.stores && k->nest.buffers ? GALE_OK : GALE_NO_MEMORY;
@@ -66,7 +66,7 @@ void gale__cpu_kernel_destroy(gale__cpu_kernel **kernel)
     gale__free(k);
 }
 
-static bool same_place(const gale__nest *nest, const gale__access *a, const gale__access *b)
+static bool same_place(const gale__nest *nest, const gale__nest_access *a, const gale__nest_access *b)
 {
     if (a->offset != b->offset || a->n_guards || b->n_guards || gale_type_size(a->type) != gale_type_size(b->type))
         return false;
@@ -78,10 +78,10 @@ static bool same_place(const gale__nest *nest, const gale__access *a, const gale
 static bool outputs_aliased(const gale__nest *nest, void *const *buffers)
 {
     for (int s = 0; s < nest->n_stores; s++) {
-        const gale__access *out = &nest->accesses[nest->stores[s].access];
+        const gale__nest_access *out = &nest->accesses[nest->stores[s].access];
         for (int i = 0; i < nest->n_code; i++) {
             if (nest->code[i].op != GALE__NEST_LOAD && nest->code[i].op != GALE__NEST_TAKE) continue;
-            const gale__access *in = &nest->accesses[nest->code[i].access];
+            const gale__nest_access *in = &nest->accesses[nest->code[i].access];
             if (buffers[in->buffer] != buffers[out->buffer]) continue;
             if (nest->n_stores > 1 || nest->n_inner || nest->code[i].op == GALE__NEST_TAKE ||
                 !same_place(nest, in, out))

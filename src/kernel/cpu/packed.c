@@ -6,7 +6,7 @@
 enum { LANES = 16, TASK_COLUMNS = 16 };
 
 typedef struct job {
-    const gale__cpu_packed *a;
+    const gale__cpu_packed *args;
     int64_t blocks;
     const float *x; /* rows in the order in which numbers come out of bytes */
     const uint8_t *w;
@@ -40,7 +40,7 @@ static void arrange(const gale__cpu_packed *a, const float *x, float *to)
 
 static float zero_of(const job *j, int64_t column, int64_t block)
 {
-    const gale__cpu_packed *a = j->a;
+    const gale__cpu_packed *a = j->args;
     int64_t at = column * j->blocks + block;
     if (a->zeros == 0) return a->bits == 8 ? 128 : 8;
     if (a->zeros == 2) return ((const float *)j->zeros)[at];
@@ -73,7 +73,7 @@ static float dot(const float *restrict w, const float *restrict x, int64_t n)
 static void run_columns(void *arg, size_t task, int worker)
 {
     const job *j = arg;
-    const gale__cpu_packed *a = j->a;
+    const gale__cpu_packed *a = j->args;
     int64_t first = (int64_t)task * TASK_COLUMNS, end = first + TASK_COLUMNS < a->n ? first + TASK_COLUMNS : a->n,
             blob = a->size * a->bits / 8, length = length_of(a);
     float *column = (float *)(j->scratch.memory + (size_t)worker * j->scratch.bytes) + a->m * length;
@@ -89,7 +89,7 @@ static void run_columns(void *arg, size_t task, int worker)
 void gale__cpu_packed_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
     const gale__cpu_packed *a = args;
-    job j = {.a = a,
+    job j = {.args = a,
         .blocks = blocks_of(a),
         .x = (const float *)scratch.memory,
         .w = buffers[2],

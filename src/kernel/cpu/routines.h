@@ -85,9 +85,9 @@ size_t gale__cpu_cell_scratch(const gale__cpu_cell *a);
 /* Non-maximum suppression: rows (batch, class, box), i64, of at most `most` boxes a class, then the count of rows that
  * are meant.  Buffers: result [batches * classes * most * 3 + 1], boxes [batches, boxes, 4] (corners, or centre and
  * size), scores [batches, classes, boxes], then the overlap and the least score where they are given, f32. */
-typedef struct gale__suppress {
+typedef struct gale__nms_args {
     int64_t batches, classes, boxes, most, centre, overlap, least;
-} gale__suppress;
-gale__cpu_routine gale__cpu_suppress_run;
-size_t gale__cpu_suppress_scratch(const gale__suppress *a);
+} gale__nms_args;
+gale__cpu_routine gale__cpu_nms_run;
+size_t gale__cpu_nms_scratch(const gale__nms_args *a);
 #endif

@@ -6,7 +6,7 @@
 enum { TASK_ELEMENTS = 8192 };
 
 typedef struct job {
-    const gale__cpu_rows *a;
+    const gale__cpu_rows *args;
     const gale__simd_rows *simd;
     float *y;
     const float *x, *scale, *shift;
@@ -17,7 +17,7 @@ typedef struct job {
 static void run_rows(void *arg, size_t i, int worker)
 {
     const job *j = arg;
-    const gale__cpu_rows *a = j->a;
+    const gale__cpu_rows *a = j->args;
     int64_t first = (int64_t)i * j->rows, end = first + j->rows < a->rows ? first + j->rows : a->rows;
     (void)worker;
     for (int64_t r = first; r < end; r++) {
@@ -29,22 +29,22 @@ static void run_rows(void *arg, size_t i, int worker)
 static void run(job *j)
 {
     j->simd = &gale__simd_get()->rows;
-    j->rows = (TASK_ELEMENTS + j->a->n - 1) / j->a->n;
-    gale__parallel((size_t)((j->a->rows + j->rows - 1) / j->rows), run_rows, j);
+    j->rows = (TASK_ELEMENTS + j->args->n - 1) / j->args->n;
+    gale__parallel((size_t)((j->args->rows + j->rows - 1) / j->rows), run_rows, j);
 }
 
 void gale__cpu_softmax_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
-    job j = {.a = args, .y = buffers[0], .x = buffers[1], .softmax = true};
+    job j = {.args = args, .y = buffers[0], .x = buffers[1], .softmax = true};
     (void)scratch;
     run(&j);
 }
 
 void gale__cpu_layer_norm_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
 {
-    job j = {.a = args, .y = buffers[0], .x = buffers[1]};
+    job j = {.args = args, .y = buffers[0], .x = buffers[1]};
     (void)scratch;
-    if (j.a->scaled) j.scale = buffers[2];
-    if (j.a->shifted) j.shift = buffers[2 + j.a->scaled];
+    if (j.args->scaled) j.scale = buffers[2];
+    if (j.args->shifted) j.shift = buffers[2 + j.args->scaled];
     run(&j);
 }

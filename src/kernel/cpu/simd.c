@@ -73,9 +73,9 @@ const gale__simd *gale__simd_get(void)
     return &table;
 }
 
-gale__simd_key gale__simd_plain(gale__ct ct)
+gale__simd_key gale__simd_plain(gale__simd_type ct)
 {
-    static const uint8_t types[GALE__CT_COUNT] = {
+    static const uint8_t types[GALE__SIMD_TYPE_COUNT] = {
         GALE_BOOL, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_F32, GALE_F64};
     return (gale__simd_key){types[ct], types[ct], types[ct], 1};
 }
@@ -91,21 +91,21 @@ const gale__simd_gemm *gale__simd_gemm_find(gale__simd_key key)
     return NULL;
 }
 
-gale__ct gale__ct_of(gale_type storage)
+gale__simd_type gale__simd_type_of(gale_type storage)
 {
     switch (gale__compute_type(storage)) {
-    case GALE_BOOL: return GALE__CT_BOOL;
-    case GALE_I32: return GALE__CT_I32;
-    case GALE_U32: return GALE__CT_U32;
-    case GALE_I64: return GALE__CT_I64;
-    case GALE_U64: return GALE__CT_U64;
-    case GALE_F64: return GALE__CT_F64;
-    default: return GALE__CT_F32;
+    case GALE_BOOL: return GALE__SIMD_TYPE_BOOL;
+    case GALE_I32: return GALE__SIMD_TYPE_I32;
+    case GALE_U32: return GALE__SIMD_TYPE_U32;
+    case GALE_I64: return GALE__SIMD_TYPE_I64;
+    case GALE_U64: return GALE__SIMD_TYPE_U64;
+    case GALE_F64: return GALE__SIMD_TYPE_F64;
+    default: return GALE__SIMD_TYPE_F32;
     }
 }
 
-int gale__ct_size(gale__ct ct)
+int gale__simd_type_size(gale__simd_type ct)
 {
-    static const int sizes[GALE__CT_COUNT] = {1, 4, 4, 8, 8, 4, 8};
+    static const int sizes[GALE__SIMD_TYPE_COUNT] = {1, 4, 4, 8, 8, 4, 8};
     return sizes[ct];
 }

@@ -5,16 +5,16 @@
 #define GALE_KERNEL_CPU_SIMD_H
 #include "kernel/nest/nest.h"
 
-typedef enum gale__ct {
-    GALE__CT_BOOL,
-    GALE__CT_I32,
-    GALE__CT_U32,
-    GALE__CT_I64,
-    GALE__CT_U64,
-    GALE__CT_F32,
-    GALE__CT_F64,
-    GALE__CT_COUNT
-} gale__ct;
+typedef enum gale__simd_type {
+    GALE__SIMD_TYPE_BOOL,
+    GALE__SIMD_TYPE_I32,
+    GALE__SIMD_TYPE_U32,
+    GALE__SIMD_TYPE_I64,
+    GALE__SIMD_TYPE_U64,
+    GALE__SIMD_TYPE_F32,
+    GALE__SIMD_TYPE_F64,
+    GALE__SIMD_TYPE_COUNT
+} gale__simd_type;
 
 typedef void gale__simd_fn(void *d, const void *a, const void *b, const void *c, size_t n);
 typedef void gale__simd_triple(void *d, const void *a, const void *b, const void *c, float e, size_t n);
@@ -103,20 +103,21 @@ typedef struct gale__simd_rows {
 } gale__simd_rows;
 
 typedef struct gale__simd {
-    gale__simd_fn *op[GALE__SCALAR_COUNT][GALE__CT_COUNT]; /* by the type of the last operand (SELECT: of b and c) */
+    gale__simd_fn
+        *op[GALE__SCALAR_COUNT][GALE__SIMD_TYPE_COUNT]; /* by the type of the last operand (SELECT: of b and c) */
     gale__simd_fn
         *pair[GALE__PAIR_COUNT][GALE__PAIR_COUNT][4]; /* f32: (a op b) op c; 1: b is one number (b[0]); 2: c is */
     gale__simd_fn *by_number[GALE__PAIR_COUNT];       /* f32: a op b[0] */
     gale__simd_triple *triple[4][4][2];               /* f32: ((a op b[0]) op c[0]), then max (0) or min (1) with e */
-    gale__simd_fn
-        *cast[GALE__CT_COUNT][GALE_TYPE_COUNT]; /* compute type to storage type, the result in its compute type */
-    gale__simd_fn *wrap[GALE_TYPE_COUNT];       /* integers back into the storage type's range; NULL: nothing to do */
-    gale__simd_fn *widen[GALE_TYPE_COUNT];      /* storage to compute; NULL: the same bits */
-    gale__simd_fn *narrow[GALE_TYPE_COUNT];     /* compute to storage; NULL: the same bits */
-    gale__simd_fold *fold[4][GALE__CT_COUNT];   /* GALE__SUM .. GALE__RMIN of a block into *acc */
-    gale__simd_dot *dot;                        /* f32: the sum of a b of a block into *acc */
-    gale__simd_arg *arg[4][GALE__CT_COUNT];     /* GALE__ARGMAX .. */
-    gale__simd_arg_fold *arg_fold[4][GALE__CT_COUNT];
+    gale__simd_fn *cast[GALE__SIMD_TYPE_COUNT]
+                       [GALE_TYPE_COUNT];   /* compute type to storage type, the result in its compute type */
+    gale__simd_fn *wrap[GALE_TYPE_COUNT];   /* integers back into the storage type's range; NULL: nothing to do */
+    gale__simd_fn *widen[GALE_TYPE_COUNT];  /* storage to compute; NULL: the same bits */
+    gale__simd_fn *narrow[GALE_TYPE_COUNT]; /* compute to storage; NULL: the same bits */
+    gale__simd_fold *fold[4][GALE__SIMD_TYPE_COUNT]; /* GALE__SUM .. GALE__RMIN of a block into *acc */
+    gale__simd_dot *dot;                             /* f32: the sum of a b of a block into *acc */
+    gale__simd_arg *arg[4][GALE__SIMD_TYPE_COUNT];   /* GALE__ARGMAX .. */
+    gale__simd_arg_fold *arg_fold[4][GALE__SIMD_TYPE_COUNT];
     /* Moves of whole elements, by the logarithm of their size; strides in elements. */
     void (*gather[4])(void *d, const void *s, int64_t stride, size_t n);
     void (*scatter[4])(void *d, const void *s, int64_t stride, size_t n);
@@ -134,7 +135,7 @@ typedef struct gale__simd {
 const gale__simd *gale__simd_get(void);
 /* The micro-kernel of the key for this processor; NULL: there is none. */
 const gale__simd_gemm *gale__simd_gemm_find(gale__simd_key key);
-gale__simd_key gale__simd_plain(gale__ct ct); /* all of one type, step by step */
-gale__ct gale__ct_of(gale_type storage);      /* of its compute type */
-int gale__ct_size(gale__ct ct);
+gale__simd_key gale__simd_plain(gale__simd_type ct);   /* all of one type, step by step */
+gale__simd_type gale__simd_type_of(gale_type storage); /* of its compute type */
+int gale__simd_type_size(gale__simd_type ct);
 #endif

@@ -207,21 +207,21 @@ SMALL_FLOATS(SMALL_INTS)
 
 static void casts(gale__simd *t)
 {
-    INT_TARGETS(bool, GALE__CT_BOOL)
-    INT_TARGETS(i32, GALE__CT_I32)
-    INT_TARGETS(u32, GALE__CT_U32)
-    INT_TARGETS(i64, GALE__CT_I64)
-    INT_TARGETS(u64, GALE__CT_U64)
-    INT_TARGETS(f32, GALE__CT_F32)
-    INT_TARGETS(f64, GALE__CT_F64)
-    for (int c = 0; c < GALE__CT_F32; c++) { /* integers of one width differ in sign only in name */
+    INT_TARGETS(bool, GALE__SIMD_TYPE_BOOL)
+    INT_TARGETS(i32, GALE__SIMD_TYPE_I32)
+    INT_TARGETS(u32, GALE__SIMD_TYPE_U32)
+    INT_TARGETS(i64, GALE__SIMD_TYPE_I64)
+    INT_TARGETS(u64, GALE__SIMD_TYPE_U64)
+    INT_TARGETS(f32, GALE__SIMD_TYPE_F32)
+    INT_TARGETS(f64, GALE__SIMD_TYPE_F64)
+    for (int c = 0; c < GALE__SIMD_TYPE_F32; c++) { /* integers of one width differ in sign only in name */
         t->cast[c][GALE_U32] = t->cast[c][GALE_I32];
         t->cast[c][GALE_U64] = t->cast[c][GALE_I64];
     }
-    t->cast[GALE__CT_F32][GALE_U32] = f32_to_u32;
-    t->cast[GALE__CT_F64][GALE_U32] = f64_to_u32;
-    t->cast[GALE__CT_F32][GALE_U64] = f32_to_u64;
-    t->cast[GALE__CT_F64][GALE_U64] = f64_to_u64;
+    t->cast[GALE__SIMD_TYPE_F32][GALE_U32] = f32_to_u32;
+    t->cast[GALE__SIMD_TYPE_F64][GALE_U32] = f64_to_u32;
+    t->cast[GALE__SIMD_TYPE_F32][GALE_U64] = f32_to_u64;
+    t->cast[GALE__SIMD_TYPE_F64][GALE_U64] = f64_to_u64;
 }
 
 static void wraps(gale__simd *t)

@@ -111,11 +111,11 @@ ARGS(f64, double)
 void SIMD(fold)(gale__simd *t)
 {
     t->dot = dot_f32;
-    ROWS(bool, GALE__CT_BOOL)
-    ROWS(i32, GALE__CT_I32)
-    ROWS(u32, GALE__CT_U32)
-    ROWS(i64, GALE__CT_I64)
-    ROWS(u64, GALE__CT_U64)
-    ROWS(f32, GALE__CT_F32)
-    ROWS(f64, GALE__CT_F64)
+    ROWS(bool, GALE__SIMD_TYPE_BOOL)
+    ROWS(i32, GALE__SIMD_TYPE_I32)
+    ROWS(u32, GALE__SIMD_TYPE_U32)
+    ROWS(i64, GALE__SIMD_TYPE_I64)
+    ROWS(u64, GALE__SIMD_TYPE_U64)
+    ROWS(f32, GALE__SIMD_TYPE_F32)
+    ROWS(f64, GALE__SIMD_TYPE_F64)
 }

@@ -33,11 +33,11 @@ LIST(MATH1, MATH2)
 SIMD_FN2(random, uint32_t, uint64_t, uint64_t,
     m32_philox((uint32_t)x, (uint32_t)(x >> 32), (uint32_t)y, (uint32_t)(y >> 32)))
 
-#define ROWS(NAME, name)                            \
-    t->op[GALE__##NAME][GALE__CT_F32] = name##_f32; \
-    t->op[GALE__##NAME][GALE__CT_F64] = name##_f64;
+#define ROWS(NAME, name)                                   \
+    t->op[GALE__##NAME][GALE__SIMD_TYPE_F32] = name##_f32; \
+    t->op[GALE__##NAME][GALE__SIMD_TYPE_F64] = name##_f64;
 void SIMD(math)(gale__simd *t)
 {
     LIST(ROWS, ROWS)
-    t->op[GALE__RANDOM][GALE__CT_U64] = random;
+    t->op[GALE__RANDOM][GALE__SIMD_TYPE_U64] = random;
 }

@@ -118,14 +118,14 @@ SIMD_FN2(xor_bool, uint8_t, uint8_t, uint8_t, x ^ y)
 
 void SIMD(ops)(gale__simd *t)
 {
-    COMMON_ROWS(bool, GALE__CT_BOOL)
-    LOGIC_ROWS(bool, GALE__CT_BOOL)
-    t->op[GALE__MIN][GALE__CT_BOOL] = t->op[GALE__MUL][GALE__CT_BOOL] = and_bool;
-    t->op[GALE__MAX][GALE__CT_BOOL] = or_bool;
-    INT_ROWS(i32, GALE__CT_I32)
-    INT_ROWS(u32, GALE__CT_U32)
-    INT_ROWS(i64, GALE__CT_I64)
-    INT_ROWS(u64, GALE__CT_U64)
-    FLOAT_ROWS(f32, GALE__CT_F32)
-    FLOAT_ROWS(f64, GALE__CT_F64)
+    COMMON_ROWS(bool, GALE__SIMD_TYPE_BOOL)
+    LOGIC_ROWS(bool, GALE__SIMD_TYPE_BOOL)
+    t->op[GALE__MIN][GALE__SIMD_TYPE_BOOL] = t->op[GALE__MUL][GALE__SIMD_TYPE_BOOL] = and_bool;
+    t->op[GALE__MAX][GALE__SIMD_TYPE_BOOL] = or_bool;
+    INT_ROWS(i32, GALE__SIMD_TYPE_I32)
+    INT_ROWS(u32, GALE__SIMD_TYPE_U32)
+    INT_ROWS(i64, GALE__SIMD_TYPE_I64)
+    INT_ROWS(u64, GALE__SIMD_TYPE_U64)
+    FLOAT_ROWS(f32, GALE__SIMD_TYPE_F32)
+    FLOAT_ROWS(f64, GALE__SIMD_TYPE_F64)
 }

@@ -145,8 +145,8 @@ TRIPLES(MUL)
     FORM_ROWS(P, RSUB) FORM_ROWS(P, MUL) FORM_ROWS(P, MAX) FORM_ROWS(P, MIN) t->by_number[GALE__PAIR_##P] = P##_s;
 void SIMD(pair)(gale__simd *t)
 {
-    t->op[GALE__MAX][GALE__CT_F32] = MAX_v; /* better than those of simd_ops.c */
-    t->op[GALE__MIN][GALE__CT_F32] = MIN_v;
+    t->op[GALE__MAX][GALE__SIMD_TYPE_F32] = MAX_v; /* better than those of simd_ops.c */
+    t->op[GALE__MIN][GALE__SIMD_TYPE_F32] = MIN_v;
     ROWS(ADD)
     ROWS(SUB)
     ROWS(RSUB)

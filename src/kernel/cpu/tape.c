@@ -62,7 +62,10 @@ int gale__cpu_tape_const_reg(gale__cpu_tape *t, int size_bytes, uint64_t bits)
 
 static int log2_of(size_t size) { return size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0; }
 static int storage_log2(gale_type type) { return log2_of(gale_type_size(type)); }
-static int reg_of(gale__cpu_tape *t, gale_type type) { return gale__cpu_tape_reg(t, gale__ct_size(gale__ct_of(type))); }
+static int reg_of(gale__cpu_tape *t, gale_type type)
+{
+    return gale__cpu_tape_reg(t, gale__simd_type_size(gale__simd_type_of(type)));
+}
 
 static int op_step(gale__cpu_tape *t, gale__simd_fn *fn, int d, int a, int b, int c)
 {
@@ -80,10 +83,10 @@ void gale__cpu_tape_keep(gale__cpu_tape *t, int reg)
     if (!t->failed) t->regs[reg].kept = true;
 }
 
-int gale__cpu_tape_convert(gale__cpu_tape *t, int r, gale__ct from, gale_type to)
+int gale__cpu_tape_convert(gale__cpu_tape *t, int r, gale__simd_type from, gale_type to)
 {
     /* Floats of one compute type are rounded; integers of full width and f32, f64 stay as they are. */
-    if (from == gale__ct_of(to) && gale__compute_type(to) == to) return r;
+    if (from == gale__simd_type_of(to) && gale__compute_type(to) == to) return r;
     return op_step(t, t->simd->cast[from][to], reg_of(t, to), r, -1, -1);
 }
 
@@ -109,7 +112,7 @@ static gale_status emit_scalar(gale__cpu_tape *t, const gale__nest_instr *in, co
     const gale__nest_instr *code = t->nest->code;
     int arity = gale__scalar_table[in->op].arity;
     int last = arity == 1 ? in->a : arity == 2 ? in->b : in->c;
-    gale__ct ct = gale__ct_of((gale_type)code[last].type);
+    gale__simd_type ct = gale__simd_type_of((gale_type)code[last].type);
     gale__simd_fn *fn = t->simd->op[in->op][ct];
     if (!fn) {
         return gale__fail(GALE_UNSUPPORTED, "cpu kernel: %s has no meaning for %s operands",
@@ -132,7 +135,7 @@ static int emit_bitcast(gale__cpu_tape *t, int r, gale_type from, gale_type to)
 }
 
 /* The same element at every point of the dimensions of mask. */
-static bool is_uniform(const gale__cpu_tape *t, const gale__access *a, uint32_t mask)
+static bool is_uniform(const gale__cpu_tape *t, const gale__nest_access *a, uint32_t mask)
 {
     for (int d = 0; d < t->n_dims; d++)
         if (mask >> d & 1 && a->stride[d]) return false;
@@ -141,12 +144,13 @@ static bool is_uniform(const gale__cpu_tape *t, const gale__access *a, uint32_t 
 
 static int emit_load(gale__cpu_tape *t, const gale__nest_instr *in)
 {
-    const gale__access *access = &t->nest->accesses[in->access];
+    const gale__nest_access *access = &t->nest->accesses[in->access];
     gale__simd_fn *widen = t->simd->widen[access->type];
     if (is_uniform(t, access, UINT32_MAX) && !t->nest->buffers[access->buffer].written)
         return add_const(
-            t, (gale__cpu_tape_const){
-                   .size = (uint8_t)gale__ct_size(gale__ct_of(access->type)), .access = access, .fn = widen});
+            t, (gale__cpu_tape_const){.size = (uint8_t)gale__simd_type_size(gale__simd_type_of(access->type)),
+                   .access = access,
+                   .fn = widen});
     int raw = widen ? gale__cpu_tape_reg(t, (int)gale_type_size(access->type)) : -1, d = reg_of(t, access->type);
     gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_LOAD,
                                .size = (uint8_t)storage_log2(access->type),
@@ -162,9 +166,10 @@ static int emit_load(gale__cpu_tape *t, const gale__nest_instr *in)
 
 static int emit_take(gale__cpu_tape *t, const gale__nest_instr *in, const int *reg)
 {
-    const gale__access *access = &t->nest->accesses[in->access];
+    const gale__nest_access *access = &t->nest->accesses[in->access];
     gale__simd_fn *widen = t->simd->widen[access->type];
-    int index = gale__cpu_tape_convert(t, reg[in->a], gale__ct_of((gale_type)t->nest->code[in->a].type), GALE_I64);
+    int index =
+        gale__cpu_tape_convert(t, reg[in->a], gale__simd_type_of((gale_type)t->nest->code[in->a].type), GALE_I64);
     int places = gale__cpu_tape_reg(t, 8), d = reg_of(t, access->type);
     int raw = widen ? gale__cpu_tape_reg(t, (int)gale_type_size(access->type)) : -1;
     gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_TAKE,
@@ -187,10 +192,12 @@ gale_status gale__cpu_tape_emit(gale__cpu_tape *t, int i, int *reg)
         return emit_scalar(t, in, reg, &reg[i]);
     switch (in->op) {
     case GALE__CAST:
-        reg[i] = gale__cpu_tape_convert(t, reg[in->a], gale__ct_of((gale_type)t->nest->code[in->a].type), type);
+        reg[i] = gale__cpu_tape_convert(t, reg[in->a], gale__simd_type_of((gale_type)t->nest->code[in->a].type), type);
         break;
     case GALE__BITCAST: reg[i] = emit_bitcast(t, reg[in->a], (gale_type)t->nest->code[in->a].type, type); break;
-    case GALE__NEST_CONST: reg[i] = gale__cpu_tape_const_reg(t, gale__ct_size(gale__ct_of(type)), in->imm); break;
+    case GALE__NEST_CONST:
+        reg[i] = gale__cpu_tape_const_reg(t, gale__simd_type_size(gale__simd_type_of(type)), in->imm);
+        break;
     case GALE__NEST_LOAD: reg[i] = emit_load(t, in); break;
     case GALE__NEST_TAKE: reg[i] = emit_take(t, in, reg); break;
     case GALE__NEST_INDEX: {
@@ -202,7 +209,7 @@ gale_status gale__cpu_tape_emit(gale__cpu_tape *t, int i, int *reg)
                                    .b = -1,
                                    .c = -1,
                                    .access = &t->nest->accesses[in->access]});
-        reg[i] = gale__cpu_tape_convert(t, d, GALE__CT_I64, type);
+        reg[i] = gale__cpu_tape_convert(t, d, GALE__SIMD_TYPE_I64, type);
         break;
     }
     default: return gale__fail(GALE_UNSUPPORTED, "cpu kernel: instruction %d has the unknown operation %d", i, in->op);
@@ -212,15 +219,15 @@ gale_status gale__cpu_tape_emit(gale__cpu_tape *t, int i, int *reg)
 
 void gale__cpu_tape_emit_store(gale__cpu_tape *t, const gale__nest_store *store, const int *reg)
 {
-    const gale__access *access = &t->nest->accesses[store->access];
+    const gale__nest_access *access = &t->nest->accesses[store->access];
     gale_type from = (gale_type)t->nest->code[store->value].type;
     int value = reg[store->value], index = -1;
     /* A store narrows from the compute type; a value of another compute type is cast first. */
-    if (gale__ct_of(from) != gale__ct_of(access->type))
-        value = gale__cpu_tape_convert(t, value, gale__ct_of(from), gale__compute_type(access->type));
+    if (gale__simd_type_of(from) != gale__simd_type_of(access->type))
+        value = gale__cpu_tape_convert(t, value, gale__simd_type_of(from), gale__compute_type(access->type));
     if (store->index >= 0)
         index = gale__cpu_tape_convert(
-            t, reg[store->index], gale__ct_of((gale_type)t->nest->code[store->index].type), GALE_I64);
+            t, reg[store->index], gale__simd_type_of((gale_type)t->nest->code[store->index].type), GALE_I64);
     gale__simd_fn *narrow = t->simd->narrow[access->type];
     int raw = narrow ? gale__cpu_tape_reg(t, (int)gale_type_size(access->type)) : -1;
     gale__cpu_tape_step(t, (gale__cpu_step){.kind = index >= 0 ? GALE__CPU_STEP_SCATTER : GALE__CPU_STEP_STORE,

@@ -31,7 +31,7 @@ typedef struct gale__cpu_step {
     uint8_t kind, size; /* size: logarithm of the element's bytes (in memory, where memory is touched) */
     uint8_t numbers;    /* 1: only lane 0 of b is read; 2: of c */
     int32_t d, a, b, c; /* registers */
-    const gale__access *access;
+    const gale__nest_access *access;
     union {
         gale__simd_fn *fn;
         gale__simd_triple *triple;
@@ -64,7 +64,7 @@ typedef struct gale__cpu_tape_const {
     int32_t reg;
     uint8_t size;
     uint64_t bits;
-    const gale__access *access;
+    const gale__nest_access *access;
     gale__simd_fn *fn;
 } gale__cpu_tape_const;
 
@@ -97,7 +97,7 @@ int gale__cpu_tape_op(
     gale__cpu_tape *t, gale__simd_fn *fn, gale_type type, int a); /* one operand; the result's register */
 void gale__cpu_tape_keep(gale__cpu_tape *t, int reg);             /* a register that is read from outside */
 /* value of compute type `from` (register r) to compute type `to`. */
-int gale__cpu_tape_convert(gale__cpu_tape *t, int r, gale__ct from, gale_type to);
+int gale__cpu_tape_convert(gale__cpu_tape *t, int r, gale__simd_type from, gale_type to);
 /* Ends building: joins steps, and turns registers into slots.  `sections`: all of them, in order; loops: pairs of
  * sections (first, last) that are repeated as a whole.  The block is chosen so that all slots stay in the first cache,
  * at most `lanes`. */
@@ -116,14 +116,14 @@ typedef struct gale__cpu_frame {
     const gale__cpu_tape *tape;
     void *const *buffers;
     char *scratch;               /* gale__cpu_tape_scratch_bytes, aligned to 64 */
-    void **r;                    /* registers */
+    void **registers;            /* registers */
     int64_t at[GALE__NEST_DIMS]; /* coordinates: of the block's first lane, and of the dimensions that stand still */
     const gale__cpu_span *span;
-    size_t n, rows;  /* lanes of the running block, which is so many rows of equal length (for FOLD and SPREAD) */
-    int64_t place;   /* for ARG: place of the point (of the block's first lane) among the inner ones */
-    size_t cache_at; /* element of the cache where the block begins */
-    bool one_run;    /* the block lies within one row of the span */
-    bool aliased;    /* an output may be an input: nothing is read or written in place */
+    size_t lanes, rows; /* lanes of the running block, which is so many rows of equal length (for FOLD and SPREAD) */
+    int64_t place;      /* for ARG: place of the point (of the block's first lane) among the inner ones */
+    size_t cache_at;    /* element of the cache where the block begins */
+    bool one_run;       /* the block lies within one row of the span */
+    bool aliased;       /* an output may be an input: nothing is read or written in place */
 } gale__cpu_frame;
 void gale__cpu_frame_init(
     gale__cpu_frame *f, const gale__cpu_tape *t, void *const *buffers, void *scratch, size_t lanes, bool aliased);

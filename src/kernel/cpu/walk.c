@@ -2,7 +2,7 @@
 #include "kernel/cpu/walk.h"
 #include <string.h>
 
-static int64_t address_of(const gale__access *a, const int64_t *at, int n_dims)
+static int64_t address_of(const gale__nest_access *a, const int64_t *at, int n_dims)
 {
     int64_t address = a->offset;
     for (int d = 0; d < n_dims; d++) address += a->stride[d] * at[d];
@@ -12,18 +12,19 @@ static int64_t address_of(const gale__access *a, const int64_t *at, int n_dims)
 static int lane_dim(const gale__cpu_frame *f) { return f->span->n ? f->span->dim[f->span->n - 1] : -1; }
 
 /* The whole span is one row for this access: each dimension's stride is that of a full row of the next. */
-static bool is_linear(const gale__access *a, const gale__cpu_span *s)
+static bool is_linear(const gale__nest_access *a, const gale__cpu_span *s)
 {
     for (int k = 0; k + 1 < s->n; k++)
         if (a->stride[s->dim[k]] != a->stride[s->dim[k + 1]] * s->extent[k + 1]) return false;
     return true;
 }
 
-bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__access *access, gale__cpu_piece *out)
+bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__nest_access *access, gale__cpu_piece *out)
 {
     if (access->n_guards || (!f->one_run && !is_linear(access, f->span))) return false;
     int d = lane_dim(f);
-    *out = (gale__cpu_piece){0, f->n, address_of(access, f->at, f->tape->n_dims), d < 0 ? 0 : access->stride[d], true};
+    *out =
+        (gale__cpu_piece){0, f->lanes, address_of(access, f->at, f->tape->n_dims), d < 0 ? 0 : access->stride[d], true};
     return true;
 }
 
@@ -52,7 +53,7 @@ void gale__cpu_clip(int64_t v, int64_t c, int64_t limit, int64_t *lo, int64_t *h
     if (end < *hi) *hi = end > *lo ? end : *lo;
 }
 
-static int64_t guard_value(const gale__guard *g, const int64_t *at, int n_dims)
+static int64_t guard_value(const gale__nest_guard *g, const int64_t *at, int n_dims)
 {
     int64_t v = g->c0;
     for (int d = 0; d < n_dims; d++) v += g->coef[d] * at[d];
@@ -60,14 +61,14 @@ static int64_t guard_value(const gale__guard *g, const int64_t *at, int n_dims)
 }
 
 /* Lane by lane, where a dilated axis takes only some of the lanes. */
-static void walk_single(const gale__cpu_frame *f, const gale__access *a, const int64_t *at, gale__cpu_piece run,
+static void walk_single(const gale__cpu_frame *f, const gale__nest_access *a, const int64_t *at, gale__cpu_piece run,
     gale__cpu_piece_fn *fn, void *arg)
 {
     int dim = lane_dim(f), n_dims = f->tape->n_dims;
     for (size_t i = 0; i < run.n; i++) {
         gale__cpu_piece p = {run.at + i, 1, run.address + run.stride * (int64_t)i, 0, true};
         for (int k = 0; k < a->n_guards && p.inside; k++) {
-            const gale__guard *g = &a->guards[k];
+            const gale__nest_guard *g = &a->guards[k];
             int64_t v = guard_value(g, at, n_dims) + (dim < 0 ? 0 : g->coef[dim]) * (int64_t)i;
             p.inside = v >= 0 && v < g->extent * g->div && v % g->div == 0;
             if (g->div > 1) p.address += v / g->div * g->stride;
@@ -77,13 +78,13 @@ static void walk_single(const gale__cpu_frame *f, const gale__access *a, const i
 }
 
 /* One run: at holds the coordinates of its first lane, value each guard's there. */
-static void walk_run(const gale__cpu_frame *f, const gale__access *a, const int64_t *at, const int64_t *value,
+static void walk_run(const gale__cpu_frame *f, const gale__nest_access *a, const int64_t *at, const int64_t *value,
     gale__cpu_piece run, gale__cpu_piece_fn *fn, void *arg)
 {
     int dim = lane_dim(f), n_dims = f->tape->n_dims;
     int64_t lo = 0, hi = (int64_t)run.n;
     for (int k = 0; k < a->n_guards; k++) {
-        const gale__guard *g = &a->guards[k];
+        const gale__nest_guard *g = &a->guards[k];
         int64_t v = value[k], c = dim < 0 ? 0 : g->coef[dim];
         if (g->div > 1) {
             if (c % g->div) {
@@ -107,7 +108,7 @@ static void walk_run(const gale__cpu_frame *f, const gale__access *a, const int6
 }
 
 /* Moves dimension d, and what depends on it. */
-static int64_t move(const gale__access *a, int d, int64_t by, int64_t *at, int64_t *value)
+static int64_t move(const gale__nest_access *a, int d, int64_t by, int64_t *at, int64_t *value)
 {
     at[d] += by;
     for (int g = 0; g < a->n_guards; g++) value[g] += a->guards[g].coef[d] * by;
@@ -115,7 +116,7 @@ static int64_t move(const gale__access *a, int d, int64_t by, int64_t *at, int64
 }
 
 /* To the next row of the span; returns how the address moves. */
-static int64_t next_row(const gale__cpu_span *s, const gale__access *a, int64_t *at, int64_t *value)
+static int64_t next_row(const gale__cpu_span *s, const gale__nest_access *a, int64_t *at, int64_t *value)
 {
     int64_t moved = 0;
     for (int k = s->n - 1; k >= 0; k--) {
@@ -129,7 +130,7 @@ static int64_t next_row(const gale__cpu_span *s, const gale__access *a, int64_t 
     return moved;
 }
 
-void gale__cpu_walk(const gale__cpu_frame *f, const gale__access *access, gale__cpu_piece_fn *fn, void *arg)
+void gale__cpu_walk(const gale__cpu_frame *f, const gale__nest_access *access, gale__cpu_piece_fn *fn, void *arg)
 {
     int64_t at[GALE__NEST_DIMS], value[GALE__GUARDS];
     int dim = lane_dim(f);
@@ -137,13 +138,13 @@ void gale__cpu_walk(const gale__cpu_frame *f, const gale__access *access, gale__
     int64_t address = address_of(access, at, f->tape->n_dims),
             end = dim < 0 ? 1 : f->span->extent[f->span->n - 1] + f->span->base[f->span->n - 1];
     for (int g = 0; g < access->n_guards; g++) value[g] = guard_value(&access->guards[g], at, f->tape->n_dims);
-    for (size_t done = 0; done < f->n;) {
-        size_t n = f->n - done;
+    for (size_t done = 0; done < f->lanes;) {
+        size_t n = f->lanes - done;
         if (dim >= 0 && (int64_t)n > end - at[dim]) n = (size_t)(end - at[dim]);
         gale__cpu_piece run = {done, n, address, dim < 0 ? 0 : access->stride[dim], true};
         if (access->n_guards) walk_run(f, access, at, value, run, fn, arg);
         else fn(arg, &run);
         done += n;
-        if (done < f->n) address += next_row(f->span, access, at, value);
+        if (done < f->lanes) address += next_row(f->span, access, at, value);
     }
 }

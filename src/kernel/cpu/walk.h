@@ -12,9 +12,9 @@ typedef struct gale__cpu_piece {
     bool inside;
 } gale__cpu_piece;
 typedef void gale__cpu_piece_fn(void *arg, const gale__cpu_piece *p);
-void gale__cpu_walk(const gale__cpu_frame *f, const gale__access *access, gale__cpu_piece_fn *fn, void *arg);
+void gale__cpu_walk(const gale__cpu_frame *f, const gale__nest_access *access, gale__cpu_piece_fn *fn, void *arg);
 /* True when the whole block is one run without guards; then *out is that piece. */
-bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__access *access, gale__cpu_piece *out);
+bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__nest_access *access, gale__cpu_piece *out);
 /* Lanes i of [*lo, *hi) with 0 <= v + c i < limit. */
 void gale__cpu_clip(int64_t v, int64_t c, int64_t limit, int64_t *lo, int64_t *hi);
 #endif

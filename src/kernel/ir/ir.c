@@ -55,6 +55,7 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(SUMS_ZERO, EFFECT, 1),
     ROW(SUMS_ADD, EFFECT, 3),
     ROW(SUMS_STORE, EFFECT, 3),
+    ROW(MATRIX_SUMS, READ, 2),
 #undef ROW
 };
 
@@ -82,7 +83,7 @@ gale_status gale__ir_check(const gale__ir *ir)
     return ir->failed ? gale__fail(GALE_NO_MEMORY, "kernel %s: no memory for its instructions", ir->name) : GALE_OK;
 }
 
-static gale__val append(gale__ir *ir, const gale__ir_instr *in)
+static gale__ir_val append(gale__ir *ir, const gale__ir_instr *in)
 {
     if (ir->failed) return 0;
     uint32_t at = ir->count ? ir->count : 1;
@@ -96,48 +97,48 @@ static gale__val append(gale__ir *ir, const gale__ir_instr *in)
     return at;
 }
 
-gale__val gale__ir_add(gale__ir *ir, gale__ir_instr in)
+gale__ir_val gale__ir_add(gale__ir *ir, gale__ir_instr in)
 {
     if (!in.width) in.width = 1;
     if (gale__ir_is_compare(in.op)) in.type = GALE_BOOL;
     if (in.op == GALE__IR_LANE || in.op == GALE__IR_SHUFFLE_XOR) ir->subgroup_ops = true;
-    gale__val folded = ir->failed ? 0 : gale__ir_fold(ir, &in);
+    gale__ir_val folded = ir->failed ? 0 : gale__ir_fold(ir, &in);
     return folded ? folded : append(ir, &in);
 }
 
-gale__val gale__ir_const(gale__ir *ir, gale_type type, uint64_t bits)
+gale__ir_val gale__ir_const(gale__ir *ir, gale_type type, uint64_t bits)
 {
     int width = gale__ir_bits(type);
     if (width < 64) bits &= ((uint64_t)1 << width) - 1;
     return append(ir, &(gale__ir_instr){.op = GALE__IR_CONST, .type = (uint8_t)type, .width = 1, .imm = bits});
 }
 
-gale__val gale__ir_u32(gale__ir *ir, uint32_t v) { return gale__ir_const(ir, GALE_U32, v); }
-gale__val gale__ir_i32(gale__ir *ir, int32_t v) { return gale__ir_const(ir, GALE_I32, (uint32_t)v); }
+gale__ir_val gale__ir_u32(gale__ir *ir, uint32_t v) { return gale__ir_const(ir, GALE_U32, v); }
+gale__ir_val gale__ir_i32(gale__ir *ir, int32_t v) { return gale__ir_const(ir, GALE_I32, (uint32_t)v); }
 
-gale__val gale__ir_f32(gale__ir *ir, float v)
+gale__ir_val gale__ir_f32(gale__ir *ir, float v)
 {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
     return gale__ir_const(ir, GALE_F32, bits);
 }
 
-gale__val gale__ir_op1(gale__ir *ir, int op, gale_type type, gale__val a)
+gale__ir_val gale__ir_op1(gale__ir *ir, int op, gale_type type, gale__ir_val a)
 {
     return gale__ir_op3(ir, op, type, a, 0, 0);
 }
 
-gale__val gale__ir_op2(gale__ir *ir, int op, gale_type type, gale__val a, gale__val b)
+gale__ir_val gale__ir_op2(gale__ir *ir, int op, gale_type type, gale__ir_val a, gale__ir_val b)
 {
     return gale__ir_op3(ir, op, type, a, b, 0);
 }
 
-gale__val gale__ir_op3(gale__ir *ir, int op, gale_type type, gale__val a, gale__val b, gale__val c)
+gale__ir_val gale__ir_op3(gale__ir *ir, int op, gale_type type, gale__ir_val a, gale__ir_val b, gale__ir_val c)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op, .type = (uint8_t)type, .a = a, .b = b, .c = c});
 }
 
-gale__val gale__ir_load(gale__ir *ir, int pointer, gale_type mem, int width, gale__val index)
+gale__ir_val gale__ir_load(gale__ir *ir, int pointer, gale_type mem, int width, gale__ir_val index)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOAD,
                                 .type = (uint8_t)gale__compute_type(mem),
@@ -147,7 +148,7 @@ gale__val gale__ir_load(gale__ir *ir, int pointer, gale_type mem, int width, gal
                                 .imm = (uint64_t)pointer});
 }
 
-void gale__ir_store(gale__ir *ir, int pointer, gale_type mem, int width, gale__val index, gale__val value)
+void gale__ir_store(gale__ir *ir, int pointer, gale_type mem, int width, gale__ir_val index, gale__ir_val value)
 {
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_STORE,
                          .type = (uint8_t)gale__compute_type(mem),
@@ -158,7 +159,7 @@ void gale__ir_store(gale__ir *ir, int pointer, gale_type mem, int width, gale__v
                          .imm = (uint64_t)pointer});
 }
 
-static gale__val pack(gale__ir *ir, int width, const gale__val *lanes)
+static gale__ir_val pack(gale__ir *ir, int width, const gale__ir_val *lanes)
 {
     gale__ir_instr in = {.op = GALE__IR_PACK, .type = (uint8_t)gale__ir_type(ir, lanes[0]), .width = (uint8_t)width};
     in.a = lanes[0], in.b = lanes[1];
@@ -166,11 +167,12 @@ static gale__val pack(gale__ir *ir, int width, const gale__val *lanes)
     return gale__ir_add(ir, in);
 }
 
-void gale__ir_get_lanes(gale__ir *ir, gale__val array, gale_type mem, int width, gale__val index, gale__val *out)
+void gale__ir_get_lanes(
+    gale__ir *ir, gale__ir_val array, gale_type mem, int width, gale__ir_val index, gale__ir_val *out)
 {
     gale__ir_instr in = {.op = GALE__IR_GET, .type = (uint8_t)gale__compute_type(mem), .a = array, .b = index};
     if (width > 1) in.mem = (uint8_t)mem, in.width = (uint8_t)width;
-    gale__val v = gale__ir_add(ir, in);
+    gale__ir_val v = gale__ir_add(ir, in);
     out[0] = v;
     for (int i = 0; width > 1 && i < width; i++)
         out[i] =
@@ -178,7 +180,7 @@ void gale__ir_get_lanes(gale__ir *ir, gale__val array, gale_type mem, int width,
 }
 
 void gale__ir_set_lanes(
-    gale__ir *ir, gale__val array, gale_type mem, int width, gale__val index, const gale__val *values)
+    gale__ir *ir, gale__ir_val array, gale_type mem, int width, gale__ir_val index, const gale__ir_val *values)
 {
     gale__ir_instr in = {.op = GALE__IR_SET, .type = (uint8_t)gale__compute_type(mem), .a = array, .b = index};
     in.c = width > 1 ? pack(ir, width, values) : values[0];
@@ -191,7 +193,7 @@ void gale__ir_set_lanes(
 uint32_t gale__ir_shared_bytes(const gale__ir *ir)
 {
     uint64_t sum = 0;
-    for (gale__val v = 1; v < ir->count; v++)
+    for (gale__ir_val v = 1; v < ir->count; v++)
         if (ir->code[v].op == GALE__IR_SHARED && !ir->code[v].a) sum += gale__ir_array_bytes(&ir->code[v]);
     return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
@@ -202,35 +204,35 @@ uint32_t gale__ir_launch_bytes(const gale__ir *ir)
     return bytes > SHARED_DECLARED ? bytes : 0;
 }
 
-gale_type gale__ir_type(const gale__ir *ir, gale__val v)
+gale_type gale__ir_type(const gale__ir *ir, gale__ir_val v)
 {
     return v && v < ir->count ? (gale_type)ir->code[v].type : GALE_F32;
 }
 
-bool gale__ir_is_const(const gale__ir *ir, gale__val v, uint64_t *bits)
+bool gale__ir_is_const(const gale__ir *ir, gale__ir_val v, uint64_t *bits)
 {
     if (!v || v >= ir->count || ir->code[v].op != GALE__IR_CONST) return false;
     *bits = ir->code[v].imm;
     return true;
 }
 
-int gale__ir_operands(const gale__ir_instr *in, gale__val out[4])
+int gale__ir_operands(const gale__ir_instr *in, gale__ir_val out[4])
 {
     int n = in->op == GALE__IR_PACK ? in->width : gale__ir_op_get(in->op).arity;
-    const gale__val all[4] = {in->a, in->b, in->c, in->d};
+    const gale__ir_val all[4] = {in->a, in->b, in->c, in->d};
     for (int i = 0; i < n; i++) out[i] = all[i];
     return n;
 }
 
-void gale__ir_count_uses(const gale__ir *ir, uint32_t *uses, gale__val *user)
+void gale__ir_count_uses(const gale__ir *ir, uint32_t *uses, gale__ir_val *user)
 {
     memset(uses, 0, ir->count * sizeof *uses);
     memset(user, 0, ir->count * sizeof *user);
-    for (gale__val v = ir->count; v-- > 1;) {
+    for (gale__ir_val v = ir->count; v-- > 1;) {
         const gale__ir_instr *in = &ir->code[v];
         int kind = gale__ir_op_get(in->op).kind;
         if (!uses[v] && (kind == GALE__IR_VALUE || kind == GALE__IR_READ)) continue;
-        gale__val operands[4];
+        gale__ir_val operands[4];
         int n = gale__ir_operands(in, operands);
         for (int i = 0; i < n; i++) {
             uses[operands[i]]++;
@@ -242,7 +244,7 @@ void gale__ir_count_uses(const gale__ir *ir, uint32_t *uses, gale__val *user)
 gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
 {
     gale__ir_needs needs = {.subgroup = ir->subgroup_ops};
-    for (gale__val v = 1; v < ir->count; v++) {
+    for (gale__ir_val v = 1; v < ir->count; v++) {
         const gale__ir_instr *in = &ir->code[v];
         bool value =
             in->op != GALE__IR_STORE && in->op != GALE__IR_SET && gale__ir_op_get(in->op).kind != GALE__IR_CONTROL;
@@ -256,6 +258,7 @@ gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
         if ((element && in->width > 1) || (in->op == GALE__IR_SHARED && in->a)) needs.wide = true;
         if (in->op == GALE__IR_MATRIX_A || in->op == GALE__IR_MATRIX_B) needs.matrix |= in->type == GALE_F16 ? 1 : 2;
         if (in->op == GALE__IR_SUMS) needs.sums = true;
+        if (in->op == GALE__IR_MATRIX_SUMS || (element && ir->code[in->a].op == GALE__IR_SUMS)) needs.quads = true;
         if (in->op != GALE__IR_LOAD && in->op != GALE__IR_STORE) continue;
         int bits = gale__type_table[in->mem].bits;
         if (bits == 8) needs.mem8 = true;

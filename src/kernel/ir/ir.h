@@ -7,7 +7,10 @@
  * arrays.
  *
  * Matrix units: the `subgroup` threads of a subgroup hold matrices of 16 x 16 together, and all of them reach each of
- * the MATRIX and SUMS instructions at once, with the same operands.  Devices without such units get the same kernel
+ * the MATRIX and SUMS instructions at once, with the same operands.  Where it is known which thread holds what (the
+ * device's matrix_quads, subgroups of 32), GET and SET take SUMS for an array of this thread's own: 8 of each matrix.
+ * Thread l has rows l / 4 (numbers 0, 1, 4, 5) and l / 4 + 8 (2, 3, 6, 7), columns 2 (l % 4) and the next (0 to 3) and
+ * those 8 further (4 to 7).  Devices without such units get the same kernel
  * with these instructions written out for plain threads (ir_matrix.c). */
 #ifndef GALE_KERNEL_IR_H
 #define GALE_KERNEL_IR_H
@@ -15,7 +18,7 @@
 #include "gale/device.h"
 #include "kernel/nest/scalar.h"
 
-typedef uint32_t gale__val; /* 0: none */
+typedef uint32_t gale__ir_val; /* 0: none */
 
 /* Operations beside the scalar ones; numbers go on after GALE__SCALAR_COUNT.  Of the scalar operations only those of
  * class 'r', the raw halves of class 'c' (IR_DIV ... below) and nothing of class 'm' reach a printer. */
@@ -55,7 +58,8 @@ typedef enum gale__ir_op {
     GALE__IR_IF,  /* a: BOOL */
     GALE__IR_ELSE,
     GALE__IR_END,         /* ends FOR or IF */
-    GALE__IR_BARRIER,     /* all threads of the group; orders shared memory; imm 1: the device's memory too */
+    GALE__IR_BARRIER,     /* all threads of the group; orders shared memory; imm 1: the device's memory too; 2: the
+                             threads of the subgroup alone (kernels with matrices; all of the group come here too) */
     GALE__IR_SHUFFLE_XOR, /* a: value (32-bit types); imm: lane mask; subgroup_ops only */
     GALE__IR_MIN_NAN,     /* F32; NaN passes on (devices with corners) */
     GALE__IR_MAX_NAN,
@@ -76,10 +80,11 @@ typedef enum gale__ir_op {
                           row (a multiple of 8); type F16 or BF16: 16 x 16 [m][k]; mem 1: they lie there as [k][m] */
     GALE__IR_MATRIX_B, /* 16 x 16 [k][n]; mem 1: they lie there as [n][k].  Used up before the array changes. */
     GALE__IR_SUMS,     /* declares imm matrices of F32, held by the subgroup */
-    GALE__IR_SUMS_ZERO,  /* a: SUMS; imm: which */
-    GALE__IR_SUMS_ADD,   /* a: SUMS; b: MATRIX_A, c: MATRIX_B; imm: which: adds their product */
-    GALE__IR_SUMS_STORE, /* a: SUMS; b: work-group array of F32; c: first element (a multiple of 4); imm: which, and in
-                            the upper half elements from row to row (a multiple of 4) */
+    GALE__IR_SUMS_ZERO,   /* a: SUMS; imm: which */
+    GALE__IR_SUMS_ADD,    /* a: SUMS; b: MATRIX_A, c: MATRIX_B; imm: which: adds their product */
+    GALE__IR_SUMS_STORE,  /* a: SUMS; b: work-group array of F32; c: first element (a multiple of 4); imm: which, and in
+                             the upper half elements from row to row (a multiple of 4) */
+    GALE__IR_MATRIX_SUMS, /* a: SUMS; b: which (U32); those, rounded to `type`, as a MATRIX_A */
     GALE__IR_COUNT
 } gale__ir_op;
 
@@ -88,7 +93,7 @@ typedef struct gale__ir_instr {
     uint8_t type;  /* gale_type of the result (element type for vectors and arrays) */
     uint8_t width; /* 1, 2, 4 */
     uint8_t mem;   /* LOAD, STORE, vector GET and SET: gale_type in memory; MATRIX_A, MATRIX_B: 1 turned */
-    gale__val a, b, c, d;
+    gale__ir_val a, b, c, d;
     uint64_t imm;
 } gale__ir_instr;
 
@@ -119,21 +124,22 @@ typedef struct gale__ir {
 void gale__ir_init(gale__ir *ir, const char *name);
 void gale__ir_finish(gale__ir *ir);
 gale_status gale__ir_check(const gale__ir *ir);
-gale__val gale__ir_add(gale__ir *ir, gale__ir_instr in);
-gale__val gale__ir_const(gale__ir *ir, gale_type type, uint64_t bits);
-gale__val gale__ir_u32(gale__ir *ir, uint32_t v);
-gale__val gale__ir_i32(gale__ir *ir, int32_t v);
-gale__val gale__ir_f32(gale__ir *ir, float v);
-gale__val gale__ir_op1(gale__ir *ir, int op, gale_type type, gale__val a);
-gale__val gale__ir_op2(gale__ir *ir, int op, gale_type type, gale__val a, gale__val b);
-gale__val gale__ir_op3(gale__ir *ir, int op, gale_type type, gale__val a, gale__val b, gale__val c);
-gale__val gale__ir_load(gale__ir *ir, int pointer, gale_type mem, int width, gale__val index);
-void gale__ir_store(gale__ir *ir, int pointer, gale_type mem, int width, gale__val index, gale__val value);
-gale_type gale__ir_type(const gale__ir *ir, gale__val v);
+gale__ir_val gale__ir_add(gale__ir *ir, gale__ir_instr in);
+gale__ir_val gale__ir_const(gale__ir *ir, gale_type type, uint64_t bits);
+gale__ir_val gale__ir_u32(gale__ir *ir, uint32_t v);
+gale__ir_val gale__ir_i32(gale__ir *ir, int32_t v);
+gale__ir_val gale__ir_f32(gale__ir *ir, float v);
+gale__ir_val gale__ir_op1(gale__ir *ir, int op, gale_type type, gale__ir_val a);
+gale__ir_val gale__ir_op2(gale__ir *ir, int op, gale_type type, gale__ir_val a, gale__ir_val b);
+gale__ir_val gale__ir_op3(gale__ir *ir, int op, gale_type type, gale__ir_val a, gale__ir_val b, gale__ir_val c);
+gale__ir_val gale__ir_load(gale__ir *ir, int pointer, gale_type mem, int width, gale__ir_val index);
+void gale__ir_store(gale__ir *ir, int pointer, gale_type mem, int width, gale__ir_val index, gale__ir_val value);
+gale_type gale__ir_type(const gale__ir *ir, gale__ir_val v);
 /* Vectors in work-group arrays: GET into scalars, SET of scalars; `mem` and width as in GET. */
-void gale__ir_get_lanes(gale__ir *ir, gale__val array, gale_type mem, int width, gale__val index, gale__val *out);
+void gale__ir_get_lanes(
+    gale__ir *ir, gale__ir_val array, gale_type mem, int width, gale__ir_val index, gale__ir_val *out);
 void gale__ir_set_lanes(
-    gale__ir *ir, gale__val array, gale_type mem, int width, gale__val index, const gale__val *values);
+    gale__ir *ir, gale__ir_val array, gale_type mem, int width, gale__ir_val index, const gale__ir_val *values);
 /* Bytes of all work-group arrays; and those to ask for at launch: 0 when they are few enough to be declared. */
 uint32_t gale__ir_shared_bytes(const gale__ir *ir);
 uint32_t gale__ir_launch_bytes(const gale__ir *ir);
@@ -141,22 +147,23 @@ uint32_t gale__ir_launch_bytes(const gale__ir *ir);
  * instructions. `type` is the compute type of the result; operand types are read off the operands.  Storage narrower
  * than the compute type (i8, f16 ...) is the caller's business: gale__ir_narrow, gale__ir_load_as, gale__ir_store_as.
  */
-gale__val gale__ir_scalar(gale__ir *ir, gale__scalar op, gale_type type, gale__val a, gale__val b, gale__val c);
+gale__ir_val gale__ir_scalar(
+    gale__ir *ir, gale__scalar op, gale_type type, gale__ir_val a, gale__ir_val b, gale__ir_val c);
 /* Brings a compute-type value into the range of storage type `to` (integers wrap and sign-extend; floats round to it
  * and come back). */
-gale__val gale__ir_narrow(gale__ir *ir, gale_type to, gale__val v);
+gale__ir_val gale__ir_narrow(gale__ir *ir, gale_type to, gale__ir_val v);
 /* Value of storage type `from` (already in range) to storage type `to` with CAST's rules; both held in their compute
  * types. */
-gale__val gale__ir_cast(gale__ir *ir, gale_type from, gale_type to, gale__val v);
+gale__ir_val gale__ir_cast(gale__ir *ir, gale_type from, gale_type to, gale__ir_val v);
 /* F32 <-> the U32 code of a float type under 32 bits (saturating, as CAST). */
-gale__val gale__ir_encode(gale__ir *ir, gale_type to, gale__val v);
-gale__val gale__ir_decode(gale__ir *ir, gale_type from, gale__val code);
+gale__ir_val gale__ir_encode(gale__ir *ir, gale_type to, gale__ir_val v);
+gale__ir_val gale__ir_decode(gale__ir *ir, gale_type from, gale__ir_val code);
 /* Loads `width` elements of any storage type into out[], as compute-type scalars; and the way back (narrowing). */
-void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__val index, gale__val *out);
+void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, gale__ir_val *out);
 void gale__ir_store_as(
-    gale__ir *ir, int pointer, gale_type storage, int width, gale__val index, const gale__val *values);
+    gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, const gale__ir_val *values);
 /* The memory type a storage type travels in: F16 -> U16, BOOL -> U8, I4 -> I8 ... */
-gale_type gale__mem_type(gale_type storage);
+gale_type gale__ir_mem_type(gale_type storage);
 
 /* Printing.  One text may hold many kernels. */
 typedef enum gale__dialect {
@@ -169,13 +176,13 @@ typedef enum gale__dialect {
 gale_status gale__dialect_find(const char *name, gale__dialect *out);
 gale_status gale__ir_print_c(
     const gale__ir *const *kernels, int n, gale__dialect dialect, const gale_device_caps *caps, gale__str *out);
-typedef struct gale__words {
+typedef struct gale__ir_words {
     uint32_t *words;
     size_t count, capacity;
     bool failed;
-} gale__words;
-gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out);
-void gale__words_finish(gale__words *w);
+} gale__ir_words;
+gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__ir_words *out);
+void gale__ir_words_finish(gale__ir_words *w);
 /* Structure and types checked; the message names the instruction.  Run by tests and debug builds on every kernel. */
 gale_status gale__ir_validate(const gale__ir *ir);
 #endif

@@ -130,7 +130,7 @@ static bool eval_convert(gale_type to, gale_type from, uint64_t a, uint64_t *out
 }
 
 /* x op constant for integers: gives x, a constant, or nothing. */
-static gale__val fold_int_right(gale__ir *ir, int op, gale_type t, gale__val a, uint64_t b)
+static gale__ir_val fold_int_right(gale__ir *ir, int op, gale_type t, gale__ir_val a, uint64_t b)
 {
     uint64_t ones = gale__ir_bits(t) == 64 ? ~(uint64_t)0 : ((uint64_t)1 << gale__ir_bits(t)) - 1;
     switch (op) {
@@ -148,7 +148,7 @@ static gale__val fold_int_right(gale__ir *ir, int op, gale_type t, gale__val a, 
     }
 }
 
-static gale__val fold_float_right(int op, gale_type t, gale__val a, uint64_t b)
+static gale__ir_val fold_float_right(int op, gale_type t, gale__ir_val a, uint64_t b)
 {
     uint64_t one = put_float(t, 1.0), minus_zero = put_float(t, -0.0);
     if ((op == GALE__MUL || op == GALE__IR_DIV) && b == one) return a;
@@ -161,20 +161,20 @@ static bool commutes(int op)
     return op == GALE__ADD || op == GALE__MUL || op == GALE__AND || op == GALE__OR || op == GALE__XOR;
 }
 
-static gale__val fold_right(gale__ir *ir, int op, gale_type t, gale__val a, uint64_t b)
+static gale__ir_val fold_right(gale__ir *ir, int op, gale_type t, gale__ir_val a, uint64_t b)
 {
     return is_float(t) ? fold_float_right(op, t, a, b) : fold_int_right(ir, op, t, a, b);
 }
 
 /* Integers have no ABS in the printers: languages leave the lowest one undefined. */
-static gale__val fold_abs(gale__ir *ir, gale_type t, gale__val a)
+static gale__ir_val fold_abs(gale__ir *ir, gale_type t, gale__ir_val a)
 {
     if (!gale__type_is_signed(t)) return a;
-    gale__val negative = gale__ir_op2(ir, GALE__LT, GALE_BOOL, a, gale__ir_const(ir, t, 0));
+    gale__ir_val negative = gale__ir_op2(ir, GALE__LT, GALE_BOOL, a, gale__ir_const(ir, t, 0));
     return gale__ir_op3(ir, GALE__SELECT, t, negative, gale__ir_op1(ir, GALE__NEG, t, a), a);
 }
 
-static gale__val fold_select(gale__ir *ir, const gale__ir_instr *in)
+static gale__ir_val fold_select(gale__ir *ir, const gale__ir_instr *in)
 {
     uint64_t cond;
     if (in->b == in->c) return in->b;
@@ -182,15 +182,15 @@ static gale__val fold_select(gale__ir *ir, const gale__ir_instr *in)
     return 0;
 }
 
-static gale__val fold_extract(gale__ir *ir, const gale__ir_instr *in)
+static gale__ir_val fold_extract(gale__ir *ir, const gale__ir_instr *in)
 {
     const gale__ir_instr *from = in->a < ir->count ? &ir->code[in->a] : NULL;
     if (!from || from->op != GALE__IR_PACK || in->imm >= from->width) return 0;
-    const gale__val lanes[4] = {from->a, from->b, from->c, from->d};
+    const gale__ir_val lanes[4] = {from->a, from->b, from->c, from->d};
     return lanes[in->imm];
 }
 
-gale__val gale__ir_fold(gale__ir *ir, const gale__ir_instr *in)
+gale__ir_val gale__ir_fold(gale__ir *ir, const gale__ir_instr *in)
 {
     gale_type t = gale__ir_type(ir, in->a), type = (gale_type)in->type;
     if (gale__ir_op_get(in->op).kind != GALE__IR_VALUE || !in->a) return 0;

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#define VF gale__val
-#define VI gale__val
-#define VB gale__val
-#define VU gale__val
+#define VF gale__ir_val
+#define VI gale__ir_val
+#define VB gale__ir_val
+#define VU gale__ir_val
 #define f_op1(op, v) gale__ir_op1(ir, GALE__##op, FT, v)
 #define f_op2(op, v, w) gale__ir_op2(ir, GALE__##op, FT, v, w)
 #define i_op2(op, v, w) gale__ir_op2(ir, GALE__##op, IT, v, w)
@@ -64,7 +64,7 @@
 #define u_mul(v, w) u_op2(MUL, v, w)
 #define u_mulhi(v, w) u_op2(IR_MULHI, v, w)
 
-static gale__val float_const(gale__ir *ir, gale_type type, double v)
+static gale__ir_val float_const(gale__ir *ir, gale_type type, double v)
 {
     uint64_t bits;
     if (type == GALE_F32) return gale__ir_f32(ir, (float)v);
@@ -73,12 +73,13 @@ static gale__val float_const(gale__ir *ir, gale_type type, double v)
 }
 
 /* M(name) is the name of a function in the width at hand. */
-#define FN1(name) static gale__val M(name)(gale__ir * ir, gale__val x)
-#define FN2(name) static gale__val M(name)(gale__ir * ir, gale__val x, gale__val y)
+#define FN1(name) static gale__ir_val M(name)(gale__ir * ir, gale__ir_val x)
+#define FN2(name) static gale__ir_val M(name)(gale__ir * ir, gale__ir_val x, gale__ir_val y)
 #define CALL1(name, v) M(name)(ir, v)
 #define CALL2(name, v, w) M(name)(ir, v, w)
-#define FN_PHILOX \
-    static gale__val philox(gale__ir *ir, gale__val lo, gale__val hi, gale__val seed_lo, gale__val seed_hi)
+#define FN_PHILOX               \
+    static gale__ir_val philox( \
+        gale__ir *ir, gale__ir_val lo, gale__ir_val hi, gale__ir_val seed_lo, gale__ir_val seed_hi)
 
 #define M(name) f32_##name
 #define FT GALE_F32
@@ -96,8 +97,8 @@ static gale__val float_const(gale__ir *ir, gale_type type, double v)
 #define MATH_F64 1
 #include "math.inc"
 
-typedef gale__val unary(gale__ir *, gale__val);
-typedef gale__val binary(gale__ir *, gale__val, gale__val);
+typedef gale__ir_val unary(gale__ir *, gale__ir_val);
+typedef gale__ir_val binary(gale__ir *, gale__ir_val, gale__ir_val);
 /* By operation; [1] for f64. */
 static unary *const unaries[GALE__SCALAR_COUNT][2] = {
 #define ROW(NAME, name) [GALE__##NAME] = {f32_##name, f64_##name}
@@ -107,14 +108,14 @@ static unary *const unaries[GALE__SCALAR_COUNT][2] = {
 static binary *const binaries[GALE__SCALAR_COUNT][2] = {ROW(POW, pow), ROW(ATAN2, atan2)};
 #undef ROW
 
-static gale__val half_of(gale__ir *ir, gale__val v, uint64_t shift)
+static gale__ir_val half_of(gale__ir *ir, gale__ir_val v, uint64_t shift)
 {
     gale_type t = gale__ir_type(ir, v);
     return gale__ir_op1(
         ir, GALE__IR_CONVERT, GALE_U32, gale__ir_op2(ir, GALE__IR_SHR, t, v, gale__ir_const(ir, t, shift)));
 }
 
-gale__val gale__ir_math(gale__ir *ir, gale__scalar op, gale_type type, gale__val a, gale__val b)
+gale__ir_val gale__ir_math(gale__ir *ir, gale__scalar op, gale_type type, gale__ir_val a, gale__ir_val b)
 {
     int wide = type == GALE_F64;
     if (op == GALE__RANDOM)

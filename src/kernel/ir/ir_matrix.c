@@ -1,5 +1,5 @@
 /* Matrix units and asynchronous copies, written out for plain threads, for devices that have none.  A matrix is then
- * the place in work-group memory that it would be loaded from; each thread keeps a part of a row of every sum; a copy
+ * the place in work-group memory that it would be loaded from; each thread keeps a few elements of every sum; a copy
  * is a load and a store.  So the kernels for matrix units run on every device, which is how they are tested. */
 #include "kernel/ir/ir_util.h"
 #include <string.h>
@@ -8,12 +8,13 @@ typedef struct writer {
     const gale__ir *from;
     gale__ir *ir;
     gale__ir_plainly what;
-    gale__val *now; /* by instruction of `from` */
-    uint32_t per;   /* sums that a thread keeps of each matrix: neighbours in a row */
-    gale__val row, column;
+    gale__ir_val *now; /* by instruction of `from` */
+    uint32_t per;      /* sums that a thread keeps of each matrix */
+    uint32_t rows;     /* that these lie in: 1, neighbours; 2 with subgroups of 32, where ir.h says which are whose */
+    gale__ir_val row, column;
 } writer;
 
-bool gale__caps_have_matrix(const gale_device_caps *caps, gale_type operand)
+bool gale__ir_caps_have_matrix(const gale_device_caps *caps, gale_type operand)
 {
     for (uint32_t i = 0; i < caps->n_matrix; i++) {
         const gale_matrix_shape *s = &caps->matrix[i];
@@ -22,38 +23,62 @@ bool gale__caps_have_matrix(const gale_device_caps *caps, gale_type operand)
     return false;
 }
 
+bool gale__caps_run_matrix(const gale_device_caps *caps, gale_type operand)
+{
+    bool native = gale__ir_caps_have_matrix(caps, operand) && caps->subgroup >= 16 && caps->subgroup <= 128;
+    return (native || caps->matrix_emulated) && caps->storage16;
+}
+
 gale__ir_plainly gale__ir_plainly_for(const gale__ir *ir, const gale_device_caps *caps, bool copies)
 {
     gale__ir_needs needs = gale__ir_get_needs(ir);
     bool native = caps->subgroup == ir->subgroup;
-    if (needs.matrix & 1) native = native && gale__caps_have_matrix(caps, GALE_F16);
-    if (needs.matrix & 2) native = native && gale__caps_have_matrix(caps, GALE_BF16);
+    if (needs.matrix & 1) native = native && gale__ir_caps_have_matrix(caps, GALE_F16);
+    if (needs.matrix & 2) native = native && gale__ir_caps_have_matrix(caps, GALE_BF16);
+    if (needs.quads) native = native && caps->matrix_quads;
     return (gale__ir_plainly){.matrix = needs.sums && !native, .copies = needs.copies && !copies};
 }
 
-static gale__val op2(writer *w, int op, gale__val a, gale__val b) { return gale__ir_op2(w->ir, op, GALE_U32, a, b); }
-static gale__val op_const(writer *w, int op, gale__val a, uint64_t b)
+static gale__ir_val op2(writer *w, int op, gale__ir_val a, gale__ir_val b)
+{
+    return gale__ir_op2(w->ir, op, GALE_U32, a, b);
+}
+static gale__ir_val op_const(writer *w, int op, gale__ir_val a, uint64_t b)
 {
     return op2(w, op, a, gale__ir_u32(w->ir, (uint32_t)b));
 }
 
 /* --- sums --- */
 
-static gale__val declare_sums(writer *w, const gale__ir_instr *in)
+static gale__ir_val declare_sums(writer *w, const gale__ir_instr *in)
 {
     gale__ir *ir = w->ir;
     if (!w->row) {
-        gale__val thread = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
-        gale__val first = op_const(w, GALE__MUL, op_const(w, GALE__AND, thread, w->from->subgroup - 1u), w->per);
-        w->row = op_const(w, GALE__IR_SHR, first, 4);
-        w->column = op_const(w, GALE__AND, first, 15);
+        gale__ir_val thread = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
+        gale__ir_val lane = op_const(w, GALE__AND, thread, w->from->subgroup - 1u),
+                     first = op_const(w, GALE__MUL, lane, w->per);
+        bool quads = w->rows == 2;
+        w->row = quads ? op_const(w, GALE__IR_SHR, lane, 2) : op_const(w, GALE__IR_SHR, first, 4);
+        w->column =
+            quads ? op_const(w, GALE__MUL, op_const(w, GALE__AND, lane, 3), 2) : op_const(w, GALE__AND, first, 15);
     }
     return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = GALE_F32, .imm = in->imm * w->per});
 }
 
-static gale__val index_of_sum(writer *w, const gale__ir_instr *in, uint32_t i)
+static gale__ir_val index_of_sum(writer *w, const gale__ir_instr *in, uint32_t i)
 {
     return gale__ir_u32(w->ir, (uint32_t)in->imm * w->per + i);
+}
+
+/* Which of a thread's sums lies in its row r and column c. */
+static uint32_t number_of(const writer *w, uint32_t r, uint32_t c)
+{
+    return w->rows == 2 ? c / 2 * 4 + r * 2 + c % 2 : c;
+}
+static gale__ir_val row_of(writer *w, uint32_t r) { return op_const(w, GALE__ADD, w->row, 8 * r); }
+static gale__ir_val column_of(writer *w, uint32_t c)
+{
+    return op_const(w, GALE__ADD, w->column, w->rows == 2 ? c / 2 * 8 + c % 2 : c);
 }
 
 static void zero_sums(writer *w, const gale__ir_instr *in)
@@ -62,13 +87,25 @@ static void zero_sums(writer *w, const gale__ir_instr *in)
         gale__ir_op3(w->ir, GALE__IR_SET, GALE_F32, w->now[in->a], index_of_sum(w, in, i), gale__ir_f32(w->ir, 0));
 }
 
+/* Where this subgroup's matrix of rounded sums begins. */
+static gale__ir_val matrix_at(writer *w)
+{
+    gale__ir_val thread = gale__ir_add(w->ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
+    return op_const(w, GALE__MUL, op_const(w, GALE__IR_DIV, thread, w->from->subgroup), 256);
+}
+
 /* Element (side, k) of an operand: `along_k` says whether k runs along the rows that lie in memory. */
-static gale__val element(writer *w, const gale__ir_instr *matrix, bool along_k, gale__val side, gale__val k)
+static gale__ir_val element(writer *w, const gale__ir_instr *matrix, bool along_k, gale__ir_val side, gale__ir_val k)
 {
     gale__ir *ir = w->ir;
-    gale__val row = along_k ? side : k, column = along_k ? k : side;
-    gale__val at = op2(w, GALE__ADD, w->now[matrix->b], op_const(w, GALE__MUL, row, matrix->imm));
-    gale__val code = gale__ir_op2(ir, GALE__IR_GET, GALE_U32, w->now[matrix->a], op2(w, GALE__ADD, at, column));
+    gale__ir_val row = along_k ? side : k, column = along_k ? k : side;
+    if (matrix->op == GALE__IR_MATRIX_SUMS) {
+        gale__ir_val at = op2(w, GALE__ADD, op2(w, GALE__ADD, matrix_at(w), op_const(w, GALE__MUL, side, 16)), k);
+        return gale__ir_decode(
+            ir, (gale_type)matrix->type, gale__ir_op2(ir, GALE__IR_GET, GALE_U32, w->now[matrix - w->from->code], at));
+    }
+    gale__ir_val at = op2(w, GALE__ADD, w->now[matrix->b], op_const(w, GALE__MUL, row, matrix->imm));
+    gale__ir_val code = gale__ir_op2(ir, GALE__IR_GET, GALE_U32, w->now[matrix->a], op2(w, GALE__ADD, at, column));
     return gale__ir_decode(ir, (gale_type)matrix->type, code);
 }
 
@@ -77,16 +114,21 @@ static void add_product(writer *w, const gale__ir_instr *in)
 {
     gale__ir *ir = w->ir;
     const gale__ir_instr *a = &w->from->code[in->b], *b = &w->from->code[in->c];
-    gale__val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
-                                       .type = GALE_U32,
-                                       .a = gale__ir_u32(ir, 0),
-                                       .b = gale__ir_u32(ir, 16),
-                                       .c = gale__ir_u32(ir, 1)});
-    gale__val x = element(w, a, !a->mem, w->row, k);
+    gale__ir_val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
+                                          .type = GALE_U32,
+                                          .a = gale__ir_u32(ir, 0),
+                                          .b = gale__ir_u32(ir, 16),
+                                          .c = gale__ir_u32(ir, 1)});
+    uint32_t columns = w->per / w->rows;
+    gale__ir_val x[2], y[16];
+    for (uint32_t r = 0; r < w->rows; r++) x[r] = element(w, a, !a->mem, row_of(w, r), k);
+    for (uint32_t c = 0; c < columns; c++) y[c] = element(w, b, b->mem, column_of(w, c), k);
     for (uint32_t i = 0; i < w->per; i++) {
-        gale__val y = element(w, b, b->mem, op_const(w, GALE__ADD, w->column, i), k), at = index_of_sum(w, in, i);
-        gale__val old = gale__ir_op2(ir, GALE__IR_GET, GALE_F32, w->now[in->a], at);
-        gale__val sum = gale__ir_op2(ir, GALE__ADD, GALE_F32, old, gale__ir_op2(ir, GALE__MUL, GALE_F32, x, y));
+        uint32_t r = i / columns, c = i % columns;
+        gale__ir_val at = index_of_sum(w, in, number_of(w, r, c)),
+                     old = gale__ir_op2(ir, GALE__IR_GET, GALE_F32, w->now[in->a], at);
+        gale__ir_val sum =
+            gale__ir_op2(ir, GALE__ADD, GALE_F32, old, gale__ir_op2(ir, GALE__MUL, GALE_F32, x[r], y[c]));
         gale__ir_op3(ir, GALE__IR_SET, GALE_F32, w->now[in->a], at, sum);
     }
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_END});
@@ -95,12 +137,35 @@ static void add_product(writer *w, const gale__ir_instr *in)
 static void store_sums(writer *w, const gale__ir_instr *in)
 {
     gale__ir *ir = w->ir;
-    gale__val at = op2(w, GALE__ADD, w->now[in->c], op_const(w, GALE__MUL, w->row, in->imm >> 32));
-    at = op2(w, GALE__ADD, at, w->column);
+    uint32_t columns = w->per / w->rows;
     for (uint32_t i = 0; i < w->per; i++) {
-        gale__val v = gale__ir_op2(ir, GALE__IR_GET, GALE_F32, w->now[in->a], index_of_sum(w, in, i));
-        gale__ir_op3(ir, GALE__IR_SET, GALE_F32, w->now[in->b], op_const(w, GALE__ADD, at, i), v);
+        uint32_t r = i / columns, c = i % columns;
+        gale__ir_val at = op2(w, GALE__ADD, w->now[in->c], op_const(w, GALE__MUL, row_of(w, r), in->imm >> 32));
+        gale__ir_val v =
+            gale__ir_op2(ir, GALE__IR_GET, GALE_F32, w->now[in->a], index_of_sum(w, in, number_of(w, r, c)));
+        gale__ir_op3(ir, GALE__IR_SET, GALE_F32, w->now[in->b], op2(w, GALE__ADD, at, column_of(w, c)), v);
     }
+}
+
+/* Sums as an operand: rounded, through work-group memory of their own. */
+static gale__ir_val round_sums(writer *w, const gale__ir_instr *in)
+{
+    gale__ir *ir = w->ir;
+    uint32_t columns = w->per / w->rows;
+    gale__ir_val to = gale__ir_add(ir,
+        (gale__ir_instr){.op = GALE__IR_SHARED, .type = GALE_U16, .imm = w->from->group[0] / w->from->subgroup * 256u});
+    gale__ir_val first = op_const(w, GALE__MUL, w->now[in->b], w->per), begin = matrix_at(w);
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
+    for (uint32_t i = 0; i < w->per; i++) {
+        uint32_t r = i / columns, c = i % columns;
+        gale__ir_val v =
+            gale__ir_op2(ir, GALE__IR_GET, GALE_F32, w->now[in->a], op_const(w, GALE__ADD, first, number_of(w, r, c)));
+        gale__ir_val at =
+            op2(w, GALE__ADD, begin, op2(w, GALE__ADD, op_const(w, GALE__MUL, row_of(w, r), 16), column_of(w, c)));
+        gale__ir_op3(ir, GALE__IR_SET, GALE_U32, to, at, gale__ir_encode(ir, (gale_type)in->type, v));
+    }
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
+    return to;
 }
 
 /* --- copies --- */
@@ -108,13 +173,13 @@ static void store_sums(writer *w, const gale__ir_instr *in)
 static void copy(writer *w, const gale__ir_instr *in)
 {
     gale__ir *ir = w->ir;
-    gale__val at = w->now[in->c], ok = w->now[in->d], lanes[4], none = gale__ir_u32(ir, 0);
+    gale__ir_val at = w->now[in->c], ok = w->now[in->d], lanes[4], none = gale__ir_u32(ir, 0);
     gale_type index = gale__ir_type(ir, at);
     int size = gale__type_table[w->from->code[in->a].type].size, shift = size == 1 ? 2 : size == 2 ? 1 : 0;
     if (size == 8) at = gale__ir_op2(ir, GALE__IR_SHL, index, at, gale__ir_const(ir, index, 1));
     if (shift) at = gale__ir_op2(ir, GALE__IR_SHR, index, at, gale__ir_const(ir, index, (uint64_t)shift));
     at = gale__ir_op3(ir, GALE__SELECT, index, ok, at, gale__ir_const(ir, index, 0));
-    gale__val v = gale__ir_load(ir, (int)in->imm, GALE_U32, in->width, at);
+    gale__ir_val v = gale__ir_load(ir, (int)in->imm, GALE_U32, in->width, at);
     for (int i = 0; i < in->width; i++) {
         gale__ir_instr lane = {.op = GALE__IR_EXTRACT, .type = GALE_U32, .a = v, .imm = (uint64_t)i};
         lanes[i] = gale__ir_op3(ir, GALE__SELECT, GALE_U32, ok, in->width > 1 ? gale__ir_add(ir, lane) : v, none);
@@ -132,7 +197,7 @@ static void copy(writer *w, const gale__ir_instr *in)
 }
 
 /* True when the instruction was written otherwise. */
-static bool replace(writer *w, gale__val v, const gale__ir_instr *in)
+static bool replace(writer *w, gale__ir_val v, const gale__ir_instr *in)
 {
     switch (in->op) {
     case GALE__IR_COPY:
@@ -150,13 +215,18 @@ static bool replace(writer *w, gale__val v, const gale__ir_instr *in)
     case GALE__IR_SUMS_ZERO: zero_sums(w, in); return true;
     case GALE__IR_SUMS_ADD: add_product(w, in); return true;
     case GALE__IR_SUMS_STORE: store_sums(w, in); return true;
+    case GALE__IR_MATRIX_SUMS: w->now[v] = round_sums(w, in); return true;
     default: return false;
     }
 }
 
 gale_status gale__ir_write_plainly(const gale__ir *ir, gale__ir_plainly what, gale__ir *out)
 {
-    writer w = {.from = ir, .ir = out, .what = what, .per = ir->subgroup ? 256u / ir->subgroup : 0};
+    writer w = {.from = ir,
+        .ir = out,
+        .what = what,
+        .per = ir->subgroup ? 256u / ir->subgroup : 0,
+        .rows = ir->subgroup == 32 ? 2 : 1};
     w.now = gale__calloc(ir->count + 1u, sizeof *w.now);
     if (!w.now) return GALE_NO_MEMORY;
     gale__ir_init(out, ir->name);
@@ -164,9 +234,10 @@ gale_status gale__ir_write_plainly(const gale__ir *ir, gale__ir_plainly what, ga
     out->n_pointers = ir->n_pointers, out->n_words = ir->n_words;
     out->readonly = ir->readonly, out->once = ir->once, out->subgroup_ops = ir->subgroup_ops;
     out->math = ir->math, out->subgroup = what.matrix ? 0 : ir->subgroup;
-    for (gale__val v = 1; v < ir->count && !out->failed; v++) {
+    for (gale__ir_val v = 1; v < ir->count && !out->failed; v++) {
         gale__ir_instr in = ir->code[v];
         if (replace(&w, v, &in)) continue;
+        if (in.op == GALE__IR_BARRIER && in.imm == 2 && what.matrix) in.imm = 0; /* there are no subgroups */
         in.a = w.now[in.a], in.b = w.now[in.b], in.c = w.now[in.c], in.d = w.now[in.d];
         w.now[v] = gale__ir_add(out, in);
     }

@@ -19,17 +19,18 @@ typedef struct gale__ir_op_info {
 gale__ir_op_info gale__ir_op_get(int op);
 
 /* Folds an instruction whose operands are constants or neutral; 0 when there is nothing to fold. */
-gale__val gale__ir_fold(gale__ir *ir, const gale__ir_instr *in);
+gale__ir_val gale__ir_fold(gale__ir *ir, const gale__ir_instr *in);
 /* True, with the bits, when v is a constant. */
-bool gale__ir_is_const(const gale__ir *ir, gale__val v, uint64_t *bits);
+bool gale__ir_is_const(const gale__ir *ir, gale__ir_val v, uint64_t *bits);
 /* How often each value is used by what is not dead, and by whom last; both arrays hold ir->count entries. */
-void gale__ir_count_uses(const gale__ir *ir, uint32_t *uses, gale__val *user);
+void gale__ir_count_uses(const gale__ir *ir, uint32_t *uses, gale__ir_val *user);
 /* Operands of an instruction, in order; returns how many. */
-int gale__ir_operands(const gale__ir_instr *in, gale__val out[4]);
+int gale__ir_operands(const gale__ir_instr *in, gale__ir_val out[4]);
 /* F64 or 64-bit integers, subgroups, types in memory: what a kernel needs of a device. */
 typedef struct gale__ir_needs {
     bool f64, i64, f16, subgroup, corners, fast, mem8, mem16, store8, store16;
     bool copies, sums, wide; /* wide: vectors in work-group arrays, or arrays that lie where another did */
+    bool quads;              /* it must be known which thread holds what of a sum */
     uint8_t matrix;          /* operands of matrix units: 1 F16, 2 BF16 */
 } gale__ir_needs;
 gale__ir_needs gale__ir_get_needs(const gale__ir *ir);
@@ -66,12 +67,14 @@ typedef struct gale__ir_plainly {
 gale__ir_plainly gale__ir_plainly_for(const gale__ir *ir, const gale_device_caps *caps, bool copies);
 gale_status gale__ir_write_plainly(const gale__ir *ir, gale__ir_plainly what, gale__ir *out);
 /* Whether the device multiplies 16 x 16 x 16 matrices of this type into F32. */
-bool gale__caps_have_matrix(const gale_device_caps *caps, gale_type operand);
+bool gale__ir_caps_have_matrix(const gale_device_caps *caps, gale_type operand);
+/* Whether it runs kernels that do: with its own units, or as plain threads because that was asked for. */
+bool gale__caps_run_matrix(const gale_device_caps *caps, gale_type operand);
 
 /* Class 'm' of gale__ir_scalar (ir_math.c); 0 when the operation has no mathematics of ours. */
-gale__val gale__ir_math(gale__ir *ir, gale__scalar op, gale_type type, gale__val a, gale__val b);
+gale__ir_val gale__ir_math(gale__ir *ir, gale__scalar op, gale_type type, gale__ir_val a, gale__ir_val b);
 /* F16_TO_F32 and F32_TO_F16 without the device's help. */
-gale__val gale__ir_half_by_bits(gale__ir *ir, int op, gale__val v);
+gale__ir_val gale__ir_half_by_bits(gale__ir *ir, int op, gale__ir_val v);
 /* Float to integer of storage type `to`: truncates, saturates, NaN to 0. */
-gale__val gale__ir_float_to_int(gale__ir *ir, gale_type to, gale__val v);
+gale__ir_val gale__ir_float_to_int(gale__ir *ir, gale_type to, gale__ir_val v);
 #endif

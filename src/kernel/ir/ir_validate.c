@@ -7,13 +7,13 @@ typedef struct checker {
     const gale__ir *ir;
     bool *visible; /* by value */
     struct {
-        gale__val start;
+        gale__ir_val start;
         uint8_t op;
     } block[64];
     int depth;
 } checker;
 
-static gale_status bad(const checker *c, gale__val v, const char *what)
+static gale_status bad(const checker *c, gale__ir_val v, const char *what)
 {
     return gale__fail(GALE_INTERNAL, "kernel %s: instruction %u (%s): %s", c->ir->name, v,
         gale__ir_op_get(c->ir->code[v].op).name, what);
@@ -30,20 +30,21 @@ static bool is_mem(gale_type t)
 {
     return (is_compute(t) && t != GALE_BOOL) || t == GALE_I8 || t == GALE_U8 || t == GALE_I16 || t == GALE_U16;
 }
-static gale_type type_of(const checker *c, gale__val v) { return (gale_type)c->ir->code[v].type; }
-static bool is_matrix(const checker *c, gale__val v)
+static gale_type type_of(const checker *c, gale__ir_val v) { return (gale_type)c->ir->code[v].type; }
+static bool is_matrix(const checker *c, gale__ir_val v)
 {
-    return c->ir->code[v].op == GALE__IR_MATRIX_A || c->ir->code[v].op == GALE__IR_MATRIX_B;
+    int op = c->ir->code[v].op;
+    return op == GALE__IR_MATRIX_A || op == GALE__IR_MATRIX_B || op == GALE__IR_MATRIX_SUMS;
 }
-static bool is_scalar(const checker *c, gale__val v)
+static bool is_scalar(const checker *c, gale__ir_val v)
 {
     return c->ir->code[v].width == 1 && gale__ir_op_get(c->ir->code[v].op).kind != GALE__IR_DECLARE && !is_matrix(c, v);
 }
-static bool is_array(const checker *c, gale__val v)
+static bool is_array(const checker *c, gale__ir_val v)
 {
     return c->ir->code[v].op == GALE__IR_SHARED || c->ir->code[v].op == GALE__IR_ARRAY;
 }
-static bool is_shared(const checker *c, gale__val v) { return c->ir->code[v].op == GALE__IR_SHARED; }
+static bool is_shared(const checker *c, gale__ir_val v) { return c->ir->code[v].op == GALE__IR_SHARED; }
 
 /* Which operand types an arithmetic operation takes. */
 static bool takes(int op, gale_type t)
@@ -78,11 +79,11 @@ static bool takes(int op, gale_type t)
     }
 }
 
-static gale_status check_arithmetic(const checker *c, gale__val v, const gale__ir_instr *in)
+static gale_status check_arithmetic(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     if (in->op < GALE__SCALAR_COUNT && gale__scalar_table[in->op].class_ != 'r')
         return bad(c, v, "not expanded (use gale__ir_scalar)");
-    gale__val operands[4];
+    gale__ir_val operands[4];
     int n = gale__ir_operands(in, operands);
     gale_type t = type_of(c, operands[0]);
     for (int i = 0; i < n; i++)
@@ -93,7 +94,7 @@ static gale_status check_arithmetic(const checker *c, gale__val v, const gale__i
 }
 
 /* Operations whose operands differ in type. */
-static gale_status check_mixed(const checker *c, gale__val v, const gale__ir_instr *in)
+static gale_status check_mixed(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     gale_type a = type_of(c, in->a), type = (gale_type)in->type;
     switch (in->op) {
@@ -123,27 +124,27 @@ static gale_status check_mixed(const checker *c, gale__val v, const gale__ir_ins
         break;
     default: break;
     }
-    gale__val operands[4];
+    gale__ir_val operands[4];
     int n = gale__ir_operands(in, operands);
     for (int i = 0; i < n; i++)
         if (!is_scalar(c, operands[i])) return bad(c, v, "scalars only");
     return GALE_OK;
 }
 
-static gale_status check_vector(const checker *c, gale__val v, const gale__ir_instr *in)
+static gale_status check_vector(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     if (in->op == GALE__IR_EXTRACT) {
         if (in->imm >= c->ir->code[in->a].width || type_of(c, in->a) != in->type) return bad(c, v, "lane or type");
         return GALE_OK;
     }
-    gale__val operands[4];
+    gale__ir_val operands[4];
     int n = gale__ir_operands(in, operands);
     for (int i = 0; i < n; i++)
         if (!is_scalar(c, operands[i]) || type_of(c, operands[i]) != in->type) return bad(c, v, "lanes differ in type");
     return in->width < 2 ? bad(c, v, "width") : GALE_OK;
 }
 
-static gale_status check_memory(const checker *c, gale__val v, const gale__ir_instr *in)
+static gale_status check_memory(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     gale_type mem = (gale_type)in->mem, index = type_of(c, in->a);
     if (in->imm >= (uint64_t)c->ir->n_pointers) return bad(c, v, "no such pointer parameter");
@@ -161,7 +162,7 @@ static gale_status check_memory(const checker *c, gale__val v, const gale__ir_in
     return GALE_OK;
 }
 
-static gale_status check_declaration(const checker *c, gale__val v, const gale__ir_instr *in)
+static gale_status check_declaration(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     gale_type t = (gale_type)in->type;
     bool fits = in->op == GALE__IR_SHARED ? is_compute(t) || is_mem(t) : is_compute(t);
@@ -175,7 +176,7 @@ static gale_status check_declaration(const checker *c, gale__val v, const gale__
 }
 
 /* A vector in a work-group array, of elements of its own. */
-static gale_status check_neighbours(const checker *c, gale__val v, const gale__ir_instr *in, gale_type type)
+static gale_status check_neighbours(const checker *c, gale__ir_val v, const gale__ir_instr *in, gale_type type)
 {
     gale_type mem = (gale_type)in->mem;
     if (!is_shared(c, in->a)) return bad(c, v, "vectors lie in work-group arrays only");
@@ -188,9 +189,9 @@ static gale_status check_neighbours(const checker *c, gale__val v, const gale__i
     return GALE_OK;
 }
 
-static bool is_index(const checker *c, gale__val v) { return type_of(c, v) == GALE_U32 && is_scalar(c, v); }
+static bool is_index(const checker *c, gale__ir_val v) { return type_of(c, v) == GALE_U32 && is_scalar(c, v); }
 
-static gale_status check_copy(const checker *c, gale__val v, const gale__ir_instr *in)
+static gale_status check_copy(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     gale_type index = type_of(c, in->c);
     if (in->imm >= (uint64_t)c->ir->n_pointers) return bad(c, v, "no such pointer parameter");
@@ -201,7 +202,7 @@ static gale_status check_copy(const checker *c, gale__val v, const gale__ir_inst
     return type_of(c, in->d) == GALE_BOOL && is_scalar(c, in->d) ? GALE_OK : bad(c, v, "condition must be BOOL");
 }
 
-static gale_status check_matrix(const checker *c, gale__val v, const gale__ir_instr *in)
+static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     const gale__ir_instr *from = &c->ir->code[in->a];
     uint32_t threads = c->ir->subgroup;
@@ -213,14 +214,17 @@ static gale_status check_matrix(const checker *c, gale__val v, const gale__ir_in
         return in->type == GALE_F32 && in->imm && in->imm <= 64 ? GALE_OK : bad(c, v, "count or type");
     if (is_matrix(c, v)) {
         if (in->type != GALE_F16 && in->type != GALE_BF16) return bad(c, v, "F16 or BF16");
+        if (in->op == GALE__IR_MATRIX_SUMS)
+            return from->op == GALE__IR_SUMS && is_index(c, in->b) && threads == 32 ? GALE_OK
+                                                                                    : bad(c, v, "no such sums");
         if (!is_shared(c, in->a) || from->type != GALE_U16) return bad(c, v, "not a work-group array of U16");
         if (!is_index(c, in->b) || !in->imm || in->imm % 8) return bad(c, v, "index or row");
         return GALE_OK;
     }
     if (from->op != GALE__IR_SUMS || (uint32_t)in->imm >= from->imm) return bad(c, v, "no such sums");
     if (in->op == GALE__IR_SUMS_ADD)
-        return c->ir->code[in->b].op == GALE__IR_MATRIX_A && c->ir->code[in->c].op == GALE__IR_MATRIX_B &&
-                       type_of(c, in->b) == type_of(c, in->c)
+        return is_matrix(c, in->b) && c->ir->code[in->b].op != GALE__IR_MATRIX_B &&
+                       c->ir->code[in->c].op == GALE__IR_MATRIX_B && type_of(c, in->b) == type_of(c, in->c)
                    ? GALE_OK
                    : bad(c, v, "operands are no matrices of one type");
     if (in->op == GALE__IR_SUMS_STORE && (!is_shared(c, in->b) || type_of(c, in->b) != GALE_F32 ||
@@ -229,13 +233,14 @@ static gale_status check_matrix(const checker *c, gale__val v, const gale__ir_in
     return GALE_OK;
 }
 
-static gale_status check_array(const checker *c, gale__val v, const gale__ir_instr *in)
+static gale_status check_array(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     if (gale__ir_op_get(in->op).kind == GALE__IR_DECLARE) return check_declaration(c, v, in);
-    if (!is_array(c, in->a)) return bad(c, v, "not an array");
+    bool sums = c->ir->code[in->a].op == GALE__IR_SUMS && c->ir->subgroup == 32 && in->width == 1;
+    if (!is_array(c, in->a) && !sums) return bad(c, v, "not an array");
     if (type_of(c, in->b) != GALE_U32 || !is_scalar(c, in->b)) return bad(c, v, "index must be U32");
     uint64_t index;
-    if (gale__ir_is_const(c->ir, in->b, &index) && index >= c->ir->code[in->a].imm)
+    if (gale__ir_is_const(c->ir, in->b, &index) && index >= c->ir->code[in->a].imm * (sums ? 8 : 1))
         return bad(c, v, "index past the end");
     gale_type t = in->op == GALE__IR_GET ? (gale_type)in->type : type_of(c, in->c);
     if (in->width > 1) return check_neighbours(c, v, in, t);
@@ -244,13 +249,13 @@ static gale_status check_array(const checker *c, gale__val v, const gale__ir_ins
     return in->op == GALE__IR_GET || is_scalar(c, in->c) ? GALE_OK : bad(c, v, "scalars only");
 }
 
-static void hide(checker *c, gale__val from, gale__val to)
+static void hide(checker *c, gale__ir_val from, gale__ir_val to)
 {
-    for (gale__val v = from; v < to; v++)
+    for (gale__ir_val v = from; v < to; v++)
         if (c->ir->code[v].op != GALE__IR_CONST) c->visible[v] = false;
 }
 
-static gale_status check_loop(const checker *c, gale__val v, const gale__ir_instr *in)
+static gale_status check_loop(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     uint64_t step, unused;
     if (in->type != GALE_U32 || type_of(c, in->a) != GALE_U32 || type_of(c, in->b) != GALE_U32)
@@ -261,7 +266,7 @@ static gale_status check_loop(const checker *c, gale__val v, const gale__ir_inst
     return GALE_OK;
 }
 
-static gale_status check_control(checker *c, gale__val v, const gale__ir_instr *in)
+static gale_status check_control(checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     if (in->op == GALE__IR_FOR) GALE_TRY(check_loop(c, v, in));
     if (in->op == GALE__IR_IF && type_of(c, in->a) != GALE_BOOL) return bad(c, v, "condition must be BOOL");
@@ -279,7 +284,7 @@ static gale_status check_control(checker *c, gale__val v, const gale__ir_instr *
     return GALE_OK;
 }
 
-static gale_status check_leaf(const checker *c, gale__val v, const gale__ir_instr *in)
+static gale_status check_leaf(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     bool id = in->op == GALE__IR_GROUP_ID || in->op == GALE__IR_LOCAL_ID || in->op == GALE__IR_GROUP_COUNT;
     if (id && (in->imm > 2 || in->type != GALE_U32)) return bad(c, v, "dimension or type");
@@ -292,10 +297,10 @@ static gale_status check_leaf(const checker *c, gale__val v, const gale__ir_inst
     return GALE_OK;
 }
 
-static gale_status check_instr(checker *c, gale__val v)
+static gale_status check_instr(checker *c, gale__ir_val v)
 {
     const gale__ir_instr *in = &c->ir->code[v];
-    gale__val operands[4];
+    gale__ir_val operands[4];
     if (in->op >= GALE__IR_COUNT)
         return gale__fail(GALE_INTERNAL, "kernel %s: instruction %u: no such operation", c->ir->name, v);
     if (in->width != 1 && in->width != 2 && in->width != 4) return bad(c, v, "width");
@@ -329,7 +334,8 @@ static gale_status check_instr(checker *c, gale__val v)
     case GALE__IR_SUMS:
     case GALE__IR_SUMS_ZERO:
     case GALE__IR_SUMS_ADD:
-    case GALE__IR_SUMS_STORE: return check_matrix(c, v, in);
+    case GALE__IR_SUMS_STORE:
+    case GALE__IR_MATRIX_SUMS: return check_matrix(c, v, in);
     default: return n ? check_arithmetic(c, v, in) : check_leaf(c, v, in);
     }
 }
@@ -340,7 +346,7 @@ gale_status gale__ir_validate(const gale__ir *ir)
     checker c = {.ir = ir, .visible = gale__calloc(ir->count + 1, sizeof(bool))};
     if (!c.visible) return GALE_NO_MEMORY;
     gale_status status = GALE_OK;
-    for (gale__val v = 1; v < ir->count && status == GALE_OK; v++) {
+    for (gale__ir_val v = 1; v < ir->count && status == GALE_OK; v++) {
         status = check_instr(&c, v);
         int kind = gale__ir_op_get(ir->code[v].op).kind;
         c.visible[v] = kind != GALE__IR_EFFECT && (kind != GALE__IR_CONTROL || ir->code[v].op == GALE__IR_FOR);

@@ -11,11 +11,12 @@
 #define GROUP 256  /* threads, where parts are launched in smaller groups; more than this some drivers refuse */
 enum { HEAD = 2 }; /* words before a part's own: how many groups, and one for alignment */
 
-bool gale__join_takes(const gale__nest *nest, const gale__schedule *s)
+bool gale__ir_join_takes(const gale__nest *nest, const gale__schedule *s)
 {
     double bytes, operations;
     uint32_t group[3], groups[3];
-    bool alone = s->kind == GALE__MAP || ((s->kind == GALE__ROW || s->kind == GALE__COLUMN) && s->threads == 1);
+    bool alone = s->kind == GALE__SCHEDULE_MAP ||
+                 ((s->kind == GALE__SCHEDULE_ROW || s->kind == GALE__SCHEDULE_COLUMN) && s->threads == 1);
     if (!alone || s->index64 || nest->n_buffers > GALE__JOIN_POINTERS) return false;
     gale__schedule_group(s, group);
     gale__schedule_grid(nest, s, groups);
@@ -24,7 +25,7 @@ bool gale__join_takes(const gale__nest *nest, const gale__schedule *s)
     return bytes <= MOST_BYTES && operations <= MOST_OPERATIONS;
 }
 
-int gale__join_words(uint32_t *words, int n, uint32_t groups, const uint32_t *part, int n_part)
+int gale__ir_join_words(uint32_t *words, int n, uint32_t groups, const uint32_t *part, int n_part)
 {
     words[n] = groups;
     words[n + 1] = 0;
@@ -38,17 +39,17 @@ int gale__join_words(uint32_t *words, int n, uint32_t groups, const uint32_t *pa
 typedef struct joiner {
     gale__ir *out;
     const gale__ir *part;
-    gale__val *now;                 /* by instruction of the part */
-    gale__val local, group, groups; /* what the part takes for its thread, its group and their count */
+    gale__ir_val *now;                 /* by instruction of the part */
+    gale__ir_val local, group, groups; /* what the part takes for its thread, its group and their count */
 } joiner;
 
-static gale__val place(joiner *j, const gale__ir_instr *in)
+static gale__ir_val place(joiner *j, const gale__ir_instr *in)
 {
     if (in->imm) return gale__ir_u32(j->out, in->op == GALE__IR_GROUP_COUNT);
     return in->op == GALE__IR_LOCAL_ID ? j->local : in->op == GALE__IR_GROUP_ID ? j->group : j->groups;
 }
 
-static void move(joiner *j, gale__val v)
+static void move(joiner *j, gale__ir_val v)
 {
     gale__ir_instr in = j->part->code[v];
     in.a = j->now[in.a], in.b = j->now[in.b], in.c = j->now[in.c], in.d = j->now[in.d];
@@ -64,7 +65,7 @@ static void move(joiner *j, gale__val v)
     j->now[v] = gale__ir_add(j->out, in);
 }
 
-static gale__val tell(gale__ir *ir, int op, uint64_t imm)
+static gale__ir_val tell(gale__ir *ir, int op, uint64_t imm)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op, .type = GALE_U32, .imm = imm});
 }
@@ -74,16 +75,16 @@ static void add_part(joiner *j)
 {
     gale__ir *out = j->out;
     uint32_t size = j->part->group[0];
-    gale__val tid = tell(out, GALE__IR_LOCAL_ID, 0), width = gale__ir_u32(out, size);
-    for (gale__val v = 1; v < j->part->count; v++)
+    gale__ir_val tid = tell(out, GALE__IR_LOCAL_ID, 0), width = gale__ir_u32(out, size);
+    for (gale__ir_val v = 1; v < j->part->count; v++)
         if (j->part->code[v].op == GALE__IR_ARRAY) move(j, v);
     j->groups = tell(out, GALE__IR_WORD, (uint64_t)out->n_words);
     j->local = gale__ir_op2(out, GALE__IR_REM, GALE_U32, tid, width);
-    gale__val first = gale__ir_op2(out, GALE__IR_DIV, GALE_U32, tid, width),
-              step = gale__ir_u32(out, out->group[0] / size);
+    gale__ir_val first = gale__ir_op2(out, GALE__IR_DIV, GALE_U32, tid, width),
+                 step = gale__ir_u32(out, out->group[0] / size);
     j->group = gale__ir_add(
         out, (gale__ir_instr){.op = GALE__IR_FOR, .type = GALE_U32, .a = first, .b = j->groups, .c = step});
-    for (gale__val v = 1; v < j->part->count && !out->failed; v++)
+    for (gale__ir_val v = 1; v < j->part->count && !out->failed; v++)
         if (j->part->code[v].op != GALE__IR_ARRAY) move(j, v);
     gale__ir_add(out, (gale__ir_instr){.op = GALE__IR_END});
     out->n_pointers += j->part->n_pointers;
@@ -94,7 +95,7 @@ static void add_part(joiner *j)
 static gale_status check_part(const gale__ir *part)
 {
     bool alone = !part->subgroup_ops;
-    for (gale__val v = 1; v < part->count; v++)
+    for (gale__ir_val v = 1; v < part->count; v++)
         alone = alone && part->code[v].op != GALE__IR_SHARED && part->code[v].op != GALE__IR_BARRIER;
     return alone ? GALE_OK
                  : gale__fail(GALE_INVALID, "kernel %s shares memory between threads, and cannot be joined to others",
@@ -113,7 +114,7 @@ gale_status gale__ir_join(const gale__ir *const *parts, int n, const char *name,
         if (parts[i]->group[0] > out->group[0])
             out->group[0] = parts[i]->group[0]; /* powers of two: each divides the largest */
     while (out->group[0] * 2 <= GROUP && out->group[0] * 2 <= group_max) out->group[0] *= 2;
-    gale__val *now = gale__calloc((size_t)most + 1, sizeof *now);
+    gale__ir_val *now = gale__calloc((size_t)most + 1, sizeof *now);
     for (int i = 0; now && i < n; i++) {
         joiner j = {.out = out, .part = parts[i], .now = now};
         if (i) gale__ir_add(out, (gale__ir_instr){.op = GALE__IR_BARRIER, .imm = 1});

@@ -8,7 +8,7 @@
 static int dims_of(const gale__nest *nest) { return nest->n_outer + nest->n_inner; }
 
 /* A dilated axis whose coordinate is always whole is an ordinary one. */
-static void undilate(const gale__nest *nest, gale__access *a, gale__guard *g)
+static void undilate(const gale__nest *nest, gale__nest_access *a, gale__nest_guard *g)
 {
     int n = dims_of(nest);
     if (g->div <= 1 || g->c0 % g->div) return;
@@ -24,7 +24,7 @@ static void undilate(const gale__nest *nest, gale__access *a, gale__guard *g)
     g->stride = 0;
 }
 
-static bool always_true(const gale__nest *nest, const gale__guard *g)
+static bool always_true(const gale__nest *nest, const gale__nest_guard *g)
 {
     int64_t low = g->c0, high = g->c0;
     if (g->div > 1) return false;
@@ -36,21 +36,21 @@ static bool always_true(const gale__nest *nest, const gale__guard *g)
     return low >= 0 && high < g->extent;
 }
 
-gale__access *gale__accesses_copy(gale__arena *arena, const gale__access *accesses, int n)
+gale__nest_access *gale__nest_accesses_copy(gale__arena *arena, const gale__nest_access *accesses, int n)
 {
     size_t guards = 0;
     for (int i = 0; i < n; i++) guards += (size_t)accesses[i].n_guards;
-    gale__access *copy = gale__arena_alloc(arena, (size_t)n * sizeof *copy);
-    gale__guard *room = guards ? gale__arena_alloc(arena, guards * sizeof *room) : NULL;
+    gale__nest_access *copy = gale__arena_alloc(arena, (size_t)n * sizeof *copy);
+    gale__nest_guard *room = guards ? gale__arena_alloc(arena, guards * sizeof *room) : NULL;
     if (!copy || (guards && !room)) return NULL;
     for (int i = 0; i < n; i++) {
-        gale__access_copy(&copy[i], &accesses[i], room);
+        gale__nest_access_copy(&copy[i], &accesses[i], room);
         if (accesses[i].n_guards) room += accesses[i].n_guards;
     }
     return copy;
 }
 
-static void simplify_guards(const gale__nest *nest, gale__access *a)
+static void simplify_guards(const gale__nest *nest, gale__nest_access *a)
 {
     int kept = 0;
     for (int i = 0; i < a->n_guards; i++) {
@@ -69,7 +69,7 @@ static void reorder(gale__nest *nest, const int *order, int n)
     memcpy(old, nest->extent, sizeof old);
     for (int d = 0; d < n; d++) nest->extent[d] = old[order[d]];
     for (int i = 0; i < nest->n_accesses; i++) {
-        gale__access *a = &nest->accesses[i];
+        gale__nest_access *a = &nest->accesses[i];
         memcpy(old, a->stride, sizeof old);
         for (int d = 0; d < n; d++) a->stride[d] = old[order[d]];
         for (int g = 0; g < a->n_guards; g++) {
@@ -82,17 +82,17 @@ static void reorder(gale__nest *nest, const int *order, int n)
 static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
 
 /* How dimension d is walked by access a, for sorting: a broadcast (0) is the slowest. */
-static uint64_t rank_of(const gale__access *a, int d)
+static uint64_t rank_of(const gale__nest_access *a, int d)
 {
     return a->stride[d] ? (uint64_t)magnitude(a->stride[d]) : UINT64_MAX;
 }
 
 /* Accesses in the order in which they decide: stores, then those that walk most dimensions of [from, to). */
-static int deciders(const gale__nest *nest, int from, int to, const gale__access *list[8])
+static int deciders(const gale__nest *nest, int from, int to, const gale__nest_access *list[8])
 {
     int n = 0, count[8];
     for (int s = 0; s < nest->n_stores && n < 4; s++) {
-        const gale__access *a = &nest->accesses[nest->stores[s].access];
+        const gale__nest_access *a = &nest->accesses[nest->stores[s].access];
         bool walks = false;
         for (int d = from; d < to; d++) walks |= a->stride[d] != 0;
         if (walks) {
@@ -101,7 +101,7 @@ static int deciders(const gale__nest *nest, int from, int to, const gale__access
         }
     }
     for (int i = 0; i < nest->n_accesses; i++) {
-        const gale__access *a = &nest->accesses[i];
+        const gale__nest_access *a = &nest->accesses[i];
         int walked = 0, at = n < 8 ? n : 7;
         for (int d = from; d < to; d++) walked += a->stride[d] != 0;
         if (!walked || a->buffer < 0 || (n == 8 && count[7] >= walked)) continue;
@@ -116,7 +116,7 @@ static int deciders(const gale__nest *nest, int from, int to, const gale__access
     return n;
 }
 
-static bool before(const gale__access *const *list, int n, int d, int e)
+static bool before(const gale__nest_access *const *list, int n, int d, int e)
 {
     for (int i = 0; i < n; i++) {
         uint64_t x = rank_of(list[i], d), y = rank_of(list[i], e);
@@ -128,7 +128,7 @@ static bool before(const gale__access *const *list, int n, int d, int e)
 /* Insertion sort of order[from, to): largest stride first. */
 static bool sort_dims(const gale__nest *nest, int *order, int from, int to)
 {
-    const gale__access *list[8];
+    const gale__nest_access *list[8];
     bool moved = false;
     if (to - from < 2) return false;
     int n = deciders(nest, from, to, list);
@@ -146,7 +146,7 @@ static bool can_merge(const gale__nest *nest, int d)
 {
     int64_t extent = nest->extent[d + 1];
     for (int i = 0; i < nest->n_accesses; i++) {
-        const gale__access *a = &nest->accesses[i];
+        const gale__nest_access *a = &nest->accesses[i];
         if (a->stride[d] != a->stride[d + 1] * extent) return false;
         for (int g = 0; g < a->n_guards; g++)
             if (a->guards[g].coef[d] != a->guards[g].coef[d + 1] * extent) return false;
@@ -208,7 +208,7 @@ static double points(const gale__nest *nest, bool inner)
 }
 
 /* Elements of its buffer that an access touches, at most. */
-static double footprint(const gale__nest *nest, const gale__access *a, bool indirect)
+static double footprint(const gale__nest *nest, const gale__nest_access *a, bool indirect)
 {
     double count = 1;
     for (int d = 0; d < dims_of(nest); d++) {
@@ -231,7 +231,7 @@ static double operations_of(const gale__nest_instr *in)
 }
 
 /* The dimensions that an access tells apart, as a mask. */
-static int64_t walked(const gale__nest *nest, const gale__access *a)
+static int64_t walked(const gale__nest *nest, const gale__nest_access *a)
 {
     int64_t mask = 0;
     for (int d = 0; d < dims_of(nest); d++) {
@@ -304,7 +304,7 @@ void gale__nest_cost(const gale__nest *nest, double *bytes, double *operations)
             if (f > read) read = f;
         }
         for (int s = 0; s < nest->n_stores; s++) {
-            const gale__access *a = &nest->accesses[nest->stores[s].access];
+            const gale__nest_access *a = &nest->accesses[nest->stores[s].access];
             if (a->buffer == b) written += footprint(nest, a, nest->stores[s].index >= 0);
         }
         *bytes += (read + written) * size;
@@ -340,7 +340,7 @@ static void print_affine(gale__str *out, const int64_t *coef, int n, int64_t con
     gale__str_addf(out, "%" PRId64, constant);
 }
 
-static void print_access(const gale__nest *nest, const gale__access *a, gale__str *out)
+static void print_access(const gale__nest *nest, const gale__nest_access *a, gale__str *out)
 {
     if (a->buffer >= 0) gale__str_addf(out, "b%d:%s", a->buffer, gale_type_name(a->type));
     gale__str_add(out, "[");

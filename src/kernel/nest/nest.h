@@ -19,20 +19,20 @@
 
 /* Coordinate sum(coef * index) + c0 must be in [0, extent * div) and divisible by div; else the access gives `fill`.
  * div > 1 (dilation): the axis' share of the address is coordinate / div * stride, and is not in access.stride. */
-typedef struct gale__guard {
+typedef struct gale__nest_guard {
     int64_t coef[GALE__NEST_DIMS], c0, extent, div, stride;
-} gale__guard;
-typedef struct gale__access {
+} gale__nest_guard;
+typedef struct gale__nest_access {
     int buffer;                      /* index into nest.buffers; -1: the address itself is the value (an index, I64) */
     gale_type type;                  /* storage */
     int64_t offset;                  /* in elements */
     int64_t stride[GALE__NEST_DIMS]; /* by domain dimension, in elements; may be 0 or negative */
     uint64_t fill;                   /* bits, in the storage type */
     int n_guards;
-    gale__guard *guards; /* most accesses have none */
-} gale__access;
+    gale__nest_guard *guards; /* most accesses have none */
+} gale__nest_access;
 /* With guards in memory of its own: room for as many as there are. */
-static inline void gale__access_copy(gale__access *to, const gale__access *from, gale__guard *room)
+static inline void gale__nest_access_copy(gale__nest_access *to, const gale__nest_access *from, gale__nest_guard *room)
 {
     *to = *from;
     to->guards = room;
@@ -93,7 +93,7 @@ typedef struct gale__nest {
     int64_t extent[GALE__NEST_DIMS]; /* all >= 1 (a nest over nothing is not made) */
     gale__nest_instr *code;
     int n_code;
-    gale__access *accesses;
+    gale__nest_access *accesses;
     int n_accesses;
     gale__nest_store *stores;
     int n_stores; /* value OUTER: once per outer point; INNER: every point */
@@ -103,7 +103,7 @@ typedef struct gale__nest {
 } gale__nest;
 
 /* Copies with guards of their own; NULL when there is no memory. */
-gale__access *gale__accesses_copy(gale__arena *arena, const gale__access *accesses, int n);
+gale__nest_access *gale__nest_accesses_copy(gale__arena *arena, const gale__nest_access *accesses, int n);
 /* Drops extents of 1 and merges neighbours where every access allows it; sorts outer dimensions so that the one most
  * accesses walk with stride 1 is last.  Everything stays in the given arena. */
 void gale__nest_canonicalize(gale__nest *nest);

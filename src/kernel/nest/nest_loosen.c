@@ -1,6 +1,7 @@
 /* Where exactness cannot be seen.  A float that only ever becomes an integer of 8 bits may be off by a small part of a
  * level, so what leads to it may be computed by the device's own exp, log, power and division, whose errors are
  * bounded.  Ranges are found forwards, allowed errors backwards; an operation is marked (acc = 1) where its bound fits.
+ * Kernels that store only halves take the device's own exp, division, erf and tanh throughout.
  * Devices without such bounds ignore the mark. */
 #include "base/num.h"
 #include "kernel/nest/nest.h"
@@ -171,8 +172,29 @@ static bool is_loose(const gale__nest *n, int i, const facts *f)
     }
 }
 
+/* Results that are all rounded to 16 bits hide the errors of the device's own functions, which are 2^-20 of a value. */
+static bool stores_halves(const gale__nest *n)
+{
+    for (int s = 0; s < n->n_stores; s++) {
+        int type = n->accesses[n->stores[s].access].type;
+        if ((type != GALE_F16 && type != GALE_BF16) || n->stores[s].index >= 0) return false;
+    }
+    return true;
+}
+
+static bool hides_in_halves(const gale__nest_instr *in)
+{
+    bool own = in->op == GALE__EXP || in->op == GALE__DIV || in->op == GALE__ERF || in->op == GALE__TANH;
+    return own && gale__compute_type((gale_type)in->type) == GALE_F32;
+}
+
 void gale__nest_loosen(gale__nest *n)
 {
+    if (stores_halves(n)) {
+        for (int i = 0; i < n->n_code; i++)
+            if (hides_in_halves(&n->code[i])) n->code[i].acc = 1;
+        return;
+    }
     facts f[GALE__NEST_CODE_MAX];
     if (n->n_code > GALE__NEST_CODE_MAX) return;
     bool bytes = false;

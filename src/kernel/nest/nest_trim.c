@@ -7,7 +7,7 @@ typedef struct range {
 } range;
 
 /* Steps of inner dimension d at which the guard lets some point through. */
-static range live_steps(const gale__nest *nest, const gale__guard *g, int d)
+static range live_steps(const gale__nest *nest, const gale__nest_guard *g, int d)
 {
     int64_t low = g->c0, high = g->c0;
     range r = {nest->extent[d], 0};
@@ -27,7 +27,7 @@ static range live_steps(const gale__nest *nest, const gale__guard *g, int d)
 static void narrow(gale__nest *nest, int d, range r)
 {
     for (int i = 0; i < nest->n_accesses; i++) {
-        gale__access *a = &nest->accesses[i];
+        gale__nest_access *a = &nest->accesses[i];
         a->offset += a->stride[d] * r.first;
         for (int g = 0; g < a->n_guards; g++) a->guards[g].c0 += a->guards[g].coef[d] * r.first;
     }
@@ -37,7 +37,7 @@ static void narrow(gale__nest *nest, int d, range r)
 static void trim_by(gale__nest *nest, int value)
 {
     const gale__nest_instr *in = &nest->code[value];
-    const gale__access *a = in->op == GALE__NEST_LOAD ? &nest->accesses[in->access] : NULL;
+    const gale__nest_access *a = in->op == GALE__NEST_LOAD ? &nest->accesses[in->access] : NULL;
     for (int g = 0; a && !a->fill && g < a->n_guards; g++)
         for (int d = nest->n_outer; a->guards[g].div == 1 && d < nest->n_outer + nest->n_inner; d++) {
             range r = live_steps(nest, &a->guards[g], d);

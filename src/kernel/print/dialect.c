@@ -11,7 +11,7 @@
 /* Signed arithmetic wraps, so it goes through unsigned. */
 #define ARITHMETIC(sym) {"($0" sym "$1)", "($0" sym "$1)", "($t)(($u)$0" sym "($u)$1)", "($0" sym "$1)", NULL}
 
-const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
+const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     [GALE__NEG] = {"(-$0)", "(-$0)", "($t)(($u)0-($u)$0)", "(($t)0-$0)", NULL},
     [GALE__NOT] = {NULL, NULL, "(~$0)", "(~$0)", "(!$0)"},
     [GALE__ADD] = ARITHMETIC("+"),
@@ -103,6 +103,10 @@ const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
     "\"+f\"(s.r[0]),\"+f\"(s.r[1]),\"+f\"(s.r[2]),\"+f\"(s.r[3]):\"r\"(a.x),\"r\"(a.y),\"r\"(a.z),\"r\"(a.w),\"r\"(b.x),\"r\"(b.y));\n" \
     "asm(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};\":" \
     "\"+f\"(s.r[4]),\"+f\"(s.r[5]),\"+f\"(s.r[6]),\"+f\"(s.r[7]):\"r\"(a.x),\"r\"(a.y),\"r\"(a.z),\"r\"(a.w),\"r\"(b.z),\"r\"(b.w));}\n"
+#define CUDA_PAIR(type) \
+    "static __device__ __forceinline__ u32 pair_" type "(f32 a,f32 b){u32 r;asm(\"cvt.rn." type "x2.f32 %0,%1,%2;\":\"=r\"(r):\"f\"(b),\"f\"(a));return r;}\n" \
+    "static __device__ __forceinline__ matrix matrix_of_" type "(const sums&s){matrix m;m.x=pair_" type "(s.r[0],s.r[1]);m.y=pair_" type "(s.r[2],s.r[3]);\n" \
+    "m.z=pair_" type "(s.r[4],s.r[5]);m.w=pair_" type "(s.r[6],s.r[7]);return m;}\n"
 #define CUDA_COPY(bytes, level) \
     "static __device__ __forceinline__ void copy_" bytes "(void*to,const void*from,bool ok){asm volatile(\"cp.async." level ".shared.global [%0],[%1]," bytes ",%2;\"" \
     "::\"r\"(shared_at(to)),\"l\"(__cvta_generic_to_global(from)),\"r\"(ok?" bytes ":0):\"memory\");}\n"
@@ -111,7 +115,7 @@ const gale__spelling gale__dialect_common[GALE__IR_COUNT] = {
     "static __device__ __forceinline__ u32 shared_at(const void*p){return (u32)__cvta_generic_to_shared(p);}\n" \
     CUDA_MATRIX_LOAD("matrix_a", "l&15u", "l>>4<<3", "") CUDA_MATRIX_LOAD("matrix_a_turned", "(l&7u)+(l>>4<<3)", "l&8u", ".trans") \
     CUDA_MATRIX_LOAD("matrix_b", "l&15u", "l>>4<<3", ".trans") CUDA_MATRIX_LOAD("matrix_b_turned", "(l&7u)+(l>>4<<3)", "l&8u", "") \
-    CUDA_SUMS_ADD("f16") CUDA_SUMS_ADD("bf16") \
+    CUDA_SUMS_ADD("f16") CUDA_SUMS_ADD("bf16") CUDA_PAIR("f16") CUDA_PAIR("bf16") \
     "static __device__ __forceinline__ void sums_zero(sums&s){\n#pragma unroll\nfor(u32 i=0;i<8u;i++)s.r[i]=0.0f;}\n" \
     "static __device__ __forceinline__ void sums_store(const sums&s,f32*p,u32 row){u32 l=threadIdx.x&31u;p+=(l>>2)*row+(l&3u)*2u;\n" \
     "*(float2*)p=make_float2(s.r[0],s.r[1]);*(float2*)(p+8u*row)=make_float2(s.r[2],s.r[3]);\n" \
@@ -156,7 +160,7 @@ const gale__dialect_table gale__dialects[] = {
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
-        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .unroll = "#pragma unroll\n",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
@@ -179,7 +183,7 @@ const gale__dialect_table gale__dialects[] = {
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
-        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .unroll = "#pragma unroll\n",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncthreads();", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
@@ -202,7 +206,7 @@ const gale__dialect_table gale__dialects[] = {
         .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",
         .pointer_base = "p$i=b$i+P.offset[$i];",
         .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",
-        .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .unroll = "#pragma unroll\n",
+        .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .barrier_subgroup = "barrier(CLK_LOCAL_MEM_FENCE);", .unroll = "#pragma unroll\n",
         .make_vector = "($0)",
         .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",
             [GALE_U64] = "ulong", [GALE_I8] = "char", [GALE_U8] = "uchar", [GALE_I16] = "short", [GALE_U16] = "ushort"},

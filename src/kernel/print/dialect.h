@@ -7,15 +7,15 @@
 #define GALE_KERNEL_DIALECT_H
 #include "kernel/ir/ir.h"
 
-typedef enum gale__column {
-    GALE__COLUMN_F32,
-    GALE__COLUMN_F64,
-    GALE__COLUMN_SIGNED,
-    GALE__COLUMN_UNSIGNED,
-    GALE__COLUMN_BOOL,
-    GALE__COLUMNS
-} gale__column;
-typedef const char *gale__spelling[GALE__COLUMNS];
+typedef enum gale__dialect_column {
+    GALE__DIALECT_COLUMN_F32,
+    GALE__DIALECT_COLUMN_F64,
+    GALE__DIALECT_COLUMN_SIGNED,
+    GALE__DIALECT_COLUMN_UNSIGNED,
+    GALE__DIALECT_COLUMN_BOOL,
+    GALE__DIALECT_COLUMNS
+} gale__dialect_column;
+typedef const char *gale__dialect_spelling[GALE__DIALECT_COLUMNS];
 
 typedef struct gale__dialect_table {
     const char *name; /* what devices call it: caps.dialect */
@@ -30,13 +30,13 @@ typedef struct gale__dialect_table {
     const char *shared_launch;              /* declares the work-group memory asked for at launch, gale_shared; "" */
     const char *shared_type;                /* pointer to an array that takes over memory of another, of $0 */
     const char *shared_vector;              /* vector of type $0 at $1 of a work-group array */
-    const char *barrier, *barrier_all, *unroll; /* of work-group memory; of all memory */
-    const char *make_vector;                    /* before (a,b,c,d); $0: the vector type */
-    const char *vector[GALE_TYPE_COUNT];        /* vector types by memory type, without the count */
-    gale__spelling rows[GALE__IR_COUNT];
+    const char *barrier, *barrier_all, *barrier_subgroup, *unroll; /* of work-group memory; of all memory */
+    const char *make_vector;                                       /* before (a,b,c,d); $0: the vector type */
+    const char *vector[GALE_TYPE_COUNT];                           /* vector types by memory type, without the count */
+    gale__dialect_spelling rows[GALE__IR_COUNT];
 } gale__dialect_table;
 
 extern const gale__dialect_table gale__dialects[];
 /* What all dialects share. */
-extern const gale__spelling gale__dialect_common[GALE__IR_COUNT];
+extern const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT];
 #endif

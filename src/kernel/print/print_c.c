@@ -11,11 +11,11 @@
 
 typedef struct printer {
     const gale__ir *ir;
-    const gale__dialect_table *d;
+    const gale__dialect_table *dialect;
     gale__str *out;
     gale__arena arena;
     uint32_t *uses;
-    gale__val *user;
+    gale__ir_val *user;
     uint32_t *block, *epoch; /* by instruction: block it stands in; effects before it */
     bool *reads;             /* the value's text holds a GET */
     const char **text;       /* how a value is written where it is used */
@@ -36,11 +36,11 @@ static const char *const type_names[GALE_TYPE_COUNT] = {
     [GALE_U64] = "u64",
 };
 
-static gale__column column_of(gale_type t)
+static gale__dialect_column column_of(gale_type t)
 {
-    if (t == GALE_BOOL) return GALE__COLUMN_BOOL;
-    if (t == GALE_F32 || t == GALE_F64) return t == GALE_F32 ? GALE__COLUMN_F32 : GALE__COLUMN_F64;
-    return gale__type_is_signed(t) ? GALE__COLUMN_SIGNED : GALE__COLUMN_UNSIGNED;
+    if (t == GALE_BOOL) return GALE__DIALECT_COLUMN_BOOL;
+    if (t == GALE_F32 || t == GALE_F64) return t == GALE_F32 ? GALE__DIALECT_COLUMN_F32 : GALE__DIALECT_COLUMN_F64;
+    return gale__type_is_signed(t) ? GALE__DIALECT_COLUMN_SIGNED : GALE__DIALECT_COLUMN_UNSIGNED;
 }
 
 /* Fills the holes of a spelling. */
@@ -111,7 +111,7 @@ static void print_word(gale__str *s, gale_type type, uint64_t at)
 static void print_vector_type(const printer *p, gale__str *s, gale_type mem, int width)
 {
     if (width == 1) gale__str_add(s, type_names[mem]);
-    else gale__str_addf(s, "%s%d", p->d->vector[mem], width);
+    else gale__str_addf(s, "%s%d", p->dialect->vector[mem], width);
 }
 
 /* LR(float4,f32,0,v7) and its like. */
@@ -127,13 +127,15 @@ static void print_element(const printer *p, gale__str *s, const gale__ir_instr *
     if (in->width > 1) {
         char vector[32];
         const char *at = gale__arena_printf((gale__arena *)&p->arena, "v%u[%s]", in->a, p->text[in->b]);
-        snprintf(vector, sizeof vector, "%s%d", p->d->vector[in->mem], in->width);
-        spell(s, p->d->shared_vector, (const char *const[3]){vector, at ? at : ""}, GALE_F32, 0);
+        snprintf(vector, sizeof vector, "%s%d", p->dialect->vector[in->mem], in->width);
+        spell(s, p->dialect->shared_vector, (const char *const[3]){vector, at ? at : ""}, GALE_F32, 0);
         s->failed |= !at;
         return;
     }
     gale__str_addf(s, "v%u", in->a);
-    if (p->ir->code[in->a].imm > 1) gale__str_addf(s, "[%s]", p->text[in->b]);
+    if (p->ir->code[in->a].op == GALE__IR_SUMS)
+        gale__str_addf(s, "[(%s)>>3].r[(%s)&7u]", p->text[in->b], p->text[in->b]);
+    else if (p->ir->code[in->a].imm > 1) gale__str_addf(s, "[%s]", p->text[in->b]);
 }
 
 /* Elements of 8 and 16 bits are kept in arrays as they are. */
@@ -167,7 +169,7 @@ static gale_status print_value(const printer *p, gale__str *s, const gale__ir_in
     default: break;
     }
     gale_type by = gale__ir_is_compare(in->op) ? gale__ir_type(p->ir, in->a) : type;
-    const char *form = p->d->rows[in->op][column_of(by)];
+    const char *form = p->dialect->rows[in->op][column_of(by)];
     if (!form) form = gale__dialect_common[in->op][column_of(by)];
     if (!form)
         return gale__fail(GALE_INTERNAL, "kernel %s: %s has no spelling for %s", p->ir->name,
@@ -183,10 +185,10 @@ static bool is_inline(const gale__ir_instr *in)
            (in->op == GALE__IR_WORD && gale__ir_bits((gale_type)in->type) == 32);
 }
 
-static bool may_nest(const printer *p, gale__val v)
+static bool may_nest(const printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
-    gale__val user = p->user[v];
+    gale__ir_val user = p->user[v];
     int to = p->ir->code[user].op;
     if (is_inline(in)) return true;
     if (in->op == GALE__IR_LOAD || in->op == GALE__IR_SHUFFLE_XOR || p->uses[v] != 1 || p->block[user] != p->block[v])
@@ -197,10 +199,10 @@ static bool may_nest(const printer *p, gale__val v)
     return !p->reads[v] || p->epoch[user] == p->epoch[v];
 }
 
-static gale_status emit_value(printer *p, gale__val v)
+static gale_status emit_value(printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
-    gale__val operands[4];
+    gale__ir_val operands[4];
     int n = gale__ir_operands(in, operands);
     p->reads[v] = in->op == GALE__IR_GET;
     for (int i = 0; i < n; i++) p->reads[v] |= p->reads[operands[i]];
@@ -228,9 +230,9 @@ static gale_status emit_value(printer *p, gale__val v)
 static void print_pack(const printer *p, const gale__ir_instr *in, const gale__ir_instr *value)
 {
     char vector[32];
-    gale__val lanes[4];
-    snprintf(vector, sizeof vector, "%s%d", p->d->vector[in->mem], in->width);
-    spell(p->out, p->d->make_vector, (const char *const[3]){vector}, GALE_F32, 0);
+    gale__ir_val lanes[4];
+    snprintf(vector, sizeof vector, "%s%d", p->dialect->vector[in->mem], in->width);
+    spell(p->out, p->dialect->make_vector, (const char *const[3]){vector}, GALE_F32, 0);
     int n = gale__ir_operands(value, lanes);
     for (int i = 0; i < n; i++)
         gale__str_addf(p->out, "%s(%s)%s", i ? "," : "(", type_names[in->mem], p->text[lanes[i]]);
@@ -251,7 +253,7 @@ static void emit_set(printer *p, const gale__ir_instr *in)
 }
 
 /* Copies and matrices: calls of what the dialect's head_matrix defines. */
-static gale_status emit_matrix(printer *p, gale__val v, const gale__ir_instr *in)
+static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
     bool a = in->op == GALE__IR_MATRIX_A;
@@ -271,6 +273,10 @@ static gale_status emit_matrix(printer *p, gale__val v, const gale__ir_instr *in
     case GALE__IR_SUMS_STORE:
         gale__str_addf(out, "sums_store(v%u[%u],&v%u[%s],%uu);\n", in->a, (unsigned)in->imm, in->b, p->text[in->c],
             (unsigned)(in->imm >> 32));
+        break;
+    case GALE__IR_MATRIX_SUMS:
+        gale__str_addf(out, "matrix v%u=matrix_of_%s(v%u[%s]);\n", v, in->type == GALE_F16 ? "f16" : "bf16", in->a,
+            p->text[in->b]);
         break;
     default:
         if (!p->uses[v]) return GALE_OK;
@@ -293,12 +299,12 @@ static void emit_store(printer *p, const gale__ir_instr *in)
     }
 }
 
-static gale_status emit_control(printer *p, gale__val v, const gale__ir_instr *in)
+static gale_status emit_control(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
     switch (in->op) {
     case GALE__IR_FOR:
-        if (in->imm) gale__str_add(out, p->d->unroll);
+        if (in->imm) gale__str_add(out, p->dialect->unroll);
         gale__str_addf(
             out, "for(u32 v%u=%s;v%u<%s;v%u+=%s){\n", v, p->text[in->a], v, p->text[in->b], v, p->text[in->c]);
         p->text[v] = gale__arena_printf(&p->arena, "v%u", v);
@@ -312,7 +318,7 @@ static gale_status emit_control(printer *p, gale__val v, const gale__ir_instr *i
     return GALE_OK;
 }
 
-static gale_status emit(printer *p, gale__val v)
+static gale_status emit(printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
     switch (in->op) {
@@ -322,7 +328,11 @@ static gale_status emit(printer *p, gale__val v)
         gale__str_addf(p->out, in->imm > 1 ? "%s v%u[%u];\n" : "%s v%u;\n", type_names[in->type], v, (unsigned)in->imm);
         return GALE_OK;
     case GALE__IR_SHARED: return GALE_OK; /* at the top */
-    case GALE__IR_BARRIER: gale__str_addf(p->out, "%s\n", in->imm ? p->d->barrier_all : p->d->barrier); return GALE_OK;
+    case GALE__IR_BARRIER: {
+        const char *const kinds[] = {p->dialect->barrier, p->dialect->barrier_all, p->dialect->barrier_subgroup};
+        gale__str_addf(p->out, "%s\n", kinds[in->imm]);
+        return GALE_OK;
+    }
     case GALE__IR_FOR:
     case GALE__IR_IF:
     case GALE__IR_ELSE:
@@ -335,7 +345,8 @@ static gale_status emit(printer *p, gale__val v)
     case GALE__IR_SUMS:
     case GALE__IR_SUMS_ZERO:
     case GALE__IR_SUMS_ADD:
-    case GALE__IR_SUMS_STORE: return emit_matrix(p, v, in);
+    case GALE__IR_SUMS_STORE:
+    case GALE__IR_MATRIX_SUMS: return emit_matrix(p, v, in);
     default: return emit_value(p, v);
     }
 }
@@ -344,7 +355,7 @@ static void number_blocks(printer *p)
 {
     const gale__ir *ir = p->ir;
     uint32_t block = 0, epoch = 0;
-    for (gale__val v = 1; v < ir->count; v++) {
+    for (gale__ir_val v = 1; v < ir->count; v++) {
         int kind = gale__ir_op_get(ir->code[v].op).kind;
         p->block[v] = block;
         p->epoch[v] = epoch;
@@ -357,21 +368,21 @@ static void number_blocks(printer *p)
 static void declare_shared(printer *p)
 {
     gale__str *out = p->out;
-    bool launched = gale__ir_launch_bytes(p->ir) && *p->d->shared_launch;
+    bool launched = gale__ir_launch_bytes(p->ir) && *p->dialect->shared_launch;
     uint64_t offset = 0;
-    if (launched) gale__str_add(out, p->d->shared_launch);
-    for (gale__val v = 1; v < p->ir->count; v++) {
+    if (launched) gale__str_add(out, p->dialect->shared_launch);
+    for (gale__ir_val v = 1; v < p->ir->count; v++) {
         const gale__ir_instr *in = &p->ir->code[v];
         const char *type = type_names[in->type];
         if (in->op != GALE__IR_SHARED) continue;
         if (!in->a && !launched) {
             gale__str_addf(
-                out, in->imm > 1 ? "%s%s v%u[%u];\n" : "%s%s v%u;\n", p->d->shared, type, v, (unsigned)in->imm);
+                out, in->imm > 1 ? "%s%s v%u[%u];\n" : "%s%s v%u;\n", p->dialect->shared, type, v, (unsigned)in->imm);
             continue;
         }
-        spell(out, p->d->shared_type, (const char *const[3]){type}, GALE_F32, 0);
+        spell(out, p->dialect->shared_type, (const char *const[3]){type}, GALE_F32, 0);
         gale__str_addf(out, "v%u=(", v);
-        spell(out, p->d->shared_type, (const char *const[3]){type}, GALE_F32, 0);
+        spell(out, p->dialect->shared_type, (const char *const[3]){type}, GALE_F32, 0);
         if (in->a) gale__str_addf(out, ")v%u;\n", in->a);
         else gale__str_addf(out, ")(gale_shared+%lluu);\n", (unsigned long long)offset);
         if (!in->a) offset += gale__ir_array_bytes(in);
@@ -382,7 +393,7 @@ static void open_kernel(printer *p)
 {
     const gale__ir *ir = p->ir;
     gale__str *out = p->out;
-    const gale__dialect_table *d = p->d;
+    const gale__dialect_table *d = p->dialect;
     bool has_struct = ir->n_pointers || ir->n_words;
     if (has_struct) {
         gale__str_addf(out, "struct P_%s{", ir->name);
@@ -410,7 +421,7 @@ static void open_kernel(printer *p)
 
 static gale_status print_kernel(const gale__ir *ir, const gale__dialect_table *d, gale__str *out)
 {
-    printer p = {.ir = ir, .d = d, .out = out};
+    printer p = {.ir = ir, .dialect = d, .out = out};
     size_t n = ir->count + 1u;
     p.uses = gale__arena_alloc(&p.arena, n * sizeof *p.uses);
     p.user = gale__arena_alloc(&p.arena, n * sizeof *p.user);
@@ -424,7 +435,7 @@ static gale_status print_kernel(const gale__ir *ir, const gale__dialect_table *d
         number_blocks(&p);
         open_kernel(&p);
     }
-    for (gale__val v = 1; v < ir->count && status == GALE_OK; v++) status = emit(&p, v);
+    for (gale__ir_val v = 1; v < ir->count && status == GALE_OK; v++) status = emit(&p, v);
     gale__str_add(out, "}\n");
     gale__str_finish(&p.scratch);
     gale__arena_finish(&p.arena);

@@ -3,14 +3,14 @@
  * Integers carry no sign in their type: the operation does. */
 #include "kernel/ir/ir_util.h"
 
-void gale__words_finish(gale__words *w)
+void gale__ir_words_finish(gale__ir_words *w)
 {
     gale__free(w->words);
-    *w = (gale__words){0};
+    *w = (gale__ir_words){0};
 }
 
 #ifndef GALE_HAVE_SPIRV
-gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out)
+gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__ir_words *out)
 {
     (void)caps, (void)out;
     return gale__fail(GALE_UNSUPPORTED,
@@ -73,18 +73,19 @@ static uint16_t in_column(const opcode_row *row, gale_type t)
     return gale__type_is_signed(t) ? row->i : row->u;
 }
 
-static uint32_t type1(printer *p, gale_type t) { return gale__spv_type(&p->s, t, 1); }
+static uint32_t type1(printer *p, gale_type t) { return gale__spv_type(&p->spv, t, 1); }
 
 /* One rounding per written operation. */
 static void no_contraction(printer *p, uint32_t id)
 {
-    EMIT(&p->s, &p->s.notes, SpvOpDecorate, id, SpvDecorationNoContraction);
+    EMIT(&p->spv, &p->spv.notes, SpvOpDecorate, id, SpvDecorationNoContraction);
 }
 
-static uint32_t plus(printer *p, gale__words *to, uint32_t address, uint32_t offset)
+static uint32_t plus(printer *p, gale__ir_words *to, uint32_t address, uint32_t offset)
 {
-    return offset ? VALUE(&p->s, to, SpvOpIAdd, type1(p, GALE_U64), address, gale__spv_const(&p->s, GALE_U64, offset))
-                  : address;
+    return offset
+               ? VALUE(&p->spv, to, SpvOpIAdd, type1(p, GALE_U64), address, gale__spv_const(&p->spv, GALE_U64, offset))
+               : address;
 }
 
 /* How memory of the device is accessed; the alignment follows. */
@@ -93,18 +94,18 @@ static uint32_t access_mask(const printer *p)
     return SpvMemoryAccessAlignedMask | (p->hands ? SpvMemoryAccessNonPrivatePointerMask : 0);
 }
 
-static uint32_t load_at(printer *p, gale__words *to, gale_type t, int width, uint32_t address)
+static uint32_t load_at(printer *p, gale__ir_words *to, gale_type t, int width, uint32_t address)
 {
-    uint32_t type = gale__spv_type(&p->s, t, width);
-    uint32_t pointer = VALUE(
-        &p->s, to, SpvOpConvertUToPtr, gale__spv_pointer(&p->s, SpvStorageClassPhysicalStorageBuffer, type), address);
-    return VALUE(&p->s, to, SpvOpLoad, type, pointer, access_mask(p), (uint32_t)(width * gale__type_table[t].size));
+    uint32_t type = gale__spv_type(&p->spv, t, width);
+    uint32_t pointer = VALUE(&p->spv, to, SpvOpConvertUToPtr,
+        gale__spv_pointer(&p->spv, SpvStorageClassPhysicalStorageBuffer, type), address);
+    return VALUE(&p->spv, to, SpvOpLoad, type, pointer, access_mask(p), (uint32_t)(width * gale__type_table[t].size));
 }
 
 /* The push constants: { u64 p[NP]; u32 w[NW]; }, or the address of a block of that form. */
 static void declare_parameters(printer *p)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     uint32_t np = (uint32_t)p->ir->n_pointers, nw = (uint32_t)p->ir->n_words, members[2], n = 0;
     if (!np && !nw) return;
     p->block = 8 * np + 4 * nw > p->caps->push_bytes;
@@ -130,7 +131,7 @@ static void declare_parameters(printer *p)
 /* Pointer i (t U64) or word i (t U32), read in the first block. */
 static uint32_t parameter(printer *p, gale_type t, uint32_t i)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     uint32_t *known = t == GALE_U64 ? &p->pointer[i] : &p->word[i], np = (uint32_t)p->ir->n_pointers;
     if (*known) return *known;
     if (p->block) {
@@ -145,7 +146,7 @@ static uint32_t parameter(printer *p, gale_type t, uint32_t i)
 
 static uint32_t print_word(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     gale_type t = (gale_type)in->type;
     uint32_t low = parameter(p, GALE_U32, (uint32_t)in->imm);
     if (gale__ir_bits(t) == 32) return t == GALE_F32 ? VALUE(s, &s->body, SpvOpBitcast, type1(p, t), low) : low;
@@ -158,7 +159,7 @@ static uint32_t print_builtin(printer *p, const gale__ir_instr *in)
 {
     static const SpvBuiltIn names[4] = {SpvBuiltInWorkgroupId, SpvBuiltInLocalInvocationId, SpvBuiltInNumWorkgroups,
         SpvBuiltInSubgroupLocalInvocationId};
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     int which = in->op - GALE__IR_GROUP_ID;
     uint32_t type = gale__spv_type(s, GALE_U32, which == 3 ? 1 : 3);
     if (which == 3) s->capabilities |= 1u << GALE__SPV_SUBGROUP;
@@ -172,7 +173,7 @@ static uint32_t print_builtin(printer *p, const gale__ir_instr *in)
 
 static uint32_t element_address(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     uint32_t base = parameter(p, GALE_U64, (uint32_t)in->imm), wide = type1(p, GALE_U64), index = p->id[in->a];
     uint64_t bits;
     uint32_t size = (uint32_t)gale__type_table[in->mem].size;
@@ -186,7 +187,7 @@ static uint32_t element_address(printer *p, const gale__ir_instr *in)
 /* Bytes and halves where the device loads whole words only: each lane is cut out of the word that holds it. */
 static uint32_t load_by_words(printer *p, const gale__ir_instr *in, uint32_t address)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     uint32_t u32 = type1(p, GALE_U32), u64 = type1(p, GALE_U64), bits = (uint32_t)gale__type_table[in->mem].bits;
     uint32_t total = bits * in->width, words[2], lanes[4], from = gale__spv_u32(s, 0);
     if (total < 32) {
@@ -211,8 +212,8 @@ static uint32_t load_by_words(printer *p, const gale__ir_instr *in, uint32_t add
 static bool needs_words(printer *p, gale_type mem)
 {
     int bits = gale__type_table[mem].bits;
-    if (bits == 8) p->s.capabilities |= p->caps->storage8 ? 1u << GALE__SPV_STORAGE8 : 0u;
-    if (bits == 16) p->s.capabilities |= p->caps->storage16 ? 1u << GALE__SPV_STORAGE16 : 0u;
+    if (bits == 8) p->spv.capabilities |= p->caps->storage8 ? 1u << GALE__SPV_STORAGE8 : 0u;
+    if (bits == 16) p->spv.capabilities |= p->caps->storage16 ? 1u << GALE__SPV_STORAGE16 : 0u;
     return (bits == 8 && !p->caps->storage8) || (bits == 16 && !p->caps->storage16);
 }
 
@@ -221,15 +222,15 @@ static uint32_t print_load(printer *p, const gale__ir_instr *in)
     gale_type mem = (gale_type)in->mem;
     uint32_t address = element_address(p, in);
     if (needs_words(p, mem)) return load_by_words(p, in, address);
-    uint32_t v = load_at(p, &p->s.body, mem, in->width, address);
+    uint32_t v = load_at(p, &p->spv.body, mem, in->width, address);
     if (gale__type_table[mem].bits >= 32) return v;
     SpvOp widen = gale__type_is_signed(mem) ? SpvOpSConvert : SpvOpUConvert;
-    return VALUE(&p->s, &p->s.body, widen, gale__spv_type(&p->s, GALE_U32, in->width), v);
+    return VALUE(&p->spv, &p->spv.body, widen, gale__spv_type(&p->spv, GALE_U32, in->width), v);
 }
 
 static gale_status print_store(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     gale_type mem = (gale_type)in->mem;
     if (needs_words(p, mem))
         return gale__fail(GALE_UNSUPPORTED, "kernel %s stores %s elements, and this device has no %d-bit stores",
@@ -244,7 +245,7 @@ static gale_status print_store(printer *p, const gale__ir_instr *in)
 
 static uint32_t print_convert(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     gale_type to = (gale_type)in->type, from = gale__ir_type(p->ir, in->a);
     bool to_float = gale__type_is_float(to), from_float = gale__type_is_float(from);
     uint32_t type = type1(p, to), v = p->id[in->a];
@@ -270,7 +271,7 @@ static uint32_t print_convert(printer *p, const gale__ir_instr *in)
 
 static uint32_t print_half(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     uint32_t f32 = type1(p, GALE_F32), pair = gale__spv_type(s, GALE_F32, 2);
     if (in->op == GALE__IR_F16_TO_F32) {
         uint32_t v = VALUE(s, &s->body, SpvOpExtInst, pair, s->glsl, GLSLstd450UnpackHalf2x16, p->id[in->a]);
@@ -282,7 +283,7 @@ static uint32_t print_half(printer *p, const gale__ir_instr *in)
 
 static uint32_t print_mulhi(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     uint32_t u32 = type1(p, GALE_U32);
     uint32_t both = gale__spv_struct(s, (const uint32_t[]){u32, u32}, 2);
     uint32_t v = VALUE(s, &s->body, SpvOpUMulExtended, both, p->id[in->a], p->id[in->b]);
@@ -291,7 +292,7 @@ static uint32_t print_mulhi(printer *p, const gale__ir_instr *in)
 
 static uint32_t print_shuffle(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     s->capabilities |= 1u << GALE__SPV_SUBGROUP | 1u << GALE__SPV_SHUFFLE;
     return VALUE(s, &s->body, SpvOpGroupNonUniformShuffleXor, type1(p, (gale_type)in->type),
         gale__spv_u32(s, SpvScopeSubgroup), p->id[in->a], gale__spv_u32(s, (uint32_t)in->imm));
@@ -299,8 +300,8 @@ static uint32_t print_shuffle(printer *p, const gale__ir_instr *in)
 
 static uint32_t print_arithmetic(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
-    gale__val operands[4];
+    gale__spv *s = &p->spv;
+    gale__ir_val operands[4];
     uint32_t words[6] = {s->glsl};
     int n = gale__ir_operands(in, operands), core = 0;
     gale_type by = in->op == GALE__SELECT ? (gale_type)in->type : gale__ir_type(p->ir, in->a);
@@ -321,7 +322,7 @@ static uint32_t print_arithmetic(printer *p, const gale__ir_instr *in)
 /* Vulkan leaves OpSRem of negative operands undefined; OpSDiv it defines. */
 static uint32_t print_rem(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     uint32_t type = type1(p, (gale_type)in->type), a = p->id[in->a], b = p->id[in->b];
     uint32_t whole = VALUE(s, &s->body, SpvOpIMul, type, VALUE(s, &s->body, SpvOpSDiv, type, a, b), b);
     return VALUE(s, &s->body, SpvOpISub, type, a, whole);
@@ -329,13 +330,13 @@ static uint32_t print_rem(printer *p, const gale__ir_instr *in)
 
 static void open_block(printer *p, uint32_t label)
 {
-    EMIT(&p->s, &p->s.body, SpvOpLabel, label);
-    p->s.label = label;
+    EMIT(&p->spv, &p->spv.body, SpvOpLabel, label);
+    p->spv.label = label;
 }
 
-static void open_loop(printer *p, gale__val v, const gale__ir_instr *in)
+static void open_loop(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     frame *f = &p->frames[p->depth++];
     uint32_t u32 = type1(p, GALE_U32), test = gale__spv_id(s), before = s->label;
     *f = (frame){.op = GALE__IR_FOR,
@@ -358,7 +359,7 @@ static void open_loop(printer *p, gale__val v, const gale__ir_instr *in)
 
 static void close_loop(printer *p, const frame *f)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     EMIT(s, &s->body, SpvOpBranch, f->next);
     open_block(p, f->next);
     EMIT(s, &s->body, SpvOpIAdd, type1(p, GALE_U32), f->after, f->counter, f->other);
@@ -369,7 +370,7 @@ static void close_loop(printer *p, const frame *f)
 /* Every IF has both arms; the second is empty when there is no ELSE. */
 static void open_if(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     frame *f = &p->frames[p->depth++];
     *f = (frame){.op = GALE__IR_IF, .body = gale__spv_id(s), .other = gale__spv_id(s), .merge = gale__spv_id(s)};
     EMIT(s, &s->body, SpvOpSelectionMerge, f->merge, SpvSelectionControlMaskNone);
@@ -377,7 +378,7 @@ static void open_if(printer *p, const gale__ir_instr *in)
     open_block(p, f->body);
 }
 
-static void print_control(printer *p, gale__val v, const gale__ir_instr *in)
+static void print_control(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     if (in->op == GALE__IR_FOR) {
         open_loop(p, v, in);
@@ -393,12 +394,12 @@ static void print_control(printer *p, gale__val v, const gale__ir_instr *in)
         close_loop(p, f);
         return;
     }
-    EMIT(&p->s, &p->s.body, SpvOpBranch, f->merge);
+    EMIT(&p->spv, &p->spv.body, SpvOpBranch, f->merge);
     if (f->op == GALE__IR_IF) {
         open_block(p, f->other);
         f->op = GALE__IR_ELSE;
         if (in->op == GALE__IR_ELSE) return;
-        EMIT(&p->s, &p->s.body, SpvOpBranch, f->merge);
+        EMIT(&p->spv, &p->spv.body, SpvOpBranch, f->merge);
     }
     open_block(p, f->merge);
 }
@@ -407,17 +408,17 @@ static void print_control(printer *p, gale__val v, const gale__ir_instr *in)
  */
 static void print_barrier(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
-    uint32_t scope = gale__spv_u32(s, SpvScopeWorkgroup),
+    gale__spv *s = &p->spv;
+    uint32_t scope = gale__spv_u32(s, in->imm == 2 ? SpvScopeSubgroup : SpvScopeWorkgroup),
              memory = SpvMemorySemanticsAcquireReleaseMask | SpvMemorySemanticsWorkgroupMemoryMask;
     if (p->model) memory |= SpvMemorySemanticsMakeAvailableMask | SpvMemorySemanticsMakeVisibleMask;
-    if (in->imm) memory |= SpvMemorySemanticsUniformMemoryMask;
+    if (in->imm == 1) memory |= SpvMemorySemanticsUniformMemoryMask;
     EMIT(s, &s->body, SpvOpControlBarrier, scope, scope, gale__spv_u32(s, memory));
 }
 
 static uint32_t print_value(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     gale_type type = (gale_type)in->type;
     switch (in->op) {
     case GALE__IR_CONST: return gale__spv_const(s, type, in->imm);
@@ -449,7 +450,7 @@ static uint32_t print_value(printer *p, const gale__ir_instr *in)
     }
 }
 
-static gale_status print_instr(printer *p, gale__val v)
+static gale_status print_instr(printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
     int kind = gale__ir_op_get(in->op).kind;
@@ -474,7 +475,7 @@ static gale_status print_instr(printer *p, gale__val v)
     }
 }
 
-static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out)
+static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *caps, gale__ir_words *out)
 {
     gale__arena arena = {0};
     size_t n = kernel->count + 1u;
@@ -485,29 +486,29 @@ static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *
         gale__arena_finish(&arena);
         return GALE_NO_MEMORY;
     }
-    p->ir = kernel, p->caps = caps, p->s.next_id = 1;
-    p->s.capabilities =
+    p->ir = kernel, p->caps = caps, p->spv.next_id = 1;
+    p->spv.capabilities =
         (caps->denormals ? 1u << GALE__SPV_DENORMALS : 0u) | (caps->nan_inf ? 1u << GALE__SPV_NAN_INF : 0u);
     p->id = arrays, p->uses = arrays + n, p->unit = arrays + 3 * n;
     p->pointer = arrays + 4 * n, p->word = p->pointer + kernel->n_pointers;
     gale__ir_count_uses(kernel, p->uses, arrays + 2 * n);
-    for (gale__val v = 1; v < kernel->count; v++)
-        p->hands |= kernel->code[v].op == GALE__IR_BARRIER && kernel->code[v].imm;
+    for (gale__ir_val v = 1; v < kernel->count; v++)
+        p->hands |= kernel->code[v].op == GALE__IR_BARRIER && kernel->code[v].imm == 1;
     p->model = p->hands || kernel->subgroup;
-    if (p->model) p->s.capabilities |= 1u << GALE__SPV_MEMORY_MODEL;
-    uint32_t function = gale__spv_id(&p->s);
-    p->s.glsl = gale__spv_id(&p->s);
-    p->s.first_label = p->s.label = gale__spv_id(&p->s);
+    if (p->model) p->spv.capabilities |= 1u << GALE__SPV_MEMORY_MODEL;
+    uint32_t function = gale__spv_id(&p->spv);
+    p->spv.glsl = gale__spv_id(&p->spv);
+    p->spv.first_label = p->spv.label = gale__spv_id(&p->spv);
     declare_parameters(p);
     gale_status status = gale__spv_plan_arrays(p);
-    for (gale__val v = 1; v < kernel->count && status == GALE_OK && !p->s.failed; v++) status = print_instr(p, v);
-    if (status == GALE_OK) status = gale__spv_link(&p->s, kernel, function, out);
-    gale__spv_finish(&p->s);
+    for (gale__ir_val v = 1; v < kernel->count && status == GALE_OK && !p->spv.failed; v++) status = print_instr(p, v);
+    if (status == GALE_OK) status = gale__spv_link(&p->spv, kernel, function, out);
+    gale__spv_finish(&p->spv);
     gale__arena_finish(&arena);
     return status;
 }
 
-static gale_status print_lowered(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out)
+static gale_status print_lowered(const gale__ir *kernel, const gale_device_caps *caps, gale__ir_words *out)
 {
     gale__ir_lowering what = gale__ir_lowering_for(caps);
     if (!what.fma && !what.f16 && !what.integers && !what.division) return print_kernel(kernel, caps, out);
@@ -518,7 +519,7 @@ static gale_status print_lowered(const gale__ir *kernel, const gale_device_caps 
     return status;
 }
 
-gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__words *out)
+gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__ir_words *out)
 {
     GALE_TRY(gale__ir_check(kernel));
     GALE_TRY(gale__ir_check_device(kernel, caps));

@@ -9,7 +9,7 @@ typedef struct gale__spv_frame {
 } gale__spv_frame;
 
 typedef struct gale__spv_printer {
-    gale__spv s;
+    gale__spv spv;
     const gale__ir *ir;
     const gale_device_caps *caps;
     uint32_t *id; /* by value */
@@ -28,13 +28,13 @@ typedef struct gale__spv_printer {
 
 /* Arrays and their elements, one by one or as vectors (print_spirv_array.c). */
 gale_status gale__spv_plan_arrays(gale__spv_printer *p);
-uint32_t gale__spv_declare(gale__spv_printer *p, gale__val v);
+uint32_t gale__spv_declare(gale__spv_printer *p, gale__ir_val v);
 uint32_t gale__spv_get(gale__spv_printer *p, const gale__ir_instr *in);
 void gale__spv_set(gale__spv_printer *p, const gale__ir_instr *in);
 
 /* Matrices (print_spirv_matrix.c): the value of MATRIX_A, MATRIX_B, SUMS, or an effect. */
-void gale__spv_matrix(gale__spv_printer *p, gale__val v);
+void gale__spv_matrix(gale__spv_printer *p, gale__ir_val v);
 /* Pointer to where element `index` of work-group array `array` lies, and from row to row in what it points to. */
-uint32_t gale__spv_unit_pointer(gale__spv_printer *p, gale__val array, uint32_t index);
-uint32_t gale__spv_unit_bytes(const gale__spv_printer *p, gale__val array);
+uint32_t gale__spv_unit_pointer(gale__spv_printer *p, gale__ir_val array, uint32_t index);
+uint32_t gale__spv_unit_bytes(const gale__spv_printer *p, gale__ir_val array);
 #endif

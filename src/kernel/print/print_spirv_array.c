@@ -5,12 +5,12 @@
 
 typedef gale__spv_printer printer;
 
-static uint32_t type1(printer *p, gale_type t) { return gale__spv_type(&p->s, t, 1); }
+static uint32_t type1(printer *p, gale_type t) { return gale__spv_type(&p->spv, t, 1); }
 
 static uint32_t size_of(gale_type t) { return t == GALE_BOOL ? 4 : (uint32_t)gale__type_table[t].size; }
 
 /* Bytes of the smallest access. */
-static void note_access(printer *p, gale__val array, uint32_t bytes)
+static void note_access(printer *p, gale__ir_val array, uint32_t bytes)
 {
     if (p->ir->code[array].op == GALE__IR_SHARED && bytes < p->unit[array]) p->unit[array] = bytes;
 }
@@ -18,20 +18,20 @@ static void note_access(printer *p, gale__val array, uint32_t bytes)
 gale_status gale__spv_plan_arrays(printer *p)
 {
     const gale__ir *ir = p->ir;
-    for (gale__val v = 1; v < ir->count; v++) {
+    for (gale__ir_val v = 1; v < ir->count; v++) {
         const gale__ir_instr *in = &ir->code[v];
         if (in->op == GALE__IR_SHARED) p->unit[v] = 16;
         if (in->op == GALE__IR_GET || in->op == GALE__IR_SET)
             note_access(p, in->a,
                 in->width > 1 ? in->width * size_of((gale_type)in->mem) : size_of((gale_type)ir->code[in->a].type));
     }
-    for (gale__val v = 1; v < ir->count; v++) {
+    for (gale__ir_val v = 1; v < ir->count; v++) {
         const gale__ir_instr *in = &ir->code[v];
         if (in->op != GALE__IR_SHARED) continue;
         uint32_t size = size_of((gale_type)in->type);
         if (size >= 4 || p->unit[v] == size) p->unit[v] = 0;
-        if (size == 1 || p->unit[v] == 1) p->s.capabilities |= 1u << GALE__SPV_INT8;
-        if (p->unit[v] == 2 || (size == 2 && !p->unit[v])) p->s.capabilities |= 1u << GALE__SPV_INT16;
+        if (size == 1 || p->unit[v] == 1) p->spv.capabilities |= 1u << GALE__SPV_INT8;
+        if (p->unit[v] == 2 || (size == 2 && !p->unit[v])) p->spv.capabilities |= 1u << GALE__SPV_INT16;
         if (size < 4 && !(size == 1 ? p->caps->storage8 : p->caps->storage16))
             return gale__fail(GALE_UNSUPPORTED,
                 "kernel %s keeps %u-bit elements in work-group memory, and this device has none", ir->name, size * 8);
@@ -39,37 +39,37 @@ gale_status gale__spv_plan_arrays(printer *p)
     return GALE_OK;
 }
 
-uint32_t gale__spv_unit_bytes(const printer *p, gale__val array)
+uint32_t gale__spv_unit_bytes(const printer *p, gale__ir_val array)
 {
     return p->unit[array] ? p->unit[array] : size_of((gale_type)p->ir->code[array].type);
 }
 
-static uint32_t unit_type(printer *p, gale__val array)
+static uint32_t unit_type(printer *p, gale__ir_val array)
 {
     switch (p->unit[array]) {
     case 0: return type1(p, (gale_type)p->ir->code[array].type);
     case 2: return type1(p, GALE_U16);
     case 4: return type1(p, GALE_U32);
-    case 8: return gale__spv_type(&p->s, GALE_U32, 2);
-    default: return gale__spv_type(&p->s, GALE_U32, 4);
+    case 8: return gale__spv_type(&p->spv, GALE_U32, 2);
+    default: return gale__spv_type(&p->spv, GALE_U32, 4);
     }
 }
 
-uint32_t gale__spv_declare(printer *p, gale__val v)
+uint32_t gale__spv_declare(printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
     bool shared = in->op == GALE__IR_SHARED;
     uint32_t type = shared ? unit_type(p, v) : type1(p, (gale_type)in->type);
     uint64_t units = in->imm;
     if (shared && p->unit[v]) units = (in->imm * size_of((gale_type)in->type) + p->unit[v] - 1) / p->unit[v];
-    if (in->imm > 1) type = gale__spv_array(&p->s, type, units);
-    return gale__spv_variable(&p->s, shared ? SpvStorageClassWorkgroup : SpvStorageClassFunction, type);
+    if (in->imm > 1) type = gale__spv_array(&p->spv, type, units);
+    return gale__spv_variable(&p->spv, shared ? SpvStorageClassWorkgroup : SpvStorageClassFunction, type);
 }
 
 /* Index in elements to index in units. */
-uint32_t gale__spv_unit_pointer(printer *p, gale__val array, uint32_t index)
+uint32_t gale__spv_unit_pointer(printer *p, gale__ir_val array, uint32_t index)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     const gale__ir_instr *in = &p->ir->code[array];
     bool shared = in->op == GALE__IR_SHARED;
     if (in->imm == 1) return p->id[array];
@@ -81,17 +81,17 @@ uint32_t gale__spv_unit_pointer(printer *p, gale__val array, uint32_t index)
     return VALUE(s, &s->body, SpvOpAccessChain, gale__spv_pointer(s, where, type), p->id[array], index);
 }
 
-static uint32_t load(printer *p, gale__val array, uint32_t type, uint32_t pointer)
+static uint32_t load(printer *p, gale__ir_val array, uint32_t type, uint32_t pointer)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     if (p->model && p->ir->code[array].op == GALE__IR_SHARED)
         return VALUE(s, &s->body, SpvOpLoad, type, pointer, SpvMemoryAccessNonPrivatePointerMask);
     return VALUE(s, &s->body, SpvOpLoad, type, pointer);
 }
 
-static void store(printer *p, gale__val array, uint32_t pointer, uint32_t value)
+static void store(printer *p, gale__ir_val array, uint32_t pointer, uint32_t value)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     if (p->model && p->ir->code[array].op == GALE__IR_SHARED)
         EMIT(s, &s->body, SpvOpStore, pointer, value, SpvMemoryAccessNonPrivatePointerMask);
     else EMIT(s, &s->body, SpvOpStore, pointer, value);
@@ -101,18 +101,18 @@ static void store(printer *p, gale__val array, uint32_t pointer, uint32_t value)
 
 static uint32_t shifted(printer *p, SpvOp op, uint32_t v, uint32_t by)
 {
-    return by ? VALUE(&p->s, &p->s.body, op, type1(p, GALE_U32), v, gale__spv_u32(&p->s, by)) : v;
+    return by ? VALUE(&p->spv, &p->spv.body, op, type1(p, GALE_U32), v, gale__spv_u32(&p->spv, by)) : v;
 }
 
 static uint32_t lane_of(printer *p, gale_type type, uint32_t vector, uint32_t lane)
 {
-    return VALUE(&p->s, &p->s.body, SpvOpCompositeExtract, type1(p, type), vector, lane);
+    return VALUE(&p->spv, &p->spv.body, SpvOpCompositeExtract, type1(p, type), vector, lane);
 }
 
 /* The lanes of a value as words, and the way back. */
 static void to_words(printer *p, const gale__ir_instr *in, uint32_t value, uint32_t *words)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     gale_type mem = (gale_type)in->mem, compute = gale__compute_type(mem);
     uint32_t bits = (uint32_t)gale__type_table[mem].bits, u32 = type1(p, GALE_U32), per = 32 / bits;
     for (uint32_t i = 0; i < in->width; i++) {
@@ -129,7 +129,7 @@ static void to_words(printer *p, const gale__ir_instr *in, uint32_t value, uint3
 
 static uint32_t from_words(printer *p, const gale__ir_instr *in, const uint32_t *words)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     gale_type mem = (gale_type)in->mem;
     uint32_t bits = (uint32_t)gale__type_table[mem].bits, per = 32 / bits, lanes[4];
     SpvOp cut = gale__type_is_signed(mem) ? SpvOpBitFieldSExtract : SpvOpBitFieldUExtract;
@@ -149,7 +149,8 @@ static uint32_t pointer_at(printer *p, const gale__ir_instr *in, uint32_t unit, 
 {
     uint32_t size = size_of((gale_type)p->ir->code[in->a].type), index = p->id[in->b];
     if (i)
-        index = VALUE(&p->s, &p->s.body, SpvOpIAdd, type1(p, GALE_U32), index, gale__spv_u32(&p->s, i * unit / size));
+        index =
+            VALUE(&p->spv, &p->spv.body, SpvOpIAdd, type1(p, GALE_U32), index, gale__spv_u32(&p->spv, i * unit / size));
     return gale__spv_unit_pointer(p, in->a, index);
 }
 
@@ -160,7 +161,7 @@ static bool same_elements(const printer *p, const gale__ir_instr *in)
 
 static void set_vector(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     uint32_t words[4], unit = gale__spv_unit_bytes(p, in->a), value = p->id[in->c];
     if (same_elements(p, in)) {
         for (uint32_t i = 0; i < in->width; i++)
@@ -185,7 +186,7 @@ static void set_vector(printer *p, const gale__ir_instr *in)
 
 static uint32_t get_vector(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     uint32_t words[4] = {0}, unit = gale__spv_unit_bytes(p, in->a), u32 = type1(p, GALE_U32);
     uint32_t bytes = in->width * size_of((gale_type)in->mem);
     if (same_elements(p, in)) {
@@ -208,7 +209,7 @@ static uint32_t get_vector(printer *p, const gale__ir_instr *in)
 
 uint32_t gale__spv_get(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     gale_type element = (gale_type)p->ir->code[in->a].type;
     if (in->width > 1) return get_vector(p, in);
     uint32_t v = load(p, in->a, type1(p, element), gale__spv_unit_pointer(p, in->a, p->id[in->b]));
@@ -218,7 +219,7 @@ uint32_t gale__spv_get(printer *p, const gale__ir_instr *in)
 
 void gale__spv_set(printer *p, const gale__ir_instr *in)
 {
-    gale__spv *s = &p->s;
+    gale__spv *s = &p->spv;
     gale_type element = (gale_type)p->ir->code[in->a].type;
     uint32_t v = p->id[in->c];
     if (in->width > 1) {

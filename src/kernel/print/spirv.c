@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include <string.h>
 
-static void add_words(gale__words *w, const uint32_t *words, size_t n)
+static void add_words(gale__ir_words *w, const uint32_t *words, size_t n)
 {
     if (w->failed) return;
     if (gale__grow((void **)&w->words, &w->capacity, w->count + n, sizeof *w->words) != GALE_OK) {
@@ -16,7 +16,7 @@ static void add_words(gale__words *w, const uint32_t *words, size_t n)
     w->count += n;
 }
 
-void gale__spv_emit(gale__spv *s, gale__words *to, SpvOp op, const uint32_t *operands, int n)
+void gale__spv_emit(gale__spv *s, gale__ir_words *to, SpvOp op, const uint32_t *operands, int n)
 {
     uint32_t first = (uint32_t)(n + 1) << 16 | (uint32_t)op;
     add_words(to, &first, 1);
@@ -24,7 +24,7 @@ void gale__spv_emit(gale__spv *s, gale__words *to, SpvOp op, const uint32_t *ope
     s->failed |= to->failed;
 }
 
-uint32_t gale__spv_value(gale__spv *s, gale__words *to, SpvOp op, uint32_t type, const uint32_t *operands, int n)
+uint32_t gale__spv_value(gale__spv *s, gale__ir_words *to, SpvOp op, uint32_t type, const uint32_t *operands, int n)
 {
     uint32_t id = gale__spv_id(s), head[3] = {(uint32_t)(n + 3) << 16 | (uint32_t)op, type, id};
     add_words(to, head, 3);
@@ -104,7 +104,7 @@ uint32_t gale__spv_struct(gale__spv *s, const uint32_t *members, int n)
 uint32_t gale__spv_variable(gale__spv *s, SpvStorageClass where, uint32_t type)
 {
     uint32_t pointer = gale__spv_pointer(s, where, type), word = (uint32_t)where;
-    gale__words *to = where == SpvStorageClassFunction ? &s->locals : &s->globals;
+    gale__ir_words *to = where == SpvStorageClassFunction ? &s->locals : &s->globals;
     uint32_t id = gale__spv_value(s, to, SpvOpVariable, pointer, &word, 1);
     if (where != SpvStorageClassFunction) {
         add_words(&s->interface_ids, &id, 1);
@@ -121,14 +121,14 @@ uint32_t gale__spv_builtin(gale__spv *s, SpvBuiltIn which, uint32_t type)
 }
 
 /* A name fills whole words and ends with a zero byte. */
-static void add_extension(gale__spv *s, gale__words *out, const char *name)
+static void add_extension(gale__spv *s, gale__ir_words *out, const char *name)
 {
     uint32_t words[16] = {0};
     memcpy(words, name, strlen(name));
     gale__spv_emit(s, out, SpvOpExtension, words, (int)strlen(name) / 4 + 1);
 }
 
-static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale__words *out)
+static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale__ir_words *out)
 {
     static const SpvCapability capabilities[GALE__SPV_CAPABILITIES] = {
         [GALE__SPV_FLOAT64] = SpvCapabilityFloat64,
@@ -176,7 +176,7 @@ static void link_head(gale__spv *s, const gale__ir *ir, uint32_t function, gale_
         EMIT(s, out, SpvOpExecutionMode, function, SpvExecutionModeSignedZeroInfNanPreserve, 32);
 }
 
-gale_status gale__spv_link(gale__spv *s, const gale__ir *ir, uint32_t function, gale__words *out)
+gale_status gale__spv_link(gale__spv *s, const gale__ir *ir, uint32_t function, gale__ir_words *out)
 {
     uint32_t nothing = gale__spv_id(s), type = gale__spv_id(s), label = gale__spv_id(s);
     link_head(s, ir, function, out);
@@ -200,8 +200,8 @@ gale_status gale__spv_link(gale__spv *s, const gale__ir *ir, uint32_t function, 
 
 void gale__spv_finish(gale__spv *s)
 {
-    gale__words *all[] = {&s->notes, &s->globals, &s->locals, &s->entry, &s->body, &s->interface_ids};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) gale__words_finish(all[i]);
+    gale__ir_words *all[] = {&s->notes, &s->globals, &s->locals, &s->entry, &s->body, &s->interface_ids};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) gale__ir_words_finish(all[i]);
     gale__free(s->known);
 }
 #endif

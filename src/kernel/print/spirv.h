@@ -13,12 +13,12 @@ typedef struct gale__spv_global {
 } gale__spv_global;
 
 typedef struct gale__spv {
-    gale__words notes;   /* decorations */
-    gale__words globals; /* types, constants, variables outside the function */
-    gale__words locals;  /* variables of the function: they come first in it */
-    gale__words entry;   /* what is computed once, in the first block: parameters, builtins */
-    gale__words body;
-    gale__words interface_ids;
+    gale__ir_words notes;   /* decorations */
+    gale__ir_words globals; /* types, constants, variables outside the function */
+    gale__ir_words locals;  /* variables of the function: they come first in it */
+    gale__ir_words entry;   /* what is computed once, in the first block: parameters, builtins */
+    gale__ir_words body;
+    gale__ir_words interface_ids;
     uint32_t next_id, first_label, label; /* the block after `entry`, and the one being written */
     uint32_t glsl;                        /* the imported instruction set */
     uint32_t bucket[GALE__SPV_BUCKETS];
@@ -47,11 +47,11 @@ typedef enum gale__spv_capability {
 } gale__spv_capability;
 
 /* Appends one instruction. */
-void gale__spv_emit(gale__spv *s, gale__words *to, SpvOp op, const uint32_t *operands, int n);
+void gale__spv_emit(gale__spv *s, gale__ir_words *to, SpvOp op, const uint32_t *operands, int n);
 #define EMIT(s, to, op, ...) \
     gale__spv_emit(s, to, op, (const uint32_t[]){__VA_ARGS__}, (int)(sizeof((const uint32_t[]){__VA_ARGS__}) / 4))
 /* Appends one with a result of `type`; returns the result. */
-uint32_t gale__spv_value(gale__spv *s, gale__words *to, SpvOp op, uint32_t type, const uint32_t *operands, int n);
+uint32_t gale__spv_value(gale__spv *s, gale__ir_words *to, SpvOp op, uint32_t type, const uint32_t *operands, int n);
 #define VALUE(s, to, op, type, ...) \
     gale__spv_value(                \
         s, to, op, type, (const uint32_t[]){__VA_ARGS__}, (int)(sizeof((const uint32_t[]){__VA_ARGS__}) / 4))
@@ -70,6 +70,6 @@ uint32_t gale__spv_variable(gale__spv *s, SpvStorageClass where, uint32_t type);
 uint32_t gale__spv_builtin(gale__spv *s, SpvBuiltIn which, uint32_t type);
 
 /* Puts the sections together. */
-gale_status gale__spv_link(gale__spv *s, const gale__ir *ir, uint32_t function, gale__words *out);
+gale_status gale__spv_link(gale__spv *s, const gale__ir *ir, uint32_t function, gale__ir_words *out);
 void gale__spv_finish(gale__spv *s);
 #endif

@@ -13,10 +13,10 @@ enum { RESULT, BOXES, SCORES, NUMBERS }; /* buffers; thresholds follow where the
 enum { W_BOXES, W_MOST, W_CLASSES, W_PAIRS, W_BATCHES, WORDS };
 #define NOBODY UINT32_MAX
 
-static int64_t pairs_of(const gale__suppress *a) { return a->batches * a->classes; }
+static int64_t pairs_of(const gale__nms_args *a) { return a->batches * a->classes; }
 
 /* A few boxes for each thread: more threads take longer to agree than they save. */
-static uint32_t threads_of(const gale__suppress *a, const gale_device_caps *caps)
+static uint32_t threads_of(const gale__nms_args *a, const gale_device_caps *caps)
 {
     uint32_t most = caps->software ? SOFTWARE_GROUP : GROUP, n = 1;
     if (caps->group_max && caps->group_max < most) most = caps->group_max;
@@ -36,7 +36,7 @@ static uint32_t width_of(const gale_device_caps *caps, uint32_t threads)
     return width > 1 && threads % width == 0 ? width : 1;
 }
 
-bool gale__suppress_fits(const gale__suppress *a, const gale_device_caps *caps, uint64_t *space_bytes)
+bool gale__nms_kernels_fit(const gale__nms_args *a, const gale_device_caps *caps, uint64_t *space_bytes)
 {
     int64_t pairs = pairs_of(a), threads = threads_of(a, caps);
     const int64_t most = INT32_MAX / 4;
@@ -51,7 +51,7 @@ bool gale__suppress_fits(const gale__suppress *a, const gale_device_caps *caps, 
 
 static bool describe(const void *args, const gale_device_caps *caps, int i, gale__routine_launch *out)
 {
-    const gale__suppress *a = args;
+    const gale__nms_args *a = args;
     int64_t pairs = pairs_of(a);
     bool alone = pairs == 1, gathers = i == 1;
     if (i > 1 || (gathers && alone)) return false;
@@ -75,24 +75,33 @@ static bool describe(const void *args, const gale_device_caps *caps, int i, gale
 /* --- Boxes. --- */
 
 typedef struct box {
-    gale__val low[2], high[2];
+    gale__ir_val low[2], high[2];
 } box;
 
-static gale__val f32(gale__ir *ir, int op, gale__val a, gale__val b) { return gale__ir_op2(ir, op, GALE_F32, a, b); }
-static gale__val smaller(gale__ir *ir, gale__val a, gale__val b) { return pick(ir, test(ir, GALE__LT, a, b), a, b); }
-static gale__val larger(gale__ir *ir, gale__val a, gale__val b) { return pick(ir, test(ir, GALE__GT, a, b), a, b); }
-
-static box load_box(gale__ir *ir, const gale__suppress *a, gale__val at)
+static gale__ir_val f32(gale__ir *ir, int op, gale__ir_val a, gale__ir_val b)
 {
-    gale__val all = gale__ir_load(ir, BOXES, GALE_F32, 4, mul(ir, at, u32(ir, 4))), c[4];
+    return gale__ir_op2(ir, op, GALE_F32, a, b);
+}
+static gale__ir_val smaller(gale__ir *ir, gale__ir_val a, gale__ir_val b)
+{
+    return pick(ir, test(ir, GALE__LT, a, b), a, b);
+}
+static gale__ir_val larger(gale__ir *ir, gale__ir_val a, gale__ir_val b)
+{
+    return pick(ir, test(ir, GALE__GT, a, b), a, b);
+}
+
+static box load_box(gale__ir *ir, const gale__nms_args *a, gale__ir_val at)
+{
+    gale__ir_val all = gale__ir_load(ir, BOXES, GALE_F32, 4, mul(ir, at, u32(ir, 4))), c[4];
     box b;
     for (int i = 0; i < 4; i++)
         c[i] =
             gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = GALE_F32, .a = all, .imm = (uint64_t)i});
     for (int i = 0; i < 2; i++) {
-        gale__val first = c[i], second = c[i + 2];
+        gale__ir_val first = c[i], second = c[i + 2];
         if (a->centre) {
-            gale__val half = f32(ir, GALE__MUL, second, gale__ir_f32(ir, 0.5f));
+            gale__ir_val half = f32(ir, GALE__MUL, second, gale__ir_f32(ir, 0.5f));
             second = f32(ir, GALE__ADD, first, half);
             first = f32(ir, GALE__SUB, first, half);
         }
@@ -102,68 +111,68 @@ static box load_box(gale__ir *ir, const gale__suppress *a, gale__val at)
     return b;
 }
 
-static gale__val extent(gale__ir *ir, gale__val low, gale__val high)
+static gale__ir_val extent(gale__ir *ir, gale__ir_val low, gale__ir_val high)
 {
     return pick(ir, test(ir, GALE__GT, high, low), f32(ir, GALE__SUB, high, low), gale__ir_f32(ir, 0));
 }
 
-static gale__val area(gale__ir *ir, const box *b)
+static gale__ir_val area(gale__ir *ir, const box *b)
 {
     return f32(ir, GALE__MUL, extent(ir, b->low[0], b->high[0]), extent(ir, b->low[1], b->high[1]));
 }
 
-static gale__val overlapping(gale__ir *ir, const box *a, const box *b, gale__val area_b, gale__val most)
+static gale__ir_val overlapping(gale__ir *ir, const box *a, const box *b, gale__ir_val area_b, gale__ir_val most)
 {
-    gale__val side[2];
+    gale__ir_val side[2];
     for (int i = 0; i < 2; i++)
         side[i] = extent(ir, larger(ir, a->low[i], b->low[i]), smaller(ir, a->high[i], b->high[i]));
-    gale__val shared = f32(ir, GALE__MUL, side[0], side[1]),
-              all = f32(ir, GALE__SUB, f32(ir, GALE__ADD, area(ir, a), area_b), shared);
-    gale__val share = gale__ir_scalar(ir, GALE__DIV, GALE_F32, shared, all, 0);
+    gale__ir_val shared = f32(ir, GALE__MUL, side[0], side[1]),
+                 all = f32(ir, GALE__SUB, f32(ir, GALE__ADD, area(ir, a), area_b), shared);
+    gale__ir_val share = gale__ir_scalar(ir, GALE__DIV, GALE_F32, shared, all, 0);
     return both(ir, test(ir, GALE__GT, shared, gale__ir_f32(ir, 0)), test(ir, GALE__GT, share, most));
 }
 
 /* --- Agreeing on the best: the highest score, the first of equals. --- */
 
 typedef struct best {
-    gale__val score, at;
+    gale__ir_val score, at;
 } best;
 
 static best better(gale__ir *ir, best a, best b)
 {
-    gale__val equal = both(ir, test(ir, GALE__EQ, a.score, b.score), test(ir, GALE__LT, a.at, b.at));
-    gale__val first = gale__ir_op2(ir, GALE__OR, GALE_BOOL, test(ir, GALE__GT, a.score, b.score), equal);
+    gale__ir_val equal = both(ir, test(ir, GALE__EQ, a.score, b.score), test(ir, GALE__LT, a.at, b.at));
+    gale__ir_val first = gale__ir_op2(ir, GALE__OR, GALE_BOOL, test(ir, GALE__GT, a.score, b.score), equal);
     return (best){pick(ir, first, a.score, b.score), pick(ir, first, a.at, b.at)};
 }
 
-static gale__val shuffle(gale__ir *ir, gale__val v, uint32_t mask)
+static gale__ir_val shuffle(gale__ir *ir, gale__ir_val v, uint32_t mask)
 {
     return gale__ir_add(
         ir, (gale__ir_instr){.op = GALE__IR_SHUFFLE_XOR, .type = (uint8_t)gale__ir_type(ir, v), .a = v, .imm = mask});
 }
 
 typedef struct boards {
-    gale__val scores, places;
+    gale__ir_val scores, places;
 } boards;
 
-static void write_board(gale__ir *ir, boards b, gale__val i, best x)
+static void write_board(gale__ir *ir, boards b, gale__ir_val i, best x)
 {
     set(ir, b.scores, i, x.score);
     set(ir, b.places, i, x.at);
 }
-static best read_board(gale__ir *ir, boards b, gale__val i)
+static best read_board(gale__ir *ir, boards b, gale__ir_val i)
 {
     return (best){get(ir, b.scores, i), get(ir, b.places, i)};
 }
 
 /* Every thread has the answer.  The barrier in front keeps this step's writes from the last step's reads. */
-static best agree(gale__ir *ir, boards b, uint32_t threads, uint32_t width, gale__val tid, best x)
+static best agree(gale__ir *ir, boards b, uint32_t threads, uint32_t width, gale__ir_val tid, best x)
 {
     for (uint32_t mask = width / 2; mask; mask /= 2)
         x = better(ir, x, (best){shuffle(ir, x.score, mask), shuffle(ir, x.at, mask)});
     if (threads == width) return x;
     uint32_t n = threads / width;
-    gale__val slot = width > 1 ? bin(ir, GALE__IR_DIV, tid, u32(ir, width)) : tid;
+    gale__ir_val slot = width > 1 ? bin(ir, GALE__IR_DIV, tid, u32(ir, width)) : tid;
     barrier(ir);
     write_board(ir, b, slot, x); /* threads of a subgroup write the same */
     barrier(ir);
@@ -181,24 +190,24 @@ static best agree(gale__ir *ir, boards b, uint32_t threads, uint32_t width, gale
 /* --- The first launch. --- */
 
 typedef struct choosing {
-    const gale__suppress *a;
+    const gale__nms_args *a;
     gale__ir *ir;
     int space; /* pointer: scores that live, then choices, then counts */
-    gale__val tid, pair, boxes, first_box, first_score, none, zero;
-    gale__val best_score, best_at, last, count; /* variables; last: the box chosen in the step before, NOBODY */
-    gale__val overlap;
+    gale__ir_val tid, pair, boxes, first_box, first_score, none, zero;
+    gale__ir_val best_score, best_at, last, count; /* variables; last: the box chosen in the step before, NOBODY */
+    gale__ir_val overlap;
     uint32_t threads;
 } choosing;
 
-static gale__val threshold(gale__ir *ir, int pointer) { return gale__ir_load(ir, pointer, GALE_F32, 1, u32(ir, 0)); }
+static gale__ir_val threshold(gale__ir *ir, int pointer) { return gale__ir_load(ir, pointer, GALE_F32, 1, u32(ir, 0)); }
 
 /* Boxes without a score above the least are out from the beginning. */
 static void copy_scores(const choosing *c)
 {
     gale__ir *ir = c->ir;
-    gale__val least = c->a->least ? threshold(ir, NUMBERS + (c->a->overlap != 0)) : c->none;
-    gale__val i = begin_for(ir, c->tid, c->boxes, c->threads), at = add(ir, c->first_score, i);
-    gale__val score = gale__ir_load(ir, SCORES, GALE_F32, 1, at);
+    gale__ir_val least = c->a->least ? threshold(ir, NUMBERS + (c->a->overlap != 0)) : c->none;
+    gale__ir_val i = begin_for(ir, c->tid, c->boxes, c->threads), at = add(ir, c->first_score, i);
+    gale__ir_val score = gale__ir_load(ir, SCORES, GALE_F32, 1, at);
     gale__ir_store(ir, c->space, GALE_F32, 1, at, pick(ir, test(ir, GALE__GT, score, least), score, c->none));
     end(ir);
 }
@@ -207,17 +216,17 @@ static void copy_scores(const choosing *c)
 static void look(const choosing *c)
 {
     gale__ir *ir = c->ir;
-    gale__val last = get(ir, c->last, c->zero), going = test(ir, GALE__NE, last, u32(ir, NOBODY));
-    gale__val safe = pick(ir, test(ir, GALE__LT, last, c->boxes), last, c->zero);
+    gale__ir_val last = get(ir, c->last, c->zero), going = test(ir, GALE__NE, last, u32(ir, NOBODY));
+    gale__ir_val safe = pick(ir, test(ir, GALE__LT, last, c->boxes), last, c->zero);
     box chosen = load_box(ir, c->a, add(ir, c->first_box, safe));
-    gale__val chosen_area = area(ir, &chosen);
+    gale__ir_val chosen_area = area(ir, &chosen);
     set(ir, c->best_score, c->zero, c->none);
     set(ir, c->best_at, c->zero, u32(ir, NOBODY));
-    gale__val i = begin_for(ir, c->tid, pick(ir, going, c->boxes, c->zero), c->threads);
-    gale__val at = add(ir, c->first_score, i), score = gale__ir_load(ir, c->space, GALE_F32, 1, at);
+    gale__ir_val i = begin_for(ir, c->tid, pick(ir, going, c->boxes, c->zero), c->threads);
+    gale__ir_val at = add(ir, c->first_score, i), score = gale__ir_load(ir, c->space, GALE_F32, 1, at);
     begin_if(ir, test(ir, GALE__GT, score, c->none));
     box mine = load_box(ir, c->a, add(ir, c->first_box, i));
-    gale__val hides = both(ir, test(ir, GALE__LT, last, c->boxes),
+    gale__ir_val hides = both(ir, test(ir, GALE__LT, last, c->boxes),
         gale__ir_op2(ir, GALE__OR, GALE_BOOL, test(ir, GALE__EQ, i, last),
             overlapping(ir, &mine, &chosen, chosen_area, c->overlap)));
     begin_if(ir, hides);
@@ -232,24 +241,24 @@ static void look(const choosing *c)
     end(ir);
 }
 
-static void write_row(gale__ir *ir, gale__val row, gale__val batch, gale__val class, gale__val place)
+static void write_row(gale__ir *ir, gale__ir_val row, gale__ir_val batch, gale__ir_val class, gale__ir_val place)
 {
-    gale__val at = mul(ir, row, u32(ir, 3)), v[3] = {batch, class, place};
+    gale__ir_val at = mul(ir, row, u32(ir, 3)), v[3] = {batch, class, place};
     for (uint32_t i = 0; i < 3; i++) gale__ir_store(ir, RESULT, GALE_I64, 1, add(ir, at, u32(ir, i)), v[i]);
 }
 
-static gale__val i64(gale__ir *ir, gale__val v) { return convert(ir, GALE_I64, v); }
+static gale__ir_val i64(gale__ir *ir, gale__ir_val v) { return convert(ir, GALE_I64, v); }
 
-static void keep(const choosing *c, bool alone, gale__val chosen)
+static void keep(const choosing *c, bool alone, gale__ir_val chosen)
 {
     gale__ir *ir = c->ir;
-    gale__val count = get(ir, c->count, c->zero), zero = gale__ir_const(ir, GALE_I64, 0);
+    gale__ir_val count = get(ir, c->count, c->zero), zero = gale__ir_const(ir, GALE_I64, 0);
     begin_if(ir, test(ir, GALE__NE, chosen, u32(ir, NOBODY)));
     begin_if(ir, test(ir, GALE__EQ, c->tid, c->zero));
     if (alone) write_row(ir, count, zero, zero, i64(ir, chosen));
     else {
-        gale__val choices = mul(ir, word(ir, W_PAIRS), c->boxes),
-                  at = add(ir, add(ir, choices, mul(ir, c->pair, word(ir, W_MOST))), count);
+        gale__ir_val choices = mul(ir, word(ir, W_PAIRS), c->boxes),
+                     at = add(ir, add(ir, choices, mul(ir, c->pair, word(ir, W_MOST))), count);
         gale__ir_store(ir, c->space, GALE_U32, 1, at, chosen);
     }
     end(ir);
@@ -261,8 +270,8 @@ static void keep(const choosing *c, bool alone, gale__val chosen)
 static void finish_alone(const choosing *c)
 {
     gale__ir *ir = c->ir;
-    gale__val most = word(ir, W_MOST), count = get(ir, c->count, c->zero), zero = gale__ir_const(ir, GALE_I64, 0);
-    gale__val row = begin_for(ir, add(ir, count, c->tid), most, c->threads);
+    gale__ir_val most = word(ir, W_MOST), count = get(ir, c->count, c->zero), zero = gale__ir_const(ir, GALE_I64, 0);
+    gale__ir_val row = begin_for(ir, add(ir, count, c->tid), most, c->threads);
     write_row(ir, row, zero, zero, gale__ir_const(ir, GALE_I64, UINT64_MAX));
     end(ir);
     begin_if(ir, test(ir, GALE__EQ, c->tid, c->zero));
@@ -273,13 +282,13 @@ static void finish_alone(const choosing *c)
 static void finish_class(const choosing *c)
 {
     gale__ir *ir = c->ir;
-    gale__val counts = mul(ir, word(ir, W_PAIRS), add(ir, c->boxes, word(ir, W_MOST)));
+    gale__ir_val counts = mul(ir, word(ir, W_PAIRS), add(ir, c->boxes, word(ir, W_MOST)));
     begin_if(ir, test(ir, GALE__EQ, c->tid, c->zero));
     gale__ir_store(ir, c->space, GALE_U32, 1, add(ir, counts, c->pair), get(ir, c->count, c->zero));
     end(ir);
 }
 
-static void build_choose(const gale__suppress *a, const gale_device_caps *caps, gale__ir *ir)
+static void build_choose(const gale__nms_args *a, const gale_device_caps *caps, gale__ir *ir)
 {
     bool alone = pairs_of(a) == 1;
     choosing c = {.a = a, .ir = ir, .space = ir->n_pointers - 1, .threads = threads_of(a, caps)};
@@ -318,28 +327,29 @@ static void build_gather(const gale_device_caps *caps, gale__ir *ir)
     uint32_t threads = gather_threads(caps);
     ir->group[0] = threads;
     ir->readonly = 2;
-    gale__val zero = u32(ir, 0), pairs = word(ir, W_PAIRS), most = word(ir, W_MOST), rows = mul(ir, pairs, most);
-    gale__val choices = mul(ir, pairs, word(ir, W_BOXES)), counts = add(ir, choices, rows);
-    gale__val row = add(ir, mul(ir, special(ir, GALE__IR_GROUP_ID, 0), u32(ir, threads)), thread_id(ir));
+    gale__ir_val zero = u32(ir, 0), pairs = word(ir, W_PAIRS), most = word(ir, W_MOST), rows = mul(ir, pairs, most);
+    gale__ir_val choices = mul(ir, pairs, word(ir, W_BOXES)), counts = add(ir, choices, rows);
+    gale__ir_val row = add(ir, mul(ir, special(ir, GALE__IR_GROUP_ID, 0), u32(ir, threads)), thread_id(ir));
     begin_if(ir, test(ir, GALE__LT, row, rows));
-    gale__val pair = bin(ir, GALE__IR_DIV, row, most), k = bin(ir, GALE__SUB, row, mul(ir, pair, most));
-    gale__val before = variable(ir, GALE_U32), all = variable(ir, GALE_U32);
+    gale__ir_val pair = bin(ir, GALE__IR_DIV, row, most), k = bin(ir, GALE__SUB, row, mul(ir, pair, most));
+    gale__ir_val before = variable(ir, GALE_U32), all = variable(ir, GALE_U32);
     set(ir, before, zero, zero), set(ir, all, zero, zero);
-    gale__val p = begin_for(ir, zero, pairs, 1), n = gale__ir_load(ir, 1, GALE_U32, 1, add(ir, counts, p));
+    gale__ir_val p = begin_for(ir, zero, pairs, 1), n = gale__ir_load(ir, 1, GALE_U32, 1, add(ir, counts, p));
     set(ir, before, zero, add(ir, get(ir, before, zero), pick(ir, test(ir, GALE__LT, p, pair), n, zero)));
     set(ir, all, zero, add(ir, get(ir, all, zero), n));
     end(ir);
-    gale__val total = get(ir, all, zero), one = u32(ir, 1), classes = word(ir, W_CLASSES);
+    gale__ir_val total = get(ir, all, zero), one = u32(ir, 1), classes = word(ir, W_CLASSES);
     begin_if(ir, test(ir, GALE__LT, k, gale__ir_load(ir, 1, GALE_U32, 1, add(ir, counts, pair))));
-    gale__val batch = bin(ir, GALE__IR_DIV, pair, classes), class = bin(ir, GALE__SUB, pair, mul(ir, batch, classes));
+    gale__ir_val batch = bin(ir, GALE__IR_DIV, pair, classes),
+                 class = bin(ir, GALE__SUB, pair, mul(ir, batch, classes));
     write_row(ir, add(ir, get(ir, before, zero), k), i64(ir, batch), i64(ir, class),
         i64(ir, gale__ir_load(ir, 1, GALE_U32, 1, add(ir, choices, row))));
     end(ir);
     /* Rows behind those are what the last place of all has. */
     begin_if(ir, test(ir, GALE__GE, row, total));
-    gale__val final = bin(ir, GALE__SUB, rows, one),
-              full = gale__ir_load(ir, 1, GALE_U32, 1, add(ir, counts, bin(ir, GALE__SUB, pairs, one)));
-    gale__val place = gale__ir_load(ir, 1, GALE_U32, 1, add(ir, choices, final));
+    gale__ir_val final = bin(ir, GALE__SUB, rows, one),
+                 full = gale__ir_load(ir, 1, GALE_U32, 1, add(ir, counts, bin(ir, GALE__SUB, pairs, one)));
+    gale__ir_val place = gale__ir_load(ir, 1, GALE_U32, 1, add(ir, choices, final));
     write_row(ir, row, i64(ir, bin(ir, GALE__SUB, word(ir, W_BATCHES), one)), i64(ir, bin(ir, GALE__SUB, classes, one)),
         pick(ir, test(ir, GALE__EQ, full, most), i64(ir, place), gale__ir_const(ir, GALE_I64, UINT64_MAX)));
     end(ir);
@@ -355,4 +365,4 @@ static void build(const void *args, const gale_device_caps *caps, int i, gale__i
     else build_gather(caps, ir);
 }
 
-const gale__kernel_routine gale__suppress_kernels = {describe, build};
+const gale__kernel_routine gale__nms_kernels = {describe, build};

@@ -12,12 +12,14 @@
 #include "kernel/ir/ir.h"
 
 /* One launch of a routine made of kernels. */
-enum { GALE__ROUTINE_WORDS = 8, GALE__ROUTINE_REFS = 8 };
+enum { GALE__ROUTINE_WORDS = 48, GALE__ROUTINE_REFS = 8 };
 typedef struct gale__routine_launch {
     char key[64]; /* names the kernel's text; a C identifier too */
     uint32_t groups[3], words[GALE__ROUTINE_WORDS];
     int n_words, n_refs;
     int8_t refs[GALE__ROUTINE_REFS]; /* by pointer parameter: 0 the result, then the operands; GALE__ROUTINE_SPACE */
+    const char
+        *unit; /* what reports name beside the routine: an instruction that it owes its speed to; NULL: nothing */
 } gale__routine_launch;
 #define GALE__ROUTINE_SPACE (-1) /* the extra memory that the claim asked for */
 
@@ -34,7 +36,15 @@ typedef struct gale__kernel_routine {
 /* Prepares a library's call for these arguments; its workspace is then known. */
 typedef gale_status gale__call_routine(gale_device *device, const void *args, gale__call **out);
 
-extern const gale__kernel_routine gale__suppress_kernels;
+/* The attention of kernel/cpu/routines.h in f16 or bf16, sums and softmax in f32, by matrix units. */
+typedef struct gale__attention {
+    gale__cpu_attention a;
+    int64_t type, mask_type; /* gale_type: of q, k, v and the result; of the mask */
+} gale__attention;
+extern const gale__kernel_routine gale__attention_kernels;
+bool gale__attention_fits(const gale__attention *a, const gale_device_caps *caps);
+
+extern const gale__kernel_routine gale__nms_kernels;
 /* Whether the kernels take such a suppression on this device, and the bytes of extra memory they need. */
-bool gale__suppress_fits(const gale__suppress *a, const gale_device_caps *caps, uint64_t *space_bytes);
+bool gale__nms_kernels_fit(const gale__nms_args *a, const gale_device_caps *caps, uint64_t *space_bytes);
 #endif

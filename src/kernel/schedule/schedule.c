@@ -23,7 +23,7 @@ static bool needs_index64(const gale__nest *nest)
     for (int i = 0; i < nest->n_buffers; i++)
         if (nest->buffers[i].elements > limit) return true;
     for (int i = 0; i < nest->n_accesses; i++) {
-        const gale__access *a = &nest->accesses[i];
+        const gale__nest_access *a = &nest->accesses[i];
         if (a->buffer < 0 && reach(nest, a->stride, a->offset) > limit) return true;
         for (int g = 0; g < a->n_guards; g++) {
             int64_t div = a->guards[g].div > 1 ? a->guards[g].div : 1;
@@ -41,12 +41,12 @@ static uint8_t find_once(const gale__nest *nest, const gale__schedule *s)
 {
     int all = nest->n_outer + nest->n_inner, uses[8] = {0};
     uint8_t once = 0;
-    if (s->kind == GALE__TILE || s->kind == GALE__MATRIX ||
-        ((s->kind == GALE__ROW || s->kind == GALE__COLUMN) && !s->resident))
+    if (s->kind == GALE__SCHEDULE_TILE || s->kind == GALE__SCHEDULE_MATRIX ||
+        ((s->kind == GALE__SCHEDULE_ROW || s->kind == GALE__SCHEDULE_COLUMN) && !s->resident))
         return 0;
     for (int i = 0; i < nest->n_code; i++) {
         if (nest->code[i].op != GALE__NEST_LOAD && nest->code[i].op != GALE__NEST_TAKE) continue;
-        const gale__access *a = &nest->accesses[nest->code[i].access];
+        const gale__nest_access *a = &nest->accesses[nest->code[i].access];
         if (a->buffer >= 8) continue;
         const gale__nest_buffer *b = &nest->buffers[a->buffer];
         bool whole = nest->code[i].op == GALE__NEST_LOAD && gale__nest_count(nest, 0, all) <= b->elements;
@@ -75,10 +75,10 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
     s.math = (uint8_t)((nest->fast ? GALE__IR_FAST : 0) | (caps->corners ? GALE__IR_CORNERS : 0) |
                        (caps->own_math ? GALE__IR_LOOSE : 0));
     if (reduces) {
-        if (!gale__choose_matrix(nest, caps, &s) && !gale__choose_tile(nest, caps, &s))
-            gale__choose_reduce(nest, caps, &s);
-    } else if (!gale__choose_transpose(nest, caps, &s)) {
-        gale__choose_map(nest, caps, &s);
+        if (!gale__schedule_choose_matrix(nest, caps, &s) && !gale__schedule_choose_tile(nest, caps, &s))
+            gale__schedule_choose_reduce(nest, caps, &s);
+    } else if (!gale__schedule_choose_transpose(nest, caps, &s)) {
+        gale__schedule_choose_map(nest, caps, &s);
     }
     s.once = find_once(nest, &s);
     *out = s;
@@ -87,28 +87,28 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
 
 gale_status gale__schedule_key(const gale__nest *nest, const gale__schedule *s, gale__str *key)
 {
-    gale__walk w;
+    gale__emit_walk w;
     w.nest = nest;
-    w.s = s;
+    w.schedule = s;
     w.key = key;
     w.words = NULL;
     w.ir = NULL;
     w.layout = NULL;
     w.n_words = w.n_bytes = 0;
-    return gale__walk_run(&w);
+    return gale__emit_walk_run(&w);
 }
 
 gale_status gale__schedule_params(const gale__nest *nest, const gale__schedule *s, uint32_t *words, int *n_words)
 {
-    gale__walk w;
+    gale__emit_walk w;
     w.nest = nest;
-    w.s = s;
+    w.schedule = s;
     w.key = NULL;
     w.words = words;
     w.ir = NULL;
     w.layout = NULL;
     w.n_words = w.n_bytes = 0;
-    GALE_TRY(gale__walk_run(&w));
+    GALE_TRY(gale__emit_walk_run(&w));
     *n_words = w.n_words;
     return GALE_OK;
 }
@@ -119,10 +119,10 @@ gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s
     gale__ir_init(ir, name);
     ir->math = s->math;
     ir->once = s->once;
-    if (s->kind == GALE__TILE) status = gale__build_tile(nest, s, ir);
-    else if (s->kind == GALE__MATRIX) status = gale__build_matrix(nest, s, ir);
-    else if (s->kind == GALE__TRANSPOSE) status = gale__build_transpose(nest, s, ir);
-    else status = gale__build_loops(nest, s, ir);
+    if (s->kind == GALE__SCHEDULE_TILE) status = gale__schedule_build_tile(nest, s, ir);
+    else if (s->kind == GALE__SCHEDULE_MATRIX) status = gale__schedule_build_matrix(nest, s, ir);
+    else if (s->kind == GALE__SCHEDULE_TRANSPOSE) status = gale__schedule_build_transpose(nest, s, ir);
+    else status = gale__schedule_build_loops(nest, s, ir);
     if (status == GALE_OK) status = gale__ir_check(ir);
     if (status != GALE_OK) gale__ir_finish(ir);
     return status;
@@ -131,8 +131,9 @@ gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s
 void gale__schedule_group(const gale__schedule *s, uint32_t group[3])
 {
     group[0] = (uint32_t)s->threads * s->rows;
-    if (s->kind == GALE__TILE) group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n);
-    if (s->kind == GALE__MATRIX)
+    if (s->kind == GALE__SCHEDULE_TILE)
+        group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n);
+    if (s->kind == GALE__SCHEDULE_MATRIX)
         group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n) * s->lanes;
     group[1] = group[2] = 1;
 }
@@ -142,19 +143,19 @@ static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s)
 {
     int all = nest->n_outer + nest->n_inner, vdim = gale__schedule_vector_dim(nest, s);
-    int outer = s->kind == GALE__MAP ? all : nest->n_outer;
+    int outer = s->kind == GALE__SCHEDULE_MAP ? all : nest->n_outer;
     int64_t count = 1;
-    if (s->kind == GALE__TILE || s->kind == GALE__MATRIX) {
+    if (s->kind == GALE__SCHEDULE_TILE || s->kind == GALE__SCHEDULE_MATRIX) {
         gale__contraction c;
         gale__nest_contraction(nest, &c);
         return c.b_count * up(s->swap ? c.n : c.m, s->tile_m) * up(s->swap ? c.m : c.n, s->tile_n);
     }
-    if (s->kind == GALE__TRANSPOSE) {
+    if (s->kind == GALE__SCHEDULE_TRANSPOSE) {
         for (int d = 0; d < all - 1; d++) count *= d == s->axis ? up(nest->extent[d], s->tile_m) : nest->extent[d];
         return count * up(nest->extent[all - 1], s->tile_n);
     }
     for (int d = 0; d < outer; d++) count *= d == vdim ? up(nest->extent[d], s->vector) : nest->extent[d];
-    return up(count, (int64_t)s->rows * (s->kind == GALE__MAP ? s->steps : 1));
+    return up(count, (int64_t)s->rows * (s->kind == GALE__SCHEDULE_MAP ? s->steps : 1));
 }
 
 /* No axis gets more than every device allows; kernels put the two axes together again. */
@@ -172,11 +173,17 @@ const char *gale__schedule_name(const gale__schedule *s)
     return names[s->kind];
 }
 
+#define MATRIX_NAMES(how)                                                                         \
+    {                                                                                             \
+        "matrix, " how, "matrix, " how ", one operand copied", "matrix, " how ", operands copied" \
+    }
+
 const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps)
 {
-    bool f16 = s->narrow == GALE_F16;
-    if (s->kind != GALE__MATRIX) return gale__schedule_name(s);
-    if (caps->matrix_emulated) return f16 ? "matrix, emulated f16" : "matrix, emulated bf16";
-    if (caps->arch) return f16 ? "matrix, mma.sync m16n8k16 f16" : "matrix, mma.sync m16n8k16 bf16";
-    return f16 ? "matrix, cooperative 16x16x16 f16" : "matrix, cooperative 16x16x16 bf16";
+    static const char *const names[][2][3] = {{MATRIX_NAMES("emulated bf16"), MATRIX_NAMES("emulated f16")},
+        {MATRIX_NAMES("mma.sync m16n8k16 bf16"), MATRIX_NAMES("mma.sync m16n8k16 f16")},
+        {MATRIX_NAMES("cooperative 16x16x16 bf16"), MATRIX_NAMES("cooperative 16x16x16 f16")}};
+    if (s->kind != GALE__SCHEDULE_MATRIX) return gale__schedule_name(s);
+    int how = caps->matrix_emulated ? 0 : caps->arch ? 1 : 2;
+    return names[how][s->narrow == GALE_F16][(s->async & 1) + (s->async >> 1)];
 }

@@ -5,9 +5,10 @@
  *
  *     gale__nest_canonicalize(&nest);
  *     gale__schedule_choose(&nest, caps, &s);
- *     gale__schedule_key(&nest, &s, &key);             // new?  gale__schedule_build(&nest, &s, name, &ir), print,
- * compile gale__schedule_params(&nest, &s, words, &n);     // launch: pointers in the order of nest.buffers, then the
- * words gale__schedule_grid(&nest, &s, groups);
+ *     gale__schedule_key(&nest, &s, &key);
+ *     gale__schedule_build(&nest, &s, name, &ir);      // where the key is new; then print and compile
+ *     gale__schedule_params(&nest, &s, words, &n);     // launch: pointers as in nest.buffers, then the words
+ *     gale__schedule_grid(&nest, &s, groups);
  *
  * Kernels rely on every buffer starting on a 16-byte boundary, and on no written buffer overlapping another one that
  * the nest touches; a buffer may be read and written through accesses that are equal. */
@@ -17,13 +18,15 @@
 #include "kernel/nest/nest.h"
 
 typedef enum gale__schedule_kind {
-    GALE__MAP,    /* no reduction: a thread computes `vector` neighbours, `steps` times */
-    GALE__ROW,    /* neighbours in memory are inner points: `threads` threads share an outer point */
-    GALE__COLUMN, /* neighbours in memory are outer points: a thread walks `vector` of them through the inner dimensions
-                   */
-    GALE__TILE,   /* a contraction in tiles through work-group memory */
-    GALE__MATRIX, /* a contraction of f16 or bf16 by matrix units */
-    GALE__TRANSPOSE, /* a map whose loads and stores run along different dimensions, through work-group memory */
+    GALE__SCHEDULE_MAP,    /* no reduction: a thread computes `vector` neighbours, `steps` times */
+    GALE__SCHEDULE_ROW,    /* neighbours in memory are inner points: `threads` threads share an outer point */
+    GALE__SCHEDULE_COLUMN, /* neighbours in memory are outer points: a thread walks `vector` of them through the inner
+                            * dimensions
+                            */
+    GALE__SCHEDULE_TILE,   /* a contraction in tiles through work-group memory */
+    GALE__SCHEDULE_MATRIX, /* a contraction of f16 or bf16 by matrix units */
+    GALE__SCHEDULE_TRANSPOSE, /* a map whose loads and stores run along different dimensions, through work-group memory
+                               */
 } gale__schedule_kind;
 
 /* The key takes the bytes of this struct: there is no padding in it. */
@@ -69,14 +72,10 @@ void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32
 /* Threads of a group: the `group` of the built kernel. */
 void gale__schedule_group(const gale__schedule *s, uint32_t group[3]);
 
-/* Into how many parts the inner points should be cut, by the planner, so that a reduction of few long rows fills the
- * device: partial results first, then a second nest over them.  1: not worth it. */
-int64_t gale__schedule_split_hint(const gale__nest *nest, const gale_device_caps *caps);
-
 /* "row", for names; and for reports, with the instruction that matrix units have on this device. */
 const char *gale__schedule_name(const gale__schedule *s);
 const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps);
 /* Bytes of work-group memory: of the operands' parts and of the results on their way out, which may lie where the parts
  * did.  MATRIX only. */
-void gale__matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results);
+void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results);
 #endif

@@ -25,7 +25,7 @@ static int most_vector(const gale__nest *nest, int dim)
 {
     int size = 16;
     for (int i = 0; i < nest->n_accesses; i++) {
-        const gale__access *a = &nest->accesses[i];
+        const gale__nest_access *a = &nest->accesses[i];
         if (a->buffer >= 0 && a->stride[dim] == 1 && (int)gale_type_size(a->type) < size)
             size = (int)gale_type_size(a->type);
     }
@@ -37,9 +37,9 @@ static bool fits_vector(const gale__nest *nest, int dim, int vector)
 {
     bool any = false;
     for (int i = 0; i < nest->n_accesses; i++) {
-        const gale__access *a = &nest->accesses[i];
+        const gale__nest_access *a = &nest->accesses[i];
         int most = a->buffer >= 0 ? 16 / (int)gale_type_size(a->type) : 1,
-            width = gale__access_width(nest, a, dim, vector);
+            width = gale__schedule_access_width(nest, a, dim, vector);
         bool guarded = false;
         for (int g = 0; g < a->n_guards; g++) guarded |= a->guards[g].coef[dim] != 0;
         if (a->buffer < 0 || a->stride[dim] != 1 || guarded) continue;
@@ -62,8 +62,9 @@ static int pick_vector(const gale__nest *nest, int dim)
 static bool fits_tail(const gale__nest *nest, int dim, int vector)
 {
     for (int i = 0; i < nest->n_accesses; i++) {
-        const gale__access *a = &nest->accesses[i];
-        if (a->buffer >= 0 && gale__access_walks(a, dim) && gale__access_width(nest, a, dim, vector) != vector)
+        const gale__nest_access *a = &nest->accesses[i];
+        if (a->buffer >= 0 && gale__schedule_access_walks(a, dim) &&
+            gale__schedule_access_width(nest, a, dim, vector) != vector)
             return false;
     }
     return true;
@@ -80,7 +81,7 @@ static int map_steps(const gale__nest *nest, const gale_device_caps *caps, int d
 {
     int size = 1;
     for (int i = 0; i < nest->n_accesses; i++) {
-        const gale__access *a = &nest->accesses[i];
+        const gale__nest_access *a = &nest->accesses[i];
         if (a->buffer >= 0 && a->stride[dim] && (int)gale_type_size(a->type) > size)
             size = (int)gale_type_size(a->type);
     }
@@ -90,10 +91,10 @@ static int map_steps(const gale__nest *nest, const gale_device_caps *caps, int d
                : 1;
 }
 
-void gale__choose_map(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+void gale__schedule_choose_map(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
 {
     int dim = nest->n_outer + nest->n_inner - 1, v;
-    s->kind = GALE__MAP;
+    s->kind = GALE__SCHEDULE_MAP;
     s->rows = (uint16_t)group_limit(caps, MAP_GROUP);
     if (dim < 0) return;
     s->vector = (uint8_t)pick_vector(nest, dim);
@@ -121,6 +122,8 @@ static int64_t inner_size(const gale__nest *nest)
 
 #define KERNEL_SIZE 4000 /* instructions above which an unrolled kernel costs more in the compiler than it gains */
 
+#define WINDOW 32 /* a row of a sliding window is shorter: then neighbouring results find neighbours too */
+
 /* Runs along the inner dimensions (1), along the outer ones (-1), or neither (0): by the bytes each access moves. */
 static int direction(const gale__nest *nest)
 {
@@ -128,17 +131,19 @@ static int direction(const gale__nest *nest)
     double along_inner = 0, along_outer = 0;
     if (!nest->n_inner) return -1;
     for (int i = 0; i < nest->n_accesses; i++) {
-        const gale__access *a = &nest->accesses[i];
+        const gale__nest_access *a = &nest->accesses[i];
         bool walks_inner = false;
         double weight = 1;
         for (int d = 0; d <= inner; d++) {
-            if (gale__access_walks(a, d)) weight *= (double)nest->extent[d];
-            walks_inner |= d > outer && gale__access_walks(a, d);
+            if (gale__schedule_access_walks(a, d)) weight *= (double)nest->extent[d];
+            walks_inner |= d > outer && gale__schedule_access_walks(a, d);
         }
         if (a->buffer < 0 || !walks_inner) continue;
         weight *= (double)gale_type_size(a->type);
-        if (a->stride[inner] == 1 || a->stride[inner] == -1) along_inner += weight;
-        else if (outer >= 0 && (a->stride[outer] == 1 || a->stride[outer] == -1)) along_outer += weight;
+        int64_t in = a->stride[inner], out = outer >= 0 ? a->stride[outer] : 0;
+        bool slides = nest->extent[inner] < WINDOW && out && out >= -2 && out <= 2;
+        if ((in == 1 || in == -1) && !slides) along_inner += weight;
+        else if (out == 1 || out == -1 || slides) along_outer += weight;
     }
     return along_inner > along_outer ? 1 : along_outer > 0 ? -1 : 0;
 }
@@ -153,7 +158,7 @@ static void choose_row(const gale__nest *nest, const gale_device_caps *caps, gal
 {
     int all = nest->n_outer + nest->n_inner;
     int64_t n = gale__nest_count(nest, nest->n_outer, all);
-    s->kind = GALE__ROW;
+    s->kind = GALE__SCHEDULE_ROW;
     s->vector = (uint8_t)pick_vector(nest, nest->n_inner ? all - 1 : -1);
     int64_t blocks = n / s->vector, usual = ROW_USUAL / s->vector, most = ROW_LANES / s->vector;
     uint32_t limit = group_limit(caps, ROW_THREADS);
@@ -198,7 +203,7 @@ static void choose_column(const gale__nest *nest, const gale_device_caps *caps, 
 {
     int all = nest->n_outer + nest->n_inner;
     int64_t n = gale__nest_count(nest, nest->n_outer, all);
-    s->kind = GALE__COLUMN;
+    s->kind = GALE__SCHEDULE_COLUMN;
     s->vector = (uint8_t)pick_vector(nest, nest->n_outer - 1);
     int64_t chunks = gale__nest_count(nest, 0, nest->n_outer) / s->vector;
     uint32_t rows = group_limit(caps, COLUMN_GROUP), threads = 1;
@@ -214,29 +219,13 @@ static void choose_column(const gale__nest *nest, const gale_device_caps *caps, 
     s->exact = n % (steps * threads) == 0;
 }
 
-void gale__choose_reduce(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+void gale__schedule_choose_reduce(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
 {
     int along = direction(nest);
     int64_t outer = gale__nest_count(nest, 0, nest->n_outer),
             inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
     if (along > 0 || (along == 0 && inner > outer)) choose_row(nest, caps, s);
     else choose_column(nest, caps, s);
-}
-
-#define SPLIT_LEAST 16384 /* inner points a part has at least, over all threads that share it */
-
-int64_t gale__schedule_split_hint(const gale__nest *nest, const gale_device_caps *caps)
-{
-    gale__schedule s;
-    if (!gale__nest_has_reduce(nest) || gale__schedule_choose(nest, caps, &s) != GALE_OK || s.kind == GALE__TILE ||
-        s.kind == GALE__MATRIX)
-        return 1;
-    int64_t groups = gale__schedule_groups(nest, &s),
-            inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
-    int64_t parts = up(2 * units_of(caps), groups), most = inner / (s.kind == GALE__ROW ? SPLIT_LEAST : 64 * s.threads);
-    if (groups >= units_of(caps)) return 1;
-    if (parts > most) parts = most;
-    return parts < 2 ? 1 : parts;
 }
 
 /* --- TILE ------------------------------------------------------------------------------------------------------------
@@ -253,23 +242,23 @@ static void mark_cone(const gale__nest *nest, int at, uint8_t *wanted)
     }
 }
 
-static const gale__access *load_of(const gale__nest *nest, const uint8_t *wanted, int i)
+static const gale__nest_access *load_of(const gale__nest *nest, const uint8_t *wanted, int i)
 {
     return wanted[i] && nest->code[i].op == GALE__NEST_LOAD ? &nest->accesses[nest->code[i].access] : NULL;
 }
 
 /* Along k or along its rows: where the operand's loads find neighbours; and how many of them at once. */
-void gale__choose_operand(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which)
+void gale__schedule_choose_operand(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which)
 {
     uint8_t wanted[GALE__NEST_CODE_MAX];
     int votes = 0;
-    mark_cone(nest, gale__tile_operand(s, c, which), wanted);
+    mark_cone(nest, gale__schedule_tile_operand(s, c, which), wanted);
     s->fast[which] = 1;
-    int k = gale__tile_vector_dim(nest, s, c, which);
+    int k = gale__schedule_tile_vector_dim(nest, s, c, which);
     s->fast[which] = 0;
-    int side = gale__tile_vector_dim(nest, s, c, which);
+    int side = gale__schedule_tile_vector_dim(nest, s, c, which);
     for (int i = 0; i < nest->n_code; i++) {
-        const gale__access *a = load_of(nest, wanted, i);
+        const gale__nest_access *a = load_of(nest, wanted, i);
         if (!a) continue;
         if (k >= 0 && (a->stride[k] == 1 || a->stride[k] == -1)) votes++;
         else if (side >= 0 && (a->stride[side] == 1 || a->stride[side] == -1)) votes--;
@@ -279,8 +268,9 @@ void gale__choose_operand(const gale__nest *nest, const gale__contraction *c, ga
     for (s->wide[which] = 4; s->wide[which] > 1; s->wide[which] /= 2) {
         bool fits = dim >= 0 && nest->extent[dim] % s->wide[which] == 0;
         for (int i = 0; fits && i < nest->n_code; i++) {
-            const gale__access *a = load_of(nest, wanted, i);
-            if (a && gale__access_walks(a, dim) && gale__access_width(nest, a, dim, s->wide[which]) != s->wide[which])
+            const gale__nest_access *a = load_of(nest, wanted, i);
+            if (a && gale__schedule_access_walks(a, dim) &&
+                gale__schedule_access_width(nest, a, dim, s->wide[which]) != s->wide[which])
                 fits = false;
         }
         if (fits) return;
@@ -330,7 +320,7 @@ static bool choose_tile_sizes(
            (!caps->shared_bytes || shared <= caps->shared_bytes);
 }
 
-bool gale__choose_tile(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+bool gale__schedule_choose_tile(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
 {
     gale__contraction c;
     if (!gale__nest_contraction(nest, &c)) return false;
@@ -341,10 +331,10 @@ bool gale__choose_tile(const gale__nest *nest, const gale_device_caps *caps, gal
         (gale__type_is_int((gale_type)mul->type) && gale__type_table[mul->type].bits < 32))
         return false;
     gale__schedule t = *s;
-    t.kind = GALE__TILE;
+    t.kind = GALE__SCHEDULE_TILE;
     t.swap = c.kind[nest->n_outer - 1] == 'M';
     if (!choose_tile_sizes(nest, &c, caps, &t)) return false;
-    for (int w = 0; w < 2; w++) gale__choose_operand(nest, &c, &t, w);
+    for (int w = 0; w < 2; w++) gale__schedule_choose_operand(nest, &c, &t, w);
     t.exact = c.k % t.tile_k == 0;
     *s = t;
     return true;

@@ -7,21 +7,21 @@
 static gale_status take_memory(gale__emit *e, bool own_layout)
 {
     const gale__nest *nest = e->nest;
-    int lanes = e->ob * e->ov * e->ib * e->iv;
-    size_t code = (size_t)nest->n_code, accesses = (size_t)nest->n_accesses, blocks = (size_t)e->ob;
+    int lanes = e->outer_blocks * e->outer_vector * e->inner_blocks * e->inner_vector;
+    size_t code = (size_t)nest->n_code, accesses = (size_t)nest->n_accesses, blocks = (size_t)e->outer_blocks;
     size_t layout =
-        own_layout ? accesses * sizeof(gale__access_vals) + (code + (size_t)nest->n_stores) * sizeof(gale__val) : 0;
+        own_layout ? accesses * sizeof(gale__emit_access) + (code + (size_t)nest->n_stores) * sizeof(gale__ir_val) : 0;
     size_t vals = accesses * blocks * (1 + GALE__GUARDS) + code * (size_t)lanes;
-    char *p = e->memory = gale__calloc(1, layout + vals * sizeof(gale__val) + 3 * code);
+    char *p = e->memory = gale__calloc(1, layout + vals * sizeof(gale__ir_val) + 3 * code);
     if (!p) return GALE_NO_MEMORY;
     e->lanes = lanes;
-    e->ib_to = e->ib;
+    e->inner_to = e->inner_blocks;
     if (own_layout) {
-        e->layout.access = (gale__access_vals *)p;
-        e->layout.number = (gale__val *)(e->layout.access + accesses);
+        e->layout.access = (gale__emit_access *)p;
+        e->layout.number = (gale__ir_val *)(e->layout.access + accesses);
         e->layout.limit = e->layout.number + code;
     }
-    e->base = (gale__val *)(p + layout);
+    e->base = (gale__ir_val *)(p + layout);
     e->guard_base = e->base + accesses * blocks;
     e->val = e->guard_base + accesses * blocks * GALE__GUARDS;
     e->done = (uint8_t *)(e->val + code * (size_t)lanes);
@@ -33,79 +33,80 @@ static gale_status take_memory(gale__emit *e, bool own_layout)
 gale_status gale__emit_begin(gale__emit *e, const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
 {
     e->nest = nest;
-    e->s = s;
+    e->schedule = s;
     e->ir = ir;
     e->index = s->index64 ? GALE_U64 : GALE_U32;
-    e->vdim = gale__schedule_vector_dim(nest, s);
+    e->vector_dim = gale__schedule_vector_dim(nest, s);
     e->reduces = gale__nest_has_reduce(nest);
     GALE_TRY(take_memory(e, true));
-    gale__walk walk = {.nest = nest, .s = s, .ir = ir, .layout = &e->layout};
-    GALE_TRY(gale__walk_run(&walk));
+    gale__emit_walk walk = {.nest = nest, .schedule = s, .ir = ir, .layout = &e->layout};
+    GALE_TRY(gale__emit_walk_run(&walk));
     ir->n_words = walk.n_words;
     ir->n_pointers = nest->n_buffers;
     for (int i = 0; i < nest->n_buffers; i++)
         if (!nest->buffers[i].written && i < 64) ir->readonly |= (uint64_t)1 << i;
     gale__schedule_group(s, ir->group);
     e->tid = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
-    e->t = gale__ir_u32(ir, 0);
+    e->row_tid = gale__ir_u32(ir, 0);
     return GALE_OK;
 }
 
 gale_status gale__emit_begin_within(gale__emit *e, const gale__emit *parent)
 {
     e->nest = parent->nest;
-    e->s = parent->s;
+    e->schedule = parent->schedule;
     e->ir = parent->ir;
     e->index = parent->index;
     e->reduces = parent->reduces;
     e->layout = parent->layout;
     e->tid = parent->tid;
-    e->t = parent->t;
+    e->row_tid = parent->row_tid;
     return take_memory(e, false);
 }
 
 void gale__emit_end(gale__emit *e) { gale__free(e->memory); }
 
-gale__val gale__emit_add(gale__emit *e, gale__val a, gale__val b)
+gale__ir_val gale__emit_add(gale__emit *e, gale__ir_val a, gale__ir_val b)
 {
     return gale__ir_op2(e->ir, GALE__ADD, e->index, a, b);
 }
-gale__val gale__emit_mul(gale__emit *e, gale__val a, gale__val b)
+gale__ir_val gale__emit_mul(gale__emit *e, gale__ir_val a, gale__ir_val b)
 {
     return gale__ir_op2(e->ir, GALE__MUL, e->index, a, b);
 }
-gale__val gale__emit_index(gale__emit *e, uint32_t v) { return gale__ir_const(e->ir, e->index, v); }
+gale__ir_val gale__emit_index(gale__emit *e, uint32_t v) { return gale__ir_const(e->ir, e->index, v); }
 
-gale__val gale__emit_widen(gale__emit *e, gale__val u32)
+gale__ir_val gale__emit_widen(gale__emit *e, gale__ir_val u32)
 {
     return e->index == GALE_U32 ? u32 : gale__ir_op1(e->ir, GALE__IR_CONVERT, e->index, u32);
 }
 
-void gale__emit_divmod(gale__emit *e, gale__val v, const gale__divisor *by, gale__val *quotient, gale__val *rest)
+void gale__emit_divmod(
+    gale__emit *e, gale__ir_val v, const gale__emit_divisor *by, gale__ir_val *quotient, gale__ir_val *rest)
 {
     gale__ir *ir = e->ir;
     if (e->index == GALE_U64) {
         *quotient = gale__ir_op2(ir, GALE__IR_DIV, GALE_U64, v, by->by);
     } else {
-        gale__val high = gale__ir_op2(ir, GALE__IR_MULHI, GALE_U32, v, by->mul);
+        gale__ir_val high = gale__ir_op2(ir, GALE__IR_MULHI, GALE_U32, v, by->mul);
         *quotient = gale__ir_op2(ir, GALE__IR_SHR, GALE_U32, gale__ir_op2(ir, GALE__ADD, GALE_U32, high, v), by->shift);
     }
     *rest = gale__ir_op2(ir, GALE__SUB, e->index, v, gale__emit_mul(e, *quotient, by->by));
 }
 
-gale__val gale__emit_and(gale__emit *e, gale__val a, gale__val b)
+gale__ir_val gale__emit_and(gale__emit *e, gale__ir_val a, gale__ir_val b)
 {
     if (!a || !b) return a ? a : b;
     return gale__ir_op2(e->ir, GALE__AND, GALE_BOOL, a, b);
 }
 
-void gale__emit_if(gale__emit *e, gale__val condition)
+void gale__emit_if(gale__emit *e, gale__ir_val condition)
 {
     gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_IF, .a = condition});
 }
 void gale__emit_close(gale__emit *e) { gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_END}); }
 
-gale__val gale__emit_for(gale__emit *e, gale__val end, uint32_t step)
+gale__ir_val gale__emit_for(gale__emit *e, gale__ir_val end, uint32_t step)
 {
     return gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_FOR,
                                    .type = GALE_U32,
@@ -114,36 +115,36 @@ gale__val gale__emit_for(gale__emit *e, gale__val end, uint32_t step)
                                    .c = gale__ir_u32(e->ir, step)});
 }
 
-gale__val gale__emit_group(gale__emit *e)
+gale__ir_val gale__emit_group(gale__emit *e)
 {
     gale__ir *ir = e->ir;
-    gale__val x = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32, .imm = 0});
-    gale__val y = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32, .imm = 1});
-    gale__val n = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_COUNT, .type = GALE_U32, .imm = 0});
+    gale__ir_val x = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32, .imm = 0});
+    gale__ir_val y = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32, .imm = 1});
+    gale__ir_val n = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_COUNT, .type = GALE_U32, .imm = 0});
     return gale__ir_op2(ir, GALE__ADD, GALE_U32, x, gale__ir_op2(ir, GALE__MUL, GALE_U32, y, n));
 }
 
-void gale__emit_coords(gale__emit *e, gale__val linear, int from, int to, gale__val *coord)
+void gale__emit_coords(gale__emit *e, gale__ir_val linear, int from, int to, gale__ir_val *coord)
 {
     for (int d = to - 1; d >= from; d--) {
-        gale__val rest = linear;
+        gale__ir_val rest = linear;
         if (d > from) gale__emit_divmod(e, linear, &e->layout.extent[d], &linear, &rest);
-        if (d == e->vdim) rest = gale__emit_mul(e, rest, gale__emit_index(e, e->s->vector));
+        if (d == e->vector_dim) rest = gale__emit_mul(e, rest, gale__emit_index(e, e->schedule->vector));
         coord[d] = rest;
     }
 }
 
-void gale__emit_outer_place(gale__emit *e, int b, const gale__val *coord, int dims)
+void gale__emit_outer_place(gale__emit *e, int b, const gale__ir_val *coord, int dims)
 {
     for (int i = 0; i < e->nest->n_accesses; i++) {
-        const gale__access_vals *a = &e->layout.access[i];
-        gale__val address = a->offset;
+        const gale__emit_access *a = &e->layout.access[i];
+        gale__ir_val address = a->offset;
         for (int d = 0; d < dims; d++) address = gale__emit_add(e, address, gale__emit_mul(e, coord[d], a->stride[d]));
-        e->base[i * e->ob + b] = address;
+        e->base[i * e->outer_blocks + b] = address;
         for (int g = 0; g < e->nest->accesses[i].n_guards; g++) {
-            gale__val at = a->guard[g].c0;
+            gale__ir_val at = a->guard[g].c0;
             for (int d = 0; d < dims; d++) at = gale__emit_add(e, at, gale__emit_mul(e, coord[d], a->guard[g].coef[d]));
-            e->guard_base[(i * GALE__GUARDS + g) * e->ob + b] = at;
+            e->guard_base[(i * GALE__GUARDS + g) * e->outer_blocks + b] = at;
         }
     }
 }
@@ -151,54 +152,55 @@ void gale__emit_outer_place(gale__emit *e, int b, const gale__val *coord, int di
 bool gale__emit_is_inner(const gale__emit *e, int i) { return e->reduces && e->nest->code[i].inner; }
 
 /* Where lane (outer lane, inner lane) of instruction i is kept. */
-static gale__val *slot(const gale__emit *e, int i, int outer_lane, int inner_lane)
+static gale__ir_val *slot(const gale__emit *e, int i, int outer_lane, int inner_lane)
 {
-    int inner = e->ib * e->iv;
+    int inner = e->inner_blocks * e->inner_vector;
     return &e->val[i * e->lanes + (gale__emit_is_inner(e, i) ? outer_lane * inner + inner_lane : outer_lane)];
 }
 
-gale__val gale__emit_get(const gale__emit *e, int i, int outer_lane, int inner_lane)
+gale__ir_val gale__emit_get(const gale__emit *e, int i, int outer_lane, int inner_lane)
 {
     return *slot(e, i, outer_lane, inner_lane);
 }
 
 /* A place in the domain: outer block, inner block (-1: none), and how far along the vector dimension. */
 typedef struct place {
-    int b, ib, v;
+    int outer_block, inner_block, lane;
 } place;
 
 /* Goes on by p.v points along the vector dimension, but not past its end. */
-static gale__val along(gale__emit *e, gale__val sum, gale__val coef, place p)
+static gale__ir_val along(gale__emit *e, gale__ir_val sum, gale__ir_val coef, place p)
 {
-    gale__val step = gale__emit_index(e, (uint32_t)p.v);
-    if (!p.v) return sum;
-    if (e->s->tail) step = gale__ir_op2(e->ir, GALE__IR_MIN, e->index, step, e->last[p.b]);
+    gale__ir_val step = gale__emit_index(e, (uint32_t)p.lane);
+    if (!p.lane) return sum;
+    if (e->schedule->tail) step = gale__ir_op2(e->ir, GALE__IR_MIN, e->index, step, e->last[p.outer_block]);
     return gale__emit_add(e, sum, gale__emit_mul(e, coef, step));
 }
 
-static gale__val affine(gale__emit *e, gale__val base, const gale__val *coef, place p)
+static gale__ir_val affine(gale__emit *e, gale__ir_val base, const gale__ir_val *coef, place p)
 {
     int from = e->nest->n_outer, to = from + e->nest->n_inner;
-    for (int d = from; e->reduces && p.ib >= 0 && d < to; d++)
-        base = gale__emit_add(e, base, gale__emit_mul(e, e->inner_coord[p.ib][d], coef[d]));
-    return e->vdim >= 0 ? along(e, base, coef[e->vdim], p) : base;
+    for (int d = from; e->reduces && p.inner_block >= 0 && d < to; d++)
+        base = gale__emit_add(e, base, gale__emit_mul(e, e->inner_coord[p.inner_block][d], coef[d]));
+    return e->vector_dim >= 0 ? along(e, base, coef[e->vector_dim], p) : base;
 }
 
 /* The element an access means at a place; *ok is the guards' answer (0: always true). */
-static gale__val address(gale__emit *e, int access, place p, gale__val *ok)
+static gale__ir_val address(gale__emit *e, int access, place p, gale__ir_val *ok)
 {
-    const gale__access *a = &e->nest->accesses[access];
-    const gale__access_vals *vals = &e->layout.access[access];
+    const gale__nest_access *a = &e->nest->accesses[access];
+    const gale__emit_access *vals = &e->layout.access[access];
     gale__ir *ir = e->ir;
-    gale__val at = affine(e, e->base[access * e->ob + p.b], vals->stride, p);
+    gale__ir_val at = affine(e, e->base[access * e->outer_blocks + p.outer_block], vals->stride, p);
     *ok = 0;
     for (int g = 0; g < a->n_guards; g++) {
-        const gale__guard_vals *gv = &vals->guard[g];
-        gale__val c = affine(e, e->guard_base[(access * GALE__GUARDS + g) * e->ob + p.b], gv->coef, p);
+        const gale__emit_guard *gv = &vals->guard[g];
+        gale__ir_val c =
+            affine(e, e->guard_base[(access * GALE__GUARDS + g) * e->outer_blocks + p.outer_block], gv->coef, p);
         *ok = gale__emit_and(
             e, *ok, gale__ir_op2(ir, GALE__LT, GALE_BOOL, c, gv->limit)); /* negative ones are large: unsigned */
         if (a->guards[g].div <= 1) continue;
-        gale__val quotient, rest;
+        gale__ir_val quotient, rest;
         gale__emit_divmod(e, c, &gv->div, &quotient, &rest);
         *ok = gale__emit_and(e, *ok, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, rest, gale__emit_index(e, 0)));
         at = gale__emit_add(e, at, gale__emit_mul(e, quotient, gv->stride));
@@ -206,12 +208,12 @@ static gale__val address(gale__emit *e, int access, place p, gale__val *ok)
     return at;
 }
 
-gale__val gale__emit_address(gale__emit *e, int access, int b, int ib, gale__val *ok)
+gale__ir_val gale__emit_address(gale__emit *e, int access, int outer_block, int inner_block, gale__ir_val *ok)
 {
-    return address(e, access, (place){b, ib, 0}, ok);
+    return address(e, access, (place){outer_block, inner_block, 0}, ok);
 }
 
-gale__val gale__emit_fill(gale__emit *e, const gale__access *a)
+gale__ir_val gale__emit_fill(gale__emit *e, const gale__nest_access *a)
 {
     gale_type type = a->buffer < 0 ? GALE_I64 : gale__compute_type(a->type);
     uint64_t bits = 0;
@@ -222,34 +224,35 @@ gale__val gale__emit_fill(gale__emit *e, const gale__access *a)
 }
 
 /* Loads `width` neighbours; where the guards fail, element 0 is read and forgotten. */
-static void load(gale__emit *e, int access, place p, int width, gale__val *out)
+static void load(gale__emit *e, int access, place p, int width, gale__ir_val *out)
 {
-    const gale__access *a = &e->nest->accesses[access];
-    gale__val ok, at = address(e, access, p, &ok);
+    const gale__nest_access *a = &e->nest->accesses[access];
+    gale__ir_val ok, at = address(e, access, p, &ok);
     if (ok) at = gale__ir_op3(e->ir, GALE__SELECT, e->index, ok, at, gale__emit_index(e, 0));
     gale__ir_load_as(e->ir, a->buffer, a->type, width, at, out);
     if (!ok) return;
-    gale__val fill = gale__emit_fill(e, a);
+    gale__ir_val fill = gale__emit_fill(e, a);
     for (int v = 0; v < width; v++)
         out[v] = gale__ir_op3(e->ir, GALE__SELECT, gale__ir_type(e->ir, out[v]), ok, out[v], fill);
 }
 
 /* The last vector of a dimension that vectors do not fill: its points are read one by one, the last one again and
  * again. */
-static void load_tail(gale__emit *e, int access, place p, int vector, gale__val *out)
+static void load_tail(gale__emit *e, int access, place p, int vector, gale__ir_val *out)
 {
     gale__ir *ir = e->ir;
-    const gale__access *a = &e->nest->accesses[access];
+    const gale__nest_access *a = &e->nest->accesses[access];
     gale_type type = gale__compute_type(a->type);
-    gale__val ok, at = address(e, access, p, &ok), var[4], zero = gale__ir_u32(ir, 0);
+    gale__ir_val ok, at = address(e, access, p, &ok), var[4], zero = gale__ir_u32(ir, 0);
     for (int v = 0; v < vector; v++)
         var[v] = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)type, .imm = 1});
-    gale__emit_if(e, e->whole[p.b]);
+    gale__emit_if(e, e->whole[p.outer_block]);
     gale__ir_load_as(ir, a->buffer, a->type, vector, at, out);
     for (int v = 0; v < vector; v++) gale__ir_op3(ir, GALE__IR_SET, type, var[v], zero, out[v]);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
     for (int v = 0; v < vector; v++) {
-        gale__val step = gale__ir_op2(ir, GALE__IR_MIN, e->index, gale__emit_index(e, (uint32_t)v), e->last[p.b]);
+        gale__ir_val step =
+            gale__ir_op2(ir, GALE__IR_MIN, e->index, gale__emit_index(e, (uint32_t)v), e->last[p.outer_block]);
         gale__ir_load_as(ir, a->buffer, a->type, 1, gale__emit_add(e, at, step), out);
         gale__ir_op3(ir, GALE__IR_SET, type, var[v], zero, out[0]);
     }
@@ -257,24 +260,24 @@ static void load_tail(gale__emit *e, int access, place p, int vector, gale__val 
     for (int v = 0; v < vector; v++) out[v] = gale__ir_op2(ir, GALE__IR_GET, type, var[v], zero);
 }
 
-static gale__val index_value(gale__emit *e, int access, place p)
+static gale__ir_val index_value(gale__emit *e, int access, place p)
 {
     gale__ir *ir = e->ir;
-    gale__val ok, at = address(e, access, p, &ok);
+    gale__ir_val ok, at = address(e, access, p, &ok);
     gale_type narrow = e->index == GALE_U64 ? GALE_I64 : GALE_I32;
-    gale__val v = gale__ir_op1(ir, GALE__IR_CONVERT, GALE_I64, gale__ir_op1(ir, GALE__BITCAST, narrow, at));
+    gale__ir_val v = gale__ir_op1(ir, GALE__IR_CONVERT, GALE_I64, gale__ir_op1(ir, GALE__BITCAST, narrow, at));
     return ok ? gale__ir_op3(ir, GALE__SELECT, GALE_I64, ok, v, gale__emit_fill(e, &e->nest->accesses[access])) : v;
 }
 
-static gale__val take(gale__emit *e, int i, place p, gale__val index)
+static gale__ir_val take(gale__emit *e, int i, place p, gale__ir_val index)
 {
     gale__ir *ir = e->ir;
     const gale__nest_instr *in = &e->nest->code[i];
-    const gale__access *a = &e->nest->accesses[in->access];
+    const gale__nest_access *a = &e->nest->accesses[in->access];
     gale_type type = gale__ir_type(ir, index);
-    gale__val ok, out, at = address(e, in->access, p, &ok),
-                       limit = gale__ir_op1(ir, GALE__IR_CONVERT, type, e->layout.number[i]);
-    gale__val top = gale__ir_op2(ir, GALE__SUB, type, limit, gale__ir_const(ir, type, 1));
+    gale__ir_val ok, out, at = address(e, in->access, p, &ok),
+                          limit = gale__ir_op1(ir, GALE__IR_CONVERT, type, e->layout.number[i]);
+    gale__ir_val top = gale__ir_op2(ir, GALE__SUB, type, limit, gale__ir_const(ir, type, 1));
     index = gale__ir_op2(
         ir, GALE__IR_MIN, type, gale__ir_op2(ir, GALE__IR_MAX, type, index, gale__ir_const(ir, type, 0)), top);
     at = gale__emit_add(e, at, gale__ir_op1(ir, GALE__IR_CONVERT, e->index, index));
@@ -283,18 +286,18 @@ static gale__val take(gale__emit *e, int i, place p, gale__val index)
 }
 
 /* The bits of a value in its storage type, as U32 or U64. */
-static gale__val storage_bits(gale__ir *ir, gale_type type, gale__val v)
+static gale__ir_val storage_bits(gale__ir *ir, gale_type type, gale__ir_val v)
 {
     if (gale__type_is_float(type) && gale__type_table[type].bits < 32) return gale__ir_encode(ir, type, v);
     return gale__ir_op1(ir, GALE__BITCAST, gale__type_table[type].bits == 64 ? GALE_U64 : GALE_U32, v);
 }
 
-static gale__val bitcast(gale__ir *ir, gale_type from, gale_type to, gale__val v)
+static gale__ir_val bitcast(gale__ir *ir, gale_type from, gale_type to, gale__ir_val v)
 {
-    gale__val bits = storage_bits(ir, from, v);
+    gale__ir_val bits = storage_bits(ir, from, v);
     if (gale__type_is_float(to) && gale__type_table[to].bits < 32)
         return gale__ir_decode(ir, to, gale__ir_narrow(ir, gale_type_size(to) == 1 ? GALE_U8 : GALE_U16, bits));
-    gale__val out = gale__ir_op1(ir, GALE__BITCAST, gale__compute_type(to), bits);
+    gale__ir_val out = gale__ir_op1(ir, GALE__BITCAST, gale__compute_type(to), bits);
     return gale__type_table[to].bits < 32 ? gale__ir_narrow(ir, to, out) : out;
 }
 
@@ -305,7 +308,7 @@ static bool keeps_range(int op)
            op == GALE__REM;
 }
 
-gale__val gale__emit_scalar(gale__emit *e, int i, gale__val a, gale__val b, gale__val c)
+gale__ir_val gale__emit_scalar(gale__emit *e, int i, gale__ir_val a, gale__ir_val b, gale__ir_val c)
 {
     const gale__nest_instr *in = &e->nest->code[i];
     gale_type type = (gale_type)in->type, compute = gale__compute_type(type);
@@ -313,20 +316,20 @@ gale__val gale__emit_scalar(gale__emit *e, int i, gale__val a, gale__val b, gale
     if (in->op == GALE__BITCAST) return bitcast(e->ir, (gale_type)e->nest->code[in->a].type, type, a);
     uint8_t math = e->ir->math;
     if (in->acc && math & GALE__IR_LOOSE) e->ir->math |= GALE__IR_FAST;
-    gale__val v = gale__ir_scalar(e->ir, (gale__scalar)in->op, compute, a, b, c);
+    gale__ir_val v = gale__ir_scalar(e->ir, (gale__scalar)in->op, compute, a, b, c);
     e->ir->math = math;
     bool narrow = gale__type_is_int(type) && gale__type_table[type].bits < 32 && !keeps_range(in->op);
     return narrow ? gale__ir_narrow(e->ir, type, v) : v;
 }
 
 /* Reads all neighbours of one outer and one inner block into their lanes. */
-static void emit_load_block(gale__emit *e, int i, place p, int vector, gale__val *out)
+static void emit_load_block(gale__emit *e, int i, place p, int vector, gale__ir_val *out)
 {
     const gale__nest_instr *in = &e->nest->code[i];
-    const gale__access *a = &e->nest->accesses[in->access];
-    bool same = vector == 1 || !gale__access_walks(a, e->vdim);
-    int width = same ? 1 : gale__access_width(e->nest, a, e->vdim, vector);
-    if (in->op == GALE__NEST_LOAD && width > 1 && e->s->tail) {
+    const gale__nest_access *a = &e->nest->accesses[in->access];
+    bool same = vector == 1 || !gale__schedule_access_walks(a, e->vector_dim);
+    int width = same ? 1 : gale__schedule_access_width(e->nest, a, e->vector_dim, vector);
+    if (in->op == GALE__NEST_LOAD && width > 1 && e->schedule->tail) {
         if (width == vector) {
             load_tail(e, in->access, p, vector, out);
             return;
@@ -334,28 +337,29 @@ static void emit_load_block(gale__emit *e, int i, place p, int vector, gale__val
         width = 1;
     }
     for (int v = 0; v < vector; v += width) {
-        p.v = v;
+        p.lane = v;
         if (same && v) out[v] = out[0];
         else if (in->op == GALE__NEST_INDEX) out[v] = index_value(e, in->access, p);
         else load(e, in->access, p, width, out + v);
     }
 }
 
-static bool walks_inner(const gale__emit *e, const gale__access *a)
+static bool walks_inner(const gale__emit *e, const gale__nest_access *a)
 {
     for (int d = e->nest->n_outer; d < e->nest->n_outer + e->nest->n_inner; d++)
-        if (gale__access_walks(a, d)) return true;
+        if (gale__schedule_access_walks(a, d)) return true;
     return false;
 }
 
 /* The first outer block at which an access means the same element as at block b. */
 static int twin_of(const gale__emit *e, int access, int b)
 {
-    const gale__val *base = e->base + access * e->ob, *guard = e->guard_base + access * GALE__GUARDS * e->ob;
+    const gale__ir_val *base = e->base + access * e->outer_blocks,
+                       *guard = e->guard_base + access * GALE__GUARDS * e->outer_blocks;
     for (int k = 0; k < b; k++) {
         bool same = base[k] == base[b];
         for (int g = 0; g < e->nest->accesses[access].n_guards; g++)
-            same &= guard[g * e->ob + k] == guard[g * e->ob + b];
+            same &= guard[g * e->outer_blocks + k] == guard[g * e->outer_blocks + b];
         if (same) return k;
     }
     return b;
@@ -366,26 +370,27 @@ static void emit_load(gale__emit *e, int i)
 {
     bool inner = gale__emit_is_inner(e, i),
          repeat = inner && !walks_inner(e, &e->nest->accesses[e->nest->code[i].access]);
-    int vector = e->ov > 1 ? e->ov : inner ? e->iv : 1;
-    gale__val out[4];
-    for (int b = 0; b < e->ob; b++)
-        for (int ib = inner ? e->ib_from : 0; ib < (inner ? e->ib_to : 1); ib++) {
+    int vector = e->outer_vector > 1 ? e->outer_vector : inner ? e->inner_vector : 1;
+    gale__ir_val out[4];
+    for (int b = 0; b < e->outer_blocks; b++)
+        for (int ib = inner ? e->inner_from : 0; ib < (inner ? e->inner_to : 1); ib++) {
             int twin = inner ? b : twin_of(e, e->nest->code[i].access, b);
             if (twin != b) {
-                for (int v = 0; v < e->ov; v++) *slot(e, i, b * e->ov + v, 0) = *slot(e, i, twin * e->ov + v, 0);
+                for (int v = 0; v < e->outer_vector; v++)
+                    *slot(e, i, b * e->outer_vector + v, 0) = *slot(e, i, twin * e->outer_vector + v, 0);
                 continue;
             }
-            if (!repeat || ib == e->ib_from) emit_load_block(e, i, (place){b, inner ? ib : -1, 0}, vector, out);
+            if (!repeat || ib == e->inner_from) emit_load_block(e, i, (place){b, inner ? ib : -1, 0}, vector, out);
             for (int v = 0; v < vector; v++)
-                if (e->ov > 1 || !inner) *slot(e, i, b * e->ov + v, ib) = out[v];
-                else *slot(e, i, b, ib * e->iv + v) = out[v];
+                if (e->outer_vector > 1 || !inner) *slot(e, i, b * e->outer_vector + v, ib) = out[v];
+                else *slot(e, i, b, ib * e->inner_vector + v) = out[v];
         }
 }
 
 static place place_of(const gale__emit *e, int outer_lane, int inner_lane, bool inner)
 {
-    place p = {outer_lane / e->ov, inner ? inner_lane / e->iv : -1, outer_lane % e->ov};
-    if (inner && e->iv > 1) p.v = inner_lane % e->iv;
+    place p = {outer_lane / e->outer_vector, inner ? inner_lane / e->inner_vector : -1, outer_lane % e->outer_vector};
+    if (inner && e->inner_vector > 1) p.lane = inner_lane % e->inner_vector;
     return p;
 }
 
@@ -393,19 +398,19 @@ static void emit_lanes(gale__emit *e, int i)
 {
     const gale__nest_instr *in = &e->nest->code[i];
     bool inner = gale__emit_is_inner(e, i);
-    int arity = gale__nest_arity(in), first_inner = inner ? e->ib_from * e->iv : 0,
-        end_inner = inner ? e->ib_to * e->iv : 1;
-    gale__val first[3] = {0}, shared = 0;
-    for (int o = 0; o < e->ob * e->ov; o++)
+    int arity = gale__nest_arity(in), first_inner = inner ? e->inner_from * e->inner_vector : 0,
+        end_inner = inner ? e->inner_to * e->inner_vector : 1;
+    gale__ir_val first[3] = {0}, shared = 0;
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++)
         for (int k = first_inner; k < end_inner; k++) {
-            gale__val x[3] = {0};
+            gale__ir_val x[3] = {0};
             if (arity > 0) x[0] = gale__emit_get(e, in->a, o, k);
             if (arity > 1) x[1] = gale__emit_get(e, in->b, o, k);
             if (arity > 2) x[2] = gale__emit_get(e, in->c, o, k);
             bool same = shared && in->op != GALE__NEST_TAKE && !memcmp(x, first, sizeof x);
-            gale__val v = same                        ? shared
-                          : in->op == GALE__NEST_TAKE ? take(e, i, place_of(e, o, k, inner), x[0])
-                                                      : gale__emit_scalar(e, i, x[0], x[1], x[2]);
+            gale__ir_val v = same                        ? shared
+                             : in->op == GALE__NEST_TAKE ? take(e, i, place_of(e, o, k, inner), x[0])
+                                                         : gale__emit_scalar(e, i, x[0], x[1], x[2]);
             if (!shared) {
                 shared = v;
                 memcpy(first, x, sizeof x);
@@ -418,7 +423,7 @@ void gale__emit_instr(gale__emit *e, int i)
 {
     const gale__nest_instr *in = &e->nest->code[i];
     if (e->done[i]) return;
-    e->done[i] = !gale__emit_is_inner(e, i) || e->ib_to == e->ib;
+    e->done[i] = !gale__emit_is_inner(e, i) || e->inner_to == e->inner_blocks;
     if (in->op == GALE__NEST_LOAD || in->op == GALE__NEST_INDEX) emit_load(e, i);
     else if (in->op == GALE__NEST_CONST)
         for (int l = 0; l < e->lanes; l++) e->val[i * e->lanes + l] = e->layout.number[i];
@@ -426,26 +431,27 @@ void gale__emit_instr(gale__emit *e, int i)
 }
 
 /* Stores one vector of a block; lanes[] are its values. */
-static void store_block(gale__emit *e, const gale__nest_store *st, place p, const gale__val *lanes,
-    const gale__val *index, int vector, gale__val condition)
+static void store_block(gale__emit *e, const gale__nest_store *st, place p, const gale__ir_val *lanes,
+    const gale__ir_val *index, int vector, gale__ir_val condition)
 {
     gale__ir *ir = e->ir;
-    const gale__access *a = &e->nest->accesses[st->access];
-    int width = st->index >= 0 || e->s->tail ? 1 : gale__access_width(e->nest, a, e->vdim, vector);
+    const gale__nest_access *a = &e->nest->accesses[st->access];
+    int width =
+        st->index >= 0 || e->schedule->tail ? 1 : gale__schedule_access_width(e->nest, a, e->vector_dim, vector);
     if (condition) gale__emit_if(e, condition);
     for (int v = 0; v < vector; v += width) {
-        p.v = v;
-        gale__val ok, at = address(e, st->access, p, &ok);
+        p.lane = v;
+        gale__ir_val ok, at = address(e, st->access, p, &ok);
         if (st->index >= 0) {
             gale_type type = gale__ir_type(ir, index[v]), positive = type == GALE_I64 ? GALE_U64 : GALE_U32;
-            gale__val u = gale__ir_op1(ir, GALE__BITCAST, positive, index[v]);
-            gale__val limit = gale__ir_op1(ir, GALE__IR_CONVERT, positive, e->layout.limit[st - e->nest->stores]);
+            gale__ir_val u = gale__ir_op1(ir, GALE__BITCAST, positive, index[v]);
+            gale__ir_val limit = gale__ir_op1(ir, GALE__IR_CONVERT, positive, e->layout.limit[st - e->nest->stores]);
             ok = gale__emit_and(e, ok, gale__ir_op2(ir, GALE__LT, GALE_BOOL, u, limit));
             at = gale__emit_add(e, at, gale__ir_op1(ir, GALE__IR_CONVERT, e->index, u));
         }
-        if (e->s->tail)
+        if (e->schedule->tail)
             ok = gale__emit_and(
-                e, ok, gale__ir_op2(ir, GALE__LE, GALE_BOOL, gale__emit_index(e, (uint32_t)v), e->last[p.b]));
+                e, ok, gale__ir_op2(ir, GALE__LE, GALE_BOOL, gale__emit_index(e, (uint32_t)v), e->last[p.outer_block]));
         if (ok) gale__emit_if(e, ok);
         gale__ir_store_as(ir, a->buffer, a->type, width, at, lanes + v);
         if (ok) gale__emit_close(e);
@@ -455,17 +461,18 @@ static void store_block(gale__emit *e, const gale__nest_store *st, place p, cons
 
 /* A vector store where the vector is whole, else point by point. */
 static void store_tail(
-    gale__emit *e, const gale__nest_store *st, place p, const gale__val *lanes, int vector, gale__val condition)
+    gale__emit *e, const gale__nest_store *st, place p, const gale__ir_val *lanes, int vector, gale__ir_val condition)
 {
     gale__ir *ir = e->ir;
-    const gale__access *a = &e->nest->accesses[st->access];
-    gale__val ok, at = address(e, st->access, p, &ok);
+    const gale__nest_access *a = &e->nest->accesses[st->access];
+    gale__ir_val ok, at = address(e, st->access, p, &ok);
     if (condition) gale__emit_if(e, condition);
-    gale__emit_if(e, e->whole[p.b]);
+    gale__emit_if(e, e->whole[p.outer_block]);
     gale__ir_store_as(ir, a->buffer, a->type, vector, at, lanes);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
     for (int v = 0; v + 1 < vector; v++) {
-        gale__emit_if(e, gale__ir_op2(ir, GALE__LE, GALE_BOOL, gale__emit_index(e, (uint32_t)v), e->last[p.b]));
+        gale__emit_if(
+            e, gale__ir_op2(ir, GALE__LE, GALE_BOOL, gale__emit_index(e, (uint32_t)v), e->last[p.outer_block]));
         gale__ir_store_as(
             ir, a->buffer, a->type, 1, gale__emit_add(e, at, gale__emit_index(e, (uint32_t)v)), lanes + v);
         gale__emit_close(e);
@@ -474,17 +481,20 @@ static void store_tail(
     if (condition) gale__emit_close(e);
 }
 
-void gale__emit_store(gale__emit *e, const gale__nest_store *st, gale__val condition)
+void gale__emit_store(gale__emit *e, const gale__nest_store *st, gale__ir_val condition)
 {
     bool inner = e->reduces && (e->nest->code[st->value].inner || (st->index >= 0 && e->nest->code[st->index].inner));
-    const gale__access *a = &e->nest->accesses[st->access];
-    int vector = e->ov > 1 ? e->ov : inner ? e->iv : 1;
-    bool tail = e->s->tail && st->index < 0 && gale__access_width(e->nest, a, e->vdim, vector) == vector && vector > 1;
-    for (int b = 0; b < e->ob; b++)
-        for (int ib = inner ? e->ib_from : 0; ib < (inner ? e->ib_to : 1); ib++) {
-            gale__val lanes[4], index[4] = {0}, ok = gale__emit_and(e, condition, e->outer_valid[b]);
+    const gale__nest_access *a = &e->nest->accesses[st->access];
+    int vector = e->outer_vector > 1 ? e->outer_vector : inner ? e->inner_vector : 1;
+    bool tail = e->schedule->tail && st->index < 0 &&
+                gale__schedule_access_width(e->nest, a, e->vector_dim, vector) == vector && vector > 1;
+    for (int b = 0; b < e->outer_blocks; b++)
+        for (int ib = inner ? e->inner_from : 0; ib < (inner ? e->inner_to : 1); ib++) {
+            gale__ir_val lanes[4], index[4] = {0}, ok = gale__emit_and(e, condition, e->outer_valid[b]);
             for (int v = 0; v < vector; v++) {
-                int o = e->ov > 1 ? b * e->ov + v : b, k = e->ov > 1 ? ib : inner ? ib * e->iv + v : 0;
+                int o = e->outer_vector > 1 ? b * e->outer_vector + v : b, k = e->outer_vector > 1 ? ib
+                                                                               : inner ? ib * e->inner_vector + v
+                                                                                       : 0;
                 lanes[v] = gale__emit_get(e, st->value, o, k);
                 if (st->index >= 0) index[v] = gale__emit_get(e, st->index, o, k);
             }

@@ -4,65 +4,66 @@
 #include "kernel/schedule/schedule_emit.h"
 #include <string.h>
 
-static gale__val u32(gale__emit *e, uint32_t v) { return gale__ir_u32(e->ir, v); }
-static gale__val op32(gale__emit *e, int op, gale__val a, gale__val b)
+static gale__ir_val u32(gale__emit *e, uint32_t v) { return gale__ir_u32(e->ir, v); }
+static gale__ir_val op32(gale__emit *e, int op, gale__ir_val a, gale__ir_val b)
 {
     return gale__ir_op2(e->ir, op, GALE_U32, a, b);
 }
 
 /* A thread past the end repeats the last outer point and stores nothing. */
-static void place_outer(gale__emit *e, int b, gale__val chunk)
+static void place_outer(gale__emit *e, int b, gale__ir_val chunk)
 {
     gale__ir *ir = e->ir;
     int dims = e->nest->n_outer + (e->reduces ? 0 : e->nest->n_inner);
-    gale__val coord[GALE__NEST_DIMS],
+    gale__ir_val coord[GALE__NEST_DIMS],
         top = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.outer_count, gale__emit_index(e, 1));
     e->outer_valid[b] = gale__ir_op2(ir, GALE__LE, GALE_BOOL, chunk, top);
     chunk = gale__ir_op2(ir, GALE__IR_MIN, e->index, chunk, top);
     gale__emit_coords(e, chunk, 0, dims, coord);
     gale__emit_outer_place(e, b, coord, dims);
-    if (!e->s->tail) return;
-    gale__val left = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.points, coord[e->vdim]);
+    if (!e->schedule->tail) return;
+    gale__ir_val left = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.points, coord[e->vector_dim]);
     e->last[b] = gale__ir_op2(ir, GALE__SUB, e->index, left, gale__emit_index(e, 1));
-    e->whole[b] = gale__ir_op2(ir, GALE__GE, GALE_BOOL, left, gale__emit_index(e, e->s->vector));
+    e->whole[b] = gale__ir_op2(ir, GALE__GE, GALE_BOOL, left, gale__emit_index(e, e->schedule->vector));
 }
 
 /* Thread numbers: of a MAP, all of them are outer; of a ROW, neighbours share an outer point; of a COLUMN, they do not.
  */
 static void place_threads(gale__emit *e)
 {
-    const gale__schedule *s = e->s;
-    gale__val group = gale__emit_widen(e, gale__emit_group(e)), mine = e->tid;
+    const gale__schedule *s = e->schedule;
+    gale__ir_val group = gale__emit_widen(e, gale__emit_group(e)), mine = e->tid;
     uint32_t rows = s->rows, threads = s->threads;
-    if (s->kind == GALE__ROW && threads > 1) {
+    if (s->kind == GALE__SCHEDULE_ROW && threads > 1) {
         mine = op32(e, GALE__IR_DIV, e->tid, u32(e, threads));
-        e->t = op32(e, GALE__AND, e->tid, u32(e, threads - 1));
-    } else if (s->kind == GALE__COLUMN && threads > 1) {
+        e->row_tid = op32(e, GALE__AND, e->tid, u32(e, threads - 1));
+    } else if (s->kind == GALE__SCHEDULE_COLUMN && threads > 1) {
         mine = op32(e, GALE__AND, e->tid, u32(e, rows - 1));
-        e->t = op32(e, GALE__IR_DIV, e->tid, u32(e, rows));
+        e->row_tid = op32(e, GALE__IR_DIV, e->tid, u32(e, rows));
     }
     mine = gale__emit_widen(e, mine);
-    gale__val first = gale__emit_mul(e, group, gale__emit_index(e, rows * (uint32_t)e->ob));
-    for (int b = 0; b < e->ob; b++)
+    gale__ir_val first = gale__emit_mul(e, group, gale__emit_index(e, rows * (uint32_t)e->outer_blocks));
+    for (int b = 0; b < e->outer_blocks; b++)
         place_outer(e, b, gale__emit_add(e, gale__emit_add(e, first, mine), gale__emit_index(e, rows * (uint32_t)b)));
 }
 
 /* The inner blocks of this thread, beginning with block number `first` of the row (U32). */
-static void place_inner(gale__emit *e, gale__val first)
+static void place_inner(gale__emit *e, gale__ir_val first)
 {
     gale__ir *ir = e->ir;
-    gale__val count = e->layout.inner_count, top = op32(e, GALE__SUB, count, u32(e, 1));
+    gale__ir_val count = e->layout.inner_count, top = op32(e, GALE__SUB, count, u32(e, 1));
     int from = e->nest->n_outer, to = from + e->nest->n_inner;
-    for (int b = 0; b < e->ib; b++) {
-        gale__val block = op32(e, GALE__ADD, op32(e, GALE__ADD, first, e->t), u32(e, (uint32_t)b * e->s->threads));
+    for (int b = 0; b < e->inner_blocks; b++) {
+        gale__ir_val block =
+            op32(e, GALE__ADD, op32(e, GALE__ADD, first, e->row_tid), u32(e, (uint32_t)b * e->schedule->threads));
         e->inner_valid[b] = 0;
-        if (!e->s->exact) {
+        if (!e->schedule->exact) {
             e->inner_valid[b] = gale__ir_op2(ir, GALE__LE, GALE_BOOL, block, top);
             block = op32(e, GALE__IR_MIN, block, top);
         }
         gale__emit_coords(e, gale__emit_widen(e, block), from, to, e->inner_coord[b]);
         e->inner_index[b] =
-            gale__ir_op1(ir, GALE__BITCAST, GALE_I32, op32(e, GALE__MUL, block, u32(e, (uint32_t)e->iv)));
+            gale__ir_op1(ir, GALE__BITCAST, GALE_I32, op32(e, GALE__MUL, block, u32(e, (uint32_t)e->inner_vector)));
     }
 }
 
@@ -135,22 +136,22 @@ static void load_early(gale__emit *e)
 {
     int loads = 0;
     for (int i = 0; i < e->nest->n_code; i++) loads += e->nest->code[i].inner && e->nest->code[i].op == GALE__NEST_LOAD;
-    for (int i = 0; loads * e->ib * e->iv * e->ov <= EARLY && i < e->nest->n_code; i++)
+    for (int i = 0; loads * e->inner_blocks * e->inner_vector * e->outer_vector <= EARLY && i < e->nest->n_code; i++)
         if (e->nest->code[i].inner && e->nest->code[i].op == GALE__NEST_LOAD) gale__emit_instr(e, i);
 }
 
 /* The last pass goes block by block: what it loads and computes need not be held for all of them at once. */
 static gale_status pass_resident(gale__emit *e, int pass, bool last)
 {
-    gale__acc acc[GALE__LANES];
+    gale__emit_acc acc[GALE__EMIT_LANES];
     if (!last) emit_wanted(e, false);
-    for (int b = 0; last && b < e->ib; b++) {
-        e->ib_from = b;
-        e->ib_to = b + 1;
+    for (int b = 0; last && b < e->inner_blocks; b++) {
+        e->inner_from = b;
+        e->inner_to = b + 1;
         emit_wanted(e, true);
     }
-    e->ib_from = 0;
-    e->ib_to = e->ib;
+    e->inner_from = 0;
+    e->inner_to = e->inner_blocks;
     for (int i = 0; i < e->nest->n_code; i++) {
         if (!reduces_in(e, i, pass)) continue;
         gale__emit_reduce_local(e, i, acc);
@@ -164,7 +165,7 @@ static gale_status pass_resident(gale__emit *e, int pass, bool last)
 
 static gale_status pass_streaming(gale__emit *e, int pass, bool last)
 {
-    gale__acc variables[REDUCTIONS][16], acc[GALE__LANES];
+    gale__emit_acc variables[REDUCTIONS][16], acc[GALE__EMIT_LANES];
     int list[REDUCTIONS], n = 0;
     for (int i = 0; i < e->nest->n_code; i++) {
         if (!reduces_in(e, i, pass)) continue;
@@ -173,7 +174,7 @@ static gale_status pass_streaming(gale__emit *e, int pass, bool last)
         list[n] = i;
         gale__emit_reduce_begin(e, i, variables[n++]);
     }
-    gale__val first = gale__emit_for(e, e->layout.inner_count, (uint32_t)e->s->threads * e->s->steps);
+    gale__ir_val first = gale__emit_for(e, e->layout.inner_count, (uint32_t)e->schedule->threads * e->schedule->steps);
     place_inner(e, first);
     emit_wanted(e, last);
     for (int k = 0; k < n; k++) gale__emit_reduce_step(e, list[k], variables[k]);
@@ -191,7 +192,7 @@ static gale_status pass_streaming(gale__emit *e, int pass, bool last)
 static gale_status emit_passes(gale__emit *e)
 {
     int passes = find_levels(e);
-    if (e->reduces && e->s->resident) {
+    if (e->reduces && e->schedule->resident) {
         place_inner(e, u32(e, 0));
         load_early(e);
     }
@@ -201,7 +202,7 @@ static gale_status emit_passes(gale__emit *e)
             if (!gale__emit_is_inner(e, i) && e->nest->code[i].op != GALE__NEST_REDUCE && e->level[i] == pass)
                 gale__emit_instr(e, i);
         if (!e->reduces || !mark_wanted(e, pass, last)) continue;
-        if (e->s->resident) GALE_TRY(pass_resident(e, pass, last));
+        if (e->schedule->resident) GALE_TRY(pass_resident(e, pass, last));
         else GALE_TRY(pass_streaming(e, pass, last));
     }
     return GALE_OK;
@@ -209,19 +210,19 @@ static gale_status emit_passes(gale__emit *e)
 
 static void emit_outer_stores(gale__emit *e)
 {
-    gale__val first = 0;
-    if (e->s->threads > 1) first = gale__ir_op2(e->ir, GALE__EQ, GALE_BOOL, e->t, u32(e, 0));
+    gale__ir_val first = 0;
+    if (e->schedule->threads > 1) first = gale__ir_op2(e->ir, GALE__EQ, GALE_BOOL, e->row_tid, u32(e, 0));
     for (int s = 0; s < e->nest->n_stores; s++)
         if (!e->reduces || !store_is_inner(e, &e->nest->stores[s])) gale__emit_store(e, &e->nest->stores[s], first);
 }
 
-gale_status gale__build_loops(const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
+gale_status gale__schedule_build_loops(const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
 {
-    gale__emit e = {.ob = 1, .ov = 1, .ib = 1, .iv = 1};
-    if (s->kind == GALE__MAP) e.ob = s->steps;
-    else e.ib = s->steps;
-    if (s->kind == GALE__ROW) e.iv = s->vector;
-    else e.ov = s->vector;
+    gale__emit e = {.outer_blocks = 1, .outer_vector = 1, .inner_blocks = 1, .inner_vector = 1};
+    if (s->kind == GALE__SCHEDULE_MAP) e.outer_blocks = s->steps;
+    else e.inner_blocks = s->steps;
+    if (s->kind == GALE__SCHEDULE_ROW) e.inner_vector = s->vector;
+    else e.outer_vector = s->vector;
     gale_status status = gale__emit_begin(&e, nest, s, ir);
     if (status == GALE_OK) {
         place_threads(&e);

@@ -5,47 +5,50 @@
  * other, to threads that take neighbours, run the instructions after the sum and store. */
 #include "kernel/schedule/schedule_emit.h"
 
-#define ROW_PAD 8 /* as in gale__matrix_shared */
+#define ROW_PAD 8 /* as in gale__schedule_matrix_shared */
 #define RESULT_PAD 4
 
 /* One operand on its way into work-group memory: rows of k (fast) or of the tile's side. */
 typedef struct part {
-    gale__emit e;
-    int which, core, access;             /* access: copied as it lies; -1: through registers */
-    uint32_t size, row, at;              /* side of the tile; elements from row to row; where it begins in a stage */
-    uint32_t per;                        /* vectors along a row */
-    gale__val first_k, first_side, base; /* of this thread; base: element inside the part */
+    gale__emit emit;
+    int which, core, access;                /* access: copied as it lies; -1: through registers */
+    uint32_t size, row, at;                 /* side of the tile; elements from row to row; where it begins in a stage */
+    uint32_t per;                           /* vectors along a row */
+    gale__ir_val first_k, first_side, base; /* of this thread; base: element inside the part */
     uint32_t step_k, step_side;
-    gale__val staging[128]; /* variables */
+    gale__ir_val staging[128]; /* variables */
 } part;
 
 typedef struct matrix {
-    gale__tiling g;
+    gale__emit_tiling tiling;
     part parts[2];
     uint32_t stage; /* elements of a stage */
-    gale__val shared, results, sums, read, write;
-    gale__val row, column; /* of this subgroup among those of the group */
+    gale__ir_val shared, results, sums, read, write;
+    gale__ir_val row, column; /* of this subgroup among those of the group */
 } matrix;
 
-static gale__val op32(gale__ir *ir, int op, gale__val a, uint32_t b)
+static gale__ir_val op32(gale__ir *ir, int op, gale__ir_val a, uint32_t b)
 {
     return gale__ir_op2(ir, op, GALE_U32, a, gale__ir_u32(ir, b));
 }
-static gale__val add32(gale__ir *ir, gale__val a, gale__val b) { return gale__ir_op2(ir, GALE__ADD, GALE_U32, a, b); }
-static gale__val variable(gale__ir *ir, gale_type type)
+static gale__ir_val add32(gale__ir *ir, gale__ir_val a, gale__ir_val b)
+{
+    return gale__ir_op2(ir, GALE__ADD, GALE_U32, a, b);
+}
+static gale__ir_val variable(gale__ir *ir, gale_type type)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)type, .imm = 1});
 }
-static gale__val get(gale__ir *ir, gale__val var)
+static gale__ir_val get(gale__ir *ir, gale__ir_val var)
 {
     return gale__ir_op2(ir, GALE__IR_GET, gale__ir_type(ir, var), var, gale__ir_u32(ir, 0));
 }
-static void set(gale__ir *ir, gale__val var, gale__val v)
+static void set(gale__ir *ir, gale__ir_val var, gale__ir_val v)
 {
     gale__ir_op3(ir, GALE__IR_SET, gale__ir_type(ir, var), var, gale__ir_u32(ir, 0), v);
 }
 static void barrier(gale__ir *ir) { gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER}); }
-static gale__val loop(gale__ir *ir, uint32_t end, uint32_t step, bool unroll)
+static gale__ir_val loop(gale__ir *ir, uint32_t end, uint32_t step, bool unroll)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
                                 .type = GALE_U32,
@@ -60,78 +63,78 @@ static gale__val loop(gale__ir *ir, uint32_t end, uint32_t step, bool unroll)
 /* How a part is divided among the threads: neighbours in memory go to neighbouring threads. */
 static gale_status begin_part(matrix *t, int which)
 {
-    const gale__schedule *s = t->g.e.s;
+    const gale__schedule *s = t->tiling.emit.schedule;
     part *p = &t->parts[which];
-    int operand = gale__tile_operand(s, &t->g.c, which);
+    int operand = gale__schedule_tile_operand(s, &t->tiling.contraction, which);
     uint32_t group[3], wide = s->wide[which];
     gale__schedule_group(s, group);
     p->which = which;
-    p->core = gale__matrix_core(t->g.e.nest, operand);
-    p->access = s->async >> which & 1 ? gale__matrix_access(t->g.e.nest, operand) : -1;
+    p->core = gale__schedule_matrix_core(t->tiling.emit.nest, operand);
+    p->access = s->async >> which & 1 ? gale__schedule_matrix_access(t->tiling.emit.nest, operand) : -1;
     p->size = which ? s->tile_n : s->tile_m;
     p->row = (s->fast[which] ? s->tile_k : p->size) + ROW_PAD;
     p->at = t->stage;
     t->stage += p->row * (s->fast[which] ? p->size : s->tile_k);
-    p->e.ob = p->e.ov = p->e.ib = p->e.iv = 1;
+    p->emit.outer_blocks = p->emit.outer_vector = p->emit.inner_blocks = p->emit.inner_vector = 1;
     p->per = (s->fast[which] ? s->tile_k : p->size) / wide;
     uint32_t across = group[0] / p->per;
     int lanes = p->access < 0 ? (int)wide : 1; /* a copy takes its neighbours unseen */
     if (s->fast[which]) {
-        p->e.iv = lanes;
+        p->emit.inner_vector = lanes;
         p->step_side = across;
-        p->e.ob = (int)(p->size / across);
+        p->emit.outer_blocks = (int)(p->size / across);
     } else {
-        p->e.ov = lanes;
+        p->emit.outer_vector = lanes;
         p->step_k = across;
-        p->e.ib = (int)(s->tile_k / across);
+        p->emit.inner_blocks = (int)(s->tile_k / across);
     }
-    GALE_TRY(gale__emit_begin_within(&p->e, &t->g.e));
-    p->e.vdim = gale__tile_vector_dim(t->g.e.nest, s, &t->g.c, which);
+    GALE_TRY(gale__emit_begin_within(&p->emit, &t->tiling.emit));
+    p->emit.vector_dim = gale__schedule_tile_vector_dim(t->tiling.emit.nest, s, &t->tiling.contraction, which);
     return GALE_OK;
 }
 
 /* Rows or columns past the end repeat the last ones: what they give is never stored. */
 static void place_part(matrix *t, part *p)
 {
-    gale__emit *e = &p->e;
+    gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    const gale__schedule *s = e->s;
+    const gale__schedule *s = e->schedule;
     uint32_t wide = s->wide[p->which], unit = s->fast[p->which] ? 1 : wide;
-    gale__val along = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, e->tid, p->per), wide);
-    gale__val across = op32(ir, GALE__IR_DIV, e->tid, p->per);
+    gale__ir_val along = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, e->tid, p->per), wide);
+    gale__ir_val across = op32(ir, GALE__IR_DIV, e->tid, p->per);
     p->first_k = s->fast[p->which] ? along : across;
     p->first_side = s->fast[p->which] ? across : along;
     p->base = op32(ir, GALE__ADD, add32(ir, op32(ir, GALE__MUL, across, p->row), along), p->at);
-    gale__val count = p->which ? e->layout.n : e->layout.m,
-              top = gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, unit));
-    for (int b = 0; b < e->ob; b++) {
-        gale__val coord[GALE__NEST_DIMS], at = op32(ir, GALE__ADD, p->first_side, (uint32_t)b * p->step_side);
-        at = gale__emit_add(e, t->g.origin[p->which], gale__emit_widen(e, at));
-        gale__tile_clear_coords(&t->g, coord);
-        gale__tile_coords(
-            &t->g, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top), gale__tile_kind(s, p->which), coord);
+    gale__ir_val count = p->which ? e->layout.n : e->layout.m,
+                 top = gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, unit));
+    for (int b = 0; b < e->outer_blocks; b++) {
+        gale__ir_val coord[GALE__NEST_DIMS], at = op32(ir, GALE__ADD, p->first_side, (uint32_t)b * p->step_side);
+        at = gale__emit_add(e, t->tiling.origin[p->which], gale__emit_widen(e, at));
+        gale__emit_tile_clear_coords(&t->tiling, coord);
+        gale__emit_tile_coords(&t->tiling, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top),
+            gale__schedule_tile_kind(s, p->which), coord);
         gale__emit_outer_place(e, b, coord, e->nest->n_outer);
     }
     if (p->access >= 0) return;
     e->wanted[p->core] = 1;
-    gale__mark_cone(e->nest, e->wanted);
+    gale__nest_mark_cone(e->nest, e->wanted);
     for (int i = 0; i < e->nest->n_code; i++)
         if (e->wanted[i] && !e->nest->code[i].inner) gale__emit_instr(e, i);
     for (int l = 0; l < e->lanes; l++) p->staging[l] = variable(ir, GALE_F32);
 }
 
 /* Where the inner blocks stand for the part that begins at k; past the end the last point, which is not used. */
-static void place_inner(matrix *t, part *p, gale__val k)
+static void place_inner(matrix *t, part *p, gale__ir_val k)
 {
-    gale__emit *e = &p->e;
+    gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    for (int b = 0; b < e->ib; b++) {
-        gale__val at = add32(ir, k, op32(ir, GALE__ADD, p->first_k, (uint32_t)b * p->step_k)),
-                  count = e->layout.inner_count;
+    for (int b = 0; b < e->inner_blocks; b++) {
+        gale__ir_val at = add32(ir, k, op32(ir, GALE__ADD, p->first_k, (uint32_t)b * p->step_k)),
+                     count = e->layout.inner_count;
         e->inner_valid[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
         if (p->access < 0)
-            at = gale__ir_op2(ir, GALE__IR_MIN, GALE_U32, at, op32(ir, GALE__SUB, count, (uint32_t)e->iv));
-        gale__tile_coords(&t->g, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
+            at = gale__ir_op2(ir, GALE__IR_MIN, GALE_U32, at, op32(ir, GALE__SUB, count, (uint32_t)e->inner_vector));
+        gale__emit_tile_coords(&t->tiling, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
     }
 }
 
@@ -141,16 +144,16 @@ static uint32_t offset_of(const part *p, uint32_t outer, uint32_t inner)
 }
 
 /* Copies the part from k on to the stage that begins at `stage`. */
-static void copy_part(matrix *t, part *p, gale__val stage, gale__val k)
+static void copy_part(matrix *t, part *p, gale__ir_val stage, gale__ir_val k)
 {
-    gale__emit *e = &p->e;
+    gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
     int buffer = e->nest->accesses[p->access].buffer;
-    gale__val to = add32(ir, stage, p->base);
+    gale__ir_val to = add32(ir, stage, p->base);
     place_inner(t, p, k);
-    for (int b = 0; b < e->ob; b++)
-        for (int i = 0; i < e->ib; i++) {
-            gale__val ok, from = gale__emit_address(e, p->access, b, i, &ok);
+    for (int b = 0; b < e->outer_blocks; b++)
+        for (int i = 0; i < e->inner_blocks; i++) {
+            gale__ir_val ok, from = gale__emit_address(e, p->access, b, i, &ok);
             gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_COPY,
                                  .width = 4,
                                  .a = t->shared,
@@ -162,74 +165,76 @@ static void copy_part(matrix *t, part *p, gale__val stage, gale__val k)
 }
 
 /* The operand's values from k on, into the staging variables; what is past the end becomes 0 in both operands. */
-static void fetch_part(matrix *t, part *p, gale__val k)
+static void fetch_part(matrix *t, part *p, gale__ir_val k)
 {
-    gale__emit *e = &p->e;
+    gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    gale__val none = gale__ir_f32(ir, 0);
+    gale__ir_val none = gale__ir_f32(ir, 0);
     place_inner(t, p, k);
     gale__emit_inner_cone(e);
-    int n_inner = e->ib * e->iv;
-    for (int o = 0; o < e->ob * e->ov; o++)
+    int n_inner = e->inner_blocks * e->inner_vector;
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++)
         for (int i = 0; i < n_inner; i++) {
-            gale__val v = gale__emit_get(e, p->core, o, i), valid = e->inner_valid[i / e->iv];
+            gale__ir_val v = gale__emit_get(e, p->core, o, i), valid = e->inner_valid[i / e->inner_vector];
             set(ir, p->staging[o * n_inner + i], gale__ir_op3(ir, GALE__SELECT, GALE_F32, valid, v, none));
         }
 }
 
 /* Staging variables, rounded, to the stage that begins at `stage`. */
-static void deliver_part(matrix *t, part *p, gale__val stage)
+static void deliver_part(matrix *t, part *p, gale__ir_val stage)
 {
-    gale__emit *e = &p->e;
+    gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    gale_type type = (gale_type)e->s->narrow;
-    gale__val to = add32(ir, stage, p->base);
-    int vector = e->ov > 1 ? e->ov : e->iv, n_inner = e->ib * e->iv;
-    for (int b = 0; b < e->ob; b++)
-        for (int i = 0; i < e->ib; i++) {
-            gale__val codes[4] = {0};
+    gale_type type = (gale_type)e->schedule->narrow;
+    gale__ir_val to = add32(ir, stage, p->base);
+    int vector = e->outer_vector > 1 ? e->outer_vector : e->inner_vector, n_inner = e->inner_blocks * e->inner_vector;
+    for (int b = 0; b < e->outer_blocks; b++)
+        for (int i = 0; i < e->inner_blocks; i++) {
+            gale__ir_val codes[4] = {0};
             for (int v = 0; v < vector; v++) {
-                int o = e->ov > 1 ? b * e->ov + v : b, k = e->ov > 1 ? i : i * e->iv + v;
+                int o = e->outer_vector > 1 ? b * e->outer_vector + v : b,
+                    k = e->outer_vector > 1 ? i : i * e->inner_vector + v;
                 codes[v] = gale__ir_encode(ir, type, get(ir, p->staging[o * n_inner + k]));
             }
-            gale__val at = op32(ir, GALE__ADD, to, offset_of(p, (uint32_t)b, (uint32_t)i));
+            gale__ir_val at = op32(ir, GALE__ADD, to, offset_of(p, (uint32_t)b, (uint32_t)i));
             gale__ir_set_lanes(ir, t->shared, GALE_U16, vector, at, codes);
         }
 }
 
-static void issue(matrix *t, gale__val stage, gale__val k)
+static void issue(matrix *t, gale__ir_val stage, gale__ir_val k)
 {
     for (int w = 0; w < 2; w++)
         if (t->parts[w].access >= 0) copy_part(t, &t->parts[w], stage, k);
-    if (t->g.e.s->async) gale__ir_add(t->g.e.ir, (gale__ir_instr){.op = GALE__IR_COMMIT});
+    if (t->tiling.emit.schedule->async) gale__ir_add(t->tiling.emit.ir, (gale__ir_instr){.op = GALE__IR_COMMIT});
 }
-static void fetch(matrix *t, gale__val k)
+static void fetch(matrix *t, gale__ir_val k)
 {
     for (int w = 0; w < 2; w++)
         if (t->parts[w].access < 0) fetch_part(t, &t->parts[w], k);
 }
-static void deliver(matrix *t, gale__val stage)
+static void deliver(matrix *t, gale__ir_val stage)
 {
     for (int w = 0; w < 2; w++)
         if (t->parts[w].access < 0) deliver_part(t, &t->parts[w], stage);
 }
 static void wait_for_copies(matrix *t, uint32_t groups)
 {
-    if (t->g.e.s->async) gale__ir_add(t->g.e.ir, (gale__ir_instr){.op = GALE__IR_WAIT, .imm = groups});
+    if (t->tiling.emit.schedule->async)
+        gale__ir_add(t->tiling.emit.ir, (gale__ir_instr){.op = GALE__IR_WAIT, .imm = groups});
 }
 
 /* --- products --- */
 
 /* Matrix i of this subgroup's rows (which 0) or columns, k elements into the stage. */
-static gale__val load_matrix(matrix *t, int which, uint32_t i, gale__val stage, gale__val k)
+static gale__ir_val load_matrix(matrix *t, int which, uint32_t i, gale__ir_val stage, gale__ir_val k)
 {
-    gale__ir *ir = t->g.e.ir;
-    const gale__schedule *s = t->g.e.s;
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
     const part *p = &t->parts[which];
     uint32_t micro = which ? s->micro_n : s->micro_m;
-    gale__val side = op32(ir, GALE__ADD, op32(ir, GALE__MUL, which ? t->column : t->row, micro), i * 16);
-    gale__val along = s->fast[which] ? k : side, across = s->fast[which] ? side : k;
-    gale__val at = add32(ir, op32(ir, GALE__MUL, across, p->row), along);
+    gale__ir_val side = op32(ir, GALE__ADD, op32(ir, GALE__MUL, which ? t->column : t->row, micro), i * 16);
+    gale__ir_val along = s->fast[which] ? k : side, across = s->fast[which] ? side : k;
+    gale__ir_val at = add32(ir, op32(ir, GALE__MUL, across, p->row), along);
     return gale__ir_add(ir, (gale__ir_instr){.op = which ? GALE__IR_MATRIX_B : GALE__IR_MATRIX_A,
                                 .type = s->narrow,
                                 .mem = which ? s->fast[which] : !s->fast[which],
@@ -238,49 +243,50 @@ static gale__val load_matrix(matrix *t, int which, uint32_t i, gale__val stage, 
                                 .imm = p->row});
 }
 
-static void multiply(matrix *t, gale__val stage)
+static void multiply(matrix *t, gale__ir_val stage)
 {
-    gale__ir *ir = t->g.e.ir;
-    const gale__schedule *s = t->g.e.s;
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
     uint32_t rows = s->micro_m / 16, columns = s->micro_n / 16;
-    gale__val b[16], k = loop(ir, s->tile_k, 16, true);
+    gale__ir_val b[16], k = loop(ir, s->tile_k, 16, true);
     for (uint32_t j = 0; j < columns; j++) b[j] = load_matrix(t, 1, j, stage, k);
     for (uint32_t i = 0; i < rows; i++) {
-        gale__val a = load_matrix(t, 0, i, stage, k);
+        gale__ir_val a = load_matrix(t, 0, i, stage, k);
         for (uint32_t j = 0; j < columns; j++)
             gale__ir_add(
                 ir, (gale__ir_instr){.op = GALE__IR_SUMS_ADD, .a = t->sums, .b = a, .c = b[j], .imm = i * columns + j});
     }
-    gale__emit_close(&t->g.e);
+    gale__emit_close(&t->tiling.emit);
 }
 
 /* The next stage, and after the last one the first. */
-static void advance(matrix *t, gale__val var)
+static void advance(matrix *t, gale__ir_val var)
 {
-    gale__ir *ir = t->g.e.ir;
-    gale__val next = op32(ir, GALE__ADD, get(ir, var), t->stage);
-    gale__val past = gale__ir_op2(ir, GALE__GE, GALE_BOOL, next, gale__ir_u32(ir, t->stage * t->g.e.s->stages));
+    gale__ir *ir = t->tiling.emit.ir;
+    gale__ir_val next = op32(ir, GALE__ADD, get(ir, var), t->stage);
+    gale__ir_val past =
+        gale__ir_op2(ir, GALE__GE, GALE_BOOL, next, gale__ir_u32(ir, t->stage * t->tiling.emit.schedule->stages));
     set(ir, var, gale__ir_op3(ir, GALE__SELECT, GALE_U32, past, gale__ir_u32(ir, 0), next));
 }
 
 /* A stage is written while the one after it is read, and after the barrier that follows its last reading. */
 static void walk_k(matrix *t)
 {
-    gale__ir *ir = t->g.e.ir;
-    const gale__schedule *s = t->g.e.s;
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
     uint32_t ahead = s->stages - 1u;
     for (uint32_t i = 0; i < (uint32_t)(s->micro_m / 16) * (s->micro_n / 16); i++)
         gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_ZERO, .a = t->sums, .imm = i});
-    gale__val first = loop(ir, ahead, 1, false);
-    gale__val at = op32(ir, GALE__MUL, first, t->stage), from = op32(ir, GALE__MUL, first, s->tile_k);
+    gale__ir_val first = loop(ir, ahead, 1, false);
+    gale__ir_val at = op32(ir, GALE__MUL, first, t->stage), from = op32(ir, GALE__MUL, first, s->tile_k);
     issue(t, at, from);
     fetch(t, from);
     deliver(t, at);
-    gale__emit_close(&t->g.e);
+    gale__emit_close(&t->tiling.emit);
     set(ir, t->read, gale__ir_u32(ir, 0));
     set(ir, t->write, gale__ir_u32(ir, ahead * t->stage));
-    gale__val k = gale__emit_for(&t->g.e, t->g.e.layout.inner_count, s->tile_k);
-    gale__val next = op32(ir, GALE__ADD, k, ahead * s->tile_k);
+    gale__ir_val k = gale__emit_for(&t->tiling.emit, t->tiling.emit.layout.inner_count, s->tile_k);
+    gale__ir_val next = op32(ir, GALE__ADD, k, ahead * s->tile_k);
     wait_for_copies(t, ahead - 1);
     barrier(ir);
     issue(t, get(ir, t->write), next);
@@ -289,7 +295,7 @@ static void walk_k(matrix *t)
     deliver(t, get(ir, t->write));
     advance(t, t->read);
     advance(t, t->write);
-    gale__emit_close(&t->g.e);
+    gale__emit_close(&t->tiling.emit);
     wait_for_copies(t, 0);
     barrier(ir);
 }
@@ -298,10 +304,10 @@ static void walk_k(matrix *t)
 
 static void store_sums(matrix *t, uint32_t row)
 {
-    gale__ir *ir = t->g.e.ir;
-    const gale__schedule *s = t->g.e.s;
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
     uint32_t columns = s->micro_n / 16;
-    gale__val at = op32(ir, GALE__MUL, t->column, s->micro_n);
+    gale__ir_val at = op32(ir, GALE__MUL, t->column, s->micro_n);
     for (uint32_t i = 0; i < (uint32_t)(s->micro_m / 16) * columns; i++)
         gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_STORE,
                              .a = t->sums,
@@ -311,69 +317,98 @@ static void store_sums(matrix *t, uint32_t row)
 }
 
 /* The lanes of a result: neighbours along the columns from (row, column) of the tile on. */
-static void place_result(matrix *t, gale__val row, gale__val column)
+static void place_result(matrix *t, gale__ir_val row, gale__ir_val column)
 {
-    gale__emit *e = &t->g.e;
+    gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
-    gale__val coord[GALE__NEST_DIMS], valid[2];
-    gale__tile_clear_coords(&t->g, coord);
+    gale__ir_val coord[GALE__NEST_DIMS], valid[2];
+    gale__emit_tile_clear_coords(&t->tiling, coord);
     for (int w = 0; w < 2; w++) {
-        gale__val count = w ? e->layout.n : e->layout.m;
-        gale__val at = gale__emit_add(e, t->g.origin[w], gale__emit_widen(e, w ? column : row));
-        gale__val top = gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, w ? (uint32_t)e->ov : 1));
+        gale__ir_val count = w ? e->layout.n : e->layout.m;
+        gale__ir_val at = gale__emit_add(e, t->tiling.origin[w], gale__emit_widen(e, w ? column : row));
+        gale__ir_val top =
+            gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, w ? (uint32_t)e->outer_vector : 1));
         valid[w] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
-        gale__tile_coords(&t->g, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top), gale__tile_kind(e->s, w), coord);
+        gale__emit_tile_coords(&t->tiling, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top),
+            gale__schedule_tile_kind(e->schedule, w), coord);
     }
     e->outer_valid[0] = gale__emit_and(e, valid[0], valid[1]);
     gale__emit_outer_place(e, 0, coord, e->nest->n_outer);
 }
 
-static void emit_result(matrix *t, gale__val at)
+static void emit_result(matrix *t, gale__ir_val at)
 {
-    gale__emit *e = &t->g.e;
+    gale__emit *e = &t->tiling.emit;
     const gale__nest *nest = e->nest;
-    gale__val lanes[4];
-    gale__acc sums[4];
-    gale__ir_get_lanes(e->ir, t->results, GALE_F32, e->ov, at, lanes);
-    for (int i = 0; i < e->ov; i++) sums[i] = (gale__acc){lanes[i], 0};
-    gale__emit_reduce_finish(e, t->g.c.reduce, sums);
+    gale__ir_val lanes[4];
+    gale__emit_acc sums[4];
+    gale__ir_get_lanes(e->ir, t->results, GALE_F32, e->outer_vector, at, lanes);
+    for (int i = 0; i < e->outer_vector; i++) sums[i] = (gale__emit_acc){lanes[i], 0};
+    gale__emit_reduce_finish(e, t->tiling.contraction.reduce, sums);
     for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
-    gale__mark_cone(nest, e->wanted);
+    gale__nest_mark_cone(nest, e->wanted);
     for (int i = 0; i < nest->n_code; i++)
         if (e->wanted[i] && nest->code[i].op != GALE__NEST_REDUCE) gale__emit_instr(e, i);
     for (int i = 0; i < nest->n_stores; i++) gale__emit_store(e, &nest->stores[i], 0);
 }
 
+/* Threads take rows one after the other, always the same columns. */
+static void store_columns(matrix *t, gale__ir_val slice, uint32_t row, uint32_t per, uint32_t across)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
+    gale__ir_val c = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, e->tid, per), s->vector);
+    gale__ir_val first = op32(ir, GALE__IR_DIV, e->tid, per);
+    gale__ir_val i = loop(ir, s->micro_m, across, false), r = add32(ir, i, first);
+    place_result(t, add32(ir, op32(ir, GALE__MUL, slice, s->micro_m), r), c);
+    emit_result(t, add32(ir, op32(ir, GALE__MUL, r, row), c));
+    gale__emit_close(e);
+}
+
+/* Threads take vectors in order. */
+static void store_vectors(matrix *t, gale__ir_val slice, uint32_t row, uint32_t per, uint32_t group)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
+    uint32_t vectors = s->micro_m * per;
+    gale__ir_val i = loop(ir, vectors, group, false), at = add32(ir, i, e->tid);
+    if (vectors % group) gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, gale__ir_u32(ir, vectors)));
+    gale__ir_val r = op32(ir, GALE__IR_DIV, at, per),
+                 c = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, at, per), s->vector);
+    place_result(t, add32(ir, op32(ir, GALE__MUL, slice, s->micro_m), r), c);
+    emit_result(t, add32(ir, op32(ir, GALE__MUL, r, row), c));
+    if (vectors % group) gale__emit_close(e);
+    gale__emit_close(e);
+}
+
 static void store_results(matrix *t)
 {
-    gale__emit *e = &t->g.e;
+    gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
-    const gale__schedule *s = e->s;
-    uint32_t group[3], row = s->tile_n + RESULT_PAD, per = s->tile_n / s->vector, vectors = s->micro_m * per;
+    const gale__schedule *s = e->schedule;
+    uint32_t group[3], row = s->tile_n + RESULT_PAD, per = s->tile_n / s->vector;
     gale__schedule_group(s, group);
-    gale__val slice = loop(ir, s->tile_m / s->micro_m, 1, false);
+    gale__ir_val slice = loop(ir, s->tile_m / s->micro_m, 1, false);
     gale__emit_if(e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, t->row, slice));
     store_sums(t, row);
     gale__emit_close(e);
     barrier(ir);
-    gale__val i = loop(ir, vectors, group[0], false), at = add32(ir, i, e->tid);
-    if (vectors % group[0]) gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, gale__ir_u32(ir, vectors)));
-    gale__val r = op32(ir, GALE__IR_DIV, at, per), c = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, at, per), s->vector);
-    place_result(t, add32(ir, op32(ir, GALE__MUL, slice, s->micro_m), r), c);
-    emit_result(t, add32(ir, op32(ir, GALE__MUL, r, row), c));
-    if (vectors % group[0]) gale__emit_close(e);
-    gale__emit_close(e);
+    bool fixed = group[0] % per == 0 && s->micro_m % (group[0] / per) == 0; /* a thread keeps to its columns */
+    if (fixed) store_columns(t, slice, row, per, group[0] / per);
+    else store_vectors(t, slice, row, per, group[0]);
     barrier(ir);
     gale__emit_close(e);
 }
 
 static void declare(matrix *t)
 {
-    gale__ir *ir = t->g.e.ir;
-    const gale__schedule *s = t->g.e.s;
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
     uint32_t parts, results, columns = s->tile_n / s->micro_n;
-    gale__matrix_shared(s, &parts, &results);
-    gale__val subgroup = op32(ir, GALE__IR_DIV, t->g.e.tid, s->lanes);
+    gale__schedule_matrix_shared(s, &parts, &results);
+    gale__ir_val subgroup = op32(ir, GALE__IR_DIV, t->tiling.emit.tid, s->lanes);
     t->row = op32(ir, GALE__IR_DIV, subgroup, columns);
     t->column = op32(ir, GALE__IR_REM, subgroup, columns);
     t->shared = gale__ir_add(
@@ -387,18 +422,18 @@ static void declare(matrix *t)
     t->write = variable(ir, GALE_U32);
 }
 
-gale_status gale__build_matrix(const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
+gale_status gale__schedule_build_matrix(const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
 {
     gale_status status;
     matrix *t = gale__calloc(1, sizeof *t);
     if (!t) return GALE_NO_MEMORY;
-    t->g.e.ob = t->g.e.ib = t->g.e.iv = 1;
-    t->g.e.ov = s->vector;
-    gale__nest_contraction(nest, &t->g.c);
+    t->tiling.emit.outer_blocks = t->tiling.emit.inner_blocks = t->tiling.emit.inner_vector = 1;
+    t->tiling.emit.outer_vector = s->vector;
+    gale__nest_contraction(nest, &t->tiling.contraction);
     ir->subgroup = s->lanes;
-    GALE_GO(gale__emit_begin(&t->g.e, nest, s, ir));
-    t->g.e.vdim = gale__matrix_vector_dim(nest, s, &t->g.c);
-    gale__tile_place_group(&t->g);
+    GALE_GO(gale__emit_begin(&t->tiling.emit, nest, s, ir));
+    t->tiling.emit.vector_dim = gale__schedule_matrix_vector_dim(nest, s, &t->tiling.contraction);
+    gale__emit_tile_place_group(&t->tiling);
     for (int w = 0; w < 2; w++) {
         GALE_GO(begin_part(t, w));
         place_part(t, &t->parts[w]);
@@ -407,8 +442,8 @@ gale_status gale__build_matrix(const gale__nest *nest, const gale__schedule *s, 
     walk_k(t);
     store_results(t);
 done:
-    for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].e);
-    gale__emit_end(&t->g.e);
+    for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].emit);
+    gale__emit_end(&t->tiling.emit);
     gale__free(t);
     return status;
 }

@@ -5,62 +5,56 @@
 
 #define LEAST_K 16
 #define LEAST_RESULTS 1024
-#define LEAST_SIDE 8
+#define LEAST_SIDE 2
 #define USUAL_SHARED (32u << 10) /* work-group memory of a device that does not tell */
 
-int gale__matrix_core(const gale__nest *nest, int operand)
+int gale__schedule_matrix_core(const gale__nest *nest, int operand)
 {
     while (nest->code[operand].op == GALE__CAST && nest->code[operand].type == GALE_F32)
         operand = nest->code[operand].a;
     return operand;
 }
 
-int gale__matrix_access(const gale__nest *nest, int operand)
+int gale__schedule_matrix_access(const gale__nest *nest, int operand)
 {
-    const gale__nest_instr *in = &nest->code[gale__matrix_core(nest, operand)];
+    const gale__nest_instr *in = &nest->code[gale__schedule_matrix_core(nest, operand)];
     return in->op == GALE__NEST_LOAD && in->inner ? in->access : -1;
 }
 
-int gale__matrix_vector_dim(const gale__nest *nest, const gale__schedule *s, const gale__contraction *c)
+int gale__schedule_matrix_vector_dim(const gale__nest *nest, const gale__schedule *s, const gale__contraction *c)
 {
     int last = -1;
     for (int d = 0; d < nest->n_outer; d++)
-        if (c->kind[d] == (uint8_t)gale__tile_kind(s, 1)) last = d;
+        if (c->kind[d] == (uint8_t)gale__schedule_tile_kind(s, 1)) last = d;
     return last;
 }
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-static bool has_units(const gale_device_caps *caps, gale_type operand)
-{
-    bool native = gale__caps_have_matrix(caps, operand) && caps->subgroup >= 16 && caps->subgroup <= 128;
-    return (native || caps->matrix_emulated) && caps->storage16;
-}
-
 /* What both operands are; GALE_F32: they are something else. */
 static gale_type narrow_type(const gale__nest *nest, const gale__contraction *c)
 {
-    gale_type a = (gale_type)nest->code[gale__matrix_core(nest, c->a)].type,
-              b = (gale_type)nest->code[gale__matrix_core(nest, c->b)].type;
+    gale_type a = (gale_type)nest->code[gale__schedule_matrix_core(nest, c->a)].type,
+              b = (gale_type)nest->code[gale__schedule_matrix_core(nest, c->b)].type;
     return a == b && (a == GALE_F16 || a == GALE_BF16) ? a : GALE_F32;
 }
 
 /* Where an operand is a plain load of whole groups of 8 neighbours, it need not pass through registers. */
 static void choose_copies(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which)
 {
-    gale__choose_operand(nest, c, s, which);
-    int access = gale__matrix_access(nest, gale__tile_operand(s, c, which)),
-        dim = gale__tile_vector_dim(nest, s, c, which);
+    gale__schedule_choose_operand(nest, c, s, which);
+    int access = gale__schedule_matrix_access(nest, gale__schedule_tile_operand(s, c, which)),
+        dim = gale__schedule_tile_vector_dim(nest, s, c, which);
     if (access < 0 || dim < 0 || nest->extent[dim] % 8) return;
-    const gale__access *a = &nest->accesses[access];
-    if (a->type != s->narrow || gale__access_width(nest, a, dim, 8) != 8 || (a->n_guards && a->fill)) return;
+    const gale__nest_access *a = &nest->accesses[access];
+    if (a->type != s->narrow || gale__schedule_access_width(nest, a, dim, 8) != 8 || (a->n_guards && a->fill)) return;
     s->wide[which] = 8;
     s->async |= (uint8_t)(1 << which);
 }
 
 #define ROW_PAD 8 /* elements after each row, so that eight rows lie in different banks */
 
-void gale__matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results)
+void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results)
 {
     uint32_t part = 0;
     for (int w = 0; w < 2; w++) {
@@ -71,19 +65,27 @@ void gale__matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *res
     *results = s->micro_m * (s->tile_n + 4u) * 4;
 }
 
+#define SHORT_K 256
+
 /* A subgroup computes up to 64 x 64: loads from work-group memory then cost less than the products (4096 cubed in f16
- * on an H200: 329 TFLOP/s, and 298 with 64 x 32). */
-static void divide_tile(gale__schedule *s, bool software)
+ * on an H200: 329 TFLOP/s, and 298 with 64 x 32).  Where k is short, what comes after the sum costs more than the
+ * products, and more subgroups share it.  A tile of 32 columns is not divided along them. */
+static void divide_tile(const gale__contraction *c, gale__schedule *s, bool software)
 {
     s->micro_m = (uint8_t)(s->tile_m >= 128 ? 64 : s->tile_m / 2);
     s->micro_n = (uint8_t)(s->tile_n >= 128 ? 64 : s->tile_n / 2);
+    if (s->tile_m >= 128 && s->tile_n >= 128 && c->k <= SHORT_K) s->micro_n = 32;
+    if (s->tile_m >= 128 && s->tile_n == 32) {
+        s->micro_m = (uint8_t)(s->tile_m / 4);
+        s->micro_n = 32;
+    }
     if (software) s->micro_n = (uint8_t)s->tile_n; /* several matrices a subgroup, few threads */
 }
 
 static bool fits(const gale_device_caps *caps, const gale__schedule *s)
 {
     uint32_t parts, results, group[3], most = caps->shared_bytes ? caps->shared_bytes : USUAL_SHARED;
-    gale__matrix_shared(s, &parts, &results);
+    gale__schedule_matrix_shared(s, &parts, &results);
     gale__schedule_group(s, group);
     if (group[0] > (caps->group_max ? caps->group_max : 256)) return false;
     /* Half of what a kernel may ask for: two groups then share a unit.  Only there results lie where the parts did. */
@@ -110,6 +112,7 @@ static bool choose_sizes(const gale__contraction *c, const gale_device_caps *cap
 {
     int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
     int tm = tile_for(m), tn = tile_for(n);
+    if (tn == 32 && c->b_count * up(m, 256) >= 4 * units) tm = 256;
     if (caps->software) tm = tn = 32;
     /* Nearly a group for each unit is enough: larger tiles gain more than the last units. */
     while (tm + tn > 64 && c->b_count * up(m, tm) * up(n, tn) < units * 7 / 8) {
@@ -119,7 +122,7 @@ static bool choose_sizes(const gale__contraction *c, const gale_device_caps *cap
     for (;;) {
         s->tile_m = (uint16_t)tm;
         s->tile_n = (uint16_t)tn;
-        divide_tile(s, caps->software);
+        divide_tile(c, s, caps->software);
         if (choose_depth(c, caps, s)) return true;
         if (tm + tn <= 64) return false;
         if (tm >= tn) tm /= 2;
@@ -136,7 +139,7 @@ static bool divides(const gale__schedule *s, int which)
     if (!per || group[0] % per) return false;
     uint32_t across = group[0] / per;
     return across <= others && others % across == 0 &&
-           others / across <= (s->fast[which] ? GALE__OUTER_BLOCKS : GALE__INNER_BLOCKS);
+           others / across <= (s->fast[which] ? GALE__EMIT_OUTER_BLOCKS : GALE__EMIT_INNER_BLOCKS);
 }
 
 /* Some drivers leave loops that are too long. */
@@ -146,23 +149,23 @@ static bool loops_end(const gale__contraction *c, const gale_device_caps *caps, 
     return !caps->loop_max || c->k * (sums + 1) + 4096 < caps->loop_max;
 }
 
-bool gale__choose_matrix(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
 {
     gale__contraction c;
     if ((!caps->n_matrix && !caps->matrix_emulated) || !gale__nest_contraction(nest, &c)) return false;
     if (c.m < LEAST_SIDE || c.n < LEAST_SIDE || c.k < LEAST_K || c.m * c.n < LEAST_RESULTS) return false;
     gale_type type = narrow_type(nest, &c);
-    if (type == GALE_F32 || !has_units(caps, type) || gale__emit_acc_type(nest, c.reduce) != GALE_F32 ||
+    if (type == GALE_F32 || !gale__caps_run_matrix(caps, type) || gale__emit_acc_type(nest, c.reduce) != GALE_F32 ||
         gale__compute_type((gale_type)nest->code[c.mul].type) != GALE_F32)
         return false;
     gale__schedule t = *s;
-    t.kind = GALE__MATRIX;
+    t.kind = GALE__SCHEDULE_MATRIX;
     t.narrow = (uint8_t)type;
     t.lanes = (uint8_t)(caps->matrix_emulated ? 32 : caps->subgroup);
     t.swap = c.kind[nest->n_outer - 1] == 'M';
     for (int w = 0; w < 2; w++) choose_copies(nest, &c, &t, w);
     if (!choose_sizes(&c, caps, &t) || !divides(&t, 0) || !divides(&t, 1) || !loops_end(&c, caps, &t)) return false;
-    int dim = gale__matrix_vector_dim(nest, &t, &c);
+    int dim = gale__schedule_matrix_vector_dim(nest, &t, &c);
     int64_t last = dim >= 0 ? nest->extent[dim] : 1;
     t.vector = (uint8_t)(last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
     t.exact = c.k % t.tile_k == 0;

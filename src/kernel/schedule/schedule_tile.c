@@ -6,12 +6,12 @@
 
 #define PAD 4 /* elements after each row of a part, so that its columns lie in different banks */
 
-int gale__tile_operand(const gale__schedule *s, const gale__contraction *c, int which)
+int gale__schedule_tile_operand(const gale__schedule *s, const gale__contraction *c, int which)
 {
     return (which == 0) != s->swap ? c->a : c->b;
 }
 
-char gale__tile_kind(const gale__schedule *s, int which) { return (which == 0) != s->swap ? 'M' : 'N'; }
+char gale__schedule_tile_kind(const gale__schedule *s, int which) { return (which == 0) != s->swap ? 'M' : 'N'; }
 
 static int last_of(const gale__nest *nest, const gale__contraction *c, char kind)
 {
@@ -21,96 +21,97 @@ static int last_of(const gale__nest *nest, const gale__contraction *c, char kind
     return last;
 }
 
-int gale__tile_vector_dim(const gale__nest *nest, const gale__schedule *s, const gale__contraction *c, int which)
+int gale__schedule_tile_vector_dim(
+    const gale__nest *nest, const gale__schedule *s, const gale__contraction *c, int which)
 {
-    return last_of(nest, c, s->fast[which] ? 'K' : gale__tile_kind(s, which));
+    return last_of(nest, c, s->fast[which] ? 'K' : gale__schedule_tile_kind(s, which));
 }
 
 /* One operand on its way into work-group memory. */
 typedef struct part {
-    gale__emit e;
+    gale__emit emit;
     int which, operand;
-    uint32_t size, per;   /* rows or columns of the tile; vectors along the fast direction */
-    gale__val first_k;    /* of this thread inside the part */
-    gale__val first_side; /* row or column of this thread inside the tile */
+    uint32_t size, per;      /* rows or columns of the tile; vectors along the fast direction */
+    gale__ir_val first_k;    /* of this thread inside the part */
+    gale__ir_val first_side; /* row or column of this thread inside the tile */
     uint32_t step_k, step_side;
-    gale__val staging[64]; /* variables */
-    gale__val shared;
+    gale__ir_val staging[64]; /* variables */
+    gale__ir_val shared;
 } part;
 
 typedef struct tile {
-    gale__tiling g;
+    gale__emit_tiling tiling;
     part parts[2];
     gale_type type;
-    gale__val sums[64];
+    gale__ir_val sums[64];
 } tile;
 
-static gale__val op32(gale__ir *ir, int op, gale__val a, uint32_t b)
+static gale__ir_val op32(gale__ir *ir, int op, gale__ir_val a, uint32_t b)
 {
     return gale__ir_op2(ir, op, GALE_U32, a, gale__ir_u32(ir, b));
 }
 
-void gale__tile_coords(gale__tiling *t, gale__val linear, char kind, gale__val *coord)
+void gale__emit_tile_coords(gale__emit_tiling *t, gale__ir_val linear, char kind, gale__ir_val *coord)
 {
-    const gale__nest *nest = t->e.nest;
+    const gale__nest *nest = t->emit.nest;
     int first = -1;
     for (int d = nest->n_outer + nest->n_inner - 1; d >= 0; d--)
-        if (t->c.kind[d] == kind) first = d;
+        if (t->contraction.kind[d] == kind) first = d;
     for (int d = nest->n_outer + nest->n_inner - 1; d >= 0; d--) {
-        if (t->c.kind[d] != kind) continue;
+        if (t->contraction.kind[d] != kind) continue;
         coord[d] = linear;
-        if (d != first) gale__emit_divmod(&t->e, linear, &t->e.layout.extent[d], &linear, &coord[d]);
+        if (d != first) gale__emit_divmod(&t->emit, linear, &t->emit.layout.extent[d], &linear, &coord[d]);
     }
 }
 
-void gale__tile_clear_coords(gale__tiling *t, gale__val *coord)
+void gale__emit_tile_clear_coords(gale__emit_tiling *t, gale__ir_val *coord)
 {
     for (int d = 0; d < GALE__NEST_DIMS; d++) coord[d] = t->zero;
-    gale__tile_coords(t, t->batch, 'B', coord);
+    gale__emit_tile_coords(t, t->batch, 'B', coord);
 }
 
-void gale__tile_place_group(gale__tiling *t)
+void gale__emit_tile_place_group(gale__emit_tiling *t)
 {
-    gale__emit *e = &t->e;
+    gale__emit *e = &t->emit;
     gale__ir *ir = e->ir;
-    gale__val group = gale__emit_widen(e, gale__emit_group(e)), row, column, rest;
-    gale__val top = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.outer_count, gale__emit_index(e, 1));
+    gale__ir_val group = gale__emit_widen(e, gale__emit_group(e)), row, column, rest;
+    gale__ir_val top = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.outer_count, gale__emit_index(e, 1));
     group = gale__ir_op2(ir, GALE__IR_MIN, e->index, group, top);
     gale__emit_divmod(e, group, &e->layout.tiles_n, &rest, &column);
     gale__emit_divmod(e, rest, &e->layout.tiles_m, &t->batch, &row);
-    t->origin[0] = gale__emit_mul(e, row, gale__emit_index(e, e->s->tile_m));
-    t->origin[1] = gale__emit_mul(e, column, gale__emit_index(e, e->s->tile_n));
+    t->origin[0] = gale__emit_mul(e, row, gale__emit_index(e, e->schedule->tile_m));
+    t->origin[1] = gale__emit_mul(e, column, gale__emit_index(e, e->schedule->tile_n));
     t->zero = gale__emit_index(e, 0);
 }
 
 /* How a part is divided among the threads: neighbours in memory go to neighbouring threads. */
 static gale_status begin_part(tile *t, int which)
 {
-    const gale__schedule *s = t->g.e.s;
+    const gale__schedule *s = t->tiling.emit.schedule;
     part *p = &t->parts[which];
     uint32_t group[3], wide = s->wide[which];
     gale__schedule_group(s, group);
     p->which = which;
-    p->operand = gale__tile_operand(s, &t->g.c, which);
+    p->operand = gale__schedule_tile_operand(s, &t->tiling.contraction, which);
     p->size = which ? s->tile_n : s->tile_m;
-    p->e.ob = p->e.ov = p->e.ib = p->e.iv = 1;
+    p->emit.outer_blocks = p->emit.outer_vector = p->emit.inner_blocks = p->emit.inner_vector = 1;
     p->per = (s->fast[which] ? s->tile_k : p->size) / wide;
     uint32_t across = group[0] / p->per;
     if (s->fast[which]) {
-        p->e.iv = (int)wide;
+        p->emit.inner_vector = (int)wide;
         p->step_side = across;
-        p->e.ob = (int)(p->size / across);
+        p->emit.outer_blocks = (int)(p->size / across);
     } else {
-        p->e.ov = (int)wide;
+        p->emit.outer_vector = (int)wide;
         p->step_k = across;
-        p->e.ib = (int)(s->tile_k / across);
+        p->emit.inner_blocks = (int)(s->tile_k / across);
     }
-    GALE_TRY(gale__emit_begin_within(&p->e, &t->g.e));
-    p->e.vdim = gale__tile_vector_dim(t->g.e.nest, s, &t->g.c, which);
+    GALE_TRY(gale__emit_begin_within(&p->emit, &t->tiling.emit));
+    p->emit.vector_dim = gale__schedule_tile_vector_dim(t->tiling.emit.nest, s, &t->tiling.contraction, which);
     return GALE_OK;
 }
 
-void gale__mark_cone(const gale__nest *nest, uint8_t *wanted)
+void gale__nest_mark_cone(const gale__nest *nest, uint8_t *wanted)
 {
     for (int i = nest->n_code - 1; i >= 0; i--) {
         const gale__nest_instr *in = &nest->code[i];
@@ -123,31 +124,31 @@ void gale__mark_cone(const gale__nest *nest, uint8_t *wanted)
 /* Rows or columns past the end repeat the last ones: what they give is never stored. */
 static void place_part(tile *t, part *p)
 {
-    gale__emit *e = &p->e;
+    gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    const gale__schedule *s = e->s;
+    const gale__schedule *s = e->schedule;
     uint32_t wide = s->wide[p->which];
-    gale__val along =
+    gale__ir_val along =
         gale__ir_op2(ir, GALE__MUL, GALE_U32, op32(ir, GALE__IR_REM, e->tid, p->per), gale__ir_u32(ir, wide));
-    gale__val across = op32(ir, GALE__IR_DIV, e->tid, p->per);
+    gale__ir_val across = op32(ir, GALE__IR_DIV, e->tid, p->per);
     p->first_k = s->fast[p->which] ? along : across;
     p->first_side = s->fast[p->which] ? across : along;
     uint32_t unit = s->fast[p->which] ? 1 : wide;
-    gale__val top =
+    gale__ir_val top =
         gale__ir_op2(ir, GALE__SUB, e->index, p->which ? e->layout.n : e->layout.m, gale__emit_index(e, unit));
-    for (int b = 0; b < e->ob; b++) {
-        gale__val coord[GALE__NEST_DIMS], at = op32(ir, GALE__ADD, p->first_side, (uint32_t)b * p->step_side);
-        at = gale__emit_add(e, t->g.origin[p->which], gale__emit_widen(e, at));
-        gale__tile_clear_coords(&t->g, coord);
-        gale__tile_coords(
-            &t->g, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top), gale__tile_kind(s, p->which), coord);
+    for (int b = 0; b < e->outer_blocks; b++) {
+        gale__ir_val coord[GALE__NEST_DIMS], at = op32(ir, GALE__ADD, p->first_side, (uint32_t)b * p->step_side);
+        at = gale__emit_add(e, t->tiling.origin[p->which], gale__emit_widen(e, at));
+        gale__emit_tile_clear_coords(&t->tiling, coord);
+        gale__emit_tile_coords(&t->tiling, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top),
+            gale__schedule_tile_kind(s, p->which), coord);
         gale__emit_outer_place(e, b, coord, e->nest->n_outer);
     }
     e->wanted[p->operand] = 1;
-    gale__mark_cone(e->nest, e->wanted);
+    gale__nest_mark_cone(e->nest, e->wanted);
     for (int i = 0; i < e->nest->n_code; i++)
         if (e->wanted[i] && !e->nest->code[i].inner) gale__emit_instr(e, i);
-    int lanes = e->ob * e->ov * e->ib * e->iv;
+    int lanes = e->outer_blocks * e->outer_vector * e->inner_blocks * e->inner_vector;
     for (int l = 0; l < lanes; l++)
         p->staging[l] = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)t->type, .imm = 1});
     p->shared = gale__ir_add(
@@ -155,25 +156,25 @@ static void place_part(tile *t, part *p)
 }
 
 /* The operand's values from k on, into the staging variables; what is past the end becomes 0 in both operands. */
-static void fetch(tile *t, part *p, gale__val k)
+static void fetch(tile *t, part *p, gale__ir_val k)
 {
-    gale__emit *e = &p->e;
+    gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    gale__val count = e->layout.inner_count, none = gale__ir_const(ir, t->type, 0), first = gale__ir_u32(ir, 0);
-    uint32_t unit = (uint32_t)e->iv;
-    for (int b = 0; b < e->ib; b++) {
-        gale__val at =
+    gale__ir_val count = e->layout.inner_count, none = gale__ir_const(ir, t->type, 0), first = gale__ir_u32(ir, 0);
+    uint32_t unit = (uint32_t)e->inner_vector;
+    for (int b = 0; b < e->inner_blocks; b++) {
+        gale__ir_val at =
             gale__ir_op2(ir, GALE__ADD, GALE_U32, k, op32(ir, GALE__ADD, p->first_k, (uint32_t)b * p->step_k));
         e->inner_valid[b] = 0;
-        if (!e->s->exact) e->inner_valid[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
+        if (!e->schedule->exact) e->inner_valid[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
         at = gale__ir_op2(ir, GALE__IR_MIN, GALE_U32, at, op32(ir, GALE__SUB, count, unit));
-        gale__tile_coords(&t->g, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
+        gale__emit_tile_coords(&t->tiling, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
     }
     gale__emit_inner_cone(e);
-    int n_inner = e->ib * e->iv;
-    for (int o = 0; o < e->ob * e->ov; o++)
+    int n_inner = e->inner_blocks * e->inner_vector;
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++)
         for (int i = 0; i < n_inner; i++) {
-            gale__val v = gale__emit_get(e, p->operand, o, i), valid = e->inner_valid[i / e->iv];
+            gale__ir_val v = gale__emit_get(e, p->operand, o, i), valid = e->inner_valid[i / e->inner_vector];
             if (valid) v = gale__ir_op3(ir, GALE__SELECT, t->type, valid, v, none);
             gale__ir_op3(ir, GALE__IR_SET, t->type, p->staging[o * n_inner + i], first, v);
         }
@@ -182,16 +183,16 @@ static void fetch(tile *t, part *p, gale__val k)
 /* Staging variables into work-group memory: [k][row or column]. */
 static void deliver(tile *t, part *p)
 {
-    gale__emit *e = &p->e;
+    gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
     uint32_t row = p->size + PAD;
-    gale__val base = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, p->first_k, row), p->first_side);
-    int n_inner = e->ib * e->iv;
-    for (int o = 0; o < e->ob * e->ov; o++)
+    gale__ir_val base = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, p->first_k, row), p->first_side);
+    int n_inner = e->inner_blocks * e->inner_vector;
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++)
         for (int i = 0; i < n_inner; i++) {
-            uint32_t side = (uint32_t)(o / e->ov) * p->step_side + (uint32_t)(o % e->ov);
-            uint32_t k = (uint32_t)(i / e->iv) * p->step_k + (uint32_t)(i % e->iv);
-            gale__val v = gale__ir_op2(ir, GALE__IR_GET, t->type, p->staging[o * n_inner + i], gale__ir_u32(ir, 0));
+            uint32_t side = (uint32_t)(o / e->outer_vector) * p->step_side + (uint32_t)(o % e->outer_vector);
+            uint32_t k = (uint32_t)(i / e->inner_vector) * p->step_k + (uint32_t)(i % e->inner_vector);
+            gale__ir_val v = gale__ir_op2(ir, GALE__IR_GET, t->type, p->staging[o * n_inner + i], gale__ir_u32(ir, 0));
             gale__ir_op3(ir, GALE__IR_SET, t->type, p->shared, op32(ir, GALE__ADD, base, k * row + side), v);
         }
 }
@@ -200,19 +201,19 @@ static void deliver(tile *t, part *p)
 static uint32_t rows_apart(const gale__schedule *s) { return (uint32_t)(s->tile_m / s->micro_m); }
 static uint32_t columns_apart(const gale__schedule *s) { return (uint32_t)(s->tile_n / s->micro_n); }
 
-static void multiply(tile *t, gale__val ty, gale__val tx)
+static void multiply(tile *t, gale__ir_val ty, gale__ir_val tx)
 {
-    gale__ir *ir = t->g.e.ir;
-    const gale__schedule *s = t->g.e.s;
-    gale__val x[16], y[16], zero = gale__ir_u32(ir, 0);
-    gale__val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
-                                       .type = GALE_U32,
-                                       .a = zero,
-                                       .b = gale__ir_u32(ir, s->tile_k),
-                                       .c = gale__ir_u32(ir, 1),
-                                       .imm = s->unroll});
-    gale__val at_x = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, k, t->parts[0].size + PAD), ty);
-    gale__val at_y = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, k, t->parts[1].size + PAD), tx);
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
+    gale__ir_val x[16], y[16], zero = gale__ir_u32(ir, 0);
+    gale__ir_val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
+                                          .type = GALE_U32,
+                                          .a = zero,
+                                          .b = gale__ir_u32(ir, s->tile_k),
+                                          .c = gale__ir_u32(ir, 1),
+                                          .imm = s->unroll});
+    gale__ir_val at_x = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, k, t->parts[0].size + PAD), ty);
+    gale__ir_val at_y = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, k, t->parts[1].size + PAD), tx);
     for (uint32_t i = 0; i < s->micro_m; i++)
         x[i] =
             gale__ir_op2(ir, GALE__IR_GET, t->type, t->parts[0].shared, op32(ir, GALE__ADD, at_x, i * rows_apart(s)));
@@ -221,137 +222,138 @@ static void multiply(tile *t, gale__val ty, gale__val tx)
             ir, GALE__IR_GET, t->type, t->parts[1].shared, op32(ir, GALE__ADD, at_y, j * columns_apart(s)));
     for (uint32_t i = 0; i < s->micro_m; i++)
         for (uint32_t j = 0; j < s->micro_n; j++) {
-            gale__val sum = t->sums[i * s->micro_n + j], old = gale__ir_op2(ir, GALE__IR_GET, t->type, sum, zero), v;
+            gale__ir_val sum = t->sums[i * s->micro_n + j], old = gale__ir_op2(ir, GALE__IR_GET, t->type, sum, zero), v;
             if (gale__type_is_float(t->type)) v = gale__ir_op3(ir, GALE__FMA, t->type, x[i], y[j], old);
             else v = gale__ir_op2(ir, GALE__ADD, t->type, old, gale__ir_op2(ir, GALE__MUL, t->type, x[i], y[j]));
             gale__ir_op3(ir, GALE__IR_SET, t->type, sum, zero, v);
         }
-    gale__emit_close(&t->g.e);
+    gale__emit_close(&t->tiling.emit);
 }
 
-static void walk_k(tile *t, gale__val ty, gale__val tx)
+static void walk_k(tile *t, gale__ir_val ty, gale__ir_val tx)
 {
-    gale__ir *ir = t->g.e.ir;
-    const gale__schedule *s = t->g.e.s;
-    gale__val none = gale__ir_const(ir, t->type, 0), zero = gale__ir_u32(ir, 0);
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
+    gale__ir_val none = gale__ir_const(ir, t->type, 0), zero = gale__ir_u32(ir, 0);
     for (int i = 0; i < s->micro_m * s->micro_n; i++) {
         t->sums[i] = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)t->type, .imm = 1});
         gale__ir_op3(ir, GALE__IR_SET, t->type, t->sums[i], zero, none);
     }
     for (int w = 0; w < 2; w++) fetch(t, &t->parts[w], zero);
-    gale__val k = gale__emit_for(&t->g.e, t->g.e.layout.inner_count, s->tile_k);
+    gale__ir_val k = gale__emit_for(&t->tiling.emit, t->tiling.emit.layout.inner_count, s->tile_k);
     for (int w = 0; w < 2; w++) deliver(t, &t->parts[w]);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
     for (int w = 0; w < 2; w++) fetch(t, &t->parts[w], op32(ir, GALE__ADD, k, s->tile_k));
     multiply(t, ty, tx);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
-    gale__emit_close(&t->g.e);
+    gale__emit_close(&t->tiling.emit);
 }
 
 /* sum of coef * coordinate over the dimensions of one kind; *walks: whether any of them counts. */
-static gale__val partial(
-    tile *t, const gale__val *coef, const int64_t *number, const gale__val *coord, char kind, bool *walks)
+static gale__ir_val partial(
+    tile *t, const gale__ir_val *coef, const int64_t *number, const gale__ir_val *coord, char kind, bool *walks)
 {
-    gale__val sum = t->g.zero;
+    gale__ir_val sum = t->tiling.zero;
     *walks = false;
-    for (int d = 0; d < t->g.e.nest->n_outer; d++) {
-        if (t->g.c.kind[d] != kind || !number[d]) continue;
+    for (int d = 0; d < t->tiling.emit.nest->n_outer; d++) {
+        if (t->tiling.contraction.kind[d] != kind || !number[d]) continue;
         *walks = true;
-        sum = gale__emit_add(&t->g.e, sum, gale__emit_mul(&t->g.e, coord[d], coef[d]));
+        sum = gale__emit_add(&t->tiling.emit, sum, gale__emit_mul(&t->tiling.emit, coord[d], coef[d]));
     }
     return sum;
 }
 
 /* One affine form at all micro-tile points: what rows and columns add is computed once per row and once per column. */
-static void place_form(tile *t, gale__val start, const gale__val *coef, const int64_t *number,
-    gale__val (*coord)[GALE__NEST_DIMS], gale__val *out)
+static void place_form(tile *t, gale__ir_val start, const gale__ir_val *coef, const int64_t *number,
+    gale__ir_val (*coord)[GALE__NEST_DIMS], gale__ir_val *out)
 {
-    gale__emit *e = &t->g.e;
-    int mm = e->s->micro_m, mn = e->s->micro_n;
-    gale__val rows[16], columns[16];
+    gale__emit *e = &t->tiling.emit;
+    int mm = e->schedule->micro_m, mn = e->schedule->micro_n;
+    gale__ir_val rows[16], columns[16];
     bool by_batch, by_row = false, by_column = false;
     start = gale__emit_add(e, start, partial(t, coef, number, coord[0], 'B', &by_batch));
-    for (int i = 0; i < mm; i++) rows[i] = partial(t, coef, number, coord[i], gale__tile_kind(e->s, 0), &by_row);
+    for (int i = 0; i < mm; i++)
+        rows[i] = partial(t, coef, number, coord[i], gale__schedule_tile_kind(e->schedule, 0), &by_row);
     for (int j = 0; j < mn; j++) {
-        columns[j] = partial(t, coef, number, coord[16 + j], gale__tile_kind(e->s, 1), &by_column);
+        columns[j] = partial(t, coef, number, coord[16 + j], gale__schedule_tile_kind(e->schedule, 1), &by_column);
         columns[j] = by_column ? gale__emit_add(e, start, columns[j]) : start;
     }
     for (int i = 0; by_row && !by_column && i < mm; i++) rows[i] = gale__emit_add(e, start, rows[i]);
     for (int b = 0; b < mm * mn; b++) {
-        gale__val row = rows[b / mn], column = columns[b % mn];
+        gale__ir_val row = rows[b / mn], column = columns[b % mn];
         out[b] = !by_row ? column : by_column ? gale__emit_add(e, column, row) : row;
     }
 }
 
 /* The lanes of the result: micro_m x micro_n outer blocks. */
-static void place_result(tile *t, gale__val ty, gale__val tx)
+static void place_result(tile *t, gale__ir_val ty, gale__ir_val tx)
 {
-    gale__emit *e = &t->g.e;
+    gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
-    const gale__schedule *s = e->s;
-    gale__val coord[32][GALE__NEST_DIMS], valid[32];
+    const gale__schedule *s = e->schedule;
+    gale__ir_val coord[32][GALE__NEST_DIMS], valid[32];
     for (int w = 0; w < 2; w++)
         for (int i = 0; i < (w ? s->micro_n : s->micro_m); i++) {
-            gale__val count = w ? e->layout.n : e->layout.m, *c = coord[16 * w + i];
-            gale__val at = op32(ir, GALE__ADD, w ? tx : ty, (uint32_t)i * (w ? columns_apart(s) : rows_apart(s)));
-            at = gale__emit_add(e, t->g.origin[w], gale__emit_widen(e, at));
+            gale__ir_val count = w ? e->layout.n : e->layout.m, *c = coord[16 * w + i];
+            gale__ir_val at = op32(ir, GALE__ADD, w ? tx : ty, (uint32_t)i * (w ? columns_apart(s) : rows_apart(s)));
+            at = gale__emit_add(e, t->tiling.origin[w], gale__emit_widen(e, at));
             valid[16 * w + i] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
             at = gale__ir_op2(
                 ir, GALE__IR_MIN, e->index, at, gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, 1)));
-            for (int d = 0; d < GALE__NEST_DIMS; d++) c[d] = t->g.zero;
-            if (!w && !i) gale__tile_coords(&t->g, t->g.batch, 'B', c);
-            gale__tile_coords(&t->g, at, gale__tile_kind(s, w), c);
+            for (int d = 0; d < GALE__NEST_DIMS; d++) c[d] = t->tiling.zero;
+            if (!w && !i) gale__emit_tile_coords(&t->tiling, t->tiling.batch, 'B', c);
+            gale__emit_tile_coords(&t->tiling, at, gale__schedule_tile_kind(s, w), c);
         }
-    for (int b = 0; b < e->ob; b++)
+    for (int b = 0; b < e->outer_blocks; b++)
         e->outer_valid[b] = gale__emit_and(e, valid[b / s->micro_n], valid[16 + b % s->micro_n]);
     for (int i = 0; i < e->nest->n_accesses; i++) {
-        const gale__access *a = &e->nest->accesses[i];
-        const gale__access_vals *v = &e->layout.access[i];
-        place_form(t, v->offset, v->stride, a->stride, coord, e->base + i * e->ob);
+        const gale__nest_access *a = &e->nest->accesses[i];
+        const gale__emit_access *v = &e->layout.access[i];
+        place_form(t, v->offset, v->stride, a->stride, coord, e->base + i * e->outer_blocks);
         for (int g = 0; g < a->n_guards; g++)
             place_form(t, v->guard[g].c0, v->guard[g].coef, a->guards[g].coef, coord,
-                e->guard_base + (i * GALE__GUARDS + g) * e->ob);
+                e->guard_base + (i * GALE__GUARDS + g) * e->outer_blocks);
     }
 }
 
 static void emit_result(tile *t)
 {
-    gale__emit *e = &t->g.e;
+    gale__emit *e = &t->tiling.emit;
     const gale__nest *nest = e->nest;
-    gale__acc sums[64];
-    for (int i = 0; i < e->ob; i++)
-        sums[i] = (gale__acc){gale__ir_op2(e->ir, GALE__IR_GET, t->type, t->sums[i], gale__ir_u32(e->ir, 0)), 0};
-    gale__emit_reduce_finish(e, t->g.c.reduce, sums);
+    gale__emit_acc sums[64];
+    for (int i = 0; i < e->outer_blocks; i++)
+        sums[i] = (gale__emit_acc){gale__ir_op2(e->ir, GALE__IR_GET, t->type, t->sums[i], gale__ir_u32(e->ir, 0)), 0};
+    gale__emit_reduce_finish(e, t->tiling.contraction.reduce, sums);
     for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
-    gale__mark_cone(nest, e->wanted);
+    gale__nest_mark_cone(nest, e->wanted);
     for (int i = 0; i < nest->n_code; i++)
         if (e->wanted[i] && nest->code[i].op != GALE__NEST_REDUCE) gale__emit_instr(e, i);
     for (int i = 0; i < nest->n_stores; i++) gale__emit_store(e, &nest->stores[i], 0);
 }
 
-gale_status gale__build_tile(const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
+gale_status gale__schedule_build_tile(const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
 {
     gale_status status;
     tile *t = gale__calloc(1, sizeof *t);
     if (!t) return GALE_NO_MEMORY;
-    t->g.e.ob = s->micro_m * s->micro_n;
-    t->g.e.ov = t->g.e.ib = t->g.e.iv = 1;
-    gale__nest_contraction(nest, &t->g.c);
-    t->type = gale__emit_acc_type(nest, t->g.c.reduce);
-    GALE_GO(gale__emit_begin(&t->g.e, nest, s, ir));
-    gale__tile_place_group(&t->g);
+    t->tiling.emit.outer_blocks = s->micro_m * s->micro_n;
+    t->tiling.emit.outer_vector = t->tiling.emit.inner_blocks = t->tiling.emit.inner_vector = 1;
+    gale__nest_contraction(nest, &t->tiling.contraction);
+    t->type = gale__emit_acc_type(nest, t->tiling.contraction.reduce);
+    GALE_GO(gale__emit_begin(&t->tiling.emit, nest, s, ir));
+    gale__emit_tile_place_group(&t->tiling);
     for (int w = 0; w < 2; w++) {
         GALE_GO(begin_part(t, w));
         place_part(t, &t->parts[w]);
     }
-    gale__val ty = op32(ir, GALE__IR_DIV, t->g.e.tid, columns_apart(s)),
-              tx = op32(ir, GALE__IR_REM, t->g.e.tid, columns_apart(s));
+    gale__ir_val ty = op32(ir, GALE__IR_DIV, t->tiling.emit.tid, columns_apart(s)),
+                 tx = op32(ir, GALE__IR_REM, t->tiling.emit.tid, columns_apart(s));
     walk_k(t, ty, tx);
     place_result(t, ty, tx);
     emit_result(t);
 done:
-    for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].e);
-    gale__emit_end(&t->g.e);
+    for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].emit);
+    gale__emit_end(&t->tiling.emit);
     gale__free(t);
     return status;
 }

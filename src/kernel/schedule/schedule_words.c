@@ -3,29 +3,29 @@
 #include "kernel/schedule/schedule_emit.h"
 #include <string.h>
 
-static void key_flush(gale__walk *w)
+static void key_flush(gale__emit_walk *w)
 {
     if (w->n_bytes) gale__str_add_n(w->key, w->bytes, (size_t)w->n_bytes);
     w->n_bytes = 0;
 }
 
-static void key_byte(gale__walk *w, int byte)
+static void key_byte(gale__emit_walk *w, int byte)
 {
     if (!w->key) return;
     if (w->n_bytes == (int)sizeof w->bytes) key_flush(w);
     w->bytes[w->n_bytes++] = (char)byte;
 }
 
-static void key_bytes(gale__walk *w, uint64_t v, int n)
+static void key_bytes(gale__emit_walk *w, uint64_t v, int n)
 {
     for (int i = 0; i < n; i++) key_byte(w, (int)(v >> (8 * i) & 255));
 }
 
 /* A word, or an even pair of them. */
-static gale__val put_word(gale__walk *w, gale_type type, uint64_t bits)
+static gale__ir_val put_word(gale__emit_walk *w, gale_type type, uint64_t bits)
 {
     bool wide = gale__type_table[type].bits == 64;
-    gale__val v = 0;
+    gale__ir_val v = 0;
     w->n_words += wide && (w->n_words & 1);
     if (w->ir)
         v = gale__ir_add(
@@ -38,12 +38,12 @@ static gale__val put_word(gale__walk *w, gale_type type, uint64_t bits)
     return v;
 }
 
-static gale_type index_type(const gale__walk *w) { return w->s->index64 ? GALE_U64 : GALE_U32; }
+static gale_type index_type(const gale__emit_walk *w) { return w->schedule->index64 ? GALE_U64 : GALE_U32; }
 
-static gale__val put_index(gale__walk *w, int64_t v) { return put_word(w, index_type(w), (uint64_t)v); }
+static gale__ir_val put_index(gale__emit_walk *w, int64_t v) { return put_word(w, index_type(w), (uint64_t)v); }
 
 /* 0 and 1 are classes of their own. */
-static gale__val put_class(gale__walk *w, int64_t v)
+static gale__ir_val put_class(gale__emit_walk *w, int64_t v)
 {
     bool small = v == 0 || v == 1;
     key_byte(w, small ? (int)v : 2);
@@ -52,10 +52,10 @@ static gale__val put_class(gale__walk *w, int64_t v)
 }
 
 /* For n < 2^31: n / d = (mulhi(n, mul) + n) >> shift. */
-static gale__divisor put_divisor(gale__walk *w, int64_t d)
+static gale__emit_divisor put_divisor(gale__emit_walk *w, int64_t d)
 {
-    gale__divisor out = {put_index(w, d), 0, 0};
-    if (w->s->index64) return out;
+    gale__emit_divisor out = {put_index(w, d), 0, 0};
+    if (w->schedule->index64) return out;
     uint32_t shift = 0;
     while (((int64_t)1 << shift) < d) shift++;
     uint64_t mul = ((((uint64_t)1 << shift) - (uint64_t)d) << 32) / (uint64_t)d + 1;
@@ -68,14 +68,14 @@ int gale__schedule_vector_dim(const gale__nest *nest, const gale__schedule *s)
 {
     int all = nest->n_outer + nest->n_inner;
     switch (s->kind) {
-    case GALE__MAP: return all - 1;
-    case GALE__ROW: return nest->n_inner ? all - 1 : -1;
-    case GALE__COLUMN: return nest->n_outer - 1;
+    case GALE__SCHEDULE_MAP: return all - 1;
+    case GALE__SCHEDULE_ROW: return nest->n_inner ? all - 1 : -1;
+    case GALE__SCHEDULE_COLUMN: return nest->n_outer - 1;
     default: return -1;
     }
 }
 
-bool gale__access_walks(const gale__access *a, int d)
+bool gale__schedule_access_walks(const gale__nest_access *a, int d)
 {
     if (a->stride[d]) return true;
     for (int g = 0; g < a->n_guards; g++)
@@ -83,7 +83,7 @@ bool gale__access_walks(const gale__access *a, int d)
     return false;
 }
 
-int gale__access_width(const gale__nest *nest, const gale__access *a, int dim, int vector)
+int gale__schedule_access_width(const gale__nest *nest, const gale__nest_access *a, int dim, int vector)
 {
     int most = 16 / (int)gale_type_size(a->type), w = vector < most ? vector : most;
     int64_t sum = a->offset;
@@ -118,18 +118,18 @@ typedef struct vectors {
     int n, dim[3], width[3];
 } vectors;
 
-static void walk_access(gale__walk *w, const gale__access *a, gale__access_vals *out, const vectors *v)
+static void walk_access(gale__emit_walk *w, const gale__nest_access *a, gale__emit_access *out, const vectors *v)
 {
     int dims = w->nest->n_outer + w->nest->n_inner;
     key_byte(w, a->buffer);
     key_byte(w, a->type);
-    for (int i = 0; i < v->n; i++) key_byte(w, gale__access_width(w->nest, a, v->dim[i], v->width[i]));
+    for (int i = 0; i < v->n; i++) key_byte(w, gale__schedule_access_width(w->nest, a, v->dim[i], v->width[i]));
     key_byte(w, a->n_guards);
     out->offset = put_index(w, a->offset);
     for (int d = 0; d < dims; d++) out->stride[d] = put_class(w, a->stride[d]);
     for (int i = 0; i < a->n_guards; i++) {
-        const gale__guard *g = &a->guards[i];
-        gale__guard_vals *to = &out->guard[i];
+        const gale__nest_guard *g = &a->guards[i];
+        gale__emit_guard *to = &out->guard[i];
         for (int d = 0; d < dims; d++) to->coef[d] = put_class(w, g->coef[d]);
         to->c0 = put_index(w, g->c0);
         to->limit = put_index(w, g->extent * (g->div > 1 ? g->div : 1));
@@ -156,7 +156,7 @@ static bool is_common(gale_type type, uint64_t bits)
     return v == 0 || v == 1 || v == -1 || v == 2 || v == 0.5;
 }
 
-static gale__val walk_constant(gale__walk *w, gale_type type, uint64_t bits)
+static gale__ir_val walk_constant(gale__emit_walk *w, gale_type type, uint64_t bits)
 {
     bool common = is_common(type, bits);
     key_byte(w, common);
@@ -165,12 +165,12 @@ static gale__val walk_constant(gale__walk *w, gale_type type, uint64_t bits)
     return w->ir ? gale__ir_const(w->ir, type, bits) : 0;
 }
 
-static void walk_code(gale__walk *w)
+static void walk_code(gale__emit_walk *w)
 {
     for (int i = 0; i < w->nest->n_code; i++) {
         const gale__nest_instr *in = &w->nest->code[i];
         const int32_t operand[3] = {in->a, in->b, in->c};
-        gale__val v = 0;
+        gale__ir_val v = 0;
         key_byte(w, in->op);
         key_byte(w, in->type);
         key_byte(w, in->inner);
@@ -190,7 +190,7 @@ static void walk_code(gale__walk *w)
         key_bytes(w, (uint64_t)st->value, 2);
         key_bytes(w, (uint64_t)st->access, 2);
         key_bytes(w, (uint64_t)(st->index + 1), 2);
-        gale__val v = st->index >= 0 ? put_index(w, st->limit) : 0;
+        gale__ir_val v = st->index >= 0 ? put_index(w, st->limit) : 0;
         if (w->layout) w->layout->limit[i] = v;
     }
 }
@@ -198,12 +198,13 @@ static void walk_code(gale__walk *w)
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 /* Extents and counts, in vectors along the vector dimension. */
-static void walk_domain(gale__walk *w, gale__layout *out, int vdim)
+static void walk_domain(gale__emit_walk *w, gale__emit_layout *out, int vdim)
 {
     const gale__nest *nest = w->nest;
-    const gale__schedule *s = w->s;
+    const gale__schedule *s = w->schedule;
     int all = nest->n_outer + nest->n_inner, outer = gale__nest_has_reduce(nest) ? nest->n_outer : all;
-    bool tiles = s->kind == GALE__TILE || s->kind == GALE__MATRIX || s->kind == GALE__TRANSPOSE;
+    bool tiles =
+        s->kind == GALE__SCHEDULE_TILE || s->kind == GALE__SCHEDULE_MATRIX || s->kind == GALE__SCHEDULE_TRANSPOSE;
     int64_t count[2] = {1, 1};
     key_byte(w, nest->n_outer);
     key_byte(w, nest->n_inner);
@@ -217,12 +218,12 @@ static void walk_domain(gale__walk *w, gale__layout *out, int vdim)
     if (s->tail) out->points = put_index(w, nest->extent[vdim]);
 }
 
-static void walk_tiles(gale__walk *w, gale__layout *out, const gale__contraction *c)
+static void walk_tiles(gale__emit_walk *w, gale__emit_layout *out, const gale__contraction *c)
 {
     const gale__nest *nest = w->nest;
-    const gale__schedule *s = w->s;
+    const gale__schedule *s = w->schedule;
     int all = nest->n_outer + nest->n_inner;
-    if (s->kind == GALE__TRANSPOSE) {
+    if (s->kind == GALE__SCHEDULE_TRANSPOSE) {
         out->tiles_m = put_divisor(w, up(nest->extent[s->axis], s->tile_m));
         out->tiles_n = put_divisor(w, up(nest->extent[all - 1], s->tile_n));
         return;
@@ -235,26 +236,27 @@ static void walk_tiles(gale__walk *w, gale__layout *out, const gale__contraction
     out->tiles_n = put_divisor(w, up(n, s->tile_n));
 }
 
-gale_status gale__walk_run(gale__walk *w)
+gale_status gale__emit_walk_run(gale__emit_walk *w)
 {
     const gale__nest *nest = w->nest;
-    gale__layout unused, *layout = w->layout ? w->layout : &unused;
-    gale__access_vals spare;
+    gale__emit_layout unused, *layout = w->layout ? w->layout : &unused;
+    gale__emit_access spare;
     gale__contraction c;
-    vectors v = {1, {gale__schedule_vector_dim(nest, w->s)}, {w->s->vector}};
-    for (size_t i = 0; i < sizeof *w->s; i++) key_byte(w, ((const uint8_t *)w->s)[i]);
+    vectors v = {1, {gale__schedule_vector_dim(nest, w->schedule)}, {w->schedule->vector}};
+    for (size_t i = 0; i < sizeof *w->schedule; i++) key_byte(w, ((const uint8_t *)w->schedule)[i]);
     walk_domain(w, layout, v.dim[0]);
-    if (w->s->kind == GALE__TRANSPOSE) walk_tiles(w, layout, NULL);
-    if ((w->s->kind == GALE__TILE || w->s->kind == GALE__MATRIX) && gale__nest_contraction(nest, &c)) {
+    if (w->schedule->kind == GALE__SCHEDULE_TRANSPOSE) walk_tiles(w, layout, NULL);
+    if ((w->schedule->kind == GALE__SCHEDULE_TILE || w->schedule->kind == GALE__SCHEDULE_MATRIX) &&
+        gale__nest_contraction(nest, &c)) {
         walk_tiles(w, layout, &c);
         v.n = 2;
         for (int i = 0; i < 2; i++) {
-            v.dim[i] = gale__tile_vector_dim(nest, w->s, &c, i);
-            v.width[i] = w->s->wide[i];
+            v.dim[i] = gale__schedule_tile_vector_dim(nest, w->schedule, &c, i);
+            v.width[i] = w->schedule->wide[i];
         }
-        if (w->s->kind == GALE__MATRIX) {
-            v.dim[v.n] = gale__matrix_vector_dim(nest, w->s, &c);
-            v.width[v.n++] = w->s->vector;
+        if (w->schedule->kind == GALE__SCHEDULE_MATRIX) {
+            v.dim[v.n] = gale__schedule_matrix_vector_dim(nest, w->schedule, &c);
+            v.width[v.n++] = w->schedule->vector;
         }
     }
     key_byte(w, nest->n_buffers);

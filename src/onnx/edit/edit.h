@@ -29,8 +29,8 @@ gale_status gale__edit_fold(gale__onnx *file, gale__pb_model *model, gale_device
 gale_status gale__edit_tidy(gale__onnx *file, gale__pb_model *model);
 
 /* A C file that holds the model: `const unsigned char NAME[]`, `const size_t NAME_size`. */
-bool gale__is_c_name(const char *text); /* of a variable */
-gale_status gale__emit_c(gale__onnx *file, const gale__pb_model *model, const char *name, const char *path);
+bool gale__edit_is_c_name(const char *text); /* of a variable */
+gale_status gale__edit_emit_c(gale__onnx *file, const gale__pb_model *model, const char *name, const char *path);
 
 /* --- For the files of this part. --- */
 
@@ -47,15 +47,15 @@ bool gale__edit_is_pure(const gale__pb_model *model, const gale__pb_node *node);
 
 /* ONNX's number of the element type of every value of a graph, as far as the file says it or its operators do; 0: not
  * known. */
-gale_status gale__edit_types(const gale__pb_graph *graph, gale__names *out);
-static inline int gale__edit_type_of(const gale__names *types, const gale__pb_text *name)
+gale_status gale__edit_types(const gale__pb_graph *graph, gale__onnx_names *out);
+static inline int gale__edit_type_of(const gale__onnx_names *types, const gale__pb_text *name)
 {
-    int32_t type = name->size ? gale__names_find(types, name->at, name->size) : 0;
+    int32_t type = name->size ? gale__onnx_names_find(types, name->at, name->size) : 0;
     return type < 0 ? 0 : type;
 }
 /* Which nodes, all in order, carry sums of integer products on their way to their last scaling, or make the scales:
  * false is left as it is. */
-gale_status gale__edit_find_sums(const gale__pb_graph *graph, const gale__names *types, bool *keeps);
+gale_status gale__edit_find_sums(const gale__pb_graph *graph, const gale__onnx_names *types, bool *keeps);
 /* Calls for each name that the bodies of a node use, also for those they make themselves. */
 typedef gale_status gale__edit_visit(void *user, const gale__pb_text *name);
 gale_status gale__edit_body_names(const gale__pb_node *node, gale__edit_visit *visit, void *user);

@@ -5,10 +5,10 @@
 typedef struct cut {
     gale__arena *arena;
     gale__pb_graph *g;
-    gale__names makers; /* value to node */
-    gale__names types;
-    gale__names wanted; /* values that stay; 1: as an input */
-    bool *keep;         /* nodes */
+    gale__onnx_names makers; /* value to node */
+    gale__onnx_names types;
+    gale__onnx_names wanted; /* values that stay; 1: as an input */
+    bool *keep;              /* nodes */
     int32_t *stack;
     size_t n_stack;
     gale__pb_text *in, *out;
@@ -21,7 +21,7 @@ static bool is_value(const cut *c, const char *name, size_t size)
 {
     const gale__pb_graph *g = c->g;
     gale__pb_text text = {name, size};
-    if (gale__names_find(&c->makers, name, size) >= 0) return true;
+    if (gale__onnx_names_find(&c->makers, name, size) >= 0) return true;
     for (size_t i = 0; i < g->input.n; i++)
         if (gale__pb_text_equal(&g->input.at[i].name, &text)) return true;
     for (size_t i = 0; i < g->initializer.n; i++)
@@ -81,9 +81,9 @@ static gale_status parse(cut *c, const char *text)
 static gale_status want(void *user, const gale__pb_text *name)
 {
     cut *c = user;
-    if (!name->size || gale__names_find(&c->wanted, name->at, name->size) >= 0) return GALE_OK;
-    GALE_TRY(gale__names_set(&c->wanted, name->at, name->size, 0));
-    int32_t node = gale__names_find(&c->makers, name->at, name->size);
+    if (!name->size || gale__onnx_names_find(&c->wanted, name->at, name->size) >= 0) return GALE_OK;
+    GALE_TRY(gale__onnx_names_set(&c->wanted, name->at, name->size, 0));
+    int32_t node = gale__onnx_names_find(&c->makers, name->at, name->size);
     if (node < 0 || c->keep[node]) return GALE_OK;
     c->keep[node] = true;
     c->stack[c->n_stack++] = node;
@@ -92,9 +92,9 @@ static gale_status want(void *user, const gale__pb_text *name)
 
 static gale_status walk(cut *c)
 {
-    for (size_t i = 0; i < c->n_in; i++) GALE_TRY(gale__names_set(&c->wanted, c->in[i].at, c->in[i].size, 1));
+    for (size_t i = 0; i < c->n_in; i++) GALE_TRY(gale__onnx_names_set(&c->wanted, c->in[i].at, c->in[i].size, 1));
     for (size_t i = 0; i < c->n_out; i++) {
-        if (gale__names_find(&c->wanted, c->out[i].at, c->out[i].size) == 1)
+        if (gale__onnx_names_find(&c->wanted, c->out[i].at, c->out[i].size) == 1)
             return gale__fail(GALE_INVALID, "'%s' is asked for as an input and as an output", c->out[i].at);
         GALE_TRY(want(c, &c->out[i]));
     }
@@ -142,7 +142,7 @@ static gale_status check_inputs(const cut *c)
     for (size_t i = 0; i < c->g->input.n; i++) {
         const gale__pb_text *name = &c->g->input.at[i].name;
         bool has_value = false;
-        if (!name->size || gale__names_find(&c->wanted, name->at, name->size) != 0) continue;
+        if (!name->size || gale__onnx_names_find(&c->wanted, name->at, name->size) != 0) continue;
         for (size_t k = 0; k < c->g->initializer.n; k++)
             has_value = has_value || gale__pb_text_equal(&c->g->initializer.at[k].name, name);
         if (!has_value)
@@ -153,7 +153,7 @@ static gale_status check_inputs(const cut *c)
 
 static bool stays(const cut *c, const gale__pb_text *name)
 {
-    return name->size && gale__names_find(&c->wanted, name->at, name->size) == 0;
+    return name->size && gale__onnx_names_find(&c->wanted, name->at, name->size) == 0;
 }
 
 static void filter(cut *c)
@@ -205,14 +205,14 @@ gale_status gale__edit_extract(gale__onnx *file, gale__pb_model *model, const ch
     for (size_t i = 0; i < c.g->node.n && status == GALE_OK; i++)
         for (size_t k = 0; k < c.g->node.at[i].output.n && status == GALE_OK; k++) {
             const gale__pb_text *name = &c.g->node.at[i].output.at[k];
-            if (name->size) status = gale__names_set(&c.makers, name->at, name->size, (int32_t)i);
+            if (name->size) status = gale__onnx_names_set(&c.makers, name->at, name->size, (int32_t)i);
         }
     if (status == GALE_OK) status = gale__edit_types(c.g, &c.types);
     if (status == GALE_OK) status = parse(&c, text);
     if (status == GALE_OK) status = walk(&c);
     if (status == GALE_OK) status = replace(&c);
-    gale__names_finish(&c.makers);
-    gale__names_finish(&c.types);
-    gale__names_finish(&c.wanted);
+    gale__onnx_names_finish(&c.makers);
+    gale__onnx_names_finish(&c.types);
+    gale__onnx_names_finish(&c.wanted);
     return status;
 }

@@ -14,11 +14,11 @@ typedef struct fold {
     gale__pb_model *model;
     gale__pb_graph *g;
     gale_device *cpu;
-    bool *never;           /* nodes that stay */
-    bool *chosen;          /* nodes that go */
-    uint64_t *cost;        /* by node: bytes it is computed from */
-    gale__names constants; /* name to 0: initialiser; else 1 + the node */
-    gale__names wanted;    /* names that what stays reads */
+    bool *never;                /* nodes that stay */
+    bool *chosen;               /* nodes that go */
+    uint64_t *cost;             /* by node: bytes it is computed from */
+    gale__onnx_names constants; /* name to 0: initialiser; else 1 + the node */
+    gale__onnx_names wanted;    /* names that what stays reads */
     gale__pb_text *frontier;
     size_t n_frontier, frontier_capacity;
     int32_t *makers;
@@ -47,13 +47,14 @@ static uint64_t bytes_of(const gale__pb_tensor *t)
 
 static gale_status choose(fold *f)
 {
-    gale__names sizes = {0};
+    gale__onnx_names sizes = {0};
     gale_status status = GALE_OK;
-    gale__names_finish(&f->constants);
+    gale__onnx_names_finish(&f->constants);
     for (size_t i = 0; i < f->g->initializer.n && status == GALE_OK; i++) {
         const gale__pb_tensor *t = &f->g->initializer.at[i];
-        if (t->name.size) status = gale__names_set(&f->constants, t->name.at, t->name.size, 0);
-        if (t->name.size && status == GALE_OK) status = gale__names_set(&sizes, t->name.at, t->name.size, (int32_t)i);
+        if (t->name.size) status = gale__onnx_names_set(&f->constants, t->name.at, t->name.size, 0);
+        if (t->name.size && status == GALE_OK)
+            status = gale__onnx_names_set(&sizes, t->name.at, t->name.size, (int32_t)i);
     }
     for (size_t i = 0; i < f->g->node.n && status == GALE_OK; i++) {
         const gale__pb_node *n = &f->g->node.at[i];
@@ -61,23 +62,23 @@ static gale_status choose(fold *f)
         f->cost[i] = 0;
         for (size_t k = 0; k < n->input.n && f->chosen[i]; k++) {
             const gale__pb_text *name = &n->input.at[k];
-            int32_t from = name->size ? gale__names_find(&f->constants, name->at, name->size) : -2;
+            int32_t from = name->size ? gale__onnx_names_find(&f->constants, name->at, name->size) : -2;
             f->chosen[i] = from != -1;
             if (from == 0)
-                f->cost[i] += bytes_of(&f->g->initializer.at[gale__names_find(&sizes, name->at, name->size)]);
+                f->cost[i] += bytes_of(&f->g->initializer.at[gale__onnx_names_find(&sizes, name->at, name->size)]);
             if (from > 0) f->cost[i] += f->cost[from - 1];
         }
         for (size_t k = 0; k < n->output.n && f->chosen[i] && status == GALE_OK; k++)
             if (n->output.at[k].size)
-                status = gale__names_set(&f->constants, n->output.at[k].at, n->output.at[k].size, (int32_t)i + 1);
+                status = gale__onnx_names_set(&f->constants, n->output.at[k].at, n->output.at[k].size, (int32_t)i + 1);
     }
-    gale__names_finish(&sizes);
+    gale__onnx_names_finish(&sizes);
     return status;
 }
 
 static gale_status want(void *user, const gale__pb_text *name)
 {
-    return name->size ? gale__names_set(&((fold *)user)->wanted, name->at, name->size, 1) : GALE_OK;
+    return name->size ? gale__onnx_names_set(&((fold *)user)->wanted, name->at, name->size, 1) : GALE_OK;
 }
 
 /* Results of the first `most` chosen nodes that others read. */
@@ -85,7 +86,7 @@ static gale_status find_frontier(fold *f, size_t most)
 {
     size_t count = 0;
     f->n_frontier = 0;
-    gale__names_finish(&f->wanted);
+    gale__onnx_names_finish(&f->wanted);
     for (size_t i = 0; i < f->g->output.n; i++) GALE_TRY(want(f, &f->g->output.at[i].name));
     for (size_t i = 0; i < f->g->node.n; i++) {
         const gale__pb_node *n = &f->g->node.at[i];
@@ -97,7 +98,7 @@ static gale_status find_frontier(fold *f, size_t most)
     for (size_t i = 0; i < f->g->node.n; i++)
         for (size_t k = 0; f->chosen[i] && k < f->g->node.at[i].output.n; k++) {
             const gale__pb_text *name = &f->g->node.at[i].output.at[k];
-            if (!name->size || gale__names_find(&f->wanted, name->at, name->size) < 0) continue;
+            if (!name->size || gale__onnx_names_find(&f->wanted, name->at, name->size) < 0) continue;
             GALE_TRY(gale__grow((void **)&f->frontier, &f->frontier_capacity, f->n_frontier + 1, sizeof *f->frontier));
             GALE_TRY(gale__grow((void **)&f->makers, &f->makers_capacity, f->n_frontier + 1, sizeof *f->makers));
             f->makers[f->n_frontier] = (int32_t)i;
@@ -110,7 +111,7 @@ static gale_status find_frontier(fold *f, size_t most)
 
 static gale_status part_of(fold *f, gale__pb_graph *part)
 {
-    gale__names read = {0};
+    gale__onnx_names read = {0};
     gale_status status = GALE_OK;
     part->node.at = gale__arena_alloc(f->arena, (f->g->node.n + 1) * sizeof *part->node.at);
     part->initializer.at = gale__arena_alloc(f->arena, (f->g->initializer.n + 1) * sizeof *part->initializer.at);
@@ -121,30 +122,30 @@ static gale_status part_of(fold *f, gale__pb_graph *part)
         if (!f->chosen[i]) continue;
         part->node.at[part->node.n++] = *n;
         for (size_t k = 0; k < n->input.n && status == GALE_OK; k++)
-            if (n->input.at[k].size) status = gale__names_set(&read, n->input.at[k].at, n->input.at[k].size, 1);
+            if (n->input.at[k].size) status = gale__onnx_names_set(&read, n->input.at[k].at, n->input.at[k].size, 1);
     }
     for (size_t i = 0; i < f->g->initializer.n; i++) {
         const gale__pb_tensor *t = &f->g->initializer.at[i];
-        if (t->name.size && gale__names_find(&read, t->name.at, t->name.size) >= 0)
+        if (t->name.size && gale__onnx_names_find(&read, t->name.at, t->name.size) >= 0)
             part->initializer.at[part->initializer.n++] = *t;
     }
     for (size_t i = 0; i < f->n_frontier; i++)
         part->output.at[part->output.n++] = (gale__pb_value_info){.name = f->frontier[i]};
-    gale__names_finish(&read);
+    gale__onnx_names_finish(&read);
     return status;
 }
 
 static gale_status run_part(fold *f, gale_object **out)
 {
     gale__pb_graph part = {.name = f->g->name};
-    gale__session *s = NULL;
+    gale__onnx_session *s = NULL;
     gale_object *none[1] = {NULL};
     GALE_TRY(part_of(f, &part));
     f->model->graph = &part;
-    gale_status status = gale__session_open(f->file, f->cpu, NULL, &s);
+    gale_status status = gale__onnx_session_open(f->file, f->cpu, NULL, &s);
     f->model->graph = f->g;
-    if (status == GALE_OK) status = gale__exec_run(s, s->net, none, out, true);
-    gale__session_close(&s);
+    if (status == GALE_OK) status = gale__onnx_exec_run(s, s->net, none, out, true);
+    gale__onnx_session_close(&s);
     return status;
 }
 
@@ -237,13 +238,13 @@ static bool is_fixed(const gale__pb_value_info *info)
 }
 
 typedef struct loose {
-    gale__names names;
+    gale__onnx_names names;
     bool found;
 } loose;
 static gale_status look(void *user, const gale__pb_text *name)
 {
     loose *l = user;
-    l->found = l->found || (name->size && gale__names_find(&l->names, name->at, name->size) >= 0);
+    l->found = l->found || (name->size && gale__onnx_names_find(&l->names, name->at, name->size) >= 0);
     return GALE_OK;
 }
 
@@ -252,31 +253,33 @@ static gale_status find_loose(const fold *f, loose *l)
 {
     for (size_t i = 0; i < f->g->input.n; i++)
         if (!is_fixed(&f->g->input.at[i]))
-            GALE_TRY(gale__names_set(&l->names, f->g->input.at[i].name.at, f->g->input.at[i].name.size, 1));
+            GALE_TRY(gale__onnx_names_set(&l->names, f->g->input.at[i].name.at, f->g->input.at[i].name.size, 1));
     for (size_t i = 0; i < f->g->node.n; i++) {
         const gale__pb_node *n = &f->g->node.at[i];
         l->found = false;
         for (size_t k = 0; k < n->input.n; k++) GALE_TRY(look(l, &n->input.at[k]));
         GALE_TRY(gale__edit_body_names(n, look, l));
         for (size_t k = 0; l->found && k < n->output.n; k++)
-            if (n->output.at[k].size) GALE_TRY(gale__names_set(&l->names, n->output.at[k].at, n->output.at[k].size, 1));
+            if (n->output.at[k].size)
+                GALE_TRY(gale__onnx_names_set(&l->names, n->output.at[k].at, n->output.at[k].size, 1));
     }
     return GALE_OK;
 }
 
 /* The net's number of every name of the main graph that stands for one value alone; -2 for others, as functions bring
  * names of their own. */
-static gale_status index_values(const fold *f, const gale__net *net, gale__names *index)
+static gale_status index_values(const fold *f, const gale__onnx_net *net, gale__onnx_names *index)
 {
     for (int i = 0; i < net->n_values; i++) {
         const char *name = net->values[i].name;
         size_t size = strlen(name);
-        if (size) GALE_TRY(gale__names_set(index, name, size, gale__names_find(index, name, size) == -1 ? i : -2));
+        if (size)
+            GALE_TRY(gale__onnx_names_set(index, name, size, gale__onnx_names_find(index, name, size) == -1 ? i : -2));
     }
     for (size_t i = 0; i < f->g->node.n && f->model->functions.n; i++)
         for (size_t k = 0; !gale__edit_is_pure(f->model, &f->g->node.at[i]) && k < f->g->node.at[i].output.n; k++) {
             const gale__pb_text *name = &f->g->node.at[i].output.at[k];
-            if (name->size) GALE_TRY(gale__names_set(index, name->at, name->size, -2));
+            if (name->size) GALE_TRY(gale__onnx_names_set(index, name->at, name->size, -2));
         }
     return GALE_OK;
 }
@@ -290,7 +293,7 @@ static int64_t bound(const gale__pb_node *n, const char *name, int64_t fallback,
 }
 
 /* What Shape or Size of such a value is. */
-static gale_status shape_tensor(fold *f, const gale__pb_node *n, const gale__inferred *v, gale__pb_tensor *out)
+static gale_status shape_tensor(fold *f, const gale__pb_node *n, const gale__onnx_inferred *v, gale__pb_tensor *out)
 {
     bool size = gale__pb_is(&n->op_type, "Size");
     int64_t from = bound(n, "start", 0, v->rank), to = bound(n, "end", v->rank, v->rank),
@@ -312,7 +315,8 @@ static gale_status shape_tensor(fold *f, const gale__pb_node *n, const gale__inf
     return GALE_OK;
 }
 
-static gale_status replace_shapes(fold *f, const gale__names *index, const gale__inferred *known, const loose *l)
+static gale_status replace_shapes(
+    fold *f, const gale__onnx_names *index, const gale__onnx_inferred *known, const loose *l)
 {
     gale__pb_tensor *made = gale__arena_alloc(f->arena, (f->g->node.n + 1) * sizeof *made);
     size_t n = 0, kept = 0;
@@ -323,8 +327,8 @@ static gale_status replace_shapes(fold *f, const gale__names *index, const gale_
                     (gale__pb_is(&node->op_type, "Shape") || gale__pb_is(&node->op_type, "Size")) &&
                     node->input.n == 1 && node->output.n == 1;
         const gale__pb_text *name = asks ? &node->input.at[0] : NULL;
-        int32_t value = asks && gale__names_find(&l->names, name->at, name->size) < 0
-                            ? gale__names_find(index, name->at, name->size)
+        int32_t value = asks && gale__onnx_names_find(&l->names, name->at, name->size) < 0
+                            ? gale__onnx_names_find(index, name->at, name->size)
                             : -1;
         bool sure = value >= 0 && known[value].known;
         for (int d = 0; sure && d < known[value].rank; d++)
@@ -339,20 +343,20 @@ static gale_status replace_shapes(fold *f, const gale__names *index, const gale_
 /* A model with operators that gale does not know keeps its shapes. */
 static gale_status fold_shapes(fold *f)
 {
-    gale__net *net = NULL;
-    gale__names index = {0};
+    gale__onnx_net *net = NULL;
+    gale__onnx_names index = {0};
     loose l = {0};
-    gale_status status = gale__net_import(f->file, &net);
+    gale_status status = gale__onnx_net_import(f->file, &net);
     if (status != GALE_OK) return status == GALE_NO_MEMORY ? status : GALE_OK;
-    gale__inferred *known = gale__calloc((size_t)net->n_values + 1, sizeof *known);
-    status = known ? gale__net_infer(net, known) : GALE_NO_MEMORY;
+    gale__onnx_inferred *known = gale__calloc((size_t)net->n_values + 1, sizeof *known);
+    status = known ? gale__onnx_net_infer(net, known) : GALE_NO_MEMORY;
     if (status == GALE_OK) status = find_loose(f, &l);
     if (status == GALE_OK) status = index_values(f, net, &index);
     if (status == GALE_OK) status = replace_shapes(f, &index, known, &l);
-    gale__names_finish(&index);
-    gale__names_finish(&l.names);
+    gale__onnx_names_finish(&index);
+    gale__onnx_names_finish(&l.names);
     gale__free(known);
-    gale__net_destroy(&net);
+    gale__onnx_net_destroy(&net);
     return status;
 }
 
@@ -371,8 +375,8 @@ gale_status gale__edit_fold(gale__onnx *file, gale__pb_model *model, gale_device
     GALE_TRY(gale__edit_hoist_constants(file, f.g));
     if (asks_for_shapes(f.g)) GALE_TRY(fold_shapes(&f));
     gale_status status = fold_constants(&f);
-    gale__names_finish(&f.constants);
-    gale__names_finish(&f.wanted);
+    gale__onnx_names_finish(&f.constants);
+    gale__onnx_names_finish(&f.wanted);
     gale__free(f.frontier);
     gale__free(f.makers);
     return status == GALE_OK ? gale__edit_tidy(file, model) : status;

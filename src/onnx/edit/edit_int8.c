@@ -19,15 +19,15 @@ typedef struct change {
     gale__arena *arena;
     gale__pb_graph *g;
     gale__int8 *how;
-    gale__names smooth; /* by value: its place in `factors`, -1 where dividing is not worth it */
+    gale__onnx_names smooth; /* by value: its place in `factors`, -1 where dividing is not worth it */
     float **factors;
     size_t n_factors, factors_capacity;
-    gale__names used;    /* names of values */
-    gale__names weights; /* initialisers of f32 that nobody can give, by name */
-    gale__names done;    /* "w|axis|x" or "x|" to its place in `to` */
+    gale__onnx_names used;    /* names of values */
+    gale__onnx_names weights; /* initialisers of f32 that nobody can give, by name */
+    gale__onnx_names done;    /* "w|axis|x" or "x|" to its place in `to` */
     gale__pb_text *to;
     size_t n_to, to_capacity;
-    gale__names shifts; /* by "weight|x", and by the result of a product: its place in `shift` */
+    gale__onnx_names shifts; /* by "weight|x", and by the result of a product: its place in `shift` */
     struct shift *shift;
     size_t n_shifts, shifts_capacity;
     gale__pb_node *nodes;
@@ -41,11 +41,11 @@ typedef struct change {
 static gale_status new_name(change *c, const gale__pb_text *base, const char *end, gale__pb_text *out)
 {
     char *name = gale__arena_printf(c->arena, "%s_%s", base->at, end);
-    while (name && gale__names_find(&c->used, name, strlen(name)) >= 0)
+    while (name && gale__onnx_names_find(&c->used, name, strlen(name)) >= 0)
         name = gale__arena_printf(c->arena, "%s_", name);
     if (!name) return GALE_NO_MEMORY;
     *out = (gale__pb_text){name, strlen(name)};
-    return gale__names_set(&c->used, out->at, out->size, 1);
+    return gale__onnx_names_set(&c->used, out->at, out->size, 1);
 }
 
 static gale_status add_tensor(
@@ -83,7 +83,7 @@ static gale_status add_node(
 
 static const gale__pb_text *find_done(const change *c, const char *key)
 {
-    int32_t at = gale__names_find(&c->done, key, strlen(key));
+    int32_t at = gale__onnx_names_find(&c->done, key, strlen(key));
     return at < 0 ? NULL : &c->to[at];
 }
 
@@ -91,7 +91,7 @@ static gale_status set_done(change *c, const char *key, const gale__pb_text *to)
 {
     GALE_TRY(gale__grow((void **)&c->to, &c->to_capacity, c->n_to + 1, sizeof *c->to));
     c->to[c->n_to] = *to;
-    return gale__names_set(&c->done, key, strlen(key), (int32_t)c->n_to++);
+    return gale__onnx_names_set(&c->done, key, strlen(key), (int32_t)c->n_to++);
 }
 
 /* --- Weights. --- */
@@ -136,20 +136,20 @@ static gale_status set_shift(change *c, const gale__pb_text *name, const gale__p
     if (!key) return GALE_NO_MEMORY;
     GALE_TRY(gale__grow((void **)&c->shift, &c->shifts_capacity, c->n_shifts + 1, sizeof *c->shift));
     c->shift[c->n_shifts] = s;
-    return gale__names_set(&c->shifts, key, strlen(key), (int32_t)c->n_shifts++);
+    return gale__onnx_names_set(&c->shifts, key, strlen(key), (int32_t)c->n_shifts++);
 }
 
 static gale_status find_shift(const change *c, const gale__pb_text *name, const gale__pb_text *x, shift *out)
 {
     char *key = shift_key(c, name, x);
     if (!key) return GALE_NO_MEMORY;
-    int32_t at = *key ? gale__names_find(&c->shifts, key, strlen(key)) : -1;
+    int32_t at = *key ? gale__onnx_names_find(&c->shifts, key, strlen(key)) : -1;
     *out = at < 0 ? (shift){0} : c->shift[at];
     return GALE_OK;
 }
 
 /* The error of the weights, `whole` before, times the mean of what they meet. */
-static gale_status compute_shift(change *c, const gale__range *range, const float *factors, const gale_tensor *t,
+static gale_status compute_shift(change *c, const gale__int8_range *range, const float *factors, const gale_tensor *t,
     int64_t axis, const float *whole, const int8_t *q, const float *scales, shift *out)
 {
     size_t results = (size_t)t->dims[axis], channels = (size_t)t->dims[1 - axis], row = axis ? results : 1,
@@ -171,7 +171,7 @@ static gale_status compute_shift(change *c, const gale__range *range, const floa
 
 /* factors (may be NULL): of the other axis of a matrix.  range (may be NULL): of what it is multiplied with. */
 static gale_status write_weight(change *c, const gale__pb_tensor *from, const gale_tensor *t, int64_t axis,
-    const float *factors, const gale__range *range, shift *moved, gale__pb_text *out)
+    const float *factors, const gale__int8_range *range, shift *moved, gale__pb_text *out)
 {
     size_t n = (size_t)gale__tensor_elements(t), outer = 1, inner = 1;
     float *whole = gale__alloc(n * sizeof *whole),
@@ -199,7 +199,7 @@ static gale_status write_weight(change *c, const gale__pb_tensor *from, const ga
 
 static const gale__pb_tensor *weight_of(const change *c, const gale__pb_text *name)
 {
-    int32_t at = name->size ? gale__names_find(&c->weights, name->at, name->size) : -1;
+    int32_t at = name->size ? gale__onnx_names_find(&c->weights, name->at, name->size) : -1;
     return at < 0 ? NULL : &c->g->initializer.at[at];
 }
 
@@ -213,7 +213,7 @@ static int64_t axis_of(const gale__pb_node *node, const gale__pb_tensor *weight)
 }
 
 static gale_status change_weight(
-    change *c, gale__pb_text *name, const gale__pb_node *node, const float *factors, const gale__range *range)
+    change *c, gale__pb_text *name, const gale__pb_node *node, const float *factors, const gale__int8_range *range)
 {
     const gale__pb_tensor *from = weight_of(c, name);
     if (from->dims.n < 2) return GALE_OK;
@@ -253,14 +253,15 @@ static bool is_left(const change *c, const gale__pb_node *node)
     return false;
 }
 
-static const gale__range *range_of(const change *c, const gale__pb_text *name)
+static const gale__int8_range *range_of(const change *c, const gale__pb_text *name)
 {
-    int32_t at = c->how->ranges && name->size ? gale__names_find(&c->how->ranges->names, name->at, name->size) : -1;
+    int32_t at =
+        c->how->ranges && name->size ? gale__onnx_names_find(&c->how->ranges->names, name->at, name->size) : -1;
     return at < 0 || !c->how->ranges->at[at].seen ? NULL : &c->how->ranges->at[at];
 }
 
 /* The weight that the rows of a value are multiplied with here, if it has as many channels. */
-static const gale__pb_tensor *smooth_weight(const change *c, const gale__pb_node *node, const gale__range *range)
+static const gale__pb_tensor *smooth_weight(const change *c, const gale__pb_node *node, const gale__int8_range *range)
 {
     bool ours = gale__int8_takes(node) && gale__int8_reads_rows(node) && !is_left(c, node);
     const gale__pb_tensor *w = ours ? weight_of(c, &node->input.at[1]) : NULL;
@@ -268,12 +269,12 @@ static const gale__pb_tensor *smooth_weight(const change *c, const gale__pb_node
 }
 
 typedef struct readers {
-    gale__smooth_weight *weights;
+    gale__int8_smooth_weight *weights;
     float **held;
     size_t n;
 } readers;
 
-static gale_status read_weights(change *c, const gale__pb_text *x, const gale__range *range, readers *r)
+static gale_status read_weights(change *c, const gale__pb_text *x, const gale__int8_range *range, readers *r)
 {
     for (size_t i = 0; i < c->g->node.n; i++) {
         const gale__pb_node *node = &c->g->node.at[i];
@@ -286,7 +287,7 @@ static gale_status read_weights(change *c, const gale__pb_text *x, const gale__r
         float *data = gale__alloc(t->size_bytes + 1);
         gale_status status = data ? gale_tensor_to_cpu(t, data, t->size_bytes) : GALE_NO_MEMORY;
         r->held[r->n] = data;
-        r->weights[r->n++] = (gale__smooth_weight){
+        r->weights[r->n++] = (gale__int8_smooth_weight){
             data, (size_t)t->dims[axis], axis ? (size_t)t->dims[1] : 1, axis ? 1 : (size_t)t->dims[1]};
         gale_tensor_destroy(&t);
         GALE_TRY(status);
@@ -294,13 +295,13 @@ static gale_status read_weights(change *c, const gale__pb_text *x, const gale__r
     return GALE_OK;
 }
 
-static gale_status find_factors(change *c, const gale__pb_text *x, const gale__range *range, float **out)
+static gale_status find_factors(change *c, const gale__pb_text *x, const gale__int8_range *range, float **out)
 {
     readers r = {gale__calloc(c->g->node.n + 1, sizeof *r.weights), gale__calloc(c->g->node.n + 1, sizeof *r.held), 0};
     float *factors = gale__arena_alloc(c->arena, (size_t)range->n_channels * sizeof *factors);
     bool worth = false;
     gale_status status = r.weights && r.held && factors ? read_weights(c, x, range, &r) : GALE_NO_MEMORY;
-    if (status == GALE_OK && r.n) status = gale__smooth_find(range, r.weights, r.n, factors, &worth);
+    if (status == GALE_OK && r.n) status = gale__int8_smooth_find(range, r.weights, r.n, factors, &worth);
     for (size_t i = 0; i < r.n; i++) gale__free(r.held[i]);
     gale__free(r.weights);
     gale__free(r.held);
@@ -309,9 +310,9 @@ static gale_status find_factors(change *c, const gale__pb_text *x, const gale__r
 }
 
 /* What is known by channel of what a node multiplies with a matrix; NULL: nothing. */
-static const gale__range *rows_of(const change *c, const gale__pb_node *node)
+static const gale__int8_range *rows_of(const change *c, const gale__pb_node *node)
 {
-    const gale__range *range = range_of(c, &node->input.at[0]);
+    const gale__int8_range *range = range_of(c, &node->input.at[0]);
     return range && range->rows && smooth_weight(c, node, range) ? range : NULL;
 }
 
@@ -319,17 +320,17 @@ static const gale__range *rows_of(const change *c, const gale__pb_node *node)
 static gale_status factors_of(change *c, const gale__pb_node *node, const float **out)
 {
     const gale__pb_text *x = &node->input.at[0];
-    const gale__range *range = rows_of(c, node);
+    const gale__int8_range *range = rows_of(c, node);
     *out = NULL;
     if (!range) return GALE_OK;
-    int32_t at = gale__names_find(&c->smooth, x->at, x->size);
+    int32_t at = gale__onnx_names_find(&c->smooth, x->at, x->size);
     if (at < 0) {
         float *factors = NULL;
         GALE_TRY(find_factors(c, x, range, &factors));
         GALE_TRY(gale__grow((void **)&c->factors, &c->factors_capacity, c->n_factors + 1, sizeof *c->factors));
         at = (int32_t)c->n_factors;
         c->factors[c->n_factors++] = factors;
-        GALE_TRY(gale__names_set(&c->smooth, x->at, x->size, at));
+        GALE_TRY(gale__onnx_names_set(&c->smooth, x->at, x->size, at));
     }
     *out = c->factors[at];
     return GALE_OK;
@@ -339,7 +340,7 @@ static gale_status factors_of(change *c, const gale__pb_node *node, const float 
 
 /* One after the other: divided by its factors, if there are any. */
 static gale_status write_divided(
-    change *c, gale__pb_text *name, const gale__range *range, const float *factors, double *low, double *high)
+    change *c, gale__pb_text *name, const gale__int8_range *range, const float *factors, double *low, double *high)
 {
     float *inverse = gale__arena_alloc(c->arena, (size_t)range->n_channels * sizeof *inverse);
     gale__pb_text in[2] = {*name}, made;
@@ -381,7 +382,7 @@ static gale_status write_pair(change *c, const gale__pb_text *name, double low, 
 
 static gale_status change_activation(change *c, gale__pb_text *name, const float *factors)
 {
-    const gale__range *range = range_of(c, name);
+    const gale__int8_range *range = range_of(c, name);
     if (!range) return GALE_OK;
     char *key = gale__arena_printf(c->arena, "%s|%s", name->at, factors ? "even" : "");
     if (!key) return GALE_NO_MEMORY;
@@ -476,7 +477,7 @@ static gale_status change_node(change *c, gale__pb_node node)
 
 static gale_status add_used(void *user, const gale__pb_text *name)
 {
-    return name->size ? gale__names_set(user, name->at, name->size, 1) : GALE_OK;
+    return name->size ? gale__onnx_names_set(user, name->at, name->size, 1) : GALE_OK;
 }
 
 static gale_status gather(change *c)
@@ -486,7 +487,7 @@ static gale_status gather(change *c)
         const gale__pb_tensor *t = &c->g->initializer.at[i];
         GALE_TRY(add_used(&c->used, &t->name));
         if (t->data_type == F32 && t->name.size)
-            GALE_TRY(gale__names_set(&c->weights, t->name.at, t->name.size, (int32_t)i));
+            GALE_TRY(gale__onnx_names_set(&c->weights, t->name.at, t->name.size, (int32_t)i));
     }
     for (size_t i = 0; i < c->g->node.n; i++) {
         for (size_t k = 0; k < c->g->node.at[i].output.n; k++)
@@ -499,7 +500,7 @@ static gale_status gather(change *c)
 /* The old weights go when nothing else reads them. */
 static gale_status drop_weights(change *c)
 {
-    gale__names read = {0};
+    gale__onnx_names read = {0};
     gale_status status = GALE_OK;
     size_t n = 0;
     for (size_t i = 0; i < c->g->output.n && status == GALE_OK; i++) status = add_used(&read, &c->g->output.at[i].name);
@@ -510,11 +511,11 @@ static gale_status drop_weights(change *c)
     }
     for (size_t i = 0; i < c->g->initializer.n && status == GALE_OK; i++) {
         const gale__pb_text *name = &c->g->initializer.at[i].name;
-        if (!name->size || gale__names_find(&read, name->at, name->size) >= 0)
+        if (!name->size || gale__onnx_names_find(&read, name->at, name->size) >= 0)
             c->g->initializer.at[n++] = c->g->initializer.at[i];
     }
     if (status == GALE_OK) c->g->initializer.n = n;
-    gale__names_finish(&read);
+    gale__onnx_names_finish(&read);
     return status;
 }
 
@@ -559,11 +560,11 @@ gale_status gale__edit_int8(gale__onnx *file, gale__pb_model *model, gale__int8 
     gale__edit_drop_formal_inputs(model);
     gale_status status = gale__edit_hoist_constants(file, c.g);
     if (status == GALE_OK) status = rewrite(&c);
-    gale__names_finish(&c.used);
-    gale__names_finish(&c.weights);
-    gale__names_finish(&c.done);
-    gale__names_finish(&c.smooth);
-    gale__names_finish(&c.shifts);
+    gale__onnx_names_finish(&c.used);
+    gale__onnx_names_finish(&c.weights);
+    gale__onnx_names_finish(&c.done);
+    gale__onnx_names_finish(&c.smooth);
+    gale__onnx_names_finish(&c.shifts);
     gale__free(c.shift);
     gale__free(c.factors);
     gale__free(c.to);

@@ -20,7 +20,7 @@ typedef struct change {
     gale__pb_graph *g;
     gale_type type;
     int64_t opset;
-    gale__names types, index;
+    gale__onnx_names types, index;
     bool *keeps;   /* of each node: it stays as it is, since it carries sums of integers */
     value *values; /* those of f32 */
     size_t n_values, capacity;
@@ -68,7 +68,7 @@ static bool takes_half(const change *c, const gale__pb_node *n)
 /* The value's row; NULL when it is not of f32. */
 static value *find(const change *c, const gale__pb_text *name)
 {
-    int32_t i = name->size ? gale__names_find(&c->index, name->at, name->size) : -1;
+    int32_t i = name->size ? gale__onnx_names_find(&c->index, name->at, name->size) : -1;
     return i < 0 ? NULL : &c->values[i];
 }
 
@@ -77,7 +77,7 @@ static gale_status add_value(change *c, const gale__pb_text *name)
     if (gale__edit_type_of(&c->types, name) != F32 || find(c, name)) return GALE_OK;
     GALE_TRY(gale__grow((void **)&c->values, &c->capacity, c->n_values + 1, sizeof *c->values));
     c->values[c->n_values] = (value){.name = *name};
-    return gale__names_set(&c->index, name->at, name->size, (int32_t)c->n_values++);
+    return gale__onnx_names_set(&c->index, name->at, name->size, (int32_t)c->n_values++);
 }
 
 static gale_status add_values(change *c)
@@ -123,7 +123,7 @@ static gale_status name_halves(change *c)
     for (size_t i = 0; i < c->n_values; i++) {
         value *v = &c->values[i];
         char *name = gale__arena_printf(c->arena, "%s_%s", v->name.at, gale_type_name(c->type));
-        while (name && gale__names_find(&c->types, name, strlen(name)) >= 0)
+        while (name && gale__onnx_names_find(&c->types, name, strlen(name)) >= 0)
             name = gale__arena_printf(c->arena, "%s_", name);
         if (!name) return GALE_NO_MEMORY;
         v->half = (gale__pb_text){name, strlen(name)};
@@ -291,8 +291,8 @@ gale_status gale__edit_precision(gale__onnx *file, gale__pb_model *model, gale_t
     gale__edit_drop_formal_inputs(model);
     gale_status status = gale__edit_hoist_constants(file, c.g);
     if (status == GALE_OK) status = rewrite(&c);
-    gale__names_finish(&c.types);
-    gale__names_finish(&c.index);
+    gale__onnx_names_finish(&c.types);
+    gale__onnx_names_finish(&c.index);
     gale__free(c.keeps);
     gale__free(c.values);
     gale__free(c.nodes);

@@ -7,14 +7,14 @@
 enum { F32 = 1 };
 typedef struct sums {
     const gale__pb_graph *g;
-    const gale__names *types;
-    gale__names sums, scales; /* values */
+    const gale__onnx_names *types;
+    gale__onnx_names sums, scales; /* values */
     bool *keeps;
 } sums;
 
-static bool has(const gale__names *names, const gale__pb_text *name)
+static bool has(const gale__onnx_names *names, const gale__pb_text *name)
 {
-    return name->size && gale__names_find(names, name->at, name->size) >= 0;
+    return name->size && gale__onnx_names_find(names, name->at, name->size) >= 0;
 }
 
 static bool is_one_of(const gale__pb_node *n, const char *a, const char *b)
@@ -53,10 +53,10 @@ static bool is_scaled_again(const sums *s, const gale__pb_text *value)
     return false;
 }
 
-static gale_status mark(gale__names *names, const gale__pb_node *n)
+static gale_status mark(gale__onnx_names *names, const gale__pb_node *n)
 {
     for (size_t i = 0; i < n->output.n; i++)
-        if (n->output.at[i].size) GALE_TRY(gale__names_set(names, n->output.at[i].at, n->output.at[i].size, 1));
+        if (n->output.at[i].size) GALE_TRY(gale__onnx_names_set(names, n->output.at[i].at, n->output.at[i].size, 1));
     return GALE_OK;
 }
 
@@ -79,7 +79,7 @@ static gale_status look_at(sums *s, size_t i)
     for (size_t k = 0; k < n->input.n; k++) reads = reads || has(&s->sums, &n->input.at[k]);
     if (is_one_of(n, "MatMulInteger", "ConvInteger")) return mark(&s->sums, n);
     if (is_one_of(n, "DynamicQuantizeLinear", "DynamicQuantizeLinear") && n->output.n > 1)
-        return gale__names_set(&s->scales, n->output.at[1].at, n->output.at[1].size, 1);
+        return gale__onnx_names_set(&s->scales, n->output.at[1].at, n->output.at[1].size, 1);
     s->keeps[i] = reads || makes_scale(s, n);
     if (!reads) return s->keeps[i] ? mark(&s->scales, n) : GALE_OK;
     /* Quantised or dequantised again, or scaled for the last time: from here on it is a number like others. */
@@ -88,12 +88,12 @@ static gale_status look_at(sums *s, size_t i)
     return last ? GALE_OK : mark(&s->sums, n);
 }
 
-gale_status gale__edit_find_sums(const gale__pb_graph *graph, const gale__names *types, bool *keeps)
+gale_status gale__edit_find_sums(const gale__pb_graph *graph, const gale__onnx_names *types, bool *keeps)
 {
     sums s = {.g = graph, .types = types, .keeps = keeps};
     gale_status status = GALE_OK;
     for (size_t i = 0; i < graph->node.n && status == GALE_OK; i++) status = look_at(&s, i);
-    gale__names_finish(&s.sums);
-    gale__names_finish(&s.scales);
+    gale__onnx_names_finish(&s.sums);
+    gale__onnx_names_finish(&s.scales);
     return status;
 }

@@ -12,12 +12,12 @@ typedef struct tidy {
     gale__arena *arena;
     gale__pb_model *model;
     gale__pb_graph *g;
-    gale__names held;    /* names that must stay */
-    gale__names seen;    /* key to the initialiser or node that had it first */
-    gale__names renamed; /* name to its place in `to` */
+    gale__onnx_names held;    /* names that must stay */
+    gale__onnx_names seen;    /* key to the initialiser or node that had it first */
+    gale__onnx_names renamed; /* name to its place in `to` */
     gale__pb_text *to;
     size_t n_to, to_capacity;
-    gale__names needed;
+    gale__onnx_names needed;
 } tidy;
 
 bool gale__edit_is_pure(const gale__pb_model *model, const gale__pb_node *node)
@@ -36,12 +36,12 @@ bool gale__edit_is_pure(const gale__pb_model *model, const gale__pb_node *node)
 
 static gale_status add_name(void *names, const gale__pb_text *name)
 {
-    return name->size ? gale__names_set(names, name->at, name->size, 1) : GALE_OK;
+    return name->size ? gale__onnx_names_set(names, name->at, name->size, 1) : GALE_OK;
 }
 
-static bool has(const gale__names *names, const gale__pb_text *name)
+static bool has(const gale__onnx_names *names, const gale__pb_text *name)
 {
-    return name->size && gale__names_find(names, name->at, name->size) >= 0;
+    return name->size && gale__onnx_names_find(names, name->at, name->size) >= 0;
 }
 
 static gale_status hold(tidy *t)
@@ -66,17 +66,17 @@ static gale_status set_renamed(tidy *t, const gale__pb_text *from, const gale__p
     if (!from->size) return GALE_OK;
     GALE_TRY(gale__grow((void **)&t->to, &t->to_capacity, t->n_to + 1, sizeof *t->to));
     t->to[t->n_to] = *to;
-    return gale__names_set(&t->renamed, from->at, from->size, (int32_t)t->n_to++);
+    return gale__onnx_names_set(&t->renamed, from->at, from->size, (int32_t)t->n_to++);
 }
 
 /* The one that had this key before, or -1: then it is `index` from now on. */
 static gale_status first_with(tidy *t, gale__str *key, int32_t index, int32_t *out)
 {
     GALE_TRY(gale__str_check(key));
-    *out = gale__names_find(&t->seen, key->text, key->length);
+    *out = gale__onnx_names_find(&t->seen, key->text, key->length);
     if (*out >= 0) return GALE_OK;
     char *copy = gale__arena_copy(t->arena, key->text, key->length);
-    return copy ? gale__names_set(&t->seen, copy, key->length, index) : GALE_NO_MEMORY;
+    return copy ? gale__onnx_names_set(&t->seen, copy, key->length, index) : GALE_NO_MEMORY;
 }
 
 static gale_status join_initialiser(tidy *t, size_t index, bool *stays)
@@ -117,7 +117,7 @@ static gale_status rename_inputs(tidy *t, gale__pb_node *node)
     gale__pb_text *copy = gale__arena_copy(t->arena, node->input.at, node->input.n * sizeof *copy);
     if (!copy) return GALE_NO_MEMORY;
     for (size_t i = 0; i < node->input.n; i++) {
-        int32_t to = copy[i].size ? gale__names_find(&t->renamed, copy[i].at, copy[i].size) : -1;
+        int32_t to = copy[i].size ? gale__onnx_names_find(&t->renamed, copy[i].at, copy[i].size) : -1;
         if (to >= 0) copy[i] = t->to[to];
     }
     node->input.at = copy;
@@ -213,10 +213,10 @@ gale_status gale__edit_tidy(gale__onnx *file, gale__pb_model *model)
     if (status == GALE_OK) status = join_initialisers(&t);
     if (status == GALE_OK) status = join_nodes(&t);
     if (status == GALE_OK) status = drop_unread(&t);
-    gale__names_finish(&t.held);
-    gale__names_finish(&t.seen);
-    gale__names_finish(&t.renamed);
-    gale__names_finish(&t.needed);
+    gale__onnx_names_finish(&t.held);
+    gale__onnx_names_finish(&t.seen);
+    gale__onnx_names_finish(&t.renamed);
+    gale__onnx_names_finish(&t.needed);
     gale__free(t.to);
     return status;
 }

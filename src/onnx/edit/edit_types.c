@@ -93,7 +93,7 @@ static int attribute_type(const gale__pb_node *node, const char *name, int fallb
 }
 
 /* Operators whose attributes decide. */
-static int by_attribute(const gale__pb_node *node, const gale__names *types, size_t k)
+static int by_attribute(const gale__pb_node *node, const gale__onnx_names *types, size_t k)
 {
     const char *op = node->op_type.at;
     int first = node->input.n ? gale__edit_type_of(types, &node->input.at[0]) : 0;
@@ -124,7 +124,7 @@ static int body_result(const gale__pb_node *node, size_t k)
     return a && a->g && k < a->g->output.n ? declared(&a->g->output.at[k]) : 0;
 }
 
-static int result_type(const gale__pb_node *node, const gale__names *types, size_t k)
+static int result_type(const gale__pb_node *node, const gale__onnx_names *types, size_t k)
 {
     if (!node->op_type.size || !gale__pb_is_core(&node->domain)) return 0;
     const char *op = node->op_type.at;
@@ -140,12 +140,12 @@ static int result_type(const gale__pb_node *node, const gale__names *types, size
     return 0;
 }
 
-static gale_status set(gale__names *types, const gale__pb_text *name, int type)
+static gale_status set(gale__onnx_names *types, const gale__pb_text *name, int type)
 {
-    return name->size && type ? gale__names_set(types, name->at, name->size, type) : GALE_OK;
+    return name->size && type ? gale__onnx_names_set(types, name->at, name->size, type) : GALE_OK;
 }
 
-gale_status gale__edit_types(const gale__pb_graph *g, gale__names *out)
+gale_status gale__edit_types(const gale__pb_graph *g, gale__onnx_names *out)
 {
     for (size_t i = 0; i < g->input.n; i++) GALE_TRY(set(out, &g->input.at[i].name, declared(&g->input.at[i])));
     for (size_t i = 0; i < g->value_info.n; i++)
@@ -160,7 +160,7 @@ gale_status gale__edit_types(const gale__pb_graph *g, gale__names *out)
     for (size_t i = 0; i < g->node.n; i++)
         for (size_t k = 0; k < g->node.at[i].output.n; k++) {
             const gale__pb_text *name = &g->node.at[i].output.at[k];
-            if (name->size && gale__names_find(out, name->at, name->size) < 0)
+            if (name->size && gale__onnx_names_find(out, name->at, name->size) < 0)
                 GALE_TRY(set(out, name, result_type(&g->node.at[i], out, k)));
         }
     return GALE_OK;

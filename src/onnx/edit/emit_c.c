@@ -18,7 +18,7 @@ static bool is_keyword(const char *s)
     return false;
 }
 
-bool gale__is_c_name(const char *s)
+bool gale__edit_is_c_name(const char *s)
 {
     if (!*s || (*s >= '0' && *s <= '9') || is_keyword(s)) return false;
     for (; *s; s++)
@@ -61,11 +61,11 @@ static gale_status write_bytes(const gale__str *bytes, const char *name, gale__s
     return flush(text, out, 0);
 }
 
-gale_status gale__emit_c(gale__onnx *file, const gale__pb_model *model, const char *name, const char *path)
+gale_status gale__edit_emit_c(gale__onnx *file, const gale__pb_model *model, const char *name, const char *path)
 {
     gale__str bytes = {0}, text = {0};
     gale__file_out out = {.fd = -1};
-    if (!gale__is_c_name(name)) return gale__fail(GALE_INVALID, "'%s' is no name in C", name);
+    if (!gale__edit_is_c_name(name)) return gale__fail(GALE_INVALID, "'%s' is no name in C", name);
     gale_status status = gale__onnx_pack(file, model, &bytes);
     if (status == GALE_OK) status = gale__onnx_check_outside(file, path);
     if (status == GALE_OK) status = gale__file_begin(path, &out);

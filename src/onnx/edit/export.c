@@ -12,7 +12,7 @@ enum { IR_NEWEST = 13, OPSET_LEAST = 13, ML_NEWEST = 5, DOMAINS = 16 };
 typedef struct export
 {
     gale__arena *arena;
-    gale__names used, nodes; /* names of values, of nodes */
+    gale__onnx_names used, nodes; /* names of values, of nodes */
     gale__pb_opset domains[DOMAINS];
     size_t n_domains;
     int made;
@@ -23,7 +23,7 @@ export;
 typedef struct scope {
     export *x;
     struct scope *outer;
-    const gale__net *net;
+    const gale__onnx_net *net;
     gale__pb_text *names; /* by value; size 0: not named yet */
     gale__pb_node *nodes;
     size_t n_nodes, nodes_capacity;
@@ -37,14 +37,14 @@ static gale__pb_text text_of(const char *s) { return (gale__pb_text){s, strlen(s
 
 static gale_status reserve(export *x, gale__pb_text name)
 {
-    return name.size ? gale__names_set(&x->used, name.at, name.size, 1) : GALE_OK;
+    return name.size ? gale__onnx_names_set(&x->used, name.at, name.size, 1) : GALE_OK;
 }
 
 /* `wish`, or something like it that nobody has. */
 static gale_status unique(export *x, const char *wish, gale__pb_text *out)
 {
     const char *name = *wish ? wish : gale__arena_printf(x->arena, "value_%d", x->made++);
-    while (name && gale__names_find(&x->used, name, strlen(name)) >= 0)
+    while (name && gale__onnx_names_find(&x->used, name, strlen(name)) >= 0)
         name = gale__arena_printf(x->arena, "%s_%d", *wish ? wish : "value", x->made++);
     if (!name) return GALE_NO_MEMORY;
     *out = text_of(name);
@@ -103,7 +103,7 @@ static gale_status name_of(scope *s, int32_t value, gale__pb_text *out)
     *out = (gale__pb_text){"", 0};
     if (value < 0) return GALE_OK;
     gale__pb_text *name = &s->names[value];
-    const gale__net_value *v = &s->net->values[value];
+    const gale__onnx_net_value *v = &s->net->values[value];
     if (!name->size && v->constant) {
         bool file = s->net->from && (size_t)value < s->net->from->initializer.n + s->net->from->sparse_initializer.n;
         if (!file) GALE_TRY(find_outside(s, v->constant, name));
@@ -184,7 +184,7 @@ static gale_status write_attr(export *x, const gale_attr *from, gale__pb_attribu
 
 static gale_status write_graph(scope *s, gale__pb_graph *to);
 
-static gale_status write_attrs(scope *s, const gale__net_node *node, gale__pb_node *to)
+static gale_status write_attrs(scope *s, const gale__onnx_net_node *node, gale__pb_node *to)
 {
     size_t types = node->from ? node->from->attribute.n : 0, n = 0;
     gale__pb_attribute *list =
@@ -208,13 +208,13 @@ static gale_status write_attrs(scope *s, const gale__net_node *node, gale__pb_no
     return GALE_OK;
 }
 
-static gale_status add_domain(export *x, const gale__net_node *node)
+static gale_status add_domain(export *x, const gale__onnx_net_node *node)
 {
     int64_t version = !strcmp(node->domain, "ai.onnx.ml") ? ML_NEWEST : node->opset;
     for (size_t i = 0; i < x->n_domains; i++)
         if (gale__pb_is(&x->domains[i].domain, node->domain)) return GALE_OK;
     if (x->n_domains == DOMAINS)
-        return gale__net_fail(node, GALE_LIMIT, "the model uses more than %d domains", DOMAINS);
+        return gale__onnx_net_fail(node, GALE_LIMIT, "the model uses more than %d domains", DOMAINS);
     x->domains[x->n_domains++] = (gale__pb_opset){.domain = text_of(node->domain), .version = version};
     return GALE_OK;
 }
@@ -255,13 +255,13 @@ static gale_status resize_instead(scope *s, gale__pb_node *to)
     return GALE_OK;
 }
 
-static gale_status write_node(scope *s, const gale__net_node *node)
+static gale_status write_node(scope *s, const gale__onnx_net_node *node)
 {
     gale__pb_node to = {.op_type = text_of(node->op), .domain = text_of(node->domain)};
     const gale__pb_node *from = node->from;
-    if (from && from->name.size && gale__names_find(&s->x->nodes, from->name.at, from->name.size) < 0) {
+    if (from && from->name.size && gale__onnx_names_find(&s->x->nodes, from->name.at, from->name.size) < 0) {
         to.name = from->name;
-        GALE_TRY(gale__names_set(&s->x->nodes, to.name.at, to.name.size, 1));
+        GALE_TRY(gale__onnx_names_set(&s->x->nodes, to.name.at, to.name.size, 1));
     }
     if (from && gale__pb_is(&from->op_type, node->op))
         to.doc_string = from->doc_string, to.metadata_props.at = from->metadata_props.at,
@@ -289,7 +289,7 @@ static gale_status push_identity(scope *s, gale__pb_text from, gale__pb_text to)
 /* --- Graphs. --- */
 
 /* As the file has it under another name; else the element type alone. */
-static gale_status describe(scope *s, const gale__pb_value_info *infos, size_t n, const gale__net_value *v,
+static gale_status describe(scope *s, const gale__pb_value_info *infos, size_t n, const gale__onnx_net_value *v,
     gale__pb_text name, gale__pb_value_info *out)
 {
     for (size_t i = 0; i < n; i++)
@@ -299,7 +299,7 @@ static gale_status describe(scope *s, const gale__pb_value_info *infos, size_t n
             return GALE_OK;
         }
     *out = (gale__pb_value_info){.name = name};
-    if (v->kind != GALE__NUMBERS) return GALE_OK;
+    if (v->kind != GALE__KIND_NUMBERS) return GALE_OK;
     out->type = gale__arena_alloc(s->x->arena, sizeof *out->type);
     if (!out->type || !(out->type->tensor_type = gale__arena_alloc(s->x->arena, sizeof *out->type->tensor_type)))
         return GALE_NO_MEMORY;
@@ -309,12 +309,12 @@ static gale_status describe(scope *s, const gale__pb_value_info *infos, size_t n
 
 static gale_status write_inputs(scope *s, gale__pb_graph *to)
 {
-    const gale__net *net = s->net;
+    const gale__onnx_net *net = s->net;
     int own = net->n_inputs - net->n_captures;
     to->input.at = gale__arena_alloc(s->x->arena, ((size_t)own + 1) * sizeof *to->input.at);
     if (!to->input.at) return GALE_NO_MEMORY;
     for (int i = 0; i < own; i++) {
-        const gale__net_value *v = &net->values[net->inputs[i]];
+        const gale__onnx_net_value *v = &net->values[net->inputs[i]];
         gale__pb_text *name = &s->names[net->inputs[i]];
         if (s->outer) GALE_TRY(unique(s->x, v->name, name));
         else *name = text_of(v->name);
@@ -332,7 +332,7 @@ static gale_status name_outputs(scope *s)
     for (int i = 0; i < s->net->n_inputs; i++) GALE_TRY(reserve(s->x, text_of(s->net->values[s->net->inputs[i]].name)));
     for (int i = 0; i < s->net->n_outputs; i++) GALE_TRY(reserve(s->x, text_of(s->net->declared[i].name)));
     for (int i = 0; i < s->net->n_outputs; i++) {
-        const gale__net_value *v = &s->net->values[s->net->outputs[i]];
+        const gale__onnx_net_value *v = &s->net->values[s->net->outputs[i]];
         if (v->node >= 0 && !s->names[s->net->outputs[i]].size)
             s->names[s->net->outputs[i]] = text_of(s->net->declared[i].name);
     }
@@ -342,7 +342,7 @@ static gale_status name_outputs(scope *s)
 /* A result that is not a node's, or is one already, passes through Identity. */
 static gale_status write_outputs(scope *s, gale__pb_graph *to)
 {
-    const gale__net *net = s->net;
+    const gale__onnx_net *net = s->net;
     to->output.at = gale__arena_alloc(s->x->arena, ((size_t)net->n_outputs + 1) * sizeof *to->output.at);
     if (!to->output.at) return GALE_NO_MEMORY;
     for (int i = 0; i < net->n_outputs; i++) {
@@ -363,7 +363,7 @@ static gale_status write_outputs(scope *s, gale__pb_graph *to)
 
 static gale_status fill_graph(scope *s, gale__pb_graph *to)
 {
-    const gale__net *net = s->net;
+    const gale__onnx_net *net = s->net;
     gale__arena *arena = s->x->arena;
     if (net->from) to->name = net->from->name, to->doc_string = net->from->doc_string, to->head = net->from->head;
     if (!to->name.size) to->name = text_of("graph");
@@ -396,7 +396,7 @@ static int64_t ir_of(int opset)
     return opset < 15 ? 7 : opset < 19 ? 8 : opset < 21 ? 9 : opset < 23 ? 10 : opset < 24 ? 11 : IR_NEWEST;
 }
 
-static gale_status write_model(export *x, const gale__net *net, gale__pb_model *model)
+static gale_status write_model(export *x, const gale__onnx_net *net, gale__pb_model *model)
 {
     scope main = {.x = x, .net = net};
     gale__pb_graph *g = gale__arena_alloc(x->arena, sizeof *g);
@@ -408,7 +408,7 @@ static gale_status write_model(export *x, const gale__net *net, gale__pb_model *
     g->metadata_props.at = model->graph->metadata_props.at, g->metadata_props.n = model->graph->metadata_props.n;
     size_t n = 0;
     for (size_t i = 0; i < g->value_info.n; i++)
-        if (gale__names_find(&x->used, g->value_info.at[i].name.at, g->value_info.at[i].name.size) >= 0)
+        if (gale__onnx_names_find(&x->used, g->value_info.at[i].name.at, g->value_info.at[i].name.size) >= 0)
             g->value_info.at[n++] = g->value_info.at[i];
     g->value_info.n = n;
     model->opset_import.at = gale__arena_copy(x->arena, x->domains, x->n_domains * sizeof *x->domains);
@@ -422,7 +422,7 @@ static gale_status write_model(export *x, const gale__net *net, gale__pb_model *
 
 /* The first opset that has the node in this form.  Those that we make are in the newest, which for most operators is an
  * old one. */
-static int needs_opset(const gale__net_node *n)
+static int needs_opset(const gale__onnx_net_node *n)
 {
     bool core = !n->domain || !*n->domain || !strcmp(n->domain, "ai.onnx"), sum = !strcmp(n->op, "ReduceSum");
     if (!core) return 1;
@@ -432,30 +432,30 @@ static int needs_opset(const gale__net_node *n)
 }
 
 /* The node that needs the newest opset, if that is more than *opset. */
-static void find_need(const gale__net *net, int *opset, const gale__net_node **out)
+static void find_need(const gale__onnx_net *net, int *opset, const gale__onnx_net_node **out)
 {
     for (int i = 0; i < net->n_nodes; i++) {
-        const gale__net_node *n = &net->nodes[i];
+        const gale__onnx_net_node *n = &net->nodes[i];
         if (needs_opset(n) > *opset) *opset = needs_opset(n), *out = n;
         for (int b = 0; b < n->n_bodies; b++) find_need(n->bodies[b].net, opset, out);
     }
 }
 
 /* With the least opset that it can be written in; nodes that are made on the way may need more than was tried. */
-static gale_status import_least(gale__onnx *file, int least, int most, gale__net **out)
+static gale_status import_least(gale__onnx *file, int least, int most, gale__onnx_net **out)
 {
     for (int opset = least;;) {
-        gale__net *net = NULL;
-        const gale__net_node *why = NULL;
+        gale__onnx_net *net = NULL;
+        const gale__onnx_net_node *why = NULL;
         int need = opset;
-        GALE_TRY(gale__net_import_plain(file, opset, &net));
+        GALE_TRY(gale__onnx_net_import_plain(file, opset, &net));
         find_need(net, &need, &why);
         if (!why) return *out = net, GALE_OK;
         gale_status status = GALE_OK;
         if (need > most)
             status = gale__fail(GALE_UNSUPPORTED,
                 "%s needs opset %d, and %d was asked for: models are brought up, not down", why->where, need, most);
-        gale__net_destroy(&net);
+        gale__onnx_net_destroy(&net);
         if (status != GALE_OK) return status;
         opset = need;
     }
@@ -464,7 +464,7 @@ static gale_status import_least(gale__onnx *file, int least, int most, gale__net
 gale_status gale__edit_opset(gale__onnx *file, gale__pb_model *model, int least, int most)
 {
     export x = {.arena = gale__onnx_arena(file)};
-    gale__net *net = NULL;
+    gale__onnx_net *net = NULL;
     if (!model->graph) return gale__fail(GALE_INVALID, "the model has no graph");
     if (least < OPSET_LEAST || least > most || most > GALE__OPSET_NEWEST)
         return gale__fail(
@@ -472,9 +472,9 @@ gale_status gale__edit_opset(gale__onnx *file, gale__pb_model *model, int least,
     gale__edit_drop_formal_inputs(model);
     GALE_TRY(import_least(file, least, most, &net));
     gale_status status = write_model(&x, net, model);
-    gale__names_finish(&x.used);
-    gale__names_finish(&x.nodes);
-    gale__net_destroy(&net);
+    gale__onnx_names_finish(&x.used);
+    gale__onnx_names_finish(&x.nodes);
+    gale__onnx_net_destroy(&net);
     return status;
 }
 

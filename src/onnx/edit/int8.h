@@ -6,47 +6,47 @@
 
 #define GALE__INT8_OPSET 13 /* the first that has a scale for each channel */
 
-typedef struct gale__channel {
+typedef struct gale__int8_channel {
     float low, high;
     double sum, squares;
-} gale__channel;
-typedef struct gale__range {
+} gale__int8_channel;
+typedef struct gale__int8_range {
     double low, high;
     bool seen;
     bool by_channel; /* wanted: a product with weights reads it along its last axis */
-    gale__channel *channels;
+    gale__int8_channel *channels;
     int64_t n_channels; /* 0: nothing seen yet; -1: not the same in all samples */
     uint64_t rows;
-} gale__range;
-typedef struct gale__ranges {
-    gale__names names;
-    gale__range *at;
+} gale__int8_range;
+typedef struct gale__int8_ranges {
+    gale__onnx_names names;
+    gale__int8_range *at;
     size_t n, capacity;
-} gale__ranges; /* begins as zero */
-void gale__ranges_finish(gale__ranges *ranges);
+} gale__int8_ranges; /* begins as zero */
+void gale__int8_ranges_finish(gale__int8_ranges *ranges);
 
 /* The values to be watched: what MatMul, Gemm and Conv of the main graph read and no initialiser gives.  Names point
  * into the model. */
-gale_status gale__ranges_of(const gale__pb_model *model, gale__ranges *out);
+gale_status gale__int8_ranges_of(const gale__pb_model *model, gale__int8_ranges *out);
 /* Widens the range of a value by a host tensor; of other names and types nothing is noted.  From 10,000 elements on, up
  * to one in 20,000 at either end is left out where the rest gains more by it. */
-gale_status gale__ranges_note(gale__ranges *ranges, const char *name, const gale_tensor *tensor);
+gale_status gale__int8_ranges_note(gale__int8_ranges *ranges, const char *name, const gale_tensor *tensor);
 
 /* smooth.c: numbers by channel to divide an activation by and to multiply its weights with, so that the product loses
  * less in 8 bit; not worth it: the factors mean nothing. Element n of channel k of a weight is data[k * row + n *
  * column]; there are as many channels as the range has. */
-typedef struct gale__smooth_weight {
+typedef struct gale__int8_smooth_weight {
     const float *data;
     size_t outputs, row, column;
-} gale__smooth_weight;
-gale_status gale__smooth_find(
-    const gale__range *range, const gale__smooth_weight *weights, size_t n_weights, float *factors, bool *worth);
+} gale__int8_smooth_weight;
+gale_status gale__int8_smooth_find(const gale__int8_range *range, const gale__int8_smooth_weight *weights,
+    size_t n_weights, float *factors, bool *worth);
 
 bool gale__int8_takes(const gale__pb_node *node);      /* MatMul, Gemm, Conv */
 bool gale__int8_reads_rows(const gale__pb_node *node); /* of those, whether input 0 is multiplied along its last axis */
 
 typedef struct gale__int8 {
-    const gale__ranges *ranges; /* NULL: weights alone */
+    const gale__int8_ranges *ranges; /* NULL: weights alone */
     const char *const *left; /* nodes that stay as they are: by name, by their first result, or by operator; a star at
                                 the end stands for anything */
     int n_left;

@@ -9,12 +9,12 @@
 
 enum { BINS = 4096, MANY = 10000, ONE_IN = 20000 };
 
-void gale__ranges_finish(gale__ranges *r)
+void gale__int8_ranges_finish(gale__int8_ranges *r)
 {
-    gale__names_finish(&r->names);
+    gale__onnx_names_finish(&r->names);
     for (size_t i = 0; i < r->n; i++) gale__free(r->at[i].channels);
     gale__free(r->at);
-    *r = (gale__ranges){0};
+    *r = (gale__int8_ranges){0};
 }
 
 bool gale__int8_takes(const gale__pb_node *n)
@@ -29,7 +29,7 @@ bool gale__int8_reads_rows(const gale__pb_node *n)
     return n->input.n >= 2 && !gale__pb_is(&n->op_type, "Conv") && !(turned && turned->i);
 }
 
-gale_status gale__ranges_of(const gale__pb_model *model, gale__ranges *out)
+gale_status gale__int8_ranges_of(const gale__pb_model *model, gale__int8_ranges *out)
 {
     const gale__pb_graph *g = model->graph;
     for (size_t i = 0; g && i < g->node.n; i++)
@@ -37,12 +37,12 @@ gale_status gale__ranges_of(const gale__pb_model *model, gale__ranges *out)
             const gale__pb_node *node = &g->node.at[i];
             const gale__pb_text *name = &node->input.at[k];
             if (!name->size || gale__pb_has_value(g, name)) continue;
-            int32_t at = gale__names_find(&out->names, name->at, name->size);
+            int32_t at = gale__onnx_names_find(&out->names, name->at, name->size);
             if (at < 0) {
                 at = (int32_t)out->n;
                 GALE_TRY(gale__grow((void **)&out->at, &out->capacity, out->n + 1, sizeof *out->at));
-                GALE_TRY(gale__names_set(&out->names, name->at, name->size, at));
-                out->at[out->n++] = (gale__range){0};
+                GALE_TRY(gale__onnx_names_set(&out->names, name->at, name->size, at));
+                out->at[out->n++] = (gale__int8_range){0};
             }
             if (k == 0 && gale__int8_reads_rows(node) && gale__pb_has_value(g, &node->input.at[1]))
                 out->at[at].by_channel = true;
@@ -90,7 +90,7 @@ static void trim(const float *x, size_t n, double *low, double *high)
     }
 }
 
-static gale_status note_channels(gale__range *r, const gale_tensor *t)
+static gale_status note_channels(gale__int8_range *r, const gale_tensor *t)
 {
     int64_t n = t->rank ? t->dims[t->rank - 1] : 0;
     const float *x = t->host;
@@ -101,7 +101,7 @@ static gale_status note_channels(gale__range *r, const gale_tensor *t)
     size_t rows = t->size_bytes / sizeof *x / (size_t)n;
     for (size_t row = 0; row < rows; row++)
         for (int64_t k = 0; k < n; k++) {
-            gale__channel *c = &r->channels[k];
+            gale__int8_channel *c = &r->channels[k];
             float v = x[row * (size_t)n + (size_t)k];
             if (!isfinite(v)) continue;
             c->low = v < c->low ? v : c->low;
@@ -113,9 +113,9 @@ static gale_status note_channels(gale__range *r, const gale_tensor *t)
     return GALE_OK;
 }
 
-gale_status gale__ranges_note(gale__ranges *r, const char *name, const gale_tensor *t)
+gale_status gale__int8_ranges_note(gale__int8_ranges *r, const char *name, const gale_tensor *t)
 {
-    int32_t at = *name ? gale__names_find(&r->names, name, strlen(name)) : -1;
+    int32_t at = *name ? gale__onnx_names_find(&r->names, name, strlen(name)) : -1;
     const float *x = t->host;
     size_t n = t->size_bytes / sizeof *x;
     double low = INFINITY, high = -INFINITY;
@@ -127,7 +127,7 @@ gale_status gale__ranges_note(gale__ranges *r, const char *name, const gale_tens
     }
     if (low > high) return GALE_OK;
     if (n >= MANY) trim(x, n, &low, &high);
-    gale__range *range = &r->at[at];
+    gale__int8_range *range = &r->at[at];
     range->low = range->seen && range->low < low ? range->low : low;
     range->high = range->seen && range->high > high ? range->high : high;
     range->seen = true;

@@ -14,8 +14,8 @@ static const double tail = 8; /* times its root mean square a channel is taken t
 static const double floor_of = 1e-5; /* of the largest: for channels that are hardly there */
 
 typedef struct problem {
-    const gale__range *range;
-    const gale__smooth_weight *weights;
+    const gale__int8_range *range;
+    const gale__int8_smooth_weight *weights;
     size_t n_weights, channels;
     double *large, *heavy; /* by channel: the largest of the activation, and of its weights */
     double *factors;       /* by channel */
@@ -25,7 +25,7 @@ typedef struct problem {
 static double larger(double a, double b) { return a > b ? a : b; }
 static double smaller(double a, double b) { return a < b ? a : b; }
 
-static double weight_at(const gale__smooth_weight *w, size_t k, size_t n)
+static double weight_at(const gale__int8_smooth_weight *w, size_t k, size_t n)
 {
     double v = fabs((double)w->data[k * w->row + n * w->column]);
     return isfinite(v) ? v : 0;
@@ -35,7 +35,7 @@ static void look_at(problem *p)
 {
     double largest = 0, heaviest = 0;
     for (size_t k = 0; k < p->channels; k++) {
-        const gale__channel *c = &p->range->channels[k];
+        const gale__int8_channel *c = &p->range->channels[k];
         double extreme = larger(fabs((double)c->low), fabs((double)c->high));
         p->large[k] = larger(extreme, tail * sqrt(c->squares / (double)p->range->rows));
         for (size_t i = 0; i < p->n_weights; i++)
@@ -67,14 +67,14 @@ static double error_of(problem *p)
 {
     double low = 0, high = 0, energy = 0, error = 0;
     for (size_t k = 0; k < p->channels; k++) {
-        const gale__channel *c = &p->range->channels[k];
+        const gale__int8_channel *c = &p->range->channels[k];
         low = smaller(low, (double)c->low / p->factors[k]);
         high = larger(high, (double)c->high / p->factors[k]);
         energy += c->squares / (double)p->range->rows / (p->factors[k] * p->factors[k]);
     }
     double step = (high - low) / 255;
     for (size_t i = 0; i < p->n_weights; i++) {
-        const gale__smooth_weight *w = &p->weights[i];
+        const gale__int8_smooth_weight *w = &p->weights[i];
         double squares = 0, steps = 0;
         memset(p->most, 0, w->outputs * sizeof *p->most);
         for (size_t k = 0; k < p->channels; k++)
@@ -110,8 +110,8 @@ static bool solve(problem *p, float *factors)
     return true;
 }
 
-gale_status gale__smooth_find(
-    const gale__range *range, const gale__smooth_weight *weights, size_t n_weights, float *factors, bool *worth)
+gale_status gale__int8_smooth_find(const gale__int8_range *range, const gale__int8_smooth_weight *weights,
+    size_t n_weights, float *factors, bool *worth)
 {
     problem p = {.range = range, .weights = weights, .n_weights = n_weights, .channels = (size_t)range->n_channels};
     size_t outputs = 0;

@@ -64,18 +64,18 @@ static void add_number(gale__str *out, gale_type type, const void *p)
     else add_real(out, type, gale__load_f64(type, p));
 }
 
-static gale_status to_strings(gale__host_call *call, const gale_tensor *x, gale_tensor **out)
+static gale_status to_strings(gale__onnx_host_call *call, const gale_tensor *x, gale_tensor **out)
 {
     const void *data;
-    gale__string_list list = {0};
+    gale__onnx_string_list list = {0};
     gale_status status = GALE_OK;
-    GALE_TRY(gale__host_numbers(call, x, &data));
+    GALE_TRY(gale__onnx_host_numbers(call, x, &data));
     for (int64_t i = 0; status == GALE_OK && i < gale__tensor_elements(x); i++) {
         add_number(&list.text, x->type, (const char *)data + (size_t)i * gale_type_size(x->type));
-        status = gale__string_list_end(&list);
+        status = gale__onnx_string_list_end(&list);
     }
-    if (status == GALE_OK) status = gale__string_list_tensor(&list, x->rank, x->dims, out);
-    gale__string_list_finish(&list);
+    if (status == GALE_OK) status = gale__onnx_string_list_tensor(&list, x->rank, x->dims, out);
+    gale__onnx_string_list_finish(&list);
     return status;
 }
 
@@ -157,15 +157,15 @@ static gale_status to_numbers(const gale_tensor *x, gale_type type, gale_tensor 
 
 /* --- The operators. --- */
 
-static gale_status target_type(gale__host_call *call, gale_type *out)
+static gale_status target_type(gale__onnx_host_call *call, gale_type *out)
 {
     if (!strcmp(call->node->op, "CastLike")) {
         gale_tensor *like;
-        GALE_TRY(gale__host_tensor(call, 1, &like));
+        GALE_TRY(gale__onnx_host_tensor(call, 1, &like));
         *out = like->type;
         return GALE_OK;
     }
-    const gale_attr *to = gale__net_attr(call->node, "to");
+    const gale_attr *to = gale__onnx_net_attr(call->node, "to");
     if (!to) return gale__fail(GALE_INVALID, "attribute to is missing");
     if (to->kind == GALE_ATTR_STRING) return gale_type_parse(to->s, out);
     int type = gale__onnx_type(to->i);
@@ -174,21 +174,21 @@ static gale_status target_type(gale__host_call *call, gale_type *out)
     return GALE_OK;
 }
 
-gale_status gale__host_cast_to(gale__host_call *call, gale_tensor *x, gale_type type, gale_tensor **out)
+gale_status gale__onnx_host_cast_to(gale__onnx_host_call *call, gale_tensor *x, gale_type type, gale_tensor **out)
 {
     if (x->type == type) return gale_tensor_reshape(x, x->rank, x->dims, out);
     if (type == GALE_STRING) return to_strings(call, x, out);
     if (x->type == GALE_STRING) return to_numbers(x, type, out);
     const gale_attr to[] = {GALE_INT("to", gale__onnx_type_number(type))};
-    return gale__session_op(call->session, "Cast", &x, 1, to, 1, out, 1);
+    return gale__onnx_session_op(call->session, "Cast", &x, 1, to, 1, out, 1);
 }
 
-gale_status gale__host_cast(gale__host_call *call)
+gale_status gale__onnx_host_cast(gale__onnx_host_call *call)
 {
     gale_tensor *x, *made = NULL;
     gale_type type;
-    GALE_TRY(gale__host_tensor(call, 0, &x));
+    GALE_TRY(gale__onnx_host_tensor(call, 0, &x));
     GALE_TRY(target_type(call, &type));
-    GALE_TRY(gale__host_cast_to(call, x, type, &made));
-    return gale__host_give(call, 0, &made);
+    GALE_TRY(gale__onnx_host_cast_to(call, x, type, &made));
+    return gale__onnx_host_give(call, 0, &made);
 }

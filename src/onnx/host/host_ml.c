@@ -8,8 +8,8 @@
 /* --- Mappings from keys to values. --- */
 
 /* values[places[i]], or the fallback (one element) where there is none. */
-static gale_status pick(gale__host_call *call, const gale_tensor *x, const int64_t *places, const gale_tensor *values,
-    const gale_tensor *fallback, gale_tensor **out)
+static gale_status pick(gale__onnx_host_call *call, const gale_tensor *x, const int64_t *places,
+    const gale_tensor *values, const gale_tensor *fallback, gale_tensor **out)
 {
     int64_t n = gale__tensor_elements(x);
     const void *from, *other;
@@ -27,8 +27,8 @@ static gale_status pick(gale__host_call *call, const gale_tensor *x, const int64
         return gale_tensor_from_strings(x->rank, x->dims, texts, sizes, out);
     }
     size_t size = gale_type_size(values->type);
-    GALE_TRY(gale__host_numbers(call, values, &from));
-    GALE_TRY(gale__host_numbers(call, fallback, &other));
+    GALE_TRY(gale__onnx_host_numbers(call, values, &from));
+    GALE_TRY(gale__onnx_host_numbers(call, fallback, &other));
     GALE_TRY(gale_tensor_create(NULL, values->type, x->rank, x->dims, &made));
     char *to = gale_tensor_data(made);
     for (int64_t i = 0; i < n; i++)
@@ -38,32 +38,32 @@ static gale_status pick(gale__host_call *call, const gale_tensor *x, const int64
 }
 
 /* Takes over the three columns. */
-static gale_status map_elements(gale__host_call *call, const gale_tensor *x, gale_tensor *columns[3])
+static gale_status map_elements(gale__onnx_host_call *call, const gale_tensor *x, gale_tensor *columns[3])
 {
-    gale__lookup lookup;
+    gale__onnx_lookup lookup;
     const int64_t *places;
     gale_tensor *made = NULL;
     gale_status status = GALE_OK;
     if (!columns[0] || !columns[1] || gale__tensor_elements(columns[0]) != gale__tensor_elements(columns[1]))
         status = gale__fail(GALE_INVALID, "the lists of keys and of values are not of the same length");
     else if (gale__tensor_elements(columns[2]) != 1) status = gale__fail(GALE_INVALID, "the default is not one value");
-    if (status == GALE_OK) status = gale__lookup_make(call, columns[0], &lookup);
-    if (status == GALE_OK) status = gale__lookup_all(call, &lookup, x, &places);
+    if (status == GALE_OK) status = gale__onnx_lookup_make(call, columns[0], &lookup);
+    if (status == GALE_OK) status = gale__onnx_lookup_all(call, &lookup, x, &places);
     if (status == GALE_OK) status = pick(call, x, places, columns[1], columns[2], &made);
     for (int i = 0; i < 3; i++) gale_tensor_destroy(&columns[i]);
-    return status == GALE_OK ? gale__host_give(call, 0, &made) : status;
+    return status == GALE_OK ? gale__onnx_host_give(call, 0, &made) : status;
 }
 
 /* The default for values of a type: an attribute, or what the operator says. */
-static gale_status fallback_for(gale__host_call *call, const gale_tensor *values, gale_tensor **out)
+static gale_status fallback_for(gale__onnx_host_call *call, const gale_tensor *values, gale_tensor **out)
 {
     const char *names[] = {"default_tensor", values->type == GALE_STRING         ? "default_string"
                                              : gale__type_is_float(values->type) ? "default_float"
                                                                                  : "default_int64"};
     for (int i = 0; i < 2; i++) {
-        const gale_attr *a = gale__net_attr(call->node, names[i]);
+        const gale_attr *a = gale__onnx_net_attr(call->node, names[i]);
         if (!a) continue;
-        GALE_TRY(gale__attr_tensor(a, out));
+        GALE_TRY(gale__onnx_attr_tensor(a, out));
         if ((*out)->type == values->type) return GALE_OK;
         if ((*out)->type == GALE_STRING || values->type == GALE_STRING || !gale__tensor_elements(*out))
             return gale_tensor_destroy(out),
@@ -90,19 +90,19 @@ static gale_status count_up(int64_t n, gale_tensor **out)
     return GALE_OK;
 }
 
-gale_status gale__host_label_encoder(gale__host_call *call)
+gale_status gale__onnx_host_label_encoder(gale__onnx_host_call *call)
 {
     gale_tensor *x, *columns[3] = {0};
-    const gale_attr *classes = gale__net_attr(call->node, "classes_strings");
+    const gale_attr *classes = gale__onnx_net_attr(call->node, "classes_strings");
     gale_status status;
-    GALE_TRY(gale__host_tensor(call, 0, &x));
+    GALE_TRY(gale__onnx_host_tensor(call, 0, &x));
     if (classes) { /* the first version: strings to their places, or back */
         int keys = x->type == GALE_STRING ? 0 : 1;
-        status = gale__attr_tensor(classes, &columns[keys]);
+        status = gale__onnx_attr_tensor(classes, &columns[keys]);
         if (status == GALE_OK) status = count_up((int64_t)classes->count, &columns[1 - keys]);
     } else {
-        status = gale__lookup_column(call, "keys", &columns[0]);
-        if (status == GALE_OK) status = gale__lookup_column(call, "values", &columns[1]);
+        status = gale__onnx_lookup_column(call, "keys", &columns[0]);
+        if (status == GALE_OK) status = gale__onnx_lookup_column(call, "values", &columns[1]);
     }
     if (status == GALE_OK && !columns[1]) status = gale__fail(GALE_INVALID, "none of the attributes values_* is there");
     if (status == GALE_OK) status = fallback_for(call, columns[1], &columns[2]);
@@ -111,53 +111,53 @@ gale_status gale__host_label_encoder(gale__host_call *call)
     return status;
 }
 
-gale_status gale__host_category_mapper(gale__host_call *call)
+gale_status gale__onnx_host_category_mapper(gale__onnx_host_call *call)
 {
     gale_tensor *x, *columns[3] = {0};
-    const gale_attr *strings = gale__net_attr(call->node, "cats_strings"),
-                    *ints = gale__net_attr(call->node, "cats_int64s");
-    GALE_TRY(gale__host_tensor(call, 0, &x));
+    const gale_attr *strings = gale__onnx_net_attr(call->node, "cats_strings"),
+                    *ints = gale__onnx_net_attr(call->node, "cats_int64s");
+    GALE_TRY(gale__onnx_host_tensor(call, 0, &x));
     if (!strings || !ints) return gale__fail(GALE_INVALID, "attributes cats_strings and cats_int64s are both needed");
     int keys = x->type == GALE_STRING ? 0 : 1;
-    gale_status status = gale__attr_tensor(strings, &columns[keys]);
-    if (status == GALE_OK) status = gale__attr_tensor(ints, &columns[1 - keys]);
+    gale_status status = gale__onnx_attr_tensor(strings, &columns[keys]);
+    if (status == GALE_OK) status = gale__onnx_attr_tensor(ints, &columns[1 - keys]);
     if (status == GALE_OK) status = fallback_for(call, columns[1], &columns[2]);
     if (status == GALE_OK) return map_elements(call, x, columns);
     for (int i = 0; i < 3; i++) gale_tensor_destroy(&columns[i]);
     return status;
 }
 
-gale_status gale__host_one_hot_encoder(gale__host_call *call)
+gale_status gale__onnx_host_one_hot_encoder(gale__onnx_host_call *call)
 {
     gale_tensor *x, *keys = NULL, *made = NULL;
-    gale__lookup lookup;
+    gale__onnx_lookup lookup;
     const int64_t *places = NULL;
     int64_t dims[GALE_MAX_RANK];
-    GALE_TRY(gale__host_tensor(call, 0, &x));
+    GALE_TRY(gale__onnx_host_tensor(call, 0, &x));
     if (x->rank == GALE_MAX_RANK) return gale__fail(GALE_LIMIT, "the result would have rank %d", GALE_MAX_RANK + 1);
-    GALE_TRY(gale__lookup_column(call, "cats", &keys));
+    GALE_TRY(gale__onnx_lookup_column(call, "cats", &keys));
     if (!keys) return gale__fail(GALE_INVALID, "neither cats_strings nor cats_int64s is there");
     int64_t n = gale__tensor_elements(keys), count = gale__tensor_elements(x);
     memcpy(dims, x->dims, sizeof dims);
     dims[x->rank] = n;
-    gale_status status = gale__lookup_make(call, keys, &lookup);
-    if (status == GALE_OK) status = gale__lookup_all(call, &lookup, x, &places);
+    gale_status status = gale__onnx_lookup_make(call, keys, &lookup);
+    if (status == GALE_OK) status = gale__onnx_lookup_all(call, &lookup, x, &places);
     if (status == GALE_OK) status = gale_tensor_create(NULL, GALE_F32, x->rank + 1, dims, &made);
     gale_tensor_destroy(&keys);
     if (status != GALE_OK) return status;
     float *to = memset(gale_tensor_data(made), 0, made->size_bytes);
     for (int64_t i = 0; i < count; i++) {
         if (places[i] >= 0) to[i * n + places[i]] = 1;
-        else if (!gale__net_attr_i(call->node, "zeros", 1))
+        else if (!gale__onnx_net_attr_i(call->node, "zeros", 1))
             return gale_tensor_destroy(&made), gale__fail(GALE_INVALID, "element %lld is of no category", (long long)i);
     }
-    return gale__host_give(call, 0, &made);
+    return gale__onnx_host_give(call, 0, &made);
 }
 
 /* --- Maps. --- */
 
 /* The values of a map as one tensor of rank 1; all must be single elements of one type. */
-static gale_status map_values(gale__host_call *call, const gale_object *map, gale_tensor **out)
+static gale_status map_values(gale__onnx_host_call *call, const gale_object *map, gale_tensor **out)
 {
     const gale_tensor *first = map->count ? map->items[0]->tensor : NULL;
     for (size_t i = 0; i < map->count; i++) {
@@ -185,7 +185,7 @@ static gale_status map_values(gale__host_call *call, const gale_object *map, gal
 }
 
 /* Elements of `values` at places[i] of a tensor of n, the others 0 or "". */
-static gale_status scatter(gale__host_call *call, const gale_tensor *values, const int64_t *places, int rank,
+static gale_status scatter(gale__onnx_host_call *call, const gale_tensor *values, const int64_t *places, int rank,
     const int64_t *dims, gale_tensor **out)
 {
     int64_t n = dims[rank - 1], count = gale__tensor_elements(values);
@@ -204,41 +204,42 @@ static gale_status scatter(gale__host_call *call, const gale_tensor *values, con
     return status;
 }
 
-gale_status gale__host_dict_vectorizer(gale__host_call *call)
+gale_status gale__onnx_host_dict_vectorizer(gale__onnx_host_call *call)
 {
     gale_object *map;
     gale_tensor *keys = NULL, *values = NULL, *made = NULL;
-    gale__lookup lookup;
+    gale__onnx_lookup lookup;
     const int64_t *places = NULL;
-    const gale_attr *vocabulary = gale__net_attr(call->node, "string_vocabulary");
-    if (!vocabulary || !vocabulary->count) vocabulary = gale__net_attr(call->node, "int64_vocabulary");
-    GALE_TRY(gale__host_map(call, 0, &map));
+    const gale_attr *vocabulary = gale__onnx_net_attr(call->node, "string_vocabulary");
+    if (!vocabulary || !vocabulary->count) vocabulary = gale__onnx_net_attr(call->node, "int64_vocabulary");
+    GALE_TRY(gale__onnx_host_map(call, 0, &map));
     if (!vocabulary) return gale__fail(GALE_INVALID, "neither string_vocabulary nor int64_vocabulary is there");
-    GALE_TRY(gale__attr_tensor(vocabulary, &keys));
+    GALE_TRY(gale__onnx_attr_tensor(vocabulary, &keys));
     int64_t n = gale__tensor_elements(keys);
     gale_status status = map_values(call, map, &values);
-    if (status == GALE_OK) status = gale__lookup_make(call, keys, &lookup);
-    if (status == GALE_OK) status = gale__lookup_all(call, &lookup, map->tensor, &places);
+    if (status == GALE_OK) status = gale__onnx_lookup_make(call, keys, &lookup);
+    if (status == GALE_OK) status = gale__onnx_lookup_all(call, &lookup, map->tensor, &places);
     for (size_t i = 0; status == GALE_OK && i < map->count; i++)
         if (places[i] < 0) status = gale__fail(GALE_INVALID, "key %zu of the map is not in the vocabulary", i);
     if (status == GALE_OK) status = scatter(call, values, places, 1, &n, &made);
     gale_tensor_destroy(&keys);
     gale_tensor_destroy(&values);
-    return status == GALE_OK ? gale__host_give(call, 0, &made) : status;
+    return status == GALE_OK ? gale__onnx_host_give(call, 0, &made) : status;
 }
 
 /* Places of a map's values by its whole-number keys: in their order, or at them. */
-static gale_status key_places(gale__host_call *call, const gale_object *map, bool sparse, int64_t extent, int64_t **out)
+static gale_status key_places(
+    gale__onnx_host_call *call, const gale_object *map, bool sparse, int64_t extent, int64_t **out)
 {
     const void *data;
-    gale__lookup order;
+    gale__onnx_lookup order;
     if (map->tensor->type != GALE_I64)
         return gale__fail(GALE_INVALID, "the keys of the map are %s, and whole numbers are needed",
             gale_type_name(map->tensor->type));
-    GALE_TRY(gale__host_numbers(call, map->tensor, &data));
+    GALE_TRY(gale__onnx_host_numbers(call, map->tensor, &data));
     int64_t *places = gale__arena_alloc(&call->arena, (map->count + 1) * sizeof *places);
     if (!places) return GALE_NO_MEMORY;
-    GALE_TRY(gale__lookup_make(call, map->tensor, &order));
+    GALE_TRY(gale__onnx_lookup_make(call, map->tensor, &order));
     for (size_t i = 0; i < map->count; i++) {
         int64_t key = ((const int64_t *)data)[i];
         if (sparse && (key < 0 || key >= extent))
@@ -251,26 +252,26 @@ static gale_status key_places(gale__host_call *call, const gale_object *map, boo
     return GALE_OK;
 }
 
-gale_status gale__host_cast_map(gale__host_call *call)
+gale_status gale__onnx_host_cast_map(gale__onnx_host_call *call)
 {
     gale_object *map;
     gale_tensor *values = NULL, *cast = NULL, *made = NULL;
     int64_t *places = NULL;
-    const char *to = gale__host_text(call, "cast_to", "TO_FLOAT");
-    bool sparse = !strcmp(gale__host_text(call, "map_form", "DENSE"), "SPARSE");
-    GALE_TRY(gale__host_map(call, 0, &map));
-    int64_t dims[2] = {1, sparse ? gale__net_attr_i(call->node, "max_map", 1) : (int64_t)map->count};
+    const char *to = gale__onnx_host_text(call, "cast_to", "TO_FLOAT");
+    bool sparse = !strcmp(gale__onnx_host_text(call, "map_form", "DENSE"), "SPARSE");
+    GALE_TRY(gale__onnx_host_map(call, 0, &map));
+    int64_t dims[2] = {1, sparse ? gale__onnx_net_attr_i(call->node, "max_map", 1) : (int64_t)map->count};
     gale_type type = !strcmp(to, "TO_STRING") ? GALE_STRING : !strcmp(to, "TO_INT64") ? GALE_I64 : GALE_F32;
     if (type == GALE_F32 && strcmp(to, "TO_FLOAT"))
         return gale__fail(GALE_INVALID, "cast_to '%s' is not TO_FLOAT, TO_STRING or TO_INT64", to);
     if (dims[1] < 0 || dims[1] > INT32_MAX) return gale__fail(GALE_INVALID, "max_map is %lld", (long long)dims[1]);
     GALE_TRY(key_places(call, map, sparse, dims[1], &places));
     GALE_TRY(map_values(call, map, &values));
-    gale_status status = gale__host_cast_to(call, values, type, &cast);
+    gale_status status = gale__onnx_host_cast_to(call, values, type, &cast);
     if (status == GALE_OK) status = scatter(call, cast, places, 2, dims, &made);
     gale_tensor_destroy(&values);
     gale_tensor_destroy(&cast);
-    return status == GALE_OK ? gale__host_give(call, 0, &made) : status;
+    return status == GALE_OK ? gale__onnx_host_give(call, 0, &made) : status;
 }
 
 /* --- ZipMap. --- */
@@ -284,7 +285,7 @@ static gale_status make_map(gale_tensor *keys, const float *row, gale_object **o
     for (int64_t i = 0; i < n && status == GALE_OK; i++) {
         gale_tensor *v = NULL;
         status = gale_tensor_from_cpu(NULL, GALE_F32, 0, NULL, &row[i], &v);
-        if (status == GALE_OK) status = gale__object_take(&v, &values[i]);
+        if (status == GALE_OK) status = gale__onnx_object_take(&v, &values[i]);
     }
     if (status == GALE_OK) status = gale_object_map(keys, values, out);
     for (int64_t i = 0; i < n; i++) gale_object_destroy(&values[i]);
@@ -292,27 +293,27 @@ static gale_status make_map(gale_tensor *keys, const float *row, gale_object **o
     return status;
 }
 
-gale_status gale__host_zip_map(gale__host_call *call)
+gale_status gale__onnx_host_zip_map(gale__onnx_host_call *call)
 {
     gale_tensor *x, *keys = NULL;
     gale_object *made = NULL;
     const void *data = NULL;
-    GALE_TRY(gale__host_tensor(call, 0, &x));
+    GALE_TRY(gale__onnx_host_tensor(call, 0, &x));
     if (x->type != GALE_F32 || x->rank < 1 || x->rank > 2)
         return gale__fail(GALE_INVALID, "the values are %s of rank %d, and f32 of rank 1 or 2 are needed",
             gale_type_name(x->type), x->rank);
     int64_t rows = x->rank == 2 ? x->dims[0] : 1, columns = x->dims[x->rank - 1];
-    GALE_TRY(gale__lookup_column(call, "classlabels", &keys));
+    GALE_TRY(gale__onnx_lookup_column(call, "classlabels", &keys));
     gale_status status =
         keys && gale__tensor_elements(keys) == columns
             ? GALE_OK
             : gale__fail(GALE_INVALID, "the labels are not as many as the columns, which are %lld", (long long)columns);
-    if (status == GALE_OK) status = gale__host_numbers(call, x, &data);
-    if (status == GALE_OK) status = gale__object_room((size_t)rows, &made);
+    if (status == GALE_OK) status = gale__onnx_host_numbers(call, x, &data);
+    if (status == GALE_OK) status = gale__onnx_object_room((size_t)rows, &made);
     for (int64_t i = 0; i < rows && status == GALE_OK; i++) {
         gale_object *map = NULL;
         status = make_map(keys, (const float *)data + i * columns, &map);
-        if (status == GALE_OK) status = gale__object_put(made, (size_t)i, map);
+        if (status == GALE_OK) status = gale__onnx_object_put(made, (size_t)i, map);
     }
     gale_tensor_destroy(&keys);
     if (status != GALE_OK) return gale_object_destroy(&made), status;

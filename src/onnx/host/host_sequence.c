@@ -5,40 +5,43 @@
 
 /* --- Optionals. --- */
 
-gale_status gale__host_pass(gale__host_call *call)
+gale_status gale__onnx_host_pass(gale__onnx_host_call *call)
 {
     if (!call->in[0]) return gale__fail(GALE_INVALID, "input 0 is missing");
-    call->out[0] = gale__object_hold(call->in[0]);
+    call->out[0] = gale__onnx_object_hold(call->in[0]);
     return GALE_OK;
 }
 
-gale_status gale__host_optional(gale__host_call *call)
+gale_status gale__onnx_host_optional(gale__onnx_host_call *call)
 {
-    return call->n_in && call->in[0] ? gale__host_pass(call) : gale_object_none(&call->out[0]);
+    return call->n_in && call->in[0] ? gale__onnx_host_pass(call) : gale_object_none(&call->out[0]);
 }
 
-gale_status gale__host_optional_get(gale__host_call *call)
+gale_status gale__onnx_host_optional_get(gale__onnx_host_call *call)
 {
-    if (!gale__host_has(call, 0))
+    if (!gale__onnx_host_has(call, 0))
         return gale__fail(GALE_INVALID, "the optional is empty: ask OptionalHasElement first");
-    return gale__host_pass(call);
+    return gale__onnx_host_pass(call);
 }
 
-static gale_status give_scalar(gale__host_call *call, gale_type type, const void *value)
+static gale_status give_scalar(gale__onnx_host_call *call, gale_type type, const void *value)
 {
     gale_tensor *made = NULL;
     GALE_TRY(gale_tensor_from_cpu(NULL, type, 0, NULL, value, &made));
-    return gale__host_give(call, 0, &made);
+    return gale__onnx_host_give(call, 0, &made);
 }
 
-gale_status gale__host_optional_has(gale__host_call *call)
+gale_status gale__onnx_host_optional_has(gale__onnx_host_call *call)
 {
-    return give_scalar(call, GALE_BOOL, &(bool){gale__host_has(call, 0)});
+    return give_scalar(call, GALE_BOOL, &(bool){gale__onnx_host_has(call, 0)});
 }
 
 /* --- Sequences. --- */
 
-gale_status gale__host_sequence_empty(gale__host_call *call) { return gale__object_room(0, &call->out[0]); }
+gale_status gale__onnx_host_sequence_empty(gale__onnx_host_call *call)
+{
+    return gale__onnx_object_room(0, &call->out[0]);
+}
 
 /* All tensors of a sequence have one element type. */
 static gale_status check_type(const gale_object *first, const gale_object *item)
@@ -49,28 +52,28 @@ static gale_status check_type(const gale_object *first, const gale_object *item)
         gale_type_name(item->tensor->type));
 }
 
-gale_status gale__host_sequence_construct(gale__host_call *call)
+gale_status gale__onnx_host_sequence_construct(gale__onnx_host_call *call)
 {
     for (int i = 0; i < call->n_in; i++) {
-        if (!gale__host_has(call, i)) return gale__fail(GALE_INVALID, "input %d is missing", i);
+        if (!gale__onnx_host_has(call, i)) return gale__fail(GALE_INVALID, "input %d is missing", i);
         GALE_TRY(check_type(call->in[0], call->in[i]));
     }
     return gale_object_sequence(call->in, (size_t)call->n_in, &call->out[0]);
 }
 
-gale_status gale__host_sequence_length(gale__host_call *call)
+gale_status gale__onnx_host_sequence_length(gale__onnx_host_call *call)
 {
     gale_object *s;
-    GALE_TRY(gale__host_sequence(call, 0, &s));
+    GALE_TRY(gale__onnx_host_sequence(call, 0, &s));
     return give_scalar(call, GALE_I64, &(int64_t){(int64_t)s->count});
 }
 
 /* Input i as a position in 0 .. last, negative ones counted from `count`. */
 static gale_status read_position(
-    gale__host_call *call, int i, size_t count, int64_t fallback, int64_t last, size_t *out)
+    gale__onnx_host_call *call, int i, size_t count, int64_t fallback, int64_t last, size_t *out)
 {
     int64_t at;
-    GALE_TRY(gale__host_int(call, i, fallback, &at));
+    GALE_TRY(gale__onnx_host_int(call, i, fallback, &at));
     int64_t place = at < 0 ? at + (int64_t)count : at;
     if (place < 0 || place > last)
         return gale__fail(GALE_INVALID, "position %lld in a sequence of %zu", (long long)at, count);
@@ -78,13 +81,13 @@ static gale_status read_position(
     return GALE_OK;
 }
 
-gale_status gale__host_sequence_at(gale__host_call *call)
+gale_status gale__onnx_host_sequence_at(gale__onnx_host_call *call)
 {
     gale_object *s;
     size_t at = 0;
-    GALE_TRY(gale__host_sequence(call, 0, &s));
+    GALE_TRY(gale__onnx_host_sequence(call, 0, &s));
     GALE_TRY(read_position(call, 1, s->count, -1, (int64_t)s->count - 1, &at));
-    call->out[0] = gale__object_hold(s->items[at]);
+    call->out[0] = gale__onnx_object_hold(s->items[at]);
     return GALE_OK;
 }
 
@@ -93,32 +96,32 @@ static gale_status edit(const gale_object *s, size_t at, gale_object *item, gale
 {
     gale_object *made;
     gale_status status = GALE_OK;
-    GALE_TRY(gale__object_room(item ? s->count + 1 : s->count - 1, &made));
+    GALE_TRY(gale__onnx_object_room(item ? s->count + 1 : s->count - 1, &made));
     for (size_t i = 0; i < made->count && status == GALE_OK; i++) {
         gale_object *from = i < at ? s->items[i] : !item ? s->items[i + 1] : i == at ? item : s->items[i - 1];
-        status = gale__object_put(made, i, gale__object_hold(from));
+        status = gale__onnx_object_put(made, i, gale__onnx_object_hold(from));
     }
     if (status != GALE_OK) return gale_object_destroy(&made), status;
     *out = made;
     return GALE_OK;
 }
 
-gale_status gale__host_sequence_insert(gale__host_call *call)
+gale_status gale__onnx_host_sequence_insert(gale__onnx_host_call *call)
 {
     gale_object *s;
     size_t at = 0;
-    GALE_TRY(gale__host_sequence(call, 0, &s));
-    if (!gale__host_has(call, 1)) return gale__fail(GALE_INVALID, "input 1 is missing");
+    GALE_TRY(gale__onnx_host_sequence(call, 0, &s));
+    if (!gale__onnx_host_has(call, 1)) return gale__fail(GALE_INVALID, "input 1 is missing");
     if (s->count) GALE_TRY(check_type(s->items[0], call->in[1]));
     GALE_TRY(read_position(call, 2, s->count, (int64_t)s->count, (int64_t)s->count, &at));
     return edit(s, at, call->in[1], &call->out[0]);
 }
 
-gale_status gale__host_sequence_erase(gale__host_call *call)
+gale_status gale__onnx_host_sequence_erase(gale__onnx_host_call *call)
 {
     gale_object *s;
     size_t at = 0;
-    GALE_TRY(gale__host_sequence(call, 0, &s));
+    GALE_TRY(gale__onnx_host_sequence(call, 0, &s));
     GALE_TRY(read_position(call, 1, s->count, -1, (int64_t)s->count - 1, &at));
     return edit(s, at, NULL, &call->out[0]);
 }
@@ -128,15 +131,15 @@ gale_status gale__host_sequence_erase(gale__host_call *call)
 #define MOST_PARTS 64 /* results that Split has */
 
 /* Sizes of the parts along the axis, in the call's arena. */
-static gale_status read_sizes(gale__host_call *call, int64_t extent, int64_t **sizes, size_t *n)
+static gale_status read_sizes(gale__onnx_host_call *call, int64_t extent, int64_t **sizes, size_t *n)
 {
     gale_tensor *split = NULL;
     const void *data = NULL;
     int64_t each = 1, sum = 0;
-    if (gale__host_has(call, 1)) GALE_TRY(gale__host_tensor(call, 1, &split));
+    if (gale__onnx_host_has(call, 1)) GALE_TRY(gale__onnx_host_tensor(call, 1, &split));
     bool list = split && split->rank > 0;
     if (!list) {
-        GALE_TRY(gale__host_int(call, 1, 1, &each));
+        GALE_TRY(gale__onnx_host_int(call, 1, 1, &each));
         if (each <= 0) return gale__fail(GALE_INVALID, "parts of size %lld: it must be at least 1", (long long)each);
         *n = (size_t)(extent / each + (extent % each != 0));
     } else {
@@ -144,7 +147,7 @@ static gale_status read_sizes(gale__host_call *call, int64_t extent, int64_t **s
             return gale__fail(
                 GALE_INVALID, "the sizes of the parts are %s of rank %d", gale_type_name(split->type), split->rank);
         *n = (size_t)split->dims[0];
-        GALE_TRY(gale__host_numbers(call, split, &data));
+        GALE_TRY(gale__onnx_host_numbers(call, split, &data));
     }
     *sizes = gale__arena_alloc(&call->arena, (*n + 1) * sizeof **sizes);
     if (!*sizes) return GALE_NO_MEMORY;
@@ -165,7 +168,7 @@ static gale_status read_sizes(gale__host_call *call, int64_t extent, int64_t **s
 
 /* Splits a tensor of numbers into n parts; more than Split gives at once are split into groups first. */
 static gale_status split_into(
-    gale__host_call *call, gale_tensor *x, int axis, const int64_t *sizes, size_t n, gale_tensor **parts)
+    gale__onnx_host_call *call, gale_tensor *x, int axis, const int64_t *sizes, size_t n, gale_tensor **parts)
 {
     int64_t groups[MOST_PARTS] = {0};
     gale_tensor *cut = NULL, *whole[MOST_PARTS] = {0};
@@ -176,7 +179,7 @@ static gale_status split_into(
     if (count == 1 && each == 1) return gale_tensor_reshape(x, x->rank, x->dims, parts);
     const gale_attr attrs[] = {GALE_INT("axis", axis)};
     GALE_TRY(gale_tensor_from_cpu(NULL, GALE_I64, 1, &(int64_t){count}, groups, &cut));
-    gale_status status = gale__session_op(
+    gale_status status = gale__onnx_session_op(
         call->session, "Split", (gale_tensor *[]){x, cut}, 2, attrs, 1, each == 1 ? parts : whole, count);
     gale_tensor_destroy(&cut);
     for (int i = 0; each > 1 && i < count; i++) {
@@ -188,7 +191,7 @@ static gale_status split_into(
 }
 
 /* A part as an item: without the axis when it is not kept, strings again when it numbers some. */
-static gale_status finish_part(gale_tensor **part, const gale__texts *texts, bool strings, int axis, bool keep)
+static gale_status finish_part(gale_tensor **part, const gale__onnx_texts *texts, bool strings, int axis, bool keep)
 {
     gale_tensor *other = NULL;
     gale_status status = GALE_OK;
@@ -203,7 +206,7 @@ static gale_status finish_part(gale_tensor **part, const gale__texts *texts, boo
         *part = other;
     }
     if (!strings) return GALE_OK;
-    GALE_TRY(gale__texts_pick(texts, *part, &other));
+    GALE_TRY(gale__onnx_texts_pick(texts, *part, &other));
     gale_tensor_destroy(part);
     *part = other;
     return GALE_OK;
@@ -213,36 +216,36 @@ static gale_status fill_sequence(gale_tensor **parts, size_t n, gale_object *int
 {
     for (size_t i = 0; i < n; i++) {
         gale_object *item = NULL;
-        GALE_TRY(gale__object_take(&parts[i], &item));
-        GALE_TRY(gale__object_put(into, i, item));
+        GALE_TRY(gale__onnx_object_take(&parts[i], &item));
+        GALE_TRY(gale__onnx_object_put(into, i, item));
     }
     return GALE_OK;
 }
 
-gale_status gale__host_split_to_sequence(gale__host_call *call)
+gale_status gale__onnx_host_split_to_sequence(gale__onnx_host_call *call)
 {
     gale_tensor *x, *numbers = NULL, **parts = NULL;
     gale_object *made = NULL;
-    gale__texts texts = {0};
+    gale__onnx_texts texts = {0};
     int axis;
     int64_t *sizes;
     size_t n = 0, base;
-    GALE_TRY(gale__host_tensor(call, 0, &x));
-    GALE_TRY(gale__host_axis(gale__net_attr_i(call->node, "axis", 0), x->rank, &axis));
+    GALE_TRY(gale__onnx_host_tensor(call, 0, &x));
+    GALE_TRY(gale__onnx_host_axis(gale__onnx_net_attr_i(call->node, "axis", 0), x->rank, &axis));
     GALE_TRY(read_sizes(call, x->dims[axis], &sizes, &n));
     bool strings = x->type == GALE_STRING,
-         keep = gale__net_attr_i(call->node, "keepdims", 1) || gale__host_has(call, 1);
-    gale_status status = gale__object_room(n, &made);
+         keep = gale__onnx_net_attr_i(call->node, "keepdims", 1) || gale__onnx_host_has(call, 1);
+    gale_status status = gale__onnx_object_room(n, &made);
     parts = gale__arena_alloc(&call->arena, (n + 1) * sizeof *parts);
     if (!parts && status == GALE_OK) status = GALE_NO_MEMORY;
-    if (status == GALE_OK && strings) status = gale__texts_add(&texts, x, &base);
-    if (status == GALE_OK && strings) status = gale__texts_numbers(&texts, x, base, &numbers);
+    if (status == GALE_OK && strings) status = gale__onnx_texts_add(&texts, x, &base);
+    if (status == GALE_OK && strings) status = gale__onnx_texts_numbers(&texts, x, base, &numbers);
     if (status == GALE_OK && n) status = split_into(call, strings ? numbers : x, axis, sizes, n, parts);
     for (size_t i = 0; i < n && status == GALE_OK; i++) status = finish_part(&parts[i], &texts, strings, axis, keep);
     if (status == GALE_OK) status = fill_sequence(parts, n, made);
     for (size_t i = 0; parts && i < n; i++) gale_tensor_destroy(&parts[i]);
     gale_tensor_destroy(&numbers);
-    gale__texts_finish(&texts);
+    gale__onnx_texts_finish(&texts);
     if (status != GALE_OK) return gale_object_destroy(&made), status;
     call->out[0] = made;
     return GALE_OK;
@@ -265,7 +268,7 @@ static gale_status read_items(const gale_object *s, int64_t given, bool stack, g
                 GALE_INVALID, "item %zu has rank %d, the first one %d", i, t->rank, s->items[0]->tensor->rank);
         if (t->rank + stack > GALE_MAX_RANK)
             return gale__fail(GALE_LIMIT, "rank %d is not in 0 .. %d", t->rank + 1, GALE_MAX_RANK);
-        GALE_TRY(gale__host_axis(given, t->rank + stack, &place));
+        GALE_TRY(gale__onnx_host_axis(given, t->rank + stack, &place));
         for (int k = 0, from = 0; k < t->rank + stack; k++) dims[k] = stack && k == place ? 1 : t->dims[from++];
         GALE_TRY(gale_tensor_reshape(t, t->rank + stack, dims, &items[i]));
     }
@@ -273,21 +276,21 @@ static gale_status read_items(const gale_object *s, int64_t given, bool stack, g
     return GALE_OK;
 }
 
-gale_status gale__host_concat_from_sequence(gale__host_call *call)
+gale_status gale__onnx_host_concat_from_sequence(gale__onnx_host_call *call)
 {
     gale_object *s;
     gale_tensor *made = NULL;
     int64_t axis = 0;
-    GALE_TRY(gale__host_sequence(call, 0, &s));
+    GALE_TRY(gale__onnx_host_sequence(call, 0, &s));
     if (!s->count) return gale__fail(GALE_INVALID, "an empty sequence has nothing to join");
-    if (!gale__net_attr(call->node, "axis")) return gale__fail(GALE_INVALID, "attribute axis is missing");
+    if (!gale__onnx_net_attr(call->node, "axis")) return gale__fail(GALE_INVALID, "attribute axis is missing");
     gale_tensor **items = gale__arena_alloc(&call->arena, s->count * sizeof *items);
     if (!items) return GALE_NO_MEMORY;
-    gale_status status = read_items(
-        s, gale__net_attr_i(call->node, "axis", 0), gale__net_attr_i(call->node, "new_axis", 0) != 0, items, &axis);
+    gale_status status = read_items(s, gale__onnx_net_attr_i(call->node, "axis", 0),
+        gale__onnx_net_attr_i(call->node, "new_axis", 0) != 0, items, &axis);
     const gale_attr attrs[] = {GALE_INT("axis", axis)};
-    gale__move v = {.op = "Concat", .in = items, .n_in = (int)s->count, .attrs = attrs, .n_attrs = 1};
-    if (status == GALE_OK) status = gale__host_move_as(call, &v, &(bool){true}, &made, 1);
+    gale__onnx_move v = {.op = "Concat", .in = items, .n_in = (int)s->count, .attrs = attrs, .n_attrs = 1};
+    if (status == GALE_OK) status = gale__onnx_host_move_as(call, &v, &(bool){true}, &made, 1);
     for (size_t i = 0; i < s->count; i++) gale_tensor_destroy(&items[i]);
-    return status == GALE_OK ? gale__host_give(call, 0, &made) : status;
+    return status == GALE_OK ? gale__onnx_host_give(call, 0, &made) : status;
 }

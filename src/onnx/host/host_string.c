@@ -31,7 +31,7 @@ static gale_status broadcast(const gale_tensor *const t[2], int *rank, int64_t *
 }
 
 static gale_status concat_all(const gale_tensor *const t[2], int rank, const int64_t *dims,
-    int64_t strides[2][GALE_MAX_RANK], gale__string_list *list)
+    int64_t strides[2][GALE_MAX_RANK], gale__onnx_string_list *list)
 {
     int64_t at[GALE_MAX_RANK] = {0}, place[2] = {0}, elements;
     size_t bytes;
@@ -39,7 +39,7 @@ static gale_status concat_all(const gale_tensor *const t[2], int rank, const int
     for (int64_t n = 0; n < elements; n++) {
         for (int k = 0; k < 2; k++)
             gale__str_add_n(&list->text, string_at(t[k], place[k]).text, string_at(t[k], place[k]).size);
-        GALE_TRY(gale__string_list_end(list));
+        GALE_TRY(gale__onnx_string_list_end(list));
         for (int i = rank - 1; i >= 0; i--) {
             for (int k = 0; k < 2; k++) place[k] += strides[k][i];
             if (++at[i] < dims[i]) break;
@@ -50,20 +50,20 @@ static gale_status concat_all(const gale_tensor *const t[2], int rank, const int
     return GALE_OK;
 }
 
-gale_status gale__host_string_concat(gale__host_call *call)
+gale_status gale__onnx_host_string_concat(gale__onnx_host_call *call)
 {
     gale_tensor *x, *y, *made = NULL;
     int rank;
     int64_t dims[GALE_MAX_RANK], strides[2][GALE_MAX_RANK];
-    gale__string_list list = {0};
-    GALE_TRY(gale__host_strings(call, 0, &x));
-    GALE_TRY(gale__host_strings(call, 1, &y));
+    gale__onnx_string_list list = {0};
+    GALE_TRY(gale__onnx_host_strings(call, 0, &x));
+    GALE_TRY(gale__onnx_host_strings(call, 1, &y));
     const gale_tensor *t[2] = {x, y};
     GALE_TRY(broadcast(t, &rank, dims, strides));
     gale_status status = concat_all(t, rank, dims, strides, &list);
-    if (status == GALE_OK) status = gale__string_list_tensor(&list, rank, dims, &made);
-    gale__string_list_finish(&list);
-    return status == GALE_OK ? gale__host_give(call, 0, &made) : status;
+    if (status == GALE_OK) status = gale__onnx_string_list_tensor(&list, rank, dims, &made);
+    gale__onnx_string_list_finish(&list);
+    return status == GALE_OK ? gale__onnx_host_give(call, 0, &made) : status;
 }
 
 /* --- StringSplit. --- */
@@ -159,32 +159,32 @@ static gale_status spread(
     return status;
 }
 
-gale_status gale__host_string_split(gale__host_call *call)
+gale_status gale__onnx_host_string_split(gale__onnx_host_call *call)
 {
     gale_tensor *x, *counts = NULL, *made = NULL;
     int64_t width = 0;
-    GALE_TRY(gale__host_strings(call, 0, &x));
-    splitter s = {
-        .delimiter = gale__host_text(call, "delimiter", ""), .most = gale__net_attr_i(call->node, "maxsplit", -1)};
+    GALE_TRY(gale__onnx_host_strings(call, 0, &x));
+    splitter s = {.delimiter = gale__onnx_host_text(call, "delimiter", ""),
+        .most = gale__onnx_net_attr_i(call->node, "maxsplit", -1)};
     s.size = strlen(s.delimiter);
     GALE_TRY(gale_tensor_create(NULL, GALE_I64, x->rank, x->dims, &counts));
     gale_status status = split_all(&s, x, gale_tensor_data(counts), &width);
     if (status == GALE_OK) status = spread(&s, x, gale_tensor_data(counts), width, &made);
     gale__free(s.parts);
     if (status != GALE_OK) return gale_tensor_destroy(&counts), status;
-    status = gale__host_give(call, 0, &made);
+    status = gale__onnx_host_give(call, 0, &made);
     if (status != GALE_OK) return gale_tensor_destroy(&counts), status;
-    return gale__host_give(call, 1, &counts);
+    return gale__onnx_host_give(call, 1, &counts);
 }
 
 /* --- RegexFullMatch. --- */
 
-gale_status gale__host_regex_full_match(gale__host_call *call)
+gale_status gale__onnx_host_regex_full_match(gale__onnx_host_call *call)
 {
     gale_tensor *x, *made = NULL;
     gale__regex *regex = NULL;
-    const char *pattern = gale__host_text(call, "pattern", NULL);
-    GALE_TRY(gale__host_strings(call, 0, &x));
+    const char *pattern = gale__onnx_host_text(call, "pattern", NULL);
+    GALE_TRY(gale__onnx_host_strings(call, 0, &x));
     if (!pattern) return gale__fail(GALE_INVALID, "attribute pattern is missing");
     GALE_TRY(gale__regex_create(pattern, &regex));
     gale_status status = gale_tensor_create(NULL, GALE_BOOL, x->rank, x->dims, &made);
@@ -192,7 +192,7 @@ gale_status gale__host_regex_full_match(gale__host_call *call)
     for (int64_t i = 0; to && i < gale__tensor_elements(x); i++)
         to[i] = gale__regex_full_match(regex, string_at(x, i).text, string_at(x, i).size);
     gale__regex_destroy(&regex);
-    return status == GALE_OK ? gale__host_give(call, 0, &made) : status;
+    return status == GALE_OK ? gale__onnx_host_give(call, 0, &made) : status;
 }
 
 /* --- StringNormalizer. --- */
@@ -236,23 +236,23 @@ static bool equal_strings(gale__string a, gale__string b, bool fold, bool dotted
     return p == p_end && q == q_end;
 }
 
-static bool is_stopword(const gale__host_call *call, gale__string s, bool fold, bool dotted)
+static bool is_stopword(const gale__onnx_host_call *call, gale__string s, bool fold, bool dotted)
 {
-    const gale_attr *stop = gale__net_attr(call->node, "stopwords");
+    const gale_attr *stop = gale__onnx_net_attr(call->node, "stopwords");
     for (size_t i = 0; stop && stop->kind == GALE_ATTR_STRINGS && i < stop->count; i++)
         if (equal_strings(s, (gale__string){stop->strings[i], strlen(stop->strings[i])}, fold, dotted)) return true;
     return false;
 }
 
-gale_status gale__host_string_normalizer(gale__host_call *call)
+gale_status gale__onnx_host_string_normalizer(gale__onnx_host_call *call)
 {
     gale_tensor *x, *made = NULL;
-    gale__string_list list = {0};
+    gale__onnx_string_list list = {0};
     gale_status status = GALE_OK;
-    const char *action = gale__host_text(call, "case_change_action", "NONE");
-    bool dotted = dotted_i(gale__host_text(call, "locale", "en_US")),
-         fold = !gale__net_attr_i(call->node, "is_case_sensitive", 0);
-    GALE_TRY(gale__host_strings(call, 0, &x));
+    const char *action = gale__onnx_host_text(call, "case_change_action", "NONE");
+    bool dotted = dotted_i(gale__onnx_host_text(call, "locale", "en_US")),
+         fold = !gale__onnx_net_attr_i(call->node, "is_case_sensitive", 0);
+    GALE_TRY(gale__onnx_host_strings(call, 0, &x));
     if (x->rank != 1 && (x->rank != 2 || x->dims[0] != 1))
         return gale__fail(GALE_INVALID, "the strings have to be of shape [C] or [1, C]");
     letter_case to = !strcmp(action, "LOWER") ? LOWER : !strcmp(action, "UPPER") ? UPPER : AS_IT_IS;
@@ -261,12 +261,13 @@ gale_status gale__host_string_normalizer(gale__host_call *call)
     for (int64_t i = 0; status == GALE_OK && i < gale__tensor_elements(x); i++) {
         if (is_stopword(call, string_at(x, i), fold, dotted)) continue;
         add_cased(&list.text, string_at(x, i), to, dotted);
-        status = gale__string_list_end(&list);
+        status = gale__onnx_string_list_end(&list);
     }
-    if (status == GALE_OK && !list.count) status = gale__string_list_end(&list); /* nothing left: one empty string */
+    if (status == GALE_OK && !list.count)
+        status = gale__onnx_string_list_end(&list); /* nothing left: one empty string */
     if (status == GALE_OK)
-        status = gale__string_list_tensor(&list, x->rank,
+        status = gale__onnx_string_list_tensor(&list, x->rank,
             x->rank == 1 ? (int64_t[]){(int64_t)list.count} : (int64_t[]){1, (int64_t)list.count}, &made);
-    gale__string_list_finish(&list);
-    return status == GALE_OK ? gale__host_give(call, 0, &made) : status;
+    gale__onnx_string_list_finish(&list);
+    return status == GALE_OK ? gale__onnx_host_give(call, 0, &made) : status;
 }

@@ -2,18 +2,20 @@
  * by their place in the pool; the n-grams are a tree whose branches lie in one hash table, so a row is read once per
  * distance of its items. */
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "onnx/host/lookup.h"
 #include <string.h>
 
-typedef struct branch {
-    int32_t from, to;
+/* Node 0 is the root; every other node is the branch that leads to it. */
+typedef struct node {
+    int32_t from;
     int64_t word;
-} branch; /* to 0: free */
+    int64_t gram; /* which n-gram ends here, -1 none */
+} node;
 typedef struct tree {
-    branch *branches;
-    size_t mask;
-    int64_t *grams; /* by node: which n-gram ends here, -1 none */
-    int32_t nodes;
+    node *nodes;
+    int32_t count;
+    gale__hash_table table; /* nodes by hash of from and word */
 } tree;
 typedef struct settings {
     int64_t least, most, skips, columns;
@@ -21,37 +23,42 @@ typedef struct settings {
     const char *mode;
 } settings;
 
-static branch *find(const tree *t, int32_t from, int64_t word)
+static uint64_t hash_of(int32_t from, int64_t word)
 {
-    size_t i = (size_t)gale__hash(&(struct { int64_t from, word; }){from, word}, 2 * sizeof(int64_t), 0) & t->mask;
-    while (t->branches[i].to && (t->branches[i].from != from || t->branches[i].word != word)) i = (i + 1) & t->mask;
-    return &t->branches[i];
+    return gale__hash(&(struct { int64_t from, word; }){from, word}, 2 * sizeof(int64_t), 0);
 }
 
-static void add_gram(tree *t, const int64_t *words, int64_t size, int64_t number)
+/* The node that a word leads to; 0: none. */
+static int32_t find(const tree *t, int32_t from, int64_t word)
 {
-    int32_t node = 0;
+    gale__hash_table_probe probe = gale__hash_table_look(hash_of(from, word));
+    for (int64_t i; (i = gale__hash_table_next(&t->table, &probe)) >= 0;)
+        if (t->nodes[i].from == from && t->nodes[i].word == word) return (int32_t)i;
+    return 0;
+}
+
+static gale_status add_gram(tree *t, const int64_t *words, int64_t size, int64_t number)
+{
+    int32_t at = 0;
     for (int64_t i = 0; i < size; i++) {
-        branch *b = find(t, node, words[i]);
-        if (!b->to) {
-            *b = (branch){node, t->nodes, words[i]};
-            t->grams[t->nodes++] = -1;
+        int32_t next = find(t, at, words[i]);
+        if (!next) {
+            GALE_TRY(gale__hash_table_add(&t->table, hash_of(at, words[i]), (uint32_t)t->count));
+            next = t->count++;
+            t->nodes[next] = (node){at, words[i], -1};
         }
-        node = b->to;
+        at = next;
     }
-    t->grams[node] = number;
+    t->nodes[at].gram = number;
+    return GALE_OK;
 }
 
-static gale_status new_tree(gale__host_call *call, size_t words, tree *t)
+static gale_status new_tree(gale__onnx_host_call *call, size_t words, tree *t)
 {
-    size_t slots = 16;
-    while (slots < 2 * words + 2) slots *= 2;
-    *t = (tree){.mask = slots - 1, .nodes = 1};
-    t->branches = gale__arena_alloc(&call->arena, slots * sizeof *t->branches);
-    t->grams = gale__arena_alloc(&call->arena, (words + 1) * sizeof *t->grams);
-    if (!t->branches || !t->grams) return GALE_NO_MEMORY;
-    t->grams[0] = -1;
-    return GALE_OK;
+    *t = (tree){.nodes = gale__arena_alloc(&call->arena, (words + 1) * sizeof *t->nodes), .count = 1};
+    if (!t->nodes) return GALE_NO_MEMORY;
+    t->nodes[0] = (node){-1, -1, -1};
+    return gale__hash_table_reserve(&t->table, words);
 }
 
 /* pool: the numbers of its words; the n-grams of each size lie one after another from counts[size - 1] on. */
@@ -68,22 +75,22 @@ static gale_status fill_tree(const settings *s, const int64_t *pool, int64_t wor
             if (number >= (int64_t)s->indexes->count)
                 return gale__fail(
                     GALE_INVALID, "the pool has more n-grams than ngram_indexes, which are %zu", s->indexes->count);
-            if (size >= s->least && size <= s->most) add_gram(t, pool + from, size, number);
+            if (size >= s->least && size <= s->most) GALE_TRY(add_gram(t, pool + from, size, number));
         }
     }
     return GALE_OK;
 }
 
-static gale_status read_settings(gale__host_call *call, settings *s)
+static gale_status read_settings(gale__onnx_host_call *call, settings *s)
 {
-    const gale__net_node *n = call->node;
-    *s = (settings){.least = gale__net_attr_i(n, "min_gram_length", 1),
-        .most = gale__net_attr_i(n, "max_gram_length", 1),
-        .skips = gale__net_attr_i(n, "max_skip_count", 0),
-        .mode = gale__host_text(call, "mode", "TF")};
-    s->counts = gale__net_attr(n, "ngram_counts");
-    s->indexes = gale__net_attr(n, "ngram_indexes");
-    s->weights = gale__net_attr(n, "weights");
+    const gale__onnx_net_node *n = call->node;
+    *s = (settings){.least = gale__onnx_net_attr_i(n, "min_gram_length", 1),
+        .most = gale__onnx_net_attr_i(n, "max_gram_length", 1),
+        .skips = gale__onnx_net_attr_i(n, "max_skip_count", 0),
+        .mode = gale__onnx_host_text(call, "mode", "TF")};
+    s->counts = gale__onnx_net_attr(n, "ngram_counts");
+    s->indexes = gale__onnx_net_attr(n, "ngram_indexes");
+    s->weights = gale__onnx_net_attr(n, "weights");
     if (!s->counts || !s->indexes || s->counts->kind != GALE_ATTR_INTS || s->indexes->kind != GALE_ATTR_INTS)
         return gale__fail(GALE_INVALID, "attributes ngram_counts and ngram_indexes are both needed");
     if (s->least < 1 || s->most < s->least || s->skips < 0)
@@ -109,11 +116,10 @@ static void count_row(const settings *s, const tree *t, const int64_t *row, int6
     int64_t least = s->least;
     for (int64_t distance = 1; distance <= s->skips + 1 && distance <= (n > 1 ? n : 1); distance++) {
         for (int64_t start = 0; start < n && (least - 1) <= (n - 1 - start) / distance; start++) {
-            int32_t node = 0;
+            int32_t branch = 0;
             for (int64_t size = 1, at = start; size <= s->most && at < n && row[at] >= 0; size++, at += distance) {
-                node = find(t, node, row[at])->to;
-                if (!node) break;
-                if (size >= least && t->grams[node] >= 0) counts[t->grams[node]] += 1;
+                if (!(branch = find(t, branch, row[at]))) break;
+                if (size >= least && t->nodes[branch].gram >= 0) counts[t->nodes[branch].gram] += 1;
             }
         }
         if (least == 1 && ++least > s->most) break;
@@ -130,19 +136,18 @@ static void place(const settings *s, const float *counts, float *to)
     }
 }
 
-static gale_status count_all(
-    gale__host_call *call, const settings *s, const gale_tensor *x, const gale_tensor *pool, gale_tensor **out)
+static gale_status count_all(gale__onnx_host_call *call, const settings *s, const gale_tensor *x,
+    const gale_tensor *pool, tree *t, gale_tensor **out)
 {
-    gale__lookup lookup;
-    tree t;
+    gale__onnx_lookup lookup;
     const int64_t *words, *items;
     gale_tensor *made = NULL;
     int64_t columns = x->dims[x->rank - 1], rows = x->rank == 2 ? x->dims[0] : 1;
-    GALE_TRY(gale__lookup_make(call, pool, &lookup));
-    GALE_TRY(gale__lookup_all(call, &lookup, pool, &words));
-    GALE_TRY(gale__lookup_all(call, &lookup, x, &items));
-    GALE_TRY(new_tree(call, lookup.count, &t));
-    GALE_TRY(fill_tree(s, words, (int64_t)lookup.count, &t));
+    GALE_TRY(gale__onnx_lookup_make(call, pool, &lookup));
+    GALE_TRY(gale__onnx_lookup_all(call, &lookup, pool, &words));
+    GALE_TRY(gale__onnx_lookup_all(call, &lookup, x, &items));
+    GALE_TRY(new_tree(call, lookup.count, t));
+    GALE_TRY(fill_tree(s, words, (int64_t)lookup.count, t));
     float *counts = gale__arena_alloc(&call->arena, (s->indexes->count + 1) * sizeof *counts);
     if (!counts) return GALE_NO_MEMORY;
     GALE_TRY(
@@ -150,24 +155,26 @@ static gale_status count_all(
     float *to = memset(gale_tensor_data(made), 0, gale_tensor_size_bytes(made));
     for (int64_t i = 0; i < rows; i++, to += s->columns) {
         memset(counts, 0, s->indexes->count * sizeof *counts);
-        count_row(s, &t, items + i * columns, columns, counts);
+        count_row(s, t, items + i * columns, columns, counts);
         place(s, counts, to);
     }
     *out = made;
     return GALE_OK;
 }
 
-gale_status gale__host_tfidf_vectorizer(gale__host_call *call)
+gale_status gale__onnx_host_tfidf_vectorizer(gale__onnx_host_call *call)
 {
     gale_tensor *x, *pool = NULL, *made = NULL;
     settings s;
-    GALE_TRY(gale__host_tensor(call, 0, &x));
+    tree t = {0};
+    GALE_TRY(gale__onnx_host_tensor(call, 0, &x));
     if (x->rank < 1 || x->rank > 2)
         return gale__fail(GALE_INVALID, "the input has rank %d, and 1 or 2 is needed", x->rank);
     GALE_TRY(read_settings(call, &s));
-    GALE_TRY(gale__lookup_column(call, "pool", &pool));
+    GALE_TRY(gale__onnx_lookup_column(call, "pool", &pool));
     if (!pool) return gale__fail(GALE_INVALID, "neither pool_strings nor pool_int64s is there");
-    gale_status status = count_all(call, &s, x, pool, &made);
+    gale_status status = count_all(call, &s, x, pool, &t, &made);
+    gale__hash_table_finish(&t.table);
     gale_tensor_destroy(&pool);
-    return status == GALE_OK ? gale__host_give(call, 0, &made) : status;
+    return status == GALE_OK ? gale__onnx_host_give(call, 0, &made) : status;
 }

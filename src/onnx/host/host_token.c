@@ -78,10 +78,10 @@ typedef struct tokenizer {
     int64_t *counts, width;
 } tokenizer;
 
-static gale_status read_rules(gale__host_call *call, tokenizer *t)
+static gale_status read_rules(gale__onnx_host_call *call, tokenizer *t)
 {
-    const gale_attr *separators = gale__net_attr(call->node, "separators");
-    const char *expression = gale__host_text(call, "tokenexp", NULL);
+    const gale_attr *separators = gale__onnx_net_attr(call->node, "separators");
+    const char *expression = gale__onnx_host_text(call, "tokenexp", NULL);
     bool listed = separators && separators->kind == GALE_ATTR_STRINGS && separators->count;
     if (listed == (expression && *expression))
         return gale__fail(GALE_INVALID, "either attribute separators or tokenexp is wanted");
@@ -136,13 +136,13 @@ static gale_status rows_of(const gale_tensor *x, const tokenizer *t, gale_tensor
     return status;
 }
 
-gale_status gale__host_tokenizer(gale__host_call *call)
+gale_status gale__onnx_host_tokenizer(gale__onnx_host_call *call)
 {
-    tokenizer t = {.pad = gale__host_text(call, "pad_value", ""),
-        .least = gale__net_attr_i(call->node, "mincharnum", 1),
-        .mark = gale__net_attr_i(call->node, "mark", 0)};
+    tokenizer t = {.pad = gale__onnx_host_text(call, "pad_value", ""),
+        .least = gale__onnx_net_attr_i(call->node, "mincharnum", 1),
+        .mark = gale__onnx_net_attr_i(call->node, "mark", 0)};
     gale_tensor *x, *made = NULL;
-    GALE_TRY(gale__host_strings(call, 0, &x));
+    GALE_TRY(gale__onnx_host_strings(call, 0, &x));
     gale_status status = read_rules(call, &t);
     if (status == GALE_OK && !(t.counts = gale__calloc((size_t)gale__tensor_elements(x) + 1, sizeof *t.counts)))
         status = GALE_NO_MEMORY;
@@ -150,5 +150,5 @@ gale_status gale__host_tokenizer(gale__host_call *call)
     if (status == GALE_OK) status = rows_of(x, &t, &made);
     for (size_t i = 0; i < t.n_rules; i++) gale__regex_destroy(&t.rules[i]);
     gale__free(t.rules), gale__free(t.counts), gale__free(t.all.at), gale__free(t.from.at), gale__free(t.to.at);
-    return status == GALE_OK ? gale__host_give(call, 0, &made) : status;
+    return status == GALE_OK ? gale__onnx_host_give(call, 0, &made) : status;
 }

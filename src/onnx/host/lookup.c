@@ -6,23 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_place(const gale__lookup_entry *a, const gale__lookup_entry *b)
+static int by_place(const gale__onnx_lookup_entry *a, const gale__onnx_lookup_entry *b)
 {
     return (a->at > b->at) - (a->at < b->at);
 }
 
-static int order_s(const gale__lookup_entry *a, const gale__lookup_entry *b)
+static int order_s(const gale__onnx_lookup_entry *a, const gale__onnx_lookup_entry *b)
 {
-    return gale__string_compare(&a->s, &b->s);
+    return gale__onnx_string_compare(&a->s, &b->s);
 }
-static int order_i(const gale__lookup_entry *a, const gale__lookup_entry *b) { return (a->i > b->i) - (a->i < b->i); }
-static int order_f(const gale__lookup_entry *a, const gale__lookup_entry *b)
+static int order_i(const gale__onnx_lookup_entry *a, const gale__onnx_lookup_entry *b)
+{
+    return (a->i > b->i) - (a->i < b->i);
+}
+static int order_f(const gale__onnx_lookup_entry *a, const gale__onnx_lookup_entry *b)
 {
     if (isnan(a->f) || isnan(b->f)) return isnan(a->f) - isnan(b->f);
     return (a->f > b->f) - (a->f < b->f);
 }
 
-static int compare(char kind, const gale__lookup_entry *a, const gale__lookup_entry *b)
+static int compare(char kind, const gale__onnx_lookup_entry *a, const gale__onnx_lookup_entry *b)
 {
     return kind == 's' ? order_s(a, b) : kind == 'i' ? order_i(a, b) : order_f(a, b);
 }
@@ -43,9 +46,9 @@ static int sort_f(const void *a, const void *b)
     return o ? o : by_place(a, b);
 }
 
-static gale__lookup_entry entry_of(char kind, const gale_tensor *t, const void *data, int64_t i)
+static gale__onnx_lookup_entry entry_of(char kind, const gale_tensor *t, const void *data, int64_t i)
 {
-    gale__lookup_entry e = {.at = i};
+    gale__onnx_lookup_entry e = {.at = i};
     const void *p = (const char *)data + (size_t)i * gale_type_size(t->type);
     if (kind == 's') e.s.text = gale_tensor_string(t, i, &e.s.size);
     else if (kind == 'i') e.i = gale__load_i64(t->type, p);
@@ -53,7 +56,7 @@ static gale__lookup_entry entry_of(char kind, const gale_tensor *t, const void *
     return e;
 }
 
-gale_status gale__lookup_make(gale__host_call *call, const gale_tensor *keys, gale__lookup *out)
+gale_status gale__onnx_lookup_make(gale__onnx_host_call *call, const gale_tensor *keys, gale__onnx_lookup *out)
 {
     int64_t n = gale__tensor_elements(keys);
     const void *data = NULL;
@@ -61,7 +64,7 @@ gale_status gale__lookup_make(gale__host_call *call, const gale_tensor *keys, ga
     out->count = (size_t)n;
     out->entries = gale__arena_alloc(&call->arena, ((size_t)n + 1) * sizeof *out->entries);
     if (!out->entries) return GALE_NO_MEMORY;
-    if (out->kind != 's') GALE_TRY(gale__host_numbers(call, keys, &data));
+    if (out->kind != 's') GALE_TRY(gale__onnx_host_numbers(call, keys, &data));
     for (int64_t i = 0; i < n; i++) out->entries[i] = entry_of(out->kind, keys, data, i);
     qsort(out->entries, (size_t)n, sizeof *out->entries,
         out->kind == 's'   ? sort_s
@@ -71,7 +74,7 @@ gale_status gale__lookup_make(gale__host_call *call, const gale_tensor *keys, ga
 }
 
 /* The last of equal keys: the one before the first that is greater. */
-static int64_t find(const gale__lookup *l, const gale__lookup_entry *e)
+static int64_t find(const gale__onnx_lookup *l, const gale__onnx_lookup_entry *e)
 {
     size_t low = 0, high = l->count;
     while (low < high) {
@@ -82,7 +85,8 @@ static int64_t find(const gale__lookup *l, const gale__lookup_entry *e)
     return low && compare(l->kind, &l->entries[low - 1], e) == 0 ? l->entries[low - 1].at : -1;
 }
 
-gale_status gale__lookup_all(gale__host_call *call, const gale__lookup *l, const gale_tensor *x, const int64_t **places)
+gale_status gale__onnx_lookup_all(
+    gale__onnx_host_call *call, const gale__onnx_lookup *l, const gale_tensor *x, const int64_t **places)
 {
     int64_t n = gale__tensor_elements(x), *to = gale__arena_alloc(&call->arena, ((size_t)n + 1) * sizeof *to);
     const void *data = NULL;
@@ -90,9 +94,9 @@ gale_status gale__lookup_all(gale__host_call *call, const gale__lookup *l, const
     if ((x->type == GALE_STRING) != (l->kind == 's'))
         return gale__fail(GALE_INVALID, "%s cannot be looked up among keys that are %s", gale_type_name(x->type),
             l->kind == 's' ? "strings" : "numbers");
-    if (l->kind != 's') GALE_TRY(gale__host_numbers(call, x, &data));
+    if (l->kind != 's') GALE_TRY(gale__onnx_host_numbers(call, x, &data));
     for (int64_t i = 0; i < n; i++) {
-        gale__lookup_entry e = entry_of(l->kind, x, data, i);
+        gale__onnx_lookup_entry e = entry_of(l->kind, x, data, i);
         to[i] = find(l, &e);
     }
     *places = to;
@@ -101,7 +105,7 @@ gale_status gale__lookup_all(gale__host_call *call, const gale__lookup *l, const
 
 /* --- Attributes. --- */
 
-gale_status gale__attr_tensor(const gale_attr *a, gale_tensor **out)
+gale_status gale__onnx_attr_tensor(const gale_attr *a, gale_tensor **out)
 {
     int64_t n = (int64_t)a->count;
     gale_tensor *made = NULL;
@@ -124,15 +128,15 @@ gale_status gale__attr_tensor(const gale_attr *a, gale_tensor **out)
     return gale__fail(GALE_INVALID, "attribute %s is no list", a->name);
 }
 
-gale_status gale__lookup_column(gale__host_call *call, const char *name, gale_tensor **out)
+gale_status gale__onnx_lookup_column(gale__onnx_host_call *call, const char *name, gale_tensor **out)
 {
     static const char *const endings[] = {"strings", "int64s", "floats", "tensor"};
     *out = NULL;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         const char *full = gale__arena_printf(&call->arena, "%s_%s", name, endings[i]);
         if (!full) return GALE_NO_MEMORY;
-        const gale_attr *a = gale__net_attr(call->node, full);
-        if (a && (a->count || a->kind == GALE_ATTR_TENSOR)) return gale__attr_tensor(a, out);
+        const gale_attr *a = gale__onnx_net_attr(call->node, full);
+        if (a && (a->count || a->kind == GALE_ATTR_TENSOR)) return gale__onnx_attr_tensor(a, out);
     }
     return GALE_OK;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* How many axes must stand behind those of B so that its first lies at `axis` of A, as i64 [1]. */
-static int32_t axes_behind(gale__rewrite *w, int32_t a, int32_t b, int64_t axis)
+static int32_t axes_behind(gale__onnx_rewrite *w, int32_t a, int32_t b, int64_t axis)
 {
     int32_t left = gale__rw(w, "Sub", gale__rw_rank_of(w, a), gale__rw_rank_of(w, b));
     return axis >= 0 ? gale__rw(w, "Sub", left, gale__rw_int(w, axis))
@@ -16,22 +16,22 @@ static int32_t axes_behind(gale__rewrite *w, int32_t a, int32_t b, int64_t axis)
 /* Before opset 7 the second operand's axes are those of the first from `axis` on; without an axis the last ones. */
 ADAPT(broadcast_axis)
 {
-    gale__rewrite w = {net, node, GALE_OK};
-    const gale_attr *at = gale__net_attr(node, "axis");
+    gale__onnx_rewrite w = {net, node, GALE_OK};
+    const gale_attr *at = gale__onnx_net_attr(node, "axis");
     int32_t a = gale__rw_in(&w, 0), b = gale__rw_in(&w, 1);
     int64_t axis = at && at->kind == GALE_ATTR_INT ? at->i : -1;
-    bool broadcast = gale__net_attr_i(node, "broadcast", 0) && axis != -1 && b >= 0;
-    int ra = gale__net_rank(net, a), rb = gale__net_rank(net, b);
+    bool broadcast = gale__onnx_net_attr_i(node, "broadcast", 0) && axis != -1 && b >= 0;
+    int ra = gale__onnx_net_rank(net, a), rb = gale__onnx_net_rank(net, b);
     *done = false;
-    gale__net_drop_attr(node, "axis");
-    gale__net_drop_attr(node, "broadcast");
+    gale__onnx_net_drop_attr(node, "axis");
+    gale__onnx_net_drop_attr(node, "broadcast");
     if (!broadcast) return GALE_OK;
     if (axis < -GALE_MAX_RANK || axis > GALE_MAX_RANK)
-        return gale__net_fail(node, GALE_FORMAT, "axis %lld is out of range", (long long)axis);
+        return gale__onnx_net_fail(node, GALE_FORMAT, "axis %lld is out of range", (long long)axis);
     if (ra >= 0 && rb >= 0) {
         int behind = ra - (int)(axis < 0 ? axis + ra : axis) - rb;
         if (behind < 0)
-            return gale__net_fail(node, GALE_FORMAT,
+            return gale__onnx_net_fail(node, GALE_FORMAT,
                 "the second operand has %d axes, which from axis %lld on are more than the first one's %d", rb,
                 (long long)axis, ra);
         gale__rw_set_in(&w, 1, gale__rw_trail(&w, b, behind));
@@ -44,9 +44,9 @@ ADAPT(broadcast_axis)
 /* Before opset 7 a slope is one number, or one for each channel. */
 ADAPT(slope_channels)
 {
-    gale__rewrite w = {net, node, GALE_OK};
+    gale__onnx_rewrite w = {net, node, GALE_OK};
     int32_t x = gale__rw_in(&w, 0), slope = gale__rw_in(&w, 1);
-    int rank = gale__net_rank(net, x), rs = gale__net_rank(net, slope);
+    int rank = gale__onnx_net_rank(net, x), rs = gale__onnx_net_rank(net, slope);
     *done = false;
     if (slope < 0 || (rs >= 0 && rs != 1)) return GALE_OK;
     if (rank >= 0 && rs == 1) gale__rw_set_in(&w, 1, gale__rw_trail(&w, slope, rank - 2));
@@ -60,10 +60,10 @@ ADAPT(slope_channels)
 ADAPT(softmax_flat)
 {
     static const gale_attr last = GALE_INT("axis", -1), exact = GALE_INT("allowzero", 1);
-    gale__rewrite w = {net, node, GALE_OK};
+    gale__onnx_rewrite w = {net, node, GALE_OK};
     int32_t x = gale__rw_in(&w, 0);
-    gale_attr axis = GALE_INT("axis", gale__net_attr_i(node, "axis", 1));
-    int rank = gale__net_rank(net, x);
+    gale_attr axis = GALE_INT("axis", gale__onnx_net_attr_i(node, "axis", 1));
+    int rank = gale__onnx_net_rank(net, x);
     *done = false;
     gale__rw_drop_all(&w);
     if (axis.i == -1 || (rank > 0 && axis.i == rank - 1)) {
@@ -76,15 +76,15 @@ ADAPT(softmax_flat)
     return w.status;
 }
 
-static int32_t whole(gale__rewrite *w, int32_t x)
+static int32_t whole(gale__onnx_rewrite *w, int32_t x)
 {
     static const gale_attr to = GALE_INT("to", 7 /* INT64 */);
     return gale__rw_with(w, "Cast", to, x);
 }
 
-static int32_t one_number(gale__rewrite *w, int32_t x) { return gale__rw(w, "Reshape", x, gale__rw_int(w, -1)); }
+static int32_t one_number(gale__onnx_rewrite *w, int32_t x) { return gale__rw(w, "Reshape", x, gale__rw_int(w, -1)); }
 
-static int32_t no_axes(gale__rewrite *w, int32_t x)
+static int32_t no_axes(gale__onnx_rewrite *w, int32_t x)
 {
     return gale__rw(w, "Reshape", x, gale__rw_ints(w, &(int64_t){0}, 0));
 }
@@ -92,7 +92,7 @@ static int32_t no_axes(gale__rewrite *w, int32_t x)
 /* The first Tile repeats along one axis. */
 ADAPT(tile_repeats)
 {
-    gale__rewrite w = {net, node, GALE_OK};
+    gale__onnx_rewrite w = {net, node, GALE_OK};
     *done = false;
     if (node->n_in != 3) return GALE_OK;
     int32_t x = gale__rw_in(&w, 0), count = no_axes(&w, gale__rw_rank_of(&w, x));
@@ -106,7 +106,7 @@ ADAPT(tile_repeats)
 /* Before opset 11 a negative index lies outside. */
 ADAPT(onehot_negative)
 {
-    gale__rewrite w = {net, node, GALE_OK};
+    gale__onnx_rewrite w = {net, node, GALE_OK};
     *done = false;
     if (node->n_in < 3) return GALE_OK;
     int32_t index = whole(&w, gale__rw_in(&w, 0)), depth = no_axes(&w, whole(&w, gale__rw_in(&w, 1)));
@@ -119,10 +119,10 @@ ADAPT(onehot_negative)
 
 ADAPT(power_whole)
 {
-    gale__rewrite w = {net, node, GALE_OK};
+    gale__onnx_rewrite w = {net, node, GALE_OK};
     double p = gale__rw_float(&w, "p", 2);
     *done = false;
-    if (!(p > 0) || p > 1e6) return gale__net_fail(node, GALE_FORMAT, "p = %g is no power of a norm", p);
+    if (!(p > 0) || p > 1e6) return gale__onnx_net_fail(node, GALE_FORMAT, "p = %g is no power of a norm", p);
     bool plain = p == floor(p);
     gale__rw_set(&w, (gale_attr)GALE_INT("p", plain ? (int64_t)p : 1));
     if (plain || w.status != GALE_OK) return w.status;
@@ -138,28 +138,28 @@ ADAPT(power_whole)
 
 ADAPT(upsample_sizes)
 {
-    gale__rewrite w = {net, node, GALE_OK};
+    gale__onnx_rewrite w = {net, node, GALE_OK};
     double scales[4] = {1, 1, gale__rw_float(&w, "height_scale", 1), gale__rw_float(&w, "width_scale", 1)};
     *done = false;
     if (strcmp(gale__rw_text(&w, "mode", ""), "bilinear") == 0)
         gale__rw_set(&w, (gale_attr)GALE_STRING_ATTR("mode", "linear"));
-    if (gale__net_attr(node, "scales")) return w.status;
+    if (gale__onnx_net_attr(node, "scales")) return w.status;
     gale__rw_set_in(&w, 1, gale__rw_floats(&w, scales, 4));
-    gale__net_drop_attr(node, "height_scale");
-    gale__net_drop_attr(node, "width_scale");
+    gale__onnx_net_drop_attr(node, "height_scale");
+    gale__onnx_net_drop_attr(node, "width_scale");
     return w.status;
 }
 
 ADAPT(upsample_input)
 {
-    gale__rewrite w = {net, node, GALE_OK};
-    const gale_attr *scales = gale__net_attr(node, "scales");
+    gale__onnx_rewrite w = {net, node, GALE_OK};
+    const gale_attr *scales = gale__onnx_net_attr(node, "scales");
     *done = false;
     if (!scales) return GALE_OK;
     if (scales->kind != GALE_ATTR_FLOATS || scales->count > GALE_MAX_RANK)
-        return gale__net_fail(node, GALE_FORMAT, "attribute 'scales' must be a list of numbers");
+        return gale__onnx_net_fail(node, GALE_FORMAT, "attribute 'scales' must be a list of numbers");
     gale__rw_set_in(&w, 1, gale__rw_floats(&w, scales->floats, (int)scales->count));
-    gale__net_drop_attr(node, "scales");
+    gale__onnx_net_drop_attr(node, "scales");
     return w.status;
 }
 
@@ -167,7 +167,7 @@ ADAPT(upsample_input)
  * it shrinks.  So it is two steps, of which at most one does something on an axis. */
 ADAPT(resize_asymmetric)
 {
-    gale__rewrite w = {net, node, GALE_OK};
+    gale__onnx_rewrite w = {net, node, GALE_OK};
     gale_attr attrs[] = {GALE_STRING_ATTR("coordinate_transformation_mode", "asymmetric"),
         GALE_STRING_ATTR("mode", gale__rw_text(&w, "mode", "nearest")), GALE_STRING_ATTR("nearest_mode", "floor")};
     int32_t x = gale__rw_in(&w, 0), scales = gale__rw_in(&w, 1);
@@ -188,10 +188,10 @@ ADAPT(resize_asymmetric)
 /* Before opset 13 an input that is not wanted is an empty one. */
 ADAPT(resize_optional)
 {
-    gale__rewrite w = {net, node, GALE_OK};
+    gale__onnx_rewrite w = {net, node, GALE_OK};
     *done = false;
     for (int i = 1; i < node->n_in; i++) {
-        const gale__net_value *v = node->in[i] >= 0 ? &net->values[node->in[i]] : NULL;
+        const gale__onnx_net_value *v = node->in[i] >= 0 ? &net->values[node->in[i]] : NULL;
         if (v && v->rank == 1 && v->dims[0] == 0) gale__rw_set_in(&w, i, -1);
     }
     return w.status;

@@ -6,8 +6,8 @@
 
 typedef struct search {
     gale__pb_graph *g;
-    gale__names inputs; /* by name: which input */
-    bool *has, *wanted; /* by input: a value in the file; named by the caller */
+    gale__onnx_names inputs; /* by name: which input */
+    bool *has, *wanted;      /* by input: a value in the file; named by the caller */
 } search;
 
 static const gale__pb_text *name_of_sparse(const gale__pb_sparse *s)
@@ -19,7 +19,7 @@ static const gale__pb_text *name_of_sparse(const gale__pb_sparse *s)
 /* Notes that there is a value; whether it stays. */
 static bool keep(search *s, const gale__pb_text *name)
 {
-    int32_t at = name->size ? gale__names_find(&s->inputs, name->at, name->size) : -1;
+    int32_t at = name->size ? gale__onnx_names_find(&s->inputs, name->at, name->size) : -1;
     if (at < 0) return true;
     s->has[at] = true;
     return !s->wanted[at];
@@ -32,9 +32,10 @@ static gale_status prepare(search *s, const char *const *given, int n_given)
     if (!s->has || !s->wanted) return GALE_NO_MEMORY;
     for (size_t i = 0; i < s->g->input.n; i++)
         if (s->g->input.at[i].name.size)
-            GALE_TRY(gale__names_set(&s->inputs, s->g->input.at[i].name.at, s->g->input.at[i].name.size, (int32_t)i));
+            GALE_TRY(
+                gale__onnx_names_set(&s->inputs, s->g->input.at[i].name.at, s->g->input.at[i].name.size, (int32_t)i));
     for (int i = 0; i < n_given; i++) {
-        int32_t at = gale__names_find(&s->inputs, given[i], strlen(given[i]));
+        int32_t at = gale__onnx_names_find(&s->inputs, given[i], strlen(given[i]));
         if (at >= 0) s->wanted[at] = true;
     }
     return GALE_OK;
@@ -54,11 +55,11 @@ static void take_values(search *s)
     g->sparse_initializer.n = n;
 }
 
-gale_status gale__defaults_find(gale__onnx *file, const char *const *given, int n_given, gale__defaults *out)
+gale_status gale__onnx_defaults_find(gale__onnx *file, const char *const *given, int n_given, gale__onnx_defaults *out)
 {
     gale__pb_model *model = gale__onnx_root(file);
     search s = {.g = model->graph};
-    gale__defaults d = {0};
+    gale__onnx_defaults d = {0};
     if (!s.g) return GALE_OK; /* importing it says so */
     gale_status status = prepare(&s, given, n_given);
     if (status == GALE_OK) take_values(&s);
@@ -72,24 +73,24 @@ gale_status gale__defaults_find(gale__onnx *file, const char *const *given, int 
         else if (s.wanted[i]) d.given[d.n_given++] = info;
         else d.at[d.n++] = info;
     }
-    gale__names_finish(&s.inputs);
+    gale__onnx_names_finish(&s.inputs);
     gale__free(s.has);
     gale__free(s.wanted);
-    if (status != GALE_OK) return gale__defaults_finish(&d), status;
+    if (status != GALE_OK) return gale__onnx_defaults_finish(&d), status;
     *out = d;
     return GALE_OK;
 }
 
-bool gale__defaults_has(const gale__defaults *d, const char *name)
+bool gale__onnx_defaults_has(const gale__onnx_defaults *d, const char *name)
 {
     for (int i = 0; i < d->n; i++)
         if (!strcmp(d->at[i]->name.at, name)) return true;
     return false;
 }
 
-void gale__defaults_finish(gale__defaults *d)
+void gale__onnx_defaults_finish(gale__onnx_defaults *d)
 {
     gale__free(d->at);
     gale__free(d->given);
-    *d = (gale__defaults){0};
+    *d = (gale__onnx_defaults){0};
 }

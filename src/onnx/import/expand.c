@@ -7,14 +7,14 @@
 
 static const struct row {
     const char *domain, *op;
-    gale__rewriter *run;
+    gale__onnx_rewriter *run;
 } rows[] = {
-#define X(domain, Operator, function) {domain, #Operator, gale__expand_##function},
+#define X(domain, Operator, function) {domain, #Operator, gale__onnx_expand_##function},
 #include "onnx/import/expand.def"
 #undef X
 };
 
-static gale_status own_name(gale__net *net, gale__net_node *node)
+static gale_status own_name(gale__onnx_net *net, gale__onnx_net_node *node)
 {
     char *name = gale__arena_printf(net->arena, "MS%s", node->op);
     if (!name) return GALE_NO_MEMORY;
@@ -24,7 +24,7 @@ static gale_status own_name(gale__net *net, gale__net_node *node)
     return GALE_OK;
 }
 
-gale_status gale__expand(gale__net *net, gale__net_node *node, bool *done)
+gale_status gale__onnx_expand(gale__onnx_net *net, gale__onnx_net_node *node, bool *done)
 {
     const struct row *row = NULL;
     *done = false;
@@ -37,7 +37,7 @@ gale_status gale__expand(gale__net *net, gale__net_node *node, bool *done)
 }
 
 /* The first `count` (an i64 of one element) along axis. */
-static void cut(gale__rewrite *w, int32_t x, int32_t count, int64_t axis, int32_t *out)
+static void cut(gale__onnx_rewrite *w, int32_t x, int32_t count, int64_t axis, int32_t *out)
 {
     int32_t ends = gale__rw(w, "Reshape", count, gale__rw_int(w, 1));
     if (w->status == GALE_OK)
@@ -45,7 +45,7 @@ static void cut(gale__rewrite *w, int32_t x, int32_t count, int64_t axis, int32_
 }
 
 /* The padded operator in the node's place, and its first result cut along `axis`. */
-static gale_status padded(gale__rewrite *w, const char *op, int64_t axis)
+static gale_status padded(gale__onnx_rewrite *w, const char *op, int64_t axis)
 {
     int32_t out[2] = {-1, -1};
     gale__rw_node(w, op, w->node->attrs, w->node->n_attrs, w->node->in, w->node->n_in, out, 2);
@@ -53,42 +53,42 @@ static gale_status padded(gale__rewrite *w, const char *op, int64_t axis)
     return w->status;
 }
 
-static bool numbers(const gale__rewrite *w)
+static bool numbers(const gale__onnx_rewrite *w)
 {
     int32_t x = gale__rw_in(w, 0);
-    return x >= 0 && w->node->n_out > 0 && w->net->values[x].kind == GALE__NUMBERS;
+    return x >= 0 && w->node->n_out > 0 && w->net->values[x].kind == GALE__KIND_NUMBERS;
 }
 
 EXPAND(nonzero)
 {
-    gale__rewrite w = {net, node, GALE_OK};
+    gale__onnx_rewrite w = {net, node, GALE_OK};
     *done = numbers(&w);
     return *done ? padded(&w, "NonZeroPadded", 1) : GALE_OK;
 }
 
 EXPAND(compress)
 {
-    gale__rewrite w = {net, node, GALE_OK};
+    gale__onnx_rewrite w = {net, node, GALE_OK};
     *done = numbers(&w);
-    return *done ? padded(&w, "CompressPadded", gale__net_attr_i(node, "axis", 0)) : GALE_OK;
+    return *done ? padded(&w, "CompressPadded", gale__onnx_net_attr_i(node, "axis", 0)) : GALE_OK;
 }
 
 EXPAND(suppression)
 {
-    gale__rewrite w = {net, node, GALE_OK};
+    gale__onnx_rewrite w = {net, node, GALE_OK};
     *done = numbers(&w);
     return *done ? padded(&w, "NonMaxSuppressionPadded", 0) : GALE_OK;
 }
 
 EXPAND(unique)
 {
-    gale__rewrite w = {net, node, GALE_OK};
+    gale__onnx_rewrite w = {net, node, GALE_OK};
     int32_t out[5] = {-1, -1, -1, -1, -1};
     *done = numbers(&w);
     if (!*done) return GALE_OK;
     if (node->n_out > 2) out[2] = node->out[2]; /* its size is known */
     gale__rw_node(&w, "UniquePadded", node->attrs, node->n_attrs, node->in, node->n_in, out, 5);
-    if (node->out[0] >= 0) cut(&w, out[0], out[4], gale__net_attr_i(node, "axis", 0), &node->out[0]);
+    if (node->out[0] >= 0) cut(&w, out[0], out[4], gale__onnx_net_attr_i(node, "axis", 0), &node->out[0]);
     for (int i = 1; i < 4 && i < node->n_out; i += 2)
         if (node->out[i] >= 0) cut(&w, out[i], out[4], 0, &node->out[i]);
     return w.status;
@@ -98,15 +98,15 @@ EXPAND(unique)
 EXPAND(multinomial)
 {
     static const gale_attr first = GALE_INT("axis", 0);
-    gale__rewrite w = {net, node, GALE_OK};
-    int64_t samples = gale__net_attr_i(node, "sample_size", 1), type = gale__net_attr_i(node, "dtype", 6);
+    gale__onnx_rewrite w = {net, node, GALE_OK};
+    int64_t samples = gale__onnx_net_attr_i(node, "sample_size", 1), type = gale__onnx_net_attr_i(node, "dtype", 6);
     gale_attr draw[] = {GALE_FLOAT("low", 1e-7), GALE_FLOAT("high", 1),
         GALE_FLOAT("seed", gale__rw_float(&w, "seed", 0))},
               arg[] = {GALE_INT("axis", 2), GALE_INT("keepdims", 0)};
-    bool seeded = gale__net_attr(node, "seed");
+    bool seeded = gale__onnx_net_attr(node, "seed");
     *done = false;
     if (samples < 1 || samples > INT32_MAX)
-        return gale__net_fail(node, GALE_FORMAT, "sample_size %lld is out of range", (long long)samples);
+        return gale__onnx_net_fail(node, GALE_FORMAT, "sample_size %lld is out of range", (long long)samples);
     int32_t x = gale__rw_in(&w, 0), row = gale__rw(&w, "Unsqueeze", x, gale__rw_int(&w, 1));
     int32_t shape = gale__rw_with(
         &w, "Concat", first, gale__rw_extent(&w, x, 0), gale__rw_int(&w, samples), gale__rw_extent(&w, x, 1));
@@ -133,8 +133,8 @@ EXPAND(standard)
  * they are. */
 EXPAND(class_names)
 {
-    gale__rewrite w = {net, node, GALE_OK};
-    const gale_attr *names = gale__net_attr(node, "classlabels_strings");
+    gale__onnx_rewrite w = {net, node, GALE_OK};
+    const gale_attr *names = gale__onnx_net_attr(node, "classlabels_strings");
     int32_t out[2] = {-1, node->n_out > 1 ? node->out[1] : -1};
     *done = false;
     if (!names || names->kind != GALE_ATTR_STRINGS || !names->count || node->n_out < 1 || node->out[0] < 0)

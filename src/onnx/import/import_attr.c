@@ -38,17 +38,17 @@ static gale_status copy_strings(gale__arena *arena, const gale__pb_attribute *a,
 }
 
 /* Attribute tensors live as long as the model: they are kept as constants of the net without a reader. */
-static gale_status keep_tensor(gale__scope *scope, gale_tensor *tensor, gale_attr *to)
+static gale_status keep_tensor(gale__onnx_scope *scope, gale_tensor *tensor, gale_attr *to)
 {
     int32_t value;
     to->kind = GALE_ATTR_TENSOR;
     to->tensor = tensor;
-    return gale__net_constant(scope->net, NULL, &tensor, &value);
+    return gale__onnx_net_constant(scope->net, NULL, &tensor, &value);
 }
 
-static gale_status read_value(gale__scope *scope, const gale__pb_attribute *a, gale_attr *to)
+static gale_status read_value(gale__onnx_scope *scope, const gale__pb_attribute *a, gale_attr *to)
 {
-    gale__net *net = scope->net;
+    gale__onnx_net *net = scope->net;
     gale_tensor *tensor = NULL;
     static const int64_t none[1];
     switch (type_of(a)) {
@@ -75,9 +75,9 @@ static gale_status read_value(gale__scope *scope, const gale__pb_attribute *a, g
 }
 
 /* What the caller of the function gives for `name`, else the function's default. */
-static gale_status read_reference(gale__scope *scope, const char *name, gale_attr *to, bool *skip)
+static gale_status read_reference(gale__onnx_scope *scope, const char *name, gale_attr *to, bool *skip)
 {
-    const gale_attr *given = scope->call ? gale__net_attr(scope->call, name) : NULL;
+    const gale_attr *given = scope->call ? gale__onnx_net_attr(scope->call, name) : NULL;
     if (given) {
         *to = *given;
         return GALE_OK;
@@ -90,8 +90,8 @@ static gale_status read_reference(gale__scope *scope, const char *name, gale_att
     return GALE_OK;
 }
 
-gale_status gale__import_attr(
-    gale__scope *scope, const gale__pb_attribute *from, const char *where, gale_attr *to, bool *skip)
+gale_status gale__onnx_import_attr(
+    gale__onnx_scope *scope, const gale__pb_attribute *from, const char *where, gale_attr *to, bool *skip)
 {
     *to = (gale_attr){0};
     *skip = false;
@@ -118,20 +118,20 @@ static gale_status from_numbers(const gale_attr *a, gale__arena *arena, gale_ten
     return gale_tensor_from_cpu(NULL, GALE_F32, list, &n, values, out);
 }
 
-gale_status gale__import_constant(gale__scope *scope, const gale__net_node *node, gale_tensor **out)
+gale_status gale__onnx_import_constant(gale__onnx_scope *scope, const gale__onnx_net_node *node, gale_tensor **out)
 {
     static const char *const names[] = {"value", "value_int", "value_ints", "value_float", "value_floats",
         "value_string", "value_strings", "sparse_value"};
     const gale_attr *a = NULL;
-    for (size_t i = 0; !a && i < sizeof names / sizeof *names; i++) a = gale__net_attr(node, names[i]);
-    if (!a) return gale__net_fail(node, GALE_FORMAT, "it has no value");
+    for (size_t i = 0; !a && i < sizeof names / sizeof *names; i++) a = gale__onnx_net_attr(node, names[i]);
+    if (!a) return gale__onnx_net_fail(node, GALE_FORMAT, "it has no value");
     switch (a->kind) {
     case GALE_ATTR_TENSOR:
         return gale_tensor_reshape(
             (gale_tensor *)a->tensor, gale_tensor_rank(a->tensor), gale_tensor_dims(a->tensor), out);
     case GALE_ATTR_STRING: return gale_tensor_from_strings(0, NULL, &a->s, &a->count, out);
     case GALE_ATTR_STRINGS: return gale_tensor_from_strings(1, &(int64_t){(int64_t)a->count}, a->strings, NULL, out);
-    case GALE_ATTR_GRAPH: return gale__net_fail(node, GALE_FORMAT, "its value is a graph");
+    case GALE_ATTR_GRAPH: return gale__onnx_net_fail(node, GALE_FORMAT, "its value is a graph");
     default: return from_numbers(a, scope->net->arena, out);
     }
 }

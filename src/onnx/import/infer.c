@@ -16,20 +16,20 @@ typedef struct shape {
     gale_type type;
 } shape;
 typedef struct world {
-    gale__g g;
+    gale__prim_graph g;
     shape *values; /* node NIL: not known */
     gale_graph **kept;
     size_t n_kept, kept_capacity; /* whose constants g may read */
 } world;
 /* A graph in a world: the main one, or a branch that is taken. */
 typedef struct scope {
-    world *w;
-    gale__net *net;
+    world *world;
+    gale__onnx_net *net;
     shape *values;
     int depth;
 } scope;
 typedef struct inference {
-    gale__net *net;
+    gale__onnx_net *net;
     const char *symbols[SYMBOLS];
     int64_t numbers[SYMBOLS][WORLDS];
     int n_symbols;
@@ -58,7 +58,7 @@ static int find_symbol(inference *f, const char *name)
     return f->n_symbols++;
 }
 
-static const char *symbol_of(inference *f, const gale__net_value *v, int axis)
+static const char *symbol_of(inference *f, const gale__onnx_net_value *v, int axis)
 {
     if (v->symbols[axis] && *v->symbols[axis]) return v->symbols[axis];
     return gale__arena_printf(f->net->arena, "%s.%d", v->name, axis);
@@ -72,7 +72,7 @@ static void note(const scope *s, int32_t value, gale__node n)
     shape *v = &s->values[value];
     v->node = n;
     if (n < 0) return;
-    const gale__pnode *p = gale__g_at(&s->w->g, n);
+    const gale__prim_node *p = gale__prim_at(&s->world->g, n);
     v->rank = p->rank;
     v->type = (gale_type)p->type;
     memcpy(v->dims, p->dims, (size_t)p->rank * sizeof *v->dims);
@@ -80,11 +80,11 @@ static void note(const scope *s, int32_t value, gale__node n)
 
 static gale_status set_inputs(inference *f, const scope *main, int which)
 {
-    gale__g *g = &main->w->g;
+    gale__prim_graph *g = &main->world->g;
     for (int i = 0; i < f->net->n_inputs; i++) {
-        const gale__net_value *v = &f->net->values[f->net->inputs[i]];
+        const gale__onnx_net_value *v = &f->net->values[f->net->inputs[i]];
         int64_t dims[GALE_MAX_RANK];
-        bool known = v->rank >= 0 && v->kind == GALE__NUMBERS && !v->optional;
+        bool known = v->rank >= 0 && v->kind == GALE__KIND_NUMBERS && !v->optional;
         for (int d = 0; known && d < v->rank; d++) {
             const char *name = v->dims[d] < 0 ? symbol_of(f, v, d) : NULL;
             int symbol = name ? find_symbol(f, name) : -1;
@@ -93,7 +93,7 @@ static gale_status set_inputs(inference *f, const scope *main, int which)
             dims[d] = symbol < 0 ? v->dims[d] : f->unit * number_of(symbol, which);
             if (symbol >= 0) f->numbers[symbol][which] = dims[d];
         }
-        if (known) note(main, f->net->inputs[i], gale__g_input(g, i, v->type, v->rank, dims));
+        if (known) note(main, f->net->inputs[i], gale__prim_input(g, i, v->type, v->rank, dims));
     }
     return g->status;
 }
@@ -118,9 +118,9 @@ static void add_read(const scope *s, int32_t value, reads *r)
     r->values[r->n++] = value;
 }
 
-static gale_status find_reads(const scope *s, const gale__net_node *node, reads *r)
+static gale_status find_reads(const scope *s, const gale__onnx_net_node *node, reads *r)
 {
-    gale__arena *arena = &s->w->g.arena;
+    gale__arena *arena = &s->world->g.arena;
     size_t most = (size_t)node->n_in;
     for (int b = 0; b < node->n_bodies; b++) most += (size_t)node->bodies[b].net->n_captures;
     *r = (reads){.known = most <= READS_MAX};
@@ -136,7 +136,7 @@ static gale_status find_reads(const scope *s, const gale__net_node *node, reads 
 }
 
 /* Constants of bodies and attributes are read where they lie, so such a graph stays as long as the world. */
-static gale_status let_go(world *w, const gale__net_node *node, gale_graph **graph)
+static gale_status let_go(world *w, const gale__onnx_net_node *node, gale_graph **graph)
 {
     bool tensors = node->n_bodies;
     for (int i = 0; i < node->n_attrs; i++) tensors = tensors || node->attrs[i].kind == GALE_ATTR_TENSOR;
@@ -150,8 +150,8 @@ static gale_status let_go(world *w, const gale__net_node *node, gale_graph **gra
 /* One node as a graph of its own, put into the world's; whatever is wrong with it, the next may be right. */
 static gale_status lower_node(const scope *s, int32_t index)
 {
-    const gale__net_node *node = &s->net->nodes[index];
-    gale__g *g = &s->w->g;
+    const gale__onnx_net_node *node = &s->net->nodes[index];
+    gale__prim_graph *g = &s->world->g;
     reads r;
     GALE_TRY(find_reads(s, node, &r));
     if (!r.known) return GALE_OK;
@@ -159,15 +159,15 @@ static gale_status lower_node(const scope *s, int32_t index)
     gale__node *made = gale__arena_alloc(&g->arena, ((size_t)node->n_out + 1) * sizeof *made);
     gale_graph *graph = NULL;
     if (!outputs || !made) return GALE_NO_MEMORY;
-    gale__segment one = {.nodes = &index, .n_nodes = 1, .inputs = r.values, .n_inputs = r.n, .outputs = outputs};
+    gale__onnx_segment one = {.nodes = &index, .n_nodes = 1, .inputs = r.values, .n_inputs = r.n, .outputs = outputs};
     for (int i = 0; i < node->n_out; i++)
         if (node->out[i] >= 0) outputs[one.n_outputs++] = node->out[i];
-    gale_status status = gale__segment_graph(s->net, &one, r.types, &graph);
+    gale_status status = gale__onnx_segment_graph(s->net, &one, r.types, &graph);
     if (status == GALE_OK) status = gale__opgraph_inline(graph, g, r.nodes, r.n, made, one.n_outputs);
     for (int i = 0; status == GALE_OK && i < one.n_outputs; i++) note(s, outputs[i], made[i]);
     g->status = GALE_OK;
     if (status == GALE_NO_MEMORY) gale_graph_destroy(&graph);
-    return status == GALE_NO_MEMORY ? status : let_go(s->w, node, &graph);
+    return status == GALE_NO_MEMORY ? status : let_go(s->world, node, &graph);
 }
 
 static gale_status run_scope(const scope *s);
@@ -176,22 +176,23 @@ static gale_status run_scope(const scope *s);
 static gale_status open_scope(const scope *s)
 {
     for (int i = 0; i < s->net->n_values; i++) {
-        const gale__net_value *v = &s->net->values[i];
+        const gale__onnx_net_value *v = &s->net->values[i];
         s->values[i].node = GALE__NIL;
-        if (v->constant && v->kind == GALE__NUMBERS) note(s, i, gale__g_const_tensor(&s->w->g, v->constant));
+        if (v->constant && v->kind == GALE__KIND_NUMBERS)
+            note(s, i, gale__prim_const_tensor(&s->world->g, v->constant));
     }
-    return s->w->g.status;
+    return s->world->g.status;
 }
 
 /* The condition of an If where shapes and constants decide it: 1 or 0, else -1. */
-static int condition(const scope *s, const gale__net_node *node)
+static int condition(const scope *s, const gale__onnx_net_node *node)
 {
-    const gale__pnode *known;
+    const gale__prim_node *known;
     void *copy = NULL;
     const void *data;
     gale__node n = node->n_in && node->in[0] >= 0 ? s->values[node->in[0]].node : GALE__NIL;
-    if (n < 0 || gale__g_elements(&s->w->g, n) != 1 || gale__g_known(&s->w->g, n, &known) != GALE_OK ||
-        gale__g_read(known, &copy, &data) != GALE_OK)
+    if (n < 0 || gale__prim_elements(&s->world->g, n) != 1 || gale__prim_known(&s->world->g, n, &known) != GALE_OK ||
+        gale__prim_read(known, &copy, &data) != GALE_OK)
         return -1;
     int holds = gale__load_f64((gale_type)known->type, data) != 0;
     gale__free(copy);
@@ -199,15 +200,15 @@ static int condition(const scope *s, const gale__net_node *node)
 }
 
 /* The branch that is taken, in the same world. */
-static gale_status take_branch(const scope *s, const gale__net_node *node)
+static gale_status take_branch(const scope *s, const gale__onnx_net_node *node)
 {
     int holds = strcmp(node->op, "If") || s->depth >= DEPTH_MAX ? -1 : condition(s, node);
-    gale__net *body = NULL;
+    gale__onnx_net *body = NULL;
     for (int b = 0; b < node->n_bodies && holds >= 0; b++)
         if (strcmp(node->bodies[b].name, holds ? "then_branch" : "else_branch") == 0) body = node->bodies[b].net;
     if (!body || body->n_inputs != body->n_captures || body->n_outputs < node->n_out) return GALE_OK;
-    scope inner = {s->w, body, gale__arena_alloc(&s->w->g.arena, ((size_t)body->n_values + 1) * sizeof *inner.values),
-        s->depth + 1};
+    scope inner = {s->world, body,
+        gale__arena_alloc(&s->world->g.arena, ((size_t)body->n_values + 1) * sizeof *inner.values), s->depth + 1};
     if (!inner.values) return GALE_NO_MEMORY;
     GALE_TRY(open_scope(&inner));
     for (int i = 0; i < body->n_captures; i++) inner.values[body->inputs[i]] = s->values[body->captures[i]];
@@ -219,7 +220,7 @@ static gale_status take_branch(const scope *s, const gale__net_node *node)
 static gale_status run_scope(const scope *s)
 {
     for (int i = 0; i < s->net->n_nodes; i++) {
-        gale__runner runner = gale__net_runner(s->net, &s->net->nodes[i]);
+        gale__onnx_runner runner = gale__onnx_net_runner(s->net, &s->net->nodes[i]);
         if (runner == GALE__RUNS_ON_DEVICE) GALE_TRY(lower_node(s, i));
         if (runner == GALE__RUNS_BODIES) GALE_TRY(take_branch(s, &s->net->nodes[i]));
     }
@@ -246,7 +247,7 @@ static int64_t common(int64_t a, int64_t b)
 }
 
 /* e = times x / over + plus in every world?  In lowest terms; x differs between the first two. */
-static bool fit(const int64_t e[WORLDS], const int64_t x[WORLDS], gale__extent *out)
+static bool fit(const int64_t e[WORLDS], const int64_t x[WORLDS], gale__onnx_extent *out)
 {
     int64_t rise = e[1] - e[0], run = x[1] - x[0], g = run ? common(rise, run) : 0;
     if (!run || !rise) return false;
@@ -254,22 +255,22 @@ static bool fit(const int64_t e[WORLDS], const int64_t x[WORLDS], gale__extent *
     if (run < 0) rise = -rise, run = -run;
     for (int w = 0; w < WORLDS; w++)
         if ((e[w] - e[0]) * run != (x[w] - x[0]) * rise || x[w] * rise % run) return false;
-    *out = (gale__extent){.known = true, .times = rise, .over = run, .plus = e[0] - x[0] * rise / run};
+    *out = (gale__onnx_extent){.known = true, .times = rise, .over = run, .plus = e[0] - x[0] * rise / run};
     return true;
 }
 
 /* Fewer words are better: no offset, no factors. */
-static int words(const gale__extent *e)
+static int words(const gale__onnx_extent *e)
 {
     return (e->plus != 0) * 2 + (e->over != 1) + (e->times != 1) + e->n_names * 4;
 }
 
 /* Tries the product, or the sum, of the symbols chosen. */
 static void consider(
-    const inference *f, const int64_t e[WORLDS], const int *chosen, int n, bool sum, gale__extent *best)
+    const inference *f, const int64_t e[WORLDS], const int *chosen, int n, bool sum, gale__onnx_extent *best)
 {
     int64_t x[WORLDS];
-    gale__extent now;
+    gale__onnx_extent now;
     for (int w = 0; w < WORLDS; w++) {
         x[w] = sum ? 0 : 1;
         for (int i = 0; i < n; i++) x[w] = sum ? x[w] + f->numbers[chosen[i]][w] : x[w] * f->numbers[chosen[i]][w];
@@ -280,15 +281,15 @@ static void consider(
     if (!best->known || words(&now) < words(best)) *best = now;
 }
 
-static gale__extent formula(const inference *f, const int64_t e[WORLDS])
+static gale__onnx_extent formula(const inference *f, const int64_t e[WORLDS])
 {
-    gale__extent best = {0};
+    gale__onnx_extent best = {0};
     bool same = true;
     for (int w = 0; w < WORLDS; w++) {
         same = same && e[w] == e[0];
         if (e[w] < 0 || e[w] > 1ll << 30) return best;
     }
-    if (same) return (gale__extent){.known = true, .over = 1, .plus = e[0]};
+    if (same) return (gale__onnx_extent){.known = true, .over = 1, .plus = e[0]};
     int s[3], n = f->n_symbols;
     for (s[0] = 0; s[0] < n; s[0]++) consider(f, e, s, 1, false, &best);
     for (s[0] = 0; s[0] < n && !best.known; s[0]++)
@@ -299,15 +300,15 @@ static gale__extent formula(const inference *f, const int64_t e[WORLDS])
     return best;
 }
 
-static gale__inferred read_off(const inference *f, int value)
+static gale__onnx_inferred read_off(const inference *f, int value)
 {
     const shape *s[WORLDS];
-    gale__inferred out = {0};
+    gale__onnx_inferred out = {0};
     for (int w = 0; w < WORLDS; w++) {
         s[w] = &f->worlds[w].values[value];
         if (s[w]->node < 0 || s[w]->rank != s[0]->rank || s[w]->type != s[0]->type) return out;
     }
-    out = (gale__inferred){.known = true, .type = s[0]->type, .rank = s[0]->rank};
+    out = (gale__onnx_inferred){.known = true, .type = s[0]->type, .rank = s[0]->rank};
     for (int d = 0; d < out.rank; d++) {
         int64_t e[WORLDS];
         for (int w = 0; w < WORLDS; w++) e[w] = s[w]->dims[d];
@@ -319,12 +320,12 @@ static gale__inferred read_off(const inference *f, int value)
 /* --- The whole. --- */
 
 /* All worlds with numbers that are multiples of `unit`; gives how many values came out known. */
-static gale_status attempt(inference *f, int64_t unit, gale__inferred *out, int *count)
+static gale_status attempt(inference *f, int64_t unit, gale__onnx_inferred *out, int *count)
 {
     gale_status status = GALE_OK;
     f->unit = unit;
     *count = 0;
-    for (int w = 0; w < WORLDS; w++) gale__g_init(&f->worlds[w].g);
+    for (int w = 0; w < WORLDS; w++) gale__prim_init(&f->worlds[w].g);
     for (int w = 0; w < WORLDS && status == GALE_OK; w++) {
         f->worlds[w].values = gale__calloc((size_t)f->net->n_values + 1, sizeof *f->worlds[w].values);
         status = f->worlds[w].values ? make_world(f, w) : GALE_NO_MEMORY;
@@ -334,7 +335,7 @@ static gale_status attempt(inference *f, int64_t unit, gale__inferred *out, int 
         *count += out[i].known;
     }
     for (int w = 0; w < WORLDS; w++) {
-        gale__g_finish(&f->worlds[w].g);
+        gale__prim_finish(&f->worlds[w].g);
         for (size_t i = 0; i < f->worlds[w].n_kept; i++) gale_graph_destroy(&f->worlds[w].kept[i]);
         gale__free(f->worlds[w].kept);
         gale__free(f->worlds[w].values);
@@ -343,11 +344,11 @@ static gale_status attempt(inference *f, int64_t unit, gale__inferred *out, int 
     return status;
 }
 
-gale_status gale__net_infer(gale__net *net, gale__inferred *out)
+gale_status gale__onnx_net_infer(gale__onnx_net *net, gale__onnx_inferred *out)
 {
     static const int64_t units[] = {
         64, 8, 1}; /* models divide by their strides and windows, and have tables of positions */
-    gale__inferred *tried = gale__calloc((size_t)net->n_values + 1, sizeof *tried);
+    gale__onnx_inferred *tried = gale__calloc((size_t)net->n_values + 1, sizeof *tried);
     inference *f = gale__calloc(1, sizeof *f);
     gale_status status = tried && f ? GALE_OK : GALE_NO_MEMORY;
     int best = -1, count;
@@ -364,7 +365,7 @@ gale_status gale__net_infer(gale__net *net, gale__inferred *out)
     return status;
 }
 
-void gale__extent_text(const gale__extent *e, gale__str *out)
+void gale__onnx_extent_text(const gale__onnx_extent *e, gale__str *out)
 {
     if (!e->known) gale__str_add(out, "?");
     else if (!e->n_names) gale__str_addf(out, "%lld", (long long)e->plus);
@@ -376,14 +377,14 @@ void gale__extent_text(const gale__extent *e, gale__str *out)
         gale__str_addf(out, " %c %lld", e->plus < 0 ? '-' : '+', (long long)(e->plus < 0 ? -e->plus : e->plus));
 }
 
-void gale__inferred_text(const gale__inferred *v, gale__str *out)
+void gale__onnx_inferred_text(const gale__onnx_inferred *v, gale__str *out)
 {
     gale__str_add(out, v->known ? gale_type_name(v->type) : "?");
     if (!v->known) return;
     gale__str_add(out, " [");
     for (int d = 0; d < v->rank; d++) {
         if (d) gale__str_add(out, ", ");
-        gale__extent_text(&v->dims[d], out);
+        gale__onnx_extent_text(&v->dims[d], out);
     }
     gale__str_add(out, "]");
 }

@@ -13,20 +13,20 @@ static bool is_control(const char *op)
 }
 
 /* Whether all of a body can be computed on a device. */
-static bool body_is_numeric(const gale__net *body)
+static bool body_is_numeric(const gale__onnx_net *body)
 {
     for (int i = 0; i < body->n_values; i++)
-        if (body->values[i].kind != GALE__NUMBERS || body->values[i].optional) return false;
+        if (body->values[i].kind != GALE__KIND_NUMBERS || body->values[i].optional) return false;
     for (int i = 0; i < body->n_nodes; i++)
-        if (gale__net_runner(body, &body->nodes[i]) != GALE__RUNS_ON_DEVICE) return false;
+        if (gale__onnx_net_runner(body, &body->nodes[i]) != GALE__RUNS_ON_DEVICE) return false;
     return true;
 }
 
 /* Whether a Scan can be a loop of the device: no step may decide what a plan must know. */
-static bool is_device_loop(const gale__net_node *node)
+static bool is_device_loop(const gale__onnx_net_node *node)
 {
-    const gale__net *body = node->bodies[0].net;
-    return body_is_numeric(body) && body->planned_by != GALE__FROM_STEP && body->n_inputs <= SCANNED_MOST &&
+    const gale__onnx_net *body = node->bodies[0].net;
+    return body_is_numeric(body) && body->planned_by != GALE__ORIGIN_STEP && body->n_inputs <= SCANNED_MOST &&
            body->n_outputs <= SCANNED_MOST;
 }
 
@@ -38,35 +38,35 @@ static bool means_ours(const char *domain)
     return !*domain || !strcmp(domain, "ai.onnx.ml") || !strncmp(domain, "ai.onnx.preview", 15);
 }
 
-gale__runner gale__net_runner(const gale__net *net, const gale__net_node *node)
+gale__onnx_runner gale__onnx_net_runner(const gale__onnx_net *net, const gale__onnx_net_node *node)
 {
-    const gale__host_op *host = gale__host_find(node->domain, node->op);
+    const gale__onnx_host_op *host = gale__onnx_host_find(node->domain, node->op);
     bool core = !*node->domain;
     if (core && is_control(node->op)) return GALE__RUNS_BODIES;
     if (core && !strcmp(node->op, "Scan"))
         return node->n_bodies == 1 && is_device_loop(node) ? GALE__RUNS_ON_DEVICE : GALE__RUNS_BODIES;
-    if (host && (!host->strings_only || gale__host_wanted(host, net, node))) return GALE__RUNS_ON_HOST;
+    if (host && (!host->strings_only || gale__onnx_host_wanted(host, net, node))) return GALE__RUNS_ON_HOST;
     if (!core && !strcmp(node->op, "Gradient")) return GALE__RUNS_ON_DEVICE;
     return means_ours(node->domain) && gale__op_find(node->op) ? GALE__RUNS_ON_DEVICE : GALE__RUNS_NOWHERE;
 }
 
-static const gale__net_value *output_of(const gale__net *body, int i)
+static const gale__onnx_net_value *output_of(const gale__onnx_net *body, int i)
 {
-    static const gale__net_value numbers = {.rank = -1};
+    static const gale__onnx_net_value numbers = {.rank = -1};
     return i < body->n_outputs ? &body->values[body->outputs[i]] : &numbers;
 }
 
 /* The results of If are its branches', those of Scan its body's, those of Loop its body's after the condition, those of
  * SequenceMap sequences of its body's. */
-static void settle_bodies(gale__net *net, const gale__net_node *node)
+static void settle_bodies(gale__onnx_net *net, const gale__onnx_net_node *node)
 {
-    const gale__net *body = node->n_bodies ? node->bodies[0].net : NULL;
+    const gale__onnx_net *body = node->n_bodies ? node->bodies[0].net : NULL;
     bool loop = !strcmp(node->op, "Loop"), map = !strcmp(node->op, "SequenceMap");
     for (int i = 0; body && i < node->n_out; i++) {
         if (node->out[i] < 0) continue;
-        const gale__net_value *from = output_of(body, i + loop);
-        gale__net_value *to = &net->values[node->out[i]];
-        to->kind = map ? GALE__SEQUENCE : from->kind;
+        const gale__onnx_net_value *from = output_of(body, i + loop);
+        gale__onnx_net_value *to = &net->values[node->out[i]];
+        to->kind = map ? GALE__KIND_SEQUENCE : from->kind;
         to->of = map ? from->kind : from->of;
         to->optional = !map && (from->optional || (node->n_bodies > 1 && output_of(node->bodies[1].net, i)->optional));
     }
@@ -76,10 +76,10 @@ static bool bit(uint32_t mask, int i) { return mask >> (i < 31 ? i : 31) & 1; }
 static void widen(uint8_t *to, uint8_t by) { *to = by > *to ? by : *to; }
 
 /* Where the results come from, and what the node must know when it is planned. */
-static void settle_origin(gale__net *net, const gale__net_node *node)
+static void settle_origin(gale__onnx_net *net, const gale__onnx_net_node *node)
 {
     const gale__op *op = gale__op_find(node->op);
-    uint8_t from = GALE__FROM_SHAPES;
+    uint8_t from = GALE__ORIGIN_SHAPES;
     for (int i = 0; i < node->n_in; i++) {
         if (node->in[i] < 0) continue;
         uint8_t its = net->values[node->in[i]].from;
@@ -96,15 +96,15 @@ static void settle_origin(gale__net *net, const gale__net_node *node)
         if (node->out[i] >= 0) net->values[node->out[i]].from = from;
 }
 
-gale_status gale__net_settle(gale__net *net, const gale__net_node *node)
+gale_status gale__onnx_net_settle(gale__onnx_net *net, const gale__onnx_net_node *node)
 {
     settle_origin(net, node);
-    gale__runner runner = gale__net_runner(net, node);
+    gale__onnx_runner runner = gale__onnx_net_runner(net, node);
     if (runner == GALE__RUNS_NOWHERE && net->plain) return GALE_OK;
     if (runner == GALE__RUNS_NOWHERE)
-        return gale__net_fail(
+        return gale__onnx_net_fail(
             node, GALE_UNSUPPORTED, "no operator is called %s%s%s", node->domain, *node->domain ? "." : "", node->op);
     if (runner == GALE__RUNS_BODIES) settle_bodies(net, node);
-    if (runner == GALE__RUNS_ON_HOST) gale__host_kinds(gale__host_find(node->domain, node->op), net, node);
+    if (runner == GALE__RUNS_ON_HOST) gale__onnx_host_kinds(gale__onnx_host_find(node->domain, node->op), net, node);
     return GALE_OK;
 }

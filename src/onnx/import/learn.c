@@ -39,23 +39,23 @@ static const struct row {
 #undef X
 };
 
-int gale__net_rank(const gale__net *net, int32_t value) { return value >= 0 ? net->values[value].rank : -1; }
+int gale__onnx_net_rank(const gale__onnx_net *net, int32_t value) { return value >= 0 ? net->values[value].rank : -1; }
 
-bool gale__net_type(const gale__net *net, int32_t value, gale_type *type)
+bool gale__onnx_net_type(const gale__onnx_net *net, int32_t value, gale_type *type)
 {
     if (value < 0) return false;
-    const gale__net_value *v = &net->values[value];
+    const gale__onnx_net_value *v = &net->values[value];
     bool declared = v->input >= 0 && !net->outer; /* a body's inputs need not say theirs */
-    if (v->kind != GALE__NUMBERS || !(v->typed || v->constant || declared)) return false;
+    if (v->kind != GALE__KIND_NUMBERS || !(v->typed || v->constant || declared)) return false;
     *type = v->type;
     return true;
 }
 
-static int widest(const gale__net *net, const gale__net_node *node)
+static int widest(const gale__onnx_net *net, const gale__onnx_net_node *node)
 {
     int rank = 0;
     for (int i = 0; i < node->n_in; i++) {
-        int r = gale__net_rank(net, node->in[i]);
+        int r = gale__onnx_net_rank(net, node->in[i]);
         if (r < 0) return -1;
         if (r > rank) rank = r;
     }
@@ -63,25 +63,25 @@ static int widest(const gale__net *net, const gale__net_node *node)
 }
 
 /* The length of input 1, a list of whole numbers. */
-static int length(const gale__net *net, const gale__net_node *node)
+static int length(const gale__onnx_net *net, const gale__onnx_net_node *node)
 {
-    const gale__net_value *v = node->n_in > 1 && node->in[1] >= 0 ? &net->values[node->in[1]] : NULL;
+    const gale__onnx_net_value *v = node->n_in > 1 && node->in[1] >= 0 ? &net->values[node->in[1]] : NULL;
     return v && v->rank == 1 && v->dims[0] >= 0 && v->dims[0] <= GALE_MAX_RANK ? (int)v->dims[0] : -1;
 }
 
-static int reduced(const gale__net *net, const gale__net_node *node, int rank)
+static int reduced(const gale__onnx_net *net, const gale__onnx_net_node *node, int rank)
 {
     bool axes = node->n_in > 1 && node->in[1] >= 0;
     int n = length(net, node);
-    if (rank < 0 || gale__net_attr_i(node, "keepdims", 1)) return rank;
-    if (!axes) return gale__net_attr_i(node, "noop_with_empty_axes", 0) ? rank : 0;
+    if (rank < 0 || gale__onnx_net_attr_i(node, "keepdims", 1)) return rank;
+    if (!axes) return gale__onnx_net_attr_i(node, "noop_with_empty_axes", 0) ? rank : 0;
     return n > 0 && n <= rank ? rank - n : -1;
 }
 
-static int rank_of(const gale__net *net, const gale__net_node *node, rank_rule rule)
+static int rank_of(const gale__onnx_net *net, const gale__onnx_net_node *node, rank_rule rule)
 {
-    int a = node->n_in ? gale__net_rank(net, node->in[0]) : -1,
-        b = node->n_in > 1 ? gale__net_rank(net, node->in[1]) : -1, n = length(net, node);
+    int a = node->n_in ? gale__onnx_net_rank(net, node->in[0]) : -1,
+        b = node->n_in > 1 ? gale__onnx_net_rank(net, node->in[1]) : -1, n = length(net, node);
     switch (rule) {
     case UNKNOWN: return -1;
     case AS_FIRST:
@@ -96,24 +96,24 @@ static int rank_of(const gale__net *net, const gale__net_node *node, rank_rule r
     case LESS_AXES: return a >= 0 && n > 0 && n <= a ? a - n : -1;
     case MORE_AXES: return a >= 0 && n >= 0 && a + n <= GALE_MAX_RANK ? a + n : -1;
     case GATHERED: return a >= 1 && b >= 0 && a + b - 1 <= GALE_MAX_RANK ? a + b - 1 : -1;
-    case ARGUMENT: return a >= 1 && !gale__net_attr_i(node, "keepdims", 1) ? a - 1 : a;
+    case ARGUMENT: return a >= 1 && !gale__onnx_net_attr_i(node, "keepdims", 1) ? a - 1 : a;
     case REDUCED: return reduced(net, node, a);
     }
     return -1;
 }
 
-static bool type_of(const gale__net *net, const gale__net_node *node, type_rule rule, gale_type *type)
+static bool type_of(const gale__onnx_net *net, const gale__onnx_net_node *node, type_rule rule, gale_type *type)
 {
     int number;
     switch (rule) {
     case TYPE_UNKNOWN: return false;
     case TYPE_FIRST:
-    case TYPE_FIRST_ONLY: return node->n_in > 0 && gale__net_type(net, node->in[0], type);
-    case TYPE_SECOND: return node->n_in > 1 && gale__net_type(net, node->in[1], type);
+    case TYPE_FIRST_ONLY: return node->n_in > 0 && gale__onnx_net_type(net, node->in[0], type);
+    case TYPE_SECOND: return node->n_in > 1 && gale__onnx_net_type(net, node->in[1], type);
     case TYPE_BOOL: *type = GALE_BOOL; return true;
     case TYPE_I64: *type = GALE_I64; return true;
     case TYPE_TO:
-        number = gale__onnx_type(gale__net_attr_i(node, "to", 0));
+        number = gale__onnx_type(gale__onnx_net_attr_i(node, "to", 0));
         if (number < 0 || number == GALE_STRING) return false;
         *type = (gale_type)number;
         return true;
@@ -123,13 +123,13 @@ static bool type_of(const gale__net *net, const gale__net_node *node, type_rule 
 
 /* How long a list of numbers is, -1 when that is not known: exporters put the shape of a Reshape together from the
  * extents of other values, and its length is the rank of what comes out. */
-static int64_t list_length(const gale__net *net, int32_t value)
+static int64_t list_length(const gale__onnx_net *net, int32_t value)
 {
-    const gale__net_value *v = value >= 0 ? &net->values[value] : NULL;
+    const gale__onnx_net_value *v = value >= 0 ? &net->values[value] : NULL;
     return v && v->rank == 1 ? v->dims[0] : -1;
 }
 
-static int64_t joined_length(const gale__net *net, const gale__net_node *node)
+static int64_t joined_length(const gale__onnx_net *net, const gale__onnx_net_node *node)
 {
     int64_t sum = 0;
     for (int i = 0; i < node->n_in; i++) {
@@ -141,10 +141,10 @@ static int64_t joined_length(const gale__net *net, const gale__net_node *node)
 }
 
 /* The length of a node's only result, a list. */
-static int64_t result_length(const gale__net *net, const gale__net_node *node)
+static int64_t result_length(const gale__onnx_net *net, const gale__onnx_net_node *node)
 {
-    bool part = gale__net_attr(node, "start") || gale__net_attr(node, "end");
-    if (!strcmp(node->op, "Shape")) return part ? -1 : gale__net_rank(net, node->in[0]);
+    bool part = gale__onnx_net_attr(node, "start") || gale__onnx_net_attr(node, "end");
+    if (!strcmp(node->op, "Shape")) return part ? -1 : gale__onnx_net_rank(net, node->in[0]);
     if (!strcmp(node->op, "Concat")) return joined_length(net, node);
     if (!strcmp(node->op, "Unsqueeze")) return 1;
     if (!strcmp(node->op, "Cast") || !strcmp(node->op, "Identity")) return list_length(net, node->in[0]);
@@ -152,7 +152,7 @@ static int64_t result_length(const gale__net *net, const gale__net_node *node)
     return -1;
 }
 
-void gale__net_learn(gale__net *net, const gale__net_node *node)
+void gale__onnx_net_learn(gale__onnx_net *net, const gale__onnx_net_node *node)
 {
     const struct row *row = NULL;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !row; i++)
@@ -163,8 +163,8 @@ void gale__net_learn(gale__net *net, const gale__net_node *node)
     bool typed = type_of(net, node, row->type, &type);
     for (int i = 0; i < node->n_out; i++) {
         if (node->out[i] < 0) continue;
-        gale__net_value *v = &net->values[node->out[i]];
-        if (v->kind != GALE__NUMBERS) continue;
+        gale__onnx_net_value *v = &net->values[node->out[i]];
+        if (v->kind != GALE__KIND_NUMBERS) continue;
         if (v->rank < 0 && rank >= 0 && !(i && row->rank == AS_FIRST_ONLY)) {
             v->rank = rank;
             for (int k = 0; k < rank; k++) v->dims[k] = -1;

@@ -1,48 +1,42 @@
-/* Names to numbers: open addressing, doubled when half full. */
+/* Names to numbers. */
 #include "onnx/import/names.h"
 #include "base/hash.h"
 #include <string.h>
 
-static size_t slot_of(const gale__names *t, const char *name, size_t size)
+static uint64_t hash_of(const char *name, size_t size) { return gale__hash(name, size, 1); }
+
+static int64_t find(const gale__onnx_names *t, const char *name, size_t size)
 {
-    size_t at = gale__hash(name, size, 1) & (t->size - 1);
-    while (t->slots[at].name && (t->slots[at].size != size || memcmp(t->slots[at].name, name, size)))
-        at = (at + 1) & (t->size - 1);
-    return at;
+    gale__hash_table_probe probe = gale__hash_table_look(hash_of(name, size));
+    for (int64_t i; (i = gale__hash_table_next(&t->table, &probe)) >= 0;)
+        if (t->items[i].size == size && !memcmp(t->items[i].name, name, size)) return i;
+    return -1;
 }
 
-int32_t gale__names_find(const gale__names *t, const char *name, size_t size)
+int32_t gale__onnx_names_find(const gale__onnx_names *t, const char *name, size_t size)
 {
-    if (!t->size) return -1;
-    size_t at = slot_of(t, name, size);
-    return t->slots[at].name ? t->slots[at].value : -1;
+    int64_t i = find(t, name, size);
+    return i < 0 ? -1 : t->items[i].value;
 }
 
-static gale_status enlarge(gale__names *t)
+gale_status gale__onnx_names_set(gale__onnx_names *t, const char *name, size_t size, int32_t value)
 {
-    gale__names wider = {.size = t->size ? 2 * t->size : 64};
-    if (!(wider.slots = gale__calloc(wider.size, sizeof *wider.slots))) return GALE_NO_MEMORY;
-    for (size_t i = 0; i < t->size; i++)
-        if (t->slots[i].name) wider.slots[slot_of(&wider, t->slots[i].name, t->slots[i].size)] = t->slots[i];
-    wider.count = t->count;
-    gale__free(t->slots);
-    *t = wider;
+    int64_t i = find(t, name, size);
+    if (i < 0) {
+        i = (int64_t)t->count;
+        GALE_TRY(gale__grow((void **)&t->items, &t->capacity, t->count + 1, sizeof *t->items));
+        GALE_TRY(gale__hash_table_add(&t->table, hash_of(name, size), (uint32_t)t->count));
+        t->count++;
+    }
+    t->items[i].name = name;
+    t->items[i].size = size;
+    t->items[i].value = value;
     return GALE_OK;
 }
 
-gale_status gale__names_set(gale__names *t, const char *name, size_t size, int32_t value)
+void gale__onnx_names_finish(gale__onnx_names *t)
 {
-    if (2 * t->count >= t->size) GALE_TRY(enlarge(t));
-    size_t at = slot_of(t, name, size);
-    if (!t->slots[at].name) t->count++;
-    t->slots[at].name = name;
-    t->slots[at].size = size;
-    t->slots[at].value = value;
-    return GALE_OK;
-}
-
-void gale__names_finish(gale__names *t)
-{
-    gale__free(t->slots);
-    *t = (gale__names){0};
+    gale__free(t->items);
+    gale__hash_table_finish(&t->table);
+    *t = (gale__onnx_names){0};
 }

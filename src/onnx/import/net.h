@@ -7,24 +7,29 @@
 #define GALE_ONNX_NET_H
 #include "onnx/wire/proto.h"
 
-typedef struct gale__net gale__net;
+typedef struct gale__onnx_net gale__onnx_net;
 #define GALE__OPSET_NEWEST 27
 
 /* What a value is, as far as it is known before a run: a kind, and for sequences and maps the kind of their elements.
  */
-typedef enum gale__kind { GALE__NUMBERS, GALE__STRINGS, GALE__SEQUENCE, GALE__MAP } gale__kind;
+typedef enum gale__onnx_kind {
+    GALE__KIND_NUMBERS,
+    GALE__KIND_STRINGS,
+    GALE__KIND_SEQUENCE,
+    GALE__KIND_MAP
+} gale__onnx_kind;
 /* What the elements of a value in a body depend on, which decides whether a plan can know them. */
-typedef enum gale__origin {
-    GALE__FROM_SHAPES,
-    /* and constants */ GALE__FROM_OUTSIDE,
-    /* what a body takes from there too */ GALE__FROM_STEP /* what a step is given, or computes */
-} gale__origin;
-typedef struct gale__net_value {
+typedef enum gale__onnx_origin {
+    GALE__ORIGIN_SHAPES,  /* and constants */
+    GALE__ORIGIN_OUTSIDE, /* what a body takes from there too */
+    GALE__ORIGIN_STEP     /* what a step is given, or computes */
+} gale__onnx_origin;
+typedef struct gale__onnx_net_value {
     const char *name; /* as in the file; "" for one of our own */
-    uint8_t kind, of; /* gale__kind; of: of the elements */
+    uint8_t kind, of; /* gale__onnx_kind; of: of the elements */
     bool optional;    /* may be nothing at all */
     gale_type type;   /* of inputs as declared, and of constants */
-    uint8_t from;     /* gale__origin */
+    uint8_t from;     /* gale__onnx_origin */
     bool typed;       /* also of a result, where it follows from the inputs' (learn.c); the same holds for rank */
     int rank;         /* -1: not said */
     int64_t dims[GALE_MAX_RANK]; /* -1: not said */
@@ -32,9 +37,9 @@ typedef struct gale__net_value {
     gale_tensor *constant; /* host; owned; numbers or strings */
     int32_t node;          /* which makes it; -1: input or constant */
     int32_t input;         /* which input; -1 */
-} gale__net_value;
+} gale__onnx_net_value;
 
-typedef struct gale__net_node {
+typedef struct gale__onnx_net_node {
     const char *op; /* the newest operator's name; "MSGelu" for com.microsoft's, "MLScaler" never: ai.onnx.ml has names
                        of its own */
     const char *domain; /* as in the file: "", "ai.onnx.ml" ... */
@@ -45,28 +50,28 @@ typedef struct gale__net_node {
     int n_attrs;
     struct {
         const char *name;
-        gale__net *net;
+        gale__onnx_net *net;
     } * bodies; /* graph attributes */
     int n_bodies;
     const gale__pb_node *from; /* what it was in the file; nodes of our own have that of the node they serve */
     const char *where;         /* for messages: "node 3 'conv1' (Conv)" */
-} gale__net_node;
+} gale__onnx_net_node;
 
-struct gale__net {
+struct gale__onnx_net {
     gale__arena *arena; /* the model's */
     gale__onnx *file;
-    gale__net *outer; /* of a body: the graph around it */
+    gale__onnx_net *outer; /* of a body: the graph around it */
     const gale__pb_graph
         *from;  /* what it was in the file; its initialisers are the first values.  NULL: a body of our own */
     bool plain; /* not expanded: for writing it again (export.c), not for running */
     int opset;  /* plain: whose forms nodes are brought to; 0: the newest's */
-    gale__net_value *values;
+    gale__onnx_net_value *values;
     int n_values;
     size_t values_capacity;
-    gale__net_node *nodes;
+    gale__onnx_net_node *nodes;
     int n_nodes;
     size_t nodes_capacity;
-    uint8_t planned_by; /* gale__origin: the most that its nodes must know when they are planned */
+    uint8_t planned_by; /* gale__onnx_origin: the most that its nodes must know when they are planned */
     int32_t *inputs;
     int n_inputs; /* declared ones first, then what a body takes from outside */
     int32_t *captures;
@@ -74,44 +79,42 @@ struct gale__net {
     size_t inputs_capacity, captures_capacity; /* values of `outer` that the last n_captures inputs stand for */
     int32_t *outputs;
     int n_outputs;
-    gale__net_value *declared; /* by output: as the file says, with its name */
-    void *exec;                /* how it runs, made by session.c */
+    gale__onnx_net_value *declared; /* by output: as the file says, with its name */
+    void *exec;                     /* how it runs, made by session.c */
 };
 
 /* --- Appending, for the importer, adapters and expanders.  All copy what they are given into the arena. --- */
-gale_status gale__net_new_value(gale__net *net, const char *name, int32_t *out);
+gale_status gale__onnx_net_new_value(gale__onnx_net *net, const char *name, int32_t *out);
 /* Takes the tensor over, also on failure. */
-gale_status gale__net_constant(gale__net *net, const char *name, gale_tensor **tensor, int32_t *out);
-gale_status gale__net_ints(gale__net *net, const int64_t *values, int n, int32_t *out);   /* i64 [n] */
-gale_status gale__net_scalar(gale__net *net, gale_type type, double value, int32_t *out); /* rank 0 */
-gale_status gale__net_push(gale__net *net, const gale__net_node *node);
+gale_status gale__onnx_net_constant(gale__onnx_net *net, const char *name, gale_tensor **tensor, int32_t *out);
+gale_status gale__onnx_net_ints(gale__onnx_net *net, const int64_t *values, int n, int32_t *out);   /* i64 [n] */
+gale_status gale__onnx_net_scalar(gale__onnx_net *net, gale_type type, double value, int32_t *out); /* rank 0 */
+gale_status gale__onnx_net_push(gale__onnx_net *net, const gale__onnx_net_node *node);
 /* kinds.c: what the results of a node are, from what its inputs are. */
-gale_status gale__net_settle(gale__net *net, const gale__net_node *node);
-/* A new node of our own in the place of `from` (for messages), with one result. */
-gale_status gale__net_op(gale__net *net, const gale__net_node *from, const char *op, const int32_t *in, int n_in,
-    const gale_attr *attrs, int n_attrs, int32_t *out);
+gale_status gale__onnx_net_settle(gale__onnx_net *net, const gale__onnx_net_node *node);
 /* Attribute by name, or NULL. */
-const gale_attr *gale__net_attr(const gale__net_node *node, const char *name);
-int64_t gale__net_attr_i(const gale__net_node *node, const char *name, int64_t fallback);
+const gale_attr *gale__onnx_net_attr(const gale__onnx_net_node *node, const char *name);
+int64_t gale__onnx_net_attr_i(const gale__onnx_net_node *node, const char *name, int64_t fallback);
 /* Changing a node that is being made (adapters): its arrays lie in the arena and are replaced. */
-gale_status gale__net_set_attr(gale__net *net, gale__net_node *node, gale_attr attr);
-void gale__net_drop_attr(gale__net_node *node, const char *name);
-gale_status gale__net_set_input(
-    gale__net *net, gale__net_node *node, int index, int32_t value); /* grows the list; gaps are -1 */
+gale_status gale__onnx_net_set_attr(gale__onnx_net *net, gale__onnx_net_node *node, gale_attr attr);
+void gale__onnx_net_drop_attr(gale__onnx_net_node *node, const char *name);
+gale_status gale__onnx_net_set_input(
+    gale__onnx_net *net, gale__onnx_net_node *node, int index, int32_t value); /* grows the list; gaps are -1 */
 /* An error that names the node. */
-gale_status gale__net_fail(const gale__net_node *node, gale_status status, const char *format, ...) GALE__PRINTF(3, 4);
+gale_status gale__onnx_net_fail(const gale__onnx_net_node *node, gale_status status, const char *format, ...)
+    GALE__PRINTF(3, 4);
 
 /* --- Adapters (adapt*.c): a node of an older opset becomes the newest one's.  Changes `node` in place and leaves *done
  * false; or appends what it needs itself (with node->out as results) and sets *done. --- */
-gale_status gale__adapt(gale__net *net, gale__net_node *node, bool *done);
+gale_status gale__onnx_adapt(gale__onnx_net *net, gale__onnx_net_node *node, bool *done);
 /* --- Expanders (expand*.c): the same for operators that are made of others: com.microsoft's, data-dependent shapes,
  * ... --- */
-gale_status gale__expand(gale__net *net, gale__net_node *node, bool *done);
+gale_status gale__onnx_expand(gale__onnx_net *net, gale__onnx_net_node *node, bool *done);
 
 /* import.c: the main graph of an opened model.  The net lives in the arena of `file`, which it holds. */
-gale_status gale__net_import(gale__onnx *file, gale__net **out);
-gale_status gale__net_import_plain(gale__onnx *file, int opset,
-    gale__net **out); /* without expansions: operators in the forms of `opset` (0: the newest) alone */
-void gale__net_destroy(gale__net **net); /* constants and bodies too */
-void gale__net_finish(gale__net *net);   /* of a body that no node holds */
+gale_status gale__onnx_net_import(gale__onnx *file, gale__onnx_net **out);
+gale_status gale__onnx_net_import_plain(gale__onnx *file, int opset,
+    gale__onnx_net **out); /* without expansions: operators in the forms of `opset` (0: the newest) alone */
+void gale__onnx_net_destroy(gale__onnx_net **net); /* constants and bodies too */
+void gale__onnx_net_finish(gale__onnx_net *net);   /* of a body that no node holds */
 #endif

@@ -9,12 +9,12 @@ enum { DEPTH_MAX = 32 }; /* of bodies; what lies deeper is refused when it is im
 
 /* Names that are a body's own, and those of the bodies around it. */
 typedef struct locals {
-    gale__names names;
+    gale__onnx_names names;
     const struct locals *up;
 } locals;
 
 typedef struct sorter {
-    gale__names makers; /* the node that makes a value */
+    gale__onnx_names makers; /* the node that makes a value */
     uint32_t *needs;
     size_t n_needs, capacity; /* nodes that must come before, node by node */
     size_t *first;            /* of a node's needs, n + 1 */
@@ -25,8 +25,8 @@ static gale_status add_read(sorter *o, size_t node, gale__pb_text name, const lo
 {
     if (!name.at || !name.size) return GALE_OK;
     for (; inside; inside = inside->up)
-        if (gale__names_find(&inside->names, name.at, name.size) >= 0) return GALE_OK;
-    int32_t maker = gale__names_find(&o->makers, name.at, name.size);
+        if (gale__onnx_names_find(&inside->names, name.at, name.size) >= 0) return GALE_OK;
+    int32_t maker = gale__onnx_names_find(&o->makers, name.at, name.size);
     if (maker < 0 || (size_t)maker == node) return GALE_OK;
     GALE_TRY(gale__grow((void **)&o->needs, &o->capacity, o->n_needs + 1, sizeof *o->needs));
     o->needs[o->n_needs++] = (uint32_t)maker;
@@ -36,7 +36,7 @@ static gale_status add_read(sorter *o, size_t node, gale__pb_text name, const lo
 
 static gale_status own(locals *l, gale__pb_text name)
 {
-    return name.at && name.size ? gale__names_set(&l->names, name.at, name.size, 0) : GALE_OK;
+    return name.at && name.size ? gale__onnx_names_set(&l->names, name.at, name.size, 0) : GALE_OK;
 }
 
 static gale_status find_own(locals *l, const gale__pb_graph *g)
@@ -58,7 +58,7 @@ static gale_status add_body(sorter *o, size_t index, const gale__pb_graph *g, co
     gale_status status = find_own(&l, g);
     for (size_t i = 0; status == GALE_OK && i < g->node.n; i++) status = add_node(o, index, &g->node.at[i], &l, depth);
     for (size_t i = 0; status == GALE_OK && i < g->output.n; i++) status = add_read(o, index, g->output.at[i].name, &l);
-    gale__names_finish(&l.names);
+    gale__onnx_names_finish(&l.names);
     return status;
 }
 
@@ -76,7 +76,7 @@ static gale_status find_needs(sorter *o, const gale__pb_node *nodes, size_t n)
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < nodes[i].output.n; k++) {
             gale__pb_text name = nodes[i].output.at[k];
-            if (name.at && name.size) GALE_TRY(gale__names_set(&o->makers, name.at, name.size, (int32_t)i));
+            if (name.at && name.size) GALE_TRY(gale__onnx_names_set(&o->makers, name.at, name.size, (int32_t)i));
         }
     for (size_t i = 0; i < n; i++) {
         o->first[i] = o->n_needs;
@@ -103,7 +103,7 @@ static void sort(const sorter *o, size_t n, size_t *next, uint32_t *stack, bool 
     }
 }
 
-gale_status gale__import_order(const gale__pb_node *nodes, size_t n, uint32_t **out)
+gale_status gale__onnx_import_order(const gale__pb_node *nodes, size_t n, uint32_t **out)
 {
     sorter o = {.first = gale__alloc((n + 1) * sizeof *o.first)};
     size_t *next = NULL;
@@ -124,7 +124,7 @@ gale_status gale__import_order(const gale__pb_node *nodes, size_t n, uint32_t **
     sorted = NULL;
     status = GALE_OK;
 done:
-    gale__names_finish(&o.makers);
+    gale__onnx_names_finish(&o.makers);
     gale__free(o.first), gale__free(o.needs), gale__free(next), gale__free(stack), gale__free(seen), gale__free(sorted);
     return status;
 }
@@ -132,7 +132,7 @@ done:
 gale_status gale__edit_order(gale__onnx *file, gale__pb_graph *g)
 {
     uint32_t *order = NULL;
-    GALE_TRY(gale__import_order(g->node.at, g->node.n, &order));
+    GALE_TRY(gale__onnx_import_order(g->node.at, g->node.n, &order));
     if (!order) return GALE_OK;
     gale__pb_node *sorted = gale__arena_alloc(gale__onnx_arena(file), g->node.n * sizeof *sorted);
     for (size_t i = 0; sorted && i < g->node.n; i++) sorted[i] = g->node.at[order[i]];

@@ -6,12 +6,12 @@
 #include "graph/run/tensor.h"
 #include <string.h>
 
-typedef gale__control control;
-typedef gale__stack stack;
+typedef gale__onnx_control control;
+typedef gale__onnx_stack stack;
 
-static gale_object *input(const control *c, int i) { return gale__control_input(c, i); }
+static gale_object *input(const control *c, int i) { return gale__onnx_control_input(c, i); }
 
-gale_status gale__control_body(const control *c, const char *name, gale__net **out)
+gale_status gale__onnx_control_body(const control *c, const char *name, gale__onnx_net **out)
 {
     for (int i = 0; i < c->node->n_bodies; i++)
         if (!strcmp(c->node->bodies[i].name, name)) return *out = c->node->bodies[i].net, GALE_OK;
@@ -22,7 +22,7 @@ gale_status gale__control_body(const control *c, const char *name, gale__net **o
 static gale_status read_one(gale_object *object, const char *what, int64_t *out)
 {
     uint64_t bits = 0;
-    if (!object || object->kind != GALE_OBJECT_TENSOR || gale__tensor_count(object->tensor) != 1 ||
+    if (!object || object->kind != GALE_OBJECT_TENSOR || gale__onnx_tensor_count(object->tensor) != 1 ||
         object->tensor->size_bytes > sizeof bits || gale_tensor_type(object->tensor) == GALE_STRING)
         return gale__fail(GALE_INVALID, "%s must be a single number", what);
     GALE_TRY(gale_tensor_to_cpu(object->tensor, &bits, object->tensor->size_bytes));
@@ -30,8 +30,8 @@ static gale_status read_one(gale_object *object, const char *what, int64_t *out)
     return GALE_OK;
 }
 
-gale_status gale__control_run_body(
-    const control *c, gale__net *body, gale_object *const *given, int n_given, gale_object **results)
+gale_status gale__onnx_control_run_body(
+    const control *c, gale__onnx_net *body, gale_object *const *given, int n_given, gale_object **results)
 {
     gale_object **in = gale__calloc((size_t)body->n_inputs + 1, sizeof *in);
     gale_status status;
@@ -39,14 +39,14 @@ gale_status gale__control_run_body(
     if (!in) return GALE_NO_MEMORY;
     for (int i = 0; i < own && i < n_given; i++) in[i] = given[i];
     for (int i = 0; i < body->n_captures; i++) in[own + i] = c->values[body->captures[i]];
-    status = gale__exec_run(c->s, body, in, results, false);
+    status = gale__onnx_exec_run(c->session, body, in, results, false);
     gale__free(in);
     return status;
 }
 
-gale_status gale__control_ask(const control *c, int64_t step, int64_t steps)
+gale_status gale__onnx_control_ask(const control *c, int64_t step, int64_t steps)
 {
-    const gale_model_options *o = &c->s->options;
+    const gale_model_options *o = &c->session->options;
     if (!o->progress || o->progress(o->user, (int)(step & 0x7fffffff), (int)(steps & 0x7fffffff))) return GALE_OK;
     return gale__fail(GALE_CANCELLED, "the run was cancelled");
 }
@@ -54,14 +54,14 @@ gale_status gale__control_ask(const control *c, int64_t step, int64_t steps)
 static gale_status run_if(control *c)
 {
     int64_t yes;
-    gale__net *body = NULL;
+    gale__onnx_net *body = NULL;
     GALE_TRY(read_one(input(c, 0), "the condition", &yes));
-    GALE_TRY(gale__control_body(c, yes ? "then_branch" : "else_branch", &body));
+    GALE_TRY(gale__onnx_control_body(c, yes ? "then_branch" : "else_branch", &body));
     if (body->n_outputs < c->node->n_out)
         return gale__fail(GALE_FORMAT, "a branch gives %d results, and %d are read", body->n_outputs, c->node->n_out);
     gale_object **results = gale__calloc((size_t)body->n_outputs + 1, sizeof *results);
     if (!results) return GALE_NO_MEMORY;
-    gale_status status = gale__control_run_body(c, body, NULL, 0, results);
+    gale_status status = gale__onnx_control_run_body(c, body, NULL, 0, results);
     for (int i = 0; i < body->n_outputs; i++) {
         if (status == GALE_OK && i < c->node->n_out) c->out[i] = results[i];
         else gale_object_destroy(&results[i]);
@@ -70,7 +70,7 @@ static gale_status run_if(control *c)
     return status;
 }
 
-gale_status gale__stack_push(stack *s, gale_object **object)
+gale_status gale__onnx_stack_push(stack *s, gale_object **object)
 {
     GALE_TRY(gale__grow((void **)&s->items, &s->capacity, s->count + 1, sizeof *s->items));
     s->items[s->count++] = *object;
@@ -78,7 +78,7 @@ gale_status gale__stack_push(stack *s, gale_object **object)
     return GALE_OK;
 }
 
-void gale__stack_finish(stack *s)
+void gale__onnx_stack_finish(stack *s)
 {
     for (size_t i = 0; i < s->count; i++) gale_object_destroy(&s->items[i]);
     gale__free(s->items);
@@ -118,11 +118,11 @@ static gale_status join_numbers(const control *c, const stack *s, int rank, cons
     gale_tensor *all = NULL;
     gale_stream *stream = NULL;
     gale_status status = GALE_OK;
-    GALE_TRY(gale_tensor_create(c->s->device, first->type, rank, dims, &all));
-    GALE_GO(gale_stream_create(c->s->device, &stream));
+    GALE_TRY(gale_tensor_create(c->session->device, first->type, rank, dims, &all));
+    GALE_GO(gale_stream_create(c->session->device, &stream));
     for (size_t i = 0; i < s->count && first->size_bytes; i++) {
         const gale_tensor *t = s->items[i]->tensor;
-        if (t->buffer && t->device == c->s->device)
+        if (t->buffer && t->device == c->session->device)
             GALE_GO(gale_copy(stream, all->buffer, i * first->size_bytes, t->buffer, 0, first->size_bytes));
         else GALE_GO(gale__tensor_upload(t, stream, all->buffer, i * first->size_bytes));
     }
@@ -136,11 +136,11 @@ done:
 
 /* What a loop without a step stacks: nothing, in the shape that is declared for a step, else of the rank that follows
  * from what it is made of. */
-static gale_status join_nothing(const gale__net *body, int output, gale_tensor **out)
+static gale_status join_nothing(const gale__onnx_net *body, int output, gale_tensor **out)
 {
     int64_t dims[GALE_MAX_RANK] = {0};
-    const gale__net_value *declared = &body->declared[output],
-                          *v = declared->rank < 0 ? &body->values[body->outputs[output]] : declared;
+    const gale__onnx_net_value *declared = &body->declared[output],
+                               *v = declared->rank < 0 ? &body->values[body->outputs[output]] : declared;
     int rank = v->rank < 0 ? 1 : v->rank + 1;
     for (int i = 0; i < v->rank && i + 1 < GALE_MAX_RANK; i++) dims[i + 1] = v->dims[i] < 0 ? 0 : v->dims[i];
     rank = rank < GALE_MAX_RANK ? rank : GALE_MAX_RANK;
@@ -148,7 +148,8 @@ static gale_status join_nothing(const gale__net *body, int output, gale_tensor *
     return gale_tensor_create(NULL, declared->type, rank, dims, out);
 }
 
-gale_status gale__stack_join(const control *c, const stack *s, const gale__net *body, int output, gale_tensor **out)
+gale_status gale__onnx_stack_join(
+    const control *c, const stack *s, const gale__onnx_net *body, int output, gale_tensor **out)
 {
     int64_t dims[GALE_MAX_RANK] = {(int64_t)s->count};
     if (!s->count) return join_nothing(body, output, out);
@@ -160,8 +161,8 @@ gale_status gale__stack_join(const control *c, const stack *s, const gale__net *
 }
 
 typedef struct loop {
-    control *c;
-    gale__net *body;
+    control *control;
+    gale__onnx_net *body;
     gale_object **state;   /* number of the step, condition, carried values */
     gale_object **results; /* of one step */
     stack *stacks;
@@ -175,11 +176,11 @@ static gale_status host_scalar(gale_type type, int64_t value, gale_object **out)
     gale_tensor *t = NULL;
     uint8_t truth = value != 0;
     GALE_TRY(gale_tensor_from_cpu(NULL, type, 0, NULL, type == GALE_BOOL ? (void *)&truth : (void *)&value, &t));
-    return gale__object_take(&t, out);
+    return gale__onnx_object_take(&t, out);
 }
 
 /* Whether the body's condition is the one it was given, or the constant true. */
-static bool is_steady(const gale__net *body)
+static bool is_steady(const gale__onnx_net *body)
 {
     int32_t v = body->outputs[0];
     while (body->values[v].node >= 0 && !strcmp(body->nodes[body->values[v].node].op, "Identity"))
@@ -192,7 +193,7 @@ static bool is_steady(const gale__net *body)
 
 static gale_status begin_loop(loop *l)
 {
-    control *c = l->c;
+    control *c = l->control;
     int64_t go = 1;
     l->carried = c->node->n_in > 2 ? c->node->n_in - 2 : 0;
     l->stacked = l->body->n_outputs - 1 - l->carried;
@@ -216,7 +217,7 @@ static gale_status begin_loop(loop *l)
     for (int i = 0; i < l->carried; i++) {
         gale_object *first = input(c, i + 2);
         if (!first) return gale__fail(GALE_FORMAT, "carried value %d has no beginning", i);
-        l->state[i + 2] = gale__object_hold(first);
+        l->state[i + 2] = gale__onnx_object_hold(first);
     }
     return GALE_OK;
 }
@@ -224,18 +225,19 @@ static gale_status begin_loop(loop *l)
 static gale_status step_loop(loop *l, int64_t at)
 {
     int64_t go = 1;
-    GALE_TRY(gale__control_ask(l->c, at, l->trips));
+    GALE_TRY(gale__onnx_control_ask(l->control, at, l->trips));
     gale_object_destroy(&l->state[0]);
     gale_object_destroy(&l->state[1]);
     GALE_TRY(host_scalar(GALE_I64, at, &l->state[0]));
     GALE_TRY(host_scalar(GALE_BOOL, 1, &l->state[1]));
-    GALE_TRY(gale__control_run_body(l->c, l->body, l->state, l->carried + 2, l->results));
+    GALE_TRY(gale__onnx_control_run_body(l->control, l->body, l->state, l->carried + 2, l->results));
     for (int i = 0; i < l->carried; i++) {
         gale_object_destroy(&l->state[i + 2]);
         l->state[i + 2] = l->results[i + 1];
         l->results[i + 1] = NULL;
     }
-    for (int i = 0; i < l->stacked; i++) GALE_TRY(gale__stack_push(&l->stacks[i], &l->results[1 + l->carried + i]));
+    for (int i = 0; i < l->stacked; i++)
+        GALE_TRY(gale__onnx_stack_push(&l->stacks[i], &l->results[1 + l->carried + i]));
     if (!l->steady) GALE_TRY(read_one(l->results[0], "the body's condition", &go));
     gale_object_destroy(&l->results[0]);
     l->goes_on = go;
@@ -244,23 +246,23 @@ static gale_status step_loop(loop *l, int64_t at)
 
 static gale_status run_loop(control *c)
 {
-    loop l = {.c = c};
+    loop l = {.control = c};
     gale_status status;
-    GALE_TRY(gale__control_body(c, "body", &l.body));
+    GALE_TRY(gale__onnx_control_body(c, "body", &l.body));
     if (l.body->n_outputs < 1) return gale__fail(GALE_FORMAT, "the body gives no condition");
     GALE_GO(begin_loop(&l));
     for (int64_t i = 0; l.goes_on && (l.trips < 0 || i < l.trips); i++) GALE_GO(step_loop(&l, i));
     for (int i = 0; i < c->node->n_out; i++) {
         gale_tensor *all = NULL;
-        if (i < l.carried) c->out[i] = gale__object_hold(l.state[i + 2]);
-        else GALE_GO(gale__stack_join(c, &l.stacks[i - l.carried], l.body, 1 + i, &all));
-        if (all) GALE_GO(gale__object_take(&all, &c->out[i]));
+        if (i < l.carried) c->out[i] = gale__onnx_object_hold(l.state[i + 2]);
+        else GALE_GO(gale__onnx_stack_join(c, &l.stacks[i - l.carried], l.body, 1 + i, &all));
+        if (all) GALE_GO(gale__onnx_object_take(&all, &c->out[i]));
     }
     status = GALE_OK;
 done:
     for (int i = 0; l.state && i < l.carried + 2; i++) gale_object_destroy(&l.state[i]);
     for (int i = 0; l.results && i < l.body->n_outputs; i++) gale_object_destroy(&l.results[i]);
-    for (int i = 0; l.stacks && i < l.stacked; i++) gale__stack_finish(&l.stacks[i]);
+    for (int i = 0; l.stacks && i < l.stacked; i++) gale__onnx_stack_finish(&l.stacks[i]);
     gale__free(l.state);
     gale__free(l.results);
     gale__free(l.stacks);
@@ -268,7 +270,8 @@ done:
 }
 
 /* One step of SequenceMap: item `at` of the sequences, and the tensors as they are. */
-static gale_status map_item(const control *c, gale__net *body, size_t at, gale_object **given, gale_object **results)
+static gale_status map_item(
+    const control *c, gale__onnx_net *body, size_t at, gale_object **given, gale_object **results)
 {
     for (int i = 0; i < c->node->n_in; i++) {
         gale_object *from = input(c, i);
@@ -277,14 +280,14 @@ static gale_status map_item(const control *c, gale__net *body, size_t at, gale_o
             return gale__fail(GALE_INVALID, "input %d has %zu items, and the first has more", i, from->count);
         given[i] = from->kind == GALE_OBJECT_SEQUENCE ? from->items[at] : from;
     }
-    return gale__control_run_body(c, body, given, c->node->n_in, results);
+    return gale__onnx_control_run_body(c, body, given, c->node->n_in, results);
 }
 
 static gale_status run_map(control *c)
 {
-    gale__net *body = NULL;
+    gale__onnx_net *body = NULL;
     gale_object *first = input(c, 0);
-    GALE_TRY(gale__control_body(c, "body", &body));
+    GALE_TRY(gale__onnx_control_body(c, "body", &body));
     if (!first || first->kind != GALE_OBJECT_SEQUENCE)
         return gale__fail(GALE_INVALID, "its first input must be a sequence");
     if (body->n_outputs < c->node->n_out)
@@ -296,24 +299,24 @@ static gale_status run_map(control *c)
     for (size_t at = 0; status == GALE_OK && at < first->count; at++) {
         status = map_item(c, body, at, given, results);
         for (int i = 0; status == GALE_OK && i < body->n_outputs; i++)
-            status = gale__stack_push(&lists[i], &results[i]);
+            status = gale__onnx_stack_push(&lists[i], &results[i]);
     }
     for (int i = 0; status == GALE_OK && i < c->node->n_out; i++)
         status = gale_object_sequence(lists[i].items, lists[i].count, &c->out[i]);
     for (int i = 0; lists && results && i < body->n_outputs; i++)
-        gale__stack_finish(&lists[i]), gale_object_destroy(&results[i]);
+        gale__onnx_stack_finish(&lists[i]), gale_object_destroy(&results[i]);
     gale__free(given);
     gale__free(results);
     gale__free(lists);
     return status;
 }
 
-gale_status gale__control_run(
-    gale__session *s, gale__net *net, const gale__net_node *node, gale_object *const *values, gale_object **out)
+gale_status gale__onnx_control_run(gale__onnx_session *s, gale__onnx_net *net, const gale__onnx_net_node *node,
+    gale_object *const *values, gale_object **out)
 {
     control c = {s, net, node, values, out};
     if (!strcmp(node->op, "If")) return run_if(&c);
     if (!strcmp(node->op, "Loop")) return run_loop(&c);
-    if (!strcmp(node->op, "Scan")) return gale__control_scan(&c);
+    if (!strcmp(node->op, "Scan")) return gale__onnx_control_scan(&c);
     return run_map(&c);
 }

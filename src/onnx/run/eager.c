@@ -4,12 +4,12 @@
 #include "onnx/run/session.h"
 #include <string.h>
 
-typedef struct gale__eager {
-    struct gale__eager *next;
+typedef struct gale__onnx_eager {
+    struct gale__onnx_eager *next;
     gale__str key;
     gale_graph *graph;
     gale_program *program;
-} gale__eager;
+} gale__onnx_eager;
 
 static void add_key_tensor(gale__str *key, gale_tensor *t)
 {
@@ -56,7 +56,7 @@ done:
     return status;
 }
 
-static void destroy(gale__eager *e)
+static void destroy(gale__onnx_eager *e)
 {
     gale_program_destroy(&e->program);
     gale_graph_destroy(&e->graph);
@@ -64,10 +64,10 @@ static void destroy(gale__eager *e)
     gale__free(e);
 }
 
-static gale_status make(gale__session *s, const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs,
-    int n_attrs, int n_out, gale__str *key, gale__eager **out)
+static gale_status make(gale__onnx_session *s, const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs,
+    int n_attrs, int n_out, gale__str *key, gale__onnx_eager **out)
 {
-    gale__eager *e = gale__calloc(1, sizeof *e);
+    gale__onnx_eager *e = gale__calloc(1, sizeof *e);
     if (!e) return GALE_NO_MEMORY;
     gale_status status;
     GALE_GO(gale_graph_create(&e->graph));
@@ -83,8 +83,8 @@ done:
     return status;
 }
 
-gale_status gale__session_op(gale__session *s, const char *op, gale_tensor *const *in, int n_in, const gale_attr *attrs,
-    int n_attrs, gale_tensor **out, int n_out)
+gale_status gale__onnx_session_op(gale__onnx_session *s, const char *op, gale_tensor *const *in, int n_in,
+    const gale_attr *attrs, int n_attrs, gale_tensor **out, int n_out)
 {
     gale__str key = {0};
     gale_tensor **given = gale__calloc((size_t)n_in + 1, sizeof *given);
@@ -93,7 +93,7 @@ gale_status gale__session_op(gale__session *s, const char *op, gale_tensor *cons
     int n = 0;
     if (status != GALE_OK) goto done;
     gale__mutex_lock(&s->lock);
-    gale__eager *e = s->eager;
+    gale__onnx_eager *e = s->eager;
     while (e && (e->key.length != key.length || memcmp(e->key.text, key.text, key.length))) e = e->next;
     if (!e) status = make(s, op, in, n_in, attrs, n_attrs, n_out, &key, &e);
     gale__mutex_unlock(&s->lock);
@@ -107,10 +107,10 @@ done:
     return status;
 }
 
-void gale__eager_finish(gale__session *s)
+void gale__onnx_eager_finish(gale__onnx_session *s)
 {
     while (s->eager) {
-        gale__eager *e = s->eager;
+        gale__onnx_eager *e = s->eager;
         s->eager = e->next;
         destroy(e);
     }

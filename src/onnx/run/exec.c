@@ -5,9 +5,9 @@
 #include <string.h>
 
 typedef struct run {
-    gale__session *s;
-    gale__net *net;
-    gale__exec *e;
+    gale__onnx_session *session;
+    gale__onnx_net *net;
+    gale__onnx_exec *exec;
     gale_object **values; /* by value of the net, held */
     gale_object **given;  /* by output of the net: the caller's, or NULL */
     bool on_host;
@@ -25,25 +25,25 @@ static gale_status value_of(run *r, int32_t v, gale_object **out)
 }
 
 /* The segment's first node that reads v, for messages: one whose body does is as good as any. */
-static const gale__net_node *reader(const run *r, const gale__segment *g, int32_t v)
+static const gale__onnx_net_node *reader(const run *r, const gale__onnx_segment *g, int32_t v)
 {
     for (int i = 0; i < g->n_nodes; i++) {
-        const gale__net_node *n = &r->net->nodes[g->nodes[i]];
+        const gale__onnx_net_node *n = &r->net->nodes[g->nodes[i]];
         for (int k = 0; k < n->n_in; k++)
             if (n->in[k] == v) return n;
     }
     return &r->net->nodes[g->nodes[0]];
 }
 
-static gale_status tensor_of(run *r, const gale__segment *g, int32_t v, gale_tensor **out)
+static gale_status tensor_of(run *r, const gale__onnx_segment *g, int32_t v, gale_tensor **out)
 {
     gale_object *object;
     GALE_TRY(value_of(r, v, &object));
     const char *name = r->net->values[v].name;
     if (!object || object->kind == GALE_OBJECT_NONE)
-        return gale__net_fail(reader(r, g, v), GALE_INVALID, "input '%s' is empty", name);
+        return gale__onnx_net_fail(reader(r, g, v), GALE_INVALID, "input '%s' is empty", name);
     if (object->kind != GALE_OBJECT_TENSOR || gale_tensor_type(object->tensor) == GALE_STRING)
-        return gale__net_fail(reader(r, g, v), GALE_INVALID, "input '%s' is not a tensor of numbers", name);
+        return gale__onnx_net_fail(reader(r, g, v), GALE_INVALID, "input '%s' is not a tensor of numbers", name);
     *out = object->tensor;
     return GALE_OK;
 }
@@ -57,26 +57,26 @@ static gale_tensor *given_for(const run *r, int32_t v)
 }
 
 /* Whether everything the segment gives goes to the caller alone. */
-static bool ends_here(const run *r, const gale__segment *g, int step)
+static bool ends_here(const run *r, const gale__onnx_segment *g, int step)
 {
     for (int i = 0; i < g->n_outputs; i++)
-        if (r->e->last_use[g->outputs[i]] != r->e->n_steps) return false;
-    return step == r->e->n_steps - 1;
+        if (r->exec->last_use[g->outputs[i]] != r->exec->n_steps) return false;
+    return step == r->exec->n_steps - 1;
 }
 
-static gale_status keep_results(run *r, const gale__segment *g, gale_tensor **made)
+static gale_status keep_results(run *r, const gale__onnx_segment *g, gale_tensor **made)
 {
     for (int i = 0; i < g->n_outputs; i++) {
         gale_tensor *given = given_for(r, g->outputs[i]);
         if (given && made[i] == given) {
             made[i] = NULL;
             GALE_TRY(gale_object_tensor(given, &r->values[g->outputs[i]]));
-        } else GALE_TRY(gale__object_take(&made[i], &r->values[g->outputs[i]]));
+        } else GALE_TRY(gale__onnx_object_take(&made[i], &r->values[g->outputs[i]]));
     }
     return GALE_OK;
 }
 
-static gale_status run_segment(run *r, gale__segment *g, int step)
+static gale_status run_segment(run *r, gale__onnx_segment *g, int step)
 {
     gale_tensor **in = gale__calloc((size_t)g->n_inputs + 1, sizeof *in),
                 **out = gale__calloc((size_t)g->n_outputs + 1, sizeof *out);
@@ -85,13 +85,13 @@ static gale_status run_segment(run *r, gale__segment *g, int step)
     if (!in || !out) goto done;
     for (int i = 0; i < g->n_inputs; i++) GALE_GO(tensor_of(r, g, g->inputs[i], &in[i]));
     for (int i = 0; i < g->n_outputs; i++) out[i] = given_for(r, g->outputs[i]);
-    GALE_GO(gale__segment_program(r->s, r->net, g, in, &program));
+    GALE_GO(gale__onnx_segment_program(r->session, r->net, g, in, &program));
     GALE_GO(gale_program_run(program, in, out, r->on_host && ends_here(r, g, step)));
     status = keep_results(r, g, out);
-    gale__mutex_lock(&r->s->lock); /* other threads count too */
-    r->s->counts.segments++;
-    r->s->counts.nodes_on_device += (uint64_t)g->n_nodes;
-    gale__mutex_unlock(&r->s->lock);
+    gale__mutex_lock(&r->session->lock); /* other threads count too */
+    r->session->counts.segments++;
+    r->session->counts.nodes_on_device += (uint64_t)g->n_nodes;
+    gale__mutex_unlock(&r->session->lock);
 done:
     for (int i = 0; out && i < g->n_outputs; i++)
         if (out[i] && out[i] != given_for(r, g->outputs[i])) gale_tensor_destroy(&out[i]);
@@ -100,7 +100,7 @@ done:
     return status;
 }
 
-gale_status gale__object_to_host(gale_object *object, gale_object **out)
+gale_status gale__onnx_object_to_host(gale_object *object, gale_object **out)
 {
     gale_tensor *moved = NULL;
     gale_status status = GALE_OK;
@@ -108,13 +108,13 @@ gale_status gale__object_to_host(gale_object *object, gale_object **out)
      */
     if (object->kind == GALE_OBJECT_TENSOR && (object->tensor->device || gale__tensor_borrowed(object->tensor))) {
         GALE_TRY(gale_tensor_to_device(object->tensor, NULL, &moved));
-        return gale__object_take(&moved, out);
+        return gale__onnx_object_take(&moved, out);
     }
-    if (object->kind != GALE_OBJECT_SEQUENCE) return *out = gale__object_hold(object), GALE_OK;
+    if (object->kind != GALE_OBJECT_SEQUENCE) return *out = gale__onnx_object_hold(object), GALE_OK;
     gale_object **items = gale__calloc(object->count + 1, sizeof *items);
     if (!items) return GALE_NO_MEMORY;
     for (size_t i = 0; status == GALE_OK && i < object->count; i++)
-        status = gale__object_to_host(object->items[i], &items[i]);
+        status = gale__onnx_object_to_host(object->items[i], &items[i]);
     if (status == GALE_OK) status = gale_object_sequence(items, object->count, out);
     for (size_t i = 0; i < object->count; i++) gale_object_destroy(&items[i]);
     gale__free(items);
@@ -127,32 +127,33 @@ static bool is_numbers(const gale_object *o)
 }
 
 /* Keeps account: numbers made of numbers on the host are what a device should have done. */
-static void count_host(run *r, const gale__host_op *op, const gale__host_call *c)
+static void count_host(run *r, const gale__onnx_host_op *op, const gale__onnx_host_call *c)
 {
     bool in = false, out = false;
     for (int i = 0; i < c->n_in; i++) in |= is_numbers(c->in[i]);
     for (int i = 0; i < c->n_out; i++) out |= is_numbers(c->out[i]);
-    gale__mutex_lock(&r->s->lock);
-    if (op->anywhere) r->s->counts.host_moves++;
-    else if (in && out) r->s->counts.host_numbers++, r->s->counts.host_number_op = op->name;
-    else r->s->counts.host_strings++;
-    gale__mutex_unlock(&r->s->lock);
+    gale__mutex_lock(&r->session->lock);
+    if (op->anywhere) r->session->counts.host_moves++;
+    else if (in && out) r->session->counts.host_numbers++, r->session->counts.host_number_op = op->name;
+    else r->session->counts.host_strings++;
+    gale__mutex_unlock(&r->session->lock);
 }
 
-static gale_status call_host(run *r, const gale__net_node *n, gale_object **in, gale_object **out)
+static gale_status call_host(run *r, const gale__onnx_net_node *n, gale_object **in, gale_object **out)
 {
-    const gale__host_op *op = gale__host_find(n->domain, n->op);
-    gale__host_call call = {.node = n, .in = in, .n_in = n->n_in, .out = out, .n_out = n->n_out, .session = r->s};
+    const gale__onnx_host_op *op = gale__onnx_host_find(n->domain, n->op);
+    gale__onnx_host_call call = {
+        .node = n, .in = in, .n_in = n->n_in, .out = out, .n_out = n->n_out, .session = r->session};
     if (n->n_in < op->least || (op->most >= 0 && n->n_in > op->most))
-        return gale__net_fail(n, GALE_FORMAT, "it has %d inputs", n->n_in);
+        return gale__onnx_net_fail(n, GALE_FORMAT, "it has %d inputs", n->n_in);
     if (op->results >= 0 && n->n_out > op->results)
-        return gale__net_fail(n, GALE_FORMAT, "it has %d outputs, and %d are known", n->n_out, op->results);
+        return gale__onnx_net_fail(n, GALE_FORMAT, "it has %d outputs, and %d are known", n->n_out, op->results);
     for (int i = 0; i < n->n_in; i++) {
         gale_object *object;
         GALE_TRY(value_of(r, n->in[i], &object));
         if (!object) continue;
-        if (op->anywhere) in[i] = gale__object_hold(object);
-        else GALE_TRY(gale__object_to_host(object, &in[i]));
+        if (op->anywhere) in[i] = gale__onnx_object_hold(object);
+        else GALE_TRY(gale__onnx_object_to_host(object, &in[i]));
     }
     gale_status status = op->run(&call);
     if (status == GALE_OK) count_host(r, op, &call);
@@ -160,7 +161,7 @@ static gale_status call_host(run *r, const gale__net_node *n, gale_object **in, 
     return status;
 }
 
-static gale_status run_node(run *r, const gale__net_node *n, gale__runner runner)
+static gale_status run_node(run *r, const gale__onnx_net_node *n, gale__onnx_runner runner)
 {
     gale_object **in = gale__calloc((size_t)n->n_in + 1, sizeof *in),
                 **out = gale__calloc((size_t)n->n_out + 1, sizeof *out);
@@ -170,7 +171,7 @@ static gale_status run_node(run *r, const gale__net_node *n, gale__runner runner
     else {
         gale_object *unused;
         for (int i = 0; i < n->n_in; i++) GALE_GO(value_of(r, n->in[i], &unused));
-        GALE_GO(gale__control_run(r->s, r->net, n, r->values, out));
+        GALE_GO(gale__onnx_control_run(r->session, r->net, n, r->values, out));
     }
     for (int i = 0; i < n->n_out; i++) {
         if (n->out[i] < 0) continue;
@@ -191,14 +192,14 @@ done:
 }
 
 /* Shows what a step made to whoever watches. */
-static gale_status show(run *r, const gale__exec_step *step)
+static gale_status show(run *r, const gale__onnx_exec_step *step)
 {
-    if (!r->s->watch || r->net != r->s->net) return GALE_OK;
+    if (!r->session->watch || r->net != r->session->net) return GALE_OK;
     const int32_t *out = step->segment ? step->segment->outputs : r->net->nodes[step->node].out;
     int n = step->segment ? step->segment->n_outputs : r->net->nodes[step->node].n_out;
     for (int i = 0; i < n; i++)
         if (out[i] >= 0 && r->values[out[i]])
-            GALE_TRY(r->s->watch(r->s->watch_user, r->net, out[i], r->values[out[i]]));
+            GALE_TRY(r->session->watch(r->session->watch_user, r->net, out[i], r->values[out[i]]));
     return GALE_OK;
 }
 
@@ -206,20 +207,20 @@ static gale_status show(run *r, const gale__exec_step *step)
 static void release(run *r, int step)
 {
     for (int i = 0; i < r->net->n_values; i++)
-        if (r->values[i] && r->e->last_use[i] <= step) gale_object_destroy(&r->values[i]);
+        if (r->values[i] && r->exec->last_use[i] <= step) gale_object_destroy(&r->values[i]);
 }
 
 static gale_status run_steps(run *r)
 {
-    const gale_model_options *o = &r->s->options;
-    for (int i = 0; i < r->e->n_steps; i++) {
-        gale__exec_step *step = &r->e->steps[i];
-        if (o->progress && !o->progress(o->user, i, r->e->n_steps))
+    const gale_model_options *o = &r->session->options;
+    for (int i = 0; i < r->exec->n_steps; i++) {
+        gale__onnx_exec_step *step = &r->exec->steps[i];
+        if (o->progress && !o->progress(o->user, i, r->exec->n_steps))
             return gale__fail(GALE_CANCELLED, "the run was cancelled");
         if (step->segment) GALE_TRY(run_segment(r, step->segment, i));
-        else GALE_TRY(run_node(r, &r->net->nodes[step->node], (gale__runner)step->runner));
+        else GALE_TRY(run_node(r, &r->net->nodes[step->node], (gale__onnx_runner)step->runner));
         GALE_TRY(show(r, step));
-        if (r->e->n_steps > 1) release(r, i);
+        if (r->exec->n_steps > 1) release(r, i);
     }
     return GALE_OK;
 }
@@ -240,8 +241,8 @@ static gale_status deliver(run *r, int i, gale_object **out)
         *out = r->given[i];
         return GALE_OK;
     }
-    if (!r->on_host) return *out = gale__object_hold(object), GALE_OK;
-    GALE_TRY(gale__object_to_host(object, &moved));
+    if (!r->on_host) return *out = gale__onnx_object_hold(object), GALE_OK;
+    GALE_TRY(gale__onnx_object_to_host(object, &moved));
     *out = moved;
     return GALE_OK;
 }
@@ -259,15 +260,15 @@ static gale_status deliver_all(run *r, gale_object **outputs)
     return status;
 }
 
-gale_status gale__exec_run(
-    gale__session *s, gale__net *net, gale_object *const *inputs, gale_object **outputs, bool on_host)
+gale_status gale__onnx_exec_run(
+    gale__onnx_session *s, gale__onnx_net *net, gale_object *const *inputs, gale_object **outputs, bool on_host)
 {
-    run r = {.s = s, .net = net, .e = net->exec, .on_host = on_host, .given = outputs};
+    run r = {.session = s, .net = net, .exec = net->exec, .on_host = on_host, .given = outputs};
     gale_status status;
     r.values = gale__calloc((size_t)net->n_values + 1, sizeof *r.values);
     if (!r.values) return GALE_NO_MEMORY;
     for (int i = 0; i < net->n_inputs; i++)
-        if (inputs[i]) r.values[net->inputs[i]] = gale__object_hold(inputs[i]);
+        if (inputs[i]) r.values[net->inputs[i]] = gale__onnx_object_hold(inputs[i]);
     GALE_GO(run_steps(&r));
     status = deliver_all(&r, outputs);
 done:

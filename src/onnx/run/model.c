@@ -9,24 +9,24 @@
 #include <string.h>
 
 struct gale_model {
-    gale__session *session;
-    gale__defaults defaults;
+    gale__onnx_session *session;
+    gale__onnx_defaults defaults;
     gale__mutex lock;          /* of `others` */
     gale_model *others, *next; /* the same model with some of the defaults as inputs, made when they are first given */
 };
 
-gale_status gale__model_from_file(
+gale_status gale__onnx_model_from_file(
     gale__onnx **file, gale_device *device, const gale_model_options *options, gale_model **out)
 {
     gale_model_options none = {0}, o = options ? *options : none;
     gale_model *m = gale__calloc(1, sizeof *m);
     gale_status status = m ? GALE_OK : GALE_NO_MEMORY;
     if (m) gale__mutex_init(&m->lock);
-    if (status == GALE_OK) status = gale__defaults_find(*file, o.given, o.n_given, &m->defaults);
+    if (status == GALE_OK) status = gale__onnx_defaults_find(*file, o.given, o.n_given, &m->defaults);
     if (!o.program.precision) o.program.precision = o.precision;
     o.given = NULL; /* the caller's, and done with */
     o.n_given = 0;
-    if (status == GALE_OK) status = gale__session_open(*file, device, &o, &m->session);
+    if (status == GALE_OK) status = gale__onnx_session_open(*file, device, &o, &m->session);
     gale__onnx_close(file); /* the session holds it */
     if (status == GALE_OK) *out = m;
     else gale_model_close(&m);
@@ -37,7 +37,7 @@ gale_status gale_model_open(const char *path, gale_device *device, const gale_mo
 {
     gale__onnx *file = NULL;
     GALE_TRY(gale__onnx_open(path, GALE__PB_KIND_MODEL, &file));
-    return gale__model_from_file(&file, device, options, out);
+    return gale__onnx_model_from_file(&file, device, options, out);
 }
 
 gale_status gale_model_from_memory(
@@ -45,7 +45,7 @@ gale_status gale_model_from_memory(
 {
     gale__onnx *file = NULL;
     GALE_TRY(gale__onnx_parse(data, size, copy, NULL, GALE__PB_KIND_MODEL, &file));
-    return gale__model_from_file(&file, device, options, out);
+    return gale__onnx_model_from_file(&file, device, options, out);
 }
 
 void gale_model_close(gale_model **model)
@@ -55,31 +55,31 @@ void gale_model_close(gale_model **model)
         next = other->next;
         gale_model_close(&other);
     }
-    gale__session_close(&(*model)->session);
-    gale__defaults_finish(&(*model)->defaults);
+    gale__onnx_session_close(&(*model)->session);
+    gale__onnx_defaults_finish(&(*model)->defaults);
     gale__mutex_finish(&(*model)->lock);
     gale__free(*model);
     *model = NULL;
 }
 
-gale__session *gale__model_session(gale_model *m) { return m->session; }
+gale__onnx_session *gale__onnx_model_session(gale_model *m) { return m->session; }
 
 int gale_model_inputs(const gale_model *m) { return m->session->net->n_inputs; }
 int gale_model_outputs(const gale_model *m) { return m->session->net->n_outputs; }
 
-static void describe(const gale__net_value *v, gale_model_value *out)
+static void describe(const gale__onnx_net_value *v, gale_model_value *out)
 {
     *out = (gale_model_value){.name = v->name, .optional = v->optional, .type = v->type, .rank = v->rank};
-    out->kind = v->kind == GALE__SEQUENCE ? GALE_OBJECT_SEQUENCE
-                : v->kind == GALE__MAP    ? GALE_OBJECT_MAP
-                                          : GALE_OBJECT_TENSOR;
+    out->kind = v->kind == GALE__KIND_SEQUENCE ? GALE_OBJECT_SEQUENCE
+                : v->kind == GALE__KIND_MAP    ? GALE_OBJECT_MAP
+                                               : GALE_OBJECT_TENSOR;
     memcpy(out->dims, v->dims, sizeof out->dims);
     memcpy(out->symbols, v->symbols, sizeof out->symbols);
 }
 
 gale_status gale_model_input(const gale_model *m, int i, gale_model_value *out)
 {
-    const gale__net *net = m->session->net;
+    const gale__onnx_net *net = m->session->net;
     if (i < 0 || i >= net->n_inputs)
         return gale__fail(GALE_INVALID, "the model has %d inputs: there is no input %d", net->n_inputs, i);
     describe(&net->values[net->inputs[i]], out);
@@ -95,8 +95,8 @@ gale_status gale_model_default(const gale_model *m, int i, gale_model_value *out
         return gale__fail(
             GALE_INVALID, "%d inputs of the model have a value in the file: there is no number %d", m->defaults.n, i);
     const gale__pb_value_info *info = m->defaults.at[i];
-    gale__net_value v = {.name = info->name.at, .rank = -1};
-    GALE_TRY(gale__import_type(NULL, info, &v));
+    gale__onnx_net_value v = {.name = info->name.at, .rank = -1};
+    GALE_TRY(gale__onnx_import_type(NULL, info, &v));
     describe(&v, out);
     out->has_default = true;
     return GALE_OK;
@@ -104,7 +104,7 @@ gale_status gale_model_default(const gale_model *m, int i, gale_model_value *out
 
 gale_status gale_model_output(const gale_model *m, int i, gale_model_value *out)
 {
-    const gale__net *net = m->session->net;
+    const gale__onnx_net *net = m->session->net;
     if (i < 0 || i >= net->n_outputs)
         return gale__fail(GALE_INVALID, "the model has %d outputs: there is no output %d", net->n_outputs, i);
     describe(&net->declared[i], out);
@@ -112,12 +112,12 @@ gale_status gale_model_output(const gale_model *m, int i, gale_model_value *out)
 }
 
 /* Extents with one name must be equal wherever they stand. */
-static gale_status check_symbols(const gale__net *net, gale_object *const *inputs, int input, int axis)
+static gale_status check_symbols(const gale__onnx_net *net, gale_object *const *inputs, int input, int axis)
 {
-    const gale__net_value *v = &net->values[net->inputs[input]];
+    const gale__onnx_net_value *v = &net->values[net->inputs[input]];
     int64_t mine = inputs[input]->tensor->dims[axis];
     for (int i = 0; i <= input; i++) {
-        const gale__net_value *w = &net->values[net->inputs[i]];
+        const gale__onnx_net_value *w = &net->values[net->inputs[i]];
         for (int a = 0;
              a < w->rank && inputs[i] && inputs[i]->kind == GALE_OBJECT_TENSOR && w->rank == inputs[i]->tensor->rank;
              a++)
@@ -128,9 +128,9 @@ static gale_status check_symbols(const gale__net *net, gale_object *const *input
     return GALE_OK;
 }
 
-static gale_status check_tensor(const gale__net *net, gale_object *const *inputs, int i)
+static gale_status check_tensor(const gale__onnx_net *net, gale_object *const *inputs, int i)
 {
-    const gale__net_value *v = &net->values[net->inputs[i]];
+    const gale__onnx_net_value *v = &net->values[net->inputs[i]];
     const gale_tensor *t = inputs[i]->tensor;
     if (t->type != v->type)
         return gale__fail(GALE_INVALID, "input %s has type %s, and the model wants %s", v->name,
@@ -147,18 +147,18 @@ static gale_status check_tensor(const gale__net *net, gale_object *const *inputs
     return GALE_OK;
 }
 
-static gale_status check_inputs(const gale__net *net, gale_object *const *inputs)
+static gale_status check_inputs(const gale__onnx_net *net, gale_object *const *inputs)
 {
     for (int i = 0; i < net->n_inputs; i++) {
-        const gale__net_value *v = &net->values[net->inputs[i]];
+        const gale__onnx_net_value *v = &net->values[net->inputs[i]];
         const gale_object *o = inputs[i];
         if (!o || o->kind == GALE_OBJECT_NONE) {
             if (v->optional) continue;
             return gale__fail(GALE_INVALID, "input %s is missing", v->name);
         }
-        bool wanted = v->kind == GALE__SEQUENCE ? o->kind == GALE_OBJECT_SEQUENCE
-                      : v->kind == GALE__MAP    ? o->kind == GALE_OBJECT_MAP
-                                                : o->kind == GALE_OBJECT_TENSOR;
+        bool wanted = v->kind == GALE__KIND_SEQUENCE ? o->kind == GALE_OBJECT_SEQUENCE
+                      : v->kind == GALE__KIND_MAP    ? o->kind == GALE_OBJECT_MAP
+                                                     : o->kind == GALE_OBJECT_TENSOR;
         if (!wanted)
             return gale__fail(
                 GALE_INVALID, "input %s is not of the kind that the model wants (tensor, sequence or map)", v->name);
@@ -173,7 +173,7 @@ static bool is_garbage(const gale_object *o)
     if (!o || o->kind != GALE_OBJECT_TENSOR || !gale__type_is_float(gale_tensor_type(o->tensor))) return false;
     const char *data = gale_tensor_data(o->tensor);
     size_t size = gale_type_size(gale_tensor_type(o->tensor));
-    int64_t n = gale__tensor_count(o->tensor);
+    int64_t n = gale__onnx_tensor_count(o->tensor);
     if (!data || !n) return false;
     for (int64_t i = 0; i < n; i++)
         if (isfinite(gale__load_f64(gale_tensor_type(o->tensor), data + (size_t)i * size))) return false;
@@ -182,26 +182,26 @@ static bool is_garbage(const gale_object *o)
 
 gale_status gale_model_run(gale_model *m, gale_object *const *inputs, gale_object **outputs, bool on_host)
 {
-    gale__session *s = m->session;
+    gale__onnx_session *s = m->session;
     GALE_TRY(check_inputs(s->net, inputs));
     for (int i = 0; i < s->net->n_outputs; i++)
         if (outputs[i] && outputs[i]->kind != GALE_OBJECT_TENSOR)
             return gale__fail(GALE_INVALID, "what is given for output %s is not a tensor", s->net->declared[i].name);
-    GALE_TRY(gale__exec_run(s, s->net, inputs, outputs, on_host));
+    GALE_TRY(gale__onnx_exec_run(s, s->net, inputs, outputs, on_host));
     for (int i = 0; !s->options.allow_nonfinite && i < s->net->n_outputs; i++)
         if (is_garbage(outputs[i]))
             return gale__fail(GALE_NOT_FINITE, "output %s has no finite number in it", s->net->declared[i].name);
     return GALE_OK;
 }
 
-static int find_input(const gale__net *net, const char *name)
+static int find_input(const gale__onnx_net *net, const char *name)
 {
     for (int i = 0; i < net->n_inputs; i++)
         if (!strcmp(net->values[net->inputs[i]].name, name)) return i;
     return -1;
 }
 
-static int find_output(const gale__net *net, const char *name)
+static int find_output(const gale__onnx_net *net, const char *name)
 {
     for (int i = 0; i < net->n_outputs; i++)
         if (!strcmp(net->declared[i].name, name)) return i;
@@ -210,7 +210,7 @@ static int find_output(const gale__net *net, const char *name)
 
 typedef struct named {
     gale_object **in, **out;
-    const gale__net *net;
+    const gale__onnx_net *net;
 } named;
 
 static gale_status gather_named(named *n, const char *const *input_names, gale_tensor *const *inputs, int n_inputs,
@@ -238,7 +238,7 @@ static gale_status make_other(gale_model *m, const char *const *given, int n, ga
     options.given = given;
     options.n_given = n;
     GALE_TRY(gale__onnx_again(m->session->net->file, &file));
-    GALE_TRY(gale__model_from_file(&file, m->session->device, &options, out));
+    GALE_TRY(gale__onnx_model_from_file(&file, m->session->device, &options, out));
     (*out)->next = m->others;
     m->others = *out;
     return GALE_OK;
@@ -264,13 +264,14 @@ static gale_status model_for(gale_model *m, const char *const *names, int n, gal
 {
     int count = 0;
     bool any = false;
-    for (int i = 0; i < n && !any; i++) any = gale__defaults_has(&m->defaults, names[i]);
+    for (int i = 0; i < n && !any; i++) any = gale__onnx_defaults_has(&m->defaults, names[i]);
     if (!any) return *out = m, GALE_OK;
     const char **given = gale__calloc((size_t)(n + m->defaults.n_given), sizeof *given);
     gale_status status = GALE_OK;
     if (!given) return GALE_NO_MEMORY;
     for (int i = 0; i < n; i++)
-        if (gale__defaults_has(&m->defaults, names[i]) && !is_in(names[i], given, count)) given[count++] = names[i];
+        if (gale__onnx_defaults_has(&m->defaults, names[i]) && !is_in(names[i], given, count))
+            given[count++] = names[i];
     for (int i = 0; i < m->defaults.n_given; i++) given[count++] = m->defaults.given[i]->name.at;
     gale__mutex_lock(&m->lock);
     gale_model *other = m->others;

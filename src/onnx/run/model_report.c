@@ -4,7 +4,7 @@
 #include "onnx/run/session.h"
 #include <string.h>
 
-static const char *reason(gale__runner runner)
+static const char *reason(gale__onnx_runner runner)
 {
     switch (runner) {
     case GALE__RUNS_ON_DEVICE: return "numbers";
@@ -13,9 +13,9 @@ static const char *reason(gale__runner runner)
     }
 }
 
-static gale_status add_programs(const gale__segment *g, bool json, gale__str *text)
+static gale_status add_programs(const gale__onnx_segment *g, bool json, gale__str *text)
 {
-    for (const gale__variant *v = g->variants; v; v = v->next) {
+    for (const gale__onnx_variant *v = g->variants; v; v = v->next) {
         char *report = NULL;
         GALE_TRY(gale_program_report(v->program, json, &report));
         if (json && v != g->variants) gale__str_add(text, ",");
@@ -25,12 +25,12 @@ static gale_status add_programs(const gale__segment *g, bool json, gale__str *te
     return GALE_OK;
 }
 
-static gale_status add_text(gale__session *s, gale__net *net, int indent, gale__str *text)
+static gale_status add_text(gale__onnx_session *s, gale__onnx_net *net, int indent, gale__str *text)
 {
-    const gale__exec *e = net->exec;
+    const gale__onnx_exec *e = net->exec;
     for (int i = 0; i < e->n_steps; i++) {
-        const gale__exec_step *step = &e->steps[i];
-        const gale__net_node *n = step->segment ? NULL : &net->nodes[step->node];
+        const gale__onnx_exec_step *step = &e->steps[i];
+        const gale__onnx_net_node *n = step->segment ? NULL : &net->nodes[step->node];
         if (!n) {
             gale__str_addf(text, "%*sstep %d: %d nodes on %s %d (%s)\n", indent, "", i, step->segment->n_nodes,
                 gale_device_get_info(s->device)->backend, gale_device_get_info(s->device)->index,
@@ -38,19 +38,19 @@ static gale_status add_text(gale__session *s, gale__net *net, int indent, gale__
             GALE_TRY(add_programs(step->segment, false, text));
             continue;
         }
-        gale__str_addf(text, "%*sstep %d: %s: %s\n", indent, "", i, n->where, reason((gale__runner)step->runner));
+        gale__str_addf(text, "%*sstep %d: %s: %s\n", indent, "", i, n->where, reason((gale__onnx_runner)step->runner));
         for (int b = 0; b < n->n_bodies; b++) GALE_TRY(add_text(s, n->bodies[b].net, indent + 2, text));
     }
     return GALE_OK;
 }
 
-static gale_status add_json(gale__session *s, gale__net *net, gale__str *text)
+static gale_status add_json(gale__onnx_session *s, gale__onnx_net *net, gale__str *text)
 {
-    const gale__exec *e = net->exec;
+    const gale__onnx_exec *e = net->exec;
     gale__str_add(text, "[");
     for (int i = 0; i < e->n_steps; i++) {
-        const gale__exec_step *step = &e->steps[i];
-        const gale__net_node *n = step->segment ? NULL : &net->nodes[step->node];
+        const gale__onnx_exec_step *step = &e->steps[i];
+        const gale__onnx_net_node *n = step->segment ? NULL : &net->nodes[step->node];
         gale__str_addf(text, "%s{\"step\": %d, \"where\": \"%s\", ", i ? ",\n" : "", i,
             n ? "host" : gale_device_get_info(s->device)->backend);
         if (!n) {
@@ -59,8 +59,8 @@ static gale_status add_json(gale__session *s, gale__net *net, gale__str *text)
             gale__str_add(text, "]}");
             continue;
         }
-        gale__str_addf(
-            text, "\"operator\": \"%s\", \"reason\": \"%s\", \"bodies\": [", n->op, reason((gale__runner)step->runner));
+        gale__str_addf(text, "\"operator\": \"%s\", \"reason\": \"%s\", \"bodies\": [", n->op,
+            reason((gale__onnx_runner)step->runner));
         for (int b = 0; b < n->n_bodies; b++) {
             if (b) gale__str_add(text, ",");
             GALE_TRY(add_json(s, n->bodies[b].net, text));
@@ -73,7 +73,7 @@ static gale_status add_json(gale__session *s, gale__net *net, gale__str *text)
 
 gale_status gale_model_report(gale_model *model, bool json, char **out)
 {
-    gale__session *s = gale__model_session(model);
+    gale__onnx_session *s = gale__onnx_model_session(model);
     gale__str text = {0};
     gale__mutex_lock(&s->lock);
     gale_status status = json ? add_json(s, s->net, &text) : add_text(s, s->net, 0, &text);

@@ -16,7 +16,7 @@ static gale_status new_object(gale_object_kind kind, size_t count, gale_object *
     return GALE_OK;
 }
 
-gale_object *gale__object_hold(gale_object *object)
+gale_object *gale__onnx_object_hold(gale_object *object)
 {
     if (object) atomic_fetch_add(&object->refs, 1);
     return object;
@@ -36,7 +36,7 @@ void gale_object_destroy(gale_object **object)
 
 gale_status gale_object_none(gale_object **out) { return new_object(GALE_OBJECT_NONE, 0, out); }
 
-gale_status gale__object_take(gale_tensor **tensor, gale_object **out)
+gale_status gale__onnx_object_take(gale_tensor **tensor, gale_object **out)
 {
     gale_object *o;
     gale_status status = new_object(GALE_OBJECT_TENSOR, 0, &o);
@@ -51,12 +51,15 @@ gale_status gale_object_tensor(gale_tensor *tensor, gale_object **out)
 {
     gale_tensor *view = NULL;
     GALE_TRY(gale_tensor_reshape(tensor, gale_tensor_rank(tensor), gale_tensor_dims(tensor), &view));
-    return gale__object_take(&view, out);
+    return gale__onnx_object_take(&view, out);
 }
 
-gale_status gale__object_room(size_t count, gale_object **out) { return new_object(GALE_OBJECT_SEQUENCE, count, out); }
+gale_status gale__onnx_object_room(size_t count, gale_object **out)
+{
+    return new_object(GALE_OBJECT_SEQUENCE, count, out);
+}
 
-gale_status gale__object_put(gale_object *sequence, size_t index, gale_object *item)
+gale_status gale__onnx_object_put(gale_object *sequence, size_t index, gale_object *item)
 {
     if (item && item->depth >= GALE__OBJECT_DEPTH) {
         gale_object_destroy(&item);
@@ -71,7 +74,7 @@ static gale_status hold_all(gale_object *to, gale_object *const *items)
 {
     for (size_t i = 0; i < to->count; i++) {
         if (!items[i]) return gale__fail(GALE_INVALID, "item %zu of %zu is missing", i, to->count);
-        GALE_TRY(gale__object_put(to, i, gale__object_hold(items[i])));
+        GALE_TRY(gale__onnx_object_put(to, i, gale__onnx_object_hold(items[i])));
     }
     return GALE_OK;
 }
@@ -79,7 +82,7 @@ static gale_status hold_all(gale_object *to, gale_object *const *items)
 gale_status gale_object_sequence(gale_object *const *items, size_t count, gale_object **out)
 {
     gale_object *o;
-    GALE_TRY(gale__object_room(count, &o));
+    GALE_TRY(gale__onnx_object_room(count, &o));
     gale_status status = hold_all(o, items);
     if (status != GALE_OK) return gale_object_destroy(&o), status;
     *out = o;

@@ -13,18 +13,18 @@ struct gale_object {
     int depth; /* of what it holds; bounded, so that walks may recurse */
 };
 #define GALE__OBJECT_DEPTH 32
-gale_object *gale__object_hold(gale_object *object); /* gives it back */
+gale_object *gale__onnx_object_hold(gale_object *object); /* gives it back */
 /* Takes the tensor over, also on failure. */
-gale_status gale__object_take(gale_tensor **tensor, gale_object **out);
+gale_status gale__onnx_object_take(gale_tensor **tensor, gale_object **out);
 /* A sequence with room for `count` items, all NULL: whoever makes it puts what it owns there before anyone else sees
  * it. */
-gale_status gale__object_room(size_t count, gale_object **out);
+gale_status gale__onnx_object_room(size_t count, gale_object **out);
 /* Fills a place of it, taking the object over. */
-gale_status gale__object_put(gale_object *sequence, size_t index, gale_object *item);
+gale_status gale__onnx_object_put(gale_object *sequence, size_t index, gale_object *item);
 /* exec.c: the object with all its tensors on the host. */
-gale_status gale__object_to_host(gale_object *object, gale_object **out);
+gale_status gale__onnx_object_to_host(gale_object *object, gale_object **out);
 /* object_file.c: a value from a file of ONNX's messages; which message it holds is told by what is wanted. */
-gale_status gale__object_read(const char *path, const gale_model_value *want, gale_object **out);
+gale_status gale__onnx_object_read(const char *path, const gale_model_value *want, gale_object **out);
 /* And back: TensorProto, SequenceProto, MapProto, or OptionalProto for nothing at all.  Tensors are on the host. */
-gale_status gale__object_write(const char *path, const gale_object *object);
+gale_status gale__onnx_object_write(const char *path, const gale_object *object);
 #endif

@@ -15,14 +15,14 @@ static gale_status from_tensor(gale__onnx *file, const gale__pb_tensor *m, gale_
     GALE_TRY(gale__onnx_tensor(file, m, &tensor));
     gale_status status = gale_tensor_to_device(tensor, NULL, &own);
     gale_tensor_destroy(&tensor);
-    return status == GALE_OK ? gale__object_take(&own, out) : status;
+    return status == GALE_OK ? gale__onnx_object_take(&own, out) : status;
 }
 
 static gale_status from_sparse(gale__onnx *file, const gale__pb_sparse *m, gale_object **out)
 {
     gale_tensor *tensor = NULL;
     GALE_TRY(gale__onnx_sparse(file, m, &tensor));
-    return gale__object_take(&tensor, out);
+    return gale__onnx_object_take(&tensor, out);
 }
 
 static gale_status map_keys(const gale__pb_map *m, size_t n, gale_tensor **out)
@@ -94,7 +94,7 @@ static gale_status from_optional(gale__onnx *file, const gale__pb_optional *m, i
     return gale_object_none(out);
 }
 
-gale_status gale__object_read(const char *path, const gale_model_value *want, gale_object **out)
+gale_status gale__onnx_object_read(const char *path, const gale_model_value *want, gale_object **out)
 {
     gale__onnx *file = NULL;
     gale__pb_kind kind = want->optional                       ? GALE__PB_KIND_OPTIONAL
@@ -153,7 +153,7 @@ static gale_status to_map(gale__arena *a, const gale_object *o, gale__pb_map *m)
     return to_sequence(a, o->items, o->count, m->values);
 }
 
-gale_status gale__object_write(const char *path, const gale_object *o)
+gale_status gale__onnx_object_write(const char *path, const gale_object *o)
 {
     gale__arena arena = {0};
     gale__str text = {0};

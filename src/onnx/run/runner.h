@@ -3,11 +3,11 @@
 #define GALE_ONNX_RUNNER_H
 #include "onnx/import/net.h"
 
-typedef enum gale__runner {
+typedef enum gale__onnx_runner {
     GALE__RUNS_ON_DEVICE,
     GALE__RUNS_ON_HOST,
     GALE__RUNS_BODIES,
     GALE__RUNS_NOWHERE
-} gale__runner;
-gale__runner gale__net_runner(const gale__net *net, const gale__net_node *node);
+} gale__onnx_runner;
+gale__onnx_runner gale__onnx_net_runner(const gale__onnx_net *net, const gale__onnx_net_node *node);
 #endif

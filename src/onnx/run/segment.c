@@ -5,12 +5,12 @@
 #include <string.h>
 
 typedef struct maker {
-    gale__net *net;
+    gale__onnx_net *net;
     gale_graph *graph;
     gale_value *values; /* by value of the net; GALE_NONE not yet */
 } maker;
 
-static gale_status graph_of_body(gale__net *body, gale_graph **out);
+static gale_status graph_of_body(gale__onnx_net *body, gale_graph **out);
 
 /* A value of the net in the graph; constants come in when they are first read. */
 static gale_status value_of(maker *m, int32_t v, gale_value *out)
@@ -30,7 +30,7 @@ typedef struct call {
     int n_in, n_attrs;
 } call;
 
-static void finish_call(const gale__net_node *n, call *c)
+static void finish_call(const gale__onnx_net_node *n, call *c)
 {
     for (int i = 0; c->bodies && i < n->n_bodies; i++) gale_graph_destroy(&c->bodies[i]);
     gale__free(c->in);
@@ -39,11 +39,11 @@ static void finish_call(const gale__net_node *n, call *c)
     gale__free(c->bodies);
 }
 
-static gale_status add_bodies(maker *m, const gale__net_node *n, call *c)
+static gale_status add_bodies(maker *m, const gale__onnx_net_node *n, call *c)
 {
     int captures = 0;
     for (int b = 0; b < n->n_bodies; b++) {
-        gale__net *body = n->bodies[b].net;
+        gale__onnx_net *body = n->bodies[b].net;
         GALE_TRY(graph_of_body(body, &c->bodies[b]));
         c->attrs[c->n_attrs++] = (gale_attr){.name = n->bodies[b].name, .kind = GALE_ATTR_GRAPH, .graph = c->bodies[b]};
         for (int i = 0; i < body->n_captures; i++) GALE_TRY(value_of(m, body->captures[i], &c->in[c->n_in++]));
@@ -54,17 +54,18 @@ static gale_status add_bodies(maker *m, const gale__net_node *n, call *c)
 }
 
 /* Derivatives of the sum of in[0]'s elements by the other inputs. */
-static gale_status add_gradient(maker *m, const gale__net_node *n, call *c)
+static gale_status add_gradient(maker *m, const gale__onnx_net_node *n, call *c)
 {
     gale_value sum;
     gale_attr flat = GALE_INT("keepdims", 0);
     if (c->n_in < 2 || c->in[0] == GALE_NONE || n->n_out > c->n_in - 1)
-        return gale__net_fail(n, GALE_FORMAT, "it differentiates by %d values and gives %d", c->n_in - 1, n->n_out);
+        return gale__onnx_net_fail(
+            n, GALE_FORMAT, "it differentiates by %d values and gives %d", c->n_in - 1, n->n_out);
     GALE_TRY(gale_graph_op(m->graph, "ReduceSum", c->in, 1, &flat, 1, &sum, 1));
     return gale_graph_gradient(m->graph, sum, c->in + 1, n->n_out, c->out);
 }
 
-static gale_status make_call(maker *m, const gale__net_node *n, call *c)
+static gale_status make_call(maker *m, const gale__onnx_net_node *n, call *c)
 {
     size_t captures = 0;
     for (int b = 0; b < n->n_bodies; b++) captures += (size_t)n->bodies[b].net->n_captures;
@@ -81,7 +82,7 @@ static gale_status make_call(maker *m, const gale__net_node *n, call *c)
     return gale_graph_op(m->graph, n->op, c->in, c->n_in, c->attrs, c->n_attrs, c->out, n->n_out);
 }
 
-static gale_status add_node(maker *m, const gale__net_node *n)
+static gale_status add_node(maker *m, const gale__onnx_net_node *n)
 {
     call c = {0};
     int first = m->graph->n_nodes;
@@ -93,7 +94,7 @@ static gale_status add_node(maker *m, const gale__net_node *n)
     return status == GALE_OK ? status : gale__fail_within(status, "%s", n->where);
 }
 
-static gale_status begin(gale__net *net, maker *m)
+static gale_status begin(gale__onnx_net *net, maker *m)
 {
     *m = (maker){.net = net};
     m->values = gale__alloc(((size_t)net->n_values + 1) * sizeof *m->values);
@@ -122,7 +123,7 @@ static gale_status add_output(maker *m, int32_t v)
     return gale_graph_output(m->graph, m->net->values[v].name, value);
 }
 
-static gale_status graph_of_body(gale__net *body, gale_graph **out)
+static gale_status graph_of_body(gale__onnx_net *body, gale_graph **out)
 {
     maker m;
     gale_status status = begin(body, &m);
@@ -133,7 +134,8 @@ static gale_status graph_of_body(gale__net *body, gale_graph **out)
     return end(&m, status, out);
 }
 
-gale_status gale__segment_graph(gale__net *net, const gale__segment *g, const gale_type *types, gale_graph **out)
+gale_status gale__onnx_segment_graph(
+    gale__onnx_net *net, const gale__onnx_segment *g, const gale_type *types, gale_graph **out)
 {
     maker m;
     gale_status status = begin(net, &m);
@@ -143,9 +145,9 @@ gale_status gale__segment_graph(gale__net *net, const gale__segment *g, const ga
     return end(&m, status, out);
 }
 
-static gale__variant *find_variant(const gale__segment *g, gale_tensor *const *inputs)
+static gale__onnx_variant *find_variant(const gale__onnx_segment *g, gale_tensor *const *inputs)
 {
-    for (gale__variant *v = g->variants; v; v = v->next) {
+    for (gale__onnx_variant *v = g->variants; v; v = v->next) {
         int i = 0;
         while (i < g->n_inputs && v->types[i] == gale_tensor_type(inputs[i])) i++;
         if (i == g->n_inputs) return v;
@@ -153,13 +155,13 @@ static gale__variant *find_variant(const gale__segment *g, gale_tensor *const *i
     return NULL;
 }
 
-static gale_status make_variant(
-    gale__session *s, gale__net *net, gale__segment *g, gale_tensor *const *inputs, gale__variant **out)
+static gale_status make_variant(gale__onnx_session *s, gale__onnx_net *net, gale__onnx_segment *g,
+    gale_tensor *const *inputs, gale__onnx_variant **out)
 {
-    gale__variant *v = gale__calloc(1, sizeof *v + ((size_t)g->n_inputs + 1) * sizeof *v->types);
+    gale__onnx_variant *v = gale__calloc(1, sizeof *v + ((size_t)g->n_inputs + 1) * sizeof *v->types);
     if (!v) return GALE_NO_MEMORY;
     for (int i = 0; i < g->n_inputs; i++) v->types[i] = gale_tensor_type(inputs[i]);
-    gale_status status = gale__segment_graph(net, g, v->types, &v->graph);
+    gale_status status = gale__onnx_segment_graph(net, g, v->types, &v->graph);
     if (status == GALE_OK) status = gale_program_create(v->graph, s->device, &s->options.program, &v->program);
     if (status != GALE_OK) {
         gale_graph_destroy(&v->graph);
@@ -171,21 +173,21 @@ static gale_status make_variant(
     return GALE_OK;
 }
 
-gale_status gale__segment_program(
-    gale__session *s, gale__net *net, gale__segment *g, gale_tensor *const *inputs, gale_program **out)
+gale_status gale__onnx_segment_program(
+    gale__onnx_session *s, gale__onnx_net *net, gale__onnx_segment *g, gale_tensor *const *inputs, gale_program **out)
 {
     gale__mutex_lock(&s->lock);
-    gale__variant *v = find_variant(g, inputs);
+    gale__onnx_variant *v = find_variant(g, inputs);
     gale_status status = v ? GALE_OK : make_variant(s, net, g, inputs, &v);
     if (status == GALE_OK) *out = v->program;
     gale__mutex_unlock(&s->lock);
     return status;
 }
 
-void gale__segment_finish(gale__segment *g)
+void gale__onnx_segment_finish(gale__onnx_segment *g)
 {
     while (g->variants) {
-        gale__variant *v = g->variants;
+        gale__onnx_variant *v = g->variants;
         g->variants = v->next;
         gale_program_destroy(&v->program);
         gale_graph_destroy(&v->graph);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 typedef struct scheduler {
-    gale__net *net;
-    gale__exec *exec;
+    gale__onnx_net *net;
+    gale__onnx_exec *exec;
     int32_t *made_in; /* by value: the step that makes it, -1 not yet, -2 there from the start */
     bool *fixed;      /* by value: made of shapes and constants alone, as far as the current segment is concerned */
     int32_t *waiting; /* nodes not done, in order */
@@ -15,7 +15,7 @@ typedef struct scheduler {
 } scheduler;
 
 /* What a node reads: its inputs, then what its bodies take from here. */
-static bool all_ready(const scheduler *s, const gale__net_node *n)
+static bool all_ready(const scheduler *s, const gale__onnx_net_node *n)
 {
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] >= 0 && s->made_in[n->in[i]] == -1) return false;
@@ -28,7 +28,7 @@ static bool all_ready(const scheduler *s, const gale__net_node *n)
 static bool bit(uint32_t mask, int i) { return mask >> (i < 31 ? i : 31) & 1; }
 
 /* Whether everything the node must know at plan time is known once segment `step` begins. */
-static bool can_plan(const scheduler *s, const gale__net_node *n, int step)
+static bool can_plan(const scheduler *s, const gale__onnx_net_node *n, int step)
 {
     const gale__op *op = gale__op_find(n->op);
     for (int i = 0; op && i < n->n_in; i++) {
@@ -36,14 +36,14 @@ static bool can_plan(const scheduler *s, const gale__net_node *n, int step)
         if (v >= 0 && bit(op->plan_inputs, i) && s->made_in[v] == step && !s->fixed[v]) return false;
     }
     for (int b = 0; b < n->n_bodies; b++) {
-        const gale__net *body = n->bodies[b].net;
+        const gale__onnx_net *body = n->bodies[b].net;
         for (int i = 0; body->planned_by && i < body->n_captures; i++)
             if (s->made_in[body->captures[i]] == step && !s->fixed[body->captures[i]]) return false;
     }
     return true;
 }
 
-static void mark_made(scheduler *s, const gale__net_node *n, int step)
+static void mark_made(scheduler *s, const gale__onnx_net_node *n, int step)
 {
     const gale__op *op = gale__op_find(n->op);
     bool fixed = op != NULL;
@@ -60,12 +60,12 @@ static void mark_made(scheduler *s, const gale__net_node *n, int step)
     }
 }
 
-static gale_status new_step(scheduler *s, gale__runner runner, int32_t node, gale__exec_step **out)
+static gale_status new_step(scheduler *s, gale__onnx_runner runner, int32_t node, gale__onnx_exec_step **out)
 {
-    gale__exec *e = s->exec;
+    gale__onnx_exec *e = s->exec;
     GALE_TRY(gale__grow((void **)&e->steps, &e->steps_capacity, (size_t)e->n_steps + 1, sizeof *e->steps));
     *out = &e->steps[e->n_steps];
-    **out = (gale__exec_step){.runner = (uint8_t)runner, .node = node};
+    **out = (gale__onnx_exec_step){.runner = (uint8_t)runner, .node = node};
     if (runner == GALE__RUNS_ON_DEVICE && !((*out)->segment = gale__calloc(1, sizeof *(*out)->segment)))
         return GALE_NO_MEMORY;
     e->n_steps++;
@@ -76,13 +76,13 @@ static gale_status new_step(scheduler *s, gale__runner runner, int32_t node, gal
  * stand in order. */
 static gale_status take_ready(scheduler *s, bool device, bool *any)
 {
-    gale__exec_step *step = NULL;
+    gale__onnx_exec_step *step = NULL;
     int kept = 0;
     *any = false;
     for (int i = 0; i < s->n_waiting; i++) {
         int32_t at = s->waiting[i];
-        const gale__net_node *n = &s->net->nodes[at];
-        gale__runner runner = gale__net_runner(s->net, n);
+        const gale__onnx_net_node *n = &s->net->nodes[at];
+        gale__onnx_runner runner = gale__onnx_net_runner(s->net, n);
         int number = step && device ? s->exec->n_steps - 1 : s->exec->n_steps;
         bool fits =
             (runner == GALE__RUNS_ON_DEVICE) == device && all_ready(s, n) && (!device || can_plan(s, n, number));
@@ -92,7 +92,7 @@ static gale_status take_ready(scheduler *s, bool device, bool *any)
         }
         if (!step || !device) GALE_TRY(new_step(s, runner, at, &step));
         if (device) {
-            gale__segment *g = step->segment;
+            gale__onnx_segment *g = step->segment;
             GALE_TRY(gale__grow((void **)&g->nodes, &g->nodes_capacity, (size_t)g->n_nodes + 1, sizeof *g->nodes));
             g->nodes[g->n_nodes++] = at;
         }
@@ -103,23 +103,23 @@ static gale_status take_ready(scheduler *s, bool device, bool *any)
     return GALE_OK;
 }
 
-static void note_use(gale__exec *e, int32_t v, int step)
+static void note_use(gale__onnx_exec *e, int32_t v, int step)
 {
     if (v >= 0 && e->last_use[v] < step) e->last_use[v] = step;
 }
 
-static void note_uses(gale__exec *e, const gale__net_node *n, int step)
+static void note_uses(gale__onnx_exec *e, const gale__onnx_net_node *n, int step)
 {
     for (int i = 0; i < n->n_in; i++) note_use(e, n->in[i], step);
     for (int b = 0; b < n->n_bodies; b++)
         for (int i = 0; i < n->bodies[b].net->n_captures; i++) note_use(e, n->bodies[b].net->captures[i], step);
 }
 
-static void find_uses(gale__exec *e)
+static void find_uses(gale__onnx_exec *e)
 {
     for (int i = 0; i < e->net->n_values; i++) e->last_use[i] = -1;
     for (int i = 0; i < e->n_steps; i++) {
-        const gale__exec_step *s = &e->steps[i];
+        const gale__onnx_exec_step *s = &e->steps[i];
         if (!s->segment) note_uses(e, &e->net->nodes[s->node], i);
         for (int k = 0; s->segment && k < s->segment->n_nodes; k++)
             note_uses(e, &e->net->nodes[s->segment->nodes[k]], i);
@@ -129,7 +129,7 @@ static void find_uses(gale__exec *e)
 
 static void note_input(scheduler *s, int step, int32_t v, bool *seen)
 {
-    gale__segment *g = s->exec->steps[step].segment;
+    gale__onnx_segment *g = s->exec->steps[step].segment;
     if (v < 0 || seen[v] || s->net->values[v].constant || s->made_in[v] == step) return;
     seen[v] = true;
     g->inputs[g->n_inputs++] = v;
@@ -138,11 +138,11 @@ static void note_input(scheduler *s, int step, int32_t v, bool *seen)
 /* A segment reads what others make, and gives what is read after it. */
 static gale_status find_edges(scheduler *s, int step)
 {
-    gale__net *net = s->net;
-    gale__segment *g = s->exec->steps[step].segment;
+    gale__onnx_net *net = s->net;
+    gale__onnx_segment *g = s->exec->steps[step].segment;
     size_t most_in = 0, most_out = 0;
     for (int k = 0; k < g->n_nodes; k++) {
-        const gale__net_node *n = &net->nodes[g->nodes[k]];
+        const gale__onnx_net_node *n = &net->nodes[g->nodes[k]];
         most_in += (size_t)n->n_in;
         most_out += (size_t)n->n_out;
         for (int b = 0; b < n->n_bodies; b++) most_in += (size_t)n->bodies[b].net->n_captures;
@@ -152,7 +152,7 @@ static gale_status find_edges(scheduler *s, int step)
     g->outputs = gale__calloc(most_out + 1, sizeof *g->outputs);
     if (!seen || !g->inputs || !g->outputs) return gale__free(seen), GALE_NO_MEMORY;
     for (int k = 0; k < g->n_nodes; k++) {
-        const gale__net_node *n = &net->nodes[g->nodes[k]];
+        const gale__onnx_net_node *n = &net->nodes[g->nodes[k]];
         for (int i = 0; i < n->n_in; i++) note_input(s, step, n->in[i], seen);
         for (int b = 0; b < n->n_bodies; b++)
             for (int i = 0; i < n->bodies[b].net->n_captures; i++)
@@ -167,13 +167,13 @@ static gale_status find_edges(scheduler *s, int step)
 /* Nodes whose results nobody reads are not run. */
 static gale_status drop_dead(scheduler *s)
 {
-    gale__net *net = s->net;
+    gale__onnx_net *net = s->net;
     bool *wanted = gale__calloc((size_t)net->n_values + 1, sizeof *wanted);
     if (!wanted) return GALE_NO_MEMORY;
     for (int i = 0; i < net->n_outputs; i++) wanted[net->outputs[i]] = true;
     s->n_waiting = 0;
     for (int i = net->n_nodes - 1; i >= 0; i--) {
-        const gale__net_node *n = &net->nodes[i];
+        const gale__onnx_net_node *n = &net->nodes[i];
         bool live = false;
         for (int k = 0; k < n->n_out; k++) live |= n->out[k] >= 0 && wanted[n->out[k]];
         if (!live) continue;
@@ -194,7 +194,7 @@ static gale_status drop_dead(scheduler *s)
 
 static gale_status schedule(scheduler *s)
 {
-    gale__net *net = s->net;
+    gale__onnx_net *net = s->net;
     for (int i = 0; i < net->n_values; i++) {
         bool there = net->values[i].constant || net->values[i].input >= 0;
         s->made_in[i] = there ? -2 : -1;
@@ -207,18 +207,19 @@ static gale_status schedule(scheduler *s)
         GALE_TRY(take_ready(s, false, &more));
         any |= more;
     }
-    if (s->n_waiting) return gale__net_fail(&net->nodes[s->waiting[0]], GALE_FORMAT, "its inputs are never all there");
+    if (s->n_waiting)
+        return gale__onnx_net_fail(&net->nodes[s->waiting[0]], GALE_FORMAT, "its inputs are never all there");
     find_uses(s->exec);
     for (int i = 0; i < s->exec->n_steps; i++)
         if (s->exec->steps[i].segment) GALE_TRY(find_edges(s, i));
     return GALE_OK;
 }
 
-gale_status gale__exec_expose(gale__net *net)
+gale_status gale__onnx_exec_expose(gale__onnx_net *net)
 {
-    gale__exec *e = net->exec;
+    gale__onnx_exec *e = net->exec;
     for (int i = 0; i < e->n_steps; i++) {
-        gale__segment *g = e->steps[i].segment;
+        gale__onnx_segment *g = e->steps[i].segment;
         size_t most = 0;
         for (int k = 0; g && k < g->n_nodes; k++) most += (size_t)net->nodes[g->nodes[k]].n_out;
         if (!g) continue;
@@ -234,10 +235,10 @@ gale_status gale__exec_expose(gale__net *net)
     return GALE_OK;
 }
 
-gale_status gale__exec_make(gale__net *net)
+gale_status gale__onnx_exec_make(gale__onnx_net *net)
 {
     size_t values = (size_t)net->n_values + 1;
-    gale__exec *e = gale__calloc(1, sizeof *e);
+    gale__onnx_exec *e = gale__calloc(1, sizeof *e);
     if (!e) return GALE_NO_MEMORY;
     net->exec = e;
     e->net = net;
@@ -252,18 +253,18 @@ gale_status gale__exec_make(gale__net *net)
     gale__free(s.waiting);
     for (int i = 0; status == GALE_OK && i < net->n_nodes; i++)
         for (int b = 0; status == GALE_OK && b < net->nodes[i].n_bodies; b++)
-            status = gale__exec_make(net->nodes[i].bodies[b].net);
+            status = gale__onnx_exec_make(net->nodes[i].bodies[b].net);
     return status;
 }
 
-void gale__exec_destroy(gale__net *net)
+void gale__onnx_exec_destroy(gale__onnx_net *net)
 {
-    gale__exec *e = net->exec;
+    gale__onnx_exec *e = net->exec;
     for (int i = 0; i < net->n_nodes; i++)
-        for (int b = 0; b < net->nodes[i].n_bodies; b++) gale__exec_destroy(net->nodes[i].bodies[b].net);
+        for (int b = 0; b < net->nodes[i].n_bodies; b++) gale__onnx_exec_destroy(net->nodes[i].bodies[b].net);
     if (!e) return;
     for (int i = 0; i < e->n_steps; i++) {
-        if (e->steps[i].segment) gale__segment_finish(e->steps[i].segment);
+        if (e->steps[i].segment) gale__onnx_segment_finish(e->steps[i].segment);
         gale__free(e->steps[i].segment);
     }
     gale__free(e->steps);

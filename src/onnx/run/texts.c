@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-gale_status gale__texts_add(gale__texts *t, const gale_tensor *strings, size_t *base)
+gale_status gale__onnx_texts_add(gale__onnx_texts *t, const gale_tensor *strings, size_t *base)
 {
     size_t n = (size_t)gale__tensor_elements(strings);
     GALE_TRY(gale__grow((void **)&t->items, &t->capacity, t->count + n, sizeof *t->items));
@@ -15,7 +15,7 @@ gale_status gale__texts_add(gale__texts *t, const gale_tensor *strings, size_t *
     return GALE_OK;
 }
 
-int gale__string_compare(const gale__string *a, const gale__string *b)
+int gale__onnx_string_compare(const gale__string *a, const gale__string *b)
 {
     int order = memcmp(a->text, b->text, a->size < b->size ? a->size : b->size);
     return order ? order : (a->size > b->size) - (a->size < b->size);
@@ -27,10 +27,10 @@ typedef struct place {
 } place;
 static int compare_places(const void *a, const void *b)
 {
-    return gale__string_compare(&((const place *)a)->string, &((const place *)b)->string);
+    return gale__onnx_string_compare(&((const place *)a)->string, &((const place *)b)->string);
 }
 
-gale_status gale__texts_rank(gale__texts *t)
+gale_status gale__onnx_texts_rank(gale__onnx_texts *t)
 {
     place *places = gale__calloc(t->count + 1, sizeof *places);
     t->ranks = gale__calloc(t->count + 1, sizeof *t->ranks);
@@ -40,7 +40,7 @@ gale_status gale__texts_rank(gale__texts *t)
     int64_t rank = 0;
     for (size_t i = 0; i < t->count; i++) {
         const gale__string *before = rank ? &t->items[rank - 1] : &(gale__string){"", 0};
-        if (gale__string_compare(before, &places[i].string)) t->items[rank++] = places[i].string;
+        if (gale__onnx_string_compare(before, &places[i].string)) t->items[rank++] = places[i].string;
         t->ranks[places[i].number] = rank;
     }
     t->count = (size_t)rank;
@@ -48,7 +48,8 @@ gale_status gale__texts_rank(gale__texts *t)
     return GALE_OK;
 }
 
-gale_status gale__texts_numbers(const gale__texts *t, const gale_tensor *strings, size_t base, gale_tensor **numbers)
+gale_status gale__onnx_texts_numbers(
+    const gale__onnx_texts *t, const gale_tensor *strings, size_t base, gale_tensor **numbers)
 {
     gale_tensor *made = NULL;
     GALE_TRY(gale_tensor_create(NULL, GALE_I64, strings->rank, strings->dims, &made));
@@ -58,7 +59,7 @@ gale_status gale__texts_numbers(const gale__texts *t, const gale_tensor *strings
     return GALE_OK;
 }
 
-gale_status gale__texts_pick(const gale__texts *t, const gale_tensor *numbers, gale_tensor **strings)
+gale_status gale__onnx_texts_pick(const gale__onnx_texts *t, const gale_tensor *numbers, gale_tensor **strings)
 {
     size_t n = (size_t)gale__tensor_elements(numbers);
     int64_t *from = gale__calloc(n + 1, sizeof *from);
@@ -84,14 +85,14 @@ gale_status gale__texts_pick(const gale__texts *t, const gale_tensor *numbers, g
     return status;
 }
 
-void gale__texts_finish(gale__texts *t)
+void gale__onnx_texts_finish(gale__onnx_texts *t)
 {
     gale__free(t->items);
     gale__free(t->ranks);
-    *t = (gale__texts){0};
+    *t = (gale__onnx_texts){0};
 }
 
-gale_status gale__string_list_end(gale__string_list *list)
+gale_status gale__onnx_string_list_end(gale__onnx_string_list *list)
 {
     GALE_TRY(gale__str_check(&list->text));
     GALE_TRY(gale__grow((void **)&list->ends, &list->capacity, list->count + 1, sizeof *list->ends));
@@ -99,7 +100,8 @@ gale_status gale__string_list_end(gale__string_list *list)
     return GALE_OK;
 }
 
-gale_status gale__string_list_tensor(const gale__string_list *list, int rank, const int64_t *dims, gale_tensor **out)
+gale_status gale__onnx_string_list_tensor(
+    const gale__onnx_string_list *list, int rank, const int64_t *dims, gale_tensor **out)
 {
     const char **texts = gale__calloc(list->count + 1, sizeof *texts);
     size_t *sizes = gale__calloc(list->count + 1, sizeof *sizes);
@@ -118,9 +120,9 @@ gale_status gale__string_list_tensor(const gale__string_list *list, int rank, co
     return status;
 }
 
-void gale__string_list_finish(gale__string_list *list)
+void gale__onnx_string_list_finish(gale__onnx_string_list *list)
 {
     gale__str_finish(&list->text);
     gale__free(list->ends);
-    *list = (gale__string_list){0};
+    *list = (gale__onnx_string_list){0};
 }

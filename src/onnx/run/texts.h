@@ -8,44 +8,46 @@
 
 /* Strings that lie elsewhere.  Number 0 is the empty string, so that what an operator fills with zeros becomes empty.
  */
-typedef struct gale__texts {
+typedef struct gale__onnx_texts {
     gale__string *items; /* by number - 1; once ranked by rank */
     size_t count, capacity;
     int64_t
         *ranks; /* by number - 1: place among the different strings in order, the empty one is 0; NULL: not ranked */
-} gale__texts;
+} gale__onnx_texts;
 /* Appends the strings of a tensor, which must outlive the list; base: how many stood there before. */
-gale_status gale__texts_add(gale__texts *t, const gale_tensor *strings, size_t *base);
+gale_status gale__onnx_texts_add(gale__onnx_texts *t, const gale_tensor *strings, size_t *base);
 /* From here on equal strings have equal numbers, in the order of their bytes; nothing can be added. */
-gale_status gale__texts_rank(gale__texts *t);
+gale_status gale__onnx_texts_rank(gale__onnx_texts *t);
 /* The numbers of a tensor that was added, in its shape. */
-gale_status gale__texts_numbers(const gale__texts *t, const gale_tensor *strings, size_t base, gale_tensor **numbers);
+gale_status gale__onnx_texts_numbers(
+    const gale__onnx_texts *t, const gale_tensor *strings, size_t base, gale_tensor **numbers);
 /* And back; the numbers may lie on a device. */
-gale_status gale__texts_pick(const gale__texts *t, const gale_tensor *numbers, gale_tensor **strings);
-void gale__texts_finish(gale__texts *t);
-int gale__string_compare(const gale__string *a, const gale__string *b);
+gale_status gale__onnx_texts_pick(const gale__onnx_texts *t, const gale_tensor *numbers, gale_tensor **strings);
+void gale__onnx_texts_finish(gale__onnx_texts *t);
+int gale__onnx_string_compare(const gale__string *a, const gale__string *b);
 
 /* Strings that are being made, one after another: append to `text`, then end. */
-typedef struct gale__string_list {
+typedef struct gale__onnx_string_list {
     gale__str text;
     size_t *ends, count, capacity;
-} gale__string_list;
-gale_status gale__string_list_end(gale__string_list *list);
-gale_status gale__string_list_tensor(const gale__string_list *list, int rank, const int64_t *dims, gale_tensor **out);
-void gale__string_list_finish(gale__string_list *list);
+} gale__onnx_string_list;
+gale_status gale__onnx_string_list_end(gale__onnx_string_list *list);
+gale_status gale__onnx_string_list_tensor(
+    const gale__onnx_string_list *list, int rank, const int64_t *dims, gale_tensor **out);
+void gale__onnx_string_list_finish(gale__onnx_string_list *list);
 
 /* An operator for numbers on tensors of which some hold strings.  strings: which results become strings again; ranked:
  * equal strings must have equal numbers. */
-typedef struct gale__move {
+typedef struct gale__onnx_move {
     const char *op;
     gale_tensor *const *in;
     int n_in;
     const gale_attr *attrs;
     int n_attrs;
     bool ranked;
-} gale__move;
-gale_status gale__host_move_as(
-    gale__host_call *call, const gale__move *move, const bool *strings, gale_tensor **out, int n_out);
+} gale__onnx_move;
+gale_status gale__onnx_host_move_as(
+    gale__onnx_host_call *call, const gale__onnx_move *move, const bool *strings, gale_tensor **out, int n_out);
 /* Between strings and numbers, or as the device casts (host_cast.c). */
-gale_status gale__host_cast_to(gale__host_call *call, gale_tensor *x, gale_type type, gale_tensor **out);
+gale_status gale__onnx_host_cast_to(gale__onnx_host_call *call, gale_tensor *x, gale_type type, gale_tensor **out);
 #endif

@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-gale_status gale__case_lower(gale__case_run *run, gale__g *g, gale__node *out)
+gale_status gale__case_lower(gale__case_run *run, gale__prim_graph *g, gale__node *out)
 {
     gale__node in[GALE__CASE_VALUES];
     for (int i = 0, which = 0; i < run->n_in; i++) {
         const gale__case_value *v = &run->in[i];
         if (v->absent) in[i] = GALE__NIL;
-        else if (v->plan) in[i] = gale__g_const(g, v->type, v->rank, v->dims, v->data);
-        else in[i] = gale__g_input(g, which++, v->type, v->rank, v->dims);
+        else if (v->plan) in[i] = gale__prim_const(g, v->type, v->rank, v->dims, v->data);
+        else in[i] = gale__prim_input(g, which++, v->type, v->rank, v->dims);
     }
     for (int i = 0; i < run->n_out; i++) out[i] = GALE__NIL;
     gale__op_node node = {
@@ -19,11 +19,11 @@ gale_status gale__case_lower(gale__case_run *run, gale__g *g, gale__node *out)
     gale__lower L = {g, &node, in, out, run->n_in, run->n_out};
     if (g->status == GALE_OK) run->op->lower(&L);
     for (int i = 0; i < run->n_out && g->status == GALE_OK; i++)
-        if (out[i] < 0) gale__g_fail(g, GALE_INTERNAL, "%s: output %d was not made", run->op->name, i);
+        if (out[i] < 0) gale__prim_fail(g, GALE_INTERNAL, "%s: output %d was not made", run->op->name, i);
     return g->status;
 }
 
-static gale_status reference(gale__case_run *run, gale__g *g, gale__case_value *results)
+static gale_status reference(gale__case_run *run, gale__prim_graph *g, gale__case_value *results)
 {
     gale__node out[GALE__CASE_VALUES];
     const void *inputs[GALE__CASE_VALUES];
@@ -35,9 +35,9 @@ static gale_status reference(gale__case_run *run, gale__g *g, gale__case_value *
     GALE_TRY(gale__reference_run(g, inputs, out, run->n_out, data));
     gale_status status = GALE_OK;
     for (int i = 0; i < run->n_out; i++) {
-        const gale__pnode *p = gale__g_at(g, out[i]);
+        const gale__prim_node *p = gale__prim_at(g, out[i]);
         gale__case_value *v = &results[i];
-        *v = (gale__case_value){.type = p->type, .rank = p->rank, .elements = gale__g_elements(g, out[i])};
+        *v = (gale__case_value){.type = p->type, .rank = p->rank, .elements = gale__prim_elements(g, out[i])};
         memcpy(v->dims, p->dims, sizeof v->dims);
         v->data = gale__arena_copy(&run->arena, data[i], (size_t)v->elements * gale_type_size(v->type) + 0);
         if (!v->data && v->elements) status = GALE_NO_MEMORY;
@@ -48,11 +48,11 @@ static gale_status reference(gale__case_run *run, gale__g *g, gale__case_value *
 
 gale_status gale__case_reference(gale__case_run *run, gale__case_value *results)
 {
-    gale__g g;
-    gale__g_init(&g);
+    gale__prim_graph g;
+    gale__prim_init(&g);
     g.fold_max = 0; /* every primitive is evaluated, none before its time */
     gale_status status = reference(run, &g, results);
-    gale__g_finish(&g);
+    gale__prim_finish(&g);
     return status;
 }
 

@@ -2,14 +2,20 @@
  *
  * A row is text, so that it stays short:
  *     CASE("Conv", "strides=2,2 pads=1,1,1,1", "f32 f16", "T[1,2,5,5] ~1; T[3,2,3,3] ~2", "r", "T[1,3,3,3] 0.5 ...")
- * attributes  name=value: 3 whole, 0.5 real, 1,2 or 1, a list of whole numbers, 0.5,nan of real ones, {2:Add(0,1)>2} a
- * body (case_body.h), else text types       each is put in T's place and makes a case of its own; empty: the row as it
- * is inputs      separated by ';': type[dims] and elements or a generator; `!` in front: known when planning; `-`: left
- * out ~7 multiples of 1/8 in [-2, 2] (small integers, bools); ~p7 such, positive; ~q7 any number in [-2, 2] (all
- * integers); ~c corners: NaN, infinities, zeros, least and largest; ~i-3:5:7 whole numbers from -3 to 5.  The last
- * number is the seed. tolerance   e exactly; u4 four units in the last place; r relative L2 by the type, r1e-3 as given
+ *
+ * attributes  name=value: 3 whole, 0.5 real, 1,2 or 1, a list of whole numbers, 0.5,nan of real ones,
+ *             {2:Add(0,1)>2} a body (case_body.h), else text
+ * types       each is put in T's place and makes a case of its own; empty: the row as it is
+ * inputs      separated by ';': type[dims] and elements or a generator; `!` in front: known when planning; `-`: left
+ *             out.  Generators end with a seed:
+ *               ~7       multiples of 1/8 in [-2, 2] (small integers, bools)
+ *               ~p7      such, positive
+ *               ~q7      any number in [-2, 2] (all integers)
+ *               ~c       corners: NaN, infinities, zeros, least and largest
+ *               ~i-3:5:7 whole numbers from -3 to 5
+ * tolerance   e exactly; u4 four units in the last place; r relative L2 by the type, r1e-3 as given
  * expected    values found independently (NumPy, ONNX's reference), by output as inputs are; `_`: the output is made
- * and compared with the reference only; empty: one such output */
+ *             and compared with the reference only; empty: one such output */
 #ifndef GALE_OPS_CASES_H
 #define GALE_OPS_CASES_H
 #include "ops/ops.h"
@@ -50,7 +56,7 @@ int gale__case_variants(const gale__case *c); /* how many types: at least 1 */
 gale_status gale__case_open(const gale__case *c, int variant, gale__case_run *run);
 void gale__case_close(gale__case_run *run);
 /* Lowers the case into g (made by the caller); out[] as many as run->n_out. */
-gale_status gale__case_lower(gale__case_run *run, gale__g *g, gale__node *out);
+gale_status gale__case_lower(gale__case_run *run, gale__prim_graph *g, gale__node *out);
 /* The scalar reference's results: run->n_out values with type, dims and data in the run's arena. */
 gale_status gale__case_reference(gale__case_run *run, gale__case_value *results);
 /* Whether `got` is `want` within the tolerance; else a sentence about the worst element. */

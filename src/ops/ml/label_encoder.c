@@ -20,7 +20,7 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Keys without NaN, ascending, each once with its last place; *nan: place of the last NaN, -1 none. */
-static entry *sorted_keys(gale__lower *L, const gale__list *keys, int64_t *count, int64_t *nan)
+static entry *sorted_keys(gale__lower *L, const gale__ml_list *keys, int64_t *count, int64_t *nan)
 {
     bool real = gale__type_is_float(keys->type);
     entry *e = gale__arena_alloc(&L->g->arena, (size_t)(keys->count + 1) * sizeof *e);
@@ -28,9 +28,9 @@ static entry *sorted_keys(gale__lower *L, const gale__list *keys, int64_t *count
     *nan = -1;
     if (!e) L->g->status = GALE_NO_MEMORY;
     for (int64_t i = 0; e && i < keys->count; i++) {
-        double v = real ? gale__list_f(keys, i) : 0;
+        double v = real ? gale__ml_list_f(keys, i) : 0;
         if (isnan(v)) *nan = i;
-        else e[n++] = (entry){v, real ? 0 : gale__list_i(keys, i), i};
+        else e[n++] = (entry){v, real ? 0 : gale__ml_list_i(keys, i), i};
     }
     if (e) qsort(e, (size_t)n, sizeof *e, by_key);
     for (int64_t i = 0; i < n; i++) {
@@ -42,41 +42,41 @@ static entry *sorted_keys(gale__lower *L, const gale__list *keys, int64_t *count
 }
 
 /* For each element of x the place of its key in the list, or -1: I64. */
-static gale__node find_keys(gale__lower *L, gale__node x, const gale__list *keys)
+static gale__node find_keys(gale__lower *L, gale__node x, const gale__ml_list *keys)
 {
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     int64_t n, nan;
-    gale_type type = gale__type_of(g, x);
+    gale_type type = gale__lower_type_of(g, x);
     entry *e = sorted_keys(L, keys, &n, &nan);
     size_t size = gale_type_size(type);
     char *values = gale__arena_alloc(&g->arena, (size_t)(n + 1) * size);
     int64_t *places = gale__arena_alloc(&g->arena, (size_t)(n + 1) * sizeof *places);
     if (!values || !places) g->status = GALE_NO_MEMORY;
-    if (!gale__good(L)) return GALE__NIL;
+    if (!gale__lower_good(L)) return GALE__NIL;
     for (int64_t i = 0; i < n; i++) {
         if (gale__type_is_float(keys->type)) gale__store_f64(type, values + (size_t)i * size, e[i].real);
         else gale__store_i64(type, values + (size_t)i * size, e[i].whole);
         places[i] = e[i].place;
     }
-    gale__pnode p = gale__peek(g, x);
-    gale__node found = gale__g_splat_i(g, GALE_I64, p.rank, p.dims, -1);
+    gale__prim_node p = gale__lower_peek(g, x);
+    gale__node found = gale__prim_splat_i(g, GALE_I64, p.rank, p.dims, -1);
     if (n > 0) {
-        gale__node sorted = gale__g_const(g, type, 1, &n, values), at = gale__search(L, sorted, x);
-        gale__node same = gale__g_binary(g, GALE__EQ, gale__g_take(g, sorted, at), x);
-        found = gale__g_select(g, same, gale__g_take(g, gale__g_const(g, GALE_I64, 1, &n, places), at), found);
+        gale__node sorted = gale__prim_const(g, type, 1, &n, values), at = gale__lower_search(L, sorted, x);
+        gale__node same = gale__prim_binary(g, GALE__EQ, gale__prim_take(g, sorted, at), x);
+        found = gale__prim_select(g, same, gale__prim_take(g, gale__prim_const(g, GALE_I64, 1, &n, places), at), found);
     }
-    if (nan >= 0) found = gale__g_select(g, gale__g_binary(g, GALE__NE, x, x), gale__index(L, nan), found);
+    if (nan >= 0) found = gale__prim_select(g, gale__prim_binary(g, GALE__NE, x, x), gale__lower_index(L, nan), found);
     return found;
 }
 
 /* The first of these attributes that is given. */
-static gale__list first_given(gale__lower *L, const char *const *names, int n, const char **name)
+static gale__ml_list first_given(gale__lower *L, const char *const *names, int n, const char **name)
 {
     for (int i = 0; i < n; i++) {
-        gale__list list = gale__list_read(L, *name = names[i]);
+        gale__ml_list list = gale__ml_list_read(L, *name = names[i]);
         if (list.count) return list;
     }
-    return (gale__list){GALE_F32, 0, NULL};
+    return (gale__ml_list){GALE_F32, 0, NULL};
 }
 
 LOWER(LabelEncoder)
@@ -85,32 +85,32 @@ LOWER(LabelEncoder)
                                                                                               "values_tensor",
                                                                                               "values_int64s",
                                                                                               "values_floats"};
-    gale__g *g = L->g;
+    gale__prim_graph *g = L->g;
     const char *name;
-    gale__list keys = first_given(L, key_names, 3, &name), values = first_given(L, value_names, 3, &name);
-    if (gale__good(L) && (!keys.count || keys.count != values.count))
-        gale__refuse(L, "%lld keys and %lld values of numbers", (long long)keys.count, (long long)values.count);
-    if (!gale__good(L)) return;
+    gale__ml_list keys = first_given(L, key_names, 3, &name), values = first_given(L, value_names, 3, &name);
+    if (gale__lower_good(L) && (!keys.count || keys.count != values.count))
+        gale__lower_refuse(L, "%lld keys and %lld values of numbers", (long long)keys.count, (long long)values.count);
+    if (!gale__lower_good(L)) return;
     bool real = gale__type_is_float(values.type), tensor = !strcmp(name, "values_tensor");
-    gale__list other = gale__list_read(L, tensor ? "default_tensor" : real ? "default_float" : "default_int64");
-    gale__node fallback = other.count ? gale__list_node(L, &other, "default", values.type, 1, &(int64_t){1})
-                                      : gale__g_scalar(g, values.type, real ? -0.0 : -1);
-    gale__node at = find_keys(L, L->in[0], &keys), found = gale__g_binary(g, GALE__GE, at, gale__index(L, 0));
-    gale__node value = gale__g_take(g, gale__list_node(L, &values, name, values.type, 1, &values.count), at);
-    L->out[0] = gale__g_select(g, found, value, gale__g_reshape(g, fallback, 0, NULL));
+    gale__ml_list other = gale__ml_list_read(L, tensor ? "default_tensor" : real ? "default_float" : "default_int64");
+    gale__node fallback = other.count ? gale__ml_list_node(L, &other, "default", values.type, 1, &(int64_t){1})
+                                      : gale__prim_scalar(g, values.type, real ? -0.0 : -1);
+    gale__node at = find_keys(L, L->in[0], &keys), found = gale__prim_binary(g, GALE__GE, at, gale__lower_index(L, 0));
+    gale__node value = gale__prim_take(g, gale__ml_list_node(L, &values, name, values.type, 1, &values.count), at);
+    L->out[0] = gale__prim_select(g, found, value, gale__prim_reshape(g, fallback, 0, NULL));
 }
 
 /* A value of no category has zeros only. */
 LOWER(OneHotEncoder)
 {
-    gale__g *g = L->g;
-    gale__list categories = gale__list_read(L, "cats_int64s");
-    gale__pnode p = gale__peek(g, L->in[0]);
+    gale__prim_graph *g = L->g;
+    gale__ml_list categories = gale__ml_list_read(L, "cats_int64s");
+    gale__prim_node p = gale__lower_peek(g, L->in[0]);
     if (!categories.count || p.rank >= GALE_MAX_RANK)
-        gale__refuse(L, "attribute 'cats_int64s' is missing, or the input has too many axes");
-    if (!gale__good(L)) return;
-    gale__node x = gale__g_unsqueeze(g, gale__g_cast(g, L->in[0], GALE_I64), 1u << p.rank);
-    gale__node all = gale__along(
-        L, gale__list_node(L, &categories, "cats_int64s", GALE_I64, 1, &categories.count), p.rank + 1, p.rank);
-    L->out[0] = gale__g_cast(g, gale__g_binary(g, GALE__EQ, x, all), GALE_F32);
+        gale__lower_refuse(L, "attribute 'cats_int64s' is missing, or the input has too many axes");
+    if (!gale__lower_good(L)) return;
+    gale__node x = gale__prim_unsqueeze(g, gale__prim_cast(g, L->in[0], GALE_I64), 1u << p.rank);
+    gale__node all = gale__lower_along(
+        L, gale__ml_list_node(L, &categories, "cats_int64s", GALE_I64, 1, &categories.count), p.rank + 1, p.rank);
+    L->out[0] = gale__prim_cast(g, gale__prim_binary(g, GALE__EQ, x, all), GALE_F32);
 }

@@ -3,7 +3,7 @@
 #define GALE_OPS_TREES_H
 #include "ops/ml/ml.h"
 
-typedef enum gale__branch {
+typedef enum gale__tree_branch {
     GALE__TREE_LEQ,
     GALE__TREE_LT,
     GALE__TREE_GTE,
@@ -12,10 +12,10 @@ typedef enum gale__branch {
     GALE__TREE_NEQ,
     GALE__TREE_MEMBER,
     GALE__TREE_LEAF
-} gale__branch;
+} gale__tree_branch;
 
 typedef struct gale__tree_node {
-    uint8_t branch; /* gale__branch */
+    uint8_t branch; /* gale__tree_branch */
     bool missing;   /* NaN takes the true branch */
     int64_t feature;
     double value;

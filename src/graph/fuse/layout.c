@@ -1,0 +1,271 @@
+/* Which values lie channels-last.  Matrix units want eight neighbours of an operand at once, and what a window shifts
+ * has them only along its channels.  So the kernels are emitted once with every value as declared; from their accesses
+ * follows what each value costs in either layout, given those it meets; and values are turned over one after the other
+ * until none gains.  The kernels are then emitted again.
+ *
+ * Costs are bytes: what is read across the direction in which a kernel walks counts once more, and a product whose
+ * operand cannot be copied by eights counts the time it loses. */
+#include "graph/fuse/layout.h"
+#include <string.h>
+
+enum { SWEEPS = 8, NONE = -1 };
+/* Bytes that memory moves while an operation waits: 4.8 TB/s against 30 instead of 250 TFLOP/s, on an H200.  Other
+ * cards with matrix units have much the same proportions. */
+#define BYTES_PER_OPERATION 0.14
+
+/* One access of a kernel to a value; in two lists, of what is read and of what is written. */
+typedef struct use {
+    const gale__fused *kernel;
+    const gale__nest_access *access;
+    gale__node from, to;
+    bool operand; /* of a product */
+    double bytes, loss;
+    int next_from, next_to;
+} use;
+
+typedef struct chooser {
+    gale__fusion *f;
+    use *uses;
+    int n_uses;
+    int *from, *to; /* by node: the first use */
+} chooser;
+
+/* Axes: items, channels, then one to three of the plane; a sum leaves axes of extent 1 behind.  Weights that have one
+ * channel each, of convolutions by channel, are the channels themselves. */
+static bool has_channels(const gale__prim_node *p)
+{
+    for (int a = 5; a < p->rank; a++)
+        if (p->dims[a] != 1) return false;
+    return p->rank >= 4 && (p->dims[1] > 1 || (p->op == GALE__PRIM_CONST && p->dims[0] > 1));
+}
+
+static bool may_turn(const gale__fusion *f, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(f->g, n);
+    return !f->dense[n] && !gale__fuse_written_dense(p->op) && has_channels(p);
+}
+
+/* Constants are turned on their way to the device. */
+static bool may_choose(const gale__fusion *f, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(f->g, n);
+    if (p->op != GALE__PRIM_CONST) return f->root[n] && may_turn(f, n);
+    return f->live[n] && !f->dense[n] && !p->splat && has_channels(p);
+}
+
+static int64_t plane(const gale__prim_node *p)
+{
+    int64_t size = 1;
+    for (int a = 2; a < p->rank; a++) size *= p->dims[a];
+    return size;
+}
+
+int gale__channel_axis(const int64_t *dims) { return dims[1] > 1 ? 1 : 0; }
+
+static int64_t channels_of(const gale__prim_node *p) { return p->dims[gale__channel_axis(p->dims)]; }
+
+/* A stride of a declared value, as it is channels-last. */
+static int64_t turned(const gale__prim_node *p, int64_t step)
+{
+    int64_t size = plane(p), channels = channels_of(p), item = size * channels;
+    if (item <= 0) return step;
+    int64_t rest = step % item;
+    return step - rest + rest / size + rest % size * channels;
+}
+
+static int64_t step_of(const gale__fusion *f, gale__node n, int64_t step, bool last)
+{
+    return last ? turned(gale__prim_at(f->g, n), step) : step;
+}
+
+/* Where an access begins: padding takes it back by a part of the plane. */
+static int64_t offset_of(const gale__fusion *f, gale__node n, int64_t offset, bool last)
+{
+    int64_t half = plane(gale__prim_at(f->g, n)) / 2;
+    if (!last) return offset;
+    return offset < 0 ? -turned(gale__prim_at(f->g, n), -offset)
+                      : turned(gale__prim_at(f->g, n), offset + half) - turned(gale__prim_at(f->g, n), half);
+}
+
+/* The dimension in which neighbours of what the kernel writes follow each other.  *whole: it covers channels and plane
+ * at once. */
+static int fast_dim(const gale__fusion *f, const use *u, bool last, bool *whole)
+{
+    const gale__nest *nest = &u->kernel->nest;
+    const gale__nest_access *store = &nest->accesses[nest->stores[0].access];
+    const gale__prim_node *p = gale__prim_at(f->g, u->to);
+    int found = NONE;
+    *whole = false;
+    for (int d = 0; d < nest->n_outer; d++) {
+        int64_t step = store->stride[d];
+        if (step == 1 && p->rank >= 4 && nest->extent[d] > plane(p)) {
+            *whole = true;
+            return d;
+        }
+        if (step_of(f, u->to, step, last) == 1) found = d;
+    }
+    return found;
+}
+
+/* Whether groups of eight can be copied as they lie. */
+static bool copies(const gale__fusion *f, const use *u, bool last)
+{
+    const gale__nest *nest = &u->kernel->nest;
+    const gale__nest_access *a = u->access;
+    int vector = NONE, dims = nest->n_outer + nest->n_inner;
+    for (int d = 0; d < dims; d++)
+        if (step_of(f, u->from, a->stride[d], last) == 1 && nest->extent[d] % 8 == 0) vector = d;
+    if (vector == NONE || offset_of(f, u->from, a->offset, last) % 8) return false;
+    for (int d = 0; d < dims; d++)
+        if (d != vector && step_of(f, u->from, a->stride[d], last) % 8) return false;
+    for (int g = 0; g < a->n_guards; g++)
+        if (a->guards[g].coef[vector] || a->guards[g].div > 1) return false;
+    return true;
+}
+
+/* Whether threads that share a sum find neighbours in one of its rows. */
+static bool reduces_along(const gale__fusion *f, const use *u, bool last)
+{
+    const gale__nest *nest = &u->kernel->nest;
+    for (int d = nest->n_outer; d < nest->n_outer + nest->n_inner; d++)
+        if (nest->extent[d] >= 32 && step_of(f, u->from, u->access->stride[d], last) == 1) return true;
+    return false;
+}
+
+static double cost(const chooser *c, const use *u, bool from_last, bool to_last)
+{
+    const gale__fusion *f = c->f;
+    if (u->operand) return copies(f, u, from_last) ? 0 : u->loss;
+    bool whole;
+    int fast = fast_dim(f, u, to_last, &whole);
+    if (fast == NONE || !u->access->stride[fast]) return 0;
+    if (whole) return from_last != to_last ? u->bytes : 0;
+    int64_t step = step_of(f, u->from, u->access->stride[fast], from_last);
+    return (step >= -2 && step <= 2) || reduces_along(f, u, from_last) ? 0 : u->bytes;
+}
+
+static double cost_of(const chooser *c, gale__node n, bool last)
+{
+    const uint8_t *now = c->f->last;
+    double sum = 0;
+    for (int i = c->from[n]; i != NONE; i = c->uses[i].next_from) {
+        const use *u = &c->uses[i];
+        sum += cost(c, u, last, u->to == n ? last : now[u->to]);
+    }
+    for (int i = c->to[n]; i != NONE; i = c->uses[i].next_to) {
+        const use *u = &c->uses[i];
+        if (u->from != n) sum += cost(c, u, now[u->from], last);
+    }
+    return sum;
+}
+
+/* Operations of the product this kernel is, for each of its two operands; 0: it is none that matrix units take. */
+static double product(const gale__nest *nest, gale__contraction *c)
+{
+    if (!gale__nest_contraction(nest, c) || c->k < 16 || c->m < 8 || c->n < 8) return 0;
+    return (double)c->b_count * (double)c->m * (double)c->n * (double)c->k;
+}
+
+static void add_use(chooser *c, const gale__fused *k, const gale__nest_access *a, bool operand, double operations)
+{
+    const gale__prim_graph *g = c->f->g;
+    gale__node from = k->buffers[a->buffer];
+    gale_type type = (gale_type)gale__prim_at(g, from)->type;
+    bool narrow = type == GALE_F16 || type == GALE_BF16;
+    use *u = &c->uses[c->n_uses];
+    *u = (use){.kernel = k,
+        .access = a,
+        .from = from,
+        .to = k->root,
+        .operand = operand && narrow,
+        .bytes = (double)gale__prim_elements(g, from) * (double)gale_type_size(type),
+        .loss = operations * BYTES_PER_OPERATION,
+        .next_from = c->from[from],
+        .next_to = c->to[k->root]};
+    if (gale__prim_at(g, k->root)->invariant) u->bytes = 0; /* computed once */
+    c->from[from] = c->to[k->root] = c->n_uses++;
+}
+
+static bool describes(const gale__fused *k)
+{
+    return k->kind == GALE__FUSED_NEST && k->nest.n_stores == 1 && k->nest.stores[0].index < 0;
+}
+
+static void add_kernel(chooser *c, const gale__fused *k)
+{
+    gale__contraction found;
+    double operations = product(&k->nest, &found);
+    for (int i = 0; i < k->nest.n_code; i++) {
+        const gale__nest_instr *in = &k->nest.code[i];
+        if (in->op != GALE__NEST_LOAD) continue;
+        add_use(c, k, &k->nest.accesses[in->access], in->inner && operations > 0, operations);
+    }
+}
+
+static gale_status collect(chooser *c)
+{
+    gale__fusion *f = c->f;
+    size_t loads = 1, nodes = (size_t)f->g->count + 1;
+    for (int i = 0; i < f->n_kernels; i++)
+        if (describes(&f->kernels[i])) loads += (size_t)f->kernels[i].nest.n_code;
+    c->uses = gale__calloc(loads, sizeof *c->uses);
+    c->from = gale__calloc(nodes, sizeof *c->from);
+    c->to = gale__calloc(nodes, sizeof *c->to);
+    if (!c->uses || !c->from || !c->to) return GALE_NO_MEMORY;
+    memset(c->from, NONE, nodes * sizeof *c->from);
+    memset(c->to, NONE, nodes * sizeof *c->to);
+    for (int i = 0; i < f->n_kernels; i++)
+        if (describes(&f->kernels[i])) add_kernel(c, &f->kernels[i]);
+    return GALE_OK;
+}
+
+/* Every value starts channels-last, since the products that gain from it decide, and goes back where that costs less.
+ */
+static void settle(chooser *c)
+{
+    gale__fusion *f = c->f;
+    for (gale__node n = 0; n < f->g->count; n++) f->last[n] = may_choose(f, n);
+    bool changed = true;
+    for (int sweep = 0; changed && sweep < SWEEPS; sweep++) {
+        changed = false;
+        for (gale__node n = 0; n < f->g->count; n++) {
+            if (!may_choose(f, n)) continue;
+            uint8_t better = cost_of(c, n, true) < cost_of(c, n, false);
+            changed |= better != f->last[n];
+            f->last[n] = better;
+        }
+    }
+}
+
+gale_status gale__layout_choose(gale__fusion *f, bool *any)
+{
+    chooser c = {.f = f};
+    gale_status status;
+    *any = false;
+    GALE_GO(collect(&c));
+    settle(&c);
+    for (gale__node n = 0; n < f->g->count; n++) *any |= f->last[n] != 0;
+done:
+    gale__free(c.uses);
+    gale__free(c.from);
+    gale__free(c.to);
+    return status;
+}
+
+void gale__layout_force(gale__fusion *f)
+{
+    for (gale__node n = 0; n < f->g->count; n++) f->last[n] = may_turn(f, n);
+}
+
+void gale__layout_turn(const int64_t *dims, int rank, size_t element, const void *from, void *to)
+{
+    int axis = gale__channel_axis(dims);
+    int64_t size = 1, items = axis ? dims[0] : 1, channels = dims[axis];
+    for (int a = 2; a < rank; a++) size *= dims[a];
+    const char *in = from;
+    char *out = to;
+    for (int64_t item = 0; item < items; item++, in += (size_t)(size * channels) * element)
+        for (int64_t at = 0; at < size; at++)
+            for (int64_t c = 0; c < channels; c++, out += element)
+                memcpy(out, in + (size_t)(c * size + at) * element, element);
+}

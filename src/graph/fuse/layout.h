@@ -1,0 +1,14 @@
+/* Layouts: in which order the axes of a value lie in memory. */
+#ifndef GALE_GRAPH_FUSE_LAYOUT_H
+#define GALE_GRAPH_FUSE_LAYOUT_H
+#include "graph/fuse/fuse.h"
+
+/* Sets f->last by the cost of the kernels that were emitted.  *any: some value is channels-last. */
+gale_status gale__layout_choose(gale__fusion *f, bool *any);
+/* Every value that can be is channels-last. */
+void gale__layout_force(gale__fusion *f);
+/* The axis that lies last when a value does not lie as declared. */
+int gale__channel_axis(const int64_t *dims);
+/* A value as declared, written channels-last. */
+void gale__layout_turn(const int64_t *dims, int rank, size_t element, const void *from, void *to);
+#endif

@@ -1,0 +1,327 @@
+/* The kernel of an attention.  Each subgroup has 16 rows of queries.  In each step it multiplies them with the step's
+ * keys, makes weights of the scores, and multiplies those, rounded, with the values.  Threads keep the largest score
+ * and the sum of their rows. */
+#include "kernel/routines/attention_build.h"
+#include <math.h>
+
+/* --- Places. --- */
+
+static gale__ir_val row_stride(const attention *t, int view)
+{
+    return word(t->ir, GALE__AW_VIEWS + view * GALE__AW_VIEW + 1 + GALE__CPU_LEAD);
+}
+static gale__ir_val column_stride(const attention *t, int view)
+{
+    return word(t->ir, GALE__AW_VIEWS + view * GALE__AW_VIEW + 2 + GALE__CPU_LEAD);
+}
+
+/* Which rows of which head; groups past the last one do its work again. */
+static void place_group(attention *t)
+{
+    gale__ir *ir = t->ir;
+    const gale__attention_shape *s = t->s;
+    gale__ir_val last = bin(ir, GALE__SUB, word(ir, GALE__AW_GROUPS), u32(ir, 1)),
+                 group = least(ir, group_id(ir), last);
+    gale__ir_val blocks = word(ir, GALE__AW_BLOCKS);
+    t->head = bin(ir, GALE__IR_DIV, group, blocks);
+    t->first = times(ir, bin(ir, GALE__SUB, group, mul(ir, t->head, blocks)), 16 * s->warps);
+    for (int v = 0; v < GALE__ATTENTION_VIEWS; v++) t->base[v] = word(ir, GALE__AW_VIEWS + v * GALE__AW_VIEW);
+    gale__ir_val left = t->head;
+    for (uint32_t i = s->axes; i-- > 0;) {
+        gale__ir_val extent = word(ir, GALE__AW_EXTENT + (int)i),
+                     place = i ? bin(ir, GALE__IR_REM, left, extent) : left;
+        for (int v = 0; v < GALE__ATTENTION_VIEWS; v++) {
+            gale__ir_val stride = word(ir, GALE__AW_VIEWS + v * GALE__AW_VIEW + 1 + (int)i);
+            t->base[v] = add(ir, t->base[v], mul(ir, place, stride));
+        }
+        if (i) left = bin(ir, GALE__IR_DIV, left, extent);
+    }
+}
+
+static void declare(attention *t)
+{
+    gale__ir *ir = t->ir;
+    const gale__attention_shape *s = t->s;
+    t->values_at = s->n16 * s->key_row;
+    t->stage = t->values_at + s->n16 * s->value_row;
+    t->queries = array(ir, GALE__IR_SHARED, GALE_U16, 16 * s->warps * s->key_row);
+    t->parts = array(ir, GALE__IR_SHARED, GALE_U16, s->stages * t->stage);
+    if (!s->shuffles && t->share > 1) t->board = array(ir, GALE__IR_SHARED, GALE_F32, t->threads);
+    t->score_sums = array(ir, GALE__IR_SUMS, GALE_F32, s->n16 / 16);
+    t->value_sums = array(ir, GALE__IR_SUMS, GALE_F32, s->c16 / 16);
+    for (int i = 0; i < 1 + s->quads; i++)
+        t->most[i] = variable(ir, GALE_F32), t->sum[i] = variable(ir, GALE_F32), t->factor[i] = variable(ir, GALE_F32);
+    t->current = variable(ir, GALE_U32);
+    if (s->quads) gale__attention_quads_declare(t);
+    else gale__attention_rows_declare(t);
+}
+
+/* --- Operands into work-group memory: zeros where rows and columns end. --- */
+
+typedef struct piece {
+    int view;
+    gale__ir_val to, at, first, end,
+        columns;                 /* array; element; first row and end of the rows; columns that are there */
+    uint32_t rows, width, pitch; /* with padding; elements from row to row */
+} piece;
+
+static void copy_piece(const attention *t, const piece *p)
+{
+    gale__ir *ir = t->ir;
+    uint32_t per = p->width / 8;
+    gale__ir_val i = begin_for(ir, t->tid, u32(ir, p->rows * per), t->threads), r = over(ir, i, per);
+    gale__ir_val column = times(ir, rest(ir, i, per), 8), row = add(ir, p->first, r);
+    gale__ir_val from = add(ir, t->base[p->view], add(ir, mul(ir, row, row_stride(t, p->view)), column));
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_COPY,
+                         .width = 4,
+                         .a = p->to,
+                         .b = add(ir, p->at, add(ir, times(ir, r, p->pitch), column)),
+                         .c = from,
+                         .d = both(ir, test(ir, GALE__LT, row, p->end), test(ir, GALE__LT, column, p->columns)),
+                         .imm = (uint64_t)(Q + p->view)});
+    end(ir);
+}
+
+static void load_piece(const attention *t, const piece *p)
+{
+    gale__ir *ir = t->ir;
+    bool by_row = t->s->load[p->view] == GALE__ATTENTION_BY_ROW;
+    uint32_t per = by_row ? p->width : p->rows;
+    gale__ir_val i = begin_for(ir, t->tid, u32(ir, p->rows * p->width), t->threads);
+    gale__ir_val r = by_row ? over(ir, i, per) : rest(ir, i, per),
+                 column = by_row ? rest(ir, i, per) : over(ir, i, per);
+    gale__ir_val row = add(ir, p->first, r);
+    gale__ir_val ok = both(ir, test(ir, GALE__LT, row, p->end), test(ir, GALE__LT, column, p->columns));
+    gale__ir_val from = add(ir, mul(ir, row, row_stride(t, p->view)), mul(ir, column, column_stride(t, p->view)));
+    gale__ir_val v =
+        gale__ir_load(ir, Q + p->view, GALE_U16, 1, pick(ir, ok, add(ir, t->base[p->view], from), t->zero));
+    gale__ir_op3(ir, GALE__IR_SET, GALE_U32, p->to, add(ir, p->at, add(ir, times(ir, r, p->pitch), column)),
+        pick(ir, ok, v, t->zero));
+    end(ir);
+}
+
+static void bring(const attention *t, const piece *p)
+{
+    if (t->s->load[p->view] == GALE__ATTENTION_COPY) copy_piece(t, p);
+    else load_piece(t, p);
+}
+
+static void bring_queries(const attention *t)
+{
+    const gale__attention_shape *s = t->s;
+    bring(t, &(piece){GALE__ATTENTION_Q, t->queries, t->zero, t->first, t->m, t->d, 16 * s->warps, s->d16, s->key_row});
+}
+
+/* Keys and values from `from` on to the stage that begins at `to`. */
+static void bring_step(const attention *t, gale__ir_val to, gale__ir_val from)
+{
+    const gale__attention_shape *s = t->s;
+    bring(t, &(piece){GALE__ATTENTION_K, t->parts, to, from, t->n, t->d, s->n16, s->d16, s->key_row});
+    bring(t, &(piece){GALE__ATTENTION_V, t->parts, plus(t->ir, to, t->values_at), from, t->n, t->c, s->n16, s->c16,
+                 s->value_row});
+}
+
+/* Copies that are on their way; element by element there are none. */
+static bool copies(const attention *t)
+{
+    bool any = false;
+    for (int i = 0; i < 3; i++) any = any || t->s->load[i] == GALE__ATTENTION_COPY;
+    return any;
+}
+static void commit(const attention *t)
+{
+    if (copies(t)) gale__ir_add(t->ir, (gale__ir_instr){.op = GALE__IR_COMMIT});
+}
+static void wait_for_all(const attention *t)
+{
+    if (copies(t)) gale__ir_add(t->ir, (gale__ir_instr){.op = GALE__IR_WAIT});
+    barrier(t->ir);
+}
+
+/* --- Products. --- */
+
+static gale__ir_val matrix(const attention *t, int op, bool turned, gale__ir_val from, gale__ir_val at, uint32_t row)
+{
+    return gale__ir_add(
+        t->ir, (gale__ir_instr){
+                   .op = (uint8_t)op, .type = (uint8_t)t->s->type, .mem = turned, .a = from, .b = at, .imm = row});
+}
+
+void gale__attention_zero(const attention *t, gale__ir_val sums, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        gale__ir_add(t->ir, (gale__ir_instr){.op = GALE__IR_SUMS_ZERO, .a = sums, .imm = i});
+}
+
+void gale__attention_multiply(const attention *t, gale__ir_val sums, uint32_t n, uint32_t k_end,
+    gale__attention_left left, gale__ir_val b_at, bool turned)
+{
+    gale__ir *ir = t->ir;
+    uint32_t row = turned ? t->s->key_row : t->s->value_row;
+    gale__ir_val k = unrolled(ir, k_end, 16);
+    gale__ir_val a = left.array ? matrix(t, GALE__IR_MATRIX_A, false, left.array, add(ir, left.at, k), left.row)
+                                : matrix(t, GALE__IR_MATRIX_SUMS, false, t->score_sums, over(ir, k, 16), 0);
+    gale__ir_val along = add(ir, b_at, turned ? k : times(ir, k, row));
+    for (uint32_t i = 0; i < n; i++) {
+        gale__ir_val b =
+            matrix(t, GALE__IR_MATRIX_B, turned, t->parts, plus(ir, along, 16 * i * (turned ? row : 1)), row);
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_ADD, .a = sums, .b = a, .c = b, .imm = i});
+    }
+    end(ir);
+}
+
+void gale__attention_score(const attention *t, gale__ir_val stage)
+{
+    const gale__attention_shape *s = t->s;
+    gale__attention_left queries = {t->queries, times(t->ir, t->warp, 16 * s->key_row), s->key_row};
+    gale__attention_zero(t, t->score_sums, s->n16 / 16);
+    gale__attention_multiply(t, t->score_sums, s->n16 / 16, s->d16, queries, stage, true);
+}
+
+/* --- Softmax. --- */
+
+static void load_mask(const attention *t, gale__ir_val key, gale__ir_val row, uint32_t n, gale__ir_val *out)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val from = add(ir, t->base[GALE__ATTENTION_MASK], mul(ir, row, row_stride(t, GALE__ATTENTION_MASK)));
+    gale_type type = t->s->mask_type;
+    if (t->s->mask_wide) {
+        gale__ir_val at = pick(ir, test(ir, GALE__LT, key, t->n), add(ir, from, key), t->zero);
+        gale__ir_load_as(ir, EXTRA, type, (int)n, at, out);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        gale__ir_val k = plus(ir, key, i), at = add(ir, from, mul(ir, k, column_stride(t, GALE__ATTENTION_MASK)));
+        gale__ir_load_as(ir, EXTRA, type, 1, pick(ir, test(ir, GALE__LT, k, t->n), at, t->zero), &out[i]);
+    }
+}
+
+static gale__ir_val hide(const attention *t, gale__ir_val key, gale__ir_val row, gale__ir_val v)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val from = add(ir, t->base[GALE__ATTENTION_HIDE], mul(ir, row, row_stride(t, GALE__ATTENTION_HIDE)));
+    gale__ir_val at = add(ir, from, mul(ir, key, column_stride(t, GALE__ATTENTION_HIDE)));
+    gale__ir_val byte =
+        gale__ir_load(ir, EXTRA + t->s->masked, GALE_U8, 1, pick(ir, test(ir, GALE__LT, key, t->n), at, t->zero));
+    return pick(ir, test(ir, t->s->hidden ? GALE__NE : GALE__EQ, byte, t->zero), word_f32(ir, GALE__AW_FILL), v);
+}
+
+void gale__attention_scores(const attention *t, gale__ir_val key, gale__ir_val row, uint32_t n, gale__ir_val *v)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val there = least(ir, row, bin(ir, GALE__SUB, t->m, u32(ir, 1))), mask[4];
+    gale__ir_val limit = t->s->causal ? least(ir, t->n, add(ir, row, word(ir, GALE__AW_SEEN))) : t->n;
+    if (t->s->masked) load_mask(t, key, there, n, mask);
+    for (uint32_t i = 0; i < n; i++) {
+        gale__ir_val k = plus(ir, key, i);
+        v[i] = f32(ir, GALE__MUL, v[i], word_f32(ir, GALE__AW_SCALE));
+        if (t->s->masked) v[i] = f32(ir, GALE__ADD, v[i], mask[i]);
+        if (t->s->hides) v[i] = hide(t, k, there, v[i]);
+        if (!t->s->whole) v[i] = pick(ir, test(ir, GALE__LT, k, limit), v[i], gale__ir_f32(ir, -INFINITY));
+    }
+}
+
+gale__ir_val gale__attention_agree(const attention *t, int op, gale__ir_val v)
+{
+    gale__ir *ir = t->ir;
+    if (t->s->shuffles) {
+        for (uint32_t mask = 1; mask < t->share; mask *= 2)
+            v = f32(ir, op, v,
+                gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHUFFLE_XOR, .type = GALE_F32, .a = v, .imm = mask}));
+        return v;
+    }
+    if (t->share == 1) return v;
+    gale__ir_val from = bin(ir, GALE__SUB, t->tid, t->part);
+    set(ir, t->board, t->tid, v);
+    sub_barrier(ir);
+    v = get(ir, t->board, from);
+    for (uint32_t i = 1; i < t->share; i++) v = f32(ir, op, v, get(ir, t->board, plus(ir, from, i)));
+    sub_barrier(ir);
+    return v;
+}
+
+gale__ir_val gale__attention_measure(const attention *t, int row, gale__ir_val largest)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val most = gale__attention_agree(t, GALE__IR_MAX, largest), old = read(t, t->most[row]);
+    if (t->s->online) most = f32(ir, GALE__IR_MAX, most, old);
+    gale__ir_val none = test(ir, GALE__EQ, most, gale__ir_f32(ir, -INFINITY));
+    gale__ir_val from = pick(ir, none, gale__ir_f32(ir, 0), most);
+    if (t->s->online) {
+        write(t, t->factor[row], exponential(ir, f32(ir, GALE__SUB, old, from)));
+        write(t, t->most[row], most);
+    }
+    return from;
+}
+
+void gale__attention_count(const attention *t, int row, gale__ir_val sum)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val all = gale__attention_agree(t, GALE__ADD, sum);
+    if (t->s->online) all = f32(ir, GALE__ADD, all, f32(ir, GALE__MUL, read(t, t->sum[row]), read(t, t->factor[row])));
+    write(t, t->sum[row], all);
+}
+
+/* --- Steps. --- */
+
+static void begin_rows(const attention *t)
+{
+    for (int i = 0; i < 1 + t->s->quads; i++) {
+        write(t, t->most[i], gale__ir_f32(t->ir, -INFINITY));
+        write(t, t->sum[i], gale__ir_f32(t->ir, 0));
+    }
+    if (t->s->quads) gale__attention_quads_begin(t);
+    else gale__attention_rows_begin(t);
+}
+
+static void take_step(const attention *t, gale__ir_val step, gale__ir_val stage)
+{
+    if (t->s->quads) gale__attention_quads_step(t, step, stage);
+    else gale__attention_rows_step(t, step, stage);
+}
+
+/* With two stages the next keys are on their way while these are multiplied. */
+static void take_steps(const attention *t)
+{
+    gale__ir *ir = t->ir;
+    const gale__attention_shape *s = t->s;
+    gale__ir_val seen = add(ir, plus(ir, t->first, 16 * s->warps - 1), word(ir, GALE__AW_SEEN));
+    gale__ir_val keys = s->causal ? least(ir, t->n, seen) : t->n;
+    write(t, t->current, t->zero);
+    gale__ir_val step = begin_for(ir, t->zero, keys, s->n16), next = plus(ir, step, s->n16),
+                 stage = read(t, t->current);
+    wait_for_all(t);
+    gale__ir_val other = s->stages > 1 ? bin(ir, GALE__SUB, u32(ir, t->stage), stage) : t->zero;
+    if (s->stages == 1) take_step(t, step, stage), barrier(ir);
+    begin_if(ir, test(ir, GALE__LT, next, keys));
+    bring_step(t, other, next);
+    end(ir);
+    commit(t);
+    if (s->stages > 1) take_step(t, step, stage), write(t, t->current, other);
+    end(ir);
+}
+
+void gale__attention_build(const gale__attention_shape *s, gale__ir *ir)
+{
+    attention t = {.s = s, .ir = ir, .threads = s->warps * s->lanes, .share = s->quads ? 4 : s->lanes / 16};
+    ir->group[0] = t.threads;
+    ir->subgroup = (uint8_t)s->lanes;
+    ir->readonly = ((1u << ir->n_pointers) - 1) & ~1u;
+    t.zero = u32(ir, 0);
+    t.tid = thread_id(ir), t.lane = rest(ir, t.tid, s->lanes), t.warp = over(ir, t.tid, s->lanes);
+    t.part = rest(ir, t.lane, t.share);
+    t.m = word(ir, GALE__AW_M), t.n = word(ir, GALE__AW_N), t.d = word(ir, GALE__AW_D), t.c = word(ir, GALE__AW_C);
+    place_group(&t);
+    declare(&t);
+    bring_queries(&t);
+    bring_step(&t, t.zero, t.zero);
+    commit(&t);
+    begin_rows(&t);
+    if (s->online) take_steps(&t);
+    else {
+        wait_for_all(&t);
+        take_step(&t, t.zero, t.zero);
+    }
+    if (s->quads) gale__attention_quads_finish(&t);
+    else gale__attention_rows_finish(&t);
+}

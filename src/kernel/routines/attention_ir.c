@@ -1,0 +1,224 @@
+/* Attention on matrix units: which shapes a kernel takes, how it is laid over work-groups, and its launch.  Scores
+ * never leave the chip.  Keys and values pass through work-group memory in steps of up to 64; where there is more than
+ * one step, the softmax is kept up to date while they come. */
+#include "kernel/routines/attention_ir.h"
+#include "kernel/ir/ir_util.h"
+#include "kernel/schedule/schedule.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_SIZE = 128, MOST_KEYS = 64, MOST_WARPS = 4, SOFTWARE_WARPS = 2, EMULATED_LANES = 32, PAD = 8 };
+#define USUAL_SHARED (32u << 10) /* work-group memory of a device that does not tell */
+
+static uint32_t up(int64_t n, int64_t by) { return (uint32_t)((n + by - 1) / by); }
+static uint32_t up16(int64_t n) { return 16 * up(n, 16); }
+
+static const gale__cpu_view *view_of(const gale__attention *a, int i)
+{
+    const gale__cpu_view *views[] = {&a->a.q, &a->a.k, &a->a.v, &a->a.mask, &a->a.hide};
+    return views[i];
+}
+
+/* --- Leading axes. --- */
+
+static bool has_view(const gale__attention *a, int v)
+{
+    return v < GALE__ATTENTION_MASK || (v == GALE__ATTENTION_MASK ? a->a.masked : a->a.hides) != 0;
+}
+
+/* Whether the axis in front of the first one kept is its continuation in every operand. */
+static bool continues(const gale__attention *a, const gale__attention_shape *s, int axis)
+{
+    if (!s->axes) return false;
+    for (int v = 0; v < GALE__ATTENTION_VIEWS; v++)
+        if (has_view(a, v) && view_of(a, v)->lead[axis] != s->stride[v][0] * s->extent[0]) return false;
+    return true;
+}
+
+static void put_in_front(const gale__attention *a, gale__attention_shape *s, int axis)
+{
+    memmove(s->extent + 1, s->extent, (GALE__CPU_LEAD - 1) * sizeof *s->extent);
+    s->extent[0] = a->a.lead[axis];
+    for (int v = 0; v < GALE__ATTENTION_VIEWS; v++) {
+        memmove(s->stride[v] + 1, s->stride[v], (GALE__CPU_LEAD - 1) * sizeof *s->stride[v]);
+        s->stride[v][0] = has_view(a, v) ? view_of(a, v)->lead[axis] : 0;
+    }
+    s->axes++;
+}
+
+static void find_axes(const gale__attention *a, gale__attention_shape *s)
+{
+    s->heads = 1;
+    for (int i = GALE__CPU_LEAD - 1; i >= 0; i--) {
+        s->heads *= a->a.lead[i];
+        if (a->a.lead[i] == 1) continue;
+        if (continues(a, s, i)) s->extent[0] *= a->a.lead[i];
+        else put_in_front(a, s, i);
+    }
+}
+
+/* --- Loads. --- */
+
+/* Whether `by` neighbours along a row always lie at a multiple of their size. */
+static bool lies_in(const gale__cpu_view *v, int64_t columns, int64_t by)
+{
+    bool ok = v->column == 1 && columns % by == 0 && v->offset % by == 0 && v->row % by == 0;
+    for (int i = 0; i < GALE__CPU_LEAD; i++) ok = ok && v->lead[i] % by == 0;
+    return ok;
+}
+
+static uint8_t load_for(const gale__cpu_view *v, int64_t columns)
+{
+    if (lies_in(v, columns, 8)) return GALE__ATTENTION_COPY;
+    return v->column != 1 && v->row == 1 ? GALE__ATTENTION_BY_COLUMN : GALE__ATTENTION_BY_ROW;
+}
+
+/* --- Sizes. --- */
+
+/* Rows of scores are read by pairs of threads, 16 bytes each: 8 more than a multiple of 32 puts four rows in all banks.
+ */
+static uint32_t score_row(uint32_t columns) { return columns + (columns % 32 ? 3 * PAD : PAD); }
+
+static void set_rows(gale__attention_shape *s)
+{
+    s->key_row = s->d16 + PAD;
+    s->value_row = s->c16 + PAD;
+    s->weight_row = s->n16 + PAD;
+    s->score_row = score_row(s->n16 > s->c16 ? s->n16 : s->c16);
+}
+
+static bool fits(const gale_device_caps *caps, const gale__attention_shape *s)
+{
+    uint32_t rows = 16 * s->warps, scores = rows * s->score_row * 4, weights = rows * s->weight_row * 2;
+    uint32_t parts = 2 * (rows * s->key_row + s->stages * s->n16 * (s->key_row + s->value_row));
+    uint32_t rest = rows * 4 + (s->shuffles ? 0 : s->warps * s->lanes * 4);
+    if (s->quads) scores = weights = 0, rest += caps->matrix_emulated ? s->warps * 512 : 0;
+    if (s->warps * s->lanes > (caps->group_max ? caps->group_max : 256)) return false;
+    if (s->weights_over_scores) weights = 0;
+    /* Half of what a kernel may ask for: two groups then share a unit. */
+    if (caps->shared_most_bytes) return parts + scores + weights + rest <= caps->shared_most_bytes / 2;
+    return parts + scores + weights + rest <= (caps->shared_bytes ? caps->shared_bytes : USUAL_SHARED);
+}
+
+static void divide(const gale__attention *a, const gale_device_caps *caps, uint32_t most_warps, uint32_t most_keys,
+    gale__attention_shape *s)
+{
+    uint32_t tiles = up(a->a.m, 16), steps = up(a->a.n, most_keys), most = caps->software ? SOFTWARE_WARPS : MOST_WARPS;
+    if (most > most_warps) most = most_warps;
+    s->blocks = up(tiles, most);
+    s->warps = up(tiles, s->blocks);
+    s->n16 = up16(up(a->a.n, steps));
+    s->online = steps > 1;
+    s->stages = steps > 1 ? 2 : 1;
+    s->whole = !s->causal && a->a.n % s->n16 == 0;
+    set_rows(s);
+}
+
+static bool choose_sizes(const gale__attention *a, const gale_device_caps *caps, gale__attention_shape *s)
+{
+    for (uint32_t keys = MOST_KEYS; keys >= 16; keys /= 2)
+        for (uint32_t warps = MOST_WARPS; warps; warps /= 2) {
+            divide(a, caps, warps, keys, s);
+            for (; s->stages; s->stages--)
+                if (fits(caps, s)) return true;
+        }
+    return false;
+}
+
+/* Some drivers leave loops that are too long. */
+static bool loops_end(const gale__attention *a, const gale_device_caps *caps, const gale__attention_shape *s)
+{
+    int64_t tiles = (int64_t)(s->n16 / 16) * (s->d16 + s->c16 + 2) + s->n16, steps = up(a->a.n, s->n16);
+    return !caps->loop_max || steps * (tiles + 2 * s->n16) + 4096 < caps->loop_max;
+}
+
+bool gale__attention_shape_for(const gale__attention *a, const gale_device_caps *caps, gale__attention_shape *out)
+{
+    const gale__cpu_attention *c = &a->a;
+    gale__attention_shape s = {.type = (gale_type)a->type, .mask_type = (gale_type)a->mask_type};
+    if ((s.type != GALE_F16 && s.type != GALE_BF16) || !gale__caps_run_matrix(caps, s.type)) return false;
+    if (c->d > MOST_SIZE || c->c > MOST_SIZE || c->n > INT32_MAX / 2 || c->m > INT32_MAX / 2) return false;
+    s.lanes = caps->matrix_emulated ? EMULATED_LANES : caps->subgroup;
+    if (s.lanes > 64) return false; /* threads that share a row of 16 would have nothing to do */
+    s.shuffles = caps->subgroup_ops && !caps->matrix_emulated;
+    s.quads = caps->matrix_quads && s.lanes == 32;
+    s.weights_over_scores = !s.quads && caps->shared_most_bytes != 0; /* others do not lay arrays over each other */
+    s.d16 = up16(c->d), s.c16 = up16(c->c);
+    s.masked = c->masked, s.hides = c->hides, s.hidden = c->hidden, s.causal = c->causal;
+    for (int i = 0; i < 3; i++) s.load[i] = load_for(view_of(a, i), i == GALE__ATTENTION_V ? c->c : c->d);
+    s.mask_wide = s.masked && lies_in(&c->mask, c->n, 4);
+    s.wide_result = c->c % 8 == 0;
+    find_axes(a, &s);
+    if (!choose_sizes(a, caps, &s) || !loops_end(a, caps, &s) || s.heads * s.blocks > INT32_MAX / 2) return false;
+    *out = s;
+    return true;
+}
+
+bool gale__attention_fits(const gale__attention *a, const gale_device_caps *caps)
+{
+    gale__attention_shape s;
+    return gale__attention_shape_for(a, caps, &s);
+}
+
+/* --- The launch. --- */
+
+static uint32_t bits_of(double v)
+{
+    float f = (float)v;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+static void set_words(const gale__attention *a, const gale__attention_shape *s, uint32_t *words)
+{
+    const gale__cpu_attention *c = &a->a;
+    const uint32_t first[] = {(uint32_t)c->m, (uint32_t)c->n, (uint32_t)c->d, (uint32_t)c->c, bits_of(c->scale),
+        bits_of(c->fill), (uint32_t)c->seen, (uint32_t)s->blocks, (uint32_t)(s->blocks * s->heads)};
+    memcpy(words, first, sizeof first);
+    for (uint32_t i = 0; i < s->axes; i++) words[GALE__AW_EXTENT + i] = (uint32_t)s->extent[i];
+    for (int v = 0; v < GALE__ATTENTION_VIEWS; v++) {
+        const gale__cpu_view *view = view_of(a, v);
+        uint32_t *w = words + GALE__AW_VIEWS + v * GALE__AW_VIEW;
+        if (!has_view(a, v)) continue;
+        w[0] = (uint32_t)view->offset;
+        for (uint32_t i = 0; i < s->axes; i++) w[1 + i] = (uint32_t)s->stride[v][i];
+        w[1 + GALE__CPU_LEAD] = (uint32_t)view->row;
+        w[2 + GALE__CPU_LEAD] = (uint32_t)view->column;
+    }
+}
+
+static void set_key(const gale__attention_shape *s, char key[64])
+{
+    static const char *const names[GALE_TYPE_COUNT] = {[GALE_F16] = "f16", [GALE_BF16] = "bf16", [GALE_F32] = "f32"};
+    snprintf(key, 64, "gale_attention_%s%s_%u_%ux%u_%u_%u_%u_%u%u%u_%s%u_%u%u%u%u%u%u%u%u_%u", names[s->type],
+        s->quads ? "q" : "", s->lanes, s->warps, s->n16, s->d16, s->c16, s->stages, s->load[0], s->load[1], s->load[2],
+        s->masked ? names[s->mask_type] : "", s->mask_wide, s->hides, s->hidden, s->causal, s->online, s->wide_result,
+        s->shuffles, s->weights_over_scores, s->whole, s->axes);
+}
+
+static bool describe(const void *args, const gale_device_caps *caps, int i, gale__routine_launch *out)
+{
+    const gale__attention *a = args;
+    gale__attention_shape s;
+    if (i || !gale__attention_shape_for(a, caps, &s)) return false;
+    int64_t groups = s.blocks * s.heads, y = up(groups, 65535);
+    *out = (gale__routine_launch){.groups = {up(groups, y), (uint32_t)y, 1}, .n_words = GALE__AW_COUNT};
+    out->n_refs = 4 + s.masked + s.hides;
+    for (int b = 0; b < out->n_refs; b++) out->refs[b] = (int8_t)b;
+    set_words(a, &s, out->words);
+    set_key(&s, out->key);
+    out->unit =
+        gale__schedule_describe(&(gale__schedule){.kind = GALE__SCHEDULE_MATRIX, .narrow = (uint8_t)s.type}, caps);
+    return true;
+}
+
+static void build(const void *args, const gale_device_caps *caps, int i, gale__ir *ir)
+{
+    gale__attention_shape s;
+    (void)i;
+    if (gale__attention_shape_for(args, caps, &s)) gale__attention_build(&s, ir);
+}
+
+const gale__kernel_routine gale__attention_kernels = {describe, build};

@@ -1,0 +1,58 @@
+/* How an attention is divided among work-groups and what its kernel's text depends on. */
+#ifndef GALE_KERNEL_ROUTINES_ATTENTION_IR_H
+#define GALE_KERNEL_ROUTINES_ATTENTION_IR_H
+#include "kernel/routines/routine.h"
+
+enum {
+    GALE__ATTENTION_Q,
+    GALE__ATTENTION_K,
+    GALE__ATTENTION_V,
+    GALE__ATTENTION_MASK,
+    GALE__ATTENTION_HIDE,
+    GALE__ATTENTION_VIEWS
+};
+
+/* How an operand comes to work-group memory. */
+typedef enum gale__attention_load {
+    GALE__ATTENTION_COPY,   /* 8 neighbours at a time */
+    GALE__ATTENTION_BY_ROW, /* element by element, threads along the columns */
+    GALE__ATTENTION_BY_COLUMN
+} gale__attention_load;
+
+/* A work-group computes `warps` times 16 rows of a head, each subgroup its own 16.  Sizes with a 16 are padded to whole
+ * matrices.  All but `strides`, `extent` and `blocks` is part of the key. */
+typedef struct gale__attention_shape {
+    gale_type type, mask_type;
+    uint32_t lanes, warps, stages;
+    uint32_t d16, c16, n16;                             /* n16: keys of a step */
+    uint32_t key_row, value_row, score_row, weight_row; /* elements from row to row in work-group memory */
+    uint8_t load[3];
+    bool quads;  /* scores stay in registers: it is known which thread holds what */
+    bool online; /* more keys than one step takes */
+    bool whole;  /* all rows see all keys of each step */
+    bool masked, mask_wide, hides, hidden, causal, wide_result, shuffles;
+    bool weights_over_scores; /* weights take over the memory of the scores they were made from */
+    uint32_t axes;            /* leading axes that are left when those that lie together in all operands are one */
+    int64_t extent[GALE__CPU_LEAD], stride[GALE__ATTENTION_VIEWS][GALE__CPU_LEAD], heads, blocks;
+} gale__attention_shape;
+
+/* Parameter words; then for each view offset, strides of leading axes, of rows and of columns. */
+enum {
+    GALE__AW_M,
+    GALE__AW_N,
+    GALE__AW_D,
+    GALE__AW_C,
+    GALE__AW_SCALE,
+    GALE__AW_FILL,
+    GALE__AW_SEEN,
+    GALE__AW_BLOCKS,
+    GALE__AW_GROUPS,
+    GALE__AW_EXTENT,
+    GALE__AW_VIEWS = GALE__AW_EXTENT + GALE__CPU_LEAD,
+    GALE__AW_VIEW = GALE__CPU_LEAD + 3,
+    GALE__AW_COUNT = GALE__AW_VIEWS + GALE__ATTENTION_VIEWS * GALE__AW_VIEW
+};
+
+bool gale__attention_shape_for(const gale__attention *a, const gale_device_caps *caps, gale__attention_shape *out);
+void gale__attention_build(const gale__attention_shape *s, gale__ir *ir);
+#endif

@@ -1,0 +1,118 @@
+/* Attention with scores in the registers of the threads that computed them, where it is known which those are (ir.h):
+ * four threads share two rows.  The weights are the left operand of the second product without having been stored. */
+#include "kernel/routines/attention_build.h"
+#include <math.h>
+
+void gale__attention_quads_declare(attention *t)
+{
+    gale__ir *ir = t->ir;
+    t->row[0] = add(ir, t->first, add(ir, times(ir, t->warp, 16), over(ir, t->lane, 4)));
+    t->row[1] = plus(ir, t->row[0], 8);
+}
+
+void gale__attention_quads_begin(const attention *t) { gale__attention_zero(t, t->value_sums, t->s->c16 / 16); }
+
+/* The number among a matrix's 8 of the first of two neighbours in the thread's row, in the left or right half. */
+static uint32_t number_of(uint32_t row, uint32_t half) { return 4 * half + 2 * row; }
+static gale__ir_val place_of(const attention *t, gale__ir_val matrix, uint32_t row, uint32_t half, uint32_t i)
+{
+    return plus(t->ir, times(t->ir, matrix, 8), number_of(row, half) + i);
+}
+static gale__ir_val column_of(const attention *t, gale__ir_val matrix, uint32_t half)
+{
+    return plus(t->ir, add(t->ir, times(t->ir, matrix, 16), times(t->ir, t->part, 2)), 8 * half);
+}
+
+static void find_most(const attention *t, gale__ir_val step, gale__ir_val from[2])
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val largest[2], v[2];
+    for (int r = 0; r < 2; r++) largest[r] = variable(ir, GALE_F32), write(t, largest[r], gale__ir_f32(ir, -INFINITY));
+    gale__ir_val m = unrolled(ir, t->s->n16 / 16, 1);
+    for (uint32_t at = 0; at < 4; at++) {
+        uint32_t half = at / 2, r = at % 2;
+        for (uint32_t i = 0; i < 2; i++) v[i] = get(ir, t->score_sums, place_of(t, m, r, half, i));
+        gale__attention_scores(t, add(ir, step, column_of(t, m, half)), t->row[r], 2, v);
+        for (uint32_t i = 0; i < 2; i++) {
+            set(ir, t->score_sums, place_of(t, m, r, half, i), v[i]);
+            write(t, largest[r], f32(ir, GALE__IR_MAX, read(t, largest[r]), v[i]));
+        }
+    }
+    end(ir);
+    for (int r = 0; r < 2; r++) from[r] = gale__attention_measure(t, r, read(t, largest[r]));
+}
+
+static void weigh(const attention *t, gale__ir_val step)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val sum[2], from[2];
+    find_most(t, step, from);
+    for (int r = 0; r < 2; r++) sum[r] = variable(ir, GALE_F32), write(t, sum[r], gale__ir_f32(ir, 0));
+    gale__ir_val m = unrolled(ir, t->s->n16 / 16, 1);
+    for (uint32_t e = 0; e < 8; e++) {
+        uint32_t r = e / 2 % 2;
+        gale__ir_val at = plus(ir, times(ir, m, 8), e), x = get(ir, t->score_sums, at);
+        gale__ir_val weight = exponential(ir, f32(ir, GALE__SUB, x, from[r]));
+        set(ir, t->score_sums, at, weight);
+        write(t, sum[r], f32(ir, GALE__ADD, read(t, sum[r]), weight));
+    }
+    end(ir);
+    for (int r = 0; r < 2; r++) gale__attention_count(t, r, read(t, sum[r]));
+}
+
+static void scale_results(const attention *t, const gale__ir_val factor[2])
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val m = unrolled(ir, t->s->c16 / 16, 1);
+    for (uint32_t e = 0; e < 8; e++) {
+        gale__ir_val at = plus(ir, times(ir, m, 8), e);
+        set(ir, t->value_sums, at, f32(ir, GALE__MUL, get(ir, t->value_sums, at), factor[e / 2 % 2]));
+    }
+    end(ir);
+}
+
+void gale__attention_quads_step(const attention *t, gale__ir_val step, gale__ir_val stage)
+{
+    const gale__attention_shape *s = t->s;
+    gale__attention_score(t, stage);
+    weigh(t, step);
+    if (s->online) scale_results(t, (const gale__ir_val[2]){read(t, t->factor[0]), read(t, t->factor[1])});
+    gale__attention_multiply(
+        t, t->value_sums, s->c16 / 16, s->n16, (gale__attention_left){0}, plus(t->ir, stage, t->values_at), false);
+}
+
+/* Two neighbours of a row. */
+static void store_pair(const attention *t, gale__ir_val row, gale__ir_val column, const gale__ir_val *v)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val to = add(ir, mul(ir, add(ir, mul(ir, t->head, t->m), row), t->c), column);
+    gale__ir_val there = test(ir, GALE__LT, row, t->m);
+    if (t->s->wide_result) {
+        gale__ir_val low = gale__ir_encode(ir, t->s->type, v[0]), high = gale__ir_encode(ir, t->s->type, v[1]);
+        begin_if(ir, both(ir, there, test(ir, GALE__LT, column, t->c)));
+        gale__ir_store(
+            ir, RESULT, GALE_U32, 1, over(ir, to, 2), bin(ir, GALE__OR, low, bin(ir, GALE__IR_SHL, high, u32(ir, 16))));
+        end(ir);
+        return;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        begin_if(ir, both(ir, there, test(ir, GALE__LT, plus(ir, column, i), t->c)));
+        gale__ir_store_as(ir, RESULT, t->s->type, 1, plus(ir, to, i), &v[i]);
+        end(ir);
+    }
+}
+
+void gale__attention_quads_finish(const attention *t)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val inverse[2], v[2], one = gale__ir_f32(ir, 1);
+    for (int r = 0; r < 2; r++) inverse[r] = gale__ir_op2(ir, GALE__IR_FAST_DIV, GALE_F32, one, read(t, t->sum[r]));
+    gale__ir_val m = unrolled(ir, t->s->c16 / 16, 1);
+    for (uint32_t at = 0; at < 4; at++) {
+        uint32_t r = at / 2, half = at % 2;
+        for (uint32_t i = 0; i < 2; i++)
+            v[i] = f32(ir, GALE__MUL, get(ir, t->value_sums, place_of(t, m, r, half, i)), inverse[r]);
+        store_pair(t, t->row[r], column_of(t, m, half), v);
+    }
+    end(ir);
+}

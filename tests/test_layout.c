@@ -1,0 +1,176 @@
+/* Layouts: convolutions on matrix units copy their operands by eights, since values lie channels-last where that pays;
+ * and whatever the layout, results are the same up to the order of sums. */
+#include "device/null/null.h"
+#include "device/registry.h"
+#include "graph/fuse/layout.h"
+#include "graph/run/program.h"
+#include "nvidia_caps.h"
+#include "op_graph.h"
+#include <math.h>
+
+static gale_value weight(og *t, int64_t n, int64_t c, int64_t side)
+{
+    int64_t dims[4] = {n, c, side, side}, count = n * c * side * side;
+    float *data = gale__alloc((size_t)count * sizeof *data), scale = 1 / sqrtf((float)(c * side * side));
+    for (int64_t i = 0; i < count; i++) data[i] = og_random(t) * scale;
+    gale_value v = og_constant(t, 4, dims, data);
+    gale__free(data);
+    return v;
+}
+
+static gale_value conv(og *t, gale_value x, int64_t from, int64_t to, int64_t side, int64_t stride)
+{
+    return og_conv(t, x, weight(t, to, from, side), GALE_NONE, 1, stride, side / 2);
+}
+
+static gale_value pool(og *t, gale_value x, const char *name)
+{
+    const int64_t two[2] = {2, 2};
+    return og_op(t, name, &x, 1, (gale_attr[]){GALE_INTS("kernel_shape", two, 2), GALE_INTS("strides", two, 2)}, 2);
+}
+
+/* A stem, a residual block, pools, a strided convolution, and a mean over the plane. */
+static void residual(og *t)
+{
+    gale_value x = og_op1(t, "Relu", conv(t, OG_INPUT(t, 2, 3, 20, 28), 3, 16, 3, 1)), y;
+    y = og_op1(t, "Relu", conv(t, x, 16, 32, 3, 1));
+    y = og_op2(t, "Add", conv(t, y, 32, 16, 3, 1), x);
+    y = conv(t, pool(t, og_op1(t, "Relu", y), "MaxPool"), 16, 24, 3, 2);
+    y = conv(t, pool(t, y, "AveragePool"), 24, 40, 1, 1);
+    og_output(t, y);
+    og_output(t, og_op1(t, "GlobalAveragePool", y));
+}
+
+/* Halves of the channels take different ways and join again; one is by channel, one goes down and up. */
+static void branches(og *t)
+{
+    const int64_t two[2] = {2, 2};
+    gale_value x = conv(t, OG_INPUT(t, 1, 8, 16, 16), 8, 32, 3, 1), half[2];
+    for (int64_t i = 0; i < 2; i++)
+        half[i] = og_op(
+            t, "Slice", (gale_value[]){x, OG_INTS(t, 16 * i), OG_INTS(t, 16 * i + 16), OG_INTS(t, 1)}, 4, NULL, 0);
+    half[0] = og_conv(t, half[0], weight(t, 16, 1, 3), GALE_NONE, 16, 1, 1);
+    gale_value down = og_op1(t, "Relu", conv(t, half[1], 16, 32, 3, 2));
+    half[1] = og_op(t, "ConvTranspose", (gale_value[]){down, weight(t, 32, 16, 2)}, 2,
+        (gale_attr[]){GALE_INTS("strides", two, 2)}, 1);
+    gale_value all = og_op(t, "Concat", half, 2, (gale_attr[]){GALE_INT("axis", 1)}, 1);
+    og_output(t, conv(t, all, 32, 3, 3, 1));
+}
+
+/* Rows of channels between convolutions, as in networks that mix them with attention. */
+static void rows(og *t)
+{
+    gale_value x = conv(t, OG_INPUT(t, 1, 16, 12, 12), 16, 16, 3, 1);
+    gale_value y = og_reshape(t, OG_TRANSPOSE(t, x, 0, 2, 3, 1), OG_INTS(t, 1, 144, 16));
+    y = og_softmax(t, y, -1);
+    y = OG_TRANSPOSE(t, og_reshape(t, y, OG_INTS(t, 1, 12, 12, 16)), 0, 3, 1, 2);
+    og_output(t, conv(t, og_op2(t, "Add", y, x), 16, 16, 3, 1));
+}
+
+static const struct {
+    const char *name;
+    void (*make)(og *);
+    int copied; /* kernels on matrix units whose operands are both copied: all but stems and very small ones */
+} networks[] = {{"residual", residual, 3}, {"branches", branches, 3}, {"rows", rows, 2}};
+enum { NETWORKS = sizeof networks / sizeof *networks };
+
+static double distance(gale_tensor *a, gale_tensor *b)
+{
+    size_t n = gale_tensor_size_bytes(a) / sizeof(float);
+    const float *x = gale_tensor_data(a), *y = gale_tensor_data(b);
+    double sum = 0, all = 0;
+    for (size_t i = 0; i < n; i++) sum += ((double)x[i] - y[i]) * ((double)x[i] - y[i]), all += (double)x[i] * x[i];
+    return sqrt(sum / all);
+}
+
+static bool run(og *t, gale_device *device, gale_precision precision, int layout, gale_tensor **y)
+{
+    gale_program_options options = {.precision = precision, .layout = layout};
+    gale_program *p = NULL;
+    bool ok = CHECK_OK(gale_program_create(t->graph, device, &options, &p)) &&
+              CHECK_OK(gale_program_run(p, t->inputs, y, true));
+    gale_program_destroy(&p);
+    return ok;
+}
+
+static void compare(int which, gale_device *cpu, gale_device *device)
+{
+    og t;
+    gale_tensor *y[4][2] = {{0}};
+    og_begin(&t);
+    networks[which].make(&t);
+    bool ok = CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && run(&t, cpu, GALE_PRECISION_AS_IT_IS, 1, y[3]);
+    for (int layout = 0; ok && layout < 3; layout++) {
+        ok = run(&t, device, GALE_PRECISION_F16, layout, y[layout]);
+        for (int i = 0; ok && i < t.n_outputs; i++) {
+            double off = distance(y[3][i], y[layout][i]);
+            if (!CHECK(off < 3e-3)) printf("  %s, layout %d, output %d: %g\n", networks[which].name, layout, i, off);
+        }
+    }
+    for (int i = 0; i < 8; i++) gale_tensor_destroy(&y[i / 2][i % 2]);
+    og_end(&t);
+}
+
+static void compare_on(const gale__backend *backend)
+{
+    gale_device *cpu = NULL, *device = NULL;
+    setenv("GALE_MATRIX", "emulate", 1);
+    gale_status status = gale__device_open_one(backend, 0, NULL, &device);
+    unsetenv("GALE_MATRIX");
+    if (status != GALE_OK) {
+        SKIP("%s", gale_error());
+        return;
+    }
+    CHECK(device->info.caps.n_matrix || device->info.caps.matrix_emulated);
+    if (CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu)))
+        for (int i = 0; i < NETWORKS; i++) compare(i, cpu, device);
+    gale_device_close(&device);
+    gale_device_close(&cpu);
+}
+
+TEST(opencl) { compare_on(&gale__backend_opencl); }
+TEST(vulkan) { compare_on(&gale__backend_vulkan); }
+TEST(cuda) { compare_on(&gale__backend_cuda); }
+
+/* Kernels on matrix units whose operands are both copied. */
+static int count_copied(gale_program *p, gale_tensor **inputs)
+{
+    gale__instance *i = NULL;
+    int n = 0;
+    if (!CHECK_OK(gale__program_instance(p, inputs, &i))) return -1;
+    for (int k = 0; k < i->plan->n_steps; k++) n += strstr(i->plan->steps[k].tag.name, "operands copied") != NULL;
+    gale__instance_release(p, i);
+    return n;
+}
+
+TEST(convolutions_copy)
+{
+    gale_program_options options = {.precision = GALE_PRECISION_F16};
+    for (int i = 0; i < NETWORKS; i++) {
+        gale_device *null = NULL;
+        gale_program *p = NULL;
+        og t;
+        og_begin(&t);
+        networks[i].make(&t);
+        gale__null_set_caps(&nvidia);
+        CHECK_OK(gale__device_open_one(&gale__backend_null, 0, NULL, &null));
+        gale__null_set_caps(NULL);
+        if (CHECK_OK(og_tensors(&t, NULL)) && CHECK_OK(gale_program_create(t.graph, null, &options, &p)) &&
+            !CHECK_EQ(count_copied(p, t.inputs), networks[i].copied))
+            printf("  in %s\n", networks[i].name);
+        gale_program_destroy(&p);
+        gale_device_close(&null);
+        og_end(&t);
+    }
+}
+
+TEST(turning)
+{
+    const int64_t dims[4] = {2, 3, 2, 1};
+    const uint16_t from[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, want[12] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11};
+    uint16_t to[12];
+    gale__layout_turn(dims, 4, sizeof *from, from, to);
+    CHECK(!memcmp(to, want, sizeof want));
+}
+
+TESTS(ROW(turning), ROW(convolutions_copy), ROW(opencl), ROW(vulkan), ROW(cuda))
