@@ -18,6 +18,7 @@ static const gale_device_caps nvidia = {
     .n_matrix = 2,
     .matrix = {{16, 16, 16, GALE_F16, GALE_F32}, {16, 16, 16, GALE_BF16, GALE_F32}},
     .matrix_quads = true,
+    .matrix_groups = true,
     .f16 = true,
     .bf16 = true,
     .f64 = true,

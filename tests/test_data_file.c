@@ -2,7 +2,7 @@
  * the wrong shape is refused. */
 #include "base/inflate.h"
 #include "base/zip.h"
-#include "cli/data_file.h"
+#include "jobs/model/data_file.h"
 #include "object_text.h"
 #include "packed.h"
 #include <unistd.h>

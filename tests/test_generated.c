@@ -3,10 +3,10 @@
  * compiles them. */
 #include "test.h"
 #include "base/hash.h"
-#include "cli/check.h"
 #include "device/cuda/nvrtc.h"
 #include "device/null/null.h"
 #include "device/registry.h"
+#include "jobs/selftest/check.h"
 #include "nvidia_caps.h"
 #include "program_graphs.h"
 
@@ -69,18 +69,20 @@ static void make_network(gale_device *device, bool fast)
 
 static void generate(void)
 {
-    gale__check_result result = {0};
+    gale__arena arena = {0};
+    gale_check_options options = {.all = true};
+    gale_check_device result = {.name = "nvidia"};
+    gale__check check = {.options = &options, .arena = &arena, .out = &result};
     gale_device *device = open_nvidia();
     if (!device || all.count) return;
     gale__null_set_sink(keep, &all);
-    CHECK_OK(gale__check_device(
-        device, NULL, true, &result)); /* what it computes is of no interest: null computes nothing */
+    CHECK_OK(gale__check_cases(&check, device)); /* what it computes is of no interest: null computes nothing */
     for (size_t i = 0; i < result.n_skips; i++)
         printf("not generated: %s: %s\n", result.skips[i].name, result.skips[i].text);
     for (int fast = 0; fast < 2; fast++) make_network(device, fast);
     gale__null_set_sink(NULL, NULL);
     CHECK(!all.failed);
-    gale__check_finish(&result);
+    gale__arena_finish(&arena);
     gale_device_close(&device);
 }
 

@@ -144,6 +144,10 @@ static void make_cases(void)
     convolution("convolution, strided", 8, 33, 6, 2, 1, false);
     convolution("convolution, channels last", 16, 40, 6, 1, 1, true)->async = 3;
     convolution("convolution, channels last, dilated input", 8, 36, 7, 1, 2, true);
+    product("f16, both along k, longer", SIZE(1, 200, 136, 200), GALE_F16, 2, 0, 0, AFTER | HALF_RESULT)->async = 3;
+    product("f16, both along k, 64 columns", SIZE(1, 300, 64, 128), GALE_F16, 2, 0, 0, PLAIN)->async = 3;
+    product("bf16, both along k, batches", SIZE(3, 130, 72, 328), GALE_BF16, 2, 0, 0, PLAIN)->async = 3;
+    convolution("convolution, channels last, longer", 24, 72, 9, 1, 1, true)->async = 3;
     wish(product("tiles 64 x 64", SIZE(1, 100, 136, 72), GALE_F16, 0, 0, 0, AFTER), 64, 64, 32, 32, 32, 2);
     wish(product("tiles 64 x 64, three stages", SIZE(1, 64, 72, 200), GALE_F16, 2, 0, 0, PLAIN), 64, 64, 16, 32, 32, 3);
     wish(product("tiles 64 x 32, four stages", SIZE(1, 80, 40, 104), GALE_BF16, 1, 0, 0, PLAIN), 64, 32, 32, 32, 16, 4);
@@ -173,6 +177,7 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
     if (c->wish.tile_m) {
         s->tile_m = c->wish.tile_m, s->tile_n = c->wish.tile_n, s->tile_k = c->wish.tile_k;
         s->micro_m = c->wish.micro_m, s->micro_n = c->wish.micro_n, s->stages = c->wish.stages;
+        s->slice = s->micro_m, s->groups = 0;
         s->exact = 0;
     }
     snprintf(name, sizeof name, "k%d", i);

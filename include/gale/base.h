@@ -46,6 +46,9 @@ GALE_API const char *gale_status_text(gale_status status);
 /* Why the last failing call of this thread failed; "" when none did.  Valid until the next failure. */
 GALE_API const char *gale_error(void);
 
+/* Frees a text that the library gave out; NULL is fine. */
+GALE_API void gale_free(void *p);
+
 /* "f32"; "?" for a number out of range. */
 GALE_API const char *gale_type_name(gale_type type);
 /* Bytes one element takes in gale's memory (types under 8 bits: one byte); 0 for strings. */

@@ -51,6 +51,7 @@ typedef struct gale_device_caps {
     bool products;               /* a vendor's library multiplies matrices here (GALE_BLAS) */
     uint32_t n_matrix;           /* shapes of its matrix units */
     gale_matrix_shape matrix[GALE_MATRIX_SHAPES];
+    bool matrix_groups;   /* four subgroups multiply 64 rows straight from work-group memory: wgmma of Hopper */
     bool matrix_quads;    /* it is known which thread holds which sums of a 16 x 16 matrix: as mma.sync has them */
     bool matrix_emulated; /* kernels for matrix units are written for plain threads (GALE_MATRIX=emulate) */
     bool f16, f64, i64, bf16, unified_memory, subgroup_ops, capture;

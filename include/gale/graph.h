@@ -133,7 +133,6 @@ GALE_API gale_status gale_program_run(
 /* Text for people or JSON: devices, kernels by operator, reasons, host copies, memory, prediction and outcome of the
  * latest run. */
 GALE_API gale_status gale_program_report(gale_program *program, bool json, char **text /* gale_free */);
-GALE_API void gale_free(void *p);
 
 #ifdef __cplusplus
 }

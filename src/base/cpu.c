@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static struct {
@@ -282,4 +283,10 @@ uint64_t gale__cpu_memory_free_bytes(void)
 uint64_t gale__cpu_memory_left_bytes(void)
 {
     return gale__cpu_memory_free_bytes() + read_number("/proc/meminfo", "SwapFree:", 0) * 1024;
+}
+
+uint64_t gale__process_peak_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss << 10;
 }

@@ -28,4 +28,5 @@ int gale__cpu_cores(void);            /* usable by this process */
 uint64_t gale__cpu_memory_bytes(void);
 uint64_t gale__cpu_memory_free_bytes(void);
 uint64_t gale__cpu_memory_left_bytes(void); /* that, and what may go to disk instead */
+uint64_t gale__process_peak_bytes(void);    /* most memory that this process had at once; 0: not told */
 #endif

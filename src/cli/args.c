@@ -180,17 +180,6 @@ const char *gale__args_item(const gale__args *a, const char *name, size_t i)
     return NULL;
 }
 
-const char *gale__args_for(const gale__args *a, const char *name, const char *key, bool only)
-{
-    const char *text, *found = NULL;
-    size_t n = strlen(key);
-    for (size_t i = 0; (text = gale__args_item(a, name, i)); i++) {
-        if (!strncmp(text, key, n) && text[n] == '=') found = text + n + 1;
-        else if (only && !strchr(text, '=')) found = text;
-    }
-    return found;
-}
-
 bool gale__args_given(const gale__args *a, const char *name) { return gale__args_item(a, name, 0) != NULL; }
 
 const char *gale__args_text(const gale__args *a, const char *name)

@@ -88,9 +88,6 @@ double gale__args_real(const gale__args *a, const char *name);
 const char *gale__args_text(const gale__args *a, const char *name); /* NULL when neither given nor defaulted */
 /* For arguments that may be given again: the i-th value, NULL past the end. */
 const char *gale__args_item(const gale__args *a, const char *name, size_t i);
-/* Of values such as NAME=TEXT: the text for `key`, of the last one; without NAME= it is for the only key there is.
- * NULL: none. */
-const char *gale__args_for(const gale__args *a, const char *name, const char *key, bool only);
 
 static inline bool gale__arg_is_positional(const gale__arg *arg) { return arg->name[0] >= 'A' && arg->name[0] <= 'Z'; }
 /* What help calls the value: "N", "FILE", "stats|clean|clear". */

@@ -51,6 +51,10 @@ void gale__end_as_signalled(void);
 int gale__usage(const char *command, const char *format, ...) GALE__PRINTF(2, 3);
 /* Writes a finished text to stdout and frees it. */
 int gale__print(gale__str *s);
+/* Writes a text of the library's to stdout and frees it (gale_free); reports where making it failed.  The JSON of most
+ * commands has an empty line after it. */
+int gale__print_text(gale_status status, char *text);
+int gale__print_json(gale_status status, char *text);
 /* Whether the stream is a terminal that likes colour (NO_COLOR and TERM=dumb say no). */
 bool gale__is_colour(FILE *f);
 /* Sends the library's log to stderr from `least` on. */

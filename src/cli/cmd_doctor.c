@@ -1,13 +1,8 @@
-/* gale doctor: what is missing and what to install, and with --try the first steps of a provider in a child process,
- * since a broken driver may take the whole process with it. */
-#include "cli/cli.h"
-#include "cli/device_text.h"
-#include "base/access.h"
+/* gale doctor: what is missing and what to install, and with --try the first steps of a provider as they are taken. */
 #include "base/env.h"
-#include "base/file.h"
-#include "device/trust.h"
-#include "device/workarounds.h"
-#include <string.h>
+#include "cli/cli.h"
+#include "device/registry.h"
+#include "gale/machine.h"
 
 static const gale__arg args[] = {
     {"try", 't', GALE__ARG_TEXT, "PROVIDER", NULL, NULL,
@@ -17,127 +12,61 @@ static const gale__arg args[] = {
     {0},
 };
 
-/* What the self-test said, and the setting without which the driver computes wrong results. */
-static void check_trust(const gale_device_info *info, gale__str *out)
+static int print_items(const gale_doctor_result *r)
 {
-    const gale__workaround *w = gale__workaround_find(info);
-    gale__trust t;
-    char state[256];
-    gale__trust_load(info, &t);
-    gale__workaround_state(w, state, sizeof state);
-    if (t.verdict == GALE__TRUST_FAILED) gale__str_addf(out, "                   failed the self-test: %s\n", t.reason);
-    if (w && *state) gale__str_addf(out, "                   runs with %s: %s\n", state, w->fault);
-    else if (w) gale__str_addf(out, "                   set %s=%s: %s\n", w->variable, w->value, w->fault);
-}
-
-static void check_provider(const gale__provider *p, gale__str *out)
-{
-    const gale_device_info *info = gale__provider_device(p);
-    const gale__probe *probe = NULL;
-    if (info) {
-        gale__str_addf(out, "ok       %-9s %s (%s)%s\n", p->name, info->name, info->driver,
-            info->caps.software ? ": runs on the CPU, used only when asked for by name" : "");
-        check_trust(info, out);
-        return;
-    }
-    if (gale__provider_probe(p, &probe) != GALE_OK) return;
-    gale__str_addf(out, "missing  %-9s %s\n", p->name, probe->reason);
-    if (*probe->remedy) gale__str_addf(out, "                   %s\n", probe->remedy);
-    gale__str_addf(out, "                   packages: %s\n", gale__provider_packages(p));
-}
-
-/* Device files that are there but closed to this user explain many a missing GPU. */
-static void check_permissions(gale__str *out)
-{
-    static const char *const nodes[] = {
-        "/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/kfd", "/dev/nvidiactl", "/dev/nvidia0"};
-    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
-        char group[64];
-        if (gale__path_access(nodes[i], group, sizeof group) == GALE__ACCESS_DENIED)
-            gale__str_addf(
-                out, "denied   %s: no permission; `sudo usermod -aG %s $USER`, then log in again\n", nodes[i], group);
-    }
-}
-
-static void check_library(
-    gale__str *out, const char *what, const char *use, const char *const *sonames, const char *package)
-{
-    gale__dl *dl = NULL;
-    if (gale__dl_open(sonames, &dl) == GALE_OK) gale__str_addf(out, "ok       %-9s %s\n", what, gale__dl_name(dl));
-    else
-        gale__str_addf(out, "missing  %-9s %s not found; needed for %s\n                   packages: %s\n", what,
-            sonames[0], use, package);
-    gale__dl_close(&dl);
-}
-
-static void check_cache(gale__str *out)
-{
-    char folder[1024], file[1100];
-    if (gale__cache_folder(folder, sizeof folder) != GALE_OK) {
-        gale__str_addf(out, "missing  cache     %s\n", gale_error());
-        return;
-    }
-    snprintf(file, sizeof file, "%s/doctor", folder);
-    if (gale__folder_make(folder) == GALE_OK && gale__file_write(file, "ok\n", 3) == GALE_OK)
-        gale__str_addf(out, "ok       cache     %s\n", folder);
-    else
-        gale__str_addf(out,
-            "denied   cache     %s\n                   kernels are compiled again in every run; set GALE_CACHE to a "
-            "folder you may write\n",
-            gale_error());
-    if (gale__file_exists(file)) gale__file_remove(file);
-}
-
-static int examine(void)
-{
-    static const char *const shaderc[] = {"libshaderc_shared.so.1", "libshaderc.so.1", NULL};
+    static const char *const states[] = {"ok", "missing", "denied"};
     gale__str out = {0};
-    int count;
-    gale__probe_all();
-    const gale__provider *all = gale__providers(&count);
-    for (int i = 0; i < count; i++)
-        if (all[i].rank) check_provider(&all[i], &out); /* others are further names, or for tests */
-    check_permissions(&out);
-    check_library(&out, "shaderc", "GLSL kernels that users bring to Vulkan", shaderc, "libshaderc1");
-    check_cache(&out);
+    for (size_t i = 0; i < r->n_items; i++) {
+        const gale_doctor_item *item = &r->items[i];
+        if (item->kind == GALE_DOCTOR_FILE)
+            gale__str_addf(&out, "%-8s %s: %s\n", states[item->state], item->name, item->text);
+        else gale__str_addf(&out, "%-8s %-9s %s\n", states[item->state], item->name, item->text);
+        for (size_t k = 0; k < item->n_advice; k++) gale__str_addf(&out, "                   %s\n", item->advice[k]);
+    }
     gale__str_add(&out, "\n`gale doctor --try PROVIDER` runs a provider's first steps in a process of its own.\n");
     return gale__print(&out);
 }
 
-typedef struct progress {
-    char step[128];
-    bool told; /* the failure has been printed */
-} progress;
-
-static void show_line(void *user, const char *line)
+static int examine(void)
 {
-    progress *p = user;
-    if (line[0] == '>') snprintf(p->step, sizeof p->step, "%s", line + 2);
-    else if (line[0] == '+') printf("ok       %s%s%s\n", p->step, line[2] ? ": " : "", line + 2);
-    else printf("FAILED   %s: %s\n", p->step, line + 2);
-    p->told |= line[0] == '-';
+    gale_doctor_result *r = NULL;
+    gale_status status = gale_doctor_examine(NULL, &r);
+    int code = status == GALE_OK ? print_items(r) : gale__report(status);
+    gale_doctor_result_destroy(&r);
+    return code;
+}
+
+static void print_step(void *user, const gale_trial_step *step)
+{
+    if (step->ok) printf("ok       %s%s%s\n", step->name, *step->text ? ": " : "", step->text);
+    else printf("FAILED   %s: %s\n", step->name, step->text);
+    *(bool *)user |= !step->ok;
     fflush(stdout);
 }
 
-static int try_provider(const gale__provider *provider, const char *name, int index)
+static int try_provider(const char *name)
 {
-    progress p = {"start"};
-    gale__trust t;
+    bool told = false; /* the failure has been printed */
+    gale_trial_options options = {
+        .device = (int)gale__env_get_i64(GALE__ENV_DEVICE, 0), .step = print_step, .user = &told};
+    gale_trial_result *r = NULL;
     fflush(stdout);
-    gale_status status = gale__trust_spawn(provider->backend, index, show_line, &p, &t);
+    gale_status status = gale_doctor_try(name, &options, &r);
     if (status != GALE_OK) return gale__report(status);
-    if (t.verdict == GALE__TRUST_PASSED) printf("%s works here\n", name);
-    else if (!p.told) printf("FAILED   %s; leave %s out of the provider chain, or update its driver\n", t.reason, name);
-    return t.verdict == GALE__TRUST_PASSED ? GALE__EXIT_OK : GALE__EXIT_FAILED;
+    int code = r->passed ? GALE__EXIT_OK : GALE__EXIT_FAILED;
+    if (r->passed) printf("%s works here\n", name);
+    else if (!told) printf("FAILED   %s; leave %s out of the provider chain, or update its driver\n", r->reason, name);
+    gale_trial_result_destroy(&r);
+    return code;
 }
 
 static int run(const gale__args *a)
 {
     const char *name = gale__args_text(a, "try");
     if (!name) return examine();
-    const gale__provider *provider = gale__provider_find(name);
-    if (!provider) return gale__usage("doctor", "doctor: '%s' is no provider (`gale devices` lists them)", name);
-    return try_provider(provider, name, (int)gale__env_get_i64(GALE__ENV_DEVICE, 0));
+    if (!gale__provider_find(name))
+        return gale__usage("doctor", "doctor: '%s' is no provider (`gale devices` lists them)", name);
+    return try_provider(name);
 }
 
 const gale__command gale__command_doctor = {

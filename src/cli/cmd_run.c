@@ -1,11 +1,7 @@
 /* gale run: one run of a model, values from and to files. */
 #include "cli/cli.h"
-#include "cli/data_file.h"
-#include "cli/model_inputs.h"
-#include "gale/profile.h"
-#include "base/thread.h"
-#include "onnx/run/object.h"
-#include <string.h>
+#include "cli/model_args.h"
+#include "jobs/model/model_inputs.h"
 
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "ONNX file", NULL, true},
@@ -24,75 +20,31 @@ static const gale__arg args[] = {
     {0},
 };
 
-static void print_output(const gale_model_value *v, const gale_object *o)
+static void print_output(void *user, const gale_run_output *output)
 {
     char text[256];
-    gale_tensor *t = gale_object_get_tensor(o);
-    if (gale_object_get_kind(o) == GALE_OBJECT_TENSOR)
-        printf("%s: %s %s\n", v->name, gale_type_name(gale_tensor_type(t)),
+    gale_tensor *t = gale_object_get_tensor(output->value);
+    (void)user;
+    if (gale_object_get_kind(output->value) == GALE_OBJECT_TENSOR)
+        printf("%s: %s %s\n", output->name, gale_type_name(gale_tensor_type(t)),
             gale__shape_text(gale_tensor_rank(t), gale_tensor_dims(t), NULL, text));
-    else printf("%s: %zu items\n", v->name, gale_object_count(o));
-}
-
-static gale_status write_outputs(gale_model *m, const gale__args *a, gale_object **outputs)
-{
-    int n = gale_model_outputs(m);
-    for (int i = 0; i < n; i++) {
-        gale_model_value v;
-        GALE_TRY(gale_model_output(m, i, &v));
-        const char *file = gale__args_for(a, "output", v.name, n == 1);
-        if (file)
-            GALE_TRY(gale__is_picture(file) ? gale__picture_from_output(file, outputs[i], a)
-                                            : gale__data_write(file, outputs[i]));
-        print_output(&v, outputs[i]);
-    }
-    return GALE_OK;
-}
-
-/* With a profile, a run before it takes planning and compiling out of the picture. */
-static gale_status run_model(
-    gale_model *m, const gale__args *a, gale_device *device, gale_object **inputs, gale_object **outputs)
-{
-    const char *path = gale__args_text(a, "profile");
-    gale_profiler *p = NULL;
-    if (!path) return gale_model_run(m, inputs, outputs, true);
-    double warm_ms;
-    GALE_TRY(gale__model_run_timed(m, inputs, &warm_ms));
-    GALE_TRY(gale_profiler_start(device, &p));
-    gale_status status = gale_model_run(m, inputs, outputs, true);
-    gale_status stopped = gale_profiler_stop(p);
-    if (status == GALE_OK) status = stopped;
-    const char *dot = strrchr(path, '.');
-    if (status == GALE_OK) status = gale_profiler_write(p, dot && !strcmp(dot, ".json") ? "trace" : "table", path);
-    gale_profiler_destroy(&p);
-    return status;
+    else printf("%s: %zu items\n", output->name, gale_object_count(output->value));
 }
 
 static gale_status work(const gale__args *a, gale_device *device)
 {
-    gale_model *m = NULL;
-    gale_object **inputs = NULL, **outputs = NULL;
-    char *report = NULL;
+    gale_run_options options = {
+        .profile = gale__args_text(a, "profile"), .report = gale__args_flag(a, "report"), .done = print_output};
+    gale_run_result *result = NULL;
+    gale__arena arena = {0};
     gale_status status;
-    GALE_GO(gale__model_open_for(a, device, &m));
-    GALE_GO(gale__model_outputs_check(m, a));
-    GALE_GO(gale__model_inputs_make(m, a, false, &inputs));
-    outputs = gale__calloc((size_t)gale_model_outputs(m) + 1, sizeof *outputs);
-    if (!outputs) {
-        status = GALE_NO_MEMORY;
-        goto done;
-    }
-    GALE_GO(run_model(m, a, device, inputs, outputs));
-    GALE_GO(write_outputs(m, a, outputs));
-    if (gale__args_flag(a, "report")) {
-        GALE_GO(gale_model_report(m, false, &report));
-        fputs(report, stderr);
-    }
+    GALE_GO(gale__model_job_options(a, &arena, &options.job));
+    GALE_GO(gale__args_list(a, "output", &arena, &options.outputs, &options.n_outputs));
+    GALE_GO(gale_model_run_files(gale__args_text(a, "MODEL"), device, &options, &result));
+    if (result->report) fputs(result->report, stderr);
 done:
-    gale_free(report);
-    if (m) gale__objects_free(&inputs, gale_model_inputs(m));
-    if (m) gale__objects_free(&outputs, gale_model_outputs(m));
-    gale_model_close(&m);
+    gale_run_result_destroy(&result);
+    gale__arena_finish(&arena);
     return status;
 }
 

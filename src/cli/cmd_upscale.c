@@ -1,6 +1,6 @@
 /* gale upscale: pictures through a network, file by file. */
 #include "cli/cli.h"
-#include "cli/model_inputs.h"
+#include "cli/model_args.h"
 #include "cli/progress.h"
 #include "cli/upscale_report.h"
 #include "base/cpu.h"

@@ -6,9 +6,8 @@
 
 enum { NODES_MAX = 4000, WIDTH = 132, HEIGHT = 46, BOX_W = 116, BOX_H = 24 };
 
-static void add_head(const gale__explained *e, gale__str *out)
+static void add_head(const gale_explain_result *e, gale__str *out)
 {
-    const gale_device_info *d = gale_device_get_info(e->device);
     gale__str_add(out,
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>gale "
         "explain</title><style>"
@@ -24,39 +23,37 @@ static void add_head(const gale__explained *e, gale__str *out)
         "border-color:#2b3541}}</style>");
     gale__str_add(out, "<h1>");
     gale__html_add(out, e->model);
-    gale__str_addf(out, "</h1><p>%s %d: ", d->backend, d->index);
-    gale__html_add(out, d->name);
+    gale__str_addf(out, "</h1><p>%s %d: ", e->backend, e->device_index);
+    gale__html_add(out, e->device);
     gale__str_add(out, " (");
-    gale__html_add(out, d->driver);
+    gale__html_add(out, e->driver);
     gale__str_add(out, ")<br>Why this device: ");
-    gale__html_add(out, gale_device_why(e->device));
+    gale__html_add(out, e->why);
     gale__str_addf(out,
         "<br>%zu kernels and copies. Predicted from the device's ceilings: %.1f us. Measured: %.1f us. Reading %.1f "
         "ms, first run %.1f ms.</p>",
-        e->count, e->predicted_us, e->measured_us, e->open_ms, e->first_ms);
+        e->n_kernels, e->predicted_us, e->measured_us, e->open_ms, e->first_ms);
 }
 
-static void add_bars(const gale__explained *e, gale__str *out)
+static void add_bars(const gale_explain_result *e, gale__str *out)
 {
-    const gale_device_ceilings *c = &gale_device_get_info(e->device)->ceilings;
     double most = 1e-9;
-    for (size_t i = 0; i < e->count; i++)
-        if (e->records[i].time_us > most) most = e->records[i].time_us;
+    for (size_t i = 0; i < e->n_kernels; i++)
+        if (e->kernels[i].measured_us > most) most = e->kernels[i].measured_us;
     gale__str_add(out,
         "<h2>Kernels, in the order they ran</h2><p>Thick: measured. Thin: what the ceilings "
         "allow.</p><table><tr><th>#<th>operators<th>kernel<th>MB<th>MFLOP<th>predicted us<th>measured us<th>");
-    for (size_t i = 0; i < e->count && i < NODES_MAX; i++) {
-        const gale__profiler_record *r = &e->records[i];
-        double predicted = gale__predict_us(c, r);
+    for (size_t i = 0; i < e->n_kernels && i < NODES_MAX; i++) {
+        const gale_explain_kernel *k = &e->kernels[i];
         gale__str_addf(out, "<tr><td class=n>%zu<td>", i);
-        gale__html_add(out, r->op && *r->op ? r->op : gale__profiler_span_kind_name(r->kind));
+        gale__html_add(out, *k->operators ? k->operators : k->kind);
         gale__str_add(out, "<td>");
-        gale__html_add(out, r->name);
+        gale__html_add(out, k->name);
         gale__str_addf(out,
             "<td class=n>%.2f<td class=n>%.1f<td class=n>%.1f<td class=n>%.1f<td><div class=bar "
             "style='width:%.1fpx'></div><div class=want style='width:%.1fpx'></div>",
-            r->bytes / 1e6, r->operations / 1e6, predicted, r->time_us, 300 * (r->time_us > 0 ? r->time_us : 0) / most,
-            300 * predicted / most);
+            k->bytes / 1e6, k->operations / 1e6, k->predicted_us, k->measured_us,
+            300 * (k->measured_us > 0 ? k->measured_us : 0) / most, 300 * k->predicted_us / most);
     }
     gale__str_add(out, "</table>");
 }
@@ -67,35 +64,34 @@ typedef struct place {
 
 /* A node lies one layer below the lowest of those it reads; then it moves down to just above those that read it, which
  * keeps lines short. */
-static void lay_out(const gale__onnx_net *net, place *places, int n, int *layers, int *columns)
+static void lay_out(const gale_explain_node *nodes, place *places, int n, int *layers, int *columns)
 {
     *layers = *columns = 0;
     for (int i = 0; i < n; i++) {
-        const gale__onnx_net_node *node = &net->nodes[i];
-        for (int k = 0; k < node->n_in; k++) {
-            int from = node->in[k] < 0 ? -1 : net->values[node->in[k]].node;
-            if (from >= 0 && from < n && places[from].layer + 1 > places[i].layer)
-                places[i].layer = places[from].layer + 1;
+        const gale_explain_node *node = &nodes[i];
+        for (int k = 0; k < node->n_reads; k++) {
+            int from = node->reads[k];
+            if (from < n && places[from].layer + 1 > places[i].layer) places[i].layer = places[from].layer + 1;
         }
         if (places[i].layer + 1 > *layers) *layers = places[i].layer + 1;
     }
     for (int i = 0; i < n; i++) places[i].column = *layers; /* the highest reader, until columns are given out */
     for (int i = n - 1; i >= 0; i--) {
-        const gale__onnx_net_node *node = &net->nodes[i];
+        const gale_explain_node *node = &nodes[i];
         if (places[i].column < *layers) places[i].layer = places[i].column - 1;
-        for (int k = 0; k < node->n_in; k++) {
-            int from = node->in[k] < 0 ? -1 : net->values[node->in[k]].node;
-            if (from >= 0 && from < n && places[i].layer < places[from].column) places[from].column = places[i].layer;
+        for (int k = 0; k < node->n_reads; k++) {
+            int from = node->reads[k];
+            if (from < n && places[i].layer < places[from].column) places[from].column = places[i].layer;
         }
     }
 }
 
-static void add_edges(const gale__onnx_net *net, const place *places, int n, gale__str *out)
+static void add_edges(const gale_explain_node *nodes, const place *places, int n, gale__str *out)
 {
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < net->nodes[i].n_in; k++) {
-            int from = net->nodes[i].in[k] < 0 ? -1 : net->values[net->nodes[i].in[k]].node;
-            if (from < 0 || from >= n) continue;
+        for (int k = 0; k < nodes[i].n_reads; k++) {
+            int from = nodes[i].reads[k];
+            if (from >= n) continue;
             int x0 = places[from].column * WIDTH + BOX_W / 2, y0 = places[from].layer * HEIGHT + BOX_H,
                 x1 = places[i].column * WIDTH + BOX_W / 2, y1 = places[i].layer * HEIGHT;
             gale__str_addf(out, "<path d='M%d %dC%d %d %d %d %d %d' fill=none stroke='#9fb4c8'/>", x0, y0, x0, y0 + 14,
@@ -103,18 +99,18 @@ static void add_edges(const gale__onnx_net *net, const place *places, int n, gal
         }
 }
 
-static void add_boxes(const gale__onnx_net *net, const place *places, int n, gale__str *out)
+static void add_boxes(const gale_explain_node *nodes, const place *places, int n, gale__str *out)
 {
     static const char *const colours[] = {"#d7e8f7", "#fbe3c0", "#e6d9f5", "#f5c8c8"};
     for (int i = 0; i < n; i++) {
-        const gale__onnx_net_node *node = &net->nodes[i];
+        const gale_explain_node *node = &nodes[i];
         int x = places[i].column * WIDTH, y = places[i].layer * HEIGHT;
         gale__str_addf(out, "<g><title>");
         gale__html_add(out, node->where);
         gale__str_addf(out,
             "</title><rect x='%d' y='%d' width='%d' height='%d' rx='4' fill='%s' stroke='#5b7083'/><text x='%d' y='%d' "
             "text-anchor=middle fill='#1b2530'>",
-            x, y, BOX_W, BOX_H, colours[gale__onnx_net_runner(net, node)], x + BOX_W / 2, y + 16);
+            x, y, BOX_W, BOX_H, colours[node->place], x + BOX_W / 2, y + 16);
         char name[20];
         snprintf(name, sizeof name, "%s", node->op);
         gale__html_add(out, name);
@@ -122,10 +118,9 @@ static void add_boxes(const gale__onnx_net *net, const place *places, int n, gal
     }
 }
 
-static void add_graph(const gale__explained *e, gale__str *out)
+static void add_graph(const gale_explain_result *e, gale__str *out)
 {
-    const gale__onnx_net *net = e->session->net;
-    int n = net->n_nodes < NODES_MAX ? net->n_nodes : NODES_MAX, layers, columns;
+    int n = e->n_nodes < NODES_MAX ? (int)e->n_nodes : NODES_MAX, layers, columns;
     place *places = gale__calloc((size_t)n + 1, sizeof *places);
     int *width = places ? gale__calloc((size_t)n + 1, sizeof *width) : NULL;
     if (!width) {
@@ -133,25 +128,25 @@ static void add_graph(const gale__explained *e, gale__str *out)
         gale__free(places);
         return;
     }
-    lay_out(net, places, n, &layers, &columns);
+    lay_out(e->nodes, places, n, &layers, &columns);
     for (int i = 0; i < n; i++) {
         places[i].column = width[places[i].layer]++;
         if (width[places[i].layer] > columns) columns = width[places[i].layer];
     }
     gale__str_addf(out,
-        "<h2>Graph</h2><p>%d nodes%s. Blue: computed on the device; orange: by the host (strings, sequences, "
+        "<h2>Graph</h2><p>%zu nodes%s. Blue: computed on the device; orange: by the host (strings, sequences, "
         "pictures); violet: control flow over data.</p><div class=graph><svg xmlns='http://www.w3.org/2000/svg' "
         "width='%d' height='%d' viewBox='-8 -8 %d %d'>",
-        net->n_nodes, net->n_nodes > n ? ", the first 4,000 drawn" : "", columns * WIDTH + 16, layers * HEIGHT + 16,
+        e->n_nodes, e->n_nodes > (size_t)n ? ", the first 4,000 drawn" : "", columns * WIDTH + 16, layers * HEIGHT + 16,
         columns * WIDTH + 16, layers * HEIGHT + 16);
-    add_edges(net, places, n, out);
-    add_boxes(net, places, n, out);
+    add_edges(e->nodes, places, n, out);
+    add_boxes(e->nodes, places, n, out);
     gale__str_add(out, "</svg></div>");
     gale__free(places);
     gale__free(width);
 }
 
-void gale__explain_html(const gale__explained *e, gale__str *out)
+void gale__explain_html(const gale_explain_result *e, gale__str *out)
 {
     add_head(e, out);
     add_graph(e, out);

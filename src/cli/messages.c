@@ -55,6 +55,20 @@ int gale__print(gale__str *s)
     return gale__report(status);
 }
 
+int gale__print_text(gale_status status, char *text)
+{
+    if (status == GALE_OK) fputs(text, stdout);
+    gale_free(text);
+    return gale__report(status);
+}
+
+int gale__print_json(gale_status status, char *text)
+{
+    int code = gale__print_text(status, text);
+    if (code == GALE__EXIT_OK) puts("");
+    return code;
+}
+
 static void print_line(void *user, gale__log_level level, const char *line)
 {
     static const char *const names[] = {"debug", "note", "warning"};

@@ -1,5 +1,6 @@
 /* Progress on stderr, drawn over itself. */
 #include "cli/progress.h"
+#include "cli/job_progress.h"
 #include "base/thread.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -51,4 +52,23 @@ void gale__progress_end(gale__progress *p)
 {
     if (p->on && p->shown_ns) fputs("\r\033[K", stderr);
     p->on = false;
+}
+
+bool gale__job_progress_show(void *user, const gale_job_progress *now)
+{
+    gale__job_progress *p = user;
+    if (!now->total) return true; /* nothing to count yet */
+    if (p->stage != now->stage) {
+        gale__job_progress_end(p);
+        gale__progress_begin(&p->line, now->stage, now->unit, now->total);
+        p->stage = now->stage;
+    }
+    gale__progress_add(&p->line, now->done - p->line.done);
+    return true;
+}
+
+void gale__job_progress_end(gale__job_progress *p)
+{
+    if (p->stage) gale__progress_end(&p->line);
+    p->stage = NULL;
 }

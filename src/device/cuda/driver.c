@@ -2,6 +2,7 @@
  * with. Handles of the driver stand in the `impl` of our objects as they are, so nothing is allocated beside them. */
 #include "device/cuda/driver.h"
 #include "device/cuda/blas.h"
+#include "device/cuda/nvrtc.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,16 @@ gale_status gale__cu_enter(const gale__cu_device *d)
 }
 
 /* ---- devices ---- */
+
+/* wgmma needs a compiler that knows sm_90a. */
+static bool compiles_for_hopper(const gale__cu_device *d, const gale_device *device)
+{
+    const gale__cu_maker *maker = d->api->maker;
+    char target[32];
+    gale_status status = gale__rtc_target(
+        maker, d->api->version / maker->major_unit, (int)device->info.caps.arch, target, sizeof target);
+    return status == GALE_OK && strchr(target, 'a');
+}
 
 static gale_status open_with(const gale__cu_maker *maker, gale_device *device)
 {
@@ -43,6 +54,7 @@ static gale_status open_with(const gale__cu_maker *maker, gale_device *device)
     device->info.caps.memory_bytes = total;
     device->info.caps.memory_free_bytes = free_bytes;
     device->info.caps.products = gale__cu_blas_open(d);
+    device->info.caps.matrix_groups = device->info.caps.matrix_groups && compiles_for_hopper(d, device);
     device->impl = d;
 done:
     if (status != GALE_OK) gale__free(d);

@@ -121,7 +121,8 @@ gale_status gale__rtc_target(const gale__cu_maker *maker, int driver_major, int 
             "compute capability %d.%d is too old: NVRTC %d.%d compiles for %d.%d and newer; install an older NVRTC",
             arch / 10, arch % 10, r->major, r->minor, list[0] / 10, list[0] % 10);
     if (!count) best = arch;
-    snprintf(target, size, "%s_%d", best == arch && r->code ? "sm" : "compute", best);
+    bool own = best == arch && r->code; /* sm_90a: with the instructions that only Hopper has */
+    snprintf(target, size, "%s_%d%s", own ? "sm" : "compute", best, own && arch == 90 && r->major >= 12 ? "a" : "");
     return GALE_OK;
 }
 

@@ -27,6 +27,7 @@ static void fill_matrix(gale_device_caps *caps)
     for (int i = 0; i < 2; i++)
         caps->matrix[caps->n_matrix++] = (gale_matrix_shape){16, 16, 16, (uint8_t)operands[i], GALE_F32};
     caps->matrix_quads = true;
+    caps->matrix_groups = caps->arch == 90; /* sm_90a: later cards have others */
 }
 
 static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *caps)

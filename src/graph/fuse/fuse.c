@@ -25,7 +25,7 @@ void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strid
     int order[GALE_MAX_RANK];
     for (int a = 0; a < p->rank; a++) order[a] = a;
     if (f->last[n]) {
-        int axis = gale__channel_axis(p->dims);
+        int axis = gale__channel_axis(p->dims, p->rank);
         for (int a = axis; a + 1 < p->rank; a++) order[a] = a + 1;
         order[p->rank - 1] = axis;
     }

@@ -26,7 +26,7 @@ typedef struct gale__fused {
 typedef struct gale__fusion_options {
     bool no_fusion, fast;
     bool store_operands; /* what a contraction or a window reads several times is computed once and stored */
-    bool matrix;         /* the device has matrix units */
+    bool matrix, groups; /* the device has matrix units; and four subgroups use them together */
     int layout;          /* as in gale_program_options */
 } gale__fusion_options;
 

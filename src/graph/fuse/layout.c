@@ -6,19 +6,21 @@
  * Costs are bytes: what is read across the direction in which a kernel walks counts once more, and a product whose
  * operand cannot be copied by eights counts the time it loses. */
 #include "graph/fuse/layout.h"
+#include "kernel/schedule/schedule.h"
 #include <string.h>
 
 enum { SWEEPS = 8, NONE = -1 };
 /* Bytes that memory moves while an operation waits: 4.8 TB/s against 30 instead of 250 TFLOP/s, on an H200.  Other
  * cards with matrix units have much the same proportions. */
 #define BYTES_PER_OPERATION 0.14
+#define ACROSS 0.2 /* of that, where wgmma would do and mma.sync has to */
 
 /* One access of a kernel to a value; in two lists, of what is read and of what is written. */
 typedef struct use {
     const gale__fused *kernel;
     const gale__nest_access *access;
     gale__node from, to;
-    bool operand; /* of a product */
+    bool operand, grouped; /* of a product; that four subgroups would compute together */
     double bytes, loss;
     int next_from, next_to;
 } use;
@@ -50,19 +52,23 @@ static bool may_choose(const gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
     if (p->op != GALE__PRIM_CONST) return f->root[n] && may_turn(f, n);
-    return f->live[n] && !f->dense[n] && !p->splat && has_channels(p);
+    if (!f->live[n] || f->dense[n] || p->splat) return false;
+    return has_channels(p) || (f->options.groups && p->rank == 2);
 }
 
-static int64_t plane(const gale__prim_node *p)
+/* A matrix has one axis of channels and another. */
+int gale__channel_axis(const int64_t *dims, int rank) { return rank > 2 && dims[1] > 1 ? 1 : 0; }
+
+static int64_t plane_of(const int64_t *dims, int rank)
 {
-    int64_t size = 1;
-    for (int a = 2; a < p->rank; a++) size *= p->dims[a];
+    int64_t size = rank == 2 ? dims[1] : 1;
+    for (int a = 2; a < rank; a++) size *= dims[a];
     return size;
 }
 
-int gale__channel_axis(const int64_t *dims) { return dims[1] > 1 ? 1 : 0; }
+static int64_t plane(const gale__prim_node *p) { return plane_of(p->dims, p->rank); }
 
-static int64_t channels_of(const gale__prim_node *p) { return p->dims[gale__channel_axis(p->dims)]; }
+static int64_t channels_of(const gale__prim_node *p) { return p->dims[gale__channel_axis(p->dims, p->rank)]; }
 
 /* A stride of a declared value, as it is channels-last. */
 static int64_t turned(const gale__prim_node *p, int64_t step)
@@ -107,20 +113,28 @@ static int fast_dim(const gale__fusion *f, const use *u, bool last, bool *whole)
     return found;
 }
 
-/* Whether groups of eight can be copied as they lie. */
-static bool copies(const gale__fusion *f, const use *u, bool last)
+/* The dimension along which groups of eight can be copied as they lie; NONE: there is none. */
+static int copies_along(const gale__fusion *f, const use *u, bool last)
 {
     const gale__nest *nest = &u->kernel->nest;
     const gale__nest_access *a = u->access;
     int vector = NONE, dims = nest->n_outer + nest->n_inner;
     for (int d = 0; d < dims; d++)
         if (step_of(f, u->from, a->stride[d], last) == 1 && nest->extent[d] % 8 == 0) vector = d;
-    if (vector == NONE || offset_of(f, u->from, a->offset, last) % 8) return false;
+    if (vector == NONE || offset_of(f, u->from, a->offset, last) % 8) return NONE;
     for (int d = 0; d < dims; d++)
-        if (d != vector && step_of(f, u->from, a->stride[d], last) % 8) return false;
+        if (d != vector && step_of(f, u->from, a->stride[d], last) % 8) return NONE;
     for (int g = 0; g < a->n_guards; g++)
-        if (a->guards[g].coef[vector] || a->guards[g].div > 1) return false;
-    return true;
+        if (a->guards[g].coef[vector] || a->guards[g].div > 1) return NONE;
+    return vector;
+}
+
+/* Four subgroups at once take only operands that run along k. */
+static double operand_cost(const gale__fusion *f, const use *u, bool last)
+{
+    int along = copies_along(f, u, last);
+    if (along == NONE) return u->loss;
+    return u->grouped && along < u->kernel->nest.n_outer ? u->loss * ACROSS : 0;
 }
 
 /* Whether threads that share a sum find neighbours in one of its rows. */
@@ -135,7 +149,7 @@ static bool reduces_along(const gale__fusion *f, const use *u, bool last)
 static double cost(const chooser *c, const use *u, bool from_last, bool to_last)
 {
     const gale__fusion *f = c->f;
-    if (u->operand) return copies(f, u, from_last) ? 0 : u->loss;
+    if (u->operand) return operand_cost(f, u, from_last);
     bool whole;
     int fast = fast_dim(f, u, to_last, &whole);
     if (fast == NONE || !u->access->stride[fast]) return 0;
@@ -166,7 +180,7 @@ static double product(const gale__nest *nest, gale__contraction *c)
     return (double)c->b_count * (double)c->m * (double)c->n * (double)c->k;
 }
 
-static void add_use(chooser *c, const gale__fused *k, const gale__nest_access *a, bool operand, double operations)
+static use *add_use(chooser *c, const gale__fused *k, const gale__nest_access *a, bool operand, double operations)
 {
     const gale__prim_graph *g = c->f->g;
     gale__node from = k->buffers[a->buffer];
@@ -184,6 +198,7 @@ static void add_use(chooser *c, const gale__fused *k, const gale__nest_access *a
         .next_to = c->to[k->root]};
     if (gale__prim_at(g, k->root)->invariant) u->bytes = 0; /* computed once */
     c->from[from] = c->to[k->root] = c->n_uses++;
+    return u;
 }
 
 static bool describes(const gale__fused *k)
@@ -195,10 +210,12 @@ static void add_kernel(chooser *c, const gale__fused *k)
 {
     gale__contraction found;
     double operations = product(&k->nest, &found);
+    bool grouped = operations > 0 && c->f->options.groups && gale__schedule_groups_pay(found.m, found.n, found.k);
     for (int i = 0; i < k->nest.n_code; i++) {
         const gale__nest_instr *in = &k->nest.code[i];
         if (in->op != GALE__NEST_LOAD) continue;
-        add_use(c, k, &k->nest.accesses[in->access], in->inner && operations > 0, operations);
+        use *u = add_use(c, k, &k->nest.accesses[in->access], in->inner && operations > 0, operations);
+        u->grouped = grouped;
     }
 }
 
@@ -259,9 +276,8 @@ void gale__layout_force(gale__fusion *f)
 
 void gale__layout_turn(const int64_t *dims, int rank, size_t element, const void *from, void *to)
 {
-    int axis = gale__channel_axis(dims);
-    int64_t size = 1, items = axis ? dims[0] : 1, channels = dims[axis];
-    for (int a = 2; a < rank; a++) size *= dims[a];
+    int axis = gale__channel_axis(dims, rank);
+    int64_t size = plane_of(dims, rank), items = axis ? dims[0] : 1, channels = dims[axis];
     const char *in = from;
     char *out = to;
     for (int64_t item = 0; item < items; item++, in += (size_t)(size * channels) * element)

@@ -181,6 +181,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
     p->nodes = g.count;
     gale__fusion_options options = {.no_fusion = p->options.no_fusion,
         .layout = p->options.layout,
+        .groups = p->device->info.caps.matrix_groups,
         .matrix = p->device->info.caps.n_matrix > 0 || p->device->info.caps.matrix_emulated,
         .fast = p->options.fast,
         .store_operands = p->device->info.caps.host_functions};

@@ -55,6 +55,11 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(SUMS_ZERO, EFFECT, 1),
     ROW(SUMS_ADD, EFFECT, 3),
     ROW(SUMS_STORE, EFFECT, 3),
+    ROW(GROUP_ADD, EFFECT, 4),
+    ROW(GROUP_BEGIN, EFFECT, 0),
+    ROW(GROUP_END, EFFECT, 0),
+    ROW(GROUP_WAIT, EFFECT, 0),
+    ROW(GROUP_FENCE, EFFECT, 0),
     ROW(MATRIX_SUMS, READ, 2),
 #undef ROW
 };

@@ -84,6 +84,14 @@ typedef enum gale__ir_op {
     GALE__IR_SUMS_ADD,    /* a: SUMS; b: MATRIX_A, c: MATRIX_B; imm: which: adds their product */
     GALE__IR_SUMS_STORE,  /* a: SUMS; b: work-group array of F32; c: first element (a multiple of 4); imm: which, and in
                              the upper half elements from row to row (a multiple of 4) */
+    GALE__IR_GROUP_ADD,   /* four subgroups at once, where the device has matrix_groups.  a: SUMS, imm of them for 16 x
+                             (16 imm) results of each; b: work-group array of U16; c, d: first elements of 64 x 16 [m][k]
+                             and (16 imm) x 16 [n][k], rows of 64 whose groups of 8 are exchanged: group g of row r lies
+                             where g ^ (r & 7) would.  It may take until GROUP_WAIT. */
+    GALE__IR_GROUP_BEGIN, /* before the first GROUP_ADD of several */
+    GALE__IR_GROUP_END,   /* after the last */
+    GALE__IR_GROUP_WAIT,  /* until they are done */
+    GALE__IR_GROUP_FENCE, /* what this thread copied will be seen by GROUP_ADD, after a BARRIER */
     GALE__IR_MATRIX_SUMS, /* a: SUMS; b: which (U32); those, rounded to `type`, as a MATRIX_A */
     GALE__IR_COUNT
 } gale__ir_op;

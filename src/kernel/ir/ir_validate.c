@@ -221,7 +221,13 @@ static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir
         if (!is_index(c, in->b) || !in->imm || in->imm % 8) return bad(c, v, "index or row");
         return GALE_OK;
     }
-    if (from->op != GALE__IR_SUMS || (uint32_t)in->imm >= from->imm) return bad(c, v, "no such sums");
+    if (from->op != GALE__IR_SUMS || (uint32_t)in->imm >= from->imm + (in->op == GALE__IR_GROUP_ADD))
+        return bad(c, v, "no such sums");
+    if (in->op == GALE__IR_GROUP_ADD)
+        return in->imm && in->imm <= from->imm && threads == 32 && c->ir->group[0] % 128 == 0 && is_shared(c, in->b) &&
+                       is_index(c, in->c) && is_index(c, in->d) && (in->type == GALE_F16 || in->type == GALE_BF16)
+                   ? GALE_OK
+                   : bad(c, v, "array, index or type");
     if (in->op == GALE__IR_SUMS_ADD)
         return is_matrix(c, in->b) && c->ir->code[in->b].op != GALE__IR_MATRIX_B &&
                        c->ir->code[in->c].op == GALE__IR_MATRIX_B && type_of(c, in->b) == type_of(c, in->c)
@@ -335,6 +341,7 @@ static gale_status check_instr(checker *c, gale__ir_val v)
     case GALE__IR_SUMS_ZERO:
     case GALE__IR_SUMS_ADD:
     case GALE__IR_SUMS_STORE:
+    case GALE__IR_GROUP_ADD:
     case GALE__IR_MATRIX_SUMS: return check_matrix(c, v, in);
     default: return n ? check_arithmetic(c, v, in) : check_leaf(c, v, in);
     }

@@ -124,6 +124,14 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "#define copy_commit() asm volatile(\"cp.async.commit_group;\":::\"memory\")\n" \
     "#define copy_wait(n) asm volatile(\"cp.async.wait_group %0;\"::\"n\"(n):\"memory\")\n"
 
+/* Operands of wgmma: rows of 128 bytes, groups of 16 bytes exchanged among eight rows, which lie together. */
+#define CUDA_GROUP \
+    "static __device__ __forceinline__ u64 group_part(const u16*p){return (u64)(shared_at(p)>>4&0x3fffu)|1ull<<16|64ull<<32|1ull<<62;}\n" \
+    "#define group_begin() asm volatile(\"wgmma.fence.sync.aligned;\":::\"memory\")\n" \
+    "#define group_end() asm volatile(\"wgmma.commit_group.sync.aligned;\":::\"memory\")\n" \
+    "#define group_wait() asm volatile(\"wgmma.wait_group.sync.aligned 0;\":::\"memory\")\n" \
+    "#define group_fence() asm volatile(\"fence.proxy.async.shared::cta;\":::\"memory\")\n"
+
 #define CL_WIDE_TYPES(type) "typedef " type "2 __attribute__((may_alias)) " type "2_o;typedef " type "4 __attribute__((may_alias)) " type "4_o;\n"
 #define CL_WIDE \
     CL_WIDE_TYPES("float") CL_WIDE_TYPES("int") CL_WIDE_TYPES("uint") CL_WIDE_TYPES("short") CL_WIDE_TYPES("ushort") \
@@ -154,12 +162,12 @@ const gale__dialect_table gale__dialects[] = {
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n"
                     "static __device__ __forceinline__ u32 to_half(f32 f){u16 h;asm(\"cvt.rn.f16.f32 %0,%1;\":\"=h\"(h):\"f\"(f));return h;}\n",
-        .head_own = CUDA_OWN, .head_wide = "", .head_matrix = CUDA_MATRIX,
+        .head_own = CUDA_OWN, .head_wide = "", .head_matrix = CUDA_MATRIX CUDA_GROUP,
         .head_subgroup = "static __device__ __forceinline__ u32 lane_id(){u32 r;asm(\"mov.u32 %0,%%laneid;\":\"=r\"(r));return r;}\n",
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "",
-        .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
+        .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(1024) u8 gale_shared[];\n",
         .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {

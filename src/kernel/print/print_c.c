@@ -253,6 +253,23 @@ static void emit_set(printer *p, const gale__ir_instr *in)
 }
 
 /* Copies and matrices: calls of what the dialect's head_matrix defines. */
+/* One instruction over four subgroups: the sums of this thread, and a descriptor for each operand. */
+static void emit_group_add(printer *p, const gale__ir_instr *in)
+{
+    gale__str *out = p->out;
+    unsigned n = (unsigned)in->imm * 16, sums = (unsigned)in->imm * 8;
+    const char *type = in->type == GALE_F16 ? "f16" : "bf16";
+    gale__str_addf(out,
+        "asm volatile(\"{.reg .pred p;setp.ne.b32 p,1,0;wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {", n, type,
+        type);
+    for (unsigned i = 0; i < sums; i++) gale__str_addf(out, "%s%%%u", i ? "," : "", i);
+    gale__str_addf(out, "},%%%u,%%%u,p,1,1,0,0;}\":", sums, sums + 1);
+    for (unsigned i = 0; i < sums; i++)
+        gale__str_addf(out, "%s\"+f\"(v%u[%u].r[%u])", i ? "," : "", in->a, i / 8, i % 8);
+    gale__str_addf(out, ":\"l\"(group_part(&v%u[%s])),\"l\"(group_part(&v%u[%s])));\n", in->b, p->text[in->c], in->b,
+        p->text[in->d]);
+}
+
 static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
@@ -270,6 +287,11 @@ static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr 
         gale__str_addf(out, "sums_add_%s(v%u[%u],v%u,v%u);\n", p->ir->code[in->b].type == GALE_F16 ? "f16" : "bf16",
             in->a, (unsigned)in->imm, in->b, in->c);
         break;
+    case GALE__IR_GROUP_ADD: emit_group_add(p, in); break;
+    case GALE__IR_GROUP_BEGIN: gale__str_add(out, "group_begin();\n"); break;
+    case GALE__IR_GROUP_END: gale__str_add(out, "group_end();\n"); break;
+    case GALE__IR_GROUP_WAIT: gale__str_add(out, "group_wait();\n"); break;
+    case GALE__IR_GROUP_FENCE: gale__str_add(out, "group_fence();\n"); break;
     case GALE__IR_SUMS_STORE:
         gale__str_addf(out, "sums_store(v%u[%u],&v%u[%s],%uu);\n", in->a, (unsigned)in->imm, in->b, p->text[in->c],
             (unsigned)(in->imm >> 32));
@@ -340,6 +362,11 @@ static gale_status emit(printer *p, gale__ir_val v)
     case GALE__IR_COPY:
     case GALE__IR_COMMIT:
     case GALE__IR_WAIT:
+    case GALE__IR_GROUP_ADD:
+    case GALE__IR_GROUP_BEGIN:
+    case GALE__IR_GROUP_END:
+    case GALE__IR_GROUP_WAIT:
+    case GALE__IR_GROUP_FENCE:
     case GALE__IR_MATRIX_A:
     case GALE__IR_MATRIX_B:
     case GALE__IR_SUMS:

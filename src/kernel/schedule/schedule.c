@@ -182,8 +182,9 @@ const char *gale__schedule_describe(const gale__schedule *s, const gale_device_c
 {
     static const char *const names[][2][3] = {{MATRIX_NAMES("emulated bf16"), MATRIX_NAMES("emulated f16")},
         {MATRIX_NAMES("mma.sync m16n8k16 bf16"), MATRIX_NAMES("mma.sync m16n8k16 f16")},
-        {MATRIX_NAMES("cooperative 16x16x16 bf16"), MATRIX_NAMES("cooperative 16x16x16 f16")}};
+        {MATRIX_NAMES("cooperative 16x16x16 bf16"), MATRIX_NAMES("cooperative 16x16x16 f16")},
+        {MATRIX_NAMES("wgmma m64k16 bf16"), MATRIX_NAMES("wgmma m64k16 f16")}};
     if (s->kind != GALE__SCHEDULE_MATRIX) return gale__schedule_name(s);
-    int how = caps->matrix_emulated ? 0 : caps->arch ? 1 : 2;
+    int how = s->groups ? 3 : caps->matrix_emulated ? 0 : caps->arch ? 1 : 2;
     return names[how][s->narrow == GALE_F16][(s->async & 1) + (s->async >> 1)];
 }

@@ -55,6 +55,8 @@ typedef struct gale__schedule {
     uint8_t lanes;  /* MATRIX: threads of a subgroup */
     uint8_t stages; /* MATRIX: parts of both operands in work-group memory: one is used while the others arrive */
     uint8_t narrow; /* MATRIX: GALE_F16 or GALE_BF16: what the operands are in work-group memory */
+    uint8_t groups; /* MATRIX: four subgroups at once multiply what lies in work-group memory (GROUP_ADD) */
+    uint8_t slice;  /* MATRIX: rows of the tile that pass through work-group memory at once on their way out */
     uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied as it lies, 8 elements at once */
 } gale__schedule;
 
@@ -75,6 +77,8 @@ void gale__schedule_group(const gale__schedule *s, uint32_t group[3]);
 /* "row", for names; and for reports, with the instruction that matrix units have on this device. */
 const char *gale__schedule_name(const gale__schedule *s);
 const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps);
+/* Whether a product is large enough for four subgroups together, either side being the rows. */
+bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k);
 /* Bytes of work-group memory: of the operands' parts and of the results on their way out, which may lie where the parts
  * did.  MATRIX only. */
 void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results);

@@ -72,7 +72,7 @@ static gale_status begin_part(matrix *t, int which)
     p->core = gale__schedule_matrix_core(t->tiling.emit.nest, operand);
     p->access = s->async >> which & 1 ? gale__schedule_matrix_access(t->tiling.emit.nest, operand) : -1;
     p->size = which ? s->tile_n : s->tile_m;
-    p->row = (s->fast[which] ? s->tile_k : p->size) + ROW_PAD;
+    p->row = (s->fast[which] ? s->tile_k : p->size) + (s->groups ? 0 : ROW_PAD);
     p->at = t->stage;
     t->stage += p->row * (s->fast[which] ? p->size : s->tile_k);
     p->emit.outer_blocks = p->emit.outer_vector = p->emit.inner_blocks = p->emit.inner_vector = 1;
@@ -104,7 +104,13 @@ static void place_part(matrix *t, part *p)
     gale__ir_val across = op32(ir, GALE__IR_DIV, e->tid, p->per);
     p->first_k = s->fast[p->which] ? along : across;
     p->first_side = s->fast[p->which] ? across : along;
-    p->base = op32(ir, GALE__ADD, add32(ir, op32(ir, GALE__MUL, across, p->row), along), p->at);
+    gale__ir_val lies = along; /* in the row: the order that GROUP_ADD wants, the same in every eighth row */
+    if (s->groups)
+        lies = op32(ir, GALE__MUL,
+            gale__ir_op2(
+                ir, GALE__XOR, GALE_U32, op32(ir, GALE__IR_REM, e->tid, p->per), op32(ir, GALE__AND, across, 7)),
+            wide);
+    p->base = op32(ir, GALE__ADD, add32(ir, op32(ir, GALE__MUL, across, p->row), lies), p->at);
     gale__ir_val count = p->which ? e->layout.n : e->layout.m,
                  top = gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, unit));
     for (int b = 0; b < e->outer_blocks; b++) {
@@ -243,10 +249,36 @@ static gale__ir_val load_matrix(matrix *t, int which, uint32_t i, gale__ir_val s
                                 .imm = p->row});
 }
 
+static void effect(gale__ir *ir, int op) { gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op}); }
+
+/* Other groups of the same unit keep it busy while this one waits; ptxas takes the instructions one by one where the
+ * sums are still on their way around a loop. */
+static void multiply_groups(matrix *t, gale__ir_val stage)
+{
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
+    gale__ir_val rows = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, t->row, 4), 64 * s->tile_k);
+    effect(ir, GALE__IR_GROUP_BEGIN);
+    for (uint32_t k = 0; k < s->tile_k; k += 16)
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ADD,
+                             .type = s->narrow,
+                             .a = t->sums,
+                             .b = t->shared,
+                             .c = add32(ir, stage, op32(ir, GALE__ADD, rows, t->parts[0].at + k)),
+                             .d = op32(ir, GALE__ADD, stage, t->parts[1].at + k),
+                             .imm = s->micro_n / 16u});
+    effect(ir, GALE__IR_GROUP_END);
+    effect(ir, GALE__IR_GROUP_WAIT);
+}
+
 static void multiply(matrix *t, gale__ir_val stage)
 {
     gale__ir *ir = t->tiling.emit.ir;
     const gale__schedule *s = t->tiling.emit.schedule;
+    if (s->groups) {
+        multiply_groups(t, stage);
+        return;
+    }
     uint32_t rows = s->micro_m / 16, columns = s->micro_n / 16;
     gale__ir_val b[16], k = loop(ir, s->tile_k, 16, true);
     for (uint32_t j = 0; j < columns; j++) b[j] = load_matrix(t, 1, j, stage, k);
@@ -288,6 +320,7 @@ static void walk_k(matrix *t)
     gale__ir_val k = gale__emit_for(&t->tiling.emit, t->tiling.emit.layout.inner_count, s->tile_k);
     gale__ir_val next = op32(ir, GALE__ADD, k, ahead * s->tile_k);
     wait_for_copies(t, ahead - 1);
+    if (s->groups) effect(ir, GALE__IR_GROUP_FENCE);
     barrier(ir);
     issue(t, get(ir, t->write), next);
     fetch(t, next);
@@ -308,6 +341,9 @@ static void store_sums(matrix *t, uint32_t row)
     const gale__schedule *s = t->tiling.emit.schedule;
     uint32_t columns = s->micro_n / 16;
     gale__ir_val at = op32(ir, GALE__MUL, t->column, s->micro_n);
+    if (s->slice > s->micro_m) /* several subgroups, one below the other */
+        at =
+            add32(ir, at, op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, t->row, s->slice / s->micro_m), s->micro_m * row));
     for (uint32_t i = 0; i < (uint32_t)(s->micro_m / 16) * columns; i++)
         gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_STORE,
                              .a = t->sums,
@@ -360,8 +396,8 @@ static void store_columns(matrix *t, gale__ir_val slice, uint32_t row, uint32_t 
     const gale__schedule *s = e->schedule;
     gale__ir_val c = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, e->tid, per), s->vector);
     gale__ir_val first = op32(ir, GALE__IR_DIV, e->tid, per);
-    gale__ir_val i = loop(ir, s->micro_m, across, false), r = add32(ir, i, first);
-    place_result(t, add32(ir, op32(ir, GALE__MUL, slice, s->micro_m), r), c);
+    gale__ir_val i = loop(ir, s->slice, across, false), r = add32(ir, i, first);
+    place_result(t, add32(ir, op32(ir, GALE__MUL, slice, s->slice), r), c);
     emit_result(t, add32(ir, op32(ir, GALE__MUL, r, row), c));
     gale__emit_close(e);
 }
@@ -372,12 +408,12 @@ static void store_vectors(matrix *t, gale__ir_val slice, uint32_t row, uint32_t 
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->schedule;
-    uint32_t vectors = s->micro_m * per;
+    uint32_t vectors = s->slice * per;
     gale__ir_val i = loop(ir, vectors, group, false), at = add32(ir, i, e->tid);
     if (vectors % group) gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, gale__ir_u32(ir, vectors)));
     gale__ir_val r = op32(ir, GALE__IR_DIV, at, per),
                  c = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, at, per), s->vector);
-    place_result(t, add32(ir, op32(ir, GALE__MUL, slice, s->micro_m), r), c);
+    place_result(t, add32(ir, op32(ir, GALE__MUL, slice, s->slice), r), c);
     emit_result(t, add32(ir, op32(ir, GALE__MUL, r, row), c));
     if (vectors % group) gale__emit_close(e);
     gale__emit_close(e);
@@ -390,12 +426,13 @@ static void store_results(matrix *t)
     const gale__schedule *s = e->schedule;
     uint32_t group[3], row = s->tile_n + RESULT_PAD, per = s->tile_n / s->vector;
     gale__schedule_group(s, group);
-    gale__ir_val slice = loop(ir, s->tile_m / s->micro_m, 1, false);
-    gale__emit_if(e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, t->row, slice));
+    gale__ir_val slice = loop(ir, s->tile_m / s->slice, 1, false);
+    gale__emit_if(
+        e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, op32(ir, GALE__IR_DIV, t->row, s->slice / s->micro_m), slice));
     store_sums(t, row);
     gale__emit_close(e);
     barrier(ir);
-    bool fixed = group[0] % per == 0 && s->micro_m % (group[0] / per) == 0; /* a thread keeps to its columns */
+    bool fixed = group[0] % per == 0 && s->slice % (group[0] / per) == 0; /* a thread keeps to its columns */
     if (fixed) store_columns(t, slice, row, per, group[0] / per);
     else store_vectors(t, slice, row, per, group[0]);
     barrier(ir);

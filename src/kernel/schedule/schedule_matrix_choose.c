@@ -59,10 +59,11 @@ void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint
     uint32_t part = 0;
     for (int w = 0; w < 2; w++) {
         uint32_t size = w ? s->tile_n : s->tile_m;
-        part += s->fast[w] ? size * (s->tile_k + ROW_PAD) : s->tile_k * (size + ROW_PAD);
+        uint32_t pad = s->groups ? 0 : ROW_PAD;
+        part += s->fast[w] ? size * (s->tile_k + pad) : s->tile_k * (size + pad);
     }
     *parts = part * s->stages * 2;
-    *results = s->micro_m * (s->tile_n + 4u) * 4;
+    *results = s->slice * (s->tile_n + 4u) * 4;
 }
 
 #define SHORT_K 256
@@ -80,6 +81,7 @@ static void divide_tile(const gale__contraction *c, gale__schedule *s, bool soft
         s->micro_n = 32;
     }
     if (software) s->micro_n = (uint8_t)s->tile_n; /* several matrices a subgroup, few threads */
+    s->slice = s->micro_m;
 }
 
 static bool fits(const gale_device_caps *caps, const gale__schedule *s)
@@ -130,6 +132,33 @@ static bool choose_sizes(const gale__contraction *c, const gale_device_caps *cap
     }
 }
 
+bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k) { return m >= 48 && n >= 48 && k >= 128; }
+
+/* Four subgroups at once, straight from work-group memory: both operands run along k, in steps of 64. */
+static bool choose_groups(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+{
+    int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units;
+    if (!caps->matrix_groups || caps->matrix_emulated || s->async != 3 || !s->fast[0] || !s->fast[1]) return false;
+    if (!gale__schedule_groups_pay(m, n, c->k)) return false;
+    gale__schedule t = *s;
+    t.groups = 1;
+    t.tile_m = 128;
+    t.tile_n = n > 64 ? 128 : 64;
+    t.tile_k = t.slice = 64;
+    if (c->b_count * up(m, 128) * up(n, t.tile_n) < units * 7 / 8) t.tile_m = 64;
+    if (c->b_count * up(m, t.tile_m) * up(n, t.tile_n) < units * 7 / 8) t.tile_n = 64;
+    t.micro_m = 16;
+    t.micro_n = (uint8_t)t.tile_n;
+    for (t.stages = 4; t.stages >= 3; t.stages--) {
+        uint32_t parts, results;
+        gale__schedule_matrix_shared(&t, &parts, &results);
+        if (parts <= caps->shared_bytes || !fits(caps, &t)) continue;
+        *s = t;
+        return true;
+    }
+    return false;
+}
+
 /* Threads share a part evenly. */
 static bool divides(const gale__schedule *s, int which)
 {
@@ -164,7 +193,9 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     t.lanes = (uint8_t)(caps->matrix_emulated ? 32 : caps->subgroup);
     t.swap = c.kind[nest->n_outer - 1] == 'M';
     for (int w = 0; w < 2; w++) choose_copies(nest, &c, &t, w);
-    if (!choose_sizes(&c, caps, &t) || !divides(&t, 0) || !divides(&t, 1) || !loops_end(&c, caps, &t)) return false;
+    if ((!choose_groups(&c, caps, &t) && !choose_sizes(&c, caps, &t)) || !divides(&t, 0) || !divides(&t, 1) ||
+        !loops_end(&c, caps, &t))
+        return false;
     int dim = gale__schedule_matrix_vector_dim(nest, &t, &c);
     int64_t last = dim >= 0 ? nest->extent[dim] : 1;
     t.vector = (uint8_t)(last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);

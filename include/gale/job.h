@@ -1,0 +1,35 @@
+/* What all jobs share: progress and cancellation.
+ *
+ * A job is work that a person asks for (verify a model, check a device) as one function of the library.  It takes an
+ * options struct in which zero means the default, so that `= {0}` or NULL is always valid, and gives a result: a struct
+ * whose fields may be read, and which can be written as JSON.  Results own all that they point to; each has a destroy
+ * function, which clears the pointer and accepts NULL.  No job prints.  Texts that are given out as `char **` are freed
+ * with gale_free. */
+#ifndef GALE_JOB_H
+#define GALE_JOB_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gale_job_progress {
+    const char *stage; /* "reference", "cases" ...: what is being done */
+    const char *unit;  /* what is counted: "steps", "cases", "samples" */
+    uint64_t done, total;
+} gale_job_progress;
+
+typedef struct gale_job_control {
+    /* Called as the work proceeds, from one thread at a time; returns false to cancel.  May be NULL. */
+    bool (*progress)(void *user, const gale_job_progress *now);
+    void *user;
+    /* May be set from another thread or a signal handler: the job ends with GALE_CANCELLED when it next looks and finds
+     * anything but 0.  May be NULL. */
+    const volatile int *cancel;
+} gale_job_control;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

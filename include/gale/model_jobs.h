@@ -1,0 +1,303 @@
+/* Jobs over model files: what `gale verify`, `convert`, `inspect`, `explain`, `run` and `bench` do.
+ *
+ *     gale_verify_result *r = NULL;
+ *     gale_verify_options options = {0};
+ *     if (gale_model_verify("model.onnx", device, &options, &r) == GALE_OK && r->departed)
+ *         printf("%s departs\n", r->values[r->first].node);
+ *     gale_verify_result_destroy(&r);
+ *
+ * gale/job.h says what all jobs share.  Devices are the caller's.  The functions may be called from many threads;
+ * explain, and run with a profile, one at a time on a device. */
+#ifndef GALE_MODEL_JOBS_H
+#define GALE_MODEL_JOBS_H
+
+#include "job.h"
+#include "model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- Values that go into a model and come out of it. --- */
+
+typedef enum gale_pixel_layout {
+    GALE_PIXEL_LAYOUT_AUTO, /* where 1, 3 or 4 channels stand in the shape */
+    GALE_PIXEL_LAYOUT_NCHW,
+    GALE_PIXEL_LAYOUT_NHWC
+} gale_pixel_layout;
+typedef enum gale_pixel_range {
+    GALE_PIXEL_RANGE_ONE,   /* 0..1 */
+    GALE_PIXEL_RANGE_BYTES, /* 0..255 */
+    GALE_PIXEL_RANGE_SIGNED /* -1..1 */
+} gale_pixel_range;
+/* How pictures become numbers, ((pixel - mean) / std) in the range, and numbers pictures. */
+typedef struct gale_pixel_options {
+    gale_pixel_layout layout;
+    gale_pixel_range range;
+    const char *mean, *std; /* "0.485,0.456,0.406", or one number for all channels; NULL: 0 and 1 */
+} gale_pixel_options;
+
+/* Where inputs come from.  Files are .npy, .npz (FILE.npz:ENTRY), .pb, .json, .raw or .bin numbers, or pictures.  A
+ * text without NAME= is for the only input there is. */
+typedef struct gale_input_options {
+    const char *const *files; /* "NAME=FILE" */
+    int n_files;
+    const char *const *shapes; /* "NAME=1x3x256x256": extents of inputs that are made up */
+    int n_shapes;
+    bool random; /* make up what is not given: uniform numbers from 0 to 1, whole numbers 0 and 1 */
+    uint64_t seed;
+    gale_pixel_options pixels;
+} gale_input_options;
+
+/* --- Verify: the same model on the CPU and on a device, every node's results side by side. --- */
+
+typedef struct gale_verify_options {
+    gale_model_options model;  /* its given, progress and user are not used: see inputs and control */
+    gale_input_options inputs; /* what is not given is made up */
+    double tolerance; /* largest relative difference (L2 norm) of a value; 0: 1e-4, for halves 1e-2 (f16) or 5e-2
+                         (bf16); less than 0: none at all */
+    gale_job_control control;
+} gale_verify_options;
+typedef struct gale_verify_value {
+    const char *node; /* which makes it; "output of the fused run" for the run that people use */
+    const char *name;
+    double relative, largest; /* difference: by L2 norm, and of one element; infinite where shapes or types differ */
+    bool departs;
+} gale_verify_value;
+typedef struct gale_verify_result {
+    const char *device;
+    double tolerance;
+    const gale_verify_value *values; /* in the order they were made */
+    size_t n_values;
+    size_t departed; /* how many */
+    size_t first;    /* the first one of them, an index; n_values: none */
+} gale_verify_result;
+/* Nodes are run without fusion across them, so that the first that departs is named; the fused run is compared at its
+ * outputs.  In half precision outputs alone are compared, with the CPU in the model's own. */
+GALE_API gale_status gale_model_verify(
+    const char *path, gale_device *device, const gale_verify_options *options, gale_verify_result **out);
+GALE_API gale_status gale_verify_result_json(const gale_verify_result *result, char **text);
+GALE_API void gale_verify_result_destroy(gale_verify_result **result);
+
+/* --- Convert: a model file into another one. --- */
+
+typedef enum gale_convert_precision {
+    GALE_CONVERT_AS_IT_IS,
+    GALE_CONVERT_F16,
+    GALE_CONVERT_BF16,
+    GALE_CONVERT_INT8 /* weights of products in 8 bit; with samples also what they are multiplied with */
+} gale_convert_precision;
+#define GALE_OPSET_NEWEST (-1)
+typedef struct gale_convert_result gale_convert_result;
+/* Steps are taken in the order of the fields; what is not asked for stays as it was. */
+typedef struct gale_convert_options {
+    const char *extract;      /* "INPUTS:OUTPUTS": only what leads from these values to those; NULL: all */
+    const char *const *frees; /* "INPUT" or "INPUT:AXIS": extents to open */
+    int n_frees;
+    const char *const *pins; /* "NAME=N" or "INPUT:AXIS=N": extents to fix */
+    int n_pins;
+    int opset; /* 13 and up, or GALE_OPSET_NEWEST; 0: as it is */
+    bool fold; /* compute what depends on constants alone, join what is equal, drop what nothing reads */
+    gale_convert_precision precision;
+    const char *const *samples; /* INT8: "FILE" or "NAME=FILE,NAME=FILE" for activations in 8 bit */
+    int n_samples;
+    const char *const *leave; /* INT8: nodes that stay: by name, result or operator; "NAME*" all that begin so */
+    int n_leave;
+    gale_pixel_options pixels; /* of samples that are pictures */
+    const char *external;      /* a file of this name beside the model takes large tensors; NULL: none */
+    bool emit_c;               /* write C with the model as an array of bytes, not ONNX */
+    const char *c_name;        /* of the array; NULL: it follows from the file's */
+    /* Called before the file is written; false: it is not (GALE_CANCELLED).  May be NULL. */
+    bool (*accept)(void *user, const gale_convert_result *result);
+    void *user;
+    gale_job_control control;
+} gale_convert_options;
+typedef struct gale_convert_loss {
+    const char *output;
+    double relative; /* L2, over all samples */
+    double psnr_db;  /* 0: no error, or nothing to hold it against */
+} gale_convert_loss;
+struct gale_convert_result {
+    const char *path;
+    int n_weights, n_activations; /* INT8: what is held to 8 bit */
+    int n_smoothed;               /* INT8: of the activations, evened out by channel */
+    int n_samples;
+    const gale_convert_loss *losses; /* INT8 with samples: what the outputs lost; those of floats alone */
+    size_t n_losses;
+};
+/* out may be NULL. */
+GALE_API gale_status gale_model_convert(
+    const char *path, const char *output, const gale_convert_options *options, gale_convert_result **out);
+GALE_API gale_status gale_convert_result_json(const gale_convert_result *result, char **text);
+GALE_API void gale_convert_result_destroy(gale_convert_result **result);
+
+/* --- Inspect: what a model file says about itself.  Nothing is run and large data is not read. --- */
+
+typedef struct gale_inspect_options {
+    bool shapes; /* also the type and shape of every value, with free extents of the inputs as symbols */
+    gale_job_control control;
+} gale_inspect_options;
+typedef struct gale_inspect_extent {
+    bool known;
+    int64_t value;      /* where it is known and has no symbol */
+    const char *symbol; /* "batch", "2*height"; NULL: none */
+} gale_inspect_extent;
+typedef struct gale_inspect_value {
+    const char *name;
+    const char *type;    /* in words: "f32 [1, 3]", "sequence of i64 [n]"; "?" where it is not known */
+    const char *element; /* "f32"; NULL: no tensor, or not known */
+    bool has_shape;
+    const gale_inspect_extent *dims;
+    int rank;
+    bool optional; /* an input that the file gives a value */
+} gale_inspect_value;
+typedef struct gale_inspect_count {
+    const char *domain, *name; /* "ai.onnx" for the standard's own */
+    size_t count;
+} gale_inspect_count;
+typedef struct gale_inspect_opset {
+    const char *domain;
+    int64_t version;
+} gale_inspect_opset;
+typedef struct gale_inspect_note {
+    const char *key, *value;
+} gale_inspect_note;
+/* Texts are the file's own, with whatever bytes they hold. */
+typedef struct gale_inspect_result {
+    const char *file;
+    int64_t ir_version;
+    const char *producer, *producer_version, *graph;
+    const gale_inspect_opset *opsets;
+    size_t n_opsets;
+    const gale_inspect_value *inputs, *outputs;
+    size_t n_inputs, n_outputs;
+    size_t n_nodes, n_functions;          /* nodes: with those of bodies and functions */
+    size_t n_tensors, n_external_tensors; /* external: in other files */
+    uint64_t parameters, parameter_bytes; /* elements of tensors */
+    const gale_inspect_count *operators;  /* the most frequent first */
+    size_t n_operators;
+    const gale_inspect_note *metadata;
+    size_t n_metadata;
+    const gale_inspect_value *values; /* with `shapes`: all that have a name, constants left out */
+    size_t n_values;
+    bool has_values;
+} gale_inspect_result;
+GALE_API gale_status gale_model_inspect(
+    const char *path, const gale_inspect_options *options, gale_inspect_result **out);
+GALE_API gale_status gale_inspect_result_json(const gale_inspect_result *result, char **text);
+GALE_API void gale_inspect_result_destroy(gale_inspect_result **result);
+
+/* --- Plan, explain, run, bench: a model on a device. --- */
+
+/* Options that they share.  plan, explain and bench make up what is not given. */
+typedef struct gale_model_job_options {
+    gale_model_options model; /* its given, progress and user are not used: see inputs and control */
+    gale_input_options inputs;
+    gale_job_control control;
+} gale_model_job_options;
+
+/* What a run with these shapes takes and where its parts go; the model runs once. */
+typedef struct gale_plan_result {
+    const char *device;
+    int n_nodes_on_device, n_kernels, n_host_steps;
+    double operations, bytes;            /* of one run */
+    uint64_t work_bytes, constant_bytes; /* constants: beside the weights */
+    const char *report;                  /* as gale_model_report gives it */
+} gale_plan_result;
+GALE_API gale_status gale_model_plan(
+    const char *path, gale_device *device, const gale_model_job_options *options, gale_plan_result **out);
+GALE_API gale_status gale_plan_result_json(const gale_plan_result *result, char **text);
+GALE_API void gale_plan_result_destroy(gale_plan_result **result);
+
+/* Where each part of a model runs and what it costs: predicted from the device's ceilings, and measured in one steady
+ * run. */
+typedef struct gale_explain_kernel {
+    const char *kind;             /* "kernel", "upload" ... */
+    const char *operators, *name; /* what it stands for, and its schedule or routine; "": nothing to say */
+    double bytes, operations;
+    double predicted_us, measured_us; /* predicted: 0 where ceilings are not known; measured: less than 0: not known */
+} gale_explain_kernel;
+typedef enum gale_explain_place {
+    GALE_EXPLAIN_DEVICE,
+    GALE_EXPLAIN_HOST,    /* strings, sequences, pictures */
+    GALE_EXPLAIN_CONTROL, /* control flow over data */
+    GALE_EXPLAIN_NOWHERE
+} gale_explain_place;
+typedef struct gale_explain_node {
+    const char *op, *where; /* where: its name or number, for people */
+    gale_explain_place place;
+    const int *reads; /* indices of the nodes whose results it reads */
+    int n_reads;
+} gale_explain_node;
+typedef struct gale_explain_result {
+    const char *model;
+    const char *backend, *device, *driver, *why; /* why: this device */
+    int device_index;
+    const gale_explain_kernel *kernels; /* in the order they ran */
+    size_t n_kernels;
+    const gale_explain_node *nodes; /* of the main graph */
+    size_t n_nodes;
+    double predicted_us, measured_us; /* of all */
+    double open_ms, first_ms;         /* reading; the first run */
+} gale_explain_result;
+GALE_API gale_status gale_model_explain(
+    const char *path, gale_device *device, const gale_model_job_options *options, gale_explain_result **out);
+GALE_API gale_status gale_explain_result_json(const gale_explain_result *result, char **text);
+GALE_API void gale_explain_result_destroy(gale_explain_result **result);
+
+/* One run, values from and to files. */
+typedef struct gale_run_output {
+    const char *name;
+    gale_object *value; /* on the host; the result's */
+} gale_run_output;
+typedef struct gale_run_options {
+    gale_model_job_options job;
+    const char *const *outputs; /* "NAME=FILE": .npy, .npz, .pb, .json, .raw, .bin, or a picture */
+    int n_outputs;
+    const char *profile; /* a file for times of kernels and copies: a trace where it ends in .json, else a table */
+    bool report;         /* what ran where, and why */
+    /* Called for each output in order, after its file is written.  May be NULL. */
+    void (*done)(void *user, const gale_run_output *output);
+    void *user;
+} gale_run_options;
+typedef struct gale_run_result {
+    const gale_run_output *outputs;
+    size_t n_outputs;
+    const char *report; /* NULL: not asked for */
+} gale_run_result;
+GALE_API gale_status gale_model_run_files(
+    const char *path, gale_device *device, const gale_run_options *options, gale_run_result **out);
+/* Names, types and shapes; not the values. */
+GALE_API gale_status gale_run_result_json(const gale_run_result *result, char **text);
+GALE_API void gale_run_result_destroy(gale_run_result **result);
+
+/* How long until a model is ready, percentiles of steady runs, and what they take of memory. */
+typedef struct gale_bench_options {
+    gale_model_job_options job;
+    int repeats;            /* 0: 30 */
+    const int64_t *batches; /* also the rate at these batch sizes, put in place of the first extents */
+    int n_batches;
+    bool on_device; /* inputs are on the device before the steady runs, and results stay there; not with batches */
+} gale_bench_options;
+typedef struct gale_bench_batch {
+    int64_t batch;
+    double best_ms;
+} gale_bench_batch;
+typedef struct gale_bench_result {
+    double open_ms, first_ms;
+    double median_ms, best_ms, p90_ms, p99_ms;
+    const double *runs_ms; /* the shortest first */
+    size_t n_runs;
+    uint64_t device_peak_bytes, process_peak_bytes;
+    const gale_bench_batch *batches;
+    size_t n_batches;
+} gale_bench_result;
+GALE_API gale_status gale_model_bench(
+    const char *path, gale_device *device, const gale_bench_options *options, gale_bench_result **out);
+GALE_API gale_status gale_bench_result_json(const gale_bench_result *result, char **text);
+GALE_API void gale_bench_result_destroy(gale_bench_result **result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

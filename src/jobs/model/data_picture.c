@@ -1,0 +1,133 @@
+/* Pictures to tensors and back: layout by the shape, pixels scaled and normalised as the options say, and undone on the
+ * way out. */
+#include "jobs/model/data_picture.h"
+#include "base/error.h"
+#include "base/num.h"
+#include "gale/picture.h"
+#include "onnx/run/object.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool gale__is_picture(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    const gale_picture_format *f;
+    for (int i = 0; dot && (f = gale_picture_format_get(i)); i++) {
+        size_t n = strlen(dot + 1);
+        for (const char *at = f->extensions; at && *at; at += strcspn(at, " ") + (at[strcspn(at, " ")] == ' '))
+            if (strcspn(at, " ") == n && !strncmp(at, dot + 1, n)) return true;
+    }
+    return false;
+}
+
+typedef struct form {
+    bool last;
+    int channels;
+    double scale, shift, mean[4], std[4];
+} form; /* number = ((pixel - mean) / std) * scale + shift */
+
+static gale_status read_list(const char *name, const char *list, double *out)
+{
+    const char *text = list;
+    for (int i = 0; text && i < 4; i++) {
+        char *end;
+        out[i] = strtod(text, &end);
+        if (end == text || (*end && *end != ','))
+            return gale__fail(
+                GALE_INVALID, "--%s: '%s' is not a list of numbers such as 0.485,0.456,0.406", name, list);
+        if (!*end) {
+            for (int k = i + 1; k < 4; k++) out[k] = out[i]; /* one number for all */
+            return GALE_OK;
+        }
+        text = end + 1;
+    }
+    return GALE_OK;
+}
+
+static bool is_channels(int64_t n) { return n == 1 || n == 3 || n == 4; }
+
+static gale_status find_form(const gale_pixel_options *o, int rank, const int64_t *dims, const char *name, form *f)
+{
+    bool find = o->layout == GALE_PIXEL_LAYOUT_AUTO;
+    *f = (form){.scale = 1, .std = {1, 1, 1, 1}};
+    if (rank != 4 && rank != 3)
+        return gale__fail(GALE_INVALID, "%s has rank %d: a picture needs 4 axes, or 3 without the batch", name, rank);
+    int first = rank - 3, last = rank - 1;
+    f->last = o->layout == GALE_PIXEL_LAYOUT_NHWC || (find && !is_channels(dims[first]) && is_channels(dims[last]));
+    int64_t channels = dims[f->last ? last : first];
+    f->channels = is_channels(channels) ? (int)channels : 3;
+    if (channels >= 0 && !is_channels(channels))
+        return gale__fail(GALE_INVALID,
+            "%s has %lld channels: 1, 3 or 4 make a picture (--layout says where they stand)", name,
+            (long long)channels);
+    if (o->range == GALE_PIXEL_RANGE_BYTES) f->scale = 255;
+    if (o->range == GALE_PIXEL_RANGE_SIGNED) f->scale = 2, f->shift = -1;
+    GALE_TRY(read_list("mean", o->mean, f->mean));
+    return read_list("std", o->std, f->std);
+}
+
+static size_t place(const form *f, const gale_picture *p, int64_t pixel, int channel)
+{
+    return f->last ? (size_t)(pixel * f->channels + channel) : (size_t)(channel * p->width * p->height + pixel);
+}
+
+gale_status gale__picture_to_input(
+    const char *path, const gale_model_value *want, const gale_pixel_options *options, gale_object **out)
+{
+    gale_picture *read = NULL, *p = NULL;
+    gale_tensor *t = NULL;
+    form f;
+    gale_status status;
+    GALE_TRY(find_form(options, want->rank, want->dims, want->name, &f));
+    GALE_GO(gale_picture_read(path, NULL, &read));
+    GALE_GO(gale_picture_convert(read, GALE_F32, f.channels, &p));
+    int64_t tall[4] = {1, p->height, p->width, f.channels}, planes[4] = {1, f.channels, p->height, p->width};
+    GALE_GO(gale_tensor_create(NULL, want->type, want->rank, (f.last ? tall : planes) + (4 - want->rank), &t));
+    size_t size = gale_type_size(want->type);
+    char *data = gale_tensor_data(t);
+    for (int64_t i = 0; i < p->width * p->height; i++)
+        for (int c = 0; c < f.channels; c++) {
+            double v = (((const float *)p->data)[i * f.channels + c] - f.mean[c]) / f.std[c] * f.scale + f.shift;
+            gale__store_f64(want->type, data + place(&f, p, i, c) * size,
+                gale__type_is_float(want->type) ? v : v * (f.scale == 1 ? 255 : 1) + 0.5);
+        }
+    status = gale__onnx_object_take(&t, out);
+done:
+    gale_picture_destroy(&read);
+    gale_picture_destroy(&p);
+    gale_tensor_destroy(&t);
+    return status;
+}
+
+gale_status gale__picture_from_output(const char *path, const gale_object *value, const gale_pixel_options *options)
+{
+    gale_tensor *t = gale_object_get_tensor(value);
+    gale_picture *p = NULL;
+    form f;
+    if (gale_object_get_kind(value) != GALE_OBJECT_TENSOR)
+        return gale__fail(GALE_INVALID, "%s: only a tensor can be written as a picture", path);
+    int rank = gale_tensor_rank(t);
+    const int64_t *dims = gale_tensor_dims(t);
+    GALE_TRY(find_form(options, rank, dims, path, &f));
+    if (rank == 4 && dims[0] != 1)
+        return gale__fail(GALE_INVALID, "%s: a batch of %lld is not one picture", path, (long long)dims[0]);
+    const int64_t *sides = dims + (rank - 3) + !f.last;
+    GALE_TRY(gale_picture_create(sides[1], sides[0], f.channels, GALE_F32, &p));
+    gale_type type = gale_tensor_type(t);
+    size_t size = gale_type_size(type);
+    const char *data = gale_tensor_data(t);
+    double whole = gale__type_is_float(type) || f.scale != 1 ? 1 : 255;
+    for (int64_t i = 0; i < p->width * p->height; i++)
+        for (int c = 0; c < f.channels; c++) {
+            double v = gale__load_f64(type, data + place(&f, p, i, c) * size) / whole;
+            v = (v - f.shift) / f.scale * f.std[c] + f.mean[c];
+            ((float *)p->data)[i * f.channels + c] = (float)(v < 0 ? 0 : v > 1 ? 1 : v);
+        }
+    gale_picture *bytes = NULL;
+    gale_status status = gale_picture_convert(p, GALE_U8, f.channels, &bytes);
+    if (status == GALE_OK) status = gale_picture_write(bytes, path, NULL);
+    gale_picture_destroy(&p);
+    gale_picture_destroy(&bytes);
+    return status;
+}

@@ -1,0 +1,159 @@
+/* Where each part of a model runs and what it costs: predicted from the device's ceilings, and measured in one steady
+ * run. */
+#include "base/thread.h"
+#include "device/ceilings.h"
+#include "device/profiler.h"
+#include "jobs/model/model_inputs.h"
+#include "onnx/run/session.h"
+
+/* Time that the device's ceilings allow; 0 when they are not known. */
+static double predict_us(const gale_device_ceilings *c, const gale__profiler_record *r)
+{
+    if (r->kind != GALE__SPAN_KERNEL || c->copy_gbps <= 0) return 0;
+    return gale__ceiling_us(c, r->bytes, r->operations);
+}
+
+static gale_status describe_kernels(const gale_profiler *p, gale_explain_result *r)
+{
+    const gale_device_ceilings *ceilings = &gale_device_get_info(p->device)->ceilings;
+    gale__arena *arena = gale__result_arena(r);
+    gale_explain_kernel *kernels = gale__arena_alloc(arena, (p->count + 1) * sizeof *kernels);
+    if (!kernels) return GALE_NO_MEMORY;
+    r->kernels = kernels;
+    for (; r->n_kernels < p->count; r->n_kernels++) {
+        const gale__profiler_record *from = &p->records[r->n_kernels];
+        gale_explain_kernel k = {.kind = gale__profiler_span_kind_name(from->kind),
+            .operators = gale__arena_strdup(arena, from->op ? from->op : ""),
+            .name = gale__arena_strdup(arena, from->name ? from->name : ""),
+            .bytes = from->bytes,
+            .operations = from->operations,
+            .predicted_us = predict_us(ceilings, from),
+            .measured_us = from->time_us};
+        if (!k.operators || !k.name) return GALE_NO_MEMORY;
+        if (k.measured_us > 0) r->measured_us += k.measured_us;
+        r->predicted_us += k.predicted_us;
+        kernels[r->n_kernels] = k;
+    }
+    return GALE_OK;
+}
+
+static gale_status describe_node(
+    gale__arena *arena, const gale__onnx_net *net, const gale__onnx_net_node *from, gale_explain_node *to)
+{
+    int *reads = gale__arena_alloc(arena, ((size_t)from->n_in + 1) * sizeof *reads);
+    to->op = gale__arena_strdup(arena, from->op);
+    to->where = gale__arena_strdup(arena, from->where);
+    if (!reads || !to->op || !to->where) return GALE_NO_MEMORY;
+    to->place = (gale_explain_place)gale__onnx_net_runner(net, from);
+    to->reads = reads;
+    for (int k = 0; k < from->n_in; k++) {
+        int node = from->in[k] < 0 ? -1 : net->values[from->in[k]].node;
+        if (node >= 0) reads[to->n_reads++] = node;
+    }
+    return GALE_OK;
+}
+
+static gale_status describe_nodes(const gale__onnx_net *net, gale_explain_result *r)
+{
+    gale__arena *arena = gale__result_arena(r);
+    gale_explain_node *nodes = gale__arena_alloc(arena, ((size_t)net->n_nodes + 1) * sizeof *nodes);
+    if (!nodes) return GALE_NO_MEMORY;
+    r->nodes = nodes;
+    for (int i = 0; i < net->n_nodes; i++) GALE_TRY(describe_node(arena, net, &net->nodes[i], &nodes[i]));
+    r->n_nodes = (size_t)net->n_nodes;
+    return GALE_OK;
+}
+
+static gale_status describe_device(const char *path, gale_device *device, gale_explain_result *r)
+{
+    gale__arena *arena = gale__result_arena(r);
+    const gale_device_info *d = gale_device_get_info(device);
+    r->model = gale__arena_strdup(arena, path);
+    r->backend = gale__arena_strdup(arena, d->backend);
+    r->device = gale__arena_strdup(arena, d->name);
+    r->driver = gale__arena_strdup(arena, d->driver);
+    r->why = gale__arena_strdup(arena, gale_device_why(device));
+    r->device_index = d->index;
+    return r->model && r->backend && r->device && r->driver && r->why ? GALE_OK : GALE_NO_MEMORY;
+}
+
+/* The second run is steady; a third one under the profiler is told. */
+static gale_status run_profiled(gale_model *m, gale_device *device, gale_object **inputs, gale_explain_result *r)
+{
+    gale_profiler *profiler = NULL;
+    double ms;
+    GALE_TRY(gale__model_run_timed(m, inputs, &r->first_ms));
+    GALE_TRY(gale__model_run_timed(m, inputs, &ms));
+    GALE_TRY(gale_profiler_start(device, &profiler));
+    gale_status status = gale__model_run_timed(m, inputs, &ms);
+    gale_status stopped = gale_profiler_stop(profiler);
+    if (status == GALE_OK) status = stopped;
+    if (status == GALE_OK) status = describe_kernels(profiler, r);
+    gale_profiler_destroy(&profiler);
+    return status;
+}
+
+static gale_status explain(
+    const char *path, gale_device *device, const gale_model_job_options *o, gale_explain_result *r)
+{
+    gale__job_stage stage = {&o->control, "run"};
+    gale_model *m = NULL;
+    gale_object **inputs = NULL;
+    uint64_t start = gale__time_ns();
+    gale_status status;
+    GALE_GO(gale__model_open_with(path, device, &o->model, &o->inputs, &stage, &m));
+    r->open_ms = (double)(gale__time_ns() - start) / 1e6;
+    GALE_GO(gale__model_inputs_make(m, &o->inputs, true, &inputs));
+    GALE_GO(run_profiled(m, device, inputs, r));
+    GALE_GO(describe_device(path, device, r));
+    status = describe_nodes(gale__onnx_model_session(m)->net, r);
+done:
+    if (m) gale__objects_free(&inputs, gale_model_inputs(m));
+    gale_model_close(&m);
+    return status;
+}
+
+gale_status gale_model_explain(
+    const char *path, gale_device *device, const gale_model_job_options *options, gale_explain_result **out)
+{
+    static const gale_model_job_options usual = {0};
+    if (!path || !device || !out) return gale__fail(GALE_INVALID, "explain: a path, a device and a result are needed");
+    gale_explain_result *result = gale__result_create(sizeof *result);
+    gale_status status = result ? explain(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;
+    if (status == GALE_OK) *out = result;
+    else gale__result_destroy(result);
+    return status;
+}
+
+GALE__RESULT_DESTROY(gale_explain_result)
+
+gale_status gale_explain_result_json(const gale_explain_result *r, char **text)
+{
+    gale__str s = {0};
+    gale__json_out j;
+    gale__json_begin(&j, &s);
+    gale__json_object(&j);
+    gale__json_put_text(&j, "model", r->model);
+    gale__json_put_text(&j, "backend", r->backend);
+    gale__json_put_text(&j, "device", r->device);
+    gale__json_put_text(&j, "why", r->why);
+    gale__json_put_f64(&j, "predicted_us", r->predicted_us);
+    gale__json_put_f64(&j, "measured_us", r->measured_us);
+    gale__json_key(&j, "kernels");
+    gale__json_array(&j);
+    for (size_t i = 0; i < r->n_kernels; i++) {
+        const gale_explain_kernel *k = &r->kernels[i];
+        gale__json_object(&j);
+        gale__json_put_text(&j, "kind", k->kind);
+        gale__json_put_text(&j, "operators", k->operators);
+        gale__json_put_text(&j, "kernel", k->name);
+        gale__json_put_f64(&j, "bytes", k->bytes);
+        gale__json_put_f64(&j, "operations", k->operations);
+        gale__json_put_f64(&j, "predicted_us", k->predicted_us);
+        gale__json_put_f64(&j, "measured_us", k->measured_us);
+        gale__json_close(&j, '}');
+    }
+    gale__json_close(&j, ']');
+    gale__json_close(&j, '}');
+    return gale__str_give(&s, text);
+}

@@ -1,0 +1,131 @@
+/* One run of a model, values from and to files. */
+#include "gale/profile.h"
+#include "jobs/model/data_file.h"
+#include "jobs/model/data_picture.h"
+#include "jobs/model/model_inputs.h"
+#include <string.h>
+
+/* With a profile, a run before it takes planning and compiling out of the picture. */
+static gale_status run_model(
+    gale_model *m, const char *profile, gale_device *device, gale_object **inputs, gale_object ***outputs)
+{
+    gale_profiler *p = NULL;
+    if (!profile) return gale__model_run_once(m, inputs, true, outputs);
+    GALE_TRY(gale__model_run_once(m, inputs, true, NULL));
+    GALE_TRY(gale_profiler_start(device, &p));
+    gale_status status = gale__model_run_once(m, inputs, true, outputs);
+    gale_status stopped = gale_profiler_stop(p);
+    if (status == GALE_OK) status = stopped;
+    const char *dot = strrchr(profile, '.');
+    if (status == GALE_OK) status = gale_profiler_write(p, dot && !strcmp(dot, ".json") ? "trace" : "table", profile);
+    gale_profiler_destroy(&p);
+    return status;
+}
+
+/* Outputs become the result's one by one, so that each is freed once whatever fails. */
+static gale_status hand_over(gale_model *m, const gale_run_options *o, gale_object **outputs, gale_run_result *r)
+{
+    int n = gale_model_outputs(m);
+    gale__arena *arena = gale__result_arena(r);
+    gale_run_output *list = gale__arena_alloc(arena, ((size_t)n + 1) * sizeof *list);
+    if (!list) return GALE_NO_MEMORY;
+    r->outputs = list;
+    for (int i = 0; i < n; i++) {
+        gale_model_value v;
+        GALE_TRY(gale_model_output(m, i, &v));
+        if (!(list[i].name = gale__arena_strdup(arena, v.name))) return GALE_NO_MEMORY;
+        list[i].value = outputs[i];
+        outputs[i] = NULL;
+        r->n_outputs++;
+        const char *file = gale__text_for(o->outputs, o->n_outputs, v.name, n == 1);
+        if (file && gale__is_picture(file))
+            GALE_TRY(gale__picture_from_output(file, list[i].value, &o->job.inputs.pixels));
+        else if (file) GALE_TRY(gale__data_write(file, list[i].value));
+        if (o->done) o->done(o->user, &list[i]);
+    }
+    return GALE_OK;
+}
+
+static gale_status add_report(gale_model *m, gale_run_result *r)
+{
+    char *report = NULL;
+    GALE_TRY(gale_model_report(m, false, &report));
+    r->report = gale__arena_strdup(gale__result_arena(r), report);
+    gale_free(report);
+    return r->report ? GALE_OK : GALE_NO_MEMORY;
+}
+
+static gale_status run_files(const char *path, gale_device *device, const gale_run_options *o, gale_run_result *r)
+{
+    gale__job_stage stage = {&o->job.control, "run"};
+    gale_model *m = NULL;
+    gale_object **inputs = NULL, **outputs = NULL;
+    gale_status status;
+    GALE_GO(gale__model_open_with(path, device, &o->job.model, &o->job.inputs, &stage, &m));
+    GALE_GO(gale__model_outputs_check(m, o->outputs, o->n_outputs));
+    GALE_GO(gale__model_inputs_make(m, &o->job.inputs, false, &inputs));
+    GALE_GO(run_model(m, o->profile, device, inputs, &outputs));
+    GALE_GO(hand_over(m, o, outputs, r));
+    if (o->report) status = add_report(m, r);
+done:
+    if (m) gale__objects_free(&inputs, gale_model_inputs(m));
+    if (m) gale__objects_free(&outputs, gale_model_outputs(m));
+    gale_model_close(&m);
+    return status;
+}
+
+gale_status gale_model_run_files(
+    const char *path, gale_device *device, const gale_run_options *options, gale_run_result **out)
+{
+    static const gale_run_options usual = {0};
+    if (!path || !device) return gale__fail(GALE_INVALID, "run: a path and a device are needed");
+    gale_run_result *result = gale__result_create(sizeof *result);
+    gale_status status = result ? run_files(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;
+    if (status == GALE_OK && out) *out = result;
+    else gale_run_result_destroy(&result);
+    return status;
+}
+
+void gale_run_result_destroy(gale_run_result **result)
+{
+    gale_run_result *r = result ? *result : NULL;
+    if (!r) return;
+    for (size_t i = 0; i < r->n_outputs; i++) {
+        gale_object *value = r->outputs[i].value;
+        gale_object_destroy(&value);
+    }
+    gale__result_destroy(r);
+    *result = NULL;
+}
+
+static void add_output(gale__json_out *j, const gale_run_output *o)
+{
+    static const char *const kinds[] = {"none", "tensor", "sequence", "map"};
+    gale_tensor *t = gale_object_get_tensor(o->value);
+    gale__json_object(j);
+    gale__json_put_text(j, "name", o->name);
+    gale__json_put_text(j, "kind", kinds[gale_object_get_kind(o->value)]);
+    if (gale_object_get_kind(o->value) == GALE_OBJECT_TENSOR) {
+        gale__json_put_text(j, "type", gale_type_name(gale_tensor_type(t)));
+        gale__json_key(j, "shape");
+        gale__json_array(j);
+        for (int i = 0; i < gale_tensor_rank(t); i++) gale__json_i64(j, gale_tensor_dims(t)[i]);
+        gale__json_close(j, ']');
+    } else gale__json_put_u64(j, "items", gale_object_count(o->value));
+    gale__json_close(j, '}');
+}
+
+gale_status gale_run_result_json(const gale_run_result *r, char **text)
+{
+    gale__str s = {0};
+    gale__json_out j;
+    gale__json_begin(&j, &s);
+    gale__json_object(&j);
+    gale__json_key(&j, "outputs");
+    gale__json_array(&j);
+    for (size_t i = 0; i < r->n_outputs; i++) add_output(&j, &r->outputs[i]);
+    gale__json_close(&j, ']');
+    if (r->report) gale__json_put_text(&j, "report", r->report);
+    gale__json_close(&j, '}');
+    return gale__str_give(&s, text);
+}

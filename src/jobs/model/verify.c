@@ -1,0 +1,217 @@
+/* The same model on the CPU and on a device, every node's results side by side.  The CPU runs first and its values are
+ * kept; the device's are compared as they are made.  Nodes run one by one, so that the first one that departs is named;
+ * the fused run, which is what people use, is compared at its outputs. */
+#include "base/num.h"
+#include "jobs/model/model_inputs.h"
+#include "onnx/run/session.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct check {
+    const char *path;
+    const gale_verify_options *options;
+    gale__job_stage stage;
+    gale_object **kept; /* by value: the CPU's */
+    int n_values;
+    gale_verify_result *result;
+    gale_verify_value *values; /* the result's */
+} check;
+
+static gale_status keep(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
+{
+    check *c = user;
+    (void)net;
+    return gale__onnx_object_to_host(object, &c->kept[value]);
+}
+
+/* Differences of two tensors of one type and shape; infinite where one of them is not finite and the other is. */
+static void differ(gale_tensor *a, gale_tensor *b, double *relative, double *largest)
+{
+    gale_type type = gale_tensor_type(a);
+    size_t size = gale_type_size(type), n = size ? gale_tensor_size_bytes(a) / size : 0;
+    const char *pa = gale_tensor_data(a), *pb = gale_tensor_data(b);
+    double sum = 0, norm = 0;
+    *largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        double x = gale__load_f64(type, pa + i * size), y = gale__load_f64(type, pb + i * size);
+        if (isnan(x) && isnan(y)) continue;
+        double d = x == y ? 0 : isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY;
+        sum += d * d;
+        norm += isfinite(y) ? y * y : 0;
+        if (d > *largest) *largest = d;
+    }
+    *relative = sum == 0 ? 0 : norm > 0 ? sqrt(sum / norm) : INFINITY;
+}
+
+static bool alike(const gale_object *a, const gale_object *b)
+{
+    if (a->kind != b->kind || a->kind != GALE_OBJECT_TENSOR) return false;
+    int rank = gale_tensor_rank(a->tensor);
+    return gale_tensor_type(a->tensor) == gale_tensor_type(b->tensor) && rank == gale_tensor_rank(b->tensor) &&
+           (!rank || !memcmp(gale_tensor_dims(a->tensor), gale_tensor_dims(b->tensor), (size_t)rank * sizeof(int64_t)));
+}
+
+static gale_status add_value(check *c, const char *node, const char *name, gale_object *ours, gale_object *cpu)
+{
+    gale_verify_result *r = c->result;
+    gale__arena *arena = gale__result_arena(r);
+    gale_object *host = NULL;
+    if (cpu->kind != GALE_OBJECT_TENSOR || gale_tensor_type(cpu->tensor) == GALE_STRING)
+        return GALE_OK; /* the host made it either way */
+    gale_verify_value v = {.node = gale__arena_strdup(arena, node), .name = gale__arena_strdup(arena, name)};
+    if (!v.node || !v.name) return GALE_NO_MEMORY;
+    GALE_TRY(gale__onnx_object_to_host(ours, &host));
+    if (alike(host, cpu)) differ(host->tensor, cpu->tensor, &v.relative, &v.largest);
+    else v.relative = v.largest = INFINITY;
+    gale_object_destroy(&host);
+    v.departs = !(v.relative <= r->tolerance) && v.largest > 1e-6;
+    gale_verify_value *to = gale__arena_add(arena, &c->values, &r->n_values, sizeof *to);
+    if (!to) return GALE_NO_MEMORY;
+    *to = v;
+    return GALE_OK;
+}
+
+static gale_status compare(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
+{
+    check *c = user;
+    const gale__onnx_net_value *v = &net->values[value];
+    if (!c->kept[value]) return GALE_OK;
+    return add_value(c, v->node >= 0 ? net->nodes[v->node].where : "input", v->name, object, c->kept[value]);
+}
+
+static gale_precision precision_of(const gale_model_options *o)
+{
+    return o->program.precision ? o->program.precision : o->precision;
+}
+
+/* What everything is compared with runs in the model's own precision. */
+static gale_status open_model(check *c, gale_device *device, bool reference, gale_model **out)
+{
+    gale_model_options options = c->options->model;
+    if (reference) options.precision = options.program.precision = GALE_PRECISION_AS_IT_IS;
+    return gale__model_open_with(c->path, device, &options, &c->options->inputs, &c->stage, out);
+}
+
+/* One run with every value shown to `watch`; the first one is the reference. */
+static gale_status run_watched(check *c, gale_device *device, gale__onnx_watch *watch)
+{
+    gale_model *m = NULL;
+    gale_object **in = NULL;
+    gale_status status;
+    c->stage.name = c->kept ? "nodes" : "reference";
+    GALE_GO(open_model(c, device, !c->kept, &m));
+    gale__onnx_session *s = gale__onnx_model_session(m);
+    s->watch = watch;
+    s->watch_user = c;
+    if (!c->kept) {
+        c->n_values = s->net->n_values;
+        c->kept = gale__calloc((size_t)c->n_values + 1, sizeof *c->kept);
+        GALE_GO(c->kept ? GALE_OK : GALE_NO_MEMORY);
+    }
+    GALE_GO(gale__onnx_exec_expose(s->net));
+    GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
+    status = gale__model_run_once(m, in, true, NULL);
+done:
+    if (m) gale__objects_free(&in, gale_model_inputs(m));
+    gale_model_close(&m);
+    return status;
+}
+
+/* The run as it is used, compared at its outputs. */
+static gale_status run_fused(check *c, gale_device *device)
+{
+    gale_model *m = NULL;
+    gale_object **in = NULL, **out = NULL;
+    gale_status status;
+    c->stage.name = "fused run";
+    GALE_GO(open_model(c, device, false, &m));
+    GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
+    GALE_GO(gale__model_run_once(m, in, true, &out));
+    const gale__onnx_net *net = gale__onnx_model_session(m)->net;
+    for (int i = 0; i < net->n_outputs; i++)
+        if (c->kept[net->outputs[i]])
+            GALE_GO(add_value(c, "output of the fused run", net->declared[i].name, out[i], c->kept[net->outputs[i]]));
+done:
+    if (m) gale__objects_free(&in, gale_model_inputs(m));
+    if (m) gale__objects_free(&out, gale_model_outputs(m));
+    gale_model_close(&m);
+    return status;
+}
+
+/* Halves round every value; the tolerance is that of a network of some dozen layers. */
+static double tolerance_of(const gale_verify_options *o)
+{
+    gale_precision precision = precision_of(&o->model);
+    if (o->tolerance) return o->tolerance < 0 ? 0 : o->tolerance;
+    if (precision == GALE_PRECISION_AS_IT_IS) return 1e-4;
+    return precision == GALE_PRECISION_F16 ? 1e-2 : 5e-2;
+}
+
+static void sum_up(check *c)
+{
+    gale_verify_result *r = c->result;
+    r->values = c->values;
+    r->first = r->n_values;
+    for (size_t i = r->n_values; i-- > 0;) {
+        r->departed += r->values[i].departs;
+        if (r->values[i].departs) r->first = i;
+    }
+}
+
+static gale_status verify(check *c, gale_device *device, gale_device *cpu)
+{
+    c->result->tolerance = tolerance_of(c->options);
+    c->result->device = gale__arena_strdup(gale__result_arena(c->result), gale_device_get_info(device)->name);
+    if (!c->result->device) return GALE_NO_MEMORY;
+    GALE_TRY(run_watched(c, cpu, keep));
+    /* Values within a network of halves may well depart, small differences of large numbers say: outputs count. */
+    if (!precision_of(&c->options->model)) GALE_TRY(run_watched(c, device, compare));
+    GALE_TRY(run_fused(c, device));
+    sum_up(c);
+    return GALE_OK;
+}
+
+gale_status gale_model_verify(
+    const char *path, gale_device *device, const gale_verify_options *options, gale_verify_result **out)
+{
+    static const gale_verify_options usual = {0};
+    check c = {.path = path, .options = options ? options : &usual};
+    gale_device *cpu = NULL;
+    if (!path || !device || !out) return gale__fail(GALE_INVALID, "verify: a path, a device and a result are needed");
+    c.stage.control = &c.options->control;
+    GALE_TRY(gale_device_open(&(gale_device_options){.chain = "cpu"}, &cpu));
+    c.result = gale__result_create(sizeof *c.result);
+    gale_status status = c.result ? verify(&c, device, cpu) : GALE_NO_MEMORY;
+    gale__objects_free(&c.kept, c.n_values);
+    gale_device_close(&cpu);
+    if (status == GALE_OK) *out = c.result;
+    else gale__result_destroy(c.result);
+    return status;
+}
+
+GALE__RESULT_DESTROY(gale_verify_result)
+
+gale_status gale_verify_result_json(const gale_verify_result *r, char **text)
+{
+    gale__str s = {0};
+    gale__json_out j;
+    gale__json_begin(&j, &s);
+    gale__json_object(&j);
+    gale__json_put_text(&j, "device", r->device);
+    gale__json_put_f64(&j, "tolerance", r->tolerance);
+    gale__json_key(&j, "values");
+    gale__json_array(&j);
+    for (size_t i = 0; i < r->n_values; i++) {
+        const gale_verify_value *v = &r->values[i];
+        gale__json_object(&j);
+        gale__json_put_text(&j, "node", v->node);
+        gale__json_put_text(&j, "value", v->name);
+        gale__json_put_f64(&j, "relative", v->relative);
+        gale__json_put_f64(&j, "largest", v->largest);
+        gale__json_put_bool(&j, "departs", v->departs);
+        gale__json_close(&j, '}');
+    }
+    gale__json_close(&j, ']');
+    gale__json_close(&j, '}');
+    return gale__str_give(&s, text);
+}
