@@ -307,13 +307,97 @@ TEST(convolutions)
     build b;
     static const int64_t cases[][10] = {{1, 3, 9, 9, 4, 3, 1, 1, 1, 1}, {2, 8, 14, 15, 16, 3, 1, 1, 1, 1},
         {1, 16, 12, 12, 24, 3, 2, 1, 1, 1}, {1, 5, 17, 13, 7, 5, 1, 2, 4, 1}, {1, 32, 10, 10, 40, 1, 1, 1, 0, 1},
-        {2, 6, 7, 7, 9, 3, 1, 1, 2, 2}, {1, 4, 6, 5, 12, 4, 1, 1, 2, 3}};
+        {2, 6, 7, 7, 9, 3, 1, 1, 2, 2}, {1, 4, 6, 5, 12, 4, 1, 1, 2, 3}, {2, 5, 7, 7, 70, 3, 1, 1, 1, 1},
+        {1, 40, 3, 3, 65, 3, 1, 1, 1, 1}, {1, 3, 29, 13, 96, 5, 2, 1, 2, 1}, {3, 2, 14, 14, 64, 3, 1, 2, 2, 1},
+        {1, 6, 8, 8, 20, 3, 1, 12, 12, 1}, {1, 6, 8, 8, 20, 3, 1, 7, 7, 1}, {2, 4, 6, 9, 8, 5, 2, 5, 9, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t *c = cases[i];
         convolution(&b, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
         CHECK(agree(&b, "convolution"));
         gale__nest_canonicalize(&b.nest);
         CHECK(agree(&b, "convolution, canonical"));
+    }
+}
+
+/* out[g, o, y, x] = relu(sum over c, i, j of in[g, c, y + i - 1, x + j - 1] w[g, o, c, i, j] + bias[g, o]). */
+static void grouped_convolution(build *b, int64_t groups, int64_t c, int64_t side, int64_t o)
+{
+    build_init(b, 4, 3, (int64_t[]){groups, o, side, side, c, 3, 3});
+    gale__nest_access *x = add_access(b, add_buffer(b, GALE_F32, groups * c * side * side, false));
+    x->stride[0] = c * side * side;
+    x->stride[4] = side * side;
+    x->offset = -side - 1;
+    for (int axis = 0; axis < 2; axis++) {
+        gale__nest_guard *g = &x->guards[x->n_guards++];
+        *g = (gale__nest_guard){.c0 = -1, .extent = side, .div = 1};
+        g->coef[2 + axis] = g->coef[5 + axis] = 1;
+        x->stride[2 + axis] = x->stride[5 + axis] = axis ? 1 : side;
+    }
+    int in = add_load(b, x, 1), weight = add_load(b, dense_access(b, GALE_F32, 1 | 2 | 16 | 32 | 64, false), 1);
+    int sum = add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, add(b, GALE__MUL, GALE_F32, 1, in, weight, 0));
+    int y = add(b, GALE__ADD, GALE_F32, 0, sum, add_load(b, dense_access(b, GALE_F32, 1 | 2, false), 0), 0);
+    add_store(b, add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, 0), 0), dense_access(b, GALE_F32, 15, true));
+}
+
+/* Weights that were laid out once give the same bits as those that every run packs. */
+static bool kept_weights_agree(build *b)
+{
+    gale__cpu_kernel *plain = NULL, *kept = NULL;
+    gale__cpu_panels panels;
+    float *at[4];
+    char *z;
+    for (int i = 0; i < 4; i++) {
+        at[i] = malloc((size_t)b->nest.buffers[i].elements * sizeof(float));
+        fill_buffer(GALE_F32, at[i], b->nest.buffers[i].elements);
+    }
+    size_t bytes = (size_t)b->nest.buffers[3].elements * sizeof(float);
+    z = guarded(bytes);
+    CHECK_OK(gale__cpu_kernel_create(&b->nest, &plain));
+    kept = with_constant(b, &panels);
+    bool good = CHECK(plain && kept && panels.buffer == 1 && panels.bytes > 0);
+    char *made = guarded(panels.bytes + 64), *p = made + 64 - (uintptr_t)made % 64;
+    if (good) {
+        gale__cpu_kernel_make_panels(kept, at[1], p);
+        gale__cpu_kernel_run(plain, (void *[]){at[0], at[1], at[2], at[3]});
+        gale__cpu_kernel_run(kept, (void *[]){at[0], p, at[2], z});
+        good = CHECK(!memcmp(at[3], z, bytes) && guards_hold(z, bytes) && p[panels.bytes] == 0x5a);
+    }
+    gale__cpu_kernel_destroy(&plain);
+    gale__cpu_kernel_destroy(&kept);
+    for (int i = 0; i < 4; i++) free(at[i]);
+    free((char *)z - GUARD_BYTES), free(made - GUARD_BYTES);
+    return good;
+}
+
+TEST(kept_weights)
+{
+    build b;
+    convolution(&b, 2, 16, 14, 15, 70, 3, 1, 1, 1, 1);
+    CHECK(kept_weights_agree(&b));
+    convolution(&b, 1, 40, 7, 7, 96, 1, 1, 1, 0, 1);
+    CHECK(kept_weights_agree(&b));
+    convolution(&b, 1, 16, 28, 28, 20, 3, 2, 1, 1, 1);
+    CHECK(kept_weights_agree(&b));
+    for (int64_t groups = 2; groups < 30; groups += 9) {
+        grouped_convolution(&b, groups, 12, 7 + groups / 3, 9);
+        CHECK(agree(&b, "grouped convolution"));
+        grouped_convolution(&b, groups, 12, 7 + groups / 3, 9);
+        CHECK(kept_weights_agree(&b));
+    }
+}
+
+/* Each channel by its own weights, one long row at a time; what follows is done for several channels together. */
+TEST(channels)
+{
+    static const int64_t shapes[][2] = {{1, 9}, {5, 3}, {40, 7}, {3, 64}, {2, 150}, {300, 2}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        build b;
+        gale__cpu_kernel *k = NULL;
+        grouped_convolution(&b, shapes[i][0], 1, shapes[i][1], 1);
+        gale__nest_canonicalize(&b.nest);
+        if (!CHECK(agree(&b, "by channel")) || !CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
+        CHECK(shapes[i][0] == 1 || !strcmp(gale__cpu_kernel_schedule(k), "by channel"));
+        gale__cpu_kernel_destroy(&k);
     }
 }
 
@@ -603,11 +687,11 @@ TEST(widths)
     gale__parallel_set_width(0);
 }
 
-/* Threads that run kernels at once do not wait for each other's scratch: there is a piece for each worker, and no more
- * than that. */
+/* Threads that run kernels at once do not wait for each other's scratch, though each of them may do all its work alone.
+ */
 TEST(scratch_grows)
 {
-    gale__parallel_set_width(2);
+    gale__parallel_set_width(1);
     if (!CHECK_OK(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_SHARED, 1000, 1))) return;
     void *a = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, 1000),
          *b = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, 900);
@@ -661,5 +745,5 @@ static void test_keys(void)
 static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name()); }
 
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
-    ROW(panels), ROW(convolutions), ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths),
-    ROW(scratch_grows), ROW(faults))
+    ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(channels), ROW(indirection), ROW(in_place),
+    ROW(random_nests), ROW(threads), ROW(widths), ROW(scratch_grows), ROW(faults))

@@ -668,6 +668,83 @@ TEST(convolution_by_channel)
     }
 }
 
+/* The routines a program uses, by name. */
+static int routines_of(builder *build, const gale_program_options *options, const char *routine)
+{
+    og t;
+    gale_program *p = NULL;
+    gale__instance *i = NULL;
+    int n = 0;
+    og_begin(&t);
+    build(&t);
+    if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, options, &p)) &&
+        CHECK_OK(og_tensors(&t, NULL)) && CHECK_OK(gale__program_instance(p, t.inputs, &i))) {
+        for (int k = 0; k < i->plan->n_steps; k++)
+            n += i->plan->steps[k].routine && (!routine || strstr(i->plan->steps[k].tag.name, routine));
+        gale__instance_release(p, i);
+    }
+    gale_program_destroy(&p);
+    og_end(&t);
+    return n;
+}
+
+static void gate_of_channels(og *t)
+{
+    gale_value s = OG_INPUT(t, 2, 8, 1, 1);
+    og_output(t, mul(t, OG_INPUT(t, 2, 8, 16, 16), og_op1(t, "Sigmoid", add(t, s, s))));
+}
+TEST(gates_are_computed_once)
+{
+    int with;
+    compare("gate", gate_of_channels, 1e-5, &with, NULL);
+    CHECK_EQ(with, 2); /* not one that computes the gate for every element */
+}
+
+typedef struct cell {
+    const char *op;
+    int64_t gates, trips, batch, inputs, hidden;
+    const char *direction;
+    bool bias, first; /* first: states are given */
+} cell;
+static cell the_cell;
+static void recurrent(og *t)
+{
+    const cell *c = &the_cell;
+    int64_t d = strcmp(c->direction, "bidirectional") ? 1 : 2, rows = c->gates * c->hidden;
+    bool lstm = c->gates == 4;
+    gale_value in[7] = {OG_INPUT(t, c->trips, c->batch, c->inputs), OG_INPUT(t, d, rows, c->inputs),
+        OG_INPUT(t, d, rows, c->hidden), c->bias ? OG_INPUT(t, d, 2 * rows) : GALE_NONE, GALE_NONE, GALE_NONE,
+        GALE_NONE};
+    if (c->first) in[5] = OG_INPUT(t, d, c->batch, c->hidden);
+    if (c->first && lstm) in[6] = OG_INPUT(t, d, c->batch, c->hidden);
+    gale_attr attrs[3] = {GALE_STRING_ATTR("direction", c->direction), GALE_INT("hidden_size", c->hidden),
+        GALE_INT("linear_before_reset", 1)};
+    gale_value out[3] = {GALE_NONE, GALE_NONE, GALE_NONE};
+    if (t->status == GALE_OK)
+        t->status = gale_graph_op(
+            t->graph, c->op, in, 5 + (c->first ? 1 + lstm : 0), attrs, c->gates == 3 ? 3 : 2, out, 2 + lstm);
+    for (int i = 0; i < 2 + lstm; i++) og_output(t, out[i]);
+}
+
+TEST(recurrent_steps)
+{
+    static const cell rows[] = {
+        {"LSTM", 4, 5, 1, 7, 16, "forward", true, false},
+        {"LSTM", 4, 3, 7, 5, 19, "bidirectional", true, true},
+        {"LSTM", 4, 1, 2, 5, 128, "reverse", false, true},
+        {"GRU", 3, 4, 1, 6, 33, "forward", true, true},
+        {"GRU", 3, 3, 5, 6, 40, "bidirectional", true, false},
+        {"GRU", 3, 2, 3, 6, 8, "reverse", false, false},
+        {"RNN", 1, 6, 1, 3, 5, "forward", true, true},
+        {"RNN", 1, 2, 4, 3, 100, "bidirectional", false, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        the_cell = rows[i];
+        compare(rows[i].op, recurrent, 1e-4, NULL, NULL); /* states of random weights amplify */
+        CHECK_EQ(routines_of(recurrent, NULL, "recurrent"), strcmp(rows[i].direction, "bidirectional") ? 1 : 2);
+    }
+}
+
 static int64_t rows_of;
 static void softmax_rows(og *t) { og_output(t, og_softmax(t, OG_INPUT(t, 3, 7, rows_of), 2)); }
 static void norm_rows(og *t)
@@ -744,26 +821,6 @@ static void suppressed_as(og *t)
     for (int i = 0; i < 2; i++) as_floats(t, out[i]);
 }
 
-/* The routines a program uses, by name. */
-static int routines_of(builder *build, const gale_program_options *options, const char *routine)
-{
-    og t;
-    gale_program *p = NULL;
-    gale__instance *i = NULL;
-    int n = 0;
-    og_begin(&t);
-    build(&t);
-    if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, options, &p)) &&
-        CHECK_OK(og_tensors(&t, NULL)) && CHECK_OK(gale__program_instance(p, t.inputs, &i))) {
-        for (int k = 0; k < i->plan->n_steps; k++)
-            n += i->plan->steps[k].routine && (!routine || strstr(i->plan->steps[k].tag.name, routine));
-        gale__instance_release(p, i);
-    }
-    gale_program_destroy(&p);
-    og_end(&t);
-    return n;
-}
-
 static void softmax_columns(og *t) { og_output(t, og_softmax(t, OG_INPUT(t, 8, 9), 0)); }
 static void dense_conv(og *t)
 {
@@ -813,7 +870,7 @@ TEST(rows_claim_what_is_theirs)
     the_conv = (conv){1, 3, 1, 9, 11, 3, 3, {1, 1}, {1, 1}, {1, 1, 1, 1}, true};
     rows_of = 64;
     CHECK_EQ(routines_of(attention_masked, NULL, "attention"), 1);
-    CHECK_EQ(routines_of(depthwise, NULL, "channel"), 1);
+    CHECK_EQ(routines_of(depthwise, NULL, NULL), 0); /* fused, with what follows it */
     CHECK_EQ(routines_of(softmax_rows, NULL, "softmax"), 1);
     CHECK_EQ(routines_of(norm_rows, NULL, "layer norm"), 1);
     CHECK_EQ(routines_of(layer_norm, NULL, "layer norm"), 1);
@@ -1079,6 +1136,8 @@ int main(int argc, char **argv)
         ROW(attention_is_one_kernel),
         ROW(attention_operator_is_one_kernel),
         ROW(convolution_by_channel),
+        ROW(recurrent_steps),
+        ROW(gates_are_computed_once),
         ROW(short_rows),
         ROW(packed_weights),
         ROW(rows_claim_what_is_theirs),

@@ -2,6 +2,7 @@
  * and the gates. The reverse direction is the same loop from the last slice to the first; sequences that are shorter
  * keep their state while they are over. */
 #include "ops/recurrent.h"
+#include "graph/plan/paths.h"
 #include <string.h>
 
 enum { X, W, R, B, LENGTHS, FIRST_H, FIRST_C, PEEPHOLES };
@@ -127,8 +128,53 @@ static void body_step(gale__lower *L, const cell *c, gale__prim_graph *body, con
             body, in[c->n_states + 1], out[c->n_states], gale__lower_value(&inside, out[c->n_states], 0));
 }
 
-/* The loop of one direction: its outputs are the states, and h of every step. */
-static gale__node run_direction(gale__lower *L, cell *c, gale__node x, const gale__node *first, int d, bool reverse)
+/* Whether the step is the one that routines know. */
+static bool is_usual(const cell *c)
+{
+    for (int i = 0; i < c->n_functions; i++)
+        if (strcmp(c->function[i].name, c->defaults[i])) return false;
+    return c->clip == 0 && !c->timed && !c->input_forget && !c->late_hidden && !c->peepholes;
+}
+
+/* Recurrent weights [gates * hidden, hidden] as routines read them: [blocks of units, gates, hidden, units of a block].
+ */
+static gale__node blocked_weights(gale__lower *L, const cell *c, gale__node r)
+{
+    const int order[4] = {1, 0, 3, 2};
+    int64_t blocks = (c->hidden + GALE__CELL_UNITS - 1) / GALE__CELL_UNITS, low[3] = {0},
+            high[3] = {0, blocks * GALE__CELL_UNITS - c->hidden}, by_gate[3] = {c->gates, c->hidden, c->hidden},
+            by_block[4] = {c->gates, blocks, GALE__CELL_UNITS, c->hidden};
+    gale__node padded = gale__prim_pad(L->g, gale__prim_reshape(L->g, r, 3, by_gate), low, high, NULL, 0);
+    return gale__prim_permute(L->g, gale__prim_reshape(L->g, padded, 4, by_block), order);
+}
+
+/* Offers the steps to a routine: out is h of every step, then the last states. */
+static void claim_steps(gale__lower *L, const cell *c, const gale__node *inputs, int d, bool reverse, gale__node *out)
+{
+    if (!L->device || !gale__lower_good(L) || !is_usual(c)) return;
+    gale__node in[5] = {
+        inputs[c->n_states], blocked_weights(L, c, part(L, gale__lower_wide(L, L->in[R]), d)), inputs[0], inputs[1]};
+    int n_in = 2 + c->n_states;
+    if (c->bias) in[n_in++] = inputs[c->bias];
+    gale_attr attrs[2] = {GALE_INT("kind", c->gates == 4   ? GALE__CELL_LSTM
+                                           : c->gates == 3 ? GALE__CELL_GRU
+                                                           : GALE__CELL_RNN),
+        GALE_INT("reverse", reverse)};
+    gale__op_node node = {.name = "CellSteps",
+        .path = gale__fast_paths_first("CellSteps"),
+        .n_in = n_in,
+        .n_out = 1 + c->n_states,
+        .attrs = attrs,
+        .n_attrs = 2,
+        .body = L->node,
+        .n_body = 1};
+    gale_status status = gale__fast_paths_claim(L->g, L->device, &node, in, out);
+    if (status != GALE_OK && gale__lower_good(L)) L->g->status = status;
+}
+
+/* One direction: h of every step, then the last states. */
+static void run_direction(
+    gale__lower *L, cell *c, gale__node x, const gale__node *first, int d, bool reverse, gale__node *results)
 {
     gale__node inputs[INPUTS_MAX], in[INPUTS_MAX], out[3], late = GALE__NIL;
     const int turn[2] = {1, 0};
@@ -154,13 +200,15 @@ static gale__node run_direction(gale__lower *L, cell *c, gale__node x, const gal
     c->peepholes = gale__lower_arg(L, PEEPHOLES) >= 0 ? n : 0;
     if (c->peepholes) inputs[n++] = part(L, gale__lower_wide(L, L->in[PEEPHOLES]), d);
     loop.n_constant = n - loop.n_carried - loop.n_sliced;
-    if (!(loop.body = gale__lower_body_begin(L))) return GALE__NIL;
+    if (!(loop.body = gale__lower_body_begin(L))) return;
     for (int i = 0; i < n; i++)
         in[i] = gale__lower_body_input(
             L, loop.body, i, inputs[i], i >= loop.n_carried && i < loop.n_carried + loop.n_sliced);
     for (int i = 0; i < 3; i++) out[i] = GALE__NIL;
     if (loop.body->status == GALE_OK) body_step(L, c, loop.body, in, out);
-    return gale__lower_body_end(L, &loop, inputs);
+    gale__node made = gale__lower_body_end(L, &loop, inputs);
+    for (int i = 0; i <= c->n_states; i++) results[i] = gale__prim_loop_out(L->g, made, i == 0 ? c->n_states : i - 1);
+    claim_steps(L, c, inputs, d, reverse, results);
 }
 
 /* --- The operators. --- */
@@ -225,7 +273,7 @@ static void lower_cell(gale__lower *L, cell *c)
          reverse = !strcmp(name, "reverse");
     const int turn[3] = {1, 0, 2};
     int directions = both ? 2 : 1;
-    gale__node loop[2], first[2], parts[2];
+    gale__node results[2][3], first[2], parts[2];
     if (!both && !reverse && strcmp(name, "forward")) gale__lower_refuse(L, "direction is '%s'", name);
     if (!gale__lower_good(L) || !read_cell(L, c, directions, batch_first)) return;
     gale__node x = gale__lower_wide(L, L->in[X]);
@@ -233,10 +281,10 @@ static void lower_cell(gale__lower *L, cell *c)
     for (int i = 0; i < c->n_states; i++) first[i] = first_state(L, c, i, directions, batch_first);
     for (int d = 0; d < directions; d++) {
         if (!gale__activations_read(L, c->defaults, c->n_functions, d, c->function)) return;
-        loop[d] = run_direction(L, c, x, first, d, reverse || d == 1);
+        run_direction(L, c, x, first, d, reverse || d == 1, results[d]);
     }
     for (int o = 0; o < L->n_out; o++) {
-        for (int d = 0; d < directions; d++) parts[d] = gale__prim_loop_out(g, loop[d], o == 0 ? c->n_states : o - 1);
+        for (int d = 0; d < directions; d++) parts[d] = results[d][o];
         if (!gale__lower_good(L)) return;
         L->out[o] = gather_directions(L, parts, directions, o == 0, batch_first);
     }

@@ -132,6 +132,14 @@ static bool cheap_places(const grouper *s, gale__node n)
     return gale__prim_at(s->g, n)->invariant && is_places(s, n, &operations, &elements);
 }
 
+/* Views of a window: the other factor of weights by channel, which need not be expanded. */
+static bool over_window(const gale__prim_graph *g, gale__node n)
+{
+    while (gale__prim_at(g, n)->op == GALE__PRIM_RESHAPE || gale__prim_at(g, n)->op == GALE__PRIM_PERMUTE)
+        n = gale__prim_at(g, n)->in[0];
+    return gale__prim_at(g, n)->op == GALE__PRIM_WINDOW;
+}
+
 bool gale__fuse_is_contraction(const gale__prim_graph *g, gale__node reduce)
 {
     const gale__prim_node *r = gale__prim_at(g, reduce);
@@ -139,11 +147,14 @@ bool gale__fuse_is_contraction(const gale__prim_graph *g, gale__node reduce)
     const gale__prim_node *m = gale__prim_at(g, r->in[0]);
     if (m->op != GALE__MUL) return false;
     const gale__prim_node *a = gale__prim_at(g, m->in[0]), *b = gale__prim_at(g, m->in[1]);
-    if (a->op != GALE__PRIM_EXPAND || b->op != GALE__PRIM_EXPAND) return false;
+    bool a_wide = a->op == GALE__PRIM_EXPAND, b_wide = b->op == GALE__PRIM_EXPAND;
+    if (!(a_wide && b_wide) && !(a_wide && over_window(g, m->in[1])) && !(b_wide && over_window(g, m->in[0])))
+        return false;
     bool a_alone = false, b_alone = false;
     for (int d = 0; d < m->rank; d++) {
         if (r->attr[1] >> d & 1 || m->dims[d] == 1) continue;
-        bool in_a = gale__prim_at(g, a->in[0])->dims[d] != 1, in_b = gale__prim_at(g, b->in[0])->dims[d] != 1;
+        bool in_a = !a_wide || gale__prim_at(g, a->in[0])->dims[d] != 1,
+             in_b = !b_wide || gale__prim_at(g, b->in[0])->dims[d] != 1;
         a_alone |= in_a && !in_b;
         b_alone |= in_b && !in_a;
     }
@@ -283,6 +294,38 @@ static bool dear_invariant(const gale__prim_graph *g, gale__node x)
     return p->op == GALE__PRIM_REDUCE || p->op == GALE__PRIM_TAKE || (p->op < GALE__SCALAR_COUNT && !light(p->op));
 }
 
+/* A reduction of so many elements that is no contraction lies below, with nothing but element-wise work and views
+ * between: the kernel that reduces them computes what follows once for each result. */
+static bool over_reduction(const grouper *s, gale__node n, int64_t elements, int *budget)
+{
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    if (p->op == GALE__PRIM_REDUCE)
+        return !gale__fuse_is_contraction(s->g, n) && gale__prim_elements(s->g, p->in[0]) >= elements;
+    if (in_memory(p) || s->fusion->root[n] || always_root(p->op)) return false;
+    if (--*budget < 0) return true;
+    for (int i = 0; i < p->n_in; i++)
+        if (over_reduction(s, p->in[i], elements, budget)) return true;
+    return false;
+}
+
+enum { SPREAD = 16 };
+
+/* What a few elements are computed from and many read, a gate of each channel say, is not computed again for each of
+ * them. */
+static void store_spread(const grouper *s, gale__node n)
+{
+    gale__node x = gale__prim_at(s->g, n)->in[0];
+    int budget = 32;
+    while (gale__prim_at(s->g, x)->op == GALE__PRIM_RESHAPE || gale__prim_at(s->g, x)->op == GALE__PRIM_PERMUTE)
+        x = gale__prim_at(s->g, x)->in[0];
+    const gale__prim_node *p = gale__prim_at(s->g, x);
+    if (!s->fusion->options.store_operands || p->op >= GALE__SCALAR_COUNT || p->op == GALE__CAST || p->invariant)
+        return;
+    if (s->zone[n] || gale__prim_elements(s->g, n) < SPREAD * gale__prim_elements(s->g, x)) return;
+    if (gale__prim_elements(s->g, x) > 1 && !over_reduction(s, x, gale__prim_elements(s->g, n), &budget))
+        gale__fuse_make_root(s->fusion, x);
+}
+
 static void note_user(grouper *s, gale__node x, int32_t job)
 {
     int32_t *group = &s->fusion->group[x];
@@ -302,6 +345,7 @@ static void visit_inputs(grouper *s, gale__node n)
     bool root = s->fusion->root[n];
     bool product_below = p->op == GALE__PRIM_REDUCE && gale__fuse_is_contraction(s->g, n);
     bool sum = p->op == GALE__PRIM_REDUCE && p->attr[0] == GALE__SUM && !s->fusion->options.no_fusion;
+    if (p->op == GALE__PRIM_EXPAND && !s->fusion->options.no_fusion) store_spread(s, n);
     for (int i = 0; i < p->n_in; i++) {
         gale__node x = p->in[i];
         int32_t job = root ? n : s->fusion->group[n];

@@ -11,13 +11,18 @@
     4 /* of a tile that is made smaller so that each thread has some; 1 where threads would have none */
 #define PACKED_BYTES (4u << 20) /* of b, shared by all threads */
 #define PARTS_BYTES (16u << 20)
-#define GROUP_K 1024       /* least k of a group */
-#define GROUP_RESULT 65536 /* most elements of a result whose k is split: others have tiles enough */
+#define GROUP_K 1024      /* least k of a group */
+#define GROUP_RESULT 8192 /* most elements of a result whose k is split: others have tiles enough */
 #define GROUPS_MOST 32
 #define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
 #define MANY_LANES 16          /* for each row of such a factor: fewer, and its panels are not read often enough */
 #define SHORT_LANES 8
+#define JOINT_LANES 200
+#define JOINT_BLOCK 1024
 #define FEW_K 32 /* least k of a window with fewer rows than a tile is worth */
+
+static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The type sums are taken in, when its products may be taken in it as well. */
 static bool sum_type(const gale__nest *nest, const gale__contraction *info, gale__simd_type *ct)
@@ -59,6 +64,19 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     return turned;
 }
 
+/* One row of weights for each batch, and lanes that taps share, whichever of the two factors they are. */
+static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, gale__simd_type ct, bool *turned)
+{
+    *turned = info->n == 1;
+    int lanes = *turned ? info->a : info->b, other = *turned ? info->b : info->a;
+    if (ct != GALE__SIMD_TYPE_F32 || (info->m != 1 && info->n != 1) || info->k < 2 || info->m * info->n < 4)
+        return false;
+    find_spans(c, info, *turned ? 'N' : 'M');
+    return gale__cpu_window_find(&c->window, c->nest, lanes, &c->b.rows, &c->k, ct) &&
+           (c->window.x.tap >= 0 || c->window.y.tap >= 0) &&
+           gale__cpu_channel_find(&c->channel, &c->window, c->nest, other, &c->batch, &c->b.rows, &c->k);
+}
+
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
 {
     gale__simd_type ct;
@@ -67,7 +85,9 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
         return false;
     for (int s = 0; s < nest->n_stores; s++)
         if (nest->stores[s].index >= 0) return false;
-    bool turned = is_turned(nest, info);
+    bool turned;
+    if (find_channel(&(gale__cpu_contract){.nest = nest}, info, ct, &turned)) return true;
+    turned = is_turned(nest, info);
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
     if (rows >= 4 && lanes >= 8 && info->k >= 4) return true;
     gale__cpu_contract c = {.nest = nest};
@@ -144,11 +164,9 @@ static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *inf
     for (int s = 0; s < c->nest->n_stores; s++) gale__cpu_tape_emit_store(t, &c->nest->stores[s], reg);
     c->tail_section.count = (int)t->n_steps;
     gale__cpu_section *sections[1] = {&c->tail_section};
-    return gale__cpu_tape_finish_build(t, sections, 1, NULL, 0, (size_t)c->tile_lanes);
+    return gale__cpu_tape_finish_build(
+        t, sections, 1, NULL, 0, (size_t)(c->joint.count ? least(c->joint.count, JOINT_BLOCK) : c->tile_lanes));
 }
-
-static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* v in equal parts of at most `most`, each a multiple of `unit`. */
 static int64_t equal_parts(int64_t v, int64_t most, int64_t unit)
@@ -210,29 +228,61 @@ static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const ga
     return n;
 }
 
+/* The constant that a load reads and nothing else does, as it is multiplied. */
+static const gale__nest_access *constant_of(const gale__cpu_contract *c, int value)
+{
+    const gale__nest_access *x = access_of(c->nest, value);
+    if (!x || c->nest->n_buffers > GALE__CPU_PANELS_BUFFERS || !c->nest->buffers[x->buffer].constant || c->groups > 1 ||
+        x->n_guards || (size_t)gale_type_size(x->type) != c->size || !is_read_once(c->nest, x))
+        return NULL;
+    return x;
+}
+
+static uint64_t panels_key(
+    const gale__cpu_contract *c, const gale__nest_access *x, const gale__cpu_operand *o, const gale__cpu_span *batch)
+{
+    uint64_t words[8 + 6 * GALE__NEST_DIMS];
+    int n = 0;
+    const uint64_t numbers[] = {
+        (uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width, (uint64_t)c->kc};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) words[n++] = numbers[i];
+    n = add_span(words, n, &o->rows, x);
+    n = add_span(words, n, &c->k, x);
+    if (batch) n = add_span(words, n, batch, x);
+    return gale__hash(words, (size_t)n * sizeof *words, 1) | 1;
+}
+
 /* Panels of a constant, unless they would take more room than it. */
 static void find_panels(gale__cpu_contract *c, int value)
 {
-    const gale__nest_access *x = access_of(c->nest, value);
-    uint64_t words[8 + 4 * GALE__NEST_DIMS];
-    int n = 0;
-    c->panels = (gale__cpu_panels){.buffer = -1};
-    if (!x || c->nest->n_buffers > GALE__CPU_PANELS_BUFFERS || !c->nest->buffers[x->buffer].constant || c->groups > 1 ||
-        x->n_guards || (size_t)gale_type_size(x->type) != c->size || !is_read_once(c->nest, x))
-        return;
+    const gale__nest_access *x = constant_of(c, value);
+    c->panels = c->a_panels = (gale__cpu_panels){.buffer = -1};
+    if (!x) return;
     for (int i = 0; i < c->batch.n; i++)
         if (x->stride[c->batch.dim[i]]) return;
     for (int i = 0; i < c->a.rows.n; i++)
         if (x->stride[c->a.rows.dim[i]]) return;
-    const uint64_t numbers[] = {
-        (uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)c->gemm.nr, (uint64_t)c->kc};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) words[n++] = numbers[i];
-    n = add_span(words, n, &c->b.rows, x);
-    n = add_span(words, n, &c->k, x);
     c->packed_lanes =
         round_up(c->b.rows.count, c->tile_lanes); /* no room is needed for them, so all lanes are one part */
     c->panels = (gale__cpu_panels){x->buffer, (size_t)(round_up(c->b.rows.count, c->gemm.nr) * c->k.count) * c->size,
-        gale__hash(words, (size_t)n * sizeof *words, 1) | 1};
+        panels_key(c, x, &c->b, NULL)};
+}
+
+/* The same for a, whose batches may each have their own: the weights of groups. */
+static void find_a_panels(gale__cpu_contract *c, int value)
+{
+    const gale__nest_access *x = constant_of(c, value);
+    if (!x || c->panels.bytes) return;
+    int64_t shared = 1;
+    for (int i = 0; i < c->b.rows.n; i++)
+        if (x->stride[c->b.rows.dim[i]]) return;
+    for (int i = 0; i < c->batch.n; i++)
+        if (!x->stride[c->batch.dim[i]]) shared *= c->batch.extent[i];
+    size_t bytes = (size_t)(gale__cpu_contract_padded_rows(c) * c->k.count * c->batch.count) * c->size,
+           given = (size_t)c->nest->buffers[x->buffer].elements * c->size;
+    if ((shared > 1 && shared < c->batch.count) || bytes > 2 * given + (64u << 10)) return;
+    if (shared > 1) bytes /= (size_t)shared;
+    c->a_panels = (gale__cpu_panels){x->buffer, bytes, panels_key(c, x, &c->a, shared > 1 ? NULL : &c->batch)};
 }
 
 /* Lanes are read where they lie when taps share them, or when the other factor stays in the cache and there are no
@@ -246,17 +296,50 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
                  c->b.rows.count >= MANY_LANES * c->a.rows.count;
     w->access = shares || (small && w->x.unit == 1 && !c->panels.bytes) ? w->access : NULL;
     if (!w->access) return GALE_OK;
-    GALE_TRY(gale__cpu_window_init(w, &c->k, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->size));
-    if (w->access) c->tile_lanes = w->rows * w->padded, c->panels.bytes = 0;
+    GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->size));
+    if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
+    return GALE_OK;
+}
+
+/* Short rows of results that lie one after the other are finished together, when a block holds whole ones. */
+static void join_rows(gale__cpu_contract *c)
+{
+    const gale__cpu_window *w = &c->window;
+    int64_t lanes = w->access ? w->x.lanes * w->y.lanes : c->b.rows.count;
+    uint8_t dims[GALE__NEST_DIMS];
+    int n = c->a.rows.n;
+    memcpy(dims, c->a.rows.dim, (size_t)n);
+    c->joint = (gale__cpu_span){0};
+    if (lanes > JOINT_LANES || c->a.rows.count < 2) return;
+    if (w->access && (w->rows < w->y.lanes || w->columns < w->x.lanes)) return;
+    for (int i = w->access && c->b.rows.n > 2 ? c->b.rows.n - 2 : 0; i < c->b.rows.n; i++) dims[n++] = c->b.rows.dim[i];
+    gale__cpu_span_init(&c->joint, c->nest, dims, n);
+}
+
+static gale_status init_channel(gale__cpu_contract *c, const gale__contraction *info)
+{
+    const gale__cpu_window *w = &c->window;
+    uint8_t dims[GALE__NEST_DIMS];
+    int n = c->batch.n;
+    gale__cpu_channel_init(&c->channel, &c->window, &c->k, c->batch.count);
+    memcpy(dims, c->batch.dim, (size_t)n);
+    if (w->y.lane >= 0) dims[n++] = (uint8_t)w->y.lane;
+    dims[n++] = (uint8_t)w->x.lane;
+    gale__cpu_span_init(&c->joint, c->nest, dims, n);
+    GALE_TRY(make_tail(c, info));
+    c->private_bytes = gale__cpu_channel_bytes(c);
     return GALE_OK;
 }
 
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info)
 {
-    bool turned = is_turned(nest, info);
-    *c = (gale__cpu_contract){.nest = nest};
+    bool turned;
+    *c = (gale__cpu_contract){.nest = nest, .panels = {.buffer = -1}, .a_panels = {.buffer = -1}};
     sum_type(nest, info, &c->sum_type);
     c->size = (size_t)gale__simd_type_size(c->sum_type);
+    if (find_channel(c, info, c->sum_type, &turned)) return init_channel(c, info);
+    turned = is_turned(nest, info);
+    c->window = (gale__cpu_window){0};
     c->gemm = *gale__simd_gemm_find(gale__simd_plain(c->sum_type));
     find_spans(c, info, turned ? 'N' : 'M');
     c->a.width = c->gemm.mr;
@@ -264,6 +347,8 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     choose_tiles(c);
     find_panels(c, turned ? info->a : info->b);
     GALE_TRY(choose_window(c, turned ? info->a : info->b));
+    find_a_panels(c, turned ? info->b : info->a);
+    join_rows(c);
     GALE_TRY(make_operand(c, &c->a, turned ? info->b : info->a));
     GALE_TRY(make_operand(c, &c->b, turned ? info->a : info->b));
     GALE_TRY(make_tail(c, info));
@@ -280,8 +365,8 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     else if (!c->panels.bytes) c->shared_bytes = (size_t)(c->packed_lanes * c->k.count) * c->size;
     if (c->window.access) {
         c->private_bytes += c->window.band_bytes + (size_t)c->window.phase * 8 +
-                            (size_t)(round_up(c->window.part_rows, mr) * c->tile_lanes) * c->size;
-        c->shared_bytes = (size_t)(round_up(c->a.rows.count, mr) * c->k.count) * c->size;
+                            (size_t)(round_up(c->window.part_rows, mr) * c->tile_lanes + c->window.packed) * c->size;
+        c->shared_bytes = c->a_panels.bytes ? 0 : (size_t)(round_up(c->a.rows.count, mr) * c->k.count) * c->size;
     }
     c->shared_pieces = c->by_batch ? gale__parallel_width() : 1;
     return GALE_OK;

@@ -6,8 +6,8 @@
  * follows the reduction runs over each tile while it is in the cache. */
 #ifndef GALE_KERNEL_CPU_CONTRACT_H
 #define GALE_KERNEL_CPU_CONTRACT_H
+#include "kernel/cpu/channel.h"
 #include "kernel/cpu/interp.h"
-#include "kernel/cpu/cpu_window.h"
 
 /* One operand: its expression, and the dimensions that its rows walk. */
 typedef struct gale__cpu_operand {
@@ -35,7 +35,10 @@ typedef struct gale__cpu_contract {
     int64_t groups, group_len;                /* k in parts that run side by side; 1: whole */
     bool by_batch;                            /* batches run side by side, each on one thread */
     gale__cpu_window window;                  /* how b's lanes are read, where that is better than packing them */
+    gale__cpu_channel channel;                /* each batch by one row of weights; the window is the lanes' */
     gale__cpu_panels panels;                  /* of b, made before; none: each run packs them */
+    gale__cpu_panels a_panels;                /* of a, for every batch that has its own; one of the two at most */
+    gale__cpu_span joint; /* rows and lanes of a block that is whole, for what follows short rows; count 0: none */
     size_t private_bytes, shared_bytes;
     int shared_pieces;
 } gale__cpu_contract;
@@ -46,10 +49,19 @@ void gale__cpu_contract_finish(gale__cpu_contract *c);
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to);
 void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
+void gale__cpu_channel_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
+size_t gale__cpu_channel_bytes(const gale__cpu_contract *c); /* scratch of a task */
 /* Rows [r0, r0 + rows) of an operand as panels of kn steps from k0 on; temp: width * kc elements. */
 void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
     int64_t rows, int64_t k0, int64_t kn, char *temp, char *out);
-/* What follows the reduction, for rows of sums that are `pitch` elements apart. */
+/* Panels of a: kc steps at a time, all rows of those steps; rows in whole panels.  Packed for one batch, on all cores.
+ */
+int64_t gale__cpu_contract_padded_rows(const gale__cpu_contract *c);
+void gale__cpu_contract_pack_rows(
+    const gale__cpu_contract *c, void *const *buffers, bool aliased, int64_t batch, char *to);
+/* Where the batch's panels of a begin among those that were made before. */
+size_t gale__cpu_contract_rows_at(const gale__cpu_contract *c, int64_t batch);
+/* What follows the reduction, for rows of sums that are `pitch` elements apart; the sums may move. */
 void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
-    int64_t lanes, const char *sums, int64_t pitch);
+    int64_t lanes, char *sums, int64_t pitch);
 #endif

@@ -9,8 +9,9 @@ typedef struct run {
     const gale__cpu_contract *contract;
     void *const *buffers;
     bool aliased;
-    int64_t batch, lane_first, lane_count; /* the current batch; the packed lanes */
+    int64_t batch, lane_first, lane_count; /* the batch at hand; those lanes are packed */
     char *panels;                          /* of all lanes, made before; NULL: each run packs them */
+    const char *rows;                      /* panels of a, made before; NULL: each tile packs them */
     char *packed; /* b: a panel after the other, each of the whole k, kc at a time; or the groups' sums */
     int64_t rows_tiles, lane_tiles;
 } run;
@@ -152,13 +153,31 @@ static void multiply(
     }
 }
 
-void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
-    int64_t lanes, const char *sums, int64_t pitch)
+/* Rows one after the other, blocks across them. */
+static void finish_joint(
+    const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t lanes, char *sums, int64_t pitch)
 {
+    int64_t block = (int64_t)c->tail.block;
+    for (int64_t i = 1; i < rows && pitch > lanes; i++)
+        memmove(sums + (size_t)(i * lanes) * c->size, sums + (size_t)(i * pitch) * c->size, (size_t)lanes * c->size);
+    for (int64_t j = 0; j < rows * lanes; j += block) {
+        f->registers[c->sum] = sums + (size_t)j * c->size;
+        gale__cpu_frame_set(f, &c->joint, m0 * lanes + j, (size_t)least(block, rows * lanes - j));
+        gale__cpu_frame_run(f, c->tail_section);
+    }
+}
+
+void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
+    int64_t lanes, char *sums, int64_t pitch)
+{
+    if (lanes * c->a.rows.count == c->joint.count) {
+        finish_joint(c, f, m0, rows, lanes, sums, pitch);
+        return;
+    }
     for (int64_t i = 0; i < rows; i++) {
         gale__cpu_frame_seek(f, &c->a.rows, m0 + i);
         for (int64_t j = 0; j < lanes; j += (int64_t)c->tail.block) {
-            f->registers[c->sum] = (void *)(uintptr_t)(sums + (size_t)(i * pitch + j) * c->size);
+            f->registers[c->sum] = sums + (size_t)(i * pitch + j) * c->size;
             gale__cpu_frame_set(f, &c->b.rows, n0 + j, (size_t)least((int64_t)c->tail.block, lanes - j));
             gale__cpu_frame_run(f, c->tail_section);
         }
@@ -214,11 +233,50 @@ static void tile_task(void *arg, size_t i, int worker)
     memset(w.tile, 0, (size_t)(parts(rows, c->gemm.mr) * c->gemm.mr * c->tile_lanes) * c->size);
     for (int64_t k = 0; k < c->k.count; k += c->kc) {
         int64_t kn = least(c->kc, c->k.count - k);
-        gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
-        multiply(c, w.tile, w.pack_a, packed_at(r, k, kn, lane), rows, lanes, kn);
+        const char *a = w.pack_a;
+        if (r->rows) a = r->rows + (size_t)(k * gale__cpu_contract_padded_rows(c) + m0 * kn) * c->size;
+        else gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
+        multiply(c, w.tile, a, packed_at(r, k, kn, lane), rows, lanes, kn);
     }
     gale__cpu_contract_tail(c, &w.tail, m0, rows, r->lane_first + lane, lanes, w.tile, c->tile_lanes);
     close_bench(&w);
+}
+
+int64_t gale__cpu_contract_padded_rows(const gale__cpu_contract *c)
+{
+    return parts(c->a.rows.count, c->gemm.mr) * c->gemm.mr;
+}
+
+size_t gale__cpu_contract_rows_at(const gale__cpu_contract *c, int64_t batch)
+{
+    size_t one = (size_t)(gale__cpu_contract_padded_rows(c) * c->k.count) * c->size;
+    return c->a_panels.bytes > one ? (size_t)batch * one : 0;
+}
+
+enum { TASK_PANELS = 8 };
+
+/* Task: one kc of a few panels of a. */
+static void pack_rows_task(void *arg, size_t i, int worker)
+{
+    const run *r = arg;
+    const gale__cpu_contract *c = r->contract;
+    int64_t steps = parts(c->k.count, c->kc), k0 = (int64_t)i % steps * c->kc, kn = least(c->kc, c->k.count - k0),
+            most = c->gemm.mr * TASK_PANELS, m0 = (int64_t)i / steps * most, rows = least(most, c->a.rows.count - m0);
+    bench w;
+    (void)worker;
+    open_bench(&w, r);
+    set_batch(&w, c, r->batch);
+    gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k0, kn, w.rows,
+        r->packed + (size_t)(k0 * gale__cpu_contract_padded_rows(c) + m0 * kn) * c->size);
+    close_bench(&w);
+}
+
+void gale__cpu_contract_pack_rows(
+    const gale__cpu_contract *c, void *const *buffers, bool aliased, int64_t batch, char *to)
+{
+    run r = {.contract = c, .buffers = buffers, .aliased = aliased, .batch = batch, .packed = to};
+    int64_t tasks = parts(c->a.rows.count, c->gemm.mr * TASK_PANELS) * parts(c->k.count, c->kc);
+    gale__parallel((size_t)tasks, pack_rows_task, &r);
 }
 
 static void pack_lanes(run *r)
@@ -230,6 +288,8 @@ static void pack_lanes(run *r)
 static void run_batch(run *r)
 {
     const gale__cpu_contract *c = r->contract;
+    if (c->a_panels.bytes)
+        r->rows = (const char *)r->buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r->batch);
     void *piece = r->panels ? NULL : gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
     r->packed = piece ? piece : r->panels;
     for (r->lane_first = 0; r->lane_first < c->b.rows.count; r->lane_first += c->packed_lanes) {
@@ -245,7 +305,13 @@ void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, voi
     void *buffers[GALE__CPU_PANELS_BUFFERS];
     run r = {.contract = c, .buffers = buffers, .packed = to, .lane_count = c->b.rows.count};
     for (int i = 0; i < c->nest->n_buffers; i++) buffers[i] = from; /* the others are not read */
-    pack_lanes(&r);
+    if (c->panels.bytes) {
+        pack_lanes(&r);
+        return;
+    }
+    size_t one = (size_t)(gale__cpu_contract_padded_rows(c) * c->k.count) * c->size;
+    for (int64_t batch = 0; (size_t)batch * one < c->a_panels.bytes; batch++)
+        gale__cpu_contract_pack_rows(c, buffers, false, batch, (char *)to + (size_t)batch * one);
 }
 
 static void batch_task(void *arg, size_t i, int worker)
@@ -308,7 +374,7 @@ static void join_task(void *arg, size_t i, int worker)
     close_bench(&w);
 }
 
-void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
+static void run_products(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
     run r = {.contract = c,
         .buffers = buffers,
@@ -317,9 +383,7 @@ void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, b
         .rows_tiles = parts(c->a.rows.count, c->mc),
         .lane_tiles = parts(c->b.rows.count, c->tile_lanes)};
     size_t tiles = (size_t)(r.rows_tiles * r.lane_tiles * c->batch.count);
-    if (c->window.access) {
-        gale__cpu_window_run(c, buffers, aliased);
-    } else if (c->groups > 1) {
+    if (c->groups > 1) {
         r.packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
         gale__parallel(tiles * (size_t)c->groups, group_task, &r);
         gale__parallel(tiles, join_task, &r);
@@ -329,4 +393,11 @@ void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, b
     } else {
         for (r.batch = 0; r.batch < c->batch.count; r.batch++) run_batch(&r);
     }
+}
+
+void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
+{
+    if (c->channel.weights) gale__cpu_channel_run(c, buffers, aliased);
+    else if (c->window.access) gale__cpu_window_run(c, buffers, aliased);
+    else run_products(c, buffers, aliased);
 }

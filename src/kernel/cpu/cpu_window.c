@@ -4,9 +4,13 @@
 #include "kernel/cpu/walk.h"
 #include <string.h>
 
-#define BAND_BYTES (256u << 10) /* stays in the second cache */
+#define BAND_BYTES (512u << 10) /* stays in the second cache */
+#define GROUP_BYTES (48u << 10) /* of packed panels, which stay in the first */
+#define PACK_COST 5             /* of a lane of one step, in multiplications */
 #define BLOCK_LANES 768
 #define BLOCK_COLUMNS 256
+
+enum { SEGMENTS = 64 }; /* of a panel that crosses rows */
 
 static int64_t parts_of(int64_t v, int64_t of) { return (v + of - 1) / of; }
 static int64_t round_up(int64_t v, int64_t to) { return parts_of(v, to) * to; }
@@ -83,12 +87,22 @@ bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int valu
 
 static void lay_band(gale__cpu_window *w, int64_t nr, size_t size)
 {
-    w->padded = round_up(w->columns, nr);
+    w->padded = w->flat ? w->columns : round_up(w->columns, nr);
+    w->block_lanes = round_up(w->rows * w->padded, nr);
     w->phases = w->x.taps > 1 ? w->x.step : 1;
     w->phase = w->padded + (w->x.taps - 1) * w->x.hop / w->x.step;
     w->pitch = w->phases * w->phase;
     w->plane = places(&w->y, w->rows) * w->pitch;
-    w->band_bytes = (size_t)(w->rest.count * w->plane) * size;
+    w->band_bytes = (size_t)(w->rest.count * w->plane + (w->flat ? nr : 0)) * size; /* copies are whole panels long */
+}
+
+/* Work on all lanes of one step of k: multiplications, and copies where panels are packed. */
+static int64_t cost_of(const gale__cpu_window *w, int64_t m, gale__simd_gemm gemm)
+{
+    int64_t rows = round_up(m, gemm.mr), last = w->y.lanes - (w->row_blocks - 1) * w->rows, panels;
+    if (!w->flat) return w->y.lanes * w->column_blocks * w->padded * rows;
+    panels = (w->row_blocks - 1) * parts_of(w->rows * w->columns, gemm.nr) + parts_of(last * w->columns, gemm.nr);
+    return panels * gemm.nr * (rows + w->parts * PACK_COST * (1 + parts_of(gemm.nr, w->columns)));
 }
 
 /* Blocks as large as the caches allow, then as small as it takes to keep the threads busy. */
@@ -113,10 +127,25 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
     w->parts = parts_of(m, w->part_rows);
 }
 
-gale_status gale__cpu_window_init(
-    gale__cpu_window *w, const gale__cpu_span *k, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
+/* Rows that fill their panels badly are better packed across their ends. */
+static void choose_form(gale__cpu_window *w, int64_t kc, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
 {
+    gale__cpu_window flat = *w;
     choose_blocks(w, m, batches, gemm, size);
+    if (w->columns < w->x.lanes || w->columns % gemm.nr == 0 || gemm.nr / w->columns + 2 > SEGMENTS) return;
+    flat.flat = true;
+    choose_blocks(&flat, m, batches, gemm, size);
+    if (flat.columns < flat.x.lanes || cost_of(&flat, m, gemm) >= cost_of(w, m, gemm)) return;
+    flat.group = (int64_t)(GROUP_BYTES / size) / (kc * gemm.nr);
+    if (flat.group < 1) flat.group = 1;
+    flat.packed = (flat.group * kc + 1) * gemm.nr;
+    *w = flat;
+}
+
+gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
+    gale__simd_gemm gemm, size_t size)
+{
+    choose_form(w, kc, m, batches, gemm, size);
     if (w->band_bytes > (8u << 20)) {
         w->access = NULL;
         return GALE_OK;
@@ -136,16 +165,60 @@ gale_status gale__cpu_window_init(
     return GALE_OK;
 }
 
+/* A run of lanes within a panel that lies within a row of the band. */
+typedef struct segment {
+    int64_t lane, place;
+} segment;
+
+static int find_segments(const gale__cpu_window *w, int64_t lane, int64_t end, segment *out)
+{
+    int n = 0;
+    for (int64_t l = lane; l < end; n++) {
+        int64_t row = l / w->columns, column = l % w->columns;
+        out[n] = (segment){l - lane, row * w->y.step * w->pitch + column};
+        l += w->columns - column;
+    }
+    return n;
+}
+
+/* Every copy is a panel long, since that is quick: the next one, and at last the next step, covers what is too much. */
+#define PACK(T, NR)                                                                                             \
+    for (int64_t i = 0; i < kn; i++, to += (size_t)(NR) * sizeof(T))                                            \
+        for (int s = 0; s < n; s++)                                                                             \
+            memcpy(to + (size_t)seg[s].lane * sizeof(T), band + (size_t)(seg[s].place + offset[i]) * sizeof(T), \
+                (size_t)(NR) * sizeof(T));
+
+static void pack_panel(
+    const char *band, const segment *seg, int n, const int32_t *offset, int64_t kn, int64_t nr, size_t size, char *to)
+{
+    if (size == 4 && nr == 12) {
+        PACK(float, 12)
+    } else if (size == 4 && nr == 16) {
+        PACK(float, 16)
+    } else if (size == 4 && nr == 32) {
+        PACK(float, 32)
+    } else if (size == 4) {
+        PACK(float, nr)
+    } else {
+        PACK(double, nr)
+    }
+}
+
+void gale__cpu_window_pack(const gale__cpu_window *w, const char *band, int64_t lanes, int64_t first, int64_t count,
+    int64_t k0, int64_t kn, int64_t nr, size_t size, char *to)
+{
+    segment seg[SEGMENTS];
+    for (int64_t p = first; p < first + count; p++, to += (size_t)(kn * nr) * size) {
+        int64_t lane = p * nr, end = lane + nr < lanes ? lane + nr : lanes;
+        pack_panel(band, seg, find_segments(w, lane, end, seg), w->offset + k0, kn, nr, size, to);
+    }
+}
+
 void gale__cpu_window_finish(gale__cpu_window *w)
 {
     gale__free(w->offset);
     *w = (gale__cpu_window){0};
 }
-
-/* One row of the band: where it begins in memory, and each guard's value there. */
-typedef struct row {
-    int64_t address, guard[GALE__GUARDS];
-} row;
 
 /* What a guard's coordinate moves by from one place of an axis to the next. */
 static int64_t coef_of(const gale__nest_guard *g, const gale__cpu_axis *a)
@@ -153,36 +226,45 @@ static int64_t coef_of(const gale__nest_guard *g, const gale__cpu_axis *a)
     return a->lane < 0 ? 0 : g->coef[a->lane] / a->step;
 }
 
-/* n places, `step` apart, from place p of a row on; what lies outside gives the access' fill. */
-static void copy_places(
-    const gale__cpu_window *w, const gale__simd *simd, const char *memory, const row *r, int64_t p, int64_t n, char *to)
+void gale__cpu_window_inside(const gale__cpu_window *w, const gale__cpu_window_row *r, int64_t p, int64_t n,
+    int64_t *lo, int64_t *hi, int64_t *from)
 {
     const gale__nest_access *a = w->access;
-    int64_t lo = 0, hi = n, stride = w->x.unit * w->phases, from = r->address + p * w->x.unit;
+    *lo = 0, *hi = n;
     for (int g = 0; g < a->n_guards; g++) {
         int64_t c = coef_of(&a->guards[g], &w->x);
-        gale__cpu_clip(r->guard[g] + c * p, c * w->phases, a->guards[g].extent, &lo, &hi);
+        gale__cpu_clip(r->guard[g] + c * p, c * w->phases, a->guards[g].extent, lo, hi);
     }
-    const char *source = memory + (from + lo * stride) * ((int64_t)1 << w->size);
+    *from = r->address + (p + *lo * w->phases) * w->x.unit;
+}
+
+void gale__cpu_window_copy(const gale__cpu_window *w, const gale__simd *simd, const char *memory,
+    const gale__cpu_window_row *r, int64_t p, int64_t n, char *to)
+{
+    const gale__nest_access *a = w->access;
+    int64_t lo, hi, stride = w->x.unit * w->phases, from;
+    gale__cpu_window_inside(w, r, p, n, &lo, &hi, &from);
+    const char *source = memory + from * ((int64_t)1 << w->size);
     if (lo) simd->fill[w->size](to, a->fill, (size_t)lo);
     if (hi > lo && stride == 1) memcpy(to + (lo << w->size), source, (size_t)(hi - lo) << w->size);
     else if (hi > lo) simd->gather[w->size](to + (lo << w->size), source, stride, (size_t)(hi - lo));
     if (n > hi) simd->fill[w->size](to + (hi << w->size), a->fill, (size_t)(n - hi));
 }
 
-static void copy_row(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const row *r,
-    int64_t columns, char *to, char *temp, size_t size)
+static void copy_row(const gale__cpu_window *w, const gale__simd *simd, const char *memory,
+    const gale__cpu_window_row *r, int64_t columns, char *to, char *temp, size_t size)
 {
     int64_t need = places(&w->x, columns);
     for (int64_t p = 0; p < w->phases; p++, to += (size_t)w->phase * size) {
         int64_t n = parts_of(need - p, w->phases);
-        copy_places(w, simd, memory, r, p, n, w->widen ? temp : to);
+        gale__cpu_window_copy(w, simd, memory, r, p, n, w->widen ? temp : to);
         if (w->widen) w->widen(to, temp, NULL, NULL, (size_t)n);
         memset(to + (size_t)n * size, 0, (size_t)(w->phase - n) * size);
     }
 }
 
-static void set_plane(const gale__cpu_window *w, const int64_t *at, int n_dims, int64_t y, int64_t x, row *r)
+void gale__cpu_window_seek(
+    const gale__cpu_window *w, const int64_t *at, int n_dims, int64_t y, int64_t x, gale__cpu_window_row *r)
 {
     const gale__nest_access *a = w->access;
     r->address = a->offset + y * w->y.unit + x * w->x.unit;
@@ -191,6 +273,12 @@ static void set_plane(const gale__cpu_window *w, const int64_t *at, int n_dims, 
         r->guard[g] = a->guards[g].c0 + coef_of(&a->guards[g], &w->y) * y + coef_of(&a->guards[g], &w->x) * x;
         for (int d = 0; d < n_dims; d++) r->guard[g] += a->guards[g].coef[d] * at[d];
     }
+}
+
+void gale__cpu_window_next(const gale__cpu_window *w, gale__cpu_window_row *r)
+{
+    r->address += w->y.unit;
+    for (int g = 0; g < w->access->n_guards; g++) r->guard[g] += coef_of(&w->access->guards[g], &w->y);
 }
 
 void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const int64_t *start,
@@ -202,14 +290,13 @@ void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, co
     memcpy(at, start, (size_t)n_dims * sizeof *at);
     for (int64_t i = 0; i < w->rest.count; i++, band += (size_t)w->plane * size) {
         int64_t left = i;
-        row r;
+        gale__cpu_window_row r;
         for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1])
             at[w->rest.dim[d]] = left % w->rest.extent[d];
-        set_plane(w, at, n_dims, first * w->y.step, column * w->x.step, &r);
+        gale__cpu_window_seek(w, at, n_dims, first * w->y.step, column * w->x.step, &r);
         for (int64_t p = 0; p < need; p++) {
             copy_row(w, simd, memory, &r, columns, band + (size_t)(p * w->pitch) * size, temp, size);
-            r.address += w->y.unit;
-            for (int g = 0; g < w->access->n_guards; g++) r.guard[g] += coef_of(&w->access->guards[g], &w->y);
+            gale__cpu_window_next(w, &r);
         }
     }
 }

@@ -20,7 +20,10 @@ typedef struct gale__cpu_window {
     int size;                            /* logarithm of the bytes of an element in memory */
     gale__cpu_axis y, x;                 /* of the two fastest dimensions of lanes */
     gale__cpu_span far, rest;            /* the other dimensions of lanes, and of k */
-    int64_t rows, columns, padded;       /* lanes of a block; columns in whole panels */
+    int64_t rows, columns, padded;       /* lanes of a block; columns in whole panels, unless flat */
+    int64_t block_lanes;                 /* all lanes of a block, in whole panels */
+    bool flat;                           /* panels cross rows: they are packed from the band */
+    int64_t group, packed;               /* panels that are packed together, and their elements */
     int64_t phases, phase, pitch, plane; /* of the band, in elements: a row is its places modulo phases, each so long */
     int64_t row_blocks, column_blocks, parts, part_rows; /* parts: of the rows of the result */
     size_t band_bytes;
@@ -30,9 +33,27 @@ typedef struct gale__cpu_window {
 bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
     const gale__cpu_span *k, gale__simd_type ct);
 /* Chooses blocks for m rows of results, and makes the offsets; an access of NULL when no block is small enough. */
-gale_status gale__cpu_window_init(
-    gale__cpu_window *w, const gale__cpu_span *k, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size);
+gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
+    gale__simd_gemm gemm, size_t size);
 void gale__cpu_window_finish(gale__cpu_window *w);
+/* Panels [first, first + count) of a block's lanes, kn steps from k0 on, one after the other. */
+void gale__cpu_window_pack(const gale__cpu_window *w, const char *band, int64_t lanes, int64_t first, int64_t count,
+    int64_t k0, int64_t kn, int64_t nr, size_t size, char *to);
+/* A row of places: where it begins in memory, and each guard's value there. */
+typedef struct gale__cpu_window_row {
+    int64_t address, guard[GALE__GUARDS];
+} gale__cpu_window_row;
+/* The row at place y of the slow axis, from place x of the fast one on; at: as below. */
+void gale__cpu_window_seek(
+    const gale__cpu_window *w, const int64_t *at, int n_dims, int64_t y, int64_t x, gale__cpu_window_row *r);
+void gale__cpu_window_next(const gale__cpu_window *w, gale__cpu_window_row *r);
+/* Which of n places, w->phases apart, from place p of a row on lie inside: [*lo, *hi); *from: where the first of them
+ * is. */
+void gale__cpu_window_inside(const gale__cpu_window *w, const gale__cpu_window_row *r, int64_t p, int64_t n,
+    int64_t *lo, int64_t *hi, int64_t *from);
+/* Copies those places; what lies outside gives the access' fill. */
+void gale__cpu_window_copy(const gale__cpu_window *w, const gale__simd *simd, const char *memory,
+    const gale__cpu_window_row *r, int64_t p, int64_t n, char *to);
 /* Copies the band of the block that begins at these lanes; at: coordinates of the batch and the far lanes, others 0. */
 void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const int64_t *at,
     int n_dims, int64_t row, int64_t column, char *band, size_t size);

@@ -11,7 +11,7 @@ typedef struct run {
     void *const *buffers;
     bool aliased;
     int64_t batch;
-    char *packed; /* a, kc steps at a time: all panels of those steps */
+    const char *packed; /* a, kc steps at a time: all panels of those steps */
 } run;
 
 typedef struct block {
@@ -20,26 +20,6 @@ typedef struct block {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
-static int64_t panels_of(const gale__cpu_contract *c) { return parts(c->a.rows.count, c->gemm.mr) * c->gemm.mr; }
-
-/* Task: one kc of a few panels of a. */
-static void pack_task(void *arg, size_t i, int worker)
-{
-    const run *r = arg;
-    const gale__cpu_contract *c = r->contract;
-    int64_t steps = parts(c->k.count, c->kc), k0 = (int64_t)i % steps * c->kc, kn = least(c->kc, c->k.count - k0);
-    int64_t m0 = (int64_t)i / steps * c->gemm.mr * 8, rows = least(c->gemm.mr * 8, c->a.rows.count - m0);
-    char *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
-    gale__cpu_frame f;
-    (void)worker;
-    gale__cpu_frame_init(&f, &c->a.tape, r->buffers, scratch, c->a.tape.block, r->aliased);
-    gale__cpu_frame_seek(&f, &c->batch, r->batch);
-    char *temp = scratch + (gale__cpu_tape_scratch_bytes(&c->a.tape) + 63) / 64 * 64;
-    gale__cpu_contract_pack(
-        c, &c->a, &f, m0, rows, k0, kn, temp, r->packed + (size_t)(k0 * panels_of(c) + m0 * kn) * c->size);
-    gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
-}
-
 static block block_at(const gale__cpu_contract *c, int64_t i)
 {
     const gale__cpu_window *w = &c->window;
@@ -73,6 +53,24 @@ static void multiply(const gale__cpu_contract *c, const block *b, const char *a,
         }
 }
 
+/* The same where panels cross rows: a few are packed, and stay in the first cache while the rows go by. */
+static void multiply_flat(const gale__cpu_contract *c, const block *b, const char *a, const char *band, char *panels,
+    char *sums, int64_t pitch, int64_t k0, int64_t kn)
+{
+    const gale__cpu_window *w = &c->window;
+    int64_t mr = c->gemm.mr, nr = c->gemm.nr, lanes = b->rows * b->columns, tiles = parts(lanes, nr);
+    for (int64_t t0 = 0; t0 < tiles; t0 += w->group) {
+        int64_t n = least(w->group, tiles - t0);
+        gale__cpu_window_pack(w, band, lanes, t0, n, k0, kn, nr, c->size, panels);
+        for (int64_t m = 0; m < b->m; m += mr) {
+            gale__simd_tile *tile = gale__simd_part_for(&c->gemm, b->m - m)->tile;
+            for (int64_t t = 0; t < n; t++)
+                tile(sums + (size_t)(m * pitch + (t0 + t) * nr) * c->size, (size_t)pitch,
+                    a + (size_t)((b->m0 + m) * kn) * c->size, panels + (size_t)(t * nr * kn) * c->size, (size_t)kn);
+        }
+    }
+}
+
 /* Whole rows of lanes are one run; their sums move together first. */
 static void finish_block(const gale__cpu_contract *c, gale__cpu_frame *tail, const block *b, char *sums, int64_t pitch)
 {
@@ -97,10 +95,11 @@ static void block_task(void *arg, size_t i, int worker)
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
     block b = block_at(c, (int64_t)i);
-    int64_t pitch = b.rows * w->padded;
+    int64_t pitch = (b.rows * w->padded + c->gemm.nr - 1) / c->gemm.nr * c->gemm.nr;
     char *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
     char *band = scratch + (gale__cpu_tape_scratch_bytes(&c->tail) + 63) / 64 * 64,
-         *sums = band + (w->band_bytes + (size_t)w->phase * 8 + 63) / 64 * 64;
+         *panels = band + (w->band_bytes + (size_t)w->phase * 8 + 63) / 64 * 64,
+         *sums = panels + ((size_t)w->packed * c->size + 63) / 64 * 64;
     gale__cpu_frame f;
     (void)worker;
     gale__cpu_frame_init(&f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
@@ -111,7 +110,9 @@ static void block_task(void *arg, size_t i, int worker)
     memset(sums, 0, (size_t)(parts(b.m, c->gemm.mr) * c->gemm.mr * pitch) * c->size);
     for (int64_t k = 0; k < c->k.count; k += c->kc) {
         int64_t kn = least(c->kc, c->k.count - k);
-        multiply(c, &b, r->packed + (size_t)(k * panels_of(c)) * c->size, band, sums, pitch, k, kn);
+        const char *a = r->packed + (size_t)(k * gale__cpu_contract_padded_rows(c)) * c->size;
+        if (w->flat) multiply_flat(c, &b, a, band, panels, sums, pitch, k, kn);
+        else multiply(c, &b, a, band, sums, pitch, k, kn);
     }
     finish_block(c, &f, &b, sums, pitch);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
@@ -121,10 +122,12 @@ static void run_batch(run *r)
 {
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
-    r->packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
-    gale__parallel((size_t)(parts(c->a.rows.count, c->gemm.mr * 8) * parts(c->k.count, c->kc)), pack_task, r);
+    char *piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+    if (piece) gale__cpu_contract_pack_rows(c, r->buffers, r->aliased, r->batch, piece);
+    else r->packed = (const char *)r->buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r->batch);
+    if (piece) r->packed = piece;
     gale__parallel((size_t)(w->far.count * w->row_blocks * w->column_blocks * w->parts), block_task, r);
-    gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, r->packed);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, piece);
 }
 
 static void batch_task(void *arg, size_t i, int worker)

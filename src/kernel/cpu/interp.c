@@ -29,6 +29,7 @@ static gale_status copy_nest(gale__cpu_kernel *k, const gale__nest *nest)
 static gale_status prepare(gale__cpu_kernel *k, const gale__nest *nest)
 {
     GALE_TRY(copy_nest(k, nest));
+    gale__nest_trim(&k->nest);
     gale__contraction info;
     k->contracts = gale__cpu_contract_fits(&k->nest, &info);
     if (k->contracts) GALE_TRY(gale__cpu_contract_init(&k->contract, &k->nest, &info));
@@ -99,7 +100,8 @@ void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers)
 
 gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k)
 {
-    return k->contracts ? k->contract.panels : (gale__cpu_panels){.buffer = -1};
+    if (!k->contracts) return (gale__cpu_panels){.buffer = -1};
+    return k->contract.panels.bytes ? k->contract.panels : k->contract.a_panels;
 }
 
 void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *to)
@@ -109,6 +111,7 @@ void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *t
 
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
 {
+    if (k->contracts && k->contract.channel.weights) return "by channel";
     if (k->contracts) return k->contract.groups > 1 ? "contraction, split" : "contraction";
     if (!k->nest.n_inner) return "map";
     return k->direct.plan.inner_lanes ? k->direct.groups > 1 ? "row, split" : "row"

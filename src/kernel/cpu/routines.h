@@ -28,16 +28,15 @@ typedef struct gale__cpu_attention {
 gale__cpu_routine gale__cpu_attention_run;
 size_t gale__cpu_attention_scratch(const gale__cpu_attention *a);
 
-/* Convolution of each channel on its own, f32: x [n, channels, height, width], w [channels * times, rows, columns], and
- * a bias for each result when biased; result [n, channels * times, out_height, out_width].  All dense. */
-typedef struct gale__cpu_depthwise {
-    int64_t n, channels, times, height, width, out_height, out_width, rows, columns, biased;
+/* Pools of each channel, f32: x [n, channels, height, width] to [n, channels, out_height, out_width], dense; what lies
+ * outside counts for nothing. */
+typedef struct gale__cpu_pool {
+    int64_t n, channels, height, width, out_height, out_width, rows, columns;
     int64_t stride[2], dilation[2], low[2];
-    int64_t largest; /* of a pool: the largest element, else the sum */
-} gale__cpu_depthwise;
-gale__cpu_routine gale__cpu_depthwise_run;
-gale__cpu_routine gale__cpu_pool_run; /* the same windows, without weights; what lies outside counts for nothing */
-size_t gale__cpu_depthwise_scratch(const gale__cpu_depthwise *a);
+    int64_t largest; /* the largest element, else the sum */
+} gale__cpu_pool;
+gale__cpu_routine gale__cpu_pool_run;
+size_t gale__cpu_pool_scratch(const gale__cpu_pool *a);
 
 /* Planes resized by taps, f32: x [planes, height, width] to [planes, out_height, out_width].  Buffers: result, x,
  * places of rows (i32) and weights [out_height, taps_y], places of columns and weights [taps_x, out_width]; the rows of
@@ -72,6 +71,24 @@ typedef struct gale__cpu_packed {
 } gale__cpu_packed;
 gale__cpu_routine gale__cpu_packed_run;
 size_t gale__cpu_packed_scratch(const gale__cpu_packed *a);
+
+/* The steps of a recurrent cell with its usual activations, f32.  Buffers: result (h of every step [trips, batch,
+ * hidden], the last h and, of an LSTM, the last c [batch, hidden]), what the inputs contribute [trips, batch, gates *
+ * hidden], recurrent weights [blocks of units, gates, hidden, GALE__CELL_UNITS], the first h, of an LSTM the first c,
+ * and of a GRU the bias of its hidden gate [hidden] when biased.  Gates in ONNX's order; a GRU is linear before its
+ * reset. */
+typedef enum gale__cpu_cell_kind {
+    GALE__CELL_RNN,
+    GALE__CELL_GRU,
+    GALE__CELL_LSTM,
+    GALE__CELL_COUNT
+} gale__cpu_cell_kind;
+enum { GALE__CELL_UNITS = 16 };
+typedef struct gale__cpu_cell {
+    int64_t kind, trips, batch, hidden, reverse, biased;
+} gale__cpu_cell;
+gale__cpu_routine gale__cpu_cell_run;
+size_t gale__cpu_cell_scratch(const gale__cpu_cell *a);
 
 /* Non-maximum suppression: rows (batch, class, box), i64, of at most `most` boxes a class, then the count of rows that
  * are meant.  Buffers: result [batches * classes * most * 3 + 1], boxes [batches, boxes, 4] (corners, or centre and

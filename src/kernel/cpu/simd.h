@@ -66,6 +66,15 @@ typedef enum gale__simd_pair {
     GALE__PAIR_COUNT
 } gale__simd_pair;
 
+/* Units of a recurrent cell: z, x: sums of the state and of the input for each gate, so far apart; before: the h
+ * before.
+ */
+typedef struct gale__simd_cell {
+    const float *z, *x, *before, *bias; /* bias: of a GRU's hidden gate, or NULL */
+    int64_t pitch, x_pitch;
+    float *h, *c; /* c: of an LSTM, before and after */
+} gale__simd_cell;
+
 /* Rows of f32, for the routines of fast paths. */
 typedef struct gale__simd_rows {
     float (*exp)(float *y, const float *x, size_t n); /* y = exp(x - max x); gives the sum of y */
@@ -79,10 +88,20 @@ typedef struct gale__simd_rows {
     /* y[i] = start + sum of w[t] * x[offset[t] + i * stride], for strides 1 and 2 */
     void (*taps[2])(
         float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n);
+    /* y[i] = the sum of w[t] x[offset[t] + i], n a multiple of 16 */
+    void (*flat)(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t n);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
     void (*tops[2])(float *y, const float *x, const int64_t *offset, size_t taps, size_t n);
     void (*add_scaled)(float *y, const float *x, float by, size_t n); /* y += by x */
     void (*finite)(float *y, size_t n);                               /* what is no finite number becomes 0 */
+    /* z[b][p] = the sum over i < n of x[b][i] rows[p][i], vectors of 16, for 1, 3 or 4 parts p and all items b, which
+     * are z_pitch and x_pitch apart */
+    void (*mix)(float *z, int64_t z_pitch, const float *x, int64_t x_pitch, size_t items, const float *rows,
+        size_t parts, size_t n);
+    /* the same for four times `quads` items, x being [quads][n][4] */
+    void (*mix_quads)(
+        float *z, int64_t z_pitch, const float *x, size_t quads, const float *rows, size_t parts, size_t n);
+    void (*cell[3])(const gale__simd_cell *v, size_t n); /* RNN, GRU, LSTM */
 } gale__simd_rows;
 
 typedef struct gale__simd {

@@ -3,6 +3,12 @@
 #include "kernel/cpu/simd_isa.h"
 #include "kernel/cpu/math.h"
 
+#if defined(__AVX__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 /* Registers of the instruction set, four at a time. */
 #if defined(__AVX512F__)
 enum { WIDTH = 64 };
@@ -25,6 +31,19 @@ M_INLINE lanes all(float x)
 {
     lanes v = {0};
     return v + x;
+}
+/* s + a b, rounded once where the instruction set can. */
+M_INLINE lanes fma_of(lanes s, lanes a, lanes b)
+{
+#if defined(__AVX512F__)
+    return (lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)s);
+#elif defined(__AVX__) && defined(__FMA__)
+    return (lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)s);
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+    return (lanes)vfmaq_f32((float32x4_t)s, (float32x4_t)a, (float32x4_t)b);
+#else
+    return s + a * b;
+#endif
 }
 M_INLINE lanes larger(lanes s, lanes v)
 {
@@ -103,24 +122,156 @@ static void finite_row(float *y, size_t n)
 {
     SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = y[i] - y[i] == 0 ? y[i] : 0;
 }
+static float total_of(lanes v)
+{
+    float lane[LANES], total = 0;
+    store(lane, v);
+    for (int w = (int)LANES / 2; w > 0; w /= 2)
+        for (int j = 0; j < w; j++) lane[j] += lane[j + w];
+    total = lane[0];
+    return total;
+}
+
+/* Four rows at a time, each summed in the same order as one alone. */
+#define DOTS(name, ROWS)                                                                     \
+    static void name(float *y, const float *x, const float *rows, int64_t pitch, size_t n)   \
+    {                                                                                        \
+        lanes s[ROWS][2] = {{{0}}};                                                          \
+        size_t i = 0;                                                                        \
+        for (; i + 2 * LANES <= n; i += 2 * LANES) {                                         \
+            lanes a = load(x + i), b = load(x + i + LANES);                                  \
+            _Pragma("GCC unroll 4") for (int r = 0; r < ROWS; r++)                           \
+            {                                                                                \
+                s[r][0] = fma_of(s[r][0], a, load(rows + r * pitch + (int64_t)i));           \
+                s[r][1] = fma_of(s[r][1], b, load(rows + r * pitch + (int64_t)(i + LANES))); \
+            }                                                                                \
+        }                                                                                    \
+        for (int r = 0; r < ROWS; r++) {                                                     \
+            float total = total_of(s[r][0] + s[r][1]);                                       \
+            for (size_t k = i; k < n; k++) total += x[k] * rows[r * pitch + (int64_t)k];     \
+            y[r] = total;                                                                    \
+        }                                                                                    \
+    }
+DOTS(dots_1, 1)
+DOTS(dots_4, 4)
 
 static void dots_of_rows(float *y, const float *x, const float *rows, int64_t pitch, size_t count, size_t n)
 {
-    for (size_t r = 0; r < count; r++, rows += pitch) {
-        lanes s0 = all(0), s1 = s0, s2 = s0, s3 = s0;
-        float lane[LANES], total = 0;
-        size_t i = 0;
-        for (; i + STEP <= n; i += STEP) {
-            s0 += load(x + i) * load(rows + i);
-            s1 += load(x + i + LANES) * load(rows + i + LANES);
-            s2 += load(x + i + 2 * LANES) * load(rows + i + 2 * LANES);
-            s3 += load(x + i + 3 * LANES) * load(rows + i + 3 * LANES);
-        }
-        for (; i + LANES <= n; i += LANES) s0 += load(x + i) * load(rows + i);
-        store(lane, (s0 + s1) + (s2 + s3));
-        for (int j = 0; j < (int)LANES; j++) total += lane[j];
-        for (; i < n; i++) total += x[i] * rows[i];
-        y[r] = total;
+    size_t r = 0;
+    for (; r + 4 <= count; r += 4) dots_4(y + r, x, rows + (int64_t)r * pitch, pitch, n);
+    for (; r < count; r++) dots_1(y + r, x, rows + (int64_t)r * pitch, pitch, n);
+}
+
+/* ITEMS rows of results, 16 * PARTS elements of each, stay in registers while the rows go by. */
+#define MIX(ITEMS, PARTS)                                                                                      \
+    static void mix_##ITEMS##_##PARTS(                                                                         \
+        float *z, int64_t z_pitch, const float *x, int64_t x_pitch, const float *rows, size_t n)               \
+    {                                                                                                          \
+        enum { N = 16 / LANES };                                                                               \
+        lanes s[ITEMS][PARTS][N] = {{{{0}}}};                                                                  \
+        for (size_t i = 0; i < n; i++, rows += 16)                                                             \
+            _Pragma("GCC unroll 4") for (int p = 0; p < PARTS; p++)                                            \
+                _Pragma("GCC unroll 4") for (int k = 0; k < (int)N; k++)                                       \
+            {                                                                                                  \
+                lanes r = load(rows + (size_t)p * n * 16 + k * (int)LANES);                                    \
+                _Pragma("GCC unroll 4") for (int b = 0; b < ITEMS; b++) s[b][p][k] =                           \
+                    fma_of(s[b][p][k], all(x[b * x_pitch + (int64_t)i]), r);                                   \
+            }                                                                                                  \
+        for (int b = 0; b < ITEMS; b++)                                                                        \
+            for (int p = 0; p < PARTS; p++)                                                                    \
+                for (int k = 0; k < (int)N; k++) store(z + b * z_pitch + 16 * p + k * (int)LANES, s[b][p][k]); \
+    }
+MIX(1, 1)
+MIX(1, 3)
+MIX(1, 4)
+MIX(2, 1)
+
+/* s[b] += r x[b] for four numbers side by side. */
+M_INLINE void add_quad(lanes *s0, lanes *s1, lanes *s2, lanes *s3, lanes r, const float *x)
+{
+#if defined(__ARM_NEON) && defined(__aarch64__) && !defined(__AVX__)
+    float32x4_t q = vld1q_f32(x);
+    *s0 = (lanes)vfmaq_laneq_f32((float32x4_t)*s0, (float32x4_t)r, q, 0);
+    *s1 = (lanes)vfmaq_laneq_f32((float32x4_t)*s1, (float32x4_t)r, q, 1);
+    *s2 = (lanes)vfmaq_laneq_f32((float32x4_t)*s2, (float32x4_t)r, q, 2);
+    *s3 = (lanes)vfmaq_laneq_f32((float32x4_t)*s3, (float32x4_t)r, q, 3);
+#else
+    *s0 = fma_of(*s0, r, all(x[0])), *s1 = fma_of(*s1, r, all(x[1]));
+    *s2 = fma_of(*s2, r, all(x[2])), *s3 = fma_of(*s3, r, all(x[3]));
+#endif
+}
+
+static void mix_quad(float *z, int64_t z_pitch, const float *x, const float *rows, size_t n)
+{
+    enum { N = 16 / LANES };
+    lanes s[N][4] = {{{0}}};
+    for (size_t i = 0; i < n; i++, rows += 16)
+        _Pragma("GCC unroll 4") for (int k = 0; k < (int)N; k++)
+            add_quad(&s[k][0], &s[k][1], &s[k][2], &s[k][3], load(rows + k * (int)LANES), x + 4 * i);
+    for (int b = 0; b < 4; b++)
+        for (int k = 0; k < (int)N; k++) store(z + b * z_pitch + k * (int)LANES, s[k][b]);
+}
+
+/* One part of the rows stays in the first cache while the items go by. */
+static void mix_quads(
+    float *z, int64_t z_pitch, const float *x, size_t quads, const float *rows, size_t parts, size_t n)
+{
+    for (size_t p = 0; p < parts; p++)
+        for (size_t q = 0; q < quads; q++)
+            mix_quad(z + 4 * (int64_t)q * z_pitch + 16 * (int64_t)p, z_pitch, x + 4 * q * n, rows + p * n * 16, n);
+}
+
+static void mix_rows(
+    float *z, int64_t z_pitch, const float *x, int64_t x_pitch, size_t items, const float *rows, size_t parts, size_t n)
+{
+    if (items == 1) {
+        (parts == 4 ? mix_1_4 : parts == 3 ? mix_1_3 : mix_1_1)(z, z_pitch, x, x_pitch, rows, n);
+        return;
+    }
+    for (size_t p = 0; p < parts; p++) {
+        size_t b = 0;
+        for (; b + 2 <= items; b += 2)
+            mix_2_1(
+                z + (int64_t)b * z_pitch + 16 * p, z_pitch, x + (int64_t)b * x_pitch, x_pitch, rows + p * n * 16, n);
+        for (; b < items; b++)
+            mix_1_1(
+                z + (int64_t)b * z_pitch + 16 * p, z_pitch, x + (int64_t)b * x_pitch, x_pitch, rows + p * n * 16, n);
+    }
+}
+
+M_INLINE float sigmoid(float x) { return 1 / (1 + m32_exp(-x)); }
+
+static void rnn_units(const gale__simd_cell *v, size_t n)
+{
+    const float *x = v->x, *z = v->z;
+    float *h = v->h;
+    SIMD_LOOP for (size_t i = 0; i < n; i++) h[i] = m32_tanh(x[i] + z[i]);
+}
+
+static void gru_units(const gale__simd_cell *v, size_t n)
+{
+    const float *x = v->x, *xr = x + v->x_pitch, *xh = xr + v->x_pitch, *z = v->z, *zr = z + v->pitch,
+                *zh = zr + v->pitch, *before = v->before;
+    float late[16] = {0}, *h = v->h;
+    for (size_t i = 0; v->bias && i < n; i++) late[i] = v->bias[i];
+    SIMD_LOOP for (size_t i = 0; i < n; i++)
+    {
+        float update = sigmoid(x[i] + z[i]), reset = sigmoid(xr[i] + zr[i]);
+        float fresh = m32_tanh(xh[i] + reset * (zh[i] + late[i]));
+        h[i] = (1 - update) * fresh + update * before[i];
+    }
+}
+
+static void lstm_units(const gale__simd_cell *v, size_t n)
+{
+    const float *x = v->x, *xo = x + v->x_pitch, *xf = xo + v->x_pitch, *xc = xf + v->x_pitch, *z = v->z,
+                *zo = z + v->pitch, *zf = zo + v->pitch, *zc = zf + v->pitch;
+    float *h = v->h, *c = v->c;
+    SIMD_LOOP for (size_t i = 0; i < n; i++)
+    {
+        float cell = sigmoid(xf[i] + zf[i]) * c[i] + sigmoid(x[i] + z[i]) * m32_tanh(xc[i] + zc[i]);
+        c[i] = cell;
+        h[i] = sigmoid(xo[i] + zo[i]) * m32_tanh(cell);
     }
 }
 
@@ -133,10 +284,10 @@ static void taps_1(float *y, const float *x, const int64_t *offset, const float 
         for (size_t t = 0; t < taps; t++) {
             const float *p = x + offset[t] + i;
             lanes k = all(w[t]);
-            s0 += k * load(p);
-            s1 += k * load(p + LANES);
-            s2 += k * load(p + 2 * LANES);
-            s3 += k * load(p + 3 * LANES);
+            s0 = fma_of(s0, k, load(p));
+            s1 = fma_of(s1, k, load(p + LANES));
+            s2 = fma_of(s2, k, load(p + 2 * LANES));
+            s3 = fma_of(s3, k, load(p + 3 * LANES));
         }
         store(y + i, s0);
         store(y + i + LANES, s1);
@@ -148,6 +299,25 @@ static void taps_1(float *y, const float *x, const int64_t *offset, const float 
         for (size_t t = 0; t < taps; t++) s += w[t] * x[offset[t] + (int64_t)i];
         y[i] = s;
     }
+}
+
+/* N registers of results stay while the taps go by. */
+#define FLAT(N)                                                                                                   \
+    for (; i + N * LANES <= n; i += N * LANES) {                                                                  \
+        lanes s[N] = {{0}};                                                                                       \
+        for (size_t t = 0; t < taps; t++) {                                                                       \
+            const float *p = x + offset[t] + i;                                                                   \
+            lanes k = all(w[t]);                                                                                  \
+            _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) s[j] = fma_of(s[j], k, load(p + j * (int)LANES)); \
+        }                                                                                                         \
+        _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) store(y + i + j * (int)LANES, s[j]);                  \
+    }
+static void flat_taps(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t n)
+{
+    size_t i = 0;
+    FLAT(8)
+    FLAT(4)
+    FLAT(1)
 }
 
 static void taps_2(float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n)
@@ -184,6 +354,18 @@ static void tops_2(float *y, const float *x, const int64_t *offset, size_t taps,
 
 void SIMD(rows)(gale__simd *t)
 {
-    t->rows = (gale__simd_rows){exp_row, softmax_row, norm_row, scale_row, add_row, dots_of_rows, {taps_1, taps_2},
-        {tops_1, tops_2}, add_scaled_row, finite_row};
+    t->rows = (gale__simd_rows){.exp = exp_row,
+        .softmax = softmax_row,
+        .norm = norm_row,
+        .scale = scale_row,
+        .add = add_row,
+        .dots = dots_of_rows,
+        .taps = {taps_1, taps_2},
+        .flat = flat_taps,
+        .tops = {tops_1, tops_2},
+        .mix = mix_rows,
+        .mix_quads = mix_quads,
+        .add_scaled = add_scaled_row,
+        .finite = finite_row,
+        .cell = {rnn_units, gru_units, lstm_units}};
 }

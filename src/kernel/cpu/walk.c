@@ -77,15 +77,15 @@ static void walk_single(const gale__cpu_frame *f, const gale__nest_access *a, co
     }
 }
 
-/* One run: at holds the coordinates of its first lane. */
-static void walk_run(const gale__cpu_frame *f, const gale__nest_access *a, const int64_t *at, gale__cpu_piece run,
-    gale__cpu_piece_fn *fn, void *arg)
+/* One run: at holds the coordinates of its first lane, value each guard's there. */
+static void walk_run(const gale__cpu_frame *f, const gale__nest_access *a, const int64_t *at, const int64_t *value,
+    gale__cpu_piece run, gale__cpu_piece_fn *fn, void *arg)
 {
     int dim = lane_dim(f), n_dims = f->tape->n_dims;
     int64_t lo = 0, hi = (int64_t)run.n;
     for (int k = 0; k < a->n_guards; k++) {
         const gale__nest_guard *g = &a->guards[k];
-        int64_t v = guard_value(g, at, n_dims), c = dim < 0 ? 0 : g->coef[dim];
+        int64_t v = value[k], c = dim < 0 ? 0 : g->coef[dim];
         if (g->div > 1) {
             if (c % g->div) {
                 walk_single(f, a, at,
@@ -107,36 +107,44 @@ static void walk_run(const gale__cpu_frame *f, const gale__nest_access *a, const
     if (p.n) fn(arg, &p);
 }
 
+/* Moves dimension d, and what depends on it. */
+static int64_t move(const gale__nest_access *a, int d, int64_t by, int64_t *at, int64_t *value)
+{
+    at[d] += by;
+    for (int g = 0; g < a->n_guards; g++) value[g] += a->guards[g].coef[d] * by;
+    return a->stride[d] * by;
+}
+
 /* To the next row of the span; returns how the address moves. */
-static int64_t next_row(const gale__cpu_span *s, const gale__nest_access *a, int64_t *at)
+static int64_t next_row(const gale__cpu_span *s, const gale__nest_access *a, int64_t *at, int64_t *value)
 {
     int64_t moved = 0;
     for (int k = s->n - 1; k >= 0; k--) {
         int d = s->dim[k];
         if (k < s->n - 1) {
-            moved += a->stride[d];
-            if (++at[d] - s->base[k] < s->extent[k]) break;
+            moved += move(a, d, 1, at, value);
+            if (at[d] - s->base[k] < s->extent[k]) break;
         }
-        moved -= a->stride[d] * (at[d] - s->base[k]);
-        at[d] = s->base[k];
+        moved += move(a, d, s->base[k] - at[d], at, value);
     }
     return moved;
 }
 
 void gale__cpu_walk(const gale__cpu_frame *f, const gale__nest_access *access, gale__cpu_piece_fn *fn, void *arg)
 {
-    int64_t at[GALE__NEST_DIMS];
+    int64_t at[GALE__NEST_DIMS], value[GALE__GUARDS];
     int dim = lane_dim(f);
     memcpy(at, f->at, sizeof(int64_t) * (size_t)f->tape->n_dims);
     int64_t address = address_of(access, at, f->tape->n_dims),
             end = dim < 0 ? 1 : f->span->extent[f->span->n - 1] + f->span->base[f->span->n - 1];
+    for (int g = 0; g < access->n_guards; g++) value[g] = guard_value(&access->guards[g], at, f->tape->n_dims);
     for (size_t done = 0; done < f->lanes;) {
         size_t n = f->lanes - done;
         if (dim >= 0 && (int64_t)n > end - at[dim]) n = (size_t)(end - at[dim]);
         gale__cpu_piece run = {done, n, address, dim < 0 ? 0 : access->stride[dim], true};
-        if (access->n_guards) walk_run(f, access, at, run, fn, arg);
+        if (access->n_guards) walk_run(f, access, at, value, run, fn, arg);
         else fn(arg, &run);
         done += n;
-        if (done < f->lanes) address += next_row(f->span, access, at);
+        if (done < f->lanes) address += next_row(f->span, access, at, value);
     }
 }

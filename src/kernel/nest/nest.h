@@ -110,6 +110,8 @@ void gale__nest_canonicalize(gale__nest *nest);
 /* Marks operations whose last digits cannot be seen, since all that becomes of them is integers of 8 bits
  * (nest_loosen.c). */
 void gale__nest_loosen(gale__nest *nest);
+/* Leaves out steps of a contraction over floats that multiply padding of zeros alone (nest_trim.c). */
+void gale__nest_trim(gale__nest *nest);
 /* How many of a, b, c an instruction reads. */
 int gale__nest_arity(const gale__nest_instr *in);
 /* Bytes that must move (each buffer element touched once) and operations done. */

@@ -1,0 +1,228 @@
+/* See channel.h. */
+#include "base/thread.h"
+#include "kernel/cpu/contract.h"
+#include "kernel/cpu/scratch.h"
+#include <string.h>
+
+enum { BAND_FLOATS = 8192, TOGETHER_LANES = 768, TOGETHER_MOST = 64, VECTOR = 16, TASKS_EACH = 4, TASK_LANES = 4096 };
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
+
+bool gale__cpu_channel_find(gale__cpu_channel *c, const gale__cpu_window *w, const gale__nest *nest, int other,
+    const gale__cpu_span *batch, const gale__cpu_span *lanes, const gale__cpu_span *k)
+{
+    const gale__nest_instr *in = &nest->code[other];
+    *c = (gale__cpu_channel){0};
+    if (in->op != GALE__NEST_LOAD || w->widen || w->access->type != GALE_F32 || w->rest.count != 1) return false;
+    const gale__nest_access *a = &nest->accesses[in->access];
+    if (a->type != GALE_F32 || a->n_guards || k->count > GALE__CHANNEL_TAPS || !batch->n) return false;
+    for (int i = 0; i < lanes->n; i++)
+        if (a->stride[lanes->dim[i]]) return false;
+    for (int g = 0; g < w->access->n_guards; g++) { /* borders are those of every channel */
+        for (int i = 0; i < batch->n; i++)
+            if (w->access->guards[g].coef[batch->dim[i]]) return false;
+        for (int i = 0; i < w->far.n; i++)
+            if (w->access->guards[g].coef[w->far.dim[i]]) return false;
+    }
+    c->weights = a;
+    return true;
+}
+
+static void lay_band(gale__cpu_channel *c, const gale__cpu_window *w)
+{
+    c->plane_rows = c->rows + (w->y.taps - 1) * w->y.hop / w->y.step;
+    c->flat = parts((c->rows - 1) * c->pitch + w->x.lanes, VECTOR) * VECTOR;
+    c->band_floats = w->y.step * w->x.step * c->plane_rows * c->pitch + 2 * VECTOR;
+}
+
+void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gale__cpu_span *k, int64_t batches)
+{
+    int64_t wanted = (int64_t)gale__parallel_width() * TASKS_EACH;
+    w->phases = w->x.step;
+    c->taps = k->count;
+    c->pitch = w->x.lanes + (w->x.taps - 1) * w->x.hop / w->x.step;
+    c->rows = w->y.lanes;
+    for (lay_band(c, w); c->rows > 1 && c->band_floats > BAND_FLOATS; lay_band(c, w)) c->rows = parts(c->rows, 2);
+    c->row_blocks = parts(w->y.lanes, c->rows);
+    int64_t fit = least(TOGETHER_LANES / (w->x.lanes * w->y.lanes), batches * w->far.count / wanted);
+    c->together = c->row_blocks > 1 || fit < 1 ? 1 : least(fit, TOGETHER_MOST);
+    c->sums_floats = c->together * c->rows * w->x.lanes + 2 * VECTOR;
+    for (int64_t t = 0; t < k->count; t++) {
+        int64_t left = t, y = 0, x = 0, at = 0;
+        for (int d = k->n - 1; d >= 0; d--, left /= k->extent[d + 1]) {
+            int64_t i = left % k->extent[d];
+            if (k->dim[d] == w->x.tap) x = i * w->x.hop;
+            else if (k->dim[d] == w->y.tap) y = i * w->y.hop;
+            at += i * c->weights->stride[k->dim[d]];
+        }
+        c->offset[t] =
+            (int32_t)(((y % w->y.step * w->x.step + x % w->x.step) * c->plane_rows + y / w->y.step) * c->pitch +
+                      x / w->x.step);
+        c->weight_at[t] = (int32_t)at;
+    }
+}
+
+typedef struct run {
+    const gale__cpu_contract *contract;
+    void *const *buffers;
+    bool aliased;
+    int64_t groups, per_task; /* of channels */
+} run;
+
+/* Elements that every channel's band takes from the same places of its plane. */
+typedef struct piece {
+    int32_t to, n;
+    int64_t from;
+} piece;
+
+/* What one task works in; the borders of the band, and its pieces, are those of one block of rows. */
+typedef struct bench {
+    gale__cpu_frame f;
+    float *band, *flat, *sums;
+    piece *pieces;
+    int64_t n_pieces, block;
+} bench;
+
+static int64_t places(const gale__cpu_axis *a, int64_t lanes)
+{
+    return (lanes - 1) * a->step + (a->taps - 1) * a->hop + 1;
+}
+
+/* Fills the borders of the band for a block of rows, and finds its pieces. */
+static void prepare_block(const run *r, bench *b, int64_t block, int64_t rows)
+{
+    const gale__cpu_window *w = &r->contract->window;
+    const gale__cpu_channel *c = &r->contract->channel;
+    const int64_t zero[GALE__NEST_DIMS] = {0};
+    int64_t need = places(&w->y, rows), across = places(&w->x, w->x.lanes), lo, hi, from;
+    gale__cpu_window_row at;
+    b->block = block;
+    b->n_pieces = 0;
+    b->f.tape->simd->fill[2](b->band, w->access->fill, (size_t)c->band_floats);
+    gale__cpu_window_seek(w, zero, b->f.tape->n_dims, block * c->rows * w->y.step, 0, &at);
+    for (int64_t y = 0; y < need; y++, gale__cpu_window_next(w, &at)) {
+        int64_t to = (y % w->y.step * w->x.step * c->plane_rows + y / w->y.step) * c->pitch;
+        for (int64_t x = 0; x < w->x.step && x < across; x++, to += c->plane_rows * c->pitch) {
+            gale__cpu_window_inside(w, &at, x, parts(across - x, w->x.step), &lo, &hi, &from);
+            if (hi > lo) b->pieces[b->n_pieces++] = (piece){(int32_t)(to + lo), (int32_t)(hi - lo), from};
+        }
+    }
+}
+
+/* Rows are often shorter than it takes to call a function. */
+static inline void copy_floats(float *to, const float *from, int64_t n)
+{
+    int64_t i = 0;
+    if (n > 64) {
+        memcpy(to, from, (size_t)n * sizeof *to);
+        return;
+    }
+    for (; i + 4 <= n; i += 4) memcpy(to + i, from + i, 16);
+    if (i < n && n >= 4) memcpy(to + n - 4, from + n - 4, 16);
+    else
+        for (; i < n; i++) to[i] = from[i];
+}
+
+static void fill_band(const run *r, bench *b)
+{
+    const gale__cpu_window *w = &r->contract->window;
+    const float *memory = r->buffers[w->access->buffer];
+    int64_t stride = w->x.unit * w->phases;
+    for (int d = 0; d < b->f.tape->n_dims; d++) memory += w->access->stride[d] * b->f.at[d];
+    for (const piece *p = b->pieces; p < b->pieces + b->n_pieces; p++) {
+        if (stride == 1) copy_floats(b->band + p->to, memory + p->from, p->n);
+        else b->f.tape->simd->gather[2](b->band + p->to, memory + p->from, stride, (size_t)p->n);
+    }
+}
+
+static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const float *band, float *flat, float *sums)
+{
+    const gale__cpu_window *w = &r->contract->window;
+    const gale__cpu_channel *c = &r->contract->channel;
+    const float *from = (const float *)r->buffers[c->weights->buffer] + c->weights->offset;
+    float weights[GALE__CHANNEL_TAPS];
+    for (int i = 0; i < r->contract->batch.n; i++)
+        from += c->weights->stride[r->contract->batch.dim[i]] * f->at[r->contract->batch.dim[i]];
+    for (int64_t t = 0; t < c->taps; t++) weights[t] = from[c->weight_at[t]];
+    int64_t n = parts((rows - 1) * c->pitch + w->x.lanes, VECTOR) * VECTOR;
+    bool dense = c->pitch == w->x.lanes;
+    f->tape->simd->rows.flat(dense ? sums : flat, band, c->offset, weights, (size_t)c->taps, (size_t)n);
+    for (int64_t y = 0; y < rows && !dense; y++) copy_floats(sums + y * w->x.lanes, flat + y * c->pitch, w->x.lanes);
+}
+
+static void finish_channels(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t start, int64_t n, float *sums)
+{
+    for (int64_t j = 0, block = (int64_t)c->tail.block; j < n; j += block) {
+        f->registers[c->sum] = sums + j;
+        gale__cpu_frame_set(f, &c->joint, start + j, (size_t)least(block, n - j));
+        gale__cpu_frame_run(f, c->tail_section);
+    }
+}
+
+/* Some channels, whole, or one band of one. */
+static void run_group(const run *r, bench *b, int64_t i)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_channel *ch = &c->channel;
+    const gale__cpu_window *w = &c->window;
+    int64_t group = i % r->groups, far = i / r->groups % w->far.count, block = i / r->groups / w->far.count,
+            row = block * ch->rows, rows = least(ch->rows, w->y.lanes - row), first = group * ch->together,
+            n = least(ch->together, c->batch.count - first), lanes = rows * w->x.lanes;
+    if (block != b->block) prepare_block(r, b, block, rows);
+    memset(b->f.at, 0, sizeof b->f.at);
+    gale__cpu_frame_seek(&b->f, &w->far, far);
+    for (int64_t k = 0; k < n; k++) {
+        if (w->y.lane >= 0) b->f.at[w->y.lane] = 0;
+        gale__cpu_frame_seek(&b->f, &c->batch, first + k);
+        fill_band(r, b);
+        sum_channel(r, &b->f, rows, b->band, b->flat, b->sums + k * lanes);
+    }
+    finish_channels(c, &b->f, (first * w->y.lanes + row) * w->x.lanes, n * lanes, b->sums);
+}
+
+static char *carve(char **at, int64_t bytes)
+{
+    char *p = *at;
+    *at += parts(bytes, 64) * 64;
+    return p;
+}
+
+static void run_task(void *arg, size_t task, int worker)
+{
+    const run *r = arg;
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_channel *ch = &c->channel;
+    int64_t all = c->window.far.count * r->groups * ch->row_blocks, first = (int64_t)task * r->per_task;
+    char *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes), *at = scratch;
+    bench b = {.block = -1};
+    (void)worker;
+    gale__cpu_frame_init(&b.f, &c->tail, r->buffers, carve(&at, (int64_t)gale__cpu_tape_scratch_bytes(&c->tail)),
+        c->tail.block, r->aliased);
+    b.band = (float *)(void *)carve(&at, ch->band_floats * 4);
+    b.flat = (float *)(void *)carve(&at, ch->flat * 4);
+    b.sums = (float *)(void *)carve(&at, ch->sums_floats * 4);
+    b.pieces = (piece *)(void *)at;
+    for (int64_t i = first; i < least(first + r->per_task, all); i++) run_group(r, &b, i);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
+}
+
+size_t gale__cpu_channel_bytes(const gale__cpu_contract *c)
+{
+    const gale__cpu_channel *ch = &c->channel;
+    int64_t pieces = places(&c->window.y, ch->rows) * c->window.x.step;
+    return gale__cpu_tape_scratch_bytes(&c->tail) +
+           (size_t)(ch->band_floats + ch->flat + ch->sums_floats) * sizeof(float) + (size_t)pieces * sizeof(piece) +
+           4 * 64;
+}
+
+void gale__cpu_channel_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
+{
+    const gale__cpu_channel *ch = &c->channel;
+    run r = {.contract = c, .buffers = buffers, .aliased = aliased, .groups = parts(c->batch.count, ch->together)};
+    int64_t all = c->window.far.count * r.groups * ch->row_blocks;
+    r.per_task = parts(TASK_LANES, ch->together * ch->rows * c->window.x.lanes);
+    r.per_task = least(r.per_task, parts(all, (int64_t)gale__parallel_width() * TASKS_EACH));
+    if (gale__parallel_width() == 1) r.per_task = all;
+    gale__parallel((size_t)parts(all, r.per_task), run_task, &r);
+}
