@@ -109,6 +109,19 @@ def comments_name_what_exists():
     return complaints if len(paths) > 500 else ["the files were not found"]
 
 
+def arguments_stand_alone():
+    """f(make(&x), x) reads x before or after the call that sets it, as the compiler likes."""
+    pattern = re.compile(r"\b[a-z_0-9]+\(([^;{}]*?\w+\([^();]*&(\w+)\)), (?:[^;{}()]*, )?(\w+)[,)]")
+    complaints = []
+    for path in sources("src/**/*.c", "examples/*.c", "bench/*.c"):
+        text = path.read_text()
+        for match in pattern.finditer(text):
+            ordered = re.search(r"&&|\|\||\?", match.group(0))
+            if match.group(2) == match.group(3) and not ordered:
+                complaints.append(f"{name_of(path)}:{text.count(chr(10), 0, match.start()) + 1}: {match.group(2)} is set by another argument")
+    return complaints
+
+
 def exported_symbols():
     text = subprocess.run(["nm", "-D", "--defined-only", build / "libgale.so"], capture_output=True, text=True, check=True).stdout
     names = [line.split()[-1] for line in text.splitlines()]
@@ -269,6 +282,7 @@ def files_are_formatted(program):
 report("includes point left", includes_point_left())
 report("every source is built", every_source_is_built())
 report("basenames differ", basenames_differ())
+report("arguments do not depend on each other's order", arguments_stand_alone())
 report("internal names mean one thing", internal_names_mean_one_thing())
 report("comments name what exists", comments_name_what_exists())
 if (build / "libgale.so").exists() and shutil.which("nm"):
