@@ -12,7 +12,8 @@ typedef struct job {
     gale__taps taps[GALE_MAX_RANK];
     bool resized[GALE_MAX_RANK];
     int rank;
-    gale__node raw; /* what is resized, before samples that are no finite numbers are left out */
+    gale__node raw;   /* what is resized, before samples that are no finite numbers are left out */
+    gale__node clean; /* and after; other values have axes resized already */
 } job;
 
 /* --- Nearest as a view where the places walk evenly. --- */
@@ -193,22 +194,25 @@ static void add_tables(gale__lower *L, const job *j, int d, int64_t extent, bool
 
 static gale__node claimed(gale__lower *L, gale__node x, const job *j, const int *axes, int n, gale__node y)
 {
-    gale__prim_node p = gale__lower_peek(L->g, x), source = p;
+    gale__prim_node p = gale__lower_peek(L->g, x);
     if (!L->device || !gale__lower_good(L) || p.type != GALE_F32 || p.rank < 2 || p.dims[p.rank - 1] > INT32_MAX ||
         p.dims[p.rank - 2] > INT32_MAX)
         return y;
     for (int i = 0; i < n; i++)
         if (axes[i] < p.rank - 2) return y;
-    /* As it was before it was widened and freed of what is no number: that is the routine's business. */
-    gale__node in[5] = {j->raw};
-    source = gale__lower_peek(L->g, j->raw);
-    if (source.op == GALE__CAST && gale__lower_type_of(L->g, source.in[0]) == GALE_F16) in[0] = source.in[0];
+    gale__node in[5] = {x};
+    bool whole = x == j->clean;
+    if (whole) { /* as it was before it was widened and freed of what is no number: that is the routine's business */
+        gale__prim_node source = gale__lower_peek(L->g, j->raw);
+        bool half = source.op == GALE__CAST && gale__lower_type_of(L->g, source.in[0]) == GALE_F16;
+        in[0] = half ? source.in[0] : j->raw;
+    }
     gale__op_node node = {.name = "ResizeTaps",
         .path = gale__fast_paths_first("ResizeTaps"),
         .n_in = 5,
         .n_out = 1,
         .attrs = L->node->attrs,
-        .n_attrs = L->node->n_attrs,
+        .n_attrs = whole ? L->node->n_attrs : 0,
         .body = L->node,
         .n_body = 1};
     add_tables(L, j, p.rank - 2, p.dims[p.rank - 2], false, in + 1);
@@ -356,6 +360,7 @@ static void resize(gale__lower *L, job *j, int i_roi, int i_scales, int i_sizes)
                    size = gale__prim_unary(g, GALE__ABS, x);
         x = gale__prim_select(g, gale__prim_binary(g, GALE__LE, size, most), x, zero);
     }
+    j->clean = x;
     gale__node y = extrapolate(L, run(L, x, j), j);
     if (whole) y = gale__prim_unary(g, GALE__RINT, y);
     L->out[0] = gale__prim_cast(g, y, p.type);
