@@ -361,6 +361,8 @@ def memory_is_flat():
         code = "import resource,subprocess,sys; subprocess.run(sys.argv[1:], check=True, stderr=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
         done = subprocess.run([sys.executable, "-c", code, gale, "embed", before, "-o", folder / "big.raw", "--model", encoder], env=environment, capture_output=True, check=True)
         return int(done.stdout)
+    if b"__asan_init" in pathlib.Path(gale).read_bytes():
+        return skip("memory", "the address sanitizer keeps what was freed")
     small, large = peak(100000), peak(1000000)
     check("memory", large < small * 1.3 + 20000, f"{small} kB for 100,000 texts, {large} kB for 1,000,000")
 

@@ -312,8 +312,8 @@ static void call(void *arg)
 TEST(minilm)
 {
     static const char *const texts[] = {"this is an example sentence", "Short.", "",
-        "A sentence that is quite a bit longer than the others, so that they get padding when they stand beside it, "
-        "and which therefore shows whether padding is seen by anything."};
+        ("A sentence that is quite a bit longer than the others, so that they get padding when they stand beside it, "
+         "and which therefore shows whether padding is seen by anything.")};
     static const float want[5] = {0.06766f, 0.06350f, 0.04871f, 0.07930f, 0.03745f};
     const char *data = getenv("GALE_TEST_DATA");
     char path[512];

@@ -42,10 +42,12 @@ static gale_status fill(gale__text_file *f)
     return GALE_OK;
 }
 
+#if defined GALE_HAVE_ZLIB || defined GALE_HAVE_ZSTD
 static gale_status damaged(const gale__text_file *f, const char *why)
 {
     return gale__fail(GALE_FORMAT, "%s: the %s stream is damaged: %s", f->path, f->kind == GZIP ? "gzip" : "zstd", why);
 }
+#endif
 
 #ifdef GALE_HAVE_ZLIB
 /* zlib's memory is the library's own, so that it is counted. */
