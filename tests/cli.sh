@@ -252,7 +252,7 @@ echo 'params: [' >"$folder/models/twice.yml"
 expect 0 'warning: .*twice.yml: .*the model is left out' models --models "$folder/models"
 printf 'name: twice\n' >"$folder/models/twice.yml"
 expect 2 'info needs' models info
-expect 2 'gif' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/x.gif"
+expect 2 'psd' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/x.psd"
 
 expect 2 'needs bash or zsh' --completion fish
 expect 0 '_arguments' --completion zsh

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/model_args.h"
 #include "cli/progress.h"
+#include "cli/upscale_frames.h"
 #include "cli/upscale_report.h"
 #include "base/cpu.h"
 #include "base/file.h"
@@ -32,7 +33,10 @@ static const gale__arg args[] = {
         "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is "
         "inside the program"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL,
-        "where the only picture goes; - is standard output, in the format of --format or of the input", .writes = true},
+        "where the only picture goes; - is standard output, in the format of --format or of the input; with a number "
+        "such "
+        "as %04d in the name, frames of an animation go into files of their own",
+        .writes = true},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
     {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL,
         "added to names; '-' and the model's name unless given; may be empty", NULL, false, false, true},
@@ -128,6 +132,12 @@ static const char *format_of(const gale__args *a)
     return text && *text == '.' ? text + 1 : text;
 }
 
+static gale_picture_read_options read_options(const gale__args *a)
+{
+    return (gale_picture_read_options){
+        .layer = gale__args_text(a, "layer"), .tolerant = gale__args_flag(a, "tolerant"), .first_frame = true};
+}
+
 static gale_picture_write_options write_options(const gale__args *a)
 {
     return (gale_picture_write_options){.format = format_of(a),
@@ -192,7 +202,7 @@ static gale_status check_memory(const gale_picture *p, int64_t width, int64_t he
 static gale_status check_output(const job *j, gale__file_task *t, const gale_upscale_options *o)
 {
     const char *given = format_of(j->args), *extension = extension_of(t->output);
-    if (!given && !(extension && gale__format_of_name(extension))) t->format = t->picture->format;
+    if (!given && !(extension && gale__format_of_name(extension))) t->format = gale__format_instead(t->picture->format);
     GALE_TRY(gale__format_check(given ? given : t->format ? t->format : extension, o->width, o->height));
     if (t->output) GALE_TRY(gale__file_check(t->output));
     int64_t width = t->picture->width, height = t->picture->height;
@@ -235,12 +245,9 @@ static gale_status note_device(job *j, gale__upscale_where *where)
     return where->device ? GALE_OK : GALE_NO_MEMORY;
 }
 
-static gale_status upscale(void *user, gale__file_task *t)
+static gale_upscale_options upscale_options(job *j)
 {
-    job *j = user;
-    gale__upscale_row *r = t->user;
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
-    gale_picture *out = NULL;
     if (gale__args_given(j->args, "tile")) o.tile = gale__args_int(j->args, "tile");
     if (gale__args_given(j->args, "overlap")) o.overlap = gale__args_int(j->args, "overlap");
     o.batch = gale__args_int(j->args, "batch");
@@ -248,19 +255,65 @@ static gale_status upscale(void *user, gale__file_task *t)
     o.no_check = gale__args_flag(j->args, "no-self-check");
     o.progress = on_progress;
     o.user = &j->progress;
+    return o;
+}
+
+static void on_first(void *user, const gale_picture *before, const gale_picture *after)
+{
+    keep_pictures(user, before, after);
+}
+
+/* The format that the result gets. */
+static const char *format_for(const job *j, const gale__file_task *t)
+{
+    const char *given = format_of(j->args);
+    return given ? given : t->format ? t->format : extension_of(t->output);
+}
+
+/* All frames, which are written here; then there is no file to write. */
+static gale_status animate(job *j, gale__file_task *t, const gale_upscale_options *o)
+{
+    gale__upscale_row *r = t->user;
+    gale__frames_task f = {t->input, t->output, read_options(j->args), write_options(j->args), *o, on_first, j};
+    f.write.format = format_for(j, t);
+    GALE_TRY(gale__upscale_frames(j->upscaler, &f, &r->report));
+    memcpy(r->size, f.size, sizeof r->size);
+    r->frames = f.frames;
+    t->output = NULL;
+    return GALE_OK;
+}
+
+static gale_status run_network(job *j, gale__file_task *t, const gale_upscale_options *o)
+{
+    gale_picture *out = NULL;
+    gale__upscale_row *r = t->user;
+    bool animated = t->picture->frames > 1;
+    if (animated && gale__upscale_takes_frames(t->output, format_for(j, t))) return animate(j, t, o);
+    if (animated)
+        gale__log(
+            GALE__WARN, "%s holds no animation: of %d frames the first is taken", format_for(j, t), t->picture->frames);
+    GALE_TRY(gale_upscale(j->upscaler, t->picture, o, &r->report, &out));
+    keep_pictures(j, t->picture, out);
+    memcpy(r->size, (int64_t[4]){t->picture->width, t->picture->height, out->width, out->height}, sizeof r->size);
+    gale_picture_destroy(&t->picture);
+    t->picture = out;
+    return GALE_OK;
+}
+
+static gale_status upscale(void *user, gale__file_task *t)
+{
+    job *j = user;
+    gale__upscale_row *r = t->user;
+    gale_upscale_options o = upscale_options(j);
     set_size(j, t->picture, &o);
     gale_status status = check_output(j, t, &o);
     if (status != GALE_OK) return gale__fail_within(status, "%s", t->input);
     uint64_t begun = gale__time_ns();
     gale__progress_begin(&j->progress, label(j, t->input), "tiles", 0);
-    status = gale_upscale(j->upscaler, t->picture, &o, &r->report, &out);
+    status = run_network(j, t, &o);
     gale__progress_end(&j->progress);
     if (status != GALE_OK) return gale__fail_within(status, "%s", t->input);
     r->seconds = (double)(gale__time_ns() - begun) / 1e9;
-    keep_pictures(j, t->picture, out);
-    memcpy(r->size, (int64_t[4]){t->picture->width, t->picture->height, out->width, out->height}, sizeof r->size);
-    gale_picture_destroy(&t->picture);
-    t->picture = out;
     return note_device(j, &r->where);
 }
 
@@ -280,11 +333,11 @@ static gale_status to_stdout(job *j, gale__file_task *t, const char *format)
 static gale_status upscale_one(void *user, gale__file_task *t)
 {
     job *j = user;
-    const char *format = t->picture->format;
+    const char *format = gale__format_instead(t->picture->format);
     if (gale__ending) return gale__fail(GALE_CANCELLED, "%s: not begun, since the program was ended", t->input);
     const char *before = gale__log_about(t->input);
     gale_status status = upscale(user, t);
-    if (status == GALE_OK && j->to_stdout) status = to_stdout(j, t, format);
+    if (status == GALE_OK && j->to_stdout && !((gale__upscale_row *)t->user)->frames) status = to_stdout(j, t, format);
     gale__log_about(before);
     return status;
 }
@@ -311,8 +364,10 @@ static void finish_file(void *user, gale__file_task *t)
     j->sum.tiles += (uint64_t)r->report.tiles;
     j->sum.run_seconds += r->seconds;
     if (j->to_stdout || gale__args_flag(j->args, "json")) return;
-    printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tile%s of %lld x %lld%s, %.2f s\n", t->input,
-        (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3],
+    char frames[32] = "";
+    if (r->frames) snprintf(frames, sizeof frames, "%d frames, ", r->frames);
+    printf("%s: %lld x %lld -> %s: %lld x %lld, %s%lld tile%s of %lld x %lld%s, %.2f s\n", t->input,
+        (long long)r->size[0], (long long)r->size[1], r->output, (long long)r->size[2], (long long)r->size[3], frames,
         (long long)r->report.tiles, r->report.tiles == 1 ? "" : "s", (long long)r->report.tile_width,
         (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", r->seconds);
     fflush(stdout);
@@ -355,11 +410,7 @@ static gale_status make_tasks(job *j, gale__file_task *tasks)
 
 static gale_status run_files(job *j)
 {
-    gale__file_job files = {.work = upscale_one,
-        .done = finish_file,
-        .user = j,
-        .read.layer = gale__args_text(j->args, "layer"),
-        .read.tolerant = gale__args_flag(j->args, "tolerant")};
+    gale__file_job files = {.work = upscale_one, .done = finish_file, .user = j, .read = read_options(j->args)};
     files.write = write_options(j->args);
     GALE_TRY(list_inputs(j));
     gale__file_task *tasks = gale__calloc(j->inputs.count + 1, sizeof *tasks);

@@ -14,6 +14,7 @@ typedef struct gale__upscale_row {
     const char *error;         /* NULL: it was done */
     gale__upscale_where where; /* it was done */
     int64_t size[4];           /* width and height, before and after */
+    int frames;                /* of an animation; 0: a still picture */
     gale_upscale_report report;
     double seconds; /* in the network, with tiles and blending */
     double read_seconds, write_seconds;
