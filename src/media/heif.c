@@ -70,9 +70,11 @@ static gale_status read_profile(const struct heif_image_handle *h, gale_picture 
         HEIF_TRY(heif_image_handle_get_raw_color_profile(h, data));
         return GALE_OK;
     }
-    if (heif_image_handle_get_nclx_color_profile(h, &numbers).code != heif_error_Ok || !numbers) return GALE_OK;
+    struct heif_error e = heif_image_handle_get_nclx_color_profile(h, &numbers);
+    if (!numbers) return GALE_OK;
     int primaries = (int)numbers->color_primaries, transfer = (int)numbers->transfer_characteristics;
-    heif_nclx_color_profile_free(numbers);
+    heif_nclx_color_profile_free(numbers); /* also where it has failed half-way */
+    if (e.code != heif_error_Ok) return GALE_OK;
     return gale__profile_of_numbers(primaries, transfer, p);
 }
 
