@@ -97,6 +97,9 @@ expect 0 '"count": 2' upscale "$folder/mixed" -m twice -O "$folder/out" --json
 expect 0 '"extension": "psd"' upscale "$folder/mixed" -m twice -O "$folder/out" --json
 rm "$folder/mixed/a.ppm"
 expect 1 'mixed: there are no pictures in this folder in a format that is read here; it has .*A.JXL' upscale "$folder/mixed" -m twice
+# Halves on a CPU that cannot compute with them.
+slow=$(GALE_ISA=scalar "$gale" upscale "$folder/in/b.ppm" -m twice --precision fp16 -o "$folder/slow.ppm" 2>&1)
+case $slow in *'no arithmetic of fp16'*) passed=$((passed + 1)) ;; *) fail "no word of fp16 that is slow: $slow" ;; esac
 # Animations stay animations, frame by frame; formats that are only read become another.
 corpus=$(dirname "$0")/../fuzz/corpus/picture
 if "$gale" compare "$corpus/gif-parts.gif" "$corpus/gif-parts.gif" >/dev/null 2>&1; then
