@@ -55,6 +55,8 @@ expect 0 'ceilings  copy [0-9.]* GB/s, upload' devices
 for f in "$folder"/cache/ceilings/*; do echo garbage >"$f"; done
 expect 0 'ceilings  not measured yet' devices
 expect 0 '^ok  *cpu  ' doctor
+expect 0 '^ok  *pictures  .*bmp' doctor
+expect 0 '"kind": "pictures"' doctor --json
 expect 0 '^cpu works here$' doctor --try cpu
 expect 0 '^null works here$' doctor --try null
 expect 2 "'nix' is no provider" doctor --try nix

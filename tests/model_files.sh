@@ -128,6 +128,11 @@ expect 1 'no such input' run "$models/default.onnx" --input "$folder/x.json" --i
 expect 0 '^plan on .* 1 kernels on the device' inspect "$models/gemm.onnx" --plan --provider cpu
 expect 0 '^y: f32 1x2$' run "$models/gemm.onnx" --random --precision fp16 --provider cpu
 expect 0 ' agree, 0 depart' verify "$models/conv.onnx" --provider cpu
+# Two models: outputs of the second against those of the first.
+expect 0 '1 agree, 0 depart' verify "$models/conv.onnx" "$models/conv.onnx" --provider cpu
+expect 0 '' convert "$models/conv.onnx" --precision int8 -o "$folder/conv-int8.onnx" --overwrite
+expect 4 '1 depart' verify "$models/conv.onnx" "$folder/conv-int8.onnx" --provider cpu --tolerance 1e-6
+expect 0 '1 agree, 0 depart' verify "$models/conv.onnx" "$folder/conv-int8.onnx" --provider cpu --tolerance 0.1
 expect 0 'kernels and copies' explain "$models/conv.onnx" --provider cpu --html "$folder/graph.html"
 if ! grep -q '<svg' "$folder/graph.html"; then
     echo 'FAIL explain --html: no graph is drawn'

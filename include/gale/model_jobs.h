@@ -44,6 +44,8 @@ typedef struct gale_input_options {
     int n_files;
     const char *const *shapes; /* "NAME=1x3x256x256": extents of inputs that are made up */
     int n_shapes;
+    const char *const *dims; /* "batch_size=2": open extents of inputs that are made up, by their names */
+    int n_dims;
     bool random; /* make up what is not given: uniform numbers from 0 to 1, whole numbers 0 and 1 */
     uint64_t seed;
     gale_pixel_options pixels;
@@ -57,6 +59,9 @@ typedef struct gale_verify_options {
     double tolerance; /* largest relative difference (L2 norm) of a value; 0: 1e-4, for halves 1e-2 (f16) or 5e-2
                          (bf16); less than 0: none at all */
     gale_job_control control;
+    const char *other; /* a second model, say the same in 8 bit: it runs on the device, the first one on the CPU, and
+                          outputs alone are compared, by their names, or by their order where those differ; NULL: the
+                          same model */
 } gale_verify_options;
 typedef struct gale_verify_value {
     const char *node; /* which makes it; "output of the fused run" for the run that people use */
