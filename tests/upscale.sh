@@ -100,6 +100,27 @@ expect 1 'mixed: there are no pictures in this folder in a format that is read h
 # Halves on a CPU that cannot compute with them.
 slow=$(GALE_ISA=scalar "$gale" upscale "$folder/in/b.ppm" -m twice --precision fp16 -o "$folder/slow.ppm" 2>&1)
 case $slow in *'no arithmetic of fp16'*) passed=$((passed + 1)) ;; *) fail "no word of fp16 that is slow: $slow" ;; esac
+# A folder that is watched: what appears is done, an empty folder is none yet, and an interruption ends it.
+mkdir "$folder/inbox" "$folder/watched"
+expect 2 'watch needs --output-dir' upscale "$folder/inbox" -m twice --watch
+"$gale" upscale "$folder/inbox" -m twice --watch -O "$folder/watched" -f ppm >"$folder/watch.log" 2>&1 &
+watcher=$!
+sleep 1
+cp "$folder/in/b.ppm" "$folder/inbox/late.ppm"
+i=0
+while [ ! -e "$folder/watched/late-twice.ppm" ] && [ $i -lt 150 ]; do sleep 0.1; i=$((i + 1)); done
+kill -TERM $watcher
+wait $watcher
+holds -s "$folder/watched/late-twice.ppm"
+# Two processes with one folder share its work: nothing is done twice.
+mkdir "$folder/shared" "$folder/halves"
+for i in 1 2 3 4 5 6 7 8; do cp "$folder/small.ppm" "$folder/shared/$i.ppm"; done
+"$gale" upscale "$folder/shared" -m twice --skip-existing -O "$folder/halves" >"$folder/first.log" 2>&1 &
+other=$!
+"$gale" upscale "$folder/shared" -m twice --skip-existing -O "$folder/halves" >"$folder/second.log" 2>&1
+wait $other
+holds "$(cat "$folder/first.log" "$folder/second.log" | grep -c ' -> ')" -eq 8
+holds "$(ls -A "$folder/halves" | grep -c claim)" -eq 0
 # Animations stay animations, frame by frame; formats that are only read become another.
 corpus=$(dirname "$0")/../fuzz/corpus/picture
 if "$gale" compare "$corpus/gif-parts.gif" "$corpus/gif-parts.gif" >/dev/null 2>&1; then
