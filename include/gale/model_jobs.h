@@ -44,7 +44,7 @@ typedef struct gale_input_options {
     int n_files;
     const char *const *shapes; /* "NAME=1x3x256x256": extents of inputs that are made up */
     int n_shapes;
-    const char *const *dims; /* "batch_size=2": open extents of inputs that are made up, by their names */
+    const char *const *dims; /* "batch_size=2": open extents of inputs that are made up, or pictures, by their names */
     int n_dims;
     bool random; /* make up what is not given: uniform numbers from 0 to 1, whole numbers 0 and 1 */
     uint64_t seed;

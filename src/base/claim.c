@@ -29,7 +29,7 @@ static bool is_current(int fd, const char *path)
     return !fstat(fd, &ours) && !stat(path, &named) && ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-gale_status gale__claim_take(const char *output, gale__claim *out, bool *taken)
+gale_status gale__work_claim_take(const char *output, gale__work_claim *out, bool *taken)
 {
     char *path = claim_path(output);
     if (!path) return GALE_NO_MEMORY;
@@ -39,7 +39,7 @@ gale_status gale__claim_take(const char *output, gale__claim *out, bool *taken)
         bool locked = fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB), held = fd >= 0 && !locked && errno == EWOULDBLOCK;
         if (locked && is_current(fd, path)) {
             *taken = true;
-            *out = (gale__claim){path, fd};
+            *out = (gale__work_claim){path, fd};
             return GALE_OK;
         }
         if (fd >= 0) close(fd);
@@ -53,11 +53,11 @@ gale_status gale__claim_take(const char *output, gale__claim *out, bool *taken)
     return GALE_OK;
 }
 
-void gale__claim_release(gale__claim *c)
+void gale__work_claim_release(gale__work_claim *c)
 {
     if (!c->path) return;
     unlink(c->path);
     close(c->fd);
     gale__free(c->path);
-    *c = (gale__claim){0};
+    *c = (gale__work_claim){0};
 }

@@ -4,11 +4,11 @@
 #define GALE_BASE_CLAIM_H
 #include "mem.h"
 
-typedef struct gale__claim {
+typedef struct gale__work_claim {
     char *path;
     int fd;
-} gale__claim; /* begins as zero: none */
+} gale__work_claim; /* begins as zero: none */
 /* *taken: nobody else has it.  Where a folder takes no locks everybody does. */
-gale_status gale__claim_take(const char *output, gale__claim *out, bool *taken);
-void gale__claim_release(gale__claim *c);
+gale_status gale__work_claim_take(const char *output, gale__work_claim *out, bool *taken);
+void gale__work_claim_release(gale__work_claim *c);
 #endif

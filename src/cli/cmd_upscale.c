@@ -12,7 +12,7 @@
 #include "jobs/batch/files.h"
 #include "jobs/batch/inputs.h"
 #include "jobs/batch/output.h"
-#include "jobs/batch/watch.h"
+#include "jobs/batch/folder_watch.h"
 #include "jobs/upscale/upscale.h"
 #include "media/picture.h"
 #include <string.h>
@@ -31,7 +31,7 @@ typedef struct job {
     size_t begun, todo; /* files */
     uint64_t begun_ns;
     bool to_stdout;
-    gale__watch *watch; /* NULL: the pictures that there are, once */
+    gale__folder_watch *watch; /* NULL: the pictures that there are, once */
 } job;
 
 /* By their names in the file system they are files like others, but for the words that are printed, and for what a
@@ -280,7 +280,7 @@ static gale_status claim(const job *j, gale__file_task *t, bool *ours)
     gale__upscale_row *r = t->user;
     *ours = true;
     if (!skips_existing(j) || !t->output || gale__upscale_is_numbered(t->output)) return GALE_OK;
-    GALE_TRY(gale__claim_take(t->output, &r->claim, ours));
+    GALE_TRY(gale__work_claim_take(t->output, &r->claim, ours));
     if (gale__file_exists(t->output)) *ours = false;
     r->elsewhere = !*ours;
     if (!*ours) t->output = NULL;
@@ -307,10 +307,10 @@ static void finish_file(void *user, gale__file_task *t)
 {
     job *j = user;
     gale__upscale_row *r = t->user;
-    gale__claim_release(&r->claim);
+    gale__work_claim_release(&r->claim);
     if (r->elsewhere) j->sum.skipped++;
     bool held = r->elsewhere && !gale__file_exists(r->output); /* by one that may yet end without having done it */
-    bool told = !j->watch || held || gale__watch_note(j->watch, t->input, t->status);
+    bool told = !j->watch || held || gale__folder_watch_note(j->watch, t->input, t->status);
     if (t->status != GALE_OK && !told) return; /* it may not be complete yet */
     if (r->elsewhere) return;
     if (t->status != GALE_OK) {
@@ -360,9 +360,9 @@ static gale_status make_tasks(job *j, gale__file_task *tasks)
 {
     for (size_t i = 0; i < j->inputs.count; i++) {
         const gale__input *in = &j->inputs.list[i];
-        if (j->watch && !gale__watch_is_ready(j->watch, in->path)) continue;
+        if (j->watch && !gale__folder_watch_is_ready(j->watch, in->path)) continue;
         if (skips_existing(j) && !j->to_stdout && gale__file_exists(in->output)) {
-            if (j->watch) gale__watch_note(j->watch, in->path, GALE_OK);
+            if (j->watch) gale__folder_watch_note(j->watch, in->path, GALE_OK);
             else j->sum.skipped++;
             continue;
         }
@@ -401,7 +401,7 @@ static gale_status watch_once(job *j)
     gale_status status;
     GALE_GO(list_inputs(j));
     ready = gale__calloc(j->inputs.count + 1, sizeof *ready);
-    GALE_GO(ready ? gale__watch_look(j->watch, &j->inputs, ready) : GALE_NO_MEMORY);
+    GALE_GO(ready ? gale__folder_watch_look(j->watch, &j->inputs, ready) : GALE_NO_MEMORY);
     for (size_t i = 0; i < j->inputs.count; i++) any |= ready[i];
     if (any) GALE_GO(run_listed(j));
 done:
@@ -416,7 +416,7 @@ done:
 /* Until the program is ended. */
 static gale_status run_watch(job *j)
 {
-    gale__watch w = {0};
+    gale__folder_watch w = {0};
     gale_status status = GALE_OK;
     j->watch = &w;
     gale__ends_itself = true;
@@ -424,7 +424,7 @@ static gale_status run_watch(job *j)
         status = watch_once(j);
         for (int i = 0; i < 10 && !gale__ending && status == GALE_OK; i++) gale__sleep_ns(100000000);
     }
-    gale__watch_finish(&w);
+    gale__folder_watch_finish(&w);
     j->watch = NULL;
     j->sum.ignored_count = 0; /* what there was of it is gone */
     return status;

@@ -13,7 +13,7 @@ typedef struct gale__upscale_where {
 typedef struct gale__upscale_row {
     const char *input, *output;
     const char *error;         /* NULL: it was done */
-    gale__claim claim;         /* while it is worked on, so that another process leaves it alone */
+    gale__work_claim claim;    /* while it is worked on, so that another process leaves it alone */
     bool elsewhere;            /* another process has it, or has just done it */
     gale__upscale_where where; /* it was done */
     int64_t size[4];           /* width and height, before and after */

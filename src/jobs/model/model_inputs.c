@@ -185,6 +185,7 @@ static gale_status make_one(gale_model *m, const gale_input_options *o, bool ran
     bool only = is_only(m, i);
     GALE_TRY(gale_model_input(m, i, &v));
     const char *file = gale__text_for(o->files, o->n_files, v.name, only);
+    if (file && gale__is_picture(file)) GALE_TRY(name_dims(o, &v, v.dims));
     if (file && gale__is_picture(file)) return gale__picture_to_input(file, &v, &o->pixels, out);
     if (file) return gale__data_read(file, &v, out);
     if (random) return make_up(o, &v, i, only, out);
@@ -204,7 +205,7 @@ static gale_status check_names(gale_model *m, const char *const *texts, int coun
             gale_model_value v;
             GALE_TRY(outputs ? gale_model_output(m, k, &v) : gale_model_input(m, k, &v));
             known = (!strncmp(text, v.name, strlen(v.name)) && text[strlen(v.name)] == '=') ||
-                    (!strchr(text, '=') && (outputs ? n == 1 : is_only(m, k)));
+                    (!strchr(text, '=') && (outputs ? n == 1 || gale__is_picture(text) : is_only(m, k)));
         }
         if (!known)
             return gale__fail(GALE_INVALID, "--%s %s: the model has no such %s; `gale inspect` lists them", argument,
