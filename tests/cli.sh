@@ -256,7 +256,16 @@ printf 'name: twice\n' >"$folder/models/twice.yml"
 expect 2 'info needs' models info
 expect 2 'psd' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/x.psd"
 
-expect 2 'needs bash or zsh' --completion fish
+expect 2 'needs bash, zsh or fish' --completion csh
+expect 0 'complete -c gale -n .__fish_seen_subcommand_from upscale. -l model -s m -r -F -a' --completion fish
+expect 0 '^cpu$' --complete providers
+expect 0 '^zoom2x$' --complete models
+expect 2 'needs providers or models' --complete nothing
+printf 'models:\n  - {name: large, url: "https://example.org/large.onnx", licence: CC0, size: 2048}\n  - {name: small, url: "https://example.org/s.onnx"}\n' >"$folder/catalogue.yml"
+expect 0 '^large  *2.0 KiB  *CC0  *no  *https' models search --catalogue "$folder/catalogue.yml"
+expect 0 '^1 of 2 models' models search cc0 --catalogue "$folder/catalogue.yml"
+expect 0 '"name": "small"' models search SMALL --catalogue "$folder/catalogue.yml" --json
+expect 1 'no catalogue' models search --models "$folder/none"
 expect 0 '_arguments' --completion zsh
 expect 0 '^\.TH GALE 1' --manual
 expect 0 '^\.TH GALE-CACHE 1' --manual cache
@@ -280,6 +289,7 @@ check() { # check NAME COMMAND...
 full_disk() { "$gale" --help >/dev/full 2>/dev/null; [ $? -eq 1 ]; }
 no_escapes() { ! NO_COLOR= "$gale" cache --limit x 2>&1 | grep -q "$(printf '\033')"; }
 completes() {
+    bash -c 'source <("$0" --completion bash); COMP_WORDS=("$0" upscale --provider cp) COMP_CWORD=3; _gale; [ "${COMPREPLY[*]}" = "cpu" ]' "$gale" &&
     bash -c 'source <("$0" --completion bash); COMP_WORDS=(gale cache cl) COMP_CWORD=2; _gale; [ "${COMPREPLY[*]}" = "clean clear" ]' "$gale"
 }
 check 'a full disk is an error' full_disk

@@ -30,9 +30,11 @@ static void add_value_cases(gale__str *out, const gale__command_row *r)
         if (gale__arg_is_positional(a) || a->type == GALE__ARG_FLAG) continue;
         gale__str_addf(out, "        %s:--%s%s", r->name, a->name, a->letter ? "|" : "");
         if (a->letter) gale__str_addf(out, "%s:-%c", r->name, a->letter);
-        gale__str_add(out, ") words='");
-        if (a->type == GALE__ARG_CHOICE) add_choices(out, a->range);
-        gale__str_addf(out, "'; files=%d ;;\n", a->type == GALE__ARG_FILE);
+        const char *kind = gale__complete_kind(a);
+        if (kind) gale__str_addf(out, ") words=$(\"${COMP_WORDS[0]}\" --complete %s 2>/dev/null)", kind);
+        else gale__str_add(out, ") words='");
+        if (!kind && a->type == GALE__ARG_CHOICE) add_choices(out, a->range);
+        gale__str_addf(out, "%s; files=%d ;;\n", kind ? "" : "'", a->type == GALE__ARG_FILE);
     }
 }
 
@@ -64,7 +66,7 @@ void gale__complete_bash(gale__str *out)
                        "        :*) words='");
     add_command_names(out);
     gale__str_add(out, " --help --version --completion --manual' ;;\n");
-    gale__str_add(out, "        --completion:*) words='bash zsh' ;;\n        --manual:*|--help:*) words='");
+    gale__str_add(out, "        --completion:*) words='bash zsh fish' ;;\n        --manual:*|--help:*) words='");
     add_command_names(out);
     gale__str_add(out, " env' ;;\n");
     for (const gale__command_row *r = gale__commands; r->name; r++) {
@@ -91,7 +93,11 @@ static void add_zsh_arg(gale__str *out, const gale__arg *a)
             else gale__str_addf(out, strchr("[]:", *p) ? "\\%c" : "%c", *p);
         gale__str_addf(out, a->type == GALE__ARG_FLAG ? "]" : "]:%s", a->name);
     }
-    if (a->type == GALE__ARG_CHOICE) {
+    const char *kind = gale__complete_kind(a);
+    if (kind && a->type == GALE__ARG_FILE)
+        gale__str_addf(out, ":{compadd -- $(gale --complete %s 2>/dev/null); _files}", kind);
+    else if (kind) gale__str_addf(out, ":{compadd -- $(gale --complete %s 2>/dev/null)}", kind);
+    else if (a->type == GALE__ARG_CHOICE) {
         gale__str_add(out, ":(");
         add_choices(out, a->range);
         gale__str_add(out, ")");
