@@ -292,6 +292,13 @@ completes() {
     bash -c 'source <("$0" --completion bash); COMP_WORDS=("$0" upscale --provider cp) COMP_CWORD=3; _gale; [ "${COMPREPLY[*]}" = "cpu" ]' "$gale" &&
     bash -c 'source <("$0" --completion bash); COMP_WORDS=(gale cache cl) COMP_CWORD=2; _gale; [ "${COMPREPLY[*]}" = "clean clear" ]' "$gale"
 }
+parses() { "$gale" --completion "$1" >"$folder/completion" && "$1" -n "$folder/completion"; }
+for shell in bash zsh fish; do
+    if command -v $shell >/dev/null; then check "$shell reads its completion" parses $shell; else
+        echo "SKIP $shell reads its completion: no $shell"
+        skipped=$((skipped + 1))
+    fi
+done
 check 'a full disk is an error' full_disk
 check 'no colour in a pipe' no_escapes
 if command -v bash >/dev/null; then check 'bash completes' completes; else

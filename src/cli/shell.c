@@ -80,6 +80,14 @@ void gale__complete_bash(gale__str *out)
                        "complete -o filenames -F _gale gale\n");
 }
 
+/* Inside single quotes; zsh gives some signs a meaning of their own. */
+static void add_zsh_text(gale__str *out, const char *text, const char *special)
+{
+    for (const char *p = text; *p; p++)
+        if (*p == '\'') gale__str_add(out, "'\\''");
+        else gale__str_addf(out, strchr(special, *p) ? "\\%c" : "%c", *p);
+}
+
 /* zsh's own notation: '(-j --json)'{-j,--json}'[help]:value:action'. */
 static void add_zsh_arg(gale__str *out, const gale__arg *a)
 {
@@ -88,9 +96,7 @@ static void add_zsh_arg(gale__str *out, const gale__arg *a)
     else if (a->letter) gale__str_addf(out, "{-%c,--%s}'[", a->letter, a->name);
     else gale__str_addf(out, "'--%s[", a->name);
     if (!gale__arg_is_positional(a)) {
-        for (const char *p = a->help; *p; p++)
-            if (*p == '\'') gale__str_add(out, "'\\''");
-            else gale__str_addf(out, strchr("[]:", *p) ? "\\%c" : "%c", *p);
+        add_zsh_text(out, a->help, "[]:");
         gale__str_addf(out, a->type == GALE__ARG_FLAG ? "]" : "]:%s", a->name);
     }
     const char *kind = gale__complete_kind(a);
@@ -116,8 +122,11 @@ void gale__complete_zsh(gale__str *out)
                        "_gale() {\n"
                        "    if (( CURRENT == 2 )); then\n"
                        "        local -a commands=(");
-    for (const gale__command_row *r = gale__commands; r->name; r++)
-        gale__str_addf(out, "\n            '%s:%s'", r->name, r->help);
+    for (const gale__command_row *r = gale__commands; r->name; r++) {
+        gale__str_addf(out, "\n            '%s:", r->name);
+        add_zsh_text(out, r->help, ":");
+        gale__str_add(out, "'");
+    }
     gale__str_add(out,
         ")\n        _describe command commands\n        return\n    fi\n    local command=$words[2]\n    shift words\n"
         "    (( CURRENT-- ))\n    case $command in\n");
