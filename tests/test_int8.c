@@ -116,6 +116,8 @@ TEST(weights)
     gale__int8 how = {0};
     CHECK_OK(gale__edit_int8(b, root(b), &how));
     CHECK(how.n_weights == 4 && how.n_values == 0);
+    CHECK_EQ(how.n_layers, 4);
+    for (size_t i = 0; i < how.n_layers; i++) CHECK(how.layers[i].relative > 1e-4 && how.layers[i].relative < 0.01);
     CHECK_EQ(count_ops(root(b)->graph, "DequantizeLinear"), 4);
     CHECK_EQ(root(b)->graph->initializer.n, 9); /* two for each weight, and the bias as it was */
     gale_tensor *x = run(a), *y = run(b);

@@ -122,11 +122,17 @@ typedef struct gale_convert_loss {
     double relative; /* L2, over all samples */
     double psnr_db;  /* 0: no error, or nothing to hold it against */
 } gale_convert_loss;
+typedef struct gale_convert_layer {
+    const char *node; /* by its name or its first result, as `leave` takes it */
+    double relative;  /* what rounding took from its weights: L2 */
+} gale_convert_layer;
 struct gale_convert_result {
     const char *path;
     int n_weights, n_activations; /* INT8: what is held to 8 bit */
     int n_smoothed;               /* INT8: of the activations, evened out by channel */
     int n_samples;
+    const gale_convert_layer *layers; /* INT8: by weight, that which lost most first */
+    size_t n_layers;
     const gale_convert_loss *losses; /* INT8 with samples: what the outputs lost; those of floats alone */
     size_t n_losses;
 };

@@ -34,6 +34,7 @@ typedef struct change {
     size_t n_nodes, nodes_capacity;
     gale__pb_tensor *tensors;
     size_t n_tensors, tensors_capacity;
+    double lost; /* by the weight that was written last */
 } change;
 
 /* --- Making things. --- */
@@ -184,6 +185,7 @@ static gale_status write_weight(change *c, const gale__pb_tensor *from, const ga
         multiply(
             whole, axis ? 1 : (size_t)t->dims[0], (size_t)t->dims[1 - axis], axis ? (size_t)t->dims[1] : 1, factors);
     if (status == GALE_OK) gale__int8_quantise(whole, outer, (size_t)t->dims[axis], inner, scales, q);
+    if (status == GALE_OK) c->lost = gale__int8_loss(whole, outer, (size_t)t->dims[axis], inner, scales, q);
     if (status == GALE_OK && range) status = compute_shift(c, range, factors, t, axis, whole, q, scales, moved);
     gale__free(whole);
     GALE_TRY(status);
@@ -231,6 +233,7 @@ static gale_status change_weight(
     bool changed = gale__tensor_elements(t) > 0;
     gale_tensor_destroy(&t);
     if (status != GALE_OK || !changed) return status;
+    GALE_TRY(gale__int8_note(c->arena, c->how, node, c->lost));
     if (moved.by) GALE_TRY(set_shift(c, &made, &node->input.at[0], moved));
     *name = made;
     return set_done(c, key, &made);

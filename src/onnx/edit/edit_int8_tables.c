@@ -35,6 +35,36 @@ bool gale__int8_is_left(const gale__int8 *how, const gale__pb_node *node)
     return false;
 }
 
+double gale__int8_loss(
+    const float *x, size_t outer, size_t channels, size_t inner, const float *scales, const int8_t *q)
+{
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < outer * channels * inner; i++) {
+        double v = (double)x[i], d = (double)q[i] * (double)scales[i / inner % channels] - v;
+        if (!isfinite(v)) continue;
+        error += d * d;
+        norm += v * v;
+    }
+    return norm > 0 ? sqrt(error / norm) : 0;
+}
+
+/* Room doubles, since an arena takes nothing back. */
+gale_status gale__int8_note(gale__arena *arena, gale__int8 *how, const gale__pb_node *node, double relative)
+{
+    const char *name = node->name.size ? node->name.at : node->output.n ? node->output.at[0].at : NULL;
+    gale__int8_layer *list = (gale__int8_layer *)how->layers;
+    size_t n = how->n_layers;
+    if (!(n & (n - 1))) {
+        list = gale__arena_alloc(arena, (n ? 2 * n : 1) * sizeof *list);
+        if (!list) return GALE_NO_MEMORY;
+        if (n) memcpy(list, how->layers, n * sizeof *list);
+    }
+    list[n] = (gale__int8_layer){name ? name : "", relative};
+    how->layers = list;
+    how->n_layers++;
+    return GALE_OK;
+}
+
 bool gale__int8_looks_up(const gale__pb_node *node)
 {
     const gale__pb_attribute *axis = gale__pb_find_attribute(node, "axis");
@@ -106,7 +136,7 @@ static gale_status add_tensor(
     return GALE_OK;
 }
 
-static gale_status quantise(tables *t, const gale__pb_tensor *from)
+static gale_status quantise(tables *t, const gale__pb_node *node, const gale__pb_tensor *from)
 {
     gale_tensor *whole = NULL;
     GALE_TRY(gale__onnx_tensor(t->file, from, &whole));
@@ -115,6 +145,8 @@ static gale_status quantise(tables *t, const gale__pb_tensor *from)
     int8_t *q = gale__arena_alloc(t->arena, rows * columns);
     gale_status status = x && scales && q ? gale_tensor_to_cpu(whole, x, whole->size_bytes) : GALE_NO_MEMORY;
     if (status == GALE_OK) gale__int8_quantise(x, 1, rows, columns, scales, q);
+    if (status == GALE_OK)
+        status = gale__int8_note(t->arena, t->how, node, gale__int8_loss(x, 1, rows, columns, scales, q));
     gale__free(x);
     gale_tensor_destroy(&whole);
     GALE_TRY(status);
@@ -170,7 +202,7 @@ static gale_status change_node(tables *t, const gale__pb_node *node)
         int32_t at = gale__onnx_names_find(&t->done, table->name.at, table->name.size);
         if (at < 0) {
             at = (int32_t)t->n_tensors;
-            GALE_TRY(quantise(t, table));
+            GALE_TRY(quantise(t, node, table));
         }
         return look_up(t, node, at);
     }
