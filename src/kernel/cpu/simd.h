@@ -37,7 +37,8 @@ typedef struct gale__simd_part {
 } gale__simd_part;
 enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 16 };
 /* What a micro-kernel multiplies: types of the elements in the panels of a and b, the type of the sums, and how many
- * steps of k lie side by side in a panel (1; 2 for instructions that add pairs of bf16, 4 for bytes). */
+ * steps of k lie side by side in a panel (1; 2 or 4 for instructions that add products of bf16, 4 or 8 for bytes).
+ * Such steps are one unit: k and offsets count units then. */
 typedef struct gale__simd_key {
     uint8_t a, b, sum, group;
 } gale__simd_key;
@@ -128,6 +129,8 @@ typedef struct gale__simd {
     /* d[i][r] = s[r][i] for `rows` rows of n 4- or 8-byte elements, `pitch` elements apart; r padded with zeros up to
      * mr. */
     void (*interleave[2])(void *d, const void *s, size_t pitch, size_t rows, size_t mr, size_t n);
+    /* d = a[0], b[0], a[1], b[1] ... for n elements of 1, 2 or 4 bytes each */
+    void (*zip[3])(void *d, const void *a, const void *b, size_t n);
     gale__simd_gemm gemm[GALE__SIMD_GEMMS]; /* of one key, better ones first */
     int n_gemms;
     gale__simd_rows rows;
