@@ -66,6 +66,22 @@ SIMD_FN1(f64_to_f64, double, double, x)
 SIMD_FN1(f32_to_f64, double, float, x)
 SIMD_FN1(f64_to_f32, float, double, x)
 
+#if defined(__aarch64__)
+/* Its own conversion saturates and takes NaN to 0, so that the ends are left to integers. */
+#define QUICK_BYTE(to, D, low, most)                                                                   \
+    static void quick_f32_to_##to(void *d, const void *a, const void *b, const void *c, size_t n)      \
+    {                                                                                                  \
+        size_t i = 0;                                                                                  \
+        for (; i + 4 <= n; i += 4) {                                                                   \
+            int32x4_t v = vcvtq_s32_f32(vld1q_f32((const float *)a + i));                              \
+            vst1q_s32((int32_t *)d + i, vminq_s32(vmaxq_s32(v, vdupq_n_s32(low)), vdupq_n_s32(most))); \
+        }                                                                                              \
+        f32_to_##to((D *)d + i, (const float *)a + i, b, c, n - i);                                    \
+    }
+QUICK_BYTE(i8, int32_t, -128, 127)
+QUICK_BYTE(u8, uint32_t, 0, 255)
+#endif
+
 /* f16 in memory. */
 #if defined(__aarch64__)
 SIMD_FN1(widen_f16, float, __fp16, x)
@@ -261,4 +277,8 @@ void SIMD(cast)(gale__simd *t)
     t->widen[GALE_##TYPE] = widen_##N;                                                            \
     t->narrow[GALE_##TYPE] = narrow_##N;
     SMALL_FLOATS(SMALL_ROWS)
+#if defined(__aarch64__)
+    t->cast[GALE__SIMD_TYPE_F32][GALE_I8] = quick_f32_to_i8;
+    t->cast[GALE__SIMD_TYPE_F32][GALE_U8] = quick_f32_to_u8;
+#endif
 }
