@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define K_NARROW 2048 /* steps of narrow operands */
+#define K_WINDOW 8192 /* most of them in a window, whose rows are packed at once */
 #define K_BYTES 1024  /* of one row of a panel: what a tile's pass over k keeps in the first cache */
 #define TILE_ROWS 120
 #define TILE_LANES 768
@@ -282,8 +283,10 @@ static uint64_t panels_key(
 {
     uint64_t words[10 + 6 * GALE__NEST_DIMS];
     int n = 0;
-    const uint64_t numbers[] = {(uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width,
-        (uint64_t)c->kc, c->narrow ? (uint64_t)(c->unit << 8 | (size_t)c->group) : 0,
+    const int32_t *order = c->window.order;
+    const uint64_t numbers[] = {order ? gale__hash(order, (size_t)c->k.count * sizeof *order, 1) : 0,
+        (uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width, (uint64_t)c->kc,
+        c->narrow ? (uint64_t)(c->unit << 8 | (size_t)c->group) : 0,
         c->narrow ? (uint64_t)(o->narrow.flip | o->narrow.widened << 1 | o->sums << 2) : 0};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) words[n++] = numbers[i];
     n = add_span(words, n, &o->rows, x);
@@ -325,13 +328,30 @@ static void find_a_panels(gale__cpu_contract *c, int value)
     c->a_panels = (gale__cpu_panels){x->buffer, bytes, panels_key(c, x, &c->a, shared > 1 ? NULL : &c->batch)};
 }
 
+/* Windows of narrow lanes in units, where only the rows' sums are needed and the zero point of lanes is one number. */
+static gale_status choose_narrow_window(gale__cpu_contract *c)
+{
+    gale__cpu_window *w = &c->window;
+    bool found = !c->b.sums && c->b.narrow.known && c->k.count <= K_WINDOW &&
+                 gale__cpu_window_find_units(w, c->nest, c->b.narrow.access, &c->b.rows, &c->k, c->group) &&
+                 (w->x.tap >= 0 || w->y.tap >= 0);
+    if (!found) return *w = (gale__cpu_window){0}, GALE_OK;
+    int64_t kc = c->kc;
+    c->kc = c->k.count;
+    GALE_TRY(gale__cpu_window_init(
+        w, &c->k, c->k.count / c->group, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->unit));
+    if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
+    else c->kc = kc;
+    return GALE_OK;
+}
+
 /* Lanes are read where they lie when taps share them, or when the other factor stays in the cache and there are no
  * panels. */
 static gale_status choose_window(gale__cpu_contract *c, int value)
 {
     gale__cpu_window *w = &c->window;
-    if (c->groups > 1 || c->narrow || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->sum_type))
-        return GALE_OK;
+    if (c->narrow) return choose_narrow_window(c);
+    if (c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->sum_type)) return GALE_OK;
     bool shares = w->x.tap >= 0 || w->y.tap >= 0,
          small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES &&
                  c->b.rows.count >= MANY_LANES * c->a.rows.count;
@@ -400,8 +420,10 @@ static void choose_gemm(gale__cpu_contract *c, const gale__contraction *info, bo
 size_t gale__cpu_contract_temp(const gale__cpu_contract *c)
 {
     int64_t widest = c->gemm.mr > c->gemm.nr ? c->gemm.mr : c->gemm.nr;
-    size_t a = gale__cpu_units_temp(&c->a.tape), b = gale__cpu_units_temp(&c->b.tape);
-    return !c->narrow ? (size_t)(widest * c->kc) * c->size : a > b ? a : b;
+    if (!c->narrow) return (size_t)(widest * c->kc) * c->size;
+    size_t a = gale__cpu_units_temp(&c->a.tape), b = gale__cpu_units_temp(&c->b.tape),
+           row = c->window.order ? gale__cpu_contract_steps(c, c->k.count) : 0;
+    return row > a && row > b ? row : a > b ? a : b;
 }
 
 /* What a task works in. */
@@ -447,9 +469,10 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
                           c->size;
     else if (!c->panels.bytes) c->shared_bytes = gale__cpu_contract_panel_bytes(c, &c->b, c->packed_lanes);
     if (c->window.access) {
-        c->private_bytes += c->window.band_bytes + (size_t)c->window.phase * 8 +
-                            (size_t)(round_up(c->window.part_rows, mr) * c->tile_lanes + c->window.packed) * c->size;
-        c->shared_bytes = c->a_panels.bytes ? 0 : (size_t)(round_up(c->a.rows.count, mr) * c->k.count) * c->size;
+        c->private_bytes += c->window.band_bytes + c->window.temp_bytes + (size_t)c->window.packed * c->unit +
+                            (size_t)(round_up(c->window.part_rows, mr) * c->tile_lanes) * c->size + 256;
+        c->shared_bytes =
+            c->a_panels.bytes ? 0 : gale__cpu_contract_panel_bytes(c, &c->a, round_up(c->a.rows.count, mr));
     }
     c->shared_pieces = c->by_batch ? gale__parallel_width() : 1;
     return GALE_OK;

@@ -149,7 +149,8 @@ void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operan
                                  .group = c->group,
                                  .width = o->width,
                                  .unit = c->unit,
-                                 .along_k = o->along_k},
+                                 .along_k = o->along_k,
+                                 .order = c->window.order},
             f, r0, rows, k0, kn, temp, out, sums);
     else if (o->along_k) pack_by_k(c, o, f, r0, rows, k0, kn, temp, out);
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);

@@ -137,7 +137,7 @@ static void add_to(int32_t *sums, const void *elements, bool with_sign, int64_t 
 }
 
 /* Elements as they lie in memory become those of panels. */
-static void convert(const gale__cpu_narrow *n, const void *from, int64_t count, void *to)
+void gale__cpu_narrow_convert(const gale__cpu_narrow *n, const void *from, int64_t count, void *to)
 {
     if (n->widened && n->access->type == GALE_I8)
         for (int64_t i = 0; i < count; i++) ((int16_t *)to)[i] = ((const int8_t *)from)[i];
@@ -157,6 +157,15 @@ static void spread(char *to, size_t pitch, const char *from, size_t unit, int64_
         for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * pitch, from + i * 4, 4);
 }
 
+/* One row of kn elements, its units in an order of their own. */
+static void spread_ordered(const gale__cpu_units *u, const char *from, int64_t kn, char *to, size_t pitch)
+{
+    size_t element = u->unit / (size_t)u->group;
+    for (int64_t k = 0; k < kn; k++)
+        memcpy(to + (size_t)(k / u->group) * pitch + (size_t)(k % u->group) * element,
+            from + (size_t)u->order[k] * element, element);
+}
+
 /* Lanes walk k: a row after the other, its units dealt out. */
 static void pack_along_k(const gale__cpu_units *u, gale__cpu_frame *f, int64_t r0, int64_t count, int64_t k0,
     int64_t kn, char *temp, char *out, int32_t *sums)
@@ -173,18 +182,19 @@ static void pack_along_k(const gale__cpu_units *u, gale__cpu_frame *f, int64_t r
             gale__cpu_frame_run(f, u->section);
             const char *from = f->registers[u->out];
             if (sums) sums[r] += sum_of(from, n->access->type == GALE_I8, len);
-            convert(n, from, len, temp);
+            gale__cpu_narrow_convert(n, from, len, u->order ? temp + (size_t)k * element : temp);
+            if (u->order) continue;
             memset(temp + (size_t)len * element, 0, (size_t)(units * u->group - len) * element);
             spread(panel + (size_t)(k / u->group) * pitch, pitch, temp, u->unit, units);
         }
+        if (u->order) spread_ordered(u, temp, kn, panel, pitch);
     }
     for (int64_t r = count; r % u->width; r++)
         for (int64_t s = 0; s < steps; s++)
             memset(out + (size_t)(r / u->width * steps + s) * pitch + (size_t)(r % u->width) * u->unit, 0, u->unit);
 }
 
-/* `group` rows of n elements, `from` and on, woven into units at *to; both areas are overwritten. */
-static void weave(const gale__simd *simd, char *from, char *to, int64_t group, int64_t n, size_t element, char **out)
+char *gale__cpu_narrow_weave(const gale__simd *simd, char *from, char *to, int64_t group, int64_t n, size_t element)
 {
     for (int size = element == 2; group > 1; group /= 2, element *= 2, size++) {
         size_t row = (size_t)n * element;
@@ -194,7 +204,7 @@ static void weave(const gale__simd *simd, char *from, char *to, int64_t group, i
         from = to;
         to = other;
     }
-    *out = from;
+    return from;
 }
 
 static void next_k(gale__cpu_frame *f, const gale__cpu_span *k)
@@ -227,10 +237,10 @@ static void pack_along_rows(const gale__cpu_units *u, gale__cpu_frame *f, int64_
                 }
                 gale__cpu_frame_run(f, u->section);
                 if (sums) add_to(sums + r, f->registers[u->out], n->access->type == GALE_I8, lanes);
-                convert(n, f->registers[u->out], lanes, row);
+                gale__cpu_narrow_convert(n, f->registers[u->out], lanes, row);
                 next_k(f, u->k);
             }
-            weave(f->tape->simd, temp, other, u->group, lanes, element, &units);
+            units = gale__cpu_narrow_weave(f->tape->simd, temp, other, u->group, lanes, element);
             char *to = out + (size_t)(r / u->width) * pitch + (size_t)s * row_bytes;
             for (int64_t p = 0; p < whole; p++, to += pitch, units += row_bytes) memcpy(to, units, row_bytes);
             if (rest) memcpy(to, units, rest), memset(to + rest, 0, row_bytes - rest);
@@ -243,7 +253,7 @@ void gale__cpu_units_pack(const gale__cpu_units *u, gale__cpu_frame *f, int64_t 
 {
     int64_t padded = (count + u->width - 1) / u->width * u->width;
     if (sums) memset(sums, 0, (size_t)padded * sizeof *sums);
-    if (u->along_k) pack_along_k(u, f, r0, count, k0, kn, temp, out, sums);
+    if (u->along_k || u->order) pack_along_k(u, f, r0, count, k0, kn, temp, out, sums);
     else pack_along_rows(u, f, r0, count, k0, kn, temp, out, sums);
     for (int64_t i = 0; sums && i < count; i++) sums[i] -= u->narrow->shift * (int32_t)kn;
 }

@@ -32,6 +32,10 @@ gale_status gale__cpu_narrow_init(gale__cpu_narrow *n, const gale__nest *nest);
 /* Less shift: of n rows of the span from r0 on.  f: a frame of the tape; not used where the point is known. */
 void gale__cpu_narrow_points(
     const gale__cpu_narrow *n, gale__cpu_frame *f, const gale__cpu_span *rows, int64_t r0, int64_t count, int32_t *out);
+/* Elements as they lie in memory become those of panels. */
+void gale__cpu_narrow_convert(const gale__cpu_narrow *n, const void *from, int64_t count, void *to);
+/* `group` rows of n elements, from `from` on, woven into units, in one of the two areas, which are both overwritten. */
+char *gale__cpu_narrow_weave(const gale__simd *simd, char *from, char *to, int64_t group, int64_t n, size_t element);
 /* Bytes of a unit for steps side by side. */
 size_t gale__cpu_narrow_unit(const gale__simd_gemm *gemm);
 
@@ -44,6 +48,8 @@ typedef struct gale__cpu_units {
     int64_t group, width;
     size_t unit;
     bool along_k;
+    const int32_t
+        *order; /* step of k at each place of the units, which are whole and packed at once; NULL: as they come */
 } gale__cpu_units;
 /* Rows [r0, r0 + count) as panels of kn steps from k0 on; sums (or NULL): of each row over these steps, panels filled
  * up with 0.  temp: gale__cpu_units_temp bytes. */
