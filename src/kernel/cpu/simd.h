@@ -112,6 +112,8 @@ typedef struct gale__simd {
         *pair[GALE__PAIR_COUNT][GALE__PAIR_COUNT][4]; /* f32: (a op b) op c; 1: b is one number (b[0]); 2: c is */
     gale__simd_fn *by_number[GALE__PAIR_COUNT];       /* f32: a op b[0] */
     gale__simd_triple *triple[4][4][2];               /* f32: ((a op b[0]) op c[0]), then max (0) or min (1) with e */
+    /* f32 to U8 (0) or I8 (1): rint(a / b[0]) + c[0], saturated, NaN to 0; b NULL: a itself, c NULL: nothing added */
+    gale__simd_fn *quantise[2];
     gale__simd_fn *cast[GALE__SIMD_TYPE_COUNT]
                        [GALE_TYPE_COUNT];   /* compute type to storage type, the result in its compute type */
     gale__simd_fn *wrap[GALE_TYPE_COUNT];   /* integers back into the storage type's range; NULL: nothing to do */
