@@ -365,6 +365,26 @@ static inline __m512i fma_pairs(__m512i x, __m512i y, __m512i z)
 TILE(tile_f32, float, float)
 TILE(tile_f64, double, double)
 TILE(tile_i32, int32_t, uint32_t)
+/* Pairs of 16-bit numbers, for bytes. */
+#define PAIRS(name, NEXT, ...)                                                                                 \
+    static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__)                        \
+    {                                                                                                          \
+        const int16_t *a = a_, *b = b_;                                                                        \
+        int32_t *c = c_;                                                                                       \
+        for (size_t i = 0; i < k; i++, a += 8) {                                                               \
+            const int16_t *p = NEXT;                                                                           \
+            for (size_t r = 0; r < 4; r++)                                                                     \
+                for (size_t j = 0; j < 8; j++)                                                                 \
+                    c[r * ldc + j] = (int32_t)((uint32_t)c[r * ldc + j] +                                      \
+                                               (uint32_t)(a[2 * r] * p[2 * j] + a[2 * r + 1] * p[2 * j + 1])); \
+        }                                                                                                      \
+    }
+PAIRS(tile_i16_4, b + i * 16, size_t k)
+PAIRS(tile_i16_at_4, b + 2 * (ptrdiff_t)offset[i], const int32_t *offset, size_t k)
+#define GEMM_I16                                          \
+    {                                                     \
+        .mr = 4, .nr = 8, .part = { ROW_OF(tile_i16, 4) } \
+    }
 #define GEMM_F32                                          \
     {                                                     \
         .mr = 4, .nr = 8, .part = { ROW_OF(tile_f32, 4) } \
