@@ -201,8 +201,47 @@ TEST(dequantised)
     gale__free(a), gale__free(b);
 }
 
+/* Convolution and product of one program, its n-th allocation failing; true once n is past the last. */
+static bool run_faulty(uint64_t n)
+{
+    enum { C = 16, SIDE = 9, O = 12 };
+    static const int64_t dims_x[4] = {1, C, SIDE, SIDE}, dims_w[4] = {O, C, 3, 3},
+                         dims_b[2] = {(SIDE - 2) * (SIDE - 2), 20};
+    static uint8_t x[C * SIDE * SIDE], w[O * C * 9], b[(SIDE - 2) * (SIDE - 2) * 20], zero = 5;
+    gale_tensor *y = NULL;
+    gale_program *p = NULL;
+    og t;
+    og_begin(&t);
+    gale_value in[3] = {input(&t, GALE_U8, 4, dims_x, x), constant(&t, GALE_I8, 4, dims_w, w),
+        constant(&t, GALE_U8, 0, NULL, &zero)},
+               flat = og_op(&t, "Cast",
+                   (gale_value[]){og_reshape(&t, og_op(&t, "ConvInteger", in, 3, NULL, 0), OG_INTS(&t, O, -1))}, 1,
+                   (gale_attr[]){GALE_INT("to", 2)}, 1);
+    og_output(&t, og_op2(&t, "MatMulInteger", flat, constant(&t, GALE_I8, 2, dims_b, b)));
+    CHECK_OK(t.status);
+    gale__alloc_fail_at(n);
+    gale_status status = gale_program_create(t.graph, device, NULL, &p);
+    if (status == GALE_OK) status = gale_program_run(p, t.inputs, &y, true);
+    bool over = gale__alloc_count() < n;
+    gale__alloc_fail_at(0);
+    CHECK(status == GALE_OK || (!over && status == GALE_NO_MEMORY));
+    gale_tensor_destroy(&y);
+    gale_program_destroy(&p);
+    og_end(&t);
+    return over;
+}
+
+TEST(every_allocation_may_fail)
+{
+    run_faulty(1 << 30); /* pools and tables that stay */
+    int64_t live = gale__alloc_live();
+    for (uint64_t n = 1; n < 20000; n++)
+        if (run_faulty(n)) break;
+    CHECK_EQ(gale__alloc_live(), live);
+}
+
 int main(int argc, char **argv)
 {
-    static const test_row rows[] = {ROW(products), ROW(convolutions), ROW(dequantised)};
+    static const test_row rows[] = {ROW(products), ROW(convolutions), ROW(dequantised), ROW(every_allocation_may_fail)};
     return test_main_on("cpu", &device, rows, sizeof rows / sizeof *rows, argc, argv);
 }
