@@ -204,7 +204,7 @@ def after_kill():
 def wrong_inputs():
     one = write("one.txt", "one\n" * 2000)
     out = folder / "w.npy"
-    complaint("no such encoder", "no encoder", one, "-o", out, model=folder / "nowhere")
+    complaint("no such encoder", "not found: neither a folder", one, "-o", out, model=folder / "nowhere")
     complaint("no such file", "No such file", folder / "nowhere.txt", "-o", out)
     complaint("full disk", "No space left", one, "-o", "/dev/full", "--format", "raw")
     complaint("npy to a device", "--format raw", one, "-o", "/dev/null", "--format", "npy")
@@ -252,8 +252,8 @@ def searches():
             check(f"search {text} {extra}", good and near([scores], [nearest(text, allowed, 5)], 1e-5), line[:300])
     questions = write("questions.txt", "two\nthree four\n")
     check("queries from a file", len(search(index, "--queries", questions, "-m", encoder, "--json").stdout.decode().splitlines()) == 2, "not a line for each")
-    for arguments, pattern, code in (([index, "one"], "--model is missing", 2), ([index], "what to look for", 2), ([folder / "none.npy", "one", "-m", encoder], "none.npy", 1),
-                                     ([lines, "one", "-m", encoder], "not a file of vectors", 1), ([index, "one", "-m", encoder, "--dims", 3], "the model makes 3", 4),
+    for arguments, pattern, code in (([index, "one"], "missing option: --model", 2), ([index], "nothing to search for", 2), ([folder / "none.npy", "one", "-m", encoder], "none.npy", 1),
+                                     ([lines, "one", "-m", encoder], "not a vector file", 1), ([index, "one", "-m", encoder, "--dims", 3], "the model produces 3", 4),
                                      ([index, "one", "-m", encoder, "--where", "a=b"], "--texts", 1)):
         done = search(*arguments, code=code)
         check(f"search {arguments}", pattern in done.stderr.decode(), done.stderr.decode()[-300:])
@@ -275,7 +275,7 @@ def levels():
     with_level("stepping down to medium", env={"OP_DBUS_VECTOR_LEVEL": "High"})
     with_level("1 vectors", env={"GALE_MODELS": "", "OP_DBUS_MODEL_DIR": str(models), "OP_DBUS_VECTOR_LEVEL": "medium", "GALE_PROVIDER": "", "OP_DBUS_EXECUTION_PROVIDER": "cpu"})
     with_level("neither its encoder", "--level", "low", code=1)
-    with_level("level none makes no vectors", "--level", "none", code=1)
+    with_level("level none produces no vectors", "--level", "none", code=1)
     with_level("no level", "--level", "huge", code=1)
     with_level("neither its encoder", "--preset", "dev", code=1)
     with_level("1 vectors", "--preset", "standard")
@@ -329,7 +329,7 @@ def cached():
         check(f"gale cache {arguments}", done.returncode == code, done.stderr.decode())
         return json.loads(done.stdout) if code == 0 else None
 
-    if "without SQLite" in embed(lines, "-o", folder / "c.npy", "--cache").stderr.decode():
+    if "does not include SQLite" in embed(lines, "-o", folder / "c.npy", "--cache").stderr.decode():
         skip("cache of vectors", "built without SQLite")
         return
     distinct = len(set(texts))

@@ -212,7 +212,7 @@ static void find_isa(void)
             cpu.allowed = builds[i].bits;
             return;
         }
-    gale__log(GALE__WARN, "GALE_ISA=%s is not to be had here; %s is used", limit, cpu.isa);
+    gale__log(GALE__WARN, "GALE_ISA=%s is not available on this processor; using %s", limit, cpu.isa);
 }
 
 static void find_cpu(void)

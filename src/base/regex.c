@@ -33,7 +33,8 @@ struct gale__regex {
 static gale_status push(gale__regex *r, state s, int32_t *out)
 {
     if (r->count == MOST_STATES)
-        return gale__fail(GALE_LIMIT, "a regular expression becomes more than %d states: repeat less", MOST_STATES);
+        return gale__fail(
+            GALE_LIMIT, "regular expression too large: more than %d states; use fewer repetitions", MOST_STATES);
     GALE_TRY(gale__grow((void **)&r->states, &r->capacity, r->count + 1, sizeof *r->states));
     if (out) *out = (int32_t)r->count;
     r->states[r->count++] = s;
@@ -92,7 +93,7 @@ static gale_status make_repeat(gale__regex *r, const gale__regex_node *node)
 
 static gale_status make(gale__regex *r, const gale__regex_node *node)
 {
-    if (++r->visits > MOST_VISITS) return gale__fail(GALE_LIMIT, "a regular expression repeats too much");
+    if (++r->visits > MOST_VISITS) return gale__fail(GALE_LIMIT, "regular expression too large: too many repetitions");
     switch (node->kind) {
     case GALE__RE_EMPTY: return GALE_OK;
     case GALE__RE_SET: return push(r, (state){.op = SET, .set = &node->set}, NULL);

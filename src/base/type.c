@@ -77,5 +77,6 @@ gale_status gale_type_parse(const char *name, gale_type *type)
             return GALE_OK;
         }
     return gale__fail(GALE_INVALID,
-        "'%s' is no element type; known are f32, f64, f16, bf16, i8 to i64, u8 to u64, bool and the f8 family", name);
+        "unknown element type '%s'; supported are f32, f64, f16, bf16, i8 to i64, u8 to u64, bool and the f8 family",
+        name);
 }

@@ -6,9 +6,9 @@
 
 static const gale__arg args[] = {
     {"try", 't', GALE__ARG_TEXT, "PROVIDER", NULL, NULL,
-        "run the provider's first steps in a child process and say which one fails"},
+        "test PROVIDER step by step in a separate process and report which step fails"},
     {"device", 'd', GALE__ARG_INT, "N", NULL, "0..1023", "device index, counted per provider", "GALE_DEVICE"},
-    {"debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "turn on the driver's own checks", "GALE_DEBUG_LAYER"},
+    {"debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "enable the driver's own validation", "GALE_DEBUG_LAYER"},
     {0},
 };
 
@@ -23,7 +23,7 @@ static int print_items(const gale_doctor_result *r)
         else gale__str_addf(&out, "%-8s %-9s %s\n", states[item->state], item->name, item->text);
         for (size_t k = 0; k < item->n_advice; k++) gale__str_addf(&out, "                   %s\n", item->advice[k]);
     }
-    gale__str_add(&out, "\n`gale doctor --try PROVIDER` runs a provider's first steps in a process of its own.\n");
+    gale__str_add(&out, "\nRun `gale doctor --try PROVIDER` to test a provider step by step in a separate process.\n");
     return gale__print(&out);
 }
 
@@ -54,8 +54,8 @@ static int try_provider(const char *name)
     gale_status status = gale_doctor_try(name, &options, &r);
     if (status != GALE_OK) return gale__report(status);
     int code = r->passed ? GALE__EXIT_OK : GALE__EXIT_FAILED;
-    if (r->passed) printf("%s works here\n", name);
-    else if (!told) printf("FAILED   %s; leave %s out of the provider chain, or update its driver\n", r->reason, name);
+    if (r->passed) printf("%s works\n", name);
+    else if (!told) printf("FAILED   %s; remove %s from the provider chain, or update its driver\n", r->reason, name);
     gale_trial_result_destroy(&r);
     return code;
 }
@@ -65,16 +65,15 @@ static int run(const gale__args *a)
     const char *name = gale__args_text(a, "try");
     if (!name) return examine();
     if (!gale__provider_find(name))
-        return gale__usage("doctor", "doctor: '%s' is no provider (`gale devices` lists them)", name);
+        return gale__usage("doctor", "doctor: unknown provider '%s'; `gale devices` lists them", name);
     return try_provider(name);
 }
 
 const gale__command gale__command_doctor = {
     .args = args,
     .run = run,
-    .about = "Says for every provider whether it works here, and if not what to install or change. With --try the "
-             "first steps of one "
-             "provider are run in a child process: a driver that crashes or hangs is named with the step it did not "
-             "survive.",
+    .about = "Reports for every provider whether it works and, if not, what to install or change. With --try, one "
+             "provider is tested step by step in a separate process: if its driver crashes or hangs, the step at which "
+             "it failed is named.",
     .examples = "  gale doctor\n  gale doctor --try vulkan",
 };

@@ -7,14 +7,14 @@ static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "ONNX file", NULL, true},
     GALE__ARGS_MODEL_INPUTS,
     {"output", 'o', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL,
-        "where an output goes (.npy, .npz, .pb, .json, raw); of the only one without NAME=", .many = true,
-        .writes = true},
+        "write an output to a file (.npy, .npz, .pb, .json, raw); NAME= may be omitted if there is only one",
+        .many = true, .writes = true},
     GALE__ARG_OVERWRITE,
     GALE__ARGS_MODEL_OPTIONS,
     {"profile", 0, GALE__ARG_FILE, NULL, NULL, NULL,
-        "times of kernels and copies: a trace for chrome://tracing when the file ends in .json, else a table",
+        "write times of kernels and copies: a trace for chrome://tracing if the file ends in .json, else a table",
         .writes = true},
-    {"report", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "what ran where, and why, on stderr"},
+    {"report", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "print what ran where, and why, to stderr"},
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
     {0},
@@ -53,10 +53,9 @@ static int run(const gale__args *a) { return gale__on_device(a, work); }
 const gale__command gale__command_run = {
     .args = args,
     .run = run,
-    .about = "Runs an ONNX model once. Inputs come from files or are made up; one that has a value in the model file "
-             "keeps it unless another is given. Outputs go to files, and their types and shapes are printed. A result "
-             "without a single finite number fails "
-             "with an exit code of its own unless that is allowed.",
+    .about = "Runs an ONNX model once. Inputs come from files or are random; an input with a default in the model file "
+             "keeps it unless another value is given. Outputs are written to files, and their types and shapes are "
+             "printed. If a result contains no finite number, the exit code is 5 unless --allow-nonfinite is given.",
     .examples =
         "  gale run model.onnx --random --shape x=1x3x256x256\n"
         "  gale run model.onnx --input x=photo.npy --output y=out.npy --provider cuda --report\n"

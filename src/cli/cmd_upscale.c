@@ -20,53 +20,47 @@
 
 static const gale__arg args[] = {
     {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL,
-        "pictures to enlarge or restore, folders of them, or patterns such as '*.png'; - is standard input, and then "
-        "standard output unless -o or -O says otherwise",
+        "pictures, folders of pictures, or patterns such as '*.png'; -: standard input (output then goes to standard "
+        "output by default)",
         NULL, true, true},
-    {"recursive", 'r', GALE__ARG_FLAG, NULL, NULL, NULL,
-        "folders: also those inside; --output-dir gets the same folders"},
+    {"recursive", 'r', GALE__ARG_FLAG, NULL, NULL, NULL, "include subfolders; --output-dir keeps their structure"},
     {"layer", 0, GALE__ARG_TEXT, NULL, NULL, NULL,
-        "of EXR: a part, a layer such as diffuse, PART.LAYER, or a channel; the colours that viewers show first unless "
-        "given; of TIFF: the number of a page"},
+        "EXR: a part, a layer such as diffuse, PART.LAYER, or a channel (default: the main colours, as viewers show "
+        "them); TIFF: page number"},
     {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_USUAL, NULL,
-        "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is "
-        "inside the program"},
+        "ONNX file, or a name in the models folder; its manifest NAME.yml is read if present; zoom2x is built in"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL,
-        "where the only picture goes; - is standard output, in the format of --format or of the input", .writes = true},
-    {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
-    {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL,
-        "added to names; '-' and the model's name unless given; may be empty", NULL, false, false, true},
-    {"format", 'f', GALE__ARG_TEXT, NULL, NULL, NULL,
-        "png, jpeg, webp, tiff, exr ...; what the name of the result says unless given, and where that says nothing, "
-        "as the input"},
-    {"quality", 0, GALE__ARG_INT, NULL, "92", "1..100", "of JPEG, WebP and JPEG 2000, which lose something"},
-    {"lossless", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "WebP and JPEG 2000: lose nothing; so is a WebP that loses nothing itself, unless --quality is given"},
-    {"scale", 's', GALE__ARG_REAL, NULL, NULL, "0.05..64", "times as large; the network's own scale unless given"},
-    {"width", 0, GALE__ARG_INT, NULL, NULL, "1..1000000",
-        "pixels of the result; the height follows unless given as well"},
-    {"height", 0, GALE__ARG_INT, NULL, NULL, "1..1000000",
-        "pixels of the result; the width follows unless given as well"},
-    {"tile", 0, GALE__ARG_INT, NULL, NULL, "0..65536",
-        "pixels of a tile; 0: the whole picture, or the largest tile that memory holds; the manifest's unless given"},
-    {"overlap", 0, GALE__ARG_INT, NULL, NULL, "0..4096", "pixels that tiles share; the manifest's unless given"},
-    {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "tiles in one run of the network; 0: by memory"},
-    {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256",
-        "runs side by side, each with a thread or a stream of its own; 0: as many as the device has use for and memory "
-        "holds"},
-    {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL,
-        "a control of the network, 0..1; `gale models info NAME` lists them", NULL, false, true},
-    {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave pictures that are there already"},
-    {"tolerant", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "take damaged pictures as far as they go: a truncated JPEG is grey where it ends, and samples that are "
-        "infinite "
-        "or no numbers are 0"},
-    {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
-    {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL,
-        "write a page (HTML) with the first picture before and after at full resolution, to zoom into, and a table of "
-        "all",
+        "output file, for a single picture; -: standard output, in the format of --format or of the input",
         .writes = true},
-    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models; ~/.local/share/gale/models unless given",
+    {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "output folder (default: beside the inputs)"},
+    {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL,
+        "added to file names; may be empty (default: '-' and the model's name)", NULL, false, false, true},
+    {"format", 'f', GALE__ARG_TEXT, NULL, NULL, NULL,
+        "png, jpeg, webp, tiff, exr ... (default: by the name of the output, else as the input)"},
+    {"quality", 0, GALE__ARG_INT, NULL, "92", "1..100", "quality of JPEG, WebP and JPEG 2000"},
+    {"lossless", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "WebP, JPEG 2000: lossless (default for lossless WebP input, unless --quality is given)"},
+    {"scale", 's', GALE__ARG_REAL, NULL, NULL, "0.05..64", "enlarge by this factor (default: the network's scale)"},
+    {"width", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "pixels of the result (default: proportional to --height)"},
+    {"height", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "pixels of the result (default: proportional to --width)"},
+    {"tile", 0, GALE__ARG_INT, NULL, NULL, "0..65536",
+        "pixels per tile; 0: the whole picture, or the largest tile that fits into memory (default: as the manifest "
+        "says)"},
+    {"overlap", 0, GALE__ARG_INT, NULL, NULL, "0..4096",
+        "pixels shared by neighbouring tiles (default: as the manifest says)"},
+    {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "tiles per run of the network; 0: as many as memory allows"},
+    {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256",
+        "concurrent runs, each on its own thread or stream; 0: as many as the device can use and memory allows"},
+    {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL,
+        "set a control of the network, 0..1; `gale models info NAME` lists them", NULL, false, true},
+    {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "skip outputs that already exist; resumes an interrupted run"},
+    {"tolerant", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "accept damaged pictures: the missing part of a truncated JPEG is grey, and NaN or infinite samples become 0"},
+    {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "accept a result of a single colour"},
+    {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL,
+        "write an HTML report with the first picture before and after, zoomable, and a table of all", .writes = true},
+    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "models folder (default: ~/.local/share/gale/models)",
         "GALE_MODELS"},
     GALE__ARG_PRECISION,
     GALE__ARGS_DEVICE,
@@ -145,7 +139,7 @@ static gale_status name_outputs(job *j)
         if (*c == '/' || (unsigned char)*c < ' ') *c = '-'; /* a model may be called "x4 / sharp" */
     if (only && j->inputs.count > 1)
         return gale__fail(
-            GALE_INVALID, "--output is for one picture, and there are %zu; use --output-dir", j->inputs.count);
+            GALE_INVALID, "--output is for a single picture, but there are %zu; use --output-dir", j->inputs.count);
     if (only && j->inputs.count) j->inputs.list[0].output = only;
     else
         GALE_TRY(gale__inputs_name(
@@ -183,8 +177,8 @@ static gale_status check_memory(const gale_picture *p, int64_t width, int64_t he
     double bytes = (double)width * (double)height * p->channels * (double)(sizeof(float) + sample),
            all = (double)gale__cpu_memory_bytes();
     if (bytes <= all) return GALE_OK;
-    return gale__fail(GALE_NO_MEMORY, "%lld x %lld pixels take %.0f GiB, and this machine has %.0f", (long long)width,
-        (long long)height, bytes / (1 << 30), all / (1 << 30));
+    return gale__fail(GALE_NO_MEMORY, "%lld x %lld pixels need %.0f GiB, but this machine has %.0f GiB",
+        (long long)width, (long long)height, bytes / (1 << 30), all / (1 << 30));
 }
 
 /* What can be told beforehand is told before the network runs, which may take long: a format that cannot hold the
@@ -274,14 +268,15 @@ static gale_status to_stdout(job *j, gale__file_task *t, const char *format)
     GALE_TRY(gale_picture_to_memory(t->picture, &o, &data, &size));
     bool written = fwrite(data, 1, size, stdout) == size && !fflush(stdout);
     gale_free(data);
-    return written ? GALE_OK : gale__fail(GALE_IO, "standard output: cannot write");
+    return written ? GALE_OK : gale__fail(GALE_IO, "cannot write to standard output");
 }
 
 static gale_status upscale_one(void *user, gale__file_task *t)
 {
     job *j = user;
     const char *format = t->picture->format;
-    if (gale__ending) return gale__fail(GALE_CANCELLED, "%s: not begun, since the program was ended", t->input);
+    if (gale__ending)
+        return gale__fail(GALE_CANCELLED, "%s: not processed, because the program was interrupted", t->input);
     const char *before = gale__log_about(t->input);
     gale_status status = upscale(user, t);
     if (status == GALE_OK && j->to_stdout) status = to_stdout(j, t, format);
@@ -314,7 +309,7 @@ static void finish_file(void *user, gale__file_task *t)
     printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tile%s of %lld x %lld%s, %.2f s\n", t->input,
         (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3],
         (long long)r->report.tiles, r->report.tiles == 1 ? "" : "s", (long long)r->report.tile_width,
-        (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", r->seconds);
+        (long long)r->report.tile_height, r->report.by_memory ? " (limited by memory)" : "", r->seconds);
     fflush(stdout);
 }
 
@@ -366,8 +361,7 @@ static gale_status run_files(job *j)
     j->sum.rows = gale__calloc(j->inputs.count + 1, sizeof *j->sum.rows);
     gale_status status = tasks && j->sum.rows ? make_tasks(j, tasks) : GALE_NO_MEMORY;
     j->todo = j->sum.count;
-    if (j->todo > 1)
-        gale__last_words = "\ngale: interrupted; the same command with --skip-existing goes on from here\n";
+    if (j->todo > 1) gale__last_words = "\ngale: interrupted; run the same command with --skip-existing to resume\n";
     gale__ends_itself = gale__args_flag(j->args, "json"); /* what is done is to be told */
     if (status == GALE_OK) status = gale__files_run(&files, tasks, j->sum.count);
 
@@ -415,22 +409,21 @@ static int check_usage(const gale__args *a, bool to_stdout)
     const char *format = format_of(a), *output = gale__args_text(a, "output"), *input;
     int piped = 0;
     if (output && (gale__args_item(a, "INPUT", 1) || gale__args_given(a, "output-dir")))
-        return gale__usage("upscale", "--output is for one picture; use --output-dir");
+        return gale__usage("upscale", "--output is for a single picture; use --output-dir");
     if (output && (gale__folder_exists(output) || output[strlen(output) - 1] == '/'))
-        return gale__usage("upscale", "--output is for a file, and %s is a folder; use --output-dir", output);
+        return gale__usage("upscale", "--output: %s is a folder; use --output-dir", output);
     if (gale__args_given(a, "scale") && (gale__args_given(a, "width") || gale__args_given(a, "height")))
-        return gale__usage("upscale", "--scale says the size, as do --width and --height: give one of them");
+        return gale__usage("upscale", "--scale cannot be combined with --width or --height");
     if (to_stdout && gale__args_flag(a, "json"))
-        return gale__usage("upscale", "standard output takes the picture or the JSON, not both");
+        return gale__usage("upscale", "standard output cannot take both the picture and the JSON");
     if (to_stdout && isatty(STDOUT_FILENO))
-        return gale__usage(
-            "upscale", "standard output is a terminal: lead it to a file or a program, or give --output FILE");
+        return gale__usage("upscale", "standard output is a terminal: redirect it, or use --output FILE");
     for (size_t i = 0; (input = gale__args_item(a, "INPUT", i)); i++) piped += is_piped(input);
-    if (piped > 1) return gale__usage("upscale", "standard input can be read once");
+    if (piped > 1) return gale__usage("upscale", "standard input can be used only once");
     if (piped && isatty(STDIN_FILENO))
-        return gale__usage("upscale", "standard input is a terminal: lead a picture to it, or name a file");
+        return gale__usage("upscale", "standard input is a terminal: redirect a picture to it, or name a file");
     if (piped && !to_stdout && !output && !gale__args_given(a, "output-dir"))
-        return gale__usage("upscale", "standard input among others needs --output-dir");
+        return gale__usage("upscale", "standard input together with other files needs --output-dir");
     const char *name = format ? format : extension_of(output);
     if (name && gale__format_check(name + (*name == '.'), 0, 0) != GALE_OK)
         return gale__usage("upscale", "--%s: %s", format ? "format" : "output", gale_error());
@@ -460,14 +453,14 @@ static int run(const gale__args *a)
 const gale__command gale__command_upscale = {
     .args = args,
     .run = run,
-    .about = "Runs pictures through an image-to-image network: enlarging, taking away noise, restoring. Pictures of "
-             "any depth go through in tiles that are blended without seams; alpha, colour profile, EXIF, XMP and "
-             "resolution are kept. What the network needs (layout, range, multiples, controls) is read from its "
-             "manifest or found by a small trial.",
-    .examples = "  gale upscale photo.jpg                                      # twice as large: photo-zoom2x.jpg\n"
-                "  gale upscale *.jpg --output-dir large --width 4000          # many, to a width\n"
-                "  gale upscale holidays --recursive --output-dir large        # a folder; again with --skip-existing "
-                "after an interruption\n"
-                "  gale upscale noisy.png --model scunet.onnx -o clean.png     # with a network of your own\n"
-                "  gale upscale photo.png --model zoom2x-ctrl.onnx --control denoise=0.7 --width 4000",
+    .about = "Runs pictures through an image-to-image network: enlarging, denoising, restoring. Pictures of any depth "
+             "are processed in tiles that are blended without visible seams; alpha, colour profile, EXIF, XMP and "
+             "resolution are kept. The properties of the network (layout, range, multiples, controls) are read from "
+             "its manifest or detected by a small test run.",
+    .examples =
+        "  gale upscale photo.jpg                                      # twice as large: photo-zoom2x.jpg\n"
+        "  gale upscale *.jpg --output-dir large --width 4000          # many pictures, to a width of 4000 pixels\n"
+        "  gale upscale holidays --recursive --output-dir large        # a folder; add --skip-existing to resume\n"
+        "  gale upscale noisy.png --model scunet.onnx -o clean.png     # with your own network\n"
+        "  gale upscale photo.png --model zoom2x-ctrl.onnx --control denoise=0.7 --width 4000",
 };

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *const gale__exit_texts[GALE__EXIT_COUNT] = {"done", "the work failed", "the command line is wrong",
-    "no such provider or device", "results differ", "a result has no finite number in it"};
+const char *const gale__exit_texts[GALE__EXIT_COUNT] = {"done", "the task failed", "invalid command line",
+    "no such provider or device", "results differ", "a result contains NaN or infinity only"};
 
 bool gale__is_colour(FILE *f)
 {

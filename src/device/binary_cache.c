@@ -77,7 +77,7 @@ static void set_broken(const char *folder)
     bool first = strcmp(broken, folder) != 0;
     snprintf(broken, sizeof broken, "%s", folder);
     gale__mutex_unlock(&lock);
-    if (first) gale__log(GALE__WARN, "compiled kernels are not kept: %s", gale_error());
+    if (first) gale__log(GALE__WARN, "compiled kernels are not cached: %s", gale_error());
 }
 
 static gale_status kernels_folder(char folder[PATH_BYTES])

@@ -26,7 +26,7 @@ bool gale__device_alloc_faulty(void)
 gale_status gale_buffer_create(gale_device *device, size_t size_bytes, gale_buffer **out)
 {
     if (gale__device_alloc_faulty())
-        return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %zu bytes (a test's fault)",
+        return gale__fail(GALE_NO_MEMORY, "%s out of memory: %zu bytes requested (injected failure)",
             gale__backend_label(device->backend), size_bytes);
     gale_buffer *b = gale__calloc(1, sizeof *b);
     if (!b) return GALE_NO_MEMORY;

@@ -134,7 +134,7 @@ static gale_status make_half(staging *s, half *h)
 {
     const gale__backend *b = s->device->backend;
     if (gale__device_alloc_faulty())
-        return gale__fail(GALE_NO_MEMORY, "%s: no pinned memory (a test's fault)", b->name);
+        return gale__fail(GALE_NO_MEMORY, "%s: out of pinned memory (injected failure)", b->name);
     gale_status status = s->large ? b->alloc(s->device, GALE__MEM_HOST, LARGE_BYTES, &h->mem) : GALE_NO_MEMORY;
     if (status == GALE_NO_MEMORY) status = b->alloc(s->device, GALE__MEM_HOST, SMALL_BYTES, &h->mem);
     if (status != GALE_OK) return status;

@@ -114,7 +114,7 @@ exr_result_t gale__exr_notes_write(exr_context_t file, int part, const gale_pict
         if (whole > left || name[head[1]] || value[head[2]]) break; /* none of ours */
         exr_result_t r = write_note(file, part, (exr_attribute_type_t)head[0], name, value, head[2]);
         if (r == EXR_ERR_OUT_OF_MEMORY) return r;
-        if (r != EXR_ERR_SUCCESS) gale__log(GALE__DEBUG, "EXR: attribute %s is left out", name);
+        if (r != EXR_ERR_SUCCESS) gale__log(GALE__DEBUG, "EXR: attribute %s is dropped", name);
         at += whole;
         left -= (size_t)whole;
     }

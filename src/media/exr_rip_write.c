@@ -53,7 +53,7 @@ static gale_status take_chunks(const gale__str *file, int lx, int ly, gale__str 
         gale__str_add_n(chunks, (const char *)bytes + from + 16, 4 + gale__le32(bytes + from + 16));
     }
     gale_exr_close(&f);
-    return good ? GALE_OK : gale__fail(GALE_FORMAT, "EXR: a level could not be packed");
+    return good ? GALE_OK : gale__fail(GALE_FORMAT, "EXR: a level could not be compressed");
 }
 
 gale_status gale__exr_pack_rip(const gale_exr_new_part *p, const gale__str *header, gale__str *out)

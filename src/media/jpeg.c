@@ -46,7 +46,7 @@ static void on_error(j_common_ptr c)
 /* The decoder leaves the blocks that are missing in the middle of the range. */
 static void say_truncated(jpeg *j)
 {
-    if (!j->said) gale__log(GALE__WARN, "JPEG: the file is truncated: what is missing is grey");
+    if (!j->said) gale__log(GALE__WARN, "JPEG: the file is truncated; the missing part is grey");
     j->said = true;
 }
 
@@ -259,7 +259,7 @@ static void write_more(jpeg *j)
     char head[sizeof blocks_head + 12] = {0};
     if (p->xmp.size && p->xmp.size <= 65533 - sizeof xmp_head)
         write_marker(j, JPEG_APP0 + 1, xmp_head, sizeof xmp_head, p->xmp.data, p->xmp.size);
-    else if (p->xmp.size) gale__log(GALE__WARN, "JPEG: XMP of %zu bytes is too large and left out", p->xmp.size);
+    else if (p->xmp.size) gale__log(GALE__WARN, "JPEG: XMP of %zu bytes is too large and is dropped", p->xmp.size);
     if (!p->iptc.size || p->iptc.size > 65532 - sizeof head) return;
     memcpy(head, blocks_head, sizeof blocks_head);
     memcpy(head + sizeof blocks_head, "8BIM\4\4", 6);
@@ -274,7 +274,7 @@ static void write_notes(jpeg *j)
     size_t count = (p->icc.size + ICC_MOST - 1) / ICC_MOST;
     if (p->exif.size && p->exif.size <= 65533 - 6)
         write_marker(j, JPEG_APP0 + 1, "Exif\0\0", 6, p->exif.data, p->exif.size);
-    else if (p->exif.size) gale__log(GALE__WARN, "JPEG: EXIF of %zu bytes is too large and left out", p->exif.size);
+    else if (p->exif.size) gale__log(GALE__WARN, "JPEG: EXIF of %zu bytes is too large and is dropped", p->exif.size);
     write_more(j);
     if (!gale__icc_fits(p) || count > 255) return;
     for (size_t i = 0, at = 0; i < count; i++, at += ICC_MOST) {

@@ -115,7 +115,7 @@ static void read_picture(png *p)
                  png_get_channels(p->png, p->info), png_get_bit_depth(p->png, p->info) == 16 ? GALE_U16 : GALE_U8,
                  &p->picture));
     if (png_get_rowbytes(p->png, p->info) != gale__picture_row_bytes(p->picture))
-        check(p, gale__fail(GALE_INTERNAL, "PNG: rows of another size than expected"));
+        check(p, gale__fail(GALE_INTERNAL, "PNG: damaged: a row has an unexpected size"));
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = 0; y < height; y++) png_read_row(p->png, gale__picture_row(p->picture, y), NULL);
     png_read_end(p->png, p->info);
@@ -129,7 +129,7 @@ static gale_status check_chunks(const gale__picture_source *in)
         uint64_t size = (uint64_t)gale__be32(in->data + at) + 12;
         if (size > in->size - at) break;
         if (size >= 16 && !memcmp(in->data + at + 4, "acTL", 4) && gale__be32(in->data + at + 8) > 1)
-            gale__log(GALE__WARN, "PNG: of an animation of %u frames the first is read", gale__be32(in->data + at + 8));
+            gale__log(GALE__WARN, "PNG: only the first of %u animation frames is read", gale__be32(in->data + at + 8));
         if (!memcmp(in->data + at + 4, "IEND", 4)) return GALE_OK;
         at += (size_t)size;
     }

@@ -11,7 +11,7 @@ static gale_status read_pixels(const gale__picture_source *in, const WebPData *b
     WebPBitstreamFeatures f;
     if (WebPGetFeatures(bytes->bytes, bytes->size, &f) != VP8_STATUS_OK)
         return gale__fail(GALE_FORMAT, "WebP: the header is damaged or truncated");
-    if (f.has_animation) return gale__fail(GALE_FORMAT, "WebP: a frame is an animation itself");
+    if (f.has_animation) return gale__fail(GALE_FORMAT, "WebP: damaged: nested animation");
     GALE_TRY(gale__picture_begin(in, (uint64_t)f.width, (uint64_t)f.height, f.has_alpha ? 4 : 3, GALE_U8, out));
     (*out)->lossless = f.format == 2; /* 1: lossy, 0: both */
     size_t row = gale__picture_row_bytes(*out);
@@ -44,7 +44,7 @@ static gale_status place_frame(
         return GALE_OK;
     if (frame->x_offset < 0 || frame->y_offset < 0 || frame->x_offset + part->width > width ||
         frame->y_offset + part->height > height)
-        return gale__fail(GALE_FORMAT, "WebP: a frame lies outside the picture");
+        return gale__fail(GALE_FORMAT, "WebP: a frame is outside the picture");
     GALE_TRY(gale__picture_begin(in, (uint64_t)width, (uint64_t)height, 4, GALE_U8, &whole));
     gale_status status = gale_picture_convert(part, GALE_U8, 4, &wide);
     if (status == GALE_OK) memset(whole->data, 0, gale__picture_row_bytes(whole) * (size_t)height);
@@ -64,7 +64,7 @@ static gale_status read_animation(
     int frames = 0;
     if (frame->id != WEBP_CHUNK_ANMF) return GALE_OK;
     if (WebPMuxNumChunks(mux, WEBP_CHUNK_ANMF, &frames) == WEBP_MUX_OK && frames > 1)
-        gale__log(GALE__WARN, "WebP: of an animation of %d frames the first is read", frames);
+        gale__log(GALE__WARN, "WebP: only the first of %d animation frames is read", frames);
     return place_frame(in, mux, frame, p);
 }
 
@@ -77,7 +77,7 @@ gale_status gale__read_webp(gale__picture_source *in, gale_picture **out)
     if (!mux) return gale__fail(GALE_FORMAT, "WebP: the file is damaged or truncated");
     gale_status status = WebPMuxGetFrame(mux, 1, &frame) == WEBP_MUX_OK
                              ? read_pixels(in, &frame.bitstream, &p)
-                             : gale__fail(GALE_FORMAT, "WebP: there is no picture in it");
+                             : gale__fail(GALE_FORMAT, "WebP: the file contains no picture");
     if (status == GALE_OK) status = read_animation(in, mux, &frame, &p);
     if (status == GALE_OK) status = read_notes(mux, p);
     WebPDataClear(&frame.bitstream);
@@ -99,7 +99,7 @@ static gale_status encode(const gale_picture *p, const gale_picture_write_option
     WebPConfig config;
     WebPPicture w;
     if (!WebPConfigInit(&config) || !WebPPictureInit(&w))
-        return gale__fail(GALE_UNSUPPORTED, "WebP: the library is of another version than its headers");
+        return gale__fail(GALE_UNSUPPORTED, "WebP: the library's version does not match its headers");
     if (o->lossless) WebPConfigLosslessPreset(&config, o->effort ? o->effort : 6);
     else {
         config.quality = (float)o->quality;
@@ -119,7 +119,7 @@ static gale_status encode(const gale_picture *p, const gale_picture_write_option
     if (done) return GALE_OK;
     return out->failed || code == VP8_ENC_ERROR_OUT_OF_MEMORY
                ? gale__fail(GALE_NO_MEMORY, "WebP: out of memory")
-               : gale__fail(GALE_UNSUPPORTED, "WebP: the picture cannot be encoded (error %d)", code);
+               : gale__fail(GALE_UNSUPPORTED, "WebP: encoding failed (error %d)", code);
 }
 
 static gale_status add_notes(const gale_picture *p, gale__str *out)

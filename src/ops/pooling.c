@@ -136,7 +136,7 @@ LOWER(LpPool)
 static uint32_t spatial(gale__lower *L)
 {
     int rank = gale__lower_rank_of(L->g, L->in[0]);
-    if (rank < 2) gale__lower_refuse(L, "the input has rank %d, at least 2 is needed", rank);
+    if (rank < 2) gale__lower_refuse(L, "the input has rank %d; at least 2 is needed", rank);
     return rank < 2 ? 0 : ((1u << rank) - 1) & ~3u;
 }
 

@@ -38,7 +38,7 @@ static gale_status choose_id(gale__added *a, const gale__token_model *m, const g
         a->id_end = id + 1;
     }
     if (id > GALE__VOCAB_ID_MOST)
-        return gale__fail(GALE_LIMIT, "the added token '%.40s' would get too high a number", t->content);
+        return gale__fail(GALE_LIMIT, "the id of the added token '%.40s' would be too large", t->content);
     *out = id;
     return GALE_OK;
 }

@@ -50,8 +50,8 @@ gale_status gale__bpe_set_merge(gale__token_model *m, uint32_t left, uint32_t ri
 
 static gale_status not_there(const gale__token_model *m, const char *text)
 {
-    return gale__fail(GALE_FORMAT, "model.merges: rule %zu makes or takes '%.60s', which is not in model.vocab",
-        m->merge_count + 1, text);
+    return gale__fail(
+        GALE_FORMAT, "model.merges: rule %zu uses '%.60s', which is not in model.vocab", m->merge_count + 1, text);
 }
 
 gale_status gale__bpe_add_merge(

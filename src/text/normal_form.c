@@ -139,14 +139,14 @@ size_t gale__grapheme_length(const char *text, size_t size)
 gale_status gale__normal_form_check(const char *what)
 {
     return gale__fail(GALE_UNSUPPORTED,
-        "%s needs utf8proc, which this gale was built without; install libutf8proc-dev and build it again", what);
+        "%s needs utf8proc, which this build of gale does not include; install libutf8proc-dev and rebuild gale", what);
 }
 
 gale_status gale__normal_form(
     const gale__aligned *in, gale__normal_form_kind form, gale__normal_steps *steps, gale__aligned *out)
 {
     (void)in, (void)form, (void)steps, (void)out;
-    return gale__normal_form_check("a normal form");
+    return gale__normal_form_check("a Unicode normal form");
 }
 
 size_t gale__grapheme_length(const char *text, size_t size)

@@ -167,7 +167,7 @@ static gale_status build(gale_device *device, const gale__source *source, gale_m
 {
     (void)device, (void)module;
     if (source->code == GALE__CODE_HOST) return GALE_OK;
-    return gale__fail(GALE_UNSUPPORTED, "cpu compiles no kernel source; choose a provider that does");
+    return gale__fail(GALE_UNSUPPORTED, "cpu cannot compile kernel source; choose another provider");
 }
 
 static gale_status launch(gale_stream *stream, gale_kernel *k, const gale__launch *l)

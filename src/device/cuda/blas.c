@@ -64,7 +64,7 @@ bool gale__cu_blas_open(gale__cu_device *d)
     gale__mutex_unlock(&lock);
     if (status == GALE_OK) status = gale__cu_enter(d);
     if (status == GALE_OK) status = check(library.create(&d->blas), "starting");
-    if (status != GALE_OK) gale__log(GALE__INFO, "products stay with our own kernels: %s", gale_error());
+    if (status != GALE_OK) gale__log(GALE__INFO, "cuBLASLt is not used for products: %s", gale_error());
     return status == GALE_OK;
 }
 
@@ -109,10 +109,11 @@ static gale_status set_wishes(void *wish)
 {
     uint64_t workspace = WORKSPACE_MOST;
     uint32_t reductions = REDUCE_IN_F32, alignment = ALIGNMENT;
-    GALE_TRY(check(library.wish_set(wish, WISH_WORKSPACE, &workspace, sizeof workspace), "the workspace"));
-    GALE_TRY(check(library.wish_set(wish, WISH_REDUCTIONS, &reductions, sizeof reductions), "the order of sums"));
+    GALE_TRY(check(library.wish_set(wish, WISH_WORKSPACE, &workspace, sizeof workspace), "setting the workspace"));
+    GALE_TRY(check(
+        library.wish_set(wish, WISH_REDUCTIONS, &reductions, sizeof reductions), "setting the order of summation"));
     for (int i = WISH_ALIGNMENT_A; i <= WISH_ALIGNMENT_D; i++)
-        GALE_TRY(check(library.wish_set(wish, i, &alignment, sizeof alignment), "the alignment"));
+        GALE_TRY(check(library.wish_set(wish, i, &alignment, sizeof alignment), "setting the alignment"));
     return GALE_OK;
 }
 

@@ -6,8 +6,8 @@
 #ifndef GALE_HAVE_OPENCL
 static gale_status probe_absent(gale__probe *out)
 {
-    snprintf(out->reason, sizeof out->reason, "this gale was built without OpenCL");
-    snprintf(out->remedy, sizeof out->remedy, "install opencl-headers and build gale again");
+    snprintf(out->reason, sizeof out->reason, "this build of gale does not include OpenCL");
+    snprintf(out->remedy, sizeof out->remedy, "install opencl-headers and rebuild gale");
     return GALE_OK;
 }
 const gale__backend gale__backend_opencl = {.name = "opencl", .probe = probe_absent};

@@ -22,7 +22,7 @@ gale_status gale__cl_wait(const gale__cl_device *d, cl_event event, const char *
         }
         uint64_t waited = gale__time_ns() - start;
         if (limit_ns && waited > limit_ns)
-            return gale__fail(GALE_TIMEOUT, "%s: no answer from the device for %.0f s (GALE_WATCHDOG_S)", what,
+            return gale__fail(GALE_TIMEOUT, "%s: no response from the device for %.0f s (GALE_WATCHDOG_S)", what,
                 (double)limit_ns * 1e-9);
         if (waited > SPIN_NS) gale__sleep_ns(waited / 8 < SLEEP_MAX_NS ? waited / 8 : SLEEP_MAX_NS);
     }

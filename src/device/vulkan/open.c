@@ -156,7 +156,7 @@ gale_status gale__vk_mem_alloc(gale__vk_device *d, gale__vk_place place, size_t 
     VkMemoryRequirements need;
     void *host = NULL;
     if (place == GALE__VK_DEVICE && size > d->physical.info.caps.alloc_max_bytes)
-        return gale__fail(GALE_NO_MEMORY, "%zu bytes, and %s gives at most %llu at once", size, d->name,
+        return gale__fail(GALE_NO_MEMORY, "%zu bytes requested, but %s allows at most %llu at once", size, d->name,
             (unsigned long long)d->physical.info.caps.alloc_max_bytes);
     VkResult r = d->fn.vkCreateBuffer(d->handle, &info, NULL, &buffer);
     if (r != VK_SUCCESS) return gale__vk_fail(r, "vkCreateBuffer of %zu bytes", size);

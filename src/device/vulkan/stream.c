@@ -56,7 +56,7 @@ gale_status gale__vk_timeline_wait(gale__vk_device *d, gale__vk_timeline *t, uin
     VkResult r = d->fn.vkWaitSemaphores(d->handle, &info, limit_ns ? limit_ns : UINT64_MAX);
     if (r == VK_SUCCESS) return GALE_OK;
     if (r == VK_TIMEOUT)
-        return gale__fail(GALE_TIMEOUT, "%s: no answer from the device for %.0f s (GALE_WATCHDOG_S)", d->name,
+        return gale__fail(GALE_TIMEOUT, "%s: no response from the device for %.0f s (GALE_WATCHDOG_S)", d->name,
             (double)limit_ns * 1e-9);
     return gale__vk_fail(r, "%s: vkWaitSemaphores", d->name);
 }

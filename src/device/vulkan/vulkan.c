@@ -7,8 +7,8 @@
 
 static gale_status probe_absent(gale__probe *out)
 {
-    snprintf(out->reason, sizeof out->reason, "this gale was built without Vulkan");
-    snprintf(out->remedy, sizeof out->remedy, "install libvulkan-dev and spirv-headers and build gale again");
+    snprintf(out->reason, sizeof out->reason, "this build of gale does not include Vulkan");
+    snprintf(out->remedy, sizeof out->remedy, "install libvulkan-dev and spirv-headers and rebuild gale");
     return GALE_OK;
 }
 const gale__backend gale__backend_vulkan = {.name = "vulkan", .probe = probe_absent};

@@ -242,8 +242,8 @@ static bool over_contraction(const grouper *s, gale__node n, int *budget)
     return false;
 }
 
-/* Read by several kernels, or again and again by one, a narrow value is stored; one kernel takes it from memory as it
- * lies there.  Between a contraction and a kernel that reduces, it is what lies in memory. */
+/* A narrow value that several kernels read, or one reads repeatedly, is stored narrow; a single kernel reads it from
+ * memory unchanged.  Between a contraction and a reducing kernel, the narrow value is what is in memory. */
 static bool stored_narrow(const grouper *s, gale__node n, bool multi)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);

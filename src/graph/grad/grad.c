@@ -110,7 +110,7 @@ gale_status gale__prim_gradient(gale__prim_graph *g, gale__node loss, const gale
     if (g->status != GALE_OK) return g->status;
     GALE_TRY(check_values(g, "loss", &loss, 1));
     if (gale__prim_elements(g, loss) != 1)
-        return gale__fail(GALE_INVALID, "gradient: the loss has shape %s; sum it to one number first",
+        return gale__fail(GALE_INVALID, "gradient: the loss has shape %s; reduce it to one number first",
             gale__prim_shape_text(g, loss));
     gale__node one = gale__prim_like(g, loss, 1);
     return gale__prim_gradient_from(g, &loss, &one, 1, wrt, n, out);

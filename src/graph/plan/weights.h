@@ -5,7 +5,7 @@
 #include "graph/run/tensor.h"
 #include "kernel/kernels.h"
 
-/* What a plan wants: a tensor as it lies, or as panels for products.  A tensor that is NULL is not wanted. */
+/* What a plan needs: a tensor as stored, or as panels for products.  A NULL tensor is not needed. */
 typedef struct gale__weight_wanted {
     const gale_tensor *tensor;
     gale__panels panels;
@@ -14,9 +14,9 @@ typedef struct gale__weight_wanted {
 
 typedef struct gale__weight {
     struct gale__weight *next; /* in the store */
-    uint64_t key;              /* of panels; 0: as it lies, LAST: channels-last */
+    uint64_t key;              /* of panels; 0: as stored, LAST: channels-last */
     gale_tensor *tensor;       /* held, so that its memory stays what it is */
-    gale_buffer *buffer;       /* NULL where the device reads the tensor as it lies */
+    gale_buffer *buffer;       /* NULL if the device reads the tensor in place */
     gale__mem mem;
     gale__ref ref; /* for launches */
     int refs;

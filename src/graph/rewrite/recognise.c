@@ -26,8 +26,7 @@ static void parse_all(void)
 {
     for (int i = 0; i < N_RULES; i++) {
         errors[i] = gale__pattern_parse(rules[i].text, &patterns[i]);
-        if (!errors[i] && strcmp(rules[i].op, "NONE") && !gale__op_find(rules[i].op))
-            errors[i] = "no operator has this name";
+        if (!errors[i] && strcmp(rules[i].op, "NONE") && !gale__op_find(rules[i].op)) errors[i] = "unknown operator";
         for (const char *c = rules[i].inputs; *c && !errors[i]; c++)
             if (gale__pattern_slot(&patterns[i], *c) < 0) errors[i] = "an input is not in the pattern";
     }

@@ -156,7 +156,7 @@ static gale_status write_journal(const naming *n)
     gale_status status = gale__journal_write(&n->journal, n->folder, entries, count);
     gale__free(entries);
     if (status == GALE_OK || status == GALE_NO_MEMORY) return status;
-    gale__log(GALE__WARN, "%s; a later run will not know whose the results are", gale_error());
+    gale__log(GALE__WARN, "%s; a later run cannot tell which results belong to which pictures", gale_error());
     gale__error_clear();
     return GALE_OK;
 }

@@ -112,7 +112,7 @@ gale_status gale__encoder_run_at(
     const float *from = gale_tensor_data(out);
     gale_status status = GALE_OK;
     if (gale_tensor_size_bytes(out) != slots * dims * sizeof *from)
-        status = gale__fail(GALE_MISMATCH, "the model gives vectors of another size for another batch");
+        status = gale__fail(GALE_MISMATCH, "the model produces vectors of a different size for a different batch");
     for (size_t i = 0; status == GALE_OK && i < count; i++) memcpy(rows[i].out, from + i * dims, dims * sizeof *from);
     gale_tensor_destroy(&out);
     return status;

@@ -25,7 +25,7 @@ typedef struct gale__vector_cache_stats {
     char path[1024];
     uint64_t vectors, size_bytes;
 } gale__vector_cache_stats;
-gale_status gale__vector_cache_get_stats(gale__vector_cache_stats *out); /* nothing where there is no file */
+gale_status gale__vector_cache_get_stats(gale__vector_cache_stats *out); /* all zero without a file */
 gale_status gale__vector_cache_clear(void);
 gale_status gale__vector_cache_trim(uint64_t limit_bytes); /* the oldest leave */
 #endif

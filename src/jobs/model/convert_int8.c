@@ -42,8 +42,8 @@ static gale_status file_for(const char *sample, const gale_model_value *v, bool 
         p += size + (p[size] == ',');
     }
     return gale__fail(GALE_INVALID,
-        "--calibrate %s: nothing is given for input %s: it is NAME=FILE,NAME=FILE for models with several inputs, or a "
-        ".npz with an entry for each",
+        "--calibrate %s: no value for input %s; use NAME=FILE,NAME=FILE for several inputs, or a .npz with an entry "
+        "for each",
         sample, v->name);
 }
 
@@ -146,7 +146,7 @@ static gale_status run_model(work *w, gale__onnx *file, gale__pb_model *model, b
     gale__str bytes = {0};
     gale_model *m = NULL;
     gale_model_options options = {.allow_nonfinite = true};
-    gale__job_stage runs = {w->stage.control, "run of a sample"};
+    gale__job_stage runs = {w->stage.control, "running a sample"};
     w->stage.name = after ? "samples after" : "samples before";
     gale__model_follow(&options, &runs);
     gale_status status = gale__onnx_pack(file, model, &bytes);

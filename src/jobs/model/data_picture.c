@@ -52,15 +52,14 @@ static gale_status find_form(const gale_pixel_options *o, int rank, const int64_
     bool find = o->layout == GALE_PIXEL_LAYOUT_AUTO;
     *f = (form){.scale = 1, .std = {1, 1, 1, 1}};
     if (rank != 4 && rank != 3)
-        return gale__fail(GALE_INVALID, "%s has rank %d: a picture needs 4 axes, or 3 without the batch", name, rank);
+        return gale__fail(GALE_INVALID, "%s has rank %d; a picture needs 4 axes, or 3 without the batch", name, rank);
     int first = rank - 3, last = rank - 1;
     f->last = o->layout == GALE_PIXEL_LAYOUT_NHWC || (find && !is_channels(dims[first]) && is_channels(dims[last]));
     int64_t channels = dims[f->last ? last : first];
     f->channels = is_channels(channels) ? (int)channels : 3;
     if (channels >= 0 && !is_channels(channels))
-        return gale__fail(GALE_INVALID,
-            "%s has %lld channels: 1, 3 or 4 make a picture (--layout says where they stand)", name,
-            (long long)channels);
+        return gale__fail(GALE_INVALID, "%s has %lld channels; a picture needs 1, 3 or 4 (--layout sets the axis)",
+            name, (long long)channels);
     if (o->range == GALE_PIXEL_RANGE_BYTES) f->scale = 255;
     if (o->range == GALE_PIXEL_RANGE_SIGNED) f->scale = 2, f->shift = -1;
     GALE_TRY(read_list("mean", o->mean, f->mean));
@@ -111,7 +110,8 @@ gale_status gale__picture_from_output(const char *path, const gale_object *value
     const int64_t *dims = gale_tensor_dims(t);
     GALE_TRY(find_form(options, rank, dims, path, &f));
     if (rank == 4 && dims[0] != 1)
-        return gale__fail(GALE_INVALID, "%s: a batch of %lld is not one picture", path, (long long)dims[0]);
+        return gale__fail(
+            GALE_INVALID, "%s: a batch of %lld cannot be written as one picture", path, (long long)dims[0]);
     const int64_t *sides = dims + (rank - 3) + !f.last;
     GALE_TRY(gale_picture_create(sides[1], sides[0], f.channels, GALE_F32, &p));
     gale_type type = gale_tensor_type(t);

@@ -1,5 +1,5 @@
 /* The same model on the CPU and on a device, every node's results side by side.  The CPU runs first and its values are
- * kept; the device's are compared as they are made.  Nodes run one by one, so that the first one that departs is named;
+ * kept; the device's are compared as they are made.  Nodes run one by one, so that the first one that exceeds the tolerance is named;
  * the fused run, which is what people use, is compared at its outputs. */
 #include "base/num.h"
 #include "jobs/model/model_inputs.h"

@@ -11,9 +11,8 @@ static gale_status make_axis(int64_t size, int64_t tile, bool fixed, const gale_
 {
     gale__tile_axis a = {.size = size, .tile = tile > 0 ? tile - 2 * w->border : size, .overlap = w->overlap};
     if (a.tile < 1)
-        return gale__fail(GALE_INVALID,
-            "of tiles of %lld pixels nothing is left, since the network takes %lld away on each side", (long long)tile,
-            (long long)w->border);
+        return gale__fail(GALE_INVALID, "tiles of %lld pixels are too small: the network removes %lld on each side",
+            (long long)tile, (long long)w->border);
     if (!fixed && a.tile > size) a.tile = size;
     if (!fixed) a.tile = round_up(a.tile + 2 * w->border, w->multiple) - 2 * w->border;
     a.count = 1;
@@ -37,8 +36,9 @@ gale_status gale__tiling_make(int64_t width, int64_t height, const gale__tile_wi
     if (width < 1 || height < 1 || wish->tile_width < 0 || wish->tile_height < 0 || wish->overlap < 0 ||
         wish->multiple < 0)
         return gale__fail(GALE_INVALID,
-            "a picture of %lld x %lld cannot be cut into tiles of %lld x %lld that overlap by %lld", (long long)width,
-            (long long)height, (long long)wish->tile_width, (long long)wish->tile_height, (long long)wish->overlap);
+            "a picture of %lld x %lld cannot be cut into tiles of %lld x %lld with an overlap of %lld",
+            (long long)width, (long long)height, (long long)wish->tile_width, (long long)wish->tile_height,
+            (long long)wish->overlap);
     GALE_TRY(make_axis(width, wish->tile_width, wish->fixed_width, wish, &t.x));
     GALE_TRY(make_axis(height, wish->tile_height, wish->fixed_height, wish, &t.y));
     *out = t;

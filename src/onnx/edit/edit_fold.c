@@ -307,7 +307,7 @@ static gale_status shape_tensor(fold *f, const gale__pb_node *n, const gale__onn
     for (int64_t i = 0; !size && i < count; i++) data[i] = v->dims[from + i].plus;
     for (int i = 0; size && i < v->rank; i++)
         if (__builtin_mul_overflow(data[0], v->dims[i].plus, &data[0]))
-            return gale__fail(GALE_LIMIT, "'%s': its size overflows", n->input.at[0].at);
+            return gale__fail(GALE_LIMIT, "'%s': the size overflows", n->input.at[0].at);
     *out = (gale__pb_tensor){
         .data_type = 7, .name = n->output.at[0], .raw_data = {(const char *)data, (size_t)count * sizeof *data}};
     out->dims.at = dims;

@@ -540,8 +540,8 @@ static gale_status check_left(const change *c)
         for (size_t k = 0; k < c->g->node.n && !found; k++)
             found = gale__int8_takes(&c->g->node.at[k]) && is_left(&only, &c->g->node.at[k]);
         if (!found)
-            return gale__fail(GALE_NOT_FOUND,
-                "no MatMul, Gemm or Conv is called '%s', by its name, its result or its operator", c->how->left[i]);
+            return gale__fail(
+                GALE_NOT_FOUND, "no MatMul, Gemm or Conv matches '%s' by name, result or operator", c->how->left[i]);
     }
     return GALE_OK;
 }
@@ -555,7 +555,7 @@ gale_status gale__edit_int8(gale__onnx *file, gale__pb_model *model, gale__int8 
         if (gale__pb_is_core(&model->opset_import.at[i].domain)) opset = model->opset_import.at[i].version;
     if (opset < GALE__INT8_OPSET)
         return gale__fail(GALE_UNSUPPORTED,
-            "opset %lld has no scales for each channel: bring the model up first (--opset 13)", (long long)opset);
+            "opset %lld does not support scales per channel; upgrade the model first (--opset 13)", (long long)opset);
     GALE_TRY(check_left(&c));
     gale__edit_drop_formal_inputs(model);
     gale_status status = gale__edit_hoist_constants(file, c.g);

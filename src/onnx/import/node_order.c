@@ -109,7 +109,7 @@ gale_status gale__onnx_import_order(const gale__pb_node *nodes, size_t n, uint32
     size_t *next = NULL;
     uint32_t *stack = NULL, *sorted = NULL;
     bool *seen = NULL;
-    gale_status status = n < INT32_MAX ? GALE_NO_MEMORY : gale__fail(GALE_LIMIT, "a graph has %zu nodes", n);
+    gale_status status = n < INT32_MAX ? GALE_NO_MEMORY : gale__fail(GALE_LIMIT, "too many nodes: %zu", n);
     if (!o.first || n >= INT32_MAX) goto done;
     GALE_GO(find_needs(&o, nodes, n));
     if (!o.mixed) goto done;

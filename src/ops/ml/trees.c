@@ -119,7 +119,7 @@ static combine combine_of(gale__lower *L)
         for (int k = 0; k < 4; k++)
             if (a->kind == GALE_ATTR_INT ? a->i == k : a->kind == GALE_ATTR_STRING && !strcmp(a->s, names[k]))
                 return (combine)k;
-        gale__lower_refuse(L, "attribute 'aggregate_function' is none of AVERAGE, SUM, MIN, MAX");
+        gale__lower_refuse(L, "unknown aggregate_function; supported are AVERAGE, SUM, MIN and MAX");
     }
     return SUM;
 }
