@@ -1,4 +1,4 @@
-/* What this processor can do: asked of the kernel on AArch64, of the processor on x86-64, once. */
+/* Processor features, queried once: from the kernel on AArch64, from the processor on x86-64. */
 #include "base/cpu.h"
 #include "base/env.h"
 #include "base/file.h"

@@ -1,4 +1,4 @@
-/* Environment variables by the one table in env.def.  An empty variable counts as unset. */
+/* Environment variables from the table in env.def.  An empty variable counts as unset. */
 #include "base/env.h"
 #include "base/str.h"
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-/* Files, folders and maps.  A file is written beside its place, brought to the disk and renamed, so that readers and
- * crashes see the old content or the new one, never half of it. */
+/* Files, folders and memory maps.  A file is written under a temporary name, flushed to disk and renamed, so that
+ * readers and crashes see either the old content or the new one. */
 #include "base/file.h"
 #include "base/env.h"
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* Hashes: a quick 64-bit one by multiplication and folding, and SHA-1 and SHA-256 as FIPS 180-4 describes them. */
+/* Hashes: a fast 64-bit hash by multiplication and folding, and SHA-1 and SHA-256 as specified in FIPS 180-4. */
 #include "base/hash.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Host memory: the C library's allocator behind counters, and arenas.  The counters let a test make the n-th
- * allocation of any run fail and see afterwards that nothing is left. */
+/* Host memory: the C library's allocator with counters, and arenas.  The counters let a test make the n-th allocation
+ * of any run fail and check for leaks afterwards. */
 #include "base/cpu.h"
 #include "base/mem.h"
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Runs a program with its output in a pipe.  posix_spawn and no shell: arguments need no quoting, and threads of this
- * process do not matter. */
+/* Runs a program with its output in a pipe.  Uses posix_spawn without a shell, so that arguments need no quoting and
+ * other threads of this process do not matter. */
 #include "base/process.h"
 #include "base/file.h"
 #include <errno.h>

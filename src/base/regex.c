@@ -1,5 +1,5 @@
-/* Regular expressions run as sets of states, all alternatives at once (Thompson's construction).  A text is read once,
- * and each state is looked at once per character, so the worst pattern costs no more than text times states. */
+/* Regular expressions run as sets of states, all alternatives at once (Thompson's construction).  A text is read once
+ * and each state is visited once per character, so the worst case is text length times number of states. */
 #include "base/regex.h"
 #include "base/regex_tree.h"
 #include "base/utf8.h"

@@ -1,5 +1,5 @@
-/* The parser of regular expressions: recursive descent over RE2's grammar, with the depth of groups and the counts of
- * repetitions bounded, since patterns come from models. */
+/* The parser of regular expressions: recursive descent over RE2's grammar, with limited group depth and repetition
+ * counts, since patterns come from models. */
 #include "base/regex_tree.h"
 #include "base/utf8.h"
 #include <ctype.h>

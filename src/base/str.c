@@ -1,4 +1,4 @@
-/* Growing text and the parsing of numbers.  Numbers are read and written the same way in every locale. */
+/* Growing strings and number parsing.  Numbers are read and written the same way in every locale. */
 #include "base/str.h"
 #include "base/thread.h"
 #include <ctype.h>

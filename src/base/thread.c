@@ -1,5 +1,5 @@
-/* Threads, locks and time over POSIX threads.  The locks live inside gale's own types, so that headers stay free
- * of the platform's. */
+/* Threads, locks and time, based on POSIX threads.  The locks are stored inside gale's own types, so that headers do
+ * not include platform headers. */
 #include "base/thread.h"
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* The element types by name.  Other libraries' names are known too, so that a user need not learn ours first. */
+/* Element types by name.  Names used by other libraries are accepted too. */
 #include "base/num.h"
 #include "base/str.h"
 

@@ -1,6 +1,6 @@
-/* A reader for the useful part of YAML.  It takes hostile text: every read is checked against the end, nesting is
- * bounded, memory is the arena's. `at` always stands on the first character of what is to be read, and `column` is the
- * indentation that this place has. */
+/* A reader for the common subset of YAML.  Input is untrusted: every read is bounds-checked, nesting is limited,
+ * memory comes from the arena.  `at` always points to the first character to read, and `column` is the indentation at
+ * that position. */
 #include "base/yaml.h"
 #include "base/utf8.h"
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Zip archives.  The directory at the end says where entries lie; nothing in it is believed before it is checked
- * against the file. */
+/* Zip archives.  The directory at the end gives the positions of the entries; everything in it is checked against the
+ * file. */
 #include "base/zip.h"
 #include "base/inflate.h"
 #include <string.h>

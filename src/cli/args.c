@@ -1,5 +1,5 @@
-/* Parsing of a command's arguments by its table.  All complaints name the argument, what was given, and what would
- * have been right. */
+/* Parses a command's arguments by its table.  Every error names the argument, the given value, and what was expected.
+ * */
 #include "cli/args.h"
 #include <ctype.h>
 #include <stdio.h>

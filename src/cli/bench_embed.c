@@ -1,6 +1,6 @@
-/* gale bench embed: texts a second of encoders with the shapes of the three levels and random weights, on every
- * provider of this machine, beside what is claimed elsewhere.  All texts have the same length, which is printed: a rate
- * without it says nothing. */
+/* gale bench embed: texts per second for encoders with the shapes of the three levels and random weights, on every
+ * provider of this machine, beside published figures.  All texts have the same length, which is printed, since a rate
+ * is meaningless without it. */
 #include "cli/bench.h"
 #include "base/json.h"
 #include "base/thread.h"

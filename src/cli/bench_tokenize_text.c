@@ -1,4 +1,4 @@
-/* gale bench tokenize: texts a second, as a table or a line of JSON each. */
+/* gale bench tokenize: texts per second, as a table or as JSON lines. */
 #include "base/thread.h"
 #include "cli/bench.h"
 #include "cli/cli.h"

@@ -1,4 +1,4 @@
-/* gale bench upscale: tiles a second on every provider, beside what is claimed elsewhere. */
+/* gale bench upscale: tiles per second on every provider, beside published figures. */
 #include "cli/bench.h"
 #include "cli/cli.h"
 #include "cli/model_args.h"

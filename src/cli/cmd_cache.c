@@ -1,4 +1,4 @@
-/* gale cache: the folder of compiled kernels, and the vectors of texts. */
+/* gale cache: the caches of compiled kernels and of text vectors. */
 #include "cli/cli.h"
 #include "base/json.h"
 #include "device/binary_cache.h"

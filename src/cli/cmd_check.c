@@ -1,4 +1,4 @@
-/* gale check: failures as they come, then a line or a table of times for each device. */
+/* gale check: failures as they occur, then a summary line or a table of times for each device. */
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/cli.h"

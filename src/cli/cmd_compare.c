@@ -1,4 +1,4 @@
-/* gale compare: how two pictures differ. */
+/* gale compare: the difference of two pictures. */
 #include "cli/cli.h"
 #include "base/json.h"
 #include "cli/table.h"

@@ -1,4 +1,4 @@
-/* gale conformance: failures as they come, then a table of operators. */
+/* gale conformance: failures as they occur, then a table of operators. */
 #include "cli/cli.h"
 #include "cli/job_progress.h"
 #include "cli/table.h"

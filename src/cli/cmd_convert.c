@@ -1,4 +1,4 @@
-/* gale convert: options in, and a table of what 8 bit lost. */
+/* gale convert: parses options, and prints the losses of 8-bit models. */
 #include "cli/cli.h"
 #include "cli/model_args.h"
 #include "cli/table.h"

@@ -1,4 +1,4 @@
-/* gale devices: what every provider name stands for on this machine, and why a missing one is missing. */
+/* gale devices: the device behind every provider name, and why a missing one is missing. */
 #include "cli/cli.h"
 #include "cli/device_text.h"
 #include "cli/table.h"

@@ -1,4 +1,4 @@
-/* gale doctor: what is missing and what to install, and with --try the first steps of a provider as they are taken. */
+/* gale doctor: what is missing and what to install; with --try, the step-by-step test of a provider. */
 #include "base/env.h"
 #include "cli/cli.h"
 #include "device/registry.h"

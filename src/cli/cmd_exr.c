@@ -1,4 +1,4 @@
-/* gale exr: the table of arguments, and which action is whose. */
+/* gale exr: the table of arguments, and the dispatch of actions. */
 #include "cli/cmd_exr.h"
 #include <string.h>
 

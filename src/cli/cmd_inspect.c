@@ -1,5 +1,5 @@
-/* gale inspect: what a model file says about itself, in lines.  Names come from the file and are shown without their
- * control characters. */
+/* gale inspect: prints the contents of a model file.  Names come from the file and are printed without control
+ * characters. */
 #include "cli/cli.h"
 #include "cli/model_args.h"
 #include "jobs/model/inspect.h"

@@ -1,4 +1,4 @@
-/* gale kernel run: a kernel that the user brings, with buffers from and to .npy files. */
+/* gale kernel run: a user's own kernel, with buffers from and to .npy files. */
 #include "cli/cli.h"
 #include "base/npy.h"
 #include "base/thread.h"

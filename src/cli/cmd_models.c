@@ -1,4 +1,4 @@
-/* gale models: the folder of picture networks. */
+/* gale models: the models folder. */
 #include "cli/cli.h"
 #include "cli/models_pull.h"
 #include "cli/table.h"

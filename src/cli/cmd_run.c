@@ -1,4 +1,4 @@
-/* gale run: one run of a model, values from and to files. */
+/* gale run: one run of a model, with values from and to files. */
 #include "cli/cli.h"
 #include "cli/model_args.h"
 #include "jobs/model/model_inputs.h"

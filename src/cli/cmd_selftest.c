@@ -1,5 +1,5 @@
-/* gale selftest: the self-test of a driver in this process.  The library starts this command the first time it opens a
- * device with a driver it does not know; `gale doctor --try` shows it to people. */
+/* gale selftest: the driver self-test in this process.  The library starts this command the first time it opens a
+ * device with an unknown driver; `gale doctor --try` prints it in words. */
 #include "cli/cli.h"
 #include "device/registry.h"
 #include "device/trust.h"

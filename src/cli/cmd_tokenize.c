@@ -1,4 +1,4 @@
-/* gale tokenize: lines of text to the numbers of a tokenizer, a line each, and back. */
+/* gale tokenize: lines of text to token ids and back. */
 #include "cli/cli.h"
 #include "base/json.h"
 #include "base/thread.h"

@@ -1,4 +1,4 @@
-/* gale top: how busy each device is and how full, again and again. */
+/* gale top: load and memory of each device, updated continuously. */
 #include "cli/cli.h"
 #include "cli/table.h"
 #include "gale/machine.h"

@@ -1,4 +1,4 @@
-/* Devices in words. */
+/* Descriptions of devices. */
 #include "cli/device_text.h"
 
 static void features_text(const gale_device_caps *caps, gale__str *out)

@@ -1,4 +1,4 @@
-/* gale exr convert and thumbs: names in, the batch, and what came of it. */
+/* gale exr convert and thumbs: input and output names, the batch, and its summary. */
 #include "cli/cmd_exr.h"
 #include "cli/progress.h"
 #include "base/env.h"

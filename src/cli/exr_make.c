@@ -1,4 +1,4 @@
-/* gale exr layers, mip and denoise: channels listed, taken apart and put together; files made from files. */
+/* gale exr layers, mip and denoise: list, split and merge channels; make files from files. */
 #include "cli/cmd_exr.h"
 #include "base/file.h"
 #include "base/json.h"

@@ -1,4 +1,4 @@
-/* gale exr stats, histogram, depth and diff: numbers and pictures of channels. */
+/* gale exr stats, histogram, depth and diff: statistics and pictures of channels. */
 #include "cli/cmd_exr.h"
 #include "cli/table.h"
 #include "base/json.h"

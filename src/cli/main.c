@@ -1,5 +1,5 @@
-/* The program: finds the command, parses its arguments by its table and runs it.  What the tables cannot say
- * (--version, --completion, --manual, --help TOPIC) is handled here. */
+/* The program: finds the command, parses its arguments by its table and runs it.  Options outside the tables
+ * (--version, --completion, --manual, --help TOPIC) are handled here. */
 #include "cli/cli.h"
 #include "base/env.h"
 #include "base/file.h"

@@ -1,4 +1,4 @@
-/* The program's voice: errors and the library's log on stderr, results on stdout, colour only on a terminal. */
+/* Output of the program: errors and the library's log on stderr, results on stdout, colour only on a terminal. */
 #include "cli/cli.h"
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What the commands over models share: the rows of their tables, and the options of jobs that follow from them. */
+/* Shared by the commands for models: rows of their argument tables, and the resulting job options. */
 #ifndef GALE_CLI_MODEL_ARGS_H
 #define GALE_CLI_MODEL_ARGS_H
 #include "cli/args.h"

@@ -1,5 +1,5 @@
-/* No command replaces what it reads unless that is asked for.  Whether two paths are one file is asked of the file
- * system, so that links and ways of writing a path do not matter. */
+/* A command does not overwrite its inputs unless requested.  The file system decides whether two paths are the same
+ * file, so that links and spelling do not matter. */
 #include "base/file.h"
 #include "cli/args.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Tables in plain text.  Nothing is measured before all cells are there, so a table is held whole. */
+/* Tables in plain text.  Column widths depend on all cells, so a table is kept in memory until it is printed. */
 #include "cli/table.h"
 #include "cli/cli.h"
 #include <stdarg.h>

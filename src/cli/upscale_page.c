@@ -1,5 +1,5 @@
-/* The page of a run.  It holds everything in itself: pictures are data in it at their full resolution, since a gain is
- * not to be seen in small ones, and nothing is fetched. */
+/* The HTML report of a run.  It is self-contained: pictures are embedded at full resolution, since the improvement is
+ * not visible in small ones. */
 #include "cli/html.h"
 #include "cli/upscale_report.h"
 #include <string.h>

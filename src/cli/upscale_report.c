@@ -1,4 +1,4 @@
-/* The sum of a run as a line and as JSON. */
+/* The summary of a run as a line and as JSON. */
 #include "cli/upscale_report.h"
 #include "base/json.h"
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Buffers: counted pieces of the pool, and the hook with which tests make the n-th device allocation fail. */
+/* Buffers: reference-counted pieces of the pool, and the hook with which tests make the n-th device allocation fail.
+ * */
 #include "device/front.h"
 #include <stdatomic.h>
 

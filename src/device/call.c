@@ -1,4 +1,4 @@
-/* Library calls in front of the backends: checked and profiled as launches are. */
+/* The front end of library calls: checked and profiled like launches. */
 #include "device/call.h"
 #include "device/front.h"
 #include <stdatomic.h>

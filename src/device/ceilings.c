@@ -1,4 +1,4 @@
-/* Ceilings: what a device reaches at best, measured with plain copies and launches. */
+/* Peak rates of a device, measured with plain copies and launches. */
 #include "device/ceilings.h"
 #include "device/poke.h"
 #include "device/record.h"

@@ -1,6 +1,6 @@
-/* From names to a device: a chain such as "cuda,vulkan,cpu" is tried in order, each fallback is reported with its
- * reason; without a chain the best device that is not a driver running on the CPU is taken, else the CPU.  A device
- * keeps the wish it came from, so that work which it turns out to be unable to do can go on with the next. */
+/* From provider names to a device: a chain such as "cuda,vulkan,cpu" is tried in order, and each fallback is reported
+ * with its reason.  Without a chain, the best device that is not a software driver is chosen, else the CPU.  A device
+ * remembers its chain, so that work it cannot do can continue on the next one. */
 #include "device/registry.h"
 #include "base/env.h"
 #include "device/trust.h"

@@ -1,5 +1,5 @@
-/* Devices: opened by backend and index, counted, closed when the last object made from them is gone.  Which
- * device a chain of names stands for is the registry's business. */
+/* Devices: opened by backend and index, reference-counted, closed when the last object created from them is gone.  The
+ * registry maps provider chains to devices. */
 #include "device/front.h"
 #include "device/ceilings.h"
 #include "base/env.h"

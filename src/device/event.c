@@ -1,5 +1,5 @@
-/* Events and captures.  An event remembers which downloads of its stream lie before it, so that waiting for it
- * completes them; a capture is the driver's own recording of a command sequence. */
+/* Events and captures.  An event remembers which downloads of its stream precede it, so that waiting for it completes
+ * them; a capture is the driver's recording of a command sequence. */
 #include "device/front.h"
 #include <stdatomic.h>
 

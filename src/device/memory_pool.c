@@ -1,6 +1,6 @@
-/* The pool: driver memory is taken in blocks and handed out in pieces, best fit first, split on the way out and joined
- * with free neighbours on the way back, because a driver's own allocation costs more than the kernel it is for.
- * Free pieces hang in bins by power of two, so giving back never needs memory and never fails. */
+/* The memory pool: driver memory is allocated in blocks and handed out in pieces, best fit first, split on allocation
+ * and merged with free neighbours on release, because a driver allocation costs more than the kernel it is for.  Free
+ * pieces are in bins by power of two, so releasing never needs memory and never fails. */
 #include "device/front.h"
 #include "base/env.h"
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* Modules and kernels: source in a language the device knows goes in, entry points come out. */
+/* Modules and kernels: source in a language the device supports in, entry points out. */
 #include "base/env.h"
 #include "device/front.h"
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-/* The profiler's writing half: the same groups as a table for people and as JSON, and every record as a trace that
- * chrome://tracing and Perfetto open. */
+/* Output of the profiler: groups as a table and as JSON, and every record as a trace for chrome://tracing and
+ * Perfetto. */
 #include "device/profiler.h"
 #include "base/file.h"
 #include "base/json.h"

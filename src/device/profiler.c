@@ -1,5 +1,5 @@
-/* The profiler's collecting half: a pair of events around each launch and transfer, read when the profiler stops or
- * when many are outstanding.  What cannot be recorded is counted as lost and never disturbs the work itself. */
+/* Collection of the profiler: a pair of events around each launch and transfer, read when the profiler stops or when
+ * many are outstanding.  What cannot be recorded is counted as lost and never disturbs the work. */
 #include "device/profiler.h"
 #include "base/hash.h"
 #include <stdatomic.h>

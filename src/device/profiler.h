@@ -1,4 +1,4 @@
-/* Inside the profiler: profiler.c collects, profile_text.c writes. */
+/* Internals of the profiler: profiler.c collects, profile_text.c writes. */
 #ifndef GALE_DEVICE_PROFILER_H
 #define GALE_DEVICE_PROFILER_H
 #include "base/hash_table.h"

@@ -1,5 +1,5 @@
-/* Providers and backends: two tables made from lists, and what each backend finds on this machine, asked once per
- * process because drivers take their time to start. */
+/* Providers and backends: two tables generated from lists, and what each backend finds on this machine, probed once
+ * per process because drivers take time to start. */
 #include "device/registry.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Provider names, the backends behind them, and what this machine has of each. */
+/* Provider names, the backends behind them, and the devices found on this machine. */
 #ifndef GALE_DEVICE_REGISTRY_H
 #define GALE_DEVICE_REGISTRY_H
 #include "device/device.h"

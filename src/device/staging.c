@@ -1,6 +1,7 @@
-/* Staging: two halves of pinned memory per stream, filled in turn.  Small uploads are bumped into the current half
- * and do not wait; a half is used again once its event has passed.  Downloads land here too and are copied to the
- * caller's memory when the stream is synced, an event behind them is waited for, or their half is needed again. */
+/* Staging: two halves of pinned memory per stream, filled in turn.  Small uploads are appended to the current half
+ * without waiting; a half is reused once its event has passed.  Downloads arrive here too and are copied to the
+ * caller's memory when the stream is synchronised, an event after them is waited for, or their half is needed again.
+ * */
 #include "device/front.h"
 #include <stdatomic.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Streams and what is sent to them: everything is checked here, once, before a backend sees it, and timed while a
- * profiler is on. */
+/* Streams and their commands: everything is validated here, once, before a backend sees it, and timed while a profiler
+ * is active. */
 #include "device/front.h"
 #include <stdatomic.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Runs the self-test once per device and driver and keeps its verdict.  The test runs in a process of its own, since a
+/* Runs the self-test once per device and driver and stores its verdict.  The test runs in a separate process, since a
  * faulty driver may crash or hang. */
 #include "device/trust.h"
 #include "base/cpu.h"

@@ -1,6 +1,6 @@
-/* GALE_POOL_FILL: new allocations are filled with NaN and surrounded by two guards that are checked when it comes
- * back.  So a read of what was never written shows in the result on any device, and a write past either end is told.
- * Slow, for finding faults. */
+/* GALE_POOL_FILL: allocations are filled with NaN and surrounded by two guards that are checked on release.  So
+ * reading uninitialised memory shows in the result on any device, and a write past either end is logged.  Slow, for
+ * debugging. */
 #include "device/front.h"
 #include "base/env.h"
 #include <string.h>

@@ -1,5 +1,5 @@
-/* BMP: palettes of 1, 4 and 8 bits, run lengths, 16 to 32 bits with masks, either way up.  Written as 24 bits, or as 32
- * with a mask for alpha. */
+/* BMP: palettes of 1, 4 and 8 bits, run-length encoding, 16 to 32 bits with masks, top-down or bottom-up.  Written
+ * with 24 bits, or with 32 and an alpha mask. */
 #include "media/formats.h"
 #include <string.h>
 

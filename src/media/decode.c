@@ -1,5 +1,5 @@
-/* Pixels for ONNX's ImageDecoder, which is defined by what Pillow makes of a file: 8 bits, alpha left out, nothing
- * turned, luma rounded as there. */
+/* Pixels for ONNX's ImageDecoder, which is defined by Pillow's behaviour: 8 bits, alpha dropped, orientation ignored,
+ * luma rounded as in Pillow. */
 #include "media/picture.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* OpenEXR through its C core: one layer of one part as a picture of half or float, and such a picture as a file.
- * Values are light, colours are multiplied by alpha.  The picture is the display window: what the file has beyond it is
- * cut off, what it has not is black and transparent. */
+ * Values are linear, colours are premultiplied.  The picture is the display window: data outside is cropped, missing
+ * data is black and transparent. */
 #include "media/exr.h"
 #include <stdio.h>
 #include <string.h>

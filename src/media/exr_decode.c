@@ -1,6 +1,6 @@
-/* One level of one part: chunks are independent, so all cores unpack them, each with buffers of its own that it keeps
- * from chunk to chunk.  What the file says of its chunks is not believed: a chunk that has more samples than there is
- * room for ends the reading. */
+/* Decodes one level of one part.  Chunks are independent, so all cores decompress them, each with its own buffers,
+ * which it reuses.  The file's declarations are not trusted: a chunk with more samples than expected ends the reading.
+ * */
 #include "media/exr.h"
 #include "base/thread.h"
 #include <stdatomic.h>

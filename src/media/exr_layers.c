@@ -1,5 +1,5 @@
-/* Which channels of an OpenEXR file make the picture.  A file may have parts, and a part layers ("diffuse.R"): people
- * who enlarge a picture mean the colours that a viewer shows first, and want to hear of the rest. */
+/* Selects the channels of an OpenEXR file that make up the picture.  A file may have parts, and a part layers
+ * ("diffuse.R"): users expect the main colours, as viewers show them, and want to know what was ignored. */
 #include "media/exr.h"
 #include <string.h>
 

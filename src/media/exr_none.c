@@ -1,4 +1,4 @@
-/* What a build without OpenEXR answers. */
+/* Replacements for a build without OpenEXR. */
 #include "media/exr_image.h"
 #include "base/error.h"
 

@@ -1,5 +1,5 @@
-/* What a header says beside the pixels (comments, chromaticities, camera, time ...): carried as bytes beside the
- * picture and written again to EXR. */
+/* Header attributes other than pixels (comments, chromaticities, camera, time and so on): kept as bytes with the
+ * picture and written back to EXR. */
 #include "media/exr.h"
 #include <string.h>
 

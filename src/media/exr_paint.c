@@ -1,5 +1,5 @@
-/* The chosen channels of a level as a picture: straight onto the canvas where each pixel has a sample and all lies
- * inside, else by way of planes.  Luminance with chroma becomes RGB here. */
+/* The selected channels of a level as a picture: written directly if each pixel has a sample and everything is inside
+ * the window, else through planes.  Luminance-chroma is converted to RGB here. */
 #include "media/exr.h"
 #include "base/num.h"
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What the headers of an OpenEXR file say, in plain structs: parts, channels, windows, levels, attributes as text. */
+/* The headers of an OpenEXR file as plain structs: parts, channels, windows, levels, attributes as text. */
 #include "media/exr.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* A file with rip levels.  The C core (3.1) counts their chunks wrongly, so each level is packed as a file of its own,
- * and the chunks are put together here behind the header and a table of our own, levels row by row. */
+/* Writes files with rip levels.  The C core (3.1) counts their chunks incorrectly, so each level is compressed as a
+ * separate file, and the chunks are combined here with the header and a new offset table. */
 #include "media/exr.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The one table of formats.  A row whose library was not there when gale was built stays, so that the message can say
- * what to install. */
+/* The single table of formats.  A row whose library was missing at build time stays, so that the message can say what
+ * to install. */
 #include "media/formats.h"
 #include <string.h>
 

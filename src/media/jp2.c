@@ -1,5 +1,5 @@
-/* JPEG 2000 through OpenJPEG: files with boxes (jp2) and bare code streams (j2k).  Components may have 1 to 16 bits,
- * signs, and smaller extents. */
+/* JPEG 2000 with OpenJPEG: files with boxes (jp2) and raw code streams (j2k).  Components may have 1 to 16 bits, may
+ * be signed, and may be subsampled. */
 #include "media/formats.h"
 #include <openjpeg.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* JPEG through libjpeg-turbo, with its exact DCT and smooth upsampling, as most programs decode.  Its errors jump to
- * the outermost function, whose struct holds whatever must be freed.  A file that ends before its last pixel is an
- * error; one that only lacks the end marker is not. Who is tolerant gets grey for what is missing. */
+/* JPEG with libjpeg-turbo, using its accurate DCT and smooth upsampling, like most programs.  Its errors jump to the
+ * outermost function, whose struct holds everything that must be freed.  A file that ends before its last pixel is an
+ * error; one that only lacks the end marker is not.  In tolerant mode the missing part is grey. */
 #include "media/formats.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* Pictures in memory, and the way in and out: a format is found, limits are checked before it is asked, and what it
- * cannot hold is converted first. */
+/* Pictures in memory, and reading and writing them: the format is detected, limits are checked before its reader is
+ * called, and unsupported types are converted before its writer is called. */
 #include "media/picture.h"
 #include "base/file.h"
 #include "base/num.h"

@@ -1,6 +1,6 @@
-/* How two pictures differ: PSNR, and SSIM as it was first defined (Wang et al. 2004), over the places where the whole
- * window fits.  The window is separable: a ring of rows filtered along x is filtered along y, so memory grows with the
- * width alone. */
+/* Compares two pictures: PSNR, and SSIM as originally defined (Wang et al. 2004), at positions where the whole window
+ * fits.  The window is separable: a ring of rows filtered along x is filtered along y, so memory grows only with the
+ * width. */
 #include "base/thread.h"
 #include "media/picture.h"
 #include <math.h>

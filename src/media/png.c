@@ -1,5 +1,5 @@
-/* PNG through libpng, but for the compressed rows (png_pack.c).  Its errors jump: whatever must be freed lies in a
- * struct of the outermost function, which alone holds the mark to jump to. */
+/* PNG with libpng, except for the compressed rows (png_pack.c).  Its errors jump: everything that must be freed is in
+ * a struct of the outermost function, which owns the jump buffer. */
 #include "media/formats.h"
 #include "media/png_pack.h"
 #include <math.h>

@@ -1,7 +1,7 @@
-/* TIFF through libtiff, from and to memory.  Samples of 8, 16 bits and floats are read as they are, in strips or tiles,
- * together or in planes, of 32 bits and doubles as the type that is nearest; what is stranger (palettes, bits, ...) is
- * left to libtiff's conversion to 8-bit colours.  Of several pages one is read: the first, or the one that is asked for
- * by its number. */
+/* TIFF with libtiff, from and to memory. 8-bit, 16-bit and float samples are read directly, in strips or tiles,
+ * interleaved or planar; 32-bit integers and doubles are converted to the nearest type; other kinds (palettes, bits
+ * and so on) use libtiff's conversion to 8-bit colours.  One page is read: the first, or the one requested by number.
+ * */
 #include "media/formats.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* WebP through libwebp; profile, EXIF and XMP lie in chunks that libwebpmux reads and writes.  Of an animation the
- * first frame is read. */
+/* WebP with libwebp; profile, EXIF and XMP are in chunks that libwebpmux reads and writes.  Of an animation the first
+ * frame is read. */
 #include "media/formats.h"
 #include <string.h>
 #include <webp/decode.h>

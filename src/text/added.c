@@ -1,5 +1,5 @@
-/* Added tokens.  At each byte that can begin one the longest is taken, then its own conditions are looked at; one that
- * does not meet them is text. */
+/* Added tokens.  At each byte that can start one, the longest match is taken and its conditions are checked; one that
+ * does not meet them is ordinary text. */
 #include "text/added.h"
 #include "text/fields.h"
 

@@ -1,5 +1,5 @@
-/* Text that remembers where each of its bytes comes from, so that tokens can be found again in the original whatever
- * normalisation did to it. */
+/* Text in which every byte carries its position in the original, so that tokens can be located there whatever
+ * normalisation did. */
 #ifndef GALE_TEXT_ALIGNED_H
 #define GALE_TEXT_ALIGNED_H
 #include "base/mem.h"

@@ -1,5 +1,6 @@
-/* Byte pair encoding: the symbols of a word are merged, the earliest rule first, the leftmost of equals first.  Short
- * words are scanned for the next merge; long ones keep candidates in a heap, so that no word takes quadratic time. */
+/* Byte pair encoding: the symbols of a word are merged, the earliest rule first and, among equals, the leftmost first.
+ * Short words are scanned for the next merge; long ones keep candidates in a heap, so that no word takes quadratic
+ * time. */
 #include "text/token_model.h"
 #include "text/unicode.h"
 

@@ -1,4 +1,4 @@
-/* The map comes from a file, so every index is checked: a double array that points outside itself simply ends there. */
+/* The map comes from a file, so every index is checked: a double array that points outside itself ends there. */
 #include "text/charsmap.h"
 #include "text/unicode.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-/* From a text to tokens: added tokens, normalization, words, pieces, and where each comes from. */
+/* From a text to tokens: added tokens, normalization, words, pieces, and the position of each. */
 #include "text/tokenizer.h"
 
 enum { TEXT_MOST = 1 << 26 };

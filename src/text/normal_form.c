@@ -1,6 +1,6 @@
-/* Normal forms.  utf8proc knows how characters fall apart and come together; the algorithm stands here because it has
- * to say which characters each one comes from.  Characters that the reference library's older tables do not decompose
- * are left as they are. */
+/* Normal forms. utf8proc provides decompositions and compositions; the algorithm is here because it has to track which
+ * characters each result comes from.  Characters that the reference library's older tables do not decompose are left
+ * unchanged. */
 #include "text/normal_form.h"
 #include <stdlib.h>
 #ifdef GALE_HAVE_UTF8PROC

@@ -1,4 +1,4 @@
-/* Post-processors of tokenizer.json, brought to one form: a template for a single text and one for a pair. */
+/* Post-processors of tokenizer.json, converted to one form: a template for a single text and one for a pair. */
 #include "text/post.h"
 #include "text/fields.h"
 #include "text/vocab.h"

@@ -1,5 +1,5 @@
-/* A buffer that holds at least one record.  Lines are found by memchr; CSV looks at quotes, since a quoted field may
- * hold the ends of lines. */
+/* A buffer that holds at least one record.  Lines are found by memchr; CSV tracks quotes, since a quoted field may
+ * contain line breaks. */
 #include "text/records.h"
 #include "base/json.h"
 #include "text/footprint.h"

@@ -1,4 +1,4 @@
-/* Texts out of files, one after another: lines, a field of JSON lines, a column of CSV or TSV. */
+/* Reads texts from files, one after another: lines, a field of JSON lines, a column of CSV or TSV. */
 #ifndef GALE_TEXT_RECORDS_H
 #define GALE_TEXT_RECORDS_H
 #include "base/str.h"

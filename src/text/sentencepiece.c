@@ -1,5 +1,5 @@
-/* SentencePiece models: a protocol buffer with pieces, their scores, and how the text is to be normalized.  The result
- * is that of SentencePiece itself: no special tokens are added. */
+/* SentencePiece models: a protocol buffer with pieces, their scores, and normalization rules.  The result is that of
+ * SentencePiece itself: no special tokens are added. */
 #include "text/fields.h"
 #include "text/tokenizer.h"
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Regular expressions over PCRE2.  Oniguruma's syntax differs in few places that tokenizers use: those are rewritten,
- * and what cannot be is refused by name. */
+/* Regular expressions with PCRE2.  Oniguruma's syntax differs in few places that tokenizers use: those are rewritten,
+ * and unsupported constructs are rejected by name. */
 #ifndef PCRE2_CODE_UNIT_WIDTH
 #define PCRE2_CODE_UNIT_WIDTH 8
 #endif

@@ -1,4 +1,4 @@
-/* Bytes of a text file in pieces: plain, gzip or zstd, told by its first bytes.  "-" is standard input. */
+/* Reads a text file in pieces: plain, gzip or zstd, detected by its first bytes. "-" is standard input. */
 #ifndef GALE_TEXT_TEXT_FILE_H
 #define GALE_TEXT_TEXT_FILE_H
 #include "base/mem.h"

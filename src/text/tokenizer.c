@@ -1,4 +1,4 @@
-/* The public face: encoders, encoding with what stands around a text, decoding, vocabulary. */
+/* The public interface: encoders, encoding with special tokens, decoding, vocabulary. */
 #include "text/tokenizer.h"
 
 /* --- Preparation. --- */

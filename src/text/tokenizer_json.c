@@ -1,4 +1,4 @@
-/* tokenizer.json.  Every part is read by its own room; what is unknown is an error that names it. */
+/* tokenizer.json.  Every component is read by its own file; an unknown one is an error that names it. */
 #include "text/fields.h"
 #include "text/tokenizer.h"
 

@@ -1,4 +1,4 @@
-/* Opening tokenizers: which file of a folder is one, and what kind a file is. */
+/* Opens tokenizers: finds the tokenizer file in a folder, and detects its kind. */
 #include "text/tokenizer.h"
 #include "base/file.h"
 #include "text/fields.h"

@@ -1,4 +1,4 @@
-/* Vocabularies without a description: vocab.txt is taken for Bert's, vocab.json with merges.txt for GPT-2's. */
+/* Vocabularies without a description: vocab.txt is treated as BERT's, vocab.json with merges.txt as GPT-2's. */
 #include "text/fields.h"
 #include "text/tokenizer.h"
 

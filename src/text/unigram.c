@@ -1,4 +1,4 @@
-/* Unigram: the way through the word whose tokens have the highest sum of scores, found from left to right. */
+/* Unigram: the segmentation of a word with the highest sum of scores, found from left to right. */
 #include "text/token_model.h"
 #include "text/unicode.h"
 

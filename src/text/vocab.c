@@ -1,4 +1,4 @@
-/* Vocabularies: tokens by number and by text, and the tree that finds the tokens at the front of a text. */
+/* Vocabularies: tokens by id and by text, and the tree that finds the tokens at the beginning of a text. */
 #include "text/vocab.h"
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* The CPU as a device: memory is host memory, kernels are functions of this program, and a stream runs its work at the
- * call, so everything is reached as soon as it is sent.  Captures keep the commands in a list. */
+/* The CPU as a device: memory is host memory, kernels are functions of this program, and a stream runs its work
+ * synchronously.  Captures keep the commands in a list. */
 #include "device/device.h"
 #include "base/cpu.h"
 #include "device/in_place.h"

@@ -1,6 +1,6 @@
-/* Matrix products by cuBLASLt.  The library is told to multiply and add in f32 as written (no tf32, no emulation) and
- * to sum in a fixed order, so that the numeric contract holds and a run repeats to the bit.  It thinks in columns: our
- * d, row by row, is its d transposed, so our b is its first factor. */
+/* Matrix products with cuBLASLt.  The library is told to multiply and add in f32 (no tf32, no emulation) and to sum in
+ * a fixed order, so that the numeric contract holds and runs are bit-identical.  It uses column-major order: our
+ * row-major d is its d transposed, so our b is its first factor. */
 #include "device/cuda/blas.h"
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The backend table of CUDA and of HIP: one set of functions over whichever driver's symbols the device was opened
- * with. Handles of the driver stand in the `impl` of our objects as they are, so nothing is allocated beside them. */
+/* The backend table of CUDA and HIP: one set of functions for whichever driver's symbols the device was opened with.
+ * The driver's handles are stored directly in the `impl` of gale's objects, so no further allocation is needed. */
 #include "device/cuda/driver.h"
 #include "device/cuda/blas.h"
 #include "device/cuda/nvrtc.h"

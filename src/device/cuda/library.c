@@ -1,5 +1,5 @@
-/* Opening CUDA's or HIP's driver by its symbol list, and the words for its errors.  A driver that has been opened stays
- * open: unloading one that has run is not safe, and opening it again is slow. */
+/* Loads CUDA's or HIP's driver by its symbol list, and translates its errors.  A driver stays loaded: unloading one
+ * that has run is not safe, and loading it again is slow. */
 #include "device/cuda/driver.h"
 #include <stddef.h>
 #include <stdio.h>

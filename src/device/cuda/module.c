@@ -1,5 +1,5 @@
-/* Modules, kernels and launches on CUDA and HIP.  Text of our own printers is looked for in the cache of compiled
- * kernels first; the compiler is loaded only when it is not there. */
+/* Modules, kernels and launches on CUDA and HIP.  Generated source is looked up in the kernel cache first; the
+ * compiler is loaded only on a miss. */
 #include "device/binary_cache.h"
 #include "device/cuda/nvrtc.h"
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-/* The run-time compilers, opened when the first text has to be compiled: a start with a warm cache never loads them,
- * and they are large.  Once opened they stay open. */
+/* The run-time compilers, loaded when the first source has to be compiled: they are large, and a start with a warm
+ * cache does not need them.  They stay loaded. */
 #include "device/cuda/nvrtc.h"
 #include <stddef.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Finding the devices of CUDA and HIP, and saying in words why there is none: no card, no kernel driver, no user-space
- * library, a damaged or old one, no permission. */
+/* Finds the CUDA and HIP devices, and explains why there are none: no card, no kernel driver, no user-space library, a
+ * damaged or old one, no permission. */
 #include "device/cuda/driver.h"
 #include "base/access.h"
 #include <stdio.h>

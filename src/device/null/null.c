@@ -1,5 +1,5 @@
-/* A device that runs nothing and counts everything, with limits of the test's choice: plans can be examined without
- * hardware.  Its memory has addresses and no storage, so a download gives zeros. */
+/* A device that runs nothing and counts everything, with limits set by tests: plans can be examined without hardware.
+ * Its memory has addresses but no storage, so a download returns zeros. */
 #include "device/null/null.h"
 #include "device/in_place.h"
 #include <stdatomic.h>

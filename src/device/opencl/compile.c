@@ -1,5 +1,5 @@
-/* Programs and kernels: built from OpenCL C or from a binary, kept on disk, launched with gale's parameter block or,
- * for kernels that users bring, with one argument a buffer and a word. */
+/* Programs and kernels: built from OpenCL C or from a binary, cached on disk, launched with gale's parameter block or,
+ * for users' own kernels, with one argument per buffer and word. */
 #include "device/binary_cache.h"
 #include "device/opencl/opencl.h"
 #include <stdio.h>

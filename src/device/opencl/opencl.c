@@ -1,5 +1,5 @@
-/* The OpenCL backend: OpenCL 1.2 or later through any installable driver, libOpenCL opened at run time.  This file
- * holds the table, devices and memory; it is all there is when gale was built without Khronos' headers. */
+/* The OpenCL backend: OpenCL 1.2 or later through any installable driver, with libOpenCL loaded at run time.  This
+ * file has the table, devices and memory; it is the only one if gale is built without Khronos' headers. */
 #include "device/device.h"
 #include <stdio.h>
 

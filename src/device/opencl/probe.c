@@ -1,5 +1,5 @@
-/* Finds the OpenCL devices of all platforms and describes them.  Devices are counted over platforms, GPUs and
- * accelerators before processors, so that index 0 is the one most worth having. */
+/* Finds and describes the OpenCL devices of all platforms.  Devices are numbered across platforms, GPUs and
+ * accelerators before processors, so that index 0 is the preferred one. */
 #include "device/opencl/opencl.h"
 #include <ctype.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Streams, transfers and events: an in-order queue with profiling a stream, a marker an event.  Waiting polls, since
- * OpenCL has no wait with a time-out and a hung device must be told apart from a busy one. */
+/* Streams, transfers and events: an in-order profiling queue per stream, a marker per event.  Waiting polls, since
+ * OpenCL has no wait with a timeout and a hung device must be distinguished from a busy one. */
 #include "device/opencl/opencl.h"
 
 #define SPIN_NS 50000u /* short waits: no sleep at all */

@@ -1,5 +1,5 @@
-/* Large copies and fills inside the device's memory, by kernels of our own: a driver's copy command may run at a fifth
- * of the memory's rate (NVIDIA's on a queue that only computes does). */
+/* Large copies and fills within device memory, by gale's own kernels: a driver's copy command may reach only a fifth
+ * of the memory rate (NVIDIA's on a compute-only queue does). */
 #include "device/vulkan/vulkan.h"
 #include <spirv/unified1/spirv.h>
 

@@ -1,4 +1,4 @@
-/* Events: a value on the timeline of the stream they were recorded on, and a time stamp. */
+/* Events: a value on the timeline of the stream they were recorded on, and a timestamp. */
 #include "device/vulkan/vulkan.h"
 
 typedef struct event_impl {

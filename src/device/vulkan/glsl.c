@@ -1,5 +1,5 @@
-/* GLSL that users bring: from the cache, through libshaderc, or through glslc or glslangValidator.  Debian 12's
- * libshaderc lacks the half of itself that a program would link to it, so that only the programs work there. */
+/* Users' own GLSL: from the cache, through libshaderc, or through glslc or glslangValidator.  Debian 12's libshaderc
+ * lacks part of the library, so that only the programs work there. */
 #include "base/process.h"
 #include "device/binary_cache.h"
 #include "device/vulkan/vulkan.h"

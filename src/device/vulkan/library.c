@@ -1,4 +1,4 @@
-/* Opens libvulkan at run time, names its errors and makes instances, with Khronos' validation layer when asked for. */
+/* Loads libvulkan at run time, names its errors and creates instances, with Khronos' validation layer if requested. */
 #include "device/library.h"
 #include "device/vulkan/vulkan.h"
 #include <stdio.h>

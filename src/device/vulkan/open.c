@@ -1,5 +1,5 @@
-/* Opens a Vulkan device with its queues, and allocates memory: one buffer with a device address for each block, since
- * the pool in front cuts blocks into pieces. */
+/* Opens a Vulkan device with its queues, and allocates memory: one buffer with a device address per block, since the
+ * pool divides blocks into pieces. */
 #include "device/vulkan/vulkan.h"
 
 static gale_status load_device(gale__vk_device *d)

@@ -1,5 +1,6 @@
-/* Modules and kernels: SPIR-V words, and a compute pipeline for each entry.  Parameters travel in push constants, or by
- * the address of a block in the stream's memory when they are too many.  What the driver compiled is kept on disk. */
+/* Modules and kernels: SPIR-V words, and a compute pipeline for each entry point.  Parameters are passed in push
+ * constants or, if there are too many, by the address of a block in the stream's memory.  Compiled pipelines are
+ * cached on disk. */
 #include "device/binary_cache.h"
 #include "device/vulkan/vulkan.h"
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Finds the Vulkan devices that can serve (1.2, a compute queue, buffer addresses, 64-bit integers, timelines) and
- * describes them.  A device that cannot is not counted, and the reason names what it lacks. */
+/* Finds and describes the usable Vulkan devices (1.2, a compute queue, buffer addresses, 64-bit integers, timelines).
+ * Other devices are not counted, and the reason names what they lack. */
 #include "device/vulkan/vulkan.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* GLSL through libshaderc where it is installed.  The few functions of its C interface that are called are declared
- * here, so that its headers are not needed. */
+/* GLSL through libshaderc if it is installed.  The few functions used of its C interface are declared here, so that
+ * its headers are not needed. */
 #include "device/library.h"
 #include "device/vulkan/vulkan.h"
 #include <string.h>

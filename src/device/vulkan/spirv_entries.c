@@ -1,4 +1,4 @@
-/* Looks into SPIR-V for its compute entries, since drivers may crash on a name that is not there. */
+/* Finds the compute entry points of SPIR-V, since drivers may crash on a missing name. */
 #include "device/vulkan/vulkan.h"
 #include <spirv/unified1/spirv.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Streams: commands are recorded into batches and submitted together, each batch signalling the next value of the
- * stream's timeline.  A batch, its command buffer and its chunk of parameters come round again once that value is
- * reached.  A full barrier stands between commands, so that work on a stream runs in order. */
+/* Streams: commands are recorded into batches and submitted together; each batch signals the next value of the
+ * stream's timeline.  A batch, its command buffer and its chunk of parameters are reused once that value is reached.
+ * A full barrier separates commands, so that work on a stream runs in order. */
 #include "device/vulkan/vulkan.h"
 #include <string.h>
 

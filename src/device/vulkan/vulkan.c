@@ -1,5 +1,5 @@
-/* The Vulkan backend: 1.2, compute only, libvulkan opened at run time.  This file holds the table; it is all there is
- * when gale was built without Khronos' headers. */
+/* The Vulkan backend: 1.2, compute only, with libvulkan loaded at run time.  This file has the table; it is the only
+ * one if gale is built without Khronos' headers. */
 #include "device/device.h"
 
 #ifndef GALE_HAVE_VULKAN

@@ -1,5 +1,5 @@
-/* Many picture files, one after another, with reading and writing beside the work: while one picture is worked on, the
- * next is decoded and the last one encoded. */
+/* Many picture files, one after another: while one picture is processed, the next is decoded and the previous one
+ * encoded. */
 #ifndef GALE_JOBS_FILES_H
 #define GALE_JOBS_FILES_H
 #include "media/picture.h"

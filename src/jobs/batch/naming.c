@@ -1,6 +1,6 @@
-/* Names of results.  A name follows from the pictures that are given, not from their order, and it is nobody else's:
- * not in this run, and not of a run before, as far as the journal of the folder knows.  Pictures that would share a
- * name get what tells them apart: first their extensions, then a number that follows from their paths. */
+/* Names of results.  A name depends on the given pictures, not on their order, and is unique within this run and, as
+ * far as the folder's journal knows, earlier runs.  Pictures that would share a name are distinguished first by their
+ * extensions, then by a number derived from their paths. */
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/hash_table.h"

@@ -1,4 +1,4 @@
-/* Names of what a job writes, and of the models it takes. */
+/* Names of output files, and of models. */
 #include "jobs/batch/output.h"
 #include "base/file.h"
 #include "jobs/upscale/embedded.h"

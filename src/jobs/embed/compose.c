@@ -1,5 +1,5 @@
-/* Works on the file's messages rather than on a graph of its own, so that importing, precision and fusion see one
- * model.  Nodes are written in the form of the model's opset. */
+/* Works on the file's messages rather than on a separate graph, so that importing, precision and fusion see one model.
+ * Nodes are written in the form of the model's opset. */
 #include "jobs/embed/compose.h"
 #include "onnx/edit/edit.h"
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Puts the parts together: threads for the reader, the tokenizer and the lanes; the caller's own writes. */
+/* Combines the parts: threads for the reader, the tokenizer and the lanes; the calling thread writes. */
 #include "jobs/embed/embed_pipeline.h"
 #include "base/hash.h"
 #include <stdio.h>

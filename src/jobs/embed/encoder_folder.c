@@ -1,5 +1,5 @@
-/* Reads the folder that sentence-transformers or optimum wrote.  Every file but the model and the tokenizer may be
- * missing; one that is there and says something that gale cannot do is an error, since the vectors would be others. */
+/* Reads a folder written by sentence-transformers or optimum.  All files except the model and the tokenizer are
+ * optional; an unsupported setting in one that exists is an error, since the vectors would be different. */
 #include "jobs/embed/encoder_folder.h"
 #include "base/file.h"
 #include "jobs/models/manifest.h"

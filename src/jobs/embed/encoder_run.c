@@ -1,5 +1,5 @@
-/* Rows of tokens to the tensors that a model takes, and its vectors back to where they belong.  Padding stands behind
- * the tokens, is masked, and has no weight when pooling. */
+/* Converts rows of tokens to the model's input tensors, and copies its vectors to their destination.  Padding follows
+ * the tokens, is masked, and has no weight in pooling. */
 #include "jobs/embed/embedder_inside.h"
 #include <string.h>
 

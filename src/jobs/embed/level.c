@@ -1,4 +1,4 @@
-/* Levels: names for encoders, so that a program can ask for a quality without knowing models. */
+/* Levels: names for encoders, so that a program can request a quality without knowing models. */
 #include "base/file.h"
 #include "gale/embed.h"
 #include "jobs/models/manifest.h"

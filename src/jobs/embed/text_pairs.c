@@ -1,4 +1,4 @@
-/* How alike two texts are: both become vectors, some pairs at a time, and their cosines are handed on in order. */
+/* Similarity of pairs: both texts become vectors, several pairs at a time, and their cosines are returned in order. */
 #include "jobs/embed/embedder.h"
 #include "text/records.h"
 #include <math.h>

@@ -1,6 +1,6 @@
-/* Vectors that were computed before, in an SQLite file beside the compiled kernels.  Several processes may use it at
- * once.  The key is the SHA-256 of the text and of all that the vector depends on, so nothing goes stale.  A
- * convenience: a file that cannot be read or written is one warning, and then the work goes on without. */
+/* Cached vectors in an SQLite file beside the compiled kernels.  Several processes may use it at once.  The key is the
+ * SHA-256 of the text and of everything the vector depends on, so entries never become stale.  The cache is optional:
+ * if it cannot be read or written, a warning is logged and the work continues without it. */
 #ifndef GALE_JOBS_EMBED_VECTOR_CACHE_H
 #define GALE_JOBS_EMBED_VECTOR_CACHE_H
 #include "base/mem.h"

@@ -1,5 +1,5 @@
-/* OUT.part grows, and OUT.journal says how much of it counts: rows, bytes, and a hash of the texts they came from.  The
- * part is on the disk before the journal says so; whatever lies behind is cut off when the job goes on. */
+/* OUT.part grows, and OUT.journal records how much of it is valid: rows, bytes, and a hash of their texts.  The part
+ * is flushed to disk before the journal is updated; anything after it is cut off when the job resumes. */
 #include "jobs/embed/vector_sink.h"
 #include "base/json.h"
 #include <stdio.h>

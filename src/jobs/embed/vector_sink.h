@@ -1,4 +1,4 @@
-/* Where vectors go: a file in one of several formats, begun anew or gone on with, or a function of the caller's. */
+/* Destination of vectors: a file in one of several formats, new or resumed, or a function of the caller. */
 #ifndef GALE_JOBS_EMBED_VECTOR_SINK_H
 #define GALE_JOBS_EMBED_VECTOR_SINK_H
 #include "base/file.h"

@@ -1,5 +1,5 @@
-/* Numbers of channels.  Samples are counted by their bits as halves, 65,536 of them, by each core for itself; whatever
- * depends on order (percentiles, bins) is read off that table, and sums are exact to double precision. */
+/* Statistics of channels.  Each core counts samples by their bits as halves (65,536 values); everything that depends
+ * on order (percentiles, bins) is read from that table, and sums are exact to double precision. */
 #include "base/num.h"
 #include "base/thread.h"
 #include "gale/exr.h"

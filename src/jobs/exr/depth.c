@@ -1,5 +1,5 @@
-/* Depth as a picture: a channel stretched between two percentiles, near is bright.  What is no finite number, and the
- * largest half that renderers write for nothing, is black. */
+/* Depth as a picture: a channel stretched between two percentiles, near is bright.  NaN, infinity, and the largest
+ * half, which renderers write for empty pixels, are black. */
 #include "gale/exr.h"
 #include "graph/run/tensor.h"
 #include "jobs/exr/maker.h"

@@ -1,4 +1,4 @@
-/* Two files, channel by channel, in double precision.  Equal bits are equal, NaN too. */
+/* Compares two files, channel by channel, in double precision.  Equal bits are equal, including NaN. */
 #include "base/num.h"
 #include "base/str.h"
 #include "gale/exr.h"

@@ -1,7 +1,7 @@
-/* Many files at once.  A lane takes a file from reading to encoding: read, unpack, compute, encode; lanes are as many
- * as cores, so all of these overlap, and what a lane calls runs in its own thread.  Encoded files go to two threads
- * that write them and wait for the disk.  Memory is bounded by a budget that a lane draws on before it decodes, and by
- * how many encoded files may wait. */
+/* Processes many files at once.  A lane processes a file from start to end: read, decompress, compute, encode.  There
+ * is one lane per core, so these stages overlap, and each lane works in its own thread.  Two threads write the encoded
+ * files and wait for the disk.  Memory is limited by a budget that a lane draws on before decoding, and by the number
+ * of encoded files that may wait. */
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/thread.h"

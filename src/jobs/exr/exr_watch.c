@@ -1,4 +1,4 @@
-/* Which files are complete. */
+/* Detects complete files. */
 #include "jobs/exr/exr_watch.h"
 #include "base/file.h"
 #include <string.h>

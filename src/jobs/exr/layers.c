@@ -1,4 +1,4 @@
-/* Layers of a file: listed, taken out, and files put together as parts. */
+/* Layers of a file: listing and extracting them, and combining files as parts. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "gale/exr.h"

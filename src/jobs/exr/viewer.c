@@ -1,5 +1,5 @@
-/* Files to pictures for screens: decoded into planes, sent to the device once, and fetched once as pixels.  Programs
- * are kept by what they were made for, since the pictures of a batch are mostly of one size. */
+/* Files to pictures for display: decoded into planes, uploaded once, and downloaded once as pixels.  Programs are
+ * cached by configuration, since the pictures of a batch usually have the same size. */
 #include "base/thread.h"
 #include "gale/graph.h"
 #include "graph/run/tensor.h"

@@ -1,4 +1,4 @@
-/* What every provider name stands for on this machine, and why a missing one is missing. */
+/* The device behind every provider name, and why a missing one is missing. */
 #include "device/ceilings.h"
 #include "device/trust.h"
 #include "device/workarounds.h"

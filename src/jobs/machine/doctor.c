@@ -1,5 +1,5 @@
-/* What is missing for gale on this machine and what to install; and the first steps of a provider in a child process,
- * since a broken driver may take the whole process with it. */
+/* What is missing on this machine and what to install; and the step-by-step test of a provider in a child process,
+ * since a broken driver may crash the process. */
 #include "base/access.h"
 #include "base/file.h"
 #include "device/trust.h"

@@ -1,4 +1,4 @@
-/* The first steps of a provider, in a process of its own. */
+/* The step-by-step test of a provider, in a separate process. */
 #include "device/trust.h"
 #include "jobs/machine/machine.h"
 #include <stdio.h>

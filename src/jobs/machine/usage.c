@@ -1,5 +1,5 @@
-/* How busy each device is and how full, whoever uses it.  NVIDIA cards tell through NVML, AMD cards through sysfs, the
- * CPU through /proc; of the others only the memory is known. */
+/* Load and memory of each device, over all processes: NVIDIA through NVML, AMD through sysfs, the CPU through /proc;
+ * for other devices only the memory is known. */
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/thread.h"

@@ -1,4 +1,4 @@
-/* Timing a model: how long until it is ready, then percentiles of steady runs and what they take of memory. */
+/* Times a model: start-up, then percentiles of steady-state runs and their memory use. */
 #include "base/cpu.h"
 #include "base/thread.h"
 #include "graph/run/time.h"

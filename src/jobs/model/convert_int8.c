@@ -1,5 +1,5 @@
-/* 8 bit with samples: the model as it is runs on all of them with the inputs of its products watched, then the changed
- * one runs on the same, and their outputs are held side by side. */
+/* 8-bit conversion with samples: the original model runs on all of them while the inputs of its products are observed,
+ * then the converted one runs on the same samples, and their outputs are compared. */
 #include "jobs/model/convert_int8.h"
 #include "base/num.h"
 #include "graph/run/tensor.h"

@@ -1,5 +1,5 @@
-/* Values from and to files: NumPy's arrays and archives of them, ONNX's messages, JSON, and raw numbers.  The ending of
- * a name says which. */
+/* Values from and to files: NumPy arrays and archives, ONNX messages, JSON, and raw numbers, selected by the file
+ * extension. */
 #include "jobs/model/data_file.h"
 #include "base/npy.h"
 #include "base/num.h"

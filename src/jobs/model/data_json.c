@@ -1,5 +1,5 @@
-/* Values as JSON: a tensor is nested arrays, a sequence an array of its items, a map an object.  Numbers that JSON has
- * no word for (NaN, infinities) and whole numbers beyond 2^53 are texts. */
+/* Values as JSON: a tensor is nested arrays, a sequence an array of its items, a map an object.  Numbers that JSON
+ * cannot express (NaN, infinities) and integers above 2^53 are strings. */
 #include "base/file.h"
 #include "base/json.h"
 #include "base/num.h"

@@ -1,5 +1,5 @@
-/* Pictures to tensors and back: layout by the shape, pixels scaled and normalised as the options say, and undone on the
- * way out. */
+/* Pictures to tensors and back: layout from the shape, pixels scaled and normalised according to the options, and the
+ * inverse for outputs. */
 #include "jobs/model/data_picture.h"
 #include "base/error.h"
 #include "base/num.h"

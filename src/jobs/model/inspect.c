@@ -1,4 +1,4 @@
-/* What a model file says about itself.  Nothing is run and large data is not read, so it is quick for any size. */
+/* The contents of a model file.  Nothing is run and large data is not read, so it is fast for any size. */
 #include "jobs/model/inspect.h"
 #include "onnx/edit/edit.h"
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Inputs of models: read from files, or made up from a seed. */
+/* Inputs of models: read from files, or random. */
 #include "jobs/model/model_inputs.h"
 #include "base/num.h"
 #include "base/thread.h"

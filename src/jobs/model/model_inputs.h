@@ -1,4 +1,4 @@
-/* What jobs over models share: opening one for the inputs that will be given, and the values that go in. */
+/* Shared by the jobs for models: opening one for the inputs that will be given, and the input values. */
 #ifndef GALE_JOBS_MODEL_INPUTS_H
 #define GALE_JOBS_MODEL_INPUTS_H
 #include "gale/model_jobs.h"

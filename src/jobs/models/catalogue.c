@@ -1,5 +1,4 @@
-/* Catalogues are written by others than those who fetch from them, so every key is checked, and a name is a name and no
- * path. */
+/* Catalogues are untrusted, so every key is checked, and a name must not be a path. */
 #include "jobs/models/catalogue.h"
 #include "base/file.h"
 #include "base/yaml.h"

@@ -1,5 +1,5 @@
-/* Downloads.  libcurl is opened when something is fetched and not before: most uses of gale never need it, and it
- * brings a long train of libraries.  Its numbers below are its binary interface, which it has kept since version 7.  */
+/* Downloads. libcurl is loaded only when something is downloaded: most uses of gale never need it, and it depends on
+ * many libraries.  The constants below are its binary interface, unchanged since version 7. */
 #include "jobs/models/fetch.h"
 #include "base/file.h"
 #include "base/hash.h"

@@ -1,4 +1,4 @@
-/* The models there are: those inside the library, then those of a folder. */
+/* The available models: the built-in ones, then those of a folder. */
 #include "base/env.h"
 #include "base/file.h"
 #include "jobs/upscale/embedded.h"
