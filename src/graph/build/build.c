@@ -1,5 +1,5 @@
-/* The builder's core: nodes, hash-consing and folding.  A node is compared with those already there by everything
- * that defines it, so that equal work is done once without a pass that looks for it. */
+/* The builder's core: nodes, hash-consing and folding.  A new node is compared with the existing ones by everything
+ * that defines it, so that equal work is done once without a separate pass. */
 #include "graph/build/build.h"
 #include "base/hash.h"
 #include "base/str.h"

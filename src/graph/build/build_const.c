@@ -1,5 +1,5 @@
-/* Leaves: inputs, constants and counters, and what is known of them at plan time.  Large constants are borrowed, and
- * what lies in a file is read only through its tensor, since the file may become shorter meanwhile. */
+/* Leaves: inputs, constants and counters, and their values known at plan time.  Large constants are borrowed, and data
+ * in a file is read only through its tensor, since the file may be truncated meanwhile. */
 #include "graph/build/build.h"
 #include "graph/run/tensor.h"
 #include <string.h>

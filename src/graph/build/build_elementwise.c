@@ -1,4 +1,4 @@
-/* Element-wise nodes: operands are broadcast to each other, and what arithmetic makes pointless is not made. */
+/* Element-wise nodes: operands are broadcast together, and redundant arithmetic is not emitted. */
 #include "graph/build/build.h"
 #include <math.h>
 #include <string.h>

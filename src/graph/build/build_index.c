@@ -1,4 +1,4 @@
-/* Nodes that move elements by computed places: take, put, concat, copy; and loops. */
+/* Nodes that move elements by computed indices: take, put, concat, copy; and loops. */
 #include "graph/build/build.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Matrix products and convolutions, as a product of two expanded views summed over the axes they share.  There is no
- * primitive of their own: the fuser sees REDUCE SUM(MUL(a, b)) and makes a contraction of it. */
+/* Matrix products and convolutions, as a product of two expanded views summed over their shared axes.  There is no
+ * separate primitive: the fuser sees REDUCE SUM(MUL(a, b)) and turns it into a contraction. */
 #include "graph/build/build.h"
 #include <string.h>
 

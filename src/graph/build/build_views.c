@@ -1,5 +1,5 @@
-/* Views: nodes that say where an element is read from and compute nothing.  Chains of one kind are composed here, so
- * that the fuser sees few of them. */
+/* Views: nodes that define where an element is read from and compute nothing.  Chains of one kind are composed here,
+ * so that the fuser sees few of them. */
 #include "graph/build/build.h"
 #include <string.h>
 

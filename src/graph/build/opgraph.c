@@ -1,5 +1,5 @@
-/* The operator graph: appended to by gale_graph_*, and lowered to primitives for one set of input shapes.  Nodes are in
- * topological order by construction, since an operator can only read values that exist. */
+/* The operator graph: built by gale_graph_*, and lowered to primitives for one set of input shapes.  Nodes are in
+ * topological order by construction, since an operator can only read existing values. */
 #include "graph/build/opgraph.h"
 #include "base/thread.h"
 #include "graph/plan/paths.h"

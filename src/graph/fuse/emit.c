@@ -1,6 +1,6 @@
-/* One root and everything folded into it, as a loop nest.  A recursive walk from the root to what lies in memory, each
- * step with the affine map through which its value is read.  Where a step cannot be folded the value becomes a root of
- * its own and is loaded; where a reshape needs a finer domain the walk starts again with a dimension split. */
+/* Emits one root and everything fused into it as a loop nest: a recursive walk from the root to the values in memory,
+ * in which each step has the affine map through which its value is read.  If a step cannot be fused, the value becomes
+ * a separate root and is loaded; if a reshape needs a finer domain, the walk starts again with a dimension split. */
 #include "graph/fuse/emitter.h"
 #include <string.h>
 

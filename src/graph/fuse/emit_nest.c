@@ -1,4 +1,5 @@
-/* From the emitter's lists to a finished nest: what is inner, outer dimensions first, names for reports. */
+/* From the emitter's lists to a finished nest: which dimensions are inner, outer dimensions first, names for reports.
+ * */
 #include "graph/fuse/emitter.h"
 #include <string.h>
 

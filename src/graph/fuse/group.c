@@ -1,6 +1,6 @@
-/* Which values live in memory.  One pass from the outputs back: a value read by one kernel alone is folded into it; a
- * value read by several is folded again into each where that is cheaper than a load, and stored otherwise.  A kernel
- * holds at most one contraction, and a contraction and other reductions do not share one. */
+/* Decides which values are stored in memory, in one pass from the outputs back: a value read by only one kernel is
+ * fused into it; a value read by several is recomputed in each if that is cheaper than a load, and stored otherwise.
+ * A kernel has at most one contraction, and a contraction does not share a kernel with other reductions. */
 #include "graph/fuse/fuse.h"
 #include <string.h>
 

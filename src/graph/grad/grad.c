@@ -1,6 +1,6 @@
-/* Reverse-mode differentiation as a transformation of the primitive graph.  Nodes are visited from the last to the
- * first, each rule adds to the gradients of its inputs, and everything made is primitives again, so that gradients
- * fuse, run on every device and have gradients themselves.  docs/gradients.md lists rules and conventions. */
+/* Reverse-mode differentiation as a transformation of the primitive graph.  Nodes are visited from last to first, each
+ * rule adds to the gradients of its inputs, and all results are primitives again, so that gradients fuse, run on every
+ * device and have gradients themselves. docs/gradients.md lists rules and conventions. */
 #include "graph/grad/grad.h"
 #include <string.h>
 

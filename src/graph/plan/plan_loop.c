@@ -1,5 +1,5 @@
-/* Loops: the body is planned once, and its steps are written down once per trip with their places moved.  Carried
- * values alternate between two buffers; slices and stacks are offsets into the whole. */
+/* Loops: the body is planned once, and its steps are listed once per iteration with shifted locations.  Carried values
+ * alternate between two buffers; slices and stacks are offsets into the whole. */
 #include "graph/plan/planner.h"
 #include <string.h>
 

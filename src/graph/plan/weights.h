@@ -1,5 +1,5 @@
 /* Weights: large constants on a device, one copy however many plans and programs read them.  Programs made from parts
- * of one model share them too, since a weight is known by the memory its tensor lies in. */
+ * of one model share them too, since a weight is identified by the memory of its tensor. */
 #ifndef GALE_GRAPH_WEIGHTS_H
 #define GALE_GRAPH_WEIGHTS_H
 #include "graph/run/tensor.h"

@@ -1,4 +1,4 @@
-/* Reading a pattern's text into a small tree. */
+/* Parses a pattern into a small tree. */
 #include "graph/rewrite/pattern.h"
 #include <ctype.h>
 #include <stdlib.h>

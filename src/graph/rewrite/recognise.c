@@ -1,5 +1,5 @@
-/* Recognisers: chains of small operators become one node, before anything is known of shapes.  The chain stays with the
- * node, so that lowering can fall back to it where shapes say that the operator is not the same thing. */
+/* Recognisers: chains of small operators become one node before shapes are known.  The chain is kept with the node, so
+ * that lowering can fall back to it if the shapes do not match the operator. */
 #include "graph/rewrite/recognise.h"
 #include "base/thread.h"
 #include "graph/plan/paths.h"

@@ -1,4 +1,5 @@
-/* Programs: the plan for each signature is made once and kept; the plans used longest ago leave when there are many. */
+/* Programs: each signature is planned once and cached; the least recently used plans are released when there are many.
+ * */
 #include "graph/run/program.h"
 #include "base/hash.h"
 #include "graph/rewrite/merge_products.h"

@@ -1,4 +1,4 @@
-/* What a program did: for people or for programs. */
+/* Reports of a program as text or JSON. */
 #include "base/json.h"
 #include "device/registry.h"
 #include "graph/run/program.h"

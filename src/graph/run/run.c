@@ -1,6 +1,6 @@
-/* One run: bind tensors to places, send the steps, bring results back.  The steps of a run whose bindings have not
- * changed since the one before are captured and replayed where the driver can.  A steady run allocates nothing but its
- * outputs. */
+/* One run: binds tensors to locations, submits the steps, fetches the results.  If the bindings have not changed since
+ * the previous run, the steps are captured and replayed if the driver supports it.  A steady-state run allocates
+ * nothing except its outputs. */
 #include "graph/run/run.h"
 #include <string.h>
 

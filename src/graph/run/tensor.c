@@ -1,5 +1,5 @@
-/* Tensors: made, moved between host and devices, and shown under other shapes.  Storage is counted, so a reshaped
- * tensor keeps the memory it shares alive. */
+/* Tensors: creation, transfer between host and devices, and reshaping.  Storage is reference-counted, so a reshaped
+ * tensor keeps the shared memory alive. */
 #include "graph/run/tensor.h"
 #include "base/num.h"
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* Part of a model: what leads from some values to others, found by walking back from the results. */
+/* Extracts part of a model: the nodes between given values, found by walking back from the results. */
 #include "onnx/edit/edit.h"
 #include <string.h>
 

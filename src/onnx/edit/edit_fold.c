@@ -1,6 +1,6 @@
-/* Folding: nodes that depend on constants alone are run once, as a model of their own over the same file, and their
- * results become initialisers.  The model in memory is given that part for its graph while it runs, so that weights are
- * read where they lie and every operator means what it means anywhere. */
+/* Folding: nodes that depend only on constants are run once, as a separate model over the same file, and their results
+ * become initialisers.  That part temporarily replaces the graph of the model in memory, so that weights are read in
+ * place and operators have their usual meaning. */
 #include "onnx/edit/edit.h"
 #include "onnx/import/infer.h"
 #include "onnx/run/session.h"

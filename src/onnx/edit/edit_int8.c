@@ -1,5 +1,6 @@
-/* A model in 8 bit, as others write it too: initialisers of i8 behind DequantizeLinear, activations through
- * QuantizeLinear and DequantizeLinear.  So any engine runs it, and those that multiply in 8 bit find what they need. */
+/* A model in 8 bits, in the common form: i8 initialisers followed by DequantizeLinear, activations through
+ * QuantizeLinear and DequantizeLinear.  So any engine can run it, and those that multiply in 8 bits find what they
+ * need. */
 #include "graph/run/tensor.h"
 #include "onnx/edit/edit.h"
 #include "onnx/edit/int8.h"

@@ -1,7 +1,6 @@
-/* A model in half precision.  Every value of f32 may exist twice: under its own name as f32, and under another as half.
- * An operator that takes half reads and makes halves; any other keeps to f32; and a Cast stands wherever a value is
- * made as one and wanted as the other.  So inputs, outputs, bodies and operators of other domains see what they saw
- * before. */
+/* A model in half precision.  Every f32 value may exist twice: under its own name as f32, and under another as half.
+ * An operator that supports half reads and produces halves; any other stays in f32; and a Cast converts wherever the
+ * two meet.  So inputs, outputs, bodies and operators of other domains are not affected. */
 #include "base/num.h"
 #include "graph/run/tensor.h"
 #include "onnx/edit/edit.h"

@@ -1,4 +1,4 @@
-/* Extents of inputs: open ones get a number, fixed ones are opened. */
+/* Extents of inputs: fixes open ones and opens fixed ones. */
 #include "onnx/edit/edit.h"
 #include "onnx/wire/schema.h"
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A model as a C file: the bytes of the ONNX file as an array, so that a program carries its model with it. */
+/* A model as a C file: the bytes of the ONNX file as an array, so that a program can include its model. */
 #include "onnx/edit/edit.h"
 #include "base/file.h"
 #include <string.h>

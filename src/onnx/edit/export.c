@@ -1,6 +1,6 @@
-/* A net back to messages: what the adapters made of a model, as a model of the newest opset.  Values keep the names of
- * the file where these are free; what functions and adapters brought gets names that are.  Initialisers of the file are
- * taken over as messages, so that their data stays where it lies. */
+/* Converts a net back to messages: the result of the adapters as a model of the newest opset.  Values keep their names
+ * in the file if possible; values from functions and adapters get unused names.  Initialisers of the file are reused
+ * as messages, so that their data is not moved. */
 #include "graph/run/tensor.h"
 #include "onnx/edit/edit.h"
 #include "onnx/import/net.h"

@@ -1,5 +1,5 @@
-/* The table of host operators, what their results are, and how they read arguments.  What an operator is given comes
- * from a file or a caller, so kinds and counts are checked here, once for all. */
+/* The table of host operators, the kinds of their results, and access to their arguments.  Arguments come from a file
+ * or a caller, so kinds and counts are checked here. */
 #include "onnx/host/host.h"
 #include "base/num.h"
 #include "graph/run/tensor.h"

@@ -1,5 +1,5 @@
-/* ai.onnx.ml's operators on strings and maps: encoders, mappers, vectorizers.  Each is a look-up of values among keys.
- */
+/* ai.onnx.ml's operators on strings and maps: encoders, mappers, vectorizers.  Each is a lookup of values among keys.
+ * */
 #include "base/num.h"
 #include "onnx/host/lookup.h"
 #include <stdlib.h>

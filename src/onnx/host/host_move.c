@@ -1,5 +1,5 @@
-/* Operators that move elements, for strings: the operator for numbers runs on the numbers of the strings.  One function
- * serves them all, so shapes, axes and broadcasting have a single meaning. */
+/* Operators that move elements, for strings: the numeric operator runs on the indices of the strings.  One function
+ * serves them all, so shapes, axes and broadcasting have a single definition. */
 #include "onnx/run/texts.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Sequences and optionals.  They hold references, so what takes one apart or puts one together moves no data; only
- * splitting and joining tensors compute, and that stays on the device. */
+/* Sequences and optionals.  They hold references, so taking them apart or combining them moves no data; only splitting
+ * and joining tensors compute, on the device. */
 #include "onnx/run/texts.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Operators on the text of strings: joining, splitting, matching, cleaning.  Strings are UTF-8; bytes that are none
- * pass through. */
+/* Operators on the text of strings: joining, splitting, matching, cleaning.  Strings are UTF-8; invalid bytes pass
+ * through. */
 #include "base/regex.h"
 #include "base/utf8.h"
 #include "onnx/run/texts.h"

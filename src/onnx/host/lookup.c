@@ -1,4 +1,4 @@
-/* Look-ups: keys in order, found by halving.  Keys of attributes and of tensors are treated alike, so lists of either
+/* Lookups: sorted keys and binary search.  Keys from attributes and from tensors are treated alike, so lists of either
  * become tensors. */
 #include "onnx/host/lookup.h"
 #include "base/num.h"

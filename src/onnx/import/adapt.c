@@ -1,5 +1,5 @@
-/* Opset versions: the walk through versions.def, and the changes that are a matter of names, of defaults, or of
- * attributes that became inputs. */
+/* Opset versions: applies versions.def, and the changes that concern names, defaults, or attributes that became
+ * inputs. */
 #include "onnx/import/adapt.h"
 #include <ctype.h>
 #include <string.h>

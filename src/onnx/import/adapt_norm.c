@@ -1,4 +1,4 @@
-/* Older normalisations and Dropout: whether they train was said in other words, and statistics had other shapes. */
+/* Older normalisations and Dropout: training mode was expressed differently, and statistics had other shapes. */
 #include "onnx/import/adapt.h"
 #include <string.h>
 

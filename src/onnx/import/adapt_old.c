@@ -1,5 +1,5 @@
-/* Experimental operators of the first opsets, gone from the standard: those with a plain numeric meaning, in operators
- * of today. */
+/* Experimental operators of the first opsets, removed from the standard: those with a simple numeric meaning,
+ * expressed with current operators. */
 #include "onnx/import/adapt.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* What ONNX Runtime's optimisers fuse (domain com.microsoft), taken apart again: recognisers and fast paths put it
- * together for the device at hand. */
+/* Operators fused by ONNX Runtime's optimisers (domain com.microsoft), decomposed again: recognisers and fast paths
+ * recombine them for the current device. */
 #include "onnx/import/expand.h"
 #include <string.h>
 

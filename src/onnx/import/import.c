@@ -1,6 +1,6 @@
-/* From messages to a net: names become numbers, functions are inlined, graph attributes become nets of their own that
- * take what they use from outside as further inputs.  Nodes are read in an order in which what they read has been made
- * (node_order.c); so there are no cycles to look for. */
+/* From messages to a net: names become numbers, functions are inlined, graph attributes become separate nets that take
+ * values used from outside as additional inputs.  Nodes are read in topological order (node_order.c), so there are no
+ * cycles to detect. */
 #include "graph/run/tensor.h"
 #include "onnx/import/import.h"
 #include <string.h>

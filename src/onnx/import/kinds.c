@@ -1,5 +1,5 @@
-/* Who runs a node, and what its results are.  A name may stand for a device operator and, where strings or sequences
- * come in, for a host operator too, so the kinds of the inputs decide; they are known before any run. */
+/* Decides where a node runs, and the kinds of its results.  A name may be a device operator and, for strings or
+ * sequences, a host operator too, so the kinds of the inputs decide; they are known before any run. */
 #include "graph/build/opgraph.h"
 #include "onnx/host/host.h"
 #include "onnx/run/runner.h"

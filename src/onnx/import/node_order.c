@@ -1,6 +1,5 @@
-/* The order of nodes.  The standard asks for one in which a value is made before it is read; converters to half
- * precision are known to append their casts at the end instead, and other runtimes sort.  Nodes that are in order stay
- * where they are. */
+/* Sorts nodes.  The standard requires that a value is defined before it is used; some converters to half precision
+ * append their casts at the end instead, and other runtimes sort.  Nodes that are already in order are not moved. */
 #include "onnx/edit/edit.h"
 #include "onnx/import/import.h"
 #include <string.h>

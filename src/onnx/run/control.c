@@ -1,6 +1,6 @@
-/* Control flow over data: If, Loop and SequenceMap run their bodies as nets of their own (Scan: control_scan.c).
- * Carried values stay where they are; only the condition comes to the host, and not even that where the body cannot
- * change it. */
+/* Control flow over data: If, Loop and SequenceMap run their bodies as separate nets (Scan: control_scan.c).  Carried
+ * values stay on their device; only the condition is copied to the host, and not even that if the body cannot change
+ * it. */
 #include "onnx/run/control.h"
 #include "base/num.h"
 #include "graph/run/tensor.h"

@@ -1,5 +1,5 @@
-/* Running a net: values appear step by step and go when their last reader is done.  Tensors stay where they were
- * computed until somebody must look at them on the host. */
+/* Runs a net: values are created step by step and freed after their last use.  Tensors stay where they were computed
+ * until the host needs them. */
 #include "onnx/run/session.h"
 #include "graph/run/tensor.h"
 #include <string.h>

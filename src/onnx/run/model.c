@@ -1,5 +1,5 @@
-/* The public face of models: what goes in is held against what the file declares, what comes out is looked at before it
- * is given away. */
+/* The public interface of models: inputs are checked against the file's declarations, and outputs are checked for
+ * finite values. */
 #include "base/num.h"
 #include "graph/run/tensor.h"
 #include "onnx/import/defaults.h"

@@ -1,4 +1,4 @@
-/* What a model did: its steps, who ran them and why, and the report of every program. */
+/* Reports of a model: its steps, where they ran and why, and the report of every program. */
 #include "base/json.h"
 #include "graph/run/program.h"
 #include "onnx/run/session.h"

@@ -1,5 +1,5 @@
-/* Objects: counted, immutable values around tensors.  A sequence holds its items, so passing one on, taking an item out
- * of it or putting one in moves references and no data. */
+/* Objects: reference-counted, immutable values around tensors.  A sequence holds its items, so passing it on, or
+ * taking an item out or putting one in, moves references and no data. */
 #include "onnx/run/object.h"
 #include "base/mem.h"
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-/* A device segment as a gale_graph: the net's nodes with their operators' names, constants held where they lie, bodies
- * as graphs of their own whose captured values follow the node's inputs. */
+/* A device segment as a gale_graph: the net's nodes with their operators' names, constants without copies, bodies as
+ * separate graphs whose captured values follow the node's inputs. */
 #include "graph/build/opgraph.h"
 #include "onnx/run/session.h"
 #include <string.h>

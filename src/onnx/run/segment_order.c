@@ -1,6 +1,6 @@
-/* The order of a net's nodes and where it is cut.  Whatever is ready for the device goes into the current segment; when
- * nothing more is, everything that is ready for the host runs, then the next segment begins.  So there are few cuts,
- * whatever the order in the file. */
+/* Orders a net's nodes and cuts it into segments.  Everything that is ready for the device goes into the current
+ * segment; when nothing more is, everything that is ready for the host runs, then the next segment begins.  So there
+ * are few cuts, whatever the order in the file. */
 #include "graph/build/opgraph.h"
 #include "onnx/run/session.h"
 #include <string.h>

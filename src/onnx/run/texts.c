@@ -1,5 +1,5 @@
-/* Numbers for strings and strings for numbers.  With consecutive numbers an operator for numbers moves strings; with
- * ranks it compares, sorts and counts them too. */
+/* Strings to numbers and back.  With consecutive numbers, numeric operators move strings; with ranks they compare,
+ * sort and count them too. */
 #include "onnx/run/texts.h"
 #include <stdlib.h>
 #include <string.h>

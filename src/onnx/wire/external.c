@@ -1,6 +1,6 @@
-/* Tensor data in files beside the model.  The model's author names them, so they have to lie in the model's folder;
- * each is opened once and stays open as long as the model is.  A file that the model gives a checksum of is held to it
- * when the first of its bytes are wanted, not when it is opened. */
+/* Tensor data in files beside the model.  The names come from the model, so the files must be in the model's folder;
+ * each is opened once and stays open as long as the model.  If the model has a checksum for a file, it is verified
+ * when the data is first needed. */
 #include "base/hash.h"
 #include "base/path.h"
 #include "onnx/wire/model_file.h"

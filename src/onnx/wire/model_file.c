@@ -1,4 +1,5 @@
-/* A file that was opened: counted, with its messages in one arena, and the bytes of large tensors where they are. */
+/* An opened file: reference-counted, with its messages in one arena, and the data of large tensors left in the file.
+ * */
 #include "onnx/wire/model_file.h"
 #include <stdatomic.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* A model as a file.  Data that lay in other files comes in, or, when a name for it is given, all large initialisers go
- * out into one file beside the model; the tree itself stays as it is.  Both files appear whole or not at all, the data
+/* Writes a model to a file.  External data is included or, if a name is given, all large initialisers are written to
+ * one file beside the model; the tree itself is not changed.  Both files appear completely or not at all, the data
  * first. */
 #include "onnx/wire/write.h"
 #include <stdlib.h>
