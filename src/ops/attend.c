@@ -1,4 +1,4 @@
-/* Scaled dot product attention, for every operator that has one inside.  Half floats are computed in F32 from the first
+/* Scaled dot product attention, for every operator that contains one.  Half floats are computed in F32 from the first
  * product to the last; heads and their groups are views. */
 #include "ops/attention.h"
 #include "graph/plan/paths.h"

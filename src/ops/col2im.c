@@ -1,5 +1,5 @@
-/* Elements put back where windows took them from, and pictures cut to a size: Col2Im, MaxUnpool, CenterCropPad,
- * ReverseSequence. */
+/* Operators that put elements back where windows took them from, and that crop pictures: Col2Im, MaxUnpool,
+ * CenterCropPad, ReverseSequence. */
 #include "ops/spatial.h"
 #include <string.h>
 

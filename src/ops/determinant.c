@@ -1,5 +1,5 @@
-/* Determinants by elimination with the largest pivot, in double precision where the device has it.  A step takes the
- * first column away and moves the rest up and to the left, so that all steps are alike. */
+/* Determinants by elimination with the largest pivot, in double precision if the device supports it.  A step removes
+ * the first column and shifts the rest up and to the left, so that all steps are identical. */
 #include "ops/lower.h"
 
 /* state: a [batch, m, m] loses its pivot's row and column, zeros come in behind; det [batch] is multiplied by the pivot

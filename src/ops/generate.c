@@ -1,4 +1,4 @@
-/* Values made of nothing but a shape: ranges, unit matrices, triangles, and random numbers. */
+/* Values that only depend on a shape: ranges, unit matrices, triangles, and random numbers. */
 #include "ops/lower.h"
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* Gathers and scatters, all by a linear index computed on the way. */
+/* Gathers and scatters, all through a linear index computed on the fly. */
 #include "ops/lower.h"
 #include <string.h>
 

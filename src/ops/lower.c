@@ -1,4 +1,4 @@
-/* What lowering shares: attributes, plan-time values, and a few compositions that many operators need. */
+/* Shared by all lowerings: attributes, plan-time values, and a few compositions that many operators need. */
 #include "ops/lower.h"
 #include <stdarg.h>
 #include <stdio.h>

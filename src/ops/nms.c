@@ -1,5 +1,5 @@
-/* Non-maximum suppression: a loop that takes the best box left of every class at once and drops what overlaps it too
- * much. */
+/* Non-maximum suppression: a loop that takes the best remaining box of every class at once and drops boxes that
+ * overlap it too much. */
 #include "ops/select.h"
 #include <math.h>
 

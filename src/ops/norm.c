@@ -1,5 +1,5 @@
-/* Normalisations.  Statistics are taken in two passes (mean, then squares of differences) and in F32 for half floats.
- */
+/* Normalisations.  Statistics are computed in two passes (mean, then squares of differences) and in F32 for half
+ * floats. */
 #include "ops/lower.h"
 
 /* (x - mean) / sqrt(variance + epsilon) over the axes; the pieces are there for those who need them. */

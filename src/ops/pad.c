@@ -1,4 +1,4 @@
-/* Pad: a view for constants; otherwise places computed from places, read by one TAKE. */
+/* Pad: a view for constants; otherwise indices computed from indices, read by one TAKE. */
 #include "ops/lower.h"
 #include <string.h>
 

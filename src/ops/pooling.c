@@ -1,4 +1,4 @@
-/* Pools: windows as a view, reduced over what is in them. */
+/* Pools: windows as a view, reduced over their elements. */
 #include "ops/spatial.h"
 #include "graph/plan/paths.h"
 #include <math.h>

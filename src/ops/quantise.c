@@ -1,5 +1,4 @@
-/* Floats to whole numbers of few bits and back: by one scale, one for each place along an axis, or one for each block
- * of it. */
+/* Floats to low-bit integers and back: with one scale, one per position along an axis, or one per block of it. */
 #include "ops/quantise.h"
 
 gale__node gale__lower_lone(gale__lower *L, gale__node s)

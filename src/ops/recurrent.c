@@ -1,6 +1,6 @@
-/* RNN, GRU and LSTM.  What the inputs contribute is one product for all steps; the loop has the product with the state
- * and the gates. The reverse direction is the same loop from the last slice to the first; sequences that are shorter
- * keep their state while they are over. */
+/* RNN, GRU and LSTM.  The contribution of the inputs is one product for all steps; the loop has the product with the
+ * state and the gates.  The reverse direction is the same loop from the last slice to the first; shorter sequences
+ * keep their state after their end. */
 #include "ops/recurrent.h"
 #include "graph/plan/paths.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Activations of recurrent cells.  All but two are operators of their own, and lowered by those. */
+/* Activations of recurrent cells.  All except two are separate operators, and are lowered by those. */
 #include "ops/recurrent.h"
 #include <string.h>
 #include <strings.h>

@@ -1,5 +1,5 @@
-/* Pooling over regions of a picture: RoiAlign samples between pixels, MaxRoiPool takes whole ones.  Regions are values
- * of the run, so nothing here has a size that depends on them. */
+/* Pooling over regions of a picture: RoiAlign samples between pixels, MaxRoiPool takes whole ones.  Regions are
+ * run-time values, so no size depends on them. */
 #include "ops/sample.h"
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Rotary embeddings: pairs of columns turned by an angle that the position gives, from tables of cosines and sines. */
+/* Rotary embeddings: pairs of columns rotated by an angle that depends on the position, from tables of cosines and
+ * sines. */
 #include "ops/rotary.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Sampling at computed coordinates: GridSample, the grids of AffineGrid, and deformable convolutions.  Each tap of each
- * axis is a place and a weight; what is outside is zero, the edge, or mirrored. */
+/* Sampling at computed coordinates: GridSample, the grids of AffineGrid, and deformable convolutions.  Each tap of
+ * each axis is a position and a weight; outside is zero, the edge, or mirrored. */
 #include "ops/sample.h"
 #include "ops/spatial.h"
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Joins pairs of neighbouring f32 operations of a tape into one step, lets operations with a constant read it once
- * instead of block by block, and lets the last operation before a store write to memory. */
+/* Fuses pairs of adjacent f32 operations of a tape into one step, lets operations with a constant read it once instead
+ * of block by block, and lets the last operation before a store write directly to memory. */
 #include "kernel/cpu/tape.h"
 #include <math.h>
 #include <string.h>

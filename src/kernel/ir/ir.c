@@ -1,5 +1,5 @@
-/* Building kernel IR: instructions are appended one by one and trivial ones folded away at once, so that what reaches
- * the printers is short.  An append that runs out of memory marks the whole kernel as failed. */
+/* Builds kernel IR: instructions are appended one by one and trivial ones are folded at once, so that the printers
+ * receive short code.  If an append runs out of memory, the whole kernel is marked as failed. */
 #include "kernel/ir/ir_util.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Checks that a kernel is well formed before a driver sees it: what drivers say about bad code is rarely helpful, and
- * some crash.  Types follow a rule per operation; a value is visible until the block it was made in ends. */
+/* Checks that a kernel is well formed before a driver sees it: drivers' messages about bad code are rarely helpful,
+ * and some drivers crash.  Types follow one rule per operation; a value is visible until the end of its block. */
 #include "kernel/ir/ir_util.h"
 #include <string.h>
 

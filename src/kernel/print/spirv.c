@@ -1,5 +1,5 @@
-/* The bookkeeping of a SPIR-V module for Vulkan 1.2 (SPIR-V 1.5): sections grow side by side and are joined at the end;
- * types and constants are made once, found again by their words. */
+/* The bookkeeping of a SPIR-V module for Vulkan 1.2 (SPIR-V 1.5): sections grow separately and are joined at the end;
+ * types and constants are created once and looked up by their words. */
 #ifdef GALE_HAVE_SPIRV
 #include "kernel/print/spirv.h"
 #include "base/hash.h"

@@ -1,4 +1,4 @@
-/* Schedules seen from outside: choosing one, its key, its words, its grid, its kernel. */
+/* The interface of schedules: choosing one, its key, its words, its grid, its kernel. */
 #include "kernel/schedule/schedule_emit.h"
 #include <string.h>
 

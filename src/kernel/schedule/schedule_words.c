@@ -1,5 +1,6 @@
-/* The walk over a nest that gives each of its numbers a place: 0 and 1 are kept in the key and become constants of the
- * kernel, the rest become parameter words.  Key, words and kernel come out of the same walk, so they cannot differ. */
+/* The traversal of a nest that assigns a place to each of its numbers: 0 and 1 are part of the key and become
+ * constants of the kernel, the rest become parameter words.  Key, words and kernel come from the same traversal, so
+ * they cannot differ. */
 #include "kernel/schedule/schedule_emit.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Look-ups by value: keys are sorted when planning, and each element finds its own by binary search on the device. */
+/* Lookups by value: keys are sorted when planning, and each element is found by binary search on the device. */
 #include "ops/ml/ml.h"
 #include "ops/select.h"
 #include <math.h>

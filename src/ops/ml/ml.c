@@ -1,4 +1,4 @@
-/* Classical models' plain operators: scaling, filling in, encoding, and linear models.  Parameters are attributes, so
+/* Simple operators of classical models: scaling, imputing, encoding, and linear models.  Parameters are attributes, so
  * they are constants of the plan. */
 #include "ops/ml/ml.h"
 #include <math.h>

@@ -1,5 +1,5 @@
-/* TfIdfVectorizer on whole numbers: every window of a row is compared with every n-gram of its size at once, so
- * counting is one reduction per size and distance.  (On words it runs on the host, src/onnx/host/host_tfidf.c.) */
+/* TfIdfVectorizer on integers: every window of a row is compared with every n-gram of its size at once, so counting is
+ * one reduction per size and distance. (On words it runs on the host, src/onnx/host/host_tfidf.c.) */
 #include "ops/ml/ml.h"
 #include <stdlib.h>
 #include <string.h>

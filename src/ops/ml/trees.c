@@ -1,5 +1,5 @@
-/* Decision trees on the device: one place per sample and tree, moved down a level at a time by gathers; leaves stay
- * where they are, so all trees take as many steps as the deepest. */
+/* Decision trees on the device: one position per sample and tree, moved down one level at a time by gathers; leaves
+ * stay where they are, so all trees take as many steps as the deepest. */
 #include "ops/ml/trees.h"
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Decision trees from attributes: both of ONNX's forms become nodes that point at each other.  What comes from a file
- * is checked here, so that walking the trees needs no checks. */
+/* Decision trees from attributes: both of ONNX's forms become nodes that refer to each other.  Input from the file is
+ * checked here, so that traversing the trees needs no checks. */
 #include "ops/ml/trees.h"
 #include <math.h>
 #include <stdio.h>

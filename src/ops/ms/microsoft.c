@@ -1,5 +1,5 @@
-/* com.microsoft's quantised operators: each is ONNX's own between a way in and a way out, and lowered by calling it.
- * Fused ones that are chains of ONNX's operators are taken apart when a model is read. */
+/* com.microsoft's quantised operators: each is ONNX's own operator between dequantisation and quantisation, and is
+ * lowered by calling it.  Fused ones that are chains of ONNX operators are decomposed when a model is read. */
 #include "ops/quantise.h"
 #include <string.h>
 

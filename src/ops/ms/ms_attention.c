@@ -1,5 +1,5 @@
-/* Attention and MultiHeadAttention of com.microsoft, as onnxruntime's optimisers write them: projections and biases
- * inside, masks as whole numbers, a cache of keys and values in one value or two. */
+/* Attention and MultiHeadAttention of com.microsoft, as written by onnxruntime's optimisers: with projections and
+ * biases, integer masks, and a cache of keys and values in one value or two. */
 #include "ops/attention.h"
 #include <math.h>
 #include <string.h>

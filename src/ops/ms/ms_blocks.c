@@ -1,5 +1,5 @@
-/* Weights of few bits in blocks that share a scale, as com.microsoft's operators have them: packed into bytes or in
- * types of their own. */
+/* Low-bit weights in blocks that share a scale, as in com.microsoft's operators: packed into bytes or in their own
+ * types. */
 #include "ops/quantise.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Mixtures of experts of com.microsoft: a router picks k of them for each token.  Few tokens take the weights of their
- * own experts; where there are more than experts, all of them see all tokens and those that were not picked count for
- * nothing. */
+/* Mixtures of experts of com.microsoft: a router selects k of them for each token.  Few tokens load the weights of
+ * their own experts; with more tokens than experts, all experts process all tokens and those not selected get weight
+ * 0. */
 #include "ops/quantise.h"
 #include <math.h>
 #include <string.h>
