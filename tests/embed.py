@@ -271,12 +271,12 @@ def levels():
         return json.loads((folder / "l.jsonl").read_text())["vector"] if code == 0 else None
 
     check("level medium", near([with_level("1 vectors", "--level", "MED")], [vector("one two")]), "another vector")
-    with_level("stepping down to medium", "--level", "high")
-    with_level("stepping down to medium", env={"OP_DBUS_VECTOR_LEVEL": "High"})
+    with_level("falling back to medium", "--level", "high")
+    with_level("falling back to medium", env={"OP_DBUS_VECTOR_LEVEL": "High"})
     with_level("1 vectors", env={"GALE_MODELS": "", "OP_DBUS_MODEL_DIR": str(models), "OP_DBUS_VECTOR_LEVEL": "medium", "GALE_PROVIDER": "", "OP_DBUS_EXECUTION_PROVIDER": "cpu"})
     with_level("neither its encoder", "--level", "low", code=1)
     with_level("level none produces no vectors", "--level", "none", code=1)
-    with_level("no level", "--level", "huge", code=1)
+    with_level("unknown level", "--level", "huge", code=1)
     with_level("neither its encoder", "--preset", "dev", code=1)
     with_level("1 vectors", "--preset", "standard")
     heuristic = with_level("1 vectors of 64", "--model", "heuristic")
@@ -343,14 +343,14 @@ def cached():
     both = [subprocess.Popen([gale, "embed", str(lines), "-o", str(folder / f"both{i}.npy"), "--cache", "--prompt", "one ", "--window", "64", "-m", str(encoder)], env=environment,
                              stderr=subprocess.PIPE) for i in range(3)]
     errors = [process.communicate()[1].decode() for process in both]
-    check("several at once", all(p.returncode == 0 for p in both) and not any("not kept" in e for e in errors), str(errors))
+    check("several at once", all(p.returncode == 0 for p in both) and not any("not cached" in e for e in errors), str(errors))
     before = cache("stats")["vectors"]
     check("shrunk", cache("clean", "--limit", "0")["vectors"] < before, "nothing went")
     check("emptied", cache("clear")["vectors"] == 0, "something is left")
     file = folder / "cache/vectors.sqlite"
     file.write_bytes(b"this is no database at all, but it is longer than a header would be" * 30)
     done = embed(lines, "-o", folder / "c.npy", "--cache")
-    check("a damaged cache", "not kept" in done.stderr.decode() and near(read_npy(folder / "c.npy"), wanted), done.stderr.decode())
+    check("a damaged cache", "not cached" in done.stderr.decode() and near(read_npy(folder / "c.npy"), wanted), done.stderr.decode())
     cache("stats", code=1)
     cache("clear")
 

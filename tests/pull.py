@@ -100,7 +100,7 @@ def whole(pull, url):
     pull("a redirection", 0, "moved.onnx", f"{url}/moved", "--sha256", GOOD)
     pull("a query", 0, "again.onnx", f"{url}/net.onnx?x=/y.z#f", "--sha256", GOOD, "--name", "again")
     pull("a redirection to a file", 1, "rotocol", f"{url}/astray", "--sha256", GOOD)
-    pull("without a digest, said aloud", 0, "nothing was held against(.|\n)*without a SHA-256", f"{url}/net.onnx", "--unverified", "-n", "loose")
+    pull("without a digest, with a warning", 0, "which was not verified(.|\n)*without a SHA-256", f"{url}/net.onnx", "--unverified", "-n", "loose")
     pull("a page about the file", 1, "received a web page, not a network", f"{url}/page.onnx", "--unverified")
     check("the page is not kept", not list(pull.folder.glob("page*")))
     pull.clear()
@@ -128,7 +128,7 @@ def broken(pull, url):
     pull("nobody there", 1, "onnect", "http://127.0.0.1:1/net.onnx", "--sha256", GOOD)
     pull("another protocol", 1, "rotocol", "ftp://127.0.0.1/net.onnx", "--sha256", GOOD)
     for bad in ("../net", "a/b", "..\\net", ".hidden", "a\nb", "x" * 300):
-        pull(f"the name {bad[:20]!r}", 1, "no name for a model|more than", f"{url}/net.onnx", "--sha256", GOOD, "--name", bad)
+        pull(f"the name {bad[:20]!r}", 1, "invalid model name|more than", f"{url}/net.onnx", "--sha256", GOOD, "--name", bad)
     pull("a URL without a name", 1, "use --name", f"{url}/", "--sha256", GOOD)
     check("no such name is asked for", not Server.asked, Server.asked)
     pull.holds("bad names leave nothing")

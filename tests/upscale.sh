@@ -29,7 +29,7 @@ expect 0 '^[^ ]*twice.onnx, fp16, tiles of 256 x 256' bench upscale -p cpu -m tw
 expect 0 '"precision": "bf16"' bench upscale -p cpu --scale 32 --precision bf16 --json
 expect 0 '^[^ ]*fixed.onnx, fp32, tiles of 32 x 32: ' bench upscale -p cpu -m fixed --scale 4
 expect 0 '20 x 12 -> .* 40 x 24, 1 tile of 32 x 32' upscale "$folder/small.ppm" -m fixed -o "$folder/x.ppm"
-expect 3 'nix. is no provider' bench upscale -p nix
+expect 3 "unknown provider 'nix'" bench upscale -p nix
 expect 1 'model "none" not found' bench upscale -m none
 
 # Parts and layers of EXR, where it is read.
@@ -43,7 +43,7 @@ fi
 # Warnings say of which file they are: a layer of what has none, alpha that is lost, a key that nobody knows.
 expect 0 'warning: [^ ]*small.ppm: pnm has no layers' upscale "$folder/small.ppm" --layer a -m twice -o "$folder/x.ppm"
 printf 'P7\nWIDTH 1\nHEIGHT 1\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\nabcd' >"$folder/soft.pam"
-expect 0 'warning: [^ ]*soft.ppm: pnm has no alpha' upscale "$folder/soft.pam" -m twice -o "$folder/soft.ppm"
+expect 0 'warning: [^ ]*soft.ppm: pnm does not support alpha' upscale "$folder/soft.pam" -m twice -o "$folder/soft.ppm"
 cp "$folder/models/twice.onnx" "$folder/models/odd.onnx"
 echo 'nmae: odd' >"$folder/models/odd.yml"
 expect 0 'warning: [^ ]*odd.yml: manifest: unknown key "nmae"' upscale "$folder/small.ppm" -m odd -o "$folder/x.ppm"
@@ -102,7 +102,7 @@ expect 1 'empty: no pictures in this folder' upscale "$folder/empty" -m twice
 expect 1 'is for a single picture, but there are [0-9]' upscale "$folder/in" -m twice -o "$folder/x.ppm"
 # Names as they were, in another folder; the end of a name for a format; a model whose name is none of a file.
 expect 0 'plain/b.ppm: 4 x 2' upscale "$folder/in/b.ppm" -m twice -O "$folder/plain" --suffix ''
-expect 1 'b.ppm: the result would replace it' upscale "$folder/in/b.ppm" -m twice --suffix ''
+expect 1 'b.ppm: the result would overwrite it' upscale "$folder/in/b.ppm" -m twice --suffix ''
 expect 0 'plain/b.bmp: 4 x 2' upscale "$folder/in/b.ppm" -m twice -O "$folder/plain" --suffix= -f .bmp
 cp "$folder/models/twice.onnx" "$folder/models/slash.onnx"
 echo 'name: x2 / soft' >"$folder/models/slash.yml"
@@ -185,7 +185,7 @@ kill -TERM $!
 wait $! 2>/dev/null
 holds $? = 143
 exec 3>&-
-holds -n "$(grep -e 'interrupted; the same command with --skip-existing goes on' "$folder/words")"
+holds -n "$(grep -e 'interrupted; run the same command with --skip-existing' "$folder/words")"
 
 # With --json, what was done by then is told, and the program ends as it was told to.
 "$gale" upscale "$folder/crowd" "$folder/crowd/wait.ppm" "$folder/in/b.ppm" -m twice -O "$folder/told" --json >"$folder/told.json" 2>/dev/null &
@@ -200,9 +200,9 @@ holds "$(tail -c 2 "$folder/told.json")" = '}'
 
 # A value that is none is whose it is.
 printf 'Pf 2 1 -1.0\n\000\000\200\177\000\000\000\077' >"$folder/endless.pfm"
-expect 1 'endless.pfm: the picture itself has values that are infinite or no numbers' upscale "$folder/endless.pfm" -m twice -O "$folder/out"
+expect 1 'endless.pfm: the picture contains NaN or infinity' upscale "$folder/endless.pfm" -m twice -O "$folder/out"
 
-expect 0 'warning: [^ ]*endless.pfm: 1 sample is infinite or no number, and taken for 0' upscale "$folder/endless.pfm" -m twice -O "$folder/out" --tolerant
+expect 0 'warning: [^ ]*endless.pfm: 1 NaN or infinite sample replaced by 0' upscale "$folder/endless.pfm" -m twice -O "$folder/out" --tolerant
 { printf 'P5 160 120 255 '; i=0; while [ $i -lt 1600 ]; do printf 'abcABC<=>xyz'; i=$((i + 1)); done; } >"$folder/large.pgm"
 # A JPEG that was cut: refused, or grey where it ends.
 if "$gale" upscale "$folder/large.pgm" -m twice -f jpeg -o "$folder/whole.jpg" >/dev/null 2>&1; then
