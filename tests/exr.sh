@@ -38,7 +38,7 @@ expect 0 '^7 pictures in ' exr thumbs "$folder/in" -O "$folder/b" --shard 2/2
 SLURM_PROCID=1 SLURM_NTASKS=2 expect 0 '^7 pictures in ' exr thumbs "$folder/in" -O "$folder/c" --shard auto
 expect 1 'shard: .3/2. is neither' exr thumbs "$folder/in" -O "$folder/c" --shard 3/2
 expect 2 'sepia' exr convert "$seeds/zip.exr" --tone sepia -o "$folder/x.png"
-expect 1 'called "nix"' exr convert "$seeds/zip.exr" --layer nix -o "$folder/x.png"
+expect 1 'channel "nix"' exr convert "$seeds/zip.exr" --layer nix -o "$folder/x.png"
 
 # What was packed without loss is one picture; every tone map and filter runs.
 for name in none rle zips piz; do
@@ -76,7 +76,7 @@ expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.png" --size 32 --columns 4
 expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.html"
 holds "$(grep -c figcaption "$folder/sheet.html")" -ge 1
 expect 2 'sheet needs --output' exr sheet "$folder/in"
-expect 1 'no weights' exr denoise "$seeds/zip.exr" -o "$folder/n.exr"
+expect 1 'missing weights' exr denoise "$seeds/zip.exr" -o "$folder/n.exr"
 
 # Files that come while it looks.
 mkdir "$folder/watched"

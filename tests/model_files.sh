@@ -49,7 +49,7 @@ for name in own.onnx ./own.onnx link.onnx hard.onnx; do
     expect 2 'is also an input (MODEL) and would be overwritten; .*--overwrite' convert "$folder/own.onnx" -o "$folder/$name" --fold
 done
 cp "$models/large.onnx" "$folder/large.onnx"
-expect 1 'large.onnx: is the model that is read' convert "$folder/large.onnx" -o "$folder/x.onnx" --external large.onnx
+expect 1 'large.onnx: is the model being read' convert "$folder/large.onnx" -o "$folder/x.onnx" --external large.onnx
 expect 1 'out.bin contains data of .*out.onnx, which would be overwritten' convert "$folder/out.onnx" -o "$folder/x.onnx" --external out.bin
 expect 1 'out.bin contains data of .*out.onnx' convert "$folder/out.onnx" -o "$folder/out.bin"
 expect 1 'out.bin contains data of .*out.onnx' convert "$folder/out.onnx" -o "$folder/out.bin" --emit c
@@ -63,7 +63,7 @@ expect 1 'error: [^ ]*alone.onnx: tensor' convert "$folder/alone.onnx" -o "$fold
 expect 1 'a name without a folder' convert "$models/large.onnx" -o "$folder/x.onnx" --external ../x.bin
 expect 0 '' convert "$models/relu.onnx" -o "$folder/pinned.onnx" --pin n=5
 expect 0 '^input      x  f32 \[2, 5\]$' inspect "$folder/pinned.onnx"
-expect 1 "called 'm'" convert "$models/relu.onnx" -o "$folder/x.onnx" --pin m=5
+expect 1 "named 'm'" convert "$models/relu.onnx" -o "$folder/x.onnx" --pin m=5
 expect 1 'NAME=N' convert "$models/relu.onnx" -o "$folder/x.onnx" --pin n
 expect 0 '' convert "$folder/pinned.onnx" -o "$folder/freed.onnx" --free x:1
 expect 0 '^input      x  f32 \[2, x_1\]$' inspect "$folder/freed.onnx"
@@ -71,7 +71,7 @@ expect 0 '' convert "$models/conv.onnx" -o "$folder/part.onnx" --extract x:p
 expect 0 '^nodes      2$' inspect "$folder/part.onnx"
 expect 0 '^p: f32 1x2x1x1' run "$folder/part.onnx" --provider cpu --random
 expect 1 'output q=.*: the model has no such output' run "$models/conv.onnx" --provider cpu --random --output "q=$folder/q.npy"
-expect 1 "called 'q'" convert "$models/conv.onnx" -o "$folder/x.onnx" --extract x:q
+expect 1 "no value 'q'" convert "$models/conv.onnx" -o "$folder/x.onnx" --extract x:q
 expect 0 '' convert "$models/conv.onnx" -o "$folder/half.onnx" --precision fp16
 expect 0 '^parameters 8 in 1 tensors, 16 B$' inspect "$folder/half.onnx"
 expect 0 '^y: f32 1x2' run "$folder/half.onnx" --provider cpu --random
@@ -91,7 +91,7 @@ echo '[[0.5, -1, 2]]' >"$folder/sample.json"
 expect 0 '^1 weights in 8 bits, 1 activations in 8 bits (0 with channel factors); 1 samples$' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8 --calibrate "$folder/sample.json"
 expect 0 '^ *1   QuantizeLinear$' inspect "$folder/int8.onnx"
 expect 0 '^0 weights in 8 bit' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8 --calibrate "$folder/sample.json" --leave Gemm
-expect 1 "is called 'x'" convert "$models/gemm.onnx" -o "$folder/x.onnx" --precision int8 --leave x
+expect 1 "matches 'x'" convert "$models/gemm.onnx" -o "$folder/x.onnx" --precision int8 --leave x
 expect 0 '' convert "$models/conv.onnx" -o "$folder/old-int8.onnx" --precision int8
 expect 0 '^opsets .*13' inspect "$folder/old-int8.onnx"
 expect 2 'precision int8' convert "$models/gemm.onnx" -o "$folder/x.onnx" --calibrate "$folder/sample.json"
@@ -107,7 +107,7 @@ if ! grep -q '^extern const unsigned char model_default\[\];$' "$folder/default.
 fi
 expect 1 'not a valid name in C' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --name 'a b'
 expect 1 'not a valid name in C' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --name int
-expect 1 'input x takes strings, which are not made up' run "$models/strings.onnx" --provider cpu --random
+expect 1 'input x takes strings, which cannot be random' run "$models/strings.onnx" --provider cpu --random
 expect 2 'missing option: --output FILE' convert "$models/relu.onnx"
 expect 2 'cannot be combined with' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --external x.bin
 if [ -e "$folder/x.onnx" ] || [ -e "$folder/x.c" ]; then
