@@ -42,7 +42,7 @@ static const char *find_key(const char *header, const char *key)
     return *p == ':' ? p + 1 + strspn(p + 1, " ") : NULL;
 }
 
-/* 'U5' or 'S5': texts of so many characters. */
+/* 'U5' or 'S5': strings of 5 characters. */
 static bool parse_text(const char *p, gale__npy *n)
 {
     size_t width = 0;

@@ -104,7 +104,7 @@ static int print_table(const gale_picture *p, const gale_picture_difference *d)
     return GALE__EXIT_OK;
 }
 
-/* What was asked for and is not reached. */
+/* Requested limits that are not reached. */
 static int judge(const gale__args *a, const gale_picture_difference *d)
 {
     int code = GALE__EXIT_OK;

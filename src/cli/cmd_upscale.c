@@ -171,7 +171,7 @@ static const char *extension_of(const char *path)
     return path ? strrchr(slash ? slash : path, '.') : NULL;
 }
 
-/* As floats, and as samples of so many bytes. */
+/* As floats, and as samples of the given size in bytes. */
 static gale_status check_memory(const gale_picture *p, int64_t width, int64_t height, size_t sample)
 {
     double bytes = (double)width * (double)height * p->channels * (double)(sizeof(float) + sample),

@@ -195,7 +195,7 @@ static void text_batch(const job *j, const char *device, gale__str *text)
     gale__str_add(text, "\n");
 }
 
-/* The CPU beside a GPU that was chosen automatically; where a provider was asked for, it does all. */
+/* The CPU helps a GPU that was chosen automatically; a requested provider does everything. */
 static gale_status open_second(job *j, gale_device *device)
 {
     gale_device_options o = GALE_DEVICE_OPTIONS;

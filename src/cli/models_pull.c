@@ -90,7 +90,7 @@ static gale_status fetch(const gale__fetch *wish)
     return GALE_OK;
 }
 
-/* Without a digest nobody knows what came: that takes a word from the user, and is said. */
+/* Without a digest the file cannot be verified: the user must agree, and a warning is printed. */
 static gale_status fetch_as(const gale__args *a, const char *name, gale__fetch *f)
 {
     gale__str folder = {0}, file = {0}, path = {0};

@@ -16,7 +16,7 @@ typedef struct step {
 typedef struct choice {
     const gale_device_options *options;
     step steps[CHAIN_MAX];
-    int count, index;   /* index: -1 when nobody asked */
+    int count, index;   /* index: -1 if not given */
     bool strict, again; /* again: another device has failed at the work */
     gale__str why;
 } choice;

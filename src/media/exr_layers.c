@@ -63,7 +63,7 @@ static int show(const layer *l, gale__exr_choice *c)
     return rank + 20;
 }
 
-/* Whether the layer, or its part, is the one that is asked for. */
+/* Whether the layer, or its part, is the requested one. */
 static bool is_wanted(const layer *l, const char *wanted)
 {
     size_t n = strlen(wanted), part = strlen(l->part_name), own = l->length ? l->length - 1 : 0;

@@ -248,7 +248,7 @@ static bool next_page(TIFF *t)
     return false;
 }
 
-/* The page that is asked for; true where it is the first. */
+/* The requested page; true if it is the first. */
 static gale_status find_page(const gale__picture_source *in, TIFF *t, bool *first)
 {
     int64_t page = 1;

@@ -79,7 +79,7 @@ static VkPipeline make_pipeline(gale__vk_device *d, VkShaderModule module, const
                : VK_NULL_HANDLE;
 }
 
-/* On first need; a device that fails here goes on with the driver's commands. */
+/* Created on first use; a device that fails here uses the driver's commands. */
 static bool have_pipelines(gale__vk_device *d)
 {
     if (!d->bulk.wanted) return false;

@@ -4,7 +4,7 @@
 #include "device/vulkan/vulkan.h"
 #include <string.h>
 
-#define BATCH_COMMANDS 64 /* submitted when so many are pending ... */
+#define BATCH_COMMANDS 64 /* submitted when this many are pending ... */
 #define SPIN_NS 30000u
 #define IDLE_EVERY 8 /* ... or at a multiple of this when the device has nothing to do */
 

@@ -35,7 +35,7 @@ typedef struct belt {
     gale_exr_viewer *viewers[2]; /* the second may be NULL */
     gale_exr_batch *batch;
     gale__arena *messages;
-    bool serial; /* lanes side by side */
+    bool serial; /* concurrent lanes */
     _Atomic size_t next;
     _Atomic bool stop;
     gale__mutex lock; /* of all below, and of the batch */

@@ -27,7 +27,7 @@ static gale_status fold(gale__onnx *file, gale__pb_model *model)
     return status;
 }
 
-/* To the opset that was asked for; for 8 bit to the least that has a scale for each channel. */
+/* To the requested opset; for 8 bits to the lowest that supports one scale per channel. */
 static gale_status bring_up(const gale_convert_options *o, gale__onnx *file, gale__pb_model *model)
 {
     int wanted = o->opset == GALE_OPSET_NEWEST ? GALE__OPSET_NEWEST : o->opset;

@@ -28,7 +28,7 @@ static gale_status choice_of(const gale__json *map, const char *key, const char 
         v->kind == GALE__JSON_STRING ? v->string : "?", words[0]);
 }
 
-/* A key that nobody reads is most likely a slip of the pen. */
+/* An unknown key is most likely a typing error. */
 static void warn_unknown(const gale__json *map, const char *where, const char *const *known)
 {
     for (const gale__json *c = map ? map->child : NULL; c; c = c->next) {

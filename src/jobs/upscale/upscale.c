@@ -19,7 +19,7 @@ typedef struct work {
     int64_t tile, overlap, batch; /* current values, possibly reduced to fit into memory; 0: as memory allows */
     int64_t now;                  /* the tile of this run; 0: the whole picture */
     bool batches;                 /* the batch is found for each run */
-    int64_t lanes;                /* tiles side by side at most; 0: as many as the device has use for */
+    int64_t lanes;                /* maximum concurrent tiles; 0: as many as the device can use */
     uint64_t network_ns;
 } work;
 
