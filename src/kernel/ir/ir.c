@@ -85,7 +85,7 @@ void gale__ir_finish(gale__ir *ir)
 
 gale_status gale__ir_check(const gale__ir *ir)
 {
-    return ir->failed ? gale__fail(GALE_NO_MEMORY, "kernel %s: no memory for its instructions", ir->name) : GALE_OK;
+    return ir->failed ? gale__fail(GALE_NO_MEMORY, "kernel %s: out of memory for its instructions", ir->name) : GALE_OK;
 }
 
 static gale__ir_val append(gale__ir *ir, const gale__ir_instr *in)

@@ -241,6 +241,5 @@ gale_status gale__dialect_find(const char *name, gale__dialect *out)
 {
     for (int i = 0; name && i < GALE__DIALECT_COUNT; i++)
         if (!strcmp(gale__dialects[i].name, name)) return *out = (gale__dialect)i, GALE_OK;
-    return gale__fail(
-        GALE_UNSUPPORTED, "no kernels are printed in the dialect \"%s\" (kernel/print/dialect.c)", name ? name : "");
+    return gale__fail(GALE_UNSUPPORTED, "unknown kernel dialect \"%s\" (kernel/print/dialect.c)", name ? name : "");
 }

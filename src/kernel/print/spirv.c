@@ -194,7 +194,8 @@ gale_status gale__spv_link(gale__spv *s, const gale__ir *ir, uint32_t function, 
     gale__spv_emit(s, out, SpvOpReturn, NULL, 0);
     gale__spv_emit(s, out, SpvOpFunctionEnd, NULL, 0);
     if (out->words && out->count > 3) out->words[3] = s->next_id;
-    if (s->failed || out->failed) return gale__fail(GALE_NO_MEMORY, "kernel %s: no memory for its SPIR-V", ir->name);
+    if (s->failed || out->failed)
+        return gale__fail(GALE_NO_MEMORY, "kernel %s: out of memory for its SPIR-V", ir->name);
     return GALE_OK;
 }
 
