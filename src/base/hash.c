@@ -1,4 +1,5 @@
-/* Hashes: a fast 64-bit hash by multiplication and folding, and SHA-1 and SHA-256 as specified in FIPS 180-4. */
+/* Hashes: a fast 64-bit hash by multiplication and folding, and SHA-1 and SHA-256 as specified in FIPS 180-4: two short
+ * functions, for which no build should need a cryptography library. */
 #include "base/hash.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* The JSON reader (RFC 8259).  Input is untrusted: nesting is limited, every read is bounds-checked, strings must be
- * UTF-8 without zero bytes, and all memory comes from the caller's arena. */
+/* The JSON reader (RFC 8259).  Every build needs it (models, tokenizers, options), also one without libraries, and
+ * libraries such as Jansson and cJSON allocate each node themselves.  Input is untrusted: nesting is limited, every
+ * read is bounds-checked, strings must be UTF-8 without zero bytes, and all memory comes from the caller's arena. */
 #include "base/json.h"
 #include "base/utf8.h"
 #include <ctype.h>

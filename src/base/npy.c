@@ -1,5 +1,5 @@
-/* NumPy's .npy files, format versions 1 to 3.  The header is a Python literal; only the form that NumPy writes is
- * accepted, and everything in it is checked against the file size. */
+/* NumPy's .npy files, format versions 1 to 3; Debian has no C library for them.  The header is a Python literal; only
+ * the form that NumPy writes is accepted, and everything in it is checked against the file size. */
 #include "base/npy.h"
 #include <ctype.h>
 #include <stdio.h>

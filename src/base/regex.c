@@ -1,5 +1,7 @@
-/* Regular expressions run as sets of states, all alternatives at once (Thompson's construction).  A text is read once
- * and each state is visited once per character, so the worst case is text length times number of states. */
+/* Regular expressions of ONNX's RegexFullMatch, whose patterns come from models and are untrusted.  PCRE2, which
+ * tokenizers use, backtracks: it takes exponential time on some patterns or stops at a limit.  Here they run as sets of
+ * states, all alternatives at once (Thompson's construction).  A text is read once and each state is visited once per
+ * character, so the worst case is text length times number of states. */
 #include "base/regex.h"
 #include "base/regex_tree.h"
 #include "base/utf8.h"

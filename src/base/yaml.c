@@ -1,6 +1,8 @@
-/* A reader for the common subset of YAML.  Input is untrusted: every read is bounds-checked, nesting is limited,
- * memory comes from the arena.  `at` always points to the first character to read, and `column` is the indentation at
- * that position. */
+/* A reader for the common subset of YAML.  libyaml is not used, because it calls malloc itself and accepts no
+ * allocator: tests that make each allocation of a manifest fail could not reach it, and its limits on depth and size
+ * differ.  Manifests, catalogues and data lists are the only YAML in gale, so builds with and without libraries read
+ * the same.  Input is untrusted: every read is bounds-checked, nesting is limited, memory comes from the arena.  `at`
+ * always points to the first character to read, and `column` is the indentation at that position. */
 #include "base/yaml.h"
 #include "base/utf8.h"
 #include <stdarg.h>

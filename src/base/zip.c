@@ -1,5 +1,6 @@
-/* Zip archives.  The directory at the end gives the positions of the entries; everything in it is checked against the
- * file. */
+/* Zip archives.  zlib unpacks entries but does not handle archives, and libraries that do (libzip, minizip) work on
+ * files and allocate themselves; this is 200 lines over memory, fuzzed.  The directory at the end gives the positions
+ * of the entries; everything in it is checked against the file. */
 #include "base/zip.h"
 #include "base/inflate.h"
 #include <string.h>

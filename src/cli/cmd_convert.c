@@ -21,7 +21,7 @@ static const gale__arg args[] = {
     {"free", 0, GALE__ARG_TEXT, "INPUT[:AXIS]", NULL, NULL, "make the extents of an input variable, or one of them",
         .many = true},
     {"opset", 0, GALE__ARG_TEXT, "N|newest", NULL, NULL,
-        "upgrade an older model to opset N, 13 to 27, or to the newest; functions are inlined"},
+        "upgrade an older model to opset N, 13 to 28, or to the newest; functions are inlined"},
     {"fold", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
         "evaluate everything that depends only on constants, merge duplicates, remove unused nodes"},
     {"precision", 0, GALE__ARG_CHOICE, NULL, NULL, "fp16|bf16|int8",

@@ -1,5 +1,5 @@
-/* ZIP chunks with libdeflate, which is about twice as fast as zlib (without it, gale's own inflate), and a vectorised
- * inverse predictor: the bytes are differences of neighbours, first all low bytes, then all high ones. */
+/* ZIP chunks with libdeflate, which is about twice as fast as zlib (else base/inflate.h), and a vectorised inverse
+ * predictor: the bytes are differences of neighbours, first all low bytes, then all high ones. */
 #include "media/exr_pack.h"
 #include "base/inflate.h"
 #include <string.h>
